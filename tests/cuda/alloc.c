@@ -22,7 +22,7 @@
 #define COPIES    3u
 #define COPY_MS   500u
 #define LEAVES_NS ((COPIES - 1) * COPY_MS * UINT64_C(1000000)) /* at least */
-#define STRANGER  61357u /* a uid that nobody has */
+#define STRANGER  61357u /* a uid without a user */
 
 static struct agent agent;
 static struct gpumap *map;
@@ -85,7 +85,8 @@ static void take_most(struct gpumap_session *session, uint64_t *ret_name)
 	OK(story_device(map, 0).free_bytes < BYTES);
 }
 
-/* It has what there is, and the card is at copies of its for LEAVES_NS. */
+/* The session has all of the card's memory, and the card works at its copies
+ * for LEAVES_NS. */
 static struct gpumap_session *be_busy(void)
 {
 	struct gpumap_session *session = session_open();
@@ -109,7 +110,7 @@ static struct gpumap_session *be_busy(void)
 	return session;
 }
 
-/* Nobody has anything any more, and the card is well. */
+/* No session has memory any more, and the card is well. */
 static void is_calm(struct gpumap_session *session)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -123,7 +124,8 @@ static void is_calm(struct gpumap_session *session)
 
 /* ---- stories ----------------------------------------------------------- */
 
-/* What two of them have not both room for, the next gets behind the last. */
+/* Where there is no room for two allocations at once, the next one is served
+ * after the last. */
 static void the_next_gets_it(void)
 {
 	struct gpumap_session *last = be_busy(), *next = session_open();
@@ -170,7 +172,7 @@ static int be_stranger(void)
 	return allocate(session, GPUMAP_NO_DEADLINE, &name) == 0 ? 0 : 3;
 }
 
-/* What the last had is not what the next may have only where it is the same
+/* The next session may have the last one's memory only if it is of the same
  * user. */
 static void so_does_another_user(void)
 {

@@ -124,8 +124,8 @@ static void sixteen_mebibytes(void)
 
 /* ---- order --------------------------------------------------------------- */
 
-/* Behind what fills the buffers and before what reads them, in the rows' own
- * queues: nobody waits in between. */
+/* Behind the jobs that fill the buffers and before those that read them, in the
+ * rows' own queues: no client waits in between. */
 static void queues_keep_their_order(void)
 {
 	const struct shape s = { .op = GPUMAP_OP_ALL_REDUCE,
@@ -227,7 +227,7 @@ static bool open_again(uint32_t ranks, uint64_t bytes, struct ranks *ret_ranks)
 	       open_group(ranks, bytes, ret_ranks);
 }
 
-/* Whoever died of it has no buffer any more. */
+/* A client that died of it has no buffer any more. */
 static void close_broken(struct ranks *g)
 {
 	EQ(gpumap_comm_close(g->comm), 0);
@@ -336,7 +336,8 @@ static void a_worker_is_killed(void)
 		well += status == 0;
 		OK(story_back(map, row, device.restarts));
 		if (status == 0) {
-			/* What the others have is right, and still there. */
+			/* The others' buffers have the right bytes, and still
+			 * exist. */
 			uint32_t left = (row + 1) % 5;
 			struct gpumap_job job = { .op = GPUMAP_OP_COPY,
 						  .n = 20 * MIB,

@@ -177,7 +177,8 @@ static void card_leaves(const char *format)
 	OK(row_becomes(GPUMAP_DEVICE_LOST));
 	OK(worker_is_gone());
 
-	/* Nobody is started over it; what is submitted is told so. */
+	/* gpumapd starts no worker beside it; jobs that are submitted end with
+	 * that reason. */
 	EQ(submit(&side, 1, 6), 0);
 	t = collect(&side, 1);
 	EQ(t.gone, 1);
@@ -358,7 +359,7 @@ static void memory_may_run_out(void)
 	uint64_t buffer = 0, small = 0;
 	struct side side;
 
-	/* What a session may have is found out when it takes its seat. */
+	/* A session's limit is computed when it comes to the row. */
 	if (!OK(open_side(map, &side, 1)))
 		return;
 	cuda_scene_add(&scene, "row %u: out of memory after 1 GiB", card());
@@ -394,8 +395,8 @@ static void taken_cards_have_no_worker(void)
 
 /* ---- exits --------------------------------------------------------------- */
 
-/* Have a process take long to die, as a driver does.  Nobody but root may, for
- * workers let nobody look into them. */
+/* Make a process take long to die, as a driver does.  Only root may do so, for
+ * workers forbid other processes to trace them. */
 static bool detain(pid_t pid, uint64_t ns)
 {
 	const char *build = getenv("abs_top_builddir");
@@ -415,8 +416,8 @@ static bool detain(pid_t pid, uint64_t ns)
 	return waitpid(child, &status, 0) == child && status == 0;
 }
 
-/* Until the process has gone the card may still write: nothing ends before, and
- * nobody is started before. */
+/* Until the process has gone the card may still write: no job ends before, and
+ * no worker is started before. */
 static void exit_takes(uint64_t ns, bool is_stuck)
 {
 	struct gpumap_device device;

@@ -32,7 +32,7 @@ static int take(struct gpumap_session *session, uint32_t row, uint64_t bytes,
 	return ret;
 }
 
-/* What a user may have is settled when it comes to the row. */
+/* A user's limit is computed when the user comes to the row. */
 static int64_t come(struct gpumap_session *session, uint32_t row)
 {
 	uint64_t buffer;
@@ -62,7 +62,7 @@ static uint64_t left(uint32_t row)
 			       cuda_scene_gpu(&stage_scene, &device));
 }
 
-/* That is what the agent says, too. */
+/* The agent says the same. */
 static void is_told(uint32_t row)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -73,7 +73,7 @@ static void is_told(uint32_t row)
 	EQ(story_device(map, row).free_bytes, left(row));
 }
 
-/* Nobody has more than half, so that it takes two. */
+/* No user has more than half, so that it takes two. */
 static void row_is_filled(const struct player p[PLAYERS],
 			  struct gpumap_session *late, uint32_t row)
 {

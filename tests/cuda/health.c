@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a probe says of its cards after it has listed them: what moves, what an
- * Xid does and what not, and that neither the probe's death nor its silence is
- * any row's.
+ * Notes of a probe about its cards after it has listed them: the moving facts,
+ * the effect of each Xid, and that neither the probe's death nor its silence
+ * makes a row unhealthy.
  */
 
 #include "tests/support/scripted_probe_agent.h"
@@ -186,7 +186,7 @@ static int nonsense_ends_it(const struct gpumap *map, int probe)
 	puppet_say_only(probe, GM_PROBE_LISTED, "");
 	EQ(card_of(map, 1).state, GPUMAP_DEVICE_READY);
 
-	/* Types and cards that nobody knows are nobody's. */
+	/* Unknown types and cards belong to no row. */
 	puppet_say_only(probe, 77, "");
 	puppet_say_moving(probe, 99, GM_PROBE_LOST, "");
 	puppet_say_xid(probe, 99, 79);

@@ -18,7 +18,7 @@
 
 static struct agent agent;
 static struct gpumap *map;
-static int held; /* descriptors of the agent, before anybody came */
+static int held; /* the agent's descriptors before the first client */
 
 /* ---- means ------------------------------------------------------------- */
 
@@ -91,8 +91,8 @@ static void wait_for_copy(uint64_t before)
 		story_nap(1000);
 }
 
-/* What a LOAD and a copy before it end with, where the file is forgotten while
- * the copy is under way. */
+/* The results of a LOAD and of a copy before it, where the file is unregistered
+ * while the copy is under way. */
 static void forget_behind(struct gpumap_session *session, int fd, char *memory,
 			  uint64_t name, int ret_status[2])
 {
@@ -123,8 +123,9 @@ static void forget_behind(struct gpumap_session *session, int fd, char *memory,
 }
 
 /*
- * A LOAD that was read has its turn when the copy before it has ended.  Whoever
- * forgets the file until then is told when both have, and it is not read.
+ * A LOAD whose file was read has its turn when the copy before it has ended.  A
+ * client that unregisters the file before that gets the answer when both have
+ * ended, and the file is not read.
  */
 static void a_file_is_forgotten_before_its_turn(void)
 {
@@ -134,7 +135,7 @@ static void a_file_is_forgotten_before_its_turn(void)
 	int fd = load_file(".", MIB), status[2] = { 0 };
 	uint32_t restarts;
 
-	/* What has to be done first for the arena is done. */
+	/* The work that the arena needs first is done. */
 	EQ(load(session, 0, load_register(session, fd), 0, 1, memory), 0);
 	restarts = story_device(map, 0).restarts;
 	memset(memory + MIB, 0, MIB);

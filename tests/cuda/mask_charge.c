@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a replica takes of a card is charged to its user for as long as anybody
- * may have that memory: whoever makes another from it, whoever makes it,
- * whoever was given its descriptor, also where no mask has it any more, or the
- * card was out of service meanwhile.  And the agent counts the descriptors that
- * it keeps them with.
+ * A card's memory of a replica is charged to its user for as long as any
+ * process may have that memory: the worker that copies another replica from it,
+ * the worker that makes it, a client that got its descriptor, also where no
+ * mask has it any more, or the card was out of service meanwhile.  The agent
+ * counts the descriptors that it keeps for replicas, too.
  */
 
 #include <sys/resource.h>
@@ -18,8 +18,9 @@
 
 static struct mask_cards m;
 
-/* Half of a card's memory, which is all that a user may have, but for less than
- * a replica: 0, or why he may not. */
+/* Take half of a card's memory, which is all that a user may have, less a
+ * little that is smaller than a replica.  Returns 0, or the reason of the
+ * refusal. */
 static int take_rest(uint32_t i)
 {
 	struct gpumap_device device = story_device(m.map, m.rows[i]);
@@ -41,7 +42,7 @@ static int take_rest(uint32_t i)
 	return ret;
 }
 
-/* What is free is looked at now and then. */
+/* The agent reads the free memory now and then. */
 static bool is_given_back(uint32_t i)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;

@@ -43,7 +43,7 @@ static void large_ones_go_over_the_links(void)
 	mask_cards_link(&m);
 }
 
-/* Whoever was given a replica may have written there. */
+/* A client that got a replica may have written there. */
 static void what_is_lent_is_not_copied(void)
 {
 	const struct gpumap_mask_view *view = NULL;

@@ -117,8 +117,8 @@ static long log_bytes(void)
 	return stat(m.agent.log, &status) == 0 ? (long)status.st_size : 0;
 }
 
-/* Publish until a worker stands.  What stands is killed after a while, too,
- * which ends as well. */
+/* Publish until a worker stops at its point.  A stopped worker is killed after
+ * a while, too, which ends as well. */
 static void whom_it_was_copied_from_dies(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -163,7 +163,7 @@ TAP_CASE()
 	if (!cuda_scene_make(&m.scene, "mixed.yaml", NULL))
 		return tap_done();
 	mask_cards_link(&m);
-	/* Who removes the ticket must be allowed to. */
+	/* The user that removes the ticket must be allowed to. */
 	cuda_scene_agent(&m.scene, &m.agent, "",
 			 "[host]\nrows = 1\n[masks]\nbytes = 256M\n"
 			 "[worker]\nuser = root\n");

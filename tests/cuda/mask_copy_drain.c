@@ -3,8 +3,9 @@
 
 /*
  * Cards that are drained while masks are copied from card to card, which takes
- * long here: whoever is told that a card is drained finds nothing of it in use,
- * also where nobody waits any more for what is being copied from it.
+ * long here: when gpumapctl says that a card is drained no process uses its
+ * memory, also where no client waits any more for the mask that is being copied
+ * from it.
  */
 
 #include "tests/support/mask_replicas.h"
@@ -15,7 +16,7 @@
 
 static struct mask_cards m;
 
-/* Descriptors of its memory, whoever has them. */
+/* Descriptors of the card's memory, in any process. */
 static uint32_t objects_of(uint32_t i)
 {
 	uint32_t gpu = mask_cards_gpu(&m, i), n = 0;
@@ -49,7 +50,7 @@ static void what_is_copied_from_is_drained(void)
 	EQ(gpumap_device_drain(m.map, m.rows[0]), 0);
 	EQ(objects_of(0), 0);
 	mask_cards_link(&m);
-	/* It had its replica, and will have one when it is back. */
+	/* The card had its replica, and will have one when it is back. */
 	EQ(mask_cards_reap(pid), 0);
 	mask_cards_back(&m, 0);
 	OK(mask_cards_right(&m, "source", MASK_LARGE, 3));
@@ -70,8 +71,8 @@ static void what_is_copied_to_is_drained(void)
 	EQ(gpumap_mask_release(m.map, "sink"), 0);
 }
 
-/* Nobody wants what is being copied any more when the card that it is copied
- * from is to be let go. */
+/* No client wants the mask that is being copied any more when the card that it
+ * is copied from is to be released. */
 static void both_are_drained(void)
 {
 	pid_t pid = mask_cards_publish_slowly(&m, "both", 2, SLOW),
@@ -91,8 +92,8 @@ static void both_are_drained(void)
 	EQ(gpumap_mask_release(m.map, "both"), 0);
 }
 
-/* Of another user: what he has on the first card, and of the second one
- * somebody else's, which he is given a copy of. */
+/* Another user's charges: its replica on the first card, and on the second card
+ * a copy of another user's replica. */
 static void be_stranger(void)
 {
 	const struct gpumap_mask_view *view = NULL;

@@ -2,11 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks on a CUDA row, while the row's worker is killed at any moment of their
- * being made, or the agent: whoever was told that a mask is published finds it,
- * whole, on every row; one that was there before is there after; and nothing of
- * the device's memory is left behind.  Before that, as many masks as a small
- * card may hold.
+ * Masks on a CUDA row, while the row's worker or the agent is killed at any
+ * moment of their making: a mask that was reported published is found whole on
+ * every row; one that was there before is there after; and none of the device's
+ * memory is left behind.  Before that, as many masks as a small card may hold.
  */
 
 #include <errno.h>
@@ -64,7 +63,8 @@ static bool is_of(const uint8_t *memory, uint64_t window)
 	return true;
 }
 
-/* What a job of a row copies out of it.  0, or the status of the job. */
+/* Copy out of the mask by a job of a row.  Returns 0, or the status of the
+ * job. */
 static int copy_out(struct gpumap_session *session, uint32_t row, uint64_t mask,
 		    uint8_t *memory)
 {
@@ -299,7 +299,7 @@ static void every_point_is_survived(void)
 
 	gpumap_detach(map);
 	EQ(agent_kill(&agent, SIGTERM), 0);
-	/* Who removes the ticket must be allowed to. */
+	/* The user that removes the ticket must be allowed to. */
 	if (!start("[worker]\nuser = root\n"))
 		return;
 	for (uint64_t i = 0; i < 4 * strikes; i++)

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks and a card that is full, or out of service: one that follows a map to
- * it does without a replica there, until somebody gives memory back, or the
+ * Masks and a card that is full, or out of service: a mask that follows a map
+ * to the card has no replica there until a client gives memory back, or the
  * card is back.
  */
 
@@ -62,7 +62,7 @@ static bool gets_rows(const char *name, uint64_t rows)
 	return EQ(rows_of(name), rows);
 }
 
-/* Somebody takes all that is left of a card, and gives it back. */
+/* A client takes all that is left of a card, and gives it back. */
 static void fill_up(uint32_t gpu, uint64_t *bytes, bool more)
 {
 	fake_lock(&m.scene.hw);
@@ -101,8 +101,9 @@ static void it_comes_when_there_is_room(void)
 	EQ(gpumap_mask_release(m.map, "small"), 0);
 }
 
-/* It comes back while the third card's replica is being made: after the mask
- * was found to do without it, and before that is what is published. */
+/* The card comes back while the third card's replica is being made: after the
+ * agent has decided that the mask does without this card's replica, and before
+ * it publishes that. */
 static void it_comes_when_the_card_is_back(void)
 {
 	uint64_t all = UINT64_C(1) << m.rows[0] | UINT64_C(1) << m.rows[1] |

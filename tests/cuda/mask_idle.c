@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks on cards whose workers have ended, for nobody needed them: what is
- * there stays as it was, is given to whoever asks, is copied to further cards,
- * and jobs find it with the next worker.
+ * Masks on cards whose workers have ended because no client needed them:
+ * replicas stay as they were, are given to clients that ask, are copied to
+ * further cards, and jobs find them with the next worker.
  */
 
 #include "tests/support/mask_replicas.h"
@@ -31,7 +31,7 @@ static uint64_t version_of(const char *name)
 								  : 0;
 }
 
-/* What a mask of u8 says of zeros. */
+/* A mask of u8 with its zeros. */
 static bool jobs_find_it(const char *name, uint32_t row)
 {
 	struct gpumap_session_opts opts = { .size = sizeof(opts),

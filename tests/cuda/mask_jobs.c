@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks on CUDA rows that jobs name, and whose they are: each row's jobs read
- * its own device, the next worker's too; each user has replicas of his own,
- * which others cannot write; a map's masks follow it onto cards; and what a
+ * Masks on CUDA rows that jobs name, and their owners: each row's jobs read its
+ * own device, the next worker's too; each user has its own replicas, which
+ * others cannot write; a map's masks follow it onto cards; and a mask that a
  * device has no room for is refused, with nothing published.
  */
 
@@ -159,7 +159,7 @@ static void each_row_reads_its_own(void)
 	EQ(run_mask(session, cards[1], memory, GPUMAP_OP_MASK_ADD, adds),
 	   -ENOENT);
 	OK(strstr(gpumap_refusal(map), "no replica on row") != NULL);
-	/* It stays what it was, whatever becomes of the name. */
+	/* The mapped replica stays the same, whatever becomes of the name. */
 	EQ(publish("adds", GPUMAP_DTYPE_F32, 20, rows, 3), 0);
 	EQ(gpumap_mask_release(map, "bytes"), 0);
 	EQ(run_mask(session, cards[0], memory, GPUMAP_OP_MASK_ADD, adds), 0);
@@ -272,7 +272,7 @@ static bool is_of(const float *memory, uint64_t window)
 	return memory != NULL;
 }
 
-/* Of the group that may read masks: has a copy, and ruins it. */
+/* A user of the group that may read masks has a copy, and overwrites it. */
 static int be_reader(gid_t group)
 {
 	struct gpumap_session *session;
@@ -293,7 +293,8 @@ static int be_reader(gid_t group)
 	if (!is_of(memory, 11))
 		return 4;
 	memset(memory, 0, N * sizeof(float));
-	/* His own jobs take what he has made of it; and another row's not. */
+	/* The user's own jobs read its overwritten replica; jobs of another row
+	 * do not. */
 	session = open_session();
 	work = arena(session);
 	if (gpumap_mask_use(session, "shared", &mask, NULL) != 0)
@@ -346,7 +347,7 @@ static void each_user_has_his_own(void)
 	EQ(gpumap_mask_release(map, "shared"), 0);
 }
 
-/* Everybody may connect: then masks are their owners' alone. */
+/* Every user may connect: then only the owner reads a mask. */
 static int be_stranger(gid_t group)
 {
 	struct gpumap_export_info info = { .size = sizeof(info) };

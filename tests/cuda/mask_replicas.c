@@ -3,9 +3,9 @@
 
 /*
  * Masks on CUDA rows: a replica in the memory of each, shared where masks are
- * the same, but not between users; made anew after a worker's death and by the
+ * equal, but not between users; made anew after a worker's death and by the
  * next agent, gone while a row is drained, refused where there is no room; and
- * taken by jobs.  What is in a replica is read from the stand-in's own memory.
+ * taken by jobs.  The test reads replicas from the stand-in's own memory.
  */
 
 #include <errno.h>
@@ -87,7 +87,7 @@ static const float *rule(uint64_t window)
 	return want;
 }
 
-/* What is imported, and held. */
+/* An imported replica that a client holds. */
 struct import {
 	float *at; /* NULL: nothing */
 	uint64_t bytes;
@@ -245,7 +245,8 @@ static void each_row_has_one(void)
 	EQ(gpumap_mask_release(map, "twin"), 0);
 }
 
-/* What nobody names any more is given back; who has imported it keeps it. */
+/* A replica without a name is given back; a client that imported it keeps
+ * it. */
 static void memory_is_given_back(void)
 {
 	struct gpumap_device device = story_device(map, cards[0]);
@@ -319,7 +320,7 @@ static void the_next_worker_makes_it_anew(void)
 		OK(view->version > version);
 		EQ(gpumap_mask_get(map, mask, cards[1], &view), 0);
 		OK(is_right(view, 70));
-		/* Who has the old one reads on. */
+		/* A client that has the old replica reads on. */
 		OK(old.at != NULL && memcmp(old.at, rule(70), old.bytes) == 0);
 		give_back(&old);
 	}
@@ -410,7 +411,7 @@ static void a_drained_row_has_none(void)
 		story_nap(5000);
 	OK(cuda_scene_free(&scene, gpu) >= before);
 	EQ(cuda_scene_users(&scene, gpu), 0);
-	/* Nobody can publish one there. */
+	/* No client can publish a mask there. */
 	EQ(publish("no", 91, cards, 1, NULL), -ENODEV);
 	OK(strstr(gpumap_refusal(map), "row") != NULL);
 	EQ(gpumap_mask_read(map, "no", NULL, NULL, 0), -ENOENT);

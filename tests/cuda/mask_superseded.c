@@ -37,9 +37,9 @@ static void copies_take(uint32_t i, const char *time)
 		       cuda_scene_gpu(&m.scene, &device), time);
 }
 
-/* Of the new one the first card has its replica, which its worker's death makes
- * void, and the second is at it yet.  The old one is to have another on the
- * first card, which takes longer than that. */
+/* The first card has its replica of the new mask, which its worker's death
+ * makes invalid, and the second card is still making its own.  The old mask is
+ * to have another replica on the first card, which takes longer than that. */
 static void publish_over(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;

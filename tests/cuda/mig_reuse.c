@@ -246,7 +246,8 @@ static void an_agent_takes_it_over(void)
 	EQ(story_device(map, (uint32_t)named).state, GPUMAP_DEVICE_LOST);
 	OK(gpumap_device_count(map) <= n);
 
-	/* When nobody names it any more, it is as any other. */
+	/* When no map or session names it any more, it is a row like any
+	 * other. */
 	generation = story_device(map, (uint32_t)named).generation;
 	EQ(gpumap_layers_release(map, "named"), 0);
 	for (int i = 0; i < 3; i++)
@@ -323,8 +324,8 @@ static uint32_t rows_of(const uint8_t uuid[16])
 	return n;
 }
 
-/* The row has the new device's name, and nobody may think that it is READY; the
- * next agent finds the device there, and the row is of the same generation. */
+/* The row has the new device's name, and no client may think that it is READY;
+ * the next agent finds the device there, and the row keeps its generation. */
 static void an_agent_dies_as_it_renames(char *point, char *ticket)
 {
 	struct gpumap_device renamed = { .generation = 0 };

@@ -73,7 +73,7 @@ static void groups_keep_their_order(void)
 		return;
 	EQ(gpumap_comm_flags(a.comm), GPUMAP_COMM_NCCL);
 	EQ(gpumap_comm_flags(b.comm), GPUMAP_COMM_NCCL);
-	/* It is told all that a worker is, and more. */
+	/* A communicator's process gets all arguments of a worker, and more. */
 	OK(agent_wait_log(&agent, "event=spare_ready row=0"));
 	for (int i = 0; i < 20; i++) {
 		bad += cards_submit(&a, &whole, 1) != 0;
@@ -116,7 +116,7 @@ static void one_session_at_a_time(void)
 	gpumap_session_close(other);
 }
 
-/* All workers run already, and nobody else takes any. */
+/* All workers run already, and no other session takes any. */
 static void what_it_takes_is_told(void)
 {
 	char line[128];
@@ -132,7 +132,7 @@ static void what_it_takes_is_told(void)
 	nccl_close(&g);
 }
 
-/* What they take of a card is in no ledger. */
+/* No ledger has the card memory that communicators take. */
 static void a_card_has_room_for_eight(void)
 {
 	struct gpumap_comm *comm[9];
@@ -178,8 +178,8 @@ static void store_float(char *at, uint64_t i, uint32_t dtype, float f)
 	ref_store(at, i, dtype, as(GPUMAP_DTYPE_F32, dtype, bits));
 }
 
-/* What exact arithmetic makes of element @i, and what the sum of the absolute
- * values is, by which an order of rounding may be off. */
+/* The exact value of element @i, and the sum of the absolute values, which
+ * bounds the error of an order of rounding. */
 static double exact(const struct ranks *g, const struct shape *s, uint64_t i,
 		    double *ret_size)
 {
@@ -335,7 +335,7 @@ static void it_keeps_its_flags(void)
 	renew(&g, GPUMAP_COMM_NCCL);
 	EQ(gpumap_comm_renew(plain), 0);
 	EQ(gpumap_comm_flags(plain), 0);
-	/* One that is alone has nobody to meet. */
+	/* A rank that is alone meets no other. */
 	EQ(arrange(one, 1), 0);
 	renew(&g, 0);
 	EQ(gpumap_mesh_release(map, "m"), 0);

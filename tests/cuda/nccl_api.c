@@ -3,9 +3,9 @@
 
 /*
  * gpumap/nccl.h: four processes, each with a card, find each other through the
- * agent and form a communicator; everything it is asked for is right; and
- * whatever goes wrong, a death, an error, a rank that does not come or has
- * another version, nobody waits for ever and all of them form another one.
+ * agent and form a communicator; every call on it gives the right result; and
+ * after a death, an error, a rank that does not come or has another version, no
+ * rank waits for ever and all of them form another communicator.
  */
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 #define MAX     4099
 #define WAIT_NS (UINT64_C(60) * 1000000000)
 
-/* What a rank has come to; shared. */
+/* A rank's progress; shared. */
 struct report {
 	volatile int ret;         /* of gpumap_nccl_init(), when it gave up */
 	volatile uint64_t epoch;  /* of its communicator */
@@ -36,7 +36,7 @@ static struct agent agent;
 static struct gpumap *map;
 static struct report *reports;
 
-/* Of one process. */
+/* State of one process. */
 static CUstream stream;
 static CUdeviceptr in, out;
 static struct gpumap_nccl nccl;
@@ -48,7 +48,7 @@ static int32_t value(int rank, int i)
 	return rank * 7919 + i % 1009 - 300;
 }
 
-/* What is in the stream, done, or why it never will be. */
+/* Wait for the stream.  Returns 0, or why it will never end. */
 static int settle(ncclResult_t result)
 {
 	int ret = gpumap_nccl_wait(&nccl, result, WAIT_NS);

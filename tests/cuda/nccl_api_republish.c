@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/nccl.h while its mesh is published anew: between any two looks at it
- * the group may have other ranks, and this process another place among them.
- * It is in the communicator what it is in the group.  What it has made for
- * ranks that did not come it keeps for those that do.  And waits that have no
- * end have none.
+ * gpumap/nccl.h while its mesh is published anew: between any two readings the
+ * group may have other ranks, and this process another place among them.  Its
+ * rank in the communicator is its rank in the group.  Ranks that come later
+ * find the communicator that it made for those that did not come.  And waits
+ * without a limit have none.
  */
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static struct gpumap *node;
 static enum look moves_after; /* the next look of this kind */
 static int n_ids;
 
-/* Of two host rows; the group is rank 1 alone, or behind rank 0. */
+/* A mesh of two host rows; the group is rank 1 alone, or behind rank 0. */
 static int publish(bool alone)
 {
 	static const uint32_t ranks[] = { 0, 1 };

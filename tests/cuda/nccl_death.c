@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Somebody dies, hangs or leaves while cards do collectives among themselves,
- * by the stand-in for NCCL: a rank, the client, the agent, NCCL itself.  Nobody
- * waits for ever, nothing is left over, and all of it can be had again.
+ * A process dies, hangs or leaves while cards do collectives among themselves,
+ * by the stand-in for NCCL: a rank, the client, the agent, NCCL itself.  No
+ * rank waits for ever, nothing is left over, and a new communicator can be
+ * opened.
  */
 
 #define STAGE_CUDA 1
@@ -14,7 +15,7 @@
 #include "tests/support/collective_nccl.h"
 #include "tests/support/process.h"
 
-/* Who gives is through with it before those who get. */
+/* The sender has ended before its receivers. */
 static const struct shape spread = { .op = GPUMAP_OP_BROADCAST,
 				     .dtype = GPUMAP_DTYPE_I32,
 				     .n = MIB / 4 + 3 };
@@ -71,9 +72,9 @@ static void an_abort_hangs(void)
 	nccl_end();
 }
 
-/* In a life of the agent's in which an abort ends when all ranks have begun
- * theirs: somebody who rests, or is through, does not begin his and is waited
- * for until gpumapd ends who waits. */
+/* In a life of the agent in which an abort ends when all ranks have begun
+ * theirs: a rank that is stopped, or has ended, does not begin its abort, and
+ * the others wait until gpumapd ends them. */
 static bool one_stays(const char *fault, const struct shape *s,
 		      uint32_t slow_ms, int status)
 {
@@ -130,8 +131,8 @@ static void time_is_up(const struct shape *s)
 	nccl_close(&g);
 }
 
-/* Whoever gives or gets stands still: the other one does not wait longer than
- * it was told to. */
+/* The sender or the receiver is stopped: the other one waits for no longer than
+ * its limit. */
 static void one_of_two_hangs(uint32_t row)
 {
 	struct gpumap_device device = story_device(map, row);
@@ -213,8 +214,8 @@ static void is_back(uint32_t row)
 	EQ(story_device(map, row).state, GPUMAP_DEVICE_READY);
 }
 
-/* What is under way has a second, and then the row leaves all the same, with
- * all that NCCL has of its card. */
+/* Work under way has a second, and then the row leaves all the same, and NCCL
+ * gives back all of its card. */
 static void a_card_is_drained(const struct shape *s, uint32_t ms)
 {
 	struct gpumap_device device = story_device(map, 1);
@@ -267,7 +268,7 @@ static void be_killed(int ready)
 	struct gpumap_done done[8];
 	struct ranks g;
 
-	/* What it finds is told by the pipe alone. */
+	/* The process reports by the pipe alone. */
 	if (!freopen("/dev/null", "w", stdout))
 		_exit(1);
 	map = story_attach(&agent);
@@ -396,8 +397,8 @@ static void the_agent_dies(bool is_busy)
 
 /* ---- marked points ------------------------------------------------------- */
 
-/* Open and use it until somebody has died and what comes then is as it should
- * be: right, or where each fails an error. */
+/* Open and use it until a process has died and the result is as it should be:
+ * right, or an error that is the same for each rank. */
 static void use_until_right(const char *ticket, const struct shape *s,
 			    bool fails)
 {

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Cards that are drained, by the stand-in for NCCL: while they meet, which
- * nobody goes on with, and while others of their groups are not through yet:
- * what has ended on one of them ends well on all.
+ * Cards that are drained, by the stand-in for NCCL: while they meet, when the
+ * meeting ends for all, and while others of their groups have not ended yet: a
+ * collective that has ended on one of them ends well on all.
  */
 
 #define STAGE_CUDA 1
@@ -66,7 +66,7 @@ static void who_leaves_waits_for_the_others(void)
 	nccl_end();
 }
 
-/* It does not look idle meanwhile. */
+/* The row does not look idle meanwhile. */
 static void who_waits_is_not_ended(void)
 {
 	int status;

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Cards that meet, or leave, beside something else, by the stand-in for NCCL: a
- * meeting holds up nobody who has to leave, one that cannot meet keeps nobody
- * waiting, and who leaves is not taken for one that hangs.
+ * Cards that meet, or leave, beside other work, by the stand-in for NCCL: a
+ * meeting delays no row that has to leave, one that cannot meet keeps no rank
+ * waiting, and a rank that leaves does not count as hung.
  */
 
 #define STAGE_CUDA 1
@@ -12,7 +12,7 @@
 #include "shm/journal.h"
 #include "tests/support/collective_nccl.h"
 
-/* Who gives is through with it before those who get. */
+/* The sender has ended before its receivers. */
 static const struct shape spread = { .op = GPUMAP_OP_BROADCAST,
 				     .dtype = GPUMAP_DTYPE_I32,
 				     .n = MIB / 4 + 3 };
@@ -235,7 +235,7 @@ static void who_waits_for_another_group(void)
 	EQ(gpumap_comm_close(cards), 0);
 	EQ(collective_end(session, 1), 0);
 	cuda_scene_mend(&stage_scene);
-	/* It has the same limit, and nothing to wait for. */
+	/* This rank has the same limit, and nothing to wait for. */
 	OK(!agent_logged(&agent, "event=worker_killed"));
 	gpumap_comm_close(g.comm);
 	nccl_end();

@@ -15,14 +15,14 @@
 
 #define LARGE (16 * MIB)
 
-/* What the stand-in has told of both ends so far. */
+/* Lines of the stand-in about both ends so far. */
 static unsigned int seen(void)
 {
 	return agent_count_log(&agent, "nccl send ") +
 	       agent_count_log(&agent, "nccl recv ");
 }
 
-/* It is in the log before the send has ended. */
+/* The line is in the log before the send has ended. */
 static void is_seen(const struct shape *s, unsigned int before, uint64_t sends)
 {
 	static const int types[] = {
@@ -124,10 +124,10 @@ static int32_t *numbers(const struct ranks *g, uint32_t r, uint64_t at)
 }
 
 /*
- * What rank 0 has goes around through all, each of whom sends on what it gets,
- * all at once in the queues: with collectives of all ranks, and pairs of
- * others, between any two of them.  Each row does its own in order, so it
- * arrives; and no two wait for each other.
+ * The bytes of rank 0 go around through all ranks, each of which sends on what
+ * it receives, all at once in the queues: with collectives of all ranks, and
+ * pairs of others, between any two of them.  Each row does its own jobs in
+ * order, so the bytes arrive; and no two rows wait for each other.
  */
 static void pairs_keep_their_order(void)
 {
@@ -259,7 +259,7 @@ static void one_has_it_elsewhere(void)
 	nccl_close(&g);
 }
 
-/* Who did not ask for it has windows. */
+/* A communicator that did not ask for direct copies has windows. */
 static void nobody_asked(void)
 {
 	struct shape s = { .op = GPUMAP_OP_SEND,

@@ -14,7 +14,7 @@
 static struct cuda_scene scene;
 static struct agent agent;
 
-/* Everybody who has a card's device node open, the probe as well. */
+/* All processes that have a card's device node open, the probe included. */
 static uint32_t openers(uint32_t gpu)
 {
 	uint32_t n = 0;

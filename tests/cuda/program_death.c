@@ -179,7 +179,7 @@ static void nobody_is_left_who_wants_it(void)
 	finish(own);
 }
 
-/* What a client has brought is there again as well. */
+/* A program that a client loaded is there again as well. */
 static void kills_end_nothing_else(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;

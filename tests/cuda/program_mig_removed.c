@@ -3,10 +3,11 @@
 
 /*
  * A MIG instance that is destroyed while a session has programs run on it: its
- * row is not another device's before that session has left.
+ * row becomes another device's only after that session has left.
  *
- * The instances are a puppet's.  To the driver the first is one of the
- * stand-in's cards, or no worker would start on it; nobody asks for the others.
+ * The test itself writes the probe's notes about the instances.  For the driver
+ * the first instance is one of the stand-in's cards, or no worker would start
+ * on it; no client asks for the others.
  */
 
 #include "tests/support/cuda_agent.h"

@@ -137,7 +137,7 @@ static void wrong_jobs_are_refused(struct gpumap_session *session,
 	EQ(run_job(session, card, &job), -ERANGE);
 	job.n = 0;
 	EQ(run_job(session, card, &job), 0);
-	/* Nothing of that has harmed anybody. */
+	/* None of that has harmed any client. */
 	job = square_job(square, memory);
 	EQ(run_job(session, card, &job), 0);
 	OK(squared(memory, 3));
@@ -326,7 +326,7 @@ static void fatbins_are_read(void)
 	EQ(gpumap_program_load_image(asking, card, &ask, &program), -ENOEXEC);
 }
 
-/* What the library does not send. */
+/* Requests that the library does not send. */
 static int ask(uint64_t handle, const char *kernel, int fd)
 {
 	struct gm_program_ask body = { .handle = handle, .row = card };
@@ -414,7 +414,7 @@ static void only_good_ones_are_loaded(void)
 	stop();
 }
 
-/* What cards would have of it is paid for by who loads it for a host row. */
+/* A client that loads a program for a host row is charged as on a card. */
 static void all_kinds_are_paid_for(void)
 {
 	const size_t bytes = 512 << 10;

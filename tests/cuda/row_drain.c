@@ -54,8 +54,8 @@ static int answer(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* What the probe does before it answers matters: a card that is said to be
- * closed before it is, is lost to who resets it. */
+/* The order of the probe's steps matters: an administrator who resets a card
+ * that was reported closed too early loses it. */
 static void a_row_is_drained(const struct gpumap *map, int probe)
 {
 	struct gm_probe_wire wire, closed = puppet_word(GM_PROBE_RELEASED, 1);

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a probe lists becomes rows: in which order and when, what is said where
- * there is none, and that what is known of a card waits for it.
+ * Cards that a probe lists become rows: in which order and when, which row is
+ * there without a probe, and that facts that came before a card wait for it.
  */
 
 #include <signal.h>
@@ -56,7 +56,8 @@ static void rows_follow_the_bus(void)
 	d = story_device(map, 5);
 	EQ(d.kind, GPUMAP_DEVICE_HOST);
 	EQ(d.recovery, UINT32_MAX);
-	/* Of its speed; much free memory does not make it faster than cards. */
+	/* Score by speed; much free memory does not make it faster than
+	 * cards. */
 	OK(d.units > 0 && d.score == d.units);
 	end(probe, map);
 }
@@ -219,7 +220,7 @@ static void a_fault_is_told(void)
 	OK(agent_logged(&agent, "level=error event=cuda_broken "
 				"why=\"NVML 18: LIB_RM_MISMATCH\""));
 
-	/* Somebody has repaired it. */
+	/* An administrator has repaired it. */
 	probe = puppet_accept();
 	puppet_say(probe, &card);
 	puppet_say_only(probe, GM_PROBE_LISTED, "");
@@ -302,8 +303,9 @@ static void a_map_waits_for_its_row(void)
 
 /* ---- descriptors --------------------------------------------------------- */
 
-/* What was said at the start was said of fewer cards: each takes some, and so
- * does every mask's replica there.  Lowers our own limit for good. */
+/* The log's line at the start counted fewer cards: each takes some descriptors,
+ * and so does every mask's replica there.  Lowers this process's own limit for
+ * good. */
 static void a_late_card_takes_descriptors(void)
 {
 	struct rlimit few = { 900, 900 };

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * [jobs] slice: what crosses to a card or back goes by so many bytes, whoever
- * asks for how much, and what stays on it goes by what the card is good for.
+ * [jobs] slice: copies to a card or back go by so many bytes, whichever client
+ * asks for how much, and copies within it go by the card's own rate.
  *
- * Copies are counted where they arrive, by the stand-in.
+ * The stand-in counts the copies where they arrive.
  */
 
 #include "tests/support/cuda_agent.h"

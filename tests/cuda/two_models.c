@@ -242,7 +242,8 @@ static bool is_told(int status)
 	return status == -EIO || status == -ESTALE;
 }
 
-/* What was there is gone, and nobody gets another's memory for it. */
+/* The old contents are gone, and no client gets another client's memory in
+ * their place. */
 static void layers_are_loaded_again(void)
 {
 	struct model *m = &models[0];

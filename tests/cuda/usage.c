@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * How much of a device's memory somebody has: users share it, however many
- * sessions each of them opens, and the agent can tell who has what.
+ * How much of a device's memory a user has: users share it, however many
+ * sessions each of them opens, and the agent reports each user's part.
  */
 
 #include <sys/wait.h>
@@ -11,7 +11,7 @@
 #include "tests/support/cuda_agent.h"
 #include "tests/support/ctl.h"
 
-#define STRANGER 61357u /* a uid that nobody has */
+#define STRANGER 61357u /* a uid without a user */
 
 static struct cuda_scene scene;
 static struct gpumap *map;
@@ -48,7 +48,7 @@ static struct gpumap_usage usage_of(uint32_t uid, bool has_session)
 	return none;
 }
 
-/* What all sessions of a uid have of row 0. */
+/* Bytes of row 0 that all sessions of a uid have. */
 static uint64_t has(uint32_t uid)
 {
 	struct gpumap_usage list[16] = { { .size = sizeof(list[0]) } };
@@ -72,7 +72,8 @@ static void nobody_has_anything(void)
 	EQ(gpumap_usage(map, NULL, 0), 0);
 }
 
-/* Somebody else, who does as told: so many MiB each time, 0 for the end. */
+/* Another user's process, which takes as many MiB as it reads each time; 0 ends
+ * it. */
 struct stranger {
 	pid_t pid;
 	int ask;
@@ -169,7 +170,7 @@ static void sessions_of_a_user_share(void)
 		SKIP(8, "this needs root, to be somebody else");
 	}
 
-	/* What one of them gives back the others may have. */
+	/* Memory that one user gives back is free for the others. */
 	EQ(gpumap_buffer_free(a, x), 0);
 	EQ(take(b, 120, 0, &x), 0);
 	EQ(take(a, 150, 0, &z), -EDQUOT);
@@ -182,7 +183,8 @@ static void sessions_of_a_user_share(void)
 	nobody_has_anything();
 }
 
-/* What the dead one had is free again, whatever the row says that moment. */
+/* The dead client's memory is free again, whatever the row says at that
+ * moment. */
 static void a_share_outlives_the_worker(void)
 {
 	struct gpumap_session *a = session_open(map), *b = session_open(map);

@@ -256,7 +256,7 @@ static void exports_are_imported(void)
 	EQ(memcmp(from.memory, to.memory, BYTES), 0);
 	EQ(do_copy(&to, b, 0, 0, 0, 1), -EACCES);
 	EQ(do_free(&to, b), -EINVAL);
-	/* It stays, whatever becomes of who made it. */
+	/* The buffer stays, whatever becomes of the worker that made it. */
 	detach(&from);
 	memset(to.memory, 0, BYTES);
 	EQ(do_copy(&to, 0, 4 * MIB, b, 0, BYTES), 0);
@@ -268,7 +268,8 @@ static void exports_are_imported(void)
 	detach(&to);
 }
 
-/* Who has it may punch holes into it, and no more than that. */
+/* A process with the descriptor may punch holes into it, and no more than
+ * that. */
 static void an_exported_buffer_cannot_be_cut(void)
 {
 	uint64_t a = hand_handle(ROW, 1);
@@ -337,8 +338,8 @@ static bool start_with_few_descriptors(void)
 	return started;
 }
 
-/* Whoever exports runs out of descriptors before sessions do, and who comes
- * when there are none is refused: the others are served on. */
+/* An exporter runs out of descriptors before sessions do, and a client that
+ * comes when there are none is refused: the others are served on. */
 static void descriptors_run_out(void)
 {
 	static struct hand_client c[32];

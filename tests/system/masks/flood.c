@@ -2,10 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Somebody's masks follow a map that he publishes anew all the time, each time
- * with another row.  The agent keeps no more of that than there are masks, and
- * others have their turns meanwhile.  And somebody takes into use all that he
- * publishes, and does not give it back: there is enough for others.
+ * A client's masks follow a map that the client publishes anew all the time,
+ * each time with another row.  The agent keeps at most one pending change for
+ * each mask, and other clients have their turns meanwhile.  Another client uses
+ * all masks that it publishes and never gives them back: the other users keep
+ * enough room.
  */
 
 #include <errno.h>
@@ -20,7 +21,7 @@
 #define MASKS 100
 #define FLIPS 60
 
-/* Of each mask, which all have the same, once. */
+/* Each mask is asked for once: all of them have the same bytes. */
 #define SIZE UINT64_C(2048)
 
 static struct agent agent;
@@ -85,7 +86,7 @@ static void little_is_kept(void)
 	EQ(wrong, 0);
 	NOTE("%d masks, %d times another row: %ld KiB, then %ld KiB", MASKS,
 	     FLIPS, before, after);
-	/* What waits for each is more than ten KiB. */
+	/* More than ten KiB wait for each client. */
 	OK(before > 0 && after - before < (long)MASKS * FLIPS * 10 / 2);
 }
 
@@ -146,7 +147,7 @@ static void others_have_their_turns(void)
 
 #define STRANGER 65532
 
-/* Of 64 KiB each. */
+/* Masks of 64 KiB each. */
 static int use(struct gpumap_session *session, uint64_t past,
 	       uint64_t *ret_mask)
 {
@@ -155,7 +156,7 @@ static int use(struct gpumap_session *session, uint64_t past,
 	return ret != 0 ? ret : gpumap_mask_use(session, "x", ret_mask, NULL);
 }
 
-/* He may have 256 KiB, and tries for ever: 64 times, that is. */
+/* The user may have 256 KiB and tries 64 times. */
 static int be_greedy(void)
 {
 	struct gpumap_session_opts opts = { .size = sizeof(opts),
@@ -186,13 +187,13 @@ static int be_greedy(void)
 	    gpumap_forget(session, more) != 0 ||
 	    gpumap_mask_use(session, "x", &same, NULL) != 0)
 		return 4;
-	/* It says so, and keeps what it has. */
+	/* The agent says so, and the client keeps its masks. */
 	fputs("x", stderr);
 	pause();
 	return 0;
 }
 
-/* Until he has it all, and can have no more. */
+/* Until the user has used all of its share and can have no more. */
 static void there_is_enough_for_others(void)
 {
 	int out[2], status;

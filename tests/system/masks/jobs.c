@@ -43,7 +43,7 @@ static int publish(const char *name, uint32_t dtype, uint64_t past,
 	return gpumap_mask_publish(map, &r, NULL);
 }
 
-/* What that masks. */
+/* The elements that the mask hides. */
 static bool is_masked(uint32_t i, uint32_t j, uint64_t past)
 {
 	return j > i || j + past < i;
@@ -415,7 +415,7 @@ static int show(struct raw *c, uint64_t handle, uint32_t row)
 		       fds);
 }
 
-/* What no library sends. */
+/* Requests that the library never sends. */
 static void records_are_judged(void)
 {
 	const uint64_t good = gm_handle_make(1, GM_BUFFER_REGISTERED, 0, 1);

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The memory of a node's masks, by the control socket: whoever asks gets what
- * everybody has got, however often, and not a mount of his own each time; and
- * nobody can write it.
+ * The memory of a node's masks, by the control socket: every client gets the
+ * same descriptor, however often it asks, and not a mount of its own each time;
+ * and no client can write it.
  */
 
 #include <errno.h>

@@ -176,7 +176,7 @@ static void the_same_is_written_once(void)
 	    EQ(gpumap_mask_get(map, two, 1, &second), 0))
 		OK(first->data == second->data);
 	EQ(gpumap_mask_release(map, "one"), 0);
-	/* It is the other's still, and nobody else's. */
+	/* The mask still belongs to the other user alone. */
 	r.name = "three";
 	for (uint32_t i = 1; i <= 200; i++) {
 		r.past_kv_len = i;
@@ -235,7 +235,7 @@ static uint64_t stir(uint64_t sum, uint64_t word)
 	return sum ^ sum >> 29;
 }
 
-/* What has the same hash is compared, and shared only if it is the same. */
+/* Masks of the same hash are compared, and shared only if they are equal. */
 static void equal_hashes_are_not_enough(void)
 {
 	static uint64_t data[2][8] = { { 1 }, { 2 } };
@@ -388,7 +388,7 @@ static int be_stranger(void)
 	map = story_attach(&agent);
 	if (map == NULL)
 		return 2;
-	/* What it is may be known, what is in it not. */
+	/* Other users may learn the mask's shape, but not its elements. */
 	if (gpumap_mask_read(map, "ours", NULL, NULL, 0) != 0)
 		return 3;
 	if (gpumap_mask_open(map, "ours", 0, &mask) != -EACCES ||

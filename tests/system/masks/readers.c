@@ -24,7 +24,7 @@
 #define READERS 64
 #define WORDS   1024u /* of the mask: eight kilobytes */
 
-/* What readers and publisher tell each other. */
+/* Words by which readers and the publisher talk. */
 struct report {
 	gm_a64 acknowledged; /* seed of what the agent has said is published */
 	gm_a64 checked;

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks outlive the agent and the machine: those of a rule are made again,
- * loaded ones come from their files, and what no file has is said to be lost.
- * What a file says wrong is found and said, and a mask that follows a map asks
- * its owner's limits.
+ * Masks outlive the agent and the machine: the agent makes masks of a rule
+ * again, reads loaded ones from their files, and reports a mask without a file
+ * as lost.  The agent finds and reports wrong entries of a state file, and a
+ * mask that follows a map counts towards its owner's limits.
  */
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static struct gpumap_mask_request sliding(const char *name, uint64_t window)
 	};
 }
 
-/* Of one dimension, and made of @seed. */
+/* A mask of one dimension, made of @seed. */
 static struct gpumap_mask_request loaded(const char *name, char *data,
 					 uint64_t bytes, uint32_t seed)
 {
@@ -191,7 +191,7 @@ static void all_are_there_again(void)
 	}
 }
 
-/* What nobody has written down ends with the memory that it is in. */
+/* A mask that no state file has ends with the memory that it is in. */
 static void what_is_too_large_is_said(void)
 {
 	struct gpumap_mask_request large = loaded("large", many, MANY, 2);

@@ -3,8 +3,9 @@
 
 /*
  * The agent is killed while clients publish and release meshes, and while it
- * brings them back.  What any of them was told is so after the next start, also
- * on a new machine; what it was not told is as before or as asked, whole.
+ * brings them back.  An answer that a client got is true after the next start,
+ * also on a new machine; without an answer the mesh is as before or as asked,
+ * and whole.
  */
 
 #include <errno.h>
@@ -19,10 +20,11 @@
 #define NAMES   3 /* of each client */
 #define ROWS    2u
 
-/* Nobody has published under the name. */
+/* No client has published under the name. */
 #define NOTHING UINT32_MAX
 
-/* What one client knows of one name; written by it, read when it is dead. */
+/* One client's knowledge of one name; the client writes it, and the test reads
+ * it when the client is dead. */
 struct known {
 	volatile uint32_t told; /* content, or NOTHING */
 	volatile uint32_t asked;

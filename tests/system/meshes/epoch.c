@@ -15,7 +15,7 @@
 
 #define ROWS 3u
 
-/* What one look at a group has seen. */
+/* One reading of a group. */
 struct seen {
 	uint64_t epoch;
 	uint32_t whole;
@@ -281,7 +281,7 @@ static void no_reader_sees_one_go_back(void)
 
 /* ---- marked points ------------------------------------------------------- */
 
-/* Who is alone in a group is its rank, and says that it is broken. */
+/* The only process of a group joins as its rank and reports it broken. */
 static int break_group(const char *name, uint64_t epoch)
 {
 	uint8_t id[GPUMAP_MESH_ID_BYTES] = { 1 };
@@ -303,8 +303,8 @@ static int break_group(const char *name, uint64_t epoch)
 
 enum cause { A_WORKER_DIES, A_WORKER_IS_BACK, A_GROUP_IS_BROKEN };
 
-/* What the dead agent has shown of a group with row 0 is so, no reader sees it
- * go back, and the next agent goes on from there. */
+/* A reader sees no group with row 0 go back to the state before the one that
+ * the dead agent published, and the next agent goes on from there. */
 static void the_agent_dies_at(const char *point, enum cause cause)
 {
 	struct seen world, own, shown, shown_world;

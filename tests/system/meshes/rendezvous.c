@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Processes that are the ranks of a group meet at the agent: all of them are
- * told the id of rank 0, or none; who comes late, twice, with another version
- * or another epoch is told so; and whoever dies at whatever instant, the others
- * hear of it and meet again.
+ * Processes that are the ranks of a group meet at the agent.  The agent gives
+ * the id of rank 0 to all of them or to none; it refuses a process that comes
+ * late, twice, with another version or with another epoch; and if one process
+ * dies at any instant, the agent tells the others, and they meet again.
  */
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static struct gpumap *map;
 
 /* ---- ranks that are processes -------------------------------------------- */
 
-/* What one of them was told; shared. */
+/* One process's answer; shared. */
 struct told {
 	volatile int ret;
 	volatile uint64_t ticket;
@@ -373,7 +373,8 @@ static void late_ranks_find_another_epoch(void)
 
 /* ---- deaths -------------------------------------------------------------- */
 
-/* Who dies before all are there was never there, and another may come. */
+/* A process that dies before all ranks have come has not joined, and another
+ * may take its rank. */
 static void another_may_take_the_place_of_one_that_died(void)
 {
 	uint64_t epoch = mesh_group(map, NULL).epoch;
@@ -455,7 +456,7 @@ static void one_round(int round, int *ret_bad)
 	story_nap(20000);
 	for (uint32_t i = 0; i < RANKS; i++)
 		n_told += told[i].over && told[i].ret == 0;
-	/* One who was told has the epoch moved on under him. */
+	/* The epoch moves after a process has got its answer. */
 	if (n_told != 0 && moved(NULL, epoch) == epoch)
 		(*ret_bad)++;
 	end_all(pids, RANKS);

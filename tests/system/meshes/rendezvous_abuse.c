@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What no library would say of a rank that joins its group or leaves it: the
- * agent refuses it, and goes on.
+ * Requests of ranks to join or leave a group that the library never sends: the
+ * agent refuses them, and goes on.
  */
 
 #include "tests/support/mesh_agent.h"

@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Ranks that meet while the agent, or one of them, dies at every point of it.
- * Nobody is told the id whom the others do not hear of, nobody waits for the
- * dead or for how long they would have waited, and all of them meet again.
+ * Ranks that meet while the agent, or one of them, dies at each marked point of
+ * the meeting.  The agent tells no rank an id that the others do not get, no
+ * rank waits for a dead one or for as long as the dead one would have waited,
+ * and all of them meet again.
  */
 
 #include <poll.h>
@@ -72,7 +73,7 @@ static void join_all(void)
 		join(i, epoch, LONG_NS);
 }
 
-/* What a rank is answered; 1 for the id of rank 0. */
+/* A rank's answer; 1 for the id of rank 0. */
 static int told(uint32_t rank)
 {
 	struct gm_join_reply reply = { .n = 0 };
@@ -124,7 +125,8 @@ static void they_meet(void)
 
 /* ---- the dead ------------------------------------------------------------ */
 
-/* Is somebody this rank?  Asked with a version that nobody else has. */
+/* Whether a process has this rank.  Asks with a version that no other process
+ * has. */
 static bool is_there(uint32_t rank, uint64_t epoch)
 {
 	struct gm_join body = a_rank(rank, epoch, LONG_NS);
@@ -140,7 +142,8 @@ static bool is_there(uint32_t rank, uint64_t epoch)
 }
 
 /* Rank 1 would wait for two seconds, and is gone before they are over; rank 2
- * would wait for longer.  Returns when rank 1's are over, 0: he was not. */
+ * would wait for longer.  Returns when rank 1's seconds are over, or 0 if rank
+ * 1 was not gone in time. */
 static uint64_t one_dies_who_was_short_of_time(uint64_t epoch)
 {
 	uint64_t until;
@@ -164,7 +167,7 @@ static void nobody_waits_as_long_as_the_dead_would(void)
 	uint64_t epoch, until;
 	int tries = 0;
 
-	/* On a machine that stands still for so long he may have been late. */
+	/* If the machine paused for so long, rank 1 may have been late. */
 	do {
 		leave_all();
 		epoch = mesh_group(map, NULL).epoch;
@@ -184,7 +187,7 @@ static void nobody_waits_as_long_as_the_dead_would(void)
 
 /* ---- many ---------------------------------------------------------------- */
 
-/* Of many groups, each of rank 0 alone. */
+/* The ids of many groups, each of rank 0 alone. */
 static int publish_many(uint32_t i)
 {
 	static const uint32_t rank = 0;
@@ -229,8 +232,8 @@ static int be_one_more(uint32_t i, uint64_t *ret_ticket)
 	return gpumap_mesh_join(map, &now, id, ret_ticket);
 }
 
-/* Who moves an epoch as fast as he can wakes nobody as often: each time is a
- * turn of everybody who sleeps until the map changes. */
+/* A client that moves an epoch as fast as it can wakes the others less often:
+ * each wake is one turn of all clients that sleep until the map changes. */
 static void few_are_woken(uint64_t *ticket)
 {
 	uint32_t before = gpumap_generation(map), seen;

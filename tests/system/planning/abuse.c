@@ -73,7 +73,7 @@ static void nonsense_is_refused(void)
 	refused(&good, -EOVERFLOW, "");
 }
 
-/* A pattern of rows that is longer to tell than anybody can mean. */
+/* A pattern of rows that is longer than any sensible request. */
 static void a_plan_has_so_many_runs(void)
 {
 	static char text[1 << 18];
@@ -120,7 +120,7 @@ static uint32_t mostly(uint64_t n)
 	return (uint32_t)(dice(20) ? n : any_number());
 }
 
-/* What may make sense, with one thing or another that does not. */
+/* A request that may be right, with one field or another that is not. */
 static struct gpumap_plan_request any_request(void)
 {
 	static const char *const texts[] = {

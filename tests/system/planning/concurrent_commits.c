@@ -39,7 +39,7 @@ static pid_t clients[CLIENTS];
 static uint32_t n_born;
 static uint64_t nap_us = 60000; /* of a client, at most */
 
-/* What all clients have met, in memory that they share. */
+/* Counts of all clients, in memory that they share. */
 static struct tally {
 	_Atomic uint32_t committed, held, refused, released, unheard, wrong;
 
@@ -65,7 +65,7 @@ static void configure(void)
 
 /* ---- a client ------------------------------------------------------------ */
 
-/* The agent died under it: nobody knows what came of the request. */
+/* The agent died during the request, so its outcome is unknown. */
 static bool is_unheard(int ret)
 {
 	return ret == -ECONNRESET || ret == -ECONNREFUSED || ret == -ESTALE;
@@ -114,7 +114,7 @@ static void release_one(const char *name)
 		tally->wrong++;
 }
 
-/* Its names are its own, and those of whoever is born in its place. */
+/* Only this client and its successors use its names. */
 static void live(uint32_t place)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -176,7 +176,7 @@ static uint64_t all_reserved(void)
 	return sum;
 }
 
-/* What the maps that are there charge, when nobody changes them. */
+/* The bytes that the published maps charge while no client changes them. */
 static uint64_t all_charged(uint32_t *ret_held)
 {
 	struct gpumap_holder holder = { .size = sizeof(holder) };
@@ -200,7 +200,7 @@ static uint64_t all_charged(uint32_t *ret_held)
 	return sum;
 }
 
-/* What was acknowledged by name and not touched since is there. */
+/* A map that was acknowledged by name and not touched since is there. */
 static bool all_are_there(void)
 {
 	bool good = true;
@@ -224,7 +224,7 @@ static bool all_are_there(void)
 	return good;
 }
 
-/* Everybody has ended: what lived with them goes. */
+/* All clients have ended, and their ephemeral maps go. */
 static bool calms_down(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -250,7 +250,7 @@ static void release_all(void)
 	EQ(wrong, 0);
 }
 
-/* Has every answer been given to somebody? */
+/* Whether each kind of answer was given at least once. */
 static bool has_met_all(void)
 {
 	return tally->committed > 0 && tally->held > 0 && tally->refused > 0 &&
@@ -311,7 +311,7 @@ static void the_sum_never_exceeds_a_row(void)
 	OK(calms_down());
 	EQ(all_reserved(), all_charged(&held));
 
-	/* Names outlive everybody; another agent finds the same. */
+	/* Names outlive all clients; another agent finds the same ones. */
 	gpumap_detach(map);
 	agent_kill(&agent, SIGKILL);
 	OK(agent_start(&agent));
@@ -365,8 +365,8 @@ static void run_few(int round)
 		kill_one(place);
 }
 
-/* What it finds may take it to its point before it is open.  Returns false
- * where it neither opens nor dies so. */
+/* An agent may reach its point before its socket is open.  Returns false where
+ * the agent neither opens its socket nor dies at the point. */
 static bool one_life(int round)
 {
 	agent_spawn(&agent, NULL);

@@ -167,7 +167,7 @@ static void what_is_committed_is_nobody_elses(void)
 	EQ(all_reserved(), charged);
 	OK(charged >= N_LAYERS * 2 * GIB);
 
-	/* What is left are the host's 60 GiB, which hold two of them. */
+	/* The host's 60 GiB are left, which hold two of them. */
 	EQ(commit("second", 0, 2 * GIB), 0);
 	EQ(commit("third", 0, 2 * GIB), 0);
 	charged = all_reserved();
@@ -204,7 +204,8 @@ static void what_is_missing_is_said(void)
 	OK(answer.missing_bytes >= 4 * GIB + GIB / 4);
 	OK(strstr(gpumap_refusal(map), "row 0 has 8589934592 bytes that are "
 				       "promised to nobody") != NULL);
-	/* Published without a promise, it takes nothing from anybody. */
+	/* A map that was published without a reservation takes no memory from
+	 * others. */
 	request.flags = GPUMAP_PLAN_PUBLISH;
 	EQ(plan(&request, &answer), 0);
 	OK(answer.missing_bytes != 0);

@@ -219,8 +219,9 @@ static void a_stopped_worker_does_not_keep_its_row(void)
 	if (!OK(one_session(&session, &memory)))
 		return;
 	worker = (pid_t)story_device(map, 0).worker_pid;
-	/* With an heir in the session of its agent it is no stopped orphan,
-	 * which the kernel would have go on. */
+	/* With another process of its group in the agent's session, the kernel
+	 * does not count the stopped process as orphaned, and so does not
+	 * continue it. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	OK(process_stop(worker));
 	agent_kill(&agent, SIGKILL);
@@ -234,7 +235,7 @@ static void a_stopped_worker_does_not_keep_its_row(void)
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-/* A lock that somebody else holds is left to him. */
+/* The next agent leaves a lock that another process holds alone. */
 static void a_stranger_keeps_the_lock(void)
 {
 	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };

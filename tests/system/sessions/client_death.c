@@ -125,7 +125,7 @@ static bool neighbour_works(int round)
 
 /* ---- rounds ------------------------------------------------------------ */
 
-/* What agent and workers hold of all sessions' memory. */
+/* Shared memory of all sessions that the agent and its workers hold. */
 static int held_by_all(void)
 {
 	int n = story_holds(agent.pid, "gpumap-");
@@ -144,7 +144,8 @@ static struct {
 	struct story_times gone, empty, free;
 } sum;
 
-/* All shared memory of the machine, in bytes, 0 where nobody says. */
+/* All shared memory of the machine in bytes, or 0 where the kernel does not
+ * say. */
 static uint64_t shared_memory(void)
 {
 	FILE *file = fopen("/proc/meminfo", "re");

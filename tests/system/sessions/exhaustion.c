@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What there is too little of: credit in a queue, a worker for a row,
- * descriptors for all that is allowed.
+ * Scarce things: credit in a queue, a worker for a row, descriptors for all
+ * that the limits allow.
  */
 
 #include <errno.h>
@@ -83,8 +83,8 @@ static void credit_is_all_there_is(struct gpumap *map)
 	gpumap_session_close(s);
 }
 
-/* A client that submits without credit overwrites what was not read: that is
- * its own loss, and nobody else's. */
+/* A client that submits without credit overwrites entries that were not read:
+ * it loses its own entries, and other clients lose nothing. */
 static void without_credit_nothing_comes(const char *path)
 {
 	struct gm_entry nops[16];
@@ -168,7 +168,8 @@ static void too_few_descriptors_are_told_of(void)
 		OK(agent_logged(&a, "event=few_descriptors limit=900 "));
 		OK(agent_logged(&a, "LimitNOFILE"));
 		EQ(agent_kill(&a, SIGTERM), 0);
-		/* Of each that may have a tensor's file beside its own. */
+		/* Descriptors of each client that may have a tensor's file
+		 * beside its own. */
 		EQ(needed_with(&a, 65) - needed_with(&a, 64), 2);
 	}
 	agent_remove(&a);

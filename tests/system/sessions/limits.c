@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What is refused, and in which words: every limit and every bad request, asked
- * for by hand and through the library.  A refusal has to name what was wrong
- * and what to do, and to leave the connection as useful as it was.
+ * Refusals and their words: every limit and every bad request, by hand and
+ * through the library.  A refusal names what was wrong and what to do, and
+ * leaves the connection as useful as it was.
  */
 
 #include <dirent.h>
@@ -25,7 +25,7 @@
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
 #endif
-#define STRANGER 61357u /* a uid that nobody has */
+#define STRANGER 61357u /* a uid without a user */
 #define MIB      (UINT64_C(1) << 20)
 
 static const char config[] = "[socket]\n"
@@ -66,7 +66,7 @@ static bool says(const char *refusal, const char *words)
 	return all;
 }
 
-/* One check: the status, the words, and that somebody is still listening. */
+/* One check: the status, the words, and that the agent still answers. */
 static void refused(struct raw *c, const char *what, int got, int want,
 		    const char *words)
 {
@@ -326,8 +326,9 @@ static int count_fds(void)
 	return n;
 }
 
-/* Before Linux 6.16 a socket may have files of its sender in it, and so is not
- * closed by who answers newcomers, but soon after. */
+/* Before Linux 6.16 a socket may carry descriptors of its sender.  The agent
+ * therefore does not close the socket in the thread that answers new
+ * connections, but soon after. */
 static bool closes_at_once(void)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), off = 0;
@@ -441,8 +442,8 @@ static int must(const struct raw *c, int step, int got, int want,
 	return got == want && (want == 0 || says(c->refusal, words)) ? 0 : step;
 }
 
-/* The agent's own uid may replace what others have published, and publish as
- * much as there is room for; nobody else may. */
+/* The agent's own uid may replace what others have published, and may publish
+ * as much as there is room for; no other uid may. */
 static int be_stranger(void)
 {
 	const char *const names[] = { "theirs", "two", "three" };
@@ -473,7 +474,7 @@ static int be_stranger(void)
 			     ask_object(&c, GM_CONTROL_PIN, GM_KIND_LAYERS,
 					"ours"),
 			     0, "");
-	/* What one uid has used up, another has not. */
+	/* One uid's use does not count for another uid. */
 	if (!wrong)
 		wrong = must(&c, 9, raw_session(&c, 16, 0, 16 * MIB), 0, "");
 	if (!wrong)

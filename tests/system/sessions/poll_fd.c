@@ -3,8 +3,9 @@
 
 /*
  * A client that asked for a descriptor to poll, from the worker's side: its
- * socket becomes readable when something ends while it sleeps, when a worker
- * has died, and never otherwise; and what it does to its end hurts nobody.
+ * socket becomes readable when a job ends while the client sleeps, when a
+ * worker has died, and never otherwise; and nothing that the client does to its
+ * end harms others.
  */
 
 #include <errno.h>
@@ -46,8 +47,8 @@ static bool open_one(struct raw *c)
 	       raw_queue(c, 0) == 0;
 }
 
-/* What a client says that goes to sleep on its descriptor: an odd number that
- * nobody has answered yet. */
+/* The number that a client publishes before it sleeps on its descriptor: odd,
+ * and not answered yet. */
 static void sleep_by_fd(struct raw *c)
 {
 	gm_put(&c->page->by_fd, 1);
@@ -138,8 +139,9 @@ static int send_over(const struct raw *c, int fd)
 		       : 0;
 }
 
-/* Nobody reads there, so what a client sends would be closed with the agent's
- * end: a close that takes as long as the client likes. */
+/* The agent reads nothing there, so descriptors that a client sends would be
+ * closed with the agent's end: a close that takes as long as the client
+ * likes. */
 static void it_is_sent_nothing(bool has_queue)
 {
 	struct raw c, good;

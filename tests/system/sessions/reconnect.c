@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * newcomers: who comes after one that has left has its place, in whatever order
- * the agent meets the two.
+ * A client that connects after another one has left gets the place of that one,
+ * in whatever order the agent meets the two.
  */
 
 #include "tests/support/raw.h"
@@ -15,8 +15,8 @@
 static struct agent agent;
 static char path[160];
 
-/* The kernel shows the agent first what it shows a second time: the socket that
- * it listens to, which somebody else has made ready before @left hung up. */
+/* epoll reports first the descriptors that it reports a second time: here the
+ * listening socket, which another client made ready before @left hung up. */
 static void comes_after(struct raw *left, uint32_t n_left)
 {
 	struct raw first, second;
@@ -48,7 +48,7 @@ static void one_place_is_given_on(int at_rest)
 	OK(story_gives_back(agent.pid, at_rest));
 }
 
-/* Nor is anybody turned away unheard because of those who were refused. */
+/* Refused connections do not make the agent turn others away unheard. */
 static void the_door_is_not_blocked(int at_rest)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;

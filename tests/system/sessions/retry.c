@@ -46,7 +46,7 @@ static pid_t worker(void)
 	return (pid_t)device.worker_pid;
 }
 
-/* Whoever @c is has left, and the worker does not know it. */
+/* The client @c has left, and the worker does not know it. */
 static pid_t close_unseen(struct raw *c)
 {
 	pid_t pid = worker();

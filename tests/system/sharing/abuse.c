@@ -299,7 +299,8 @@ static void claims_are_one_sessions(void)
 		"about to");
 	refused("to share by it", share_with(owner, &body, -1), -EEXIST,
 		"about to");
-	/* What is not one's own is not dropped, and nobody is told. */
+	/* A client cannot drop a share of another client, and no importer is
+	 * told. */
 	EQ(claim_with(owner, "c0", GM_WORKER_REQUEST_DROP, 0), 0);
 	refused("still", claim_with(owner, "c0", 0, 0), -EBUSY, "about to");
 	EQ(claim_with(other, "c0", GM_WORKER_REQUEST_DROP, 0), 0);
@@ -317,8 +318,8 @@ static int64_t claims(struct gpumap_session *session, struct line *line)
 	return claim_with(session, line->name, (uint32_t)line->value, 0);
 }
 
-/* He would wait for what is never for him, as long as who has claimed it
- * likes. */
+/* The client would wait for a share that it may never open, for as long as its
+ * claimant likes. */
 static void strangers_do_not_wait_for_it(void)
 {
 	struct player stranger;

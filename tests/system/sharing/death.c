@@ -11,7 +11,7 @@
 
 #define NAME "weights"
 
-static int held; /* descriptors of the agent, before anybody came */
+static int held; /* the agent's descriptors before the first client */
 
 /* ---- parts ------------------------------------------------------------- */
 
@@ -63,14 +63,14 @@ static struct player new_part(void)
 	return player_start(0, takes_part);
 }
 
-/* Nothing of anybody: a name, bytes, a descriptor. */
+/* No client has left anything: no name, no bytes, no descriptor. */
 static void all_is_back(void)
 {
 	settles(0, 0);
 	OK(story_gives_back(agent.pid, held));
 }
 
-/* Nobody may need the next one, and then there is none. */
+/* If no client needs the next worker, there is none. */
 static void kill_worker(uint32_t row)
 {
 	struct gpumap_device before = story_device(map, row), now;
@@ -88,7 +88,8 @@ static void kill_worker(uint32_t row)
 
 /* ---- one at a time ----------------------------------------------------- */
 
-/* Who has shared it first, then who has opened it; or the reverse. */
+/* The client that shared it first, then the one that opened it; or the
+ * reverse. */
 static void who_shares_and_who_opens(bool sharer_first)
 {
 	struct story_times times = { 0 };
@@ -105,7 +106,7 @@ static void who_shares_and_who_opens(bool sharer_first)
 		for (int i = 0; i < 5000 && shared(NAME).n_holders != 1; i++)
 			story_nap(1000);
 		EQ(shared(NAME).n_holders, 1);
-		/* Whoever comes now finds all of it, and has it. */
+		/* A client that comes now finds all of it, and gets it. */
 		EQ(tell(&three, 'o', "", 0), 0);
 		EQ(tell(&three, 'v', "", 0), 10 * round);
 		EQ(charged(), 2 * BYTES);
@@ -181,7 +182,8 @@ static void what_is_kept_outlives_the_worker(void)
 }
 
 #ifdef STAGE_CUDA
-/* The memory's descriptor is ours, too: nobody vouches for it on a card yet. */
+/* The agent holds the memory's descriptor, too: no worker has confirmed it on a
+ * card yet. */
 static void what_is_not_kept_ends_with_the_worker(void)
 {
 	uint64_t before = cuda_scene_free(&stage_scene, 0);
@@ -264,7 +266,7 @@ TAP_CASE()
 	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))
 		return tap_done();
 	settles(0, 0);
-	/* What it has of rows that somebody has used once, it keeps. */
+	/* The client keeps memory of rows that it has used once. */
 	struct player first = new_part();
 
 	EQ(tell(&first, 's', "", 1), 0);

@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What sessions export and import, as gpumapd sees it: who may have it, until
- * when, and whom it is charged to.  The workers are odd ones.
+ * Exports and imports of sessions, from gpumapd's side: which users may import
+ * one, until when, and which user is charged.  Stand-ins take the workers'
+ * place.
  */
 
 #include "tests/support/scripted_worker_agent.h"
@@ -12,7 +13,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define STRANGER 61357u /* a uid that nobody has */
+#define STRANGER 61357u /* a uid without a user */
 
 static const char config[] = "[socket]\n"
 			     "mode = 0666\n"
@@ -114,7 +115,7 @@ static uint64_t kept(uint32_t *ret_importers)
 	return n > 0 && list[0].session == 0 ? list[0].bytes : 0;
 }
 
-/* Its memory counts as long as anybody is known to have it. */
+/* The memory counts for as long as any client is known to have it. */
 static void exports_are_charged_to_the_last(void)
 {
 	struct gm_export_reply export[3], more;
@@ -138,7 +139,7 @@ static void exports_are_charged_to_the_last(void)
 		EQ(raw_forget(&owner, handles[i]), 0);
 	EQ(kept(&importers), 2 * ODD_EXPORT_BYTES);
 	EQ(importers, 2);
-	/* Nobody can import these: they are no exports any more. */
+	/* These can no longer be imported: they are no exports any more. */
 	EQ(raw_export(&owner, buffer(0, 5), &more), 0);
 	EQ(raw_export(&owner, buffer(0, 6), &more), 0);
 	EQ(raw_export(&owner, buffer(0, 7), &more), -EDQUOT);
@@ -213,7 +214,7 @@ static int be_stranger(uint64_t id, bool may)
 	return 0;
 }
 
-/* Whatever he has, it is on his own account. */
+/* All imports of the user count for the user itself. */
 static int be_greedy(const struct gm_export_reply *exports, int ready,
 		     int forgotten)
 {
@@ -275,7 +276,7 @@ static void a_stranger_pays_himself(void)
 		handles[i] = buffer(0, i);
 	for (int i = 0; i < 3; i++)
 		EQ(raw_export(&owner, handles[i], &exports[i]), 0);
-	/* The fourth there can only be when he has the first three. */
+	/* The fourth import succeeds only after the first three. */
 	exports[3].id = exports[2].id + 1;
 	fflush(stdout);
 	pid = fork();

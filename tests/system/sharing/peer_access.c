@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What sessions ask about the memory of other rows, as gpumapd sees it: what
- * may be asked, by which way it goes, and what is left when anybody ends.  The
- * workers are odd ones.
+ * Sessions' requests about the memory of other rows, from gpumapd's side: which
+ * ones are allowed, by which way the memory goes, and what is left when a
+ * client ends.  Stand-ins take the workers' place.
  */
 
 #include "tests/support/scripted_worker_agent.h"
@@ -101,7 +101,8 @@ static void all_else_goes_by_a_stage(void)
 	EQ(stages(), 1);
 	EQ(reach(&c, buffer(1, ODD_PRIVATE), 0), 0);
 	EQ(stages(), 2);
-	/* As much memory as nobody may export goes the other way. */
+	/* The same amount of memory that the client could not export goes the
+	 * other way. */
 	EQ(reach(&c, buffer(0, ODD_HUGE), 1), 0);
 	EQ(stages(), 2);
 	raw_close(&c);
@@ -137,12 +138,14 @@ static void crossings_end_with_workers(void)
 		return;
 	EQ(reach(&c, mapped, 1), 0);
 	EQ(reach(&c, staged, 1), 0);
-	/* Of the row of the jobs: to be asked for anew. */
+	/* The attachment on the jobs' row: the client has to ask for it
+	 * anew. */
 	kill_worker(1);
 	EQ(reach(&c, mapped, 1), 0);
 	EQ(reach(&c, staged, 1), 0);
 	EQ(unreach(&c, mapped), 0);
-	/* Of the source: the other has forgotten it when that is over. */
+	/* The attachment on the source row: the other row has forgotten it
+	 * afterwards. */
 	kill_worker(0);
 	EQ(unreach(&c, staged), 0);
 	EQ(unreach(&c, mapped), 0);
@@ -172,7 +175,7 @@ static void who_waits_is_told(void)
 	OK(raw_receive(&c, &header, c.refusal, sizeof(c.refusal), fds) > 0);
 	answered(&c, "a source that ends meanwhile", header.status, -ESTALE,
 		 "has ended");
-	/* What is gone is asked for anew, and there. */
+	/* The client asks anew for the lost attachment, and gets it. */
 	EQ(unreach(&c, ask.handle), 0);
 	ask.handle = buffer(0, 1);
 	EQ(reach(&c, ask.handle, 1), 0);
@@ -180,7 +183,7 @@ static void who_waits_is_told(void)
 	gives_back();
 }
 
-/* Nobody answers, and the client goes. */
+/* No worker answers, and the client leaves. */
 static void who_waits_can_leave(void)
 {
 	struct gm_reach ask = { .handle = buffer(0, ODD_SILENT), .row = 1 };

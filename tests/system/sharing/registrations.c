@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a session registers, as gpumapd sees it: judged, counted, told to
- * workers and told again to the next ones, and given back.  The workers are odd
- * ones, so that what goes wrong does so when it is meant to.
+ * Memory and files that a session registers, from gpumapd's side: checked,
+ * counted, told to workers and told again to the next ones, and given back.
+ * Stand-ins take the workers' place, so that faults come when the test wants
+ * them.
  */
 
 #include "tests/support/process.h"
@@ -234,7 +235,8 @@ static void only_sessions_register(void)
 	int fd = sealed(MIB, F_SEAL_SHRINK);
 	struct raw c;
 
-	/* It carries what no request of its connection may. */
+	/* The request carries descriptors that no request of its connection may
+	 * have. */
 	if (EQ(raw_open(&c, path), 0)) {
 		int ret = register_new(&c, 1, 0, fd, NULL);
 
@@ -377,7 +379,8 @@ static void the_next_worker_is_told(struct raw *c)
 	close(fd);
 }
 
-/* It dies of what is new, and the client hears of it; the row comes back. */
+/* The worker dies of the new registration, and the client is told; the row
+ * comes back. */
 static void a_claim_may_cost_one_worker(struct raw *c)
 {
 	uint32_t restarts = story_device(map, 0).restarts;

@@ -147,7 +147,7 @@ static void what_cannot_be_is_told_apart(void)
 	EQ(gpumap_share_buffer(other, id, 0, NULL, &seen), 0);
 	EQ(fill(other, 0, seen, 1), -EACCES);
 	EQ(gpumap_share_info(other, id, &small), -EINVAL);
-	/* What was imported is nobody's to share on. */
+	/* A client cannot share imported memory any further. */
 	EQ(share(other, "two", &seen, 1, 0, &num), -EINVAL);
 
 	/* None of these has left anything: it can be exported, and shared. */
@@ -192,7 +192,7 @@ static void no_descriptor_writes(int fd, struct gpumap_session *owner,
 			     0, 4096) != 0);
 		close(again);
 	}
-	/* Who has shared it can, and all see it. */
+	/* The client that shared it can write it, and all see that. */
 	EQ(fill(owner, 0, buffer, 70), 0);
 	EQ(at[1], 70);
 	munmap(at, BYTES);
@@ -269,7 +269,8 @@ static void a_descriptor_is_the_memory(void)
 	EQ(value_of(owner, 1, b[1]), 9);
 	gpumap_session_close(owner);
 	EQ(gpumap_share_close(other, id), 0);
-	/* It is charged for as long as the connection is there that has it. */
+	/* The share is charged for as long as the connection that has it is
+	 * open. */
 	settles(0, BYTES);
 	comes_to_be_left(BYTES);
 	gpumap_session_close(other);
@@ -458,7 +459,8 @@ static void strangers_have_what_they_may(void)
 		SKIP(1, "this needs root, to be somebody else");
 		return;
 	}
-	/* Before there is a session: he would have its socket, too. */
+	/* Fork before there is a session: the child would have its socket,
+	 * too. */
 	stranger = player_start(STRANGER, stranger_plays);
 	owner = session_open(map);
 	share_set(owner, "ours", 0, b);
@@ -474,15 +476,16 @@ static void strangers_have_what_they_may(void)
 	EQ(tell(&stranger, 'o', "named", 0), 0);
 	EQ(tell(&stranger, 'v', "", 0), 20);
 	EQ(tell(&stranger, 'o', "all", 0), -EACCES);
-	/* A holder and an import are his, a second holder; that is three. */
+	/* The user has a holder and an import, and a second holder; that is
+	 * three. */
 	EQ(tell(&stranger, 'o', "all", GPUMAP_SHARE_READ_ONLY), 0);
 	EQ(tell(&stranger, 'o', "more", 0), -EDQUOT);
 	EQ(tell(&stranger, 'c', "", 0), 0);
-	/* Of row 0 he may keep 5 MiB of others' from them. */
+	/* The user may keep 5 MiB of other users' memory on row 0. */
 	EQ(share(owner, "lot", &c[3], 1, GPUMAP_SHARE_ANY_USER, &id), 0);
 	EQ(tell(&stranger, 'o', "all", GPUMAP_SHARE_READ_ONLY), 0);
 	EQ(shared("all").n_holders, 2);
-	/* It outlives its owner, for him. */
+	/* The share outlives its owner for the user. */
 	gpumap_session_close(owner);
 	for (int i = 0; i < 5000 && shares_n() > 2; i++)
 		story_nap(1000);
@@ -506,7 +509,7 @@ static void strangers_keep_a_part_at_most(void)
 	owner = session_open(map);
 	for (uint32_t i = 0; i < 7; i++)
 		EQ(make(owner, i > 3, i, &b[i]), 0);
-	/* Of each row: one buffer of the first, three of the second. */
+	/* Buffers of each row: one of the first, three of the second. */
 	EQ(share(owner, "rows", b + 3, 4, GPUMAP_SHARE_ANY_USER, &id), 0);
 	EQ(tell(&stranger, 'o', "rows", 0), -EDQUOT);
 	EQ(shared("rows").n_holders, 1);

@@ -39,7 +39,7 @@ static void holes_hurt_their_maker_only(void)
 	e = hand_nop(&good);
 	EQ(hand_do(&good, &e), 0);
 
-	/* The queue's own memory, with nobody working on it. */
+	/* The queue's own memory, with no worker reading it. */
 	EQ(ftruncate(good.queues, 0), 0);
 	hand_ring(&good);
 	EQ(row_hear(&row, &wire), GM_WIRE_VIOLATION);
@@ -284,8 +284,8 @@ static void submit_witness(struct hand_client *c)
 	hand_submit(c, jobs, 1 + CROWD);
 }
 
-/* Who opens many sessions gets as many turns as who opens one: when that one
- * is through with its job, the many are not yet. */
+/* A user with many sessions gets as many turns as a user with one: when the one
+ * session's job has ended, those of the many sessions have not. */
 static void a_crowd_gets_one_share(void)
 {
 	static struct hand_client c[CROWD + 1];
@@ -329,7 +329,7 @@ static void a_crowd_gets_one_share(void)
 	row_drop(&row);
 }
 
-/* Refusals in plenty, and nobody who reads them: the row goes on. */
+/* Many refusals, which the client does not read: the row goes on. */
 static void a_deaf_agent_stops_no_row(void)
 {
 	enum { MANY = 3000 };

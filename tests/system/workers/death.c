@@ -38,7 +38,7 @@ static bool open_side(struct side *s, uint32_t row)
 	 * memory. */
 	const struct gpumap_session_opts opts = {
 		.size = sizeof(opts),
-		/* Pages that nobody has touched keep a worker busy. */
+		/* Pages that were never touched keep a worker busy. */
 		.flags = GPUMAP_SESSION_SPARSE,
 		.arena_bytes = (uint64_t)JOBS * ELEMENTS * 4,
 	};
@@ -134,7 +134,7 @@ static uint32_t count_failed(const struct side *s)
 	return n;
 }
 
-/* What all rounds came to. */
+/* The counts of all rounds. */
 static struct {
 	int refused, lost, wrong, disturbed, absent, useless, failed;
 	struct story_times ended, ready;
@@ -204,7 +204,8 @@ static void killed_worker_owes_nothing(void)
 	story_tell(&sum.ready, "READY after a kill");
 }
 
-/* A stopped worker cannot say anything: its keeper finds it, and ends it. */
+/* A stopped worker cannot report anything: its monitor finds it, and ends
+ * it. */
 static void stopped_worker_is_replaced(void)
 {
 	struct gpumap_device device = story_device(map, 0);
@@ -221,7 +222,7 @@ static void stopped_worker_is_replaced(void)
 	story_tell(&times, "READY after a stop");
 }
 
-/* Nobody can close a session under a worker that is being replaced. */
+/* No client can close a session while its worker is being replaced. */
 static void session_may_end_while_its_worker_is_dead(void)
 {
 	int held;
@@ -250,8 +251,8 @@ static void session_may_end_while_its_worker_is_dead(void)
 	EQ(held, STAGE_ROWS); /* those of the sides */
 }
 
-/* One life of an agent whose first undertaker, or whose worker itself, dies at
- * @point; then one kill, as in any round. */
+/* One life of an agent whose first recovery process, or whose worker itself,
+ * dies at @point; then one kill, as in any round. */
 static void die_at(const char *point)
 {
 	char ticket[128];
@@ -265,7 +266,7 @@ static void die_at(const char *point)
 		one_round(1);
 		EQ(sum.refused + sum.lost + sum.wrong + sum.disturbed, 0);
 		EQ(sum.absent + sum.useless, 0);
-		EQ(access(ticket, F_OK), -1); /* somebody has died of it */
+		EQ(access(ticket, F_OK), -1); /* one died there */
 		close_sides();
 	}
 	stage_buried(&agent, map, ticket);

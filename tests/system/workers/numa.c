@@ -3,11 +3,11 @@
 
 /*
  * On a machine with several NUMA nodes: each worker's CPUs, its memory and its
- * range of a session's arena lie on its row's node, whoever touches them first,
- * and so do its replicas of masks; the agent is on the node that it was told.
+ * range of a session's arena lie on its row's node, whichever process touches
+ * them first, and so do its replicas of masks; the agent is on its configured
+ * node.
  *
- * With one node, what the kernel has been told of replicas is all there is to
- * see.
+ * With one node the test sees only what the kernel was told of replicas.
  */
 
 #include <errno.h>
@@ -181,8 +181,8 @@ static void every_row_is_where_it_says(void)
 	gpumap_session_close(session);
 }
 
-/* What is asked of the kernel about memory at @at; -1: nothing, -2: it may not
- * be asked here. */
+/* The memory policy of @at as the kernel reports it; -1: none, -2: the call is
+ * not permitted here. */
 static int preferred_node(const void *at)
 {
 	unsigned long nodes[1024 / (8 * sizeof(unsigned long))] = { 0 };

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* gpumap-worker dies, at any moment and at every marked instant, and its
- * undertaker too: each entry ends exactly once. */
+/* gpumap-worker dies, at any moment and at every marked instant, and the
+ * process that recovers its queues, too: each entry ends exactly once. */
 
 #include "tests/support/process.h"
 #include "tests/support/worker_row.h"
@@ -129,9 +129,9 @@ static bool dies(struct row *row, struct hand_client *c, bool must)
 	return false;
 }
 
-/* Kill the worker at one point, and its undertaker at another, or NULL.
+/* Kill the worker at one point, and its recovery process at another, or NULL.
  * Returns how much went wrong; ret_died says whether the worker died there, and
- * n_undertakers counts the undertakers that did. */
+ * n_undertakers counts the recovery processes that did. */
 static int one_point(const char *name, int nth, const char *bury_name,
 		     bool *ret_died, int *n_undertakers)
 {

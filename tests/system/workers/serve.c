@@ -45,7 +45,7 @@ static void it_serves_and_drains(void)
 	kill(row.pid, SIGINT);
 	e = hand_nop(&c);
 	EQ(hand_do(&c, &e), 0);
-	/* What is in the ring is served before the exit. */
+	/* The worker serves the entries in the ring before it exits. */
 	e = hand_nop(&c);
 	hand_submit(&c, &e, 1);
 	EQ(row_drain(&row), 0);
@@ -198,7 +198,7 @@ static void a_breach_ends_one_session_only(void)
 
 	e = hand_nop(&good);
 	EQ(hand_do(&good, &e), 0);
-	/* What the other one sends now ends nowhere. */
+	/* Completions that the other session sends now reach no client. */
 	e = hand_nop(&bad);
 	hand_submit(&bad, &e, 1);
 	hand_ring(&bad);
@@ -229,7 +229,7 @@ static void detached_means_unmapped(void)
 	e = hand_copy(&c, 32 * MIB, 0, 32 * MIB);
 	EQ(hand_do(&c, &e), 0);
 	hand_unmap(&c, ROW);
-	/* The kernel refuses this seal while anybody could write. */
+	/* The kernel refuses this seal while any process could write. */
 	EQ(fcntl(c.arena, F_ADD_SEALS, F_SEAL_WRITE), -1);
 	row_tell_about(&row, GM_WIRE_DETACH, &c);
 	EQ(row_hear(&row, &wire), GM_WIRE_DETACHED);

@@ -3,11 +3,11 @@
 
 /*
  * A worker that does not end, not even by SIGKILL, as one does that sleeps in a
- * driver: its row says so and is refused with a reason, nobody is started over
- * it, and the agent ends all the same.
+ * driver: its row says so and refuses jobs with a reason, gpumapd starts no
+ * other worker there, and the agent ends all the same.
  *
- * The worker is this program, and what holds it is a tracer that stops it on
- * its way out.
+ * The worker is this program, and a tracer that stops it on its way out holds
+ * it.
  */
 
 #include <errno.h>

@@ -45,7 +45,7 @@ wrong_words() {
 	}' "$@"
 }
 
-for folder in include lib shm agent tests/support; do
+for folder in include lib shm agent tests; do
 	# shellcheck disable=SC2046 # no file has a blank in its name
 	check "$folder says what it means" \
 		"$(wrong_words $(find "$folder" -name '*.[ch]'))"

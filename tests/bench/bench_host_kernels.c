@@ -66,7 +66,7 @@ static double gigabytes_per_second(int way, uint64_t bytes)
 {
 	uint64_t times = bytes < MIN_WORK ? MIN_WORK / bytes : 1, from;
 
-	/* What fits into the caches is measured in the caches. */
+	/* Tensors that fit into the caches are measured in the caches. */
 	if (times > 1)
 		copy(way, bytes);
 	from = gm_ticks_cpu_ns();

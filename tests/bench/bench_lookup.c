@@ -29,7 +29,7 @@
 #define KEPT_UP      0.7     /* of its rate, by a writer that counts */
 #define CHAINS       120000u /* of 64: some ten milliseconds */
 #define CHAINS_RACED 8000u
-#define FLAT_OUT     UINT64_C(1) /* ns: nobody can */
+#define FLAT_OUT     UINT64_C(1) /* ns: no client can */
 
 struct writer {
 	struct segment *segment;
@@ -48,7 +48,7 @@ struct bench {
 	struct gpumap *map;
 	struct gpumap_view view;
 	gm_a64 *shared;
-	int there; /* the CPU of whoever disturbs */
+	int there; /* the CPU of the disturbing thread */
 };
 
 struct disturbance {
@@ -87,7 +87,7 @@ static void make_layers(struct gm_layers *ret_layers)
 					  .charges = &charge };
 }
 
-/* What a publication costs the agent at least: no more than the stores. */
+/* The agent's smallest cost of a publication: the stores alone. */
 static void publish(void *arg)
 {
 	struct writer *writer = arg;
@@ -107,7 +107,8 @@ static void publish(void *arg)
 	for (;;) {
 		while ((int64_t)(gm_ticks() - next) < 0)
 			gm_pause();
-		/* Who was kept from the CPU does not make up for it. */
+		/* A thread that was kept from the CPU does not make up for
+		 * it. */
 		if (gm_ticks() - next > 10 * period)
 			next = gm_ticks();
 		next += period;

@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * contract - what every test of what the driver promises begins with.
+ * contract - includes and helpers of all tests of the driver's promises.
  *
  * The tests reach the driver as programs do: libcuda.so.1 by its soname, each
  * call through cuGetProcAddress under the CUDA version of its form.  They run
  * unchanged on a card and on a machine that is not there: $CONTRACT_UNDER,
  * where set, is a command that gives them one, and they run themselves under
- * it.  What a machine has too few of is skipped with the reason.
+ * it.  A test that needs more than the machine has is skipped with the reason.
  */
 #ifndef GM_TEST_CONTRACT_CONTRACT_H
 #define GM_TEST_CONTRACT_CONTRACT_H

@@ -21,7 +21,7 @@
 
 #define SEEN_MAX 64
 
-/* What a process saw: UUIDs in the order of its ordinals, or why not. */
+/* UUIDs that a process saw in the order of its ordinals, or its error. */
 struct seen {
 	int rc; /* of gm_driver_open */
 	gm_cu_result init;
@@ -189,8 +189,8 @@ static void add_card(unsigned int index)
 	add_parts(card, d);
 }
 
-/* A card is as fast as what an ordinal shows of it.  What no ordinal shows has
- * no place, as on a node whose agent does not know either. */
+/* A card is as fast as its ordinal's attributes say.  Cards without an ordinal
+ * have no place, as on a node whose agent has no rates either. */
 static void ask_for_speeds(void)
 {
 	int next = 0;

@@ -97,7 +97,7 @@ static void what_is_no_device_is_refused(void)
 	EQ(cu.cuDeviceGetCount(NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
-/* What a process sees of the first of its devices. */
+/* One process's view of the first of its devices. */
 struct sight {
 	int n; /* devices; -1: it could not tell */
 	int place;
@@ -105,8 +105,8 @@ struct sight {
 	CUuuid uuid;
 };
 
-/* What a process of its own sees, which has @list for CUDA_VISIBLE_DEVICES.
- * Returns how many devices; ret_first may be NULL. */
+/* Look from a process of its own, which has @list for CUDA_VISIBLE_DEVICES.
+ * Returns how many devices it sees; ret_first may be NULL. */
 static int seen(const char *list, const char *order, struct sight *ret_first)
 {
 	struct sight sight = { .n = -1 };

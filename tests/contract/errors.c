@@ -47,7 +47,7 @@ static CUresult store_at(CUdeviceptr at)
 }
 
 /*
- * What a child finds out: the error of the fault, whether the launch itself
+ * A child's findings: the error of the fault, whether the launch itself
  * succeeded, whether every later call gives the same error, and whether words
  * and host functions that came after the fault are untouched.
  */
@@ -115,7 +115,7 @@ static CUresult strike_freed(void)
 	return store_at(at);
 }
 
-/* Mapped, and nobody was given access. */
+/* Mapped, and no device was given access. */
 static CUresult strike_without_access(void)
 {
 	CUmemGenericAllocationHandle handle = 0;

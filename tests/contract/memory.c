@@ -304,7 +304,8 @@ static void pinning_asks_no_rlimit(void)
 	munmap(at, MIB);
 }
 
-/* What two registrations cover is not one piece, though it is one mapping. */
+/* Memory that two registrations cover is not one piece, though it is one
+ * mapping. */
 static void a_copy_over_two_registrations_fails(void)
 {
 	uint8_t *at = mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE,

@@ -132,7 +132,7 @@ static void what_is_no_card_is_refused(void)
 	   NVML_ERROR_INVALID_ARGUMENT);
 }
 
-/* What CUDA calls @device: a card, or an instance of a split one. */
+/* CUDA's UUID of @device: a card, or an instance of a split one. */
 static nvmlDevice_t handle_of(CUdevice device)
 {
 	char name[CONTRACT_NAME_BYTES];

@@ -378,7 +378,8 @@ static void a_stream_waits_for_a_word(void)
 	GOOD(cu.cuStreamDestroy_v2(stream));
 }
 
-/* Interfaces of the first generation need a switch that nobody sets. */
+/* Interfaces of the first generation need a switch of the kernel module that is
+ * off by default. */
 static void the_old_forms_refuse(void)
 {
 	CUdeviceptr at = 0;

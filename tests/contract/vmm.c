@@ -340,7 +340,7 @@ static void two_processes_see_one_memory(void)
 	close(socket);
 }
 
-/* Memory in flight is memory: nobody but a socket has it. */
+/* Memory whose descriptor only a socket has still exists. */
 static void memory_outlives_a_killed_exporter(void)
 {
 	size_t before = free_bytes(), left;
@@ -351,7 +351,7 @@ static void memory_outlives_a_killed_exporter(void)
 	uint32_t word = 0;
 	char byte;
 
-	/* The message is there, and nobody has taken it. */
+	/* The message is there, and no process has received it. */
 	EQ(recv(socket, &byte, 1, MSG_PEEK), 1);
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);

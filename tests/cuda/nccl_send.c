@@ -259,7 +259,7 @@ static void one_has_it_elsewhere(void)
 	nccl_close(&g);
 }
 
-/* A communicator that did not ask for direct copies has windows. */
+/* A communicator that did not ask for NCCL sends through windows. */
 static void nobody_asked(void)
 {
 	struct shape s = { .op = GPUMAP_OP_SEND,

@@ -15,7 +15,7 @@
 
 #include "tests/fake/driver.h"
 
-/* What a call by its name may have on one side. */
+/* Kinds of memory that a call, by its name, may have on one side. */
 #define ON_HOST   (1u << FAKE_PINNED | 1u << FAKE_PAGEABLE)
 #define ON_DEVICE (1u << FAKE_ON_DEVICE | 1u << FAKE_PINNED)
 #define ANYWHERE  (ON_HOST | ON_DEVICE)
@@ -227,7 +227,7 @@ static bool are_attributes(const CUmemcpyAttributes *attributes,
 	return true;
 }
 
-/* All are judged before the first is enqueued. */
+/* All are checked before the first is enqueued. */
 static CUresult judge_batch(struct fake_context *ctx, const CUdeviceptr *to,
 			    const CUdeviceptr *from, const size_t *bytes,
 			    size_t n, size_t *ret_failed)

@@ -15,7 +15,7 @@ static const struct fake_gpu *gpu_of(const struct fake_device *dev)
 	return &fake.hw.board->gpus[dev->gpu];
 }
 
-/* What all cards of the last ten years have in common. */
+/* Attributes that all cards of the last ten years share. */
 static const struct {
 	CUdevice_attribute attribute;
 	int value;

@@ -29,7 +29,7 @@ static bool join(void)
 	return true;
 }
 
-/* What comes before the first card is looked at. */
+/* Checks that come before the first card is looked at. */
 static CUresult power_on(void)
 {
 	const struct fake_fault *takes, *fails, *exit_takes;
@@ -187,8 +187,8 @@ static void report(const char *what, unsigned int n)
 }
 
 /*
- * What a process leaves behind at its orderly end.  After a sticky error
- * nothing can be given back, so nothing is asked for.
+ * Give back everything at a process's orderly end.  After a sticky error
+ * nothing can be given back, so nothing is tried.
  */
 __attribute__((destructor)) static void look_behind(void)
 {

@@ -2,19 +2,19 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * driver - what one process knows of the stand-in driver.
+ * driver - one process's state of the stand-in driver.
  *
- * Everything here is under one lock, which fake_enter() takes and
- * fake_leave() gives back; fake_moved is signalled whenever something that
- * somebody may wait for has happened.  Operations run outside the lock, on
- * the lanes of their context.
+ * One lock guards everything here; fake_enter() takes it and fake_leave() gives
+ * it back.  fake_moved is signalled whenever something has happened that a
+ * thread may wait for.  Operations run outside the lock, on the lanes of their
+ * context.
  *
- * A handle that a caller holds is a number, never a pointer of ours, and is
- * not given out twice: what was destroyed is known as such.
+ * A handle that a caller holds is a number, never a pointer of ours, and is not
+ * given out twice: a destroyed one is known as such.
  *
- * A device address is not an address of this process either: reading it
- * faults, as it does on a real card.  What lies there is at the same offset
- * in a second window, the shadow.
+ * A device address is not an address of this process either: reading it faults,
+ * as it does on a real card.  Its bytes lie at the same offset in a second
+ * window, the shadow.
  */
 #ifndef FAKE_DRIVER_H
 #define FAKE_DRIVER_H
@@ -112,7 +112,8 @@ CUresult fake_leave(CUresult result);
 /* NULL where @ordinal is none. */
 struct fake_device *fake_device(CUdevice ordinal);
 
-/* What a thread of ours must end for; after a lost card, everything. */
+/* The condition at which a thread of ours must end; after a lost card,
+ * everything. */
 CUresult fake_health(struct fake_device *dev);
 
 /* Wait, with the lock given up meanwhile. */
@@ -125,7 +126,7 @@ void fake_sleep_ns(uint64_t ns);
 /* A new handle for @object, 0 where memory is short. */
 uint64_t fake_handle_new(enum fake_kind kind, void *object);
 
-/* What @handle stands for, NULL where it stands for nothing any more. */
+/* The object of @handle, or NULL where it has none any more. */
 void *fake_handle_get(enum fake_kind kind, uint64_t handle);
 void fake_handle_drop(enum fake_kind kind, uint64_t handle);
 
@@ -215,7 +216,7 @@ unsigned int fake_space_left(void);
 /* Where device memory lies in this process. */
 void *fake_shadow(uint64_t address);
 
-/* What a copy finds at an address. */
+/* Memory that a copy finds at an address. */
 enum fake_place {
 	FAKE_NOWHERE, /* not memory, or not all of it one piece of it */
 	FAKE_ON_DEVICE,
@@ -241,7 +242,7 @@ void *fake_space_reach(const struct fake_context *ctx, uint64_t address,
 CUresult fake_stream_get(struct fake_context *ctx, CUstream handle,
 			 struct fake_stream **ret_stream);
 
-/* What an operation does.  Outside the lock; an error is sticky. */
+/* An operation's work.  Runs outside the lock; an error is sticky. */
 typedef CUresult fake_run(struct fake_op *op);
 
 struct fake_op {

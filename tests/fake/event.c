@@ -60,7 +60,7 @@ CUresult cuEventCreate(CUevent *event, unsigned int flags)
 
 	if (result)
 		return result;
-	/* What goes to other processes keeps no time. */
+	/* Events for other processes keep no time. */
 	if (!event || flags & ~known ||
 	    (flags & CU_EVENT_INTERPROCESS &&
 	     !(flags & CU_EVENT_DISABLE_TIMING)))

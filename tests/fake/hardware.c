@@ -194,7 +194,8 @@ void fake_hardware_leave(struct fake_hardware *hw)
 
 void fake_lock(struct fake_hardware *hw)
 {
-	/* What its last holder left half-done is a sum that a sweep mends. */
+	/* A holder that died half-way leaves a wrong sum, which a sweep
+	 * corrects. */
 	if (pthread_mutex_lock(&hw->board->mutex) == EOWNERDEAD)
 		pthread_mutex_consistent(&hw->board->mutex);
 }
@@ -240,7 +241,7 @@ static uint64_t used_of(const struct fake_board *board, uint32_t gpu)
 	return used;
 }
 
-/* Of a split card also what its instances use. */
+/* A split card's use includes that of its instances. */
 uint64_t fake_free_bytes(struct fake_hardware *hw, uint32_t gpu)
 {
 	const struct fake_fault *fault = fake_fault(hw, FAKE_MEMORY, gpu);
@@ -296,7 +297,7 @@ static struct fake_object *object_of(struct fake_hardware *hw, uint64_t serial)
 	return NULL;
 }
 
-/* What an old owner has left is not for the new one, but nor are zeros. */
+/* The new owner must not rely on the old owner's bytes, nor on zeros. */
 static void litter(struct fake_hardware *hw, uint64_t offset, uint64_t bytes)
 {
 	uint8_t page[4096];

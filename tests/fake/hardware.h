@@ -2,21 +2,21 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * hardware - what all processes of one stand-in machine have in common.
+ * hardware - the state that all processes of one stand-in machine share.
  *
- * One sparse file holds the cards, who uses how much of them, the plan of
- * faults, the Xids and the bytes of every shareable allocation.  The stand-ins
- * for the driver and for NVML find it by $GPUMAP_FAKE_HARDWARE; a test makes
- * it, and reads and changes it while others run.
+ * One sparse file holds the cards, which process uses how much of them, the
+ * plan of faults, the Xids and the bytes of every shareable allocation.  The
+ * stand-ins for the driver and for NVML find it by $GPUMAP_FAKE_HARDWARE; a
+ * test makes it, and reads and changes it while others run.
  *
- * Who is alive is the kernel's to say: a process, and each reference to a
- * shareable allocation, is an open file description of this file that holds
- * a lock on one byte far behind the data.  The lock goes when the last
- * duplicate of the description does, in whatever way and in whatever process,
- * descriptors in flight between two processes included.  fake_sweep() looks.
+ * The kernel knows which processes live: a process, and each reference to a
+ * shareable allocation, is an open file description of this file that holds a
+ * lock on one byte far behind the data.  The lock goes when the last duplicate
+ * of the description does, in whatever way and in whatever process, descriptors
+ * in flight between two processes included.  fake_sweep() looks.
  *
- * Memory orders are no concern: everything shared is read and written under
- * the file's one robust mutex.
+ * Memory orders are no concern: everything shared is read and written under the
+ * file's one robust mutex.
  */
 #ifndef FAKE_HARDWARE_H
 #define FAKE_HARDWARE_H
@@ -57,7 +57,7 @@ struct fake_gpu {
 	uint32_t mig_index; /* of it, in NVML's order on its card */
 	char profile[32];   /* of it; "": a card */
 	uint64_t total;
-	uint64_t reserved; /* of it, by nobody whom we see */
+	uint64_t reserved; /* of it, by no process of the stand-in */
 	uint64_t launches; /* ever run here, by any process */
 	uint64_t copies;
 };
@@ -80,7 +80,8 @@ struct fake_object {
 	uint64_t offset; /* of its bytes in this file */
 };
 
-/* What NVML tells of: an Xid, or what ECC could not mend. */
+/* An event that NVML reports: an Xid, or an ECC error that was not
+ * corrected. */
 struct fake_xid {
 	uint32_t gpu;
 	uint32_t number; /* 0: an error of memory instead */
@@ -174,8 +175,9 @@ void fake_xid_post(struct fake_hardware *hw, uint32_t gpu, uint32_t number,
 		   int32_t pid);
 
 /*
- * Add faults: to the machine's plan, or with @is_own to this process's.  What
- * is to be now - lost, back, a mode, an Xid - is done.  As fake_plan_add().
+ * Add faults: to the machine's plan, or with @is_own to this process's.  A
+ * fault of the present - lost, back, a mode, an Xid - happens at once.  As
+ * fake_plan_add().
  */
 int fake_plan_apply(struct fake_hardware *hw, const char *text, bool is_own,
 		    const char **ret_where);
@@ -199,7 +201,7 @@ void fake_uuid_print(const struct fake_gpu *gpu, char text[FAKE_UUID_TEXT]);
 bool fake_node(const char *dev, const struct fake_gpu *gpu, int k,
 	       char ret_path[FAKE_NODE_BYTES]);
 
-/* Remember one line for whoever looks at the end. */
+/* Keep one line for the test to read at the end. */
 void fake_note(struct fake_hardware *hw, const char *line);
 
 /* The fault of @kind that holds for @gpu now, of this process or of all. */

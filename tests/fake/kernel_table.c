@@ -71,7 +71,7 @@ static void square(struct fake_launch *launch, const void *const *params)
 		dst[i] = alpha * src[i] * src[i];
 }
 
-/* Writes where nobody has anything. */
+/* Writes where there is no memory. */
 static void stray(struct fake_launch *launch, const void *const *params)
 {
 	uint32_t *at = launch->reach(launch, 4096, 4, 4, true);

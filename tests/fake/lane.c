@@ -4,9 +4,9 @@
 /*
  * Operations, in order on a few lanes per context.
  *
- * A card has few queues, so streams share them: what is behind another
- * stream's waiting operation waits too.  Operations run late, and lanes at
- * different speeds, so that whoever does not wait is found out.
+ * A card has few queues, so streams share them: an operation behind another
+ * stream's waiting one waits too.  Operations run late, and lanes at different
+ * speeds, so that code that does not wait fails.
  */
 
 #include <signal.h>
@@ -60,7 +60,8 @@ static bool is_ready(const struct fake_op *op)
 	return true;
 }
 
-/* What everybody hears of an error; of some nothing, or not from here. */
+/* The error that all later calls return; 0 for those that are not told, or not
+ * by this call. */
 static uint32_t xid_of(CUresult error)
 {
 	switch (error) {
@@ -109,7 +110,8 @@ static void run(struct fake_op *op)
 		strike(ctx, error);
 }
 
-/* Whoever keeps it for its end keeps nothing that came before it. */
+/* A holder that keeps the operation for its end keeps none of its
+ * predecessors. */
 static void finish(struct fake_lane *lane, struct fake_op *op)
 {
 	lane->first = op->next;

@@ -59,7 +59,7 @@ int fake_linger(pid_t pid, uint64_t ns)
 			   (void *)(intptr_t)PTRACE_O_TRACEEXIT) ||
 		    write(pipes[1], "y", 1) != 1)
 			_exit(1);
-		/* Whoever reads our output to its end must not wait for us. */
+		/* A reader of our output must not wait for us. */
 		for (int fd = 0; fd < 64; fd++)
 			close(fd);
 		watch(pid, ns);

@@ -34,7 +34,7 @@ static void set_uuid(struct fake_gpu *gpu, const char *node, uint32_t i)
 	gpu->uuid[8] = (gpu->uuid[8] & 0x3f) | 0x80; /* variant 1 */
 }
 
-/* What a row says of a card or an instance. */
+/* A card's or an instance's facts in the table. */
 static void set_gpu(struct fake_gpu *gpu, const struct gm_nodefile_row *row,
 		    const char *node, uint32_t i)
 {

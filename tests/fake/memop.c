@@ -3,8 +3,8 @@
 
 /*
  * Stream memory operations: words that the card writes and waits for.  The
- * first generation of them needs a switch of the kernel module that nobody
- * sets, so its entry points are there and refuse.
+ * first generation of them needs a switch of the kernel module that is off by
+ * default, so its entry points are there and refuse.
  */
 
 #include <stdatomic.h>

@@ -22,7 +22,8 @@ static uint64_t round_up(uint64_t n, uint64_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* What the card gives away for @bytes: small pieces share a large one. */
+/* Bytes of the card that an allocation of @bytes takes: small pieces share a
+ * large one. */
 static uint64_t charge_of(uint64_t bytes)
 {
 	return round_up(bytes,
@@ -46,7 +47,7 @@ static void refund(struct fake_device *dev, uint64_t bytes)
 	fake_unlock(&fake.hw);
 }
 
-/* Fresh memory holds what somebody left there. */
+/* Fresh memory holds an earlier owner's bytes. */
 static void litter(uint8_t *at, uint64_t bytes)
 {
 	uint64_t n = bytes < PAGE ? bytes : PAGE;

@@ -41,7 +41,7 @@ static CUresult compile(struct fake_device *dev, const void *image,
 	return CUDA_SUCCESS;
 }
 
-/* What the compiler says goes where the options have it. */
+/* The compiler's messages go to the buffers that the options name. */
 static void tell(CUresult result, unsigned int n, const CUjit_option *options,
 		 void *const *values)
 {

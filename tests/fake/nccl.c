@@ -305,7 +305,7 @@ static void end(ncclComm_t comm)
 	if (comm->has_thread)
 		pthread_join(comm->thread, NULL);
 	comm->has_thread = false;
-	/* What lies in the stream of a card that is lost never ends. */
+	/* Work in the stream of a lost card never ends. */
 	for (int i = 0; comm->under_way > 0 && i < 100; i++)
 		fake_nccl_nap(5);
 	fake_nccl_part(comm);

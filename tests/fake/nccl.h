@@ -2,31 +2,32 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * nccl - what one process knows of the stand-in for NCCL.
+ * nccl - one process's state of the stand-in for NCCL.
  *
  * Ranks are processes that meet at a socket of the one that made the id, which
  * ends with that process, and then have a socket for each pair of them.  A
  * collective is three steps in its stream: copies out of device memory, a
- * function on the host that moves bytes between the ranks, copies back.  It
+ * function on the host that moves bytes between the ranks, copies back.  Each
  * waits for its peers as a kernel would: for ever, until the communicator is
- * aborted; a peer that has died changes nothing.  Of one device one collective
- * runs at a time, so that ranks that begin two of them in different orders wait
- * for each other.
+ * aborted; a peer's death does not end it.  One collective of a device runs at
+ * a time, so that ranks that begin two of them in different orders wait for
+ * each other.
  *
- * $FAKE_NCCL has what is to go wrong in a process, words with blanks between:
+ * $FAKE_NCCL lists the faults of a process, words with blanks between:
  *
- *	version=21903	what it says it is
+ *	version=21903	the version that it reports
  *	absent		its ranks never come
  *	refuse		their init ends in an error at once
  *	slow=MS		its ranks come so much later
  *	async=N		its Nth collective ends in an asynchronous error
  *	abort=MS	an abort takes so long
  *	together	an abort waits for those of all other ranks
- *	tells		what goes into a stream is a line on stderr, and an id,
- *			and the end of an abort
- *	strict		who ends by exit() with a communicator does so with
- *			status 77
- *	only=UUID	what is behind it is of the process of that card alone
+ *	tells		each operation of a stream is a line on stderr, and so
+ *			are an id and the end of an abort
+ *	strict		a process that ends by exit() with a communicator
+ *			does so with status 77
+ *	only=UUID	the words behind it count for the process of that card
+ *			alone
  */
 #ifndef FAKE_NCCL_H
 #define FAKE_NCCL_H
@@ -96,7 +97,8 @@ void fake_nccl_part(ncclComm_t comm);
 /* Wait until every other rank has parted, or is dead. */
 void fake_nccl_await_others(ncclComm_t comm);
 
-/* What one rank has for another, and awaits of it: NULL with no bytes. */
+/* Bytes that one rank sends to another, and expects from it: NULL with no
+ * bytes. */
 struct fake_nccl_parcel {
 	const void *out;
 	void *in;

@@ -35,7 +35,7 @@ struct op {
 	struct pinned *out, *in;
 };
 
-/* Of one communicator and stream, begun together. */
+/* Operations of one communicator and stream, begun together. */
 struct batch {
 	ncclComm_t comm;
 	unsigned int number, n;
@@ -107,7 +107,7 @@ static char *part_of(const struct pinned *pinned, uint64_t bytes, int i)
 	return (char *)pinned->at + bytes * (uint64_t)i;
 }
 
-/* Everybody has everything there is to combine, and does so in rank order. */
+/* Each rank has all operands, and combines them in rank order. */
 static ncclResult_t reduce(struct op *op, struct fake_nccl_parcel *parcels,
 			   char *all)
 {

@@ -17,7 +17,7 @@
 
 #define LOOK_MS 20 /* between looks at whether it was aborted */
 
-/* What a rank says of itself where they meet. */
+/* A rank's message where the ranks meet. */
 struct greeting {
 	int version, rank, n;
 	CUuuid gpu;
@@ -74,7 +74,7 @@ static int connect_to(const struct fake_nccl_id *id, int rank)
 	return fd;
 }
 
-/* Who waits for a peer that has gone waits for ever. */
+/* A rank that waits for a dead peer waits for ever. */
 static bool await(ncclComm_t comm, int fd, short events)
 {
 	struct pollfd p = { fd, events, 0 };
@@ -256,7 +256,7 @@ void fake_nccl_await_others(ncclComm_t comm)
 	for (int i = 0; i < comm->n; i++) {
 		ssize_t n = comm->peers[i] >= 0;
 
-		/* What it has sent before goes nowhere. */
+		/* Bytes that the peer sent before are dropped. */
 		while (n > 0 || (n < 0 && errno == EINTR))
 			n = recv(comm->peers[i], spare, sizeof(spare), 0);
 	}

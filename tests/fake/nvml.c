@@ -57,8 +57,8 @@ static void rest(uint64_t ns)
 		;
 }
 
-/* What a card answers with today; how long it thinks about it.  An instance
- * answers as its card does. */
+/* A card's answer today, and the time that it takes.  An instance answers as
+ * its card does. */
 static nvmlReturn_t ask(uint32_t gpu, uint64_t *ret_ns)
 {
 	struct fake_hardware *hw = &fake_nvml.hw;
@@ -88,7 +88,7 @@ nvmlReturn_t fake_nvml_enter_card(const char *name, nvmlDevice_t device,
 		return fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
 	result = ask(gpu, &ns);
 	if (ns) {
-		/* One slow card holds up nobody who asks another. */
+		/* A slow card delays only those that ask about it. */
 		pthread_mutex_unlock(&mutex);
 		rest(ns);
 		pthread_mutex_lock(&mutex);

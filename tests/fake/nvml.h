@@ -38,10 +38,10 @@ nvmlReturn_t fake_nvml_enter_whole(const char *name, nvmlDevice_t device,
 /* Give the lock back.  Returns @result. */
 nvmlReturn_t fake_nvml_leave(nvmlReturn_t result);
 
-/* What nvmlDeviceGetPciInfo says; under the lock. */
+/* The result of nvmlDeviceGetPciInfo; under the lock. */
 void fake_nvml_pci(const struct fake_gpu *gpu, nvmlPciInfo_t *ret_pci);
 
-/* Of the driver, by the plan; under the lock. */
+/* The driver's version by the plan; under the lock. */
 int fake_nvml_cuda_version(void);
 
 nvmlDevice_t fake_nvml_handle(uint32_t gpu);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* What NVML says of the system and of one card. */
+/* NVML's facts of the system and of one card. */
 
 #include <stdio.h>
 #include <string.h>
@@ -296,7 +296,8 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device,
 	return fake_nvml_leave(NVML_SUCCESS);
 }
 
-/* Who has a context on the card or one of its instances, from @ret_info on. */
+/* The processes that have a context on the card or one of its instances, from
+ * @ret_info on. */
 static unsigned int list_users(uint32_t gpu, unsigned int room,
 			       nvmlProcessInfo_t *ret_infos)
 {

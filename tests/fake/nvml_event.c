@@ -104,7 +104,7 @@ static unsigned long long type_of(const struct fake_xid *xid)
 	return xid->number ? NVML_EVENT_XID : NVML_EVENT_DBE;
 }
 
-/* Of a fault on an instance the card tells, and says which it was. */
+/* The card reports an instance's fault, and says which instance it was. */
 static void tell(const struct fake_xid *xid, nvmlEventData_t *ret_data)
 {
 	const struct fake_gpu *gpu = &fake_nvml.hw.board->gpus[xid->gpu];

@@ -50,7 +50,7 @@ nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device,
 	return fake_nvml_leave(NVML_SUCCESS);
 }
 
-/* Of the places for instances not all are taken. */
+/* Not all places for instances are taken. */
 nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device,
 						 unsigned int index,
 						 nvmlDevice_t *part)

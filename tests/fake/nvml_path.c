@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* What NVML says of what is near to a card: CPUs, memory, other cards. */
+/* NVML's facts of a card's neighbours: CPUs, memory, other cards. */
 
 #include <string.h>
 
@@ -50,7 +50,7 @@ static void add_cpu(unsigned int cpu, unsigned int n, unsigned long *cpus)
 		cpus[cpu / bits] |= 1ul << cpu % bits;
 }
 
-/* What does not fit into the caller's @n words is left out. */
+/* Nodes or CPUs that do not fit into the caller's @n words are left out. */
 nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned int n,
 				      unsigned long *cpus)
 {

@@ -7,13 +7,13 @@
  * Text of one fault per line or between semicolons, each for all cards or,
  * after "row N:", for one; N counts the cards as the machine's file does.
  *
- *	row 1: launch 17: sticky 700	the 17th launch there, by anybody
+ *	row 1: launch 17: sticky 700	the 17th launch there, of any process
  *	row 1: copy 3: sticky 719
  *	row 1: launch 4: hang
  *	row 1: launch 4: xid 79		and the card is gone with it
  *	row 0: lost			is now
  *	row 0: back
- *	row 0: xid 31			posted now, by nobody
+ *	row 0: xid 31			posted now, by no launch
  *	row 0: out of memory after 3 GiB
  *	row 0: exclusive process	compute modes
  *	row 0: prohibited
@@ -31,7 +31,7 @@
  *	row 0: nvml memory not supported
  *	nvml event wait fails
  *	row 0: nvml lost		NVML alone says so
- *	row 0: memory error		an uncorrectable one, told of now
+ *	row 0: memory error		an uncorrectable one, reported now
  *	row 0: recovery action 1	as NVML counts them
  *	row 0: link to 1		no fault: an NVLink more between them
  */

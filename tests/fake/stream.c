@@ -71,7 +71,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
 	return cuStreamCreateWithPriority(stream, flags, 0);
 }
 
-/* What is still to be done on it will be. */
+/* Operations still queued on it will run. */
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
 	struct fake_stream *s, **at;

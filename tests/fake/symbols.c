@@ -4,9 +4,9 @@
 /*
  * Which function a name means, for a caller of a given age.
  *
- * A caller names the CUDA version whose interface it was written for, and
- * gets the newest form of the function that is not newer than that.  What a
- * driver of the machine's age does not have yet is not there.
+ * A caller names the CUDA version whose interface it was written for, and gets
+ * the newest form of the function that is not newer than that.  Functions newer
+ * than the machine's driver are not there.
  */
 
 #include <string.h>

@@ -99,7 +99,7 @@ static CUresult adopt(struct fake_reference *ref, struct fake_device *dev,
 	return CUDA_SUCCESS;
 }
 
-/* Give up what nobody here needs any more. */
+/* Release allocations that this process no longer needs. */
 static void let_go(struct fake_memory *memory)
 {
 	if (memory->handles == 0)
@@ -335,7 +335,7 @@ static bool is_whole(uint64_t base, uint64_t bytes)
 	return at == base + bytes;
 }
 
-/* What is mapped in a context of this process may be in use by any of them. */
+/* Any context of this process may use a mapping of one of them. */
 static CUresult drain_all(void)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -436,7 +436,7 @@ CUresult cuMemGetAccess(unsigned long long *flags,
 	return fake_leave(CUDA_SUCCESS);
 }
 
-/* Of memory that is mapped, from any address in the mapping. */
+/* The handle of mapped memory, from any address in the mapping. */
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle,
 				     void *address)
 {

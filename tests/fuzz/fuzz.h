@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * fuzz.h - what a fuzz target is.
+ * fuzz.h - macros and rules of the fuzz targets.
  *
  * fuzz_<input>.c defines LLVMFuzzerTestOneInput(): libFuzzer and AFL++ call it
  * with inputs they invent (--enable-fuzz), replay.c with those kept in
- * corpus/<input> (make check).  It must survive every input, leak nothing, and
- * check with MUST() what holds for all of them.  An input that broke something
- * is kept in the corpus with the fix.
+ * corpus/<input> (make check).  The target must survive every input, leak
+ * nothing, and check with MUST() the conditions that hold for all of them.  An
+ * input that broke something is kept in the corpus with the fix.
  */
 #ifndef FUZZ_H
 #define FUZZ_H

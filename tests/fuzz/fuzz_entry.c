@@ -7,9 +7,9 @@
  *	byte 0	position that the worker stands at, signed, around 0
  *	then	the submission ring, from its first slot on
  *
- * Whatever is in there, a turn does no more than a turn's work, stays inside
- * of the arena and of the one buffer that there is, whoever runs, the one
- * program that there is among them, and ends.  An ALLOC is always refused.
+ * With any bytes, a turn does no more than a turn's work, stays inside of the
+ * arena and of the one buffer that there is, also when the one program runs,
+ * and ends.  An ALLOC is always refused.
  */
 
 #include "tests/fuzz/fuzz.h"

@@ -48,7 +48,8 @@ static void compare(const struct gm_tensors *list, int r, const uint8_t *data,
 		MUST(why.text[0] != '\0');
 	if (error != 0)
 		MUST(ws.n == 0);
-	/* That one judges what planning needs as well, and names. */
+	/* The layer reader checks the facts that planning needs as well, and
+	 * names. */
 	if (r == 0) {
 		MUST(error == 0 && ws.n == list->n);
 		for (size_t i = 0; i < list->n; i++) {

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a share says of itself that is a model, as somebody else has written it:
+ * A share's own description of its model, as another process has written it:
  * the bytes of the table, for a share of two buffers.
  */
 
@@ -29,8 +29,8 @@ static void check_tensor(const struct gpumap_model *m, size_t i)
 	     p->at <= m->buffers[p->buffer].bytes - w->bytes);
 }
 
-/* What is read can be written; names that lay one inside the other may be too
- * many then. */
+/* A table that was read can be written; names that lay one inside the other may
+ * be too many then. */
 static void check_again(struct gpumap_model *m, const uint8_t *data)
 {
 	uint64_t bytes;

@@ -5,9 +5,9 @@
  * .npy files.
  *
  *	bytes 0-1	bytes of data after the header, little-endian
- *	then		the header, without what stands before it in a file
+ *	then		the header, without the magic and lengths before it
  *
- * What stands before a header is judged apart, of the input as a whole.
+ * The bytes before a header are checked apart, of the input as a whole.
  */
 
 #include "tests/fuzz/fuzz_mask.h"

@@ -140,7 +140,7 @@ static void check_plan(const struct input *in, const struct gm_plan *plan)
 	check_charges(in, plan);
 }
 
-/* What is advised holds. */
+/* The advised plan is valid. */
 static void check_advice(struct input *in, const struct gm_plan_advice *a)
 {
 	struct gm_plan plan;

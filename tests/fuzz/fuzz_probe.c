@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What NVML and the kernel's module write about cards.
+ * Text that NVML and the kernel's module write about cards.
  *
  *	byte 0	how many bytes a copy has room for
  *	then	the text, which does not end

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What the processes of gpumap-probe say, which NVIDIA's libraries are in.
+ * Notes of the processes of gpumap-probe, which load NVIDIA's libraries.
  *
- *	byte 0	who speaks, or what gpumapd wants, or whose end it is
- *	byte 1	of which slot or card
+ *	byte 0	the process that sends it, or a request of gpumapd, or an end
+ *	byte 1	its slot or card
  *	byte 2	type of the note
  *	byte 3	how many bytes of it follow, times four; the rest are zeros
  *	byte 4	which card's uuid it has, or, with 255, its own

@@ -9,7 +9,7 @@
  *	byte 3		layers past them
  *	then		the header's JSON
  *
- * The length in front of a header is judged apart, or every second mutation
+ * The length in front of a header is checked apart, or every second mutation
  * would only break it.
  */
 

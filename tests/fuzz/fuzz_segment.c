@@ -3,11 +3,11 @@
 
 /*
  * A segment with arbitrary words in it: the library reads everything there is
- * to read and stays inside of the mapping, which lies between pages that nobody
- * may touch.
+ * to read and stays inside of the mapping, which lies between two inaccessible
+ * pages.
  *
  * The input is records of eleven bytes, little-endian: where (one byte), which
- * word of it (two), and what it says (eight).  They are written over a good
+ * word of it (two), and its value (eight).  They are written over a good
  * segment, and taken back afterwards.
  */
 

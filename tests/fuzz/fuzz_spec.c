@@ -21,7 +21,7 @@
 
 #define HEAD 5
 
-/* What is printed reads back as the same. */
+/* A printed specification reads back as the same. */
 static void check_spec(const struct gm_spec *spec)
 {
 	struct gm_spec again;

@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What the library reads of model files: headers, beside what the agent's own
- * reader makes of them, where their tensors go, and indexes.
+ * Model files as the library reads them: headers, beside the agent's own reader
+ * of the same bytes, the places of their tensors, and indexes.
  *
  *	bytes 0-1	bytes of data after the header, little-endian
  *	byte 2		layers of the map that it is placed by
- *	byte 3		of no account
+ *	byte 3		ignored
  *	then		the header's JSON, or the index's
  *
  * Inputs of fuzz_safetensors are inputs of this.
@@ -56,8 +56,8 @@ static const struct gm_tensor *named(const struct gm_tensors *list,
 	return NULL;
 }
 
-/* What the agent's reader takes we take, and to the same; but for NULs behind a
- * number, which jansson does not see. */
+/* The library accepts every header that the agent's reader accepts, with the
+ * same result; but for NULs behind a number, which jansson does not see. */
 static void compare(const struct gm_weights *ws, int error, const uint8_t *data,
 		    size_t size)
 {

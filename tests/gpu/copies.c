@@ -162,7 +162,7 @@ static void write_numbers(uint8_t *at, uint32_t bytes, uint32_t seed)
 	}
 }
 
-/* What a row makes of it, in memory of its own. */
+/* The row's copy, in memory of its own. */
 static bool compute(struct gpu_agent *g, uint32_t row, uint32_t op,
 		    uint32_t dtype, uint32_t bytes, void **ret_result)
 {

@@ -160,7 +160,7 @@ static int export_and_wait(void)
 		pause();
 }
 
-/* What every call says from a fault on. */
+/* The error of every call after a fault. */
 struct record {
 	CUresult launched, synchronize, query, alloc, free, info, event, copy,
 		load, register_, unregister, again;

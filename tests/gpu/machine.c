@@ -135,7 +135,7 @@ static void tell_of_symbols(void)
 			FACT("\"symbol\":\"%s\",\"version\":%d,\"result\":%d,"
 			     "\"status\":%d",
 			     symbols[i].name, symbols[i].since, result, status);
-		/* What a driver of its age has to have. */
+		/* Functions that a driver of its age must have. */
 		OK(at || symbols[i].since > version ||
 		   symbols[i].since > 12000);
 	}
@@ -189,7 +189,7 @@ static struct {
 #undef CALL
 } ml;
 
-/* What a call that this NVML has not answers. */
+/* The result of a call that this NVML lacks. */
 static nvmlReturn_t lacking(void)
 {
 	return NVML_ERROR_FUNCTION_NOT_FOUND;

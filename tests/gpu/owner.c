@@ -29,7 +29,7 @@ static CUmemGenericAllocationHandle create(void)
 
 /* ---- parts -------------------------------------------------------------- */
 
-/* Hands out its memory to whoever asks, once for each byte that it hears. */
+/* Sends its memory's descriptor once for each byte that it receives. */
 static int own(void)
 {
 	CUmemGenericAllocationHandle handle;
@@ -69,7 +69,7 @@ static CUdeviceptr import(int fd, CUmemGenericAllocationHandle *ret_handle)
 	return at;
 }
 
-/* What a worker found at both ends, and how fast it copied. */
+/* A worker's readings at both ends, and the rate of its copy. */
 struct found {
 	uint32_t ends[2];
 	double gbs;

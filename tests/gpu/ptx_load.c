@@ -3,8 +3,8 @@
 
 /*
  * The checked-in PTX of the operators, from a cold cache and from a warm one:
- * what each step of a worker's start takes.  What the operators compute is
- * contract/operators.c's matter.
+ * the time of each step of a worker's start.  contract/operators.c checks the
+ * operators' results.
  */
 
 #include <dirent.h>

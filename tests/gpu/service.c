@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumapd on a card, in service: what it says of the card beside what
- * nvidia-smi says; a client that sleeps through long work; a small job beside
- * another session's bulk; a stranger's fault; workers that are killed; two
- * processes that share memory of the card; and a row that is drained until
- * nobody of ours has the card open.
+ * gpumapd on a card, in service: its facts of the card beside those of
+ * nvidia-smi; a client that sleeps through long work; a small job beside
+ * another session's bulk; another session's fault; workers that are killed; two
+ * processes that share memory of the card; and a row that is drained until no
+ * process of gpumap has the card open.
  */
 
 #include <dirent.h>
@@ -384,7 +384,7 @@ static void sessions_share_a_buffer(struct gpu_agent *g)
 	copy.src_buffer = imported;
 	copy.dst = memory;
 	words = memory;
-	/* What was imported outlives its exporter. */
+	/* Imported memory outlives its exporter. */
 	EQ(gpumap_buffer_free(g->session, buffer), 0);
 	if (EQ(gpu_agent_do(other, g->row, &copy), 0)) {
 		EQ(words[0], 0xfeedbeef);

@@ -79,7 +79,7 @@ static void finish(struct probe *p, struct scene *scene)
 	scene_clear(scene);
 }
 
-/* Whoever dies of its parts is started again. */
+/* A part of the probe that dies is started again. */
 static void parts_are_killed(void)
 {
 	pid_t pids[CHILDREN];
@@ -191,7 +191,7 @@ static void nonsense_is_passed_over(void)
 	finish(&p, &scene);
 }
 
-/* What it is told last holds. */
+/* The last request counts. */
 static void orders_come_thick_and_fast(void)
 {
 	struct scene scene;
@@ -212,7 +212,8 @@ static void orders_come_thick_and_fast(void)
 	finish(&p, &scene);
 }
 
-/* Who does not listen is told the present when he does, not the past. */
+/* A gpumapd that did not read is told the present state when it reads, not the
+ * past. */
 static void nobody_listens_for_a_while(void)
 {
 	struct scene scene;

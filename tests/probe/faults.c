@@ -93,7 +93,8 @@ static void one_that_hangs_is_one_row(void)
 	EQ(it->device.uuid[6] >> 4, 8);
 	EQ(it->device.device.facts.nvml_index,
 	   scene.hw.board->gpus[1].nvml_index);
-	/* What hung is ended, and who comes next is not so slow. */
+	/* The probe ends the process that hung, and the next one is not so
+	 * slow. */
 	heal(&scene);
 	UNTIL(&p, probe_gpu(&p, &scene, 1)->health == GM_PROBE_USABLE);
 	UNTIL(&p, it->health == GM_PROBE_LOST);
@@ -171,7 +172,7 @@ static uint32_t heard(const struct probe *p, uint64_t xid, const uint8_t *uuid)
 	return n;
 }
 
-/* Of programs' faults the card knows nothing. */
+/* A card knows nothing of programs' faults. */
 static void foreign_xids_are_told_and_change_nothing(void)
 {
 	static const uint32_t xids[] = { 13, 31, 43, 45, 68, 94, 109, 154 };
@@ -255,7 +256,7 @@ static void an_xid_79_is_a_card_that_is_gone(void)
 	finish(&p, &scene);
 }
 
-/* It returns at once and for ever, which must be no loop. */
+/* The wait returns at once and for ever, which must not become a busy loop. */
 static void without_events_there_is_the_rest(void)
 {
 	struct scene scene;

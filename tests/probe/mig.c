@@ -54,7 +54,7 @@ static void check_instance(const struct probe_seen *seen,
 	OK(row->threads_per_unit > 0 && row->shared_bytes > 0);
 	EQ(row->cc_major, gpu->cc_major);
 	OK(row->total_bytes > gpu->total / 2 && row->total_bytes <= gpu->total);
-	/* It is where its card is. */
+	/* The instance is where its card is. */
 	EQ(row->pci_bus, parent->bus << 8 | parent->device << 3);
 	EQ(row->nvml_index, parent->nvml_index);
 	EQ(row->minor_number, parent->minor);
@@ -89,7 +89,7 @@ static void an_instance_is_a_device(void)
 	finish(&p, &scene);
 }
 
-/* What the driver does not enumerate has no ordinal. */
+/* A device that the driver does not enumerate has no ordinal. */
 static void ordinals_are_those_of_the_driver(void)
 {
 	struct scene scene;
@@ -202,7 +202,7 @@ static void an_instance_comes_and_goes(void)
 	finish(&p, &scene);
 }
 
-/* It was taken down while nobody looked. */
+/* The instance was destroyed unnoticed. */
 static void who_is_not_met_again_is_gone(void)
 {
 	struct probe_seen *it;

@@ -163,7 +163,7 @@ static int card_folder(const char *root, const struct fake_gpu *gpu,
 			gpu->domain, gpu->bus, gpu->device);
 }
 
-/* What the kernel's module says of every card of a machine. */
+/* The kernel module's file of every card of a machine. */
 static bool make_kernel(const struct scene *scene, char *root)
 {
 	char path[256], id[FAKE_UUID_TEXT];

@@ -305,7 +305,7 @@ static void pairs_must_agree(void)
 	w.ask[0].peer = 0; /* itself */
 	EQ(run(&w, 1, 64), 0);
 	EQ(w.end[0], -EINVAL);
-	w.ask[0].peer = 2; /* nobody */
+	w.ask[0].peer = 2; /* no rank */
 	EQ(run(&w, 1, 64), 0);
 	EQ(w.end[0], -EINVAL);
 	close_world(&w);

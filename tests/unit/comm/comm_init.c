@@ -215,7 +215,7 @@ static void two_must_agree(void)
 	w.ask[0].peer = 0; /* itself */
 	EQ(run(&w, 1, 64), 0);
 	EQ(w.end[0], -EINVAL);
-	w.ask[0].peer = 4; /* nobody */
+	w.ask[0].peer = 4; /* no rank */
 	EQ(run(&w, 1, 64), 0);
 	EQ(w.end[0], -EINVAL);
 	close_world(&w);

@@ -97,7 +97,7 @@ static void short_ones(size_t o, uint32_t dtype)
 	tap_check(pass, gm_op_name(ops[o].op), __FILE__, __LINE__);
 }
 
-/* Of two zeros the extreme one, by its sign. */
+/* The extreme one of two zeros, by its sign. */
 static void zeroes_have_a_place(void)
 {
 	static const struct {

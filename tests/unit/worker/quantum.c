@@ -138,7 +138,7 @@ static void second_slots_end_by_themselves(void)
 	EQ(fast_turn(s, &k), 2);
 	EQ(n_done(&c), 2);
 
-	/* It has begun and its second slot has not been read. */
+	/* The job has begun and its second slot has not been read. */
 	state = gm_journal_read(s->owed, c.depth);
 	EQ(state.entry, 3);
 	EQ(state.done, 2);
@@ -265,7 +265,7 @@ static void the_next_owner_goes_on(void)
 	hand_submit(&c, e, 3);
 	EQ(gm_turn_serve(s, &k.dev), 3);
 
-	/* It dies, and another comes: the journal stays. */
+	/* The worker dies, and another comes: the journal stays. */
 	gm_session_unmap(s, &closer, free);
 	c.incarnation = 2;
 	s = serve(&c);
@@ -295,7 +295,7 @@ static void sleepers_are_woken_once(void)
 	e = hand_nop(&c);
 	hand_submit(&c, &e, 1);
 	gm_turn_serve(s, &k.dev);
-	EQ(gm_get(&c.page->wake), 0); /* awake: nobody calls */
+	EQ(gm_get(&c.page->wake), 0); /* awake: no client calls */
 
 	gm_put(&c.page->by_fd, 1);
 	gm_ring_park(&c.page->parked, &c.parked);

@@ -31,7 +31,7 @@ static void long_jobs_go_in_slices(void)
 	stop(&c, s);
 }
 
-/* Larger than a turn that nobody has set, or smaller. */
+/* Larger than a turn without a slice, or smaller. */
 static void a_device_may_say_how_long_a_slice_is(void)
 {
 	static const uint64_t slices[] = { 64 * KIB, 4 * MIB };
@@ -55,14 +55,14 @@ static void a_device_may_say_how_long_a_slice_is(void)
 		EQ(k.largest, slices[i]);
 		OK(!k.gap);
 		EQ(k.runs, 8 * MIB / slices[i] + 1);
-		/* Nobody is faster than the device lets him be. */
+		/* No session is faster than the device allows. */
 		EQ(gm_turn_share(slices[i], slices[i], 1, slices[i]),
 		   slices[i]);
 		stop(&c, s);
 	}
 }
 
-/* Whoever has as much of the device as it gives has not been slow. */
+/* A session that gets all of the device's rate has not been slow. */
 static void small_slices_cost_what_they_are(void)
 {
 	struct counting k = { .dev = { .backend = &counting_backend,

@@ -55,7 +55,8 @@ static int bad_file(void)
 	return fd;
 }
 
-/* The @i-th buffer.  It is answered when the slow thread has been looked at. */
+/* The @i-th buffer.  The answer comes when the slow thread has been looked
+ * at. */
 static void borrow(uint32_t i, uint64_t id, int fd)
 {
 	const struct gm_wire wire = { .type = GM_WIRE_BORROW,
@@ -106,7 +107,7 @@ static void one_that_was_replaced(bool leaves_at_once)
 	close_row();
 }
 
-/* It is being dropped when it is found to be none. */
+/* The buffer is being dropped when the worker finds that it has none. */
 static void one_that_is_being_dropped(void)
 {
 	open_row();
@@ -120,7 +121,7 @@ static void one_that_is_being_dropped(void)
 	close_row();
 }
 
-/* Who relies on it has none either, and the next one is had. */
+/* A copy that relies on it has none either, and the next request gets one. */
 static void one_that_nobody_replaces(void)
 {
 	open_row();

@@ -34,7 +34,7 @@
 #define CONFINES true
 #endif
 
-/* Whoever the filter should have stopped goes no further. */
+/* A process that the filter should have stopped goes no further. */
 static int refused(long rc, int error)
 {
 	if (rc == 0)
@@ -79,7 +79,7 @@ static int no_other_sockets(void)
 	       !refused(socket(AF_NETLINK, SOCK_RAW, 0), EPERM);
 }
 
-/* What NCCL meets its peers by, and nothing beside. */
+/* The calls by which NCCL meets its peers, and no others. */
 static int meets_by_sockets(void)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET };
@@ -204,8 +204,8 @@ static int reads_what_it_has(void)
 	       lseek(fd, 0, SEEK_SET) != 0 || read(fd, &byte, 1) != 1;
 }
 
-/* What becomes of a process that does this once it is confined: its exit
- * status, or 1000 and the signal that ended it. */
+/* Run a process that does this once it is confined.  Returns its exit status,
+ * or 1000 and the signal that ended it. */
 static int end_of(enum gm_confine_how how, int (*play)(void))
 {
 	const char *step;

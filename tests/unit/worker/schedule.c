@@ -33,8 +33,8 @@ static void sizes_and_turns_do_not_matter(void)
 	leave_all();
 }
 
-/* Who is slower for his size gets less of it, and not so much less that it
- * would be a matter of time alone. */
+/* A session that is slower for its size gets less, and not so much less that
+ * time alone would decide. */
 static void slow_work_costs_more(void)
 {
 	open_host();
@@ -59,7 +59,7 @@ static void depths_do_not_matter(void)
 	leave_all();
 }
 
-/* Who opens many sessions gets no more by it. */
+/* A user with many sessions gets no more by them. */
 static void users_have_the_same(void)
 {
 	uint64_t others = 0;
@@ -194,7 +194,7 @@ static void who_is_held_may_sleep(void)
 	join_late(small, 0, 16 * KIB);
 	for (uint32_t i = 0; i < 10 * LANE; i++)
 		late_pass();
-	/* Both have one under way.  What the large one asked for is had. */
+	/* Both have one under way.  The large one's memory is there. */
 	feed(large);
 	feed(small);
 	large->s->deficit.bytes = -(int64_t)MIB;

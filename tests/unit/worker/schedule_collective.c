@@ -32,7 +32,7 @@ static struct gm_entry all_reduce(const struct member *m, uint64_t bytes)
 				  .value = 1 };
 }
 
-/* It does all_reduce over and over. */
+/* The session does all_reduce over and over. */
 static void join_group(struct member *m, uint32_t uid, uint64_t bytes)
 {
 	struct gm_wire join = {
@@ -88,7 +88,7 @@ static void group_pass(void)
 			play_peer(&crowd[i]);
 }
 
-/* What each rank reads in one: its half of both, and the other half. */
+/* Each rank's reads in one: its half of both, and the other half. */
 static uint64_t read_by(uint32_t uid)
 {
 	uint64_t bytes = 0;
@@ -113,7 +113,7 @@ static bool have_the_same(uint64_t a, uint64_t b)
 	return false;
 }
 
-/* Who does collectives besides gets no more of the row by it. */
+/* A user that also does collectives gets no more of the row by them. */
 static void collectives_are_no_extra(void)
 {
 	open_host();
@@ -179,7 +179,8 @@ static void small_collectives_are_entries(void)
 	leave_all();
 }
 
-/* Who waits for another rank has nothing of the row, and holds nobody up. */
+/* A session that waits for another rank uses nothing of the row, and delays no
+ * other. */
 static void who_waits_pays_nothing(void)
 {
 	open_host();

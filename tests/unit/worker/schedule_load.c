@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * load: what LOADs bring is of the rounds as all jobs are, counted in bytes,
- * on a device that only counts and on one that is late.  Reads take no time
- * here: whoever has staging has what he asked for at the next pass.
+ * load: bytes of LOADs count in the rounds as those of all jobs do, on a device
+ * that only counts and on one that is late.  Reads take no time here: a session
+ * that has staging has its bytes at the next pass.
  */
 
 #include "agent/worker/control/io_events.h"
@@ -49,7 +49,7 @@ static void join(struct member *m, uint32_t uid, uint64_t bytes, bool is_late)
 	m->share = TURN;
 }
 
-/* It does LOADs of @bytes each. */
+/* The session does LOADs of @bytes each. */
 static void join_loader(struct member *m, uint32_t uid, uint64_t bytes,
 			bool is_late)
 {
@@ -249,7 +249,7 @@ static void loads_do_not_count(bool is_late, uint32_t depth)
 	close_loader();
 }
 
-/* Beside a user whose turns are of @turn, loaders have as much as he. */
+/* Beside a user whose turns are of @turn, loaders get as much as that user. */
 static void loads_have_as_much_as_others(bool is_late, uint32_t loaders,
 					 uint64_t turn)
 {
@@ -263,7 +263,7 @@ static void loads_have_as_much_as_others(bool is_late, uint32_t loaders,
 	close_loader();
 }
 
-/* Who loads besides gets no more by it. */
+/* A user that also loads gets no more by it. */
 static void loads_are_no_extra(bool is_late)
 {
 	open_row(is_late, 0);
@@ -276,8 +276,8 @@ static void loads_are_no_extra(bool is_late)
 	close_loader();
 }
 
-/* Who loads alone asks for more, and the device ends what it began first.
- * Returns whether the pass has got anywhere. */
+/* A session that loads alone asks for more, and the device ends its first
+ * copies first.  Returns whether the pass has got anywhere. */
 static bool pass_alone(bool is_late)
 {
 	uint64_t before = crowd[0].bytes + r.late.n_started;
@@ -290,8 +290,8 @@ static bool pass_alone(bool is_late)
 	return crowd[0].bytes + r.late.n_started != before;
 }
 
-/* Beside nobody no pass is for nothing: where one has copied nothing a round
- * was over, and the next does. */
+/* Alone, no pass is in vain: where one has copied nothing a round was over, and
+ * the next one does. */
 static void who_is_alone_waits_for_nobody(bool is_late, uint32_t depth)
 {
 	uint32_t idle = 0, in_a_row = 0;
@@ -372,7 +372,7 @@ static void short_answers_are_answers(void)
 	close_loader();
 }
 
-/* What they do is counted as turns are, by which the clock is read. */
+/* Their bytes are counted as turns are, by which the clock is read. */
 static void the_clock_is_read_beside_loads(bool is_late)
 {
 	uint32_t n = 0;
@@ -408,7 +408,7 @@ static void a_round_ends_with_what_the_device_has_ended(void)
 	OK(n_in(GM_PIECE_READY) > 0);
 	hand_submit(&other->c, &other->job, 1);
 	gm_run_queue_wake(&r.w, other->s);
-	r.w.round++; /* his first */
+	r.w.round++; /* the user's first */
 	gm_pass(&r.w, true);
 	rig_slow(&r); /* it is reached */
 	gm_pass(&r.w, true);

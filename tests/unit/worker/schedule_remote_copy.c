@@ -138,7 +138,7 @@ static void expect(enum gm_wire_type type)
 	EQ(wire.status, 0);
 }
 
-/* It copies out of what the other row lends, over and over. */
+/* The session copies out of the other row's lent memory, over and over. */
 static void join_borrower(uint32_t uid, bool is_late)
 {
 	uint64_t handle = hand_handle(OTHER, 0);
@@ -199,7 +199,7 @@ static void join_lender(uint32_t uid, bool is_late)
 	expect(GM_WIRE_LENT);
 }
 
-/* What the other row, and gpumapd, would do. */
+/* The parts of the other row and of gpumapd. */
 static void play_others(void)
 {
 	struct gm_wire wire;
@@ -343,7 +343,7 @@ static void close_row(void)
 
 typedef void (*joins)(uint32_t uid, bool is_late);
 
-/* How many he copies between at once gets a user no more. */
+/* A user gets no more by copying between more rows at once. */
 static void copies_do_not_count(joins join_carrier, bool is_late)
 {
 	open_row(is_late);
@@ -354,7 +354,7 @@ static void copies_do_not_count(joins join_carrier, bool is_late)
 	close_row();
 }
 
-/* Beside one who has other work, they have as much as he. */
+/* Beside a user that has other work, they get as much as that user. */
 static void copies_have_as_much_as_others(joins join_carrier, bool is_late)
 {
 	open_row(is_late);
@@ -366,7 +366,7 @@ static void copies_have_as_much_as_others(joins join_carrier, bool is_late)
 	close_row();
 }
 
-/* Who copies besides gets no more by it. */
+/* A user that also copies gets no more by it. */
 static void copies_are_no_extra(joins join_carrier, bool is_late)
 {
 	open_row(is_late);
@@ -379,8 +379,7 @@ static void copies_are_no_extra(joins join_carrier, bool is_late)
 	close_row();
 }
 
-/* Beside nobody, two passes are the most that are for nothing: a piece is two
- * rounds. */
+/* Alone, at most two passes are in vain: a piece is two rounds. */
 static void who_is_alone_waits_for_nobody(joins join_carrier, bool is_late)
 {
 	uint32_t idle = 0, most = 0;
@@ -402,7 +401,7 @@ static void who_is_alone_waits_for_nobody(joins join_carrier, bool is_late)
 	close_row();
 }
 
-/* What is freed while pieces of it wait is freed behind them. */
+/* A buffer that is freed while pieces of it wait is freed behind them. */
 static void what_waits_is_copied_before_it_goes(bool is_late)
 {
 	struct gm_worker_session *s;
@@ -463,7 +462,7 @@ static void its_time_is_up(struct member *m)
 	gm_remote_copy_poll(&r.w);
 }
 
-/* It has ended so, with its second slot. */
+/* The job has ended so, with its second slot. */
 static void expect_end(struct member *m, bool is_late, int status)
 {
 	const int want[] = { status, 0 };
@@ -500,8 +499,8 @@ static void who_waits_for_his_round_has_his_time(bool is_late)
 	close_row();
 }
 
-/* Nor does a row that does not answer; but what it may be writing to is nobody
- * else's until it has. */
+/* Nor does a row that does not answer; but no other session gets the memory
+ * that it may be writing to until it has. */
 static void who_is_not_answered_has_his_time(bool is_late)
 {
 	struct gm_wire asked[2][PIECES], wire;
@@ -526,7 +525,7 @@ static void who_is_not_answered_has_his_time(bool is_late)
 	for (uint32_t k = 0; k < 2 * PIECES; k++) {
 		wire = asked[k / PIECES][k % PIECES];
 		wire.type = GM_WIRE_FETCHED;
-		wire.status = -EIO; /* which nobody wants to know */
+		wire.status = -EIO; /* which no client waits for */
 		gm_remote_copy_fetched(&r.w, &wire);
 	}
 	for (uint32_t i = 0; i < 64 && m->s->carry.on; i++)

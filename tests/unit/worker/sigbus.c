@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * fault: memory that is missing ends nobody but whose it is, in whatever thread
- * it is met, while the grounds of others come and go and the loop looks.
+ * fault: missing memory ends only its owner's jobs, whichever thread meets it,
+ * while other sessions' memory comes and goes and the loop looks.
  */
 
 #include <pthread.h>

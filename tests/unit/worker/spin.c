@@ -124,7 +124,7 @@ static void the_limit_holds(void)
 	static struct gm_group_page commons;
 	uint32_t n = 0;
 
-	OK(!gm_spin_enter(&commons, 0)); /* 0: nobody */
+	OK(!gm_spin_enter(&commons, 0)); /* 0: no session */
 	gm_put(&commons.spin_limit, 3);
 	for (uint32_t row = 0; row < GM_ROWS; row += 10)
 		n += gm_spin_enter(&commons, row);

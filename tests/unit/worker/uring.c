@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* uring: a worker's ring polls, reads and closes.  What its filter of system
- * calls forbids must not be had from the ring instead. */
+/* uring: a worker's ring polls, reads and closes.  Operations that its filter
+ * of system calls forbids must not be had from the ring instead. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 static struct io_uring ring;
 
-/* What becomes of the entry that was made last. */
+/* The result of the entry that was made last. */
 static int result(void)
 {
 	struct io_uring_cqe *cqe;

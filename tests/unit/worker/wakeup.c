@@ -42,7 +42,8 @@ static int asked_for(void)
 	return wire.type == GM_WIRE_WAKER ? (int)wire.place : -EINVAL;
 }
 
-/* It sleeps now.  Returns for how long, 0 for as long as nothing comes. */
+/* Let the worker sleep now.  Returns for how long, or 0 for as long as nothing
+ * comes. */
 static uint64_t nap(void)
 {
 	uint64_t ns = 77;

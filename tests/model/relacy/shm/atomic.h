@@ -5,8 +5,8 @@
  * atomic.h - shm/atomic.h for the model checker.
  *
  * The same names over Relacy's atomics, which choose among all the values that
- * C11 lets a load return.  It stands before the real header in the include
- * path, so shm/ring.h and shm/seq.h are checked as they are.
+ * C11 lets a load return.  This header stands before the real one in the
+ * include path, so shm/ring.h and shm/seq.h are checked as they are.
  *
  * A test may weaken one order by a step, and may hold a thread up before a load
  * with acquire, where chance alone would seldom do so for long enough.

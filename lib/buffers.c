@@ -303,7 +303,7 @@ int gpumap_buffer_free(struct gpumap_session *session, uint64_t buffer)
 /* ---- files of the client's ----------------------------------------------- */
 
 /* Check what this process can see.  The agent validates the file again. */
-static int judge_file(struct gpumap_session *s, int fd, uint64_t at,
+static int check_file(struct gpumap_session *s, int fd, uint64_t at,
 		      uint64_t bytes)
 {
 	const char *why = NULL;
@@ -339,7 +339,7 @@ int gpumap_register(struct gpumap_session *session, int fd, uint64_t at,
 	if (ret == 0 && (flags & ~GPUMAP_BUFFER_READ_ONLY) != 0)
 		ret = -E2BIG;
 	if (ret == 0)
-		ret = judge_file(session, fd, at, bytes);
+		ret = check_file(session, fd, at, bytes);
 	if (ret != 0)
 		return ret;
 	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);

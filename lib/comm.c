@@ -123,7 +123,7 @@ static void sweep(struct gpumap_session *s)
 	}
 }
 
-void gm_comms_orphan(struct gpumap_session *session)
+void gm_comms_drop_session(struct gpumap_session *session)
 {
 	struct gpumap_comm *comm;
 
@@ -370,7 +370,7 @@ static bool is_dtype(uint32_t dtype)
 	       dtype == GPUMAP_DTYPE_I32 || dtype == GPUMAP_DTYPE_I64;
 }
 
-static int judge_what(const struct gpumap_comm *comm,
+static int check_what(const struct gpumap_comm *comm,
 		      const struct gpumap_collective *what)
 {
 	bool has_root =
@@ -393,7 +393,7 @@ static int judge_what(const struct gpumap_comm *comm,
 }
 
 /* Can the other ranks reach it? */
-static int judge_kind(const struct gpumap_session *s, uint64_t handle)
+static int check_kind(const struct gpumap_session *s, uint64_t handle)
 {
 	const struct gm_client_buffer *buffer = gm_buffer_find(s, handle);
 
@@ -407,7 +407,7 @@ static int judge_kind(const struct gpumap_session *s, uint64_t handle)
 	return -EOPNOTSUPP;
 }
 
-static int judge_memory(const struct gpumap_comm *comm, uint32_t row,
+static int check_memory(const struct gpumap_comm *comm, uint32_t row,
 			uint32_t op, const struct gm_operand *o)
 {
 	const struct gpumap_session *s = comm->session;
@@ -425,11 +425,11 @@ static int judge_memory(const struct gpumap_comm *comm, uint32_t row,
 						       o->element
 			       ? -ERANGE
 			       : 0;
-	ret = gm_buffers_judge_one(s, row, op, o);
-	return ret == 0 && !comm->is_staged ? judge_kind(s, o->buffer) : ret;
+	ret = gm_buffers_check_one(s, row, op, o);
+	return ret == 0 && !comm->is_staged ? check_kind(s, o->buffer) : ret;
 }
 
-static int judge_rank(const struct gpumap_comm *comm,
+static int check_rank(const struct gpumap_comm *comm,
 		      const struct gpumap_collective *what, uint32_t rank)
 {
 	const struct gpumap_rank *r = &what->ranks[rank];
@@ -448,11 +448,11 @@ static int judge_rank(const struct gpumap_comm *comm,
 		.element = gm_dtype_bytes(what->dtype),
 		.is_written = true,
 	};
-	int ret = judge_memory(comm, comm->rows[rank], what->op, &send);
+	int ret = check_memory(comm, comm->rows[rank], what->op, &send);
 
 	if (ret != 0)
 		return ret;
-	return judge_memory(comm, comm->rows[rank], what->op, &recv);
+	return check_memory(comm, comm->rows[rank], what->op, &recv);
 }
 
 /* ---- submission ---------------------------------------------------------- */
@@ -568,7 +568,7 @@ static int submit(struct gpumap_comm *comm,
 		rows[n] = comm->rows[r];
 		parts[n++] = part_of(comm, what, r, whole);
 	}
-	ret = n > 0 ? gm_waits_judge(comm->session, &parts[0]) : -EINVAL;
+	ret = n > 0 ? gm_waits_check(comm->session, &parts[0]) : -EINVAL;
 	if (ret != 0)
 		return ret;
 	for (uint32_t i = 0; i < n; i++)
@@ -591,7 +591,7 @@ int gpumap_collective(struct gpumap_comm *comm,
 	if (ret == 0)
 		ret = gm_size_in(&ours, sizeof(ours), what);
 	if (ret == 0)
-		ret = judge_what(comm, &ours);
+		ret = check_what(comm, &ours);
 	if (ret == 0 && comm->is_broken) {
 		gm_map_refuse(comm->session->map,
 			      "the communicator is broken: "
@@ -600,6 +600,6 @@ int gpumap_collective(struct gpumap_comm *comm,
 	}
 	for (uint32_t r = 0;
 	     ret == 0 && ours.op != GPUMAP_OP_BARRIER && r < comm->n; r++)
-		ret = judge_rank(comm, &ours, r);
+		ret = check_rank(comm, &ours, r);
 	return ret == 0 ? submit(comm, &ours) : ret;
 }

@@ -23,6 +23,6 @@ struct gm_ticket *gm_part_ended(uint64_t cookie, int32_t status);
 struct gm_ticket *gm_comms_late(struct gpumap_session *session);
 
 /* Detach the communicators from a session that is being closed. */
-void gm_comms_orphan(struct gpumap_session *session);
+void gm_comms_drop_session(struct gpumap_session *session);
 
 #endif

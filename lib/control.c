@@ -325,7 +325,7 @@ static void refuse(const char *body, uint32_t bytes, struct gm_call *call)
 
 /* Validate a reply.  Returns 0 with the agent's status, or what is wrong with
  * the reply. */
-static int judge(const struct gm_link *link, const char *record, size_t bytes,
+static int check(const struct gm_link *link, const char *record, size_t bytes,
 		 struct gm_call *call, int *ret_status)
 {
 	const char *body = record + sizeof(struct gm_control);
@@ -366,7 +366,7 @@ static int call_with(const struct gpumap *map, struct gm_link *link,
 	if (ret == 0)
 		ret = receive(map, link, call, max_fds, record);
 	if (ret == 0)
-		ret = judge(link, record->iov_base, record->iov_len, call,
+		ret = check(link, record->iov_base, record->iov_len, call,
 			    &status);
 	if (ret < 0) {
 		gm_call_close_fds(call);

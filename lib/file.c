@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 /* Check what this process can see.  The agent validates the file again. */
-static int judge(struct gpumap_session *s, int fd)
+static int validate(struct gpumap_session *s, int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 	struct stat file;
@@ -66,7 +66,7 @@ static int open_own(int fd)
  * check, because mapping a file may wait for the process that serves the file
  * system.
  */
-static int judge_reads(struct gpumap_session *s, int fd)
+static int check_reads(struct gpumap_session *s, int fd)
 {
 	long page = sysconf(_SC_PAGESIZE);
 	void *map = mmap(NULL, (size_t)page, PROT_READ, MAP_SHARED, fd, 0);
@@ -97,13 +97,13 @@ int gpumap_register_file(struct gpumap_session *session, int fd, uint32_t flags,
 	if (ret == 0 && flags != 0)
 		ret = -E2BIG;
 	if (ret == 0)
-		ret = judge(session, fd);
+		ret = validate(session, fd);
 	if (ret != 0)
 		return ret;
 	own = open_own(fd);
 	if (own < 0)
 		return own;
-	ret = judge_reads(session, own);
+	ret = check_reads(session, own);
 	if (ret == 0)
 		ret = gm_buffers_take(session, GM_BUFFER_FILE, 0, &buffer);
 	if (ret != 0) {

@@ -57,7 +57,7 @@ static bool is_another_rows(uint64_t handle, uint32_t row)
 }
 
 /* Memory of another row: only copies read it, and nothing writes it. */
-static int judge_row(const struct gpumap_session *s, uint32_t row,
+static int check_row(const struct gpumap_session *s, uint32_t row,
 		     uint64_t handle, uint32_t op, bool is_written)
 {
 	const char *why = NULL;
@@ -104,7 +104,7 @@ static int refuse_beyond(const struct gpumap_session *s, uint64_t at,
 }
 
 /* Checks an operand that lies in a buffer. */
-static int judge_memory(const struct gpumap_session *s, uint32_t row,
+static int check_memory(const struct gpumap_session *s, uint32_t row,
 			uint32_t op, const struct gm_operand *o)
 {
 	const struct gm_client_buffer *buffer = gm_buffer_find(s, o->buffer);
@@ -114,7 +114,7 @@ static int judge_memory(const struct gpumap_session *s, uint32_t row,
 		return gm_buffer_missing(s, o->buffer);
 	if (is_program(o->buffer))
 		return -EINVAL;
-	ret = judge_row(s, row, o->buffer, op, o->is_written);
+	ret = check_row(s, row, o->buffer, op, o->is_written);
 	if (ret != 0)
 		return ret;
 	if (o->is_written && (buffer->flags & GPUMAP_BUFFER_READ_ONLY) != 0)
@@ -125,13 +125,13 @@ static int judge_memory(const struct gpumap_session *s, uint32_t row,
 	return 0;
 }
 
-int gm_buffers_judge_one(const struct gpumap_session *session, uint32_t row,
+int gm_buffers_check_one(const struct gpumap_session *session, uint32_t row,
 			 uint32_t op, const struct gm_operand *operand)
 {
 	if (operand->buffer != 0 && is_file(operand->buffer))
 		return -EINVAL;
 	if (operand->buffer != 0)
-		return judge_memory(session, row, op, operand);
+		return check_memory(session, row, op, operand);
 	return gm_in_arena(session, operand->memory) ? 0 : -ERANGE;
 }
 
@@ -160,7 +160,7 @@ static struct gm_operand mask_of(const struct gpumap_job *job)
 				    .element = gm_job_mask_bytes(job) };
 }
 
-int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
+int gm_buffers_check(const struct gpumap_session *session, uint32_t row,
 		     const struct gpumap_job *job)
 {
 	uint32_t has = gm_op_fields(job->op);
@@ -175,7 +175,7 @@ int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
 		return -EINVAL;
 	if (job->dst_buffer != 0) {
 		operand = dst_of(job);
-		ret = judge_memory(session, row, job->op, &operand);
+		ret = check_memory(session, row, job->op, &operand);
 	} else if (!gm_in_arena(session, job->dst)) {
 		ret = -ERANGE;
 	}
@@ -183,7 +183,7 @@ int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
 		return ret;
 	if (job->src_buffer != 0) {
 		operand = src_of(job);
-		ret = judge_memory(session, row, job->op, &operand);
+		ret = check_memory(session, row, job->op, &operand);
 	} else if (!gm_in_arena(session, job->src)) {
 		ret = -ERANGE;
 	}
@@ -194,7 +194,7 @@ int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
 	if (job->mask_buffer == 0)
 		return gm_in_arena(session, job->mask) ? 0 : -ERANGE;
 	operand = mask_of(job);
-	ret = judge_memory(session, row, job->op, &operand);
+	ret = check_memory(session, row, job->op, &operand);
 	return ret == 0 ? gm_mask_fits(session, job) : ret;
 }
 

@@ -467,8 +467,8 @@ static inline uint64_t gm_job_dst_n(const struct gpumap_job *job)
 }
 
 /* Check one job for one row.  Returns 0, -ERANGE, or as gm_job_known() and
- * gm_buffers_judge(). */
-int gm_job_judge(const struct gpumap_session *session, uint32_t row,
+ * gm_buffers_check(). */
+int gm_job_check(const struct gpumap_session *session, uint32_t row,
 		 const struct gpumap_job *job);
 
 static inline bool gm_job_is_masked(const struct gpumap_job *job)
@@ -495,7 +495,7 @@ static inline bool gm_job_has_more(const struct gpumap_job *job)
 
 /* May the job wait for the places in time that it names?  Returns 0 or
  * -EINVAL. */
-int gm_waits_judge(const struct gpumap_session *session,
+int gm_waits_check(const struct gpumap_session *session,
 		   const struct gpumap_job *job);
 
 /* The slots of the ring that the jobs take. */
@@ -533,7 +533,7 @@ int gm_buffers_take(struct gpumap_session *session, uint32_t kind, uint32_t row,
 		    struct gm_client_buffer **ret_buffer);
 
 /*
- * gm_buffers_judge - check a job that names a buffer
+ * gm_buffers_check - check a job that names a buffer
  *
  * Returns	0
  *		-ESTALE		the session has no such buffer
@@ -543,7 +543,7 @@ int gm_buffers_take(struct gpumap_session *session, uint32_t kind, uint32_t row,
  *		-EOPNOTSUPP	the buffer is memory of another row, which can
  *				only be copied from
  */
-int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
+int gm_buffers_check(const struct gpumap_session *session, uint32_t row,
 		     const struct gpumap_job *job);
 
 /* Does the job copy from memory of another row? */
@@ -587,7 +587,7 @@ void gm_model_ended(uint64_t cookie, int32_t status);
 void gm_models_turn(struct gpumap_session *session);
 
 /* Detach the models from a session that is being closed. */
-void gm_models_orphan(struct gpumap_session *session);
+void gm_models_drop_session(struct gpumap_session *session);
 
 /* ---- wait --------------------------------------------------------------- */
 

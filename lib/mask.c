@@ -77,7 +77,7 @@ static void explain_access(struct gpumap *map, const char *path)
 }
 
 /* The owner must be the map's, which was checked when the map was attached. */
-static int judge_file(const struct stat *st)
+static int check_file(const struct stat *st)
 {
 	if (!S_ISREG(st->st_mode) || (st->st_mode & (S_IWGRP | S_IWOTH)) != 0)
 		return -EPERM;
@@ -95,7 +95,7 @@ static int map_fd(int fd, uint32_t node, struct gm_node_map *ret_node)
 
 	if (fstat(fd, &st) != 0)
 		return -errno;
-	ret = judge_file(&st);
+	ret = check_file(&st);
 	if (ret != 0)
 		return ret;
 	ours.bytes = (uint64_t)st.st_size;
@@ -104,7 +104,7 @@ static int map_fd(int fd, uint32_t node, struct gm_node_map *ret_node)
 	if (base == MAP_FAILED)
 		return -errno;
 	ours.base = base;
-	ret = gm_replicas_judge_node(base, ours.bytes, node, &ours.made);
+	ret = gm_replicas_check_node(base, ours.bytes, node, &ours.made);
 	if (ret != 0)
 		munmap(base, ours.bytes);
 	else

@@ -54,7 +54,7 @@ static int fill_body(struct gpumap *map, const struct gpumap_mask_request *r,
 
 /* ---- the tensor ---------------------------------------------------------- */
 
-static int judge_tensor(struct gpumap *map, const struct gpumap_mask_request *r,
+static int check_tensor(struct gpumap *map, const struct gpumap_mask_request *r,
 			uint64_t *ret_bytes)
 {
 	uint64_t bytes = gm_dtype_bytes(r->dtype);
@@ -106,7 +106,7 @@ static int publish_tensor(struct gpumap *map, struct gm_call *call,
 					    .arena_bytes = GM_PAGE };
 	struct gpumap_session *session;
 	uint64_t bytes;
-	int fd, ret = judge_tensor(map, r, &bytes);
+	int fd, ret = check_tensor(map, r, &bytes);
 
 	if (ret != 0)
 		return ret;

@@ -52,7 +52,7 @@ static char *make_tail(const struct gpumap_mesh_request *request,
 	return tail;
 }
 
-static int judge_mesh(struct gpumap *map,
+static int check_mesh(struct gpumap *map,
 		      const struct gpumap_mesh_request *request)
 {
 	if (request->n_rows > GM_ROWS)
@@ -95,7 +95,7 @@ int gpumap_mesh_publish(struct gpumap *map,
 	if (ret == 0)
 		ret = gm_map_put_name(map, ours.name, body.name);
 	if (ret == 0)
-		ret = judge_mesh(map, &ours);
+		ret = check_mesh(map, &ours);
 	if (ret != 0)
 		return ret;
 	tail = make_tail(&ours, &bytes);

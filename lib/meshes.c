@@ -170,7 +170,7 @@ static const char *group_name(const char *name, const char *group)
 								       : NULL;
 }
 
-static int judge_size(const struct gpumap_mesh_group *group)
+static int check_size(const struct gpumap_mesh_group *group)
 {
 	return gm_size_out(group->size,
 			   offsetof(struct gpumap_mesh_group, version),
@@ -183,7 +183,7 @@ int gpumap_mesh_group(const struct gpumap *map, const char *name,
 {
 	const struct members to = { ret_ranks, ret_rows, n };
 	struct gpumap_mesh_group ours = { 0 };
-	int ret = ret_group != NULL ? judge_size(ret_group) : 0;
+	int ret = ret_group != NULL ? check_size(ret_group) : 0;
 	uint64_t key;
 
 	if (ret != 0)
@@ -229,7 +229,7 @@ int gpumap_mesh_next_group(const struct gpumap *map, const char *name,
 {
 	struct gpumap_mesh_group group = { .size = ret_group->size };
 	struct reading r = { .within = 0 };
-	int ret = judge_size(ret_group);
+	int ret = check_size(ret_group);
 
 	if (ret != 0)
 		return ret;

@@ -68,7 +68,7 @@ static int read_layers(struct gpumap_session *s, const char *name,
 	return ret;
 }
 
-static int judge_opts(struct gpumap_session *s,
+static int check_opts(struct gpumap_session *s,
 		      const struct gpumap_model_opts *opts)
 {
 	if ((opts->flags & ~GPUMAP_BUFFER_EXPORTABLE) != 0)
@@ -135,7 +135,7 @@ int gm_model_begin(struct gpumap_model *model)
 	if (ret == 0)
 		ret = gm_model_place(model, &plan);
 	if (ret == 0 && model->name.text[0] != '\0')
-		ret = gm_model_judge_name(model);
+		ret = gm_model_check_name(model);
 	if (ret == 0)
 		ret = open_lanes(model);
 	free(layers.rows);
@@ -216,7 +216,7 @@ static int begin(struct gpumap_model *m, const struct gpumap_model_opts *opts)
 	return ret;
 }
 
-static int judge_name(struct gpumap_session *s,
+static int check_name(struct gpumap_session *s,
 		      const struct gpumap_model_opts *opts)
 {
 	size_t n = opts->name != NULL ? strnlen(opts->name, GPUMAP_NAME_MAX + 1)
@@ -252,10 +252,10 @@ int gpumap_load_model(struct gpumap_session *session,
 		ret = gm_size_in(&ours, sizeof(ours), opts);
 	if (ret == 0) {
 		gm_map_refuse(session->map, "");
-		ret = judge_opts(session, &ours);
+		ret = check_opts(session, &ours);
 	}
 	if (ret == 0)
-		ret = judge_name(session, &ours);
+		ret = check_name(session, &ours);
 	if (ret != 0)
 		return ret;
 	m = calloc(1, sizeof(*m));
@@ -287,7 +287,7 @@ int gpumap_model_open(struct gpumap_session *session, const char *name,
 		ret = -E2BIG;
 	if (ret == 0)
 		ret = name != NULL
-			      ? judge_name(session, &opts)
+			      ? check_name(session, &opts)
 			      : refuse(session, -EINVAL, "no name is given");
 	if (ret != 0)
 		return ret;

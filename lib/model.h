@@ -176,7 +176,7 @@ void gm_model_ask(struct gpumap_model *model);
 int gm_model_adopt(struct gpumap_model *model);
 
 /* Can the placed model be shared?  Returns 0, or -E2BIG with model->why. */
-int gm_model_judge_name(struct gpumap_model *model);
+int gm_model_check_name(struct gpumap_model *model);
 
 /* Export all buffers before anything is read: a model that cannot be shared is
  * not loaded.  Returns as gm_session_call(). */

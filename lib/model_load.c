@@ -203,7 +203,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
 }
 
 /* The header that was read holds only as long as the file is the same. */
-static int judge_again(struct gpumap_model *m, uint32_t file,
+static int check_again(struct gpumap_model *m, uint32_t file,
 		       const struct stat *now)
 {
 	const struct stat *then = &m->weights.files[file].stat;
@@ -235,7 +235,7 @@ static int open_file(struct gpumap_model *m, uint32_t file)
 		gm_model_fail(m, fd);
 		return fd;
 	}
-	ret = judge_again(m, file, &now);
+	ret = check_again(m, file, &now);
 	if (ret != 0)
 		gm_model_fail(m, ret);
 	else
@@ -279,7 +279,7 @@ static int begin_load(struct gpumap_model *m, struct gm_model_lane *lane,
 				   .dst_at = run->to + lane->done,
 				   .src_buffer = m->files[run->file].handle,
 				   .src_at = run->from + lane->done };
-	ret = gm_job_judge(m->session, lane->row, &job);
+	ret = gm_job_check(m->session, lane->row, &job);
 	if (ret == 0)
 		ret = gm_buffers_show(m->session, lane->row, &job, 1);
 	if (ret != 0) {
@@ -497,7 +497,7 @@ void gm_models_turn(struct gpumap_session *session)
 		gm_model_turn(m);
 }
 
-void gm_models_orphan(struct gpumap_session *session)
+void gm_models_drop_session(struct gpumap_session *session)
 {
 	struct gpumap_model *m, *next;
 

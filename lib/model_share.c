@@ -202,7 +202,7 @@ void gm_model_ask(struct gpumap_model *model)
 
 /* ---- share it --------------------------------------------------------- */
 
-int gm_model_judge_name(struct gpumap_model *model)
+int gm_model_check_name(struct gpumap_model *model)
 {
 	void *table;
 	uint64_t bytes;

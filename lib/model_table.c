@@ -108,7 +108,7 @@ static int bad(struct gpumap_model *m, const char *what)
 			     "its table of tensors is not sound: %s", what);
 }
 
-static int judge_head(struct gpumap_model *m, const struct gm_model_table *t,
+static int check_head(struct gpumap_model *m, const struct gm_model_table *t,
 		      uint64_t bytes)
 {
 	if (t->magic != GM_MODEL_TABLE_MAGIC)
@@ -193,7 +193,7 @@ int gm_model_table_read(struct gpumap_model *model, const void *table,
 
 	if (bytes >= sizeof(head))
 		memcpy(&head, at, sizeof(head));
-	ret = judge_head(model, &head, bytes);
+	ret = check_head(model, &head, bytes);
 	if (ret == 0)
 		ret = make_room(model, &head);
 	if (ret != 0)

@@ -40,7 +40,7 @@ static int refuse(struct gpumap *map, int error, const char *why)
 }
 
 /* Check what needs no agent. */
-static int judge(struct gpumap *map, const struct gpumap_plan_request *ours)
+static int check(struct gpumap *map, const struct gpumap_plan_request *ours)
 {
 	const uint32_t publish = GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT;
 
@@ -109,7 +109,7 @@ static uint32_t put_text(const char *text, struct iovec part[2])
 
 /* Validate the texts: each ends at its stated length, and no bytes are left
  * over. */
-static bool judge_texts(const char *at, uint64_t bytes, struct answer *answer)
+static bool check_texts(const char *at, uint64_t bytes, struct answer *answer)
 {
 	const struct gm_control_plan_reply *head = &answer->head;
 
@@ -129,7 +129,7 @@ static bool judge_texts(const char *at, uint64_t bytes, struct answer *answer)
 }
 
 /* Validate the agent's answer.  Returns 0 or -EPROTO. */
-static int judge_answer(const char *tail, uint64_t bytes, struct answer *answer)
+static int check_answer(const char *tail, uint64_t bytes, struct answer *answer)
 {
 	const struct gm_control_plan_reply *head = &answer->head;
 	uint64_t charges, runs, layers = 0;
@@ -139,7 +139,7 @@ static int judge_answer(const char *tail, uint64_t bytes, struct answer *answer)
 	if (head->n_charges > GM_ROWS || head->n_runs > GM_PLAN_RUNS_MAX ||
 	    head->n_layers == 0 || head->n_layers > GM_LAYERS_MAX ||
 	    charges + runs > bytes ||
-	    !judge_texts(tail + charges + runs, bytes - charges - runs, answer))
+	    !check_texts(tail + charges + runs, bytes - charges - runs, answer))
 		return -EPROTO;
 	answer->charges = (const void *)tail;
 	answer->runs = (const void *)(tail + charges);
@@ -201,7 +201,7 @@ static int ask(struct gpumap *map, const struct gpumap_plan_request *ours,
 	call.n_tail = 6;
 	ret = gm_map_call(map, &call, 0);
 	if (ret == 0)
-		return judge_answer(tail, call.reply_tail_bytes, answer);
+		return check_answer(tail, call.reply_tail_bytes, answer);
 	if (ret == -ENOSPC) {
 		plan->missing_bytes = refusal.missing_bytes;
 		plan->missing_row = refusal.missing_row;
@@ -226,7 +226,7 @@ int gpumap_plan(struct gpumap *map, const struct gpumap_plan_request *request,
 	if (ret == 0)
 		ret = gm_map_mine(map);
 	if (ret == 0)
-		ret = judge(map, &ours);
+		ret = check(map, &ours);
 	if (ret != 0)
 		return ret;
 	tail = malloc(TAIL_MAX);

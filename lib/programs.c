@@ -145,7 +145,7 @@ int gpumap_program_unload(struct gpumap_session *session, uint64_t program)
 	return ret;
 }
 
-static int judge_params(const struct gpumap_session *s,
+static int check_params(const struct gpumap_session *s,
 			const struct gpumap_job *job)
 {
 	uint64_t at = (uint64_t)((uintptr_t)job->params - (uintptr_t)s->arena);
@@ -160,10 +160,10 @@ static int judge_params(const struct gpumap_session *s,
 	return 0;
 }
 
-int gm_programs_judge(const struct gpumap_session *session, uint32_t row,
+int gm_programs_check(const struct gpumap_session *session, uint32_t row,
 		      const struct gpumap_job *job)
 {
-	int ret = judge_params(session, job);
+	int ret = check_params(session, job);
 
 	if (job->reserved != 0 ||
 	    gm_handle_kind(job->program) != GM_BUFFER_PROGRAM)
@@ -171,13 +171,13 @@ int gm_programs_judge(const struct gpumap_session *session, uint32_t row,
 	if (gm_buffer_find(session, job->program) == NULL)
 		return gm_buffer_missing(session, job->program);
 	if (ret == 0 && job->dst_item_bytes != 0)
-		ret = gm_buffers_judge_one(
+		ret = gm_buffers_check_one(
 			session, row, job->op,
 			&(struct gm_operand){ job->dst_buffer, job->dst_at,
 					      job->dst, job->n,
 					      job->dst_item_bytes, true });
 	if (ret == 0 && job->src_item_bytes != 0)
-		ret = gm_buffers_judge_one(
+		ret = gm_buffers_check_one(
 			session, row, job->op,
 			&(struct gm_operand){ job->src_buffer, job->src_at,
 					      job->src, job->n,

@@ -17,9 +17,9 @@ static inline uint32_t gm_job_src_bytes(const struct gpumap_job *job)
 					: gm_dtype_bytes(job->dtype);
 }
 
-/* May a job that runs a program be submitted?  Returns as gm_buffers_judge(),
+/* May a job that runs a program be submitted?  Returns as gm_buffers_check(),
  * and -EINVAL where it names none. */
-int gm_programs_judge(const struct gpumap_session *session, uint32_t row,
+int gm_programs_check(const struct gpumap_session *session, uint32_t row,
 		      const struct gpumap_job *job);
 
 /* Tell a row of a program; an image goes along.  Returns as
@@ -46,7 +46,7 @@ struct gm_operand {
 };
 
 /* Check one operand of a RUN or of a collective on a row. */
-int gm_buffers_judge_one(const struct gpumap_session *session, uint32_t row,
+int gm_buffers_check_one(const struct gpumap_session *session, uint32_t row,
 			 uint32_t op, const struct gm_operand *operand);
 
 /* Have the agent forget a buffer.  No failure if the agent has forgotten it

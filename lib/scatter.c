@@ -151,14 +151,15 @@ static bool reaches(const struct gpumap_session *s, const void *memory,
 }
 
 /* Check the parts of the job that do not depend on the rows. */
-static int judge(const struct gpumap_session *s, const struct gpumap_job *job,
-		 const struct gpumap_scatter_opts *opts)
+static int validate(const struct gpumap_session *s,
+		    const struct gpumap_job *job,
+		    const struct gpumap_scatter_opts *opts)
 {
 	int ret = gm_job_known(s, job);
 	uint32_t has;
 
 	if (ret == 0)
-		ret = gm_waits_judge(s, job);
+		ret = gm_waits_check(s, job);
 	if (ret != 0)
 		return ret;
 	if (gm_job_has_more(job) && !s->takes_more)
@@ -222,7 +223,7 @@ static struct gpumap_job part_of(const struct gpumap_job *job,
 }
 
 /* Check the buffers of each tile, and tell its row of them. */
-static int judge_buffers(struct gpumap_session *s, const struct gpumap_job *job,
+static int check_buffers(struct gpumap_session *s, const struct gpumap_job *job,
 			 const struct plan *plan)
 {
 	int ret = 0;
@@ -230,7 +231,7 @@ static int judge_buffers(struct gpumap_session *s, const struct gpumap_job *job,
 	for (uint32_t i = 0; ret == 0 && i < plan->n; i++) {
 		struct gpumap_job part = part_of(job, plan, i);
 
-		ret = gm_job_judge(s, plan->tiles[i].row, &part);
+		ret = gm_job_check(s, plan->tiles[i].row, &part);
 		/* A scatter does not define how another row's memory is
 		 * split. */
 		if (gm_buffers_cross(plan->tiles[i].row, &part) &&
@@ -266,7 +267,7 @@ static int reserve(struct gpumap_session *s, const struct gpumap_job *job,
 	for (uint32_t i = 0; i < plan->n; i++)
 		if (!gm_pair_has_credit(plan->pairs[i], gm_jobs_slots(job, 1)))
 			return -EAGAIN;
-	return names_buffers(job, plan) ? judge_buffers(s, job, plan) : 0;
+	return names_buffers(job, plan) ? check_buffers(s, job, plan) : 0;
 }
 
 static void push_tiles(struct gpumap_session *s, const struct gpumap_job *job,
@@ -317,7 +318,7 @@ static bool keeps_input(const struct gpumap_job *job)
 				     : job->dst != job->src);
 }
 
-static int judge_flags(const struct gpumap_job *job,
+static int check_flags(const struct gpumap_job *job,
 		       const struct gpumap_scatter_opts *opts)
 {
 	if ((opts->flags & ~GPUMAP_SCATTER_FALLBACK) != 0)
@@ -386,7 +387,7 @@ static int try_again(struct gpumap_session *s, const struct gpumap_job *job,
 
 	if (gm_session_pair(s, row, &pair) != 0 ||
 	    !gm_pair_has_credit(pair, gm_jobs_slots(job, 1)) ||
-	    gm_job_judge(s, row, &part) != 0 || gm_buffers_cross(row, &part) ||
+	    gm_job_check(s, row, &part) != 0 || gm_buffers_cross(row, &part) ||
 	    gm_buffers_show(s, row, &part, 1) != 0)
 		return 0;
 	plan->pairs[i] = pair;
@@ -454,9 +455,9 @@ int gpumap_scatter(struct gpumap_session *session, const struct gpumap_job *job,
 	if (ret == 0 && opts != NULL)
 		ret = gm_size_in(&ours, sizeof(ours), opts);
 	if (ret == 0)
-		ret = judge(session, job, &ours);
+		ret = validate(session, job, &ours);
 	if (ret == 0)
-		ret = judge_flags(job, &ours);
+		ret = check_flags(job, &ours);
 	if (ret == 0)
 		ret = lay_out(session, job->n, &ours, &plan);
 	if (ret == 0 && ret_tiles != NULL && plan.n > n)

@@ -198,8 +198,8 @@ void gpumap_session_close(struct gpumap_session *session)
 
 	if (s == NULL)
 		return;
-	gm_models_orphan(s);
-	gm_comms_orphan(s);
+	gm_models_drop_session(s);
+	gm_comms_drop_session(s);
 	/* In a forked child these addresses are unmapped, or map something
 	 * else. */
 	if (gm_guard_mine(&s->mine)) {

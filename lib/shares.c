@@ -171,7 +171,7 @@ static int keep(struct gpumap_session *s, const struct gm_call *call,
 	return 0;
 }
 
-static int judge_name(const struct gpumap_session *s, const char *name)
+static int check_name(const struct gpumap_session *s, const char *name)
 {
 	size_t n = name != NULL ? strnlen(name, GPUMAP_NAME_MAX + 1) : 0;
 
@@ -183,10 +183,10 @@ static int judge_name(const struct gpumap_session *s, const char *name)
 
 /* ---- gpumap_share() ------------------------------------------------------ */
 
-static int judge(struct gpumap_session *s, const struct gpumap_share_request *r)
+static int check(struct gpumap_session *s, const struct gpumap_share_request *r)
 {
 	const char *why = NULL;
-	int ret = judge_name(s, r->name);
+	int ret = check_name(s, r->name);
 
 	if (ret != 0)
 		return ret;
@@ -329,7 +329,7 @@ int gpumap_share(struct gpumap_session *session,
 	if (ret == 0)
 		ret = gm_size_in(&r, sizeof(r), request);
 	if (ret == 0)
-		ret = judge(session, &r);
+		ret = check(session, &r);
 	if (ret == 0 && r.about_bytes != 0)
 		ret = about_fd(r.about, r.about_bytes, &fd);
 	if (ret != 0)
@@ -364,7 +364,7 @@ int gpumap_share_open(struct gpumap_session *session, const char *name,
 	if (ret == 0 && (flags & ~GPUMAP_SHARE_READ_ONLY) != 0)
 		ret = -E2BIG;
 	if (ret == 0)
-		ret = judge_name(session, name);
+		ret = check_name(session, name);
 	if (ret != 0)
 		return ret;
 	memcpy(body.name, name, strlen(name));

@@ -119,7 +119,7 @@ static uint64_t offset_of(const struct gpumap_session *s, const void *memory)
 }
 
 /* Check a job whose operands all lie in the arena. */
-static inline int judge_arena(const struct gpumap_session *s,
+static inline int check_arena(const struct gpumap_session *s,
 			      const struct gpumap_job *job)
 {
 	int ret = gm_job_known(s, job);
@@ -135,18 +135,18 @@ static inline int judge_arena(const struct gpumap_session *s,
 	return 0;
 }
 
-int gm_job_judge(const struct gpumap_session *session, uint32_t row,
+int gm_job_check(const struct gpumap_session *session, uint32_t row,
 		 const struct gpumap_job *job)
 {
 	int ret;
 
 	if (gm_job_buffers(job) == 0)
-		return judge_arena(session, job);
+		return check_arena(session, job);
 	ret = gm_job_known(session, job);
 	if (ret != 0)
 		return ret;
-	return job->op == GPUMAP_OP_RUN ? gm_programs_judge(session, row, job)
-					: gm_buffers_judge(session, row, job);
+	return job->op == GPUMAP_OP_RUN ? gm_programs_check(session, row, job)
+					: gm_buffers_check(session, row, job);
 }
 
 bool gm_pair_has_credit(struct gm_queue_pair *pair, uint32_t n)
@@ -200,7 +200,7 @@ pack(const struct gpumap_session *s, const struct gpumap_job *job,
 	gm_entry_pack(&entry, ret_words);
 }
 
-int gm_waits_judge(const struct gpumap_session *session,
+int gm_waits_check(const struct gpumap_session *session,
 		   const struct gpumap_job *job)
 {
 	if (job->n_waits > GPUMAP_WAITS_MAX ||
@@ -399,10 +399,10 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 	if (slots != n && !session->takes_more)
 		return -EOPNOTSUPP;
 	for (uint32_t i = 0; i < n; i++) {
-		ret = buffers == 0 ? judge_arena(session, &jobs[i])
-				   : gm_job_judge(session, row, &jobs[i]);
+		ret = buffers == 0 ? check_arena(session, &jobs[i])
+				   : gm_job_check(session, row, &jobs[i]);
 		if (ret == 0 && more != 0)
-			ret = gm_waits_judge(session, &jobs[i]);
+			ret = gm_waits_check(session, &jobs[i]);
 		if (ret != 0)
 			return ret;
 	}

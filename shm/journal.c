@@ -86,7 +86,7 @@ static void post(struct gm_ring *done, uint32_t at, uint32_t entry,
 	gm_done_pack(entry, status, words);
 	done->pos = at;
 	gm_ring_put(done, GM_DONE_WORDS, 0, words);
-	GM_POINT("bury_posted");
+	GM_POINT("recover_posted");
 }
 
 /* Give the entry at @pos the next completion position, then post it. */
@@ -94,9 +94,9 @@ static void end_entry(struct gm_journal_queue *queue, struct gm_ring *done,
 		      uint32_t *next, uint32_t pos, int32_t status)
 {
 	gm_journal_give(queue, done->mask, pos, *next);
-	GM_POINT("bury_given");
+	GM_POINT("end_given");
 	gm_journal_advance(queue, *next + 1);
-	GM_POINT("bury_advanced");
+	GM_POINT("recover_advanced");
 	post(done, *next, pos, status);
 	(*next)++;
 }
@@ -111,9 +111,9 @@ static bool posted(struct gm_ring *done, uint32_t at)
 
 /* Post the completions of entries that have a position and whose completion is
  * not in the ring yet. */
-static uint32_t bury_given(const struct gm_journal_queue *queue,
-			   struct gm_ring *done, uint32_t entry, uint32_t next,
-			   int32_t status)
+static uint32_t end_given(const struct gm_journal_queue *queue,
+			  struct gm_ring *done, uint32_t entry, uint32_t next,
+			  int32_t status)
 {
 	uint32_t depth = done->mask + 1, n = 0;
 
@@ -134,9 +134,9 @@ static uint32_t bury_given(const struct gm_journal_queue *queue,
 	return n;
 }
 
-uint32_t gm_journal_bury(struct gm_journal_queue *queue,
-			 struct gm_ring *entries, struct gm_ring *done,
-			 int32_t status)
+uint32_t gm_journal_recover(struct gm_journal_queue *queue,
+			    struct gm_ring *entries, struct gm_ring *done,
+			    int32_t status)
 {
 	uint32_t depth = entries->mask + 1, n;
 	struct gm_journal_state state = gm_journal_read(queue, depth);
@@ -147,7 +147,7 @@ uint32_t gm_journal_bury(struct gm_journal_queue *queue,
 	if (status == 0)
 		status = -EIO;
 	gm_journal_advance(queue, next);
-	n = bury_given(queue, done, state.entry, next, status);
+	n = end_given(queue, done, state.entry, next, status);
 
 	/* In flight without a completion position, oldest first. */
 	for (uint32_t pos = state.entry - depth; pos != state.entry; pos++) {

@@ -42,10 +42,11 @@
  * in flight are the last ones read: stopping while a depth of them is in flight
  * is enough.
  *
- * Recovery (gm_journal_bury()) ends each entry exactly once, and may die itself
- * and be repeated.  Recovery first posts the entries with a completion position
- * there, unless that slot carries its sequence already; then it ends the
- * entries in flight without one; then the entries that are still in the ring.
+ * Recovery (gm_journal_recover()) ends each entry exactly once, and may die
+ * itself and be repeated.  Recovery first posts the entries with a completion
+ * position there, unless that slot carries its sequence already; then it ends
+ * the entries in flight without one; then the entries that are still in the
+ * ring.
  * tests/model/journal.pml.
  *
  * Edges
@@ -197,8 +198,8 @@ struct gm_journal_state gm_journal_read(const struct gm_journal_queue *queue,
  *
  * Returns the number of completions posted.
  */
-uint32_t gm_journal_bury(struct gm_journal_queue *queue,
-			 struct gm_ring *entries, struct gm_ring *done,
-			 int32_t status);
+uint32_t gm_journal_recover(struct gm_journal_queue *queue,
+			    struct gm_ring *entries, struct gm_ring *done,
+			    int32_t status);
 
 #endif

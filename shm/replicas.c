@@ -113,7 +113,7 @@ int gm_replicas_open(const struct gm_map *map, const char *name,
 	return ret;
 }
 
-int gm_replicas_judge_node(const struct gm_node_header *header, uint64_t bytes,
+int gm_replicas_check_node(const struct gm_node_header *header, uint64_t bytes,
 			   uint32_t node, uint64_t *ret_made)
 {
 	if (bytes < sizeof(*header) ||

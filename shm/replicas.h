@@ -58,13 +58,13 @@ int gm_replicas_open(const struct gm_map *map, const char *name,
 		     struct gm_mask_image *ret_image);
 
 /*
- * gm_replicas_judge_node - is this the header of a node segment?
+ * gm_replicas_check_node - is this the header of a node segment?
  *
  * bytes	of the file; at least the header is mapped
  *
  * Returns	0 with the time when it was made, or -EPROTO
  */
-int gm_replicas_judge_node(const struct gm_node_header *header, uint64_t bytes,
+int gm_replicas_check_node(const struct gm_node_header *header, uint64_t bytes,
 			   uint32_t node, uint64_t *ret_made);
 
 #endif

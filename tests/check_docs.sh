@@ -55,7 +55,7 @@ headers=$(find include -name '*.h' 2>/dev/null | sort)
 page=lib/gpumap.3.scd
 
 # Print "NAME returns threads void cost" with 0 or 1 for each GPUMAP_API
-# function, judged by the comment that ends right above its declaration.
+# function, checked by the comment that ends right above its declaration.
 # shellcheck disable=SC2086
 documented() {
 	awk '

@@ -90,7 +90,7 @@ alone() {
 		"$@" -Wall -Wextra -Werror -fsyntax-only -I. -Iinclude - 2>&1
 }
 
-# A header for users of another package is judged where that package is.
+# A header for users of another package is checked where that package is.
 foreign_header_of() {
 	case $1 in
 	include/gpumap/uring.h) echo liburing.h ;;

@@ -4,7 +4,7 @@
 
 # Comments are plain English (.github/CONTRIBUTING.md): no sentence opens with a
 # word that hides its subject, people have a name, and the words that the
-# glossary of gpumap(7) replaced stay away.
+# glossary of gpumap(7) replaced stay away, also from names.
 
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
 cd "$abs_top_srcdir" || exit 1
@@ -45,9 +45,18 @@ wrong_words() {
 	}' "$@"
 }
 
+# Print each name, in any C file, that has one of those words as a part.
+wrong_names() {
+	grep -nowE '[a-z0-9_]*(judge|guest|purse|errand|steward|herald|bury|buried|undertaker|clerk)[a-z0-9_]*' \
+		"$@" /dev/null
+}
+
 for folder in include lib shm agent tests; do
 	# shellcheck disable=SC2046 # no file has a blank in its name
 	check "$folder says what it means" \
 		"$(wrong_words $(find "$folder" -name '*.[ch]'))"
+	# shellcheck disable=SC2046 # no file has a blank in its name
+	check "$folder has names of the glossary" \
+		"$(wrong_names $(find "$folder" -name '*.[ch]'))"
 done
 tap_done

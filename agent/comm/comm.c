@@ -27,7 +27,7 @@ enum state {
 static struct gm_comm_slot *slot_of(const struct gm_comm *comm, uint32_t rank,
 				    uint64_t ticket)
 {
-	return &comm->page->seat[rank].slot[ticket & 1];
+	return &comm->page->by_rank[rank].slot[ticket & 1];
 }
 
 void gm_comm_init(struct gm_comm *comm, struct gm_comm_page *page,
@@ -85,7 +85,7 @@ static bool has_peer(uint32_t op)
 }
 
 /* Returns 0, or why this rank cannot take part. */
-static int judge(struct gm_comm *comm, struct gm_comm_call *c)
+static int check(struct gm_comm *comm, struct gm_comm_call *c)
 {
 	const struct gm_comm_ask *ask = &c->ask;
 	uint64_t gives, gets;
@@ -126,7 +126,7 @@ static int judge(struct gm_comm *comm, struct gm_comm_call *c)
 static void come_to(struct gm_comm *comm, uint64_t ticket,
 		    enum gm_comm_phase phase)
 {
-	gm_put_ordered(&comm->page->seat[comm->rank].phase,
+	gm_put_ordered(&comm->page->by_rank[comm->rank].phase,
 		       4 * ticket + phase); /* COMM.phase COMM.tell */
 }
 
@@ -178,7 +178,7 @@ void gm_comm_begin(struct gm_comm *comm, const struct gm_comm_ask *ask,
 	int status;
 
 	*c = (struct gm_comm_call){ .ask = *ask };
-	status = judge(comm, c);
+	status = check(comm, c);
 	c->status = status;
 	if (!is_pair) {
 		arrive(comm, c, status);
@@ -198,7 +198,7 @@ static bool all_at(const struct gm_comm *comm, uint64_t ticket,
 		   enum gm_comm_phase phase)
 {
 	for (uint32_t i = 0; i < comm->ranks; i++)
-		if (gm_get_ordered(&comm->page->seat[i].phase) <
+		if (gm_get_ordered(&comm->page->by_rank[i].phase) <
 		    4 * ticket + phase) /* COMM.phase COMM.tell */
 			return false;
 	return true;

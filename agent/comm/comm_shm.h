@@ -91,7 +91,7 @@ struct gm_comm_slot {
 };
 
 /* In shared memory.  Written by its rank. */
-struct gm_comm_seat {
+struct gm_comm_rank {
 	alignas(GM_LINE) gm_a64 phase;
 	/* Version of the library that its device would use for collectives; 0:
 	 * not yet known.  COMM.clique */
@@ -128,17 +128,17 @@ struct gm_comm_page {
 	/* The identifier that the devices meet by.  Plain: written by rank 0,
 	 * before it says that it is there. */
 	alignas(GM_LINE) unsigned char clique_id[GM_COMM_CLIQUE_ID_BYTES];
-	struct gm_comm_seat seat[]; /* one each, then the cells */
+	struct gm_comm_rank by_rank[]; /* one each, then the cells */
 };
 
 _Static_assert(sizeof(struct gm_comm_slot) == 128 + GM_COMM_SMALL, "layout");
 _Static_assert(sizeof(struct gm_comm_cell) == 256, "layout");
-_Static_assert(offsetof(struct gm_comm_page, seat) == 512, "layout");
+_Static_assert(offsetof(struct gm_comm_page, by_rank) == 512, "layout");
 
 static inline size_t gm_comm_page_bytes(uint32_t ranks)
 {
 	return sizeof(struct gm_comm_page) +
-	       ranks * sizeof(struct gm_comm_seat) +
+	       ranks * sizeof(struct gm_comm_rank) +
 	       (size_t)ranks * ranks * sizeof(struct gm_comm_cell);
 }
 
@@ -167,7 +167,7 @@ static inline struct gm_comm_cell *gm_comm_cell(struct gm_comm_page *page,
 						uint32_t ranks, uint32_t from,
 						uint32_t to)
 {
-	struct gm_comm_cell *cells = (void *)&page->seat[ranks];
+	struct gm_comm_cell *cells = (void *)&page->by_rank[ranks];
 
 	return &cells[from * ranks + to];
 }

@@ -28,7 +28,7 @@ void gm_comm_part(struct gm_comm *comm, const struct gm_comm_call *call)
 	} else {
 		comm->parted = ticket;
 		gm_put_ordered(
-			&comm->page->seat[own].phase,
+			&comm->page->by_rank[own].phase,
 			4 * ticket + GM_COMM_PARTED); /* COMM.phase COMM.tell */
 	}
 }
@@ -38,7 +38,7 @@ static bool has_parted(const struct gm_comm *comm, uint32_t peer)
 	uint64_t all = comm->parted ? 4 * comm->parted + GM_COMM_PARTED : 0;
 	uint32_t own = comm->rank;
 
-	return gm_get_ordered(&comm->page->seat[peer].phase) >=
+	return gm_get_ordered(&comm->page->by_rank[peer].phase) >=
 		       all && /* COMM.phase COMM.tell */
 	       gm_get_ordered(&cell_of(comm, own, peer)->receiver_parted) >=
 		       comm->parted_to[peer] && /* COMM.tell */

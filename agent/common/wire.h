@@ -28,8 +28,8 @@
  *	MASK     1 or 2 fds  ->  MASKED    status, 1 fd: a copy on the device
  *	DRAIN                ->  DRAINED   once, when the rings are empty
  *	LEAVE                ->  exit 0 (after DRAINED)
- *	GO                       (to a spare: serve the row)
- *	                     <-  STANDBY   once, of a spare: its driver is ready
+ *	GO                       (to a standby: serve the row)
+ *	                     <-  STANDBY   of a standby: driver is ready
  *	                     <-  READY     once; text: what took how long
  *	                     <-  VIOLATION (the session is served no longer)
  *	                     <-  FAILED    text, code, then exit
@@ -41,11 +41,11 @@
  * memory: other rows that drain may have copies out of it to finish.  gpumapd
  * has it LEAVE when they have, or have taken too long.
  *
- * A recovery process (gpumap-worker --bury) gets the same ATTACH records, ends
- * the entries that a dead worker left in each queue, answers ATTACHED, and
- * exits 0 after DRAIN.
+ * A recovery process (gpumap-worker --recover) gets the same ATTACH records,
+ * ends the entries that a dead worker left in each queue, answers ATTACHED,
+ * and exits 0 after DRAIN.
  *
- * A standby (gpumap-worker --spare) has initialised the driver and serves
+ * A standby (gpumap-worker --standby) has initialised the driver and serves
  * no session yet; it has no lock, no context and no session before GO.
  *
  * The group of a JOIN is broken by FORGET: what is under way in it ends with

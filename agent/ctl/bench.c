@@ -165,7 +165,7 @@ static int no_such_name(const struct gm_ctl *ctl)
 }
 
 /* Is there anything to measure in the families that --only selects? */
-static int judge(const struct gm_bench *bench)
+static int check(const struct gm_bench *bench)
 {
 	struct gpumap_health health = { .size = sizeof(health) };
 	size_t i = 0;
@@ -193,7 +193,7 @@ int gm_ctl_bench(struct gm_ctl *ctl)
 		bench.rounds =
 			(uint32_t)(ctl->rounds < GM_SERIES_MAX ? ctl->rounds
 							       : GM_SERIES_MAX);
-	ret = judge(&bench);
+	ret = check(&bench);
 	if (ret == GM_EXIT_OK)
 		ret = find_rows(&bench);
 	if (ret == GM_EXIT_OK)

@@ -450,7 +450,7 @@ static int wrong(const char *why)
 
 /* Check the options.  With --once nothing is shared, so options about sharing
  * are refused. */
-static int judge(const struct gm_ctl *ctl)
+static int check(const struct gm_ctl *ctl)
 {
 	if (ctl->model == NULL)
 		return wrong("needs --model DIR, the directory of a "
@@ -473,7 +473,7 @@ int gm_ctl_load(struct gm_ctl *ctl)
 			     .progress.size = sizeof(l.progress),
 			     .on_terminal =
 				     !ctl->json && isatty(STDERR_FILENO) == 1 };
-	int ret = judge(ctl);
+	int ret = check(ctl);
 
 	if (ret != GM_EXIT_OK)
 		return ret;

@@ -434,7 +434,7 @@ static void tell_age(const struct gm_ctl *ctl)
 }
 
 /* Are the operands names, and the rows those of the agent? */
-static int judge(const struct gm_ctl *ctl, const struct gm_command *command)
+static int validate(const struct gm_ctl *ctl, const struct gm_command *command)
 {
 	for (int i = 0; i < ctl->n_args; i++) {
 		size_t n = strlen(ctl->args[i]);
@@ -477,7 +477,7 @@ int main(int argc, char **argv)
 	if (!command->offline)
 		ret = gm_ctl_attach(&ctl);
 	if (ret == GM_EXIT_OK)
-		ret = judge(&ctl, command);
+		ret = validate(&ctl, command);
 	if (ret == GM_EXIT_OK)
 		ret = command->run(&ctl);
 	if (ret == GM_EXIT_OK && ctl.map != NULL)

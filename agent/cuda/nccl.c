@@ -48,7 +48,7 @@ static int find_library(const char *folder, struct gm_library *ret_library,
 	return rc;
 }
 
-static int judge_version(const struct gm_nccl *nccl, char *ret_why)
+static int check_version(const struct gm_nccl *nccl, char *ret_why)
 {
 	int v = nccl->version;
 
@@ -76,7 +76,7 @@ int gm_nccl_open(const char *folder, struct gm_nccl *ret_nccl, char *ret_why)
 	}
 	if (nccl.ncclGetVersion(&nccl.version) != GM_NCCL_SUCCESS)
 		nccl.version = 0;
-	rc = judge_version(&nccl, ret_why);
+	rc = check_version(&nccl, ret_why);
 	if (rc < 0)
 		return rc;
 	if (lacks) {

@@ -120,7 +120,7 @@ void gm_config_init(struct gm_config *config)
 		.cuda_idle_ns = UINT64_C(60000000000),
 		.program_limit_ns = UINT64_C(60000000000),
 		.image_bytes = UINT64_C(64) << 20,
-		.cuda_spare = true,
+		.cuda_standby = true,
 		.spin_limit = GM_CONFIG_SPIN_AUTO,
 	};
 	find_people(config);

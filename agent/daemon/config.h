@@ -111,7 +111,7 @@ struct gm_config {
 	bool cuda_mps;                 /* join a running MPS daemon */
 	bool cuda_nccl;                /* cards do collectives by it */
 	uint64_t cuda_nccl_limit_ns;   /* for them to meet */
-	bool cuda_spare;               /* one stands by for each worker */
+	bool cuda_standby;             /* one stands by for each worker */
 	char *cuda_library;      /* folder of the driver; NULL: the system's */
 	char *cuda_nccl_library; /* folder of NCCL; NULL: the system's */
 	char *cuda_cache; /* folder of what the driver compiles, or NULL */

@@ -108,7 +108,7 @@ static const struct gm_config_key keys[] = {
 	    GM_NCCL_GROUP_LIMIT_NS),
 	KEY("cuda", "pass-environment", NAMES, cuda_pass, 0, 0),
 	WORD("cuda", "share", cuda_share, share_words),
-	KEY("cuda", "spare", SWITCH, cuda_spare, 0, 1),
+	KEY("cuda", "standby", SWITCH, cuda_standby, 0, 1),
 	KEY("cuda", "sysfs", PATH, cuda_sysfs, 0, 0),
 	KEY("dummy", "file", PATH, dummy_file, 0, 0),
 	KEY("masks", "bytes", SIZE, mask_bytes, UINT64_C(1) << 20, TIB),

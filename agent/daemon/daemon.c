@@ -256,7 +256,7 @@ static int open_rows(struct gm_daemon *d)
 	if (ret == 0)
 		ret = gm_io_thread_start(&d->heavy_thread, &d->loop, "masks");
 	if (ret != 0)
-		return failed("clerk", strerror(-ret), GM_EXIT_FAILURE);
+		return failed("io_thread", strerror(-ret), GM_EXIT_FAILURE);
 	gm_mask_changes_recheck(d);
 	on_refresh(&d->refresh);
 	if (gm_supervisor_start(d) != 0 || gm_control_start(d) != 0)
@@ -313,9 +313,9 @@ static void close_segment(struct gm_daemon *d)
 	gm_nodes_remove(d->instance);
 }
 
-/* A clerk's job does not end, and works on what others would free: what is not
- * memory is given back, and the rest goes with the process.  The kernel keeps
- * the instance's lock for as long as that takes. */
+/* An I/O thread's job does not end, and works on memory that others would free:
+ * everything but memory is given back, and the rest goes with the process.  The
+ * kernel keeps the instance's lock for as long as that takes. */
 static _Noreturn void leave(struct gm_daemon *d)
 {
 	gm_control_exit(d);

@@ -147,7 +147,7 @@ static int read_options(struct gm_daemon *d, struct command *ret_command,
 
 /* A process that can write there could replace the socket and the rows' locks.
  * Returns 0 or an errno. */
-static int judge_runtime_dir(const char *path)
+static int check_runtime_dir(const char *path)
 {
 	struct stat st;
 
@@ -167,7 +167,7 @@ static int make_runtime_dir(const char *path)
 
 	if (mkdir(path, 0755) == 0)
 		return 0;
-	error = errno == EEXIST ? judge_runtime_dir(path) : errno;
+	error = errno == EEXIST ? check_runtime_dir(path) : errno;
 	if (error == 0)
 		return 0;
 	gm_log(GM_LOG_ERROR, "runtime_dir", "path=%s why=%s remedy=%s",

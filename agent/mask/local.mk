@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# agent/mask: pure.  Who judges a mask links agent/plan/libplan.la after it; who
-# only fills one needs nothing else.
+# agent/mask: pure.  A program that checks a mask links agent/plan/libplan.la
+# after it; one that only fills a mask needs nothing else.
 noinst_LTLIBRARIES += %reldir%/libmask.la
 %canon_reldir%_libmask_la_SOURCES = %reldir%/mask.c %reldir%/mask.h
 %canon_reldir%_libmask_la_SOURCES += %reldir%/mask_batch.c %reldir%/mask_batch.h

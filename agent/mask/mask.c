@@ -94,7 +94,7 @@ uint32_t gm_mask_dtype_bytes(uint32_t dtype)
 	}
 }
 
-static int judge_kind(const struct gm_mask_spec *spec, uint32_t dtype,
+static int check_kind(const struct gm_mask_spec *spec, uint32_t dtype,
 		      struct gm_plan_error *ret_err)
 {
 	if (!gm_mask_form_name(spec->form))
@@ -113,14 +113,14 @@ static int judge_kind(const struct gm_mask_spec *spec, uint32_t dtype,
 	return 0;
 }
 
-int gm_mask_judge(const struct gm_mask_spec *spec, uint32_t dtype,
+int gm_mask_check(const struct gm_mask_spec *spec, uint32_t dtype,
 		  uint64_t limit, struct gm_mask_size *ret_size,
 		  struct gm_plan_error *ret_err)
 {
 	bool square = spec->form == GM_MASK_BIDIRECTIONAL_SLIDING;
 	struct gm_mask_size size = { .rows = spec->tgt_len };
 	bool over = false;
-	int r = judge_kind(spec, dtype, ret_err);
+	int r = check_kind(spec, dtype, ret_err);
 
 	if (r)
 		return r;

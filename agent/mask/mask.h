@@ -88,7 +88,7 @@ int gm_mask_dtype_parse(const char *name, uint32_t *ret_dtype,
 uint32_t gm_mask_dtype_bytes(uint32_t dtype);
 
 /*
- * gm_mask_judge - check that such a mask can exist, and compute its size
+ * gm_mask_check - check that such a mask can exist, and compute its size
  *
  * dtype	enum gpumap_dtype
  * limit	most bytes that it may have
@@ -101,12 +101,12 @@ uint32_t gm_mask_dtype_bytes(uint32_t dtype);
  *		-EFBIG	it has more bytes than @limit
  * Threads	any
  */
-int gm_mask_judge(const struct gm_mask_spec *spec, uint32_t dtype,
+int gm_mask_check(const struct gm_mask_spec *spec, uint32_t dtype,
 		  uint64_t limit, struct gm_mask_size *ret_size,
 		  struct gm_plan_error *ret_err);
 
 /*
- * gm_mask_row - row @i of a mask that gm_mask_judge() accepted
+ * gm_mask_row - row @i of a mask that gm_mask_check() accepted
  *
  * i		below its rows
  *
@@ -117,7 +117,7 @@ struct gm_mask_row gm_mask_row(const struct gm_mask_spec *spec, uint64_t i);
 /*
  * gm_mask_fill - write rows [@first, @first + @n) of a mask
  *
- * spec, dtype	as gm_mask_judge() accepted them; first + n <= rows
+ * spec, dtype	as gm_mask_check() accepted them; first + n <= rows
  * to		room for n * cols elements; of any alignment
  *
  * Cost		each byte is written once, in runs of memset() and memcpy()

@@ -140,7 +140,7 @@ char *gm_mask_batch(const char *line, size_t n)
 	if (request)
 		read_spec(&f, &spec);
 	if (f.r == 0)
-		f.r = gm_mask_judge(&spec, GPUMAP_DTYPE_U8, UINT64_MAX, &size,
+		f.r = gm_mask_check(&spec, GPUMAP_DTYPE_U8, UINT64_MAX, &size,
 				    &err);
 	if (f.r == 0)
 		f.r = count_runs(&spec, &size, &runs, &err);

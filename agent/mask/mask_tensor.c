@@ -20,7 +20,7 @@
 
 /* ---- shapes -------------------------------------------------------------- */
 
-static int judge_dimensions(const char *what, const uint64_t *shape,
+static int check_dimensions(const char *what, const uint64_t *shape,
 			    size_t rank, struct gm_plan_error *err)
 {
 	if (rank < 2 || rank > GM_MASK_TENSOR_RANK)
@@ -54,7 +54,7 @@ int gm_mask_tensor_shape(const char *what, uint32_t dtype,
 	struct gm_mask_tensor t = { .dtype = dtype, .rank = (uint32_t)rank };
 	uint64_t bytes = gm_mask_dtype_bytes(dtype);
 	bool over = false;
-	int r = judge_dimensions(what, shape, rank, ret_err);
+	int r = check_dimensions(what, shape, rank, ret_err);
 
 	if (r)
 		return r;

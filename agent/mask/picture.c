@@ -18,7 +18,7 @@ enum shade { SEEN = 1, MASKED = 2, NEITHER = 3 };
 
 /* The shade of an element: 0 of either sign is seen; minus infinity, or the
  * finite number next to it, is masked. */
-static enum shade judge(uint32_t bits, uint32_t sign, uint32_t infinity)
+static enum shade check(uint32_t bits, uint32_t sign, uint32_t infinity)
 {
 	if ((bits & ~sign) == 0)
 		return SEEN;
@@ -36,10 +36,10 @@ static enum shade shade(const struct gm_picture *p, uint64_t i)
 		return at[i] ? MASKED : SEEN;
 	case GPUMAP_DTYPE_F32:
 		memcpy(&word, at + i * sizeof(word), sizeof(word));
-		return judge(word, 0x80000000, 0xff800000);
+		return check(word, 0x80000000, 0xff800000);
 	default:
 		memcpy(&half, at + i * sizeof(half), sizeof(half));
-		return judge(half, 0x8000,
+		return check(half, 0x8000,
 			     p->dtype == GPUMAP_DTYPE_F16 ? 0xfc00 : 0xff80);
 	}
 }

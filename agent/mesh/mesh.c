@@ -471,7 +471,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static int judge_ranks(const struct gm_mesh *mesh, const char *text,
+static int check_ranks(const struct gm_mesh *mesh, const char *text,
 		       const uint64_t *ranks, size_t n,
 		       struct gm_plan_error *err)
 {
@@ -539,7 +539,7 @@ int gm_mesh_add(struct gm_mesh *mesh, const char *text,
 				    "\"%.64s\" cannot be a group's name", text);
 	if (gm_mesh_find(&shaped, text, &group) == 0)
 		return refuse_taken(mesh, text, err);
-	r = judge_ranks(mesh, text, ranks, n, err);
+	r = check_ranks(mesh, text, ranks, n, err);
 	if (r)
 		return r;
 	copy = malloc(n * sizeof(*copy));

@@ -393,7 +393,7 @@ static void check_names(struct reader *rd, const struct gm_tensors *tensors)
 	free(sorted);
 }
 
-static void judge_facts(struct reader *rd, const struct facts *f,
+static void check_facts(struct reader *rd, const struct facts *f,
 			struct gm_model_config *ret)
 {
 	struct gm_model_config c = { .n_layers = (uint32_t)f->n_layers,
@@ -429,7 +429,7 @@ static void judge_facts(struct reader *rd, const struct facts *f,
 	*ret = c;
 }
 
-static void judge_split(struct reader *rd, const struct facts *f,
+static void check_split(struct reader *rd, const struct facts *f,
 			struct gm_gguf_split *ret)
 {
 	if (f->n_parts > 1 && !ret) {
@@ -503,9 +503,9 @@ int gm_gguf_header(const struct gm_file_header *header,
 	if (rd.r == 0)
 		check_names(&rd, tensors);
 	if (rd.r == 0)
-		judge_split(&rd, &facts, ret_split);
+		check_split(&rd, &facts, ret_split);
 	if (rd.r == 0)
-		judge_facts(&rd, &facts, ret_config);
+		check_facts(&rd, &facts, ret_config);
 	return rd.r;
 }
 

@@ -158,7 +158,7 @@ static int read_part(const char *path, const json_t *object,
 	return part.r;
 }
 
-int gm_model_config_judge(const char *path, const json_t *json,
+int gm_model_config_check(const char *path, const json_t *json,
 			  struct gm_model_config *ret_config,
 			  struct gm_plan_error *ret_err)
 {
@@ -187,7 +187,7 @@ int gm_model_config_read(const char *path, struct gm_model_config *ret_config,
 			 MOST_BYTES, &json, ret_err);
 	if (r)
 		return r;
-	r = gm_model_config_judge(path, json, ret_config, ret_err);
+	r = gm_model_config_check(path, json, ret_config, ret_err);
 	json_decref(json);
 	return r;
 }

@@ -43,7 +43,7 @@ int gm_model_config_read(const char *path, struct gm_model_config *ret_config,
 			 struct gm_plan_error *ret_err);
 
 /* The same for JSON that has been read from @path.  Returns 0, -EINVAL. */
-int gm_model_config_judge(const char *path, const json_t *json,
+int gm_model_config_check(const char *path, const json_t *json,
 			  struct gm_model_config *ret_config,
 			  struct gm_plan_error *ret_err);
 

@@ -292,7 +292,7 @@ static int read_field(struct reader *rd, struct entry *entry)
 }
 
 /* Checks that are possible only after the whole row was read. */
-static int judge_row(struct reader *rd, const struct entry *entry)
+static int check_row(struct reader *rd, const struct entry *entry)
 {
 	uint32_t kind = entry->row.kind;
 	char list[256];
@@ -320,7 +320,7 @@ static int judge_row(struct reader *rd, const struct entry *entry)
 	return 0;
 }
 
-static int judge_free(struct reader *rd, struct entry *entry)
+static int check_free(struct reader *rd, struct entry *entry)
 {
 	struct gm_nodefile_row *row = &entry->row;
 
@@ -392,9 +392,9 @@ static int read_row(struct reader *rd)
 			break;
 	}
 	if (r == 0)
-		r = judge_row(rd, &entry);
+		r = check_row(rd, &entry);
 	if (r == 0)
-		r = judge_free(rd, &entry);
+		r = check_free(rd, &entry);
 	return r ? r : add_rows(rd, &entry);
 }
 

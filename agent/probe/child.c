@@ -210,7 +210,7 @@ int gm_child_read(struct gm_probe_child *child, struct gm_note *ret_note)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n != (ssize_t)sizeof(*ret_note) ||
-	    gm_note_judge(ret_note, child->role) < 0) {
+	    gm_note_check(ret_note, child->role) < 0) {
 		close(child->socket);
 		child->socket = -1;
 		/* A record that its role may not send ends the child, as a

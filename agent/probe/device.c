@@ -40,7 +40,7 @@ void gm_card_begin(struct gm_card *card, const uint8_t uuid[16], uint32_t slot,
 	card->moving.recovery = UINT32_MAX;
 }
 
-void gm_card_judge(struct gm_card *card, enum gm_card_voice voice,
+void gm_card_check(struct gm_card *card, enum gm_card_voice voice,
 		   const struct gm_probe_verdict *verdict)
 {
 	static const struct gm_probe_verdict usable;
@@ -75,10 +75,10 @@ void gm_card_facts(struct gm_card *card, const struct gm_note *note)
 	card->want_device = true;
 	card->is_instance =
 		memcmp(note->card.device.parent, none, sizeof(none)) != 0;
-	gm_card_judge(card, GM_VOICE_SILENCE, NULL);
+	gm_card_check(card, GM_VOICE_SILENCE, NULL);
 	/* The card is on the bus, whatever was reported of it before. */
 	if (card->verdicts[GM_VOICE_EVENT].health == GM_PROBE_LOST)
-		gm_card_judge(card, GM_VOICE_EVENT, NULL);
+		gm_card_check(card, GM_VOICE_EVENT, NULL);
 	if (was_lost)
 		card->is_asked = false;
 }
@@ -90,8 +90,8 @@ void gm_card_moving(struct gm_card *card, const struct gm_note *note)
 	card->moving = note->moving;
 	card->has_moving = true;
 	card->want_moving = true;
-	gm_card_judge(card, GM_VOICE_SILENCE, NULL);
-	gm_card_judge(card, GM_VOICE_NVML, &verdict);
+	gm_card_check(card, GM_VOICE_SILENCE, NULL);
+	gm_card_check(card, GM_VOICE_NVML, &verdict);
 }
 
 void gm_card_driver(struct gm_card *card, const struct gm_note *note)
@@ -103,7 +103,7 @@ void gm_card_driver(struct gm_card *card, const struct gm_note *note)
 	card->has_driver = true;
 	card->is_asked = true;
 	card->asked = 0;
-	gm_card_judge(card, GM_VOICE_DRIVER, NULL);
+	gm_card_check(card, GM_VOICE_DRIVER, NULL);
 }
 
 bool gm_card_event(struct gm_card *card, const struct gm_probe_event *event)
@@ -133,7 +133,7 @@ bool gm_card_event(struct gm_card *card, const struct gm_probe_event *event)
 	/* Lost stays lost. */
 	if (card->verdicts[GM_VOICE_EVENT].health == GM_PROBE_LOST)
 		return false;
-	gm_card_judge(card, GM_VOICE_EVENT, &verdict);
+	gm_card_check(card, GM_VOICE_EVENT, &verdict);
 	return true;
 }
 

@@ -77,7 +77,7 @@ void gm_card_moving(struct gm_card *card, const struct gm_note *note);
 void gm_card_driver(struct gm_card *card, const struct gm_note *note);
 
 /* A voice has its say, NULL for "usable". */
-void gm_card_judge(struct gm_card *card, enum gm_card_voice voice,
+void gm_card_check(struct gm_card *card, enum gm_card_voice voice,
 		   const struct gm_probe_verdict *verdict);
 
 /*

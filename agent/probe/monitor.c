@@ -26,7 +26,7 @@ static void look_at(struct gm_monitor *s, struct gm_probe_child *child,
 		return;
 	was = *child;
 	if (gm_child_reap(child, how))
-		gm_monitor_bury(s, &was, how);
+		gm_monitor_child_ended(s, &was, how);
 }
 
 static int wait_ms(const struct gm_monitor *s, uint64_t now)

@@ -93,8 +93,8 @@ struct gm_monitor {
 /* on_message.c: a note of a child, and its end. */
 void gm_monitor_on_message(struct gm_monitor *s, struct gm_probe_child *child,
 			   const struct gm_note *note);
-void gm_monitor_bury(struct gm_monitor *s, const struct gm_probe_child *was,
-		     const char *how);
+void gm_monitor_child_ended(struct gm_monitor *s,
+			    const struct gm_probe_child *was, const char *how);
 
 /* The card of that uuid; with @make one is made where there is none.  NULL:
  * none, or the table is full. */
@@ -102,7 +102,7 @@ struct gm_card *gm_monitor_card(struct gm_monitor *s, const uint8_t uuid[16],
 				bool make);
 
 /* A verdict over all cards of a slot, or over a slot that has none yet. */
-void gm_monitor_judge_slot(struct gm_monitor *s, uint32_t slot,
+void gm_monitor_check_slot(struct gm_monitor *s, uint32_t slot,
 			   enum gm_card_voice voice,
 			   const struct gm_probe_verdict *verdict);
 

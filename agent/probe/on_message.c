@@ -35,7 +35,7 @@ struct gm_card *gm_monitor_card(struct gm_monitor *s, const uint8_t uuid[16],
 	return room;
 }
 
-void gm_monitor_judge_slot(struct gm_monitor *s, uint32_t slot,
+void gm_monitor_check_slot(struct gm_monitor *s, uint32_t slot,
 			   enum gm_card_voice voice,
 			   const struct gm_probe_verdict *verdict)
 {
@@ -45,7 +45,7 @@ void gm_monitor_judge_slot(struct gm_monitor *s, uint32_t slot,
 	}
 	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++)
 		if (s->cards[i].used && s->cards[i].slot == slot)
-			gm_card_judge(&s->cards[i], voice, verdict);
+			gm_card_check(&s->cards[i], voice, verdict);
 }
 
 static void hear_census(struct gm_monitor *s, const struct gm_note *note)
@@ -83,8 +83,8 @@ static void evict(struct gm_monitor *s, uint32_t slot, const char *by)
 		if (!card->used || card->slot != slot)
 			continue;
 		card->slot = GM_NO_CARD;
-		gm_card_judge(card, GM_VOICE_SILENCE, NULL);
-		gm_card_judge(card, GM_VOICE_NVML, &gone);
+		gm_card_check(card, GM_VOICE_SILENCE, NULL);
+		gm_card_check(card, GM_VOICE_NVML, &gone);
 	}
 	s->slots[slot].card = GM_NO_CARD;
 }
@@ -110,7 +110,7 @@ static void drop_instance(struct gm_card *card, const char *why)
 	struct gm_probe_verdict gone = { .health = GM_PROBE_LOST };
 
 	snprintf(gone.text, sizeof(gone.text), "%s", why);
-	gm_card_judge(card, GM_VOICE_NVML, &gone);
+	gm_card_check(card, GM_VOICE_NVML, &gone);
 	card->slot = GM_NO_CARD;
 }
 
@@ -236,8 +236,8 @@ static void hear_trouble(struct gm_monitor *s, struct gm_probe_child *child,
 	       child->index, note->code, gm_quote(note->text).text);
 	child->is_done = true;
 	s->slots[child->index].is_settled = true;
-	gm_monitor_judge_slot(s, child->index, GM_VOICE_SILENCE, NULL);
-	gm_monitor_judge_slot(s, child->index, GM_VOICE_NVML, &verdict);
+	gm_monitor_check_slot(s, child->index, GM_VOICE_SILENCE, NULL);
+	gm_monitor_check_slot(s, child->index, GM_VOICE_NVML, &verdict);
 }
 
 static void hear_driver(struct gm_monitor *s, struct gm_probe_child *child,
@@ -282,7 +282,7 @@ static void refuse_card(struct gm_monitor *s, struct gm_card *card,
 	snprintf(verdict.text, sizeof(verdict.text), "%s", text);
 	gm_log(GM_LOG_WARNING, "driver_refuses", "device=%s code=%d why=%s",
 	       card->facts.device.id, code, gm_quote(text).text);
-	gm_card_judge(card, GM_VOICE_DRIVER, &verdict);
+	gm_card_check(card, GM_VOICE_DRIVER, &verdict);
 	card->ask_at = gm_monitor_later(s, card->asked, gm_probe_now());
 	card->asked++;
 }
@@ -380,7 +380,7 @@ void gm_monitor_on_message(struct gm_monitor *s, struct gm_probe_child *child,
 	}
 }
 
-static void bury_census(struct gm_monitor *s, const char *how)
+static void census_ended(struct gm_monitor *s, const char *how)
 {
 	char text[96];
 
@@ -392,8 +392,8 @@ static void bury_census(struct gm_monitor *s, const char *how)
 	gm_monitor_end(s, GM_PROBE_BROKEN, text);
 }
 
-static void bury_watch(struct gm_monitor *s, const struct gm_probe_child *was,
-		       const char *how)
+static void watch_ended(struct gm_monitor *s, const struct gm_probe_child *was,
+			const char *how)
 {
 	struct gm_probe_verdict verdict = { .health = GM_PROBE_FAILED };
 	struct gm_probe_slot *slot = &s->slots[was->index];
@@ -404,7 +404,7 @@ static void bury_watch(struct gm_monitor *s, const struct gm_probe_child *was,
 			 "NVML ended the process that watches: %s", how);
 		gm_log(GM_LOG_WARNING, "watcher_died", "nvml=%u how=%s",
 		       was->index, gm_quote(how).text);
-		gm_monitor_judge_slot(s, was->index, GM_VOICE_NVML, &verdict);
+		gm_monitor_check_slot(s, was->index, GM_VOICE_NVML, &verdict);
 		slot->is_settled = true;
 	}
 	/* One that has served long had bad luck, not a bad card. */
@@ -413,8 +413,8 @@ static void bury_watch(struct gm_monitor *s, const struct gm_probe_child *was,
 	slot->start_at = gm_monitor_later(s, slot->failures++, now);
 }
 
-static void bury_driver(struct gm_monitor *s, const struct gm_probe_child *was,
-			const char *how)
+static void driver_ended(struct gm_monitor *s, const struct gm_probe_child *was,
+			 const char *how)
 {
 	char text[160];
 
@@ -438,15 +438,15 @@ static void bury_driver(struct gm_monitor *s, const struct gm_probe_child *was,
 	refuse(s, was->index, 0, text);
 }
 
-void gm_monitor_bury(struct gm_monitor *s, const struct gm_probe_child *was,
-		     const char *how)
+void gm_monitor_child_ended(struct gm_monitor *s,
+			    const struct gm_probe_child *was, const char *how)
 {
 	switch (was->role) {
 	case GM_ROLE_CENSUS:
-		bury_census(s, how);
+		census_ended(s, how);
 		break;
 	case GM_ROLE_WATCH:
-		bury_watch(s, was, how);
+		watch_ended(s, was, how);
 		break;
 	case GM_ROLE_PEERS:
 		/* No worker copies where nothing is known of the path. */
@@ -455,7 +455,7 @@ void gm_monitor_bury(struct gm_monitor *s, const struct gm_probe_child *was,
 			       gm_quote(how).text);
 		break;
 	case GM_ROLE_DRIVER:
-		bury_driver(s, was, how);
+		driver_ended(s, was, how);
 		break;
 	}
 }

@@ -31,7 +31,7 @@ static void close_device(struct gm_probe_device *device)
 	CLOSE(device->facts.mig_profile);
 }
 
-int gm_note_judge(struct gm_note *note, uint32_t role)
+int gm_note_check(struct gm_note *note, uint32_t role)
 {
 	CLOSE(note->text);
 	if (note->health > GM_PROBE_TAKEN)

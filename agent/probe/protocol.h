@@ -106,7 +106,7 @@ struct gm_note {
 };
 
 /*
- * gm_note_judge - is this what a role may say?
+ * gm_note_check - is this what a role may say?
  *
  * A role runs a library that is not ours, so what comes from it is believed no
  * further than a stranger's word: texts are made to end, numbers that choose
@@ -116,7 +116,7 @@ struct gm_note {
  *
  * Returns	0, or -EPROTO
  */
-int gm_note_judge(struct gm_note *note, uint32_t role);
+int gm_note_check(struct gm_note *note, uint32_t role);
 
 /* Send it.  A role whose reader is gone ends here. */
 void gm_note_send(const struct gm_note *note);

@@ -269,7 +269,7 @@ static void mind_silence(struct gm_monitor *s, struct gm_probe_child *child,
 	snprintf(silent.text, sizeof(silent.text),
 		 "NVML hangs: over %u ms in %s", s->options->limit_ms,
 		 child->has_said ? "a look at the card" : child->call);
-	gm_monitor_judge_slot(s, child->index, GM_VOICE_SILENCE, &silent);
+	gm_monitor_check_slot(s, child->index, GM_VOICE_SILENCE, &silent);
 	/* The child may be slow only; a new one would be no faster. */
 	if (gm_monitor_due(s, child->heard + pause + PATIENCE * limit, now))
 		gm_child_kill(child);
@@ -340,7 +340,7 @@ static void name_slot(struct gm_monitor *s, uint32_t index)
 	slot->card = (uint32_t)(card - s->cards);
 	if (!card->has_facts)
 		gm_card_made(card, place, index);
-	gm_card_judge(card, slot->voice, &slot->trouble);
+	gm_card_check(card, slot->voice, &slot->trouble);
 }
 
 static bool are_slots_settled(const struct gm_monitor *s)
@@ -451,8 +451,8 @@ void gm_monitor_resume(struct gm_monitor *s, const uint8_t uuid[16])
 	card->want_released = false;
 	card->released_at = 0;
 	/* Only now could it be reset, so what it had is over. */
-	gm_card_judge(card, GM_VOICE_EVENT, NULL);
-	gm_card_judge(card, GM_VOICE_DRIVER, NULL);
+	gm_card_check(card, GM_VOICE_EVENT, NULL);
+	gm_card_check(card, GM_VOICE_DRIVER, NULL);
 	card->is_asked = false;
 	card->ask_at = 0;
 	s->orders[0].is_due = true;

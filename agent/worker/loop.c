@@ -58,7 +58,7 @@ static uint64_t budget_of(struct gm_worker *w, struct gm_worker_session *s)
 }
 
 /* Park an idle session or poll it further. Called when the clock is read. */
-static void judge_idle(struct gm_worker *w, struct gm_worker_session *s)
+static void check_idle(struct gm_worker *w, struct gm_worker_session *s)
 {
 	if (s->since_ns == 0) {
 		s->since_ns = w->now_ns;
@@ -76,19 +76,18 @@ static void judge_idle(struct gm_worker *w, struct gm_worker_session *s)
 
 /* Check all idle sessions. Sessions that are parked leave the lists
  * meanwhile. */
-static void judge_all_idle(struct gm_worker *w)
+static void check_all_idle(struct gm_worker *w)
 {
-	struct gm_guest *guest = TAILQ_FIRST(&w->guests), *next;
+	struct gm_row_user *user = TAILQ_FIRST(&w->users), *next;
 
-	for (; guest; guest = next) {
-		struct gm_worker_session *s = TAILQ_FIRST(&guest->active),
-					 *then;
+	for (; user; user = next) {
+		struct gm_worker_session *s = TAILQ_FIRST(&user->active), *then;
 
-		next = TAILQ_NEXT(guest, entry);
+		next = TAILQ_NEXT(user, entry);
 		for (; s; s = then) {
 			then = TAILQ_NEXT(s, turn);
 			if (s->idle)
-				judge_idle(w, s);
+				check_idle(w, s);
 		}
 	}
 }
@@ -104,10 +103,10 @@ static void tick(struct gm_worker *w)
 		w->may_spin = false;
 		gm_spin_leave(w->commons, w->row);
 	}
-	judge_all_idle(w);
+	check_all_idle(w);
 	if (w->dev->backend->start)
 		gm_async_exec_poll(w);
-	if (w->waiting.n || w->herald.owes)
+	if (w->waiting.n || w->wakeups.owes)
 		gm_wait_look(w);
 	if (w->parts.n)
 		gm_group_look(w);
@@ -165,7 +164,7 @@ static uint64_t nap_of(const struct gm_worker *w, uint64_t wait_ns)
  * device has to end a slice first, that wakes the worker. */
 static bool is_held(const struct gm_worker *w)
 {
-	return (w->loader.held || w->ferry.held) &&
+	return (w->loader.held || w->remote_copies.held) &&
 	       !(w->dev->backend->start && gm_async_exec_is_owed(w, NULL));
 }
 
@@ -212,9 +211,9 @@ static void block(struct gm_worker *w)
 static bool is_drained(const struct gm_worker *w)
 {
 	return w->draining && !w->slow.n && !gm_nccl_group_is_busy(w) &&
-	       !w->loader.n_asked && TAILQ_EMPTY(&w->carried) && !w->ferry.n &&
-	       TAILQ_EMPTY(&w->alloc_waits) && !w->parts.n &&
-	       TAILQ_EMPTY(&w->flying) && !gm_wait_holds(w) &&
+	       !w->loader.n_asked && TAILQ_EMPTY(&w->carried) &&
+	       !w->remote_copies.n && TAILQ_EMPTY(&w->alloc_waits) &&
+	       !w->parts.n && TAILQ_EMPTY(&w->flying) && !gm_wait_holds(w) &&
 	       !gm_nccl_group_holds(w);
 }
 
@@ -258,7 +257,7 @@ GM_TWICE void run(struct gm_worker *w, const bool flies)
 		/* One turn of all loads per pass. */
 		if (gm_unlikely(w->loader.n_loads))
 			worked |= gm_load_pass(w);
-		if (gm_unlikely(w->ferry.held))
+		if (gm_unlikely(w->remote_copies.held))
 			worked |= gm_remote_copy_queue_go(w);
 		if (gm_unlikely(w->parts.n))
 			worked |= gm_group_pass(w);
@@ -290,13 +289,13 @@ int gm_loop_run(struct gm_worker *worker)
 {
 	struct gm_worker *w = worker;
 
-	TAILQ_INIT(&w->guests);
+	TAILQ_INIT(&w->users);
 	TAILQ_INIT(&w->flying);
 	TAILQ_INIT(&w->carried);
 	TAILQ_INIT(&w->alloc_waits);
 	gm_outbox_init(&w->outbox);
 	gm_wait_init(w);
-	gm_remote_copy_queue_init(&w->ferry);
+	gm_remote_copy_queue_init(&w->remote_copies);
 	gm_group_init(w);
 	gm_events_start(w);
 	if (w->dev->backend->start)

@@ -49,8 +49,8 @@ struct options {
 	const char *lock;
 	uid_t uid;
 	gid_t gid;
-	bool bury;
-	bool spare;
+	bool recover;
+	bool standby;
 	bool programs;
 	const struct gm_backend *backend;
 	const char *device;
@@ -102,10 +102,10 @@ static void __attribute__((noreturn)) usage(const char *why)
 		"gpumap-worker: %s\n"
 		"gpumap-worker is started by gpumapd, see gpumapd(8).\n"
 		"usage: gpumap-worker --row N --name NAME --node N|-1\n"
-		"       [--cpus LIST] --lock PATH --uid U --gid G [--bury]\n"
+		"       [--cpus LIST] --lock PATH --uid U --gid G [--recover]\n"
 		"       [--backend host|cuda] [--device UUID] [--library DIR]\n"
 		"       [--load-depth N] [--load-bytes N] [--slice N] "
-		"[--spare]\n"
+		"[--standby]\n"
 		"       [--programs] [--nccl DIR|-] [--nccl-limit MS]\n",
 		why);
 	exit(2);
@@ -141,7 +141,7 @@ static void set_card_option(struct options *o, int c)
 		o->library = optarg;
 		break;
 	case 's':
-		o->spare = true;
+		o->standby = true;
 		break;
 	case 'x':
 		o->nccl = strcmp(optarg, "-") == 0 ? "" : optarg;
@@ -182,7 +182,7 @@ static void set_option(struct options *o, int c)
 		o->gid = (gid_t)number(optarg, 0, UINT_MAX - 1L, "bad --gid");
 		break;
 	case 'b':
-		o->bury = true;
+		o->recover = true;
 		break;
 	case 'B':
 		o->backend = find_backend(optarg);
@@ -218,14 +218,14 @@ static struct options parse(int argc, char **argv)
 		{ "lock", required_argument, NULL, 'l' },
 		{ "uid", required_argument, NULL, 'u' },
 		{ "gid", required_argument, NULL, 'g' },
-		{ "bury", no_argument, NULL, 'b' },
+		{ "recover", no_argument, NULL, 'b' },
 		{ "backend", required_argument, NULL, 'B' },
 		{ "device", required_argument, NULL, 'd' },
 		{ "library", required_argument, NULL, 'L' },
 		{ "load-depth", required_argument, NULL, 'D' },
 		{ "load-bytes", required_argument, NULL, 'S' },
 		{ "slice", required_argument, NULL, 'C' },
-		{ "spare", no_argument, NULL, 's' },
+		{ "standby", no_argument, NULL, 's' },
 		{ "programs", no_argument, NULL, 'p' },
 		{ "nccl", required_argument, NULL, 'x' },
 		{ "nccl-limit", required_argument, NULL, 'X' },
@@ -247,12 +247,13 @@ static struct options parse(int argc, char **argv)
 		usage("what is left is no option");
 	if (o.row == GM_ROWS || !o.name || !o.lock)
 		usage("--row, --name and --lock are needed");
-	if (o.backend != &gm_host_backend && !o.bury && !o.device)
+	if (o.backend != &gm_host_backend && !o.recover && !o.device)
 		usage("--backend cuda needs --device");
-	if (o.spare && (o.bury || o.backend == &gm_host_backend))
-		usage("--spare goes with --backend cuda");
-	if (o.programs && (o.bury || o.spare))
-		usage("--programs goes neither with --bury nor with --spare");
+	if (o.standby && (o.recover || o.backend == &gm_host_backend))
+		usage("--standby goes with --backend cuda");
+	if (o.programs && (o.recover || o.standby))
+		usage("--programs goes neither with --recover nor with "
+		      "--standby");
 	if (o.load_bytes % GM_LOAD_ALIGN)
 		usage("--load-bytes is no multiple of 4096");
 	if (o.slice_bytes % GM_SLICE_LEAST)
@@ -463,7 +464,7 @@ static void open_programs(void)
 static void begin_host(const struct options *o)
 {
 	take_lock(o);
-	if (!o->bury) {
+	if (!o->recover) {
 		begin_journal();
 		open_device(o);
 		open_ring();
@@ -479,7 +480,7 @@ static void begin_vendor(const struct options *o)
 {
 	open_ring();
 	become_user(o);
-	if (o->spare)
+	if (o->standby)
 		stand_by(o);
 	take_lock(o);
 	begin_journal();
@@ -495,8 +496,8 @@ static int run(const struct options *o)
 	gm_pair_say(GM_FD_SUPERVISOR, GM_WIRE_READY, 0, 0, 0,
 		    worker.dev ? worker.dev->took : "");
 	GM_POINT("worker_ready");
-	if (o->bury)
-		return gm_bury_run(&worker);
+	if (o->recover)
+		return gm_recover_run(&worker);
 	status = gm_loop_run(&worker);
 	if (!worker.dev->backend->start)
 		return status;
@@ -536,7 +537,7 @@ int main(int argc, char **argv)
 	worker.journal = map_fd(GM_FD_JOURNAL, GM_JOURNAL_BYTES, "journal");
 	worker.commons =
 		map_fd(GM_FD_GROUP_PAGE, sizeof(*worker.commons), "commons");
-	if (o.bury || o.backend == &gm_host_backend)
+	if (o.recover || o.backend == &gm_host_backend)
 		begin_host(&o);
 	else
 		begin_vendor(&o);

@@ -6,7 +6,7 @@
  * exactly once.
  *
  * The recovery process may die from the same client's memory and be started
- * again: gm_journal_bury() can be repeated.
+ * again: gm_journal_recover() can be repeated.
  */
 
 #include "agent/worker/worker.h"
@@ -18,7 +18,7 @@
 #include "agent/worker/queue/dependency.h"
 #include "shm/point.h"
 
-static int bury(struct gm_worker *w, const struct gm_wire *wire, int *fds)
+static int recover(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 {
 	struct gm_worker_session *s;
 	int rc;
@@ -29,8 +29,8 @@ static int bury(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 	/* Mark the timeline before any entry ends, so that entries that wait
 	 * for this queue fail and do not begin. */
 	gm_time_end(s);
-	gm_journal_bury(s->owed, &s->entries, &s->done, wire->status);
-	GM_POINT("worker_buried");
+	gm_journal_recover(s->owed, &s->entries, &s->done, wire->status);
+	GM_POINT("worker_recovered");
 	/* Wake in any case: whether the dead worker woke the client is
 	 * unknown. */
 	gm_session_wake(s, true);
@@ -38,7 +38,7 @@ static int bury(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 	return 0;
 }
 
-int gm_bury_run(struct gm_worker *worker)
+int gm_recover_run(struct gm_worker *worker)
 {
 	struct gm_wire wire, reply;
 	int fds[GM_SESSION_FDS];
@@ -54,7 +54,7 @@ int gm_bury_run(struct gm_worker *worker)
 			continue;
 		reply = gm_pair_about(GM_WIRE_ATTACHED, wire.session,
 				      wire.place);
-		reply.status = bury(worker, &wire, fds);
+		reply.status = recover(worker, &wire, fds);
 		gm_pair_close_fds(fds);
 		gm_pair_send(worker->pair, &reply, -1, 0);
 	}

@@ -25,9 +25,9 @@
 #include "shm/journal.h"
 
 /* A user, from the first attached session to the last. */
-struct gm_guest {
+struct gm_row_user {
 	/* In the worker's list while any session of the user is awake. */
-	TAILQ_ENTRY(gm_guest) entry;
+	TAILQ_ENTRY(gm_row_user) entry;
 	/* The user's awake sessions, in the order of their turns. */
 	TAILQ_HEAD(, gm_worker_session) active;
 	struct gm_deficit deficit; /* by the rounds between all users */
@@ -87,9 +87,10 @@ struct gm_worker {
 	struct io_uring ring;
 
 	/* Used by the loop only. */
-	TAILQ_HEAD(, gm_guest) guests; /* users with sessions that are awake */
+	TAILQ_HEAD(, gm_row_user)
+	users; /* users with sessions that are awake */
 	struct gm_user_budget
-		*purses;   /* budgets of all uids, see memory/buffers.h */
+		*budgets;  /* budgets of all uids, see memory/buffers.h */
 	uint32_t n_active; /* sessions that are awake */
 	/* Awake sessions whose ring was empty at the last poll. */
 	uint32_t n_idle;
@@ -119,9 +120,9 @@ struct gm_worker {
 	carried;
 	TAILQ_HEAD(, gm_alloc_wait) alloc_waits; /* see memory/alloc.h */
 	struct gm_waiting waiting;
-	struct gm_wakeup_list herald;
+	struct gm_wakeup_list wakeups;
 	struct gm_loader loader;
-	struct gm_remote_copy_queue ferry;
+	struct gm_remote_copy_queue remote_copies;
 	struct gm_parts parts;
 	LIST_HEAD(, gm_collective_member)
 	cliqued; /* see collective/nccl_group.h */
@@ -150,8 +151,8 @@ int gm_uring_open(struct io_uring *ring, const char **ret_why);
  * and leave.  Returns the exit status. */
 int gm_loop_run(struct gm_worker *worker);
 
-/* gm_bury_run - end the entries that a dead worker of this row left, queue by
- * queue.  Returns the exit status. */
-int gm_bury_run(struct gm_worker *worker);
+/* gm_recover_run - end the entries that a dead worker of this row left, queue
+ * by queue.  Returns the exit status. */
+int gm_recover_run(struct gm_worker *worker);
 
 #endif

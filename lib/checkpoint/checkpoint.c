@@ -153,7 +153,7 @@ int gm_weights_read_at(struct gm_weights *weights, const char *name, int fd,
 
 /* ---- headers ------------------------------------------------------------- */
 
-static int judge_length(struct gm_weights *ws, const char *name,
+static int check_length(struct gm_weights *ws, const char *name,
 			const unsigned char raw[LENGTH], uint64_t size,
 			uint64_t *ret_bytes)
 {
@@ -210,7 +210,7 @@ static int read_header(struct gm_weights *ws, uint32_t i, int fd)
 	if (ret == 0 && ws->is_file && (i > 0 || memcmp(raw, "GGUF", 4) == 0))
 		return gm_weights_gguf(ws, i, fd);
 	if (ret == 0)
-		ret = judge_length(ws, file->name, raw, size, &n);
+		ret = check_length(ws, file->name, raw, size, &n);
 	if (ret != 0)
 		return ret;
 	file->header = malloc(n + 1); /* never 0 */

@@ -457,7 +457,7 @@ static int add_parts(struct gm_weights *ws, uint32_t file)
 
 /* Is this file the part that its name says?  File 0 is the one that the caller
  * named; the files behind it are the others in their order. */
-static int judge_split(struct gm_weights *ws, uint32_t file,
+static int check_split(struct gm_weights *ws, uint32_t file,
 		       const struct gm_weights_split *split)
 {
 	uint64_t part = file - (file <= ws->split.part ? 1 : 0);
@@ -515,7 +515,7 @@ int gm_weights_gguf(struct gm_weights *weights, uint32_t file, int fd)
 			ret = keep_names(ws, file, first);
 		free(bytes);
 	}
-	return ret == 0 ? judge_split(ws, file, &split) : ret;
+	return ret == 0 ? check_split(ws, file, &split) : ret;
 }
 
 int gm_weights_gguf_check(struct gm_weights *weights)

@@ -105,7 +105,7 @@ static void a_kernel_does_its_work(void)
 	GOOD(cu.cuMemFree_v2(y));
 }
 
-static void launches_judge_their_arguments(void)
+static void launches_check_their_arguments(void)
 {
 	CUfunction store = function("contract_store");
 	CUdeviceptr at = 0;
@@ -223,7 +223,7 @@ TAP_CASE_ARGS(argc, argv)
 		if (GOOD(cu.cuModuleLoadData(&module, CONTRACT_KERNELS))) {
 			what_is_not_there_is_not_found();
 			a_kernel_does_its_work();
-			launches_judge_their_arguments();
+			launches_check_their_arguments();
 			parameters_may_come_in_a_buffer();
 			a_launch_returns_before_its_kernel();
 			a_library_serves_any_context();

@@ -77,7 +77,7 @@ static void what_is_missing_is_null_and_no_error(void)
 	EQ(status, CU_GET_PROC_ADDRESS_SUCCESS);
 }
 
-static void lookups_judge_their_arguments(void)
+static void lookups_check_their_arguments(void)
 {
 	void *at;
 
@@ -107,7 +107,7 @@ TAP_CASE_ARGS(argc, argv)
 		a_version_chooses_the_form();
 		a_newer_version_than_the_driver_is_refused();
 		what_is_missing_is_null_and_no_error();
-		lookups_judge_their_arguments();
+		lookups_check_their_arguments();
 		errors_have_names();
 	}
 	return tap_done();

@@ -61,7 +61,7 @@ static void leave_little(void)
 	uint64_t until = story_now() + STORY_LIMIT_NS, used;
 	uint32_t gpu = card();
 
-	OK(agent_wait_log(&agent, "event=spare_ready row=0"));
+	OK(agent_wait_log(&agent, "event=standby_ready row=0"));
 	fake_lock(&stage_scene.hw);
 	used = stage_scene.hw.board->gpus[gpu].total -
 	       stage_scene.hw.board->gpus[gpu].reserved -

@@ -168,7 +168,7 @@ static void count_what_is_held(void)
 	gpumap_session_close(session);
 	while (gpumap_sessions(map, NULL, 0) != 0)
 		story_nap(1000);
-	OK(agent_wait_log(&agent, "event=spare_ready row=0"));
+	OK(agent_wait_log(&agent, "event=standby_ready row=0"));
 	held = story_holds_at_rest(agent.pid);
 }
 

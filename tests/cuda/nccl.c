@@ -74,7 +74,7 @@ static void groups_keep_their_order(void)
 	EQ(gpumap_comm_flags(a.comm), GPUMAP_COMM_NCCL);
 	EQ(gpumap_comm_flags(b.comm), GPUMAP_COMM_NCCL);
 	/* A communicator's process gets all arguments of a worker, and more. */
-	OK(agent_wait_log(&agent, "event=spare_ready row=0"));
+	OK(agent_wait_log(&agent, "event=standby_ready row=0"));
 	for (int i = 0; i < 20; i++) {
 		bad += cards_submit(&a, &whole, 1) != 0;
 		bad += cards_submit(&b, &whole, 1) != 0;

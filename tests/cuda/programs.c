@@ -240,7 +240,7 @@ static void refuse_name(const char *name, int want, const char *text)
 	EQ(program, 0);
 }
 
-static void images_are_judged(void)
+static void images_are_checked(void)
 {
 	static const char broken[] = KERNEL_HEAD ".visible .entry x( {";
 	static const char newer[] = ".version 99.0\n.target sm_52\n"
@@ -269,7 +269,7 @@ static void images_are_judged(void)
 	EQ(gpumap_program_load_image(asking, card, &ask, &program), -EINVAL);
 }
 
-static void files_are_judged(void)
+static void files_are_checked(void)
 {
 	static const char elf[] = "\177ELF";
 	char huge[8192];
@@ -349,7 +349,7 @@ static int memfd_of(const void *bytes, size_t n, unsigned seals)
 	return fd;
 }
 
-static void requests_are_judged(void)
+static void requests_are_checked(void)
 {
 	const unsigned seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
 	const uint64_t handle = gm_handle_make(77, GM_BUFFER_PROGRAM, 0, 77);
@@ -404,10 +404,10 @@ static void only_good_ones_are_loaded(void)
 	asking = open_with(true);
 	if (!OK(asking != NULL))
 		return;
-	images_are_judged();
-	files_are_judged();
+	images_are_checked();
+	files_are_checked();
 	fatbins_are_read();
-	requests_are_judged();
+	requests_are_checked();
 	EQ(gpumap_program_load(asking, card, "square", &square), 0);
 	EQ(log_lines("event=worker_died", "", NULL), died);
 	gpumap_session_close(asking);

@@ -68,13 +68,13 @@ static void a_card_is_served(void)
 	row_drop(&row);
 }
 
-static void a_spare_waits_for_its_turn(void)
+static void a_standby_waits_for_its_turn(void)
 {
 	struct gm_wire wire;
 	struct row row;
 
 	cuda_row(&row);
-	row.more[8] = "--spare";
+	row.more[8] = "--standby";
 	row_launch(&row, false);
 	EQ(row_hear(&row, &wire), GM_WIRE_STANDBY);
 	OK(strstr(wire.text, "prepare_ms=") != NULL);
@@ -104,6 +104,6 @@ TAP_CASE_ARGS(argc, argv)
 		return tap_done();
 	}
 	a_card_is_served();
-	a_spare_waits_for_its_turn();
+	a_standby_waits_for_its_turn();
 	return tap_done();
 }

@@ -228,7 +228,7 @@ static bool are_attributes(const CUmemcpyAttributes *attributes,
 }
 
 /* All are checked before the first is enqueued. */
-static CUresult judge_batch(struct fake_context *ctx, const CUdeviceptr *to,
+static CUresult check_batch(struct fake_context *ctx, const CUdeviceptr *to,
 			    const CUdeviceptr *from, const size_t *bytes,
 			    size_t n, size_t *ret_failed)
 {
@@ -262,7 +262,7 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes,
 			!are_attributes(attributes, firsts, n_attributes, n)))
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (!result)
-		result = judge_batch(s->ctx, to, from, bytes, n, &at);
+		result = check_batch(s->ctx, to, from, bytes, n, &at);
 	for (size_t i = 0; i < n && !result; i++) {
 		at = i;
 		result =

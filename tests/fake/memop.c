@@ -121,7 +121,7 @@ static CUresult run_batch(struct fake_op *op)
 	return result;
 }
 
-static CUresult judge(struct fake_context *ctx,
+static CUresult check(struct fake_context *ctx,
 		      const CUstreamBatchMemOpParams *p)
 {
 	bool is_wide = is_64(p->operation);
@@ -172,7 +172,7 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 	    0)
 		return fake_leave(CUDA_ERROR_NOT_SUPPORTED);
 	for (unsigned int i = 0; i < count && !result; i++)
-		result = judge(s->ctx, &ops[i]);
+		result = check(s->ctx, &ops[i]);
 	if (!result) {
 		batch = malloc(sizeof(*batch) + count * sizeof(*ops));
 		if (!batch)

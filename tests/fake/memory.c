@@ -247,7 +247,7 @@ static bool is_mapped(uint64_t base, uint64_t bytes, bool is_write)
 	return at >= base + bytes;
 }
 
-static CUresult judge_register(struct fake_context *ctx, uint64_t address,
+static CUresult check_register(struct fake_context *ctx, uint64_t address,
 			       uint64_t bytes, unsigned int flags)
 {
 	const unsigned int known = CU_MEMHOSTREGISTER_PORTABLE |
@@ -307,7 +307,7 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
 	range.bytes = round_up(range.offset + bytes, PAGE);
 	result = fake_context_calm(range.ctx);
 	if (!result)
-		result = judge_register(range.ctx, range.base,
+		result = check_register(range.ctx, range.base,
 					bytes ? range.bytes : 0, flags);
 	if (!result && (!add_alias(&range) || !fake_space_add(&range)))
 		result = CUDA_ERROR_OUT_OF_MEMORY;

@@ -120,7 +120,7 @@ struct root {
 	int listener;
 };
 
-static int judge(const struct greeting *all, int n, int i)
+static int check(const struct greeting *all, int n, int i)
 {
 	for (int j = 0; j < i; j++) {
 		if (all[j].rank == all[i].rank || all[j].n != n ||
@@ -152,7 +152,7 @@ static void *be_root(void *argument)
 		fds[there++] = fd;
 	}
 	for (int i = 0; i < there && verdict == ncclSuccess; i++)
-		verdict = judge(all, n, i);
+		verdict = check(all, n, i);
 	for (int i = 0; i < there; i++) {
 		send(fds[i], &verdict, sizeof(verdict), MSG_NOSIGNAL);
 		close(fds[i]);

@@ -36,7 +36,7 @@ static struct fake_device *location_of(const CUmemLocation *location)
 		       : NULL;
 }
 
-static CUresult judge_prop(const CUmemAllocationProp *prop,
+static CUresult check_prop(const CUmemAllocationProp *prop,
 			   struct fake_device **ret_dev)
 {
 	const unsigned int types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
@@ -70,7 +70,7 @@ CUresult cuMemGetAllocationGranularity(size_t *bytes,
 
 	if (result)
 		return result;
-	result = bytes ? judge_prop(prop, &dev) : CUDA_ERROR_INVALID_VALUE;
+	result = bytes ? check_prop(prop, &dev) : CUDA_ERROR_INVALID_VALUE;
 	if (!result && option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
 	    option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
 		result = CUDA_ERROR_INVALID_VALUE;
@@ -120,7 +120,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 
 	if (result)
 		return result;
-	result = judge_prop(prop, &dev);
+	result = check_prop(prop, &dev);
 	if (!result && (!handle || !bytes || !is_granular(bytes) || flags))
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result)
@@ -369,7 +369,7 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
 	return fake_leave(CUDA_SUCCESS);
 }
 
-static CUresult judge_access(const CUmemAccessDesc *access, size_t n)
+static CUresult check_access(const CUmemAccessDesc *access, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (!location_of(&access[i].location))
@@ -403,7 +403,7 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes,
 		return result;
 	if (!bytes || !access || !n || !is_whole(address, bytes))
 		return fake_leave(CUDA_ERROR_INVALID_VALUE);
-	result = judge_access(access, n);
+	result = check_access(access, n);
 	if (!result)
 		result = drain_all();
 	for (size_t i = 0; i < n && !result; i++)

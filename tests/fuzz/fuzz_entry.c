@@ -90,7 +90,7 @@ static void own_the_buffer(struct gm_buffer_table *buffers)
 {
 	static struct gm_program program = { .entry = &entry };
 	static struct gm_buffer_entry *table[GM_BUFFERS_MAX + GM_ROWS];
-	static struct gm_user_budget purse;
+	static struct gm_user_budget budget;
 	static struct gm_buffer memory = { .bytes = BUFFER };
 
 	slot = (struct gm_buffer_entry){
@@ -105,9 +105,9 @@ static void own_the_buffer(struct gm_buffer_table *buffers)
 		.ready = true,
 		.program = &program,
 	};
-	purse = (struct gm_user_budget){ .quota = BUFFER, .used = BUFFER };
+	budget = (struct gm_user_budget){ .quota = BUFFER, .used = BUFFER };
 	gm_buffers_init(buffers);
-	buffers->purse = &purse;
+	buffers->budget = &budget;
 	buffers->used = BUFFER;
 	buffers->slot = table;
 	table[0] = &slot;
@@ -134,10 +134,10 @@ static void open_session(struct gm_worker_session *s, uint32_t start)
 		.signs = &signs,
 		.client = &client,
 		.timeline = &timeline,
-		.judge = { .arena = arena,
-			   .arena_bytes = ARENA,
-			   .incarnation = 1,
-			   .buffers = &s->buffers },
+		.decoder = { .arena = arena,
+			     .arena_bytes = ARENA,
+			     .incarnation = 1,
+			     .buffers = &s->buffers },
 		.share = GM_TURN_BYTES,
 		.socket = -1,
 	};
@@ -153,15 +153,15 @@ static void serve_turn(struct gm_worker_session *s,
 	ended = gm_turn_serve(s, dev);
 	MUST(ended <= GM_TURN_ENTRIES);
 	MUST(run_bytes <= GM_TURN_BYTES + GM_TURN_SMALL);
-	MUST(!s->halted || s->why || s->errand.handle ||
+	MUST(!s->halted || s->why || s->pending.handle ||
 	     STAILQ_FIRST(&s->buffers.given_up) == &slot);
 	s->halted = false;
-	if (!s->errand.handle)
+	if (!s->pending.handle)
 		return;
 	/* A part of a collective says what it has by its ask. */
-	MUST(s->errand.bytes || (s->errand.op >= GPUMAP_OP_BARRIER &&
-				 s->errand.op <= GPUMAP_OP_RECV));
-	s->errand.handle = 0;
+	MUST(s->pending.bytes || (s->pending.op >= GPUMAP_OP_BARRIER &&
+				  s->pending.op <= GPUMAP_OP_RECV));
+	s->pending.handle = 0;
 	gm_turn_finish(s, -ENOMEM);
 }
 

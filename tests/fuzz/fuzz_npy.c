@@ -16,7 +16,7 @@
 
 #define HEAD 2
 
-static void judge_prolog(const uint8_t *data, size_t size)
+static void check_prolog(const uint8_t *data, size_t size)
 {
 	size_t n = size < GM_NPY_PROLOG ? size : GM_NPY_PROLOG;
 	struct gm_plan_error err = { 0 };
@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint64_t data_bytes;
 	int r;
 
-	judge_prolog(data, size);
+	check_prolog(data, size);
 	if (size < HEAD)
 		return 0;
 	data_bytes = data[0] | (uint64_t)data[1] << 8;

@@ -86,8 +86,8 @@ static void act(const uint8_t *head, struct gm_note *note)
 	if (!make_child(head[0], head[1], &child))
 		return;
 	if (head[0] % 8 == 6)
-		gm_monitor_bury(&s, &child, "signal 9");
-	else if (gm_note_judge(note, child.role) == 0)
+		gm_monitor_child_ended(&s, &child, "signal 9");
+	else if (gm_note_check(note, child.role) == 0)
 		gm_monitor_on_message(&s, &child, note);
 }
 

@@ -21,7 +21,7 @@
 
 #define HEAD 4
 
-static void judge_length(const uint8_t *data, size_t size)
+static void check_length(const uint8_t *data, size_t size)
 {
 	struct gm_plan_error err = { 0 };
 	uint64_t bytes;
@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint64_t data_bytes, at = 0;
 	int r;
 
-	judge_length(data, size);
+	check_length(data, size);
 	if (size < HEAD)
 		return 0;
 	data_bytes = data[0] | (uint64_t)data[1] << 8;

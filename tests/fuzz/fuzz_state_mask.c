@@ -27,7 +27,7 @@ static void check_sense(const struct gm_mask_file *mask)
 	MUST(mask->version > 0 && mask->version >> (64 - GM_UNIT_BITS) == 0);
 	MUST(mask->n_rows <= GM_ROWS);
 	MUST((mask->n_rows == 0) == (image.map[0] != '\0'));
-	MUST(gm_mask_judge_image(&image, UINT64_MAX, why) == 0);
+	MUST(gm_mask_check_image(&image, UINT64_MAX, why) == 0);
 	MUST(memcmp(&image, &mask->image, sizeof(image)) == 0);
 	MUST((mask->data != NULL) == gm_mask_text_has_data(&image));
 }

@@ -8,7 +8,7 @@
  * p + 1 and slots start at 0.  The client submits only while what it submitted
  * less what completions have given back stays below N.  The worker consumes in
  * order and completes in any order.  An entry may take two slots; the second is
- * published before the first, is judged with it, and is then consumed and
+ * published before the first, is checked with it, and is then consumed and
  * completed by itself, for a credit of its own.
  *
  * Credit does not keep the worker from going round the ring past an entry in
@@ -217,7 +217,7 @@ inline take_word(p)
 	flying[(p) % N] = p
 }
 
-/* Copy the slot at position p, and that behind it if it says so; judge the
+/* Copy the slot at position p, and that behind it if it says so; check the
  * copies, then use them. */
 inline consume(p)
 {

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * journal - what a worker owes, and its undertaker (shm/journal.[ch]).
+ * journal - what a worker owes, and its recovery (shm/journal.[ch]).
  *
  * The journal has one word per slot of the ring, stored as one: a position, and
  * a completion position or none.  An entry that outlives the turn that read it
@@ -12,9 +12,9 @@
  * stores the next-completion counter, and posts from the last completion to the
  * first.  It stops before an entry whose word belongs to one in flight.
  *
- * Worker and undertaker may be killed between any two steps.  Who follows knows
- * the words, the counter and both rings.  Words hold the low half of positions,
- * counted modulo LOW and here 16; counter and sequences count modulo FULL, 32.
+ * Worker and recovery process may be killed between any two steps.  The next
+ * one knows the words, the counter and both rings.  Words hold the low half of
+ * positions, counted modulo LOW and here 16; counter and sequences count modulo FULL, 32.
  * They stand for 2^31 and 2^32.  All positions begin at START, so the bounds
  * below cross neither, the first, and both ends of the count.
  *
@@ -30,7 +30,7 @@
  * deeper: N=2 ENTRIES=8 DEATHS=3 START=28
  * deeper: N=4 ENTRIES=7 DEATHS=2 START=12
  *
- * mutant: POSTS_BEFORE_WORDS !(doubled): the undertaker posts it once more
+ * mutant: POSTS_BEFORE_WORDS !(doubled): recovery posts it once more
  * mutant: COUNTER_BEFORE_WORDS stuck: a completion position nobody will post
  * mutant: NO_COUNTER stuck: a later entry has taken the last word's place
  * mutant: CLEARS_BEFORE_POST stuck: killed between the two
@@ -288,7 +288,7 @@ inline end_batch()
 }
 
 /*
- * The undertaker
+ * The recovery process
  */
 
 inline end_entry(whose)
@@ -310,7 +310,7 @@ inline end_entry(whose)
 		       !POSTED(WIDEN(word[i].at, c)))
 #endif
 
-inline bury_given()
+inline end_given()
 {
 	i = 0;
 	do
@@ -327,7 +327,7 @@ inline bury_given()
 }
 
 /* Oldest first. */
-inline bury_flying()
+inline end_flying()
 {
 	p = AFTER(h, FULL - N);
 	do
@@ -342,7 +342,7 @@ inline bury_flying()
 	od
 }
 
-inline bury_ring()
+inline end_ring()
 {
 	i = 0;
 	do
@@ -377,7 +377,7 @@ end:
 	} unless {
 		killed -> killed = false
 	};
-bury:
+recover:
 	{
 		d_step {
 			n = 0;
@@ -387,17 +387,17 @@ bury:
 		};
 		read_journal();
 		next = c;
-		bury_given();
+		end_given();
 #ifdef RING_BEFORE_FLYING
-		bury_ring();
-		bury_flying()
+		end_ring();
+		end_flying()
 #else
-		bury_flying();
-		bury_ring()
+		end_flying();
+		end_ring()
 #endif
 	} unless {
 		killed -> killed = false;
-		goto bury
+		goto recover
 	};
 	goto attach
 }

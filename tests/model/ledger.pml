@@ -4,9 +4,9 @@
 /*
  * ledger - maps that reserve memory of a row, by name or by a process's life.
  *
- * The agent takes one change in hand: it judges it, gives its file to the clerk,
- * and stores the slot when that is done.  In between it hears of the ends of
- * processes.  A slot's word says whether its map is named or held, and what it
+ * The agent takes one change in hand: it checks it, gives its file to the I/O
+ * thread, and stores the slot when that is done.  In between it hears of the
+ * ends of processes.  A slot's word says whether its map is named or held, and what it
  * reserves.  A held map has an entry in the holders table, stored before the
  * slot and freed after it; when the process is gone, the map is taken out.
  *
@@ -26,11 +26,11 @@
  *
  * mutant: SLOT_BEFORE_ENTRY !(refused): a held map without a holder
  * mutant: ENTRY_FREED_FIRST !(refused): likewise, at its end
- * mutant: TWO_IN_HAND !(over): both were judged before either was promised
+ * mutant: TWO_IN_HAND !(over): both were checked before either was promised
  * mutant: PROMISE_FREED_FIRST !(over): given away while its slot still has it
  * mutant: TRUSTS_THE_ROW !(stray): the row says it later than the slot
  * mutant: NEW_AGENT_WAITS_FOR_THE_DEAD !(stray): they do not end again
- * mutant: MISSES_EARLY_ENDS !(stray): it ended while the clerk worked
+ * mutant: MISSES_EARLY_ENDS !(stray): it ended while the I/O thread worked
  * mutant: FREES_BY_NAME !(lost): the entry was that of the map before
  * mutant: ANSWERS_FIRST !(lost): killed before the slot
  */
@@ -261,7 +261,7 @@ inline adopt()
 	reserved = promised
 }
 
-inline judge(h)
+inline check(h)
 {
 	/* What a name reserves is its to have again. */
 	if
@@ -291,8 +291,8 @@ inline take(h)
 	if
 	/* The process that asks must be there to be watched. */
 	:: kind == HELD && !lives[who[h]] -> hand[h] = NONE_YET
-	:: kind == HELD && lives[who[h]] -> watched[who[h]] = true; judge(h)
-	:: kind != HELD -> judge(h)
+	:: kind == HELD && lives[who[h]] -> watched[who[h]] = true; check(h)
+	:: kind != HELD -> check(h)
 	fi;
 	kind = NONE
 }
@@ -314,7 +314,7 @@ inline store_entry(h)
 	}
 }
 
-/* The clerk has done its part. */
+/* The I/O thread has done its part. */
 inline finish(h)
 {
 	/* Its holder's end may have moved the slot in between. */

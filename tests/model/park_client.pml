@@ -9,9 +9,9 @@
  * looks at every ring once more and waits while wake is what it remembers.
  * A worker publishes a batch from its last slot to its first, loads parked, and
  * answers each odd value once: it adds to wake and calls FUTEX_WAKE.  Worker 0
- * may be killed or stopped for ever between any two steps; once it is killed an
- * undertaker ends what it owed and wakes the client whether or not it posted
- * anything, and may be killed itself.
+ * may be killed or stopped for ever between any two steps; once it is killed a
+ * recovery process ends what it owed and wakes the client whether or not it
+ * posted anything, and may be killed itself.
  *
  * A store with release may become visible later than loads that follow it; it
  * waits in a store buffer.  A sequentially consistent store does not wait, and
@@ -193,12 +193,12 @@ attach:
 		od
 	} unless {
 		if
-		:: i == 0 && killed -> killed = false; goto bury
+		:: i == 0 && killed -> killed = false; goto recover
 		:: i == 0 && stopped -> goto halt
 		fi
 	};
 	goto gone;
-bury:
+recover:
 	{
 		resume(i);
 		posted = false;
@@ -217,7 +217,7 @@ bury:
 		wake_client()
 #endif
 	} unless {
-		i == 0 && killed -> killed = false; goto bury
+		i == 0 && killed -> killed = false; goto recover
 	};
 	goto attach;
 halt:

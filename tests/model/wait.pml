@@ -11,11 +11,12 @@
  * wakes the waiter by an eventfd.  That it may not have yet: then it owes the wake
  * until gpumapd has handed it over.
  *
- * A row's worker may be killed between any two steps.  Its undertaker marks the
- * timeline as dead before it ends what is left, with an error, and a next worker
- * may come, which goes on behind all that, under another incarnation; or none.
- * Nobody wakes the waiter for a death: the coarse timer does, and for nothing else
- * here.  In truth it finds all that is lost, too, but late.
+ * A row's worker may be killed between any two steps.  Its recovery process
+ * marks the timeline as dead before it ends what is left, with an error, and a
+ * next worker may come, which goes on behind all that, under another
+ * incarnation; or none.  No process wakes the waiter for a death: the coarse
+ * timer does, and for nothing else here.  In truth it finds all that is lost,
+ * too, but late.
  *
  * Store buffers are those of park_client.pml.
  *
@@ -33,7 +34,7 @@
  * mutant: TIME_RELEASED !(lost): the look for the bit overtakes the timeline
  * mutant: CLEARS_LATE !(lost): the bit that it clears is the next one
  * mutant: WAKE_IS_NOT_OWED !(lost): who has no eventfd yet tells nobody
- * mutant: ANY_INCARNATION !(early): what was buried counts as done
+ * mutant: ANY_INCARNATION !(early): what recovery ended counts as done
  * mutant: ONE_IS_ENOUGH !(early): it waits for all of them
  * mutant: DEAD_TIME_STAYS !(stuck): no next worker may ever come
  */
@@ -48,7 +49,7 @@ typedef row {
 	byte buffered;    /* what time will be, when it leaves the store buffer */
 	bool awaited;     /* the bit: somebody waits for this row */
 	bool bit_held;    /* in the waiter's store buffer */
-	byte done;        /* by the first worker: not by its undertaker */
+	byte done;        /* by the first worker: not by its recovery */
 };
 row rows[ROWS];
 

@@ -43,12 +43,12 @@ static inline void rig_open(struct rig *r, uint64_t slice_bytes,
 	r->w.journal = r->journal;
 	r->w.commons = &r->commons;
 	r->w.dev = &r->late.dev;
-	TAILQ_INIT(&r->w.guests);
+	TAILQ_INIT(&r->w.users);
 	TAILQ_INIT(&r->w.flying);
 	TAILQ_INIT(&r->w.carried);
 	gm_outbox_init(&r->w.outbox);
 	gm_wait_init(&r->w);
-	gm_remote_copy_queue_init(&r->w.ferry);
+	gm_remote_copy_queue_init(&r->w.remote_copies);
 	gm_closer_init(&r->w.closer);
 	if (gm_slow_start(&r->w.slow, r->w.dev, &r->journal->slow, -1) < 0)
 		exit(99);

@@ -12,18 +12,18 @@
 #define NOW   5u /* the incarnation */
 
 /* Judging touches no memory, so there need be none. */
-static const struct gm_judge judge = { .arena = (char *)(uintptr_t)0x10000,
-				       .arena_bytes = ARENA,
-				       .incarnation = NOW };
+static const struct gm_decoder decoder = { .arena = (char *)(uintptr_t)0x10000,
+					   .arena_bytes = ARENA,
+					   .incarnation = NOW };
 
-static inline int judge_it(const struct gm_entry *entry,
+static inline int check_it(const struct gm_entry *entry,
 			   struct gm_decoded_entry *verdict)
 {
 	uint64_t words[GM_ENTRY_WORDS];
 
 	gm_entry_pack(entry, words);
 	words[0] |= 77; /* a sequence */
-	return gm_judge_entry(&judge, words, NULL, verdict);
+	return gm_decode_entry(&decoder, words, NULL, verdict);
 }
 
 static inline struct gm_entry entry_of(uint8_t op, uint8_t dtype, uint64_t dst,

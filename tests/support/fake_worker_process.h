@@ -37,8 +37,8 @@ struct play {
 	gm_a32 hesitates;     /* any of them, to exit when asked */
 	gm_a32 is_mute;       /* the worker, about attachments and requests */
 	gm_a32 workers;       /* started so far, and so on */
-	gm_a32 spares;
-	gm_a32 undertakers;
+	gm_a32 standbys;
+	gm_a32 recoveries;
 	gm_a32 gos;
 	gm_a32 ends;             /* DRAINs that were obeyed */
 	gm_a32 burial_status;    /* of the last ATTACH to a recovery process */
@@ -70,7 +70,7 @@ static inline void want_variable(const char *name, const char *value)
 }
 
 /* The card and nothing else of CUDA's, whatever gpumapd was started with. */
-static inline void judge_environment(void)
+static inline void check_environment(void)
 {
 	extern char **environ;
 	int n_cuda = 0;
@@ -101,7 +101,7 @@ static inline const char *option(char **argv, const char *name)
 	return NULL;
 }
 
-static inline void judge_options(char **argv)
+static inline void check_options(char **argv)
 {
 	const char *backend = option(argv, "--backend");
 	const char *device = option(argv, "--device");
@@ -163,12 +163,12 @@ static inline void add_job(void)
 }
 
 static inline void obey(const struct gm_wire *wire, uint32_t type,
-			bool is_undertaker)
+			bool is_recovery)
 {
-	if (!is_undertaker && gm_get(&play->is_mute) && type != GM_WIRE_DRAIN) {
+	if (!is_recovery && gm_get(&play->is_mute) && type != GM_WIRE_DRAIN) {
 		return;
 	} else if (type == GM_WIRE_ATTACH) {
-		if (is_undertaker)
+		if (is_recovery)
 			gm_put_release(&play->burial_status,
 				       (uint32_t)wire->status);
 		else
@@ -179,7 +179,7 @@ static inline void obey(const struct gm_wire *wire, uint32_t type,
 	} else if (type == GM_WIRE_DRAIN) {
 		while (gm_get(&play->hesitates))
 			usleep(1000);
-		if (!is_undertaker)
+		if (!is_recovery)
 			add(&play->ends);
 		_exit(0);
 	}
@@ -204,30 +204,30 @@ static inline struct play *open_play(const char *lock, int flags)
 
 static inline int be_a_child(char **argv)
 {
-	bool is_undertaker = option(argv, "--bury") != NULL;
-	bool is_spare = option(argv, "--spare") != NULL;
+	bool is_recovery = option(argv, "--recover") != NULL;
+	bool is_standby = option(argv, "--standby") != NULL;
 	struct gm_wire wire;
 
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-	if (is_undertaker) {
-		add(&play->undertakers);
+	if (is_recovery) {
+		add(&play->recoveries);
 	} else {
-		add(is_spare ? &play->spares : &play->workers);
-		judge_environment();
-		judge_options(argv);
+		add(is_standby ? &play->standbys : &play->workers);
+		check_environment();
+		check_options(argv);
 	}
-	if (is_spare) {
+	if (is_standby) {
 		say(GM_WIRE_STANDBY, NULL, 0, "");
 		while (hear(&wire) != GM_WIRE_GO)
 			;
 		add(&play->gos);
 	}
-	if (!is_undertaker && gm_get(&play->fails_at_once))
+	if (!is_recovery && gm_get(&play->fails_at_once))
 		fail(gm_get(&play->fails_at_once));
 	say(GM_WIRE_READY, NULL, 0, "init_ms=480 context_ms=190");
 	for (;;) {
-		obey(&wire, hear(&wire), is_undertaker);
-		if (!is_undertaker && gm_get(&play->fails_now))
+		obey(&wire, hear(&wire), is_recovery);
+		if (!is_recovery && gm_get(&play->fails_now))
 			fail(gm_get(&play->fails_now));
 	}
 }

@@ -171,7 +171,7 @@ static inline void peer_unpark(struct peer *p)
 }
 
 /* The workers that the test has killed. */
-static inline void peer_bury(struct peer *p)
+static inline void peer_recover(struct peer *p)
 {
 	for (uint32_t i = 0; i < PEER_LINKS; i++)
 		for (uint32_t row = 0; row < PEER_ROWS; row++)
@@ -203,7 +203,7 @@ static inline void *peer_run(void *arg)
 			if (polls[1 + i].revents != 0)
 				peer_receive(p, &p->links[i]);
 		if (gm_get(&p->die) != 0)
-			peer_bury(p);
+			peer_recover(p);
 		if (gm_get(&p->hang_up) != 0) {
 			for (uint32_t i = 0; i < PEER_LINKS; i++)
 				peer_drop(p, &p->links[i]);

@@ -42,7 +42,7 @@ static uint32_t n_crowd;
 static inline struct member *whose(const void *at)
 {
 	for (uint32_t i = 0; i < n_crowd; i++) {
-		const char *arena = crowd[i].s->judge.arena;
+		const char *arena = crowd[i].s->decoder.arena;
 
 		if ((const char *)at >= arena &&
 		    (const char *)at < arena + crowd[i].c.arena_bytes)

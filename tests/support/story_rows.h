@@ -126,8 +126,8 @@ static inline void stage_death(struct agent *a, const char *config,
 }
 
 /* End that agent. */
-static inline void stage_buried(struct agent *a, struct gpumap *map,
-				const char *ticket)
+static inline void stage_recovered(struct agent *a, struct gpumap *map,
+				   const char *ticket)
 {
 	gpumap_detach(map);
 	EQ(agent_kill(a, SIGTERM), 0);

@@ -165,19 +165,19 @@ static inline bool until(bool (*holds)(void))
 
 /* ---- sessions ------------------------------------------------------------ */
 
-struct guest {
+struct client {
 	struct gm_attachment attachment;
 	int status; /* of its attachment; 1: not known yet */
 	bool has_left;
 	char why[GM_WHY_BYTES]; /* it was refused */
 };
 
-static struct guest guest;
+static struct client client;
 
-static inline void is_seated(struct gm_attachment *attachment, int status,
-			     const char *why)
+static inline void is_attached(struct gm_attachment *attachment, int status,
+			       const char *why)
 {
-	struct guest *g = gm_owner(attachment, struct guest, attachment);
+	struct client *g = gm_owner(attachment, struct client, attachment);
 
 	g->status = status;
 	if (status < 0)
@@ -192,60 +192,60 @@ static inline void is_broken(struct gm_attachment *attachment, const char *why)
 
 static inline void has_left(struct gm_attachment *attachment)
 {
-	gm_owner(attachment, struct guest, attachment)->has_left = true;
+	gm_owner(attachment, struct client, attachment)->has_left = true;
 }
 
-static inline int seat_guest_of(struct guest *g, uint32_t uid)
+static inline int attach_user_of(struct client *g, uint32_t uid)
 {
 	static uint64_t session;
 	int ret;
 
-	*g = (struct guest){ .attachment = { .session = ++session,
-					     .uid = uid,
-					     .depth = 16,
-					     .queues = 2,
-					     .arena = 2,
-					     .doorbell = 2,
-					     .socket = -1,
-					     .attached = is_seated,
-					     .broken = is_broken,
-					     .left = has_left },
-			     .status = 1 };
-	ret = gm_supervisor_seat(d, 0, &g->attachment, g->why);
+	*g = (struct client){ .attachment = { .session = ++session,
+					      .uid = uid,
+					      .depth = 16,
+					      .queues = 2,
+					      .arena = 2,
+					      .doorbell = 2,
+					      .socket = -1,
+					      .attached = is_attached,
+					      .broken = is_broken,
+					      .left = has_left },
+			      .status = 1 };
+	ret = gm_supervisor_attach(d, 0, &g->attachment, g->why);
 	if (ret)
 		NOTE("%s", g->why);
 	return ret;
 }
 
-static inline int seat_guest(struct guest *g)
+static inline int attach_user(struct client *g)
 {
-	return seat_guest_of(g, 0);
+	return attach_user_of(g, 0);
 }
 
-static inline int take_seat(void)
+static inline int attach_client(void)
 {
-	return seat_guest(&guest);
+	return attach_user(&client);
 }
 
 static inline bool is_answered(void)
 {
-	return guest.status <= 0;
+	return client.status <= 0;
 }
 
 static inline bool left_it(void)
 {
-	return guest.has_left;
+	return client.has_left;
 }
 
 static inline bool leave(void)
 {
-	gm_supervisor_leave(d, &guest.attachment);
+	gm_supervisor_leave(d, &client.attachment);
 	return until(left_it);
 }
 
 /* ---- what is waited for -------------------------------------------------- */
 
-static inline bool spare_stands_by(void)
+static inline bool standby_waits(void)
 {
 	return worker->standby.state == GM_STANDBY_STANDBY;
 }
@@ -260,7 +260,7 @@ static inline bool is_back(void)
 {
 	return row()->moving.state == GPUMAP_DEVICE_READY &&
 	       worker->state == GM_PROCESS_SERVING &&
-	       guest.attachment.state == GM_ATTACHMENT_TAKEN;
+	       client.attachment.state == GM_ATTACHMENT_TAKEN;
 }
 
 /* ---- main ---------------------------------------------------------------- */

@@ -63,7 +63,7 @@ static inline void row_drop(struct row *row)
 }
 
 static inline void __attribute__((noreturn))
-row_be_worker(const struct row *row, int pair, bool bury)
+row_be_worker(const struct row *row, int pair, bool recover)
 {
 	const char *path = getenv("GPUMAP_WORKER");
 	int journal = fcntl(row->journal_fd, F_DUPFD, 16);
@@ -81,8 +81,8 @@ row_be_worker(const struct row *row, int pair, bool bury)
 	close_range(GM_FD_GROUP_PAGE + 1, ~0u, 0);
 	for (int i = 0; row->more[i]; i++)
 		args[n++] = row->more[i];
-	if (bury)
-		args[n++] = "--bury";
+	if (recover)
+		args[n++] = "--recover";
 	execv(path, (char **)(uintptr_t)args);
 	_exit(127);
 }
@@ -106,7 +106,7 @@ static inline uint32_t row_hear(struct row *row, struct gm_wire *ret_wire)
 	return ret_wire->type;
 }
 
-static inline void row_launch(struct row *row, bool bury)
+static inline void row_launch(struct row *row, bool recover)
 {
 	int pair[2];
 
@@ -116,17 +116,17 @@ static inline void row_launch(struct row *row, bool bury)
 		exit(99);
 	row->pid = fork();
 	if (row->pid == 0)
-		row_be_worker(row, pair[1], bury);
+		row_be_worker(row, pair[1], recover);
 	close(pair[1]);
 	row->pair = pair[0];
 }
 
 /* Returns whether it said READY. */
-static inline bool row_start(struct row *row, bool bury)
+static inline bool row_start(struct row *row, bool recover)
 {
 	struct gm_wire wire;
 
-	row_launch(row, bury);
+	row_launch(row, recover);
 	return row_hear(row, &wire) == GM_WIRE_READY;
 }
 

@@ -125,7 +125,7 @@ uint64_t gm_ledger_avail(const struct gm_daemon *d, uint32_t row, uint32_t slot)
 
 /* ---- judging ------------------------------------------------------------ */
 
-static int judge_room(uint32_t row, uint64_t want, uint64_t avail,
+static int check_room(uint32_t row, uint64_t want, uint64_t avail,
 		      char *ret_why, struct gm_shortage *ret_shortage)
 {
 	if (want <= avail)
@@ -174,7 +174,7 @@ static uint64_t per_cent(uint64_t bytes, uint32_t n)
 	return bytes / 100 * n + bytes % 100 * n / 100;
 }
 
-static int judge_share(const struct gm_daemon *d,
+static int check_share(const struct gm_daemon *d,
 		       const struct gm_reservation *reservation, uint32_t row,
 		       uint64_t want, uint64_t has, char *ret_why)
 {
@@ -192,7 +192,7 @@ static int judge_share(const struct gm_daemon *d,
 		      (unsigned long long)most);
 }
 
-static int judge_row(const struct gm_daemon *d, uint32_t row, char *ret_why)
+static int check_row(const struct gm_daemon *d, uint32_t row, char *ret_why)
 {
 	if (row < d->devices.n && may_promise(d->devices.of[row]))
 		return 0;
@@ -217,13 +217,13 @@ int gm_ledger_admit(const struct gm_daemon *d,
 		uint32_t row = reservation->of[i].row;
 		uint64_t want = reservation->of[i].bytes;
 
-		ret = judge_row(d, row, ret_why);
+		ret = check_row(d, row, ret_why);
 		if (ret == 0)
-			ret = judge_room(row, want,
+			ret = check_room(row, want,
 					 gm_ledger_avail(d, row, slot), ret_why,
 					 ret_shortage);
 		if (ret == 0)
-			ret = judge_share(d, reservation, row, want, has[row],
+			ret = check_share(d, reservation, row, want, has[row],
 					  ret_why);
 	}
 	return ret;
@@ -244,7 +244,7 @@ int gm_ledger_fits(const struct gm_daemon *d,
 			return gm_why(ret_why, -ENODEV, "row %u is not there",
 				      row);
 		total = d->devices.of[row]->facts.total_bytes;
-		ret = judge_room(row, reservation->of[i].bytes,
+		ret = check_room(row, reservation->of[i].bytes,
 				 left(total, others(d, row, slot)), ret_why,
 				 NULL);
 	}

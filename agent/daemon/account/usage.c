@@ -26,7 +26,7 @@ static bool is_believed(const struct gm_worker_process *worker)
 }
 
 /* A worker that has been told of an attachment has begun at zero. */
-uint64_t gm_usage_of_seat(const struct gm_attachment *attachment)
+uint64_t gm_usage_of_attachment(const struct gm_attachment *attachment)
 {
 	const struct gm_worker_process *worker = attachment->worker;
 
@@ -48,7 +48,7 @@ uint64_t gm_usage_within_reach(const struct gm_worker_process *worker,
 		if (attachment->uid == uid ||
 		    (attachment->state >= GM_ATTACHMENT_LEAVING &&
 		     is_believed(worker)))
-			bytes += gm_usage_of_seat(attachment);
+			bytes += gm_usage_of_attachment(attachment);
 	}
 	return bytes;
 }

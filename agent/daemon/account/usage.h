@@ -25,6 +25,6 @@ void gm_usage_leaves(const struct gm_attachment *attachment);
 void gm_usage_ends(const struct gm_worker_process *worker);
 
 /* Bytes of one session's place; 0 while no worker serves it. */
-uint64_t gm_usage_of_seat(const struct gm_attachment *attachment);
+uint64_t gm_usage_of_attachment(const struct gm_attachment *attachment);
 
 #endif

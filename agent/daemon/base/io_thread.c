@@ -53,8 +53,8 @@ static void is_late(struct gm_timer *timer)
 		gm_owner(timer, struct gm_io_thread, late);
 
 	io_thread->is_late = true;
-	gm_log(GM_LOG_WARNING, "clerk_late",
-	       "clerk=%s for_s=%" PRIu64
+	gm_log(GM_LOG_WARNING, "io_thread_late",
+	       "thread=%s for_s=%" PRIu64
 	       " remedy=\"changes wait for it: see whether the file systems of "
 	       "the state directory, of models and of /dev/shm answer\"",
 	       io_thread->name, seconds_of(io_thread));
@@ -64,8 +64,9 @@ static void is_back(struct gm_io_thread *io_thread)
 {
 	gm_timer_stop(io_thread->loop, &io_thread->late);
 	if (io_thread->is_late)
-		gm_log(GM_LOG_INFO, "clerk_back", "clerk=%s after_s=%" PRIu64,
-		       io_thread->name, seconds_of(io_thread));
+		gm_log(GM_LOG_INFO, "io_thread_back",
+		       "thread=%s after_s=%" PRIu64, io_thread->name,
+		       seconds_of(io_thread));
 	io_thread->is_late = false;
 }
 
@@ -188,8 +189,8 @@ int gm_io_thread_stop(struct gm_io_thread *io_thread, uint64_t until_ns)
 	if (!io_thread->running)
 		return 0;
 	if (!is_done(io_thread, until_ns)) {
-		gm_log(GM_LOG_ERROR, "clerk_stuck",
-		       "clerk=%s for_s=%" PRIu64
+		gm_log(GM_LOG_ERROR, "io_thread_stuck",
+		       "thread=%s for_s=%" PRIu64
 		       " remedy=\"what it was about is as it was, or as it was "
 		       "to be: see whether the file systems of the state "
 		       "directory, of models and of /dev/shm answer\"",

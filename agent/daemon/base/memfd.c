@@ -16,7 +16,7 @@
 
 /* Nothing else is asked of a stranger's descriptor before its seals: only files
  * in memory have any, and they answer at once. */
-static int judge_file(int fd, bool writable, char *ret_why)
+static int check_file(int fd, bool writable, char *ret_why)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 	int mode = fcntl(fd, F_GETFL) & O_ACCMODE;
@@ -51,7 +51,7 @@ int gm_memfd_check(int fd, uint64_t at, uint64_t bytes, bool writable,
 		   char ret_why[GM_WHY_BYTES])
 {
 	struct stat st;
-	int error = judge_file(fd, writable, ret_why);
+	int error = check_file(fd, writable, ret_why);
 
 	if (error)
 		return error;

@@ -195,8 +195,8 @@ static void believe(struct gm_daemon *d, struct gm_device *device,
 	show_health(d, device, text, code);
 }
 
-static void judge(struct gm_daemon *d, struct gm_device *device,
-		  uint32_t health, const char *text, int code)
+static void set_health(struct gm_daemon *d, struct gm_device *device,
+		       uint32_t health, const char *text, int code)
 {
 	bool is_back = d->cuda.is_open && gm_drains_seen(d, device->facts.row);
 
@@ -320,7 +320,8 @@ static void heard_device(struct gm_daemon *d, const struct gm_probe_wire *wire)
 	describe(d, device, wire);
 	if (memcmp(&old, &device->facts, sizeof(old)) != 0)
 		facts_changed(d, device);
-	judge(d, device, wire->device.health, wire->text, wire->device.code);
+	set_health(d, device, wire->device.health, wire->text,
+		   wire->device.code);
 }
 
 static void heard_moving(struct gm_daemon *d, struct gm_device *device,
@@ -344,7 +345,7 @@ static void heard_moving(struct gm_daemon *d, struct gm_device *device,
 		device->facts.recovery = from->recovery;
 		facts_changed(d, device);
 	}
-	judge(d, device, from->health, wire->text, from->code);
+	set_health(d, device, from->health, wire->text, from->code);
 	if (d->cuda.is_open)
 		gm_devices_move(d, device->facts.row);
 }

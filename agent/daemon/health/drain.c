@@ -266,7 +266,7 @@ static int begin_all(struct gm_daemon *d, uint32_t leader)
 	return 0;
 }
 
-static int judge(const struct gm_daemon *d, uint32_t row, char *ret_why)
+static int check(const struct gm_daemon *d, uint32_t row, char *ret_why)
 {
 	if (d->draining)
 		return gm_why(ret_why, -ESHUTDOWN, "the agent is draining");
@@ -294,7 +294,7 @@ static int wait_for(struct gm_row_drain *drain, struct gm_drain_wait *wait)
 int gm_drains_begin(struct gm_daemon *d, uint32_t row,
 		    struct gm_drain_wait *wait, char ret_why[GM_WHY_BYTES])
 {
-	int ret = judge(d, row, ret_why);
+	int ret = check(d, row, ret_why);
 	struct gm_row_drain *drain;
 
 	if (ret != 0)
@@ -350,7 +350,7 @@ static void resume(struct gm_row_drain *drain)
 int gm_drains_undo(struct gm_daemon *d, uint32_t row,
 		   struct gm_drain_wait *wait, char ret_why[GM_WHY_BYTES])
 {
-	int ret = judge(d, row, ret_why);
+	int ret = check(d, row, ret_why);
 	struct gm_row_drain *drain;
 
 	if (ret != 0)

@@ -27,7 +27,7 @@ static struct publish *publish_of(struct gm_change *change)
 	return gm_owner(change, struct publish, change);
 }
 
-static int judge_publish(struct gm_change *change)
+static int check_publish(struct gm_change *change)
 {
 	gm_maps_list(change->d, &publish_of(change)->rows);
 	return 0;
@@ -67,7 +67,7 @@ static void free_publish(struct gm_change *change)
 }
 
 static const struct gm_change_kind publish_kind = {
-	.judge = judge_publish,
+	.check = check_publish,
 	.plan = make_publish,
 	.answer = answer_publish,
 	.free = free_publish,

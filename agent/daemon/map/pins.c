@@ -225,7 +225,7 @@ static int watched(struct gm_daemon *d, pid_t pid,
 	return 0;
 }
 
-static int judge_quota(const struct gm_daemon *d, uid_t uid, uint32_t bytes,
+static int check_quota(const struct gm_daemon *d, uid_t uid, uint32_t bytes,
 		       char *ret_why)
 {
 	uint64_t total = bytes;
@@ -274,7 +274,7 @@ static int claim(struct gm_daemon *d, uint32_t bytes, char *ret_why,
 	pid_t pid = (pid_t)image->pid;
 	uid_t uid = image->uid;
 	uint32_t place;
-	int ret = judge_quota(d, uid, bytes, ret_why);
+	int ret = check_quota(d, uid, bytes, ret_why);
 
 	if (ret != 0)
 		return ret;

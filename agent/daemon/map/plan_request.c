@@ -35,7 +35,7 @@ struct plan_change {
 	const uint64_t *layer_bytes;
 	const uint32_t *rows;
 
-	/* The clerk's, from judge() to settle(). */
+	/* The I/O thread's, from check() to settle(). */
 	struct gm_plan_device devices[GM_ROWS];
 	uint32_t drained[GM_ROWS];
 	struct gm_kv_paged paged;
@@ -198,7 +198,7 @@ static void put_cache(struct plan_change *plan)
 	plan->q.paged = &plan->paged;
 }
 
-static int judge(struct gm_change *change)
+static int check(struct gm_change *change)
 {
 	struct plan_change *plan = of(change);
 	const struct gm_control_plan *ask = &plan->ask;
@@ -345,7 +345,7 @@ static void put_layers(struct plan_change *plan)
 
 /* Publishing checks it again; here the refusal says by how much it is too
  * large. */
-static int judge_promise(struct plan_change *plan)
+static int check_promise(struct plan_change *plan)
 {
 	struct gm_change *change = &plan->change;
 	struct gm_reservation *reservation;
@@ -374,7 +374,7 @@ static int settle(struct gm_change *change)
 	change->act = GM_CHANGE_PUT;
 	put_layers(plan);
 	if ((change->layers.flags & GM_OBJECT_COMMITTED) != 0)
-		ret = judge_promise(plan);
+		ret = check_promise(plan);
 	if (ret == 0 && (change->layers.flags & GM_OBJECT_HELD) != 0)
 		ret = hold(plan);
 	return ret;
@@ -402,7 +402,7 @@ static void free_plan(struct gm_change *change)
 }
 
 static const struct gm_change_kind plan_kind = {
-	.judge = judge,
+	.check = check,
 	.plan = make,
 	.settle = settle,
 	.before_show = before_show,
@@ -453,7 +453,7 @@ static bool is_known(const struct gm_control_plan *ask)
 		gm_dtype_of_public(ask->compute_dtype, &dtype) == 0);
 }
 
-static int judge_form(struct gm_connection *c,
+static int check_form(struct gm_connection *c,
 		      const struct gm_control_plan *ask,
 		      const struct gm_request *r)
 {
@@ -485,7 +485,7 @@ static int judge_form(struct gm_connection *c,
 	return 0;
 }
 
-static int judge_rows(struct gm_connection *c, const struct plan_change *plan)
+static int check_rows(struct gm_connection *c, const struct plan_change *plan)
 {
 	for (uint32_t i = 0; i < plan->ask.n_rows; i++) {
 		for (uint32_t j = 0; j < i; j++) {
@@ -524,7 +524,7 @@ int gm_plan_change_handle(struct gm_connection *c, const struct gm_request *r)
 	int ret;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	ret = judge_form(c, &ask, r);
+	ret = check_form(c, &ask, r);
 	if (ret != 0)
 		return ret;
 	plan = calloc(1, sizeof(*plan) + r->tail_bytes);
@@ -533,7 +533,7 @@ int gm_plan_change_handle(struct gm_connection *c, const struct gm_request *r)
 	plan->ask = ask;
 	memcpy(plan->tail, r->tail, r->tail_bytes);
 	find_parts(plan);
-	ret = judge_rows(c, plan);
+	ret = check_rows(c, plan);
 	if (ret != 0) {
 		free(plan);
 		return ret;

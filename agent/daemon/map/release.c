@@ -23,7 +23,7 @@ static struct release *release_of(struct gm_change *change)
 }
 
 /* One that waits for its devices can be released like any other. */
-static int judge(struct gm_change *change)
+static int check(struct gm_change *change)
 {
 	const struct release *release = release_of(change);
 	const struct gm_state_kind *kind =
@@ -89,7 +89,7 @@ static void free_release(struct gm_change *change)
 }
 
 static const struct gm_change_kind release_kind = {
-	.judge = judge,
+	.check = check,
 	.proceed = proceed,
 	.answer = answer,
 	.free = free_release,

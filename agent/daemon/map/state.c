@@ -273,7 +273,7 @@ static void drop_aside(const struct gm_daemon *d, const char *file)
 
 /* An agent before us died, or its disk failed, between setting a file aside and
  * removing it: had its map given way already? */
-static int judge_aside(const struct gm_daemon *d, char *ret_why)
+static int check_aside(const struct gm_daemon *d, char *ret_why)
 {
 	char **files;
 	int n = gm_state_dir_list_aside(&d->state.dir, &files), ret = 0;
@@ -465,7 +465,7 @@ static int restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 
 	if (found == NULL)
 		return gm_why(ret_why, -ENOMEM, "out of memory");
-	ret = judge_aside(d, ret_why);
+	ret = check_aside(d, ret_why);
 	if (ret == 0)
 		ret = read_files(d, found, ret_why);
 	if (ret == 0)

@@ -78,7 +78,7 @@ void gm_changes_end(struct gm_change *change, int status)
 	begin_waiting(d);
 }
 
-/* ---- the clerk's part -------------------------------------------------- */
+/* ---- the I/O thread's part --------------------------------------------- */
 
 /* @done is told of change->status, and the next one begins when it is over. */
 static void give(struct gm_change *change, void (*work)(struct gm_io_job *job),
@@ -370,7 +370,7 @@ static void begin(struct gm_change *change)
 	if (!is_prompt(change))
 		*served(changes, change) = ++changes->turn;
 	change->n_reused = change->d->devices.n_reused;
-	change->status = change->kind->judge(change);
+	change->status = change->kind->check(change);
 	if (change->status == 0 && change->kind->is_heavy)
 		gm_changes_give_away(change, do_plan, planned);
 	else if (change->status == 0 && change->kind->plan != NULL)

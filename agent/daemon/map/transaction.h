@@ -7,7 +7,7 @@
  * A change goes through these steps, on the loop or on the I/O thread, and the
  * next one begins when its client has been answered:
  *
- *	judge	loop	is it allowed, as things are now?
+ *	check	loop	is it allowed, as things are now?
  *	plan	I/O	only for kinds that have one
  *	settle	loop	likewise: the last check, with the plan at hand
  *	room	loop	name, owner, quota, space: a block, filled
@@ -16,7 +16,7 @@
  *
  * A heavy kind takes long for its plan and more.  Such changes leave the queue
  * for it, one at a time and with an I/O thread of their own, while others have
- * their turns.  When one returns it is judged again.
+ * their turns.  When one returns it is checked again.
  *
  * A change may also wait for a worker; others have their turns, and may be
  * heavy ones.
@@ -32,7 +32,7 @@
  * the agent's memory, which is limited for each uid.
  *
  * Dates: as there is one change at a time, the part of the directory that
- * judge() has seen stays the same until show, or until the change leaves the
+ * check() has seen stays the same until show, or until the change leaves the
  * queue, with one exception: an object whose holder ends is removed at once.
  * Its slot's version grows by one then, for which room was left (publish.h).
  */
@@ -69,10 +69,10 @@ enum gm_change_act {
 /* Each returns 0, or a negative status to refuse with and change->why. */
 struct gm_change_kind {
 	/* On the loop, when its turn has come. */
-	int (*judge)(struct gm_change *change);
+	int (*check)(struct gm_change *change);
 
-	/* On the I/O thread: it uses only the values that judge() has put into
-	 * the change.  May be NULL. */
+	/* On the I/O thread: it uses only the values that check() has put
+	 * into the change.  May be NULL. */
 	int (*plan)(struct gm_change *change);
 
 	/* On the loop, after plan().  May be NULL. */
@@ -83,7 +83,7 @@ struct gm_change_kind {
 	 * gm_changes_end(). */
 	void (*proceed)(struct gm_change *change);
 
-	/* For a change with proceed(), from judge() on: will it publish this
+	/* For a change with proceed(), from check() on: will it publish this
 	 * row?  May be NULL. */
 	bool (*names)(const struct gm_change *change, uint32_t row);
 
@@ -132,8 +132,8 @@ struct gm_change {
 	bool is_put;             /* its block names rows */
 	bool is_abroad;
 	bool is_back;      /* from being away, or abroad */
-	uint32_t n_reused; /* devices.n_reused, at the time of judge() */
-	int status;        /* of the clerk's part */
+	uint32_t n_reused; /* devices.n_reused, at the time of check() */
+	int status;        /* of the I/O thread's part */
 };
 
 TAILQ_HEAD(gm_change_list, gm_change);

@@ -324,7 +324,7 @@ static struct gm_mask_device *find_same(const struct gm_daemon *d, uint32_t row,
 	return device;
 }
 
-static int judge_bytes(struct gm_daemon *d, uint32_t row, uint32_t uid,
+static int check_bytes(struct gm_daemon *d, uint32_t row, uint32_t uid,
 		       uint64_t bytes, char *ret_why)
 {
 	uint64_t left = gm_quota_of(d, row, uid, 0);
@@ -345,8 +345,8 @@ static int judge_bytes(struct gm_daemon *d, uint32_t row, uint32_t uid,
 		      row, left, (unsigned)uid, bytes);
 }
 
-static int judge(struct gm_daemon *d, uint32_t row, uint32_t uid,
-		 uint64_t bytes, struct gm_worker_process **ret_keeper,
+static int check(struct gm_daemon *d, uint32_t row, uint32_t uid,
+		 uint64_t bytes, struct gm_worker_process **ret_worker,
 		 char *ret_why)
 {
 	struct gm_worker_process *worker =
@@ -362,8 +362,8 @@ static int judge(struct gm_daemon *d, uint32_t row, uint32_t uid,
 			      "the agent is shutting down");
 	ret = gm_attachments_admit(worker, ret_why);
 	if (ret == 0)
-		ret = judge_bytes(d, row, uid, bytes, ret_why);
-	*ret_keeper = worker;
+		ret = check_bytes(d, row, uid, bytes, ret_why);
+	*ret_worker = worker;
 	return ret;
 }
 
@@ -396,7 +396,7 @@ int gm_mask_devices_take(struct gm_daemon *d, uint32_t row, uint32_t uid,
 		*ret_device = device;
 		return 0;
 	}
-	ret = judge(d, row, uid, bytes, &worker, ret_why);
+	ret = check(d, row, uid, bytes, &worker, ret_why);
 	if (ret != 0)
 		return ret;
 	device = calloc(1, sizeof(*device));
@@ -444,7 +444,7 @@ void gm_mask_devices_memory_read(struct gm_daemon *d, uint32_t row)
 	if (lack->bytes == 0 ||
 	    d->devices.of[row]->moving.state != GPUMAP_DEVICE_READY)
 		return;
-	if (judge_bytes(d, row, lack->uid, lack->bytes, why) != 0) {
+	if (check_bytes(d, row, lack->uid, lack->bytes, why) != 0) {
 		lack->looks = 0;
 		lack->wait = 0;
 	} else if (++lack->looks > lack->wait) {

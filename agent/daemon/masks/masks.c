@@ -264,7 +264,7 @@ int gm_masks_admit_reader(const struct gm_daemon *d, uint32_t uid,
 		      "socket.mode to 0660 and socket.group");
 }
 
-int gm_masks_judge_pin(const struct gm_daemon *d, uint32_t uid,
+int gm_masks_check_pin(const struct gm_daemon *d, uint32_t uid,
 		       const char *name, char ret_why[GM_WHY_BYTES])
 {
 	const struct gm_block *block = gm_directory_find(d, GM_KIND_MASK, name);

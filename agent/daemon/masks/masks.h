@@ -72,7 +72,7 @@ int gm_masks_admit_reader(const struct gm_daemon *d, uint32_t uid,
 			  uint32_t owner_uid, char ret_why[GM_WHY_BYTES]);
 
 /* May it pin this mask?  Returns 0, -EDQUOT. */
-int gm_masks_judge_pin(const struct gm_daemon *d, uint32_t uid,
+int gm_masks_check_pin(const struct gm_daemon *d, uint32_t uid,
 		       const char *name, char ret_why[GM_WHY_BYTES]);
 
 #endif

@@ -51,7 +51,7 @@ static int map_file(struct gm_node_segment *segment)
 }
 
 /* A file of another user is not used, and not removed. */
-static int judge_file(const char *path, const struct stat *st, char *ret_why)
+static int check_file(const char *path, const struct stat *st, char *ret_why)
 {
 	if (S_ISREG(st->st_mode) && st->st_uid == geteuid() &&
 	    (st->st_mode & (S_IWGRP | S_IWOTH)) == 0)
@@ -75,7 +75,7 @@ static int open_present(const struct gm_daemon *d, const char *path,
 	if (segment->fd < 0)
 		return errno == ENOENT ? -ENOENT
 				       : failed(ret_why, path, -errno);
-	ret = fstat(segment->fd, &st) == 0 ? judge_file(path, &st, ret_why)
+	ret = fstat(segment->fd, &st) == 0 ? check_file(path, &st, ret_why)
 					   : -errno;
 	if (ret == 0 && st.st_size < (off_t)(2 * GM_SPAN_UNIT))
 		ret = -EPROTO;
@@ -85,7 +85,7 @@ static int open_present(const struct gm_daemon *d, const char *path,
 	if (ret != 0)
 		return ret;
 	header = (const void *)segment->base;
-	ret = gm_replicas_judge_node(header, segment->bytes, segment->node,
+	ret = gm_replicas_check_node(header, segment->bytes, segment->node,
 				     &segment->made);
 	if (ret == 0 &&
 	    (gm_get(&header->boot_id[0]) != gm_get(&map->boot_id[0]) ||

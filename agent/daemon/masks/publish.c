@@ -15,7 +15,7 @@
 
 /* ---- publish ------------------------------------------------------------- */
 
-static int judge_publish(struct gm_change *change)
+static int check_publish(struct gm_change *change)
 {
 	struct gm_mask_change *p = gm_mask_change_of(change);
 	const char *name = p->image.object.name;
@@ -85,7 +85,7 @@ static void answer_publish(struct gm_change *change, struct gm_connection *c,
 }
 
 static const struct gm_change_kind publish_kind = {
-	.judge = judge_publish,
+	.check = check_publish,
 	.plan = make_tensor,
 	.is_heavy = true,
 	.settle = gm_mask_change_settle,
@@ -102,7 +102,7 @@ int gm_mask_change_publish(struct gm_connection *c, const struct gm_request *r)
 	if (p == NULL)
 		return -ENOMEM;
 	p->has_file = true;
-	ret = gm_mask_judge_request(c, r, &p->image, &p->rows, &p->at);
+	ret = gm_mask_check_request(c, r, &p->image, &p->rows, &p->at);
 	if (ret != 0) {
 		free(p);
 		return ret;

@@ -4,7 +4,7 @@
 /*
  * publish - publish and replace masks.
  *
- *	judge	loop	what is requested, for which rows, and is it allowed?
+ *	check	loop	what is requested, for which rows, and is it allowed?
  *	plan	I/O	the tensor, made or read into own memory, and its hash
  *	settle	loop	spans for it: those of a mask that has the same, or new
  *	copy	I/O	a span that is there is compared in full, others written

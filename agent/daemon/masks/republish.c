@@ -84,7 +84,7 @@ static void take_source(struct gm_mask_change *p,
 
 /* The mask may have been released since, or published anew, or follow another
  * map. */
-static int judge_follow(struct gm_change *change)
+static int check_follow(struct gm_change *change)
 {
 	struct gm_mask_change *p = gm_mask_change_of(change);
 	struct gm_daemon *d = change->d;
@@ -131,7 +131,7 @@ static int settle_follow(struct gm_change *change)
 }
 
 static const struct gm_change_kind follow_kind = {
-	.judge = judge_follow,
+	.check = check_follow,
 	.plan = plan_nothing,
 	.is_heavy = true,
 	.settle = settle_follow,
@@ -223,7 +223,7 @@ void gm_mask_changes_follow(struct gm_daemon *d, const char *map)
 
 /* ---- from a state file --------------------------------------------------- */
 
-static int judge_restore(struct gm_change *change)
+static int check_restore(struct gm_change *change)
 {
 	struct gm_mask_change *p = gm_mask_change_of(change);
 	const char *name = p->image.object.name;
@@ -287,7 +287,7 @@ static void free_restore(struct gm_change *change)
 }
 
 static const struct gm_change_kind restore_kind = {
-	.judge = judge_restore,
+	.check = check_restore,
 	.plan = make_again,
 	.is_heavy = true,
 	.settle = settle_follow,

@@ -228,11 +228,11 @@ static void read_data(struct gm_fields *f, struct gm_mask_file *file)
 }
 
 /* Does it make sense by itself, wherever it is to be? */
-static void judge(struct gm_fields *f, struct gm_mask_file *file)
+static void check(struct gm_fields *f, struct gm_mask_file *file)
 {
 	char why[GM_WHY_BYTES];
 	uint64_t bytes = file->image.bytes;
-	int ret = gm_mask_judge_image(&file->image, UINT64_MAX, why);
+	int ret = gm_mask_check_image(&file->image, UINT64_MAX, why);
 
 	if (ret == 0 && file->image.bytes != bytes)
 		ret = gm_why(why, -EINVAL, "its bytes are not its shape's");
@@ -250,7 +250,7 @@ static void read_mask(struct gm_fields *f, const char *name,
 	else
 		gm_state_field_name(f, "map", file->image.map);
 	if (f->r == 0)
-		judge(f, file);
+		check(f, file);
 	if (f->r == 0 && gm_mask_text_has_data(&file->image))
 		read_data(f, file);
 }

@@ -118,7 +118,7 @@ int gm_mask_change_choose(struct gm_mask_change *p)
 {
 	struct gm_change *change = &p->change;
 	struct gm_daemon *d = change->d;
-	int ret = gm_mask_judge_rows(d, p->image.map, p->image.bytes != 0,
+	int ret = gm_mask_check_rows(d, p->image.map, p->image.bytes != 0,
 				     &p->rows, change->why);
 
 	if (ret != 0)
@@ -204,7 +204,7 @@ int gm_mask_change_stage(struct gm_mask_change *p)
 
 int gm_mask_change_generate(struct gm_mask_change *p)
 {
-	const struct gm_mask_spec spec = gm_mask_judge_spec(&p->image);
+	const struct gm_mask_spec spec = gm_mask_check_spec(&p->image);
 	int ret = gm_mask_change_stage(p);
 
 	if (ret != 0)
@@ -383,7 +383,7 @@ static int name_rows(struct gm_mask_change *p)
 }
 
 /* Others have had their turns since the rows were chosen. */
-static int judge_again(struct gm_mask_change *p)
+static int check_again(struct gm_mask_change *p)
 {
 	struct gm_replica_image before[GM_ROWS];
 	uint32_t n = p->image.n_replicas;
@@ -391,7 +391,7 @@ static int judge_again(struct gm_mask_change *p)
 	int ret;
 
 	memcpy(before, p->replicas, n * sizeof(before[0]));
-	ret = change->kind->judge(change);
+	ret = change->kind->check(change);
 	if (ret != 0 || change->act == GM_CHANGE_NOTHING)
 		return ret;
 	if (p->image.n_replicas != n)
@@ -450,7 +450,7 @@ static int prepare_block(struct gm_daemon *d, const struct gm_mask_image *mask,
 static void prepare(struct gm_mask_change *p)
 {
 	struct gm_change *change = &p->change;
-	int ret = judge_again(p);
+	int ret = check_again(p);
 
 	if (ret != 0 || change->act == GM_CHANGE_NOTHING) {
 		gm_changes_end(change, ret);

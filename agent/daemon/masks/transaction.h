@@ -74,7 +74,7 @@ void gm_mask_change_free(struct gm_change *change);
 int gm_mask_change_stage(struct gm_mask_change *p);
 
 /* Which rows, and on which nodes; the spans come later.  Returns as
- * gm_mask_judge_rows(). */
+ * gm_mask_check_rows(). */
 int gm_mask_change_choose(struct gm_mask_change *p);
 
 /* May this uid have so much of masks, this one among them?  Returns 0,

@@ -23,7 +23,7 @@ _Static_assert(GPUMAP_MASK_CAUSAL == GM_MASK_CAUSAL + 1 &&
 
 /* ---- what it is ---------------------------------------------------------- */
 
-struct gm_mask_spec gm_mask_judge_spec(const struct gm_mask_image *image)
+struct gm_mask_spec gm_mask_check_spec(const struct gm_mask_image *image)
 {
 	return (struct gm_mask_spec){
 		.form = (enum gm_mask_form)(image->form - 1),
@@ -54,13 +54,13 @@ static void put_strides(struct gm_mask_image *image, uint64_t element)
 	}
 }
 
-static int judge_generated(struct gm_mask_image *image, uint64_t limit,
+static int check_generated(struct gm_mask_image *image, uint64_t limit,
 			   char *ret_why)
 {
-	const struct gm_mask_spec spec = gm_mask_judge_spec(image);
+	const struct gm_mask_spec spec = gm_mask_check_spec(image);
 	struct gm_mask_size size;
 	struct gm_plan_error error = { .text = "" };
-	int ret = gm_mask_judge(&spec, image->dtype, limit, &size, &error);
+	int ret = gm_mask_check(&spec, image->dtype, limit, &size, &error);
 
 	if (ret != 0)
 		return gm_maps_explain(ret_why, ret, &error);
@@ -77,7 +77,7 @@ static int judge_generated(struct gm_mask_image *image, uint64_t limit,
 	return 0;
 }
 
-static int judge_loaded(struct gm_mask_image *image, uint64_t limit,
+static int check_loaded(struct gm_mask_image *image, uint64_t limit,
 			char *ret_why)
 {
 	uint64_t bytes = gm_mask_dtype_bytes(image->dtype);
@@ -112,7 +112,7 @@ static int judge_loaded(struct gm_mask_image *image, uint64_t limit,
 	return 0;
 }
 
-int gm_mask_judge_image(struct gm_mask_image *image, uint64_t limit,
+int gm_mask_check_image(struct gm_mask_image *image, uint64_t limit,
 			char ret_why[GM_WHY_BYTES])
 {
 	if (image->kind < GPUMAP_MASK_NONE || image->kind > GPUMAP_MASK_CUSTOM)
@@ -125,11 +125,11 @@ int gm_mask_judge_image(struct gm_mask_image *image, uint64_t limit,
 	if (image->kind != GPUMAP_MASK_CUSTOM)
 		return 0;
 	return image->form == GPUMAP_MASK_LOADED
-		       ? judge_loaded(image, limit, ret_why)
-		       : judge_generated(image, limit, ret_why);
+		       ? check_loaded(image, limit, ret_why)
+		       : check_generated(image, limit, ret_why);
 }
 
-static int judge_tensor(struct gm_connection *c,
+static int check_tensor(struct gm_connection *c,
 			const struct gm_mask_image *image, uint64_t at)
 {
 	uint64_t end;
@@ -142,12 +142,12 @@ static int judge_tensor(struct gm_connection *c,
 	return gm_memfd_check(c->fd, 0, end, false, c->server->why);
 }
 
-static int judge_kind(struct gm_connection *c, const struct gm_mask_publish *p,
+static int check_kind(struct gm_connection *c, const struct gm_mask_publish *p,
 		      struct gm_mask_image *image)
 {
 	bool is_loaded =
 		p->kind == GPUMAP_MASK_CUSTOM && p->form == GPUMAP_MASK_LOADED;
-	int ret = gm_mask_judge_image(image, limit_of(c), c->server->why);
+	int ret = gm_mask_check_image(image, limit_of(c), c->server->why);
 
 	if (ret != 0)
 		return ret;
@@ -158,7 +158,7 @@ static int judge_kind(struct gm_connection *c, const struct gm_mask_publish *p,
 					 "tensor",
 					 p->kind);
 	if (is_loaded)
-		return judge_tensor(c, image, p->at);
+		return check_tensor(c, image, p->at);
 	if (c->fd >= 0 || p->rank != 0)
 		return gm_connection_bad(c, -EINVAL,
 					 "a mask is generated or loaded, not "
@@ -180,7 +180,7 @@ static int take_rows(struct gm_connection *c, const struct gm_request *r,
 	return 0;
 }
 
-int gm_mask_judge_request(struct gm_connection *c, const struct gm_request *r,
+int gm_mask_check_request(struct gm_connection *c, const struct gm_request *r,
 			  struct gm_mask_image *ret_image,
 			  struct gm_masks_rows *ret_rows, uint64_t *ret_at)
 {
@@ -208,7 +208,7 @@ int gm_mask_judge_request(struct gm_connection *c, const struct gm_request *r,
 	image.past_kv_len = p.past_kv_len;
 	image.sliding_window = p.sliding_window;
 	image.chunk_size = p.chunk_size;
-	ret = judge_kind(c, &p, &image);
+	ret = check_kind(c, &p, &image);
 	if (ret == 0)
 		ret = take_rows(c, r, p.n_rows, ret_rows);
 	if (ret != 0)
@@ -258,7 +258,7 @@ static const char *why_not(const struct gm_row_image *facts)
 		       : "is of a host, and nobody knows of which NUMA node";
 }
 
-int gm_mask_judge_rows(const struct gm_daemon *d, const char *map,
+int gm_mask_check_rows(const struct gm_daemon *d, const char *map,
 		       bool has_tensor, struct gm_masks_rows *rows,
 		       char ret_why[GM_WHY_BYTES])
 {

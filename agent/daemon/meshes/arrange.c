@@ -9,7 +9,7 @@
 
 #include "agent/daemon/map/layer_maps.h"
 
-static int judge_rows(const struct gm_arrange_ask *ask, char *ret_why)
+static int check_rows(const struct gm_arrange_ask *ask, char *ret_why)
 {
 	bool taken[GM_ROWS] = { false };
 
@@ -164,7 +164,7 @@ int gm_arrange(const struct gm_arrange_ask *ask, char ret_why[GM_WHY_BYTES],
 {
 	struct gm_plan_error error = { .code = 0 };
 	struct gm_mesh mesh = { .n_added = 0 };
-	int r = judge_rows(ask, ret_why);
+	int r = check_rows(ask, ret_why);
 
 	if (r != 0)
 		return r;

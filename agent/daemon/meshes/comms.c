@@ -259,7 +259,7 @@ static void gone(struct gm_worker_request *claim, int status, const char *why)
 
 /* ---- COMM_OPEN ----------------------------------------------------------- */
 
-static int judge_row(struct gm_connection *c, const uint32_t *rows, uint32_t i)
+static int check_row(struct gm_connection *c, const uint32_t *rows, uint32_t i)
 {
 	const struct gm_session *session = c->session;
 
@@ -309,7 +309,7 @@ static bool may_meet(const struct gm_session *session, const uint32_t *rows,
 }
 
 /* The tail is of any alignment. */
-static int judge(struct gm_connection *c, const struct gm_request *r,
+static int check(struct gm_connection *c, const struct gm_request *r,
 		 const struct gm_comm_open *ask,
 		 uint32_t ret_rows[GM_COMM_RANKS])
 {
@@ -351,11 +351,11 @@ static int judge(struct gm_connection *c, const struct gm_request *r,
 					 session->user->comms);
 	memcpy(ret_rows, r->tail, r->tail_bytes);
 	for (uint32_t i = 0; error == 0 && i < ask->n_ranks; i++)
-		error = judge_row(c, ret_rows, i);
+		error = check_row(c, ret_rows, i);
 	return error;
 }
 
-static int judge_bytes(struct gm_connection *c, uint64_t bytes)
+static int check_bytes(struct gm_connection *c, uint64_t bytes)
 {
 	uint64_t limit = c->server->d->config.arena_bytes_per_uid;
 	uint64_t used = c->session->user->arena_bytes;
@@ -397,7 +397,7 @@ static int make(struct gm_connection *c, const uint32_t *rows, uint32_t n,
 	uint64_t bytes = gm_comm_bytes(n, staged);
 	struct gm_comms *all = &c->session->comms;
 	struct gm_comm_group *g;
-	int error = judge_bytes(c, bytes);
+	int error = check_bytes(c, bytes);
 
 	if (error)
 		return error;
@@ -474,7 +474,7 @@ int gm_comm_handle_open(struct gm_connection *c, const struct gm_request *r)
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	error = judge(c, r, &ask, rows);
+	error = check(c, r, &ask, rows);
 	if (error)
 		return error;
 	error = make(c, rows, ask.n_ranks, ask.flags, &g);

@@ -32,7 +32,7 @@ struct gm_daemon;
 struct gm_epochs {
 	uint64_t last;   /* that was given out */
 	uint32_t series; /* of this start */
-	bool is_claimed; /* the series is in its file; the clerk's */
+	bool is_claimed; /* the series is in its file; the I/O thread's */
 
 	uint64_t told_ns; /* when those who sleep were last told of a move */
 	struct gm_timer tell; /* of those since */

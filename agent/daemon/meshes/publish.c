@@ -57,7 +57,7 @@ static void choose_rows(struct publish *publish)
 	}
 }
 
-static int judge_publish(struct gm_change *change)
+static int check_publish(struct gm_change *change)
 {
 	struct publish *publish = publish_of(change);
 	const struct gm_daemon *d = change->d;
@@ -184,7 +184,7 @@ static void free_publish(struct gm_change *change)
 }
 
 static const struct gm_change_kind publish_kind = {
-	.judge = judge_publish,
+	.check = check_publish,
 	.proceed = proceed_publish,
 	.names = names_row,
 	.answer = answer_publish,

@@ -301,7 +301,7 @@ void gm_rendezvous_exit(struct gm_daemon *d)
 
 /* ---- one joins ----------------------------------------------------------- */
 
-static int judge_form(struct gm_connection *c, const struct gm_request *r,
+static int check_form(struct gm_connection *c, const struct gm_request *r,
 		      const struct gm_join *ask)
 {
 	if (memchr(ask->mesh, '\0', sizeof(ask->mesh)) == NULL ||
@@ -320,7 +320,7 @@ static int judge_form(struct gm_connection *c, const struct gm_request *r,
 	return 0;
 }
 
-static int judge_group(struct gm_connection *c, const struct gm_join *ask,
+static int check_group(struct gm_connection *c, const struct gm_join *ask,
 		       struct gm_epochs_group *ret_group)
 {
 	int ret =
@@ -357,7 +357,7 @@ static int judge_group(struct gm_connection *c, const struct gm_join *ask,
 	return 0;
 }
 
-static int judge_count(struct gm_connection *c)
+static int check_count(struct gm_connection *c)
 {
 	if (c->user->members < MEMBERS_MAX)
 		return 0;
@@ -374,7 +374,7 @@ static void print_version(uint32_t version, char ret[32])
 }
 
 /* May it be this rank of one that is there? */
-static int judge_member(struct gm_connection *c, const struct gm_rendezvous *at,
+static int check_member(struct gm_connection *c, const struct gm_rendezvous *at,
 			const struct gm_join *ask)
 {
 	const struct gm_member *other = at->of[ask->rank];
@@ -475,19 +475,19 @@ int gm_rendezvous_join(struct gm_connection *c, const struct gm_request *r)
 	const struct gm_join *ask = (const void *)r->body;
 	struct gm_epochs_group group;
 	struct gm_rendezvous *at;
-	int ret = judge_form(c, r, ask);
+	int ret = check_form(c, r, ask);
 
 	if (ret == 0)
-		ret = judge_group(c, ask, &group);
+		ret = check_group(c, ask, &group);
 	if (ret == 0)
-		ret = judge_count(c);
+		ret = check_count(c);
 	if (ret != 0)
 		return ret;
 	at = find(c->server, ask);
 	if (at == NULL)
 		at = make(c->server->d, ask, &group);
 	else
-		ret = judge_member(c, at, ask);
+		ret = check_member(c, at, ask);
 	if (at == NULL)
 		ret = -ENOMEM;
 	if (ret == 0)

@@ -158,7 +158,7 @@ static void read_head(struct gm_fields *f, const char *file,
 
 /* Does it make sense by itself, whatever its rows are?  Row numbers are the
  * ranks for now. */
-static void judge(struct gm_fields *f, struct gm_mesh_file *mesh,
+static void check(struct gm_fields *f, struct gm_mesh_file *mesh,
 		  struct room *room)
 {
 	struct gm_arranged arranged;
@@ -191,7 +191,7 @@ static void read_mesh(struct gm_fields *f, const char *file,
 	read_rows(f, mesh, room);
 	read_groups(f, mesh, room);
 	if (f->r == 0)
-		judge(f, mesh, room);
+		check(f, mesh, room);
 }
 
 int gm_mesh_text_read(const char *file, const char *text, size_t bytes,

@@ -231,7 +231,7 @@ void gm_directory_abandon(struct gm_daemon *d, const struct gm_put *put)
 
 /* ---- who may ------------------------------------------------------------ */
 
-static int judge_quota(const struct gm_daemon *d, uint32_t uid,
+static int check_quota(const struct gm_daemon *d, uint32_t uid,
 		       const struct gm_block *present, uint64_t bytes,
 		       char *ret_why)
 {
@@ -284,7 +284,7 @@ int gm_directory_may_replace(const struct gm_daemon *d, uint32_t kind,
 		return gm_why(ret_why, -EACCES,
 			      "%s %s belongs to uid %u: choose another name",
 			      noun_of(kind), name, present->owner_uid);
-	return judge_quota(d, uid, present, bytes, ret_why);
+	return check_quota(d, uid, present, bytes, ret_why);
 }
 
 static int find_removable(const struct gm_daemon *d, uint32_t kind,

@@ -87,7 +87,7 @@ static void unmap(struct file *file)
 }
 
 /* May we trust that only agents of ours have written it? */
-static int judge_file(const char *path, const struct stat *st, char *ret_why)
+static int check_file(const char *path, const struct stat *st, char *ret_why)
 {
 	const char *what = NULL;
 
@@ -123,7 +123,7 @@ static int map_present(const char *path, struct file *ret_file, char *ret_why)
 	}
 	if (file.fd < 0)
 		return failed(ret_why, path, -errno);
-	ret = fstat(file.fd, &st) == 0 ? judge_file(path, &st, ret_why)
+	ret = fstat(file.fd, &st) == 0 ? check_file(path, &st, ret_why)
 				       : failed(ret_why, path, -errno);
 	if (ret == 0 && st.st_size >= FROZEN) {
 		file.bytes = (uint64_t)st.st_size < GM_SEGMENT_MAX
@@ -234,7 +234,7 @@ static int adopt(const char *path, struct file *file,
 	ret = read_boot_id(boot_id);
 	if (ret != 0)
 		return failed(ret_why, BOOT_ID, ret);
-	ret = gm_judge_segment(&segment.map, boot_id, past, ret_why);
+	ret = gm_check_segment(&segment.map, boot_id, past, ret_why);
 	if (ret != 0)
 		return ret;
 

@@ -13,7 +13,7 @@
 #include "shm/meshes.h"
 #include "shm/rows.h"
 
-static int judge_header(const struct gm_map *map, const uint64_t boot_id[2],
+static int check_header(const struct gm_map *map, const uint64_t boot_id[2],
 			char *ret_why)
 {
 	const struct gm_header *header = map->header;
@@ -41,7 +41,7 @@ static int judge_header(const struct gm_map *map, const uint64_t boot_id[2],
 	return 0;
 }
 
-static int judge_name(const struct gm_object_image *image)
+static int check_name(const struct gm_object_image *image)
 {
 	size_t n = gm_object_name(image->name);
 
@@ -55,7 +55,7 @@ static int judge_name(const struct gm_object_image *image)
 }
 
 /* Checks for a block of any kind; claims it. */
-static int judge_block(const struct gm_map *map, const gm_a64 *slot,
+static int check_block(const struct gm_map *map, const gm_a64 *slot,
 		       const char *what, struct gm_object *ret_object,
 		       struct gm_adopted_state *past, char *ret_why)
 {
@@ -71,7 +71,7 @@ static int judge_block(const struct gm_map *map, const gm_a64 *slot,
 			      (unsigned long long)image->version);
 	if (image->bytes % GM_UNIT != 0)
 		return gm_why(ret_why, -EPROTO, "the block of %s is cut", what);
-	if (judge_name(image) != 0)
+	if (check_name(image) != 0)
 		return gm_why(ret_why, -EPROTO, "the block of %s has no name",
 			      what);
 	if (image->key != gm_object_key(image->kind, image->name))
@@ -98,7 +98,7 @@ static void note(const struct gm_object *object, struct gm_block *ret_block)
 	memcpy(ret_block->name, image->name, sizeof(ret_block->name));
 }
 
-static int judge_row(const struct gm_map *map, uint32_t row,
+static int check_row(const struct gm_map *map, uint32_t row,
 		     struct gm_adopted_state *past, char *ret_why)
 {
 	struct gm_moving_image moving;
@@ -108,7 +108,7 @@ static int judge_row(const struct gm_map *map, uint32_t row,
 	int ret;
 
 	snprintf(what, sizeof(what), "row %u", row);
-	ret = judge_block(map, &map->rows[row].facts, what, &object, past,
+	ret = check_block(map, &map->rows[row].facts, what, &object, past,
 			  ret_why);
 	if (ret != 0)
 		return ret;
@@ -133,7 +133,7 @@ static int judge_row(const struct gm_map *map, uint32_t row,
 
 /* Rows past the last one given out may have facts already: the agent died in
  * between.  They go on counting and are filled anew. */
-static int judge_rows(const struct gm_map *map, struct gm_adopted_state *past,
+static int check_rows(const struct gm_map *map, struct gm_adopted_state *past,
 		      char *ret_why)
 {
 	past->rows_used = gm_rows_used(map);
@@ -145,7 +145,7 @@ static int judge_rows(const struct gm_map *map, struct gm_adopted_state *past,
 				gm_seq_version(gm_get(&map->rows[row].facts));
 			continue;
 		}
-		ret = judge_row(map, row, past, ret_why);
+		ret = check_row(map, row, past, ret_why);
 		if (ret != 0)
 			return ret;
 	}
@@ -158,7 +158,7 @@ static bool add_up(uint64_t *sum, uint64_t bytes)
 	return !__builtin_add_overflow(*sum, bytes, sum) && *sum <= INT64_MAX;
 }
 
-static int judge_charges(const struct gm_object *object,
+static int check_charges(const struct gm_object *object,
 			 const struct gm_layers_image *image, uint32_t slot,
 			 struct gm_adopted_state *past, char *ret_why)
 {
@@ -188,7 +188,7 @@ static int judge_charges(const struct gm_object *object,
 	return 0;
 }
 
-static int judge_flags(uint32_t flags, uint32_t slot, char *ret_why)
+static int check_flags(uint32_t flags, uint32_t slot, char *ret_why)
 {
 	if ((flags & ~(GM_OBJECT_COMMITTED | GM_OBJECT_HELD)) != 0 ||
 	    flags == GM_OBJECT_HELD)
@@ -197,7 +197,7 @@ static int judge_flags(uint32_t flags, uint32_t slot, char *ret_why)
 	return 0;
 }
 
-static int judge_layers(const struct gm_object *object, uint32_t slot,
+static int check_layers(const struct gm_object *object, uint32_t slot,
 			struct gm_adopted_state *past, char *ret_why)
 {
 	struct gm_layers_image image;
@@ -206,9 +206,9 @@ static int judge_layers(const struct gm_object *object, uint32_t slot,
 	if (gm_layers_image(object, &image) != 0)
 		return gm_why(ret_why, -EPROTO,
 			      "the layer map in slot %u is damaged", slot);
-	ret = judge_flags(image.object.flags, slot, ret_why);
+	ret = check_flags(image.object.flags, slot, ret_why);
 	if (ret == 0)
-		ret = judge_charges(object, &image, slot, past, ret_why);
+		ret = check_charges(object, &image, slot, past, ret_why);
 	if (ret != 0)
 		return ret;
 	for (uint32_t i = 0; i < image.n_layers; i += 2) {
@@ -226,7 +226,7 @@ static int judge_layers(const struct gm_object *object, uint32_t slot,
 	return 0;
 }
 
-static int judge_mask(const struct gm_object *object, uint32_t slot,
+static int check_mask(const struct gm_object *object, uint32_t slot,
 		      const struct gm_adopted_state *past, char *ret_why)
 {
 	uint64_t rows[GM_ROWS / 64] = { 0 };
@@ -257,7 +257,7 @@ static int judge_mask(const struct gm_object *object, uint32_t slot,
 }
 
 /* Each rank once, and on the row that the mesh has it on. */
-static int judge_group(const struct gm_object *object,
+static int check_group(const struct gm_object *object,
 		       const struct gm_mesh_image *image, uint32_t i,
 		       const uint32_t *rows, uint32_t slot, char *ret_why)
 {
@@ -286,7 +286,7 @@ static int judge_group(const struct gm_object *object,
 	return 0;
 }
 
-static int judge_mesh(const struct gm_object *object, uint32_t slot,
+static int check_mesh(const struct gm_object *object, uint32_t slot,
 		      const struct gm_adopted_state *past, char *ret_why)
 {
 	uint32_t rows[GM_ROWS] = { 0 };
@@ -310,11 +310,11 @@ static int judge_mesh(const struct gm_object *object, uint32_t slot,
 		taken[rows[i]] = true;
 	}
 	for (uint32_t i = 0; i < image.n_groups && ret == 0; i++)
-		ret = judge_group(object, &image, i, rows, slot, ret_why);
+		ret = check_group(object, &image, i, rows, slot, ret_why);
 	return ret;
 }
 
-static int judge_object(const struct gm_map *map, uint32_t slot,
+static int check_object(const struct gm_map *map, uint32_t slot,
 			struct gm_adopted_state *past, char *ret_why)
 {
 	struct gm_object object;
@@ -322,7 +322,7 @@ static int judge_object(const struct gm_map *map, uint32_t slot,
 	int ret;
 
 	snprintf(what, sizeof(what), "slot %u", slot);
-	ret = judge_block(map, &map->objects[slot].slot, what, &object, past,
+	ret = check_block(map, &map->objects[slot].slot, what, &object, past,
 			  ret_why);
 	if (ret != 0)
 		return ret;
@@ -344,13 +344,13 @@ static int judge_object(const struct gm_map *map, uint32_t slot,
 	}
 	note(&object, &past->objects[slot]);
 	if (object.image.kind == GM_KIND_MASK)
-		return judge_mask(&object, slot, past, ret_why);
+		return check_mask(&object, slot, past, ret_why);
 	if (object.image.kind == GM_KIND_MESH)
-		return judge_mesh(&object, slot, past, ret_why);
-	return judge_layers(&object, slot, past, ret_why);
+		return check_mesh(&object, slot, past, ret_why);
+	return check_layers(&object, slot, past, ret_why);
 }
 
-static int judge_objects(const struct gm_map *map,
+static int check_objects(const struct gm_map *map,
 			 struct gm_adopted_state *past, char *ret_why)
 {
 	for (uint32_t slot = 0; slot < map->n_objects; slot++) {
@@ -361,7 +361,7 @@ static int judge_objects(const struct gm_map *map,
 			past->objects[slot].version = gm_seq_version(word);
 			continue;
 		}
-		ret = judge_object(map, slot, past, ret_why);
+		ret = check_object(map, slot, past, ret_why);
 		if (ret != 0)
 			return ret;
 	}
@@ -370,7 +370,7 @@ static int judge_objects(const struct gm_map *map,
 
 /* A pinned block may be one that a slot names, or one that was replaced: then
  * it is still whole, and no other block overlaps it. */
-static int judge_pinned(const struct gm_map *map, uint32_t index,
+static int check_pinned(const struct gm_map *map, uint32_t index,
 			struct gm_adopted_state *past, char *ret_why)
 {
 	const struct gm_holder_image *holder = &past->holders[index];
@@ -403,7 +403,7 @@ static int judge_pinned(const struct gm_map *map, uint32_t index,
 			      index);
 	}
 	snprintf(what, sizeof(what), "holder %u", index);
-	ret = judge_block(map, &slot, what, &object, past, ret_why);
+	ret = check_block(map, &slot, what, &object, past, ret_why);
 	if (ret != 0)
 		return ret;
 	if (object.image.key != holder->key ||
@@ -413,7 +413,7 @@ static int judge_pinned(const struct gm_map *map, uint32_t index,
 	return 0;
 }
 
-static int judge_holder(const struct gm_map *map, uint32_t index,
+static int check_holder(const struct gm_map *map, uint32_t index,
 			struct gm_adopted_state *past, char *ret_why)
 {
 	struct gm_holder_image *holder = &past->holders[index];
@@ -438,13 +438,13 @@ static int judge_holder(const struct gm_map *map, uint32_t index,
 	/* The block that an entry of a held map names may never have come to
 	 * be. */
 	return holder->kind == GM_HOLDER_PIN
-		       ? judge_pinned(map, index, past, ret_why)
+		       ? check_pinned(map, index, past, ret_why)
 		       : 0;
 }
 
 /* An agent stores the entry before the slot and frees it after, wherever it
  * stops. */
-static int judge_held(const struct gm_adopted_state *past, char *ret_why)
+static int check_held(const struct gm_adopted_state *past, char *ret_why)
 {
 	for (uint32_t slot = 0; slot < GM_OBJECTS; slot++) {
 		const struct gm_block *block = &past->objects[slot];
@@ -466,7 +466,7 @@ static int judge_held(const struct gm_adopted_state *past, char *ret_why)
 	return 0;
 }
 
-int gm_judge_segment(const struct gm_map *map, const uint64_t boot_id[2],
+int gm_check_segment(const struct gm_map *map, const uint64_t boot_id[2],
 		     struct gm_adopted_state *ret_past,
 		     char ret_why[GM_WHY_BYTES])
 {
@@ -474,7 +474,7 @@ int gm_judge_segment(const struct gm_map *map, const uint64_t boot_id[2],
 	int ret;
 
 	memset(ret_past, 0, sizeof(*ret_past));
-	ret = judge_header(map, boot_id, ret_why);
+	ret = check_header(map, boot_id, ret_why);
 	if (ret != 0)
 		return ret;
 	if (rotor > UINT32_MAX)
@@ -487,13 +487,13 @@ int gm_judge_segment(const struct gm_map *map, const uint64_t boot_id[2],
 	if (ret != 0)
 		return ret;
 
-	ret = judge_rows(map, ret_past, ret_why);
+	ret = check_rows(map, ret_past, ret_why);
 	if (ret == 0)
-		ret = judge_objects(map, ret_past, ret_why);
+		ret = check_objects(map, ret_past, ret_why);
 	for (uint32_t i = 0; i < map->n_holders && ret == 0; i++)
-		ret = judge_holder(map, i, ret_past, ret_why);
+		ret = check_holder(map, i, ret_past, ret_why);
 	if (ret == 0)
-		ret = judge_held(ret_past, ret_why);
+		ret = check_held(ret_past, ret_why);
 	if (ret != 0)
 		gm_heap_exit(&ret_past->heap);
 	return ret;

@@ -171,7 +171,7 @@ static int handle_node(struct gm_connection *c, const struct gm_request *r)
 /* ---- layer maps -------------------------------------------------------- */
 
 /* The tail: the spec with its NUL, padding to 8, then the bytes of layers. */
-static int judge_layers(struct gm_connection *c, const struct gm_request *r,
+static int check_layers(struct gm_connection *c, const struct gm_request *r,
 			struct gm_layers_publish *p)
 {
 	uint64_t spec = ((uint64_t)p->spec_bytes + 7) / 8 * 8;
@@ -201,7 +201,7 @@ static int judge_layers(struct gm_connection *c, const struct gm_request *r,
 }
 
 /* Sizes that wrap when they are summed would make every charge a lie. */
-static int judge_sizes(struct gm_connection *c, const uint64_t *bytes,
+static int check_sizes(struct gm_connection *c, const uint64_t *bytes,
 		       uint32_t n, uint64_t other)
 {
 	uint64_t left = INT64_MAX;
@@ -229,7 +229,7 @@ static int handle_publish(struct gm_connection *c, const struct gm_request *r)
 	int error;
 
 	memcpy(&p, r->body, sizeof(p));
-	error = judge_layers(c, r, &p);
+	error = check_layers(c, r, &p);
 	if (error)
 		return error;
 	if (p.n_bytes) { /* out of a tail of any alignment */
@@ -248,7 +248,7 @@ static int handle_publish(struct gm_connection *c, const struct gm_request *r)
 		.other_bytes = p.other_bytes,
 		.bytes = bytes,
 	};
-	error = judge_sizes(c, bytes, p.n_bytes, p.other_bytes);
+	error = check_sizes(c, bytes, p.n_bytes, p.other_bytes);
 	if (error == 0)
 		error = gm_map_change_publish(c, &r->header, &request);
 	free(bytes);
@@ -298,7 +298,7 @@ static int handle_pin(struct gm_connection *c, const struct gm_request *r)
 	if (!name)
 		return -EINVAL;
 	if (object->kind == GM_KIND_MASK) {
-		error = gm_masks_judge_pin(s->d, c->uid, name, s->why);
+		error = gm_masks_check_pin(s->d, c->uid, name, s->why);
 		if (error)
 			return error;
 	}

@@ -19,7 +19,7 @@
 
 /* ---- MASK_USE ------------------------------------------------------------ */
 
-static int judge_form(struct gm_connection *c, uint64_t handle)
+static int check_form(struct gm_connection *c, uint64_t handle)
 {
 	if (!c->session)
 		return gm_connection_bad(c, -EINVAL,
@@ -33,7 +33,7 @@ static int judge_form(struct gm_connection *c, uint64_t handle)
 				 handle);
 }
 
-static int judge_mask(struct gm_connection *c, const struct gm_mask_use *ask,
+static int check_mask(struct gm_connection *c, const struct gm_mask_use *ask,
 		      struct gm_masks_block *ret_block)
 {
 	const struct gm_daemon *d = c->server->d;
@@ -59,7 +59,7 @@ static int judge_mask(struct gm_connection *c, const struct gm_mask_use *ask,
 /* Check the uid's limit.  A mask's memory stays in use even after its name is
  * released.  So the masks that a uid uses have the same limit in bytes as the
  * masks that it publishes. */
-static int judge_bytes(struct gm_connection *c,
+static int check_bytes(struct gm_connection *c,
 		       const struct gm_masks_block *block)
 {
 	uint64_t limit = c->server->d->config.mask_bytes_per_uid;
@@ -89,11 +89,11 @@ int gm_mask_use_handle(struct gm_connection *c, const struct gm_request *r)
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	error = judge_form(c, ask.handle);
+	error = check_form(c, ask.handle);
 	if (error == 0)
-		error = judge_mask(c, &ask, &block);
+		error = check_mask(c, &ask, &block);
 	if (error == 0)
-		error = judge_bytes(c, &block);
+		error = check_bytes(c, &block);
 	if (error)
 		return error;
 	held = gm_mask_held_new(c->server->d, c->session->user, &block);
@@ -123,7 +123,7 @@ int gm_mask_show_handle(struct gm_connection *c, const struct gm_request *r)
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	error = judge_form(c, ask.handle);
+	error = check_form(c, ask.handle);
 	if (error)
 		return error;
 	if (ask.reserved)

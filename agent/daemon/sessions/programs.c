@@ -71,7 +71,7 @@ static bool is_name(const char *name)
 /* Only root and the agent's user could have changed it.  Above the last folder,
  * a folder that all users may write is as good where it is sticky: others
  * cannot rename our entries there. */
-static int judge(int fd, const char *path, bool above, char *ret_why)
+static int check(int fd, const char *path, bool above, char *ret_why)
 {
 	struct stat st;
 
@@ -112,7 +112,7 @@ static int step(int fd, const char *word, const char *path, bool above,
 	int next = openat(fd, word,
 			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	int error = next < 0 ? why_not(errno, path, ret_why)
-			     : judge(next, path, above, ret_why);
+			     : check(next, path, above, ret_why);
 
 	close(fd);
 	if (error && next >= 0)
@@ -147,7 +147,7 @@ static int walk(const char *directory, char *ret_why)
 	return fd;
 }
 
-static int judge_size(const struct gm_config *config, uint64_t bytes,
+static int check_size(const struct gm_config *config, uint64_t bytes,
 		      const char *what, char *ret_why)
 {
 	if (bytes <= config->image_bytes)
@@ -158,7 +158,7 @@ static int judge_size(const struct gm_config *config, uint64_t bytes,
 		      what, bytes, config->image_bytes);
 }
 
-static int judge_file(int fd, const char *path, uint64_t *ret_bytes,
+static int check_file(int fd, const char *path, uint64_t *ret_bytes,
 		      char *ret_why)
 {
 	struct stat st;
@@ -168,7 +168,7 @@ static int judge_file(int fd, const char *path, uint64_t *ret_bytes,
 	if (!S_ISREG(st.st_mode))
 		return gm_why(ret_why, -EPERM, "%s is no regular file", path);
 	*ret_bytes = (uint64_t)st.st_size;
-	return judge(fd, path, false, ret_why);
+	return check(fd, path, false, ret_why);
 }
 
 /* The file names that a program may have for one kind of row; the first that
@@ -221,9 +221,9 @@ int gm_program_open(const struct gm_config *config, const char name[64],
 		snprintf(path, sizeof(path), "%s", file);
 	if (error)
 		return why_not(-error, path, ret_why);
-	error = judge_file(fd, path, &bytes, ret_why);
+	error = check_file(fd, path, &bytes, ret_why);
 	if (error == 0 && is_image)
-		error = judge_size(config, bytes, path, ret_why);
+		error = check_size(config, bytes, path, ret_why);
 	if (error) {
 		close(fd);
 		return error;
@@ -289,7 +289,7 @@ int gm_program_check_image(const struct gm_config *config, int fd,
 			ret_why, -EPERM,
 			"the image's memfd could change: add F_SEAL_WRITE, "
 			"F_SEAL_SHRINK and F_SEAL_GROW to its seals");
-	error = judge_size(config, (uint64_t)st.st_size, "the image", ret_why);
+	error = check_size(config, (uint64_t)st.st_size, "the image", ret_why);
 	if (error == 0)
 		*ret_bytes = (uint64_t)st.st_size;
 	return error;

@@ -41,7 +41,7 @@ static bool is_file(uint64_t handle)
 }
 
 /* Either kind of file, and which one it is. */
-static int judge(const struct gm_register *ask, int fd,
+static int check(const struct gm_register *ask, int fd,
 		 struct gm_readable *ret_file, char ret_why[GM_WHY_BYTES])
 {
 	struct stat st;
@@ -60,7 +60,7 @@ static int judge(const struct gm_register *ask, int fd,
 	return error;
 }
 
-static int judge_form(struct gm_connection *c, const struct gm_register *ask)
+static int check_form(struct gm_connection *c, const struct gm_register *ask)
 {
 	const struct gm_session *session = c->session;
 	uint32_t kind = gm_handle_kind(ask->handle);
@@ -91,7 +91,7 @@ static int judge_form(struct gm_connection *c, const struct gm_register *ask)
 	return 0;
 }
 
-static int judge_limits(struct gm_connection *c, uint64_t bytes)
+static int check_limits(struct gm_connection *c, uint64_t bytes)
 {
 	const struct gm_config *config = &c->server->d->config;
 	const struct gm_user *user = c->user;
@@ -164,7 +164,7 @@ int gm_registration_keep(struct gm_connection *c, const struct gm_register *ask,
 			 uint64_t charged, struct gm_registration **ret_reg)
 {
 	struct gm_registration *reg;
-	int error = judge_limits(c, charged);
+	int error = check_limits(c, charged);
 
 	if (error)
 		return error;
@@ -194,7 +194,7 @@ static int make(struct gm_connection *c, const struct gm_register *ask, int fd,
 {
 	uint64_t charged = 0;
 	struct gm_readable file;
-	int error = judge(ask, fd, &file, c->server->why);
+	int error = check(ask, fd, &file, c->server->why);
 
 	if (error)
 		return error;
@@ -219,13 +219,13 @@ int gm_registration_check_row(struct gm_connection *c, uint32_t row,
 }
 
 /* The same handle for one more row: is it the same memory? */
-static int judge_again(struct gm_connection *c, const struct gm_register *ask,
+static int check_again(struct gm_connection *c, const struct gm_register *ask,
 		       int fd, const struct gm_registration *reg)
 {
 	char why[GM_WHY_BYTES]; /* the answer is another */
 	struct gm_readable file;
 
-	if (judge(ask, fd, &file, why) != 0 || file.dev != reg->file.dev ||
+	if (check(ask, fd, &file, why) != 0 || file.dev != reg->file.dev ||
 	    file.ino != reg->file.ino || ask->at != reg->at ||
 	    ask->bytes != reg->bytes || ask->flags != reg->flags ||
 	    reg->is_forgotten)
@@ -361,7 +361,7 @@ int gm_registration_handle(struct gm_connection *c, const struct gm_request *r)
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	error = judge_form(c, &ask);
+	error = check_form(c, &ask);
 	if (error == 0 && c->fd < 0)
 		error = c->lost_fd
 				? gm_connection_bad(
@@ -375,7 +375,7 @@ int gm_registration_handle(struct gm_connection *c, const struct gm_request *r)
 		return error;
 	reg = gm_registration_find(c->session, ask.handle);
 	if (reg) {
-		error = judge_again(c, &ask, c->fd, reg);
+		error = check_again(c, &ask, c->fd, reg);
 	} else {
 		error = make(c, &ask, c->fd, &reg);
 		if (error == 0)

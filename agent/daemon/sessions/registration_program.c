@@ -90,7 +90,7 @@ static int registration(struct gm_connection *c,
 	return error;
 }
 
-static int judge_form(struct gm_connection *c, const struct gm_program_ask *ask)
+static int check_form(struct gm_connection *c, const struct gm_program_ask *ask)
 {
 	const struct gm_session *session = c->session;
 
@@ -127,14 +127,14 @@ int gm_registration_program_handle(struct gm_connection *c,
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	error = judge_form(c, &ask);
+	error = check_form(c, &ask);
 	if (error == 0)
 		error = gm_program_policy(c);
 	return error ? error : registration(c, &r->header, &ask, false);
 }
 
 /* The characters of a linker's symbols. */
-static int judge_kernel(struct gm_connection *c,
+static int check_kernel(struct gm_connection *c,
 			const struct gm_program_ask *ask)
 {
 	const struct gm_device *device = c->server->d->devices.of[ask->row];
@@ -160,10 +160,10 @@ int gm_registration_image_handle(struct gm_connection *c,
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	error = judge_form(c, &ask);
+	error = check_form(c, &ask);
 	if (error == 0)
 		error = gm_program_policy(c);
 	if (error == 0)
-		error = judge_kernel(c, &ask);
+		error = check_kernel(c, &ask);
 	return error ? error : registration(c, &r->header, &ask, true);
 }

@@ -163,7 +163,7 @@ static uint32_t rows_of_a_session(const struct gm_daemon *d)
 	return n;
 }
 
-static int judge(struct gm_connection *c, struct gm_session_open *open)
+static int check(struct gm_connection *c, struct gm_session_open *open)
 {
 	if (c->session)
 		return gm_connection_bad(
@@ -200,7 +200,7 @@ static int judge(struct gm_connection *c, struct gm_session_open *open)
 	return 0;
 }
 
-static int judge_limits(struct gm_connection *c, uint64_t bytes)
+static int check_limits(struct gm_connection *c, uint64_t bytes)
 {
 	const struct gm_control_server *s = c->server;
 	const struct gm_config *config = &s->d->config;
@@ -364,11 +364,11 @@ int gm_session_handle_open(struct gm_connection *c, const struct gm_request *r)
 			c, -ENODEV,
 			"there is no other row here: dummy rows "
 			"plan and account, but hold no data");
-	error = judge(c, &open);
+	error = check(c, &open);
 	if (error == 0 && (open.flags & GPUMAP_SESSION_PROGRAMS))
 		error = gm_program_policy(c);
 	if (error == 0)
-		error = judge_limits(c, n_rows * open.range_bytes);
+		error = check_limits(c, n_rows * open.range_bytes);
 	if (error == 0)
 		error = make_session(c, &open, n_rows, &session);
 	if (error)
@@ -407,8 +407,8 @@ int gm_session_handle_open(struct gm_connection *c, const struct gm_request *r)
 
 /* ---- QUEUE_OPEN -------------------------------------------------------- */
 
-static void is_seated(struct gm_attachment *attachment, int status,
-		      const char *why)
+static void is_attached(struct gm_attachment *attachment, int status,
+			const char *why)
 {
 	struct gm_session_queue *queue =
 		gm_owner(attachment, struct gm_session_queue, attachment);
@@ -459,7 +459,7 @@ static int make_queue(struct gm_session *session, uint32_t row)
 		.arena = session->arena,
 		.doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
 		.socket = session->wake[0],
-		.attached = is_seated,
+		.attached = is_attached,
 		.broken = is_broken,
 		.left = has_left,
 	};
@@ -515,9 +515,9 @@ int gm_session_handle_queue(struct gm_connection *c, const struct gm_request *r)
 
 	/* The answer may come out of the next call. */
 	gm_connection_wait(c, &r->header);
-	error = gm_supervisor_seat(c->server->d, row,
-				   &session->queue[row]->attachment,
-				   c->server->why);
+	error = gm_supervisor_attach(c->server->d, row,
+				     &session->queue[row]->attachment,
+				     c->server->why);
 	if (error) {
 		c->waits = false;
 		close_queue(session, row);

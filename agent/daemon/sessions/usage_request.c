@@ -67,7 +67,7 @@ static void add_session(struct list *list, const struct gm_session *session)
 			.pid = (uint32_t)session->pid,
 			.uid = session->user->uid,
 			.row = row,
-			.bytes = gm_usage_of_seat(&queue->attachment),
+			.bytes = gm_usage_of_attachment(&queue->attachment),
 		};
 		gm_exports_count(session, &item);
 		add(list, &item);

@@ -232,7 +232,7 @@ int gm_export_accounting_admit_count(struct gm_connection *c)
 		(unsigned)c->uid, c->user->imports);
 }
 
-static int judge_bytes(struct gm_connection *c, const struct gm_export *export,
+static int check_bytes(struct gm_connection *c, const struct gm_export *export,
 		       uint64_t more)
 {
 	uint64_t has = borrowed(c->server, export->row, c->user);
@@ -252,7 +252,7 @@ static int judge_bytes(struct gm_connection *c, const struct gm_export *export,
 int gm_export_accounting_admit_held(struct gm_connection *c,
 				    const struct gm_export *export)
 {
-	return export->user == c->user ? 0 : judge_bytes(c, export, 0);
+	return export->user == c->user ? 0 : check_bytes(c, export, 0);
 }
 
 int gm_export_accounting_admit(struct gm_connection *c,
@@ -262,5 +262,5 @@ int gm_export_accounting_admit(struct gm_connection *c,
 
 	if (error || export->user == c->user || has_import(export, c->user))
 		return error;
-	return judge_bytes(c, export, export->bytes);
+	return check_bytes(c, export, export->bytes);
 }

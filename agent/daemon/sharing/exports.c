@@ -185,7 +185,7 @@ static void is_not_exported(struct gm_worker_request *claim, int status,
 }
 
 /* A handle of memory of a row that this session has a queue on. */
-static int judge_handle(struct gm_connection *c, uint64_t handle)
+static int check_handle(struct gm_connection *c, uint64_t handle)
 {
 	const struct gm_session *session = c->session;
 	uint32_t row = gm_handle_row(handle);
@@ -240,10 +240,10 @@ static int make_export(struct gm_session *session,
 	return 0;
 }
 
-static int judge_export(struct gm_connection *c,
+static int check_export(struct gm_connection *c,
 			const struct gm_export_ask *ask)
 {
-	int error = judge_handle(c, ask->handle);
+	int error = check_handle(c, ask->handle);
 
 	if (error)
 		return error;
@@ -283,7 +283,7 @@ int gm_export_handle(struct gm_connection *c, const struct gm_request *r)
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	error = judge_export(c, &ask);
+	error = check_export(c, &ask);
 	if (error)
 		return error;
 	export = gm_export_find_own(c->session, ask.handle);
@@ -472,7 +472,7 @@ static int hand_out(struct gm_connection *c, const struct gm_request *r,
 	return 0;
 }
 
-static int judge_import(struct gm_connection *c, const struct gm_import *ask,
+static int check_import(struct gm_connection *c, const struct gm_import *ask,
 			const struct gm_export *export)
 {
 	const struct gm_importer *importer;
@@ -490,7 +490,7 @@ static int judge_import(struct gm_connection *c, const struct gm_import *ask,
 			export->row);
 	if (ask->handle == 0)
 		return 0;
-	error = judge_handle(c, ask->handle);
+	error = check_handle(c, ask->handle);
 	if (error)
 		return error;
 	if (ask->flags & ~GPUMAP_BUFFER_READ_ONLY)
@@ -525,7 +525,7 @@ int gm_import_handle(struct gm_connection *c, const struct gm_request *r)
 	memcpy(&ask, r->body, sizeof(ask));
 	error = find(c, ask.id, &export);
 	if (error == 0)
-		error = judge_import(c, &ask, export);
+		error = check_import(c, &ask, export);
 	if (error)
 		return error;
 	return ask.handle ? import_here(c, r, &ask, export)

@@ -78,7 +78,7 @@ static struct gm_peer_mapping *find(const struct gm_session *session,
 	return x;
 }
 
-static int judge_row(struct gm_connection *c, uint32_t row)
+static int check_row(struct gm_connection *c, uint32_t row)
 {
 	if (row < c->session->n_rows && c->session->queue[row])
 		return 0;
@@ -88,7 +88,7 @@ static int judge_row(struct gm_connection *c, uint32_t row)
 				 row);
 }
 
-static int judge(struct gm_connection *c, const struct gm_reach *ask)
+static int check(struct gm_connection *c, const struct gm_reach *ask)
 {
 	int error;
 
@@ -103,8 +103,8 @@ static int judge(struct gm_connection *c, const struct gm_reach *ask)
 					 "%#" PRIx64 " is no handle of another "
 					 "row's memory",
 					 ask->handle);
-	error = judge_row(c, gm_handle_row(ask->handle));
-	return error ? error : judge_row(c, ask->row);
+	error = check_row(c, gm_handle_row(ask->handle));
+	return error ? error : check_row(c, ask->row);
 }
 
 static int make(struct gm_connection *c, const struct gm_reach *ask,
@@ -138,7 +138,7 @@ int gm_reach_handle(struct gm_connection *c, const struct gm_request *r)
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	error = judge(c, &ask);
+	error = check(c, &ask);
 	if (error)
 		return error;
 	x = find(c->session, ask.handle, ask.row);

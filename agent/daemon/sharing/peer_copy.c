@@ -215,7 +215,7 @@ static void lent(struct gm_worker_request *claim, uint64_t bytes, int fd)
 	went(x, x->stage->is_retired ? lend(x) : borrow(x, bytes));
 }
 
-static int judge_stage(const struct gm_peer_mapping *x)
+static int check_stage(const struct gm_peer_mapping *x)
 {
 	const struct gm_config *config = &daemon_of(x)->config;
 	const struct gm_user *user = x->session->user;
@@ -246,7 +246,7 @@ static int hold_stage(struct gm_peer_mapping *x)
 			break;
 	}
 	if (!stage) {
-		error = judge_stage(x);
+		error = check_stage(x);
 		if (error)
 			return error;
 		stage = calloc(1, sizeof(*stage));

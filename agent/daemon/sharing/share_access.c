@@ -55,7 +55,7 @@ static void tell(struct gm_connection *c, const struct gm_control *request,
 
 /* ---- SHARE ------------------------------------------------------------- */
 
-static int judge_form(struct gm_connection *c, const struct gm_request *r,
+static int check_form(struct gm_connection *c, const struct gm_request *r,
 		      const struct gm_share_ask *ask)
 {
 	if (ask->flags & ~KNOWN_FLAGS || ask->reserved)
@@ -79,7 +79,7 @@ static int judge_form(struct gm_connection *c, const struct gm_request *r,
 	return 0;
 }
 
-static int judge_about(struct gm_connection *c, const struct gm_share_ask *ask)
+static int check_about(struct gm_connection *c, const struct gm_share_ask *ask)
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 	struct stat st;
@@ -263,9 +263,9 @@ int gm_share_handle(struct gm_connection *c, const struct gm_request *r)
 	memcpy(&ask, r->body, sizeof(ask));
 	error = gm_shared_admit_name(c, ask.name, sizeof(ask.name));
 	if (error == 0)
-		error = judge_form(c, r, &ask);
+		error = check_form(c, r, &ask);
 	if (error == 0)
-		error = judge_about(c, &ask);
+		error = check_about(c, &ask);
 	if (error)
 		return error;
 	memcpy(uids, r->tail + ask.n_buffers * sizeof(uint64_t),
@@ -299,7 +299,7 @@ static bool may_open(const struct gm_connection *c,
 	return false;
 }
 
-static int judge_open(struct gm_connection *c, const struct gm_share_open *ask,
+static int check_open(struct gm_connection *c, const struct gm_share_open *ask,
 		      const struct gm_shared *shared)
 {
 	if (!shared)
@@ -326,18 +326,18 @@ static int judge_open(struct gm_connection *c, const struct gm_share_open *ask,
 
 /* A session that opens it keeps all of it from its owner.  The session holds it
  * by now, so each row, for which all exports are walked, is checked once. */
-static int judge_bytes(struct gm_connection *c, const struct gm_shared *shared)
+static int check_bytes(struct gm_connection *c, const struct gm_shared *shared)
 {
-	bool is_judged[GM_ROWS] = { false };
+	bool is_checked[GM_ROWS] = { false };
 	int error = 0;
 
 	for (uint32_t i = 0; i < shared->n_buffers && error == 0; i++) {
 		uint32_t row = shared->buffers[i]->row;
 
-		if (!is_judged[row])
+		if (!is_checked[row])
 			error = gm_export_accounting_admit_held(
 				c, shared->buffers[i]);
-		is_judged[row] = true;
+		is_checked[row] = true;
 	}
 	return error;
 }
@@ -358,14 +358,14 @@ int gm_share_open_handle(struct gm_connection *c, const struct gm_request *r)
 					 "known",
 					 ask.flags);
 	shared = gm_shared_find(c->server, ask.name);
-	error = judge_open(c, &ask, shared);
+	error = check_open(c, &ask, shared);
 	if (error == 0)
 		error = gm_export_accounting_admit_count(c);
 	if (error == 0)
 		error = gm_shared_hold(shared, c->session, false);
 	if (error)
 		return error;
-	error = judge_bytes(c, shared);
+	error = check_bytes(c, shared);
 	if (error) {
 		gm_shared_leave(gm_shared_holder(c->session, shared));
 		return error;

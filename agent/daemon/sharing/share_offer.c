@@ -100,7 +100,7 @@ int gm_share_offers_admit(struct gm_connection *c, const char *name)
 	return bad_taken(c, -EEXIST, claimed);
 }
 
-static int judge_count(struct gm_connection *c)
+static int check_count(struct gm_connection *c)
 {
 	const struct gm_share_claimed *claimed;
 	uint32_t n = 0;
@@ -128,7 +128,7 @@ static int claim(struct gm_connection *c, const char *name, bool for_others)
 		return bad_claimed(c, claimed);
 	error = for_others ? gm_shared_admit_others(c) : 0;
 	if (error == 0)
-		error = judge_count(c);
+		error = check_count(c);
 	if (error)
 		return error;
 	claimed = calloc(1, sizeof(*claimed));

@@ -29,7 +29,7 @@
 
 /* A user who can write there, or give the directory away, could forge
  * reservations. */
-static int judge_dir(int fd, const char *path, char *ret_why)
+static int check_dir(int fd, const char *path, char *ret_why)
 {
 	struct stat st;
 
@@ -61,7 +61,7 @@ static int open_dir(int at, const char *name, int flags, const char *path,
 			      "%s: %s: make it, owned by uid %u, or give "
 			      "another --state-dir",
 			      path, strerror(errno), (unsigned int)geteuid());
-	ret = judge_dir(fd, path, ret_why);
+	ret = check_dir(fd, path, ret_why);
 	if (ret != 0) {
 		close(fd);
 		return ret;
@@ -247,7 +247,7 @@ static int read_all(int fd, char *text, size_t bytes)
 	return 0;
 }
 
-static int judge_file(int fd, char *ret_why, size_t *ret_bytes)
+static int check_file(int fd, char *ret_why, size_t *ret_bytes)
 {
 	struct stat st;
 
@@ -279,7 +279,7 @@ int gm_state_dir_read(const struct gm_state_dir *dir, const char *file,
 	if (fd < 0)
 		return gm_why(ret_why, -errno, "%s", strerror(errno));
 	ret_why[0] = '\0';
-	ret = judge_file(fd, ret_why, &bytes);
+	ret = check_file(fd, ret_why, &bytes);
 	if (ret == 0) {
 		text = malloc(bytes + 1);
 		ret = text != NULL ? read_all(fd, text, bytes) : -ENOMEM;

@@ -59,7 +59,7 @@ static int offer(struct gm_worker_process *worker,
 	attachment->incarnation = incarnation;
 	attachment->state = GM_ATTACHMENT_OFFERED;
 	worker->n_offered++;
-	GM_POINT("seat_offered");
+	GM_POINT("attachment_offered");
 	return 0;
 }
 
@@ -173,7 +173,7 @@ static void settled(struct gm_worker_process *worker)
 	worker->is_shown = true;
 	gm_death_over(worker);
 	if (worker->is_card && gm_worker_process_is_shown(worker) &&
-	    worker->d->config.cuda_spare)
+	    worker->d->config.cuda_standby)
 		gm_standby_want(worker);
 	GM_POINT("supervise_ready");
 }
@@ -209,7 +209,7 @@ static void detach(struct gm_worker_process *worker,
 	gm_journal_close(gm_journal_at(worker->journal, attachment->place));
 	worker->free[worker->n_free++] = (uint16_t)attachment->place;
 	attachment->worker = NULL;
-	if (!gm_worker_process_has_seats(worker))
+	if (!gm_worker_process_has_attachments(worker))
 		gm_worker_child_unneeded(worker);
 }
 
@@ -263,7 +263,7 @@ static void recovery_attached(struct gm_worker_process *worker,
 	attachment->strikes = 0;
 	if (attachment->state == GM_ATTACHMENT_OFFERED)
 		attachment->state = GM_ATTACHMENT_TAKEN;
-	GM_POINT("seat_buried");
+	GM_POINT("attachment_recovered");
 }
 
 static struct gm_attachment *find(struct gm_worker_process *worker,
@@ -320,7 +320,7 @@ static void strike(struct gm_worker_process *worker)
 	if (!attachment || ++attachment->strikes < STRIKES_MAX)
 		return;
 	attachment->is_owed = false;
-	attachment->broken(attachment, "undertakers die of its memory");
+	attachment->broken(attachment, "recoveries die of its memory");
 }
 
 bool gm_attachments_child_gone(struct gm_worker_process *worker)
@@ -363,7 +363,7 @@ bool gm_attachments_owe_all(struct gm_worker_process *worker)
 
 	TAILQ_FOREACH(attachment, &worker->attachments, entry)
 	attachment->is_owed = true;
-	return gm_worker_process_has_seats(worker);
+	return gm_worker_process_has_attachments(worker);
 }
 
 /* ---- refusals ---------------------------------------------------------- */

@@ -44,7 +44,7 @@ void gm_attachments_on_message(struct gm_worker_process *worker,
 			       const struct gm_wire *wire);
 
 /* Give an attachment a place in the worker's journal.  Returns as
- * gm_supervisor_seat(), which tells the worker. */
+ * gm_supervisor_attach(), which tells the worker. */
 int gm_attachments_add(struct gm_worker_process *worker,
 		       struct gm_attachment *attachment,
 		       char ret_why[GM_WHY_BYTES]);
@@ -55,7 +55,7 @@ void gm_attachments_leave(struct gm_attachment *attachment);
 /*
  * gm_attachments_ask - have an attachment's worker hold a request
  *
- * attachment	see gm_supervisor_seat()
+ * attachment	see gm_supervisor_attach()
  * claim	zero but for what its owner fills
  * ret_why	what was wrong and what to do
  *

@@ -88,7 +88,7 @@ static void log_return(struct gm_worker_process *worker)
 		return;
 	gm_log(GM_LOG_INFO, "row_back",
 	       "row=%u%s restarts=%u away_ms=%" PRIu64 " exit_ms=%" PRIu64
-	       " bury_ms=%" PRIu64 " start_ms=%" PRIu64,
+	       " recovery_ms=%" PRIu64 " start_ms=%" PRIu64,
 	       worker->row, worker->of, worker->restarts,
 	       (now - t.failed_ns) / MS, (t.gone_ns - t.failed_ns) / MS,
 	       t.recovered_ns ? (t.recovered_ns - t.gone_ns) / MS : 0,

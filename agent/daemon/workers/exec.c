@@ -73,7 +73,7 @@ static int make_command(const struct gm_worker_process *worker,
 	argue(l, "--load-bytes", l->bytes);
 	argue(l, "--slice", l->slice);
 	if (part == GM_EXEC_RECOVERY)
-		argue(l, "--bury", NULL);
+		argue(l, "--recover", NULL);
 	else if (worker->group->runs_programs)
 		argue(l, "--programs", NULL);
 	return 0;
@@ -104,7 +104,7 @@ static void add_card(const struct gm_worker_process *worker,
 		argue(l, "--nccl-limit", l->limit);
 	}
 	if (part == GM_EXEC_STANDBY)
-		argue(l, "--spare", NULL);
+		argue(l, "--standby", NULL);
 }
 
 /*

@@ -61,7 +61,7 @@ static int find_group(struct gm_supervisor *s, uint32_t uid,
 }
 
 int gm_program_workers_find(struct gm_supervisor *s, uint32_t row, uint32_t uid,
-			    struct gm_worker_process **ret_keeper)
+			    struct gm_worker_process **ret_worker)
 {
 	struct gm_worker_group *group;
 	int error = find_group(s, uid, &group);
@@ -79,13 +79,13 @@ int gm_program_workers_find(struct gm_supervisor *s, uint32_t row, uint32_t uid,
 		}
 		gm_worker_process_start(group->workers[row]);
 	}
-	*ret_keeper = group->workers[row];
+	*ret_worker = group->workers[row];
 	return 0;
 }
 
 static bool is_needed(const struct gm_worker_process *worker, uint64_t now_ns)
 {
-	if (gm_worker_process_has_seats(worker) ||
+	if (gm_worker_process_has_attachments(worker) ||
 	    gm_worker_process_has_child(worker) ||
 	    (worker->state != GM_PROCESS_IDLE &&
 	     worker->state != GM_PROCESS_BARRED &&

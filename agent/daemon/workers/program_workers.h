@@ -24,7 +24,7 @@ struct gm_worker_process;
  * Returns	0, or a negative errno
  */
 int gm_program_workers_find(struct gm_supervisor *s, uint32_t row, uint32_t uid,
-			    struct gm_worker_process **ret_keeper);
+			    struct gm_worker_process **ret_worker);
 
 /* Free the workers of programs that no session needs.  The caller calls it from
  * time to time, never from within a worker's own functions. */

@@ -77,10 +77,11 @@ int gm_stale_worker_end(uint32_t row, const char *lock_path, pid_t pid)
 	int ret = end(lock_path, pid);
 
 	if (ret == 0)
-		gm_log(GM_LOG_WARNING, "orphan_killed", "row=%u pid=%d lock=%s",
-		       row, (int)pid, gm_quote(lock_path).text);
+		gm_log(GM_LOG_WARNING, "stale_worker_killed",
+		       "row=%u pid=%d lock=%s", row, (int)pid,
+		       gm_quote(lock_path).text);
 	if (ret < 0)
-		gm_log(GM_LOG_ERROR, "orphan_left",
+		gm_log(GM_LOG_ERROR, "stale_worker_left",
 		       "row=%u pid=%d lock=%s error=%s remedy=%s", row,
 		       (int)pid, gm_quote(lock_path).text,
 		       gm_quote(strerror(-ret)).text,

@@ -87,7 +87,7 @@ static void kill_now(struct gm_worker_process *worker)
 	struct gm_standby *standby = &worker->standby;
 
 	if (standby->killed) {
-		gm_log(GM_LOG_ERROR, "spare_stuck", "row=%u pid=%d",
+		gm_log(GM_LOG_ERROR, "standby_stuck", "row=%u pid=%d",
 		       worker->row, (int)standby->child.pid);
 		return;
 	}
@@ -107,13 +107,13 @@ static void on_message(struct gm_worker_process *worker, struct gm_wire *wire)
 		standby->code = wire->code;
 	} else if (wire->type == GM_WIRE_STANDBY &&
 		   standby->state == GM_STANDBY_STARTING) {
-		gm_log(GM_LOG_INFO, "spare_ready",
+		gm_log(GM_LOG_INFO, "standby_ready",
 		       "row=%u pid=%d after_ms=%" PRIu64, worker->row,
 		       (int)standby->child.pid,
 		       (gm_loop_now() - standby->since_ns) / MS);
 		standby->deaths = 0;
 		enter(worker, GM_STANDBY_STANDBY, 0);
-		GM_POINT("spare_ready");
+		GM_POINT("standby_ready");
 	}
 }
 
@@ -146,7 +146,7 @@ static void is_gone(struct gm_worker_process *worker, const char *how)
 	bool well = standby->drain_sent && !standby->killed;
 
 	gm_log(well ? GM_LOG_INFO : GM_LOG_WARNING,
-	       well ? "spare_ended" : "spare_died",
+	       well ? "standby_ended" : "standby_died",
 	       "row=%u pid=%d code=%d reason=%s", worker->row,
 	       (int)standby->child.pid, standby->code,
 	       gm_quote(standby->why[0] ? standby->why : how).text);
@@ -235,13 +235,13 @@ static void start(struct gm_worker_process *worker)
 			undo(worker);
 	}
 	if (error) {
-		gm_log(GM_LOG_WARNING, "spare_failed", "row=%u error=%s",
+		gm_log(GM_LOG_WARNING, "standby_failed", "row=%u error=%s",
 		       worker->row, gm_quote(strerror(-error)).text);
 		standby->deaths++;
 		rest(worker);
 		return;
 	}
-	gm_log(GM_LOG_INFO, "spare_started", "row=%u pid=%d", worker->row,
+	gm_log(GM_LOG_INFO, "standby_started", "row=%u pid=%d", worker->row,
 	       (int)standby->child.pid);
 	enter(worker, GM_STANDBY_STARTING, gm_worker_exec_limit(worker));
 }
@@ -276,7 +276,7 @@ int gm_standby_take(struct gm_worker_process *worker,
 		end(worker, "it does not listen");
 		return -ENOENT;
 	}
-	gm_log(GM_LOG_INFO, "spare_taken",
+	gm_log(GM_LOG_INFO, "standby_taken",
 	       "row=%u pid=%d standby=%d age_ms=%" PRIu64, worker->row,
 	       (int)standby->child.pid, standby->state == GM_STANDBY_STANDBY,
 	       (gm_loop_now() - standby->since_ns) / MS);

@@ -167,7 +167,7 @@ void gm_supervisor_row_reused(struct gm_daemon *d, uint32_t row)
  * programs. */
 static int find_worker(struct gm_daemon *d, uint32_t row,
 		       const struct gm_attachment *attachment,
-		       struct gm_worker_process **ret_keeper,
+		       struct gm_worker_process **ret_worker,
 		       char ret_why[GM_WHY_BYTES])
 {
 	struct gm_worker_process *worker =
@@ -188,13 +188,13 @@ static int find_worker(struct gm_daemon *d, uint32_t row,
 		return gm_why(ret_why, error,
 			      "no worker for programs on row %u: %s", row,
 			      strerror(-error));
-	*ret_keeper = worker;
+	*ret_worker = worker;
 	return 0;
 }
 
-int gm_supervisor_seat(struct gm_daemon *d, uint32_t row,
-		       struct gm_attachment *attachment,
-		       char ret_why[GM_WHY_BYTES])
+int gm_supervisor_attach(struct gm_daemon *d, uint32_t row,
+			 struct gm_attachment *attachment,
+			 char ret_why[GM_WHY_BYTES])
 {
 	struct gm_worker_process *worker = NULL;
 	int error = find_worker(d, row, attachment, &worker, ret_why);
@@ -229,7 +229,7 @@ static bool is_quiet(const struct gm_worker_process *worker)
 			    worker->state == GM_PROCESS_IDLE) &&
 			   !gm_worker_process_has_child(worker) &&
 			   !gm_standby_runs(&worker->standby) &&
-			   !gm_worker_process_has_seats(worker));
+			   !gm_worker_process_has_attachments(worker));
 }
 
 bool gm_supervisor_row_used(const struct gm_daemon *d, uint32_t row)
@@ -284,7 +284,7 @@ void gm_supervisor_what_runs(const struct gm_daemon *d, uint32_t row,
 		       row, (int)worker->child.pid);
 	else if (worker && gm_standby_runs(&worker->standby))
 		gm_why(ret_why, 0,
-		       "the spare worker of row %u (pid %d) does not end", row,
+		       "the standby of row %u (pid %d) does not end", row,
 		       (int)worker->standby.child.pid);
 	else if (programs)
 		gm_why(ret_why, 0,

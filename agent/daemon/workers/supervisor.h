@@ -93,7 +93,7 @@ bool gm_supervisor_drained(const struct gm_daemon *d);
 void gm_supervisor_exit(struct gm_daemon *d);
 
 /*
- * gm_supervisor_seat - have the worker of a row serve a queue
+ * gm_supervisor_attach - have the worker of a row serve a queue
  *
  * attachment	zero but for the fields that its owner fills
  * ret_why	the error and its remedy
@@ -109,9 +109,9 @@ void gm_supervisor_exit(struct gm_daemon *d);
  *		-ESHUTDOWN	the agent is draining
  *		-ENOMEM
  */
-int gm_supervisor_seat(struct gm_daemon *d, uint32_t row,
-		       struct gm_attachment *attachment,
-		       char ret_why[GM_WHY_BYTES]);
+int gm_supervisor_attach(struct gm_daemon *d, uint32_t row,
+			 struct gm_attachment *attachment,
+			 char ret_why[GM_WHY_BYTES]);
 
 /* Detach.  attachment->left() follows, perhaps before this returns. */
 void gm_supervisor_leave(struct gm_daemon *d, struct gm_attachment *attachment);

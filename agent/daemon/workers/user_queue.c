@@ -25,7 +25,7 @@ int gm_user_queue_join(struct gm_worker_process *worker,
 		queued_user->uid = attachment->uid;
 		LIST_INSERT_HEAD(&worker->user_queue, queued_user, entry);
 	}
-	queued_user->n_seats++;
+	queued_user->n_attachments++;
 	attachment->queued_user = queued_user;
 	attachment->asked = 0;
 	return 0;
@@ -36,7 +36,7 @@ void gm_user_queue_leave(struct gm_attachment *attachment)
 	struct gm_user_queue *queued_user = attachment->queued_user;
 
 	attachment->queued_user = NULL;
-	if (--queued_user->n_seats)
+	if (--queued_user->n_attachments)
 		return;
 	LIST_REMOVE(queued_user, entry);
 	free(queued_user);

@@ -31,7 +31,7 @@ struct gm_attachment;
 struct gm_user_queue {
 	LIST_ENTRY(gm_user_queue) entry;
 	uint32_t uid;
-	uint32_t n_seats;
+	uint32_t n_attachments;
 	uint32_t n_asked; /* its requests that are not answered */
 	uint32_t n_fetches;
 	uint64_t asked; /* number of the last */

@@ -70,7 +70,7 @@ static bool is_over(const struct gm_worker_process *worker, uint32_t call,
 }
 
 /* Signs from before this worker do not count. */
-static void judge(struct gm_worker_process *worker, uint64_t beat, uint64_t now)
+static void check(struct gm_worker_process *worker, uint64_t beat, uint64_t now)
 {
 	uint64_t since = beat & ~(UINT64_C(0xff) << 56);
 	uint32_t call = (uint32_t)(beat >> 56);
@@ -104,14 +104,14 @@ static bool computes(const struct gm_worker_process *worker, uint64_t now)
 
 /* A program that goes on although no session wants it any more.  Such a program
  * need never end by itself, and no other user's work depends on it. */
-static void judge_orphaned(struct gm_worker_process *worker, uint64_t now)
+static void check_orphaned(struct gm_worker_process *worker, uint64_t now)
 {
 	uint64_t beat = gm_get(&worker->journal->beat);
 	uint64_t slow = gm_get(&worker->journal->slow);
 	const struct gm_attachment *attachment;
 
 	if (!worker->group->runs_programs ||
-	    !gm_worker_process_has_seats(worker) ||
+	    !gm_worker_process_has_attachments(worker) ||
 	    (beat >> 56 != GM_CALL_PROGRAM && slow >> 56 != GM_CALL_START &&
 	     !computes(worker, now)))
 		return;
@@ -134,7 +134,7 @@ static void look_at_joint(struct gm_worker_process *worker, uint64_t now)
 		worker->computed_ns = worker->computed_long_ns = now;
 }
 
-static void judge_jobs(struct gm_worker_process *worker, uint64_t now)
+static void check_jobs(struct gm_worker_process *worker, uint64_t now)
 {
 	const struct gm_config *config = &worker->d->config;
 	uint64_t limit = config->cuda_kernel_limit_ns;
@@ -172,13 +172,13 @@ void gm_watchdog_check(struct gm_worker_process *worker, uint64_t now_ns)
 		gm_worker_child_kill(worker, "stopped by a signal");
 	if (worker->state == GM_PROCESS_SERVING) {
 		look_at_joint(worker, now_ns);
-		judge_jobs(worker, now_ns);
-		judge(worker, gm_get(&worker->journal->beat), now_ns);
-		judge(worker, gm_get(&worker->journal->slow), now_ns);
+		check_jobs(worker, now_ns);
+		check(worker, gm_get(&worker->journal->beat), now_ns);
+		check(worker, gm_get(&worker->journal->slow), now_ns);
 		for (uint32_t i = 0; i < GM_JOURNAL_NCCL_GROUPS; i++)
-			judge(worker, gm_get(&worker->journal->clique[i]),
+			check(worker, gm_get(&worker->journal->clique[i]),
 			      now_ns);
-		judge_orphaned(worker, now_ns);
+		check_orphaned(worker, now_ns);
 	}
 	gm_attachments_flush(worker);
 }

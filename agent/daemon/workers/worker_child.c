@@ -150,7 +150,7 @@ void gm_worker_child_kill(struct gm_worker_process *worker, const char *why)
 	if (!worker->why[0])
 		snprintf(worker->why, sizeof(worker->why), "%s", why);
 	gm_log(GM_LOG_WARNING,
-	       worker->is_recovery ? "undertaker_killed" : "worker_killed",
+	       worker->is_recovery ? "recovery_killed" : "worker_killed",
 	       "row=%u%s pid=%d reason=%s", worker->row, worker->of,
 	       (int)worker->child.pid, gm_quote(why).text);
 	if (!worker->is_recovery)

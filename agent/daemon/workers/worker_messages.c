@@ -69,7 +69,7 @@ static void on_message(struct gm_worker_process *worker, struct gm_wire *wire,
 	case GM_WIRE_DRAINED:
 		gm_demand_drained(worker);
 		break;
-	case GM_WIRE_STANDBY: /* of a spare that was needed before that */
+	case GM_WIRE_STANDBY: /* of a standby that was needed before that */
 		break;
 	case GM_WIRE_WAKER:
 		gm_wakeup_send(worker, wire->place);

@@ -209,11 +209,11 @@ static void is_recovered(struct gm_worker_process *worker)
 	uint64_t now = gm_loop_now();
 
 	if (worker->times.recovered_ns == 0)
-		gm_log(GM_LOG_INFO, "buried", "row=%u%s after_ms=%" PRIu64,
+		gm_log(GM_LOG_INFO, "recovered", "row=%u%s after_ms=%" PRIu64,
 		       worker->row, worker->of, (now - worker->since_ns) / MS);
 	worker->times.recovered_ns = now;
 	worker->recovery_deaths = 0;
-	GM_POINT("supervise_buried");
+	GM_POINT("supervise_recovered");
 }
 
 static void recovery_gone(struct gm_worker_process *worker, const char *how,
@@ -228,8 +228,8 @@ static void recovery_gone(struct gm_worker_process *worker, const char *how,
 		return;
 	}
 	worker->recovery_deaths++;
-	gm_log(GM_LOG_WARNING, "undertaker_died",
-	       "row=%u%s reason=%s deaths=%u", worker->row, worker->of,
+	gm_log(GM_LOG_WARNING, "recovery_died", "row=%u%s reason=%s deaths=%u",
+	       worker->row, worker->of,
 	       gm_quote(worker->why[0] ? worker->why : how).text,
 	       worker->recovery_deaths);
 	if (!is_owed) { /* all it had to do was done */
@@ -249,13 +249,13 @@ static void spawn_recovery(struct gm_worker_process *worker)
 	int error = start_child(worker, GM_EXEC_RECOVERY);
 
 	if (error) {
-		spawn_failed(worker, "undertaker", error);
+		spawn_failed(worker, "recovery", error);
 		gm_worker_child_enter(worker, GM_PROCESS_BURYING, SECOND);
 		return;
 	}
 	gm_worker_child_enter(worker, GM_PROCESS_BURYING, BURY_NS);
 	gm_attachments_flush(worker);
-	GM_POINT("supervise_burying");
+	GM_POINT("supervise_recovering");
 }
 
 /* The worker found no such device: until the probe has seen it again, no other

@@ -195,7 +195,7 @@ gm_worker_process_is_shown(const struct gm_worker_process *worker)
 }
 
 static inline bool
-gm_worker_process_has_seats(const struct gm_worker_process *worker)
+gm_worker_process_has_attachments(const struct gm_worker_process *worker)
 {
 	return !TAILQ_EMPTY(&worker->attachments);
 }
@@ -204,7 +204,7 @@ gm_worker_process_has_seats(const struct gm_worker_process *worker)
 static inline bool
 gm_worker_process_is_needed(const struct gm_worker_process *worker)
 {
-	return gm_worker_process_has_seats(worker) ||
+	return gm_worker_process_has_attachments(worker) ||
 	       gm_worker_users_wants_worker(worker);
 }
 

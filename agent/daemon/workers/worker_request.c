@@ -181,8 +181,8 @@ int gm_worker_requests_ask_all(struct gm_worker_process *worker)
 	return 0;
 }
 
-static int judge_seat(const struct gm_attachment *attachment,
-		      char ret_why[GM_WHY_BYTES])
+static int check_attachment(const struct gm_attachment *attachment,
+			    char ret_why[GM_WHY_BYTES])
 {
 	const struct gm_worker_process *worker = attachment->worker;
 
@@ -209,7 +209,7 @@ int gm_worker_requests_add(struct gm_attachment *attachment,
 	int error = 0;
 
 	if (!worker || !is_fetch(claim) || !may_fetch(attachment))
-		error = judge_seat(attachment, ret_why);
+		error = check_attachment(attachment, ret_why);
 	if (error)
 		return error;
 	claim->attachment = attachment;
@@ -281,8 +281,8 @@ static uint32_t question_of(uint32_t answer)
 	}
 }
 
-static struct gm_attachment *seat_of(struct gm_worker_process *worker,
-				     uint64_t session)
+static struct gm_attachment *attachment_of(struct gm_worker_process *worker,
+					   uint64_t session)
 {
 	struct gm_attachment *attachment;
 
@@ -300,7 +300,7 @@ static struct gm_worker_request *find(struct gm_worker_process *worker,
 				      const struct gm_wire *wire)
 {
 	uint32_t ask = question_of(wire->type);
-	struct gm_attachment *attachment = seat_of(worker, wire->session);
+	struct gm_attachment *attachment = attachment_of(worker, wire->session);
 	struct gm_worker_request *claim;
 
 	if (!attachment)
@@ -390,7 +390,8 @@ bool gm_worker_requests_on_message(struct gm_worker_process *worker,
 		if (claim)
 			end(claim, 0, "");
 	} else if (question_of(wire->type)) {
-		gm_user_queue_answered(worker, seat_of(worker, wire->session),
+		gm_user_queue_answered(worker,
+				       attachment_of(worker, wire->session),
 				       wire->type == GM_WIRE_FETCHED);
 		claim = find(worker, wire);
 		if (claim && wire->status < 0)
@@ -485,7 +486,7 @@ void gm_worker_requests_worker_gone(struct gm_attachment *attachment)
 				   "workers die of what it has registered");
 		return;
 	}
-	while ((attachment = seat_of(worker, session)) &&
+	while ((attachment = attachment_of(worker, session)) &&
 	       (claim = first_lost(attachment))) {
 		bool has_left = claim->leaves ||
 				claim->state >= GM_WORKER_REQUEST_LEAVING;

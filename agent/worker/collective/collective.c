@@ -38,8 +38,8 @@ static struct gm_collective_member *find(const struct gm_worker_session *s,
 static void tell(const struct gm_worker_session *s)
 {
 	GM_POINT("group_came_on");
-	if (gm_wakeup_list_is_awaited(s->herald))
-		gm_wakeup_list_tell(s->herald);
+	if (gm_wakeup_list_is_awaited(s->wakeups))
+		gm_wakeup_list_tell(s->wakeups);
 }
 
 /* End the parts of all ranks with @status, unless the group is broken
@@ -57,8 +57,8 @@ static void *reach(void *arg, uint32_t rank, struct gm_comm_place place,
 {
 	const struct gm_collective_member *m = arg;
 
-	return gm_judge_memory(&m->session->judge, place.buffer, place.at,
-			       bytes, writes);
+	return gm_decode_memory(&m->session->decoder, place.buffer, place.at,
+				bytes, writes);
 }
 
 static void answer(struct gm_worker *w, uint64_t session, uint32_t place,
@@ -214,7 +214,7 @@ static int use_windows(struct gm_worker *w, struct gm_collective_member *m,
 	return 0;
 }
 
-static int judge_join(const struct gm_worker_session *s,
+static int check_join(const struct gm_worker_session *s,
 		      const struct gm_wire *wire, int fd)
 {
 	if (!s)
@@ -262,7 +262,7 @@ static int join(struct gm_worker *w, struct gm_worker_session *s,
 void gm_group_join(struct gm_worker *worker, const struct gm_wire *wire, int fd)
 {
 	struct gm_worker_session *s = gm_async_op_session_of(worker, wire);
-	int rc = judge_join(s, wire, fd);
+	int rc = check_join(s, wire, fd);
 
 	if (rc == 0)
 		rc = join(worker, s, wire, fd);
@@ -357,23 +357,23 @@ static bool go_on(struct gm_worker *w, struct gm_worker_session *s,
 int gm_group_begin(struct gm_worker *worker, struct gm_worker_session *session)
 {
 	struct gm_worker_session *s = session;
-	struct gm_collective_member *m = find(s, s->errand.handle);
+	struct gm_collective_member *m = find(s, s->pending.handle);
 
-	s->errand.handle = 0;
+	s->pending.handle = 0;
 	if (!m || !m->is_ready || m->is_leaving ||
 	    gm_comm_broken_by(m->comm.page))
 		return -ESTALE;
 	gm_async_op_stall(worker, s);
 	s->part.member = m;
 	s->part.waits = false;
-	s->part.deadline_ns = s->errand.deadline_ns;
+	s->part.deadline_ns = s->pending.deadline_ns;
 	TAILQ_INSERT_TAIL(&worker->parts.list, s, part.entry);
 	worker->parts.n++;
 	gm_group_look_anew(worker);
 	if (m->windows) {
 		gm_nccl_group_begin(s);
 	} else {
-		gm_comm_begin(&m->comm, &s->errand.ask, &s->part.call);
+		gm_comm_begin(&m->comm, &s->pending.ask, &s->part.call);
 		tell(s);
 	}
 	go_on(worker, s, GM_GROUP_SLICE);

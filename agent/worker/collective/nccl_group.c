@@ -216,7 +216,7 @@ void gm_nccl_group_call(const struct gm_collective_member *member)
 		return;
 	for (uint32_t i = 0; i < m->comm.ranks; i++)
 		if (i != m->comm.rank)
-			gm_wakeup_list_call(m->session->herald,
+			gm_wakeup_list_call(m->session->wakeups,
 					    gm_member_row(m, i));
 }
 

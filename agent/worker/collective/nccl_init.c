@@ -68,10 +68,10 @@ void gm_nccl_group_stop(struct gm_worker *worker)
 
 /* ---- the outcome, for all ranks ------------------------------------------ */
 
-static struct gm_comm_seat *seat_of(const struct gm_collective_member *m,
+static struct gm_comm_rank *rank_of(const struct gm_collective_member *m,
 				    uint32_t rank)
 {
-	return &m->comm.page->seat[rank];
+	return &m->comm.page->by_rank[rank];
 }
 
 /* Publish the outcome.  Returns the outcome that counts, which another rank may
@@ -112,7 +112,7 @@ static bool all_have(const struct gm_collective_member *m, uint64_t version,
 		     uint64_t until_ns)
 {
 	for (uint32_t i = 0; i < m->comm.ranks; i++) {
-		gm_a64 *word = &seat_of(m, i)->version;
+		gm_a64 *word = &rank_of(m, i)->version;
 		uint64_t there;
 
 		while ((there = gm_get_acquire(word)) == 0) { /* COMM.clique */
@@ -161,7 +161,7 @@ static bool agree(const struct gm_collective_member *m,
 
 	if (version <= 0)
 		return false;
-	gm_put_release(&seat_of(m, m->comm.rank)->version,
+	gm_put_release(&rank_of(m, m->comm.rank)->version,
 		       (uint64_t)version); /* COMM.clique */
 	return all_have(m, (uint64_t)version, until_ns) &&
 	       have_name(m, dev, until_ns);
@@ -172,7 +172,7 @@ static bool agree(const struct gm_collective_member *m,
 static bool are_all_ready(const struct gm_collective_member *m)
 {
 	for (uint32_t i = 0; i < m->comm.ranks; i++)
-		if (!gm_get_acquire(&seat_of(m, i)->is_ready)) /* COMM.clique */
+		if (!gm_get_acquire(&rank_of(m, i)->is_ready)) /* COMM.clique */
 			return false;
 	return true;
 }
@@ -181,7 +181,7 @@ static bool are_all_ready(const struct gm_collective_member *m)
  * ranks are; every rank gets the same result. */
 static bool await_all(const struct gm_collective_member *m, uint64_t until_ns)
 {
-	gm_put_release(&seat_of(m, m->comm.rank)->is_ready,
+	gm_put_release(&rank_of(m, m->comm.rank)->is_ready,
 		       1); /* COMM.clique */
 	while (!are_all_ready(m)) {
 		if (is_late(m, until_ns))

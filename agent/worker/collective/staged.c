@@ -63,11 +63,11 @@ static int find_memory(struct gm_worker_session *s)
 	uint64_t gets = gm_comm_gotten(ask, comm->rank, comm->ranks) * r->each;
 	uint64_t from = 0, to = 0;
 
-	if (gives && !gm_judge_where(&s->judge, ask->send, gives, false,
-				     &r->send, &r->send_address))
+	if (gives && !gm_decode_place(&s->decoder, ask->send, gives, false,
+				      &r->send, &r->send_address))
 		return -EFAULT;
-	if (gets && !gm_judge_where(&s->judge, ask->recv, gets, true, &r->recv,
-				    &r->recv_address))
+	if (gets && !gm_decode_place(&s->decoder, ask->recv, gets, true,
+				     &r->recv, &r->recv_address))
 		return -EFAULT;
 	from = r->send ? (uintptr_t)r->send : r->send_address;
 	to = r->recv ? (uintptr_t)r->recv : r->recv_address;
@@ -79,7 +79,7 @@ static int find_memory(struct gm_worker_session *s)
 		       : -EINVAL;
 }
 
-static int judge(struct gm_worker_session *s)
+static int check(struct gm_worker_session *s)
 {
 	struct gm_staged *r = &s->part.relay;
 
@@ -111,8 +111,8 @@ void gm_staged_begin(struct gm_worker_session *session)
 {
 	struct gm_staged *r = &session->part.relay;
 
-	*r = (struct gm_staged){ .ask = session->errand.ask };
-	r->ask.status = judge(session);
+	*r = (struct gm_staged){ .ask = session->pending.ask };
+	r->ask.status = check(session);
 	cut_into_rounds(session);
 }
 

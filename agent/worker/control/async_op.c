@@ -33,10 +33,10 @@
  * because leaving must not need memory. */
 bool gm_async_op_has_last(struct gm_worker_session *s)
 {
-	if (s->last_errand)
+	if (s->last_op)
 		return true;
-	s->last_errand = calloc(1, sizeof(*s->last_errand));
-	return s->last_errand;
+	s->last_op = calloc(1, sizeof(*s->last_op));
+	return s->last_op;
 }
 
 struct gm_async_op_job *gm_async_op_new(struct gm_worker_session *s,
@@ -260,7 +260,7 @@ void gm_async_op_ended(struct gm_worker *w, struct gm_worker_session *s,
 int gm_async_ops_begin(struct gm_worker *worker,
 		       struct gm_worker_session *session)
 {
-	switch (session->errand.op) {
+	switch (session->pending.op) {
 	case GPUMAP_OP_LOAD:
 		return gm_load_begin(worker, session);
 	case GPUMAP_OP_COPY:
@@ -289,7 +289,7 @@ static void work_reach(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	char *at = e->session->judge.arena + e->at;
+	char *at = e->session->decoder.arena + e->at;
 	uint64_t bytes = (e->bytes + page - 1) / page * page;
 
 	e->rc = gm_async_op_populate(at, bytes, true);
@@ -320,10 +320,10 @@ int gm_async_ops_reach(struct gm_worker *worker,
 	if (!e)
 		return -ENOMEM;
 	e->part = part;
-	e->at = part * session->judge.reached_each;
-	e->bytes = session->judge.arena_bytes - e->at;
-	if (e->bytes > session->judge.reached_each)
-		e->bytes = session->judge.reached_each;
+	e->at = part * session->decoder.reached_each;
+	e->bytes = session->decoder.arena_bytes - e->at;
+	if (e->bytes > session->decoder.reached_each)
+		e->bytes = session->decoder.reached_each;
 	gm_async_op_hand_over(worker, e);
 	return 0;
 }
@@ -349,7 +349,7 @@ static void done_depart(struct gm_slow_job *job, struct gm_worker *w)
 
 	free_slots(w, e);
 	free(e);
-	gm_buffers_close_budget(&s->buffers, &w->purses);
+	gm_buffers_close_budget(&s->buffers, &w->budgets);
 	gm_session_unmap(s, &w->closer, say_detached);
 	gm_alloc_retry(w);
 }
@@ -358,7 +358,7 @@ void gm_async_ops_depart(struct gm_worker *worker,
 			 struct gm_worker_session *session)
 {
 	struct gm_worker_session *s = session;
-	struct gm_async_op_job *e = s->last_errand;
+	struct gm_async_op_job *e = s->last_op;
 	struct gm_buffer_entry *slot;
 
 	gm_remote_copy_leave(worker, s);
@@ -369,7 +369,7 @@ void gm_async_ops_depart(struct gm_worker *worker,
 	if (s->n_slow || s->load || (s->flights && gm_async_exec_waits(s)))
 		return;
 	if (!e) { /* the session never had a request */
-		gm_buffers_close_budget(&s->buffers, &worker->purses);
+		gm_buffers_close_budget(&s->buffers, &worker->budgets);
 		gm_session_unmap(s, &worker->closer, say_detached);
 		gm_alloc_retry(worker);
 		return;

@@ -199,7 +199,7 @@ void gm_async_op_refuse(struct gm_worker *worker, const struct gm_wire *wire,
 /* Reserve a slot for the handle of a record, and fill in the job. */
 static int prepare(struct gm_worker_session *s, const struct gm_wire *wire,
 		   int fd, struct gm_async_op_job *e,
-		   struct gm_async_op_job **ret_errand)
+		   struct gm_async_op_job **ret_op)
 {
 	int rc;
 
@@ -218,7 +218,7 @@ static int prepare(struct gm_worker_session *s, const struct gm_wire *wire,
 	e->flags = wire->flags;
 	e->awaited = wire->awaited;
 	e->fd = fd;
-	*ret_errand = e;
+	*ret_op = e;
 	return 0;
 }
 

@@ -224,11 +224,11 @@ static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 	}
 	s->incarnation = wire->incarnation;
 	s->awaits = wire->awaited;
-	s->judge.row = w->row;
-	s->herald = &w->herald;
+	s->decoder.row = w->row;
+	s->wakeups = &w->wakeups;
 	if (s->awaits == 0 && begin(w, s) < 0) {
 		gm_run_queue_dismiss(w, s);
-		gm_buffers_close_budget(&s->buffers, &w->purses);
+		gm_buffers_close_budget(&s->buffers, &w->budgets);
 		gm_session_unmap(s, &w->closer, free);
 		return -ENOMEM;
 	}

@@ -115,22 +115,23 @@ void gm_load_forget_readers(struct gm_loader *loader)
 int gm_load_begin(struct gm_worker *worker, struct gm_worker_session *session)
 {
 	struct gm_loader *l = &worker->loader;
-	struct gm_async_op errand = session->errand;
+	struct gm_async_op pending = session->pending;
 	struct gm_buffer_entry *slot =
-		gm_buffers_find(&session->buffers, errand.handle);
+		gm_buffers_find(&session->buffers, pending.handle);
 	struct gm_load *load;
 
-	session->errand.handle = 0;
+	session->pending.handle = 0;
 	if (!slot)
 		return -ESTALE; /* forgotten before the entry began */
-	load = gm_load_take_ahead(worker, session, &errand);
+	load = gm_load_take_ahead(worker, session, &pending);
 	if (!load)
-		load = gm_load_new(l, session, slot, errand.at, errand.task.n);
+		load = gm_load_new(l, session, slot, pending.at,
+				   pending.task.n);
 	if (!load)
 		return -ENOMEM;
-	load->task = errand.task;
+	load->task = pending.task;
 	load->task.op = GPUMAP_OP_COPY;
-	load->deadline_ns = errand.deadline_ns;
+	load->deadline_ns = pending.deadline_ns;
 	load->reader->n_asked++;
 	l->n_asked++;
 	l->look = true;

@@ -75,7 +75,7 @@ static bool is_load(const struct gm_worker_session *s, uint32_t places,
 
 	return places <= s->entries.mask &&
 	       gm_ring_peek(&s->entries, GM_ENTRY_WORDS, places, words) &&
-	       gm_judge_entry(&s->judge, words, NULL, ret_verdict) == 0 &&
+	       gm_decode_entry(&s->decoder, words, NULL, ret_verdict) == 0 &&
 	       ret_verdict->task.op == GPUMAP_OP_LOAD && ret_verdict->buffer;
 }
 
@@ -120,7 +120,7 @@ struct gm_load *gm_load_look_ahead(struct gm_worker *worker, uint32_t share)
 
 struct gm_load *gm_load_take_ahead(struct gm_worker *worker,
 				   struct gm_worker_session *session,
-				   const struct gm_async_op *errand)
+				   const struct gm_async_op *pending)
 {
 	struct gm_load *load = session->ahead;
 
@@ -129,8 +129,8 @@ struct gm_load *gm_load_take_ahead(struct gm_worker *worker,
 	/* The client may have changed the slot, and another entry may have
 	 * begun in between. */
 	if (load->pos != session->entries.pos - 1 ||
-	    load->handle != errand->handle || load->at != errand->at ||
-	    load->task.n != errand->task.n) {
+	    load->handle != pending->handle || load->at != pending->at ||
+	    load->task.n != pending->task.n) {
 		gm_load_drop_ahead(worker, session);
 		return NULL;
 	}
@@ -163,7 +163,7 @@ static bool is_stale(const struct gm_worker *w, const struct gm_load *load)
 		return true;
 	if (s->load)
 		return false;
-	return (s->entries.pos != load->pos && !s->errand.handle) ||
+	return (s->entries.pos != load->pos && !s->pending.handle) ||
 	       w->now_ns - load->since_ns >= GM_LOAD_LATE_NS;
 }
 

@@ -67,11 +67,11 @@ bool gm_load_is_there(const struct gm_load *load);
 bool gm_load_may_read_ahead(const struct gm_loader *loader,
 			    const struct gm_load *load);
 
-/* Take over the load that was read ahead for @errand, an entry that begins.
+/* Take over the load that was read ahead for @pending, an entry that begins.
  * NULL for none. */
 struct gm_load *gm_load_take_ahead(struct gm_worker *worker,
 				   struct gm_worker_session *session,
-				   const struct gm_async_op *errand);
+				   const struct gm_async_op *pending);
 
 /* Drop the session's read-ahead loads.  Those with reads in progress stay until
  * these end.  No new read-ahead begins until the next entry has begun. */

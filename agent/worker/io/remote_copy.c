@@ -70,16 +70,16 @@ int gm_remote_copy_begin(struct gm_worker *worker,
 {
 	struct gm_buffer_table *buffers = &session->buffers;
 	struct gm_buffer_entry *stage = gm_buffers_stage(buffers, worker->row);
-	const struct gm_task *task = &session->errand.task;
+	const struct gm_task *task = &session->pending.task;
 	struct gm_buffer_entry *slot;
 
 	session->carry = (struct gm_remote_copy){
-		.what = session->errand,
+		.what = session->pending,
 		.session = session,
 		.bytes = task->n * gm_task_dtype_bytes(task->dtype),
 		.away = session->carry.away,
 	};
-	session->errand.handle = 0;
+	session->pending.handle = 0;
 	slot = gm_buffers_find(buffers, session->carry.what.handle);
 	if (!slot || !slot->ready || !slot->borrowed || !stage || !stage->ready)
 		return -ESTALE;

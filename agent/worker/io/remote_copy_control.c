@@ -235,7 +235,7 @@ static struct gm_buffer_entry *own_slot(const struct gm_worker_session *s,
 	struct gm_buffer_entry *slot = gm_buffers_find(&s->buffers, handle);
 
 	return slot && slot->ready && slot->buffer &&
-			       gm_handle_row(handle) == s->judge.row
+			       gm_handle_row(handle) == s->decoder.row
 		       ? slot
 		       : NULL;
 }

@@ -6,31 +6,31 @@
 #include "agent/worker/control/async_op_private.h"
 #include "agent/worker/queue/accounting.h"
 
-void gm_remote_copy_queue_init(struct gm_remote_copy_queue *ferry)
+void gm_remote_copy_queue_init(struct gm_remote_copy_queue *remote_copies)
 {
-	*ferry = (struct gm_remote_copy_queue){ 0 };
-	STAILQ_INIT(&ferry->waiting);
+	*remote_copies = (struct gm_remote_copy_queue){ 0 };
+	STAILQ_INIT(&remote_copies->waiting);
 }
 
 /* Bytes that a user has had, at least the count of the others when it came. */
 static uint64_t carried_for(const struct gm_remote_copy_queue *f,
-			    const struct gm_guest *g)
+			    const struct gm_row_user *g)
 {
 	return g->carried > f->carried ? g->carried : f->carried;
 }
 
 static void hand_over(struct gm_worker *w, struct gm_async_op_job *e)
 {
-	struct gm_guest *guest = e->session->guest;
-	struct gm_remote_copy_queue *f = &w->ferry;
+	struct gm_row_user *user = e->session->user;
+	struct gm_remote_copy_queue *f = &w->remote_copies;
 
 	STAILQ_REMOVE(&f->waiting, &e->job, gm_slow_job, entry);
 	f->n--;
 	f->n_aloft++;
 	/* A user that has left is not charged. */
-	if (guest) {
-		f->carried = carried_for(f, guest);
-		guest->carried = f->carried + e->bytes;
+	if (user) {
+		f->carried = carried_for(f, user);
+		user->carried = f->carried + e->bytes;
 		gm_charge_user(w, e->session, (int64_t)e->bytes);
 	}
 	gm_async_op_hand_over(w, e);
@@ -39,7 +39,7 @@ static void hand_over(struct gm_worker *w, struct gm_async_op_job *e)
 /* Returns NULL if no job may go in this round. */
 static struct gm_async_op_job *next(const struct gm_worker *w)
 {
-	const struct gm_remote_copy_queue *f = &w->ferry;
+	const struct gm_remote_copy_queue *f = &w->remote_copies;
 	struct gm_async_op_job *first = NULL;
 	struct gm_slow_job *job;
 	uint64_t least = 0;
@@ -47,7 +47,7 @@ static struct gm_async_op_job *next(const struct gm_worker *w)
 	STAILQ_FOREACH(job, &f->waiting, entry)
 	{
 		struct gm_async_op_job *e = (struct gm_async_op_job *)job;
-		uint64_t bytes = carried_for(f, e->session->guest);
+		uint64_t bytes = carried_for(f, e->session->user);
 
 		if (!gm_charge_left(w, e->session) || (first && bytes >= least))
 			continue;
@@ -59,7 +59,7 @@ static struct gm_async_op_job *next(const struct gm_worker *w)
 
 bool gm_remote_copy_queue_go(struct gm_worker *worker)
 {
-	struct gm_remote_copy_queue *f = &worker->ferry;
+	struct gm_remote_copy_queue *f = &worker->remote_copies;
 	struct gm_async_op_job *e = NULL;
 	bool any = false;
 
@@ -75,7 +75,7 @@ bool gm_remote_copy_queue_go(struct gm_worker *worker)
 void gm_remote_copy_queue_give(struct gm_worker *worker,
 			       struct gm_async_op_job *e)
 {
-	struct gm_remote_copy_queue *f = &worker->ferry;
+	struct gm_remote_copy_queue *f = &worker->remote_copies;
 
 	STAILQ_INSERT_TAIL(&f->waiting, &e->job, entry);
 	f->n++;
@@ -87,7 +87,7 @@ void gm_remote_copy_queue_give(struct gm_worker *worker,
 
 void gm_remote_copy_queue_landed(struct gm_worker *worker)
 {
-	worker->ferry.n_aloft--;
+	worker->remote_copies.n_aloft--;
 	gm_remote_copy_queue_go(worker);
 }
 
@@ -95,7 +95,8 @@ void gm_remote_copy_queue_hurry(struct gm_worker *worker,
 				struct gm_worker_session *session,
 				const struct gm_buffer_entry *slot)
 {
-	struct gm_slow_job *job = STAILQ_FIRST(&worker->ferry.waiting), *then;
+	struct gm_slow_job *job = STAILQ_FIRST(&worker->remote_copies.waiting),
+			   *then;
 
 	for (; job; job = then) {
 		struct gm_async_op_job *e = (struct gm_async_op_job *)job;
@@ -111,7 +112,7 @@ struct gm_async_op_job *gm_remote_copy_queue_take_back(
 	struct gm_worker *worker, const struct gm_worker_session *session,
 	void (*done)(struct gm_slow_job *, struct gm_worker *))
 {
-	struct gm_remote_copy_queue *f = &worker->ferry;
+	struct gm_remote_copy_queue *f = &worker->remote_copies;
 	struct gm_slow_job *job;
 
 	STAILQ_FOREACH(job, &f->waiting, entry)

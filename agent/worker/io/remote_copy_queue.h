@@ -43,7 +43,7 @@ struct gm_remote_copy_queue {
 	bool held;
 };
 
-void gm_remote_copy_queue_init(struct gm_remote_copy_queue *ferry);
+void gm_remote_copy_queue_init(struct gm_remote_copy_queue *remote_copies);
 
 /* Hand a job of @e->bytes over to the slow thread, now or later.  The job uses
  * @e->slot and @e->stage. */

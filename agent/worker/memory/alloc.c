@@ -21,14 +21,14 @@ static bool is_late(const struct gm_alloc_wait *wait)
 static bool comes_back(const struct gm_worker *w,
 		       const struct gm_worker_session *s, int rc)
 {
-	const struct gm_user_budget *purse = s->buffers.purse;
+	const struct gm_user_budget *budget = s->buffers.budget;
 
 	if (rc == -EDQUOT)
-		return purse && purse->n_leaving;
+		return budget && budget->n_leaving;
 	if (rc != -ENOMEM)
 		return false;
-	for (purse = w->purses; purse; purse = purse->next)
-		if (purse->n_leaving)
+	for (budget = w->budgets; budget; budget = budget->next)
+		if (budget->n_leaving)
 			return true;
 	return false;
 }
@@ -139,8 +139,8 @@ int gm_alloc_begin(struct gm_worker *worker, struct gm_worker_session *session)
 	int rc;
 
 	session->alloc.session = session;
-	session->alloc.what = session->errand;
-	session->errand.handle = 0;
+	session->alloc.what = session->pending;
+	session->pending.handle = 0;
 	if (!worker->dev->backend->alloc)
 		return -EOPNOTSUPP;
 	rc = begin(worker, session);

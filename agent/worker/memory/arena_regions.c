@@ -11,7 +11,7 @@ int gm_reach_open(struct gm_worker_session *session)
 {
 	struct gm_worker_session *s = session;
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t all = s->judge.arena_bytes, each = s->range_bytes;
+	uint64_t all = s->decoder.arena_bytes, each = s->range_bytes;
 
 	if (all == 0)
 		return 0;
@@ -21,8 +21,8 @@ int gm_reach_open(struct gm_worker_session *session)
 	if (!s->reached)
 		return -ENOMEM;
 	s->n_reached = (uint32_t)(all / each);
-	s->judge.reached = s->reached;
-	s->judge.reached_each = each;
+	s->decoder.reached = s->reached;
+	s->decoder.reached_each = each;
 	return 0;
 }
 
@@ -30,12 +30,12 @@ uint32_t gm_reach_missing(const struct gm_worker_session *session,
 			  const void *memory, uint64_t bytes)
 {
 	const struct gm_worker_session *s = session;
-	uint64_t at = (uintptr_t)memory - (uintptr_t)s->judge.arena;
+	uint64_t at = (uintptr_t)memory - (uintptr_t)s->decoder.arena;
 
-	if (!memory || bytes == 0 || at >= s->judge.arena_bytes)
+	if (!memory || bytes == 0 || at >= s->decoder.arena_bytes)
 		return s->n_reached;
-	for (uint64_t i = at / s->judge.reached_each;
-	     i <= (at + bytes - 1) / s->judge.reached_each; i++)
+	for (uint64_t i = at / s->decoder.reached_each;
+	     i <= (at + bytes - 1) / s->decoder.reached_each; i++)
 		if (!s->reached[i])
 			return (uint32_t)i;
 	return s->n_reached;

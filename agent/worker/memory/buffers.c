@@ -17,69 +17,69 @@ void gm_buffers_init(struct gm_buffer_table *buffers)
 /* ---- budgets ----------------------------------------------------------- */
 
 int gm_buffers_open_budget(struct gm_buffer_table *buffers,
-			   struct gm_user_budget **purses, uint32_t uid,
+			   struct gm_user_budget **budgets, uint32_t uid,
 			   uint64_t quota)
 {
-	struct gm_user_budget *purse = *purses;
+	struct gm_user_budget *budget = *budgets;
 
-	while (purse && purse->uid != uid)
-		purse = purse->next;
-	if (!purse) {
-		purse = calloc(1, sizeof(*purse));
-		if (!purse)
+	while (budget && budget->uid != uid)
+		budget = budget->next;
+	if (!budget) {
+		budget = calloc(1, sizeof(*budget));
+		if (!budget)
 			return -ENOMEM;
-		purse->uid = uid;
-		purse->next = *purses;
-		*purses = purse;
+		budget->uid = uid;
+		budget->next = *budgets;
+		*budgets = budget;
 	}
-	purse->n_sessions++;
-	purse->quota = quota;
-	buffers->purse = purse;
+	budget->n_sessions++;
+	budget->quota = quota;
+	buffers->budget = budget;
 	return 0;
 }
 
 void gm_buffers_leave(struct gm_buffer_table *buffers)
 {
-	if (!buffers->purse || buffers->leaves)
+	if (!buffers->budget || buffers->leaves)
 		return;
 	buffers->leaves = true;
-	buffers->purse->n_leaving++;
+	buffers->budget->n_leaving++;
 }
 
 void gm_buffers_close_budget(struct gm_buffer_table *buffers,
-			     struct gm_user_budget **purses)
+			     struct gm_user_budget **budgets)
 {
-	struct gm_user_budget *purse = buffers->purse;
+	struct gm_user_budget *budget = buffers->budget;
 
-	if (!purse)
+	if (!budget)
 		return;
-	purse->used -= buffers->used;
+	budget->used -= buffers->used;
 	buffers->used = 0;
-	buffers->purse = NULL;
+	buffers->budget = NULL;
 	if (buffers->leaves)
-		purse->n_leaving--;
-	if (--purse->n_sessions)
+		budget->n_leaving--;
+	if (--budget->n_sessions)
 		return;
-	while (*purses != purse)
-		purses = &(*purses)->next;
-	*purses = purse->next;
-	free(purse);
+	while (*budgets != budget)
+		budgets = &(*budgets)->next;
+	*budgets = budget->next;
+	free(budget);
 }
 
 static void count(struct gm_buffer_table *buffers, uint64_t more, uint64_t less)
 {
 	buffers->used += more - less;
-	buffers->purse->used += more - less;
+	buffers->budget->used += more - less;
 	if (buffers->shown)
 		gm_put(buffers->shown, buffers->used);
 }
 
 int gm_buffers_pay(struct gm_buffer_table *buffers, uint64_t bytes)
 {
-	const struct gm_user_budget *purse = buffers->purse;
+	const struct gm_user_budget *budget = buffers->budget;
 
-	if (!purse || purse->used > purse->quota ||
-	    bytes > purse->quota - purse->used)
+	if (!budget || budget->used > budget->quota ||
+	    bytes > budget->quota - budget->used)
 		return -EDQUOT;
 	count(buffers, bytes, 0);
 	return 0;
@@ -89,7 +89,7 @@ int gm_buffers_settle(struct gm_buffer_table *buffers, uint64_t paid,
 		      uint64_t charged)
 {
 	count(buffers, charged, paid);
-	return buffers->purse->used > buffers->purse->quota ? -EDQUOT : 0;
+	return buffers->budget->used > buffers->budget->quota ? -EDQUOT : 0;
 }
 
 /* ---- the table --------------------------------------------------------- */

@@ -83,7 +83,7 @@ struct gm_buffer_table {
 	struct gm_buffer_entry **slot;
 	struct gm_slots given_up;
 	/* NULL: the session cannot allocate device memory. */
-	struct gm_user_budget *purse;
+	struct gm_user_budget *budget;
 	/* Bytes of the budget that this session uses. */
 	uint64_t used;
 	/* The session leaves: all of these bytes will be freed. */
@@ -94,10 +94,10 @@ struct gm_buffer_table {
 
 void gm_buffers_init(struct gm_buffer_table *buffers);
 
-/* Open the budget of @uid, found in @purses or new, and set its quota.  Returns
- * 0 or -ENOMEM. */
+/* Open the budget of @uid, found in @budgets or new, and set its quota.
+ * Returns 0 or -ENOMEM. */
 int gm_buffers_open_budget(struct gm_buffer_table *buffers,
-			   struct gm_user_budget **purses, uint32_t uid,
+			   struct gm_user_budget **budgets, uint32_t uid,
 			   uint64_t quota);
 
 /* The session is about to free all its memory.  May be called again. */
@@ -106,7 +106,7 @@ void gm_buffers_leave(struct gm_buffer_table *buffers);
 /* The device has freed all memory of this session: leave the budget.  Allowed
  * without a budget. */
 void gm_buffers_close_budget(struct gm_buffer_table *buffers,
-			     struct gm_user_budget **purses);
+			     struct gm_user_budget **budgets);
 
 /* Charge @bytes.  Returns 0, or -EDQUOT: the uid has less left. */
 int gm_buffers_pay(struct gm_buffer_table *buffers, uint64_t bytes);

@@ -25,7 +25,7 @@ static bool inside(uint64_t at, uint64_t bytes, size_t n)
 	return bytes <= n && at <= n - bytes;
 }
 
-static const char *judge_elf(const void *bytes, size_t n)
+static const char *check_elf(const void *bytes, size_t n)
 {
 	Elf64_Ehdr head;
 
@@ -42,7 +42,7 @@ static const char *judge_elf(const void *bytes, size_t n)
 	return NULL;
 }
 
-static const char *judge_fatbin(const void *bytes, size_t n)
+static const char *check_fatbin(const void *bytes, size_t n)
 {
 	struct fatbin head;
 
@@ -55,14 +55,14 @@ static const char *judge_fatbin(const void *bytes, size_t n)
 	return NULL;
 }
 
-const char *gm_image_judge(const void *bytes, size_t n)
+const char *gm_image_check(const void *bytes, size_t n)
 {
 	static const uint32_t fatbin = FATBIN_MAGIC;
 
 	if (n >= sizeof(fatbin) && memcmp(bytes, ELFMAG, SELFMAG) == 0)
-		return judge_elf(bytes, n);
+		return check_elf(bytes, n);
 	if (n >= sizeof(fatbin) && memcmp(bytes, &fatbin, sizeof(fatbin)) == 0)
-		return judge_fatbin(bytes, n);
+		return check_fatbin(bytes, n);
 	/* Some tools include the NUL in the size. */
 	while (n > 0 && ((const char *)bytes)[n - 1] == '\0')
 		n--;

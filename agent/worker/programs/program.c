@@ -109,7 +109,7 @@ static void explain(const struct gm_program *program,
 		 text);
 }
 
-static int judge(const struct gpumap_program *entry,
+static int check(const struct gpumap_program *entry,
 		 char ret_why[GM_PROGRAM_WHY_BYTES])
 {
 	if (!entry)
@@ -205,7 +205,7 @@ int gm_program_load(int fd, struct gm_program **ret_program,
 		rc = -ENOEXEC;
 	} else {
 		program->entry = dlsym(program->handle, "gpumap_program");
-		rc = judge(program->entry, ret_why);
+		rc = check(program->entry, ret_why);
 	}
 	if (rc < 0) {
 		gm_program_unload(NULL, program);
@@ -248,7 +248,7 @@ static int load_kernel(struct gm_backend_device *dev, const char *image,
 		       struct gm_program **ret_program,
 		       char ret_why[GM_PROGRAM_WHY_BYTES])
 {
-	const char *why = gm_image_judge(image, bytes);
+	const char *why = gm_image_check(image, bytes);
 	struct gm_program *program;
 	int rc;
 

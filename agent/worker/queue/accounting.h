@@ -17,7 +17,7 @@
 static inline bool gm_charge_left(const struct gm_worker *worker,
 				  struct gm_worker_session *session)
 {
-	return gm_deficit_left(&session->guest->deficit, worker->round);
+	return gm_deficit_left(&session->user->deficit, worker->round);
 }
 
 /* Charge @cost bytes of the round to the session's user only. Rounds between
@@ -26,7 +26,7 @@ static inline void gm_charge_user(const struct gm_worker *worker,
 				  struct gm_worker_session *session,
 				  int64_t cost)
 {
-	struct gm_deficit *deficit = &session->guest->deficit;
+	struct gm_deficit *deficit = &session->user->deficit;
 
 	/* Add the shares of the rounds since the last call before the
 	 * charge. */
@@ -39,11 +39,11 @@ static inline void gm_charge_user(const struct gm_worker *worker,
 static inline void gm_charge(const struct gm_worker *worker,
 			     struct gm_worker_session *session, uint64_t bytes)
 {
-	struct gm_guest *guest = session->guest;
+	struct gm_row_user *user = session->user;
 	int64_t cost = gm_turn_price(worker->dev, session->share, bytes);
 
 	gm_charge_user(worker, session, cost);
-	gm_deficit_left(&session->deficit, guest->round);
+	gm_deficit_left(&session->deficit, user->round);
 	gm_deficit_charge(&session->deficit, cost, 0);
 	gm_deficit_forgive(&session->deficit);
 }

@@ -358,7 +358,8 @@ static bool read_entry(struct gm_worker *w, struct gm_worker_session *s,
 	if (!may_read(w, s) ||
 	    !gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 0, words))
 		return false;
-	if (gm_judge_plain(&s->judge, words) && !(s->second | s->cancels)) {
+	if (gm_decode_is_plain(&s->decoder, words) &&
+	    !(s->second | s->cancels)) {
 		read_ended(s, batch, 0, false);
 		return true;
 	}
@@ -385,20 +386,20 @@ static bool read_entry(struct gm_worker *w, struct gm_worker_session *s,
 
 /* Begin the fence's request, or the mapping that it needs first.  Returns 0 or
  * the status of the entry. */
-static int begin_errand(struct gm_worker *w, struct gm_worker_session *s)
+static int begin_pending(struct gm_worker *w, struct gm_worker_session *s)
 {
-	const struct gm_async_op *errand = &s->errand;
+	const struct gm_async_op *pending = &s->pending;
 	uint32_t part = s->n_reached;
 	int rc;
 
-	if (errand->op == GPUMAP_OP_LOAD && s->n_reached)
-		part = gm_reach_missing(s, errand->task.dst, errand->task.n);
+	if (pending->op == GPUMAP_OP_LOAD && s->n_reached)
+		part = gm_reach_missing(s, pending->task.dst, pending->task.n);
 	s->flights->reaching = part < s->n_reached;
 	rc = s->flights->reaching ? gm_async_ops_reach(w, s, part)
 				  : gm_async_ops_begin(w, s);
 	if (rc < 0) {
 		s->flights->reaching = false;
-		s->errand.handle = 0;
+		s->pending.handle = 0;
 		gm_async_exec_finish(s, rc);
 	}
 	return rc;
@@ -408,25 +409,25 @@ static int begin_errand(struct gm_worker *w, struct gm_worker_session *s)
 static void fence(struct gm_worker *w, struct gm_worker_session *s,
 		  struct gm_batch *batch)
 {
-	if (!s->errand.handle || s->flights->reaching ||
+	if (!s->pending.handle || s->flights->reaching ||
 	    s->flights->oldest != s->entries.pos - 1)
 		return;
 	publish(s, batch);
 	gm_async_ops_give_back(w, s);
-	if (begin_errand(w, s) < 0)
+	if (begin_pending(w, s) < 0)
 		end_all(s, batch);
 }
 
 /* Continue a LOAD whose destination was mapped, or end it in the next turn. */
-static void reached_for_errand(struct gm_worker *w, struct gm_worker_session *s,
-			       int32_t status)
+static void reached_for_pending(struct gm_worker *w,
+				struct gm_worker_session *s, int32_t status)
 {
 	s->flights->reaching = false;
 	if (status == 0) {
-		begin_errand(w, s);
+		begin_pending(w, s);
 		return;
 	}
-	s->errand.handle = 0;
+	s->pending.handle = 0;
 	gm_async_exec_finish(s, status);
 }
 
@@ -438,7 +439,7 @@ void gm_async_exec_reached(struct gm_worker *worker,
 		flown_at(session, session->entries.pos - 1);
 
 	if (f->reaching) {
-		reached_for_errand(worker, session, status);
+		reached_for_pending(worker, session, status);
 		return;
 	}
 	e->is_fence = false;

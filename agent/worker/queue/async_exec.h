@@ -50,12 +50,12 @@ bool gm_async_exec_due(struct gm_worker *worker,
 bool gm_async_exec_has_ended(const struct gm_worker *worker,
 			     const struct gm_worker_session *session);
 
-/* Does a session of @guest with credit left in its round have as many slices in
- * flight as it may have?  Then the round between the sessions of @guest is not
+/* Does a session of @user with credit left in its round have as many slices in
+ * flight as it may have?  Then the round between the sessions of @user is not
  * over.  With NULL: the same for the sessions of all users, and for loads, by
  * the rounds between users. */
 bool gm_async_exec_is_owed(const struct gm_worker *worker,
-			   const struct gm_guest *guest);
+			   const struct gm_row_user *user);
 
 /* Hold a session whose work has to wait for such another session.  The session
  * need not be awake until gm_async_exec_poll() finds that it may go on. Returns

@@ -26,21 +26,21 @@ static bool is_backed(const struct gm_worker *w, struct gm_worker_session *s)
 }
 
 bool gm_async_exec_is_owed(const struct gm_worker *worker,
-			   const struct gm_guest *guest)
+			   const struct gm_row_user *user)
 {
 	struct gm_async_execs *f;
 
-	if (!guest && worker->n_aloft && gm_load_is_owed(worker))
+	if (!user && worker->n_aloft && gm_load_is_owed(worker))
 		return true;
 	TAILQ_FOREACH(f, &worker->flying, entry)
 	{
 		struct gm_worker_session *s = f->session;
-		struct gm_guest *g = s->guest;
+		struct gm_row_user *g = s->user;
 
-		if (!g || s->ended || s->departing || (guest && g != guest))
+		if (!g || s->ended || s->departing || (user && g != user))
 			continue;
-		if ((guest ? gm_deficit_left(&s->deficit, g->round)
-			   : gm_deficit_left(&g->deficit, worker->round)) &&
+		if ((user ? gm_deficit_left(&s->deficit, g->round)
+			  : gm_deficit_left(&g->deficit, worker->round)) &&
 		    is_backed(worker, s))
 			return true;
 	}
@@ -49,12 +49,12 @@ bool gm_async_exec_is_owed(const struct gm_worker *worker,
 
 static bool is_held(const struct gm_worker *w, struct gm_worker_session *s)
 {
-	struct gm_guest *guest = s->guest;
+	struct gm_row_user *user = s->user;
 
 	return !gm_async_exec_has_ended(w, s) &&
-	       ((!gm_deficit_left(&s->deficit, guest->round) &&
-		 gm_async_exec_is_owed(w, guest)) ||
-		(!gm_deficit_left(&guest->deficit, w->round) &&
+	       ((!gm_deficit_left(&s->deficit, user->round) &&
+		 gm_async_exec_is_owed(w, user)) ||
+		(!gm_deficit_left(&user->deficit, w->round) &&
 		 gm_async_exec_is_owed(w, NULL)));
 }
 

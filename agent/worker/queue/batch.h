@@ -62,8 +62,8 @@ static inline void gm_batch_publish(struct gm_worker_session *s,
 	gm_time_advance(s, batch->n);
 	if (__builtin_expect(gm_ring_must_wake(&s->waker), 0))
 		gm_session_wake(s, false);
-	if (__builtin_expect(gm_wakeup_list_is_awaited(s->herald), 0))
-		gm_wakeup_list_tell(s->herald);
+	if (__builtin_expect(gm_wakeup_list_is_awaited(s->wakeups), 0))
+		gm_wakeup_list_tell(s->wakeups);
 	gm_put(completed, gm_get(completed) + batch->n - batch->seconds);
 	batch->n = 0;
 	batch->seconds = 0;

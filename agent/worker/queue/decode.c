@@ -60,39 +60,39 @@ static bool inside(uint64_t at, uint64_t bytes, uint64_t size)
 	return bytes <= size && at <= size - bytes;
 }
 
-static uint64_t reached_as(const struct gm_judge *judge, uint64_t at,
+static uint64_t reached_as(const struct gm_decoder *decoder, uint64_t at,
 			   uint64_t bytes)
 {
 	const struct gm_region *region;
 	uint64_t rest;
 
-	if (!judge->reached || at >= judge->arena_bytes)
+	if (!decoder->reached || at >= decoder->arena_bytes)
 		return 0;
-	region = judge->reached[at / judge->reached_each];
-	rest = at % judge->reached_each;
+	region = decoder->reached[at / decoder->reached_each];
+	rest = at % decoder->reached_each;
 	if (!region || !region->address || !inside(rest, bytes, region->bytes))
 		return 0;
 	return region->address + rest;
 }
 
-static int place_in_arena(const struct gm_judge *judge, uint64_t at,
+static int place_in_arena(const struct gm_decoder *decoder, uint64_t at,
 			  uint64_t bytes, struct place *ret_place)
 {
-	if (!inside(at, bytes, judge->arena_bytes))
+	if (!inside(at, bytes, decoder->arena_bytes))
 		return -ERANGE;
-	ret_place->at = judge->arena + at;
-	ret_place->address = reached_as(judge, at, bytes);
+	ret_place->at = decoder->arena + at;
+	ret_place->address = reached_as(decoder, at, bytes);
 	return 0;
 }
 
-static int place_in_buffer(const struct gm_judge *judge, uint64_t handle,
+static int place_in_buffer(const struct gm_decoder *decoder, uint64_t handle,
 			   uint64_t at, uint64_t bytes, bool writes,
 			   struct place *ret_place)
 {
 	const struct gm_buffer_entry *slot = NULL;
 
-	if (judge->buffers)
-		slot = gm_buffers_find(judge->buffers, handle);
+	if (decoder->buffers)
+		slot = gm_buffers_find(decoder->buffers, handle);
 	if (!slot || !slot->ready)
 		return -ESTALE;
 	if (slot->fd >= 0 || slot->program)
@@ -107,40 +107,42 @@ static int place_in_buffer(const struct gm_judge *judge, uint64_t handle,
 	return 0;
 }
 
-static int place(const struct gm_judge *judge, uint64_t handle, uint64_t at,
+static int place(const struct gm_decoder *decoder, uint64_t handle, uint64_t at,
 		 uint64_t bytes, bool writes, struct place *ret_place)
 {
-	return handle ? place_in_buffer(judge, handle, at, bytes, writes,
+	return handle ? place_in_buffer(decoder, handle, at, bytes, writes,
 					ret_place)
-		      : place_in_arena(judge, at, bytes, ret_place);
+		      : place_in_arena(decoder, at, bytes, ret_place);
 }
 
-static bool is_another_rows(const struct gm_judge *judge, uint64_t handle)
+static bool is_another_rows(const struct gm_decoder *decoder, uint64_t handle)
 {
 	return handle && gm_handle_kind(handle) == GM_BUFFER_DEVICE &&
-	       gm_handle_row(handle) != judge->row;
+	       gm_handle_row(handle) != decoder->row;
 }
 
 /* The third operand.  The entry's value word has its number of elements. */
-static int place_mask(const struct gm_judge *judge, const struct gm_more *more,
-		      const struct gm_task_sizes *s, struct gm_task *task)
+static int place_mask(const struct gm_decoder *decoder,
+		      const struct gm_more *more, const struct gm_task_sizes *s,
+		      struct gm_task *task)
 {
 	struct place mask = { 0 };
 	int rc;
 
 	if (task->mask_first >= task->mask_n)
 		return -EINVAL;
-	if (is_another_rows(judge, more->third_buffer))
+	if (is_another_rows(decoder, more->third_buffer))
 		return -EOPNOTSUPP;
-	rc = place(judge, more->third_buffer, more->third, s->mask, false,
+	rc = place(decoder, more->third_buffer, more->third, s->mask, false,
 		   &mask);
 	task->mask = mask.at;
 	task->mask_address = mask.address;
 	return rc == 0 && more->third % s->mask_each ? -EINVAL : rc;
 }
 
-static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
-		     const struct gm_more *more, struct gm_decoded_entry *v)
+static int make_task(const struct gm_decoder *decoder,
+		     const struct gm_entry *entry, const struct gm_more *more,
+		     struct gm_decoded_entry *v)
 {
 	bool masks = gm_op_memory(entry->op) & GM_TASK_READS_MASK;
 	bool reads = gm_op_memory(entry->op) & GM_TASK_READS_SRC;
@@ -157,15 +159,15 @@ static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
 		return -EINVAL;
 	if (gm_task_sizes(&v->task, &s) < 0)
 		return -ERANGE; /* larger than any memory */
-	rc = place(judge, entry->dst_buffer, entry->dst, s.dst, true, &dst);
+	rc = place(decoder, entry->dst_buffer, entry->dst, s.dst, true, &dst);
 	if (rc == 0 && reads && entry->op != GPUMAP_OP_COPY &&
-	    is_another_rows(judge, entry->src_buffer))
+	    is_another_rows(decoder, entry->src_buffer))
 		rc = -EOPNOTSUPP;
 	if (rc == 0 && reads)
-		rc = place(judge, entry->src_buffer, entry->src, s.src, false,
+		rc = place(decoder, entry->src_buffer, entry->src, s.src, false,
 			   &src);
 	if (rc == 0 && masks)
-		rc = place_mask(judge, more, &s, &v->task);
+		rc = place_mask(decoder, more, &s, &v->task);
 	if (rc < 0)
 		return rc;
 	/* Arena and buffers are aligned for any element type. */
@@ -191,14 +193,14 @@ static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
 	return 0;
 }
 
-static int judge_alloc(const struct gm_judge *judge,
+static int check_alloc(const struct gm_decoder *decoder,
 		       const struct gm_entry *entry, struct gm_decoded_entry *v)
 {
 	uint64_t handle = entry->dst_buffer;
 
 	if (gm_handle_generation(handle) == 0 ||
 	    gm_handle_kind(handle) != GM_BUFFER_DEVICE ||
-	    gm_handle_row(handle) != judge->row ||
+	    gm_handle_row(handle) != decoder->row ||
 	    gm_handle_index(handle) >= GM_BUFFERS_MAX)
 		return -EINVAL;
 	if (entry->n == 0 ||
@@ -212,13 +214,13 @@ static int judge_alloc(const struct gm_judge *judge,
 	return 0;
 }
 
-static int judge_free(const struct gm_judge *judge,
+static int check_free(const struct gm_decoder *decoder,
 		      const struct gm_entry *entry, struct gm_decoded_entry *v)
 {
 	const struct gm_buffer_entry *slot = NULL;
 
-	if (judge->buffers)
-		slot = gm_buffers_find(judge->buffers, entry->dst_buffer);
+	if (decoder->buffers)
+		slot = gm_buffers_find(decoder->buffers, entry->dst_buffer);
 	if (!slot || !slot->ready)
 		return -ESTALE;
 	/* Memory that the agent registered or imported is released by FORGET
@@ -229,7 +231,7 @@ static int judge_free(const struct gm_judge *judge,
 	return 0;
 }
 
-static void judge_more(const uint64_t *words, struct gm_more *ret_more,
+static void check_more(const uint64_t *words, struct gm_more *ret_more,
 		       struct gm_decoded_entry *v)
 {
 	if (words)
@@ -241,22 +243,23 @@ static void judge_more(const uint64_t *words, struct gm_more *ret_more,
 }
 
 /* Loaded data is copied as bytes, so the destination needs no alignment. */
-static int judge_load(const struct gm_judge *judge,
+static int check_load(const struct gm_decoder *decoder,
 		      const struct gm_entry *entry, struct gm_decoded_entry *v)
 {
 	const struct gm_buffer_entry *slot = NULL;
 	struct place dst = { 0 };
 	int rc;
 
-	if (judge->buffers)
-		slot = gm_buffers_find(judge->buffers, entry->src_buffer);
+	if (decoder->buffers)
+		slot = gm_buffers_find(decoder->buffers, entry->src_buffer);
 	if (!slot || !slot->ready)
 		return -ESTALE;
 	if (slot->fd < 0)
 		return -EINVAL;
 	if (!inside(entry->src, entry->n, GM_FILE_BYTES))
 		return -ERANGE;
-	rc = place(judge, entry->dst_buffer, entry->dst, entry->n, true, &dst);
+	rc = place(decoder, entry->dst_buffer, entry->dst, entry->n, true,
+		   &dst);
 	if (rc < 0 || entry->n == 0)
 		return rc;
 	v->task.dst = dst.at;
@@ -269,7 +272,7 @@ static int judge_load(const struct gm_judge *judge,
 
 /* One operand of a program: dst, which it writes, or src.  An operand without
  * bytes has no location. */
-static int place_items(const struct gm_judge *judge,
+static int place_items(const struct gm_decoder *decoder,
 		       const struct gm_entry *entry, bool is_dst,
 		       struct place *ret_place)
 {
@@ -287,22 +290,22 @@ static int place_items(const struct gm_judge *judge,
 		return -EINVAL;
 	if (__builtin_mul_overflow(entry->n, item_bytes, &bytes))
 		return -ERANGE;
-	if (is_another_rows(judge, handle))
+	if (is_another_rows(decoder, handle))
 		return -EOPNOTSUPP;
-	rc = place(judge, handle, at, bytes, is_dst, ret_place);
+	rc = place(decoder, handle, at, bytes, is_dst, ret_place);
 	return rc == 0 && ret_place->borrowed ? -EOPNOTSUPP : rc;
 }
 
 /* Both operands of a program.  A shared object can only access mapped
  * memory. */
-static int place_tile(const struct gm_judge *judge,
+static int place_tile(const struct gm_decoder *decoder,
 		      const struct gm_entry *entry, struct gm_task *task)
 {
 	struct place dst, src;
-	int rc = place_items(judge, entry, true, &dst);
+	int rc = place_items(decoder, entry, true, &dst);
 
 	if (rc == 0)
-		rc = place_items(judge, entry, false, &src);
+		rc = place_items(decoder, entry, false, &src);
 	if (rc < 0)
 		return rc;
 	if (!task->kernel && ((entry->value >> 32 && !dst.at) ||
@@ -317,15 +320,16 @@ static int place_tile(const struct gm_judge *judge,
 	return gm_task_overlaps(task) ? -EINVAL : 0;
 }
 
-static int judge_run(const struct gm_judge *judge, const struct gm_entry *entry,
-		     const struct gm_more *more, struct gm_decoded_entry *v)
+static int check_run(const struct gm_decoder *decoder,
+		     const struct gm_entry *entry, const struct gm_more *more,
+		     struct gm_decoded_entry *v)
 {
 	const struct gm_buffer_entry *slot = NULL;
 	struct gm_task_sizes s;
 	int rc;
 
-	if (judge->buffers)
-		slot = gm_buffers_find(judge->buffers, more->third_buffer);
+	if (decoder->buffers)
+		slot = gm_buffers_find(decoder->buffers, more->third_buffer);
 	if (!slot || !slot->ready)
 		return -ESTALE;
 	if (!slot->program)
@@ -334,11 +338,11 @@ static int judge_run(const struct gm_judge *judge, const struct gm_entry *entry,
 	if (v->task.mask_n > GM_PARAMS_MAX)
 		return -ERANGE;
 	if (!inside(gm_params_at(more->third), v->task.mask_n,
-		    judge->arena_bytes))
+		    decoder->arena_bytes))
 		return -ERANGE;
 	v->task.kernel = slot->program->kernel;
-	v->task.mask = judge->arena + gm_params_at(more->third);
-	rc = place_tile(judge, entry, &v->task);
+	v->task.mask = decoder->arena + gm_params_at(more->third);
+	rc = place_tile(decoder, entry, &v->task);
 	if (rc < 0)
 		return rc;
 	if (!v->task.kernel) {
@@ -352,25 +356,25 @@ static int judge_run(const struct gm_judge *judge, const struct gm_entry *entry,
 	return 0;
 }
 
-void *gm_judge_memory(const struct gm_judge *judge, uint64_t buffer,
-		      uint64_t at, uint64_t bytes, bool writes)
+void *gm_decode_memory(const struct gm_decoder *decoder, uint64_t buffer,
+		       uint64_t at, uint64_t bytes, bool writes)
 {
 	struct place there = { 0 };
 
-	if (place(judge, buffer, at, bytes, writes, &there) < 0 ||
+	if (place(decoder, buffer, at, bytes, writes, &there) < 0 ||
 	    there.borrowed)
 		return NULL;
 	return there.at;
 }
 
-bool gm_judge_where(const struct gm_judge *judge, struct gm_comm_place what,
-		    uint64_t bytes, bool writes, char **ret_at,
-		    uint64_t *ret_address)
+bool gm_decode_place(const struct gm_decoder *decoder,
+		     struct gm_comm_place what, uint64_t bytes, bool writes,
+		     char **ret_at, uint64_t *ret_address)
 {
 	struct place there = { 0 };
 
-	if (is_another_rows(judge, what.buffer) ||
-	    place(judge, what.buffer, what.at, bytes, writes, &there) < 0 ||
+	if (is_another_rows(decoder, what.buffer) ||
+	    place(decoder, what.buffer, what.at, bytes, writes, &there) < 0 ||
 	    there.borrowed)
 		return false;
 	*ret_at = there.at;
@@ -384,7 +388,7 @@ _Static_assert(GPUMAP_OP_RECV - GPUMAP_OP_BARRIER == GM_COMM_RECV &&
 
 /* All ranks have to learn of an invalid collective, so it begins
  * nonetheless. */
-static int judge_collective(const struct gm_entry *entry,
+static int check_collective(const struct gm_entry *entry,
 			    struct gm_decoded_entry *v)
 {
 	v->buffer = (uint32_t)entry->value;
@@ -400,9 +404,9 @@ static int judge_collective(const struct gm_entry *entry,
 	return v->buffer ? 0 : -ESTALE;
 }
 
-int gm_judge_entry(const struct gm_judge *judge,
-		   const uint64_t words[GM_ENTRY_WORDS], const uint64_t *more,
-		   struct gm_decoded_entry *ret_verdict)
+int gm_decode_entry(const struct gm_decoder *decoder,
+		    const uint64_t words[GM_ENTRY_WORDS], const uint64_t *more,
+		    struct gm_decoded_entry *ret_verdict)
 {
 	struct gm_entry entry;
 	struct gm_more second = { 0 };
@@ -416,13 +420,13 @@ int gm_judge_entry(const struct gm_judge *judge,
 		.why = breach(&entry),
 	};
 	if (!ret_verdict->why && (entry.flags & GM_ENTRY_MORE))
-		judge_more(more, &second, ret_verdict);
+		check_more(more, &second, ret_verdict);
 	if (ret_verdict->why)
 		return -EPROTO;
 	rc = gm_op_is_collective(entry.op)
-		     ? judge_collective(&entry, ret_verdict)
+		     ? check_collective(&entry, ret_verdict)
 		     : 0;
-	if (entry.incarnation != judge->incarnation)
+	if (entry.incarnation != decoder->incarnation)
 		return -EIO;
 	if (gm_op_is_collective(entry.op))
 		return rc;
@@ -430,14 +434,14 @@ int gm_judge_entry(const struct gm_judge *judge,
 	if (rc < 0)
 		return rc;
 	if (gm_op_memory(entry.op))
-		return make_task(judge, &entry, &second, ret_verdict);
+		return make_task(decoder, &entry, &second, ret_verdict);
 	if (entry.op == GPUMAP_OP_ALLOC)
-		return judge_alloc(judge, &entry, ret_verdict);
+		return check_alloc(decoder, &entry, ret_verdict);
 	if (entry.op == GPUMAP_OP_FREE)
-		return judge_free(judge, &entry, ret_verdict);
+		return check_free(decoder, &entry, ret_verdict);
 	if (entry.op == GPUMAP_OP_LOAD)
-		return judge_load(judge, &entry, ret_verdict);
+		return check_load(decoder, &entry, ret_verdict);
 	if (entry.op == GPUMAP_OP_RUN)
-		return judge_run(judge, &entry, &second, ret_verdict);
+		return check_run(decoder, &entry, &second, ret_verdict);
 	return 0;
 }

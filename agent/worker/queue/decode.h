@@ -30,7 +30,7 @@
 #include "shm/queue.h"
 
 /* The memory that the entries of one queue may name. */
-struct gm_judge {
+struct gm_decoder {
 	/* Mapping of the arena; entries may name all of its ranges. */
 	char *arena;
 	uint64_t arena_bytes;
@@ -69,15 +69,15 @@ struct gm_decoded_entry {
 
 /* Is the entry a NOP as the library writes it: no flag, no dtype, no reserved
  * bits, and this incarnation?  Only this entry has a shortcut. */
-static inline bool gm_judge_plain(const struct gm_judge *judge,
-				  const uint64_t words[GM_ENTRY_WORDS])
+static inline bool gm_decode_is_plain(const struct gm_decoder *decoder,
+				      const uint64_t words[GM_ENTRY_WORDS])
 {
-	return words[0] >> 32 == 0 && words[1] == judge->incarnation &&
+	return words[0] >> 32 == 0 && words[1] == decoder->incarnation &&
 	       (words[6] | words[7]) == 0;
 }
 
 /*
- * gm_judge_entry - decode and validate one entry
+ * gm_decode_entry - decode and validate one entry
  *
  * words	a private copy of its slot; the lower half of the first word is
  *		ignored
@@ -100,25 +100,25 @@ static inline bool gm_judge_plain(const struct gm_judge *judge,
  *		-EOPNOTSUPP	it would compute with a buffer of another row,
  *				which can only be copied from
  */
-int gm_judge_entry(const struct gm_judge *judge,
-		   const uint64_t words[GM_ENTRY_WORDS], const uint64_t *more,
-		   struct gm_decoded_entry *ret_verdict);
+int gm_decode_entry(const struct gm_decoder *decoder,
+		    const uint64_t words[GM_ENTRY_WORDS], const uint64_t *more,
+		    struct gm_decoded_entry *ret_verdict);
 
 /* Mapping of memory that a collective names.  NULL: the memory is not mapped,
  * or @writes is set and it must not be written. */
-void *gm_judge_memory(const struct gm_judge *judge, uint64_t buffer,
-		      uint64_t at, uint64_t bytes, bool writes);
+void *gm_decode_memory(const struct gm_decoder *decoder, uint64_t buffer,
+		       uint64_t at, uint64_t bytes, bool writes);
 
 /*
- * gm_judge_where - find memory that a collective names, mapped or at the device
+ * gm_decode_place - find a collective's memory, mapped or at the device
  *
  * ret_at	receives its mapping, or NULL if only the device has it
  * ret_address	receives its device address
  *
  * Returns	whether the worker or the device can access it
  */
-bool gm_judge_where(const struct gm_judge *judge, struct gm_comm_place what,
-		    uint64_t bytes, bool writes, char **ret_at,
-		    uint64_t *ret_address);
+bool gm_decode_place(const struct gm_decoder *decoder,
+		     struct gm_comm_place what, uint64_t bytes, bool writes,
+		     char **ret_at, uint64_t *ret_address);
 
 #endif

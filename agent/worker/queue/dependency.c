@@ -53,25 +53,25 @@ static void owe(struct gm_wakeup_list *h, uint32_t row)
 	h->owes = true;
 }
 
-void gm_wakeup_list_call(struct gm_wakeup_list *herald, uint32_t row)
+void gm_wakeup_list_call(struct gm_wakeup_list *wakeups, uint32_t row)
 {
-	if (herald->waker[row] >= 0)
-		wake(herald, row);
+	if (wakeups->waker[row] >= 0)
+		wake(wakeups, row);
 	else
-		owe(herald, row);
+		owe(wakeups, row);
 }
 
-void gm_wakeup_list_tell(struct gm_wakeup_list *herald)
+void gm_wakeup_list_tell(struct gm_wakeup_list *wakeups)
 {
 	for (uint32_t i = 0; i < GM_ROWS / 64; i++) {
-		gm_a64 *by = &herald->line->by[i];
+		gm_a64 *by = &wakeups->line->by[i];
 		uint64_t rows = 0;
 
 		if (gm_get(by))
 			rows = gm_swap_ordered(by, 0); /* WAIT.tell */
 		for (; rows; rows &= rows - 1)
 			gm_wakeup_list_call(
-				herald,
+				wakeups,
 				i * 64 + (uint32_t)__builtin_ctzll(rows));
 	}
 	GM_POINT("worker_told");
@@ -101,7 +101,7 @@ static void ask_for_waker(struct gm_worker *w, uint32_t row)
 static void see_to_wakers(struct gm_worker *w, uint64_t now_ns)
 {
 	struct gm_waiting *all = &w->waiting;
-	struct gm_wakeup_list *h = &w->herald;
+	struct gm_wakeup_list *h = &w->wakeups;
 
 	if (now_ns - all->asked_ns >= GM_WAIT_ASK_NS) {
 		memset(all->asked, 0, sizeof(all->asked));
@@ -124,7 +124,7 @@ void gm_wait_want_waker(struct gm_worker *worker)
 
 void gm_wait_waker(struct gm_worker *worker, uint32_t row, int fd)
 {
-	struct gm_wakeup_list *h = &worker->herald;
+	struct gm_wakeup_list *h = &worker->wakeups;
 	int *place = row == worker->row ? &worker->waiting.own
 					: &h->waker[row < GM_ROWS ? row : 0];
 	bool owes = false;
@@ -155,7 +155,7 @@ static int look(const struct gm_worker_session *s, uint64_t until)
 	struct gm_queue *queue;
 	uint64_t now = s->now;
 
-	if (row == s->judge.row) {
+	if (row == s->decoder.row) {
 		/* Entries read before this one end before it. */
 		if (gm_time_of_incarnation(now) !=
 		    gm_time_of_incarnation(until))
@@ -265,7 +265,7 @@ static bool try(struct gm_worker *w, struct gm_worker_session *s,
 
 void gm_wait_init(struct gm_worker *worker)
 {
-	struct gm_wakeup_list *h = &worker->herald;
+	struct gm_wakeup_list *h = &worker->wakeups;
 
 	TAILQ_INIT(&worker->waiting.heads);
 	worker->waiting.own = -1;
@@ -357,7 +357,7 @@ static uint64_t until_asked(const struct gm_worker *w, uint64_t now_ns)
 {
 	uint64_t ns = w->waiting.asked_ns + GM_WAIT_ASK_NS - now_ns;
 
-	if (!w->herald.owes && !lacks_own(w))
+	if (!w->wakeups.owes && !lacks_own(w))
 		return 0;
 	return ns < GM_WAIT_ASK_NS ? ns : GM_WAIT_ASK_NS - 1;
 }
@@ -368,7 +368,7 @@ bool gm_wait_is_due(struct gm_worker *worker, uint64_t *ret_ns)
 	uint64_t now_ns;
 
 	*ret_ns = 0;
-	if (!all->n && !worker->herald.owes && !lacks_own(worker))
+	if (!all->n && !worker->wakeups.owes && !lacks_own(worker))
 		return false;
 	now_ns = gm_now_ns();
 	see_to_wakers(worker, now_ns);

@@ -68,22 +68,22 @@ struct gm_wakeup_list {
 };
 
 static inline bool
-gm_wakeup_list_is_awaited(const struct gm_wakeup_list *herald)
+gm_wakeup_list_is_awaited(const struct gm_wakeup_list *wakeups)
 {
 	uint64_t any = 0;
 
-	if (!herald)
+	if (!wakeups)
 		return false;
 	for (uint32_t i = 0; i < GM_ROWS / 64; i++)
-		any |= gm_get_ordered(&herald->line->by[i]); /* WAIT.tell */
+		any |= gm_get_ordered(&wakeups->line->by[i]); /* WAIT.tell */
 	return any != 0;
 }
 
 /* Wake the rows that wait for this row. */
-void gm_wakeup_list_tell(struct gm_wakeup_list *herald);
+void gm_wakeup_list_tell(struct gm_wakeup_list *wakeups);
 
 /* Wake the worker of another row, even if that row does not wait. */
-void gm_wakeup_list_call(struct gm_wakeup_list *herald, uint32_t row);
+void gm_wakeup_list_call(struct gm_wakeup_list *wakeups, uint32_t row);
 
 /* @n more entries have ended, and their completions are stored. */
 static inline void gm_time_advance(struct gm_worker_session *s, uint32_t n)

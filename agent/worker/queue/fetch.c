@@ -48,8 +48,8 @@ int gm_intake(struct gm_worker_session *session,
 		return take_second(s, words, ret_verdict);
 	is_there =
 		has_more && gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 1, more);
-	rc = gm_judge_entry(&s->judge, words, is_there ? more : NULL,
-			    ret_verdict);
+	rc = gm_decode_entry(&s->decoder, words, is_there ? more : NULL,
+			     ret_verdict);
 	if (rc == -EPROTO)
 		return rc;
 	if (rc == 0)

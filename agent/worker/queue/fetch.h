@@ -27,7 +27,7 @@ static inline void gm_intake_turn(struct gm_worker_session *session)
  *
  * words	a private copy of its slot
  *
- * Returns	as gm_judge_entry(), and
+ * Returns	as gm_decode_entry(), and
  *		-ETIME		its deadline has passed
  *		-ECANCELED	the client has cancelled it
  *		-EIO, -EINVAL	it waits for a position that its timeline never

@@ -152,7 +152,7 @@ static void serve_program(struct gm_worker_session *s,
 	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
 	GM_POINT("worker_runs");
 	gm_beat(s->signs, GM_CALL_PROGRAM);
-	rc = gm_program_run(v->program, &v->task, s->judge.row);
+	rc = gm_program_run(v->program, &v->task, s->decoder.row);
 	gm_beat(s->signs, GM_CALL_LOOP);
 	GM_POINT("worker_ran");
 	gm_batch_end(batch, rc);
@@ -246,7 +246,7 @@ uint32_t gm_turn_serve(struct gm_worker_session *session,
 	while (batch.ended < GM_TURN_ENTRIES && left >= GM_TURN_TIMED &&
 	       !s->work.bytes &&
 	       gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 0, words)) {
-		if (gm_judge_plain(&s->judge, words) &&
+		if (gm_decode_is_plain(&s->decoder, words) &&
 		    !(s->second | s->cancels)) {
 			gm_batch_end(&batch, 0);
 		} else {
@@ -266,7 +266,7 @@ uint32_t gm_turn_serve(struct gm_worker_session *session,
 	}
 	/* A request ends later, but counts as an entry of this turn. */
 	gm_deficit_charge(&s->deficit, gm_turn_price(dev, share, all - left),
-			  batch.ended + (s->errand.handle != 0));
+			  batch.ended + (s->pending.handle != 0));
 	end_timing(s, dev, &timing);
 	if (unlikely(gm_get(&s->ground.broken))) {
 		/* Entries of this turn may have read zeroes in place of

@@ -77,7 +77,7 @@ void gm_turn_learn(struct gm_worker_session *session,
  * Wakes the client if it sleeps and an entry ended.  Sets @session->halted if
  * the caller has work:
  *
- *  - @errand of the session has a handle: start that request, and call
+ *  - @pending of the session has a handle: start that request, and call
  *    gm_turn_finish() with its status before the next turn;
  *  - @session->buffers has buffers that were given up;
  *  - @session->wait is on: the head of the ring waits;

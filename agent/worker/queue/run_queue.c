@@ -23,24 +23,24 @@ static void publish_cpu(struct gm_worker *w, struct gm_worker_session *s)
 void gm_run_queue_cpu(struct gm_worker *worker)
 {
 	uint32_t cpu = (uint32_t)sched_getcpu() + 1;
-	struct gm_guest *g;
+	struct gm_row_user *g;
 	struct gm_worker_session *s;
 
 	if (cpu == worker->cpu)
 		return;
 	worker->cpu = cpu;
-	TAILQ_FOREACH(g, &worker->guests, entry)
+	TAILQ_FOREACH(g, &worker->users, entry)
 	TAILQ_FOREACH(s, &g->active, turn)
 	publish_cpu(worker, s);
 }
 
-static struct gm_guest *find_guest(const struct gm_worker *w, uint32_t uid)
+static struct gm_row_user *find_user(const struct gm_worker *w, uint32_t uid)
 {
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
 		struct gm_worker_session *s = w->place[i];
 
-		if (s && s->guest && s->uid == uid)
-			return s->guest;
+		if (s && s->user && s->uid == uid)
+			return s->user;
 	}
 	return NULL;
 }
@@ -48,23 +48,23 @@ static struct gm_guest *find_guest(const struct gm_worker *w, uint32_t uid)
 int gm_run_queue_admit(struct gm_worker *worker,
 		       struct gm_worker_session *session)
 {
-	struct gm_guest *guest = find_guest(worker, session->uid);
+	struct gm_row_user *user = find_user(worker, session->uid);
 
-	if (!guest) {
-		guest = calloc(1, sizeof(*guest));
-		if (!guest)
+	if (!user) {
+		user = calloc(1, sizeof(*user));
+		if (!user)
 			return -ENOMEM;
-		TAILQ_INIT(&guest->active);
-		guest->uid = session->uid;
+		TAILQ_INIT(&user->active);
+		user->uid = session->uid;
 	}
-	if (gm_buffers_open_budget(&session->buffers, &worker->purses,
+	if (gm_buffers_open_budget(&session->buffers, &worker->budgets,
 				   session->uid, session->quota) < 0) {
-		if (guest->n_sessions == 0)
-			free(guest);
+		if (user->n_sessions == 0)
+			free(user);
 		return -ENOMEM;
 	}
-	guest->n_sessions++;
-	session->guest = guest;
+	user->n_sessions++;
+	session->user = user;
 	return 0;
 }
 
@@ -72,15 +72,15 @@ void gm_run_queue_dismiss(struct gm_worker *worker,
 			  struct gm_worker_session *session)
 {
 	gm_run_queue_drop(worker, session);
-	if (--session->guest->n_sessions == 0)
-		free(session->guest);
-	session->guest = NULL;
+	if (--session->user->n_sessions == 0)
+		free(session->user);
+	session->user = NULL;
 }
 
 void gm_run_queue_wake(struct gm_worker *worker,
 		       struct gm_worker_session *session)
 {
-	struct gm_guest *guest = session->guest;
+	struct gm_row_user *user = session->user;
 
 	/* Entries that came after DRAIN are left to the next worker. */
 	if (worker->drained)
@@ -93,34 +93,34 @@ void gm_run_queue_wake(struct gm_worker *worker,
 	session->active = true;
 	session->since_ns = 0;
 	session->last = worker->pass;
-	if (TAILQ_EMPTY(&guest->active))
-		TAILQ_INSERT_TAIL(&worker->guests, guest, entry);
-	TAILQ_INSERT_TAIL(&guest->active, session, turn);
+	if (TAILQ_EMPTY(&user->active))
+		TAILQ_INSERT_TAIL(&worker->users, user, entry);
+	TAILQ_INSERT_TAIL(&user->active, session, turn);
 	worker->n_active++;
 }
 
 void gm_run_queue_rotate(struct gm_worker_session *session)
 {
-	struct gm_guest *guest = session->guest;
+	struct gm_row_user *user = session->user;
 
 	if (!TAILQ_NEXT(session, turn))
 		return;
-	TAILQ_REMOVE(&guest->active, session, turn);
-	TAILQ_INSERT_TAIL(&guest->active, session, turn);
+	TAILQ_REMOVE(&user->active, session, turn);
+	TAILQ_INSERT_TAIL(&user->active, session, turn);
 }
 
 void gm_run_queue_drop(struct gm_worker *worker,
 		       struct gm_worker_session *session)
 {
-	struct gm_guest *guest = session->guest;
+	struct gm_row_user *user = session->user;
 
 	if (!session->active)
 		return;
 	gm_run_queue_found(worker, session, false);
 	session->active = false;
-	TAILQ_REMOVE(&guest->active, session, turn);
-	if (TAILQ_EMPTY(&guest->active))
-		TAILQ_REMOVE(&worker->guests, guest, entry);
+	TAILQ_REMOVE(&user->active, session, turn);
+	if (TAILQ_EMPTY(&user->active))
+		TAILQ_REMOVE(&worker->users, user, entry);
 	worker->n_active--;
 }
 
@@ -173,9 +173,9 @@ void gm_run_queue_park_anew(struct gm_worker *worker,
 static struct gm_worker_session *oldest_idle(const struct gm_worker *w)
 {
 	struct gm_worker_session *oldest = NULL, *s;
-	struct gm_guest *g;
+	struct gm_row_user *g;
 
-	TAILQ_FOREACH(g, &w->guests, entry)
+	TAILQ_FOREACH(g, &w->users, entry)
 	TAILQ_FOREACH(s, &g->active, turn)
 	{
 		if (s->idle && (!oldest || s->last < oldest->last))

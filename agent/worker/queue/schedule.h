@@ -77,7 +77,7 @@ static inline void gm_pass_see_to(struct gm_worker *w,
 	if (s->wait.on)
 		gm_wait_enter(w, s);
 	gm_async_ops_give_back(w, s);
-	if (!s->errand.handle)
+	if (!s->pending.handle)
 		return;
 	rc = gm_async_ops_begin(w, s);
 	if (rc < 0)
@@ -88,7 +88,7 @@ GM_TWICE void gm_pass_serve(struct gm_worker *w, struct gm_worker_session *s,
 			    const bool flies)
 {
 	const struct gm_deficit before = s->deficit;
-	const int64_t had = s->guest->deficit.bytes;
+	const int64_t had = s->user->deficit.bytes;
 	int64_t cost;
 
 	gm_run_queue_found(w, s, false);
@@ -105,8 +105,8 @@ GM_TWICE void gm_pass_serve(struct gm_worker *w, struct gm_worker_session *s,
 	 * and user already (accounting.h). */
 	cost = before.bytes - s->deficit.bytes;
 	if (flies)
-		cost -= had - s->guest->deficit.bytes;
-	gm_deficit_charge(&s->guest->deficit, cost,
+		cost -= had - s->user->deficit.bytes;
+	gm_deficit_charge(&s->user->deficit, cost,
 			  (uint32_t)(before.entries - s->deficit.entries));
 	/* The length of a pass grows with the number of users, and their work
 	 * may be slow for its size. */
@@ -117,31 +117,31 @@ GM_TWICE void gm_pass_serve(struct gm_worker *w, struct gm_worker_session *s,
 }
 
 /* Sessions of a user that have work and wait for others count as idle. */
-static inline void gm_pass_hold(struct gm_worker *w, struct gm_guest *guest)
+static inline void gm_pass_hold(struct gm_worker *w, struct gm_row_user *user)
 {
 	struct gm_worker_session *s;
 
-	TAILQ_FOREACH(s, &guest->active, turn)
+	TAILQ_FOREACH(s, &user->active, turn)
 	gm_run_queue_found(w, s, true);
 }
 
 /* The first of a user's sessions that has work and credit left in its round,
  * NULL if none has. */
 GM_TWICE struct gm_worker_session *
-gm_pass_next(struct gm_worker *w, struct gm_guest *guest, const bool flies)
+gm_pass_next(struct gm_worker *w, struct gm_row_user *user, const bool flies)
 {
 	struct gm_worker_session *s;
 	bool spent;
 
-	for (;; guest->round++) {
+	for (;; user->round++) {
 		spent = false;
-		TAILQ_FOREACH(s, &guest->active, turn)
+		TAILQ_FOREACH(s, &user->active, turn)
 		{
 			if (!gm_pass_due(w, s, flies)) {
 				gm_run_queue_found(w, s, true);
 				continue;
 			}
-			s->spent = !gm_deficit_left(&s->deficit, guest->round);
+			s->spent = !gm_deficit_left(&s->deficit, user->round);
 			if (gm_likely(!s->spent) ||
 			    (flies && gm_async_exec_has_ended(w, s)))
 				return s;
@@ -149,22 +149,22 @@ gm_pass_next(struct gm_worker *w, struct gm_guest *guest, const bool flies)
 		}
 		if (gm_likely(!spent))
 			return NULL;
-		if (flies && gm_async_exec_is_owed(w, guest)) {
-			gm_pass_hold(w, guest);
+		if (flies && gm_async_exec_is_owed(w, user)) {
+			gm_pass_hold(w, user);
 			return NULL;
 		}
 	}
 }
 
 /* Serve one turn of a user.  Returns whether a session was served. */
-GM_TWICE bool gm_pass_visit(struct gm_worker *w, struct gm_guest *guest,
+GM_TWICE bool gm_pass_visit(struct gm_worker *w, struct gm_row_user *user,
 			    const bool flies, bool *ret_spent)
 {
-	struct gm_worker_session *s = gm_pass_next(w, guest, flies);
+	struct gm_worker_session *s = gm_pass_next(w, user, flies);
 
 	if (!s)
 		return false;
-	if (gm_unlikely(!gm_deficit_left(&guest->deficit, w->round))) {
+	if (gm_unlikely(!gm_deficit_left(&user->deficit, w->round))) {
 		s->spent = true;
 		if (!flies || !gm_async_exec_has_ended(w, s)) {
 			*ret_spent = true;
@@ -178,7 +178,7 @@ GM_TWICE bool gm_pass_visit(struct gm_worker *w, struct gm_guest *guest,
 /* All users with work have used up their round: begin the next one. */
 static inline void gm_pass_next_round(struct gm_worker *w, const bool flies)
 {
-	struct gm_guest *guest;
+	struct gm_row_user *user;
 
 	/* The loader's pass after this one makes that copy, or starts it. */
 	if ((!flies || !w->n_aloft) && gm_load_is_owed(w))
@@ -193,29 +193,29 @@ static inline void gm_pass_next_round(struct gm_worker *w, const bool flies)
 		gm_group_look_anew(w);
 		return;
 	}
-	TAILQ_FOREACH(guest, &w->guests, entry)
-	gm_pass_hold(w, guest);
+	TAILQ_FOREACH(user, &w->users, entry)
+	gm_pass_hold(w, user);
 }
 
 /* Does work outside of turns wait for the next round?  Parts of collectives,
  * loads, and copies between rows count in the rounds, too. */
 static inline bool gm_pass_is_awaited(const struct gm_worker *w)
 {
-	return w->parts.held || w->loader.held || w->ferry.held;
+	return w->parts.held || w->loader.held || w->remote_copies.held;
 }
 
 /* Serve one turn of each user.  Returns whether any user had work. */
 GM_TWICE bool gm_pass(struct gm_worker *w, const bool flies)
 {
-	struct gm_guest *guest = TAILQ_FIRST(&w->guests), *next;
+	struct gm_row_user *user = TAILQ_FIRST(&w->users), *next;
 	bool worked = false, spent = false;
 	uint32_t round = w->round;
 
 	w->pass++;
-	for (; guest; guest = next) {
+	for (; user; user = next) {
 		/* A violation may end the user's last awake session. */
-		next = TAILQ_NEXT(guest, entry);
-		worked |= gm_pass_visit(w, guest, flies, &spent);
+		next = TAILQ_NEXT(user, entry);
+		worked |= gm_pass_visit(w, user, flies, &spent);
 	}
 	if (w->n_idle > GM_ROSTER_HOT)
 		gm_run_queue_trim(w);

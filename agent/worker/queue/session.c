@@ -25,7 +25,7 @@ static bool inside(uint64_t at, uint64_t bytes, uint64_t size)
 
 /* gpumapd made these values, so a mismatch is a bug, found here and not later
  * by a page fault. */
-static int judge_wire(const struct gm_wire *wire, const int *fds)
+static int check_wire(const struct gm_wire *wire, const int *fds)
 {
 	uint64_t queue_bytes;
 	struct stat st;
@@ -131,8 +131,8 @@ static int map_all(struct gm_worker_session *s, const struct gm_wire *wire,
 	s->client = client;
 	s->queue = queue;
 	s->timeline = gm_queue_timeline(queue, wire->depth);
-	s->judge.arena = arena;
-	s->judge.arena_bytes = with_arena ? wire->arena_bytes : 0;
+	s->decoder.arena = arena;
+	s->decoder.arena_bytes = with_arena ? wire->arena_bytes : 0;
 	if (!arena)
 		return 0;
 	bind_range(wire, arena, node);
@@ -168,7 +168,7 @@ int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 
 	if (fds[GM_SESSION_QUEUES] < 0)
 		return -EMFILE;
-	rc = judge_wire(wire, fds);
+	rc = check_wire(wire, fds);
 	if (rc < 0)
 		return rc;
 	s = aligned_alloc(GM_LINE, sizeof(*s) + GM_LINE - sizeof(*s) % GM_LINE);
@@ -181,7 +181,7 @@ int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 					 .range_at = wire->range_at,
 					 .range_bytes = wire->range_bytes };
 	gm_buffers_init(&s->buffers);
-	s->judge.buffers = &s->buffers;
+	s->decoder.buffers = &s->buffers;
 	rc = map_all(s, wire, fds, node, with_arena);
 	if (rc < 0) {
 		unmap_all(&s->ground);
@@ -218,7 +218,7 @@ void gm_session_take_over(struct gm_worker_session *session,
 	session->share = GM_TURN_FIRST;
 	session->entries.pos = state.entry;
 	session->done.pos = state.done;
-	session->judge.incarnation = incarnation;
+	session->decoder.incarnation = incarnation;
 	gm_time_begin(session, incarnation);
 	gm_put_release(&session->queue->incarnation,
 		       incarnation); /* QUEUE.born */

@@ -128,7 +128,7 @@ struct gm_part {
 
 struct gm_async_op_job;
 struct gm_async_execs;
-struct gm_guest;
+struct gm_row_user;
 struct gm_wakeup_list;
 struct gm_load;
 
@@ -140,7 +140,7 @@ struct gm_worker_session {
 	struct gm_journal_queue *owed;
 	struct gm_journal *signs;
 	struct gm_client *client;
-	struct gm_judge judge;
+	struct gm_decoder decoder;
 	struct gm_work work;
 	uint64_t share; /* payload bytes allowed in its next turn */
 	struct gm_deficit deficit;
@@ -152,7 +152,7 @@ struct gm_worker_session {
 	bool second; /* the next slot is the last entry's second slot */
 	/* In this turn entries may be cancelled, up to @cancel. */
 	bool cancels;
-	/* The loop has work after this turn: see @why, @errand, @buffers and
+	/* The loop has work after this turn: see @why, @pending, @buffers and
 	 * @wait. */
 	bool halted;
 	const char *why; /* set: the session is not served any more */
@@ -162,12 +162,12 @@ struct gm_worker_session {
 	/* Copy of the client's word, read when the turn began. */
 	uint64_t cancel;
 	/* Wakeup list of the worker; NULL in the recovery process. */
-	struct gm_wakeup_list *herald;
+	struct gm_wakeup_list *wakeups;
 
 	/* State that the loop schedules by. */
 	TAILQ_ENTRY(gm_worker_session)
 	turn; /* in its user's list, while active */
-	struct gm_guest *guest;
+	struct gm_row_user *user;
 	struct gm_queue *queue;
 	uint32_t parked;   /* the worker's copy of queue->parked */
 	uint32_t cpu;      /* the worker's copy of queue->cpu */
@@ -191,10 +191,10 @@ struct gm_worker_session {
 	/* Memory other than the arena, and requests to the slow thread
 	 * (control/async_op.h). */
 	struct gm_buffer_table buffers;
-	struct gm_async_op errand;
+	struct gm_async_op pending;
 	struct gm_remote_copy carry;
 	struct gm_alloc_wait alloc;
-	struct gm_async_op_job *last_errand; /* NULL until the first one */
+	struct gm_async_op_job *last_op; /* NULL until the first one */
 	uint32_t n_slow;       /* jobs of this session at the slow thread */
 	struct gm_load *load;  /* the load in progress, or NULL */
 	struct gm_load *ahead; /* the first load that is read ahead, or NULL */
@@ -270,7 +270,7 @@ void gm_session_take_over(struct gm_worker_session *session,
 static inline void gm_session_send(struct gm_worker_session *session,
 				   const struct gm_decoded_entry *verdict)
 {
-	session->errand =
+	session->pending =
 		(struct gm_async_op){ .op = verdict->task.op,
 				      .flags = verdict->flags,
 				      .handle = verdict->buffer,

@@ -464,7 +464,7 @@ static void a_worker_dies_at(const char *point)
 	if (OK(agent_start(&agent)) && begin_at())
 		use_until_right(ticket);
 	close_all();
-	stage_buried(&agent, map, ticket);
+	stage_recovered(&agent, map, ticket);
 }
 
 static void workers_may_die_at_any_point(void)
@@ -551,7 +551,7 @@ static void the_agent_dies_at(const char *point)
 	while (pages_held() != 0 && story_now() < until)
 		story_nap(1000);
 	EQ(pages_held(), 0);
-	stage_buried(&agent, map, ticket);
+	stage_recovered(&agent, map, ticket);
 }
 
 static void the_agent_may_die_at_any_point(void)

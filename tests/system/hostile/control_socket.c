@@ -313,7 +313,7 @@ static void sessions_are_limited(void)
 	close(fd);
 }
 
-static void session_sizes_are_judged(void)
+static void session_sizes_are_checked(void)
 {
 	static const struct {
 		struct gm_session_open open;
@@ -586,7 +586,7 @@ TAP_CASE()
 		unasked_descriptors_stay_out();
 		connections_are_limited_by_uid();
 		sessions_are_limited();
-		session_sizes_are_judged();
+		session_sizes_are_checked();
 		session_memory_is_sealed();
 		the_pid_of_a_dead_peer_pins_nothing(false);
 		the_pid_of_a_dead_peer_pins_nothing(true);

@@ -142,7 +142,7 @@ static struct {
 	int refused, lost, doubled, strange, wrong, failed, sound, absent;
 } sum;
 
-static void judge_round(bool may_fail)
+static void check_round(bool may_fail)
 {
 	bool is_sound[NODES];
 
@@ -183,7 +183,7 @@ static void one_round(int round, bool kills)
 		kill((pid_t)device.worker_pid, SIGKILL);
 	}
 	sum.lost += collect(n_jobs) != n_jobs;
-	judge_round(kills);
+	check_round(kills);
 	if (kills)
 		sum.absent += !story_back(map, victim, device.restarts);
 }

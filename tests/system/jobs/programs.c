@@ -342,7 +342,7 @@ static void refuse(const char *name, int want, const char *text)
 	EQ(program, 0);
 }
 
-static void names_are_judged(void)
+static void names_are_checked(void)
 {
 	refuse("../square", -EINVAL, "a program's name");
 	refuse("a/b", -EINVAL, "a program's name");
@@ -352,7 +352,7 @@ static void names_are_judged(void)
 	refuse("is-not-there", -ENOENT, "No such file");
 }
 
-static void files_are_judged(void)
+static void files_are_checked(void)
 {
 	put("square", "bad");
 	chmod(in_folder("bad"), 0757);
@@ -380,7 +380,7 @@ static void files_are_judged(void)
 	unlink(in_folder("bad"));
 }
 
-static void contents_are_judged(void)
+static void contents_are_checked(void)
 {
 	int fd;
 
@@ -397,7 +397,7 @@ static void contents_are_judged(void)
 	refuse("text", -ENOEXEC, "it cannot be loaded");
 }
 
-static void folders_are_judged(void)
+static void folders_are_checked(void)
 {
 	char other[160];
 
@@ -435,10 +435,10 @@ static void only_good_ones_are_loaded(void)
 	asking = open_with(true);
 	if (!OK(asking != NULL))
 		return;
-	names_are_judged();
-	files_are_judged();
-	contents_are_judged();
-	folders_are_judged();
+	names_are_checked();
+	files_are_checked();
+	contents_are_checked();
+	folders_are_checked();
 	EQ(gpumap_program_load(asking, 0, "square", &square), 0);
 	EQ(gpumap_program_load(asking, 1000, "square", &square), -ENODEV);
 	gpumap_session_close(asking);

@@ -436,7 +436,7 @@ static void die_at(const char *point, uint32_t flags)
 	     i++)
 		story_nap(1000);
 	EQ(story_holds(agent.pid, "gpumap-stage"), 0);
-	stage_buried(&agent, map, ticket);
+	stage_recovered(&agent, map, ticket);
 }
 
 static void workers_may_die_at_any_point(void)

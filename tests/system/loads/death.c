@@ -171,7 +171,7 @@ static void die_at(const char *point)
 		gpumap_session_close(session);
 		close(fd);
 	}
-	stage_buried(&agent, map, ticket);
+	stage_recovered(&agent, map, ticket);
 }
 
 /* Is the file of these tests in memory?  Such a file is not read ahead. */

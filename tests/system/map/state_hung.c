@@ -59,7 +59,7 @@ static void the_end_comes(int disk)
 	gpumap_detach(map);
 	map = NULL;
 	EQ(agent_kill(&agent, SIGTERM), 1);
-	OK(agent_logged(&agent, "event=clerk_stuck clerk=files for_s="));
+	OK(agent_logged(&agent, "event=io_thread_stuck thread=files for_s="));
 	EQ(access(path, F_OK), -1);
 	EQ(waitpid(pid, &status, 0), pid);
 	EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, ECONNRESET);

@@ -416,7 +416,7 @@ static int show(struct raw *c, uint64_t handle, uint32_t row)
 }
 
 /* Requests that the library never sends. */
-static void records_are_judged(void)
+static void records_are_checked(void)
 {
 	const uint64_t good = gm_handle_make(1, GM_BUFFER_REGISTERED, 0, 1);
 	struct raw c;
@@ -469,7 +469,7 @@ TAP_CASE()
 		the_next_worker_knows_it();
 		it_is_given_back();
 		strangers_learn_nothing();
-		records_are_judged();
+		records_are_checked();
 	}
 	story_finish(&agent, map);
 	agent_remove(&agent);

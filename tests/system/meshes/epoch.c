@@ -215,7 +215,7 @@ static int went_back, lied, n_looks, n_broken;
 
 /* Rows cease to be READY after the group is broken, and are before it is
  * whole. */
-static void judge(struct gpumap *at, struct seen seen)
+static void check(struct gpumap *at, struct seen seen)
 {
 	bool all = true;
 
@@ -239,7 +239,7 @@ static void *watch(void *argument)
 		last = seen.epoch;
 		n_looks++;
 		n_broken += !seen.whole;
-		judge(at, seen);
+		check(at, seen);
 	}
 	return NULL;
 }
@@ -349,7 +349,7 @@ static void the_agent_dies_at(const char *point, enum cause cause)
 	world = await("world", 1, shown_world.epoch);
 	OK(world.whole && world.epoch > shown_world.epoch);
 	EQ(gpumap_mesh_release(map, "m"), 0);
-	stage_buried(&agent, map, ticket);
+	stage_recovered(&agent, map, ticket);
 }
 
 static void agents_may_die_at_any_point(void)

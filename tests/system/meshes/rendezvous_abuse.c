@@ -30,7 +30,7 @@ static int ask(const struct gm_join *join, const char *tail, uint32_t bytes)
 			    bytes);
 }
 
-static void fields_are_judged(void)
+static void fields_are_checked(void)
 {
 	const struct gm_join good = a_rank(1);
 	struct gm_join bad[8];
@@ -108,7 +108,7 @@ static void story(void)
 	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
 	raw_init(&raw);
 	EQ(raw_open(&raw, path), 0);
-	fields_are_judged();
+	fields_are_checked();
 	ids_are_rank_0s();
 	nobody_leaves_who_is_not_there();
 	who_does_not_wait_is_let_go();

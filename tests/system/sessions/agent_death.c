@@ -227,7 +227,7 @@ static void a_stopped_worker_does_not_keep_its_row(void)
 	agent_kill(&agent, SIGKILL);
 	come_back(epoch);
 	EQ(sum.unready, 0);
-	OK(agent_logged(&agent, "event=orphan_killed"));
+	OK(agent_logged(&agent, "event=stale_worker_killed"));
 	EQ(story_device(map, 0).restarts, restarts);
 	EQ(waitpid(worker, &status, 0), worker);
 	OK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
@@ -248,7 +248,7 @@ static void a_stranger_keeps_the_lock(void)
 		 agent.instance);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	EQ(fcntl(fd, F_SETLK, &whole), 0);
-	OK(agent_start_until(&agent, "orphan_left"));
+	OK(agent_start_until(&agent, "stale_worker_left"));
 	EQ(story_device(map, 0).state, GPUMAP_DEVICE_RESTARTING);
 	close(fd);
 	OK(agent_wait_log(&agent, "event=ready"));

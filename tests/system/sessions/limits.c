@@ -124,7 +124,7 @@ static const struct bad_map bad_maps[] = {
 	  "0:1", 0, -EINVAL, "" },
 };
 
-static void maps_are_judged(struct raw *c)
+static void maps_are_checked(struct raw *c)
 {
 	for (size_t i = 0; i < sizeof(bad_maps) / sizeof(bad_maps[0]); i++) {
 		const struct bad_map *m = &bad_maps[i];
@@ -193,7 +193,7 @@ static int open_with(struct raw *c, uint32_t depth, uint32_t flags,
 		       NULL);
 }
 
-static void sessions_are_judged(void)
+static void sessions_are_checked(void)
 {
 	struct gm_queue_open queue = { 0 };
 	struct raw c;
@@ -560,11 +560,11 @@ TAP_CASE()
 		return tap_done();
 	}
 	EQ(raw_open(&c, path), 0);
-	maps_are_judged(&c);
+	maps_are_checked(&c);
 	objects_are_looked_for(&c);
 	names_have_owners(&c);
 	raw_close(&c);
-	sessions_are_judged();
+	sessions_are_checked();
 	bodies_may_grow();
 	sessions_are_counted();
 	sessions_are_paced();

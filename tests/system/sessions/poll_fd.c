@@ -94,7 +94,7 @@ static void a_death_wakes_all(struct raw *c)
 	EQ(gpumap_device_read(map, 0, &device), 0);
 	EQ(kill((pid_t)device.worker_pid, SIGKILL), 0);
 	OK(becomes_readable(c, 20000));
-	OK(agent_wait_log(&agent, "event=buried"));
+	OK(agent_wait_log(&agent, "event=recovered"));
 	gpumap_detach(map);
 	drain(c);
 }

@@ -82,7 +82,7 @@ static int about(int seals, uint64_t bytes)
 
 /* ---- SHARE ------------------------------------------------------------- */
 
-static void forms_are_judged(void)
+static void forms_are_checked(void)
 {
 	struct gm_share_ask body = plain("x");
 
@@ -123,7 +123,7 @@ static void forms_are_judged(void)
 	EQ(shares_n(), 0);
 }
 
-static void what_is_said_is_judged(void)
+static void what_is_said_is_checked(void)
 {
 	const int all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 	struct gm_share_ask body = plain("x");
@@ -370,8 +370,8 @@ TAP_CASE()
 		EQ(make(owner, i, i, &buffers[i]), 0);
 		EQ(export_with(owner, buffers[i], GM_EXPORT_NAMED, 0), 0);
 	}
-	forms_are_judged();
-	what_is_said_is_judged();
+	forms_are_checked();
+	what_is_said_is_checked();
 	exports_have_known_flags();
 	all_or_nothing();
 	only_holders_import();

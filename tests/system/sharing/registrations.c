@@ -20,7 +20,7 @@ static const char config[] = "[host]\n"
 
 /* ---- what may be registered -------------------------------------------- */
 
-static void files_are_judged(struct raw *c)
+static void files_are_checked(struct raw *c)
 {
 	int good = sealed(MIB, F_SEAL_SHRINK);
 	int bare = sealed(MIB, F_SEAL_GROW);
@@ -145,7 +145,7 @@ static const struct {
 	  "memfd has" },
 };
 
-static void words_are_judged(struct raw *c)
+static void words_are_checked(struct raw *c)
 {
 	int fd = sealed(MIB, F_SEAL_SHRINK);
 
@@ -527,8 +527,8 @@ static void one_session(void)
 
 	if (!open_both(&c))
 		return;
-	files_are_judged(&c);
-	words_are_judged(&c);
+	files_are_checked(&c);
+	words_are_checked(&c);
 	one_memory_has_one_handle(&c);
 	what_a_worker_refuses_is_not_kept(&c);
 	bytes_and_numbers_have_limits(&c);

@@ -269,13 +269,14 @@ static void die_at(const char *point)
 		EQ(access(ticket, F_OK), -1); /* one died there */
 		close_sides();
 	}
-	stage_buried(&agent, map, ticket);
+	stage_recovered(&agent, map, ticket);
 }
 
-static void undertakers_may_die_too(void)
+static void recoveries_may_die_too(void)
 {
-	static const char *const points[] = { "bury_given", "bury_advanced",
-					      "bury_posted", "worker_buried" };
+	static const char *const points[] = { "end_given", "recover_advanced",
+					      "recover_posted",
+					      "worker_recovered" };
 
 	if (!stage_has_points())
 		return;
@@ -296,7 +297,7 @@ TAP_CASE()
 	}
 	gpumap_detach(map);
 	EQ(agent_kill(&agent, SIGTERM), 0);
-	undertakers_may_die_too();
+	recoveries_may_die_too();
 	if (tap_failures)
 		agent_show_log(&agent);
 	stage_end(&agent);

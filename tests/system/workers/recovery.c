@@ -7,10 +7,10 @@
 #include "tests/support/process.h"
 #include "tests/support/worker_row.h"
 
-static bool bury(struct row *row, const struct hand_client *c)
+static bool recover(struct row *row, const struct hand_client *c)
 {
 	if (!row_start(row, true)) {
-		NOTE("undertaker: %s", row->failed);
+		NOTE("recovery: %s", row->failed);
 		row_ended(row);
 		return false;
 	}
@@ -88,7 +88,7 @@ static void death_ends_each_entry_once(void)
 		kill(row.pid, SIGKILL);
 		row_ended(&row);
 		wake = gm_get(&c.page->wake);
-		wrong += !bury(&row, &c);
+		wrong += !recover(&row, &c);
 		wrong += gm_get(&c.page->wake) == wake;
 		wrong += count_wrong(&c, first, &io);
 		c.incarnation++;
@@ -131,9 +131,9 @@ static bool dies(struct row *row, struct hand_client *c, bool must)
 
 /* Kill the worker at one point, and its recovery process at another, or NULL.
  * Returns how much went wrong; ret_died says whether the worker died there, and
- * n_undertakers counts the recovery processes that did. */
-static int one_point(const char *name, int nth, const char *bury_name,
-		     bool *ret_died, int *n_undertakers)
+ * n_recoveries counts the recovery processes that did. */
+static int one_point(const char *name, int nth, const char *recover_name,
+		     bool *ret_died, int *n_recoveries)
 {
 	char spec[80];
 	struct hand_client c;
@@ -154,13 +154,13 @@ static int one_point(const char *name, int nth, const char *bury_name,
 		kill(row.pid, SIGKILL);
 		row_ended(&row);
 		unsetenv("GM_POINT");
-		if (bury_name) {
-			snprintf(spec, sizeof(spec), "%s:kill:2", bury_name);
+		if (recover_name) {
+			snprintf(spec, sizeof(spec), "%s:kill:2", recover_name);
 			setenv("GM_POINT", spec, 1);
-			*n_undertakers += !bury(&row, &c);
+			*n_recoveries += !recover(&row, &c);
 			unsetenv("GM_POINT");
 		}
-		wrong += !bury(&row, &c);
+		wrong += !recover(&row, &c);
 		wrong += count_wrong(&c, 0, &io);
 	} else {
 		wrong++;
@@ -173,14 +173,14 @@ static int one_point(const char *name, int nth, const char *bury_name,
 
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-static const char *const burials[] = { NULL, "bury_given", "bury_advanced",
-				       "bury_posted" };
+static const char *const burials[] = { NULL, "end_given", "recover_advanced",
+				       "recover_posted" };
 
 /* At the one, and then at the other.  Returns how much went wrong. */
-static int death_at(const char *point, const char *burial, int *n_undertakers)
+static int death_at(const char *point, const char *burial, int *n_recoveries)
 {
 	bool died;
-	int wrong = one_point(point, 1, burial, &died, n_undertakers);
+	int wrong = one_point(point, 1, burial, &died, n_recoveries);
 
 	if (wrong)
 		NOTE("lost or doubled: %s, then %s", point,
@@ -190,13 +190,13 @@ static int death_at(const char *point, const char *burial, int *n_undertakers)
 		wrong++;
 	}
 	if (!burial)
-		wrong += one_point(point, 2, NULL, &died, n_undertakers);
+		wrong += one_point(point, 2, NULL, &died, n_recoveries);
 	return wrong;
 }
 
 static void death_at_every_point(void)
 {
-	int undertakers[N_OF(burials)] = { 0 };
+	int recoveries[N_OF(burials)] = { 0 };
 	const char *build = getenv("GM_BUILD");
 	/* Each point is one of a worker's four times in each. */
 	int n = rounds(4) / 4, wrong = 0;
@@ -210,12 +210,12 @@ static void death_at_every_point(void)
 		for (size_t k = 0; k < N_OF(points) * N_OF(burials); k++)
 			wrong += death_at(points[k / N_OF(burials)],
 					  burials[k % N_OF(burials)],
-					  &undertakers[k % N_OF(burials)]);
+					  &recoveries[k % N_OF(burials)]);
 	EQ(wrong, 0);
 	for (size_t k = 1; k < N_OF(burials); k++) {
-		OK(undertakers[k] > 0);
-		NOTE("an undertaker died in %d of %d burials at %s",
-		     undertakers[k], n * (int)N_OF(points), burials[k]);
+		OK(recoveries[k] > 0);
+		NOTE("an recovery died in %d of %d burials at %s",
+		     recoveries[k], n * (int)N_OF(points), burials[k]);
 	}
 }
 

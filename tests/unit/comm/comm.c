@@ -392,7 +392,7 @@ static void the_last_look(uint32_t gives, uint32_t gets)
 
 /* ---- threads ------------------------------------------------------------- */
 
-struct seat {
+struct by_rank {
 	struct world *w;
 	uint32_t rank;
 	uint32_t bad;
@@ -403,10 +403,10 @@ struct seat {
 /* Sums that say which round they are of, small ones and large ones. */
 static void *sit(void *arg)
 {
-	struct seat *seat = arg;
-	struct world *w = seat->w;
-	struct gm_comm *comm = &w->comm[seat->rank];
-	int32_t *own = (int32_t *)(void *)w->memory[seat->rank];
+	struct by_rank *by_rank = arg;
+	struct world *w = by_rank->w;
+	struct gm_comm *comm = &w->comm[by_rank->rank];
+	int32_t *own = (int32_t *)(void *)w->memory[by_rank->rank];
 
 	for (int32_t round = 1; round <= (int32_t)ROUNDS; round++) {
 		uint64_t n = round % 3 ? 5 : 5000;
@@ -419,16 +419,17 @@ static void *sit(void *arg)
 		int rc;
 
 		for (uint64_t i = 0; i < n; i++)
-			own[i] = round * ((int32_t)seat->rank + 1);
-		name_buffers(&ask, seat->rank);
+			own[i] = round * ((int32_t)by_rank->rank + 1);
+		name_buffers(&ask, by_rank->rank);
 		gm_comm_begin(comm, &ask, &call);
 		while ((rc = gm_comm_step(comm, &call, 4096, &told)) == 0 ||
 		       rc == -EAGAIN)
 			if (rc != 0)
 				sched_yield();
-		seat->bad += rc != 1;
+		by_rank->bad += rc != 1;
 		for (uint64_t i = 0; i < n; i++)
-			seat->bad += own[i] != round * ranks * (ranks + 1) / 2;
+			by_rank->bad +=
+				own[i] != round * ranks * (ranks + 1) / 2;
 	}
 	return NULL;
 }
@@ -436,18 +437,18 @@ static void *sit(void *arg)
 static void threads(void)
 {
 	struct world w;
-	struct seat seat[4];
+	struct by_rank by_rank[4];
 	pthread_t thread[4];
 	uint32_t bad = 0;
 
 	open_world(&w, 4, 1 << 16);
 	for (uint32_t r = 0; r < 4; r++) {
-		seat[r] = (struct seat){ .w = &w, .rank = r };
-		pthread_create(&thread[r], NULL, sit, &seat[r]);
+		by_rank[r] = (struct by_rank){ .w = &w, .rank = r };
+		pthread_create(&thread[r], NULL, sit, &by_rank[r]);
 	}
 	for (uint32_t r = 0; r < 4; r++) {
 		pthread_join(thread[r], NULL);
-		bad += seat[r].bad;
+		bad += by_rank[r].bad;
 	}
 	EQ(bad, 0);
 	close_world(&w);

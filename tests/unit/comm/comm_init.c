@@ -241,7 +241,7 @@ static void one_never_comes(void)
 
 /* ---- in threads ---------------------------------------------------------- */
 
-struct seat {
+struct by_rank {
 	struct world *w;
 	uint32_t rank;
 	uint32_t bad;
@@ -251,9 +251,9 @@ struct seat {
  * and has heard the same as the other. */
 static void *sit(void *arg)
 {
-	struct seat *seat = arg;
-	struct world *w = seat->w;
-	uint32_t own = seat->rank, peer = own ^ 1;
+	struct by_rank *by_rank = arg;
+	struct world *w = by_rank->w;
+	uint32_t own = by_rank->rank, peer = own ^ 1;
 
 	for (uint32_t round = 0; round < 3000; round++) {
 		bool sends = (own ^ round) & 1, able = round % 3 != 0;
@@ -274,26 +274,26 @@ static void *sit(void *arg)
 		       rc == -EAGAIN)
 			if (rc != 0)
 				sched_yield();
-		seat->bad += rc != 1 || call.all_direct != able;
+		by_rank->bad += rc != 1 || call.all_direct != able;
 	}
 	return NULL;
 }
 
 static void threads(void)
 {
-	struct seat seat[4];
+	struct by_rank by_rank[4];
 	pthread_t thread[4];
 	uint32_t bad = 0;
 	struct world w;
 
 	open_world(&w, 4, 64);
 	for (uint32_t r = 0; r < 4; r++) {
-		seat[r] = (struct seat){ .w = &w, .rank = r };
-		pthread_create(&thread[r], NULL, sit, &seat[r]);
+		by_rank[r] = (struct by_rank){ .w = &w, .rank = r };
+		pthread_create(&thread[r], NULL, sit, &by_rank[r]);
 	}
 	for (uint32_t r = 0; r < 4; r++) {
 		pthread_join(thread[r], NULL);
-		bad += seat[r].bad;
+		bad += by_rank[r].bad;
 	}
 	EQ(bad, 0);
 	close_world(&w);

@@ -179,7 +179,7 @@ static void the_definition_is_right(void)
 }
 
 /* A check that never fails would find every kernel right. */
-static void the_judge_can_say_no(void)
+static void the_check_can_say_no(void)
 {
 	static const char text[] =
 		".visible .entry reach(\n\t.param .u64 p_a\n)\n{\n"
@@ -235,7 +235,7 @@ static void the_judge_can_say_no(void)
 
 TAP_CASE()
 {
-	the_judge_can_say_no();
+	the_check_can_say_no();
 	the_definition_is_right();
 	for_each_kernel(kernel_holds);
 	every_half_is_cast();

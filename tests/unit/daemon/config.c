@@ -187,7 +187,7 @@ static void cuda_has_its_keys(void)
 {
 	static const char text[] =
 		"[cuda]\nenabled = required\nshare = any\nlist-limit = 1s\n"
-		"idle = 0\nkernel-limit = 90s\nmps = yes\nspare = no\n"
+		"idle = 0\nkernel-limit = 90s\nmps = yes\nstandby = no\n"
 		"library = /opt/compat\ncache = /var/cache/gpumap\n"
 		"nccl = yes\nnccl-library = /opt/nccl\nnccl-limit = 2s\n"
 		"pass-environment = A_1 \t_b\nsysfs = /tmp/sys\n";
@@ -199,7 +199,7 @@ static void cuda_has_its_keys(void)
 	EQ(config.slice_bytes, 1 << 20);
 	EQ(config.cuda_share, GM_CONFIG_SHARE_SAME_USER);
 	EQ(config.cuda_kernel_limit_ns, 0);
-	OK(config.cuda_spare && !config.cuda_mps);
+	OK(config.cuda_standby && !config.cuda_mps);
 	OK(config.cuda_library == NULL && config.cuda_pass == NULL);
 	OK(!config.cuda_nccl && config.cuda_nccl_library == NULL);
 	EQ(config.cuda_nccl_limit_ns, 30000000000);
@@ -214,7 +214,7 @@ static void cuda_has_its_keys(void)
 	EQ(config.cuda_list_limit_ns, 1000000000);
 	EQ(config.cuda_idle_ns, 0);
 	EQ(config.cuda_kernel_limit_ns, 90000000000);
-	OK(!config.cuda_spare && config.cuda_mps);
+	OK(!config.cuda_standby && config.cuda_mps);
 	OK(config.cuda_nccl);
 	STR(config.cuda_nccl_library, "/opt/nccl");
 	EQ(config.cuda_nccl_limit_ns, 2000000000);

@@ -129,8 +129,8 @@ static void finish_drain(void)
 
 static void serve(void)
 {
-	if (guest.attachment.worker == NULL)
-		EQ(take_seat(), 0);
+	if (client.attachment.worker == NULL)
+		EQ(attach_client(), 0);
 	OK(until(is_back));
 }
 
@@ -162,7 +162,7 @@ static void wait_for_probe(void)
 
 /* ---- stories ------------------------------------------------------------- */
 
-static bool is_being_buried(void)
+static bool is_being_recovered(void)
 {
 	return worker->state == GM_PROCESS_BURYING;
 }
@@ -176,7 +176,7 @@ static void idle_worker_that_stays_is_killed(void)
 	serve();
 	gm_put_release(&play->hesitates, 1);
 	EQ(drain(), -EINPROGRESS);
-	OK(until(is_being_buried));
+	OK(until(is_being_recovered));
 	EQ(gm_get(&play->ends), ends);
 	gm_put_release(&play->hesitates,
 		       0); /* the recovery process would, too */
@@ -406,7 +406,7 @@ TAP_CASE_ARGS(argc, argv)
 {
 	play_if_child(argc, argv);
 	if (begin()) {
-		d->config.cuda_spare = false;
+		d->config.cuda_standby = false;
 		d->cuda.is_open = true;
 		start_probe();
 		idle_worker_that_stays_is_killed();

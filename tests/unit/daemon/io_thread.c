@@ -173,7 +173,7 @@ static bool was_logged(const char *what)
 /* The gate is opened when it was said that the job takes long. */
 static void look(struct gm_timer *timer)
 {
-	if (!was_logged("event=clerk_late clerk=test for_s=") &&
+	if (!was_logged("event=io_thread_late thread=test for_s=") &&
 	    ++looks < LOOKS)
 		gm_timer_set(&loop, timer, gm_loop_now() + LOOK_NS);
 	else
@@ -199,8 +199,8 @@ static void what_takes_long_is_said(void)
 	gm_timer_set(&loop, &timer, gm_loop_now());
 	EQ(gm_loop_run(&loop), 0);
 	EQ(job.dones, 1);
-	OK(was_logged("event=clerk_late clerk=test for_s="));
-	OK(was_logged("event=clerk_back clerk=test after_s="));
+	OK(was_logged("event=io_thread_late thread=test for_s="));
+	OK(was_logged("event=io_thread_back thread=test after_s="));
 	/* And nothing of one that does not. */
 	io_thread.late_ns = GM_CLERK_LATE_NS * 1000;
 	EQ(ftruncate(fileno(on_message), 0), 0);
@@ -210,7 +210,7 @@ static void what_takes_long_is_said(void)
 	loop.stop = false;
 	EQ(gm_loop_run(&loop), 0);
 	EQ(job.dones, 1);
-	OK(!was_logged("clerk_"));
+	OK(!was_logged("event=io_thread_"));
 	EQ(gm_io_thread_stop(&io_thread, UINT64_MAX), 0);
 	gm_loop_exit(&loop);
 	dup2(before, STDERR_FILENO);

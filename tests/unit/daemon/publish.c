@@ -49,7 +49,7 @@ static int pin(const char *name, pid_t pid, uint32_t uid,
 			      GM_KIND_LAYERS, name, why, ret_pin);
 }
 
-static void names_are_judged(void)
+static void names_are_checked(void)
 {
 	char name[80];
 
@@ -277,7 +277,7 @@ TAP_CASE()
 	    gm_holders_adopt(d) != 0)
 		return 99;
 
-	names_are_judged();
+	names_are_checked();
 	names_have_owners();
 	versions_of_a_name_grow();
 	others_have_quotas();

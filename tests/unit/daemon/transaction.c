@@ -29,7 +29,7 @@ static int yard[2]; /* likewise, of heavy ones */
 struct wish {
 	struct gm_change change;
 	char letter;
-	int status; /* of judge() */
+	int status; /* of check() */
 };
 
 static struct wish *wish_of(struct gm_change *change)
@@ -45,7 +45,7 @@ static void note(char letter)
 	order[n + 1] = '\0';
 }
 
-static int judge(struct gm_change *change)
+static int check(struct gm_change *change)
 {
 	note(wish_of(change)->letter);
 	if (wish_of(change)->status != 0)
@@ -81,10 +81,10 @@ static void free_wish(struct gm_change *change)
 	free(wish_of(change));
 }
 
-static const struct gm_change_kind quick = { .judge = judge,
+static const struct gm_change_kind quick = { .check = check,
 					     .answer = answer,
 					     .free = free_wish };
-static const struct gm_change_kind slow = { .judge = judge,
+static const struct gm_change_kind slow = { .check = check,
 					    .plan = plan,
 					    .settle = settle,
 					    .answer = answer,
@@ -98,7 +98,7 @@ static int plan_away(struct gm_change *change)
 	return read(yard[0], &byte, 1) == 1 ? 0 : -EIO;
 }
 
-static const struct gm_change_kind heavy = { .judge = judge,
+static const struct gm_change_kind heavy = { .check = check,
 					     .plan = plan_away,
 					     .settle = settle,
 					     .is_heavy = true,
@@ -231,7 +231,7 @@ static void who_hangs_up_before_its_turn_has_asked_for_nothing(void)
 }
 
 /* Neither is a spec read here, nor any error in it found. */
-static void specs_are_read_by_the_clerk(void)
+static void specs_are_read_by_the_io_thread(void)
 {
 	const struct gm_control header = { .type = GM_CONTROL_LAYERS_PUBLISH,
 					   .serial = 's' };
@@ -402,7 +402,7 @@ TAP_CASE()
 	those_without_a_plan_are_answered_at_once();
 	the_uid_served_least_recently_is_next();
 	who_hangs_up_before_its_turn_has_asked_for_nothing();
-	specs_are_read_by_the_clerk();
+	specs_are_read_by_the_io_thread();
 	what_waits_is_limited_for_each_uid();
 	the_heavy_hold_nobody_up();
 	our_own_heavy_ones_take_turns();

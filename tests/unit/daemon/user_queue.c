@@ -14,7 +14,7 @@
 #define EACH   (GM_USER_QUEUE_MOST + 4u) /* requests of a user */
 
 struct asks {
-	struct guest guest;
+	struct client client;
 	struct gm_worker_request claim[EACH];
 	uint32_t n;
 	uint32_t n_answered;
@@ -41,7 +41,7 @@ static void gone(struct gm_worker_request *claim, int status, const char *why)
 static bool all_are_seated(void)
 {
 	for (uint32_t i = 0; i < GUESTS; i++)
-		if (asks[i].guest.status > 0)
+		if (asks[i].client.status > 0)
 			return false;
 	return true;
 }
@@ -49,7 +49,7 @@ static bool all_are_seated(void)
 static bool all_have_left(void)
 {
 	for (uint32_t i = 0; i < GUESTS; i++)
-		if (!asks[i].guest.has_left)
+		if (!asks[i].client.has_left)
 			return false;
 	return true;
 }
@@ -58,7 +58,7 @@ static void come(void)
 {
 	memset(asks, 0, sizeof(asks));
 	for (uint32_t i = 0; i < GUESTS; i++)
-		EQ(seat_guest_of(&asks[i].guest, uids[i]), 0);
+		EQ(attach_user_of(&asks[i].client, uids[i]), 0);
 	OK(until(all_are_seated));
 }
 
@@ -75,14 +75,14 @@ static void ask(uint32_t i, enum gm_wire_type type, uint32_t n)
 						     .fd = -1,
 						     .held = held,
 						     .gone = gone };
-		if (!EQ(gm_attachments_ask(&asks[i].guest.attachment, claim,
+		if (!EQ(gm_attachments_ask(&asks[i].client.attachment, claim,
 					   why),
 			0))
 			NOTE("%s", why);
 	}
 }
 
-/* The oldest of a guest's is answered. */
+/* The oldest of a client's is answered. */
 static void answer(uint32_t i)
 {
 	const struct gm_worker_request *claim =
@@ -90,7 +90,7 @@ static void answer(uint32_t i)
 	struct gm_wire wire = { .type = claim->ask == GM_WIRE_FETCH
 						? GM_WIRE_FETCHED
 						: GM_WIRE_REGISTERED,
-				.session = asks[i].guest.attachment.session,
+				.session = asks[i].client.attachment.session,
 				.handle = claim->handle };
 
 	EQ(claim->state, GM_WORKER_REQUEST_ASKED);
@@ -98,7 +98,7 @@ static void answer(uint32_t i)
 	gm_attachments_flush(worker);
 }
 
-/* How many of a guest's have been asked, answered or not. */
+/* How many of a client's have been asked, answered or not. */
 static uint32_t asked(uint32_t i)
 {
 	uint32_t n = asks[i].n_answered;
@@ -118,7 +118,7 @@ static void go(void)
 	}
 	for (uint32_t i = 0; i < GUESTS; i++) {
 		EQ(asks[i].n_answered, asks[i].n);
-		gm_supervisor_leave(d, &asks[i].guest.attachment);
+		gm_supervisor_leave(d, &asks[i].client.attachment);
 	}
 	OK(until(all_have_left));
 	OK(LIST_EMPTY(&worker->user_queue));

@@ -14,7 +14,7 @@
 
 /* ---- what is waited for -------------------------------------------------- */
 
-static bool spare_rests(void)
+static bool standby_rests(void)
 {
 	return worker->standby.state == GM_STANDBY_RESTING;
 }
@@ -42,9 +42,9 @@ static bool is_denied(void)
 
 static uint32_t seen;
 
-static bool another_undertaker(void)
+static bool another_recovery(void)
 {
-	return gm_get(&play->undertakers) > seen &&
+	return gm_get(&play->recoveries) > seen &&
 	       worker->state == GM_PROCESS_BARRED;
 }
 
@@ -63,28 +63,28 @@ static void nobody_needs_a_worker_yet(void)
 	OK(no_process());
 }
 
-static void first_seat_starts_a_worker(void)
+static void first_attachment_starts_a_worker(void)
 {
-	EQ(take_seat(), 0);
+	EQ(attach_client(), 0);
 	OK(until(is_answered));
-	EQ(guest.status, 0);
+	EQ(client.status, 0);
 	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
 	EQ(row()->moving.worker_pid, worker->child.pid);
 	EQ(row()->moving.restarts, 0);
 	EQ(gm_get(&play->workers), 1);
-	OK(until(spare_stands_by));
+	OK(until(standby_waits));
 	EQ(gm_get(&play->wrong), 0);
 	STR(play->what_is_wrong, "");
 }
 
-static void poisoned_worker_is_replaced_by_the_spare(void)
+static void poisoned_worker_is_replaced_by_the_standby(void)
 {
 	pid_t standby = worker->standby.child.pid;
 	uint32_t workers = gm_get(&play->workers);
-	uint32_t undertakers = gm_get(&play->undertakers);
+	uint32_t recoveries = gm_get(&play->recoveries);
 	uint32_t restarts = row()->moving.restarts;
 
-	OK(until(spare_stands_by));
+	OK(until(standby_waits));
 	gm_put_release(&play->burial_status, 1);
 	gm_put_release(&play->hesitates, 1);
 	gm_put_release(&play->fails_now, GM_CU_ILLEGAL_ADDRESS);
@@ -97,24 +97,24 @@ static void poisoned_worker_is_replaced_by_the_spare(void)
 	EQ(row()->moving.worker_pid, standby);
 	EQ(row()->moving.restarts, restarts + 1);
 	EQ(gm_get(&play->workers), workers); /* no other was started */
-	EQ(gm_get(&play->undertakers), undertakers + 1);
+	EQ(gm_get(&play->recoveries), recoveries + 1);
 	EQ(gm_get(&play->burial_status), 0); /* so -EIO */
 	EQ(worker->times.failed_ns, 0);
-	OK(until(spare_stands_by));
+	OK(until(standby_waits));
 	OK(worker->standby.child.pid != standby);
 }
 
-static void spares_death_is_its_own(void)
+static void standbys_death_is_its_own(void)
 {
 	uint32_t restarts = row()->moving.restarts;
 	pid_t child = worker->child.pid;
 
 	kill(worker->standby.child.pid, SIGKILL);
-	OK(until(spare_rests));
+	OK(until(standby_rests));
 	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
 	EQ(row()->moving.restarts, restarts);
 	EQ(worker->child.pid, child);
-	OK(until(spare_stands_by)); /* another, after a rest */
+	OK(until(standby_waits)); /* another, after a rest */
 }
 
 static void lost_card_has_no_worker_until_it_is_seen(void)
@@ -130,8 +130,8 @@ static void lost_card_has_no_worker_until_it_is_seen(void)
 	gos = gm_get(&play->gos);
 
 	/* Jobs of its sessions are refused again and again. */
-	seen = gm_get(&play->undertakers);
-	OK(until(another_undertaker));
+	seen = gm_get(&play->recoveries);
+	OK(until(another_recovery));
 	EQ(gm_get(&play->workers), workers);
 	EQ(gm_get(&play->gos), gos);
 
@@ -161,7 +161,7 @@ static void drained_row_has_nothing_open(void)
 {
 	uint32_t ends = gm_get(&play->ends);
 	uint32_t restarts = row()->moving.restarts;
-	struct gm_attachment *before = &guest.attachment;
+	struct gm_attachment *before = &client.attachment;
 
 	n_closed = 0;
 	gm_devices_state(d, 0, GPUMAP_DEVICE_DRAINING, "by hand", 0);
@@ -186,11 +186,11 @@ static void drained_row_has_nothing_open(void)
 
 	/* Newcomers are told at once. */
 	gm_supervisor_bar(d, 0, GM_BAR_DRAIN, true, "by hand", NULL);
-	EQ(take_seat(), -ENODEV);
+	EQ(attach_client(), -ENODEV);
 	gm_supervisor_unbar(d, 0, GM_BAR_DRAIN);
-	EQ(take_seat(), 0);
+	EQ(attach_client(), 0);
 	OK(until(is_answered));
-	EQ(guest.status, 0);
+	EQ(client.status, 0);
 }
 
 static void idle_worker_ends(void)
@@ -215,21 +215,21 @@ static bool drain_sent(void)
 }
 
 /* The one that ends serves it no more, and the next one does. */
-static void seat_may_come_while_the_worker_ends(void)
+static void attachment_may_come_while_the_worker_ends(void)
 {
 	uint32_t workers = gm_get(&play->workers);
 
-	EQ(take_seat(), 0);
+	EQ(attach_client(), 0);
 	OK(until(is_answered));
 	gm_put_release(&play->hesitates, 1);
 	OK(leave());
 	OK(until(drain_sent));
 	d->config.cuda_idle_ns = LIMIT_NS;
-	EQ(take_seat(), 0);
-	EQ(guest.status, 1);
+	EQ(attach_client(), 0);
+	EQ(client.status, 1);
 	gm_put_release(&play->hesitates, 0);
 	OK(until(is_answered));
-	EQ(guest.status, 0);
+	EQ(client.status, 0);
 	EQ(gm_get(&play->workers), workers + 2);
 	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
 }
@@ -371,18 +371,18 @@ static void failing_driver_is_not_stormed(void)
 {
 	OK(until(is_back));
 	OK(leave());
-	d->config.cuda_spare = false;
+	d->config.cuda_standby = false;
 	gm_standby_end(worker);
 	kill(worker->child.pid, SIGKILL);
 	OK(until(is_idle));
 	gm_put_release(&play->fails_at_once, GM_CU_SYSTEM_NOT_READY);
-	EQ(take_seat(), 0);
+	EQ(attach_client(), 0);
 	OK(until(is_answered));
-	EQ(guest.status, -ENODEV);
+	EQ(client.status, -ENODEV);
 	OK(rests_long());
 	EQ(row()->moving.error, GM_CU_SYSTEM_NOT_READY);
 	STR(row()->moving.reason, "CUDA 802 SYSTEM_NOT_READY: a launch failed");
-	EQ(take_seat(), -ENODEV);
+	EQ(attach_client(), -ENODEV);
 	gm_put_release(&play->fails_at_once, 0);
 }
 
@@ -391,13 +391,13 @@ TAP_CASE_ARGS(argc, argv)
 	play_if_child(argc, argv);
 	if (begin()) {
 		nobody_needs_a_worker_yet();
-		first_seat_starts_a_worker();
-		poisoned_worker_is_replaced_by_the_spare();
-		spares_death_is_its_own();
+		first_attachment_starts_a_worker();
+		poisoned_worker_is_replaced_by_the_standby();
+		standbys_death_is_its_own();
 		lost_card_has_no_worker_until_it_is_seen();
 		drained_row_has_nothing_open();
 		idle_worker_ends();
-		seat_may_come_while_the_worker_ends();
+		attachment_may_come_while_the_worker_ends();
 		each_call_has_its_own_limit();
 		aborts_wait_for_the_card();
 		failing_driver_is_not_stormed();

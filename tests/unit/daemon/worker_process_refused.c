@@ -46,7 +46,7 @@ static int ask_claim(void)
 					    .held = claim_held,
 					    .gone = claim_gone };
 	claim_status = 1;
-	ret = gm_attachments_ask(&guest.attachment, &claim, why);
+	ret = gm_attachments_ask(&client.attachment, &claim, why);
 	if (ret)
 		NOTE("%s", why);
 	return ret;
@@ -56,7 +56,7 @@ static int ask_claim(void)
 
 static bool is_offered(void)
 {
-	return guest.attachment.state == GM_ATTACHMENT_OFFERED;
+	return client.attachment.state == GM_ATTACHMENT_OFFERED;
 }
 
 static bool is_asked(void)
@@ -89,10 +89,10 @@ static void unbar(void)
 }
 
 /* A worker was offered the attachment, and has not answered. */
-static void offered_seat_is_refused(bool finish)
+static void offered_attachment_is_refused(bool finish)
 {
 	gm_put_release(&play->is_mute, 1);
-	EQ(take_seat(), 0);
+	EQ(attach_client(), 0);
 	OK(until(is_offered));
 	gm_supervisor_bar(d, 0, finish ? GM_BAR_DRAIN : GM_BAR_HEALTH, finish,
 			  "it is hot", NULL);
@@ -101,10 +101,10 @@ static void offered_seat_is_refused(bool finish)
 		unbar();
 		return;
 	}
-	EQ(guest.status, -ENODEV);
-	OK(strstr(guest.why, "row 0 cannot be used now") != NULL);
-	OK(strstr(guest.why, "use another row") != NULL);
-	OK(guest.attachment.worker == NULL);
+	EQ(client.status, -ENODEV);
+	OK(strstr(client.why, "row 0 cannot be used now") != NULL);
+	OK(strstr(client.why, "use another row") != NULL);
+	OK(client.attachment.worker == NULL);
 	OK(until(is_barred));
 	EQ(worker->n_free, GM_JOURNAL_PLACES);
 	unbar();
@@ -112,9 +112,9 @@ static void offered_seat_is_refused(bool finish)
 
 static void claims_of_a_barred_row_are_refused(void)
 {
-	EQ(take_seat(), 0);
+	EQ(attach_client(), 0);
 	OK(until(is_answered));
-	EQ(guest.status, 0);
+	EQ(client.status, 0);
 	gm_put_release(&play->is_mute, 1);
 	EQ(ask_claim(), 0);
 	OK(until(is_asked));
@@ -130,7 +130,7 @@ static void claims_of_a_barred_row_are_refused(void)
 /* One was offered, one waits, and a claim of a third was asked. */
 static void newcomers_of_a_stuck_worker_are_refused(void)
 {
-	static struct guest other, late;
+	static struct client other, late;
 	pid_t tracer;
 	int held;
 
@@ -143,10 +143,10 @@ static void newcomers_of_a_stuck_worker_are_refused(void)
 	gm_put_release(&play->is_mute, 1);
 	EQ(ask_claim(), 0);
 	OK(until(is_asked));
-	EQ(seat_guest(&other), 0);
+	EQ(attach_user(&other), 0);
 	EQ(other.attachment.state, GM_ATTACHMENT_OFFERED);
 	gm_worker_child_kill(worker, "by hand");
-	EQ(seat_guest(&late), 0);
+	EQ(attach_user(&late), 0);
 	EQ(late.attachment.state, GM_ATTACHMENT_WAITING);
 	/* As if the five seconds were over. */
 	gm_timer_set(&d->loop, &worker->timer, gm_loop_now());
@@ -157,15 +157,15 @@ static void newcomers_of_a_stuck_worker_are_refused(void)
 	EQ(late.status, -ENODEV);
 	EQ(claim_status, -ENODEV);
 	EQ(row()->moving.state, GPUMAP_DEVICE_FAILED);
-	EQ(seat_guest(&other), -ENODEV);
-	EQ(guest.attachment.state, GM_ATTACHMENT_TAKEN);
+	EQ(attach_user(&other), -ENODEV);
+	EQ(client.attachment.state, GM_ATTACHMENT_TAKEN);
 
 	gm_put_release(&play->is_mute, 0);
 	close(held);
 	waitpid(tracer, NULL, 0);
 	OK(until(is_over));
 	OK(until(is_back));
-	EQ(seat_guest(&other), 0);
+	EQ(attach_user(&other), 0);
 	OK(leave());
 }
 
@@ -173,8 +173,8 @@ TAP_CASE_ARGS(argc, argv)
 {
 	play_if_child(argc, argv);
 	if (begin()) {
-		offered_seat_is_refused(false);
-		offered_seat_is_refused(true);
+		offered_attachment_is_refused(false);
+		offered_attachment_is_refused(true);
 		claims_of_a_barred_row_are_refused();
 		newcomers_of_a_stuck_worker_are_refused();
 		end();

@@ -50,7 +50,7 @@ static void a_good_segment_is_mapped(void)
 	gpumap_detach(NULL);
 }
 
-static void names_are_judged(void)
+static void names_are_checked(void)
 {
 	char name[GPUMAP_NAME_MAX + 2];
 	struct gpumap *map = NULL;
@@ -295,7 +295,7 @@ TAP_CASE()
 	}
 	a_good_segment_is_mapped();
 	threads_are_no_children();
-	names_are_judged();
+	names_are_checked();
 	options_may_be_older_or_newer();
 	files_that_others_may_write_are_refused();
 	files_of_strangers_are_refused();

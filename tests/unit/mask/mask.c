@@ -117,7 +117,7 @@ static bool agrees(const struct gm_mask_spec *spec)
 		struct gm_mask_size size = { 0 };
 		uint64_t n = spec->tgt_len, third = n / 3;
 
-		if (gm_mask_judge(spec, dtypes[d], NO_LIMIT, &size, NULL) ||
+		if (gm_mask_check(spec, dtypes[d], NO_LIMIT, &size, NULL) ||
 		    size.rows != n || size.cols != cols ||
 		    size.bytes != n * cols * gm_mask_dtype_bytes(dtypes[d]) ||
 		    !spans_are_in_order(spec, &size))
@@ -193,7 +193,7 @@ static void long_rows_follow_it_too(void)
 			unsigned char *bytes;
 			uint64_t wrong = 0, at = 0;
 
-			EQ(gm_mask_judge(&specs[i], dtypes[d], NO_LIMIT, &size,
+			EQ(gm_mask_check(&specs[i], dtypes[d], NO_LIMIT, &size,
 					 NULL),
 			   0);
 			bytes = malloc(size.bytes);
@@ -295,7 +295,7 @@ static void impossible_masks_are_refused(void)
 		struct gm_mask_size size = { 1, 2, 3 };
 		struct gm_plan_error err = { 0 };
 
-		EQ(gm_mask_judge(&refused[i].spec, refused[i].dtype,
+		EQ(gm_mask_check(&refused[i].spec, refused[i].dtype,
 				 refused[i].limit, &size, &err),
 		   refused[i].code);
 		EQ(err.code, refused[i].code);
@@ -310,18 +310,18 @@ static void the_largest_are_taken(void)
 	struct gm_mask_spec s = { GM_MASK_SLIDING, 8, 8, 1, 0 };
 	struct gm_mask_size size;
 
-	EQ(gm_mask_judge(&s, GPUMAP_DTYPE_BF16, 256, &size, NULL), 0);
+	EQ(gm_mask_check(&s, GPUMAP_DTYPE_BF16, 256, &size, NULL), 0);
 	s = (struct gm_mask_spec){ GM_MASK_CAUSAL, 0, MAX, 0, 0 };
-	EQ(gm_mask_judge(&s, GPUMAP_DTYPE_F32, 0, &size, NULL), 0);
+	EQ(gm_mask_check(&s, GPUMAP_DTYPE_F32, 0, &size, NULL), 0);
 	OK(size.rows == 0 && size.cols == MAX && size.bytes == 0);
 	/* A cache is nothing to it. */
 	s = (struct gm_mask_spec){ GM_MASK_BIDIRECTIONAL_SLIDING, 3, MAX, 1,
 				   0 };
-	EQ(gm_mask_judge(&s, GPUMAP_DTYPE_U8, 9, &size, NULL), 0);
+	EQ(gm_mask_check(&s, GPUMAP_DTYPE_U8, 9, &size, NULL), 0);
 	EQ(size.cols, 3);
 	/* Only who has chunks needs a size for them. */
 	s = (struct gm_mask_spec){ GM_MASK_CAUSAL, 1, MAX - 1, 0, 0 };
-	EQ(gm_mask_judge(&s, GPUMAP_DTYPE_U8, MAX, &size, NULL), 0);
+	EQ(gm_mask_check(&s, GPUMAP_DTYPE_U8, MAX, &size, NULL), 0);
 	OK(size.bytes == MAX);
 }
 

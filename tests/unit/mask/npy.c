@@ -57,7 +57,7 @@ static const struct {
 	  "allowed" },
 };
 
-static void prologs_are_judged(void)
+static void prologs_are_checked(void)
 {
 	for (size_t i = 0; i < COUNT(prologs); i++) {
 		struct gm_plan_error err = { 0 };
@@ -279,7 +279,7 @@ static void any_part_of_a_header_is_refused(void)
 
 TAP_CASE()
 {
-	prologs_are_judged();
+	prologs_are_checked();
 	what_numpy_writes_is_taken();
 	each_dtype_is_known();
 	other_writers_are_taken_too();

@@ -23,7 +23,7 @@ static void *make(const struct gm_mask_spec *spec, uint32_t dtype,
 	struct gm_mask_size size;
 	void *bytes = NULL;
 
-	if (gm_mask_judge(spec, dtype, UINT64_MAX, &size, NULL) == 0)
+	if (gm_mask_check(spec, dtype, UINT64_MAX, &size, NULL) == 0)
 		bytes = malloc(size.bytes + 1);
 	if (!bytes)
 		abort();

@@ -341,7 +341,7 @@ static void refuses_group(struct gm_mesh *mesh, const char *name,
 	EQ(mesh->n_added, before);
 }
 
-static void groups_are_added_and_judged(void)
+static void groups_are_added_and_checked(void)
 {
 	const struct gm_mesh_shape s = { GM_MESH_TENSOR, 2, 1, 1 };
 	const uint64_t some[] = { 3, 0, 2 }, twice[] = { 1, 2, 1 }, out = 4;
@@ -433,7 +433,7 @@ TAP_CASE()
 	places_are_what_the_ranks_came_from();
 	what_cannot_be_is_refused_in_words();
 	the_largest_world_has_its_groups();
-	groups_are_added_and_judged();
+	groups_are_added_and_checked();
 	shapes_read_back_as_they_print();
 	return tap_done();
 }

@@ -164,7 +164,7 @@ static int compare_time(const struct worth *a, const struct worth *b)
 }
 
 /* @row_of is the row of each layer, rising.  Returns false if it cannot be. */
-static bool judge(const struct scene *s, const uint32_t *row_of,
+static bool check(const struct scene *s, const uint32_t *row_of,
 		  struct worth *ret)
 {
 	const struct gm_balance_request *q = &s->q;
@@ -244,7 +244,7 @@ static bool try_all(const struct scene *s, enum gm_balance_goal goal,
 	do {
 		struct worth w;
 
-		if (!judge(s, row_of, &w))
+		if (!check(s, row_of, &w))
 			continue;
 		if (any && !better(&w, ret_worth, goal) &&
 		    (better(ret_worth, &w, goal) ||

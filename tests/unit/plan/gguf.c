@@ -111,7 +111,7 @@ static int take(size_t n, size_t rest, struct gm_tensors *t,
 			      t, config, NULL, err);
 }
 
-static int judge(struct gm_model_config *config, struct gm_plan_error *err)
+static int check(struct gm_model_config *config, struct gm_plan_error *err)
 {
 	struct gm_tensors t = { 0 };
 	int r = take(n_bytes, 0, &t, config, err);
@@ -201,7 +201,7 @@ static int with_tensor(uint64_t d0, uint64_t d1, uint32_t type, uint64_t offset,
 	put_start(3, 1, 0);
 	put_tensor("blk.0.x", d0, d1, type, offset);
 	put_data(data);
-	return judge(&c, err);
+	return check(&c, err);
 }
 
 static void tensors_that_cannot_be_are_refused(void)
@@ -243,26 +243,26 @@ static void headers_that_cannot_be_are_refused(void)
 	struct gm_model_config c = { .n_layers = 7 };
 
 	put_model(1);
-	EQ(judge(&c, &err), -EINVAL);
+	EQ(check(&c, &err), -EINVAL);
 	put_model(0x03000000);
-	EQ(judge(&c, &err), -EINVAL);
+	EQ(check(&c, &err), -EINVAL);
 	OK(strstr(err.text, "the other way round") != NULL);
 	put_model(3);
 	bytes[0] = 'g';
-	EQ(judge(&c, &err), -EINVAL);
+	EQ(check(&c, &err), -EINVAL);
 	STR(err.text, "m.gguf is not a GGUF file");
 	put_start(3, UINT64_MAX, 0);
-	EQ(judge(&c, &err), -E2BIG);
+	EQ(check(&c, &err), -E2BIG);
 	put_start(3, 0, UINT64_MAX);
-	EQ(judge(&c, &err), -ENODATA);
+	EQ(check(&c, &err), -ENODATA);
 	put_start(3, 0, 1);
 	put_number("general.alignment", 24);
 	put_data(0);
-	EQ(judge(&c, &err), -EINVAL);
+	EQ(check(&c, &err), -EINVAL);
 	put_start(3, 0, 1);
 	put_number("split.count", 5);
 	put_data(0);
-	EQ(judge(&c, &err), -EINVAL);
+	EQ(check(&c, &err), -EINVAL);
 	STR(err.text, "m.gguf is one of 5 files of a model");
 	put_start(3, 0, 1);
 	put_string("k");
@@ -271,18 +271,18 @@ static void headers_that_cannot_be_are_refused(void)
 		put(LIST, 4);
 		put(1, 8);
 	}
-	EQ(judge(&c, &err), -EINVAL);
+	EQ(check(&c, &err), -EINVAL);
 	put_start(3, 0, 1);
 	put_string("k");
 	put(LIST, 4);
 	put(U32, 4);
 	put(UINT64_MAX / 4 + 1, 8); /* times four it would be none */
-	EQ(judge(&c, &err), -ENODATA);
+	EQ(check(&c, &err), -ENODATA);
 	put_start(3, 2, 0);
 	put_tensor("twice", 1, 1, 0, 0);
 	put_tensor("twice", 1, 1, 0, 32);
 	put_data(36);
-	EQ(judge(&c, &err), -EINVAL);
+	EQ(check(&c, &err), -EINVAL);
 	OK(strstr(err.text, "it is there twice") != NULL);
 	EQ(c.n_layers, 7);
 }

@@ -14,7 +14,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-static int judge(const char *text, struct gm_model_config *config,
+static int check(const char *text, struct gm_model_config *config,
 		 struct gm_plan_error *err)
 {
 	json_t *json = json_loads(text, 0, NULL);
@@ -22,7 +22,7 @@ static int judge(const char *text, struct gm_model_config *config,
 
 	if (!OK(json != NULL))
 		return 1;
-	r = gm_model_config_judge("config.json", json, config, err);
+	r = gm_model_config_check("config.json", json, config, err);
 	json_decref(json);
 	return r;
 }
@@ -96,7 +96,7 @@ static void every_spelling_is_read(void)
 	for (size_t i = 0; i < COUNT(spellings); i++) {
 		struct gm_model_config c = { 0 };
 
-		EQ(judge(spellings[i].text, &c, NULL), 0);
+		EQ(check(spellings[i].text, &c, NULL), 0);
 		EQ(c.n_layers, spellings[i].layers);
 		EQ(c.n_heads, spellings[i].heads);
 		OK(c.has_kv && !c.kv.is_mla);
@@ -112,7 +112,7 @@ static void compressed_keys_are_known(void)
 {
 	struct gm_model_config c = { 0 };
 
-	EQ(judge("{\"model_type\":\"deepseek_v3\",\"hidden_size\":7168,"
+	EQ(check("{\"model_type\":\"deepseek_v3\",\"hidden_size\":7168,"
 		 "\"num_attention_heads\":128,\"num_hidden_layers\":61,"
 		 "\"num_key_value_heads\":128,\"kv_lora_rank\":512,"
 		 "\"qk_rope_head_dim\":64,\"qk_nope_head_dim\":128,"
@@ -132,10 +132,10 @@ static void what_is_not_said_is_not_guessed(void)
 {
 	struct gm_model_config c = { 0 };
 
-	EQ(judge("{}", &c, NULL), 0);
+	EQ(check("{}", &c, NULL), 0);
 	EQ(c.n_layers, 0);
 	OK(!c.has_kv);
-	EQ(judge("{\"model_type\":\"mamba\",\"num_hidden_layers\":64,"
+	EQ(check("{\"model_type\":\"mamba\",\"num_hidden_layers\":64,"
 		 "\"hidden_size\":2560}",
 		 &c, NULL),
 	   0);
@@ -143,13 +143,13 @@ static void what_is_not_said_is_not_guessed(void)
 	EQ(c.n_heads, 0);
 	OK(!c.has_kv);
 	STR(c.type, "mamba");
-	EQ(judge("{\"num_hidden_layers\":2,\"num_attention_heads\":8}", &c,
+	EQ(check("{\"num_hidden_layers\":2,\"num_attention_heads\":8}", &c,
 		 NULL),
 	   0);
 	EQ(c.n_heads, 8);
 	OK(!c.has_kv);
 	/* A number for each layer is more than a shape can say. */
-	EQ(judge("{\"num_hidden_layers\":2,\"num_attention_heads\":8,"
+	EQ(check("{\"num_hidden_layers\":2,\"num_attention_heads\":8,"
 		 "\"hidden_size\":64,\"num_key_value_heads\":[2,4]}",
 		 &c, NULL),
 	   0);
@@ -176,7 +176,7 @@ static void numbers_that_cannot_be_are_refused(void)
 		struct gm_model_config c = { .n_layers = 7 };
 		struct gm_plan_error err = { 0 };
 
-		EQ(judge(table[i], &c, &err), -EINVAL);
+		EQ(check(table[i], &c, &err), -EINVAL);
 		OK(strncmp(err.text, "config.json: ", 13) == 0);
 		EQ(c.n_layers, 7);
 	}

@@ -211,7 +211,7 @@ static void names_in_messages_are_printable(void)
 	STR(err.text, "f: tensor a??[2J: its entry is not an object");
 }
 
-static void the_length_word_is_judged_first(void)
+static void the_length_word_is_checked_first(void)
 {
 	static const struct {
 		const char *raw;
@@ -259,6 +259,6 @@ TAP_CASE()
 	headers_that_lie_are_refused();
 	a_refused_header_leaves_the_list_as_it_was();
 	names_in_messages_are_printable();
-	the_length_word_is_judged_first();
+	the_length_word_is_checked_first();
 	return tap_done();
 }

@@ -32,7 +32,7 @@ static void say(enum gm_card_voice voice, uint32_t health, const char *text)
 	struct gm_probe_verdict verdict = { .health = health };
 
 	snprintf(verdict.text, sizeof(verdict.text), "%s", text);
-	gm_card_judge(&card, voice, &verdict);
+	gm_card_check(&card, voice, &verdict);
 }
 
 static void the_worst_word_counts(void)
@@ -55,7 +55,7 @@ static void the_worst_word_counts(void)
 	STR(gm_card_verdict(&card).text, "lost");
 	EQ(gm_card_verdict(&card).health, GM_PROBE_LOST);
 	for (int i = 0; i < GM_CARD_VOICES; i++)
-		gm_card_judge(&card, i, NULL);
+		gm_card_check(&card, i, NULL);
 	EQ(gm_card_verdict(&card).health, GM_PROBE_USABLE);
 	STR(gm_card_verdict(&card).text, "");
 }
@@ -63,7 +63,7 @@ static void the_worst_word_counts(void)
 static void what_is_no_news_is_not_told(void)
 {
 	begin();
-	gm_card_judge(&card, GM_VOICE_DRIVER, NULL);
+	gm_card_check(&card, GM_VOICE_DRIVER, NULL);
 	OK(!card.want_moving);
 	say(GM_VOICE_DRIVER, GM_PROBE_FAILED, "a");
 	OK(card.want_moving);

@@ -13,16 +13,16 @@
 
 #include "tests/support/tap.h"
 
-/* The undertaker's instants, as deaths: the real code is compiled in here. */
+/* The recovery's instants, as deaths: the real code is compiled in here. */
 #define GM_POINT_H
-#define GM_POINT(name) bury_step()
+#define GM_POINT(name) recover_step()
 
 static jmp_buf death;
 static int steps_to_live;
 
 static void (*meanwhile)(void); /* what the client does */
 
-static void bury_step(void)
+static void recover_step(void)
 {
 	if (meanwhile)
 		meanwhile();
@@ -115,7 +115,7 @@ static bool work(uint32_t n, bool taken, int limit)
 
 /* Bury, dying at step @first, then at step @second of the next try, then not
  * at all. */
-static void bury(int first, int second)
+static void recover(int first, int second)
 {
 	volatile int round = 0;
 
@@ -124,7 +124,7 @@ static void bury(int first, int second)
 	steps_to_live = round == 0 ? first : round == 1 ? second : 0;
 	worker_in = (struct gm_ring){ entry_slots, DEPTH - 1, 0 };
 	worker_out = (struct gm_ring){ done_slots, DEPTH - 1, 0 };
-	gm_journal_bury(&queue, &worker_in, &worker_out, 0);
+	gm_journal_recover(&queue, &worker_in, &worker_out, 0);
 	steps_to_live = 0;
 }
 
@@ -152,7 +152,7 @@ static bool story(uint32_t at, bool taken, int limit, int first, int second)
 	n += 4;
 	work(3, true, -1);
 	work(6, taken, limit);
-	bury(first, second);
+	recover(first, second);
 	take_completions();
 	right = each_ended_once(n);
 
@@ -161,7 +161,7 @@ static bool story(uint32_t at, bool taken, int limit, int first, int second)
 	right = right && worker_in.pos == in.pos && worker_out.pos == out.pos;
 	submit(DEPTH);
 	right = right && !work(DEPTH, true, DEPTH);
-	bury(second, 0);
+	recover(second, 0);
 	take_completions();
 	return right && each_ended_once(n + DEPTH) && failed <= (int)n + 8;
 }
@@ -194,10 +194,10 @@ static void a_second_burial_finds_nothing(void)
 	begin(9);
 	submit(10);
 	work(4, true, 6);
-	bury(0, 0);
+	recover(0, 0);
 	take_completions();
 	OK(each_ended_once(10));
-	EQ(gm_journal_bury(&queue, &worker_in, &worker_out, 0), 0);
+	EQ(gm_journal_recover(&queue, &worker_in, &worker_out, 0), 0);
 	take_completions();
 	OK(each_ended_once(10));
 }
@@ -217,7 +217,7 @@ static void completions_out_of_order_are_remembered(void)
 	gm_done_pack(102, 0, words);
 	gm_ring_put(&worker_out, GM_DONE_WORDS, 0, words);
 	gm_journal_give(&queue, DEPTH - 1, 100, 101);
-	bury(0, 0);
+	recover(0, 0);
 	take_completions();
 	OK(each_ended_once(4));
 	EQ(failed, 3);
@@ -242,7 +242,7 @@ static void old_completion_positions_are_left_alone(void)
 		gm_ring_put(&worker_out, GM_DONE_WORDS, 0, words);
 	}
 	out.pos = DEPTH;
-	gm_journal_bury(&queue, &worker_in, &worker_out, 0);
+	gm_journal_recover(&queue, &worker_in, &worker_out, 0);
 	take_completions();
 	EQ(wild, 0);
 	EQ(ended[0] + ended[1] + ended[DEPTH - 1], 0);
@@ -256,7 +256,7 @@ static void a_client_that_fills_its_ring_forever_ends(void)
 	for (uint32_t turn = 0; turn < 3; turn++)
 		for (uint32_t i = 0; i < DEPTH; i++)
 			gm_put(&entry_slots[i * GM_ENTRY_WORDS], i + 1);
-	EQ(gm_journal_bury(&queue, &worker_in, &worker_out, -ENODEV), DEPTH);
+	EQ(gm_journal_recover(&queue, &worker_in, &worker_out, -ENODEV), DEPTH);
 	EQ(worker_in.pos, DEPTH);
 }
 
@@ -278,14 +278,14 @@ static void take_and_submit_pairs(void)
 }
 
 /* The next worker reads on where the recovery process stopped. */
-static void two_slots_are_buried_together(void)
+static void two_slots_are_recovered_together(void)
 {
 	for (uint32_t lead = 0; lead < 2; lead++) {
 		begin(0);
 		submit(lead);
 		take_and_submit_pairs();
 		meanwhile = take_and_submit_pairs;
-		EQ(gm_journal_bury(&queue, &worker_in, &worker_out, 0),
+		EQ(gm_journal_recover(&queue, &worker_in, &worker_out, 0),
 		   DEPTH + lead);
 		meanwhile = NULL;
 		EQ((worker_in.pos - lead) % 2, 0);
@@ -294,13 +294,13 @@ static void two_slots_are_buried_together(void)
 	}
 }
 
-static void an_undertaker_may_give_another_reason(void)
+static void a_recovery_may_give_another_reason(void)
 {
 	uint64_t words[GM_DONE_WORDS] = { 0 };
 
 	begin(0);
 	submit(1);
-	EQ(gm_journal_bury(&queue, &worker_in, &worker_out, -ENODEV), 1);
+	EQ(gm_journal_recover(&queue, &worker_in, &worker_out, -ENODEV), 1);
 	EQ(gm_ring_peek(&out, GM_DONE_WORDS, 0, words), 1);
 	EQ(gm_done_status(words), -ENODEV);
 }
@@ -312,7 +312,7 @@ TAP_CASE()
 	completions_out_of_order_are_remembered();
 	old_completion_positions_are_left_alone();
 	a_client_that_fills_its_ring_forever_ends();
-	two_slots_are_buried_together();
-	an_undertaker_may_give_another_reason();
+	two_slots_are_recovered_together();
+	a_recovery_may_give_another_reason();
 	return tap_done();
 }

@@ -133,7 +133,7 @@ static void a_depth_is_in_flight_at_most(void)
 
 	/* Its worker is dead. */
 	done = c.done;
-	EQ(gm_journal_bury(s->owed, &c.entries, &done, 0), 16);
+	EQ(gm_journal_recover(s->owed, &c.entries, &done, 0), 16);
 	for (uint32_t i = 0; i < 16; i++) {
 		uint64_t words[GM_DONE_WORDS];
 
@@ -298,7 +298,7 @@ static void buffers_come_and_go_in_order(void)
 	rig_close(&r);
 }
 
-static void handles_and_quotas_are_judged(void)
+static void handles_and_quotas_are_checked(void)
 {
 	static const int want[] = { 0,       -EEXIST, -EDQUOT, -EINVAL, -EINVAL,
 				    -EINVAL, -EINVAL, -ESTALE, -ERANGE, -EDQUOT,
@@ -329,13 +329,13 @@ static void handles_and_quotas_are_judged(void)
 	e[13] = hand_nop(&c);
 	e[9].n = 2048; /* with 2048 in use there is no byte more */
 	c.quota = 4096;
-	s->buffers.purse->quota = 4095;
+	s->buffers.budget->quota = 4095;
 	hand_submit(&c, e, 9);
 	rig_serve(&r, s);
 	EQ(rig_n_done(&c), 9);
 	hand_submit(&c, e + 9, 1);
 	rig_serve(&r, s);
-	s->buffers.purse->quota = 4096;
+	s->buffers.budget->quota = 4096;
 	hand_submit(&c, e + 10, 4);
 	rig_serve(&r, s);
 	rig_expect(&c, 0, want, 14);
@@ -362,7 +362,7 @@ static void rounding_counts_as_well(void)
 	rig_serve(&r, s);
 	EQ(s->buffers.used, 768);
 	EQ(r.late.n_buffers, 1);
-	s->buffers.purse->quota = UINT64_MAX;
+	s->buffers.budget->quota = UINT64_MAX;
 	e[2] = hand_alloc(&c, hand_handle(ROW, 2), 2 * MIB, 0);
 	hand_submit(&c, e + 2, 1);
 	rig_serve(&r, s);
@@ -579,7 +579,7 @@ TAP_CASE()
 	without_room_it_waits_for_others();
 	sessions_overtake_each_other();
 	buffers_come_and_go_in_order();
-	handles_and_quotas_are_judged();
+	handles_and_quotas_are_checked();
 	rounding_counts_as_well();
 	the_arena_is_reached_in_parts();
 	who_leaves_waits_for_its_slices();

@@ -59,7 +59,7 @@ static const struct {
 #undef I64
 };
 
-static void arguments_are_judged(void)
+static void arguments_are_checked(void)
 {
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		struct gm_entry e =
@@ -67,7 +67,7 @@ static void arguments_are_judged(void)
 				 table[i].src, table[i].n);
 		struct gm_decoded_entry verdict;
 
-		tap_equal(judge_it(&e, &verdict), table[i].want, table[i].what,
+		tap_equal(check_it(&e, &verdict), table[i].want, table[i].what,
 			  __FILE__, __LINE__);
 	}
 }
@@ -96,13 +96,13 @@ static void every_reserved_bit_is_a_breach(void)
 
 		gm_entry_pack(&e, words);
 		words[bit / 64] ^= UINT64_C(1) << bit % 64;
-		rc = gm_judge_entry(&judge, words, NULL, &verdict);
+		rc = gm_decode_entry(&decoder, words, NULL, &verdict);
 		breaches += rc == -EPROTO;
 		if (rc == -EPROTO && (!verdict.why || !verdict.why[0]))
 			wrong++;
 		if (!may && rc != -EPROTO)
 			wrong++;
-		if (!may && gm_judge_plain(&judge, words))
+		if (!may && gm_decode_is_plain(&decoder, words))
 			wrong++;
 		/* Bits 5 and up make operations that there are not, and bit 4
 		 * a barrier. */
@@ -136,7 +136,7 @@ static void a_second_slot_has_reserved_bits_too(void)
 
 	e.flags = GM_ENTRY_MORE;
 	gm_entry_pack(&e, words);
-	OK(!gm_judge_plain(&judge, words));
+	OK(!gm_decode_is_plain(&decoder, words));
 	for (size_t i = 0; i < 2; i++) {
 		struct gm_more more = { .op = GM_OP_MORE,
 					.n_waits = free_bits[i].n_waits };
@@ -148,7 +148,7 @@ static void a_second_slot_has_reserved_bits_too(void)
 
 			gm_more_pack(&more, second);
 			second[bit / 64] ^= UINT64_C(1) << bit % 64;
-			rc = gm_judge_entry(&judge, words, second, &v);
+			rc = gm_decode_entry(&decoder, words, second, &v);
 			wrong += (rc == -EPROTO) == may;
 			wrong += rc == -EPROTO && (!v.why || !v.why[0]);
 		}
@@ -166,15 +166,15 @@ static void slots_come_in_pairs(void)
 	e.flags = GM_ENTRY_MORE;
 	gm_entry_pack(&e, words);
 	gm_more_pack(&more, second);
-	EQ(gm_judge_entry(&judge, words, second, &v), 0);
+	EQ(gm_decode_entry(&decoder, words, second, &v), 0);
 	EQ(v.deadline_ns, 77);
-	EQ(gm_judge_entry(&judge, words, NULL, &v), -EPROTO);
-	EQ(gm_judge_entry(&judge, words, words, &v), -EPROTO);
-	EQ(gm_judge_entry(&judge, second, NULL, &v), -EPROTO);
+	EQ(gm_decode_entry(&decoder, words, NULL, &v), -EPROTO);
+	EQ(gm_decode_entry(&decoder, words, words, &v), -EPROTO);
+	EQ(gm_decode_entry(&decoder, second, NULL, &v), -EPROTO);
 	/* The slot behind an entry without a second one is not read. */
 	e.flags = 0;
 	gm_entry_pack(&e, words);
-	EQ(gm_judge_entry(&judge, words, second, &v), 0);
+	EQ(gm_decode_entry(&decoder, words, second, &v), 0);
 	EQ(v.deadline_ns, 0);
 }
 
@@ -187,7 +187,7 @@ static void unknown_operations_are_breaches(void)
 		struct gm_entry e =
 			entry_of((uint8_t)op, GPUMAP_DTYPE_F32, 0, 0, 0);
 		struct gm_decoded_entry verdict;
-		int rc = judge_it(&e, &verdict);
+		int rc = check_it(&e, &verdict);
 
 		/* Entries of masks lack their second slot. */
 		wrong += (rc == -EPROTO) !=
@@ -207,7 +207,7 @@ static void collectives_are_passed_on(void)
 	e.value = 7 | UINT64_C(5) << 32;
 	e.dst_buffer = 11;
 	e.src_buffer = 12;
-	EQ(judge_it(&e, &v), 0);
+	EQ(check_it(&e, &v), 0);
 	EQ(v.bytes, 0);
 	EQ(v.buffer, 7);
 	OK(v.ask.op == GM_COMM_REDUCE_SCATTER && v.ask.dtype == 99 &&
@@ -215,19 +215,19 @@ static void collectives_are_passed_on(void)
 	OK(v.ask.recv.buffer == 11 && v.ask.recv.at == 1 &&
 	   v.ask.send.buffer == 12 && v.ask.send.at == 2);
 	e.incarnation++;
-	EQ(judge_it(&e, &v), -EIO);
+	EQ(check_it(&e, &v), -EIO);
 	EQ(v.buffer, 7);
 	e.incarnation--;
 	e.value = 0;
-	EQ(judge_it(&e, &v), -ESTALE);
+	EQ(check_it(&e, &v), -ESTALE);
 	e.value = 7;
 	e.zero = 1;
-	EQ(judge_it(&e, &v), -EPROTO);
+	EQ(check_it(&e, &v), -EPROTO);
 	/* Where it is mapped, and may be written. */
-	OK(gm_judge_memory(&judge, 0, 64, 64, true) == judge.arena + 64);
-	OK(gm_judge_memory(&judge, 0, judge.arena_bytes - 63, 64, false) ==
+	OK(gm_decode_memory(&decoder, 0, 64, 64, true) == decoder.arena + 64);
+	OK(gm_decode_memory(&decoder, 0, decoder.arena_bytes - 63, 64, false) ==
 	   NULL);
-	OK(gm_judge_memory(&judge, 77, 0, 1, false) == NULL);
+	OK(gm_decode_memory(&decoder, 77, 0, 1, false) == NULL);
 }
 
 static void the_dead_are_not_served(void)
@@ -237,12 +237,12 @@ static void the_dead_are_not_served(void)
 	struct gm_decoded_entry verdict;
 
 	e.incarnation = NOW - 1;
-	EQ(judge_it(&e, &verdict), -EIO);
+	EQ(check_it(&e, &verdict), -EIO);
 	gm_entry_pack(&e, words);
-	OK(!gm_judge_plain(&judge, words));
+	OK(!gm_decode_is_plain(&decoder, words));
 	/* A breach ends the session, whatever the entry's operation. */
 	e.flags = 2;
-	EQ(judge_it(&e, &verdict), -EPROTO);
+	EQ(check_it(&e, &verdict), -EPROTO);
 }
 
 static void a_task_is_what_was_asked_for(void)
@@ -253,18 +253,18 @@ static void a_task_is_what_was_asked_for(void)
 	struct gm_decoded_entry v;
 
 	memcpy(&e.value, &alpha, sizeof(alpha));
-	EQ(judge_it(&e, &v), 0);
+	EQ(check_it(&e, &v), 0);
 	EQ(v.bytes, 64);
 	EQ(v.task.op, GPUMAP_OP_SCALE);
 	EQ(v.task.dtype, GPUMAP_DTYPE_F32);
 	EQ(v.task.n, 16);
-	OK(v.task.dst == judge.arena + 256);
-	OK(v.task.src == judge.arena + 512);
+	OK(v.task.dst == decoder.arena + 256);
+	OK(v.task.src == decoder.arena + 512);
 	OK(v.task.alpha == -2.5);
 
 	e = entry_of(GPUMAP_OP_FILL, GPUMAP_DTYPE_I64, 8, 0, 2);
 	e.value = UINT64_C(0x1122334455667788);
-	EQ(judge_it(&e, &v), 0);
+	EQ(check_it(&e, &v), 0);
 	OK(v.task.pattern == UINT64_C(0x1122334455667788));
 	OK(v.task.src == NULL);
 }
@@ -277,14 +277,14 @@ static void plain_no_ops_take_the_short_cut(void)
 
 	gm_entry_pack(&e, words);
 	words[0] |= 12345;
-	OK(gm_judge_plain(&judge, words));
-	EQ(gm_judge_entry(&judge, words, NULL, &v), 0);
+	OK(gm_decode_is_plain(&decoder, words));
+	EQ(gm_decode_entry(&decoder, words, NULL, &v), 0);
 	EQ(v.bytes, 0);
 }
 
 TAP_CASE()
 {
-	arguments_are_judged();
+	arguments_are_checked();
 	every_reserved_bit_is_a_breach();
 	a_second_slot_has_reserved_bits_too();
 	slots_come_in_pairs();

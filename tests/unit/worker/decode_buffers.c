@@ -59,16 +59,16 @@ static void drop_buffers(struct gm_buffer_table *b)
 	}
 }
 
-static int judge_with(const struct gm_buffer_table *buffers, struct gm_entry *e,
+static int check_with(const struct gm_buffer_table *buffers, struct gm_entry *e,
 		      struct gm_decoded_entry *v)
 {
-	struct gm_judge with = judge;
+	struct gm_decoder with = decoder;
 	uint64_t words[GM_ENTRY_WORDS];
 
 	with.buffers = buffers;
 	with.row = ROW;
 	gm_entry_pack(e, words);
-	return gm_judge_entry(&with, words, NULL, v);
+	return gm_decode_entry(&with, words, NULL, v);
 }
 
 static const struct {
@@ -103,7 +103,7 @@ static const struct {
 	{ "all bits", UINT64_MAX, 0, 0, 0, 1, -ESTALE },
 };
 
-static void buffers_are_judged_by_their_handles(void)
+static void buffers_are_checked_by_their_handles(void)
 {
 	struct gm_buffer_table b = make_buffers();
 	struct gm_decoded_entry v;
@@ -118,13 +118,13 @@ static void buffers_are_judged_by_their_handles(void)
 
 		e.dst_buffer = named[i].dst_buffer;
 		e.src_buffer = named[i].src_buffer;
-		tap_equal(judge_with(&b, &e, &v), named[i].want, named[i].what,
+		tap_equal(check_with(&b, &e, &v), named[i].want, named[i].what,
 			  __FILE__, __LINE__);
 		if (named[i].want == 0)
 			continue;
 		/* Without a table nothing is anything. */
 		if (named[i].want == -ESTALE)
-			EQ(judge_with(NULL, &e, &v), -ESTALE);
+			EQ(check_with(NULL, &e, &v), -ESTALE);
 	}
 	drop_buffers(&b);
 }
@@ -157,40 +157,40 @@ static void another_rows_memory_is_copied_from_only(void)
 	add_another_rows(&b, borrowed, true);
 	e.dst_buffer = DEVICE;
 	e.src_buffer = imported;
-	EQ(judge_with(&b, &e, &v), 0);
+	EQ(check_with(&b, &e, &v), 0);
 	EQ(v.buffer, 0);
 	EQ(v.bytes, 40);
 	EQ(v.task.src_address, 0x700000 + 16);
 	e.src_buffer = borrowed;
-	EQ(judge_with(&b, &e, &v), 0);
+	EQ(check_with(&b, &e, &v), 0);
 	EQ(v.buffer, borrowed);
 	EQ(v.at, 16);
 	EQ(v.bytes, 0); /* no turn runs it */
 	EQ(v.task.n, 10);
 	EQ(v.task.dst_address, 0x500000 + 8);
 	e.n = 0;
-	EQ(judge_with(&b, &e, &v), 0);
+	EQ(check_with(&b, &e, &v), 0);
 	EQ(v.buffer, 0); /* nothing to be done */
 	e.n = 10;
 	e.src = BYTES - 36;
-	EQ(judge_with(&b, &e, &v), -ERANGE);
+	EQ(check_with(&b, &e, &v), -ERANGE);
 	e.src = 18;
-	EQ(judge_with(&b, &e, &v), -EINVAL);
+	EQ(check_with(&b, &e, &v), -EINVAL);
 	e.src = 16;
 	e.op = GPUMAP_OP_AXPY;
-	EQ(judge_with(&b, &e, &v), -EOPNOTSUPP);
+	EQ(check_with(&b, &e, &v), -EOPNOTSUPP);
 	e.src_buffer = imported;
-	EQ(judge_with(&b, &e, &v), -EOPNOTSUPP);
+	EQ(check_with(&b, &e, &v), -EOPNOTSUPP);
 	e.op = GPUMAP_OP_COPY;
 	e.dst_buffer = imported;
 	e.src_buffer = DEVICE;
-	EQ(judge_with(&b, &e, &v), -EACCES);
+	EQ(check_with(&b, &e, &v), -EACCES);
 	e.dst_buffer = borrowed;
-	EQ(judge_with(&b, &e, &v), -EACCES);
+	EQ(check_with(&b, &e, &v), -EACCES);
 	/* This row may not free it. */
 	e = entry_of(GPUMAP_OP_FREE, GPUMAP_DTYPE_U8, 0, 0, 0);
 	e.dst_buffer = borrowed;
-	EQ(judge_with(&b, &e, &v), -EINVAL);
+	EQ(check_with(&b, &e, &v), -EINVAL);
 	drop_buffers(&b);
 }
 
@@ -215,7 +215,7 @@ static void masks_are_this_rows(void)
 	struct gm_entry e =
 		entry_of(GPUMAP_OP_MASK_ADD, GPUMAP_DTYPE_F32, 8, 512, 10);
 	struct gm_buffer_table b = make_buffers();
-	struct gm_judge with = judge;
+	struct gm_decoder with = decoder;
 	struct gm_decoded_entry v;
 
 	add_another_rows(&b, imported, false);
@@ -232,7 +232,7 @@ static void masks_are_this_rows(void)
 
 		gm_entry_pack(&e, words);
 		gm_more_pack(&more, second);
-		if (!EQ(gm_judge_entry(&with, words, second, &v),
+		if (!EQ(gm_decode_entry(&with, words, second, &v),
 			tries[i].want))
 			NOTE("tries[%u]", i);
 		if (tries[i].want == 0)
@@ -273,14 +273,14 @@ static void only_files_are_loaded(void)
 	slot->fd = 0;
 	e = entry_of(GPUMAP_OP_LOAD, GPUMAP_DTYPE_U8, 0, 0, 1);
 	e.src_buffer = OF_FILE;
-	EQ(judge_with(&b, &e, &v), -ESTALE); /* not yet */
+	EQ(check_with(&b, &e, &v), -ESTALE); /* not yet */
 	slot->ready = true;
 	for (size_t i = 0; i < sizeof(loads) / sizeof(loads[0]); i++) {
 		e = entry_of(GPUMAP_OP_LOAD, GPUMAP_DTYPE_U8, loads[i].dst,
 			     loads[i].src, loads[i].n);
 		e.dst_buffer = loads[i].dst_buffer;
 		e.src_buffer = loads[i].src_buffer;
-		tap_equal(judge_with(&b, &e, &v), loads[i].want, loads[i].what,
+		tap_equal(check_with(&b, &e, &v), loads[i].want, loads[i].what,
 			  __FILE__, __LINE__);
 		EQ(v.bytes, 0); /* no turn runs it */
 		if (loads[i].want)
@@ -292,14 +292,14 @@ static void only_files_are_loaded(void)
 	}
 	e = entry_of(GPUMAP_OP_LOAD, GPUMAP_DTYPE_U8, 0, 0, 0);
 	e.src_buffer = OF_FILE;
-	EQ(judge_with(&b, &e, &v), 0);
+	EQ(check_with(&b, &e, &v), 0);
 	EQ(v.buffer, 0); /* nothing to be done */
 	e = entry_of(GPUMAP_OP_LOAD, GPUMAP_DTYPE_F32, 0, 0, 1);
 	e.src_buffer = OF_FILE;
-	EQ(judge_with(&b, &e, &v), -EINVAL);
+	EQ(check_with(&b, &e, &v), -EINVAL);
 	e = entry_of(GPUMAP_OP_COPY, GPUMAP_DTYPE_U8, 0, 0, 1);
 	e.src_buffer = OF_FILE;
-	EQ(judge_with(&b, &e, &v), -EINVAL);
+	EQ(check_with(&b, &e, &v), -EINVAL);
 	drop_buffers(&b);
 }
 
@@ -308,7 +308,7 @@ static void a_task_names_both_sides_of_memory(void)
 	static struct gm_region region = { .bytes = 1024, .address = 0x70000 };
 	struct gm_region *reached[4] = { NULL, &region };
 	struct gm_buffer_table b = make_buffers();
-	struct gm_judge with = judge;
+	struct gm_decoder with = decoder;
 	struct gm_entry e =
 		entry_of(GPUMAP_OP_COPY, GPUMAP_DTYPE_U8, 16, 1024 + 8, 100);
 	uint64_t words[GM_ENTRY_WORDS];
@@ -320,23 +320,23 @@ static void a_task_names_both_sides_of_memory(void)
 	with.reached_each = 1024;
 	e.dst_buffer = DEVICE;
 	gm_entry_pack(&e, words);
-	EQ(gm_judge_entry(&with, words, NULL, &v), 0);
+	EQ(gm_decode_entry(&with, words, NULL, &v), 0);
 	OK(v.task.dst == NULL);
 	EQ(v.task.dst_address, 0x500000 + 16);
-	OK(v.task.src == judge.arena + 1024 + 8);
+	OK(v.task.src == decoder.arena + 1024 + 8);
 	EQ(v.task.src_address, 0x70000 + 8);
 	/* Over the border of what is reached. */
 	e.src = 1024 - 8;
 	e.dst_buffer = MAPPED;
 	gm_entry_pack(&e, words);
-	EQ(gm_judge_entry(&with, words, NULL, &v), 0);
+	EQ(gm_decode_entry(&with, words, NULL, &v), 0);
 	EQ(v.task.src_address, 0);
 	OK(v.task.dst == mapped + 0x10000 + 16);
 	EQ(v.task.dst_address, 0x510000 + 16);
 	drop_buffers(&b);
 }
 
-static void allocations_are_judged(void)
+static void allocations_are_checked(void)
 {
 	struct gm_buffer_table b = make_buffers();
 	uint64_t fresh = gm_handle_make(9, GM_BUFFER_DEVICE, ROW, 9);
@@ -346,38 +346,38 @@ static void allocations_are_judged(void)
 
 	e.dst_buffer = fresh;
 	e.value = GPUMAP_BUFFER_EXPORTABLE;
-	EQ(judge_with(&b, &e, &v), 0);
+	EQ(check_with(&b, &e, &v), 0);
 	EQ(v.bytes, 0);
 	EQ(v.buffer, fresh);
 	EQ(v.task.n, 77);
 	EQ(v.flags, GPUMAP_BUFFER_EXPORTABLE);
 	e.value = GPUMAP_BUFFER_READ_ONLY;
-	EQ(judge_with(&b, &e, &v), -EINVAL);
+	EQ(check_with(&b, &e, &v), -EINVAL);
 	e.value = UINT64_C(1) << 40;
-	EQ(judge_with(&b, &e, &v), -EINVAL);
+	EQ(check_with(&b, &e, &v), -EINVAL);
 	e.value = 0;
 	e.dtype = GPUMAP_DTYPE_F32;
-	EQ(judge_with(&b, &e, &v), -EINVAL);
+	EQ(check_with(&b, &e, &v), -EINVAL);
 	e.dtype = GPUMAP_DTYPE_U8;
 	e.n = UINT64_MAX;
-	EQ(judge_with(&b, &e, &v), -ENOMEM);
+	EQ(check_with(&b, &e, &v), -ENOMEM);
 	e.op = GPUMAP_OP_FREE;
-	EQ(judge_with(&b, &e, &v), -ESTALE);
+	EQ(check_with(&b, &e, &v), -ESTALE);
 	e.dst_buffer = DEVICE;
-	EQ(judge_with(&b, &e, &v), 0);
+	EQ(check_with(&b, &e, &v), 0);
 	EQ(v.buffer, DEVICE);
 	e.dst_buffer = READ_ONLY; /* the agent's to take back */
-	EQ(judge_with(&b, &e, &v), -EINVAL);
+	EQ(check_with(&b, &e, &v), -EINVAL);
 	drop_buffers(&b);
 }
 
 TAP_CASE()
 {
-	buffers_are_judged_by_their_handles();
+	buffers_are_checked_by_their_handles();
 	another_rows_memory_is_copied_from_only();
 	masks_are_this_rows();
 	a_task_names_both_sides_of_memory();
 	only_files_are_loaded();
-	allocations_are_judged();
+	allocations_are_checked();
 	return tap_done();
 }

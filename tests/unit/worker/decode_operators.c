@@ -53,7 +53,7 @@ static void casts_have_operands_of_two_sizes(void)
 				 casts[i].src, casts[i].n);
 
 		e.to = casts[i].to;
-		if (!EQ(judge_it(&e, &v), casts[i].want))
+		if (!EQ(check_it(&e, &v), casts[i].want))
 			NOTE("cast %zu", i);
 		if (casts[i].want != 0)
 			continue;
@@ -62,7 +62,7 @@ static void casts_have_operands_of_two_sizes(void)
 		EQ(v.each, 4);
 		/* No other operation has it. */
 		e.op = GPUMAP_OP_COPY;
-		EQ(judge_it(&e, &v), -EPROTO);
+		EQ(check_it(&e, &v), -EPROTO);
 	}
 }
 
@@ -107,7 +107,7 @@ static void reductions_have_one_element(void)
 				 reductions[i].dst, reductions[i].src,
 				 reductions[i].n);
 
-		if (!EQ(judge_it(&e, &v), reductions[i].want))
+		if (!EQ(check_it(&e, &v), reductions[i].want))
 			NOTE("reduction %zu", i);
 		if (reductions[i].want != 0)
 			continue;
@@ -168,7 +168,7 @@ static struct gm_entry mask_of(size_t i)
 	return e;
 }
 
-static void masks_are_judged(void)
+static void masks_are_checked(void)
 {
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		struct gm_entry e = mask_of(i);
@@ -179,18 +179,18 @@ static void masks_are_judged(void)
 
 		gm_entry_pack(&e, words);
 		gm_more_pack(&more, second);
-		if (!EQ(gm_judge_entry(&judge, words, second, &v),
+		if (!EQ(gm_decode_entry(&decoder, words, second, &v),
 			table[i].want))
 			NOTE("mask %zu", i);
 		if (table[i].want != 0)
 			continue;
-		OK(v.task.mask == judge.arena + table[i].mask);
+		OK(v.task.mask == decoder.arena + table[i].mask);
 		EQ(v.task.mask_n, table[i].mask_n);
 		EQ(v.task.mask_first, table[i].first);
 		/* No buffer has that handle. */
 		more.third_buffer = UINT64_C(1) << 32;
 		gm_more_pack(&more, second);
-		EQ(gm_judge_entry(&judge, words, second, &v), -ESTALE);
+		EQ(gm_decode_entry(&decoder, words, second, &v), -ESTALE);
 	}
 }
 
@@ -202,7 +202,7 @@ static void a_mask_has_a_second_slot(void)
 
 	e.flags = 0;
 	gm_entry_pack(&e, words);
-	EQ(gm_judge_entry(&judge, words, NULL, &v), -EPROTO);
+	EQ(gm_decode_entry(&decoder, words, NULL, &v), -EPROTO);
 	STR(v.why, "a third operand without a second slot");
 }
 
@@ -219,7 +219,7 @@ static void others_have_no_third_operand(void)
 	e.op = GPUMAP_OP_COPY;
 	gm_entry_pack(&e, words);
 	gm_more_pack(&more, second);
-	EQ(gm_judge_entry(&judge, words, second, &v), 0);
+	EQ(gm_decode_entry(&decoder, words, second, &v), 0);
 	OK(v.task.mask == NULL && v.task.mask_n == 0);
 }
 
@@ -227,7 +227,7 @@ TAP_CASE()
 {
 	casts_have_operands_of_two_sizes();
 	reductions_have_one_element();
-	masks_are_judged();
+	masks_are_checked();
 	a_mask_has_a_second_slot();
 	others_have_no_third_operand();
 	return tap_done();

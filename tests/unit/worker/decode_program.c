@@ -17,11 +17,11 @@
 #define ROW   3u
 
 static struct gm_buffer_table buffers;
-static struct gm_judge judge = { .arena = (char *)(uintptr_t)0x100000,
-				 .arena_bytes = ARENA,
-				 .incarnation = NOW,
-				 .row = ROW,
-				 .buffers = &buffers };
+static struct gm_decoder decoder = { .arena = (char *)(uintptr_t)0x100000,
+				     .arena_bytes = ARENA,
+				     .incarnation = NOW,
+				     .row = ROW,
+				     .buffers = &buffers };
 
 /* Never looked into. */
 static struct gm_program a_program;
@@ -59,7 +59,7 @@ static struct gm_entry good(void)
 static uint64_t program;
 static struct gm_decoded_entry v;
 
-static int judge_with(const struct gm_entry *entry, uint64_t params,
+static int check_with(const struct gm_entry *entry, uint64_t params,
 		      uint64_t handle)
 {
 	struct gm_more more = { .op = GM_OP_MORE,
@@ -69,33 +69,33 @@ static int judge_with(const struct gm_entry *entry, uint64_t params,
 
 	gm_entry_pack(entry, words);
 	gm_more_pack(&more, second);
-	return gm_judge_entry(&judge, words, second, &v);
+	return gm_decode_entry(&decoder, words, second, &v);
 }
 
-static int judge_it(const struct gm_entry *entry)
+static int check_it(const struct gm_entry *entry)
 {
-	return judge_with(entry, 0, program);
+	return check_with(entry, 0, program);
 }
 
 static void it_becomes_a_tile(void)
 {
 	struct gm_entry e = good();
 
-	EQ(judge_with(&e, gm_params_make(64, 32), program), 0);
+	EQ(check_with(&e, gm_params_make(64, 32), program), 0);
 	OK(v.program == &a_program);
-	OK(v.task.dst == judge.arena + 4096);
-	OK(v.task.src == judge.arena + 8192);
-	OK(v.task.mask == judge.arena + 64);
+	OK(v.task.dst == decoder.arena + 4096);
+	OK(v.task.src == decoder.arena + 8192);
+	OK(v.task.mask == decoder.arena + 64);
 	EQ(v.task.mask_n, 32);
 	EQ(v.task.n, 16);
 	EQ(v.bytes, 0);
 	e.n = 0;
-	EQ(judge_it(&e), 0);
+	EQ(check_it(&e), 0);
 	OK(v.program == NULL);
 	e = good();
 	e.value = 0; /* it neither reads nor writes */
 	e.dst = e.src = UINT64_MAX;
-	EQ(judge_it(&e), 0);
+	EQ(check_it(&e), 0);
 	OK(v.task.dst == NULL && v.task.src == NULL);
 }
 
@@ -104,17 +104,17 @@ static void programs_are_known_by_their_handle(void)
 	struct gm_entry e = good();
 	uint64_t memory = put(GM_BUFFER_DEVICE, ROW, 4096);
 
-	EQ(judge_with(&e, 0, 0), -ESTALE);
-	EQ(judge_with(&e, 0, program + (UINT64_C(1) << 32)), -ESTALE);
-	EQ(judge_with(&e, 0, memory), -EINVAL);
+	EQ(check_with(&e, 0, 0), -ESTALE);
+	EQ(check_with(&e, 0, program + (UINT64_C(1) << 32)), -ESTALE);
+	EQ(check_with(&e, 0, memory), -EINVAL);
 	e.flags = 0;
-	EQ(judge_it(&e), -EPROTO);
+	EQ(check_it(&e), -EPROTO);
 	e = good();
 	e.to = GPUMAP_DTYPE_F32;
-	EQ(judge_it(&e), -EPROTO);
+	EQ(check_it(&e), -EPROTO);
 	e = good();
 	e.dtype = 200;
-	EQ(judge_it(&e), -EINVAL);
+	EQ(check_it(&e), -EINVAL);
 }
 
 static void memory_ends_where_it_ends(void)
@@ -124,32 +124,32 @@ static void memory_ends_where_it_ends(void)
 	struct gm_entry e = good();
 
 	e.dst = ARENA - 64;
-	EQ(judge_it(&e), 0);
+	EQ(check_it(&e), 0);
 	e.dst += 4;
-	EQ(judge_it(&e), -ERANGE);
+	EQ(check_it(&e), -ERANGE);
 	e = good();
 	e.n = UINT64_MAX / 4; /* that wraps */
-	EQ(judge_it(&e), -ERANGE);
+	EQ(check_it(&e), -ERANGE);
 	e = good();
 	e.src_buffer = memory;
 	e.src = 4096 - 128;
-	EQ(judge_it(&e), 0);
+	EQ(check_it(&e), 0);
 	e.src += 4;
-	EQ(judge_it(&e), -ERANGE);
+	EQ(check_it(&e), -ERANGE);
 	e.src = 0;
 	e.src_buffer = other;
-	EQ(judge_it(&e), -EOPNOTSUPP);
+	EQ(check_it(&e), -EOPNOTSUPP);
 	e = good();
 	e.dst_buffer = program;
-	EQ(judge_it(&e), -EINVAL);
+	EQ(check_it(&e), -EINVAL);
 	e = good();
 	e.dst = 4098; /* between two elements */
-	EQ(judge_it(&e), -EINVAL);
+	EQ(check_it(&e), -EINVAL);
 	e = good();
-	EQ(judge_with(&e, gm_params_make(ARENA - 31, 32), program), -ERANGE);
-	EQ(judge_with(&e, gm_params_make(0, GM_PARAMS_MAX + 1), program),
+	EQ(check_with(&e, gm_params_make(ARENA - 31, 32), program), -ERANGE);
+	EQ(check_with(&e, gm_params_make(0, GM_PARAMS_MAX + 1), program),
 	   -ERANGE);
-	EQ(judge_with(&e, gm_params_make(0, GM_PARAMS_MAX), program), 0);
+	EQ(check_with(&e, gm_params_make(0, GM_PARAMS_MAX), program), 0);
 }
 
 static void both_are_the_same_or_apart(void)
@@ -157,15 +157,15 @@ static void both_are_the_same_or_apart(void)
 	struct gm_entry e = good();
 
 	e.src = e.dst;
-	EQ(judge_it(&e), 0);
+	EQ(check_it(&e), 0);
 	e.src = e.dst + 64;
-	EQ(judge_it(&e), 0);
+	EQ(check_it(&e), 0);
 	e.src = e.dst + 60;
-	EQ(judge_it(&e), -EINVAL);
+	EQ(check_it(&e), -EINVAL);
 	e.src = e.dst - 124;
-	EQ(judge_it(&e), -EINVAL);
+	EQ(check_it(&e), -EINVAL);
 	e.src = e.dst - 128;
-	EQ(judge_it(&e), 0);
+	EQ(check_it(&e), 0);
 }
 
 /* Device code: a task like others, in whatever the device reaches. */
@@ -179,18 +179,18 @@ static void kernels_become_tasks(void)
 
 	with_kernel.kernel = (struct gm_kernel *)&a_program;
 	gm_buffers_find(&buffers, own)->program = &with_kernel;
-	EQ(judge_with(&e, gm_params_make(64, 32), own), 0);
+	EQ(check_with(&e, gm_params_make(64, 32), own), 0);
 	OK(v.program == NULL);
 	OK(v.task.kernel == with_kernel.kernel);
 	EQ(v.each, 8);
 	EQ(v.bytes, 128);
-	OK(v.task.mask == judge.arena + 64);
+	OK(v.task.mask == decoder.arena + 64);
 	EQ(v.task.mask_n, 32);
 	e.value = 0; /* it has no operand, and is work all the same */
-	EQ(judge_with(&e, 0, own), 0);
+	EQ(check_with(&e, 0, own), 0);
 	EQ(v.bytes, 16);
 	e.n = 0;
-	EQ(judge_with(&e, 0, own), 0);
+	EQ(check_with(&e, 0, own), 0);
 	EQ(v.bytes, 0);
 
 	/* The card's own memory is not mapped here. */
@@ -200,23 +200,23 @@ static void kernels_become_tasks(void)
 	e.dst_buffer = e.src_buffer = memory;
 	e.dst = 64;
 	e.src = 256;
-	EQ(judge_with(&e, 0, own), 0);
+	EQ(check_with(&e, 0, own), 0);
 	OK(v.task.dst == NULL && v.task.src == NULL);
 	EQ(v.task.dst_address, 0x7000040);
 	EQ(v.task.src_address, 0x7000100);
 	e.src = 60;
-	EQ(judge_with(&e, 0, own), -EINVAL);
+	EQ(check_with(&e, 0, own), -EINVAL);
 	e.src = 124;
-	EQ(judge_with(&e, 0, own), -EINVAL);
+	EQ(check_with(&e, 0, own), -EINVAL);
 	e.src = e.dst;
-	EQ(judge_with(&e, 0, own), 0);
-	EQ(judge_with(&e, 0, program), -EOPNOTSUPP);
+	EQ(check_with(&e, 0, own), 0);
+	EQ(check_with(&e, 0, program), -EOPNOTSUPP);
 	e.value = UINT64_C(4) << 32; /* dst alone */
-	EQ(judge_with(&e, 0, program), -EOPNOTSUPP);
+	EQ(check_with(&e, 0, program), -EOPNOTSUPP);
 	e.value = 8;
-	EQ(judge_with(&e, 0, program), -EOPNOTSUPP);
+	EQ(check_with(&e, 0, program), -EOPNOTSUPP);
 	slot->borrowed = true;
-	EQ(judge_with(&e, 0, own), -EOPNOTSUPP);
+	EQ(check_with(&e, 0, own), -EOPNOTSUPP);
 }
 
 TAP_CASE()

@@ -34,7 +34,7 @@ static void open_scene(struct scene *v)
 	v->c.done.slots = gm_queue_done(queue, 16);
 	v->c.waker.parked = &queue->parked;
 	v->s = rig_attach(&r, &v->c);
-	v->s->herald = &r.w.herald;
+	v->s->wakeups = &r.w.wakeups;
 	v->bits = &r.commons.awaited[OTHER].by[ROW / 64];
 }
 
@@ -264,14 +264,14 @@ static void who_waits_is_woken(void)
 	hand_submit(&v.c, &e, 1);
 	serve(&v);
 	EQ(gm_get(&r.commons.awaited[ROW].by[1]), 0);
-	OK(r.w.herald.owes);
+	OK(r.w.wakeups.owes);
 	OK(!gm_wait_is_due(&r.w, &ns));
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_WAKER);
 	EQ(wire.place, 70);
 	OK(!gm_wait_is_due(&r.w, &ns)); /* once */
 	EQ(rig_hear(&r, &wire, 0), 0);
 	gm_wait_waker(&r.w, 70, dup(waker));
-	OK(!r.w.herald.owes);
+	OK(!r.w.wakeups.owes);
 	EQ(read(waker, &told, sizeof(told)), 8);
 	EQ(told, 1);
 	/* From now on at once. */
@@ -284,7 +284,7 @@ static void who_waits_is_woken(void)
 	hand_submit(&v.c, &e, 1);
 	serve(&v);
 	EQ(read(waker, &told, sizeof(told)), -1);
-	close(r.w.herald.waker[70]);
+	close(r.w.wakeups.waker[70]);
 	close(waker);
 	close_scene(&v);
 }

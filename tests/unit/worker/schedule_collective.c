@@ -228,10 +228,10 @@ static void what_begins_in_a_turn_is_paid_once(void)
 	rig_slow(&r);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_JOINED);
 	m->job = all_reduce(m, 512 * KIB);
-	user = &m->s->guest->deficit;
+	user = &m->s->user->deficit;
 	own = &m->s->deficit;
 	OK(gm_deficit_left(user, ++r.w.round));
-	OK(gm_deficit_left(own, ++m->s->guest->round));
+	OK(gm_deficit_left(own, ++m->s->user->round));
 	had = user->bytes;
 	had_own = own->bytes;
 	hand_submit(&m->c, &m->job, 1);

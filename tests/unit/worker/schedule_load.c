@@ -415,7 +415,7 @@ static void a_round_ends_with_what_the_device_has_ended(void)
 	EQ(r.w.n_aloft, 1);
 	gm_run_queue_park(&r.w, other->s);
 	late_land_all(&r.late);
-	deficit = &loader->s->guest->deficit;
+	deficit = &loader->s->user->deficit;
 	gm_deficit_left(deficit, r.w.round);
 	deficit->bytes = -(int64_t)(64 * MIB);
 	r.w.loader.held = true;

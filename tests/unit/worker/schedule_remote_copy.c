@@ -226,10 +226,10 @@ static bool pass_once(bool is_late)
 {
 	bool worked = gm_pass(&r.w, is_late);
 
-	if (r.w.ferry.held)
+	if (r.w.remote_copies.held)
 		worked |= gm_remote_copy_queue_go(&r.w);
-	if (r.w.ferry.n_aloft > on_hand)
-		on_hand = r.w.ferry.n_aloft;
+	if (r.w.remote_copies.n_aloft > on_hand)
+		on_hand = r.w.remote_copies.n_aloft;
 	if (r.w.slow.n) {
 		rig_slow(&r);
 		worked = true;
@@ -332,8 +332,8 @@ static void close_row(void)
 		hand_close(&crowd[i].c, ROW);
 	}
 	n_crowd = 0;
-	EQ(r.w.ferry.n, 0);
-	EQ(r.w.ferry.n_aloft, 0);
+	EQ(r.w.remote_copies.n, 0);
+	EQ(r.w.remote_copies.n_aloft, 0);
 	io_uring_queue_exit(&r.w.ring);
 	rig_close(&r);
 	counter.backend = &counting;
@@ -389,10 +389,12 @@ static void who_is_alone_waits_for_nobody(joins join_carrier, bool is_late)
 	join_carrier(1, is_late);
 	for (uint32_t i = 0; i < 1000 && crowd[0].bytes < 64 * MIB; i++) {
 		feed_all();
-		before = r.w.ferry.carried;
+		before = r.w.remote_copies.carried;
 		pass_once(is_late);
-		idle = r.w.ferry.n && r.w.ferry.carried == before ? idle + 1
-								  : 0;
+		idle = r.w.remote_copies.n &&
+				       r.w.remote_copies.carried == before
+			       ? idle + 1
+			       : 0;
 		if (idle > most)
 			most = idle;
 	}
@@ -411,20 +413,20 @@ static void what_waits_is_copied_before_it_goes(bool is_late)
 	join_lender(1, is_late);
 	s = crowd[0].s;
 	party[0].is_done = true;
-	s->guest->deficit.bytes = -(int64_t)(64 * MIB);
+	s->user->deficit.bytes = -(int64_t)(64 * MIB);
 	serve_until(GM_STAGE_PIECE_BYTES * GM_STAGE_PIECES, is_late);
-	s->guest->deficit.bytes = -(int64_t)(64 * MIB);
-	s->guest->deficit.round = r.w.round;
+	s->user->deficit.bytes = -(int64_t)(64 * MIB);
+	s->user->deficit.round = r.w.round;
 	for (uint32_t i = 0; i < GM_STAGE_PIECES; i++)
 		fetch_from(&crowd[0], i);
-	EQ(r.w.ferry.n, GM_STAGE_PIECES);
+	EQ(r.w.remote_copies.n, GM_STAGE_PIECES);
 	EQ(r.w.slow.n, 0);
 	e = hand_free(&crowd[0].c, party[0].lent);
 	hand_submit(&crowd[0].c, &e, 1);
 	gm_run_queue_wake(&r.w, s);
-	s->guest->deficit.bytes = 1; /* for the turn alone */
+	s->user->deficit.bytes = 1; /* for the turn alone */
 	gm_pass(&r.w, is_late);
-	EQ(r.w.ferry.n, 0);
+	EQ(r.w.remote_copies.n, 0);
 	EQ(r.w.slow.n, GM_STAGE_PIECES + 1);
 	rig_slow(&r);
 	party[0].is_done = true;
@@ -485,15 +487,15 @@ static void who_waits_for_his_round_has_his_time(bool is_late)
 	open_row(is_late);
 	join_borrower(1, is_late);
 	begin_copy(m, is_late, asked);
-	m->s->guest->deficit.bytes = -(int64_t)(64 * MIB);
-	m->s->guest->deficit.round = r.w.round;
+	m->s->user->deficit.bytes = -(int64_t)(64 * MIB);
+	m->s->user->deficit.round = r.w.round;
 	for (uint32_t i = 0; i < PIECES; i++) {
 		asked[i].type = GM_WIRE_FETCHED;
 		gm_remote_copy_fetched(&r.w, &asked[i]);
 	}
-	EQ(r.w.ferry.n, PIECES);
+	EQ(r.w.remote_copies.n, PIECES);
 	its_time_is_up(m);
-	EQ(r.w.ferry.n, 0);
+	EQ(r.w.remote_copies.n, 0);
 	EQ(r.w.slow.n, 0);
 	expect_end(m, is_late, -ETIME);
 	close_row();

@@ -83,7 +83,7 @@ TAP_CASE()
 	LIST_REMOVE(&member, cliqued);
 	EQ(nap(), 0);
 	/* Or it has others to wake. */
-	gm_wakeup_list_call(&worker.herald, 3);
+	gm_wakeup_list_call(&worker.wakeups, 3);
 	it_is_asked_for_again(3);
 	close(gpumapd);
 	close(worker.pair);

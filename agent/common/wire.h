@@ -142,48 +142,88 @@ enum gm_wire_type {
 #define GM_MASK_PEER UINT32_C(2)
 #define GM_MASK_TRY  UINT32_C(4)
 
+/* ATTACH: a queue that the worker is to serve.  The descriptors are those of
+ * the queue's memory, of the arena, of the doorbell, and of the socket if
+ * any. */
+struct gm_wire_attach {
+	uint64_t queue_at;    /* offset of the queue pair in its memfd */
+	uint64_t arena_bytes; /* of the whole arena */
+	uint64_t range_at;    /* offset of this row's range in the arena */
+	uint64_t range_bytes;
+	/* Bytes of the device's memory that the sessions of this uid may have
+	 * together, from now on; UINT64_MAX for any, 0 for none. */
+	uint64_t quota;
+	uint32_t uid; /* of the client */
+	uint32_t depth;
+	uint32_t incarnation; /* workers this queue has had, from 1 */
+	uint32_t n_awaited;   /* REGISTERs that come before any job begins */
+};
+
+/* REGISTER to IMPORTED, PROVE to FETCHED: memory, a file or a program. */
+struct gm_wire_buffer {
+	union {
+		uint64_t at;   /* REGISTER: in the file; FETCH: in the buffer */
+		uint64_t seed; /* PROVE, TRY: of the pattern */
+		uint64_t stage; /* LEND, BORROW: id of the stage */
+	};
+	uint64_t bytes;    /* REGISTER, EXPORTED, IMPORT, LENT, BORROW, FETCH */
+	uint64_t stage_at; /* FETCH, FETCHED: on the stage */
+	uint32_t borrower; /* LEND, FETCH, FETCHED: row whose stage it is */
+	/* IMPORT: of the row whose memory it is; REGISTER: CUDA where it is
+	 * this device's; enum gpumap_device_kind. */
+	uint32_t kind;
+	uint32_t flags;      /* REGISTER: GPUMAP_BUFFER_* */
+	uint32_t is_awaited; /* REGISTER: 1: one of ATTACH's n_awaited */
+};
+
+/* JOIN: this row's part in a group of collectives. */
+struct gm_wire_join {
+	uint32_t rank; /* of this row */
+	uint32_t n_ranks;
+	uint32_t flags; /* GM_JOIN_* */
+};
+
+/* JOINED. */
+struct gm_wire_joined {
+	/* 0, or where the devices of all ranks have met, 1 more than about the
+	 * bytes of this device's memory that this took. */
+	uint64_t device_bytes;
+};
+
+/* MASK: a mask's bytes, for a replica on the device. */
+struct gm_wire_mask {
+	uint64_t at; /* offset in the descriptor's file */
+	uint64_t bytes;
+	uint64_t peer;  /* handle of the other card's replica, GM_MASK_PEER */
+	uint32_t flags; /* GM_MASK_* */
+};
+
+/* MASKED. */
+struct gm_wire_masked {
+	uint64_t device_bytes; /* of the device's memory that it takes */
+	uint32_t flags;        /* GM_MASK_* */
+	int32_t code;          /* result of the path's trial */
+};
+
+/* A message.  Those that the union does not name need no more than what stands
+ * before it. */
 struct gm_wire {
 	uint32_t type; /* enum gm_wire_type */
 	int32_t status;
-	uint64_t session;     /* id, never reused */
-	uint32_t place;       /* of the queue's journal; WAKER: a row */
-	uint32_t depth;       /* ATTACH */
-	uint32_t incarnation; /* ATTACH: workers this queue has had, from 1 */
-	uint32_t uid;         /* ATTACH: of the client */
-	uint64_t queue_at;    /* ATTACH: of the queue pair in its memfd */
-	uint64_t arena_bytes; /* ATTACH: of the whole arena */
-	uint64_t range_at;    /* ATTACH: this row's range of the arena */
-	uint64_t range_bytes;
-	/* ATTACH: bytes of the device's memory that the sessions of this uid
-	 * may have together, from now on; UINT64_MAX for any, 0 for none. */
-	uint64_t quota;
-	uint64_t handle; /* REGISTER to IMPORTED, PROVE to FETCHED: of the
-			  * buffer, see queue.h; JOIN: number of the group;
-			  * MASK, MASKED: of the replica */
-	/* REGISTER, MASK: in the descriptor's file; FETCH: in the buffer;
-	 * PROVE, TRY: what the pattern is made of; LEND, BORROW: the stage's
-	 * id; JOIN: the rank that this row is. */
-	uint64_t at;
-	/* REGISTER, EXPORTED, IMPORT, LENT, BORROW, FETCH, MASK; MASKED: of the
-	 * device's memory that it takes; JOIN: how many ranks there are;
-	 * JOINED: 0, or where the devices of all ranks have met 1 more than
-	 * about what that took of this one's memory */
-	uint64_t bytes;
-	/* FETCH, FETCHED: where on the stage; MASK: handle of the other card's
-	 * copy */
-	uint64_t stage_at;
-	uint32_t borrower; /* LEND, FETCH, FETCHED: row whose stage it is */
-	/* IMPORT: of the row whose memory it is; REGISTER: CUDA where it is
-	 * this device's, enum gpumap_device_kind. */
-	uint32_t kind;
-	/* REGISTER: GPUMAP_BUFFER_*; JOIN: GM_JOIN_*; MASK, MASKED:
-	 * GM_MASK_* */
-	uint32_t flags;
-	/* ATTACH: how many will be REGISTERed before anything is begun;
-	 * REGISTER: 1 where it is one of these. */
-	uint32_t awaited;
-	int32_t code; /* FAILED: the driver's number, or 0; MASKED: what became
-		       * of the trial */
+	uint64_t session; /* id, never reused */
+	/* REGISTER to IMPORTED, PROVE to FETCHED: of the buffer, see queue.h;
+	 * JOIN: number of the group; MASK, MASKED: of the replica. */
+	uint64_t handle;
+	uint32_t place; /* of the queue's journal; WAKER: a row */
+	int32_t code;   /* FAILED: the driver's number, or 0 */
+	union {
+		struct gm_wire_attach attach;
+		struct gm_wire_buffer buffer;
+		struct gm_wire_join join;
+		struct gm_wire_joined joined;
+		struct gm_wire_mask mask;
+		struct gm_wire_masked masked;
+	};
 	/* VIOLATION, FAILED, REGISTERED: why, or ""; REGISTER: the entry point
 	 * of a program that is an image, or "". */
 	char text[240];

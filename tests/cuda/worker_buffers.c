@@ -75,9 +75,9 @@ static int do_register(const struct hand_client *c, uint64_t handle, int fd,
 {
 	struct gm_wire wire = about(GM_WIRE_REGISTER, c, handle);
 
-	wire.at = at;
-	wire.bytes = bytes;
-	wire.flags = flags;
+	wire.buffer.at = at;
+	wire.buffer.bytes = bytes;
+	wire.buffer.flags = flags;
 	return tell(&wire, &fd, GM_WIRE_REGISTERED);
 }
 
@@ -93,8 +93,8 @@ static int do_import(const struct hand_client *c, uint64_t handle, int fd,
 {
 	struct gm_wire wire = about(GM_WIRE_IMPORT, c, handle);
 
-	wire.bytes = bytes;
-	wire.flags = flags;
+	wire.buffer.bytes = bytes;
+	wire.buffer.flags = flags;
 	return tell(&wire, &fd, GM_WIRE_IMPORTED);
 }
 
@@ -245,7 +245,7 @@ static void exports_are_imported(void)
 	EQ(ask(&wire, NULL, GM_WIRE_EXPORTED, &fd), 0);
 	if (!OK(fd >= 0))
 		return;
-	EQ(wire.bytes, BYTES);
+	EQ(wire.buffer.bytes, BYTES);
 
 	fill_with_noise(from.memory, BYTES, 3);
 	EQ(do_copy(&from, a, 0, 0, 0, BYTES), 0);

@@ -139,14 +139,14 @@ static inline struct gm_wire hand_attach(const struct hand_client *c,
 	memset(&wire, 0, sizeof(wire));
 	wire.type = GM_WIRE_ATTACH;
 	wire.session = c->id;
-	wire.uid = c->uid;
+	wire.attach.uid = c->uid;
 	wire.place = c->place;
-	wire.depth = c->depth;
-	wire.incarnation = c->incarnation;
-	wire.queue_at = gm_queue_at(row, c->depth);
-	wire.arena_bytes = c->arena_bytes;
-	wire.range_bytes = c->arena_bytes;
-	wire.quota = c->quota;
+	wire.attach.depth = c->depth;
+	wire.attach.incarnation = c->incarnation;
+	wire.attach.queue_at = gm_queue_at(row, c->depth);
+	wire.attach.arena_bytes = c->arena_bytes;
+	wire.attach.range_bytes = c->arena_bytes;
+	wire.attach.quota = c->quota;
 	return wire;
 }
 

@@ -65,7 +65,7 @@ static void answer(const struct gm_wire *to, enum gm_wire_type type, int status,
 	wire.place = to->place;
 	wire.handle = to->handle;
 	wire.status = status;
-	wire.bytes = bytes;
+	wire.buffer.bytes = bytes;
 	say(&wire, fd);
 }
 
@@ -121,7 +121,7 @@ static void obey(const struct gm_wire *wire)
 		/* A worker that has completed a job is started again at
 		 * once. */
 		gm_put(&journal->completed, gm_get(&journal->completed) + 1);
-		incarnations[wire->place] = wire->incarnation;
+		incarnations[wire->place] = wire->attach.incarnation;
 		n_registered[wire->place] = 0;
 		answer(wire, GM_WIRE_ATTACHED, 0, 0, -1);
 		break;

@@ -214,10 +214,10 @@ bool gm_mask_peers_end(struct gm_mask_device *device,
 	if (!leave(device))
 		return true;
 	if (device->is_void)
-		return (wire->flags & GM_MASK_PEER) == 0;
-	if ((wire->flags & GM_MASK_TRY) && is_verdict(wire->code))
+		return (wire->masked.flags & GM_MASK_PEER) == 0;
+	if ((wire->masked.flags & GM_MASK_TRY) && is_verdict(wire->masked.code))
 		gm_paths_tried(device->d, device->row, device->from_row,
-			       wire->code);
+			       wire->masked.code);
 	return true;
 }
 

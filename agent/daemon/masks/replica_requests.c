@@ -46,9 +46,9 @@ static int ask(struct gm_worker_process *worker, struct gm_mask_device *device,
 	struct gm_wire wire = {
 		.type = GM_WIRE_MASK,
 		.handle = device->id,
-		.at = (uint64_t)device->span->unit * GM_SPAN_UNIT,
-		.bytes = device->span->bytes,
-		.flags = gm_mask_peers_is_large(device) ? GM_MASK_MARK : 0,
+		.mask.at = (uint64_t)device->span->unit * GM_SPAN_UNIT,
+		.mask.bytes = device->span->bytes,
+		.mask.flags = gm_mask_peers_is_large(device) ? GM_MASK_MARK : 0,
 	};
 	int fds[2] = { gm_nodes_reader(device->span->segment), -1 };
 	int ret;
@@ -60,11 +60,11 @@ static int ask(struct gm_worker_process *worker, struct gm_mask_device *device,
 	}
 	if (from != NULL) {
 		fds[1] = from->fd;
-		wire.stage_at = from->id;
-		wire.flags |= GM_MASK_PEER;
+		wire.mask.peer = from->id;
+		wire.mask.flags |= GM_MASK_PEER;
 		if (gm_paths_state(device->d, device->row, from->row) !=
 		    GM_PATH_GOOD)
-			wire.flags |= GM_MASK_TRY;
+			wire.mask.flags |= GM_MASK_TRY;
 	}
 	ret = gm_worker_child_send(worker, &wire, fds, from != NULL ? 2 : 1);
 	if (ret != 0)
@@ -183,7 +183,7 @@ bool gm_mask_devices_on_message(struct gm_worker_process *worker,
 				wire->status < 0 ? wire->status : -EMFILE);
 	} else {
 		device->fd = fd;
-		device->bytes = wire->bytes;
+		device->bytes = wire->masked.device_bytes;
 		device->state = GM_MASK_READY;
 		gm_mask_devices_notify(device->d);
 		gm_log(GM_LOG_INFO, "mask_on_device",
@@ -191,7 +191,7 @@ bool gm_mask_devices_on_message(struct gm_worker_process *worker,
 		       " uid=%u way=%s",
 		       device->row, device->id, device->span->bytes,
 		       (unsigned)device->uid,
-		       wire->flags & GM_MASK_PEER ? "peer" : "upload");
+		       wire->masked.flags & GM_MASK_PEER ? "peer" : "upload");
 		GM_POINT("mask_device_ready");
 	}
 	if (!gm_worker_process_is_needed(worker))

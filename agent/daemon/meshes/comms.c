@@ -447,9 +447,9 @@ static int ask_all(struct gm_comm_group *g, const uint32_t *rows)
 		rank->of = g;
 		rank->claim = (struct gm_worker_request){ .ask = GM_WIRE_JOIN,
 							  .handle = g->number,
-							  .at = i,
-							  .bytes = g->n,
-							  .flags = flags,
+							  .join.rank = i,
+							  .join.n_ranks = g->n,
+							  .join.flags = flags,
 							  .fd = g->fd,
 							  .held = held,
 							  .gone = gone };

@@ -314,9 +314,9 @@ struct gm_registered *gm_registered_new(struct gm_registration *reg,
 	reach->row = row;
 	reach->claim = (struct gm_worker_request){ .ask = GM_WIRE_REGISTER,
 						   .handle = reg->handle,
-						   .at = reg->at,
-						   .bytes = reg->bytes,
-						   .flags = reg->flags,
+						   .buffer.at = reg->at,
+						   .buffer.bytes = reg->bytes,
+						   .buffer.flags = reg->flags,
 						   .fd = reg->fd,
 						   .held = held,
 						   .gone = gone };

@@ -47,7 +47,7 @@ int gm_registration_mask(struct gm_connection *c, uint64_t handle,
 static int ask(struct gm_registered *reach, struct gm_connection *c,
 	       const struct gm_control *request)
 {
-	reach->claim.kind = GPUMAP_DEVICE_CUDA;
+	reach->claim.buffer.kind = GPUMAP_DEVICE_CUDA;
 	reach->claim.fd = gm_mask_device_lend(reach->device);
 	return gm_registered_ask(reach, c, request);
 }
@@ -116,7 +116,7 @@ static int begin_node(struct gm_connection *c, struct gm_registration *reg,
 	if (!reach)
 		return -ENOMEM;
 	reach->claim.fd = fd;
-	reach->claim.at = replica->at;
+	reach->claim.buffer.at = replica->at;
 	return gm_registered_ask(reach, c, request);
 }
 

@@ -262,21 +262,24 @@ static void fetch(struct gm_worker_process *worker, const struct gm_wire *wire)
 		return;
 	}
 	fetch->worker = worker;
-	fetch->answer = (struct gm_wire){ .type = GM_WIRE_FETCHED,
-					  .session = wire->session,
-					  .place = wire->place,
-					  .handle = wire->handle,
-					  .stage_at = wire->stage_at,
-					  .borrower = worker->row };
-	fetch->claim = (struct gm_worker_request){ .ask = GM_WIRE_FETCH,
-						   .handle = wire->handle,
-						   .at = wire->at,
-						   .bytes = wire->bytes,
-						   .stage_at = wire->stage_at,
-						   .borrower = worker->row,
-						   .fd = -1,
-						   .held = fetched,
-						   .gone = not_fetched };
+	fetch->answer =
+		(struct gm_wire){ .type = GM_WIRE_FETCHED,
+				  .session = wire->session,
+				  .place = wire->place,
+				  .handle = wire->handle,
+				  .buffer.stage_at = wire->buffer.stage_at,
+				  .buffer.borrower = worker->row };
+	fetch->claim =
+		(struct gm_worker_request){ .ask = GM_WIRE_FETCH,
+					    .handle = wire->handle,
+					    .buffer.at = wire->buffer.at,
+					    .buffer.bytes = wire->buffer.bytes,
+					    .buffer.stage_at =
+						    wire->buffer.stage_at,
+					    .buffer.borrower = worker->row,
+					    .fd = -1,
+					    .held = fetched,
+					    .gone = not_fetched };
 	TAILQ_INSERT_TAIL(&worker->fetched, fetch, entry);
 	GM_POINT("crossing_fetches");
 	if (attachment)

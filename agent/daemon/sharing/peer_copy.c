@@ -162,9 +162,11 @@ static int import(struct gm_peer_mapping *x)
 {
 	x->state = GM_PEER_MAPPING_IMPORTING;
 	x->reach = (struct gm_worker_request){ .ask = GM_WIRE_IMPORT,
-					       .bytes = x->bytes,
-					       .kind = kind_of(x, source_of(x)),
-					       .flags = GPUMAP_BUFFER_READ_ONLY,
+					       .buffer.bytes = x->bytes,
+					       .buffer.kind =
+						       kind_of(x, source_of(x)),
+					       .buffer.flags =
+						       GPUMAP_BUFFER_READ_ONLY,
 					       .fd = x->fd,
 					       .held = reach_held,
 					       .gone = reach_gone };
@@ -175,9 +177,9 @@ static int borrow(struct gm_peer_mapping *x, uint64_t bytes)
 {
 	x->state = GM_PEER_MAPPING_BORROWING;
 	x->reach = (struct gm_worker_request){ .ask = GM_WIRE_BORROW,
-					       .at = x->stage->id,
-					       .bytes = bytes,
-					       .borrower = x->row,
+					       .buffer.stage = x->stage->id,
+					       .buffer.bytes = bytes,
+					       .buffer.borrower = x->row,
 					       .fd = x->stage->fd,
 					       .held = reach_held,
 					       .gone = reach_gone };
@@ -284,8 +286,8 @@ static int lend(struct gm_peer_mapping *x)
 	if (error)
 		return error;
 	x->source = (struct gm_worker_request){ .ask = GM_WIRE_LEND,
-						.at = x->stage->id,
-						.borrower = x->row,
+						.buffer.stage = x->stage->id,
+						.buffer.borrower = x->row,
 						.fd = x->stage->fd,
 						.held = lent,
 						.gone = source_gone };
@@ -339,7 +341,7 @@ static void prove_gone(struct gm_worker_request *claim, int status,
 {
 	struct gm_peer_mapping *x =
 		gm_owner(claim, struct gm_peer_mapping, proof);
-	uint64_t seed = claim->at;
+	uint64_t seed = claim->buffer.seed;
 
 	if (is_lost(x))
 		return;
@@ -353,7 +355,7 @@ static void prove_gone(struct gm_worker_request *claim, int status,
 	x->has_proof = false;
 	x->state = GM_PEER_MAPPING_TRYING;
 	x->proof = (struct gm_worker_request){ .ask = GM_WIRE_TRY,
-					       .at = seed,
+					       .buffer.seed = seed,
 					       .fd = x->proof_fd,
 					       .held = try_held,
 					       .gone = try_gone };
@@ -364,7 +366,7 @@ static int prove(struct gm_peer_mapping *x)
 {
 	x->state = GM_PEER_MAPPING_PROVING;
 	x->proof = (struct gm_worker_request){ .ask = GM_WIRE_PROVE,
-					       .at = gm_loop_now(),
+					       .buffer.seed = gm_loop_now(),
 					       .fd = -1,
 					       .held = prove_held,
 					       .gone = prove_gone };

@@ -35,19 +35,20 @@ static int offer(struct gm_worker_process *worker,
 				: 0,
 		.session = attachment->session,
 		.place = attachment->place,
-		.depth = attachment->depth,
-		.incarnation = incarnation,
-		.uid = attachment->uid,
-		.queue_at = attachment->queue_at,
-		.arena_bytes = attachment->arena_bytes,
-		.range_at = attachment->range_at,
-		.range_bytes = attachment->range_bytes,
-		.awaited = worker->is_recovery
-				   ? 0
-				   : gm_worker_requests_awaited(attachment),
-		.quota = gm_quota_of(worker->d, worker->row, attachment->uid,
-				     gm_usage_within_reach(worker,
-							   attachment->uid)),
+		.attach.depth = attachment->depth,
+		.attach.incarnation = incarnation,
+		.attach.uid = attachment->uid,
+		.attach.queue_at = attachment->queue_at,
+		.attach.arena_bytes = attachment->arena_bytes,
+		.attach.range_at = attachment->range_at,
+		.attach.range_bytes = attachment->range_bytes,
+		.attach.n_awaited =
+			worker->is_recovery
+				? 0
+				: gm_worker_requests_awaited(attachment),
+		.attach.quota = gm_quota_of(
+			worker->d, worker->row, attachment->uid,
+			gm_usage_within_reach(worker, attachment->uid)),
 	};
 	int fds[4] = { attachment->queues, attachment->arena,
 		       attachment->doorbell, attachment->socket };

@@ -65,13 +65,12 @@ static int say(struct gm_worker_process *worker,
 
 	if (type == GM_WIRE_FORGET)
 		return gm_worker_child_send(worker, &wire, NULL, 0);
-	wire.at = claim->at;
-	wire.bytes = claim->bytes;
-	wire.stage_at = claim->stage_at;
-	wire.borrower = claim->borrower;
-	wire.kind = claim->kind;
-	wire.flags = claim->flags;
-	wire.awaited = is_awaited(claim);
+	if (claim->ask == GM_WIRE_JOIN) {
+		wire.join = claim->join;
+	} else {
+		wire.buffer = claim->buffer;
+		wire.buffer.is_awaited = is_awaited(claim);
+	}
 	if (claim->kernel)
 		snprintf(wire.text, sizeof(wire.text), "%s", claim->kernel);
 	return gm_worker_child_send(worker, &wire, &claim->fd,
@@ -309,8 +308,8 @@ static struct gm_worker_request *find(struct gm_worker_process *worker,
 	{
 		if (claim->handle != wire->handle ||
 		    (ask == GM_WIRE_FETCH &&
-		     (claim->borrower != wire->borrower ||
-		      claim->stage_at != wire->stage_at)))
+		     (claim->buffer.borrower != wire->buffer.borrower ||
+		      claim->buffer.stage_at != wire->buffer.stage_at)))
 			continue;
 		if (ask ? claim->ask == ask &&
 				    claim->state == GM_WORKER_REQUEST_ASKED
@@ -375,7 +374,11 @@ static bool granted(struct gm_worker_request *claim, const struct gm_wire *wire,
 	if (claim->was_held)
 		return false;
 	claim->was_held = true;
-	claim->held(claim, wire->bytes, fd); /* may be its end */
+	/* This may be the end of the claim. */
+	claim->held(claim,
+		    claim->ask == GM_WIRE_JOIN ? wire->joined.device_bytes
+					       : wire->buffer.bytes,
+		    fd);
 	return takes_fd;
 }
 
@@ -439,7 +442,7 @@ void gm_worker_requests_strike(struct gm_worker_process *worker)
 /* Made for this worker by itself, and not to be had for the next. */
 static bool is_devices(const struct gm_worker_request *claim)
 {
-	return claim->kind == GPUMAP_DEVICE_CUDA;
+	return claim->buffer.kind == GPUMAP_DEVICE_CUDA;
 }
 
 /* A request of this attachment that does not wait for the next worker. */

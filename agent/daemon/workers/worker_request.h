@@ -58,18 +58,16 @@ enum gm_worker_request_state {
 struct gm_worker_request {
 	enum gm_wire_type ask; /* GM_WIRE_REGISTER, _EXPORT, ... */
 	uint64_t handle;
-	uint64_t at;
-	uint64_t bytes;
-	uint64_t stage_at;
-	uint32_t borrower;
-	uint32_t kind;
-	uint32_t flags;
+	union {
+		struct gm_wire_buffer buffer;
+		struct gm_wire_join join; /* JOIN */
+	};
 	const char *kernel; /* REGISTER of an image: its entry point; or NULL */
 	int fd;             /* the owner's; -1 where none goes along */
 
-	/* The worker has said yes, for the first time.  With EXPORT and LEND:
-	 * how many bytes; with EXPORT and PROVE: a descriptor that is the
-	 * owner's now. */
+	/* The worker has said yes, for the first time.  With EXPORT and LEND
+	 * @bytes are the buffer's, with JOIN see struct gm_wire_joined; with
+	 * EXPORT and PROVE @fd is the owner's now. */
 	void (*held)(struct gm_worker_request *claim, uint64_t bytes, int fd);
 	/* The request has ended, and its owner may free it: it was refused,
 	 * with a negative status, or it has left, with its attachment or

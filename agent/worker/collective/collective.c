@@ -71,14 +71,14 @@ static void answer(struct gm_worker *w, uint64_t session, uint32_t place,
 	gm_events_say(w, &reply, -1);
 }
 
-/* @bytes: see agent/common/wire.h. */
+/* @bytes: see struct gm_wire_joined. */
 static void say_joined(struct gm_worker *w, const struct gm_worker_session *s,
 		       uint64_t number, uint64_t bytes, int status)
 {
 	struct gm_wire reply = gm_pair_about(GM_WIRE_JOINED, s->id, s->place);
 
 	reply.handle = number;
-	reply.bytes = bytes;
+	reply.joined.device_bytes = bytes;
 	reply.status = status;
 	if (status == -ENODEV)
 		snprintf(reply.text, sizeof(reply.text),
@@ -219,8 +219,8 @@ static int check_join(const struct gm_worker_session *s,
 {
 	if (!s)
 		return -ENOENT;
-	if (wire->bytes == 0 || wire->bytes > GM_COMM_RANKS ||
-	    wire->at >= wire->bytes || wire->handle == 0 ||
+	if (wire->join.n_ranks == 0 || wire->join.n_ranks > GM_COMM_RANKS ||
+	    wire->join.rank >= wire->join.n_ranks || wire->handle == 0 ||
 	    gm_handle_generation(wire->handle) != 0)
 		return -EINVAL;
 	if (find(s, wire->handle))
@@ -237,22 +237,22 @@ static int join(struct gm_worker *w, struct gm_worker_session *s,
 
 	if (!m)
 		return -ENOMEM;
-	m->bytes = gm_comm_bytes((uint32_t)wire->bytes,
-				 wire->flags & GM_JOIN_STAGED);
+	m->bytes = gm_comm_bytes(wire->join.n_ranks,
+				 wire->join.flags & GM_JOIN_STAGED);
 	page = gm_thp_map(m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED) {
 		free(m);
 		return -ENOMEM;
 	}
-	gm_comm_init(&m->comm, page, (uint32_t)wire->at, (uint32_t)wire->bytes);
+	gm_comm_init(&m->comm, page, wire->join.rank, wire->join.n_ranks);
 	m->comm.reach = reach;
 	m->comm.arg = m;
 	m->session = s;
 	m->number = wire->handle;
 	m->is_ready = true;
 	LIST_INSERT_HEAD(&s->members, m, entry);
-	if (wire->flags & GM_JOIN_STAGED)
-		rc = use_windows(w, m, wire->flags);
+	if (wire->join.flags & GM_JOIN_STAGED)
+		rc = use_windows(w, m, wire->join.flags);
 	if (rc == 0)
 		return 0;
 	let_go(w, m);

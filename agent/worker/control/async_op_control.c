@@ -98,7 +98,7 @@ static void answer(struct gm_worker *w, const struct gm_async_op_job *e,
 	struct gm_wire wire = gm_pair_about(type, s->id, s->place);
 
 	wire.handle = e->handle;
-	wire.bytes = e->bytes;
+	wire.buffer.bytes = e->bytes;
 	wire.status = e->rc;
 	gm_events_say(w, &wire, fd);
 }
@@ -188,8 +188,8 @@ void gm_async_op_refuse(struct gm_worker *worker, const struct gm_wire *wire,
 	struct gm_wire reply = gm_pair_about(type, wire->session, wire->place);
 
 	reply.handle = wire->handle;
-	reply.stage_at = wire->stage_at;
-	reply.borrower = wire->borrower;
+	reply.buffer.stage_at = wire->buffer.stage_at;
+	reply.buffer.borrower = wire->buffer.borrower;
 	reply.status = status;
 	gm_events_say(worker, &reply, -1);
 	if (fd >= 0)
@@ -211,12 +211,12 @@ static int prepare(struct gm_worker_session *s, const struct gm_wire *wire,
 		free(e);
 		return rc;
 	}
-	e->slot->flags = wire->flags;
+	e->slot->flags = wire->buffer.flags;
 	e->handle = wire->handle;
-	e->bytes = wire->bytes;
-	e->at = wire->at;
-	e->flags = wire->flags;
-	e->awaited = wire->awaited;
+	e->bytes = wire->buffer.bytes;
+	e->at = wire->buffer.at;
+	e->flags = wire->buffer.flags;
+	e->awaited = wire->buffer.is_awaited;
 	e->fd = fd;
 	*ret_op = e;
 	return 0;
@@ -240,7 +240,7 @@ static int register_file(struct gm_worker *w, struct gm_worker_session *s,
 	 * may never answer. */
 	slot->is_memory = fcntl(fd, F_GET_SEALS) >= 0;
 	slot->ready = true;
-	if (wire->awaited)
+	if (wire->buffer.is_awaited)
 		gm_events_has_awaited(w, s);
 	answer(w,
 	       &(struct gm_async_op_job){ .session = s,
@@ -252,12 +252,12 @@ static int register_file(struct gm_worker *w, struct gm_worker_session *s,
 static int register_memory(struct gm_worker *w, struct gm_worker_session *s,
 			   const struct gm_wire *wire, int fd)
 {
-	bool is_ours = wire->kind == GPUMAP_DEVICE_CUDA;
+	bool is_ours = wire->buffer.kind == GPUMAP_DEVICE_CUDA;
 	struct gm_async_op_job *e;
 	int rc;
 
-	if (wire->bytes == 0 || wire->bytes > INT64_MAX ||
-	    wire->at > INT64_MAX - wire->bytes)
+	if (wire->buffer.bytes == 0 || wire->buffer.bytes > INT64_MAX ||
+	    wire->buffer.at > INT64_MAX - wire->buffer.bytes)
 		return -EINVAL;
 	if (is_ours && !w->dev->backend->import_fd)
 		return -EOPNOTSUPP;
@@ -348,7 +348,7 @@ void gm_async_ops_register(struct gm_worker *worker, const struct gm_wire *wire,
 		rc = register_program(worker, s, wire, fd);
 	if (rc == 0)
 		return;
-	if (s && wire->awaited)
+	if (s && wire->buffer.is_awaited)
 		gm_events_has_awaited(worker, s);
 	gm_async_op_refuse(worker, wire, GM_WIRE_REGISTERED, rc, fd);
 }
@@ -449,7 +449,7 @@ static struct gm_async_op_job *new_import(struct gm_worker *w,
 	if (gm_handle_row(wire->handle) == w->row)
 		return gm_async_op_new(s, GM_CALL_IMPORT, work_import,
 				       done_import);
-	if (wire->kind == GPUMAP_DEVICE_HOST)
+	if (wire->buffer.kind == GPUMAP_DEVICE_HOST)
 		return gm_async_op_new(s, GM_CALL_REGISTER, work_register,
 				       done_import_file);
 	return gm_async_op_new(s, GM_CALL_IMPORT, work_import_peer,
@@ -460,8 +460,8 @@ static bool can_import(const struct gm_worker *w, const struct gm_wire *wire)
 {
 	if (gm_handle_row(wire->handle) == w->row)
 		return w->dev->backend->import_fd;
-	return wire->kind == GPUMAP_DEVICE_HOST ||
-	       (wire->kind == GPUMAP_DEVICE_CUDA &&
+	return wire->buffer.kind == GPUMAP_DEVICE_HOST ||
+	       (wire->buffer.kind == GPUMAP_DEVICE_CUDA &&
 		w->dev->backend->import_peer);
 }
 
@@ -473,7 +473,7 @@ void gm_async_ops_import(struct gm_worker *worker, const struct gm_wire *wire,
 	int rc = -ENOENT;
 
 	if (s && (gm_handle_kind(wire->handle) != GM_BUFFER_DEVICE ||
-		  wire->bytes == 0 || wire->bytes > INT64_MAX))
+		  wire->buffer.bytes == 0 || wire->buffer.bytes > INT64_MAX))
 		rc = -EINVAL;
 	else if (s && !can_import(worker, wire))
 		rc = -EOPNOTSUPP;

@@ -222,8 +222,8 @@ static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 		gm_session_unmap(s, &w->closer, free);
 		return -ENOMEM;
 	}
-	s->incarnation = wire->incarnation;
-	s->awaits = wire->awaited;
+	s->incarnation = wire->attach.incarnation;
+	s->awaits = wire->attach.n_awaited;
 	s->decoder.row = w->row;
 	s->wakeups = &w->wakeups;
 	if (s->awaits == 0 && begin(w, s) < 0) {

@@ -129,11 +129,11 @@ static int copy_peer(struct job *j, struct gm_backend_device *dev,
 		return -EOPNOTSUPP;
 	} else {
 		rc = try_path(j, dev, buffer, want);
-		j->answer.code = rc;
-		j->answer.flags |= GM_MASK_TRY;
+		j->answer.masked.code = rc;
+		j->answer.masked.flags |= GM_MASK_TRY;
 	}
 	if (rc == 0)
-		j->answer.flags |= GM_MASK_PEER;
+		j->answer.masked.flags |= GM_MASK_PEER;
 	GM_POINT("worker_mask_copied");
 	return rc;
 }
@@ -164,12 +164,12 @@ static int make(struct job *j, struct gm_backend_device *dev)
 {
 	const struct gm_backend *backend = dev->backend;
 	struct gm_buffer *buffer;
-	int rc = backend->alloc(dev, 0, j->answer.bytes,
+	int rc = backend->alloc(dev, 0, j->answer.masked.device_bytes,
 				GPUMAP_BUFFER_EXPORTABLE, &buffer);
 
 	if (rc < 0)
 		return rc;
-	j->answer.bytes = buffer->charged;
+	j->answer.masked.device_bytes = buffer->charged;
 	rc = fill(j, dev, buffer);
 	if (rc == 0 && (j->flags & GM_MASK_MARK) && has_mark(buffer))
 		rc = mark(dev, buffer, j->answer.handle);
@@ -217,9 +217,9 @@ void gm_replica_make(struct gm_worker *worker, const struct gm_wire *wire,
 	struct job *j = NULL;
 
 	answer.handle = wire->handle;
-	answer.bytes = wire->bytes;
-	if (wire->bytes == 0 || wire->bytes > INT64_MAX ||
-	    wire->at > INT64_MAX - wire->bytes)
+	answer.masked.device_bytes = wire->mask.bytes;
+	if (wire->mask.bytes == 0 || wire->mask.bytes > INT64_MAX ||
+	    wire->mask.at > INT64_MAX - wire->mask.bytes)
 		answer.status = -EINVAL;
 	else if (!backend->alloc || !backend->store || !backend->export_fd)
 		answer.status = -EOPNOTSUPP;
@@ -232,14 +232,14 @@ void gm_replica_make(struct gm_worker *worker, const struct gm_wire *wire,
 		gm_events_say(worker, &answer, -1);
 		return;
 	}
-	j->job.call = wire->bytes > GM_ALLOC_LARGE ? GM_CALL_ALLOC_LARGE
-						   : GM_CALL_ALLOC;
+	j->job.call = wire->mask.bytes > GM_ALLOC_LARGE ? GM_CALL_ALLOC_LARGE
+							: GM_CALL_ALLOC;
 	j->job.work = work;
 	j->job.done = done;
 	j->answer = answer;
-	j->at = wire->at;
-	j->theirs = wire->stage_at;
-	j->flags = wire->flags;
+	j->at = wire->mask.at;
+	j->theirs = wire->mask.peer;
+	j->flags = wire->mask.flags;
 	j->fd = fd;
 	j->peer = peer;
 	gm_slow_give(&worker->slow, &j->job);

@@ -27,10 +27,10 @@ static void ask_for(struct gm_worker *w, struct gm_worker_session *s,
 	c->busy |= UINT32_C(1) << piece;
 	c->away |= UINT32_C(1) << piece;
 	wire.handle = c->what.handle;
-	wire.at = c->what.at + c->asked;
-	wire.bytes = bytes;
-	wire.stage_at = piece * GM_STAGE_PIECE_BYTES;
-	wire.borrower = w->row;
+	wire.buffer.at = c->what.at + c->asked;
+	wire.buffer.bytes = bytes;
+	wire.buffer.stage_at = piece * GM_STAGE_PIECE_BYTES;
+	wire.buffer.borrower = w->row;
 	c->asked += bytes;
 	gm_events_say(w, &wire, -1);
 	GM_POINT("worker_fetches");
@@ -159,7 +159,7 @@ void gm_remote_copy_fetched(struct gm_worker *worker,
 			    const struct gm_wire *wire)
 {
 	struct gm_worker_session *s = gm_async_op_session_of(worker, wire);
-	uint64_t piece = wire->stage_at / GM_STAGE_PIECE_BYTES;
+	uint64_t piece = wire->buffer.stage_at / GM_STAGE_PIECE_BYTES;
 	int rc = wire->status;
 
 	if (!s || piece >= GM_STAGE_PIECES || !(s->carry.away >> piece & 1))

@@ -24,9 +24,9 @@ static void answer(struct gm_worker *w, const struct gm_async_op_job *e,
 		gm_pair_about(type, e->session->id, e->session->place);
 
 	wire.handle = e->handle;
-	wire.bytes = bytes;
-	wire.stage_at = e->stage_at;
-	wire.borrower = e->borrower;
+	wire.buffer.bytes = bytes;
+	wire.buffer.stage_at = e->stage_at;
+	wire.buffer.borrower = e->borrower;
 	wire.status = e->rc;
 	gm_events_say(w, &wire, fd);
 }
@@ -43,10 +43,10 @@ static struct gm_async_op_job *new_job(struct gm_worker_session *s,
 	if (!e)
 		return NULL;
 	e->handle = wire->handle;
-	e->at = wire->at;
-	e->bytes = wire->bytes;
-	e->stage_at = wire->stage_at;
-	e->borrower = wire->borrower;
+	e->at = wire->buffer.at;
+	e->bytes = wire->buffer.bytes;
+	e->stage_at = wire->buffer.stage_at;
+	e->borrower = wire->buffer.borrower;
 	e->fd = fd;
 	return e;
 }
@@ -206,13 +206,14 @@ static struct gm_async_op_job *stage_job(struct gm_worker_session *s,
 					 gm_async_op_done done)
 {
 	struct gm_buffer_entry *stage =
-		gm_buffers_stage(&s->buffers, wire->borrower);
+		gm_buffers_stage(&s->buffers, wire->buffer.borrower);
 	struct gm_async_op_job *e = new_job(s, wire, fd, work_stage, done);
 
-	if (!e || (stage && stage->handle == wire->at))
+	if (!e || (stage && stage->handle == wire->buffer.stage))
 		return e;
-	if (gm_buffers_add_stage(&s->buffers, wire->borrower, wire->at,
-				 s->entries.pos, &e->stage) == 0)
+	if (gm_buffers_add_stage(&s->buffers, wire->buffer.borrower,
+				 wire->buffer.stage, s->entries.pos,
+				 &e->stage) == 0)
 		return e;
 	free(e);
 	return NULL;
@@ -249,7 +250,8 @@ void gm_remote_copy_lend(struct gm_worker *worker, const struct gm_wire *wire,
 	struct gm_async_op_job *e = NULL;
 	int rc = -ESTALE;
 
-	if (slot && (wire->borrower >= GM_ROWS || wire->at == 0))
+	if (slot &&
+	    (wire->buffer.borrower >= GM_ROWS || wire->buffer.stage == 0))
 		rc = -EINVAL;
 	else if (slot && fd < 0)
 		rc = -EMFILE;
@@ -308,9 +310,10 @@ void gm_remote_copy_borrow(struct gm_worker *worker, const struct gm_wire *wire,
 	struct gm_worker_session *s = gm_async_op_session_of(worker, wire);
 	int rc = -ENOENT;
 
-	if (s && (gm_handle_kind(wire->handle) != GM_BUFFER_DEVICE ||
-		  gm_handle_row(wire->handle) == worker->row ||
-		  wire->borrower != worker->row || wire->at == 0))
+	if (s &&
+	    (gm_handle_kind(wire->handle) != GM_BUFFER_DEVICE ||
+	     gm_handle_row(wire->handle) == worker->row ||
+	     wire->buffer.borrower != worker->row || wire->buffer.stage == 0))
 		rc = -EINVAL;
 	else if (s && fd < 0)
 		rc = -EMFILE;
@@ -356,24 +359,24 @@ static int begin_fetch(struct gm_worker *w, struct gm_worker_session *s,
 {
 	struct gm_buffer_entry *slot = own_slot(s, wire->handle);
 	struct gm_buffer_entry *stage =
-		gm_buffers_stage(&s->buffers, wire->borrower);
+		gm_buffers_stage(&s->buffers, wire->buffer.borrower);
 	struct gm_async_op_job *e;
 
 	if (!slot || !stage || !stage->ready)
 		return -ESTALE;
-	if (!inside(wire->at, wire->bytes, slot->bytes) ||
-	    !inside(wire->stage_at, wire->bytes, stage->bytes))
+	if (!inside(wire->buffer.at, wire->buffer.bytes, slot->bytes) ||
+	    !inside(wire->buffer.stage_at, wire->buffer.bytes, stage->bytes))
 		return -ERANGE;
 	e = new_job(s, wire, -1, work_fetch, done_fetch);
 	if (!e)
 		return -ENOMEM;
 	e->slot = slot;
 	e->stage = stage;
-	e->to = stage->at + wire->stage_at;
+	e->to = stage->at + wire->buffer.stage_at;
 	if (slot->at)
-		e->from = slot->at + wire->at;
+		e->from = slot->at + wire->buffer.at;
 	else
-		e->address = slot->address + wire->at;
+		e->address = slot->address + wire->buffer.at;
 	gm_remote_copy_queue_give(w, e);
 	return 0;
 }

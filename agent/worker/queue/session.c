@@ -30,19 +30,22 @@ static int check_wire(const struct gm_wire *wire, const int *fds)
 	uint64_t queue_bytes;
 	struct stat st;
 
-	if (wire->depth < GM_DEPTH_MIN || wire->depth > GM_DEPTH_MAX ||
-	    (wire->depth & (wire->depth - 1)) != 0)
+	if (wire->attach.depth < GM_DEPTH_MIN ||
+	    wire->attach.depth > GM_DEPTH_MAX ||
+	    (wire->attach.depth & (wire->attach.depth - 1)) != 0)
 		return -EINVAL;
 	if (wire->place >= GM_JOURNAL_PLACES || wire->session == 0)
 		return -EINVAL;
-	queue_bytes = gm_queue_bytes(wire->depth);
-	if (wire->queue_at < GM_PAGE || wire->queue_at % GM_PAGE != 0 ||
+	queue_bytes = gm_queue_bytes(wire->attach.depth);
+	if (wire->attach.queue_at < GM_PAGE ||
+	    wire->attach.queue_at % GM_PAGE != 0 ||
 	    fstat(fds[GM_SESSION_QUEUES], &st) < 0 ||
-	    !inside(wire->queue_at, queue_bytes, (uint64_t)st.st_size))
+	    !inside(wire->attach.queue_at, queue_bytes, (uint64_t)st.st_size))
 		return -EINVAL;
 	if (fstat(fds[GM_SESSION_ARENA], &st) < 0 ||
-	    !inside(0, wire->arena_bytes, (uint64_t)st.st_size) ||
-	    !inside(wire->range_at, wire->range_bytes, wire->arena_bytes))
+	    !inside(0, wire->attach.arena_bytes, (uint64_t)st.st_size) ||
+	    !inside(wire->attach.range_at, wire->attach.range_bytes,
+		    wire->attach.arena_bytes))
 		return -EINVAL;
 	return 0;
 }
@@ -78,9 +81,9 @@ static int map_part(struct gm_mapping *ground, int i, struct part part,
 /* If binding fails, the range stays usable from a remote node. */
 static void bind_range(const struct gm_wire *wire, char *arena, int node)
 {
-	if (node >= 0 && wire->range_bytes)
-		gm_pin_range(arena + wire->range_at, wire->range_bytes, node,
-			     GM_PIN_PREFER);
+	if (node >= 0 && wire->attach.range_bytes)
+		gm_pin_range(arena + wire->attach.range_at,
+			     wire->attach.range_bytes, node, GM_PIN_PREFER);
 }
 
 /* This costs address space only until an entry waits for another row. */
@@ -94,7 +97,8 @@ static int map_timelines(struct gm_worker_session *s,
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	n = ((uint64_t)st.st_size - GM_PAGE) / gm_queue_bytes(wire->depth);
+	n = ((uint64_t)st.st_size - GM_PAGE) /
+	    gm_queue_bytes(wire->attach.depth);
 	s->n_rows = n < GM_ROWS ? (uint32_t)n : GM_ROWS;
 	rc = map_part(&s->ground, 3,
 		      (struct part){ .fd = fd,
@@ -112,17 +116,17 @@ static int map_all(struct gm_worker_session *s, const struct gm_wire *wire,
 	const int both = PROT_READ | PROT_WRITE;
 	const int queues = fds[GM_SESSION_QUEUES];
 	const struct part page = { queues, 0, GM_PAGE, both };
-	const struct part own = { queues, wire->queue_at,
-				  gm_queue_bytes(wire->depth), both };
-	const struct part all = { fds[GM_SESSION_ARENA], 0, wire->arena_bytes,
-				  both };
+	const struct part own = { queues, wire->attach.queue_at,
+				  gm_queue_bytes(wire->attach.depth), both };
+	const struct part all = { fds[GM_SESSION_ARENA], 0,
+				  wire->attach.arena_bytes, both };
 	void *client = NULL, *queue = NULL, *arena = NULL;
 	int rc;
 
 	rc = map_part(&s->ground, 0, page, &client);
 	if (rc == 0)
 		rc = map_part(&s->ground, 1, own, &queue);
-	if (rc == 0 && with_arena && wire->arena_bytes)
+	if (rc == 0 && with_arena && wire->attach.arena_bytes)
 		rc = map_part(&s->ground, 2, all, &arena);
 	if (rc == 0 && with_arena)
 		rc = map_timelines(s, wire, queues);
@@ -130,9 +134,9 @@ static int map_all(struct gm_worker_session *s, const struct gm_wire *wire,
 		return rc;
 	s->client = client;
 	s->queue = queue;
-	s->timeline = gm_queue_timeline(queue, wire->depth);
+	s->timeline = gm_queue_timeline(queue, wire->attach.depth);
 	s->decoder.arena = arena;
-	s->decoder.arena_bytes = with_arena ? wire->arena_bytes : 0;
+	s->decoder.arena_bytes = with_arena ? wire->attach.arena_bytes : 0;
 	if (!arena)
 		return 0;
 	bind_range(wire, arena, node);
@@ -162,7 +166,7 @@ int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 		   struct gm_journal *journal, int node, bool with_arena,
 		   struct gm_worker_session **ret_session)
 {
-	uint32_t mask = wire->depth - 1;
+	uint32_t mask = wire->attach.depth - 1;
 	struct gm_worker_session *s;
 	int rc;
 
@@ -175,11 +179,12 @@ int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 	if (!s)
 		return -ENOMEM;
 	*s = (struct gm_worker_session){ .id = wire->session,
-					 .uid = wire->uid,
+					 .uid = wire->attach.uid,
 					 .place = wire->place,
-					 .quota = wire->quota,
-					 .range_at = wire->range_at,
-					 .range_bytes = wire->range_bytes };
+					 .quota = wire->attach.quota,
+					 .range_at = wire->attach.range_at,
+					 .range_bytes =
+						 wire->attach.range_bytes };
 	gm_buffers_init(&s->buffers);
 	s->decoder.buffers = &s->buffers;
 	rc = map_all(s, wire, fds, node, with_arena);
@@ -192,8 +197,8 @@ int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 	s->signs = journal;
 	s->owed = gm_journal_at(journal, wire->place);
 	s->entries = (struct gm_ring){ gm_queue_entries(s->queue), mask, 0 };
-	s->done = (struct gm_ring){ gm_queue_done(s->queue, wire->depth), mask,
-				    0 };
+	s->done = (struct gm_ring){ gm_queue_done(s->queue, wire->attach.depth),
+				    mask, 0 };
 	s->waker.parked = &s->client->parked;
 	s->doorbell = keep(&fds[GM_SESSION_DOORBELL]);
 	s->socket = keep(&fds[GM_SESSION_SOCKET]);

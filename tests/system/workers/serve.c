@@ -268,22 +268,22 @@ static void nonsense_is_not_attached(void)
 		wire = hand_attach(&c, ROW);
 		switch (i) {
 		case 0:
-			wire.depth = 24;
+			wire.attach.depth = 24;
 			break;
 		case 1:
-			wire.depth = 2048;
+			wire.attach.depth = 2048;
 			break;
 		case 2:
-			wire.queue_at += GM_PAGE;
+			wire.attach.queue_at += GM_PAGE;
 			break;
 		case 3:
-			wire.queue_at = 0;
+			wire.attach.queue_at = 0;
 			break;
 		case 4:
-			wire.arena_bytes = 2 * MIB;
+			wire.attach.arena_bytes = 2 * MIB;
 			break;
 		case 5:
-			wire.range_at = UINT64_MAX;
+			wire.attach.range_at = UINT64_MAX;
 			break;
 		case 6:
 			wire.place = GM_JOURNAL_PLACES;

@@ -41,7 +41,7 @@ static int ask_claim(void)
 
 	claim = (struct gm_worker_request){ .ask = GM_WIRE_REGISTER,
 					    .handle = 7,
-					    .bytes = 4096,
+					    .buffer.bytes = 4096,
 					    .fd = 2,
 					    .held = claim_held,
 					    .gone = claim_gone };

@@ -139,7 +139,7 @@ static struct gm_wire about(uint32_t type, const struct hand_client *c,
 	wire.session = c->id;
 	wire.place = c->place;
 	wire.handle = registered(kind);
-	wire.bytes = 4096;
+	wire.buffer.bytes = 4096;
 	return wire;
 }
 
@@ -148,7 +148,8 @@ static void register_new(const struct hand_client *c, uint32_t kind)
 	struct gm_wire wire = about(GM_WIRE_REGISTER, c, kind);
 	int fd;
 
-	munmap(hand_share("test-registered", wire.bytes, &fd), wire.bytes);
+	munmap(hand_share("test-registered", wire.buffer.bytes, &fd),
+	       wire.buffer.bytes);
 	gm_async_ops_register(&r.w, &wire, fd);
 	rig_slow(&r);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_REGISTERED);

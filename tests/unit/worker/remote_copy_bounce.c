@@ -63,9 +63,9 @@ static void borrow(uint32_t i, uint64_t id, int fd)
 				      .session = crowd[0].c.id,
 				      .place = crowd[0].c.place,
 				      .handle = hand_handle(OTHER, i),
-				      .bytes = MIB,
-				      .borrower = ROW,
-				      .at = id };
+				      .buffer.bytes = MIB,
+				      .buffer.borrower = ROW,
+				      .buffer.stage = id };
 
 	gm_remote_copy_borrow(&r.w, &wire, fd);
 }

@@ -35,9 +35,10 @@ static struct gm_entry all_reduce(const struct member *m, uint64_t bytes)
 /* The session does all_reduce over and over. */
 static void join_group(struct member *m, uint32_t uid, uint64_t bytes)
 {
-	struct gm_wire join = {
-		.type = GM_WIRE_JOIN, .handle = 1, .bytes = 2, .at = 0
-	};
+	struct gm_wire join = { .type = GM_WIRE_JOIN,
+				.handle = 1,
+				.join.n_ranks = 2,
+				.join.rank = 0 };
 	int fd;
 
 	join_host(m, uid, GM_DEPTH_MIN, 0);
@@ -209,8 +210,8 @@ static void what_begins_in_a_turn_is_paid_once(void)
 {
 	struct gm_wire wire = { .type = GM_WIRE_JOIN,
 				.handle = 1,
-				.bytes = 2,
-				.flags = GM_JOIN_STAGED };
+				.join.n_ranks = 2,
+				.join.flags = GM_JOIN_STAGED };
 	struct member *m = &crowd[n_crowd++];
 	struct gm_deficit *user, *own;
 	int64_t had, had_own;

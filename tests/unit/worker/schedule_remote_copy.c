@@ -148,9 +148,9 @@ static void join_borrower(uint32_t uid, bool is_late)
 	join(uid, 1, is_late);
 	wire = about(m, GM_WIRE_BORROW);
 	wire.handle = handle;
-	wire.bytes = BYTES;
-	wire.borrower = ROW;
-	wire.at = 77;
+	wire.buffer.bytes = BYTES;
+	wire.buffer.borrower = ROW;
+	wire.buffer.stage = 77;
 	gm_remote_copy_borrow(&r.w, &wire, stage_file());
 	expect(GM_WIRE_BORROWED);
 	party[m->c.place].is_carrier = true;
@@ -165,10 +165,10 @@ static void fetch_from(struct member *m, uint32_t piece)
 	struct gm_wire wire = about(m, GM_WIRE_FETCH);
 
 	wire.handle = p->lent;
-	wire.at = p->at;
-	wire.bytes = GM_STAGE_PIECE_BYTES;
-	wire.stage_at = piece * GM_STAGE_PIECE_BYTES;
-	wire.borrower = OTHER;
+	wire.buffer.at = p->at;
+	wire.buffer.bytes = GM_STAGE_PIECE_BYTES;
+	wire.buffer.stage_at = piece * GM_STAGE_PIECE_BYTES;
+	wire.buffer.borrower = OTHER;
 	p->at = (p->at + GM_STAGE_PIECE_BYTES) % BYTES;
 	gm_remote_copy_fetch(&r.w, &wire);
 }
@@ -193,8 +193,8 @@ static void join_lender(uint32_t uid, bool is_late)
 	}
 	wire = about(m, GM_WIRE_LEND);
 	wire.handle = p->lent;
-	wire.borrower = OTHER;
-	wire.at = 78;
+	wire.buffer.borrower = OTHER;
+	wire.buffer.stage = 78;
 	gm_remote_copy_lend(&r.w, &wire, stage_file());
 	expect(GM_WIRE_LENT);
 }
@@ -212,9 +212,9 @@ static void play_others(void)
 			wire.type = GM_WIRE_FETCHED;
 			gm_remote_copy_fetched(&r.w, &wire);
 		} else if (wire.type == GM_WIRE_FETCHED) {
-			m->bytes += wire.bytes;
+			m->bytes += wire.buffer.bytes;
 			if (!party[wire.place].is_done)
-				fetch_from(m, (uint32_t)(wire.stage_at /
+				fetch_from(m, (uint32_t)(wire.buffer.stage_at /
 							 GM_STAGE_PIECE_BYTES));
 		}
 	}

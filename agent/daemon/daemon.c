@@ -11,23 +11,114 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/numa_bind.h"
+#include "agent/daemon/account/ledger.h"
 #include "agent/daemon/base/fd_limits.h"
+#include "agent/daemon/base/io_thread.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/uring.h"
+#include "agent/daemon/config.h"
 #include "agent/daemon/devices/dummy.h"
+#include "agent/daemon/devices/p2p.h"
+#include "agent/daemon/devices/rows.h"
+#include "agent/daemon/health/cuda.h"
 #include "agent/daemon/health/drain.h"
+#include "agent/daemon/health/probe.h"
 #include "agent/daemon/map/layer_maps.h"
+#include "agent/daemon/map/pins.h"
+#include "agent/daemon/map/transaction.h"
+#include "agent/daemon/masks/device_replicas.h"
 #include "agent/daemon/masks/masks.h"
+#include "agent/daemon/masks/numa_segments.h"
 #include "agent/daemon/masks/publish.h"
 #include "agent/daemon/masks/state.h"
+#include "agent/daemon/meshes/epochs.h"
+#include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/lock.h"
+#include "agent/daemon/segment/segment.h"
 #include "agent/daemon/sessions/listener.h"
+#include "agent/daemon/state/state.h"
 #include "agent/daemon/subscribers.h"
 #include "agent/daemon/workers/supervisor.h"
+#include "agent/plan/nodefile.h"
 #include "gpumap.h"
 
 #define HEARTBEAT_NS      UINT64_C(500000000)
 #define PATIENCE          6u /* with what is being written at the end */
 #define PATIENCE_LEAST_NS UINT64_C(2000000000)
+
+/* All of gpumapd's state.  Modules see @d alone. */
+struct whole {
+	struct gm_daemon d;
+
+	struct gm_config config;
+	struct gm_nodefile dummies;
+	struct gm_pin_allow allowed;
+	struct gm_loop loop;
+	struct gm_segment segment;
+	struct gm_directory directory;
+	struct gm_nodes nodes;
+	struct gm_mask_devices mask_devices;
+	struct gm_holders holders;
+	struct gm_devices devices;
+	struct gm_probe probe;
+	struct gm_cuda_rows cuda;
+	struct gm_paths paths;
+	struct gm_ledger ledger;
+	struct gm_state_files state;
+	struct gm_epochs epochs;
+	struct gm_io_thread io_thread;
+	struct gm_io_thread heavy_thread;
+	struct gm_changes changes;
+
+	int lock;
+	struct gm_source signals;
+	struct gm_timer heartbeat;
+	struct gm_timer refresh;
+	struct gm_timer drain_limit;
+	uint32_t n_checked; /* rows whose descriptors were counted */
+	bool announced;     /* event=ready has been said */
+	int status;         /* to exit with */
+};
+
+static struct whole *whole_of(struct gm_daemon *d)
+{
+	return gm_owner(d, struct whole, d);
+}
+
+struct gm_daemon *gm_daemon_new(void)
+{
+	struct whole *w = calloc(1, sizeof(*w));
+
+	if (w == NULL)
+		return NULL;
+	w->d.config = &w->config;
+	w->d.dummies = &w->dummies;
+	w->d.allowed = &w->allowed;
+	w->d.loop = &w->loop;
+	w->d.segment = &w->segment;
+	w->d.directory = &w->directory;
+	w->d.nodes = &w->nodes;
+	w->d.mask_devices = &w->mask_devices;
+	w->d.holders = &w->holders;
+	w->d.devices = &w->devices;
+	w->d.probe = &w->probe;
+	w->d.cuda = &w->cuda;
+	w->d.paths = &w->paths;
+	w->d.ledger = &w->ledger;
+	w->d.state = &w->state;
+	w->d.epochs = &w->epochs;
+	w->d.io_thread = &w->io_thread;
+	w->d.heavy_thread = &w->heavy_thread;
+	w->d.changes = &w->changes;
+	return &w->d;
+}
+
+void gm_daemon_free(struct gm_daemon *d)
+{
+	free(whole_of(d));
+}
 
 static int failed(const char *event, const char *why, int status)
 {
@@ -37,67 +128,76 @@ static int failed(const char *event, const char *why, int status)
 
 static void on_heartbeat(struct gm_timer *timer)
 {
-	struct gm_daemon *d = gm_owner(timer, struct gm_daemon, heartbeat);
+	struct whole *w = gm_owner(timer, struct whole, heartbeat);
+	struct gm_daemon *d = &w->d;
 
-	gm_segment_heartbeat(&d->segment);
-	gm_timer_set(&d->loop, timer, gm_loop_now() + HEARTBEAT_NS);
+	gm_segment_heartbeat(d->segment);
+	gm_timer_set(d->loop, timer, gm_loop_now() + HEARTBEAT_NS);
 }
 
 static uint32_t count_cards(const struct gm_daemon *d)
 {
 	uint32_t n = 0;
 
-	for (uint32_t row = 0; row < d->devices.n; row++)
-		n += d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+	for (uint32_t row = 0; row < d->devices->n; row++)
+		n += d->devices->of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
 	return n;
 }
 
 /* For all rows, also those that came since the log said so. */
 static void check_files(struct gm_daemon *d)
 {
-	if (d->n_checked == d->devices.n)
+	struct whole *w = whole_of(d);
+
+	if (w->n_checked == d->devices->n)
 		return;
-	d->n_checked = d->devices.n;
-	gm_files_check(&d->config, d->devices.n, count_cards(d));
+	w->n_checked = d->devices->n;
+	gm_files_check(d->config, d->devices->n, count_cards(d));
 }
 
 static void on_refresh(struct gm_timer *timer)
 {
-	struct gm_daemon *d = gm_owner(timer, struct gm_daemon, refresh);
+	struct whole *w = gm_owner(timer, struct whole, refresh);
+	struct gm_daemon *d = &w->d;
 
 	check_files(d);
 	gm_devices_refresh(d);
-	gm_timer_set(&d->loop, timer, gm_loop_now() + d->config.refresh_ns);
+	gm_timer_set(d->loop, timer, gm_loop_now() + d->config->refresh_ns);
 }
 
 static void on_drain_limit(struct gm_timer *timer)
 {
-	struct gm_daemon *d = gm_owner(timer, struct gm_daemon, drain_limit);
+	struct whole *w = gm_owner(timer, struct whole, drain_limit);
+	struct gm_daemon *d = &w->d;
 
 	gm_log(GM_LOG_WARNING, "drain_limit", "drain_ms=%llu",
-	       (unsigned long long)(d->config.drain_ns / 1000000));
-	gm_loop_stop(&d->loop);
+	       (unsigned long long)(d->config->drain_ns / 1000000));
+	gm_loop_stop(d->loop);
 }
 
 /* A request to end: refuse what is new, let what runs finish within
  * config.drain_ns, then leave.  More than one changes nothing. */
 static void drain(struct gm_daemon *d)
 {
+	struct whole *w = whole_of(d);
+
 	if (d->draining)
 		return;
 	d->draining = true;
-	gm_segment_state(&d->segment, GM_STATE_DRAINING);
+	gm_segment_state(d->segment, GM_STATE_DRAINING);
 	gm_log(GM_LOG_INFO, "draining", "instance=%s drain_ms=%llu",
-	       d->instance, (unsigned long long)(d->config.drain_ns / 1000000));
-	gm_timer_set(&d->loop, &d->drain_limit,
-		     gm_loop_now() + d->config.drain_ns);
+	       d->instance,
+	       (unsigned long long)(d->config->drain_ns / 1000000));
+	gm_timer_set(d->loop, &w->drain_limit,
+		     gm_loop_now() + d->config->drain_ns);
 	gm_control_drain(d);
 	gm_supervisor_drain(d);
 }
 
 static void on_signal(struct gm_source *source, uint32_t events)
 {
-	struct gm_daemon *d = gm_owner(source, struct gm_daemon, signals);
+	struct whole *w = gm_owner(source, struct whole, signals);
+	struct gm_daemon *d = &w->d;
 	struct signalfd_siginfo info;
 
 	(void)events;
@@ -118,6 +218,7 @@ static void on_signal(struct gm_source *source, uint32_t events)
 /* Children get their mask back before they exec. */
 static int start_loop(struct gm_daemon *d)
 {
+	struct whole *w = whole_of(d);
 	sigset_t signals;
 	int ret;
 
@@ -128,15 +229,15 @@ static int start_loop(struct gm_daemon *d)
 	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 
-	ret = gm_loop_init(&d->loop);
+	ret = gm_loop_init(d->loop);
 	if (ret != 0)
 		return failed("loop", strerror(-ret), GM_EXIT_FAILURE);
-	d->heartbeat.fired = on_heartbeat;
-	d->refresh.fired = on_refresh;
-	d->drain_limit.fired = on_drain_limit;
-	d->signals.ready = on_signal;
-	d->signals.fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	ret = d->signals.fd >= 0 ? gm_loop_add(&d->loop, &d->signals, EPOLLIN)
+	w->heartbeat.fired = on_heartbeat;
+	w->refresh.fired = on_refresh;
+	w->drain_limit.fired = on_drain_limit;
+	w->signals.ready = on_signal;
+	w->signals.fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	ret = w->signals.fd >= 0 ? gm_loop_add(d->loop, &w->signals, EPOLLIN)
 				 : -errno;
 	if (ret != 0)
 		return failed("signals", strerror(-ret), GM_EXIT_FAILURE);
@@ -153,13 +254,13 @@ static void pin(struct gm_daemon *d)
 	int ret;
 
 	gm_pin_set_warn(on_numa_warning);
-	gm_pin_allowed(NULL, &d->allowed);
-	if (d->config.node < 0)
+	gm_pin_allowed(NULL, d->allowed);
+	if (d->config->node < 0)
 		return;
-	ret = gm_pin_self(NULL, d->config.node, NULL, NULL);
+	ret = gm_pin_self(NULL, d->config->node, NULL, NULL);
 	if (ret != 0)
 		gm_log(GM_LOG_WARNING, "not_pinned", "node=%d why=%s",
-		       d->config.node, gm_quote(gm_pin_why(ret)).text);
+		       d->config->node, gm_quote(gm_pin_why(ret)).text);
 }
 
 static int open_segment(struct gm_daemon *d)
@@ -170,32 +271,33 @@ static int open_segment(struct gm_daemon *d)
 
 	if (past == NULL)
 		return failed("segment", "out of memory", GM_EXIT_FAILURE);
-	ret = gm_segment_open(d->instance, d->config.segment_bytes, past, why,
-			      &d->segment);
+	ret = gm_segment_open(d->instance, d->config->segment_bytes, past, why,
+			      d->segment);
 	if (ret != 0) {
 		free(past);
 		return failed("segment", why[0] ? why : strerror(-ret),
 			      gm_exit_status(ret));
 	}
-	d->directory.heap = past->heap;
-	memcpy(d->directory.objects, past->objects, sizeof(past->objects));
-	memcpy(d->directory.rows, past->rows, sizeof(past->rows));
-	memcpy(d->holders.table, past->holders, sizeof(past->holders));
+	d->directory->heap = past->heap;
+	memcpy(d->directory->objects, past->objects, sizeof(past->objects));
+	memcpy(d->directory->rows, past->rows, sizeof(past->rows));
+	memcpy(d->holders->table, past->holders, sizeof(past->holders));
 	free(past);
-	gm_log(GM_LOG_INFO, d->segment.adopted ? "adopted" : "created",
-	       "path=%s epoch=%llu bytes=%llu", d->segment.path,
-	       (unsigned long long)d->segment.epoch,
-	       (unsigned long long)d->segment.map.bytes);
+	gm_log(GM_LOG_INFO, d->segment->adopted ? "adopted" : "created",
+	       "path=%s epoch=%llu bytes=%llu", d->segment->path,
+	       (unsigned long long)d->segment->epoch,
+	       (unsigned long long)d->segment->map.bytes);
 
-	if (d->segment.map.bytes != d->config.segment_bytes / GM_UNIT * GM_UNIT)
+	if (d->segment->map.bytes !=
+	    d->config->segment_bytes / GM_UNIT * GM_UNIT)
 		gm_log(GM_LOG_WARNING, "size_kept",
 		       "bytes=%llu why=\"segment.size counts for a new "
 		       "segment: "
 		       "stop, gpumapd --remove, start\"",
-		       (unsigned long long)d->segment.map.bytes);
+		       (unsigned long long)d->segment->map.bytes);
 
 	/* Before anything that holders let go of is free. */
-	if (d->segment.adopted)
+	if (d->segment->adopted)
 		ret = gm_masks_adopt(d, why);
 	else
 		gm_nodes_remove(d->instance);
@@ -226,7 +328,7 @@ static int publish_all(struct gm_daemon *d)
 		return failed("ledger", strerror(-ret), GM_EXIT_FAILURE);
 	gm_masks_drop_lost(d);
 	/* Memory of devices went with the previous agent. */
-	for (uint32_t row = 0; row < d->devices.n; row++)
+	for (uint32_t row = 0; row < d->devices->n; row++)
 		gm_mask_devices_recheck(d, row);
 	ret = gm_state_restore(d, why);
 	if (ret != 0)
@@ -248,34 +350,36 @@ static int read_dummies(struct gm_daemon *d)
 /* From here on clients may read and ask. */
 static int open_rows(struct gm_daemon *d)
 {
+	struct whole *w = whole_of(d);
 	int ret, status = publish_all(d);
 
 	if (status != 0)
 		return status;
-	ret = gm_io_thread_start(&d->io_thread, &d->loop, "files");
+	ret = gm_io_thread_start(d->io_thread, d->loop, "files");
 	if (ret == 0)
-		ret = gm_io_thread_start(&d->heavy_thread, &d->loop, "masks");
+		ret = gm_io_thread_start(d->heavy_thread, d->loop, "masks");
 	if (ret != 0)
 		return failed("io_thread", strerror(-ret), GM_EXIT_FAILURE);
 	gm_mask_changes_recheck(d);
-	on_refresh(&d->refresh);
+	on_refresh(&w->refresh);
 	if (gm_supervisor_start(d) != 0 || gm_control_start(d) != 0)
 		return GM_EXIT_FAILURE; /* the reason has been logged */
-	gm_segment_state(&d->segment, GM_STATE_READY);
+	gm_segment_state(d->segment, GM_STATE_READY);
 	d->is_open = true;
 	gm_log(GM_LOG_INFO, "open", "instance=%s epoch=%llu rows=%u pid=%d",
-	       d->instance, (unsigned long long)d->segment.epoch, d->devices.n,
-	       (int)getpid());
+	       d->instance, (unsigned long long)d->segment->epoch,
+	       d->devices->n, (int)getpid());
 	return 0;
 }
 
 static int start(struct gm_daemon *d)
 {
+	struct whole *w = whole_of(d);
 	char why[GM_WHY_BYTES];
 	int status;
 
 	gm_subscribers_set(d);
-	gm_changes_init(&d->changes);
+	gm_changes_init(d->changes);
 	gm_mask_devices_init(d);
 	status = read_dummies(d);
 	if (status != 0)
@@ -286,17 +390,17 @@ static int start(struct gm_daemon *d)
 	if (gm_uring_check(why) != 0)
 		return failed("io_uring", why, GM_EXIT_URING);
 	pin(d);
-	d->lock = gm_lock_take(d->instance, why);
-	if (d->lock < 0)
-		return failed("lock", why, gm_exit_status(d->lock));
+	w->lock = gm_lock_take(d->instance, why);
+	if (w->lock < 0)
+		return failed("lock", why, gm_exit_status(w->lock));
 	status = gm_state_start(d, why);
 	if (status != 0)
 		return failed("state", why, gm_exit_status(status));
 	status = open_segment(d);
 	if (status != 0)
 		return status;
-	on_heartbeat(&d->heartbeat);
-	if (d->config.cuda_enabled == GM_CONFIG_CUDA_OFF)
+	on_heartbeat(&w->heartbeat);
+	if (d->config->cuda_enabled == GM_CONFIG_CUDA_OFF)
 		return open_rows(d);
 	gm_cuda_rows_start(d);
 	return 0;
@@ -305,11 +409,13 @@ static int start(struct gm_daemon *d)
 /* Files that a failed start has created are of no use. */
 static void close_segment(struct gm_daemon *d)
 {
-	if (d->is_open || d->segment.adopted || d->status == 0) {
-		gm_segment_close(&d->segment);
+	struct whole *w = whole_of(d);
+
+	if (d->is_open || d->segment->adopted || w->status == 0) {
+		gm_segment_close(d->segment);
 		return;
 	}
-	gm_segment_discard(&d->segment, "it was made and never opened");
+	gm_segment_discard(d->segment, "it was made and never opened");
 	gm_nodes_remove(d->instance);
 }
 
@@ -318,17 +424,20 @@ static void close_segment(struct gm_daemon *d)
  * kernel keeps the instance's lock for as long as that takes. */
 static _Noreturn void leave(struct gm_daemon *d)
 {
+	struct whole *w = whole_of(d);
+
 	gm_control_exit(d);
 	gm_supervisor_exit(d);
 	gm_drains_exit(d);
 	gm_cuda_rows_exit(d);
-	_exit(d->status != 0 ? d->status : GM_EXIT_FAILURE);
+	_exit(w->status != 0 ? w->status : GM_EXIT_FAILURE);
 }
 
 static void stop(struct gm_daemon *d)
 {
+	struct whole *w = whole_of(d);
 	/* Beside what it had of drain_ns. */
-	uint64_t more_ns = PATIENCE * d->config.drain_ns;
+	uint64_t more_ns = PATIENCE * d->config->drain_ns;
 
 	if (more_ns < PATIENCE_LEAST_NS)
 		more_ns = PATIENCE_LEAST_NS;
@@ -339,54 +448,59 @@ static void stop(struct gm_daemon *d)
 	gm_drains_exit(d);
 	gm_cuda_rows_exit(d);
 	gm_paths_exit(d);
-	if (d->segment.map.base != NULL) {
+	if (d->segment->map.base != NULL) {
 		gm_mask_devices_exit(d);
 		gm_holders_exit(d);
 		gm_ledger_exit(d);
 		gm_devices_exit(d);
 		gm_nodes_exit(d);
-		gm_heap_exit(&d->directory.heap);
+		gm_heap_exit(&d->directory->heap);
 		close_segment(d);
 	}
 	gm_state_exit(d);
-	if (d->signals.fd > 0)
-		close(d->signals.fd);
-	if (d->loop.epoll > 0)
-		gm_loop_exit(&d->loop);
-	if (d->lock > 0)
-		close(d->lock);
-	gm_nodefile_free(&d->dummies);
+	if (w->signals.fd > 0)
+		close(w->signals.fd);
+	if (d->loop->epoll > 0)
+		gm_loop_exit(d->loop);
+	if (w->lock > 0)
+		close(w->lock);
+	gm_nodefile_free(d->dummies);
 }
 
 /* Rows that the probe has named, or had its time to. */
 static void open_listed(struct gm_daemon *d)
 {
-	d->cuda.is_listed = false;
+	struct whole *w = whole_of(d);
+
+	d->cuda->is_listed = false;
 	if (d->draining)
 		return;
-	d->status = open_rows(d);
-	if (d->status != 0)
-		gm_loop_stop(&d->loop);
+	w->status = open_rows(d);
+	if (w->status != 0)
+		gm_loop_stop(d->loop);
 }
 
 /* Once, when every row that should be READY is. */
 static void announce(struct gm_daemon *d)
 {
-	if (!d->is_open || d->announced || d->draining ||
+	struct whole *w = whole_of(d);
+
+	if (!d->is_open || w->announced || d->draining ||
 	    !gm_devices_ready(d) || gm_mask_state_are_made(d))
 		return;
-	d->announced = true;
+	w->announced = true;
 	gm_log(GM_LOG_INFO, "ready", "instance=%s epoch=%llu rows=%u pid=%d",
-	       d->instance, (unsigned long long)d->segment.epoch, d->devices.n,
-	       (int)getpid());
+	       d->instance, (unsigned long long)d->segment->epoch,
+	       d->devices->n, (int)getpid());
 }
 
 /* Checks that need several modules run after each turn of the loop. */
 static void on_turn(struct gm_loop *loop)
 {
-	struct gm_daemon *d = gm_owner(loop, struct gm_daemon, loop);
+	struct whole *w = gm_owner(loop, struct whole, loop);
+	struct gm_daemon *d = &w->d;
 
-	if (d->cuda.is_listed)
+	if (d->cuda->is_listed)
 		open_listed(d);
 	announce(d);
 	if (d->draining && gm_changes_drained(d) && gm_control_drained(d) &&
@@ -396,22 +510,23 @@ static void on_turn(struct gm_loop *loop)
 
 int gm_daemon_run(struct gm_daemon *d)
 {
+	struct whole *w = whole_of(d);
 	int ret;
 
-	d->status = start(d);
-	if (d->status == 0) {
+	w->status = start(d);
+	if (w->status == 0) {
 		announce(d);
-		d->loop.turned = on_turn;
-		ret = gm_loop_run(&d->loop);
+		d->loop->turned = on_turn;
+		ret = gm_loop_run(d->loop);
 		if (ret != 0)
-			d->status =
+			w->status =
 				failed("loop", strerror(-ret), GM_EXIT_FAILURE);
 	}
-	if (d->announced || d->draining)
+	if (w->announced || d->draining)
 		gm_log(GM_LOG_INFO, "stopped", "instance=%s status=%d",
-		       d->instance, d->status);
+		       d->instance, w->status);
 	stop(d);
-	return d->status;
+	return w->status;
 }
 
 int gm_daemon_remove(const char *instance)

@@ -26,6 +26,8 @@
 #include "agent/common/log.h"
 #include "agent/common/sched_hint.h"
 #include "agent/daemon/base/fd_limits.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
 #include "agent/daemon/daemon.h"
 
 static const char usage[] =
@@ -74,6 +76,7 @@ static const struct option options[] = {
 
 struct command {
 	bool remove;
+	const char *config_path; /* never NULL */
 	bool config_named;
 };
 
@@ -114,7 +117,7 @@ static int read_options(struct gm_daemon *d, struct command *ret_command,
 			d->state_dir = optarg;
 			break;
 		case OPT_CONFIG:
-			d->config_path = optarg;
+			ret_command->config_path = optarg;
 			ret_command->config_named = true;
 			break;
 		case OPT_WORKER:
@@ -193,25 +196,26 @@ static int run(struct gm_daemon *d, const struct command *command)
 	if (command->remove)
 		return gm_daemon_remove(d->instance);
 
-	gm_config_init(&d->config);
-	ret = gm_config_read(&d->config, d->config_path, command->config_named,
-			     why);
+	gm_config_init(d->config);
+	ret = gm_config_read(d->config, command->config_path,
+			     command->config_named, why);
 	if (ret != 0) {
 		gm_log(GM_LOG_ERROR, "config", "why=%s", gm_quote(why).text);
-		gm_config_free(&d->config);
+		gm_config_free(d->config);
 		return GM_EXIT_CONFIG;
 	}
 	status = make_runtime_dir(d->runtime_dir);
 	if (status == 0)
 		status = gm_daemon_run(d);
-	gm_config_free(&d->config);
+	gm_config_free(d->config);
 	return status;
 }
 
 int main(int argc, char **argv)
 {
-	struct gm_daemon *d = calloc(1, sizeof(*d));
-	struct command command = { .remove = false };
+	struct gm_daemon *d = gm_daemon_new();
+	struct command command = { .config_path = GM_SYSCONFDIR
+				   "/gpumap/gpumapd.conf" };
 	int status;
 
 	if (d == NULL)
@@ -219,12 +223,11 @@ int main(int argc, char **argv)
 	d->instance = "node";
 	d->runtime_dir = "/run/gpumap";
 	d->state_dir = "/var/lib/gpumap";
-	d->config_path = GM_SYSCONFDIR "/gpumap/gpumapd.conf";
 	d->worker_path = GM_PKGLIBEXECDIR "/gpumap-worker";
 	d->probe_path = GM_PKGLIBEXECDIR "/gpumap-probe";
 	status = read_options(d, &command, argc, argv);
 	if (status < 0)
 		status = run(d, &command);
-	free(d);
+	gm_daemon_free(d);
 	return status;
 }

@@ -14,7 +14,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/daemon/account/ledger.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/devices/rows.h"
+#include "agent/daemon/map/pins.h"
+#include "agent/daemon/map/publish.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/segment/segment.h"
 #include "agent/daemon/subscribers.h"
 #include "gpumap.h"
 #include "shm/rows.h"
@@ -36,13 +45,13 @@ static inline bool take_over(void)
 	bool good;
 
 	good = past != NULL &&
-	       gm_segment_open(instance, 16 << 20, past, why, &d->segment) == 0;
+	       gm_segment_open(instance, 16 << 20, past, why, d->segment) == 0;
 	if (good) {
-		d->directory.heap = past->heap;
-		memcpy(d->directory.objects, past->objects,
+		d->directory->heap = past->heap;
+		memcpy(d->directory->objects, past->objects,
 		       sizeof(past->objects));
-		memcpy(d->directory.rows, past->rows, sizeof(past->rows));
-		memcpy(d->holders.table, past->holders, sizeof(past->holders));
+		memcpy(d->directory->rows, past->rows, sizeof(past->rows));
+		memcpy(d->holders->table, past->holders, sizeof(past->holders));
 	}
 	free(past);
 	return good && gm_holders_adopt(d) == 0;
@@ -53,16 +62,16 @@ static inline void die(void)
 {
 	gm_holders_exit(d);
 	gm_ledger_exit(d);
-	gm_heap_exit(&d->directory.heap);
-	gm_segment_close(&d->segment);
-	memset(&d->directory, 0, sizeof(d->directory));
-	memset(&d->holders, 0, sizeof(d->holders));
-	memset(&d->ledger, 0, sizeof(d->ledger));
+	gm_heap_exit(&d->directory->heap);
+	gm_segment_close(d->segment);
+	memset(d->directory, 0, sizeof(*d->directory));
+	memset(d->holders, 0, sizeof(*d->holders));
+	memset(d->ledger, 0, sizeof(*d->ledger));
 }
 
 static inline bool come_back(void)
 {
-	return OK(take_over()) && OK(d->segment.adopted) &&
+	return OK(take_over()) && OK(d->segment->adopted) &&
 	       EQ(gm_ledger_adopt(d), 0);
 }
 
@@ -82,19 +91,19 @@ static inline void make_rows(void)
 			 row);
 		device->moving.state = GPUMAP_DEVICE_READY;
 		device->moving.free_bytes = TOTAL;
-		d->devices.of[row] = device;
-		d->devices.n = row + 1;
-		gm_rows_move(&d->segment.map.rows[row], &device->moving);
+		d->devices->of[row] = device;
+		d->devices->n = row + 1;
+		gm_rows_move(&d->segment->map.rows[row], &device->moving);
 		gm_directory_row(d, &device->facts);
 	}
-	gm_put(&d->segment.map.header->rows_used, ROWS);
+	gm_put(&d->segment->map.header->rows_used, ROWS);
 }
 
 static inline uint64_t reserved(uint32_t row)
 {
 	struct gm_moving_image moving;
 
-	if (gm_rows_moving(&d->segment.map, row, &moving) != 0)
+	if (gm_rows_moving(&d->segment->map, row, &moving) != 0)
 		return UINT64_MAX;
 	return moving.reserved_bytes;
 }
@@ -184,7 +193,7 @@ static inline uint32_t entries(void)
 
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
 		uint32_t kind =
-			(uint32_t)gm_get(&d->segment.map.holders[i].w[0]);
+			(uint32_t)gm_get(&d->segment->map.holders[i].w[0]);
 
 		n += kind != GM_HOLDER_FREE;
 	}
@@ -213,9 +222,9 @@ static inline void end_child(pid_t pid)
 static inline void stop_when_free(struct gm_timer *timer)
 {
 	if (entries() != 0)
-		gm_timer_set(&d->loop, timer, gm_loop_now() + 1000000);
+		gm_timer_set(d->loop, timer, gm_loop_now() + 1000000);
 	else
-		gm_loop_stop(&d->loop);
+		gm_loop_stop(d->loop);
 }
 
 /* Let the kernel's word of deaths come in, until no entry is left. */
@@ -223,21 +232,21 @@ static inline void hear_of_deaths(void)
 {
 	struct gm_timer timer = { .fired = stop_when_free };
 
-	d->loop.stop = false; /* again */
-	gm_timer_set(&d->loop, &timer, gm_loop_now());
-	EQ(gm_loop_run(&d->loop), 0);
-	gm_timer_stop(&d->loop, &timer);
+	d->loop->stop = false; /* again */
+	gm_timer_set(d->loop, &timer, gm_loop_now());
+	EQ(gm_loop_run(d->loop), 0);
+	gm_timer_stop(d->loop, &timer);
 }
 
 /* Returns false where nothing can be tested. */
 static inline bool ledger_begin(const char *name)
 {
-	d = calloc(1, sizeof(*d));
+	d = gm_daemon_new();
 	snprintf(instance, sizeof(instance), "%s.%d", name, (int)getpid());
-	if (d == NULL || gm_loop_init(&d->loop) != 0 ||
+	if (d == NULL || gm_loop_init(d->loop) != 0 ||
 	    freopen("/dev/null", "w", stderr) == NULL || !take_over())
 		return false;
-	gm_config_init(&d->config);
+	gm_config_init(d->config);
 	gm_subscribers_set(d);
 	make_rows();
 	return true;
@@ -245,11 +254,11 @@ static inline bool ledger_begin(const char *name)
 
 static inline void ledger_end(void)
 {
-	unlink(d->segment.path);
+	unlink(d->segment->path);
 	die();
 	gm_devices_exit(d);
-	gm_loop_exit(&d->loop);
-	free(d);
+	gm_loop_exit(d->loop);
+	gm_daemon_free(d);
 }
 
 #endif

@@ -12,7 +12,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/common/numa_bind.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/devices/rows.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/segment/segment.h"
 #include "agent/daemon/subscribers.h"
 #include "agent/daemon/workers/worker_process.h"
 #include "gpumap.h"
@@ -31,7 +38,7 @@ static char instance[48], folder[64], self[160], lock[64];
 
 static inline struct gm_device *row(void)
 {
-	return d->devices.of[0];
+	return d->devices->of[0];
 }
 
 static inline bool make_segment(void)
@@ -41,9 +48,9 @@ static inline bool make_segment(void)
 	bool good;
 
 	good = past &&
-	       gm_segment_open(instance, 1 << 20, past, why, &d->segment) == 0;
+	       gm_segment_open(instance, 1 << 20, past, why, d->segment) == 0;
 	if (good)
-		d->directory.heap = past->heap;
+		d->directory->heap = past->heap;
 	else
 		NOTE("%s", why);
 	free(past);
@@ -64,13 +71,13 @@ static inline void make_row(uint32_t at)
 	device->facts.uuid[0] = (uint8_t)(at + 1);
 	snprintf(device->facts.object.name, GM_NAME_BYTES, "a card");
 	snprintf(device->id, sizeof(device->id), "%s", ID);
-	device->cpus = d->allowed.cpus;
+	device->cpus = d->allowed->cpus;
 	device->moving.state = GPUMAP_DEVICE_PROBING;
-	d->devices.of[at] = device;
-	d->devices.n = at + 1;
-	gm_rows_move(&d->segment.map.rows[at], &device->moving);
+	d->devices->of[at] = device;
+	d->devices->n = at + 1;
+	gm_rows_move(&d->segment->map.rows[at], &device->moving);
 	gm_directory_row(d, &device->facts);
-	gm_put(&d->segment.map.header->rows_used, at + 1);
+	gm_put(&d->segment->map.header->rows_used, at + 1);
 }
 
 /* Their environment is made anew, so a link's name tells them which case they
@@ -90,24 +97,24 @@ static inline bool begin(void)
 	snprintf(instance, sizeof(instance), "test.%d", (int)getpid());
 	snprintf(lock, sizeof(lock), "/tmp/%s.row0.lock", instance);
 	play = open_play(lock, O_CREAT | O_EXCL);
-	d = calloc(1, sizeof(*d));
+	d = gm_daemon_new();
 	if (!OK(make_worker()) || !OK(play && d))
 		return false;
 	setenv("KEEPER_PLAY", "1", 1);
 	setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
 	setenv("NVIDIA_VISIBLE_DEVICES", "all", 1);
 	setenv("NCCL_DEBUG", "INFO", 1);
-	gm_config_init(&d->config);
-	d->config.cuda_idle_ns = LIMIT_NS;
-	d->config.cuda_library = strdup("/opt/driver");
-	d->config.cuda_cache = strdup("/var/cache/gpumap");
-	d->config.cuda_pass = strdup(" NOT_SET_AT_ALL  KEEPER_PLAY ");
+	gm_config_init(d->config);
+	d->config->cuda_idle_ns = LIMIT_NS;
+	d->config->cuda_library = strdup("/opt/driver");
+	d->config->cuda_cache = strdup("/var/cache/gpumap");
+	d->config->cuda_pass = strdup(" NOT_SET_AT_ALL  KEEPER_PLAY ");
 	d->instance = instance;
 	d->runtime_dir = "/tmp";
 	d->worker_path = self;
 	gm_subscribers_set(d);
-	gm_pin_allowed(NULL, &d->allowed);
-	if (!EQ(gm_loop_init(&d->loop), 0) || !OK(make_segment()))
+	gm_pin_allowed(NULL, d->allowed);
+	if (!EQ(gm_loop_init(d->loop), 0) || !OK(make_segment()))
 		return false;
 	make_row(0);
 	if (!EQ(gm_supervisor_start(d), 0))
@@ -122,10 +129,10 @@ static inline void end(void)
 
 	gm_supervisor_exit(d);
 	gm_devices_exit(d);
-	gm_heap_exit(&d->directory.heap);
-	gm_segment_close(&d->segment);
-	gm_loop_exit(&d->loop);
-	gm_config_free(&d->config);
+	gm_heap_exit(&d->directory->heap);
+	gm_segment_close(d->segment);
+	gm_loop_exit(d->loop);
+	gm_config_free(d->config);
 	snprintf(path, sizeof(path), "/dev/shm/gpumap.1.%s", instance);
 	unlink(path);
 	unlink(self);
@@ -135,7 +142,7 @@ static inline void end(void)
 	unlink(path);
 	snprintf(path, sizeof(path), "/tmp/%s.no-mps", instance);
 	EQ(access(path, F_OK), -1);
-	free(d);
+	gm_daemon_free(d);
 }
 
 /* Turn the loop until @holds, or for too long. */
@@ -145,9 +152,9 @@ static uint64_t until_ns;
 static inline void look(struct gm_timer *timer)
 {
 	if (awaited() || gm_loop_now() > until_ns)
-		gm_loop_stop(&d->loop);
+		gm_loop_stop(d->loop);
 	else
-		gm_timer_set(&d->loop, timer, gm_loop_now() + STEP_NS);
+		gm_timer_set(d->loop, timer, gm_loop_now() + STEP_NS);
 }
 
 static inline bool until(bool (*holds)(void))
@@ -156,10 +163,10 @@ static inline bool until(bool (*holds)(void))
 
 	awaited = holds;
 	until_ns = gm_loop_now() + LIMIT_NS;
-	d->loop.stop = false;
-	gm_timer_set(&d->loop, &timer, 1);
-	gm_loop_run(&d->loop);
-	gm_timer_stop(&d->loop, &timer);
+	d->loop->stop = false;
+	gm_timer_set(d->loop, &timer, 1);
+	gm_loop_run(d->loop);
+	gm_timer_stop(d->loop, &timer);
 	return holds();
 }
 

@@ -9,8 +9,12 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/user.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/segment/segment.h"
 #include "gpumap.h"
 
 /* Returns false when it is 2^63 or more. */
@@ -89,8 +93,8 @@ static uint64_t share_of(const struct gm_reservation *reservation, uint32_t row)
 /* Bytes reserved by all maps but the one in @slot. */
 static uint64_t others(const struct gm_daemon *d, uint32_t row, uint32_t slot)
 {
-	return d->ledger.promised[row] -
-	       (slot != GM_LEDGER_NOBODY ? share_of(d->ledger.of[slot], row)
+	return d->ledger->promised[row] -
+	       (slot != GM_LEDGER_NOBODY ? share_of(d->ledger->of[slot], row)
 					 : 0);
 }
 
@@ -111,15 +115,15 @@ uint64_t gm_ledger_avail(const struct gm_daemon *d, uint32_t row, uint32_t slot)
 	const struct gm_device *device;
 	uint64_t bytes;
 
-	if (row >= d->devices.n || !may_promise(d->devices.of[row]))
+	if (row >= d->devices->n || !may_promise(d->devices->of[row]))
 		return 0;
-	device = d->devices.of[row];
+	device = d->devices->of[row];
 	bytes = device->moving.free_bytes;
 	if (bytes > device->facts.total_bytes)
 		bytes = device->facts.total_bytes;
-	bytes = left(bytes, d->ledger.promised[row]);
+	bytes = left(bytes, d->ledger->promised[row]);
 	if (slot != GM_LEDGER_NOBODY)
-		bytes += share_of(d->ledger.of[slot], row);
+		bytes += share_of(d->ledger->of[slot], row);
 	return bytes;
 }
 
@@ -146,7 +150,7 @@ static void sum_of_uid(const struct gm_daemon *d, uint32_t uid, uint32_t slot,
 {
 	memset(ret_has, 0, GM_ROWS * sizeof(ret_has[0]));
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_reservation *reservation = d->ledger.of[i];
+		const struct gm_reservation *reservation = d->ledger->of[i];
 
 		if (reservation == NULL || reservation->uid != uid || i == slot)
 			continue;
@@ -161,7 +165,7 @@ uint64_t gm_ledger_share(const struct gm_daemon *d, uint32_t uid, uint32_t row)
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_reservation *reservation = d->ledger.of[i];
+		const struct gm_reservation *reservation = d->ledger->of[i];
 
 		if (reservation != NULL && reservation->uid == uid)
 			sum += share_of(reservation, row);
@@ -178,8 +182,8 @@ static int check_share(const struct gm_daemon *d,
 		       const struct gm_reservation *reservation, uint32_t row,
 		       uint64_t want, uint64_t has, char *ret_why)
 {
-	uint64_t total = d->devices.of[row]->facts.total_bytes;
-	uint64_t most = per_cent(total, d->config.reserve_per_uid);
+	uint64_t total = d->devices->of[row]->facts.total_bytes;
+	uint64_t most = per_cent(total, d->config->reserve_per_uid);
 
 	if (gm_user_is_privileged(reservation->uid))
 		return 0;
@@ -194,7 +198,7 @@ static int check_share(const struct gm_daemon *d,
 
 static int check_row(const struct gm_daemon *d, uint32_t row, char *ret_why)
 {
-	if (row < d->devices.n && may_promise(d->devices.of[row]))
+	if (row < d->devices->n && may_promise(d->devices->of[row]))
 		return 0;
 	return gm_why(ret_why, -ENODEV,
 		      "row %u is not there, is lost or has failed: gpumapctl "
@@ -240,10 +244,10 @@ int gm_ledger_fits(const struct gm_daemon *d,
 		uint32_t row = reservation->of[i].row;
 		uint64_t total;
 
-		if (row >= d->devices.n || !d->devices.of[row]->present)
+		if (row >= d->devices->n || !d->devices->of[row]->present)
 			return gm_why(ret_why, -ENODEV, "row %u is not there",
 				      row);
-		total = d->devices.of[row]->facts.total_bytes;
+		total = d->devices->of[row]->facts.total_bytes;
 		ret = check_room(row, reservation->of[i].bytes,
 				 left(total, others(d, row, slot)), ret_why,
 				 NULL);
@@ -256,14 +260,14 @@ int gm_ledger_fits(const struct gm_daemon *d,
 /* A row that only an earlier agent knew says nothing any more. */
 static void tell(struct gm_daemon *d, uint32_t row)
 {
-	if (row < d->devices.n)
-		gm_devices_reserved(d, row, d->ledger.promised[row]);
+	if (row < d->devices->n)
+		gm_devices_reserved(d, row, d->ledger->promised[row]);
 }
 
 void gm_ledger_put(struct gm_daemon *d, uint32_t slot,
 		   struct gm_reservation *reservation)
 {
-	struct gm_ledger *ledger = &d->ledger;
+	struct gm_ledger *ledger = d->ledger;
 	struct gm_reservation *old = ledger->of[slot];
 
 	/* One step for each row: no reader sees the replaced map's reservation
@@ -293,14 +297,14 @@ void gm_ledger_slot_stored(struct gm_daemon *d, uint32_t slot,
 static int read_promise(const struct gm_daemon *d, uint32_t slot,
 			struct gm_reservation **ret_promise)
 {
-	const gm_a64 *word = &d->segment.map.objects[slot].slot;
+	const gm_a64 *word = &d->segment->map.objects[slot].slot;
 	struct gm_charge_image charges[GM_ROWS];
 	struct gm_layers layers = { .charges = charges };
 	struct gm_layers_image image;
 	struct gm_object object;
 	char why[GM_WHY_BYTES];
 
-	if (gm_object_open(&d->segment.map, word, &object) != 0 ||
+	if (gm_object_open(&d->segment->map, word, &object) != 0 ||
 	    gm_layers_image(&object, &image) != 0 ||
 	    gm_object_read(&object, image.charges_at, charges,
 			   image.n_rows * sizeof(charges[0])) != 0)
@@ -314,7 +318,7 @@ static int read_promise(const struct gm_daemon *d, uint32_t slot,
 int gm_ledger_adopt(struct gm_daemon *d)
 {
 	for (uint32_t slot = 0; slot < GM_OBJECTS; slot++) {
-		const struct gm_block *block = &d->directory.objects[slot];
+		const struct gm_block *block = &d->directory->objects[slot];
 		struct gm_reservation *reservation;
 		int ret;
 
@@ -327,14 +331,14 @@ int gm_ledger_adopt(struct gm_daemon *d)
 		gm_ledger_put(d, slot, reservation);
 	}
 	/* Also those that an agent before us had promised, and we have not. */
-	for (uint32_t row = 0; row < d->devices.n; row++) {
-		uint64_t total = d->devices.of[row]->facts.total_bytes;
+	for (uint32_t row = 0; row < d->devices->n; row++) {
+		uint64_t total = d->devices->of[row]->facts.total_bytes;
 
 		tell(d, row);
-		if (d->ledger.promised[row] > total)
+		if (d->ledger->promised[row] > total)
 			gm_log(GM_LOG_WARNING, "overpromised",
 			       "row=%u promised=%llu total=%llu", row,
-			       (unsigned long long)d->ledger.promised[row],
+			       (unsigned long long)d->ledger->promised[row],
 			       (unsigned long long)total);
 	}
 	return 0;
@@ -343,7 +347,7 @@ int gm_ledger_adopt(struct gm_daemon *d)
 void gm_ledger_exit(struct gm_daemon *d)
 {
 	for (uint32_t slot = 0; slot < GM_OBJECTS; slot++) {
-		free(d->ledger.of[slot]);
-		d->ledger.of[slot] = NULL;
+		free(d->ledger->of[slot]);
+		d->ledger->of[slot] = NULL;
 	}
 }

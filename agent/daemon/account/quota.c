@@ -3,8 +3,11 @@
 
 #include "agent/daemon/account/quota.h"
 
+#include "agent/daemon/account/ledger.h"
 #include "agent/daemon/base/events.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/rows.h"
 #include "shm/score.h"
 
 static uint64_t left(uint64_t of, uint64_t taken)
@@ -15,9 +18,9 @@ static uint64_t left(uint64_t of, uint64_t taken)
 uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 		     uint64_t has)
 {
-	const struct gm_device *device = d->devices.of[row];
+	const struct gm_device *device = d->devices->of[row];
 	uint64_t own = gm_ledger_share(d, uid, row);
-	uint64_t others = left(d->ledger.promised[row], own);
+	uint64_t others = left(d->ledger->promised[row], own);
 	uint64_t total = device->facts.total_bytes;
 	uint64_t bytes = device->moving.free_bytes;
 	struct gm_row_bytes other;
@@ -36,7 +39,7 @@ uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 
 void gm_quota_freed(struct gm_daemon *d, uint32_t row, uint64_t bytes)
 {
-	struct gm_recent_free *back = &d->devices.of[row]->back[0];
+	struct gm_recent_free *back = &d->devices->of[row]->back[0];
 
 	back->bytes += bytes;
 	back->last_ns = gm_loop_now();
@@ -44,7 +47,7 @@ void gm_quota_freed(struct gm_daemon *d, uint32_t row, uint64_t bytes)
 
 uint64_t gm_quota_exports(const struct gm_daemon *d, uint32_t row, uint32_t uid)
 {
-	uint64_t total = d->devices.of[row]->facts.total_bytes;
+	uint64_t total = d->devices->of[row]->facts.total_bytes;
 	uint64_t own = gm_ledger_share(d, uid, row);
 
 	if (total == 0)

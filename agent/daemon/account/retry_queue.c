@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "agent/daemon/base/deferred_close.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
 #include "agent/daemon/sessions/session.h"
 
 #define TAIL_MAX 4096u /* of a request that waits */
@@ -33,7 +35,7 @@ static bool comes_back(const struct gm_connection *c, int status)
 {
 	const struct gm_control_server *s = c->server;
 	bool is_full =
-		status == -EUSERS && s->n_sessions >= s->d->config.sessions;
+		status == -EUSERS && s->n_sessions >= s->d->config->sessions;
 	const struct gm_session *session;
 
 	if (s->draining || !is_want_of_room(status))
@@ -70,7 +72,7 @@ static void end(struct gm_deferred_request *wait)
 {
 	const struct gm_connection *c = wait->connection;
 
-	gm_timer_stop(&c->server->d->loop, &wait->limit);
+	gm_timer_stop(c->server->d->loop, &wait->limit);
 	gm_deferred_close_close(wait->fd, c->uid);
 	free(wait);
 }
@@ -119,7 +121,7 @@ static void give_a_turn(struct gm_control_server *s,
 	TAILQ_REMOVE(&s->room_waits, wait, entry);
 	TAILQ_INSERT_TAIL(&s->room_waits, wait, entry);
 	wait->was_turn = true;
-	gm_timer_set(&s->d->loop, &s->room, gm_loop_now() + 1);
+	gm_timer_set(s->d->loop, &s->room, gm_loop_now() + 1);
 }
 
 /* Those that still wait come behind the others, and so keep their order. */
@@ -162,7 +164,7 @@ bool gm_deferred_request(struct gm_connection *c, const struct gm_request *r,
 	wait->request.tail = wait->tail;
 	memcpy(wait->tail, r->tail, r->tail_bytes);
 	wait->limit.fired = is_over;
-	gm_timer_set(&c->server->d->loop, &wait->limit,
+	gm_timer_set(c->server->d->loop, &wait->limit,
 		     gm_loop_now() + limit_ns);
 	enter(wait);
 	gm_retry_queue_changed(c->server);
@@ -182,7 +184,7 @@ void gm_retry_queue_connection_dropped(struct gm_connection *c, const char *why)
 void gm_retry_queue_changed(struct gm_control_server *s)
 {
 	if (!TAILQ_EMPTY(&s->room_waits))
-		gm_timer_set(&s->d->loop, &s->room, gm_loop_now());
+		gm_timer_set(s->d->loop, &s->room, gm_loop_now());
 }
 
 void gm_retry_queue_init(struct gm_control_server *s)
@@ -194,5 +196,5 @@ void gm_retry_queue_init(struct gm_control_server *s)
 /* After all connections. */
 void gm_retry_queue_exit(struct gm_control_server *s)
 {
-	gm_timer_stop(&s->d->loop, &s->room);
+	gm_timer_stop(s->d->loop, &s->room);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "agent/daemon/account/quota.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/workers/worker_process.h"
 
 /* ---- what workers say -------------------------------------------------- */

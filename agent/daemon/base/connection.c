@@ -18,8 +18,11 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/base/deferred_close.h"
+#include "agent/daemon/base/events.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/peercred.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/config.h"
 #include "shm/point.h"
 
 #ifndef SO_PASSRIGHTS
@@ -83,8 +86,8 @@ void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
 		       "pid=%d uid=%u reason=%s detail=%s times=%" PRIu64,
 		       (int)c->pid, (unsigned)c->uid, drop_names[reason],
 		       gm_quote(detail ? detail : "").text, s->drops[reason]);
-	gm_loop_del(&s->d->loop, &c->source);
-	gm_timer_stop(&s->d->loop, &c->rest);
+	gm_loop_del(s->d->loop, &c->source);
+	gm_timer_stop(s->d->loop, &c->rest);
 	close_socket(c, reason);
 	c->source.fd = -1;
 	TAILQ_REMOVE(c->said_hello ? &s->known : &s->silent, c, entry);
@@ -446,7 +449,7 @@ static void ready(struct gm_source *source, uint32_t events)
 		while (n++ < RECORDS_A_TURN && receive(c))
 			;
 		if (c->waits && c->source.fd >= 0)
-			gm_loop_mod(&c->server->d->loop, &c->source, 0);
+			gm_loop_mod(c->server->d->loop, &c->source, 0);
 	}
 	gm_connection_release(c);
 }
@@ -462,7 +465,7 @@ void gm_connection_resume(struct gm_connection *c)
 {
 	c->waits = false;
 	if (c->source.fd >= 0)
-		gm_loop_mod(&c->server->d->loop, &c->source, EPOLLIN);
+		gm_loop_mod(c->server->d->loop, &c->source, EPOLLIN);
 }
 
 static void rested(struct gm_timer *timer)
@@ -474,7 +477,7 @@ void gm_connection_rest(struct gm_connection *c, uint64_t until_ns)
 {
 	c->waits = true;
 	c->rest.fired = rested;
-	gm_timer_set(&c->server->d->loop, &c->rest, until_ns);
+	gm_timer_set(c->server->d->loop, &c->rest, until_ns);
 }
 
 void gm_connection_turn_away(const struct gm_control_server *s, int fd,
@@ -496,7 +499,7 @@ bool gm_connection_crowded(const struct gm_control_server *s)
 bool gm_connection_let_in(struct gm_connection *c)
 {
 	struct gm_control_server *s = c->server;
-	const struct gm_config *config = &s->d->config;
+	const struct gm_config *config = s->d->config;
 
 	if (!c->is_refused)
 		return true;
@@ -533,13 +536,13 @@ int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused)
 		c->is_refused =
 			is_refused ||
 			(c->user && c->user->connections >=
-					    s->d->config.connections_per_uid);
+					    s->d->config->connections_per_uid);
 		if (!c->user)
 			error = -ENOMEM;
 		else if (c->is_refused && gm_connection_crowded(s))
 			error = -EUSERS;
 		else
-			error = gm_loop_add(&s->d->loop, &c->source, EPOLLIN);
+			error = gm_loop_add(s->d->loop, &c->source, EPOLLIN);
 		if (error && c->user)
 			gm_user_drop(s, c->user);
 	}

@@ -3,7 +3,8 @@
 
 #include "agent/daemon/base/events.h"
 
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/segment/directory.h"
 
 void gm_events_connection_dropped(const struct gm_daemon *d,
 				  struct gm_connection *c, const char *why)

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/server.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/map/transaction.h"
 
 void gm_user_forget_idle(struct gm_control_server *s, uint64_t now)
 {
@@ -38,7 +40,7 @@ struct gm_user *gm_user_hold(struct gm_control_server *s, uid_t uid)
 			return NULL;
 		user->uid = uid;
 		/* Coming anew is no way past those who wait. */
-		user->served = s->d->changes.turn;
+		user->served = s->d->changes->turn;
 		TAILQ_INSERT_HEAD(&s->users, user, entry);
 	}
 	user->holds++;

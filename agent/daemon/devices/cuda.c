@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/health/cuda.h"
 #include "gpumap.h"
 #include "shm/score.h"
@@ -82,11 +84,11 @@ static void sort(struct gm_cuda_rows *cuda)
 int gm_cuda_rows_list(struct gm_daemon *d, struct gm_device *ret_devices,
 		      size_t max, char ret_why[GM_WHY_BYTES])
 {
-	struct gm_cuda_rows *cuda = &d->cuda;
+	struct gm_cuda_rows *cuda = d->cuda;
 	uint32_t n = cuda->n_found;
 
 	cuda->is_open = true;
-	if (n == 0 && d->config.cuda_enabled == GM_CONFIG_CUDA_REQUIRED)
+	if (n == 0 && d->config->cuda_enabled == GM_CONFIG_CUDA_REQUIRED)
 		return gm_why(ret_why, cuda->broken[0] != '\0' ? -EIO : -ENODEV,
 			      "cuda.enabled = required, and there is no GPU: "
 			      "%.180s",

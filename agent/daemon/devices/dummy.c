@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/devices/uuid.h"
 #include "agent/plan/nodefile.h"
 #include "gpumap.h"
@@ -29,9 +31,9 @@ int gm_dummyrows_read(struct gm_daemon *d, char ret_why[GM_CONFIG_WHY_BYTES])
 	struct gm_plan_error error = { .code = 0 };
 	int ret;
 
-	if (d->config.dummy_file == NULL)
+	if (d->config->dummy_file == NULL)
 		return 0;
-	ret = gm_nodefile_read(d->config.dummy_file, &d->dummies, &error);
+	ret = gm_nodefile_read(d->config->dummy_file, d->dummies, &error);
 	if (ret != 0) {
 		snprintf(ret_why, GM_CONFIG_WHY_BYTES, "%.*s%s%s",
 			 GM_CONFIG_WHY_BYTES - (int)sizeof(error.remedy) - 3,
@@ -40,8 +42,8 @@ int gm_dummyrows_read(struct gm_daemon *d, char ret_why[GM_CONFIG_WHY_BYTES])
 		return ret;
 	}
 	gm_log(GM_LOG_INFO, "dummy_rows", "file=%s node=%s rows=%u",
-	       gm_quote(d->config.dummy_file).text,
-	       gm_quote(d->dummies.name).text, d->dummies.n_rows);
+	       gm_quote(d->config->dummy_file).text,
+	       gm_quote(d->dummies->name).text, d->dummies->n_rows);
 	return 0;
 }
 
@@ -100,7 +102,7 @@ static uint32_t count_alike(const struct gm_nodefile *node, uint32_t n)
 int gm_dummyrows_list(const struct gm_daemon *d, struct gm_device *ret_devices,
 		      size_t max, char ret_why[GM_WHY_BYTES])
 {
-	const struct gm_nodefile *node = &d->dummies;
+	const struct gm_nodefile *node = d->dummies;
 	uint8_t key[16];
 
 	if (node->n_rows > max)

@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "agent/common/numa_bind.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/devices/uuid.h"
 #include "gpumap.h"
 #include "shm/score.h"
@@ -118,15 +120,15 @@ static int split_node(const struct gm_node *node, uint32_t parts,
 int gm_hostrows_list(const struct gm_daemon *d, struct gm_device *ret_devices,
 		     size_t max, char ret_why[GM_WHY_BYTES])
 {
-	struct gm_pin_allow allow = d->allowed;
+	struct gm_pin_allow allow = *d->allowed;
 	struct gm_node *nodes;
 	struct machine machine;
 	int n_nodes, n = 0;
 
-	if (!d->config.host_enabled)
+	if (!d->config->host_enabled)
 		return 0;
-	if (d->config.host_cpus_set &&
-	    gm_idset_and(&allow.cpus, &d->config.host_cpus) == 0) {
+	if (d->config->host_cpus_set &&
+	    gm_idset_and(&allow.cpus, &d->config->host_cpus) == 0) {
 		snprintf(ret_why, GM_WHY_BYTES,
 			 "host.cpus names no CPU that gpumapd may use");
 		return -EINVAL;
@@ -147,7 +149,7 @@ int gm_hostrows_list(const struct gm_daemon *d, struct gm_device *ret_devices,
 
 		if (!gm_node_hosts(&nodes[i]))
 			continue;
-		ret = split_node(&nodes[i], d->config.host_rows, &machine,
+		ret = split_node(&nodes[i], d->config->host_rows, &machine,
 				 ret_devices + n, max - (size_t)n, ret_why);
 		n = ret < 0 ? ret : n + ret;
 	}

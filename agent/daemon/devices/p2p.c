@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/rows.h"
 
 #define DEATHS_MAX 2u /* over one path; the first may be of anything */
 
@@ -50,13 +51,13 @@ static struct gm_path *add(struct gm_paths *paths, const uint8_t to[16],
 void gm_paths_on_report(struct gm_daemon *d, const uint8_t uuid[16],
 			const struct gm_probe_peers *peers)
 {
-	struct gm_path *path = find(&d->paths, uuid, peers->other);
+	struct gm_path *path = find(d->paths, uuid, peers->other);
 
 	/* Another probe says the same again. */
 	if (path && memcmp(&path->peers, peers, sizeof(*peers)) == 0)
 		return;
 	if (!path)
-		path = add(&d->paths, uuid, peers->other);
+		path = add(d->paths, uuid, peers->other);
 	if (!path)
 		return;
 	path->peers = *peers;
@@ -67,8 +68,8 @@ void gm_paths_on_report(struct gm_daemon *d, const uint8_t uuid[16],
 static struct gm_path *between(const struct gm_daemon *d, uint32_t to,
 			       uint32_t from)
 {
-	return find(&d->paths, d->devices.of[to]->facts.uuid,
-		    d->devices.of[from]->facts.uuid);
+	return find(d->paths, d->devices->of[to]->facts.uuid,
+		    d->devices->of[from]->facts.uuid);
 }
 
 enum gm_path_state gm_paths_state(const struct gm_daemon *d, uint32_t to,
@@ -114,6 +115,6 @@ void gm_paths_tried(struct gm_daemon *d, uint32_t to, uint32_t from, int status)
 
 void gm_paths_exit(struct gm_daemon *d)
 {
-	free(d->paths.path);
-	d->paths = (struct gm_paths){ 0 };
+	free(d->paths->path);
+	*d->paths = (struct gm_paths){ 0 };
 }

@@ -6,8 +6,12 @@
 #include <string.h>
 
 #include "agent/daemon/base/events.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/rows.h"
+#include "agent/daemon/segment/segment.h"
+#include "shm/layers.h"
 #include "shm/meshes.h"
+#include "shm/replicas.h"
 #include "shm/seq.h"
 
 struct named {
@@ -125,7 +129,7 @@ static bool is_lost_instance(const struct gm_device *device)
 
 static bool is_free(const struct gm_daemon *d, uint32_t row)
 {
-	const struct gm_device *device = d->devices.of[row];
+	const struct gm_device *device = d->devices->of[row];
 
 	return is_lost_instance(device) && !gm_events_row_used(d, row);
 }
@@ -136,13 +140,13 @@ bool gm_reuse_find(const struct gm_daemon *d, uint32_t *ret_row)
 	uint64_t since = UINT64_MAX;
 	bool is_looked = false;
 
-	for (uint32_t row = 0; row < d->devices.n; row++) {
-		const struct gm_device *device = d->devices.of[row];
+	for (uint32_t row = 0; row < d->devices->n; row++) {
+		const struct gm_device *device = d->devices->of[row];
 
 		if (device->moving.since >= since || !is_free(d, row))
 			continue;
 		if (!is_looked)
-			by_maps(&d->segment.map, &named);
+			by_maps(&d->segment->map, &named);
 		is_looked = true;
 		if (named.all || named.row[row])
 			continue;

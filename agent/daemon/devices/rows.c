@@ -10,11 +10,14 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/base/events.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/devices/dummy.h"
 #include "agent/daemon/devices/host.h"
 #include "agent/daemon/devices/reuse.h"
 #include "agent/daemon/health/cuda.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/segment/segment.h"
 #include "gpumap.h"
 #include "shm/point.h"
 #include "shm/rows.h"
@@ -22,8 +25,8 @@
 struct gm_device *gm_devices_find(const struct gm_daemon *d,
 				  const uint8_t uuid[16])
 {
-	for (uint32_t row = 0; row < d->devices.n; row++) {
-		struct gm_device *device = d->devices.of[row];
+	for (uint32_t row = 0; row < d->devices->n; row++) {
+		struct gm_device *device = d->devices->of[row];
 
 		if (memcmp(device->facts.uuid, uuid, 16) == 0)
 			return device;
@@ -45,7 +48,7 @@ static bool same_facts(const struct gm_row_image *old,
 
 static void move(struct gm_daemon *d, const struct gm_device *device)
 {
-	gm_rows_move(&d->segment.map.rows[device->facts.row], &device->moving);
+	gm_rows_move(&d->segment->map.rows[device->facts.row], &device->moving);
 }
 
 static void enter(struct gm_device *device, uint32_t state, const char *reason,
@@ -114,7 +117,7 @@ static void refresh(struct gm_device *device)
 /* Rows that an agent before us gave out, as it left them. */
 static int load(struct gm_daemon *d)
 {
-	const struct gm_map *map = &d->segment.map;
+	const struct gm_map *map = &d->segment->map;
 	uint32_t n = gm_rows_used(map);
 
 	for (uint32_t row = 0; row < n; row++) {
@@ -122,8 +125,8 @@ static int load(struct gm_daemon *d)
 
 		if (device == NULL)
 			return -ENOMEM;
-		d->devices.of[row] = device;
-		d->devices.n = row + 1;
+		d->devices->of[row] = device;
+		d->devices->n = row + 1;
 		if (gm_rows_facts(map, row, &device->facts) != 0 ||
 		    gm_rows_moving(map, row, &device->moving) != 0)
 			return -EPROTO; /* validated, so this cannot be */
@@ -153,7 +156,7 @@ static struct gm_device *make(const struct gm_device *found, uint32_t row,
 static int give_anew(struct gm_daemon *d, uint32_t row,
 		     const struct gm_device *found)
 {
-	struct gm_device *old = d->devices.of[row];
+	struct gm_device *old = d->devices->of[row];
 	struct gm_device *device = make(found, row, old->facts.generation + 1);
 	int ret;
 
@@ -167,8 +170,8 @@ static int give_anew(struct gm_daemon *d, uint32_t row,
 	GM_POINT("row_renamed");
 	move(d, device);
 	gm_events_row_reused(d, row);
-	d->devices.of[row] = device;
-	d->devices.n_reused++;
+	d->devices->of[row] = device;
+	d->devices->n_reused++;
 	gm_log(GM_LOG_INFO, "row_reused",
 	       "row=%u row_generation=%u name=%s was=%s", row,
 	       device->facts.generation,
@@ -181,16 +184,16 @@ static int give_anew(struct gm_daemon *d, uint32_t row,
 /* A row is given out last of all, when it can be read.  Returns it. */
 static int give_out(struct gm_daemon *d, const struct gm_device *found)
 {
-	gm_a32 *used = &d->segment.map.header->rows_used;
+	gm_a32 *used = &d->segment->map.header->rows_used;
 	struct gm_device *device;
 	uint32_t row;
 	int ret;
 
 	if (gm_reuse_find(d, &row))
 		return give_anew(d, row, found);
-	if (d->devices.n == GM_ROWS)
+	if (d->devices->n == GM_ROWS)
 		return -ENOSPC;
-	row = d->devices.n;
+	row = d->devices->n;
 	device = make(found, row, 1);
 	if (device == NULL)
 		return -ENOMEM;
@@ -201,8 +204,8 @@ static int give_out(struct gm_daemon *d, const struct gm_device *found)
 		free(device);
 		return ret;
 	}
-	d->devices.of[d->devices.n++] = device;
-	gm_put_release(used, d->devices.n); /* SEQ.publish */
+	d->devices->of[d->devices->n++] = device;
+	gm_put_release(used, d->devices->n); /* SEQ.publish */
 	GM_POINT("row_visible");
 	return (int)row;
 }
@@ -256,8 +259,8 @@ static int match(struct gm_daemon *d, const struct gm_device *found, size_t n,
 		if (ret != 0)
 			return no_room(&found[i], ret, ret_why);
 	}
-	for (uint32_t row = 0; row < d->devices.n; row++) {
-		const struct gm_device *device = d->devices.of[row];
+	for (uint32_t row = 0; row < d->devices->n; row++) {
+		const struct gm_device *device = d->devices->of[row];
 
 		if (!device->present && !device->named &&
 		    device->moving.state != GPUMAP_DEVICE_LOST)
@@ -306,7 +309,7 @@ int gm_devices_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 	if (ret == 0)
 		ret = match(d, found, (size_t)n, ret_why);
 	free(found);
-	gm_segment_changed(&d->segment);
+	gm_segment_changed(d->segment);
 	return ret;
 }
 
@@ -315,13 +318,13 @@ int gm_devices_add(struct gm_daemon *d, const struct gm_device *found)
 	int ret = give_out(d, found);
 
 	if (ret >= 0)
-		gm_segment_changed(&d->segment);
+		gm_segment_changed(d->segment);
 	return ret;
 }
 
 void gm_devices_describe(struct gm_daemon *d, uint32_t row)
 {
-	int ret = gm_directory_row(d, &d->devices.of[row]->facts);
+	int ret = gm_directory_row(d, &d->devices->of[row]->facts);
 
 	if (ret != 0)
 		gm_log(GM_LOG_ERROR, "row_not_published", "row=%u error=%s",
@@ -330,14 +333,14 @@ void gm_devices_describe(struct gm_daemon *d, uint32_t row)
 
 void gm_devices_move(struct gm_daemon *d, uint32_t row)
 {
-	move(d, d->devices.of[row]);
+	move(d, d->devices->of[row]);
 }
 
 void gm_devices_exit(struct gm_daemon *d)
 {
-	for (uint32_t row = 0; row < d->devices.n; row++)
-		free(d->devices.of[row]);
-	d->devices.n = 0;
+	for (uint32_t row = 0; row < d->devices->n; row++)
+		free(d->devices->of[row]);
+	d->devices->n = 0;
 }
 
 static const char *state_name(uint32_t state)
@@ -352,7 +355,7 @@ static const char *state_name(uint32_t state)
 void gm_devices_state(struct gm_daemon *d, uint32_t row, uint32_t state,
 		      const char *reason, int error)
 {
-	struct gm_device *device = d->devices.of[row];
+	struct gm_device *device = d->devices->of[row];
 	bool was_ready = device->moving.state == GPUMAP_DEVICE_READY;
 
 	enter(device, state, reason, error);
@@ -367,7 +370,7 @@ void gm_devices_state(struct gm_daemon *d, uint32_t row, uint32_t state,
 	GM_POINT("row_state_visible");
 	if (!was_ready && state == GPUMAP_DEVICE_READY)
 		gm_events_row_ready(d, row);
-	gm_segment_changed(&d->segment);
+	gm_segment_changed(d->segment);
 	gm_log(state == GPUMAP_DEVICE_FAILED || state == GPUMAP_DEVICE_LOST
 		       ? GM_LOG_WARNING
 		       : GM_LOG_INFO,
@@ -378,7 +381,7 @@ void gm_devices_state(struct gm_daemon *d, uint32_t row, uint32_t state,
 void gm_devices_worker(struct gm_daemon *d, uint32_t row, pid_t pid,
 		       uint32_t restarts)
 {
-	struct gm_device *device = d->devices.of[row];
+	struct gm_device *device = d->devices->of[row];
 
 	device->moving.worker_pid = (uint32_t)pid;
 	device->moving.restarts = restarts;
@@ -387,7 +390,7 @@ void gm_devices_worker(struct gm_daemon *d, uint32_t row, pid_t pid,
 
 void gm_devices_reserved(struct gm_daemon *d, uint32_t row, uint64_t bytes)
 {
-	struct gm_device *device = d->devices.of[row];
+	struct gm_device *device = d->devices->of[row];
 
 	if (device->moving.reserved_bytes == bytes)
 		return;
@@ -398,10 +401,10 @@ void gm_devices_reserved(struct gm_daemon *d, uint32_t row, uint64_t bytes)
 
 void gm_devices_refresh(struct gm_daemon *d)
 {
-	gm_a64 *tick = &d->segment.map.header->tick;
+	gm_a64 *tick = &d->segment->map.header->tick;
 
-	for (uint32_t row = 0; row < d->devices.n; row++) {
-		struct gm_device *device = d->devices.of[row];
+	for (uint32_t row = 0; row < d->devices->n; row++) {
+		struct gm_device *device = d->devices->of[row];
 
 		if (!device->present)
 			continue;
@@ -413,8 +416,8 @@ void gm_devices_refresh(struct gm_daemon *d)
 
 bool gm_devices_ready(const struct gm_daemon *d)
 {
-	for (uint32_t row = 0; row < d->devices.n; row++) {
-		const struct gm_device *device = d->devices.of[row];
+	for (uint32_t row = 0; row < d->devices->n; row++) {
+		const struct gm_device *device = d->devices->of[row];
 
 		if (device->present &&
 		    device->moving.state != GPUMAP_DEVICE_READY)

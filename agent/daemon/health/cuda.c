@@ -10,10 +10,16 @@
 #include <string.h>
 
 #include "agent/common/log.h"
+#include "agent/common/numa_bind.h"
 #include "agent/cuda/nvml.h"
 #include "agent/daemon/base/events.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/p2p.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/health/drain.h"
+#include "agent/daemon/health/probe.h"
 #include "agent/daemon/workers/supervisor.h"
 #include "gpumap.h"
 #include "shm/point.h"
@@ -69,8 +75,8 @@ static void find_cpus(const struct gm_daemon *d, struct gm_device *device)
 		n = gm_idset_parse(facts->cpus, &device->cpus);
 	else if ((facts->known & GPUMAP_KNOWN_NUMA) != 0)
 		n = gm_pin_node_cpus(NULL, facts->numa_node, &device->cpus);
-	if (n <= 0 || gm_idset_and(&device->cpus, &d->allowed.cpus) == 0)
-		device->cpus = d->allowed.cpus;
+	if (n <= 0 || gm_idset_and(&device->cpus, &d->allowed->cpus) == 0)
+		device->cpus = d->allowed->cpus;
 }
 
 /* Everything but the row, its state, and what we count ourselves. */
@@ -162,7 +168,7 @@ static void show_health(struct gm_daemon *d, struct gm_device *device,
 {
 	if (text[0] == '\0')
 		text = default_reason(device->health);
-	if (!d->cuda.is_open)
+	if (!d->cuda->is_open)
 		set_state(device, text, code);
 	else if (gm_drains_has(d, device->facts.row))
 		return; /* it is shown when the row is back */
@@ -198,7 +204,7 @@ static void believe(struct gm_daemon *d, struct gm_device *device,
 static void set_health(struct gm_daemon *d, struct gm_device *device,
 		       uint32_t health, const char *text, int code)
 {
-	bool is_back = d->cuda.is_open && gm_drains_seen(d, device->facts.row);
+	bool is_back = d->cuda->is_open && gm_drains_seen(d, device->facts.row);
 
 	device->named = true;
 	believe(d, device, health, text, code);
@@ -210,7 +216,7 @@ static void set_health(struct gm_daemon *d, struct gm_device *device,
 
 static struct gm_device *find(const struct gm_daemon *d, const uint8_t uuid[16])
 {
-	const struct gm_cuda_rows *cuda = &d->cuda;
+	const struct gm_cuda_rows *cuda = d->cuda;
 
 	if (cuda->is_open)
 		return gm_devices_find(d, uuid);
@@ -223,20 +229,20 @@ static struct gm_device *find(const struct gm_daemon *d, const uint8_t uuid[16])
 
 static void facts_changed(struct gm_daemon *d, struct gm_device *device)
 {
-	if (!d->cuda.is_open)
+	if (!d->cuda->is_open)
 		return;
 	device->facts_are_due = true;
-	if (d->cuda.flush.due_ns == 0)
-		gm_timer_set(&d->loop, &d->cuda.flush,
+	if (d->cuda->flush.due_ns == 0)
+		gm_timer_set(d->loop, &d->cuda->flush,
 			     gm_loop_now() + FLUSH_NS);
 }
 
 static void flush(struct gm_timer *timer)
 {
-	struct gm_daemon *d = gm_owner(timer, struct gm_daemon, cuda.flush);
+	struct gm_daemon *d = gm_owner(timer, struct gm_cuda_rows, flush)->d;
 
-	for (uint32_t row = 0; row < d->devices.n; row++) {
-		struct gm_device *device = d->devices.of[row];
+	for (uint32_t row = 0; row < d->devices->n; row++) {
+		struct gm_device *device = d->devices->of[row];
 
 		if (!device->facts_are_due)
 			continue;
@@ -264,14 +270,14 @@ static void add_late(struct gm_daemon *d, const struct gm_device *found)
 	       gm_quote(found->facts.object.name).text);
 	gm_drains_came(d, (uint32_t)ret);
 	/* One that is of no use now is served when the probe says otherwise. */
-	if (d->devices.of[ret]->present)
+	if (d->devices->of[ret]->present)
 		gm_supervisor_admit(d, (uint32_t)ret);
 	gm_events_row_came(d);
 }
 
 static void add(struct gm_daemon *d, const struct gm_probe_wire *wire)
 {
-	struct gm_cuda_rows *cuda = &d->cuda;
+	struct gm_cuda_rows *cuda = d->cuda;
 	struct gm_device *device;
 
 	if (!cuda->is_open && cuda->n_found == GM_ROWS)
@@ -346,7 +352,7 @@ static void heard_moving(struct gm_daemon *d, struct gm_device *device,
 		facts_changed(d, device);
 	}
 	set_health(d, device, from->health, wire->text, from->code);
-	if (d->cuda.is_open)
+	if (d->cuda->is_open)
 		gm_devices_move(d, device->facts.row);
 }
 
@@ -369,8 +375,8 @@ static void suffer_all(struct gm_daemon *d, struct gm_device *device,
 		       size_t grave)
 {
 	suffer(d, device, grave);
-	for (uint32_t row = 0; d->cuda.is_open && row < d->devices.n; row++) {
-		struct gm_device *part = d->devices.of[row];
+	for (uint32_t row = 0; d->cuda->is_open && row < d->devices->n; row++) {
+		struct gm_device *part = d->devices->of[row];
 
 		if (part->named && memcmp(part->parent, device->facts.uuid,
 					  sizeof(part->parent)) == 0)
@@ -404,19 +410,19 @@ static void heard_event(struct gm_daemon *d, struct gm_device *device,
 /* The start continues from the loop, whichever message completed the list. */
 static void complete(struct gm_daemon *d, const char *why)
 {
-	struct gm_cuda_rows *cuda = &d->cuda;
+	struct gm_cuda_rows *cuda = d->cuda;
 
 	if (cuda->is_open || cuda->is_complete)
 		return;
 	cuda->is_complete = true;
 	snprintf(cuda->why, sizeof(cuda->why), "%s", why);
-	gm_timer_set(&d->loop, &cuda->limit, gm_loop_now());
+	gm_timer_set(d->loop, &cuda->limit, gm_loop_now());
 }
 
 static void lose_unnamed(struct gm_daemon *d)
 {
-	for (uint32_t row = 0; row < d->devices.n; row++) {
-		struct gm_device *device = d->devices.of[row];
+	for (uint32_t row = 0; row < d->devices->n; row++) {
+		struct gm_device *device = d->devices->of[row];
 
 		if (device->facts.kind != GPUMAP_DEVICE_CUDA || device->named ||
 		    gm_drains_has(d, row))
@@ -432,7 +438,7 @@ static void lose_unnamed(struct gm_daemon *d)
 
 static void heard_listed(struct gm_daemon *d)
 {
-	struct gm_cuda_rows *cuda = &d->cuda;
+	struct gm_cuda_rows *cuda = d->cuda;
 
 	if (cuda->is_open) {
 		lose_unnamed(d);
@@ -446,7 +452,7 @@ static void heard_listed(struct gm_daemon *d)
 static void heard_absent(struct gm_daemon *d, const char *text)
 {
 	gm_log(GM_LOG_INFO, "cuda_absent", "why=%s", gm_quote(text).text);
-	if (d->cuda.is_open)
+	if (d->cuda->is_open)
 		lose_unnamed(d);
 	else
 		complete(d, text);
@@ -454,7 +460,7 @@ static void heard_absent(struct gm_daemon *d, const char *text)
 
 static void broken(struct gm_daemon *d, const char *why)
 {
-	struct gm_cuda_rows *cuda = &d->cuda;
+	struct gm_cuda_rows *cuda = d->cuda;
 
 	if (strcmp(cuda->broken, why) != 0)
 		gm_log(GM_LOG_ERROR, "cuda_broken", "why=%s",
@@ -505,13 +511,13 @@ static void record(struct gm_daemon *d, const struct gm_probe_wire *wire)
 
 static void list_limit(struct gm_timer *timer)
 {
-	struct gm_daemon *d = gm_owner(timer, struct gm_daemon, cuda.limit);
-	struct gm_cuda_rows *cuda = &d->cuda;
+	struct gm_cuda_rows *cuda = gm_owner(timer, struct gm_cuda_rows, limit);
+	struct gm_daemon *d = cuda->d;
 
 	if (!cuda->is_complete) {
 		gm_log(GM_LOG_WARNING, "cuda_slow",
 		       "devices=%u limit_ms=%" PRIu64, cuda->n_found,
-		       d->config.cuda_list_limit_ns / MS);
+		       d->config->cuda_list_limit_ns / MS);
 		snprintf(cuda->why, sizeof(cuda->why),
 			 "none was named within cuda.list-limit");
 	}
@@ -527,8 +533,8 @@ static void started(struct gm_daemon *d)
 
 static void ended(struct gm_daemon *d)
 {
-	for (uint32_t row = 0; row < d->devices.n; row++) {
-		struct gm_device *device = d->devices.of[row];
+	for (uint32_t row = 0; row < d->devices->n; row++) {
+		struct gm_device *device = d->devices->of[row];
 
 		if (!device->named)
 			continue;
@@ -541,8 +547,8 @@ static void ended(struct gm_daemon *d)
 
 static bool is_watched(const struct gm_daemon *d)
 {
-	for (uint32_t row = 0; row < d->devices.n; row++) {
-		const struct gm_device *device = d->devices.of[row];
+	for (uint32_t row = 0; row < d->devices->n; row++) {
+		const struct gm_device *device = d->devices->of[row];
 
 		if (device->named && device->health == GM_PROBE_USABLE &&
 		    !gm_drains_has(d, row))
@@ -561,30 +567,31 @@ static const struct gm_probe_reader reader = {
 
 void gm_cuda_rows_start(struct gm_daemon *d)
 {
-	struct gm_cuda_rows *cuda = &d->cuda;
+	struct gm_cuda_rows *cuda = d->cuda;
 
 	cuda->since_ns = gm_loop_now();
+	cuda->d = d;
 	cuda->limit.fired = list_limit;
 	cuda->flush.fired = flush;
-	gm_timer_set(&d->loop, &cuda->limit,
-		     cuda->since_ns + d->config.cuda_list_limit_ns);
+	gm_timer_set(d->loop, &cuda->limit,
+		     cuda->since_ns + d->config->cuda_list_limit_ns);
 	gm_probe_start(d, &reader);
 }
 
 void gm_cuda_rows_exit(struct gm_daemon *d)
 {
-	struct gm_cuda_rows *cuda = &d->cuda;
+	struct gm_cuda_rows *cuda = d->cuda;
 
 	gm_probe_exit(d);
-	gm_timer_stop(&d->loop, &cuda->limit);
-	gm_timer_stop(&d->loop, &cuda->flush);
+	gm_timer_stop(d->loop, &cuda->limit);
+	gm_timer_stop(d->loop, &cuda->flush);
 	while (cuda->n_found > 0)
 		free(cuda->found[--cuda->n_found]);
 }
 
 void gm_cuda_rows_unseen(struct gm_daemon *d, uint32_t row)
 {
-	struct gm_device *device = d->devices.of[row];
+	struct gm_device *device = d->devices->of[row];
 
 	device->health = GM_PROBE_LOST;
 	show_health(d, device, "not seen since it was brought back", -ENODEV);

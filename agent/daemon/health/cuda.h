@@ -34,6 +34,7 @@
 struct gm_daemon;
 
 struct gm_cuda_rows {
+	struct gm_daemon *d;
 	struct gm_timer limit; /* config.cuda_list_limit_ns */
 	struct gm_timer flush; /* facts have changed and are not published */
 	uint64_t since_ns;     /* when we began to wait */

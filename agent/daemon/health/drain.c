@@ -10,7 +10,11 @@
 #include "agent/common/log.h"
 #include "agent/common/probe_wire.h"
 #include "agent/daemon/base/events.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
+#include "agent/daemon/health/probe.h"
 #include "agent/daemon/workers/supervisor.h"
 #include "gpumap.h"
 
@@ -31,7 +35,7 @@ struct gm_row_drain {
 
 static struct gm_row_drain *drain_of(const struct gm_daemon *d, uint32_t row)
 {
-	return d->devices.of[row]->drain;
+	return d->devices->of[row]->drain;
 }
 
 /* The drain of the row, or of its card: an instance that came when its card was
@@ -39,7 +43,7 @@ static struct gm_row_drain *drain_of(const struct gm_daemon *d, uint32_t row)
 static struct gm_row_drain *drain_over(const struct gm_daemon *d, uint32_t row)
 {
 	static const uint8_t none[16];
-	const struct gm_device *device = d->devices.of[row], *card = NULL;
+	const struct gm_device *device = d->devices->of[row], *card = NULL;
 
 	if (device->drain != NULL)
 		return device->drain;
@@ -53,7 +57,7 @@ static struct gm_row_drain *drain_over(const struct gm_daemon *d, uint32_t row)
 
 static bool is_cuda(const struct gm_daemon *d, uint32_t row)
 {
-	return d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+	return d->devices->of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
 }
 
 /* A card, or the whole of one, which the probe opens by itself. */
@@ -62,17 +66,17 @@ static bool is_card(const struct gm_daemon *d, uint32_t row)
 	static const uint8_t none[16];
 
 	return is_cuda(d, row) &&
-	       memcmp(d->devices.of[row]->parent, none, sizeof(none)) == 0;
+	       memcmp(d->devices->of[row]->parent, none, sizeof(none)) == 0;
 }
 
 /* The first row from @row on that is an instance of the device of @card. */
 static uint32_t next_part(const struct gm_daemon *d, uint32_t card,
 			  uint32_t row)
 {
-	const uint8_t *uuid = d->devices.of[card]->facts.uuid;
+	const uint8_t *uuid = d->devices->of[card]->facts.uuid;
 
-	while (row < d->devices.n &&
-	       memcmp(d->devices.of[row]->parent, uuid, 16) != 0)
+	while (row < d->devices->n &&
+	       memcmp(d->devices->of[row]->parent, uuid, 16) != 0)
 		row++;
 	return row;
 }
@@ -81,11 +85,11 @@ static uint32_t next_part(const struct gm_daemon *d, uint32_t card,
  * nothing left to do is killed after half of the time that its end may take. */
 static void set_limit(struct gm_row_drain *drain)
 {
-	uint64_t limit = drain->d->config.drain_row_ns;
+	uint64_t limit = drain->d->config->drain_row_ns;
 
 	if (drain->state == FINISHING)
 		limit *= 2;
-	gm_timer_set(&drain->d->loop, &drain->timer, gm_loop_now() + limit);
+	gm_timer_set(drain->d->loop, &drain->timer, gm_loop_now() + limit);
 }
 
 static void tell_all(struct gm_row_drain *drain, int status, const char *why)
@@ -102,7 +106,7 @@ static void tell_all(struct gm_row_drain *drain, int status, const char *why)
 
 static void is_drained(struct gm_row_drain *drain)
 {
-	gm_timer_stop(&drain->d->loop, &drain->timer);
+	gm_timer_stop(drain->d->loop, &drain->timer);
 	drain->state = DRAINED;
 	gm_log(GM_LOG_INFO, "row_drained", "row=%u", drain->row);
 	tell_all(drain, 0, "");
@@ -113,9 +117,9 @@ static void ask_probe(struct gm_row_drain *drain)
 {
 	struct gm_daemon *d = drain->d;
 
-	drain->serial = ++d->probe.last_release;
+	drain->serial = ++d->probe->last_release;
 	gm_probe_send(d, GM_PROBE_RELEASE,
-		      d->devices.of[drain->row]->facts.uuid, drain->serial);
+		      d->devices->of[drain->row]->facts.uuid, drain->serial);
 	set_limit(drain);
 }
 
@@ -140,7 +144,7 @@ static uint32_t first_open(const struct gm_row_drain *drain)
 
 	if (!drain->is_closed)
 		return drain->row;
-	for (; row < d->devices.n; row = next_part(d, drain->row, row + 1)) {
+	for (; row < d->devices->n; row = next_part(d, drain->row, row + 1)) {
 		const struct gm_row_drain *part = drain_of(d, row);
 
 		if (part != NULL && !part->is_closed)
@@ -153,7 +157,7 @@ static void row_closed(struct gm_daemon *d, uint32_t row)
 {
 	if (drain_of(d, row) != NULL)
 		drain_of(d, row)->is_closed = true;
-	for (row = 0; row < d->devices.n; row++) {
+	for (row = 0; row < d->devices->n; row++) {
 		struct gm_row_drain *drain = drain_of(d, row);
 
 		if (drain != NULL && drain->state == FINISHING &&
@@ -170,7 +174,7 @@ static void is_not_seen(struct gm_row_drain *drain)
 	struct gm_daemon *d = drain->d;
 	uint32_t row = drain->row;
 
-	d->devices.of[row]->drain = NULL;
+	d->devices->of[row]->drain = NULL;
 	tell_all(drain, -ETIMEDOUT,
 		 "the probe has not seen it: its log lines say more");
 	free(drain);
@@ -209,7 +213,7 @@ static struct gm_row_drain *make(struct gm_daemon *d, uint32_t row,
 	drain->leader = leader;
 	drain->timer.fired = limit;
 	TAILQ_INIT(&drain->waits);
-	d->devices.of[row]->drain = drain;
+	d->devices->of[row]->drain = drain;
 	return drain;
 }
 
@@ -220,19 +224,19 @@ static int make_all(struct gm_daemon *d, uint32_t leader)
 	uint32_t row = next_part(d, leader, 0);
 	bool is_whole = make(d, leader, leader) != NULL;
 
-	for (; is_whole && row < d->devices.n;
+	for (; is_whole && row < d->devices->n;
 	     row = next_part(d, leader, row + 1)) {
 		if (drain_of(d, row) == NULL)
 			is_whole = make(d, row, leader) != NULL;
 	}
 	if (is_whole)
 		return 0;
-	for (row = 0; row < d->devices.n; row++) {
+	for (row = 0; row < d->devices->n; row++) {
 		struct gm_row_drain *drain = drain_of(d, row);
 
 		if (drain == NULL || drain->leader != leader)
 			continue;
-		d->devices.of[row]->drain = NULL;
+		d->devices->of[row]->drain = NULL;
 		free(drain);
 	}
 	return -ENOMEM;
@@ -256,7 +260,7 @@ static int begin_all(struct gm_daemon *d, uint32_t leader)
 	if (ret != 0)
 		return ret;
 	/* Its parts first: it looks whether they are closed. */
-	for (uint32_t row = 0; row < d->devices.n; row++) {
+	for (uint32_t row = 0; row < d->devices->n; row++) {
 		struct gm_row_drain *drain = drain_of(d, row);
 
 		if (drain != NULL && drain->leader == leader && row != leader)
@@ -270,9 +274,9 @@ static int check(const struct gm_daemon *d, uint32_t row, char *ret_why)
 {
 	if (d->draining)
 		return gm_why(ret_why, -ESHUTDOWN, "the agent is draining");
-	if (row >= d->devices.n)
+	if (row >= d->devices->n)
 		return gm_why(ret_why, -ENODEV, "there is no row %u", row);
-	if (!gm_device_serves(d->devices.of[row]))
+	if (!gm_device_serves(d->devices->of[row]))
 		return gm_why(ret_why, -ENODEV,
 			      "row %u is a dummy: there is nothing to drain",
 			      row);
@@ -319,8 +323,8 @@ static void is_back(struct gm_row_drain *drain)
 {
 	struct gm_daemon *d = drain->d;
 
-	gm_timer_stop(&d->loop, &drain->timer);
-	d->devices.of[drain->row]->drain = NULL;
+	gm_timer_stop(d->loop, &drain->timer);
+	d->devices->of[drain->row]->drain = NULL;
 	gm_log(GM_LOG_INFO, "row_undrained", "row=%u", drain->row);
 	tell_all(drain, 0, "");
 	free(drain);
@@ -330,7 +334,7 @@ static void resume(struct gm_row_drain *drain)
 {
 	struct gm_daemon *d = drain->d;
 	uint32_t row = drain->row;
-	struct gm_device *device = d->devices.of[row];
+	struct gm_device *device = d->devices->of[row];
 
 	tell_all(drain, -ECANCELED, "the row is brought back");
 	drain->state = RESUMING;
@@ -364,7 +368,7 @@ int gm_drains_undo(struct gm_daemon *d, uint32_t row,
 			      "row %u is drained with its card: undrain row %u",
 			      row, drain->leader);
 	if (drain->state != RESUMING) {
-		for (uint32_t at = 0; at < d->devices.n; at++) {
+		for (uint32_t at = 0; at < d->devices->n; at++) {
 			struct gm_row_drain *part = drain_of(d, at);
 
 			if (part != NULL && part->leader == row && at != row)
@@ -399,7 +403,7 @@ void gm_drains_came(struct gm_daemon *d, uint32_t row)
 {
 	if (!gm_drains_has(d, row))
 		return;
-	d->devices.of[row]->present = false;
+	d->devices->of[row]->present = false;
 	gm_devices_state(d, row, GPUMAP_DEVICE_DRAINING, "its card is drained",
 			 0);
 }
@@ -414,7 +418,7 @@ void gm_drains_released(struct gm_daemon *d, uint32_t row, uint32_t serial)
 
 void gm_drains_silent(struct gm_daemon *d)
 {
-	for (uint32_t row = 0; row < d->devices.n; row++) {
+	for (uint32_t row = 0; row < d->devices->n; row++) {
 		struct gm_row_drain *drain = drain_of(d, row);
 
 		if (drain != NULL && drain->state == CLOSING)
@@ -424,12 +428,12 @@ void gm_drains_silent(struct gm_daemon *d)
 
 void gm_drains_greet(struct gm_daemon *d)
 {
-	for (uint32_t row = 0; row < d->devices.n; row++) {
+	for (uint32_t row = 0; row < d->devices->n; row++) {
 		const struct gm_row_drain *drain = drain_of(d, row);
 
 		if (drain != NULL && drain->state == DRAINED && is_card(d, row))
 			gm_probe_send(d, GM_PROBE_RELEASE,
-				      d->devices.of[row]->facts.uuid, 0);
+				      d->devices->of[row]->facts.uuid, 0);
 	}
 }
 
@@ -445,13 +449,13 @@ bool gm_drains_seen(struct gm_daemon *d, uint32_t row)
 
 void gm_drains_exit(struct gm_daemon *d)
 {
-	for (uint32_t row = 0; row < d->devices.n; row++) {
+	for (uint32_t row = 0; row < d->devices->n; row++) {
 		struct gm_row_drain *drain = drain_of(d, row);
 
 		if (drain == NULL)
 			continue;
-		gm_timer_stop(&d->loop, &drain->timer);
-		d->devices.of[row]->drain = NULL;
+		gm_timer_stop(d->loop, &drain->timer);
+		d->devices->of[row]->drain = NULL;
 		free(drain);
 	}
 }

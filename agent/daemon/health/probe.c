@@ -16,7 +16,9 @@
 #include "agent/common/log.h"
 #include "agent/common/probe_wire.h"
 #include "agent/daemon/base/environment.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
 
 #define MS           UINT64_C(1000000)
 #define SECOND       UINT64_C(1000000000)
@@ -40,10 +42,10 @@ static void enter(struct gm_probe *probe, enum gm_probe_state state,
 {
 	probe->state = state;
 	if (limit_ns != 0)
-		gm_timer_set(&probe->d->loop, &probe->timer,
+		gm_timer_set(probe->d->loop, &probe->timer,
 			     gm_loop_now() + limit_ns);
 	else
-		gm_timer_stop(&probe->d->loop, &probe->timer);
+		gm_timer_stop(probe->d->loop, &probe->timer);
 }
 
 static void end(struct gm_probe *probe, const char *why)
@@ -128,12 +130,12 @@ static void hang_up(struct gm_probe *probe)
 {
 	if (probe->socket.fd < 0)
 		return;
-	gm_loop_del(&probe->d->loop, &probe->socket);
+	gm_loop_del(probe->d->loop, &probe->socket);
 	close(probe->socket.fd);
 	probe->socket.fd = -1;
 	/* The probe is about to exit; if it does not, it is killed. */
 	if (probe->state == GM_PROBE_RUNNING)
-		gm_timer_set(&probe->d->loop, &probe->timer,
+		gm_timer_set(probe->d->loop, &probe->timer,
 			     gm_loop_now() + HANG_UP_NS);
 }
 
@@ -152,13 +154,13 @@ static void socket_ready(struct gm_source *source, uint32_t events)
 /* Is there one that could answer? */
 static bool runs(const struct gm_daemon *d)
 {
-	return d->probe.state == GM_PROBE_RUNNING && d->probe.socket.fd >= 0;
+	return d->probe->state == GM_PROBE_RUNNING && d->probe->socket.fd >= 0;
 }
 
 int gm_probe_send(struct gm_daemon *d, uint32_t type, const uint8_t uuid[16],
 		  uint32_t serial)
 {
-	struct gm_probe *probe = &d->probe;
+	struct gm_probe *probe = d->probe;
 	struct gm_probe_wire wire = { .type = type, .serial = serial };
 	int error;
 
@@ -179,12 +181,12 @@ static void unwatch(struct gm_probe *probe)
 {
 	hang_up(probe);
 	if (probe->pidfd.fd >= 0) {
-		gm_loop_del(&probe->d->loop, &probe->pidfd);
+		gm_loop_del(probe->d->loop, &probe->pidfd);
 		close(probe->pidfd.fd);
 		probe->pidfd.fd = -1;
 	}
-	gm_timer_stop(&probe->d->loop, &probe->timer);
-	gm_timer_stop(&probe->d->loop, &probe->look);
+	gm_timer_stop(probe->d->loop, &probe->timer);
+	gm_timer_stop(probe->d->loop, &probe->look);
 }
 
 static void rest(struct gm_probe *probe)
@@ -212,8 +214,9 @@ static void has_ended(struct gm_probe *probe, const char *how)
 	if (probe->found_none) {
 		probe->found_none_before = true;
 		enter(probe, GM_PROBE_OFF,
-		      probe->looks_again ? 1
-					 : probe->d->config.cuda_look_again_ns);
+		      probe->looks_again
+			      ? 1
+			      : probe->d->config->cuda_look_again_ns);
 		probe->looks_again = false;
 		probe->reader->ended(probe->d);
 		return;
@@ -275,7 +278,7 @@ static void look(struct gm_timer *timer)
 	struct gm_probe *probe = gm_owner(timer, struct gm_probe, look);
 	uint64_t now = gm_loop_now();
 
-	gm_timer_set(&probe->d->loop, timer, now + LOOK_NS);
+	gm_timer_set(probe->d->loop, timer, now + LOOK_NS);
 	/* A machine that stood still has kept the probe silent, too. */
 	if (timer->late_ns > LOOK_NS)
 		probe->heard_ns += timer->late_ns;
@@ -284,7 +287,8 @@ static void look(struct gm_timer *timer)
 	else if (++probe->times_stopped >= STOPPED_MAX)
 		end(probe, "stopped by a signal");
 	if (probe->reader->is_watched(probe->d) &&
-	    now - probe->heard_ns > SILENT_NS + 2 * probe->d->config.refresh_ns)
+	    now - probe->heard_ns >
+		    SILENT_NS + 2 * probe->d->config->refresh_ns)
 		end(probe, "nothing was heard of it");
 }
 
@@ -296,9 +300,9 @@ static int watch(struct gm_probe *probe)
 
 	probe->pidfd = (struct gm_source){ probe->child.pidfd, pidfd_ready };
 	probe->socket = (struct gm_source){ probe->child.socket, socket_ready };
-	error = gm_loop_add(&probe->d->loop, &probe->pidfd, EPOLLIN);
+	error = gm_loop_add(probe->d->loop, &probe->pidfd, EPOLLIN);
 	if (error == 0)
-		error = gm_loop_add(&probe->d->loop, &probe->socket, EPOLLIN);
+		error = gm_loop_add(probe->d->loop, &probe->socket, EPOLLIN);
 	return error;
 }
 
@@ -310,10 +314,10 @@ static int make_environment(const struct gm_daemon *d,
 	int error;
 
 	gm_environment_init(env);
-	error = gm_environment_pass(env, d->config.cuda_pass);
+	error = gm_environment_pass(env, d->config->cuda_pass);
 	snprintf(none, sizeof(none), "%s/%s.no-mps", d->runtime_dir,
 		 d->instance);
-	if (error == 0 && !d->config.cuda_mps)
+	if (error == 0 && !d->config->cuda_mps)
 		error = gm_environment_set(env, "CUDA_MPS_PIPE_DIRECTORY",
 					   none);
 	return error;
@@ -331,9 +335,9 @@ static int start_child(struct gm_probe *probe)
 	if (env == NULL)
 		return -ENOMEM;
 	snprintf(refresh, sizeof(refresh), "%" PRIu64,
-		 d->config.refresh_ns / MS);
-	snprintf(uid, sizeof(uid), "%u", (unsigned int)d->config.worker_uid);
-	snprintf(gid, sizeof(gid), "%u", (unsigned int)d->config.worker_gid);
+		 d->config->refresh_ns / MS);
+	snprintf(uid, sizeof(uid), "%u", (unsigned int)d->config->worker_uid);
+	snprintf(gid, sizeof(gid), "%u", (unsigned int)d->config->worker_gid);
 	argv[n++] = d->probe_path;
 	argv[n++] = "--refresh";
 	argv[n++] = refresh;
@@ -341,13 +345,13 @@ static int start_child(struct gm_probe *probe)
 	argv[n++] = uid;
 	argv[n++] = "--gid";
 	argv[n++] = gid;
-	if (d->config.cuda_library != NULL) {
+	if (d->config->cuda_library != NULL) {
 		argv[n++] = "--library";
-		argv[n++] = d->config.cuda_library;
+		argv[n++] = d->config->cuda_library;
 	}
-	if (d->config.cuda_sysfs != NULL) {
+	if (d->config->cuda_sysfs != NULL) {
 		argv[n++] = "--sysfs";
-		argv[n++] = d->config.cuda_sysfs;
+		argv[n++] = d->config->cuda_sysfs;
 	}
 	argv[n] = NULL;
 	error = make_environment(d, env);
@@ -387,13 +391,13 @@ static void spawn(struct gm_probe *probe)
 		gm_log(GM_LOG_INFO, "probe_started", "pid=%d restarts=%u",
 		       (int)probe->child.pid, probe->restarts);
 	enter(probe, GM_PROBE_RUNNING, 0);
-	gm_timer_set(&probe->d->loop, &probe->look, probe->since_ns + LOOK_NS);
+	gm_timer_set(probe->d->loop, &probe->look, probe->since_ns + LOOK_NS);
 	probe->reader->started(probe->d);
 }
 
 void gm_probe_start(struct gm_daemon *d, const struct gm_probe_reader *reader)
 {
-	struct gm_probe *probe = &d->probe;
+	struct gm_probe *probe = d->probe;
 
 	probe->d = d;
 	probe->reader = reader;
@@ -405,7 +409,7 @@ void gm_probe_start(struct gm_daemon *d, const struct gm_probe_reader *reader)
 
 void gm_probe_look_again(struct gm_daemon *d)
 {
-	struct gm_probe *probe = &d->probe;
+	struct gm_probe *probe = d->probe;
 
 	if (probe->d == NULL || !d->is_open)
 		return;
@@ -417,13 +421,13 @@ void gm_probe_look_again(struct gm_daemon *d)
 
 bool gm_probe_is_gone(const struct gm_daemon *d)
 {
-	return d->probe.state == GM_PROBE_OFF ||
-	       d->probe.state == GM_PROBE_RESTING;
+	return d->probe->state == GM_PROBE_OFF ||
+	       d->probe->state == GM_PROBE_RESTING;
 }
 
 void gm_probe_exit(struct gm_daemon *d)
 {
-	struct gm_probe *probe = &d->probe;
+	struct gm_probe *probe = d->probe;
 	uint64_t until = gm_loop_now() + LAST_WAIT_NS;
 	char how[64];
 	int status;

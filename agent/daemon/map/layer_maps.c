@@ -9,7 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
+#include "agent/daemon/map/publish.h"
+#include "agent/daemon/segment/segment.h"
 #include "gpumap.h"
 
 /* The text's share of a refusal's bytes, without "; " and the NUL. */
@@ -36,8 +40,8 @@ int gm_maps_explain(char ret_why[GM_WHY_BYTES], int ret,
 void gm_maps_list(const struct gm_daemon *d, struct gm_map_rows *ret_rows)
 {
 	ret_rows->n = 0;
-	for (uint32_t row = 0; row < d->devices.n; row++) {
-		const struct gm_device *device = d->devices.of[row];
+	for (uint32_t row = 0; row < d->devices->n; row++) {
+		const struct gm_device *device = d->devices->of[row];
 
 		if (device->present)
 			ret_rows->of[ret_rows->n++] = (struct gm_plan_row){
@@ -102,7 +106,8 @@ static bool says_same(const struct gm_daemon *d, const struct gm_layers *layers,
 	uint64_t words[(GM_WHY_BYTES + 7) / 8];
 	uint64_t bytes;
 
-	if (gm_layers_open(&d->segment.map, layers->name, &object, &image) != 0)
+	if (gm_layers_open(&d->segment->map, layers->name, &object, &image) !=
+	    0)
 		return false;
 	bytes = strlen(layers->spec) + 1;
 	if (image.n_layers != layers->n_layers || image.base != layers->base ||
@@ -184,8 +189,8 @@ static int publish(struct gm_daemon *d, const struct gm_map_request *request,
 
 int gm_maps_configured(struct gm_daemon *d, char *ret_why, size_t bytes)
 {
-	for (uint32_t i = 0; i < d->config.n_maps; i++) {
-		const struct gm_config_map *map = &d->config.maps[i];
+	for (uint32_t i = 0; i < d->config->n_maps; i++) {
+		const struct gm_config_map *map = &d->config->maps[i];
 		struct gm_map_request request = {
 			.name = map->name,
 			.spec = map->spec,

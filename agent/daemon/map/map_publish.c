@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/daemon/daemon.h"
-#include "agent/daemon/map/transaction.h"
 #include "agent/daemon/base/connection.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/map/transaction.h"
 
 /* ---- publish ----------------------------------------------------------- */
 

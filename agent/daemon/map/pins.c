@@ -12,7 +12,11 @@
 
 #include "agent/common/log.h"
 #include "agent/common/read_file.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/segment/segment.h"
 #include "shm/point.h"
 #include "shm/seq.h"
 
@@ -53,7 +57,7 @@ static int read_start(pid_t pid, uint64_t *ret_start)
 static void store(struct gm_daemon *d, uint32_t index,
 		  const struct gm_holder_image *image)
 {
-	gm_a64 *w = d->segment.map.holders[index].w;
+	gm_a64 *w = d->segment->map.holders[index].w;
 	uint64_t words[WORDS];
 
 	memcpy(words, image, sizeof(words));
@@ -65,8 +69,8 @@ static void store(struct gm_daemon *d, uint32_t index,
 
 static void forget(struct gm_holder_process *process)
 {
-	gm_timer_stop(&process->d->loop, &process->late);
-	gm_loop_del(&process->d->loop, &process->source);
+	gm_timer_stop(process->d->loop, &process->late);
+	gm_loop_del(process->d->loop, &process->source);
 	close(process->source.fd);
 	free(process);
 }
@@ -79,23 +83,24 @@ static bool is_to_come(const struct gm_holder_image *image)
 /* The claim's process stays, for it may have more of them. */
 static void drop(struct gm_daemon *d, uint32_t index)
 {
-	struct gm_holder_image old = d->holders.table[index];
+	struct gm_holder_image old = d->holders->table[index];
 
 	if (!is_to_come(&old)) {
-		gm_seq_publish(d->segment.map.holders[index].w, GM_HOLDER_FREE);
+		gm_seq_publish(d->segment->map.holders[index].w,
+			       GM_HOLDER_FREE);
 		GM_POINT("unpin_visible");
 	}
-	memset(&d->holders.table[index], 0, sizeof(old));
-	if (d->holders.of[index] != NULL)
-		d->holders.of[index]->n_claims--;
-	d->holders.of[index] = NULL;
+	memset(&d->holders->table[index], 0, sizeof(old));
+	if (d->holders->of[index] != NULL)
+		d->holders->of[index]->n_claims--;
+	d->holders->of[index] = NULL;
 	if (old.kind == GM_HOLDER_PIN)
 		gm_directory_unpinned(d, old.unit, (uint32_t)old.bytes);
 }
 
 static void drop_last(struct gm_daemon *d, uint32_t index)
 {
-	struct gm_holder_process *process = d->holders.of[index];
+	struct gm_holder_process *process = d->holders->of[index];
 
 	drop(d, index);
 	if (process != NULL && process->n_claims == 0)
@@ -106,11 +111,11 @@ static void drop_last(struct gm_daemon *d, uint32_t index)
  * takes its entry along. */
 static void give_up(struct gm_daemon *d, uint32_t index)
 {
-	const struct gm_holder_image image = d->holders.table[index];
+	const struct gm_holder_image image = d->holders->table[index];
 
 	if (image.kind == GM_HOLDER_RESERVE)
 		gm_directory_withdraw(d, image.unit, image.version);
-	if (d->holders.table[index].kind != GM_HOLDER_FREE)
+	if (d->holders->table[index].kind != GM_HOLDER_FREE)
 		drop(d, index);
 }
 
@@ -120,9 +125,9 @@ static void give_up_all(struct gm_daemon *d, struct gm_holder_process *of)
 
 	of->n_claims++; /* it is used here */
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
-		const struct gm_holder_image *image = &d->holders.table[i];
+		const struct gm_holder_image *image = &d->holders->table[i];
 
-		if (d->holders.of[i] != of || is_to_come(image))
+		if (d->holders->of[i] != of || is_to_come(image))
 			continue;
 		if (image->kind == GM_HOLDER_PIN)
 			pins++;
@@ -145,7 +150,7 @@ static void end(struct gm_holder_process *process)
 		return;
 	}
 	process->ended = true;
-	gm_loop_del(&process->d->loop, &process->source);
+	gm_loop_del(process->d->loop, &process->source);
 }
 
 static void process_ended(struct gm_source *source, uint32_t events)
@@ -183,7 +188,7 @@ static int watch(struct gm_daemon *d, pid_t pid,
 	}
 	ret = read_start(pid, &process->start);
 	if (ret == 0)
-		ret = gm_loop_add(&d->loop, &process->source, EPOLLIN);
+		ret = gm_loop_add(d->loop, &process->source, EPOLLIN);
 	if (ret != 0) {
 		close(process->source.fd);
 		free(process);
@@ -196,7 +201,7 @@ static int watch(struct gm_daemon *d, pid_t pid,
 static struct gm_holder_process *known(const struct gm_daemon *d, pid_t pid)
 {
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
-		struct gm_holder_process *process = d->holders.of[i];
+		struct gm_holder_process *process = d->holders->of[i];
 
 		if (process != NULL && process->pid == pid && !process->ended)
 			return process;
@@ -232,7 +237,7 @@ static int check_quota(const struct gm_daemon *d, uid_t uid, uint32_t bytes,
 	uint32_t n = 1;
 
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
-		const struct gm_holder_image *image = &d->holders.table[i];
+		const struct gm_holder_image *image = &d->holders->table[i];
 
 		if (image->kind == GM_HOLDER_FREE || image->uid != uid)
 			continue;
@@ -240,13 +245,13 @@ static int check_quota(const struct gm_daemon *d, uid_t uid, uint32_t bytes,
 			total += image->bytes;
 		n++;
 	}
-	if (n > d->config.pins_per_uid)
+	if (n > d->config->pins_per_uid)
 		return gm_why(
 			ret_why, -EDQUOT,
 			"uid %u has %u pins and held maps: give one back, "
 			"or raise limits.pins-per-uid",
 			(unsigned int)uid, n - 1);
-	if (total > d->config.pin_bytes_per_uid)
+	if (total > d->config->pin_bytes_per_uid)
 		return gm_why(
 			ret_why, -EDQUOT,
 			"uid %u would pin %llu bytes: unpin something, or "
@@ -259,7 +264,7 @@ static uint32_t free_place(const struct gm_daemon *d)
 {
 	uint32_t i = 0;
 
-	while (i < GM_HOLDERS && d->holders.table[i].kind != GM_HOLDER_FREE)
+	while (i < GM_HOLDERS && d->holders->table[i].kind != GM_HOLDER_FREE)
 		i++;
 	return i;
 }
@@ -296,9 +301,9 @@ static int claim(struct gm_daemon *d, uint32_t bytes, char *ret_why,
 			      GM_HOLDERS);
 	}
 	process->n_claims++;
-	d->holders.of[place] = process;
+	d->holders->of[place] = process;
 	image->start = process->start;
-	image->claim = ++d->holders.last_claim;
+	image->claim = ++d->holders->last_claim;
 	*ret_place = place;
 	return 0;
 }
@@ -337,7 +342,7 @@ int gm_holders_pin(struct gm_daemon *d, struct gm_pin_owner owner,
 	}
 	image.kind = GM_HOLDER_PIN;
 	put_block(&image, block);
-	d->holders.table[place] = image;
+	d->holders->table[place] = image;
 	store(d, place, &image);
 	*ret_pin = (struct gm_pin){ .claim = image.claim,
 				    .unit = image.unit,
@@ -348,7 +353,7 @@ int gm_holders_pin(struct gm_daemon *d, struct gm_pin_owner owner,
 int gm_holders_unpin(struct gm_daemon *d, pid_t pid, uint64_t claim)
 {
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
-		const struct gm_holder_image *image = &d->holders.table[i];
+		const struct gm_holder_image *image = &d->holders->table[i];
 
 		if (image->kind != GM_HOLDER_PIN || image->claim != claim ||
 		    image->pid != (uint32_t)pid)
@@ -370,20 +375,20 @@ int gm_holders_hold(struct gm_daemon *d, pid_t pid, uid_t uid,
 	if (ret != 0)
 		return ret;
 	image.kind = GM_HOLDER_RESERVE;
-	d->holders.table[*ret_place] = image;
+	d->holders->table[*ret_place] = image;
 	return 0;
 }
 
 void gm_holders_keep(struct gm_daemon *d, uint32_t place,
 		     const struct gm_block *block)
 {
-	struct gm_holder_process *process = d->holders.of[place];
-	struct gm_holder_image *image = &d->holders.table[place];
+	struct gm_holder_process *process = d->holders->of[place];
+	struct gm_holder_image *image = &d->holders->table[place];
 
 	put_block(image, block);
 	store(d, place, image);
 	if (process->ended)
-		gm_timer_set(&d->loop, &process->late, gm_loop_now());
+		gm_timer_set(d->loop, &process->late, gm_loop_now());
 }
 
 void gm_holders_let_go(struct gm_daemon *d, uint32_t place)
@@ -398,7 +403,7 @@ void gm_holders_object_moved(struct gm_daemon *d, const struct gm_block *old,
 	if ((old->flags & GM_OBJECT_HELD) == 0)
 		return;
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
-		const struct gm_holder_image *image = &d->holders.table[i];
+		const struct gm_holder_image *image = &d->holders->table[i];
 
 		if (image->kind == GM_HOLDER_RESERVE &&
 		    image->unit == old->unit &&
@@ -412,8 +417,8 @@ void gm_holders_object_moved(struct gm_daemon *d, const struct gm_block *old,
 bool gm_holders_have(const struct gm_daemon *d, uint32_t unit)
 {
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
-		if (d->holders.table[i].kind == GM_HOLDER_PIN &&
-		    d->holders.table[i].unit == unit)
+		if (d->holders->table[i].kind == GM_HOLDER_PIN &&
+		    d->holders->table[i].unit == unit)
 			return true;
 	}
 	return false;
@@ -426,7 +431,7 @@ static bool is_meant(const struct gm_daemon *d,
 	if (image->kind != GM_HOLDER_RESERVE)
 		return true;
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_block *block = &d->directory.objects[i];
+		const struct gm_block *block = &d->directory->objects[i];
 
 		if (block->unit == image->unit &&
 		    block->version == image->version &&
@@ -440,14 +445,14 @@ static bool is_meant(const struct gm_daemon *d,
  * end cannot be seen. */
 static int adopt(struct gm_daemon *d, uint32_t index)
 {
-	const struct gm_holder_image *image = &d->holders.table[index];
+	const struct gm_holder_image *image = &d->holders->table[index];
 	struct gm_holder_process *process;
 	int ret = watched(d, (pid_t)image->pid, &process);
 
 	if (ret != 0)
 		return ret == -ESRCH ? 0 : ret;
 	if (process->start == image->start) {
-		d->holders.of[index] = process;
+		d->holders->of[index] = process;
 		process->n_claims++;
 	} else if (process->n_claims == 0) {
 		forget(process); /* the pid is another's by now */
@@ -457,7 +462,7 @@ static int adopt(struct gm_daemon *d, uint32_t index)
 
 int gm_holders_adopt(struct gm_daemon *d)
 {
-	struct gm_holders *holders = &d->holders;
+	struct gm_holders *holders = d->holders;
 	uint32_t pins = 0, held = 0, gone = 0;
 	int ret = 0;
 
@@ -493,9 +498,9 @@ int gm_holders_adopt(struct gm_daemon *d)
 void gm_holders_exit(struct gm_daemon *d)
 {
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
-		struct gm_holder_process *process = d->holders.of[i];
+		struct gm_holder_process *process = d->holders->of[i];
 
-		d->holders.of[i] = NULL;
+		d->holders->of[i] = NULL;
 		if (process != NULL && --process->n_claims == 0)
 			forget(process);
 	}

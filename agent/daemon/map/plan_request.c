@@ -8,10 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/account/ledger.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/map/layer_maps.h"
+#include "agent/daemon/map/pins.h"
 #include "agent/daemon/map/plan_reply.h"
 #include "agent/daemon/map/transaction.h"
+#include "agent/daemon/segment/directory.h"
 #include "agent/plan/plan.h"
 #include "gpumap.h"
 
@@ -68,7 +73,7 @@ static bool to_publish(const struct gm_control_plan *ask)
 static struct gm_plan_device device_of(const struct gm_daemon *d, uint32_t row,
 				       uint32_t slot)
 {
-	const struct gm_device *device = d->devices.of[row];
+	const struct gm_device *device = d->devices->of[row];
 	const struct gm_row_image *facts = &device->facts;
 	uint64_t free_bytes = device->moving.free_bytes;
 	bool is_host = (facts->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0;
@@ -96,7 +101,7 @@ static uint32_t slot_of(const struct plan_change *plan)
 
 	if (to_publish(&plan->ask))
 		block = gm_directory_find(d, GM_KIND_LAYERS, plan->ask.name);
-	return block != NULL ? (uint32_t)(block - d->directory.objects)
+	return block != NULL ? (uint32_t)(block - d->directory->objects)
 			     : GM_LEDGER_NOBODY;
 }
 
@@ -142,8 +147,8 @@ static int list_devices(struct plan_change *plan)
 	struct gm_plan_device devices[GM_ROWS];
 	uint32_t slot = slot_of(plan), n = 0, n_all;
 
-	for (uint32_t row = 0; row < d->devices.n; row++) {
-		const struct gm_device *device = d->devices.of[row];
+	for (uint32_t row = 0; row < d->devices->n; row++) {
+		const struct gm_device *device = d->devices->of[row];
 
 		if (device->present &&
 		    device->moving.state != GPUMAP_DEVICE_FAILED &&

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 
 #include "agent/common/log.h"
+#include "agent/daemon/account/ledger.h"
 #include "agent/daemon/base/events.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/segment/directory.h"
 
 /* The memory that it is to reserve; @is_restored: it did already. */
 static int make_promise(const struct gm_daemon *d,
@@ -17,7 +19,7 @@ static int make_promise(const struct gm_daemon *d,
 			char *ret_why, struct gm_reservation **ret_promise)
 {
 	uint32_t slot = present != NULL
-				? (uint32_t)(present - d->directory.objects)
+				? (uint32_t)(present - d->directory->objects)
 				: GM_LEDGER_NOBODY;
 	struct gm_reservation *reservation;
 	int ret = gm_ledger_reservation(layers, ret_why, &reservation);
@@ -94,7 +96,7 @@ int gm_publish_prepare(struct gm_daemon *d, const struct gm_layers *layers,
 static void store(struct gm_daemon *d, const struct gm_put *put,
 		  bool is_restored)
 {
-	const struct gm_block *block = &d->directory.objects[put->slot];
+	const struct gm_block *block = &d->directory->objects[put->slot];
 
 	gm_directory_store(d, put);
 	gm_log(GM_LOG_INFO, is_restored ? "restored" : "published",

@@ -7,9 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/daemon/daemon.h"
-#include "agent/daemon/map/transaction.h"
 #include "agent/daemon/base/connection.h"
+#include "agent/daemon/base/io_thread.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/map/transaction.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/state/state.h"
 
 struct release {
 	struct gm_change change;
@@ -51,7 +55,7 @@ static void do_remove(struct gm_io_job *job)
 	const struct release *release = release_of(change);
 
 	change->status = gm_state_kind(change->d, release->kind)
-				 ->remove_file(&change->d->state.dir,
+				 ->remove_file(&change->d->state->dir,
 					       release->name, change->why);
 }
 

@@ -11,7 +11,14 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
+#include "agent/daemon/map/publish.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/segment/segment.h"
+#include "agent/daemon/state/state.h"
 #include "shm/seq.h"
 
 struct map_waiting {
@@ -27,15 +34,15 @@ static struct map_waiting *owner_of(struct gm_state_waiting *head)
 
 static void forget(struct gm_daemon *d, struct map_waiting *waiting)
 {
-	TAILQ_REMOVE(&d->state.maps, &waiting->head, entry);
+	TAILQ_REMOVE(&d->state->maps, &waiting->head, entry);
 	gm_state_map_free(&waiting->map);
 	free(waiting);
 }
 
 static void exit_maps(struct gm_daemon *d)
 {
-	while (!TAILQ_EMPTY(&d->state.maps))
-		forget(d, owner_of(TAILQ_FIRST(&d->state.maps)));
+	while (!TAILQ_EMPTY(&d->state->maps))
+		forget(d, owner_of(TAILQ_FIRST(&d->state->maps)));
 }
 
 /* ---- names of files that wait ------------------------------------------ */
@@ -44,7 +51,7 @@ int gm_map_state_may_replace(const struct gm_daemon *d, const char *name,
 			     uint32_t uid, char ret_why[GM_WHY_BYTES],
 			     bool *ret_is_waiting)
 {
-	return gm_state_waiting_may_replace(&d->state.maps, "map", name, uid,
+	return gm_state_waiting_may_replace(&d->state->maps, "map", name, uid,
 					    ret_why, ret_is_waiting);
 }
 
@@ -52,7 +59,7 @@ static bool names(const struct gm_daemon *d, const uint8_t uuid[16])
 {
 	struct gm_state_waiting *head;
 
-	TAILQ_FOREACH(head, &d->state.maps, entry)
+	TAILQ_FOREACH(head, &d->state->maps, entry)
 	{
 		const struct gm_state_map *map = &owner_of(head)->map;
 
@@ -66,7 +73,7 @@ static bool names(const struct gm_daemon *d, const uint8_t uuid[16])
 void gm_map_state_replaced(struct gm_daemon *d, const char *name)
 {
 	struct gm_state_waiting *head =
-		gm_state_waiting_find(&d->state.maps, name);
+		gm_state_waiting_find(&d->state->maps, name);
 
 	if (head != NULL)
 		forget(d, owner_of(head));
@@ -86,7 +93,7 @@ int gm_map_state_name_rows(const struct gm_daemon *d,
 	map.uuids = map.memory;
 	for (uint32_t i = 0; i < layers->n_rows; i++)
 		memcpy(map.uuids[i],
-		       d->devices.of[layers->charges[i].row]->facts.uuid,
+		       d->devices->of[layers->charges[i].row]->facts.uuid,
 		       sizeof(map.uuids[i]));
 	*ret_map = map;
 	return 0;
@@ -166,7 +173,7 @@ static int let_wait(struct gm_daemon *d, const char *file,
 
 	if (waiting == NULL)
 		return -ENOMEM;
-	gm_state_waiting_add(&d->state.maps, &waiting->head, layers->name,
+	gm_state_waiting_add(&d->state->maps, &waiting->head, layers->name,
 			     layers->owner_uid);
 	waiting->is_resolved = is_resolved;
 	waiting->map = *map;
@@ -197,14 +204,14 @@ static int leave_unread(struct gm_daemon *d, struct found *found,
 				  "the map")
 		       .text);
 	if (block != NULL)
-		found->keep[block - d->directory.objects] = true;
+		found->keep[block - d->directory->objects] = true;
 	if (block != NULL || !is_named)
 		return 0;
 	waiting = calloc(1, sizeof(*waiting));
 	if (waiting == NULL)
 		return -ENOMEM;
 	waiting->head.is_unread = true;
-	gm_state_waiting_add(&d->state.maps, &waiting->head, name, geteuid());
+	gm_state_waiting_add(&d->state->maps, &waiting->head, name, geteuid());
 	return 0;
 }
 
@@ -215,7 +222,7 @@ static int read_one(const struct gm_daemon *d, const char *file,
 	char *text;
 	int ret;
 
-	ret = gm_state_dir_read(&d->state.dir, file, ret_why, &text, &bytes);
+	ret = gm_state_dir_read(&d->state->dir, file, ret_why, &text, &bytes);
 	if (ret != 0)
 		return ret;
 	ret = gm_map_text_read(file, text, bytes, map, ret_why);
@@ -225,10 +232,10 @@ static int read_one(const struct gm_daemon *d, const char *file,
 
 static int read_files(struct gm_daemon *d, struct found *found, char *ret_why)
 {
-	int n = gm_state_dir_list(&d->state.dir, &found->files);
+	int n = gm_state_dir_list(&d->state->dir, &found->files);
 
 	if (n < 0)
-		return gm_why(ret_why, n, "%s: %s", d->state.dir.path,
+		return gm_why(ret_why, n, "%s: %s", d->state->dir.path,
 			      strerror(-n));
 	found->n = n;
 	found->maps = calloc((size_t)n + 1, sizeof(*found->maps));
@@ -247,15 +254,15 @@ static int read_files(struct gm_daemon *d, struct found *found, char *ret_why)
 			ret = leave_unread(d, found, file);
 		if (ret != 0)
 			return gm_why(ret_why, ret, "%.100s/%.100s: %s",
-				      d->state.dir.path, file, strerror(-ret));
+				      d->state->dir.path, file, strerror(-ret));
 	}
 	return 0;
 }
 
 static bool is_configured(const struct gm_daemon *d, const char *name)
 {
-	for (uint32_t i = 0; i < d->config.n_maps; i++) {
-		if (strcmp(d->config.maps[i].name, name) == 0)
+	for (uint32_t i = 0; i < d->config->n_maps; i++) {
+		if (strcmp(d->config->maps[i].name, name) == 0)
 			return true;
 	}
 	return false;
@@ -266,7 +273,7 @@ static void drop_aside(const struct gm_daemon *d, const char *file)
 	char why[GM_WHY_BYTES];
 
 	/* A file that was set aside does not count, so it may stay. */
-	if (gm_state_dir_drop_aside(&d->state.dir, file, why) != 0)
+	if (gm_state_dir_drop_aside(&d->state->dir, file, why) != 0)
 		gm_log(GM_LOG_WARNING, "state_stays", "name=%s why=%s",
 		       gm_quote(file).text, gm_quote(why).text);
 }
@@ -276,10 +283,10 @@ static void drop_aside(const struct gm_daemon *d, const char *file)
 static int check_aside(const struct gm_daemon *d, char *ret_why)
 {
 	char **files;
-	int n = gm_state_dir_list_aside(&d->state.dir, &files), ret = 0;
+	int n = gm_state_dir_list_aside(&d->state->dir, &files), ret = 0;
 
 	if (n < 0)
-		return gm_why(ret_why, n, "%s: %s", d->state.dir.path,
+		return gm_why(ret_why, n, "%s: %s", d->state->dir.path,
 			      strerror(-n));
 	for (int i = 0; i < n; i++) {
 		const struct gm_block *block = NULL;
@@ -289,8 +296,8 @@ static int check_aside(const struct gm_daemon *d, char *ret_why)
 			block = gm_directory_find(d, GM_KIND_LAYERS, name);
 		if (ret == 0 && block != NULL &&
 		    (block->flags & GM_OBJECT_HELD) == 0 &&
-		    !gm_state_dir_has(&d->state.dir, files[i]))
-			ret = gm_state_dir_put_back(&d->state.dir, files[i],
+		    !gm_state_dir_has(&d->state->dir, files[i]))
+			ret = gm_state_dir_put_back(&d->state->dir, files[i],
 						    ret_why);
 		else
 			drop_aside(d, files[i]);
@@ -315,11 +322,11 @@ static int match_slots(const struct gm_daemon *d, struct found *found,
 		block = gm_directory_find(d, GM_KIND_LAYERS, map->layers.name);
 		if (block == NULL)
 			continue;
-		found->keep[block - d->directory.objects] = true;
+		found->keep[block - d->directory->objects] = true;
 		if ((block->flags & GM_OBJECT_HELD) == 0 ||
 		    block->version < map->version)
 			continue;
-		ret = gm_map_state_remove(&d->state.dir, map->layers.name,
+		ret = gm_map_state_remove(&d->state->dir, map->layers.name,
 					  ret_why);
 		if (ret != 0)
 			return ret;
@@ -332,7 +339,7 @@ static int match_slots(const struct gm_daemon *d, struct found *found,
 static void drop_unknown(struct gm_daemon *d, struct found *found)
 {
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_block *block = &d->directory.objects[i];
+		const struct gm_block *block = &d->directory->objects[i];
 
 		if (block->unit != 0 && ((block->flags & GM_OBJECT_HELD) != 0 ||
 					 is_configured(d, block->name)))
@@ -374,7 +381,7 @@ static bool says_same(const struct gm_daemon *d, const struct gm_block *block,
 	const struct gm_layers *layers = &map->layers;
 	uint64_t bytes = gm_layers_bytes(layers), *words;
 	const gm_a64 *at =
-		(const gm_a64 *)(void *)(d->segment.map.base +
+		(const gm_a64 *)(void *)(d->segment->map.base +
 					 (uint64_t)block->unit * GM_UNIT);
 	bool same = true;
 
@@ -420,7 +427,7 @@ static int bring_back(struct gm_daemon *d, const char *file,
 static bool are_there(const struct gm_daemon *d, const struct gm_layers *layers)
 {
 	for (uint32_t i = 0; i < layers->n_rows; i++) {
-		if (!d->devices.of[layers->charges[i].row]->present)
+		if (!d->devices->of[layers->charges[i].row]->present)
 			return false;
 	}
 	return true;
@@ -443,7 +450,7 @@ static void recheck(struct gm_daemon *d)
 	struct gm_state_waiting *head, *next;
 	char why[GM_WHY_BYTES];
 
-	for (head = TAILQ_FIRST(&d->state.maps); head != NULL; head = next) {
+	for (head = TAILQ_FIRST(&d->state->maps); head != NULL; head = next) {
 		struct map_waiting *waiting = owner_of(head);
 
 		next = TAILQ_NEXT(head, entry);

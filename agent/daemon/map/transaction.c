@@ -8,8 +8,14 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/base/connection.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/io_thread.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/rows.h"
+#include "agent/daemon/map/publish.h"
 #include "agent/daemon/map/state.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/state/state.h"
 
 static void begin_waiting(struct gm_daemon *d);
 
@@ -47,15 +53,15 @@ static void answer(struct gm_change *change, int status)
 /* State files that wait for rows: when none is in the middle of its steps. */
 static void recheck_files(struct gm_daemon *d)
 {
-	if (!d->changes.rows_came || !gm_changes_drained(d))
+	if (!d->changes->rows_came || !gm_changes_drained(d))
 		return;
-	d->changes.rows_came = false;
+	d->changes->rows_came = false;
 	gm_state_recheck(d);
 }
 
 void gm_changes_row_came(struct gm_daemon *d)
 {
-	d->changes.rows_came = true;
+	d->changes->rows_came = true;
 	recheck_files(d);
 }
 
@@ -63,7 +69,7 @@ static void finish(struct gm_change *change, int status)
 {
 	struct gm_daemon *d = change->d;
 
-	d->changes.in_hand = NULL;
+	d->changes->in_hand = NULL;
 	if (change->connection != NULL)
 		answer(change, status);
 	change->kind->free(change);
@@ -85,7 +91,7 @@ static void give(struct gm_change *change, void (*work)(struct gm_io_job *job),
 		 void (*done)(struct gm_io_job *job))
 {
 	change->job = (struct gm_io_job){ work, done };
-	gm_io_thread_submit(&change->d->io_thread, &change->job);
+	gm_io_thread_submit(change->d->io_thread, &change->job);
 }
 
 void gm_changes_give(struct gm_change *change,
@@ -112,20 +118,20 @@ void gm_changes_give_away(struct gm_change *change,
 			  void (*work)(struct gm_io_job *job),
 			  void (*done)(struct gm_io_job *job))
 {
-	struct gm_changes *changes = &change->d->changes;
+	struct gm_changes *changes = change->d->changes;
 
 	changes->in_hand = NULL;
 	changes->away = change;
 	change->back = done;
 	change->job = (struct gm_io_job){ work, come_back };
-	gm_io_thread_submit(&change->d->heavy_thread, &change->job);
+	gm_io_thread_submit(change->d->heavy_thread, &change->job);
 	begin_waiting(change->d);
 }
 
 void gm_changes_go(struct gm_change *change,
 		   void (*done)(struct gm_io_job *job))
 {
-	struct gm_changes *changes = &change->d->changes;
+	struct gm_changes *changes = change->d->changes;
 
 	changes->in_hand = NULL;
 	TAILQ_INSERT_TAIL(&changes->abroad, change, entry);
@@ -181,8 +187,8 @@ static void do_write(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
 
-	change->status = gm_map_state_write(&change->d->state.dir, &change->map,
-					    change->why);
+	change->status = gm_map_state_write(&change->d->state->dir,
+					    &change->map, change->why);
 }
 
 static void do_set_aside(struct gm_io_job *job)
@@ -190,7 +196,7 @@ static void do_set_aside(struct gm_io_job *job)
 	struct gm_change *change = of(job);
 
 	change->status =
-		gm_map_state_set_aside(&change->d->state.dir,
+		gm_map_state_set_aside(&change->d->state->dir,
 				       change->layers.name, change->why,
 				       &change->has_aside);
 }
@@ -200,14 +206,14 @@ static void do_drop_aside(struct gm_io_job *job)
 	struct gm_change *change = of(job);
 
 	change->status = gm_map_state_drop_aside(
-		&change->d->state.dir, change->layers.name, change->why);
+		&change->d->state->dir, change->layers.name, change->why);
 }
 
 static void do_remove(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
 
-	change->status = gm_map_state_remove(&change->d->state.dir,
+	change->status = gm_map_state_remove(&change->d->state->dir,
 					     change->name, change->why);
 }
 
@@ -321,7 +327,7 @@ static void act(struct gm_change *change)
 	int ret = change->status;
 
 	/* A plan with a row's number may be about another device. */
-	if (ret == 0 && change->n_reused != change->d->devices.n_reused)
+	if (ret == 0 && change->n_reused != change->d->devices->n_reused)
 		ret = gm_why(change->why, -EAGAIN,
 			     "a row was given to another device meanwhile: ask "
 			     "again");
@@ -363,13 +369,13 @@ static uint64_t *served(struct gm_changes *changes,
 
 static void begin(struct gm_change *change)
 {
-	struct gm_changes *changes = &change->d->changes;
+	struct gm_changes *changes = change->d->changes;
 
 	TAILQ_REMOVE(&changes->waiting, change, entry);
 	changes->in_hand = change;
 	if (!is_prompt(change))
 		*served(changes, change) = ++changes->turn;
-	change->n_reused = change->d->devices.n_reused;
+	change->n_reused = change->d->devices->n_reused;
 	change->status = change->kind->check(change);
 	if (change->status == 0 && change->kind->is_heavy)
 		gm_changes_give_away(change, do_plan, planned);
@@ -403,7 +409,7 @@ static struct gm_change *next(struct gm_changes *changes)
  * the queue. */
 static void begin_waiting(struct gm_daemon *d)
 {
-	struct gm_changes *changes = &d->changes;
+	struct gm_changes *changes = d->changes;
 
 	if (changes->is_beginning)
 		return;
@@ -415,8 +421,8 @@ static void begin_waiting(struct gm_daemon *d)
 			take_up(changes, change);
 			continue;
 		}
-		change = changes->is_ending || d->loop.stop ? NULL
-							    : next(changes);
+		change = changes->is_ending || d->loop->stop ? NULL
+							     : next(changes);
 		if (change == NULL)
 			break;
 		begin(change);
@@ -452,7 +458,7 @@ int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
 	change->connection = c;
 	c->change = change;
 	gm_connection_wait(c, request);
-	TAILQ_INSERT_TAIL(&d->changes.waiting, change, entry);
+	TAILQ_INSERT_TAIL(&d->changes->waiting, change, entry);
 	begin_waiting(d);
 	return 0;
 }
@@ -460,7 +466,7 @@ int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
 void gm_changes_add_own(struct gm_daemon *d, struct gm_change *change)
 {
 	change->d = d;
-	TAILQ_INSERT_TAIL(&d->changes.waiting, change, entry);
+	TAILQ_INSERT_TAIL(&d->changes->waiting, change, entry);
 	begin_waiting(d);
 }
 
@@ -475,16 +481,16 @@ void gm_changes_leave(struct gm_change *change)
 	if (change->connection != NULL)
 		part(change);
 	change->connection = NULL;
-	if (change->d->changes.in_hand == change ||
-	    change->d->changes.away == change || change->is_abroad)
+	if (change->d->changes->in_hand == change ||
+	    change->d->changes->away == change || change->is_abroad)
 		return;
-	TAILQ_REMOVE(&change->d->changes.waiting, change, entry);
+	TAILQ_REMOVE(&change->d->changes->waiting, change, entry);
 	change->kind->free(change);
 }
 
 bool gm_changes_name(const struct gm_daemon *d, uint32_t row)
 {
-	const struct gm_change *change = d->changes.in_hand;
+	const struct gm_change *change = d->changes->in_hand;
 
 	if (change != NULL && change->kind->names != NULL)
 		return change->kind->names(change, row);
@@ -499,8 +505,8 @@ bool gm_changes_name(const struct gm_daemon *d, uint32_t row)
 
 bool gm_changes_drained(const struct gm_daemon *d)
 {
-	return d->changes.in_hand == NULL && d->changes.away == NULL &&
-	       TAILQ_EMPTY(&d->changes.abroad);
+	return d->changes->in_hand == NULL && d->changes->away == NULL &&
+	       TAILQ_EMPTY(&d->changes->abroad);
 }
 
 int gm_changes_exit(struct gm_daemon *d, uint64_t until_ns)
@@ -508,21 +514,21 @@ int gm_changes_exit(struct gm_daemon *d, uint64_t until_ns)
 	struct gm_change *change;
 	int ret;
 
-	d->changes.is_ending = true;
+	d->changes->is_ending = true;
 	/* The end of the one may need the other, which this thread ends after
 	 * it. */
-	ret = gm_io_thread_stop(&d->heavy_thread, until_ns);
+	ret = gm_io_thread_stop(d->heavy_thread, until_ns);
 	if (ret == 0)
-		ret = gm_io_thread_stop(&d->io_thread, until_ns);
+		ret = gm_io_thread_stop(d->io_thread, until_ns);
 	if (ret != 0)
 		return ret;
-	while ((change = TAILQ_FIRST(&d->changes.abroad)) != NULL) {
-		TAILQ_REMOVE(&d->changes.abroad, change, entry);
+	while ((change = TAILQ_FIRST(&d->changes->abroad)) != NULL) {
+		TAILQ_REMOVE(&d->changes->abroad, change, entry);
 		if (change->connection != NULL)
 			part(change);
 		change->kind->free(change);
 	}
-	while (!TAILQ_EMPTY(&d->changes.waiting))
-		gm_changes_leave(TAILQ_FIRST(&d->changes.waiting));
+	while (!TAILQ_EMPTY(&d->changes->waiting))
+		gm_changes_leave(TAILQ_FIRST(&d->changes->waiting));
 	return 0;
 }

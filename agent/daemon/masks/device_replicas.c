@@ -15,7 +15,11 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/account/quota.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/rows.h"
+#include "agent/daemon/masks/numa_segments.h"
+#include "agent/daemon/segment/segment.h"
 #include "agent/daemon/sharing/exports.h"
 #include "agent/daemon/workers/worker_process.h"
 #include "gpumap.h"
@@ -30,7 +34,7 @@ static void tell(struct gm_timer *timer);
 
 void gm_mask_devices_init(struct gm_daemon *d)
 {
-	struct gm_mask_devices *all = &d->mask_devices;
+	struct gm_mask_devices *all = d->mask_devices;
 
 	all->d = d;
 	all->news.fired = tell;
@@ -65,7 +69,7 @@ static void close_fd(struct gm_mask_device *device)
 static void free_device(struct gm_mask_device *device)
 {
 	close_fd(device);
-	TAILQ_REMOVE(&device->d->mask_devices.all, device, entry);
+	TAILQ_REMOVE(&device->d->mask_devices->all, device, entry);
 	gm_nodes_drop(device->span);
 	free(device);
 }
@@ -74,12 +78,12 @@ void gm_mask_devices_exit(struct gm_daemon *d)
 {
 	struct gm_mask_device *device;
 
-	if (!d->mask_devices.d)
+	if (!d->mask_devices->d)
 		return;
-	gm_timer_stop(&d->loop, &d->mask_devices.news);
+	gm_timer_stop(d->loop, &d->mask_devices->news);
 	/* Replicas of blocks that stay for the next agent, which makes its
 	 * own. */
-	while ((device = TAILQ_FIRST(&d->mask_devices.all)))
+	while ((device = TAILQ_FIRST(&d->mask_devices->all)))
 		free_device(device);
 }
 
@@ -150,10 +154,10 @@ void gm_mask_device_leave(struct gm_mask_wait *wait)
 
 void gm_mask_devices_recheck(struct gm_daemon *d, uint32_t row)
 {
-	if (!d->mask_devices.d)
+	if (!d->mask_devices->d)
 		return;
-	d->mask_devices.changed[row / 64] |= UINT64_C(1) << row % 64;
-	d->mask_devices.n_looks[row]++;
+	d->mask_devices->changed[row / 64] |= UINT64_C(1) << row % 64;
+	d->mask_devices->n_looks[row]++;
 	gm_mask_devices_notify(d);
 }
 
@@ -185,7 +189,7 @@ uint64_t gm_mask_devices_bytes(const struct gm_daemon *d, uint32_t row,
 	const struct gm_mask_device *device;
 	uint64_t bytes = 0;
 
-	TAILQ_FOREACH(device, &d->mask_devices.all, entry)
+	TAILQ_FOREACH(device, &d->mask_devices->all, entry)
 	{
 		if (device->row == row && device->uid == uid &&
 		    gm_mask_device_is_charged(device))
@@ -204,7 +208,7 @@ bool gm_mask_devices_row(const struct gm_daemon *d, uint32_t row)
 {
 	const struct gm_mask_device *device;
 
-	TAILQ_FOREACH(device, &d->mask_devices.all, entry)
+	TAILQ_FOREACH(device, &d->mask_devices->all, entry)
 	{
 		if (device->row == row)
 			return true;
@@ -292,11 +296,11 @@ void gm_mask_device_return(struct gm_mask_device *device)
 /* Its own node, where that has memory of a host row; else that of the first. */
 uint32_t gm_mask_devices_home(const struct gm_daemon *d, uint32_t row)
 {
-	int32_t own = d->devices.of[row]->facts.numa_node;
+	int32_t own = d->devices->of[row]->facts.numa_node;
 	uint32_t first = GM_NODES;
 
-	for (uint32_t i = 0; i < d->devices.n; i++) {
-		const struct gm_row_image *facts = &d->devices.of[i]->facts;
+	for (uint32_t i = 0; i < d->devices->n; i++) {
+		const struct gm_row_image *facts = &d->devices->of[i]->facts;
 
 		if (facts->kind != GPUMAP_DEVICE_HOST || facts->numa_node < 0 ||
 		    facts->numa_node >= (int32_t)GM_NODES)
@@ -315,7 +319,7 @@ static struct gm_mask_device *find_same(const struct gm_daemon *d, uint32_t row,
 {
 	struct gm_mask_device *device;
 
-	TAILQ_FOREACH(device, &d->mask_devices.all, entry)
+	TAILQ_FOREACH(device, &d->mask_devices->all, entry)
 	{
 		if (device->row == row && device->uid == uid &&
 		    device->span == span && !device->is_stale)
@@ -376,10 +380,10 @@ static uint64_t in_granules(uint64_t bytes)
  * us. */
 static uint64_t new_id(struct gm_daemon *d, uint32_t row)
 {
-	uint64_t epoch = d->segment.epoch & ((UINT64_C(1) << EPOCH_BITS) - 1);
+	uint64_t epoch = d->segment->epoch & ((UINT64_C(1) << EPOCH_BITS) - 1);
 
 	return (uint64_t)row << 56 | UINT64_C(1) << 55 | epoch << EPOCH_AT |
-	       ++d->mask_devices.last_id;
+	       ++d->mask_devices->last_id;
 }
 
 int gm_mask_devices_take(struct gm_daemon *d, uint32_t row, uint32_t uid,
@@ -405,7 +409,7 @@ int gm_mask_devices_take(struct gm_daemon *d, uint32_t row, uint32_t uid,
 	device->d = d;
 	device->id = new_id(d, row);
 	device->row = row;
-	device->row_generation = d->devices.of[row]->facts.generation;
+	device->row_generation = d->devices->of[row]->facts.generation;
 	device->uid = uid;
 	device->refs = 1;
 	device->bytes = bytes;
@@ -413,7 +417,7 @@ int gm_mask_devices_take(struct gm_daemon *d, uint32_t row, uint32_t uid,
 	device->span = span;
 	span->refs++;
 	TAILQ_INIT(&device->waits);
-	TAILQ_INSERT_TAIL(&d->mask_devices.all, device, entry);
+	TAILQ_INSERT_TAIL(&d->mask_devices->all, device, entry);
 	gm_worker_process_need(worker);
 	gm_attachments_flush(worker);
 	*ret_device = device;
@@ -425,7 +429,7 @@ int gm_mask_devices_take(struct gm_daemon *d, uint32_t row, uint32_t uid,
 void gm_mask_devices_want(struct gm_daemon *d, uint32_t row, uint32_t uid,
 			  uint64_t bytes)
 {
-	struct gm_mask_want *lack = &d->mask_devices.lacks[row];
+	struct gm_mask_want *lack = &d->mask_devices->lacks[row];
 
 	bytes = in_granules(bytes);
 	if (lack->bytes != 0 && lack->bytes <= bytes)
@@ -438,11 +442,11 @@ void gm_mask_devices_want(struct gm_daemon *d, uint32_t row, uint32_t uid,
  * more rarely. */
 void gm_mask_devices_memory_read(struct gm_daemon *d, uint32_t row)
 {
-	struct gm_mask_want *lack = &d->mask_devices.lacks[row];
+	struct gm_mask_want *lack = &d->mask_devices->lacks[row];
 	char why[GM_WHY_BYTES];
 
 	if (lack->bytes == 0 ||
-	    d->devices.of[row]->moving.state != GPUMAP_DEVICE_READY)
+	    d->devices->of[row]->moving.state != GPUMAP_DEVICE_READY)
 		return;
 	if (check_bytes(d, row, lack->uid, lack->bytes, why) != 0) {
 		lack->looks = 0;

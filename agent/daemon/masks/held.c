@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/user.h"
-#include "agent/daemon/daemon.h"
 #include "agent/daemon/masks/masks.h"
 #include "agent/daemon/masks/numa_segments.h"
 
@@ -33,7 +33,7 @@ static void count(const struct gm_mask_held *held, bool more)
 
 		if (!gm_masks_is_first(held->replicas, i))
 			continue;
-		span = gm_nodes_span(&held->d->nodes, &held->replicas[i]);
+		span = gm_nodes_span(held->d->nodes, &held->replicas[i]);
 		if (span != NULL && more)
 			span->refs++;
 		else if (span != NULL)
@@ -115,7 +115,7 @@ int gm_mask_held_find(const struct gm_mask_held *held, uint32_t row,
 
 	while (i < held->n && replica[i].row != row)
 		i++;
-	if (i == held->n || gm_nodes_span(&held->d->nodes, &replica[i]) == NULL)
+	if (i == held->n || gm_nodes_span(held->d->nodes, &replica[i]) == NULL)
 		return gm_why(ret_why, -ENOENT,
 			      "mask %s has no replica on row %u: publish it "
 			      "for that row, too, and use it anew",
@@ -128,7 +128,7 @@ int gm_mask_held_open(const struct gm_mask_held *held,
 		      const struct gm_replica_image *replica,
 		      char ret_why[GM_WHY_BYTES], int *ret_fd)
 {
-	struct gm_node_segment *segment = held->d->nodes.of[replica->node];
+	struct gm_node_segment *segment = held->d->nodes->of[replica->node];
 	int fd = gm_nodes_reader(segment);
 
 	if (fd < 0)

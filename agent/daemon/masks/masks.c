@@ -10,8 +10,14 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/user.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/map/pins.h"
+#include "agent/daemon/masks/device_replicas.h"
+#include "agent/daemon/masks/numa_segments.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/segment/segment.h"
 
 uint64_t gm_masks_homes(const struct gm_daemon *d,
 			const struct gm_replica_image *replicas, uint32_t n)
@@ -23,10 +29,10 @@ uint64_t gm_masks_homes(const struct gm_daemon *d,
 		uint64_t bit = UINT64_C(1) << node % 64;
 
 		if (replicas[i].place != GM_REPLICA_DEVICE ||
-		    (seen[node / 64] & bit) != 0 || d->nodes.of[node] == NULL)
+		    (seen[node / 64] & bit) != 0 || d->nodes->of[node] == NULL)
 			continue;
 		seen[node / 64] |= bit;
-		sum += d->nodes.of[node]->made * (2 * node + 1);
+		sum += d->nodes->of[node]->made * (2 * node + 1);
 	}
 	return sum;
 }
@@ -51,7 +57,8 @@ bool gm_masks_read(const struct gm_daemon *d, uint32_t unit,
 	gm_a64 slot = gm_seq_word(0, unit);
 	struct gm_object object;
 
-	if (unit == 0 || gm_object_open(&d->segment.map, &slot, &object) != 0 ||
+	if (unit == 0 ||
+	    gm_object_open(&d->segment->map, &slot, &object) != 0 ||
 	    object.image.kind != GM_KIND_MASK ||
 	    gm_replicas_image(&object, &ret_block->image) != 0)
 		return false;
@@ -96,7 +103,7 @@ static int open_nodes(struct gm_daemon *d, const struct gm_masks_block *block,
 static bool is_home(const struct gm_daemon *d,
 		    const struct gm_replica_image *replica)
 {
-	const struct gm_node_segment *segment = d->nodes.of[replica->node];
+	const struct gm_node_segment *segment = d->nodes->of[replica->node];
 
 	return segment != NULL && replica->at != 0 &&
 	       (replica->place == GM_REPLICA_DEVICE ||
@@ -121,7 +128,7 @@ static int claim(struct gm_daemon *d, uint32_t unit, char *ret_why)
 		if (!gm_masks_is_first(block.replicas, i) ||
 		    !is_home(d, replica))
 			continue;
-		ret = gm_nodes_claim(d->nodes.of[replica->node], replica->at,
+		ret = gm_nodes_claim(d->nodes->of[replica->node], replica->at,
 				     replica->bytes, block.image.hash);
 		if (ret != 0 && ret != -EPROTO)
 			return ret;
@@ -135,19 +142,19 @@ int gm_masks_adopt(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 
 	gm_why(ret_why, 0, "out of memory");
 	for (uint32_t i = 0; i < GM_OBJECTS && ret == 0; i++)
-		ret = claim(d, d->directory.objects[i].unit, ret_why);
+		ret = claim(d, d->directory->objects[i].unit, ret_why);
 	/* Masks that were replaced, and that a process has pinned. */
 	for (uint32_t i = 0; i < GM_HOLDERS && ret == 0; i++) {
-		const struct gm_holder_image *holder = &d->holders.table[i];
+		const struct gm_holder_image *holder = &d->holders->table[i];
 		bool is_counted = holder->kind != GM_HOLDER_PIN;
 
 		for (uint32_t j = 0; j < GM_OBJECTS && !is_counted; j++)
 			is_counted =
-				d->directory.objects[j].unit == holder->unit;
+				d->directory->objects[j].unit == holder->unit;
 		for (uint32_t j = 0; j < i && !is_counted; j++)
 			is_counted =
-				d->holders.table[j].kind == GM_HOLDER_PIN &&
-				d->holders.table[j].unit == holder->unit;
+				d->holders->table[j].kind == GM_HOLDER_PIN &&
+				d->holders->table[j].unit == holder->unit;
 		if (!is_counted)
 			ret = claim(d, holder->unit, ret_why);
 	}
@@ -159,7 +166,7 @@ static bool is_whole(const struct gm_daemon *d,
 {
 	for (uint32_t i = 0; i < block->image.n_replicas; i++) {
 		if (block->replicas[i].place != GM_REPLICA_NOWHERE &&
-		    gm_nodes_span(&d->nodes, &block->replicas[i]) == NULL)
+		    gm_nodes_span(d->nodes, &block->replicas[i]) == NULL)
 			return false;
 	}
 	return true;
@@ -168,7 +175,7 @@ static bool is_whole(const struct gm_daemon *d,
 void gm_masks_drop_lost(struct gm_daemon *d)
 {
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_block *block = &d->directory.objects[i];
+		const struct gm_block *block = &d->directory->objects[i];
 		struct gm_masks_block mask;
 		char name[GM_NAME_BYTES], why[GM_WHY_BYTES];
 
@@ -198,7 +205,7 @@ void gm_masks_reclaim(struct gm_daemon *d, uint32_t unit)
 				gm_mask_devices_find(d, replica->id));
 		if (!gm_masks_is_first(block.replicas, i))
 			continue;
-		span = gm_nodes_span(&d->nodes, replica);
+		span = gm_nodes_span(d->nodes, replica);
 		if (span != NULL)
 			gm_nodes_drop(span);
 	}
@@ -235,20 +242,20 @@ int gm_masks_admit_quota(const struct gm_daemon *d, uint32_t uid,
 	if (gm_user_is_privileged(uid))
 		return 0;
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_block *block = &d->directory.objects[i];
+		const struct gm_block *block = &d->directory->objects[i];
 
 		if (block->unit != 0 && block->kind == GM_KIND_MASK &&
 		    block->owner_uid == uid && block != present)
 			has += bytes_of(d, block->unit);
 	}
-	if (bytes <= d->config.mask_bytes_per_uid &&
-	    has <= d->config.mask_bytes_per_uid - bytes)
+	if (bytes <= d->config->mask_bytes_per_uid &&
+	    has <= d->config->mask_bytes_per_uid - bytes)
 		return 0;
 	return gm_why(ret_why, -EDQUOT,
 		      "uid %u has masks of %llu bytes, and this one takes %llu "
 		      "more: release some, or raise masks.bytes-per-uid (%llu)",
 		      uid, (unsigned long long)has, (unsigned long long)bytes,
-		      (unsigned long long)d->config.mask_bytes_per_uid);
+		      (unsigned long long)d->config->mask_bytes_per_uid);
 }
 
 /* The memory belongs to the socket's group.  A client that has connected is in
@@ -256,7 +263,7 @@ int gm_masks_admit_quota(const struct gm_daemon *d, uint32_t uid,
 int gm_masks_admit_reader(const struct gm_daemon *d, uint32_t uid,
 			  uint32_t owner_uid, char ret_why[GM_WHY_BYTES])
 {
-	if ((d->config.socket_mode & S_IRWXO) == 0 || uid == owner_uid ||
+	if ((d->config->socket_mode & S_IRWXO) == 0 || uid == owner_uid ||
 	    gm_user_is_privileged(uid))
 		return 0;
 	return gm_why(ret_why, -EACCES,
@@ -273,12 +280,12 @@ int gm_masks_check_pin(const struct gm_daemon *d, uint32_t uid,
 	if (gm_user_is_privileged(uid))
 		return 0;
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
-		const struct gm_holder_image *holder = &d->holders.table[i];
+		const struct gm_holder_image *holder = &d->holders->table[i];
 
 		if (holder->kind == GM_HOLDER_PIN && holder->uid == uid)
 			bytes += bytes_of(d, holder->unit);
 	}
-	if (bytes <= d->config.mask_bytes_per_uid)
+	if (bytes <= d->config->mask_bytes_per_uid)
 		return 0;
 	return gm_why(ret_why, -EDQUOT,
 		      "uid %u would pin masks of %llu bytes: unpin some, or "

@@ -17,8 +17,11 @@
 
 #include "agent/common/log.h"
 #include "agent/common/numa_bind.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
 #include "agent/daemon/segment/mount.h"
+#include "agent/daemon/segment/segment.h"
 #include "shm/point.h"
 
 #define SHM_DIR "/dev/shm"
@@ -66,7 +69,7 @@ static int check_file(const char *path, const struct stat *st, char *ret_why)
 static int open_present(const struct gm_daemon *d, const char *path,
 			struct gm_node_segment *segment, char *ret_why)
 {
-	const struct gm_header *map = d->segment.map.header;
+	const struct gm_header *map = d->segment->map.header;
 	const struct gm_node_header *header;
 	struct stat st;
 	int ret;
@@ -97,7 +100,7 @@ static int open_present(const struct gm_daemon *d, const char *path,
 static void sign(const struct gm_daemon *d, struct gm_node_segment *segment)
 {
 	struct gm_node_header *header = (void *)segment->base;
-	const struct gm_header *map = d->segment.map.header;
+	const struct gm_header *map = d->segment->map.header;
 
 	segment->made = gm_loop_now();
 	gm_put(&header->major, GM_LAYOUT_MAJOR);
@@ -148,12 +151,12 @@ static int make_file(const struct gm_daemon *d, const char *path,
 	char here[32];
 	int ret = 0;
 
-	segment->bytes = d->config.mask_bytes / GM_SPAN_UNIT * GM_SPAN_UNIT;
+	segment->bytes = d->config->mask_bytes / GM_SPAN_UNIT * GM_SPAN_UNIT;
 	segment->fd = open(SHM_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC,
 			   S_IRUSR | S_IWUSR);
 	if (segment->fd < 0 ||
-	    (d->config.socket_gid != (gid_t)-1 &&
-	     fchown(segment->fd, (uid_t)-1, d->config.socket_gid) != 0) ||
+	    (d->config->socket_gid != (gid_t)-1 &&
+	     fchown(segment->fd, (uid_t)-1, d->config->socket_gid) != 0) ||
 	    fchmod(segment->fd, S_IRUSR | S_IWUSR | S_IRGRP) != 0 ||
 	    ftruncate(segment->fd, (off_t)segment->bytes) != 0)
 		return failed(ret_why, path, -errno);
@@ -229,7 +232,7 @@ int gm_nodes_open(struct gm_daemon *d, uint32_t node, bool make,
 		  char ret_why[GM_WHY_BYTES],
 		  struct gm_node_segment **ret_segment)
 {
-	struct gm_node_segment *segment = d->nodes.of[node];
+	struct gm_node_segment *segment = d->nodes->of[node];
 	int ret;
 
 	if (segment == NULL) {
@@ -244,7 +247,7 @@ int gm_nodes_open(struct gm_daemon *d, uint32_t node, bool make,
 			close_segment(segment);
 			return ret;
 		}
-		d->nodes.of[node] = segment;
+		d->nodes->of[node] = segment;
 	}
 	*ret_segment = segment;
 	return 0;
@@ -490,8 +493,8 @@ void gm_nodes_remove(const char *instance)
 void gm_nodes_exit(struct gm_daemon *d)
 {
 	for (uint32_t node = 0; node < GM_NODES; node++) {
-		if (d->nodes.of[node] != NULL)
-			close_segment(d->nodes.of[node]);
-		d->nodes.of[node] = NULL;
+		if (d->nodes->of[node] != NULL)
+			close_segment(d->nodes->of[node]);
+		d->nodes->of[node] = NULL;
 	}
 }

@@ -23,7 +23,9 @@
 #include <errno.h>
 
 #include "agent/daemon/account/quota.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/p2p.h"
+#include "agent/daemon/masks/device_replicas.h"
 #include "agent/daemon/workers/worker_process.h"
 
 /* Bytes from which on a copy from another card is worth the import of its
@@ -62,7 +64,7 @@ struct gm_mask_device *gm_mask_peers_find(const struct gm_mask_device *device,
 	*ret_waits = false;
 	if (device->no_peer || !gm_mask_peers_is_large(device))
 		return NULL;
-	TAILQ_FOREACH(from, &device->d->mask_devices.all, entry)
+	TAILQ_FOREACH(from, &device->d->mask_devices->all, entry)
 	{
 		uint32_t links;
 
@@ -180,7 +182,7 @@ static void left_by_worker(struct gm_daemon *d, uint32_t row, uint64_t id,
 
 static void forget(struct gm_worker_process *worker, uint32_t i)
 {
-	struct gm_mask_devices *all = &worker->d->mask_devices;
+	struct gm_mask_devices *all = worker->d->mask_devices;
 	struct gm_mask_question q = worker->masks[i];
 
 	worker->masks[i] = worker->masks[--worker->n_masks];
@@ -235,7 +237,7 @@ void gm_mask_peers_void(const struct gm_mask_device *from)
 {
 	struct gm_mask_device *device;
 
-	TAILQ_FOREACH(device, &from->d->mask_devices.all, entry)
+	TAILQ_FOREACH(device, &from->d->mask_devices->all, entry)
 	{
 		if (device->state == GM_MASK_ASKED && device->from == from->id)
 			device->is_void = true;
@@ -258,7 +260,7 @@ bool gm_mask_devices_read(const struct gm_daemon *d, uint32_t row)
 
 void gm_mask_peers_wait(struct gm_daemon *d, uint32_t row)
 {
-	d->mask_devices.waiting[row / 64] |= bit_of(row);
+	d->mask_devices->waiting[row / 64] |= bit_of(row);
 }
 
 static bool take(uint64_t *rows, uint32_t row)
@@ -271,7 +273,7 @@ static bool take(uint64_t *rows, uint32_t row)
 
 void gm_mask_peers_go(struct gm_daemon *d)
 {
-	struct gm_mask_devices *all = &d->mask_devices;
+	struct gm_mask_devices *all = d->mask_devices;
 
 	for (uint32_t row = 0; row < GM_ROWS && d->supervisor; row++) {
 		struct gm_worker_process *worker =

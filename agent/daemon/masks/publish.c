@@ -8,9 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/map/transaction.h"
 #include "agent/daemon/masks/state.h"
 #include "agent/daemon/masks/transaction.h"
+#include "agent/daemon/segment/directory.h"
 #include "gpumap.h"
 
 /* ---- publish ------------------------------------------------------------- */

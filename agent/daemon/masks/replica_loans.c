@@ -13,9 +13,10 @@
 #include <string.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
-#include "agent/daemon/masks/masks.h"
 #include "agent/daemon/base/connection.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/masks/masks.h"
 #include "agent/daemon/sharing/export_accounting.h"
 
 /* Until the connection ends: it may have imported it by then. */

@@ -12,8 +12,11 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/server.h"
+#include "agent/daemon/devices/p2p.h"
+#include "agent/daemon/masks/device_replicas.h"
+#include "agent/daemon/masks/numa_segments.h"
 #include "agent/daemon/workers/worker_process.h"
 #include "shm/point.h"
 
@@ -32,7 +35,7 @@ bool gm_mask_devices_wanted(const struct gm_worker_process *worker)
 {
 	const struct gm_mask_device *device;
 
-	TAILQ_FOREACH(device, &worker->d->mask_devices.all, entry)
+	TAILQ_FOREACH(device, &worker->d->mask_devices->all, entry)
 	{
 		if (is_of(device, worker) && device->state <= GM_MASK_ASKED)
 			return true;
@@ -104,7 +107,7 @@ int gm_mask_devices_send(struct gm_worker_process *worker)
 
 	if (worker->is_recovery || worker->drain_sent)
 		return 0;
-	TAILQ_FOREACH(device, &worker->d->mask_devices.all, entry)
+	TAILQ_FOREACH(device, &worker->d->mask_devices->all, entry)
 	{
 		if (ret != 0 || worker->n_masks >= GM_MASK_QUESTIONS)
 			break;
@@ -205,7 +208,7 @@ static void strike(struct gm_worker_process *worker)
 	struct gm_mask_device *device, *first = NULL;
 	char why[GM_WHY_BYTES];
 
-	TAILQ_FOREACH(device, &worker->d->mask_devices.all, entry)
+	TAILQ_FOREACH(device, &worker->d->mask_devices->all, entry)
 	{
 		if (is_of(device, worker) && device->state == GM_MASK_ASKED &&
 		    (!first || device->asked < first->asked))
@@ -228,7 +231,7 @@ void gm_mask_devices_worker_gone(struct gm_worker_process *worker, bool well)
 	if (!well)
 		strike(worker);
 	gm_mask_peers_silence(worker);
-	TAILQ_FOREACH(device, &worker->d->mask_devices.all, entry)
+	TAILQ_FOREACH(device, &worker->d->mask_devices->all, entry)
 	{
 		if (!is_of(device, worker))
 			continue;
@@ -252,7 +255,7 @@ void gm_mask_devices_refuse(struct gm_worker_process *worker, int status,
 {
 	struct gm_mask_device *device;
 
-	TAILQ_FOREACH(device, &worker->d->mask_devices.all, entry)
+	TAILQ_FOREACH(device, &worker->d->mask_devices->all, entry)
 	{
 		if (is_of(device, worker) && device->state <= GM_MASK_ASKED)
 			gm_mask_device_fail(device, status, why);
@@ -264,7 +267,7 @@ void gm_mask_devices_close(struct gm_daemon *d, uint32_t row)
 	struct gm_mask_device *device;
 	bool is_any = false;
 
-	TAILQ_FOREACH(device, &d->mask_devices.all, entry)
+	TAILQ_FOREACH(device, &d->mask_devices->all, entry)
 	{
 		if (device->row != row || device->state != GM_MASK_READY)
 			continue;

@@ -13,10 +13,15 @@
 #include <string.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/map/transaction.h"
+#include "agent/daemon/masks/device_replicas.h"
 #include "agent/daemon/masks/masks.h"
+#include "agent/daemon/masks/numa_segments.h"
 #include "agent/daemon/masks/state_text.h"
 #include "agent/daemon/masks/transaction.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/state/state.h"
 #include "gpumap.h"
 
 /* ---- following a map ----------------------------------------------------- */
@@ -76,7 +81,7 @@ static void take_source(struct gm_mask_change *p,
 	const struct gm_daemon *d = p->change.d;
 
 	for (uint32_t i = 0; i < block->image.n_replicas && !p->source; i++) {
-		p->source = gm_nodes_span(&d->nodes, &block->replicas[i]);
+		p->source = gm_nodes_span(d->nodes, &block->replicas[i]);
 		if (p->source != NULL)
 			p->source->refs++;
 	}
@@ -165,7 +170,7 @@ static void mark_waiting(const struct gm_daemon *d, const char *map,
 	struct gm_change *change;
 
 	memset(ret_waits, 0, GM_OBJECTS * sizeof(ret_waits[0]));
-	TAILQ_FOREACH(change, &d->changes.waiting, entry)
+	TAILQ_FOREACH(change, &d->changes->waiting, entry)
 	{
 		const struct gm_mask_change *p = gm_mask_change_of(change);
 		const struct gm_block *block = NULL;
@@ -175,7 +180,7 @@ static void mark_waiting(const struct gm_daemon *d, const char *map,
 			block = gm_directory_find(d, GM_KIND_MASK,
 						  p->image.object.name);
 		if (block != NULL)
-			ret_waits[block - d->directory.objects] = true;
+			ret_waits[block - d->directory->objects] = true;
 	}
 }
 
@@ -185,7 +190,7 @@ void gm_mask_changes_renew(struct gm_daemon *d, uint32_t row)
 
 	mark_waiting(d, NULL, waits);
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_block *block = &d->directory.objects[i];
+		const struct gm_block *block = &d->directory->objects[i];
 		struct gm_masks_block mask;
 		bool is_due = false;
 
@@ -209,7 +214,7 @@ void gm_mask_changes_follow(struct gm_daemon *d, const char *map)
 	memcpy(name, map, sizeof(name));
 	mark_waiting(d, name, waits);
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_block *block = &d->directory.objects[i];
+		const struct gm_block *block = &d->directory->objects[i];
 		struct gm_masks_block mask;
 
 		if (block->unit == 0 || block->kind != GM_KIND_MASK ||
@@ -246,7 +251,7 @@ static int read_tensor(struct gm_mask_change *p)
 	struct gm_change *change = &p->change;
 	struct gm_mask_file file;
 	uint64_t hash = p->image.hash;
-	int ret = gm_mask_state_read(&change->d->state.dir,
+	int ret = gm_mask_state_read(&change->d->state->dir,
 				     p->image.object.name, &file, change->why);
 
 	if (ret != 0)

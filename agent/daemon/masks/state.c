@@ -11,9 +11,14 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/io_thread.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/masks/masks.h"
 #include "agent/daemon/masks/validate.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/state/state.h"
 #include "gpumap.h"
 
 /* The head's is_unread: without a file. */
@@ -32,20 +37,20 @@ static struct mask_waiting *owner_of(struct gm_state_waiting *head)
 
 static struct mask_waiting *find(const struct gm_daemon *d, const char *name)
 {
-	return owner_of(gm_state_waiting_find(&d->state.masks, name));
+	return owner_of(gm_state_waiting_find(&d->state->masks, name));
 }
 
 static void forget(struct gm_daemon *d, struct mask_waiting *waiting)
 {
-	TAILQ_REMOVE(&d->state.masks, &waiting->head, entry);
+	TAILQ_REMOVE(&d->state->masks, &waiting->head, entry);
 	gm_mask_file_free(&waiting->file);
 	free(waiting);
 }
 
 void gm_mask_state_exit(struct gm_daemon *d)
 {
-	while (!TAILQ_EMPTY(&d->state.masks))
-		forget(d, owner_of(TAILQ_FIRST(&d->state.masks)));
+	while (!TAILQ_EMPTY(&d->state->masks))
+		forget(d, owner_of(TAILQ_FIRST(&d->state->masks)));
 }
 
 /* ---- names of files that wait ------------------------------------------ */
@@ -54,7 +59,7 @@ int gm_mask_state_may_replace(const struct gm_daemon *d, const char *name,
 			      uint32_t uid, char ret_why[GM_WHY_BYTES],
 			      bool *ret_is_waiting)
 {
-	return gm_state_waiting_may_replace(&d->state.masks, "mask", name, uid,
+	return gm_state_waiting_may_replace(&d->state->masks, "mask", name, uid,
 					    ret_why, ret_is_waiting);
 }
 
@@ -62,7 +67,7 @@ bool gm_mask_state_names(const struct gm_daemon *d, const uint8_t uuid[16])
 {
 	struct gm_state_waiting *head;
 
-	TAILQ_FOREACH(head, &d->state.masks, entry)
+	TAILQ_FOREACH(head, &d->state->masks, entry)
 	{
 		const struct gm_mask_file *file = &owner_of(head)->file;
 
@@ -207,7 +212,7 @@ static struct mask_waiting *next_due(const struct gm_daemon *d)
 {
 	struct gm_state_waiting *head;
 
-	TAILQ_FOREACH(head, &d->state.masks, entry)
+	TAILQ_FOREACH(head, &d->state->masks, entry)
 	{
 		if (owner_of(head)->is_due)
 			break;
@@ -225,9 +230,9 @@ void gm_mask_state_recheck(struct gm_daemon *d,
 	struct mask_waiting *waiting;
 	struct gm_masks_rows rows;
 
-	if (!d->io_thread.running)
+	if (!d->io_thread->running)
 		return;
-	TAILQ_FOREACH(head, &d->state.masks, entry)
+	TAILQ_FOREACH(head, &d->state->masks, entry)
 	owner_of(head)->is_due = !owner_of(head)->is_asked;
 	while ((waiting = next_due(d)) != NULL) {
 		waiting->is_due = false;
@@ -247,7 +252,7 @@ bool gm_mask_state_are_made(const struct gm_daemon *d)
 {
 	struct gm_state_waiting *head;
 
-	TAILQ_FOREACH(head, &d->state.masks, entry)
+	TAILQ_FOREACH(head, &d->state->masks, entry)
 	{
 		if (owner_of(head)->is_asked)
 			return true;
@@ -264,7 +269,7 @@ static int let_wait(struct gm_daemon *d, const char *name, uint32_t uid,
 
 	if (waiting == NULL)
 		return -ENOMEM;
-	gm_state_waiting_add(&d->state.masks, &waiting->head, name, uid);
+	gm_state_waiting_add(&d->state->masks, &waiting->head, name, uid);
 	waiting->head.is_unread = file == NULL;
 	if (file != NULL) {
 		waiting->file = *file;
@@ -289,7 +294,7 @@ static int leave_unread(struct gm_daemon *d, const char *file, bool *keep)
 	block = gm_directory_find(d, GM_KIND_MASK, name);
 	if (block == NULL)
 		return let_wait(d, name, geteuid(), NULL);
-	keep[block - d->directory.objects] = true;
+	keep[block - d->directory->objects] = true;
 	return 0;
 }
 
@@ -322,7 +327,7 @@ static int lose(struct gm_daemon *d, const char *name,
 	       file->image.object.name, (unsigned long long)file->version,
 	       gm_quote("its tensor was too large for a file: load it again")
 		       .text);
-	if (gm_state_dir_remove(&d->state.dir, name, why) != 0)
+	if (gm_state_dir_remove(&d->state->dir, name, why) != 0)
 		gm_log(GM_LOG_ERROR, "state_stays", "name=%s why=%s",
 		       gm_quote(name).text, gm_quote(why).text);
 	return 0;
@@ -335,7 +340,7 @@ static int take(struct gm_daemon *d, const char *name, bool *keep,
 	struct gm_mask_file file = { .version = 0 };
 	const struct gm_block *block;
 	char why[GM_WHY_BYTES];
-	int ret = read_one(&d->state.dir, name, &file, why);
+	int ret = read_one(&d->state->dir, name, &file, why);
 
 	if (gm_state_files_is_bad(ret)) {
 		gm_state_files_refuse(d, name, why);
@@ -346,19 +351,19 @@ static int take(struct gm_daemon *d, const char *name, bool *keep,
 			ret = leave_unread(d, name, keep);
 		return ret == 0 ? 0
 				: gm_why(ret_why, ret, "%.100s/%.100s: %s",
-					 d->state.dir.path, name,
+					 d->state->dir.path, name,
 					 strerror(-ret));
 	}
 	block = gm_directory_find(d, GM_KIND_MASK, file.image.object.name);
 	/* An agent that died before it could show the mask had told no client,
 	 * and the mask that was there before is valid. */
 	if (block != NULL && (has_it(d, block, &file) || is_lost(&file))) {
-		keep[block - d->directory.objects] = true;
+		keep[block - d->directory->objects] = true;
 	} else if (is_lost(&file)) {
 		ret = lose(d, name, &file);
 	} else {
 		if (block != NULL)
-			keep[block - d->directory.objects] = true;
+			keep[block - d->directory->objects] = true;
 		free(file.data);
 		file.data = NULL;
 		ret = let_wait(d, file.image.object.name,
@@ -372,10 +377,10 @@ int gm_mask_state_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 {
 	bool keep[GM_OBJECTS] = { false };
 	char **names;
-	int n = gm_state_dir_list_masks(&d->state.dir, &names), ret = 0;
+	int n = gm_state_dir_list_masks(&d->state->dir, &names), ret = 0;
 
 	if (n < 0)
-		return gm_why(ret_why, n, "%s: %s", d->state.dir.path,
+		return gm_why(ret_why, n, "%s: %s", d->state->dir.path,
 			      strerror(-n));
 	for (int i = 0; i < n; i++) {
 		if (ret == 0)

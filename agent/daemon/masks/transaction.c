@@ -11,10 +11,18 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/base/deferred_close.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/io_thread.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/rows.h"
+#include "agent/daemon/map/transaction.h"
+#include "agent/daemon/masks/device_replicas.h"
 #include "agent/daemon/masks/masks.h"
+#include "agent/daemon/masks/numa_segments.h"
 #include "agent/daemon/masks/state.h"
 #include "agent/daemon/masks/state_text.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/state/state.h"
 #include "agent/mask/mask.h"
 #include "gpumap.h"
 #include "shm/point.h"
@@ -126,7 +134,7 @@ int gm_mask_change_choose(struct gm_mask_change *p)
 	p->image.n_replicas = p->rows.n;
 	for (uint32_t i = 0; i < p->rows.n; i++) {
 		const struct gm_row_image *facts =
-			&d->devices.of[p->rows.of[i]]->facts;
+			&d->devices->of[p->rows.of[i]]->facts;
 		struct gm_replica_image *replica = &p->replicas[i];
 
 		*replica = (struct gm_replica_image){
@@ -315,7 +323,7 @@ static void look_again(const struct gm_mask_change *p)
 
 		if (replica->place == GM_REPLICA_DEVICE &&
 		    p->targets[i].n_looks !=
-			    d->mask_devices.n_looks[replica->row])
+			    d->mask_devices->n_looks[replica->row])
 			gm_mask_devices_recheck(d, replica->row);
 	}
 }
@@ -351,7 +359,7 @@ static void do_write(struct gm_io_job *job)
 	/* The bytes of a span do not change, and this span stays. */
 	if (p->n_parts != 0)
 		file.data = gm_nodes_at(p->parts[0].span);
-	p->change.status = gm_mask_state_write(&p->change.d->state.dir, &file,
+	p->change.status = gm_mask_state_write(&p->change.d->state->dir, &file,
 					       p->change.why);
 }
 
@@ -377,7 +385,7 @@ static int name_rows(struct gm_mask_change *p)
 	if (p->uuids == NULL)
 		return gm_why(p->change.why, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; i < p->rows.n; i++)
-		memcpy(p->uuids[i], d->devices.of[p->rows.of[i]]->facts.uuid,
+		memcpy(p->uuids[i], d->devices->of[p->rows.of[i]]->facts.uuid,
 		       sizeof(*p->uuids));
 	return 0;
 }
@@ -560,7 +568,7 @@ static void aim(struct gm_mask_change *p, uint32_t i)
 	int ret;
 
 	target->of = p;
-	target->n_looks = p->change.d->mask_devices.n_looks[replica->row];
+	target->n_looks = p->change.d->mask_devices->n_looks[replica->row];
 	target->wait.done = told;
 	ret = gm_mask_devices_take(p->change.d, replica->row,
 				   p->image.object.owner_uid, part->span, why,

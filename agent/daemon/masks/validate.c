@@ -8,8 +8,12 @@
 #include <string.h>
 
 #include "agent/daemon/base/memfd.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/map/layer_maps.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/segment/segment.h"
 #include "agent/daemon/sessions/register.h"
 #include "gpumap.h"
 
@@ -37,7 +41,7 @@ struct gm_mask_spec gm_mask_check_spec(const struct gm_mask_image *image)
 /* The largest mask of a node, beside the header. */
 static uint64_t limit_of(const struct gm_connection *c)
 {
-	const struct gm_config *config = &c->server->d->config;
+	const struct gm_config *config = c->server->d->config;
 	uint64_t all =
 		config->mask_bytes / GM_SPAN_UNIT * GM_SPAN_UNIT - GM_SPAN_UNIT;
 
@@ -233,7 +237,7 @@ static int rows_of_map(const struct gm_daemon *d, const char *map,
 	if (block == NULL)
 		return gm_why(ret_why, -ENOENT, "no layer map is called %s",
 			      map);
-	if (gm_object_open(&d->segment.map, &slot, &object) != 0 ||
+	if (gm_object_open(&d->segment->map, &slot, &object) != 0 ||
 	    gm_layers_image(&object, &image) != 0)
 		return gm_why(ret_why, -EPROTO, "map %s is damaged", map);
 	rows->n = image.n_rows;
@@ -273,7 +277,7 @@ int gm_mask_check_rows(const struct gm_daemon *d, const char *map,
 		const char *why;
 		uint64_t bit;
 
-		if (row >= d->devices.n)
+		if (row >= d->devices->n)
 			return gm_why(ret_why, -ENODEV,
 				      "there is no row %u: gpumapctl devices "
 				      "lists them",
@@ -283,7 +287,7 @@ int gm_mask_check_rows(const struct gm_daemon *d, const char *map,
 			return gm_why(ret_why, -EINVAL,
 				      "row %u is in the list twice", row);
 		seen[row / 64] |= bit;
-		why = has_tensor ? why_not(&d->devices.of[row]->facts) : NULL;
+		why = has_tensor ? why_not(&d->devices->of[row]->facts) : NULL;
 		if (why != NULL && map[0] == '\0')
 			return gm_why(ret_why, -EOPNOTSUPP,
 				      "row %u %s: take it off the list", row,

@@ -11,8 +11,11 @@
 
 #include "agent/comm/comm_shm.h"
 #include "agent/common/log.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/session_memory.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/workers/attachment.h"
 #include "agent/daemon/workers/worker_request.h"
@@ -68,7 +71,7 @@ static void close_page(struct gm_comm_group *g)
 static struct gm_device *device_of(const struct gm_session *session,
 				   uint32_t row)
 {
-	return session->server->d->devices.of[row];
+	return session->server->d->devices->of[row];
 }
 
 /*
@@ -292,7 +295,7 @@ static bool is_staged(const struct gm_session *session, const uint32_t *rows,
 static bool may_meet(const struct gm_session *session, const uint32_t *rows,
 		     uint32_t n)
 {
-	if (!session->server->d->config.cuda_nccl || n < 2)
+	if (!session->server->d->config->cuda_nccl || n < 2)
 		return false;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct gm_device *device = device_of(session, rows[i]);
@@ -357,7 +360,7 @@ static int check(struct gm_connection *c, const struct gm_request *r,
 
 static int check_bytes(struct gm_connection *c, uint64_t bytes)
 {
-	uint64_t limit = c->server->d->config.arena_bytes_per_uid;
+	uint64_t limit = c->server->d->config->arena_bytes_per_uid;
 	uint64_t used = c->session->user->arena_bytes;
 
 	if (used <= limit && bytes <= limit - used)

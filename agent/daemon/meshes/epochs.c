@@ -11,7 +11,12 @@
 #include <string.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/rows.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/segment/segment.h"
+#include "agent/daemon/state/state.h"
 #include "shm/meshes.h"
 #include "shm/point.h"
 #include "shm/seq.h"
@@ -40,7 +45,7 @@ static struct mesh open_mesh(const struct gm_daemon *d,
 {
 	struct mesh mesh = { .object = { .slot = NULL } };
 
-	mesh.object.block = (gm_a64 *)(void *)(d->segment.map.base +
+	mesh.object.block = (gm_a64 *)(void *)(d->segment->map.base +
 					       (uint64_t)block->unit * GM_UNIT);
 	mesh.object.image.bytes = block->bytes;
 	read_words(&mesh.object, 0, &mesh.image, sizeof(mesh.image));
@@ -72,8 +77,9 @@ static bool are_ready(const struct gm_daemon *d, const uint32_t *rows,
 		      uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		if (rows[i] >= d->devices.n ||
-		    d->devices.of[rows[i]]->moving.state != GPUMAP_DEVICE_READY)
+		if (rows[i] >= d->devices->n ||
+		    d->devices->of[rows[i]]->moving.state !=
+			    GPUMAP_DEVICE_READY)
 			return false;
 	}
 	return true;
@@ -90,11 +96,11 @@ static bool has_row(const uint32_t *rows, uint32_t n, uint32_t row)
 
 static void move(struct gm_daemon *d, gm_a64 *epoch, bool is_whole)
 {
-	uint64_t next = d->epochs.last + 1;
+	uint64_t next = d->epochs->last + 1;
 
 	if (gm_meshes_is_whole(next) != is_whole)
 		next++;
-	d->epochs.last = next;
+	d->epochs->last = next;
 	gm_seq_fill(epoch, &next, 1);
 }
 
@@ -113,7 +119,7 @@ void gm_epochs_give(struct gm_daemon *d, const struct gm_block *block)
 void gm_epochs_give_all(struct gm_daemon *d)
 {
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_block *block = &d->directory.objects[i];
+		const struct gm_block *block = &d->directory->objects[i];
 
 		if (block->unit != 0 && block->kind == GM_KIND_MESH)
 			gm_epochs_give(d, block);
@@ -160,26 +166,25 @@ bool gm_epochs_is_still(const struct gm_daemon *d,
 
 static void tell(struct gm_timer *timer)
 {
-	struct gm_daemon *d = gm_owner(timer, struct gm_daemon, epochs.tell);
+	struct gm_daemon *d = gm_owner(timer, struct gm_epochs, tell)->d;
 
 	/* Set or not: of what it was set for they are told now. */
-	gm_timer_stop(&d->loop, timer);
-	d->epochs.told_ns = gm_loop_now();
-	gm_segment_changed(&d->segment);
+	gm_timer_stop(d->loop, timer);
+	d->epochs->told_ns = gm_loop_now();
+	gm_segment_changed(d->segment);
 }
 
 /* A client may move the epochs of its meshes at any rate, and must not wake all
  * other clients as often. */
 static void tell_soon(struct gm_daemon *d)
 {
-	struct gm_epochs *epochs = &d->epochs;
+	struct gm_epochs *epochs = d->epochs;
 
 	epochs->tell.fired = tell;
 	if (gm_loop_now() - epochs->told_ns >= TELL_NS)
 		tell(&epochs->tell);
 	else if (epochs->tell.due_ns == 0)
-		gm_timer_set(&d->loop, &epochs->tell,
-			     epochs->told_ns + TELL_NS);
+		gm_timer_set(d->loop, &epochs->tell, epochs->told_ns + TELL_NS);
 }
 
 uint64_t gm_epochs_move(struct gm_daemon *d, const struct gm_block *block,
@@ -192,7 +197,7 @@ uint64_t gm_epochs_move(struct gm_daemon *d, const struct gm_block *block,
 	move(d, epoch_of(&mesh, index), are_ready(d, rows, n));
 	GM_POINT("epoch_group_visible");
 	tell_soon(d);
-	return d->epochs.last;
+	return d->epochs->last;
 }
 
 static void move_row(struct gm_daemon *d, const struct gm_block *block,
@@ -222,7 +227,7 @@ static void move_row(struct gm_daemon *d, const struct gm_block *block,
 void gm_epochs_row(struct gm_daemon *d, uint32_t row)
 {
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_block *block = &d->directory.objects[i];
+		const struct gm_block *block = &d->directory->objects[i];
 
 		if (block->unit != 0 && block->kind == GM_KIND_MESH)
 			move_row(d, block, row);
@@ -255,8 +260,8 @@ static int read_series(const struct gm_daemon *d, uint32_t *ret_series)
 	char why[GM_WHY_BYTES] = "";
 	size_t bytes;
 	char *text;
-	int ret =
-		gm_state_dir_read(&d->state.dir, FILE_NAME, why, &text, &bytes);
+	int ret = gm_state_dir_read(&d->state->dir, FILE_NAME, why, &text,
+				    &bytes);
 
 	*ret_series = 0;
 	if (ret == -ENOENT || ret == -ENOMEM)
@@ -268,9 +273,9 @@ static int read_series(const struct gm_daemon *d, uint32_t *ret_series)
 	if (*ret_series != 0)
 		return 0;
 	gm_log(GM_LOG_ERROR, "state_refused", "path=%s/" FILE_NAME " why=%s",
-	       d->state.dir.path,
+	       d->state->dir.path,
 	       gm_quote(why[0] != '\0' ? why : strerror(-ret)).text);
-	gm_state_dir_refuse(&d->state.dir, FILE_NAME);
+	gm_state_dir_refuse(&d->state->dir, FILE_NAME);
 	return 0;
 }
 
@@ -280,7 +285,7 @@ static uint64_t highest(const struct gm_daemon *d)
 	uint64_t epoch = 0;
 
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_block *block = &d->directory.objects[i];
+		const struct gm_block *block = &d->directory->objects[i];
 		struct mesh mesh;
 
 		if (block->unit == 0 || block->kind != GM_KIND_MESH)
@@ -322,7 +327,7 @@ void gm_epochs_expect(struct gm_daemon *d)
 {
 	char why[GM_WHY_BYTES];
 
-	if (gm_epochs_claim(&d->epochs, &d->state.dir, why) != 0)
+	if (gm_epochs_claim(d->epochs, &d->state->dir, why) != 0)
 		gm_log(GM_LOG_ERROR, "epochs_not_kept", "why=%s remedy=%s",
 		       gm_quote(why).text,
 		       gm_quote("look at the disk, then restart").text);
@@ -338,8 +343,8 @@ int gm_epochs_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 		return gm_why(ret_why, ret, "out of memory");
 	if (seen > series && seen < SERIES_MAX)
 		series = (uint32_t)seen;
-	d->epochs = (struct gm_epochs){ .series = series + 1 };
-	d->epochs.last = (uint64_t)d->epochs.series << 32;
+	*d->epochs = (struct gm_epochs){ .d = d, .series = series + 1 };
+	d->epochs->last = (uint64_t)d->epochs->series << 32;
 	if (seen != 0) {
 		gm_epochs_expect(d);
 		gm_epochs_give_all(d);

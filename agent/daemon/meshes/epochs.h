@@ -30,6 +30,7 @@ struct gm_block;
 struct gm_daemon;
 
 struct gm_epochs {
+	struct gm_daemon *d;
 	uint64_t last;   /* that was given out */
 	uint32_t series; /* of this start */
 	bool is_claimed; /* the series is in its file; the I/O thread's */

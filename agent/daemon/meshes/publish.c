@@ -9,12 +9,18 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/base/connection.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/io_thread.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/meshes/arrange.h"
+#include "agent/daemon/meshes/epochs.h"
 #include "agent/daemon/meshes/state.h"
 #include "agent/daemon/meshes/state_text.h"
 #include "agent/daemon/meshes/store.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/state/state.h"
 #include "gpumap.h"
 
 /* ---- publish ----------------------------------------------------------- */
@@ -49,9 +55,9 @@ static void choose_rows(struct publish *publish)
 	struct gm_arrange_ask *ask = &publish->ask;
 
 	for (int i = 0; i < 3 && ask->n_rows == 0; i++) {
-		for (uint32_t row = 0; row < d->devices.n; row++) {
-			if (d->devices.of[row]->present &&
-			    d->devices.of[row]->facts.kind == kinds[i])
+		for (uint32_t row = 0; row < d->devices->n; row++) {
+			if (d->devices->of[row]->present &&
+			    d->devices->of[row]->facts.kind == kinds[i])
 				publish->rows[ask->n_rows++] = row;
 		}
 	}
@@ -69,7 +75,7 @@ static int check_publish(struct gm_change *change)
 	for (uint32_t i = 0; i < ask->n_rows; i++) {
 		uint32_t row = publish->rows[i];
 
-		if (row >= d->devices.n || !d->devices.of[row]->present)
+		if (row >= d->devices->n || !d->devices->of[row]->present)
 			return gm_why(change->why, -ENODEV,
 				      "row %u is not there: see gpumapctl "
 				      "devices",
@@ -96,11 +102,11 @@ static void do_write(struct gm_io_job *job)
 	struct gm_change *change = gm_owner(job, struct gm_change, job);
 	struct publish *publish = publish_of(change);
 
-	change->status = gm_epochs_claim(&change->d->epochs,
-					 &change->d->state.dir, change->why);
+	change->status = gm_epochs_claim(change->d->epochs,
+					 &change->d->state->dir, change->why);
 	if (change->status == 0)
 		change->status =
-			gm_mesh_state_write(&change->d->state.dir,
+			gm_mesh_state_write(&change->d->state->dir,
 					    publish->name, publish->text,
 					    publish->text_bytes, change->why);
 }
@@ -127,7 +133,7 @@ static int make_text(struct publish *publish)
 	uint8_t uuids[GM_ROWS][16];
 
 	for (uint32_t i = 0; i < mesh->world; i++)
-		memcpy(uuids[i], d->devices.of[mesh->rows[i]]->facts.uuid, 16);
+		memcpy(uuids[i], d->devices->of[mesh->rows[i]]->facts.uuid, 16);
 	return gm_mesh_text_make(mesh, publish->put.block.version,
 				 publish->put.published, uuids, &publish->text,
 				 &publish->text_bytes);

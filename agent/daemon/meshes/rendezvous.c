@@ -11,7 +11,10 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/base/connection.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/meshes/epochs.h"
+#include "agent/daemon/segment/directory.h"
 #include "shm/meshes.h"
 #include "shm/point.h"
 
@@ -61,7 +64,7 @@ static void part(struct gm_member *member)
 
 static void forget(struct gm_rendezvous *at)
 {
-	gm_timer_stop(&at->d->loop, &at->late);
+	gm_timer_stop(at->d->loop, &at->late);
 	TAILQ_REMOVE(&server_of(at)->rendezvous, at, entry);
 	memset(at->id, 0, sizeof(at->id));
 	free(at);
@@ -160,7 +163,7 @@ static void watch(struct gm_rendezvous *at)
 	for (uint32_t i = 0; i < at->n; i++)
 		if (at->of[i] != NULL && at->of[i]->due_ns < due_ns)
 			due_ns = at->of[i]->due_ns;
-	gm_timer_set(&at->d->loop, &at->late, due_ns);
+	gm_timer_set(at->d->loop, &at->late, due_ns);
 }
 
 /* ---- all are there ------------------------------------------------------- */
@@ -172,7 +175,7 @@ static void form(struct gm_rendezvous *at)
 	uint32_t n = at->n;
 
 	at->is_formed = true;
-	gm_timer_stop(&at->d->loop, &at->late);
+	gm_timer_stop(at->d->loop, &at->late);
 	gm_log_of(at->of[0]->connection->uid, GM_LOG_INFO, "group_formed",
 		  "mesh=%s group=%s epoch=%" PRIu64 " ranks=%u version=%u",
 		  at->mesh, at->group, at->epoch, n, at->version);
@@ -284,7 +287,7 @@ void gm_rendezvous_recheck(struct gm_daemon *d)
 	if (s == NULL || TAILQ_EMPTY(&s->rendezvous))
 		return;
 	s->moved.fired = look;
-	gm_timer_set(&d->loop, &s->moved, gm_loop_now());
+	gm_timer_set(d->loop, &s->moved, gm_loop_now());
 }
 
 void gm_rendezvous_object_moved(struct gm_daemon *d, const struct gm_block *old,
@@ -296,7 +299,7 @@ void gm_rendezvous_object_moved(struct gm_daemon *d, const struct gm_block *old,
 
 void gm_rendezvous_exit(struct gm_daemon *d)
 {
-	gm_timer_stop(&d->loop, &d->server->moved);
+	gm_timer_stop(d->loop, &d->server->moved);
 }
 
 /* ---- one joins ----------------------------------------------------------- */

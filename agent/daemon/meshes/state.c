@@ -12,9 +12,15 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/rows.h"
+#include "agent/daemon/meshes/epochs.h"
 #include "agent/daemon/meshes/state_text.h"
 #include "agent/daemon/meshes/store.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/segment/segment.h"
+#include "agent/daemon/state/state.h"
 #include "shm/seq.h"
 
 struct mesh_waiting {
@@ -29,15 +35,15 @@ static struct mesh_waiting *owner_of(struct gm_state_waiting *head)
 
 static void forget(struct gm_daemon *d, struct mesh_waiting *waiting)
 {
-	TAILQ_REMOVE(&d->state.meshes, &waiting->head, entry);
+	TAILQ_REMOVE(&d->state->meshes, &waiting->head, entry);
 	gm_mesh_file_free(&waiting->file);
 	free(waiting);
 }
 
 static void exit_all(struct gm_daemon *d)
 {
-	while (!TAILQ_EMPTY(&d->state.meshes))
-		forget(d, owner_of(TAILQ_FIRST(&d->state.meshes)));
+	while (!TAILQ_EMPTY(&d->state->meshes))
+		forget(d, owner_of(TAILQ_FIRST(&d->state->meshes)));
 }
 
 /* ---- names of files that wait ------------------------------------------ */
@@ -46,15 +52,15 @@ int gm_mesh_state_may_replace(const struct gm_daemon *d, const char *name,
 			      uint32_t uid, char ret_why[GM_WHY_BYTES],
 			      bool *ret_is_waiting)
 {
-	return gm_state_waiting_may_replace(&d->state.meshes, "mesh", name, uid,
-					    ret_why, ret_is_waiting);
+	return gm_state_waiting_may_replace(&d->state->meshes, "mesh", name,
+					    uid, ret_why, ret_is_waiting);
 }
 
 static bool names_device(const struct gm_daemon *d, const uint8_t uuid[16])
 {
 	struct gm_state_waiting *head;
 
-	TAILQ_FOREACH(head, &d->state.meshes, entry)
+	TAILQ_FOREACH(head, &d->state->meshes, entry)
 	{
 		const struct gm_mesh_file *file = &owner_of(head)->file;
 
@@ -68,7 +74,7 @@ static bool names_device(const struct gm_daemon *d, const uint8_t uuid[16])
 void gm_mesh_state_replaced(struct gm_daemon *d, const char *name)
 {
 	struct gm_state_waiting *head =
-		gm_state_waiting_find(&d->state.meshes, name);
+		gm_state_waiting_find(&d->state->meshes, name);
 
 	if (head != NULL)
 		forget(d, owner_of(head));
@@ -117,7 +123,7 @@ static bool are_there(const struct gm_daemon *d,
 		      const struct gm_mesh_file *file)
 {
 	for (uint32_t i = 0; i < file->ask.n_rows; i++) {
-		if (!d->devices.of[file->ask.rows[i]]->present)
+		if (!d->devices->of[file->ask.rows[i]]->present)
 			return false;
 	}
 	return true;
@@ -152,7 +158,7 @@ static bool says_same(const struct gm_daemon *d, const struct gm_meshes *mesh,
 	words = malloc(bytes);
 	if (words == NULL)
 		return false; /* publishing it anew does no harm */
-	at = (const gm_a64 *)(void *)(d->segment.map.base +
+	at = (const gm_a64 *)(void *)(d->segment->map.base +
 				      (uint64_t)block->unit * GM_UNIT);
 	gm_meshes_build(mesh, block->version, words);
 	take_epochs(mesh, at, words);
@@ -192,7 +198,7 @@ void gm_mesh_state_recheck(struct gm_daemon *d)
 	struct gm_state_waiting *head, *next;
 	char why[GM_WHY_BYTES];
 
-	for (head = TAILQ_FIRST(&d->state.meshes); head != NULL; head = next) {
+	for (head = TAILQ_FIRST(&d->state->meshes); head != NULL; head = next) {
 		struct mesh_waiting *waiting = owner_of(head);
 
 		next = TAILQ_NEXT(head, entry);
@@ -211,7 +217,7 @@ static int let_wait(struct gm_daemon *d, const char *name, uint32_t uid,
 
 	if (waiting == NULL)
 		return -ENOMEM;
-	gm_state_waiting_add(&d->state.meshes, &waiting->head, name, uid);
+	gm_state_waiting_add(&d->state->meshes, &waiting->head, name, uid);
 	waiting->head.is_unread = file->memory == NULL;
 	waiting->file = *file;
 	memset(file, 0, sizeof(*file));
@@ -237,7 +243,7 @@ static int leave_unread(struct gm_daemon *d, const char *file, bool *keep)
 	block = gm_directory_find(d, GM_KIND_MESH, name);
 	if (block == NULL)
 		return let_wait(d, name, geteuid(), &none);
-	keep[block - d->directory.objects] = true;
+	keep[block - d->directory->objects] = true;
 	return 0;
 }
 
@@ -248,7 +254,7 @@ static int read_one(const struct gm_daemon *d, const char *file,
 	char *text;
 	int ret;
 
-	ret = gm_state_dir_read(&d->state.dir, file, ret_why, &text, &bytes);
+	ret = gm_state_dir_read(&d->state->dir, file, ret_why, &text, &bytes);
 	if (ret != 0)
 		return ret;
 	ret = gm_mesh_text_read(file, text, bytes, ret_file, ret_why);
@@ -272,12 +278,12 @@ static int take(struct gm_daemon *d, const char *name, bool *keep,
 		ret = leave_unread(d, name, keep);
 	if (ret != 0)
 		return gm_why(ret_why, ret, "%.100s/%.100s: %s",
-			      d->state.dir.path, name, strerror(-ret));
+			      d->state->dir.path, name, strerror(-ret));
 	if (ret_file->memory == NULL)
 		return 0;
 	block = gm_directory_find(d, GM_KIND_MESH, ret_file->ask.name);
 	if (block != NULL)
-		keep[block - d->directory.objects] = true;
+		keep[block - d->directory->objects] = true;
 	return 0;
 }
 
@@ -322,10 +328,10 @@ static int restore_all(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 {
 	struct gm_mesh_file *files;
 	char **names;
-	int n = gm_state_dir_list_meshes(&d->state.dir, &names), ret;
+	int n = gm_state_dir_list_meshes(&d->state->dir, &names), ret;
 
 	if (n < 0)
-		return gm_why(ret_why, n, "%s: %s", d->state.dir.path,
+		return gm_why(ret_why, n, "%s: %s", d->state->dir.path,
 			      strerror(-n));
 	if (n > 0)
 		gm_epochs_expect(d);

@@ -4,8 +4,9 @@
 #include "agent/daemon/meshes/store.h"
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/meshes/epochs.h"
+#include "agent/daemon/segment/directory.h"
 
 static void build_mesh(const struct gm_draft *draft, uint64_t published,
 		       uint64_t version, uint64_t *ret_words)
@@ -38,7 +39,7 @@ int gm_mesh_store_prepare(struct gm_daemon *d, const struct gm_meshes *mesh,
 static void store(struct gm_daemon *d, const struct gm_put *put,
 		  bool is_restored)
 {
-	const struct gm_block *block = &d->directory.objects[put->slot];
+	const struct gm_block *block = &d->directory->objects[put->slot];
 
 	gm_epochs_give(d, &put->block);
 	gm_directory_store(d, put);

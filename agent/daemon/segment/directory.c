@@ -13,8 +13,11 @@
 #include "agent/common/log.h"
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/base/name.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/user.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/segment/segment.h"
+#include "shm/objects.h"
 #include "shm/point.h"
 #include "shm/seq.h"
 
@@ -49,7 +52,7 @@ const struct gm_block *gm_directory_find(const struct gm_daemon *d,
 {
 	if (gm_object_name(name) == 0)
 		return NULL;
-	return find((struct gm_directory *)&d->directory, kind, name);
+	return find((struct gm_directory *)d->directory, kind, name);
 }
 
 /* A slot for a name that has none.  One that no name ever had comes first, for
@@ -86,13 +89,13 @@ static void reclaim(struct gm_daemon *d, uint32_t unit, uint32_t bytes)
 	if (unit == 0 || gm_events_block_pinned(d, unit))
 		return;
 	gm_events_block_freed(d, unit);
-	gm_heap_free(&d->directory.heap, unit, bytes / GM_UNIT);
+	gm_heap_free(&d->directory->heap, unit, bytes / GM_UNIT);
 }
 
 static int reserve(struct gm_daemon *d, uint64_t bytes, uint32_t *ret_unit,
 		   char *ret_why)
 {
-	struct gm_heap *heap = &d->directory.heap;
+	struct gm_heap *heap = &d->directory->heap;
 	int ret = gm_heap_alloc(heap, (uint32_t)(bytes / GM_UNIT), ret_unit);
 
 	if (ret != 0)
@@ -102,7 +105,7 @@ static int reserve(struct gm_daemon *d, uint64_t bytes, uint32_t *ret_unit,
 			      "--remove",
 			      (unsigned long long)bytes,
 			      (unsigned long long)heap->n_free * GM_UNIT);
-	gm_put(&d->segment.map.header->rotor, heap->rotor);
+	gm_put(&d->segment->map.header->rotor, heap->rotor);
 	GM_POINT("publish_reserved");
 	return 0;
 }
@@ -110,7 +113,7 @@ static int reserve(struct gm_daemon *d, uint64_t bytes, uint32_t *ret_unit,
 static void fill(struct gm_daemon *d, uint32_t unit, const uint64_t *words,
 		 uint64_t bytes)
 {
-	char *at = d->segment.map.base + (uint64_t)unit * GM_UNIT;
+	char *at = d->segment->map.base + (uint64_t)unit * GM_UNIT;
 
 	gm_seq_fill((gm_a64 *)(void *)at, words, bytes / 8);
 	GM_POINT("publish_filled");
@@ -126,13 +129,13 @@ static void show(struct gm_daemon *d, gm_a64 *slot, const struct gm_block *new)
 static void move_on(struct gm_daemon *d, struct gm_block *block,
 		    const struct gm_block *new, const struct gm_put *put)
 {
-	uint32_t index = (uint32_t)(block - d->directory.objects);
+	uint32_t index = (uint32_t)(block - d->directory->objects);
 	struct gm_block old = *block;
 
 	*block = *new;
-	show(d, &d->segment.map.objects[index].slot, block);
+	show(d, &d->segment->map.objects[index].slot, block);
 	gm_events_slot_stored(d, index, put);
-	gm_segment_changed(&d->segment);
+	gm_segment_changed(d->segment);
 	gm_events_object_moved(d, &old, new);
 	reclaim(d, old.unit, old.bytes);
 }
@@ -180,7 +183,7 @@ int gm_directory_prepare(struct gm_daemon *d, const struct gm_draft *draft,
 			 uint64_t least_version, char ret_why[GM_WHY_BYTES],
 			 struct gm_put *ret_put)
 {
-	struct gm_directory *dir = &d->directory;
+	struct gm_directory *dir = d->directory;
 	const struct gm_block *present = find(dir, draft->kind, draft->name);
 	struct gm_put put = { .published = draft->published };
 	struct gm_block *block = &put.block;
@@ -213,8 +216,8 @@ int gm_directory_prepare(struct gm_daemon *d, const struct gm_draft *draft,
 
 void gm_directory_store(struct gm_daemon *d, const struct gm_put *put)
 {
-	struct gm_object_slot *slot = &d->segment.map.objects[put->slot];
-	struct gm_block *block = &d->directory.objects[put->slot];
+	struct gm_object_slot *slot = &d->segment->map.objects[put->slot];
+	struct gm_block *block = &d->directory->objects[put->slot];
 
 	assert(put->block.version > block->version);
 	gm_put(&slot->key, put->block.key);
@@ -224,7 +227,7 @@ void gm_directory_store(struct gm_daemon *d, const struct gm_put *put)
 
 void gm_directory_abandon(struct gm_daemon *d, const struct gm_put *put)
 {
-	gm_heap_free(&d->directory.heap, put->block.unit,
+	gm_heap_free(&d->directory->heap, put->block.unit,
 		     put->block.bytes / GM_UNIT);
 	free(put->reservation);
 }
@@ -240,7 +243,7 @@ static int check_quota(const struct gm_daemon *d, uint32_t uid,
 	if (gm_user_is_privileged(uid))
 		return 0;
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_block *block = &d->directory.objects[i];
+		const struct gm_block *block = &d->directory->objects[i];
 
 		if (block->unit == 0 || block == present ||
 		    block->owner_uid != uid)
@@ -248,13 +251,13 @@ static int check_quota(const struct gm_daemon *d, uint32_t uid,
 		objects++;
 		bytes += block->bytes;
 	}
-	if (objects > d->config.objects_per_uid)
+	if (objects > d->config->objects_per_uid)
 		return gm_why(
 			ret_why, -EDQUOT,
 			"uid %u has %u objects published: release one, or "
 			"raise limits.objects-per-uid",
 			uid, objects - 1);
-	if (bytes > d->config.object_bytes_per_uid)
+	if (bytes > d->config->object_bytes_per_uid)
 		return gm_why(ret_why, -EDQUOT,
 			      "uid %u would have %llu bytes published: release "
 			      "objects, or raise limits.object-bytes-per-uid",
@@ -297,7 +300,7 @@ static int find_removable(const struct gm_daemon *d, uint32_t kind,
 	ret = gm_name_check(name, ret_why);
 	if (ret != 0)
 		return ret;
-	block = find((struct gm_directory *)&d->directory, kind, name);
+	block = find((struct gm_directory *)d->directory, kind, name);
 	if (block == NULL)
 		return gm_why(ret_why, -ENOENT, "nothing is published as %s",
 			      name);
@@ -336,7 +339,7 @@ int gm_directory_remove(struct gm_daemon *d, uint32_t kind, const char *name,
 void gm_directory_withdraw(struct gm_daemon *d, uint32_t unit, uint64_t version)
 {
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		struct gm_block *block = &d->directory.objects[i];
+		struct gm_block *block = &d->directory->objects[i];
 		struct gm_block old = *block;
 
 		if (block->unit != unit || block->version != version ||
@@ -352,7 +355,7 @@ void gm_directory_withdraw(struct gm_daemon *d, uint32_t unit, uint64_t version)
 void gm_directory_unpinned(struct gm_daemon *d, uint32_t unit, uint32_t bytes)
 {
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		if (d->directory.objects[i].unit == unit)
+		if (d->directory->objects[i].unit == unit)
 			return;
 	}
 	reclaim(d, unit, bytes);
@@ -363,7 +366,7 @@ void gm_directory_unpinned(struct gm_daemon *d, uint32_t unit, uint32_t bytes)
 int gm_directory_row(struct gm_daemon *d, const struct gm_row_image *facts)
 {
 	uint64_t words[(sizeof(*facts) + GM_UNIT - 1) / GM_UNIT * GM_UNIT / 8];
-	struct gm_block *block = &d->directory.rows[facts->row];
+	struct gm_block *block = &d->directory->rows[facts->row];
 	struct gm_row_image image = *facts;
 	struct gm_block old = *block;
 	char why[GM_WHY_BYTES];
@@ -390,8 +393,8 @@ int gm_directory_row(struct gm_daemon *d, const struct gm_row_image *facts)
 	memset(words, 0, sizeof(words));
 	memcpy(words, &image, sizeof(image));
 	fill(d, block->unit, words, sizeof(words));
-	show(d, &d->segment.map.rows[facts->row].facts, block);
-	gm_segment_changed(&d->segment);
+	show(d, &d->segment->map.rows[facts->row].facts, block);
+	gm_segment_changed(d->segment);
 	reclaim(d, old.unit, old.bytes);
 	return 0;
 }

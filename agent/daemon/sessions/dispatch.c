@@ -11,17 +11,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
 #include "agent/daemon/health/drain.h"
 #include "agent/daemon/map/map_publish.h"
+#include "agent/daemon/map/pins.h"
 #include "agent/daemon/map/plan_request.h"
 #include "agent/daemon/map/release.h"
+#include "agent/daemon/masks/device_replicas.h"
 #include "agent/daemon/masks/masks.h"
+#include "agent/daemon/masks/numa_segments.h"
 #include "agent/daemon/masks/publish.h"
 #include "agent/daemon/meshes/comms.h"
 #include "agent/daemon/meshes/publish.h"
 #include "agent/daemon/meshes/rendezvous.h"
 #include "agent/daemon/segment/mount.h"
+#include "agent/daemon/segment/segment.h"
 #include "agent/daemon/sessions/mask_handles.h"
 #include "agent/daemon/sessions/programs.h"
 #include "agent/daemon/sessions/session.h"
@@ -53,7 +59,7 @@ static void be_known(struct gm_connection *c)
 /* One connection too many gets this one answer. */
 static int turn_away(struct gm_connection *c, const struct gm_request *r)
 {
-	const struct gm_config *config = &c->server->d->config;
+	const struct gm_config *config = c->server->d->config;
 	bool own = c->user->connections >= config->connections_per_uid;
 
 	gm_connection_bad(
@@ -74,7 +80,7 @@ static int handle_hello(struct gm_connection *c, const struct gm_request *r)
 	struct gm_hello_reply reply = {
 		.layout_major = GM_LAYOUT_MAJOR,
 		.layout_minor = GM_LAYOUT_MINOR,
-		.epoch = c->server->d->segment.epoch,
+		.epoch = c->server->d->segment->epoch,
 		.agent_pid = (uint32_t)getpid(),
 	};
 
@@ -102,7 +108,7 @@ static int handle_hello(struct gm_connection *c, const struct gm_request *r)
 static int handle_map(struct gm_connection *c, const struct gm_request *r)
 {
 	struct gm_control_server *s = c->server;
-	const char *path = s->d->segment.path;
+	const char *path = s->d->segment->path;
 	int plain = -1, error;
 
 	if (s->share < 0)
@@ -142,7 +148,7 @@ static int handle_node(struct gm_connection *c, const struct gm_request *r)
 	char path[GM_SEGMENT_PATH_BYTES];
 	int fd, error;
 
-	if (ask->node >= GM_NODES || d->nodes.of[ask->node] == NULL ||
+	if (ask->node >= GM_NODES || d->nodes->of[ask->node] == NULL ||
 	    gm_nodes_path(path, d->instance, ask->node) != 0)
 		return gm_connection_bad(c, -ENOENT,
 					 "no mask has a replica on node %u",
@@ -151,7 +157,7 @@ static int handle_node(struct gm_connection *c, const struct gm_request *r)
 				      c->server->why);
 	if (error)
 		return error;
-	fd = gm_nodes_share(d, d->nodes.of[ask->node]);
+	fd = gm_nodes_share(d, d->nodes->of[ask->node]);
 	if (fd < 0 && !gm_share_is_harmless(c->uid, geteuid()))
 		return gm_connection_bad(
 			c, -EPERM,
@@ -160,7 +166,7 @@ static int handle_node(struct gm_connection *c, const struct gm_request *r)
 			"read-only into the container",
 			path, strerror(-fd));
 	if (fd < 0)
-		fd = gm_nodes_reader(d->nodes.of[ask->node]);
+		fd = gm_nodes_reader(d->nodes->of[ask->node]);
 	if (fd < 0)
 		return fd;
 	gm_connection_reply(c, &r->header,

@@ -16,7 +16,9 @@
 #include "agent/common/log.h"
 #include "agent/daemon/account/retry_queue.h"
 #include "agent/daemon/base/connection.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
 #include "agent/daemon/meshes/rendezvous.h"
 #include "agent/daemon/sessions/dispatch.h"
 #include "agent/daemon/sessions/session.h"
@@ -35,10 +37,10 @@ static void watch_silent(struct gm_control_server *s)
 	const struct gm_connection *oldest = TAILQ_FIRST(&s->silent);
 
 	if (oldest)
-		gm_timer_set(&s->d->loop, &s->hello,
-			     oldest->since_ns + s->d->config.hello_timeout_ns);
+		gm_timer_set(s->d->loop, &s->hello,
+			     oldest->since_ns + s->d->config->hello_timeout_ns);
 	else
-		gm_timer_stop(&s->d->loop, &s->hello);
+		gm_timer_stop(s->d->loop, &s->hello);
 }
 
 static void drop_silent(struct gm_timer *timer)
@@ -49,7 +51,7 @@ static void drop_silent(struct gm_timer *timer)
 	struct gm_connection *c;
 
 	while ((c = TAILQ_FIRST(&s->silent)) &&
-	       now - c->since_ns >= s->d->config.hello_timeout_ns)
+	       now - c->since_ns >= s->d->config->hello_timeout_ns)
 		gm_connection_drop(c, GM_DROP_SILENT, "no HELLO in time");
 	watch_silent(s);
 }
@@ -66,16 +68,16 @@ static void listen_again(struct gm_timer *timer)
 
 	if (s->reserve < 0)
 		s->reserve = open_reserve();
-	s->paused = gm_loop_mod(&s->d->loop, &s->listener, EPOLLIN) != 0;
+	s->paused = gm_loop_mod(s->d->loop, &s->listener, EPOLLIN) != 0;
 	if (s->paused)
-		gm_timer_set(&s->d->loop, &s->pause, gm_loop_now() + PAUSE_NS);
+		gm_timer_set(s->d->loop, &s->pause, gm_loop_now() + PAUSE_NS);
 }
 
 /* A listening socket that cannot be accepted from stays ready: leave it. */
 static void pause_listening(struct gm_control_server *s)
 {
-	gm_loop_mod(&s->d->loop, &s->listener, 0);
-	gm_timer_set(&s->d->loop, &s->pause, gm_loop_now() + PAUSE_NS);
+	gm_loop_mod(s->d->loop, &s->listener, 0);
+	gm_timer_set(s->d->loop, &s->pause, gm_loop_now() + PAUSE_NS);
 	s->paused = true;
 }
 
@@ -107,7 +109,7 @@ static bool accept_one(struct gm_control_server *s)
 	int fd = accept4(s->listener.fd, NULL, NULL,
 			 SOCK_NONBLOCK | SOCK_CLOEXEC);
 	bool is_full =
-		s->n_connections - s->n_refused >= s->d->config.connections;
+		s->n_connections - s->n_refused >= s->d->config->connections;
 	int error;
 
 	if (fd < 0) {
@@ -153,7 +155,7 @@ static void newcomers(struct gm_source *source, uint32_t events)
 /* Only root gives its socket to a group; the mode is ours to set anyway. */
 static int dress(const struct gm_control_server *s)
 {
-	const struct gm_config *config = &s->d->config;
+	const struct gm_config *config = s->d->config;
 
 	if (config->socket_gid != (gid_t)-1 &&
 	    chown(s->path, (uid_t)-1, config->socket_gid) != 0)
@@ -199,7 +201,7 @@ static int open_listener(struct gm_control_server *s)
 	error = bind_socket(s, fd);
 	s->listener = (struct gm_source){ fd, newcomers };
 	if (error == 0)
-		error = gm_loop_add(&s->d->loop, &s->listener, EPOLLIN);
+		error = gm_loop_add(s->d->loop, &s->listener, EPOLLIN);
 	return error;
 }
 
@@ -258,7 +260,7 @@ int gm_control_start(struct gm_daemon *d)
 		return error;
 	}
 	gm_log(GM_LOG_INFO, "listening", "socket=%s mode=%04o",
-	       gm_quote(s->path).text, (unsigned)d->config.socket_mode);
+	       gm_quote(s->path).text, (unsigned)d->config->socket_mode);
 	return 0;
 }
 
@@ -290,10 +292,10 @@ void gm_control_exit(struct gm_daemon *d)
 
 	if (!s)
 		return;
-	gm_timer_stop(&d->loop, &s->pause);
-	gm_timer_stop(&d->loop, &s->hello);
+	gm_timer_stop(d->loop, &s->pause);
+	gm_timer_stop(d->loop, &s->hello);
 	if (s->listener.fd >= 0) {
-		gm_loop_del(&d->loop, &s->listener);
+		gm_loop_del(d->loop, &s->listener);
 		close(s->listener.fd);
 		unlink(s->path);
 	}

@@ -7,8 +7,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/user.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/config.h"
 #include "agent/daemon/masks/held.h"
 #include "agent/daemon/masks/masks.h"
 #include "agent/daemon/segment/directory.h"
@@ -62,7 +63,7 @@ static int check_mask(struct gm_connection *c, const struct gm_mask_use *ask,
 static int check_bytes(struct gm_connection *c,
 		       const struct gm_masks_block *block)
 {
-	uint64_t limit = c->server->d->config.mask_bytes_per_uid;
+	uint64_t limit = c->server->d->config->mask_bytes_per_uid;
 	uint64_t bytes = gm_masks_bytes(block);
 	const struct gm_user *user = c->session->user;
 

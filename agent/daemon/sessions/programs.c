@@ -13,7 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/map/publish.h"
 #include "agent/daemon/sessions/session.h"
 #include "gpumap.h"
@@ -26,7 +28,7 @@
 
 int gm_program_policy(struct gm_connection *c)
 {
-	switch (c->server->d->config.programs_policy) {
+	switch (c->server->d->config->programs_policy) {
 	case GM_CONFIG_PROGRAMS_ANY:
 		return 0;
 	case GM_CONFIG_PROGRAMS_SAME_USER:
@@ -234,7 +236,7 @@ int gm_program_open(const struct gm_config *config, const char name[64],
 
 static bool is_card(const struct gm_connection *c, uint32_t row)
 {
-	return c->server->d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+	return c->server->d->devices->of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
 }
 
 /* The file that rows of one kind get for a name. */
@@ -244,7 +246,7 @@ static int file_bytes(struct gm_connection *c, const char *name, bool is_image,
 	struct stat st;
 	int fd, error;
 
-	error = gm_program_open(&c->server->d->config, name, is_image, &fd,
+	error = gm_program_open(c->server->d->config, name, is_image, &fd,
 				c->server->why);
 	if (error)
 		return error;

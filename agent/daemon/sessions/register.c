@@ -18,7 +18,11 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/base/deferred_close.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
+#include "agent/daemon/masks/device_replicas.h"
 #include "agent/daemon/sessions/programs.h"
 #include "agent/daemon/sessions/readable.h"
 #include "agent/daemon/sessions/session.h"
@@ -93,7 +97,7 @@ static int check_form(struct gm_connection *c, const struct gm_register *ask)
 
 static int check_limits(struct gm_connection *c, uint64_t bytes)
 {
-	const struct gm_config *config = &c->server->d->config;
+	const struct gm_config *config = c->server->d->config;
 	const struct gm_user *user = c->user;
 
 	if (user->registrations >= config->registrations_per_uid)
@@ -292,7 +296,7 @@ bool gm_registration_is_card(const struct gm_registration *reg, uint32_t row)
 {
 	const struct gm_daemon *d = reg->session->server->d;
 
-	return d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+	return d->devices->of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
 }
 
 void gm_registered_free(struct gm_registered *reach)

@@ -16,7 +16,10 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/masks/device_replicas.h"
+#include "agent/daemon/masks/numa_segments.h"
 #include "agent/daemon/sessions/session.h"
 #include "gpumap.h"
 
@@ -82,7 +85,7 @@ static int begin_device(struct gm_connection *c, struct gm_registration *reg,
 {
 	struct gm_daemon *d = c->server->d;
 	struct gm_registered *reach = gm_registered_new(reg, row);
-	struct gm_span *span = gm_nodes_span(&d->nodes, replica);
+	struct gm_span *span = gm_nodes_span(d->nodes, replica);
 	int error = reach && span ? 0 : -ENOMEM;
 
 	if (error == 0)

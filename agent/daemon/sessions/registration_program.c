@@ -9,7 +9,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/sessions/programs.h"
 #include "agent/daemon/sessions/session.h"
 #include "gpumap.h"
@@ -28,7 +29,7 @@ static int make_program(struct gm_connection *c,
 	int error = 0;
 
 	if (is_brought)
-		error = gm_program_check_image(&c->server->d->config, c->fd,
+		error = gm_program_check_image(c->server->d->config, c->fd,
 					       &bytes, c->server->why);
 	else
 		error = gm_program_bytes(c, ask, &bytes);
@@ -58,8 +59,8 @@ static int open_program(struct gm_connection *c, struct gm_registration *reg,
 
 	if (*fd >= 0)
 		return 0;
-	return gm_program_open(&c->server->d->config, reg->program, is_image,
-			       fd, c->server->why);
+	return gm_program_open(c->server->d->config, reg->program, is_image, fd,
+			       c->server->why);
 }
 
 static int registration(struct gm_connection *c,
@@ -137,7 +138,7 @@ int gm_registration_program_handle(struct gm_connection *c,
 static int check_kernel(struct gm_connection *c,
 			const struct gm_program_ask *ask)
 {
-	const struct gm_device *device = c->server->d->devices.of[ask->row];
+	const struct gm_device *device = c->server->d->devices->of[ask->row];
 
 	if (device->facts.kind != GPUMAP_DEVICE_CUDA)
 		return gm_connection_bad(

@@ -13,9 +13,12 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/account/retry_queue.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/peercred.h"
 #include "agent/daemon/base/session_memory.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/sessions/programs.h"
 #include "agent/daemon/sharing/exports.h"
 #include "agent/daemon/sharing/peer_mapping.h"
@@ -60,7 +63,7 @@ void gm_session_free(struct gm_session *session)
 	gm_exports_free(session);
 	gm_peer_mappings_free(session);
 	gm_comms_free(session);
-	gm_loop_del(&s->d->loop, &session->client);
+	gm_loop_del(s->d->loop, &session->client);
 	if (session->client.fd >= 0)
 		close(session->client.fd);
 	for (uint32_t row = 0; row < GM_ROWS; row++)
@@ -118,7 +121,7 @@ void gm_session_end(struct gm_session *session, const char *reason)
 	gm_shares_leave(session);
 	gm_share_offers_leave(session);
 	gm_connection_drop(c, GM_DROP_SESSION, reason);
-	gm_loop_del(&s->d->loop, &session->client);
+	gm_loop_del(s->d->loop, &session->client);
 	if (session->client.fd >= 0)
 		close(session->client.fd);
 	session->client.fd = -1;
@@ -156,9 +159,9 @@ static void client_gone(struct gm_source *source, uint32_t events)
  * are what a client could write to, and count. */
 static uint32_t rows_of_a_session(const struct gm_daemon *d)
 {
-	uint32_t n = d->devices.n;
+	uint32_t n = d->devices->n;
 
-	while (n > 0 && !gm_device_serves(d->devices.of[n - 1]))
+	while (n > 0 && !gm_device_serves(d->devices->of[n - 1]))
 		n--;
 	return n;
 }
@@ -203,7 +206,7 @@ static int check(struct gm_connection *c, struct gm_session_open *open)
 static int check_limits(struct gm_connection *c, uint64_t bytes)
 {
 	const struct gm_control_server *s = c->server;
-	const struct gm_config *config = &s->d->config;
+	const struct gm_config *config = s->d->config;
 	const struct gm_user *user = c->user;
 
 	if (s->n_sessions >= config->sessions)
@@ -278,7 +281,7 @@ static int watch_client(struct gm_session *session, struct gm_connection *c)
 	if (fd < 0)
 		return fd;
 	session->client = (struct gm_source){ fd, client_gone };
-	return gm_loop_add(&c->server->d->loop, &session->client, EPOLLIN);
+	return gm_loop_add(c->server->d->loop, &session->client, EPOLLIN);
 }
 
 static int make_session(struct gm_connection *c,
@@ -336,7 +339,7 @@ static int make_session(struct gm_connection *c,
  */
 static void pace(struct gm_connection *c)
 {
-	const struct gm_config *config = &c->server->d->config;
+	const struct gm_config *config = c->server->d->config;
 	struct gm_user *user = c->user;
 	uint64_t now = gm_loop_now();
 
@@ -437,7 +440,7 @@ static void is_broken(struct gm_attachment *attachment, const char *why)
 
 static int make_queue(struct gm_session *session, uint32_t row)
 {
-	const struct gm_device *device = session->server->d->devices.of[row];
+	const struct gm_device *device = session->server->d->devices->of[row];
 	struct gm_session_queue *queue = calloc(1, sizeof(*queue));
 	uint64_t at = gm_queue_at(row, session->depth);
 	int error;
@@ -478,7 +481,7 @@ static int make_queue(struct gm_session *session, uint32_t row)
 int gm_session_handle_queue(struct gm_connection *c, const struct gm_request *r)
 {
 	const struct gm_queue_open *open = (const void *)r->body;
-	const struct gm_devices *devices = &c->server->d->devices;
+	const struct gm_devices *devices = c->server->d->devices;
 	struct gm_session *session = c->session;
 	uint32_t row = open->row;
 	int error;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "agent/daemon/account/usage.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/exports.h"
 

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 
 #include "agent/daemon/base/events.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/share.h"
 
@@ -212,10 +214,10 @@ static uint64_t borrowed(const struct gm_control_server *s, uint32_t row,
 
 static uint64_t most_borrowed(const struct gm_daemon *d, uint32_t row)
 {
-	uint64_t total = d->devices.of[row]->facts.total_bytes;
+	uint64_t total = d->devices->of[row]->facts.total_bytes;
 
-	if (d->config.import_bytes_per_uid)
-		return d->config.import_bytes_per_uid;
+	if (d->config->import_bytes_per_uid)
+		return d->config->import_bytes_per_uid;
 	return total ? total / 4 : UINT64_MAX;
 }
 
@@ -223,7 +225,7 @@ int gm_export_accounting_admit_count(struct gm_connection *c)
 {
 	const struct gm_daemon *d = c->server->d;
 
-	if (c->user->imports < d->config.imports_per_uid)
+	if (c->user->imports < d->config->imports_per_uid)
 		return 0;
 	return gm_connection_bad(
 		c, -EDQUOT,

@@ -14,7 +14,10 @@
 #include "agent/common/log.h"
 #include "agent/daemon/account/quota.h"
 #include "agent/daemon/base/events.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/export_accounting.h"
 #include "agent/daemon/sharing/peer_access.h"
@@ -126,7 +129,7 @@ static int seal(struct gm_export *export)
 	int want = F_SEAL_SEAL | (export->read_only ? F_SEAL_FUTURE_WRITE : 0);
 	int seals = fcntl(export->fd, F_GET_SEALS);
 
-	if (d->devices.of[export->row]->facts.kind != GPUMAP_DEVICE_HOST ||
+	if (d->devices->of[export->row]->facts.kind != GPUMAP_DEVICE_HOST ||
 	    seals < 0)
 		return 0;
 	if (!(seals & F_SEAL_SEAL) && fcntl(export->fd, F_ADD_SEALS, want) == 0)
@@ -277,7 +280,7 @@ static int export_again(struct gm_connection *c, const struct gm_request *r,
 
 int gm_export_handle(struct gm_connection *c, const struct gm_request *r)
 {
-	uint32_t most = c->server->d->config.exports_per_uid;
+	uint32_t most = c->server->d->config->exports_per_uid;
 	struct gm_export *export;
 	struct gm_export_ask ask;
 	int error;
@@ -339,7 +342,7 @@ static int find(struct gm_connection *c, uint64_t id,
 					 "its session or its worker has ended",
 					 id);
 	if (export->user->uid != c->uid &&
-	    s->d->config.cuda_share != GM_CONFIG_SHARE_ANY)
+	    s->d->config->cuda_share != GM_CONFIG_SHARE_ANY)
 		return gm_connection_bad(
 			c, -EACCES,
 			"the export is another uid's, and share in [cuda] of "

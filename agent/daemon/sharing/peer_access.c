@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/peer_copy.h"
 #include "agent/daemon/sharing/peer_mapping.h"

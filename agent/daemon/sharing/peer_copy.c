@@ -8,8 +8,12 @@
 #include <stdlib.h>
 
 #include "agent/common/log.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/session_memory.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/p2p.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/exports.h"
 #include "agent/daemon/sharing/peer_mapping.h"
@@ -29,7 +33,7 @@ static struct gm_daemon *daemon_of(const struct gm_peer_mapping *x)
 
 static uint32_t kind_of(const struct gm_peer_mapping *x, uint32_t row)
 {
-	return daemon_of(x)->devices.of[row]->facts.kind;
+	return daemon_of(x)->devices->of[row]->facts.kind;
 }
 
 static uint32_t source_of(const struct gm_peer_mapping *x)
@@ -219,7 +223,7 @@ static void lent(struct gm_worker_request *claim, uint64_t bytes, int fd)
 
 static int check_stage(const struct gm_peer_mapping *x)
 {
-	const struct gm_config *config = &daemon_of(x)->config;
+	const struct gm_config *config = daemon_of(x)->config;
 	const struct gm_user *user = x->session->user;
 
 	if (user->arena_bytes <= config->arena_bytes_per_uid &&

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/workers/attachment.h"
 #include "agent/daemon/workers/demand.h"

@@ -15,8 +15,10 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/name.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/export_accounting.h"
 #include "shm/point.h"
@@ -133,7 +135,7 @@ static int pay(struct gm_connection *c, struct gm_shared *shared)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t bytes = (shared->about_bytes + page - 1) / page * page;
-	uint64_t most = c->server->d->config.arena_bytes_per_uid;
+	uint64_t most = c->server->d->config->arena_bytes_per_uid;
 	struct gm_user *user = shared->user;
 
 	if (user->arena_bytes > most || bytes > most - user->arena_bytes)

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "agent/daemon/base/name.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/map/publish.h"
 #include "agent/daemon/sessions/session.h"
 #include "shm/point.h"

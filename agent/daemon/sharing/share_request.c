@@ -10,7 +10,10 @@
 #include <string.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/export_accounting.h"
 #include "agent/daemon/workers/worker_process.h"
@@ -145,7 +148,7 @@ int gm_shared_admit_name(struct gm_connection *c, const char *name,
 
 int gm_shared_admit_others(struct gm_connection *c)
 {
-	if (c->server->d->config.cuda_share == GM_CONFIG_SHARE_ANY)
+	if (c->server->d->config->cuda_share == GM_CONFIG_SHARE_ANY)
 		return 0;
 	return gm_connection_bad(
 		c, -EPERM,
@@ -167,14 +170,14 @@ static bool is_of_row(const struct gm_shared *shared, uint32_t row)
 /* Is our descriptor enough to keep memory of this row? */
 static bool is_kept(const struct gm_daemon *d, uint32_t row)
 {
-	return d->devices.of[row]->facts.kind == GPUMAP_DEVICE_HOST ||
-	       d->config.cuda_keep_shares;
+	return d->devices->of[row]->facts.kind == GPUMAP_DEVICE_HOST ||
+	       d->config->cuda_keep_shares;
 }
 
 /* Names that mean memory of a row are free, unless the memory stays. */
 static void end_names(struct gm_daemon *d, uint32_t row)
 {
-	bool is_barred = d->devices.of[row]->bars != 0;
+	bool is_barred = d->devices->of[row]->bars != 0;
 	struct gm_shared *shared, *next;
 
 	if (!d->server || (!is_barred && is_kept(d, row)))

@@ -9,8 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/user.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/state/state.h"
+#include "shm/objects.h"
 
 /* ---- names that wait ----------------------------------------------------- */
 
@@ -70,7 +73,7 @@ struct gm_quoted gm_state_files_path(const struct gm_daemon *d,
 {
 	char path[GM_STATE_PATH_BYTES + NAME_MAX + 2];
 
-	snprintf(path, sizeof(path), "%s/%s", d->state.dir.path, file);
+	snprintf(path, sizeof(path), "%s/%s", d->state->dir.path, file);
 	return gm_quote(path);
 }
 
@@ -82,7 +85,7 @@ bool gm_state_files_is_bad(int error)
 void gm_state_files_refuse(const struct gm_daemon *d, const char *file,
 			   const char *why)
 {
-	int ret = gm_state_dir_refuse(&d->state.dir, file);
+	int ret = gm_state_dir_refuse(&d->state->dir, file);
 
 	gm_log(GM_LOG_ERROR, "state_refused", "path=%s why=%s",
 	       gm_state_files_path(d, file).text, gm_quote(why).text);
@@ -96,7 +99,7 @@ void gm_state_files_drop_unknown(struct gm_daemon *d, uint32_t kind,
 				 const bool *keep)
 {
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_block *block = &d->directory.objects[i];
+		const struct gm_block *block = &d->directory->objects[i];
 		char name[GM_NAME_BYTES], why[GM_WHY_BYTES];
 
 		if (block->unit == 0 || block->kind != kind || keep[i])

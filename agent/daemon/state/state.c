@@ -3,7 +3,8 @@
 
 #include "agent/daemon/state/state.h"
 
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/rows.h"
 
 /* The daemon in a unit test may have no kinds. */
 #define FOR_EACH_KIND(i, d) \
@@ -11,18 +12,18 @@
 
 int gm_state_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 {
-	TAILQ_INIT(&d->state.maps);
-	TAILQ_INIT(&d->state.meshes);
-	TAILQ_INIT(&d->state.masks);
+	TAILQ_INIT(&d->state->maps);
+	TAILQ_INIT(&d->state->meshes);
+	TAILQ_INIT(&d->state->masks);
 	return gm_state_dir_open(d->state_dir, d->instance, ret_why,
-				 &d->state.dir);
+				 &d->state->dir);
 }
 
 void gm_state_exit(struct gm_daemon *d)
 {
 	FOR_EACH_KIND(i, d)
 	d->state_kinds[i]->exit(d);
-	gm_state_dir_close(&d->state.dir);
+	gm_state_dir_close(&d->state->dir);
 }
 
 int gm_state_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
@@ -59,7 +60,8 @@ bool gm_state_row_used(const struct gm_daemon *d, uint32_t row)
 {
 	FOR_EACH_KIND(i, d)
 	{
-		if (d->state_kinds[i]->names(d, d->devices.of[row]->facts.uuid))
+		if (d->state_kinds[i]->names(d,
+					     d->devices->of[row]->facts.uuid))
 			return true;
 	}
 	return false;

@@ -12,7 +12,10 @@
 #include "agent/common/log.h"
 #include "agent/daemon/account/quota.h"
 #include "agent/daemon/account/usage.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/workers/death.h"
 #include "agent/daemon/workers/worker_child.h"
 #include "agent/daemon/workers/worker_users.h"
@@ -149,7 +152,7 @@ static void want_room(struct gm_worker_process *worker, bool wants)
 {
 	if (wants == worker->wants_room)
 		return;
-	if (gm_loop_mod(&worker->d->loop, &worker->socket,
+	if (gm_loop_mod(worker->d->loop, &worker->socket,
 			EPOLLIN | (wants ? (uint32_t)EPOLLOUT : 0)) == 0)
 		worker->wants_room = wants;
 }
@@ -174,7 +177,7 @@ static void settled(struct gm_worker_process *worker)
 	worker->is_shown = true;
 	gm_death_over(worker);
 	if (worker->is_card && gm_worker_process_is_shown(worker) &&
-	    worker->d->config.cuda_standby)
+	    worker->d->config->cuda_standby)
 		gm_standby_want(worker);
 	GM_POINT("supervise_ready");
 }
@@ -385,7 +388,7 @@ static int refuse_barred(const struct gm_worker_process *worker,
 			 char ret_why[GM_WHY_BYTES])
 {
 	const struct gm_moving_image *moving =
-		&worker->d->devices.of[worker->row]->moving;
+		&worker->d->devices->of[worker->row]->moving;
 
 	return gm_why(ret_why, -ENODEV,
 		      "row %u cannot be used now (%.*s); use another row",

@@ -9,7 +9,9 @@
 
 #include "agent/common/log.h"
 #include "agent/cuda/cuerror.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/workers/worker_child.h"
 
 #define MS UINT64_C(1000000)
@@ -33,7 +35,7 @@ static void make_reason(const struct gm_worker_process *worker, const char *why,
 bool gm_death_show(struct gm_worker_process *worker, const char *why,
 		   char ret_reason[GM_WHY_BYTES])
 {
-	struct gm_device *device = worker->d->devices.of[worker->row];
+	struct gm_device *device = worker->d->devices->of[worker->row];
 	bool is_lost = worker->is_card && worker->code > 0 &&
 		       gm_cuerror_class((gm_cu_result)worker->code) ==
 			       GM_CUERROR_ABSENT;
@@ -98,7 +100,7 @@ static void log_return(struct gm_worker_process *worker)
 void gm_death_over(struct gm_worker_process *worker)
 {
 	if (gm_worker_process_is_shown(worker) &&
-	    worker->d->devices.of[worker->row]->moving.state !=
+	    worker->d->devices->of[worker->row]->moving.state !=
 		    GPUMAP_DEVICE_READY)
 		gm_worker_child_show(worker, GPUMAP_DEVICE_READY, NULL, 0);
 	log_return(worker);

@@ -4,7 +4,9 @@
 #include "agent/daemon/workers/demand.h"
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
 #include "agent/daemon/sharing/share_request.h"
 #include "agent/daemon/workers/attachment.h"
 #include "agent/daemon/workers/worker_child.h"
@@ -56,14 +58,14 @@ static bool has_worked(struct gm_worker_process *worker)
 
 static void wait_for_end(struct gm_worker_process *worker)
 {
-	gm_timer_set(&worker->d->loop, &worker->timer,
-		     gm_loop_now() + worker->d->config.drain_row_ns);
+	gm_timer_set(worker->d->loop, &worker->timer,
+		     gm_loop_now() + worker->d->config->drain_row_ns);
 }
 
 void gm_demand_end(struct gm_worker_process *worker)
 {
 	worker->drain_requested = true;
-	gm_timer_stop(&worker->d->loop, &worker->idle);
+	gm_timer_stop(worker->d->loop, &worker->idle);
 	gm_attachments_send_drain(worker);
 	if (worker->state != GM_PROCESS_SERVING || worker->socket.fd < 0)
 		return; /* another limit runs */
@@ -103,7 +105,7 @@ void gm_demand_part(struct gm_timer *timer)
 void gm_demand_recheck(struct gm_supervisor *s)
 {
 	if (s)
-		gm_timer_set(&s->d->loop, &s->parting, gm_loop_now());
+		gm_timer_set(s->d->loop, &s->parting, gm_loop_now());
 }
 
 void gm_demand_drained(struct gm_worker_process *worker)

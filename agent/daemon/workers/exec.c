@@ -9,7 +9,9 @@
 #include <stdlib.h>
 
 #include "agent/daemon/base/environment.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
 
 #define SECOND        UINT64_C(1000000000)
 
@@ -46,20 +48,20 @@ static int make_command(const struct gm_worker_process *worker,
 			enum gm_exec_part part, struct launch *l)
 {
 	const struct gm_daemon *d = worker->d;
-	const struct gm_device *device = d->devices.of[worker->row];
+	const struct gm_device *device = d->devices->of[worker->row];
 
 	if (gm_idset_format(&device->cpus, l->cpus, sizeof(l->cpus)) < 0)
 		return -E2BIG;
 	snprintf(l->row, sizeof(l->row), "%u", worker->row);
 	snprintf(l->node, sizeof(l->node), "%d", device->facts.numa_node);
-	snprintf(l->uid, sizeof(l->uid), "%u", (unsigned)d->config.worker_uid);
-	snprintf(l->gid, sizeof(l->gid), "%u", (unsigned)d->config.worker_gid);
-	snprintf(l->depth, sizeof(l->depth), "%u", d->config.load_depth);
+	snprintf(l->uid, sizeof(l->uid), "%u", (unsigned)d->config->worker_uid);
+	snprintf(l->gid, sizeof(l->gid), "%u", (unsigned)d->config->worker_gid);
+	snprintf(l->depth, sizeof(l->depth), "%u", d->config->load_depth);
 	snprintf(l->bytes, sizeof(l->bytes), "%u",
-		 (unsigned)d->config.load_bytes / GM_LOAD_ALIGN *
+		 (unsigned)d->config->load_bytes / GM_LOAD_ALIGN *
 			 GM_LOAD_ALIGN);
 	snprintf(l->slice, sizeof(l->slice), "%u",
-		 (unsigned)d->config.slice_bytes / GM_SLICE_LEAST *
+		 (unsigned)d->config->slice_bytes / GM_SLICE_LEAST *
 			 GM_SLICE_LEAST);
 	argue(l, d->worker_path, NULL);
 	argue(l, "--row", l->row);
@@ -82,7 +84,7 @@ static int make_command(const struct gm_worker_process *worker,
 /* Client programs have no part in collectives, and must not reach sockets. */
 static bool has_nccl(const struct gm_worker_process *worker)
 {
-	return worker->d->config.cuda_nccl && !worker->group->runs_programs;
+	return worker->d->config->cuda_nccl && !worker->group->runs_programs;
 }
 
 /* The options by which a worker and its standby learn of their card. */
@@ -92,15 +94,16 @@ static void add_card(const struct gm_worker_process *worker,
 	const struct gm_daemon *d = worker->d;
 
 	argue(l, "--backend", "cuda");
-	argue(l, "--device", d->devices.of[worker->row]->id);
-	if (d->config.cuda_library)
-		argue(l, "--library", d->config.cuda_library);
+	argue(l, "--device", d->devices->of[worker->row]->id);
+	if (d->config->cuda_library)
+		argue(l, "--library", d->config->cuda_library);
 	if (has_nccl(worker)) {
 		snprintf(l->limit, sizeof(l->limit), "%" PRIu64,
-			 d->config.cuda_nccl_limit_ns / 1000000);
+			 d->config->cuda_nccl_limit_ns / 1000000);
 		argue(l, "--nccl",
-		      d->config.cuda_nccl_library ? d->config.cuda_nccl_library
-						  : "-");
+		      d->config->cuda_nccl_library
+			      ? d->config->cuda_nccl_library
+			      : "-");
 		argue(l, "--nccl-limit", l->limit);
 	}
 	if (part == GM_EXEC_STANDBY)
@@ -116,9 +119,9 @@ static int make_environment(const struct gm_worker_process *worker,
 			    struct launch *l)
 {
 	const struct gm_daemon *d = worker->d;
-	const struct gm_config *config = &d->config;
+	const struct gm_config *config = d->config;
 	const char *const told[][2] = {
-		{ "CUDA_VISIBLE_DEVICES", d->devices.of[worker->row]->id },
+		{ "CUDA_VISIBLE_DEVICES", d->devices->of[worker->row]->id },
 		{ "CUDA_DEVICE_MAX_CONNECTIONS", "32" },
 		{ "CUDA_MODULE_LOADING", "EAGER" },
 		{ "CUDA_CACHE_PATH", config->cuda_cache },

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/workers/worker_process.h"
 
 /* Deaths are remembered for as long as the longest back-off. */

@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/workers/exec.h"
 #include "agent/daemon/workers/worker_process.h"
 #include "shm/point.h"
@@ -35,10 +36,10 @@ static void enter(struct gm_worker_process *worker, enum gm_standby_state state,
 	standby->state = state;
 	standby->since_ns = gm_loop_now();
 	if (limit_ns)
-		gm_timer_set(&worker->d->loop, &standby->timer,
+		gm_timer_set(worker->d->loop, &standby->timer,
 			     standby->since_ns + limit_ns);
 	else
-		gm_timer_stop(&worker->d->loop, &standby->timer);
+		gm_timer_stop(worker->d->loop, &standby->timer);
 }
 
 static void rest(struct gm_worker_process *worker)
@@ -56,7 +57,7 @@ static void close_socket(struct gm_worker_process *worker)
 
 	if (socket->fd < 0)
 		return;
-	gm_loop_del(&worker->d->loop, socket);
+	gm_loop_del(worker->d->loop, socket);
 	close(socket->fd);
 	socket->fd = -1;
 }
@@ -67,7 +68,7 @@ static void close_pidfd(struct gm_worker_process *worker)
 
 	if (pidfd->fd < 0)
 		return;
-	gm_loop_del(&worker->d->loop, pidfd);
+	gm_loop_del(worker->d->loop, pidfd);
 	close(pidfd->fd);
 	pidfd->fd = -1;
 }
@@ -206,10 +207,9 @@ static int watch(struct gm_worker_process *worker)
 		(struct gm_source){ standby->child.pidfd, pidfd_ready };
 	standby->socket =
 		(struct gm_source){ standby->child.socket, socket_ready };
-	error = gm_loop_add(&worker->d->loop, &standby->pidfd, EPOLLIN);
+	error = gm_loop_add(worker->d->loop, &standby->pidfd, EPOLLIN);
 	if (error == 0)
-		error = gm_loop_add(&worker->d->loop, &standby->socket,
-				    EPOLLIN);
+		error = gm_loop_add(worker->d->loop, &standby->socket, EPOLLIN);
 	return error;
 }
 
@@ -280,8 +280,8 @@ int gm_standby_take(struct gm_worker_process *worker,
 	       "row=%u pid=%d standby=%d age_ms=%" PRIu64, worker->row,
 	       (int)standby->child.pid, standby->state == GM_STANDBY_STANDBY,
 	       (gm_loop_now() - standby->since_ns) / MS);
-	gm_loop_del(&worker->d->loop, &standby->socket);
-	gm_loop_del(&worker->d->loop, &standby->pidfd);
+	gm_loop_del(worker->d->loop, &standby->socket);
+	gm_loop_del(worker->d->loop, &standby->pidfd);
 	standby->socket.fd = -1;
 	standby->pidfd.fd = -1;
 	standby->wanted = false;
@@ -308,7 +308,7 @@ void gm_standby_free(struct gm_worker_process *worker)
 {
 	struct gm_standby *standby = &worker->standby;
 
-	gm_timer_stop(&worker->d->loop, &standby->timer);
+	gm_timer_stop(worker->d->loop, &standby->timer);
 	close_socket(worker);
 	close_pidfd(worker);
 	standby->state = GM_STANDBY_NONE;

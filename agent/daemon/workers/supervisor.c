@@ -13,7 +13,11 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
+#include "agent/common/numa_bind.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/sharing/share_request.h"
 #include "agent/daemon/workers/attachment.h"
 #include "agent/daemon/workers/demand.h"
@@ -31,8 +35,8 @@ static void limit_spinning(struct gm_supervisor *s, uint64_t now)
 {
 	uint32_t limit = gm_spin_limit(&s->spin, now);
 
-	if (s->d->config.spin_limit != GM_CONFIG_SPIN_AUTO)
-		limit = s->d->config.spin_limit;
+	if (s->d->config->spin_limit != GM_CONFIG_SPIN_AUTO)
+		limit = s->d->config->spin_limit;
 	if (gm_get(&s->rows.group_page->spin_limit) == limit)
 		return;
 	gm_put(&s->rows.group_page->spin_limit, limit);
@@ -51,7 +55,7 @@ static void tick(struct gm_timer *timer)
 	gm_watchdog_check(worker, now);
 	gm_program_workers_tidy(s, now);
 	gm_spawn_tidy();
-	gm_timer_set(&s->d->loop, &s->tick, now + TICK_NS);
+	gm_timer_set(s->d->loop, &s->tick, now + TICK_NS);
 }
 
 /* A driver that finds an MPS daemon joins it, and shares its faults with
@@ -76,14 +80,14 @@ static int open_worker(struct gm_supervisor *s, uint32_t row)
 {
 	int error = 0;
 
-	if (s->d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA)
+	if (s->d->devices->of[row]->facts.kind == GPUMAP_DEVICE_CUDA)
 		error = open_no_mps(s);
 	return error ? error : gm_worker_process_make(s->d, &s->rows, row);
 }
 
 static int open_keepers(struct gm_supervisor *s)
 {
-	const struct gm_devices *devices = &s->d->devices;
+	const struct gm_devices *devices = s->d->devices;
 
 	for (uint32_t row = 0; row < devices->n; row++) {
 		int error;
@@ -126,7 +130,7 @@ int gm_supervisor_start(struct gm_daemon *d)
 	}
 
 	gm_spin_init(&s->spin, NULL,
-		     (uint32_t)gm_idset_count(&d->allowed.cpus));
+		     (uint32_t)gm_idset_count(&d->allowed->cpus));
 	tick(&s->tick);
 	TAILQ_FOREACH(worker, &s->all, entry)
 	gm_worker_process_start(worker);
@@ -244,7 +248,7 @@ void gm_supervisor_bar(struct gm_daemon *d, uint32_t row, uint32_t bar,
 {
 	struct gm_worker_process *worker = worker_of(d, row);
 
-	d->devices.of[row]->bars |= bar;
+	d->devices->of[row]->bars |= bar;
 	gm_worker_users_row_closing(d, row);
 	if (!worker) {
 		if (closed)
@@ -299,7 +303,7 @@ void gm_supervisor_what_runs(const struct gm_daemon *d, uint32_t row,
 void gm_supervisor_unbar(struct gm_daemon *d, uint32_t row, uint32_t bars)
 {
 	struct gm_worker_process *worker = worker_of(d, row);
-	uint32_t *left = &d->devices.of[row]->bars;
+	uint32_t *left = &d->devices->of[row]->bars;
 
 	if ((*left & bars) == 0)
 		return;
@@ -382,8 +386,8 @@ void gm_supervisor_exit(struct gm_daemon *d)
 	if (!s)
 		return;
 	kill_all(s);
-	gm_timer_stop(&d->loop, &s->tick);
-	gm_timer_stop(&d->loop, &s->parting);
+	gm_timer_stop(d->loop, &s->tick);
+	gm_timer_stop(d->loop, &s->parting);
 	gm_program_workers_free(s);
 	for (uint32_t row = 0; row < GM_ROWS; row++)
 		gm_worker_process_free(s->rows.workers[row]);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/workers/worker_child.h"
 
 static int waker_of(struct gm_worker_process *worker)

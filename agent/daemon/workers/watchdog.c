@@ -6,7 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
 #include "agent/daemon/workers/attachment.h"
 #include "agent/daemon/workers/worker_child.h"
 
@@ -84,7 +85,7 @@ static void check(struct gm_worker_process *worker, uint64_t beat, uint64_t now)
 	limit = &limits[call];
 	limit_ns = limit->ns;
 	if (call == GM_CALL_PROGRAM || call == GM_CALL_START)
-		limit_ns = worker->d->config.program_limit_ns;
+		limit_ns = worker->d->config->program_limit_ns;
 	if (limit_ns == 0 || !is_over(worker, call, limit_ns, since, now))
 		return;
 	snprintf(why, sizeof(why), "%s took over %" PRIu64 " %s%s", limit->what,
@@ -136,7 +137,7 @@ static void look_at_joint(struct gm_worker_process *worker, uint64_t now)
 
 static void check_jobs(struct gm_worker_process *worker, uint64_t now)
 {
-	const struct gm_config *config = &worker->d->config;
+	const struct gm_config *config = worker->d->config;
 	uint64_t limit = config->cuda_kernel_limit_ns;
 	uint64_t since = gm_get(&worker->journal->aloft);
 	bool by_programs = worker->group->runs_programs &&

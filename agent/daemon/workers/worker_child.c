@@ -11,7 +11,10 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
 
 #define MS           UINT64_C(1000000)
 #define SECOND       UINT64_C(1000000000)
@@ -59,7 +62,7 @@ void gm_worker_child_show_pid(const struct gm_worker_process *worker, pid_t pid)
 
 bool gm_worker_child_is_barred(const struct gm_worker_process *worker)
 {
-	return worker->d->devices.of[worker->row]->bars != 0;
+	return worker->d->devices->of[worker->row]->bars != 0;
 }
 
 /* ---- states ------------------------------------------------------------ */
@@ -71,10 +74,10 @@ void gm_worker_child_enter(struct gm_worker_process *worker,
 	worker->state = state;
 	worker->since_ns = gm_loop_now();
 	if (limit_ns)
-		gm_timer_set(&worker->d->loop, &worker->timer,
+		gm_timer_set(worker->d->loop, &worker->timer,
 			     worker->since_ns + limit_ns);
 	else
-		gm_timer_stop(&worker->d->loop, &worker->timer);
+		gm_timer_stop(worker->d->loop, &worker->timer);
 }
 
 uint64_t gm_worker_child_back_off(uint32_t deaths)
@@ -97,11 +100,11 @@ bool gm_worker_child_rests_long(const struct gm_worker_process *worker)
 void gm_worker_child_unneeded(struct gm_worker_process *worker)
 {
 	uint64_t idle_ns = gm_worker_process_is_shown(worker)
-				   ? worker->d->config.cuda_idle_ns
+				   ? worker->d->config->cuda_idle_ns
 				   : 0;
 
 	if (worker->on_need && worker->state == GM_PROCESS_SERVING)
-		gm_timer_set(&worker->d->loop, &worker->idle,
+		gm_timer_set(worker->d->loop, &worker->idle,
 			     gm_loop_now() + idle_ns);
 }
 
@@ -163,14 +166,14 @@ void gm_worker_child_hung_up(struct gm_worker_process *worker)
 {
 	if (worker->socket.fd < 0)
 		return;
-	gm_loop_del(&worker->d->loop, &worker->socket);
+	gm_loop_del(worker->d->loop, &worker->socket);
 	close(worker->socket.fd);
 	worker->socket.fd = -1;
 
 	/* The process is about to exit; if it does not, it is killed. */
 	if (worker->state != GM_PROCESS_ENDING &&
 	    worker->state != GM_PROCESS_STUCK)
-		gm_timer_set(&worker->d->loop, &worker->timer,
+		gm_timer_set(worker->d->loop, &worker->timer,
 			     gm_loop_now() + (worker->is_card ? HANG_UP_CARD
 							      : HANG_UP_NS));
 }

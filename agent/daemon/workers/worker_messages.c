@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/workers/attachment.h"
 #include "agent/daemon/workers/demand.h"
 #include "agent/daemon/workers/wakeup.h"

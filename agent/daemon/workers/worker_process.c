@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/sharing/share_request.h"
 #include "agent/daemon/workers/attachment.h"
 #include "agent/daemon/workers/death.h"
@@ -66,21 +68,21 @@ static int watch(struct gm_worker_process *worker)
 	worker->pidfd = (struct gm_source){ worker->child.pidfd, pidfd_ready };
 	worker->socket =
 		(struct gm_source){ worker->child.socket, socket_ready };
-	error = gm_loop_add(&worker->d->loop, &worker->pidfd, EPOLLIN);
+	error = gm_loop_add(worker->d->loop, &worker->pidfd, EPOLLIN);
 	if (error == 0)
-		error = gm_loop_add(&worker->d->loop, &worker->socket, EPOLLIN);
+		error = gm_loop_add(worker->d->loop, &worker->socket, EPOLLIN);
 	return error;
 }
 
 static void unwatch(struct gm_worker_process *worker)
 {
 	if (worker->socket.fd >= 0) {
-		gm_loop_del(&worker->d->loop, &worker->socket);
+		gm_loop_del(worker->d->loop, &worker->socket);
 		close(worker->socket.fd);
 		worker->socket.fd = -1;
 	}
 	if (worker->pidfd.fd >= 0) {
-		gm_loop_del(&worker->d->loop, &worker->pidfd);
+		gm_loop_del(worker->d->loop, &worker->pidfd);
 		close(worker->pidfd.fd);
 		worker->pidfd.fd = -1;
 	}
@@ -178,7 +180,7 @@ static void spawn_failed(struct gm_worker_process *worker, const char *what,
 static void spawn_worker(struct gm_worker_process *worker)
 {
 	const struct gm_moving_image *moving =
-		&worker->d->devices.of[worker->row]->moving;
+		&worker->d->devices->of[worker->row]->moving;
 	int error;
 
 	worker->completed = gm_get(&worker->journal->completed);
@@ -278,7 +280,7 @@ static void worker_gone(struct gm_worker_process *worker, const char *how,
 	char reason[GM_WHY_BYTES];
 	bool is_owed;
 
-	gm_timer_stop(&worker->d->loop, &worker->idle);
+	gm_timer_stop(worker->d->loop, &worker->idle);
 	gm_death_log(worker, well, why);
 	gm_put(&worker->group->group_page->spinning[worker->row], 0);
 	if (!well) {
@@ -321,7 +323,7 @@ static void pidfd_ready(struct gm_source *source, uint32_t events)
 	if (!gm_spawn_reap(&worker->child, how, &status))
 		return;
 	unwatch(worker);
-	gm_timer_stop(&worker->d->loop, &worker->timer);
+	gm_timer_stop(worker->d->loop, &worker->timer);
 	if (worker->is_recovery)
 		recovery_gone(worker, how, status);
 	else
@@ -387,7 +389,7 @@ static void timer_fired(struct gm_timer *timer)
 		gm_owner(timer, struct gm_worker_process, timer);
 
 	if (was_paused(worker)) {
-		gm_timer_set(&worker->d->loop, timer,
+		gm_timer_set(worker->d->loop, timer,
 			     gm_loop_now() + timer->late_ns);
 		return;
 	}
@@ -458,7 +460,7 @@ void gm_worker_process_drain(struct gm_worker_process *worker)
 
 void gm_worker_process_need(struct gm_worker_process *worker)
 {
-	gm_timer_stop(&worker->d->loop, &worker->idle);
+	gm_timer_stop(worker->d->loop, &worker->idle);
 	if (worker->state == GM_PROCESS_IDLE)
 		gm_worker_process_rest(worker);
 }
@@ -514,13 +516,13 @@ int gm_worker_process_make(struct gm_daemon *d, struct gm_worker_group *group,
 	worker->socket.fd = -1;
 	worker->timer.fired = timer_fired;
 	worker->idle.fired = gm_demand_idle;
-	worker->is_card = d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+	worker->is_card = d->devices->of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
 	worker->on_need = worker->is_card || group->runs_programs;
 	gm_standby_init(&worker->standby, gm_demand_closed);
 	worker->journal_fd = -1;
 	worker->waker = -1;
 	if (gm_worker_process_is_shown(worker))
-		worker->restarts = d->devices.of[row]->moving.restarts;
+		worker->restarts = d->devices->of[row]->moving.restarts;
 	TAILQ_INIT(&worker->attachments);
 	TAILQ_INIT(&worker->fetched);
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++)
@@ -553,8 +555,8 @@ void gm_worker_process_free(struct gm_worker_process *worker)
 {
 	if (!worker)
 		return;
-	gm_timer_stop(&worker->d->loop, &worker->timer);
-	gm_timer_stop(&worker->d->loop, &worker->idle);
+	gm_timer_stop(worker->d->loop, &worker->timer);
+	gm_timer_stop(worker->d->loop, &worker->idle);
 	gm_standby_free(worker);
 	gm_worker_users_hung_up(worker);
 	unwatch(worker);

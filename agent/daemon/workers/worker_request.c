@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/server.h"
-#include "agent/daemon/daemon.h"
 #include "agent/daemon/workers/worker_child.h"
 #include "agent/daemon/workers/worker_process.h"
 #include "gpumap.h"

@@ -3,7 +3,7 @@
 
 #include "agent/daemon/workers/worker_users.h"
 
-#include "agent/daemon/daemon.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/workers/worker_process.h"
 
 /* The daemon in a unit test may have no list. */

@@ -12,7 +12,9 @@
 #include <sys/wait.h>
 
 #include "agent/common/probe_wire.h"
+#include "agent/daemon/health/cuda.h"
 #include "agent/daemon/health/drain.h"
+#include "agent/daemon/health/probe.h"
 #include "agent/daemon/workers/supervisor.h"
 #include "agent/daemon/workers/worker_child.h"
 #include "tests/support/unkillable_child.h"
@@ -44,8 +46,8 @@ static void start_probe(void)
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends) != 0)
 		exit(99);
-	d->probe.state = GM_PROBE_RUNNING;
-	d->probe.socket.fd = ends[0];
+	d->probe->state = GM_PROBE_RUNNING;
+	d->probe->socket.fd = ends[0];
 	probe = ends[1];
 }
 
@@ -145,7 +147,7 @@ static void bring_back(void)
 
 static void limit(uint64_t ns)
 {
-	d->config.drain_row_ns = ns;
+	d->config->drain_row_ns = ns;
 }
 
 /* Drain, until the waiting client is told that the probe is silent; before that
@@ -262,18 +264,18 @@ static void probe_that_is_silent_is_told_of(void)
 /* As long as it may have the card open, nothing is drained. */
 static void probe_that_does_not_die_is_waited_for(void)
 {
-	d->probe.state = GM_PROBE_ENDING;
+	d->probe->state = GM_PROBE_ENDING;
 	wait_for_probe();
-	d->probe.state = GM_PROBE_STUCK;
+	d->probe->state = GM_PROBE_STUCK;
 	EQ(drain(), -EINPROGRESS);
 	OK(until(is_told));
 	EQ(wait_status, -ETIMEDOUT);
 	EQ(drain(), -EINPROGRESS);
 	EQ(hear_word(), 0);
-	d->probe.state = GM_PROBE_RESTING;
+	d->probe->state = GM_PROBE_RESTING;
 	gm_drains_silent(d);
 	EQ(wait_status, 0);
-	d->probe.state = GM_PROBE_RUNNING;
+	d->probe->state = GM_PROBE_RUNNING;
 	bring_back();
 }
 
@@ -317,7 +319,7 @@ static void worker_that_does_not_die_is_told_of(void)
 	limit(SHORT_NS);
 	gm_worker_child_kill(worker, "by hand");
 	/* As if the five seconds were over. */
-	gm_timer_set(&d->loop, &worker->timer, gm_loop_now());
+	gm_timer_set(d->loop, &worker->timer, gm_loop_now());
 	OK(until(is_stuck));
 	EQ(drain(), -EINPROGRESS);
 	OK(until(is_told));
@@ -347,8 +349,8 @@ static uint32_t n_drained(void)
 {
 	uint32_t n = 0;
 
-	for (uint32_t at = 0; at < d->devices.n; at++)
-		n += d->devices.of[at]->drain != NULL;
+	for (uint32_t at = 0; at < d->devices->n; at++)
+		n += d->devices->of[at]->drain != NULL;
 	return n;
 }
 
@@ -358,7 +360,7 @@ static void without_memory_nothing_is_begun(void)
 	OK(until(is_back));
 	for (uint32_t at = 1; at <= PARTS; at++) {
 		make_row(at);
-		memcpy(d->devices.of[at]->parent, row()->facts.uuid, 16);
+		memcpy(d->devices->of[at]->parent, row()->facts.uuid, 16);
 	}
 	for (int i = 0; i <= (int)PARTS; i++) {
 		calls_left = i;
@@ -366,14 +368,14 @@ static void without_memory_nothing_is_begun(void)
 		calls_left = -1;
 		EQ(n_drained(), 0);
 		EQ(row()->bars, 0);
-		EQ(d->devices.of[1]->bars, 0);
+		EQ(d->devices->of[1]->bars, 0);
 		EQ(row()->moving.state, GPUMAP_DEVICE_READY);
-		EQ(d->devices.of[1]->moving.state, GPUMAP_DEVICE_PROBING);
+		EQ(d->devices->of[1]->moving.state, GPUMAP_DEVICE_PROBING);
 	}
 	EQ(drain(), -EINPROGRESS);
 	EQ(n_drained(), PARTS + 1);
 	for (uint32_t at = 1; at <= PARTS; at++)
-		EQ(d->devices.of[at]->moving.state, GPUMAP_DEVICE_DRAINING);
+		EQ(d->devices->of[at]->moving.state, GPUMAP_DEVICE_DRAINING);
 	finish_drain();
 }
 
@@ -381,20 +383,20 @@ static void without_memory_nothing_is_begun(void)
 static void instance_that_comes_late_is_drained(void)
 {
 	char why[GM_WHY_BYTES] = "";
-	uint32_t at = d->devices.n;
+	uint32_t at = d->devices->n;
 
 	make_row(at);
-	memcpy(d->devices.of[at]->parent, row()->facts.uuid, 16);
+	memcpy(d->devices->of[at]->parent, row()->facts.uuid, 16);
 	gm_drains_came(d, at);
 	OK(gm_drains_has(d, at));
-	EQ(d->devices.of[at]->present, false);
-	EQ(d->devices.of[at]->moving.state, GPUMAP_DEVICE_DRAINING);
+	EQ(d->devices->of[at]->present, false);
+	EQ(d->devices->of[at]->moving.state, GPUMAP_DEVICE_DRAINING);
 	EQ(gm_drains_undo(d, at, &to_drain, why), -EBUSY);
 	OK(strstr(why, "undrain row 0") != NULL);
 	EQ(undrain(), -EINPROGRESS);
 	OK(!gm_drains_has(d, at));
 	gm_drains_came(d, at);
-	EQ(d->devices.of[at]->moving.state, GPUMAP_DEVICE_DRAINING);
+	EQ(d->devices->of[at]->moving.state, GPUMAP_DEVICE_DRAINING);
 	for (uint32_t part = 1; part < at; part++)
 		OK(gm_drains_seen(d, part));
 	card_is_seen();
@@ -406,8 +408,8 @@ TAP_CASE_ARGS(argc, argv)
 {
 	play_if_child(argc, argv);
 	if (begin()) {
-		d->config.cuda_standby = false;
-		d->cuda.is_open = true;
+		d->config->cuda_standby = false;
+		d->cuda->is_open = true;
 		start_probe();
 		idle_worker_that_stays_is_killed();
 		worker_that_works_on_is_left();
@@ -418,7 +420,7 @@ TAP_CASE_ARGS(argc, argv)
 		worker_that_does_not_die_is_told_of();
 		without_memory_nothing_is_begun();
 		instance_that_comes_late_is_drained();
-		close(d->probe.socket.fd);
+		close(d->probe->socket.fd);
 		close(probe);
 		gm_drains_exit(d);
 		end();

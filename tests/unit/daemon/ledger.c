@@ -10,7 +10,7 @@
 
 static void promises_are_summed_up(void)
 {
-	uint32_t before = gm_get(&d->segment.map.header->generation);
+	uint32_t before = gm_get(&d->segment->map.header->generation);
 	struct gm_charge_image charges[] = { charge_of(0, 100),
 					     charge_of(2, 250) };
 	struct gm_layers layers =
@@ -21,7 +21,7 @@ static void promises_are_summed_up(void)
 	EQ(reserved(0), 100);
 	EQ(reserved(1), 0);
 	EQ(reserved(2), 250);
-	OK(gm_get(&d->segment.map.header->generation) != before);
+	OK(gm_get(&d->segment->map.header->generation) != before);
 	EQ(commit("one", 0, 0, 301), 0);
 	EQ(reserved(0), 401);
 	EQ(gm_ledger_avail(d, 0, GM_LEDGER_NOBODY), TOTAL - 401);
@@ -46,30 +46,30 @@ static void too_much_is_refused(void)
 	uint32_t heap;
 
 	EQ(commit("a", 0, 1, 600), 0);
-	heap = d->directory.heap.n_free;
+	heap = d->directory->heap.n_free;
 	EQ(commit("b", 0, 1, 401), -ENOSPC);
 	STR(why, "row 1 has 400 bytes that are promised to nobody, the map "
 		 "takes 401: release one that gpumapctl who shows, or ask for "
 		 "less");
 	OK(!is_published("b"));
-	EQ(d->directory.heap.n_free, heap);
+	EQ(d->directory->heap.n_free, heap);
 	EQ(reserved(1), 600);
 	EQ(commit("b", 0, 1, 400), 0);
 	EQ(reserved(1), TOTAL);
 
 	/* Memory that other programs use cannot be reserved. */
 	EQ(release("b"), 0);
-	d->devices.of[1]->moving.free_bytes = 700;
+	d->devices->of[1]->moving.free_bytes = 700;
 	EQ(commit("b", 0, 1, 101), -ENOSPC);
 	EQ(commit("b", 0, 1, 100), 0);
-	d->devices.of[1]->moving.free_bytes = 0;
+	d->devices->of[1]->moving.free_bytes = 0;
 	EQ(commit("c", 0, 1, 1), -ENOSPC);
 	/* A reservation stays, and its owner may replace it. */
 	EQ(commit("a", 0, 1, 600), 0);
 	EQ(commit("a", 0, 1, 601), -ENOSPC);
 	EQ(commit("a", 0, 1, 200), 0);
 	EQ(reserved(1), 300);
-	d->devices.of[1]->moving.free_bytes = TOTAL;
+	d->devices->of[1]->moving.free_bytes = TOTAL;
 	EQ(release("a"), 0);
 	EQ(release("b"), 0);
 }
@@ -91,7 +91,7 @@ static void replacing_moves_the_promise(void)
 
 static void lost_rows_take_nothing(void)
 {
-	struct gm_device *device = d->devices.of[2];
+	struct gm_device *device = d->devices->of[2];
 
 	EQ(commit("m", 0, 2, 10), 0);
 	device->moving.state = GPUMAP_DEVICE_FAILED;
@@ -119,7 +119,7 @@ static void sums_do_not_wrap(void)
 
 static void uids_have_a_share(void)
 {
-	d->config.reserve_per_uid = 30;
+	d->config->reserve_per_uid = 30;
 	EQ(commit("a", OTHER, 0, 200), 0);
 	EQ(commit("b", OTHER, 0, 101), -EDQUOT);
 	STR(why, "uid 54321 has reserved 200 bytes of row 0 and may have 300: "
@@ -128,7 +128,7 @@ static void uids_have_a_share(void)
 	EQ(commit("a", OTHER, 0, 300), 0);
 	EQ(commit("c", OTHER + 1, 0, 300), 0);
 	EQ(commit("d", 0, 0, 400), 0);
-	d->config.reserve_per_uid = 100;
+	d->config->reserve_per_uid = 100;
 	EQ(release("a"), 0);
 	EQ(release("b"), 0);
 	EQ(release("c"), 0);
@@ -141,15 +141,15 @@ static void restored_maps_need_not_be_free_now(void)
 	struct gm_layers layers =
 		map_of("r", OTHER, GM_OBJECT_COMMITTED, &charge, 1);
 
-	d->devices.of[0]->moving.free_bytes = 0;
-	d->config.reserve_per_uid = 1;
+	d->devices->of[0]->moving.free_bytes = 0;
+	d->config->reserve_per_uid = 1;
 	EQ(gm_publish_restore(d, &layers, 7, why), 0);
 	EQ(reserved(0), 600);
 	layers.name = "s";
 	EQ(gm_publish_restore(d, &layers, 7, why), -ENOSPC);
 	OK(!is_published("s"));
-	d->devices.of[0]->moving.free_bytes = TOTAL;
-	d->config.reserve_per_uid = 100;
+	d->devices->of[0]->moving.free_bytes = TOTAL;
+	d->config->reserve_per_uid = 100;
 	EQ(release("r"), 0);
 }
 
@@ -157,7 +157,7 @@ static void restored_maps_need_not_be_free_now(void)
 
 static void death_withdraws(void)
 {
-	uint32_t heap = d->directory.heap.n_free;
+	uint32_t heap = d->directory->heap.n_free;
 	pid_t child = start_child();
 	int fd = dup(0), after;
 	struct gm_pin pin;
@@ -183,7 +183,7 @@ static void death_withdraws(void)
 	EQ(reserved(0), 100);
 	EQ(reserved(1), 0);
 	EQ(release("named"), 0);
-	EQ(d->directory.heap.n_free, heap);
+	EQ(d->directory->heap.n_free, heap);
 	after = dup(0);
 	close(after);
 	EQ(after, fd);
@@ -221,22 +221,22 @@ static void what_is_replaced_is_held_no_more(void)
 
 static void holding_can_fail(void)
 {
-	uint32_t heap = d->directory.heap.n_free;
+	uint32_t heap = d->directory->heap.n_free;
 	pid_t child = start_child();
 
 	EQ(hold("m", child, 0, TOTAL + 1, SHOWN), -ENOSPC);
 	EQ(hold("m", 0, 0, 1, SHOWN), -ESRCH);
 	EQ(hold("m", 0x7ffffffe, 0, 1, SHOWN), -ESRCH);
-	d->config.pins_per_uid = 1;
+	d->config->pins_per_uid = 1;
 	EQ(hold("m", child, 0, 1, SHOWN), 0);
 	EQ(hold("n", child, 0, 1, SHOWN), -EDQUOT);
 	STR(why, "uid 0 has 1 pins and held maps: give one back, or raise "
 		 "limits.pins-per-uid");
-	d->config.pins_per_uid = 256;
+	d->config->pins_per_uid = 256;
 	EQ(entries(), 1);
 	EQ(release("m"), 0);
 	EQ(entries(), 0);
-	EQ(d->directory.heap.n_free, heap);
+	EQ(d->directory->heap.n_free, heap);
 	end_child(child);
 }
 
@@ -316,9 +316,9 @@ static void promises_outlive_the_agent(void)
 
 	die();
 	if (come_back())
-		EQ(d->directory.heap.n_free,
-		   d->directory.heap.end - d->directory.heap.first -
-			   ROWS * (d->directory.rows[0].bytes / GM_UNIT));
+		EQ(d->directory->heap.n_free,
+		   d->directory->heap.end - d->directory->heap.first -
+			   ROWS * (d->directory->rows[0].bytes / GM_UNIT));
 }
 
 /* A row became smaller: no reservation ends, and none is added. */
@@ -326,14 +326,14 @@ static void shrunk_rows_keep_their_promises(void)
 {
 	EQ(commit("m", 0, 0, 900), 0);
 	die();
-	d->devices.of[0]->facts.total_bytes = 500;
+	d->devices->of[0]->facts.total_bytes = 500;
 	if (!come_back())
 		return;
 	EQ(reserved(0), 900);
 	EQ(commit("n", 0, 0, 1), -ENOSPC);
 	EQ(commit("m", 0, 0, 400), 0);
 	EQ(commit("n", 0, 0, 100), 0);
-	d->devices.of[0]->facts.total_bytes = TOTAL;
+	d->devices->of[0]->facts.total_bytes = TOTAL;
 	EQ(release("m"), 0);
 	EQ(release("n"), 0);
 }

@@ -93,7 +93,7 @@ static int commit_large(int i, uint32_t n_layers)
 
 static void two_thousand_maps_fit(void)
 {
-	uint32_t heap = d->directory.heap.n_free, left;
+	uint32_t heap = d->directory->heap.n_free, left;
 	int n = 0, wrong = 0;
 
 	for (int i = 0; i < 2000; i++)
@@ -110,16 +110,16 @@ static void two_thousand_maps_fit(void)
 	OK(n > 0);
 	EQ(commit_large(0, GM_LAYERS_MAX), -ENOSPC);
 	OK(strstr(why, "release objects, or raise segment.size") != NULL);
-	left = d->directory.heap.n_free;
+	left = d->directory->heap.n_free;
 	OK(!is_published("large9999"));
 	EQ(commit_large(9999, GM_LAYERS_MAX), -ENOSPC);
 	OK(!is_published("large9999"));
-	EQ(d->directory.heap.n_free, left);
+	EQ(d->directory->heap.n_free, left);
 	EQ(reserved(0), 1);
 	die();
 	if (!come_back())
 		return;
-	EQ(d->directory.heap.n_free, left);
+	EQ(d->directory->heap.n_free, left);
 	EQ(reserved(0), 1);
 	for (int i = 0; i < 2000 + n; i++) {
 		char name[16];
@@ -128,7 +128,7 @@ static void two_thousand_maps_fit(void)
 		wrong += release(name) != 0;
 	}
 	EQ(wrong, 0);
-	EQ(d->directory.heap.n_free, heap);
+	EQ(d->directory->heap.n_free, heap);
 	EQ(reserved(0), 0);
 }
 

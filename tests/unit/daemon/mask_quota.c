@@ -21,7 +21,7 @@
 
 static void row_is_full(uint32_t at)
 {
-	struct gm_device *device = d->devices.of[at];
+	struct gm_device *device = d->devices->of[at];
 
 	device->facts.total_bytes = 1024 * MIB;
 	device->moving.free_bytes = FREE;
@@ -79,7 +79,7 @@ static void when_the_worker_ends(void)
  * once. */
 static void looks_are_late(void)
 {
-	struct gm_device *device = d->devices.of[0];
+	struct gm_device *device = d->devices->of[0];
 	uint64_t before;
 
 	row_is_full(0);
@@ -97,7 +97,7 @@ static void looks_are_late(void)
  * dropped. */
 static void looks_come_between(void)
 {
-	struct gm_device *device = d->devices.of[0];
+	struct gm_device *device = d->devices->of[0];
 	uint64_t at;
 
 	row_is_full(0);

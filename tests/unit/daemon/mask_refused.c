@@ -10,13 +10,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/map/transaction.h"
 #include "agent/daemon/masks/transaction.h"
 #include "tests/support/tap.h"
 
 #define BYTES (UINT64_C(1) << 20)
 
-static struct gm_daemon d;
+static struct gm_daemon *d;
 static struct gm_control_server server;
 
 static bool is_mapped(void *at)
@@ -29,7 +31,7 @@ static bool is_mapped(void *at)
 /* Its pages are there, as after gm_mask_change_generate(). */
 static void *stage(struct gm_mask_change *p)
 {
-	p->change.d = &d;
+	p->change.d = d;
 	p->image.bytes = BYTES;
 	if (!EQ(gm_mask_change_stage(p), 0))
 		return NULL;
@@ -47,7 +49,7 @@ static void a_thread_gives_it_back(void)
 		return;
 	at = stage(p);
 	gm_closer_init(&server.closer);
-	d.server = &server;
+	d->server = &server;
 	gm_mask_change_free(&p->change);
 	OK(server.closer.running);
 	gm_closer_stop(&server.closer);
@@ -64,14 +66,18 @@ static void without_one_it_is_given_back_too(void)
 	if (!OK(p != NULL))
 		return;
 	at = stage(p);
-	d.server = NULL;
+	d->server = NULL;
 	gm_mask_change_free(&p->change);
 	OK(at != NULL && !is_mapped(at));
 }
 
 TAP_CASE()
 {
+	d = gm_daemon_new();
+	if (!OK(d))
+		return tap_done();
 	a_thread_gives_it_back();
 	without_one_it_is_given_back_too();
+	gm_daemon_free(d);
 	return tap_done();
 }

@@ -9,7 +9,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/map/pins.h"
+#include "agent/daemon/map/publish.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/segment/segment.h"
 #include "agent/daemon/subscribers.h"
 #include "tests/support/tap.h"
 
@@ -116,8 +123,8 @@ static void versions_of_a_name_grow(void)
 
 static void others_have_quotas(void)
 {
-	d->config.objects_per_uid = 2;
-	d->config.object_bytes_per_uid = 4096;
+	d->config->objects_per_uid = 2;
+	d->config->object_bytes_per_uid = 4096;
 	EQ(publish("q1", OTHER, 1, NULL), 0);
 	EQ(publish("q2", OTHER, 1, NULL), 0);
 	EQ(publish("q3", OTHER, 1, NULL), -EDQUOT);
@@ -137,7 +144,7 @@ static void others_have_quotas(void)
 static uint64_t version_at(uint64_t unit)
 {
 	return gm_get(
-		(gm_a64 *)(void *)(d->segment.map.base + unit * GM_UNIT + 16));
+		(gm_a64 *)(void *)(d->segment->map.base + unit * GM_UNIT + 16));
 }
 
 /* Every other byte of the heap is written several times over. */
@@ -158,7 +165,7 @@ static void use_the_heap(void)
 
 static void pinned_blocks_stay(void)
 {
-	uint32_t before = d->directory.heap.n_free;
+	uint32_t before = d->directory->heap.n_free;
 	struct gm_pin one, two;
 	uint64_t version;
 
@@ -186,15 +193,15 @@ static void pinned_blocks_stay(void)
 	use_the_heap();
 	EQ(version_at(one.unit), one.version);
 	EQ(release("p", 0), 0);
-	EQ(d->directory.heap.n_free, before);
+	EQ(d->directory->heap.n_free, before);
 }
 
 static void pins_have_quotas(void)
 {
 	struct gm_pin pins[3];
 
-	d->config.pins_per_uid = 2;
-	d->config.pin_bytes_per_uid = 1 << 20;
+	d->config->pins_per_uid = 2;
+	d->config->pin_bytes_per_uid = 1 << 20;
 	EQ(publish("p", 0, 9, NULL), 0);
 	EQ(pin("p", getpid(), OTHER, &pins[0]), 0);
 	EQ(pin("p", getpid(), OTHER, &pins[1]), 0);
@@ -203,7 +210,7 @@ static void pins_have_quotas(void)
 		 "limits.pins-per-uid");
 	EQ(pin("p", getpid(), THIRD, &pins[2]), 0);
 	EQ(gm_holders_unpin(d, getpid(), pins[0].claim), 0);
-	d->config.pin_bytes_per_uid = 600;
+	d->config->pin_bytes_per_uid = 600;
 	EQ(pin("p", getpid(), OTHER, &pins[0]), -EDQUOT);
 	OK(strstr(why, "limits.pin-bytes-per-uid") != NULL);
 	EQ(gm_holders_unpin(d, getpid(), pins[1].claim), 0);
@@ -218,25 +225,25 @@ static void pins_have_quotas(void)
 static void stop_when_empty(struct gm_timer *timer)
 {
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
-		if (d->holders.table[i].kind != GM_HOLDER_FREE) {
-			gm_timer_set(&d->loop, timer, gm_loop_now() + 1000000);
+		if (d->holders->table[i].kind != GM_HOLDER_FREE) {
+			gm_timer_set(d->loop, timer, gm_loop_now() + 1000000);
 			return;
 		}
 	}
-	gm_loop_stop(&d->loop);
+	gm_loop_stop(d->loop);
 }
 
 static void death_unpins(void)
 {
 	struct gm_timer timer = { .fired = stop_when_empty };
-	uint32_t before = d->directory.heap.n_free;
+	uint32_t before = d->directory->heap.n_free;
 	struct gm_pin one;
 	int open_before = dup(0), open_after;
 	pid_t child;
 
 	close(open_before);
-	d->config.pins_per_uid = 10;
-	d->config.pin_bytes_per_uid = 1 << 20;
+	d->config->pins_per_uid = 10;
+	d->config->pin_bytes_per_uid = 1 << 20;
 	fflush(stdout);
 	child = fork();
 	if (child == 0) {
@@ -247,11 +254,11 @@ static void death_unpins(void)
 	for (int i = 0; i < 5; i++)
 		EQ(pin("p", child, OTHER, &one), 0);
 	EQ(release("p", 0), 0);
-	OK(d->directory.heap.n_free < before);
+	OK(d->directory->heap.n_free < before);
 	kill(child, SIGKILL);
-	gm_timer_set(&d->loop, &timer, gm_loop_now());
-	EQ(gm_loop_run(&d->loop), 0);
-	EQ(d->directory.heap.n_free, before);
+	gm_timer_set(d->loop, &timer, gm_loop_now());
+	EQ(gm_loop_run(d->loop), 0);
+	EQ(d->directory->heap.n_free, before);
 	waitpid(child, NULL, 0);
 	open_after = dup(0);
 	close(open_after);
@@ -263,15 +270,15 @@ TAP_CASE()
 	struct gm_adopted_state *past = malloc(sizeof(*past));
 	char instance[48];
 
-	d = calloc(1, sizeof(*d));
+	d = gm_daemon_new();
 	snprintf(instance, sizeof(instance), "test-publish.%d", (int)getpid());
-	if (d == NULL || past == NULL || gm_loop_init(&d->loop) != 0 ||
-	    gm_segment_open(instance, 2 << 20, past, why, &d->segment) != 0)
+	if (d == NULL || past == NULL || gm_loop_init(d->loop) != 0 ||
+	    gm_segment_open(instance, 2 << 20, past, why, d->segment) != 0)
 		return 99;
-	unlink(d->segment.path);
-	gm_config_init(&d->config);
+	unlink(d->segment->path);
+	gm_config_init(d->config);
 	gm_subscribers_set(d);
-	d->directory.heap = past->heap;
+	d->directory->heap = past->heap;
 	free(past);
 	if (freopen("/dev/null", "w", stderr) == NULL ||
 	    gm_holders_adopt(d) != 0)
@@ -285,12 +292,12 @@ TAP_CASE()
 	pins_have_quotas();
 	death_unpins();
 
-	EQ(d->directory.heap.n_free,
-	   d->directory.heap.end - d->directory.heap.first);
+	EQ(d->directory->heap.n_free,
+	   d->directory->heap.end - d->directory->heap.first);
 	gm_holders_exit(d);
-	gm_heap_exit(&d->directory.heap);
-	gm_segment_close(&d->segment);
-	gm_loop_exit(&d->loop);
-	free(d);
+	gm_heap_exit(&d->directory->heap);
+	gm_segment_close(d->segment);
+	gm_loop_exit(d->loop);
+	gm_daemon_free(d);
 	return tap_done();
 }

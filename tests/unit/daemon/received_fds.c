@@ -14,7 +14,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/map/transaction.h"
+#include "agent/daemon/masks/device_replicas.h"
 #include "agent/daemon/masks/transaction.h"
 #include "agent/daemon/sessions/registration.h"
 #include "agent/daemon/sessions/session.h"
@@ -27,8 +31,8 @@
 #define LIMIT_S  30 /* against hanging; a socket lingers for longer */
 #define STRANGER 4711u
 
-static struct gm_daemon d;
-static struct gm_control_server server = { .d = &d };
+static struct gm_daemon *d;
+static struct gm_control_server server;
 
 /* Is what the agent itself gives back closed yet? */
 static bool closer_works(void)
@@ -54,7 +58,7 @@ static void a_tensor_s(void)
 
 	if (!OK(p != NULL))
 		return;
-	p->change.d = &d;
+	p->change.d = d;
 	p->change.uid = STRANGER;
 	p->fd = lingering(&other);
 	gm_mask_change_free(&p->change);
@@ -78,8 +82,8 @@ static void registered_memory_s(void)
 	int other, fd = lingering(&other);
 
 	TAILQ_INIT(&session.registrations);
-	d.config.registrations_per_uid = 1;
-	d.config.arena_bytes_per_uid = GM_PAGE;
+	d->config->registrations_per_uid = 1;
+	d->config->arena_bytes_per_uid = GM_PAGE;
 	EQ(gm_registration_keep(&c, &ask, fd, &file, GM_PAGE, &reg), 0);
 	EQ(user.registrations, 1);
 	gm_registrations_free(&session);
@@ -92,11 +96,11 @@ static void registered_memory_s(void)
 static void what_workers_sent(uint32_t type)
 {
 	struct gm_worker_group group = { .runs_programs = false };
-	struct gm_worker_process worker = { .d = &d, .group = &group };
+	struct gm_worker_process worker = { .d = d, .group = &group };
 	const struct gm_wire wire = { .type = type, .handle = 7 };
 	int other, fd = lingering(&other);
 
-	gm_mask_devices_init(&d);
+	gm_mask_devices_init(d);
 	OK(type == GM_WIRE_MASKED
 		   ? gm_mask_devices_on_message(&worker, &wire, fd)
 		   : gm_worker_requests_on_message(&worker, &wire, fd));
@@ -115,12 +119,17 @@ TAP_CASE()
 	}
 	close(other);
 	close(fd);
+	d = gm_daemon_new();
+	if (!OK(d))
+		return tap_done();
+	server.d = d;
 	alarm(LIMIT_S);
 	gm_closer_init(&server.closer);
-	d.server = &server;
+	d->server = &server;
 	a_tensor_s();
 	registered_memory_s();
 	what_workers_sent(GM_WIRE_EXPORTED);
 	what_workers_sent(GM_WIRE_MASKED);
+	gm_daemon_free(d);
 	return tap_done();
 }

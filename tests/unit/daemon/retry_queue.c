@@ -13,7 +13,11 @@
 #include <unistd.h>
 
 #include "agent/daemon/account/retry_queue.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/sessions/dispatch.h"
 #include "agent/daemon/sessions/session.h"
 #include "tests/support/tap.h"
@@ -21,7 +25,7 @@
 #define MS      UINT64_C(1000000)
 #define HANG_NS (60000 * MS)
 
-static struct gm_daemon d;
+static struct gm_daemon *d;
 static struct gm_control_server s;
 static struct gm_user user = { .uid = 1 };
 static struct gm_session ended = { .user = &user };
@@ -38,13 +42,13 @@ static void refused(struct gm_source *source, uint32_t events)
 	(void)events;
 	if (recv(source->fd, record, sizeof(record), 0) > 0)
 		memcpy(&got, record, sizeof(got));
-	gm_loop_stop(&d.loop);
+	gm_loop_stop(d->loop);
 }
 
 static void hangs(struct gm_timer *timer)
 {
 	(void)timer;
-	gm_loop_stop(&d.loop);
+	gm_loop_stop(d->loop);
 }
 
 /* One row, on which no user may have a byte. */
@@ -53,14 +57,14 @@ static void set_up(void)
 	static struct gm_device row = { .facts.kind = GPUMAP_DEVICE_HOST };
 	int ends[2];
 
-	EQ(gm_loop_init(&d.loop), 0);
-	d.server = &s;
-	d.devices.n = 1;
-	d.devices.of[0] = &row;
-	d.config.sessions = 4;
-	d.config.sessions_per_uid = 4;
-	d.config.arena_bytes = UINT64_MAX;
-	s.d = &d;
+	EQ(gm_loop_init(d->loop), 0);
+	d->server = &s;
+	d->devices->n = 1;
+	d->devices->of[0] = &row;
+	d->config->sessions = 4;
+	d->config->sessions_per_uid = 4;
+	d->config->arena_bytes = UINT64_MAX;
+	s.d = d;
 	s.kind_of = gm_request_kind;
 	s.n_sessions = 1;
 	TAILQ_INIT(&s.sessions);
@@ -72,9 +76,9 @@ static void set_up(void)
 	c.busy = 1;
 	c.fd = -1;
 	c.source.fd = ends[0];
-	EQ(gm_loop_add(&d.loop, &c.source, 0), 0);
+	EQ(gm_loop_add(d->loop, &c.source, 0), 0);
 	reader = (struct gm_source){ ends[1], refused };
-	EQ(gm_loop_add(&d.loop, &reader, EPOLLIN), 0);
+	EQ(gm_loop_add(d->loop, &reader, EPOLLIN), 0);
 	hang.fired = hangs;
 }
 
@@ -98,9 +102,9 @@ static int32_t waited(int status, uint64_t limit_ns)
 		return 0;
 	OK(c.waits);
 	got.status = 0;
-	d.loop.stop = false;
-	gm_timer_set(&d.loop, &hang, gm_loop_now() + HANG_NS);
-	EQ(gm_loop_run(&d.loop), 0);
+	d->loop->stop = false;
+	gm_timer_set(d->loop, &hang, gm_loop_now() + HANG_NS);
+	EQ(gm_loop_run(d->loop), 0);
 	EQ(got.serial, 7);
 	OK(!c.waits);
 	OK(c.room == NULL);
@@ -137,7 +141,7 @@ static void a_full_agent_waits_for_anybody(void)
 	struct gm_user other = { .uid = 2 };
 
 	c.user = &other;
-	s.n_sessions = d.config.sessions;
+	s.n_sessions = d->config->sessions;
 	EQ(waited(-EUSERS, MS), -EUSERS);
 	c.user = &user;
 	s.n_sessions = 1;
@@ -156,15 +160,19 @@ static void who_leaves_waits_no_more(void)
 
 TAP_CASE()
 {
+	d = gm_daemon_new();
+	if (!OK(d))
+		return tap_done();
 	set_up();
 	a_limit_ends_it();
 	what_nothing_helps_ends_at_once();
 	a_full_agent_waits_for_anybody();
 	who_leaves_waits_no_more();
-	gm_timer_stop(&d.loop, &hang);
+	gm_timer_stop(d->loop, &hang);
 	gm_retry_queue_exit(&s);
 	close(c.source.fd);
 	close(reader.fd);
-	gm_loop_exit(&d.loop);
+	gm_loop_exit(d->loop);
+	gm_daemon_free(d);
 	return tap_done();
 }

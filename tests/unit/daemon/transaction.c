@@ -7,10 +7,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/daemon/base/connection.h"
+#include "agent/daemon/base/io_thread.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/parts.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/map/map_publish.h"
 #include "agent/daemon/map/release.h"
-#include "agent/daemon/base/connection.h"
+#include "agent/daemon/map/transaction.h"
 #include "tests/support/tap.h"
 
 #define CLIENTS 6
@@ -152,7 +156,7 @@ static void turn(void)
 {
 	struct epoll_event event;
 
-	if (epoll_wait(d->loop.epoll, &event, 1, 10000) == 1) {
+	if (epoll_wait(d->loop->epoll, &event, 1, 10000) == 1) {
 		struct gm_source *source = event.data.ptr;
 
 		source->ready(source, event.events);
@@ -389,15 +393,15 @@ static void connect_all(void)
 
 TAP_CASE()
 {
-	d = calloc(1, sizeof(*d));
+	d = gm_daemon_new();
 	server = calloc(1, sizeof(*server));
 	if (d == NULL || server == NULL || pipe(gate) != 0 || pipe(yard) != 0)
 		return 99;
 	server->d = d;
-	EQ(gm_loop_init(&d->loop), 0);
-	gm_changes_init(&d->changes);
-	EQ(gm_io_thread_start(&d->io_thread, &d->loop, "a"), 0);
-	EQ(gm_io_thread_start(&d->heavy_thread, &d->loop, "b"), 0);
+	EQ(gm_loop_init(d->loop), 0);
+	gm_changes_init(d->changes);
+	EQ(gm_io_thread_start(d->io_thread, d->loop, "a"), 0);
+	EQ(gm_io_thread_start(d->heavy_thread, d->loop, "b"), 0);
 	connect_all();
 	those_without_a_plan_are_answered_at_once();
 	the_uid_served_least_recently_is_next();
@@ -408,13 +412,13 @@ TAP_CASE()
 	our_own_heavy_ones_take_turns();
 	who_is_away_may_hang_up();
 	those_in_hand_are_finished_at_the_end();
-	gm_loop_exit(&d->loop);
+	gm_loop_exit(d->loop);
 	for (int i = 0; i < CLIENTS; i++) {
 		close(clients[i]->source.fd);
 		close(theirs[i]);
 		free(clients[i]);
 	}
 	free(server);
-	free(d);
+	gm_daemon_free(d);
 	return tap_done();
 }

@@ -199,7 +199,7 @@ static void idle_worker_ends(void)
 	uint32_t restarts = row()->moving.restarts;
 
 	OK(until(is_back));
-	d->config.cuda_idle_ns = 1000000;
+	d->config->cuda_idle_ns = 1000000;
 	OK(leave());
 	OK(until(no_process));
 	EQ(worker->state, GM_PROCESS_IDLE);
@@ -224,7 +224,7 @@ static void attachment_may_come_while_the_worker_ends(void)
 	gm_put_release(&play->hesitates, 1);
 	OK(leave());
 	OK(until(drain_sent));
-	d->config.cuda_idle_ns = LIMIT_NS;
+	d->config->cuda_idle_ns = LIMIT_NS;
 	EQ(attach_client(), 0);
 	EQ(client.status, 1);
 	gm_put_release(&play->hesitates, 0);
@@ -306,13 +306,13 @@ static void each_call_has_its_own_limit(void)
 	d->supervisor->pauses = (struct gm_pauses){ .next = 0 };
 
 	worker->since_ns = 1;
-	d->config.cuda_kernel_limit_ns = 10 * second;
+	d->config->cuda_kernel_limit_ns = 10 * second;
 	gm_put(&signs->aloft, look_ns - 9 * second);
 	gm_watchdog_check(worker, look_ns);
 	EQ(worker->state, GM_PROCESS_SERVING);
 	gm_put(&signs->aloft, look_ns - 11 * second);
 	OK(was_killed_over("kernel-limit"));
-	d->config.cuda_kernel_limit_ns = 0;
+	d->config->cuda_kernel_limit_ns = 0;
 }
 
 static bool is_borne(void)
@@ -371,7 +371,7 @@ static void failing_driver_is_not_stormed(void)
 {
 	OK(until(is_back));
 	OK(leave());
-	d->config.cuda_standby = false;
+	d->config->cuda_standby = false;
 	gm_standby_end(worker);
 	kill(worker->child.pid, SIGKILL);
 	OK(until(is_idle));

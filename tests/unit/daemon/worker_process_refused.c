@@ -149,7 +149,7 @@ static void newcomers_of_a_stuck_worker_are_refused(void)
 	EQ(attach_user(&late), 0);
 	EQ(late.attachment.state, GM_ATTACHMENT_WAITING);
 	/* As if the five seconds were over. */
-	gm_timer_set(&d->loop, &worker->timer, gm_loop_now());
+	gm_timer_set(d->loop, &worker->timer, gm_loop_now());
 	OK(until(is_stuck));
 	EQ(other.status, -ENODEV);
 	OK(strstr(other.why, "does not end, not even by SIGKILL") != NULL);

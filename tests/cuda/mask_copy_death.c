@@ -46,6 +46,13 @@ static void end(void)
 	EQ(agent_kill(&m.agent, SIGTERM), 0);
 }
 
+/* Either row may be asked first, and be the one that the other copies from. */
+static uint32_t n_copied(void)
+{
+	return mask_cards_made(&m, m.rows[0], "peer") +
+	       mask_cards_made(&m, m.rows[1], "peer");
+}
+
 static bool is_taken(void)
 {
 	return access(ticket, F_OK) != 0;
@@ -63,12 +70,12 @@ static void who_copied_dies(void)
 		OK(mask_cards_right(&m, "new", MASK_LARGE, 2));
 	} while (!is_taken() && story_now() < until);
 	OK(is_taken());
-	EQ(mask_cards_made(&m, m.rows[1], "peer"), 0);
+	EQ(n_copied(), 0);
 	/* One death may be of anything: it is tried again. */
 	OK(!agent_logged(&m.agent, "event=peers_bad"));
 	EQ(mask_cards_publish(&m, "new", MASK_LARGE, 2), 0);
 	OK(mask_cards_right(&m, "new", MASK_LARGE, 2));
-	EQ(mask_cards_made(&m, m.rows[1], "peer"), 1);
+	EQ(n_copied(), 1);
 	OK(agent_logged(&m.agent, "event=peers_good"));
 	end();
 }
@@ -117,6 +124,23 @@ static long log_bytes(void)
 	return stat(m.agent.log, &status) == 0 ? (long)status.st_size : 0;
 }
 
+/* Which of both rows' workers stands at its point. */
+static uint32_t stopped_row(uint64_t until)
+{
+	while (story_now() < until) {
+		for (uint32_t i = 0; i < 2; i++) {
+			struct gpumap_device row =
+				story_device(m.map, m.rows[i]);
+
+			if (state_of((pid_t)row.worker_pid) == 'T')
+				return i;
+		}
+		story_nap(100);
+	}
+	OK(!"a worker stands at its point");
+	return 1;
+}
+
 /* Publish until a worker stops at its point.  A stopped worker is killed after
  * a while, too, which ends as well. */
 static void whom_it_was_copied_from_dies(void)
@@ -124,6 +148,7 @@ static void whom_it_was_copied_from_dies(void)
 	uint64_t until = story_now() + STORY_LIMIT_NS;
 	struct gpumap_device source, sink;
 	pid_t pid = 0;
+	uint32_t to;
 	long from;
 
 	if (!start("stop"))
@@ -138,19 +163,18 @@ static void whom_it_was_copied_from_dies(void)
 	} while (!is_taken() && story_now() < until);
 	OK(is_taken());
 	from = log_bytes();
-	source = story_device(m.map, m.rows[0]);
-	sink = story_device(m.map, m.rows[1]);
-	while (state_of((pid_t)sink.worker_pid) == 'S' && story_now() < until)
-		story_nap(100);
+	to = stopped_row(until);
+	source = story_device(m.map, m.rows[1 - to]);
+	sink = story_device(m.map, m.rows[to]);
 	kill((pid_t)source.worker_pid, SIGKILL);
-	OK(story_back(m.map, m.rows[0], source.restarts));
+	OK(story_back(m.map, m.rows[1 - to], source.restarts));
 	kill((pid_t)sink.worker_pid, SIGCONT);
 	EQ(mask_cards_reap(pid), 0);
 	OK(mask_cards_right(&m, "new", MASK_LARGE, 2));
 	/* The copy's source had died.  Later ones may come of the new source;
 	 * and a sink that stood for too long was killed, and begins anew. */
-	if (story_device(m.map, m.rows[1]).restarts == sink.restarts)
-		OK(is_uploaded(m.rows[1], from));
+	if (story_device(m.map, m.rows[to]).restarts == sink.restarts)
+		OK(is_uploaded(m.rows[to], from));
 	end();
 }
 

@@ -107,7 +107,7 @@ struct gm_journal {
 	alignas(GM_LINE) gm_a64 slow; /* beat, of the slow thread */
 	/* start of the oldest slice that the device has not ended, in ns; 0:
 	 * none */
-	gm_a64 aloft;
+	gm_a64 in_flight;
 	/* beats, of the threads that initialise NCCL */
 	gm_a64 clique[GM_JOURNAL_NCCL_GROUPS];
 	/* start of the collective that the device does with others, in ns; 0:

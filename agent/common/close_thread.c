@@ -9,7 +9,7 @@
 
 #include "agent/common/sched_hint.h"
 
-static void do_job(const struct gm_closer_job *job)
+static void do_job(const struct gm_close_thread_job *job)
 {
 	if (job->call)
 		job->call(job->arg);
@@ -21,97 +21,105 @@ static void do_job(const struct gm_closer_job *job)
 
 static void *run(void *arg)
 {
-	struct gm_closer *closer = arg;
+	struct gm_close_thread *close_thread = arg;
 
-	gm_pace_patient();
-	pthread_mutex_lock(&closer->lock);
+	gm_sched_hint_patient();
+	pthread_mutex_lock(&close_thread->lock);
 	for (;;) {
-		struct gm_closer_job job;
+		struct gm_close_thread_job job;
 
-		while (closer->n == 0 && !closer->stopping)
-			pthread_cond_wait(&closer->work, &closer->lock);
-		if (closer->n == 0)
+		while (close_thread->n == 0 && !close_thread->stopping)
+			pthread_cond_wait(&close_thread->work,
+					  &close_thread->lock);
+		if (close_thread->n == 0)
 			break;
-		job = closer->jobs[closer->first++ % GM_CLOSER_JOBS];
-		closer->n--;
-		pthread_cond_signal(&closer->room);
+		job = close_thread
+			      ->jobs[close_thread->first++ % GM_CLOSER_JOBS];
+		close_thread->n--;
+		pthread_cond_signal(&close_thread->room);
 
-		pthread_mutex_unlock(&closer->lock);
+		pthread_mutex_unlock(&close_thread->lock);
 		do_job(&job);
-		pthread_mutex_lock(&closer->lock);
+		pthread_mutex_lock(&close_thread->lock);
 	}
-	pthread_mutex_unlock(&closer->lock);
+	pthread_mutex_unlock(&close_thread->lock);
 	return NULL;
 }
 
 /* The thread must take none of the signals that the loop waits for. */
-static bool start(struct gm_closer *closer)
+static bool start(struct gm_close_thread *close_thread)
 {
 	sigset_t all, before;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	closer->running =
-		pthread_create(&closer->thread, NULL, run, closer) == 0;
+	close_thread->running = pthread_create(&close_thread->thread, NULL, run,
+					       close_thread) == 0;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return closer->running;
+	return close_thread->running;
 }
 
-static void hand_over(struct gm_closer *closer, const struct gm_closer_job *job)
+static void hand_over(struct gm_close_thread *close_thread,
+		      const struct gm_close_thread_job *job)
 {
 	bool taken = false;
 
-	pthread_mutex_lock(&closer->lock);
+	pthread_mutex_lock(&close_thread->lock);
 	/* Calls have an order to keep, everything else may overtake. */
-	while (job->call && closer->n == GM_CLOSER_JOBS)
-		pthread_cond_wait(&closer->room, &closer->lock);
-	if (closer->n < GM_CLOSER_JOBS && (closer->running || start(closer))) {
-		closer->jobs[(closer->first + closer->n++) % GM_CLOSER_JOBS] =
-			*job;
-		pthread_cond_signal(&closer->work);
+	while (job->call && close_thread->n == GM_CLOSER_JOBS)
+		pthread_cond_wait(&close_thread->room, &close_thread->lock);
+	if (close_thread->n < GM_CLOSER_JOBS &&
+	    (close_thread->running || start(close_thread))) {
+		close_thread->jobs[(close_thread->first + close_thread->n++) %
+				   GM_CLOSER_JOBS] = *job;
+		pthread_cond_signal(&close_thread->work);
 		taken = true;
 	}
-	pthread_mutex_unlock(&closer->lock);
+	pthread_mutex_unlock(&close_thread->lock);
 	if (!taken)
 		do_job(job);
 }
 
-void gm_closer_init(struct gm_closer *closer)
+void gm_close_thread_init(struct gm_close_thread *close_thread)
 {
-	*closer = (struct gm_closer){ 0 };
-	pthread_mutex_init(&closer->lock, NULL);
-	pthread_cond_init(&closer->work, NULL);
-	pthread_cond_init(&closer->room, NULL);
+	*close_thread = (struct gm_close_thread){ 0 };
+	pthread_mutex_init(&close_thread->lock, NULL);
+	pthread_cond_init(&close_thread->work, NULL);
+	pthread_cond_init(&close_thread->room, NULL);
 }
 
-void gm_closer_close(struct gm_closer *closer, int fd)
+void gm_close_thread_close(struct gm_close_thread *close_thread, int fd)
 {
 	if (fd >= 0)
-		hand_over(closer, &(struct gm_closer_job){ .fd = fd });
+		hand_over(close_thread,
+			  &(struct gm_close_thread_job){ .fd = fd });
 }
 
-void gm_closer_unmap(struct gm_closer *closer, void *memory, size_t bytes)
+void gm_close_thread_unmap(struct gm_close_thread *close_thread, void *memory,
+			   size_t bytes)
 {
 	if (memory)
-		hand_over(closer, &(struct gm_closer_job){ .memory = memory,
-							   .bytes = bytes });
+		hand_over(close_thread,
+			  &(struct gm_close_thread_job){ .memory = memory,
+							 .bytes = bytes });
 }
 
-void gm_closer_call(struct gm_closer *closer, void (*call)(void *arg),
-		    void *arg)
+void gm_close_thread_call(struct gm_close_thread *close_thread,
+			  void (*call)(void *arg), void *arg)
 {
-	hand_over(closer, &(struct gm_closer_job){ .call = call, .arg = arg });
+	hand_over(close_thread,
+		  &(struct gm_close_thread_job){ .call = call, .arg = arg });
 }
 
-void gm_closer_stop(struct gm_closer *closer)
+void gm_close_thread_stop(struct gm_close_thread *close_thread)
 {
-	pthread_mutex_lock(&closer->lock);
-	closer->stopping = true;
-	pthread_cond_signal(&closer->work);
-	pthread_mutex_unlock(&closer->lock);
-	if (closer->running)
-		pthread_join(closer->thread, NULL);
-	pthread_cond_destroy(&closer->room);
-	pthread_cond_destroy(&closer->work);
-	pthread_mutex_destroy(&closer->lock);
+	pthread_mutex_lock(&close_thread->lock);
+	close_thread->stopping = true;
+	pthread_cond_signal(&close_thread->work);
+	pthread_mutex_unlock(&close_thread->lock);
+	if (close_thread->running)
+		pthread_join(close_thread->thread, NULL);
+	pthread_cond_destroy(&close_thread->room);
+	pthread_cond_destroy(&close_thread->work);
+	pthread_mutex_destroy(&close_thread->lock);
 }

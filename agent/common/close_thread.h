@@ -22,7 +22,7 @@
 
 #define GM_CLOSER_JOBS 256u /* handed over and not done yet */
 
-struct gm_closer_job {
+struct gm_close_thread_job {
 	void (*call)(void *arg); /* NULL: to unmap or to close */
 	void *arg;
 	void *memory; /* to unmap, or NULL: then fd is to be closed */
@@ -30,7 +30,7 @@ struct gm_closer_job {
 	int fd;
 };
 
-struct gm_closer {
+struct gm_close_thread {
 	pthread_mutex_t lock;
 	pthread_cond_t work;
 	pthread_cond_t room;
@@ -39,23 +39,24 @@ struct gm_closer {
 	bool stopping;
 	unsigned first; /* jobs[first % GM_CLOSER_JOBS] is the oldest */
 	unsigned n;
-	struct gm_closer_job jobs[GM_CLOSER_JOBS];
+	struct gm_close_thread_job jobs[GM_CLOSER_JOBS];
 };
 
-void gm_closer_init(struct gm_closer *closer);
+void gm_close_thread_init(struct gm_close_thread *close_thread);
 
 /* Close @fd, soon.  A negative @fd is nothing to close. */
-void gm_closer_close(struct gm_closer *closer, int fd);
+void gm_close_thread_close(struct gm_close_thread *close_thread, int fd);
 
 /* Unmap @bytes at @memory, soon.  NULL is nothing to unmap. */
-void gm_closer_unmap(struct gm_closer *closer, void *memory, size_t bytes);
+void gm_close_thread_unmap(struct gm_close_thread *close_thread, void *memory,
+			   size_t bytes);
 
 /* Call @call(@arg), from the thread, once everything that was handed over
  * before is done.  Waits for room where the thread is far behind. */
-void gm_closer_call(struct gm_closer *closer, void (*call)(void *arg),
-		    void *arg);
+void gm_close_thread_call(struct gm_close_thread *close_thread,
+			  void (*call)(void *arg), void *arg);
 
 /* Wait until all is done, and end the thread. */
-void gm_closer_stop(struct gm_closer *closer);
+void gm_close_thread_stop(struct gm_close_thread *close_thread);
 
 #endif

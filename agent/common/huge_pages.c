@@ -40,7 +40,7 @@ static char *reserve(uint64_t bytes, uint64_t into)
 	return all + before;
 }
 
-void *gm_thp_map(uint64_t bytes, int prot, int flags, int fd, off_t at)
+void *gm_huge_pages_map(uint64_t bytes, int prot, int flags, int fd, off_t at)
 {
 	uint64_t whole = round_up(bytes, (uint64_t)sysconf(_SC_PAGESIZE));
 	char *place = NULL;
@@ -83,7 +83,7 @@ static bool make(char *block)
 	       errno == EAGAIN;
 }
 
-void gm_thp_fill(char *at, uint64_t bytes)
+void gm_huge_pages_fill(char *at, uint64_t bytes)
 {
 	uint64_t next = (-(uintptr_t)at) % GM_THP_BYTES;
 

@@ -20,10 +20,10 @@
 /* As mmap() of readable and writable memory, or with @prot; placed so that
  * blocks of the file, or of anonymous memory (@fd is -1), can be mapped as
  * such. */
-void *gm_thp_map(uint64_t bytes, int prot, int flags, int fd, off_t at);
+void *gm_huge_pages_map(uint64_t bytes, int prot, int flags, int fd, off_t at);
 
 /*
- * gm_thp_fill - have the whole blocks in memory mapped so, as huge pages
+ * gm_huge_pages_fill - have the whole blocks in memory mapped so, as huge pages
  *
  * at, bytes whole pages, writable. Pages that are there keep their contents; a
  *		block that is all there stays as it is.
@@ -34,6 +34,6 @@ void *gm_thp_map(uint64_t bytes, int prot, int flags, int fd, off_t at);
  * Cost		100 microseconds a block on one CPU of 2.5 GHz
  * Threads	any
  */
-void gm_thp_fill(char *at, uint64_t bytes);
+void gm_huge_pages_fill(char *at, uint64_t bytes);
 
 #endif

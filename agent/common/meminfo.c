@@ -40,12 +40,12 @@ static int is_whole(const char *root, int node, bool *ret_whole)
 	struct gm_idset set;
 
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-		int rc = gm_sysfile_path(path, sizeof(path), root,
-					 NODE_DIR "/%s", lists[i]);
+		int rc = gm_read_file_path(path, sizeof(path), root,
+					   NODE_DIR "/%s", lists[i]);
 
 		if (rc < 0)
 			return rc;
-		rc = gm_sysfile_list(path, &set);
+		rc = gm_read_file_list(path, &set);
 		if (rc < 0)
 			continue;
 		*ret_whole = rc == 1 && gm_idset_has(&set, node);
@@ -93,7 +93,7 @@ static void read_watermarks(struct gm_meminfo *info)
 	size_t room = 0;
 	FILE *file;
 
-	if (gm_sysfile_path(path, sizeof(path), info->root, "/proc/zoneinfo"))
+	if (gm_read_file_path(path, sizeof(path), info->root, "/proc/zoneinfo"))
 		return;
 	file = fopen(path, "re");
 	if (!file)
@@ -129,8 +129,8 @@ int gm_meminfo_open(const char *root, int node, struct gm_meminfo *ret_info)
 	if (rc < 0)
 		return rc;
 	if (!info.whole) {
-		rc = gm_sysfile_path(path, sizeof(path), root,
-				     NODE_DIR "/node%d/meminfo", node);
+		rc = gm_read_file_path(path, sizeof(path), root,
+				       NODE_DIR "/node%d/meminfo", node);
 		if (rc < 0)
 			return rc;
 		if (access(path, R_OK) < 0)
@@ -197,14 +197,14 @@ int gm_meminfo_read(const struct gm_meminfo *info, uint64_t *ret_total_bytes,
 	int rc;
 
 	if (info->whole)
-		rc = gm_sysfile_path(path, sizeof(path), info->root,
-				     "/proc/meminfo");
+		rc = gm_read_file_path(path, sizeof(path), info->root,
+				       "/proc/meminfo");
 	else
-		rc = gm_sysfile_path(path, sizeof(path), info->root,
-				     NODE_DIR "/node%d/meminfo", info->node);
+		rc = gm_read_file_path(path, sizeof(path), info->root,
+				       NODE_DIR "/node%d/meminfo", info->node);
 	if (rc < 0)
 		return rc;
-	rc = gm_sysfile_read(path, text, sizeof(text));
+	rc = gm_read_file(path, text, sizeof(text));
 	if (rc < 0)
 		return rc;
 	while ((line = strsep(&rest, "\n")))

@@ -65,18 +65,18 @@ static int list_at(const char *root, struct gm_idset *ret_set, const char *dir,
 		   int id, const char *file)
 {
 	char path[PATH_MAX];
-	int rc = gm_sysfile_path(path, sizeof(path), root, "%s%d/%s", dir, id,
-				 file);
+	int rc = gm_read_file_path(path, sizeof(path), root, "%s%d/%s", dir, id,
+				   file);
 
-	return rc < 0 ? rc : gm_sysfile_list(path, ret_set);
+	return rc < 0 ? rc : gm_read_file_list(path, ret_set);
 }
 
 static int list_of(const char *root, struct gm_idset *ret_set, const char *file)
 {
 	char path[PATH_MAX];
-	int rc = gm_sysfile_path(path, sizeof(path), root, "%s", file);
+	int rc = gm_read_file_path(path, sizeof(path), root, "%s", file);
 
-	return rc < 0 ? rc : gm_sysfile_list(path, ret_set);
+	return rc < 0 ? rc : gm_read_file_list(path, ret_set);
 }
 
 /* A kernel without NUMA has no node directory: node 0 is the machine. */
@@ -122,8 +122,8 @@ void gm_pin_allowed(const char *root, struct gm_pin_allow *ret_allow)
 	char path[PATH_MAX], status[GM_SYSFILE_LIST_MAX], copy[sizeof(status)];
 
 	status[0] = '\0';
-	if (!gm_sysfile_path(path, sizeof(path), root, "/proc/self/status") &&
-	    gm_sysfile_read(path, status, sizeof(status)) < 0)
+	if (!gm_read_file_path(path, sizeof(path), root, "/proc/self/status") &&
+	    gm_read_file(path, status, sizeof(status)) < 0)
 		status[0] = '\0';
 	memcpy(copy, status, sizeof(copy));
 	allowed_list(status, "Cpus_allowed_list:", &ret_allow->cpus);

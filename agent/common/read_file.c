@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-int gm_sysfile_path(char *ret_path, size_t bytes, const char *root,
-		    const char *format, ...)
+int gm_read_file_path(char *ret_path, size_t bytes, const char *root,
+		      const char *format, ...)
 {
 	int used = snprintf(ret_path, bytes, "%s", root ? root : "");
 	va_list args;
@@ -26,7 +26,7 @@ int gm_sysfile_path(char *ret_path, size_t bytes, const char *root,
 	return 0;
 }
 
-int gm_sysfile_read(const char *path, char *ret_text, size_t bytes)
+int gm_read_file(const char *path, char *ret_text, size_t bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	size_t used = 0;
@@ -54,10 +54,10 @@ int gm_sysfile_read(const char *path, char *ret_text, size_t bytes)
 	return rc;
 }
 
-int gm_sysfile_list(const char *path, struct gm_idset *ret_set)
+int gm_read_file_list(const char *path, struct gm_idset *ret_set)
 {
 	char text[GM_SYSFILE_LIST_MAX];
-	int rc = gm_sysfile_read(path, text, sizeof(text));
+	int rc = gm_read_file(path, text, sizeof(text));
 
 	return rc < 0 ? rc : gm_idset_parse(text, ret_set);
 }

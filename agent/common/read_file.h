@@ -18,24 +18,24 @@
 #define GM_SYSFILE_LIST_MAX (32u << 10)
 
 /*
- * gm_sysfile_path - the path of a file below @root, from a printf format
+ * gm_read_file_path - the path of a file below @root, from a printf format
  *
  * Returns	0, or -ENAMETOOLONG
  */
-int gm_sysfile_path(char *ret_path, size_t bytes, const char *root,
-		    const char *format, ...)
+int gm_read_file_path(char *ret_path, size_t bytes, const char *root,
+		      const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /*
- * gm_sysfile_read - the whole of a file as a string
+ * gm_read_file - the whole of a file as a string
  *
  * Returns	its length
  *		-EFBIG		it does not fit into @bytes with its end
  *		and what open and read return
  */
-int gm_sysfile_read(const char *path, char *ret_text, size_t bytes);
+int gm_read_file(const char *path, char *ret_text, size_t bytes);
 
 /* The same for a file that holds a list.  Returns as gm_idset_parse() too. */
-int gm_sysfile_list(const char *path, struct gm_idset *ret_set);
+int gm_read_file_list(const char *path, struct gm_idset *ret_set);
 
 #endif

@@ -35,12 +35,12 @@ static void set_slice(uint64_t ns)
 	syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
-void gm_pace_prompt(void)
+void gm_sched_hint_prompt(void)
 {
 	set_slice(SLICE_NS);
 }
 
-void gm_pace_patient(void)
+void gm_sched_hint_patient(void)
 {
 	const struct sched_param none = { 0 };
 

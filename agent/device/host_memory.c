@@ -64,13 +64,13 @@ static void drop(int fd, void *map, uint64_t bytes)
 
 static int map_private(uint64_t bytes, void **ret_map)
 {
-	void *map = gm_thp_map(bytes, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *map = gm_huge_pages_map(bytes, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (map == MAP_FAILED)
 		return -ENOMEM;
 	madvise(map, bytes, MADV_HUGEPAGE);
-	gm_thp_fill(map, bytes);
+	gm_huge_pages_fill(map, bytes);
 	/* A kernel that does not know this finds the pages when they are
 	 * touched. */
 	if (madvise(map, bytes, MADV_POPULATE_WRITE) < 0 && errno != EINVAL) {
@@ -90,10 +90,11 @@ static void *fill_shared(int fd, uint64_t bytes)
 
 	if (fallocate(fd, 0, (off_t)(bytes - page), (off_t)page) < 0)
 		return NULL;
-	map = gm_thp_map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	map = gm_huge_pages_map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+				0);
 	if (map == MAP_FAILED)
 		return NULL;
-	gm_thp_fill(map, bytes);
+	gm_huge_pages_fill(map, bytes);
 	if (fallocate(fd, 0, 0, (off_t)bytes) == 0)
 		return map;
 	munmap(map, bytes);
@@ -218,7 +219,7 @@ int gm_host_import_fd(struct gm_backend_device *dev, int fd, uint64_t bytes,
 	if (bytes == 0 || whole < bytes || fstat(fd, &st) < 0 ||
 	    !S_ISREG(st.st_mode) || (uint64_t)st.st_size < whole)
 		return -EINVAL;
-	map = gm_thp_map(whole, prot, MAP_SHARED, fd, 0);
+	map = gm_huge_pages_map(whole, prot, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return errno == EACCES ? -EINVAL : -ENOMEM;
 	rc = make(bytes, -1, map, &buffer);

@@ -23,7 +23,7 @@ static DIR *open_folder(const char *root, const char *folder)
 {
 	char path[PATH_MAX];
 
-	if (gm_sysfile_path(path, sizeof(path), root, "%s", folder) < 0)
+	if (gm_read_file_path(path, sizeof(path), root, "%s", folder) < 0)
 		return NULL;
 	return opendir(path);
 }
@@ -34,10 +34,10 @@ static void read_information(const char *root, const char *name,
 	struct gm_text_information info;
 	char path[PATH_MAX], text[4096];
 
-	if (gm_sysfile_path(path, sizeof(path), root,
-			    "/proc/driver/nvidia/gpus/%s/information",
-			    name) < 0 ||
-	    gm_sysfile_read(path, text, sizeof(text)) < 0)
+	if (gm_read_file_path(path, sizeof(path), root,
+			      "/proc/driver/nvidia/gpus/%s/information",
+			      name) < 0 ||
+	    gm_read_file(path, text, sizeof(text)) < 0)
 		return;
 	gm_text_information(text, &info);
 	note->place.minor = info.minor;
@@ -54,9 +54,9 @@ static unsigned long read_hex(const char *root, const char *device,
 {
 	char path[PATH_MAX], text[64];
 
-	if (gm_sysfile_path(path, sizeof(path), root,
-			    "/sys/bus/pci/devices/%s/%s", device, file) < 0 ||
-	    gm_sysfile_read(path, text, sizeof(text)) < 0)
+	if (gm_read_file_path(path, sizeof(path), root,
+			      "/sys/bus/pci/devices/%s/%s", device, file) < 0 ||
+	    gm_read_file(path, text, sizeof(text)) < 0)
 		return 0;
 	return strtoul(text, NULL, 16);
 }
@@ -73,8 +73,8 @@ static bool is_driven(const char *root, const char *device)
 	const char *name;
 	ssize_t n;
 
-	if (gm_sysfile_path(path, sizeof(path), root,
-			    "/sys/bus/pci/devices/%s/driver", device) < 0)
+	if (gm_read_file_path(path, sizeof(path), root,
+			      "/sys/bus/pci/devices/%s/driver", device) < 0)
 		return false;
 	n = readlink(path, target, sizeof(target) - 1);
 	if (n < 0)
@@ -157,18 +157,18 @@ int gm_place_near(const char *root, uint32_t domain, uint32_t bus,
 	ret_cpus[0] = '\0';
 	snprintf(name, sizeof(name), "%04x:%02x:%02x.%x", domain,
 		 bus >> 8 & 0xff, bus >> 3 & 31, bus & 7);
-	if (gm_sysfile_path(path, sizeof(path), root,
-			    "/sys/bus/pci/devices/%s/numa_node", name) < 0 ||
-	    gm_sysfile_read(path, text, sizeof(text)) < 0)
+	if (gm_read_file_path(path, sizeof(path), root,
+			      "/sys/bus/pci/devices/%s/numa_node", name) < 0 ||
+	    gm_read_file(path, text, sizeof(text)) < 0)
 		return -1;
 	node = strtol(text, &end, 10);
 	/* Where the node is -1, the list is every CPU, and says nothing. */
 	if (end == text || node < 0 || node >= GM_IDSET_MAX)
 		return -1;
-	if (gm_sysfile_path(path, sizeof(path), root,
-			    "/sys/bus/pci/devices/%s/local_cpulist",
-			    name) == 0 &&
-	    gm_sysfile_list(path, &cpus) > 0)
+	if (gm_read_file_path(path, sizeof(path), root,
+			      "/sys/bus/pci/devices/%s/local_cpulist",
+			      name) == 0 &&
+	    gm_read_file_list(path, &cpus) > 0)
 		print_cpus(&cpus, ret_cpus, bytes);
 	return (int)node;
 }

@@ -99,9 +99,9 @@ static void tick(struct gm_worker *w)
 	w->now_ns = gm_now_ns();
 	gm_beat_at(w->journal, GM_CALL_LOOP, w->now_ns);
 	gm_run_queue_cpu(w);
-	if (w->may_spin && gm_get(&w->commons->spin_limit) == 0) {
+	if (w->may_spin && gm_get(&w->group_page->spin_limit) == 0) {
 		w->may_spin = false;
-		gm_spin_leave(w->commons, w->row);
+		gm_spin_leave(w->group_page, w->row);
 	}
 	check_all_idle(w);
 	if (w->dev->backend->start)
@@ -120,7 +120,7 @@ static void tick(struct gm_worker *w)
 		gm_alloc_look(w);
 	if (w->n_forgets)
 		gm_async_ops_look(w);
-	if (w->n_deaf && w->now_ns - w->looked_ns >= GM_FLOOD_LOOK_NS)
+	if (w->n_muted && w->now_ns - w->looked_ns >= GM_FLOOD_LOOK_NS)
 		gm_events_look(w);
 }
 
@@ -131,7 +131,7 @@ static void end_broken(struct gm_worker *w)
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
 		struct gm_worker_session *s = w->place[i];
 
-		if (!s || !gm_get(&s->ground.broken))
+		if (!s || !gm_get(&s->mapping.broken))
 			continue;
 		s->why = GM_SESSION_BROKEN;
 		gm_events_violated(w, s);
@@ -148,7 +148,7 @@ static uint64_t nap_of(const struct gm_worker *w, uint64_t wait_ns)
 {
 	uint64_t ns = wait_ns;
 
-	if (w->n_deaf || (w->n_aloft && !w->dev->backend->arm))
+	if (w->n_muted || (w->n_in_flight && !w->dev->backend->arm))
 		ns = sooner(ns, GM_FLOOD_LOOK_NS);
 	ns = sooner(ns, gm_load_nap(w));
 	ns = sooner(ns, gm_remote_copy_nap(w));
@@ -189,7 +189,7 @@ static void block(struct gm_worker *w)
 		gm_pause();
 		return;
 	}
-	gm_spin_leave(w->commons, w->row);
+	gm_spin_leave(w->group_page, w->row);
 	/* While other devices delay the drain, publish GM_CALL_LOOP: this ends
 	 * by itself. */
 	gm_beat(w->journal, w->draining && gm_nccl_group_holds(w)
@@ -201,7 +201,7 @@ static void block(struct gm_worker *w)
 		io_uring_submit_and_wait_timeout(&w->ring, &cqe, 1, &nap, NULL);
 	else
 		io_uring_submit_and_wait(&w->ring, 1);
-	w->may_spin = gm_spin_enter(w->commons, w->row);
+	w->may_spin = gm_spin_enter(w->group_page, w->row);
 	gm_events_handle(w);
 	tick(w);
 }
@@ -302,7 +302,7 @@ int gm_loop_run(struct gm_worker *worker)
 		run(w, true);
 	else
 		run(w, false);
-	gm_spin_leave(w->commons, w->row);
+	gm_spin_leave(w->group_page, w->row);
 	/* No client waits for this worker any more. If gpumapd has closed its
 	 * end, the flush fails at once. */
 	gm_outbox_flush(&w->outbox, w->pair, true);

@@ -393,9 +393,9 @@ static void start_closer(void)
 	sem_t there;
 
 	sem_init(&there, 0, 0);
-	gm_closer_init(&worker.closer);
-	gm_closer_call(&worker.closer, is_there, &there);
-	if (!worker.closer.running)
+	gm_close_thread_init(&worker.close_thread);
+	gm_close_thread_call(&worker.close_thread, is_there, &there);
+	if (!worker.close_thread.running)
 		fail("no thread could be started");
 	while (sem_wait(&there) < 0)
 		;
@@ -441,7 +441,7 @@ static void confine(enum gm_confine_how how)
 static void begin_journal(void)
 {
 	gm_put(&worker.journal->slow, 0);
-	gm_put(&worker.journal->aloft, 0);
+	gm_put(&worker.journal->in_flight, 0);
 	gm_put(&worker.journal->joint, 0);
 	for (uint32_t i = 0; i < GM_JOURNAL_NCCL_GROUPS; i++)
 		gm_put(&worker.journal->clique[i], 0);
@@ -524,7 +524,7 @@ int main(int argc, char **argv)
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
-	gm_pace_prompt();
+	gm_sched_hint_prompt();
 	snprintf(context, sizeof(context), "worker=%s row=%u",
 		 gm_quote(o.name).text, o.row);
 	gm_log_context(context);
@@ -535,8 +535,8 @@ int main(int argc, char **argv)
 	worker.pair = GM_FD_SUPERVISOR;
 	gm_load_init(&worker.loader, o.load_depth, o.load_bytes);
 	worker.journal = map_fd(GM_FD_JOURNAL, GM_JOURNAL_BYTES, "journal");
-	worker.commons =
-		map_fd(GM_FD_GROUP_PAGE, sizeof(*worker.commons), "commons");
+	worker.group_page = map_fd(GM_FD_GROUP_PAGE, sizeof(*worker.group_page),
+				   "group_page");
 	if (o.recover || o.backend == &gm_host_backend)
 		begin_host(&o);
 	else

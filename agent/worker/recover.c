@@ -34,7 +34,7 @@ static int recover(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 	/* Wake in any case: whether the dead worker woke the client is
 	 * unknown. */
 	gm_session_wake(s, true);
-	gm_session_unmap(s, &w->closer, free);
+	gm_session_unmap(s, &w->close_thread, free);
 	return 0;
 }
 

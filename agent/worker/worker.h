@@ -71,9 +71,9 @@ struct gm_worker {
 	int node; /* NUMA node of the arena ranges, -1 for none */
 	int pair; /* to gpumapd */
 	struct gm_journal *journal;
-	struct gm_group_page *commons;
+	struct gm_group_page *group_page;
 	struct gm_backend_device *dev;
-	struct gm_closer closer;
+	struct gm_close_thread close_thread;
 	struct gm_slow slow;
 	struct gm_nccl_group_thread cliques[GM_JOURNAL_NCCL_GROUPS];
 	bool has_cliques;
@@ -95,7 +95,7 @@ struct gm_worker {
 	/* Awake sessions whose ring was empty at the last poll. */
 	uint32_t n_idle;
 	/* Sessions whose doorbell is ignored, see queue/doorbell_limit.h. */
-	uint32_t n_deaf;
+	uint32_t n_muted;
 	/* CPU that the loop last ran on, plus 1. */
 	uint32_t cpu;
 	uint32_t quiet;  /* passes without work since the clock was read */
@@ -112,7 +112,7 @@ struct gm_worker {
 	/* Sessions that have slices at the device or wait to start some. */
 	TAILQ_HEAD(, gm_async_execs) flying;
 	/* Slices in flight, of all sessions. */
-	uint32_t n_aloft;
+	uint32_t n_in_flight;
 	/* Slices that have ended so far. */
 	uint64_t landed;
 	/* Copies from other rows in progress, see io/remote_copy.h. */

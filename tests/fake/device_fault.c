@@ -25,7 +25,7 @@ static CUresult hang(uint32_t gpu)
 	return CUDA_ERROR_UNKNOWN;
 }
 
-static CUresult suffer(uint32_t gpu, const struct fake_fault *fault)
+static CUresult apply_fault(uint32_t gpu, const struct fake_fault *fault)
 {
 	bool is_end =
 		fault->kind == FAKE_LOST || fault->value == XID_OFF_THE_BUS;
@@ -72,5 +72,5 @@ CUresult fake_strike(struct fake_context *ctx, enum fake_fault_on on)
 	fake_unlock(&fake.hw);
 
 	fake_sleep_ns(takes_ns);
-	return fault ? suffer(gpu, &what) : CUDA_SUCCESS;
+	return fault ? apply_fault(gpu, &what) : CUDA_SUCCESS;
 }

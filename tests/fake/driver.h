@@ -139,7 +139,7 @@ unsigned int fake_handles_left(enum fake_kind kind);
 uint32_t fake_visible(const struct fake_board *board, int version,
 		      uint32_t ret_gpus[FAKE_GPUS]);
 
-/* device_fault.c: count a launch or a copy, outside the lock, and suffer what
+/* device_fault.c: count a launch or a copy, outside the lock, and apply what
  * the plan has for it. Returns the error that it ends with. */
 CUresult fake_strike(struct fake_context *ctx, enum fake_fault_on on);
 

@@ -40,7 +40,7 @@
  * mutant: JOURNALS_PAST_UNJOURNALLED stuck: what is before it seems consumed
  * mutant: PASSES_WHAT_FLIES stuck: the word of one entry, taken by another
  * mutant: SEQUENCE_BEFORE_COMPLETION !(garbled): fresh sequence, stale words
- * mutant: UNDERTAKER_DOES_NOT_LOOK !(doubled): it may have been posted
+ * mutant: RECOVERY_DOES_NOT_LOOK !(doubled): it may have been posted
  * mutant: RING_BEFORE_FLYING stuck: the ring's entries take their words
  * mutant: CONSUMED_FROM_COUNTER !(doubled): some that fly came before it
  * mutant: LOOKS_AT_SEQUENCE_ONLY !(doubled): a later lap is no old debt
@@ -299,7 +299,7 @@ inline end_entry(whose)
 	c = AFTER(c, 1)
 }
 
-#if defined(UNDERTAKER_DOES_NOT_LOOK)
+#if defined(RECOVERY_DOES_NOT_LOOK)
 #define OWES_GIVEN(i) (word[i].state == GIVEN)
 #elif defined(LOOKS_AT_SEQUENCE_ONLY)
 #define OWES_GIVEN(i) (word[i].state == GIVEN &&			\

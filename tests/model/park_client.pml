@@ -37,7 +37,7 @@
  * mutant: WAKES_WITHOUT_COUNTING !(lost): a wake before the wait is forgotten
  * mutant: ONE_ANSWER_FOR_ALL !(lost): who took the answer has been stopped
  * mutant: ANSWERED_FROM_MEMORY !(lost): a new worker has answered nothing
- * mutant: UNDERTAKER_WAKES_IF_POSTED !(lost): killed between post and wake
+ * mutant: RECOVERY_WAKES_IF_POSTED !(lost): killed between post and wake
  * mutant: ANSWERS_EVERY_TIME !(nagging): a wake for every batch
  */
 
@@ -208,7 +208,7 @@ recover:
 			posted = true
 		:: skip
 		fi;
-#ifdef UNDERTAKER_WAKES_IF_POSTED
+#ifdef RECOVERY_WAKES_IF_POSTED
 		if
 		:: posted -> wake_client()
 		:: else

@@ -24,7 +24,7 @@ struct rig {
 	struct late late;
 	struct gm_journal *journal;
 	int journal_fd;
-	struct gm_group_page commons;
+	struct gm_group_page group_page;
 	int pair[2]; /* gpumapd's end, the worker's */
 };
 
@@ -41,7 +41,7 @@ static inline void rig_open(struct rig *r, uint64_t slice_bytes,
 	r->w.node = -1;
 	r->w.pair = r->pair[1];
 	r->w.journal = r->journal;
-	r->w.commons = &r->commons;
+	r->w.group_page = &r->group_page;
 	r->w.dev = &r->late.dev;
 	TAILQ_INIT(&r->w.users);
 	TAILQ_INIT(&r->w.flying);
@@ -49,7 +49,7 @@ static inline void rig_open(struct rig *r, uint64_t slice_bytes,
 	gm_outbox_init(&r->w.outbox);
 	gm_wait_init(&r->w);
 	gm_remote_copy_queue_init(&r->w.remote_copies);
-	gm_closer_init(&r->w.closer);
+	gm_close_thread_init(&r->w.close_thread);
 	if (gm_slow_start(&r->w.slow, r->w.dev, &r->journal->slow, -1) < 0)
 		exit(99);
 }
@@ -57,7 +57,7 @@ static inline void rig_open(struct rig *r, uint64_t slice_bytes,
 static inline void rig_close(struct rig *r)
 {
 	gm_slow_stop(&r->w.slow);
-	gm_closer_stop(&r->w.closer);
+	gm_close_thread_stop(&r->w.close_thread);
 	late_close(&r->late);
 	munmap(r->journal, GM_JOURNAL_BYTES);
 	close(r->journal_fd);

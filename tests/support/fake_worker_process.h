@@ -41,7 +41,7 @@ struct play {
 	gm_a32 recoveries;
 	gm_a32 gos;
 	gm_a32 ends;             /* DRAINs that were obeyed */
-	gm_a32 burial_status;    /* of the last ATTACH to a recovery process */
+	gm_a32 recovery_status;  /* of the last ATTACH to a recovery process */
 	gm_a32 wrong;            /* what it was started with is not right */
 	char what_is_wrong[128]; /* and what of it */
 };
@@ -169,7 +169,7 @@ static inline void obey(const struct gm_wire *wire, uint32_t type,
 		return;
 	} else if (type == GM_WIRE_ATTACH) {
 		if (is_recovery)
-			gm_put_release(&play->burial_status,
+			gm_put_release(&play->recovery_status,
 				       (uint32_t)wire->status);
 		else
 			add_job();

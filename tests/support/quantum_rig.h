@@ -63,7 +63,7 @@ static const struct gm_backend counting_backend = { .name = "counting",
 
 static struct gm_journal *journal;
 static int journal_fd;
-static struct gm_closer closer;
+static struct gm_close_thread close_thread;
 
 static inline struct gm_worker_session *serve(struct hand_client *c)
 {
@@ -90,20 +90,20 @@ static inline uint32_t fast_turn(struct gm_worker_session *s,
 static inline void stop(struct hand_client *c, struct gm_worker_session *s)
 {
 	gm_journal_close(s->owed);
-	gm_session_unmap(s, &closer, free);
+	gm_session_unmap(s, &close_thread, free);
 	hand_close(c, ROW);
 }
 
 static inline void turn_begin(void)
 {
 	journal = hand_share("test-journal", GM_JOURNAL_BYTES, &journal_fd);
-	gm_closer_init(&closer);
+	gm_close_thread_init(&close_thread);
 	EQ(gm_sigbus_init(), 0);
 }
 
 static inline void turn_end(void)
 {
-	gm_closer_stop(&closer);
+	gm_close_thread_stop(&close_thread);
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* keeper_hold - a child that does not end by SIGKILL: a tracer holds it. */
+/* unkillable_child - a child that SIGKILL does not end: a tracer holds it. */
 #ifndef GM_TEST_SUPPORT_UNKILLABLE_CHILD_H
 #define GM_TEST_SUPPORT_UNKILLABLE_CHILD_H
 

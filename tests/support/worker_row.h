@@ -23,9 +23,9 @@
 struct row {
 	char lock[64];
 	int journal_fd;
-	int commons_fd;
+	int group_page_fd;
 	struct gm_journal *journal;
-	struct gm_group_page *commons;
+	struct gm_group_page *group_page;
 	pid_t pid;
 	int pair;
 	char failed[256]; /* what FAILED said */
@@ -42,9 +42,10 @@ static inline void row_make(struct row *row)
 		 "/dev/shm/gpumap-test.%d.%u.lock", (int)getpid(), serial++);
 	row->journal =
 		hand_share("test-journal", GM_JOURNAL_BYTES, &row->journal_fd);
-	row->commons = hand_share("test-commons", sizeof(*row->commons),
-				  &row->commons_fd);
-	gm_put(&row->commons->spin_limit, 1);
+	row->group_page =
+		hand_share("test-group_page", sizeof(*row->group_page),
+			   &row->group_page_fd);
+	gm_put(&row->group_page->spin_limit, 1);
 	row->pair = -1;
 	row->failed[0] = row->ready[0] = '\0';
 	row->code = 0;
@@ -54,9 +55,9 @@ static inline void row_make(struct row *row)
 static inline void row_drop(struct row *row)
 {
 	munmap(row->journal, GM_JOURNAL_BYTES);
-	munmap(row->commons, sizeof(*row->commons));
+	munmap(row->group_page, sizeof(*row->group_page));
 	close(row->journal_fd);
-	close(row->commons_fd);
+	close(row->group_page_fd);
 	if (row->pair >= 0)
 		close(row->pair);
 	unlink(row->lock);
@@ -67,7 +68,7 @@ row_be_worker(const struct row *row, int pair, bool recover)
 {
 	const char *path = getenv("GPUMAP_WORKER");
 	int journal = fcntl(row->journal_fd, F_DUPFD, 16);
-	int commons = fcntl(row->commons_fd, F_DUPFD, 16);
+	int group_page = fcntl(row->group_page_fd, F_DUPFD, 16);
 	int socket = fcntl(pair, F_DUPFD, 16);
 	const char *args[32] = { path,      "--row",  "3",     "--name",
 				 "test",    "--node", "0",     "--lock",
@@ -77,7 +78,7 @@ row_be_worker(const struct row *row, int pair, bool recover)
 
 	dup2(socket, GM_FD_SUPERVISOR);
 	dup2(journal, GM_FD_JOURNAL);
-	dup2(commons, GM_FD_GROUP_PAGE);
+	dup2(group_page, GM_FD_GROUP_PAGE);
 	close_range(GM_FD_GROUP_PAGE + 1, ~0u, 0);
 	for (int i = 0; row->more[i]; i++)
 		args[n++] = row->more[i];

@@ -51,12 +51,12 @@ static bool add(struct gm_reservation *reservation, uint32_t row,
 
 int gm_ledger_reservation(const struct gm_layers *layers,
 			  char ret_why[GM_WHY_BYTES],
-			  struct gm_reservation **ret_promise)
+			  struct gm_reservation **ret_reservation)
 {
 	struct gm_reservation *reservation;
 
 	if ((layers->flags & GM_OBJECT_COMMITTED) == 0) {
-		*ret_promise = NULL;
+		*ret_reservation = NULL;
 		return 0;
 	}
 	reservation = malloc(sizeof(*reservation) +
@@ -77,7 +77,7 @@ int gm_ledger_reservation(const struct gm_layers *layers,
 			      "row %u is charged for 2^63 bytes or more",
 			      charge->row);
 	}
-	*ret_promise = reservation;
+	*ret_reservation = reservation;
 	return 0;
 }
 
@@ -295,7 +295,7 @@ void gm_ledger_slot_stored(struct gm_daemon *d, uint32_t slot,
 
 /* The charges of a published block; segment/validate.c has checked them. */
 static int read_promise(const struct gm_daemon *d, uint32_t slot,
-			struct gm_reservation **ret_promise)
+			struct gm_reservation **ret_reservation)
 {
 	const gm_a64 *word = &d->segment->map.objects[slot].slot;
 	struct gm_charge_image charges[GM_ROWS];
@@ -312,7 +312,7 @@ static int read_promise(const struct gm_daemon *d, uint32_t slot,
 	layers.flags = image.object.flags;
 	layers.owner_uid = image.object.owner_uid;
 	layers.n_rows = image.n_rows;
-	return gm_ledger_reservation(&layers, why, ret_promise);
+	return gm_ledger_reservation(&layers, why, ret_reservation);
 }
 
 int gm_ledger_adopt(struct gm_daemon *d)

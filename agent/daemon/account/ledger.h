@@ -55,8 +55,8 @@ struct gm_shortage {
 /*
  * gm_ledger_reservation - sum up what a map charges
  *
- * ret_promise	NULL for a map that is not committed; to be freed, or to be
- *		given to gm_ledger_put()
+ * ret_reservation	NULL for a map that is not committed; to be freed, or
+ *		to be given to gm_ledger_put()
  *
  * Returns	0
  *		-EOVERFLOW	2^63 bytes or more of one row
@@ -64,7 +64,7 @@ struct gm_shortage {
  */
 int gm_ledger_reservation(const struct gm_layers *layers,
 			  char ret_why[GM_WHY_BYTES],
-			  struct gm_reservation **ret_promise);
+			  struct gm_reservation **ret_reservation);
 
 /*
  * gm_ledger_avail - bytes of a row that may be reserved

@@ -85,7 +85,7 @@ static void leave(struct owner *owner)
 static void *run(void *unused)
 {
 	(void)unused;
-	gm_pace_patient();
+	gm_sched_hint_patient();
 	pthread_mutex_lock(&lock);
 	for (;;) {
 		struct owner *owner = next();

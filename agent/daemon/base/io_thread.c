@@ -129,7 +129,7 @@ int gm_io_thread_start(struct gm_io_thread *io_thread, struct gm_loop *loop,
 	*io_thread = (struct gm_io_thread){ .loop = loop,
 					    .name = name,
 					    .late = { .fired = is_late },
-					    .late_ns = GM_CLERK_LATE_NS,
+					    .late_ns = GM_IO_THREAD_LATE_NS,
 					    .news = { fd, news } };
 	pthread_mutex_init(&io_thread->lock, NULL);
 	pthread_cond_init(&io_thread->wake, NULL);

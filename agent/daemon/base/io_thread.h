@@ -31,7 +31,7 @@ struct gm_io_job {
 	void (*done)(struct gm_io_job *job); /* by the loop, after it */
 };
 
-#define GM_CLERK_LATE_NS UINT64_C(10000000000)
+#define GM_IO_THREAD_LATE_NS UINT64_C(10000000000)
 
 /* Zeroed: one without a thread. */
 struct gm_io_thread {

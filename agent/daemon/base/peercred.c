@@ -35,7 +35,7 @@ static uint64_t start_ticks(pid_t pid)
 	char *at;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (gm_sysfile_read(path, text, sizeof(text)) < 0)
+	if (gm_read_file(path, text, sizeof(text)) < 0)
 		return 0;
 	at = strrchr(text, ')');
 	for (int field = 2; at && field < 22; field++)

@@ -85,7 +85,7 @@ struct gm_control_server {
 		room_waits;   /* oldest first, see account/retry_queue.h */
 	struct gm_timer room; /* look at them soon */
 	uint64_t last_ticket;
-	struct gm_closer closer;
+	struct gm_close_thread close_thread;
 
 	/* From sessions/dispatch.c: how to treat a type, NULL for an unknown
 	 * one; and whether a refused request waits for room. */

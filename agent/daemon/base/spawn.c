@@ -35,12 +35,12 @@ static uint32_t n_undone;
  * kernel takes them out of its caches during the reaping, and spins there for
  * as long as a thread of the ending process has no CPU: seconds, on a busy
  * machine.  So a thread of this process reaps. */
-static struct gm_closer reaper;
+static struct gm_close_thread reaper;
 static pthread_once_t reaper_once = PTHREAD_ONCE_INIT;
 
 static void make_reaper(void)
 {
-	gm_closer_init(&reaper);
+	gm_close_thread_init(&reaper);
 }
 
 static void reap_now(void *pid)
@@ -51,7 +51,7 @@ static void reap_now(void *pid)
 static void reap(pid_t pid)
 {
 	pthread_once(&reaper_once, make_reaper);
-	gm_closer_call(&reaper, reap_now, (void *)(intptr_t)pid);
+	gm_close_thread_call(&reaper, reap_now, (void *)(intptr_t)pid);
 }
 
 /* The child stays a zombie until reap(). */

@@ -73,14 +73,14 @@ static void find_group(struct gm_spin *spin, const char *root)
 	const char *mount = NULL, *path;
 
 	spin->group[0] = '\0';
-	if (gm_sysfile_path(file, sizeof(file), root, "/proc/self/cgroup") ||
-	    gm_sysfile_read(file, text, sizeof(text)) < 0)
+	if (gm_read_file_path(file, sizeof(file), root, "/proc/self/cgroup") ||
+	    gm_read_file(file, text, sizeof(text)) < 0)
 		return;
 	path = find_path(text, &mount);
 	if (!path)
 		return;
-	if (gm_sysfile_path(spin->group, sizeof(spin->group), root, "%s%s",
-			    mount, strcmp(path, "/") == 0 ? "" : path)) {
+	if (gm_read_file_path(spin->group, sizeof(spin->group), root, "%s%s",
+			      mount, strcmp(path, "/") == 0 ? "" : path)) {
 		spin->group[0] = '\0';
 		return;
 	}
@@ -93,9 +93,9 @@ static bool read_file(const char *group, const char *name, char *ret_text,
 {
 	char path[576];
 
-	return gm_sysfile_path(path, sizeof(path), NULL, "%s/%s", group,
-			       name) == 0 &&
-	       gm_sysfile_read(path, ret_text, bytes) >= 0;
+	return gm_read_file_path(path, sizeof(path), NULL, "%s/%s", group,
+				 name) == 0 &&
+	       gm_read_file(path, ret_text, bytes) >= 0;
 }
 
 /* Has this very group less than two CPUs' time?  "max", or -1 before the

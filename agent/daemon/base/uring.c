@@ -19,7 +19,7 @@ static int disabled(void)
 {
 	char text[32];
 
-	if (gm_sysfile_read(DISABLED, text, sizeof(text)) <= 0)
+	if (gm_read_file(DISABLED, text, sizeof(text)) <= 0)
 		return 0;
 	return atoi(text);
 }

@@ -93,7 +93,7 @@ void gm_identity_key(uint8_t ret_key[16])
 	char text[256];
 	size_t n;
 
-	if (gm_sysfile_read(MACHINE_ID, text, sizeof(text)) > 0 &&
+	if (gm_read_file(MACHINE_ID, text, sizeof(text)) > 0 &&
 	    parse_id(text, ret_key) == 0)
 		return;
 	memset(text, 0, sizeof(text));

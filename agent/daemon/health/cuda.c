@@ -358,7 +358,8 @@ static void heard_moving(struct gm_daemon *d, struct gm_device *device,
 
 /* ---- Xids -------------------------------------------------------------- */
 
-static void suffer(struct gm_daemon *d, struct gm_device *device, size_t grave)
+static void apply_xid(struct gm_daemon *d, struct gm_device *device,
+		      size_t grave)
 {
 	/* Gone is gone. */
 	if (device->grave_xid != 0 && device->health == GM_PROBE_LOST)
@@ -374,13 +375,13 @@ static void suffer(struct gm_daemon *d, struct gm_device *device, size_t grave)
 static void suffer_all(struct gm_daemon *d, struct gm_device *device,
 		       size_t grave)
 {
-	suffer(d, device, grave);
+	apply_xid(d, device, grave);
 	for (uint32_t row = 0; d->cuda->is_open && row < d->devices->n; row++) {
 		struct gm_device *part = d->devices->of[row];
 
 		if (part->named && memcmp(part->parent, device->facts.uuid,
 					  sizeof(part->parent)) == 0)
-			suffer(d, part, grave);
+			apply_xid(d, part, grave);
 	}
 }
 
@@ -528,7 +529,7 @@ static void list_limit(struct gm_timer *timer)
 
 static void started(struct gm_daemon *d)
 {
-	gm_drains_greet(d);
+	gm_drains_probe_started(d);
 }
 
 static void ended(struct gm_daemon *d)

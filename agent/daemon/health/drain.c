@@ -426,7 +426,7 @@ void gm_drains_silent(struct gm_daemon *d)
 	}
 }
 
-void gm_drains_greet(struct gm_daemon *d)
+void gm_drains_probe_started(struct gm_daemon *d)
 {
 	for (uint32_t row = 0; row < d->devices->n; row++) {
 		const struct gm_row_drain *drain = drain_of(d, row);

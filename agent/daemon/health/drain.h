@@ -63,7 +63,7 @@ bool gm_drains_has(const struct gm_daemon *d, uint32_t row);
 /* From cuda.c: the probe has closed a card; has ended; runs anew. */
 void gm_drains_released(struct gm_daemon *d, uint32_t row, uint32_t serial);
 void gm_drains_silent(struct gm_daemon *d);
-void gm_drains_greet(struct gm_daemon *d);
+void gm_drains_probe_started(struct gm_daemon *d);
 
 /* Likewise: a row that is new.  One of a card that is drained is, too, until
  * the probe speaks of it when the card is back. */

@@ -76,7 +76,7 @@ static void close_texts(struct gm_probe_wire *wire)
 
 static void hear(struct gm_probe *probe, struct gm_probe_wire *wire)
 {
-	probe->heard_ns = gm_loop_now();
+	probe->last_record_ns = gm_loop_now();
 	close_texts(wire);
 	if (wire->type != GM_PROBE_ABSENT && probe->found_none_before) {
 		probe->found_none_before = false;
@@ -281,13 +281,13 @@ static void look(struct gm_timer *timer)
 	gm_timer_set(probe->d->loop, timer, now + LOOK_NS);
 	/* A machine that stood still has kept the probe silent, too. */
 	if (timer->late_ns > LOOK_NS)
-		probe->heard_ns += timer->late_ns;
+		probe->last_record_ns += timer->late_ns;
 	if (!gm_spawn_stopped(&probe->child))
 		probe->times_stopped = 0;
 	else if (++probe->times_stopped >= STOPPED_MAX)
 		end(probe, "stopped by a signal");
 	if (probe->reader->is_watched(probe->d) &&
-	    now - probe->heard_ns >
+	    now - probe->last_record_ns >
 		    SILENT_NS + 2 * probe->d->config->refresh_ns)
 		end(probe, "nothing was heard of it");
 }
@@ -386,7 +386,7 @@ static void spawn(struct gm_probe *probe)
 		rest(probe);
 		return;
 	}
-	probe->since_ns = probe->heard_ns = gm_loop_now();
+	probe->since_ns = probe->last_record_ns = gm_loop_now();
 	if (!probe->found_none_before)
 		gm_log(GM_LOG_INFO, "probe_started", "pid=%d restarts=%u",
 		       (int)probe->child.pid, probe->restarts);

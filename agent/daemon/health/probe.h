@@ -56,11 +56,11 @@ struct gm_probe {
 	struct gm_child child;
 	struct gm_source pidfd;
 	struct gm_source socket;
-	struct gm_timer timer; /* of the state */
-	struct gm_timer look;  /* does it make progress? */
-	uint64_t since_ns;     /* when it was started */
-	uint64_t heard_ns;     /* when it last said anything */
-	uint32_t early_deaths; /* in a row, before it had listed everything */
+	struct gm_timer timer;   /* of the state */
+	struct gm_timer look;    /* does it make progress? */
+	uint64_t since_ns;       /* when it was started */
+	uint64_t last_record_ns; /* when it last said anything */
+	uint32_t early_deaths;   /* in a row, before it had listed everything */
 	uint32_t restarts;
 	uint32_t last_release;  /* serial of the last RELEASE */
 	uint32_t times_stopped; /* looks in a row that found it stopped */

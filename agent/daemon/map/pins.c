@@ -42,7 +42,7 @@ static int read_start(pid_t pid, uint64_t *ret_start)
 	int n;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	n = gm_sysfile_read(path, text, sizeof(text));
+	n = gm_read_file(path, text, sizeof(text));
 	if (n < 0)
 		return n == -ENOENT ? -ESRCH : n;
 	at = strrchr(text, ')');

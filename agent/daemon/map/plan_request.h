@@ -15,8 +15,8 @@
 
 #include "agent/daemon/base/connection.h"
 
-/* Judge a PLAN request as far as its form goes, and have it done when it is its
- * turn.  Returns 0, or a negative status to refuse with. */
+/* Check the form of a PLAN request, and have it done when it is its turn.
+ * Returns 0, or a negative status to refuse with. */
 int gm_plan_change_handle(struct gm_connection *c, const struct gm_request *r);
 
 #endif

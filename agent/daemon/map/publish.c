@@ -16,7 +16,7 @@
 static int make_promise(const struct gm_daemon *d,
 			const struct gm_layers *layers,
 			const struct gm_block *present, bool is_restored,
-			char *ret_why, struct gm_reservation **ret_promise)
+			char *ret_why, struct gm_reservation **ret_reservation)
 {
 	uint32_t slot = present != NULL
 				? (uint32_t)(present - d->directory->objects)
@@ -34,7 +34,7 @@ static int make_promise(const struct gm_daemon *d,
 		free(reservation);
 		return ret;
 	}
-	*ret_promise = reservation;
+	*ret_reservation = reservation;
 	return 0;
 }
 

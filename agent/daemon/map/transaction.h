@@ -130,8 +130,8 @@ struct gm_change {
 	struct gm_state_map map; /* for the file */
 	bool has_aside;          /* a file was set aside */
 	bool is_put;             /* its block names rows */
-	bool is_abroad;
-	bool is_back;      /* from being away, or abroad */
+	bool is_on_io_thread;
+	bool is_back;      /* from being away, or on_io_thread */
 	uint32_t n_reused; /* devices.n_reused, at the time of check() */
 	int status;        /* of the I/O thread's part */
 };
@@ -143,8 +143,8 @@ struct gm_changes {
 	struct gm_change *in_hand;
 	struct gm_change *away; /* of a heavy kind, or NULL */
 	struct gm_change_list
-		abroad; /* likewise, for others than an I/O thread */
-	uint32_t n_abroad;
+		on_io_thread; /* likewise, for others than an I/O thread */
+	uint32_t n_on_io_thread;
 	uint64_t turn;   /* counts those that were begun */
 	uint64_t served; /* the last of our own that are heavy */
 	bool is_beginning;

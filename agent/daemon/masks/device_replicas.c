@@ -57,12 +57,12 @@ static void close_fd(struct gm_mask_device *device)
 		return;
 	/* The descriptor may be the last reference to the memory. */
 	if (d->server)
-		gm_closer_close(&d->server->closer, device->fd);
+		gm_close_thread_close(&d->server->close_thread, device->fd);
 	else
 		close(device->fd);
 	device->fd = -1;
-	device->is_had = device->borrowers > 0;
-	if (!device->is_had)
+	device->is_imported = device->borrowers > 0;
+	if (!device->is_imported)
 		give_back(device);
 }
 
@@ -284,8 +284,8 @@ void gm_mask_device_borrow(struct gm_mask_device *device)
 
 void gm_mask_device_return(struct gm_mask_device *device)
 {
-	if (device && --device->borrowers == 0 && device->is_had) {
-		device->is_had = false;
+	if (device && --device->borrowers == 0 && device->is_imported) {
+		device->is_imported = false;
 		give_back(device);
 	}
 	gm_mask_device_drop(device);

@@ -66,7 +66,7 @@ TAILQ_HEAD(gm_mask_device_list, gm_mask_device);
  * ended, also when a replica has ended meanwhile. */
 struct gm_mask_question {
 	uint64_t id;
-	uint64_t bytes; /* of the keeper's row */
+	uint64_t bytes; /* on the row of the worker that is asked */
 	uint32_t uid;
 	uint32_t from_row; /* whose memory it reads; GM_ROWS: none's */
 	uint64_t from;     /* the id of that; 0: none */

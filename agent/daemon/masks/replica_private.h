@@ -33,11 +33,11 @@ struct gm_mask_device {
 	enum gm_mask_device_state state;
 	bool is_stale; /* no client gets it any more */
 	uint32_t strikes;
-	uint64_t asked; /* counts the questions of its row */
-	uint64_t bytes; /* of the row's memory that it takes */
-	int fd;         /* -1: there is none */
-	bool is_lent;   /* others than makers of replicas were given it */
-	bool is_had;    /* FAILED, and borrowers may have its memory yet */
+	uint64_t asked;   /* counts the questions of its row */
+	uint64_t bytes;   /* of the row's memory that it takes */
+	int fd;           /* -1: there is none */
+	bool is_lent;     /* others than makers of replicas were given it */
+	bool is_imported; /* FAILED, and borrowers may have its memory yet */
 	uint32_t borrowers;
 	bool no_peer; /* upload it */
 	bool is_void; /* ASKED: what it is copied from is not to be relied on */

@@ -1,8 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Replicas that the worker of their row makes: asked for over its keeper's
- * socket, again after a death, and refused where there will be no worker. */
+/* Replicas that the worker of their row makes: gpumapd asks for them over the
+ * worker's socket, asks the next worker after a death, and refuses them where
+ * there will be no worker. */
 
 #include "agent/daemon/masks/replica_private.h"
 #include "agent/daemon/workers/worker_child.h"
@@ -155,7 +156,7 @@ static void again(struct gm_mask_device *device)
 static void close_unwanted(const struct gm_daemon *d, int fd)
 {
 	if (d->server)
-		gm_closer_close(&d->server->closer, fd);
+		gm_close_thread_close(&d->server->close_thread, fd);
 	else if (fd >= 0)
 		close(fd);
 }

@@ -26,5 +26,5 @@ struct gm_mask_device *gm_mask_devices_find(const struct gm_daemon *d,
 
 bool gm_mask_device_is_charged(const struct gm_mask_device *device)
 {
-	return device->state != GM_MASK_FAILED || device->is_had;
+	return device->state != GM_MASK_FAILED || device->is_imported;
 }

@@ -27,7 +27,7 @@ struct mask_waiting {
 	struct gm_mask_file file; /* without data */
 	bool is_asked;            /* a change for it is on its way */
 	bool is_due;              /* to be looked at */
-	bool is_said;             /* that it waits */
+	bool is_logged;           /* that it waits */
 };
 
 static struct mask_waiting *owner_of(struct gm_state_waiting *head)
@@ -152,9 +152,9 @@ static void say(const struct gm_daemon *d, struct mask_waiting *waiting,
 {
 	char file[GM_STATE_NAME_BYTES];
 
-	if (waiting->is_said || waiting->head.is_unread || why[0] == '\0')
+	if (waiting->is_logged || waiting->head.is_unread || why[0] == '\0')
 		return;
-	waiting->is_said = true;
+	waiting->is_logged = true;
 	gm_mask_text_name(waiting->head.name, file);
 	gm_log(GM_LOG_WARNING, "state_waits", "path=%s why=%s",
 	       gm_state_files_path(d, file).text, gm_quote(why).text);

@@ -85,8 +85,8 @@ void gm_mask_change_free(struct gm_change *change)
 
 	/* A refused change still has it, and it may be large. */
 	if (p->staging != NULL && change->d->server != NULL) {
-		gm_closer_unmap(&change->d->server->closer, p->staging,
-				staging_bytes(p));
+		gm_close_thread_unmap(&change->d->server->close_thread,
+				      p->staging, staging_bytes(p));
 		p->staging = NULL;
 	}
 	drop_staging(p);

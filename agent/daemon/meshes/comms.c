@@ -64,7 +64,7 @@ struct gm_comm_group {
 
 static void close_page(struct gm_comm_group *g)
 {
-	gm_closer_close(&g->session->server->closer, g->fd);
+	gm_close_thread_close(&g->session->server->close_thread, g->fd);
 	g->fd = -1;
 }
 

@@ -58,7 +58,7 @@ static int read_boot_id(uint64_t ret_id[2])
 {
 	uint64_t id[2] = { 0, 0 };
 	char text[64];
-	int n = gm_sysfile_read(BOOT_ID, text, sizeof(text));
+	int n = gm_read_file(BOOT_ID, text, sizeof(text));
 	int digits = 0;
 
 	if (n < 0)

@@ -249,7 +249,7 @@ int gm_control_start(struct gm_daemon *d)
 	s->kind_of = gm_request_kind;
 	s->waits_for_room = gm_deferred_request;
 	gm_retry_queue_init(s);
-	gm_closer_init(&s->closer);
+	gm_close_thread_init(&s->close_thread);
 	error = open_listener(s);
 	if (error) {
 		gm_log(GM_LOG_ERROR, "control_failed",
@@ -307,7 +307,7 @@ void gm_control_exit(struct gm_daemon *d)
 		gm_session_free(TAILQ_FIRST(&s->sessions));
 	gm_retry_queue_exit(s);
 	gm_user_forget_idle(s, UINT64_MAX);
-	gm_closer_stop(&s->closer);
+	gm_close_thread_stop(&s->close_thread);
 	if (s->reserve >= 0)
 		close(s->reserve);
 	if (s->share >= 0)

@@ -73,8 +73,8 @@ void gm_session_free(struct gm_session *session)
 			close(session->wake[i]);
 	}
 	/* Ours may be the last: then the pages go, and there may be many. */
-	gm_closer_close(&s->closer, session->queues);
-	gm_closer_close(&s->closer, session->arena);
+	gm_close_thread_close(&s->close_thread, session->queues);
+	gm_close_thread_close(&s->close_thread, session->arena);
 	TAILQ_REMOVE(&s->sessions, session, entry);
 	s->n_sessions--;
 	session->user->sessions--;

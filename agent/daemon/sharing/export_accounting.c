@@ -26,7 +26,7 @@ void gm_export_drop_unused(struct gm_export *export)
 	if (export->session || export->shared)
 		return;
 	/* Ours may be the last: then the memory goes. */
-	gm_closer_close(&export->server->closer, export->fd);
+	gm_close_thread_close(&export->server->close_thread, export->fd);
 	export->fd = -1;
 	if (export->is_counted)
 		export->user->exports--;

@@ -46,7 +46,8 @@ static void let_go(struct gm_importer *importer, struct gm_importer_list *mine)
 	TAILQ_REMOVE(&export->importers, importer, entry);
 	importer->user->imports--;
 	/* The descriptor may be the last reference to the memory. */
-	gm_closer_close(&export->server->closer, importer->claim.fd);
+	gm_close_thread_close(&export->server->close_thread,
+			      importer->claim.fd);
 	free(importer);
 	gm_export_drop_unused(export);
 }
@@ -379,7 +380,7 @@ static void is_imported(struct gm_worker_request *claim, uint64_t bytes, int fd)
 	struct gm_import_reply reply = { .bytes = export->bytes,
 					 .row = export->row };
 
-	gm_closer_close(&export->server->closer, claim->fd);
+	gm_close_thread_close(&export->server->close_thread, claim->fd);
 	claim->fd = -1;
 	gm_log_of(importer->session->user->uid, GM_LOG_INFO, "imported",
 		  "session=%" PRIu64 " row=%u export=%#" PRIx64

@@ -109,7 +109,7 @@ static int check(struct gm_connection *c, const struct gm_reach *ask)
 }
 
 static int make(struct gm_connection *c, const struct gm_reach *ask,
-		struct gm_peer_mapping **ret_crossing)
+		struct gm_peer_mapping **ret_mapping)
 {
 	struct gm_peer_mappings *all = &c->session->peer_mappings;
 	struct gm_peer_mapping *x;
@@ -128,7 +128,7 @@ static int make(struct gm_connection *c, const struct gm_reach *ask,
 	x->fd = x->proof_fd = -1;
 	TAILQ_INSERT_TAIL(&all->list, x, entry);
 	all->n++;
-	*ret_crossing = x;
+	*ret_mapping = x;
 	return 0;
 }
 

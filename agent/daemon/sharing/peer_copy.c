@@ -66,7 +66,7 @@ static int ask_source(struct gm_peer_mapping *x)
 
 static void close_fd(struct gm_peer_mapping *x, int *fd)
 {
-	gm_closer_close(&x->session->server->closer, *fd);
+	gm_close_thread_close(&x->session->server->close_thread, *fd);
 	*fd = -1;
 }
 

@@ -20,7 +20,7 @@ void gm_bounce_buffer_drop(struct gm_session *session,
 {
 	if (--stage->holds || !stage->is_retired)
 		return;
-	gm_closer_close(&session->server->closer, stage->fd);
+	gm_close_thread_close(&session->server->close_thread, stage->fd);
 	free(stage);
 }
 
@@ -56,8 +56,8 @@ void gm_peer_mapping_free(struct gm_peer_mapping *x)
 	gm_peer_mapping_leave_source(x);
 	if (x->stage)
 		gm_bounce_buffer_drop(session, x->stage);
-	gm_closer_close(&session->server->closer, x->fd);
-	gm_closer_close(&session->server->closer, x->proof_fd);
+	gm_close_thread_close(&session->server->close_thread, x->fd);
+	gm_close_thread_close(&session->server->close_thread, x->proof_fd);
 	TAILQ_REMOVE(&all->list, x, entry);
 	all->n--;
 	free(x);

@@ -50,7 +50,7 @@ void gm_shared_free(struct gm_shared *shared)
 
 	/* Ours may be the last: then the pages go. */
 	if (shared->about >= 0)
-		gm_closer_close(&s->closer, shared->about);
+		gm_close_thread_close(&s->close_thread, shared->about);
 	shared->user->arena_bytes -= shared->charged;
 	gm_user_drop(s, shared->user);
 	free(shared->buffers);

@@ -187,7 +187,7 @@ void gm_attachments_flush(struct gm_worker_process *worker)
 	int error;
 
 	if (worker->socket.fd < 0 || (worker->state != GM_PROCESS_SERVING &&
-				      worker->state != GM_PROCESS_BURYING))
+				      worker->state != GM_PROCESS_RECOVERING))
 		return;
 	error = say_all(worker);
 	want_room(worker, error == -EAGAIN);

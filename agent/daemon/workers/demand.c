@@ -53,7 +53,7 @@ static bool has_worked(struct gm_worker_process *worker)
 
 	worker->completed_before = gm_get(&signs->completed);
 	return worker->completed_before != before || is_any_busy(signs) ||
-	       gm_get(&signs->aloft) != 0;
+	       gm_get(&signs->in_flight) != 0;
 }
 
 static void wait_for_end(struct gm_worker_process *worker)

@@ -27,8 +27,8 @@ void gm_demand_overdue(struct gm_worker_process *worker);
  * memory. */
 void gm_demand_drained(struct gm_worker_process *worker);
 
-/* A worker or a crossing is gone: look, soon, who is waited for no more.  NULL
- * is allowed. */
+/* A worker or a peer mapping is gone: soon look for workers that are not waited
+ * for any more.  NULL is allowed. */
 void gm_demand_recheck(struct gm_supervisor *s);
 
 /* supervisor->parting */

@@ -41,7 +41,7 @@ static bool is_worker_of(pid_t pid, const char *lock_path)
 	int n;
 
 	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
-	n = gm_sysfile_read(path, text, sizeof(text));
+	n = gm_read_file(path, text, sizeof(text));
 	while (n > 0 && at < (size_t)n) {
 		if (is_next && strcmp(text + at, lock_path) == 0)
 			return true;

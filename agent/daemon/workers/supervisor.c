@@ -85,7 +85,7 @@ static int open_worker(struct gm_supervisor *s, uint32_t row)
 	return error ? error : gm_worker_process_make(s->d, &s->rows, row);
 }
 
-static int open_keepers(struct gm_supervisor *s)
+static int open_processes(struct gm_supervisor *s)
 {
 	const struct gm_devices *devices = s->d->devices;
 
@@ -120,7 +120,7 @@ int gm_supervisor_start(struct gm_daemon *d)
 		error = gm_worker_group_open(&s->rows);
 	}
 	if (error == 0)
-		error = open_keepers(s);
+		error = open_processes(s);
 	gm_worker_groups_sweep(d);
 	if (error) {
 		gm_log(GM_LOG_ERROR, "supervisor_failed", "error=%s",

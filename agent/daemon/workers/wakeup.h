@@ -13,7 +13,7 @@
 
 #include "agent/daemon/workers/worker_process.h"
 
-/* Hand the keeper's worker what wakes that of @row. */
+/* Send this worker the eventfd that wakes the worker of @row. */
 void gm_wakeup_send(struct gm_worker_process *worker, uint32_t row);
 
 #endif

@@ -98,7 +98,7 @@ static void check(struct gm_worker_process *worker, uint64_t beat, uint64_t now)
 /* Device code that has been at it for a while. */
 static bool computes(const struct gm_worker_process *worker, uint64_t now)
 {
-	uint64_t since = gm_get(&worker->journal->aloft);
+	uint64_t since = gm_get(&worker->journal->in_flight);
 
 	return since >= worker->since_ns && now > since && now - since > SECOND;
 }
@@ -139,7 +139,7 @@ static void check_jobs(struct gm_worker_process *worker, uint64_t now)
 {
 	const struct gm_config *config = worker->d->config;
 	uint64_t limit = config->cuda_kernel_limit_ns;
-	uint64_t since = gm_get(&worker->journal->aloft);
+	uint64_t since = gm_get(&worker->journal->in_flight);
 	bool by_programs = worker->group->runs_programs &&
 			   config->program_limit_ns > 0 &&
 			   (limit == 0 || config->program_limit_ns < limit);

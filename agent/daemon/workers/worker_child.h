@@ -15,7 +15,7 @@ void gm_worker_child_enter(struct gm_worker_process *worker,
 			   enum gm_worker_process_state state,
 			   uint64_t limit_ns);
 
-/* Show the row so, if it shows this keeper's. */
+/* Publish this state of the row, if the row shows this process. */
 void gm_worker_child_show(const struct gm_worker_process *worker,
 			  uint32_t state, const char *reason, int error);
 

@@ -31,8 +31,8 @@
 #define MS           UINT64_C(1000000)
 #define SECOND       UINT64_C(1000000000)
 
-#define BURY_NS      (10 * SECOND) /* for one recovery process */
-#define DENY_NS      (1 * SECOND)  /* between burials of a barred row */
+#define RECOVERY_NS  (10 * SECOND) /* for one recovery process */
+#define DENY_NS      (1 * SECOND)  /* between recoveries of a barred row */
 #define LAST_TURNS   64            /* of reading what a dead child has said */
 #define LOCK_POLL_NS (20 * MS)
 #define ORPHAN_NS    (3 * SECOND) /* for the worker of a dead agent to end */
@@ -242,7 +242,7 @@ static void recovery_gone(struct gm_worker_process *worker, const char *how,
 	if (wait == 0)
 		spawn_recovery(worker);
 	else
-		gm_worker_child_enter(worker, GM_PROCESS_BURYING,
+		gm_worker_child_enter(worker, GM_PROCESS_RECOVERING,
 				      wait < SECOND ? wait : SECOND);
 }
 
@@ -252,10 +252,10 @@ static void spawn_recovery(struct gm_worker_process *worker)
 
 	if (error) {
 		spawn_failed(worker, "recovery", error);
-		gm_worker_child_enter(worker, GM_PROCESS_BURYING, SECOND);
+		gm_worker_child_enter(worker, GM_PROCESS_RECOVERING, SECOND);
 		return;
 	}
-	gm_worker_child_enter(worker, GM_PROCESS_BURYING, BURY_NS);
+	gm_worker_child_enter(worker, GM_PROCESS_RECOVERING, RECOVERY_NS);
 	gm_attachments_flush(worker);
 	GM_POINT("supervise_recovering");
 }
@@ -379,7 +379,7 @@ static bool was_paused(const struct gm_worker_process *worker)
 	       (worker->state == GM_PROCESS_STARTING ||
 		worker->state == GM_PROCESS_SERVING ||
 		worker->state == GM_PROCESS_ENDING ||
-		(worker->state == GM_PROCESS_BURYING &&
+		(worker->state == GM_PROCESS_RECOVERING &&
 		 gm_worker_process_has_child(worker)));
 }
 
@@ -420,9 +420,9 @@ static void timer_fired(struct gm_timer *timer)
 	case GM_PROCESS_ENDING:
 		is_stuck(worker);
 		break;
-	case GM_PROCESS_BURYING:
+	case GM_PROCESS_RECOVERING:
 		if (gm_worker_process_has_child(worker))
-			gm_worker_child_kill(worker, "a burial takes too long");
+			gm_worker_child_kill(worker, "recovery takes too long");
 		else
 			spawn_recovery(worker);
 		break;

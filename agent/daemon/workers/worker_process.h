@@ -12,10 +12,10 @@
  *	SERVING    it has said READY
  *	ENDING     it was sent SIGKILL, and has not ended
  *	STUCK      it does not end by SIGKILL in time
- *	BURYING    recovery: a process ends what a dead worker owed
+ *	RECOVERING    recovery: a process ends what a dead worker owed
  *	OFF        there is no worker, and there will be none
  *
- *	LOCKED -> STARTING -> SERVING -> (exit) -> BURYING -> RESTING
+ *	LOCKED -> STARTING -> SERVING -> (exit) -> RECOVERING -> RESTING
  *	RESTING -> STARTING
  *
  * An exit leads to recovery from each state in which a worker was told of a
@@ -75,7 +75,7 @@ enum gm_worker_process_state {
 	GM_PROCESS_SERVING,
 	GM_PROCESS_ENDING,
 	GM_PROCESS_STUCK,
-	GM_PROCESS_BURYING
+	GM_PROCESS_RECOVERING
 };
 
 TAILQ_HEAD(gm_attachment_list, gm_attachment);

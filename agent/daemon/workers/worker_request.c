@@ -409,7 +409,7 @@ bool gm_worker_requests_on_message(struct gm_worker_process *worker,
 	}
 	/* The descriptor may be the last reference to the memory. */
 	if (!is_taken && worker->d->server)
-		gm_closer_close(&worker->d->server->closer, fd);
+		gm_close_thread_close(&worker->d->server->close_thread, fd);
 	else if (!is_taken && fd >= 0)
 		close(fd);
 	return true;

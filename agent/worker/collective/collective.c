@@ -239,7 +239,8 @@ static int join(struct gm_worker *w, struct gm_worker_session *s,
 		return -ENOMEM;
 	m->bytes = gm_comm_bytes(wire->join.n_ranks,
 				 wire->join.flags & GM_JOIN_STAGED);
-	page = gm_thp_map(m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	page = gm_huge_pages_map(m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+				 fd, 0);
 	if (page == MAP_FAILED) {
 		free(m);
 		return -ENOMEM;
@@ -297,7 +298,7 @@ static void end(struct gm_worker *w, struct gm_worker_session *s, int status)
 		gm_nccl_group_call(m);
 	/* Publish nothing if memory was missing: the part may have read
 	 * zeroes. */
-	if (!gm_get(&s->ground.broken))
+	if (!gm_get(&s->mapping.broken))
 		gm_async_op_ended(w, s, status);
 	if (m->is_leaving)
 		let_go(w, m);

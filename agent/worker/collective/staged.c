@@ -185,7 +185,7 @@ static void copied(struct gm_worker_session *s, const struct gm_pieces_copy *c,
 	struct gm_staged *r = &s->part.relay;
 
 	/* If memory was missing, the copy read zeroes. */
-	if (rc == 0 && gm_get(&s->ground.broken))
+	if (rc == 0 && gm_get(&s->mapping.broken))
 		rc = -EFAULT;
 	r->window[c->index] = c->is_store ? FREE : FULL;
 	if (rc < 0)

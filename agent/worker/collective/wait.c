@@ -43,7 +43,7 @@ static bool arm(struct gm_worker *w, const struct gm_worker_session *s)
 	bool is_new = false;
 
 	for (uint32_t i = 0; i < m->comm.ranks; i++) {
-		gm_a64 *by = &w->commons->awaited[gm_member_row(m, i)]
+		gm_a64 *by = &w->group_page->awaited[gm_member_row(m, i)]
 				      .by[w->row / 64];
 
 		if (i == m->comm.rank || (gm_get(by) & bit))

@@ -191,7 +191,7 @@ void gm_async_ops_give_back(struct gm_worker *worker,
 		else if (slot->program)
 			e->job.call = GM_CALL_START;
 		gm_remote_copy_queue_hurry(worker, session, slot);
-		gm_sigbus_unregister(&slot->ground);
+		gm_sigbus_unregister(&slot->mapping);
 		STAILQ_INSERT_TAIL(&e->slots, slot, entry);
 	}
 	if (STAILQ_EMPTY(&e->slots))
@@ -220,10 +220,10 @@ void gm_async_op_open_slot(struct gm_worker *w, struct gm_worker_session *s,
 	 * mapped. */
 	if (!w->dev->backend->start) {
 		slot->at = (char *)(uintptr_t)buffer->address;
-		slot->ground.part[0].at = slot->at;
-		slot->ground.part[0].bytes = buffer->bytes;
-		slot->ground.whole = &s->ground;
-		gm_sigbus_watch(&slot->ground);
+		slot->mapping.part[0].at = slot->at;
+		slot->mapping.part[0].bytes = buffer->bytes;
+		slot->mapping.whole = &s->mapping;
+		gm_sigbus_watch(&slot->mapping);
 	}
 	slot->ready = true;
 }
@@ -275,7 +275,7 @@ int gm_async_ops_begin(struct gm_worker *worker,
 int gm_async_op_populate(char *at, uint64_t bytes, bool writable)
 {
 	if (writable)
-		gm_thp_fill(at, bytes);
+		gm_huge_pages_fill(at, bytes);
 	if (madvise(at, bytes,
 		    writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0 ||
 	    errno == EINVAL)
@@ -350,7 +350,7 @@ static void done_depart(struct gm_slow_job *job, struct gm_worker *w)
 	free_slots(w, e);
 	free(e);
 	gm_buffers_close_budget(&s->buffers, &w->budgets);
-	gm_session_unmap(s, &w->closer, say_detached);
+	gm_session_unmap(s, &w->close_thread, say_detached);
 	gm_alloc_retry(w);
 }
 
@@ -370,7 +370,7 @@ void gm_async_ops_depart(struct gm_worker *worker,
 		return;
 	if (!e) { /* the session never had a request */
 		gm_buffers_close_budget(&s->buffers, &worker->budgets);
-		gm_session_unmap(s, &worker->closer, say_detached);
+		gm_session_unmap(s, &worker->close_thread, say_detached);
 		gm_alloc_retry(worker);
 		return;
 	}
@@ -383,7 +383,7 @@ void gm_async_ops_depart(struct gm_worker *worker,
 	{
 		if (slot->answered_to)
 			worker->n_forgets--;
-		gm_sigbus_unregister(&slot->ground);
+		gm_sigbus_unregister(&slot->mapping);
 	}
 	e->regions = s->reached;
 	e->n_regions = s->n_reached;

@@ -28,8 +28,8 @@ int gm_async_op_map(struct gm_buffer_entry *slot, int fd, uint64_t at,
 	char *map;
 	int rc;
 
-	map = gm_thp_map(whole, PROT_READ | (writable ? PROT_WRITE : 0),
-			 MAP_SHARED, fd, (off_t)(at - extra));
+	map = gm_huge_pages_map(whole, PROT_READ | (writable ? PROT_WRITE : 0),
+				MAP_SHARED, fd, (off_t)(at - extra));
 	if (map == MAP_FAILED)
 		return -errno;
 	rc = gm_async_op_populate(map, whole, writable);
@@ -156,10 +156,10 @@ static void done_mapping(struct gm_worker *w, struct gm_async_op_job *e,
 	if (e->rc < 0) {
 		gm_async_op_abandon(s, slot);
 	} else {
-		slot->ground.part[0].at = slot->map;
-		slot->ground.part[0].bytes = slot->map_bytes;
-		slot->ground.whole = &s->ground;
-		gm_sigbus_watch(&slot->ground);
+		slot->mapping.part[0].at = slot->map;
+		slot->mapping.part[0].bytes = slot->map_bytes;
+		slot->mapping.whole = &s->mapping;
+		gm_sigbus_watch(&slot->mapping);
 		slot->ready = true;
 	}
 	arrived(w, e);

@@ -134,11 +134,11 @@ void gm_events_listen_to_waker(struct gm_worker *worker, int fd)
 
 static void stop_listening(struct gm_worker *w, struct gm_worker_session *s)
 {
-	if (s->flood.deaf)
-		w->n_deaf--;
+	if (s->flood.muted)
+		w->n_muted--;
 	else
 		cancel_poll(w, s);
-	s->flood.deaf = false;
+	s->flood.muted = false;
 }
 
 void gm_events_start(struct gm_worker *worker)
@@ -219,7 +219,7 @@ static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 	if (rc < 0)
 		return rc;
 	if (gm_run_queue_admit(w, s) < 0) {
-		gm_session_unmap(s, &w->closer, free);
+		gm_session_unmap(s, &w->close_thread, free);
 		return -ENOMEM;
 	}
 	s->incarnation = wire->attach.incarnation;
@@ -229,7 +229,7 @@ static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 	if (s->awaits == 0 && begin(w, s) < 0) {
 		gm_run_queue_dismiss(w, s);
 		gm_buffers_close_budget(&s->buffers, &w->budgets);
-		gm_session_unmap(s, &w->closer, free);
+		gm_session_unmap(s, &w->close_thread, free);
 		return -ENOMEM;
 	}
 	w->place[s->place] = s;
@@ -410,22 +410,22 @@ static void rung(struct gm_worker *w, struct gm_worker_session *s)
 	if (!gm_flood_count(&s->flood, w->now_ns))
 		return;
 	cancel_poll(w, s);
-	w->n_deaf++;
+	w->n_muted++;
 }
 
 void gm_events_look(struct gm_worker *worker)
 {
-	uint32_t left = worker->n_deaf;
+	uint32_t left = worker->n_muted;
 
 	worker->looked_ns = worker->now_ns;
 	for (uint32_t i = 0; left && i < GM_JOURNAL_PLACES; i++) {
 		struct gm_worker_session *s = worker->place[i];
 
-		if (!s || !s->flood.deaf)
+		if (!s || !s->flood.muted)
 			continue;
 		left--;
 		if (gm_flood_over(&s->flood, worker->now_ns)) {
-			worker->n_deaf--;
+			worker->n_muted--;
 			listen_to(worker, s->doorbell, tag(EVENT_DOORBELL, s));
 		}
 		if (!is_busy(worker, s) &&
@@ -479,7 +479,7 @@ static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
 		return;
 	s = w->place[place];
 	if (!s || tag(EVENT_DOORBELL, s) != user_data || s->ended ||
-	    s->flood.deaf)
+	    s->flood.muted)
 		return;
 	/* A poll ends when the completion queue was full, or when this worker
 	 * cancelled it.  Entries whose doorbell was missed are found in the

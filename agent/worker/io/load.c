@@ -195,7 +195,7 @@ static void end(struct gm_worker *w, struct gm_load *load)
 	GM_POINT("load_ending");
 	let_go(w, load);
 	/* Publish nothing if memory was missing: the data may be lost. */
-	if (!gm_get(&s->ground.broken))
+	if (!gm_get(&s->mapping.broken))
 		gm_async_op_ended(w, s, load->status);
 	if (s->departing)
 		gm_async_ops_depart(w, s);

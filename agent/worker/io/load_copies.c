@@ -112,7 +112,7 @@ static bool start(struct gm_worker *w, struct gm_piece *piece)
 	piece->state = GM_PIECE_COPYING;
 	load->n_copies++;
 	w->loader.n_copies++;
-	w->n_aloft++;
+	w->n_in_flight++;
 	GM_POINT("load_copying");
 	return true;
 }
@@ -134,7 +134,7 @@ static void land(struct gm_worker *w, struct gm_load *load)
 			continue;
 		load->n_copies--;
 		w->loader.n_copies--;
-		w->n_aloft--;
+		w->n_in_flight--;
 		w->landed++;
 		copied(w, piece, rc < 0 ? rc : 0);
 		/* The load may be freed; later calls handle the rest. */
@@ -242,7 +242,7 @@ bool gm_load_copy(struct gm_worker *worker)
 		return true;
 	}
 	/* Retry a refused copy only after another slice has ended. */
-	if (worker->landed == l->refused_at && worker->n_aloft)
+	if (worker->landed == l->refused_at && worker->n_in_flight)
 		return false;
 	for (; piece; piece = next_piece(worker)) {
 		rotate(l, piece->load);

@@ -341,7 +341,7 @@ static void done_fetch(struct gm_slow_job *job, struct gm_worker *w)
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 
 	/* If memory was missing, the copy read zeroes. */
-	if (gm_get(&e->session->ground.broken))
+	if (gm_get(&e->session->mapping.broken))
 		e->rc = -EIO;
 	answer(w, e, GM_WIRE_FETCHED, e->bytes, -1);
 	GM_POINT("worker_fetched");

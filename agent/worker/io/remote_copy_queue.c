@@ -26,7 +26,7 @@ static void hand_over(struct gm_worker *w, struct gm_async_op_job *e)
 
 	STAILQ_REMOVE(&f->waiting, &e->job, gm_slow_job, entry);
 	f->n--;
-	f->n_aloft++;
+	f->n_in_flight++;
 	/* A user that has left is not charged. */
 	if (user) {
 		f->carried = carried_for(f, user);
@@ -63,12 +63,12 @@ bool gm_remote_copy_queue_go(struct gm_worker *worker)
 	struct gm_async_op_job *e = NULL;
 	bool any = false;
 
-	while (f->n && f->n_aloft < GM_REMOTE_COPY_QUEUE_MOST &&
+	while (f->n && f->n_in_flight < GM_REMOTE_COPY_QUEUE_MOST &&
 	       (e = next(worker)) != NULL) {
 		hand_over(worker, e);
 		any = true;
 	}
-	f->held = f->n && f->n_aloft < GM_REMOTE_COPY_QUEUE_MOST;
+	f->held = f->n && f->n_in_flight < GM_REMOTE_COPY_QUEUE_MOST;
 	return any;
 }
 
@@ -87,7 +87,7 @@ void gm_remote_copy_queue_give(struct gm_worker *worker,
 
 void gm_remote_copy_queue_landed(struct gm_worker *worker)
 {
-	worker->remote_copies.n_aloft--;
+	worker->remote_copies.n_in_flight--;
 	gm_remote_copy_queue_go(worker);
 }
 
@@ -123,7 +123,7 @@ struct gm_async_op_job *gm_remote_copy_queue_take_back(
 			continue;
 		STAILQ_REMOVE(&f->waiting, job, gm_slow_job, entry);
 		f->n--;
-		f->held = f->n && f->n_aloft < GM_REMOTE_COPY_QUEUE_MOST;
+		f->held = f->n && f->n_in_flight < GM_REMOTE_COPY_QUEUE_MOST;
 		return e;
 	}
 	return NULL;

@@ -35,8 +35,8 @@ struct gm_worker;
 /* The waiting pieces of one worker. */
 struct gm_remote_copy_queue {
 	struct gm_slow_jobs waiting;
-	uint32_t n;       /* jobs in waiting */
-	uint32_t n_aloft; /* pieces at the slow thread */
+	uint32_t n;           /* jobs in waiting */
+	uint32_t n_in_flight; /* pieces at the slow thread */
 	/* Bytes of the user whose piece was last, before that piece. */
 	uint64_t carried;
 	/* The slow thread has room, but all pieces wait for the next round. */

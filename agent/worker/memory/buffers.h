@@ -54,7 +54,7 @@ struct gm_buffer_entry {
 	int fd; /* file, or -1 */
 	/* The file is memory, such as a memfd, which entries may write. */
 	bool is_memory;
-	struct gm_mapping ground;
+	struct gm_mapping mapping;
 
 	/* For a slot that is given up: */
 	STAILQ_ENTRY(gm_buffer_entry) entry;

@@ -88,22 +88,22 @@ int gm_sigbus_init(void)
 	return sigaction(SIGBUS, &act, NULL) == 0 ? 0 : -errno;
 }
 
-void gm_sigbus_watch(struct gm_mapping *ground)
+void gm_sigbus_watch(struct gm_mapping *mapping)
 {
 	lock();
-	ground->next = grounds;
-	grounds = ground;
+	mapping->next = grounds;
+	grounds = mapping;
 	unlock();
 }
 
-void gm_sigbus_unregister(struct gm_mapping *ground)
+void gm_sigbus_unregister(struct gm_mapping *mapping)
 {
 	struct gm_mapping **at = &grounds;
 
 	lock();
-	while (*at && *at != ground)
+	while (*at && *at != mapping)
 		at = &(*at)->next;
 	if (*at)
-		*at = ground->next;
+		*at = mapping->next;
 	unlock();
 }

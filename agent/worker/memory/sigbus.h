@@ -52,7 +52,7 @@ extern gm_a32 gm_sigbus_seen;
 int gm_sigbus_init(void);
 
 /* Start and stop handling faults in this memory. */
-void gm_sigbus_watch(struct gm_mapping *ground);
-void gm_sigbus_unregister(struct gm_mapping *ground);
+void gm_sigbus_watch(struct gm_mapping *mapping);
+void gm_sigbus_unregister(struct gm_mapping *mapping);
 
 #endif

@@ -17,8 +17,8 @@
 #include "gpumap.h"
 #include "shm/point.h"
 
-static struct gm_inflight_entry *flown_at(const struct gm_worker_session *s,
-					  uint32_t pos)
+static struct gm_inflight_entry *inflight_at(const struct gm_worker_session *s,
+					     uint32_t pos)
 {
 	return &s->flights->flown[pos & s->entries.mask];
 }
@@ -81,7 +81,7 @@ static bool may_start(const struct gm_worker *w,
 	const struct gm_async_execs *f = s->flights;
 
 	return f->starting && f->n_slices < gm_async_exec_slices_max(w) &&
-	       (w->landed != f->refused_at || w->n_aloft == 0);
+	       (w->landed != f->refused_at || w->n_in_flight == 0);
 }
 
 bool gm_async_exec_full(const struct gm_worker *worker,
@@ -110,7 +110,7 @@ static bool has_ended(const struct gm_worker_session *s)
 {
 	uint32_t oldest = s->flights->oldest;
 
-	return oldest != s->entries.pos && is_over(flown_at(s, oldest));
+	return oldest != s->entries.pos && is_over(inflight_at(s, oldest));
 }
 
 bool gm_async_exec_has_ended(const struct gm_worker *worker,
@@ -145,7 +145,7 @@ static void fail_rest(struct gm_worker *w, struct gm_worker_session *s,
 	/* After a failure no further slice of the entry starts. */
 	quit(w, e);
 	e->next = e->task.n;
-	if (e == flown_at(s, s->entries.pos - 1))
+	if (e == inflight_at(s, s->entries.pos - 1))
 		s->flights->starting = false;
 }
 
@@ -159,7 +159,7 @@ void gm_async_exec_land(struct gm_worker *worker,
 	while (f->n_slices) {
 		struct gm_async_exec_slice *slice =
 			gm_async_exec_oldest_slice(f);
-		struct gm_inflight_entry *e = flown_at(s, slice->pos);
+		struct gm_inflight_entry *e = inflight_at(s, slice->pos);
 		int rc = w->dev->backend->ended(w->dev, &slice->flight);
 
 		if (rc == 0)
@@ -171,7 +171,7 @@ void gm_async_exec_land(struct gm_worker *worker,
 		e->n_slices--;
 		f->first++;
 		f->n_slices--;
-		w->n_aloft--;
+		w->n_in_flight--;
 		w->landed++;
 	}
 }
@@ -193,7 +193,7 @@ static uint64_t slice_of(const struct gm_backend_device *dev,
 static void start(struct gm_worker *w, struct gm_worker_session *s)
 {
 	const struct gm_backend *backend = w->dev->backend;
-	struct gm_inflight_entry *e = flown_at(s, s->entries.pos - 1);
+	struct gm_inflight_entry *e = inflight_at(s, s->entries.pos - 1);
 	struct gm_async_execs *f = s->flights;
 
 	while (e->next < e->task.n &&
@@ -230,7 +230,7 @@ static void start(struct gm_worker *w, struct gm_worker_session *s)
 		e->next += count;
 		e->n_slices++;
 		f->n_slices++;
-		w->n_aloft++;
+		w->n_in_flight++;
 		gm_deficit_charge(&s->deficit, (int64_t)(count * e->each), 0);
 	}
 	f->starting = e->next < e->task.n;
@@ -241,7 +241,7 @@ static void start(struct gm_worker *w, struct gm_worker_session *s)
 /* Publish nothing if memory was missing: the entries may have read zeroes. */
 static void publish(struct gm_worker_session *s, struct gm_batch *batch)
 {
-	if (!gm_get(&s->ground.broken))
+	if (!gm_get(&s->mapping.broken))
 		gm_batch_publish(s, batch);
 }
 
@@ -259,8 +259,8 @@ static void end_all(struct gm_worker_session *s, struct gm_batch *batch)
 {
 	struct gm_async_execs *f = s->flights;
 
-	while (f->oldest != s->entries.pos && !gm_get(&s->ground.broken)) {
-		struct gm_inflight_entry *e = flown_at(s, f->oldest);
+	while (f->oldest != s->entries.pos && !gm_get(&s->mapping.broken)) {
+		struct gm_inflight_entry *e = inflight_at(s, f->oldest);
 
 		if (!is_over(e))
 			break;
@@ -273,7 +273,7 @@ static void end_all(struct gm_worker_session *s, struct gm_batch *batch)
 static struct gm_inflight_entry *take(struct gm_worker_session *s,
 				      struct gm_batch *batch)
 {
-	struct gm_inflight_entry *e = flown_at(s, s->entries.pos);
+	struct gm_inflight_entry *e = inflight_at(s, s->entries.pos);
 
 	publish(s, batch);
 	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
@@ -303,7 +303,7 @@ static void read_ended(struct gm_worker_session *s, struct gm_batch *batch,
  * mapped. */
 static bool must_reach(struct gm_worker *w, struct gm_worker_session *s)
 {
-	struct gm_inflight_entry *e = flown_at(s, s->entries.pos - 1);
+	struct gm_inflight_entry *e = inflight_at(s, s->entries.pos - 1);
 	struct gm_task_sizes sizes;
 	uint32_t part;
 	int rc;
@@ -436,7 +436,7 @@ void gm_async_exec_reached(struct gm_worker *worker,
 {
 	struct gm_async_execs *f = session->flights;
 	struct gm_inflight_entry *e =
-		flown_at(session, session->entries.pos - 1);
+		inflight_at(session, session->entries.pos - 1);
 
 	if (f->reaching) {
 		reached_for_pending(worker, session, status);
@@ -454,7 +454,7 @@ void gm_async_exec_reached(struct gm_worker *worker,
 void gm_async_exec_finish(struct gm_worker_session *session, int32_t status)
 {
 	struct gm_inflight_entry *e =
-		flown_at(session, session->entries.pos - 1);
+		inflight_at(session, session->entries.pos - 1);
 
 	e->status = status;
 	e->is_fence = false;
@@ -485,7 +485,7 @@ void gm_async_exec_leave(struct gm_worker *worker,
 	struct gm_async_execs *f = session->flights;
 
 	if (f->starting)
-		quit(worker, flown_at(session, session->entries.pos - 1));
+		quit(worker, inflight_at(session, session->entries.pos - 1));
 	f->starting = false;
 	f->held = false;
 	gm_async_exec_set_flying(worker, f);
@@ -505,8 +505,8 @@ void gm_async_exec_serve(struct gm_worker *worker,
 	publish(s, &batch);
 	if (s->flights->starting && !s->spent)
 		start(worker, s);
-	while (n < GM_TURN_ENTRIES && !s->spent && !gm_get(&s->ground.broken) &&
-	       read_entry(worker, s, &batch))
+	while (n < GM_TURN_ENTRIES && !s->spent &&
+	       !gm_get(&s->mapping.broken) && read_entry(worker, s, &batch))
 		n++;
 	gm_deficit_charge(&s->deficit, 0, n);
 	end_all(s, &batch);
@@ -514,7 +514,7 @@ void gm_async_exec_serve(struct gm_worker *worker,
 	publish(s, &batch);
 	gm_async_ops_give_back(worker, s);
 	gm_async_exec_set_flying(worker, s->flights);
-	if (gm_get(&s->ground.broken))
+	if (gm_get(&s->mapping.broken))
 		s->why = GM_SESSION_BROKEN;
 	s->halted = s->why || s->wait.on;
 }

@@ -20,7 +20,7 @@ static bool is_backed(const struct gm_worker *w, struct gm_worker_session *s)
 {
 	const struct gm_async_execs *f = s->flights;
 
-	return w->n_aloft && !s->wait.on && !s->stalled && !f->fenced &&
+	return w->n_in_flight && !s->wait.on && !s->stalled && !f->fenced &&
 	       (f->starting || (f->n_slices >= gm_async_exec_slices_max(w) &&
 				gm_ring_ready(&s->entries, GM_ENTRY_WORDS)));
 }
@@ -30,7 +30,7 @@ bool gm_async_exec_is_owed(const struct gm_worker *worker,
 {
 	struct gm_async_execs *f;
 
-	if (!user && worker->n_aloft && gm_load_is_owed(worker))
+	if (!user && worker->n_in_flight && gm_load_is_owed(worker))
 		return true;
 	TAILQ_FOREACH(f, &worker->flying, entry)
 	{
@@ -111,7 +111,7 @@ void gm_async_exec_poll(struct gm_worker *worker)
 	load_ns = gm_load_oldest_ns(&w->loader);
 	if (load_ns && (!oldest_ns || load_ns < oldest_ns))
 		oldest_ns = load_ns;
-	gm_put(&w->journal->aloft, oldest_ns);
+	gm_put(&w->journal->in_flight, oldest_ns);
 }
 
 bool gm_async_exec_wake(struct gm_worker *worker)
@@ -138,7 +138,7 @@ void gm_async_exec_notified(struct gm_worker *worker)
 	gm_async_exec_poll(worker);
 	/* With no slice in flight no later call would re-arm it.  A call that
 	 * frees memory may have found the device's failure. */
-	if (worker->n_aloft == 0)
+	if (worker->n_in_flight == 0)
 		arm(worker);
 }
 
@@ -147,5 +147,5 @@ bool gm_async_exec_may_sleep(struct gm_worker *worker)
 	gm_async_exec_poll(worker);
 	if (worker->n_active)
 		return false;
-	return worker->n_aloft == 0 || arm(worker);
+	return worker->n_in_flight == 0 || arm(worker);
 }

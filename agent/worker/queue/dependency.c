@@ -224,7 +224,7 @@ static bool arm(struct gm_worker *w, const struct gm_worker_session *s)
 
 	for (uint32_t i = 0; i < s->wait.n; i++) {
 		uint32_t row = gm_time_row(s->wait.until[i]);
-		gm_a64 *by = &w->commons->awaited[row].by[w->row / 64];
+		gm_a64 *by = &w->group_page->awaited[row].by[w->row / 64];
 
 		if (row == w->row || (gm_get(by) & bit) ||
 		    look(s, s->wait.until[i]) == 0)
@@ -269,7 +269,7 @@ void gm_wait_init(struct gm_worker *worker)
 
 	TAILQ_INIT(&worker->waiting.heads);
 	worker->waiting.own = -1;
-	h->line = &worker->commons->awaited[worker->row];
+	h->line = &worker->group_page->awaited[worker->row];
 	for (uint32_t row = 0; row < GM_ROWS; row++)
 		h->waker[row] = -1;
 }

@@ -28,7 +28,7 @@ struct gm_flood {
 	uint64_t since_ns;
 	/* Needless rings within that second. */
 	uint32_t empty;
-	bool deaf;
+	bool muted;
 };
 
 /* A doorbell rang without need.  Returns whether to ignore the doorbell from
@@ -41,7 +41,7 @@ static inline bool gm_flood_count(struct gm_flood *flood, uint64_t now_ns)
 	}
 	if (++flood->empty <= GM_FLOOD_LIMIT)
 		return false;
-	*flood = (struct gm_flood){ .since_ns = now_ns, .deaf = true };
+	*flood = (struct gm_flood){ .since_ns = now_ns, .muted = true };
 	return true;
 }
 
@@ -49,7 +49,7 @@ static inline bool gm_flood_count(struct gm_flood *flood, uint64_t now_ns)
  * it again. */
 static inline bool gm_flood_over(struct gm_flood *flood, uint64_t now_ns)
 {
-	if (!flood->deaf || now_ns - flood->since_ns < GM_FLOOD_SECOND_NS)
+	if (!flood->muted || now_ns - flood->since_ns < GM_FLOOD_SECOND_NS)
 		return false;
 	*flood = (struct gm_flood){ .since_ns = now_ns };
 	return true;

@@ -261,14 +261,14 @@ uint32_t gm_turn_serve(struct gm_worker_session *session,
 			left -= used;
 		}
 		s->entries.pos++;
-		if (batch.n == GM_TURN_BATCH && !gm_get(&s->ground.broken))
+		if (batch.n == GM_TURN_BATCH && !gm_get(&s->mapping.broken))
 			gm_batch_publish(s, &batch);
 	}
 	/* A request ends later, but counts as an entry of this turn. */
 	gm_deficit_charge(&s->deficit, gm_turn_price(dev, share, all - left),
 			  batch.ended + (s->pending.handle != 0));
 	end_timing(s, dev, &timing);
-	if (unlikely(gm_get(&s->ground.broken))) {
+	if (unlikely(gm_get(&s->mapping.broken))) {
 		/* Entries of this turn may have read zeroes in place of
 		 * data. */
 		s->why = GM_SESSION_BROKEN;
@@ -284,7 +284,7 @@ void gm_turn_finish(struct gm_worker_session *session, int32_t status)
 	struct gm_batch batch = { .first = session->entries.pos - 1 };
 
 	/* The entry may have read zeroes.  The next turn ends the session. */
-	if (gm_get(&session->ground.broken))
+	if (gm_get(&session->mapping.broken))
 		return;
 	gm_batch_end(&batch, status);
 	gm_batch_publish(session, &batch);

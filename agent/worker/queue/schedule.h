@@ -181,7 +181,7 @@ static inline void gm_pass_next_round(struct gm_worker *w, const bool flies)
 	struct gm_row_user *user;
 
 	/* The loader's pass after this one makes that copy, or starts it. */
-	if ((!flies || !w->n_aloft) && gm_load_is_owed(w))
+	if ((!flies || !w->n_in_flight) && gm_load_is_owed(w))
 		return;
 	/* The round goes on while a session has slices that the device has
 	 * ended. */

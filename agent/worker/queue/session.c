@@ -61,19 +61,19 @@ struct part {
 /* Map a part of a file as the mapping's part @i.  The layout's pages are 4 KiB
  * and the kernel's may be larger, so it may begin within a page of the
  * kernel's. */
-static int map_part(struct gm_mapping *ground, int i, struct part part,
+static int map_part(struct gm_mapping *mapping, int i, struct part part,
 		    void **ret_at)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t extra = part.at % page;
 	void *map;
 
-	map = gm_thp_map(part.bytes + extra, part.protection, MAP_SHARED,
-			 part.fd, (off_t)(part.at - extra));
+	map = gm_huge_pages_map(part.bytes + extra, part.protection, MAP_SHARED,
+				part.fd, (off_t)(part.at - extra));
 	if (map == MAP_FAILED)
 		return -errno;
-	ground->part[i].at = map;
-	ground->part[i].bytes = part.bytes + extra;
+	mapping->part[i].at = map;
+	mapping->part[i].bytes = part.bytes + extra;
 	*ret_at = (char *)map + extra;
 	return 0;
 }
@@ -100,7 +100,7 @@ static int map_timelines(struct gm_worker_session *s,
 	n = ((uint64_t)st.st_size - GM_PAGE) /
 	    gm_queue_bytes(wire->attach.depth);
 	s->n_rows = n < GM_ROWS ? (uint32_t)n : GM_ROWS;
-	rc = map_part(&s->ground, 3,
+	rc = map_part(&s->mapping, 3,
 		      (struct part){ .fd = fd,
 				     .bytes = (uint64_t)st.st_size,
 				     .protection = PROT_READ },
@@ -123,11 +123,11 @@ static int map_all(struct gm_worker_session *s, const struct gm_wire *wire,
 	void *client = NULL, *queue = NULL, *arena = NULL;
 	int rc;
 
-	rc = map_part(&s->ground, 0, page, &client);
+	rc = map_part(&s->mapping, 0, page, &client);
 	if (rc == 0)
-		rc = map_part(&s->ground, 1, own, &queue);
+		rc = map_part(&s->mapping, 1, own, &queue);
 	if (rc == 0 && with_arena && wire->attach.arena_bytes)
-		rc = map_part(&s->ground, 2, all, &arena);
+		rc = map_part(&s->mapping, 2, all, &arena);
 	if (rc == 0 && with_arena)
 		rc = map_timelines(s, wire, queues);
 	if (rc < 0)
@@ -143,15 +143,15 @@ static int map_all(struct gm_worker_session *s, const struct gm_wire *wire,
 	/* Effective where the administrator permits huge pages for shared
 	 * memory on request; clients do the same for their large
 	 * allocations. */
-	madvise(s->ground.part[2].at, s->ground.part[2].bytes, MADV_HUGEPAGE);
+	madvise(s->mapping.part[2].at, s->mapping.part[2].bytes, MADV_HUGEPAGE);
 	return 0;
 }
 
-static void unmap_all(struct gm_mapping *ground)
+static void unmap_all(struct gm_mapping *mapping)
 {
 	for (int i = 0; i < GM_MAPPING_PARTS; i++)
-		if (ground->part[i].at)
-			munmap(ground->part[i].at, ground->part[i].bytes);
+		if (mapping->part[i].at)
+			munmap(mapping->part[i].at, mapping->part[i].bytes);
 }
 
 static int keep(int *fd)
@@ -189,11 +189,11 @@ int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 	s->decoder.buffers = &s->buffers;
 	rc = map_all(s, wire, fds, node, with_arena);
 	if (rc < 0) {
-		unmap_all(&s->ground);
+		unmap_all(&s->mapping);
 		free(s);
 		return rc;
 	}
-	gm_sigbus_watch(&s->ground);
+	gm_sigbus_watch(&s->mapping);
 	s->signs = journal;
 	s->owed = gm_journal_at(journal, wire->place);
 	s->entries = (struct gm_ring){ gm_queue_entries(s->queue), mask, 0 };
@@ -248,13 +248,14 @@ void gm_session_wake(struct gm_worker_session *session, bool in_any_case)
 }
 
 void gm_session_unmap(struct gm_worker_session *session,
-		      struct gm_closer *closer, void (*gone)(void *session))
+		      struct gm_close_thread *close_thread,
+		      void (*gone)(void *session))
 {
-	gm_sigbus_unregister(&session->ground);
+	gm_sigbus_unregister(&session->mapping);
 	for (int i = 0; i < GM_MAPPING_PARTS; i++)
-		gm_closer_unmap(closer, session->ground.part[i].at,
-				session->ground.part[i].bytes);
-	gm_closer_close(closer, session->doorbell);
-	gm_closer_close(closer, session->socket);
-	gm_closer_call(closer, gone, session);
+		gm_close_thread_unmap(close_thread, session->mapping.part[i].at,
+				      session->mapping.part[i].bytes);
+	gm_close_thread_close(close_thread, session->doorbell);
+	gm_close_thread_close(close_thread, session->socket);
+	gm_close_thread_call(close_thread, gone, session);
 }

@@ -156,7 +156,7 @@ struct gm_worker_session {
 	 * @wait. */
 	bool halted;
 	const char *why; /* set: the session is not served any more */
-	struct gm_mapping ground;
+	struct gm_mapping mapping;
 	struct gm_timeline *timeline;
 	uint64_t now; /* timeline value: the entries that have ended */
 	/* Copy of the client's word, read when the turn began. */
@@ -288,6 +288,7 @@ void gm_session_wake(struct gm_worker_session *session, bool in_any_case);
 /* Unmap and close everything in the close thread, which then calls @gone.
  * @gone frees @session. */
 void gm_session_unmap(struct gm_worker_session *session,
-		      struct gm_closer *closer, void (*gone)(void *session));
+		      struct gm_close_thread *close_thread,
+		      void (*gone)(void *session));
 
 #endif

@@ -38,23 +38,23 @@ void gm_spin_miss(struct gm_doorbell_spin *spin)
 		spin->misses++;
 }
 
-bool gm_spin_enter(struct gm_group_page *commons, uint32_t row)
+bool gm_spin_enter(struct gm_group_page *group_page, uint32_t row)
 {
-	uint32_t limit = gm_get(&commons->spin_limit), n = 0;
+	uint32_t limit = gm_get(&group_page->spin_limit), n = 0;
 
 	if (limit == 0)
 		return false;
-	gm_put_ordered(&commons->spinning[row], 1); /* SPIN.count */
+	gm_put_ordered(&group_page->spinning[row], 1); /* SPIN.count */
 	for (uint32_t i = 0; i < GM_ROWS; i++)
-		n += gm_get_ordered(&commons->spinning[i]) !=
+		n += gm_get_ordered(&group_page->spinning[i]) !=
 		     0; /* SPIN.count */
 	if (n <= limit)
 		return true;
-	gm_spin_leave(commons, row);
+	gm_spin_leave(group_page, row);
 	return false;
 }
 
-void gm_spin_leave(struct gm_group_page *commons, uint32_t row)
+void gm_spin_leave(struct gm_group_page *group_page, uint32_t row)
 {
-	gm_put(&commons->spinning[row], 0);
+	gm_put(&group_page->spinning[row], 0);
 }

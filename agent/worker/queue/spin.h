@@ -53,9 +53,9 @@ void gm_spin_hit(struct gm_doorbell_spin *spin, uint64_t gap_ns);
 void gm_spin_miss(struct gm_doorbell_spin *spin);
 
 /* May the worker of @row spin from now on?  Counts the worker in if so. */
-bool gm_spin_enter(struct gm_group_page *commons, uint32_t row);
+bool gm_spin_enter(struct gm_group_page *group_page, uint32_t row);
 
 /* The worker stops spinning.  Allowed if it does not spin. */
-void gm_spin_leave(struct gm_group_page *commons, uint32_t row);
+void gm_spin_leave(struct gm_group_page *group_page, uint32_t row);
 
 #endif

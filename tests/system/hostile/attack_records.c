@@ -221,7 +221,7 @@ static void silence(struct hostile *h)
 }
 
 /* Send requests without end, and read no answer. */
-static void deaf(struct hostile *h)
+static void muted(struct hostile *h)
 {
 	struct raw c;
 
@@ -296,7 +296,7 @@ const struct hostile_attack hostile_records[] = {
 	{ "any bodies", any_bodies, 1 },
 	{ "connects", connects, 1 },
 	{ "silence", silence, 1 },
-	{ "deaf", deaf, 1 },
+	{ "muted", muted, 1 },
 	{ "publications", publications, 1 },
 	{ NULL, NULL, 0 },
 };

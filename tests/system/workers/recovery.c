@@ -173,30 +173,32 @@ static int one_point(const char *name, int nth, const char *recover_name,
 
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-static const char *const burials[] = { NULL, "end_given", "recover_advanced",
-				       "recover_posted" };
+static const char *const recovery_points[] = { NULL, "end_given",
+					       "recover_advanced",
+					       "recover_posted" };
 
 /* At the one, and then at the other.  Returns how much went wrong. */
-static int death_at(const char *point, const char *burial, int *n_recoveries)
+static int death_at(const char *point, const char *recovery_point,
+		    int *n_recoveries)
 {
 	bool died;
-	int wrong = one_point(point, 1, burial, &died, n_recoveries);
+	int wrong = one_point(point, 1, recovery_point, &died, n_recoveries);
 
 	if (wrong)
 		NOTE("lost or doubled: %s, then %s", point,
-		     burial ? burial : "none");
+		     recovery_point ? recovery_point : "none");
 	if (!died) {
 		NOTE("never came to %s", point);
 		wrong++;
 	}
-	if (!burial)
+	if (!recovery_point)
 		wrong += one_point(point, 2, NULL, &died, n_recoveries);
 	return wrong;
 }
 
 static void death_at_every_point(void)
 {
-	int recoveries[N_OF(burials)] = { 0 };
+	int recoveries[N_OF(recovery_points)] = { 0 };
 	const char *build = getenv("GM_BUILD");
 	/* Each point is one of a worker's four times in each. */
 	int n = rounds(4) / 4, wrong = 0;
@@ -207,15 +209,17 @@ static void death_at_every_point(void)
 	}
 	n = n > 0 ? n : 1;
 	for (int i = 0; i < n && wrong == 0; i++)
-		for (size_t k = 0; k < N_OF(points) * N_OF(burials); k++)
-			wrong += death_at(points[k / N_OF(burials)],
-					  burials[k % N_OF(burials)],
-					  &recoveries[k % N_OF(burials)]);
+		for (size_t k = 0; k < N_OF(points) * N_OF(recovery_points);
+		     k++)
+			wrong += death_at(
+				points[k / N_OF(recovery_points)],
+				recovery_points[k % N_OF(recovery_points)],
+				&recoveries[k % N_OF(recovery_points)]);
 	EQ(wrong, 0);
-	for (size_t k = 1; k < N_OF(burials); k++) {
+	for (size_t k = 1; k < N_OF(recovery_points); k++) {
 		OK(recoveries[k] > 0);
-		NOTE("an recovery died in %d of %d burials at %s",
-		     recoveries[k], n * (int)N_OF(points), burials[k]);
+		NOTE("an recovery died in %d of %d recovery_points at %s",
+		     recoveries[k], n * (int)N_OF(points), recovery_points[k]);
 	}
 }
 

@@ -76,7 +76,7 @@ static void it_parks_and_is_rung(void)
 	OK(c.rung >= 1 && c.rung <= 20);
 	OK(gm_get(&row.journal->parks) + 1 >= c.rung);
 	OK(row_becomes_odd(&c.queue->parked));
-	EQ(gm_get(&row.commons->spinning[ROW]) <= 1, 1);
+	EQ(gm_get(&row.group_page->spinning[ROW]) <= 1, 1);
 	EQ(row_drain(&row), 0);
 	hand_close(&c, ROW);
 	row_drop(&row);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* closer: everything handed over is done, also when it is far behind. */
+/* close_thread: everything handed over is done, also when it is far behind. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,42 +29,42 @@ static bool is_mapped(void *memory)
 
 static void descriptors_are_closed(void)
 {
-	static struct gm_closer closer;
+	static struct gm_close_thread close_thread;
 	int fds[2];
 
-	gm_closer_init(&closer);
+	gm_close_thread_init(&close_thread);
 	OK(pipe2(fds, O_CLOEXEC) == 0);
-	gm_closer_close(&closer, fds[0]);
-	gm_closer_close(&closer, -1);
-	gm_closer_close(&closer, fds[1]);
-	gm_closer_stop(&closer);
+	gm_close_thread_close(&close_thread, fds[0]);
+	gm_close_thread_close(&close_thread, -1);
+	gm_close_thread_close(&close_thread, fds[1]);
+	gm_close_thread_stop(&close_thread);
 	OK(!is_open(fds[0]));
 	OK(!is_open(fds[1]));
 }
 
 static void ranges_are_unmapped(void)
 {
-	static struct gm_closer closer;
+	static struct gm_close_thread close_thread;
 	size_t bytes = 64 << 20;
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
 	if (!OK(memory != MAP_FAILED))
 		return;
-	gm_closer_init(&closer);
-	gm_closer_unmap(&closer, NULL, 0);
-	gm_closer_unmap(&closer, memory, bytes);
-	gm_closer_stop(&closer);
+	gm_close_thread_init(&close_thread);
+	gm_close_thread_unmap(&close_thread, NULL, 0);
+	gm_close_thread_unmap(&close_thread, memory, bytes);
+	gm_close_thread_stop(&close_thread);
 	OK(!is_mapped(memory));
 	OK(!is_mapped((char *)memory + bytes - 4096));
 }
 
 static void a_full_queue_loses_nothing(void)
 {
-	static struct gm_closer closer;
+	static struct gm_close_thread close_thread;
 	int fds[MANY], open_before = 0, open_after = 0;
 
-	gm_closer_init(&closer);
+	gm_close_thread_init(&close_thread);
 	for (int i = 0; i < MANY; i++) {
 		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		open_before += fds[i] >= 0;
@@ -73,8 +73,8 @@ static void a_full_queue_loses_nothing(void)
 	/* Twice its room at once: where the thread is slower than this loop,
 	 * the rest is closed here. */
 	for (int i = 0; i < MANY; i++)
-		gm_closer_close(&closer, fds[i]);
-	gm_closer_stop(&closer);
+		gm_close_thread_close(&close_thread, fds[i]);
+	gm_close_thread_stop(&close_thread);
 	for (int i = 0; i < MANY; i++)
 		open_after += is_open(fds[i]);
 	EQ(open_after, 0);
@@ -97,16 +97,16 @@ static void look(void *arg)
 
 static void calls_come_after_what_was_there(void)
 {
-	static struct gm_closer closer;
+	static struct gm_close_thread close_thread;
 	static struct watched w;
 
-	gm_closer_init(&closer);
+	gm_close_thread_init(&close_thread);
 	for (int i = 0; i < MANY; i++)
 		w.fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	for (int i = 0; i < MANY; i++)
-		gm_closer_close(&closer, w.fds[i]);
-	gm_closer_call(&closer, look, &w);
-	gm_closer_stop(&closer);
+		gm_close_thread_close(&close_thread, w.fds[i]);
+	gm_close_thread_call(&close_thread, look, &w);
+	gm_close_thread_stop(&close_thread);
 	EQ(w.calls, 1);
 	EQ(w.open_at_call, 0);
 }
@@ -129,11 +129,11 @@ static void note_pace(void *ret_pace)
 static void it_preempts_nobody_at_our_nice_value(void)
 {
 	struct pace its = { -1, -21 };
-	static struct gm_closer closer;
+	static struct gm_close_thread close_thread;
 
-	gm_closer_init(&closer);
-	gm_closer_call(&closer, note_pace, &its);
-	gm_closer_stop(&closer);
+	gm_close_thread_init(&close_thread);
+	gm_close_thread_call(&close_thread, note_pace, &its);
+	gm_close_thread_stop(&close_thread);
 	EQ(its.policy, SCHED_BATCH);
 	EQ(its.nice, getpriority(PRIO_PROCESS, 0));
 	EQ(sched_getscheduler(0), SCHED_OTHER);
@@ -141,11 +141,11 @@ static void it_preempts_nobody_at_our_nice_value(void)
 
 static void stop_without_work_is_harmless(void)
 {
-	static struct gm_closer closer;
+	static struct gm_close_thread close_thread;
 
-	gm_closer_init(&closer);
-	gm_closer_stop(&closer);
-	OK(!closer.running);
+	gm_close_thread_init(&close_thread);
+	gm_close_thread_stop(&close_thread);
+	OK(!close_thread.running);
 }
 
 TAP_CASE()

@@ -26,14 +26,14 @@ static void mappings_start_where_blocks_do(void)
 	char *map;
 
 	EQ(ftruncate(fd, 2 * BYTES), 0);
-	map = gm_thp_map(BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-			 (off_t)offset);
+	map = gm_huge_pages_map(BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+				(off_t)offset);
 	if (OK(map != MAP_FAILED)) {
 		EQ(((uintptr_t)map - offset) % HUGE_BLOCK, 0);
 		map[0] = map[BYTES - 1] = 1;
 		EQ(munmap(map, BYTES), 0);
 	}
-	map = gm_thp_map(BYTES, PROT_READ, MAP_SHARED, -1, 0);
+	map = gm_huge_pages_map(BYTES, PROT_READ, MAP_SHARED, -1, 0);
 	OK(map == MAP_FAILED);
 	EQ(errno, EBADF);
 	close(fd);
@@ -45,7 +45,8 @@ static void what_lacks_is_filled_and_kept(void)
 	char *map;
 
 	EQ(ftruncate(fd, BYTES), 0);
-	map = gm_thp_map(BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	map = gm_huge_pages_map(BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+				0);
 	if (!OK(map != MAP_FAILED))
 		return;
 	map[5] = 5;
@@ -54,9 +55,9 @@ static void what_lacks_is_filled_and_kept(void)
 	for (uint64_t at = HUGE_BLOCK; at < 2 * HUGE_BLOCK; at += 4096)
 		map[at] = 9;
 	/* All but the first page and the last. */
-	gm_thp_fill(map + 4096, BYTES - 2 * 4096);
+	gm_huge_pages_fill(map + 4096, BYTES - 2 * 4096);
 	EQ(present_bytes(map, BYTES), HUGE_BLOCK + 2 * 4096);
-	gm_thp_fill(map, BYTES);
+	gm_huge_pages_fill(map, BYTES);
 	EQ(present_bytes(map, BYTES), BYTES);
 	EQ(huge_bytes(map), 2 * HUGE_BLOCK);
 	EQ(map[5], 5);

@@ -166,7 +166,7 @@ static void wait_for_probe(void)
 
 static bool is_being_recovered(void)
 {
-	return worker->state == GM_PROCESS_BURYING;
+	return worker->state == GM_PROCESS_RECOVERING;
 }
 
 /* The worker was asked to end, has no work, and does not end. */
@@ -194,7 +194,7 @@ static void worker_that_works_on_is_left(void)
 	uint32_t ends = gm_get(&play->ends);
 
 	gm_put_release(&play->hesitates, 1);
-	gm_put(&worker->journal->aloft, gm_loop_now());
+	gm_put(&worker->journal->in_flight, gm_loop_now());
 	EQ(drain(), -EINPROGRESS);
 	OK(until(is_told));
 	EQ(wait_status, -ETIMEDOUT);
@@ -211,7 +211,7 @@ static void worker_that_works_on_is_left(void)
 	EQ(drain(), -EINPROGRESS);
 	gm_put_release(&play->hesitates, 0);
 	finish_drain();
-	gm_put(&worker->journal->aloft, 0);
+	gm_put(&worker->journal->in_flight, 0);
 	EQ(gm_get(&play->ends), ends + 1);
 	bring_back();
 }

@@ -202,7 +202,7 @@ static void what_takes_long_is_said(void)
 	OK(was_logged("event=io_thread_late thread=test for_s="));
 	OK(was_logged("event=io_thread_back thread=test after_s="));
 	/* And nothing of one that does not. */
-	io_thread.late_ns = GM_CLERK_LATE_NS * 1000;
+	io_thread.late_ns = GM_IO_THREAD_LATE_NS * 1000;
 	EQ(ftruncate(fileno(on_message), 0), 0);
 	rewind(on_message);
 	job = job_for(&io_thread, 1);

@@ -48,11 +48,11 @@ static void a_thread_gives_it_back(void)
 	if (!OK(p != NULL))
 		return;
 	at = stage(p);
-	gm_closer_init(&server.closer);
+	gm_close_thread_init(&server.close_thread);
 	d->server = &server;
 	gm_mask_change_free(&p->change);
-	OK(server.closer.running);
-	gm_closer_stop(&server.closer);
+	OK(server.close_thread.running);
+	gm_close_thread_stop(&server.close_thread);
 	OK(at != NULL && !is_mapped(at));
 }
 

@@ -43,7 +43,7 @@ static bool closer_works(void)
 
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return false;
-	gm_closer_close(&server.closer, ends[1]);
+	gm_close_thread_close(&server.close_thread, ends[1]);
 	p.fd = ends[0];
 	is = poll(&p, 1, LIMIT_S * 1000 / 2) == 1;
 	close(ends[0]);
@@ -124,7 +124,7 @@ TAP_CASE()
 		return tap_done();
 	server.d = d;
 	alarm(LIMIT_S);
-	gm_closer_init(&server.closer);
+	gm_close_thread_init(&server.close_thread);
 	d->server = &server;
 	a_tensor_s();
 	registered_memory_s();

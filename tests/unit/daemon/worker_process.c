@@ -37,7 +37,7 @@ static bool is_barred_and_empty(void)
 
 static bool is_denied(void)
 {
-	return gm_get(&play->burial_status) == (uint32_t)-ENODEV;
+	return gm_get(&play->recovery_status) == (uint32_t)-ENODEV;
 }
 
 static uint32_t seen;
@@ -85,7 +85,7 @@ static void poisoned_worker_is_replaced_by_the_standby(void)
 	uint32_t restarts = row()->moving.restarts;
 
 	OK(until(standby_waits));
-	gm_put_release(&play->burial_status, 1);
+	gm_put_release(&play->recovery_status, 1);
 	gm_put_release(&play->hesitates, 1);
 	gm_put_release(&play->fails_now, GM_CU_ILLEGAL_ADDRESS);
 	OK(until(is_failed));
@@ -98,7 +98,7 @@ static void poisoned_worker_is_replaced_by_the_standby(void)
 	EQ(row()->moving.restarts, restarts + 1);
 	EQ(gm_get(&play->workers), workers); /* no other was started */
 	EQ(gm_get(&play->recoveries), recoveries + 1);
-	EQ(gm_get(&play->burial_status), 0); /* so -EIO */
+	EQ(gm_get(&play->recovery_status), 0); /* so -EIO */
 	EQ(worker->times.failed_ns, 0);
 	OK(until(standby_waits));
 	OK(worker->standby.child.pid != standby);
@@ -139,7 +139,7 @@ static void lost_card_has_no_worker_until_it_is_seen(void)
 	row()->present = true;
 	OK(until(is_back));
 	EQ(gm_get(&play->workers), workers + 1);
-	gm_put_release(&play->burial_status, 1);
+	gm_put_release(&play->recovery_status, 1);
 }
 
 static int n_closed;
@@ -252,7 +252,7 @@ static bool was_killed_over(const char *why)
 	      strstr(worker->why, why) != NULL;
 	gm_put(&worker->journal->beat, 0);
 	gm_put(&worker->journal->slow, 0);
-	gm_put(&worker->journal->aloft, 0);
+	gm_put(&worker->journal->in_flight, 0);
 	gm_put(&worker->journal->clique[3], 0);
 	return was && until(is_back);
 }
@@ -266,11 +266,11 @@ static void each_call_has_its_own_limit(void)
 	look_ns = gm_loop_now() + 36000 * second;
 	/* A job may take as long as it takes, and what waits for it too. */
 	worker->since_ns = 1;
-	gm_put(&signs->aloft, look_ns - 7200 * second);
+	gm_put(&signs->in_flight, look_ns - 7200 * second);
 	beat(&signs->slow, GM_CALL_ALLOC, 3600 * second);
 	gm_watchdog_check(worker, look_ns);
 	EQ(worker->state, GM_PROCESS_SERVING);
-	gm_put(&signs->aloft, 0);
+	gm_put(&signs->in_flight, 0);
 	look_ns += 59 * second; /* from the end of the job it counts */
 	gm_watchdog_check(worker, look_ns);
 	EQ(worker->state, GM_PROCESS_SERVING);
@@ -307,10 +307,10 @@ static void each_call_has_its_own_limit(void)
 
 	worker->since_ns = 1;
 	d->config->cuda_kernel_limit_ns = 10 * second;
-	gm_put(&signs->aloft, look_ns - 9 * second);
+	gm_put(&signs->in_flight, look_ns - 9 * second);
 	gm_watchdog_check(worker, look_ns);
 	EQ(worker->state, GM_PROCESS_SERVING);
-	gm_put(&signs->aloft, look_ns - 11 * second);
+	gm_put(&signs->in_flight, look_ns - 11 * second);
 	OK(was_killed_over("kernel-limit"));
 	d->config->cuda_kernel_limit_ns = 0;
 }
@@ -328,10 +328,10 @@ static void aborts_wait_for_the_card(void)
 	const uint64_t second = 1000000000;
 
 	worker->since_ns = 1;
-	gm_put(&signs->aloft, look_ns - 7200 * second);
+	gm_put(&signs->in_flight, look_ns - 7200 * second);
 	beat(&signs->clique[3], GM_CALL_ABORT, 3600 * second);
 	OK(is_borne());
-	gm_put(&signs->aloft, 0);
+	gm_put(&signs->in_flight, 0);
 	look_ns += second;
 	OK(is_borne());
 	look_ns += second;
@@ -351,12 +351,12 @@ static void aborts_wait_for_the_card(void)
 	beat(&signs->clique[3], GM_CALL_ABORT, 0);
 	for (int i = 0; i < 20; i++) {
 		look_ns += 3 * second;
-		gm_put(&signs->aloft, look_ns - second / 2);
+		gm_put(&signs->in_flight, look_ns - second / 2);
 		if (!OK(is_borne()))
 			break;
 	}
 	look_ns += second;
-	gm_put(&signs->aloft, look_ns - second / 2);
+	gm_put(&signs->in_flight, look_ns - second / 2);
 	OK(was_killed_over("the abort of a communicator"));
 
 	worker->since_ns = 1;

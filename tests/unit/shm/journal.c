@@ -113,7 +113,7 @@ static bool work(uint32_t n, bool taken, int limit)
 	return true;
 }
 
-/* Bury, dying at step @first, then at step @second of the next try, then not
+/* Recover, dying at step @first, then at step @second of the next try, then not
  * at all. */
 static void recover(int first, int second)
 {
@@ -138,7 +138,7 @@ static bool each_ended_once(uint32_t n)
 }
 
 /* One life: some entries done and taken, some done and not taken, a batch cut
- * short, some waiting; then the burial, then a next worker goes on. */
+ * short, some waiting; then the recovery, then a next worker goes on. */
 static bool story(uint32_t at, bool taken, int limit, int first, int second)
 {
 	uint32_t n = DEPTH;
@@ -189,7 +189,7 @@ static void entries_end_once_wherever_anybody_dies(void)
 	EQ(wrong, 0);
 }
 
-static void a_second_burial_finds_nothing(void)
+static void a_second_recovery_finds_nothing(void)
 {
 	begin(9);
 	submit(10);
@@ -308,7 +308,7 @@ static void a_recovery_may_give_another_reason(void)
 TAP_CASE()
 {
 	entries_end_once_wherever_anybody_dies();
-	a_second_burial_finds_nothing();
+	a_second_recovery_finds_nothing();
 	completions_out_of_order_are_remembered();
 	old_completion_positions_are_left_alone();
 	a_client_that_fills_its_ring_forever_ends();

@@ -67,7 +67,7 @@ static void entries_end_in_their_order(void)
 	rig_serve(&r, s);
 	rig_expect(&c, 0, good, 5);
 	EQ(memcmp(c.memory, c.memory + 700 * KIB, 1000), 0);
-	EQ(r.w.n_aloft, 0);
+	EQ(r.w.n_in_flight, 0);
 	rig_end(&r, &c, s);
 	EQ(r.late.n_unreached, r.late.n_reached);
 	rig_close(&r);
@@ -91,7 +91,7 @@ static void long_ones_go_in_slices(void)
 	hand_submit(&c, e, 2);
 	rig_serve(&r, s);
 	EQ(r.late.n_started, 3); /* of a session, that is all */
-	EQ(r.w.n_aloft, 3);
+	EQ(r.w.n_in_flight, 3);
 	for (uint64_t v = 1; v <= r.late.n_started; v++) {
 		wrong += r.late.slice[v].after != v - 1 && v <= 3;
 		wrong += r.late.slice[v].count > 64 * KIB;
@@ -449,7 +449,7 @@ static void who_leaves_waits_for_its_slices(void)
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_DETACHED);
 	EQ(r.late.n_started, 2); /* no more of it was begun */
 	EQ(r.late.n_buffers, 0);
-	EQ(r.w.n_aloft, 0);
+	EQ(r.w.n_in_flight, 0);
 	OK(TAILQ_EMPTY(&r.w.flying));
 	hand_close(&c, ROW);
 	rig_close(&r);
@@ -475,7 +475,7 @@ static void asleep_it_is_looked_after(void)
 	EQ(gm_get(&s->queue->parked) & 1, 1);
 	OK(gm_async_exec_may_sleep(&r.w));
 	EQ(r.late.n_armed, 1);
-	OK(gm_get(&r.journal->aloft) != 0);
+	OK(gm_get(&r.journal->in_flight) != 0);
 	late_land(&r.late, 1);
 	OK(!gm_async_exec_may_sleep(&r.w));
 	OK(s->active);
@@ -498,7 +498,7 @@ static void asleep_it_is_looked_after(void)
 	rig_expect(&c, 0, good, 3);
 	EQ(c.rung, 0);
 	gm_async_exec_poll(&r.w);
-	EQ(gm_get(&r.journal->aloft), 0);
+	EQ(gm_get(&r.journal->in_flight), 0);
 	OK(gm_run_queue_park(&r.w, s));
 	OK(gm_async_exec_may_sleep(&r.w));
 	EQ(r.late.n_armed, 2); /* nothing is under way: nothing to arm for */

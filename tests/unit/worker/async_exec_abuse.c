@@ -49,15 +49,15 @@ static struct gm_worker_session *attach(struct hand_client *c)
 }
 
 /* Ring, and have it heard, as often as it takes. */
-static bool goes_deaf(struct hand_client *c, const struct gm_worker_session *s)
+static bool is_muted(struct hand_client *c, const struct gm_worker_session *s)
 {
 	uint64_t end = hand_now() + HAND_PATIENCE_NS;
 
-	while (!s->flood.deaf && hand_now() < end) {
+	while (!s->flood.muted && hand_now() < end) {
 		hand_ring(c);
 		gm_events_handle(&r.w);
 	}
-	return s->flood.deaf;
+	return s->flood.muted;
 }
 
 /* ---- bells ------------------------------------------------------------- */
@@ -79,7 +79,7 @@ static void bells_of_a_full_session_are_counted(void)
 	gm_run_queue_wake(&r.w, s);
 	rig_serve(&r, s);
 	OK(gm_run_queue_park(&r.w, s));
-	OK(goes_deaf(&c, s));
+	OK(is_muted(&c, s));
 	OK(!s->active); /* and costs no turns */
 	gm_events_look(&r.w);
 	OK(!s->active);
@@ -112,7 +112,7 @@ static void bells_of_a_stalled_session_are_counted(void)
 	gm_run_queue_wake(&r.w, s);
 	gm_async_exec_serve(&r.w, s);
 	OK(s->stalled);
-	OK(goes_deaf(&c, s));
+	OK(is_muted(&c, s));
 	gm_events_look(&r.w);
 	OK(!s->active);
 	gm_put(&r.late.hold, 0);

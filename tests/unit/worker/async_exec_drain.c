@@ -21,7 +21,7 @@ static int what_is_begun_is_ended(void)
 	int missed;
 
 	rig_open(&r, 64 * KIB, 4);
-	gm_put(&r.commons.spin_limit, 1);
+	gm_put(&r.group_page.spin_limit, 1);
 	if (gm_uring_open(&r.w.ring, &why) < 0) {
 		rig_close(&r);
 		SKIP(1, why);

@@ -170,7 +170,7 @@ static void whatever_comes_ends_as_it_would_at_once(void)
 		rig_serve(&r, m->s);
 		for (uint64_t n = r.late.n_started ? dice(4) : 0; n > 0; n--)
 			late_land(&r.late, recent());
-		if (r.w.n_aloft >= 6)
+		if (r.w.n_in_flight >= 6)
 			late_land_all(&r.late);
 		rig_serve(&r, crowd[dice(CROWD)].s);
 		take(m);
@@ -180,7 +180,7 @@ static void whatever_comes_ends_as_it_would_at_once(void)
 	EQ(wrong, 0);
 	OK(r.late.n_started > 500);
 	OK(r.late.most <= 6);
-	EQ(r.w.n_aloft, 0);
+	EQ(r.w.n_in_flight, 0);
 	EQ(r.late.n_buffers, 0);
 	NOTE("%u slices", (unsigned)r.late.n_started);
 	rig_close(&r);

@@ -35,7 +35,7 @@ static void open_scene(struct scene *v)
 	v->c.waker.parked = &queue->parked;
 	v->s = rig_attach(&r, &v->c);
 	v->s->wakeups = &r.w.wakeups;
-	v->bits = &r.commons.awaited[OTHER].by[ROW / 64];
+	v->bits = &r.group_page.awaited[OTHER].by[ROW / 64];
 }
 
 static void close_scene(struct scene *v)
@@ -259,11 +259,11 @@ static void who_waits_is_woken(void)
 	uint64_t told = 0, ns;
 
 	open_scene(&v);
-	gm_put(&r.commons.awaited[ROW].by[1], UINT64_C(1) << 6); /* row 70 */
+	gm_put(&r.group_page.awaited[ROW].by[1], UINT64_C(1) << 6); /* row 70 */
 	e = hand_nop(&v.c);
 	hand_submit(&v.c, &e, 1);
 	serve(&v);
-	EQ(gm_get(&r.commons.awaited[ROW].by[1]), 0);
+	EQ(gm_get(&r.group_page.awaited[ROW].by[1]), 0);
 	OK(r.w.wakeups.owes);
 	OK(!gm_wait_is_due(&r.w, &ns));
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_WAKER);
@@ -275,7 +275,7 @@ static void who_waits_is_woken(void)
 	EQ(read(waker, &told, sizeof(told)), 8);
 	EQ(told, 1);
 	/* From now on at once. */
-	gm_put(&r.commons.awaited[ROW].by[1], UINT64_C(1) << 6);
+	gm_put(&r.group_page.awaited[ROW].by[1], UINT64_C(1) << 6);
 	hand_submit(&v.c, &e, 1);
 	serve(&v);
 	EQ(read(waker, &told, sizeof(told)), 8);

@@ -266,7 +266,7 @@ static void the_next_owner_goes_on(void)
 	EQ(gm_turn_serve(s, &k.dev), 3);
 
 	/* The worker dies, and another comes: the journal stays. */
-	gm_session_unmap(s, &closer, free);
+	gm_session_unmap(s, &close_thread, free);
 	c.incarnation = 2;
 	s = serve(&c);
 	OK(gm_get(&c.queue->parked) & 1);
@@ -323,12 +323,12 @@ static void lost_memory_ends_the_session(void)
 	EQ(ftruncate(c.queues, 0), 0);
 	OK(!gm_turn_due(s)); /* the handler put a page of zeroes there */
 	OK(gm_get(&gm_sigbus_seen));
-	OK(gm_get(&s->ground.broken));
+	OK(gm_get(&s->mapping.broken));
 	EQ(gm_turn_serve(s, &k.dev), 0);
 	STR(s->why, GM_SESSION_BROKEN);
 	gm_put(&gm_sigbus_seen, 0);
 	gm_journal_close(s->owed);
-	gm_session_unmap(s, &closer, free);
+	gm_session_unmap(s, &close_thread, free);
 	close(c.queues);
 	close(c.arena);
 }

@@ -301,7 +301,7 @@ static void who_is_alone_waits_for_nobody(bool is_late, uint32_t depth)
 	for (uint32_t i = 0; i < 4096 && crowd[0].entries < 8; i++) {
 		if (pass_alone(is_late))
 			in_a_row = 0;
-		else if (is_ready() && !r.w.n_aloft)
+		else if (is_ready() && !r.w.n_in_flight)
 			in_a_row++;
 		if (in_a_row > idle)
 			idle = in_a_row;
@@ -400,7 +400,7 @@ static void a_round_ends_with_what_the_device_has_ended(void)
 	join(other, 2, 64 * KIB, true);
 	hand_submit(&loader->c, &loader->job, 1);
 	loader->owed++;
-	for (uint32_t i = 0; i < 64 && !r.w.n_aloft; i++)
+	for (uint32_t i = 0; i < 64 && !r.w.n_in_flight; i++)
 		pass_once(true);
 	late_land_all(&r.late);
 	while (r.w.loader.n_copies)
@@ -412,7 +412,7 @@ static void a_round_ends_with_what_the_device_has_ended(void)
 	gm_pass(&r.w, true);
 	rig_slow(&r); /* it is reached */
 	gm_pass(&r.w, true);
-	EQ(r.w.n_aloft, 1);
+	EQ(r.w.n_in_flight, 1);
 	gm_run_queue_park(&r.w, other->s);
 	late_land_all(&r.late);
 	deficit = &loader->s->user->deficit;

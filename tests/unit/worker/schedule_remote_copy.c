@@ -228,8 +228,8 @@ static bool pass_once(bool is_late)
 
 	if (r.w.remote_copies.held)
 		worked |= gm_remote_copy_queue_go(&r.w);
-	if (r.w.remote_copies.n_aloft > on_hand)
-		on_hand = r.w.remote_copies.n_aloft;
+	if (r.w.remote_copies.n_in_flight > on_hand)
+		on_hand = r.w.remote_copies.n_in_flight;
 	if (r.w.slow.n) {
 		rig_slow(&r);
 		worked = true;
@@ -333,7 +333,7 @@ static void close_row(void)
 	}
 	n_crowd = 0;
 	EQ(r.w.remote_copies.n, 0);
-	EQ(r.w.remote_copies.n_aloft, 0);
+	EQ(r.w.remote_copies.n_in_flight, 0);
 	io_uring_queue_exit(&r.w.ring);
 	rig_close(&r);
 	counter.backend = &counting;

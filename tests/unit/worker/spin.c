@@ -121,23 +121,23 @@ static void one_miss_is_forgiven(void)
 
 static void the_limit_holds(void)
 {
-	static struct gm_group_page commons;
+	static struct gm_group_page group_page;
 	uint32_t n = 0;
 
-	OK(!gm_spin_enter(&commons, 0)); /* 0: no session */
-	gm_put(&commons.spin_limit, 3);
+	OK(!gm_spin_enter(&group_page, 0)); /* 0: no session */
+	gm_put(&group_page.spin_limit, 3);
 	for (uint32_t row = 0; row < GM_ROWS; row += 10)
-		n += gm_spin_enter(&commons, row);
+		n += gm_spin_enter(&group_page, row);
 	EQ(n, 3);
-	EQ(gm_get(&commons.spinning[20]), 1);
-	EQ(gm_get(&commons.spinning[30]), 0);
-	gm_spin_leave(&commons, 10);
-	OK(gm_spin_enter(&commons, 255));
-	OK(!gm_spin_enter(&commons, 10));
-	OK(gm_spin_enter(&commons, 255)); /* it is counted once */
-	gm_put(&commons.spin_limit, 2);
-	OK(!gm_spin_enter(&commons, 255));
-	EQ(gm_get(&commons.spinning[255]), 0);
+	EQ(gm_get(&group_page.spinning[20]), 1);
+	EQ(gm_get(&group_page.spinning[30]), 0);
+	gm_spin_leave(&group_page, 10);
+	OK(gm_spin_enter(&group_page, 255));
+	OK(!gm_spin_enter(&group_page, 10));
+	OK(gm_spin_enter(&group_page, 255)); /* it is counted once */
+	gm_put(&group_page.spin_limit, 2);
+	OK(!gm_spin_enter(&group_page, 255));
+	EQ(gm_get(&group_page.spinning[255]), 0);
 }
 
 static void floods_are_told_from_bells(void)
@@ -150,15 +150,15 @@ static void floods_are_told_from_bells(void)
 	for (int second = 0; second < 3; second++, now += GM_FLOOD_SECOND_NS)
 		for (i = 0; i < GM_FLOOD_LIMIT; i++)
 			if (gm_flood_count(&flood, now))
-				OK(!"deaf too soon");
-	OK(!flood.deaf);
+				OK(!"muted too soon");
+	OK(!flood.muted);
 	for (i = 0; i < GM_FLOOD_LIMIT; i++)
 		gm_flood_count(&flood, now);
 	OK(gm_flood_count(&flood, now + 1));
-	OK(flood.deaf);
+	OK(flood.muted);
 	OK(!gm_flood_over(&flood, now + GM_FLOOD_SECOND_NS));
 	OK(gm_flood_over(&flood, now + 1 + GM_FLOOD_SECOND_NS));
-	OK(!flood.deaf);
+	OK(!flood.muted);
 	OK(!gm_flood_over(&flood, now + 9 * GM_FLOOD_SECOND_NS));
 }
 

@@ -14,7 +14,7 @@
 #include "tests/support/tap.h"
 
 static struct gm_worker worker;
-static struct gm_group_page commons;
+static struct gm_group_page group_page;
 static int gpumapd;
 
 static void be_row(uint32_t row)
@@ -23,7 +23,7 @@ static void be_row(uint32_t row)
 
 	OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
 	worker.row = row;
-	worker.commons = &commons;
+	worker.group_page = &group_page;
 	worker.pair = pair[0];
 	gpumapd = pair[1];
 	gm_outbox_init(&worker.outbox);

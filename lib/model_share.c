@@ -45,7 +45,7 @@ void gm_model_unname(struct gpumap_model *model)
 	if (name->share != 0)
 		gpumap_share_close(model->session, name->share);
 	if (name->claimed)
-		request_claim(model, GM_WORKER_REQUEST_DROP);
+		request_claim(model, GM_SHARE_CLAIM_DROP);
 	name->share = 0;
 	name->claimed = false;
 	gm_map_refuse(model->session->map, why);
@@ -161,7 +161,7 @@ static bool is_for_others(const struct gm_model_name *name)
 static int ask(struct gpumap_model *m)
 {
 	int ret = request_claim(
-		m, is_for_others(&m->name) ? GM_WORKER_REQUEST_OTHERS : 0);
+		m, is_for_others(&m->name) ? GM_SHARE_CLAIM_OTHERS : 0);
 
 	if (ret == -EBUSY) {
 		gm_reason_set(&m->why, 0, "%s",

@@ -397,13 +397,13 @@ struct gm_share_buffer {
  */
 struct gm_share_claim {
 	char name[64];
-	uint32_t flags; /* GM_CLAIM_* */
+	uint32_t flags; /* GM_SHARE_CLAIM_* */
 	uint32_t reserved;
 };
 
-#define GM_WORKER_REQUEST_DROP   1u
-#define GM_WORKER_REQUEST_OTHERS 2u /* the share will be for other users, too */
-#define GM_SHARE_CLAIMS_MAX      16u /* of a session */
+#define GM_SHARE_CLAIM_DROP   1u
+#define GM_SHARE_CLAIM_OTHERS 2u  /* the share will be for other users, too */
+#define GM_SHARE_CLAIMS_MAX   16u /* of a session */
 
 /* SHARE_END: end a share for all its holders.  For the user who shared it, and
  * for root.  Imported buffers stay.  No reply body. */

@@ -81,8 +81,8 @@ static void read_place(const struct gm_facts *f, struct nvmlDevice_st *dev,
 		row->minor_number = (int32_t)minor;
 }
 
-/* sysfs, else NVML.  (The driver's answer stands between the two; on_message.c
- * puts it there.) nvmlDeviceGetNumaNodeId() is not asked: it names the node
+/* sysfs, else NVML.  (The driver's answer stands between the two; device.c puts
+ * it there.) nvmlDeviceGetNumaNodeId() is not asked: it names the node
  * that a card's own memory is. */
 static void read_affinity(const struct gm_facts *f, struct nvmlDevice_st *dev,
 			  struct gm_note_card *card)

@@ -175,7 +175,7 @@ struct gpumap_done {
  *			worker died before it had done, as far as this session
  *			had seen, the jobs that this one waits for, and nothing
  *			was done
- *	-ENODEV		the row is lost
+ *	-ENODEV		the row is lost, drained, or unusable by its health
  *	-ECONNRESET	the agent died; a worker may still be writing until it
  *			notices that
  *

@@ -151,17 +151,16 @@ int gm_share_offer_handle(struct gm_connection *c, const struct gm_request *r)
 	error = gm_shared_admit_name(c, ask.name, sizeof(ask.name));
 	if (error)
 		return error;
-	if (ask.flags & ~(GM_WORKER_REQUEST_DROP | GM_WORKER_REQUEST_OTHERS) ||
+	if (ask.flags & ~(GM_SHARE_CLAIM_DROP | GM_SHARE_CLAIM_OTHERS) ||
 	    ask.reserved)
 		return gm_connection_bad(c, -EINVAL,
 					 "flags %#x to claim a name are not "
 					 "known",
 					 ask.flags);
-	if (ask.flags & GM_WORKER_REQUEST_DROP)
+	if (ask.flags & GM_SHARE_CLAIM_DROP)
 		gm_share_offers_drop(c->session, ask.name);
 	else
-		error = claim(c, ask.name,
-			      ask.flags & GM_WORKER_REQUEST_OTHERS);
+		error = claim(c, ask.name, ask.flags & GM_SHARE_CLAIM_OTHERS);
 	if (error)
 		return error;
 	gm_connection_reply(c, &r->header, NULL);

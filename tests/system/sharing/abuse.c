@@ -277,9 +277,8 @@ static void claims_are_one_sessions(void)
 
 	refused("an unknown flag", claim_with(owner, "c", 4, 0), -EINVAL,
 		"0x4");
-	refused("for others",
-		claim_with(owner, "c", GM_WORKER_REQUEST_OTHERS, 0), -EPERM,
-		"share = any");
+	refused("for others", claim_with(owner, "c", GM_SHARE_CLAIM_OTHERS, 0),
+		-EPERM, "share = any");
 	refused("a reserved field", claim_with(owner, "c", 0, 1), -EINVAL, "");
 	refused("no name", claim_with(owner, "", 0, 0), -EINVAL, "1 to 63");
 	memset(endless.name, 'x', sizeof(endless.name));
@@ -301,11 +300,11 @@ static void claims_are_one_sessions(void)
 		"about to");
 	/* A client cannot drop a share of another client, and no importer is
 	 * told. */
-	EQ(claim_with(owner, "c0", GM_WORKER_REQUEST_DROP, 0), 0);
+	EQ(claim_with(owner, "c0", GM_SHARE_CLAIM_DROP, 0), 0);
 	refused("still", claim_with(owner, "c0", 0, 0), -EBUSY, "about to");
-	EQ(claim_with(other, "c0", GM_WORKER_REQUEST_DROP, 0), 0);
+	EQ(claim_with(other, "c0", GM_SHARE_CLAIM_DROP, 0), 0);
 	EQ(claim_with(owner, "c0", 0, 0), 0);
-	EQ(claim_with(owner, "c0", GM_WORKER_REQUEST_DROP, 0), 0);
+	EQ(claim_with(owner, "c0", GM_SHARE_CLAIM_DROP, 0), 0);
 	EQ(claim_with(other, "c99", 0, 0), 0);
 	/* They go with their session. */
 	gpumap_session_close(other);
@@ -334,7 +333,7 @@ static void strangers_do_not_wait_for_it(void)
 	EQ(tell(&stranger, 'c', "his", 0), 0);
 	EQ(claim_with(owner, "his", 0, 0), -EACCES);
 	OK(strstr(why, "take another name") != NULL);
-	EQ(claim_with(owner, "ours", GM_WORKER_REQUEST_DROP, 0), 0);
+	EQ(claim_with(owner, "ours", GM_SHARE_CLAIM_DROP, 0), 0);
 	EQ(tell(&stranger, 'c', "ours", 0), 0);
 	player_end(&stranger, 0);
 }

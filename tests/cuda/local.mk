@@ -45,8 +45,8 @@ gm_cuda = \
 tests_suites_cuda_SOURCES = $(gm_cuda)
 tests_suites_cuda_CPPFLAGS = -I$(srcdir)/tests/stubs $(AM_CPPFLAGS) \
 	$(CUDA_CPPFLAGS)
-tests_suites_cuda_LDADD = tests/fake/libmachine.la tests/fake/libranks.la \
-	tests/libcontract.la tests/libsupport.la lib/libclient.la \
+tests_suites_cuda_LDADD = tests/libcontract.la tests/libsupport.la \
+	tests/fake/libmachine.la tests/fake/libranks.la lib/libclient.la \
 	agent/mask/libmask.la tests/libptx.la agent/cuda/libcu.la \
 	shm/libshm.la $(JANSSON_LIBS) $(DL_LIBS) -lpthread -lm
 gm_cases += $(gm_cuda)
@@ -63,8 +63,8 @@ gm_cuda_collectives = \
 	%reldir%/collectives/raw.c \
 	%reldir%/collectives/users.c
 tests_suites_cuda_collectives_SOURCES = $(gm_cuda_collectives)
-tests_suites_cuda_collectives_LDADD = tests/fake/libmachine.la \
-	tests/libsupport.la lib/libgpumap.la agent/device/libdevice.la \
+tests_suites_cuda_collectives_LDADD = tests/libsupport.la \
+	tests/fake/libmachine.la lib/libgpumap.la agent/device/libdevice.la \
 	tests/libptx.la agent/cuda/libcu.la shm/libshm.la -lpthread -lm
 gm_cases += $(gm_cuda_collectives)
 GM_TORTURE += %reldir%/collectives/death.c %reldir%/collectives/memory.c \
@@ -74,7 +74,7 @@ gm_suites += tests/suites/cuda_ctl
 gm_cuda_ctl = \
 	%reldir%/ctl/collective.c
 tests_suites_cuda_ctl_SOURCES = $(gm_cuda_ctl)
-tests_suites_cuda_ctl_LDADD = tests/fake/libmachine.la tests/libsupport.la \
+tests_suites_cuda_ctl_LDADD = tests/libsupport.la tests/fake/libmachine.la \
 	lib/libgpumap.la $(JANSSON_LIBS) -lpthread
 gm_cases += $(gm_cuda_ctl)
 
@@ -83,8 +83,8 @@ gm_cuda_hostile = \
 	%reldir%/hostile/isolation.c
 tests_suites_cuda_hostile_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
 tests_suites_cuda_hostile_SOURCES = $(gm_cuda_hostile) $(gm_attacks)
-tests_suites_cuda_hostile_LDADD = tests/fake/libmachine.la \
-	tests/libsupport.la lib/libgpumap.la shm/libshm.la -lpthread
+tests_suites_cuda_hostile_LDADD = tests/libsupport.la \
+	tests/fake/libmachine.la lib/libgpumap.la shm/libshm.la -lpthread
 gm_cases += $(gm_cuda_hostile)
 GM_TORTURE += %reldir%/hostile/isolation.c
 
@@ -100,7 +100,7 @@ gm_cuda_jobs = \
 	%reldir%/jobs/scatter.c \
 	%reldir%/jobs/scatter_combine.c
 tests_suites_cuda_jobs_SOURCES = $(gm_cuda_jobs)
-tests_suites_cuda_jobs_LDADD = tests/fake/libmachine.la tests/libsupport.la \
+tests_suites_cuda_jobs_LDADD = tests/libsupport.la tests/fake/libmachine.la \
 	lib/libgpumap.la shm/libshm.la -lpthread
 gm_cases += $(gm_cuda_jobs)
 GM_TORTURE += %reldir%/jobs/dependency.c %reldir%/jobs/kill_points.c \
@@ -115,7 +115,7 @@ gm_cuda_loads = \
 	%reldir%/loads/model_share.c \
 	%reldir%/loads/read_ahead.c
 tests_suites_cuda_loads_SOURCES = $(gm_cuda_loads)
-tests_suites_cuda_loads_LDADD = tests/fake/libmachine.la tests/libsupport.la \
+tests_suites_cuda_loads_LDADD = tests/libsupport.la tests/fake/libmachine.la \
 	lib/libgpumap.la $(JANSSON_LIBS) -lpthread
 gm_cases += $(gm_cuda_loads)
 GM_TORTURE += %reldir%/loads/death.c %reldir%/loads/files.c \
@@ -126,8 +126,8 @@ gm_cuda_sessions = \
 	%reldir%/sessions/agent_death.c \
 	%reldir%/sessions/client_death.c
 tests_suites_cuda_sessions_SOURCES = $(gm_cuda_sessions)
-tests_suites_cuda_sessions_LDADD = tests/fake/libmachine.la \
-	tests/libsupport.la lib/libgpumap.la -lpthread
+tests_suites_cuda_sessions_LDADD = tests/libsupport.la \
+	tests/fake/libmachine.la lib/libgpumap.la -lpthread
 gm_cases += $(gm_cuda_sessions)
 GM_TORTURE += %reldir%/sessions/agent_death.c \
 	%reldir%/sessions/client_death.c
@@ -137,8 +137,8 @@ gm_cuda_sharing = \
 	%reldir%/sharing/death.c \
 	%reldir%/sharing/shares.c
 tests_suites_cuda_sharing_SOURCES = $(gm_cuda_sharing)
-tests_suites_cuda_sharing_LDADD = tests/fake/libmachine.la \
-	tests/libsupport.la lib/libgpumap.la $(JANSSON_LIBS) -lpthread
+tests_suites_cuda_sharing_LDADD = tests/libsupport.la \
+	tests/fake/libmachine.la lib/libgpumap.la $(JANSSON_LIBS) -lpthread
 gm_cases += $(gm_cuda_sharing)
 GM_TORTURE += %reldir%/sharing/death.c
 
@@ -146,7 +146,7 @@ gm_suites += tests/suites/cuda_workers
 gm_cuda_workers = \
 	%reldir%/workers/death.c
 tests_suites_cuda_workers_SOURCES = $(gm_cuda_workers)
-tests_suites_cuda_workers_LDADD = tests/fake/libmachine.la \
-	tests/libsupport.la lib/libgpumap.la -lpthread
+tests_suites_cuda_workers_LDADD = tests/libsupport.la \
+	tests/fake/libmachine.la lib/libgpumap.la -lpthread
 gm_cases += $(gm_cuda_workers)
 GM_TORTURE += %reldir%/workers/death.c

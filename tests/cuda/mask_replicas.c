@@ -251,7 +251,7 @@ static void memory_is_given_back(void)
 {
 	struct gpumap_device device = story_device(map, cards[0]);
 	uint32_t gpu = cuda_scene_gpu(&scene, &device);
-	const struct gpumap_mask_view *view;
+	const struct gpumap_mask_view *view = NULL;
 	uint64_t until = story_now() + STORY_LIMIT_NS, before, id;
 	struct gpumap_export_info info = { .size = sizeof(info) };
 	struct gpumap_mask *mask = NULL;

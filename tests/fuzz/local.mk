@@ -12,7 +12,8 @@ if FUZZ
 gm_fuzz_main =
 gm_fuzz_ldflags = $(AM_LDFLAGS) -fsanitize=fuzzer
 else
-gm_fuzz_main = %reldir%/replay.c %reldir%/fuzz.h tests/support/tap.h
+gm_fuzz_main = %reldir%/replay.c %reldir%/fuzz.h tests/support/tap.c \
+	tests/support/tap.h
 gm_fuzz_ldflags = $(AM_LDFLAGS)
 gm_replays += $(gm_fuzz)
 endif
@@ -158,6 +159,7 @@ endif
 
 gm_fuzz += %reldir%/fuzz_segment
 %canon_reldir%_fuzz_segment_SOURCES = %reldir%/fuzz_segment.c \
+	tests/support/segment.c tests/support/segment.h \
 	%reldir%/fuzz.h $(gm_fuzz_main)
 %canon_reldir%_fuzz_segment_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DFUZZ_NAME='"segment"'

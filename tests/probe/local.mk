@@ -11,6 +11,6 @@ gm_probe = \
 	%reldir%/mig.c \
 	%reldir%/release.c
 tests_suites_probe_SOURCES = $(gm_probe)
-tests_suites_probe_LDADD = tests/fake/libmachine.la tests/libsupport.la \
+tests_suites_probe_LDADD = tests/libsupport.la tests/fake/libmachine.la \
 	-lpthread
 gm_cases += $(gm_probe)

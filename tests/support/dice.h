@@ -12,14 +12,8 @@
 
 #include <stdint.h>
 
-static uint64_t dice_state = UINT64_C(0x9e3779b97f4a7c15);
+extern uint64_t dice_state; /* the seed; not 0 */
 
-static inline uint64_t dice(uint64_t n)
-{
-	dice_state ^= dice_state << 13;
-	dice_state ^= dice_state >> 7;
-	dice_state ^= dice_state << 17;
-	return (dice_state >> 16) % n;
-}
+uint64_t dice(uint64_t n);
 
 #endif

@@ -2,82 +2,88 @@
 # SPDX-License-Identifier: MIT
 
 # tests/support: what tests share.  A suite is linked with libsupport.la, which
-# has its main(); the headers belong to whichever test includes them.
+# has its main().  Headers without a source have a state that each test that
+# includes them has for itself, or are compiled for host rows and for cards.
 check_LTLIBRARIES += tests/libsupport.la
-tests_libsupport_la_SOURCES = %reldir%/suite.c %reldir%/tap.h
+tests_libsupport_la_SOURCES = %reldir%/suite.c \
+	%reldir%/tap.c %reldir%/tap.h \
+	%reldir%/dice.c %reldir%/dice.h \
+	%reldir%/segment.c %reldir%/segment.h \
+	%reldir%/segment_file.c %reldir%/segment_file.h \
+	%reldir%/huge_pages.c %reldir%/huge_pages.h \
+	%reldir%/users.c %reldir%/users.h \
+	%reldir%/peer.c %reldir%/peer.h \
+	%reldir%/peer_agent.c %reldir%/peer_agent.h \
+	%reldir%/peer_state.c %reldir%/peer_state.h \
+	%reldir%/peer_worker.c %reldir%/peer_worker.h \
+	%reldir%/slow_close.c %reldir%/slow_close.h
 
 EXTRA_DIST += \
-	%reldir%/agent_segment.h \
-	%reldir%/async_device.h \
-	%reldir%/async_rig.h \
-	%reldir%/collective.h \
-	%reldir%/collective_buffers.h \
 	%reldir%/collective_nccl.h \
-	%reldir%/combine_ref.h \
-	%reldir%/comm_ranks.h \
 	%reldir%/ctl.h \
 	%reldir%/ctl_model.h \
 	%reldir%/cuda_abi.h \
-	%reldir%/cuda_agent.h \
-	%reldir%/cuda_backend.h \
-	%reldir%/cuda_session.h \
 	%reldir%/cuda_symbols.h \
-	%reldir%/damage.h \
 	%reldir%/decode_arena.h \
-	%reldir%/dice.h \
-	%reldir%/driver_copy.h \
-	%reldir%/fake_machine.h \
 	%reldir%/fake_worker_process.h \
-	%reldir%/fuse.h \
-	%reldir%/gguf_file.h \
-	%reldir%/huge_pages.h \
 	%reldir%/kernel_agent.h \
 	%reldir%/kill_points_client.h \
 	%reldir%/ledger_rig.h \
 	%reldir%/library_dirs.h \
-	%reldir%/load_file.h \
 	%reldir%/load_rig.h \
-	%reldir%/mask_replicas.h \
-	%reldir%/mesh_agent.h \
 	%reldir%/nvml_abi.h \
-	%reldir%/operators_case.h \
-	%reldir%/peer.h \
-	%reldir%/peer_agent.h \
 	%reldir%/peer_session.h \
-	%reldir%/peer_state.h \
-	%reldir%/peer_worker.h \
 	%reldir%/plan_agent.h \
-	%reldir%/probe_rig.h \
 	%reldir%/program_agent.h \
 	%reldir%/program_kernels.h \
 	%reldir%/ptx_case.h \
 	%reldir%/quantum_rig.h \
-	%reldir%/queue_client.h \
 	%reldir%/scatter_rig.h \
 	%reldir%/schedule_rig.h \
 	%reldir%/scripted_probe.h \
 	%reldir%/scripted_probe_agent.h \
 	%reldir%/scripted_worker_agent.h \
-	%reldir%/segment.h \
-	%reldir%/segment_file.h \
-	%reldir%/shards.h \
 	%reldir%/share_sessions.h \
-	%reldir%/slow_close.h \
 	%reldir%/state_agent.h \
-	%reldir%/story.h \
 	%reldir%/story_rows.h \
 	%reldir%/sysfs_tree.h \
-	%reldir%/unkillable_child.h \
-	%reldir%/users.h \
-	%reldir%/worker_cuda.h \
 	%reldir%/worker_process_rig.h \
 	%reldir%/worker_row.h
 
 if AGENT
 # A gpumapd of the test's own, and a client made by hand.
 tests_libsupport_la_SOURCES += \
-	%reldir%/agent.c %reldir%/agent.h %reldir%/process.h \
-	%reldir%/raw.c %reldir%/raw.h
+	%reldir%/agent.c %reldir%/agent.h \
+	%reldir%/agent_segment.c %reldir%/agent_segment.h \
+	%reldir%/async_device.c %reldir%/async_device.h \
+	%reldir%/async_rig.c %reldir%/async_rig.h \
+	%reldir%/collective.c %reldir%/collective.h \
+	%reldir%/collective_buffers.c %reldir%/collective_buffers.h \
+	%reldir%/combine_ref.c %reldir%/combine_ref.h \
+	%reldir%/comm_ranks.c %reldir%/comm_ranks.h \
+	%reldir%/cuda_agent.c %reldir%/cuda_agent.h \
+	%reldir%/cuda_backend.c %reldir%/cuda_backend.h \
+	%reldir%/cuda_session.c %reldir%/cuda_session.h \
+	%reldir%/damage.c %reldir%/damage.h \
+	%reldir%/driver_copy.c %reldir%/driver_copy.h \
+	%reldir%/fake_machine.c %reldir%/fake_machine.h \
+	%reldir%/fuse.c %reldir%/fuse.h \
+	%reldir%/gguf_file.c %reldir%/gguf_file.h \
+	%reldir%/load_file.c %reldir%/load_file.h \
+	%reldir%/mask_replicas.c %reldir%/mask_replicas.h \
+	%reldir%/mesh_agent.c %reldir%/mesh_agent.h \
+	%reldir%/operators_case.c %reldir%/operators_case.h \
+	%reldir%/probe_rig.c %reldir%/probe_rig.h \
+	%reldir%/process.c %reldir%/process.h \
+	%reldir%/queue_client.c %reldir%/queue_client.h \
+	%reldir%/raw.c %reldir%/raw.h \
+	%reldir%/shards.c %reldir%/shards.h \
+	%reldir%/story.c %reldir%/story.h \
+	%reldir%/unkillable_child.c %reldir%/unkillable_child.h \
+	%reldir%/worker_cuda.c %reldir%/worker_cuda.h \
+	%reldir%/worker_row.c %reldir%/worker_row.h
+tests_libsupport_la_CPPFLAGS = -I$(srcdir)/tests/stubs $(AM_CPPFLAGS) \
+	$(CUDA_CPPFLAGS)
 
 # The operators' definition in C, and a reader of PTX that holds the text to it.
 check_LTLIBRARIES += tests/libptx.la

@@ -28,7 +28,6 @@
 #define PEER_LINKS  8u
 #define PEER_RANGE  (UINT64_C(4) << 20)
 #define PEER_DEVICE (UINT64_C(16) << 20) /* bytes of one buffer at most */
-#define PEER_SEALS  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* How the peer misbehaves; see peer.lie. */
 enum peer_lie {
@@ -126,14 +125,6 @@ struct peer {
 	char asked[1 << 13] __attribute__((aligned(8)));
 };
 
-static inline int peer_memfd(uint64_t bytes, bool sealed)
-{
-	int fd = memfd_create("peer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	if (ftruncate(fd, (off_t)bytes) != 0 ||
-	    (sealed && fcntl(fd, F_ADD_SEALS, PEER_SEALS) != 0))
-		abort();
-	return fd;
-}
+int peer_memfd(uint64_t bytes, bool sealed);
 
 #endif

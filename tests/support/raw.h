@@ -101,7 +101,6 @@ int raw_ask(struct raw *c, uint16_t type, const void *body, uint32_t bytes,
 /* The same with a tail behind the body. */
 int raw_ask_tail(struct raw *c, uint16_t type, const void *body, uint32_t bytes,
 		 const void *tail, uint32_t tail_bytes);
-
 int raw_hello(struct raw *c);
 
 /* Connect and say HELLO. */
@@ -124,9 +123,7 @@ int raw_publish(struct raw *c, const char *name, const char *spec,
 
 /* REGISTER with a descriptor, or without one where @fd is -1. */
 int raw_register(struct raw *c, const struct gm_register *ask, int fd);
-
 int raw_forget(struct raw *c, uint64_t handle);
-
 int raw_export(struct raw *c, uint64_t handle,
 	       struct gm_export_reply *ret_export);
 

@@ -28,99 +28,21 @@ struct segment {
 };
 
 /* Write an empty READY segment into SEGMENT_BYTES of zeroed memory. */
-static inline int segment_make(void *base, uint64_t block_bytes,
-			       struct segment *ret_segment)
-{
-	struct gm_header *h = base;
-
-	gm_put(&h->major, GM_LAYOUT_MAJOR);
-	gm_put(&h->minor, GM_LAYOUT_MINOR);
-	gm_put(&h->byte_order, GM_BYTE_ORDER);
-	gm_put(&h->size, SEGMENT_BYTES);
-	gm_put(&h->layout, gm_layout_hash());
-	gm_put(&h->epoch, 1);
-	gm_put(&h->n_rows, GM_ROWS);
-	gm_put(&h->rows_at, GM_ROWS_AT);
-	gm_put(&h->n_objects, GM_OBJECTS);
-	gm_put(&h->objects_at, GM_OBJECTS_AT);
-	gm_put(&h->n_holders, GM_HOLDERS);
-	gm_put(&h->holders_at, GM_HOLDERS_AT);
-	gm_put(&h->heap_at, GM_HEAP_AT);
-	gm_put(&h->heap_bytes, SEGMENT_BYTES - GM_HEAP_AT);
-	gm_put(&h->magic, GM_MAGIC);
-	gm_put(&h->state, GM_STATE_READY);
-	*ret_segment = (struct segment){ .block_bytes = block_bytes };
-	return gm_check_map(base, SEGMENT_BYTES, &ret_segment->map);
-}
+int segment_make(void *base, uint64_t block_bytes, struct segment *ret_segment);
 
 /* Store a block's words in the next place and let @slot name it. */
-static inline void segment_publish(struct segment *segment, gm_a64 *slot,
-				   const uint64_t *words, uint64_t bytes)
-{
-	uint64_t version = gm_seq_version(gm_get(slot)) + 1, at;
-
-	if (segment->next + segment->block_bytes > SEGMENT_BYTES - GM_HEAP_AT)
-		segment->next = 0;
-	at = GM_HEAP_AT + segment->next;
-	segment->next += segment->block_bytes;
-	gm_seq_fill((gm_a64 *)(void *)(segment->map.base + at), words,
-		    bytes / 8);
-	gm_seq_publish(slot, gm_seq_word(version, (uint32_t)(at / GM_UNIT)));
-}
+void segment_publish(struct segment *segment, gm_a64 *slot,
+		     const uint64_t *words, uint64_t bytes);
 
 /* Publish a layer map in directory slot @index. */
-static inline void segment_layers(struct segment *segment, uint32_t index,
-				  const struct gm_layers *layers)
-{
-	struct gm_object_slot *slot = &segment->map.objects[index];
-	uint64_t bytes = gm_layers_bytes(layers);
-	uint64_t *words = calloc(1, bytes);
-
-	if (words == NULL)
-		abort();
-	gm_layers_build(layers, gm_seq_version(gm_get(&slot->slot)) + 1, words);
-	gm_put(&slot->key, gm_object_key(GM_KIND_LAYERS, layers->name));
-	segment_publish(segment, &slot->slot, words, bytes);
-	free(words);
-}
+void segment_layers(struct segment *segment, uint32_t index,
+		    const struct gm_layers *layers);
 
 /* Publish a mesh likewise. */
-static inline void segment_mesh(struct segment *segment, uint32_t index,
-				const struct gm_meshes *mesh)
-{
-	struct gm_object_slot *slot = &segment->map.objects[index];
-	uint64_t bytes = gm_meshes_bytes(mesh);
-	uint64_t *words = calloc(1, bytes);
-
-	if (words == NULL)
-		abort();
-	gm_meshes_build(mesh, gm_seq_version(gm_get(&slot->slot)) + 1, words);
-	gm_put(&slot->key, gm_object_key(GM_KIND_MESH, mesh->name));
-	segment_publish(segment, &slot->slot, words, bytes);
-	free(words);
-}
+void segment_mesh(struct segment *segment, uint32_t index,
+		  const struct gm_meshes *mesh);
 
 /* Publish a row's static facts and its first moving facts. */
-static inline void segment_row(struct segment *segment, uint32_t row,
-			       const char *name)
-{
-	struct gm_moving_image moving = { .state = 2, .free_bytes = 1u << 30 };
-	uint64_t words[sizeof(struct gm_row_image) / 8 + 1] = { 0 };
-	struct gm_row_image image = { .row = row, .kind = 1, .units = 4 };
-	gm_a64 *slot = &segment->map.rows[row].facts;
-
-	image.object.kind = GM_KIND_ROW;
-	image.object.version = gm_seq_version(gm_get(slot)) + 1;
-	image.object.bytes = (sizeof(image) + GM_UNIT - 1) / GM_UNIT * GM_UNIT;
-	image.uuid[0] = (uint8_t)(row + 1);
-	image.total_bytes = UINT64_C(1) << 32;
-	memcpy(image.object.name, name, gm_object_name(name));
-	memcpy(words, &image, sizeof(image));
-	segment_publish(segment, slot, words, sizeof(image));
-	gm_rows_move(&segment->map.rows[row], &moving);
-	if (gm_get(&segment->map.header->rows_used) <= row)
-		gm_put_release(&segment->map.header->rows_used,
-			       row + 1); /* SEQ.publish */
-}
+void segment_row(struct segment *segment, uint32_t row, const char *name);
 
 #endif

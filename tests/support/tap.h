@@ -32,74 +32,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int tap_count, tap_failures;
+extern int tap_failures; /* checks of this process that did not pass */
 
-static inline bool tap_check(bool pass, const char *what, const char *file,
-			     int line)
-{
-	printf("%sok %d - %s\n", pass ? "" : "not ", ++tap_count, what);
-	if (!pass) {
-		tap_failures++;
-		printf("# %s:%d\n", file, line);
-	}
-	/* A killed test keeps what it found out; a fork repeats none of it. */
-	fflush(stdout);
-	return pass;
-}
-
-static inline bool tap_equal(intmax_t got, intmax_t want, const char *what,
-			     const char *file, int line)
-{
-	bool pass = tap_check(got == want, what, file, line);
-
-	if (!pass)
-		printf("# got %" PRIdMAX ", want %" PRIdMAX "\n", got, want);
-	fflush(stdout);
-	return pass;
-}
-
-static inline bool tap_string(const char *got, const char *want,
-			      const char *what, const char *file, int line)
-{
-	bool same = got && want ? strcmp(got, want) == 0 : got == want;
-	bool pass = tap_check(same, what, file, line);
-
-	if (!pass)
-		printf("# got \"%s\", want \"%s\"\n", got ? got : "(null)",
-		       want ? want : "(null)");
-	fflush(stdout);
-	return pass;
-}
-
-static inline bool tap_required(const char *thing)
-{
-	const char *at = getenv("GPUMAP_REQUIRE");
-	size_t n = strlen(thing);
-
-	for (; at && *at; at += strspn(at, " ")) {
-		size_t word = strcspn(at, " ");
-
-		if (word == n && strncmp(at, thing, n) == 0)
-			return true;
-		at += word;
-	}
-	return false;
-}
-
-static inline void tap_skip(int n, const char *why)
-{
-	while (n-- > 0)
-		printf("ok %d # SKIP %s\n", ++tap_count, why);
-	fflush(stdout);
-}
-
-static inline void tap_lack(const char *thing, int n, const char *why)
-{
-	if (tap_required(thing))
-		tap_check(false, why, thing, 0);
-	else
-		tap_skip(n, why);
-}
+bool tap_check(bool pass, const char *what, const char *file, int line);
+bool tap_equal(intmax_t got, intmax_t want, const char *what, const char *file,
+	       int line);
+bool tap_string(const char *got, const char *want, const char *what,
+		const char *file, int line);
+void tap_skip(int n, const char *why);
+void tap_lack(const char *thing, int n, const char *why);
 
 #define OK(cond) tap_check((cond), #cond, __FILE__, __LINE__)
 #define EQ(got, want) \
@@ -111,11 +52,7 @@ static inline void tap_lack(const char *thing, int n, const char *why)
 #define NOTE(...)           (printf("# " __VA_ARGS__), puts(""), fflush(stdout))
 
 /* The plan, last.  Returns main's status. */
-static inline int tap_done(void)
-{
-	printf("1..%d\n", tap_count);
-	return tap_failures != 0;
-}
+int tap_done(void);
 
 /* One file's tests, named after it. */
 struct tap_case {

@@ -13,92 +13,15 @@
 #include "agent/cuda/driver.h"
 #include "tests/support/worker_row.h"
 
-static char card_uuid[64];
-
 /* Run again under what gives a machine its cards. */
-static inline void go_under(char **argv)
-{
-	const char *under = getenv("CONTRACT_UNDER");
-	const char *top = getenv("abs_top_builddir");
-	static char kernels[512], words[512];
-	char *args[8];
-	int n = 0;
-
-	if (!under || !top)
-		return;
-	snprintf(words, sizeof(words), "%s", under);
-	snprintf(kernels, sizeof(kernels),
-		 "%s/tests/.libs/operators_kernels.so", top);
-	for (char *w = strtok(words, " "); w && n < 6; w = strtok(NULL, " "))
-		args[n++] = w;
-	args[n++] = argv[0];
-	args[n] = NULL;
-	unsetenv("CONTRACT_UNDER");
-	setenv("GPUMAP_FAKE_KERNELS", kernels, 1);
-	execvp(args[0], args);
-}
+void go_under(char **argv);
 
 /* In a process of its own: a driver that is initialised does not survive a
  * fork.  Returns whether there is a card. */
-static inline bool ask_uuid(void)
-{
-	static struct gm_driver driver;
-	char why[GM_LIBRARY_WHY_BYTES];
-	struct gm_cu_uuid id;
-	int pair[2], status;
-	pid_t child;
-	ssize_t n;
-
-	if (pipe(pair) < 0)
-		return false;
-	child = fork();
-	if (child == 0) {
-		char text[64] = "GPU-";
-		int dev, at = 4;
-
-		if (gm_driver_open(NULL, &driver, why) < 0 ||
-		    driver.cuInit(0) != 0 || driver.cuDeviceGet(&dev, 0) != 0 ||
-		    driver.cuDeviceGetUuid(&id, dev) != 0)
-			_exit(1);
-		for (int i = 0; i < 16; i++)
-			at += snprintf(text + at, sizeof(text) - (size_t)at,
-				       i == 4 || i == 6 || i == 8 || i == 10
-					       ? "-%02x"
-					       : "%02x",
-				       (unsigned char)id.bytes[i]);
-		_exit(write(pair[1], text, sizeof(text)) != sizeof(text));
-	}
-	close(pair[1]);
-	n = read(pair[0], card_uuid, sizeof(card_uuid));
-	close(pair[0]);
-	waitpid(child, &status, 0);
-	return n == sizeof(card_uuid) && status == 0;
-}
-
-static inline void cuda_row(struct row *row)
-{
-	row_make(row);
-	row->more[0] = "--backend";
-	row->more[1] = "cuda";
-	row->more[2] = "--device";
-	row->more[3] = card_uuid;
-	/* A machine that stands in for one is its maker's. */
-	row->more[4] = "--uid";
-	row->more[5] = "0";
-	row->more[6] = "--gid";
-	row->more[7] = "0";
-}
-
-static inline struct gm_entry copy_between(const struct hand_client *c,
-					   uint64_t dst_buffer, uint64_t dst,
-					   uint64_t src_buffer, uint64_t src,
-					   uint64_t n)
-{
-	struct gm_entry e = hand_copy(c, dst, src, n);
-
-	e.dst_buffer = dst_buffer;
-	e.src_buffer = src_buffer;
-	return e;
-}
+bool ask_uuid(void);
+void cuda_row(struct row *row);
+struct gm_entry copy_between(const struct hand_client *c, uint64_t dst_buffer,
+			     uint64_t dst, uint64_t src_buffer, uint64_t src,
+			     uint64_t n);
 
 #endif

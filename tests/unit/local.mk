@@ -152,8 +152,8 @@ gm_unit_device = \
 	%reldir%/device/host_operators.c \
 	%reldir%/device/host_reduce.c
 tests_suites_unit_device_SOURCES = $(gm_unit_device)
-tests_suites_unit_device_LDADD = tests/fake/libmachine.la \
-	tests/libsupport.la agent/device/libdevice.la tests/libptx.la \
+tests_suites_unit_device_LDADD = tests/libsupport.la \
+	tests/fake/libmachine.la agent/device/libdevice.la tests/libptx.la \
 	agent/cuda/libcu.la agent/common/libcommon.la $(NUMA_LIBS) \
 	$(DL_LIBS) -lpthread -lm
 gm_cases += $(gm_unit_device)
@@ -168,9 +168,8 @@ gm_unit_fake = \
 	%reldir%/fake/plan.c
 tests_suites_unit_fake_SOURCES = $(gm_unit_fake)
 tests_suites_unit_fake_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
-tests_suites_unit_fake_LDADD = tests/fake/libmachine.la \
-	tests/fake/libhardware.la tests/libcontract.la tests/libsupport.la \
-	-ldl -lpthread
+tests_suites_unit_fake_LDADD = tests/libcontract.la tests/libsupport.la \
+	tests/fake/libmachine.la tests/fake/libhardware.la -ldl -lpthread
 gm_cases += $(gm_unit_fake)
 
 gm_suites += tests/suites/unit_mask

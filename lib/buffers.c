@@ -12,7 +12,7 @@
  * when the reply does.
  */
 
-#include "lib/programs.h"
+#include "lib/buffers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/programs.h"
 #include "lib/shares.h"
 
 #define ROOM_FIRST 64u
@@ -66,7 +67,7 @@ static int grow(struct gm_client_buffers *b)
 /* Generations start at a random number.  Otherwise the first buffers of two
  * sessions would have the same handle, and a mix-up would hit the wrong
  * memory. */
-int gm_buffers_init(struct gm_client_buffers *buffers)
+int gm_client_buffers_init(struct gm_client_buffers *buffers)
 {
 	ssize_t n;
 

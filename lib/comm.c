@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/handle_check.h"
 #include "lib/programs.h"
 #include "shm/control_comm.h"
 
@@ -387,7 +388,7 @@ static int check_what(const struct gpumap_comm *comm,
 	     (what->peer >= comm->n || what->peer == what->root)))
 		return -EINVAL;
 	if (what->n > (uint64_t)INT64_MAX / GM_COMM_RANKS_MAX /
-			      gm_dtype_bytes(what->dtype))
+			      gm_client_dtype_bytes(what->dtype))
 		return -ERANGE;
 	return 0;
 }
@@ -438,14 +439,14 @@ static int check_rank(const struct gpumap_comm *comm,
 		.at = r->send_at,
 		.memory = r->send,
 		.n = what->n * gives(comm, what, rank),
-		.element = gm_dtype_bytes(what->dtype),
+		.element = gm_client_dtype_bytes(what->dtype),
 	};
 	const struct gm_operand recv = {
 		.buffer = r->recv_buffer,
 		.at = r->recv_at,
 		.memory = r->recv,
 		.n = what->n * gets(comm, what, rank),
-		.element = gm_dtype_bytes(what->dtype),
+		.element = gm_client_dtype_bytes(what->dtype),
 		.is_written = true,
 	};
 	int ret = check_memory(comm, comm->rows[rank], what->op, &send);

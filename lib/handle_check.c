@@ -6,11 +6,14 @@
  * a row of each handle when a job first uses it there.
  */
 
-#include "lib/programs.h"
+#include "lib/handle_check.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "lib/mask_use.h"
+#include "lib/programs.h"
 
 struct gm_client_buffer *gm_buffer_find(const struct gpumap_session *session,
 					uint64_t handle)
@@ -149,7 +152,8 @@ static struct gm_operand src_of(const struct gpumap_job *job)
 	return (struct gm_operand){ .buffer = job->src_buffer,
 				    .at = job->src_at,
 				    .n = job->n,
-				    .element = gm_dtype_bytes(job->dtype) };
+				    .element =
+					    gm_client_dtype_bytes(job->dtype) };
 }
 
 static struct gm_operand mask_of(const struct gpumap_job *job)

@@ -10,12 +10,14 @@
  * the memory's own policy.
  */
 
-#include "lib/internal.h"
+#include "lib/huge_pages.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "lib/internal.h"
 
 /* Older headers lack them. */
 #ifndef MADV_POPULATE_WRITE

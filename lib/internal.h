@@ -49,6 +49,7 @@
 
 #include "gpumap.h"
 #include "lib/arena.h"
+#include "lib/huge_pages.h"
 #include "shm/check.h"
 #include "shm/control.h"
 #include "shm/queue.h"
@@ -425,7 +426,7 @@ void gm_session_lose(struct gpumap_session *session);
 /* ---- submit ------------------------------------------------------------- */
 
 /* Bytes of an element, 0 for an unknown dtype. */
-uint32_t gm_dtype_bytes(uint32_t dtype);
+uint32_t gm_client_dtype_bytes(uint32_t dtype);
 
 /* The fields of a job that an operation uses. */
 enum {
@@ -457,7 +458,9 @@ uint32_t gm_job_result(const struct gpumap_job *job);
 /* Bytes of an element of the job's mask. */
 static inline uint32_t gm_job_mask_bytes(const struct gpumap_job *job)
 {
-	return job->op == GPUMAP_OP_MASK_BOOL ? 1 : gm_dtype_bytes(job->dtype);
+	return job->op == GPUMAP_OP_MASK_BOOL
+		       ? 1
+		       : gm_client_dtype_bytes(job->dtype);
 }
 
 /* Elements of dst. */
@@ -556,7 +559,7 @@ int gm_buffers_show(struct gpumap_session *session, uint32_t row,
 		    const struct gpumap_job *jobs, uint32_t n);
 
 /* Choose the table's first generation.  Returns 0 or a negative errno. */
-int gm_buffers_init(struct gm_client_buffers *buffers);
+int gm_client_buffers_init(struct gm_client_buffers *buffers);
 
 /* Store and return why there is no buffer of this handle: -ESTALE, its buffer
  * has been freed; -EPERM, it is another session's; -ERANGE, no session's. */

@@ -10,7 +10,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/arena.c \
 	%reldir%/arena.h \
 	%reldir%/attach.c \
-	%reldir%/buffers.c \
+	%reldir%/buffers.c %reldir%/buffers.h \
 	%reldir%/comm.c \
 	%reldir%/comm.h \
 	%reldir%/control.c \
@@ -19,13 +19,13 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/file.c \
 	%reldir%/fork_guard.c \
 	%reldir%/health.c \
-	%reldir%/huge_pages.c \
+	%reldir%/huge_pages.c %reldir%/huge_pages.h \
 	%reldir%/internal.h \
 	%reldir%/layers.c \
 	%reldir%/mask.c \
 	%reldir%/mask_publish.c \
 	%reldir%/mesh_join.c \
-	%reldir%/mask_use.c \
+	%reldir%/mask_use.c %reldir%/mask_use.h \
 	%reldir%/mesh_publish.c \
 	%reldir%/meshes.c \
 	%reldir%/model.c \
@@ -35,7 +35,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/model_share.c \
 	%reldir%/model_table.c \
 	%reldir%/model_table.h \
-	%reldir%/handle_check.c \
+	%reldir%/handle_check.c %reldir%/handle_check.h \
 	%reldir%/plan.c \
 	%reldir%/programs.c %reldir%/programs.h \
 	%reldir%/publish.c \

@@ -7,11 +7,13 @@
  * publication the handle means when it makes the handle.
  */
 
-#include "lib/programs.h"
+#include "lib/mask_use.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "lib/buffers.h"
+#include "lib/programs.h"
 #include "shm/objects.h"
 
 static int request_use(struct gpumap_session *s, const char *name,

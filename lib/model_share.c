@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/buffers.h"
 #include "lib/shares.h"
 
 /* ---- requests to the agent -------------------------------------------- */

@@ -6,6 +6,8 @@
  * told of it like of a registration: on first use.
  */
 
+#include "lib/buffers.h"
+#include "lib/handle_check.h"
 #include "lib/programs.h"
 
 #include <errno.h>

@@ -14,6 +14,7 @@
 
 #include "lib/shares.h"
 
+#include "lib/huge_pages.h"
 #include "shm/rows.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -171,7 +172,7 @@ int gpumap_session_open(struct gpumap *map,
 					 .range_bytes = ours.arena_bytes };
 	ret = gm_guard_make(&s->mine);
 	if (ret == 0)
-		ret = gm_buffers_init(&s->buffers);
+		ret = gm_client_buffers_init(&s->buffers);
 	if (ret == 0)
 		ret = request_session(s, &open);
 	if (ret != 0) {

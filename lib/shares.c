@@ -7,6 +7,7 @@
  * and what it has imported from them.
  */
 
+#include "lib/buffers.h"
 #include "lib/shares.h"
 
 #include <errno.h>

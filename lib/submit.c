@@ -9,7 +9,7 @@
 
 #include "shm/point.h"
 
-uint32_t gm_dtype_bytes(uint32_t dtype)
+uint32_t gm_client_dtype_bytes(uint32_t dtype)
 {
 	static const uint8_t bytes[] = {
 		[GPUMAP_DTYPE_U8] = 1,   [GPUMAP_DTYPE_F16] = 2,
@@ -86,17 +86,17 @@ uint32_t gm_job_result(const struct gpumap_job *job)
 uint32_t gm_job_dst_bytes(const struct gpumap_job *job)
 {
 	if (job->op == GPUMAP_OP_SUM)
-		return gm_dtype_bytes(sum_of(job->dtype));
+		return gm_client_dtype_bytes(sum_of(job->dtype));
 	if (job->op == GPUMAP_OP_RUN)
 		return job->dst_item_bytes;
-	return gm_dtype_bytes((fields[job->op] & GM_HAS_TO) != 0 ? job->to
-								 : job->dtype);
+	return gm_client_dtype_bytes(
+		(fields[job->op] & GM_HAS_TO) != 0 ? job->to : job->dtype);
 }
 
 int gm_job_known(const struct gpumap_session *session,
 		 const struct gpumap_job *job)
 {
-	if (gm_dtype_bytes(job->dtype) == 0)
+	if (gm_client_dtype_bytes(job->dtype) == 0)
 		return -EINVAL;
 	if (job->op <= GPUMAP_OP_AXPY)
 		return 0;

@@ -8,6 +8,9 @@
 #     higher one has to know is an event (agent/daemon/base/events.h);
 #   - no files of the daemon call each other in a circle;
 #   - the tag of a struct, enum or union has one meaning in the whole product;
+#   - a function has one definition, and its header is that of its source, of
+#     its module (a file whose name begins with the same word), of its folder,
+#     or one without a source of its own in the same folder;
 #   - a function has at most six parameters, but for public calls.
 
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
@@ -86,6 +89,56 @@ doubles() {
 		sort | uniq -d
 }
 
+# "d HEADER FUNCTION" for what a header declares, "f SOURCE FUNCTION" for what a
+# source defines.
+homes() {
+	find shm lib agent -name '*.[ch]' -exec awk '
+		FNR == 1 { name = ""; commented = 0 }
+		{
+			line = $0
+			if (commented && !sub(/^.*\*\//, "", line))
+				next
+			commented = 0
+			gsub(/\/\*([^*]|\*+[^*\/])*\*+\//, "", line)
+			commented = sub(/\/\*.*/, "", line)
+		}
+		line ~ /^[a-z].*[ *]gm_[a-z0-9_]+\(/ &&
+		line !~ /^(static|typedef|return|extern)/ {
+			match(line, /gm_[a-z0-9_]+\(/)
+			name = substr(line, RSTART, RLENGTH - 1)
+		}
+		name && line ~ /;[ \t]*$/ { print "d", FILENAME, name; name = "" }
+		name && line ~ /^\{/ { print "f", FILENAME, name; name = "" }' {} +
+}
+
+# Print functions that are defined twice, or declared where they do not belong.
+astray() {
+	homes | awk '
+		function folder(f) { sub(/\/[^\/]*$/, "", f); return f }
+		function stem(f) { sub(/^.*\//, "", f); sub(/\..*/, "", f); return f }
+		function module(f) { f = stem(f); sub(/_.*/, "", f); return f }
+		$1 == "f" {
+			if ($3 in home && home[$3] != $2)
+				print $3 " is in " home[$3] " and in " $2
+			home[$3] = $2
+			has[folder($2) "/" stem($2)] = 1
+		}
+		$1 == "d" { n++; header[n] = $2; name[n] = $3 }
+		END {
+			for (i = 1; i <= n; i++) {
+				h = header[i]
+				c = home[name[i]]
+				if (folder(h) == folder(c) &&
+				    (module(h) == module(c) ||
+				     stem(h) == stem(folder(h)) ||
+				     !(folder(h) "/" stem(h) in has)))
+					continue
+				print h " declares " name[i] \
+					(c ? " of " c : ", which has no source")
+			}
+		}'
+}
+
 # Functions of more than six parameters: more than that is a struct.
 long_lists() {
 	find shm lib agent -name '*.c' -exec awk '
@@ -112,5 +165,6 @@ else
 	check "no files call in a circle" "$(cycles)"
 fi
 check "no tag has two meanings" "$(doubles)"
+check "functions are declared where they belong" "$(astray)"
 check "no function has more than six parameters" "$(long_lists)"
 tap_done

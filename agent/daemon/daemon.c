@@ -32,6 +32,7 @@
 #include "agent/daemon/masks/masks.h"
 #include "agent/daemon/masks/numa_segments.h"
 #include "agent/daemon/masks/publish.h"
+#include "agent/daemon/masks/republish.h"
 #include "agent/daemon/masks/state.h"
 #include "agent/daemon/meshes/epochs.h"
 #include "agent/daemon/segment/directory.h"

@@ -34,7 +34,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/base/uring.c %reldir%/base/uring.h \
 	%reldir%/base/user.c %reldir%/base/user.h
 %canon_reldir%_libdaemon_la_SOURCES += \
-	%reldir%/devices/cuda.c \
+	%reldir%/devices/cuda.c %reldir%/devices/cuda.h \
 	%reldir%/devices/dummy.c %reldir%/devices/dummy.h \
 	%reldir%/devices/host.c %reldir%/devices/host.h \
 	%reldir%/devices/p2p.c %reldir%/devices/p2p.h \
@@ -63,11 +63,11 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/masks/numa_segments.c %reldir%/masks/numa_segments.h \
 	%reldir%/masks/peer_copies.c \
 	%reldir%/masks/publish.c %reldir%/masks/publish.h \
-	%reldir%/masks/replica_loans.c \
+	%reldir%/masks/replica_loans.c %reldir%/masks/replica_loans.h \
 	%reldir%/masks/replica_private.h \
 	%reldir%/masks/replica_requests.c \
 	%reldir%/masks/replica_table.c \
-	%reldir%/masks/republish.c \
+	%reldir%/masks/republish.c %reldir%/masks/republish.h \
 	%reldir%/masks/state.c %reldir%/masks/state.h \
 	%reldir%/masks/state_text.c %reldir%/masks/state_text.h \
 	%reldir%/masks/transaction.c %reldir%/masks/transaction.h \

@@ -15,6 +15,8 @@
 #include "agent/daemon/masks/device_replicas.h"
 #include "agent/daemon/masks/masks.h"
 #include "agent/daemon/masks/publish.h"
+#include "agent/daemon/masks/replica_loans.h"
+#include "agent/daemon/masks/republish.h"
 #include "agent/daemon/masks/state.h"
 #include "agent/daemon/meshes/epochs.h"
 #include "agent/daemon/meshes/rendezvous.h"

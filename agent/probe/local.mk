@@ -9,15 +9,15 @@ noinst_LTLIBRARIES += %reldir%/libprobe.la
 	%reldir%/enumerate.c \
 	%reldir%/child.c %reldir%/child.h \
 	%reldir%/facts.c %reldir%/facts.h \
-	%reldir%/on_message.c \
-	%reldir%/schedule.c \
+	%reldir%/monitor_messages.c \
+	%reldir%/monitor_schedule.c \
 	%reldir%/nvml_session.c %reldir%/nvml_session.h \
 	%reldir%/protocol.c %reldir%/protocol.h \
 	%reldir%/peers.c \
 	%reldir%/sysfs.c %reldir%/sysfs.h \
 	%reldir%/probe.h \
 	%reldir%/monitor.c %reldir%/monitor.h \
-	%reldir%/report.c \
+	%reldir%/monitor_report.c \
 	%reldir%/parse.c %reldir%/parse.h \
 	%reldir%/watch_device.c
 %canon_reldir%_libprobe_la_LIBADD = agent/cuda/libcu.la \

@@ -4,10 +4,10 @@
 /*
  * monitor - the process that gpumapd talks to.
  *
- * One thread, which never blocks: reports of roles become state (on_message.c),
- * overdue work is done and overdue children are given up (schedule.c), and
+ * One thread, which never blocks: reports of roles become state (monitor_messages.c),
+ * overdue work is done and overdue children are given up (monitor_schedule.c), and
  * gpumapd is sent the changes that it does not have yet, as fast as it takes
- * them (report.c).  Moving facts overwrite those that were not taken in time;
+ * them (monitor_report.c).  Moving facts overwrite those that were not taken in time;
  * only events are queued, and the oldest are dropped first.
  *
  * A slot is an NVML index and its watcher; a card is a GPU or an instance,
@@ -90,7 +90,7 @@ struct gm_monitor {
 	char peers_list[4 * GM_PROBE_GPUS];
 };
 
-/* on_message.c: a note of a child, and its end. */
+/* monitor_messages.c: a note of a child, and its end. */
 void gm_monitor_on_message(struct gm_monitor *s, struct gm_probe_child *child,
 			   const struct gm_note *note);
 void gm_monitor_child_ended(struct gm_monitor *s,
@@ -106,7 +106,7 @@ void gm_monitor_check_slot(struct gm_monitor *s, uint32_t slot,
 			   enum gm_card_voice voice,
 			   const struct gm_probe_verdict *verdict);
 
-/* schedule.c: start, stop and name what is due; sets @next. */
+/* monitor_schedule.c: start, stop and name what is due; sets @next. */
 void gm_monitor_schedule(struct gm_monitor *s, uint64_t now);
 
 /* Are the ordinals known, or not to be known soon? */
@@ -116,7 +116,7 @@ void gm_monitor_release(struct gm_monitor *s, const uint8_t uuid[16],
 			uint32_t serial);
 void gm_monitor_resume(struct gm_monitor *s, const uint8_t uuid[16]);
 
-/* report.c: to gpumapd, and from it. */
+/* monitor_report.c: to gpumapd, and from it. */
 void gm_monitor_send(struct gm_monitor *s, uint64_t now);
 void gm_monitor_listen(struct gm_monitor *s);
 void gm_monitor_queue(struct gm_monitor *s, const struct gm_pending *what);

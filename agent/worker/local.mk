@@ -12,7 +12,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/collective/collective.c %reldir%/collective/collective.h \
 	%reldir%/collective/member.h \
 	%reldir%/collective/nccl_group.c %reldir%/collective/nccl_group.h \
-	%reldir%/collective/nccl_init.c \
+	%reldir%/collective/nccl_group_init.c \
 	%reldir%/collective/staged.c %reldir%/collective/staged.h \
 	%reldir%/collective/wait.c
 %canon_reldir%_libworker_la_SOURCES += \
@@ -41,7 +41,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/memory/arena_regions.c %reldir%/memory/arena_regions.h \
 	%reldir%/memory/buffers.c %reldir%/memory/buffers.h \
 	%reldir%/memory/sigbus.c %reldir%/memory/sigbus.h \
-	%reldir%/memory/staging.c
+	%reldir%/memory/staging.c %reldir%/memory/staging.h
 %canon_reldir%_libworker_la_SOURCES += \
 	%reldir%/programs/code_validate.c %reldir%/programs/code_validate.h \
 	%reldir%/programs/program.c %reldir%/programs/program.h

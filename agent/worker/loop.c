@@ -285,7 +285,7 @@ GM_TWICE void run(struct gm_worker *w, const bool flies)
 	}
 }
 
-int gm_loop_run(struct gm_worker *worker)
+int gm_worker_run(struct gm_worker *worker)
 {
 	struct gm_worker *w = worker;
 

@@ -498,7 +498,7 @@ static int run(const struct options *o)
 	GM_POINT("worker_ready");
 	if (o->recover)
 		return gm_recover_run(&worker);
-	status = gm_loop_run(&worker);
+	status = gm_worker_run(&worker);
 	if (!worker.dev->backend->start)
 		return status;
 	/* After a drain, release everything.  If gpumapd has closed its end,

@@ -147,9 +147,9 @@ struct gm_worker {
  */
 int gm_uring_open(struct io_uring *ring, const char **ret_why);
 
-/* gm_loop_run - serve until gpumapd closes its socket or has the worker drain
+/* gm_worker_run - serve until gpumapd closes its socket or has the worker drain
  * and leave.  Returns the exit status. */
-int gm_loop_run(struct gm_worker *worker);
+int gm_worker_run(struct gm_worker *worker);
 
 /* gm_recover_run - end the entries that a dead worker of this row left, queue
  * by queue.  Returns the exit status. */

@@ -17,6 +17,8 @@ tests_libsupport_la_SOURCES = %reldir%/suite.c \
 	%reldir%/peer_state.c %reldir%/peer_state.h \
 	%reldir%/peer_worker.c %reldir%/peer_worker.h \
 	%reldir%/slow_close.c %reldir%/slow_close.h
+tests_libsupport_la_CPPFLAGS = -I$(srcdir)/tests/stubs $(AM_CPPFLAGS) \
+	$(CUDA_CPPFLAGS)
 
 EXTRA_DIST += \
 	%reldir%/collective_nccl.h \
@@ -82,8 +84,6 @@ tests_libsupport_la_SOURCES += \
 	%reldir%/unkillable_child.c %reldir%/unkillable_child.h \
 	%reldir%/worker_cuda.c %reldir%/worker_cuda.h \
 	%reldir%/worker_row.c %reldir%/worker_row.h
-tests_libsupport_la_CPPFLAGS = -I$(srcdir)/tests/stubs $(AM_CPPFLAGS) \
-	$(CUDA_CPPFLAGS)
 
 # The operators' definition in C, and a reader of PTX that holds the text to it.
 check_LTLIBRARIES += tests/libptx.la

@@ -4,6 +4,8 @@
 /* The devices that a start has found (health/cuda.h), in the order of their
  * rows. */
 
+#include "agent/daemon/devices/cuda.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

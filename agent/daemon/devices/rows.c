@@ -12,6 +12,7 @@
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/cuda.h"
 #include "agent/daemon/devices/dummy.h"
 #include "agent/daemon/devices/host.h"
 #include "agent/daemon/devices/reuse.h"

@@ -16,6 +16,7 @@
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
+#include "agent/daemon/devices/cuda.h"
 #include "agent/daemon/devices/p2p.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/health/drain.h"

@@ -55,19 +55,4 @@ void gm_cuda_rows_exit(struct gm_daemon *d);
 /* Event; see base/events.h: the row is LOST until the probe sees its device. */
 void gm_cuda_rows_unseen(struct gm_daemon *d, uint32_t row);
 
-/*
- * gm_cuda_rows_list - the devices that were named so far
- *
- * max		room in ret_devices
- *
- * Returns	how many
- *		-ENOSPC		more than @max
- *		-ENODEV		none, and the configuration requires one
- */
-int gm_cuda_rows_list(struct gm_daemon *d, struct gm_device *ret_devices,
-		      size_t max, char ret_why[GM_WHY_BYTES]);
-
-/* Budget and score, from what is free. */
-void gm_cuda_rows_refresh(struct gm_device *device);
-
 #endif

@@ -149,12 +149,7 @@ bool gm_mask_device_has_fd(const struct gm_mask_device *device);
  * Ours as long as the reference; -1 where it is not READY. */
 int gm_mask_device_lend(struct gm_mask_device *device);
 
-/* May a worker of another row copy from memory of this one just now? */
-bool gm_mask_devices_read(const struct gm_daemon *d, uint32_t row);
-
-/* The replica of an id, or NULL; and whether clients can have it now. */
-struct gm_mask_device *gm_mask_devices_find(const struct gm_daemon *d,
-					    uint64_t id);
+/* Can clients have the replica of this id now? */
 bool gm_mask_devices_good(const struct gm_daemon *d, uint64_t id);
 
 /* Bytes of a row that replicas of a uid take; and whether there are any of a
@@ -175,42 +170,13 @@ void gm_mask_devices_want(struct gm_daemon *d, uint32_t row, uint32_t uid,
 			  uint64_t bytes);
 void gm_mask_devices_memory_read(struct gm_daemon *d, uint32_t row);
 
-/* The row is in a state where its driver must not be kept open. */
-void gm_mask_devices_close(struct gm_daemon *d, uint32_t row);
-
 /* The replicas' part of a row's worker, see workers/worker_users.h. */
 extern const struct gm_worker_user gm_mask_worker_user;
 
-/* ---- descriptors for clients ------------------------------------------- */
-
+/* Is this id of a replica, and not of a buffer? */
 static inline bool gm_mask_devices_is_id(uint64_t id)
 {
 	return (id >> 55 & 1) != 0;
 }
-
-/* IMPORT of a replica's id: as a handler. */
-int gm_mask_import_handle(struct gm_connection *c, const struct gm_request *r);
-
-/* This connection ends: what it was given is let go. */
-void gm_mask_loans_connection_dropped(struct gm_connection *c, const char *why);
-
-/* ---- messages of workers
- * --------------------------------------------------- */
-
-bool gm_mask_devices_wanted(const struct gm_worker_process *worker);
-
-/* Say what there is to say.  Returns 0, or a negative errno of the socket. */
-int gm_mask_devices_send(struct gm_worker_process *worker);
-
-/* Returns whether it was about a replica; a descriptor is taken over then. */
-bool gm_mask_devices_on_message(struct gm_worker_process *worker,
-				const struct gm_wire *wire, int fd);
-
-/* The row's worker has ended; @well: it was asked to. */
-void gm_mask_devices_worker_gone(struct gm_worker_process *worker, bool well);
-
-/* There will be none soon. */
-void gm_mask_devices_refuse(struct gm_worker_process *worker, int status,
-			    const char *why);
 
 #endif

@@ -16,6 +16,7 @@
 #include "agent/daemon/map/pins.h"
 #include "agent/daemon/masks/device_replicas.h"
 #include "agent/daemon/masks/numa_segments.h"
+#include "agent/daemon/masks/replica_private.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
 

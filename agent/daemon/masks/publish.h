@@ -25,17 +25,6 @@ struct gm_state_kind;
 /* MASK_PUBLISH. */
 int gm_mask_change_publish(struct gm_connection *c, const struct gm_request *r);
 
-/* A layer map was published: so are the masks that follow it, where its rows
- * are not those that they have. */
-void gm_mask_changes_follow(struct gm_daemon *d, const char *map);
-
-/* Masks that should have a replica on this row's device, and have none or one
- * of before its worker died, are published anew. */
-void gm_mask_changes_renew(struct gm_daemon *d, uint32_t row);
-
-/* Publish the objects of state files that wait for rows or maps. */
-void gm_mask_changes_recheck(struct gm_daemon *d);
-
 extern const struct gm_state_kind gm_mask_state_kind;
 
 #endif

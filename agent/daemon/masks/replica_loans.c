@@ -5,7 +5,7 @@
  * replica of its own, because a process can write all memory that it has
  * imported. */
 
-#include "agent/daemon/masks/device_replicas.h"
+#include "agent/daemon/masks/replica_loans.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +16,9 @@
 #include "agent/daemon/base/connection.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
+#include "agent/daemon/masks/device_replicas.h"
 #include "agent/daemon/masks/masks.h"
+#include "agent/daemon/masks/replica_private.h"
 #include "agent/daemon/sharing/export_accounting.h"
 
 /* Until the connection ends: it may have imported it by then. */

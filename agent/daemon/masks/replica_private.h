@@ -103,4 +103,11 @@ void gm_mask_peers_wait(struct gm_daemon *d, uint32_t row);
 /* From the loop, after news. */
 void gm_mask_peers_go(struct gm_daemon *d);
 
+/* The replica of an id, or NULL. */
+struct gm_mask_device *gm_mask_devices_find(const struct gm_daemon *d,
+					    uint64_t id);
+
+/* May a worker of another row copy from memory of this one just now? */
+bool gm_mask_devices_read(const struct gm_daemon *d, uint32_t row);
+
 #endif

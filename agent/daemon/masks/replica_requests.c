@@ -32,7 +32,7 @@ static bool is_of(const struct gm_mask_device *device,
 	return device->row == worker->row && gm_worker_process_is_shown(worker);
 }
 
-bool gm_mask_devices_wanted(const struct gm_worker_process *worker)
+static bool wants_worker(const struct gm_worker_process *worker)
 {
 	const struct gm_mask_device *device;
 
@@ -101,7 +101,7 @@ static int ask_or_wait(struct gm_worker_process *worker,
 	return 0;
 }
 
-int gm_mask_devices_send(struct gm_worker_process *worker)
+static int send_all(struct gm_worker_process *worker)
 {
 	struct gm_mask_device *device;
 	int ret = 0;
@@ -161,8 +161,8 @@ static void close_unwanted(const struct gm_daemon *d, int fd)
 		close(fd);
 }
 
-bool gm_mask_devices_on_message(struct gm_worker_process *worker,
-				const struct gm_wire *wire, int fd)
+static bool on_message(struct gm_worker_process *worker,
+		       const struct gm_wire *wire, int fd)
 {
 	struct gm_mask_device *device;
 	bool is_of_use;
@@ -222,7 +222,7 @@ static void strike(struct gm_worker_process *worker)
 	gm_mask_device_fail(first, -EIO, why);
 }
 
-void gm_mask_devices_worker_gone(struct gm_worker_process *worker, bool well)
+static void worker_gone(struct gm_worker_process *worker, bool well)
 {
 	struct gm_mask_device *device;
 	bool is_any = false;
@@ -251,8 +251,8 @@ void gm_mask_devices_worker_gone(struct gm_worker_process *worker, bool well)
 		gm_mask_devices_recheck(worker->d, worker->row);
 }
 
-void gm_mask_devices_refuse(struct gm_worker_process *worker, int status,
-			    const char *why)
+static void refuse_all(struct gm_worker_process *worker, int status,
+		       const char *why)
 {
 	struct gm_mask_device *device;
 
@@ -263,7 +263,7 @@ void gm_mask_devices_refuse(struct gm_worker_process *worker, int status,
 	}
 }
 
-void gm_mask_devices_close(struct gm_daemon *d, uint32_t row)
+static void close_row(struct gm_daemon *d, uint32_t row)
 {
 	struct gm_mask_device *device;
 	bool is_any = false;
@@ -281,11 +281,11 @@ void gm_mask_devices_close(struct gm_daemon *d, uint32_t row)
 }
 
 const struct gm_worker_user gm_mask_worker_user = {
-	.wants_worker = gm_mask_devices_wanted,
+	.wants_worker = wants_worker,
 	.uses_row = gm_mask_devices_read,
-	.say = gm_mask_devices_send,
-	.on_message = gm_mask_devices_on_message,
-	.worker_gone = gm_mask_devices_worker_gone,
-	.refused = gm_mask_devices_refuse,
-	.row_closing = gm_mask_devices_close,
+	.say = send_all,
+	.on_message = on_message,
+	.worker_gone = worker_gone,
+	.refused = refuse_all,
+	.row_closing = close_row,
 };

@@ -5,8 +5,7 @@
  * other rows now, those whose replicas on a device are gone, and those of a
  * state file. */
 
-#include "agent/daemon/masks/publish.h"
-#include "agent/daemon/masks/state.h"
+#include "agent/daemon/masks/republish.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,6 +17,8 @@
 #include "agent/daemon/masks/device_replicas.h"
 #include "agent/daemon/masks/masks.h"
 #include "agent/daemon/masks/numa_segments.h"
+#include "agent/daemon/masks/publish.h"
+#include "agent/daemon/masks/state.h"
 #include "agent/daemon/masks/state_text.h"
 #include "agent/daemon/masks/transaction.h"
 #include "agent/daemon/segment/directory.h"

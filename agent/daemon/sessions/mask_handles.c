@@ -14,6 +14,7 @@
 #include "agent/daemon/masks/masks.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/sessions/register.h"
+#include "agent/daemon/sessions/registration.h"
 #include "agent/daemon/sessions/session.h"
 #include "gpumap.h"
 #include "shm/queue.h"

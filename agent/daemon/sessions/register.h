@@ -33,26 +33,6 @@ void gm_registrations_free(struct gm_session *session);
 int gm_registration_forget(struct gm_connection *c,
 			   const struct gm_control *request, uint64_t handle);
 
-/* Handlers of programs, see dispatch.h.  The program is made known to a row,
- * for whose worker to come it is kept like the rest. */
-int gm_registration_program_handle(struct gm_connection *c,
-				   const struct gm_request *r);
-int gm_registration_image_handle(struct gm_connection *c,
-				 const struct gm_request *r);
-
-/* Register a mask that a session has, which mask_handles.h has checked: no row
- * knows of it yet.  @held is the registration's unless this fails.  Returns 0
- * or the refusal. */
-int gm_registration_mask(struct gm_connection *c, uint64_t handle,
-			 struct gm_mask_held *held, uint64_t bytes,
-			 uint64_t charged);
-
-/* Make that mask known to a row that the session has a queue on.  @c waits for
- * the answer.  Returns 0, -ENOENT, or the refusal. */
-int gm_registration_reach_mask(struct gm_connection *c,
-			       const struct gm_control *request,
-			       uint64_t handle, uint32_t row);
-
 /* Handler, see dispatch.h. */
 int gm_registration_handle(struct gm_connection *c, const struct gm_request *r);
 

@@ -9,6 +9,7 @@
 #include "agent/daemon/account/usage.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/sessions/session.h"
+#include "agent/daemon/sharing/export_accounting.h"
 #include "agent/daemon/sharing/exports.h"
 
 struct list {

@@ -80,4 +80,19 @@ int gm_export_accounting_admit_count(struct gm_connection *c);
 int gm_export_accounting_admit_held(struct gm_connection *c,
 				    const struct gm_export *export);
 
+/* Event; see base/events.h: bytes that were exported, that no session can
+ * import any more, and that some session has. */
+void gm_exports_row_bytes(const struct gm_daemon *d, uint32_t row, uint32_t uid,
+			  struct gm_row_bytes *sum);
+
+/* Count, into @ret_item, the bytes that importers have of a session's exports
+ * of @item's row, and those that the session has of others'. */
+void gm_exports_count(const struct gm_session *session,
+		      struct gm_usage_item *ret_item);
+
+/* List exports that cannot be imported any more, by (uid, row): the one behind
+ * @ret_item, or the first.  Returns false behind the last. */
+bool gm_exports_next_abandoned(const struct gm_daemon *d, bool goes_on,
+			       struct gm_usage_item *ret_item);
+
 #endif

@@ -24,21 +24,6 @@
 struct gm_daemon;
 struct gm_row_bytes;
 
-/* Event; see base/events.h: bytes that were exported, that no session can
- * import any more, and that some session has. */
-void gm_exports_row_bytes(const struct gm_daemon *d, uint32_t row, uint32_t uid,
-			  struct gm_row_bytes *sum);
-
-/* Count, into @ret_item, the bytes that importers have of a session's exports
- * of @item's row, and those that the session has of others'. */
-void gm_exports_count(const struct gm_session *session,
-		      struct gm_usage_item *ret_item);
-
-/* List exports that cannot be imported any more, by (uid, row): the one behind
- * @ret_item, or the first.  Returns false behind the last. */
-bool gm_exports_next_abandoned(const struct gm_daemon *d, bool goes_on,
-			       struct gm_usage_item *ret_item);
-
 /* May @uid have so many bytes of a row more that others can map?  Returns 0, or
  * -EDQUOT with the reason. */
 int gm_exports_admit(const struct gm_control_server *s, uint32_t row,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "agent/worker/control/async_op_private.h"
+#include "agent/worker/memory/staging.h"
 #include "agent/worker/queue/heartbeat.h"
 #include "agent/worker/queue/run_queue.h"
 #include "gpumap.h"

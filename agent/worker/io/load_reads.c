@@ -7,6 +7,7 @@
 #include <fcntl.h>
 
 #include "agent/worker/control/io_events.h"
+#include "agent/worker/memory/staging.h"
 #include "agent/worker/queue/accounting.h"
 #include "shm/point.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/worker/io/load_private.h"
+#include "agent/worker/memory/staging.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 
 #include "agent/worker/control/async_op_private.h"
 #include "agent/worker/control/io_events.h"
+#include "agent/worker/io/load_private.h"
 
 struct gm_piece *gm_staging_take(struct gm_loader *loader)
 {

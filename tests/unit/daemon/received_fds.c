@@ -102,7 +102,7 @@ static void what_workers_sent(uint32_t type)
 
 	gm_mask_devices_init(d);
 	OK(type == GM_WIRE_MASKED
-		   ? gm_mask_devices_on_message(&worker, &wire, fd)
+		   ? gm_mask_worker_user.on_message(&worker, &wire, fd)
 		   : gm_worker_requests_on_message(&worker, &wire, fd));
 	close(other);
 	OK(closer_works());

@@ -10,6 +10,7 @@
 
 #include "agent/worker/control/io_events.h"
 #include "agent/worker/io/load_private.h"
+#include "agent/worker/memory/staging.h"
 #include "agent/worker/queue/schedule.h"
 #include "tests/support/async_rig.h"
 

@@ -1,0 +1,29 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* cuda - rows of CUDA devices, from what the probe has named. */
+#ifndef GM_DAEMON_DEVICES_CUDA_H
+#define GM_DAEMON_DEVICES_CUDA_H
+
+#include <stddef.h>
+#include "agent/daemon/base/refusal.h"
+#include "agent/daemon/devices/rows.h"
+
+struct gm_daemon;
+
+/*
+ * gm_cuda_rows_list - the devices that were named so far
+ *
+ * max		room in ret_devices
+ *
+ * Returns	how many
+ *		-ENOSPC		more than @max
+ *		-ENODEV		none, and the configuration requires one
+ */
+int gm_cuda_rows_list(struct gm_daemon *d, struct gm_device *ret_devices,
+		      size_t max, char ret_why[GM_WHY_BYTES]);
+
+/* Budget and score, from what is free. */
+void gm_cuda_rows_refresh(struct gm_device *device);
+
+#endif

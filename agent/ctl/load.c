@@ -362,8 +362,8 @@ static void tell_of_restarts(struct loading *l)
 		if (now != l->restarts[i] && row != told_row) {
 			fprintf(stderr,
 				"gpumapctl: the worker of row %u died; \"%s\" "
-				"is still there, and who had opened it renews "
-				"it\n",
+				"is still there, and its other holders open "
+				"it again\n",
 				row, l->name);
 			told_row = row;
 		}

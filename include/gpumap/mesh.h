@@ -59,7 +59,8 @@ struct gpumap_mesh_group {
 	char name[GPUMAP_NAME_MAX + 1];
 	uint64_t version; /* of the mesh that it was read from */
 	/* Moves on whenever the mesh is published, a row of the group ceases to
-	 * be READY or is READY again, or the agent starts, and never goes back:
+	 * be READY or is READY again, a process that has joined the group ends
+	 * without having left it, or the agent starts, and never goes back:
 	 * equal epochs mean that none of this happened in between. */
 	uint64_t epoch;
 	uint32_t backend; /* enum gpumap_mesh_backend */

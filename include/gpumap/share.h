@@ -234,7 +234,7 @@ GPUMAP_API int gpumap_share_close(struct gpumap_session *session,
  *
  * The effect is as if all holders had closed it: the name is free, no session
  * can import its buffers any more, and importers keep what they have until they
- * free it.  For the user who shared it, and for root.
+ * free it.  For the user that shared it, for root, and for gpumapd's own user.
  *
  * Returns	0
  *		-ENOENT		nothing has this name

@@ -70,7 +70,7 @@ lib_LTLIBRARIES += %reldir%/libgpumap.la
 %canon_reldir%_libgpumap_la_DEPENDENCIES = \
 	%reldir%/libclient.la shm/libshm.la %reldir%/libgpumap.map
 
-# What a client may include: include_HEADERS land in <...>, the nested ones in
+# Headers for clients: include_HEADERS land in <...>, the nested ones in
 # <gpumap/...>.
 gpumapincludedir = $(includedir)/gpumap
 gpumapinclude_HEADERS =

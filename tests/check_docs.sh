@@ -14,7 +14,7 @@ run=$(sed 1,3d tests/support/readme_client.c)
 check "the README's client is the one that is tested" \
 	"$([ "$shown" = "$run" ] || echo "README.md and readme_client.c differ")"
 
-# What is built, or stands for several, is not looked for.
+# Files that are built, and patterns for several files, are not looked for.
 named_in() {
 	grep -ohE '(^|[^/[:alnum:]_.-])(agent|contrib|include|lib|shm|tests|\.ci|\.github)/[A-Za-z0-9_./-]+' \
 		"$1" | sed -e 's/^[^a-z.]//' -e 's/[.]$//' | grep -v '^tests/suites' | sort -u

@@ -15,7 +15,7 @@ uring='#include <gpumap/uring.h>'
 echo '#include <liburing.h>' |
 	${CC:-cc} -D_GNU_SOURCE -fsyntax-only -x c - 2>/dev/null || uring=
 
-# What an example takes for granted.
+# Declarations that the examples take for granted.
 prelude() {
 	cat <<-END
 		#include <errno.h>

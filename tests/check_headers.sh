@@ -2,7 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# Who may include whom, and that each header stands on its own feet.
+# Check which folder includes headers of which other, and that each header
+# compiles alone.
 
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
 cd "$abs_top_srcdir" || exit 1
@@ -98,7 +99,7 @@ foreign_header_of() {
 	esac
 }
 
-# Of NCCL's own only what we have a stub of, for it wants CUDA's as well.
+# NCCL's own header needs CUDA's as well, so our stub stands for it.
 stubs_for() {
 	case $1 in
 	include/gpumap/nccl.h) echo -D_GNU_SOURCE -Itests/stubs ;;

@@ -43,7 +43,7 @@ named_orders() {
 		}' $sources $tests
 }
 
-# What shm/atomic.h defines, one macro or function with its body a line.
+# Print the macros and functions of shm/atomic.h, each with its body on a line.
 # shellcheck disable=SC1004 # the backslash is the one that ends a line of C
 door=$(sed -e ':a' -e '/\\$/N' -e 's/\\\n//' -e ta shm/atomic.h 2>/dev/null |
 	grep -E '^(#define|static inline).* ?gm_[a-z0-9_]+\(')

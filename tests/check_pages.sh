@@ -163,7 +163,7 @@ keys=$(said_keys)
 check "gpumapd.conf(5) has each key" "$(
 	differences key "$keys" "$(shown_forms | sed 's/ = .*//')")"
 
-# What a key may be is what gpumapd answers to something that it may not be.
+# gpumapd answers a wrong value with the values that the key may have.
 check "gpumapd.conf(5) says of each what it may be" "$(
 	echo "$keys" | grep -v '^\[map NAME\] spec$' | while read -r key; do
 		name=${key##* }

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# No marked instant is without a story in which somebody dies there.
+# Each marked instant has a test in which a process dies there.
 #
 #   - each GM_POINT("NAME") is the only one of its name: a death at the first of
 #     two would say nothing about the second;
@@ -39,7 +39,7 @@ twice() {
 without_a_story() {
 	named >"$names"
 	points | uniq | comm -23 - "$names" |
-		sed 's/$/: no test has somebody die there/'
+		sed 's/$/: no test has a process die there/'
 }
 
 of_no_point() {

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# What agent/README.md says of the daemon's folders, and of names.
+# Check the rules of agent/README.md about the daemon's folders, and of names.
 #
 #   - a function of one folder of the daemon calls none of a higher one; what a
 #     higher one has to know is an event (agent/daemon/base/events.h);

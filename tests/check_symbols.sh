@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# What the headers declare, what the symbol map lists and what the library
-# exports are one and the same; and the library needs libc only.
+# The headers declare, the symbol map lists and the library exports the same
+# symbols; and the library needs libc only.
 
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
 

@@ -9,7 +9,8 @@
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
 cd "$abs_top_srcdir" || exit 1
 
-# Print "file:line: word" for each such word in the comments of C files.
+# Print "file:line: word" for each such word in the comments of C files, and of
+# files whose comments begin with #.
 wrong_words() {
 	awk '
 	BEGIN {
@@ -21,10 +22,14 @@ wrong_words() {
 		for (i = 1; i <= n; i++)
 			is_wrong[list[i]] = 1
 	}
-	FNR == 1 { inside = 0 }
+	FNR == 1 { inside = 0; is_c = FILENAME ~ /\.(c|h|cpp|pml)$/ }
 	{
 		rest = $0
 		text = ""
+		if (!is_c) {
+			text = rest ~ /^[ \t]*#/ ? rest : ""
+			rest = ""
+		}
 		while (rest != "") {
 			if (inside) {
 				at = index(rest, "*/")
@@ -51,10 +56,15 @@ wrong_names() {
 		"$@" /dev/null
 }
 
+# Sources of folder $1, and its scripts and makefiles but this one.
+texts() {
+	find "$1" -name '*.[ch]' -o -name '*.cpp' -o -name '*.pml' \
+		-o -name '*.sh' ! -name check_words.sh -o -name '*.mk'
+}
+
 for folder in include lib shm agent tests; do
 	# shellcheck disable=SC2046 # no file has a blank in its name
-	check "$folder says what it means" \
-		"$(wrong_words $(find "$folder" -name '*.[ch]'))"
+	check "$folder says what it means" "$(wrong_words $(texts "$folder"))"
 	# shellcheck disable=SC2046 # no file has a blank in its name
 	check "$folder has names of the glossary" \
 		"$(wrong_names $(find "$folder" -name '*.[ch]'))"

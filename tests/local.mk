@@ -11,8 +11,8 @@
 #	tests/suites/unit_shm --case seq
 #
 # A new test is a file with TAP_CASE() and its name in the list of its suite.  A
-# file that is also in GM_TORTURE or GM_TSAN_TESTS runs there too.  What links or
-# starts anything from agent/ stands inside "if AGENT".
+# file that is also in GM_TORTURE or GM_TSAN_TESTS runs there too.  Tests that
+# link or start anything from agent/ stand inside "if AGENT".
 LDADD = shm/libshm.la
 
 gm_suites =
@@ -90,7 +90,7 @@ C_LOG_DRIVER = $(LOG_DRIVER)
 C_LOG_DRIVER_FLAGS = $(LOG_DRIVER_FLAGS)
 C_LOG_COMPILER = $(SHELL) $(top_srcdir)/%reldir%/run-case
 
-# What a test may ask its environment for.  GM_BUILD names what this build is
+# The environment of a test.  GM_BUILD names what this build is
 # instrumented with (asan tsan coverage fuzz testpoints), empty in a plain one.
 AM_TESTS_ENVIRONMENT = \
 	abs_top_srcdir='$(abs_top_srcdir)'; export abs_top_srcdir; \

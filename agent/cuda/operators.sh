@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: MIT
 
 # Print operators.ptx: the built-in operators for CUDA rows, a kernel for each
-# operator and dtype.  What they compute is said in operators.h.
+# operator and dtype.  operators.h says what each computes.
 #
 #	agent/cuda/operators.sh >agent/cuda/operators.ptx
 #
-# The result is checked in, so that nobody needs this to build, and a test
-# holds the two together.
+# The result is checked in: a build does not run this script, and a test
+# compares the two.
 #
 # Registers have words for names.  In every kernel
 #
@@ -217,7 +217,7 @@ minus_infinity() {
 #
 # A warp reduces a chunk of 1024 elements: lane l takes elements l, l + 32 and
 # so on in turn, then lanes that differ in bit 4 add up, then bit 3, to bit 0.
-# What comes out depends on the elements alone, not on the launch.
+# The result depends on the elements alone, not on the launch.
 
 # exchange BITS OF - the register OF of the lane that differs in bit $d, in u.
 exchange() {

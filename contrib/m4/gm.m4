@@ -18,8 +18,8 @@ AC_DEFUN([GM_ADD_FLAGS], [
 ])
 
 # GM_COMPILE_FLAGS
-# What our code needs whatever CFLAGS the user or the distribution sets: they
-# come after ours on the command line and replace none of them.
+# Flags that our code needs.  CFLAGS of the user or the distribution come after
+# ours on the command line and replace none of them.
 AC_DEFUN([GM_COMPILE_FLAGS], [
   AC_ARG_ENABLE([werror],
     [AS_HELP_STRING([--enable-werror], [stop at the first warning])],
@@ -178,7 +178,7 @@ AC_DEFUN([GM_WITH_HEADER], [
 ])
 
 # GM_SUMMARY
-# What was decided and by whom, in one screen.
+# Print the decisions, and who made them, in one screen.
 AC_DEFUN([GM_SUMMARY], [
   AS_ECHO(["
 gpumap $PACKAGE_VERSION

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# What the driver promises, on a node whose cards are split into instances:
+# The promises of the driver, on a node whose cards are split into instances:
 # beside one that is whole, and alone; under a driver that shows every
 # instance and under one that shows one and nothing beside it.
 

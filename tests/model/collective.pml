@@ -95,7 +95,7 @@ inline write_all(value)
 	}
 }
 
-/* What was read has to be this, if all ends well. */
+/* The value read has to be this one, if all ends well. */
 inline expect(from, value)
 {
 	bad = bad || from != value

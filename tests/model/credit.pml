@@ -21,7 +21,7 @@
  *
  * overwritten	a submission slot was stored before it was consumed
  * posted_over	a completion slot was stored before it was taken
- * garbled	somebody acted on a slot that did not hold what it should
+ * garbled	a process acted on a slot that did not hold what it should
  * passed	an entry in flight was left behind by more than the journal's N
  * stuck	an entry never ends
  *

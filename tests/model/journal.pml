@@ -10,7 +10,7 @@
  * the ring for all the journal knows, until its completion position is given.
  * To end a batch the worker gives words, in the order of completion positions,
  * stores the next-completion counter, and posts from the last completion to the
- * first.  It stops before an entry whose word belongs to one in flight.
+ * first.  The worker stops before an entry whose word belongs to one in flight.
  *
  * Worker and recovery process may be killed between any two steps.  The next
  * one knows the words, the counter and both rings.  Words hold the low half of
@@ -31,7 +31,7 @@
  * deeper: N=4 ENTRIES=7 DEATHS=2 START=12
  *
  * mutant: POSTS_BEFORE_WORDS !(doubled): recovery posts it once more
- * mutant: COUNTER_BEFORE_WORDS stuck: a completion position nobody will post
+ * mutant: COUNTER_BEFORE_WORDS stuck: a completion position that is never posted
  * mutant: NO_COUNTER stuck: a later entry has taken the last word's place
  * mutant: CLEARS_BEFORE_POST stuck: killed between the two
  * mutant: CLEARS_AFTER_POST !(doubled): what was consumed is forgotten

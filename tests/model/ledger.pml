@@ -15,9 +15,9 @@
  * what the agent knows of promises is its own.
  *
  * over		the slots reserve more than the row has
- * refused	an adopted slot is held by nobody: the segment would be given up
+ * refused	an adopted slot has no holder: the segment would be given up
  * lost		a map is gone that was acknowledged, or whose holder lives
- * stray	in the end something is reserved for nobody, or is not accounted
+ * stray	in the end a reservation has no holder, or is not accounted
  *
  * bounds: CLIENTS=1 CHANGES=3 DEATHS=1
  * bounds: CLIENTS=2 CHANGES=2 DEATHS=1
@@ -82,7 +82,7 @@ inline store_slot(n, k, b)
 	}
 }
 
-/* That of version v of name n. */
+/* Free the entry of version v of name n. */
 inline free_entry(n, v)
 {
 	d_step {
@@ -181,7 +181,7 @@ inline hear_of(c)
 	name = 0
 }
 
-/* What the slots say, and that each held one has its holder. */
+/* Read the slots; each slot that is held must have its holder. */
 inline learn()
 {
 	d_step {
@@ -263,7 +263,7 @@ inline adopt()
 
 inline check(h)
 {
-	/* What a name reserves is its to have again. */
+	/* A name may reserve again what it reserves already. */
 	if
 	:: promised - own[h] + want[h] <= CAPACITY -> hand[h] = kind
 	:: else -> hand[h] = NONE_YET /* refused */
@@ -331,7 +331,7 @@ inline finish(h)
 	:: else
 	fi;
 #endif
-	/* Nobody counts on what is about to be replaced. */
+	/* No holder counts on a slot that is about to be replaced. */
 	if
 	:: hand[h] != NAMED -> acknowledged[h] = 0
 	:: else

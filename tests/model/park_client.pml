@@ -54,7 +54,7 @@ typedef ring {
 };
 ring rings[WORKERS];
 
-/* In the session's memory.  Of the futex word, all that matters is whether it
+/* In the session's memory.  All that matters of the futex word is whether it
  * has moved since the client remembered it. */
 byte parked = 1;
 bool wake_moved;

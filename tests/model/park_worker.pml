@@ -9,8 +9,8 @@
  * answers each odd value once: it writes the queue's eventfd, which keeps the
  * event until the worker, or the next one, meets it.  The worker parks queues
  * one by one: it makes parked odd, looks at the ring once more, and leaves it
- * to the doorbell.  It may be killed between any two steps.  The next one goes
- * on from the counter that it finds to an odd value that nobody has answered,
+ * to the doorbell.  The worker may be killed between any two steps.  The next one goes
+ * on from the counter that it finds to an odd value that no client has answered,
  * and looks at every ring.  A counter starts odd, before there is a worker.
  *
  * Store buffers are those of park_client.pml.
@@ -146,7 +146,7 @@ proctype client(byte q)
 	od
 }
 
-/* Go on from what the dead owner left; nobody has answered that value. */
+/* Go on from what the dead owner left; no client has answered that value. */
 inline adopt(q)
 {
 #ifdef COUNTER_RESTARTS
@@ -167,7 +167,7 @@ inline unpark(q)
 	hot[q] = true
 }
 
-/* What the worker may do next about one queue. */
+/* The next steps of the worker at one queue. */
 #define SERVE(q)							\
 	:: hot[q] && READY(q) -> queues[q].consumed++			\
 	:: hot[q] && !READY(q) -> park(q)				\

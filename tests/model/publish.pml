@@ -11,8 +11,8 @@
  * segment and outlives it, and only then answers.  The agent may be killed
  * between any two steps; the next one knows the segment and nothing else.
  *
- * Steps are taken one at a time in one order that all see.  What weaker memory
- * orders allow is relacy_seq.cpp's business.
+ * Steps are taken one at a time in one order that all see.  relacy_seq.cpp
+ * tries weaker memory orders.
  *
  * torn		a read that was accepted did not match its publication
  * rewritten	a pinned block changed under its holder
@@ -164,7 +164,7 @@ inline unpin()
 	fi
 }
 
-/* What a new agent can know: the slot and the holders. */
+/* A new agent knows the slot and the holders. */
 inline adopt()
 {
 	d_step {

@@ -5,7 +5,7 @@
  * relacy_ring - the orders of shm/ring.h.
  *
  * test: circle: entries and completions arrive whole, round both rings
- * test: wake: nobody sleeps beside a batch whose producer saw it awake
+ * test: wake: no consumer sleeps beside a batch whose producer saw it awake
  * test: adopt: the same for the heir of a counter that has been answered
  * test: rounds: nor after any number of sleeps
  *

@@ -18,8 +18,8 @@
  * Contents are numbers that grow, as versions do.
  *
  * lost		the client was told of something that is not so
- * backwards	readers saw something that is not so any more, and that nobody
- *		has asked to change
+ * backwards	readers saw something that is not so any more, and no
+ *		client has asked to change it
  *
  * bounds: CHANGES=2 DEATHS=2
  * deeper: CHANGES=3 DEATHS=3
@@ -49,7 +49,7 @@ bool held;
 byte cached, disk;
 bool cached_whole = true, disk_whole = true;
 
-/* What the client knows. */
+/* The answers that the client has. */
 byte told, asked;
 bool told_held, asked_held, is_asking;
 
@@ -183,7 +183,8 @@ inline release()
 	answer()
 }
 
-/* What a new agent does before anybody can ask.  A torn file is put aside. */
+/* A new agent does this before any client can ask; it puts a torn file
+ * aside. */
 inline restore()
 {
 #if defined(RENAMES_UNSYNCED) || defined(WRITES_IN_PLACE)
@@ -255,7 +256,7 @@ attach:
 	}
 }
 
-/* What is held ends with the machine, as its holder does. */
+/* Holders and their holds end with the machine. */
 inline go_down()
 {
 	if

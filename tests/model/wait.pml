@@ -5,11 +5,12 @@
  * wait - an entry at the head of one row's queue that waits for two other rows.
  *
  * Each of those has a timeline, one word: how many of its entries have ended, and
- * the incarnation of its worker, 0 once that is dead.  Who waits looks at both; if
- * one has not come so far it sets its bit in that row's line, looks once more, and
- * sleeps.  Who ends an entry stores its timeline, looks for the bit, takes it, and
- * wakes the waiter by an eventfd.  That it may not have yet: then it owes the wake
- * until gpumapd has handed it over.
+ * the incarnation of its worker, 0 once that is dead.  The waiting worker reads
+ * both; if one has not come so far the worker sets its bit in that row's line,
+ * reads the timeline once more, and sleeps.  A worker that ends an entry stores its
+ * timeline, looks for the bit, takes it, and wakes the waiting worker by an eventfd.
+ * If the worker does not have that eventfd yet, it owes the wake until gpumapd has
+ * sent it.
  *
  * A row's worker may be killed between any two steps.  Its recovery process
  * marks the timeline as dead before it ends what is left, with an error, and a
@@ -28,12 +29,12 @@
  * bounds: LAST=2 WANT0=2 WANT1=1 DEATHS=1
  * deeper: LAST=3 WANT0=2 WANT1=3 DEATHS=2
  *
- * mutant: ARMS_THEN_SLEEPS !(lost): what came between look and bit tells nobody
+ * mutant: ARMS_THEN_SLEEPS !(lost): a change between look and bit wakes no worker
  * mutant: BIT_RELEASED !(lost): the last look overtakes the bit
  * mutant: ENDER_LOOKS_FIRST !(lost): the bit may come between look and store
  * mutant: TIME_RELEASED !(lost): the look for the bit overtakes the timeline
  * mutant: CLEARS_LATE !(lost): the bit that it clears is the next one
- * mutant: WAKE_IS_NOT_OWED !(lost): who has no eventfd yet tells nobody
+ * mutant: WAKE_IS_NOT_OWED !(lost): a worker without an eventfd wakes no other
  * mutant: ANY_INCARNATION !(early): what recovery ended counts as done
  * mutant: ONE_IS_ENOUGH !(early): it waits for all of them
  * mutant: DEAD_TIME_STAYS !(stuck): no next worker may ever come
@@ -47,7 +48,7 @@ typedef row {
 	byte time;        /* the timeline: how many have ended, */
 	byte incarnation; /* under whom; 0: dead */
 	byte buffered;    /* what time will be, when it leaves the store buffer */
-	bool awaited;     /* the bit: somebody waits for this row */
+	bool awaited;     /* the bit: a worker waits for this row */
 	bool bit_held;    /* in the waiter's store buffer */
 	byte done;        /* by the first worker: not by its recovery */
 };
@@ -218,7 +219,7 @@ end:
 	}
 }
 
-/* What is buffered becomes visible whenever it likes. */
+/* A buffered store becomes visible at any time. */
 proctype memory()
 {
 end:

@@ -94,7 +94,7 @@ tests_libptx_la_SOURCES = \
 tests_libptx_la_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
 tests_libptx_la_LIBADD =
 
-# What the README shows; system/jobs/operations.c runs it.
+# The example of the README; system/jobs/operations.c runs it.
 check_PROGRAMS += %reldir%/readme_client
 %canon_reldir%_readme_client_SOURCES = %reldir%/readme_client.c
 %canon_reldir%_readme_client_LDADD = lib/libgpumap.la

@@ -524,10 +524,10 @@ static void tell(void)
 		n_lives += lives[k];
 		/* In make check a line for each mark would be too many. */
 		if (marked && lives[k] && getenv("GM_ROUNDS"))
-			NOTE("%s: somebody died in %d of %d lives",
+			NOTE("%s: a process died in %d of %d lives",
 			     marks[k].name, died[k], lives[k]);
 	}
-	NOTE("somebody died in %d of %d lives", n_died, n_lives);
+	NOTE("a process died in %d of %d lives", n_died, n_lives);
 }
 
 /* Returns whether all was well. */

@@ -11,20 +11,19 @@
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 static const struct {
-	const char *name;
 	uint32_t bytes;
 	uint32_t sum; /* dtype of a sum of them */
 } dtypes[] = {
-	[GPUMAP_DTYPE_U8] = { "u8", 1, GPUMAP_DTYPE_U64 },
-	[GPUMAP_DTYPE_F16] = { "f16", 2, GPUMAP_DTYPE_F32 },
-	[GPUMAP_DTYPE_BF16] = { "bf16", 2, GPUMAP_DTYPE_F32 },
-	[GPUMAP_DTYPE_F32] = { "f32", 4, GPUMAP_DTYPE_F32 },
-	[GPUMAP_DTYPE_I32] = { "i32", 4, GPUMAP_DTYPE_I64 },
-	[GPUMAP_DTYPE_I64] = { "i64", 8, GPUMAP_DTYPE_I64 },
-	[GPUMAP_DTYPE_F64] = { "f64", 8, GPUMAP_DTYPE_F64 },
-	[GPUMAP_DTYPE_U16] = { "u16", 2, GPUMAP_DTYPE_U64 },
-	[GPUMAP_DTYPE_U32] = { "u32", 4, GPUMAP_DTYPE_U64 },
-	[GPUMAP_DTYPE_U64] = { "u64", 8, GPUMAP_DTYPE_U64 },
+	[GPUMAP_DTYPE_U8] = { 1, GPUMAP_DTYPE_U64 },
+	[GPUMAP_DTYPE_F16] = { 2, GPUMAP_DTYPE_F32 },
+	[GPUMAP_DTYPE_BF16] = { 2, GPUMAP_DTYPE_F32 },
+	[GPUMAP_DTYPE_F32] = { 4, GPUMAP_DTYPE_F32 },
+	[GPUMAP_DTYPE_I32] = { 4, GPUMAP_DTYPE_I64 },
+	[GPUMAP_DTYPE_I64] = { 8, GPUMAP_DTYPE_I64 },
+	[GPUMAP_DTYPE_F64] = { 8, GPUMAP_DTYPE_F64 },
+	[GPUMAP_DTYPE_U16] = { 2, GPUMAP_DTYPE_U64 },
+	[GPUMAP_DTYPE_U32] = { 4, GPUMAP_DTYPE_U64 },
+	[GPUMAP_DTYPE_U64] = { 8, GPUMAP_DTYPE_U64 },
 };
 
 #define ANY_DTYPE   UINT32_MAX
@@ -75,11 +74,6 @@ static const struct {
 uint32_t gm_task_dtype_bytes(uint32_t dtype)
 {
 	return dtype < N_OF(dtypes) ? dtypes[dtype].bytes : 0;
-}
-
-const char *gm_task_dtype_name(uint32_t dtype)
-{
-	return dtype < N_OF(dtypes) ? dtypes[dtype].name : NULL;
 }
 
 const char *gm_op_name(uint32_t op)

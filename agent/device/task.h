@@ -66,9 +66,6 @@ static inline bool gm_op_is_collective(uint32_t op)
 /* Bytes of one element, 0 for a number that is no dtype. */
 uint32_t gm_task_dtype_bytes(uint32_t dtype);
 
-/* "f32" and so on, NULL for a number that is no dtype. */
-const char *gm_task_dtype_name(uint32_t dtype);
-
 /* "copy" and so on, NULL for a number that is no operator. */
 const char *gm_op_name(uint32_t op);
 

@@ -187,33 +187,6 @@ void gm_topology_free(struct gm_topology *t)
 	*t = (struct gm_topology){ 0 };
 }
 
-const struct gm_topology_entry *gm_topology_layer(const struct gm_topology *t,
-						  uint64_t layer)
-{
-	size_t low = 0, high = t->n_ranges;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (t->ranges[middle].end <= layer)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == t->n_ranges || t->ranges[low].start > layer)
-		return NULL;
-	return &t->ranges[low].entry;
-}
-
-const struct gm_topology_entry *gm_topology_tensor(const struct gm_topology *t,
-						   const char *name)
-{
-	for (size_t i = t->n_patterns; i-- > 0;)
-		if (regexec(&t->patterns[i].regex, name, 0, NULL, 0) == 0)
-			return &t->patterns[i].entry;
-	return NULL;
-}
-
 bool gm_topology_places(const struct gm_topology *t)
 {
 	for (size_t i = 0; i < t->n_ranges; i++)

@@ -86,14 +86,6 @@ int gm_topology_parse(const char *text, size_t n,
 /* Free what gm_topology_parse() gave.  NULL is allowed. */
 void gm_topology_free(struct gm_topology *topology);
 
-/* The entry for @layer, or NULL. */
-const struct gm_topology_entry *
-gm_topology_layer(const struct gm_topology *topology, uint64_t layer);
-
-/* The entry of the last pattern with a match in @name, or NULL. */
-const struct gm_topology_entry *
-gm_topology_tensor(const struct gm_topology *topology, const char *name);
-
 /* Does any range place layers? */
 bool gm_topology_places(const struct gm_topology *topology);
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "agent/plan/mapper.h"
+#include "tests/support/topology_entries.h"
 
 static void check_ranges(const struct gm_topology *t)
 {
@@ -22,13 +23,13 @@ static void check_ranges(const struct gm_topology *t)
 		const struct gm_topology_range *range = &t->ranges[i];
 
 		MUST(range->start >= at && range->end > range->start);
-		MUST(gm_topology_layer(t, range->start) == &range->entry);
-		MUST(gm_topology_layer(t, range->end - 1) == &range->entry);
+		MUST(topology_layer(t, range->start) == &range->entry);
+		MUST(topology_layer(t, range->end - 1) == &range->entry);
 		if (range->start > at)
-			MUST(!gm_topology_layer(t, range->start - 1));
+			MUST(!topology_layer(t, range->start - 1));
 		at = range->end;
 	}
-	MUST(gm_topology_end(t) == at && !gm_topology_layer(t, at));
+	MUST(gm_topology_end(t) == at && !topology_layer(t, at));
 }
 
 static void map(const struct gm_topology *t, uint64_t n_layers)
@@ -72,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	check_ranges(&t);
-	gm_topology_tensor(&t, "model.layers.12.mlp.down_proj.weight");
+	topology_tensor(&t, "model.layers.12.mlp.down_proj.weight");
 	map(&t, data[0]);
 	gm_topology_free(&t);
 	return 0;

@@ -141,6 +141,7 @@ gm_fuzz += %reldir%/fuzz_spec
 
 gm_fuzz += %reldir%/fuzz_topology
 %canon_reldir%_fuzz_topology_SOURCES = %reldir%/fuzz_topology.c \
+	tests/support/topology_entries.c tests/support/topology_entries.h \
 	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)
 %canon_reldir%_fuzz_topology_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DFUZZ_NAME='"topology"'

@@ -270,10 +270,10 @@ bool trial_holds(struct bench *b, const struct trial *t)
 	if (rc == 0 && memcmp(b->client, b->want, b->room) == 0 &&
 	    memcmp(b->client + BENCH_ROOM, b->kept + BENCH_ROOM, b->room) == 0)
 		return true;
-	NOTE("%s %s, %" PRIu64 " elements at %" PRIu64 " and %" PRIu64
+	NOTE("%s, dtype %u, %" PRIu64 " elements at %" PRIu64 " and %" PRIu64
 	     ", device %d%d: %d",
-	     gm_op_name(t->op), gm_task_dtype_name(t->dtype), t->n, t->at[0],
-	     t->at[1], t->on_device[0], t->on_device[1], rc);
+	     gm_op_name(t->op), t->dtype, t->n, t->at[0], t->at[1],
+	     t->on_device[0], t->on_device[1], rc);
 	return false;
 }
 

@@ -81,6 +81,7 @@ tests_libsupport_la_SOURCES += \
 	%reldir%/raw.c %reldir%/raw.h \
 	%reldir%/shards.c %reldir%/shards.h \
 	%reldir%/story.c %reldir%/story.h \
+	%reldir%/topology_entries.c %reldir%/topology_entries.h \
 	%reldir%/unkillable_child.c %reldir%/unkillable_child.h \
 	%reldir%/worker_cuda.c %reldir%/worker_cuda.h \
 	%reldir%/worker_row.c %reldir%/worker_row.h

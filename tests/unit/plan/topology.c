@@ -10,6 +10,7 @@
 #include "agent/plan/topology.h"
 #include "tests/support/dice.h"
 #include "tests/support/tap.h"
+#include "tests/support/topology_entries.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -55,16 +56,16 @@ static void all_forms_are_read(void)
 	if (!EQ(parse(text, &t, NULL), 0))
 		return;
 	EQ(t.n_ranges, 4);
-	STR(show(gm_topology_layer(&t, 0)), "Q3K cuda[0]");
-	STR(show(gm_topology_layer(&t, 7)), "Q3K cuda[0]");
-	STR(show(gm_topology_layer(&t, 8)), "Q4K metal[1]");
-	STR(show(gm_topology_layer(&t, 9)), "- cpu");
-	STR(show(gm_topology_layer(&t, 13)), "- -");
-	STR(show(gm_topology_layer(&t, 14)), "none");
+	STR(show(topology_layer(&t, 0)), "Q3K cuda[0]");
+	STR(show(topology_layer(&t, 7)), "Q3K cuda[0]");
+	STR(show(topology_layer(&t, 8)), "Q4K metal[1]");
+	STR(show(topology_layer(&t, 9)), "- cpu");
+	STR(show(topology_layer(&t, 13)), "- -");
+	STR(show(topology_layer(&t, 14)), "none");
 	EQ(gm_topology_end(&t), 14);
 	OK(gm_topology_places(&t));
-	STR(show(gm_topology_tensor(&t, "lm_head.weight")), "Q8_0 -");
-	STR(show(gm_topology_tensor(&t, "model.layers.0.ffn.weight")),
+	STR(show(topology_tensor(&t, "lm_head.weight")), "Q8_0 -");
+	STR(show(topology_tensor(&t, "model.layers.0.ffn.weight")),
 	    "- cuda[1]");
 	gm_topology_free(&t);
 }
@@ -80,7 +81,7 @@ static void nothing_is_a_topology_too(void)
 		EQ(t.n_ranges + t.n_patterns, 0);
 		EQ(gm_topology_end(&t), 0);
 		OK(!gm_topology_places(&t));
-		STR(show(gm_topology_layer(&t, 0)), "none");
+		STR(show(topology_layer(&t, 0)), "none");
 		gm_topology_free(&t);
 	}
 }
@@ -91,14 +92,14 @@ static void the_higher_end_wins_then_the_later(void)
 
 	EQ(parse("2-6: {isq: Q6K}\n0-4: {isq: Q4K, device: cpu}\n", &t, NULL),
 	   0);
-	STR(show(gm_topology_layer(&t, 1)), "Q4K cpu");
-	STR(show(gm_topology_layer(&t, 2)), "Q6K -");
-	STR(show(gm_topology_layer(&t, 5)), "Q6K -");
+	STR(show(topology_layer(&t, 1)), "Q4K cpu");
+	STR(show(topology_layer(&t, 2)), "Q6K -");
+	STR(show(topology_layer(&t, 5)), "Q6K -");
 	gm_topology_free(&t);
 	EQ(parse("2-4: {isq: Q3K}\n0-4: {isq: Q4K}\n3: {isq: Q2K}\n", &t, NULL),
 	   0);
-	STR(show(gm_topology_layer(&t, 2)), "Q4K -");
-	STR(show(gm_topology_layer(&t, 3)), "Q2K -");
+	STR(show(topology_layer(&t, 2)), "Q4K -");
+	STR(show(topology_layer(&t, 3)), "Q2K -");
 	gm_topology_free(&t);
 }
 
@@ -136,7 +137,7 @@ static bool chance_agrees(void)
 	if (parse(text, &t, NULL))
 		return false;
 	for (unsigned int l = 0; l < 12; l++) {
-		const struct gm_topology_entry *e = gm_topology_layer(&t, l);
+		const struct gm_topology_entry *e = topology_layer(&t, l);
 
 		same = same &&
 		       (e ? want[l] && strcmp(gm_isq_name(e->isq), want[l]) == 0
@@ -287,7 +288,7 @@ static void patterns_search_as_rust_would(void)
 			 table[i].pattern);
 		if (!EQ(parse(text, &t, NULL), 0))
 			continue;
-		if (!EQ(gm_topology_tensor(&t, table[i].name) != NULL,
+		if (!EQ(topology_tensor(&t, table[i].name) != NULL,
 			table[i].matches))
 			NOTE("%s on %s", table[i].pattern, table[i].name);
 		gm_topology_free(&t);

@@ -1,0 +1,18 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* topology_entries - look up what a topology file says of a layer or a tensor. */
+#ifndef GM_TEST_SUPPORT_TOPOLOGY_ENTRIES_H
+#define GM_TEST_SUPPORT_TOPOLOGY_ENTRIES_H
+
+#include "agent/plan/topology.h"
+
+/* The entry for @layer, or NULL. */
+const struct gm_topology_entry *topology_layer(const struct gm_topology *t,
+					       uint64_t layer);
+
+/* The entry of the last pattern with a match in @name, or NULL. */
+const struct gm_topology_entry *topology_tensor(const struct gm_topology *t,
+						const char *name);
+
+#endif

@@ -133,23 +133,4 @@ enum gm_pin_mode {
  */
 int gm_pin_range(void *addr, size_t bytes, int node, enum gm_pin_mode mode);
 
-/* Where the pages of a range are, counted. */
-struct gm_pages {
-	uint64_t here;      /* on the node that was asked about */
-	uint64_t elsewhere; /* on another node */
-	uint64_t absent;    /* not touched through this mapping yet */
-};
-
-/*
- * gm_pin_pages - ask the kernel where the pages of a range lie
- *
- * addr		page aligned; only pages that this process itself has touched
- *		can be told, also in a shared mapping
- *
- * Returns	0
- *		-EPERM, -ENOSYS, ...	from move_pages, which moves nothing
- */
-int gm_pin_pages(const void *addr, size_t bytes, int node,
-		 struct gm_pages *ret_pages);
-
 #endif

@@ -75,6 +75,7 @@ tests_libsupport_la_SOURCES += \
 	%reldir%/mask_replicas.c %reldir%/mask_replicas.h \
 	%reldir%/mesh_agent.c %reldir%/mesh_agent.h \
 	%reldir%/operators_case.c %reldir%/operators_case.h \
+	%reldir%/page_nodes.c %reldir%/page_nodes.h \
 	%reldir%/probe_rig.c %reldir%/probe_rig.h \
 	%reldir%/process.c %reldir%/process.h \
 	%reldir%/queue_client.c %reldir%/queue_client.h \

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* staging - host memory that reads of files go through on their way to a device. */
+/* staging - host memory for reads of files on their way to a device. */
 #ifndef GM_WORKER_MEMORY_STAGING_H
 #define GM_WORKER_MEMORY_STAGING_H
 

@@ -21,6 +21,7 @@
 #include "agent/common/numa_bind.h"
 #include "gpumap.h"
 #include "tests/support/agent.h"
+#include "tests/support/page_nodes.h"
 #include "tests/support/tap.h"
 
 #define MEBIBYTE (UINT64_C(1) << 20)
@@ -115,11 +116,11 @@ static void a_worker_lives_on_its_node(const struct gpumap_device *device)
 static void lies_on_node(void *memory, int node, const char *who)
 {
 	volatile char *bytes = memory;
-	struct gm_pages pages;
+	struct page_nodes_count pages;
 
 	for (uint64_t at = 0; at < 4 * MEBIBYTE; at += 4096)
 		bytes[at] = bytes[at];
-	if (!EQ(gm_pin_pages(memory, 4 * MEBIBYTE, node, &pages), 0))
+	if (!EQ(page_nodes(memory, 4 * MEBIBYTE, node, &pages), 0))
 		return;
 	NOTE("%s first: %" PRIu64 " pages here, %" PRIu64 " elsewhere", who,
 	     pages.here, pages.elsewhere);
@@ -202,7 +203,7 @@ static void one_is_where_its_row_is(struct gpumap_mask *mask,
 {
 	const struct gpumap_mask_view *view = NULL;
 	volatile const char *bytes;
-	struct gm_pages pages;
+	struct page_nodes_count pages;
 	int node;
 
 	if (!EQ(gpumap_mask_get(map, mask, device->row, &view), 0))
@@ -216,8 +217,7 @@ static void one_is_where_its_row_is(struct gpumap_mask *mask,
 	bytes = view->data;
 	for (uint64_t at = 0; at < view->bytes; at += 4096)
 		(void)bytes[at];
-	if (!EQ(gm_pin_pages(view->data, view->bytes, device->numa_node,
-			     &pages),
+	if (!EQ(page_nodes(view->data, view->bytes, device->numa_node, &pages),
 		0))
 		return;
 	EQ(pages.here, (intmax_t)(view->bytes / 4096));

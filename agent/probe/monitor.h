@@ -4,11 +4,12 @@
 /*
  * monitor - the process that gpumapd talks to.
  *
- * One thread, which never blocks: reports of roles become state (monitor_messages.c),
- * overdue work is done and overdue children are given up (monitor_schedule.c), and
- * gpumapd is sent the changes that it does not have yet, as fast as it takes
- * them (monitor_report.c).  Moving facts overwrite those that were not taken in time;
- * only events are queued, and the oldest are dropped first.
+ * One thread, which never blocks: monitor_messages.c turns reports of roles
+ * into state, monitor_schedule.c does overdue work and gives up overdue
+ * children, and monitor_report.c sends gpumapd the changes that it does not
+ * have yet, as fast as it takes them.  Moving facts overwrite those that
+ * gpumapd did not take in time; only events are queued, and the oldest are
+ * dropped first.
  *
  * A slot is an NVML index and its watcher; a card is a GPU or an instance,
  * known by its uuid.

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* topology_entries - look up what a topology file says of a layer or a tensor. */
+/* topology_entries - find the entry of a topology for a layer or a tensor. */
 #ifndef GM_TEST_SUPPORT_TOPOLOGY_ENTRIES_H
 #define GM_TEST_SUPPORT_TOPOLOGY_ENTRIES_H
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* republish - publish masks again, for rows that came, left or lost a replica. */
+/* republish - publish masks again when rows come, leave or lose replicas. */
 #ifndef GM_DAEMON_MASKS_REPUBLISH_H
 #define GM_DAEMON_MASKS_REPUBLISH_H
 

@@ -110,7 +110,7 @@ bool gm_nccl_group_runs(const struct gm_worker_session *session);
 /* No part runs on the device any more.  A row has one such part at most. */
 void gm_nccl_group_over(struct gm_worker *worker);
 
-/* ---- nccl_group_init.c ------------------------------------------------------- */
+/* ---- nccl_group_init.c --------------------------------------------------- */
 
 /* Acquire a thread for a member, and start it if needed.  NULL: none is
  * free. */

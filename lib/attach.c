@@ -155,7 +155,7 @@ static void destroy(struct gpumap *map)
 	gm_masks_unmap(map);
 	unmap(map);
 	gm_link_close(&map->link);
-	gm_guard_drop(&map->mine);
+	gm_fork_guard_drop(&map->mine);
 	pthread_mutex_destroy(&map->lock);
 	free(map->pins);
 	free(map);

@@ -422,8 +422,9 @@ const char *gpumap_refusal(const struct gpumap *map)
 static int call_locked(struct gpumap *map, struct gm_call *call,
 		       uint32_t max_fds)
 {
-	int ret =
-		gm_get(&map->mine.mine) != NULL ? 0 : gm_guard_make(&map->mine);
+	int ret = gm_get(&map->mine.mine) != NULL
+			  ? 0
+			  : gm_fork_guard_make(&map->mine);
 
 	if (ret != 0)
 		return ret;

@@ -10,7 +10,7 @@
 /* The kernel maps a whole page for these bytes. */
 #define GUARD_BYTES sizeof(uint32_t)
 
-int gm_guard_make(struct gm_guard *guard)
+int gm_fork_guard_make(struct gm_guard *guard)
 {
 	void *page = mmap(NULL, GUARD_BYTES, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -28,7 +28,7 @@ int gm_guard_make(struct gm_guard *guard)
 	return 0;
 }
 
-void gm_guard_drop(struct gm_guard *guard)
+void gm_fork_guard_drop(struct gm_guard *guard)
 {
 	uint32_t *page = gm_get(&guard->mine);
 

@@ -75,8 +75,8 @@ struct gm_guard {
 };
 
 /* Returns 0, or the kernel's error. */
-int gm_guard_make(struct gm_guard *guard);
-void gm_guard_drop(struct gm_guard *guard);
+int gm_fork_guard_make(struct gm_guard *guard);
+void gm_fork_guard_drop(struct gm_guard *guard);
 
 static inline bool gm_guard_mine(const struct gm_guard *guard)
 {

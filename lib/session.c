@@ -170,7 +170,7 @@ int gpumap_session_open(struct gpumap *map,
 					 .flags = ours.flags &
 						  ~GPUMAP_SESSION_SPARSE,
 					 .range_bytes = ours.arena_bytes };
-	ret = gm_guard_make(&s->mine);
+	ret = gm_fork_guard_make(&s->mine);
 	if (ret == 0)
 		ret = gm_client_buffers_init(&s->buffers);
 	if (ret == 0)
@@ -218,7 +218,7 @@ void gpumap_session_close(struct gpumap_session *session)
 	gm_link_close(&s->link);
 	if (s->wake_fd >= 0)
 		close(s->wake_fd);
-	gm_guard_drop(&s->mine);
+	gm_fork_guard_drop(&s->mine);
 	free(s);
 }
 

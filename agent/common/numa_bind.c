@@ -22,7 +22,7 @@
 
 static void (*on_warn)(const char *text);
 
-void gm_pin_set_warn(void (*warn)(const char *text))
+void gm_numa_bind_set_warn(void (*warn)(const char *text))
 {
 	on_warn = warn;
 }
@@ -94,7 +94,8 @@ static int online_nodes(const char *root, struct gm_idset *ret_nodes)
 	return rc;
 }
 
-int gm_pin_node_cpus(const char *root, int node, struct gm_idset *ret_cpus)
+int gm_numa_bind_node_cpus(const char *root, int node,
+			   struct gm_idset *ret_cpus)
 {
 	int rc = list_at(root, ret_cpus, NODE_DIR "/node", node, "cpulist");
 
@@ -117,7 +118,7 @@ static void allowed_list(char *status, const char *name,
 	memset(ret_set, 0xff, sizeof(*ret_set));
 }
 
-void gm_pin_allowed(const char *root, struct gm_pin_allow *ret_allow)
+void gm_numa_bind_allowed(const char *root, struct gm_numa_allowed *ret_allow)
 {
 	char path[PATH_MAX], status[GM_SYSFILE_LIST_MAX], copy[sizeof(status)];
 
@@ -130,12 +131,13 @@ void gm_pin_allowed(const char *root, struct gm_pin_allow *ret_allow)
 	allowed_list(copy, "Mems_allowed_list:", &ret_allow->mems);
 }
 
-static int read_node(const char *root, int id, const struct gm_pin_allow *allow,
+static int read_node(const char *root, int id,
+		     const struct gm_numa_allowed *allow,
 		     struct gm_node *ret_node)
 {
 	struct gm_meminfo info;
 	uint64_t total, free_bytes;
-	int rc = gm_pin_node_cpus(root, id, &ret_node->cpus);
+	int rc = gm_numa_bind_node_cpus(root, id, &ret_node->cpus);
 
 	if (rc < 0)
 		return rc;
@@ -153,8 +155,8 @@ static int read_node(const char *root, int id, const struct gm_pin_allow *allow,
 	return rc;
 }
 
-int gm_pin_nodes(const char *root, const struct gm_pin_allow *allow,
-		 struct gm_node *ret_nodes, size_t max)
+int gm_numa_bind_nodes(const char *root, const struct gm_numa_allowed *allow,
+		       struct gm_node *ret_nodes, size_t max)
 {
 	struct gm_idset online;
 	int rc = online_nodes(root, &online);
@@ -174,7 +176,7 @@ int gm_pin_nodes(const char *root, const struct gm_pin_allow *allow,
 	return n;
 }
 
-int gm_pin_node_of_cpu(const char *root, int cpu)
+int gm_numa_bind_node_of_cpu(const char *root, int cpu)
 {
 	struct gm_idset online, cpus;
 	int rc = online_nodes(root, &online);
@@ -183,7 +185,7 @@ int gm_pin_node_of_cpu(const char *root, int cpu)
 		return rc;
 	for (int id = gm_idset_next(&online, -1); id >= 0;
 	     id = gm_idset_next(&online, id)) {
-		rc = gm_pin_node_cpus(root, id, &cpus);
+		rc = gm_numa_bind_node_cpus(root, id, &cpus);
 		if (rc < 0)
 			return rc;
 		if (gm_idset_has(&cpus, cpu))
@@ -236,8 +238,9 @@ static uint32_t number_cores(struct thread *threads, int n)
 	return cores;
 }
 
-int gm_pin_split(const char *root, const struct gm_idset *cpus, uint32_t parts,
-		 uint32_t part, struct gm_idset *ret_share)
+int gm_numa_bind_split(const char *root, const struct gm_idset *cpus,
+		       uint32_t parts, uint32_t part,
+		       struct gm_idset *ret_share)
 {
 	int n = gm_idset_count(cpus), i = 0;
 	struct gm_idset share = { 0 };
@@ -275,7 +278,7 @@ static int bind_cpus(const char *root, int node, const struct gm_idset *cpus)
 	struct gm_idset set;
 
 	if (!cpus) {
-		int rc = gm_pin_node_cpus(root, node, &set);
+		int rc = gm_numa_bind_node_cpus(root, node, &set);
 
 		if (rc < 0)
 			return rc;
@@ -315,10 +318,10 @@ static void bring_memory(const char *root, int node)
 	migrate_pages(0, GM_IDSET_MAX + 1, from.word, to.word);
 }
 
-int gm_pin_self(const char *root, int node, const struct gm_idset *cpus,
-		struct gm_pinned *ret_pinned)
+int gm_numa_bind_self(const char *root, int node, const struct gm_idset *cpus,
+		      struct gm_numa_bound *ret_pinned)
 {
-	struct gm_pinned done = { 0 };
+	struct gm_numa_bound done = { 0 };
 
 	if (node >= 0 || cpus)
 		done.cpus = bind_cpus(root, node, cpus);
@@ -331,7 +334,7 @@ int gm_pin_self(const char *root, int node, const struct gm_idset *cpus,
 	return done.cpus ? done.cpus : done.memory;
 }
 
-const char *gm_pin_why(int err)
+const char *gm_numa_bind_why(int err)
 {
 	switch (err) {
 	case 0:
@@ -352,7 +355,8 @@ const char *gm_pin_why(int err)
 	}
 }
 
-int gm_pin_range(void *addr, size_t bytes, int node, enum gm_pin_mode mode)
+int gm_numa_bind_range(void *addr, size_t bytes, int node,
+		       enum gm_numa_bind_mode mode)
 {
 	struct gm_idset nodes = { 0 };
 	int rc = numa_refusal();
@@ -363,7 +367,7 @@ int gm_pin_range(void *addr, size_t bytes, int node, enum gm_pin_mode mode)
 		return -EINVAL;
 	gm_idset_add(&nodes, node);
 	if (mbind(addr, bytes,
-		  mode == GM_PIN_STRICT ? MPOL_BIND : MPOL_PREFERRED,
+		  mode == GM_NUMA_BIND_STRICT ? MPOL_BIND : MPOL_PREFERRED,
 		  nodes.word, GM_IDSET_MAX + 1, 0) < 0)
 		return -errno;
 	return 0;

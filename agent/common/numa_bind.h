@@ -13,8 +13,8 @@
  * @root is put before /sys and /proc in every path, for tests with a machine
  * of their own; NULL is the machine that we run on.
  *
- * Order: a daemon that pins itself asks gm_pin_allowed() first, because what
- * it is left with afterwards is its own node, and its children inherit that.
+ * Order: a daemon that pins itself asks gm_numa_bind_allowed() first, because
+ * afterwards it is left with its own node, and its children inherit that.
  * A process pins itself before it allocates and before it starts a thread.
  */
 #ifndef GM_COMMON_NUMA_BIND_H
@@ -36,25 +36,25 @@ struct gm_node {
 
 /* The CPUs and memory nodes that this process may use: its affinity and its
  * cpuset. */
-struct gm_pin_allow {
+struct gm_numa_allowed {
 	struct gm_idset cpus;
 	struct gm_idset mems;
 };
 
 /* The result of the binding: 0, or the negative errno of the step. */
-struct gm_pinned {
+struct gm_numa_bound {
 	int cpus;
 	int memory;
 };
 
 /* libnuma's own complaints go to @warn; until it is set they are dropped. */
-void gm_pin_set_warn(void (*warn)(const char *text));
+void gm_numa_bind_set_warn(void (*warn)(const char *text));
 
 /* Where the kernel tells nothing, everything is allowed. */
-void gm_pin_allowed(const char *root, struct gm_pin_allow *ret_allow);
+void gm_numa_bind_allowed(const char *root, struct gm_numa_allowed *ret_allow);
 
 /*
- * gm_pin_nodes - the online nodes, in order of their ids
+ * gm_numa_bind_nodes - the online nodes, in order of their ids
  *
  * allow	leave out CPUs and memory that are not in here; NULL for all
  * max		room in ret_nodes
@@ -64,8 +64,8 @@ void gm_pin_allowed(const char *root, struct gm_pin_allow *ret_allow);
  *		-EINVAL		sysfs holds a list that is none
  *		and what open and read return
  */
-int gm_pin_nodes(const char *root, const struct gm_pin_allow *allow,
-		 struct gm_node *ret_nodes, size_t max);
+int gm_numa_bind_nodes(const char *root, const struct gm_numa_allowed *allow,
+		       struct gm_node *ret_nodes, size_t max);
 
 /* A host row needs both: a GPU's or CXL memory node has no CPUs. */
 static inline bool gm_node_hosts(const struct gm_node *node)
@@ -73,14 +73,17 @@ static inline bool gm_node_hosts(const struct gm_node *node)
 	return node->mem_bytes && gm_idset_count(&node->cpus);
 }
 
-/* Returns the CPUs' number, or as gm_pin_nodes; -ENODEV for no such node. */
-int gm_pin_node_cpus(const char *root, int node, struct gm_idset *ret_cpus);
+/* Returns the CPUs' number, or as gm_numa_bind_nodes(); -ENODEV for no such
+ * node. */
+int gm_numa_bind_node_cpus(const char *root, int node,
+			   struct gm_idset *ret_cpus);
 
-/* Returns the node, or as gm_pin_nodes; -ENODEV for a CPU that is offline. */
-int gm_pin_node_of_cpu(const char *root, int cpu);
+/* Returns the node, or as gm_numa_bind_nodes(); -ENODEV for a CPU that is
+ * offline. */
+int gm_numa_bind_node_of_cpu(const char *root, int cpu);
 
 /*
- * gm_pin_split - one of @parts nearly equal shares of @cpus
+ * gm_numa_bind_split - one of @parts nearly equal shares of @cpus
  *
  * Hardware threads of one core stay together, and neighbouring cores, which
  * share caches, stay neighbours.  With more parts than cores the threads are
@@ -91,11 +94,12 @@ int gm_pin_node_of_cpu(const char *root, int cpu);
  *		-EINVAL		no CPUs, no parts, or @part not below @parts
  *		-ENOMEM
  */
-int gm_pin_split(const char *root, const struct gm_idset *cpus, uint32_t parts,
-		 uint32_t part, struct gm_idset *ret_share);
+int gm_numa_bind_split(const char *root, const struct gm_idset *cpus,
+		       uint32_t parts, uint32_t part,
+		       struct gm_idset *ret_share);
 
 /*
- * gm_pin_self - put this thread, and all that it starts later, on a node
+ * gm_numa_bind_self - put this thread, and all that it starts later, on a node
  *
  * node		-1 for none: memory policy is left alone
  * cpus		NULL for all CPUs of the node
@@ -110,19 +114,19 @@ int gm_pin_split(const char *root, const struct gm_idset *cpus, uint32_t parts,
  *		forbids it, -ENOSYS a kernel without NUMA, -EINVAL CPUs or a
  *		node outside our cpuset.
  */
-int gm_pin_self(const char *root, int node, const struct gm_idset *cpus,
-		struct gm_pinned *ret_pinned);
+int gm_numa_bind_self(const char *root, int node, const struct gm_idset *cpus,
+		      struct gm_numa_bound *ret_pinned);
 
 /* One clause for a log line: what refused, and the remedy. */
-const char *gm_pin_why(int err);
+const char *gm_numa_bind_why(int err);
 
-enum gm_pin_mode {
-	GM_PIN_PREFER, /* elsewhere when the node is full */
-	GM_PIN_STRICT, /* the node or SIGBUS/OOM: for who asked for it */
+enum gm_numa_bind_mode {
+	GM_NUMA_BIND_PREFER, /* elsewhere when the node is full */
+	GM_NUMA_BIND_STRICT, /* the node or SIGBUS/OOM: for who asked for it */
 };
 
 /*
- * gm_pin_range - bind a mapping to a node before it is touched
+ * gm_numa_bind_range - bind a mapping to a node before it is touched
  *
  * addr, bytes	page aligned.  For a shared mapping (a memfd, a tmpfs file) the
  *		kernel keeps the policy with the file, so it holds for
@@ -131,6 +135,7 @@ enum gm_pin_mode {
  * Returns	0
  *		-EPERM, -ENOSYS, -EINVAL, -EFAULT, -ENOMEM	from mbind
  */
-int gm_pin_range(void *addr, size_t bytes, int node, enum gm_pin_mode mode);
+int gm_numa_bind_range(void *addr, size_t bytes, int node,
+		       enum gm_numa_bind_mode mode);
 
 #endif

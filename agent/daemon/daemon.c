@@ -55,11 +55,11 @@ struct whole {
 
 	struct gm_config config;
 	struct gm_nodefile dummies;
-	struct gm_pin_allow allowed;
+	struct gm_numa_allowed allowed;
 	struct gm_loop loop;
 	struct gm_segment segment;
 	struct gm_directory directory;
-	struct gm_nodes nodes;
+	struct gm_numa_segments nodes;
 	struct gm_mask_devices mask_devices;
 	struct gm_holders holders;
 	struct gm_devices devices;
@@ -153,7 +153,7 @@ static void check_files(struct gm_daemon *d)
 	if (w->n_checked == d->devices->n)
 		return;
 	w->n_checked = d->devices->n;
-	gm_files_check(d->config, d->devices->n, count_cards(d));
+	gm_fd_limits_check(d->config, d->devices->n, count_cards(d));
 }
 
 static void on_refresh(struct gm_timer *timer)
@@ -254,14 +254,14 @@ static void pin(struct gm_daemon *d)
 {
 	int ret;
 
-	gm_pin_set_warn(on_numa_warning);
-	gm_pin_allowed(NULL, d->allowed);
+	gm_numa_bind_set_warn(on_numa_warning);
+	gm_numa_bind_allowed(NULL, d->allowed);
 	if (d->config->node < 0)
 		return;
-	ret = gm_pin_self(NULL, d->config->node, NULL, NULL);
+	ret = gm_numa_bind_self(NULL, d->config->node, NULL, NULL);
 	if (ret != 0)
 		gm_log(GM_LOG_WARNING, "not_pinned", "node=%d why=%s",
-		       d->config->node, gm_quote(gm_pin_why(ret)).text);
+		       d->config->node, gm_quote(gm_numa_bind_why(ret)).text);
 }
 
 static int open_segment(struct gm_daemon *d)
@@ -301,7 +301,7 @@ static int open_segment(struct gm_daemon *d)
 	if (d->segment->adopted)
 		ret = gm_masks_adopt(d, why);
 	else
-		gm_nodes_remove(d->instance);
+		gm_numa_segments_remove(d->instance);
 	if (ret != 0)
 		return failed("masks", why, gm_exit_status(ret));
 	ret = gm_holders_adopt(d);
@@ -417,7 +417,7 @@ static void close_segment(struct gm_daemon *d)
 		return;
 	}
 	gm_segment_discard(d->segment, "it was made and never opened");
-	gm_nodes_remove(d->instance);
+	gm_numa_segments_remove(d->instance);
 }
 
 /* An I/O thread's job does not end, and works on memory that others would free:
@@ -448,13 +448,13 @@ static void stop(struct gm_daemon *d)
 	gm_supervisor_exit(d);
 	gm_drains_exit(d);
 	gm_cuda_rows_exit(d);
-	gm_paths_exit(d);
+	gm_p2p_paths_exit(d);
 	if (d->segment->map.base != NULL) {
 		gm_mask_devices_exit(d);
 		gm_holders_exit(d);
 		gm_ledger_exit(d);
 		gm_devices_exit(d);
-		gm_nodes_exit(d);
+		gm_numa_segments_exit(d);
 		gm_heap_exit(&d->directory->heap);
 		close_segment(d);
 	}
@@ -540,7 +540,7 @@ int gm_daemon_remove(const char *instance)
 		return failed("lock", why, gm_exit_status(lock));
 	ret = gm_segment_remove(instance, why);
 	if (ret == 0 || ret == -ENOENT)
-		gm_nodes_remove(instance);
+		gm_numa_segments_remove(instance);
 	close(lock);
 	if (ret != 0 && ret != -ENOENT)
 		return failed("segment", why, gm_exit_status(ret));

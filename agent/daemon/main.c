@@ -191,7 +191,7 @@ static int run(struct gm_daemon *d, const struct command *command)
 
 	/* 0755 directories, 0644 segment, 0600 lock: no surprises. */
 	umask(022);
-	gm_files_raise();
+	gm_fd_limits_raise();
 	gm_sched_hint_prompt();
 	if (command->remove)
 		return gm_daemon_remove(d->instance);

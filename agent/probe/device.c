@@ -207,7 +207,7 @@ static void join_affinity(const struct gm_card *card, const char *sysfs,
 	char cpus[sizeof(row->cpus)];
 
 	if (card->facts.affinity >= GM_AFFINITY_DRIVER || node < 0 ||
-	    gm_place_node(sysfs, node, cpus, sizeof(cpus)) < 0)
+	    gm_sysfs_node(sysfs, node, cpus, sizeof(cpus)) < 0)
 		return;
 	row->numa_node = node;
 	memcpy(row->cpus, cpus, sizeof(row->cpus));

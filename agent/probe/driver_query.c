@@ -109,7 +109,7 @@ static bool is_device(const char *id)
 	       memcmp(uuid.bytes, wanted, sizeof(wanted)) == 0;
 }
 
-int gm_ask_run(const struct gm_probe_options *o)
+int gm_driver_query_run(const struct gm_probe_options *o)
 {
 	struct gm_note end = { .type = GM_NOTE_DRIVEN };
 	char why[GM_LIBRARY_WHY_BYTES];

@@ -18,7 +18,7 @@ static struct gm_nvml nvml;
 /* No card is no fault, and is reported with what was seen. */
 static void absent(const struct gm_probe_options *o, struct gm_note *note)
 {
-	size_t cards = gm_place_count(o->sysfs);
+	size_t cards = gm_sysfs_count(o->sysfs);
 	size_t used = strlen(note->text);
 
 	note->census.outcome = GM_PROBE_ABSENT;
@@ -33,7 +33,7 @@ static void count(const struct gm_probe_options *o, struct gm_note *note)
 	gm_nvml_result result = nvml.nvmlDeviceGetCount_v2(&n);
 
 	if (result != GM_NVML_SUCCESS) {
-		gm_ml_refused(note, "nvmlDeviceGetCount", result);
+		gm_nvml_session_refused(note, "nvmlDeviceGetCount", result);
 		note->census.outcome = GM_PROBE_BROKEN;
 	} else if (n == 0) {
 		gm_note_text(note, "the driver has no card");
@@ -49,15 +49,15 @@ static void say_places(const struct gm_probe_options *o)
 
 	/* The module takes locks of its own for these files. */
 	gm_note_call("a read of /proc/driver/nvidia");
-	n = gm_place_list(o->sysfs, notes, GM_PROBE_GPUS);
+	n = gm_sysfs_list(o->sysfs, notes, GM_PROBE_GPUS);
 	for (size_t i = 0; i < n; i++)
 		gm_note_send(&notes[i]);
 }
 
-int gm_census_run(const struct gm_probe_options *o)
+int gm_enumerate_run(const struct gm_probe_options *o)
 {
 	struct gm_note note = { .type = GM_NOTE_CENSUS };
-	int rc = gm_ml_open(o, &nvml, &note);
+	int rc = gm_nvml_session_open(o, &nvml, &note);
 
 	if (rc == -ENOENT || rc == -ENODEV)
 		absent(o, &note);

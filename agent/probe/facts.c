@@ -48,7 +48,7 @@ static int read_identity(const struct gm_nvml *nvml, struct nvmlDevice_st *dev,
 
 	result = nvml->nvmlDeviceGetUUID(dev, text, GM_NVML_UUID_BYTES);
 	if (result != GM_NVML_SUCCESS) {
-		gm_ml_refused(note, "nvmlDeviceGetUUID", result);
+		gm_nvml_session_refused(note, "nvmlDeviceGetUUID", result);
 		return -EIO;
 	}
 	gm_text_copy(device->id, sizeof(device->id), text, sizeof(text));
@@ -93,14 +93,14 @@ static void read_affinity(const struct gm_facts *f, struct nvmlDevice_st *dev,
 
 	if (row->known & GPUMAP_KNOWN_PCI) {
 		row->numa_node =
-			gm_place_near(f->sysfs, row->pci_domain, row->pci_bus,
+			gm_sysfs_near(f->sysfs, row->pci_domain, row->pci_bus,
 				      row->cpus, sizeof(row->cpus));
 		card->affinity = row->numa_node < 0 ? GM_AFFINITY_NONE
 						    : GM_AFFINITY_SYSFS;
 	}
 	if (card->affinity == GM_AFFINITY_NONE &&
 	    OK(f->nvml->nvmlDeviceGetCpuAffinity(dev, n, words))) {
-		row->numa_node = gm_place_mask(f->sysfs, words, n, row->cpus,
+		row->numa_node = gm_sysfs_mask(f->sysfs, words, n, row->cpus,
 					       sizeof(row->cpus));
 		if (row->numa_node >= 0)
 			card->affinity = GM_AFFINITY_NVML;
@@ -268,7 +268,7 @@ int gm_facts_instance(const struct gm_facts *f, struct nvmlDevice_st *mig,
 static void note_result(struct gm_note *note, const char *call,
 			gm_nvml_result result, bool is_gauge)
 {
-	uint32_t health = gm_ml_health(result);
+	uint32_t health = gm_nvml_session_health(result);
 
 	if (health == GM_PROBE_USABLE || note->health == GM_PROBE_LOST)
 		return;
@@ -276,7 +276,7 @@ static void note_result(struct gm_note *note, const char *call,
 	    result != GM_NVML_RESET_REQUIRED)
 		return;
 	if (note->health == GM_PROBE_USABLE || health == GM_PROBE_LOST)
-		gm_ml_refused(note, call, result);
+		gm_nvml_session_refused(note, call, result);
 }
 
 static void move_memory(const struct gm_facts *f, struct nvmlDevice_st *dev,

@@ -206,10 +206,10 @@ int main(int argc, char **argv)
 {
 	static int (*const roles[])(const struct gm_probe_options *o) = {
 		[GM_ROLE_STEWARD] = gm_monitor_run,
-		[GM_ROLE_CENSUS] = gm_census_run,
+		[GM_ROLE_CENSUS] = gm_enumerate_run,
 		[GM_ROLE_WATCH] = gm_watch_run,
 		[GM_ROLE_PEERS] = gm_peers_run,
-		[GM_ROLE_DRIVER] = gm_ask_run,
+		[GM_ROLE_DRIVER] = gm_driver_query_run,
 	};
 	struct gm_probe_options o = parse(argc, argv);
 

@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-uint32_t gm_ml_health(gm_nvml_result result)
+uint32_t gm_nvml_session_health(gm_nvml_result result)
 {
 	switch (result) {
 	case GM_NVML_SUCCESS:
@@ -26,12 +26,12 @@ uint32_t gm_ml_health(gm_nvml_result result)
 	}
 }
 
-void gm_ml_refused(struct gm_note *note, const char *call,
-		   gm_nvml_result result)
+void gm_nvml_session_refused(struct gm_note *note, const char *call,
+			     gm_nvml_result result)
 {
 	const char *remedy = gm_nvml_error_remedy(result);
 
-	note->health = gm_ml_health(result);
+	note->health = gm_nvml_session_health(result);
 	if (note->health == GM_PROBE_USABLE)
 		note->health = GM_PROBE_FAILED;
 	note->code = (int32_t)result;
@@ -40,8 +40,8 @@ void gm_ml_refused(struct gm_note *note, const char *call,
 		     remedy ? remedy : "");
 }
 
-int gm_ml_open(const struct gm_probe_options *options, struct gm_nvml *ret_nvml,
-	       struct gm_note *note)
+int gm_nvml_session_open(const struct gm_probe_options *options,
+			 struct gm_nvml *ret_nvml, struct gm_note *note)
 {
 	const struct gm_library_where where = { .soname = "libnvidia-ml.so.1",
 						.compat = options->library };
@@ -58,6 +58,6 @@ int gm_ml_open(const struct gm_probe_options *options, struct gm_nvml *ret_nvml,
 	result = ret_nvml->nvmlInit_v2();
 	if (result == GM_NVML_SUCCESS)
 		return 0;
-	gm_ml_refused(note, "nvmlInit", result);
+	gm_nvml_session_refused(note, "nvmlInit", result);
 	return result == GM_NVML_DRIVER_NOT_LOADED ? -ENODEV : -EIO;
 }

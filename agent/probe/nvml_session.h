@@ -10,21 +10,21 @@
 #include "agent/probe/protocol.h"
 
 /*
- * gm_ml_open - find NVML and initialise it
+ * gm_nvml_session_open - find NVML and initialise it
  *
  * note		on failure: health, code and text say why
  *
  * Returns	0; -ENOENT: there is no NVML; -ENODEV: no driver is loaded;
  *		-EIO
  */
-int gm_ml_open(const struct gm_probe_options *options, struct gm_nvml *ret_nvml,
-	       struct gm_note *note);
+int gm_nvml_session_open(const struct gm_probe_options *options,
+			 struct gm_nvml *ret_nvml, struct gm_note *note);
 
 /* Health, code and text of a call that was refused. */
-void gm_ml_refused(struct gm_note *note, const char *call,
-		   gm_nvml_result result);
+void gm_nvml_session_refused(struct gm_note *note, const char *call,
+			     gm_nvml_result result);
 
 /* The health that a refusal means for the card: enum gm_probe_health. */
-uint32_t gm_ml_health(gm_nvml_result result);
+uint32_t gm_nvml_session_health(gm_nvml_result result);
 
 #endif

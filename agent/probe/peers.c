@@ -116,7 +116,7 @@ int gm_peers_run(const struct gm_probe_options *o)
 	uint32_t n;
 
 	/* Pairs without a report are unknown. */
-	if (gm_ml_open(o, &nvml, &note) < 0)
+	if (gm_nvml_session_open(o, &nvml, &note) < 0)
 		_exit(EXIT_FAILURE);
 	n = open_ends(o->list);
 	for (uint32_t i = 0; i < n; i++)

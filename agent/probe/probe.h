@@ -58,10 +58,10 @@ struct gm_probe_options {
 
 /* Each returns an exit status. */
 int gm_monitor_run(const struct gm_probe_options *options);
-int gm_census_run(const struct gm_probe_options *options);
+int gm_enumerate_run(const struct gm_probe_options *options);
 int gm_watch_run(const struct gm_probe_options *options);
 int gm_peers_run(const struct gm_probe_options *options);
-int gm_ask_run(const struct gm_probe_options *options);
+int gm_driver_query_run(const struct gm_probe_options *options);
 
 static inline uint64_t gm_probe_now(void)
 {

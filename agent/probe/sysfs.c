@@ -94,7 +94,7 @@ static int compare_places(const void *a, const void *b)
 	return x->bus < y->bus ? -1 : x->bus > y->bus;
 }
 
-size_t gm_place_list(const char *root, struct gm_note *ret_notes, size_t max)
+size_t gm_sysfs_list(const char *root, struct gm_note *ret_notes, size_t max)
 {
 	bool by_module = true;
 	DIR *folder = open_folder(root, "/proc/driver/nvidia/gpus");
@@ -126,7 +126,7 @@ size_t gm_place_list(const char *root, struct gm_note *ret_notes, size_t max)
 	return n;
 }
 
-size_t gm_place_count(const char *root)
+size_t gm_sysfs_count(const char *root)
 {
 	DIR *folder = open_folder(root, "/sys/bus/pci/devices");
 	struct dirent *entry;
@@ -146,7 +146,7 @@ static void print_cpus(const struct gm_idset *cpus, char *ret_cpus,
 		ret_cpus[0] = '\0';
 }
 
-int gm_place_near(const char *root, uint32_t domain, uint32_t bus,
+int gm_sysfs_near(const char *root, uint32_t domain, uint32_t bus,
 		  char *ret_cpus, size_t bytes)
 {
 	char path[PATH_MAX], text[32], name[32];
@@ -173,10 +173,10 @@ int gm_place_near(const char *root, uint32_t domain, uint32_t bus,
 	return (int)node;
 }
 
-int gm_place_node(const char *root, int node, char *ret_cpus, size_t bytes)
+int gm_sysfs_node(const char *root, int node, char *ret_cpus, size_t bytes)
 {
 	struct gm_idset cpus;
-	int n = gm_pin_node_cpus(root, node, &cpus);
+	int n = gm_numa_bind_node_cpus(root, node, &cpus);
 
 	ret_cpus[0] = '\0';
 	if (n < 0)
@@ -186,7 +186,7 @@ int gm_place_node(const char *root, int node, char *ret_cpus, size_t bytes)
 	return 0;
 }
 
-int gm_place_mask(const char *root, const unsigned long *words, size_t n,
+int gm_sysfs_mask(const char *root, const unsigned long *words, size_t n,
 		  char *ret_cpus, size_t bytes)
 {
 	struct gm_idset cpus = { 0 };
@@ -197,7 +197,7 @@ int gm_place_mask(const char *root, const unsigned long *words, size_t n,
 		if (words[i / GM_IDSET_WORD_BITS] >> i % GM_IDSET_WORD_BITS & 1)
 			gm_idset_add(&cpus, (int)i);
 	for (int cpu = -1; (cpu = gm_idset_next(&cpus, cpu)) >= 0;) {
-		int here = gm_pin_node_of_cpu(root, cpu);
+		int here = gm_numa_bind_node_of_cpu(root, cpu);
 
 		if (here < 0 || (node >= 0 && here != node))
 			return -1;

@@ -15,7 +15,7 @@
 #include "agent/probe/protocol.h"
 
 /*
- * gm_place_list - the cards that the kernel's module drives, by PCI address
+ * gm_sysfs_list - the cards that the kernel's module drives, by PCI address
  *
  * From the module's own files, which know a card's UUID where it has been up
  * once, else from the PCI devices that are bound to the module.  A card that is
@@ -24,35 +24,35 @@
  *
  * Returns how many notes of PLACE were written, at most @max
  */
-size_t gm_place_list(const char *root, struct gm_note *ret_notes, size_t max);
+size_t gm_sysfs_list(const char *root, struct gm_note *ret_notes, size_t max);
 
 /* NVIDIA's cards that are no bridge or sound device, whichever driver has
  * them. */
-size_t gm_place_count(const char *root);
+size_t gm_sysfs_count(const char *root);
 
 /*
- * gm_place_near - the node and the CPUs beside a card
+ * gm_sysfs_near - the node and the CPUs beside a card
  *
  * ret_cpus	a list, "" where it is not known or does not fit into @bytes
  *
  * Returns	the node, or -1: the platform does not tell
  */
-int gm_place_near(const char *root, uint32_t domain, uint32_t bus,
+int gm_sysfs_near(const char *root, uint32_t domain, uint32_t bus,
 		  char *ret_cpus, size_t bytes);
 
 /*
- * gm_place_node - the CPUs of a node that a driver named
+ * gm_sysfs_node - the CPUs of a node that a driver named
  *
  * Returns	0, or -ENODEV: this kernel has no such node
  */
-int gm_place_node(const char *root, int node, char *ret_cpus, size_t bytes);
+int gm_sysfs_node(const char *root, int node, char *ret_cpus, size_t bytes);
 
 /*
- * gm_place_mask - the node that all CPUs of a mask are on, as NVML has them
+ * gm_sysfs_mask - the node that all CPUs of a mask are on, as NVML has them
  *
  * Returns	the node, or -1: several, none, or an empty mask
  */
-int gm_place_mask(const char *root, const unsigned long *words, size_t n,
+int gm_sysfs_mask(const char *root, const unsigned long *words, size_t n,
 		  char *ret_cpus, size_t bytes);
 
 #endif

@@ -61,7 +61,7 @@ static void open_card(struct watch *w)
 	struct gm_note note = { 0 };
 	gm_nvml_result result;
 
-	if (gm_ml_open(w->options, &w->nvml, &note) < 0)
+	if (gm_nvml_session_open(w->options, &w->nvml, &note) < 0)
 		trouble(&note);
 	w->facts = (struct gm_facts){ .nvml = &w->nvml,
 				      .sysfs = w->options->sysfs };
@@ -70,7 +70,8 @@ static void open_card(struct watch *w)
 	result = w->nvml.nvmlDeviceGetHandleByIndex_v2(w->options->index,
 						       &w->dev);
 	if (result != GM_NVML_SUCCESS) {
-		gm_ml_refused(&note, "nvmlDeviceGetHandleByIndex", result);
+		gm_nvml_session_refused(&note, "nvmlDeviceGetHandleByIndex",
+					result);
 		/* An index that the list ended before. */
 		if (result == GM_NVML_INVALID_ARGUMENT ||
 		    result == GM_NVML_NOT_FOUND)

@@ -121,7 +121,7 @@ static void tick(struct gm_worker *w)
 	if (w->n_forgets)
 		gm_async_ops_look(w);
 	if (w->n_muted && w->now_ns - w->looked_ns >= GM_FLOOD_LOOK_NS)
-		gm_events_look(w);
+		gm_io_events_look(w);
 }
 
 /* End the sessions whose memory was found missing. */
@@ -134,7 +134,7 @@ static void end_broken(struct gm_worker *w)
 		if (!s || !gm_get(&s->mapping.broken))
 			continue;
 		s->why = GM_SESSION_BROKEN;
-		gm_events_violated(w, s);
+		gm_io_events_violated(w, s);
 	}
 }
 
@@ -202,7 +202,7 @@ static void block(struct gm_worker *w)
 	else
 		io_uring_submit_and_wait(&w->ring, 1);
 	w->may_spin = gm_spin_enter(w->group_page, w->row);
-	gm_events_handle(w);
+	gm_io_events_handle(w);
 	tick(w);
 }
 
@@ -227,13 +227,13 @@ static bool looks_again(const struct gm_worker *w)
  * from its memory until gpumapd has it leave. */
 static void say_drained(struct gm_worker *w)
 {
-	struct gm_wire wire = gm_pair_about(GM_WIRE_DRAINED, 0, 0);
+	struct gm_wire wire = gm_agent_socket_about(GM_WIRE_DRAINED, 0, 0);
 
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++)
 		if (w->place[i])
 			w->place[i]->drain = w->place[i]->entries.pos;
 	w->drained = true;
-	gm_events_say(w, &wire, -1);
+	gm_io_events_say(w, &wire, -1);
 }
 
 /* No work is left, and none has arrived since. Returns whether the worker
@@ -262,7 +262,7 @@ GM_TWICE void run(struct gm_worker *w, const bool flies)
 		if (gm_unlikely(w->parts.n))
 			worked |= gm_group_pass(w);
 		if (gm_events_due(w))
-			gm_events_handle(w);
+			gm_io_events_handle(w);
 		if (gm_get(&gm_sigbus_seen))
 			end_broken(w);
 		if (worked) {
@@ -293,11 +293,11 @@ int gm_worker_run(struct gm_worker *worker)
 	TAILQ_INIT(&w->flying);
 	TAILQ_INIT(&w->carried);
 	TAILQ_INIT(&w->alloc_waits);
-	gm_outbox_init(&w->outbox);
+	gm_send_queue_init(&w->outbox);
 	gm_wait_init(w);
 	gm_remote_copy_queue_init(&w->remote_copies);
 	gm_group_init(w);
-	gm_events_start(w);
+	gm_io_events_start(w);
 	if (w->dev->backend->start)
 		run(w, true);
 	else
@@ -305,6 +305,6 @@ int gm_worker_run(struct gm_worker *worker)
 	gm_spin_leave(w->group_page, w->row);
 	/* No client waits for this worker any more. If gpumapd has closed its
 	 * end, the flush fails at once. */
-	gm_outbox_flush(&w->outbox, w->pair, true);
+	gm_send_queue_flush(&w->outbox, w->pair, true);
 	return EXIT_SUCCESS;
 }

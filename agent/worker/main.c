@@ -72,14 +72,14 @@ static struct gm_worker worker;
 static void __attribute__((format(printf, 1, 2), noreturn))
 fail(const char *format, ...)
 {
-	struct gm_wire wire = gm_pair_about(GM_WIRE_FAILED, 0, 0);
+	struct gm_wire wire = gm_agent_socket_about(GM_WIRE_FAILED, 0, 0);
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(wire.text, sizeof(wire.text), format, args);
 	va_end(args);
 	wire.status = -EIO;
-	gm_pair_send(GM_FD_SUPERVISOR, &wire, -1, 0);
+	gm_agent_socket_send(GM_FD_SUPERVISOR, &wire, -1, 0);
 	exit(EXIT_FAILURE);
 }
 
@@ -87,12 +87,12 @@ fail(const char *format, ...)
 static void __attribute__((noreturn))
 fail_to_open(const struct options *o, int rc)
 {
-	struct gm_wire wire = gm_pair_about(GM_WIRE_FAILED, 0, 0);
+	struct gm_wire wire = gm_agent_socket_about(GM_WIRE_FAILED, 0, 0);
 	const char *why = o->backend->fault(NULL, &wire.code);
 
 	wire.status = rc;
 	snprintf(wire.text, sizeof(wire.text), "%s", why);
-	gm_pair_send(GM_FD_SUPERVISOR, &wire, -1, 0);
+	gm_agent_socket_send(GM_FD_SUPERVISOR, &wire, -1, 0);
 	_exit(EXIT_FAILURE);
 }
 
@@ -289,10 +289,10 @@ static void bind_to_node(const struct options *o)
 		fail("--cpus %s: not a list of CPUs", o->cpus);
 	if (o->node < 0 && n == 0)
 		return;
-	rc = gm_pin_self(NULL, o->node, n ? &cpus : NULL, NULL);
+	rc = gm_numa_bind_self(NULL, o->node, n ? &cpus : NULL, NULL);
 	if (rc < 0)
 		gm_log(GM_LOG_WARNING, "unpinned", "node=%d error=%d why=%s",
-		       o->node, -rc, gm_quote(gm_pin_why(rc)).text);
+		       o->node, -rc, gm_quote(gm_numa_bind_why(rc)).text);
 }
 
 /* Open the lock file before the change of user, who may not open it. */
@@ -367,7 +367,7 @@ static void open_device(const struct options *o)
 static void stand_by(const struct options *o)
 {
 	struct gm_device_config config = device_config(o);
-	struct gm_wire wire = gm_pair_about(GM_WIRE_STANDBY, 0, 0);
+	struct gm_wire wire = gm_agent_socket_about(GM_WIRE_STANDBY, 0, 0);
 	uint64_t since = gm_now_ns();
 	int fds[GM_SESSION_FDS];
 
@@ -375,8 +375,8 @@ static void stand_by(const struct options *o)
 		o->backend->prepare(&config);
 	snprintf(wire.text, sizeof(wire.text), "prepare_ms=%" PRIu64,
 		 (gm_now_ns() - since) / 1000000);
-	gm_pair_send(GM_FD_SUPERVISOR, &wire, -1, 0);
-	if (gm_pair_receive(GM_FD_SUPERVISOR, 0, &wire, fds) != 1 ||
+	gm_agent_socket_send(GM_FD_SUPERVISOR, &wire, -1, 0);
+	if (gm_agent_socket_receive(GM_FD_SUPERVISOR, 0, &wire, fds) != 1 ||
 	    wire.type != GM_WIRE_GO)
 		_exit(EXIT_SUCCESS); /* this standby is not needed */
 }
@@ -404,7 +404,7 @@ static void start_closer(void)
 
 static void become_user(const struct options *o)
 {
-	int rc = gm_confine_user(o->uid, o->gid);
+	int rc = gm_sandbox_user(o->uid, o->gid);
 
 	if (rc < 0)
 		fail("becoming uid %u: %s", o->uid, strerror(-rc));
@@ -416,8 +416,8 @@ static void start_threads(const struct options *o)
 
 	start_closer();
 	if (worker.dev) {
-		rc = gm_slow_start(&worker.slow, worker.dev,
-				   &worker.journal->slow, -1);
+		rc = gm_blocking_thread_start(&worker.slow, worker.dev,
+					      &worker.journal->slow, -1);
 		worker.has_cliques = o->nccl;
 		worker.clique_limit_ns = (uint64_t)o->clique_ms * 1000000;
 		if (rc < 0)
@@ -431,7 +431,7 @@ static void start_threads(const struct options *o)
 static void confine(enum gm_confine_how how)
 {
 	const char *step;
-	int rc = gm_confine_self(how, &step);
+	int rc = gm_sandbox_self(how, &step);
 
 	if (rc < 0)
 		fail("%s: %s", step, strerror(-rc));
@@ -493,8 +493,8 @@ static int run(const struct options *o)
 {
 	int status;
 
-	gm_pair_say(GM_FD_SUPERVISOR, GM_WIRE_READY, 0, 0, 0,
-		    worker.dev ? worker.dev->took : "");
+	gm_agent_socket_say(GM_FD_SUPERVISOR, GM_WIRE_READY, 0, 0, 0,
+			    worker.dev ? worker.dev->took : "");
 	GM_POINT("worker_ready");
 	if (o->recover)
 		return gm_recover_run(&worker);
@@ -507,7 +507,7 @@ static int run(const struct options *o)
 	if (worker.leaving)
 		_exit(status);
 	gm_nccl_group_stop(&worker);
-	gm_slow_stop(&worker.slow);
+	gm_blocking_thread_stop(&worker.slow);
 	worker.dev->backend->close(worker.dev);
 	return status;
 }

@@ -45,17 +45,17 @@ int gm_recover_run(struct gm_worker *worker)
 	int rc;
 
 	for (;;) {
-		rc = gm_pair_receive(worker->pair, 0, &wire, fds);
+		rc = gm_agent_socket_receive(worker->pair, 0, &wire, fds);
 		if (rc <= 0)
 			return EXIT_FAILURE; /* gpumapd starts another */
 		if (wire.type == GM_WIRE_DRAIN)
 			return EXIT_SUCCESS;
 		if (wire.type != GM_WIRE_ATTACH)
 			continue;
-		reply = gm_pair_about(GM_WIRE_ATTACHED, wire.session,
-				      wire.place);
+		reply = gm_agent_socket_about(GM_WIRE_ATTACHED, wire.session,
+					      wire.place);
 		reply.status = recover(worker, &wire, fds);
-		gm_pair_close_fds(fds);
-		gm_pair_send(worker->pair, &reply, -1, 0);
+		gm_agent_socket_close_fds(fds);
+		gm_agent_socket_send(worker->pair, &reply, -1, 0);
 	}
 }

@@ -11,7 +11,7 @@
 
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* More than one call of gm_events_handle() can request. */
+/* More than one call of gm_io_events_handle() can request. */
 #define SQ_ENTRIES 1024u
 
 /* Each doorbell may ring several times between two calls, and a full queue ends

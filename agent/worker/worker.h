@@ -60,7 +60,7 @@ struct gm_parts {
 /* A thread for calls that wait for other devices, see
  * collective/nccl_group.h. */
 struct gm_nccl_group_thread {
-	struct gm_slow slow;
+	struct gm_blocking_thread slow;
 	bool runs;     /* started with its first NCCL group */
 	bool is_taken; /* a member uses it */
 };
@@ -74,7 +74,7 @@ struct gm_worker {
 	struct gm_group_page *group_page;
 	struct gm_backend_device *dev;
 	struct gm_close_thread close_thread;
-	struct gm_slow slow;
+	struct gm_blocking_thread slow;
 	struct gm_nccl_group_thread cliques[GM_JOURNAL_NCCL_GROUPS];
 	bool has_cliques;
 	/* How long the devices of a group may take to connect. */
@@ -83,7 +83,7 @@ struct gm_worker {
 	uint64_t clique_drain_ns;
 	/* Records that the loop sends to gpumapd.  The close thread does not
 	 * use this queue: it blocks until the socket has room. */
-	struct gm_outbox outbox;
+	struct gm_send_queue outbox;
 	struct io_uring ring;
 
 	/* Used by the loop only. */

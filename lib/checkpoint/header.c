@@ -40,7 +40,7 @@ static int read_type(struct gm_weights *ws, struct gm_scan *scan,
 {
 	char *name;
 
-	if (!gm_scan_string(scan, &name))
+	if (!gm_json_scan_string(scan, &name))
 		return bad(ws, w, "its dtype is not a string");
 	/* A type of GGUF that comes in blocks is not one of safetensors. */
 	if (gm_weights_type_find(name, &w->type) &&
@@ -71,10 +71,10 @@ static int read_shape(struct gm_weights *ws, struct gm_scan *scan,
 	int ret;
 
 	w->shape = ws->n_dims;
-	if (!gm_scan_enter(scan, '['))
+	if (!gm_json_scan_enter(scan, '['))
 		return bad(ws, w, "its shape is not a list");
-	while ((ret = gm_scan_item(scan)) == 1) {
-		if (!gm_scan_number(scan, &dim))
+	while ((ret = gm_json_scan_item(scan)) == 1) {
+		if (!gm_json_scan_number(scan, &dim))
 			return bad(ws, w, "its shape is not all whole numbers");
 		ret = add_dim(ws, dim);
 		if (ret != 0)
@@ -91,9 +91,10 @@ static int read_place(struct gm_weights *ws, struct gm_scan *scan,
 {
 	uint64_t end = 0;
 
-	if (!gm_scan_enter(scan, '[') || gm_scan_item(scan) != 1 ||
-	    !gm_scan_number(scan, &w->begin) || gm_scan_item(scan) != 1 ||
-	    !gm_scan_number(scan, &end) || gm_scan_item(scan) != 0)
+	if (!gm_json_scan_enter(scan, '[') || gm_json_scan_item(scan) != 1 ||
+	    !gm_json_scan_number(scan, &w->begin) ||
+	    gm_json_scan_item(scan) != 1 || !gm_json_scan_number(scan, &end) ||
+	    gm_json_scan_item(scan) != 0)
 		return bad(ws, w, "its data_offsets are not two whole numbers");
 	if (end < w->begin)
 		return bad(ws, w, "it ends before it begins");
@@ -142,7 +143,7 @@ static int read_field(struct gm_weights *ws, struct gm_scan *scan,
 		*has |= fields[i].has;
 		return fields[i].read(ws, scan, w);
 	}
-	return gm_scan_skip(scan) ? 0 : bad_header(ws, w->file);
+	return gm_json_scan_skip(scan) ? 0 : bad_header(ws, w->file);
 }
 
 static int read_tensor(struct gm_weights *ws, struct gm_scan *scan,
@@ -153,9 +154,9 @@ static int read_tensor(struct gm_weights *ws, struct gm_scan *scan,
 	char *key;
 	int ret;
 
-	if (!gm_scan_enter(scan, '{'))
+	if (!gm_json_scan_enter(scan, '{'))
 		return bad(ws, w, "its entry is not an object");
-	while ((ret = gm_scan_key(scan, &key)) == 1) {
+	while ((ret = gm_json_scan_key(scan, &key)) == 1) {
 		ret = read_field(ws, scan, key, w, &has);
 		if (ret != 0)
 			return ret;
@@ -231,10 +232,10 @@ static int skip_metadata(struct gm_scan *scan)
 	char *key;
 	int ret;
 
-	if (!gm_scan_enter(scan, '{'))
+	if (!gm_json_scan_enter(scan, '{'))
 		return -EINVAL;
-	while ((ret = gm_scan_key(scan, &key)) == 1)
-		if (!gm_scan_skip(scan))
+	while ((ret = gm_json_scan_key(scan, &key)) == 1)
+		if (!gm_json_scan_skip(scan))
 			return -EINVAL;
 	return ret;
 }
@@ -245,7 +246,7 @@ static int read_tensors(struct gm_weights *ws, uint32_t file,
 	char *name;
 	int ret;
 
-	while ((ret = gm_scan_key(scan, &name)) == 1) {
+	while ((ret = gm_json_scan_key(scan, &name)) == 1) {
 		struct gm_weight w = { .name = name, .file = file };
 
 		ret = strcmp(name, "__metadata__") == 0
@@ -268,9 +269,9 @@ int gm_weights_header(struct gm_weights *weights, uint32_t file, char *text,
 	/* Other readers of the format require this, too. */
 	if (n == 0 || text[0] != '{')
 		return bad_header(weights, file);
-	gm_scan_enter(&scan, '{');
+	gm_json_scan_enter(&scan, '{');
 	ret = read_tensors(weights, file, &scan);
-	if (ret == 0 && !gm_scan_at_end(&scan))
+	if (ret == 0 && !gm_json_scan_at_end(&scan))
 		ret = -EINVAL;
 	if (ret == 0)
 		ret = check_cover(weights, file, first, bytes);

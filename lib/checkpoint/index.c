@@ -33,12 +33,12 @@ static int read_map(struct gm_weights *ws, struct gm_scan *scan,
 	char *tensor, *file;
 	int ret;
 
-	if (!gm_scan_enter(scan, '{'))
+	if (!gm_json_scan_enter(scan, '{'))
 		return bad_json(ws);
-	while ((ret = gm_scan_key(scan, &tensor)) == 1) {
+	while ((ret = gm_json_scan_key(scan, &tensor)) == 1) {
 		struct gm_indexed *v;
 
-		if (!gm_scan_string(scan, &file) || !is_plain(file))
+		if (!gm_json_scan_string(scan, &file) || !is_plain(file))
 			return gm_reason_set(ws->why, -EINVAL,
 					     "%s" NAME ": the file of tensor "
 					     "%.60s is not the name of one "
@@ -68,19 +68,19 @@ static int read_all(struct gm_weights *ws, struct gm_scan *scan,
 	char *key;
 	int ret;
 
-	if (!gm_scan_enter(scan, '{'))
+	if (!gm_json_scan_enter(scan, '{'))
 		return bad_json(ws);
-	while ((ret = gm_scan_key(scan, &key)) == 1) {
+	while ((ret = gm_json_scan_key(scan, &key)) == 1) {
 		if (strcmp(key, "weight_map") == 0 && !has_map) {
 			has_map = true;
 			ret = read_map(ws, scan, index);
 		} else {
-			ret = gm_scan_skip(scan) ? 0 : bad_json(ws);
+			ret = gm_json_scan_skip(scan) ? 0 : bad_json(ws);
 		}
 		if (ret != 0)
 			return ret;
 	}
-	if (ret != 0 || !gm_scan_at_end(scan))
+	if (ret != 0 || !gm_json_scan_at_end(scan))
 		return bad_json(ws);
 	if (index->n == 0)
 		return gm_reason_set(ws->why, -EINVAL,

@@ -131,7 +131,7 @@ static char *long_char(struct gm_scan *s, char *to)
 	return to + more + 1;
 }
 
-bool gm_scan_string(struct gm_scan *scan, char **ret_text)
+bool gm_json_scan_string(struct gm_scan *scan, char **ret_text)
 {
 	struct gm_scan *s = scan;
 	char *text, *to;
@@ -187,7 +187,7 @@ static bool skip_number(struct gm_scan *s)
 	return skip_digits(s);
 }
 
-bool gm_scan_number(struct gm_scan *scan, uint64_t *ret_number)
+bool gm_json_scan_number(struct gm_scan *scan, uint64_t *ret_number)
 {
 	const char *from;
 	bool negative;
@@ -214,7 +214,7 @@ bool gm_scan_number(struct gm_scan *scan, uint64_t *ret_number)
 
 /* ---- containers ---------------------------------------------------------- */
 
-bool gm_scan_enter(struct gm_scan *scan, char opening)
+bool gm_json_scan_enter(struct gm_scan *scan, char opening)
 {
 	skip_space(scan);
 	if (!take(scan, opening))
@@ -223,7 +223,8 @@ bool gm_scan_enter(struct gm_scan *scan, char opening)
 	return true;
 }
 
-/* Is there another element in the container?  Returns as gm_scan_item(). */
+/* Is there another element in the container?  Returns as
+ * gm_json_scan_item(). */
 static int another(struct gm_scan *s, char closing)
 {
 	bool first = s->fresh;
@@ -235,19 +236,19 @@ static int another(struct gm_scan *s, char closing)
 	return first || take(s, ',') ? 1 : -EINVAL;
 }
 
-int gm_scan_key(struct gm_scan *scan, char **ret_key)
+int gm_json_scan_key(struct gm_scan *scan, char **ret_key)
 {
 	int ret = another(scan, '}');
 
 	if (ret != 1)
 		return ret;
-	if (!gm_scan_string(scan, ret_key))
+	if (!gm_json_scan_string(scan, ret_key))
 		return -EINVAL;
 	skip_space(scan);
 	return take(scan, ':') ? 1 : -EINVAL;
 }
 
-int gm_scan_item(struct gm_scan *scan)
+int gm_json_scan_item(struct gm_scan *scan)
 {
 	return another(scan, ']');
 }
@@ -271,13 +272,13 @@ static bool skip_scalar(struct gm_scan *s)
 	if (s->at == s->end)
 		return false;
 	if (*s->at == '"')
-		return gm_scan_string(s, &text);
+		return gm_json_scan_string(s, &text);
 	s->fresh = false;
 	return skip_word(s, "true") || skip_word(s, "false") ||
 	       skip_word(s, "null") || skip_number(s);
 }
 
-bool gm_scan_skip(struct gm_scan *scan)
+bool gm_json_scan_skip(struct gm_scan *scan)
 {
 	char kinds[GM_SCAN_DEPTH], *key;
 	uint32_t depth = 0;
@@ -286,7 +287,8 @@ bool gm_scan_skip(struct gm_scan *scan)
 		int ret = 0;
 
 		skip_space(scan);
-		if (gm_scan_enter(scan, '{') || gm_scan_enter(scan, '[')) {
+		if (gm_json_scan_enter(scan, '{') ||
+		    gm_json_scan_enter(scan, '[')) {
 			if (depth == GM_SCAN_DEPTH)
 				return false;
 			kinds[depth++] = scan->at[-1];
@@ -296,8 +298,9 @@ bool gm_scan_skip(struct gm_scan *scan)
 		/* Go on to the next value; leave all containers that end before
 		 * it. */
 		while (depth > 0 && ret == 0) {
-			ret = kinds[depth - 1] == '{' ? gm_scan_key(scan, &key)
-						      : gm_scan_item(scan);
+			ret = kinds[depth - 1] == '{'
+				      ? gm_json_scan_key(scan, &key)
+				      : gm_json_scan_item(scan);
 			if (ret < 0)
 				return false;
 			depth -= ret == 0;
@@ -306,7 +309,7 @@ bool gm_scan_skip(struct gm_scan *scan)
 	return true;
 }
 
-bool gm_scan_at_end(struct gm_scan *scan)
+bool gm_json_scan_at_end(struct gm_scan *scan)
 {
 	skip_space(scan);
 	return scan->at == scan->end;

@@ -37,23 +37,23 @@ static inline struct gm_scan gm_scan_begin(char *text, size_t n)
 }
 
 /* @opening is '{' or '['.  Returns whether the value is such a container. */
-bool gm_scan_enter(struct gm_scan *scan, char opening);
+bool gm_json_scan_enter(struct gm_scan *scan, char opening);
 
 /* Returns 1 with a key, whose value comes next; 0 at the end of the object,
  * which is left then; or -EINVAL. */
-int gm_scan_key(struct gm_scan *scan, char **ret_key);
+int gm_json_scan_key(struct gm_scan *scan, char **ret_key);
 
 /* Returns 1: a value comes next; 0 at the end of the array, which is left then;
  * or -EINVAL. */
-int gm_scan_item(struct gm_scan *scan);
+int gm_json_scan_item(struct gm_scan *scan);
 
 /* Returns false when the value is not of this kind.  Numbers are whole, from 0
  * to 2^63 - 1; a string has no NUL in it and one behind it, and is UTF-8. */
-bool gm_scan_string(struct gm_scan *scan, char **ret_text);
-bool gm_scan_number(struct gm_scan *scan, uint64_t *ret_number);
-bool gm_scan_skip(struct gm_scan *scan);
+bool gm_json_scan_string(struct gm_scan *scan, char **ret_text);
+bool gm_json_scan_number(struct gm_scan *scan, uint64_t *ret_number);
+bool gm_json_scan_skip(struct gm_scan *scan);
 
 /* Is the text at its end behind the value that was read last? */
-bool gm_scan_at_end(struct gm_scan *scan);
+bool gm_json_scan_at_end(struct gm_scan *scan);
 
 #endif

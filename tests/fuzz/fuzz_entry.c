@@ -150,7 +150,7 @@ static void serve_turn(struct gm_worker_session *s,
 	uint32_t ended;
 
 	run_bytes = 0;
-	ended = gm_turn_serve(s, dev);
+	ended = gm_quantum_serve(s, dev);
 	MUST(ended <= GM_TURN_ENTRIES);
 	MUST(run_bytes <= GM_TURN_BYTES + GM_TURN_SMALL);
 	MUST(!s->halted || s->why || s->pending.handle ||
@@ -162,7 +162,7 @@ static void serve_turn(struct gm_worker_session *s,
 	MUST(s->pending.bytes || (s->pending.op >= GPUMAP_OP_BARRIER &&
 				  s->pending.op <= GPUMAP_OP_RECV));
 	s->pending.handle = 0;
-	gm_turn_finish(s, -ENOMEM);
+	gm_quantum_finish(s, -ENOMEM);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -20,17 +20,18 @@ void rig_open(struct rig *r, uint64_t slice_bytes, uint32_t slices)
 	TAILQ_INIT(&r->w.users);
 	TAILQ_INIT(&r->w.flying);
 	TAILQ_INIT(&r->w.carried);
-	gm_outbox_init(&r->w.outbox);
+	gm_send_queue_init(&r->w.outbox);
 	gm_wait_init(&r->w);
 	gm_remote_copy_queue_init(&r->w.remote_copies);
 	gm_close_thread_init(&r->w.close_thread);
-	if (gm_slow_start(&r->w.slow, r->w.dev, &r->journal->slow, -1) < 0)
+	if (gm_blocking_thread_start(&r->w.slow, r->w.dev, &r->journal->slow,
+				     -1) < 0)
 		exit(99);
 }
 
 void rig_close(struct rig *r)
 {
-	gm_slow_stop(&r->w.slow);
+	gm_blocking_thread_stop(&r->w.slow);
 	gm_close_thread_stop(&r->w.close_thread);
 	late_close(&r->late);
 	munmap(r->journal, GM_JOURNAL_BYTES);

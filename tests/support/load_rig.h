@@ -54,7 +54,7 @@ static inline void learn_event(void)
 	static char scrap[PAGE];
 	struct io_uring_cqe *cqe;
 
-	gm_events_read(&r.w, file, scrap, PAGE, 0, 0);
+	gm_io_events_read(&r.w, file, scrap, PAGE, 0, 0);
 	if (io_uring_submit_and_wait(&r.w.ring, 1) < 0 ||
 	    io_uring_peek_cqe(&r.w.ring, &cqe) != 0)
 		exit(99);

@@ -79,12 +79,12 @@ static inline struct gm_worker_session *serve(struct hand_client *c)
 }
 
 /* A turn on a machine that is fast enough for whole shares, whatever this one
- * is: what the clock makes of a share is gm_turn_share()'s own test. */
+ * is: what the clock makes of a share is gm_quantum_share()'s own test. */
 static inline uint32_t fast_turn(struct gm_worker_session *s,
 				 struct counting *k)
 {
 	s->share = GM_TURN_BYTES;
-	return gm_turn_serve(s, &k->dev);
+	return gm_quantum_serve(s, &k->dev);
 }
 
 static inline void stop(struct hand_client *c, struct gm_worker_session *s)

@@ -113,7 +113,7 @@ static inline bool begin(void)
 	d->runtime_dir = "/tmp";
 	d->worker_path = self;
 	gm_subscribers_set(d);
-	gm_pin_allowed(NULL, d->allowed);
+	gm_numa_bind_allowed(NULL, d->allowed);
 	if (!EQ(gm_loop_init(d->loop), 0) || !OK(make_segment()))
 		return false;
 	make_row(0);

@@ -14,7 +14,7 @@
 #define OF_SESSION    4u  /* its memory, its socket, its client's pidfd */
 #define OF_CONNECTION 2u  /* its socket, the tensor that waits to be a mask */
 
-void gm_files_raise(void)
+void gm_fd_limits_raise(void)
 {
 	struct rlimit files;
 
@@ -39,8 +39,8 @@ static uint64_t needed_by(const struct gm_config *config, uint32_t n_rows,
 	       (uint64_t)config->objects_per_uid * n_cards;
 }
 
-void gm_files_check(const struct gm_config *config, uint32_t n_rows,
-		    uint32_t n_cards)
+void gm_fd_limits_check(const struct gm_config *config, uint32_t n_rows,
+			uint32_t n_cards)
 {
 	uint64_t needed = needed_by(config, n_rows, n_cards);
 	struct rlimit files;

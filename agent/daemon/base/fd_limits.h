@@ -16,11 +16,11 @@
 #include "agent/daemon/config.h"
 
 /* Take all that we may have. */
-void gm_files_raise(void);
+void gm_fd_limits_raise(void);
 
 /* Warn, with the remedy, when all that is allowed, with so many rows and, of
  * these, cards, takes more than we have. */
-void gm_files_check(const struct gm_config *config, uint32_t n_rows,
-		    uint32_t n_cards);
+void gm_fd_limits_check(const struct gm_config *config, uint32_t n_rows,
+			uint32_t n_cards);
 
 #endif

@@ -27,9 +27,9 @@ struct gm_ledger;         /* account/ledger.h */
 struct gm_loop;           /* base/loop.h */
 struct gm_mask_devices;   /* masks/device_replicas.h */
 struct gm_nodefile;       /* agent/plan/nodefile.h */
-struct gm_nodes;          /* masks/numa_segments.h */
+struct gm_numa_segments;  /* masks/numa_segments.h */
 struct gm_paths;          /* devices/p2p.h */
-struct gm_pin_allow;      /* agent/common/numa_bind.h */
+struct gm_numa_allowed;   /* agent/common/numa_bind.h */
 struct gm_probe;          /* health/probe.h */
 struct gm_segment;        /* segment/segment.h */
 struct gm_state_files;    /* state/state.h */
@@ -47,12 +47,12 @@ struct gm_daemon {
 
 	/* Never NULL. */
 	struct gm_config *config;
-	struct gm_nodefile *dummies;  /* of [dummy]; no rows without a file */
-	struct gm_pin_allow *allowed; /* before we pinned ourselves */
+	struct gm_nodefile *dummies; /* of [dummy]; no rows without a file */
+	struct gm_numa_allowed *allowed; /* before we pinned ourselves */
 	struct gm_loop *loop;
 	struct gm_segment *segment;
 	struct gm_directory *directory;
-	struct gm_nodes *nodes;
+	struct gm_numa_segments *nodes;
 	struct gm_mask_devices *mask_devices;
 	struct gm_holders *holders;
 	struct gm_devices *devices;

@@ -19,7 +19,7 @@
 #define NODES      1024 /* most that Linux is built for */
 #define NODE_WORDS (NODES / (8 * (int)sizeof(unsigned long)))
 
-int gm_memory_open(const char *name, uint64_t bytes)
+int gm_session_memory_open(const char *name, uint64_t bytes)
 {
 	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 	int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
@@ -67,7 +67,7 @@ static void restore(const struct policy *before)
 		set_mempolicy(before->mode, before->nodes, NODES);
 }
 
-int gm_memory_fill(int fd, uint64_t at, uint64_t bytes, int node)
+int gm_session_memory_fill(int fd, uint64_t at, uint64_t bytes, int node)
 {
 	struct policy before = { 0 };
 	int error;

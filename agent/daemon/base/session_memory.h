@@ -11,23 +11,23 @@
 #include <stdint.h>
 
 /*
- * gm_memory_open - a memfd of a final size
+ * gm_session_memory_open - a memfd of a final size
  *
  * name		what /proc/PID/maps and /proc/PID/fd show of it
  *
  * Returns	the descriptor, sealed against shrinking and growing and against
  *		other seals; or a negative errno
  */
-int gm_memory_open(const char *name, uint64_t bytes);
+int gm_session_memory_open(const char *name, uint64_t bytes);
 
 /*
- * gm_memory_fill - have pages now, so that nobody's first touch can fail
+ * gm_session_memory_fill - have pages now, so that no first touch can fail
  *
  * node		where to have them from, if there is room; -1: wherever
  *
  * Returns	0
  *		-ENOSPC, -ENOMEM	there is no memory for them
  */
-int gm_memory_fill(int fd, uint64_t at, uint64_t bytes, int node);
+int gm_session_memory_fill(int fd, uint64_t at, uint64_t bytes, int node);
 
 #endif

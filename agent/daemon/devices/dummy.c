@@ -111,7 +111,7 @@ int gm_dummyrows_list(const struct gm_daemon *d, struct gm_device *ret_devices,
 			      "the host: there is no room for the %u of "
 			      "dummy.file; lower host.rows or leave some out",
 			      GM_ROWS, GM_ROWS - max, node->n_rows);
-	gm_identity_key(key);
+	gm_uuid_key(key);
 	for (uint32_t i = 0; i < node->n_rows; i++) {
 		const struct gm_nodefile_row *row = &node->rows[i];
 		struct gm_device *device = &ret_devices[i];
@@ -119,8 +119,8 @@ int gm_dummyrows_list(const struct gm_daemon *d, struct gm_device *ret_devices,
 
 		memset(device, 0, sizeof(*device));
 		memcpy(facts->object.name, row->name, sizeof(row->name));
-		gm_identity_dummy(key, node->name, row->name,
-				  count_alike(node, i), facts->uuid);
+		gm_uuid_dummy(key, node->name, row->name, count_alike(node, i),
+			      facts->uuid);
 		write_facts(row, facts);
 		device->dummy_free = row->is_split ? 0 : row->free_bytes;
 	}

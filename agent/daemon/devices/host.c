@@ -66,7 +66,7 @@ static void write_facts(struct gm_device *device, const struct gm_node *node,
 	struct gm_row_image *facts = &device->facts;
 
 	write_name(facts->object.name, machine->model, node->id, part, parts);
-	gm_identity_host(machine->key, node->id, part, parts, facts->uuid);
+	gm_uuid_host(machine->key, node->id, part, parts, facts->uuid);
 	facts->kind = GPUMAP_DEVICE_HOST;
 	facts->flags = GPUMAP_DEVICE_MAIN_MEMORY;
 	facts->known =
@@ -101,8 +101,8 @@ static int split_node(const struct gm_node *node, uint32_t parts,
 		int ret;
 
 		memset(device, 0, sizeof(*device));
-		ret = gm_pin_split(NULL, &node->cpus, parts, part,
-				   &device->cpus);
+		ret = gm_numa_bind_split(NULL, &node->cpus, parts, part,
+					 &device->cpus);
 		if (ret >= 0)
 			ret = gm_meminfo_open(NULL, node->id, &device->memory);
 		if (ret < 0) {
@@ -120,7 +120,7 @@ static int split_node(const struct gm_node *node, uint32_t parts,
 int gm_hostrows_list(const struct gm_daemon *d, struct gm_device *ret_devices,
 		     size_t max, char ret_why[GM_WHY_BYTES])
 {
-	struct gm_pin_allow allow = *d->allowed;
+	struct gm_numa_allowed allow = *d->allowed;
 	struct gm_node *nodes;
 	struct machine machine;
 	int n_nodes, n = 0;
@@ -136,13 +136,13 @@ int gm_hostrows_list(const struct gm_daemon *d, struct gm_device *ret_devices,
 	nodes = calloc(GM_PIN_NODES_MAX, sizeof(*nodes));
 	if (nodes == NULL)
 		return -ENOMEM;
-	n_nodes = gm_pin_nodes(NULL, &allow, nodes, GM_PIN_NODES_MAX);
+	n_nodes = gm_numa_bind_nodes(NULL, &allow, nodes, GM_PIN_NODES_MAX);
 	if (n_nodes < 0) {
 		snprintf(ret_why, GM_WHY_BYTES, "NUMA nodes: %s",
 			 strerror(-n_nodes));
 		n = n_nodes;
 	}
-	gm_identity_key(machine.key);
+	gm_uuid_key(machine.key);
 	read_model(machine.model, sizeof(machine.model));
 	for (int i = 0; i < n_nodes && n >= 0; i++) {
 		int ret;

@@ -48,8 +48,8 @@ static struct gm_path *add(struct gm_paths *paths, const uint8_t to[16],
 	return path;
 }
 
-void gm_paths_on_report(struct gm_daemon *d, const uint8_t uuid[16],
-			const struct gm_probe_peers *peers)
+void gm_p2p_paths_on_report(struct gm_daemon *d, const uint8_t uuid[16],
+			    const struct gm_probe_peers *peers)
 {
 	struct gm_path *path = find(d->paths, uuid, peers->other);
 
@@ -72,22 +72,24 @@ static struct gm_path *between(const struct gm_daemon *d, uint32_t to,
 		    d->devices->of[from]->facts.uuid);
 }
 
-enum gm_path_state gm_paths_state(const struct gm_daemon *d, uint32_t to,
-				  uint32_t from)
+enum gm_path_state gm_p2p_paths_state(const struct gm_daemon *d, uint32_t to,
+				      uint32_t from)
 {
 	const struct gm_path *path = between(d, to, from);
 
 	return path ? path->state : GM_PATH_NONE;
 }
 
-uint32_t gm_paths_links(const struct gm_daemon *d, uint32_t to, uint32_t from)
+uint32_t gm_p2p_paths_links(const struct gm_daemon *d, uint32_t to,
+			    uint32_t from)
 {
 	const struct gm_path *path = between(d, to, from);
 
 	return path ? path->peers.links : 0;
 }
 
-void gm_paths_tried(struct gm_daemon *d, uint32_t to, uint32_t from, int status)
+void gm_p2p_paths_tried(struct gm_daemon *d, uint32_t to, uint32_t from,
+			int status)
 {
 	struct gm_path *path = between(d, to, from);
 
@@ -113,7 +115,7 @@ void gm_paths_tried(struct gm_daemon *d, uint32_t to, uint32_t from, int status)
 			       .text);
 }
 
-void gm_paths_exit(struct gm_daemon *d)
+void gm_p2p_paths_exit(struct gm_daemon *d)
 {
 	free(d->paths->path);
 	*d->paths = (struct gm_paths){ 0 };

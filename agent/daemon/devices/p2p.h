@@ -40,19 +40,20 @@ struct gm_paths {
 };
 
 /* One PEERS record: of the card @uuid, as the one that reads. */
-void gm_paths_on_report(struct gm_daemon *d, const uint8_t uuid[16],
-			const struct gm_probe_peers *peers);
+void gm_p2p_paths_on_report(struct gm_daemon *d, const uint8_t uuid[16],
+			    const struct gm_probe_peers *peers);
 
-enum gm_path_state gm_paths_state(const struct gm_daemon *d, uint32_t to,
-				  uint32_t from);
+enum gm_path_state gm_p2p_paths_state(const struct gm_daemon *d, uint32_t to,
+				      uint32_t from);
 
 /* NVLinks between them. */
-uint32_t gm_paths_links(const struct gm_daemon *d, uint32_t to, uint32_t from);
+uint32_t gm_p2p_paths_links(const struct gm_daemon *d, uint32_t to,
+			    uint32_t from);
 
 /* The path was tried: 0, -ESTALE when a worker died over it, or the error. */
-void gm_paths_tried(struct gm_daemon *d, uint32_t to, uint32_t from,
-		    int status);
+void gm_p2p_paths_tried(struct gm_daemon *d, uint32_t to, uint32_t from,
+			int status);
 
-void gm_paths_exit(struct gm_daemon *d);
+void gm_p2p_paths_exit(struct gm_daemon *d);
 
 #endif

@@ -42,7 +42,7 @@ static void mix(uint64_t v[4], int rounds)
 	}
 }
 
-uint64_t gm_identity_hash(const uint8_t key[16], const void *data, size_t bytes)
+uint64_t gm_uuid_hash(const uint8_t key[16], const void *data, size_t bytes)
 {
 	const uint8_t *at = data;
 	uint64_t k0 = little(key, 8), k1 = little(key + 8, 8);
@@ -87,7 +87,7 @@ static int parse_id(const char *text, uint8_t ret_key[16])
 	return 0;
 }
 
-void gm_identity_key(uint8_t ret_key[16])
+void gm_uuid_key(uint8_t ret_key[16])
 {
 	static const uint8_t zero[16];
 	char text[256];
@@ -99,9 +99,9 @@ void gm_identity_key(uint8_t ret_key[16])
 	memset(text, 0, sizeof(text));
 	gethostname(text, sizeof(text) - 2);
 	n = strlen(text);
-	spell(gm_identity_hash(zero, text, n), ret_key);
+	spell(gm_uuid_hash(zero, text, n), ret_key);
 	text[n] = '1';
-	spell(gm_identity_hash(zero, text, n + 1), ret_key + 8);
+	spell(gm_uuid_hash(zero, text, n + 1), ret_key + 8);
 }
 
 /* The uuid of @text, which has room for two characters more. */
@@ -112,14 +112,14 @@ static void make_uuid(const uint8_t key[16], char *text, uint8_t ret_uuid[16])
 	for (int half = 0; half < 2; half++) {
 		text[n] = ' ';
 		text[n + 1] = (char)('0' + half);
-		spell(gm_identity_hash(key, text, n + 2), ret_uuid + 8 * half);
+		spell(gm_uuid_hash(key, text, n + 2), ret_uuid + 8 * half);
 	}
 	ret_uuid[6] = (uint8_t)((ret_uuid[6] & 0x0f) | 0x80); /* version 8 */
 	ret_uuid[8] = (uint8_t)((ret_uuid[8] & 0x3f) | 0x80); /* variant */
 }
 
-void gm_identity_host(const uint8_t key[16], int node, uint32_t part,
-		      uint32_t parts, uint8_t ret_uuid[16])
+void gm_uuid_host(const uint8_t key[16], int node, uint32_t part,
+		  uint32_t parts, uint8_t ret_uuid[16])
 {
 	char text[96];
 
@@ -128,8 +128,8 @@ void gm_identity_host(const uint8_t key[16], int node, uint32_t part,
 	make_uuid(key, text, ret_uuid);
 }
 
-void gm_identity_dummy(const uint8_t key[16], const char *node, const char *row,
-		       uint32_t index, uint8_t ret_uuid[16])
+void gm_uuid_dummy(const uint8_t key[16], const char *node, const char *row,
+		   uint32_t index, uint8_t ret_uuid[16])
 {
 	char text[192];
 

@@ -28,15 +28,14 @@
 #include <stdint.h>
 
 /* Returns SipHash-2-4 of @bytes of @data. */
-uint64_t gm_identity_hash(const uint8_t key[16], const void *data,
-			  size_t bytes);
+uint64_t gm_uuid_hash(const uint8_t key[16], const void *data, size_t bytes);
 
 /* The machine's key, read once at start. */
-void gm_identity_key(uint8_t ret_key[16]);
+void gm_uuid_key(uint8_t ret_key[16]);
 
-void gm_identity_host(const uint8_t key[16], int node, uint32_t part,
-		      uint32_t parts, uint8_t ret_uuid[16]);
-void gm_identity_dummy(const uint8_t key[16], const char *node, const char *row,
-		       uint32_t index, uint8_t ret_uuid[16]);
+void gm_uuid_host(const uint8_t key[16], int node, uint32_t part,
+		  uint32_t parts, uint8_t ret_uuid[16]);
+void gm_uuid_dummy(const uint8_t key[16], const char *node, const char *row,
+		   uint32_t index, uint8_t ret_uuid[16]);
 
 #endif

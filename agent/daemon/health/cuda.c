@@ -75,7 +75,8 @@ static void find_cpus(const struct gm_daemon *d, struct gm_device *device)
 	if ((facts->known & GPUMAP_KNOWN_CPUS) != 0)
 		n = gm_idset_parse(facts->cpus, &device->cpus);
 	else if ((facts->known & GPUMAP_KNOWN_NUMA) != 0)
-		n = gm_pin_node_cpus(NULL, facts->numa_node, &device->cpus);
+		n = gm_numa_bind_node_cpus(NULL, facts->numa_node,
+					   &device->cpus);
 	if (n <= 0 || gm_idset_and(&device->cpus, &d->allowed->cpus) == 0)
 		device->cpus = d->allowed->cpus;
 }
@@ -504,7 +505,7 @@ static void record(struct gm_daemon *d, const struct gm_probe_wire *wire)
 			gm_drains_released(d, device->facts.row, wire->serial);
 		break;
 	case GM_PROBE_PEERS:
-		gm_paths_on_report(d, wire->uuid, &wire->peers);
+		gm_p2p_paths_on_report(d, wire->uuid, &wire->peers);
 		break;
 	default:
 		break;

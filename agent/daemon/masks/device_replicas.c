@@ -70,7 +70,7 @@ static void free_device(struct gm_mask_device *device)
 {
 	close_fd(device);
 	TAILQ_REMOVE(&device->d->mask_devices->all, device, entry);
-	gm_nodes_drop(device->span);
+	gm_numa_segments_drop(device->span);
 	free(device);
 }
 

@@ -33,11 +33,12 @@ static void count(const struct gm_mask_held *held, bool more)
 
 		if (!gm_masks_is_first(held->replicas, i))
 			continue;
-		span = gm_nodes_span(held->d->nodes, &held->replicas[i]);
+		span = gm_numa_segments_span(held->d->nodes,
+					     &held->replicas[i]);
 		if (span != NULL && more)
 			span->refs++;
 		else if (span != NULL)
-			gm_nodes_drop(span);
+			gm_numa_segments_drop(span);
 	}
 }
 
@@ -115,7 +116,8 @@ int gm_mask_held_find(const struct gm_mask_held *held, uint32_t row,
 
 	while (i < held->n && replica[i].row != row)
 		i++;
-	if (i == held->n || gm_nodes_span(held->d->nodes, &replica[i]) == NULL)
+	if (i == held->n ||
+	    gm_numa_segments_span(held->d->nodes, &replica[i]) == NULL)
 		return gm_why(ret_why, -ENOENT,
 			      "mask %s has no replica on row %u: publish it "
 			      "for that row, too, and use it anew",
@@ -129,7 +131,7 @@ int gm_mask_held_open(const struct gm_mask_held *held,
 		      char ret_why[GM_WHY_BYTES], int *ret_fd)
 {
 	struct gm_node_segment *segment = held->d->nodes->of[replica->node];
-	int fd = gm_nodes_reader(segment);
+	int fd = gm_numa_segments_reader(segment);
 
 	if (fd < 0)
 		return gm_why(ret_why, fd, "the memory of node %u: %s",

@@ -93,8 +93,8 @@ static int open_nodes(struct gm_daemon *d, const struct gm_masks_block *block,
 
 		if (!gm_masks_is_first(block->replicas, i))
 			continue;
-		ret = gm_nodes_open(d, block->replicas[i].node, false, ret_why,
-				    &segment);
+		ret = gm_numa_segments_open(d, block->replicas[i].node, false,
+					    ret_why, &segment);
 		if (ret != 0 && ret != -ENOENT)
 			return ret;
 	}
@@ -129,8 +129,9 @@ static int claim(struct gm_daemon *d, uint32_t unit, char *ret_why)
 		if (!gm_masks_is_first(block.replicas, i) ||
 		    !is_home(d, replica))
 			continue;
-		ret = gm_nodes_claim(d->nodes->of[replica->node], replica->at,
-				     replica->bytes, block.image.hash);
+		ret = gm_numa_segments_claim(d->nodes->of[replica->node],
+					     replica->at, replica->bytes,
+					     block.image.hash);
 		if (ret != 0 && ret != -EPROTO)
 			return ret;
 	}
@@ -167,7 +168,8 @@ static bool is_whole(const struct gm_daemon *d,
 {
 	for (uint32_t i = 0; i < block->image.n_replicas; i++) {
 		if (block->replicas[i].place != GM_REPLICA_NOWHERE &&
-		    gm_nodes_span(d->nodes, &block->replicas[i]) == NULL)
+		    gm_numa_segments_span(d->nodes, &block->replicas[i]) ==
+			    NULL)
 			return false;
 	}
 	return true;
@@ -206,9 +208,9 @@ void gm_masks_reclaim(struct gm_daemon *d, uint32_t unit)
 				gm_mask_devices_find(d, replica->id));
 		if (!gm_masks_is_first(block.replicas, i))
 			continue;
-		span = gm_nodes_span(d->nodes, replica);
+		span = gm_numa_segments_span(d->nodes, replica);
 		if (span != NULL)
-			gm_nodes_drop(span);
+			gm_numa_segments_drop(span);
 	}
 }
 

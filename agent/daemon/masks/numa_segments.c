@@ -26,7 +26,7 @@
 
 #define SHM_DIR "/dev/shm"
 
-int gm_nodes_path(char *ret_path, const char *instance, uint32_t node)
+int gm_numa_segments_path(char *ret_path, const char *instance, uint32_t node)
 {
 	char suffix[32];
 
@@ -135,12 +135,12 @@ static int take_pages(int fd, uint64_t at, uint64_t bytes)
 
 static void bind_to_node(const struct gm_node_segment *segment)
 {
-	int ret = gm_pin_range(segment->base, segment->bytes,
-			       (int)segment->node, GM_PIN_PREFER);
+	int ret = gm_numa_bind_range(segment->base, segment->bytes,
+				     (int)segment->node, GM_NUMA_BIND_PREFER);
 
 	if (ret != 0)
 		gm_log(GM_LOG_WARNING, "not_bound", "node=%u why=%s",
-		       segment->node, gm_quote(gm_pin_why(ret)).text);
+		       segment->node, gm_quote(gm_numa_bind_why(ret)).text);
 }
 
 /* The file gets its name when it is whole: an agent that dies before that
@@ -200,7 +200,7 @@ static int open_file(struct gm_daemon *d, struct gm_node_segment *segment,
 		     bool make, char *ret_why)
 {
 	char path[GM_SEGMENT_PATH_BYTES];
-	int ret = gm_nodes_path(path, d->instance, segment->node);
+	int ret = gm_numa_segments_path(path, d->instance, segment->node);
 	uint32_t end;
 
 	if (ret == 0)
@@ -228,9 +228,9 @@ static int open_file(struct gm_daemon *d, struct gm_node_segment *segment,
 	return gm_heap_init(&segment->heap, 1, end, 1);
 }
 
-int gm_nodes_open(struct gm_daemon *d, uint32_t node, bool make,
-		  char ret_why[GM_WHY_BYTES],
-		  struct gm_node_segment **ret_segment)
+int gm_numa_segments_open(struct gm_daemon *d, uint32_t node, bool make,
+			  char ret_why[GM_WHY_BYTES],
+			  struct gm_node_segment **ret_segment)
 {
 	struct gm_node_segment *segment = d->nodes->of[node];
 	int ret;
@@ -276,8 +276,8 @@ static struct gm_span *add(struct gm_node_segment *segment, uint32_t unit,
 	return span;
 }
 
-struct gm_span *gm_nodes_find(const struct gm_node_segment *segment,
-			      uint64_t bytes, uint64_t hash)
+struct gm_span *gm_numa_segments_find(const struct gm_node_segment *segment,
+				      uint64_t bytes, uint64_t hash)
 {
 	struct gm_span *span;
 
@@ -289,9 +289,9 @@ struct gm_span *gm_nodes_find(const struct gm_node_segment *segment,
 	return span;
 }
 
-int gm_nodes_take(struct gm_node_segment *segment, uint64_t bytes,
-		  uint64_t hash, char ret_why[GM_WHY_BYTES],
-		  struct gm_span **ret_span)
+int gm_numa_segments_take(struct gm_node_segment *segment, uint64_t bytes,
+			  uint64_t hash, char ret_why[GM_WHY_BYTES],
+			  struct gm_span **ret_span)
 {
 	struct gm_heap *heap = &segment->heap;
 	struct gm_span *span;
@@ -333,8 +333,8 @@ static struct gm_span *find_at(const struct gm_node_segment *segment,
 	return span;
 }
 
-int gm_nodes_claim(struct gm_node_segment *segment, uint64_t at, uint64_t bytes,
-		   uint64_t hash)
+int gm_numa_segments_claim(struct gm_node_segment *segment, uint64_t at,
+			   uint64_t bytes, uint64_t hash)
 {
 	struct gm_span *span = find_at(segment, at, bytes);
 	uint32_t unit = (uint32_t)(at / GM_SPAN_UNIT);
@@ -352,8 +352,8 @@ int gm_nodes_claim(struct gm_node_segment *segment, uint64_t at, uint64_t bytes,
 	return -ENOMEM;
 }
 
-struct gm_span *gm_nodes_span(const struct gm_nodes *nodes,
-			      const struct gm_replica_image *replica)
+struct gm_span *gm_numa_segments_span(const struct gm_numa_segments *nodes,
+				      const struct gm_replica_image *replica)
 {
 	struct gm_node_segment *segment;
 
@@ -366,7 +366,7 @@ struct gm_span *gm_nodes_span(const struct gm_nodes *nodes,
 	return find_at(segment, replica->at, replica->bytes);
 }
 
-void gm_nodes_drop(struct gm_span *span)
+void gm_numa_segments_drop(struct gm_span *span)
 {
 	if (--span->refs > 0)
 		return;
@@ -375,7 +375,7 @@ void gm_nodes_drop(struct gm_span *span)
 	free(span);
 }
 
-int gm_nodes_reader(struct gm_node_segment *segment)
+int gm_numa_segments_reader(struct gm_node_segment *segment)
 {
 	char path[32];
 
@@ -386,13 +386,14 @@ int gm_nodes_reader(struct gm_node_segment *segment)
 	return segment->reader < 0 ? -errno : segment->reader;
 }
 
-int gm_nodes_share(const struct gm_daemon *d, struct gm_node_segment *segment)
+int gm_numa_segments_share(const struct gm_daemon *d,
+			   struct gm_node_segment *segment)
 {
 	char path[GM_SEGMENT_PATH_BYTES];
-	int ret = gm_nodes_path(path, d->instance, segment->node);
+	int ret = gm_numa_segments_path(path, d->instance, segment->node);
 
 	if (ret == 0 && segment->share < 0) {
-		ret = gm_share_open(path);
+		ret = gm_mount_open(path);
 		segment->share = ret < 0 ? -1 : ret;
 	}
 	return segment->share < 0 ? ret : segment->share;
@@ -412,8 +413,8 @@ static void copy(char *to, const char *bytes, uint64_t n)
 	gm_seq_fill(words + n / 8, &last, 1);
 }
 
-int gm_nodes_fill(const struct gm_span *span, const void *bytes,
-		  char ret_why[GM_WHY_BYTES])
+int gm_numa_segments_fill(const struct gm_span *span, const void *bytes,
+			  char ret_why[GM_WHY_BYTES])
 {
 	struct gm_node_segment *segment = span->segment;
 	uint64_t at = (uint64_t)span->unit * GM_SPAN_UNIT;
@@ -465,7 +466,7 @@ static void remove_one(const char *name)
 		unlink(path);
 }
 
-void gm_nodes_remove(const char *instance)
+void gm_numa_segments_remove(const char *instance)
 {
 	char prefix[GM_SEGMENT_PATH_BYTES];
 	const char *name = prefix + sizeof(SHM_DIR);
@@ -490,7 +491,7 @@ void gm_nodes_remove(const char *instance)
 	closedir(dir);
 }
 
-void gm_nodes_exit(struct gm_daemon *d)
+void gm_numa_segments_exit(struct gm_daemon *d)
 {
 	for (uint32_t node = 0; node < GM_NODES; node++) {
 		if (d->nodes->of[node] != NULL)

@@ -17,8 +17,8 @@
  * the same bytes share a span.  An agent that adopts a segment counts again,
  * and spans of a publication that was not finished are free with it.
  *
- * Only the loop uses it, except for gm_nodes_fill() and the bytes of spans that
- * a change has.
+ * Only the loop uses it, except for gm_numa_segments_fill() and the bytes of
+ * spans that a change has.
  */
 #ifndef GM_DAEMON_MASKS_NUMA_SEGMENTS_H
 #define GM_DAEMON_MASKS_NUMA_SEGMENTS_H
@@ -55,12 +55,12 @@ struct gm_node_segment {
 	LIST_HEAD(, gm_span) spans;
 };
 
-struct gm_nodes {
+struct gm_numa_segments {
 	struct gm_node_segment *of[GM_NODES]; /* NULL: not opened */
 };
 
 /*
- * gm_nodes_open - the segment of a node, as it is or made now
+ * gm_numa_segments_open - the segment of a node, as it is or made now
  *
  * make		where there is none, or one that is not of use, make it
  *
@@ -69,44 +69,44 @@ struct gm_nodes {
  *		-EPERM		the name is taken by something that is not ours
  *		-ENOMEM, and what open and mmap return
  */
-int gm_nodes_open(struct gm_daemon *d, uint32_t node, bool make,
-		  char ret_why[GM_WHY_BYTES],
-		  struct gm_node_segment **ret_segment);
+int gm_numa_segments_open(struct gm_daemon *d, uint32_t node, bool make,
+			  char ret_why[GM_WHY_BYTES],
+			  struct gm_node_segment **ret_segment);
 
 /* A span with these bytes, as far as the hash can tell; NULL: there is none. */
-struct gm_span *gm_nodes_find(const struct gm_node_segment *segment,
-			      uint64_t bytes, uint64_t hash);
+struct gm_span *gm_numa_segments_find(const struct gm_node_segment *segment,
+				      uint64_t bytes, uint64_t hash);
 
 /*
- * gm_nodes_take - allocate a span, with one reference
+ * gm_numa_segments_take - allocate a span, with one reference
  *
- * The span has no pages yet, or some; see gm_nodes_fill().
+ * The span has no pages yet, or some; see gm_numa_segments_fill().
  *
  * Returns	0
  *		-ENOSPC		masks.bytes are used up
  *		-ENOMEM
  */
-int gm_nodes_take(struct gm_node_segment *segment, uint64_t bytes,
-		  uint64_t hash, char ret_why[GM_WHY_BYTES],
-		  struct gm_span **ret_span);
+int gm_numa_segments_take(struct gm_node_segment *segment, uint64_t bytes,
+			  uint64_t hash, char ret_why[GM_WHY_BYTES],
+			  struct gm_span **ret_span);
 
 /*
- * gm_nodes_claim - count a span that the block of a mask names
+ * gm_numa_segments_claim - count a span that the block of a mask names
  *
  * Returns	0
  *		-EPROTO		it is not inside, or lies in another
  *		-ENOMEM
  */
-int gm_nodes_claim(struct gm_node_segment *segment, uint64_t at, uint64_t bytes,
-		   uint64_t hash);
+int gm_numa_segments_claim(struct gm_node_segment *segment, uint64_t at,
+			   uint64_t bytes, uint64_t hash);
 
 /* The span that a replica names, or NULL: the span is in another file, or was
  * not claimed.  The file of a DEVICE replica was checked by gm_masks_read(). */
-struct gm_span *gm_nodes_span(const struct gm_nodes *nodes,
-			      const struct gm_replica_image *replica);
+struct gm_span *gm_numa_segments_span(const struct gm_numa_segments *nodes,
+				      const struct gm_replica_image *replica);
 
 /* One reference less; without any it is free. */
-void gm_nodes_drop(struct gm_span *span);
+void gm_numa_segments_drop(struct gm_span *span);
 
 static inline char *gm_nodes_at(const struct gm_span *span)
 {
@@ -115,31 +115,32 @@ static inline char *gm_nodes_at(const struct gm_span *span)
 
 /* The segment's descriptor for workers, which cannot write: ours, open as long
  * as the segment.  Returns it, or a negative errno. */
-int gm_nodes_reader(struct gm_node_segment *segment);
+int gm_numa_segments_reader(struct gm_node_segment *segment);
 
 /* The same for clients, see segment/mount.h: each mount costs all CPUs a
  * grace period when it goes, so there is one, however often they ask. Returns
- * it, or a negative errno of gm_share_open(). */
-int gm_nodes_share(const struct gm_daemon *d, struct gm_node_segment *segment);
+ * it, or a negative errno of gm_mount_open(). */
+int gm_numa_segments_share(const struct gm_daemon *d,
+			   struct gm_node_segment *segment);
 
 /*
- * gm_nodes_fill - give a span pages of its node, and these bytes
+ * gm_numa_segments_fill - give a span pages of its node, and these bytes
  *
  * The I/O thread calls it.
  *
  * Returns	0
  *		-ENOSPC		/dev/shm is full
  */
-int gm_nodes_fill(const struct gm_span *span, const void *bytes,
-		  char ret_why[GM_WHY_BYTES]);
+int gm_numa_segments_fill(const struct gm_span *span, const void *bytes,
+			  char ret_why[GM_WHY_BYTES]);
 
 /* Unlink those of an instance whose segment is new, or goes. */
-void gm_nodes_remove(const char *instance);
+void gm_numa_segments_remove(const char *instance);
 
 /* "/dev/shm/gpumap.1.<instance>.node<N>".  Returns as gm_segment_path(). */
-int gm_nodes_path(char *ret_path, const char *instance, uint32_t node);
+int gm_numa_segments_path(char *ret_path, const char *instance, uint32_t node);
 
 /* Unmap and close: the files stay for the next agent. */
-void gm_nodes_exit(struct gm_daemon *d);
+void gm_numa_segments_exit(struct gm_daemon *d);
 
 #endif

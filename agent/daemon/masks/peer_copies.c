@@ -51,7 +51,7 @@ static bool is_source(const struct gm_mask_device *from,
 	if (from->span != device->span || from->uid != device->uid ||
 	    from->row == device->row || from->is_stale || from->is_lent)
 		return false;
-	path = gm_paths_state(device->d, device->row, from->row);
+	path = gm_p2p_paths_state(device->d, device->row, from->row);
 	return path == GM_PATH_GOOD || path == GM_PATH_UNTRIED;
 }
 
@@ -70,7 +70,7 @@ struct gm_mask_device *gm_mask_peers_find(const struct gm_mask_device *device,
 
 		if (!is_source(from, device))
 			continue;
-		links = gm_paths_links(device->d, device->row, from->row);
+		links = gm_p2p_paths_links(device->d, device->row, from->row);
 		if (from->state == GM_MASK_ASKED && links > 0)
 			*ret_waits = true;
 		if (from->state != GM_MASK_READY || (best && links <= most))
@@ -218,8 +218,8 @@ bool gm_mask_peers_end(struct gm_mask_device *device,
 	if (device->is_void)
 		return (wire->masked.flags & GM_MASK_PEER) == 0;
 	if ((wire->masked.flags & GM_MASK_TRY) && is_verdict(wire->masked.code))
-		gm_paths_tried(device->d, device->row, device->from_row,
-			       wire->masked.code);
+		gm_p2p_paths_tried(device->d, device->row, device->from_row,
+				   wire->masked.code);
 	return true;
 }
 
@@ -229,7 +229,7 @@ void gm_mask_peers_lost(struct gm_mask_device *device, bool well)
 		return;
 	/* The path may have been the cause of its death: the next worker does
 	 * not try it. */
-	gm_paths_tried(device->d, device->row, device->from_row, -ESTALE);
+	gm_p2p_paths_tried(device->d, device->row, device->from_row, -ESTALE);
 	device->no_peer = true;
 }
 

@@ -54,7 +54,7 @@ static int ask(struct gm_worker_process *worker, struct gm_mask_device *device,
 		.mask.bytes = device->span->bytes,
 		.mask.flags = gm_mask_peers_is_large(device) ? GM_MASK_MARK : 0,
 	};
-	int fds[2] = { gm_nodes_reader(device->span->segment), -1 };
+	int fds[2] = { gm_numa_segments_reader(device->span->segment), -1 };
 	int ret;
 
 	if (fds[0] < 0) {
@@ -66,7 +66,7 @@ static int ask(struct gm_worker_process *worker, struct gm_mask_device *device,
 		fds[1] = from->fd;
 		wire.mask.peer = from->id;
 		wire.mask.flags |= GM_MASK_PEER;
-		if (gm_paths_state(device->d, device->row, from->row) !=
+		if (gm_p2p_paths_state(device->d, device->row, from->row) !=
 		    GM_PATH_GOOD)
 			wire.mask.flags |= GM_MASK_TRY;
 	}

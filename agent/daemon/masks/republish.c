@@ -82,7 +82,8 @@ static void take_source(struct gm_mask_change *p,
 	const struct gm_daemon *d = p->change.d;
 
 	for (uint32_t i = 0; i < block->image.n_replicas && !p->source; i++) {
-		p->source = gm_nodes_span(d->nodes, &block->replicas[i]);
+		p->source =
+			gm_numa_segments_span(d->nodes, &block->replicas[i]);
 		if (p->source != NULL)
 			p->source->refs++;
 	}

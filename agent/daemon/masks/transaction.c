@@ -52,7 +52,7 @@ static void drop_staging(struct gm_mask_change *p)
 static void drop_parts(struct gm_mask_change *p)
 {
 	for (uint32_t i = 0; i < p->n_parts; i++)
-		gm_nodes_drop(p->parts[i].span);
+		gm_numa_segments_drop(p->parts[i].span);
 	p->n_parts = 0;
 }
 
@@ -93,7 +93,7 @@ void gm_mask_change_free(struct gm_change *change)
 	leave_targets(p);
 	drop_parts(p);
 	if (p->source != NULL)
-		gm_nodes_drop(p->source);
+		gm_numa_segments_drop(p->source);
 	/* A client's, with as many pages as it likes, and ours may be the
 	 * last. */
 	gm_deferred_close_close(p->fd, change->uid);
@@ -229,17 +229,20 @@ static int take_part(struct gm_mask_change *p, uint32_t node,
 {
 	struct gm_change *change = &p->change;
 	struct gm_node_segment *segment;
-	int ret = gm_nodes_open(change->d, node, true, change->why, &segment);
+	int ret = gm_numa_segments_open(change->d, node, true, change->why,
+					&segment);
 
 	if (ret != 0)
 		return ret;
-	part->span = p->is_alone ? NULL
-				 : gm_nodes_find(segment, p->image.bytes,
-						 p->image.hash);
+	part->span = p->is_alone
+			     ? NULL
+			     : gm_numa_segments_find(segment, p->image.bytes,
+						     p->image.hash);
 	part->is_shared = part->span != NULL;
 	if (part->span == NULL)
-		return gm_nodes_take(segment, p->image.bytes, p->image.hash,
-				     change->why, &part->span);
+		return gm_numa_segments_take(segment, p->image.bytes,
+					     p->image.hash, change->why,
+					     &part->span);
 	part->span->refs++;
 	return 0;
 }
@@ -301,7 +304,7 @@ static void do_copy(struct gm_io_job *job)
 			continue;
 		}
 		p->change.status =
-			gm_nodes_fill(part->span, bytes, p->change.why);
+			gm_numa_segments_fill(part->span, bytes, p->change.why);
 		if (p->change.status != 0)
 			return;
 		p->n_copies++;

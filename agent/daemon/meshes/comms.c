@@ -379,12 +379,12 @@ static int make_page(const uint32_t *rows, uint32_t n, uint64_t bytes)
 {
 	const off_t at = offsetof(struct gm_comm_page, row);
 	size_t size = n * sizeof(*rows);
-	int fd = gm_memory_open("gpumap-comm", bytes);
+	int fd = gm_session_memory_open("gpumap-comm", bytes);
 	int error;
 
 	if (fd < 0)
 		return fd;
-	error = gm_memory_fill(fd, 0, gm_comm_page_bytes(n), -1);
+	error = gm_session_memory_fill(fd, 0, gm_comm_page_bytes(n), -1);
 	if (error == 0 && pwrite(fd, rows, size, at) != (ssize_t)size)
 		error = -EIO;
 	if (error == 0)

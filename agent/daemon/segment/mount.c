@@ -32,7 +32,7 @@ static int clone_read_only(const char *path)
 	return error;
 }
 
-int gm_share_open(const char *path)
+int gm_mount_open(const char *path)
 {
 	char name[32];
 	int tree = clone_read_only(path);
@@ -48,7 +48,7 @@ int gm_share_open(const char *path)
 	return fd;
 }
 
-bool gm_share_is_harmless(uid_t uid, uid_t ours)
+bool gm_mount_is_harmless(uid_t uid, uid_t ours)
 {
 	return uid != 0 && uid != ours;
 }

@@ -23,9 +23,9 @@
 
 /* Returns a descriptor that cannot be opened anew for writing, or a negative
  * errno: -EPERM without CAP_SYS_ADMIN, -ENOSYS before Linux 5.12. */
-int gm_share_open(const char *path);
+int gm_mount_open(const char *path);
 
 /* May a peer of @uid have a plain read-only descriptor? */
-bool gm_share_is_harmless(uid_t uid, uid_t ours);
+bool gm_mount_is_harmless(uid_t uid, uid_t ours);
 
 #endif

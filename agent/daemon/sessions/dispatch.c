@@ -114,7 +114,7 @@ static int handle_map(struct gm_connection *c, const struct gm_request *r)
 	int plain = -1, error;
 
 	if (s->share < 0)
-		s->share = gm_share_open(path);
+		s->share = gm_mount_open(path);
 	if (s->share >= 0) {
 		gm_connection_reply(c, &r->header,
 				    &(struct gm_reply){ .fds = &s->share,
@@ -123,7 +123,7 @@ static int handle_map(struct gm_connection *c, const struct gm_request *r)
 	}
 	error = s->share;
 	s->share = -1;
-	if (!gm_share_is_harmless(c->uid, geteuid()))
+	if (!gm_mount_is_harmless(c->uid, geteuid()))
 		return gm_connection_bad(
 			c, -EPERM,
 			"no read-only mount of %s can be made (%s); give "
@@ -151,7 +151,7 @@ static int handle_node(struct gm_connection *c, const struct gm_request *r)
 	int fd, error;
 
 	if (ask->node >= GM_NODES || d->nodes->of[ask->node] == NULL ||
-	    gm_nodes_path(path, d->instance, ask->node) != 0)
+	    gm_numa_segments_path(path, d->instance, ask->node) != 0)
 		return gm_connection_bad(c, -ENOENT,
 					 "no mask has a replica on node %u",
 					 ask->node);
@@ -159,8 +159,8 @@ static int handle_node(struct gm_connection *c, const struct gm_request *r)
 				      c->server->why);
 	if (error)
 		return error;
-	fd = gm_nodes_share(d, d->nodes->of[ask->node]);
-	if (fd < 0 && !gm_share_is_harmless(c->uid, geteuid()))
+	fd = gm_numa_segments_share(d, d->nodes->of[ask->node]);
+	if (fd < 0 && !gm_mount_is_harmless(c->uid, geteuid()))
 		return gm_connection_bad(
 			c, -EPERM,
 			"no read-only mount of %s can be made (%s); give "
@@ -168,7 +168,7 @@ static int handle_node(struct gm_connection *c, const struct gm_request *r)
 			"read-only into the container",
 			path, strerror(-fd));
 	if (fd < 0)
-		fd = gm_nodes_reader(d->nodes->of[ask->node]);
+		fd = gm_numa_segments_reader(d->nodes->of[ask->node]);
 	if (fd < 0)
 		return fd;
 	gm_connection_reply(c, &r->header,
@@ -465,7 +465,7 @@ static const struct gm_request_kind kinds[] = {
 			       .has_tail = true,
 			       .has_fd = true,
 			       .handle = gm_share_handle },
-	[GM_CONTROL_SHARE_OPEN] = { .body_bytes = sizeof(struct gm_share_open),
+	[GM_CONTROL_SHARE_OPEN] = { .body_bytes = sizeof(struct gm_mount_open),
 				    .handle = gm_share_open_handle },
 	[GM_CONTROL_SHARE_CLOSE] = { .body_bytes =
 					     sizeof(struct gm_share_close),

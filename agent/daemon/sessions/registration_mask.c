@@ -85,7 +85,7 @@ static int begin_device(struct gm_connection *c, struct gm_registration *reg,
 {
 	struct gm_daemon *d = c->server->d;
 	struct gm_registered *reach = gm_registered_new(reg, row);
-	struct gm_span *span = gm_nodes_span(d->nodes, replica);
+	struct gm_span *span = gm_numa_segments_span(d->nodes, replica);
 	int error = reach && span ? 0 : -ENOMEM;
 
 	if (error == 0)

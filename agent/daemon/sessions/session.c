@@ -255,11 +255,12 @@ static int make_wake(struct gm_session *session)
 
 static int make_memory(struct gm_session *session, uint32_t flags)
 {
-	session->queues = gm_memory_open(
+	session->queues = gm_session_memory_open(
 		"gpumap-queues", gm_queue_at(session->n_rows, session->depth));
 	if (session->queues < 0)
 		return session->queues;
-	session->arena = gm_memory_open("gpumap-arena", arena_bytes(session));
+	session->arena =
+		gm_session_memory_open("gpumap-arena", arena_bytes(session));
 	if (session->arena < 0)
 		return session->arena;
 	if (flags & GPUMAP_SESSION_POLLABLE) {
@@ -268,7 +269,7 @@ static int make_memory(struct gm_session *session, uint32_t flags)
 		if (error)
 			return error;
 	}
-	return gm_memory_fill(session->queues, 0, GM_PAGE, -1);
+	return gm_session_memory_fill(session->queues, 0, GM_PAGE, -1);
 }
 
 /* Where the kernel cannot tell of the process, the connection's end must do. */
@@ -470,9 +471,9 @@ static int make_queue(struct gm_session *session, uint32_t row)
 	session->n_queues++;
 	error = queue->attachment.doorbell < 0 ? -errno : 0;
 	if (error == 0)
-		error = gm_memory_fill(session->queues, at,
-				       gm_queue_bytes(session->depth),
-				       device->facts.numa_node);
+		error = gm_session_memory_fill(session->queues, at,
+					       gm_queue_bytes(session->depth),
+					       device->facts.numa_node);
 	if (error)
 		close_queue(session, row);
 	return error;

@@ -258,7 +258,8 @@ static int hold_stage(struct gm_peer_mapping *x)
 		stage = calloc(1, sizeof(*stage));
 		if (!stage)
 			return -ENOMEM;
-		stage->fd = gm_memory_open("gpumap-stage", GM_STAGE_BYTES);
+		stage->fd =
+			gm_session_memory_open("gpumap-stage", GM_STAGE_BYTES);
 		if (stage->fd < 0) {
 			error = stage->fd;
 			free(stage);
@@ -319,7 +320,7 @@ static void try_gone(struct gm_worker_request *claim, int status,
 	/* An end of the session or a lack of memory is no fault of the path. */
 	if (x->has_proof || (status != -ESHUTDOWN && status != -ENODEV &&
 			     status != -ENOMEM && status != -EMFILE))
-		gm_paths_tried(daemon_of(x), x->row, source_of(x), status);
+		gm_p2p_paths_tried(daemon_of(x), x->row, source_of(x), status);
 	if (is_lost(x))
 		return;
 	if (x->has_proof)
@@ -388,7 +389,7 @@ static enum gm_path_state path_of(const struct gm_peer_mapping *x)
 	if (kind_of(x, from) != GPUMAP_DEVICE_CUDA ||
 	    kind_of(x, x->row) != GPUMAP_DEVICE_CUDA)
 		return GM_PATH_NONE;
-	return gm_paths_state(daemon_of(x), x->row, from);
+	return gm_p2p_paths_state(daemon_of(x), x->row, from);
 }
 
 static void exported(struct gm_worker_request *claim, uint64_t bytes, int fd)

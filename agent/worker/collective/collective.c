@@ -64,18 +64,19 @@ static void *reach(void *arg, uint32_t rank, struct gm_comm_place place,
 static void answer(struct gm_worker *w, uint64_t session, uint32_t place,
 		   uint64_t number, enum gm_wire_type type, int status)
 {
-	struct gm_wire reply = gm_pair_about(type, session, place);
+	struct gm_wire reply = gm_agent_socket_about(type, session, place);
 
 	reply.handle = number;
 	reply.status = status;
-	gm_events_say(w, &reply, -1);
+	gm_io_events_say(w, &reply, -1);
 }
 
 /* @bytes: see struct gm_wire_joined. */
 static void say_joined(struct gm_worker *w, const struct gm_worker_session *s,
 		       uint64_t number, uint64_t bytes, int status)
 {
-	struct gm_wire reply = gm_pair_about(GM_WIRE_JOINED, s->id, s->place);
+	struct gm_wire reply =
+		gm_agent_socket_about(GM_WIRE_JOINED, s->id, s->place);
 
 	reply.handle = number;
 	reply.joined.device_bytes = bytes;
@@ -84,12 +85,13 @@ static void say_joined(struct gm_worker *w, const struct gm_worker_session *s,
 		snprintf(reply.text, sizeof(reply.text),
 			 "one of its rows is being given up; see gpumapctl "
 			 "devices");
-	gm_events_say(w, &reply, -1);
+	gm_io_events_say(w, &reply, -1);
 }
 
 /* Populate this rank's windows, which are unwritten yet, so that their memory
  * is on this row's node, and map them for the device. */
-static void work_join(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work_join(struct gm_blocking_job *job,
+		      struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 	struct gm_collective_member *m = e->member;
@@ -105,7 +107,8 @@ static void work_join(struct gm_slow_job *job, struct gm_backend_device *dev)
 		m->region = NULL;
 }
 
-static void work_let_go(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work_let_go(struct gm_blocking_job *job,
+			struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 	struct gm_collective_member *m = e->member;
@@ -115,7 +118,7 @@ static void work_let_go(struct gm_slow_job *job, struct gm_backend_device *dev)
 	munmap(m->comm.page, m->bytes);
 }
 
-static void done_let_go(struct gm_slow_job *job, struct gm_worker *w)
+static void done_let_go(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_worker_session *s = e->session;
@@ -167,7 +170,7 @@ void gm_group_met(struct gm_worker *w, struct gm_worker_session *s,
 	say_joined(w, s, m->number, m->clique ? 1 + m->taken : 0, 0);
 }
 
-static void done_join(struct gm_slow_job *job, struct gm_worker *w)
+static void done_join(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_worker_session *s = e->session;
@@ -321,7 +324,7 @@ static void pay(const struct gm_worker *w, struct gm_worker_session *s,
 	if (read + copied)
 		gm_charge(w, s, read + copied);
 	if (read && since_ns)
-		gm_turn_learn(s, w->dev, read, gm_now_ns() - since_ns);
+		gm_quantum_learn(s, w->dev, read, gm_now_ns() - since_ns);
 }
 
 /* Returns whether anything was done. */

@@ -29,7 +29,8 @@ _Static_assert((int)GM_NCCL_GROUP_ALL_REDUCE == (int)GM_COMM_ALL_REDUCE &&
 
 /* ---- connecting and leaving ---------------------------------------------- */
 
-static void work_meet(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work_meet(struct gm_blocking_job *job,
+		      struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
@@ -47,7 +48,7 @@ static void give_thread_back(struct gm_collective_member *m)
 	m->thread = NULL;
 }
 
-static void done_meet(struct gm_slow_job *job, struct gm_worker *w)
+static void done_meet(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_collective_member *m = e->member;
@@ -65,14 +66,15 @@ static void done_meet(struct gm_slow_job *job, struct gm_worker *w)
 	gm_async_op_finished(w, e);
 }
 
-static void work_abort(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work_abort(struct gm_blocking_job *job,
+		       struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
 	dev->backend->clique_abort(dev, e->member->clique);
 }
 
-static void done_abort(struct gm_slow_job *job, struct gm_worker *w)
+static void done_abort(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_collective_member *m = e->member;
@@ -318,7 +320,7 @@ static int step_running(struct gm_worker *w, struct gm_worker_session *s,
 	if (status == 0)
 		rc = w->dev->backend->clique_ended(w->dev, m->clique);
 	if (rc == -ENOTRECOVERABLE)
-		gm_events_failed(w);
+		gm_io_events_failed(w);
 	if (rc == 1) {
 		gm_comm_part(&m->comm, &s->part.call);
 		GM_POINT("clique_parted");

@@ -118,7 +118,7 @@ struct gm_nccl_group_thread *
 gm_nccl_group_thread_take(struct gm_worker *worker);
 
 /* A finished job of one of the threads, NULL for none. */
-struct gm_slow_job *gm_nccl_group_done(struct gm_worker *worker);
+struct gm_blocking_job *gm_nccl_group_done(struct gm_worker *worker);
 
 /* Has any of the threads a job? */
 bool gm_nccl_group_is_busy(const struct gm_worker *worker);

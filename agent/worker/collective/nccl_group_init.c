@@ -34,20 +34,21 @@ struct gm_nccl_group_thread *gm_nccl_group_thread_take(struct gm_worker *worker)
 	if (!t)
 		return NULL;
 	if (!t->runs)
-		t->runs = gm_slow_start(&t->slow, w->dev,
-					&w->journal->clique[t - w->cliques],
-					w->slow.fd) == 0;
+		t->runs = gm_blocking_thread_start(
+				  &t->slow, w->dev,
+				  &w->journal->clique[t - w->cliques],
+				  w->slow.fd) == 0;
 	t->is_taken = t->runs;
 	return t->runs ? t : NULL;
 }
 
-struct gm_slow_job *gm_nccl_group_done(struct gm_worker *worker)
+struct gm_blocking_job *gm_nccl_group_done(struct gm_worker *worker)
 {
-	struct gm_slow_job *job = NULL;
+	struct gm_blocking_job *job = NULL;
 
 	for (uint32_t i = 0; !job && i < GM_JOURNAL_NCCL_GROUPS; i++)
 		if (worker->cliques[i].runs)
-			job = gm_slow_take(&worker->cliques[i].slow);
+			job = gm_blocking_thread_take(&worker->cliques[i].slow);
 	return job;
 }
 
@@ -63,7 +64,7 @@ void gm_nccl_group_stop(struct gm_worker *worker)
 {
 	for (uint32_t i = 0; i < GM_JOURNAL_NCCL_GROUPS; i++)
 		if (worker->cliques[i].runs)
-			gm_slow_stop(&worker->cliques[i].slow);
+			gm_blocking_thread_stop(&worker->cliques[i].slow);
 }
 
 /* ---- the outcome, for all ranks ------------------------------------------ */
@@ -240,6 +241,6 @@ void gm_nccl_group_come(struct gm_collective_member *member,
 	/* Publish the failure first, because an abort may wait until all ranks
 	 * abort. */
 	gm_nccl_group_cannot(m);
-	gm_slow_sign(&m->thread->slow, GM_CALL_GIVE_UP);
+	gm_blocking_thread_sign(&m->thread->slow, GM_CALL_GIVE_UP);
 	dev->backend->clique_abort(dev, clique);
 }

@@ -192,14 +192,15 @@ static void copied(struct gm_worker_session *s, const struct gm_pieces_copy *c,
 		fail(s, rc);
 }
 
-static void work_copy(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work_copy(struct gm_blocking_job *job,
+		      struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
 	e->rc = copy_pieces(dev, &e->copy);
 }
 
-static void done_copy(struct gm_slow_job *job, struct gm_worker *w)
+static void done_copy(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_worker_session *s = e->session;

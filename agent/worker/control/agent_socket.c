@@ -57,13 +57,13 @@ static bool goes_with(uint32_t type, int n_fds)
 /* The descriptors did not fit into this process: discard those that did. */
 static void forget_fds(int *fds)
 {
-	gm_pair_close_fds(fds);
+	gm_agent_socket_close_fds(fds);
 	for (int i = 0; i < GM_SESSION_FDS; i++)
 		fds[i] = -1;
 }
 
-int gm_pair_receive(int pair, int flags, struct gm_wire *ret_wire,
-		    int ret_fds[GM_SESSION_FDS])
+int gm_agent_socket_receive(int pair, int flags, struct gm_wire *ret_wire,
+			    int ret_fds[GM_SESSION_FDS])
 {
 	union {
 		struct cmsghdr align;
@@ -94,11 +94,12 @@ int gm_pair_receive(int pair, int flags, struct gm_wire *ret_wire,
 			forget_fds(ret_fds);
 		return 1;
 	}
-	gm_pair_close_fds(ret_fds);
+	gm_agent_socket_close_fds(ret_fds);
 	return -EPROTO;
 }
 
-int gm_pair_send(int pair, const struct gm_wire *wire, int fd, int flags)
+int gm_agent_socket_send(int pair, const struct gm_wire *wire, int fd,
+			 int flags)
 {
 	union {
 		struct cmsghdr align;
@@ -125,8 +126,8 @@ int gm_pair_send(int pair, const struct gm_wire *wire, int fd, int flags)
 	return n < 0 ? -errno : 0;
 }
 
-struct gm_wire gm_pair_about(enum gm_wire_type type, uint64_t session,
-			     uint32_t place)
+struct gm_wire gm_agent_socket_about(enum gm_wire_type type, uint64_t session,
+				     uint32_t place)
 {
 	struct gm_wire wire;
 
@@ -138,17 +139,17 @@ struct gm_wire gm_pair_about(enum gm_wire_type type, uint64_t session,
 	return wire;
 }
 
-void gm_pair_say(int pair, enum gm_wire_type type, uint64_t session,
-		 uint32_t place, int status, const char *text)
+void gm_agent_socket_say(int pair, enum gm_wire_type type, uint64_t session,
+			 uint32_t place, int status, const char *text)
 {
-	struct gm_wire wire = gm_pair_about(type, session, place);
+	struct gm_wire wire = gm_agent_socket_about(type, session, place);
 
 	wire.status = status;
 	snprintf(wire.text, sizeof(wire.text), "%s", text);
-	gm_pair_send(pair, &wire, -1, 0);
+	gm_agent_socket_send(pair, &wire, -1, 0);
 }
 
-void gm_pair_close_fds(int fds[GM_SESSION_FDS])
+void gm_agent_socket_close_fds(int fds[GM_SESSION_FDS])
 {
 	for (int i = 0; i < GM_SESSION_FDS; i++)
 		if (fds[i] >= 0)

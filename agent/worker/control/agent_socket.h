@@ -13,7 +13,7 @@
 #include "agent/worker/queue/session.h"
 
 /*
- * gm_pair_receive - receive the next record
+ * gm_agent_socket_receive - receive the next record
  *
  * flags	of recvmsg(), MSG_DONTWAIT or 0
  * ret_fds	GM_SESSION_FDS descriptors, for the caller to close; -1 where
@@ -25,22 +25,23 @@
  *		-EPROTO		not a valid record; its descriptors are closed
  *		and what recvmsg returns
  */
-int gm_pair_receive(int pair, int flags, struct gm_wire *ret_wire,
-		    int ret_fds[GM_SESSION_FDS]);
+int gm_agent_socket_receive(int pair, int flags, struct gm_wire *ret_wire,
+			    int ret_fds[GM_SESSION_FDS]);
 
 /* Send a record with a descriptor, which the caller keeps, or -1.  @flags are
  * those of send(), MSG_DONTWAIT or 0.  Returns 0 or -errno, -EAGAIN for no
  * room.  Threads: any, a record is sent as a whole. */
-int gm_pair_send(int pair, const struct gm_wire *wire, int fd, int flags);
+int gm_agent_socket_send(int pair, const struct gm_wire *wire, int fd,
+			 int flags);
 
 /* Make a record of a type about a session, to be filled further. */
-struct gm_wire gm_pair_about(enum gm_wire_type type, uint64_t session,
-			     uint32_t place);
+struct gm_wire gm_agent_socket_about(enum gm_wire_type type, uint64_t session,
+				     uint32_t place);
 
 /* Send a record.  @text is truncated if it is too long.  Waits for room. */
-void gm_pair_say(int pair, enum gm_wire_type type, uint64_t session,
-		 uint32_t place, int status, const char *text);
+void gm_agent_socket_say(int pair, enum gm_wire_type type, uint64_t session,
+			 uint32_t place, int status, const char *text);
 
-void gm_pair_close_fds(int fds[GM_SESSION_FDS]);
+void gm_agent_socket_close_fds(int fds[GM_SESSION_FDS]);
 
 #endif

@@ -63,24 +63,24 @@ struct gm_async_op_job *gm_async_op_new(struct gm_worker_session *s,
 void gm_async_op_hand_over(struct gm_worker *w, struct gm_async_op_job *e)
 {
 	e->session->n_slow++;
-	gm_slow_give(&w->slow, &e->job);
+	gm_blocking_thread_give(&w->slow, &e->job);
 }
 
 void gm_async_op_hand_to_clique(struct gm_async_op_job *e)
 {
 	e->session->n_slow++;
-	gm_slow_give(&e->member->thread->slow, &e->job);
+	gm_blocking_thread_give(&e->member->thread->slow, &e->job);
 }
 
 /* A job returned from the slow thread.  A device failure is handled before
  * anything else. */
-struct gm_async_op_job *gm_async_op_returned(struct gm_slow_job *job,
+struct gm_async_op_job *gm_async_op_returned(struct gm_blocking_job *job,
 					     struct gm_worker *w)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
 	if (e->rc == -ENOTRECOVERABLE)
-		gm_events_failed(w);
+		gm_io_events_failed(w);
 	e->session->n_slow--;
 	return e;
 }
@@ -114,7 +114,8 @@ void gm_async_op_drop_slot(struct gm_backend_device *dev,
 	slot->buffer = NULL;
 }
 
-static void work_drop(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work_drop(struct gm_blocking_job *job,
+		      struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 	struct gm_buffer_entry *slot;
@@ -130,11 +131,12 @@ static void say_forgotten(struct gm_worker *w,
 			  const struct gm_worker_session *s, uint64_t handle,
 			  int status)
 {
-	struct gm_wire wire = gm_pair_about(GM_WIRE_FORGOTTEN, s->id, s->place);
+	struct gm_wire wire =
+		gm_agent_socket_about(GM_WIRE_FORGOTTEN, s->id, s->place);
 
 	wire.handle = handle;
 	wire.status = status;
-	gm_events_say(w, &wire, -1);
+	gm_io_events_say(w, &wire, -1);
 }
 
 static void free_slots(struct gm_worker *w, struct gm_async_op_job *e)
@@ -146,12 +148,12 @@ static void free_slots(struct gm_worker *w, struct gm_async_op_job *e)
 		if (slot->answered_to)
 			say_forgotten(w, e->session, slot->handle, 0);
 		if (slot->fd >= 0)
-			gm_events_close(w, slot->fd);
+			gm_io_events_close(w, slot->fd);
 		free(slot);
 	}
 }
 
-static void done_drop(struct gm_slow_job *job, struct gm_worker *w)
+static void done_drop(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 
@@ -249,7 +251,7 @@ void gm_async_op_ended(struct gm_worker *w, struct gm_worker_session *s,
 		if (s->flights)
 			gm_async_exec_finish(s, status);
 		else
-			gm_turn_finish(s, status);
+			gm_quantum_finish(s, status);
 	}
 	s->stalled = false;
 	gm_async_ops_give_back(w, s);
@@ -285,7 +287,8 @@ int gm_async_op_populate(char *at, uint64_t bytes, bool writable)
 
 /* ---- the arena --------------------------------------------------------- */
 
-static void work_reach(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work_reach(struct gm_blocking_job *job,
+		       struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -297,7 +300,7 @@ static void work_reach(struct gm_slow_job *job, struct gm_backend_device *dev)
 		e->rc = dev->backend->reach(dev, at, bytes, true, &e->region);
 }
 
-static void done_reach(struct gm_slow_job *job, struct gm_worker *w)
+static void done_reach(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_worker_session *s = e->session;
@@ -335,14 +338,14 @@ static void say_detached(void *session)
 {
 	struct gm_worker_session *s = session;
 
-	gm_pair_say(s->pair, GM_WIRE_DETACHED, s->id, s->place, 0, "");
+	gm_agent_socket_say(s->pair, GM_WIRE_DETACHED, s->id, s->place, 0, "");
 	free(s->flights);
 	free(s->reached);
 	free(s->buffers.slot); /* a table without slots */
 	free(s);
 }
 
-static void done_depart(struct gm_slow_job *job, struct gm_worker *w)
+static void done_depart(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_worker_session *s = e->session;
@@ -392,9 +395,9 @@ void gm_async_ops_depart(struct gm_worker *worker,
 
 void gm_async_ops_done(struct gm_worker *worker)
 {
-	struct gm_slow_job *job;
+	struct gm_blocking_job *job;
 
-	while ((job = gm_slow_take(&worker->slow)) != NULL)
+	while ((job = gm_blocking_thread_take(&worker->slow)) != NULL)
 		job->done(job, worker);
 	if (!worker->has_cliques)
 		return;

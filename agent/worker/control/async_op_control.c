@@ -80,7 +80,7 @@ static void do_register(struct gm_async_op_job *e,
 				(uint64_t)(slot->at - slot->map);
 }
 
-static void work_register(struct gm_slow_job *job,
+static void work_register(struct gm_blocking_job *job,
 			  struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
@@ -95,12 +95,12 @@ static void answer(struct gm_worker *w, const struct gm_async_op_job *e,
 		   enum gm_wire_type type, int fd)
 {
 	const struct gm_worker_session *s = e->session;
-	struct gm_wire wire = gm_pair_about(type, s->id, s->place);
+	struct gm_wire wire = gm_agent_socket_about(type, s->id, s->place);
 
 	wire.handle = e->handle;
 	wire.buffer.bytes = e->bytes;
 	wire.status = e->rc;
-	gm_events_say(w, &wire, fd);
+	gm_io_events_say(w, &wire, fd);
 }
 
 /* Called before the answer.  With the last answer gpumapd publishes the row as
@@ -108,12 +108,13 @@ static void answer(struct gm_worker *w, const struct gm_async_op_job *e,
 static void arrived(struct gm_worker *w, const struct gm_async_op_job *e)
 {
 	if (e->awaited)
-		gm_events_has_awaited(w, e->session);
+		gm_io_events_has_awaited(w, e->session);
 }
 
 /* ---- memory of the device ---------------------------------------------- */
 
-static void work_import(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work_import(struct gm_blocking_job *job,
+			struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
@@ -121,7 +122,7 @@ static void work_import(struct gm_slow_job *job, struct gm_backend_device *dev)
 	close(e->fd);
 }
 
-static void imported(struct gm_slow_job *job, struct gm_worker *w,
+static void imported(struct gm_blocking_job *job, struct gm_worker *w,
 		     enum gm_wire_type type)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
@@ -135,14 +136,15 @@ static void imported(struct gm_slow_job *job, struct gm_worker *w,
 	gm_async_op_finished(w, e);
 }
 
-static void done_import(struct gm_slow_job *job, struct gm_worker *w)
+static void done_import(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	imported(job, w, GM_WIRE_IMPORTED);
 }
 
 /* Import of a mask that exists on the device.  For the session it is a
  * registration. */
-static void done_register_import(struct gm_slow_job *job, struct gm_worker *w)
+static void done_register_import(struct gm_blocking_job *job,
+				 struct gm_worker *w)
 {
 	imported(job, w, GM_WIRE_REGISTERED);
 }
@@ -167,7 +169,7 @@ static void done_mapping(struct gm_worker *w, struct gm_async_op_job *e,
 	gm_async_op_finished(w, e);
 }
 
-static void done_register(struct gm_slow_job *job, struct gm_worker *w)
+static void done_register(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	done_mapping(w, gm_async_op_returned(job, w), GM_WIRE_REGISTERED);
 }
@@ -185,13 +187,14 @@ struct gm_worker_session *gm_async_op_session_of(const struct gm_worker *worker,
 void gm_async_op_refuse(struct gm_worker *worker, const struct gm_wire *wire,
 			enum gm_wire_type type, int status, int fd)
 {
-	struct gm_wire reply = gm_pair_about(type, wire->session, wire->place);
+	struct gm_wire reply =
+		gm_agent_socket_about(type, wire->session, wire->place);
 
 	reply.handle = wire->handle;
 	reply.buffer.stage_at = wire->buffer.stage_at;
 	reply.buffer.borrower = wire->buffer.borrower;
 	reply.status = status;
-	gm_events_say(worker, &reply, -1);
+	gm_io_events_say(worker, &reply, -1);
 	if (fd >= 0)
 		close(fd);
 }
@@ -241,7 +244,7 @@ static int register_file(struct gm_worker *w, struct gm_worker_session *s,
 	slot->is_memory = fcntl(fd, F_GET_SEALS) >= 0;
 	slot->ready = true;
 	if (wire->buffer.is_awaited)
-		gm_events_has_awaited(w, s);
+		gm_io_events_has_awaited(w, s);
 	answer(w,
 	       &(struct gm_async_op_job){ .session = s,
 					  .handle = wire->handle },
@@ -287,7 +290,8 @@ static void do_program(struct gm_async_op_job *e, struct gm_backend_device *dev)
 				      e->why);
 }
 
-static void work_program(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work_program(struct gm_blocking_job *job,
+			 struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
@@ -296,12 +300,12 @@ static void work_program(struct gm_slow_job *job, struct gm_backend_device *dev)
 	leave(e);
 }
 
-static void done_program(struct gm_slow_job *job, struct gm_worker *w)
+static void done_program(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_worker_session *s = e->session;
 	struct gm_wire wire =
-		gm_pair_about(GM_WIRE_REGISTERED, s->id, s->place);
+		gm_agent_socket_about(GM_WIRE_REGISTERED, s->id, s->place);
 
 	if (e->rc < 0)
 		gm_async_op_abandon(s, e->slot);
@@ -311,7 +315,7 @@ static void done_program(struct gm_slow_job *job, struct gm_worker *w)
 	wire.status = e->rc;
 	snprintf(wire.text, sizeof(wire.text), "%s", e->why);
 	arrived(w, e);
-	gm_events_say(w, &wire, -1);
+	gm_io_events_say(w, &wire, -1);
 	gm_async_op_finished(w, e);
 }
 
@@ -349,7 +353,7 @@ void gm_async_ops_register(struct gm_worker *worker, const struct gm_wire *wire,
 	if (rc == 0)
 		return;
 	if (s && wire->buffer.is_awaited)
-		gm_events_has_awaited(worker, s);
+		gm_io_events_has_awaited(worker, s);
 	gm_async_op_refuse(worker, wire, GM_WIRE_REGISTERED, rc, fd);
 }
 
@@ -379,7 +383,8 @@ void gm_async_ops_forget(struct gm_worker *worker, const struct gm_wire *wire)
 
 /* ---- export and import ------------------------------------------------- */
 
-static void work_export(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work_export(struct gm_blocking_job *job,
+			struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
@@ -388,7 +393,7 @@ static void work_export(struct gm_slow_job *job, struct gm_backend_device *dev)
 	e->rc = e->fd < 0 ? e->fd : 0;
 }
 
-static void done_export(struct gm_slow_job *job, struct gm_worker *w)
+static void done_export(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 
@@ -426,12 +431,12 @@ void gm_async_ops_export(struct gm_worker *worker, const struct gm_wire *wire)
 }
 
 /* Memory of a host row is a file, as a client's registered memory is. */
-static void done_import_file(struct gm_slow_job *job, struct gm_worker *w)
+static void done_import_file(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	done_mapping(w, gm_async_op_returned(job, w), GM_WIRE_IMPORTED);
 }
 
-static void work_import_peer(struct gm_slow_job *job,
+static void work_import_peer(struct gm_blocking_job *job,
 			     struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;

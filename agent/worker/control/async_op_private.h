@@ -37,7 +37,7 @@ struct gm_pieces_copy {
 };
 
 struct gm_async_op_job {
-	struct gm_slow_job job;
+	struct gm_blocking_job job;
 	struct gm_worker_session *session;
 	struct gm_buffer_entry *slot;  /* slot of the request */
 	struct gm_buffer_entry *stage; /* bounce buffer, see io/remote_copy.h */
@@ -70,9 +70,9 @@ struct gm_async_op_job {
 	char why[GM_PROGRAM_WHY_BYTES];
 };
 
-typedef void (*gm_async_op_work)(struct gm_slow_job *job,
+typedef void (*gm_async_op_work)(struct gm_blocking_job *job,
 				 struct gm_backend_device *dev);
-typedef void (*gm_async_op_done)(struct gm_slow_job *job,
+typedef void (*gm_async_op_done)(struct gm_blocking_job *job,
 				 struct gm_worker *worker);
 
 /* Allocate the job with which the session leaves, before the first request that
@@ -93,7 +93,7 @@ void gm_async_op_hand_over(struct gm_worker *worker, struct gm_async_op_job *e);
 void gm_async_op_hand_to_clique(struct gm_async_op_job *e);
 
 /* Called first in done().  Does not return if the device has failed. */
-struct gm_async_op_job *gm_async_op_returned(struct gm_slow_job *job,
+struct gm_async_op_job *gm_async_op_returned(struct gm_blocking_job *job,
 					     struct gm_worker *worker);
 
 /* Position of the session's oldest entry that has not ended.  A session that

@@ -12,22 +12,23 @@
 #include "agent/worker/queue/heartbeat.h"
 
 struct start {
-	struct gm_slow *slow;
+	struct gm_blocking_thread *slow;
 	sem_t there;
 };
 
-void gm_slow_sign(struct gm_slow *slow, enum gm_worker_call call)
+void gm_blocking_thread_sign(struct gm_blocking_thread *slow,
+			     enum gm_worker_call call)
 {
 	gm_put(slow->sign, gm_beat_word(call, gm_now_ns()));
 }
 
-static void do_job(struct gm_slow *slow, struct gm_slow_job *job)
+static void do_job(struct gm_blocking_thread *slow, struct gm_blocking_job *job)
 {
 	uint64_t one = 1;
 
-	gm_slow_sign(slow, job->call);
+	gm_blocking_thread_sign(slow, job->call);
 	job->work(job, slow->dev);
-	gm_slow_sign(slow, GM_CALL_IDLE);
+	gm_blocking_thread_sign(slow, GM_CALL_IDLE);
 	pthread_mutex_lock(&slow->lock);
 	STAILQ_INSERT_TAIL(&slow->ended, job, entry);
 	pthread_mutex_unlock(&slow->lock);
@@ -39,12 +40,12 @@ static void do_job(struct gm_slow *slow, struct gm_slow_job *job)
 static void *run(void *arg)
 {
 	struct start *start = arg;
-	struct gm_slow *slow = start->slow;
+	struct gm_blocking_thread *slow = start->slow;
 
 	sem_post(&start->there);
 	pthread_mutex_lock(&slow->lock);
 	for (;;) {
-		struct gm_slow_job *job;
+		struct gm_blocking_job *job;
 
 		while (STAILQ_EMPTY(&slow->todo) && !slow->stopping)
 			pthread_cond_wait(&slow->work, &slow->lock);
@@ -62,7 +63,7 @@ static void *run(void *arg)
 
 /* Signals go to the loop's thread, except SIGBUS for memory that was taken away
  * and SIGSYS for calls that a handler answers. */
-static int start_thread(struct gm_slow *slow, struct start *start)
+static int start_thread(struct gm_blocking_thread *slow, struct start *start)
 {
 	sigset_t all, before;
 	int rc;
@@ -76,13 +77,16 @@ static int start_thread(struct gm_slow *slow, struct start *start)
 	return -rc;
 }
 
-int gm_slow_start(struct gm_slow *slow, struct gm_backend_device *dev,
-		  gm_a64 *sign, int fd)
+int gm_blocking_thread_start(struct gm_blocking_thread *slow,
+			     struct gm_backend_device *dev, gm_a64 *sign,
+			     int fd)
 {
 	struct start start = { .slow = slow };
 	int rc;
 
-	*slow = (struct gm_slow){ .dev = dev, .sign = sign, .fd = fd };
+	*slow = (struct gm_blocking_thread){ .dev = dev,
+					     .sign = sign,
+					     .fd = fd };
 	slow->has_fd = fd < 0;
 	if (slow->has_fd)
 		slow->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -103,7 +107,8 @@ int gm_slow_start(struct gm_slow *slow, struct gm_backend_device *dev,
 	return rc;
 }
 
-void gm_slow_give(struct gm_slow *slow, struct gm_slow_job *job)
+void gm_blocking_thread_give(struct gm_blocking_thread *slow,
+			     struct gm_blocking_job *job)
 {
 	slow->n++;
 	pthread_mutex_lock(&slow->lock);
@@ -112,9 +117,9 @@ void gm_slow_give(struct gm_slow *slow, struct gm_slow_job *job)
 	pthread_mutex_unlock(&slow->lock);
 }
 
-struct gm_slow_job *gm_slow_take(struct gm_slow *slow)
+struct gm_blocking_job *gm_blocking_thread_take(struct gm_blocking_thread *slow)
 {
-	struct gm_slow_job *job;
+	struct gm_blocking_job *job;
 
 	pthread_mutex_lock(&slow->lock);
 	job = STAILQ_FIRST(&slow->ended);
@@ -126,7 +131,7 @@ struct gm_slow_job *gm_slow_take(struct gm_slow *slow)
 	return job;
 }
 
-void gm_slow_stop(struct gm_slow *slow)
+void gm_blocking_thread_stop(struct gm_blocking_thread *slow)
 {
 	pthread_mutex_lock(&slow->lock);
 	slow->stopping = true;

@@ -24,18 +24,19 @@
 struct gm_worker;
 
 /* Base of a job: the first member of the caller's own struct. */
-struct gm_slow_job {
-	STAILQ_ENTRY(gm_slow_job) entry;
+struct gm_blocking_job {
+	STAILQ_ENTRY(gm_blocking_job) entry;
 	enum gm_worker_call call; /* published as heartbeat */
 	/* Called in the slow thread. */
-	void (*work)(struct gm_slow_job *job, struct gm_backend_device *dev);
+	void (*work)(struct gm_blocking_job *job,
+		     struct gm_backend_device *dev);
 	/* Called in the loop afterwards.  Frees the job. */
-	void (*done)(struct gm_slow_job *job, struct gm_worker *worker);
+	void (*done)(struct gm_blocking_job *job, struct gm_worker *worker);
 };
 
-STAILQ_HEAD(gm_slow_jobs, gm_slow_job);
+STAILQ_HEAD(gm_slow_jobs, gm_blocking_job);
 
-struct gm_slow {
+struct gm_blocking_thread {
 	pthread_mutex_t lock;
 	pthread_cond_t work;
 	struct gm_slow_jobs todo;
@@ -55,19 +56,23 @@ struct gm_slow {
 /* Start the thread.  @fd is the eventfd of another slow thread to share, or -1.
  * Returns 0 or -errno.  On return the thread has finished its set-up, and takes
  * no signal except SIGBUS and SIGSYS. */
-int gm_slow_start(struct gm_slow *slow, struct gm_backend_device *dev,
-		  gm_a64 *sign, int fd);
+int gm_blocking_thread_start(struct gm_blocking_thread *slow,
+			     struct gm_backend_device *dev, gm_a64 *sign,
+			     int fd);
 
 /* Hand a job over. */
-void gm_slow_give(struct gm_slow *slow, struct gm_slow_job *job);
+void gm_blocking_thread_give(struct gm_blocking_thread *slow,
+			     struct gm_blocking_job *job);
 
 /* Take a job that has ended, NULL for none.  The caller calls its done(). */
-struct gm_slow_job *gm_slow_take(struct gm_slow *slow);
+struct gm_blocking_job *
+gm_blocking_thread_take(struct gm_blocking_thread *slow);
 
 /* Publish the call that a job is inside of.  Called in the slow thread. */
-void gm_slow_sign(struct gm_slow *slow, enum gm_worker_call call);
+void gm_blocking_thread_sign(struct gm_blocking_thread *slow,
+			     enum gm_worker_call call);
 
 /* Wait until all jobs are finished, and end the thread. */
-void gm_slow_stop(struct gm_slow *slow);
+void gm_blocking_thread_stop(struct gm_blocking_thread *slow);
 
 #endif

@@ -83,16 +83,17 @@ static void want_room(struct gm_worker *w)
 	w->outbox.is_polled = true;
 }
 
-void gm_events_say(struct gm_worker *worker, const struct gm_wire *wire, int fd)
+void gm_io_events_say(struct gm_worker *worker, const struct gm_wire *wire,
+		      int fd)
 {
-	gm_outbox_put(&worker->outbox, worker->pair, wire, fd);
+	gm_send_queue_put(&worker->outbox, worker->pair, wire, fd);
 	want_room(worker);
 }
 
 /* IOSQE_ASYNC: even the file system's attempt to read without waiting may
  * block, so the read is not tried here first. */
-void gm_events_read(struct gm_worker *worker, int fd, void *at, uint32_t bytes,
-		    uint64_t from, uint32_t piece)
+void gm_io_events_read(struct gm_worker *worker, int fd, void *at,
+		       uint32_t bytes, uint64_t from, uint32_t piece)
 {
 	struct io_uring_sqe *sqe = next_sqe(worker);
 
@@ -101,7 +102,7 @@ void gm_events_read(struct gm_worker *worker, int fd, void *at, uint32_t bytes,
 	io_uring_sqe_set_data64(sqe, (uint64_t)EVENT_READ << 56 | piece);
 }
 
-void gm_events_close(struct gm_worker *worker, int fd)
+void gm_io_events_close(struct gm_worker *worker, int fd)
 {
 	struct io_uring_sqe *sqe = next_sqe(worker);
 
@@ -110,24 +111,24 @@ void gm_events_close(struct gm_worker *worker, int fd)
 	io_uring_sqe_set_data64(sqe, (uint64_t)EVENT_CLOSED << 56);
 }
 
-void gm_events_failed(struct gm_worker *worker)
+void gm_io_events_failed(struct gm_worker *worker)
 {
 	const struct gm_backend_device *dev = worker->dev;
 	const char *why = "the device is of no use any more";
-	struct gm_wire wire = gm_pair_about(GM_WIRE_FAILED, 0, 0);
+	struct gm_wire wire = gm_agent_socket_about(GM_WIRE_FAILED, 0, 0);
 
 	if (dev->backend->fault)
 		why = dev->backend->fault(worker->dev, &wire.code);
 	wire.status = -ENOTRECOVERABLE;
 	snprintf(wire.text, sizeof(wire.text), "%s", why);
-	gm_outbox_flush(&worker->outbox, worker->pair, true);
-	gm_pair_send(worker->pair, &wire, -1, 0);
+	gm_send_queue_flush(&worker->outbox, worker->pair, true);
+	gm_agent_socket_send(worker->pair, &wire, -1, 0);
 	GM_POINT("worker_failed");
 	/* Skip exit handlers: a driver's may wait for the device. */
 	_exit(EXIT_FAILURE);
 }
 
-void gm_events_listen_to_waker(struct gm_worker *worker, int fd)
+void gm_io_events_listen_to_waker(struct gm_worker *worker, int fd)
 {
 	listen_to(worker, fd, (uint64_t)EVENT_TOLD << 56);
 }
@@ -141,7 +142,7 @@ static void stop_listening(struct gm_worker *w, struct gm_worker_session *s)
 	s->flood.muted = false;
 }
 
-void gm_events_start(struct gm_worker *worker)
+void gm_io_events_start(struct gm_worker *worker)
 {
 	listen_to(worker, worker->pair, (uint64_t)EVENT_PAIR << 56);
 	listen_to(worker, worker->slow.fd, (uint64_t)EVENT_SLOW << 56);
@@ -151,8 +152,8 @@ void gm_events_start(struct gm_worker *worker)
 	io_uring_submit(&worker->ring);
 }
 
-void gm_events_violated(struct gm_worker *worker,
-			struct gm_worker_session *session)
+void gm_io_events_violated(struct gm_worker *worker,
+			   struct gm_worker_session *session)
 {
 	gm_a64 *violations = &session->owed->violations;
 	struct gm_wire wire;
@@ -169,10 +170,11 @@ void gm_events_violated(struct gm_worker *worker,
 	gm_group_leave(worker, session);
 	gm_put(violations, gm_get(violations) + 1);
 	GM_POINT("worker_violated");
-	wire = gm_pair_about(GM_WIRE_VIOLATION, session->id, session->place);
+	wire = gm_agent_socket_about(GM_WIRE_VIOLATION, session->id,
+				     session->place);
 	wire.status = -EPROTO;
 	snprintf(wire.text, sizeof(wire.text), "%s", session->why);
-	gm_events_say(worker, &wire, -1);
+	gm_io_events_say(worker, &wire, -1);
 }
 
 /* ---- gpumapd ----------------------------------------------------------- */
@@ -192,15 +194,15 @@ static int begin(struct gm_worker *w, struct gm_worker_session *s)
 	return 0;
 }
 
-void gm_events_has_awaited(struct gm_worker *worker,
-			   struct gm_worker_session *session)
+void gm_io_events_has_awaited(struct gm_worker *worker,
+			      struct gm_worker_session *session)
 {
 	if (session->awaits == 0 || --session->awaits != 0 ||
 	    session->departing || session->ended)
 		return;
 	if (begin(worker, session) < 0) {
 		session->why = "no memory is left to serve it";
-		gm_events_violated(worker, session);
+		gm_io_events_violated(worker, session);
 		return;
 	}
 	if (worker->draining)
@@ -244,10 +246,10 @@ static void detach(struct gm_worker *w, const struct gm_wire *wire)
 	if (wire->place < GM_JOURNAL_PLACES)
 		s = w->place[wire->place];
 	if (!s || s->id != wire->session) {
-		reply = gm_pair_about(GM_WIRE_DETACHED, wire->session,
-				      wire->place);
+		reply = gm_agent_socket_about(GM_WIRE_DETACHED, wire->session,
+					      wire->place);
 		reply.status = -ENOENT;
-		gm_events_say(w, &reply, -1);
+		gm_io_events_say(w, &reply, -1);
 		return;
 	}
 	gm_run_queue_dismiss(w, s);
@@ -297,11 +299,11 @@ static int take_fd(int *fds)
 static void answer_attach(struct gm_worker *w, const struct gm_wire *wire,
 			  int *fds)
 {
-	struct gm_wire reply =
-		gm_pair_about(GM_WIRE_ATTACHED, wire->session, wire->place);
+	struct gm_wire reply = gm_agent_socket_about(
+		GM_WIRE_ATTACHED, wire->session, wire->place);
 
 	reply.status = attach(w, wire, fds);
-	gm_events_say(w, &reply, -1);
+	gm_io_events_say(w, &reply, -1);
 }
 
 static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
@@ -356,13 +358,13 @@ static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 		gm_group_join(w, wire, take_fd(fds));
 		break;
 	case GM_WIRE_MASK:
-		gm_replica_make(w, wire, take_fd(fds), take_fd(fds + 1));
+		gm_mask_upload(w, wire, take_fd(fds), take_fd(fds + 1));
 		break;
 	default:
 		/* An error of gpumapd, which expects no answer. */
 		break;
 	}
-	gm_pair_close_fds(fds);
+	gm_agent_socket_close_fds(fds);
 }
 
 static void read_pair(struct gm_worker *w)
@@ -372,7 +374,7 @@ static void read_pair(struct gm_worker *w)
 	int rc = 1;
 
 	while (rc == 1) {
-		rc = gm_pair_receive(w->pair, MSG_DONTWAIT, &wire, fds);
+		rc = gm_agent_socket_receive(w->pair, MSG_DONTWAIT, &wire, fds);
 		if (rc == 1)
 			obey(w, &wire, fds);
 		if (io_uring_sq_ready(&w->ring))
@@ -413,7 +415,7 @@ static void rung(struct gm_worker *w, struct gm_worker_session *s)
 	w->n_muted++;
 }
 
-void gm_events_look(struct gm_worker *worker)
+void gm_io_events_look(struct gm_worker *worker)
 {
 	uint32_t left = worker->n_muted;
 
@@ -471,7 +473,7 @@ static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
 	}
 	if (event == EVENT_ROOM) {
 		w->outbox.is_polled = false;
-		gm_outbox_flush(&w->outbox, w->pair, false);
+		gm_send_queue_flush(&w->outbox, w->pair, false);
 		want_room(w);
 		return;
 	}
@@ -489,7 +491,7 @@ static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
 	rung(w, s);
 }
 
-void gm_events_handle(struct gm_worker *worker)
+void gm_io_events_handle(struct gm_worker *worker)
 {
 	struct io_uring_cqe *cqe;
 

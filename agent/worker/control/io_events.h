@@ -14,7 +14,7 @@
 #include "agent/worker/worker.h"
 
 /* Start to poll gpumapd's socket, the slow thread and the device. */
-void gm_events_start(struct gm_worker *worker);
+void gm_io_events_start(struct gm_worker *worker);
 
 /* Is an event pending?  Two loads.  A ring with deferred task work only sets a
  * flag until it is entered. */
@@ -28,39 +28,39 @@ static inline bool gm_events_due(struct gm_worker *worker)
 }
 
 /* Poll @fd, which another row's worker makes readable to wake this one. */
-void gm_events_listen_to_waker(struct gm_worker *worker, int fd);
+void gm_io_events_listen_to_waker(struct gm_worker *worker, int fd);
 
 /* Handle pending events, at most EVENTS_MAX. */
-void gm_events_handle(struct gm_worker *worker);
+void gm_io_events_handle(struct gm_worker *worker);
 
 /* The session broke the contract, session->why says how: stop serving it and
  * notify gpumapd.  Further calls have no effect. */
-void gm_events_violated(struct gm_worker *worker,
-			struct gm_worker_session *session);
+void gm_io_events_violated(struct gm_worker *worker,
+			   struct gm_worker_session *session);
 
 /* A registration that the session awaits has arrived or failed: begin the
  * session after the last one. */
-void gm_events_has_awaited(struct gm_worker *worker,
-			   struct gm_worker_session *session);
+void gm_io_events_has_awaited(struct gm_worker *worker,
+			      struct gm_worker_session *session);
 
 /* Send a record to gpumapd, now or when it has room, with a descriptor, which
  * is closed afterwards, or -1. */
-void gm_events_say(struct gm_worker *worker, const struct gm_wire *wire,
-		   int fd);
+void gm_io_events_say(struct gm_worker *worker, const struct gm_wire *wire,
+		      int fd);
 
 /* Start a read in a thread of the kernel.  gm_load_read_ended() follows. */
-void gm_events_read(struct gm_worker *worker, int fd, void *at, uint32_t bytes,
-		    uint64_t from, uint32_t piece);
+void gm_io_events_read(struct gm_worker *worker, int fd, void *at,
+		       uint32_t bytes, uint64_t from, uint32_t piece);
 
 /* Have the kernel close a client's file, because close() may take long. */
-void gm_events_close(struct gm_worker *worker, int fd);
+void gm_io_events_close(struct gm_worker *worker, int fd);
 
 /* The device has failed: report why, and end this process.  The recovery
  * process publishes the completions that are missing. */
-void gm_events_failed(struct gm_worker *worker) __attribute__((noreturn));
+void gm_io_events_failed(struct gm_worker *worker) __attribute__((noreturn));
 
 /* Poll the rings of sessions whose doorbell is ignored, and listen to it again
  * when its time is over. */
-void gm_events_look(struct gm_worker *worker);
+void gm_io_events_look(struct gm_worker *worker);
 
 #endif

@@ -211,7 +211,7 @@ static const struct {
 				  N_OF(denied) },
 };
 
-int gm_confine_user(uid_t uid, gid_t gid)
+int gm_sandbox_user(uid_t uid, gid_t gid)
 {
 	if (geteuid() != 0)
 		return 0;
@@ -332,7 +332,7 @@ static int load_filter(enum gm_confine_how how)
 	return rc;
 }
 
-int gm_confine_self(enum gm_confine_how how, const char **ret_step)
+int gm_sandbox_self(enum gm_confine_how how, const char **ret_step)
 {
 	int rc;
 

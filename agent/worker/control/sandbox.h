@@ -18,13 +18,13 @@
 #include <sys/types.h>
 
 /*
- * gm_confine_user - become @uid and @gid, with no other group
+ * gm_sandbox_user - become @uid and @gid, with no other group
  *
  * Has no effect in a process that is not root.
  *
  * Returns	0 or -errno
  */
-int gm_confine_user(uid_t uid, gid_t gid);
+int gm_sandbox_user(uid_t uid, gid_t gid);
 
 /* The system calls that stay allowed. */
 enum gm_confine_how {
@@ -43,7 +43,7 @@ enum gm_confine_how {
 };
 
 /*
- * gm_confine_self - forbid new privileges and core dumps, filter system calls
+ * gm_sandbox_self - forbid new privileges and core dumps, filter system calls
  *
  * Threads that run already are confined too.  With a list of allowed calls no
  * thread can be started any more, and any other call ends the process.  With a
@@ -52,6 +52,6 @@ enum gm_confine_how {
  *
  * Returns	0 or -errno; ret_step is the step that failed then
  */
-int gm_confine_self(enum gm_confine_how how, const char **ret_step);
+int gm_sandbox_self(enum gm_confine_how how, const char **ret_step);
 
 #endif

@@ -16,7 +16,7 @@ struct gm_letter {
 	int fd; /* descriptor to send with it, or -1 */
 };
 
-void gm_outbox_init(struct gm_outbox *outbox)
+void gm_send_queue_init(struct gm_send_queue *outbox)
 {
 	STAILQ_INIT(&outbox->letters);
 	outbox->is_polled = false;
@@ -26,15 +26,15 @@ void gm_outbox_init(struct gm_outbox *outbox)
  * is broken, which ends the loop elsewhere. */
 static bool is_sent(int pair, const struct gm_wire *wire, int fd, int flags)
 {
-	if (gm_pair_send(pair, wire, fd, flags) == -EAGAIN)
+	if (gm_agent_socket_send(pair, wire, fd, flags) == -EAGAIN)
 		return false;
 	if (fd >= 0)
 		close(fd);
 	return true;
 }
 
-void gm_outbox_put(struct gm_outbox *outbox, int pair,
-		   const struct gm_wire *wire, int fd)
+void gm_send_queue_put(struct gm_send_queue *outbox, int pair,
+		       const struct gm_wire *wire, int fd)
 {
 	struct gm_letter *letter;
 
@@ -42,7 +42,7 @@ void gm_outbox_put(struct gm_outbox *outbox, int pair,
 		return;
 	letter = malloc(sizeof(*letter));
 	if (!letter) {
-		gm_outbox_flush(outbox, pair, true);
+		gm_send_queue_flush(outbox, pair, true);
 		is_sent(pair, wire, fd, 0);
 		return;
 	}
@@ -51,7 +51,7 @@ void gm_outbox_put(struct gm_outbox *outbox, int pair,
 	STAILQ_INSERT_TAIL(&outbox->letters, letter, entry);
 }
 
-void gm_outbox_flush(struct gm_outbox *outbox, int pair, bool all)
+void gm_send_queue_flush(struct gm_send_queue *outbox, int pair, bool all)
 {
 	struct gm_letter *letter;
 

@@ -17,25 +17,25 @@
 
 struct gm_letter;
 
-struct gm_outbox {
+struct gm_send_queue {
 	STAILQ_HEAD(, gm_letter) letters;
 	bool is_polled; /* a poll for room is pending */
 };
 
-void gm_outbox_init(struct gm_outbox *outbox);
+void gm_send_queue_init(struct gm_send_queue *outbox);
 
-static inline bool gm_outbox_waits(const struct gm_outbox *outbox)
+static inline bool gm_outbox_waits(const struct gm_send_queue *outbox)
 {
 	return !STAILQ_EMPTY(&outbox->letters);
 }
 
 /* Send a record, now or later, with a descriptor, which is closed afterwards,
  * or -1.  Blocks only if memory for the queue is missing. */
-void gm_outbox_put(struct gm_outbox *outbox, int pair,
-		   const struct gm_wire *wire, int fd);
+void gm_send_queue_put(struct gm_send_queue *outbox, int pair,
+		       const struct gm_wire *wire, int fd);
 
 /* Send the records that the socket has room for.  With @all, wait until all are
  * sent. */
-void gm_outbox_flush(struct gm_outbox *outbox, int pair, bool all);
+void gm_send_queue_flush(struct gm_send_queue *outbox, int pair, bool all);
 
 #endif

@@ -75,9 +75,9 @@ static void run(struct gm_worker *w, struct gm_piece *piece)
 	rc = w->dev->backend->run(w->dev, &task, piece->copied, piece->slice);
 	now_ns = gm_now_ns();
 	gm_beat_at(w->journal, GM_CALL_LOOP, now_ns);
-	price = gm_turn_price(w->dev, s->share, piece->slice);
+	price = gm_quantum_price(w->dev, s->share, piece->slice);
 	gm_charge_user(w, s, (int64_t)price);
-	gm_turn_learn(s, w->dev, piece->slice, now_ns - since_ns);
+	gm_quantum_learn(s, w->dev, piece->slice, now_ns - since_ns);
 	copied(w, piece, rc);
 }
 
@@ -99,7 +99,7 @@ static bool start(struct gm_worker *w, struct gm_piece *piece)
 				    NULL, &piece->flight);
 	gm_beat_at(w->journal, GM_CALL_LOOP, piece->since_ns);
 	if (rc == -ENOTRECOVERABLE)
-		gm_events_failed(w);
+		gm_io_events_failed(w);
 	if (rc == -EAGAIN) {
 		w->loader.refused_at = w->landed;
 		return false;
@@ -129,7 +129,7 @@ static void land(struct gm_worker *w, struct gm_load *load)
 			continue;
 		rc = w->dev->backend->ended(w->dev, &piece->flight);
 		if (rc == -ENOTRECOVERABLE)
-			gm_events_failed(w);
+			gm_io_events_failed(w);
 		if (rc == 0)
 			continue;
 		load->n_copies--;

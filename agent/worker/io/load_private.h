@@ -13,7 +13,7 @@
 
 /* Staging memory for as many reads as may be in progress at once. */
 struct gm_chunk {
-	struct gm_slow_job job;
+	struct gm_blocking_job job;
 	char *at;
 	uint64_t bytes;
 	/* Mapping for the device, if the device makes the copies. */

@@ -19,9 +19,9 @@ static void begin(struct gm_worker *w, struct gm_piece *piece)
 
 	piece->state = GM_PIECE_READING;
 	piece->since_ns = w->now_ns;
-	gm_events_read(w, piece->load->fd, piece->at + r->begun,
-		       r->bytes - r->begun, r->from + r->begun,
-		       gm_staging_number(piece));
+	gm_io_events_read(w, piece->load->fd, piece->at + r->begun,
+			  r->bytes - r->begun, r->from + r->begun,
+			  gm_staging_number(piece));
 	GM_POINT("load_reading");
 }
 

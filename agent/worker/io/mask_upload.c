@@ -22,7 +22,7 @@
 #define MARK_WORDS (MARK_BYTES / sizeof(uint64_t))
 
 struct job {
-	struct gm_slow_job job; /* first, see control/blocking_thread.h */
+	struct gm_blocking_job job; /* first, see control/blocking_thread.h */
 	struct gm_wire answer;
 	uint64_t at;     /* offset in the file of fd */
 	uint64_t theirs; /* handle of the copy that peer stands for */
@@ -188,7 +188,7 @@ static void close_fds(int fd, int peer)
 		close(peer);
 }
 
-static void work(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work(struct gm_blocking_job *job, struct gm_backend_device *dev)
 {
 	struct job *j = (struct job *)job;
 	int rc = make(j, dev);
@@ -198,22 +198,22 @@ static void work(struct gm_slow_job *job, struct gm_backend_device *dev)
 	j->answer.status = rc < 0 ? rc : 0;
 }
 
-static void done(struct gm_slow_job *job, struct gm_worker *w)
+static void done(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct job *j = (struct job *)job;
 
 	if (j->answer.status == -ENOTRECOVERABLE)
-		gm_events_failed(w);
-	gm_events_say(w, &j->answer, j->made);
+		gm_io_events_failed(w);
+	gm_io_events_say(w, &j->answer, j->made);
 	GM_POINT("worker_mask_made");
 	free(j);
 }
 
-void gm_replica_make(struct gm_worker *worker, const struct gm_wire *wire,
-		     int fd, int peer)
+void gm_mask_upload(struct gm_worker *worker, const struct gm_wire *wire,
+		    int fd, int peer)
 {
 	const struct gm_backend *backend = worker->dev->backend;
-	struct gm_wire answer = gm_pair_about(GM_WIRE_MASKED, 0, 0);
+	struct gm_wire answer = gm_agent_socket_about(GM_WIRE_MASKED, 0, 0);
 	struct job *j = NULL;
 
 	answer.handle = wire->handle;
@@ -229,7 +229,7 @@ void gm_replica_make(struct gm_worker *worker, const struct gm_wire *wire,
 		answer.status = -ENOMEM;
 	if (!j) {
 		close_fds(fd, peer);
-		gm_events_say(worker, &answer, -1);
+		gm_io_events_say(worker, &answer, -1);
 		return;
 	}
 	j->job.call = wire->mask.bytes > GM_ALLOC_LARGE ? GM_CALL_ALLOC_LARGE
@@ -242,5 +242,5 @@ void gm_replica_make(struct gm_worker *worker, const struct gm_wire *wire,
 	j->flags = wire->mask.flags;
 	j->fd = fd;
 	j->peer = peer;
-	gm_slow_give(&worker->slow, &j->job);
+	gm_blocking_thread_give(&worker->slow, &j->job);
 }

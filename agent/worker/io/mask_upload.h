@@ -17,7 +17,7 @@
 /* Handle a MASK of gpumapd, which is answered now or later.  Takes over @fd and
  * @peer.  @peer is another card's copy, or -1; bytes that cannot be copied from
  * it are uploaded. */
-void gm_replica_make(struct gm_worker *worker, const struct gm_wire *wire,
-		     int fd, int peer);
+void gm_mask_upload(struct gm_worker *worker, const struct gm_wire *wire,
+		    int fd, int peer);
 
 #endif

@@ -16,7 +16,8 @@
 static void ask_for(struct gm_worker *w, struct gm_worker_session *s,
 		    uint32_t piece)
 {
-	struct gm_wire wire = gm_pair_about(GM_WIRE_FETCH, s->id, s->place);
+	struct gm_wire wire =
+		gm_agent_socket_about(GM_WIRE_FETCH, s->id, s->place);
 	struct gm_remote_copy *c = &s->carry;
 	uint64_t bytes = c->bytes - c->asked;
 
@@ -32,7 +33,7 @@ static void ask_for(struct gm_worker *w, struct gm_worker_session *s,
 	wire.buffer.stage_at = piece * GM_STAGE_PIECE_BYTES;
 	wire.buffer.borrower = w->row;
 	c->asked += bytes;
-	gm_events_say(w, &wire, -1);
+	gm_io_events_say(w, &wire, -1);
 	GM_POINT("worker_fetches");
 }
 
@@ -100,7 +101,8 @@ void gm_remote_copy_leave(struct gm_worker *worker,
 
 /* ---- out of the bounce buffer -------------------------------------------- */
 
-static void work_store(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work_store(struct gm_blocking_job *job,
+		       struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
@@ -119,7 +121,7 @@ static void ended(struct gm_worker_session *s, uint32_t piece, int status)
 		c->status = status;
 }
 
-static void done_store(struct gm_slow_job *job, struct gm_worker *w)
+static void done_store(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_worker_session *s = e->session;

@@ -21,14 +21,14 @@ static void answer(struct gm_worker *w, const struct gm_async_op_job *e,
 		   enum gm_wire_type type, uint64_t bytes, int fd)
 {
 	struct gm_wire wire =
-		gm_pair_about(type, e->session->id, e->session->place);
+		gm_agent_socket_about(type, e->session->id, e->session->place);
 
 	wire.handle = e->handle;
 	wire.buffer.bytes = bytes;
 	wire.buffer.stage_at = e->stage_at;
 	wire.buffer.borrower = e->borrower;
 	wire.status = e->rc;
-	gm_events_say(w, &wire, fd);
+	gm_io_events_say(w, &wire, fd);
 }
 
 /* Make a job for a record, with the fields that its answer repeats. */
@@ -83,7 +83,8 @@ static int prove(struct gm_backend_device *dev, uint64_t owner, uint64_t seed)
 	return rc;
 }
 
-static void work_prove(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work_prove(struct gm_blocking_job *job,
+		       struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
@@ -91,7 +92,7 @@ static void work_prove(struct gm_slow_job *job, struct gm_backend_device *dev)
 	e->rc = e->fd < 0 ? e->fd : 0;
 }
 
-static void done_prove(struct gm_slow_job *job, struct gm_worker *w)
+static void done_prove(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 
@@ -119,7 +120,7 @@ void gm_remote_copy_prove(struct gm_worker *worker, const struct gm_wire *wire)
 		gm_async_op_hand_over(worker, e);
 }
 
-static void work_try(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work_try(struct gm_blocking_job *job, struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 	uint64_t *words = make_pattern(e->at);
@@ -130,7 +131,7 @@ static void work_try(struct gm_slow_job *job, struct gm_backend_device *dev)
 	close(e->fd);
 }
 
-static void done_try(struct gm_slow_job *job, struct gm_worker *w)
+static void done_try(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 
@@ -164,7 +165,8 @@ void gm_remote_copy_try(struct gm_worker *worker, const struct gm_wire *wire,
 
 /* Map a bounce buffer. Without a slot it is mapped already, or an earlier job
  * maps it. */
-static void work_stage(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work_stage(struct gm_blocking_job *job,
+		       struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 	struct gm_buffer_entry *stage = e->stage;
@@ -219,7 +221,7 @@ static struct gm_async_op_job *stage_job(struct gm_worker_session *s,
 	return NULL;
 }
 
-static void done_lend(struct gm_slow_job *job, struct gm_worker *w)
+static void done_lend(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 
@@ -267,7 +269,7 @@ void gm_remote_copy_lend(struct gm_worker *worker, const struct gm_wire *wire,
 	gm_async_op_hand_over(worker, e);
 }
 
-static void done_borrow(struct gm_slow_job *job, struct gm_worker *w)
+static void done_borrow(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 
@@ -325,7 +327,8 @@ void gm_remote_copy_borrow(struct gm_worker *worker, const struct gm_wire *wire,
 
 /* ---- into the bounce buffer ---------------------------------------------- */
 
-static void work_fetch(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work_fetch(struct gm_blocking_job *job,
+		       struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
@@ -336,7 +339,7 @@ static void work_fetch(struct gm_slow_job *job, struct gm_backend_device *dev)
 		e->rc = dev->backend->fetch(dev, e->address, e->to, e->bytes);
 }
 
-static void done_fetch(struct gm_slow_job *job, struct gm_worker *w)
+static void done_fetch(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 

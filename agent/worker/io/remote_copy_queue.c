@@ -24,7 +24,7 @@ static void hand_over(struct gm_worker *w, struct gm_async_op_job *e)
 	struct gm_row_user *user = e->session->user;
 	struct gm_remote_copy_queue *f = &w->remote_copies;
 
-	STAILQ_REMOVE(&f->waiting, &e->job, gm_slow_job, entry);
+	STAILQ_REMOVE(&f->waiting, &e->job, gm_blocking_job, entry);
 	f->n--;
 	f->n_in_flight++;
 	/* A user that has left is not charged. */
@@ -41,7 +41,7 @@ static struct gm_async_op_job *next(const struct gm_worker *w)
 {
 	const struct gm_remote_copy_queue *f = &w->remote_copies;
 	struct gm_async_op_job *first = NULL;
-	struct gm_slow_job *job;
+	struct gm_blocking_job *job;
 	uint64_t least = 0;
 
 	STAILQ_FOREACH(job, &f->waiting, entry)
@@ -95,8 +95,9 @@ void gm_remote_copy_queue_hurry(struct gm_worker *worker,
 				struct gm_worker_session *session,
 				const struct gm_buffer_entry *slot)
 {
-	struct gm_slow_job *job = STAILQ_FIRST(&worker->remote_copies.waiting),
-			   *then;
+	struct gm_blocking_job *job = STAILQ_FIRST(
+				       &worker->remote_copies.waiting),
+			       *then;
 
 	for (; job; job = then) {
 		struct gm_async_op_job *e = (struct gm_async_op_job *)job;
@@ -110,10 +111,10 @@ void gm_remote_copy_queue_hurry(struct gm_worker *worker,
 
 struct gm_async_op_job *gm_remote_copy_queue_take_back(
 	struct gm_worker *worker, const struct gm_worker_session *session,
-	void (*done)(struct gm_slow_job *, struct gm_worker *))
+	void (*done)(struct gm_blocking_job *, struct gm_worker *))
 {
 	struct gm_remote_copy_queue *f = &worker->remote_copies;
-	struct gm_slow_job *job;
+	struct gm_blocking_job *job;
 
 	STAILQ_FOREACH(job, &f->waiting, entry)
 	{
@@ -121,7 +122,7 @@ struct gm_async_op_job *gm_remote_copy_queue_take_back(
 
 		if (e->session != session || job->done != done)
 			continue;
-		STAILQ_REMOVE(&f->waiting, job, gm_slow_job, entry);
+		STAILQ_REMOVE(&f->waiting, job, gm_blocking_job, entry);
 		f->n--;
 		f->held = f->n && f->n_in_flight < GM_REMOTE_COPY_QUEUE_MOST;
 		return e;

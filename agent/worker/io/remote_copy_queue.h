@@ -65,6 +65,6 @@ void gm_remote_copy_queue_hurry(struct gm_worker *worker,
 /* Take back a waiting job of @session with this @done.  NULL for none. */
 struct gm_async_op_job *gm_remote_copy_queue_take_back(
 	struct gm_worker *worker, const struct gm_worker_session *session,
-	void (*done)(struct gm_slow_job *, struct gm_worker *));
+	void (*done)(struct gm_blocking_job *, struct gm_worker *));
 
 #endif

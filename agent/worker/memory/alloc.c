@@ -59,7 +59,7 @@ void gm_alloc_leave(struct gm_worker *worker, struct gm_worker_session *session)
 
 /* ---- the allocation ---------------------------------------------------- */
 
-static void work(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work(struct gm_blocking_job *job, struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
@@ -87,7 +87,7 @@ static int allocated(struct gm_worker *w, struct gm_async_op_job *e)
 	return rc;
 }
 
-static void done(struct gm_slow_job *job, struct gm_worker *w)
+static void done(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_worker_session *s = e->session;

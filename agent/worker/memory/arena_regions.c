@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-int gm_reach_open(struct gm_worker_session *session)
+int gm_arena_regions_open(struct gm_worker_session *session)
 {
 	struct gm_worker_session *s = session;
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -26,8 +26,8 @@ int gm_reach_open(struct gm_worker_session *session)
 	return 0;
 }
 
-uint32_t gm_reach_missing(const struct gm_worker_session *session,
-			  const void *memory, uint64_t bytes)
+uint32_t gm_arena_regions_reach(const struct gm_worker_session *session,
+				const void *memory, uint64_t bytes)
 {
 	const struct gm_worker_session *s = session;
 	uint64_t at = (uintptr_t)memory - (uintptr_t)s->decoder.arena;

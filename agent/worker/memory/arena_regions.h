@@ -21,12 +21,12 @@
 
 /* Split the arena into parts, none of which is mapped yet.  Returns 0 or
  * -ENOMEM. */
-int gm_reach_open(struct gm_worker_session *session);
+int gm_arena_regions_open(struct gm_worker_session *session);
 
 /* First part without a mapping among those that contain the @bytes at @memory,
  * or n_reached if there is none.  Memory outside of the arena, or NULL, is in
  * no part. */
-uint32_t gm_reach_missing(const struct gm_worker_session *session,
-			  const void *memory, uint64_t bytes);
+uint32_t gm_arena_regions_reach(const struct gm_worker_session *session,
+				const void *memory, uint64_t bytes);
 
 #endif

@@ -67,14 +67,16 @@ static int make(struct gm_chunk *chunk, struct gm_backend_device *dev)
 	return rc;
 }
 
-static void work_make(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work_make(struct gm_blocking_job *job,
+		      struct gm_backend_device *dev)
 {
 	struct gm_chunk *chunk = (struct gm_chunk *)job;
 
 	chunk->rc = make(chunk, dev);
 }
 
-static void work_drop(struct gm_slow_job *job, struct gm_backend_device *dev)
+static void work_drop(struct gm_blocking_job *job,
+		      struct gm_backend_device *dev)
 {
 	struct gm_chunk *chunk = (struct gm_chunk *)job;
 
@@ -97,13 +99,13 @@ static void refuse_all(struct gm_worker *w)
 	}
 }
 
-static void done_make(struct gm_slow_job *job, struct gm_worker *w)
+static void done_make(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	struct gm_chunk *chunk = (struct gm_chunk *)job;
 	struct gm_loader *l = &w->loader;
 
 	if (chunk->rc == -ENOTRECOVERABLE)
-		gm_events_failed(w);
+		gm_io_events_failed(w);
 	l->growing = false;
 	l->look = true;
 	if (chunk->rc < 0) {
@@ -125,7 +127,7 @@ static void done_make(struct gm_slow_job *job, struct gm_worker *w)
 	}
 }
 
-static void done_drop(struct gm_slow_job *job, struct gm_worker *w)
+static void done_drop(struct gm_blocking_job *job, struct gm_worker *w)
 {
 	(void)w;
 	free(job);
@@ -150,7 +152,7 @@ void gm_staging_grow(struct gm_worker *worker)
 	chunk->job.call = GM_CALL_REGISTER;
 	chunk->job.work = work_make;
 	chunk->job.done = done_make;
-	gm_slow_give(&worker->slow, &chunk->job);
+	gm_blocking_thread_give(&worker->slow, &chunk->job);
 }
 
 void gm_staging_drop(struct gm_worker *worker)
@@ -168,7 +170,7 @@ void gm_staging_drop(struct gm_worker *worker)
 		chunk->job.call = GM_CALL_FORGET;
 		chunk->job.work = work_drop;
 		chunk->job.done = done_drop;
-		gm_slow_give(&worker->slow, &chunk->job);
+		gm_blocking_thread_give(&worker->slow, &chunk->job);
 	}
 	l->n_chunks = 0;
 }

@@ -40,7 +40,7 @@ static inline void gm_charge(const struct gm_worker *worker,
 			     struct gm_worker_session *session, uint64_t bytes)
 {
 	struct gm_row_user *user = session->user;
-	int64_t cost = gm_turn_price(worker->dev, session->share, bytes);
+	int64_t cost = gm_quantum_price(worker->dev, session->share, bytes);
 
 	gm_charge_user(worker, session, cost);
 	gm_deficit_left(&session->deficit, user->round);

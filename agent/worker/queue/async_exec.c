@@ -30,7 +30,7 @@ int gm_async_exec_open(struct gm_worker_session *session,
 	struct gm_async_execs *f = calloc(
 		1, sizeof(*f) + depth * sizeof(struct gm_inflight_entry));
 
-	if (!f || (dev->backend->reach && gm_reach_open(session) < 0)) {
+	if (!f || (dev->backend->reach && gm_arena_regions_open(session) < 0)) {
 		free(f);
 		return -ENOMEM;
 	}
@@ -165,7 +165,7 @@ void gm_async_exec_land(struct gm_worker *worker,
 		if (rc == 0)
 			break;
 		if (rc == -ENOTRECOVERABLE)
-			gm_events_failed(w);
+			gm_io_events_failed(w);
 		if (rc < 0)
 			fail_rest(w, s, e, rc);
 		e->n_slices--;
@@ -219,7 +219,7 @@ static void start(struct gm_worker *w, struct gm_worker_session *s)
 		gm_beat_at(w->journal, GM_CALL_LOOP, slice->since_ns);
 		GM_POINT("flight_sliced");
 		if (rc == -ENOTRECOVERABLE)
-			gm_events_failed(w);
+			gm_io_events_failed(w);
 		f->refused_at = w->landed;
 		if (rc == -EAGAIN)
 			break;
@@ -310,11 +310,11 @@ static bool must_reach(struct gm_worker *w, struct gm_worker_session *s)
 
 	if (s->n_reached == 0 || gm_task_sizes(&e->task, &sizes) < 0)
 		return false;
-	part = gm_reach_missing(s, e->task.dst, sizes.dst);
+	part = gm_arena_regions_reach(s, e->task.dst, sizes.dst);
 	if (part == s->n_reached)
-		part = gm_reach_missing(s, e->task.src, sizes.src);
+		part = gm_arena_regions_reach(s, e->task.src, sizes.src);
 	if (part == s->n_reached)
-		part = gm_reach_missing(s, e->task.mask, sizes.mask);
+		part = gm_arena_regions_reach(s, e->task.mask, sizes.mask);
 	e->is_fence = s->flights->fenced = part < s->n_reached;
 	if (part == s->n_reached)
 		return false;
@@ -363,7 +363,7 @@ static bool read_entry(struct gm_worker *w, struct gm_worker_session *s,
 		read_ended(s, batch, 0, false);
 		return true;
 	}
-	rc = gm_intake(s, words, &verdict);
+	rc = gm_fetch_entry(s, words, &verdict);
 	if (rc == -EPROTO || rc == -EAGAIN) {
 		s->why = verdict.why;
 		return false;
@@ -393,7 +393,8 @@ static int begin_pending(struct gm_worker *w, struct gm_worker_session *s)
 	int rc;
 
 	if (pending->op == GPUMAP_OP_LOAD && s->n_reached)
-		part = gm_reach_missing(s, pending->task.dst, pending->task.n);
+		part = gm_arena_regions_reach(s, pending->task.dst,
+					      pending->task.n);
 	s->flights->reaching = part < s->n_reached;
 	rc = s->flights->reaching ? gm_async_ops_reach(w, s, part)
 				  : gm_async_ops_begin(w, s);

@@ -63,7 +63,7 @@ bool gm_async_exec_is_owed(const struct gm_worker *worker,
 bool gm_async_exec_hold(struct gm_worker *worker,
 			struct gm_worker_session *session);
 
-/* Serve one turn, as gm_turn_serve().  A session that is @spent starts
+/* Serve one turn, as gm_quantum_serve().  A session that is @spent starts
  * nothing. */
 void gm_async_exec_serve(struct gm_worker *worker,
 			 struct gm_worker_session *session);

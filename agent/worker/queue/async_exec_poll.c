@@ -129,7 +129,7 @@ static bool arm(struct gm_worker *w)
 	int rc = w->dev->backend->arm ? w->dev->backend->arm(w->dev) : 0;
 
 	if (rc == -ENOTRECOVERABLE)
-		gm_events_failed(w);
+		gm_io_events_failed(w);
 	return rc == 0;
 }
 

@@ -94,8 +94,8 @@ static void ask_for_waker(struct gm_worker *w, uint32_t row)
 	if (*asked & bit)
 		return;
 	*asked |= bit;
-	wire = gm_pair_about(GM_WIRE_WAKER, 0, row);
-	gm_events_say(w, &wire, -1);
+	wire = gm_agent_socket_about(GM_WIRE_WAKER, 0, row);
+	gm_io_events_say(w, &wire, -1);
 }
 
 static void see_to_wakers(struct gm_worker *w, uint64_t now_ns)
@@ -136,7 +136,7 @@ void gm_wait_waker(struct gm_worker *worker, uint32_t row, int fd)
 	}
 	*place = fd;
 	if (row == worker->row) {
-		gm_events_listen_to_waker(worker, fd);
+		gm_io_events_listen_to_waker(worker, fd);
 		return;
 	}
 	if (h->owed[row / 64] >> row % 64 & 1)

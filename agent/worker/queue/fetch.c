@@ -34,9 +34,9 @@ static int may_begin(struct gm_worker_session *s,
 	return v->n_waits ? gm_wait_begin(s, v) : 0;
 }
 
-int gm_intake(struct gm_worker_session *session,
-	      const uint64_t words[GM_ENTRY_WORDS],
-	      struct gm_decoded_entry *ret_verdict)
+int gm_fetch_entry(struct gm_worker_session *session,
+		   const uint64_t words[GM_ENTRY_WORDS],
+		   struct gm_decoded_entry *ret_verdict)
 {
 	struct gm_worker_session *s = session;
 	uint64_t more[GM_ENTRY_WORDS];

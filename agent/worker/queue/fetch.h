@@ -23,7 +23,7 @@ static inline void gm_intake_turn(struct gm_worker_session *session)
 }
 
 /*
- * gm_intake - decode the entry at the head of a queue
+ * gm_fetch_entry - decode the entry at the head of a queue
  *
  * words	a private copy of its slot
  *
@@ -37,8 +37,8 @@ static inline void gm_intake_turn(struct gm_worker_session *session)
  * The caller consumes the entry unless the result is -EPROTO or -EAGAIN.  From
  * then on the entry's second slot is expected next, if it has one.
  */
-int gm_intake(struct gm_worker_session *session,
-	      const uint64_t words[GM_ENTRY_WORDS],
-	      struct gm_decoded_entry *ret_verdict);
+int gm_fetch_entry(struct gm_worker_session *session,
+		   const uint64_t words[GM_ENTRY_WORDS],
+		   struct gm_decoded_entry *ret_verdict);
 
 #endif

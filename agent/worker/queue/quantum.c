@@ -53,8 +53,8 @@ static uint64_t do_slice(struct gm_worker_session *s,
 	return count * work->each;
 }
 
-uint64_t gm_turn_share(uint64_t share, uint64_t bytes, uint64_t ns,
-		       uint64_t most)
+uint64_t gm_quantum_share(uint64_t share, uint64_t bytes, uint64_t ns,
+			  uint64_t most)
 {
 	uint64_t fits;
 
@@ -89,12 +89,12 @@ static uint64_t turn_most(const struct gm_backend_device *dev)
 	return dev->slice_bytes ? dev->slice_bytes : GM_TURN_BYTES;
 }
 
-void gm_turn_learn(struct gm_worker_session *session,
-		   const struct gm_backend_device *dev, uint64_t bytes,
-		   uint64_t ns)
+void gm_quantum_learn(struct gm_worker_session *session,
+		      const struct gm_backend_device *dev, uint64_t bytes,
+		      uint64_t ns)
 {
 	session->share =
-		gm_turn_share(session->share, bytes, ns, turn_most(dev));
+		gm_quantum_share(session->share, bytes, ns, turn_most(dev));
 }
 
 static void end_timing(struct gm_worker_session *s,
@@ -102,8 +102,8 @@ static void end_timing(struct gm_worker_session *s,
 		       const struct timing *timing)
 {
 	if (timing->since_ns)
-		gm_turn_learn(s, dev, timing->bytes,
-			      gm_now_ns() - timing->since_ns);
+		gm_quantum_learn(s, dev, timing->bytes,
+				 gm_now_ns() - timing->since_ns);
 }
 
 static void begin_work(struct gm_worker_session *s,
@@ -167,7 +167,7 @@ static uint64_t serve_entry(struct gm_worker_session *s,
 {
 	bool is_second = s->second;
 	struct gm_decoded_entry verdict;
-	int rc = gm_intake(s, words, &verdict);
+	int rc = gm_fetch_entry(s, words, &verdict);
 
 	if (rc == -EPROTO || rc == -EAGAIN) {
 		s->why = verdict.why;
@@ -201,8 +201,8 @@ static uint64_t serve_entry(struct gm_worker_session *s,
 	return do_slice(s, dev, batch, budget);
 }
 
-int64_t gm_turn_price(const struct gm_backend_device *dev, uint64_t share,
-		      uint64_t bytes)
+int64_t gm_quantum_price(const struct gm_backend_device *dev, uint64_t share,
+			 uint64_t bytes)
 {
 	uint64_t most = turn_most(dev);
 	uint64_t fast = most < GM_TURN_FAST ? most : GM_TURN_FAST;
@@ -226,8 +226,8 @@ static uint64_t allowance(const struct gm_worker_session *s,
 	return bytes < most ? bytes : most;
 }
 
-uint32_t gm_turn_serve(struct gm_worker_session *session,
-		       struct gm_backend_device *dev)
+uint32_t gm_quantum_serve(struct gm_worker_session *session,
+			  struct gm_backend_device *dev)
 {
 	struct gm_worker_session *s = session;
 	struct gm_batch batch = { .first = s->entries.pos };
@@ -265,7 +265,7 @@ uint32_t gm_turn_serve(struct gm_worker_session *session,
 			gm_batch_publish(s, &batch);
 	}
 	/* A request ends later, but counts as an entry of this turn. */
-	gm_deficit_charge(&s->deficit, gm_turn_price(dev, share, all - left),
+	gm_deficit_charge(&s->deficit, gm_quantum_price(dev, share, all - left),
 			  batch.ended + (s->pending.handle != 0));
 	end_timing(s, dev, &timing);
 	if (unlikely(gm_get(&s->mapping.broken))) {
@@ -279,7 +279,7 @@ uint32_t gm_turn_serve(struct gm_worker_session *session,
 	return batch.ended;
 }
 
-void gm_turn_finish(struct gm_worker_session *session, int32_t status)
+void gm_quantum_finish(struct gm_worker_session *session, int32_t status)
 {
 	struct gm_batch batch = { .first = session->entries.pos - 1 };
 

@@ -49,7 +49,7 @@ static inline bool gm_turn_due(const struct gm_worker_session *session)
 }
 
 /*
- * gm_turn_share - compute the share of a session's next turn
+ * gm_quantum_share - compute the share of a session's next turn
  *
  * share	share of this turn
  * bytes	of payload that were timed in this turn, and took @ns
@@ -57,28 +57,28 @@ static inline bool gm_turn_due(const struct gm_worker_session *session)
  *
  * Returns	a multiple of GM_TURN_LEAST up to @most, at most twice @share
  */
-uint64_t gm_turn_share(uint64_t share, uint64_t bytes, uint64_t ns,
-		       uint64_t most);
+uint64_t gm_quantum_share(uint64_t share, uint64_t bytes, uint64_t ns,
+			  uint64_t most);
 
 /* Price of @bytes in the round of a session with this @share.  A session whose
  * work is slow for its size occupies the row for longer and pays up to eight
  * times the bytes. */
-int64_t gm_turn_price(const struct gm_backend_device *dev, uint64_t share,
-		      uint64_t bytes);
+int64_t gm_quantum_price(const struct gm_backend_device *dev, uint64_t share,
+			 uint64_t bytes);
 
 /* Adjust the session's share: @bytes of its payload took @ns. */
-void gm_turn_learn(struct gm_worker_session *session,
-		   const struct gm_backend_device *dev, uint64_t bytes,
-		   uint64_t ns);
+void gm_quantum_learn(struct gm_worker_session *session,
+		      const struct gm_backend_device *dev, uint64_t bytes,
+		      uint64_t ns);
 
 /*
- * gm_turn_serve - serve one turn
+ * gm_quantum_serve - serve one turn
  *
  * Wakes the client if it sleeps and an entry ended.  Sets @session->halted if
  * the caller has work:
  *
  *  - @pending of the session has a handle: start that request, and call
- *    gm_turn_finish() with its status before the next turn;
+ *    gm_quantum_finish() with its status before the next turn;
  *  - @session->buffers has buffers that were given up;
  *  - @session->wait is on: the head of the ring waits;
  *  - @session->why is set: the client broke the contract.  The completions
@@ -86,10 +86,10 @@ void gm_turn_learn(struct gm_worker_session *session,
  *
  * Returns	how many entries ended
  */
-uint32_t gm_turn_serve(struct gm_worker_session *session,
-		       struct gm_backend_device *dev);
+uint32_t gm_quantum_serve(struct gm_worker_session *session,
+			  struct gm_backend_device *dev);
 
 /* End the entry whose request finished with @status. */
-void gm_turn_finish(struct gm_worker_session *session, int32_t status);
+void gm_quantum_finish(struct gm_worker_session *session, int32_t status);
 
 #endif

@@ -71,7 +71,7 @@ static inline void gm_pass_see_to(struct gm_worker *w,
 
 	s->halted = false;
 	if (s->why) {
-		gm_events_violated(w, s);
+		gm_io_events_violated(w, s);
 		return;
 	}
 	if (s->wait.on)
@@ -81,7 +81,7 @@ static inline void gm_pass_see_to(struct gm_worker *w,
 		return;
 	rc = gm_async_ops_begin(w, s);
 	if (rc < 0)
-		gm_turn_finish(s, rc);
+		gm_quantum_finish(s, rc);
 }
 
 GM_TWICE void gm_pass_serve(struct gm_worker *w, struct gm_worker_session *s,
@@ -100,7 +100,7 @@ GM_TWICE void gm_pass_serve(struct gm_worker *w, struct gm_worker_session *s,
 	if (flies)
 		gm_async_exec_serve(w, s);
 	else
-		gm_turn_serve(s, w->dev);
+		gm_quantum_serve(s, w->dev);
 	/* Exclude work that began in this turn and is charged to both session
 	 * and user already (accounting.h). */
 	cost = before.bytes - s->deficit.bytes;

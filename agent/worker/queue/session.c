@@ -82,8 +82,9 @@ static int map_part(struct gm_mapping *mapping, int i, struct part part,
 static void bind_range(const struct gm_wire *wire, char *arena, int node)
 {
 	if (node >= 0 && wire->attach.range_bytes)
-		gm_pin_range(arena + wire->attach.range_at,
-			     wire->attach.range_bytes, node, GM_PIN_PREFER);
+		gm_numa_bind_range(arena + wire->attach.range_at,
+				   wire->attach.range_bytes, node,
+				   GM_NUMA_BIND_PREFER);
 }
 
 /* This costs address space only until an entry waits for another row. */

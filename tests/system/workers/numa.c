@@ -278,7 +278,7 @@ TAP_CASE()
 	char config[64];
 	int n, last = -1;
 
-	n = gm_pin_nodes(NULL, NULL, nodes, NODES);
+	n = gm_numa_bind_nodes(NULL, NULL, nodes, NODES);
 	for (int i = 0; i < n; i++)
 		if (gm_node_hosts(&nodes[i]))
 			last = i;

@@ -129,8 +129,8 @@ static void odd_nodes_are_told_apart(void)
 	char text[64];
 
 	make_odd_machine();
-	EQ(gm_pin_nodes(root, NULL, nodes, 3), -ENOBUFS);
-	if (!EQ(gm_pin_nodes(root, NULL, nodes, 4), 4))
+	EQ(gm_numa_bind_nodes(root, NULL, nodes, 3), -ENOBUFS);
+	if (!EQ(gm_numa_bind_nodes(root, NULL, nodes, 4), 4))
 		return;
 	EQ(nodes[0].id, 0);
 	EQ(nodes[1].id, 2);
@@ -144,28 +144,28 @@ static void odd_nodes_are_told_apart(void)
 	gm_idset_format(&nodes[0].cpus, text, sizeof(text));
 	STR(text, "0-3,8-11");
 
-	EQ(gm_pin_node_cpus(root, 7, &cpus), 3);
-	EQ(gm_pin_node_cpus(root, 2, &cpus), 0);
-	EQ(gm_pin_node_cpus(root, 1, &cpus), -ENODEV);
-	EQ(gm_pin_node_of_cpu(root, 12), 7);
-	EQ(gm_pin_node_of_cpu(root, 4), 5);
-	EQ(gm_pin_node_of_cpu(root, 13), -ENODEV);
-	EQ(gm_pin_node_of_cpu(root, -1), -ENODEV);
+	EQ(gm_numa_bind_node_cpus(root, 7, &cpus), 3);
+	EQ(gm_numa_bind_node_cpus(root, 2, &cpus), 0);
+	EQ(gm_numa_bind_node_cpus(root, 1, &cpus), -ENODEV);
+	EQ(gm_numa_bind_node_of_cpu(root, 12), 7);
+	EQ(gm_numa_bind_node_of_cpu(root, 4), 5);
+	EQ(gm_numa_bind_node_of_cpu(root, 13), -ENODEV);
+	EQ(gm_numa_bind_node_of_cpu(root, -1), -ENODEV);
 }
 
 static void what_is_not_allowed_is_left_out(void)
 {
 	static struct gm_node nodes[4];
-	struct gm_pin_allow allow;
+	struct gm_numa_allowed allow;
 
 	make_odd_machine();
 	put("/proc/self/status", "Name:\tx\nCpus_allowed:\tff\n"
 				 "Cpus_allowed_list:\t2-3,6\n"
 				 "Mems_allowed_list:\t0,2\n");
-	gm_pin_allowed(root, &allow);
+	gm_numa_bind_allowed(root, &allow);
 	EQ(gm_idset_count(&allow.cpus), 3);
 	EQ(gm_idset_count(&allow.mems), 2);
-	if (!EQ(gm_pin_nodes(root, &allow, nodes, 4), 4))
+	if (!EQ(gm_numa_bind_nodes(root, &allow, nodes, 4), 4))
 		return;
 	EQ(gm_idset_count(&nodes[0].cpus), 2);
 	OK(gm_node_hosts(&nodes[0]));
@@ -173,7 +173,7 @@ static void what_is_not_allowed_is_left_out(void)
 	OK(!gm_node_hosts(&nodes[3])); /* its memory is not ours */
 
 	put("/proc/self/status", "Name:\tx\n");
-	gm_pin_allowed(root, &allow);
+	gm_numa_bind_allowed(root, &allow);
 	OK(gm_idset_has(&allow.cpus, 8191) && gm_idset_has(&allow.mems, 7));
 }
 
@@ -186,14 +186,14 @@ static void a_kernel_without_numa_is_one_node(void)
 	put(CPUS "/online", "0-5\n");
 	put("/proc/meminfo", "MemTotal:  4096 kB\nMemFree:  1024 kB\n"
 			     "MemAvailable:  2048 kB\n");
-	EQ(gm_pin_nodes(root, NULL, &node, 1), 1);
+	EQ(gm_numa_bind_nodes(root, NULL, &node, 1), 1);
 	EQ(node.id, 0);
 	EQ(gm_idset_count(&node.cpus), 6);
 	EQ(node.mem_bytes, 4096 << 10);
 	OK(gm_node_hosts(&node));
-	EQ(gm_pin_node_cpus(root, 1, &cpus), -ENODEV);
-	EQ(gm_pin_node_of_cpu(root, 5), 0);
-	EQ(gm_pin_node_of_cpu(root, 6), -ENODEV);
+	EQ(gm_numa_bind_node_cpus(root, 1, &cpus), -ENODEV);
+	EQ(gm_numa_bind_node_of_cpu(root, 5), 0);
+	EQ(gm_numa_bind_node_of_cpu(root, 6), -ENODEV);
 }
 
 static void a_broken_list_is_an_error(void)
@@ -202,9 +202,9 @@ static void a_broken_list_is_an_error(void)
 
 	make_odd_machine();
 	put(NODES "/node5/cpulist", "4-\n");
-	EQ(gm_pin_nodes(root, NULL, nodes, 4), -EINVAL);
+	EQ(gm_numa_bind_nodes(root, NULL, nodes, 4), -EINVAL);
 	put(NODES "/online", "zero\n");
-	EQ(gm_pin_nodes(root, NULL, nodes, 4), -EINVAL);
+	EQ(gm_numa_bind_nodes(root, NULL, nodes, 4), -EINVAL);
 }
 
 /* ---- memory of nodes --------------------------------------------------- */
@@ -281,7 +281,7 @@ static void share_is(const char *cpus, uint32_t parts, uint32_t part,
 	char text[64] = "";
 
 	gm_idset_parse(cpus, &set);
-	OK(gm_pin_split(root, &set, parts, part, &share) > 0);
+	OK(gm_numa_bind_split(root, &set, parts, part, &share) > 0);
 	gm_idset_format(&share, text, sizeof(text));
 	STR(text, want);
 }
@@ -306,10 +306,10 @@ static void threads_of_a_core_stay_together(void)
 	share_is("0-3", 2, 1, "2-3");
 
 	gm_idset_parse("0-3", &set);
-	EQ(gm_pin_split(root, &set, 0, 0, &share), -EINVAL);
-	EQ(gm_pin_split(root, &set, 2, 2, &share), -EINVAL);
+	EQ(gm_numa_bind_split(root, &set, 0, 0, &share), -EINVAL);
+	EQ(gm_numa_bind_split(root, &set, 2, 2, &share), -EINVAL);
 	gm_idset_parse("", &set);
-	EQ(gm_pin_split(root, &set, 1, 0, &share), -EINVAL);
+	EQ(gm_numa_bind_split(root, &set, 1, 0, &share), -EINVAL);
 }
 
 /* Every CPU is in one share, and shares differ by one core at most. */
@@ -326,7 +326,8 @@ static void shares_are_a_partition(void)
 
 		for (uint32_t part = 0; part < parts; part++) {
 			struct gm_idset share;
-			int n = gm_pin_split(root, &all, parts, part, &share);
+			int n = gm_numa_bind_split(root, &all, parts, part,
+						   &share);
 
 			sum += n;
 			least = n < least ? n : least;
@@ -346,9 +347,9 @@ static void shares_are_a_partition(void)
 /* In a child, since a thread cannot be unbound: 0, or the line that failed. */
 static int bound_child(int node, const struct gm_idset *cpus)
 {
-	struct gm_pinned pinned = { 1, 1 };
+	struct gm_numa_bound pinned = { 1, 1 };
 	struct gm_idset now = { 0 };
-	int rc = gm_pin_self(NULL, node, cpus, &pinned);
+	int rc = gm_numa_bind_self(NULL, node, cpus, &pinned);
 
 	if (pinned.cpus != 0)
 		return __LINE__;
@@ -373,13 +374,13 @@ static int wait_for(pid_t pid)
 static void a_process_goes_where_it_is_put(void)
 {
 	static struct gm_node nodes[GM_PIN_NODES_MAX];
-	struct gm_pin_allow allow;
+	struct gm_numa_allowed allow;
 	struct gm_idset one = { 0 };
 	int n, i = 0;
 	pid_t pid;
 
-	gm_pin_allowed(NULL, &allow);
-	n = gm_pin_nodes(NULL, &allow, nodes, GM_PIN_NODES_MAX);
+	gm_numa_bind_allowed(NULL, &allow);
+	n = gm_numa_bind_nodes(NULL, &allow, nodes, GM_PIN_NODES_MAX);
 	if (!OK(n > 0))
 		return;
 	while (i < n && !gm_node_hosts(&nodes[i]))
@@ -387,7 +388,8 @@ static void a_process_goes_where_it_is_put(void)
 	if (!OK(i < n))
 		return;
 	gm_idset_add(&one, gm_idset_next(&nodes[i].cpus, -1));
-	EQ(gm_pin_node_of_cpu(NULL, gm_idset_next(&one, -1)), nodes[i].id);
+	EQ(gm_numa_bind_node_of_cpu(NULL, gm_idset_next(&one, -1)),
+	   nodes[i].id);
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0)
@@ -401,7 +403,7 @@ static int confined_child(const struct gm_idset *cpus)
 	static const char *const calls[] = { "get_mempolicy", "set_mempolicy",
 					     "mbind" };
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-	struct gm_pinned pinned = { 1, 1 };
+	struct gm_numa_bound pinned = { 1, 1 };
 	int rc = filter ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < 3 && rc == 0; i++)
@@ -410,10 +412,10 @@ static int confined_child(const struct gm_idset *cpus)
 				      0);
 	if (rc < 0 || seccomp_load(filter) < 0)
 		return 77;
-	if (gm_pin_self(NULL, 0, cpus, &pinned) != -EPERM || pinned.cpus != 0 ||
-	    pinned.memory != -EPERM)
+	if (gm_numa_bind_self(NULL, 0, cpus, &pinned) != -EPERM ||
+	    pinned.cpus != 0 || pinned.memory != -EPERM)
 		return 1;
-	if (gm_pin_range(&pinned, 1, 0, GM_PIN_PREFER) != -EPERM)
+	if (gm_numa_bind_range(&pinned, 1, 0, GM_NUMA_BIND_PREFER) != -EPERM)
 		return 2;
 	return 0;
 }
@@ -438,15 +440,15 @@ static void a_container_may_refuse_memory_policy(void)
 
 static void an_impossible_place_is_refused(void)
 {
-	struct gm_pinned pinned = { 0 };
+	struct gm_numa_bound pinned = { 0 };
 	struct gm_idset none = { 0 };
 
-	EQ(gm_pin_self(NULL, -1, NULL, &pinned), 0);
-	EQ(gm_pin_self(NULL, -1, &none, &pinned), -EINVAL);
+	EQ(gm_numa_bind_self(NULL, -1, NULL, &pinned), 0);
+	EQ(gm_numa_bind_self(NULL, -1, &none, &pinned), -EINVAL);
 	EQ(pinned.cpus, -EINVAL);
-	EQ(gm_pin_self(NULL, GM_IDSET_MAX, NULL, &pinned), -ENODEV);
+	EQ(gm_numa_bind_self(NULL, GM_IDSET_MAX, NULL, &pinned), -ENODEV);
 	OK(pinned.memory < 0);
-	OK(strstr(gm_pin_why(-EPERM), "SYS_NICE"));
+	OK(strstr(gm_numa_bind_why(-EPERM), "SYS_NICE"));
 }
 
 static void a_mapping_is_bound_and_counted(void)
@@ -455,7 +457,7 @@ static void a_mapping_is_bound_and_counted(void)
 	struct page_nodes_count pages = { 7, 7, 7 };
 	int fd = memfd_create("gpumap-test-pin", MFD_CLOEXEC);
 	static struct gm_node nodes[GM_PIN_NODES_MAX];
-	int n = gm_pin_nodes(NULL, NULL, nodes, GM_PIN_NODES_MAX);
+	int n = gm_numa_bind_nodes(NULL, NULL, nodes, GM_PIN_NODES_MAX);
 	int node = -1, rc;
 	char *map;
 
@@ -468,16 +470,17 @@ static void a_mapping_is_bound_and_counted(void)
 	close(fd);
 	if (!OK(map != MAP_FAILED))
 		return;
-	rc = gm_pin_range(map, bytes, node, GM_PIN_STRICT);
+	rc = gm_numa_bind_range(map, bytes, node, GM_NUMA_BIND_STRICT);
 	if (rc == -EPERM || rc == -ENOSYS) {
-		SKIP(9, gm_pin_why(rc));
+		SKIP(9, gm_numa_bind_why(rc));
 		munmap(map, bytes);
 		return;
 	}
 	EQ(rc, 0);
-	EQ(gm_pin_range(map, bytes, node, GM_PIN_PREFER), 0);
-	EQ(gm_pin_range(map, bytes, -1, GM_PIN_PREFER), -EINVAL);
-	EQ(gm_pin_range(map, bytes, GM_IDSET_MAX, GM_PIN_PREFER), -EINVAL);
+	EQ(gm_numa_bind_range(map, bytes, node, GM_NUMA_BIND_PREFER), 0);
+	EQ(gm_numa_bind_range(map, bytes, -1, GM_NUMA_BIND_PREFER), -EINVAL);
+	EQ(gm_numa_bind_range(map, bytes, GM_IDSET_MAX, GM_NUMA_BIND_PREFER),
+	   -EINVAL);
 	for (size_t i = 0; i < 513; i++)
 		map[i * page] = 1;
 	EQ(page_nodes(map, bytes, node, &pages), 0);

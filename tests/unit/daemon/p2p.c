@@ -24,55 +24,55 @@ static void hear(uint32_t to, uint32_t from, uint32_t read, uint32_t links)
 	struct gm_probe_peers peers = { .read = read, .links = links };
 
 	memcpy(peers.other, devices[from].facts.uuid, 16);
-	gm_paths_on_report(d, devices[to].facts.uuid, &peers);
+	gm_p2p_paths_on_report(d, devices[to].facts.uuid, &peers);
 }
 
 static void nothing_is_known_at_first(void)
 {
 	for (uint32_t to = 0; to < CARDS; to++)
 		for (uint32_t from = 0; from < CARDS; from++)
-			EQ(gm_paths_state(d, to, from), GM_PATH_NONE);
+			EQ(gm_p2p_paths_state(d, to, from), GM_PATH_NONE);
 	/* Nor can it be found out without NVML's word. */
-	gm_paths_tried(d, 0, 1, 0);
-	EQ(gm_paths_state(d, 0, 1), GM_PATH_NONE);
+	gm_p2p_paths_tried(d, 0, 1, 0);
+	EQ(gm_p2p_paths_state(d, 0, 1), GM_PATH_NONE);
 }
 
 static void a_path_has_a_direction(void)
 {
 	hear(0, 1, 1, 4);
 	hear(1, 0, 0, 4);
-	EQ(gm_paths_state(d, 0, 1), GM_PATH_UNTRIED);
-	EQ(gm_paths_state(d, 1, 0), GM_PATH_NONE);
-	gm_paths_tried(d, 0, 1, 0);
-	gm_paths_tried(d, 1, 0, 0);
-	EQ(gm_paths_state(d, 0, 1), GM_PATH_GOOD);
-	EQ(gm_paths_state(d, 1, 0), GM_PATH_NONE);
+	EQ(gm_p2p_paths_state(d, 0, 1), GM_PATH_UNTRIED);
+	EQ(gm_p2p_paths_state(d, 1, 0), GM_PATH_NONE);
+	gm_p2p_paths_tried(d, 0, 1, 0);
+	gm_p2p_paths_tried(d, 1, 0, 0);
+	EQ(gm_p2p_paths_state(d, 0, 1), GM_PATH_GOOD);
+	EQ(gm_p2p_paths_state(d, 1, 0), GM_PATH_NONE);
 	/* Two sessions may try at once: the first word counts. */
-	gm_paths_tried(d, 0, 1, -EIO);
-	EQ(gm_paths_state(d, 0, 1), GM_PATH_GOOD);
+	gm_p2p_paths_tried(d, 0, 1, -EIO);
+	EQ(gm_p2p_paths_state(d, 0, 1), GM_PATH_GOOD);
 }
 
 static void a_path_that_lies_is_bad_for_good(void)
 {
 	hear(0, 2, 1, 0);
-	gm_paths_tried(d, 0, 2, -EIO);
-	EQ(gm_paths_state(d, 0, 2), GM_PATH_BAD);
+	gm_p2p_paths_tried(d, 0, 2, -EIO);
+	EQ(gm_p2p_paths_state(d, 0, 2), GM_PATH_BAD);
 	/* Another probe says the same again. */
 	hear(0, 2, 1, 0);
-	EQ(gm_paths_state(d, 0, 2), GM_PATH_BAD);
+	EQ(gm_p2p_paths_state(d, 0, 2), GM_PATH_BAD);
 	hear(0, 2, 1, 1);
-	EQ(gm_paths_state(d, 0, 2), GM_PATH_UNTRIED);
+	EQ(gm_p2p_paths_state(d, 0, 2), GM_PATH_UNTRIED);
 	hear(0, 2, 0, 1);
-	EQ(gm_paths_state(d, 0, 2), GM_PATH_NONE);
+	EQ(gm_p2p_paths_state(d, 0, 2), GM_PATH_NONE);
 }
 
 static void a_death_is_no_proof_but_two_are(void)
 {
 	hear(1, 2, 1, 0);
-	gm_paths_tried(d, 1, 2, -ESTALE);
-	EQ(gm_paths_state(d, 1, 2), GM_PATH_UNTRIED);
-	gm_paths_tried(d, 1, 2, -ESTALE);
-	EQ(gm_paths_state(d, 1, 2), GM_PATH_BAD);
+	gm_p2p_paths_tried(d, 1, 2, -ESTALE);
+	EQ(gm_p2p_paths_state(d, 1, 2), GM_PATH_UNTRIED);
+	gm_p2p_paths_tried(d, 1, 2, -ESTALE);
+	EQ(gm_p2p_paths_state(d, 1, 2), GM_PATH_BAD);
 }
 
 TAP_CASE()
@@ -89,7 +89,7 @@ TAP_CASE()
 	a_path_has_a_direction();
 	a_path_that_lies_is_bad_for_good();
 	a_death_is_no_proof_but_two_are();
-	gm_paths_exit(d);
+	gm_p2p_paths_exit(d);
 	gm_daemon_free(d);
 	return tap_done();
 }

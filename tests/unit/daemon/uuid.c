@@ -15,9 +15,9 @@ static void hash_is_siphash(void)
 		key[i] = i;
 	for (uint8_t i = 0; i < 15; i++)
 		message[i] = i;
-	OK(gm_identity_hash(key, message, 15) == UINT64_C(0xa129ca6149be45e5));
-	OK(gm_identity_hash(key, message, 0) == UINT64_C(0x726fdb47dd0e0e31));
-	OK(gm_identity_hash(key, message, 8) == UINT64_C(0x93f5f5799a932462));
+	OK(gm_uuid_hash(key, message, 15) == UINT64_C(0xa129ca6149be45e5));
+	OK(gm_uuid_hash(key, message, 0) == UINT64_C(0x726fdb47dd0e0e31));
+	OK(gm_uuid_hash(key, message, 8) == UINT64_C(0x93f5f5799a932462));
 }
 
 static void rows_differ_and_stay(void)
@@ -25,18 +25,18 @@ static void rows_differ_and_stay(void)
 	static const uint8_t key[16] = { 1 }, other[16] = { 2 };
 	uint8_t a[16], b[16];
 
-	gm_identity_host(key, 0, 0, 2, a);
-	gm_identity_host(key, 0, 0, 2, b);
+	gm_uuid_host(key, 0, 0, 2, a);
+	gm_uuid_host(key, 0, 0, 2, b);
 	EQ(memcmp(a, b, 16), 0);
 	EQ(a[6] >> 4, 8);
 	EQ(a[8] >> 6, 2);
-	gm_identity_host(key, 0, 1, 2, b);
+	gm_uuid_host(key, 0, 1, 2, b);
 	OK(memcmp(a, b, 16) != 0);
-	gm_identity_host(key, 1, 0, 2, b);
+	gm_uuid_host(key, 1, 0, 2, b);
 	OK(memcmp(a, b, 16) != 0);
-	gm_identity_host(key, 0, 0, 1, b);
+	gm_uuid_host(key, 0, 0, 1, b);
 	OK(memcmp(a, b, 16) != 0);
-	gm_identity_host(other, 0, 0, 2, b);
+	gm_uuid_host(other, 0, 0, 2, b);
 	OK(memcmp(a, b, 16) != 0);
 }
 
@@ -52,14 +52,14 @@ static void dummies_differ_and_stay(void)
 	};
 	uint8_t a[16], b[16];
 
-	gm_identity_dummy(key, "dgx", "H100", 0, a);
-	gm_identity_dummy(key, "dgx", "H100", 0, b);
+	gm_uuid_dummy(key, "dgx", "H100", 0, a);
+	gm_uuid_dummy(key, "dgx", "H100", 0, b);
 	EQ(memcmp(a, b, 16), 0);
 	EQ(a[6] >> 4, 8);
 	EQ(a[8] >> 6, 2);
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		gm_identity_dummy(key, others[i].node, others[i].row,
-				  others[i].index, b);
+		gm_uuid_dummy(key, others[i].node, others[i].row,
+			      others[i].index, b);
 		OK(memcmp(a, b, 16) != 0);
 	}
 }

@@ -518,14 +518,15 @@ static void a_lost_device_ends_the_worker(void)
 
 	rig_open(&r, 64 * KIB, 2);
 	hand_open(&c, 1, 0, ROW, 16, MIB);
-	gm_slow_stop(&r.w.slow); /* a fork has but one thread */
+	gm_blocking_thread_stop(&r.w.slow); /* a fork has but one thread */
 	fflush(stdout);
 	child = fork();
 	if (child == 0) {
 		/* The end of the slice shows the error that was found. */
 		if (!freopen("/dev/null", "w", stdout))
 			_exit(78);
-		gm_slow_start(&r.w.slow, r.w.dev, &r.journal->slow, -1);
+		gm_blocking_thread_start(&r.w.slow, r.w.dev, &r.journal->slow,
+					 -1);
 		s = rig_attach(&r, &c);
 		e[0] = hand_nop(&c);
 		e[1] = fill(&c, 0, 0, 10, 1);
@@ -535,7 +536,8 @@ static void a_lost_device_ends_the_worker(void)
 		rig_serve(&r, s);
 		_exit(77);
 	}
-	EQ(gm_slow_start(&r.w.slow, r.w.dev, &r.journal->slow, -1), 0);
+	EQ(gm_blocking_thread_start(&r.w.slow, r.w.dev, &r.journal->slow, -1),
+	   0);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_FAILED);
 	EQ(wire.code, 700);
 	EQ(wire.status, -ENOTRECOVERABLE);

@@ -23,7 +23,7 @@ static bool begin(uint64_t slice_bytes, uint32_t slices)
 
 	rig_open(&r, slice_bytes, slices);
 	if (gm_uring_open(&r.w.ring, &why) == 0) {
-		gm_events_start(&r.w);
+		gm_io_events_start(&r.w);
 		return true;
 	}
 	rig_close(&r);
@@ -43,7 +43,7 @@ static struct gm_worker_session *attach(struct hand_client *c)
 
 	hand_open(c, 1, 0, ROW, 16, MIB);
 	rig_tell_attach(&r, c);
-	gm_events_handle(&r.w);
+	gm_io_events_handle(&r.w);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_ATTACHED);
 	EQ(wire.status, 0);
 	return r.w.place[c->place];
@@ -56,7 +56,7 @@ static bool is_muted(struct hand_client *c, const struct gm_worker_session *s)
 
 	while (!s->flood.muted && hand_now() < end) {
 		hand_ring(c);
-		gm_events_handle(&r.w);
+		gm_io_events_handle(&r.w);
 	}
 	return s->flood.muted;
 }
@@ -82,7 +82,7 @@ static void bells_of_a_full_session_are_counted(void)
 	OK(gm_run_queue_park(&r.w, s));
 	OK(is_muted(&c, s));
 	OK(!s->active); /* and costs no turns */
-	gm_events_look(&r.w);
+	gm_io_events_look(&r.w);
 	OK(!s->active);
 	/* The session is served all the same. */
 	for (int i = 0; i < 3; i++) {
@@ -114,7 +114,7 @@ static void bells_of_a_stalled_session_are_counted(void)
 	gm_async_exec_serve(&r.w, s);
 	OK(s->stalled);
 	OK(is_muted(&c, s));
-	gm_events_look(&r.w);
+	gm_io_events_look(&r.w);
 	OK(!s->active);
 	gm_put(&r.late.hold, 0);
 	rig_slow(&r);
@@ -180,7 +180,7 @@ static void who_broke_the_contract_is_forgotten_at_once(void)
 	late_land(&r.late, 3);
 	rig_serve(&r, s);
 	STR(s->why, "unknown flag");
-	gm_events_violated(&r.w, s);
+	gm_io_events_violated(&r.w, s);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_VIOLATION);
 	wire = about(GM_WIRE_FORGET, &c, GM_BUFFER_REGISTERED);
 	gm_async_ops_forget(&r.w, &wire);
@@ -215,7 +215,7 @@ static void the_slow_thread_ends_before_memory_goes(void)
 	gm_async_exec_serve(&r.w, s);
 	OK(s->stalled);
 	s->why = "a breach meanwhile";
-	gm_events_violated(&r.w, s);
+	gm_io_events_violated(&r.w, s);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_VIOLATION);
 	wire = about(GM_WIRE_FORGET, &c, GM_BUFFER_REGISTERED);
 	gm_async_ops_forget(&r.w, &wire);
@@ -253,13 +253,13 @@ static void a_load_ends_before_its_memory_goes(void)
 	gm_async_exec_serve(&r.w, s);
 	OK(s->load != NULL);
 	while (r.late.n_started == 0 && hand_now() < end) {
-		gm_events_handle(&r.w);
+		gm_io_events_handle(&r.w);
 		gm_pass(&r.w, true); /* for the rounds */
 		gm_load_pass(&r.w);
 	}
 	EQ(r.late.n_started, 1);
 	s->why = "a breach meanwhile";
-	gm_events_violated(&r.w, s);
+	gm_io_events_violated(&r.w, s);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_VIOLATION);
 	wire = about(GM_WIRE_FORGET, &c, GM_BUFFER_REGISTERED);
 	gm_async_ops_forget(&r.w, &wire);
@@ -286,21 +286,21 @@ static void an_idle_worker_ends_with_its_device(void)
 	pid_t child;
 
 	rig_open(&r, 64 * KIB, 1);
-	gm_slow_stop(&r.w.slow); /* a fork has but one thread */
+	gm_blocking_thread_stop(&r.w.slow); /* a fork has but one thread */
 	fflush(stdout);
 	child = fork();
 	if (child == 0) {
 		const char *why;
 
-		if (gm_slow_start(&r.w.slow, r.w.dev, &r.journal->slow, -1) <
-			    0 ||
+		if (gm_blocking_thread_start(&r.w.slow, r.w.dev,
+					     &r.journal->slow, -1) < 0 ||
 		    gm_uring_open(&r.w.ring, &why) < 0)
 			_exit(77);
-		gm_events_start(&r.w);
+		gm_io_events_start(&r.w);
 		r.late.lost = true;
 		if (write(r.late.dev.ended_fd, &one, sizeof(one)) < 0)
 			_exit(78);
-		gm_events_handle(&r.w);
+		gm_io_events_handle(&r.w);
 		_exit(79);
 	}
 	waitpid(child, &status, 0);
@@ -312,7 +312,8 @@ static void an_idle_worker_ends_with_its_device(void)
 		EQ(rig_hear(&r, &wire, 10000), GM_WIRE_FAILED);
 		EQ(wire.code, 700);
 	}
-	EQ(gm_slow_start(&r.w.slow, r.w.dev, &r.journal->slow, -1), 0);
+	EQ(gm_blocking_thread_start(&r.w.slow, r.w.dev, &r.journal->slow, -1),
+	   0);
 	rig_close(&r);
 }
 

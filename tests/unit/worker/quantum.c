@@ -18,15 +18,15 @@ static void no_ops_are_answered_in_batches(void)
 
 	hand_open(&c, 1, 0, ROW, 128, MIB);
 	s = serve(&c);
-	EQ(gm_turn_serve(s, &k.dev), 0);
+	EQ(gm_quantum_serve(s, &k.dev), 0);
 	for (int i = 0; i < 100; i++)
 		e[i] = hand_nop(&c);
 	hand_submit(&c, e, 100);
 	OK(gm_turn_due(s));
-	EQ(gm_turn_serve(s, &k.dev), GM_TURN_ENTRIES);
+	EQ(gm_quantum_serve(s, &k.dev), GM_TURN_ENTRIES);
 	EQ(n_done(&c), GM_TURN_ENTRIES);
 	while (gm_turn_due(s))
-		gm_turn_serve(s, &k.dev);
+		gm_quantum_serve(s, &k.dev);
 	for (uint32_t i = 0; i < 100; i++)
 		if (!hand_take(&c, &pos, &status) || pos != i || status != 0)
 			OK(!"a completion is missing or out of order");
@@ -52,7 +52,7 @@ static void half_a_turn_is_visible_during_the_other(void)
 		e[i] = hand_nop(&c);
 	e[GM_TURN_BATCH + 3] = hand_copy(&c, 4096, 0, 64);
 	hand_submit(&c, e, GM_TURN_BATCH + 4);
-	EQ(gm_turn_serve(s, &k.dev), GM_TURN_BATCH + 4);
+	EQ(gm_quantum_serve(s, &k.dev), GM_TURN_BATCH + 4);
 	EQ(k.runs, 1);
 	EQ(k.n_seen, GM_TURN_BATCH);
 	EQ(n_done(&c), GM_TURN_BATCH + 4);
@@ -80,7 +80,7 @@ static void errors_end_one_job(void)
 	k.rc = -ENODEV;
 	hand_submit(&c, e, 5);
 	while (gm_turn_due(s))
-		gm_turn_serve(s, &k.dev);
+		gm_quantum_serve(s, &k.dev);
 	OK(!s->why);
 	EQ(k.runs, 1); /* a failed slice is the last */
 	for (uint32_t i = 0; i < 5; i++) {
@@ -105,7 +105,7 @@ static void a_breach_stops_everything_behind_it(void)
 		e[i] = hand_nop(&c);
 	e[2].op = 99;
 	hand_submit(&c, e, 4);
-	EQ(gm_turn_serve(s, &k.dev), 2);
+	EQ(gm_quantum_serve(s, &k.dev), 2);
 	STR(s->why, "unknown operation");
 	EQ(n_done(&c), 2);
 	EQ(s->entries.pos, 2);
@@ -239,7 +239,7 @@ static void positions_wrap(void)
 		uint32_t want = c.entries.pos;
 
 		hand_submit(&c, &e, 1);
-		gm_turn_serve(s, &k.dev);
+		gm_quantum_serve(s, &k.dev);
 		if (!hand_take(&c, &pos, &status) || pos != want)
 			OK(!"a position was lost in the wrap");
 	}
@@ -263,7 +263,7 @@ static void the_next_owner_goes_on(void)
 	for (int i = 0; i < 3; i++)
 		e[i] = hand_nop(&c);
 	hand_submit(&c, e, 3);
-	EQ(gm_turn_serve(s, &k.dev), 3);
+	EQ(gm_quantum_serve(s, &k.dev), 3);
 
 	/* The worker dies, and another comes: the journal stays. */
 	gm_session_unmap(s, &close_thread, free);
@@ -275,7 +275,7 @@ static void the_next_owner_goes_on(void)
 	EQ(s->entries.pos, 3);
 	EQ(s->done.pos, 3);
 	hand_submit(&c, e, 1); /* one from before */
-	EQ(gm_turn_serve(s, &k.dev), 1);
+	EQ(gm_quantum_serve(s, &k.dev), 1);
 	for (int i = 0; i < 4; i++)
 		EQ(hand_take(&c, &pos, &status), 1);
 	EQ(status, -EIO);
@@ -294,14 +294,14 @@ static void sleepers_are_woken_once(void)
 	s = serve(&c);
 	e = hand_nop(&c);
 	hand_submit(&c, &e, 1);
-	gm_turn_serve(s, &k.dev);
+	gm_quantum_serve(s, &k.dev);
 	EQ(gm_get(&c.page->wake), 0); /* awake: no client calls */
 
 	gm_put(&c.page->by_fd, 1);
 	gm_ring_park(&c.page->parked, &c.parked);
 	for (int i = 0; i < 3; i++) {
 		hand_submit(&c, &e, 1);
-		gm_turn_serve(s, &k.dev);
+		gm_quantum_serve(s, &k.dev);
 	}
 	EQ(gm_get(&c.page->wake), 1);
 	EQ(recv(c.socket[0], bytes, sizeof(bytes), MSG_DONTWAIT), 1);
@@ -324,7 +324,7 @@ static void lost_memory_ends_the_session(void)
 	OK(!gm_turn_due(s)); /* the handler put a page of zeroes there */
 	OK(gm_get(&gm_sigbus_seen));
 	OK(gm_get(&s->mapping.broken));
-	EQ(gm_turn_serve(s, &k.dev), 0);
+	EQ(gm_quantum_serve(s, &k.dev), 0);
 	STR(s->why, GM_SESSION_BROKEN);
 	gm_put(&gm_sigbus_seen, 0);
 	gm_journal_close(s->owed);

@@ -49,14 +49,14 @@ static void a_device_may_say_how_long_a_slice_is(void)
 		hand_submit(&c, &e, 1);
 		while (gm_turn_due(s)) {
 			s->share = slices[i];
-			gm_turn_serve(s, &k.dev);
+			gm_quantum_serve(s, &k.dev);
 		}
 		EQ(k.elements, 8 * MIB + 1);
 		EQ(k.largest, slices[i]);
 		OK(!k.gap);
 		EQ(k.runs, 8 * MIB / slices[i] + 1);
 		/* No session is faster than the device allows. */
-		EQ(gm_turn_share(slices[i], slices[i], 1, slices[i]),
+		EQ(gm_quantum_share(slices[i], slices[i], 1, slices[i]),
 		   slices[i]);
 		stop(&c, s);
 	}
@@ -78,11 +78,11 @@ static void small_slices_cost_what_they_are(void)
 	hand_submit(&c, &e, 1);
 	s->share = 64 * KIB;
 	before = s->deficit.bytes;
-	gm_turn_serve(s, &k.dev);
+	gm_quantum_serve(s, &k.dev);
 	EQ(before - s->deficit.bytes, 64 * KIB);
 	s->share = 16 * KIB;
 	before = s->deficit.bytes;
-	gm_turn_serve(s, &k.dev);
+	gm_quantum_serve(s, &k.dev);
 	EQ(before - s->deficit.bytes, 64 * KIB); /* four times as slow */
 	while (gm_turn_due(s))
 		fast_turn(s, &k);
@@ -154,20 +154,21 @@ static void slow_work_gets_a_smaller_share(void)
 	uint64_t share = GM_TURN_BYTES;
 
 	/* As fast as memory. */
-	EQ(gm_turn_share(share, MIB, GM_TURN_NS * 4 / 5, GM_TURN_BYTES),
+	EQ(gm_quantum_share(share, MIB, GM_TURN_NS * 4 / 5, GM_TURN_BYTES),
 	   GM_TURN_BYTES);
 	/* Twenty times slower for its size. */
-	share = gm_turn_share(share, MIB, 20 * GM_TURN_NS, GM_TURN_BYTES);
+	share = gm_quantum_share(share, MIB, 20 * GM_TURN_NS, GM_TURN_BYTES);
 	EQ(share, 3 * GM_TURN_LEAST); /* 1 MiB / 20 in whole pages */
 	/* Never less than this, however slow. */
-	EQ(gm_turn_share(share, GM_TURN_LEAST, 10000000, GM_TURN_BYTES),
+	EQ(gm_quantum_share(share, GM_TURN_LEAST, 10000000, GM_TURN_BYTES),
 	   GM_TURN_LEAST);
 	/* Fast again: it doubles. */
-	share = gm_turn_share(share, share, 1000, GM_TURN_BYTES);
+	share = gm_quantum_share(share, share, 1000, GM_TURN_BYTES);
 	EQ(share, 6 * GM_TURN_LEAST);
-	EQ(gm_turn_share(GM_TURN_BYTES, MIB, 0, GM_TURN_BYTES), GM_TURN_BYTES);
+	EQ(gm_quantum_share(GM_TURN_BYTES, MIB, 0, GM_TURN_BYTES),
+	   GM_TURN_BYTES);
 	/* A few bytes tell nothing. */
-	EQ(gm_turn_share(share, 4096, 1000000, GM_TURN_BYTES), share);
+	EQ(gm_quantum_share(share, 4096, 1000000, GM_TURN_BYTES), share);
 }
 
 TAP_CASE()

@@ -215,7 +215,7 @@ static int end_of(enum gm_confine_how how, int (*play)(void))
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
-		if (gm_confine_self(how, &step) != 0)
+		if (gm_sandbox_self(how, &step) != 0)
 			_exit(98);
 		_exit(play());
 	}

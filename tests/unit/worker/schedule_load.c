@@ -106,7 +106,7 @@ static void end_reads(void)
 
 	while (n_in(GM_PIECE_READING))
 		if (hand_now() < end)
-			gm_events_handle(&r.w);
+			gm_io_events_handle(&r.w);
 		else
 			exit(99);
 }
@@ -365,7 +365,7 @@ static void short_answers_are_answers(void)
 		EQ(cqe->res, 512 * KIB - i * 4 * KIB);
 		cqe->res = 4 * KIB;
 		r.w.now_ns += GM_LOAD_LATE_NS / 2 + 1;
-		gm_events_handle(&r.w);
+		gm_io_events_handle(&r.w);
 		EQ(n_in(GM_PIECE_READING), 1);
 		gm_load_tick(&r.w);
 		EQ(r.w.loader.n_late, 0);

@@ -26,7 +26,7 @@ static void be_row(uint32_t row)
 	worker.group_page = &group_page;
 	worker.pair = pair[0];
 	gpumapd = pair[1];
-	gm_outbox_init(&worker.outbox);
+	gm_send_queue_init(&worker.outbox);
 	gm_wait_init(&worker);
 	gm_group_init(&worker);
 }

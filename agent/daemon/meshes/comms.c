@@ -33,10 +33,10 @@ _Static_assert(GM_COMM_RANKS_MAX == GM_COMM_RANKS &&
 
 struct rank {
 	struct gm_comm_group *of;
-	struct gm_worker_request claim;
+	struct gm_worker_request request;
 	uint32_t row;
 	uint64_t clique_bytes; /* of its device's memory, about */
-	bool is_claimed;
+	bool is_requested;
 };
 
 struct gm_comm_group {
@@ -48,12 +48,12 @@ struct gm_comm_group {
 	bool is_staged; /* its page has windows */
 	bool has_rows;  /* they serve cliques of this session alone */
 	uint32_t n_met; /* ranks whose devices are in its clique */
-	uint32_t n_claimed;
+	uint32_t n_requested;
 	uint32_t n_held;
 	bool is_opening; /* its client waits for that, */
 	bool is_closing; /* or for that */
 	bool is_broken;
-	bool is_asking; /* claims come and go in calls of ours */
+	bool is_asking; /* requests come and go in calls of ours */
 	int status;     /* why it is broken */
 	char why[GM_WHY_BYTES];
 	uint32_t n;
@@ -139,8 +139,8 @@ static void leave_all(struct gm_comm_group *g)
 {
 	g->is_asking = true;
 	for (uint32_t i = 0; i < g->n; i++)
-		if (g->rank[i].is_claimed)
-			gm_attachments_give_back(&g->rank[i].claim);
+		if (g->rank[i].is_requested)
+			gm_attachments_give_back(&g->rank[i].request);
 	g->is_asking = false;
 }
 
@@ -214,7 +214,7 @@ static void settle(struct gm_comm_group *g)
 					     -1);
 		return;
 	}
-	if (g->n_claimed)
+	if (g->n_requested)
 		return;
 	release_page(g);
 	if (!g->is_opening && !g->is_closing)
@@ -226,9 +226,9 @@ static void settle(struct gm_comm_group *g)
 				     was_opening ? why : NULL, NULL, 0, -1);
 }
 
-static void held(struct gm_worker_request *claim, uint64_t bytes, int fd)
+static void held(struct gm_worker_request *request, uint64_t bytes, int fd)
 {
-	struct rank *rank = gm_owner(claim, struct rank, claim);
+	struct rank *rank = gm_owner(request, struct rank, request);
 
 	rank->of->n_held++;
 	if (bytes != 0) {
@@ -238,13 +238,13 @@ static void held(struct gm_worker_request *claim, uint64_t bytes, int fd)
 	settle(rank->of);
 }
 
-static void gone(struct gm_worker_request *claim, int status, const char *why)
+static void gone(struct gm_worker_request *request, int status, const char *why)
 {
-	struct rank *rank = gm_owner(claim, struct rank, claim);
+	struct rank *rank = gm_owner(request, struct rank, request);
 	struct gm_comm_group *g = rank->of;
 
-	rank->is_claimed = false;
-	g->n_claimed--;
+	rank->is_requested = false;
+	g->n_requested--;
 	if (!g->is_broken && !g->is_closing) {
 		g->is_broken = true;
 		g->status = status ? status : -ESTALE;
@@ -448,21 +448,23 @@ static int ask_all(struct gm_comm_group *g, const uint32_t *rows)
 		struct rank *rank = &g->rank[i];
 
 		rank->of = g;
-		rank->claim = (struct gm_worker_request){ .ask = GM_WIRE_JOIN,
-							  .handle = g->number,
-							  .join.rank = i,
-							  .join.n_ranks = g->n,
-							  .join.flags = flags,
-							  .fd = g->fd,
-							  .held = held,
-							  .gone = gone };
-		rank->is_claimed = true;
-		g->n_claimed++;
+		rank->request =
+			(struct gm_worker_request){ .ask = GM_WIRE_JOIN,
+						    .handle = g->number,
+						    .join.rank = i,
+						    .join.n_ranks = g->n,
+						    .join.flags = flags,
+						    .fd = g->fd,
+						    .held = held,
+						    .gone = gone };
+		rank->is_requested = true;
+		g->n_requested++;
 		error = gm_attachments_ask(&session->queue[rows[i]]->attachment,
-					   &rank->claim, session->server->why);
+					   &rank->request,
+					   session->server->why);
 		if (error) {
-			rank->is_claimed = false;
-			g->n_claimed--;
+			rank->is_requested = false;
+			g->n_requested--;
 		}
 	}
 	g->is_asking = false;

@@ -240,12 +240,12 @@ static int check_again(struct gm_connection *c, const struct gm_register *ask,
 	return gm_registration_check_row(c, ask->row, reg);
 }
 
-/* ---- claims ------------------------------------------------------------ */
+/* ---- requests ------------------------------------------------------------ */
 
-static void held(struct gm_worker_request *claim, uint64_t bytes, int fd)
+static void held(struct gm_worker_request *request, uint64_t bytes, int fd)
 {
 	struct gm_registered *reach =
-		gm_owner(claim, struct gm_registered, claim);
+		gm_owner(request, struct gm_registered, request);
 	const struct gm_registration *reg = reach->of;
 	struct gm_connection *c = reg->session->connection;
 
@@ -268,13 +268,13 @@ static void held(struct gm_worker_request *claim, uint64_t bytes, int fd)
 		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
 }
 
-static void gone(struct gm_worker_request *claim, int status, const char *why)
+static void gone(struct gm_worker_request *request, int status, const char *why)
 {
 	struct gm_registered *reach =
-		gm_owner(claim, struct gm_registered, claim);
+		gm_owner(request, struct gm_registered, request);
 	struct gm_registration *reg = reach->of;
 	struct gm_connection *c = reg->session->connection;
-	bool was_refused = !claim->was_held;
+	bool was_refused = !request->was_held;
 	bool was_forgotten = reg->is_forgotten;
 	bool of_device = reach->device;
 	bool was_last;
@@ -316,14 +316,14 @@ struct gm_registered *gm_registered_new(struct gm_registration *reg,
 		return NULL;
 	reach->of = reg;
 	reach->row = row;
-	reach->claim = (struct gm_worker_request){ .ask = GM_WIRE_REGISTER,
-						   .handle = reg->handle,
-						   .buffer.at = reg->at,
-						   .buffer.bytes = reg->bytes,
-						   .buffer.flags = reg->flags,
-						   .fd = reg->fd,
-						   .held = held,
-						   .gone = gone };
+	reach->request = (struct gm_worker_request){ .ask = GM_WIRE_REGISTER,
+						     .handle = reg->handle,
+						     .buffer.at = reg->at,
+						     .buffer.bytes = reg->bytes,
+						     .buffer.flags = reg->flags,
+						     .fd = reg->fd,
+						     .held = held,
+						     .gone = gone };
 	TAILQ_INSERT_TAIL(&reg->reaches, reach, entry);
 	return reach;
 }
@@ -336,7 +336,7 @@ int gm_registered_ask(struct gm_registered *reach, struct gm_connection *c,
 	gm_connection_wait(c, request);
 	error = gm_attachments_ask(
 		&reach->of->session->queue[reach->row]->attachment,
-		&reach->claim, c->server->why);
+		&reach->request, c->server->why);
 	if (error) {
 		c->waits = false;
 		gm_registered_free(reach);
@@ -352,8 +352,8 @@ int gm_registration_reach(struct gm_connection *c, struct gm_registration *reg,
 	if (!reach)
 		return -ENOMEM;
 	if (reg->program[0] && gm_registration_is_card(reg, row)) {
-		reach->claim.fd = reg->image_fd;
-		reach->claim.kernel = reg->kernel;
+		reach->request.fd = reg->image_fd;
+		reach->request.kernel = reg->kernel;
 	}
 	return gm_registered_ask(reach, c, request);
 }
@@ -417,7 +417,7 @@ int gm_registration_forget(struct gm_connection *c,
 	}
 	for (reach = TAILQ_FIRST(&reg->reaches); reach; reach = next) {
 		next = TAILQ_NEXT(reach, entry);
-		gm_attachments_give_back(&reach->claim);
+		gm_attachments_give_back(&reach->request);
 	}
 	return 0;
 }

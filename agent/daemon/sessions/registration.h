@@ -20,7 +20,7 @@
 struct gm_registered {
 	TAILQ_ENTRY(gm_registered) entry;
 	struct gm_registration *of;
-	struct gm_worker_request claim;
+	struct gm_worker_request request;
 	uint32_t row;
 	/* For a mask on a device: the replica that the worker imports.  The
 	 * request is made when the replica exists. */
@@ -87,7 +87,7 @@ struct gm_registered *gm_registered_new(struct gm_registration *reg,
 int gm_registered_ask(struct gm_registered *reach, struct gm_connection *c,
 		      const struct gm_control *request);
 
-/* One whose claim is none. */
+/* Free a part whose request is on no attachment's list. */
 void gm_registered_free(struct gm_registered *reach);
 
 /* Register a mask that a session has, which mask_handles.h has checked: no row

@@ -50,8 +50,8 @@ int gm_registration_mask(struct gm_connection *c, uint64_t handle,
 static int ask(struct gm_registered *reach, struct gm_connection *c,
 	       const struct gm_control *request)
 {
-	reach->claim.buffer.kind = GPUMAP_DEVICE_CUDA;
-	reach->claim.fd = gm_mask_device_lend(reach->device);
+	reach->request.buffer.kind = GPUMAP_DEVICE_CUDA;
+	reach->request.fd = gm_mask_device_lend(reach->device);
 	return gm_registered_ask(reach, c, request);
 }
 
@@ -118,8 +118,8 @@ static int begin_node(struct gm_connection *c, struct gm_registration *reg,
 	reach = gm_registered_new(reg, row);
 	if (!reach)
 		return -ENOMEM;
-	reach->claim.fd = fd;
-	reach->claim.buffer.at = replica->at;
+	reach->request.fd = fd;
+	reach->request.buffer.at = replica->at;
 	return gm_registered_ask(reach, c, request);
 }
 

@@ -43,7 +43,7 @@ struct gm_export *gm_export_find_own(const struct gm_session *session,
 	TAILQ_FOREACH(export, &session->server->exports, entry)
 	{
 		if (export->session == session &&
-		    export->claim.handle == handle)
+		    export->request.handle == handle)
 			break;
 	}
 	return export;

@@ -21,7 +21,7 @@ struct gm_export {
 	struct gm_session *session; /* whose it is; NULL: abandoned */
 	struct gm_shared *shared;   /* what it has a name as, or NULL */
 	struct gm_user *user;       /* who is charged */
-	struct gm_worker_request claim;
+	struct gm_worker_request request;
 	uint64_t id; /* 0: the worker has not answered yet */
 	int status;  /* why it was given up, in the words of server->why */
 	uint64_t bytes;
@@ -39,10 +39,10 @@ struct gm_importer {
 	TAILQ_ENTRY(gm_importer) entry; /* of the export */
 	TAILQ_ENTRY(gm_importer) mine;  /* of the session or connection */
 	struct gm_export *export;
-	struct gm_user *user;           /* whose it is */
-	struct gm_session *session;     /* NULL: a connection */
-	bool is_forgotten;              /* its client waits for that */
-	struct gm_worker_request claim; /* its descriptor is one of its own */
+	struct gm_user *user;             /* whose it is */
+	struct gm_session *session;       /* NULL: a connection */
+	bool is_forgotten;                /* its client waits for that */
+	struct gm_worker_request request; /* its descriptor is one of its own */
 };
 
 /* Its session or its name is gone: without either the export is closed, and

@@ -47,7 +47,7 @@ static void let_go(struct gm_importer *importer, struct gm_importer_list *mine)
 	importer->user->imports--;
 	/* The descriptor may be the last reference to the memory. */
 	gm_close_thread_close(&export->server->close_thread,
-			      importer->claim.fd);
+			      importer->request.fd);
 	free(importer);
 	gm_export_drop_unused(export);
 }
@@ -145,9 +145,10 @@ static int seal(struct gm_export *export)
 	return 0;
 }
 
-static void is_exported(struct gm_worker_request *claim, uint64_t bytes, int fd)
+static void is_exported(struct gm_worker_request *request, uint64_t bytes,
+			int fd)
 {
-	struct gm_export *export = gm_owner(claim, struct gm_export, claim);
+	struct gm_export *export = gm_owner(request, struct gm_export, request);
 	struct gm_control_server *s = export->server;
 	struct gm_connection *c = export->session->connection;
 
@@ -157,7 +158,7 @@ static void is_exported(struct gm_worker_request *claim, uint64_t bytes, int fd)
 	if (export->status == 0)
 		export->status = seal(export);
 	if (export->status) {
-		gm_attachments_give_back(claim);
+		gm_attachments_give_back(request);
 		return;
 	}
 	export->bytes = bytes;
@@ -172,10 +173,10 @@ static void is_exported(struct gm_worker_request *claim, uint64_t bytes, int fd)
 		answer_export(c, export);
 }
 
-static void is_not_exported(struct gm_worker_request *claim, int status,
+static void is_not_exported(struct gm_worker_request *request, int status,
 			    const char *why)
 {
-	struct gm_export *export = gm_owner(claim, struct gm_export, claim);
+	struct gm_export *export = gm_owner(request, struct gm_export, request);
 	struct gm_connection *c = export->session->connection;
 	bool was_refused = export->id == 0;
 
@@ -233,11 +234,11 @@ static int make_export(struct gm_session *session,
 	export->is_named = ask->flags & GM_EXPORT_NAMED;
 	export->read_only = ask->flags & GM_EXPORT_READ_ONLY;
 	export->fd = -1;
-	export->claim = (struct gm_worker_request){ .ask = GM_WIRE_EXPORT,
-						    .handle = ask->handle,
-						    .fd = -1,
-						    .held = is_exported,
-						    .gone = is_not_exported };
+	export->request = (struct gm_worker_request){ .ask = GM_WIRE_EXPORT,
+						      .handle = ask->handle,
+						      .fd = -1,
+						      .held = is_exported,
+						      .gone = is_not_exported };
 	TAILQ_INIT(&export->importers);
 	TAILQ_INSERT_TAIL(&session->server->exports, export, entry);
 	*ret_export = export;
@@ -306,7 +307,7 @@ int gm_export_handle(struct gm_connection *c, const struct gm_request *r)
 	if (error == 0) {
 		error = gm_attachments_ask(
 			&c->session->queue[export->row]->attachment,
-			&export->claim, c->server->why);
+			&export->request, c->server->why);
 		if (error)
 			abandon(export);
 	}
@@ -365,40 +366,41 @@ static struct gm_importer *make_importer(struct gm_export *export,
 	importer->user = user;
 	importer->export = export;
 	importer->session = session;
-	importer->claim.fd = -1;
+	importer->request.fd = -1;
 	TAILQ_INSERT_TAIL(&export->importers, importer, entry);
 	TAILQ_INSERT_TAIL(mine, importer, mine);
 	return importer;
 }
 
-static void is_imported(struct gm_worker_request *claim, uint64_t bytes, int fd)
+static void is_imported(struct gm_worker_request *request, uint64_t bytes,
+			int fd)
 {
 	struct gm_importer *importer =
-		gm_owner(claim, struct gm_importer, claim);
+		gm_owner(request, struct gm_importer, request);
 	const struct gm_export *export = importer->export;
 	struct gm_connection *c = importer->session->connection;
 	struct gm_import_reply reply = { .bytes = export->bytes,
 					 .row = export->row };
 
-	gm_close_thread_close(&export->server->close_thread, claim->fd);
-	claim->fd = -1;
+	gm_close_thread_close(&export->server->close_thread, request->fd);
+	request->fd = -1;
 	gm_log_of(importer->session->user->uid, GM_LOG_INFO, "imported",
 		  "session=%" PRIu64 " row=%u export=%#" PRIx64
 		  " handle=%#" PRIx64,
 		  importer->session->id, export->row, export->id,
-		  claim->handle);
+		  request->handle);
 	if (c)
 		gm_connection_answer(c, 0, NULL, &reply, sizeof(reply), -1);
 }
 
-static void is_not_imported(struct gm_worker_request *claim, int status,
+static void is_not_imported(struct gm_worker_request *request, int status,
 			    const char *why)
 {
 	struct gm_importer *importer =
-		gm_owner(claim, struct gm_importer, claim);
+		gm_owner(request, struct gm_importer, request);
 	struct gm_session *session = importer->session;
 	struct gm_connection *c = session->connection;
-	bool was_refused = !claim->was_held;
+	bool was_refused = !request->was_held;
 	bool was_forgotten = importer->is_forgotten;
 
 	let_go(importer, &session->imports);
@@ -424,7 +426,7 @@ static int import_here(struct gm_connection *c, const struct gm_request *r,
 	if (!importer)
 		return -ENOMEM;
 	/* One of its own: the export may be forgotten while we wait. */
-	importer->claim = (struct gm_worker_request){
+	importer->request = (struct gm_worker_request){
 		.ask = GM_WIRE_IMPORT,
 		.handle = ask->handle,
 		.buffer.bytes = export->bytes,
@@ -433,12 +435,12 @@ static int import_here(struct gm_connection *c, const struct gm_request *r,
 		.held = is_imported,
 		.gone = is_not_imported,
 	};
-	error = importer->claim.fd < 0 ? -errno : 0;
+	error = importer->request.fd < 0 ? -errno : 0;
 	gm_connection_wait(c, &r->header);
 	if (error == 0)
 		error = gm_attachments_ask(
-			&session->queue[ask->row]->attachment, &importer->claim,
-			c->server->why);
+			&session->queue[ask->row]->attachment,
+			&importer->request, c->server->why);
 	if (error) {
 		c->waits = false;
 		let_go(importer, &session->imports);
@@ -545,7 +547,7 @@ static struct gm_importer *find_import(const struct gm_session *session,
 
 	TAILQ_FOREACH(importer, &session->imports, mine)
 	{
-		if (importer->claim.handle == handle)
+		if (importer->request.handle == handle)
 			break;
 	}
 	return importer;
@@ -560,7 +562,7 @@ int gm_export_forget(struct gm_connection *c, const struct gm_control *request,
 	if (importer && !importer->is_forgotten) {
 		importer->is_forgotten = true;
 		gm_connection_wait(c, request);
-		gm_attachments_give_back(&importer->claim);
+		gm_attachments_give_back(&importer->request);
 		return 0;
 	}
 	if (!export)
@@ -568,7 +570,7 @@ int gm_export_forget(struct gm_connection *c, const struct gm_control *request,
 					 "the session has neither exported nor "
 					 "imported %#" PRIx64,
 					 handle);
-	gm_attachments_give_back(&export->claim);
+	gm_attachments_give_back(&export->request);
 	gm_connection_reply(c, request, NULL);
 	return 0;
 }

@@ -26,7 +26,7 @@ struct gm_fetch {
 	struct gm_worker_process *worker; /* NULL: it is gone */
 	struct gm_wire answer;
 	bool is_answered;
-	struct gm_worker_request claim; /* on the lender */
+	struct gm_worker_request request; /* on the lender */
 };
 
 /* ---- rows that drain ----------------------------------------------------- */
@@ -209,17 +209,17 @@ static void answer(struct gm_fetch *fetch, int status)
 	gm_attachments_flush(fetch->worker);
 }
 
-static void fetched(struct gm_worker_request *claim, uint64_t bytes, int fd)
+static void fetched(struct gm_worker_request *request, uint64_t bytes, int fd)
 {
-	gm_attachments_give_back(claim);
+	gm_attachments_give_back(request);
 }
 
-static void not_fetched(struct gm_worker_request *claim, int status,
+static void not_fetched(struct gm_worker_request *request, int status,
 			const char *why)
 {
-	struct gm_fetch *fetch = gm_owner(claim, struct gm_fetch, claim);
+	struct gm_fetch *fetch = gm_owner(request, struct gm_fetch, request);
 
-	answer(fetch, claim->was_held ? 0 : status ? status : -ESTALE);
+	answer(fetch, request->was_held ? 0 : status ? status : -ESTALE);
 }
 
 static struct gm_session *find_session(const struct gm_worker_process *worker,
@@ -270,7 +270,7 @@ static void fetch(struct gm_worker_process *worker, const struct gm_wire *wire)
 				  .handle = wire->handle,
 				  .buffer.stage_at = wire->buffer.stage_at,
 				  .buffer.borrower = worker->row };
-	fetch->claim =
+	fetch->request =
 		(struct gm_worker_request){ .ask = GM_WIRE_FETCH,
 					    .handle = wire->handle,
 					    .buffer.at = wire->buffer.at,
@@ -284,7 +284,7 @@ static void fetch(struct gm_worker_process *worker, const struct gm_wire *wire)
 	TAILQ_INSERT_TAIL(&worker->fetched, fetch, entry);
 	GM_POINT("crossing_fetches");
 	if (attachment)
-		error = gm_attachments_ask(attachment, &fetch->claim,
+		error = gm_attachments_ask(attachment, &fetch->request,
 					   worker->d->server->why);
 	if (error)
 		answer(fetch, error);

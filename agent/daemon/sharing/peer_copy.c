@@ -42,14 +42,14 @@ static uint32_t source_of(const struct gm_peer_mapping *x)
 }
 
 static int ask(struct gm_peer_mapping *x, uint32_t row,
-	       struct gm_worker_request *claim)
+	       struct gm_worker_request *request)
 {
 	char *why = x->session->server->why;
 
 	if (!x->session->queue[row])
 		return gm_why(why, -ESHUTDOWN, "the session is ending");
-	claim->handle = x->handle;
-	return gm_attachments_ask(&x->session->queue[row]->attachment, claim,
+	request->handle = x->handle;
+	return gm_attachments_ask(&x->session->queue[row]->attachment, request,
 				  why);
 }
 
@@ -136,20 +136,21 @@ static bool may_lend(int status)
 
 /* ---- the row's part ------------------------------------------------------ */
 
-static void reach_held(struct gm_worker_request *claim, uint64_t bytes, int fd)
+static void reach_held(struct gm_worker_request *request, uint64_t bytes,
+		       int fd)
 {
 	struct gm_peer_mapping *x =
-		gm_owner(claim, struct gm_peer_mapping, reach);
+		gm_owner(request, struct gm_peer_mapping, reach);
 
 	close_fd(x, &x->fd);
 	is_open(x);
 }
 
-static void reach_gone(struct gm_worker_request *claim, int status,
+static void reach_gone(struct gm_worker_request *request, int status,
 		       const char *why)
 {
 	struct gm_peer_mapping *x =
-		gm_owner(claim, struct gm_peer_mapping, reach);
+		gm_owner(request, struct gm_peer_mapping, reach);
 
 	if (x->state == GM_PEER_MAPPING_IMPORTING && !x->is_lost &&
 	    may_lend(status)) {
@@ -192,11 +193,11 @@ static int borrow(struct gm_peer_mapping *x, uint64_t bytes)
 
 /* ---- the source's part --------------------------------------------------- */
 
-static void source_gone(struct gm_worker_request *claim, int status,
+static void source_gone(struct gm_worker_request *request, int status,
 			const char *why)
 {
 	struct gm_peer_mapping *x =
-		gm_owner(claim, struct gm_peer_mapping, source);
+		gm_owner(request, struct gm_peer_mapping, source);
 
 	if (!x->has_source) /* we have left it */
 		return;
@@ -212,10 +213,10 @@ static void source_gone(struct gm_worker_request *claim, int status,
 		x->is_lost = true;
 }
 
-static void lent(struct gm_worker_request *claim, uint64_t bytes, int fd)
+static void lent(struct gm_worker_request *request, uint64_t bytes, int fd)
 {
 	struct gm_peer_mapping *x =
-		gm_owner(claim, struct gm_peer_mapping, source);
+		gm_owner(request, struct gm_peer_mapping, source);
 
 	/* The borrower has died since, and left it behind. */
 	went(x, x->stage->is_retired ? lend(x) : borrow(x, bytes));
@@ -301,20 +302,20 @@ static int lend(struct gm_peer_mapping *x)
 
 /* ---- is the path any good? ----------------------------------------------- */
 
-static void try_held(struct gm_worker_request *claim, uint64_t bytes, int fd)
+static void try_held(struct gm_worker_request *request, uint64_t bytes, int fd)
 {
 	struct gm_peer_mapping *x =
-		gm_owner(claim, struct gm_peer_mapping, proof);
+		gm_owner(request, struct gm_peer_mapping, proof);
 
 	x->has_proof = true;
-	gm_attachments_give_back(claim);
+	gm_attachments_give_back(request);
 }
 
-static void try_gone(struct gm_worker_request *claim, int status,
+static void try_gone(struct gm_worker_request *request, int status,
 		     const char *why)
 {
 	struct gm_peer_mapping *x =
-		gm_owner(claim, struct gm_peer_mapping, proof);
+		gm_owner(request, struct gm_peer_mapping, proof);
 
 	close_fd(x, &x->proof_fd);
 	/* An end of the session or a lack of memory is no fault of the path. */
@@ -331,22 +332,23 @@ static void try_gone(struct gm_worker_request *claim, int status,
 		fail(x, status ? status : -ESTALE, why);
 }
 
-static void prove_held(struct gm_worker_request *claim, uint64_t bytes, int fd)
+static void prove_held(struct gm_worker_request *request, uint64_t bytes,
+		       int fd)
 {
 	struct gm_peer_mapping *x =
-		gm_owner(claim, struct gm_peer_mapping, proof);
+		gm_owner(request, struct gm_peer_mapping, proof);
 
 	x->has_proof = true;
 	x->proof_fd = fd;
-	gm_attachments_give_back(claim);
+	gm_attachments_give_back(request);
 }
 
-static void prove_gone(struct gm_worker_request *claim, int status,
+static void prove_gone(struct gm_worker_request *request, int status,
 		       const char *why)
 {
 	struct gm_peer_mapping *x =
-		gm_owner(claim, struct gm_peer_mapping, proof);
-	uint64_t seed = claim->buffer.seed;
+		gm_owner(request, struct gm_peer_mapping, proof);
+	uint64_t seed = request->buffer.seed;
 
 	if (is_lost(x))
 		return;
@@ -392,10 +394,10 @@ static enum gm_path_state path_of(const struct gm_peer_mapping *x)
 	return gm_p2p_paths_state(daemon_of(x), x->row, from);
 }
 
-static void exported(struct gm_worker_request *claim, uint64_t bytes, int fd)
+static void exported(struct gm_worker_request *request, uint64_t bytes, int fd)
 {
 	struct gm_peer_mapping *x =
-		gm_owner(claim, struct gm_peer_mapping, source);
+		gm_owner(request, struct gm_peer_mapping, source);
 	struct gm_session *session = x->session;
 	int error =
 		gm_exports_admit(session->server, source_of(x), session->user,

@@ -477,7 +477,7 @@ int gm_attachments_add(struct gm_worker_process *worker,
 		return gm_why(ret_why, error, "out of memory");
 	attachment->worker = worker;
 	attachment->state = GM_ATTACHMENT_WAITING;
-	TAILQ_INIT(&attachment->claims);
+	TAILQ_INIT(&attachment->requests);
 	attachment->place = worker->free[--worker->n_free];
 	gm_journal_open(gm_journal_at(worker->journal, attachment->place),
 			attachment->session);
@@ -502,21 +502,21 @@ void gm_attachments_leave(struct gm_attachment *attachment)
 }
 
 int gm_attachments_ask(struct gm_attachment *attachment,
-		       struct gm_worker_request *claim,
+		       struct gm_worker_request *request,
 		       char ret_why[GM_WHY_BYTES])
 {
 	struct gm_worker_process *worker = attachment->worker;
-	int error = gm_worker_requests_add(attachment, claim, ret_why);
+	int error = gm_worker_requests_add(attachment, request, ret_why);
 
 	if (error == 0)
 		gm_attachments_flush(worker);
 	return error;
 }
 
-void gm_attachments_give_back(struct gm_worker_request *claim)
+void gm_attachments_give_back(struct gm_worker_request *request)
 {
-	struct gm_worker_process *worker = claim->attachment->worker;
+	struct gm_worker_process *worker = request->attachment->worker;
 
-	if (gm_worker_requests_leave(claim))
+	if (gm_worker_requests_leave(request))
 		gm_attachments_flush(worker);
 }

@@ -56,20 +56,20 @@ void gm_attachments_leave(struct gm_attachment *attachment);
  * gm_attachments_ask - have an attachment's worker hold a request
  *
  * attachment	see gm_supervisor_attach()
- * claim	zero but for what its owner fills
+ * request	zero but for what its owner fills
  * ret_why	what was wrong and what to do
  *
- * claim->held() or claim->gone() is called, perhaps before this returns.
+ * request->held() or request->gone() is called, perhaps before this returns.
  *
  * Returns	0
  *		-ENODEV		no worker, and none soon
  *		-ESHUTDOWN	the attachment is being given up
  */
 int gm_attachments_ask(struct gm_attachment *attachment,
-		       struct gm_worker_request *claim,
+		       struct gm_worker_request *request,
 		       char ret_why[GM_WHY_BYTES]);
 
-/* Give a request up.  claim->gone() follows, perhaps before this returns. */
-void gm_attachments_give_back(struct gm_worker_request *claim);
+/* Give a request up.  request->gone() follows, perhaps before this returns. */
+void gm_attachments_give_back(struct gm_worker_request *request);
 
 #endif

@@ -70,10 +70,10 @@ struct gm_attachment {
 	uint32_t strikes;     /* recovery processes that died over it */
 	bool was_attached;
 	bool is_owed; /* by a dead worker, and not recovered yet */
-	struct gm_worker_request_list claims; /* empty while not attached */
-	struct gm_user_queue *queued_user;    /* of its uid, see user_queue.h */
-	uint64_t asked;                       /* number of the last for it */
-	bool asks;                            /* some of its claims wait */
+	struct gm_worker_request_list requests; /* empty while not attached */
+	struct gm_user_queue *queued_user; /* of its uid, see user_queue.h */
+	uint64_t asked;                    /* number of the last for it */
+	bool asks;                         /* some of its requests wait */
 };
 
 /*

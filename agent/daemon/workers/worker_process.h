@@ -147,11 +147,11 @@ struct gm_worker_process {
 	uint32_t n_offered;
 	struct gm_fetch_list fetched; /* answers to FETCH, to be told */
 	struct gm_user_queue_list user_queue;
-	uint32_t n_asked;   /* of claims, without an answer */
+	uint32_t n_asked;   /* of requests, without an answer */
 	uint32_t n_fetches; /* of these */
 	uint32_t n_masks;   /* likewise, of replicas of masks */
 	struct gm_mask_question masks[GM_MASK_QUESTIONS];
-	uint64_t asked;  /* questions about claims, ever */
+	uint64_t asked;  /* questions about requests, ever */
 	uint32_t n_free; /* places */
 	uint16_t free[GM_JOURNAL_PLACES];
 };

@@ -16,100 +16,102 @@
 #include "shm/point.h"
 #include "shm/queue.h"
 
-#define STRIKES_MAX 2u /* workers that one claim may cost */
+#define STRIKES_MAX 2u /* workers that one request may cost */
 
-static void take_off(struct gm_worker_request *claim)
+static void take_off(struct gm_worker_request *request)
 {
-	TAILQ_REMOVE(&claim->attachment->claims, claim, entry);
-	claim->attachment = NULL;
+	TAILQ_REMOVE(&request->attachment->requests, request, entry);
+	request->attachment = NULL;
 }
 
-static void end(struct gm_worker_request *claim, int status, const char *why)
+static void end(struct gm_worker_request *request, int status, const char *why)
 {
-	take_off(claim);
-	claim->gone(claim, status, why);
+	take_off(request);
+	request->gone(request, status, why);
 }
 
 /* Has the worker something mapped for it, as long as it is HELD? */
-static bool is_kept(const struct gm_worker_request *claim)
+static bool is_kept(const struct gm_worker_request *request)
 {
-	return claim->ask == GM_WIRE_REGISTER || claim->ask == GM_WIRE_IMPORT ||
-	       claim->ask == GM_WIRE_BORROW || claim->ask == GM_WIRE_JOIN;
+	return request->ask == GM_WIRE_REGISTER ||
+	       request->ask == GM_WIRE_IMPORT ||
+	       request->ask == GM_WIRE_BORROW || request->ask == GM_WIRE_JOIN;
 }
 
 /* Is it answered with a descriptor? */
-static bool gives_fd(const struct gm_worker_request *claim)
+static bool gives_fd(const struct gm_worker_request *request)
 {
-	return claim->ask == GM_WIRE_EXPORT || claim->ask == GM_WIRE_PROVE;
+	return request->ask == GM_WIRE_EXPORT || request->ask == GM_WIRE_PROVE;
 }
 
 /* Was it registered before, and stays?  The next worker has it before it begins
  * any job of the session, because jobs name it as soon as they find that
  * worker. */
-static bool is_awaited(const struct gm_worker_request *claim)
+static bool is_awaited(const struct gm_worker_request *request)
 {
-	return claim->was_held && claim->ask == GM_WIRE_REGISTER;
+	return request->was_held && request->ask == GM_WIRE_REGISTER;
 }
 
 /* ---- what is asked ----------------------------------------------------- */
 
 static int say(struct gm_worker_process *worker,
 	       struct gm_attachment *attachment,
-	       const struct gm_worker_request *claim, enum gm_wire_type type)
+	       const struct gm_worker_request *request, enum gm_wire_type type)
 {
 	struct gm_wire wire = {
 		.type = type,
 		.session = attachment->session,
 		.place = attachment->place,
-		.handle = claim->handle,
+		.handle = request->handle,
 	};
 
 	if (type == GM_WIRE_FORGET)
 		return gm_worker_child_send(worker, &wire, NULL, 0);
-	if (claim->ask == GM_WIRE_JOIN) {
-		wire.join = claim->join;
+	if (request->ask == GM_WIRE_JOIN) {
+		wire.join = request->join;
 	} else {
-		wire.buffer = claim->buffer;
-		wire.buffer.is_awaited = is_awaited(claim);
+		wire.buffer = request->buffer;
+		wire.buffer.is_awaited = is_awaited(request);
 	}
-	if (claim->kernel)
-		snprintf(wire.text, sizeof(wire.text), "%s", claim->kernel);
-	return gm_worker_child_send(worker, &wire, &claim->fd,
-				    claim->fd < 0 ? 0 : 1);
+	if (request->kernel)
+		snprintf(wire.text, sizeof(wire.text), "%s", request->kernel);
+	return gm_worker_child_send(worker, &wire, &request->fd,
+				    request->fd < 0 ? 0 : 1);
 }
 
 /* The request was HELD once, and the row's present worker does not hold it. */
-static bool is_missed(const struct gm_worker_request *claim)
+static bool is_missed(const struct gm_worker_request *request)
 {
-	return claim->was_held && !claim->leaves &&
-	       claim->state <= GM_WORKER_REQUEST_ASKED;
+	return request->was_held && !request->leaves &&
+	       request->state <= GM_WORKER_REQUEST_ASKED;
 }
 
-static bool is_fetch(const struct gm_worker_request *claim)
+static bool is_fetch(const struct gm_worker_request *request)
 {
-	return claim->ask == GM_WIRE_FETCH;
+	return request->ask == GM_WIRE_FETCH;
 }
 
 int gm_worker_requests_send(struct gm_worker_process *worker,
 			    struct gm_attachment *attachment, bool *ret_waits)
 {
-	struct gm_worker_request *claim;
+	struct gm_worker_request *request;
 
 	attachment->asks = false;
-	TAILQ_FOREACH(claim, &attachment->claims, entry)
+	TAILQ_FOREACH(request, &attachment->requests, entry)
 	{
 		int error = 0;
 
-		attachment->asks |= claim->state == GM_WORKER_REQUEST_WAITING;
+		attachment->asks |= request->state == GM_WORKER_REQUEST_WAITING;
 		/* Memory that takes long to reach is its client's trouble, and
 		 * does not keep the row from others. */
-		if (is_missed(claim) &&
-		    gm_loop_now() - worker->since_ns < GM_CLAIMS_WAIT_NS)
+		if (is_missed(request) && gm_loop_now() - worker->since_ns <
+						  GM_WORKER_REQUESTS_WAIT_NS)
 			*ret_waits = true;
-		if (claim->state == GM_WORKER_REQUEST_LEAVING) {
-			error = say(worker, attachment, claim, GM_WIRE_FORGET);
+		if (request->state == GM_WORKER_REQUEST_LEAVING) {
+			error = say(worker, attachment, request,
+				    GM_WIRE_FORGET);
 			if (error == 0)
-				claim->state = GM_WORKER_REQUEST_LEFT;
+				request->state = GM_WORKER_REQUEST_LEFT;
 		}
 		if (error)
 			return error;
@@ -131,23 +133,23 @@ static struct gm_worker_request *
 first_waiting(const struct gm_worker_process *worker,
 	      const struct gm_attachment *attachment)
 {
-	struct gm_worker_request *claim;
+	struct gm_worker_request *request;
 
-	TAILQ_FOREACH(claim, &attachment->claims, entry)
+	TAILQ_FOREACH(request, &attachment->requests, entry)
 	{
-		if (claim->state == GM_WORKER_REQUEST_WAITING &&
-		    (is_fetch(claim) || !worker->drain_sent) &&
+		if (request->state == GM_WORKER_REQUEST_WAITING &&
+		    (is_fetch(request) || !worker->drain_sent) &&
 		    gm_user_queue_have_place(worker, attachment,
-					     is_fetch(claim)))
+					     is_fetch(request)))
 			break;
 	}
-	return claim;
+	return request;
 }
 
 static struct gm_worker_request *
-next_claim(const struct gm_worker_process *worker)
+next_request(const struct gm_worker_process *worker)
 {
-	struct gm_worker_request *claim, *next = NULL;
+	struct gm_worker_request *request, *next = NULL;
 	const struct gm_attachment *attachment;
 
 	TAILQ_FOREACH(attachment, &worker->attachments, entry)
@@ -157,25 +159,27 @@ next_claim(const struct gm_worker_process *worker)
 		    (next &&
 		     !gm_user_queue_are_before(attachment, next->attachment)))
 			continue;
-		claim = first_waiting(worker, attachment);
-		if (claim)
-			next = claim;
+		request = first_waiting(worker, attachment);
+		if (request)
+			next = request;
 	}
 	return next;
 }
 
 int gm_worker_requests_ask_all(struct gm_worker_process *worker)
 {
-	struct gm_worker_request *claim;
+	struct gm_worker_request *request;
 
 	while (worker->n_asked < GM_USER_QUEUE_MOST &&
-	       (claim = next_claim(worker)) != NULL) {
-		int error = say(worker, claim->attachment, claim, claim->ask);
+	       (request = next_request(worker)) != NULL) {
+		int error =
+			say(worker, request->attachment, request, request->ask);
 
 		if (error)
 			return error;
-		claim->state = GM_WORKER_REQUEST_ASKED;
-		gm_user_queue_asked(worker, claim->attachment, is_fetch(claim));
+		request->state = GM_WORKER_REQUEST_ASKED;
+		gm_user_queue_asked(worker, request->attachment,
+				    is_fetch(request));
 		GM_POINT("claim_asked");
 	}
 	return 0;
@@ -202,52 +206,53 @@ static int check_attachment(const struct gm_attachment *attachment,
 }
 
 int gm_worker_requests_add(struct gm_attachment *attachment,
-			   struct gm_worker_request *claim,
+			   struct gm_worker_request *request,
 			   char ret_why[GM_WHY_BYTES])
 {
 	struct gm_worker_process *worker = attachment->worker;
 	int error = 0;
 
-	if (!worker || !is_fetch(claim) || !may_fetch(attachment))
+	if (!worker || !is_fetch(request) || !may_fetch(attachment))
 		error = check_attachment(attachment, ret_why);
 	if (error)
 		return error;
-	claim->attachment = attachment;
-	claim->state = GM_WORKER_REQUEST_WAITING;
-	TAILQ_INSERT_TAIL(&attachment->claims, claim, entry);
+	request->attachment = attachment;
+	request->state = GM_WORKER_REQUEST_WAITING;
+	TAILQ_INSERT_TAIL(&attachment->requests, request, entry);
 	return 0;
 }
 
 uint32_t gm_worker_requests_awaited(const struct gm_attachment *attachment)
 {
-	const struct gm_worker_request *claim;
+	const struct gm_worker_request *request;
 	uint32_t n = 0;
 
-	TAILQ_FOREACH(claim, &attachment->claims, entry)
-	n += is_awaited(claim);
+	TAILQ_FOREACH(request, &attachment->requests, entry)
+	n += is_awaited(request);
 	return n;
 }
 
-bool gm_worker_requests_leave(struct gm_worker_request *claim)
+bool gm_worker_requests_leave(struct gm_worker_request *request)
 {
-	struct gm_attachment *attachment = claim->attachment;
+	struct gm_attachment *attachment = request->attachment;
 
 	/* A worker has to unmap what it has mapped, and FORGET can be sent only
 	 * after its answer.  The same holds for registrations that it
 	 * awaits. */
-	if ((claim->state == GM_WORKER_REQUEST_ASKED && is_kept(claim)) ||
-	    (claim->state == GM_WORKER_REQUEST_WAITING && is_awaited(claim) &&
+	if ((request->state == GM_WORKER_REQUEST_ASKED && is_kept(request)) ||
+	    (request->state == GM_WORKER_REQUEST_WAITING &&
+	     is_awaited(request) &&
 	     attachment->state != GM_ATTACHMENT_WAITING &&
 	     !attachment->worker->is_recovery)) {
-		claim->leaves = true; /* no session waits for it now */
+		request->leaves = true; /* no session waits for it now */
 		return true;
 	}
-	if (claim->state == GM_WORKER_REQUEST_HELD && is_kept(claim)) {
-		claim->state = GM_WORKER_REQUEST_LEAVING;
+	if (request->state == GM_WORKER_REQUEST_HELD && is_kept(request)) {
+		request->state = GM_WORKER_REQUEST_LEAVING;
 		return true;
 	}
-	if (claim->state < GM_WORKER_REQUEST_LEAVING)
-		end(claim, 0, "");
+	if (request->state < GM_WORKER_REQUEST_LEAVING)
+		end(request, 0, "");
 	return false;
 }
 
@@ -294,33 +299,32 @@ static struct gm_attachment *attachment_of(struct gm_worker_process *worker,
 	return attachment;
 }
 
-/* The claim that an answer is about: it may have left meanwhile, and then there
- * is none. */
+/* The request that an answer is about, or NULL: it may have left meanwhile. */
 static struct gm_worker_request *find(struct gm_worker_process *worker,
 				      const struct gm_wire *wire)
 {
 	uint32_t ask = question_of(wire->type);
 	struct gm_attachment *attachment = attachment_of(worker, wire->session);
-	struct gm_worker_request *claim;
+	struct gm_worker_request *request;
 
 	if (!attachment)
 		return NULL;
-	TAILQ_FOREACH(claim, &attachment->claims, entry)
+	TAILQ_FOREACH(request, &attachment->requests, entry)
 	{
-		if (claim->handle != wire->handle ||
+		if (request->handle != wire->handle ||
 		    (ask == GM_WIRE_FETCH &&
-		     (claim->buffer.borrower != wire->buffer.borrower ||
-		      claim->buffer.stage_at != wire->buffer.stage_at)))
+		     (request->buffer.borrower != wire->buffer.borrower ||
+		      request->buffer.stage_at != wire->buffer.stage_at)))
 			continue;
-		if (ask ? claim->ask == ask &&
-				    claim->state == GM_WORKER_REQUEST_ASKED
-			: claim->state == GM_WORKER_REQUEST_LEFT)
-			return claim;
+		if (ask ? request->ask == ask &&
+				    request->state == GM_WORKER_REQUEST_ASKED
+			: request->state == GM_WORKER_REQUEST_LEFT)
+			return request;
 	}
 	return NULL;
 }
 
-static const char *words_of(const struct gm_worker_request *claim, int status)
+static const char *words_of(const struct gm_worker_request *request, int status)
 {
 	switch (status) {
 	case -ENOMEM:
@@ -335,7 +339,7 @@ static const char *words_of(const struct gm_worker_request *claim, int status)
 	case -EDQUOT:
 		return "it is more than the session may have of this row";
 	case -EOPNOTSUPP:
-		return claim->ask == GM_WIRE_EXPORT
+		return request->ask == GM_WIRE_EXPORT
 			       ? "the buffer was not allocated as "
 				 "GPUMAP_BUFFER_EXPORTABLE, or the row cannot"
 			       : "the row cannot do that";
@@ -344,66 +348,66 @@ static const char *words_of(const struct gm_worker_request *claim, int status)
 	}
 }
 
-static void refused(struct gm_worker_request *claim, int status,
+static void refused(struct gm_worker_request *request, int status,
 		    const char *text)
 {
-	struct gm_attachment *attachment = claim->attachment;
+	struct gm_attachment *attachment = request->attachment;
 
-	if (claim->leaves) {
-		end(claim, 0, "");
+	if (request->leaves) {
+		end(request, 0, "");
 		return;
 	}
-	if (claim->was_held) {
+	if (request->was_held) {
 		attachment->broken(attachment,
 				   "a new worker could not reach what the "
 				   "session has registered");
 		return;
 	}
-	end(claim, status, text[0] ? text : words_of(claim, status));
+	end(request, status, text[0] ? text : words_of(request, status));
 }
 
 /* Returns whether it has taken the descriptor. */
-static bool granted(struct gm_worker_request *claim, const struct gm_wire *wire,
-		    int fd)
+static bool granted(struct gm_worker_request *request,
+		    const struct gm_wire *wire, int fd)
 {
-	bool takes_fd = gives_fd(claim);
+	bool takes_fd = gives_fd(request);
 
-	claim->state = GM_WORKER_REQUEST_HELD;
-	claim->strikes = 0;
-	if (claim->leaves)
-		gm_worker_requests_leave(claim);
-	if (claim->was_held)
+	request->state = GM_WORKER_REQUEST_HELD;
+	request->strikes = 0;
+	if (request->leaves)
+		gm_worker_requests_leave(request);
+	if (request->was_held)
 		return false;
-	claim->was_held = true;
-	/* This may be the end of the claim. */
-	claim->held(claim,
-		    claim->ask == GM_WIRE_JOIN ? wire->joined.device_bytes
-					       : wire->buffer.bytes,
-		    fd);
+	request->was_held = true;
+	/* This may be the end of the request. */
+	request->held(request,
+		      request->ask == GM_WIRE_JOIN ? wire->joined.device_bytes
+						   : wire->buffer.bytes,
+		      fd);
 	return takes_fd;
 }
 
 bool gm_worker_requests_on_message(struct gm_worker_process *worker,
 				   const struct gm_wire *wire, int fd)
 {
-	struct gm_worker_request *claim;
+	struct gm_worker_request *request;
 	bool is_taken = false;
 
 	if (wire->type == GM_WIRE_FORGOTTEN) {
-		claim = find(worker, wire);
-		if (claim)
-			end(claim, 0, "");
+		request = find(worker, wire);
+		if (request)
+			end(request, 0, "");
 	} else if (question_of(wire->type)) {
 		gm_user_queue_answered(worker,
 				       attachment_of(worker, wire->session),
 				       wire->type == GM_WIRE_FETCHED);
-		claim = find(worker, wire);
-		if (claim && wire->status < 0)
-			refused(claim, wire->status, wire->text);
-		else if (claim && gives_fd(claim) && fd < 0)
-			refused(claim, -EMFILE, "");
-		else if (claim)
-			is_taken = granted(claim, wire, fd);
+		request = find(worker, wire);
+		if (request && wire->status < 0)
+			refused(request, wire->status, wire->text);
+		else if (request && gives_fd(request) && fd < 0)
+			refused(request, -EMFILE, "");
+		else if (request)
+			is_taken = granted(request, wire, fd);
 	} else {
 		return false;
 	}
@@ -425,51 +429,51 @@ void gm_worker_requests_strike(struct gm_worker_process *worker)
 	struct gm_journal *signs = worker->journal;
 	uint64_t place = gm_get(&signs->slow_place);
 	uint64_t handle = gm_get(&signs->slow_handle);
-	struct gm_worker_request *claim;
+	struct gm_worker_request *request;
 	struct gm_attachment *attachment;
 
 	TAILQ_FOREACH(attachment, &worker->attachments, entry)
-	TAILQ_FOREACH(claim, &attachment->claims, entry)
+	TAILQ_FOREACH(request, &attachment->requests, entry)
 	{
-		if (claim->state == GM_WORKER_REQUEST_ASKED &&
-		    claim->ask == GM_WIRE_REGISTER && claim->handle == handle &&
-		    attachment->place + 1 == place)
-			claim->strikes++;
+		if (request->state == GM_WORKER_REQUEST_ASKED &&
+		    request->ask == GM_WIRE_REGISTER &&
+		    request->handle == handle && attachment->place + 1 == place)
+			request->strikes++;
 	}
 	gm_put(&signs->slow_place, 0);
 	gm_user_queue_silence(worker);
 }
 
 /* Made for this worker by itself, and not to be had for the next. */
-static bool is_devices(const struct gm_worker_request *claim)
+static bool is_devices(const struct gm_worker_request *request)
 {
-	return claim->buffer.kind == GPUMAP_DEVICE_CUDA;
+	return request->buffer.kind == GPUMAP_DEVICE_CUDA;
 }
 
 /* A request of this attachment that does not wait for the next worker. */
 static struct gm_worker_request *first_lost(struct gm_attachment *attachment)
 {
-	struct gm_worker_request *claim;
+	struct gm_worker_request *request;
 
-	TAILQ_FOREACH(claim, &attachment->claims, entry)
+	TAILQ_FOREACH(request, &attachment->requests, entry)
 	{
-		if (claim->ask != GM_WIRE_REGISTER || is_devices(claim) ||
-		    claim->state >= GM_WORKER_REQUEST_LEAVING ||
-		    claim->leaves ||
-		    (claim->state == GM_WORKER_REQUEST_ASKED &&
-		     !claim->was_held))
-			return claim;
+		if (request->ask != GM_WIRE_REGISTER || is_devices(request) ||
+		    request->state >= GM_WORKER_REQUEST_LEAVING ||
+		    request->leaves ||
+		    (request->state == GM_WORKER_REQUEST_ASKED &&
+		     !request->was_held))
+			return request;
 	}
 	return NULL;
 }
 
 static bool kills(struct gm_attachment *attachment)
 {
-	const struct gm_worker_request *claim;
+	const struct gm_worker_request *request;
 
-	TAILQ_FOREACH(claim, &attachment->claims, entry)
+	TAILQ_FOREACH(request, &attachment->requests, entry)
 	{
-		if (claim->strikes >= STRIKES_MAX)
+		if (request->strikes >= STRIKES_MAX)
 			return true;
 	}
 	return false;
@@ -483,7 +487,7 @@ void gm_worker_requests_worker_gone(struct gm_attachment *attachment)
 {
 	struct gm_worker_process *worker = attachment->worker;
 	uint64_t session = attachment->session;
-	struct gm_worker_request *claim;
+	struct gm_worker_request *request;
 
 	if (kills(attachment)) {
 		attachment->broken(attachment,
@@ -491,25 +495,25 @@ void gm_worker_requests_worker_gone(struct gm_attachment *attachment)
 		return;
 	}
 	while ((attachment = attachment_of(worker, session)) &&
-	       (claim = first_lost(attachment))) {
-		bool has_left = claim->leaves ||
-				claim->state >= GM_WORKER_REQUEST_LEAVING;
+	       (request = first_lost(attachment))) {
+		bool has_left = request->leaves ||
+				request->state >= GM_WORKER_REQUEST_LEAVING;
 
-		end(claim, has_left ? 0 : -ESTALE,
+		end(request, has_left ? 0 : -ESTALE,
 		    has_left ? "" : "the row's worker has died over it");
 	}
 	if (!attachment)
 		return;
-	TAILQ_FOREACH(claim, &attachment->claims, entry)
-	claim->state = GM_WORKER_REQUEST_WAITING;
+	TAILQ_FOREACH(request, &attachment->requests, entry)
+	request->state = GM_WORKER_REQUEST_WAITING;
 }
 
 void gm_worker_requests_attachment_gone(struct gm_attachment *attachment)
 {
-	struct gm_worker_request *claim;
+	struct gm_worker_request *request;
 
-	while ((claim = TAILQ_FIRST(&attachment->claims)))
-		end(claim, -ESHUTDOWN, "the session has left the row");
+	while ((request = TAILQ_FIRST(&attachment->requests)))
+		end(request, -ESHUTDOWN, "the session has left the row");
 }
 
 /* As in attachment.c: one that is stuck will give no answer. */
@@ -519,16 +523,16 @@ first_newcomer(const struct gm_worker_process *worker)
 	enum gm_worker_request_state last = worker->state == GM_PROCESS_STUCK
 						    ? GM_WORKER_REQUEST_ASKED
 						    : GM_WORKER_REQUEST_WAITING;
-	struct gm_worker_request *claim;
+	struct gm_worker_request *request;
 	struct gm_attachment *attachment;
 
 	TAILQ_FOREACH(attachment, &worker->attachments, entry)
-	TAILQ_FOREACH(claim, &attachment->claims, entry)
+	TAILQ_FOREACH(request, &attachment->requests, entry)
 	{
-		if (claim->state <= last && !claim->was_held &&
-		    !claim->leaves &&
-		    !(is_fetch(claim) && may_fetch(attachment)))
-			return claim;
+		if (request->state <= last && !request->was_held &&
+		    !request->leaves &&
+		    !(is_fetch(request) && may_fetch(attachment)))
+			return request;
 	}
 	return NULL;
 }
@@ -536,8 +540,8 @@ first_newcomer(const struct gm_worker_process *worker)
 void gm_worker_requests_refuse_newcomers(struct gm_worker_process *worker,
 					 int status, const char *why)
 {
-	struct gm_worker_request *claim;
+	struct gm_worker_request *request;
 
-	while ((claim = first_newcomer(worker)))
-		end(claim, status, why);
+	while ((request = first_newcomer(worker)))
+		end(request, status, why);
 }

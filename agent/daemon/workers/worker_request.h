@@ -17,7 +17,8 @@
  *
  * A registration of the client's memory, or of a mask in a host's memory,
  * stays: the next worker is asked again before it begins any job of the session
- * and before its row is shown as READY, which waits up to GM_CLAIMS_WAIT_NS.
+ * and before its row is shown as READY, which waits up to
+ * GM_WORKER_REQUESTS_WAIT_NS.
  * All others belong to the memory of one worker, and are gone with it.
  *
  * A row that drains gets no more requests but FETCH, for jobs of another row
@@ -44,7 +45,7 @@
 struct gm_worker_process;
 struct gm_attachment;
 
-#define GM_CLAIMS_WAIT_NS UINT64_C(5000000000)
+#define GM_WORKER_REQUESTS_WAIT_NS UINT64_C(5000000000)
 
 enum gm_worker_request_state {
 	GM_WORKER_REQUEST_WAITING,
@@ -68,11 +69,11 @@ struct gm_worker_request {
 	/* The worker has said yes, for the first time.  With EXPORT and LEND
 	 * @bytes are the buffer's, with JOIN see struct gm_wire_joined; with
 	 * EXPORT and PROVE @fd is the owner's now. */
-	void (*held)(struct gm_worker_request *claim, uint64_t bytes, int fd);
+	void (*held)(struct gm_worker_request *request, uint64_t bytes, int fd);
 	/* The request has ended, and its owner may free it: it was refused,
 	 * with a negative status, or it has left, with its attachment or
 	 * alone. */
-	void (*gone)(struct gm_worker_request *claim, int status,
+	void (*gone)(struct gm_worker_request *request, int status,
 		     const char *why);
 
 	/* The supervisor's own. */
@@ -91,12 +92,12 @@ uint32_t gm_worker_requests_awaited(const struct gm_attachment *attachment);
 
 /* Put a request on the list of its attachment, see gm_attachments_ask(). */
 int gm_worker_requests_add(struct gm_attachment *attachment,
-			   struct gm_worker_request *claim,
+			   struct gm_worker_request *request,
 			   char ret_why[GM_WHY_BYTES]);
 
 /* Give a request up, see gm_attachments_give_back().  Returns whether there is
  * something to send to the worker; else it may be gone. */
-bool gm_worker_requests_leave(struct gm_worker_request *claim);
+bool gm_worker_requests_leave(struct gm_worker_request *request);
 
 /*
  * gm_worker_requests_send - send FORGET for requests of an attachment that is
@@ -114,7 +115,7 @@ int gm_worker_requests_send(struct gm_worker_process *worker,
 int gm_worker_requests_ask_all(struct gm_worker_process *worker);
 
 /* The worker has answered; a descriptor that came with it is ours.  A record
- * that is no answer to a claim is not known: returns false, and whose @fd is
+ * that is no answer to a request is not known: returns false, and whose @fd is
  * does not change. */
 bool gm_worker_requests_on_message(struct gm_worker_process *worker,
 				   const struct gm_wire *wire, int fd);

@@ -15,7 +15,7 @@
 
 struct asks {
 	struct client client;
-	struct gm_worker_request claim[EACH];
+	struct gm_worker_request request[EACH];
 	uint32_t n;
 	uint32_t n_answered;
 };
@@ -23,17 +23,17 @@ struct asks {
 static struct asks asks[GUESTS];
 static const uint32_t uids[GUESTS] = { 1, 1, 2, 3 };
 
-static void held(struct gm_worker_request *claim, uint64_t bytes, int fd)
+static void held(struct gm_worker_request *request, uint64_t bytes, int fd)
 {
 	(void)bytes;
 	(void)fd;
-	if (claim->ask == GM_WIRE_FETCH)
-		gm_attachments_give_back(claim);
+	if (request->ask == GM_WIRE_FETCH)
+		gm_attachments_give_back(request);
 }
 
-static void gone(struct gm_worker_request *claim, int status, const char *why)
+static void gone(struct gm_worker_request *request, int status, const char *why)
 {
-	(void)claim;
+	(void)request;
 	(void)status;
 	(void)why;
 }
@@ -68,14 +68,14 @@ static void ask(uint32_t i, enum gm_wire_type type, uint32_t n)
 
 	while (n-- > 0) {
 		uint32_t at = asks[i].n++;
-		struct gm_worker_request *claim = &asks[i].claim[at];
+		struct gm_worker_request *request = &asks[i].request[at];
 
-		*claim = (struct gm_worker_request){ .ask = type,
-						     .handle = 100 + at,
-						     .fd = -1,
-						     .held = held,
-						     .gone = gone };
-		if (!EQ(gm_attachments_ask(&asks[i].client.attachment, claim,
+		*request = (struct gm_worker_request){ .ask = type,
+						       .handle = 100 + at,
+						       .fd = -1,
+						       .held = held,
+						       .gone = gone };
+		if (!EQ(gm_attachments_ask(&asks[i].client.attachment, request,
 					   why),
 			0))
 			NOTE("%s", why);
@@ -85,15 +85,15 @@ static void ask(uint32_t i, enum gm_wire_type type, uint32_t n)
 /* The oldest of a client's is answered. */
 static void answer(uint32_t i)
 {
-	const struct gm_worker_request *claim =
-		&asks[i].claim[asks[i].n_answered++];
-	struct gm_wire wire = { .type = claim->ask == GM_WIRE_FETCH
+	const struct gm_worker_request *request =
+		&asks[i].request[asks[i].n_answered++];
+	struct gm_wire wire = { .type = request->ask == GM_WIRE_FETCH
 						? GM_WIRE_FETCHED
 						: GM_WIRE_REGISTERED,
 				.session = asks[i].client.attachment.session,
-				.handle = claim->handle };
+				.handle = request->handle };
 
-	EQ(claim->state, GM_WORKER_REQUEST_ASKED);
+	EQ(request->state, GM_WORKER_REQUEST_ASKED);
 	OK(gm_worker_requests_on_message(worker, &wire, -1));
 	gm_attachments_flush(worker);
 }
@@ -104,7 +104,7 @@ static uint32_t asked(uint32_t i)
 	uint32_t n = asks[i].n_answered;
 
 	for (uint32_t at = n; at < asks[i].n; at++)
-		n += asks[i].claim[at].state == GM_WORKER_REQUEST_ASKED;
+		n += asks[i].request[at].state == GM_WORKER_REQUEST_ASKED;
 	return n;
 }
 

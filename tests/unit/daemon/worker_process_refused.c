@@ -14,24 +14,25 @@
 #include "tests/support/unkillable_child.h"
 #include "tests/support/worker_process_rig.h"
 
-/* ---- a claim ------------------------------------------------------------- */
+/* ---- a request ----------------------------------------------------------- */
 
-static struct gm_worker_request claim;
-static int claim_status; /* 1: not known yet */
+static struct gm_worker_request request;
+static int request_status; /* 1: not known yet */
 
-static void claim_held(struct gm_worker_request *c, uint64_t bytes, int fd)
+static void request_held(struct gm_worker_request *c, uint64_t bytes, int fd)
 {
 	(void)c;
 	(void)bytes;
 	(void)fd;
-	claim_status = 0;
+	request_status = 0;
 }
 
-static void claim_gone(struct gm_worker_request *c, int status, const char *why)
+static void request_gone(struct gm_worker_request *c, int status,
+			 const char *why)
 {
 	(void)c;
-	NOTE("the claim is gone: %d %s", status, why);
-	claim_status = status;
+	NOTE("the request is gone: %d %s", status, why);
+	request_status = status;
 }
 
 static int ask_claim(void)
@@ -39,14 +40,14 @@ static int ask_claim(void)
 	char why[GM_WHY_BYTES] = "";
 	int ret;
 
-	claim = (struct gm_worker_request){ .ask = GM_WIRE_REGISTER,
-					    .handle = 7,
-					    .buffer.bytes = 4096,
-					    .fd = 2,
-					    .held = claim_held,
-					    .gone = claim_gone };
-	claim_status = 1;
-	ret = gm_attachments_ask(&client.attachment, &claim, why);
+	request = (struct gm_worker_request){ .ask = GM_WIRE_REGISTER,
+					      .handle = 7,
+					      .buffer.bytes = 4096,
+					      .fd = 2,
+					      .held = request_held,
+					      .gone = request_gone };
+	request_status = 1;
+	ret = gm_attachments_ask(&client.attachment, &request, why);
 	if (ret)
 		NOTE("%s", why);
 	return ret;
@@ -61,7 +62,7 @@ static bool is_offered(void)
 
 static bool is_asked(void)
 {
-	return claim.state == GM_WORKER_REQUEST_ASKED;
+	return request.state == GM_WORKER_REQUEST_ASKED;
 }
 
 static bool is_barred(void)
@@ -120,14 +121,14 @@ static void claims_of_a_barred_row_are_refused(void)
 	OK(until(is_asked));
 	gm_supervisor_bar(d, 0, GM_BAR_HEALTH, false, "it is hot", NULL);
 	OK(until(is_barred));
-	EQ(claim_status, -ESTALE);
+	EQ(request_status, -ESTALE);
 	EQ(ask_claim(), -ENODEV);
-	EQ(claim_status, 1);
+	EQ(request_status, 1);
 	unbar();
 	OK(until(is_back));
 }
 
-/* One was offered, one waits, and a claim of a third was asked. */
+/* One was offered, one waits, and a request of a third was asked. */
 static void newcomers_of_a_stuck_worker_are_refused(void)
 {
 	static struct client other, late;
@@ -155,7 +156,7 @@ static void newcomers_of_a_stuck_worker_are_refused(void)
 	OK(strstr(other.why, "does not end, not even by SIGKILL") != NULL);
 	OK(strstr(other.why, "use another row") != NULL);
 	EQ(late.status, -ENODEV);
-	EQ(claim_status, -ENODEV);
+	EQ(request_status, -ENODEV);
 	EQ(row()->moving.state, GPUMAP_DEVICE_FAILED);
 	EQ(attach_user(&other), -ENODEV);
 	EQ(client.attachment.state, GM_ATTACHMENT_TAKEN);

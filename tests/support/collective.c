@@ -3,6 +3,8 @@
 
 #include "tests/support/collective.h"
 
+#define BEHIND 4096u /* bytes of guard and alignment */
+
 int collective_mesh_of(struct gpumap *map, const char *name,
 		       const uint32_t *rows, uint32_t n)
 {
@@ -112,6 +114,14 @@ void before_free(struct before *b)
 		free(b->rank[r]);
 }
 
+uint64_t collective_used(const struct ranks *g, const struct shape *s)
+{
+	uint64_t parts = parts_given(s, g->n) + parts_gotten(s, g->n);
+	uint64_t bytes = parts * shape_bytes(s) + BEHIND;
+
+	return bytes < g->bytes ? bytes : g->bytes;
+}
+
 void collective_fill(struct ranks *g, const struct shape *s,
 		     struct before *ret_before)
 {
@@ -119,12 +129,7 @@ void collective_fill(struct ranks *g, const struct shape *s,
 
 	*ret_before = (struct before){ 0 };
 	for (uint32_t r = 0; r < g->n; r++) {
-		memset(g->memory[r], 0x5a,
-		       2 * (COLLECTIVE_RANKS + 1) * (shape_bytes(s) + 64) <
-				       g->bytes
-			       ? 2 * (COLLECTIVE_RANKS + 1) *
-					 (shape_bytes(s) + 64)
-			       : g->bytes);
+		memset(g->memory[r], 0x5a, collective_used(g, s));
 		throw_numbers(given(g, s, r), n, s->dtype, ONE_HARD);
 		ret_before->rank[r] = malloc(n * ref_bytes(s->dtype) + 1);
 		memcpy(ret_before->rank[r], given(g, s, r),

@@ -54,6 +54,9 @@ int collective_submit(struct ranks *g, const struct shape *s, uint64_t cookie);
 /* Waits for one completion.  Returns its status, or 1 and what was wrong. */
 int collective_end(struct gpumap_session *session, uint64_t cookie);
 
+/* Bytes of each rank's memory that the collective uses, and some after them. */
+uint64_t collective_used(const struct ranks *g, const struct shape *s);
+
 /* The data of all ranks before the collective. */
 struct before {
 	char *rank[COLLECTIVE_RANKS];
@@ -61,7 +64,7 @@ struct before {
 
 void before_free(struct before *b);
 
-/* Fill all memory; numbers are any bits. */
+/* Fill that memory; numbers are any bits. */
 void collective_fill(struct ranks *g, const struct shape *s,
 		     struct before *ret_before);
 

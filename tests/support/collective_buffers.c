@@ -73,13 +73,11 @@ int cards_submit(struct ranks *g, const struct shape *s, uint64_t cookie)
 
 uint64_t cards_once(struct ranks *g, const struct shape *s, uint64_t step)
 {
-	uint64_t used = 2 * (COLLECTIVE_RANKS + 1) * (shape_bytes(s) + 64);
+	uint64_t used = collective_used(g, s);
 	struct before b;
 	uint64_t bad = 0;
 	int failed;
 
-	if (used > g->bytes)
-		used = g->bytes;
 	collective_fill(g, s, &b);
 	failed = cards_bring(g, used, false);
 	if (failed == 0)

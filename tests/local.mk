@@ -44,6 +44,8 @@ EXTRA_DIST += %reldir%/nodes/scarce.yaml
 EXTRA_DIST += %reldir%/nodes/small.yaml
 EXTRA_DIST += %reldir%/nodes/split.yaml
 EXTRA_DIST += %reldir%/nodes/unified.yaml
+EXTRA_DIST += %reldir%/stubs/cuda.h
+EXTRA_DIST += %reldir%/stubs/cuda_calls.h
 
 gm_scripts =
 gm_scripts += %reldir%/check_cuda_stub.sh
@@ -79,6 +81,7 @@ EXTRA_DIST += %reldir%/model/relacy_ring.cpp
 EXTRA_DIST += %reldir%/model/relacy_seq.cpp
 EXTRA_DIST += %reldir%/model/rows.pml
 EXTRA_DIST += %reldir%/model/state.pml
+EXTRA_DIST += %reldir%/model/wait.pml
 
 TEST_EXTENSIONS = .sh .c
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) \

@@ -354,7 +354,7 @@ int gpumap_share(struct gpumap_session *session,
 int gpumap_share_open(struct gpumap_session *session, const char *name,
 		      uint32_t flags, uint64_t *ret_share)
 {
-	struct gm_mount_open body = { .flags = flags };
+	struct gm_share_open body = { .flags = flags };
 	struct gm_call call = { .type = GM_CONTROL_SHARE_OPEN,
 				.body = &body,
 				.body_bytes = sizeof(body) };

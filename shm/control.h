@@ -364,7 +364,7 @@ struct gm_share_ask {
 #define GM_SHARE_ABOUT_MAX   (UINT64_C(64) << 20)
 
 /* SHARE_OPEN: hold the share of this name. */
-struct gm_mount_open {
+struct gm_share_open {
 	char name[64];
 	uint32_t flags; /* GPUMAP_SHARE_READ_ONLY; required if shared so */
 	uint32_t reserved;
@@ -552,7 +552,7 @@ _Static_assert(sizeof(struct gm_reach) == 16, "wire");
 _Static_assert(sizeof(struct gm_unreach) == 8, "wire");
 _Static_assert(sizeof(struct gm_program_ask) == 80, "wire");
 _Static_assert(sizeof(struct gm_share_ask) == 88, "wire");
-_Static_assert(sizeof(struct gm_mount_open) == 72, "wire");
+_Static_assert(sizeof(struct gm_share_open) == 72, "wire");
 _Static_assert(sizeof(struct gm_share_reply) == 32, "wire");
 _Static_assert(sizeof(struct gm_share_buffer) == 24, "wire");
 _Static_assert(sizeof(struct gm_shares_reply) == 8, "wire");

@@ -33,8 +33,8 @@ static void *run(void *arg)
 					  &close_thread->lock);
 		if (close_thread->n == 0)
 			break;
-		job = close_thread
-			      ->jobs[close_thread->first++ % GM_CLOSER_JOBS];
+		job = close_thread->jobs[close_thread->first++ %
+					 GM_CLOSE_THREAD_JOBS];
 		close_thread->n--;
 		pthread_cond_signal(&close_thread->room);
 
@@ -66,12 +66,12 @@ static void hand_over(struct gm_close_thread *close_thread,
 
 	pthread_mutex_lock(&close_thread->lock);
 	/* Calls have an order to keep, everything else may overtake. */
-	while (job->call && close_thread->n == GM_CLOSER_JOBS)
+	while (job->call && close_thread->n == GM_CLOSE_THREAD_JOBS)
 		pthread_cond_wait(&close_thread->room, &close_thread->lock);
-	if (close_thread->n < GM_CLOSER_JOBS &&
+	if (close_thread->n < GM_CLOSE_THREAD_JOBS &&
 	    (close_thread->running || start(close_thread))) {
 		close_thread->jobs[(close_thread->first + close_thread->n++) %
-				   GM_CLOSER_JOBS] = *job;
+				   GM_CLOSE_THREAD_JOBS] = *job;
 		pthread_cond_signal(&close_thread->work);
 		taken = true;
 	}

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define GM_CLOSER_JOBS 256u /* handed over and not done yet */
+#define GM_CLOSE_THREAD_JOBS 256u /* handed over and not done yet */
 
 struct gm_close_thread_job {
 	void (*call)(void *arg); /* NULL: to unmap or to close */
@@ -37,9 +37,9 @@ struct gm_close_thread {
 	pthread_t thread;
 	bool running;
 	bool stopping;
-	unsigned first; /* jobs[first % GM_CLOSER_JOBS] is the oldest */
+	unsigned first; /* jobs[first % GM_CLOSE_THREAD_JOBS] is the oldest */
 	unsigned n;
-	struct gm_close_thread_job jobs[GM_CLOSER_JOBS];
+	struct gm_close_thread_job jobs[GM_CLOSE_THREAD_JOBS];
 };
 
 void gm_close_thread_init(struct gm_close_thread *close_thread);

@@ -172,7 +172,7 @@ struct gm_wire_buffer {
 	/* IMPORT: of the row whose memory it is; REGISTER: CUDA where it is
 	 * this device's; enum gpumap_device_kind. */
 	uint32_t kind;
-	uint32_t flags;      /* REGISTER: GPUMAP_BUFFER_* */
+	uint32_t flags;      /* REGISTER, IMPORT: GPUMAP_BUFFER_* */
 	uint32_t is_awaited; /* REGISTER: 1: one of ATTACH's n_awaited */
 };
 

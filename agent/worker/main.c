@@ -536,7 +536,7 @@ int main(int argc, char **argv)
 	gm_load_init(&worker.loader, o.load_depth, o.load_bytes);
 	worker.journal = map_fd(GM_FD_JOURNAL, GM_JOURNAL_BYTES, "journal");
 	worker.group_page = map_fd(GM_FD_GROUP_PAGE, sizeof(*worker.group_page),
-				   "group_page");
+				   "group page");
 	if (o.recover || o.backend == &gm_host_backend)
 		begin_host(&o);
 	else

@@ -134,9 +134,9 @@ void gm_changes_go(struct gm_change *change,
 	struct gm_changes *changes = change->d->changes;
 
 	changes->in_hand = NULL;
-	TAILQ_INSERT_TAIL(&changes->on_io_thread, change, entry);
-	changes->n_on_io_thread++;
-	change->is_on_io_thread = true;
+	TAILQ_INSERT_TAIL(&changes->at_worker, change, entry);
+	changes->n_at_worker++;
+	change->is_at_worker = true;
 	change->back = done;
 	begin_waiting(change->d);
 }
@@ -154,7 +154,7 @@ static struct gm_change *returned(const struct gm_changes *changes)
 
 	if (change != NULL && change->is_back)
 		return change;
-	TAILQ_FOREACH(change, &changes->on_io_thread, entry)
+	TAILQ_FOREACH(change, &changes->at_worker, entry)
 	{
 		if (change->is_back)
 			break;
@@ -164,14 +164,14 @@ static struct gm_change *returned(const struct gm_changes *changes)
 
 static void take_up(struct gm_changes *changes, struct gm_change *change)
 {
-	if (change->is_on_io_thread) {
-		TAILQ_REMOVE(&changes->on_io_thread, change, entry);
-		changes->n_on_io_thread--;
+	if (change->is_at_worker) {
+		TAILQ_REMOVE(&changes->at_worker, change, entry);
+		changes->n_at_worker--;
 	} else {
 		changes->away = NULL;
 	}
 	changes->in_hand = change;
-	change->is_on_io_thread = false;
+	change->is_at_worker = false;
 	change->is_back = false;
 	change->back(&change->job);
 }
@@ -393,7 +393,7 @@ static struct gm_change *next(struct gm_changes *changes)
 	{
 		if (change->kind->is_heavy &&
 		    (changes->away != NULL ||
-		     changes->n_on_io_thread >= GM_CHANGES_ABROAD))
+		     changes->n_at_worker >= GM_CHANGES_AT_WORKERS))
 			continue;
 		if (is_prompt(change))
 			return change;
@@ -434,7 +434,7 @@ void gm_changes_init(struct gm_changes *changes)
 {
 	*changes = (struct gm_changes){ .in_hand = NULL };
 	TAILQ_INIT(&changes->waiting);
-	TAILQ_INIT(&changes->on_io_thread);
+	TAILQ_INIT(&changes->at_worker);
 }
 
 int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
@@ -482,7 +482,7 @@ void gm_changes_leave(struct gm_change *change)
 		part(change);
 	change->connection = NULL;
 	if (change->d->changes->in_hand == change ||
-	    change->d->changes->away == change || change->is_on_io_thread)
+	    change->d->changes->away == change || change->is_at_worker)
 		return;
 	TAILQ_REMOVE(&change->d->changes->waiting, change, entry);
 	change->kind->free(change);
@@ -506,7 +506,7 @@ bool gm_changes_name(const struct gm_daemon *d, uint32_t row)
 bool gm_changes_drained(const struct gm_daemon *d)
 {
 	return d->changes->in_hand == NULL && d->changes->away == NULL &&
-	       TAILQ_EMPTY(&d->changes->on_io_thread);
+	       TAILQ_EMPTY(&d->changes->at_worker);
 }
 
 int gm_changes_exit(struct gm_daemon *d, uint64_t until_ns)
@@ -522,8 +522,8 @@ int gm_changes_exit(struct gm_daemon *d, uint64_t until_ns)
 		ret = gm_io_thread_stop(d->io_thread, until_ns);
 	if (ret != 0)
 		return ret;
-	while ((change = TAILQ_FIRST(&d->changes->on_io_thread)) != NULL) {
-		TAILQ_REMOVE(&d->changes->on_io_thread, change, entry);
+	while ((change = TAILQ_FIRST(&d->changes->at_worker)) != NULL) {
+		TAILQ_REMOVE(&d->changes->at_worker, change, entry);
 		if (change->connection != NULL)
 			part(change);
 		change->kind->free(change);

@@ -55,8 +55,8 @@ struct gm_change;
 struct gm_connection;
 struct gm_daemon;
 
-#define GM_CHANGES_BYTES  (UINT64_C(32) << 20) /* of one uid's that wait */
-#define GM_CHANGES_ABROAD 32u /* heavy ones begin while there are fewer */
+#define GM_CHANGES_BYTES      (UINT64_C(32) << 20) /* of one uid's that wait */
+#define GM_CHANGES_AT_WORKERS 32u /* heavy ones begin while there are fewer */
 
 /* The next step of a change, which its kind decides. */
 enum gm_change_act {
@@ -130,8 +130,8 @@ struct gm_change {
 	struct gm_state_map map; /* for the file */
 	bool has_aside;          /* a file was set aside */
 	bool is_put;             /* its block names rows */
-	bool is_on_io_thread;
-	bool is_back;      /* from being away, or on_io_thread */
+	bool is_at_worker;
+	bool is_back;      /* from the I/O thread, or from a worker */
 	uint32_t n_reused; /* devices.n_reused, at the time of check() */
 	int status;        /* of the I/O thread's part */
 };
@@ -141,10 +141,9 @@ TAILQ_HEAD(gm_change_list, gm_change);
 struct gm_changes {
 	struct gm_change_list waiting; /* oldest first */
 	struct gm_change *in_hand;
-	struct gm_change *away; /* of a heavy kind, or NULL */
-	struct gm_change_list
-		on_io_thread; /* likewise, for others than an I/O thread */
-	uint32_t n_on_io_thread;
+	struct gm_change *away;          /* of a heavy kind, or NULL */
+	struct gm_change_list at_worker; /* those that wait for a worker */
+	uint32_t n_at_worker;
 	uint64_t turn;   /* counts those that were begun */
 	uint64_t served; /* the last of our own that are heavy */
 	bool is_beginning;

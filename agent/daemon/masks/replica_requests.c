@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent/common/log.h"
@@ -47,13 +48,7 @@ static bool wants_worker(const struct gm_worker_process *worker)
 static int ask(struct gm_worker_process *worker, struct gm_mask_device *device,
 	       const struct gm_mask_device *from)
 {
-	struct gm_wire wire = {
-		.type = GM_WIRE_MASK,
-		.handle = device->id,
-		.mask.at = (uint64_t)device->span->unit * GM_SPAN_UNIT,
-		.mask.bytes = device->span->bytes,
-		.mask.flags = gm_mask_peers_is_large(device) ? GM_MASK_MARK : 0,
-	};
+	struct gm_wire wire;
 	int fds[2] = { gm_numa_segments_reader(device->span->segment), -1 };
 	int ret;
 
@@ -62,6 +57,12 @@ static int ask(struct gm_worker_process *worker, struct gm_mask_device *device,
 				    "the memory of its node cannot be opened");
 		return 0;
 	}
+	memset(&wire, 0, sizeof(wire)); /* the whole union */
+	wire.type = GM_WIRE_MASK;
+	wire.handle = device->id;
+	wire.mask.at = (uint64_t)device->span->unit * GM_SPAN_UNIT;
+	wire.mask.bytes = device->span->bytes;
+	wire.mask.flags = gm_mask_peers_is_large(device) ? GM_MASK_MARK : 0;
 	if (from != NULL) {
 		fds[1] = from->fd;
 		wire.mask.peer = from->id;

@@ -52,7 +52,7 @@ const struct gm_block *gm_directory_find(const struct gm_daemon *d,
 {
 	if (gm_object_name(name) == 0)
 		return NULL;
-	return find((struct gm_directory *)d->directory, kind, name);
+	return find(d->directory, kind, name);
 }
 
 /* A slot for a name that has none.  One that no name ever had comes first, for
@@ -300,7 +300,7 @@ static int find_removable(const struct gm_daemon *d, uint32_t kind,
 	ret = gm_name_check(name, ret_why);
 	if (ret != 0)
 		return ret;
-	block = find((struct gm_directory *)d->directory, kind, name);
+	block = find(d->directory, kind, name);
 	if (block == NULL)
 		return gm_why(ret_why, -ENOENT, "nothing is published as %s",
 			      name);

@@ -465,7 +465,7 @@ static const struct gm_request_kind kinds[] = {
 			       .has_tail = true,
 			       .has_fd = true,
 			       .handle = gm_share_handle },
-	[GM_CONTROL_SHARE_OPEN] = { .body_bytes = sizeof(struct gm_mount_open),
+	[GM_CONTROL_SHARE_OPEN] = { .body_bytes = sizeof(struct gm_share_open),
 				    .handle = gm_share_open_handle },
 	[GM_CONTROL_SHARE_CLOSE] = { .body_bytes =
 					     sizeof(struct gm_share_close),

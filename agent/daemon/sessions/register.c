@@ -240,7 +240,7 @@ static int check_again(struct gm_connection *c, const struct gm_register *ask,
 	return gm_registration_check_row(c, ask->row, reg);
 }
 
-/* ---- requests ------------------------------------------------------------ */
+/* ---- requests ---------------------------------------------------------- */
 
 static void held(struct gm_worker_request *request, uint64_t bytes, int fd)
 {

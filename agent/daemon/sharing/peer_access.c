@@ -263,13 +263,13 @@ static void fetch(struct gm_worker_process *worker, const struct gm_wire *wire)
 		return;
 	}
 	fetch->worker = worker;
-	fetch->answer =
-		(struct gm_wire){ .type = GM_WIRE_FETCHED,
-				  .session = wire->session,
-				  .place = wire->place,
-				  .handle = wire->handle,
-				  .buffer.stage_at = wire->buffer.stage_at,
-				  .buffer.borrower = worker->row };
+	/* The rest of the union is zeroed, with all of it. */
+	fetch->answer.type = GM_WIRE_FETCHED;
+	fetch->answer.session = wire->session;
+	fetch->answer.place = wire->place;
+	fetch->answer.handle = wire->handle;
+	fetch->answer.buffer.stage_at = wire->buffer.stage_at;
+	fetch->answer.buffer.borrower = worker->row;
 	fetch->request =
 		(struct gm_worker_request){ .ask = GM_WIRE_FETCH,
 					    .handle = wire->handle,
@@ -282,7 +282,7 @@ static void fetch(struct gm_worker_process *worker, const struct gm_wire *wire)
 					    .held = fetched,
 					    .gone = not_fetched };
 	TAILQ_INSERT_TAIL(&worker->fetched, fetch, entry);
-	GM_POINT("crossing_fetches");
+	GM_POINT("peer_fetch_begun");
 	if (attachment)
 		error = gm_attachments_ask(attachment, &fetch->request,
 					   worker->d->server->why);

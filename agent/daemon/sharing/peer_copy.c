@@ -110,7 +110,7 @@ static void is_open(struct gm_peer_mapping *x)
 	       x->stage                                         ? "stage"
 	       : kind_of(x, source_of(x)) == GPUMAP_DEVICE_CUDA ? "peer"
 								: "map");
-	GM_POINT("crossing_open");
+	GM_POINT("peer_mapping_open");
 	/* The source's worker may have ended meanwhile. */
 	if (x->is_lost)
 		gm_peer_mapping_close(x);

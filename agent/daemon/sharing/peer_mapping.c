@@ -62,7 +62,7 @@ void gm_peer_mapping_free(struct gm_peer_mapping *x)
 	all->n--;
 	free(x);
 	gm_demand_recheck(session->server->d->supervisor);
-	GM_POINT("crossing_gone");
+	GM_POINT("peer_mapping_gone");
 	if (c && was_last)
 		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
 }

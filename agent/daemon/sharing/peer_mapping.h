@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * peer_mapping - what the files that make crossings share.
+ * peer_mapping - what the files that map memory of other rows share.
  *
  *	peer_access.c	requests, and pieces handed on
  *	peer_copy.c	how one comes to be

@@ -301,7 +301,7 @@ static bool may_open(const struct gm_connection *c,
 	return false;
 }
 
-static int check_open(struct gm_connection *c, const struct gm_mount_open *ask,
+static int check_open(struct gm_connection *c, const struct gm_share_open *ask,
 		      const struct gm_shared *shared)
 {
 	if (!shared)
@@ -346,7 +346,7 @@ static int check_bytes(struct gm_connection *c, const struct gm_shared *shared)
 
 int gm_share_open_handle(struct gm_connection *c, const struct gm_request *r)
 {
-	struct gm_mount_open ask;
+	struct gm_share_open ask;
 	struct gm_shared *shared;
 	int error;
 

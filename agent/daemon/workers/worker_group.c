@@ -19,7 +19,7 @@
 int gm_worker_group_open(struct gm_worker_group *group)
 {
 	group->group_page_fd =
-		gm_spawn_memfd("gpumap-group_page", sizeof(*group->group_page));
+		gm_spawn_memfd("gpumap-group-page", sizeof(*group->group_page));
 	if (group->group_page_fd < 0)
 		return group->group_page_fd;
 	group->group_page =

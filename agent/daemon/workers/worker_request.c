@@ -180,7 +180,7 @@ int gm_worker_requests_ask_all(struct gm_worker_process *worker)
 		request->state = GM_WORKER_REQUEST_ASKED;
 		gm_user_queue_asked(worker, request->attachment,
 				    is_fetch(request));
-		GM_POINT("claim_asked");
+		GM_POINT("worker_request_asked");
 	}
 	return 0;
 }

@@ -75,7 +75,7 @@ static void want_room(struct gm_worker *w)
 {
 	struct io_uring_sqe *sqe;
 
-	if (w->outbox.is_polled || !gm_outbox_waits(&w->outbox))
+	if (w->outbox.is_polled || !gm_send_queue_waits(&w->outbox))
 		return;
 	sqe = next_sqe(w);
 	io_uring_prep_poll_add(sqe, w->pair, POLLOUT);

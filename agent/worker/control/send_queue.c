@@ -10,8 +10,8 @@
 
 #include "agent/worker/control/agent_socket.h"
 
-struct gm_letter {
-	STAILQ_ENTRY(gm_letter) entry;
+struct gm_queued_wire {
+	STAILQ_ENTRY(gm_queued_wire) entry;
 	struct gm_wire wire;
 	int fd; /* descriptor to send with it, or -1 */
 };
@@ -36,9 +36,10 @@ static bool is_sent(int pair, const struct gm_wire *wire, int fd, int flags)
 void gm_send_queue_put(struct gm_send_queue *outbox, int pair,
 		       const struct gm_wire *wire, int fd)
 {
-	struct gm_letter *letter;
+	struct gm_queued_wire *letter;
 
-	if (!gm_outbox_waits(outbox) && is_sent(pair, wire, fd, MSG_DONTWAIT))
+	if (!gm_send_queue_waits(outbox) &&
+	    is_sent(pair, wire, fd, MSG_DONTWAIT))
 		return;
 	letter = malloc(sizeof(*letter));
 	if (!letter) {
@@ -53,7 +54,7 @@ void gm_send_queue_put(struct gm_send_queue *outbox, int pair,
 
 void gm_send_queue_flush(struct gm_send_queue *outbox, int pair, bool all)
 {
-	struct gm_letter *letter;
+	struct gm_queued_wire *letter;
 
 	while ((letter = STAILQ_FIRST(&outbox->letters)) != NULL) {
 		if (!is_sent(pair, &letter->wire, letter->fd,

@@ -15,16 +15,16 @@
 
 #include "agent/common/wire.h"
 
-struct gm_letter;
+struct gm_queued_wire;
 
 struct gm_send_queue {
-	STAILQ_HEAD(, gm_letter) letters;
+	STAILQ_HEAD(, gm_queued_wire) letters;
 	bool is_polled; /* a poll for room is pending */
 };
 
 void gm_send_queue_init(struct gm_send_queue *outbox);
 
-static inline bool gm_outbox_waits(const struct gm_send_queue *outbox)
+static inline bool gm_send_queue_waits(const struct gm_send_queue *outbox)
 {
 	return !STAILQ_EMPTY(&outbox->letters);
 }

@@ -217,7 +217,7 @@ static int import_at(struct gpumap_session *session, uint64_t id,
 
 static void only_holders_import(void)
 {
-	struct gm_mount_open body = { .name = "x", .flags = 8 };
+	struct gm_share_open body = { .name = "x", .flags = 8 };
 	struct gm_share_close closing = { .id = UINT64_MAX };
 	uint64_t first = 0, id;
 

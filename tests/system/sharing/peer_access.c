@@ -129,7 +129,7 @@ static void what_workers_refuse_is_refused(void)
 	gives_back();
 }
 
-static void crossings_end_with_workers(void)
+static void mappings_end_with_workers(void)
 {
 	uint64_t mapped = buffer(0, 1), staged = buffer(0, ODD_PRIVATE);
 	struct raw c;
@@ -223,7 +223,7 @@ TAP_CASE()
 		what_can_be_mapped_is();
 		all_else_goes_by_a_stage();
 		what_workers_refuse_is_refused();
-		crossings_end_with_workers();
+		mappings_end_with_workers();
 		who_waits_is_told();
 		who_waits_can_leave();
 		if (tap_failures)

@@ -14,7 +14,7 @@
 #include "agent/common/close_thread.h"
 #include "tests/support/tap.h"
 
-#define MANY (2 * (int)GM_CLOSER_JOBS)
+#define MANY (2 * (int)GM_CLOSE_THREAD_JOBS)
 
 static bool is_open(int fd)
 {

@@ -3,7 +3,7 @@
 
 /* worker: gpumap-worker on a CUDA row, with a client made by hand. */
 
-#include "tests/support/worker_cuda.h"
+#include "tests/support/worker/worker_cuda.h"
 
 #define PAYLOAD (8 * MIB + 12)
 

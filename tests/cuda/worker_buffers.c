@@ -9,7 +9,7 @@
 
 #include <sys/resource.h>
 
-#include "tests/support/worker_cuda.h"
+#include "tests/support/worker/worker_cuda.h"
 
 #define BYTES (3 * MIB + 100)
 

@@ -12,10 +12,10 @@ tests_libsupport_la_SOURCES = %reldir%/suite.c \
 	%reldir%/segment_file.c %reldir%/segment_file.h \
 	%reldir%/huge_pages.c %reldir%/huge_pages.h \
 	%reldir%/users.c %reldir%/users.h \
-	%reldir%/peer.c %reldir%/peer.h \
-	%reldir%/peer_agent.c %reldir%/peer_agent.h \
-	%reldir%/peer_state.c %reldir%/peer_state.h \
-	%reldir%/peer_worker.c %reldir%/peer_worker.h \
+	%reldir%/peer/peer.c %reldir%/peer/peer.h \
+	%reldir%/peer/peer_agent.c %reldir%/peer/peer_agent.h \
+	%reldir%/peer/peer_state.c %reldir%/peer/peer_state.h \
+	%reldir%/peer/peer_worker.c %reldir%/peer/peer_worker.h \
 	%reldir%/slow_close.c %reldir%/slow_close.h
 tests_libsupport_la_CPPFLAGS = -I$(srcdir)/tests/stubs $(AM_CPPFLAGS) \
 	$(CUDA_CPPFLAGS)
@@ -26,22 +26,22 @@ EXTRA_DIST += \
 	%reldir%/ctl_model.h \
 	%reldir%/cuda_abi.h \
 	%reldir%/cuda_symbols.h \
-	%reldir%/decode_arena.h \
+	%reldir%/worker/decode_arena.h \
 	%reldir%/fake_worker_process.h \
 	%reldir%/kernel_agent.h \
 	%reldir%/kill_points_client.h \
 	%reldir%/ledger_rig.h \
 	%reldir%/library_dirs.h \
-	%reldir%/load_rig.h \
+	%reldir%/worker/load_rig.h \
 	%reldir%/nvml_abi.h \
-	%reldir%/peer_session.h \
+	%reldir%/peer/peer_session.h \
 	%reldir%/plan_agent.h \
 	%reldir%/program_agent.h \
 	%reldir%/program_kernels.h \
 	%reldir%/ptx_case.h \
-	%reldir%/quantum_rig.h \
+	%reldir%/worker/quantum_rig.h \
 	%reldir%/scatter_rig.h \
-	%reldir%/schedule_rig.h \
+	%reldir%/worker/schedule_rig.h \
 	%reldir%/scripted_probe.h \
 	%reldir%/scripted_probe_agent.h \
 	%reldir%/scripted_worker_agent.h \
@@ -50,15 +50,15 @@ EXTRA_DIST += \
 	%reldir%/story_rows.h \
 	%reldir%/sysfs_tree.h \
 	%reldir%/worker_process_rig.h \
-	%reldir%/worker_row.h
+	%reldir%/worker/worker_row.h
 
 if AGENT
 # A gpumapd of the test's own, and a client made by hand.
 tests_libsupport_la_SOURCES += \
 	%reldir%/agent.c %reldir%/agent.h \
 	%reldir%/agent_segment.c %reldir%/agent_segment.h \
-	%reldir%/async_device.c %reldir%/async_device.h \
-	%reldir%/async_rig.c %reldir%/async_rig.h \
+	%reldir%/worker/async_device.c %reldir%/worker/async_device.h \
+	%reldir%/worker/async_rig.c %reldir%/worker/async_rig.h \
 	%reldir%/collective.c %reldir%/collective.h \
 	%reldir%/collective_buffers.c %reldir%/collective_buffers.h \
 	%reldir%/combine_ref.c %reldir%/combine_ref.h \
@@ -78,14 +78,14 @@ tests_libsupport_la_SOURCES += \
 	%reldir%/page_nodes.c %reldir%/page_nodes.h \
 	%reldir%/probe_rig.c %reldir%/probe_rig.h \
 	%reldir%/process.c %reldir%/process.h \
-	%reldir%/queue_client.c %reldir%/queue_client.h \
+	%reldir%/worker/queue_client.c %reldir%/worker/queue_client.h \
 	%reldir%/raw.c %reldir%/raw.h \
 	%reldir%/shards.c %reldir%/shards.h \
 	%reldir%/story.c %reldir%/story.h \
 	%reldir%/topology_entries.c %reldir%/topology_entries.h \
 	%reldir%/unkillable_child.c %reldir%/unkillable_child.h \
-	%reldir%/worker_cuda.c %reldir%/worker_cuda.h \
-	%reldir%/worker_row.c %reldir%/worker_row.h
+	%reldir%/worker/worker_cuda.c %reldir%/worker/worker_cuda.h \
+	%reldir%/worker/worker_row.c %reldir%/worker/worker_row.h
 
 # The operators' definition in C, and a reader of PTX that holds the text to it.
 check_LTLIBRARIES += tests/libptx.la

@@ -5,7 +5,7 @@
  * in work that is slow for its size: what others have of it stays as it was. */
 
 #include "tests/support/process.h"
-#include "tests/support/worker_row.h"
+#include "tests/support/worker/worker_row.h"
 
 static void holes_hurt_their_maker_only(void)
 {

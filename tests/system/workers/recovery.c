@@ -5,7 +5,7 @@
  * process that recovers its queues, too: each entry ends exactly once. */
 
 #include "tests/support/process.h"
-#include "tests/support/worker_row.h"
+#include "tests/support/worker/worker_row.h"
 
 static bool recover(struct row *row, const struct hand_client *c)
 {

@@ -7,7 +7,7 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
-#include "tests/support/worker_row.h"
+#include "tests/support/worker/worker_row.h"
 
 static void it_serves_and_drains(void)
 {

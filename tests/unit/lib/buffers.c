@@ -8,7 +8,7 @@
 
 #include <sys/wait.h>
 
-#include "tests/support/peer_session.h"
+#include "tests/support/peer/peer_session.h"
 
 #define N 1000u
 

@@ -7,7 +7,7 @@
  * the peer changes.
  */
 
-#include "tests/support/peer_session.h"
+#include "tests/support/peer/peer_session.h"
 
 static const struct gpumap_comm_opts by_nccl = { .size = sizeof(by_nccl),
 						 .flags = GPUMAP_COMM_NCCL };

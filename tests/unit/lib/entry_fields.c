@@ -7,7 +7,7 @@
  */
 
 #include "lib/internal.h"
-#include "tests/support/peer_session.h"
+#include "tests/support/peer/peer_session.h"
 
 #define DEPTH 64u
 

@@ -6,7 +6,7 @@
  * it is asked of the agent, how often, and what may be submitted at all.
  */
 
-#include "tests/support/peer_session.h"
+#include "tests/support/peer/peer_session.h"
 
 #define N 1000u
 

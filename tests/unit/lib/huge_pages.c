@@ -10,7 +10,7 @@
 #include <sys/prctl.h>
 
 #include "tests/support/huge_pages.h"
-#include "tests/support/peer_session.h"
+#include "tests/support/peer/peer_session.h"
 
 static struct gpumap_session *open_large(uint32_t flags)
 {

@@ -5,7 +5,7 @@
  * are taken back: against a peer in a thread. */
 
 #include "lib/internal.h"
-#include "tests/support/peer_session.h"
+#include "tests/support/peer/peer_session.h"
 
 static struct gpumap_job late(uint64_t cookie, uint64_t deadline_ns)
 {

@@ -9,7 +9,7 @@
 
 #include <sys/wait.h>
 
-#include "tests/support/peer_session.h"
+#include "tests/support/peer/peer_session.h"
 
 /* ---- a descriptor -------------------------------------------------------- */
 

@@ -10,7 +10,7 @@
 #include <dirent.h>
 #include <sys/syscall.h>
 
-#include "tests/support/peer_session.h"
+#include "tests/support/peer/peer_session.h"
 
 #define N     1024u
 #define BYTES (N * 4)

@@ -3,7 +3,7 @@
 
 /* Jobs, credit, arenas and scatter against a peer in a thread. */
 
-#include "tests/support/peer_session.h"
+#include "tests/support/peer/peer_session.h"
 
 /* ---- jobs ---------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 
 #include <sys/wait.h>
 
-#include "tests/support/async_rig.h"
+#include "tests/support/worker/async_rig.h"
 
 static struct rig r;
 

@@ -12,7 +12,7 @@
 #include "agent/worker/io/load_private.h"
 #include "agent/worker/memory/staging.h"
 #include "agent/worker/queue/schedule.h"
-#include "tests/support/async_rig.h"
+#include "tests/support/worker/async_rig.h"
 
 static struct rig r;
 

@@ -4,7 +4,7 @@
 /* flight: a worker that drains leaves nothing behind that it has begun. */
 
 #include "agent/worker/queue/session.h"
-#include "tests/support/async_rig.h"
+#include "tests/support/worker/async_rig.h"
 
 #define ROUNDS 40
 

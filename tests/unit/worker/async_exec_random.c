@@ -4,7 +4,7 @@
 /* flight: whatever sessions ask for, and however late a device is, it comes to
  * what it would have come to at once. */
 
-#include "tests/support/async_rig.h"
+#include "tests/support/worker/async_rig.h"
 #include "tests/support/dice.h"
 
 static struct rig r;

@@ -5,7 +5,7 @@
  * when it likes. */
 
 #include "agent/worker/memory/sigbus.h"
-#include "tests/support/async_rig.h"
+#include "tests/support/worker/async_rig.h"
 
 static struct rig r;
 

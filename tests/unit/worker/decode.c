@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "gpumap.h"
-#include "tests/support/decode_arena.h"
+#include "tests/support/worker/decode_arena.h"
 #include "tests/support/tap.h"
 
 static const struct {

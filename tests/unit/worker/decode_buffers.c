@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "gpumap.h"
-#include "tests/support/decode_arena.h"
+#include "tests/support/worker/decode_arena.h"
 #include "tests/support/tap.h"
 
 #define ROW   6u

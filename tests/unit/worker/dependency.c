@@ -5,7 +5,7 @@
 
 #include "agent/worker/memory/sigbus.h"
 #include "agent/worker/queue/dependency.h"
-#include "tests/support/async_rig.h"
+#include "tests/support/worker/async_rig.h"
 
 #define OTHER 1u /* row */
 #define MS    UINT64_C(1000000)

@@ -3,7 +3,7 @@
 
 /* load: what is read ahead of LOADs, whatever becomes of them. */
 
-#include "tests/support/load_rig.h"
+#include "tests/support/worker/load_rig.h"
 
 /* ---- stories ------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 /* turn: how entries end, one by one, in pairs, late, wrong, over a wrap and
  * over an owner's end. */
 
-#include "tests/support/quantum_rig.h"
+#include "tests/support/worker/quantum_rig.h"
 #include "tests/support/tap.h"
 
 static void no_ops_are_answered_in_batches(void)

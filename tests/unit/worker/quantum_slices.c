@@ -4,7 +4,7 @@
 /* turn: how much of a session's work one turn takes, and how long jobs are
  * cut. */
 
-#include "tests/support/quantum_rig.h"
+#include "tests/support/worker/quantum_rig.h"
 #include "tests/support/tap.h"
 
 static void long_jobs_go_in_slices(void)

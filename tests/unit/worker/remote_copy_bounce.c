@@ -8,7 +8,7 @@
 
 #include "agent/worker/io/remote_copy.h"
 #include "agent/worker/memory/buffers.h"
-#include "tests/support/schedule_rig.h"
+#include "tests/support/worker/schedule_rig.h"
 
 #define OTHER 1u /* the row that is borrowed from */
 

@@ -10,7 +10,7 @@
  * late.
  */
 
-#include "tests/support/schedule_rig.h"
+#include "tests/support/worker/schedule_rig.h"
 
 /* ---- a device that is called --------------------------------------------- */
 

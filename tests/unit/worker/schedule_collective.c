@@ -6,7 +6,7 @@
  * rank of each group is played here.
  */
 
-#include "tests/support/schedule_rig.h"
+#include "tests/support/worker/schedule_rig.h"
 
 /* Rank 0 is the worker's; each has what it gives and gets in a part of its
  * own. */

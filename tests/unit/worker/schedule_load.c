@@ -10,7 +10,7 @@
 #include "agent/worker/control/io_events.h"
 #include "agent/worker/io/load_private.h"
 #include "agent/worker/memory/staging.h"
-#include "tests/support/schedule_rig.h"
+#include "tests/support/worker/schedule_rig.h"
 
 #define FILE_BYTES (4 * MIB)
 #define LANE       4u /* slices under way */

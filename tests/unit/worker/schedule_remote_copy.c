@@ -9,7 +9,7 @@
 
 #include "agent/worker/control/io_events.h"
 #include "agent/worker/io/remote_copy.h"
-#include "tests/support/schedule_rig.h"
+#include "tests/support/worker/schedule_rig.h"
 
 #define OTHER 1u          /* the row that we borrow from, or lend to */
 #define BYTES (4 * MIB)   /* of a copy, and of what is lent */

@@ -8,8 +8,8 @@
  * the device may choose, except for slices told to keep one.  Its memory is the
  * heap's, so that a sanitizer reports memory that is freed while it is used.
  */
-#ifndef GM_TEST_SUPPORT_ASYNC_DEVICE_H
-#define GM_TEST_SUPPORT_ASYNC_DEVICE_H
+#ifndef GM_TEST_SUPPORT_WORKER_ASYNC_DEVICE_H
+#define GM_TEST_SUPPORT_WORKER_ASYNC_DEVICE_H
 
 #include <errno.h>
 #include <sched.h>

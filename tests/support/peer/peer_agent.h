@@ -4,10 +4,10 @@
 /*
  * peer_agent.h - the agent's half of peer.h: an answer to each request.
  */
-#ifndef GM_TEST_SUPPORT_PEER_AGENT_H
-#define GM_TEST_SUPPORT_PEER_AGENT_H
+#ifndef GM_TEST_SUPPORT_PEER_PEER_AGENT_H
+#define GM_TEST_SUPPORT_PEER_PEER_AGENT_H
 
-#include "tests/support/peer_worker.h"
+#include "tests/support/peer/peer_worker.h"
 
 /* ---- the agent ----------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/support/worker_row.h"
+#include "tests/support/worker/worker_row.h"
 
 void row_make(struct row *row)
 {

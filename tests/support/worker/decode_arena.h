@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* decode_arena.h - an arena with buffers, for tests of the decoder. */
-#ifndef GM_TEST_SUPPORT_DECODE_ARENA_H
-#define GM_TEST_SUPPORT_DECODE_ARENA_H
+#ifndef GM_TEST_SUPPORT_WORKER_DECODE_ARENA_H
+#define GM_TEST_SUPPORT_WORKER_DECODE_ARENA_H
 
 #include "agent/worker/queue/decode.h"
 #include "shm/queue.h"

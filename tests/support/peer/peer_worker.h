@@ -5,11 +5,11 @@
  * peer_worker.h - the worker's half of peer.h: entries out of one ring,
  * completions into the other, and buffers by handle.
  */
-#ifndef GM_TEST_SUPPORT_PEER_WORKER_H
-#define GM_TEST_SUPPORT_PEER_WORKER_H
+#ifndef GM_TEST_SUPPORT_PEER_PEER_WORKER_H
+#define GM_TEST_SUPPORT_PEER_PEER_WORKER_H
 
 #include "gpumap.h"
-#include "tests/support/peer_state.h"
+#include "tests/support/peer/peer_state.h"
 
 struct peer_buffer *peer_buffer(struct peer_link *l, uint64_t handle);
 void peer_buffer_end(struct peer *p, struct peer_buffer *b);

@@ -7,11 +7,11 @@
  * Under $CONTRACT_UNDER the cards are the stand-in's.  The worker loads the
  * driver by itself, as it would a real one.
  */
-#ifndef GM_TEST_SUPPORT_WORKER_CUDA_H
-#define GM_TEST_SUPPORT_WORKER_CUDA_H
+#ifndef GM_TEST_SUPPORT_WORKER_WORKER_CUDA_H
+#define GM_TEST_SUPPORT_WORKER_WORKER_CUDA_H
 
 #include "agent/cuda/driver.h"
-#include "tests/support/worker_row.h"
+#include "tests/support/worker/worker_row.h"
 
 /* Run again under what gives a machine its cards. */
 void go_under(char **argv);

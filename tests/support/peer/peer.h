@@ -11,10 +11,10 @@
  *
  * One connection holds at most one session; connections are never many.
  */
-#ifndef GM_TEST_SUPPORT_PEER_H
-#define GM_TEST_SUPPORT_PEER_H
+#ifndef GM_TEST_SUPPORT_PEER_PEER_H
+#define GM_TEST_SUPPORT_PEER_PEER_H
 
-#include "tests/support/peer_agent.h"
+#include "tests/support/peer/peer_agent.h"
 
 /* ---- both ---------------------------------------------------------------- */
 

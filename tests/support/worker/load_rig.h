@@ -8,15 +8,15 @@
  * Reads end when a story says so, each by itself: what the kernel answers is
  * kept until then.  A page is read at a time.
  */
-#ifndef GM_TEST_SUPPORT_LOAD_RIG_H
-#define GM_TEST_SUPPORT_LOAD_RIG_H
+#ifndef GM_TEST_SUPPORT_WORKER_LOAD_RIG_H
+#define GM_TEST_SUPPORT_WORKER_LOAD_RIG_H
 
 #include "agent/worker/collective/collective.h"
 #include "agent/worker/control/io_events.h"
 #include "agent/worker/io/load_private.h"
 #include "agent/worker/memory/staging.h"
 #include "agent/worker/queue/schedule.h"
-#include "tests/support/async_rig.h"
+#include "tests/support/worker/async_rig.h"
 
 #define PAGE       4096u
 #define FILE_PAGES 64u

@@ -8,8 +8,8 @@
  * either, so that tests of the worker's end can make errors that the library
  * never makes.
  */
-#ifndef GM_TEST_SUPPORT_QUEUE_CLIENT_H
-#define GM_TEST_SUPPORT_QUEUE_CLIENT_H
+#ifndef GM_TEST_SUPPORT_WORKER_QUEUE_CLIENT_H
+#define GM_TEST_SUPPORT_WORKER_QUEUE_CLIENT_H
 
 #include <errno.h>
 #include <fcntl.h>

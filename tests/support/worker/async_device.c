@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/support/async_device.h"
+#include "tests/support/worker/async_device.h"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/support/async_rig.h"
+#include "tests/support/worker/async_rig.h"
 
 void rig_open(struct rig *r, uint64_t slice_bytes, uint32_t slices)
 {

@@ -6,11 +6,11 @@
  * side: three rows, of which 0 and 1 are READY with scores of 3 to 1, and a
  * layer map.
  */
-#ifndef GM_TEST_SUPPORT_PEER_SESSION_H
-#define GM_TEST_SUPPORT_PEER_SESSION_H
+#ifndef GM_TEST_SUPPORT_PEER_PEER_SESSION_H
+#define GM_TEST_SUPPORT_PEER_PEER_SESSION_H
 
 #include "gpumap.h"
-#include "tests/support/peer.h"
+#include "tests/support/peer/peer.h"
 #include "tests/support/tap.h"
 
 static struct segment_file file;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/support/peer_agent.h"
+#include "tests/support/peer/peer_agent.h"
 
 /* ---- the agent ----------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/support/queue_client.h"
+#include "tests/support/worker/queue_client.h"
 
 uint64_t hand_now(void)
 {

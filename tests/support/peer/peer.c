@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/support/peer.h"
+#include "tests/support/peer/peer.h"
 
 /* ---- requests ------------------------------------------------------------ */
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/support/peer_worker.h"
+#include "tests/support/peer/peer_worker.h"
 
 struct peer_buffer *peer_buffer(struct peer_link *l, uint64_t handle)
 {

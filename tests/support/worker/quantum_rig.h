@@ -5,13 +5,13 @@
  * quantum_rig.h - the worker's end of a queue, served in this process over a
  * memfd, by a backend that only counts.
  */
-#ifndef GM_TEST_SUPPORT_QUANTUM_RIG_H
-#define GM_TEST_SUPPORT_QUANTUM_RIG_H
+#ifndef GM_TEST_SUPPORT_WORKER_QUANTUM_RIG_H
+#define GM_TEST_SUPPORT_WORKER_QUANTUM_RIG_H
 
 #include "agent/device/device.h"
 #include "agent/worker/memory/sigbus.h"
 #include "agent/worker/queue/quantum.h"
-#include "tests/support/queue_client.h"
+#include "tests/support/worker/queue_client.h"
 #include "tests/support/tap.h"
 
 #define ROW 0u

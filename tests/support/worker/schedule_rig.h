@@ -5,13 +5,13 @@
  * schedule_rig.h - sessions of a worker without its loop that always have work,
  * and what each of them got, counted in bytes and in entries.
  */
-#ifndef GM_TEST_SUPPORT_SCHEDULE_RIG_H
-#define GM_TEST_SUPPORT_SCHEDULE_RIG_H
+#ifndef GM_TEST_SUPPORT_WORKER_SCHEDULE_RIG_H
+#define GM_TEST_SUPPORT_WORKER_SCHEDULE_RIG_H
 
 #include "agent/comm/comm.h"
 #include "agent/worker/collective/collective.h"
 #include "agent/worker/queue/schedule.h"
-#include "tests/support/async_rig.h"
+#include "tests/support/worker/async_rig.h"
 
 #define CROWD   32u
 #define DEPTH   256u

@@ -4,15 +4,15 @@
 /*
  * async_rig.h - a worker of a late device in this process, without its loop.
  */
-#ifndef GM_TEST_SUPPORT_ASYNC_RIG_H
-#define GM_TEST_SUPPORT_ASYNC_RIG_H
+#ifndef GM_TEST_SUPPORT_WORKER_ASYNC_RIG_H
+#define GM_TEST_SUPPORT_WORKER_ASYNC_RIG_H
 
 #include "agent/worker/control/async_op.h"
 #include "agent/worker/memory/sigbus.h"
 #include "agent/worker/queue/async_exec.h"
 #include "agent/worker/queue/run_queue.h"
-#include "tests/support/async_device.h"
-#include "tests/support/queue_client.h"
+#include "tests/support/worker/async_device.h"
+#include "tests/support/worker/queue_client.h"
 #include "tests/support/tap.h"
 
 #define ROW 0u

@@ -5,14 +5,14 @@
  * worker_row.h - a test in gpumapd's place: it starts gpumap-worker for a row,
  * tells it of sessions, and sees how it ends.
  */
-#ifndef GM_TEST_SUPPORT_WORKER_ROW_H
-#define GM_TEST_SUPPORT_WORKER_ROW_H
+#ifndef GM_TEST_SUPPORT_WORKER_WORKER_ROW_H
+#define GM_TEST_SUPPORT_WORKER_WORKER_ROW_H
 
 #include <signal.h>
 #include <sys/wait.h>
 
 #include "shm/journal.h"
-#include "tests/support/queue_client.h"
+#include "tests/support/worker/queue_client.h"
 #include "tests/support/tap.h"
 
 #define ROW   3u

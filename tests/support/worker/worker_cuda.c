@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/support/worker_cuda.h"
+#include "tests/support/worker/worker_cuda.h"
 
 static char card_uuid[64];
 

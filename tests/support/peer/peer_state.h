@@ -5,8 +5,8 @@
  * peer_state.h - what the two halves of peer.h know of each other: sessions,
  * what the test asks for, and what was seen.
  */
-#ifndef GM_TEST_SUPPORT_PEER_STATE_H
-#define GM_TEST_SUPPORT_PEER_STATE_H
+#ifndef GM_TEST_SUPPORT_PEER_PEER_STATE_H
+#define GM_TEST_SUPPORT_PEER_PEER_STATE_H
 
 #include <errno.h>
 #include <fcntl.h>

@@ -44,9 +44,11 @@ wrong_words() {
 			}
 		}
 		n = split(text, word, /[^A-Za-z0-9_@'"'"']+/)
-		for (i = 1; i <= n; i++)
+		for (i = 1; i <= n; i++) {
+			sub(/'"'"'s$/, "", word[i])
 			if (word[i] in is_wrong)
 				print FILENAME ":" FNR ": " word[i]
+		}
 	}' "$@"
 }
 

@@ -178,7 +178,7 @@ static int make_runtime_dir(const char *path)
 	       gm_quote(error == ENOENT
 				? "make the directory that it is to be in"
 				: "give a directory with --runtime-dir that is "
-				  "root's or yours, and that nobody else may "
+				  "root's or yours, and that no other may "
 				  "write (chmod go-w)")
 		       .text);
 	return gm_exit_status(-error);

@@ -95,7 +95,7 @@ struct gm_cuda_slot {
 #define GM_CUDA_REDUCER_BYTES ((GM_CUDA_LEVELS + 1) * UINT64_C(8192))
 
 struct gm_cuda_reducer {
-	const struct gm_task *task; /* NULL: nobody's */
+	const struct gm_task *task; /* NULL: free */
 	gm_cu_ptr at;               /* GM_CUDA_REDUCER_BYTES */
 	uint64_t next;              /* element of the next slice */
 	/* For each level: elements of its chunk, and was one full before? */

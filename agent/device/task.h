@@ -110,7 +110,7 @@ struct gm_task_sizes {
  *
  * Returns	0
  *		-EINVAL		no such dtype
- *		-EOVERFLOW	more than 2^63 - 1 bytes, so in nobody's memory
+ *		-EOVERFLOW	more than 2^63 - 1 bytes, which no memory has
  */
 int gm_task_sizes(const struct gm_task *task, struct gm_task_sizes *ret_sizes);
 

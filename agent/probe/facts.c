@@ -336,7 +336,7 @@ static void move_recovery(const struct gm_nvml *nvml, struct nvmlDevice_st *dev,
 		note->moving.recovery = field.value.u32;
 }
 
-/* Does anybody's context fit in beside that of a worker? */
+/* Does another process's context fit in beside that of a worker? */
 static void move_mode(const struct gm_nvml *nvml, struct nvmlDevice_st *dev,
 		      struct gm_note *note)
 {

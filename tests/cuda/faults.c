@@ -244,7 +244,7 @@ static uint32_t take(struct side *s, uint32_t n, int status)
 	return right;
 }
 
-/* Nobody's deadline ends it: the limit that the administrator has set does.
+/* No deadline ends it: the limit that the administrator has set does.
  * Until then its queue has no credit, and others of the session have. */
 static void hanging_job_ends_at_the_administrators_limit(void)
 {

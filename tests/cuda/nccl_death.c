@@ -308,7 +308,7 @@ static void a_client_is_killed(bool meets)
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
 		close(ready[0]);
-		/* The rows are nobody's soon. */
+		/* No session has the rows soon. */
 		while (!has_nccl && story_now() < until) {
 			struct ranks g;
 

@@ -107,7 +107,7 @@ static void a_late_card_may_be_of_no_use(void)
 	configure("auto", "30s");
 	probe = start_with((uint32_t[]){ 3 }, 1);
 	map = story_attach(&agent);
-	/* Nobody's name, and a part of itself: no probe of ours says that. */
+	/* No uuid, and a part of itself: no probe of ours says that. */
 	memcpy(odd.device.parent, odd.uuid, sizeof(odd.uuid));
 	puppet_say(probe, &odd);
 	memset(odd.uuid, 0, sizeof(odd.uuid));

@@ -85,7 +85,7 @@ struct fake_object {
 struct fake_xid {
 	uint32_t gpu;
 	uint32_t number; /* 0: an error of memory instead */
-	int32_t pid;     /* whose fault it was, 0: nobody's */
+	int32_t pid;     /* of the process at fault, 0: none */
 };
 
 struct fake_board {

@@ -234,7 +234,7 @@ ncclResult_t fake_nccl_meet(ncclComm_t comm)
 	for (; slow > 0 && !comm->aborted; slow -= LOOK_MS)
 		fake_nccl_nap(LOOK_MS);
 	if (listener < 0)
-		return ncclInvalidUsage; /* the rank is somebody's */
+		return ncclInvalidUsage; /* the rank is taken */
 	if (fake_nccl_fault("refuse") > 0) {
 		close(listener);
 		return ncclSystemError;

@@ -28,7 +28,7 @@ static void check_sense(const struct gm_mesh_file *mesh)
 			MUST(memcmp(mesh->uuids[i], mesh->uuids[k], 16) != 0);
 }
 
-/* Its rows are anybody's until the agent finds them by uuid. */
+/* Its rows are not known until the agent finds them by uuid. */
 static struct gm_arranged arranged_of(const struct gm_mesh_file *mesh)
 {
 	uint32_t *rows = (void *)(uintptr_t)mesh->ask.rows;

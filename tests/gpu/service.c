@@ -258,7 +258,7 @@ static void a_small_job_waits_for_no_bulk(struct gpu_agent *g)
 
 /* ---- faults and deaths -------------------------------------------------- */
 
-/* A process of nobody's that stores where nothing is. */
+/* A process that gpumapd does not know stores where nothing is. */
 static int fault(char **argv)
 {
 	CUdeviceptr at = 0x10;

@@ -20,7 +20,7 @@
 char process_state(pid_t pid);
 
 /*
- * Wait until somebody's SIGSTOP has come to every thread.  A signal is only
+ * Wait until a SIGSTOP has come to every thread.  A signal is only
  * under way when kill(2) returns: what runs on another CPU does some more.
  * Returns whether all stand.
  */

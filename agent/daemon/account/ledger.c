@@ -137,7 +137,7 @@ static int check_room(uint32_t row, uint64_t want, uint64_t avail,
 	if (ret_shortage != NULL)
 		*ret_shortage = (struct gm_shortage){ want - avail, row };
 	return gm_why(ret_why, -ENOSPC,
-		      "row %u has %llu bytes that are promised to nobody, the "
+		      "row %u has %llu bytes that no map reserves, the "
 		      "map takes %llu: release one that gpumapctl who shows, "
 		      "or ask for less",
 		      row, (unsigned long long)avail, (unsigned long long)want);

@@ -29,8 +29,8 @@ static int check_file(int fd, bool writable, char *ret_why)
 	if (fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC)
 		return gm_why(
 			ret_why, -EINVAL,
-			"the memfd has huge pages, whose holes nobody can "
-			"be warned of; make it without MFD_HUGETLB");
+			"the memfd has huge pages, and a client can punch "
+			"holes into them; make it without MFD_HUGETLB");
 	if (!(seals & F_SEAL_SHRINK))
 		return gm_why(ret_why, -EPERM,
 			      "the memfd could shrink under a worker; add "

@@ -313,7 +313,7 @@ static void heard_device(struct gm_daemon *d, const struct gm_probe_wire *wire)
 	struct gm_device *device;
 	struct gm_row_image old;
 
-	/* Nobody's name, or a part of itself: what no probe says. */
+	/* No uuid, or a part of itself: no probe of ours says that. */
 	if (memcmp(wire->uuid, none, sizeof(none)) == 0 ||
 	    memcmp(wire->uuid, wire->device.parent, sizeof(none)) == 0)
 		return;

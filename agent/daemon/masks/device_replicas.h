@@ -50,7 +50,7 @@ struct gm_worker_process;
 struct gm_mask_device;
 struct gm_request;
 
-/* Embedded in its owner, who fills done(), and zero before. */
+/* Embedded in its owner, which fills done(); zero before. */
 struct gm_mask_wait {
 	TAILQ_ENTRY(gm_mask_wait) entry;
 	struct gm_mask_device *device; /* NULL: it waits for nothing */
@@ -145,7 +145,7 @@ struct gm_span *gm_mask_device_span(const struct gm_mask_device *device);
 /* Is there a descriptor? */
 bool gm_mask_device_has_fd(const struct gm_mask_device *device);
 
-/* To be given to a client, or to a worker for jobs: who has it may write there.
+/* To be given to a client, or to a worker for jobs, which may write there.
  * Ours as long as the reference; -1 where it is not READY. */
 int gm_mask_device_lend(struct gm_mask_device *device);
 
@@ -153,7 +153,7 @@ int gm_mask_device_lend(struct gm_mask_device *device);
 bool gm_mask_devices_good(const struct gm_daemon *d, uint64_t id);
 
 /* Bytes of a row that replicas of a uid take; and whether there are any of a
- * row, whoever's. */
+ * row, of any uid. */
 uint64_t gm_mask_devices_bytes(const struct gm_daemon *d, uint32_t row,
 			       uint32_t uid);
 bool gm_mask_devices_row(const struct gm_daemon *d, uint32_t row);

@@ -259,7 +259,7 @@ static const char *why_not(const struct gm_row_image *facts)
 		return NULL;
 	return facts->kind == GPUMAP_DEVICE_DUMMY
 		       ? "is a dummy row, which holds no data"
-		       : "is of a host, and nobody knows of which NUMA node";
+		       : "is of a host whose NUMA node is not known";
 }
 
 int gm_mask_check_rows(const struct gm_daemon *d, const char *map,

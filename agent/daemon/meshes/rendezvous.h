@@ -44,7 +44,7 @@ struct gm_member {
 int gm_rendezvous_join(struct gm_connection *c, const struct gm_request *r);
 int gm_rendezvous_leave(struct gm_connection *c, const struct gm_request *r);
 
-/* The connection is being dropped: its ranks are nobody's. */
+/* The connection is being dropped, and leaves its ranks. */
 void gm_rendezvous_connection_dropped(struct gm_connection *c, const char *why);
 
 /* Epochs have moved, or a mesh is gone: look soon, for whom that ends. */

@@ -459,9 +459,10 @@ static int check_held(const struct gm_adopted_state *past, char *ret_why)
 			past->holders[i].key != block->key))
 			i++;
 		if (i == GM_HOLDERS)
-			return gm_why(ret_why, -EPROTO,
-				      "nobody holds the held map in slot %u",
-				      slot);
+			return gm_why(
+				ret_why, -EPROTO,
+				"no process holds the held map in slot %u",
+				slot);
 	}
 	return 0;
 }

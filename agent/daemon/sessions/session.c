@@ -155,8 +155,8 @@ static void client_gone(struct gm_source *source, uint32_t events)
 /* ---- SESSION_OPEN ------------------------------------------------------ */
 
 /* How many rows a session has: up to the last that holds data.  Dummy rows
- * behind it have no range in an arena, and cost nobody's quota; before it they
- * are what a client could write to, and count. */
+ * behind it have no range in an arena, and count for no quota; those before it
+ * have one, which a client could write to, and count. */
 static uint32_t rows_of_a_session(const struct gm_daemon *d)
 {
 	uint32_t n = d->devices->n;

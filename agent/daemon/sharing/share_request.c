@@ -84,7 +84,7 @@ void gm_shared_leave(struct gm_share_holder *holder)
 
 	let_go(holder);
 	if (shared->n_holders == 0)
-		gm_shared_end(shared, "nobody holds it any more");
+		gm_shared_end(shared, "no session holds it any more");
 }
 
 void gm_shares_leave(struct gm_session *session)

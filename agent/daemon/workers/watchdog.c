@@ -121,7 +121,7 @@ static void check_orphaned(struct gm_worker_process *worker, uint64_t now)
 		if (attachment->state < GM_ATTACHMENT_LEAVING)
 			return;
 	}
-	gm_worker_child_kill(worker, "nobody is left who wants its program");
+	gm_worker_child_kill(worker, "no client wants its program any more");
 }
 
 /* A collective of several cards belongs to the others, too: no limit of one row

@@ -131,8 +131,8 @@ static void back_off_now(struct gm_worker_process *worker, uint64_t wait)
 	gm_attachments_refuse(worker);
 }
 
-/* One that is out of favour has to prove itself, but for programs: theirs is
- * nobody's row. */
+/* A worker after a death has to show that it starts, also when no session needs
+ * it; not one of a program, which has no row of its own. */
 static bool is_needless(const struct gm_worker_process *worker)
 {
 	return worker->on_need && !gm_worker_process_is_needed(worker) &&

@@ -224,7 +224,7 @@ static void nobody_is_left_who_wants_it(void)
 	OK(goes_on(memory));
 	gpumap_session_close(session);
 	OK(gone_soon(worker));
-	OK(agent_logged(&agent, "nobody is left who wants its program"));
+	OK(agent_logged(&agent, "no client wants its program any more"));
 	session = open_with(true);
 	memory = some_memory(session, 0);
 	EQ(gpumap_program_load(session, 0, "odd", &odd), 0);

@@ -225,7 +225,7 @@ static void nobody_writes_what_is_read_only(void)
 		close(fd);
 	}
 #endif
-	/* Its own handle, once it is freed, is as anybody's. */
+	/* Its own handle, once it is freed, gives it no right to the memory. */
 	EQ(gpumap_buffer_free(owner, b[1]), 0);
 	EQ(gpumap_share_buffer(owner, id, 1, NULL, &theirs), 0);
 	EQ(value_of(owner, 1, theirs), 8);

@@ -347,7 +347,7 @@ static void a_deaf_agent_stops_no_row(void)
 	fcntl(row.pair, F_SETFL, O_NONBLOCK);
 	memset(&wire, 0, sizeof(wire));
 	wire.type = GM_WIRE_DETACH;
-	wire.session = 77; /* nobody's */
+	wire.session = 77; /* of no session */
 	/* Both directions would fill in turn, if it stopped reading. */
 	end = hand_now() + HAND_PATIENCE_NS;
 	while (told < MANY && hand_now() < end) {

@@ -17,7 +17,7 @@
 #include "tests/support/tap.h"
 #include "tests/support/tiny/driver.h"
 
-#define SONAME "libtiny.so.1" /* nobody's: a real driver stays out of this */
+#define SONAME "libtiny.so.1" /* of no driver: a real one stays out */
 
 static char why[GM_LIBRARY_WHY_BYTES];
 static struct gm_driver driver;

@@ -48,7 +48,7 @@ static void too_much_is_refused(void)
 	EQ(commit("a", 0, 1, 600), 0);
 	heap = d->directory->heap.n_free;
 	EQ(commit("b", 0, 1, 401), -ENOSPC);
-	STR(why, "row 1 has 400 bytes that are promised to nobody, the map "
+	STR(why, "row 1 has 400 bytes that no map reserves, the map "
 		 "takes 401: release one that gpumapctl who shows, or ask for "
 		 "less");
 	OK(!is_published("b"));

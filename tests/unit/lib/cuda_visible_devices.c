@@ -258,7 +258,7 @@ static void uuids(void)
 		{ "GPU-e42a", "200" },
 		{ "GPU-e42a,GPU-e429a63e-,GPU-9942190a-b", "200 10 0" },
 		{ "GPU-e429a63e-c61c-4795-b757-5132caeb8e7", "10" },
-		/* too short, or nobody's */
+		/* too short, or of no device */
 		{ "GPU-", "; ambiguous at 0" },
 		{ "GPU-e42", "; ambiguous at 0" },
 		{ "GPU-e429,GPU-9942190a-,GPU-e42a", "10; ambiguous at 9" },

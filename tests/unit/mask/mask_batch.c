@@ -53,7 +53,7 @@ static void each_kind_is_shown(void)
 		{ ASK("bidirectional_sliding", "4", "7", WINDOW("2")),
 		  "{\"ok\":{\"shape\":[4,4],\"rows\":[[\"0011\",1],"
 		  "[\"0001\",1],[\"1000\",1],[\"1100\",1]]}}" },
-		/* Nobody's cache. */
+		/* A cache of no rows. */
 		{ "{\"kind\":\"bidirectional_sliding\",\"tgt_len\":1,"
 		  "\"sliding_window\":1}",
 		  "{\"ok\":{\"shape\":[1,1],\"rows\":[[\"0\",1]]}}" },

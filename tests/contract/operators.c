@@ -15,6 +15,7 @@
 #include "agent/cuda/cuerror.h"
 #include "agent/cuda/driver.h"
 #include "tests/support/operators_case.h"
+#include "tests/support/stand_in.h"
 #include "tests/support/tap.h"
 
 #define N     1500u
@@ -37,29 +38,6 @@ static bool good(gm_cu_result result, const char *call)
 }
 
 #define GOOD(call) good((call), #call)
-
-/* Run again under the command that gives a machine its cards. */
-static void go_under(char **argv)
-{
-	const char *under = getenv("CONTRACT_UNDER");
-	const char *top = getenv("abs_top_builddir");
-	static char kernels[512], words[512];
-	char *args[8];
-	int n = 0;
-
-	if (!under || !top)
-		return;
-	snprintf(words, sizeof(words), "%s", under);
-	snprintf(kernels, sizeof(kernels),
-		 "%s/tests/.libs/operators_kernels.so", top);
-	for (char *w = strtok(words, " "); w && n < 6; w = strtok(NULL, " "))
-		args[n++] = w;
-	args[n++] = argv[0];
-	args[n] = NULL;
-	unsetenv("CONTRACT_UNDER");
-	setenv("GPUMAP_FAKE_KERNELS", kernels, 1);
-	execvp(args[0], args);
-}
 
 /* The first device, its primary context, the text, a stream and memory. */
 static bool set_up(void)
@@ -187,7 +165,7 @@ TAP_CASE_ARGS(argc, argv)
 	gm_cu_result result;
 	int rc;
 
-	go_under(argv);
+	stand_in_exec(argv);
 	rc = gm_driver_open(NULL, &cu, why);
 	if (rc == -ENOENT) {
 		LACK("cuda", 1, why);

@@ -73,15 +73,9 @@ static int copy_out(struct gpumap_session *session, uint32_t row, uint64_t mask,
 					.src_buffer = mask,
 					.dst = memory,
 					.n = N };
-	struct gpumap_done done;
-	int ret;
 
 	memset(memory, 0xee, N);
-	ret = gpumap_submit(session, row, &job, 1);
-	if (ret != 0)
-		return ret;
-	ret = gpumap_wait(session, &done, 1, story_now() + STORY_LIMIT_NS);
-	return ret == 1 ? done.status : ret < 0 ? ret : -ETIME;
+	return story_run(session, row, &job);
 }
 
 /* On both rows, whatever has died: not at once, perhaps. */

@@ -108,7 +108,6 @@ static int run_mask(struct gpumap_session *session, uint32_t row, float *memory,
 					.n = N,
 					.mask_n = N,
 					.mask_buffer = mask };
-	struct gpumap_done done;
 	int ret;
 
 	memset(memory + N, 0, N * sizeof(float));
@@ -117,8 +116,7 @@ static int run_mask(struct gpumap_session *session, uint32_t row, float *memory,
 		NOTE("row %u: %d: %s", row, ret, gpumap_refusal(map));
 		return ret;
 	}
-	ret = gpumap_wait(session, &done, 1, story_now() + STORY_LIMIT_NS);
-	return ret == 1 ? done.status : ret < 0 ? ret : -ETIME;
+	return story_end(session);
 }
 
 static bool is_right(const float *memory, uint64_t window)

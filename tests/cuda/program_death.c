@@ -73,7 +73,7 @@ static bool is_there_again(void)
 		struct gpumap_job job = square_job(square, memory);
 
 		memset(memory + ITEMS, 0, 4 * ITEMS);
-		ret = run_job(session, card, &job);
+		ret = story_run(session, card, &job);
 	}
 	if (ret != 0)
 		NOTE("it ends with %d", ret);
@@ -201,7 +201,7 @@ static void kills_end_nothing_else(void)
 		do {
 			struct gpumap_job job = square_job(program, memory);
 
-			ret = run_job(session, card, &job);
+			ret = story_run(session, card, &job);
 		} while (ret == -EIO && story_now() < until);
 		EQ(ret, 0);
 	}

@@ -20,11 +20,11 @@ static void it_runs(struct gpumap_session *session, uint64_t square)
 	float *memory = some_memory(session, card);
 	struct gpumap_job job = square_job(square, memory);
 
-	EQ(run_job(session, card, &job), 0);
+	EQ(story_run(session, card, &job), 0);
 	OK(squared(memory, 3));
 	memory[3 * ITEMS] = 0.5f;
 	job.dst = memory; /* in place */
-	EQ(run_job(session, card, &job), 0);
+	EQ(story_run(session, card, &job), 0);
 	memcpy(memory + ITEMS, memory, 4 * ITEMS);
 	OK(squared(memory, 0.5f));
 	gpumap_free(session, memory);
@@ -41,7 +41,7 @@ static int copy_job(struct gpumap_session *session, uint64_t to, float *dst,
 				  .src = src,
 				  .n = ITEMS };
 
-	return run_job(session, card, &job);
+	return story_run(session, card, &job);
 }
 
 /* In memory of the card's own, with operators before and behind it. */
@@ -60,17 +60,17 @@ static void it_runs_in_buffers(struct gpumap_session *session, uint64_t square)
 	EQ(copy_job(session, from, NULL, 0, memory), 0);
 	job.src_buffer = from;
 	job.dst_buffer = to;
-	EQ(run_job(session, card, &job), 0);
+	EQ(story_run(session, card, &job), 0);
 	EQ(copy_job(session, 0, memory + ITEMS, to, NULL), 0);
 	OK(squared(memory, 3));
 	/* Neither apart nor the same. */
 	job.src_buffer = to;
 	job.src_at = 4;
-	EQ(run_job(session, card, &job), -EINVAL);
+	EQ(story_run(session, card, &job), -EINVAL);
 	job.src_at = 4 * ITEMS;
-	EQ(run_job(session, card, &job), 0);
+	EQ(story_run(session, card, &job), 0);
 	job.src_at += 4;
-	EQ(run_job(session, card, &job), -ERANGE);
+	EQ(story_run(session, card, &job), -ERANGE);
 	/* Another card's. */
 	EQ(gpumap_buffer_free(session, from), 0);
 	EQ(gpumap_buffer_alloc(session, other_card, 4 * ITEMS, 0,
@@ -78,7 +78,7 @@ static void it_runs_in_buffers(struct gpumap_session *session, uint64_t square)
 	   0);
 	job.src_buffer = from;
 	job.src_at = 0;
-	EQ(run_job(session, card, &job), -EOPNOTSUPP);
+	EQ(story_run(session, card, &job), -EOPNOTSUPP);
 	EQ(gpumap_buffer_free(session, from), 0);
 	EQ(gpumap_buffer_free(session, to), 0);
 	gpumap_free(session, memory);
@@ -97,7 +97,7 @@ static void the_launch_is_as_promised(struct gpumap_session *session)
 	job = plain_job(program, memory);
 	for (uint32_t n = 1; n <= ITEMS / 2; n += 255) {
 		job.n = n;
-		EQ(run_job(session, card, &job), 0);
+		EQ(story_run(session, card, &job), 0);
 		EQ(dst[0],
 		   (n + GPUMAP_KERNEL_THREADS - 1) / GPUMAP_KERNEL_THREADS);
 		EQ(dst[1], GPUMAP_KERNEL_THREADS);
@@ -109,13 +109,13 @@ static void the_launch_is_as_promised(struct gpumap_session *session)
 	job.dtype = GPUMAP_DTYPE_U8;
 	job.dst_item_bytes = 1;
 	job.n = LARGE;
-	EQ(run_job(session, card, &job), 0);
+	EQ(story_run(session, card, &job), 0);
 	OK(8 * units * GPUMAP_KERNEL_THREADS < LARGE);
 	EQ(*(uint32_t *)large, 8 * units);
 	gpumap_free(session, large);
 	/* An operand without bytes is 0, and there this one writes. */
 	job.dst_item_bytes = 0;
-	EQ(run_job(session, card, &job), -EIO);
+	EQ(story_run(session, card, &job), -EIO);
 	gpumap_program_unload(session, program);
 }
 
@@ -126,20 +126,20 @@ static void wrong_jobs_are_refused(struct gpumap_session *session,
 	struct gpumap_job job = square_job(square, memory);
 
 	job.params_bytes = 8; /* the kernel has one float */
-	EQ(run_job(session, card, &job), -EINVAL);
+	EQ(story_run(session, card, &job), -EINVAL);
 	job.params_bytes = 0;
-	EQ(run_job(session, card, &job), -EINVAL);
+	EQ(story_run(session, card, &job), -EINVAL);
 	job.params_bytes = GPUMAP_PARAMS_MAX;
 	job.params = memory;
-	EQ(run_job(session, card, &job), -EINVAL);
+	EQ(story_run(session, card, &job), -EINVAL);
 	job = square_job(square, memory);
 	job.n = 1 << 28;
-	EQ(run_job(session, card, &job), -ERANGE);
+	EQ(story_run(session, card, &job), -ERANGE);
 	job.n = 0;
-	EQ(run_job(session, card, &job), 0);
+	EQ(story_run(session, card, &job), 0);
 	/* None of that has harmed any client. */
 	job = square_job(square, memory);
-	EQ(run_job(session, card, &job), 0);
+	EQ(story_run(session, card, &job), 0);
 	OK(squared(memory, 3));
 	gpumap_free(session, memory);
 }
@@ -171,7 +171,7 @@ static void it_is_unloaded(struct gpumap_session *session, uint64_t square)
 	struct gpumap_job job = square_job(square, memory);
 
 	EQ(gpumap_program_unload(session, square), 0);
-	EQ(run_job(session, card, &job), -ESTALE);
+	EQ(story_run(session, card, &job), -ESTALE);
 	EQ(gpumap_program_unload(session, square), -ESTALE);
 	gpumap_free(session, memory);
 }
@@ -319,7 +319,7 @@ static void fatbins_are_read(void)
 	EQ(gpumap_program_load_image(asking, card, &ask, &program), 0);
 	memory = some_memory(asking, card);
 	job = square_job(program, memory);
-	EQ(run_job(asking, card, &job), 0);
+	EQ(story_run(asking, card, &job), 0);
 	OK(squared(memory, 3));
 	EQ(gpumap_program_unload(asking, program), 0);
 	ask.bytes--;

@@ -3,6 +3,7 @@
 
 /* worker: gpumap-worker on a CUDA row, with a client made by hand. */
 
+#include "tests/support/stand_in.h"
 #include "tests/support/worker/worker_cuda.h"
 
 #define PAYLOAD (8 * MIB + 12)
@@ -96,7 +97,7 @@ static void a_standby_waits_for_its_turn(void)
 TAP_CASE_ARGS(argc, argv)
 {
 	(void)argc;
-	go_under(argv);
+	stand_in_exec(argv);
 	if (!row_can_run())
 		return tap_done();
 	if (!ask_uuid()) {

@@ -9,6 +9,7 @@
 
 #include <sys/resource.h>
 
+#include "tests/support/stand_in.h"
 #include "tests/support/worker/worker_cuda.h"
 
 #define BYTES (3 * MIB + 100)
@@ -396,7 +397,7 @@ static void stories(bool on_card)
 TAP_CASE_ARGS(argc, argv)
 {
 	(void)argc;
-	go_under(argv);
+	stand_in_exec(argv);
 	if (!row_can_run())
 		return tap_done();
 	row_make(&row);

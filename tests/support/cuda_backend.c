@@ -3,30 +3,6 @@
 
 #include "tests/support/cuda_backend.h"
 
-void bench_go_under(char **argv)
-{
-	const char *under = getenv("CONTRACT_UNDER");
-	const char *top = getenv("abs_top_builddir");
-	static char kernels[512], words[512];
-	char *args[8];
-	int n = 0;
-
-	if (!under || !top)
-		return;
-	snprintf(words, sizeof(words), "%s", under);
-	snprintf(kernels, sizeof(kernels),
-		 "%s/tests/.libs/operators_kernels.so", top);
-	for (char *w = strtok(words, " "); w && n < 6; w = strtok(NULL, " "))
-		args[n++] = w;
-	args[n++] = argv[0];
-	args[n] = NULL;
-	unsetenv("CONTRACT_UNDER");
-	setenv("GPUMAP_FAKE_KERNELS", kernels, 1);
-	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
-	setenv("GPUMAP_REQUIRE", "cuda", 1);
-	execvp(args[0], args);
-}
-
 uint64_t bench_now_ms(void)
 {
 	struct timespec ts;

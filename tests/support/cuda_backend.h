@@ -44,8 +44,6 @@ struct bench {
 	uint32_t n_sleeps;
 };
 
-/* Run again under $CONTRACT_UNDER, which gives a machine its cards. */
-void bench_go_under(char **argv);
 uint64_t bench_now_ms(void);
 
 /* Until a slice has ended: 0, or what it ended with. */

@@ -105,13 +105,13 @@ static int fill(struct player *p)
 	job.src_buffer = p->file;
 	job.dst_buffer = p->buffers[0];
 	if (ret == 0)
-		ret = load_run(p->own, 0, &job);
+		ret = story_run(p->own, 0, &job);
 	job = (struct gpumap_job){ .op = GPUMAP_OP_COPY,
 				   .n = BYTES,
 				   .src_buffer = p->buffers[0],
 				   .dst_buffer = p->buffers[1] };
 	if (ret == 0)
-		ret = load_run(p->own, 1, &job);
+		ret = story_run(p->own, 1, &job);
 	return ret;
 }
 
@@ -155,7 +155,7 @@ static int share(struct player *p)
 					   &job.src_buffer);
 	p->imported = job.src_buffer;
 	if (ret == 0)
-		ret = load_run(p->other, 1, &job);
+		ret = story_run(p->other, 1, &job);
 	if (ret == 0)
 		p->right = load_matches(p->seen, 0, BYTES);
 	return ret;
@@ -190,7 +190,7 @@ static int name(struct player *p)
 	job.src_buffer = t.buffer;
 	job.src_at = t.at;
 	if (ret == 0)
-		ret = load_run(p->other, 0, &job);
+		ret = story_run(p->other, 0, &job);
 	if (ret == 0)
 		p->right &= shards_match(&model, 1, p->seen, 0, t.bytes);
 	return ret;

@@ -66,19 +66,6 @@ uint64_t load_register(struct gpumap_session *session, int fd)
 	return file;
 }
 
-int load_run(struct gpumap_session *session, uint32_t row,
-	     const struct gpumap_job *job)
-{
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-	struct gpumap_done done;
-	int ret = gpumap_submit(session, row, job, 1);
-
-	if (ret < 0)
-		return ret;
-	ret = gpumap_wait(session, &done, 1, until);
-	return ret == 1 ? done.status : ret < 0 ? ret : -ETIME;
-}
-
 struct gpumap_job load_job(uint64_t file, uint64_t at, uint64_t n, void *to)
 {
 	return (struct gpumap_job){ .op = GPUMAP_OP_LOAD,
@@ -94,5 +81,5 @@ int load(struct gpumap_session *session, uint32_t row, uint64_t file,
 {
 	struct gpumap_job job = load_job(file, at, n, to);
 
-	return load_run(session, row, &job);
+	return story_run(session, row, &job);
 }

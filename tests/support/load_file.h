@@ -22,9 +22,6 @@ void load_write(int fd, uint64_t from, uint64_t n);
 int load_file(const char *folder, uint64_t bytes);
 uint64_t load_register(struct gpumap_session *session, int fd);
 
-/* One job from beginning to end. */
-int load_run(struct gpumap_session *session, uint32_t row,
-	     const struct gpumap_job *job);
 struct gpumap_job load_job(uint64_t file, uint64_t at, uint64_t n, void *to);
 int load(struct gpumap_session *session, uint32_t row, uint64_t file,
 	 uint64_t at, uint64_t n, void *to);

@@ -81,6 +81,7 @@ tests_libsupport_la_SOURCES += \
 	%reldir%/worker/queue_client.c %reldir%/worker/queue_client.h \
 	%reldir%/raw.c %reldir%/raw.h \
 	%reldir%/shards.c %reldir%/shards.h \
+	%reldir%/stand_in.c %reldir%/stand_in.h \
 	%reldir%/story.c %reldir%/story.h \
 	%reldir%/topology_entries.c %reldir%/topology_entries.h \
 	%reldir%/unkillable_child.c %reldir%/unkillable_child.h \

@@ -115,19 +115,6 @@ static inline struct gpumap_session *open_with(bool programs)
 	return session;
 }
 
-/* The status of one job, or what submitting says, or -ETIME. */
-static inline int run_job(struct gpumap_session *session, uint32_t row,
-			  const struct gpumap_job *job)
-{
-	struct gpumap_done done;
-	int ret = gpumap_submit(session, row, job, 1);
-
-	if (ret != 0)
-		return ret;
-	ret = gpumap_wait(session, &done, 1, story_now() + STORY_LIMIT_NS);
-	return ret == 1 ? done.status : ret < 0 ? ret : -ETIME;
-}
-
 /* The answer of odd.c to @what; @memory is 20 bytes of the arena. */
 static inline struct gpumap_job odd_job(uint64_t program, uint32_t *memory,
 					uint32_t what)

@@ -59,19 +59,6 @@ static inline struct gpumap_session *session_open(struct gpumap *of)
 	return gpumap_session_open(of, &opts, &session) == 0 ? session : NULL;
 }
 
-static inline int run_job(struct gpumap_session *session, uint32_t row,
-			  const struct gpumap_job *job)
-{
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-	struct gpumap_done done;
-	int ret = gpumap_submit(session, row, job, 1);
-
-	if (ret < 0)
-		return ret;
-	ret = gpumap_wait(session, &done, 1, until);
-	return ret == 1 ? done.status : ret < 0 ? ret : -ETIME;
-}
-
 static inline int fill(struct gpumap_session *session, uint32_t row,
 		       uint64_t buffer, uint32_t value)
 {
@@ -81,7 +68,7 @@ static inline int fill(struct gpumap_session *session, uint32_t row,
 				  .n = N_WORDS,
 				  .pattern = value };
 
-	return run_job(session, row, &job);
+	return story_run(session, row, &job);
 }
 
 /* The value that is in all of it; negative: an error, -EIO: two of them. */
@@ -101,7 +88,7 @@ static inline int64_t value_of(struct gpumap_session *session, uint32_t row,
 		return ret;
 	job.dst = at = memory;
 	memset(memory, 0xff, BYTES);
-	ret = run_job(session, row, &job);
+	ret = story_run(session, row, &job);
 	value = ret == 0 ? (int64_t)at[0] : ret;
 	for (uint64_t i = 1; i < N_WORDS && ret == 0; i++)
 		value = at[i] == at[0] ? value : -EIO;

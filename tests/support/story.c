@@ -58,6 +58,22 @@ struct gpumap *story_attach(const struct agent *a)
 	return gpumap_attach(&opts, &map) == 0 ? map : NULL;
 }
 
+int story_end(struct gpumap_session *session)
+{
+	struct gpumap_done done;
+	int ret = gpumap_wait(session, &done, 1, story_now() + STORY_LIMIT_NS);
+
+	return ret == 1 ? done.status : ret < 0 ? ret : -ETIME;
+}
+
+int story_run(struct gpumap_session *session, uint32_t row,
+	      const struct gpumap_job *job)
+{
+	int ret = gpumap_submit(session, row, job, 1);
+
+	return ret != 0 ? ret : story_end(session);
+}
+
 void story_finish(struct agent *a, struct gpumap *map)
 {
 	gpumap_detach(map);

@@ -54,6 +54,14 @@ void story_time(struct story_times *t, uint64_t since_ns);
 void story_tell(const struct story_times *t, const char *what);
 struct gpumap *story_attach(const struct agent *a);
 
+/* The status of the next job that ends, or the error of waiting, or -ETIME. */
+int story_end(struct gpumap_session *session);
+
+/* Run one job from its submission to its end.  Returns as story_end(), or the
+ * error of submitting. */
+int story_run(struct gpumap_session *session, uint32_t row,
+	      const struct gpumap_job *job);
+
 /* All has been asked: the agent ends well, or shows why it did not. */
 void story_finish(struct agent *a, struct gpumap *map);
 struct gpumap_device story_device(const struct gpumap *map, uint32_t row);

@@ -5,28 +5,6 @@
 
 static char card_uuid[64];
 
-void go_under(char **argv)
-{
-	const char *under = getenv("CONTRACT_UNDER");
-	const char *top = getenv("abs_top_builddir");
-	static char kernels[512], words[512];
-	char *args[8];
-	int n = 0;
-
-	if (!under || !top)
-		return;
-	snprintf(words, sizeof(words), "%s", under);
-	snprintf(kernels, sizeof(kernels),
-		 "%s/tests/.libs/operators_kernels.so", top);
-	for (char *w = strtok(words, " "); w && n < 6; w = strtok(NULL, " "))
-		args[n++] = w;
-	args[n++] = argv[0];
-	args[n] = NULL;
-	unsetenv("CONTRACT_UNDER");
-	setenv("GPUMAP_FAKE_KERNELS", kernels, 1);
-	execvp(args[0], args);
-}
-
 bool ask_uuid(void)
 {
 	static struct gm_driver driver;

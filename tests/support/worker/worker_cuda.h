@@ -13,9 +13,6 @@
 #include "agent/cuda/driver.h"
 #include "tests/support/worker/worker_row.h"
 
-/* Run again under what gives a machine its cards. */
-void go_under(char **argv);
-
 /* In a process of its own: a driver that is initialised does not survive a
  * fork.  Returns whether there is a card. */
 bool ask_uuid(void);

@@ -202,7 +202,7 @@ static bool is_there(const json_t *loaded, const struct shards *s, size_t i,
 	EQ(gpumap_alloc(session, row, MIB, &job.dst), 0);
 	job.src_buffer = tensor.buffer;
 	job.src_at = tensor.at;
-	EQ(load_run(session, row, &job), 0);
+	EQ(story_run(session, row, &job), 0);
 	return shards_match(s, i, job.dst, 0, job.n);
 }
 

@@ -59,20 +59,6 @@ static float *file_make(const char *name, uint64_t bytes, int *ret_fd)
 	return at;
 }
 
-/* Run one job from its submission to its end. */
-static int run(struct gpumap_session *session, uint32_t row,
-	       const struct gpumap_job *job)
-{
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-	struct gpumap_done done;
-	int ret = gpumap_submit(session, row, job, 1);
-
-	if (ret < 0)
-		return ret;
-	ret = gpumap_wait(session, &done, 1, until);
-	return ret == 1 ? done.status : ret < 0 ? ret : -ETIME;
-}
-
 static int fill(struct gpumap_session *session, uint32_t row, uint64_t buffer,
 		uint64_t at, uint64_t n, float value)
 {
@@ -83,7 +69,7 @@ static int fill(struct gpumap_session *session, uint32_t row, uint64_t buffer,
 				  .n = n };
 
 	memcpy(&job.pattern, &value, sizeof(value));
-	return run(session, row, &job);
+	return story_run(session, row, &job);
 }
 
 static int copy(struct gpumap_session *session, uint32_t row, uint64_t to,
@@ -95,7 +81,7 @@ static int copy(struct gpumap_session *session, uint32_t row, uint64_t to,
 				  .src_buffer = from,
 				  .n = n };
 
-	return run(session, row, &job);
+	return story_run(session, row, &job);
 }
 
 /* Copy a buffer to the arena.  Returns the value of its elements as a whole
@@ -114,7 +100,7 @@ static int value_of(struct gpumap_session *session, uint32_t row,
 	if (gpumap_alloc(session, row, n * sizeof(float), &memory) != 0)
 		return -2;
 	job.dst = at = memory;
-	ret = run(session, row, &job);
+	ret = story_run(session, row, &job);
 	value = ret == 0 ? (int)at[0] : ret - 1000;
 	for (uint64_t i = 1; i < n && ret == 0; i++)
 		value = at[i] == at[0] ? value : -1;
@@ -228,7 +214,7 @@ static void masks_lie_in_one_registration(void)
 		EQ(gpumap_submit(session, row, &job, 1), -ERANGE);
 		OK(strstr(gpumap_refusal(map), "beyond the end") != NULL);
 		job.mask_buffer = all;
-		EQ(run(session, row, &job), 0);
+		EQ(story_run(session, row, &job), 0);
 		for (uint32_t i = 0; i < 16; i++)
 			wrong += at[i] != (float)(i % 8);
 		EQ(wrong, 0);
@@ -343,7 +329,7 @@ static void holes_hit_their_own_session(void)
 		ret = fill(session, 0, buffer, 0, FLOATS, (float)i);
 	}
 	OK(ret == 0 || ret == -ECONNRESET);
-	EQ(run(other, 0, &(struct gpumap_job){ .op = GPUMAP_OP_NOP }), 0);
+	EQ(story_run(other, 0, &(struct gpumap_job){ .op = GPUMAP_OP_NOP }), 0);
 	EQ(story_device(map, 0).restarts, restarts);
 	gpumap_session_close(session);
 	gpumap_session_close(other);

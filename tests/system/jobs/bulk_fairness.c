@@ -60,7 +60,7 @@ static bool open_side(struct side *s)
 						 until, &s->source[row]);
 		job.dst_buffer = s->source[row];
 		if (rc == 0)
-			rc = load_run(s->session, row, &job);
+			rc = story_run(s->session, row, &job);
 	}
 	return rc == 0;
 }

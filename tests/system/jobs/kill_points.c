@@ -489,8 +489,8 @@ static void have_wakers(void)
 	if (map && EQ(gpumap_session_open(map, NULL, &session), 0)) {
 		pid_t teller;
 
-		EQ(load_run(session, 0, &nop), 0);
-		EQ(load_run(session, 1, &nop), 0);
+		EQ(story_run(session, 0, &nop), 0);
+		EQ(story_run(session, 1, &nop), 0);
 		teller = (pid_t)story_device(map, 0).worker_pid;
 		before = story_holds(agent.pid, "[eventfd]");
 		do {

@@ -108,7 +108,7 @@ static bool is_there_again(void)
 	while (ret == -EIO && story_now() < until) {
 		struct gpumap_job job = odd_job(odd, memory, ODD_NOTHING);
 
-		ret = run_job(session, 0, &job);
+		ret = story_run(session, 0, &job);
 	}
 	if (ret != 0)
 		NOTE("it ends with %d", ret);
@@ -119,7 +119,7 @@ static int told(uint32_t what)
 {
 	struct gpumap_job job = odd_job(odd, memory, what);
 
-	return run_job(session, 0, &job);
+	return story_run(session, 0, &job);
 }
 
 static void statuses_are_the_programs(void)
@@ -133,7 +133,7 @@ static void statuses_are_the_programs(void)
 	job.dst = memory + 16;
 	job.dst_item_bytes = 1;
 	job.n = 300;
-	EQ(run_job(session, 0, &job), 0);
+	EQ(story_run(session, 0, &job), 0);
 	EQ(*(uint64_t *)(void *)(memory + 16), 300);
 }
 
@@ -261,7 +261,7 @@ static bool unload_round(int round)
 	if (!EQ(gpumap_program_unload(session, odd), 0))
 		return false;
 	while (ret == -EIO && story_now() < until)
-		ret = run_job(session, 0, &nop);
+		ret = story_run(session, 0, &nop);
 	if (!EQ(ret, 0) || !EQ(gpumap_program_load(session, 0, "odd", &odd), 0))
 		return false;
 	/* The worker need not wait for a new program, which may be unloaded at

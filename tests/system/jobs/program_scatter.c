@@ -155,7 +155,7 @@ static void rows_may_have_their_own_results(void)
 					   .src_buffer = buffers[i],
 					   .src_at = 16,
 					   .n = tiles[i].n * 7 };
-		EQ(run_job(session, opts.rows[i], &job), 0);
+		EQ(story_run(session, opts.rows[i], &job), 0);
 	}
 	OK(is_right(3, 7));
 	for (uint32_t i = 0; i < 2; i++)
@@ -270,7 +270,7 @@ static void what_had_run_ends_once(const char *mark, bool has_run)
 	EQ(memory[18], 0);
 	until = story_now() + STORY_LIMIT_NS;
 	while (ret == -EIO && story_now() < until)
-		ret = run_job(session, 0, &jobs[2]);
+		ret = story_run(session, 0, &jobs[2]);
 	EQ(ret, 0);
 	EQ(memory[20], 102);
 	unlink(strchr(ticket, '=') + 1);

@@ -115,12 +115,12 @@ static void it_runs(struct gpumap_session *session, uint64_t square)
 	struct gpumap_job job = square_job(square, memory);
 	uint64_t buffer = 0;
 
-	EQ(run_job(session, 0, &job), 0);
+	EQ(story_run(session, 0, &job), 0);
 	OK(squared(memory, 1));
 	*scale = 3;
 	job.params = scale;
 	job.params_bytes = sizeof(*scale);
-	EQ(run_job(session, 0, &job), 0);
+	EQ(story_run(session, 0, &job), 0);
 	OK(squared(memory, 3));
 
 	/* The program runs in place, in a buffer, with a COPY before it and
@@ -133,17 +133,17 @@ static void it_runs(struct gpumap_session *session, uint64_t square)
 				   .src = memory,
 				   .dst_buffer = buffer,
 				   .n = ITEMS };
-	EQ(run_job(session, 0, &job), 0);
+	EQ(story_run(session, 0, &job), 0);
 	job = square_job(square, memory);
 	job.src_buffer = job.dst_buffer = buffer;
-	EQ(run_job(session, 0, &job), 0);
+	EQ(story_run(session, 0, &job), 0);
 	memset(memory + ITEMS, 0, 4 * ITEMS);
 	job = (struct gpumap_job){ .op = GPUMAP_OP_COPY,
 				   .dtype = GPUMAP_DTYPE_F32,
 				   .src_buffer = buffer,
 				   .dst = memory + ITEMS,
 				   .n = ITEMS };
-	EQ(run_job(session, 0, &job), 0);
+	EQ(story_run(session, 0, &job), 0);
 	OK(squared(memory, 1));
 	EQ(gpumap_buffer_free(session, buffer), 0);
 	gpumap_free(session, memory);
@@ -181,27 +181,27 @@ static void wrong_jobs_are_refused(struct gpumap_session *session,
 	struct gpumap_job job = square_job(square, memory);
 
 	job.dst = memory + 1; /* neither apart nor the same */
-	EQ(run_job(session, 0, &job), -EINVAL);
+	EQ(story_run(session, 0, &job), -EINVAL);
 	job = square_job(square, memory);
 	job.src = (char *)memory + 1;
-	EQ(run_job(session, 0, &job), -EINVAL);
+	EQ(story_run(session, 0, &job), -EINVAL);
 	job = square_job(square, memory);
 	job.n = 1 << 20;
-	EQ(run_job(session, 0, &job), -ERANGE);
+	EQ(story_run(session, 0, &job), -ERANGE);
 	job = square_job(square, memory);
 	job.params = memory;
 	job.params_bytes = GPUMAP_PARAMS_MAX + 1;
-	EQ(run_job(session, 0, &job), -EINVAL);
+	EQ(story_run(session, 0, &job), -EINVAL);
 	job = square_job(square, memory);
 	job.dst_buffer = square; /* a program is no memory */
-	EQ(run_job(session, 0, &job), -EINVAL);
+	EQ(story_run(session, 0, &job), -EINVAL);
 	job = square_job(square + 1, memory);
-	EQ(run_job(session, 0, &job), -ESTALE);
+	EQ(story_run(session, 0, &job), -ESTALE);
 	job = square_job(0, memory);
-	EQ(run_job(session, 0, &job), -EINVAL);
+	EQ(story_run(session, 0, &job), -EINVAL);
 	job = square_job(square, memory);
 	job.n = 0;
-	EQ(run_job(session, 0, &job), 0);
+	EQ(story_run(session, 0, &job), 0);
 	EQ(gpumap_forget(session, square), -EINVAL);
 	EQ(gpumap_buffer_free(session, square), -EINVAL);
 	gpumap_free(session, memory);
@@ -217,12 +217,12 @@ static void it_is_unloaded(struct gpumap_session *session, uint64_t square)
 	OK(story_holds(worker, "gpumap-program") > 0);
 	EQ(gpumap_program_unload(session, square), 0);
 	EQ(gpumap_program_unload(session, square), -ESTALE);
-	EQ(run_job(session, 0, &job), -ESTALE);
+	EQ(story_run(session, 0, &job), -ESTALE);
 	EQ(story_holds(worker, "gpumap-program"), 0);
 	EQ(gpumap_program_load(session, 0, "square", &again), 0);
 	OK(again != square);
 	job = square_job(again, memory);
-	EQ(run_job(session, 0, &job), 0);
+	EQ(story_run(session, 0, &job), 0);
 	EQ(gpumap_program_unload(session, 0), 0);
 	gpumap_free(session, memory);
 }
@@ -238,7 +238,7 @@ static void others_know_nothing_of_it(uint64_t square)
 		return;
 	EQ(gpumap_program_load(plain, 0, "square", &program), -EINVAL);
 	OK(strstr(gpumap_refusal(map), "GPUMAP_SESSION_PROGRAMS") != NULL);
-	EQ(run_job(plain, 0, &job), -EINVAL);
+	EQ(story_run(plain, 0, &job), -EINVAL);
 	gpumap_session_close(plain);
 }
 

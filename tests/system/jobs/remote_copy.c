@@ -84,20 +84,11 @@ static bool is_painted(const unsigned char *at, uint64_t n, uint64_t from,
 	return true;
 }
 
-static int collect(struct side *s)
-{
-	struct gpumap_done done;
-	int ret =
-		gpumap_wait(s->session, &done, 1, story_now() + STORY_LIMIT_NS);
-
-	return ret == 1 ? done.status : ret < 0 ? ret : -ETIME;
-}
-
 static int run(struct side *s, uint32_t row, const struct gpumap_job *job)
 {
 	int ret = gpumap_submit(s->session, row, job, 1);
 
-	return ret < 0 ? ret : collect(s);
+	return ret < 0 ? ret : story_end(s->session);
 }
 
 static uint64_t buffer_make(struct side *s, uint32_t row, uint64_t bytes,
@@ -225,7 +216,7 @@ static void order_is_kept(void)
 	jobs[5] = copy_of(target, a, BYTES);
 	EQ(gpumap_submit(s.session, 0, jobs, 6), 0);
 	for (int i = 0; i < 6; i++)
-		EQ(collect(&s), 0);
+		EQ(story_end(s.session), 0);
 	OK(is_painted(s.here[0], MIB, 0, 1));
 	OK(is_painted(s.here[0] + MIB, MIB, 0, 2));
 	OK(is_painted(brought(&s, 0, target, BYTES), BYTES, 0, 1));
@@ -283,7 +274,7 @@ static void freed_in_flight(uint32_t flags)
 		 * one. */
 		painted(&other, 1, BIG, flags, 6);
 		for (int i = 0; i < 4; i++) {
-			int ret = collect(&s);
+			int ret = story_end(s.session);
 
 			right += ret == 0;
 			stale += ret == -ESTALE;
@@ -354,7 +345,7 @@ static void whoever_dies_each_copy_ends_once(void)
 		story_nap(story_moment(round, 30000));
 		kill((pid_t)device.worker_pid, SIGKILL);
 		for (int i = 0; i < 2; i++) {
-			int ret = collect(&s);
+			int ret = story_end(s.session);
 
 			done += ret == 0;
 			failed += ret == -ESTALE || ret == -EIO;

@@ -48,10 +48,10 @@ static bool make_buffer(int kind)
 		return false;
 	here[kind] = at;
 	job.dst_buffer = buffer[kind];
-	if (!EQ(run_job(session, 0, &job), 0))
+	if (!EQ(story_run(session, 0, &job), 0))
 		return false;
 	job = copy_of(kind);
-	if (!EQ(run_job(session, 1, &job), 0))
+	if (!EQ(story_run(session, 1, &job), 0))
 		return false;
 	memset(here[kind], 0, BYTES);
 	return true;
@@ -129,21 +129,13 @@ static void let_row_1_go_on(void)
 	*(volatile uint32_t *)(memory + 4) = 2;
 }
 
-static int ended(void)
-{
-	struct gpumap_done done;
-	int ret = gpumap_wait(session, &done, 1, story_now() + STORY_LIMIT_NS);
-
-	return ret == 1 ? done.status : ret < 0 ? ret : -ETIME;
-}
-
 static void all_was_copied(void)
 {
-	EQ(ended(), 0); /* the program */
+	EQ(story_end(session), 0); /* the program */
 	for (int kind = 0; kind < KINDS; kind++) {
 		uint64_t n_right = 0;
 
-		EQ(ended(), 0);
+		EQ(story_end(session), 0);
 		for (uint64_t i = 0; i < BYTES; i++)
 			n_right += here[kind][i] == 7 + kind;
 		EQ(n_right, BYTES);
@@ -156,9 +148,9 @@ static void the_lender_was_gone(void)
 {
 	int status;
 
-	EQ(ended(), 0);
-	EQ(ended(), -ESTALE);
-	status = ended();
+	EQ(story_end(session), 0);
+	EQ(story_end(session), -ESTALE);
+	status = story_end(session);
 	if (status != 0)
 		EQ(status, -ESTALE);
 }

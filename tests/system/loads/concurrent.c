@@ -174,7 +174,7 @@ static void copies_go_on_beside_reads(void)
 
 	EQ(gpumap_buffer_alloc(session, 0, 4 * MIB, 0, until, &buffer), 0);
 	job.dst_buffer = buffer;
-	EQ(load_run(session, 0, &job), 0);
+	EQ(story_run(session, 0, &job), 0);
 	device = story_device(map, 0);
 	EQ(device.kind, GPUMAP_DEVICE_CUDA);
 	gpu = cuda_scene_gpu(&stage_scene, &device);

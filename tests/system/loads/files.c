@@ -69,7 +69,7 @@ static int load_by_buffer(struct gpumap_session *session, uint32_t row,
 
 	job.dst_buffer = name;
 	job.dst_at = at;
-	ret = load_run(session, row, &job);
+	ret = story_run(session, row, &job);
 	if (ret < 0)
 		return ret;
 	job = (struct gpumap_job){ .op = GPUMAP_OP_COPY,
@@ -78,7 +78,7 @@ static int load_by_buffer(struct gpumap_session *session, uint32_t row,
 				   .n = like->n,
 				   .src_buffer = name,
 				   .src_at = at };
-	return load_run(session, row, &job);
+	return story_run(session, row, &job);
 }
 
 static void gives_back(void)
@@ -283,18 +283,18 @@ static void files_are_no_memory(void)
 	uint64_t file = load_register(session, fd);
 	struct gpumap_job job = load_job(name, 0, 1, memory);
 
-	EQ(load_run(session, 0, &job), -EINVAL);
+	EQ(story_run(session, 0, &job), -EINVAL);
 	job.src_buffer = 0;
-	EQ(load_run(session, 0, &job), -EINVAL);
+	EQ(story_run(session, 0, &job), -EINVAL);
 	job = load_job(file, 0, 1, NULL);
 	job.dst_buffer = file;
-	EQ(load_run(session, 0, &job), -EINVAL);
+	EQ(story_run(session, 0, &job), -EINVAL);
 	job = load_job(file, 0, 1, memory);
 	job.op = GPUMAP_OP_COPY;
-	EQ(load_run(session, 0, &job), -EINVAL);
+	EQ(story_run(session, 0, &job), -EINVAL);
 	job.op = GPUMAP_OP_LOAD;
 	job.dtype = GPUMAP_DTYPE_F32;
-	EQ(load_run(session, 0, &job), -EINVAL);
+	EQ(story_run(session, 0, &job), -EINVAL);
 	EQ(load(session, 0, file, UINT64_MAX - 10, 11, memory), -ERANGE);
 	EQ(load(session, 0, file, INT64_MAX, 1, memory), -ERANGE);
 	EQ(load(session, 0, file, 0, ARENA * STAGE_ROWS * 4, memory), -ERANGE);
@@ -372,9 +372,9 @@ static void a_load_has_a_deadline(void)
 		load_job(load_register(session, fd), 0, MIB, memory);
 
 	job.deadline_ns = story_now() - 1;
-	EQ(load_run(session, 0, &job), -ETIME);
+	EQ(story_run(session, 0, &job), -ETIME);
 	job.deadline_ns = story_now() + STORY_LIMIT_NS;
-	EQ(load_run(session, 0, &job), 0);
+	EQ(story_run(session, 0, &job), 0);
 	OK(load_matches(memory, 0, MIB));
 	gpumap_session_close(session);
 	close(fd);
@@ -466,7 +466,7 @@ static void sessions_load_beside_each_other(void)
 		l[i].from = i * 4095;
 	}
 	while (l[0].n + l[1].n < 2 * LOADS && story_now() < until) {
-		nops += load_run(idle, 0, &nop) == 0;
+		nops += story_run(idle, 0, &nop) == 0;
 		loader_look(&l[0]);
 		loader_look(&l[1]);
 	}

@@ -194,7 +194,7 @@ static void who_is_stuck_can_leave(void)
 
 	get_stuck(sessions, 3, fd);
 	other = session_open(&memory);
-	EQ(load_run(other, 0, &(struct gpumap_job){ .op = GPUMAP_OP_NOP }), 0);
+	EQ(story_run(other, 0, &(struct gpumap_job){ .op = GPUMAP_OP_NOP }), 0);
 	EQ(gpumap_poll(sessions[0], &done, 1), 0);
 	for (int i = 0; i < 3; i++)
 		gpumap_session_close(sessions[i]);
@@ -299,8 +299,8 @@ static void a_deadline_ends_what_is_stuck(void)
 
 	fuse.orders->fails_from = MIB;
 	job.deadline_ns = story_now() + UINT64_C(100000000);
-	EQ(load_run(session, 0, &job), -ETIME);
-	EQ(load_run(session, 0, &(struct gpumap_job){ .op = GPUMAP_OP_NOP }),
+	EQ(story_run(session, 0, &job), -ETIME);
+	EQ(story_run(session, 0, &(struct gpumap_job){ .op = GPUMAP_OP_NOP }),
 	   0);
 	gpumap_session_close(session);
 	close(fd);
@@ -319,7 +319,7 @@ static void a_deadline_is_not_slept_over(void)
 
 	for (; late_ns > 250 * MS && story_now() < until; tries++) {
 		job.deadline_ns = story_now() + 50 * MS;
-		EQ(load_run(session, 0, &job), -ETIME);
+		EQ(story_run(session, 0, &job), -ETIME);
 		late_ns = story_now() - job.deadline_ns;
 	}
 	NOTE("late by %.1f ms, after %d tries", (double)late_ns / 1e6, tries);

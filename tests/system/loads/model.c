@@ -101,7 +101,7 @@ static bool is_right(struct gpumap_session *session, const struct shards *s,
 					  .src_at = t->at + at };
 
 		memset(memory, 0x55, n);
-		right = EQ(load_run(session, t->row, &job), 0) &&
+		right = EQ(story_run(session, t->row, &job), 0) &&
 			shards_match(s, i, memory, at, n);
 	}
 	gpumap_free(session, memory);
@@ -327,15 +327,15 @@ static void jobs_go_on_meanwhile(void)
 	EQ(shards_map(map, "m", "0:1;1:1"), 0);
 	EQ(begin(session, &s, "m", NULL, 0, &model), 0);
 	do {
-		nops += load_run(session, nops % 2, &nop) == 0;
+		nops += story_run(session, nops % 2, &nop) == 0;
 		EQ(gpumap_model_progress(model, &p) < 0, 0);
 		OK(p.bytes <= p.total_bytes);
 	} while (p.state == GPUMAP_MODEL_ALLOCATING ||
 		 (p.bytes < p.total_bytes / 2 && story_now() < until));
 	/* From now on only job completions are taken, and no progress is asked
 	 * for. */
-	while (story_now() < until && (ret = load_run(session, 0, &nop)) == 0 &&
-	       !shards_let_go(map))
+	while (story_now() < until &&
+	       (ret = story_run(session, 0, &nop)) == 0 && !shards_let_go(map))
 		;
 	EQ(gpumap_model_progress(model, &p), 1);
 	NOTE("%u jobs went by", nops);

@@ -104,7 +104,7 @@ static bool bytes_are_right(struct gpumap_session *session, size_t i,
 	if (gpumap_alloc(session, t->row, t->bytes, &memory) != 0)
 		exit(99);
 	job.dst = memory;
-	right = EQ(load_run(session, t->row, &job), 0) &&
+	right = EQ(story_run(session, t->row, &job), 0) &&
 		load_matches(memory, i * SHARD_STEP, t->bytes);
 	gpumap_free(session, memory);
 	return right;

@@ -88,7 +88,7 @@ static bool is_hole(struct gpumap_session *session,
 	uint64_t wrong = 0;
 
 	memset(memory, 0x55, n);
-	if (!EQ(load_run(session, t->row, &job), 0))
+	if (!EQ(story_run(session, t->row, &job), 0))
 		return false;
 	for (uint64_t i = 0; i < n; i++)
 		wrong += memory[i] != 0;

@@ -103,7 +103,7 @@ static bool is_right(struct gpumap_session *session, const struct shards *of,
 		return false;
 	job.dst = memory;
 	memset(memory, 0x55, t->bytes);
-	right = run_job(session, t->row, &job) == 0 &&
+	right = story_run(session, t->row, &job) == 0 &&
 		shards_match(of, i, memory, 0, t->bytes);
 	gpumap_free(session, memory);
 	return right;
@@ -181,11 +181,11 @@ static void the_second_finds_it(void)
 	EQ(t.layer, 1);
 	EQ(t.dtype, GPUMAP_DTYPE_BF16);
 	OK(t.n_dims == 2 && t.shape[0] == 512 && t.shape[1] == 512);
-	EQ(run_job(b, t.row,
-		   &(struct gpumap_job){ .op = GPUMAP_OP_FILL,
-					 .dtype = GPUMAP_DTYPE_U32,
-					 .dst_buffer = t.buffer,
-					 .n = 1 }),
+	EQ(story_run(b, t.row,
+		     &(struct gpumap_job){ .op = GPUMAP_OP_FILL,
+					   .dtype = GPUMAP_DTYPE_U32,
+					   .dst_buffer = t.buffer,
+					   .n = 1 }),
 	   -EACCES);
 	EQ(gpumap_model_open(b, NAME, GPUMAP_SHARE_READ_ONLY, &third),
 	   -EALREADY);

@@ -84,18 +84,6 @@ static struct gpumap_job job_of(float *memory, uint32_t op, uint64_t mask)
 				    .mask_buffer = mask };
 }
 
-static int run_job(struct gpumap_session *session, uint32_t row,
-		   const struct gpumap_job *job)
-{
-	struct gpumap_done done;
-	int ret = gpumap_submit(session, row, job, 1);
-
-	if (ret != 0)
-		return ret;
-	ret = gpumap_wait(session, &done, 1, story_now() + STORY_LIMIT_NS);
-	return ret == 1 ? done.status : ret < 0 ? ret : -ETIME;
-}
-
 static bool is_right(const float *memory, uint64_t past)
 {
 	for (uint32_t i = 0; i < N; i++) {
@@ -125,10 +113,10 @@ static void each_row_takes_its_own(void)
 	EQ(gpumap_mask_use(session, "bytes", &bytes, NULL), 0);
 	for (uint32_t row = 0; row < 2; row++) {
 		job = job_of(memory, GPUMAP_OP_MASK_ADD, adds);
-		EQ(run_job(session, row, &job), 0);
+		EQ(story_run(session, row, &job), 0);
 		OK(is_right(memory, 9));
 		job = job_of(memory, GPUMAP_OP_MASK_BOOL, bytes);
-		EQ(run_job(session, row, &job), 0);
+		EQ(story_run(session, row, &job), 0);
 		OK(is_right(memory, 5));
 	}
 	memset(memory + N, 0, N * sizeof(float));
@@ -142,7 +130,7 @@ static void each_row_takes_its_own(void)
 	job.n = N / 2;
 	job.src = memory + N / 2;
 	job.dst = memory + N + N / 2;
-	EQ(run_job(session, 1, &job), 0);
+	EQ(story_run(session, 1, &job), 0);
 	OK(is_right(memory, 9));
 
 	/* As a source it is memory like other. */
@@ -151,7 +139,7 @@ static void each_row_takes_its_own(void)
 				   .src_buffer = adds,
 				   .dst = memory + N,
 				   .n = N };
-	EQ(run_job(session, 0, &job), 0);
+	EQ(story_run(session, 0, &job), 0);
 	OK(memory[N] == 0 && isinf(memory[N + 1]));
 	EQ(gpumap_forget(session, adds), 0);
 	EQ(gpumap_forget(session, adds), -ESTALE);
@@ -183,24 +171,24 @@ static void refusals_say_why(void)
 	EQ(publish("one", GPUMAP_DTYPE_F32, 3, 1), 0);
 	EQ(gpumap_mask_use(session, "one", &one, NULL), 0);
 	job = job_of(memory, GPUMAP_OP_MASK_ADD, one);
-	EQ(run_job(session, 1, &job), -ENOENT);
+	EQ(story_run(session, 1, &job), -ENOENT);
 	OK(strstr(gpumap_refusal(map), "row 1") != NULL);
-	EQ(run_job(session, 0, &job), 0);
+	EQ(story_run(session, 0, &job), 0);
 	OK(is_right(memory, 3));
 	job.dtype = GPUMAP_DTYPE_BF16;
-	EQ(run_job(session, 0, &job), -EINVAL);
+	EQ(story_run(session, 0, &job), -EINVAL);
 	OK(strstr(gpumap_refusal(map), "dtype") != NULL);
 	job = job_of(memory, GPUMAP_OP_MASK_BOOL, one);
-	EQ(run_job(session, 0, &job), -EINVAL);
+	EQ(story_run(session, 0, &job), -EINVAL);
 	OK(strstr(gpumap_refusal(map), "u8") != NULL);
 	job = job_of(memory, GPUMAP_OP_MASK_ADD, one);
 	job.mask_at = 4;
-	EQ(run_job(session, 0, &job), -ERANGE);
+	EQ(story_run(session, 0, &job), -ERANGE);
 	job = (struct gpumap_job){ .op = GPUMAP_OP_FILL,
 				   .dtype = GPUMAP_DTYPE_F32,
 				   .dst_buffer = one,
 				   .n = 1 };
-	EQ(run_job(session, 0, &job), -EACCES);
+	EQ(story_run(session, 0, &job), -EACCES);
 	EQ(gpumap_buffer_free(session, one), -EINVAL);
 	gpumap_session_close(session);
 	EQ(gpumap_mask_release(map, "one"), 0);
@@ -250,19 +238,19 @@ static void it_stays_what_it_was(void)
 	write_over_what_is_free();
 	for (uint32_t row = 0; row < 2; row++) {
 		job = job_of(memory, GPUMAP_OP_MASK_ADD, old);
-		EQ(run_job(session, row, &job), 0);
+		EQ(story_run(session, row, &job), 0);
 		OK(is_right(memory, 7));
 		job = job_of(memory, GPUMAP_OP_MASK_ADD, now);
-		EQ(run_job(session, row, &job), 0);
+		EQ(story_run(session, row, &job), 0);
 		OK(is_right(memory, 11));
 	}
 	EQ(gpumap_forget(session, old), 0);
 	job.mask_buffer = old;
-	EQ(run_job(session, 0, &job), -ESTALE);
+	EQ(story_run(session, 0, &job), -ESTALE);
 	write_over_what_is_free();
 	job.mask_buffer = now;
 	memset(memory + N, 0, N * sizeof(float));
-	EQ(run_job(session, 1, &job), 0);
+	EQ(story_run(session, 1, &job), 0);
 	OK(is_right(memory, 11));
 	gpumap_session_close(session);
 }
@@ -278,14 +266,14 @@ static void the_next_worker_knows_it(void)
 	EQ(publish("lives", GPUMAP_DTYPE_F32, 4, 2), 0);
 	EQ(gpumap_mask_use(session, "lives", &mask, NULL), 0);
 	job = job_of(memory, GPUMAP_OP_MASK_ADD, mask);
-	EQ(run_job(session, 1, &job), 0);
+	EQ(story_run(session, 1, &job), 0);
 	EQ(gpumap_mask_release(map, "lives"), 0);
 	kill((pid_t)device.worker_pid, SIGKILL);
 	if (!OK(story_back(map, 1, device.restarts)))
 		return;
 	write_over_what_is_free();
 	memset(memory + N, 0, N * sizeof(float));
-	EQ(run_job(session, 1, &job), 0);
+	EQ(story_run(session, 1, &job), 0);
 	OK(is_right(memory, 4));
 	gpumap_session_close(session);
 }
@@ -360,7 +348,7 @@ static int be_stranger(void)
 		return 4;
 	memory = arena(session);
 	job = job_of(memory, GPUMAP_OP_MASK_ADD, mask);
-	if (run_job(session, 0, &job) != 0 || !is_right(memory, 6))
+	if (story_run(session, 0, &job) != 0 || !is_right(memory, 6))
 		return 5;
 	/* Their arenas may have two megabytes, a handle counts 16 KiB. */
 	for (uint32_t i = 0; i < 200; i++)

@@ -12,6 +12,7 @@
 #include "agent/device/cuda.h"
 #include "shm/atomic.h"
 #include "tests/support/cuda_backend.h"
+#include "tests/support/stand_in.h"
 
 #define LINKS 60
 
@@ -522,7 +523,7 @@ static void sleepers_are_woken(void)
 TAP_CASE_ARGS(argc, argv)
 {
 	(void)argc;
-	bench_go_under(argv);
+	stand_in_exec(argv);
 	if (is_open()) {
 		a_device_says_what_it_is();
 		results_are_the_hosts();

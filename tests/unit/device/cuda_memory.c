@@ -10,6 +10,7 @@
 
 #include "agent/device/cuda.h"
 #include "tests/support/cuda_backend.h"
+#include "tests/support/stand_in.h"
 
 #define KIB       UINT64_C(1024)
 #define MIB       (UINT64_C(1) << 20)
@@ -460,7 +461,7 @@ static bool is_open(void)
 TAP_CASE_ARGS(argc, argv)
 {
 	(void)argc;
-	bench_go_under(argv);
+	stand_in_exec(argv);
 	if (is_open()) {
 		nobody_gets_what_another_left();
 		neighbours_that_merge_are_cleared();

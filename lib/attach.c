@@ -195,7 +195,7 @@ void gpumap_detach(struct gpumap *map)
 	if (map == NULL)
 		return;
 	/* Pins belong to the process and outlast the connection: end each. */
-	if (gm_map_mine(map) == 0)
+	if (gm_fork_map_mine(map) == 0)
 		for (size_t i = map->n_pins; i-- > 0;) {
 			int ret = gpumap_unpin(map, map->pins[i]);
 

@@ -161,9 +161,9 @@ static void put_device(const char *root, bool has_nodes,
 		ret_device->flags |= GM_VISIBLE_CLOSED;
 }
 
-int gm_exposed_rows(const struct gpumap *map, const char *root,
-		    const char *visible_devices, const char *device_order,
-		    struct gm_visible_list *ret_list)
+int gm_container_rows(const struct gpumap *map, const char *root,
+		      const char *visible_devices, const char *device_order,
+		      struct gm_visible_list *ret_list)
 {
 	struct gm_visible_device devices[GM_ROWS];
 	struct gm_visible_node node = {
@@ -194,8 +194,8 @@ int gpumap_visible(struct gpumap *map, const char *visible_devices,
 {
 	struct gm_visible_list list;
 	char why[GM_WHY] = "";
-	int ret =
-		gm_exposed_rows(map, "", visible_devices, device_order, &list);
+	int ret = gm_container_rows(map, "", visible_devices, device_order,
+				    &list);
 
 	if (ret != 0)
 		return ret;

@@ -40,7 +40,7 @@ static bool keep_waiting(const struct gpumap *map, int asked)
 {
 	if (map->map.header == NULL)
 		return asked < PATIENCE;
-	return gm_map_age(map) < GM_STALE_NS;
+	return gm_health_map_age(map) < GM_STALE_NS;
 }
 
 static int connect_to(const struct gpumap *map, int fd, char why[GM_WHY])
@@ -442,7 +442,7 @@ static int call_locked(struct gpumap *map, struct gm_call *call,
 
 int gm_map_call(struct gpumap *map, struct gm_call *call, uint32_t max_fds)
 {
-	int ret = gm_map_mine(map);
+	int ret = gm_fork_map_mine(map);
 
 	if (ret != 0)
 		return ret;

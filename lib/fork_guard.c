@@ -39,7 +39,7 @@ void gm_fork_guard_drop(struct gm_guard *guard)
 
 /* Before the first request there is nothing that a child could share by
  * mistake, so an attachment that only reads is spared the page. */
-int gm_map_mine(const struct gpumap *map)
+int gm_fork_map_mine(const struct gpumap *map)
 {
 	bool made = gm_get(&map->mine.mine) != NULL;
 	bool mine = made ? gm_guard_mine(&map->mine) : getpid() == map->pid;

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-uint64_t gm_map_age(const struct gpumap *map)
+uint64_t gm_health_map_age(const struct gpumap *map)
 {
 	uint64_t beat = gm_get(&map->map.header->heartbeat);
 	uint64_t now = gm_now_ns();
@@ -30,7 +30,7 @@ int gpumap_health(const struct gpumap *map, struct gpumap_health *ret_health)
 	if (ret != 0)
 		return ret;
 	health.state = gm_get(&header->state);
-	health.age_ns = gm_map_age(map);
+	health.age_ns = gm_health_map_age(map);
 	health.stale = health.age_ns >= GM_STALE_NS;
 	health.epoch = gm_get(&header->epoch);
 	health.tick = gm_get(&header->tick);
@@ -69,7 +69,7 @@ int gpumap_wait_change(const struct gpumap *map, uint32_t seen,
 		uint64_t nap = GM_SECOND;
 
 		if (gm_get(&header->state) == GM_STATE_RETIRED ||
-		    gm_map_age(map) >= GM_STALE_NS)
+		    gm_health_map_age(map) >= GM_STALE_NS)
 			return -ESTALE;
 		if (now >= deadline_ns)
 			return -ETIME;

@@ -196,7 +196,7 @@ struct gpumap {
 };
 
 /* May this process make requests through @map?  0 or -EOWNERDEAD. */
-int gm_map_mine(const struct gpumap *map);
+int gm_fork_map_mine(const struct gpumap *map);
 
 /* A request on the attachment's own connection, which is made again once when
  * it was lost since the last; stores the refusal.  Returns as gm_link_call(),
@@ -216,11 +216,11 @@ int gm_map_put_name(struct gpumap *map, const char *name, char ret_name[64]);
 int gm_map_release(struct gpumap *map, uint32_t kind, const char *name);
 int gm_map_pin(struct gpumap *map, uint32_t kind, const char *name,
 	       struct gm_pin_reply *ret_pin);
-int gm_next_name(const struct gpumap *map, uint32_t kind, uint32_t *cursor,
-		 char ret_name[GPUMAP_NAME_MAX + 1]);
+int gm_layers_next_name(const struct gpumap *map, uint32_t kind,
+			uint32_t *cursor, char ret_name[GPUMAP_NAME_MAX + 1]);
 
 /* Time since the agent's last heartbeat, ns. */
-uint64_t gm_map_age(const struct gpumap *map);
+uint64_t gm_health_map_age(const struct gpumap *map);
 
 /* Unmap all node segments of masks. */
 void gm_masks_unmap(struct gpumap *map);
@@ -228,15 +228,15 @@ void gm_masks_unmap(struct gpumap *map);
 struct gm_visible_list;
 
 /*
- * gm_exposed_rows - the rows that CUDA_VISIBLE_DEVICES makes visible
+ * gm_container_rows - the rows that CUDA_VISIBLE_DEVICES makes visible
  *
  * root		put before /dev and /proc: "" outside of tests
  *
  * Returns	0, or as gpumap_device_read()
  */
-int gm_exposed_rows(const struct gpumap *map, const char *root,
-		    const char *visible_devices, const char *device_order,
-		    struct gm_visible_list *ret_list);
+int gm_container_rows(const struct gpumap *map, const char *root,
+		      const char *visible_devices, const char *device_order,
+		      struct gm_visible_list *ret_list);
 
 /*
  * gm_view_pinned - fill a view from a block that this process has pinned: it

@@ -143,8 +143,8 @@ int gpumap_layers_read(const struct gpumap *map, const char *name,
 	return ret;
 }
 
-int gm_next_name(const struct gpumap *map, uint32_t kind, uint32_t *cursor,
-		 char ret_name[GPUMAP_NAME_MAX + 1])
+int gm_layers_next_name(const struct gpumap *map, uint32_t kind,
+			uint32_t *cursor, char ret_name[GPUMAP_NAME_MAX + 1])
 {
 	const struct gm_map *m = &map->map;
 
@@ -166,5 +166,5 @@ int gm_next_name(const struct gpumap *map, uint32_t kind, uint32_t *cursor,
 int gpumap_layers_next(const struct gpumap *map, uint32_t *cursor,
 		       char ret_name[GPUMAP_NAME_MAX + 1])
 {
-	return gm_next_name(map, GM_KIND_LAYERS, cursor, ret_name);
+	return gm_layers_next_name(map, GM_KIND_LAYERS, cursor, ret_name);
 }

@@ -352,7 +352,7 @@ void gpumap_mask_close(struct gpumap *map, struct gpumap_mask *mask)
 {
 	struct opened *o = (struct opened *)(void *)mask;
 
-	if (o != NULL && o->pin != 0 && gm_map_mine(map) == 0)
+	if (o != NULL && o->pin != 0 && gm_fork_map_mine(map) == 0)
 		gpumap_unpin(map, o->pin);
 	free(o);
 }
@@ -438,5 +438,5 @@ int gpumap_mask_read(const struct gpumap *map, const char *name,
 int gpumap_mask_next(const struct gpumap *map, uint32_t *cursor,
 		     char ret_name[GPUMAP_NAME_MAX + 1])
 {
-	return gm_next_name(map, GM_KIND_MASK, cursor, ret_name);
+	return gm_layers_next_name(map, GM_KIND_MASK, cursor, ret_name);
 }

@@ -158,7 +158,7 @@ int gpumap_mask_publish(struct gpumap *map,
 				  offsetof(struct gpumap_mask_result, bytes),
 				  sizeof(*ret_result));
 	if (ret == 0)
-		ret = gm_map_mine(map);
+		ret = gm_fork_map_mine(map);
 	if (ret == 0)
 		ret = fill_body(map, &ours, &body);
 	if (ret != 0)

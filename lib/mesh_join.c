@@ -43,7 +43,7 @@ int gpumap_mesh_join(struct gpumap *map, const struct gpumap_mesh_join *join,
 	int ret = gm_size_in(&ours, sizeof(ours), join);
 
 	if (ret == 0)
-		ret = gm_map_mine(map);
+		ret = gm_fork_map_mine(map);
 	if (ret == 0)
 		ret = put_request(map, &ours, &body);
 	if (ret != 0)

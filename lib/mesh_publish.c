@@ -91,7 +91,7 @@ int gpumap_mesh_publish(struct gpumap *map,
 	int ret = gm_size_in(&ours, sizeof(ours), request);
 
 	if (ret == 0)
-		ret = gm_map_mine(map);
+		ret = gm_fork_map_mine(map);
 	if (ret == 0)
 		ret = gm_map_put_name(map, ours.name, body.name);
 	if (ret == 0)

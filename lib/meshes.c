@@ -74,7 +74,7 @@ int gpumap_mesh_read(const struct gpumap *map, const char *name,
 int gpumap_mesh_next(const struct gpumap *map, uint32_t *cursor,
 		     char ret_name[GPUMAP_NAME_MAX + 1])
 {
-	return gm_next_name(map, GM_KIND_MESH, cursor, ret_name);
+	return gm_layers_next_name(map, GM_KIND_MESH, cursor, ret_name);
 }
 
 /* ---- groups -------------------------------------------------------------- */

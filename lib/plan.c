@@ -224,7 +224,7 @@ int gpumap_plan(struct gpumap *map, const struct gpumap_plan_request *request,
 	if (ret == 0)
 		ret = gm_size_in(&ours, sizeof(ours), request);
 	if (ret == 0)
-		ret = gm_map_mine(map);
+		ret = gm_fork_map_mine(map);
 	if (ret == 0)
 		ret = check(map, &ours);
 	if (ret != 0)

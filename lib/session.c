@@ -139,7 +139,7 @@ int gpumap_session_open(struct gpumap *map,
 	struct gpumap_session_opts ours = { 0 };
 	struct gm_session_open open;
 	struct gpumap_session *s;
-	int ret = gm_map_mine(map);
+	int ret = gm_fork_map_mine(map);
 
 	if (ret == 0 && opts != NULL)
 		ret = gm_size_in(&ours, sizeof(ours), opts);

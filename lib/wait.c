@@ -298,7 +298,7 @@ static void look_at_map(struct gpumap_session *s)
 
 	if (gm_get(&map->map.header->epoch) != s->epoch ||
 	    gm_get(&map->map.header->state) == GM_STATE_RETIRED ||
-	    gm_map_age(map) >= GM_STALE_NS)
+	    gm_health_map_age(map) >= GM_STALE_NS)
 		look_at_socket(s);
 }
 

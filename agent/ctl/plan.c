@@ -107,7 +107,8 @@ static int read_names(struct gm_ctl_planning *p)
 
 	p->q.strategy = GM_STRATEGY_FILL;
 	if (ctl->plan.strategy != NULL &&
-	    gm_strategy_parse(ctl->plan.strategy, &p->q.strategy, NULL) != 0)
+	    gm_auto_strategy_parse(ctl->plan.strategy, &p->q.strategy, NULL) !=
+		    0)
 		return wrong("--strategy is fill, balance or fewest");
 	if (ctl->plan.strategy != NULL && p->q.setting != GM_SETTING_AUTO &&
 	    p->q.setting != GM_SETTING_TOPOLOGY)

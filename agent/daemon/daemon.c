@@ -191,7 +191,7 @@ static void drain(struct gm_daemon *d)
 	       (unsigned long long)(d->config->drain_ns / 1000000));
 	gm_timer_set(d->loop, &w->drain_limit,
 		     gm_loop_now() + d->config->drain_ns);
-	gm_control_drain(d);
+	gm_listener_drain(d);
 	gm_supervisor_drain(d);
 }
 
@@ -304,7 +304,7 @@ static int open_segment(struct gm_daemon *d)
 		gm_numa_segments_remove(d->instance);
 	if (ret != 0)
 		return failed("masks", why, gm_exit_status(ret));
-	ret = gm_holders_adopt(d);
+	ret = gm_pins_adopt(d);
 	if (ret != 0)
 		return failed("holders", strerror(-ret), GM_EXIT_FAILURE);
 	return 0;
@@ -363,7 +363,7 @@ static int open_rows(struct gm_daemon *d)
 		return failed("io_thread", strerror(-ret), GM_EXIT_FAILURE);
 	gm_mask_changes_recheck(d);
 	on_refresh(&w->refresh);
-	if (gm_supervisor_start(d) != 0 || gm_control_start(d) != 0)
+	if (gm_supervisor_start(d) != 0 || gm_listener_start(d) != 0)
 		return GM_EXIT_FAILURE; /* the reason has been logged */
 	gm_segment_state(d->segment, GM_STATE_READY);
 	d->is_open = true;
@@ -380,7 +380,7 @@ static int start(struct gm_daemon *d)
 	int status;
 
 	gm_subscribers_set(d);
-	gm_changes_init(d->changes);
+	gm_transactions_init(d->changes);
 	gm_mask_devices_init(d);
 	status = read_dummies(d);
 	if (status != 0)
@@ -427,7 +427,7 @@ static _Noreturn void leave(struct gm_daemon *d)
 {
 	struct whole *w = whole_of(d);
 
-	gm_control_exit(d);
+	gm_listener_exit(d);
 	gm_supervisor_exit(d);
 	gm_drains_exit(d);
 	gm_cuda_rows_exit(d);
@@ -442,20 +442,20 @@ static void stop(struct gm_daemon *d)
 
 	if (more_ns < PATIENCE_LEAST_NS)
 		more_ns = PATIENCE_LEAST_NS;
-	if (gm_changes_exit(d, gm_loop_now() + more_ns) != 0)
+	if (gm_transactions_exit(d, gm_loop_now() + more_ns) != 0)
 		leave(d);
-	gm_control_exit(d);
+	gm_listener_exit(d);
 	gm_supervisor_exit(d);
 	gm_drains_exit(d);
 	gm_cuda_rows_exit(d);
 	gm_p2p_paths_exit(d);
 	if (d->segment->map.base != NULL) {
 		gm_mask_devices_exit(d);
-		gm_holders_exit(d);
+		gm_pins_exit(d);
 		gm_ledger_exit(d);
 		gm_devices_exit(d);
 		gm_numa_segments_exit(d);
-		gm_heap_exit(&d->directory->heap);
+		gm_blocks_exit(&d->directory->heap);
 		close_segment(d);
 	}
 	gm_state_exit(d);
@@ -504,8 +504,8 @@ static void on_turn(struct gm_loop *loop)
 	if (d->cuda->is_listed)
 		open_listed(d);
 	announce(d);
-	if (d->draining && gm_changes_drained(d) && gm_control_drained(d) &&
-	    gm_supervisor_drained(d))
+	if (d->draining && gm_transactions_drained(d) &&
+	    gm_listener_drained(d) && gm_supervisor_drained(d))
 		gm_loop_stop(loop);
 }
 

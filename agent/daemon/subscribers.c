@@ -34,7 +34,7 @@
 /* Its session last: what it asked for goes first. */
 static void connection_dropped(struct gm_connection *c, const char *why)
 {
-	gm_changes_connection_dropped(c, why);
+	gm_transactions_connection_dropped(c, why);
 	gm_drains_connection_dropped(c, why);
 	gm_retry_queue_connection_dropped(c, why);
 	gm_exports_connection_dropped(c, why);
@@ -52,7 +52,7 @@ static void slot_stored(struct gm_daemon *d, uint32_t slot,
 static void object_moved(struct gm_daemon *d, const struct gm_block *old,
 			 const struct gm_block *new_block)
 {
-	gm_holders_object_moved(d, old, new_block);
+	gm_pins_object_moved(d, old, new_block);
 	gm_rendezvous_object_moved(d, old, new_block);
 }
 
@@ -63,7 +63,7 @@ static void map_published(struct gm_daemon *d, const char *name)
 
 static bool block_pinned(const struct gm_daemon *d, uint32_t unit)
 {
-	return gm_holders_have(d, unit);
+	return gm_pins_have(d, unit);
 }
 
 static void block_freed(struct gm_daemon *d, uint32_t unit)
@@ -91,7 +91,7 @@ static void row_unseen(struct gm_daemon *d, uint32_t row)
 
 static void row_came(struct gm_daemon *d)
 {
-	gm_changes_row_came(d);
+	gm_transactions_row_came(d);
 }
 
 static void row_memory_read(struct gm_daemon *d, uint32_t row)
@@ -114,7 +114,7 @@ static bool row_used(const struct gm_daemon *d, uint32_t row)
 	return gm_drains_has(d, row) || gm_supervisor_row_used(d, row) ||
 	       gm_export_accounting_row(d, row) ||
 	       gm_mask_devices_row(d, row) || gm_state_row_used(d, row) ||
-	       gm_changes_name(d, row);
+	       gm_transactions_name(d, row);
 }
 
 static void row_bytes(const struct gm_daemon *d, uint32_t row, uint32_t uid,

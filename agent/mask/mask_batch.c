@@ -26,16 +26,16 @@ static uint64_t take(struct gm_fields *f, const char *key, const char *kind)
 {
 	char why[64];
 
-	if (!kind || gm_field_given(f, key))
-		return gm_field_number_or(f, key, 0);
+	if (!kind || gm_json_field_given(f, key))
+		return gm_json_field_number_or(f, key, 0);
 	snprintf(why, sizeof(why), "is missing: kind %s needs it", kind);
-	gm_field_refuse(f, key, why);
+	gm_json_field_refuse(f, key, why);
 	return 0;
 }
 
 static void read_spec(struct gm_fields *f, struct gm_mask_spec *spec)
 {
-	const char *kind = gm_field_text(f, "kind");
+	const char *kind = gm_json_field_text(f, "kind");
 	enum gm_mask_form form = GM_MASK_CAUSAL;
 	bool square;
 

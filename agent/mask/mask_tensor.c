@@ -183,8 +183,8 @@ int gm_mask_tensor_in(const struct gm_file_header *header, const char *name,
 	if (r == 0)
 		r = find_tensor(path, &tensors, name, &tensor, ret_err);
 	if (r == 0)
-		r = gm_json_object(header->bytes, header->n, path, &object,
-				   ret_err);
+		r = gm_file_json_object(header->bytes, header->n, path, &object,
+					ret_err);
 	if (r == 0) {
 		snprintf(what, sizeof(what), "%.320s: tensor %.128s", path,
 			 tensor->name);

@@ -18,8 +18,8 @@ static const char *const names[] = { "fill", "balance", "fewest" };
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-int gm_strategy_parse(const char *name, enum gm_strategy *ret_strategy,
-		      struct gm_plan_error *ret_err)
+int gm_auto_strategy_parse(const char *name, enum gm_strategy *ret_strategy,
+			   struct gm_plan_error *ret_err)
 {
 	for (size_t i = 0; i < COUNT(names); i++) {
 		if (strcmp(name, names[i]) == 0) {

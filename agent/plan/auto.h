@@ -28,8 +28,8 @@
 enum gm_strategy { GM_STRATEGY_FILL, GM_STRATEGY_BALANCE, GM_STRATEGY_FEWEST };
 
 /* Returns 0, -EINVAL. */
-int gm_strategy_parse(const char *name, enum gm_strategy *ret_strategy,
-		      struct gm_plan_error *ret_err);
+int gm_auto_strategy_parse(const char *name, enum gm_strategy *ret_strategy,
+			   struct gm_plan_error *ret_err);
 
 struct gm_auto_row {
 	uint32_t row;

@@ -27,24 +27,25 @@ struct split {
 
 static int read_major(struct gm_fields *f)
 {
-	const json_t *cc = gm_field_list(f, "cc");
+	const json_t *cc = gm_json_field_list(f, "cc");
 	const json_t *major = json_array_get(cc, 0);
 	json_int_t n = json_integer_value(major);
 
 	if (json_array_size(cc) != 2 || !json_is_integer(major) ||
 	    !json_is_integer(json_array_get(cc, 1)) || n < INT32_MIN ||
 	    n > INT32_MAX)
-		gm_field_refuse(f, "cc", "is not a list of major and minor");
+		gm_json_field_refuse(f, "cc",
+				     "is not a list of major and minor");
 	return (int)n;
 }
 
 static void read_split_device(struct gm_fields *f, struct split *s)
 {
-	uint64_t free_bytes = gm_field_number(f, "free_mem_bytes");
-	uint64_t total_bytes = gm_field_number(f, "total_mem_bytes");
-	int32_t sm_count = gm_field_signed(f, "sm_count");
+	uint64_t free_bytes = gm_json_field_number(f, "free_mem_bytes");
+	uint64_t total_bytes = gm_json_field_number(f, "total_mem_bytes");
+	int32_t sm_count = gm_json_field_signed(f, "sm_count");
 
-	s->rows[s->n] = gm_field_number(f, "row");
+	s->rows[s->n] = gm_json_field_number(f, "row");
 	s->scores[s->n] = gm_score(sm_count, free_bytes, read_major(f));
 	s->budgets[s->n] = gm_budget(free_bytes, total_bytes);
 	s->n++;
@@ -52,11 +53,11 @@ static void read_split_device(struct gm_fields *f, struct split *s)
 
 static void read_split(struct gm_fields *f, struct split *s, uint64_t *ret_n)
 {
-	const json_t *devices = gm_field_list(f, "devices");
+	const json_t *devices = gm_json_field_list(f, "devices");
 
-	*ret_n = gm_field_number(f, "n");
+	*ret_n = gm_json_field_number(f, "n");
 	if (json_array_size(devices) > GM_SPLIT_ROWS)
-		gm_field_refuse(f, "devices", "has more than 256 entries");
+		gm_json_field_refuse(f, "devices", "has more than 256 entries");
 	for (size_t i = 0; f->r == 0 && i < json_array_size(devices); i++) {
 		struct gm_fields device = { json_array_get(devices, i),
 					    "devices: ", f->err, 0 };
@@ -147,7 +148,7 @@ json_t *gm_batch_spec_text(const struct gm_spec *spec)
 
 static int read_list(struct gm_fields *f, struct gm_spec *ret_spec)
 {
-	const json_t *list = gm_field_list(f, "list");
+	const json_t *list = gm_json_field_list(f, "list");
 	size_t n = json_array_size(list);
 	const char **items;
 
@@ -159,7 +160,7 @@ static int read_list(struct gm_fields *f, struct gm_spec *ret_spec)
 	for (size_t i = 0; f->r == 0 && i < n; i++) {
 		items[i] = json_string_value(json_array_get(list, i));
 		if (!items[i])
-			gm_field_refuse(f, "list", "has what is no text");
+			gm_json_field_refuse(f, "list", "has what is no text");
 	}
 	if (f->r == 0)
 		f->r = gm_spec_parse_list(items, n, ret_spec, f->err);
@@ -171,13 +172,14 @@ static int read_spec(struct gm_fields *f, struct gm_spec *ret_spec)
 {
 	const char *text = NULL;
 
-	if (gm_field_given(f, "list")) {
-		if (gm_field_given(f, "text"))
-			return gm_field_refuse(f, "list", "is beside a text");
+	if (gm_json_field_given(f, "list")) {
+		if (gm_json_field_given(f, "text"))
+			return gm_json_field_refuse(f, "list",
+						    "is beside a text");
 		return read_list(f, ret_spec);
 	}
 	if (!json_is_null(json_object_get(f->object, "text")))
-		text = gm_field_text(f, "text");
+		text = gm_json_field_text(f, "text");
 	return f->r ? f->r : gm_spec_parse(text, ret_spec, f->err);
 }
 
@@ -203,7 +205,7 @@ static json_t *spec(struct gm_fields *f)
 
 static json_t *plan(struct gm_fields *f)
 {
-	const char *op = gm_field_text(f, "op");
+	const char *op = gm_json_field_text(f, "op");
 
 	if (!op)
 		return NULL;
@@ -213,7 +215,7 @@ static json_t *plan(struct gm_fields *f)
 		return gm_batch_auto(f);
 	if (strcmp(op, "sizes") == 0)
 		return gm_batch_sizes(f);
-	gm_field_refuse(f, "op", "is not map, auto or sizes");
+	gm_json_field_refuse(f, "op", "is not map, auto or sizes");
 	return NULL;
 }
 

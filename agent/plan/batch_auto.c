@@ -25,11 +25,11 @@ struct auto_request {
 
 static void read_layers(struct gm_fields *f, struct auto_request *a)
 {
-	const json_t *list = gm_field_list(f, "layer_sizes");
-	uint64_t n = gm_field_number(f, "num_layers"), at = 0;
+	const json_t *list = gm_json_field_list(f, "layer_sizes");
+	uint64_t n = gm_json_field_number(f, "num_layers"), at = 0;
 
 	if (n > GM_PLACEMENT_LAYERS)
-		gm_field_refuse(f, "num_layers", "is more than 65536");
+		gm_json_field_refuse(f, "num_layers", "is more than 65536");
 	if (f->r)
 		return;
 	a->q.n_layers = (uint32_t)n;
@@ -41,16 +41,16 @@ static void read_layers(struct gm_fields *f, struct auto_request *a)
 	for (size_t i = 0; f->r == 0 && i < json_array_size(list); i++) {
 		uint64_t run[2];
 
-		gm_field_tuple(f, "layer_sizes", list, i, run, 2);
+		gm_json_field_tuple(f, "layer_sizes", list, i, run, 2);
 		if (f->r == 0 && run[1] > n - at)
-			gm_field_refuse(f, "layer_sizes",
-					"has more layers than num_layers");
+			gm_json_field_refuse(f, "layer_sizes",
+					     "has more layers than num_layers");
 		while (f->r == 0 && run[1]-- > 0)
 			a->layers[at++] = run[0];
 	}
 	if (at < n)
-		gm_field_refuse(f, "layer_sizes",
-				"has fewer layers than num_layers");
+		gm_json_field_refuse(f, "layer_sizes",
+				     "has fewer layers than num_layers");
 }
 
 /* A score in units of 1/1024; 1 if not given; a row with 0 takes no layer. */
@@ -58,16 +58,16 @@ static uint64_t read_score(struct gm_fields *f, const char *key)
 {
 	double score = 1;
 
-	if (gm_field_given(f, key))
-		score = gm_field_real(f, key);
+	if (gm_json_field_given(f, key))
+		score = gm_json_field_real(f, key);
 	if (!(score >= 0 && score <= 1e12))
-		gm_field_refuse(f, key, "is not from 0 to 10^12");
+		gm_json_field_refuse(f, key, "is not from 0 to 10^12");
 	return f->r ? 0 : (uint64_t)(score * 1024);
 }
 
 static void read_devices(struct gm_fields *f, struct auto_request *a)
 {
-	const json_t *list = gm_field_list(f, "devices");
+	const json_t *list = gm_json_field_list(f, "devices");
 	size_t n = json_array_size(list);
 
 	if (f->r)
@@ -82,10 +82,10 @@ static void read_devices(struct gm_fields *f, struct auto_request *a)
 					    "devices: ", f->err, 0 };
 
 		a->devices[i] = (struct gm_fill_device){
-			.avail = gm_field_number(&device, "avail"),
-			.is_integrated =
-				gm_field_bool_or(&device, "integrated", false),
-			.is_host = gm_field_bool_or(&device, "cpu", false),
+			.avail = gm_json_field_number(&device, "avail"),
+			.is_integrated = gm_json_field_bool_or(
+				&device, "integrated", false),
+			.is_host = gm_json_field_bool_or(&device, "cpu", false),
 		};
 		a->speeds[i] = read_score(&device, "score");
 		a->q.n_devices++;
@@ -97,17 +97,17 @@ static void read_devices(struct gm_fields *f, struct auto_request *a)
 
 static void read_budget(struct gm_fields *f, struct gm_kv_paged *paged)
 {
-	struct gm_fields mem = gm_field_object(f, "mem");
+	struct gm_fields mem = gm_json_field_object(f, "mem");
 
-	if (gm_field_given(&mem, "mb")) {
+	if (gm_json_field_given(&mem, "mb")) {
 		paged->budget = GM_KV_MB;
-		paged->amount = gm_field_number(&mem, "mb");
-	} else if (gm_field_given(&mem, "utilization")) {
+		paged->amount = gm_json_field_number(&mem, "mb");
+	} else if (gm_json_field_given(&mem, "utilization")) {
 		paged->budget = GM_KV_UTILIZATION;
-		paged->share = (float)gm_field_real(&mem, "utilization");
+		paged->share = (float)gm_json_field_real(&mem, "utilization");
 	} else {
 		paged->budget = GM_KV_TOKENS;
-		paged->amount = gm_field_number(&mem, "context_tokens");
+		paged->amount = gm_json_field_number(&mem, "context_tokens");
 	}
 	f->r = f->r ? f->r : mem.r;
 }
@@ -117,19 +117,20 @@ static void read_paged(struct gm_fields *f, struct auto_request *a)
 	struct gm_fields paged;
 	const char *type = "auto";
 
-	if (!gm_field_given(f, "paged"))
+	if (!gm_json_field_given(f, "paged"))
 		return;
-	paged = gm_field_object(f, "paged");
+	paged = gm_json_field_object(f, "paged");
 	a->q.paged = &a->paged;
 	a->paged.block_size =
-		gm_field_number_or(&paged, "block_size", GM_KV_BLOCK);
+		gm_json_field_number_or(&paged, "block_size", GM_KV_BLOCK);
 	read_budget(&paged, &a->paged);
-	if (gm_field_given(&paged, "cache_type"))
-		type = gm_field_text(&paged, "cache_type");
+	if (gm_json_field_given(&paged, "cache_type"))
+		type = gm_json_field_text(&paged, "cache_type");
 	if (type && strcmp(type, "f8e4m3") == 0)
 		a->paged.cache_bytes = gm_dtype_bytes(GM_DTYPE_F8E4M3);
 	else if (type && strcmp(type, "auto") != 0)
-		gm_field_refuse(&paged, "cache_type", "is not auto or f8e4m3");
+		gm_json_field_refuse(&paged, "cache_type",
+				     "is not auto or f8e4m3");
 	f->r = f->r ? f->r : paged.r;
 }
 
@@ -138,13 +139,13 @@ static void read_kv(struct gm_fields *f, struct gm_kv_shape *kv)
 	const json_t *mla;
 	uint64_t n[2] = { 0, 0 };
 
-	kv->n_heads = gm_field_number(f, "num_kv_heads");
-	kv->k_dim = gm_field_number(f, "k_head_dim");
-	kv->v_dim = gm_field_number(f, "v_head_dim");
-	if (!gm_field_given(f, "mla"))
+	kv->n_heads = gm_json_field_number(f, "num_kv_heads");
+	kv->k_dim = gm_json_field_number(f, "k_head_dim");
+	kv->v_dim = gm_json_field_number(f, "v_head_dim");
+	if (!gm_json_field_given(f, "mla"))
 		return;
 	mla = json_pack("[O]", json_object_get(f->object, "mla"));
-	gm_field_tuple(f, "mla", mla, 0, n, 2);
+	gm_json_field_tuple(f, "mla", mla, 0, n, 2);
 	json_decref((json_t *)mla);
 	kv->is_mla = true;
 	kv->kv_lora_rank = n[0];
@@ -153,19 +154,20 @@ static void read_kv(struct gm_fields *f, struct gm_kv_shape *kv)
 
 static void read_auto(struct gm_fields *f, struct auto_request *a)
 {
-	const char *strategy = gm_field_text(f, "strategy");
+	const char *strategy = gm_json_field_text(f, "strategy");
 
-	if (f->r == 0 && gm_strategy_parse(strategy, &a->strategy, NULL))
-		gm_field_refuse(f, "strategy",
-				"is not fill, balance or fewest");
-	a->q.non_mapped_bytes = gm_field_number(f, "non_mapped_size");
-	a->q.total_bytes = gm_field_number(f, "total_model_size");
-	a->q.mapped_act_elems = gm_field_number(f, "mapped_act_elems");
-	a->q.non_mapped_act_elems = gm_field_number(f, "non_mapped_act_elems");
+	if (f->r == 0 && gm_auto_strategy_parse(strategy, &a->strategy, NULL))
+		gm_json_field_refuse(f, "strategy",
+				     "is not fill, balance or fewest");
+	a->q.non_mapped_bytes = gm_json_field_number(f, "non_mapped_size");
+	a->q.total_bytes = gm_json_field_number(f, "total_model_size");
+	a->q.mapped_act_elems = gm_json_field_number(f, "mapped_act_elems");
+	a->q.non_mapped_act_elems =
+		gm_json_field_number(f, "non_mapped_act_elems");
 	a->q.dtype_bytes = gm_batch_dtype(f);
-	a->q.max_seq_len = gm_field_number(f, "max_seq_len");
-	a->q.max_batch_size = gm_field_number(f, "max_batch_size");
-	a->q.host_avail = gm_field_number(f, "cpu_avail");
+	a->q.max_seq_len = gm_json_field_number(f, "max_seq_len");
+	a->q.max_batch_size = gm_json_field_number(f, "max_batch_size");
+	a->q.host_avail = gm_json_field_number(f, "cpu_avail");
 	read_kv(f, &a->q.kv);
 	read_layers(f, a);
 	read_devices(f, a);

@@ -18,28 +18,28 @@
 
 static void read_shape(struct gm_fields *f, struct gm_mesh_shape *shape)
 {
-	struct gm_fields t = gm_field_object(f, "topology");
+	struct gm_fields t = gm_json_field_object(f, "topology");
 	const char *kind;
 
 	t.name = "topology: ";
-	kind = gm_field_text(&t, "kind");
+	kind = gm_json_field_text(&t, "kind");
 	*shape = (struct gm_mesh_shape){ GM_MESH_DATA, 1, 1, 1 };
 	if (!kind) {
 		; /* the error is set already */
 	} else if (strcmp(kind, "tensor") == 0) {
 		shape->kind = GM_MESH_TENSOR;
-		shape->tp = gm_field_number(&t, "degree");
+		shape->tp = gm_json_field_number(&t, "degree");
 	} else if (strcmp(kind, "pipeline") == 0) {
 		shape->kind = GM_MESH_PIPELINE;
-		shape->pp = gm_field_number(&t, "stages");
+		shape->pp = gm_json_field_number(&t, "stages");
 	} else if (strcmp(kind, "mixed") == 0) {
 		shape->kind = GM_MESH_MIXED;
-		shape->tp = gm_field_number(&t, "tp");
-		shape->pp = gm_field_number(&t, "pp");
-		shape->dp = gm_field_number(&t, "dp");
+		shape->tp = gm_json_field_number(&t, "tp");
+		shape->pp = gm_json_field_number(&t, "pp");
+		shape->dp = gm_json_field_number(&t, "dp");
 	} else if (strcmp(kind, "data") != 0) {
-		gm_field_refuse(&t, "kind",
-				"is not data, tensor, pipeline or mixed");
+		gm_json_field_refuse(&t, "kind",
+				     "is not data, tensor, pipeline or mixed");
 	}
 	f->r = t.r;
 }
@@ -158,8 +158,8 @@ static char *answer(const struct gm_mesh *mesh, uint64_t rank)
 
 char *gm_batch_mesh(struct gm_fields *f)
 {
-	uint64_t world = gm_field_number(f, "world_size");
-	uint64_t rank = gm_field_number(f, "rank");
+	uint64_t world = gm_json_field_number(f, "world_size");
+	uint64_t rank = gm_json_field_number(f, "rank");
 	struct gm_mesh_shape shape;
 	struct gm_mesh mesh;
 

@@ -24,9 +24,9 @@ static void read_spec(struct gm_fields *f, struct map_request *m)
 {
 	const json_t *list;
 
-	if (!gm_field_given(f, "device_layers"))
+	if (!gm_json_field_given(f, "device_layers"))
 		return;
-	list = gm_field_list(f, "device_layers");
+	list = gm_json_field_list(f, "device_layers");
 	if (f->r)
 		return;
 	m->spec.entries =
@@ -38,7 +38,7 @@ static void read_spec(struct gm_fields *f, struct map_request *m)
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		uint64_t pair[2] = { 0, 0 };
 
-		gm_field_tuple(f, "device_layers", list, i, pair, 2);
+		gm_json_field_tuple(f, "device_layers", list, i, pair, 2);
 		m->spec.entries[m->spec.n_entries++] =
 			(struct gm_spec_entry){ pair[0], pair[1] };
 	}
@@ -49,9 +49,9 @@ static void read_topology(struct gm_fields *f, struct map_request *m)
 {
 	const char *text;
 
-	if (!gm_field_given(f, "topology"))
+	if (!gm_json_field_given(f, "topology"))
 		return;
-	text = gm_field_text(f, "topology");
+	text = gm_json_field_text(f, "topology");
 	if (f->r == 0)
 		f->r = gm_topology_parse(text, strlen(text), &m->topology,
 					 f->err);
@@ -61,8 +61,8 @@ static void read_topology(struct gm_fields *f, struct map_request *m)
 
 static void read_locations(struct gm_fields *f, struct map_request *m)
 {
-	const char *base = gm_field_text(f, "base");
-	const json_t *list = gm_field_list(f, "devices");
+	const char *base = gm_json_field_text(f, "base");
+	const json_t *list = gm_json_field_list(f, "devices");
 
 	if (f->r == 0)
 		f->r = gm_location_parse(base, &m->q.base, f->err);
@@ -79,7 +79,8 @@ static void read_locations(struct gm_fields *f, struct map_request *m)
 			f->r = gm_location_parse(
 				text, &m->devices[m->q.n_devices++], f->err);
 		else
-			gm_field_refuse(f, "devices", "is not a list of names");
+			gm_json_field_refuse(f, "devices",
+					     "is not a list of names");
 	}
 }
 
@@ -120,9 +121,10 @@ json_t *gm_batch_map(struct gm_fields *f)
 	struct gm_mapper mapper;
 	json_t *json = NULL;
 
-	m.q.n_layers = gm_field_number(f, "model_layers");
-	m.q.is_nccl = gm_field_bool_or(f, "nccl", false);
-	m.q.host_layers = gm_field_number_or(f, "host_layers", GM_LAYERS_REST);
+	m.q.n_layers = gm_json_field_number(f, "model_layers");
+	m.q.is_nccl = gm_json_field_bool_or(f, "nccl", false);
+	m.q.host_layers =
+		gm_json_field_number_or(f, "host_layers", GM_LAYERS_REST);
 	read_spec(f, &m);
 	read_locations(f, &m);
 	read_topology(f, &m);
@@ -142,7 +144,7 @@ json_t *gm_batch_map(struct gm_fields *f)
 
 uint32_t gm_batch_dtype(struct gm_fields *f)
 {
-	const char *name = gm_field_text(f, "dtype");
+	const char *name = gm_json_field_text(f, "dtype");
 	enum gm_dtype dtype = GM_DTYPE_F32;
 
 	if (f->r == 0)
@@ -153,19 +155,21 @@ uint32_t gm_batch_dtype(struct gm_fields *f)
 json_t *gm_batch_sizes(struct gm_fields *f)
 {
 	struct gm_sizes_request q = {
-		.vocab_size = gm_field_number(f, "vocab_size"),
-		.hidden_size = gm_field_number(f, "hidden_size"),
-		.intermediate_size = gm_field_number(f, "intermediate_size"),
-		.n_layers = gm_field_number(f, "num_hidden_layers"),
-		.n_heads = gm_field_number(f, "num_attention_heads"),
-		.n_kv_heads = gm_field_number(f, "num_key_value_heads"),
-		.has_head_dim = gm_field_given(f, "head_dim"),
-		.head_dim = gm_field_number_or(f, "head_dim", 0),
-		.is_tied = gm_field_bool_or(f, "tie_word_embeddings", false),
+		.vocab_size = gm_json_field_number(f, "vocab_size"),
+		.hidden_size = gm_json_field_number(f, "hidden_size"),
+		.intermediate_size =
+			gm_json_field_number(f, "intermediate_size"),
+		.n_layers = gm_json_field_number(f, "num_hidden_layers"),
+		.n_heads = gm_json_field_number(f, "num_attention_heads"),
+		.n_kv_heads = gm_json_field_number(f, "num_key_value_heads"),
+		.has_head_dim = gm_json_field_given(f, "head_dim"),
+		.head_dim = gm_json_field_number_or(f, "head_dim", 0),
+		.is_tied =
+			gm_json_field_bool_or(f, "tie_word_embeddings", false),
 		.dtype_bytes = gm_batch_dtype(f),
-		.pack_factor = gm_field_number(f, "weight_pack_factor"),
-		.max_seq_len = gm_field_number(f, "max_seq_len"),
-		.max_batch_size = gm_field_number(f, "max_batch_size"),
+		.pack_factor = gm_json_field_number(f, "weight_pack_factor"),
+		.max_seq_len = gm_json_field_number(f, "max_seq_len"),
+		.max_batch_size = gm_json_field_number(f, "max_batch_size"),
 	};
 	struct gm_sizes s;
 

@@ -411,7 +411,7 @@ static int read_part(struct reader *rd, const char *path,
 				 path);
 	for (size_t j = 0; j < tensors.n && r == 0; j++) {
 		tensors.v[j].shard = i;
-		if (gm_tensors_add(&rd->tensors, &tensors.v[j]))
+		if (gm_safetensors_add(&rd->tensors, &tensors.v[j]))
 			r = gm_error_no_memory(rd->err);
 	}
 	if (r == 0 && i == 0)

@@ -76,8 +76,8 @@ void gm_file_close(struct gm_file *file)
 	file->fd = -1;
 }
 
-int gm_json_object(const char *bytes, size_t n, const char *what,
-		   json_t **ret_object, struct gm_plan_error *ret_err)
+int gm_file_json_object(const char *bytes, size_t n, const char *what,
+			json_t **ret_object, struct gm_plan_error *ret_err)
 {
 	json_error_t error;
 	json_t *json = json_loadb(bytes, n, JSON_REJECT_DUPLICATES, &error);
@@ -144,7 +144,7 @@ int gm_file_json(const char *path, const char *remedy, size_t most,
 	r = gm_file_text(path, remedy, most, &bytes, &n, ret_err);
 	if (r)
 		return r;
-	r = gm_json_object(bytes, n, path, ret_object, ret_err);
+	r = gm_file_json_object(bytes, n, path, ret_object, ret_err);
 	free(bytes);
 	return r;
 }

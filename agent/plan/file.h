@@ -91,14 +91,14 @@ int gm_file_json(const char *path, const char *remedy, size_t most,
 		 json_t **ret_object, struct gm_plan_error *ret_err);
 
 /*
- * gm_json_object - parse @n bytes as one JSON object, no key twice
+ * gm_file_json_object - parse @n bytes as one JSON object, no key twice
  *
  * what		the name of the bytes' source, for messages: "x.json"
  *
  * Returns	0, -EINVAL, -ENOMEM
  * Threads	any
  */
-int gm_json_object(const char *bytes, size_t n, const char *what,
-		   json_t **ret_object, struct gm_plan_error *ret_err);
+int gm_file_json_object(const char *bytes, size_t n, const char *what,
+			json_t **ret_object, struct gm_plan_error *ret_err);
 
 #endif

@@ -323,7 +323,7 @@ static void read_tensor(struct reader *rd, struct gm_tensors *tensors)
 	t.begin = number(rd, 8);
 	if (rd->r == 0)
 		measure(rd, &t, row, rows, over);
-	if (rd->r == 0 && gm_tensors_add(tensors, &t))
+	if (rd->r == 0 && gm_safetensors_add(tensors, &t))
 		rd->r = gm_error_no_memory(rd->err);
 }
 

@@ -132,7 +132,7 @@ static int read_offsets(const struct reader *rd, const json_t *offsets,
 	return 0;
 }
 
-int gm_tensors_add(struct gm_tensors *list, const struct gm_tensor *tensor)
+int gm_safetensors_add(struct gm_tensors *list, const struct gm_tensor *tensor)
 {
 	struct gm_tensor copy = *tensor;
 
@@ -168,7 +168,7 @@ static int read_tensor(const struct reader *rd, const char *name,
 		r = read_offsets(rd, json_object_get(info, "data_offsets"), &t);
 	if (r)
 		return r;
-	if (gm_tensors_add(rd->tensors, &t))
+	if (gm_safetensors_add(rd->tensors, &t))
 		return gm_error_no_memory(rd->err);
 	return 0;
 }
@@ -285,7 +285,8 @@ int gm_safetensors_header(const struct gm_file_header *header, uint32_t shard,
 				    "%s is not a safetensors file: its header "
 				    "does not begin with '{'",
 				    header->path);
-	r = gm_json_object(text, header->n, header->path, &object, ret_err);
+	r = gm_file_json_object(text, header->n, header->path, &object,
+				ret_err);
 	if (r)
 		return r;
 	r = read_tensors(&rd, object);

@@ -41,7 +41,7 @@ struct gm_tensors {
 };
 
 /* Append a copy of @tensor, name included.  Returns 0, -ENOMEM. */
-int gm_tensors_add(struct gm_tensors *list, const struct gm_tensor *tensor);
+int gm_safetensors_add(struct gm_tensors *list, const struct gm_tensor *tensor);
 
 #define GM_SAFETENSORS_DTYPES 22u
 

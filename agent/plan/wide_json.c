@@ -156,7 +156,7 @@ json_t *gm_wide_text(const char *text)
 	return json;
 }
 
-int gm_field_refuse(struct gm_fields *f, const char *key, const char *why)
+int gm_json_field_refuse(struct gm_fields *f, const char *key, const char *why)
 {
 	if (f->r == 0)
 		f->r = gm_error_set(f->err, -EINVAL, REMEDY, "%s%s %s", f->name,
@@ -176,90 +176,93 @@ static bool get_number(const json_t *value, uint64_t *ret)
 				json_string_length(value) - 1, ret);
 }
 
-bool gm_field_given(const struct gm_fields *f, const char *key)
+bool gm_json_field_given(const struct gm_fields *f, const char *key)
 {
 	const json_t *value = json_object_get(f->object, key);
 
 	return value && !json_is_null(value);
 }
 
-uint64_t gm_field_number(struct gm_fields *f, const char *key)
+uint64_t gm_json_field_number(struct gm_fields *f, const char *key)
 {
 	uint64_t value = 0;
 
 	if (!get_number(json_object_get(f->object, key), &value))
-		gm_field_refuse(f, key,
-				"is not a whole number from 0 to 2^64-1");
+		gm_json_field_refuse(f, key,
+				     "is not a whole number from 0 to 2^64-1");
 	return f->r ? 0 : value;
 }
 
-uint64_t gm_field_number_or(struct gm_fields *f, const char *key,
-			    uint64_t otherwise)
+uint64_t gm_json_field_number_or(struct gm_fields *f, const char *key,
+				 uint64_t otherwise)
 {
-	return gm_field_given(f, key) ? gm_field_number(f, key) : otherwise;
+	return gm_json_field_given(f, key) ? gm_json_field_number(f, key)
+					   : otherwise;
 }
 
-int32_t gm_field_signed(struct gm_fields *f, const char *key)
+int32_t gm_json_field_signed(struct gm_fields *f, const char *key)
 {
 	const json_t *value = json_object_get(f->object, key);
 	json_int_t n = json_integer_value(value);
 
 	if (!json_is_integer(value) || n < INT32_MIN || n > INT32_MAX)
-		gm_field_refuse(f, key, "is not a whole number of 32 bits");
+		gm_json_field_refuse(f, key,
+				     "is not a whole number of 32 bits");
 	return f->r ? 0 : (int32_t)n;
 }
 
-double gm_field_real(struct gm_fields *f, const char *key)
+double gm_json_field_real(struct gm_fields *f, const char *key)
 {
 	const json_t *value = json_object_get(f->object, key);
 
 	if (!json_is_number(value))
-		gm_field_refuse(f, key, "is not a number");
+		gm_json_field_refuse(f, key, "is not a number");
 	return f->r ? 0 : json_number_value(value);
 }
 
-bool gm_field_bool_or(struct gm_fields *f, const char *key, bool otherwise)
+bool gm_json_field_bool_or(struct gm_fields *f, const char *key, bool otherwise)
 {
 	const json_t *value = json_object_get(f->object, key);
 
-	if (!gm_field_given(f, key))
+	if (!gm_json_field_given(f, key))
 		return otherwise;
 	if (!json_is_boolean(value))
-		gm_field_refuse(f, key, "is not true or false");
+		gm_json_field_refuse(f, key, "is not true or false");
 	return f->r == 0 && json_is_true(value);
 }
 
-const char *gm_field_text(struct gm_fields *f, const char *key)
+const char *gm_json_field_text(struct gm_fields *f, const char *key)
 {
 	const json_t *value = json_object_get(f->object, key);
 
 	if (!json_is_string(value))
-		gm_field_refuse(f, key, "is not a string");
+		gm_json_field_refuse(f, key, "is not a string");
 	else if (strlen(json_string_value(value)) != json_string_length(value))
-		gm_field_refuse(f, key, "has a NUL character");
+		gm_json_field_refuse(f, key, "has a NUL character");
 	return f->r ? NULL : json_string_value(value);
 }
 
-const json_t *gm_field_list(struct gm_fields *f, const char *key)
+const json_t *gm_json_field_list(struct gm_fields *f, const char *key)
 {
 	const json_t *value = json_object_get(f->object, key);
 
 	if (!json_is_array(value))
-		gm_field_refuse(f, key, "is not a list");
+		gm_json_field_refuse(f, key, "is not a list");
 	return f->r ? NULL : value;
 }
 
-struct gm_fields gm_field_object(struct gm_fields *f, const char *key)
+struct gm_fields gm_json_field_object(struct gm_fields *f, const char *key)
 {
 	const json_t *value = json_object_get(f->object, key);
 
 	if (!json_is_object(value))
-		gm_field_refuse(f, key, "is not an object");
+		gm_json_field_refuse(f, key, "is not an object");
 	return (struct gm_fields){ value, f->name, f->err, f->r };
 }
 
-void gm_field_tuple(struct gm_fields *f, const char *key, const json_t *list,
-		    size_t i, uint64_t *ret_numbers, size_t n)
+void gm_json_field_tuple(struct gm_fields *f, const char *key,
+			 const json_t *list, size_t i, uint64_t *ret_numbers,
+			 size_t n)
 {
 	const json_t *tuple = json_array_get(list, i);
 	bool good = json_array_size(tuple) == n;
@@ -268,7 +271,7 @@ void gm_field_tuple(struct gm_fields *f, const char *key, const json_t *list,
 		good = good &&
 		       get_number(json_array_get(tuple, j), &ret_numbers[j]);
 	if (!good)
-		gm_field_refuse(f, key,
-				"is not a list of lists of so many whole "
-				"numbers from 0 to 2^64-1");
+		gm_json_field_refuse(f, key,
+				     "is not a list of lists of so many whole "
+				     "numbers from 0 to 2^64-1");
 }

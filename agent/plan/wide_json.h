@@ -44,24 +44,26 @@ struct gm_fields {
 };
 
 /* Does @key exist, and is it not null? */
-bool gm_field_given(const struct gm_fields *f, const char *key);
+bool gm_json_field_given(const struct gm_fields *f, const char *key);
 
 /* Each returns 0, NULL or false once there was an error. */
-uint64_t gm_field_number(struct gm_fields *f, const char *key);
-uint64_t gm_field_number_or(struct gm_fields *f, const char *key,
-			    uint64_t otherwise);
-int32_t gm_field_signed(struct gm_fields *f, const char *key);
-double gm_field_real(struct gm_fields *f, const char *key);
-bool gm_field_bool_or(struct gm_fields *f, const char *key, bool otherwise);
-const char *gm_field_text(struct gm_fields *f, const char *key);
-const json_t *gm_field_list(struct gm_fields *f, const char *key);
-struct gm_fields gm_field_object(struct gm_fields *f, const char *key);
+uint64_t gm_json_field_number(struct gm_fields *f, const char *key);
+uint64_t gm_json_field_number_or(struct gm_fields *f, const char *key,
+				 uint64_t otherwise);
+int32_t gm_json_field_signed(struct gm_fields *f, const char *key);
+double gm_json_field_real(struct gm_fields *f, const char *key);
+bool gm_json_field_bool_or(struct gm_fields *f, const char *key,
+			   bool otherwise);
+const char *gm_json_field_text(struct gm_fields *f, const char *key);
+const json_t *gm_json_field_list(struct gm_fields *f, const char *key);
+struct gm_fields gm_json_field_object(struct gm_fields *f, const char *key);
 
 /* Element @i of @list, a list of @n numbers named @key in messages. */
-void gm_field_tuple(struct gm_fields *f, const char *key, const json_t *list,
-		    size_t i, uint64_t *ret_numbers, size_t n);
+void gm_json_field_tuple(struct gm_fields *f, const char *key,
+			 const json_t *list, size_t i, uint64_t *ret_numbers,
+			 size_t n);
 
 /* Store that @key is wrong, unless there was an error before.  Returns f->r. */
-int gm_field_refuse(struct gm_fields *f, const char *key, const char *why);
+int gm_json_field_refuse(struct gm_fields *f, const char *key, const char *why);
 
 #endif

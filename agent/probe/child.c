@@ -210,7 +210,7 @@ int gm_child_read(struct gm_probe_child *child, struct gm_note *ret_note)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n != (ssize_t)sizeof(*ret_note) ||
-	    gm_note_check(ret_note, child->role) < 0) {
+	    gm_protocol_check(ret_note, child->role) < 0) {
 		close(child->socket);
 		child->socket = -1;
 		/* A record that its role may not send ends the child, as a
@@ -221,8 +221,8 @@ int gm_child_read(struct gm_probe_child *child, struct gm_note *ret_note)
 	}
 	child->heard = gm_probe_now();
 	if (ret_note->type == GM_NOTE_CALL)
-		gm_text_copy(child->call, sizeof(child->call), ret_note->text,
-			     sizeof(ret_note->text));
+		gm_parse_copy(child->call, sizeof(child->call), ret_note->text,
+			      sizeof(ret_note->text));
 	else
 		child->has_said = true;
 	return 1;

@@ -25,7 +25,7 @@ static struct gm_driver cu;
 /* The end, good or bad. */
 static void __attribute__((noreturn)) driven(const struct gm_note *note)
 {
-	gm_note_send(note);
+	gm_protocol_send(note);
 	/* A driver's exit handlers may take longer than all that we did. */
 	_exit(EXIT_SUCCESS);
 }
@@ -38,9 +38,9 @@ refused(const char *call, gm_cu_result result)
 				.code = (int32_t)result };
 	const char *remedy = gm_cuerror_remedy(result);
 
-	gm_note_text(&note, "CUDA %u %s from %s%s%s", result,
-		     gm_cuerror_name(result), call, remedy ? ": " : "",
-		     remedy ? remedy : "");
+	gm_protocol_text(&note, "CUDA %u %s from %s%s%s", result,
+			 gm_cuerror_name(result), call, remedy ? ": " : "",
+			 remedy ? remedy : "");
 	driven(&note);
 }
 
@@ -93,7 +93,7 @@ static void say_device(int ordinal)
 	d->cuda_version = (uint32_t)cu.version;
 	if (cu.cuDeviceTotalMem(&bytes, dev) == GM_CU_SUCCESS)
 		d->total_bytes = bytes;
-	gm_note_send(&note);
+	gm_protocol_send(&note);
 }
 
 /* Has the one device that is visible the name that it was asked for by? */
@@ -103,7 +103,7 @@ static bool is_device(const char *id)
 	uint8_t wanted[16];
 	int dev;
 
-	return gm_text_uuid(id, wanted) == 0 &&
+	return gm_parse_uuid(id, wanted) == 0 &&
 	       cu.cuDeviceGet(&dev, 0) == GM_CU_SUCCESS &&
 	       cu.cuDeviceGetUuid(&uuid, dev) == GM_CU_SUCCESS &&
 	       memcmp(uuid.bytes, wanted, sizeof(wanted)) == 0;
@@ -116,17 +116,17 @@ int gm_driver_query_run(const struct gm_probe_options *o)
 	gm_cu_result result;
 	int n = 0;
 
-	gm_note_call("loading libcuda.so.1");
+	gm_protocol_call("loading libcuda.so.1");
 	if (gm_driver_open(o->library, &cu, why) < 0) {
 		end.health = GM_PROBE_FAILED;
-		gm_note_text(&end, "%.150s", why);
+		gm_protocol_text(&end, "%.150s", why);
 		driven(&end);
 	}
-	gm_note_call("cuInit");
+	gm_protocol_call("cuInit");
 	result = cu.cuInit(0);
 	if (result != GM_CU_SUCCESS)
 		refused("cuInit", result);
-	gm_note_call("a look at the device");
+	gm_protocol_call("a look at the device");
 	result = cu.cuDeviceGetCount(&n);
 	if (result != GM_CU_SUCCESS)
 		refused("cuDeviceGetCount", result);

@@ -36,7 +36,7 @@ static void count(const struct gm_probe_options *o, struct gm_note *note)
 		gm_nvml_session_refused(note, "nvmlDeviceGetCount", result);
 		note->census.outcome = GM_PROBE_BROKEN;
 	} else if (n == 0) {
-		gm_note_text(note, "the driver has no card");
+		gm_protocol_text(note, "the driver has no card");
 		absent(o, note);
 	}
 	note->census.n_cards = n < GM_PROBE_GPUS ? n : GM_PROBE_GPUS;
@@ -48,10 +48,10 @@ static void say_places(const struct gm_probe_options *o)
 	size_t n;
 
 	/* The module takes locks of its own for these files. */
-	gm_note_call("a read of /proc/driver/nvidia");
+	gm_protocol_call("a read of /proc/driver/nvidia");
 	n = gm_sysfs_list(o->sysfs, notes, GM_PROBE_GPUS);
 	for (size_t i = 0; i < n; i++)
-		gm_note_send(&notes[i]);
+		gm_protocol_send(&notes[i]);
 }
 
 int gm_enumerate_run(const struct gm_probe_options *o)
@@ -65,7 +65,7 @@ int gm_enumerate_run(const struct gm_probe_options *o)
 		note.census.outcome = GM_PROBE_BROKEN;
 	else
 		count(o, &note);
-	gm_note_send(&note);
+	gm_protocol_send(&note);
 	if (note.census.outcome == 0)
 		say_places(o);
 	if (rc == 0)

@@ -9,7 +9,7 @@
 
 #include "agent/common/idset.h"
 #include "agent/common/meminfo.h"
-#include "agent/probe/device.h"
+#include "agent/probe/card.h"
 #include "agent/probe/nvml_session.h"
 #include "agent/probe/parse.h"
 #include "agent/probe/probe.h"
@@ -24,7 +24,7 @@ void gm_facts_system(struct gm_facts *facts)
 	int version = 0;
 
 	if (OK(facts->nvml->nvmlSystemGetDriverVersion(text, sizeof(text) - 1)))
-		facts->driver_version = gm_text_version(text);
+		facts->driver_version = gm_parse_version(text);
 	if (OK(facts->nvml->nvmlSystemGetCudaDriverVersion_v2(&version)) &&
 	    version > 0)
 		facts->cuda_version = (uint32_t)version;
@@ -51,17 +51,17 @@ static int read_identity(const struct gm_nvml *nvml, struct nvmlDevice_st *dev,
 		gm_nvml_session_refused(note, "nvmlDeviceGetUUID", result);
 		return -EIO;
 	}
-	gm_text_copy(device->id, sizeof(device->id), text, sizeof(text));
-	if (gm_text_uuid(device->id, note->uuid) < 0) {
+	gm_parse_copy(device->id, sizeof(device->id), text, sizeof(text));
+	if (gm_parse_uuid(device->id, note->uuid) < 0) {
 		note->health = GM_PROBE_FAILED;
-		gm_note_text(note, "NVML gives \"%s\", which is no UUID",
-			     device->id);
+		gm_protocol_text(note, "NVML gives \"%s\", which is no UUID",
+				 device->id);
 		return -EIO;
 	}
 	memcpy(device->facts.uuid, note->uuid, sizeof(device->facts.uuid));
 	if (OK(nvml->nvmlDeviceGetName(dev, name, sizeof(name))))
-		gm_text_copy(device->name, sizeof(device->name), name,
-			     sizeof(name));
+		gm_parse_copy(device->name, sizeof(device->name), name,
+			      sizeof(name));
 	return 0;
 }
 
@@ -247,8 +247,8 @@ int gm_facts_instance(const struct gm_facts *f, struct nvmlDevice_st *mig,
 		row->mig_ci = (int32_t)ci;
 		row->known |= GPUMAP_KNOWN_MIG;
 	}
-	gm_text_profile(device->name, row->mig_profile,
-			sizeof(row->mig_profile));
+	gm_parse_profile(device->name, row->mig_profile,
+			 sizeof(row->mig_profile));
 	if (OK(f->nvml->nvmlDeviceGetAttributes_v2(mig, &has))) {
 		row->units = has.multiprocessors;
 		row->known |= has.multiprocessors ? GPUMAP_KNOWN_UNITS : 0;
@@ -349,10 +349,10 @@ static void move_mode(const struct gm_nvml *nvml, struct nvmlDevice_st *dev,
 	     mode != GM_NVML_COMPUTEMODE_EXCLUSIVE_PROCESS))
 		return;
 	note->health = GM_PROBE_TAKEN;
-	gm_note_text(note, "compute mode %s (nvidia-smi -c DEFAULT)",
-		     mode == GM_NVML_COMPUTEMODE_PROHIBITED
-			     ? "PROHIBITED"
-			     : "EXCLUSIVE_PROCESS");
+	gm_protocol_text(note, "compute mode %s (nvidia-smi -c DEFAULT)",
+			 mode == GM_NVML_COMPUTEMODE_PROHIBITED
+				 ? "PROHIBITED"
+				 : "EXCLUSIVE_PROCESS");
 }
 
 void gm_facts_move(const struct gm_facts *f, struct nvmlDevice_st *dev,

@@ -5,7 +5,7 @@
 noinst_LTLIBRARIES += %reldir%/libprobe.la
 %canon_reldir%_libprobe_la_SOURCES = \
 	%reldir%/driver_query.c \
-	%reldir%/device.c %reldir%/device.h \
+	%reldir%/card.c %reldir%/card.h \
 	%reldir%/enumerate.c \
 	%reldir%/child.c %reldir%/child.h \
 	%reldir%/facts.c %reldir%/facts.h \

@@ -18,7 +18,7 @@
 #define GM_PROBE_MONITOR_H
 
 #include "agent/probe/child.h"
-#include "agent/probe/device.h"
+#include "agent/probe/card.h"
 #include "agent/probe/probe.h"
 
 #define GM_MONITOR_ASKS     4u /* drivers started at the same time */

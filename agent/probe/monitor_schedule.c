@@ -330,9 +330,9 @@ static void name_slot(struct gm_monitor *s, uint32_t index)
 	if (place && place->place.named)
 		memcpy(uuid, place->uuid, sizeof(uuid));
 	else if (place)
-		gm_text_made_uuid(place->place.domain, place->place.bus, uuid);
+		gm_parse_made_uuid(place->place.domain, place->place.bus, uuid);
 	else
-		gm_text_made_uuid(index, UINT32_MAX, uuid);
+		gm_parse_made_uuid(index, UINT32_MAX, uuid);
 	card = gm_monitor_card(s, uuid, true);
 	if (!card)
 		return;

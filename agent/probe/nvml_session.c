@@ -35,9 +35,9 @@ void gm_nvml_session_refused(struct gm_note *note, const char *call,
 	if (note->health == GM_PROBE_USABLE)
 		note->health = GM_PROBE_FAILED;
 	note->code = (int32_t)result;
-	gm_note_text(note, "NVML %u %s from %s%s%s", result,
-		     gm_nvml_error_name(result), call, remedy ? ": " : "",
-		     remedy ? remedy : "");
+	gm_protocol_text(note, "NVML %u %s from %s%s%s", result,
+			 gm_nvml_error_name(result), call, remedy ? ": " : "",
+			 remedy ? remedy : "");
 }
 
 int gm_nvml_session_open(const struct gm_probe_options *options,
@@ -51,10 +51,10 @@ int gm_nvml_session_open(const struct gm_probe_options *options,
 
 	if (rc < 0) {
 		note->health = GM_PROBE_FAILED;
-		gm_note_text(note, "%.150s", why);
+		gm_protocol_text(note, "%.150s", why);
 		return rc == -ENOENT ? -ENOENT : -EIO;
 	}
-	gm_note_call("nvmlInit");
+	gm_protocol_call("nvmlInit");
 	result = ret_nvml->nvmlInit_v2();
 	if (result == GM_NVML_SUCCESS)
 		return 0;

@@ -15,7 +15,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-void gm_text_copy(char *ret_text, size_t bytes, const char *text, size_t size)
+void gm_parse_copy(char *ret_text, size_t bytes, const char *text, size_t size)
 {
 	size_t end = strnlen(text, size), first = 0, n = 0;
 
@@ -43,7 +43,7 @@ static int digit(char c)
 	return -1;
 }
 
-int gm_text_uuid(const char *text, uint8_t ret_uuid[16])
+int gm_parse_uuid(const char *text, uint8_t ret_uuid[16])
 {
 	static const uint8_t zeros[16];
 	uint8_t uuid[16];
@@ -89,7 +89,7 @@ static bool take_hex(const char **text, char end, uint32_t most,
 	return true;
 }
 
-int gm_text_pci(const char *text, uint32_t *ret_domain, uint32_t *ret_bus)
+int gm_parse_pci(const char *text, uint32_t *ret_domain, uint32_t *ret_bus)
 {
 	uint32_t domain = 0, bus, device, function;
 	const char *first = strchr(text, ':');
@@ -122,7 +122,7 @@ static const char *take_number(const char *text, uint32_t *ret_value)
 	return text;
 }
 
-uint32_t gm_text_version(const char *text)
+uint32_t gm_parse_version(const char *text)
 {
 	uint32_t major, minor = 0;
 	const char *at = take_number(text, &major);
@@ -134,12 +134,12 @@ uint32_t gm_text_version(const char *text)
 	return 1000 * major + 10 * (minor < 99 ? minor : 99);
 }
 
-void gm_text_profile(const char *name, char *ret_profile, size_t bytes)
+void gm_parse_profile(const char *name, char *ret_profile, size_t bytes)
 {
 	const char *at = strstr(name, " MIG ");
 
 	at = at ? at + 5 : "";
-	gm_text_copy(ret_profile, bytes, at, strlen(at));
+	gm_parse_copy(ret_profile, bytes, at, strlen(at));
 }
 
 /* The text behind "@key:" on a line of its own, or NULL. */
@@ -156,17 +156,17 @@ static const char *value_of(const char *text, const char *key)
 	return NULL;
 }
 
-void gm_text_information(const char *text,
-			 struct gm_text_information *ret_information)
+void gm_parse_information(const char *text,
+			  struct gm_parse_information *ret_information)
 {
-	struct gm_text_information info = { .minor = -1 };
+	struct gm_parse_information info = { .minor = -1 };
 	const char *at = value_of(text, "GPU UUID");
 	uint32_t minor;
 
 	if (at)
-		gm_text_copy(info.id, sizeof(info.id), at, strcspn(at, "\n"));
+		gm_parse_copy(info.id, sizeof(info.id), at, strcspn(at, "\n"));
 	/* "GPU-????????-..." until the card has been initialised once. */
-	if (gm_text_uuid(info.id, info.uuid) < 0)
+	if (gm_parse_uuid(info.id, info.uuid) < 0)
 		info.id[0] = '\0';
 	at = value_of(text, "Device Minor");
 	if (at) {
@@ -178,7 +178,7 @@ void gm_text_information(const char *text,
 	*ret_information = info;
 }
 
-void gm_text_made_uuid(uint32_t domain, uint32_t bus, uint8_t ret_uuid[16])
+void gm_parse_made_uuid(uint32_t domain, uint32_t bus, uint8_t ret_uuid[16])
 {
 	const bool by_index = bus == UINT32_MAX;
 	uint8_t uuid[16] = { 0 };

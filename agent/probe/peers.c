@@ -33,7 +33,7 @@ static bool open_end(unsigned long index, struct end *end)
 		       (unsigned int)index, &end->dev) == GM_NVML_SUCCESS &&
 	       nvml.nvmlDeviceGetUUID(end->dev, text, GM_NVML_UUID_BYTES) ==
 		       GM_NVML_SUCCESS &&
-	       gm_text_uuid(text, end->uuid) == 0 &&
+	       gm_parse_uuid(text, end->uuid) == 0 &&
 	       nvml.nvmlDeviceGetPciInfo_v3(end->dev, &end->pci) ==
 		       GM_NVML_SUCCESS;
 }
@@ -107,7 +107,7 @@ static void say_pair(const struct end *a, const struct end *b)
 	    GM_NVML_SUCCESS)
 		note.peers.level = level;
 	note.peers.links = links_of(a, b);
-	gm_note_send(&note);
+	gm_protocol_send(&note);
 }
 
 int gm_peers_run(const struct gm_probe_options *o)

@@ -31,7 +31,7 @@ static void close_device(struct gm_probe_device *device)
 	CLOSE(device->facts.mig_profile);
 }
 
-int gm_note_check(struct gm_note *note, uint32_t role)
+int gm_protocol_check(struct gm_note *note, uint32_t role)
 {
 	CLOSE(note->text);
 	if (note->health > GM_PROBE_TAKEN)
@@ -59,7 +59,7 @@ int gm_note_check(struct gm_note *note, uint32_t role)
 	}
 }
 
-void gm_note_send(const struct gm_note *note)
+void gm_protocol_send(const struct gm_note *note)
 {
 	ssize_t n;
 
@@ -71,15 +71,15 @@ void gm_note_send(const struct gm_note *note)
 		_exit(EXIT_FAILURE);
 }
 
-void gm_note_call(const char *what)
+void gm_protocol_call(const char *what)
 {
 	struct gm_note note = { .type = GM_NOTE_CALL };
 
-	gm_note_text(&note, "%s", what);
-	gm_note_send(&note);
+	gm_protocol_text(&note, "%s", what);
+	gm_protocol_send(&note);
 }
 
-void gm_note_text(struct gm_note *note, const char *format, ...)
+void gm_protocol_text(struct gm_note *note, const char *format, ...)
 {
 	va_list args;
 

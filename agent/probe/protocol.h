@@ -106,7 +106,7 @@ struct gm_note {
 };
 
 /*
- * gm_note_check - is this what a role may say?
+ * gm_protocol_check - is this what a role may say?
  *
  * A role runs a library that is not ours, so what comes from it is believed no
  * further than a stranger's word: texts are made to end, numbers that choose
@@ -116,16 +116,16 @@ struct gm_note {
  *
  * Returns	0, or -EPROTO
  */
-int gm_note_check(struct gm_note *note, uint32_t role);
+int gm_protocol_check(struct gm_note *note, uint32_t role);
 
 /* Send it.  A role whose reader is gone ends here. */
-void gm_note_send(const struct gm_note *note);
+void gm_protocol_send(const struct gm_note *note);
 
 /* CALL: constant text. */
-void gm_note_call(const char *what);
+void gm_protocol_call(const char *what);
 
 /* The text of a note, cut where it is longer than fits. */
-void gm_note_text(struct gm_note *note, const char *format, ...)
+void gm_protocol_text(struct gm_note *note, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 #endif

@@ -31,7 +31,7 @@ static DIR *open_folder(const char *root, const char *folder)
 static void read_information(const char *root, const char *name,
 			     struct gm_note *note)
 {
-	struct gm_text_information info;
+	struct gm_parse_information info;
 	char path[PATH_MAX], text[4096];
 
 	if (gm_read_file_path(path, sizeof(path), root,
@@ -39,7 +39,7 @@ static void read_information(const char *root, const char *name,
 			      name) < 0 ||
 	    gm_read_file(path, text, sizeof(text)) < 0)
 		return;
-	gm_text_information(text, &info);
+	gm_parse_information(text, &info);
 	note->place.minor = info.minor;
 	if (!info.id[0])
 		return;
@@ -110,8 +110,8 @@ size_t gm_sysfs_list(const char *root, struct gm_note *ret_notes, size_t max)
 
 		*note = (struct gm_note){ .type = GM_NOTE_PLACE };
 		note->place.minor = -1;
-		if (gm_text_pci(entry->d_name, &note->place.domain,
-				&note->place.bus) < 0)
+		if (gm_parse_pci(entry->d_name, &note->place.domain,
+				 &note->place.bus) < 0)
 			continue;
 		if (by_module)
 			read_information(root, entry->d_name, note);

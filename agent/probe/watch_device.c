@@ -52,7 +52,7 @@ struct watch {
 static void __attribute__((noreturn)) trouble(struct gm_note *note)
 {
 	note->type = GM_NOTE_TROUBLE;
-	gm_note_send(note);
+	gm_protocol_send(note);
 	_exit(EXIT_SUCCESS);
 }
 
@@ -66,7 +66,7 @@ static void open_card(struct watch *w)
 	w->facts = (struct gm_facts){ .nvml = &w->nvml,
 				      .sysfs = w->options->sysfs };
 	gm_facts_system(&w->facts);
-	gm_note_call("nvmlDeviceGetHandleByIndex");
+	gm_protocol_call("nvmlDeviceGetHandleByIndex");
 	result = w->nvml.nvmlDeviceGetHandleByIndex_v2(w->options->index,
 						       &w->dev);
 	if (result != GM_NVML_SUCCESS) {
@@ -143,7 +143,7 @@ static void say_event(const struct watch *w, const struct gm_nvml_event *event)
 	memcpy(note.uuid, owner_of(w, event), sizeof(note.uuid));
 	note.event.kind = event->type;
 	note.event.xid = event->type == GM_NVML_EVENT_XID ? event->data : 0;
-	gm_note_send(&note);
+	gm_protocol_send(&note);
 }
 
 /* Wait for @ms or for an event.  Returns whether there was one. */
@@ -204,7 +204,7 @@ static void meet_instance(struct watch *w, struct nvmlDevice_st *mig)
 		memcpy(in->uuid, note.uuid, sizeof(in->uuid));
 		in->gi = (uint32_t)note.card.device.facts.mig_gi;
 		in->ci = (uint32_t)note.card.device.facts.mig_ci;
-		gm_note_send(&note);
+		gm_protocol_send(&note);
 	}
 	in->mig = mig;
 	in->met = true;
@@ -218,8 +218,8 @@ static void forget_instances(struct watch *w)
 		if (w->instances[i].met)
 			continue;
 		memcpy(note.uuid, w->instances[i].uuid, sizeof(note.uuid));
-		gm_note_text(&note, "the instance was taken down");
-		gm_note_send(&note);
+		gm_protocol_text(&note, "the instance was taken down");
+		gm_protocol_send(&note);
 		w->instances[i] = w->instances[--w->n_instances];
 	}
 }
@@ -249,7 +249,7 @@ static void say_card(struct watch *w)
 	if (gm_facts_card(&w->facts, w->dev, w->options->index, &w->card) < 0)
 		trouble(&w->card);
 	w->is_split = w->card.card.device.facts.flags & GPUMAP_DEVICE_MIG;
-	gm_note_send(&w->card);
+	gm_protocol_send(&w->card);
 }
 
 /* Everything once.  A card that is gone ends this process. */
@@ -265,15 +265,15 @@ static void refresh(struct watch *w)
 		trouble(&note);
 	if (note.health == GM_PROBE_USABLE && w->is_split) {
 		note.health = GM_PROBE_SPLIT;
-		gm_note_text(&note, "in MIG mode: its instances are used");
+		gm_protocol_text(&note, "in MIG mode: its instances are used");
 	}
 	/* A report of the card's state is one of its instances, too. */
 	list_instances(w);
-	gm_note_send(&note);
+	gm_protocol_send(&note);
 	for (uint32_t i = 0; i < w->n_instances; i++) {
 		memcpy(note.uuid, w->instances[i].uuid, sizeof(note.uuid));
 		gm_facts_move(&w->facts, w->instances[i].mig, &note);
-		gm_note_send(&note);
+		gm_protocol_send(&note);
 	}
 }
 
@@ -284,7 +284,7 @@ int gm_watch_run(const struct gm_probe_options *o)
 
 	w.options = o;
 	open_card(&w);
-	gm_note_call("a first look at the card");
+	gm_protocol_call("a first look at the card");
 	say_card(&w);
 	for (;;) {
 		/* First, so that nothing is missed of a card that is known. */

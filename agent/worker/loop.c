@@ -107,9 +107,9 @@ static void tick(struct gm_worker *w)
 	if (w->dev->backend->start)
 		gm_async_exec_poll(w);
 	if (w->waiting.n || w->wakeups.owes)
-		gm_wait_look(w);
+		gm_dependency_look(w);
 	if (w->parts.n)
-		gm_group_look(w);
+		gm_collective_look(w);
 	if (!LIST_EMPTY(&w->cliqued))
 		gm_nccl_group_look(w);
 	if (gm_load_wants_clock(&w->loader))
@@ -181,11 +181,11 @@ static void block(struct gm_worker *w)
 	/* The poll of the device may have changed the result. */
 	if (is_held(w))
 		return;
-	if (gm_wait_is_due(w, &wait_ns)) {
-		gm_wait_look(w);
+	if (gm_dependency_is_due(w, &wait_ns)) {
+		gm_dependency_look(w);
 		return;
 	}
-	if (w->parts.n && !gm_group_may_sleep(w, &group_ns)) {
+	if (w->parts.n && !gm_collective_may_sleep(w, &group_ns)) {
 		gm_pause();
 		return;
 	}
@@ -213,8 +213,8 @@ static bool is_drained(const struct gm_worker *w)
 	return w->draining && !w->slow.n && !gm_nccl_group_is_busy(w) &&
 	       !w->loader.n_asked && TAILQ_EMPTY(&w->carried) &&
 	       !w->remote_copies.n && TAILQ_EMPTY(&w->alloc_waits) &&
-	       !w->parts.n && TAILQ_EMPTY(&w->flying) && !gm_wait_holds(w) &&
-	       !gm_nccl_group_holds(w);
+	       !w->parts.n && TAILQ_EMPTY(&w->flying) &&
+	       !gm_dependency_holds(w) && !gm_nccl_group_holds(w);
 }
 
 /* The worker may have finished: a further pass decides. */
@@ -260,7 +260,7 @@ GM_TWICE void run(struct gm_worker *w, const bool flies)
 		if (gm_unlikely(w->remote_copies.held))
 			worked |= gm_remote_copy_queue_go(w);
 		if (gm_unlikely(w->parts.n))
-			worked |= gm_group_pass(w);
+			worked |= gm_collective_pass(w);
 		if (gm_events_due(w))
 			gm_io_events_handle(w);
 		if (gm_get(&gm_sigbus_seen))
@@ -294,9 +294,9 @@ int gm_worker_run(struct gm_worker *worker)
 	TAILQ_INIT(&w->carried);
 	TAILQ_INIT(&w->alloc_waits);
 	gm_send_queue_init(&w->outbox);
-	gm_wait_init(w);
+	gm_dependency_init(w);
 	gm_remote_copy_queue_init(&w->remote_copies);
-	gm_group_init(w);
+	gm_collective_init(w);
 	gm_io_events_start(w);
 	if (w->dev->backend->start)
 		run(w, true);

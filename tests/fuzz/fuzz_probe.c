@@ -20,7 +20,7 @@ static void check_copy(const uint8_t *data, size_t size, size_t room)
 	char *copy = malloc(room);
 
 	MUST(copy);
-	gm_text_copy(copy, room, (const char *)data, size);
+	gm_parse_copy(copy, room, (const char *)data, size);
 	MUST(strlen(copy) < room);
 	for (const char *c = copy; *c; c++)
 		MUST(*c >= ' ' && *c <= '~');
@@ -29,29 +29,29 @@ static void check_copy(const uint8_t *data, size_t size, size_t room)
 
 static void check_names(const char *text)
 {
-	struct gm_text_information info;
+	struct gm_parse_information info;
 	uint32_t domain = 7, bus = 7;
 	uint8_t uuid[16] = { 7 }, again[16];
 	char profile[32];
 	int rc;
 
-	rc = gm_text_uuid(text, uuid);
+	rc = gm_parse_uuid(text, uuid);
 	MUST(rc == 0 || (rc == -EINVAL && uuid[0] == 7));
-	rc = gm_text_pci(text, &domain, &bus);
+	rc = gm_parse_pci(text, &domain, &bus);
 	MUST(rc == 0 || (rc == -EINVAL && domain == 7 && bus == 7));
 	if (rc == 0) {
 		MUST(bus <= 0xffff);
-		gm_text_made_uuid(domain, bus, uuid);
+		gm_parse_made_uuid(domain, bus, uuid);
 		MUST(uuid[6] >> 4 == 8);
 	}
-	MUST(gm_text_version(text) < 100000u * 1000 + 1000);
-	gm_text_profile(text, profile, sizeof(profile));
+	MUST(gm_parse_version(text) < 100000u * 1000 + 1000);
+	gm_parse_profile(text, profile, sizeof(profile));
 	MUST(strlen(profile) < sizeof(profile));
-	gm_text_information(text, &info);
+	gm_parse_information(text, &info);
 	MUST(info.minor >= -1);
 	/* A name is given that is one, or none. */
 	if (info.id[0]) {
-		MUST(gm_text_uuid(info.id, again) == 0);
+		MUST(gm_parse_uuid(info.id, again) == 0);
 		MUST(memcmp(again, info.uuid, sizeof(again)) == 0);
 	}
 }

@@ -87,7 +87,7 @@ static void act(const uint8_t *head, struct gm_note *note)
 		return;
 	if (head[0] % 8 == 6)
 		gm_monitor_child_ended(&s, &child, "signal 9");
-	else if (gm_note_check(note, child.role) == 0)
+	else if (gm_protocol_check(note, child.role) == 0)
 		gm_monitor_on_message(&s, &child, note);
 }
 

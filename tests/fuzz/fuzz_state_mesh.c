@@ -76,7 +76,7 @@ static void check_again(const struct gm_mesh_file *mesh)
 	free(text);
 	gm_arranged_free(&arranged);
 	gm_arranged_free(&again);
-	gm_mesh_file_free(&copy);
+	gm_mesh_text_free(&copy);
 }
 
 static void try_text(const char *text, size_t bytes)
@@ -87,7 +87,7 @@ static void try_text(const char *text, size_t bytes)
 		return;
 	check_sense(&mesh);
 	check_again(&mesh);
-	gm_mesh_file_free(&mesh);
+	gm_mesh_text_free(&mesh);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -54,15 +54,15 @@ static inline bool take_over(void)
 		memcpy(d->holders->table, past->holders, sizeof(past->holders));
 	}
 	free(past);
-	return good && gm_holders_adopt(d) == 0;
+	return good && gm_pins_adopt(d) == 0;
 }
 
 /* As if killed: whatever is private is gone. */
 static inline void die(void)
 {
-	gm_holders_exit(d);
+	gm_pins_exit(d);
 	gm_ledger_exit(d);
-	gm_heap_exit(&d->directory->heap);
+	gm_blocks_exit(&d->directory->heap);
 	gm_segment_close(d->segment);
 	memset(d->directory, 0, sizeof(*d->directory));
 	memset(d->holders, 0, sizeof(*d->holders));
@@ -170,16 +170,16 @@ static inline int hold(const char *name, pid_t pid, uint32_t row,
 		name, 0, GM_OBJECT_COMMITTED | GM_OBJECT_HELD, &charge, 1);
 	struct gm_put put;
 	uint32_t place;
-	int ret = gm_holders_hold(d, pid, 0, why, &place);
+	int ret = gm_pins_hold(d, pid, 0, why, &place);
 
 	if (ret != 0)
 		return ret;
 	ret = gm_publish_prepare(d, &layers, why, &put);
 	if (ret != 0) {
-		gm_holders_let_go(d, place);
+		gm_pins_let_go(d, place);
 		return ret;
 	}
-	gm_holders_keep(d, place, &put.block);
+	gm_pins_keep(d, place, &put.block);
 	if (last == SHOWN)
 		gm_publish_store(d, &put);
 	else

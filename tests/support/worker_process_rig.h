@@ -129,7 +129,7 @@ static inline void end(void)
 
 	gm_supervisor_exit(d);
 	gm_devices_exit(d);
-	gm_heap_exit(&d->directory->heap);
+	gm_blocks_exit(&d->directory->heap);
 	gm_segment_close(d->segment);
 	gm_loop_exit(d->loop);
 	gm_config_free(d->config);

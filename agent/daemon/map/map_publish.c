@@ -99,5 +99,5 @@ int gm_map_change_publish(struct gm_connection *c,
 	publish->request.bytes = bytes != 0 ? publish->tail : NULL;
 	publish->change.kind = &publish_kind;
 	publish->change.bytes = sizeof(*publish) + bytes + spec_bytes;
-	return gm_changes_add(c, header, &publish->change);
+	return gm_transactions_add(c, header, &publish->change);
 }

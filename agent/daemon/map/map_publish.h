@@ -18,7 +18,7 @@ struct gm_connection;
  * header	of the request that waits for it
  * request	copied, with all that it points to
  *
- * Returns	0, -ENOMEM, -EDQUOT as gm_changes_add()
+ * Returns	0, -ENOMEM, -EDQUOT as gm_transactions_add()
  */
 int gm_map_change_publish(struct gm_connection *c,
 			  const struct gm_control *header,

@@ -317,9 +317,9 @@ static void put_block(struct gm_holder_image *image,
 	image->bytes = block->bytes;
 }
 
-int gm_holders_pin(struct gm_daemon *d, struct gm_pin_owner owner,
-		   uint32_t kind, const char *name, char ret_why[GM_WHY_BYTES],
-		   struct gm_pin *ret_pin)
+int gm_pins_pin(struct gm_daemon *d, struct gm_pin_owner owner, uint32_t kind,
+		const char *name, char ret_why[GM_WHY_BYTES],
+		struct gm_pin *ret_pin)
 {
 	const struct gm_block *block = gm_directory_find(d, kind, name);
 	struct gm_holder_image image = { .pid = (uint32_t)owner.pid,
@@ -350,7 +350,7 @@ int gm_holders_pin(struct gm_daemon *d, struct gm_pin_owner owner,
 	return 0;
 }
 
-int gm_holders_unpin(struct gm_daemon *d, pid_t pid, uint64_t claim)
+int gm_pins_unpin(struct gm_daemon *d, pid_t pid, uint64_t claim)
 {
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
 		const struct gm_holder_image *image = &d->holders->table[i];
@@ -366,8 +366,8 @@ int gm_holders_unpin(struct gm_daemon *d, pid_t pid, uint64_t claim)
 
 /* ---- held maps ----------------------------------------------------------- */
 
-int gm_holders_hold(struct gm_daemon *d, pid_t pid, uid_t uid,
-		    char ret_why[GM_WHY_BYTES], uint32_t *ret_place)
+int gm_pins_hold(struct gm_daemon *d, pid_t pid, uid_t uid,
+		 char ret_why[GM_WHY_BYTES], uint32_t *ret_place)
 {
 	struct gm_holder_image image = { .pid = (uint32_t)pid, .uid = uid };
 	int ret = claim(d, 0, ret_why, &image, ret_place);
@@ -379,8 +379,8 @@ int gm_holders_hold(struct gm_daemon *d, pid_t pid, uid_t uid,
 	return 0;
 }
 
-void gm_holders_keep(struct gm_daemon *d, uint32_t place,
-		     const struct gm_block *block)
+void gm_pins_keep(struct gm_daemon *d, uint32_t place,
+		  const struct gm_block *block)
 {
 	struct gm_holder_process *process = d->holders->of[place];
 	struct gm_holder_image *image = &d->holders->table[place];
@@ -391,13 +391,13 @@ void gm_holders_keep(struct gm_daemon *d, uint32_t place,
 		gm_timer_set(d->loop, &process->late, gm_loop_now());
 }
 
-void gm_holders_let_go(struct gm_daemon *d, uint32_t place)
+void gm_pins_let_go(struct gm_daemon *d, uint32_t place)
 {
 	drop_last(d, place);
 }
 
-void gm_holders_object_moved(struct gm_daemon *d, const struct gm_block *old,
-			     const struct gm_block *new_block)
+void gm_pins_object_moved(struct gm_daemon *d, const struct gm_block *old,
+			  const struct gm_block *new_block)
 {
 	(void)new_block;
 	if ((old->flags & GM_OBJECT_HELD) == 0)
@@ -414,7 +414,7 @@ void gm_holders_object_moved(struct gm_daemon *d, const struct gm_block *old,
 	}
 }
 
-bool gm_holders_have(const struct gm_daemon *d, uint32_t unit)
+bool gm_pins_have(const struct gm_daemon *d, uint32_t unit)
 {
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
 		if (d->holders->table[i].kind == GM_HOLDER_PIN &&
@@ -460,7 +460,7 @@ static int adopt(struct gm_daemon *d, uint32_t index)
 	return 0;
 }
 
-int gm_holders_adopt(struct gm_daemon *d)
+int gm_pins_adopt(struct gm_daemon *d)
 {
 	struct gm_holders *holders = d->holders;
 	uint32_t pins = 0, held = 0, gone = 0;
@@ -495,7 +495,7 @@ int gm_holders_adopt(struct gm_daemon *d)
 	return ret;
 }
 
-void gm_holders_exit(struct gm_daemon *d)
+void gm_pins_exit(struct gm_daemon *d)
 {
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
 		struct gm_holder_process *process = d->holders->of[i];

@@ -46,7 +46,7 @@ struct gm_pin_owner {
 };
 
 /*
- * gm_holders_pin - keep the present block of an object for a process
+ * gm_pins_pin - keep the present block of an object for a process
  *
  * ret_why	what was wrong and what to do
  *
@@ -58,49 +58,49 @@ struct gm_pin_owner {
  *				cannot see it end
  *		-ENOMEM, -EMFILE
  */
-int gm_holders_pin(struct gm_daemon *d, struct gm_pin_owner owner,
-		   uint32_t kind, const char *name, char ret_why[GM_WHY_BYTES],
-		   struct gm_pin *ret_pin);
+int gm_pins_pin(struct gm_daemon *d, struct gm_pin_owner owner, uint32_t kind,
+		const char *name, char ret_why[GM_WHY_BYTES],
+		struct gm_pin *ret_pin);
 
 /* Returns 0, or -ENOENT: @pid has no such pin. */
-int gm_holders_unpin(struct gm_daemon *d, pid_t pid, uint64_t claim);
+int gm_pins_unpin(struct gm_daemon *d, pid_t pid, uint64_t claim);
 
 /*
- * gm_holders_hold - have a process watched, and a place for what it will hold
+ * gm_pins_hold - have a process watched, and a place for what it will hold
  *
- * ret_place	pay it back with gm_holders_keep() or gm_holders_let_go()
+ * ret_place	pay it back with gm_pins_keep() or gm_pins_let_go()
  *
  * Returns	0, -EDQUOT, -ENOSPC, -ESRCH, -ENOMEM, -EMFILE as
- *		gm_holders_pin()
+ *		gm_pins_pin()
  */
-int gm_holders_hold(struct gm_daemon *d, pid_t pid, uid_t uid,
-		    char ret_why[GM_WHY_BYTES], uint32_t *ret_place);
+int gm_pins_hold(struct gm_daemon *d, pid_t pid, uid_t uid,
+		 char ret_why[GM_WHY_BYTES], uint32_t *ret_place);
 
 /* The process holds @block, which the next store of a slot will name.  If the
- * process has ended since gm_holders_hold(), the loop removes the map in its
+ * process has ended since gm_pins_hold(), the loop removes the map in its
  * next turn. */
-void gm_holders_keep(struct gm_daemon *d, uint32_t place,
-		     const struct gm_block *block);
+void gm_pins_keep(struct gm_daemon *d, uint32_t place,
+		  const struct gm_block *block);
 
 /* The process will hold nothing. */
-void gm_holders_let_go(struct gm_daemon *d, uint32_t place);
+void gm_pins_let_go(struct gm_daemon *d, uint32_t place);
 
 /* Events; see base/events.h.  A held map that no slot names any more is held by
  * no process; and is the block that starts at @unit pinned? */
-void gm_holders_object_moved(struct gm_daemon *d, const struct gm_block *old,
-			     const struct gm_block *new_block);
-bool gm_holders_have(const struct gm_daemon *d, uint32_t unit);
+void gm_pins_object_moved(struct gm_daemon *d, const struct gm_block *old,
+			  const struct gm_block *new_block);
+bool gm_pins_have(const struct gm_daemon *d, uint32_t unit);
 
 /*
- * gm_holders_adopt - take over the claims in an adopted segment
+ * gm_pins_adopt - take over the claims in an adopted segment
  *
  * Those whose process is gone are freed, and what they held taken out, after
  * every living holder's pidfd is open again.
  *
  * Returns	0, -ENOMEM, -EMFILE
  */
-int gm_holders_adopt(struct gm_daemon *d);
+int gm_pins_adopt(struct gm_daemon *d);
 
-void gm_holders_exit(struct gm_daemon *d);
+void gm_pins_exit(struct gm_daemon *d);
 
 #endif

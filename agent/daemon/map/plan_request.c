@@ -279,8 +279,8 @@ static int hold(struct plan_change *plan)
 	struct gm_change *change = &plan->change;
 	int ret;
 
-	ret = gm_holders_hold(change->d, change->pid, change->uid, change->why,
-			      &plan->place);
+	ret = gm_pins_hold(change->d, change->pid, change->uid, change->why,
+			   &plan->place);
 	if (ret != 0)
 		return ret;
 	plan->holds = true;
@@ -391,7 +391,7 @@ static void before_show(struct gm_change *change)
 
 	if (!plan->holds)
 		return;
-	gm_holders_keep(change->d, plan->place, &change->put.block);
+	gm_pins_keep(change->d, plan->place, &change->put.block);
 	plan->holds = false;
 }
 
@@ -400,7 +400,7 @@ static void free_plan(struct gm_change *change)
 	struct plan_change *plan = of(change);
 
 	if (plan->holds)
-		gm_holders_let_go(change->d, plan->place);
+		gm_pins_let_go(change->d, plan->place);
 	gm_plan_free(&plan->plan);
 	free(plan->reply.tail);
 	free(plan);
@@ -545,5 +545,5 @@ int gm_plan_change_handle(struct gm_connection *c, const struct gm_request *r)
 	}
 	plan->change.kind = &plan_kind;
 	plan->change.bytes = sizeof(*plan) + r->tail_bytes;
-	return gm_changes_add(c, &r->header, &plan->change);
+	return gm_transactions_add(c, &r->header, &plan->change);
 }

@@ -45,7 +45,7 @@ int gm_publish_prepare(struct gm_daemon *d, const struct gm_layers *layers,
 		       char ret_why[GM_WHY_BYTES], struct gm_put *ret_put);
 
 /* Store the slot.  A held map's holder has been stored before,
- * gm_holders_keep(). */
+ * gm_pins_keep(). */
 void gm_publish_store(struct gm_daemon *d, const struct gm_put *put);
 
 /*

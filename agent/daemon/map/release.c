@@ -73,12 +73,12 @@ static void removed(struct gm_io_job *job)
 					  release->name, change->uid,
 					  change->why);
 	}
-	gm_changes_end(change, ret == -ENOENT ? 0 : ret);
+	gm_transactions_end(change, ret == -ENOENT ? 0 : ret);
 }
 
 static void proceed(struct gm_change *change)
 {
-	gm_changes_give(change, do_remove, removed);
+	gm_transactions_give(change, do_remove, removed);
 }
 
 static void answer(struct gm_change *change, struct gm_connection *c,
@@ -110,5 +110,5 @@ int gm_release_change(struct gm_connection *c, const struct gm_control *header,
 	release->kind = kind;
 	strncpy(release->name, name, sizeof(release->name) - 1);
 	release->change.kind = &release_kind;
-	return gm_changes_add(c, header, &release->change);
+	return gm_transactions_add(c, header, &release->change);
 }

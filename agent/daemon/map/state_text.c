@@ -146,19 +146,19 @@ int gm_map_text_make(const struct gm_state_map *map, char **ret_text,
 
 static uint32_t number32(struct gm_fields *f, const char *key, uint32_t most)
 {
-	uint64_t number = gm_field_number(f, key);
+	uint64_t number = gm_json_field_number(f, key);
 
 	if (number > most)
-		gm_field_refuse(f, key, "is too large");
+		gm_json_field_refuse(f, key, "is too large");
 	return f->r != 0 ? 0 : (uint32_t)number;
 }
 
 static void read_uuid(struct gm_fields *f, uint8_t ret_uuid[16])
 {
-	const char *at = gm_field_text(f, "uuid");
+	const char *at = gm_json_field_text(f, "uuid");
 
 	if (at == NULL || !gm_state_text_uuid(at, ret_uuid))
-		gm_field_refuse(f, "uuid", "is no uuid");
+		gm_json_field_refuse(f, "uuid", "is no uuid");
 }
 
 /* All that a map points to. */
@@ -175,28 +175,28 @@ struct room {
 /* The layers that a list of [what, count] is about. */
 static uint32_t count_runs(struct gm_fields *f, const char *key)
 {
-	const json_t *list = gm_field_list(f, key);
+	const json_t *list = gm_json_field_list(f, key);
 	uint64_t n = 0, run[2] = { 0 };
 
 	for (size_t i = 0; i < json_array_size(list) && f->r == 0; i++) {
-		gm_field_tuple(f, key, list, i, run, 2);
+		gm_json_field_tuple(f, key, list, i, run, 2);
 		if (f->r == 0 && (run[1] == 0 || run[1] > GM_LAYERS_MAX - n))
-			gm_field_refuse(f, key, "has too many layers");
+			gm_json_field_refuse(f, key, "has too many layers");
 		n += run[1];
 	}
 	if (n == 0)
-		gm_field_refuse(f, key, "has no layers");
+		gm_json_field_refuse(f, key, "has no layers");
 	return f->r != 0 ? 0 : (uint32_t)n;
 }
 
 static void read_rows(struct gm_fields *f, struct gm_state_map *map,
 		      struct room *room)
 {
-	const json_t *list = gm_field_list(f, "rows");
+	const json_t *list = gm_json_field_list(f, "rows");
 	size_t n = json_array_size(list);
 
 	if (n == 0 || n > GM_ROWS)
-		gm_field_refuse(f, "rows", "has none or too many");
+		gm_json_field_refuse(f, "rows", "has none or too many");
 	for (size_t i = 0; i < n && f->r == 0; i++) {
 		struct gm_charge_image *charge = &room->charges[i];
 		struct gm_fields row = { json_array_get(list, i), "rows.",
@@ -205,15 +205,18 @@ static void read_rows(struct gm_fields *f, struct gm_state_map *map,
 		read_uuid(&row, room->uuids[i]);
 		charge->row = (uint32_t)i;
 		charge->n_layers = number32(&row, "n_layers", GM_LAYERS_MAX);
-		charge->weight_bytes = gm_field_number(&row, "weight_bytes");
-		charge->kv_bytes = gm_field_number(&row, "kv_bytes");
+		charge->weight_bytes =
+			gm_json_field_number(&row, "weight_bytes");
+		charge->kv_bytes = gm_json_field_number(&row, "kv_bytes");
 		charge->activation_bytes =
-			gm_field_number(&row, "activation_bytes");
-		charge->reserve_bytes = gm_field_number(&row, "reserve_bytes");
+			gm_json_field_number(&row, "activation_bytes");
+		charge->reserve_bytes =
+			gm_json_field_number(&row, "reserve_bytes");
 		f->r = row.r;
 		for (size_t j = 0; j < i; j++) {
 			if (memcmp(room->uuids[i], room->uuids[j], 16) == 0)
-				gm_field_refuse(f, "rows", "has one twice");
+				gm_json_field_refuse(f, "rows",
+						     "has one twice");
 		}
 	}
 	map->layers.n_rows = (uint32_t)n;
@@ -224,30 +227,31 @@ static void read_rows(struct gm_fields *f, struct gm_state_map *map,
 static void read_layers(struct gm_fields *f, struct gm_state_map *map,
 			struct room *room)
 {
-	const json_t *list = gm_field_list(f, "layers");
+	const json_t *list = gm_json_field_list(f, "layers");
 	uint64_t run[2];
 	uint32_t at = 0;
 
 	for (size_t i = 0; i < json_array_size(list) && f->r == 0; i++) {
-		gm_field_tuple(f, "layers", list, i, run, 2);
+		gm_json_field_tuple(f, "layers", list, i, run, 2);
 		if (run[0] >= map->layers.n_rows) {
-			gm_field_refuse(f, "layers", "has a row of no place");
+			gm_json_field_refuse(f, "layers",
+					     "has a row of no place");
 			return;
 		}
 		for (; run[1] > 0; run[1]--)
 			room->rows[at++] = (uint32_t)run[0];
 	}
 	map->layers.rows = room->rows;
-	if (!gm_field_given(f, "layer_bytes"))
+	if (!gm_json_field_given(f, "layer_bytes"))
 		return;
 	if (count_runs(f, "layer_bytes") != map->layers.n_layers) {
-		gm_field_refuse(f, "layer_bytes", "is of other layers");
+		gm_json_field_refuse(f, "layer_bytes", "is of other layers");
 		return;
 	}
-	list = gm_field_list(f, "layer_bytes");
+	list = gm_json_field_list(f, "layer_bytes");
 	at = 0;
 	for (size_t i = 0; i < json_array_size(list) && f->r == 0; i++) {
-		gm_field_tuple(f, "layer_bytes", list, i, run, 2);
+		gm_json_field_tuple(f, "layer_bytes", list, i, run, 2);
 		for (; run[1] > 0; run[1]--)
 			room->bytes[at++] = run[0];
 	}
@@ -264,17 +268,17 @@ static void read_name(struct gm_fields *f, const char *file,
 	if (f->r == 0)
 		gm_map_text_name(room->name, want);
 	if (f->r == 0 && strcmp(want, file) != 0)
-		gm_field_refuse(f, "name", "is not its file's");
+		gm_json_field_refuse(f, "name", "is not its file's");
 	for (const char *c = room->name; *c != '\0'; c++) {
 		if ((unsigned char)*c <= ' ' || *c == 0x7f)
-			gm_field_refuse(f, "name", "has a blank");
+			gm_json_field_refuse(f, "name", "has a blank");
 	}
 	map->layers.name = room->name;
 }
 
 static struct room *make_room(struct gm_fields *f, struct gm_state_map *map)
 {
-	const char *spec = gm_field_text(f, "spec");
+	const char *spec = gm_json_field_text(f, "spec");
 	uint32_t n = count_runs(f, "layers");
 	struct room *room;
 
@@ -289,7 +293,7 @@ static struct room *make_room(struct gm_fields *f, struct gm_state_map *map)
 	room->rows = (uint32_t *)(room->tail + n);
 	room->spec = (char *)(room->rows + n);
 	if (gm_state_text_unescape(spec, room->spec) < 0)
-		gm_field_refuse(f, "spec", "has a % that means nothing");
+		gm_json_field_refuse(f, "spec", "has a % that means nothing");
 	map->memory = room;
 	map->layers.n_layers = n;
 	map->layers.spec = room->spec;
@@ -308,19 +312,20 @@ static void read_map(struct gm_fields *f, const char *file,
 	layers->owner_uid = number32(f, "owner_uid", UINT32_MAX);
 	layers->flags = number32(f, "flags", UINT32_MAX);
 	if ((layers->flags & ~GM_OBJECT_COMMITTED) != 0)
-		gm_field_refuse(f, "flags", "has some that no file can have");
-	map->version = gm_field_number(f, "version");
+		gm_json_field_refuse(f, "flags",
+				     "has some that no file can have");
+	map->version = gm_json_field_number(f, "version");
 	if (map->version == 0 || map->version >> (64 - GM_UNIT_BITS) != 0)
-		gm_field_refuse(f, "version", "can be no map's");
-	layers->published = gm_field_number(f, "published");
+		gm_json_field_refuse(f, "version", "can be no map's");
+	layers->published = gm_json_field_number(f, "published");
 	layers->setting = number32(f, "setting", UINT32_MAX);
 	layers->strategy = (uint16_t)number32(f, "strategy", UINT16_MAX);
 	layers->dtype = number32(f, "dtype", UINT32_MAX);
 	layers->compute_dtype =
 		(uint16_t)number32(f, "compute_dtype", UINT16_MAX);
-	layers->max_seq_len = gm_field_number(f, "max_seq_len");
+	layers->max_seq_len = gm_json_field_number(f, "max_seq_len");
 	layers->max_batch_size = number32(f, "max_batch_size", UINT32_MAX);
-	layers->other_bytes = gm_field_number(f, "other_bytes");
+	layers->other_bytes = gm_json_field_number(f, "other_bytes");
 	read_rows(f, map, room);
 	if (f->r == 0)
 		read_layers(f, map, room);

@@ -53,13 +53,13 @@ static void answer(struct gm_change *change, int status)
 /* State files that wait for rows: when none is in the middle of its steps. */
 static void recheck_files(struct gm_daemon *d)
 {
-	if (!d->changes->rows_came || !gm_changes_drained(d))
+	if (!d->changes->rows_came || !gm_transactions_drained(d))
 		return;
 	d->changes->rows_came = false;
 	gm_state_recheck(d);
 }
 
-void gm_changes_row_came(struct gm_daemon *d)
+void gm_transactions_row_came(struct gm_daemon *d)
 {
 	d->changes->rows_came = true;
 	recheck_files(d);
@@ -76,7 +76,7 @@ static void finish(struct gm_change *change, int status)
 	recheck_files(d);
 }
 
-void gm_changes_end(struct gm_change *change, int status)
+void gm_transactions_end(struct gm_change *change, int status)
 {
 	struct gm_daemon *d = change->d;
 
@@ -94,9 +94,9 @@ static void give(struct gm_change *change, void (*work)(struct gm_io_job *job),
 	gm_io_thread_submit(change->d->io_thread, &change->job);
 }
 
-void gm_changes_give(struct gm_change *change,
-		     void (*work)(struct gm_io_job *job),
-		     void (*done)(struct gm_io_job *job))
+void gm_transactions_give(struct gm_change *change,
+			  void (*work)(struct gm_io_job *job),
+			  void (*done)(struct gm_io_job *job))
 {
 	give(change, work, done);
 }
@@ -114,9 +114,9 @@ static void come_back(struct gm_io_job *job)
 	begin_waiting(change->d);
 }
 
-void gm_changes_give_away(struct gm_change *change,
-			  void (*work)(struct gm_io_job *job),
-			  void (*done)(struct gm_io_job *job))
+void gm_transactions_give_away(struct gm_change *change,
+			       void (*work)(struct gm_io_job *job),
+			       void (*done)(struct gm_io_job *job))
 {
 	struct gm_changes *changes = change->d->changes;
 
@@ -128,8 +128,8 @@ void gm_changes_give_away(struct gm_change *change,
 	begin_waiting(change->d);
 }
 
-void gm_changes_go(struct gm_change *change,
-		   void (*done)(struct gm_io_job *job))
+void gm_transactions_go(struct gm_change *change,
+			void (*done)(struct gm_io_job *job))
 {
 	struct gm_changes *changes = change->d->changes;
 
@@ -141,7 +141,7 @@ void gm_changes_go(struct gm_change *change,
 	begin_waiting(change->d);
 }
 
-void gm_changes_return(struct gm_change *change)
+void gm_transactions_return(struct gm_change *change)
 {
 	change->is_back = true;
 	begin_waiting(change->d);
@@ -378,7 +378,7 @@ static void begin(struct gm_change *change)
 	change->n_reused = change->d->devices->n_reused;
 	change->status = change->kind->check(change);
 	if (change->status == 0 && change->kind->is_heavy)
-		gm_changes_give_away(change, do_plan, planned);
+		gm_transactions_give_away(change, do_plan, planned);
 	else if (change->status == 0 && change->kind->plan != NULL)
 		give(change, do_plan, planned);
 	else
@@ -430,15 +430,16 @@ static void begin_waiting(struct gm_daemon *d)
 	changes->is_beginning = false;
 }
 
-void gm_changes_init(struct gm_changes *changes)
+void gm_transactions_init(struct gm_changes *changes)
 {
 	*changes = (struct gm_changes){ .in_hand = NULL };
 	TAILQ_INIT(&changes->waiting);
 	TAILQ_INIT(&changes->at_worker);
 }
 
-int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
-		   struct gm_change *change)
+int gm_transactions_add(struct gm_connection *c,
+			const struct gm_control *request,
+			struct gm_change *change)
 {
 	struct gm_daemon *d = c->server->d;
 	uint64_t waiting = c->user->waiting_bytes;
@@ -463,20 +464,21 @@ int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
 	return 0;
 }
 
-void gm_changes_add_own(struct gm_daemon *d, struct gm_change *change)
+void gm_transactions_add_own(struct gm_daemon *d, struct gm_change *change)
 {
 	change->d = d;
 	TAILQ_INSERT_TAIL(&d->changes->waiting, change, entry);
 	begin_waiting(d);
 }
 
-void gm_changes_connection_dropped(struct gm_connection *c, const char *why)
+void gm_transactions_connection_dropped(struct gm_connection *c,
+					const char *why)
 {
 	if (c->change)
-		gm_changes_leave(c->change);
+		gm_transactions_leave(c->change);
 }
 
-void gm_changes_leave(struct gm_change *change)
+void gm_transactions_leave(struct gm_change *change)
 {
 	if (change->connection != NULL)
 		part(change);
@@ -488,7 +490,7 @@ void gm_changes_leave(struct gm_change *change)
 	change->kind->free(change);
 }
 
-bool gm_changes_name(const struct gm_daemon *d, uint32_t row)
+bool gm_transactions_name(const struct gm_daemon *d, uint32_t row)
 {
 	const struct gm_change *change = d->changes->in_hand;
 
@@ -503,13 +505,13 @@ bool gm_changes_name(const struct gm_daemon *d, uint32_t row)
 	return false;
 }
 
-bool gm_changes_drained(const struct gm_daemon *d)
+bool gm_transactions_drained(const struct gm_daemon *d)
 {
 	return d->changes->in_hand == NULL && d->changes->away == NULL &&
 	       TAILQ_EMPTY(&d->changes->at_worker);
 }
 
-int gm_changes_exit(struct gm_daemon *d, uint64_t until_ns)
+int gm_transactions_exit(struct gm_daemon *d, uint64_t until_ns)
 {
 	struct gm_change *change;
 	int ret;
@@ -529,6 +531,6 @@ int gm_changes_exit(struct gm_daemon *d, uint64_t until_ns)
 		change->kind->free(change);
 	}
 	while (!TAILQ_EMPTY(&d->changes->waiting))
-		gm_changes_leave(TAILQ_FIRST(&d->changes->waiting));
+		gm_transactions_leave(TAILQ_FIRST(&d->changes->waiting));
 	return 0;
 }

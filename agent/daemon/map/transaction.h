@@ -79,8 +79,8 @@ struct gm_change_kind {
 	int (*settle)(struct gm_change *change);
 
 	/* On the loop, for GM_CHANGE_OWN: room, file and show are the kind's
-	 * own.  They may take any time, by gm_changes_give(), and end with
-	 * gm_changes_end(). */
+	 * own.  They may take any time, by gm_transactions_give(), and end with
+	 * gm_transactions_end(). */
 	void (*proceed)(struct gm_change *change);
 
 	/* For a change with proceed(), from check() on: will it publish this
@@ -151,10 +151,10 @@ struct gm_changes {
 	bool rows_came; /* since the files that wait were rechecked */
 };
 
-void gm_changes_init(struct gm_changes *changes);
+void gm_transactions_init(struct gm_changes *changes);
 
 /*
- * gm_changes_add - ask for a change
+ * gm_transactions_add - ask for a change
  *
  * c		waits for the answer from here on
  * request	its header
@@ -165,51 +165,53 @@ void gm_changes_init(struct gm_changes *changes);
  *		-EDQUOT	so much of the uid waits already; the connection does
  *			not, and its refusal has the words
  */
-int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
-		   struct gm_change *change);
+int gm_transactions_add(struct gm_connection *c,
+			const struct gm_control *request,
+			struct gm_change *change);
 
 /* Begin a change of the agent's own, which has no answer.  Such a change goes
  * before those of clients, unless it is heavy: then the agent has turns as a
  * uid has.  The change may be free when this returns. */
-void gm_changes_add_own(struct gm_daemon *d, struct gm_change *change);
+void gm_transactions_add_own(struct gm_daemon *d, struct gm_change *change);
 
 /* From proceed(): have the I/O thread do a part; the change is over, and may be
  * free when this returns. */
-void gm_changes_give(struct gm_change *change,
-		     void (*work)(struct gm_io_job *job),
-		     void (*done)(struct gm_io_job *job));
-void gm_changes_end(struct gm_change *change, int status);
+void gm_transactions_give(struct gm_change *change,
+			  void (*work)(struct gm_io_job *job),
+			  void (*done)(struct gm_io_job *job));
+void gm_transactions_end(struct gm_change *change, int status);
 
 /* For a heavy kind in its turn: likewise, but out of the queue; @done has its
  * turn again. */
-void gm_changes_give_away(struct gm_change *change,
-			  void (*work)(struct gm_io_job *job),
-			  void (*done)(struct gm_io_job *job));
+void gm_transactions_give_away(struct gm_change *change,
+			       void (*work)(struct gm_io_job *job),
+			       void (*done)(struct gm_io_job *job));
 
 /* Likewise, but wait for another module, which then calls
- * gm_changes_return(). */
-void gm_changes_go(struct gm_change *change,
-		   void (*done)(struct gm_io_job *job));
-void gm_changes_return(struct gm_change *change);
+ * gm_transactions_return(). */
+void gm_transactions_go(struct gm_change *change,
+			void (*done)(struct gm_io_job *job));
+void gm_transactions_return(struct gm_change *change);
 
 /* Its connection is being dropped. */
-void gm_changes_leave(struct gm_change *change);
-void gm_changes_connection_dropped(struct gm_connection *c, const char *why);
+void gm_transactions_leave(struct gm_change *change);
+void gm_transactions_connection_dropped(struct gm_connection *c,
+					const char *why);
 
 /* Event; see base/events.h: publish the objects of state files that waited for
  * the device, now or after the transaction that is in the middle of its
  * steps. */
-void gm_changes_row_came(struct gm_daemon *d);
+void gm_transactions_row_came(struct gm_daemon *d);
 
 /* Is one in the middle of its steps that will show a map with this row? */
-bool gm_changes_name(const struct gm_daemon *d, uint32_t row);
+bool gm_transactions_name(const struct gm_daemon *d, uint32_t row);
 
 /* Is none in the middle of its steps, nor away? */
-bool gm_changes_drained(const struct gm_daemon *d);
+bool gm_transactions_drained(const struct gm_daemon *d);
 
 /* Complete the present change and drop the others; the I/O threads end with it.
  * Returns 0, or -ETIMEDOUT if that was not over at @until_ns: then no memory of
  * a change may be freed. */
-int gm_changes_exit(struct gm_daemon *d, uint64_t until_ns);
+int gm_transactions_exit(struct gm_daemon *d, uint64_t until_ns);
 
 #endif

@@ -184,7 +184,7 @@ static void close_segment(struct gm_node_segment *segment)
 		LIST_REMOVE(span, entry);
 		free(span);
 	}
-	gm_heap_exit(&segment->heap);
+	gm_blocks_exit(&segment->heap);
 	if (segment->base != NULL)
 		munmap(segment->base, segment->bytes);
 	if (segment->fd >= 0)
@@ -225,7 +225,7 @@ static int open_file(struct gm_daemon *d, struct gm_node_segment *segment,
 	end = segment->bytes / GM_SPAN_UNIT < UINT32_MAX
 		      ? (uint32_t)(segment->bytes / GM_SPAN_UNIT)
 		      : UINT32_MAX;
-	return gm_heap_init(&segment->heap, 1, end, 1);
+	return gm_blocks_init(&segment->heap, 1, end, 1);
 }
 
 int gm_numa_segments_open(struct gm_daemon *d, uint32_t node, bool make,
@@ -302,7 +302,7 @@ int gm_numa_segments_take(struct gm_node_segment *segment, uint64_t bytes,
 	 * stay, and a file takes no more of them than it has to. */
 	heap->rotor = heap->first;
 	if (bytes > segment->bytes ||
-	    gm_heap_alloc(heap, units_of(bytes), &unit) != 0)
+	    gm_blocks_alloc(heap, units_of(bytes), &unit) != 0)
 		return gm_why(ret_why, -ENOSPC,
 			      "no room for %llu bytes on node %u, %llu of %llu "
 			      "are free: release masks, or raise masks.bytes "
@@ -312,7 +312,7 @@ int gm_numa_segments_take(struct gm_node_segment *segment, uint64_t bytes,
 			      (unsigned long long)segment->bytes);
 	span = add(segment, unit, bytes, hash);
 	if (span == NULL) {
-		gm_heap_free(heap, unit, units_of(bytes));
+		gm_blocks_free(heap, unit, units_of(bytes));
 		return gm_why(ret_why, -ENOMEM, "out of memory");
 	}
 	*ret_span = span;
@@ -344,11 +344,11 @@ int gm_numa_segments_claim(struct gm_node_segment *segment, uint64_t at,
 		return 0;
 	}
 	if (!gm_check_span(at, bytes, segment->bytes) ||
-	    gm_heap_claim(&segment->heap, unit, units_of(bytes)) != 0)
+	    gm_blocks_claim(&segment->heap, unit, units_of(bytes)) != 0)
 		return -EPROTO;
 	if (add(segment, unit, bytes, hash) != NULL)
 		return 0;
-	gm_heap_free(&segment->heap, unit, units_of(bytes));
+	gm_blocks_free(&segment->heap, unit, units_of(bytes));
 	return -ENOMEM;
 }
 
@@ -371,7 +371,7 @@ void gm_numa_segments_drop(struct gm_span *span)
 	if (--span->refs > 0)
 		return;
 	LIST_REMOVE(span, entry);
-	gm_heap_free(&span->segment->heap, span->unit, units_of(span->bytes));
+	gm_blocks_free(&span->segment->heap, span->unit, units_of(span->bytes));
 	free(span);
 }
 

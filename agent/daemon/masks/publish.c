@@ -114,5 +114,5 @@ int gm_mask_change_publish(struct gm_connection *c, const struct gm_request *r)
 		p->fd = c->fd;
 		c->fd = -1;
 	}
-	return gm_changes_add(c, &r->header, &p->change);
+	return gm_transactions_add(c, &r->header, &p->change);
 }

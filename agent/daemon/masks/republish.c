@@ -160,7 +160,7 @@ static void begin_follow(struct gm_daemon *d, const struct gm_block *block,
 	p->image = *image;
 	p->is_lenient = true;
 	p->change.uid = block->owner_uid;
-	gm_changes_add_own(d, &p->change);
+	gm_transactions_add_own(d, &p->change);
 }
 
 /* Masks whose turn to follow the map is to come: where it is then is where they
@@ -314,7 +314,7 @@ static int restore(struct gm_daemon *d, const struct gm_mask_file *file,
 	p->is_lenient = true;
 	p->least_version = file->version + 1;
 	p->change.uid = file->image.object.owner_uid;
-	gm_changes_add_own(d, &p->change);
+	gm_transactions_add_own(d, &p->change);
 	return 0;
 }
 

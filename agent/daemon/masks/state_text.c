@@ -147,10 +147,10 @@ int gm_mask_text_make(const struct gm_mask_file *file, char **ret_text,
 
 static uint32_t read_small(struct gm_fields *f, const char *key, uint64_t most)
 {
-	uint64_t number = gm_field_number(f, key);
+	uint64_t number = gm_json_field_number(f, key);
 
 	if (number > most)
-		gm_field_refuse(f, key, "is too large");
+		gm_json_field_refuse(f, key, "is too large");
 	return (uint32_t)number;
 }
 
@@ -162,39 +162,39 @@ static void read_head(struct gm_fields *f, const char *name,
 
 	gm_state_field_name(f, "name", image->object.name);
 	if (f->r == 0 && gm_name_check(image->object.name, why) != 0)
-		gm_field_refuse(f, "name", "cannot be one");
+		gm_json_field_refuse(f, "name", "cannot be one");
 	if (f->r == 0)
 		gm_mask_text_name(image->object.name, want);
 	if (f->r == 0 && strcmp(want, name) != 0)
-		gm_field_refuse(f, "name", "is not its file's");
+		gm_json_field_refuse(f, "name", "is not its file's");
 	image->object.owner_uid = read_small(f, "owner_uid", UINT32_MAX);
-	image->object.published = gm_field_number(f, "published");
-	file->version = gm_field_number(f, "version");
+	image->object.published = gm_json_field_number(f, "published");
+	file->version = gm_json_field_number(f, "version");
 	if (file->version == 0 || file->version >> (64 - GM_UNIT_BITS) != 0)
-		gm_field_refuse(f, "version", "can be no mask's");
+		gm_json_field_refuse(f, "version", "can be no mask's");
 	image->kind = read_small(f, "kind", GPUMAP_MASK_CUSTOM);
 	image->form = read_small(f, "form", GPUMAP_MASK_BIDIRECTIONAL_SLIDING);
 	image->dtype = read_small(f, "dtype", GPUMAP_DTYPE_U64);
-	image->tgt_len = gm_field_number(f, "tgt_len");
-	image->past_kv_len = gm_field_number(f, "past_kv_len");
-	image->sliding_window = gm_field_number(f, "sliding_window");
-	image->chunk_size = gm_field_number(f, "chunk_size");
-	image->bytes = gm_field_number(f, "bytes");
-	image->hash = gm_field_number(f, "hash");
+	image->tgt_len = gm_json_field_number(f, "tgt_len");
+	image->past_kv_len = gm_json_field_number(f, "past_kv_len");
+	image->sliding_window = gm_json_field_number(f, "sliding_window");
+	image->chunk_size = gm_json_field_number(f, "chunk_size");
+	image->bytes = gm_json_field_number(f, "bytes");
+	image->hash = gm_json_field_number(f, "hash");
 }
 
 static void read_shape(struct gm_fields *f, struct gm_mask_image *image)
 {
-	const json_t *list = gm_field_list(f, "shape");
+	const json_t *list = gm_json_field_list(f, "shape");
 	size_t n = json_array_size(list);
 
 	if (n > GM_MASK_RANK_MAX) {
-		gm_field_refuse(f, "shape", "has too many dimensions");
+		gm_json_field_refuse(f, "shape", "has too many dimensions");
 		return;
 	}
 	image->rank = (uint32_t)n;
 	for (size_t i = 0; i < n; i++)
-		gm_field_tuple(f, "shape", list, i, &image->shape[i], 1);
+		gm_json_field_tuple(f, "shape", list, i, &image->shape[i], 1);
 }
 
 static void read_rows(struct gm_fields *f, struct gm_mask_file *file)
@@ -215,7 +215,7 @@ static void read_rows(struct gm_fields *f, struct gm_mask_file *file)
 
 static void read_data(struct gm_fields *f, struct gm_mask_file *file)
 {
-	const char *text = gm_field_text(f, "data");
+	const char *text = gm_json_field_text(f, "data");
 
 	if (text == NULL)
 		return;
@@ -224,7 +224,8 @@ static void read_data(struct gm_fields *f, struct gm_mask_file *file)
 	if (file->data == NULL)
 		f->r = gm_error_no_memory(f->err);
 	else if (!get_data(text, file->data, file->image.bytes))
-		gm_field_refuse(f, "data", "is not as many bytes in base64");
+		gm_json_field_refuse(f, "data",
+				     "is not as many bytes in base64");
 }
 
 /* Does it make sense by itself, wherever it is to be? */
@@ -245,7 +246,7 @@ static void read_mask(struct gm_fields *f, const char *name,
 {
 	read_head(f, name, file);
 	read_shape(f, &file->image);
-	if (gm_field_given(f, "rows"))
+	if (gm_json_field_given(f, "rows"))
 		read_rows(f, file);
 	else
 		gm_state_field_name(f, "map", file->image.map);

@@ -375,7 +375,7 @@ static void written(struct gm_io_job *job)
 		show(p);
 	else
 		gm_directory_abandon(p->change.d, &p->put);
-	gm_changes_end(&p->change, ret);
+	gm_transactions_end(&p->change, ret);
 }
 
 static int name_rows(struct gm_mask_change *p)
@@ -464,7 +464,7 @@ static void prepare(struct gm_mask_change *p)
 	int ret = check_again(p);
 
 	if (ret != 0 || change->act == GM_CHANGE_NOTHING) {
-		gm_changes_end(change, ret);
+		gm_transactions_end(change, ret);
 		return;
 	}
 	p->image.homes =
@@ -474,12 +474,12 @@ static void prepare(struct gm_mask_change *p)
 		ret = prepare_block(change->d, &p->image, p->replicas,
 				    p->least_version, change->why, &p->put);
 	if (ret == 0 && p->has_file) {
-		gm_changes_give(change, do_write, written);
+		gm_transactions_give(change, do_write, written);
 		return;
 	}
 	if (ret == 0)
 		show(p);
-	gm_changes_end(change, ret);
+	gm_transactions_end(change, ret);
 }
 
 /* ---- rows with a device: workers are asked for replicas ------------------ */
@@ -538,9 +538,9 @@ static void go_on(struct gm_mask_change *p)
 		}
 	}
 	if (p->refusal != 0)
-		gm_changes_end(&p->change, p->refusal);
+		gm_transactions_end(&p->change, p->refusal);
 	else if (is_as_before(p))
-		gm_changes_end(&p->change, 0);
+		gm_transactions_end(&p->change, 0);
 	else
 		prepare(p);
 }
@@ -559,7 +559,7 @@ static void told(struct gm_mask_wait *wait, int status, const char *why)
 	if (status != 0)
 		lacks(p, (uint32_t)(target - p->targets), status, why);
 	if (--p->n_awaited == 0)
-		gm_changes_return(&p->change);
+		gm_transactions_return(&p->change);
 }
 
 static void aim(struct gm_mask_change *p, uint32_t i)
@@ -597,7 +597,7 @@ static void ask_targets(struct gm_mask_change *p)
 	if (p->n_awaited == 0)
 		go_on(p);
 	else
-		gm_changes_go(&p->change, all_told);
+		gm_transactions_go(&p->change, all_told);
 }
 
 static void copied(struct gm_io_job *job)
@@ -611,14 +611,14 @@ static void copied(struct gm_io_job *job)
 		p->is_alone = true;
 		ret = gm_mask_change_settle(change);
 		if (ret == 0) {
-			gm_changes_give_away(change, do_copy, copied);
+			gm_transactions_give_away(change, do_copy, copied);
 			return;
 		}
 	}
 	if (ret == 0)
 		ask_targets(p);
 	else
-		gm_changes_end(change, ret);
+		gm_transactions_end(change, ret);
 }
 
 void gm_mask_change_proceed(struct gm_change *change)
@@ -626,7 +626,7 @@ void gm_mask_change_proceed(struct gm_change *change)
 	struct gm_mask_change *p = of(change);
 
 	if (p->n_parts > 0)
-		gm_changes_give_away(change, do_copy, copied);
+		gm_transactions_give_away(change, do_copy, copied);
 	else
 		prepare(p);
 }

@@ -123,7 +123,7 @@ static void written(struct gm_io_job *job)
 	} else {
 		gm_directory_abandon(change->d, &publish->put);
 	}
-	gm_changes_end(change, change->status);
+	gm_transactions_end(change, change->status);
 }
 
 static int make_text(struct publish *publish)
@@ -155,16 +155,16 @@ static void proceed_publish(struct gm_change *change)
 		ret = gm_mesh_store_prepare(change->d, mesh, 0, change->why,
 					    &publish->put);
 	if (ret != 0) {
-		gm_changes_end(change, ret);
+		gm_transactions_end(change, ret);
 		return;
 	}
 	ret = make_text(publish);
 	if (ret == 0) {
-		gm_changes_give(change, do_write, written);
+		gm_transactions_give(change, do_write, written);
 		return;
 	}
 	gm_directory_abandon(change->d, &publish->put);
-	gm_changes_end(change, gm_why(change->why, ret, "out of memory"));
+	gm_transactions_end(change, gm_why(change->why, ret, "out of memory"));
 }
 
 static void answer_publish(struct gm_change *change, struct gm_connection *c,
@@ -280,5 +280,5 @@ int gm_mesh_change_handle(struct gm_connection *c, const struct gm_request *r)
 	}
 	publish->change.kind = &publish_kind;
 	publish->change.bytes = sizeof(*publish) + r->tail_bytes;
-	return gm_changes_add(c, &r->header, &publish->change);
+	return gm_transactions_add(c, &r->header, &publish->change);
 }

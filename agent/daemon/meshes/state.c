@@ -36,7 +36,7 @@ static struct mesh_waiting *owner_of(struct gm_state_waiting *head)
 static void forget(struct gm_daemon *d, struct mesh_waiting *waiting)
 {
 	TAILQ_REMOVE(&d->state->meshes, &waiting->head, entry);
-	gm_mesh_file_free(&waiting->file);
+	gm_mesh_text_free(&waiting->file);
 	free(waiting);
 }
 
@@ -318,7 +318,7 @@ static int restore(struct gm_daemon *d, char **names, int n,
 			gm_why(ret_why, ret, "out of memory");
 	}
 	for (int i = 0; i < n; i++) {
-		gm_mesh_file_free(&files[i]);
+		gm_mesh_text_free(&files[i]);
 		free(names[i]);
 	}
 	return ret;

@@ -91,21 +91,21 @@ static void read_rows(struct gm_fields *f, struct gm_mesh_file *mesh,
 static void read_group(struct gm_fields *f, struct gm_meshes_group *group,
 		       char *name, uint32_t *ranks)
 {
-	const json_t *list = gm_field_list(f, "ranks");
+	const json_t *list = gm_json_field_list(f, "ranks");
 	size_t n = json_array_size(list);
-	uint64_t backend = gm_field_number(f, "backend");
+	uint64_t backend = gm_json_field_number(f, "backend");
 
 	gm_state_field_name(f, "name", name);
 	if (n > GM_ROWS)
-		gm_field_refuse(f, "ranks", "has too many");
+		gm_json_field_refuse(f, "ranks", "has too many");
 	if (backend < GM_MESH_MOCK || backend > GM_MESH_MPI)
-		gm_field_refuse(f, "backend", "is none");
+		gm_json_field_refuse(f, "backend", "is none");
 	for (size_t i = 0; i < n && f->r == 0; i++) {
 		const json_t *rank = json_array_get(list, i);
 		json_int_t number = json_integer_value(rank);
 
 		if (!json_is_integer(rank) || number < 0 || number >= GM_ROWS)
-			gm_field_refuse(f, "ranks", "has what is none");
+			gm_json_field_refuse(f, "ranks", "has what is none");
 		ranks[i] = (uint32_t)number;
 	}
 	*group = (struct gm_meshes_group){ name, (uint32_t)backend, (uint32_t)n,
@@ -115,11 +115,11 @@ static void read_group(struct gm_fields *f, struct gm_meshes_group *group,
 static void read_groups(struct gm_fields *f, struct gm_mesh_file *mesh,
 			struct room *room)
 {
-	const json_t *list = gm_field_list(f, "groups");
+	const json_t *list = gm_json_field_list(f, "groups");
 	size_t n = json_array_size(list);
 
 	if (n > GM_MESH_ADDED)
-		gm_field_refuse(f, "groups", "has too many");
+		gm_json_field_refuse(f, "groups", "has too many");
 	for (size_t i = 0; i < n && f->r == 0; i++) {
 		struct gm_fields group = { json_array_get(list, i), "groups.",
 					   f->err, 0 };
@@ -135,23 +135,23 @@ static void read_groups(struct gm_fields *f, struct gm_mesh_file *mesh,
 static void read_head(struct gm_fields *f, const char *file,
 		      struct gm_mesh_file *mesh, struct room *room)
 {
-	const char *topology = gm_field_text(f, "topology");
-	uint64_t uid = gm_field_number(f, "owner_uid");
+	const char *topology = gm_json_field_text(f, "topology");
+	uint64_t uid = gm_json_field_number(f, "owner_uid");
 	char want[GM_STATE_NAME_BYTES];
 
 	gm_state_field_name(f, "name", room->name);
 	mesh->ask.name = room->name;
 	mesh->ask.uid = (uint32_t)uid;
-	mesh->version = gm_field_number(f, "version");
-	mesh->ask.published = gm_field_number(f, "published");
+	mesh->version = gm_json_field_number(f, "version");
+	mesh->ask.published = gm_json_field_number(f, "published");
 	if (f->r == 0)
 		gm_mesh_text_name(room->name, want);
 	if (f->r == 0 && strcmp(want, file) != 0)
-		gm_field_refuse(f, "name", "is not its file's");
+		gm_json_field_refuse(f, "name", "is not its file's");
 	if (uid > UINT32_MAX)
-		gm_field_refuse(f, "owner_uid", "is too large");
+		gm_json_field_refuse(f, "owner_uid", "is too large");
 	if (mesh->version == 0 || mesh->version >> (64 - GM_UNIT_BITS) != 0)
-		gm_field_refuse(f, "version", "can be no mesh's");
+		gm_json_field_refuse(f, "version", "can be no mesh's");
 	if (f->r == 0)
 		f->r = gm_mesh_parse(topology, &mesh->ask.shape, f->err);
 }
@@ -208,11 +208,11 @@ int gm_mesh_text_read(const char *file, const char *text, size_t bytes,
 	if (ret == 0)
 		*ret_file = mesh;
 	else
-		gm_mesh_file_free(&mesh);
+		gm_mesh_text_free(&mesh);
 	return ret;
 }
 
-void gm_mesh_file_free(struct gm_mesh_file *file)
+void gm_mesh_text_free(struct gm_mesh_file *file)
 {
 	free(file->memory);
 	file->memory = NULL;

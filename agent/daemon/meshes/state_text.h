@@ -42,7 +42,7 @@ int gm_mesh_text_make(const struct gm_meshes *mesh, uint64_t version,
  *
  * file		the name that the text was found under
  * ret_file	whose ask.rows are not known yet; give it back with
- *		gm_mesh_file_free()
+ *		gm_mesh_text_free()
  *
  * Returns	as gm_map_text_read()
  */
@@ -51,6 +51,6 @@ int gm_mesh_text_read(const char *file, const char *text, size_t bytes,
 		      char ret_why[GM_WHY_BYTES]);
 
 /* Allowed for a zeroed one. */
-void gm_mesh_file_free(struct gm_mesh_file *file);
+void gm_mesh_text_free(struct gm_mesh_file *file);
 
 #endif

@@ -22,8 +22,8 @@ static void flip(struct gm_heap *heap, uint32_t unit, uint32_t n)
 		heap->used[bit / WORD_BITS] ^= UINT64_C(1) << bit % WORD_BITS;
 }
 
-int gm_heap_init(struct gm_heap *heap, uint32_t first, uint32_t end,
-		 uint32_t rotor)
+int gm_blocks_init(struct gm_heap *heap, uint32_t first, uint32_t end,
+		   uint32_t rotor)
 {
 	uint32_t words;
 
@@ -38,7 +38,7 @@ int gm_heap_init(struct gm_heap *heap, uint32_t first, uint32_t end,
 	return heap->used != NULL ? 0 : -ENOMEM;
 }
 
-void gm_heap_exit(struct gm_heap *heap)
+void gm_blocks_exit(struct gm_heap *heap)
 {
 	free(heap->used);
 	heap->used = NULL;
@@ -84,7 +84,7 @@ static uint32_t gap(const struct gm_heap *heap, uint32_t at, uint32_t end,
 	return 0;
 }
 
-int gm_heap_alloc(struct gm_heap *heap, uint32_t n, uint32_t *ret_unit)
+int gm_blocks_alloc(struct gm_heap *heap, uint32_t n, uint32_t *ret_unit)
 {
 	uint32_t unit;
 
@@ -103,7 +103,7 @@ int gm_heap_alloc(struct gm_heap *heap, uint32_t n, uint32_t *ret_unit)
 	return 0;
 }
 
-int gm_heap_claim(struct gm_heap *heap, uint32_t unit, uint32_t n)
+int gm_blocks_claim(struct gm_heap *heap, uint32_t unit, uint32_t n)
 {
 	if (n == 0 || unit < heap->first || unit > heap->end ||
 	    n > heap->end - unit)
@@ -115,7 +115,7 @@ int gm_heap_claim(struct gm_heap *heap, uint32_t unit, uint32_t n)
 	return 0;
 }
 
-void gm_heap_free(struct gm_heap *heap, uint32_t unit, uint32_t n)
+void gm_blocks_free(struct gm_heap *heap, uint32_t unit, uint32_t n)
 {
 	assert(n > 0 && unit >= heap->first && unit < heap->end &&
 	       n <= heap->end - unit);

@@ -27,28 +27,28 @@ struct gm_heap {
 
 /* Returns 0, -ENOMEM; -EINVAL unless 0 < first < end and the rotor is
  * inside. */
-int gm_heap_init(struct gm_heap *heap, uint32_t first, uint32_t end,
-		 uint32_t rotor);
-void gm_heap_exit(struct gm_heap *heap);
+int gm_blocks_init(struct gm_heap *heap, uint32_t first, uint32_t end,
+		   uint32_t rotor);
+void gm_blocks_exit(struct gm_heap *heap);
 
 /*
- * gm_heap_alloc - @n neighbouring units, n > 0
+ * gm_blocks_alloc - @n neighbouring units, n > 0
  *
  * Returns	0 with ret_unit; the rotor stands behind the block
  *		-ENOSPC		there is no such gap
  */
-int gm_heap_alloc(struct gm_heap *heap, uint32_t n, uint32_t *ret_unit);
+int gm_blocks_alloc(struct gm_heap *heap, uint32_t n, uint32_t *ret_unit);
 
 /*
- * gm_heap_claim - mark units as used where they lie
+ * gm_blocks_claim - mark units as used where they lie
  *
  * Returns	0
  *		-EINVAL		not inside of the heap, or n is 0
  *		-EEXIST		some of them are in use
  */
-int gm_heap_claim(struct gm_heap *heap, uint32_t unit, uint32_t n);
+int gm_blocks_claim(struct gm_heap *heap, uint32_t unit, uint32_t n);
 
 /* All of them must be in use. */
-void gm_heap_free(struct gm_heap *heap, uint32_t unit, uint32_t n);
+void gm_blocks_free(struct gm_heap *heap, uint32_t unit, uint32_t n);
 
 #endif

@@ -89,14 +89,14 @@ static void reclaim(struct gm_daemon *d, uint32_t unit, uint32_t bytes)
 	if (unit == 0 || gm_events_block_pinned(d, unit))
 		return;
 	gm_events_block_freed(d, unit);
-	gm_heap_free(&d->directory->heap, unit, bytes / GM_UNIT);
+	gm_blocks_free(&d->directory->heap, unit, bytes / GM_UNIT);
 }
 
 static int reserve(struct gm_daemon *d, uint64_t bytes, uint32_t *ret_unit,
 		   char *ret_why)
 {
 	struct gm_heap *heap = &d->directory->heap;
-	int ret = gm_heap_alloc(heap, (uint32_t)(bytes / GM_UNIT), ret_unit);
+	int ret = gm_blocks_alloc(heap, (uint32_t)(bytes / GM_UNIT), ret_unit);
 
 	if (ret != 0)
 		return gm_why(ret_why, ret,
@@ -227,8 +227,8 @@ void gm_directory_store(struct gm_daemon *d, const struct gm_put *put)
 
 void gm_directory_abandon(struct gm_daemon *d, const struct gm_put *put)
 {
-	gm_heap_free(&d->directory->heap, put->block.unit,
-		     put->block.bytes / GM_UNIT);
+	gm_blocks_free(&d->directory->heap, put->block.unit,
+		       put->block.bytes / GM_UNIT);
 	free(put->reservation);
 }
 

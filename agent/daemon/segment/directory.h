@@ -86,7 +86,7 @@ int gm_directory_prepare(struct gm_daemon *d, const struct gm_draft *draft,
 			 struct gm_put *ret_put);
 
 /* The second: store the slot.  A held map's holder has been stored before, see
- * gm_holders_keep(). */
+ * gm_pins_keep(). */
 void gm_directory_store(struct gm_daemon *d, const struct gm_put *put);
 
 /* Nothing has been published; the promise is freed, too. */

@@ -234,7 +234,7 @@ static int adopt(const char *path, struct file *file,
 	ret = read_boot_id(boot_id);
 	if (ret != 0)
 		return failed(ret_why, BOOT_ID, ret);
-	ret = gm_check_segment(&segment.map, boot_id, past, ret_why);
+	ret = gm_segment_check(&segment.map, boot_id, past, ret_why);
 	if (ret != 0)
 		return ret;
 
@@ -348,8 +348,8 @@ static int create(const char *path, const char *new_path, uint64_t bytes,
 	/* Slot words count in units. */
 	bytes = bytes / GM_UNIT * GM_UNIT;
 	memset(past, 0, sizeof(*past));
-	ret = gm_heap_init(&past->heap, GM_HEAP_AT / GM_UNIT,
-			   (uint32_t)(bytes / GM_UNIT), GM_HEAP_AT / GM_UNIT);
+	ret = gm_blocks_init(&past->heap, GM_HEAP_AT / GM_UNIT,
+			     (uint32_t)(bytes / GM_UNIT), GM_HEAP_AT / GM_UNIT);
 	if (ret != 0)
 		return failed(ret_why, "heap", ret);
 	ret = create_file(path, new_path, bytes, &file, ret_why);
@@ -358,7 +358,7 @@ static int create(const char *path, const char *new_path, uint64_t bytes,
 		ret = failed(ret_why, path, -EPROTO);
 	}
 	if (ret != 0) {
-		gm_heap_exit(&past->heap);
+		gm_blocks_exit(&past->heap);
 		return ret;
 	}
 	segment.fd = file.fd;

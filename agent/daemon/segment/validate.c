@@ -77,8 +77,8 @@ static int check_block(const struct gm_map *map, const gm_a64 *slot,
 	if (image->key != gm_object_key(image->kind, image->name))
 		return gm_why(ret_why, -EPROTO,
 			      "the block of %s has a wrong key", what);
-	if (gm_heap_claim(&past->heap, gm_seq_unit(word),
-			  image->bytes / GM_UNIT) != 0)
+	if (gm_blocks_claim(&past->heap, gm_seq_unit(word),
+			    image->bytes / GM_UNIT) != 0)
 		return gm_why(ret_why, -EPROTO,
 			      "the block of %s lies in another", what);
 	return 0;
@@ -467,7 +467,7 @@ static int check_held(const struct gm_adopted_state *past, char *ret_why)
 	return 0;
 }
 
-int gm_check_segment(const struct gm_map *map, const uint64_t boot_id[2],
+int gm_segment_check(const struct gm_map *map, const uint64_t boot_id[2],
 		     struct gm_adopted_state *ret_past,
 		     char ret_why[GM_WHY_BYTES])
 {
@@ -480,9 +480,10 @@ int gm_check_segment(const struct gm_map *map, const uint64_t boot_id[2],
 		return ret;
 	if (rotor > UINT32_MAX)
 		return gm_why(ret_why, -EPROTO, "its rotor is out of the heap");
-	ret = gm_heap_init(&ret_past->heap, (uint32_t)(map->heap_at / GM_UNIT),
-			   (uint32_t)(map->heap_end / GM_UNIT),
-			   (uint32_t)rotor);
+	ret = gm_blocks_init(&ret_past->heap,
+			     (uint32_t)(map->heap_at / GM_UNIT),
+			     (uint32_t)(map->heap_end / GM_UNIT),
+			     (uint32_t)rotor);
 	if (ret == -EINVAL)
 		return gm_why(ret_why, -EPROTO, "its rotor is out of the heap");
 	if (ret != 0)
@@ -496,6 +497,6 @@ int gm_check_segment(const struct gm_map *map, const uint64_t boot_id[2],
 	if (ret == 0)
 		ret = check_held(ret_past, ret_why);
 	if (ret != 0)
-		gm_heap_exit(&ret_past->heap);
+		gm_blocks_exit(&ret_past->heap);
 	return ret;
 }

@@ -42,7 +42,7 @@ struct gm_adopted_state {
 };
 
 /*
- * gm_check_segment - validate a whole segment
+ * gm_segment_check - validate a whole segment
  *
  * map		that gm_check_map() has passed
  * boot_id	of this boot: another's processes are all gone
@@ -53,7 +53,7 @@ struct gm_adopted_state {
  *		-EPROTO		to be replaced
  *		-ENOMEM
  */
-int gm_check_segment(const struct gm_map *map, const uint64_t boot_id[2],
+int gm_segment_check(const struct gm_map *map, const uint64_t boot_id[2],
 		     struct gm_adopted_state *ret_past,
 		     char ret_why[GM_WHY_BYTES]);
 

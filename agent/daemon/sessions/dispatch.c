@@ -310,13 +310,13 @@ static int handle_pin(struct gm_connection *c, const struct gm_request *r)
 		if (error)
 			return error;
 	}
-	error = gm_holders_pin(s->d, (struct gm_pin_owner){ c->pid, c->uid },
-			       object->kind, name, s->why, &pin);
+	error = gm_pins_pin(s->d, (struct gm_pin_owner){ c->pid, c->uid },
+			    object->kind, name, s->why, &pin);
 	if (error)
 		return error;
 	/* Now that the pid is held: is it still who asks? */
 	if (!gm_connection_lives(c)) {
-		gm_holders_unpin(s->d, c->pid, pin.claim);
+		gm_pins_unpin(s->d, c->pid, pin.claim);
 		return gm_connection_bad(c, -ESRCH,
 					 "process %d, which connected, is gone",
 					 (int)c->pid);
@@ -331,7 +331,7 @@ static int handle_pin(struct gm_connection *c, const struct gm_request *r)
 static int handle_unpin(struct gm_connection *c, const struct gm_request *r)
 {
 	const struct gm_unpin *unpin = (const void *)r->body;
-	int error = gm_holders_unpin(c->server->d, c->pid, unpin->claim);
+	int error = gm_pins_unpin(c->server->d, c->pid, unpin->claim);
 
 	if (error)
 		return gm_connection_bad(c, error, "process %d has no pin %llu",
@@ -378,7 +378,7 @@ static int handle_import(struct gm_connection *c, const struct gm_request *r)
 
 	memcpy(&ask, r->body, sizeof(ask));
 	return gm_mask_devices_is_id(ask.id) ? gm_mask_import_handle(c, r)
-					     : gm_import_handle(c, r);
+					     : gm_exports_import_handle(c, r);
 }
 
 static int handle_drain(struct gm_connection *c, const struct gm_request *r)
@@ -407,7 +407,7 @@ static int handle_drain(struct gm_connection *c, const struct gm_request *r)
 
 /* ---- the table --------------------------------------------------------- */
 
-static const struct gm_request_kind kinds[] = {
+static const struct gm_dispatch_request_kind kinds[] = {
 	[GM_CONTROL_HELLO] = { .body_bytes = sizeof(struct gm_hello),
 			       .handle = handle_hello },
 	[GM_CONTROL_MAP] = { .handle = handle_map },
@@ -441,9 +441,9 @@ static const struct gm_request_kind kinds[] = {
 	[GM_CONTROL_IMPORT] = { .body_bytes = sizeof(struct gm_import),
 				.handle = handle_import },
 	[GM_CONTROL_REACH] = { .body_bytes = sizeof(struct gm_reach),
-			       .handle = gm_reach_handle },
+			       .handle = gm_peer_reach_handle },
 	[GM_CONTROL_UNREACH] = { .body_bytes = sizeof(struct gm_unreach),
-				 .handle = gm_unreach_handle },
+				 .handle = gm_peer_unreach_handle },
 	[GM_CONTROL_MASK_PUBLISH] = { .body_bytes =
 					      sizeof(struct gm_mask_publish),
 				      .has_tail = true,
@@ -503,7 +503,7 @@ _Static_assert(sizeof(struct gm_control_plan) <=
 			       sizeof(((struct gm_request *)0)->body),
 	       "every body fits");
 
-const struct gm_request_kind *gm_request_kind(uint16_t type)
+const struct gm_dispatch_request_kind *gm_dispatch_request_kind(uint16_t type)
 {
 	if (type >= sizeof(kinds) / sizeof(kinds[0]) || !kinds[type].handle)
 		return NULL;

@@ -223,7 +223,7 @@ static const char *remedy(int error)
 	}
 }
 
-int gm_control_start(struct gm_daemon *d)
+int gm_listener_start(struct gm_daemon *d)
 {
 	struct gm_control_server *s = calloc(1, sizeof(*s));
 	int error;
@@ -246,7 +246,7 @@ int gm_control_start(struct gm_daemon *d)
 	TAILQ_INIT(&s->shares);
 	TAILQ_INIT(&s->share_claims);
 	TAILQ_INIT(&s->rendezvous);
-	s->kind_of = gm_request_kind;
+	s->kind_of = gm_dispatch_request_kind;
 	s->waits_for_room = gm_deferred_request;
 	gm_retry_queue_init(s);
 	gm_close_thread_init(&s->close_thread);
@@ -256,7 +256,7 @@ int gm_control_start(struct gm_daemon *d)
 		       "socket=%s error=%s remedy=%s", gm_quote(s->path).text,
 		       gm_quote(strerror(-error)).text,
 		       gm_quote(remedy(error)).text);
-		gm_control_exit(d);
+		gm_listener_exit(d);
 		return error;
 	}
 	gm_log(GM_LOG_INFO, "listening", "socket=%s mode=%04o",
@@ -264,7 +264,7 @@ int gm_control_start(struct gm_daemon *d)
 	return 0;
 }
 
-void gm_control_drain(struct gm_daemon *d)
+void gm_listener_drain(struct gm_daemon *d)
 {
 	if (d->server) {
 		d->server->draining = true; /* sessions are refused now */
@@ -273,7 +273,7 @@ void gm_control_drain(struct gm_daemon *d)
 }
 
 /* Clients may read and ask until the workers have finished. */
-bool gm_control_drained(const struct gm_daemon *d)
+bool gm_listener_drained(const struct gm_daemon *d)
 {
 	return !d->server || gm_supervisor_drained(d);
 }
@@ -286,7 +286,7 @@ static void drop_all(struct gm_connection_list *list)
 		gm_connection_drop(c, GM_DROP_AGENT, "the agent is ending");
 }
 
-void gm_control_exit(struct gm_daemon *d)
+void gm_listener_exit(struct gm_daemon *d)
 {
 	struct gm_control_server *s = d->server;
 

@@ -17,19 +17,19 @@
 struct gm_daemon;
 
 /*
- * gm_control_start - listen
+ * gm_listener_start - listen
  *
  * Returns	0, or a negative errno after it has logged why
  */
-int gm_control_start(struct gm_daemon *d);
+int gm_listener_start(struct gm_daemon *d);
 
 /* Take no new session. */
-void gm_control_drain(struct gm_daemon *d);
+void gm_listener_drain(struct gm_daemon *d);
 
 /* Is there nothing left to do? */
-bool gm_control_drained(const struct gm_daemon *d);
+bool gm_listener_drained(const struct gm_daemon *d);
 
 /* Free everything; sessions end with us. */
-void gm_control_exit(struct gm_daemon *d);
+void gm_listener_exit(struct gm_daemon *d);
 
 #endif

@@ -522,7 +522,8 @@ static int check_import(struct gm_connection *c, const struct gm_import *ask,
 	return 0;
 }
 
-int gm_import_handle(struct gm_connection *c, const struct gm_request *r)
+int gm_exports_import_handle(struct gm_connection *c,
+			     const struct gm_request *r)
 {
 	struct gm_export *export;
 	struct gm_import ask;

@@ -43,6 +43,7 @@ int gm_export_forget(struct gm_connection *c, const struct gm_control *request,
 
 /* Handlers, see sessions/dispatch.h. */
 int gm_export_handle(struct gm_connection *c, const struct gm_request *r);
-int gm_import_handle(struct gm_connection *c, const struct gm_request *r);
+int gm_exports_import_handle(struct gm_connection *c,
+			     const struct gm_request *r);
 
 #endif

@@ -132,7 +132,7 @@ static int make(struct gm_connection *c, const struct gm_reach *ask,
 	return 0;
 }
 
-int gm_reach_handle(struct gm_connection *c, const struct gm_request *r)
+int gm_peer_reach_handle(struct gm_connection *c, const struct gm_request *r)
 {
 	struct gm_peer_mapping *x;
 	struct gm_reach ask;
@@ -163,7 +163,7 @@ int gm_reach_handle(struct gm_connection *c, const struct gm_request *r)
 	return error;
 }
 
-int gm_unreach_handle(struct gm_connection *c, const struct gm_request *r)
+int gm_peer_unreach_handle(struct gm_connection *c, const struct gm_request *r)
 {
 	const struct gm_unreach *ask = (const void *)r->body;
 	struct gm_peer_mapping *x, *next;

@@ -59,7 +59,7 @@ struct gm_peer_mappings {
 extern const struct gm_worker_user gm_peer_worker_user;
 
 /* Handlers, see sessions/dispatch.h. */
-int gm_reach_handle(struct gm_connection *c, const struct gm_request *r);
-int gm_unreach_handle(struct gm_connection *c, const struct gm_request *r);
+int gm_peer_reach_handle(struct gm_connection *c, const struct gm_request *r);
+int gm_peer_unreach_handle(struct gm_connection *c, const struct gm_request *r);
 
 #endif

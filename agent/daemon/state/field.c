@@ -12,14 +12,14 @@
 void gm_state_field_name(struct gm_fields *f, const char *key,
 			 char ret_name[GM_NAME_BYTES])
 {
-	const char *text = gm_field_text(f, key);
+	const char *text = gm_json_field_text(f, key);
 	char *name = text != NULL ? malloc(strlen(text) + 1) : NULL;
 
 	if (text != NULL && name == NULL)
 		f->r = gm_error_no_memory(f->err);
 	else if (text != NULL && (gm_state_text_unescape(text, name) < 0 ||
 				  gm_object_name(name) == 0))
-		gm_field_refuse(f, key, "cannot be one");
+		gm_json_field_refuse(f, key, "cannot be one");
 	if (f->r == 0)
 		strcpy(ret_name, name);
 	free(name);
@@ -27,26 +27,26 @@ void gm_state_field_name(struct gm_fields *f, const char *key,
 
 uint32_t gm_state_field_rows(struct gm_fields *f, const char *key)
 {
-	size_t n = json_array_size(gm_field_list(f, key));
+	size_t n = json_array_size(gm_json_field_list(f, key));
 
 	if (n == 0 || n > GM_ROWS)
-		gm_field_refuse(f, key, "has none or too many");
+		gm_json_field_refuse(f, key, "has none or too many");
 	return f->r == 0 ? (uint32_t)n : 0;
 }
 
 void gm_state_field_uuids(struct gm_fields *f, const char *key,
 			  uint8_t (*ret_uuids)[16])
 {
-	const json_t *list = gm_field_list(f, key);
+	const json_t *list = gm_json_field_list(f, key);
 
 	for (size_t i = 0; i < json_array_size(list) && f->r == 0; i++) {
 		const char *text = json_string_value(json_array_get(list, i));
 
 		if (text == NULL || !gm_state_text_uuid(text, ret_uuids[i]))
-			gm_field_refuse(f, key, "has what is no uuid");
+			gm_json_field_refuse(f, key, "has what is no uuid");
 		for (size_t j = 0; j < i; j++)
 			if (memcmp(ret_uuids[i], ret_uuids[j], 16) == 0)
-				gm_field_refuse(f, key, "has one twice");
+				gm_json_field_refuse(f, key, "has one twice");
 	}
 }
 

@@ -134,7 +134,7 @@ static void done_let_go(struct gm_blocking_job *job, struct gm_worker *w)
 
 /* Release a member.  Remaining users are copies, which the slow thread does
  * first, and the communicator, which is left first. */
-void gm_group_give_up(struct gm_worker *w, struct gm_collective_member *m)
+void gm_collective_give_up(struct gm_worker *w, struct gm_collective_member *m)
 {
 	if (!gm_nccl_group_leave(m))
 		return;
@@ -149,16 +149,16 @@ void gm_group_give_up(struct gm_worker *w, struct gm_collective_member *m)
 static void let_go(struct gm_worker *w, struct gm_collective_member *m)
 {
 	LIST_REMOVE(m, entry);
-	gm_group_give_up(w, m);
+	gm_collective_give_up(w, m);
 }
 
-void gm_group_met(struct gm_worker *w, struct gm_worker_session *s,
-		  struct gm_collective_member *m)
+void gm_collective_met(struct gm_worker *w, struct gm_worker_session *s,
+		       struct gm_collective_member *m)
 {
 	/* The member was released while it connected. */
 	if (m->is_gone) {
 		say_joined(w, s, m->number, 0, 0);
-		gm_group_give_up(w, m);
+		gm_collective_give_up(w, m);
 		return;
 	}
 	if (gm_comm_broken_by(m->comm.page)) {
@@ -263,7 +263,8 @@ static int join(struct gm_worker *w, struct gm_worker_session *s,
 	return rc;
 }
 
-void gm_group_join(struct gm_worker *worker, const struct gm_wire *wire, int fd)
+void gm_collective_join(struct gm_worker *worker, const struct gm_wire *wire,
+			int fd)
 {
 	struct gm_worker_session *s = gm_async_op_session_of(worker, wire);
 	int rc = check_join(s, wire, fd);
@@ -358,7 +359,8 @@ static bool go_on(struct gm_worker *w, struct gm_worker_session *s,
 	return true;
 }
 
-int gm_group_begin(struct gm_worker *worker, struct gm_worker_session *session)
+int gm_collective_begin(struct gm_worker *worker,
+			struct gm_worker_session *session)
 {
 	struct gm_worker_session *s = session;
 	struct gm_collective_member *m = find(s, s->pending.handle);
@@ -384,8 +386,8 @@ int gm_group_begin(struct gm_worker *worker, struct gm_worker_session *session)
 	return 0;
 }
 
-void gm_group_refused(struct gm_worker_session *session,
-		      const struct gm_decoded_entry *verdict, int status)
+void gm_collective_refused(struct gm_worker_session *session,
+			   const struct gm_decoded_entry *verdict, int status)
 {
 	const struct gm_collective_member *m = find(session, verdict->buffer);
 
@@ -404,7 +406,7 @@ static uint64_t slice_of(const struct gm_worker *w,
 	return s->share < GM_GROUP_SLICE ? s->share : GM_GROUP_SLICE;
 }
 
-bool gm_group_pass(struct gm_worker *worker)
+bool gm_collective_pass(struct gm_worker *worker)
 {
 	struct gm_parts *all = &worker->parts;
 	uint32_t n = all->n, looks = GM_GROUP_LOOKS;
@@ -448,7 +450,7 @@ static int why_over(const struct gm_worker *w,
 	return 0;
 }
 
-void gm_group_look(struct gm_worker *worker)
+void gm_collective_look(struct gm_worker *worker)
 {
 	struct gm_worker_session *s = TAILQ_FIRST(&worker->parts.list), *next;
 	uint64_t now_ns = gm_now_ns();
@@ -466,13 +468,13 @@ void gm_group_look(struct gm_worker *worker)
 
 /* ---- leaving ------------------------------------------------------------- */
 
-void gm_group_init(struct gm_worker *worker)
+void gm_collective_init(struct gm_worker *worker)
 {
 	TAILQ_INIT(&worker->parts.list);
 	LIST_INIT(&worker->cliqued);
 }
 
-void gm_group_forget(struct gm_worker *worker, const struct gm_wire *wire)
+void gm_collective_forget(struct gm_worker *worker, const struct gm_wire *wire)
 {
 	struct gm_worker_session *s = gm_async_op_session_of(worker, wire);
 	struct gm_collective_member *m = s ? find(s, wire->handle) : NULL;
@@ -497,7 +499,8 @@ void gm_group_forget(struct gm_worker *worker, const struct gm_wire *wire)
 	       GM_WIRE_FORGOTTEN, 0);
 }
 
-void gm_group_leave(struct gm_worker *worker, struct gm_worker_session *session)
+void gm_collective_leave(struct gm_worker *worker,
+			 struct gm_worker_session *session)
 {
 	struct gm_collective_member *m;
 

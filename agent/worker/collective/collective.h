@@ -54,28 +54,29 @@
 
 struct gm_collective_member;
 
-void gm_group_init(struct gm_worker *worker);
+void gm_collective_init(struct gm_worker *worker);
 
 /* Records of gpumapd.  Each is answered, now or later; @fd is taken over. */
-void gm_group_join(struct gm_worker *worker, const struct gm_wire *wire,
-		   int fd);
-void gm_group_forget(struct gm_worker *worker, const struct gm_wire *wire);
+void gm_collective_join(struct gm_worker *worker, const struct gm_wire *wire,
+			int fd);
+void gm_collective_forget(struct gm_worker *worker, const struct gm_wire *wire);
 
 /*
- * gm_group_begin - begin the session's request, which is a collective
+ * gm_collective_begin - begin the session's request, which is a collective
  *
  * Returns	0: the session is stalled, and goes on by itself when the part
  *		has ended; -ESTALE: the session has no such group, or the group
  *		is broken
  */
-int gm_group_begin(struct gm_worker *worker, struct gm_worker_session *session);
+int gm_collective_begin(struct gm_worker *worker,
+			struct gm_worker_session *session);
 
 /* A collective ends with @status without having begun: break its group. */
-void gm_group_refused(struct gm_worker_session *session,
-		      const struct gm_decoded_entry *verdict, int status);
+void gm_collective_refused(struct gm_worker_session *session,
+			   const struct gm_decoded_entry *verdict, int status);
 
 /* Advance parts that can go on.  Returns whether any did. */
-bool gm_group_pass(struct gm_worker *worker);
+bool gm_collective_pass(struct gm_worker *worker);
 
 /* Is there a part that was not polled in this round yet? */
 static inline bool gm_group_due(const struct gm_worker *worker)
@@ -92,11 +93,11 @@ static inline void gm_group_look_anew(struct gm_worker *worker)
 
 /* End parts whose time is up or that are cancelled.  Called when the clock is
  * read. */
-void gm_group_look(struct gm_worker *worker);
+void gm_collective_look(struct gm_worker *worker);
 
 /* No part can go on.  May the worker sleep, and for how long at most?  False:
  * poll again. */
-bool gm_group_may_sleep(struct gm_worker *worker, uint64_t *ret_ns);
+bool gm_collective_may_sleep(struct gm_worker *worker, uint64_t *ret_ns);
 
 /* Another worker has written this worker's eventfd. */
 void gm_collective_notified(struct gm_worker *worker);
@@ -104,15 +105,16 @@ void gm_collective_notified(struct gm_worker *worker);
 /* ---- for nccl_group.c ---------------------------------------------------- */
 
 /* Release a member that is in no list: free it, now or later. */
-void gm_group_give_up(struct gm_worker *worker,
-		      struct gm_collective_member *member);
+void gm_collective_give_up(struct gm_worker *worker,
+			   struct gm_collective_member *member);
 
 /* The member's devices have connected, or have failed to. */
-void gm_group_met(struct gm_worker *worker, struct gm_worker_session *session,
-		  struct gm_collective_member *member);
+void gm_collective_met(struct gm_worker *worker,
+		       struct gm_worker_session *session,
+		       struct gm_collective_member *member);
 
 /* The session leaves, or is served no longer. */
-void gm_group_leave(struct gm_worker *worker,
-		    struct gm_worker_session *session);
+void gm_collective_leave(struct gm_worker *worker,
+			 struct gm_worker_session *session);
 
 #endif

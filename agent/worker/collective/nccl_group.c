@@ -58,11 +58,11 @@ static void done_meet(struct gm_blocking_job *job, struct gm_worker *w)
 	m->clique = m->formed;
 	if (m->clique) {
 		LIST_INSERT_HEAD(&w->cliqued, m, cliqued);
-		gm_wait_want_waker(w);
+		gm_dependency_want_waker(w);
 	} else {
 		give_thread_back(m);
 	}
-	gm_group_met(w, e->session, m);
+	gm_collective_met(w, e->session, m);
 	gm_async_op_finished(w, e);
 }
 
@@ -84,7 +84,7 @@ static void done_abort(struct gm_blocking_job *job, struct gm_worker *w)
 	LIST_REMOVE(m, cliqued);
 	m->clique = NULL;
 	if (m->is_gone)
-		gm_group_give_up(w, m);
+		gm_collective_give_up(w, m);
 	gm_async_op_finished(w, e);
 }
 

@@ -65,12 +65,13 @@
 void gm_nccl_group_prepare(struct gm_worker *worker,
 			   struct gm_collective_member *member);
 
-/* Connect the device to the other ranks' devices.  gm_group_met() follows. */
+/* Connect the device to the other ranks' devices.  gm_collective_met()
+ * follows. */
 void gm_nccl_init(struct gm_worker *worker,
 		  struct gm_collective_member *member);
 
 /* Nothing of @member is in progress: leave the communicator.  Returns whether
- * @member may be freed; if not, gm_group_give_up() is called again. */
+ * @member may be freed; if not, gm_collective_give_up() is called again. */
 bool gm_nccl_group_leave(struct gm_collective_member *member);
 
 /* The worker begins to drain: break groups that are still connecting, so that

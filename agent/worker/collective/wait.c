@@ -111,13 +111,13 @@ static bool is_round_long(const struct gm_worker *w)
 	return w->dev->backend->start && gm_async_exec_is_owed(w, NULL);
 }
 
-bool gm_group_may_sleep(struct gm_worker *worker, uint64_t *ret_ns)
+bool gm_collective_may_sleep(struct gm_worker *worker, uint64_t *ret_ns)
 {
 	struct gm_parts *all = &worker->parts;
 	uint64_t now_ns = gm_now_ns(), until_ns = now_ns + GM_WAIT_LOOK_NS;
 	struct gm_worker_session *s;
 
-	gm_group_look(worker);
+	gm_collective_look(worker);
 	TAILQ_FOREACH(s, &all->list, part.entry)
 	{
 		if (gm_charge_left(worker, s) ? !s->part.waits
@@ -131,12 +131,12 @@ bool gm_group_may_sleep(struct gm_worker *worker, uint64_t *ret_ns)
 	}
 	if (worker->n_active || is_worth_watching(worker, now_ns))
 		return false;
-	gm_wait_want_waker(worker);
+	gm_dependency_want_waker(worker);
 	if (arm_all(worker, now_ns))
 		return false;
 	/* Poll all parts again, because one pass polls only some of them. */
 	for (uint32_t n = 0; n < all->n; n += GM_GROUP_LOOKS)
-		if (gm_group_pass(worker))
+		if (gm_collective_pass(worker))
 			return false;
 	if (now_ns < all->arm_ns && all->arm_ns < until_ns)
 		until_ns = all->arm_ns;

@@ -270,7 +270,7 @@ int gm_async_ops_begin(struct gm_worker *worker,
 	case GPUMAP_OP_ALLOC:
 		return gm_alloc_begin(worker, session);
 	default:
-		return gm_group_begin(worker, session);
+		return gm_collective_begin(worker, session);
 	}
 }
 

@@ -363,7 +363,7 @@ void gm_async_ops_forget(struct gm_worker *worker, const struct gm_wire *wire)
 	struct gm_buffer_entry *slot = NULL;
 
 	if (gm_handle_generation(wire->handle) == 0) {
-		gm_group_forget(worker, wire);
+		gm_collective_forget(worker, wire);
 		return;
 	}
 	if (s)

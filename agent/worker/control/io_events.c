@@ -161,13 +161,13 @@ void gm_io_events_violated(struct gm_worker *worker,
 	if (session->ended)
 		return;
 	gm_run_queue_drop(worker, session);
-	gm_wait_leave(worker, session);
+	gm_dependency_leave(worker, session);
 	if (session->awaits == 0)
 		stop_listening(worker, session);
 	session->ended = true;
 	gm_load_leave(worker, session);
 	gm_remote_copy_queue_hurry(worker, session, NULL);
-	gm_group_leave(worker, session);
+	gm_collective_leave(worker, session);
 	gm_put(violations, gm_get(violations) + 1);
 	GM_POINT("worker_violated");
 	wire = gm_agent_socket_about(GM_WIRE_VIOLATION, session->id,
@@ -253,7 +253,7 @@ static void detach(struct gm_worker *w, const struct gm_wire *wire)
 		return;
 	}
 	gm_run_queue_dismiss(w, s);
-	gm_wait_leave(w, s);
+	gm_dependency_leave(w, s);
 	if (!s->ended && s->awaits == 0)
 		stop_listening(w, s);
 	/* Cancel the poll before its descriptor is closed. */
@@ -266,7 +266,7 @@ static void detach(struct gm_worker *w, const struct gm_wire *wire)
 	if (s->flights)
 		gm_async_exec_leave(w, s);
 	gm_load_leave(w, s);
-	gm_group_leave(w, s);
+	gm_collective_leave(w, s);
 	gm_async_ops_depart(w, s);
 }
 
@@ -334,7 +334,7 @@ static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 		gm_async_ops_import(w, wire, take_fd(fds));
 		break;
 	case GM_WIRE_WAKER:
-		gm_wait_waker(w, wire->place, take_fd(fds));
+		gm_dependency_waker(w, wire->place, take_fd(fds));
 		break;
 	case GM_WIRE_PROVE:
 		gm_remote_copy_prove(w, wire);
@@ -355,7 +355,7 @@ static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 		gm_remote_copy_fetched(w, wire);
 		break;
 	case GM_WIRE_JOIN:
-		gm_group_join(w, wire, take_fd(fds));
+		gm_collective_join(w, wire, take_fd(fds));
 		break;
 	case GM_WIRE_MASK:
 		gm_mask_upload(w, wire, take_fd(fds), take_fd(fds + 1));
@@ -400,7 +400,7 @@ static void rung(struct gm_worker *w, struct gm_worker_session *s)
 	bool busy = is_busy(w, s);
 
 	gm_put(doorbells, gm_get(doorbells) + 1);
-	if (s->wait.on && gm_wait_rung(w, s))
+	if (s->wait.on && gm_dependency_rung(w, s))
 		return;
 	busy = busy || s->wait.on;
 	if (!busy && gm_ring_ready(&s->entries, GM_ENTRY_WORDS)) {
@@ -463,7 +463,7 @@ static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
 	if (event == EVENT_TOLD) {
 		if (!more)
 			listen_to(w, w->waiting.own, user_data);
-		gm_wait_told(w);
+		gm_dependency_told(w);
 		gm_collective_notified(w);
 		return;
 	}

@@ -55,7 +55,7 @@ static const char *check_fatbin(const void *bytes, size_t n)
 	return NULL;
 }
 
-const char *gm_image_check(const void *bytes, size_t n)
+const char *gm_code_check(const void *bytes, size_t n)
 {
 	static const uint32_t fatbin = FATBIN_MAGIC;
 

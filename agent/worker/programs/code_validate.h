@@ -15,12 +15,12 @@
 #include <stddef.h>
 
 /*
- * gm_image_check - is the image complete PTX, a cubin or a fatbin?
+ * gm_code_check - is the image complete PTX, a cubin or a fatbin?
  *
  * bytes, n the image, with a NUL behind its n bytes
  *
  * Returns	NULL, or the defect, as constant text
  */
-const char *gm_image_check(const void *bytes, size_t n);
+const char *gm_code_check(const void *bytes, size_t n);
 
 #endif

@@ -378,7 +378,7 @@ static bool read_entry(struct gm_worker *w, struct gm_worker_session *s,
 			gm_buffers_free(&s->buffers, verdict.buffer,
 					s->entries.pos);
 		if (gm_op_is_collective(verdict.task.op))
-			gm_group_refused(s, &verdict, rc);
+			gm_collective_refused(s, &verdict, rc);
 		read_ended(s, batch, rc, is_second);
 	}
 	return true;

@@ -116,13 +116,13 @@ static void see_to_wakers(struct gm_worker *w, uint64_t now_ns)
 			ask_for_waker(w, row);
 }
 
-void gm_wait_want_waker(struct gm_worker *worker)
+void gm_dependency_want_waker(struct gm_worker *worker)
 {
 	if (worker->waiting.own < 0)
 		see_to_wakers(worker, gm_now_ns());
 }
 
-void gm_wait_waker(struct gm_worker *worker, uint32_t row, int fd)
+void gm_dependency_waker(struct gm_worker *worker, uint32_t row, int fd)
 {
 	struct gm_wakeup_list *h = &worker->wakeups;
 	int *place = row == worker->row ? &worker->waiting.own
@@ -148,7 +148,7 @@ void gm_wait_waker(struct gm_worker *worker, uint32_t row, int fd)
 
 /* ---- one head ---------------------------------------------------------- */
 
-/* Returns 0, -EAGAIN, -EIO or -EINVAL, as gm_wait_begin(). */
+/* Returns 0, -EAGAIN, -EIO or -EINVAL, as gm_dependency_begin(). */
 static int look(const struct gm_worker_session *s, uint64_t until)
 {
 	uint32_t row = gm_time_row(until), depth = s->entries.mask + 1;
@@ -190,8 +190,8 @@ static int look_at_all(const struct gm_worker_session *s, const uint64_t *until,
 	return all;
 }
 
-int gm_wait_begin(struct gm_worker_session *session,
-		  const struct gm_decoded_entry *verdict)
+int gm_dependency_begin(struct gm_worker_session *session,
+			const struct gm_decoded_entry *verdict)
 {
 	struct gm_wait *wait = &session->wait;
 	int rc = look_at_all(session, verdict->wait, verdict->n_waits);
@@ -256,14 +256,14 @@ static bool try(struct gm_worker *w, struct gm_worker_session *s,
 		at_the_latest(all, now_ns < all->arm_ns ? all->arm_ns : 0);
 		return false;
 	}
-	gm_wait_leave(w, s);
+	gm_dependency_leave(w, s);
 	gm_run_queue_wake(w, s);
 	return true;
 }
 
 /* ---- all heads of a worker --------------------------------------------- */
 
-void gm_wait_init(struct gm_worker *worker)
+void gm_dependency_init(struct gm_worker *worker)
 {
 	struct gm_wakeup_list *h = &worker->wakeups;
 
@@ -274,7 +274,8 @@ void gm_wait_init(struct gm_worker *worker)
 		h->waker[row] = -1;
 }
 
-void gm_wait_enter(struct gm_worker *worker, struct gm_worker_session *session)
+void gm_dependency_enter(struct gm_worker *worker,
+			 struct gm_worker_session *session)
 {
 	struct gm_waiting *all = &worker->waiting;
 	struct gm_worker_session *s = session;
@@ -294,7 +295,8 @@ void gm_wait_enter(struct gm_worker *worker, struct gm_worker_session *session)
 		gm_run_queue_drop(worker, s);
 }
 
-void gm_wait_leave(struct gm_worker *worker, struct gm_worker_session *session)
+void gm_dependency_leave(struct gm_worker *worker,
+			 struct gm_worker_session *session)
 {
 	session->wait.on = false;
 	if (!session->wait.listed)
@@ -304,12 +306,13 @@ void gm_wait_leave(struct gm_worker *worker, struct gm_worker_session *session)
 	worker->waiting.n--;
 }
 
-bool gm_wait_rung(struct gm_worker *worker, struct gm_worker_session *session)
+bool gm_dependency_rung(struct gm_worker *worker,
+			struct gm_worker_session *session)
 {
 	return try(worker, session, gm_now_ns());
 }
 
-void gm_wait_told(struct gm_worker *worker)
+void gm_dependency_told(struct gm_worker *worker)
 {
 	struct gm_waiting *all = &worker->waiting;
 
@@ -325,7 +328,7 @@ static void slow_down(struct gm_waiting *all, uint64_t now_ns)
 	at_the_latest(all, all->arm_ns);
 }
 
-void gm_wait_look(struct gm_worker *worker)
+void gm_dependency_look(struct gm_worker *worker)
 {
 	struct gm_waiting *all = &worker->waiting;
 	uint64_t now_ns = gm_now_ns();
@@ -362,7 +365,7 @@ static uint64_t until_asked(const struct gm_worker *w, uint64_t now_ns)
 	return ns < GM_WAIT_ASK_NS ? ns : GM_WAIT_ASK_NS - 1;
 }
 
-bool gm_wait_is_due(struct gm_worker *worker, uint64_t *ret_ns)
+bool gm_dependency_is_due(struct gm_worker *worker, uint64_t *ret_ns)
 {
 	struct gm_waiting *all = &worker->waiting;
 	uint64_t now_ns;
@@ -382,7 +385,7 @@ bool gm_wait_is_due(struct gm_worker *worker, uint64_t *ret_ns)
 	return false;
 }
 
-bool gm_wait_holds(const struct gm_worker *worker)
+bool gm_dependency_holds(const struct gm_worker *worker)
 {
 	const struct gm_waiting *all = &worker->waiting;
 

@@ -118,7 +118,7 @@ struct gm_waiting {
 };
 
 /*
- * gm_wait_begin - check the positions that the entry at the head of the ring
+ * gm_dependency_begin - check the positions that the entry at the ring's head
  * waits for
  *
  * Returns	0		all positions are reached
@@ -127,40 +127,43 @@ struct gm_waiting {
  *		-EINVAL		a row that this session does not have, or a
  *				later position of its own queue
  */
-int gm_wait_begin(struct gm_worker_session *session,
-		  const struct gm_decoded_entry *verdict);
+int gm_dependency_begin(struct gm_worker_session *session,
+			const struct gm_decoded_entry *verdict);
 
-void gm_wait_init(struct gm_worker *worker);
+void gm_dependency_init(struct gm_worker *worker);
 
 /* The session's turn ended at a head that waits.  The session gets no turns
  * until the wait is over or the device has ended a slice of it. */
-void gm_wait_enter(struct gm_worker *worker, struct gm_worker_session *session);
+void gm_dependency_enter(struct gm_worker *worker,
+			 struct gm_worker_session *session);
 
 /* Stop waiting: the wait is over, or the session leaves or is no longer
  * served. */
-void gm_wait_leave(struct gm_worker *worker, struct gm_worker_session *session);
+void gm_dependency_leave(struct gm_worker *worker,
+			 struct gm_worker_session *session);
 
 /* The client has rung: recheck the head.  Returns whether the session goes
  * on. */
-bool gm_wait_rung(struct gm_worker *worker, struct gm_worker_session *session);
+bool gm_dependency_rung(struct gm_worker *worker,
+			struct gm_worker_session *session);
 
 /* Recheck some of the heads that are due, between turns. */
-void gm_wait_look(struct gm_worker *worker);
+void gm_dependency_look(struct gm_worker *worker);
 
 /* Must a recheck precede the worker's sleep?  If not, *ret_ns is how long the
  * worker may sleep, 0 for no limit. */
-bool gm_wait_is_due(struct gm_worker *worker, uint64_t *ret_ns);
+bool gm_dependency_is_due(struct gm_worker *worker, uint64_t *ret_ns);
 
 /* Another worker has written this worker's eventfd. */
-void gm_wait_told(struct gm_worker *worker);
+void gm_dependency_told(struct gm_worker *worker);
 
 /* The eventfd of @row, which was requested, has arrived.  Takes over @fd. */
-void gm_wait_waker(struct gm_worker *worker, uint32_t row, int fd);
+void gm_dependency_waker(struct gm_worker *worker, uint32_t row, int fd);
 
 /* Request this worker's own eventfd, so that other workers can wake it. */
-void gm_wait_want_waker(struct gm_worker *worker);
+void gm_dependency_want_waker(struct gm_worker *worker);
 
 /* Do waiting heads delay the drain? */
-bool gm_wait_holds(const struct gm_worker *worker);
+bool gm_dependency_holds(const struct gm_worker *worker);
 
 #endif

@@ -31,7 +31,7 @@ static int may_begin(struct gm_worker_session *s,
 		return -ECANCELED;
 	if (v->deadline_ns && gm_now_ns() >= v->deadline_ns)
 		return -ETIME;
-	return v->n_waits ? gm_wait_begin(s, v) : 0;
+	return v->n_waits ? gm_dependency_begin(s, v) : 0;
 }
 
 int gm_fetch_entry(struct gm_worker_session *session,

@@ -185,7 +185,7 @@ static uint64_t serve_entry(struct gm_worker_session *s,
 			return 0;
 		}
 		if (gm_op_is_collective(verdict.task.op))
-			gm_group_refused(s, &verdict, rc);
+			gm_collective_refused(s, &verdict, rc);
 		gm_batch_end(batch, rc);
 		batch->seconds += is_second;
 		return 0;

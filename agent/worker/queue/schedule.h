@@ -75,7 +75,7 @@ static inline void gm_pass_see_to(struct gm_worker *w,
 		return;
 	}
 	if (s->wait.on)
-		gm_wait_enter(w, s);
+		gm_dependency_enter(w, s);
 	gm_async_ops_give_back(w, s);
 	if (!s->pending.handle)
 		return;

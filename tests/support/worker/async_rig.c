@@ -21,7 +21,7 @@ void rig_open(struct rig *r, uint64_t slice_bytes, uint32_t slices)
 	TAILQ_INIT(&r->w.flying);
 	TAILQ_INIT(&r->w.carried);
 	gm_send_queue_init(&r->w.outbox);
-	gm_wait_init(&r->w);
+	gm_dependency_init(&r->w);
 	gm_remote_copy_queue_init(&r->w.remote_copies);
 	gm_close_thread_init(&r->w.close_thread);
 	if (gm_blocking_thread_start(&r->w.slow, r->w.dev, &r->journal->slow,

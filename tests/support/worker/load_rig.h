@@ -109,7 +109,7 @@ static inline struct user *open_row(uint32_t depth)
 	if (!is_late)
 		r.w.dev = r.late.host;
 	gm_load_init(&r.w.loader, depth, PAGE);
-	gm_group_init(&r.w);
+	gm_collective_init(&r.w);
 	if (gm_uring_open(&r.w.ring, &why) < 0)
 		exit(99);
 	memset(answers, 0, sizeof(answers));

@@ -126,7 +126,7 @@ static inline void leave(struct member *m)
 		return;
 	}
 	if (m->page) {
-		gm_group_leave(&r.w, m->s);
+		gm_collective_leave(&r.w, m->s);
 		munmap(m->page, gm_comm_page_bytes(2));
 	}
 	gm_run_queue_dismiss(&r.w, m->s);

@@ -18,25 +18,25 @@ static void bounds_are_kept(void)
 	struct gm_heap heap;
 	uint32_t unit = 7;
 
-	EQ(gm_heap_init(&heap, 0, END, 0), -EINVAL);
-	EQ(gm_heap_init(&heap, FIRST, FIRST, FIRST), -EINVAL);
-	EQ(gm_heap_init(&heap, FIRST, END, FIRST - 1), -EINVAL);
-	EQ(gm_heap_init(&heap, FIRST, END, END + 1), -EINVAL);
-	if (EQ(gm_heap_init(&heap, FIRST, END, END), 0) == false)
+	EQ(gm_blocks_init(&heap, 0, END, 0), -EINVAL);
+	EQ(gm_blocks_init(&heap, FIRST, FIRST, FIRST), -EINVAL);
+	EQ(gm_blocks_init(&heap, FIRST, END, FIRST - 1), -EINVAL);
+	EQ(gm_blocks_init(&heap, FIRST, END, END + 1), -EINVAL);
+	if (EQ(gm_blocks_init(&heap, FIRST, END, END), 0) == false)
 		return;
-	EQ(gm_heap_claim(&heap, FIRST - 1, 2), -EINVAL);
-	EQ(gm_heap_claim(&heap, END - 1, 2), -EINVAL);
-	EQ(gm_heap_claim(&heap, END, UINT32_MAX), -EINVAL);
-	EQ(gm_heap_claim(&heap, FIRST, 0), -EINVAL);
-	EQ(gm_heap_alloc(&heap, UNITS + 1, &unit), -ENOSPC);
+	EQ(gm_blocks_claim(&heap, FIRST - 1, 2), -EINVAL);
+	EQ(gm_blocks_claim(&heap, END - 1, 2), -EINVAL);
+	EQ(gm_blocks_claim(&heap, END, UINT32_MAX), -EINVAL);
+	EQ(gm_blocks_claim(&heap, FIRST, 0), -EINVAL);
+	EQ(gm_blocks_alloc(&heap, UNITS + 1, &unit), -ENOSPC);
 	EQ(unit, 7);
-	EQ(gm_heap_alloc(&heap, UNITS, &unit), 0);
+	EQ(gm_blocks_alloc(&heap, UNITS, &unit), 0);
 	EQ(unit, FIRST);
 	EQ(heap.n_free, 0);
-	EQ(gm_heap_claim(&heap, END - 1, 1), -EEXIST);
-	gm_heap_free(&heap, FIRST, UNITS);
+	EQ(gm_blocks_claim(&heap, END - 1, 1), -EEXIST);
+	gm_blocks_free(&heap, FIRST, UNITS);
 	EQ(heap.n_free, UNITS);
-	gm_heap_exit(&heap);
+	gm_blocks_exit(&heap);
 }
 
 /* A block of one tenth is freed and one of the same size wanted, over and over:
@@ -46,18 +46,18 @@ static void freed_comes_back_last(void)
 	uint32_t unit, before = 0, early = 0;
 	struct gm_heap heap;
 
-	if (!EQ(gm_heap_init(&heap, FIRST, END, FIRST), 0))
+	if (!EQ(gm_blocks_init(&heap, FIRST, END, FIRST), 0))
 		return;
 	for (uint32_t i = 0; i < 100; i++) {
-		if (gm_heap_alloc(&heap, UNITS / 10, &unit) != 0 ||
+		if (gm_blocks_alloc(&heap, UNITS / 10, &unit) != 0 ||
 		    unit != FIRST + i % 10 * (UNITS / 10))
 			early++;
 		if (before != 0)
-			gm_heap_free(&heap, before, UNITS / 10);
+			gm_blocks_free(&heap, before, UNITS / 10);
 		before = unit;
 	}
 	EQ(early, 0);
-	gm_heap_exit(&heap);
+	gm_blocks_exit(&heap);
 }
 
 /* The lowest gap at or after the rotor, else the lowest before it. */
@@ -90,14 +90,14 @@ static void random_use_is_as_a_slow_one(void)
 	uint32_t n_live = 0, wrong = 0, refused = 0, want, unit, n;
 	struct gm_heap heap;
 
-	if (!EQ(gm_heap_init(&heap, FIRST, END, FIRST), 0))
+	if (!EQ(gm_blocks_init(&heap, FIRST, END, FIRST), 0))
 		return;
 	srandom(1);
 	for (int step = 0; step < 200000; step++) {
 		if (n_live > 0 && random() % 100 < 50) {
 			uint32_t i = (uint32_t)random() % n_live;
 
-			gm_heap_free(&heap, live[i].unit, live[i].n);
+			gm_blocks_free(&heap, live[i].unit, live[i].n);
 			memset(used + live[i].unit, 0, live[i].n);
 			live[i] = live[--n_live];
 			continue;
@@ -105,7 +105,7 @@ static void random_use_is_as_a_slow_one(void)
 		n = 1 + (uint32_t)random() % (random() % 8 ? 40 : 200);
 		want = expected(used, heap.rotor, n);
 		unit = 0;
-		if (gm_heap_alloc(&heap, n, &unit) != 0)
+		if (gm_blocks_alloc(&heap, n, &unit) != 0)
 			refused++;
 		if (unit != want || (want != 0 && heap.rotor != want + n))
 			wrong++;
@@ -117,7 +117,7 @@ static void random_use_is_as_a_slow_one(void)
 	EQ(wrong, 0);
 	OK(refused > 0);
 	NOTE("%u of the requests found no gap", refused);
-	gm_heap_exit(&heap);
+	gm_blocks_exit(&heap);
 }
 
 TAP_CASE()

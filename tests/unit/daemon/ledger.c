@@ -170,10 +170,10 @@ static void death_withdraws(void)
 		snprintf(name, sizeof(name), "h%d", i);
 		EQ(hold(name, child, 1, 100, SHOWN), 0);
 	}
-	EQ(gm_holders_pin(d, (struct gm_pin_owner){ child, 0 }, GM_KIND_LAYERS,
-			  "h0", why, &pin),
+	EQ(gm_pins_pin(d, (struct gm_pin_owner){ child, 0 }, GM_KIND_LAYERS,
+		       "h0", why, &pin),
 	   0);
-	EQ(gm_holders_unpin(d, child, pin.claim - 1), -ENOENT);
+	EQ(gm_pins_unpin(d, child, pin.claim - 1), -ENOENT);
 	EQ(entries(), 6);
 	EQ(reserved(1), 500);
 	end_child(child);
@@ -251,15 +251,15 @@ static void holders_that_end_too_early(void)
 	uint32_t place, other;
 
 	EQ(hold("before", child, 1, 10, SHOWN), 0);
-	EQ(gm_holders_hold(d, child, 0, why, &place), 0);
-	EQ(gm_holders_hold(d, child, 0, why, &other), 0);
+	EQ(gm_pins_hold(d, child, 0, why, &place), 0);
+	EQ(gm_pins_hold(d, child, 0, why, &other), 0);
 	EQ(gm_publish_prepare(d, &layers, why, &put), 0);
 	end_child(child);
 	hear_of_deaths();
 	OK(!is_published("before"));
 	EQ(reserved(1), 0);
-	gm_holders_let_go(d, other);
-	gm_holders_keep(d, place, &put.block);
+	gm_pins_let_go(d, other);
+	gm_pins_keep(d, place, &put.block);
 	gm_publish_store(d, &put);
 	OK(is_published("m"));
 	EQ(reserved(0), 70);

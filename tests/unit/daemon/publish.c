@@ -52,8 +52,8 @@ static int release(const char *name, uint32_t uid)
 static int pin(const char *name, pid_t pid, uint32_t uid,
 	       struct gm_pin *ret_pin)
 {
-	return gm_holders_pin(d, (struct gm_pin_owner){ pid, uid },
-			      GM_KIND_LAYERS, name, why, ret_pin);
+	return gm_pins_pin(d, (struct gm_pin_owner){ pid, uid }, GM_KIND_LAYERS,
+			   name, why, ret_pin);
 }
 
 static void names_are_checked(void)
@@ -178,18 +178,18 @@ static void pinned_blocks_stay(void)
 	EQ(publish("p", OTHER, 9, NULL), 0);
 	use_the_heap();
 	EQ(version_at(one.unit), version);
-	EQ(gm_holders_unpin(d, getpid(), one.claim), 0);
-	EQ(gm_holders_unpin(d, getpid(), one.claim), -ENOENT);
-	EQ(gm_holders_unpin(d, getpid() + 1, two.claim), -ENOENT);
+	EQ(gm_pins_unpin(d, getpid(), one.claim), 0);
+	EQ(gm_pins_unpin(d, getpid(), one.claim), -ENOENT);
+	EQ(gm_pins_unpin(d, getpid() + 1, two.claim), -ENOENT);
 	use_the_heap();
 	EQ(version_at(two.unit), version);
-	EQ(gm_holders_unpin(d, getpid(), two.claim), 0);
+	EQ(gm_pins_unpin(d, getpid(), two.claim), 0);
 	use_the_heap();
 	OK(version_at(two.unit) != version);
 
 	/* Unpinned while it is still published: it stays a slot's. */
 	EQ(pin("p", getpid(), OTHER, &one), 0);
-	EQ(gm_holders_unpin(d, getpid(), one.claim), 0);
+	EQ(gm_pins_unpin(d, getpid(), one.claim), 0);
 	use_the_heap();
 	EQ(version_at(one.unit), one.version);
 	EQ(release("p", 0), 0);
@@ -209,12 +209,12 @@ static void pins_have_quotas(void)
 	STR(why, "uid 54321 has 2 pins and held maps: give one back, or raise "
 		 "limits.pins-per-uid");
 	EQ(pin("p", getpid(), THIRD, &pins[2]), 0);
-	EQ(gm_holders_unpin(d, getpid(), pins[0].claim), 0);
+	EQ(gm_pins_unpin(d, getpid(), pins[0].claim), 0);
 	d->config->pin_bytes_per_uid = 600;
 	EQ(pin("p", getpid(), OTHER, &pins[0]), -EDQUOT);
 	OK(strstr(why, "limits.pin-bytes-per-uid") != NULL);
-	EQ(gm_holders_unpin(d, getpid(), pins[1].claim), 0);
-	EQ(gm_holders_unpin(d, getpid(), pins[2].claim), 0);
+	EQ(gm_pins_unpin(d, getpid(), pins[1].claim), 0);
+	EQ(gm_pins_unpin(d, getpid(), pins[2].claim), 0);
 	EQ(pin("nobody", getpid(), OTHER, &pins[0]), -ENOENT);
 	EQ(pin("p", 0, OTHER, &pins[0]), -ESRCH);
 	EQ(pin("p", 0x7ffffffe, OTHER, &pins[0]), -ESRCH);
@@ -280,8 +280,7 @@ TAP_CASE()
 	gm_subscribers_set(d);
 	d->directory->heap = past->heap;
 	free(past);
-	if (freopen("/dev/null", "w", stderr) == NULL ||
-	    gm_holders_adopt(d) != 0)
+	if (freopen("/dev/null", "w", stderr) == NULL || gm_pins_adopt(d) != 0)
 		return 99;
 
 	names_are_checked();
@@ -294,8 +293,8 @@ TAP_CASE()
 
 	EQ(d->directory->heap.n_free,
 	   d->directory->heap.end - d->directory->heap.first);
-	gm_holders_exit(d);
-	gm_heap_exit(&d->directory->heap);
+	gm_pins_exit(d);
+	gm_blocks_exit(&d->directory->heap);
 	gm_segment_close(d->segment);
 	gm_loop_exit(d->loop);
 	gm_daemon_free(d);

@@ -65,7 +65,7 @@ static void set_up(void)
 	d->config->sessions_per_uid = 4;
 	d->config->arena_bytes = UINT64_MAX;
 	s.d = d;
-	s.kind_of = gm_request_kind;
+	s.kind_of = gm_dispatch_request_kind;
 	s.n_sessions = 1;
 	TAILQ_INIT(&s.sessions);
 	TAILQ_INSERT_TAIL(&s.sessions, &ended, entry);

@@ -120,7 +120,7 @@ static int ask_with(int client, const struct gm_change_kind *kind, char letter,
 	wish->change.bytes = bytes;
 	wish->letter = letter;
 	wish->status = status;
-	return gm_changes_add(clients[client], &request, &wish->change);
+	return gm_transactions_add(clients[client], &request, &wish->change);
 }
 
 static void ask_for(int client, const struct gm_change_kind *kind, char letter,
@@ -166,7 +166,7 @@ static void turn(void)
 /* Run until the I/O threads have no more jobs. */
 static void run(void)
 {
-	while (!gm_changes_drained(d))
+	while (!gm_transactions_drained(d))
 		turn();
 }
 
@@ -219,10 +219,10 @@ static void who_hangs_up_before_its_turn_has_asked_for_nothing(void)
 	start_again();
 	ask_for(0, &slow, 'a', 0);
 	ask_for(1, &slow, 'b', 0);
-	gm_changes_leave(clients[1]->change);
+	gm_transactions_leave(clients[1]->change);
 	OK(clients[1]->change == NULL);
 	EQ(n_freed, 1);
-	gm_changes_leave(clients[0]->change);
+	gm_transactions_leave(clients[0]->change);
 	OK(clients[0]->change == NULL);
 	EQ(n_freed, 1);
 	open_gate(1);
@@ -260,12 +260,12 @@ static void what_waits_is_limited_for_each_uid(void)
 	OK(clients[1]->change == NULL && !clients[1]->waits);
 	/* A change that gives memory back is admitted all the same. */
 	EQ(gm_release_change(clients[1], &release, GM_KIND_LAYERS, "map"), 0);
-	gm_changes_leave(clients[1]->change);
+	gm_transactions_leave(clients[1]->change);
 	clients[1]->waits = false;
 	EQ(ask_with(1, &slow, 'c', 0, 1), 0);
 	EQ(ask_with(2, &quick, 'd', 0, 1), -EDQUOT);
 	EQ(ask_with(3, &slow, 'e', 0, most), 0); /* another uid's */
-	gm_changes_leave(clients[1]->change);
+	gm_transactions_leave(clients[1]->change);
 	clients[1]->waits = false;
 	EQ(users[0].waiting_bytes, most - 1);
 	open_gate(2);
@@ -290,7 +290,7 @@ static void the_heavy_hold_nobody_up(void)
 		turn();
 	told(3, 'd', 0);
 	told(0, 0, 0);
-	OK(!gm_changes_drained(d));
+	OK(!gm_transactions_drained(d));
 	STR(order, "abd+");
 	/* One at a time, and back when no other change has its turn. */
 	ask_for(4, &slow, 'e', 0);
@@ -316,7 +316,7 @@ static void add_own(const struct gm_change_kind *kind, char letter)
 
 	wish->change.kind = kind;
 	wish->letter = letter;
-	gm_changes_add_own(d, &wish->change);
+	gm_transactions_add_own(d, &wish->change);
 }
 
 /* Clients can have the agent do much on its own. */
@@ -343,7 +343,7 @@ static void who_is_away_may_hang_up(void)
 {
 	start_again();
 	ask_for(0, &heavy, 'a', 0);
-	gm_changes_leave(clients[0]->change);
+	gm_transactions_leave(clients[0]->change);
 	OK(clients[0]->change == NULL);
 	EQ(n_freed, 0);
 	OK(write(yard[1], "x", 1) == 1);
@@ -362,13 +362,13 @@ static void those_in_hand_are_finished_at_the_end(void)
 	ask_for(1, &slow, 'b', 0);
 	open_gate(1);
 	OK(write(yard[1], "x", 1) == 1);
-	EQ(gm_changes_exit(d, UINT64_MAX), 0);
+	EQ(gm_transactions_exit(d, UINT64_MAX), 0);
 	STR(order, "ha++");
 	EQ(n_freed, 3);
 	told(0, 'a', 0);
 	told(1, 0, 0);
 	told(2, 'h', 0);
-	OK(gm_changes_drained(d));
+	OK(gm_transactions_drained(d));
 }
 
 static void connect_all(void)
@@ -399,7 +399,7 @@ TAP_CASE()
 		return 99;
 	server->d = d;
 	EQ(gm_loop_init(d->loop), 0);
-	gm_changes_init(d->changes);
+	gm_transactions_init(d->changes);
 	EQ(gm_io_thread_start(d->io_thread, d->loop, "a"), 0);
 	EQ(gm_io_thread_start(d->heavy_thread, d->loop, "b"), 0);
 	connect_all();

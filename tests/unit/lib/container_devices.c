@@ -153,7 +153,7 @@ static const char *rows_of(const char *devices, const char *order)
 	static char answer[128];
 	struct gm_visible_list list;
 	size_t used = 0;
-	int ret = gm_exposed_rows(map, root, devices, order, &list);
+	int ret = gm_container_rows(map, root, devices, order, &list);
 
 	snprintf(answer, sizeof(answer), "error %d", ret);
 	if (ret != 0)

@@ -86,9 +86,9 @@ static void strategies_have_names(void)
 	enum gm_strategy strategy = GM_STRATEGY_FILL;
 	struct gm_plan_error err = { 0 };
 
-	EQ(gm_strategy_parse("fewest", &strategy, &err), 0);
+	EQ(gm_auto_strategy_parse("fewest", &strategy, &err), 0);
 	EQ(strategy, GM_STRATEGY_FEWEST);
-	EQ(gm_strategy_parse("best", &strategy, &err), -EINVAL);
+	EQ(gm_auto_strategy_parse("best", &strategy, &err), -EINVAL);
 	STR(err.text, "best is no strategy");
 }
 

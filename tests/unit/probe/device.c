@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "agent/cuda/nvml.h"
-#include "agent/probe/device.h"
+#include "agent/probe/card.h"
 #include "agent/probe/sysfs.h"
 #include "gpumap.h"
 #include "tests/support/sysfs_tree.h"

@@ -36,13 +36,13 @@ static void uuids_are_whole_or_nothing(void)
 					  0x9f, 0xae, 0xd9, 0xf6 };
 	uint8_t uuid[16];
 
-	EQ(gm_text_uuid("GPU-" UUID, uuid), 0);
+	EQ(gm_parse_uuid("GPU-" UUID, uuid), 0);
 	EQ(memcmp(uuid, want, 16), 0);
 	memset(uuid, 0, sizeof(uuid));
-	EQ(gm_text_uuid("MIG-8932F937-D72C-4106-C12F-20BD9FAED9F6", uuid), 0);
+	EQ(gm_parse_uuid("MIG-8932F937-D72C-4106-C12F-20BD9FAED9F6", uuid), 0);
 	EQ(memcmp(uuid, want, 16), 0);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		if (!EQ(gm_text_uuid(wrong[i], uuid), -EINVAL))
+		if (!EQ(gm_parse_uuid(wrong[i], uuid), -EINVAL))
 			NOTE("%s", wrong[i]);
 		EQ(memcmp(uuid, want, 16), 0);
 	}
@@ -79,7 +79,8 @@ static void addresses_are_numbers(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint32_t domain = 0, bus = 0;
 
-		if (!EQ(gm_text_pci(cases[i].text, &domain, &bus), cases[i].rc))
+		if (!EQ(gm_parse_pci(cases[i].text, &domain, &bus),
+			cases[i].rc))
 			NOTE("%s", cases[i].text);
 		EQ(domain, cases[i].domain);
 		EQ(bus, cases[i].bus);
@@ -88,63 +89,63 @@ static void addresses_are_numbers(void)
 
 static void versions_are_two_numbers(void)
 {
-	EQ(gm_text_version("580.65.06"), 580650);
-	EQ(gm_text_version("525.60"), 525600);
-	EQ(gm_text_version("12.4"), 12040);
-	EQ(gm_text_version("595"), 595000);
-	EQ(gm_text_version("595.123"), 595990);
-	EQ(gm_text_version(""), 0);
-	EQ(gm_text_version("N/A"), 0);
-	EQ(gm_text_version("99999999999.1"), 0);
+	EQ(gm_parse_version("580.65.06"), 580650);
+	EQ(gm_parse_version("525.60"), 525600);
+	EQ(gm_parse_version("12.4"), 12040);
+	EQ(gm_parse_version("595"), 595000);
+	EQ(gm_parse_version("595.123"), 595990);
+	EQ(gm_parse_version(""), 0);
+	EQ(gm_parse_version("N/A"), 0);
+	EQ(gm_parse_version("99999999999.1"), 0);
 }
 
 static void copies_end_and_can_be_printed(void)
 {
 	char text[8], profile[16];
 
-	gm_text_copy(text, sizeof(text), "  ab\tc\x80  ", 20);
+	gm_parse_copy(text, sizeof(text), "  ab\tc\x80  ", 20);
 	STR(text, "ab?c?");
-	gm_text_copy(text, sizeof(text), "0123456789", 10);
+	gm_parse_copy(text, sizeof(text), "0123456789", 10);
 	STR(text, "0123456");
 	/* No end of its own. */
-	gm_text_copy(text, sizeof(text), "abcdef", 3);
+	gm_parse_copy(text, sizeof(text), "abcdef", 3);
 	STR(text, "abc");
-	gm_text_copy(text, sizeof(text), "", 0);
+	gm_parse_copy(text, sizeof(text), "", 0);
 	STR(text, "");
-	gm_text_copy(text, 1, "abc", 3);
+	gm_parse_copy(text, 1, "abc", 3);
 	STR(text, "");
-	gm_text_profile("NVIDIA H100 80GB HBM3 MIG 1g.10gb+me", profile,
-			sizeof(profile));
+	gm_parse_profile("NVIDIA H100 80GB HBM3 MIG 1g.10gb+me", profile,
+			 sizeof(profile));
 	STR(profile, "1g.10gb+me");
-	gm_text_profile("NVIDIA H100", profile, sizeof(profile));
+	gm_parse_profile("NVIDIA H100", profile, sizeof(profile));
 	STR(profile, "");
 }
 
 static void the_modules_file_is_read_line_by_line(void)
 {
-	struct gm_text_information info;
+	struct gm_parse_information info;
 
-	gm_text_information("Model: \t\t NVIDIA H200\nIRQ:   \t\t 33\n"
-			    "GPU UUID: \t GPU-" UUID "\n"
-			    "Bus Location: \t 0000:17:00.0\n"
-			    "Device Minor: \t 4\nGPU Excluded:\t No\n",
-			    &info);
+	gm_parse_information("Model: \t\t NVIDIA H200\nIRQ:   \t\t 33\n"
+			     "GPU UUID: \t GPU-" UUID "\n"
+			     "Bus Location: \t 0000:17:00.0\n"
+			     "Device Minor: \t 4\nGPU Excluded:\t No\n",
+			     &info);
 	STR(info.id, "GPU-" UUID);
 	EQ(info.uuid[0], 0x89);
 	EQ(info.minor, 4);
 	/* Before the card has been up once. */
-	gm_text_information("GPU UUID: \t GPU-" UNKNOWN "\n"
-			    "Device Minor: 12",
-			    &info);
+	gm_parse_information("GPU UUID: \t GPU-" UNKNOWN "\n"
+			     "Device Minor: 12",
+			     &info);
 	STR(info.id, "");
 	EQ(info.minor, 12);
-	gm_text_information("Device Minor: \n7\n", &info);
+	gm_parse_information("Device Minor: \n7\n", &info);
 	EQ(info.minor, -1);
-	gm_text_information("The GPU UUID: GPU-" UUID, &info);
+	gm_parse_information("The GPU UUID: GPU-" UUID, &info);
 	STR(info.id, "");
-	gm_text_information("Device Minor: 99999999999999999999", &info);
+	gm_parse_information("Device Minor: 99999999999999999999", &info);
 	EQ(info.minor, -1);
-	gm_text_information("", &info);
+	gm_parse_information("", &info);
 	EQ(info.minor, -1);
 }
 
@@ -152,15 +153,15 @@ static void made_uuids_are_nobodys(void)
 {
 	uint8_t by_place[16], other[16], by_index[16];
 
-	gm_text_made_uuid(0, 0x1700, by_place);
-	gm_text_made_uuid(0, 0x1708, other);
+	gm_parse_made_uuid(0, 0x1700, by_place);
+	gm_parse_made_uuid(0, 0x1708, other);
 	OK(memcmp(by_place, other, 16) != 0);
-	gm_text_made_uuid(1, 0x1700, other);
+	gm_parse_made_uuid(1, 0x1700, other);
 	OK(memcmp(by_place, other, 16) != 0);
-	gm_text_made_uuid(0, 0x1700, other);
+	gm_parse_made_uuid(0, 0x1700, other);
 	EQ(memcmp(by_place, other, 16), 0);
-	gm_text_made_uuid(0, UINT32_MAX, by_index);
-	gm_text_made_uuid(0, 0, other);
+	gm_parse_made_uuid(0, UINT32_MAX, by_index);
+	gm_parse_made_uuid(0, 0, other);
 	OK(memcmp(by_index, other, 16) != 0);
 	EQ(by_place[6] >> 4, 8);
 	EQ(by_index[6] >> 4, 8);

@@ -24,7 +24,7 @@ static bool is_good(const void *bytes, size_t n)
 
 	memcpy(copy, bytes, n);
 	copy[n] = '\0';
-	why = gm_image_check(copy, n);
+	why = gm_code_check(copy, n);
 	free(copy);
 	return !why;
 }

@@ -42,7 +42,7 @@ static void close_scene(struct scene *v)
 {
 	struct gm_wire wire;
 
-	gm_wait_leave(&r.w, v->s);
+	gm_dependency_leave(&r.w, v->s);
 	late_land_all(&r.late);
 	rig_detach(&r, v->s);
 	gm_async_exec_poll(&r.w);
@@ -76,7 +76,7 @@ static void serve(struct scene *v)
 {
 	rig_serve(&r, v->s);
 	if (v->s->wait.on)
-		gm_wait_enter(&r.w, v->s);
+		gm_dependency_enter(&r.w, v->s);
 	rig_serve(&r, v->s);
 }
 
@@ -107,12 +107,13 @@ static void a_head_waits_until_it_is_told(void)
 	OK(!gm_async_exec_due(&r.w, v.s));
 	EQ(gm_get(v.bits), 1u << ROW);
 	/* The worker need not poll for a while, unless woken. */
-	OK(gm_wait_is_due(&r.w, &ns) || (ns > 0 && ns <= GM_WAIT_LOOK_NS));
+	OK(gm_dependency_is_due(&r.w, &ns) ||
+	   (ns > 0 && ns <= GM_WAIT_LOOK_NS));
 	other_is_at(&v, 1, 3);
 	gm_put(v.bits, 0);
-	gm_wait_told(&r.w);
-	OK(gm_wait_is_due(&r.w, &ns));
-	gm_wait_look(&r.w);
+	gm_dependency_told(&r.w);
+	OK(gm_dependency_is_due(&r.w, &ns));
+	gm_dependency_look(&r.w);
 	OK(v.s->active);
 	EQ(r.w.waiting.n, 0);
 	serve(&v);
@@ -134,17 +135,18 @@ static void who_is_told_for_nothing_takes_its_time(void)
 	EQ(gm_get(v.bits), 1u << ROW);
 	other_is_at(&v, 1, 1);
 	gm_put(v.bits, 0);
-	gm_wait_told(&r.w);
-	gm_wait_look(&r.w); /* asks again: this was the first time */
+	gm_dependency_told(&r.w);
+	gm_dependency_look(&r.w); /* asks again: this was the first time */
 	gm_put(v.bits, 0);
 	r.w.waiting.arm_ns = hand_now() + 1000 * MS;
 	r.w.waiting.next_ns = r.w.waiting.arm_ns;
-	gm_wait_told(&r.w);
-	gm_wait_look(&r.w);
+	gm_dependency_told(&r.w);
+	gm_dependency_look(&r.w);
 	EQ(gm_get(v.bits), 0);
-	OK(gm_wait_is_due(&r.w, &ns) || (ns > 0 && ns <= GM_WAIT_PACE_NS));
+	OK(gm_dependency_is_due(&r.w, &ns) ||
+	   (ns > 0 && ns <= GM_WAIT_PACE_NS));
 	r.w.waiting.arm_ns = r.w.waiting.next_ns = 0;
-	gm_wait_look(&r.w);
+	gm_dependency_look(&r.w);
 	EQ(gm_get(v.bits), 1u << ROW);
 	close_scene(&v);
 }
@@ -160,7 +162,7 @@ static void it_ends_for_other_reasons(void)
 	serve(&v);
 	while (!v.s->active) {
 		hand_nap();
-		gm_wait_look(&r.w);
+		gm_dependency_look(&r.w);
 	}
 	serve(&v);
 	EQ(ended(&v, 0), -ETIME);
@@ -168,16 +170,16 @@ static void it_ends_for_other_reasons(void)
 	submit(&v, until, 0);
 	serve(&v);
 	gm_put(&v.s->timeline->cancel, gm_cancel_make(v.c.entries.pos));
-	OK(gm_wait_rung(&r.w, v.s));
+	OK(gm_dependency_rung(&r.w, v.s));
 	serve(&v);
 	EQ(ended(&v, 2), -ECANCELED);
 
 	submit(&v, until, 0);
 	serve(&v);
 	EQ(ended(&v, 4), 1);
-	OK(!gm_wait_rung(&r.w, v.s));
+	OK(!gm_dependency_rung(&r.w, v.s));
 	other_is_at(&v, GM_TIME_DEAD, 9);
-	OK(gm_wait_rung(&r.w, v.s));
+	OK(gm_dependency_rung(&r.w, v.s));
 	serve(&v);
 	EQ(ended(&v, 4), -EIO);
 
@@ -242,7 +244,7 @@ static void what_is_under_way_goes_on(void)
 	EQ(pos, 0);
 	OK(v.s->wait.on);
 	other_is_at(&v, 1, 1);
-	OK(gm_wait_rung(&r.w, v.s));
+	OK(gm_dependency_rung(&r.w, v.s));
 	serve(&v);
 	EQ(ended(&v, 1), 0);
 	close_scene(&v);
@@ -265,12 +267,12 @@ static void who_waits_is_woken(void)
 	serve(&v);
 	EQ(gm_get(&r.group_page.awaited[ROW].by[1]), 0);
 	OK(r.w.wakeups.owes);
-	OK(!gm_wait_is_due(&r.w, &ns));
+	OK(!gm_dependency_is_due(&r.w, &ns));
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_WAKER);
 	EQ(wire.place, 70);
-	OK(!gm_wait_is_due(&r.w, &ns)); /* once */
+	OK(!gm_dependency_is_due(&r.w, &ns)); /* once */
 	EQ(rig_hear(&r, &wire, 0), 0);
-	gm_wait_waker(&r.w, 70, dup(waker));
+	gm_dependency_waker(&r.w, 70, dup(waker));
 	OK(!r.w.wakeups.owes);
 	EQ(read(waker, &told, sizeof(told)), 8);
 	EQ(told, 1);
@@ -279,8 +281,8 @@ static void who_waits_is_woken(void)
 	hand_submit(&v.c, &e, 1);
 	serve(&v);
 	EQ(read(waker, &told, sizeof(told)), 8);
-	gm_wait_waker(&r.w, 70, dup(waker)); /* a second is closed */
-	gm_wait_waker(&r.w, 700, dup(waker));
+	gm_dependency_waker(&r.w, 70, dup(waker)); /* a second is closed */
+	gm_dependency_waker(&r.w, 700, dup(waker));
 	hand_submit(&v.c, &e, 1);
 	serve(&v);
 	EQ(read(waker, &told, sizeof(told)), -1);
@@ -296,12 +298,12 @@ static void a_drain_waits_for_a_while(void)
 	open_scene(&v);
 	other_is_at(&v, 1, 0);
 	r.w.waiting.drain_ns = hand_now() + 1000 * 1000 * MS;
-	OK(!gm_wait_holds(&r.w));
+	OK(!gm_dependency_holds(&r.w));
 	submit(&v, gm_time_make(OTHER, 1, 1), 0);
 	serve(&v);
-	OK(gm_wait_holds(&r.w));
+	OK(gm_dependency_holds(&r.w));
 	r.w.waiting.drain_ns = hand_now();
-	OK(!gm_wait_holds(&r.w));
+	OK(!gm_dependency_holds(&r.w));
 	close_scene(&v);
 }
 

@@ -48,7 +48,7 @@ static void join_group(struct member *m, uint32_t uid, uint64_t bytes)
 	m->peer.arg = m;
 	join.session = m->c.id;
 	join.place = m->c.place;
-	gm_group_join(&r.w, &join, fd);
+	gm_collective_join(&r.w, &join, fd);
 	EQ(rig_hear(&r, &join, 10000), GM_WIRE_JOINED);
 	m->job = all_reduce(m, bytes);
 }
@@ -83,7 +83,7 @@ static void group_pass(void)
 {
 	host_pass();
 	set_shares();
-	gm_group_pass(&r.w);
+	gm_collective_pass(&r.w);
 	for (uint32_t i = 0; i < n_crowd; i++)
 		if (crowd[i].page)
 			play_peer(&crowd[i]);
@@ -118,7 +118,7 @@ static bool have_the_same(uint64_t a, uint64_t b)
 static void collectives_are_no_extra(void)
 {
 	open_host();
-	gm_group_init(&r.w);
+	gm_collective_init(&r.w);
 	for (uint32_t i = 0; i < 4; i++)
 		join_group(&crowd[i], 1, 512 * KIB);
 	join_host(&crowd[4], 1, DEPTH, 300 * KIB);
@@ -136,7 +136,7 @@ static void collectives_are_no_extra(void)
 static void collectives_have_as_much_as_others(uint32_t groups, uint64_t turn)
 {
 	open_host();
-	gm_group_init(&r.w);
+	gm_collective_init(&r.w);
 	for (uint32_t i = 0; i < groups; i++) {
 		join_group(&crowd[i], 1, 512 * KIB);
 		crowd[i].share = turn;
@@ -153,7 +153,7 @@ static void collectives_have_as_much_as_others(uint32_t groups, uint64_t turn)
 static void groups_do_not_count(void)
 {
 	open_host();
-	gm_group_init(&r.w);
+	gm_collective_init(&r.w);
 	for (uint32_t i = 0; i < 7; i++) {
 		join_group(&crowd[i], i == 0 ? 1 : 2, 512 * KIB);
 		crowd[i].share = 128 * KIB;
@@ -168,7 +168,7 @@ static void groups_do_not_count(void)
 static void small_collectives_are_entries(void)
 {
 	open_host();
-	gm_group_init(&r.w);
+	gm_collective_init(&r.w);
 	join_group(&crowd[0], 1, 64);
 	join_group(&crowd[1], 1, 64);
 	join_host(&crowd[2], 1, DEPTH, 0);
@@ -185,7 +185,7 @@ static void small_collectives_are_entries(void)
 static void who_waits_pays_nothing(void)
 {
 	open_host();
-	gm_group_init(&r.w);
+	gm_collective_init(&r.w);
 	join_group(&crowd[0], 1, 512 * KIB);
 	join_host(&crowd[1], 1, DEPTH, 300 * KIB);
 	join_host(&crowd[2], 2, DEPTH, 300 * KIB);
@@ -218,14 +218,14 @@ static void what_begins_in_a_turn_is_paid_once(void)
 	int fd;
 
 	rig_open(&r, 128 * KIB, 3);
-	gm_group_init(&r.w);
+	gm_collective_init(&r.w);
 	memset(m, 0, sizeof(*m));
 	hand_open(&m->c, 1, 0, ROW, GM_DEPTH_MIN, 8 * MIB);
 	m->s = rig_attach(&r, &m->c);
 	munmap(hand_share("test-page", gm_comm_bytes(2, true), &fd),
 	       gm_comm_bytes(2, true));
 	wire.session = m->c.id;
-	gm_group_join(&r.w, &wire, fd);
+	gm_collective_join(&r.w, &wire, fd);
 	rig_slow(&r);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_JOINED);
 	m->job = all_reduce(m, 512 * KIB);
@@ -242,7 +242,7 @@ static void what_begins_in_a_turn_is_paid_once(void)
 	OK(own->bytes < had_own);
 	EQ(had - user->bytes, had_own - own->bytes);
 	rig_slow(&r);
-	gm_group_leave(&r.w, m->s);
+	gm_collective_leave(&r.w, m->s);
 	leave_all();
 }
 

@@ -25,7 +25,7 @@ static void open_loader(uint32_t depth)
 	const char *why;
 
 	gm_load_init(&r.w.loader, depth, 0);
-	gm_group_init(&r.w);
+	gm_collective_init(&r.w);
 	if (gm_uring_open(&r.w.ring, &why) < 0)
 		exit(99);
 }

@@ -74,7 +74,7 @@ static void open_row(bool is_late)
 	const char *why;
 
 	rig_open(&r, TURN, 3);
-	gm_group_init(&r.w);
+	gm_collective_init(&r.w);
 	if (gm_uring_open(&r.w.ring, &why) < 0)
 		exit(99);
 	on_hand = 0;

@@ -27,8 +27,8 @@ static void be_row(uint32_t row)
 	worker.pair = pair[0];
 	gpumapd = pair[1];
 	gm_send_queue_init(&worker.outbox);
-	gm_wait_init(&worker);
-	gm_group_init(&worker);
+	gm_dependency_init(&worker);
+	gm_collective_init(&worker);
 }
 
 /* Which row's waker is asked for now; -EAGAIN: none is. */
@@ -48,7 +48,7 @@ static uint64_t nap(void)
 {
 	uint64_t ns = 77;
 
-	OK(!gm_wait_is_due(&worker, &ns));
+	OK(!gm_dependency_is_due(&worker, &ns));
 	return ns;
 }
 

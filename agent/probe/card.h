@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * device - merges all facts of a card or an instance, and derives its health.
+ * card - merges all facts of a card or an instance, and derives its health.
  *
  * Facts come in pieces, from NVML, from the driver, from an event and from
  * silence, in any order and each more than once.  A card keeps the last report
@@ -11,8 +11,8 @@
  *
  * Pure: no call here enters the kernel, but for the CPUs of a node.
  */
-#ifndef GM_PROBE_DEVICE_H
-#define GM_PROBE_DEVICE_H
+#ifndef GM_PROBE_CARD_H
+#define GM_PROBE_CARD_H
 
 #include "agent/probe/probe.h"
 #include "agent/probe/protocol.h"

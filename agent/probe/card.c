@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/probe/device.h"
+#include "agent/probe/card.h"
 
 #include <stdio.h>
 #include <string.h>

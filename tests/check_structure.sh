@@ -11,6 +11,9 @@
 #   - a function has one definition, and its header is that of its source, of
 #     its module (a file whose name begins with the same word), of its folder,
 #     or one without a source of its own in the same folder;
+#   - its name begins with a word of its source's name or folder, or with the
+#     name of a source beside it, whose struct it works on;
+#   - no two sources of a folder differ by a plural only;
 #   - a function has at most six parameters, but for public calls.
 
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
@@ -139,6 +142,65 @@ astray() {
 		}'
 }
 
+# Print functions whose name does not say in which file they are, and sources
+# that only a plural tells apart.  Words are compared by their first four
+# letters; a struct whose functions are in a file of another name is in owned.
+strange_names() {
+	homes | awk '
+		function singular(w) { sub(/s$/, "", w); return w }
+		BEGIN {
+			split("weights:checkpoint weights:gguf " \
+			      "weights:header weights:index weights:types " \
+			      "reason:checkpoint link:control " \
+			      "call:control map:attach map:fork_guard " \
+			      "map:publish size:errors part:comm op:submit " \
+			      "pair:submit waits:submit tiles:wait why:refusal " \
+			      "timer:loop exit:daemon deferred:retry_queue " \
+			      "bounce:peer_mapping quote:log busy:peer op:task " \
+			      "object:layout budget:score time:dependency " \
+			      "wakeup:dependency buffer:handle_check " \
+			      "client:submit client:buffers job:submit " \
+			      "map:control", pair, " ")
+			for (i in pair) {
+				split(pair[i], half, ":")
+				owned[singular(half[1]), half[2]] = 1
+			}
+		}
+		$1 == "f" && $2 ~ /\.c$/ {
+			n++
+			source[n] = $2
+			name[n] = $3
+			folder = $2
+			sub(/\/[^\/]*$/, "", folder)
+			stem = substr($2, length(folder) + 2)
+			sub(/\.c$/, "", stem)
+			beside[folder, singular(stem)] = 1
+			if ((folder, singular(stem)) in first &&
+			    first[folder, singular(stem)] != $2)
+				print $2 " and " first[folder, singular(stem)]
+			first[folder, singular(stem)] = $2
+		}
+		END {
+			for (i = 1; i <= n; i++) {
+				split(name[i], word, "_")
+				w = singular(word[2])
+				folder = source[i]
+				sub(/\/[^\/]*$/, "", folder)
+				stem = substr(source[i], length(folder) + 2)
+				sub(/\.c$/, "", stem)
+				if ((w, stem) in owned ||
+				    (folder, w) in beside)
+					continue
+				m = split(source[i], part, /[\/_.]/)
+				for (j = 1; j <= m; j++)
+					if (index(part[j], substr(w, 1, 4)) == 1)
+						break
+				if (j > m)
+					print source[i] ": " name[i]
+			}
+		}'
+}
+
 # Functions of more than six parameters: more than that is a struct.
 long_lists() {
 	find shm lib agent -name '*.c' -exec awk '
@@ -166,5 +228,6 @@ else
 fi
 check "no tag has two meanings" "$(doubles)"
 check "functions are declared where they belong" "$(astray)"
+check "functions have the names of their files" "$(strange_names)"
 check "no function has more than six parameters" "$(long_lists)"
 tap_done

@@ -7,9 +7,14 @@
 #	check NAME [FAULTS]	passes when FAULTS is empty, else shows it
 #	skip NAME WHY		could not run here
 #	tap_done		the plan, and the script's exit status
+#
+# A line of a tool on standard error is a fault: an awk that does not parse
+# finds no faults.
 
 tap_count=0
 tap_failures=0
+tap_errors=$(mktemp) || exit
+exec 2>"$tap_errors"
 
 check() {
 	tap_count=$((tap_count + 1))
@@ -29,6 +34,9 @@ skip() {
 }
 
 tap_done() {
+	errors=$(cat "$tap_errors")
+	rm -f "$tap_errors"
+	check "no tool complained" "$errors"
 	echo "1..$tap_count"
 	[ "$tap_failures" -eq 0 ]
 	exit

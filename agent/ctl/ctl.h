@@ -195,6 +195,20 @@ const char *gm_ctl_dtype(uint32_t dtype);
 const char *gm_ctl_setting(uint32_t setting);
 const char *gm_ctl_strategy(uint32_t strategy);
 const char *gm_ctl_mask_kind(uint32_t kind);
+#define GM_CTL_NAME 33 /* bytes of a user's or a command's name */
+
+/* The name of a user, or the uid where it has none. */
+const char *gm_ctl_user(uint32_t uid, char ret_text[GM_CTL_NAME]);
+
+/* The name of the command that process @pid of user @uid runs, or "-": the
+ * process is gone, is 0, or this process does not see those of the agent. */
+const char *gm_ctl_command(const struct gm_ctl *ctl, uint32_t pid, uint32_t uid,
+			   char ret_text[GM_CTL_NAME]);
+
+/* Add "user" and "command", which is null where it is not known. */
+void gm_ctl_name_json(const struct gm_ctl *ctl, json_t *object, uint32_t uid,
+		      uint32_t pid);
+
 const char *gm_ctl_mask_form(uint32_t form);
 
 /* The dtype for safetensors' @name, e.g. "BF16"; U8 if gpumap has none for

@@ -15,9 +15,10 @@ static const char *access_of(const struct gpumap_share_info *info)
 						    : "read-write";
 }
 
-static json_t *to_json(const struct gpumap_share_info *info)
+static json_t *to_json(const struct gm_ctl *ctl,
+		       const struct gpumap_share_info *info)
 {
-	return json_pack(
+	json_t *object = json_pack(
 		"{s:I, s:s, s:I, s:o, s:s, s:b, s:I, s:I, s:I, s:I, s:I}",
 		"share", (json_int_t)info->share, "name", info->name, "uid",
 		(json_int_t)info->uid, "pid",
@@ -29,18 +30,23 @@ static json_t *to_json(const struct gpumap_share_info *info)
 		(json_int_t)info->n_holders, "bytes", (json_int_t)info->bytes,
 		"about_bytes", (json_int_t)info->about_bytes, "age_ns",
 		(json_int_t)info->age_ns);
+
+	gm_ctl_name_json(ctl, object, info->uid, info->pid);
+	return object;
 }
 
-static void to_line(const struct gpumap_share_info *info)
+static void to_line(const struct gm_ctl *ctl,
+		    const struct gpumap_share_info *info)
 {
-	char pid[16] = "-", size[32];
+	char user[GM_CTL_NAME], command[GM_CTL_NAME], pid[16] = "-", size[32];
 
 	if (info->pid != 0)
 		snprintf(pid, sizeof(pid), "%u", info->pid);
-	printf("%-24s %8u %8s %-10s %7u %7u %10s %7.1f s\n", info->name,
-	       info->uid, pid, access_of(info), info->n_buffers,
-	       info->n_holders, gm_ctl_size(info->bytes, size),
-	       (double)info->age_ns / 1e9);
+	printf("%-24s %-12.12s %8s %-15s %-10s %7u %7u %10s %7.1f s\n",
+	       info->name, gm_ctl_user(info->uid, user), pid,
+	       gm_ctl_command(ctl, info->pid, info->uid, command),
+	       access_of(info), info->n_buffers, info->n_holders,
+	       gm_ctl_size(info->bytes, size), (double)info->age_ns / 1e9);
 }
 
 /* Returns the number of shares, or a negative errno.  More may exist by now. */
@@ -76,13 +82,14 @@ int gm_ctl_shares(struct gm_ctl *ctl)
 	if (ctl->json)
 		list = json_array();
 	else
-		printf("%-24s %8s %8s %-10s %7s %7s %10s %9s\n", "name", "uid",
-		       "pid", "access", "buffers", "holders", "size", "age");
+		printf("%-24s %-12s %8s %-15s %-10s %7s %7s %10s %9s\n", "name",
+		       "user", "pid", "command", "access", "buffers", "holders",
+		       "size", "age");
 	for (int i = 0; i < n; i++) {
 		if (ctl->json)
-			json_array_append_new(list, to_json(&info[i]));
+			json_array_append_new(list, to_json(ctl, &info[i]));
 		else
-			to_line(&info[i]);
+			to_line(ctl, &info[i]);
 	}
 	free(info);
 	if (!ctl->json)

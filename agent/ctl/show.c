@@ -65,15 +65,33 @@ int gm_ctl_status(struct gm_ctl *ctl)
 	return status_of(&health);
 }
 
-static json_t *session_json(const struct gpumap_session_info *info)
+static json_t *session_json(const struct gm_ctl *ctl,
+			    const struct gpumap_session_info *info)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
-			 (json_int_t)info->id, "pid", (json_int_t)info->pid,
-			 "uid", (json_int_t)info->uid, "queues",
-			 (json_int_t)info->n_queues, "depth",
-			 (json_int_t)info->depth, "arena_bytes",
-			 (json_int_t)info->arena_bytes, "age_ns",
-			 (json_int_t)info->age_ns);
+	json_t *object =
+		json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
+			  (json_int_t)info->id, "pid", (json_int_t)info->pid,
+			  "uid", (json_int_t)info->uid, "queues",
+			  (json_int_t)info->n_queues, "depth",
+			  (json_int_t)info->depth, "arena_bytes",
+			  (json_int_t)info->arena_bytes, "age_ns",
+			  (json_int_t)info->age_ns);
+
+	gm_ctl_name_json(ctl, object, info->uid, info->pid);
+	return object;
+}
+
+static void session_line(const struct gm_ctl *ctl,
+			 const struct gpumap_session_info *info)
+{
+	char user[GM_CTL_NAME], command[GM_CTL_NAME], size[32];
+
+	printf("%8llu %8u %-15s %-12.12s %6u %6u %10s %7.1f s\n",
+	       (unsigned long long)info->id, info->pid,
+	       gm_ctl_command(ctl, info->pid, info->uid, command),
+	       gm_ctl_user(info->uid, user), info->n_queues, info->depth,
+	       gm_ctl_size(info->arena_bytes, size),
+	       (double)info->age_ns / 1e9);
 }
 
 int gm_ctl_sessions(struct gm_ctl *ctl)
@@ -81,7 +99,6 @@ int gm_ctl_sessions(struct gm_ctl *ctl)
 	struct gpumap_session_info *info;
 	const size_t room = 4096;
 	json_t *list = NULL;
-	char size[32];
 	int n;
 
 	info = calloc(room, sizeof(*info));
@@ -97,18 +114,15 @@ int gm_ctl_sessions(struct gm_ctl *ctl)
 	if (ctl->json)
 		list = json_array();
 	else
-		printf("%8s %8s %8s %6s %6s %10s %9s\n", "session", "pid",
-		       "uid", "queues", "depth", "arena", "age");
+		printf("%8s %8s %-15s %-12s %6s %6s %10s %9s\n", "session",
+		       "pid", "command", "user", "queues", "depth", "arena",
+		       "age");
 	for (int i = 0; i < n; i++) {
-		if (ctl->json) {
-			json_array_append_new(list, session_json(&info[i]));
-			continue;
-		}
-		printf("%8llu %8u %8u %6u %6u %10s %7.1f s\n",
-		       (unsigned long long)info[i].id, info[i].pid, info[i].uid,
-		       info[i].n_queues, info[i].depth,
-		       gm_ctl_size(info[i].arena_bytes, size),
-		       (double)info[i].age_ns / 1e9);
+		if (ctl->json)
+			json_array_append_new(list,
+					      session_json(ctl, &info[i]));
+		else
+			session_line(ctl, &info[i]);
 	}
 	free(info);
 	if (!ctl->json)

@@ -54,33 +54,38 @@ static int next(const struct gm_ctl *ctl, uint32_t *cursor,
 	}
 }
 
-static json_t *to_json(const struct reservation *r)
+static json_t *to_json(const struct gm_ctl *ctl, const struct reservation *r)
 {
 	const struct gpumap_holder *holder = &r->holder;
-	json_t *rows = json_array();
+	json_t *rows = json_array(), *object;
 
 	for (uint32_t i = 0; i < r->n; i++)
 		json_array_append_new(
 			rows, json_pack("{s:I, s:I}", "row",
 					(json_int_t)r->charges[i].row, "bytes",
 					(json_int_t)charged(&r->charges[i])));
-	return json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:o}", "name",
-			 holder->name, "version", (json_int_t)holder->version,
-			 "since_ns", (json_int_t)holder->since_ns, "uid",
-			 (json_int_t)holder->uid, "pid",
-			 holder->pid != 0
-				 ? json_integer((json_int_t)holder->pid)
-				 : json_null(),
-			 "bytes", (json_int_t)charged_in_all(r), "rows", rows);
+	object =
+		json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:o}", "name",
+			  holder->name, "version", (json_int_t)holder->version,
+			  "since_ns", (json_int_t)holder->since_ns, "uid",
+			  (json_int_t)holder->uid, "pid",
+			  holder->pid != 0
+				  ? json_integer((json_int_t)holder->pid)
+				  : json_null(),
+			  "bytes", (json_int_t)charged_in_all(r), "rows", rows);
+	gm_ctl_name_json(ctl, object, holder->uid, holder->pid);
+	return object;
 }
 
-static void to_line(const struct reservation *r)
+static void to_line(const struct gm_ctl *ctl, const struct reservation *r)
 {
-	char size[32], life[16] = "-";
+	char user[GM_CTL_NAME], command[GM_CTL_NAME], size[32], life[16] = "-";
 
 	if (r->holder.pid != 0)
 		snprintf(life, sizeof(life), "%u", r->holder.pid);
-	printf("%-24s %8u %8s %10s ", r->holder.name, r->holder.uid, life,
+	printf("%-24s %-12.12s %8s %-15s %10s ", r->holder.name,
+	       gm_ctl_user(r->holder.uid, user), life,
+	       gm_ctl_command(ctl, r->holder.pid, r->holder.uid, command),
 	       gm_ctl_size(charged_in_all(r), size));
 	for (uint32_t i = 0; i < r->n; i++)
 		printf(" %u:%s", r->charges[i].row,
@@ -90,11 +95,11 @@ static void to_line(const struct reservation *r)
 
 /* ---- memory of sessions ----------------------------------------------- */
 
-static json_t *usage_json(const struct gpumap_usage *usage)
+static json_t *usage_json(const struct gm_ctl *ctl,
+			  const struct gpumap_usage *usage)
 {
 	bool is_there = usage->session != 0;
-
-	return json_pack(
+	json_t *object = json_pack(
 		"{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "session",
 		is_there ? json_integer((json_int_t)usage->session)
 			 : json_null(),
@@ -105,10 +110,15 @@ static json_t *usage_json(const struct gpumap_usage *usage)
 		(json_int_t)usage->lent_bytes, "borrowed_bytes",
 		(json_int_t)usage->borrowed_bytes, "importers",
 		(json_int_t)usage->importers);
+
+	gm_ctl_name_json(ctl, object, usage->uid, usage->pid);
+	return object;
 }
 
-static void usage_line(const struct gpumap_usage *usage)
+static void usage_line(const struct gm_ctl *ctl,
+		       const struct gpumap_usage *usage)
 {
+	char user[GM_CTL_NAME], command[GM_CTL_NAME];
 	char session[32] = "-", pid[16] = "-", size[3][32];
 
 	if (usage->session != 0) {
@@ -116,8 +126,10 @@ static void usage_line(const struct gpumap_usage *usage)
 			 (unsigned long long)usage->session);
 		snprintf(pid, sizeof(pid), "%u", usage->pid);
 	}
-	printf("%8s %8s %8u %4u %10s %10s %10s %9u\n", session, pid, usage->uid,
-	       usage->row, gm_ctl_size(usage->bytes, size[0]),
+	printf("%8s %8s %-15s %-12.12s %4u %10s %10s %10s %9u\n", session, pid,
+	       gm_ctl_command(ctl, usage->pid, usage->uid, command),
+	       gm_ctl_user(usage->uid, user), usage->row,
+	       gm_ctl_size(usage->bytes, size[0]),
 	       gm_ctl_size(usage->lent_bytes, size[1]),
 	       gm_ctl_size(usage->borrowed_bytes, size[2]), usage->importers);
 }
@@ -154,14 +166,14 @@ static int show_usage(const struct gm_ctl *ctl, json_t *all)
 		return n;
 	}
 	if (all == NULL)
-		printf("\n%8s %8s %8s %4s %10s %10s %10s %9s\n", "session",
-		       "pid", "uid", "row", "has", "lent", "borrowed",
-		       "importers");
+		printf("\n%8s %8s %-15s %-12s %4s %10s %10s %10s %9s\n",
+		       "session", "pid", "command", "user", "row", "has",
+		       "lent", "borrowed", "importers");
 	for (int i = 0; i < n; i++) {
 		if (all != NULL)
-			json_array_append_new(list, usage_json(&usage[i]));
+			json_array_append_new(list, usage_json(ctl, &usage[i]));
 		else
-			usage_line(&usage[i]);
+			usage_line(ctl, &usage[i]);
 	}
 	free(usage);
 	if (all != NULL)
@@ -179,13 +191,13 @@ static int show_reservations(const struct gm_ctl *ctl, json_t *all)
 	int ret;
 
 	if (all == NULL)
-		printf("%-24s %8s %8s %10s  %s\n", "name", "uid", "pid",
-		       "reserved", "of rows");
+		printf("%-24s %-12s %8s %-15s %10s  %s\n", "name", "user",
+		       "pid", "command", "reserved", "of rows");
 	while ((ret = next(ctl, &cursor, &r)) == 1) {
 		if (all != NULL)
-			json_array_append_new(list, to_json(&r));
+			json_array_append_new(list, to_json(ctl, &r));
 		else
-			to_line(&r);
+			to_line(ctl, &r);
 	}
 	if (all != NULL)
 		json_object_set_new(all, "reservations", list);
@@ -195,7 +207,7 @@ static int show_reservations(const struct gm_ctl *ctl, json_t *all)
 int gm_ctl_who(struct gm_ctl *ctl)
 {
 	json_t *all = ctl->json ? json_object() : NULL;
-	int ret = show_reservations(ctl, all);
+	int ret = show_reservations(ctl, all), status;
 
 	if (ret != 0) {
 		json_decref(all);
@@ -206,8 +218,9 @@ int gm_ctl_who(struct gm_ctl *ctl)
 	ret = show_usage(ctl, all);
 	if (ret != 0 && all != NULL)
 		json_object_set_new(all, "usage", json_null());
-	else if (ret != 0)
-		printf("\nwhat sessions have is not known: %s\n",
-		       gpumap_strerror(ret));
-	return ctl->json ? gm_ctl_print(all) : GM_EXIT_OK;
+	status = ctl->json ? gm_ctl_print(all) : GM_EXIT_OK;
+	if (ret == 0 || status != GM_EXIT_OK)
+		return status;
+	fflush(stdout);
+	return gm_ctl_fail(ctl, ret, "the memory of sessions is not listed");
 }

@@ -88,7 +88,8 @@ static void reservations_are_listed(void)
 	EQ(CTL("who", "--json"), DONE);
 	json = object();
 	r = json_array_get(list(json, "reservations", 2), 0);
-	OK(has_fields(r, "name version since_ns uid pid bytes rows"));
+	OK(has_fields(r, "name version since_ns uid user pid command bytes "
+			 "rows"));
 	STR(text(r, "name"), "mine");
 	OK(json_is_null(json_object_get(r, "pid")));
 	OK(number(r, "bytes") >= 600);

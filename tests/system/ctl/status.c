@@ -7,7 +7,9 @@
  */
 
 #include <pthread.h>
+#include <pwd.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -73,6 +75,13 @@ static void devices_are_listed(void)
 	json_decref(json);
 }
 
+static const char *own_name(void)
+{
+	const struct passwd *user_of = getpwuid(getuid());
+
+	return user_of != NULL ? user_of->pw_name : "";
+}
+
 static void sessions_are_listed(void)
 {
 	struct gpumap_attach_opts opts = { .size = sizeof(opts),
@@ -92,13 +101,19 @@ static void sessions_are_listed(void)
 	json_decref(json);
 	EQ(gpumap_attach(&opts, &map), 0);
 	EQ(gpumap_session_open(map, &asked, &session), 0);
+	/* A terminal must not obey the name of a process. */
+	EQ(prctl(PR_SET_NAME, "mine\033[2J"), 0);
 	EQ(CTL("sessions"), DONE);
+	OK(prints(" mine?[2J ") && prints(own_name()));
 	EQ(CTL("sessions", "--json"), DONE);
 	json = object();
 	s = json_array_get(list(json, "sessions", 1), 0);
-	OK(has_fields(s, "id pid uid queues depth arena_bytes age_ns"));
+	OK(has_fields(s, "id pid command uid user queues depth arena_bytes "
+			 "age_ns"));
 	EQ(number(s, "pid"), getpid());
 	EQ(number(s, "uid"), getuid());
+	STR(text(s, "command"), "mine?[2J");
+	STR(text(s, "user"), own_name());
 	EQ(number(s, "depth"), 32);
 	EQ(number(s, "queues"), 0); /* queues are opened at their first use */
 	OK(number(s, "arena_bytes") >= (json_int_t)MIB);
@@ -413,6 +428,10 @@ static void a_dead_agents_map_can_be_read(void)
 	OK(complains("is gpumapd running?"));
 	EQ(CTL("sessions"), NO_AGENT);
 	OK(complains("gpumapd"));
+	EQ(CTL("who"), NO_AGENT);
+	OK(prints("reserved") && strstr(err, "is gpumapd running?") != NULL);
+	EQ(CTL("who", "--json"), NO_AGENT);
+	OK(prints("{\"reservations\":[],\"usage\":null}"));
 	EQ(CTL("scatter", "--bytes", "1M"), NO_AGENT);
 	EQ(CTL("release", "model"), NO_AGENT);
 	EQ(CTL("publish", "m", "--spec", "1"), NO_AGENT);

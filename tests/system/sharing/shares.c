@@ -326,7 +326,8 @@ static void shares_are_listed(void)
 	EQ(CTL("shares", "--json"), DONE);
 	json = object();
 	first = json_array_get(list(json, "shares", 1), 0);
-	OK(has_fields(first, "share name uid pid access any_user buffers "
+	OK(has_fields(first, "share name uid user pid command access any_user "
+			     "buffers "
 			     "holders bytes about_bytes age_ns"));
 	EQ(number(first, "share"), id);
 	EQ(number(first, "pid"), getpid());

@@ -11,7 +11,8 @@
 
 uint64_t gm_health_map_age(const struct gpumap *map)
 {
-	uint64_t beat = gm_get(&map->map.header->heartbeat);
+	/* SEGMENT.changed */
+	uint64_t beat = gm_get_acquire(&map->map.header->heartbeat);
 	uint64_t now = gm_now_ns();
 
 	/* The agent may have written a heartbeat between the two lines
@@ -29,8 +30,10 @@ int gpumap_health(const struct gpumap *map, struct gpumap_health *ret_health)
 
 	if (ret != 0)
 		return ret;
-	health.state = gm_get(&header->state);
+	/* The age before the state: a new agent has stored STARTING over its
+	 * predecessor's READY before its first heartbeat. */
 	health.age_ns = gm_health_map_age(map);
+	health.state = gm_get(&header->state);
 	health.stale = health.age_ns >= GM_STALE_NS;
 	health.epoch = gm_get(&header->epoch);
 	health.tick = gm_get(&header->tick);

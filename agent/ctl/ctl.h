@@ -23,7 +23,7 @@ enum gm_ctl_exit {
 	GM_EXIT_FAILED = 1,   /* refused, or failed */
 	GM_EXIT_USAGE = 2,    /* the command line is wrong */
 	GM_EXIT_NO_AGENT = 3, /* no map is published, or no agent answers */
-	GM_EXIT_UNWELL = 4    /* status: stale, draining or retired */
+	GM_EXIT_UNWELL = 4    /* status, wait: the map is not READY, or stale */
 };
 
 /* Options that a command may take besides the common ones. */
@@ -59,9 +59,11 @@ enum gm_ctl_exit {
 #define GM_OPT_WRITABLE (UINT64_C(1) << 36)
 #define GM_OPT_ANY_USER (UINT64_C(1) << 37)
 #define GM_OPT_NCCL     (UINT64_C(1) << 38)
-#define GM_OPT_N        39u
+/* For wait. */
+#define GM_OPT_TIMEOUT (UINT64_C(1) << 39)
+#define GM_OPT_N       40u
 
-#define GM_CTL_GROUPS   64u /* --group, as many as a mesh may have */
+#define GM_CTL_GROUPS  64u /* --group, as many as a mesh may have */
 
 /* The parsed command line. */
 struct gm_ctl {
@@ -77,6 +79,7 @@ struct gm_ctl {
 	uint64_t layers;
 	uint64_t bytes;
 	uint64_t rounds;
+	uint64_t timeout_s; /* of wait */
 	struct {
 		const char *node;
 		const char *commit; /* name of the map */
@@ -126,6 +129,7 @@ struct gm_command {
 
 /* One file per family. */
 int gm_ctl_status(struct gm_ctl *ctl);
+int gm_ctl_wait(struct gm_ctl *ctl);
 int gm_ctl_devices(struct gm_ctl *ctl);
 int gm_ctl_drain(struct gm_ctl *ctl);
 int gm_ctl_undrain(struct gm_ctl *ctl);
@@ -159,6 +163,9 @@ int gm_ctl_mask_release(struct gm_ctl *ctl);
  * printed. */
 int gm_ctl_attach(struct gm_ctl *ctl);
 
+/* Print why gpumap_attach() returned @error.  Returns the exit status. */
+int gm_ctl_not_attached(const struct gm_ctl *ctl, int error);
+
 /* Print one JSON object on one line and free it.  Returns GM_EXIT_OK, or
  * GM_EXIT_FAILED when it could not be made or printed. */
 int gm_ctl_print(json_t *object);
@@ -188,13 +195,6 @@ static inline uint64_t gm_ctl_room(uint64_t bytes)
 /* Print "1.5 GiB", with at most four digits, to the caller's buffer. */
 const char *gm_ctl_size(uint64_t bytes, char ret_text[32]);
 
-const char *gm_ctl_state(uint32_t state);
-const char *gm_ctl_device_kind(uint32_t kind);
-const char *gm_ctl_device_state(uint32_t state);
-const char *gm_ctl_dtype(uint32_t dtype);
-const char *gm_ctl_setting(uint32_t setting);
-const char *gm_ctl_strategy(uint32_t strategy);
-const char *gm_ctl_mask_kind(uint32_t kind);
 #define GM_CTL_NAME 33 /* bytes of a user's or a command's name */
 
 /* The name of a user, or the uid where it has none. */
@@ -209,6 +209,13 @@ const char *gm_ctl_command(const struct gm_ctl *ctl, uint32_t pid, uint32_t uid,
 void gm_ctl_name_json(const struct gm_ctl *ctl, json_t *object, uint32_t uid,
 		      uint32_t pid);
 
+const char *gm_ctl_state(uint32_t state);
+const char *gm_ctl_device_kind(uint32_t kind);
+const char *gm_ctl_device_state(uint32_t state);
+const char *gm_ctl_dtype(uint32_t dtype);
+const char *gm_ctl_setting(uint32_t setting);
+const char *gm_ctl_strategy(uint32_t strategy);
+const char *gm_ctl_mask_kind(uint32_t kind);
 const char *gm_ctl_mask_form(uint32_t form);
 
 /* The dtype for safetensors' @name, e.g. "BF16"; U8 if gpumap has none for

@@ -31,6 +31,7 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/scatter.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/shares.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/show.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/wait.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/who.c
 %canon_reldir%_gpumapctl_LDADD = agent/bench/libbench.la \
 	agent/mask/libmask.la agent/plan/libplan.la agent/mesh/libmesh.la \

@@ -17,6 +17,8 @@
 static const struct gm_command commands[] = {
 	{ "status", "", "is the agent alive, and what has it published", 0, 0,
 	  gm_ctl_status, false },
+	{ "wait", "[--timeout S]", "wait until the agent serves",
+	  GM_OPT_TIMEOUT, 0, gm_ctl_wait, true },
 	{ "devices", "", "the device table", 0, 0, gm_ctl_devices, false },
 	{ "drain", "ROW", "finish a row's jobs, and close its device", 0, 1,
 	  gm_ctl_drain, false },
@@ -156,6 +158,7 @@ static const struct own_option {
 	{ "writable", NOTHING, 0 },
 	{ "any-user", NOTHING, 0 },
 	{ "nccl", NOTHING, 0 },
+	{ "timeout", NUMBER, offsetof(struct gm_ctl, timeout_s) },
 };
 
 #define N_OWN (sizeof(own_options) / sizeof(own_options[0]))
@@ -392,15 +395,8 @@ static const char *strange(int error)
 	return gpumap_strerror(error);
 }
 
-int gm_ctl_attach(struct gm_ctl *ctl)
+int gm_ctl_not_attached(const struct gm_ctl *ctl, int error)
 {
-	struct gpumap_attach_opts opts = { .size = sizeof(opts),
-					   .instance = ctl->instance,
-					   .runtime_dir = ctl->runtime_dir };
-	int error = gpumap_attach(&opts, &ctl->map);
-
-	if (error == 0)
-		return GM_EXIT_OK;
 	if (error == -ENOENT) {
 		fprintf(stderr,
 			"gpumapctl: no agent has published \"%s\": start "
@@ -419,6 +415,16 @@ int gm_ctl_attach(struct gm_ctl *ctl)
 	fprintf(stderr, "gpumapctl: instance \"%s\": %s\n", ctl->instance,
 		strange(error));
 	return GM_EXIT_FAILED;
+}
+
+int gm_ctl_attach(struct gm_ctl *ctl)
+{
+	struct gpumap_attach_opts opts = { .size = sizeof(opts),
+					   .instance = ctl->instance,
+					   .runtime_dir = ctl->runtime_dir };
+	int error = gpumap_attach(&opts, &ctl->map);
+
+	return error == 0 ? GM_EXIT_OK : gm_ctl_not_attached(ctl, error);
 }
 
 /* Warn of the map's age: if its agent is gone, the output may be outdated. */

@@ -65,7 +65,7 @@ GPUMAP_API int gpumap_attach(const struct gpumap_attach_opts *opts,
 GPUMAP_API void gpumap_detach(struct gpumap *map);
 
 enum gpumap_state {
-	GPUMAP_STARTING = 1,
+	GPUMAP_STARTING = 1, /* the agent does not take requests yet */
 	GPUMAP_READY = 2,
 	GPUMAP_DRAINING = 3, /* the agent is shutting down */
 	GPUMAP_RETIRED = 4   /* a new segment took this name: attach again */

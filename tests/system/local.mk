@@ -28,7 +28,8 @@ gm_system_ctl = \
 	%reldir%/ctl/mask.c \
 	%reldir%/ctl/mesh.c \
 	%reldir%/ctl/plan.c \
-	%reldir%/ctl/status.c
+	%reldir%/ctl/status.c \
+	%reldir%/ctl/wait.c
 tests_suites_system_ctl_SOURCES = $(gm_system_ctl)
 tests_suites_system_ctl_LDADD = tests/libsupport.la lib/libgpumap.la \
 	$(JANSSON_LIBS)

@@ -178,7 +178,8 @@ static void sign(struct gm_header *header)
 	gm_put(&header->minor, GM_LAYOUT_MINOR);
 	gm_put(&header->agent_pid, (uint32_t)getpid());
 	gm_put(&header->agent_start, gm_loop_now());
-	gm_put(&header->heartbeat, gm_loop_now());
+	/* SEGMENT.changed */
+	gm_put_release(&header->heartbeat, gm_loop_now());
 }
 
 static bool is_our_layout(const struct file *file)
@@ -239,6 +240,8 @@ static int adopt(const char *path, struct file *file,
 		return ret;
 
 	segment.epoch = gm_get(&header->epoch) + 1;
+	/* Before the heartbeat: a killed agent has left the state READY. */
+	gm_segment_state(&segment, GM_STATE_STARTING);
 	sign(header);
 	GM_POINT("adopt_signed");
 	gm_put(&header->epoch, segment.epoch);
@@ -447,5 +450,6 @@ void gm_segment_changed(struct gm_segment *segment)
 
 void gm_segment_heartbeat(struct gm_segment *segment)
 {
-	gm_put(&segment->map.header->heartbeat, gm_loop_now());
+	/* SEGMENT.changed */
+	gm_put_release(&segment->map.header->heartbeat, gm_loop_now());
 }

@@ -12,9 +12,9 @@
  *
  * Edges
  *
- *   SEGMENT.changed	state, generation and tick are stored after the data
- *			that they speak of, so that a reader that loads one with
- *			acquire finds the data
+ *   SEGMENT.changed	state, generation, tick and heartbeat are stored after
+ *			the data that they speak of, so that a reader that loads
+ *			one with acquire finds the data
  */
 #ifndef GM_DAEMON_SEGMENT_SEGMENT_H
 #define GM_DAEMON_SEGMENT_SEGMENT_H
@@ -52,8 +52,8 @@ int gm_segment_path(char ret_path[GM_SEGMENT_PATH_BYTES], const char *instance,
  * past		receives what the segment holds; give its heap back
  * ret_why	what went wrong and what to do about it
  *
- * A new segment is STARTING and empty.  An adopted one is as it was left, but
- * for epoch, agent_pid and agent_start.
+ * A new segment is STARTING and empty.  An adopted one is STARTING, and as it
+ * was left but for epoch, agent_pid and agent_start.
  *
  * Returns	0
  *		-EPERM		the name is taken by something that is not ours:

@@ -354,6 +354,17 @@ static void a_person_sees_how_far_it_is(const struct shards *s)
 	close(pty);
 }
 
+/* However the agent ends, the weights are lost with it. */
+static void it_ends_with_the_agent(const struct shards *s, int signal)
+{
+	pid_t pid = begin(-1, s->path, NULL, NULL);
+
+	OK(comes_to("holding it"));
+	agent_kill(&agent, signal);
+	EQ(end_of(pid), 3);
+	OK(strstr(err, "\"two\" is lost: "));
+}
+
 TAP_CASE()
 {
 	struct shards s;
@@ -372,9 +383,11 @@ TAP_CASE()
 	it_ends_when_the_weights_are_lost(&s);
 	it_can_be_stopped(&s);
 	a_person_sees_how_far_it_is(&s);
+	it_ends_with_the_agent(&s, SIGKILL);
+	OK(agent_start(&agent));
+	it_ends_with_the_agent(&s, SIGTERM);
 	shards_remove(&s);
 	gpumap_detach(map);
-	EQ(agent_kill(&agent, SIGTERM), 0);
 	if (tap_failures)
 		agent_show_log(&agent);
 	agent_remove(&agent);

@@ -160,29 +160,20 @@ static const int denied[] = {
 #endif
 };
 
-/* Connections to other hosts and services. */
+/* Connections to other hosts and services.  NCCL makes them. */
 static const int denied_meeting[] = {
 	SCMP_SYS(connect), SCMP_SYS(bind),    SCMP_SYS(listen),
 	SCMP_SYS(accept),  SCMP_SYS(accept4),
 };
 
 /*
- * Arguments that no driver needs, for calls that drivers make.  A filter sees
- * the numbers and not the memory that they point to.  The arguments of clone3()
- * are invisible to it, and glibc works without that call.  The target of
- * sendmsg() is invisible too, so a message from an existing socket may still
- * reach another socket of the same kind on this machine.  There are no sockets
- * of other kinds.
+ * A message to an address, which no driver sends.  NCCL does: the C library's
+ * getifaddrs() sends its question to the kernel so.  The target of sendmsg() is
+ * invisible to a filter, so a message from an existing socket may still reach
+ * another socket of the same kind on this machine.  There are no sockets of
+ * other kinds.
  */
-static const struct {
-	int call;
-	int error;
-	unsigned n; /* number of arguments checked, 0 or 1 */
-	struct scmp_arg_cmp arg;
-} denied_so[] = {
-	{ SCMP_SYS(clone3), ENOSYS, 0, { 0 } },
-	{ SCMP_SYS(sendto), EPERM, 1, { 4, SCMP_CMP_NE, 0, 0 } },
-};
+static const struct scmp_arg_cmp denied_address = { 4, SCMP_CMP_NE, 0, 0 };
 
 /* Families other than AF_UNIX that NCCL uses to query interfaces and reach its
  * peers. */
@@ -254,22 +245,27 @@ static int deny_sockets(scmp_filter_ctx filter, enum gm_confine_how how)
 	if (rc == 0)
 		rc = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM),
 					    SCMP_SYS(socket), 1, &beyond);
-	for (size_t i = 0;
-	     rc == 0 && how == GM_CONFINE_BUT_LIST && i < N_OF(denied_meeting);
-	     i++)
+	return rc;
+}
+
+static int deny_meeting(scmp_filter_ctx filter)
+{
+	int rc = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM),
+					SCMP_SYS(sendto), 1, &denied_address);
+
+	for (size_t i = 0; rc == 0 && i < N_OF(denied_meeting); i++)
 		rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),
 				      denied_meeting[i], 0);
 	return rc;
 }
 
-static int deny_arguments(scmp_filter_ctx filter)
+/* The arguments of clone3() are invisible to a filter, and glibc works without
+ * that call. */
+static int deny_namespaces(scmp_filter_ctx filter)
 {
-	int rc = 0;
+	int rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS),
+				  SCMP_SYS(clone3), 0);
 
-	for (size_t i = 0; rc == 0 && i < N_OF(denied_so); i++)
-		rc = seccomp_rule_add_array(
-			filter, SCMP_ACT_ERRNO((uint16_t)denied_so[i].error),
-			denied_so[i].call, denied_so[i].n, &denied_so[i].arg);
 	/* One rule for each flag: a filter can compare one bit for equality,
 	 * but cannot test for any of several bits. */
 	for (size_t i = 0; rc == 0 && i < N_OF(denied_flags); i++) {
@@ -325,7 +321,9 @@ static int load_filter(enum gm_confine_how how)
 	if (rc == 0 && how >= GM_CONFINE_MEETING)
 		rc = deny_sockets(filter, how);
 	if (rc == 0 && how >= GM_CONFINE_MEETING)
-		rc = deny_arguments(filter);
+		rc = deny_namespaces(filter);
+	if (rc == 0 && how == GM_CONFINE_BUT_LIST)
+		rc = deny_meeting(filter);
 	if (rc == 0)
 		rc = seccomp_load(filter);
 	seccomp_release(filter);

@@ -242,13 +242,15 @@ int gm_container_rows(const struct gpumap *map, const char *root,
  * gm_view_pinned - fill a view from a block that this process has pinned: it
  * never changes
  *
- * key		gm_object_key() of a layer map, or gm_meshes_key() of a group
+ * name		of the layer map or the mesh
+ * group	of the mesh; of a layer map NULL
  * table	enum gpumap_mesh_table, or 0: a layer map's rows
  *
  * Returns	0; -ENOENT: the mesh has no such group; -EPROTO
  */
-int gm_view_pinned(const struct gpumap *map, uint64_t key, uint32_t table,
-		   uint64_t word, struct gpumap_view *ret_view);
+int gm_view_pinned(const struct gpumap *map, const char *name,
+		   const char *group, uint32_t table, uint64_t word,
+		   struct gpumap_view *ret_view);
 
 /* ---- session ------------------------------------------------------------ */
 

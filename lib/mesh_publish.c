@@ -138,7 +138,7 @@ int gpumap_mesh_pin(struct gpumap *map, const char *name, const char *group,
 		return ret;
 	ret = -EPROTO;
 	if (reply.unit >> GM_UNIT_BITS == 0)
-		ret = gm_view_pinned(map, gm_meshes_key(name, group), table,
+		ret = gm_view_pinned(map, name, group, table,
 				     gm_seq_word(reply.version,
 						 (uint32_t)reply.unit),
 				     ret_view);

@@ -100,8 +100,8 @@ static void put_group(struct gpumap_mesh_group *group, const struct reading *r)
 	group->whole = gm_meshes_is_whole(r->group.epoch);
 }
 
-static int find_group(const struct gpumap *map, const char *name, uint64_t key,
-		      struct reading *r)
+static int find_group(const struct gpumap *map, const char *name,
+		      const char *group, struct reading *r)
 {
 	int ret = gm_meshes_open(&map->map, name, &r->object, &r->image);
 
@@ -110,7 +110,7 @@ static int find_group(const struct gpumap *map, const char *name, uint64_t key,
 	for (r->index = 0; r->index < r->image.n_groups; r->index++) {
 		ret = gm_meshes_group(&r->object, &r->image, r->index,
 				      &r->group);
-		if (ret != 0 || r->group.key == key)
+		if (ret != 0 || strcmp(r->group.name, group) == 0)
 			break;
 	}
 	if (ret == 0 && r->index == r->image.n_groups)
@@ -141,15 +141,16 @@ struct members {
 	size_t n;        /* elements of each */
 };
 
-static int group_once(const struct gpumap *map, const char *name, uint64_t key,
-		      struct gpumap_mesh_group *group, const struct members *to)
+static int group_once(const struct gpumap *map, const char *name,
+		      const char *group, const struct members *to,
+		      struct gpumap_mesh_group *ret_group)
 {
 	struct reading r = { .within = 0 };
-	int ret = find_group(map, name, key, &r);
+	int ret = find_group(map, name, group, &r);
 
 	if (ret != 0)
 		return ret;
-	put_group(group, &r);
+	put_group(ret_group, &r);
 	if ((to->ranks != NULL || to->rows != NULL) && to->n < r.group.n)
 		ret = -ENOBUFS;
 	if (ret == 0 && to->ranks != NULL)
@@ -184,18 +185,16 @@ int gpumap_mesh_group(const struct gpumap *map, const char *name,
 	const struct members to = { ret_ranks, ret_rows, n };
 	struct gpumap_mesh_group ours = { 0 };
 	int ret = ret_group != NULL ? check_size(ret_group) : 0;
-	uint64_t key;
 
 	if (ret != 0)
 		return ret;
 	group = group_name(name, group);
 	if (group == NULL)
 		return -EINVAL;
-	key = gm_meshes_key(name, group);
 	ours.size = ret_group != NULL ? ret_group->size : 0;
 	ret = -EAGAIN;
 	for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++)
-		ret = group_once(map, name, key, &ours, &to);
+		ret = group_once(map, name, group, &to, &ours);
 	if (ret_group != NULL && (ret == 0 || ret == -ENOBUFS))
 		memcpy(ret_group, &ours, ours.size);
 	return ret;
@@ -244,11 +243,11 @@ int gpumap_mesh_next_group(const struct gpumap *map, const char *name,
 	return 1;
 }
 
-static int within_once(const struct gpumap *map, const char *name, uint64_t key,
-		       uint32_t rank)
+static int within_once(const struct gpumap *map, const char *name,
+		       const char *group, uint32_t rank)
 {
 	struct reading r;
-	int ret = find_group(map, name, key, &r);
+	int ret = find_group(map, name, group, &r);
 
 	if (ret != 0)
 		return ret;
@@ -264,14 +263,12 @@ int gpumap_mesh_within(const struct gpumap *map, const char *name,
 		       const char *group, uint32_t rank)
 {
 	int ret = -EAGAIN;
-	uint64_t key;
 
 	group = group_name(name, group);
 	if (group == NULL)
 		return -EINVAL;
-	key = gm_meshes_key(name, group);
 	for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++)
-		ret = within_once(map, name, key, rank);
+		ret = within_once(map, name, group, rank);
 	return ret;
 }
 

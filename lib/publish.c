@@ -151,10 +151,10 @@ int gpumap_layers_pin(struct gpumap *map, const char *name,
 		return ret;
 	ret = -EPROTO;
 	if (reply.unit >> GM_UNIT_BITS == 0)
-		ret = gm_view_pinned(
-			map, gm_object_key(GM_KIND_LAYERS, name), 0,
-			gm_seq_word(reply.version, (uint32_t)reply.unit),
-			ret_view);
+		ret = gm_view_pinned(map, name, NULL, 0,
+				     gm_seq_word(reply.version,
+						 (uint32_t)reply.unit),
+				     ret_view);
 	if (ret != 0) {
 		gpumap_unpin(map, reply.claim);
 		return ret;

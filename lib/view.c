@@ -14,31 +14,41 @@ static const uint64_t settled;
 
 _Static_assert(offsetof(struct gm_layers_image, n_layers) % 8 == 0, "a word");
 _Static_assert(offsetof(struct gm_layers_image, rows_at) % 8 == 0, "a word");
-_Static_assert(offsetof(struct gm_object_image, key) == 8, "the second word");
+_Static_assert(offsetof(struct gm_object_image, name) % 8 == 0, "a word");
+_Static_assert(sizeof(((struct gpumap_view *)0)->name) == GM_NAME_BYTES,
+	       "a view's name has the bytes of an image's");
 
 #define WORD_OF(field) (offsetof(struct gm_layers_image, field) / 8)
 
-/* Find the entries of a block of kind layers that has this key.  Reads four
- * words of its image and not all of it, because while a writer is busy nearly
- * every lookup is followed by this.  The words are valid only if the caller
- * then reads the slot word unchanged. */
-static int look(const struct gm_map *map, uint64_t word, uint64_t key,
-		struct gpumap_view *ret_view)
+struct found {
+	const uint32_t *entries;
+	uint64_t word; /* of the slot */
+	uint32_t n;
+};
+
+/* Find the entries of a layer map that has the view's name.  Reads eleven words
+ * of its image and not all of it, because while a writer is busy nearly every
+ * lookup is followed by this.  The words are valid only if the caller then
+ * reads the slot word unchanged. */
+static int look(const struct gm_map *map, uint64_t word,
+		const struct gpumap_view *view, struct found *ret_found)
 {
 	const gm_a64 *block =
 		gm_check_block(map, word, sizeof(struct gm_layers_image));
 	struct gm_layers_image image;
-	uint64_t words[4];
+	uint64_t words[3], name[GM_NAME_BYTES / 8];
 
 	if (block == NULL)
 		return -EPROTO;
-	gm_seq_read(&block[0], &words[0], 2);
-	gm_seq_read(&block[WORD_OF(n_layers)], &words[2], 1);
-	gm_seq_read(&block[WORD_OF(rows_at)], &words[3], 1);
-	memcpy(&image, &words[0], 16);
-	memcpy(&image.n_layers, &words[2], 8);
-	memcpy(&image.rows_at, &words[3], 8);
-	if (image.object.kind != GM_KIND_LAYERS || image.object.key != key)
+	gm_seq_read(&block[0], &words[0], 1);
+	gm_seq_read(&block[WORD_OF(object.name)], name, GM_NAME_BYTES / 8);
+	gm_seq_read(&block[WORD_OF(n_layers)], &words[1], 1);
+	gm_seq_read(&block[WORD_OF(rows_at)], &words[2], 1);
+	memcpy(&image, &words[0], 8);
+	memcpy(&image.n_layers, &words[1], 8);
+	memcpy(&image.rows_at, &words[2], 8);
+	if (image.object.kind != GM_KIND_LAYERS ||
+	    memcmp(name, view->name, GM_NAME_BYTES) != 0)
 		return -ENOENT;
 	if (gm_check_block(map, word, image.object.bytes) == NULL ||
 	    image.n_layers == 0 || image.n_layers > GM_LAYERS_MAX ||
@@ -46,23 +56,23 @@ static int look(const struct gm_map *map, uint64_t word, uint64_t key,
 	    !gm_check_span(image.rows_at, 4 * (uint64_t)image.n_layers,
 			   image.object.bytes))
 		return -EPROTO;
-	ret_view->entries =
+	ret_found->entries =
 		(const uint32_t *)(const void *)block + image.rows_at / 4;
-	ret_view->n = image.n_layers;
-	ret_view->expect = word;
-	ret_view->key = key;
+	ret_found->n = image.n_layers;
+	ret_found->word = word;
 	return 0;
 }
 
-/* The same for a mesh that has a group of this key. */
-static int look_mesh(const struct gm_map *map, const gm_a64 *slot, uint64_t key,
-		     uint32_t table, struct gpumap_view *ret_view)
+/* The same for a mesh that has the view's names. */
+static int look_mesh(const struct gm_map *map, const gm_a64 *slot,
+		     const struct gpumap_view *view, struct found *ret_found)
 {
 	struct gm_mesh_image image;
 	struct gm_object object;
 	int ret = gm_object_open(map, slot, &object);
 
-	if (ret == 0 && object.image.kind != GM_KIND_MESH)
+	if (ret == 0 && (object.image.kind != GM_KIND_MESH ||
+			 strcmp(object.image.name, view->name) != 0))
 		ret = -ENOENT;
 	if (ret == 0)
 		ret = gm_meshes_image(&object, &image);
@@ -73,59 +83,66 @@ static int look_mesh(const struct gm_map *map, const gm_a64 *slot, uint64_t key,
 
 		if (gm_meshes_group(&object, &image, i, &group) != 0)
 			return -EPROTO;
-		if (group.key != key)
+		if (strcmp(group.name, view->group) != 0)
 			continue;
-		ret_view->entries =
+		ret_found->entries =
 			(const uint32_t *)(const void *)object.block +
-			(table == GPUMAP_MESH_RANKS ? group.ranks_at
-						    : group.rows_at) /
+			(view->table == GPUMAP_MESH_RANKS ? group.ranks_at
+							  : group.rows_at) /
 				4;
-		ret_view->n = group.n;
-		ret_view->expect = object.word;
-		ret_view->key = key;
-		ret_view->table = table;
+		ret_found->n = group.n;
+		ret_found->word = object.word;
 		return 0;
 	}
 	return -ENOENT;
 }
 
-/* Fill a view from one slot of the directory, if it names an object of this
- * key, or with a group of it. */
-static int view_slot(const struct gm_map *map, const gm_a64 *slot, uint64_t key,
-		     uint32_t table, struct gpumap_view *ret_view)
+static void fill(struct gpumap_view *view, const struct found *found,
+		 const uint64_t *check, uint64_t expect)
 {
-	struct gpumap_view view = { .check = (const uint64_t *)slot };
+	view->entries = found->entries;
+	view->n = found->n;
+	view->check = check;
+	view->expect = expect;
+}
 
+/* Fill a view that has its names from one slot of the directory. */
+static int view_slot(const struct gm_map *map, const gm_a64 *slot,
+		     struct gpumap_view *view)
+{
 	for (int i = 0; i < GM_OBJECT_ATTEMPTS; i++) {
 		uint64_t word = gm_seq_open(slot);
+		struct found found;
 		int ret;
 
 		if (gm_seq_unit(word) == 0)
 			return -ENOENT;
-		if (table == 0)
-			ret = look(map, word, key, &view);
+		if (view->table == 0)
+			ret = look(map, word, view, &found);
 		else
-			ret = look_mesh(map, slot, key, table, &view);
+			ret = look_mesh(map, slot, view, &found);
 		if (ret == -EAGAIN || !gm_seq_whole(slot, word))
 			continue;
 		if (ret == 0)
-			*ret_view = view;
+			fill(view, &found, (const uint64_t *)slot, found.word);
 		return ret;
 	}
 	return -EAGAIN;
 }
 
-static int view_name(const struct gm_map *map, uint32_t kind, const char *name,
-		     uint64_t key, uint32_t table, struct gpumap_view *ret_view)
+/* Fill a view that has its names from the slot that the directory has them
+ * in. */
+static int view_name(const struct gm_map *map, struct gpumap_view *view)
 {
+	uint32_t kind = view->table == 0 ? GM_KIND_LAYERS : GM_KIND_MESH;
 	struct gm_object object;
 	int ret = -EAGAIN;
 
 	for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++) {
-		ret = gm_object_find(map, kind, name, &object);
+		ret = gm_object_find(map, kind, view->name, &object);
 		if (ret != 0)
 			break;
-		ret = view_slot(map, object.slot, key, table, ret_view);
+		ret = view_slot(map, object.slot, view);
 		/* Another object took the slot meanwhile: search again. */
 		if (ret == -ENOENT && !gm_object_whole(&object))
 			ret = -EAGAIN;
@@ -133,24 +150,50 @@ static int view_name(const struct gm_map *map, uint32_t kind, const char *name,
 	return ret;
 }
 
+/* Begin a view of the names, which fit. */
+static struct gpumap_view begin(const char *name, const char *group,
+				uint32_t table)
+{
+	struct gpumap_view view = { .table = table };
+
+	memcpy(view.name, name, gm_object_name(name));
+	if (group != NULL)
+		memcpy(view.group, group, gm_object_name(group));
+	return view;
+}
+
 int gpumap_layers_view(const struct gpumap *map, const char *name,
 		       struct gpumap_view *ret_view)
 {
-	return view_name(&map->map, GM_KIND_LAYERS, name,
-			 gm_object_key(GM_KIND_LAYERS, name), 0, ret_view);
+	struct gpumap_view view;
+	int ret;
+
+	if (gm_object_name(name) == 0)
+		return -EINVAL;
+	view = begin(name, NULL, 0);
+	ret = view_name(&map->map, &view);
+	if (ret == 0)
+		*ret_view = view;
+	return ret;
 }
 
 int gpumap_mesh_view(const struct gpumap *map, const char *name,
 		     const char *group, uint32_t table,
 		     struct gpumap_view *ret_view)
 {
+	struct gpumap_view view;
+	int ret;
+
 	if (group == NULL)
 		group = "world";
 	if ((table != GPUMAP_MESH_ROWS && table != GPUMAP_MESH_RANKS) ||
 	    gm_object_name(name) == 0 || gm_object_name(group) == 0)
 		return -EINVAL;
-	return view_name(&map->map, GM_KIND_MESH, name,
-			 gm_meshes_key(name, group), table, ret_view);
+	view = begin(name, group, table);
+	ret = view_name(&map->map, &view);
+	if (ret == 0)
+		*ret_view = view;
+	return ret;
 }
 
 /* The slot that a view was filled from, or NULL: it is not of this map. */
@@ -180,34 +223,31 @@ int gpumap_view_refresh(const struct gpumap *map, struct gpumap_view *view)
 	slot = slot_of(m, view);
 	if (slot == NULL)
 		return -EINVAL;
-	ret = view_slot(m, slot, view->key, view->table, view);
-	/* The object was released, and perhaps published again in another slot.
-	 * A mesh's slot does not have the group's key, so try all. */
-	for (uint32_t i = 0; i < m->n_objects && ret == -ENOENT; i++)
-		if (view->table != 0 || gm_get(&m->objects[i].key) == view->key)
-			ret = view_slot(m, &m->objects[i].slot, view->key,
-					view->table, view);
-	return ret;
+	ret = view_slot(m, slot, view);
+	/* The object was released, and perhaps published again in another
+	 * slot. */
+	return ret == -ENOENT ? view_name(m, view) : ret;
 }
 
-int gm_view_pinned(const struct gpumap *map, uint64_t key, uint32_t table,
-		   uint64_t word, struct gpumap_view *ret_view)
+int gm_view_pinned(const struct gpumap *map, const char *name,
+		   const char *group, uint32_t table, uint64_t word,
+		   struct gpumap_view *ret_view)
 {
-	struct gpumap_view view = { 0 };
+	struct gpumap_view view = begin(name, group, table);
+	struct found found;
 	gm_a64 slot;
 	int ret;
 
 	gm_put(&slot, word);
 	if (table == 0)
-		ret = look(&map->map, word, key, &view);
+		ret = look(&map->map, word, &view, &found);
 	else
-		ret = look_mesh(&map->map, &slot, key, table, &view);
+		ret = look_mesh(&map->map, &slot, &view, &found);
 	if (ret == -ENOENT && table != 0)
 		return ret;
 	if (ret != 0)
 		return -EPROTO; /* the agent named this block */
-	view.check = &settled;
-	view.expect = settled;
+	fill(&view, &found, &settled, settled);
 	*ret_view = view;
 	return 0;
 }

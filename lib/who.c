@@ -22,6 +22,9 @@
 static uint32_t holder_of(const struct gm_map *map,
 			  const struct gm_object *object)
 {
+	uint32_t slot = (uint32_t)((const struct gm_object_slot *)object->slot -
+				   map->objects);
+
 	for (uint32_t i = 0; i < map->n_holders; i++) {
 		struct gm_holder_image image;
 		uint64_t words[sizeof(image) / 8];
@@ -31,7 +34,7 @@ static uint32_t holder_of(const struct gm_map *map,
 		if (image.kind == GM_HOLDER_RESERVE &&
 		    image.unit == gm_seq_unit(object->word) &&
 		    image.version == object->image.version &&
-		    image.key == object->image.key)
+		    image.slot == slot)
 			return image.pid;
 	}
 	return 0;

@@ -57,7 +57,6 @@ void gm_layers_build(const struct gm_layers *layers, uint64_t version,
 	bytes = lay_out(layers, image.spec_bytes, &image);
 	image.object.kind = GM_KIND_LAYERS;
 	image.object.bytes = (uint32_t)bytes;
-	image.object.key = gm_object_key(GM_KIND_LAYERS, layers->name);
 	image.object.version = version;
 	image.object.published = layers->published;
 	image.object.owner_uid = layers->owner_uid;

@@ -144,13 +144,12 @@ struct gm_holder {
 struct gm_object_image {
 	uint32_t kind;      /* enum gm_kind */
 	uint32_t bytes;     /* of the whole block, a multiple of GM_UNIT */
-	uint64_t key;       /* gm_object_key(kind, name) */
 	uint64_t version;   /* as in the slot word that published it */
 	uint64_t published; /* ns since 1970 */
 	uint32_t owner_uid; /* who may replace and release it */
 	uint32_t flags;     /* GM_OBJECT_* */
-	char name[GM_NAME_BYTES];
-	uint64_t reserved[3];
+	char name[GM_NAME_BYTES]; /* padded with zeros */
+	uint64_t reserved[4];
 };
 
 /* The facts of a device that do not change while it has its row. */
@@ -328,13 +327,12 @@ struct gm_mesh_image {
 };
 
 struct gm_group_image {
-	uint64_t key; /* gm_meshes_key(): of the names of mesh and group */
-	char name[GM_NAME_BYTES];
-	uint32_t backend;  /* enum gpumap_mesh_backend */
-	uint32_t n;        /* ranks, 1 to the world */
-	uint32_t ranks_at; /* n uint32_t */
-	uint32_t rows_at;  /* n uint32_t: the row of each of these ranks */
-	uint64_t epoch;    /* odd: broken; changes are stored in place */
+	char name[GM_NAME_BYTES]; /* padded with zeros */
+	uint32_t backend;         /* enum gpumap_mesh_backend */
+	uint32_t n;               /* ranks, 1 to the world */
+	uint32_t ranks_at;        /* n uint32_t */
+	uint32_t rows_at; /* n uint32_t: the row of each of these ranks */
+	uint64_t epoch;   /* odd: broken; changes are stored in place */
 	uint64_t reserved;
 };
 
@@ -358,7 +356,8 @@ struct gm_holder_image {
 	uint32_t pid;  /* as the agent sees it */
 	uint32_t uid;
 	uint64_t start; /* start time of pid, field 22 of /proc/pid/stat */
-	uint64_t key;   /* of the object */
+	uint32_t slot;  /* of the object; a slot gives no version twice */
+	uint32_t unused;
 	uint64_t version;
 	uint64_t bytes;
 	uint64_t claim; /* the holder's ticket; never used twice */
@@ -384,7 +383,7 @@ GM_ASSERT_AT(gm_row, moving, 128);
 GM_ASSERT_BYTES(gm_row, 1152);
 GM_ASSERT_BYTES(gm_object_slot, 16);
 GM_ASSERT_BYTES(gm_holder, 64);
-GM_ASSERT_AT(gm_object_image, name, 40);
+GM_ASSERT_AT(gm_object_image, name, 32);
 GM_ASSERT_BYTES(gm_object_image, 128);
 GM_ASSERT_AT(gm_row_image, cpus, 240);
 GM_ASSERT_AT(gm_row_image, recovery, 528);
@@ -407,9 +406,9 @@ GM_ASSERT_BYTES(gm_node_header, 56);
 GM_ASSERT_AT(gm_mesh_image, n_groups, 148);
 GM_ASSERT_AT(gm_mesh_image, groups_at, 156);
 GM_ASSERT_BYTES(gm_mesh_image, 192);
-GM_ASSERT_AT(gm_group_image, n, 76);
-GM_ASSERT_AT(gm_group_image, epoch, 88);
-GM_ASSERT_BYTES(gm_group_image, 104);
+GM_ASSERT_AT(gm_group_image, n, 68);
+GM_ASSERT_AT(gm_group_image, epoch, 80);
+GM_ASSERT_BYTES(gm_group_image, 96);
 
 /* Offsets of the fixed parts of a segment of major 1. */
 #define GM_ROWS_AT    4096u
@@ -424,7 +423,9 @@ _Static_assert(GM_HEAP_AT % 4096 == 0, "the heap starts on a page");
  * any of them refuse each other's segments. */
 uint64_t gm_layout_hash(void);
 
-/* The directory's key of an object: equal for equal (kind, name), never 0. */
+/* The directory's key of an object: equal for equal (kind, name), never 0.  The
+ * key saves a reader most comparisons of names and proves nothing: any user can
+ * find a second name with the same key. */
 uint64_t gm_object_key(uint32_t kind, const char *name);
 
 #endif

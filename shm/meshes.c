@@ -6,20 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define FNV_PRIME UINT64_C(0x00000100000001b3)
-
 /* ---- writing ------------------------------------------------------------- */
-
-/* FNV-1a over both names, the first with its NUL: mesh "a" with group "bc" is
- * not mesh "ab" with group "c". */
-uint64_t gm_meshes_key(const char *mesh, const char *group)
-{
-	uint64_t key = gm_object_key(GM_KIND_MESH, mesh) * FNV_PRIME;
-
-	for (; *group != '\0'; group++)
-		key = (key ^ (unsigned char)*group) * FNV_PRIME;
-	return key != 0 ? key : 1;
-}
 
 /* Bytes of a table of @n entries: whole words. */
 static uint64_t table_bytes(uint32_t n)
@@ -45,7 +32,6 @@ static void put_group(const struct gm_meshes *mesh, uint32_t i, char *block,
 	uint32_t *rows;
 
 	memset(&image, 0, sizeof(image));
-	image.key = gm_meshes_key(mesh->name, group->name);
 	memcpy(image.name, group->name, gm_object_name(group->name));
 	image.backend = group->backend;
 	image.n = group->n;
@@ -77,7 +63,6 @@ void gm_meshes_build(const struct gm_meshes *mesh, uint64_t version,
 	memset(&image, 0, sizeof(image));
 	image.object.kind = GM_KIND_MESH;
 	image.object.bytes = (uint32_t)bytes;
-	image.object.key = gm_object_key(GM_KIND_MESH, mesh->name);
 	image.object.version = version;
 	image.object.published = mesh->published;
 	image.object.owner_uid = mesh->owner_uid;

@@ -34,9 +34,6 @@ struct gm_meshes {
 	const struct gm_meshes_group *groups;
 };
 
-/* The key of a group of a mesh: equal for equal names, never 0. */
-uint64_t gm_meshes_key(const char *mesh, const char *group);
-
 /* Bytes that the block takes, a multiple of GM_UNIT. */
 uint64_t gm_meshes_bytes(const struct gm_meshes *mesh);
 

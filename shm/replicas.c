@@ -28,7 +28,6 @@ void gm_replicas_build(const struct gm_mask_image *image,
 
 	ours.object.kind = GM_KIND_MASK;
 	ours.object.bytes = (uint32_t)bytes;
-	ours.object.key = gm_object_key(GM_KIND_MASK, image->object.name);
 	ours.object.version = version;
 	ours.replicas_at = sizeof(ours);
 	memset(block, 0, bytes);

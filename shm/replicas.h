@@ -22,7 +22,7 @@ uint64_t gm_replicas_bytes(uint32_t n_replicas);
 /*
  * gm_replicas_build - lay a block out in private memory
  *
- * image	all but object.kind, .bytes, .key and .version, and replicas_at
+ * image	all but object.kind, .bytes and .version, and replicas_at
  * replicas	image->n_replicas
  * ret_words	gm_replicas_bytes() / 8, to be published as @version
  */

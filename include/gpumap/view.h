@@ -24,6 +24,8 @@
 #include <errno.h>
 #include <stdint.h>
 
+#include <gpumap/types.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -33,10 +35,12 @@ struct gpumap_view {
 	const uint32_t *entries;
 	const uint64_t *check; /* the word that changes */
 	uint64_t expect;       /* its value while the entries are valid */
-	/* key of the object, for gpumap_view_refresh() */
-	uint64_t key;
-	uint32_t n;     /* entries */
-	uint32_t table; /* the object's table, likewise */
+	uint32_t n;            /* entries */
+	/* For gpumap_view_refresh(): the object's table and its name, and of a
+	 * mesh the group's; padded with zeros. */
+	uint32_t table;
+	char name[GPUMAP_NAME_MAX + 1];
+	char group[GPUMAP_NAME_MAX + 1];
 };
 
 /*

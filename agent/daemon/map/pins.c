@@ -312,7 +312,7 @@ static void put_block(struct gm_holder_image *image,
 		      const struct gm_block *block)
 {
 	image->unit = block->unit;
-	image->key = block->key;
+	image->slot = block->slot;
 	image->version = block->version;
 	image->bytes = block->bytes;
 }
@@ -435,7 +435,7 @@ static bool is_meant(const struct gm_daemon *d,
 
 		if (block->unit == image->unit &&
 		    block->version == image->version &&
-		    block->key == image->key)
+		    block->slot == image->slot)
 			return (block->flags & GM_OBJECT_HELD) != 0;
 	}
 	return false;

@@ -131,17 +131,15 @@ int gm_epochs_find(const struct gm_daemon *d, const char *name,
 {
 	const struct gm_block *block = gm_directory_find(d, GM_KIND_MESH, name);
 	struct mesh mesh;
-	uint64_t key;
 
 	if (block == NULL || gm_object_name(group) == 0)
 		return -ENOENT;
 	mesh = open_mesh(d, block);
-	key = gm_meshes_key(name, group);
 	for (uint32_t i = 0; i < mesh.image.n_groups; i++) {
 		struct gm_group_image image;
 
 		if (gm_meshes_group(&mesh.object, &mesh.image, i, &image) ||
-		    image.key != key)
+		    strcmp(image.name, group) != 0)
 			continue;
 		*ret_group =
 			(struct gm_epochs_group){ block, i, image.n,

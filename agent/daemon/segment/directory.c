@@ -35,13 +35,11 @@ static uint64_t wall_clock(void)
 static struct gm_block *find(struct gm_directory *dir, uint32_t kind,
 			     const char *name)
 {
-	uint64_t key = gm_object_key(kind, name);
-
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
 		struct gm_block *block = &dir->objects[i];
 
-		if (block->unit != 0 && block->key == key &&
-		    block->kind == kind && strcmp(block->name, name) == 0)
+		if (block->unit != 0 && block->kind == kind &&
+		    strcmp(block->name, name) == 0)
 			return block;
 	}
 	return NULL;
@@ -199,11 +197,11 @@ int gm_directory_prepare(struct gm_daemon *d, const struct gm_draft *draft,
 	put.slot = (uint32_t)(present - dir->objects);
 	if (put.published == 0)
 		put.published = wall_clock();
+	block->slot = put.slot;
 	block->kind = draft->kind;
 	block->bytes = (uint32_t)draft->bytes;
 	block->owner_uid = draft->owner_uid;
 	block->flags = draft->flags;
-	block->key = gm_object_key(draft->kind, draft->name);
 	memcpy(block->name, draft->name, gm_object_name(draft->name));
 	block->version = next_version(dir, present);
 	if (block->version < least_version)
@@ -220,7 +218,7 @@ void gm_directory_store(struct gm_daemon *d, const struct gm_put *put)
 	struct gm_block *block = &d->directory->objects[put->slot];
 
 	assert(put->block.version > block->version);
-	gm_put(&slot->key, put->block.key);
+	gm_put(&slot->key, gm_object_key(put->block.kind, put->block.name));
 	GM_POINT("publish_key");
 	move_on(d, block, &put->block, put);
 }
@@ -377,7 +375,6 @@ int gm_directory_row(struct gm_daemon *d, const struct gm_row_image *facts)
 				    .bytes = sizeof(words),
 				    .version = old.version + 1,
 				    .owner_uid = geteuid() };
-	block->key = gm_object_key(GM_KIND_ROW, image.object.name);
 	ret = reserve(d, sizeof(words), &block->unit, why);
 	if (ret != 0) {
 		*block = old;
@@ -386,7 +383,6 @@ int gm_directory_row(struct gm_daemon *d, const struct gm_row_image *facts)
 	memcpy(block->name, image.object.name, sizeof(block->name));
 	image.object.kind = block->kind;
 	image.object.bytes = block->bytes;
-	image.object.key = block->key;
 	image.object.version = block->version;
 	image.object.published = wall_clock();
 	image.object.owner_uid = block->owner_uid;

@@ -74,9 +74,6 @@ static int check_block(const struct gm_map *map, const gm_a64 *slot,
 	if (check_name(image) != 0)
 		return gm_why(ret_why, -EPROTO, "the block of %s has no name",
 			      what);
-	if (image->key != gm_object_key(image->kind, image->name))
-		return gm_why(ret_why, -EPROTO,
-			      "the block of %s has a wrong key", what);
 	if (gm_blocks_claim(&past->heap, gm_seq_unit(word),
 			    image->bytes / GM_UNIT) != 0)
 		return gm_why(ret_why, -EPROTO,
@@ -91,7 +88,6 @@ static void note(const struct gm_object *object, struct gm_block *ret_block)
 	*ret_block = (struct gm_block){ .unit = gm_seq_unit(object->word),
 					.bytes = image->bytes,
 					.version = image->version,
-					.key = image->key,
 					.kind = image->kind,
 					.owner_uid = image->owner_uid,
 					.flags = image->flags };
@@ -268,7 +264,6 @@ static int check_group(const struct gm_object *object,
 	if (gm_meshes_group(object, image, i, &group) != 0 ||
 	    gm_meshes_table(object, group.ranks_at, ranks, group.n) != 0 ||
 	    gm_meshes_table(object, group.rows_at, of, group.n) != 0 ||
-	    group.key != gm_meshes_key(image->object.name, group.name) ||
 	    group.epoch >> 63 != 0)
 		return gm_why(ret_why, -EPROTO,
 			      "group %u of the mesh in slot %u is damaged", i,
@@ -326,7 +321,8 @@ static int check_object(const struct gm_map *map, uint32_t slot,
 			  ret_why);
 	if (ret != 0)
 		return ret;
-	if (gm_get(&map->objects[slot].key) != object.image.key)
+	if (gm_get(&map->objects[slot].key) !=
+	    gm_object_key(object.image.kind, object.image.name))
 		return gm_why(ret_why, -EPROTO,
 			      "slot %u has another key than its block", slot);
 	if (object.image.kind != GM_KIND_LAYERS &&
@@ -337,12 +333,13 @@ static int check_object(const struct gm_map *map, uint32_t slot,
 	for (uint32_t i = 0; i < slot; i++) {
 		const struct gm_block *other = &past->objects[i];
 
-		if (other->unit != 0 && other->key == object.image.key &&
+		if (other->unit != 0 && other->kind == object.image.kind &&
 		    memcmp(other->name, object.image.name, GM_NAME_BYTES) == 0)
 			return gm_why(ret_why, -EPROTO,
 				      "slots %u and %u have one name", i, slot);
 	}
 	note(&object, &past->objects[slot]);
+	past->objects[slot].slot = slot;
 	if (object.image.kind == GM_KIND_MASK)
 		return check_mask(&object, slot, past, ret_why);
 	if (object.image.kind == GM_KIND_MESH)
@@ -386,7 +383,8 @@ static int check_pinned(const struct gm_map *map, uint32_t index,
 		if (block->unit != holder->unit)
 			continue;
 		if (block->version == holder->version &&
-		    block->key == holder->key && block->bytes == holder->bytes)
+		    block->slot == holder->slot &&
+		    block->bytes == holder->bytes)
 			return 0;
 		return gm_why(ret_why, -EPROTO,
 			      "holder %u and slot %u disagree", index, i);
@@ -397,7 +395,8 @@ static int check_pinned(const struct gm_map *map, uint32_t index,
 		if (other->kind != GM_HOLDER_PIN || other->unit != holder->unit)
 			continue;
 		if (other->version == holder->version &&
-		    other->key == holder->key && other->bytes == holder->bytes)
+		    other->slot == holder->slot &&
+		    other->bytes == holder->bytes)
 			return 0;
 		return gm_why(ret_why, -EPROTO, "holders %u and %u disagree", i,
 			      index);
@@ -406,8 +405,7 @@ static int check_pinned(const struct gm_map *map, uint32_t index,
 	ret = check_block(map, &slot, what, &object, past, ret_why);
 	if (ret != 0)
 		return ret;
-	if (object.image.key != holder->key ||
-	    object.image.bytes != holder->bytes)
+	if (object.image.bytes != holder->bytes)
 		return gm_why(ret_why, -EPROTO,
 			      "holder %u has pinned something else", index);
 	return 0;
@@ -425,7 +423,8 @@ static int check_holder(const struct gm_map *map, uint32_t index,
 		return 0;
 	if (holder->kind > GM_HOLDER_RESERVE || holder->pid == 0 ||
 	    holder->pid > INT32_MAX || holder->claim == 0 ||
-	    holder->unit == 0 || holder->version >> (64 - GM_UNIT_BITS) != 0 ||
+	    holder->unit == 0 || holder->slot >= GM_OBJECTS ||
+	    holder->version >> (64 - GM_UNIT_BITS) != 0 ||
 	    holder->unit >> GM_UNIT_BITS != 0)
 		return gm_why(ret_why, -EPROTO, "holder %u is damaged", index);
 	for (uint32_t i = 0; i < index; i++) {
@@ -456,7 +455,7 @@ static int check_held(const struct gm_adopted_state *past, char *ret_why)
 		       (past->holders[i].kind != GM_HOLDER_RESERVE ||
 			past->holders[i].unit != block->unit ||
 			past->holders[i].version != block->version ||
-			past->holders[i].key != block->key))
+			past->holders[i].slot != block->slot))
 			i++;
 		if (i == GM_HOLDERS)
 			return gm_why(

@@ -23,7 +23,7 @@ struct gm_block {
 	uint32_t unit; /* 0: none, and then only version holds */
 	uint32_t bytes;
 	uint64_t version; /* of the slot, also when it names nothing */
-	uint64_t key;
+	uint32_t slot;    /* of the directory; not of a row's facts */
 	uint32_t kind;
 	uint32_t owner_uid;
 	uint32_t flags; /* GM_OBJECT_* */

@@ -268,7 +268,7 @@ static struct gm_holder_image claim_of(const struct agent_map *m, pid_t pid)
 
 	gm_object_open(&m->map, &slot_of(m, "a")->slot, &object);
 	image.unit = gm_seq_unit(object.word);
-	image.key = object.image.key;
+	image.slot = (uint32_t)(slot_of(m, "a") - m->map.objects);
 	image.version = object.image.version;
 	image.bytes = object.image.bytes;
 	return image;
@@ -353,7 +353,7 @@ static const struct {
 	{ slot_in_the_middle, "slot 0 " },
 	{ slot_of_another_key, "slot 1 has another key than its block" },
 	{ slots_overlap, "the block of slot 4095 lies in another" },
-	{ block_of_another_kind, "the block of slot 0 has a wrong key" },
+	{ block_of_another_kind, "slot 0 has another key than its block" },
 	{ block_is_cut, "the block of slot 0 is cut" },
 	{ block_is_huge, "slot 0 names no block" },
 	{ name_goes_on, "slot 0 names no block" },

@@ -103,11 +103,6 @@ static void group_has_too_many(struct agent_map *m)
 	set(m, GROUP(1, n), 3);
 }
 
-static void group_of_another_key(struct agent_map *m)
-{
-	set(m, GROUP(1, key), get(m, GROUP(1, key)) + 1);
-}
-
 static void group_has_no_name(struct agent_map *m)
 {
 	set(m, GROUP(1, name), 0);
@@ -162,7 +157,6 @@ static const struct damage damages[] = {
 	{ world_has_other_ranks, "is damaged", true },
 	{ group_has_no_ranks, "group 1 of the mesh in slot", false },
 	{ group_has_too_many, "group 1 of the mesh in slot", false },
-	{ group_of_another_key, "group 1 of the mesh in slot", true },
 	{ group_has_no_name, "group 1 of the mesh in slot", false },
 	{ ranks_leave_the_block, "group 1 of the mesh in slot", false },
 	{ rows_are_half_words, "group 1 of the mesh in slot", false },

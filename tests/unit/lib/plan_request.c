@@ -283,7 +283,7 @@ static void hold(uint32_t index, uint32_t slot, uint32_t pid, uint64_t later)
 		       &object);
 	image.unit = gm_seq_unit(object.word);
 	image.version = object.image.version + later;
-	image.key = object.image.key;
+	image.slot = slot;
 	memcpy(words, &image, sizeof(words));
 	gm_seq_fill(file.segment.map.holders[index].w, words, 8);
 }

@@ -201,6 +201,30 @@ static void a_map_that_moved_is_found_again(void)
 	release(7);
 }
 
+/* Any user can find a name that has the key of another user's map; the name
+ * decides which map a view is of. */
+static void a_name_of_the_same_key_takes_no_view_over(void)
+{
+	static const char forged[] =
+		"j]0LeQ9thXi@61jY]47:QPneyh_BS:L_]4Zibu6mQP7:^I[6I8wzS:H]";
+	struct gpumap_view view, before;
+
+	EQ(gm_object_key(GM_KIND_LAYERS, forged),
+	   gm_object_key(GM_KIND_LAYERS, "llama-70b"));
+	publish(7, "llama-70b");
+	EQ(gpumap_layers_view(map, "llama-70b", &view), 0);
+	before = view;
+	publish(7, forged);
+	EQ(gpumap_view_get(&view, 0), -EAGAIN);
+	EQ(gpumap_view_refresh(map, &view), -ENOENT);
+	publish(9, "llama-70b");
+	EQ(gpumap_view_refresh(map, &view), 0);
+	OK(view.check != before.check);
+	release(7);
+	release(9);
+	publish(9, "llama");
+}
+
 static void a_view_of_something_else_is_refused(void)
 {
 	struct gpumap_view view;
@@ -325,6 +349,7 @@ TAP_CASE()
 		a_long_spec_is_cut();
 		a_view_answers_until_it_is_published_anew();
 		a_map_that_moved_is_found_again();
+		a_name_of_the_same_key_takes_no_view_over();
 		a_view_of_something_else_is_refused();
 		a_retired_map_goes_on_answering();
 		names_are_listed();

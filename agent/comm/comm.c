@@ -113,6 +113,8 @@ static int check(struct gm_comm *comm, struct gm_comm_call *c)
 				      true);
 	if ((gives && !c->send) || (gets && !c->recv))
 		return -EFAULT;
+	if (!gm_comm_is_aligned(ask, (uintptr_t)c->send, (uintptr_t)c->recv))
+		return -EINVAL;
 	c->is_small =
 		ask->n * c->each *
 			(ask->op == GM_COMM_REDUCE_SCATTER ? comm->ranks : 1) <=

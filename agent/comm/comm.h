@@ -140,6 +140,11 @@ uint64_t gm_comm_given(const struct gm_comm_ask *ask, uint32_t rank,
 uint64_t gm_comm_gotten(const struct gm_comm_ask *ask, uint32_t rank,
 			uint32_t ranks);
 
+/* Are the addresses of what a rank gives and gets those of elements?  No
+ * library submits others, and a card's kernel would fault.  0: it has none. */
+bool gm_comm_is_aligned(const struct gm_comm_ask *ask, uint64_t send,
+			uint64_t recv);
+
 /* May what a rank gives and gets lie there?  Addresses; 0: it has none. */
 bool gm_comm_lie_well(const struct gm_comm_ask *ask, uint32_t rank,
 		      uint32_t ranks, uint64_t send, uint64_t recv);

@@ -52,6 +52,12 @@ uint32_t gm_comm_each(uint32_t dtype)
 	return dtype < sizeof(bytes) ? bytes[dtype] : 0;
 }
 
+bool gm_comm_is_aligned(const struct gm_comm_ask *ask, uint64_t send,
+			uint64_t recv)
+{
+	return (send | recv) % gm_comm_each(ask->dtype) == 0;
+}
+
 /* One's own memory in both roles: apart, or where they may lie upon each
  * other. */
 bool gm_comm_lie_well(const struct gm_comm_ask *ask, uint32_t rank,

@@ -30,6 +30,7 @@ gm_cuda = \
 	%reldir%/nccl_drain.c \
 	%reldir%/nccl_init.c \
 	%reldir%/nccl_order.c \
+	%reldir%/nccl_raw.c \
 	%reldir%/nccl_send.c \
 	%reldir%/probe.c \
 	%reldir%/program_death.c \

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/contract/device_code.h"
 #include "tests/fake/nccl.h"
 
 void fake_nccl_nap(long ms)
@@ -75,6 +76,9 @@ static void find_driver(void)
 	found.copy_out = symbol(library, "cuMemcpyDtoHAsync_v2");
 	found.copy_in = symbol(library, "cuMemcpyHtoDAsync_v2");
 	found.host_func = symbol(library, "cuLaunchHostFunc");
+	found.load = symbol(library, "cuModuleLoadData");
+	found.get_function = symbol(library, "cuModuleGetFunction");
+	found.launch = symbol(library, "cuLaunchKernel");
 }
 
 const struct fake_nccl_cu *fake_nccl_cu(void)
@@ -174,6 +178,18 @@ static ncclResult_t take_memory(ncclComm_t comm)
 		       : ncclSuccess;
 }
 
+/* The kernels go with the context. */
+static ncclResult_t load_kernels(ncclComm_t comm)
+{
+	const struct fake_nccl_cu *cu = fake_nccl_cu();
+	CUmodule module;
+
+	if (cu->load(&module, CONTRACT_KERNELS) ||
+	    cu->get_function(&comm->store, module, "contract_store"))
+		return ncclUnhandledCudaError;
+	return ncclSuccess;
+}
+
 static void give_memory_back(ncclComm_t comm)
 {
 	if (comm->memory)
@@ -212,6 +228,8 @@ static ncclResult_t make(int n, const ncclUniqueId *id, int rank, bool blocking,
 	for (int i = 0; i < FAKE_NCCL_RANKS; i++)
 		comm->peers[i] = -1;
 	result = find_device(comm);
+	if (result == ncclSuccess)
+		result = load_kernels(comm);
 	if (result == ncclSuccess)
 		result = take_memory(comm);
 	if (result == ncclSuccess &&

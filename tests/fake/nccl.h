@@ -7,7 +7,8 @@
  * Ranks are processes that meet at a socket of the one that made the id, which
  * ends with that process, and then have a socket for each pair of them.  A
  * collective is three steps in its stream: copies out of device memory, a
- * function on the host that moves bytes between the ranks, copies back.  Each
+ * function on the host that moves bytes between the ranks, copies back.  A
+ * reduction of elements that are not aligned faults, as its kernel would.  Each
  * waits for its peers as a kernel would: for ever, until the communicator is
  * aborted; a peer's death does not end it.  One collective of a device runs at
  * a time, so that ranks that begin two of them in different orders wait for
@@ -56,6 +57,7 @@ struct ncclComm {
 	bool blocking;
 	CUuuid gpu;
 	CUmemGenericAllocationHandle memory; /* taken, and never used */
+	CUfunction store;                    /* a word, to an address */
 	int peers[FAKE_NCCL_RANKS];          /* sockets, -1 of this rank */
 	pthread_t thread;                    /* of the init */
 	bool has_thread;
@@ -76,6 +78,9 @@ struct fake_nccl_cu {
 	__typeof__(&cuMemcpyDtoHAsync_v2) copy_out;
 	__typeof__(&cuMemcpyHtoDAsync_v2) copy_in;
 	__typeof__(&cuLaunchHostFunc) host_func;
+	__typeof__(&cuModuleLoadData) load;
+	__typeof__(&cuModuleGetFunction) get_function;
+	__typeof__(&cuLaunchKernel) launch;
 };
 
 /* NULL where this process has no driver. */

@@ -296,6 +296,25 @@ static bool copy_in(const struct op *op)
 				       op->stream) == CUDA_SUCCESS;
 }
 
+/* The real one loads and stores whole elements, and checks no address. */
+static bool is_askew(const struct op *op)
+{
+	uintptr_t both = (uintptr_t)op->send | (uintptr_t)op->recv;
+
+	return (op->kind == ALL_REDUCE || op->kind == REDUCE_SCATTER) &&
+	       both % fake_nccl_bytes(op->type) != 0;
+}
+
+static bool fault(const struct op *op)
+{
+	CUdeviceptr nowhere = 1;
+	unsigned int value = 0;
+	void *params[] = { &nowhere, &value };
+
+	return fake_nccl_cu()->launch(op->comm->store, 1, 1, 1, 1, 1, 1, 0,
+				      op->stream, params, NULL) == CUDA_SUCCESS;
+}
+
 /* One line each: others write there, too. */
 static void tell(const struct op *op)
 {
@@ -324,7 +343,8 @@ static ncclResult_t launch(const struct op *ops, unsigned int n)
 	batch->n = n;
 	memcpy(batch->ops, ops, n * sizeof(*ops));
 	for (unsigned int i = 0; i < n; i++)
-		good = good && copy_out(&batch->ops[i]);
+		good = good && (!is_askew(&ops[i]) || fault(&ops[i])) &&
+		       copy_out(&batch->ops[i]);
 	if (!good || cu->host_func(ops->stream, run, batch) != CUDA_SUCCESS) {
 		free(batch);
 		return ncclUnhandledCudaError;

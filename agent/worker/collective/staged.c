@@ -71,6 +71,8 @@ static int find_memory(struct gm_worker_session *s)
 		return -EFAULT;
 	from = r->send ? (uintptr_t)r->send : r->send_address;
 	to = r->recv ? (uintptr_t)r->recv : r->recv_address;
+	if (!gm_comm_is_aligned(ask, from, to))
+		return -EINVAL;
 	/* Mapped memory and device memory cannot overlap. */
 	if (gives && gets && !r->send != !r->recv)
 		return 0;

@@ -263,6 +263,13 @@ static void they_must_agree(void)
 	other.recv.at = 4; /* upon what it gives */
 	all_but_one(&sum, &other, -EINVAL);
 	other = sum;
+	other.recv.at = 12002; /* between two elements */
+	all_but_one(&sum, &other, -EINVAL);
+	other = sum;
+	other.send.at = 1;
+	other.recv.at = 12004;
+	all_but_one(&sum, &other, -EINVAL);
+	other = sum;
 	other.recv.at = (1 << 16) - 4;
 	all_but_one(&sum, &other, -EFAULT);
 	other = sum;

@@ -28,6 +28,7 @@
 #endif
 
 #define BLOCK GM_ARENA_LARGE
+#define CHUNK (UINT64_C(64) << 10)
 
 static uint64_t round_up(uint64_t n, uint64_t to)
 {
@@ -65,16 +66,38 @@ void *gm_huge_map(int fd, uint64_t bytes)
 	return memory;
 }
 
-int gm_huge_init(struct gm_huge *huge, uint64_t bytes)
+static uint64_t chunks_of(const struct gm_huge *huge)
 {
-	huge->made = calloc(bytes / BLOCK / 64 + 1, sizeof(uint64_t));
-	return huge->made != NULL ? 0 : -ENOMEM;
+	return round_up(huge->range_bytes, CHUNK) / CHUNK;
+}
+
+int gm_huge_init(struct gm_huge *huge, char *arena, uint32_t n_rows,
+		 uint64_t range_bytes)
+{
+	uint64_t n_blocks = n_rows * range_bytes / BLOCK;
+
+	huge->arena = arena;
+	huge->range_bytes = range_bytes;
+	huge->made = calloc(n_blocks / 64 + 1, sizeof(uint64_t));
+	huge->had = calloc(n_rows * chunks_of(huge) / 64 + 1, sizeof(uint64_t));
+	return huge->made != NULL && huge->had != NULL ? 0 : -ENOMEM;
 }
 
 void gm_huge_fini(struct gm_huge *huge)
 {
 	free(huge->made);
-	huge->made = NULL;
+	free(huge->had);
+	huge->made = huge->had = NULL;
+}
+
+static bool has(const uint64_t *bits, uint64_t i)
+{
+	return (bits[i / 64] >> i % 64 & 1) != 0;
+}
+
+static void set(uint64_t *bits, uint64_t i)
+{
+	bits[i / 64] |= UINT64_C(1) << i % 64;
 }
 
 /* Returns 0, or an errno. */
@@ -88,23 +111,63 @@ static int make(char *block)
 	return errno;
 }
 
-void gm_huge_fill(struct gm_huge *huge, char *arena, uint64_t at,
-		  uint64_t bytes)
+static void fill_blocks(struct gm_huge *huge, uint64_t at, uint64_t bytes)
 {
 	uint64_t end = (at + bytes) / BLOCK;
 
 	for (uint64_t i = round_up(at, BLOCK) / BLOCK; i < end; i++) {
-		uint64_t bit = UINT64_C(1) << i % 64;
 		int error;
 
 		if (huge->refused)
 			break;
-		if ((huge->made[i / 64] & bit) != 0)
+		if (has(huge->made, i))
 			continue;
-		error = make(arena + i * BLOCK);
+		error = make(huge->arena + i * BLOCK);
 		if (error == 0)
-			huge->made[i / 64] |= bit;
+			set(huge->made, i);
 		else if (error != EAGAIN && error != EINTR)
 			huge->refused = true;
 	}
+}
+
+/* A kernel or a filter that does not know the call is no lack of memory. */
+static int populate(struct gm_huge *huge, uint64_t at, uint64_t bytes)
+{
+	int ret;
+
+	do {
+		ret = madvise(huge->arena + at, bytes, MADV_POPULATE_WRITE);
+	} while (ret != 0 && (errno == EINTR || errno == EAGAIN));
+	if (ret == 0)
+		return 0;
+	if (errno == ENOMEM || errno == EFAULT)
+		return -ENOMEM;
+	huge->unknown = true;
+	return 0;
+}
+
+int gm_huge_fill(struct gm_huge *huge, uint64_t at, uint64_t bytes)
+{
+	uint64_t row = at / huge->range_bytes;
+	uint64_t range_at = row * huge->range_bytes;
+	uint64_t first = row * chunks_of(huge);
+	uint64_t i = (at - range_at) / CHUNK;
+	uint64_t end = round_up(at - range_at + bytes, CHUNK) / CHUNK;
+	int ret = 0;
+
+	if (bytes >= BLOCK)
+		fill_blocks(huge, at, bytes);
+	while (ret == 0 && i < end && !huge->unknown) {
+		uint64_t from = i * CHUNK, to;
+
+		for (; i < end && !has(huge->had, first + i); i++)
+			set(huge->had, first + i);
+		to = i * CHUNK < huge->range_bytes ? i * CHUNK
+						   : huge->range_bytes;
+		if (to > from)
+			ret = populate(huge, range_at + from, to - from);
+		while (i < end && has(huge->had, first + i))
+			i++;
+	}
+	return ret;
 }

@@ -78,7 +78,7 @@ static int map_memory(struct gpumap_session *s, const struct gm_call *call)
 	/* For small allocations, where the administrator lets shared memory
 	 * have huge pages as it is touched; large ones have them anyway. */
 	madvise(memory, s->arena_bytes, MADV_HUGEPAGE);
-	return gm_huge_init(&s->huge, s->arena_bytes);
+	return gm_huge_init(&s->huge, s->arena, s->n_rows, s->range_bytes);
 }
 
 /* Validate the agent's reply and take what it granted. */
@@ -352,8 +352,12 @@ int gpumap_alloc(struct gpumap_session *session, uint32_t row, uint64_t bytes,
 	at += row * session->range_bytes;
 	/* Opening the queue pair has made the row's worker bind the range to
 	 * its node: populate it only now. */
-	if (!session->sparse && bytes >= GM_ARENA_LARGE)
-		gm_huge_fill(&session->huge, session->arena, at, bytes);
+	if (!session->sparse)
+		ret = gm_huge_fill(&session->huge, at, bytes);
+	if (ret != 0) {
+		gm_arena_give(&pair->arena, at - row * session->range_bytes);
+		return ret;
+	}
 	*ret_memory = session->arena + at;
 	return 0;
 }

@@ -23,9 +23,10 @@ extern "C" {
 struct gpumap_session;
 
 #define GPUMAP_SESSION_POLLABLE (UINT32_C(1) << 0) /* gpumap_session_fd() */
-/* Large allocations take memory only where they are touched, page by page: for
+/* Allocations take memory only where they are touched, page by page: for
  * clients that allocate much more than they touch.  Touching then costs ten
- * times as much, and so does freeing. */
+ * times as much, and so does freeing; and what a job touches first counts for
+ * the control group of the agent. */
 #define GPUMAP_SESSION_SPARSE (UINT32_C(1) << 1)
 /* Workers that only this user's sessions with this flag use do all of the
  * session's jobs: the jobs may run programs, see gpumap_program_load(). */
@@ -205,18 +206,20 @@ GPUMAP_API int gpumap_session_counts(const struct gpumap_session *session,
  *
  * The content is zero, or what this session left there.
  *
- * In allocations from 2 MiB on, whole blocks of 2 MiB have their memory at
- * once, in huge pages, and keep it until the session ends; that is ten times as
- * fast as page by page.  All other memory is taken when it is touched; so is
- * all memory if the kernel gives no huge pages (before Linux 6.1, or none is
- * free) or the session was opened with GPUMAP_SESSION_SPARSE.
+ * An allocation has its memory at once, counted for the control group of this
+ * process, and the session keeps it until it ends.  From 2 MiB on, whole blocks
+ * of 2 MiB are in huge pages, which is ten times as fast as page by page, if
+ * the kernel gives them (from Linux 6.1 on, while some are free).  Before Linux
+ * 5.14, and in a session of GPUMAP_SESSION_SPARSE, memory is taken when it is
+ * touched.
  *
  * row		the row whose range of the arena it is taken from
  * bytes	at least 1; the result is aligned to 64; from 2 MiB on to 2 MiB
  *		if the range has room for that, else to 4096
  *
  * Returns	0
- *		-ENOMEM		the range has no room of this size
+ *		-ENOMEM		the range has no room of this size, or there is
+ *				no memory for it
  *		-ENODEV		no such row, or it has another device than when
  *				this session was opened; or its worker died so
  *				often before its first job that the next start
@@ -229,7 +232,8 @@ GPUMAP_API int gpumap_session_counts(const struct gpumap_session *session,
  *		-ECONNRESET, -EPROTO	the session has ended
  *		-EOWNERDEAD	called in a forked child
  * Cost		a search of the free list; system calls the first time, and
- *		for each block that had no memory yet: 0.1 s for a GiB
+ *		for memory that was not there yet: 0.1 s for a GiB in huge
+ *		pages
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_alloc(struct gpumap_session *session, uint32_t row,

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * huge: large allocations of an arena have their memory at once, in huge pages;
- * small and sparse ones when it is touched; and a kernel that gives none is
- * asked once.
+ * huge_pages: allocations of an arena have their memory at once, large ones in
+ * huge pages, those of a sparse session when it is touched; and a kernel that
+ * gives no huge pages is asked once.
  */
 
 #include <sys/prctl.h>
@@ -56,10 +56,28 @@ static void whole_blocks_only(void)
 	char *least = take(s, 1, HUGE_BLOCK - 64);
 
 	OK(large == small + 4096); /* no room for one on a block */
-	EQ(present_bytes(small, HUGE_BLOCK), 0);
-	EQ(present_bytes(small + HUGE_BLOCK, HUGE_BLOCK), HUGE_BLOCK);
-	EQ(present_bytes(least, HUGE_BLOCK), 0);
+	EQ(present_bytes(small, PEER_RANGE), PEER_RANGE);
+	EQ(present_bytes(least, HUGE_BLOCK), HUGE_BLOCK);
 	EQ(huge_bytes(small), HUGE_BLOCK);
+	gpumap_session_close(s);
+}
+
+/* The worker would touch them for a job, and pay for them. */
+static void small_ones_are_there(void)
+{
+	struct gpumap_session *s = open_large(0);
+	char *small = take(s, 1, 64), *next;
+
+	EQ(present_bytes(small, 65536), 65536);
+	EQ(present_bytes(small + 65536, 65536), 0);
+	next = take(s, 1, 100000);
+	EQ(present_bytes(small, 131072), 131072);
+	OK(next > small && next < small + 65536);
+	EQ(gpumap_free(s, next), 0);
+	OK(take(s, 1, 100000) == next);
+	/* The end of a range is no place to populate the next one. */
+	take(s, 1, PEER_RANGE - 131072);
+	EQ(present_bytes(small + PEER_RANGE, 65536), 0);
 	gpumap_session_close(s);
 }
 
@@ -86,14 +104,14 @@ static void a_refusal_is_no_error(void)
 		return;
 	}
 	large = take(s, 0, PEER_RANGE);
-	/* No more than was had to ask for the first. */
-	OK(present_bytes(large, PEER_RANGE) < HUGE_BLOCK);
+	EQ(present_bytes(large, PEER_RANGE), PEER_RANGE);
 	memset(large, 1, PEER_RANGE);
 	EQ(huge_bytes(large), 0);
 	EQ(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
 	/* And is not asked again. */
 	large = take(s, 1, PEER_RANGE);
-	EQ(present_bytes(large, PEER_RANGE), 0);
+	EQ(present_bytes(large, PEER_RANGE), PEER_RANGE);
+	EQ(huge_bytes(large), 0);
 	gpumap_session_close(s);
 }
 
@@ -107,6 +125,7 @@ TAP_CASE()
 	} else {
 		SKIP(1, "this kernel gives no huge pages to who asks");
 	}
+	small_ones_are_there();
 	sparse_ones_wait_to_be_touched();
 	a_refusal_is_no_error();
 	return client_end();

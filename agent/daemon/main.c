@@ -26,6 +26,7 @@
 #include "agent/common/log.h"
 #include "agent/common/sched_hint.h"
 #include "agent/daemon/base/fd_limits.h"
+#include "agent/daemon/base/oom.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/daemon.h"
@@ -193,6 +194,7 @@ static int run(struct gm_daemon *d, const struct command *command)
 	umask(022);
 	gm_fd_limits_raise();
 	gm_sched_hint_prompt();
+	gm_oom_protect();
 	if (command->remove)
 		return gm_daemon_remove(d->instance);
 

@@ -19,6 +19,7 @@
 
 #include "agent/common/close_thread.h"
 #include "agent/common/wire.h"
+#include "agent/daemon/base/oom.h"
 
 #define UNDONE_MAX 64u
 #define FD_CLEAR   16 /* above every number that a child finds something at */
@@ -197,6 +198,8 @@ static int start(char *const argv[], char *const env[], int socket, int journal,
 		error = behave(&how);
 	if (error == 0)
 		error = posix_spawn(ret_pid, argv[0], &files, &how, argv, env);
+	if (error == 0)
+		gm_oom_offer(*ret_pid);
 	posix_spawnattr_destroy(&how);
 	posix_spawn_file_actions_destroy(&files);
 	return -error;

@@ -1,0 +1,39 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/base/oom.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/common/read_file.h"
+
+#define OWN   "/proc/self/oom_score_adj"
+#define LAST  (-900)
+#define FIRST 200
+
+static void put(const char *path, int score)
+{
+	FILE *file = fopen(path, "we");
+
+	if (!file)
+		return;
+	fprintf(file, "%d\n", score);
+	fclose(file); /* where the kernel refuses it, or not */
+}
+
+void gm_oom_protect(void)
+{
+	char text[32];
+
+	if (gm_read_file(OWN, text, sizeof(text)) > 0 && atoi(text) == 0)
+		put(OWN, LAST);
+}
+
+void gm_oom_offer(pid_t child)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)child);
+	put(path, FIRST);
+}

@@ -5,6 +5,7 @@
 noinst_LTLIBRARIES += %reldir%/libcommon.la
 %canon_reldir%_libcommon_la_SOURCES = \
 	%reldir%/probe_wire.h %reldir%/wire.h
+%canon_reldir%_libcommon_la_SOURCES += %reldir%/cgroup.c %reldir%/cgroup.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/close_thread.c %reldir%/close_thread.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/idset.c %reldir%/idset.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/log.c %reldir%/log.h

@@ -14,8 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/common/cgroup.h"
 #include "agent/common/wire.h"
 #include "agent/daemon/config_keys.h"
+#include "agent/daemon/worker_uid.h"
 #include "shm/layout.h"
 
 #define BLANKS   " \t\r\n"
@@ -59,7 +61,7 @@ static int no_memory(const struct reader *r)
 /* A group or user of its own when a package made one. */
 static void find_people(struct gm_config *config)
 {
-	const struct passwd *user = NULL;
+	const struct passwd *user;
 	const struct group *group;
 
 	config->socket_gid = (gid_t)-1;
@@ -71,18 +73,37 @@ static void find_people(struct gm_config *config)
 	if (group != NULL)
 		config->socket_gid = group->gr_gid;
 	user = getpwnam("gpumap");
-	if (user == NULL)
-		user = getpwnam("nobody");
 	if (user != NULL) {
 		config->worker_uid = user->pw_uid;
 		config->worker_gid = user->pw_gid;
+		return;
 	}
+	config->worker_uid = gm_worker_uid_free(NULL);
+	config->worker_gid = config->worker_uid;
+	config->worker_is_unnamed = true;
+}
+
+/* The memory of the machine, or the limit of our control group. */
+static uint64_t find_memory(void)
+{
+	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) *
+			  (uint64_t)sysconf(_SC_PAGESIZE);
+	struct gm_cgroup group;
+	uint64_t limit;
+
+	gm_cgroup_find(&group, NULL, "memory");
+	limit = gm_cgroup_memory(&group, NULL);
+	return limit < memory ? limit : memory;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
 }
 
 void gm_config_init(struct gm_config *config)
 {
-	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) *
-			  (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t memory = find_memory();
 
 	*config = (struct gm_config){
 		.node = -1,
@@ -98,16 +119,17 @@ void gm_config_init(struct gm_config *config)
 		.sessions_per_second = 32,
 		.arena_bytes = memory / 2,
 		.arena_bytes_per_uid = memory / 2,
+		.arena_bytes_of_all = memory / 4 * 3,
 		.pins_per_uid = 256,
 		.pin_bytes_per_uid = UINT64_C(4) << 20,
 		.objects_per_uid = 256,
-		.mask_bytes = UINT64_C(4) << 30,
-		.mask_bytes_per_uid = UINT64_C(1) << 30,
+		.mask_bytes = least(UINT64_C(4) << 30, memory / 4),
+		.mask_bytes_per_uid = least(UINT64_C(1) << 30, memory / 16),
 		.object_bytes_per_uid = UINT64_C(4) << 20,
 		.registrations_per_uid = 1024,
 		.exports_per_uid = 256,
 		.imports_per_uid = 1024,
-		.reserve_per_uid = 100,
+		.reserve_per_uid = 50,
 		.hello_timeout_ns = UINT64_C(5000000000),
 		.host_enabled = true,
 		.host_rows = 1,
@@ -356,16 +378,13 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-int gm_config_read(struct gm_config *config, const char *path, bool must_exist,
-		   char ret_why[GM_CONFIG_WHY_BYTES])
+static int read_drop_ins(struct gm_config *config, const char *path,
+			 char *ret_why)
 {
 	char name[PATH_MAX];
 	struct dirent **entries;
-	int n, ret;
+	int n, ret = 0;
 
-	ret = read_file(config, path, must_exist, ret_why);
-	if (ret != 0)
-		return ret;
 	if (snprintf(name, sizeof(name), "%s.d", path) >= (int)sizeof(name))
 		return 0;
 	n = scandir(name, &entries, is_drop_in, by_name);
@@ -386,6 +405,22 @@ int gm_config_read(struct gm_config *config, const char *path, bool must_exist,
 	}
 	free(entries);
 	return ret;
+}
+
+int gm_config_read(struct gm_config *config, const char *path, bool must_exist,
+		   char ret_why[GM_CONFIG_WHY_BYTES])
+{
+	int ret = read_file(config, path, must_exist, ret_why);
+
+	if (ret == 0)
+		ret = read_drop_ins(config, path, ret_why);
+	if (ret != 0 || config->worker_uid != (uid_t)-1)
+		return ret;
+	snprintf(ret_why, GM_CONFIG_WHY_BYTES,
+		 "no uid is free for workers: make a user, as by useradd "
+		 "--system gpumap, or name one as user in [worker] of "
+		 "gpumapd.conf");
+	return -EINVAL;
 }
 
 void gm_config_free(struct gm_config *config)

@@ -62,8 +62,9 @@ struct gm_config {
 	gid_t socket_gid; /* (gid_t)-1: left alone */
 
 	/* [worker]; the agent's own unless it is root */
-	uid_t worker_uid;
+	uid_t worker_uid; /* (uid_t)-1: none is free, see worker_uid.h */
 	gid_t worker_gid;
+	bool worker_is_unnamed; /* a uid that no user has */
 
 	/* [limits] */
 	uint32_t connections;
@@ -73,6 +74,7 @@ struct gm_config {
 	uint32_t sessions_per_second; /* of one uid */
 	uint64_t arena_bytes;         /* of one session */
 	uint64_t arena_bytes_per_uid;
+	uint64_t arena_bytes_of_all; /* users together */
 	uint32_t pins_per_uid;
 	uint64_t pin_bytes_per_uid;
 	uint32_t objects_per_uid; /* published by others than the agent */

@@ -14,6 +14,7 @@
 
 #include "agent/common/numa_bind.h"
 #include "agent/common/wire.h"
+#include "agent/daemon/worker_uid.h"
 #include "shm/journal.h"
 #include "shm/layout.h"
 
@@ -61,6 +62,7 @@ static const struct gm_config_key keys[] = {
 	KEY("limits", "arena", SIZE, arena_bytes, KIB, 1024 * TIB),
 	KEY("limits", "arena-per-uid", SIZE, arena_bytes_per_uid, KIB,
 	    1024 * TIB),
+	KEY("limits", "arenas", SIZE, arena_bytes_of_all, KIB, 1024 * TIB),
 	KEY("limits", "connections", COUNT, connections, 1, 65536),
 	KEY("limits", "connections-per-uid", COUNT, connections_per_uid, 1,
 	    65536),
@@ -309,8 +311,16 @@ static int set_user(struct gm_config *config, const char *value,
 			 "a user of this machine, or its number");
 		return -EINVAL;
 	}
+	if (gm_worker_uid_is_nobody(NULL, user->pw_uid)) {
+		snprintf(ret_right, GM_CONFIG_RIGHT_BYTES,
+			 "a user of its own, as useradd --system gpumap makes "
+			 "one; others run processes as this one, which could "
+			 "kill workers");
+		return -EINVAL;
+	}
 	config->worker_uid = user->pw_uid;
 	config->worker_gid = user->pw_gid;
+	config->worker_is_unnamed = false;
 	return 0;
 }
 

@@ -7,7 +7,8 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/config.c %reldir%/config.h \
 	%reldir%/config_keys.c %reldir%/config_keys.h \
 	%reldir%/daemon.c %reldir%/daemon.h \
-	%reldir%/subscribers.c %reldir%/subscribers.h
+	%reldir%/subscribers.c %reldir%/subscribers.h \
+	%reldir%/worker_uid.c %reldir%/worker_uid.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/account/ledger.c %reldir%/account/ledger.h \
 	%reldir%/account/quota.c %reldir%/account/quota.h \
@@ -23,8 +24,8 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/base/loop.c %reldir%/base/loop.h \
 	%reldir%/base/memfd.c %reldir%/base/memfd.h \
 	%reldir%/base/name.c %reldir%/base/name.h \
-	%reldir%/base/pauses.c %reldir%/base/pauses.h \
 	%reldir%/base/oom.c %reldir%/base/oom.h \
+	%reldir%/base/pauses.c %reldir%/base/pauses.h \
 	%reldir%/base/parts.h \
 	%reldir%/base/peercred.c %reldir%/base/peercred.h \
 	%reldir%/base/refusal.c %reldir%/base/refusal.h \

@@ -206,6 +206,11 @@ static int run(struct gm_daemon *d, const struct command *command)
 		gm_config_free(d->config);
 		return GM_EXIT_CONFIG;
 	}
+	if (d->config->worker_is_unnamed)
+		gm_log(GM_LOG_INFO, "worker_uid",
+		       "uid=%u why=\"there is no user gpumap, and no user in "
+		       "[worker] of gpumapd.conf\"",
+		       (unsigned)d->config->worker_uid);
 	status = make_runtime_dir(d->runtime_dir);
 	if (status == 0)
 		status = gm_daemon_run(d);

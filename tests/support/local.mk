@@ -72,6 +72,7 @@ tests_libsupport_la_SOURCES += \
 	%reldir%/fuse.c %reldir%/fuse.h \
 	%reldir%/gguf_file.c %reldir%/gguf_file.h \
 	%reldir%/load_file.c %reldir%/load_file.h \
+	%reldir%/memory_group.c %reldir%/memory_group.h \
 	%reldir%/mask_replicas.c %reldir%/mask_replicas.h \
 	%reldir%/mesh_agent.c %reldir%/mesh_agent.h \
 	%reldir%/operators_case.c %reldir%/operators_case.h \

@@ -168,6 +168,7 @@ gm_system_sessions = \
 	%reldir%/sessions/client_death.c \
 	%reldir%/sessions/exhaustion.c \
 	%reldir%/sessions/limits.c \
+	%reldir%/sessions/memory_group.c \
 	%reldir%/sessions/poll_fd.c \
 	%reldir%/sessions/reconnect.c \
 	%reldir%/sessions/retry.c

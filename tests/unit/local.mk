@@ -71,6 +71,7 @@ gm_tsan_suites += tests/suites/unit_comm
 
 gm_suites += tests/suites/unit_common
 gm_unit_common = \
+	%reldir%/common/cgroup.c \
 	%reldir%/common/close_thread.c \
 	%reldir%/common/huge_pages.c \
 	%reldir%/common/idset.c \
@@ -128,7 +129,8 @@ gm_unit_daemon = \
 	%reldir%/daemon/user_queue.c \
 	%reldir%/daemon/uuid.c \
 	%reldir%/daemon/worker_process.c \
-	%reldir%/daemon/worker_process_refused.c
+	%reldir%/daemon/worker_process_refused.c \
+	%reldir%/daemon/worker_uid.c
 tests_suites_unit_daemon_SOURCES = $(gm_unit_daemon)
 tests_suites_unit_daemon_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
 tests_suites_unit_daemon_LDADD = tests/libsupport.la \

@@ -14,11 +14,13 @@
 
 #include <stdint.h>
 
+#include "agent/common/cgroup.h"
+
 struct gm_spin {
 	uint32_t most;      /* with CPUs enough: allowed CPUs - 1 */
 	uint64_t throttled; /* times that the group's time had run out */
 	uint64_t until_ns;  /* no spinning before */
-	char group[512];    /* its directory, "" where there is none */
+	struct gm_cgroup group;
 };
 
 /* @root is put before /proc and /sys, NULL for the machine that we run on. */

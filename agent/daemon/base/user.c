@@ -3,12 +3,15 @@
 
 #include "agent/daemon/base/user.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/server.h"
+#include "agent/daemon/config.h"
 #include "agent/daemon/map/transaction.h"
 
 void gm_user_forget_idle(struct gm_control_server *s, uint64_t now)
@@ -53,6 +56,41 @@ void gm_user_drop(struct gm_control_server *s, struct gm_user *user)
 		return;
 	TAILQ_REMOVE(&s->users, user, entry);
 	free(user);
+}
+
+int gm_user_admit_memory(struct gm_control_server *s,
+			 const struct gm_user *user, uint64_t bytes,
+			 const char *what)
+{
+	const struct gm_config *config = s->d->config;
+	uint64_t most = config->arena_bytes_per_uid;
+	const struct gm_user *other;
+	uint64_t all = 0;
+
+	if (user->arena_bytes > most || bytes > most - user->arena_bytes)
+		return gm_why(s->why, -EDQUOT,
+			      "%s: uid %u has %" PRIu64 " bytes of arenas and "
+			      "what counts with them, and asks for %" PRIu64
+			      ", its limit is %" PRIu64 "; close or forget "
+			      "some, or raise arena-per-uid in [limits] of "
+			      "gpumapd.conf",
+			      what, (unsigned)user->uid, user->arena_bytes,
+			      bytes, most);
+	/* The administrator may have given one uid more than all by default. */
+	if (most < config->arena_bytes_of_all)
+		most = config->arena_bytes_of_all;
+	TAILQ_FOREACH(other, &s->users, entry)
+	all += other->arena_bytes;
+	if (all > most || bytes > most - all)
+		return gm_why(s->why, -EDQUOT,
+			      "%s: all users together have %" PRIu64
+			      " bytes of "
+			      "arenas and what counts with them, and uid %u "
+			      "asks for %" PRIu64 ", the limit is %" PRIu64
+			      "; close some, or raise arenas in [limits] of "
+			      "gpumapd.conf",
+			      what, all, (unsigned)user->uid, bytes, most);
+	return 0;
 }
 
 bool gm_user_is_privileged(uint32_t uid)

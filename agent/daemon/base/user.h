@@ -45,6 +45,20 @@ void gm_user_drop(struct gm_control_server *s, struct gm_user *user);
  * @now. */
 void gm_user_forget_idle(struct gm_control_server *s, uint64_t now);
 
+/*
+ * gm_user_admit_memory - may the user have so many bytes more of arenas, or of
+ * what counts with them (arena_bytes)?
+ *
+ * what		"an arena of 64 MiB": what the reason begins with
+ *
+ * Returns	0
+ *		-EDQUOT		the user, or all users together, have too much;
+ *				s->why says which, and the remedy
+ */
+int gm_user_admit_memory(struct gm_control_server *s,
+			 const struct gm_user *user, uint64_t bytes,
+			 const char *what);
+
 /* May it do with every object what its owner may?  Root, and our own uid. */
 bool gm_user_is_privileged(uint32_t uid);
 

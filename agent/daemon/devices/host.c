@@ -117,6 +117,46 @@ static int split_node(const struct gm_node *node, uint32_t parts,
 	return (int)parts;
 }
 
+/* @bytes of @of, out of @all, without an overflow. */
+static uint64_t scale(uint64_t bytes, uint64_t of, uint64_t all)
+{
+	return (uint64_t)((double)bytes / (double)of * (double)all);
+}
+
+/* Memory of host rows counts for the control group that gpumapd is in.  A limit
+ * of the group is split between the rows as the machine's memory is. */
+static void share_limit(struct gm_host_limit *limit, struct gm_device *rows,
+			int n)
+{
+	uint64_t all = 0;
+
+	for (int i = 0; i < n; i++)
+		all += rows[i].facts.total_bytes;
+	gm_cgroup_find(&limit->group, NULL, "memory");
+	limit->bytes = gm_cgroup_memory(&limit->group, NULL);
+	if (limit->bytes >= all) {
+		limit->bytes = UINT64_MAX;
+		return;
+	}
+	for (int i = 0; i < n; i++)
+		rows[i].facts.total_bytes =
+			scale(rows[i].facts.total_bytes, all, limit->bytes);
+}
+
+/* The row's part of what the group has left, where it has a limit. */
+static uint64_t free_of_limit(const struct gm_host_limit *limit,
+			      const struct gm_device *device)
+{
+	uint64_t left;
+
+	if (limit->bytes == UINT64_MAX)
+		return UINT64_MAX;
+	gm_cgroup_memory(&limit->group, &left);
+	return left == UINT64_MAX
+		       ? left
+		       : scale(device->facts.total_bytes, limit->bytes, left);
+}
+
 int gm_hostrows_list(const struct gm_daemon *d, struct gm_device *ret_devices,
 		     size_t max, char ret_why[GM_WHY_BYTES])
 {
@@ -153,14 +193,15 @@ int gm_hostrows_list(const struct gm_daemon *d, struct gm_device *ret_devices,
 				 ret_devices + n, max - (size_t)n, ret_why);
 		n = ret < 0 ? ret : n + ret;
 	}
+	share_limit(&d->devices->host_limit, ret_devices, n);
 	free(nodes);
 	return n;
 }
 
-void gm_hostrows_refresh(struct gm_device *device)
+void gm_hostrows_refresh(const struct gm_daemon *d, struct gm_device *device)
 {
 	struct gm_moving_image *moving = &device->moving;
-	uint64_t total, available;
+	uint64_t total, available, of_limit;
 
 	if (gm_meminfo_read(&device->memory, &total, &available) != 0) {
 		moving->known &= ~GPUMAP_KNOWN_MEMORY;
@@ -168,6 +209,9 @@ void gm_hostrows_refresh(struct gm_device *device)
 	}
 	moving->known |= GPUMAP_KNOWN_MEMORY;
 	moving->free_bytes = available / device->parts;
+	of_limit = free_of_limit(&d->devices->host_limit, device);
+	if (moving->free_bytes > of_limit)
+		moving->free_bytes = of_limit;
 	if (moving->free_bytes > device->facts.total_bytes)
 		moving->free_bytes = device->facts.total_bytes;
 	moving->budget_bytes =

@@ -25,6 +25,6 @@ int gm_hostrows_list(const struct gm_daemon *d, struct gm_device *ret_devices,
 		     size_t max, char ret_why[GM_WHY_BYTES]);
 
 /* Read what moves: free bytes, budget, score. */
-void gm_hostrows_refresh(struct gm_device *device);
+void gm_hostrows_refresh(const struct gm_daemon *d, struct gm_device *device);
 
 #endif

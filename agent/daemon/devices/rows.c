@@ -100,11 +100,11 @@ void gm_devices_memory_read(struct gm_device *device, uint64_t at_ns)
 	}
 }
 
-static void refresh(struct gm_device *device)
+static void refresh(const struct gm_daemon *d, struct gm_device *device)
 {
 	switch (device->facts.kind) {
 	case GPUMAP_DEVICE_HOST:
-		gm_hostrows_refresh(device);
+		gm_hostrows_refresh(d, device);
 		gm_devices_memory_read(device, gm_loop_now());
 		break;
 	case GPUMAP_DEVICE_CUDA:
@@ -136,7 +136,8 @@ static int load(struct gm_daemon *d)
 	return 0;
 }
 
-static struct gm_device *make(const struct gm_device *found, uint32_t row,
+static struct gm_device *make(const struct gm_daemon *d,
+			      const struct gm_device *found, uint32_t row,
 			      uint32_t generation)
 {
 	struct gm_device *device = malloc(sizeof(*device));
@@ -148,7 +149,7 @@ static struct gm_device *make(const struct gm_device *found, uint32_t row,
 	device->facts.generation = generation;
 	device->given_ns = gm_loop_now();
 	enter_found(device, found);
-	refresh(device);
+	refresh(d, device);
 	return device;
 }
 
@@ -158,7 +159,8 @@ static int give_anew(struct gm_daemon *d, uint32_t row,
 		     const struct gm_device *found)
 {
 	struct gm_device *old = d->devices->of[row];
-	struct gm_device *device = make(found, row, old->facts.generation + 1);
+	struct gm_device *device =
+		make(d, found, row, old->facts.generation + 1);
 	int ret;
 
 	if (device == NULL)
@@ -195,7 +197,7 @@ static int give_out(struct gm_daemon *d, const struct gm_device *found)
 	if (d->devices->n == GM_ROWS)
 		return -ENOSPC;
 	row = d->devices->n;
-	device = make(found, row, 1);
+	device = make(d, found, row, 1);
 	if (device == NULL)
 		return -ENOMEM;
 	move(d, device);
@@ -231,7 +233,7 @@ static int take_back(struct gm_daemon *d, struct gm_device *device,
 	device->moving.restarts = restarts;
 	device->moving.reserved_bytes = reserved_bytes;
 	enter_found(device, found);
-	refresh(device);
+	refresh(d, device);
 	move(d, device);
 	return is_same ? 0 : gm_directory_row(d, &device->facts);
 }
@@ -409,7 +411,7 @@ void gm_devices_refresh(struct gm_daemon *d)
 
 		if (!device->present)
 			continue;
-		refresh(device);
+		refresh(d, device);
 		move(d, device);
 	}
 	gm_put_release(tick, gm_get(tick) + 1); /* SEGMENT.changed */

@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/common/cgroup.h"
 #include "agent/common/idset.h"
 #include "agent/common/meminfo.h"
 #include "agent/daemon/segment/validate.h"
@@ -66,7 +67,14 @@ static inline bool gm_device_serves(const struct gm_device *device)
 	return device->facts.kind != GPUMAP_DEVICE_DUMMY;
 }
 
+/* A limit that all host rows have together. */
+struct gm_host_limit {
+	struct gm_cgroup group;
+	uint64_t bytes; /* UINT64_MAX: only the machine's memory */
+};
+
 struct gm_devices {
+	struct gm_host_limit host_limit;
 	uint32_t n;
 	uint32_t n_reused; /* rows that were given anew */
 	struct gm_device *of[GM_ROWS];

@@ -358,21 +358,6 @@ static int check(struct gm_connection *c, const struct gm_request *r,
 	return error;
 }
 
-static int check_bytes(struct gm_connection *c, uint64_t bytes)
-{
-	uint64_t limit = c->server->d->config->arena_bytes_per_uid;
-	uint64_t used = c->session->user->arena_bytes;
-
-	if (used <= limit && bytes <= limit - used)
-		return 0;
-	return gm_connection_bad(c, -EDQUOT,
-				 "a communicator takes %" PRIu64 " bytes "
-				 "beside the arenas, and uid %u has %" PRIu64
-				 " of %" PRIu64 "; raise arena-per-uid in "
-				 "[limits] of gpumapd.conf",
-				 bytes, (unsigned)c->uid, used, limit);
-}
-
 /* The page, with the rows of its ranks in it.  Windows have their memory from
  * those whose they are, on their node. */
 static int make_page(const uint32_t *rows, uint32_t n, uint64_t bytes)
@@ -400,7 +385,8 @@ static int make(struct gm_connection *c, const uint32_t *rows, uint32_t n,
 	uint64_t bytes = gm_comm_bytes(n, staged);
 	struct gm_comms *all = &c->session->comms;
 	struct gm_comm_group *g;
-	int error = check_bytes(c, bytes);
+	int error = gm_user_admit_memory(c->server, c->session->user, bytes,
+					 "a communicator");
 
 	if (error)
 		return error;

@@ -107,16 +107,7 @@ static int check_limits(struct gm_connection *c, uint64_t bytes)
 			"forget some, or raise registrations-per-uid in "
 			"[limits] of gpumapd.conf",
 			(unsigned)user->uid, user->registrations);
-	if (user->arena_bytes > config->arena_bytes_per_uid ||
-	    bytes > config->arena_bytes_per_uid - user->arena_bytes)
-		return gm_connection_bad(
-			c, -EDQUOT,
-			"uid %u has %" PRIu64 " bytes of arenas and registered "
-			"memory and asks for %" PRIu64 ", its limit is %" PRIu64
-			"; raise arena-per-uid in [limits] of gpumapd.conf",
-			(unsigned)user->uid, user->arena_bytes, bytes,
-			config->arena_bytes_per_uid);
-	return 0;
+	return gm_user_admit_memory(c->server, user, bytes, "a registration");
 }
 
 /* ---- what is kept ------------------------------------------------------ */

@@ -166,7 +166,16 @@ static uint32_t rows_of_a_session(const struct gm_daemon *d)
 	return n;
 }
 
-static int check(struct gm_connection *c, struct gm_session_open *open)
+/* As much as the limit leaves, where that is less. */
+static uint64_t default_range(const struct gm_config *config, uint32_t n_rows)
+{
+	uint64_t most = config->arena_bytes / n_rows / GM_PAGE * GM_PAGE;
+
+	return most > 0 && most < RANGE_DEFAULT ? most : RANGE_DEFAULT;
+}
+
+static int check(struct gm_connection *c, struct gm_session_open *open,
+		 uint32_t n_rows)
 {
 	if (c->session)
 		return gm_connection_bad(
@@ -181,7 +190,7 @@ static int check(struct gm_connection *c, struct gm_session_open *open)
 	if (open->depth == 0)
 		open->depth = DEPTH_DEFAULT;
 	if (open->range_bytes == 0)
-		open->range_bytes = RANGE_DEFAULT;
+		open->range_bytes = default_range(c->server->d->config, n_rows);
 	if (open->depth < GM_DEPTH_MIN || open->depth > GM_DEPTH_MAX ||
 	    (open->depth & (open->depth - 1)) != 0)
 		return gm_connection_bad(c, -EINVAL,
@@ -229,16 +238,7 @@ static int check_limits(struct gm_connection *c, uint64_t bytes)
 			"session's limit is %" PRIu64 ": ask for less, or "
 			"raise arena in [limits] of gpumapd.conf",
 			bytes, config->arena_bytes);
-	if (user->arena_bytes > config->arena_bytes_per_uid ||
-	    bytes > config->arena_bytes_per_uid - user->arena_bytes)
-		return gm_connection_bad(
-			c, -EDQUOT,
-			"uid %u has arenas of %" PRIu64 " bytes and asks for "
-			"%" PRIu64 ", its limit is %" PRIu64 "; raise "
-			"arena-per-uid in [limits] of gpumapd.conf",
-			(unsigned)user->uid, user->arena_bytes, bytes,
-			config->arena_bytes_per_uid);
-	return 0;
+	return gm_user_admit_memory(c->server, user, bytes, "a session");
 }
 
 /* No process reads messages of the client there, and descriptors in them would
@@ -368,7 +368,7 @@ int gm_session_handle_open(struct gm_connection *c, const struct gm_request *r)
 			c, -ENODEV,
 			"there is no other row here: dummy rows "
 			"plan and account, but hold no data");
-	error = check(c, &open);
+	error = check(c, &open, n_rows);
 	if (error == 0 && (open.flags & GPUMAP_SESSION_PROGRAMS))
 		error = gm_program_policy(c);
 	if (error == 0)

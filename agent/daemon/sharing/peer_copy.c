@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "agent/common/log.h"
@@ -224,20 +225,14 @@ static void lent(struct gm_worker_request *request, uint64_t bytes, int fd)
 
 static int check_stage(const struct gm_peer_mapping *x)
 {
-	const struct gm_config *config = daemon_of(x)->config;
-	const struct gm_user *user = x->session->user;
+	char what[96];
 
-	if (user->arena_bytes <= config->arena_bytes_per_uid &&
-	    GM_STAGE_BYTES <= config->arena_bytes_per_uid - user->arena_bytes)
-		return 0;
-	return gm_why(
-		x->session->server->why, -EDQUOT,
-		"copies from row %u to row %u go by way of %" PRIu64
-		" bytes of memory beside the arena, and uid %u has %" PRIu64
-		" of %" PRIu64 "; raise arena-per-uid in [limits] of "
-		"gpumapd.conf",
-		source_of(x), x->row, GM_STAGE_BYTES, (unsigned)user->uid,
-		user->arena_bytes, config->arena_bytes_per_uid);
+	snprintf(what, sizeof(what),
+		 "copies from row %u to row %u go by way of memory beside the "
+		 "arena",
+		 source_of(x), x->row);
+	return gm_user_admit_memory(x->session->server, x->session->user,
+				    GM_STAGE_BYTES, what);
 }
 
 /* The session's stage on the row, made on first use. */

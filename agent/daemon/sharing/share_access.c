@@ -135,16 +135,11 @@ static int pay(struct gm_connection *c, struct gm_shared *shared)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t bytes = (shared->about_bytes + page - 1) / page * page;
-	uint64_t most = c->server->d->config->arena_bytes_per_uid;
 	struct gm_user *user = shared->user;
+	int error = gm_user_admit_memory(c->server, user, bytes, "a share");
 
-	if (user->arena_bytes > most || bytes > most - user->arena_bytes)
-		return gm_connection_bad(
-			c, -EDQUOT,
-			"uid %u has %" PRIu64 " bytes of arenas and registered "
-			"memory and asks for %" PRIu64 ", its limit is %" PRIu64
-			"; raise arena-per-uid in [limits] of gpumapd.conf",
-			(unsigned)user->uid, user->arena_bytes, bytes, most);
+	if (error)
+		return error;
 	shared->charged = bytes;
 	user->arena_bytes += bytes;
 	return 0;

@@ -5,6 +5,7 @@
  * nothing. */
 
 #include <errno.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -83,6 +84,10 @@ static const struct {
 	  "number" },
 	{ "[worker]\nuser = no-such-user\n",
 	  ":2: user = no-such-user: a user of this machine, or its number" },
+	{ "[worker]\nuser = 65534\n",
+	  ":2: user = 65534: a user of its own, as useradd --system gpumap "
+	  "makes one; others run processes as this one, which could kill "
+	  "workers" },
 	{ "[cuda]\nenabled = yes\n",
 	  ":2: enabled = yes: auto, off or required" },
 	{ "[cuda]\nshare = all\n", ":2: share = all: same-user or any" },
@@ -225,6 +230,57 @@ static void cuda_has_its_keys(void)
 	gm_config_free(&config);
 }
 
+/* Not even two of them, and all together leave the machine something. */
+static void no_user_may_take_everything(void)
+{
+	char why[GM_CONFIG_WHY_BYTES];
+	struct gm_config config;
+	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) *
+			  (uint64_t)sysconf(_SC_PAGESIZE);
+
+	EQ(read_text(&config, "", why), 0);
+	EQ(config.reserve_per_uid, 50);
+	OK(config.arena_bytes <= memory / 2);
+	OK(config.arena_bytes_per_uid <= memory / 2);
+	OK(config.arena_bytes_of_all > config.arena_bytes_per_uid);
+	OK(config.arena_bytes_of_all <= memory / 4 * 3);
+	gm_config_free(&config);
+	EQ(read_text(&config, "[limits]\narenas = 8G\n", why), 0);
+	EQ(config.arena_bytes_of_all, INT64_C(8) << 30);
+	gm_config_free(&config);
+}
+
+/* Many a program runs as uid 65534, and would be able to kill workers. */
+static void workers_are_no_other_user(void)
+{
+	char why[GM_CONFIG_WHY_BYTES];
+	struct gm_config config;
+
+	EQ(read_text(&config, "", why), 0);
+	OK(config.worker_uid != 65534);
+	if (geteuid() != 0) {
+		EQ(config.worker_uid, geteuid());
+		OK(!config.worker_is_unnamed);
+	} else {
+		EQ(config.worker_is_unnamed, getpwnam("gpumap") == NULL);
+		OK(config.worker_uid != 0);
+	}
+	gm_config_free(&config);
+	EQ(read_text(&config, "[worker]\nuser = 0\n", why), 0);
+	EQ(config.worker_uid, 0);
+	OK(!config.worker_is_unnamed);
+	gm_config_free(&config);
+
+	write_file(path, "", 0);
+	gm_config_init(&config);
+	config.worker_uid = (uid_t)-1;
+	EQ(gm_config_read(&config, path, true, why), -EINVAL);
+	STR(why, "no uid is free for workers: make a user, as by useradd "
+		 "--system gpumap, or name one as user in [worker] of "
+		 "gpumapd.conf");
+	gm_config_free(&config);
+}
+
 static void long_specs_are_whole(void)
 {
 	char text[8192] = "[map a]\nspec = ", why[GM_CONFIG_WHY_BYTES];
@@ -311,6 +367,8 @@ TAP_CASE()
 	second_map_names_the_first();
 	lines_mean_what_they_say();
 	cuda_has_its_keys();
+	no_user_may_take_everything();
+	workers_are_no_other_user();
 	long_specs_are_whole();
 	no_text_is_refused();
 	drop_ins_come_in_order();

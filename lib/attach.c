@@ -154,7 +154,9 @@ static void destroy(struct gpumap *map)
 {
 	gm_masks_unmap(map);
 	unmap(map);
-	gm_link_close(&map->link);
+	if (gm_fork_map_mine(map) == 0)
+		gm_link_close(&map->link);
+	gm_link_forget(&map->link);
 	gm_fork_guard_drop(&map->mine);
 	pthread_mutex_destroy(&map->lock);
 	free(map->pins);

@@ -138,6 +138,15 @@ int gm_link_open(const struct gpumap *map, struct gm_link *ret_link,
 
 void gm_link_close(struct gm_link *link)
 {
+	/* A forked child has the descriptor, too: closing ours would leave the
+	 * agent with a connection that is still open. */
+	if (link->fd >= 0)
+		shutdown(link->fd, SHUT_RDWR);
+	gm_link_forget(link);
+}
+
+void gm_link_forget(struct gm_link *link)
+{
 	if (link->fd >= 0)
 		close(link->fd);
 	link->fd = -1;

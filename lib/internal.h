@@ -175,7 +175,13 @@ int gm_link_call(const struct gpumap *map, struct gm_link *link,
 
 /* Has the other end closed the connection?  One system call, never waits. */
 bool gm_link_lost(const struct gm_link *link);
+
+/* End the connection, also for forked children that have its descriptor. */
 void gm_link_close(struct gm_link *link);
+
+/* Close a forked child's descriptor of its parent's connection, which goes
+ * on. */
+void gm_link_forget(struct gm_link *link);
 void gm_call_close_fds(struct gm_call *call);
 
 /* ---- attachment --------------------------------------------------------- */

@@ -208,14 +208,15 @@ void gpumap_session_close(struct gpumap_session *session)
 			munmap(s->client, s->queues_bytes);
 		if (s->arena != NULL)
 			munmap(s->arena, s->arena_bytes);
+		gm_link_close(&s->link);
 	}
+	gm_link_forget(&s->link);
 	for (uint32_t row = 0; row < GM_ROWS; row++)
 		if (s->pairs[row] != NULL)
 			close_pair(s->pairs[row]);
 	gm_shares_fini(s);
 	gm_buffers_fini(&s->buffers);
 	gm_huge_fini(&s->huge);
-	gm_link_close(&s->link);
 	if (s->wake_fd >= 0)
 		close(s->wake_fd);
 	gm_fork_guard_drop(&s->mine);

@@ -73,8 +73,9 @@ GPUMAP_API int gpumap_session_open(struct gpumap *map,
 /*
  * gpumap_session_close - end a session; NULL is allowed
  *
- * Jobs in flight are dropped, and the arena is unmapped.  In a forked child the
- * call only frees the child's own memory.
+ * Jobs in flight are dropped, and the arena is unmapped.  A child that was
+ * forked meanwhile does not keep the session.  In a forked child the call only
+ * frees the child's own memory.
  *
  * Returns	nothing
  * Cost		a few system calls; does not wait.  The agent frees the memory

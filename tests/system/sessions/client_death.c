@@ -5,9 +5,11 @@
  * A client is killed with jobs in flight: its session, and every descriptor and
  * mapping of its memory in agent and workers, is gone; a neighbour on the same
  * rows notices nothing.  Where a child of the client lives on with all of the
- * client's descriptors, the session is gone all the same.
+ * client's descriptors, the session is gone all the same; and so it is where
+ * the client lives on, too, and has closed it.
  */
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "tests/support/story.h"
@@ -272,6 +274,48 @@ static void forked_child_keeps_no_session_alive(void)
 	OK(neighbour_works(1));
 }
 
+/* The same where the client lives on and closes its session itself. */
+static void forked_child_keeps_no_closed_session(void)
+{
+	struct gpumap_session *session = NULL;
+	int held = held_by_all();
+	void *memory;
+	pid_t child;
+
+	if (!EQ(gpumap_session_open(map, NULL, &session), 0) ||
+	    !EQ(gpumap_alloc(session, 0, SMALL, &memory), 0))
+		return;
+	EQ(gpumap_sessions(map, NULL, 0), 2);
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	gpumap_session_close(session);
+	OK(wait_sessions(1));
+	OK(wait_held(held));
+	EQ(waitpid(child, NULL, WNOHANG), 0);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	OK(neighbour_works(1));
+}
+
+/* A child that closes what it has inherited ends nothing of its parent's. */
+static void forked_child_ends_no_session(void)
+{
+	pid_t child = fork();
+
+	if (child == 0) {
+		gpumap_session_close(neighbour);
+		gpumap_detach(map);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+	EQ(gpumap_sessions(map, NULL, 0), 1);
+	OK(neighbour_works(1));
+}
+
 TAP_CASE()
 {
 	void *memory;
@@ -284,6 +328,8 @@ TAP_CASE()
 		OK(neighbour_works(0)); /* now it has both queues */
 		killed_client_leaves_nothing();
 		forked_child_keeps_no_session_alive();
+		forked_child_keeps_no_closed_session();
+		forked_child_ends_no_session();
 		gpumap_session_close(neighbour);
 	}
 	return stage_finish(&agent, map);

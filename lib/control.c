@@ -18,10 +18,15 @@
 #define REPLY_MAX 4096u
 
 /* Seconds after which a call that receives nothing checks whether the agent is
- * alive, and the number of such checks while there is no heartbeat to look
- * at. */
+ * alive, and the number of such checks where no heartbeat says so. */
 #define PATIENCE_S 1
 #define PATIENCE   5
+
+/* A wait for the agent. */
+struct patience {
+	uint64_t due_ns; /* of the next check */
+	int checks;
+};
 
 static void explain(char why[GM_WHY], const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -35,17 +40,40 @@ static void explain(char why[GM_WHY], const char *format, ...)
 	va_end(args);
 }
 
-/* The agent has been silent for PATIENCE_S: is it still alive? */
-static bool keep_waiting(const struct gpumap *map, int asked)
+static struct patience begin_wait(void)
 {
-	if (map->map.header == NULL)
-		return asked < PATIENCE;
+	return (struct patience){ .due_ns = gm_now_ns() +
+					    PATIENCE_S * GM_SECOND };
+}
+
+/*
+ * A call of the kernel has ended with @error: may it be repeated?
+ *
+ * map		NULL: the heartbeat does not matter
+ *
+ * Each repetition waits for another PATIENCE_S, and signals may come more
+ * often than that, so the clock decides when to check the agent, and not the
+ * error.
+ */
+static bool keep_waiting(const struct gpumap *map, struct patience *patience,
+			 int error)
+{
+	uint64_t now = gm_now_ns();
+
+	if (error == EINTR && now < patience->due_ns)
+		return true;
+	if (error != EINTR && error != EAGAIN)
+		return false;
+	patience->due_ns = now + PATIENCE_S * GM_SECOND;
+	if (map == NULL || map->map.header == NULL)
+		return ++patience->checks < PATIENCE;
 	return gm_health_map_age(map) < GM_STALE_NS;
 }
 
 static int connect_to(const struct gpumap *map, int fd, char why[GM_WHY])
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	struct patience patience = begin_wait();
 	int n = snprintf(to.sun_path, sizeof(to.sun_path), "%s/%s.sock",
 			 map->runtime_dir, map->instance);
 
@@ -56,13 +84,10 @@ static int connect_to(const struct gpumap *map, int fd, char why[GM_WHY])
 			map->runtime_dir);
 		return -EINVAL;
 	}
-	for (int asked = 1;; asked++) {
+	do {
 		if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
 			return 0;
-		if (errno == EINTR || (errno == EAGAIN && asked < PATIENCE))
-			continue;
-		break;
-	}
+	} while (keep_waiting(NULL, &patience, errno));
 	if (errno == EACCES || errno == EPERM) {
 		explain(why,
 			"this user may not open %s: group and mode in "
@@ -205,6 +230,7 @@ static int send_request(const struct gpumap *map, struct gm_link *link,
 	struct msghdr message = { .msg_iov = io,
 				  .msg_iovlen = 2u + call->n_tail };
 	size_t bytes = sizeof(header) + call->body_bytes;
+	struct patience patience = begin_wait();
 	union one_fd control;
 
 	for (uint32_t i = 0; i < call->n_tail; i++) {
@@ -216,16 +242,12 @@ static int send_request(const struct gpumap *map, struct gm_link *link,
 	header.bytes = (uint32_t)bytes;
 	if (call->carries != NULL)
 		put_fd(&message, &control, *call->carries);
-	for (int asked = 1;; asked++) {
+	do {
 		if (sendmsg(link->fd, &message, MSG_NOSIGNAL) >= 0)
 			return 0; /* records are never cut */
-		if (errno == EINTR)
-			continue;
-		if (errno != EAGAIN)
-			break;
-		if (!keep_waiting(map, asked))
-			return -ECONNRESET;
-	}
+	} while (keep_waiting(map, &patience, errno));
+	if (errno == EINTR || errno == EAGAIN)
+		return -ECONNRESET;
 	if (errno == EMSGSIZE)
 		explain(call->why,
 			"a request of %zu bytes does not fit through "
@@ -278,20 +300,15 @@ static int receive(const struct gpumap *map, struct gm_link *link,
 				  .msg_iovlen = 1,
 				  .msg_control = control.bytes,
 				  .msg_controllen = sizeof(control.bytes) };
+	struct patience patience = begin_wait();
 	ssize_t n;
 	int ret;
 
-	for (int asked = 1;; asked++) {
+	do
 		n = recvmsg(link->fd, &message, MSG_CMSG_CLOEXEC);
-		if (n >= 0 || errno == ECONNRESET)
-			break;
-		if (errno == EINTR)
-			continue;
-		if (errno != EAGAIN)
-			return -errno;
-		if (!keep_waiting(map, asked))
-			break;
-	}
+	while (n < 0 && keep_waiting(map, &patience, errno));
+	if (n < 0 && errno != ECONNRESET && errno != EINTR && errno != EAGAIN)
+		return -errno;
 	if (n <= 0)
 		return -ECONNRESET;
 	ret = gather_fds(&message, call, max_fds);

@@ -96,6 +96,16 @@ static void peer_receive(struct peer *p, struct peer_link *l)
 	peer_answer(p, l, &head, record + sizeof(head), sent);
 }
 
+static void peer_listen(struct peer *p, struct peer_link *l)
+{
+	if (gm_get(&p->deaf) == PEER_HEARS) {
+		peer_receive(p, l);
+		return;
+	}
+	gm_put(&p->left, 1);
+	usleep(1000); /* poll() would say the same at once */
+}
+
 static void peer_accept(struct peer *p)
 {
 	int fd = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC);
@@ -188,7 +198,7 @@ static void *peer_run(void *arg)
 			peer_accept(p);
 		for (uint32_t i = 0; i < PEER_LINKS; i++)
 			if (polls[1 + i].revents != 0)
-				peer_receive(p, &p->links[i]);
+				peer_listen(p, &p->links[i]);
 		if (gm_get(&p->die) != 0)
 			peer_recover(p);
 		if (gm_get(&p->hang_up) != 0) {
@@ -196,7 +206,8 @@ static void *peer_run(void *arg)
 				peer_drop(p, &p->links[i]);
 			gm_put(&p->hang_up, 0);
 		}
-		segment_file_beat(p->file);
+		if (gm_get(&p->deaf) != PEER_STOPPED)
+			segment_file_beat(p->file);
 	}
 	return NULL;
 }

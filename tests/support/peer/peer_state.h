@@ -46,6 +46,13 @@ enum peer_lie {
 	PEER_WRONG_ROW    /* an import is of another row than was said */
 };
 
+/* Does the peer leave requests unread, until the test clears peer.deaf? */
+enum peer_deaf {
+	PEER_HEARS = 0,
+	PEER_BUSY,   /* its heart beats: a client waits as long as it takes */
+	PEER_STOPPED /* it does not */
+};
+
 /* An object with a handle in one session. */
 struct peer_buffer {
 	uint64_t handle; /* 0: none */
@@ -94,6 +101,8 @@ struct peer {
 	gm_a32 sound;       /* but for those of these rows: a bit each */
 	gm_a32 backwards;   /* end jobs in the opposite order, 4 at a time */
 	gm_a32 ration;      /* so many entries, then the row is on hold */
+	gm_a32 deaf;        /* enum peer_deaf */
+	gm_a32 left;        /* requests were left unread since deaf was set */
 	gm_a32 hang_up;     /* close every connection, then 0 again */
 	gm_a32 served;      /* jobs */
 	gm_a32 seconds;     /* of them, second slots */

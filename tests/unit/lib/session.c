@@ -7,6 +7,8 @@
  * do.
  */
 
+#include <signal.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 #include "tests/support/peer/peer_session.h"
@@ -108,6 +110,38 @@ static void a_lost_connection_is_made_again(void)
 	OK(gpumap_refusal(map)[0] != '\0');
 	EQ(gm_get(&peer.hellos), hellos + 1);
 	gm_put(&peer.lie, PEER_HONEST);
+	EQ(gpumap_layers_publish(map, &request), 0);
+}
+
+/* More often than the library looks at the clock.  The limit ends a library
+ * that waits for ever. */
+static void interrupted(int signal)
+{
+	static int n;
+
+	if (++n == 300)
+		gm_put(&peer.deaf, PEER_HEARS);
+}
+
+static void signals_prolong_no_wait_for_a_silent_agent(void)
+{
+	const struct itimerval often = { { 0, 100000 }, { 0, 100000 } };
+	const struct itimerval never = { { 0, 0 }, { 0, 0 } };
+	struct sigaction restart = { .sa_handler = interrupted,
+				     .sa_flags = SA_RESTART };
+	struct gpumap_layers_request request = { .size = sizeof(request),
+						 .name = "mine",
+						 .spec = "1" };
+
+	EQ(gpumap_layers_publish(map, &request), 0);
+	sigaction(SIGALRM, &restart, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	gm_put(&peer.deaf, PEER_STOPPED);
+	EQ(gpumap_layers_publish(map, &request), -ECONNRESET);
+	OK(gpumap_refusal(map)[0] != '\0');
+	EQ(gm_get(&peer.deaf), PEER_STOPPED);
+	setitimer(ITIMER_REAL, &never, NULL);
+	gm_put(&peer.deaf, PEER_HEARS);
 	EQ(gpumap_layers_publish(map, &request), 0);
 }
 
@@ -398,6 +432,7 @@ TAP_CASE()
 	the_descriptor_wakes();
 	requests_and_refusals();
 	a_lost_connection_is_made_again();
+	signals_prolong_no_wait_for_a_silent_agent();
 	lies_of_the_agent_are_caught();
 	lies_of_a_worker_end_the_session();
 	a_refused_queue_says_why();

@@ -18,7 +18,7 @@
  *            -EOWNERDEAD there, and so do calls that talk to the agent.
  * Manners    The library prints nothing, starts no thread, installs no signal
  *            handler, reads no environment and keeps no state outside of what
- *            it gives you.
+ *            it gives you, but for each thread's gpumap_refusal().
  *
  * Structs whose first field is @size grow at their end only: set @size to
  * sizeof the struct and zero the rest.  A library that is older than its caller

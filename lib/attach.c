@@ -145,6 +145,7 @@ static int create(const char *instance, const char *runtime_dir,
 	memcpy(map->runtime_dir, runtime_dir, dir_bytes);
 	map->pid = getpid();
 	map->link.fd = -1;
+	pthread_mutex_init(&map->link_lock, NULL);
 	pthread_mutex_init(&map->lock, NULL);
 	*ret_map = map;
 	return 0;
@@ -158,6 +159,7 @@ static void destroy(struct gpumap *map)
 		gm_link_close(&map->link);
 	gm_link_forget(&map->link);
 	gm_fork_guard_drop(&map->mine);
+	pthread_mutex_destroy(&map->link_lock);
 	pthread_mutex_destroy(&map->lock);
 	free(map->pins);
 	free(map);

@@ -429,19 +429,6 @@ int gm_link_call(const struct gpumap *map, struct gm_link *link,
 	return ret;
 }
 
-void gm_map_refuse(struct gpumap *map, const char *why)
-{
-	pthread_mutex_lock(&map->lock);
-	memcpy(map->refusal, why, strnlen(why, GM_WHY - 1) + 1);
-	map->refusal[GM_WHY - 1] = '\0';
-	pthread_mutex_unlock(&map->lock);
-}
-
-const char *gpumap_refusal(const struct gpumap *map)
-{
-	return map->refusal;
-}
-
 /* Connect again once per request, if the connection was lost since the previous
  * one.  A request whose connection is lost under way is not repeated, because
  * the agent may have acted on it. */
@@ -470,12 +457,12 @@ int gm_map_call(struct gpumap *map, struct gm_call *call, uint32_t max_fds)
 {
 	int ret = gm_fork_map_mine(map);
 
-	if (ret != 0)
-		return ret;
-	pthread_mutex_lock(&map->lock);
 	call->why[0] = '\0';
-	ret = call_locked(map, call, max_fds);
-	memcpy(map->refusal, call->why, GM_WHY);
-	pthread_mutex_unlock(&map->lock);
+	if (ret == 0) {
+		pthread_mutex_lock(&map->link_lock);
+		ret = call_locked(map, call, max_fds);
+		pthread_mutex_unlock(&map->link_lock);
+	}
+	gm_map_refuse(map, call->why);
 	return ret;
 }

@@ -15,6 +15,7 @@
  *	health			heartbeat, changes
  *	fork_guard		refuse a forked child's calls
  *	errors			sentences
+ *	refusal			the reason of a thread's last failed call
  *	container_devices	the rows that this process can open
  *	cuda_visible_devices	CUDA_VISIBLE_DEVICES
  *	control			one request to the agent, one reply
@@ -187,16 +188,19 @@ void gm_call_close_fds(struct gm_call *call);
 /* ---- attachment --------------------------------------------------------- */
 
 struct gpumap {
-	struct gm_map map;    /* base NULL: not mapped yet */
-	pid_t pid;            /* the process that attached */
+	struct gm_map map; /* base NULL: not mapped yet */
+	pid_t pid;         /* the process that attached */
+	/* Protects link and the making of mine.  Held during a request, as long
+	 * as the agent takes: only gm_map_call() may take it. */
+	pthread_mutex_t link_lock;
 	struct gm_guard mine; /* made with the connection */
 	struct gm_link link;
-	pthread_mutex_t lock;      /* protects all below, and link and mine */
+	/* Protects all below.  Never held during a request. */
+	pthread_mutex_t lock;
 	struct gm_node_map *nodes; /* mapped so far; see mask.c */
 	uint64_t *pins;            /* this process's pins */
 	size_t n_pins;
 	size_t room_pins;
-	char refusal[GM_WHY];
 	char instance[GPUMAP_NAME_MAX + 1];
 	char runtime_dir[]; /* NUL-terminated */
 };
@@ -209,8 +213,13 @@ int gm_fork_map_mine(const struct gpumap *map);
  * or -EOWNERDEAD. */
 int gm_map_call(struct gpumap *map, struct gm_call *call, uint32_t max_fds);
 
-/* Store the sentence that gpumap_refusal() returns from now on. */
-void gm_map_refuse(struct gpumap *map, const char *why);
+/* Store the sentence that gpumap_refusal() returns to this thread from now on,
+ * in GM_WHY bytes. */
+void gm_map_refuse(const struct gpumap *map, const char *why);
+
+/* The same, printed.  Returns @error. */
+int gm_refuse(const struct gpumap *map, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* Copy a name for a request, padded with zeros.  Returns 0, or -EINVAL with the
  * refusal stored. */

@@ -160,7 +160,7 @@ strange_names() {
 			      "object:layout budget:score time:dependency " \
 			      "wakeup:dependency buffer:handle_check " \
 			      "client:submit client:buffers job:submit " \
-			      "map:control", pair, " ")
+			      "map:control map:refusal", pair, " ")
 			for (i in pair) {
 				split(pair[i], half, ":")
 				owned[singular(half[1]), half[2]] = 1

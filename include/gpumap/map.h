@@ -152,13 +152,16 @@ GPUMAP_API const char *gpumap_strerror(int error);
  */
 
 /*
- * gpumap_refusal - why the agent refused the last request of this attachment
+ * gpumap_refusal - why this thread's last request or refused call failed
+ *
+ * map		of that call, also where a session of @map made it
  *
  * Returns	text that names the error and its remedy, or "" when the last
- *		request was granted; valid until the next request.  If no agent
- *		could be reached, the text is the library's own
+ *		request was granted, or was one of another attachment; valid
+ *		until this thread's next call.  If no agent could be reached,
+ *		the text is the library's own
  * Cost		no system call
- * Threads	the thread that made the request
+ * Threads	any; each thread has its own text, as it has its own errno
  */
 GPUMAP_API const char *gpumap_refusal(const struct gpumap *map);
 

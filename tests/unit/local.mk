@@ -38,6 +38,7 @@ gm_unit_lib = \
 	%reldir%/lib/model_table.c \
 	%reldir%/lib/no_syscalls.c \
 	%reldir%/lib/plan_request.c \
+	%reldir%/lib/refusal.c \
 	%reldir%/lib/scatter_combine.c \
 	%reldir%/lib/second_slot.c \
 	%reldir%/lib/session.c \
@@ -51,7 +52,7 @@ gm_cases += $(gm_unit_lib)
 GM_TSAN_TESTS += %reldir%/lib/attach.c %reldir%/lib/buffers.c \
 	%reldir%/lib/comm_open.c %reldir%/lib/handle_check.c \
 	%reldir%/lib/huge_pages.c %reldir%/lib/plan_request.c \
-	%reldir%/lib/second_slot.c %reldir%/lib/session.c \
+	%reldir%/lib/refusal.c %reldir%/lib/second_slot.c %reldir%/lib/session.c \
 	%reldir%/lib/shared_memory.c %reldir%/lib/submit.c
 gm_tsan_suites += tests/suites/unit_lib
 

@@ -62,15 +62,19 @@ static struct version print_version(int version)
 }
 
 /*
- * A symbol's function for its version, or NULL.  A version above the driver's
- * is refused as an invalid value, an unknown symbol succeeds without one.
+ * A symbol's function for its version, or NULL.  An unknown symbol succeeds
+ * without one.  A symbol that is newer than the driver may succeed with a
+ * function that is older, and takes other arguments: it is not asked for.
  */
 static void *look_up(gm_cu_get_proc_address *get, const struct symbol *symbol,
-		     gm_cu_result *ret_result)
+		     int driver_version, gm_cu_result *ret_result)
 {
 	unsigned int status = GM_CU_SYMBOL_FOUND;
 	void *fn = NULL;
 
+	*ret_result = GM_CU_NOT_SUPPORTED;
+	if (symbol->version > driver_version)
+		return NULL;
 	*ret_result = get(symbol->name, &fn, symbol->version,
 			  GM_CU_GET_PROC_ADDRESS_DEFAULT, &status);
 	if (*ret_result != GM_CU_SUCCESS || status != GM_CU_SYMBOL_FOUND)
@@ -112,7 +116,7 @@ static int find_version(struct gm_driver *driver, gm_cu_get_proc_address *get,
 {
 	gm_cu_result result;
 	void *fn = look_up(get, &symbols[GM_DRIVER_SYMBOL_cuDriverGetVersion],
-			   &result);
+			   GM_DRIVER_MIN_VERSION, &result);
 	gm_cu_result (*get_version)(int *ret_version);
 
 	if (fn) {
@@ -150,7 +154,7 @@ static void find_functions(struct gm_driver *driver,
 	driver->has = (UINT32_C(1) << GM_DRIVER_GROUPS) - 1;
 	for (uint32_t i = 0; i < GM_DRIVER_SYMBOLS; i++) {
 		gm_cu_result result;
-		void *fn = look_up(get, &symbols[i], &result);
+		void *fn = look_up(get, &symbols[i], driver->version, &result);
 
 		if (fn) {
 			set_function(driver, &symbols[i], &fn);

@@ -40,15 +40,17 @@ static void load(void *library)
 	__typeof__(&cuGetProcAddress_v2) get =
 		(__typeof__(&cuGetProcAddress_v2))dlsym(library,
 							"cuGetProcAddress_v2");
-	void *at;
+	int version = 0;
+	void *at = NULL;
 
-	if (!get)
+	if (!get || get("cuDriverGetVersion", &at, 2020, 0, NULL) || !at ||
+	    ((__typeof__(&cuDriverGetVersion))at)(&version))
 		return;
 		/* A driver that is older than a form of a call has not that
-		 * form. */
-#define SYMBOL(name, since, function)                   \
-	at = NULL;                                      \
-	if (get(#name, &at, since, 0, NULL) == 0 && at) \
+		 * form, and would give an older one. */
+#define SYMBOL(name, since, function)                                       \
+	at = NULL;                                                          \
+	if (since <= version && get(#name, &at, since, 0, NULL) == 0 && at) \
 		cu.function = (__typeof__(&function))at;
 #include "tests/support/cuda_symbols.h"
 #undef SYMBOL

@@ -5,8 +5,10 @@
  * Which function a name means, for a caller of a given age.
  *
  * A caller names the CUDA version whose interface it was written for, and gets
- * the newest form of the function that is not newer than that.  Functions newer
- * than the machine's driver are not there.
+ * the newest form of the function that is not newer than that, nor than the
+ * machine's driver: a caller that is newer than the driver gets a form that is
+ * older than it asked for, and no error.  A missing argument is read or written
+ * all the same.  Drivers 535, 550 and 555 do all that, also without a card.
  */
 
 #include <string.h>
@@ -26,19 +28,32 @@ static const struct symbol {
 
 #define N_SYMBOLS (sizeof(symbols) / sizeof(symbols[0]))
 
+/* Does the machine's plan lack it?  Without a machine there is no plan. */
+static bool is_missing(const char *name)
+{
+	bool is;
+
+	if (!fake.hw.board)
+		return false;
+	fake_lock(&fake.hw);
+	is = fake_is_missing(&fake.hw, name);
+	fake_unlock(&fake.hw);
+	return is;
+}
+
 static CUdriverProcAddressQueryResult find(const char *name, int version,
-					   void **ret_function)
+					   int driver, void **ret_function)
 {
 	CUdriverProcAddressQueryResult status =
 		CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 	int since = 0;
 
-	if (fake_is_missing(&fake.hw, name))
+	if (is_missing(name))
 		return status;
 	for (size_t i = 0; i < N_SYMBOLS; i++) {
 		const struct symbol *s = &symbols[i];
 
-		if (strcmp(s->name, name) != 0 || s->since > fake.version)
+		if (strcmp(s->name, name) != 0 || s->since > driver)
 			continue;
 		if (s->since > version) {
 			if (!since)
@@ -61,18 +76,11 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int version,
 	void *function = NULL;
 	int driver = 0;
 
-	if (!symbol || !pfn ||
-	    flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
+	if (flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
 		return CUDA_ERROR_INVALID_VALUE;
 	(void)cuDriverGetVersion(&driver);
 	pthread_mutex_lock(&fake_mutex);
-	if (version > driver || !fake.hw.board) {
-		pthread_mutex_unlock(&fake_mutex);
-		return CUDA_ERROR_INVALID_VALUE;
-	}
-	fake_lock(&fake.hw);
-	found = find(symbol, version, &function);
-	fake_unlock(&fake.hw);
+	found = find(symbol, version, driver, &function);
 	pthread_mutex_unlock(&fake_mutex);
 	*pfn = function;
 	if (status)

@@ -4,17 +4,33 @@
 #include "agent/common/close_thread.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "agent/common/sched_hint.h"
+
+/* The kernel holds the lock of the address space for one munmap(). */
+#define UNMAP_BYTES ((size_t)64 << 20)
+
+void gm_close_thread_unmap_now(void *memory, size_t bytes)
+{
+	char *at = memory;
+
+	/* Pages may be larger than that, and are unmapped whole. */
+	while (bytes > UNMAP_BYTES && munmap(at, UNMAP_BYTES) == 0) {
+		at += UNMAP_BYTES;
+		bytes -= UNMAP_BYTES;
+	}
+	munmap(at, bytes);
+}
 
 static void do_job(const struct gm_close_thread_job *job)
 {
 	if (job->call)
 		job->call(job->arg);
 	else if (job->memory)
-		munmap(job->memory, job->bytes);
+		gm_close_thread_unmap_now(job->memory, job->bytes);
 	else
 		close(job->fd);
 }
@@ -22,25 +38,29 @@ static void do_job(const struct gm_close_thread_job *job)
 static void *run(void *arg)
 {
 	struct gm_close_thread *close_thread = arg;
+	struct gm_close_thread_job *job, copy;
 
 	gm_sched_hint_patient();
 	pthread_mutex_lock(&close_thread->lock);
 	for (;;) {
-		struct gm_close_thread_job job;
-
-		while (close_thread->n == 0 && !close_thread->stopping)
+		while (STAILQ_EMPTY(&close_thread->jobs) &&
+		       !close_thread->stopping)
 			pthread_cond_wait(&close_thread->work,
 					  &close_thread->lock);
-		if (close_thread->n == 0)
+		job = STAILQ_FIRST(&close_thread->jobs);
+		if (!job)
 			break;
-		job = close_thread->jobs[close_thread->first++ %
-					 GM_CLOSE_THREAD_JOBS];
-		close_thread->n--;
-		pthread_cond_signal(&close_thread->room);
-
+		STAILQ_REMOVE_HEAD(&close_thread->jobs, entry);
+		close_thread->busy = true;
 		pthread_mutex_unlock(&close_thread->lock);
-		do_job(&job);
+		copy = *job;
+		if (copy.allocated)
+			free(job);
+		do_job(&copy);
 		pthread_mutex_lock(&close_thread->lock);
+		close_thread->busy = false;
+		if (STAILQ_EMPTY(&close_thread->jobs))
+			pthread_cond_broadcast(&close_thread->idle);
 	}
 	pthread_mutex_unlock(&close_thread->lock);
 	return NULL;
@@ -59,56 +79,88 @@ static bool start(struct gm_close_thread *close_thread)
 	return close_thread->running;
 }
 
-static void hand_over(struct gm_close_thread *close_thread,
-		      const struct gm_close_thread_job *job)
+static bool hand_over(struct gm_close_thread *close_thread,
+		      struct gm_close_thread_job *job)
 {
-	bool taken = false;
+	bool taken;
 
 	pthread_mutex_lock(&close_thread->lock);
-	/* Calls have an order to keep, everything else may overtake. */
-	while (job->call && close_thread->n == GM_CLOSE_THREAD_JOBS)
-		pthread_cond_wait(&close_thread->room, &close_thread->lock);
-	if (close_thread->n < GM_CLOSE_THREAD_JOBS &&
-	    (close_thread->running || start(close_thread))) {
-		close_thread->jobs[(close_thread->first + close_thread->n++) %
-				   GM_CLOSE_THREAD_JOBS] = *job;
+	taken = close_thread->running || start(close_thread);
+	if (taken) {
+		STAILQ_INSERT_TAIL(&close_thread->jobs, job, entry);
 		pthread_cond_signal(&close_thread->work);
-		taken = true;
 	}
 	pthread_mutex_unlock(&close_thread->lock);
-	if (!taken)
-		do_job(job);
+	return taken;
+}
+
+/* Do the job in the calling thread.  A call comes after all jobs before it. */
+static void do_here(struct gm_close_thread *close_thread,
+		    const struct gm_close_thread_job *job)
+{
+	pthread_mutex_lock(&close_thread->lock);
+	while (job->call &&
+	       (close_thread->busy || !STAILQ_EMPTY(&close_thread->jobs)))
+		pthread_cond_wait(&close_thread->idle, &close_thread->lock);
+	pthread_mutex_unlock(&close_thread->lock);
+	do_job(job);
+}
+
+static void hand_over_copy(struct gm_close_thread *close_thread,
+			   const struct gm_close_thread_job *job)
+{
+	struct gm_close_thread_job *copy = malloc(sizeof(*copy));
+
+	if (copy) {
+		*copy = *job;
+		copy->allocated = true;
+		if (hand_over(close_thread, copy))
+			return;
+		free(copy);
+	}
+	do_here(close_thread, job);
 }
 
 void gm_close_thread_init(struct gm_close_thread *close_thread)
 {
 	*close_thread = (struct gm_close_thread){ 0 };
+	STAILQ_INIT(&close_thread->jobs);
 	pthread_mutex_init(&close_thread->lock, NULL);
 	pthread_cond_init(&close_thread->work, NULL);
-	pthread_cond_init(&close_thread->room, NULL);
+	pthread_cond_init(&close_thread->idle, NULL);
 }
 
 void gm_close_thread_close(struct gm_close_thread *close_thread, int fd)
 {
 	if (fd >= 0)
-		hand_over(close_thread,
-			  &(struct gm_close_thread_job){ .fd = fd });
+		hand_over_copy(close_thread,
+			       &(struct gm_close_thread_job){ .fd = fd });
 }
 
 void gm_close_thread_unmap(struct gm_close_thread *close_thread, void *memory,
 			   size_t bytes)
 {
 	if (memory)
-		hand_over(close_thread,
-			  &(struct gm_close_thread_job){ .memory = memory,
-							 .bytes = bytes });
+		hand_over_copy(close_thread,
+			       &(struct gm_close_thread_job){ .memory = memory,
+							      .bytes = bytes });
 }
 
 void gm_close_thread_call(struct gm_close_thread *close_thread,
 			  void (*call)(void *arg), void *arg)
 {
-	hand_over(close_thread,
-		  &(struct gm_close_thread_job){ .call = call, .arg = arg });
+	hand_over_copy(close_thread, &(struct gm_close_thread_job){
+					     .call = call, .arg = arg });
+}
+
+void gm_close_thread_call_job(struct gm_close_thread *close_thread,
+			      struct gm_close_thread_job *job,
+			      void (*call)(void *arg), void *arg)
+{
+	*job = (struct gm_close_thread_job){ .call = call, .arg = arg };
+	if (!hand_over(close_thread, job))
+		do_here(close_thread, &(struct gm_close_thread_job){
+					      .call = call, .arg = arg });
 }
 
 void gm_close_thread_stop(struct gm_close_thread *close_thread)
@@ -119,7 +171,7 @@ void gm_close_thread_stop(struct gm_close_thread *close_thread)
 	pthread_mutex_unlock(&close_thread->lock);
 	if (close_thread->running)
 		pthread_join(close_thread->thread, NULL);
-	pthread_cond_destroy(&close_thread->room);
+	pthread_cond_destroy(&close_thread->idle);
 	pthread_cond_destroy(&close_thread->work);
 	pthread_mutex_destroy(&close_thread->lock);
 }

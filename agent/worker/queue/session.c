@@ -152,7 +152,8 @@ static void unmap_all(struct gm_mapping *mapping)
 {
 	for (int i = 0; i < GM_MAPPING_PARTS; i++)
 		if (mapping->part[i].at)
-			munmap(mapping->part[i].at, mapping->part[i].bytes);
+			gm_close_thread_unmap_now(mapping->part[i].at,
+						  mapping->part[i].bytes);
 }
 
 static int keep(int *fd)
@@ -248,15 +249,25 @@ void gm_session_wake(struct gm_worker_session *session, bool in_any_case)
 	gm_put(wakes, gm_get(wakes) + 1);
 }
 
+/* Runs in the close thread. */
+static void close_all(void *session)
+{
+	struct gm_worker_session *s = session;
+
+	unmap_all(&s->mapping);
+	if (s->doorbell >= 0)
+		close(s->doorbell);
+	if (s->socket >= 0)
+		close(s->socket);
+	s->gone(s);
+}
+
 void gm_session_unmap(struct gm_worker_session *session,
 		      struct gm_close_thread *close_thread,
 		      void (*gone)(void *session))
 {
 	gm_sigbus_unregister(&session->mapping);
-	for (int i = 0; i < GM_MAPPING_PARTS; i++)
-		gm_close_thread_unmap(close_thread, session->mapping.part[i].at,
-				      session->mapping.part[i].bytes);
-	gm_close_thread_close(close_thread, session->doorbell);
-	gm_close_thread_close(close_thread, session->socket);
-	gm_close_thread_call(close_thread, gone, session);
+	session->gone = gone;
+	gm_close_thread_call_job(close_thread, &session->closing, close_all,
+				 session);
 }

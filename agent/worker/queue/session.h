@@ -228,6 +228,10 @@ struct gm_worker_session {
 	uint32_t incarnation;
 	int doorbell;
 	int pair; /* socket on which the end is reported */
+
+	/* For the close thread: leaving must not need memory. */
+	struct gm_close_thread_job closing;
+	void (*gone)(void *session);
 };
 
 /* Reason reported for a session that ended because its memory was missing. */

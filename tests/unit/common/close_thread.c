@@ -1,11 +1,15 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* close_thread: everything handed over is done, also when it is far behind. */
+/*
+ * close_thread: everything handed over is done, by the thread alone, however
+ * far behind it is.
+ */
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -14,7 +18,7 @@
 #include "agent/common/close_thread.h"
 #include "tests/support/tap.h"
 
-#define MANY (2 * (int)GM_CLOSE_THREAD_JOBS)
+#define MANY 600
 
 static bool is_open(int fd)
 {
@@ -45,9 +49,10 @@ static void descriptors_are_closed(void)
 static void ranges_are_unmapped(void)
 {
 	static struct gm_close_thread close_thread;
-	size_t bytes = 64 << 20;
+	/* More than one munmap() takes, and not a multiple of it. */
+	size_t bytes = (192 << 20) + 4096;
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (!OK(memory != MAP_FAILED))
 		return;
@@ -59,25 +64,61 @@ static void ranges_are_unmapped(void)
 	OK(!is_mapped((char *)memory + bytes - 4096));
 }
 
-static void a_full_queue_loses_nothing(void)
+static int n_open(const int *fds)
+{
+	int n = 0;
+
+	for (int i = 0; i < MANY; i++)
+		n += is_open(fds[i]);
+	return n;
+}
+
+static void open_many(int *fds)
+{
+	for (int i = 0; i < MANY; i++)
+		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	EQ(n_open(fds), MANY);
+}
+
+static void wait_for(void *go)
+{
+	while (sem_wait(go) < 0)
+		;
+}
+
+static void count(void *n)
+{
+	(*(int *)n)++;
+}
+
+/* The thread is in its first job until all others are handed over. */
+static void the_caller_does_none_of_the_work(void)
 {
 	static struct gm_close_thread close_thread;
-	int fds[MANY], open_before = 0, open_after = 0;
+	struct gm_close_thread_job own;
+	void *memory =
+		mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int fds[MANY], calls = 0;
+	sem_t go;
 
+	sem_init(&go, 0, 0);
+	open_many(fds);
 	gm_close_thread_init(&close_thread);
-	for (int i = 0; i < MANY; i++) {
-		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-		open_before += fds[i] >= 0;
-	}
-	EQ(open_before, MANY);
-	/* Twice its room at once: where the thread is slower than this loop,
-	 * the rest is closed here. */
+	gm_close_thread_call(&close_thread, wait_for, &go);
 	for (int i = 0; i < MANY; i++)
 		gm_close_thread_close(&close_thread, fds[i]);
+	gm_close_thread_unmap(&close_thread, memory, 4096);
+	gm_close_thread_call(&close_thread, count, &calls);
+	gm_close_thread_call_job(&close_thread, &own, count, &calls);
+	EQ(n_open(fds), MANY);
+	OK(is_mapped(memory));
+	EQ(calls, 0);
+	sem_post(&go);
 	gm_close_thread_stop(&close_thread);
-	for (int i = 0; i < MANY; i++)
-		open_after += is_open(fds[i]);
-	EQ(open_after, 0);
+	EQ(n_open(fds), 0);
+	OK(!is_mapped(memory));
+	EQ(calls, 2);
+	sem_destroy(&go);
 }
 
 struct watched {
@@ -91,8 +132,7 @@ static void look(void *arg)
 	struct watched *w = arg;
 
 	w->calls++;
-	for (int i = 0; i < MANY; i++)
-		w->open_at_call += is_open(w->fds[i]);
+	w->open_at_call = n_open(w->fds);
 }
 
 static void calls_come_after_what_was_there(void)
@@ -101,8 +141,7 @@ static void calls_come_after_what_was_there(void)
 	static struct watched w;
 
 	gm_close_thread_init(&close_thread);
-	for (int i = 0; i < MANY; i++)
-		w.fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	open_many(w.fds);
 	for (int i = 0; i < MANY; i++)
 		gm_close_thread_close(&close_thread, w.fds[i]);
 	gm_close_thread_call(&close_thread, look, &w);
@@ -152,7 +191,7 @@ TAP_CASE()
 {
 	descriptors_are_closed();
 	ranges_are_unmapped();
-	a_full_queue_loses_nothing();
+	the_caller_does_none_of_the_work();
 	calls_come_after_what_was_there();
 	it_preempts_nobody_at_our_nice_value();
 	stop_without_work_is_harmless();

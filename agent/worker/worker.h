@@ -65,6 +65,26 @@ struct gm_nccl_group_thread {
 	bool is_taken; /* a member uses it */
 };
 
+/* A completion of the io_uring. */
+struct gm_io_event {
+	uint64_t user_data;
+	int res;
+	bool more; /* the request goes on */
+};
+
+/* Completions that were taken out of the ring before their turn. */
+struct gm_io_backlog {
+	struct gm_io_event *event; /* NULL until the first one */
+	uint32_t size;
+	uint32_t first; /* the next to handle */
+	uint32_t n;
+};
+
+static inline bool gm_io_backlog_waits(const struct gm_io_backlog *backlog)
+{
+	return backlog->first != backlog->n;
+}
+
 struct gm_worker {
 	/* Set by main.c. */
 	uint32_t row;
@@ -87,6 +107,7 @@ struct gm_worker {
 	struct io_uring ring;
 
 	/* Used by the loop only. */
+	struct gm_io_backlog backlog;
 	TAILQ_HEAD(, gm_row_user)
 	users; /* users with sessions that are awake */
 	struct gm_user_budget

@@ -243,6 +243,7 @@ gm_unit_worker = \
 	%reldir%/worker/decode_operators.c \
 	%reldir%/worker/decode_program.c \
 	%reldir%/worker/dependency.c \
+	%reldir%/worker/io_events.c \
 	%reldir%/worker/load_ahead.c \
 	%reldir%/worker/quantum.c \
 	%reldir%/worker/quantum_slices.c \

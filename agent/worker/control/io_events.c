@@ -41,12 +41,67 @@ static uint64_t tag(unsigned event, const struct gm_worker_session *s)
 	return (uint64_t)event << 56 | (uint64_t)s->place << 32 | s->serial;
 }
 
+/* Take the next completion out of the ring.  Returns false if there is none.
+ * Enters the kernel if a flag of the ring requires it. */
+static bool take_from_ring(struct gm_worker *w, struct gm_io_event *ret_event)
+{
+	struct io_uring_cqe *cqe;
+
+	if (io_uring_peek_cqe(&w->ring, &cqe) != 0)
+		return false;
+	*ret_event = (struct gm_io_event){
+		.user_data = io_uring_cqe_get_data64(cqe),
+		.res = cqe->res,
+		.more = (cqe->flags & IORING_CQE_F_MORE) != 0,
+	};
+	io_uring_cqe_seen(&w->ring, cqe);
+	return true;
+}
+
+static bool take_event(struct gm_worker *w, struct gm_io_event *ret_event)
+{
+	struct gm_io_backlog *backlog = &w->backlog;
+
+	if (!gm_io_backlog_waits(backlog))
+		return take_from_ring(w, ret_event);
+	*ret_event = backlog->event[backlog->first++];
+	if (!gm_io_backlog_waits(backlog))
+		backlog->first = backlog->n = 0;
+	return true;
+}
+
+/* Set one completion aside.  Returns false if there is none, or no memory. */
+static bool set_aside(struct gm_worker *w)
+{
+	struct gm_io_backlog *backlog = &w->backlog;
+
+	if (backlog->n == backlog->size) {
+		uint32_t size = backlog->size ? 2 * backlog->size : 1024;
+		struct gm_io_event *more =
+			realloc(backlog->event, size * sizeof(*more));
+
+		if (!more)
+			return false;
+		backlog->event = more;
+		backlog->size = size;
+	}
+	if (!take_from_ring(w, &backlog->event[backlog->n]))
+		return false;
+	backlog->n++;
+	return true;
+}
+
+/* A kernel before 5.19 accepts no entry while completions wait for room in the
+ * ring.  These cannot be handled here, inside of another event's handler, and
+ * are set aside. */
 static struct io_uring_sqe *next_sqe(struct gm_worker *w)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&w->ring);
 
 	while (!sqe) {
-		io_uring_submit(&w->ring);
+		if (io_uring_submit(&w->ring) < 0)
+			while (set_aside(w))
+				;
 		sqe = io_uring_get_sqe(&w->ring);
 	}
 	return sqe;
@@ -436,8 +491,10 @@ void gm_io_events_look(struct gm_worker *worker)
 	}
 }
 
-static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
+static void handle(struct gm_worker *w, const struct gm_io_event *e)
 {
+	const uint64_t user_data = e->user_data;
+	const bool more = e->more;
 	unsigned event = (unsigned)(user_data >> 56);
 	uint32_t place = (uint32_t)(user_data >> 32) & 0xffffff;
 	struct gm_worker_session *s;
@@ -468,7 +525,7 @@ static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
 		return;
 	}
 	if (event == EVENT_READ) {
-		gm_load_read_ended(w, (uint32_t)user_data, res);
+		gm_load_read_ended(w, (uint32_t)user_data, e->res);
 		return;
 	}
 	if (event == EVENT_ROOM) {
@@ -486,31 +543,19 @@ static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
 	/* A poll ends when the completion queue was full, or when this worker
 	 * cancelled it.  Entries whose doorbell was missed are found in the
 	 * ring. */
-	if (!more && res != -ECANCELED)
+	if (!more && e->res != -ECANCELED)
 		listen_to(w, s->doorbell, user_data);
 	rung(w, s);
 }
 
 void gm_io_events_handle(struct gm_worker *worker)
 {
-	struct io_uring_cqe *cqe;
+	struct gm_io_event event;
 
 	worker->now_ns = gm_now_ns();
 	gm_beat_at(worker->journal, GM_CALL_LOOP, worker->now_ns);
-	for (uint32_t i = 0; i < EVENTS_MAX; i++) {
-		uint64_t user_data;
-		bool more;
-		int res;
-
-		/* Enters the kernel if a flag of the ring requires it. */
-		if (io_uring_peek_cqe(&worker->ring, &cqe) != 0)
-			break;
-		user_data = io_uring_cqe_get_data64(cqe);
-		more = (cqe->flags & IORING_CQE_F_MORE) != 0;
-		res = cqe->res;
-		io_uring_cqe_seen(&worker->ring, cqe);
-		handle(worker, user_data, res, more);
-	}
+	for (uint32_t i = 0; i < EVENTS_MAX && take_event(worker, &event); i++)
+		handle(worker, &event);
 	if (io_uring_sq_ready(&worker->ring))
 		io_uring_submit(&worker->ring);
 }

@@ -16,13 +16,14 @@
 /* Start to poll gpumapd's socket, the slow thread and the device. */
 void gm_io_events_start(struct gm_worker *worker);
 
-/* Is an event pending?  Two loads.  A ring with deferred task work only sets a
+/* Is an event pending?  Few loads.  A ring with deferred task work only sets a
  * flag until it is entered. */
 static inline bool gm_events_due(struct gm_worker *worker)
 {
 	struct io_uring *ring = &worker->ring;
 
-	return io_uring_cq_ready(ring) ||
+	return gm_io_backlog_waits(&worker->backlog) ||
+	       io_uring_cq_ready(ring) ||
 	       (IO_URING_READ_ONCE(*ring->sq.kflags) &
 		(IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW));
 }

@@ -17,7 +17,7 @@
  * Threads.  The dispatch thread of the worker serves queues: it calls open,
  * close, run, start, ended, arm, clique_start, clique_ended, and no call that
  * may wait.  The worker's one slow thread makes the calls that wait for the
- * device: memory, alloc, free, reach, unreach, export_fd, import_fd,
+ * device: memory, alloc, populate, free, reach, unreach, export_fd, import_fd,
  * import_peer, try_peer, copy_peer, fetch, store, load_kernel, unload_kernel.
  * Each clique has a thread for the calls that wait for other devices:
  * clique_version, clique_id, clique_begin, clique_ready, clique_abort, and
@@ -239,6 +239,18 @@ struct gm_backend {
 	int (*alloc)(struct gm_backend_device *dev, uint64_t owner,
 		     uint64_t bytes, uint32_t flags,
 		     struct gm_buffer **ret_buffer);
+
+	/*
+	 * populate - get some more of the pages of a buffer that alloc() made
+	 *
+	 * Called until all are there, before anything else is done with the
+	 * buffer.  NULL: alloc() gets them.
+	 *
+	 * Returns	1: all are there; 0: there are more
+	 *		-ENOMEM: the device is full, and free() is due
+	 */
+	int (*populate)(struct gm_backend_device *dev,
+			struct gm_buffer *buffer);
 
 	/* free - give it back; no slice that uses it is under way. */
 	void (*free)(struct gm_backend_device *dev, struct gm_buffer *buffer);

@@ -221,6 +221,7 @@ const struct gm_backend gm_host_backend = {
 	.memory = host_memory,
 	.run = host_run,
 	.alloc = gm_host_alloc,
+	.populate = gm_host_populate,
 	.free = gm_host_free,
 	.export_fd = gm_host_export_fd,
 	.import_fd = gm_host_import_fd,

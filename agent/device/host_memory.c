@@ -12,6 +12,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "agent/common/close_thread.h"
 #include "agent/common/huge_pages.h"
 #include "gpumap.h"
 
@@ -19,9 +20,13 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
+/* Populated by one call: tens of milliseconds. */
+#define POPULATE_BYTES (UINT64_C(64) << 20)
+
 struct host_buffer {
 	struct gm_buffer buffer;
 	uint64_t map_bytes; /* whole pages */
+	uint64_t populated; /* bytes whose pages are there */
 	int fd;             /* of an exportable one, or -1 */
 };
 
@@ -57,7 +62,7 @@ static bool is_absurd(uint64_t bytes)
 
 static void drop(int fd, void *map, uint64_t bytes)
 {
-	munmap(map, bytes);
+	gm_close_thread_unmap_now(map, bytes);
 	if (fd >= 0)
 		close(fd);
 }
@@ -70,63 +75,70 @@ static int map_private(uint64_t bytes, void **ret_map)
 	if (map == MAP_FAILED)
 		return -ENOMEM;
 	madvise(map, bytes, MADV_HUGEPAGE);
-	gm_huge_pages_fill(map, bytes);
-	/* A kernel that does not know this finds the pages when they are
-	 * touched. */
-	if (madvise(map, bytes, MADV_POPULATE_WRITE) < 0 && errno != EINVAL) {
-		munmap(map, bytes);
-		return -ENOMEM;
-	}
 	*ret_map = map;
 	return 0;
 }
 
-/* Its last page makes the file as long as it is to be; then huge pages, and
- * what they leave.  NULL: there is not so much. */
-static void *fill_shared(int fd, uint64_t bytes)
+/* The last page makes the file as long as it is to be.  Sealed: an importer
+ * that cut it short would kill this process.  The module that hands out a
+ * descriptor seals it further, or for good: this mapping can write whatever the
+ * seals are. */
+static int size_and_map(int fd, uint64_t bytes, void **ret_map)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	void *map;
 
-	if (fallocate(fd, 0, (off_t)(bytes - page), (off_t)page) < 0)
-		return NULL;
+	if (fallocate(fd, 0, (off_t)(bytes - page), (off_t)page) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+		return -ENOMEM;
 	map = gm_huge_pages_map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 				0);
 	if (map == MAP_FAILED)
-		return NULL;
-	gm_huge_pages_fill(map, bytes);
-	if (fallocate(fd, 0, 0, (off_t)bytes) == 0)
-		return map;
-	munmap(map, bytes);
-	return NULL;
+		return -ENOMEM;
+	*ret_map = map;
+	return 0;
 }
 
-/* Sealed: an importer that cut it short would kill this process.  The module
- * that hands out a descriptor seals it further, or for good: this mapping can
- * write whatever the seals are. */
 static int map_shared(uint64_t bytes, int *ret_fd, void **ret_map)
 {
 	int fd = memfd_create("gpumap-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	void *map;
+	int rc;
 
 	if (fd < 0)
 		return -errno;
-	if (fd >= fds_for_exports) {
+	rc = fd < fds_for_exports ? size_and_map(fd, bytes, ret_map) : -EMFILE;
+	if (rc < 0)
 		close(fd);
-		return -EMFILE;
-	}
-	map = fill_shared(fd, bytes);
-	if (!map) {
-		close(fd);
+	else
+		*ret_fd = fd;
+	return rc;
+}
+
+/* Huge pages, and what they leave. */
+int gm_host_populate(struct gm_backend_device *dev, struct gm_buffer *buffer)
+{
+	struct host_buffer *b = (struct host_buffer *)buffer;
+	char *at = (char *)(uintptr_t)buffer->address + b->populated;
+	uint64_t bytes = b->map_bytes - b->populated;
+	int rc;
+
+	(void)dev;
+	if (bytes > POPULATE_BYTES)
+		bytes = POPULATE_BYTES;
+	gm_huge_pages_fill(at, bytes);
+	/* A kernel that does not know the advice finds the pages when they are
+	 * touched. */
+	if (b->fd < 0)
+		rc = madvise(at, bytes, MADV_POPULATE_WRITE) < 0 &&
+				     errno != EINVAL
+			     ? -1
+			     : 0;
+	else
+		rc = fallocate(b->fd, 0, (off_t)b->populated, (off_t)bytes);
+	if (rc < 0)
 		return -ENOMEM;
-	}
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0) {
-		drop(fd, map, bytes);
-		return -ENOMEM;
-	}
-	*ret_fd = fd;
-	*ret_map = map;
-	return 0;
+	b->populated += bytes;
+	return b->populated == b->map_bytes;
 }
 
 static int make(uint64_t bytes, int fd, void *map,

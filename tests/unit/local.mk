@@ -237,6 +237,7 @@ gm_unit_worker = \
 	%reldir%/worker/async_exec_drain.c \
 	%reldir%/worker/async_exec_random.c \
 	%reldir%/worker/async_exec_second_slot.c \
+	%reldir%/worker/blocking_thread.c \
 	%reldir%/worker/code_validate.c \
 	%reldir%/worker/decode.c \
 	%reldir%/worker/decode_buffers.c \
@@ -247,6 +248,7 @@ gm_unit_worker = \
 	%reldir%/worker/load_ahead.c \
 	%reldir%/worker/quantum.c \
 	%reldir%/worker/quantum_slices.c \
+	%reldir%/worker/register.c \
 	%reldir%/worker/remote_copy_bounce.c \
 	%reldir%/worker/sandbox.c \
 	%reldir%/worker/schedule.c \
@@ -261,6 +263,6 @@ tests_suites_unit_worker_SOURCES = $(gm_unit_worker)
 tests_suites_unit_worker_LDADD = tests/libsupport.la \
 	agent/worker/libworker.la tests/libptx.la -lpthread -lm
 gm_cases += $(gm_unit_worker)
-GM_TSAN_TESTS += %reldir%/worker/sigbus.c
+GM_TSAN_TESTS += %reldir%/worker/blocking_thread.c %reldir%/worker/sigbus.c
 gm_tsan_suites += tests/suites/unit_worker
 endif

@@ -24,6 +24,9 @@
 #include "shm/point.h"
 #include "shm/queue.h"
 
+/* Populated in one turn of the slow thread: tens of milliseconds. */
+#define POPULATE_BYTES (UINT64_C(64) << 20)
+
 #ifndef MADV_POPULATE_READ /* Linux 5.14 */
 #define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
@@ -62,14 +65,17 @@ struct gm_async_op_job *gm_async_op_new(struct gm_worker_session *s,
 
 void gm_async_op_hand_over(struct gm_worker *w, struct gm_async_op_job *e)
 {
+	struct gm_user_budget *budget = e->session->buffers.budget;
+
 	e->session->n_slow++;
-	gm_blocking_thread_give(&w->slow, &e->job);
+	gm_blocking_thread_give(&w->slow, budget ? &budget->blocking : NULL,
+				&e->job);
 }
 
 void gm_async_op_hand_to_clique(struct gm_async_op_job *e)
 {
 	e->session->n_slow++;
-	gm_blocking_thread_give(&e->member->thread->slow, &e->job);
+	gm_blocking_thread_give(&e->member->thread->slow, NULL, &e->job);
 }
 
 /* A job returned from the slow thread.  A device failure is handled before
@@ -104,7 +110,7 @@ void gm_async_op_drop_slot(struct gm_backend_device *dev,
 	if (slot->region)
 		dev->backend->unreach(dev, slot->region);
 	if (slot->map)
-		munmap(slot->map, slot->map_bytes);
+		gm_close_thread_unmap_now(slot->map, slot->map_bytes);
 	if (slot->buffer)
 		dev->backend->free(dev, slot->buffer);
 	gm_program_unload(dev, slot->program);
@@ -185,6 +191,7 @@ void gm_async_ops_give_back(struct gm_worker *worker,
 	/* The slots wait for the next call. */
 	if (!e)
 		return;
+	e->job.kind = GM_BLOCKING_FREES;
 	while ((slot = gm_buffers_next_given_up(buffers, now)) != NULL) {
 		if (slot->answered_to)
 			worker->n_forgets--;
@@ -285,6 +292,22 @@ int gm_async_op_populate(char *at, uint64_t bytes, bool writable)
 	return -errno;
 }
 
+int gm_async_op_populate_part(struct gm_async_op_job *e, char *at,
+			      uint64_t bytes, bool writable)
+{
+	uint64_t n = bytes - e->populated;
+	int rc;
+
+	if (n > POPULATE_BYTES)
+		n = POPULATE_BYTES;
+	rc = gm_async_op_populate(at + e->populated, n, writable);
+	if (rc < 0)
+		return rc;
+	e->populated += n;
+	e->job.again = e->populated < bytes;
+	return 0;
+}
+
 /* ---- the arena --------------------------------------------------------- */
 
 static void work_reach(struct gm_blocking_job *job,
@@ -295,8 +318,8 @@ static void work_reach(struct gm_blocking_job *job,
 	char *at = e->session->decoder.arena + e->at;
 	uint64_t bytes = (e->bytes + page - 1) / page * page;
 
-	e->rc = gm_async_op_populate(at, bytes, true);
-	if (e->rc == 0)
+	e->rc = gm_async_op_populate_part(e, at, bytes, true);
+	if (e->rc == 0 && !job->again)
 		e->rc = dev->backend->reach(dev, at, bytes, true, &e->region);
 }
 
@@ -322,6 +345,7 @@ int gm_async_ops_reach(struct gm_worker *worker,
 
 	if (!e)
 		return -ENOMEM;
+	e->job.kind = GM_BLOCKING_MAKES;
 	e->part = part;
 	e->at = part * session->decoder.reached_each;
 	e->bytes = session->decoder.arena_bytes - e->at;
@@ -377,6 +401,7 @@ void gm_async_ops_depart(struct gm_worker *worker,
 		gm_alloc_retry(worker);
 		return;
 	}
+	e->job.kind = GM_BLOCKING_FREES;
 	e->job.call = GM_CALL_FREE;
 	e->job.work = work_drop;
 	e->job.done = done_depart;

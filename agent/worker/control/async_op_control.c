@@ -19,29 +19,39 @@
 
 /* ---- registration ------------------------------------------------------ */
 
-int gm_async_op_map(struct gm_buffer_entry *slot, int fd, uint64_t at,
-		    uint64_t bytes, bool writable)
+/* Map the file's part into the slot.  No page of it is populated. */
+static int map_pages(struct gm_buffer_entry *slot, int fd, uint64_t at,
+		     uint64_t bytes, bool writable)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t extra = at % page;
 	uint64_t whole = (bytes + extra + page - 1) / page * page;
 	char *map;
-	int rc;
 
 	map = gm_huge_pages_map(whole, PROT_READ | (writable ? PROT_WRITE : 0),
 				MAP_SHARED, fd, (off_t)(at - extra));
 	if (map == MAP_FAILED)
 		return -errno;
-	rc = gm_async_op_populate(map, whole, writable);
-	if (rc < 0) {
-		munmap(map, whole);
-		return rc;
-	}
 	slot->map = map;
 	slot->map_bytes = whole;
 	slot->at = map + extra;
 	slot->bytes = bytes;
 	return 0;
+}
+
+int gm_async_op_map(struct gm_buffer_entry *slot, int fd, uint64_t at,
+		    uint64_t bytes, bool writable)
+{
+	int rc = map_pages(slot, fd, at, bytes, writable);
+
+	if (rc < 0)
+		return rc;
+	rc = gm_async_op_populate(slot->map, slot->map_bytes, writable);
+	if (rc < 0) {
+		munmap(slot->map, slot->map_bytes);
+		slot->map = NULL;
+	}
+	return rc;
 }
 
 /* Record the registration in the journal while it is in progress.  gpumapd
@@ -63,19 +73,23 @@ static void leave(const struct gm_async_op_job *e)
 static void do_register(struct gm_async_op_job *e,
 			struct gm_backend_device *dev)
 {
+	bool writable = !(e->flags & GPUMAP_BUFFER_READ_ONLY);
 	struct gm_buffer_entry *slot = e->slot;
 
-	e->rc = gm_async_op_map(slot, e->fd, e->at, e->bytes,
-				!(e->flags & GPUMAP_BUFFER_READ_ONLY));
-	close(e->fd);
-	if (e->rc < 0 || !dev->backend->reach)
+	if (!slot->map)
+		e->rc = map_pages(slot, e->fd, e->at, e->bytes, writable);
+	if (e->rc == 0)
+		e->rc = gm_async_op_populate_part(e, slot->map, slot->map_bytes,
+						  writable);
+	if (e->job.again)
 		return;
-	e->rc = dev->backend->reach(dev, slot->map, slot->map_bytes,
-				    !(e->flags & GPUMAP_BUFFER_READ_ONLY),
-				    &slot->region);
+	close(e->fd);
+	if (e->rc == 0 && dev->backend->reach)
+		e->rc = dev->backend->reach(dev, slot->map, slot->map_bytes,
+					    writable, &slot->region);
 	if (e->rc < 0)
 		gm_async_op_drop_slot(dev, slot);
-	else if (slot->region->address)
+	else if (slot->region && slot->region->address)
 		slot->address = slot->region->address +
 				(uint64_t)(slot->at - slot->map);
 }
@@ -270,9 +284,11 @@ static int register_memory(struct gm_worker *w, struct gm_worker_session *s,
 			     : gm_async_op_new(s, GM_CALL_REGISTER,
 					       work_register, done_register),
 		     &e);
-	if (rc == 0)
-		gm_async_op_hand_over(w, e);
-	return rc;
+	if (rc < 0)
+		return rc;
+	e->job.kind = GM_BLOCKING_MAKES;
+	gm_async_op_hand_over(w, e);
+	return 0;
 }
 
 /* ---- programs ---------------------------------------------------------- */
@@ -484,8 +500,10 @@ void gm_async_ops_import(struct gm_worker *worker, const struct gm_wire *wire,
 		rc = -EOPNOTSUPP;
 	else if (s)
 		rc = prepare(s, wire, fd, new_import(worker, s, wire), &e);
-	if (rc < 0)
+	if (rc < 0) {
 		gm_async_op_refuse(worker, wire, GM_WIRE_IMPORTED, rc, fd);
-	else
-		gm_async_op_hand_over(worker, e);
+		return;
+	}
+	e->job.kind = GM_BLOCKING_MAKES;
+	gm_async_op_hand_over(worker, e);
 }

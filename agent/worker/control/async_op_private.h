@@ -60,6 +60,7 @@ struct gm_async_op_job {
 	uint64_t handle;
 	uint64_t bytes;
 	uint64_t at;
+	uint64_t populated; /* bytes, see gm_async_op_populate_part() */
 	uint32_t flags;
 	int fd;
 	int rc;
@@ -148,5 +149,10 @@ void gm_async_op_drop_slot(struct gm_backend_device *dev,
  * fault.  Runs in the slow thread.  Kernels without support populate on first
  * access. */
 int gm_async_op_populate(char *at, uint64_t bytes, bool writable);
+
+/* Populate as much of the memory as one turn of the slow thread may take, and
+ * have the job called again if that is not all.  Returns 0 or -errno. */
+int gm_async_op_populate_part(struct gm_async_op_job *e, char *at,
+			      uint64_t bytes, bool writable);
 
 #endif

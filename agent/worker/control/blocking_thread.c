@@ -22,16 +22,71 @@ void gm_blocking_thread_sign(struct gm_blocking_thread *slow,
 	gm_put(slow->sign, gm_beat_word(call, gm_now_ns()));
 }
 
+/* ---- queues; the lock is held -------------------------------------------- */
+
+void gm_blocking_queue_init(struct gm_blocking_queue *queue)
+{
+	*queue = (struct gm_blocking_queue){ .n_uses = 0 };
+	STAILQ_INIT(&queue->jobs);
+}
+
+/* Add a job in front of the others of its queue, or behind them. */
+static void add(struct gm_blocking_thread *slow, struct gm_blocking_job *job,
+		bool in_front)
+{
+	struct gm_blocking_queue *queue = job->queue;
+
+	if (STAILQ_EMPTY(&queue->jobs))
+		TAILQ_INSERT_TAIL(&slow->queues, queue, entry);
+	if (in_front)
+		STAILQ_INSERT_HEAD(&queue->jobs, job, entry);
+	else
+		STAILQ_INSERT_TAIL(&queue->jobs, job, entry);
+	queue->n_uses += job->kind == GM_BLOCKING_USES;
+}
+
+/* Take the job whose turn it is; its queue has the last turn then.  NULL for
+ * none. */
+static struct gm_blocking_job *take_next(struct gm_blocking_thread *slow)
+{
+	struct gm_blocking_job *job = STAILQ_FIRST(&slow->frees);
+	struct gm_blocking_queue *queue = TAILQ_FIRST(&slow->queues);
+
+	if (job) {
+		STAILQ_REMOVE_HEAD(&slow->frees, entry);
+		return job;
+	}
+	if (!queue)
+		return NULL;
+	job = STAILQ_FIRST(&queue->jobs);
+	STAILQ_REMOVE_HEAD(&queue->jobs, entry);
+	queue->n_uses -= job->kind == GM_BLOCKING_USES;
+	TAILQ_REMOVE(&slow->queues, queue, entry);
+	if (!STAILQ_EMPTY(&queue->jobs))
+		TAILQ_INSERT_TAIL(&slow->queues, queue, entry);
+	return job;
+}
+
+/* ---- the thread ---------------------------------------------------------- */
+
 static void do_job(struct gm_blocking_thread *slow, struct gm_blocking_job *job)
 {
-	uint64_t one = 1;
+	const uint64_t one = 1;
+	bool again;
 
 	gm_blocking_thread_sign(slow, job->call);
+	job->again = false;
 	job->work(job, slow->dev);
+	again = job->again;
 	gm_blocking_thread_sign(slow, GM_CALL_IDLE);
 	pthread_mutex_lock(&slow->lock);
-	STAILQ_INSERT_TAIL(&slow->ended, job, entry);
+	if (again)
+		add(slow, job, true);
+	else
+		STAILQ_INSERT_TAIL(&slow->ended, job, entry);
 	pthread_mutex_unlock(&slow->lock);
+	if (again)
+		return;
 	/* The eventfd cannot overflow: that takes 2^64 jobs. */
 	while (write(slow->fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
@@ -41,18 +96,15 @@ static void *run(void *arg)
 {
 	struct start *start = arg;
 	struct gm_blocking_thread *slow = start->slow;
+	struct gm_blocking_job *job;
 
 	sem_post(&start->there);
 	pthread_mutex_lock(&slow->lock);
 	for (;;) {
-		struct gm_blocking_job *job;
-
-		while (STAILQ_EMPTY(&slow->todo) && !slow->stopping)
+		while ((job = take_next(slow)) == NULL && !slow->stopping)
 			pthread_cond_wait(&slow->work, &slow->lock);
-		job = STAILQ_FIRST(&slow->todo);
 		if (!job)
 			break;
-		STAILQ_REMOVE_HEAD(&slow->todo, entry);
 		pthread_mutex_unlock(&slow->lock);
 		do_job(slow, job);
 		pthread_mutex_lock(&slow->lock);
@@ -92,7 +144,9 @@ int gm_blocking_thread_start(struct gm_blocking_thread *slow,
 		slow->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (slow->fd < 0)
 		return -errno;
-	STAILQ_INIT(&slow->todo);
+	STAILQ_INIT(&slow->frees);
+	TAILQ_INIT(&slow->queues);
+	gm_blocking_queue_init(&slow->common);
 	STAILQ_INIT(&slow->ended);
 	pthread_mutex_init(&slow->lock, NULL);
 	pthread_cond_init(&slow->work, NULL);
@@ -108,11 +162,16 @@ int gm_blocking_thread_start(struct gm_blocking_thread *slow,
 }
 
 void gm_blocking_thread_give(struct gm_blocking_thread *slow,
+			     struct gm_blocking_queue *queue,
 			     struct gm_blocking_job *job)
 {
 	slow->n++;
+	job->queue = queue ? queue : &slow->common;
 	pthread_mutex_lock(&slow->lock);
-	STAILQ_INSERT_TAIL(&slow->todo, job, entry);
+	if (job->kind == GM_BLOCKING_FREES && job->queue->n_uses == 0)
+		STAILQ_INSERT_TAIL(&slow->frees, job, entry);
+	else
+		add(slow, job, false);
 	pthread_cond_signal(&slow->work);
 	pthread_mutex_unlock(&slow->lock);
 }

@@ -6,9 +6,15 @@
  * memory.
  *
  * Allocation, registration and their opposites wait for the device's current
- * work, or for pages.  The loop hands such jobs over and goes on.  The thread
- * runs them in the order in which they were handed over, and they return in
- * that order.
+ * work, or for pages.  The loop hands such jobs over and goes on.
+ *
+ * - Each uid has a queue.  The queues take turns, one job per turn.
+ * - A long job does a part per turn: it sets @again, and stays the first of its
+ *   queue.
+ * - Jobs that free memory come before all others, unless a job before them in
+ *   their queue may use memory that exists.
+ * - Otherwise jobs of one queue run in the order in which they were handed
+ *   over.  Jobs return in the order in which they end.
  */
 #ifndef GM_WORKER_CONTROL_BLOCKING_THREAD_H
 #define GM_WORKER_CONTROL_BLOCKING_THREAD_H
@@ -23,10 +29,21 @@
 
 struct gm_worker;
 
+enum gm_blocking_kind {
+	GM_BLOCKING_USES,  /* may use memory that exists */
+	GM_BLOCKING_MAKES, /* makes memory that no other job uses yet */
+	GM_BLOCKING_FREES  /* frees memory that no later job uses */
+};
+
+struct gm_blocking_queue;
+
 /* Base of a job: the first member of the caller's own struct. */
 struct gm_blocking_job {
 	STAILQ_ENTRY(gm_blocking_job) entry;
+	struct gm_blocking_queue *queue;
+	enum gm_blocking_kind kind;
 	enum gm_worker_call call; /* published as heartbeat */
+	bool again; /* set by work(): call it again, in a later turn */
 	/* Called in the slow thread. */
 	void (*work)(struct gm_blocking_job *job,
 		     struct gm_backend_device *dev);
@@ -36,10 +53,19 @@ struct gm_blocking_job {
 
 STAILQ_HEAD(gm_slow_jobs, gm_blocking_job);
 
+/* The jobs of one uid that have not ended. */
+struct gm_blocking_queue {
+	TAILQ_ENTRY(gm_blocking_queue) entry; /* while it has jobs */
+	struct gm_slow_jobs jobs;
+	uint32_t n_uses; /* jobs of GM_BLOCKING_USES among them */
+};
+
 struct gm_blocking_thread {
 	pthread_mutex_t lock;
 	pthread_cond_t work;
-	struct gm_slow_jobs todo;
+	struct gm_slow_jobs frees;              /* that come first */
+	TAILQ_HEAD(, gm_blocking_queue) queues; /* the next turn first */
+	struct gm_blocking_queue common;        /* jobs of no uid */
 	struct gm_slow_jobs ended;
 	bool stopping;
 	struct gm_backend_device *dev;
@@ -60,8 +86,12 @@ int gm_blocking_thread_start(struct gm_blocking_thread *slow,
 			     struct gm_backend_device *dev, gm_a64 *sign,
 			     int fd);
 
-/* Hand a job over. */
+void gm_blocking_queue_init(struct gm_blocking_queue *queue);
+
+/* Hand a job over.  @queue is its uid's, which has to exist until the job has
+ * returned, or NULL: the thread's own for jobs of no uid. */
 void gm_blocking_thread_give(struct gm_blocking_thread *slow,
+			     struct gm_blocking_queue *queue,
 			     struct gm_blocking_job *job);
 
 /* Take a job that has ended, NULL for none.  The caller calls its done(). */

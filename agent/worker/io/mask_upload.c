@@ -242,5 +242,5 @@ void gm_mask_upload(struct gm_worker *worker, const struct gm_wire *wire,
 	j->flags = wire->mask.flags;
 	j->fd = fd;
 	j->peer = peer;
-	gm_blocking_thread_give(&worker->slow, &j->job);
+	gm_blocking_thread_give(&worker->slow, NULL, &j->job);
 }

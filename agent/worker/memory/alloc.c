@@ -62,9 +62,22 @@ void gm_alloc_leave(struct gm_worker *worker, struct gm_worker_session *session)
 static void work(struct gm_blocking_job *job, struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
+	struct gm_buffer **buffer = &e->slot->buffer;
+	int rc = 1;
 
-	e->rc = dev->backend->alloc(dev, e->session->id, e->bytes, e->flags,
-				    &e->slot->buffer);
+	if (!*buffer)
+		e->rc = dev->backend->alloc(dev, e->session->id, e->bytes,
+					    e->flags, buffer);
+	if (e->rc < 0)
+		return;
+	if (dev->backend->populate)
+		rc = dev->backend->populate(dev, *buffer);
+	job->again = rc == 0;
+	if (rc >= 0)
+		return;
+	dev->backend->free(dev, *buffer);
+	*buffer = NULL;
+	e->rc = rc;
 }
 
 static int allocated(struct gm_worker *w, struct gm_async_op_job *e)
@@ -125,6 +138,7 @@ static int begin(struct gm_worker *w, struct gm_worker_session *s)
 		return -ENOMEM;
 	}
 	slot->flags = what->flags;
+	e->job.kind = GM_BLOCKING_MAKES;
 	e->slot = slot;
 	e->bytes = what->bytes;
 	e->flags = what->flags;

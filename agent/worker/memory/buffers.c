@@ -29,6 +29,7 @@ int gm_buffers_open_budget(struct gm_buffer_table *buffers,
 		if (!budget)
 			return -ENOMEM;
 		budget->uid = uid;
+		gm_blocking_queue_init(&budget->blocking);
 		budget->next = *budgets;
 		*budgets = budget;
 	}

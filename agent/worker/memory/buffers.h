@@ -28,6 +28,7 @@
 #include <sys/queue.h>
 
 #include "agent/device/device.h"
+#include "agent/worker/control/blocking_thread.h"
 #include "agent/worker/memory/sigbus.h"
 #include "shm/layout.h"
 #include "shm/queue.h"
@@ -75,6 +76,8 @@ struct gm_user_budget {
 	uint32_t n_leaving;
 	uint64_t quota; /* from the newest ATTACH */
 	uint64_t used;  /* may exceed a quota that was lowered */
+	/* Jobs of the uid's sessions at the slow thread. */
+	struct gm_blocking_queue blocking;
 };
 
 struct gm_buffer_table {

@@ -152,7 +152,7 @@ void gm_staging_grow(struct gm_worker *worker)
 	chunk->job.call = GM_CALL_REGISTER;
 	chunk->job.work = work_make;
 	chunk->job.done = done_make;
-	gm_blocking_thread_give(&worker->slow, &chunk->job);
+	gm_blocking_thread_give(&worker->slow, NULL, &chunk->job);
 }
 
 void gm_staging_drop(struct gm_worker *worker)
@@ -170,7 +170,7 @@ void gm_staging_drop(struct gm_worker *worker)
 		chunk->job.call = GM_CALL_FORGET;
 		chunk->job.work = work_drop;
 		chunk->job.done = done_drop;
-		gm_blocking_thread_give(&worker->slow, &chunk->job);
+		gm_blocking_thread_give(&worker->slow, NULL, &chunk->job);
 	}
 	l->n_chunks = 0;
 }

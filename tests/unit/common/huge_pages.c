@@ -77,6 +77,8 @@ static void buffers_of_host_rows_are_huge(uint32_t flags)
 	if (!EQ(gm_host_backend.open(&config, &dev), 0))
 		return;
 	if (EQ(gm_host_backend.alloc(dev, 1, asked, flags, &b), 0)) {
+		while (gm_host_backend.populate(dev, b) == 0)
+			;
 		void *at = (void *)(uintptr_t)b->address;
 
 		EQ(b->charged, got);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <jansson.h>
 
+#include "agent/plan/size_text.h"
 #include "gpumap.h"
 
 /* Exit statuses, documented in gpumapctl(1). */
@@ -61,9 +62,11 @@ enum gm_ctl_exit {
 #define GM_OPT_NCCL     (UINT64_C(1) << 38)
 /* For wait. */
 #define GM_OPT_TIMEOUT (UINT64_C(1) << 39)
-#define GM_OPT_N       40u
+/* For plan, too. */
+#define GM_OPT_ISQ    (UINT64_C(1) << 40)
+#define GM_OPT_N      41u
 
-#define GM_CTL_GROUPS  64u /* --group, as many as a mesh may have */
+#define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
 
 /* The parsed command line. */
 struct gm_ctl {
@@ -90,6 +93,7 @@ struct gm_ctl {
 		const char *weights;
 		const char *cache_type;
 		const char *paged_share;
+		const char *isq;
 		uint64_t paged_mib;
 		uint64_t paged_tokens;
 		uint64_t paged_block;
@@ -191,9 +195,6 @@ static inline uint64_t gm_ctl_room(uint64_t bytes)
 {
 	return bytes + (UINT64_C(2) << 20);
 }
-
-/* Print "1.5 GiB", with at most four digits, to the caller's buffer. */
-const char *gm_ctl_size(uint64_t bytes, char ret_text[32]);
 
 #define GM_CTL_NAME 33 /* bytes of a user's or a command's name */
 

@@ -147,9 +147,9 @@ static void device_line(const struct gpumap_device *d)
 	       "%s%s%s\n",
 	       d->row, gm_ctl_device_kind(d->kind),
 	       gm_ctl_device_state(d->state), d->numa_node, d->cpus,
-	       gm_ctl_size(d->total_bytes, total),
-	       gm_ctl_size(d->free_bytes, free_text),
-	       gm_ctl_size(d->reserved_bytes, reserved), d->score,
+	       gm_size_text(d->total_bytes, total),
+	       gm_size_text(d->free_bytes, free_text),
+	       gm_size_text(d->reserved_bytes, reserved), d->score,
 	       d->worker_pid, d->restarts, d->name,
 	       d->reason[0] != '\0' ? ": " : "", d->reason);
 }

@@ -291,7 +291,7 @@ static int show_loaded(const struct loading *l)
 		ret = show_json(l);
 	} else {
 		printf("%s: %s of %u tensors", l->name,
-		       gm_ctl_size(p->bytes, size), p->n_tensors);
+		       gm_size_text(p->bytes, size), p->n_tensors);
 		if (p->was_there)
 			printf(" were there: another process has loaded it\n");
 		else
@@ -300,7 +300,7 @@ static int show_loaded(const struct loading *l)
 			       (double)p->bytes_per_second / 1e9);
 		for (uint32_t i = 0; i < l->n_buffers; i++)
 			printf("  row %3u  %10s\n", l->buffers[i].row,
-			       gm_ctl_size(l->buffers[i].bytes, size));
+			       gm_size_text(l->buffers[i].bytes, size));
 	}
 	fflush(stdout);
 	return ret;

@@ -60,11 +60,13 @@ static const struct gm_command commands[] = {
 	  "--model DIR [--node FILE | --commit NAME] [--rows LIST] "
 	  "[--strategy fill|balance|fewest | --spec SPEC | --topology FILE | "
 	  "--split COUNTS | --weights WEIGHTS] [--setting SETTING] "
-	  "[--base-row ROW] [--dtype DTYPE] [--max-seq-len N] [--max-batch N] "
+	  "[--base-row ROW] [--dtype DTYPE] [--isq TYPE] "
+	  "[--max-seq-len N] [--max-batch N] "
 	  "[--paged-mib N | --paged-share X | --paged-tokens N] "
 	  "[--paged-block N] [--cache-type auto|f8e4m3]",
 	  "where a model's layers would go, and what that takes of each row",
-	  GM_OPT_MODEL | GM_OPT_SPEC | GM_OPT_ROWS | GM_OPT_PLAN | GM_OPT_BATCH,
+	  GM_OPT_MODEL | GM_OPT_SPEC | GM_OPT_ROWS | GM_OPT_PLAN | GM_OPT_ISQ |
+		  GM_OPT_BATCH,
 	  0, gm_ctl_plan, true },
 	{ "split", "--batch", "share units out over devices, by request",
 	  GM_OPT_BATCH, 0, gm_ctl_split, true },
@@ -159,6 +161,7 @@ static const struct own_option {
 	{ "any-user", NOTHING, 0 },
 	{ "nccl", NOTHING, 0 },
 	{ "timeout", NUMBER, offsetof(struct gm_ctl, timeout_s) },
+	{ "isq", TEXT, offsetof(struct gm_ctl, plan.isq) },
 };
 
 #define N_OWN (sizeof(own_options) / sizeof(own_options[0]))

@@ -134,8 +134,8 @@ int gm_ctl_maps(struct gm_ctl *ctl)
 			printf("%-24s %8llu %6u %5u %10s %6u %-9s  %s\n",
 			       head.name, (unsigned long long)head.version,
 			       head.n_layers, head.n_rows,
-			       gm_ctl_size(head.layer_bytes + head.other_bytes,
-					   size),
+			       gm_size_text(head.layer_bytes + head.other_bytes,
+					    size),
 			       head.owner_uid, reserves(&head), head.spec);
 	}
 	if (!ctl->json)
@@ -190,11 +190,11 @@ static void layers_table(const struct layer_map *map)
 			bytes += map->bytes[++last];
 		printf("  layers %5u - %-5u  row %3u  %s\n", first, last,
 		       map->rows[first],
-		       bytes != 0 ? gm_ctl_size(bytes, size) : "");
+		       bytes != 0 ? gm_size_text(bytes, size) : "");
 		first = last + 1;
 	}
 	printf("  the rest               row %3u  %s\n", head->base_row,
-	       head->other_bytes != 0 ? gm_ctl_size(head->other_bytes, size)
+	       head->other_bytes != 0 ? gm_size_text(head->other_bytes, size)
 				      : "");
 }
 
@@ -239,7 +239,7 @@ static int published(const struct gm_ctl *ctl, const char *name,
 	if (model->n_tensors != 0)
 		printf(", %llu tensors, %s",
 		       (unsigned long long)model->n_tensors,
-		       gm_ctl_size(model->total_bytes, size));
+		       gm_size_text(model->total_bytes, size));
 	putchar('\n');
 	return GM_EXIT_OK;
 }

@@ -150,7 +150,7 @@ static void list_line(const struct gm_ctl_mask *mask)
 	printf("%-24s %8llu %-21s %-5s %-17s %10s %5u %6u  %s\n", info->name,
 	       (unsigned long long)info->version, gm_ctl_mask_name(info),
 	       has_tensor(info) ? gm_ctl_dtype(info->dtype) : "-",
-	       gm_ctl_mask_shape(info, shape), gm_ctl_size(info->bytes, size),
+	       gm_ctl_mask_shape(info, shape), gm_size_text(info->bytes, size),
 	       info->n_rows, info->owner_uid,
 	       info->map[0] != '\0' ? info->map : "-");
 }
@@ -293,7 +293,7 @@ static void show_text(const struct shown *s, const char *drawn)
 		printf(", %s of %s, %s, hash %016" PRIx64,
 		       gm_ctl_mask_shape(info, shape),
 		       gm_ctl_dtype(info->dtype),
-		       gm_ctl_size(info->bytes, size), info->hash);
+		       gm_size_text(info->bytes, size), info->hash);
 	printf("\n  rows");
 	for (uint32_t i = 0; i < info->n_rows; i++)
 		printf(" %u", s->mask.rows[i]);

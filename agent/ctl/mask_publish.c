@@ -213,7 +213,7 @@ static int published(const struct gm_ctl *ctl, const char *name,
 	if (mask.info.kind == GPUMAP_MASK_CUSTOM)
 		printf(", %s of %s, %s", gm_ctl_mask_shape(&mask.info, shape),
 		       gm_ctl_dtype(mask.info.dtype),
-		       gm_ctl_size(mask.info.bytes, size));
+		       gm_size_text(mask.info.bytes, size));
 	printf(", on %u rows: written %u times, %u times there already\n",
 	       mask.info.n_rows, result->n_copies, result->n_shared);
 	return GM_EXIT_OK;

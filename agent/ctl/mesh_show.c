@@ -247,7 +247,8 @@ static void show_table(const struct whole *mesh)
 	printf("%s  version %llu, %s over %u ranks, %u ready, %s\n", head->name,
 	       (unsigned long long)head->version,
 	       gm_ctl_topology(head, topology), head->world,
-	       mesh->stats.n_ready, gm_ctl_size(mesh->stats.total_bytes, size));
+	       mesh->stats.n_ready,
+	       gm_size_text(mesh->stats.total_bytes, size));
 	picture(mesh);
 	printf("  %-24s %-7s %-6s ranks\n", "group", "backend", "state");
 	for (uint32_t i = 0; i < head->n_groups; i++) {

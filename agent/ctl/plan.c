@@ -206,6 +206,35 @@ static int read_request(struct gm_ctl_planning *p)
 	return ret;
 }
 
+/* Divide what the model takes by what quantising would save. */
+static int quantise(struct gm_ctl_planning *p)
+{
+	struct gm_plan_error error = { .code = 0 };
+	struct gm_plan_model *model = &p->q.model;
+	uint32_t factor;
+
+	p->isq = GM_ISQ_N;
+	if (p->ctl->plan.isq == NULL)
+		return GM_EXIT_OK;
+	if (gm_isq_parse(p->ctl->plan.isq, &p->isq, &error) != 0) {
+		fprintf(stderr, "gpumapctl: --isq: %s\n", error.text);
+		return GM_EXIT_USAGE;
+	}
+	if (model->weight_bytes == 0) {
+		fprintf(stderr,
+			"gpumapctl: --isq: the weights are %s, which is not "
+			"quantised further: leave it out\n",
+			p->model.dtype);
+		return GM_EXIT_FAILED;
+	}
+	factor = gm_isq_pack_factor(p->isq, model->weight_bytes);
+	for (uint32_t i = 0; i < model->n_layers; i++)
+		p->model.layer_bytes[i] /= factor;
+	model->other_bytes /= factor;
+	model->weight_bytes = 0; /* advice packs no more */
+	return GM_EXIT_OK;
+}
+
 /* Bytes of one weight before packing. */
 static uint32_t weight_bytes(const char *dtype)
 {
@@ -230,7 +259,7 @@ static int read_model(struct gm_ctl_planning *p)
 		.has_kv = model->config.has_kv,
 		.kv = model->config.kv,
 	};
-	return GM_EXIT_OK;
+	return quantise(p);
 }
 
 static int read_rows(struct gm_ctl_planning *p)
@@ -248,10 +277,13 @@ static int read_rows(struct gm_ctl_planning *p)
 	p->q.is_chosen = ctl->n_rows > 0;
 	if (ret == GM_EXIT_OK && p->q.is_chosen)
 		ret = gm_ctl_choose_rows(ctl, &p->node);
+	else if (ret == GM_EXIT_OK && p->q.setting != GM_SETTING_MANUAL)
+		gm_ctl_leave_out_dummies(&p->node);
 	p->q.devices = p->node.devices;
 	p->q.n_devices = p->node.n;
 	p->q.drained = p->node.drained;
 	p->q.n_drained = p->node.n_drained;
+	p->q.n_dummies = p->node.n_dummies;
 	return ret;
 }
 

@@ -21,9 +21,10 @@ struct gm_ctl_node {
 	char name[GPUMAP_NAME_MAX + 1]; /* name in a node file, or empty */
 	uint32_t n;
 	struct gm_plan_device devices[GM_PLAN_ROWS];
-	char names[GM_PLAN_ROWS][GPUMAP_NAME_MAX + 1];
+	char names[GM_PLAN_ROWS][GPUMAP_NAME_MAX + 1]; /* by row */
 	uint32_t n_drained; /* drained rows of an agent, left out */
 	uint32_t drained[GM_PLAN_ROWS];
+	uint32_t n_dummies; /* likewise its dummy rows */
 };
 
 struct gm_ctl_planning {
@@ -31,7 +32,8 @@ struct gm_ctl_planning {
 	struct gm_ctl_node node;
 	struct gm_checkpoint model;
 	struct gm_kv_paged paged;
-	char *topology; /* the file's text */
+	enum gm_isq isq; /* what the weights are quantised to, or GM_ISQ_N */
+	char *topology;  /* the file's text */
 	struct gm_plan_request q;
 	struct gm_plan plan;
 	uint64_t version; /* of the map that was committed, or 0 */
@@ -40,6 +42,7 @@ struct gm_ctl_planning {
 /* Each function returns an exit status, after printing what was wrong. */
 int gm_ctl_rows_of_file(const char *path, struct gm_ctl_node *ret_node);
 int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node);
+void gm_ctl_leave_out_dummies(struct gm_ctl_node *node);
 int gm_ctl_choose_rows(const struct gm_ctl *ctl, struct gm_ctl_node *node);
 int gm_ctl_commit(struct gm_ctl_planning *p);
 int gm_ctl_plan_show(const struct gm_ctl_planning *p);

@@ -12,14 +12,6 @@
 _Static_assert(GM_PLAN_ROWS >= GPUMAP_ROWS_MAX, "a plan takes all rows");
 _Static_assert(GM_NODEFILE_NAME == GPUMAP_NAME_MAX + 1, "names are copied");
 
-static void add(struct gm_ctl_node *node, const struct gm_plan_device *device,
-		const char *name)
-{
-	node->devices[node->n] = *device;
-	snprintf(node->names[node->n], sizeof(node->names[0]), "%s", name);
-	node->n++;
-}
-
 int gm_ctl_rows_of_file(const char *path, struct gm_ctl_node *ret_node)
 {
 	struct gm_plan_error error = { .code = 0 };
@@ -43,28 +35,21 @@ static bool is_usable(const struct gpumap_device *device)
 	       device->state != GPUMAP_DEVICE_LOST;
 }
 
-/* Leave out drained rows, with their names. */
-static void leave_out(struct gm_ctl_node *node)
+void gm_ctl_leave_out_dummies(struct gm_ctl_node *node)
 {
-	uint32_t n = node->n, left = 0;
+	uint32_t n = node->n;
 
-	for (uint32_t i = 0; i < n; i++) {
-		if (!node->devices[i].is_drained)
-			memmove(node->names[left++], node->names[i],
-				sizeof(node->names[0]));
-	}
-	node->n = gm_plan_leave_out(node->devices, n, node->drained);
-	node->n_drained = n - node->n;
+	node->n = gm_plan_leave_out_dummies(node->devices, n);
+	node->n_dummies = n - node->n;
 }
 
 int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 {
-	uint32_t n = gpumap_device_count(ctl->map);
+	uint32_t n = gpumap_device_count(ctl->map), n_all;
 
 	for (uint32_t row = 0; row < n; row++) {
 		struct gpumap_device d = { .size = sizeof(d) };
 		int ret = gpumap_device_read(ctl->map, row, &d);
-		struct gm_plan_device device;
 		bool is_host;
 
 		if (ret != 0)
@@ -72,13 +57,15 @@ int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 		if (!is_usable(&d))
 			continue;
 		is_host = (d.flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0;
-		device = (struct gm_plan_device){
+		memcpy(ret_node->names[row], d.name, sizeof(d.name));
+		ret_node->devices[ret_node->n++] = (struct gm_plan_device){
 			.row = row,
 			.is_host = is_host,
 			.is_cuda = (d.known & GPUMAP_KNOWN_CC) != 0,
 			.is_integrated =
 				(d.flags & GPUMAP_DEVICE_INTEGRATED) != 0,
 			.is_drained = d.state == GPUMAP_DEVICE_DRAINING,
+			.is_dummy = d.kind == GPUMAP_DEVICE_DUMMY,
 			.cc_major = d.cc_major,
 			.cc_minor = d.cc_minor,
 			.avail = d.free_bytes > d.reserved_bytes
@@ -88,10 +75,12 @@ int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 			.score = gm_plan_score(is_host, d.units, d.free_bytes,
 					       d.cc_major),
 		};
-		add(ret_node, &device, d.name);
 	}
 	gm_plan_number(ret_node->devices, ret_node->n);
-	leave_out(ret_node);
+	n_all = ret_node->n;
+	ret_node->n =
+		gm_plan_leave_out(ret_node->devices, n_all, ret_node->drained);
+	ret_node->n_drained = n_all - ret_node->n;
 	return GM_EXIT_OK;
 }
 
@@ -119,7 +108,7 @@ static int no_row(const struct gm_ctl *ctl, const struct gm_ctl_node *node,
 /* Keep only the rows of --rows, in its order. */
 int gm_ctl_choose_rows(const struct gm_ctl *ctl, struct gm_ctl_node *node)
 {
-	struct gm_ctl_node chosen = { .n = 0 };
+	struct gm_plan_device chosen[GM_PLAN_ROWS];
 
 	for (uint32_t i = 0; i < ctl->n_rows; i++) {
 		uint32_t at = 0;
@@ -128,11 +117,9 @@ int gm_ctl_choose_rows(const struct gm_ctl *ctl, struct gm_ctl_node *node)
 			at++;
 		if (at == node->n)
 			return no_row(ctl, node, ctl->rows[i]);
-		add(&chosen, &node->devices[at], node->names[at]);
+		chosen[i] = node->devices[at];
 	}
-	memcpy(chosen.name, node->name, sizeof(chosen.name));
-	memcpy(chosen.drained, node->drained, sizeof(chosen.drained));
-	chosen.n_drained = node->n_drained;
-	*node = chosen;
+	memcpy(node->devices, chosen, ctl->n_rows * sizeof(chosen[0]));
+	node->n = ctl->n_rows;
 	return GM_EXIT_OK;
 }

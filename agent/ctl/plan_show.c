@@ -107,15 +107,24 @@ static bool has_other(const struct gm_ctl_planning *p, uint32_t row)
 	return row == p->plan.base_row;
 }
 
+/* The row's name, marked if the row is a dummy. */
+static const char *name_text(const struct gm_ctl_planning *p,
+			     const struct gm_plan_device *device, char text[32])
+{
+	snprintf(text, 32, device->is_dummy ? "%.20s (dummy)" : "%.28s",
+		 p->node.names[device->row]);
+	return text;
+}
+
 static void row_line(const struct gm_ctl_planning *p, uint32_t i)
 {
 	const struct gm_plan_device *device = &p->node.devices[i];
 	const struct gm_plan_charge *c = charge_of(&p->plan, device->row);
-	char bar[BAR_CELLS + 1], layers[32];
+	char bar[BAR_CELLS + 1], layers[32], name[32];
 
-	printf("%3u%c %-28.28s %-10s", device->row,
-	       has_other(p, device->row) ? '*' : ' ', p->node.names[i],
-	       layers_text(&p->plan, c, layers));
+	printf("%3u%c %-28s %-10s", device->row,
+	       has_other(p, device->row) ? '*' : ' ',
+	       name_text(p, device, name), layers_text(&p->plan, c, layers));
 	for (uint32_t part = 0; part < N_PARTS; part++)
 		printf(" %8.2f",
 		       c != NULL ? (double)part_of(c, (enum part)part) / GIB
@@ -140,8 +149,11 @@ static void head_lines(const struct gm_ctl_planning *p)
 {
 	char size[32], kv[32];
 
-	printf("%s: %u layers, %s of %s%s%s\n", p->ctl->model, p->plan.n_layers,
-	       gm_ctl_size(p->model.total_bytes, size), p->model.dtype,
+	printf("%s: %u layers, %s of %s%s%s%s%s\n", p->ctl->model,
+	       p->plan.n_layers, gm_size_text(p->model.total_bytes, size),
+	       p->model.dtype,
+	       p->isq != GM_ISQ_N ? ", as if quantised to " : "",
+	       p->isq != GM_ISQ_N ? gm_isq_name(p->isq) : "",
 	       p->node.name[0] != '\0' ? ", on " : "", p->node.name);
 	printf("%s%s%s, %s, %llu tokens, batch %llu, %s of %sKV cache a "
 	       "layer\n\n",
@@ -151,7 +163,7 @@ static void head_lines(const struct gm_ctl_planning *p)
 	       gm_dtype_name(p->plan.dtype),
 	       (unsigned long long)p->q.max_seq_len,
 	       (unsigned long long)p->q.max_batch_size,
-	       gm_ctl_size(p->plan.kv_bytes, kv),
+	       gm_size_text(p->plan.kv_bytes, kv),
 	       p->plan.is_paged ? "paged " : "");
 }
 
@@ -208,9 +220,11 @@ static json_t *charges_json(const struct gm_ctl_planning *p)
 			at++;
 		json_array_append_new(
 			charges,
-			json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}",
+			json_pack("{s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, "
+				  "s:o}",
 				  "row", whole(c->row), "name",
-				  p->node.names[at], "n_layers",
+				  p->node.names[c->row], "dummy",
+				  p->node.devices[at].is_dummy, "n_layers",
 				  whole(c->n_layers), "weight_bytes",
 				  whole(c->weight_bytes), "kv_bytes",
 				  whole(c->kv_bytes), "activation_bytes",
@@ -236,14 +250,17 @@ static int print_json(const struct gm_ctl_planning *p)
 	bool is_auto = q->setting == GM_SETTING_AUTO;
 
 	return gm_ctl_print(json_pack(
-		"{s:s, s:s?, s:s, s:s?, s:s, s:s, s:o, s:o, s:o, s:o, s:o, "
+		"{s:s, s:s?, s:s, s:s?, s:s, s:s?, s:s, s:o, s:o, s:o, s:o, "
+		"s:o, "
 		"s:b, s:o, s:s?, s:o, s:o, s:o, s:s?, s:o}",
 		"model", p->ctl->model, "node",
 		p->node.name[0] != '\0' ? p->node.name : NULL, "setting",
 		gm_ctl_setting(q->setting), "strategy",
 		is_auto ? strategy_name(q) : NULL, "stored_dtype",
-		p->model.dtype, "dtype", gm_dtype_name(p->plan.dtype),
-		"n_layers", whole(p->plan.n_layers), "model_bytes",
+		p->model.dtype, "isq",
+		p->isq != GM_ISQ_N ? gm_isq_name(p->isq) : NULL, "dtype",
+		gm_dtype_name(p->plan.dtype), "n_layers",
+		whole(p->plan.n_layers), "model_bytes",
 		whole(p->model.total_bytes), "max_seq_len",
 		whole(q->max_seq_len), "max_batch_size",
 		whole(q->max_batch_size), "kv_bytes", whole(p->plan.kv_bytes),
@@ -274,10 +291,12 @@ static int refused_json(const struct gm_plan_error *error,
 {
 	bool more = a->missing_bytes > 0;
 	int ret = gm_ctl_print(json_pack(
-		"{s:s, s:s, s:o, s:o, s:o, s:o, s:s?}", "error", error->text,
-		"remedy", error->remedy, "missing_bytes",
+		"{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s?}", "error",
+		error->text, "remedy", error->remedy, "missing_bytes",
 		or_null(a->missing_bytes, more), "missing_row",
-		or_null(a->missing_row, more), "max_seq_len",
+		or_null(a->missing_row, more), "more_rows",
+		or_null(a->more_rows, a->more_rows > 0), "like_row",
+		or_null(a->like_row, a->more_rows > 0), "max_seq_len",
 		or_null(a->max_seq_len, a->max_seq_len > 0), "max_batch_size",
 		or_null(a->max_batch_size, a->max_batch_size > 0), "isq",
 		a->isq != GM_ISQ_N ? gm_isq_name(a->isq) : NULL));
@@ -285,15 +304,36 @@ static int refused_json(const struct gm_plan_error *error,
 	return ret == GM_EXIT_OK ? GM_EXIT_FAILED : ret;
 }
 
+/* Can the row have that much more: are there bytes that others use now, or is
+ * it a host? */
+static bool can_have(const struct gm_ctl_planning *p, uint32_t row,
+		     uint64_t more)
+{
+	const struct gm_plan_device *device = p->node.devices;
+
+	while (device->row != row)
+		device++;
+	return device->is_host ||
+	       (more <= device->total && device->avail <= device->total - more);
+}
+
 /* Print the changes that would suffice, on one line: any one of them does. */
-static void print_advice(const struct gm_plan_advice *a)
+static void print_advice(const struct gm_ctl_planning *p,
+			 const struct gm_plan_advice *a)
 {
 	const char *between = "; it would fit with ";
 	char size[32];
 
-	if (a->missing_bytes > 0) {
+	if (a->missing_bytes > 0 &&
+	    (can_have(p, a->missing_row, a->missing_bytes) ||
+	     a->more_rows == 0)) {
 		fprintf(stderr, "%s%s more on row %u", between,
-			gm_ctl_size(a->missing_bytes, size), a->missing_row);
+			gm_size_text(a->missing_bytes, size), a->missing_row);
+		between = ", or ";
+	}
+	if (a->more_rows > 0) {
+		fprintf(stderr, "%s%u more row%s like row %u", between,
+			a->more_rows, a->more_rows > 1 ? "s" : "", a->like_row);
 		between = ", or ";
 	}
 	if (a->max_seq_len > 0) {
@@ -307,8 +347,8 @@ static void print_advice(const struct gm_plan_advice *a)
 		between = ", or ";
 	}
 	if (a->isq != GM_ISQ_N) {
-		fprintf(stderr, "%sweights quantised to %s", between,
-			gm_isq_name(a->isq));
+		fprintf(stderr, "%sweights quantised to %s (--isq %s)", between,
+			gm_isq_name(a->isq), gm_isq_name(a->isq));
 		between = ", or ";
 	}
 	if (between[0] == ';')
@@ -317,23 +357,31 @@ static void print_advice(const struct gm_plan_advice *a)
 		      stderr);
 }
 
+/* A row that a node file does not have: the agent's rows are others. */
+static int no_row_of_file(const struct gm_ctl_planning *p,
+			  const struct gm_plan_error *error)
+{
+	fprintf(stderr, "gpumapctl: %s; %s has rows 0 to %u\n", error->text,
+		p->ctl->plan.node, p->node.n - 1);
+	return GM_EXIT_FAILED;
+}
+
 int gm_ctl_plan_refused(const struct gm_ctl_planning *p,
 			const struct gm_plan_error *error,
 			const struct gm_plan_advice *advice)
 {
-	/* Put the name that gpumap uses before the name of mistral.rs. */
-	if (advice == NULL && strncmp(error->text, "RING_", 5) == 0)
-		fprintf(stderr, "gpumapctl: --%s: %s; %s\n",
-			p->ctl->plan.split != NULL ? "split" : "weights",
-			error->text, error->remedy);
-	else if (advice == NULL)
-		gm_ctl_plan_error(error);
+	static const char no_row[] = "Could not find row ";
+
+	if (advice == NULL && p->ctl->plan.node != NULL &&
+	    p->ctl->n_rows == 0 &&
+	    strncmp(error->text, no_row, strlen(no_row)) == 0)
+		return no_row_of_file(p, error);
 	if (advice == NULL)
-		return GM_EXIT_FAILED;
+		return gm_ctl_plan_error(error);
 	if (p->ctl->json)
 		return refused_json(error, advice);
 	fprintf(stderr, "gpumapctl: %s", error->text);
-	print_advice(advice);
+	print_advice(p, advice);
 	fputc('\n', stderr);
 	return GM_EXIT_FAILED;
 }

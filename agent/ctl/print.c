@@ -85,23 +85,6 @@ int gm_ctl_choose(const char *option, const char *word, const void *entries,
 	return -1;
 }
 
-const char *gm_ctl_size(uint64_t bytes, char ret_text[32])
-{
-	static const char *const units[] = { "B",   "KiB", "MiB", "GiB",
-					     "TiB", "PiB", "EiB" };
-	double value = (double)bytes;
-	size_t unit = 0;
-
-	while (value >= 1024 && unit + 1 < COUNT(units)) {
-		value /= 1024;
-		unit++;
-	}
-	snprintf(ret_text, 32,
-		 unit == 0 || value >= 100 ? "%.0f %s" : "%.1f %s", value,
-		 units[unit]);
-	return ret_text;
-}
-
 static const char *name_of(const char *const *names, size_t n, uint32_t value)
 {
 	return value < n && names[value] != NULL ? names[value] : "unknown";

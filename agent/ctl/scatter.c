@@ -379,7 +379,7 @@ static int show(const struct run *run)
 					    run->tiles[i].n - 1));
 	printf("%s of %s over %d rows: every %s is right; best of %llu "
 	       "rounds %.3f ms, %.1f GB/s\n",
-	       run->kind->name, gm_ctl_size(run->bytes, size), run->n_tiles,
+	       run->kind->name, gm_size_text(run->bytes, size), run->n_tiles,
 	       run->kind->reduces ? "row's result" : "element",
 	       (unsigned long long)run->rounds, (double)run->best_ns / 1e6,
 	       rate);

@@ -46,7 +46,7 @@ static void to_line(const struct gm_ctl *ctl,
 	       info->name, gm_ctl_user(info->uid, user), pid,
 	       gm_ctl_command(ctl, info->pid, info->uid, command),
 	       access_of(info), info->n_buffers, info->n_holders,
-	       gm_ctl_size(info->bytes, size), (double)info->age_ns / 1e9);
+	       gm_size_text(info->bytes, size), (double)info->age_ns / 1e9);
 }
 
 /* Returns the number of shares, or a negative errno.  More may exist by now. */

@@ -59,7 +59,7 @@ int gm_ctl_status(struct gm_ctl *ctl)
 	printf("agent       pid %u, epoch %llu\n", health.agent_pid,
 	       (unsigned long long)health.epoch);
 	printf("generation  %u\n", health.generation);
-	printf("segment     %s\n", gm_ctl_size(health.bytes, size));
+	printf("segment     %s\n", gm_size_text(health.bytes, size));
 	printf("devices     %u\n", rows);
 	printf("layer maps  %u\n", maps);
 	return status_of(&health);
@@ -90,7 +90,7 @@ static void session_line(const struct gm_ctl *ctl,
 	       (unsigned long long)info->id, info->pid,
 	       gm_ctl_command(ctl, info->pid, info->uid, command),
 	       gm_ctl_user(info->uid, user), info->n_queues, info->depth,
-	       gm_ctl_size(info->arena_bytes, size),
+	       gm_size_text(info->arena_bytes, size),
 	       (double)info->age_ns / 1e9);
 }
 

@@ -86,10 +86,10 @@ static void to_line(const struct gm_ctl *ctl, const struct reservation *r)
 	printf("%-24s %-12.12s %8s %-15s %10s ", r->holder.name,
 	       gm_ctl_user(r->holder.uid, user), life,
 	       gm_ctl_command(ctl, r->holder.pid, r->holder.uid, command),
-	       gm_ctl_size(charged_in_all(r), size));
+	       gm_size_text(charged_in_all(r), size));
 	for (uint32_t i = 0; i < r->n; i++)
 		printf(" %u:%s", r->charges[i].row,
-		       gm_ctl_size(charged(&r->charges[i]), size));
+		       gm_size_text(charged(&r->charges[i]), size));
 	putchar('\n');
 }
 
@@ -129,9 +129,9 @@ static void usage_line(const struct gm_ctl *ctl,
 	printf("%8s %8s %-15s %-12.12s %4u %10s %10s %10s %9u\n", session, pid,
 	       gm_ctl_command(ctl, usage->pid, usage->uid, command),
 	       gm_ctl_user(usage->uid, user), usage->row,
-	       gm_ctl_size(usage->bytes, size[0]),
-	       gm_ctl_size(usage->lent_bytes, size[1]),
-	       gm_ctl_size(usage->borrowed_bytes, size[2]), usage->importers);
+	       gm_size_text(usage->bytes, size[0]),
+	       gm_size_text(usage->lent_bytes, size[1]),
+	       gm_size_text(usage->borrowed_bytes, size[2]), usage->importers);
 }
 
 /* Returns the number of items, or a negative errno.  More may exist by now. */

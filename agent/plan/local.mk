@@ -35,6 +35,7 @@ noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES += %reldir%/plan_place.c
 %canon_reldir%_libplan_la_SOURCES += %reldir%/safetensors.c
 %canon_reldir%_libplan_la_SOURCES += %reldir%/safetensors.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/size_text.c %reldir%/size_text.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/sizes.c %reldir%/sizes.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/spec.c %reldir%/spec.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/stack.c %reldir%/stack.h

@@ -15,8 +15,8 @@
 #include "agent/plan/number.h"
 #include "agent/plan/placement.h"
 
-#define COUNTS  "RING_LAYER_SPLIT"
-#define WEIGHTS "RING_MEM_GIB"
+#define COUNT  "count"
+#define WEIGHT "weight"
 
 struct item {
 	const char *at;
@@ -24,11 +24,12 @@ struct item {
 };
 
 static int parse_error(struct gm_plan_error *err, const char *what,
-		       const char *why)
+		       struct item item)
 {
 	return gm_error_set(err, -EINVAL,
 			    "give one number per rank, with commas",
-			    "%s parse: %s", what, why);
+			    "\"%.*s\" is no %s", (int)gm_min(item.len, 64),
+			    item.at, what);
 }
 
 /* The element at *text, trimmed; leaves *text at the next, or NULL. */
@@ -53,8 +54,8 @@ static int check_entries(const char *what, size_t n, uint32_t n_ranks,
 	if (n == n_ranks)
 		return 0;
 	return gm_error_set(err, -EINVAL, "give one number per rank",
-			    "%s has %zu entries but world_size is %" PRIu32,
-			    what, n, n_ranks);
+			    "There are %zu %ss for %" PRIu32 " ranks", n, what,
+			    n_ranks);
 }
 
 static size_t count_items(const char *text)
@@ -77,22 +78,20 @@ static int split_exactly(uint32_t n_layers, uint32_t n_ranks, const char *text,
 	for (const char *at = text; at;) {
 		struct item item = next_item(&at);
 		uint64_t count = 0;
-		const char *wrong = gm_number_parse(item.at, item.len, &count);
 
-		if (wrong)
-			return parse_error(err, COUNTS, wrong);
+		if (gm_number_parse(item.at, item.len, &count))
+			return parse_error(err, COUNT, item);
 		sum = gm_checked_add(&over, sum, count);
 	}
-	r = check_entries(COUNTS, count_items(text), n_ranks, err);
+	r = check_entries(COUNT, count_items(text), n_ranks, err);
 	if (r)
 		return r;
 	if (over || sum != n_layers)
 		return gm_error_set(err, -EINVAL,
 				    "correct the counts of layers",
-				    "%s sums to %s%" PRIu64
-				    " but model has %" PRIu32 " layers",
-				    COUNTS, over ? "2^64 or more, not " : "",
-				    over ? n_layers : sum, n_layers);
+				    "The counts sum to %" PRIu64
+				    ", and the model has %" PRIu32 " layers",
+				    over ? UINT64_MAX : sum, n_layers);
 	for (const char *at = text; at; i++) {
 		struct item item = next_item(&at);
 		uint64_t count = 0;
@@ -104,19 +103,18 @@ static int split_exactly(uint32_t n_layers, uint32_t n_ranks, const char *text,
 }
 
 /* Parse a weight as Rust does: no hexadecimal, nothing after it. */
-static const char *parse_weight(struct item item, double *ret)
+static bool parse_weight(struct item item, double *ret)
 {
 	char text[64], *end;
 
-	if (item.len == 0)
-		return "cannot parse float from empty string";
-	if (item.len >= sizeof(text) || memchr(item.at, 'x', item.len) ||
-	    memchr(item.at, 'X', item.len) || memchr(item.at, '(', item.len))
-		return "invalid float literal";
+	if (item.len == 0 || item.len >= sizeof(text) ||
+	    memchr(item.at, 'x', item.len) || memchr(item.at, 'X', item.len) ||
+	    memchr(item.at, '(', item.len))
+		return false;
 	memcpy(text, item.at, item.len);
 	text[item.len] = '\0';
 	*ret = strtod(text, &end);
-	return *end ? "invalid float literal" : NULL;
+	return *end == '\0' && isfinite(*ret) && *ret >= 0;
 }
 
 static int read_weights(const char *text, uint32_t n_ranks, double *ret_weights,
@@ -127,20 +125,13 @@ static int read_weights(const char *text, uint32_t n_ranks, double *ret_weights,
 	for (const char *at = text; at; n++) {
 		struct item item = next_item(&at);
 		double weight = 0;
-		const char *wrong = parse_weight(item, &weight);
 
-		if (wrong)
-			return parse_error(err, WEIGHTS, wrong);
-		if (!isfinite(weight) || weight < 0)
-			return gm_error_set(err, -EINVAL,
-					    "give weights from 0 up",
-					    WEIGHTS " has %.*s, which is no "
-						    "weight",
-					    (int)item.len, item.at);
+		if (!parse_weight(item, &weight))
+			return parse_error(err, WEIGHT, item);
 		if (n < n_ranks)
 			ret_weights[n] = weight;
 	}
-	return check_entries(WEIGHTS, n, n_ranks, err);
+	return check_entries(WEIGHT, n, n_ranks, err);
 }
 
 static int split_by_weight(uint32_t n_layers, uint32_t n_ranks,
@@ -154,8 +145,8 @@ static int split_by_weight(uint32_t n_layers, uint32_t n_ranks,
 		total += weights[i];
 	if (!isfinite(total) || total <= 0)
 		return gm_error_set(err, -EINVAL, "give a rank some weight",
-				    WEIGHTS " sums to nothing that can be "
-					    "shared");
+				    "The weights sum to nothing that can be "
+				    "shared");
 	for (uint32_t i = 0; i < n_ranks; i++) {
 		double share = weights[i] / total * (double)n_layers;
 

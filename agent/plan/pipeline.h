@@ -7,9 +7,9 @@
  * The distribution is by exact counts, by weights such as each rank's memory,
  * or even; rank 0 has the first layers.  With weights a rank gets the floor of
  * its share, and the remaining layers go one each to rank 0, 1, 2...: not to
- * the largest fraction, as in gm_split().  Forms and texts are those of the
- * engine whose rings are configured so (RING_LAYER_SPLIT, RING_MEM_GIB);
- * weights that are negative, no numbers, or sum to nothing are errors here.
+ * the largest fraction, as in gm_split().  Forms are those of the engine
+ * whose rings are configured so (RING_LAYER_SPLIT, RING_MEM_GIB); weights that
+ * are negative, no numbers, or sum to nothing are errors here.
  */
 #ifndef GM_PIPELINE_H
 #define GM_PIPELINE_H

@@ -12,6 +12,7 @@
 #include "agent/plan/checked.h"
 #include "agent/plan/nodefile.h"
 #include "agent/plan/plan_draft.h"
+#include "agent/plan/size_text.h"
 #include "agent/plan/sizes.h"
 #include "agent/plan/spec.h"
 #include "shm/score.h"
@@ -46,6 +47,21 @@ uint32_t gm_plan_leave_out(struct gm_plan_device *devices, uint32_t n,
 		else
 			devices[left++] = devices[i];
 	}
+	return left;
+}
+
+uint32_t gm_plan_leave_out_dummies(struct gm_plan_device *devices, uint32_t n)
+{
+	uint32_t left = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		left += !devices[i].is_dummy;
+	if (left == 0)
+		return n;
+	left = 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (!devices[i].is_dummy)
+			devices[left++] = devices[i];
 	return left;
 }
 
@@ -333,14 +349,33 @@ static uint64_t add_up(const struct gm_plan_request *q,
 	return have;
 }
 
+/* Write what else the rows lack, or the request, or nothing. */
+static void find_more(const struct gm_plan_draft *d, char ret_text[256])
+{
+	char size[GM_SIZE_TEXT];
+	int n = 0;
+
+	ret_text[0] = '\0';
+	if (is_shut_out(d))
+		n = snprintf(ret_text, 256,
+			     "; the %s that are no layer's find no room beside "
+			     "one",
+			     gm_size_text(d->q->model.other_bytes, size));
+	if (d->q->n_dummies > 0)
+		snprintf(ret_text + n, 256 - (size_t)n,
+			 "; %" PRIu32 " dummy rows are left out: no list of "
+			 "rows names them",
+			 d->q->n_dummies);
+}
+
 /* Report in rows: the strategies count positions. */
 static int does_not_fit(struct gm_plan_draft *d)
 {
 	const struct gm_plan_model *model = &d->q->model;
 	const struct gm_plan_device *first;
 	uint64_t have = add_up(d->q, &first), need;
-	bool over = false;
-	char other[96] = "";
+	char size[2][GM_SIZE_TEXT], more[256];
+	bool over = false, whole;
 	int r = gm_plan_measure_kv(d, first);
 
 	if (r)
@@ -350,18 +385,16 @@ static int does_not_fit(struct gm_plan_draft *d)
 					     model->n_layers));
 	if (over)
 		need = UINT64_MAX;
-	if (is_shut_out(d))
-		snprintf(other, sizeof(other),
-			 "; the %" PRIu64 " that are no layer's find no room "
-			 "beside one",
-			 model->other_bytes);
+	whole = need > have;
+	find_more(d, more);
 	return gm_error_set(
 		d->err, -ENOSPC,
 		"lower max_seq_len or the batch, quantise, or add memory",
-		"The model does not fit: it takes %" PRIu64
-		" bytes and activations, the rows have %" PRIu64 "%s%s",
-		need, have, need < have ? " but not in whole layers" : "",
-		other);
+		"The model does not fit: it takes %s and activations, %s%s%s%s",
+		gm_size_text(need, size[0]), whole ? "" : "and the rows have ",
+		gm_size_text(whole ? need - have : have, size[1]),
+		whole ? " more than the rows have" : " but not in whole layers",
+		more);
 }
 
 static bool has_charge(const struct gm_plan *plan, uint32_t row)
@@ -474,6 +507,30 @@ static int warn_of_unknown(struct gm_plan_draft *d)
 	return r;
 }
 
+/* Warn of layers on hosts where the request has other rows. */
+static int warn_of_hosts(struct gm_plan_draft *d)
+{
+	uint32_t n_layers = 0;
+	bool others = false;
+
+	for (uint32_t i = 0; i < d->q->n_devices; i++)
+		others |= !d->q->devices[i].is_host;
+	for (uint32_t i = 0; i < d->plan.n_charges; i++) {
+		const struct gm_plan_charge *c = &d->plan.charges[i];
+
+		if (gm_plan_find(d->q, c->row)->is_host)
+			n_layers += c->n_layers;
+	}
+	if (!others || n_layers == 0)
+		return 0;
+	return gm_plan_warn(d,
+			    "%" PRIu32 " of %" PRIu32 " layers are on host "
+			    "rows: CPUs compute them, which takes far longer; "
+			    "lower max_seq_len or the batch, quantise, or name "
+			    "more rows",
+			    n_layers, d->plan.n_layers);
+}
+
 static int print_spec(struct gm_plan_draft *d)
 {
 	struct gm_plan *plan = &d->plan;
@@ -538,6 +595,8 @@ int gm_plan_try(const struct gm_plan_request *q, struct gm_plan *ret_plan,
 		r = d.is_auto ? plan_by_strategy(&d) : plan_as_said(&d);
 	if (r == 0 && ret_plan)
 		r = warn_of_unknown(&d);
+	if (r == 0 && ret_plan)
+		r = warn_of_hosts(&d);
 	if (r == 0 && ret_plan)
 		r = print_spec(&d);
 	if (r == 0 && ret_plan)

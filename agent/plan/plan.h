@@ -68,6 +68,7 @@ struct gm_plan_device {
 	bool is_cuda;
 	bool is_integrated;          /* its memory is the host's */
 	bool is_drained;             /* gm_plan_leave_out() */
+	bool is_dummy;               /* gm_plan_leave_out_dummies() */
 	uint32_t cc_major, cc_minor; /* of a CUDA row */
 	uint64_t avail;              /* free bytes less the reservations */
 	uint64_t total;
@@ -91,6 +92,7 @@ struct gm_plan_request {
 	uint32_t n_devices;
 	const uint32_t *drained; /* rows that were left out */
 	uint32_t n_drained;
+	uint32_t n_dummies; /* dummy rows that were left out */
 	bool is_chosen; /* the request names these rows: each may be a rank */
 	struct gm_plan_model model;
 	enum gm_setting setting;
@@ -138,10 +140,12 @@ struct gm_plan {
 };
 
 /* Changes with which a plan that did not fit would fit.  0, GM_ROW_FIRST,
- * GM_ISQ_N: no such change suffices. */
+ * GM_ISQ_N: no such change suffices, or none is looked for. */
 struct gm_plan_advice {
 	uint64_t missing_bytes; /* the least memory which, added to one row, */
 	uint32_t missing_row;   /* makes it fit, and that row */
+	uint32_t more_rows; /* of an automatic map: the least number of rows */
+	uint32_t like_row;  /* like this one, the largest that is no host */
 	uint64_t max_seq_len;
 	uint64_t max_batch_size;
 	enum gm_isq isq; /* of least packing; sizes are estimates */
@@ -203,6 +207,17 @@ void gm_plan_number(struct gm_plan_device *devices, uint32_t n);
  */
 uint32_t gm_plan_leave_out(struct gm_plan_device *devices, uint32_t n,
 			   uint32_t *ret_drained);
+
+/*
+ * gm_plan_leave_out_dummies - remove the dummy devices from a list
+ *
+ * For requests that name no rows.  A list of dummies alone stays as it is: the
+ * administrator has given the node no other rows.
+ *
+ * Returns	the number of @devices that are left, in their order
+ * Threads	any
+ */
+uint32_t gm_plan_leave_out_dummies(struct gm_plan_device *devices, uint32_t n);
 
 struct gm_nodefile;
 

@@ -76,6 +76,65 @@ static void find_memory(struct gm_plan_request *q,
 	}
 }
 
+/* The largest device that is no host; the first of equals, or NULL. */
+static const struct gm_plan_device *
+largest_device(const struct gm_plan_request *q)
+{
+	const struct gm_plan_device *best = NULL;
+
+	for (uint32_t i = 0; i < q->n_devices; i++) {
+		const struct gm_plan_device *device = &q->devices[i];
+
+		if (!device->is_host && !device->is_integrated &&
+		    (!best || device->total > best->total))
+			best = device;
+	}
+	return best;
+}
+
+/* A row number that no device has yet. */
+static uint32_t next_row(const struct gm_plan_request *q)
+{
+	uint32_t row = 0;
+
+	for (uint32_t i = 0; i < q->n_devices; i++)
+		row = q->devices[i].row >= row ? q->devices[i].row + 1 : row;
+	return row;
+}
+
+/* Find the least number of further rows like the largest with which @q fits.
+ * @devices have room for GM_PLAN_ROWS. */
+static void find_rows(struct gm_plan_request *q, struct gm_plan_device *devices,
+		      struct gm_plan_advice *ret)
+{
+	const struct gm_plan_device *model = largest_device(q);
+	uint32_t n = q->n_devices, row = next_row(q);
+	uint32_t low = 1, high = GM_PLAN_ROWS - n;
+
+	if (!model || high == 0 || q->setting != GM_SETTING_AUTO)
+		return;
+	for (uint32_t i = n; i < GM_PLAN_ROWS; i++) {
+		devices[i] = *model;
+		devices[i].row = row++;
+		devices[i].avail = model->total; /* nothing uses it yet */
+	}
+	q->n_devices = n + high;
+	if (fits(q)) {
+		while (low < high) {
+			uint32_t middle = low + (high - low) / 2;
+
+			q->n_devices = n + middle;
+			if (fits(q))
+				high = middle;
+			else
+				low = middle + 1;
+		}
+		ret->more_rows = high;
+		ret->like_row = model->row;
+	}
+	q->n_devices = n;
+}
+
 /* The first of these types, each of which packs more, with which @q fits. */
 static enum gm_isq least_packing(const struct gm_plan_request *q,
 				 uint64_t *layers)
@@ -105,7 +164,7 @@ int gm_plan_advise(const struct gm_plan_request *request,
 	struct gm_plan_advice advice = { .missing_row = GM_ROW_FIRST,
 					 .isq = GM_ISQ_N };
 	struct gm_plan_request q = *request;
-	struct gm_plan_device *devices = calloc(q.n_devices, sizeof(*devices));
+	struct gm_plan_device *devices = calloc(GM_PLAN_ROWS, sizeof(*devices));
 	uint64_t *layers =
 		calloc((size_t)q.model.n_layers + 1, sizeof(*layers));
 	int r = 0;
@@ -122,6 +181,7 @@ int gm_plan_advise(const struct gm_plan_request *request,
 	if (q.max_batch_size == 0)
 		q.max_batch_size = GM_PLAN_BATCH_SIZE;
 	find_memory(&q, devices, &advice);
+	find_rows(&q, devices, &advice);
 	advice.max_seq_len = largest(&q, &q.max_seq_len);
 	advice.max_batch_size = largest(&q, &q.max_batch_size);
 	if (q.model.layer_bytes && q.model.weight_bytes > 1)

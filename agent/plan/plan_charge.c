@@ -9,6 +9,7 @@
 
 #include "agent/plan/checked.h"
 #include "agent/plan/plan_draft.h"
+#include "agent/plan/size_text.h"
 #include "agent/plan/sizes.h"
 
 static int overflow(const struct gm_plan_draft *d)
@@ -62,6 +63,23 @@ const struct gm_plan_device *gm_plan_first_device(const struct gm_plan_draft *d)
 	return gm_plan_find(d->q, d->plan.rows[0]);
 }
 
+/* The text of gm_kv_paged_bytes() is that of mistral.rs. */
+static int no_blocks(const struct gm_plan_draft *d)
+{
+	const struct gm_kv_paged *paged = d->q->paged;
+
+	return gm_error_set(
+		d->err, -ENOSPC, "ask for more, or for a cache without pages",
+		"The paged KV cache has no room for a block of %" PRIu64
+		" tokens%s",
+		paged->block_size,
+		paged->budget == GM_KV_UTILIZATION
+			? ": a share of the first row's memory counts what the "
+			  "weights of the whole model leave of it; give the "
+			  "cache's MiB or tokens instead"
+			: "; ask for more, or for a cache without pages");
+}
+
 int gm_plan_measure_kv(struct gm_plan_draft *d,
 		       const struct gm_plan_device *first)
 {
@@ -69,6 +87,7 @@ int gm_plan_measure_kv(struct gm_plan_draft *d,
 	uint32_t bytes = gm_dtype_bytes(d->plan.dtype);
 	struct gm_kv_shape shape = model->kv;
 	struct gm_kv_room room;
+	int r;
 
 	d->plan.kv_bytes = 0;
 	d->plan.is_paged = model->has_kv && d->q->paged && first;
@@ -84,8 +103,9 @@ int gm_plan_measure_kv(struct gm_plan_draft *d,
 		.model_bytes = part(d, d->layer_bytes) + model->other_bytes,
 		.act_bytes = d->act_elems * bytes,
 	};
-	return gm_kv_paged_bytes(&shape, d->q->paged, &room, bytes,
-				 &d->plan.kv_bytes, d->err);
+	r = gm_kv_paged_bytes(&shape, d->q->paged, &room, bytes,
+			      &d->plan.kv_bytes, d->err);
+	return r == -ENOSPC ? no_blocks(d) : r;
 }
 
 /* The charge to @row, a new one if there is none yet; the array has room. */
@@ -187,6 +207,7 @@ int gm_plan_charge_rows(struct gm_plan_draft *d)
 int gm_plan_check_rows(const struct gm_plan_draft *d)
 {
 	const struct gm_plan_charge *most = d->plan.charges;
+	char size[5][GM_SIZE_TEXT];
 
 	for (uint32_t i = 1; i < d->plan.n_charges; i++)
 		if (d->plan.charges[i].missing_bytes > most->missing_bytes)
@@ -196,9 +217,11 @@ int gm_plan_check_rows(const struct gm_plan_draft *d)
 	return gm_error_set(
 		d->err, -ENOSPC,
 		"move layers to other rows, or lower max_seq_len or the batch",
-		"Row %" PRIu32 " lacks %" PRIu64 " bytes: %" PRIu64
-		" for weights, %" PRIu64 " for the KV cache, %" PRIu64
-		" for activations, %" PRIu64 " kept back",
-		most->row, most->missing_bytes, most->weight_bytes,
-		most->kv_bytes, most->act_bytes, most->reserve_bytes);
+		"Row %" PRIu32 " lacks %s: %s for weights, %s for the KV "
+		"cache, %s for activations, %s kept back",
+		most->row, gm_size_text(most->missing_bytes, size[0]),
+		gm_size_text(most->weight_bytes, size[1]),
+		gm_size_text(most->kv_bytes, size[2]),
+		gm_size_text(most->act_bytes, size[3]),
+		gm_size_text(most->reserve_bytes, size[4]));
 }

@@ -286,8 +286,8 @@ static int place_for_nccl(struct gm_plan_draft *d)
 	if ((d->n_ranks & (d->n_ranks - 1)) != 0)
 		return gm_error_set(d->err, -EINVAL,
 				    "choose 1, 2, 4, 8... rows",
-				    "NCCL backend requires world_size to be a "
-				    "power of 2, got %" PRIu32,
+				    "Tensor parallelism needs a power of 2 of "
+				    "rows, not %" PRIu32,
 				    d->n_ranks);
 	if (q->base_row != GM_ROW_FIRST && !lead_with(d, q->base_row))
 		return gm_error_set(d->err, -ENODEV, "leave the base row out",

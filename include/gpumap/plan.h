@@ -45,7 +45,9 @@ struct gpumap_plan_request {
 	const char *text;     /* a manual map's spec, a topology's YAML, or the
 			      * layers of each rank of a pipeline, "16,16" */
 	const char *weights;  /* of a pipeline without @text: "1,2"; or NULL */
-	const uint32_t *rows; /* only these, in this order; NULL: all rows */
+	const uint32_t *rows; /* only these, in this order; NULL: all rows,
+			      * but dummy rows only where a spec names them or
+			      * there are no others */
 	uint32_t n_rows;
 	/* The model. */
 	uint32_t n_layers;           /* 0: as many as the spec has */

@@ -28,6 +28,7 @@ gm_system_ctl = \
 	%reldir%/ctl/mask.c \
 	%reldir%/ctl/mesh.c \
 	%reldir%/ctl/plan.c \
+	%reldir%/ctl/plan_dummies.c \
 	%reldir%/ctl/status.c \
 	%reldir%/ctl/wait.c
 tests_suites_system_ctl_SOURCES = $(gm_system_ctl)

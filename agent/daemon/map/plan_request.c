@@ -84,6 +84,7 @@ static struct gm_plan_device device_of(const struct gm_daemon *d, uint32_t row,
 		.is_cuda = (facts->known & GPUMAP_KNOWN_CC) != 0,
 		.is_integrated = (facts->flags & GPUMAP_DEVICE_INTEGRATED) != 0,
 		.is_drained = device->moving.state == GPUMAP_DEVICE_DRAINING,
+		.is_dummy = facts->kind == GPUMAP_DEVICE_DUMMY,
 		.cc_major = facts->cc_major,
 		.cc_minor = facts->cc_minor,
 		.avail = gm_ledger_avail(d, row, slot),
@@ -164,6 +165,10 @@ static int list_devices(struct plan_change *plan)
 	plan->q.is_chosen = plan->ask.n_rows != 0;
 	if (plan->q.is_chosen)
 		return choose(plan, devices, n);
+	n_all = n;
+	if (plan->q.setting != GM_SETTING_MANUAL)
+		n = gm_plan_leave_out_dummies(devices, n);
+	plan->q.n_dummies = n_all - n;
 	memcpy(plan->devices, devices, n * sizeof(devices[0]));
 	plan->q.n_devices = n;
 	return 0;

@@ -85,8 +85,9 @@ static json_int_t charged(const json_t *charges, const char *key)
 
 	json_array_foreach(charges, i, c)
 	{
-		OK(has_fields(c, "row name n_layers weight_bytes kv_bytes "
-				 "activation_bytes reserve_bytes left_bytes"));
+		OK(has_fields(c,
+			      "row name dummy n_layers weight_bytes kv_bytes "
+			      "activation_bytes reserve_bytes left_bytes"));
 		sum += number(c, key);
 	}
 	return sum;
@@ -101,7 +102,7 @@ static void json_is_for_programs(void)
 	EQ(PLAN("--strategy", "balance", "--json"), DONE);
 	json = object();
 	OK(has_fields(json,
-		      "model node setting strategy stored_dtype dtype "
+		      "model node setting strategy stored_dtype isq dtype "
 		      "n_layers model_bytes max_seq_len max_batch_size "
 		      "kv_bytes paged base_row spec layers charges warnings "
 		      "committed version"));
@@ -205,27 +206,75 @@ static void what_does_not_fit_is_said_with_what_would(void)
 
 	make_node("520M"); /* with 8 MiB left of it */
 	EQ(PLAN("--rows", "0,1"), FAILED);
-	OK(complains("; it would fit with 20.0 MiB more on row 0\n"));
+	OK(complains("; it would fit with 20.0 MiB more on row 0, or 1 more "
+		     "row like row 0\n"));
 	EQ(PLAN("--rows", "0,1", "--json"), FAILED);
 	json = object();
-	OK(has_fields(json, "error remedy missing_bytes missing_row "
-			    "max_seq_len max_batch_size isq"));
+	OK(has_fields(json,
+		      "error remedy missing_bytes missing_row "
+		      "more_rows like_row max_seq_len max_batch_size isq"));
 	EQ(number(json, "missing_bytes"), 20 << 20);
 	EQ(number(json, "missing_row"), 0);
+	EQ(number(json, "more_rows"), 1);
+	EQ(number(json, "like_row"), 0);
 	OK(json_is_null(json_object_get(json, "max_batch_size")));
 	json_decref(json);
 	make_node("544M");
 	EQ(PLAN("--rows", "0", "--max-batch", "8"), FAILED);
-	OK(complains(" more on row 0, or --max-seq-len 4"));
+	OK(complains(" more on row 0, or 1 more row like row 0, or "
+		     "--max-seq-len 4"));
 	OK(complains(", or --max-batch 1\n"));
 	make_node("520M");
 	EQ(PLAN("--spec", "1:4"), FAILED);
-	OK(complains("Row 1 lacks 20971520 bytes: 18874368 for weights"));
+	OK(complains("Row 1 lacks 20.0 MiB: 18.0 MiB for weights, "));
+	EQ(PLAN("--spec", "7:4"), FAILED);
+	OK(complains("Could not find row 7: the rows are 0-2; ") &&
+	   complains(" has rows 0 to 2\n"));
 	EQ(PLAN("--spec", "1:5"), FAILED);
 	OK(complains("The map places 5 layers but the model has 4"));
 	EQ(PLAN("--rows", "0,5"), FAILED);
 	OK(complains("there is no row 5 to plan on: "));
 	OK(strstr(err, " has 0 to 2\n") != NULL);
+}
+
+/* The advice can be tried. */
+static void a_quantised_model_is_planned(void)
+{
+	json_t *json;
+
+	make_node("524M"); /* with 12 MiB left of it */
+	EQ(PLAN("--rows", "0", "--max-seq-len", "64"), FAILED);
+	OK(complains("weights quantised to Q8_0 (--isq Q8_0)\n"));
+	EQ(PLAN("--rows", "0", "--max-seq-len", "64", "--isq", "Q8_0"), DONE);
+	OK(prints(" of F16, as if quantised to Q8_0, on shelf\n"));
+	EQ(PLAN("--isq", "4", "--json"), DONE);
+	json = object();
+	STR(text(json, "isq"), "Q4K");
+	EQ(charged(json_object_get(json, "charges"), "weight_bytes"),
+	   (18 << 20) / 4);
+	json_decref(json);
+	EQ(PLAN("--isq", "Q9"), USAGE);
+	OK(complains("--isq: ISQ type Q9 unknown, choose one of `2`, "));
+}
+
+static void layers_on_hosts_are_warned_of(void)
+{
+	make_node("528M");
+	EQ(PLAN("--strategy", "fill"), DONE);
+	OK(prints("\n  warning: 2 of 4 layers are on host rows: CPUs compute "
+		  "them, which takes far longer"));
+	EQ(PLAN("--rows", "2"), DONE);
+	OK(strstr(out, "warning") == NULL);
+}
+
+static void a_cache_without_room_is_refused_plainly(void)
+{
+	make_node("544M");
+	EQ(PLAN("--rows", "0", "--paged-share", "0.1"), FAILED);
+	OK(complains("The paged KV cache has no room for a block of 32 tokens: "
+		     "a share of the first row's memory counts what the "
+		     "weights of the whole model leave of it"));
+	OK(strstr(err, "PagedAttention") == NULL);
 }
 
 static void wrong_command_lines_are_refused(void)
@@ -264,9 +313,9 @@ static void wrong_command_lines_are_refused(void)
 	EQ(PLAN("--topology", "/nowhere"), FAILED);
 	OK(complains("/nowhere: No such file or directory; give the path of "));
 	EQ(PLAN("--split", "2,1"), FAILED);
-	OK(complains("--split: RING_LAYER_SPLIT sums to 3 but model has 4"));
+	OK(complains("The counts sum to 3, and the model has 4 layers; "));
 	EQ(PLAN("--weights", "0,0"), FAILED);
-	OK(complains("--weights: RING_MEM_GIB sums to nothing"));
+	OK(complains("The weights sum to nothing that can be shared"));
 	EQ(CTL("plan", "--model", model, "--node", "/nowhere"), FAILED);
 	EQ(CTL("plan", "--model", "/nowhere", "--node", node), FAILED);
 	EQ(ctl_of("nobody", WORDS("plan", "--model", model)), NO_AGENT);
@@ -412,6 +461,9 @@ TAP_CASE()
 	every_setting_can_be_asked_for();
 	sizes_can_be_asked_for();
 	what_does_not_fit_is_said_with_what_would();
+	a_quantised_model_is_planned();
+	layers_on_hosts_are_warned_of();
+	a_cache_without_room_is_refused_plainly();
 	wrong_command_lines_are_refused();
 	rows_are_the_agents_without_a_file();
 	nothing_is_planned_on_a_drained_row();

@@ -33,8 +33,7 @@ struct found {
 static int look(const struct gm_map *map, uint64_t word,
 		const struct gpumap_view *view, struct found *ret_found)
 {
-	const gm_a64 *block =
-		gm_check_block(map, word, sizeof(struct gm_layers_image));
+	const gm_a64 *block = gm_check_block(map, word, GM_LAYERS_IMAGE_LEAST);
 	struct gm_layers_image image;
 	uint64_t words[3], name[GM_NAME_BYTES / 8];
 
@@ -52,7 +51,7 @@ static int look(const struct gm_map *map, uint64_t word,
 		return -ENOENT;
 	if (gm_check_block(map, word, image.object.bytes) == NULL ||
 	    image.n_layers == 0 || image.n_layers > GM_LAYERS_MAX ||
-	    image.rows_at % 8 != 0 || image.rows_at < sizeof(image) ||
+	    image.rows_at % 8 != 0 || image.rows_at < GM_LAYERS_IMAGE_LEAST ||
 	    !gm_check_span(image.rows_at, 4 * (uint64_t)image.n_layers,
 			   image.object.bytes))
 		return -EPROTO;

@@ -57,6 +57,7 @@ void gm_layers_build(const struct gm_layers *layers, uint64_t version,
 	bytes = lay_out(layers, image.spec_bytes, &image);
 	image.object.kind = GM_KIND_LAYERS;
 	image.object.bytes = (uint32_t)bytes;
+	image.object.image_bytes = sizeof(image);
 	image.object.version = version;
 	image.object.published = layers->published;
 	image.object.owner_uid = layers->owner_uid;
@@ -90,7 +91,7 @@ void gm_layers_build(const struct gm_layers *layers, uint64_t version,
 
 static bool inside(uint32_t at, uint64_t bytes, const struct gm_object *object)
 {
-	return at % 8 == 0 && at >= sizeof(struct gm_layers_image) &&
+	return at % 8 == 0 && at >= object->image.image_bytes &&
 	       gm_check_span(at, align8(bytes), object->image.bytes);
 }
 
@@ -99,7 +100,8 @@ int gm_layers_image(const struct gm_object *object,
 {
 	struct gm_layers_image image;
 
-	if (gm_object_read(object, 0, &image, sizeof(image)) != 0)
+	if (gm_object_read_image(object, &image, sizeof(image),
+				 GM_LAYERS_IMAGE_LEAST) != 0)
 		return -EPROTO;
 	if (!gm_object_whole(object))
 		return -EAGAIN;

@@ -43,13 +43,16 @@ uint64_t gm_layout_hash(void)
 		sizeof(struct gm_holder),
 		sizeof(struct gm_object_image),
 		offsetof(struct gm_object_image, name),
-		sizeof(struct gm_row_image),
+		offsetof(struct gm_object_image, image_bytes),
 		offsetof(struct gm_row_image, cpus),
 		sizeof(struct gm_moving_image),
 		offsetof(struct gm_moving_image, reason),
-		sizeof(struct gm_layers_image),
 		offsetof(struct gm_layers_image, rows_at),
 		sizeof(struct gm_charge_image),
+		offsetof(struct gm_mask_image, replicas_at),
+		sizeof(struct gm_replica_image),
+		offsetof(struct gm_mesh_image, groups_at),
+		sizeof(struct gm_group_image),
 		sizeof(struct gm_holder_image),
 	};
 	uint64_t hash = FNV_START;

@@ -27,8 +27,9 @@
  * publication and outlasts deletion and the agent; the unit is the block's
  * start, in 64-byte units from the start of the segment, 0 for no object.
  *
- * Changing an offset changes GM_LAYOUT_MAJOR, appending changes
- * GM_LAYOUT_MINOR; both change tests/abi/layout.golden.
+ * Changing an offset changes GM_LAYOUT_MAJOR, and so does growing an array's
+ * element (a charge, a group, a replica).  Appending to an image changes
+ * GM_LAYOUT_MINOR.  Both change tests/abi/layout.golden.
  */
 #ifndef GM_LAYOUT_H
 #define GM_LAYOUT_H
@@ -149,7 +150,12 @@ struct gm_object_image {
 	uint32_t owner_uid; /* who may replace and release it */
 	uint32_t flags;     /* GM_OBJECT_* */
 	char name[GM_NAME_BYTES]; /* padded with zeros */
-	uint64_t reserved[4];
+	/* of the whole image: fields that a later minor appended to it are
+	 * skipped by earlier readers, and are 0 where an earlier agent wrote
+	 * the image */
+	uint32_t image_bytes;
+	uint32_t unused;
+	uint64_t reserved[3];
 };
 
 /* The facts of a device that do not change while it has its row. */
@@ -230,6 +236,12 @@ struct gm_layers_image {
 	uint16_t strategy;      /* enum gpumap_strategy */
 	uint16_t compute_dtype; /* enum gpumap_dtype, of activations */
 };
+
+/* Bytes that the image of each kind has had since GM_LAYOUT_MAJOR began. */
+#define GM_ROW_IMAGE_LEAST    560u
+#define GM_LAYERS_IMAGE_LEAST 200u
+#define GM_MASK_IMAGE_LEAST   344u
+#define GM_MESH_IMAGE_LEAST   192u
 
 /* The memory that a map takes from one row. */
 struct gm_charge_image {
@@ -419,8 +431,8 @@ GM_ASSERT_BYTES(gm_group_image, 96);
 
 _Static_assert(GM_HEAP_AT % 4096 == 0, "the heap starts on a page");
 
-/* A hash over every size and offset above: two builds that disagree about
- * any of them refuse each other's segments. */
+/* A hash over the sizes and offsets that no minor changes: two builds that
+ * disagree about any of them refuse each other's segments. */
 uint64_t gm_layout_hash(void);
 
 /* The directory's key of an object: equal for equal (kind, name), never 0.  The

@@ -63,6 +63,7 @@ void gm_meshes_build(const struct gm_meshes *mesh, uint64_t version,
 	memset(&image, 0, sizeof(image));
 	image.object.kind = GM_KIND_MESH;
 	image.object.bytes = (uint32_t)bytes;
+	image.object.image_bytes = sizeof(image);
 	image.object.version = version;
 	image.object.published = mesh->published;
 	image.object.owner_uid = mesh->owner_uid;
@@ -82,7 +83,7 @@ void gm_meshes_build(const struct gm_meshes *mesh, uint64_t version,
 
 static bool inside(uint32_t at, uint64_t bytes, const struct gm_object *object)
 {
-	return at % 8 == 0 && at >= sizeof(struct gm_mesh_image) &&
+	return at % 8 == 0 && at >= object->image.image_bytes &&
 	       gm_check_span(at, bytes, object->image.bytes);
 }
 
@@ -101,7 +102,8 @@ int gm_meshes_image(const struct gm_object *object,
 {
 	struct gm_mesh_image image;
 
-	if (gm_object_read(object, 0, &image, sizeof(image)) != 0)
+	if (gm_object_read_image(object, &image, sizeof(image),
+				 GM_MESH_IMAGE_LEAST) != 0)
 		return -EPROTO;
 	if (!gm_object_whole(object))
 		return -EAGAIN;

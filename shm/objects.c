@@ -62,6 +62,18 @@ int gm_object_read(const struct gm_object *object, uint64_t at, void *ret_bytes,
 	return 0;
 }
 
+int gm_object_read_image(const struct gm_object *object, void *ret_image,
+			 uint64_t bytes, uint64_t least)
+{
+	uint64_t there = object->image.image_bytes;
+
+	if (there < least || there > object->image.bytes || there % 8 != 0)
+		return -EPROTO;
+	memset(ret_image, 0, bytes);
+	return gm_object_read(object, 0, ret_image,
+			      there < bytes ? there : bytes);
+}
+
 /* The image's name is padded with zeros, so equal names are equal bytes. */
 static bool named(const struct gm_object *object, uint32_t kind,
 		  const char *name, size_t n)

@@ -62,6 +62,22 @@ int gm_object_read(const struct gm_object *object, uint64_t at, void *ret_bytes,
 int gm_object_find(const struct gm_map *map, uint32_t kind, const char *name,
 		   struct gm_object *ret_object);
 
+/*
+ * gm_object_read_image - read the whole image of an open object
+ *
+ * bytes	of the caller's image, a multiple of 8
+ * least	bytes that every image of its kind has, a multiple of 8
+ *
+ * The image is zero behind what its agent wrote, if that was an earlier one.
+ *
+ * Returns	0; the result is valid only if gm_object_whole() returns true
+ *		afterwards
+ *		-EPROTO		the image is shorter than @least, or longer than
+ *				its block
+ */
+int gm_object_read_image(const struct gm_object *object, void *ret_image,
+			 uint64_t bytes, uint64_t least);
+
 /* The length of @name, or 0 when it is empty or has more than
  * GM_NAME_BYTES - 1 bytes. */
 size_t gm_object_name(const char *name);

@@ -28,6 +28,7 @@ void gm_replicas_build(const struct gm_mask_image *image,
 
 	ours.object.kind = GM_KIND_MASK;
 	ours.object.bytes = (uint32_t)bytes;
+	ours.object.image_bytes = sizeof(ours);
 	ours.object.version = version;
 	ours.replicas_at = sizeof(ours);
 	memset(block, 0, bytes);
@@ -59,13 +60,14 @@ int gm_replicas_image(const struct gm_object *object,
 {
 	struct gm_mask_image image;
 
-	if (gm_object_read(object, 0, &image, sizeof(image)) != 0)
+	if (gm_object_read_image(object, &image, sizeof(image),
+				 GM_MASK_IMAGE_LEAST) != 0)
 		return -EPROTO;
 	if (!gm_object_whole(object))
 		return -EAGAIN;
 	if (image.object.kind != GM_KIND_MASK || image.n_replicas == 0 ||
 	    image.n_replicas > GM_ROWS || image.replicas_at % 8 != 0 ||
-	    image.replicas_at < sizeof(image) ||
+	    image.replicas_at < image.object.image_bytes ||
 	    !gm_check_span(image.replicas_at,
 			   image.n_replicas * sizeof(struct gm_replica_image),
 			   object->image.bytes) ||

@@ -24,7 +24,8 @@ static int facts_once(const struct gm_map *map, uint32_t row,
 	ret = gm_object_open(map, &map->rows[row].facts, &object);
 	if (ret != 0)
 		return ret == -ENOENT ? -ENODEV : ret;
-	ret = gm_object_read(&object, 0, &image, sizeof(image));
+	ret = gm_object_read_image(&object, &image, sizeof(image),
+				   GM_ROW_IMAGE_LEAST);
 	if (!gm_object_whole(&object))
 		return -EAGAIN;
 	if (ret != 0 || image.object.kind != GM_KIND_ROW || image.row != row ||

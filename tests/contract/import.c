@@ -216,6 +216,7 @@ static void rows_and_devices_are_one(void)
 	image.object.kind = GM_KIND_ROW;
 	image.object.version = 2; /* segment_row() has published it once */
 	image.object.bytes = (sizeof(image) + GM_UNIT - 1) / GM_UNIT * GM_UNIT;
+	image.object.image_bytes = sizeof(image);
 	memcpy(image.object.name, "a card", sizeof("a card"));
 	memcpy(words, &image, sizeof(image));
 	segment_publish(&file.segment, &file.segment.map.rows[3].facts, words,

@@ -81,6 +81,7 @@ void segment_row(struct segment *segment, uint32_t row, const char *name)
 	image.object.kind = GM_KIND_ROW;
 	image.object.version = gm_seq_version(gm_get(slot)) + 1;
 	image.object.bytes = (sizeof(image) + GM_UNIT - 1) / GM_UNIT * GM_UNIT;
+	image.object.image_bytes = sizeof(image);
 	image.uuid[0] = (uint8_t)(row + 1);
 	image.total_bytes = UINT64_C(1) << 32;
 	memcpy(image.object.name, name, gm_object_name(name));

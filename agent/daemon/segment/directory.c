@@ -383,6 +383,7 @@ int gm_directory_row(struct gm_daemon *d, const struct gm_row_image *facts)
 	memcpy(block->name, image.object.name, sizeof(block->name));
 	image.object.kind = block->kind;
 	image.object.bytes = block->bytes;
+	image.object.image_bytes = sizeof(image);
 	image.object.version = block->version;
 	image.object.published = wall_clock();
 	image.object.owner_uid = block->owner_uid;

@@ -60,7 +60,8 @@ static void put_card(const struct card *card, uint32_t cuda_version)
 	struct gm_row_image image = {
 		.object = { .kind = GM_KIND_ROW,
 			    .bytes = (sizeof(image) + GM_UNIT - 1) / GM_UNIT *
-				     GM_UNIT },
+				     GM_UNIT,
+			    .image_bytes = sizeof(image) },
 		.uuid = { card->uuid },
 		.row = card->row,
 		.kind = GPUMAP_DEVICE_CUDA,

@@ -110,6 +110,62 @@ static void a_released_map_is_gone(void)
 	EQ(image.object.version, 3);
 }
 
+/* A block as a later minor may write it: 64 bytes more in the image. */
+static void publish_longer(void)
+{
+	struct gm_object_slot *slot = &segment.map.objects[8];
+	uint64_t bytes = gm_layers_bytes(&example), short_words[64] = { 0 };
+	struct gm_layers_image *image = (void *)short_words;
+	uint64_t words[72];
+	char *to = (char *)words;
+
+	gm_layers_build(&example, 1, short_words);
+	image->object.bytes += 64;
+	image->object.image_bytes += 64;
+	image->rows_at += 64;
+	image->bytes_at += 64;
+	image->charges_at += 64;
+	image->spec_at += 64;
+	strcpy(image->object.name, "longer");
+	memcpy(to, short_words, sizeof(*image));
+	memset(to + sizeof(*image), 0xff, 64);
+	memcpy(to + sizeof(*image) + 64, (char *)short_words + sizeof(*image),
+	       bytes - sizeof(*image));
+	gm_put(&slot->key, gm_object_key(GM_KIND_LAYERS, "longer"));
+	segment_publish(&segment, &slot->slot, words, bytes + 64);
+}
+
+static void images_of_other_minors_are_read(void)
+{
+	struct gm_layers_image image;
+	struct gm_object object;
+	uint64_t words[sizeof(image) / 8 + 8];
+	uint32_t rows[6];
+
+	begin();
+	publish_longer();
+	EQ(gm_layers_open(&segment.map, "longer", &object, &image), 0);
+	EQ(image.n_layers, 5);
+	EQ(image.other_bytes, 5);
+	EQ(gm_object_read(&object, image.rows_at, rows, sizeof(rows)), 0);
+	EQ(memcmp(rows, rows_of, sizeof(rows_of)), 0);
+
+	/* As a reader of a later minor reads this one's. */
+	EQ(gm_layers_open(&segment.map, "llama", &object, &image), 0);
+	memset(words, 0xff, sizeof(words));
+	EQ(gm_object_read_image(&object, words, sizeof(words),
+				GM_LAYERS_IMAGE_LEAST),
+	   0);
+	EQ(memcmp(words, &image, sizeof(image)), 0);
+	for (size_t i = sizeof(image) / 8; i < sizeof(words) / 8; i++)
+		EQ(words[i], 0);
+	EQ(gm_object_read_image(&object, words, sizeof(words),
+				GM_LAYERS_IMAGE_LEAST + 8),
+	   -EPROTO);
+	object.image.image_bytes = object.image.bytes + 8;
+	EQ(gm_object_read_image(&object, words, 8, 8), -EPROTO);
+}
+
 /* Two names may share a key; the name decides. */
 static void an_equal_key_is_not_an_equal_name(void)
 {
@@ -221,6 +277,7 @@ TAP_CASE()
 	a_map_is_found_by_its_name();
 	a_released_map_is_gone();
 	an_equal_key_is_not_an_equal_name();
+	images_of_other_minors_are_read();
 	a_foreign_header_is_refused();
 	slots_that_point_outside_are_refused();
 	damaged_blocks_are_survived();

@@ -204,8 +204,17 @@ int gm_driver_open_where(const struct gm_library_where *where,
 int gm_driver_open(const char *compat, struct gm_driver *ret_driver,
 		   char *ret_why)
 {
+	/* Those of PTX, each needed by the next, and the one that NCCL opens. */
+	static const char *const further[] = {
+		"libnvidia-gpucomp.so.",
+		"libnvidia-nvvm.so.4",
+		"libnvidia-ptxjitcompiler.so.1",
+		"libnvidia-ml.so.1",
+		NULL,
+	};
 	const struct gm_library_where where = { .soname = "libcuda.so.1",
-						.compat = compat };
+						.compat = compat,
+						.further = further };
 
 	return gm_driver_open_where(&where, ret_driver, ret_why);
 }

@@ -104,6 +104,35 @@ static bool try_name(struct search *s)
 	return false;
 }
 
+/* "535.261.03" of the file that libcuda.so.1 leads to, or "". */
+static void read_version(const char *path, char ret_version[64])
+{
+	char real[PATH_MAX];
+	const char *at = realpath(path, real) ? strrchr(real, '/') : NULL;
+
+	at = at ? strstr(at, ".so.") : NULL;
+	snprintf(ret_version, 64, "%s", at ? at + strlen(".so.") : "");
+}
+
+/* One that is absent or cannot be loaded is missed by the driver, which says
+ * so when it needs it. */
+static void open_further(const struct search *s, const char *folder,
+			 const char *path)
+{
+	const char *const *name = s->where->further;
+	char version[64], one[PATH_MAX];
+
+	read_version(path, version);
+	for (; name && *name; name++) {
+		bool has_dot = (*name)[strlen(*name) - 1] == '.';
+		int n = snprintf(one, sizeof(one), "%s/%s%s", folder, *name,
+				 has_dot ? version : "");
+
+		if (n > 0 && (size_t)n < sizeof(one))
+			(void)dlopen(one, RTLD_NOW | RTLD_LOCAL);
+	}
+}
+
 static bool try_folder(struct search *s, const char *folder, bool any)
 {
 	char path[PATH_MAX];
@@ -114,8 +143,12 @@ static bool try_folder(struct search *s, const char *folder, bool any)
 	if (n < 0 || (size_t)n >= sizeof(path) || access(path, F_OK) != 0)
 		return false;
 	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (handle)
-		return take(s, handle, path, any);
+	if (handle) {
+		if (!take(s, handle, path, any))
+			return false;
+		open_further(s, folder, path);
+		return true;
+	}
 	error = dlerror();
 	note_broken(s, error ? error : path, "");
 	return false;

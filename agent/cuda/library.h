@@ -12,6 +12,10 @@
  * only from the folder that the administrator named, and then instead of the
  * system's.
  *
+ * A driver opens further libraries of its own by their bare names, which the
+ * linker does not find in a folder that only this search knows.  They are
+ * opened from there first: a library that is loaded is found by its name.
+ *
  * A missing library is no fault, and is told apart from one that is there and
  * cannot be loaded.
  */
@@ -25,6 +29,9 @@ struct gm_library_where {
 	const char *soname; /* "libcuda.so.1" */
 	const char *compat; /* folder of the library to take instead, or NULL */
 	const char *const *folders; /* ends with NULL; NULL: the usual ones */
+	/* Further libraries that it opens by name; ends with NULL; NULL: none.
+	 * The version of its file follows a name that ends with a dot. */
+	const char *const *further;
 };
 
 struct gm_library {

@@ -53,6 +53,12 @@ check_LTLIBRARIES += %reldir%/libcuda.la
 	-export-symbols-regex '^cu[A-Z]'
 %canon_reldir%_libcuda_la_LIBADD = %reldir%/libhardware.la -lpthread -ldl
 
+check_LTLIBRARIES += %reldir%/libnvidia-ptxjitcompiler.la
+%canon_reldir%_libnvidia_ptxjitcompiler_la_SOURCES = %reldir%/jit_compiler.c
+%canon_reldir%_libnvidia_ptxjitcompiler_la_CFLAGS = $(AM_CFLAGS) \
+	-fvisibility=default
+%canon_reldir%_libnvidia_ptxjitcompiler_la_LDFLAGS = $(gm_stand_in_ldflags)
+
 check_LTLIBRARIES += %reldir%/libnvidia-ml.la
 %canon_reldir%_libnvidia_ml_la_SOURCES = \
 	%reldir%/nvml.c %reldir%/nvml.h \

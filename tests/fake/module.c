@@ -6,6 +6,7 @@
  * context: its kernels belong to whichever context launches them.
  */
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,18 @@
 #include "tests/fake/module.h"
 
 static struct fake_module *modules;
+
+/* The compiler is looked for by the linker's rules alone, wherever this driver
+ * was found. */
+static bool has_compiler(void)
+{
+	static void *compiler;
+
+	if (!compiler)
+		compiler = dlopen("libnvidia-ptxjitcompiler.so.1",
+				  RTLD_NOW | RTLD_LOCAL);
+	return compiler;
+}
 
 static CUresult compile(struct fake_device *dev, const void *image,
 			struct fake_code *ret_code)
@@ -22,6 +35,8 @@ static CUresult compile(struct fake_device *dev, const void *image,
 	CUresult result;
 	bool fits = true;
 
+	if (!has_compiler())
+		return CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
 	fake_lock(&fake.hw);
 	if (dev)
 		fault = fake_fault(&fake.hw, FAKE_JIT_FAILS, dev->gpu);

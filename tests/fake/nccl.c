@@ -153,12 +153,15 @@ static void *init(void *argument)
 	return NULL;
 }
 
-/* The device whose context is current, as a communicator is of one. */
+/* The device whose context is current, as a communicator is of one.  NVML is
+ * looked for by the linker's rules alone. */
 static ncclResult_t find_device(ncclComm_t comm)
 {
 	const struct fake_nccl_cu *cu = fake_nccl_cu();
 	CUcontext ctx = NULL;
 
+	if (!dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL))
+		return ncclSystemError;
 	if (!cu || cu->ctx_get_current(&ctx) || !ctx ||
 	    cu->ctx_get_device(&comm->device) ||
 	    cu->device_get_uuid(&comm->gpu, comm->device))

@@ -9,6 +9,8 @@
 static const char *const driver_files[][2] = {
 	{ "tests/fake/.libs/libcuda.so.1", "libcuda.so.1" },
 	{ "tests/fake/.libs/libnvidia-ml.so.1", "libnvidia-ml.so.1" },
+	{ "tests/fake/.libs/libnvidia-ptxjitcompiler.so.1",
+	  "libnvidia-ptxjitcompiler.so.1" },
 	{ "tests/fake/.libs/libnccl.so.2", "libnccl.so.2" },
 	{ "tests/.libs/operators_kernels.so", "operators_kernels.so" },
 };

@@ -63,13 +63,18 @@ static bool fill_the_shelf(void)
 	       shelf_folder("other") && shelf_folder("broken") &&
 	       shelf_folder("old") && shelf_folder("else") &&
 	       shelf_folder("compat") && shelf_folder("loaded") &&
-	       shelf_copy("driver", "good/" SONAME) &&
+	       shelf_folder("family") && shelf_copy("driver", "good/" SONAME) &&
 	       shelf_copy("driver", "other/libtiny.so.2") &&
 	       shelf_write("broken/" SONAME, garbage, sizeof(garbage) - 1) &&
 	       shelf_copy("driver_old", "old/" SONAME) &&
 	       shelf_copy("driver_else", "else/" SONAME) &&
 	       shelf_copy("driver", "compat/" SONAME) &&
-	       shelf_copy("driver", "loaded/tiny.so");
+	       shelf_copy("driver", "loaded/tiny.so") &&
+	       shelf_copy("driver", "family/libtiny.so.535.1") &&
+	       symlink("libtiny.so.535.1", shelf_path("family/" SONAME).text) ==
+		       0 &&
+	       shelf_copy("nvml", "family/nvml.so") &&
+	       shelf_copy("nvml_bare", "family/libtinybare.so.535.1");
 }
 
 static void absence_is_no_fault(void)
@@ -240,6 +245,26 @@ static void compat_is_taken_only_when_named(void)
 	OK(strstr(driver.library.path, "/compat/" SONAME) != NULL);
 }
 
+/* A driver opens them by their bare names. */
+static void further_libraries_come_from_its_folder(void)
+{
+	static const char *const further[] = { "libnone.so.1", "nvml.so",
+					       "libtinybare.so.", NULL };
+	struct shelf_path none = shelf_path("none");
+	struct shelf_path family = shelf_path("family");
+	const char *const folders[] = { none.text, family.text, NULL };
+	struct gm_library_where where = { .soname = SONAME,
+					  .folders = folders };
+
+	EQ(gm_driver_open_where(&where, &driver, why), 0);
+	OK(!dlopen("nvml.so", RTLD_NOW));
+	OK(!dlopen("nvml_bare.so", RTLD_NOW));
+	where.further = further;
+	EQ(gm_driver_open_where(&where, &driver, why), 0);
+	OK(dlopen("nvml.so", RTLD_NOW) != NULL);
+	OK(dlopen("nvml_bare.so", RTLD_NOW) != NULL); /* its own name */
+}
+
 /* In a process of its own, with another path for the linker. */
 static int find_by_name(const char *library_path)
 {
@@ -310,6 +335,7 @@ TAP_CASE_ARGS(argc, argv)
 	a_group_that_is_too_new_is_left_out();
 	a_torn_group_is_left_out_whole();
 	compat_is_taken_only_when_named();
+	further_libraries_come_from_its_folder();
 	the_linkers_path_is_searched();
 	return tap_done();
 }

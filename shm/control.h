@@ -272,8 +272,9 @@ struct gm_control_plan_refusal {
  * Memory is part of a memfd that cannot shrink and has no huge pages; it may be
  * registered READ_ONLY, and must be if its seals or its descriptor forbid
  * writing.  The queue of the row is open.  The same handle may be registered
- * for more rows, each with a request of its own with the same values for the
- * same file; the bytes count once, with the arenas of the uid.  No reply body.
+ * for more rows, each with a request of its own with the same values, and each
+ * row gets the file that came with the first; the bytes count once, with the
+ * arenas of the uid.  No reply body.
  */
 struct gm_register {
 	uint64_t handle; /* the handle that it will have, see queue.h */

@@ -54,6 +54,7 @@ gm_scripts += %reldir%/check_docs.sh
 gm_scripts += %reldir%/check_examples.sh
 gm_scripts += %reldir%/check_headers.sh
 gm_scripts += %reldir%/check_labels.sh
+gm_scripts += %reldir%/check_loop.sh
 gm_scripts += %reldir%/check_operators.sh
 gm_scripts += %reldir%/check_pages.sh
 gm_scripts += %reldir%/check_points.sh

@@ -40,6 +40,7 @@ GM_TORTURE += %reldir%/ctl/load.c
 gm_suites += tests/suites/system_hostile
 gm_system_hostile = \
 	%reldir%/hostile/control_socket.c \
+	%reldir%/hostile/inode_lock.c \
 	%reldir%/hostile/isolation.c \
 	%reldir%/hostile/unauthenticated.c \
 	%reldir%/hostile/unread_fds.c

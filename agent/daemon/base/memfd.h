@@ -6,7 +6,8 @@
  *
  * A client may send any descriptor at all, of a file system that never answers
  * for instance.  Nothing is asked of it that could wait before it is known to
- * be a memfd.
+ * be a memfd, and no call takes the lock of its inode: the client can hold that
+ * lock for as long as it likes, by a write() from memory that never arrives.
  */
 #ifndef GM_DAEMON_BASE_MEMFD_H
 #define GM_DAEMON_BASE_MEMFD_H
@@ -15,6 +16,15 @@
 #include <stdint.h>
 
 #include "agent/daemon/base/refusal.h"
+
+/*
+ * gm_memfd_bytes - the size of a memfd
+ *
+ * Returns	0
+ *		-EINVAL		no memfd, huge pages, or not to be opened
+ *		-EMFILE		gpumapd has no descriptor left
+ */
+int gm_memfd_bytes(int fd, uint64_t *ret_bytes, char ret_why[GM_WHY_BYTES]);
 
 /*
  * gm_memfd_check - may a worker map this part of this file?
@@ -26,6 +36,7 @@
  *		-EINVAL		no memfd, huge pages, or no whole pages
  *		-EPERM		it could shrink, or cannot be written
  *		-ERANGE		the file does not reach so far
+ *		-EMFILE		gpumapd has no descriptor left
  */
 int gm_memfd_check(int fd, uint64_t at, uint64_t bytes, bool writable,
 		   char ret_why[GM_WHY_BYTES]);

@@ -23,6 +23,9 @@ int gm_session_memory_open(const char *name, uint64_t bytes);
 /*
  * gm_session_memory_fill - have pages now, so that no first touch can fail
  *
+ * No client has the descriptor yet: a client that has it can hold the lock of
+ * the inode for as long as it likes, and nothing ends that wait.
+ *
  * node		where to have them from, if there is room; -1: wherever
  *
  * Returns	0

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/daemon/base/memfd.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
@@ -279,21 +280,21 @@ int gm_program_bytes(struct gm_connection *c, const struct gm_program_ask *ask,
 int gm_program_check_image(const struct gm_config *config, int fd,
 			   uint64_t *ret_bytes, char ret_why[GM_WHY_BYTES])
 {
-	int seals = fcntl(fd, F_GET_SEALS), error;
-	struct stat st;
+	uint64_t bytes = 0;
+	int error = gm_memfd_bytes(fd, &bytes, ret_why);
 
-	if (seals < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
-	    st.st_size == 0)
-		return gm_why(ret_why, -EINVAL,
-			      "an image comes in a memfd, of at least a byte");
-	if ((seals & SEALS) != SEALS)
+	if (error)
+		return error;
+	if (bytes == 0)
+		return gm_why(ret_why, -EINVAL, "an image has at least a byte");
+	if ((fcntl(fd, F_GET_SEALS) & SEALS) != SEALS)
 		return gm_why(
 			ret_why, -EPERM,
 			"the image's memfd could change: add F_SEAL_WRITE, "
 			"F_SEAL_SHRINK and F_SEAL_GROW to its seals");
-	error = check_size(config, (uint64_t)st.st_size, "the image", ret_why);
+	error = check_size(config, bytes, "the image", ret_why);
 	if (error == 0)
-		*ret_bytes = (uint64_t)st.st_size;
+		*ret_bytes = bytes;
 	return error;
 }
 

@@ -65,6 +65,7 @@ int gm_program_bytes(struct gm_connection *c, const struct gm_program_ask *ask,
  *		-EINVAL		no memfd, or an empty one
  *		-EPERM		not sealed against all change
  *		-EFBIG		more bytes than the limit
+ *		-EMFILE		gpumapd has no descriptor left
  */
 int gm_program_check_image(const struct gm_config *config, int fd,
 			   uint64_t *ret_bytes, char ret_why[GM_WHY_BYTES]);

@@ -18,12 +18,6 @@
 
 #include "agent/daemon/base/refusal.h"
 
-/* Which file it is, as long as it is open. */
-struct gm_readable {
-	uint64_t dev;
-	uint64_t ino;
-};
-
 /*
  * gm_readable_check - may a worker read this file?
  *
@@ -34,7 +28,6 @@ struct gm_readable {
  *				the kernel makes up as it is read
  *		-EBADF		the descriptor cannot be read
  */
-int gm_readable_check(int fd, struct gm_readable *ret_file,
-		      char ret_why[GM_WHY_BYTES]);
+int gm_readable_check(int fd, char ret_why[GM_WHY_BYTES]);
 
 #endif

@@ -9,11 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "agent/common/log.h"
@@ -44,24 +41,14 @@ static bool is_file(uint64_t handle)
 	return gm_handle_kind(handle) == GM_BUFFER_FILE;
 }
 
-/* Either kind of file, and which one it is. */
+/* Either kind of file. */
 static int check(const struct gm_register *ask, int fd,
-		 struct gm_readable *ret_file, char ret_why[GM_WHY_BYTES])
+		 char ret_why[GM_WHY_BYTES])
 {
-	struct stat st;
-	int error;
-
 	if (is_file(ask->handle))
-		return gm_readable_check(fd, ret_file, ret_why);
-	error = gm_memfd_check(fd, ask->at, ask->bytes,
-			       !(ask->flags & GPUMAP_BUFFER_READ_ONLY),
-			       ret_why);
-	if (error == 0 && fstat(fd, &st) != 0)
-		error = -errno;
-	if (error == 0)
-		*ret_file = (struct gm_readable){ .dev = st.st_dev,
-						  .ino = st.st_ino };
-	return error;
+		return gm_readable_check(fd, ret_why);
+	return gm_memfd_check(fd, ask->at, ask->bytes,
+			      !(ask->flags & GPUMAP_BUFFER_READ_ONLY), ret_why);
 }
 
 static int check_form(struct gm_connection *c, const struct gm_register *ask)
@@ -155,8 +142,8 @@ void gm_registrations_free(struct gm_session *session)
 }
 
 int gm_registration_keep(struct gm_connection *c, const struct gm_register *ask,
-			 int fd, const struct gm_readable *file,
-			 uint64_t charged, struct gm_registration **ret_reg)
+			 int fd, uint64_t charged,
+			 struct gm_registration **ret_reg)
 {
 	struct gm_registration *reg;
 	int error = check_limits(c, charged);
@@ -173,8 +160,7 @@ int gm_registration_keep(struct gm_connection *c, const struct gm_register *ask,
 					 .charged = charged,
 					 .flags = ask->flags,
 					 .fd = fd,
-					 .image_fd = -1,
-					 .file = *file };
+					 .image_fd = -1 };
 	TAILQ_INIT(&reg->reaches);
 	TAILQ_INSERT_TAIL(&c->session->registrations, reg, entry);
 	c->session->user->registrations++;
@@ -188,14 +174,13 @@ static int make(struct gm_connection *c, const struct gm_register *ask, int fd,
 		struct gm_registration **ret_reg)
 {
 	uint64_t charged = 0;
-	struct gm_readable file;
-	int error = check(ask, fd, &file, c->server->why);
+	int error = check(ask, fd, c->server->why);
 
 	if (error)
 		return error;
 	if (!is_file(ask->handle))
 		charged = gm_registration_charge(ask->at, ask->bytes);
-	return gm_registration_keep(c, ask, fd, &file, charged, ret_reg);
+	return gm_registration_keep(c, ask, fd, charged, ret_reg);
 }
 
 int gm_registration_check_row(struct gm_connection *c, uint32_t row,
@@ -213,17 +198,12 @@ int gm_registration_check_row(struct gm_connection *c, uint32_t row,
 	return 0;
 }
 
-/* The same handle for one more row: is it the same memory? */
+/* The same handle for one more row, which gets the file that came first. */
 static int check_again(struct gm_connection *c, const struct gm_register *ask,
-		       int fd, const struct gm_registration *reg)
+		       const struct gm_registration *reg)
 {
-	char why[GM_WHY_BYTES]; /* the answer is another */
-	struct gm_readable file;
-
-	if (check(ask, fd, &file, why) != 0 || file.dev != reg->file.dev ||
-	    file.ino != reg->file.ino || ask->at != reg->at ||
-	    ask->bytes != reg->bytes || ask->flags != reg->flags ||
-	    reg->is_forgotten)
+	if (ask->at != reg->at || ask->bytes != reg->bytes ||
+	    ask->flags != reg->flags || reg->is_forgotten)
 		return gm_connection_bad(c, -EEXIST,
 					 "the handle %#" PRIx64 " is that of "
 					 "other memory",
@@ -370,7 +350,7 @@ int gm_registration_handle(struct gm_connection *c, const struct gm_request *r)
 		return error;
 	reg = gm_registration_find(c->session, ask.handle);
 	if (reg) {
-		error = check_again(c, &ask, c->fd, reg);
+		error = check_again(c, &ask, reg);
 	} else {
 		error = make(c, &ask, c->fd, &reg);
 		if (error == 0)

@@ -12,7 +12,6 @@
 #define GM_DAEMON_SESSIONS_REGISTRATION_H
 
 #include "agent/daemon/masks/device_replicas.h"
-#include "agent/daemon/sessions/readable.h"
 #include "agent/daemon/sessions/register.h"
 #include "agent/daemon/workers/worker_request.h"
 
@@ -36,12 +35,11 @@ struct gm_registration {
 	uint64_t bytes;
 	uint64_t charged; /* whole pages */
 	uint32_t flags;
-	int fd;       /* of a program: its shared object; -1: not opened */
-	int image_fd; /* likewise, for CUDA rows */
-	struct gm_readable file;   /* of memory and files: which it is */
-	char program[64];          /* its name; "": none */
-	char kernel[64];           /* of device code: its entry point */
-	bool is_brought;           /* an image of the client's own */
+	int fd;           /* of a program: its shared object; -1: not opened */
+	int image_fd;     /* likewise, for CUDA rows */
+	char program[64]; /* its name; "": none */
+	char kernel[64];  /* of device code: its entry point */
+	bool is_brought;  /* an image of the client's own */
 	struct gm_mask_held *mask; /* or NULL; it has no descriptor then */
 	bool is_forgotten;         /* its client waits for the last row */
 	TAILQ_HEAD(, gm_registered)
@@ -56,8 +54,8 @@ struct gm_registration *gm_registration_find(const struct gm_session *session,
 /* Make one, of a checked file; @charged bytes count with the arenas.  Takes @fd
  * over unless it fails.  Returns 0, -EDQUOT, -ENOMEM. */
 int gm_registration_keep(struct gm_connection *c, const struct gm_register *ask,
-			 int fd, const struct gm_readable *file,
-			 uint64_t charged, struct gm_registration **ret_reg);
+			 int fd, uint64_t charged,
+			 struct gm_registration **ret_reg);
 
 /* Bytes in whole pages of this kernel, which may be larger than the
  * layout's. */

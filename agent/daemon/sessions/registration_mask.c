@@ -30,7 +30,6 @@ int gm_registration_mask(struct gm_connection *c, uint64_t handle,
 	const struct gm_register as = { .handle = handle,
 					.bytes = bytes,
 					.flags = GPUMAP_BUFFER_READ_ONLY };
-	const struct gm_readable none = { 0 };
 	struct gm_registration *reg;
 	int error;
 
@@ -39,7 +38,7 @@ int gm_registration_mask(struct gm_connection *c, uint64_t handle,
 					 "the handle %#" PRIx64 " is that of "
 					 "something else",
 					 handle);
-	error = gm_registration_keep(c, &as, -1, &none, charged, &reg);
+	error = gm_registration_keep(c, &as, -1, charged, &reg);
 	if (error == 0)
 		reg->mask = held;
 	return error;

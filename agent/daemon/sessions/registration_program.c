@@ -23,7 +23,6 @@ static int make_program(struct gm_connection *c,
 			struct gm_registration **ret_reg)
 {
 	const struct gm_register as = { .handle = ask->handle };
-	static const struct gm_readable none;
 	struct gm_registration *reg;
 	uint64_t bytes = 0;
 	int error = 0;
@@ -34,9 +33,8 @@ static int make_program(struct gm_connection *c,
 	else
 		error = gm_program_bytes(c, ask, &bytes);
 	if (error == 0)
-		error = gm_registration_keep(c, &as, -1, &none,
-					     gm_registration_charge(0, bytes),
-					     &reg);
+		error = gm_registration_keep(
+			c, &as, -1, gm_registration_charge(0, bytes), &reg);
 	if (error)
 		return error;
 	reg->is_brought = is_brought;

@@ -253,6 +253,27 @@ static int make_wake(struct gm_session *session)
 	return 0;
 }
 
+/* All pages before the client has the descriptor: later it could hold the lock
+ * of the inode, which fallocate() waits for, as long as it likes.  Each row's
+ * are from its node. */
+static int fill_queues(const struct gm_session *session)
+{
+	const struct gm_devices *devices = session->server->d->devices;
+	uint64_t bytes = gm_queue_bytes(session->depth);
+	int error = gm_session_memory_fill(session->queues, 0, GM_PAGE, -1);
+
+	for (uint32_t row = 0; error == 0 && row < session->n_rows; row++) {
+		const struct gm_device *device = devices->of[row];
+
+		if (gm_device_serves(device))
+			error = gm_session_memory_fill(
+				session->queues,
+				gm_queue_at(row, session->depth), bytes,
+				device->facts.numa_node);
+	}
+	return error;
+}
+
 static int make_memory(struct gm_session *session, uint32_t flags)
 {
 	session->queues = gm_session_memory_open(
@@ -269,7 +290,7 @@ static int make_memory(struct gm_session *session, uint32_t flags)
 		if (error)
 			return error;
 	}
-	return gm_session_memory_fill(session->queues, 0, GM_PAGE, -1);
+	return fill_queues(session);
 }
 
 /* Where the kernel cannot tell of the process, the connection's end must do. */
@@ -325,6 +346,9 @@ static int make_session(struct gm_connection *c,
 		error = watch_client(session, c);
 	if (error) {
 		gm_session_free(session);
+		gm_connection_bad(c, error,
+				  "no memory for the queues of %u rows: %s",
+				  n_rows, strerror(-error));
 		return error;
 	}
 	s->last_session = session->id;
@@ -441,9 +465,7 @@ static void is_broken(struct gm_attachment *attachment, const char *why)
 
 static int make_queue(struct gm_session *session, uint32_t row)
 {
-	const struct gm_device *device = session->server->d->devices->of[row];
 	struct gm_session_queue *queue = calloc(1, sizeof(*queue));
-	uint64_t at = gm_queue_at(row, session->depth);
 	int error;
 
 	if (!queue)
@@ -455,7 +477,7 @@ static int make_queue(struct gm_session *session, uint32_t row)
 		.uid = session->user->uid,
 		.runs_programs = session->runs_programs,
 		.depth = session->depth,
-		.queue_at = at,
+		.queue_at = gm_queue_at(row, session->depth),
 		.arena_bytes = arena_bytes(session),
 		.range_at = row * session->range_bytes,
 		.range_bytes = session->range_bytes,
@@ -470,10 +492,6 @@ static int make_queue(struct gm_session *session, uint32_t row)
 	session->queue[row] = queue;
 	session->n_queues++;
 	error = queue->attachment.doorbell < 0 ? -errno : 0;
-	if (error == 0)
-		error = gm_session_memory_fill(session->queues, at,
-					       gm_queue_bytes(session->depth),
-					       device->facts.numa_node);
 	if (error)
 		close_queue(session, row);
 	return error;
@@ -514,8 +532,8 @@ int gm_session_handle_queue(struct gm_connection *c, const struct gm_request *r)
 	error = make_queue(session, row);
 	if (error)
 		return gm_connection_bad(
-			c, error, "no memory for the queue of row %u: %s", row,
-			strerror(-error));
+			c, error, "no doorbell for the queue of row %u: %s",
+			row, strerror(-error));
 
 	/* The answer may come out of the next call. */
 	gm_connection_wait(c, &r->header);

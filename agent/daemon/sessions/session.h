@@ -5,9 +5,9 @@
  * session - a client's place with the agent, and the memory of its queues.
  *
  * A connection becomes a session by SESSION_OPEN.  The agent makes its two
- * memfds, seals their size, gives them to the client and to workers, and never
- * maps them itself.  The session is attached to each row that it uses
- * (workers/supervisor.h).
+ * memfds, seals their size, has the pages of all queues, gives both to the
+ * client and to workers, and never maps or changes them afterwards.  The session
+ * is attached to each row that it uses (workers/supervisor.h).
  *
  * A session ends with its connection, with its client's process even where a
  * forked child still holds the connection, or when a worker finds that the

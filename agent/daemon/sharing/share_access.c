@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/common/log.h"
@@ -84,7 +83,7 @@ static int check_form(struct gm_connection *c, const struct gm_request *r,
 static int check_about(struct gm_connection *c, const struct gm_share_ask *ask)
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-	struct stat st;
+	uint64_t bytes;
 	int error;
 
 	if (ask->about_bytes == 0 && c->fd < 0 && !c->lost_fd)
@@ -112,7 +111,10 @@ static int check_about(struct gm_connection *c, const struct gm_share_ask *ask)
 			"what is said about it could change; add "
 			"F_SEAL_SHRINK, "
 			"F_SEAL_GROW and F_SEAL_WRITE to the memfd's seals");
-	if (fstat(c->fd, &st) != 0 || (uint64_t)st.st_size != ask->about_bytes)
+	error = gm_memfd_bytes(c->fd, &bytes, c->server->why);
+	if (error)
+		return error;
+	if (bytes != ask->about_bytes)
 		return gm_connection_bad(c, -ERANGE,
 					 "the memfd does not have %" PRIu64
 					 " bytes",

@@ -77,14 +77,13 @@ static void registered_memory_s(void)
 		.handle = gm_handle_make(1, GM_BUFFER_REGISTERED, 0, 1),
 		.bytes = GM_PAGE,
 	};
-	const struct gm_readable file = { .ino = 1 };
 	struct gm_registration *reg;
 	int other, fd = lingering(&other);
 
 	TAILQ_INIT(&session.registrations);
 	d->config->registrations_per_uid = 1;
 	d->config->arena_bytes_per_uid = GM_PAGE;
-	EQ(gm_registration_keep(&c, &ask, fd, &file, GM_PAGE, &reg), 0);
+	EQ(gm_registration_keep(&c, &ask, fd, GM_PAGE, &reg), 0);
 	EQ(user.registrations, 1);
 	gm_registrations_free(&session);
 	EQ(user.registrations, 0);

@@ -1,0 +1,147 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Checks that gpumapd takes no lock of a file that a client can write: a client
+ * holds the locks of its memory for as long as it likes, by a write() from a
+ * page that never arrives, and nothing ends a process that waits for them.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/fuse.h"
+#include "tests/support/raw.h"
+#include "tests/support/story.h"
+
+static struct agent agent;
+static struct fuse fuse;
+static char path[160];
+
+/* ---- the attack ---------------------------------------------------------- */
+
+struct hold {
+	pthread_t thread;
+	int fd;
+	const void *page;
+};
+
+static void *write_it(void *arg)
+{
+	const struct hold *hold = arg;
+
+	return (void *)(intptr_t)write(hold->fd, hold->page, 4096);
+}
+
+/* Hold the locks of the file behind @fd until the file system ends, by a write
+ * from @page of it. */
+static void begin_hold(struct hold *hold, int fd, const void *page)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	uint64_t before = fuse.orders->unanswered;
+
+	hold->fd = fd;
+	hold->page = page;
+	if (pthread_create(&hold->thread, NULL, write_it, hold) != 0)
+		exit(99);
+	while (fuse.orders->unanswered == before && story_now() < until)
+		story_nap(1000);
+	OK(fuse.orders->unanswered > before);
+}
+
+static const char *map_pages(void)
+{
+	int fd = fuse_open(&fuse);
+	void *pages =
+		mmap(NULL, FUSE_FILE_BYTES, PROT_READ, MAP_PRIVATE, fd, 0);
+
+	if (fd < 0 || pages == MAP_FAILED)
+		exit(99);
+	close(fd);
+	return pages;
+}
+
+/* ---- what goes on ---------------------------------------------------------- */
+
+static void others_are_served(void)
+{
+	struct raw good;
+
+	EQ(raw_open_queue(&good, path, 0, 16, MIB), 0);
+	EQ(raw_publish(&good, "other", "0:4", 4), 0);
+	raw_close(&good);
+}
+
+static int own_memory(void)
+{
+	int fd = memfd_create("agent-lock", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || ftruncate(fd, MIB) != 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
+		exit(99);
+	return fd;
+}
+
+static void locks_are_not_waited_for(void)
+{
+	struct gm_register memory = {
+		.handle = gm_handle_make(1, GM_BUFFER_REGISTERED, 0, 1),
+		.bytes = MIB,
+	};
+	struct gm_register file = {
+		.handle = gm_handle_make(1, GM_BUFFER_FILE, 0, 2),
+	};
+	struct hold holds[3];
+	const char *pages = map_pages();
+	int fd = own_memory();
+	struct raw c;
+
+	EQ(raw_open(&c, path), 0);
+	EQ(raw_session(&c, 16, 0, MIB), 0);
+	begin_hold(&holds[0], c.queues, pages);
+	begin_hold(&holds[1], c.arena, pages + MIB);
+	begin_hold(&holds[2], fd, pages + 2 * MIB);
+
+	/* These go last where gpumapd waits. */
+	EQ(raw_queue(&c, 0), 0);
+	EQ(raw_queue(&c, 1), 0);
+	EQ(raw_register(&c, &memory, fd), 0);
+	EQ(raw_register(&c, &file, fd), 0);
+	others_are_served();
+	EQ(raw_forget(&c, memory.handle), 0);
+	raw_close(&c);
+	others_are_served();
+	fuse_end(&fuse);
+	for (size_t i = 0; i < sizeof(holds) / sizeof(holds[0]); i++)
+		pthread_join(holds[i].thread, NULL);
+	munmap((void *)pages, FUSE_FILE_BYTES);
+	close(fd);
+}
+
+TAP_CASE()
+{
+	char folder[128];
+
+	agent_make(&agent, "[host]\nrows = 2\n");
+	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
+	snprintf(folder, sizeof(folder), "%s/fuse", agent.dir);
+	if (geteuid() != 0 || !fuse_begin(&fuse, folder)) {
+		SKIP(1, "needs root, and /dev/fuse");
+		agent_remove(&agent);
+		return tap_done();
+	}
+	fuse.orders->fails_from = 0;
+	if (OK(agent_start(&agent)))
+		locks_are_not_waited_for();
+	else
+		fuse_end(&fuse);
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	if (tap_failures)
+		agent_show_log(&agent);
+	agent_remove(&agent);
+	return tap_done();
+}

@@ -286,10 +286,13 @@ GPUMAP_API int gpumap_program_unload(struct gpumap_session *session,
 /*
  * gpumap_register_file - let GPUMAP_OP_LOAD read from a file
  *
- * The file is a regular file or a block device, of any file system except those
- * whose content the kernel generates on reading (/proc, /sys) and FUSE file
- * systems that are mounted with direct_io, which io_uring reads wrong.  Workers
- * read it through a description of their own if /proc lets this library open
+ * The file is a regular file or a block device.  Its file system supports reads
+ * past the page cache (O_DIRECT), or is in memory, or is one of those that
+ * gpumapd knows to store bytes (overlayfs, squashfs, EROFS, ISO 9660, UDF, 9P,
+ * AFS, ZFS, eCryptfs, JFFS2, UBIFS, cramfs, romfs, ramfs).  Other files, whose
+ * content the kernel may generate on reading (/proc, /sys, message queues), are
+ * refused, and so are those of FUSE file systems that are mounted with
+ * direct_io, which io_uring reads wrong.  Workers read it through a description of their own if /proc lets this library open
  * one, past the page cache if the file system supports that; the caller's
  * offset and flags stay as they are.  This call makes no request to the agent:
  * the first job that names the file on a row opens it there.

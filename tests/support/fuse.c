@@ -89,6 +89,14 @@ static bool fuse_hold(const struct fuse *f, uint64_t unique,
 	return false;
 }
 
+static uint64_t fuse_interrupted(const char *body)
+{
+	struct fuse_interrupt_in in;
+
+	memcpy(&in, body, sizeof(in));
+	return in.unique;
+}
+
 static void fuse_serve_one(const struct fuse *f, const char *request)
 {
 	struct fuse_in_header in;
@@ -133,9 +141,15 @@ static void fuse_serve_one(const struct fuse *f, const char *request)
 	case FUSE_READ:
 		fuse_read(f, in.unique, (const void *)body);
 		break;
+	case FUSE_INTERRUPT:
+		if (f->orders->interruptible) {
+			f->orders->n_interrupted++;
+			fuse_answer(f->fd, fuse_interrupted(body), -EINTR, NULL,
+				    0);
+		}
+		break;
 	case FUSE_FORGET:
 	case FUSE_BATCH_FORGET:
-	case FUSE_INTERRUPT:
 		break; /* no answer belongs to these */
 	case FUSE_FLUSH:
 	case FUSE_RELEASE:

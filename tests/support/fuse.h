@@ -37,10 +37,13 @@ struct fuse_orders {
 	bool maps_direct;    /* see above; writes are never answered */
 	uint32_t n_written;  /* so many; written by the child */
 	bool holds; /* reads are to wait until the next request after, */
-	uint64_t holds_from; /* those that reach beyond this offset */
-	uint32_t held;       /* so many do; written by the child */
-	uint32_t held_bytes; /* of the largest */
-	uint32_t n_read;     /* that were answered; written by the child */
+	uint64_t holds_from;    /* those that reach beyond this offset */
+	uint32_t held;          /* so many do; written by the child */
+	uint32_t held_bytes;    /* of the largest */
+	uint32_t n_read;        /* that were answered; written by the child */
+	bool interruptible;     /* reads that are never answered end with -EINTR
+			      * where the kernel asks for it, */
+	uint32_t n_interrupted; /* so many did; written by the child */
 };
 
 struct fuse {

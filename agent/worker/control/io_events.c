@@ -157,6 +157,14 @@ void gm_io_events_read(struct gm_worker *worker, int fd, void *at,
 	io_uring_sqe_set_data64(sqe, (uint64_t)EVENT_READ << 56 | piece);
 }
 
+void gm_io_events_cancel_read(struct gm_worker *worker, uint32_t piece)
+{
+	struct io_uring_sqe *sqe = next_sqe(worker);
+
+	io_uring_prep_cancel64(sqe, (uint64_t)EVENT_READ << 56 | piece, 0);
+	io_uring_sqe_set_data64(sqe, (uint64_t)EVENT_CANCELLED << 56);
+}
+
 void gm_io_events_close(struct gm_worker *worker, int fd)
 {
 	struct io_uring_sqe *sqe = next_sqe(worker);

@@ -53,6 +53,10 @@ void gm_io_events_say(struct gm_worker *worker, const struct gm_wire *wire,
 void gm_io_events_read(struct gm_worker *worker, int fd, void *at,
 		       uint32_t bytes, uint64_t from, uint32_t piece);
 
+/* End a read early where the kernel can: one that waits for its turn, for an
+ * event, or interruptibly.  gm_load_read_ended() follows as without it. */
+void gm_io_events_cancel_read(struct gm_worker *worker, uint32_t piece);
+
 /* Have the kernel close a client's file, because close() may take long. */
 void gm_io_events_close(struct gm_worker *worker, int fd);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "agent/worker/control/async_op_private.h"
+#include "agent/worker/control/io_events.h"
 #include "agent/worker/memory/staging.h"
 #include "agent/worker/queue/heartbeat.h"
 #include "agent/worker/queue/run_queue.h"
@@ -163,10 +164,26 @@ void gm_load_drop_ready(struct gm_loader *loader, struct gm_load *load)
 	}
 }
 
-void gm_load_fail(struct gm_load *load, int32_t status)
+/* Their data would be dropped, and a read that waits for an event holds its
+ * staging until then. */
+static void cancel_reads(struct gm_worker *w, const struct gm_load *load)
 {
-	if (load->status == 0)
-		load->status = status;
+	const struct gm_piece *piece;
+
+	TAILQ_FOREACH(piece, &load->pieces, entry)
+	{
+		if (piece->state == GM_PIECE_READING)
+			gm_io_events_cancel_read(w, gm_staging_number(piece));
+	}
+}
+
+void gm_load_fail(struct gm_worker *worker, struct gm_load *load,
+		  int32_t status)
+{
+	if (load->status != 0)
+		return;
+	load->status = status;
+	cancel_reads(worker, load);
 }
 
 bool gm_load_is_over(struct gm_worker *worker, struct gm_load *load)
@@ -174,7 +191,7 @@ bool gm_load_is_over(struct gm_worker *worker, struct gm_load *load)
 	if (load->deadline_ns == 0 || load->status < 0 ||
 	    gm_now_ns() < load->deadline_ns)
 		return false;
-	gm_load_fail(load, -ETIME);
+	gm_load_fail(worker, load, -ETIME);
 	gm_load_drop_ready(&worker->loader, load);
 	gm_load_settle(worker, load);
 	return true;
@@ -227,7 +244,7 @@ void gm_load_leave(struct gm_worker *worker, struct gm_worker_session *session)
 	gm_load_drop_ahead(worker, session);
 	if (!load)
 		return;
-	gm_load_fail(load, -ECANCELED);
+	gm_load_fail(worker, load, -ECANCELED);
 	gm_load_drop_ready(&worker->loader, load);
 	if (load->n_copies)
 		return;
@@ -259,20 +276,24 @@ bool gm_load_pass(struct gm_worker *worker)
 static void find_late(struct gm_worker *w, struct gm_load *load)
 {
 	struct gm_piece *piece;
-	bool any = false;
+	bool any = false, any_new = false;
 
 	TAILQ_FOREACH(piece, &load->pieces, entry)
 	{
 		if (piece->state != GM_PIECE_READING ||
 		    w->now_ns - piece->since_ns < GM_LOAD_LATE_NS)
 			continue;
+		any_new |= !piece->is_late;
 		w->loader.n_late += !piece->is_late;
 		load->reader->n_late += !piece->is_late;
 		piece->is_late = any = true;
 	}
+	/* Once more: the kernel does not see a read that it has just begun. */
+	if (any_new && load->status < 0)
+		cancel_reads(w, load);
 	/* A draining worker does not wait for reads that may never end. */
 	if (any && w->draining) {
-		gm_load_fail(load, -EIO);
+		gm_load_fail(w, load, -EIO);
 		gm_load_drop_ready(&w->loader, load);
 	}
 }

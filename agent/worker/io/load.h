@@ -11,7 +11,9 @@
  * place in slices, between the turns of sessions.  Reads in progress therefore
  * delay no session that leaves; only their staging stays in use.
  *
- * Storage that never answers: the kernel reads in its own threads.  The loads
+ * Storage that never answers: the kernel reads in its own threads.  The reads
+ * of a load that has failed, is over its deadline, or whose session has left are
+ * cancelled, which ends all but those that wait uninterruptibly.  The loads
  * of a uid have at most their share of the staging.  Staging held by late reads
  * is replaced, up to GM_LOAD_CHUNKS times in all.  A uid whose reads are all
  * late does not count for shares.  A uid has at most 1/GM_LOAD_PART of the
@@ -32,7 +34,7 @@
  * Loads that are read ahead are in their session's list and have no status of
  * their own.  The whole list is dropped if one fails, is late or is forgotten,
  * if another entry comes next, or if the session leaves.  Its reads in progress
- * are ignored, and an entry reads again when it begins.
+ * are cancelled, and an entry reads again when it begins.
  *
  * A file that is memory, such as a memfd, is not read ahead, because earlier
  * entries may write it.  They do not write other files.

@@ -147,7 +147,7 @@ void gm_load_drop_ahead(struct gm_worker *worker,
 		session->load->is_last = true;
 	while ((load = session->ahead) != NULL) {
 		leave(&worker->loader, load);
-		gm_load_fail(load, -ECANCELED);
+		gm_load_fail(worker, load, -ECANCELED);
 		gm_load_drop_ready(&worker->loader, load);
 		load->session = NULL;
 		gm_load_settle(worker, load);

@@ -37,7 +37,7 @@ static void copied(struct gm_worker *w, struct gm_piece *piece, int rc)
 
 	piece->state = GM_PIECE_READY;
 	if (rc < 0) {
-		gm_load_fail(load, rc);
+		gm_load_fail(w, load, rc);
 	} else {
 		piece->copied += piece->slice;
 		load->copied += piece->slice;

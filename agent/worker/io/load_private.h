@@ -33,9 +33,10 @@ struct gm_load *gm_load_new(struct gm_loader *loader,
 			    struct gm_buffer_entry *file, uint64_t at,
 			    uint64_t bytes);
 
-/* Fail a load with @status: reads and copies in progress end, nothing new
- * starts. */
-void gm_load_fail(struct gm_load *load, int32_t status);
+/* Fail a load with @status, unless it has failed already: reads in progress are
+ * cancelled, copies in progress end, nothing new starts. */
+void gm_load_fail(struct gm_worker *worker, struct gm_load *load,
+		  int32_t status);
 
 /* Free a piece of a load, or all of its pieces without a read or a copy. */
 void gm_load_drop_piece(struct gm_loader *loader, struct gm_piece *piece);

@@ -138,7 +138,7 @@ static void failed(struct gm_worker *w, struct gm_piece *piece, int res)
 	bool again = res == -EINTR || res == -EAGAIN || res == -EINVAL;
 
 	if (!again || ++piece->tries == TRIES) {
-		gm_load_fail(piece->load, status_of(res));
+		gm_load_fail(w, piece->load, status_of(res));
 		return;
 	}
 	if (res == -EINVAL)
@@ -157,7 +157,7 @@ void gm_load_read_ended(struct gm_worker *worker, uint32_t piece, int res)
 	load->reader->n_late -= p->is_late;
 	p->is_late = false;
 	if (load->is_ahead && !gm_load_is_there(load))
-		gm_load_fail(load, -ESTALE);
+		gm_load_fail(worker, load, -ESTALE);
 	if (load->status == 0 && res < 0) {
 		failed(worker, p, res);
 	} else if (load->status == 0) {
@@ -166,7 +166,7 @@ void gm_load_read_ended(struct gm_worker *worker, uint32_t piece, int res)
 			begin(worker, p);
 			break;
 		case GM_READ_AT_END:
-			gm_load_fail(load, -ENODATA);
+			gm_load_fail(worker, load, -ENODATA);
 			break;
 		case GM_READ_WHOLE:
 			break;

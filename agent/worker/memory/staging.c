@@ -94,7 +94,7 @@ static void refuse_all(struct gm_worker *w)
 
 	for (; load; load = next) {
 		next = TAILQ_NEXT(load, entry);
-		gm_load_fail(load, -ENOMEM);
+		gm_load_fail(w, load, -ENOMEM);
 		gm_load_settle(w, load);
 	}
 }

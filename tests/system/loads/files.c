@@ -8,11 +8,13 @@
  */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -252,6 +254,25 @@ static int try(struct gpumap_session *session, int fd)
 	return ret;
 }
 
+/* A queue of messages is a regular file, and a read of an empty one waits until
+ * a message comes. */
+static void messages_do_not_load(struct gpumap_session *session)
+{
+	char name[32];
+	int fd;
+
+	snprintf(name, sizeof(name), "gpumap-test-%d", (int)getpid());
+	fd = (int)syscall(SYS_mq_open, name, O_RDWR | O_CREAT | O_EXCL, 0600,
+			  NULL);
+	if (fd < 0) {
+		SKIP(2, "needs a message queue");
+		return;
+	}
+	syscall(SYS_mq_unlink, name);
+	EQ(try(session, fd), -EINVAL);
+	OK(strstr(gpumap_refusal(map), "copy it to a disk"));
+}
+
 static void only_files_load(void)
 {
 	struct gpumap_session *session = session_open(map);
@@ -269,6 +290,7 @@ static void only_files_load(void)
 	EQ(try(session, open("/proc/self/status", O_RDONLY)), -EINVAL);
 	OK(strstr(gpumap_refusal(map), "copy it to a disk"));
 	EQ(try(session, open("/sys/kernel/mm/ksm/run", O_RDONLY)), -EINVAL);
+	messages_do_not_load(session);
 	EQ(gpumap_register_file(session, 0, 1, &file), -E2BIG);
 	gpumap_session_close(session);
 	gives_back();

@@ -328,6 +328,57 @@ static void a_deadline_is_not_slept_over(void)
 	close(fd);
 }
 
+/* A read that nothing waits for any more ends, also one that the file system
+ * would never answer, so that its bounce buffer is free again. */
+static void reads_of_who_has_left_are_cancelled(void)
+{
+	struct gpumap_session *stuck[1];
+	uint64_t until;
+	int fd = fuse_open(&fuse);
+
+	fuse.orders->interruptible = true;
+	fuse.orders->n_interrupted = 0;
+	fuse.orders->unanswered = 0;
+	get_stuck(stuck, 1, fd);
+	EQ(fuse.orders->n_interrupted, 0);
+	gpumap_session_close(stuck[0]);
+	OK(no_session_is_left());
+	until = story_now() + STORY_LIMIT_NS;
+	while (fuse.orders->n_interrupted < fuse.orders->unanswered &&
+	       story_now() < until)
+		story_nap(1000);
+	OK(fuse.orders->n_interrupted >= fuse.orders->unanswered);
+	fuse.orders->interruptible = false;
+	close(fd);
+}
+
+/* The same for a load whose entry has ended with -ETIME. */
+static void reads_past_the_deadline_are_cancelled(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	struct gpumap_session *session;
+	struct gpumap_job job;
+	char *memory;
+	int fd = fuse_open(&fuse);
+
+	fuse.orders->interruptible = true;
+	fuse.orders->n_interrupted = 0;
+	fuse.orders->unanswered = 0;
+	fuse.orders->fails_from = MIB;
+	session = session_open(&memory);
+	job = load_job(load_register(session, fd), 0, 4 * MIB, memory);
+	job.deadline_ns = story_now() + 100 * MS;
+	EQ(story_run(session, 0, &job), -ETIME);
+	while (fuse.orders->n_interrupted < fuse.orders->unanswered &&
+	       story_now() < until)
+		story_nap(1000);
+	OK(fuse.orders->unanswered > 0);
+	OK(fuse.orders->n_interrupted >= fuse.orders->unanswered);
+	fuse.orders->interruptible = false;
+	gpumap_session_close(session);
+	close(fd);
+}
+
 TAP_CASE()
 {
 	char folder[128];
@@ -345,6 +396,8 @@ TAP_CASE()
 		the_cache_will_do();
 		errors_are_told_apart();
 		short_answers_are_made_up_for();
+		reads_of_who_has_left_are_cancelled();
+		reads_past_the_deadline_are_cancelled();
 		who_is_stuck_can_leave();
 		others_load_meanwhile();
 		who_is_stuck_and_has_left_takes_no_part();

@@ -55,6 +55,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/wait.c \
 	%reldir%/checkpoint/checkpoint.c \
 	%reldir%/checkpoint/checkpoint.h \
+	%reldir%/checkpoint/fingerprint.c \
 	%reldir%/checkpoint/gguf.c \
 	%reldir%/checkpoint/header.c \
 	%reldir%/checkpoint/index.c \

@@ -71,13 +71,16 @@ static int read_layers(struct gpumap_session *s, const char *name,
 static int check_opts(struct gpumap_session *s,
 		      const struct gpumap_model_opts *opts)
 {
-	if ((opts->flags & ~GPUMAP_BUFFER_EXPORTABLE) != 0)
+	if ((opts->flags &
+	     ~(GPUMAP_BUFFER_EXPORTABLE | GPUMAP_MODEL_ANY_FILES)) != 0)
 		return opts->flags == GPUMAP_BUFFER_READ_ONLY ? -EINVAL
 							      : -E2BIG;
 	if ((opts->share_flags &
 	     ~(GPUMAP_SHARE_READ_ONLY | GPUMAP_SHARE_ANY_USER)) != 0)
 		return -E2BIG;
-	if (opts->name == NULL && (opts->share_flags != 0 || opts->n_uids != 0))
+	if (opts->name == NULL &&
+	    (opts->share_flags != 0 || opts->n_uids != 0 ||
+	     (opts->flags & GPUMAP_MODEL_ANY_FILES) != 0))
 		return refuse(s, -EINVAL,
 			      "who may have it is said, and no name "
 			      "to have it by");
@@ -192,7 +195,8 @@ static int take_order(struct gpumap_model *m,
 	order->n_rows = opts->n_rows;
 	name->n_uids = opts->n_uids;
 	name->flags = opts->share_flags;
-	m->flags = opts->flags;
+	name->any_files = (opts->flags & GPUMAP_MODEL_ANY_FILES) != 0;
+	m->flags = opts->flags & ~GPUMAP_MODEL_ANY_FILES;
 	if (opts->name == NULL)
 		return ret;
 	m->flags |= GPUMAP_BUFFER_EXPORTABLE;

@@ -66,6 +66,9 @@ struct gm_model_name {
 	uint32_t flags;                 /* GPUMAP_SHARE_* */
 	uint32_t *uids;
 	uint32_t n_uids;
+	bool any_files; /* a share of other files will do, too */
+	bool compares;  /* a share has to be of these: */
+	uint64_t fingerprint;
 	bool claimed;   /* this session has reserved the name */
 	bool was_there; /* another session had loaded it */
 	uint64_t share; /* 0: not shared yet, or not any more */
@@ -119,6 +122,9 @@ struct gpumap_model {
 	struct gm_model_order order;
 	struct gm_model_name name;
 	struct gm_weights weights;
+	/* The files that a share which was opened is of. */
+	uint64_t fingerprint;
+	char path[96];
 	char *names; /* names of weights that a share described, or NULL */
 	struct gm_model_place *places;
 	struct gm_model_file *files;

@@ -96,6 +96,19 @@ static int import(struct gpumap_model *m, uint32_t i)
 	return ret;
 }
 
+/* Compare the files that were asked for with those that the share was loaded
+ * from. */
+static int compare(struct gpumap_model *m)
+{
+	if (!m->name.compares || m->fingerprint == m->name.fingerprint)
+		return 0;
+	return gm_reason_set(&m->why, -EEXIST,
+			     "\"%s\" holds other files, or an earlier state of "
+			     "these, from %s; load them by another name, or "
+			     "release the share first",
+			     m->name.text, m->path);
+}
+
 static int take(struct gpumap_model *m)
 {
 	struct gpumap_share_info info = { .size = sizeof(info) };
@@ -105,6 +118,8 @@ static int take(struct gpumap_model *m)
 		ret = look_at(m, &info);
 	if (ret == 0)
 		ret = gm_model_table_read(m, info.about, info.about_bytes);
+	if (ret == 0)
+		ret = compare(m);
 	for (uint32_t i = 0; ret == 0 && i < m->n_buffers; i++)
 		ret = import(m, i);
 	return ret;
@@ -157,6 +172,23 @@ static bool is_for_others(const struct gm_model_name *name)
 	return others;
 }
 
+/* Open the share of the name for an order to load. */
+static int adopt(struct gpumap_model *m)
+{
+	struct gm_weights weights;
+	int ret;
+
+	if (!m->name.any_files) {
+		ret = gm_weights_read(m->order.path, &m->why, &weights);
+		if (ret != 0)
+			return ret;
+		m->name.compares = true;
+		m->name.fingerprint = gm_fingerprint_weights(&weights);
+		gm_weights_free(&weights);
+	}
+	return gm_model_adopt(m);
+}
+
 /* Claim the name.  Either this session may load the model, or the model is
  * there and is opened, or another session is loading it. */
 static int ask(struct gpumap_model *m)
@@ -175,8 +207,9 @@ static int ask(struct gpumap_model *m)
 		return gm_model_begin(m);
 	}
 	if (ret == -EEXIST) {
-		ret = gm_model_adopt(m);
-		if (ret == -ENOENT && m->name.share == 0)
+		ret = adopt(m);
+		if (ret == -ENOENT && m->name.share == 0 &&
+		    m->why.text[0] == '\0')
 			ret = 0; /* the share has just ended: ask again */
 	}
 	return ret;

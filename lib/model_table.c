@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,17 +63,22 @@ int gm_model_table_make(struct gpumap_model *model, void **ret_table,
 			uint64_t *ret_bytes)
 {
 	const struct gm_weights *ws = &model->weights;
-	const struct gm_model_table head = { .magic = GM_MODEL_TABLE_MAGIC,
-					     .version = GM_MODEL_TABLE_VERSION,
-					     .n_buffers = model->n_buffers,
-					     .n_tensors = ws->n,
-					     .n_dims = ws->n_dims,
-					     .name_bytes = name_bytes(ws) };
+	struct gm_model_table head = { .magic = GM_MODEL_TABLE_MAGIC,
+				       .version = GM_MODEL_TABLE_VERSION,
+				       .n_buffers = model->n_buffers,
+				       .n_tensors = ws->n,
+				       .n_dims = ws->n_dims,
+				       .name_bytes = name_bytes(ws),
+				       .fingerprint =
+					       gm_fingerprint_weights(ws) };
 	const struct parts parts = parts_of(&head);
 	struct gm_model_tensor *tensors;
 	uint64_t name = 0;
 	char *table;
 
+	if (model->order.path != NULL)
+		snprintf(head.path, sizeof(head.path), "%s",
+			 gm_reason_path(model->order.path));
 	if (parts.end > GPUMAP_SHARE_ABOUT_MAX)
 		return gm_reason_set(&model->why, -E2BIG,
 				     "the names and shapes of its tensors have "
@@ -123,6 +129,8 @@ static int check_head(struct gpumap_model *m, const struct gm_model_table *t,
 		return bad(m, "its parts do not fill it");
 	if (t->n_buffers != m->n_buffers)
 		return bad(m, "it is of other buffers");
+	if (memchr(t->path, '\0', sizeof(t->path)) == NULL)
+		return bad(m, "the path of its files does not end");
 	return 0;
 }
 
@@ -182,6 +190,14 @@ static int make_room(struct gpumap_model *m, const struct gm_model_table *head)
 		       : -ENOMEM;
 }
 
+/* Another process chose it: let no terminal obey it. */
+static void make_plain(char *text)
+{
+	for (; *text != '\0'; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
 int gm_model_table_read(struct gpumap_model *model, const void *table,
 			uint64_t bytes)
 {
@@ -198,6 +214,9 @@ int gm_model_table_read(struct gpumap_model *model, const void *table,
 		ret = make_room(model, &head);
 	if (ret != 0)
 		return ret;
+	model->fingerprint = head.fingerprint;
+	memcpy(model->path, head.path, sizeof(model->path));
+	make_plain(model->path);
 	parts = parts_of(&head);
 	memcpy(model->weights.dims, at + parts.dims,
 	       head.n_dims * sizeof(uint64_t));

@@ -19,8 +19,9 @@
 #include "lib/model.h"
 
 #define GM_MODEL_TABLE_MAGIC   UINT64_C(0x314c444f4d50474d) /* "MGPMODL1" */
-#define GM_MODEL_TABLE_VERSION 1u
+#define GM_MODEL_TABLE_VERSION 2u
 #define GM_MODEL_TYPE_BYTES    16u
+#define GM_MODEL_PATH_BYTES    96u
 
 struct gm_model_table {
 	uint64_t magic;
@@ -29,6 +30,8 @@ struct gm_model_table {
 	uint64_t n_tensors;
 	uint64_t n_dims;
 	uint64_t name_bytes;
+	uint64_t fingerprint;           /* of the checkpoint that was loaded */
+	char path[GM_MODEL_PATH_BYTES]; /* its end, NUL-terminated: to show */
 };
 
 struct gm_model_tensor {
@@ -43,8 +46,10 @@ struct gm_model_tensor {
 	char type[GM_MODEL_TYPE_BYTES]; /* "BF16", NUL-terminated */
 };
 
-_Static_assert(sizeof(struct gm_model_table) == 40, "shared");
+_Static_assert(sizeof(struct gm_model_table) == 144, "shared");
 _Static_assert(sizeof(struct gm_model_tensor) == 64, "shared");
+_Static_assert(sizeof(((struct gpumap_model *)0)->path) == GM_MODEL_PATH_BYTES,
+	       "is copied");
 
 /* Make the table of a model that has been placed.  Returns 0 with a table to
  * free(), or -ENOMEM, or -E2BIG with model->why. */

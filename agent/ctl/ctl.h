@@ -63,10 +63,12 @@ enum gm_ctl_exit {
 /* For wait. */
 #define GM_OPT_TIMEOUT (UINT64_C(1) << 39)
 /* For plan, too. */
-#define GM_OPT_ISQ    (UINT64_C(1) << 40)
-#define GM_OPT_N      41u
+#define GM_OPT_ISQ (UINT64_C(1) << 40)
+/* For load, too. */
+#define GM_OPT_ANY_FILES (UINT64_C(1) << 41)
+#define GM_OPT_N         42u
 
-#define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
+#define GM_CTL_GROUPS    64u /* --group, as many as a mesh may have */
 
 /* The parsed command line. */
 struct gm_ctl {

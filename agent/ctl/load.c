@@ -415,6 +415,8 @@ static void name_it(const struct gm_ctl *ctl, struct gpumap_model_opts *what)
 		what->share_flags |= GPUMAP_SHARE_READ_ONLY;
 	if ((ctl->given & GM_OPT_ANY_USER) != 0)
 		what->share_flags |= GPUMAP_SHARE_ANY_USER;
+	if ((ctl->given & GM_OPT_ANY_FILES) != 0)
+		what->flags |= GPUMAP_MODEL_ANY_FILES;
 }
 
 static int begin(struct loading *l)
@@ -463,6 +465,9 @@ static int check(const struct gm_ctl *ctl)
 	if ((ctl->given & GM_OPT_ANY_USER) != 0)
 		return wrong("--once shares nothing with any user: leave out "
 			     "--any-user, or --once");
+	if ((ctl->given & GM_OPT_ANY_FILES) != 0)
+		return wrong("--once takes nothing that is shared: leave out "
+			     "--any-files, or --once");
 	return GM_EXIT_OK;
 }
 

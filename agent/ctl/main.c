@@ -33,10 +33,11 @@ static const struct gm_command commands[] = {
 	{ "release", "NAME", "take a layer map back", 0, 1, gm_ctl_release,
 	  false },
 	{ "load",
-	  "NAME --model DIR [--rows LIST] [--writable] [--any-user] [--once]",
+	  "NAME --model DIR [--rows LIST] [--writable] [--any-user] "
+	  "[--any-files] [--once]",
 	  "load a model onto the rows of a layer map, and hold it there",
 	  GM_OPT_MODEL | GM_OPT_ROWS | GM_OPT_ONCE | GM_OPT_WRITABLE |
-		  GM_OPT_ANY_USER,
+		  GM_OPT_ANY_USER | GM_OPT_ANY_FILES,
 	  1, gm_ctl_load, false },
 	{ "who", "", "who has reserved what", 0, 0, gm_ctl_who, false },
 	{ "sessions", "", "who has a session", 0, 0, gm_ctl_sessions, false },
@@ -162,6 +163,7 @@ static const struct own_option {
 	{ "nccl", NOTHING, 0 },
 	{ "timeout", NUMBER, offsetof(struct gm_ctl, timeout_s) },
 	{ "isq", TEXT, offsetof(struct gm_ctl, plan.isq) },
+	{ "any-files", NOTHING, 0 },
 };
 
 #define N_OWN (sizeof(own_options) / sizeof(own_options[0]))

@@ -33,12 +33,19 @@ extern "C" {
  * A model with a name is loaded once, for all sessions that may have it.  If a
  * model of the name exists already, a session that loads it has it at once.
  * Otherwise one of the sessions loads it while the others are WAITING; when
- * that session fails or dies, another loads it.  Only the name identifies the
- * model: files, maps and rows are not compared.  The model is a share, with its
+ * that session fails or dies, another loads it.  The name identifies the model:
+ * maps and rows are not compared.  A session that would load other files than
+ * those that the name holds is refused: the names, sizes and modification times
+ * of the files and the tensors in their headers are compared, not the folder.
+ * The model is a share, with its
  * buffers in their order, and exists as long as any session holds it: until
  * each has called gpumap_model_free(), or ended.
  */
 struct gpumap_model;
+
+/* A flag of gpumap_model_opts: what the name holds will do, whatever files it
+ * was loaded from.  @path need not exist then. */
+#define GPUMAP_MODEL_ANY_FILES (UINT32_C(1) << 8)
 
 struct gpumap_model_opts {
 	size_t size;        /* sizeof(struct gpumap_model_opts) */
@@ -49,7 +56,8 @@ struct gpumap_model_opts {
 			     * rows[0] */
 	const uint32_t *rows; /* load only tensors of these rows; NULL: all */
 	uint32_t n_rows;
-	uint32_t flags;   /* of the buffers: GPUMAP_BUFFER_EXPORTABLE or 0 */
+	uint32_t flags;   /* GPUMAP_BUFFER_EXPORTABLE, of the buffers;
+			   * GPUMAP_MODEL_ANY_FILES, with a name */
 	const char *name; /* for other sessions; NULL: not shared */
 	/* With a name: */
 	const uint32_t *uids; /* other users who may have it */
@@ -134,8 +142,9 @@ struct gpumap_tensor {
  *		-EAGAIN, -EPROTO	of the map, as gpumap_layers_read()
  *		-ENODEV, -ENOMEM, -ESHUTDOWN, -ECONNRESET, -EOWNERDEAD
  *				as gpumap_alloc()
- *		with a name: -EDQUOT, this session has claimed 16; -EPERM, the
- *		administrator limits shares to the same user; and as
+ *		with a name: -EEXIST, the name holds a model that was loaded
+ *		from other files; -EDQUOT, this session has claimed 16; -EPERM,
+ *		the administrator limits shares to the same user; and as
  *		gpumap_model_open() when the name exists
  *		gpumap_refusal() says which file, and what to do
  * Cost		an open and two reads for each file; with a name, one more round

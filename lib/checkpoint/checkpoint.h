@@ -101,6 +101,12 @@ struct gm_weights_block {
 /* Find GGUF's type by its number; false: there is none. */
 bool gm_weights_gguf_type(uint32_t number, struct gm_weights_block *ret_block);
 
+/* ---- fingerprint.c ------------------------------------------------------- */
+
+/* A number that is another one where the files have other names, sizes or
+ * modification times, or other tensors.  The folder does not count. */
+uint64_t gm_fingerprint_weights(const struct gm_weights *weights);
+
 /* ---- checkpoint.c -------------------------------------------------------- */
 
 /*

@@ -7,10 +7,12 @@
  */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -252,7 +254,7 @@ static void two_may_hold_it(const struct shards *s)
 	pid_t first = begin(-1, s->path, "--writable", NULL), second;
 
 	OK(comes_to("shared as \"two\"; holding it"));
-	second = begin(-1, "no-such-folder", "--writable", NULL);
+	second = begin(-1, s->path, "--writable", NULL);
 	OK(comes_to("two: 589 KiB of 4 tensors were there") &&
 	   comes_to("shared as \"two\"; holding it"));
 	EQ(kill(first, SIGKILL), 0);
@@ -262,6 +264,55 @@ static void two_may_hold_it(const struct shards *s)
 	gpumap_model_free(model);
 	EQ(kill(second, SIGTERM), 0);
 	EQ(end_of(second), 0);
+	OK(shards_taken(map, 0));
+}
+
+/* A name is of the files that it was loaded from. */
+static void other_files_are_refused(const struct shards *s)
+{
+	struct shards other = { .v = tensors, .n = 4, .n_files = 1 };
+	const struct timespec then[2] = { { .tv_sec = 1000000000 },
+					  { .tv_sec = 1000000000 } };
+	char path[160];
+	pid_t pid = begin(-1, s->path, NULL, NULL);
+
+	snprintf(other.path, sizeof(other.path), "agent-model-other.%d",
+		 (int)getpid());
+	EQ(mkdir(other.path, 0755), 0);
+	shards_write_file(&other, 0);
+	OK(comes_to("holding it"));
+	EQ(run(other.path, NULL, NULL), 1);
+	OK(strstr(err, "\"two\" holds other files, or an earlier state of "
+		       "these, from ") &&
+	   strstr(err, s->path) && strstr(err, "; load them by another name"));
+	EQ(strlen(out), 0);
+	EQ(run("no-such-folder", NULL, NULL), 1);
+	OK(strstr(err, "no-such-folder"));
+	/* The same files, which have been written again. */
+	shards_path(s, "model-00002-of-00002.safetensors", path);
+	EQ(utimensat(AT_FDCWD, path, then, 0), 0);
+	EQ(run(s->path, NULL, NULL), 1);
+	OK(strstr(err, "or an earlier state of these, from "));
+	EQ(kill(pid, SIGTERM), 0);
+	EQ(end_of(pid), 0);
+	OK(shards_taken(map, 0));
+	shards_remove(&other);
+}
+
+static void others_will_do_when_asked(const struct shards *s)
+{
+	pid_t first = begin(-1, s->path, NULL, NULL), second;
+
+	OK(comes_to("holding it"));
+	second = begin(-1, "no-such-folder", "--any-files", NULL);
+	OK(comes_to("two: 589 KiB of 4 tensors were there"));
+	EQ(kill(first, SIGTERM), 0);
+	waitpid(first, NULL, 0);
+	OK(comes_to("holding it"));
+	EQ(kill(second, SIGTERM), 0);
+	EQ(end_of(second), 0);
+	EQ(run(s->path, "--once", "--any-files"), 2);
+	OK(strstr(err, "leave out --any-files, or --once"));
 	OK(shards_taken(map, 0));
 }
 
@@ -378,6 +429,8 @@ TAP_CASE()
 	what_is_wrong_is_said(&s);
 	others_find_it_while_it_is_held(&s);
 	two_may_hold_it(&s);
+	other_files_are_refused(&s);
+	others_will_do_when_asked(&s);
 	its_name_can_be_taken_back(&s);
 	a_workers_death_is_told(&s);
 	it_ends_when_the_weights_are_lost(&s);

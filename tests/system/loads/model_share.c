@@ -163,8 +163,7 @@ static void the_second_finds_it(void)
 	EQ(p.was_there, 0);
 	OK(p.share != 0);
 	OK(is_once());
-	/* The second session reads no file, so a wrong path does no harm. */
-	second = have(b, "no-such-folder");
+	second = have(b, s.path);
 	p = look(second);
 	EQ(p.was_there, 1);
 	EQ(p.state, GPUMAP_MODEL_LOADED);
@@ -241,7 +240,7 @@ static void one_loads_and_the_others_wait(void)
 {
 	struct gpumap_session *a = session_open(map), *b = session_open(map);
 	struct shards big = { .v = large, .n = 3, .n_files = 1 };
-	struct gpumap_model *first, *second;
+	struct gpumap_model *first, *second, *third;
 	char who[32];
 
 	snprintf(big.path, sizeof(big.path), "agent-model-big.%d",
@@ -250,7 +249,8 @@ static void one_loads_and_the_others_wait(void)
 		exit(99);
 	shards_write_file(&big, 0);
 	EQ(begin_at(a, big.path, &first), 0);
-	EQ(begin_at(b, s.path, &second), 0);
+	EQ(begin_at(b, big.path, &second), 0);
+	EQ(begin_at(b, s.path, &third), 0);
 	EQ(gpumap_model_progress(second, NULL), 0);
 	EQ(look(second).state, GPUMAP_MODEL_WAITING);
 	snprintf(who, sizeof(who), "process %d of uid", (int)getpid());
@@ -260,6 +260,11 @@ static void one_loads_and_the_others_wait(void)
 	EQ(wait_for(second), 0);
 	EQ(look(second).was_there, 1);
 	EQ(look(second).total_bytes, 160 * MIB + 12);
+	/* The name has come to hold other files than these. */
+	EQ(wait_for(third), -EEXIST);
+	OK(strstr(gpumap_refusal(map), NAME "\" holds other files") &&
+	   strstr(gpumap_refusal(map), big.path));
+	EQ(gpumap_model_free(third), 0);
 	EQ(gpumap_model_free(first), 0);
 	EQ(gpumap_model_free(second), 0);
 	settles(0, 0);

@@ -51,7 +51,10 @@ static void drop(struct gpumap_model *m)
 
 static void it_is_read_as_it_was_written(void)
 {
-	struct gpumap_model loader = { .n_buffers = 2, .places = places };
+	char path[] = "/models/an\033one"; /* which a terminal might obey */
+	struct gpumap_model loader = { .n_buffers = 2,
+				       .places = places,
+				       .order.path = path };
 	struct gpumap_model m = opener();
 
 	gm_weights_type_find("F32", &weights[0].type);
@@ -63,6 +66,8 @@ static void it_is_read_as_it_was_written(void)
 	EQ(gm_model_table_read(&m, table, bytes), 0);
 	EQ(m.weights.n, N);
 	EQ(m.total, 124);
+	OK(m.fingerprint == gm_fingerprint_weights(&loader.weights));
+	STR(m.path, "/models/an?one");
 	for (size_t i = 0; i < N; i++) {
 		const struct gm_weight *w = &m.weights.v[i];
 
@@ -113,11 +118,13 @@ static int with64(uint64_t at, uint64_t value)
 static void lies_are_told(void)
 {
 	const char no_end[GM_MODEL_TYPE_BYTES] = "F32 F32 F32 F32";
-	char full[GM_MODEL_TYPE_BYTES];
+	char full[GM_MODEL_TYPE_BYTES], path[GM_MODEL_PATH_BYTES];
 	struct gpumap_model m = opener();
 
 	EQ(with64(HEAD(magic), 1), -EINVAL);
-	EQ(with32(HEAD(version), 2), -EPROTO);
+	EQ(with32(HEAD(version), 1), -EPROTO);
+	memset(path, 'p', sizeof(path));
+	EQ(with(HEAD(path), path, sizeof(path)), -EPROTO);
 	EQ(with32(HEAD(n_buffers), 1), -EPROTO);
 	EQ(with64(HEAD(n_tensors), 2), -EPROTO);
 	EQ(with64(HEAD(n_tensors), UINT64_MAX / 64 + 4), -EPROTO);
@@ -143,7 +150,7 @@ static void lies_are_told(void)
 	EQ(gm_model_table_read(&m, table, bytes - 1), -EPROTO);
 	drop(&m);
 	m = opener();
-	EQ(gm_model_table_read(&m, table, 39), -EINVAL);
+	EQ(gm_model_table_read(&m, table, 143), -EINVAL);
 	drop(&m);
 	m = opener();
 	EQ(gm_model_table_read(&m, NULL, 0), -EINVAL);

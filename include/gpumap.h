@@ -14,8 +14,9 @@
  * Threads    Said for each call.  "any" means that an attachment may be shared
  *            by threads without a lock; a session belongs to one thread at a
  *            time.
- * Fork       A child may go on reading the map.  Session calls fail with
- *            -EOWNERDEAD there, and so do calls that talk to the agent.
+ * Fork       A child may go on reading the map, but not pinned views and masks.
+ *            Session calls fail with -EOWNERDEAD there, and so do calls that
+ *            talk to the agent.
  * Manners    The library prints nothing, starts no thread, installs no signal
  *            handler, reads no environment and keeps no state outside of what
  *            it gives you, but for each thread's gpumap_refusal().

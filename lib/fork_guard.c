@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 /* The kernel maps a whole page for these bytes. */
-#define GUARD_BYTES sizeof(uint32_t)
+#define GUARD_BYTES sizeof(uint64_t)
 
 int gm_fork_guard_make(struct gm_guard *guard)
 {
@@ -23,14 +23,14 @@ int gm_fork_guard_make(struct gm_guard *guard)
 		munmap(page, GUARD_BYTES);
 		return error;
 	}
-	*(uint32_t *)page = 1;
+	*(uint64_t *)page = GM_GUARD_MINE;
 	gm_put_release(&guard->mine, page); /* GUARD.made */
 	return 0;
 }
 
 void gm_fork_guard_drop(struct gm_guard *guard)
 {
-	uint32_t *page = gm_get(&guard->mine);
+	uint64_t *page = gm_get(&guard->mine);
 
 	if (page != NULL)
 		munmap(page, GUARD_BYTES);

@@ -35,6 +35,8 @@
  *
  *   GUARD.made  the content of a guard's page, which marks this process, is
  *               there before another thread finds the page.
+ *   NODE.add    a node segment's entry is whole before another thread finds it
+ *               in the attachment's list.
  */
 #ifndef GM_INTERNAL_H
 #define GM_INTERNAL_H
@@ -72,8 +74,12 @@ static inline uint64_t gm_now_ns(void)
 /* A page that a fork wipes in the child: a load detects a child, without a
  * system call. */
 struct gm_guard {
-	uint32_t *_Atomic mine; /* NULL: not made yet */
+	uint64_t *_Atomic mine; /* NULL: not made yet */
 };
+
+/* The word of a page that is this process's own; a child finds 0.  Pinned views
+ * check it: pins are the process's, and a child's blocks may be reused. */
+#define GM_GUARD_MINE 1
 
 /* Returns 0, or the kernel's error. */
 int gm_fork_guard_make(struct gm_guard *guard);
@@ -81,7 +87,7 @@ void gm_fork_guard_drop(struct gm_guard *guard);
 
 static inline bool gm_guard_mine(const struct gm_guard *guard)
 {
-	const volatile uint32_t *mine =
+	const volatile uint64_t *mine =
 		gm_get_acquire(&guard->mine); /* GUARD.made */
 
 	return mine != NULL && *mine != 0;
@@ -187,6 +193,8 @@ void gm_call_close_fds(struct gm_call *call);
 
 /* ---- attachment --------------------------------------------------------- */
 
+struct gm_node_map;
+
 struct gpumap {
 	struct gm_map map; /* base NULL: not mapped yet */
 	pid_t pid;         /* the process that attached */
@@ -195,11 +203,12 @@ struct gpumap {
 	pthread_mutex_t link_lock;
 	struct gm_guard mine; /* made with the connection */
 	struct gm_link link;
+	struct gm_node_map *_Atomic nodes; /* mapped so far; see mask.c */
 	/* Protects all below.  Never held during a request. */
 	pthread_mutex_t lock;
-	struct gm_node_map *nodes; /* mapped so far; see mask.c */
-	uint64_t *pins;            /* this process's pins */
+	uint64_t *pins; /* this process's pins */
 	size_t n_pins;
+	size_t asked_pins; /* in requests; each has room in pins[] */
 	size_t room_pins;
 	char instance[GPUMAP_NAME_MAX + 1];
 	char runtime_dir[]; /* NUL-terminated */

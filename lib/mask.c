@@ -7,7 +7,9 @@
  * An opened mask's views are filled when it is opened and when it was published
  * again, so that a lookup finds one ready.  Node segments are mapped whole,
  * once per attachment, and stay so until it ends: a segment has its full length
- * from the start, and pages wherever a replica was ever published.
+ * from the start, and pages wherever a replica was ever published.  Threads add
+ * to the attachment's list of them without a lock, because a forked child goes
+ * on reading masks and must not find a lock held.
  */
 
 #include "lib/internal.h"
@@ -44,17 +46,14 @@ struct opened {
 	struct gpumap_mask_view fresh[GM_ROWS];
 };
 
-/* The word that a pinned mask's views check: it never changes. */
-static const uint64_t settled;
-
 /* ---- node segments ------------------------------------------------------ */
 
 void gm_masks_unmap(struct gpumap *map)
 {
 	struct gm_node_map *node;
 
-	while ((node = map->nodes) != NULL) {
-		map->nodes = node->next;
+	while ((node = gm_get(&map->nodes)) != NULL) {
+		gm_put(&map->nodes, node->next);
 		munmap(node->base, node->bytes);
 		free(node);
 	}
@@ -151,16 +150,44 @@ static int map_node(struct gpumap *map, uint32_t node,
 	return ret;
 }
 
+static struct gm_node_map *search(struct gm_node_map *first, uint32_t node,
+				  uint64_t made)
+{
+	while (first != NULL && (first->node != node || first->made != made))
+		first = first->next;
+	return first;
+}
+
+/* Add a node to the list, unless another thread has just added it: unmap it
+ * then.  Returns the node in the list, or NULL: no memory. */
+static const struct gm_node_map *add_node(struct gpumap *map,
+					  const struct gm_node_map *node)
+{
+	struct gm_node_map *first = gm_get_acquire(&map->nodes); /* NODE.add */
+	struct gm_node_map *found, *own = malloc(sizeof(*own));
+
+	while ((found = search(first, node->node, node->made)) == NULL &&
+	       own != NULL) {
+		*own = *node;
+		own->next = first;
+		if (gm_try_ordered(&map->nodes, &first, own)) /* NODE.add */
+			return own;
+	}
+	munmap(node->base, node->bytes);
+	free(own);
+	return found;
+}
+
 /* Returns -EAGAIN when the file of that name is another segment: the mask's
  * publication has changed too, or will soon. */
 static int find_node(struct gpumap *map, uint32_t node, uint64_t made,
 		     const struct gm_node_map **ret_node)
 {
-	struct gm_node_map *at = map->nodes, found;
+	const struct gm_node_map *at =
+		search(gm_get_acquire(&map->nodes), node, made); /* NODE.add */
+	struct gm_node_map found;
 	int ret;
 
-	while (at != NULL && (at->node != node || at->made != made))
-		at = at->next;
 	if (at == NULL) {
 		ret = map_node(map, node, &found);
 		if (ret != 0)
@@ -169,14 +196,9 @@ static int find_node(struct gpumap *map, uint32_t node, uint64_t made,
 			munmap(found.base, found.bytes);
 			return -EAGAIN;
 		}
-		at = malloc(sizeof(*at));
-		if (at == NULL) {
-			munmap(found.base, found.bytes);
+		at = add_node(map, &found);
+		if (at == NULL)
 			return -ENOMEM;
-		}
-		*at = found;
-		at->next = map->nodes;
-		map->nodes = at;
 	}
 	*ret_node = at;
 	return 0;
@@ -277,9 +299,12 @@ int gpumap_mask_renew(struct gpumap *map, struct gpumap_mask *mask)
 	struct opened *o = (struct opened *)(void *)mask;
 	int ret;
 
-	if (gm_get(&map->map.header->state) == GM_STATE_RETIRED)
-		return -ESTALE;
-	ret = look(map, o);
+	if (o->pin != 0) /* the views stay as they are */
+		ret = gm_fork_map_mine(map);
+	else if (gm_get(&map->map.header->state) == GM_STATE_RETIRED)
+		ret = -ESTALE;
+	else
+		ret = look(map, o);
 	return ret == 0 ? -EAGAIN : ret;
 }
 
@@ -298,7 +323,7 @@ static int look_at_pinned(struct gpumap *map, struct opened *o,
 	    object.image.version == pin->version)
 		ret = fill_views(map, &object, o);
 	if (ret == 0)
-		take_views(o, &settled, settled);
+		take_views(o, gm_get(&map->mine.mine), GM_GUARD_MINE);
 	return ret;
 }
 

@@ -93,30 +93,53 @@ int gpumap_layers_release(struct gpumap *map, const char *name)
 
 /* ---- pins --------------------------------------------------------------- */
 
-/* Make room before the request, so that a pin that was granted is never
- * lost. */
-static int make_room(struct gpumap *map)
+/* Take room before the request, so that a pin that was granted is never
+ * lost, however many threads make one. */
+static int take_room(struct gpumap *map)
 {
-	size_t room = map->room_pins != 0 ? 2 * map->room_pins : 8;
-	uint64_t *pins;
+	if (map->n_pins + map->asked_pins == map->room_pins) {
+		size_t room = map->room_pins != 0 ? 2 * map->room_pins : 8;
+		uint64_t *pins = realloc(map->pins, room * sizeof(*pins));
 
-	if (map->n_pins < map->room_pins)
-		return 0;
-	pins = realloc(map->pins, room * sizeof(*pins));
-	if (pins == NULL)
-		return -ENOMEM;
-	map->pins = pins;
-	map->room_pins = room;
+		if (pins == NULL)
+			return -ENOMEM;
+		map->pins = pins;
+		map->room_pins = room;
+	}
+	map->asked_pins++;
 	return 0;
 }
 
-static void forget(struct gpumap *map, uint64_t claim)
+static int reserve_pin(struct gpumap *map)
 {
-	for (size_t i = 0; i < map->n_pins; i++)
-		if (map->pins[i] == claim) {
-			map->pins[i] = map->pins[--map->n_pins];
-			return;
-		}
+	int ret;
+
+	pthread_mutex_lock(&map->lock);
+	ret = take_room(map);
+	pthread_mutex_unlock(&map->lock);
+	return ret;
+}
+
+/* @claim: the pin that was granted, or NULL. */
+static void store_pin(struct gpumap *map, const uint64_t *claim)
+{
+	pthread_mutex_lock(&map->lock);
+	map->asked_pins--;
+	if (claim != NULL)
+		map->pins[map->n_pins++] = *claim;
+	pthread_mutex_unlock(&map->lock);
+}
+
+static void forget_pin(struct gpumap *map, uint64_t claim)
+{
+	size_t i = 0;
+
+	pthread_mutex_lock(&map->lock);
+	while (i < map->n_pins && map->pins[i] != claim)
+		i++;
+	if (i < map->n_pins)
+		map->pins[i] = map->pins[--map->n_pins];
+	pthread_mutex_unlock(&map->lock);
 }
 
 int gm_map_pin(struct gpumap *map, uint32_t kind, const char *name,
@@ -133,11 +156,11 @@ int gm_map_pin(struct gpumap *map, uint32_t kind, const char *name,
 	if (ret == 0)
 		ret = gm_map_put_name(map, name, body.name);
 	if (ret == 0)
-		ret = make_room(map);
-	if (ret == 0)
-		ret = gm_map_call(map, &call, 0);
-	if (ret == 0)
-		map->pins[map->n_pins++] = ret_pin->claim;
+		ret = reserve_pin(map);
+	if (ret != 0)
+		return ret;
+	ret = gm_map_call(map, &call, 0);
+	store_pin(map, ret == 0 ? &ret_pin->claim : NULL);
 	return ret;
 }
 
@@ -172,7 +195,7 @@ int gpumap_unpin(struct gpumap *map, uint64_t pin)
 	int ret = gm_map_call(map, &call, 0);
 
 	if (ret == 0 || ret == -ENOENT)
-		forget(map, pin);
+		forget_pin(map, pin);
 	return ret;
 }
 

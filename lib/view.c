@@ -9,9 +9,6 @@
 #include "shm/layers.h"
 #include "shm/meshes.h"
 
-/* The word that a pinned view checks: it never changes. */
-static const uint64_t settled;
-
 _Static_assert(offsetof(struct gm_layers_image, n_layers) % 8 == 0, "a word");
 _Static_assert(offsetof(struct gm_layers_image, rows_at) % 8 == 0, "a word");
 _Static_assert(offsetof(struct gm_object_image, name) % 8 == 0, "a word");
@@ -215,8 +212,8 @@ int gpumap_view_refresh(const struct gpumap *map, struct gpumap_view *view)
 	const gm_a64 *slot;
 	int ret;
 
-	if (view->check == &settled)
-		return 0;
+	if (view->check != NULL && view->check == gm_get(&map->mine.mine))
+		return gm_fork_map_mine(map); /* pinned */
 	if (gm_get(&m->header->state) == GM_STATE_RETIRED)
 		return -ESTALE;
 	slot = slot_of(m, view);
@@ -246,7 +243,7 @@ int gm_view_pinned(const struct gpumap *map, const char *name,
 		return ret;
 	if (ret != 0)
 		return -EPROTO; /* the agent named this block */
-	fill(&view, &found, &settled, settled);
+	fill(&view, &found, gm_get(&map->mine.mine), GM_GUARD_MINE);
 	*ret_view = view;
 	return 0;
 }

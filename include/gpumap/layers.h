@@ -107,6 +107,9 @@ GPUMAP_API int gpumap_layers_view(const struct gpumap *map, const char *name,
  *				still returns its old entries
  *		-EAGAIN, -EPROTO	as the call that filled it
  *		-EINVAL		the view is not of this attachment
+ *		-EOWNERDEAD	it is pinned by the process that forked this
+ *				one: pin anew, with an attachment of this
+ *				process's own
  *		the view is unchanged then
  * Cost		no system call; a few loads
  * Threads	the view's own thread; async-signal-safe
@@ -229,7 +232,8 @@ GPUMAP_API int gpumap_layers_release(struct gpumap *map, const char *name);
  * gpumap_layers_pin - get a view that stays valid over later publications
  *
  * The block is not reused until gpumap_unpin(), gpumap_detach(), or the end of
- * this process, even if the agent dies.  A pinned view never returns -EAGAIN.
+ * this process, even if the agent dies.  A pinned view never returns -EAGAIN,
+ * except in a forked child: the pin is this process's, and ends with it.
  *
  * ret_view	as gpumap_layers_view()
  * ret_pin	give it back with gpumap_unpin()

@@ -199,7 +199,8 @@ GPUMAP_API int gpumap_mask_next(const struct gpumap *map, uint32_t *cursor,
  * name		of the mask
  * flags	0 or GPUMAP_MASK_PIN: until the mask is closed or this process
  *		ends, later publications do not change it, its bytes are not
- *		reused, and gpumap_mask_get() never returns -EAGAIN
+ *		reused, and gpumap_mask_get() never returns -EAGAIN.  A forked
+ *		child does not have the pin: the call returns -EOWNERDEAD there
  * ret_mask	give it back with gpumap_mask_close()
  *
  * Returns	0
@@ -239,9 +240,12 @@ GPUMAP_API void gpumap_mask_close(struct gpumap *map, struct gpumap_mask *mask);
  *				that was read of the previous one may be wrong
  *		-ENOENT		the mask has been released
  *		-ESTALE		the map was retired: attach again
+ *		-EOWNERDEAD	the mask is pinned by the process that forked
+ *				this one
  *		-EACCES, -EPERM, -EPROTO, -ENOMEM, -EMFILE	as
  *				gpumap_mask_open()
- *		after the errors other than -EAGAIN the views are unchanged
+ *		after the errors other than -EAGAIN, and in a pinned mask, the
+ *		views are unchanged
  * Cost		no system call, except to map a node's memory for the first time
  * Threads	the mask's own thread
  */

@@ -71,6 +71,38 @@ void segment_mesh(struct segment *segment, uint32_t index,
 	free(words);
 }
 
+void segment_mask(struct segment *segment, uint32_t index, const char *name,
+		  uint64_t made, uint32_t n_rows)
+{
+	struct gm_object_slot *slot = &segment->map.objects[index];
+	struct gm_replica_image replicas[GM_ROWS] = { { .row = 0 } };
+	struct gm_mask_image image = { .kind = GPUMAP_MASK_CUSTOM,
+				       .rank = 1,
+				       .shape = { SEGMENT_MASK_BYTES },
+				       .strides = { 1 },
+				       .bytes = SEGMENT_MASK_BYTES,
+				       .n_replicas = n_rows };
+	uint64_t bytes = gm_replicas_bytes(n_rows);
+	uint64_t *words = calloc(1, bytes);
+
+	if (words == NULL || n_rows > GM_ROWS)
+		abort();
+	memcpy(image.object.name, name, gm_object_name(name));
+	for (uint32_t i = 0; i < n_rows; i++)
+		replicas[i] =
+			(struct gm_replica_image){ .row = i,
+						   .place = GM_REPLICA_NODE,
+						   .node = i,
+						   .id = made,
+						   .at = SEGMENT_MASK_AT,
+						   .bytes = image.bytes };
+	gm_replicas_build(&image, replicas,
+			  gm_seq_version(gm_get(&slot->slot)) + 1, words);
+	gm_put(&slot->key, gm_object_key(GM_KIND_MASK, name));
+	segment_publish(segment, &slot->slot, words, bytes);
+	free(words);
+}
+
 void segment_row(struct segment *segment, uint32_t row, const char *name)
 {
 	struct gm_moving_image moving = { .state = 2, .free_bytes = 1u << 30 };

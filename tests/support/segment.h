@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpumap.h"
 #include "shm/layers.h"
 #include "shm/meshes.h"
 #include "shm/replicas.h"
@@ -41,6 +42,16 @@ void segment_layers(struct segment *segment, uint32_t index,
 /* Publish a mesh likewise. */
 void segment_mesh(struct segment *segment, uint32_t index,
 		  const struct gm_meshes *mesh);
+
+/* The bytes of a mask of segment_mask(), and their offset in each node
+ * segment. */
+#define SEGMENT_MASK_BYTES 64u
+#define SEGMENT_MASK_AT    GM_SPAN_UNIT
+
+/* Publish a mask likewise.  Row @i has its replica in the segment of node @i,
+ * which was made at @made, for each @i below @n_rows. */
+void segment_mask(struct segment *segment, uint32_t index, const char *name,
+		  uint64_t made, uint32_t n_rows);
 
 /* Publish a row's static facts and its first moving facts. */
 void segment_row(struct segment *segment, uint32_t row, const char *name);

@@ -12,12 +12,61 @@ void segment_file_beat(struct segment_file *file)
 	       (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
 }
 
+static void node_path(const struct segment_file *file, uint32_t node,
+		      char *ret_path, size_t room)
+{
+	snprintf(ret_path, room, "%s.node%u", file->path, node);
+}
+
 void segment_file_remove(struct segment_file *file)
 {
 	if (file->memory != NULL)
 		munmap(file->memory, SEGMENT_BYTES);
 	file->memory = NULL;
 	unlink(file->path);
+	while (file->n_nodes > 0) {
+		char path[sizeof(file->path) + 16];
+
+		node_path(file, --file->n_nodes, path, sizeof(path));
+		unlink(path);
+	}
+}
+
+static int fill_node(int fd, uint32_t node, uint64_t made, unsigned char byte)
+{
+	const uint64_t bytes = SEGMENT_MASK_AT + GM_SPAN_UNIT;
+	struct gm_node_header *h;
+
+	if (fchmod(fd, 0644) != 0 || ftruncate(fd, (off_t)bytes) != 0)
+		return -1;
+	h = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (h == MAP_FAILED)
+		return -1;
+	gm_put(&h->magic, GM_NODE_MAGIC);
+	gm_put(&h->major, GM_LAYOUT_MAJOR);
+	gm_put(&h->minor, GM_LAYOUT_MINOR);
+	gm_put(&h->byte_order, GM_BYTE_ORDER);
+	gm_put(&h->node, node);
+	gm_put(&h->size, bytes);
+	gm_put(&h->made, made);
+	memset((char *)h + SEGMENT_MASK_AT, byte, SEGMENT_MASK_BYTES);
+	munmap(h, bytes);
+	return 0;
+}
+
+int segment_file_node(struct segment_file *file, uint64_t made,
+		      unsigned char byte)
+{
+	char path[sizeof(file->path) + 16];
+	int fd, ret;
+
+	node_path(file, file->n_nodes, path, sizeof(path));
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -1;
+	ret = fill_node(fd, file->n_nodes++, made, byte);
+	close(fd);
+	return ret;
 }
 
 int segment_file_make(const char *what, struct segment_file *ret_file)

@@ -20,7 +20,8 @@
 struct segment_file {
 	char instance[40];
 	char path[80];
-	void *memory; /* SEGMENT_BYTES, writable */
+	void *memory;     /* SEGMENT_BYTES, writable */
+	uint32_t n_nodes; /* node segments: of nodes 0 to n_nodes - 1 */
 	struct segment segment;
 };
 
@@ -29,5 +30,11 @@ void segment_file_remove(struct segment_file *file);
 
 /* Returns 0 with an empty READY segment in place, or -1. */
 int segment_file_make(const char *what, struct segment_file *ret_file);
+
+/* Make the node segment of the next node, which has no more than its header and
+ * the bytes of a mask of segment_mask(), each of them @byte.  Returns 0, or
+ * -1. */
+int segment_file_node(struct segment_file *file, uint64_t made,
+		      unsigned char byte);
 
 #endif

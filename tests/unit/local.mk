@@ -35,8 +35,10 @@ gm_unit_lib = \
 	%reldir%/lib/entry_fields.c \
 	%reldir%/lib/handle_check.c \
 	%reldir%/lib/huge_pages.c \
+	%reldir%/lib/mask_nodes.c \
 	%reldir%/lib/model_table.c \
 	%reldir%/lib/no_syscalls.c \
+	%reldir%/lib/pins.c \
 	%reldir%/lib/plan_request.c \
 	%reldir%/lib/refusal.c \
 	%reldir%/lib/scatter_combine.c \
@@ -53,6 +55,9 @@ GM_TSAN_TESTS += %reldir%/lib/attach.c %reldir%/lib/buffers.c \
 	%reldir%/lib/comm_open.c %reldir%/lib/handle_check.c \
 	%reldir%/lib/huge_pages.c %reldir%/lib/plan_request.c \
 	%reldir%/lib/refusal.c %reldir%/lib/second_slot.c %reldir%/lib/session.c \
+	%reldir%/lib/huge_pages.c %reldir%/lib/mask_nodes.c \
+	%reldir%/lib/pins.c %reldir%/lib/plan_request.c \
+	%reldir%/lib/second_slot.c %reldir%/lib/session.c \
 	%reldir%/lib/shared_memory.c %reldir%/lib/submit.c
 gm_tsan_suites += tests/suites/unit_lib
 

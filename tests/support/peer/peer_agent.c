@@ -161,15 +161,16 @@ void peer_pin(struct peer *p, struct peer_link *l,
 	      const struct gm_control *request,
 	      const struct gm_object_name *name)
 {
-	struct gm_pin_reply reply = { .claim = 99 };
+	struct gm_pin_reply reply = { .claim = 99 + gm_get(&p->pinned) };
 	struct gm_object object;
-	int ret = gm_object_find(&p->file->segment.map, GM_KIND_LAYERS,
-				 name->name, &object);
+	int ret = gm_object_find(&p->file->segment.map, name->kind, name->name,
+				 &object);
 
 	if (ret != 0) {
 		peer_refuse(p, l, request, ret, "no such map");
 		return;
 	}
+	gm_put(&p->pinned, gm_get(&p->pinned) + 1);
 	reply.unit = gm_seq_unit(object.word);
 	reply.version = gm_seq_version(object.word);
 	peer_reply(p, l, request, 0, &reply, sizeof(reply), NULL, 0);

@@ -111,6 +111,7 @@ struct peer {
 	gm_a64 wait[GM_WAITS_MAX];
 	gm_a32 hellos;
 	gm_a32 requests; /* other than hello */
+	gm_a32 pinned;
 	gm_a32 unpinned;
 	gm_a32 die;        /* workers of these rows, then 0 again: a bit each */
 	gm_a32 refuse;     /* what is registered, with this negative errno */

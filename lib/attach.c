@@ -147,6 +147,7 @@ static int create(const char *instance, const char *runtime_dir,
 	map->link.fd = -1;
 	pthread_mutex_init(&map->link_lock, NULL);
 	pthread_mutex_init(&map->lock, NULL);
+	gm_map_refuse(map, ""); /* an earlier one may have had this address */
 	*ret_map = map;
 	return 0;
 }

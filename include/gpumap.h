@@ -11,9 +11,12 @@
  * Errors     0 or a count on success, a negative errno on failure; nothing is
  *            stored through a ret_ pointer then.  gpumap_strerror() has a
  *            sentence for each, gpumap_refusal() the agent's own words.
- * Threads    Said for each call.  "any" means that an attachment may be shared
- *            by threads without a lock; a session belongs to one thread at a
- *            time.
+ * Threads    Said for each call.  "any" means that threads may share what the
+ *            call is given without a lock.  "any, in turn" is the same, but the
+ *            call waits until requests that other threads make through the same
+ *            attachment are answered.  A session's, view's or mask's "own
+ *            thread" is one at a time: threads hand it on with a lock of the
+ *            program's.  gpumap(7) has a table.
  * Fork       A child may go on reading the map, but not pinned views and masks.
  *            Session calls fail with -EOWNERDEAD there, and so do calls that
  *            talk to the agent.

@@ -417,7 +417,7 @@ struct gpumap_export_info {
  *				knows, or smaller than its first fields
  *		-EMFILE, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD
  * Cost		a round trip on the control socket
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_export_fd(struct gpumap *map, uint64_t export_id,
 				struct gpumap_export_info *ret_info,

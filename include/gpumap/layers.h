@@ -202,7 +202,7 @@ struct gpumap_layers_request {
  *		-EOWNERDEAD	called in a forked child
  *		gpumap_refusal() says what was wrong
  * Cost		a round trip on the control socket
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int
 gpumap_layers_publish(struct gpumap *map,
@@ -224,7 +224,7 @@ gpumap_layers_publish(struct gpumap *map,
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD, ...	as every
  *				request
  * Cost		a round trip on the control socket
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_layers_release(struct gpumap *map, const char *name);
 
@@ -248,7 +248,7 @@ GPUMAP_API int gpumap_layers_release(struct gpumap *map, const char *name);
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -ENOMEM,
  *		-EOWNERDEAD, ...	as every request
  * Cost		a round trip on the control socket
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_layers_pin(struct gpumap *map, const char *name,
 				 struct gpumap_view *ret_view,
@@ -261,7 +261,7 @@ GPUMAP_API int gpumap_layers_pin(struct gpumap *map, const char *name,
  *		every request: -EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO,
  *		-EOWNERDEAD, ...
  * Cost		a round trip on the control socket
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_unpin(struct gpumap *map, uint64_t pin);
 

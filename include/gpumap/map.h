@@ -342,7 +342,7 @@ GPUMAP_API int gpumap_device_find(const struct gpumap *map,
  *		gpumap_refusal() says what was wrong
  * Cost		a round trip on the control socket, which takes as long as the
  *		jobs do
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_device_drain(struct gpumap *map, uint32_t row);
 
@@ -353,7 +353,7 @@ GPUMAP_API int gpumap_device_drain(struct gpumap *map, uint32_t row);
  *		-ETIMEDOUT when the card has not been found within drain-row
  *		(half a minute): the row is LOST until it is
  * Cost		a round trip on the control socket
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_device_undrain(struct gpumap *map, uint32_t row);
 
@@ -380,7 +380,7 @@ GPUMAP_API int gpumap_device_undrain(struct gpumap *map, uint32_t row);
  *		-EAGAIN, -EPROTO	as gpumap_device_read()
  * Cost		reads every row; a system call for each card, and some more for
  *		each MIG instance
- * Threads	one at a time
+ * Threads	any
  */
 GPUMAP_API int gpumap_visible(struct gpumap *map, const char *visible_devices,
 			      const char *device_order, uint32_t *ret_rows,

@@ -112,7 +112,7 @@ struct gpumap_mask_result {
  *		gpumap_refusal() says what was wrong
  * Cost		a round trip on the control socket, which takes as long as
  *		generating and copying, and starting a CUDA row's worker
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_mask_publish(struct gpumap *map,
 				   const struct gpumap_mask_request *request,
@@ -129,7 +129,7 @@ GPUMAP_API int gpumap_mask_publish(struct gpumap *map,
  *		-EPERM		it belongs to another user
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
  * Cost		a round trip on the control socket
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_mask_release(struct gpumap *map, const char *name);
 
@@ -217,7 +217,7 @@ GPUMAP_API int gpumap_mask_next(const struct gpumap *map, uint32_t *cursor,
  *		-EINVAL, -E2BIG, -ENOMEM, -EMFILE
  * Cost		maps the memory of each NUMA node that has a replica, once per
  *		attachment; a pin is a round trip on the control socket
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_mask_open(struct gpumap *map, const char *name,
 				uint32_t flags, struct gpumap_mask **ret_mask);
@@ -229,7 +229,7 @@ GPUMAP_API int gpumap_mask_open(struct gpumap *map, const char *name,
  *
  * Returns	nothing
  * Cost		frees; of a pinned mask a round trip on the control socket
- * Threads	one at a time
+ * Threads	the mask's own thread
  */
 GPUMAP_API void gpumap_mask_close(struct gpumap *map, struct gpumap_mask *mask);
 

@@ -259,7 +259,7 @@ GPUMAP_API int gpumap_mesh_view(const struct gpumap *map, const char *name,
  *
  * Returns	as gpumap_layers_pin(), and -ENOENT where there is no such group
  * Cost		a round trip on the control socket
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_mesh_pin(struct gpumap *map, const char *name,
 			       const char *group, uint32_t table,
@@ -311,7 +311,7 @@ struct gpumap_mesh_request {
  *		-EOPNOTSUPP	the agent is older than meshes
  *		gpumap_refusal() says what was wrong
  * Cost		a round trip on the control socket
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_mesh_publish(struct gpumap *map,
 				   const struct gpumap_mesh_request *request);
@@ -321,7 +321,7 @@ GPUMAP_API int gpumap_mesh_publish(struct gpumap *map,
  *
  * Returns	as gpumap_layers_release()
  * Cost		a round trip on the control socket
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_mesh_release(struct gpumap *map, const char *name);
 
@@ -382,8 +382,9 @@ struct gpumap_mesh_join {
  *		gpumap_refusal() says what was wrong, and names the missing
  *		ranks
  * Cost		a round trip on the control socket, and the wait; other requests
- *		of this attachment wait with it
- * Threads	one at a time
+ *		of this attachment wait with it, so a process that joins as
+ *		several ranks of a group has an attachment for each
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_mesh_join(struct gpumap *map,
 				const struct gpumap_mesh_join *join,
@@ -402,7 +403,7 @@ GPUMAP_API int gpumap_mesh_join(struct gpumap *map,
  *		-EINVAL		an unknown flag
  *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	as gpumap_mesh_join()
  * Cost		a round trip on the control socket
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_mesh_leave(struct gpumap *map, uint64_t ticket,
 				 uint32_t flags);

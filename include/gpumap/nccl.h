@@ -321,7 +321,7 @@ static inline int gpumap_nccl_try(struct gpumap_nccl *nccl,
  *				as gpumap_mesh_join(); gpumap_refusal() says
  *				more
  * Cost		round trips on the control socket, and ncclCommInitRankConfig()
- * Threads	one at a time
+ * Threads	any, in turn
  */
 static inline int gpumap_nccl_init(struct gpumap *map, const char *mesh,
 				   const char *group, uint32_t rank,

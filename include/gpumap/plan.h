@@ -145,7 +145,7 @@ struct gpumap_plan_charge {
  *		gpumap_refusal() says what was wrong
  * Cost		a round trip on the control socket, and the plan: a millisecond
  *		for 80 layers on 8 rows; with GPUMAP_PLAN_COMMIT a write to disk
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_plan(struct gpumap *map,
 			   const struct gpumap_plan_request *request,

@@ -132,7 +132,7 @@ struct gpumap_session_info {
  *		-ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD, when ret_info
  *		may hold some of them
  * Cost		a round trip on the control socket for every 64 sessions
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_sessions(struct gpumap *map,
 			       struct gpumap_session_info *ret_info, size_t n);
@@ -171,7 +171,7 @@ struct gpumap_usage {
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD, when
  *		ret_usage may hold some of them
  * Cost		a round trip on the control socket for every 64
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_usage(struct gpumap *map, struct gpumap_usage *ret_usage,
 			    size_t n);

@@ -244,7 +244,7 @@ GPUMAP_API int gpumap_share_close(struct gpumap_session *session,
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD
  *		gpumap_refusal() says more
  * Cost		a round trip on the control socket
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_share_release(struct gpumap *map, const char *name);
 
@@ -259,7 +259,7 @@ GPUMAP_API int gpumap_share_release(struct gpumap *map, const char *name);
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD, when
  *		ret_info may hold some of them
  * Cost		a round trip on the control socket for every 32
- * Threads	one at a time
+ * Threads	any, in turn
  */
 GPUMAP_API int gpumap_shares(struct gpumap *map,
 			     struct gpumap_share_info *ret_info, size_t n);

@@ -285,6 +285,52 @@ static int free_own(struct gpumap_session *s, struct gm_client_buffer *buffer)
 	return 0;
 }
 
+static uint32_t kind_of(const struct gm_client_buffer *buffer)
+{
+	switch (gm_handle_kind(buffer->handle)) {
+	case GM_BUFFER_FILE:
+		return GPUMAP_BUFFER_FILE;
+	case GM_BUFFER_PROGRAM:
+		return GPUMAP_BUFFER_PROGRAM;
+	case GM_BUFFER_REGISTERED:
+		return buffer->is_mask    ? GPUMAP_BUFFER_MASK
+		       : buffer->imported ? GPUMAP_BUFFER_IMPORTED
+					  : GPUMAP_BUFFER_REGISTERED;
+	default:
+		return buffer->is_mask    ? GPUMAP_BUFFER_MASK
+		       : buffer->imported ? GPUMAP_BUFFER_IMPORTED
+					  : GPUMAP_BUFFER_ALLOCATED;
+	}
+}
+
+int gpumap_buffer_info(const struct gpumap_session *session, uint64_t buffer,
+		       struct gpumap_buffer_info *ret_info)
+{
+	struct gpumap_buffer_info info = { .size = ret_info->size };
+	const struct gm_client_buffer *found;
+	int ret = gm_fork_map_mine(session->map);
+
+	if (ret == 0)
+		ret = gm_size_out(info.size,
+				  offsetof(struct gpumap_buffer_info, flags),
+				  sizeof(info));
+	if (ret != 0)
+		return ret;
+	found = gm_buffer_find(session, buffer);
+	if (found == NULL)
+		return gm_buffer_missing(session, buffer);
+	info.kind = kind_of(found);
+	if (info.kind != GPUMAP_BUFFER_PROGRAM)
+		info.bytes = found->bytes;
+	info.row = gm_handle_kind(buffer) == GM_BUFFER_DEVICE ||
+				   info.kind == GPUMAP_BUFFER_PROGRAM
+			   ? gm_handle_row(buffer)
+			   : UINT32_MAX;
+	info.flags = found->flags;
+	memcpy(ret_info, &info, info.size);
+	return 0;
+}
+
 int gpumap_buffer_free(struct gpumap_session *session, uint64_t buffer)
 {
 	struct gm_client_buffer *mine;

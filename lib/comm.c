@@ -449,11 +449,13 @@ static int check_rank(const struct gpumap_comm *comm,
 		.element = gm_client_dtype_bytes(what->dtype),
 		.is_written = true,
 	};
-	int ret = check_memory(comm, comm->rows[rank], what->op, &send);
+	int ret = (r->spare[0] | r->spare[1]) != 0 ? -EINVAL : 0;
 
-	if (ret != 0)
-		return ret;
-	return check_memory(comm, comm->rows[rank], what->op, &recv);
+	if (ret == 0)
+		ret = check_memory(comm, comm->rows[rank], what->op, &send);
+	if (ret == 0)
+		ret = check_memory(comm, comm->rows[rank], what->op, &recv);
+	return ret;
 }
 
 /* ---- submission ---------------------------------------------------------- */

@@ -82,6 +82,11 @@ static const struct {
 	{ -EUSERS, "no session is left for this user" },
 };
 
+uint32_t gpumap_version(void)
+{
+	return GPUMAP_VERSION;
+}
+
 const char *gpumap_strerror(int error)
 {
 	for (size_t i = 0; i < sizeof(sentences) / sizeof(sentences[0]); i++)

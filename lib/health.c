@@ -40,6 +40,8 @@ int gpumap_health(const struct gpumap *map, struct gpumap_health *ret_health)
 	health.generation = gm_get(&header->generation);
 	health.agent_pid = gm_get(&header->agent_pid);
 	health.bytes = map->map.bytes;
+	health.agent_version = gm_get(&header->agent_version);
+	health.layout_minor = gm_get(&header->minor);
 	memcpy(ret_health, &health, health.size);
 	return 0;
 }

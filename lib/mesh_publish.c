@@ -68,6 +68,10 @@ static int check_mesh(struct gpumap *map,
 			return refuse(map, -EINVAL,
 				      "a group's name has between 1 and 63 "
 				      "bytes");
+		if ((added->spare[0] | added->spare[1]) != 0)
+			return refuse(map, -EINVAL,
+				      "an added group has a field that this "
+				      "library does not know: set spare to 0");
 		if (added->n > GM_ROWS)
 			return refuse(map, -E2BIG,
 				      "a group has at most 256 ranks");

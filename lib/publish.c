@@ -226,13 +226,13 @@ int gpumap_device_undrain(struct gpumap *map, uint32_t row)
 static void put_info(struct gpumap_session_info *info,
 		     const struct gm_session_item *item)
 {
-	info->id = item->id;
-	info->pid = item->pid;
-	info->uid = item->uid;
-	info->n_queues = item->n_queues;
-	info->depth = item->depth;
-	info->arena_bytes = item->arena_bytes;
-	info->age_ns = item->age_ns;
+	*info = (struct gpumap_session_info){ .id = item->id,
+					      .pid = item->pid,
+					      .uid = item->uid,
+					      .n_queues = item->n_queues,
+					      .depth = item->depth,
+					      .arena_bytes = item->arena_bytes,
+					      .age_ns = item->age_ns };
 }
 
 int gpumap_sessions(struct gpumap *map, struct gpumap_session_info *ret_info,

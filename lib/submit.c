@@ -96,7 +96,9 @@ uint32_t gm_job_dst_bytes(const struct gpumap_job *job)
 int gm_job_known(const struct gpumap_session *session,
 		 const struct gpumap_job *job)
 {
-	if (gm_client_dtype_bytes(job->dtype) == 0)
+	if (gm_client_dtype_bytes(job->dtype) == 0 ||
+	    (job->spare[0] | job->spare[1] | job->spare[2] | job->spare[3]) !=
+		    0)
 		return -EINVAL;
 	if (job->op <= GPUMAP_OP_AXPY)
 		return 0;
@@ -420,6 +422,22 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 	gm_pair_push(session, pair, jobs, n, GM_TICKET_JOB,
 		     buffers != 0 || slots != n);
 	return 0;
+}
+
+int gpumap_credit(struct gpumap_session *session, uint32_t row)
+{
+	int ret = gm_session_usable(session);
+	struct gm_queue_pair *pair;
+
+	if (ret != 0)
+		return ret;
+	if (row >= session->n_rows)
+		return gm_session_lacks(session, row);
+	pair = session->pairs[row];
+	if (pair == NULL)
+		return (int)session->depth;
+	gm_pair_has_credit(pair, 0);
+	return (int)(pair->out.mask + 1 - (pair->out.pos - pair->oldest));
 }
 
 int gpumap_submitted(struct gpumap_session *session, uint32_t row,

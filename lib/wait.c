@@ -31,9 +31,9 @@
 
 static void give(const struct gm_ticket *t, struct gpumap_done *ret_done)
 {
-	ret_done->cookie = t->cookie;
-	ret_done->row = t->row;
-	ret_done->status = t->status;
+	*ret_done = (struct gpumap_done){ .cookie = t->cookie,
+					  .row = t->row,
+					  .status = t->status };
 }
 
 static void keep(struct gpumap_session *s, struct gm_ticket *t, int32_t status)

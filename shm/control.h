@@ -244,6 +244,7 @@ struct gm_control_charge {
 	uint64_t activation_bytes;
 	uint64_t reserve_bytes;
 	uint64_t left_bytes;
+	uint64_t spare[2];
 };
 
 /* So many layers in one row, one after the other. */
@@ -536,7 +537,7 @@ _Static_assert(sizeof(struct gm_queue_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_session_item) == 40, "wire");
 _Static_assert(sizeof(struct gm_control_plan) == 176, "wire");
 _Static_assert(sizeof(struct gm_control_plan_reply) == 56, "wire");
-_Static_assert(sizeof(struct gm_control_charge) == 48, "wire");
+_Static_assert(sizeof(struct gm_control_charge) == 64, "wire");
 _Static_assert(sizeof(struct gm_control_run) == 8, "wire");
 _Static_assert(sizeof(struct gm_control_plan_refusal) == 272, "wire");
 _Static_assert(sizeof(struct gm_register) == 32, "wire");

@@ -107,6 +107,7 @@ struct gm_header {
 	gm_a64 heap_bytes;
 	alignas(GM_LINE) gm_a32 generation; /* a futex; objects and states */
 	gm_a32 rows_used; /* rows given out so far; they are 0 .. used - 1 */
+	gm_a32 agent_version; /* 10000 * major + 100 * minor + patch */
 	alignas(GM_LINE) gm_a64 heartbeat; /* ns, CLOCK_MONOTONIC */
 	gm_a64 tick;                       /* refreshes of moving facts */
 	/* unit where the search for the next block starts */
@@ -251,6 +252,7 @@ struct gm_charge_image {
 	uint64_t kv_bytes;
 	uint64_t activation_bytes;
 	uint64_t reserve_bytes;
+	uint64_t spare[2];
 };
 
 #define GM_MASK_RANK_MAX 4u
@@ -405,7 +407,7 @@ GM_ASSERT_BYTES(gm_moving_image, 8 * GM_MOVING_WORDS);
 GM_ASSERT_AT(gm_layers_image, rows_at, 168);
 GM_ASSERT_AT(gm_layers_image, max_seq_len, 184);
 GM_ASSERT_BYTES(gm_layers_image, 200);
-GM_ASSERT_BYTES(gm_charge_image, 40);
+GM_ASSERT_BYTES(gm_charge_image, 56);
 GM_ASSERT_BYTES(gm_holder_image, sizeof(struct gm_holder));
 GM_ASSERT_AT(gm_mask_image, shape, 144);
 GM_ASSERT_AT(gm_mask_image, n_replicas, 256);

@@ -84,6 +84,38 @@ GPUMAP_API int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
 				   uint64_t bytes, uint32_t flags,
 				   uint64_t deadline_ns, uint64_t *ret_buffer);
 
+enum gpumap_buffer_kind {
+	GPUMAP_BUFFER_ALLOCATED = 1,  /* by gpumap_buffer_alloc() */
+	GPUMAP_BUFFER_IMPORTED = 2,   /* or opened in a share */
+	GPUMAP_BUFFER_REGISTERED = 3, /* by gpumap_register() */
+	GPUMAP_BUFFER_FILE = 4,       /* by gpumap_register_file() */
+	GPUMAP_BUFFER_PROGRAM = 5,    /* by gpumap_program_load() */
+	GPUMAP_BUFFER_MASK = 6        /* by gpumap_mask_use() */
+};
+
+struct gpumap_buffer_info {
+	size_t size;    /* sizeof(struct gpumap_buffer_info) */
+	uint64_t bytes; /* 0 for a program */
+	uint32_t row;   /* whose memory it is; UINT32_MAX: of no single row */
+	uint32_t kind;  /* enum gpumap_buffer_kind */
+	uint32_t flags; /* GPUMAP_BUFFER_EXPORTABLE, GPUMAP_BUFFER_READ_ONLY */
+	uint32_t reserved;
+};
+
+/*
+ * gpumap_buffer_info - describe a buffer of this session
+ *
+ * Returns	0
+ *		-ESTALE, -EPERM, -ERANGE	this session has no such buffer
+ *		-EINVAL		@size is smaller than the first fields
+ *		-EOWNERDEAD	called in a forked child
+ * Cost		no system call
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_buffer_info(const struct gpumap_session *session,
+				  uint64_t buffer,
+				  struct gpumap_buffer_info *ret_info);
+
 /*
  * gpumap_buffer_free - free an allocated or imported buffer; 0 is allowed
  *

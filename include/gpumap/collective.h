@@ -204,6 +204,7 @@ struct gpumap_rank {
 	uint64_t recv_buffer;
 	uint64_t send_at; /* bytes from the beginning of the buffer */
 	uint64_t recv_at;
+	uint64_t spare[2]; /* 0; for fields of later versions */
 };
 
 struct gpumap_collective {

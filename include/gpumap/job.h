@@ -128,6 +128,7 @@ struct gpumap_job {
 	const void *params;    /* in the arena; copied when the job is begun */
 	uint32_t params_bytes; /* GPUMAP_PARAMS_MAX at most; 0: no params */
 	uint32_t reserved;     /* 0 */
+	uint64_t spare[4];     /* 0; for fields of later versions */
 };
 
 #define GPUMAP_PARAMS_MAX 4096u
@@ -135,7 +136,8 @@ struct gpumap_job {
 struct gpumap_done {
 	uint64_t cookie;
 	uint32_t row;
-	int32_t status; /* 0 or a negative errno, see gpumap_submit() */
+	int32_t status;    /* 0 or a negative errno, see gpumap_submit() */
+	uint64_t spare[2]; /* 0 */
 };
 
 /*
@@ -221,6 +223,21 @@ GPUMAP_API int gpumap_submit(struct gpumap_session *session, uint32_t row,
 			     const struct gpumap_job *jobs, uint32_t n);
 
 /*
+ * gpumap_credit - count the jobs that fit beside those in flight
+ *
+ * A job with a deadline or waits, a mask, a cast or a program takes the room of
+ * two.  A row that this session has not used yet has the room of its depth.
+ *
+ * Returns	the number of jobs that take the room of one
+ *		-ENODEV		no such row
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		no system call; completions that gpumap_poll() has not taken
+ *		still take their room
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_credit(struct gpumap_session *session, uint32_t row);
+
+/*
  * gpumap_submitted - the place in time of the last submission to a row
  *
  * A job that waits for it, on any row, begins when all jobs that this session
@@ -290,9 +307,9 @@ struct gpumap_tile {
 	int32_t status; /* as a job ends, see gpumap_submit() */
 	uint64_t first; /* element */
 	uint64_t n;     /* elements */
-	uint64_t
-		value; /* of its row, as in gpumap_time: a wait for it waits for
-			* this tile */
+	/* of its row, as in gpumap_time: a wait for it waits for this tile */
+	uint64_t value;
+	uint64_t spare[2]; /* 0 */
 };
 
 /* Tiles that end with -EIO, -ENODEV, -EOPNOTSUPP or -ENOMEM are done once more,

@@ -75,6 +75,7 @@ struct gpumap_charge {
 	uint64_t kv_bytes;
 	uint64_t activation_bytes;
 	uint64_t reserve_bytes;
+	uint64_t spare[2]; /* 0 */
 };
 
 /*

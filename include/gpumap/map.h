@@ -81,6 +81,9 @@ struct gpumap_health {
 	uint32_t generation; /* changes of objects and row states */
 	uint32_t agent_pid;  /* in the agent's pid namespace */
 	uint64_t bytes;      /* of the segment */
+	/* as GPUMAP_VERSION; 0: the agent has not said it yet */
+	uint32_t agent_version;
+	uint32_t layout_minor; /* of the segment's layout */
 };
 
 /*
@@ -120,6 +123,19 @@ GPUMAP_API uint32_t gpumap_generation(const struct gpumap *map);
  */
 GPUMAP_API int gpumap_wait_change(const struct gpumap *map, uint32_t seen,
 				  uint64_t deadline_ns);
+
+/*
+ * gpumap_version - the library's version, as GPUMAP_VERSION
+ *
+ * A program that was built with later headers than the library's uses this to
+ * tell which calls and fields the library knows; gpumap_health() tells the
+ * version of the agent.
+ *
+ * Returns	the version
+ * Cost		no system call
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API uint32_t gpumap_version(void);
 
 /*
  * gpumap_strerror - a sentence about a return value of this library

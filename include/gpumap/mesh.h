@@ -270,7 +270,8 @@ struct gpumap_mesh_added {
 	const char *name;      /* no blanks, ',' or '=' */
 	const uint32_t *ranks; /* n of them, each once, in their order */
 	uint32_t n;
-	uint32_t backend; /* enum gpumap_mesh_backend */
+	uint32_t backend;  /* enum gpumap_mesh_backend */
+	uint64_t spare[2]; /* 0; for fields of later versions */
 };
 
 struct gpumap_mesh_request {

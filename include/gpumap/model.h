@@ -324,6 +324,7 @@ struct gpumap_model_buffer {
 	uint64_t bytes;
 	uint32_t row;
 	uint32_t reserved;
+	uint64_t spare[2]; /* 0 */
 };
 
 /*

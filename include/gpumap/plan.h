@@ -99,6 +99,7 @@ struct gpumap_plan_charge {
 	uint64_t reserve_bytes; /* kept back */
 	/* of the memory that was free and not reserved */
 	uint64_t left_bytes;
+	uint64_t spare[2]; /* 0 */
 };
 
 /*

@@ -121,6 +121,7 @@ struct gpumap_session_info {
 	uint32_t depth;
 	uint64_t arena_bytes; /* of all ranges */
 	uint64_t age_ns;
+	uint64_t spare[2]; /* 0 */
 };
 
 /*

@@ -41,6 +41,7 @@ struct gpumap_view {
 	uint32_t table;
 	char name[GPUMAP_NAME_MAX + 1];
 	char group[GPUMAP_NAME_MAX + 1];
+	uint64_t spare[2];
 };
 
 /*
@@ -89,6 +90,7 @@ struct gpumap_mask_view {
 	uint32_t dtype;                         /* enum gpumap_dtype */
 	uint32_t rank;
 	uint32_t row;
+	uint64_t spare[2]; /* 0 */
 };
 
 /* An opened mask.  Filled by the library; callers must not use the fields. */
@@ -98,6 +100,7 @@ struct gpumap_mask {
 	const struct gpumap_mask_view *views; /* of rows */
 	uint32_t n_rows;                      /* views */
 	uint32_t reserved;
+	uint64_t spare[2];
 };
 
 struct gpumap;

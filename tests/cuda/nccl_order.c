@@ -68,8 +68,10 @@ TAP_CASE()
 {
 	static const uint32_t ranks[] = { 2, 3, 1 }, three[] = { 3, 1, 0 };
 	static const uint32_t two[] = { 3, 1 };
-	const struct gpumap_mesh_added added = { "back", ranks, 3,
-						 GPUMAP_MESH_NCCL };
+	const struct gpumap_mesh_added added = { .name = "back",
+						 .ranks = ranks,
+						 .n = 3,
+						 .backend = GPUMAP_MESH_NCCL };
 	struct gpumap_mesh_request mesh = { .size = sizeof(mesh),
 					    .name = "odd",
 					    .topology = GPUMAP_MESH_MIXED,

@@ -19,6 +19,7 @@
 #include "agent/common/log.h"
 #include "agent/common/read_file.h"
 #include "agent/daemon/base/loop.h"
+#include "include/gpumap/types.h"
 #include "shm/point.h"
 
 #define SHM_DIR     "/dev/shm"
@@ -177,6 +178,7 @@ static void sign(struct gm_header *header)
 {
 	gm_put(&header->minor, GM_LAYOUT_MINOR);
 	gm_put(&header->agent_pid, (uint32_t)getpid());
+	gm_put(&header->agent_version, GPUMAP_VERSION);
 	gm_put(&header->agent_start, gm_loop_now());
 	/* SEGMENT.changed */
 	gm_put_release(&header->heartbeat, gm_loop_now());

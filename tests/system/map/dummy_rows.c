@@ -62,6 +62,7 @@ static void wait_for_refreshes(const struct gpumap *map)
 	uint64_t from, until = story_now() + STORY_LIMIT_NS;
 
 	EQ(gpumap_health(map, &health), 0);
+	EQ(health.agent_version, GPUMAP_VERSION);
 	for (from = health.tick; health.tick < from + 3;) {
 		if (story_now() > until || gpumap_health(map, &health) != 0) {
 			OK(!"the tick stands still");

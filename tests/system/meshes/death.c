@@ -58,8 +58,10 @@ static int publish(struct gpumap *to, const char *name, uint32_t content)
 	const uint32_t rows[ROWS] = { content % 2, 1 - content % 2 };
 	const uint32_t ranks[ROWS] = { content / 2 % 2, 1 - content / 2 % 2 };
 	char group[32];
-	const struct gpumap_mesh_added added = { group, ranks, ROWS,
-						 GPUMAP_MESH_GLOO };
+	const struct gpumap_mesh_added added = { .name = group,
+						 .ranks = ranks,
+						 .n = ROWS,
+						 .backend = GPUMAP_MESH_GLOO };
 	const struct gpumap_mesh_request request = {
 		.size = sizeof(request),
 		.name = name,

@@ -48,8 +48,10 @@ static struct seen look(struct gpumap *at, const char *name)
 static int publish(void)
 {
 	static const uint32_t ranks[] = { 1, 2 };
-	const struct gpumap_mesh_added added = { "pair", ranks, 2,
-						 GPUMAP_MESH_NCCL };
+	const struct gpumap_mesh_added added = { .name = "pair",
+						 .ranks = ranks,
+						 .n = 2,
+						 .backend = GPUMAP_MESH_NCCL };
 	const struct gpumap_mesh_request request = {
 		.size = sizeof(request),
 		.name = "m",

@@ -84,8 +84,10 @@ static void a_mesh_is_what_was_asked_for(void)
 {
 	static const uint32_t rows[] = { 8, 7, 6, 5, 4, 3, 2, 1 };
 	static const uint32_t mine[] = { 5, 0, 3 };
-	const struct gpumap_mesh_added added = { "mine", mine, 3,
-						 GPUMAP_MESH_GLOO };
+	const struct gpumap_mesh_added added = { .name = "mine",
+						 .ranks = mine,
+						 .n = 3,
+						 .backend = GPUMAP_MESH_GLOO };
 	struct gpumap_mesh_request request =
 		shaped("m", GPUMAP_MESH_MIXED, 2, 2, 2);
 	struct gpumap_mesh mesh = { .size = sizeof(mesh) };
@@ -129,8 +131,9 @@ static void a_mesh_is_what_was_asked_for(void)
 static void names_do_not_run_together(void)
 {
 	static const uint32_t mine[] = { 0 };
-	const struct gpumap_mesh_added added = { "bc", mine, 1,
-						 GPUMAP_MESH_GLOO };
+	const struct gpumap_mesh_added added = {
+		.name = "bc", .ranks = mine, .n = 1, .backend = GPUMAP_MESH_GLOO
+	};
 	struct gpumap_mesh_request request =
 		shaped("a", GPUMAP_MESH_DATA, 1, 1, 1);
 	struct gpumap_view view;
@@ -241,7 +244,10 @@ static void what_cannot_be_is_refused_in_words(void)
 {
 	static const uint32_t twice[] = { 1, 2, 1 }, none[] = { 0, 9 },
 			      out[] = { 8 };
-	struct gpumap_mesh_added added = { "mine", twice, 3, GPUMAP_MESH_GLOO };
+	struct gpumap_mesh_added added = { .name = "mine",
+					   .ranks = twice,
+					   .n = 3,
+					   .backend = GPUMAP_MESH_GLOO };
 	struct gpumap_mesh_request r =
 		shaped("m", GPUMAP_MESH_TENSOR, 10, 1, 1);
 

@@ -205,8 +205,12 @@ static int publish_many(uint32_t i)
 	snprintf(name, sizeof(name), "many%u", i);
 	for (uint32_t k = 0; k < GROUPS; k++) {
 		snprintf(names[k], sizeof(names[k]), "g%u", k);
-		added[k] = (struct gpumap_mesh_added){ names[k], &rank, 1,
-						       GPUMAP_MESH_GLOO };
+		added[k] =
+			(struct gpumap_mesh_added){ .name = names[k],
+						    .ranks = &rank,
+						    .n = 1,
+						    .backend =
+							    GPUMAP_MESH_GLOO };
 	}
 	return gpumap_mesh_publish(map, &request);
 }

@@ -46,8 +46,21 @@ static void a_good_segment_is_mapped(void)
 	EQ(health.stale, 0);
 	EQ(health.epoch, 1);
 	EQ(health.bytes, SEGMENT_BYTES);
+	EQ(health.layout_minor, GM_LAYOUT_MINOR);
+	EQ(health.agent_version, 0); /* no agent has written this one */
 	gpumap_detach(map);
 	gpumap_detach(NULL);
+}
+
+static void the_version_is_the_packages(void)
+{
+	uint32_t v = gpumap_version();
+	char text[32];
+
+	EQ(v, GPUMAP_VERSION);
+	snprintf(text, sizeof(text), "%u.%u.%u", v / 10000, v / 100 % 100,
+		 v % 100);
+	STR(text, PACKAGE_VERSION);
 }
 
 static void names_are_checked(void)
@@ -295,6 +308,7 @@ TAP_CASE()
 	}
 	a_good_segment_is_mapped();
 	threads_are_no_children();
+	the_version_is_the_packages();
 	names_are_checked();
 	options_may_be_older_or_newer();
 	files_that_others_may_write_are_refused();

@@ -51,6 +51,27 @@ static bool settles_at(uint32_t n)
 	return gm_get(&peer.n_buffers) == n;
 }
 
+static void buffers_are_described(void)
+{
+	struct gpumap_buffer_info info = { .size = sizeof(info) };
+	struct gpumap_session *s = open_session(16, 0);
+	uint64_t a = alloc_on(s, 1, N);
+
+	EQ(gpumap_buffer_info(s, a, &info), 0);
+	EQ(info.bytes, N);
+	EQ(info.row, 1);
+	EQ(info.kind, GPUMAP_BUFFER_ALLOCATED);
+	EQ(info.flags, 0);
+	info.size = sizeof(info.size);
+	EQ(gpumap_buffer_info(s, a, &info), -EINVAL);
+	info.size = sizeof(info);
+	EQ(gpumap_buffer_free(s, a), 0);
+	EQ(gpumap_buffer_info(s, a, &info), -ESTALE);
+	EQ(gpumap_buffer_info(s, 0, &info), -ERANGE);
+	EQ(info.kind, GPUMAP_BUFFER_ALLOCATED); /* untouched by what failed */
+	gpumap_session_close(s);
+}
+
 /* ---- jobs ---------------------------------------------------------------- */
 
 static void jobs_reach_buffers(void)
@@ -483,6 +504,7 @@ TAP_CASE()
 {
 	if (!client_begin("buffers"))
 		return tap_done();
+	buffers_are_described();
 	jobs_reach_buffers();
 	wrong_buffers_are_not_submitted();
 	wrong_jobs_on_buffers_are_not_submitted();

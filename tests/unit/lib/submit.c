@@ -81,6 +81,9 @@ static void wrong_jobs_are_not_submitted(void)
 	bad[1] = good;
 	bad[1].op = GPUMAP_OP_COPY; /* without a source */
 	EQ(gpumap_submit(s, 0, bad, 2), -ERANGE);
+	bad[1] = good;
+	bad[1].spare[3] = 1; /* a field of a later version */
+	EQ(gpumap_submit(s, 0, bad, 2), -EINVAL);
 	EQ(gpumap_session_counts(s, &counts), 0);
 	EQ(counts.submitted, 0);
 	counts.size++;
@@ -98,9 +101,13 @@ static void without_credit_nothing_is_submitted(void)
 	for (uint32_t i = 0; i < 16; i++)
 		nops[i].cookie = i;
 	gm_put(&peer.hold, 1);
+	EQ(gpumap_credit(s, 0), 16);
+	EQ(gpumap_credit(s, PEER_ROWS), -ENODEV);
 	EQ(gpumap_submit(s, 0, nops, 10), 0);
+	EQ(gpumap_credit(s, 0), 6);
 	EQ(gpumap_submit(s, 0, nops, 7), -EAGAIN);
 	EQ(gpumap_submit(s, 0, nops + 10, 6), 0);
+	EQ(gpumap_credit(s, 0), 0);
 	EQ(gpumap_submit(s, 0, nops, 1), -EAGAIN);
 	EQ(gpumap_poll(s, done, 16), 0);
 	EQ(gpumap_wait(s, done, 16, soon()), -ETIME);
@@ -111,6 +118,7 @@ static void without_credit_nothing_is_submitted(void)
 				   GPUMAP_NO_DEADLINE);
 	EQ(got, 16);
 	EQ(done[15].cookie, 15);
+	EQ(gpumap_credit(s, 0), 16);
 	EQ(gpumap_submit(s, 0, nops, 16), 0);
 	gpumap_session_close(s); /* with jobs in flight */
 }

@@ -56,6 +56,8 @@ static int map_file(struct gpumap *map, int fd, const uid_t *agent)
 	base = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (base == MAP_FAILED)
 		return -errno;
+	map->dev = file.st_dev;
+	map->ino = file.st_ino;
 	ret = gm_check_map(base, (uint64_t)file.st_size, &map->map);
 	if (ret != 0)
 		munmap(base, (size_t)file.st_size);
@@ -204,7 +206,8 @@ void gpumap_detach(struct gpumap *map)
 		for (size_t i = map->n_pins; i-- > 0;) {
 			int ret = gpumap_unpin(map, map->pins[i]);
 
-			if (ret == -ECONNREFUSED || ret == -ECONNRESET)
+			if (ret == -ECONNREFUSED || ret == -ECONNRESET ||
+			    ret == -ESTALE)
 				break;
 		}
 	destroy(map);

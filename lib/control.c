@@ -101,8 +101,25 @@ static int connect_to(const struct gpumap *map, int fd, char why[GM_WHY])
 	return -ECONNREFUSED;
 }
 
-static int hello(const struct gpumap *map, struct gm_link *link,
-		 char why[GM_WHY])
+static int retired(char why[GM_WHY])
+{
+	explain(why, "this map was retired, and a new one has taken its name: "
+		     "attach again");
+	return -ESTALE;
+}
+
+/* Does the agent write this map, and not one that has taken its place? */
+static int check_segment(struct gpumap *map, const struct gm_hello_reply *reply,
+			 char why[GM_WHY])
+{
+	if (map->map.header == NULL || reply->segment_ino == 0 ||
+	    (reply->segment_dev == map->dev && reply->segment_ino == map->ino))
+		return 0;
+	gm_put(&map->replaced, 1);
+	return retired(why);
+}
+
+static int hello(struct gpumap *map, struct gm_link *link, char why[GM_WHY])
 {
 	struct gm_hello hello = { .layout_major = GM_LAYOUT_MAJOR,
 				  .layout_minor = GM_LAYOUT_MINOR,
@@ -124,21 +141,23 @@ static int hello(const struct gpumap *map, struct gm_link *link,
 			reply.layout_major, GM_LAYOUT_MAJOR);
 		ret = -EPROTO;
 	}
+	if (ret == 0)
+		ret = check_segment(map, &reply, call.why);
 	if (ret != 0)
 		memcpy(why, call.why, GM_WHY);
 	return ret;
 }
 
-int gm_link_open(const struct gpumap *map, struct gm_link *ret_link,
-		 char why[GM_WHY])
+int gm_link_open(struct gpumap *map, struct gm_link *ret_link, char why[GM_WHY])
 {
 	static const struct timeval patience = { .tv_sec = PATIENCE_S };
 	static const int room = GM_CONTROL_BYTES_MAX;
-	struct gm_link link = {
-		.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)
-	};
+	struct gm_link link = { .fd = -1 };
 	int ret;
 
+	if (map->map.header != NULL && gm_health_retired(map))
+		return retired(why);
+	link.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (link.fd < 0) {
 		ret = -errno;
 		explain(why, "no socket: %s", gpumap_strerror(ret));

@@ -20,6 +20,12 @@ uint64_t gm_health_map_age(const struct gpumap *map)
 	return beat < now ? now - beat : 0;
 }
 
+bool gm_health_retired(const struct gpumap *map)
+{
+	return gm_get(&map->replaced) != 0 ||
+	       gm_get(&map->map.header->state) == GM_STATE_RETIRED;
+}
+
 int gpumap_health(const struct gpumap *map, struct gpumap_health *ret_health)
 {
 	const struct gm_header *header = map->map.header;
@@ -33,7 +39,8 @@ int gpumap_health(const struct gpumap *map, struct gpumap_health *ret_health)
 	/* The age before the state: a new agent has stored STARTING over its
 	 * predecessor's READY before its first heartbeat. */
 	health.age_ns = gm_health_map_age(map);
-	health.state = gm_get(&header->state);
+	health.state = gm_health_retired(map) ? GPUMAP_RETIRED
+					      : gm_get(&header->state);
 	health.stale = health.age_ns >= GM_STALE_NS;
 	health.epoch = gm_get(&header->epoch);
 	health.tick = gm_get(&header->tick);
@@ -73,7 +80,7 @@ int gpumap_wait_change(const struct gpumap *map, uint32_t seen,
 		uint64_t now = gm_now_ns();
 		uint64_t nap = GM_SECOND;
 
-		if (gm_get(&header->state) == GM_STATE_RETIRED ||
+		if (gm_health_retired(map) ||
 		    gm_health_map_age(map) >= GM_STALE_NS)
 			return -ESTALE;
 		if (now >= deadline_ns)

@@ -160,11 +160,11 @@ static inline bool gm_call_lists(const struct gm_call *call, uint32_t n,
  *
  * why		receives a sentence on failure
  *
- * Returns	0, -ECONNREFUSED when no agent answers, -ECONNRESET when the
- *		agent went away, -EPROTO, the agent's refusal, or the kernel's
- *		error
+ * Returns	0, -ESTALE when the map was retired, -ECONNREFUSED when no agent
+ *		answers, -ECONNRESET when the agent went away, -EPROTO, the
+ *		agent's refusal, or the kernel's error
  */
-int gm_link_open(const struct gpumap *map, struct gm_link *ret_link,
+int gm_link_open(struct gpumap *map, struct gm_link *ret_link,
 		 char why[GM_WHY]);
 
 /*
@@ -197,7 +197,10 @@ struct gm_node_map;
 
 struct gpumap {
 	struct gm_map map; /* base NULL: not mapped yet */
-	pid_t pid;         /* the process that attached */
+	uint64_t dev;      /* of its file, as fstat() has it */
+	uint64_t ino;
+	gm_a32 replaced; /* an agent has said that its segment is another */
+	pid_t pid;       /* the process that attached */
 	/* Protects link and the making of mine.  Held during a request, as long
 	 * as the agent takes: only gm_map_call() may take it. */
 	pthread_mutex_t link_lock;
@@ -242,6 +245,10 @@ int gm_map_pin(struct gpumap *map, uint32_t kind, const char *name,
 	       struct gm_pin_reply *ret_pin);
 int gm_layers_next_name(const struct gpumap *map, uint32_t kind,
 			uint32_t *cursor, char ret_name[GPUMAP_NAME_MAX + 1]);
+
+/* Has another segment taken the place of this one?  Its agent will never
+ * answer again, and rows and blocks of the present agent are not its. */
+bool gm_health_retired(const struct gpumap *map);
 
 /* Time since the agent's last heartbeat, ns. */
 uint64_t gm_health_map_age(const struct gpumap *map);

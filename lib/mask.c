@@ -301,7 +301,7 @@ int gpumap_mask_renew(struct gpumap *map, struct gpumap_mask *mask)
 
 	if (o->pin != 0) /* the views stay as they are */
 		ret = gm_fork_map_mine(map);
-	else if (gm_get(&map->map.header->state) == GM_STATE_RETIRED)
+	else if (gm_health_retired(map))
 		ret = -ESTALE;
 	else
 		ret = look(map, o);

@@ -214,7 +214,7 @@ int gpumap_view_refresh(const struct gpumap *map, struct gpumap_view *view)
 
 	if (view->check != NULL && view->check == gm_get(&map->mine.mine))
 		return gm_fork_map_mine(map); /* pinned */
-	if (gm_get(&m->header->state) == GM_STATE_RETIRED)
+	if (gm_health_retired(map))
 		return -ESTALE;
 	slot = slot_of(m, view);
 	if (slot == NULL)
@@ -230,11 +230,16 @@ int gm_view_pinned(const struct gpumap *map, const char *name,
 		   struct gpumap_view *ret_view)
 {
 	struct gpumap_view view = begin(name, group, table);
+	struct gm_object object;
 	struct found found;
 	gm_a64 slot;
 	int ret;
 
 	gm_put(&slot, word);
+	/* The agent has named this block, and this publication of it. */
+	if (gm_object_open(&map->map, &slot, &object) != 0 ||
+	    object.image.version != gm_seq_version(word))
+		return -EPROTO;
 	if (table == 0)
 		ret = look(&map->map, word, &view, &found);
 	else
@@ -242,7 +247,7 @@ int gm_view_pinned(const struct gpumap *map, const char *name,
 	if (ret == -ENOENT && table != 0)
 		return ret;
 	if (ret != 0)
-		return -EPROTO; /* the agent named this block */
+		return -EPROTO;
 	fill(&view, &found, gm_get(&map->mine.mine), GM_GUARD_MINE);
 	*ret_view = view;
 	return 0;

@@ -99,6 +99,10 @@ struct gm_hello_reply {
 	uint64_t epoch;
 	uint32_t agent_pid;
 	uint32_t reserved;
+	/* st_dev and st_ino of the agent's segment.  A client that has mapped
+	 * another file has the map of an earlier agent.  0: not said. */
+	uint64_t segment_dev;
+	uint64_t segment_ino;
 };
 
 /* LAYERS_PUBLISH: tail: the spec, then padding to 8, then n_bytes uint64_t.
@@ -527,7 +531,7 @@ struct gm_program_ask {
 _Static_assert(sizeof(struct gm_control) == 24, "wire");
 _Static_assert(sizeof(struct gm_refusal) == 256, "wire");
 _Static_assert(sizeof(struct gm_hello) == 16, "wire");
-_Static_assert(sizeof(struct gm_hello_reply) == 24, "wire");
+_Static_assert(sizeof(struct gm_hello_reply) == 40, "wire");
 _Static_assert(sizeof(struct gm_layers_publish) == 88, "wire");
 _Static_assert(sizeof(struct gm_object_name) == 72, "wire");
 _Static_assert(sizeof(struct gm_pin_reply) == 24, "wire");

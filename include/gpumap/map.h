@@ -68,7 +68,9 @@ enum gpumap_state {
 	GPUMAP_STARTING = 1, /* the agent does not take requests yet */
 	GPUMAP_READY = 2,
 	GPUMAP_DRAINING = 3, /* the agent is shutting down */
-	GPUMAP_RETIRED = 4   /* a new segment took this name: attach again */
+	/* A new segment took this name: attach again.  Requests fail with
+	 * -ESTALE, and the next one notices where the name was removed */
+	GPUMAP_RETIRED = 4
 };
 
 struct gpumap_health {
@@ -154,6 +156,7 @@ GPUMAP_API const char *gpumap_strerror(int error);
  * of
  *
  *	-EACCES		this user may not talk to the agent
+ *	-ESTALE		the map was retired: attach again
  *	-ECONNREFUSED	no agent answers
  *	-ECONNRESET	the agent went away, or was not seen for two seconds,
  *			before it answered: it may have done the request
@@ -163,8 +166,8 @@ GPUMAP_API const char *gpumap_strerror(int error);
  *	-EMFILE, -ENFILE, -ENOMEM	from the kernel
  *	-EOWNERDEAD	called in a forked child
  *
- * and so may requests of a session, except with -EACCES, -ECONNREFUSED and
- * -EINVAL: its connection exists already.
+ * and so may requests of a session, except with -EACCES, -ESTALE,
+ * -ECONNREFUSED and -EINVAL: its connection exists already.
  */
 
 /*

@@ -101,6 +101,16 @@ static inline void gpumap_nccl_nap(const struct gpumap *map, uint64_t ns,
 	}
 }
 
+static inline int gpumap_nccl_retired(const struct gpumap *map)
+{
+	struct gpumap_health health;
+
+	memset(&health, 0, sizeof(health));
+	health.size = sizeof(health);
+	return gpumap_health(map, &health) == 0 &&
+	       health.state == GPUMAP_RETIRED;
+}
+
 /*
  * gpumap_nccl_check - is the communicator still usable?
  *
@@ -316,6 +326,7 @@ static inline int gpumap_nccl_try(struct gpumap_nccl *nccl,
  *		-ENODATA	the rank is not in the group
  *		-EIO		NCCL has failed, as @result says
  *		-ERANGE		the mesh has no such rank
+ *		-ESTALE		the map was retired: attach again
  *		-EBUSY, -EPROTO, -ENOENT, -EINVAL, -EPERM, -EDQUOT,
  *		-EOPNOTSUPP, -ENOMEM, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
  *				as gpumap_mesh_join(); gpumap_refusal() says
@@ -354,6 +365,8 @@ static inline int gpumap_nccl_init(struct gpumap *map, const char *mesh,
 			ret = -ESTALE;
 		if (ret != -EAGAIN && ret != -ESTALE && ret != -ETIMEDOUT)
 			return ret;
+		if (gpumap_nccl_retired(map))
+			return -ESTALE;
 		if (gpumap_nccl_now() >= until)
 			return -ETIMEDOUT;
 		if (ret == -EAGAIN)

@@ -57,6 +57,7 @@ struct gpumap_session_opts {
  *		-EOPNOTSUPP	the agent is older than programs
  *		-E2BIG		a field or a flag newer than this library
  *		-ESHUTDOWN	the agent is draining
+ *		-ESTALE		the map was retired: attach again
  *		-ECONNREFUSED	no agent answers; -EACCES: not for this user
  *		-ECONNRESET, -EPROTO, -ENOMEM, -EMFILE, -ENFILE, -EOWNERDEAD
  *				as every request, see gpumap_refusal()

@@ -110,6 +110,7 @@ gm_system_map = \
 	%reldir%/map/damage.c \
 	%reldir%/map/dummy_rows.c \
 	%reldir%/map/no_syscalls.c \
+	%reldir%/map/retired.c \
 	%reldir%/map/segment.c \
 	%reldir%/map/state.c \
 	%reldir%/map/state_death.c \

@@ -85,7 +85,12 @@ static int handle_hello(struct gm_connection *c, const struct gm_request *r)
 		.epoch = c->server->d->segment->epoch,
 		.agent_pid = (uint32_t)getpid(),
 	};
+	struct stat st;
 
+	if (fstat(c->server->d->segment->fd, &st) == 0) {
+		reply.segment_dev = st.st_dev;
+		reply.segment_ino = st.st_ino;
+	}
 	if (!gm_connection_let_in(c))
 		return turn_away(c, r);
 	if (hello->layout_major != GM_LAYOUT_MAJOR ||

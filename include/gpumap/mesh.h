@@ -356,7 +356,7 @@ struct gpumap_mesh_join {
  * The rank is this attachment's until gpumap_mesh_leave(), or until the group's
  * epoch moves on, which gpumap_mesh_group() shows: then the communicator is
  * broken, and all ranks join again in the new epoch.  The epoch moves on when a
- * member ends or detaches without having left.
+ * member ends or detaches without having left, also if it has forked a child.
  *
  * ret_id	receives the id
  * ret_ticket	for gpumap_mesh_leave()

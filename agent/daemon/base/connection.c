@@ -88,6 +88,10 @@ void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
 		       gm_quote(detail ? detail : "").text, s->drops[reason]);
 	gm_loop_del(s->d->loop, &c->source);
 	gm_timer_stop(s->d->loop, &c->rest);
+	gm_loop_del(s->d->loop, &c->process);
+	if (c->process.fd >= 0)
+		close(c->process.fd);
+	c->process.fd = -1;
 	close_socket(c, reason);
 	c->source.fd = -1;
 	TAILQ_REMOVE(c->said_hello ? &s->known : &s->silent, c, entry);
@@ -111,6 +115,32 @@ int gm_connection_bad(struct gm_connection *c, int status, const char *format,
 	vsnprintf(c->server->why, sizeof(c->server->why), format, args);
 	va_end(args);
 	return status;
+}
+
+static void process_ended(struct gm_source *source, uint32_t events)
+{
+	gm_connection_drop(gm_owner(source, struct gm_connection, process),
+			   GM_DROP_HUNG_UP, "its process has ended");
+}
+
+int gm_connection_watch(struct gm_connection *c)
+{
+	int fd, ret;
+
+	if (c->process.fd >= 0)
+		return 0;
+	fd = gm_peer_pidfd(c->source.fd, c->pid, c->since_ns);
+	if (fd == -ENOTSUP)
+		return 0;
+	if (fd < 0)
+		return fd;
+	c->process = (struct gm_source){ fd, process_ended };
+	ret = gm_loop_add(c->server->d->loop, &c->process, EPOLLIN);
+	if (ret != 0) {
+		close(fd);
+		c->process.fd = -1;
+	}
+	return ret;
 }
 
 bool gm_connection_lives(const struct gm_connection *c)
@@ -528,6 +558,7 @@ int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused)
 		c->busy = 1;
 		c->since_ns = gm_loop_now();
 		c->source = (struct gm_source){ fd, ready };
+		c->process.fd = -1;
 		c->fd = -1;
 		TAILQ_INIT(&c->imports);
 		TAILQ_INIT(&c->loans);

@@ -50,6 +50,9 @@ struct gm_connection {
 	TAILQ_ENTRY(gm_connection) entry;
 	struct gm_control_server *server;
 	struct gm_source source; /* fd -1: dropped */
+	/* A pidfd; fd -1: its process is not watched; see
+	 * gm_connection_watch() */
+	struct gm_source process;
 	struct gm_user *user;
 	pid_t pid; /* 0: where we cannot see it */
 	uid_t uid;
@@ -119,6 +122,17 @@ void gm_connection_turn_away(const struct gm_control_server *s, int fd,
  * middle of a call for it goes on with the rest, see busy. */
 void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
 			const char *detail);
+
+/*
+ * gm_connection_watch - end the connection when the process that made it ends
+ *
+ * A child that the process has forked has the socket, too, which therefore does
+ * not hang up.  Where the kernel cannot tell of the process, the hang-up must
+ * do.  Further calls do nothing.
+ *
+ * Returns	0, -ESRCH when it has ended already, or another negative errno
+ */
+int gm_connection_watch(struct gm_connection *c);
 
 /* The contents of a reply, each of which may be missing. */
 struct gm_reply {

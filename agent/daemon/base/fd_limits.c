@@ -11,8 +11,8 @@
 
 #define OF_OURS       64u /* loop, log, segment, files that are read */
 #define OF_ROW        8u  /* its worker and its recovery process */
-#define OF_SESSION    4u  /* its memory, its socket, its client's pidfd */
-#define OF_CONNECTION 2u  /* its socket, the tensor that waits to be a mask */
+#define OF_SESSION    3u  /* its memory, its socket */
+#define OF_CONNECTION 3u  /* its socket and pidfd, a tensor to be a mask */
 
 void gm_fd_limits_raise(void)
 {

@@ -484,6 +484,8 @@ int gm_rendezvous_join(struct gm_connection *c, const struct gm_request *r)
 		ret = check_group(c, ask, &group);
 	if (ret == 0)
 		ret = check_count(c);
+	if (ret == 0)
+		ret = gm_connection_watch(c);
 	if (ret != 0)
 		return ret;
 	at = find(c->server, ask);

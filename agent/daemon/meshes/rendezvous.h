@@ -14,7 +14,8 @@
  * its deadline, which moves the group's epoch on, and when the epoch moves by
  * itself.  A process that ends while it waits counts as absent.  When one that
  * was told ends, or leaves and says that something broke, the epoch moves on,
- * which tells the others.
+ * which tells the others.  A child that the process has forked does not make
+ * it live on.
  *
  * Each move of an epoch walks all meetings, so the ranks of a uid's processes
  * are limited.

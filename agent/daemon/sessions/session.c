@@ -63,9 +63,6 @@ void gm_session_free(struct gm_session *session)
 	gm_exports_free(session);
 	gm_peer_mappings_free(session);
 	gm_comms_free(session);
-	gm_loop_del(s->d->loop, &session->client);
-	if (session->client.fd >= 0)
-		close(session->client.fd);
 	for (uint32_t row = 0; row < GM_ROWS; row++)
 		close_queue(session, row);
 	for (int i = 0; i < 2; i++) {
@@ -121,10 +118,6 @@ void gm_session_end(struct gm_session *session, const char *reason)
 	gm_shares_leave(session);
 	gm_share_offers_leave(session);
 	gm_connection_drop(c, GM_DROP_SESSION, reason);
-	gm_loop_del(s->d->loop, &session->client);
-	if (session->client.fd >= 0)
-		close(session->client.fd);
-	session->client.fd = -1;
 	GM_POINT("session_ended");
 
 	if (left == 0) {
@@ -144,12 +137,6 @@ void gm_session_connection_dropped(struct gm_connection *c, const char *why)
 {
 	if (c->session)
 		gm_session_end(c->session, why);
-}
-
-static void client_gone(struct gm_source *source, uint32_t events)
-{
-	gm_session_end(gm_owner(source, struct gm_session, client),
-		       "its process has ended");
 }
 
 /* ---- SESSION_OPEN ------------------------------------------------------ */
@@ -293,19 +280,6 @@ static int make_memory(struct gm_session *session, uint32_t flags)
 	return fill_queues(session);
 }
 
-/* Where the kernel cannot tell of the process, the connection's end must do. */
-static int watch_client(struct gm_session *session, struct gm_connection *c)
-{
-	int fd = gm_peer_pidfd(c->source.fd, c->pid, c->since_ns);
-
-	if (fd == -ENOTSUP)
-		return 0;
-	if (fd < 0)
-		return fd;
-	session->client = (struct gm_source){ fd, client_gone };
-	return gm_loop_add(c->server->d->loop, &session->client, EPOLLIN);
-}
-
 static int make_session(struct gm_connection *c,
 			const struct gm_session_open *open, uint32_t n_rows,
 			struct gm_session **ret_session)
@@ -326,7 +300,6 @@ static int make_session(struct gm_connection *c,
 	session->since_ns = gm_loop_now();
 	session->queues = session->arena = -1;
 	session->wake[0] = session->wake[1] = -1;
-	session->client.fd = -1;
 	TAILQ_INIT(&session->registrations);
 	TAILQ_INIT(&session->imports);
 	TAILQ_INIT(&session->shares);
@@ -343,7 +316,7 @@ static int make_session(struct gm_connection *c,
 	TAILQ_INSERT_TAIL(&s->sessions, session, entry);
 	error = make_memory(session, open->flags);
 	if (error == 0)
-		error = watch_client(session, c);
+		error = gm_connection_watch(c);
 	if (error) {
 		gm_session_free(session);
 		gm_connection_bad(c, error,

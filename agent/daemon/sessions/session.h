@@ -48,7 +48,6 @@ struct gm_session {
 	int queues; /* memfds */
 	int arena;
 	int wake[2]; /* a pollable session's pair: ours, the client's; or -1 */
-	struct gm_source client; /* a pidfd; fd -1 where there is none */
 	struct gm_registration_list registrations;
 	struct gm_importer_list imports;
 	struct gm_share_holder_list shares;

@@ -5,10 +5,13 @@
  * Ranks that meet while the agent, or one of them, dies at each marked point of
  * the meeting.  The agent tells no rank an id that the others do not get, no
  * rank waits for a dead one or for as long as the dead one would have waited,
- * and all of them meet again.
+ * and all of them meet again.  A rank is dead also where a child that it has
+ * forked holds its connection.
  */
 
 #include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 #include "tests/support/mesh_agent.h"
 #include "tests/support/process.h"
@@ -182,6 +185,81 @@ static void nobody_waits_as_long_as_the_dead_would(void)
 	answer.fd = ranks[2].socket;
 	EQ(poll(&answer, 1, 0), 0);
 	EQ(mesh_group(map, NULL).epoch, (intmax_t)epoch);
+	leave_all();
+}
+
+/* ---- forked children ----------------------------------------------------- */
+
+/* Be rank 0, have a child that holds the connection, and tell when both are
+ * so; for ever. */
+static void live_as_rank_0(int ready, uint64_t epoch)
+{
+	setpgid(0, 0);
+	join(0, epoch, LONG_NS);
+	if (told(0) != 1)
+		_exit(1);
+	if (fork() != 0 && write(ready, "r", 1) != 1)
+		_exit(1);
+	close(ready);
+	for (;;)
+		pause();
+}
+
+static void a_killed_rank_has_left_a_child(void)
+{
+	uint64_t epoch = mesh_group(map, NULL).epoch;
+	int ready[2], n = 0;
+	char byte;
+	pid_t pid;
+
+	for (uint32_t i = 1; i < RANKS; i++)
+		join(i, epoch, LONG_NS);
+	EQ(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0)
+		live_as_rank_0(ready[1], epoch);
+	close(ready[1]);
+	EQ(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	for (uint32_t i = 1; i < RANKS; i++)
+		n += told(i);
+	EQ(n, RANKS - 1);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	OK(has_moved(epoch));
+	leave_all();
+	they_meet();
+	EQ(kill(-pid, SIGKILL), 0); /* the child has been there all the time */
+}
+
+static void a_detached_rank_has_left_a_child(void)
+{
+	uint64_t epoch = mesh_group(map, NULL).epoch, ticket = 0;
+	uint8_t id[GPUMAP_MESH_ID_BYTES] = "an id";
+	const struct gpumap_mesh_join ask = { .size = sizeof(ask),
+					      .mesh = "m",
+					      .group = "world",
+					      .epoch = epoch,
+					      .timeout_ns = LONG_NS,
+					      .version = NCCL_NOW,
+					      .id = id };
+	struct gpumap *own = story_attach(&agent);
+	pid_t child;
+
+	for (uint32_t i = 1; i < RANKS; i++)
+		join(i, epoch, LONG_NS);
+	EQ(gpumap_mesh_join(own, &ask, id, &ticket), 0);
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	gpumap_detach(own);
+	OK(has_moved(epoch));
+	EQ(waitpid(child, NULL, WNOHANG), 0);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
 	leave_all();
 }
 
@@ -380,6 +458,8 @@ TAP_CASE()
 	    EQ(mesh_publish(map), 0)) {
 		they_meet();
 		nobody_waits_as_long_as_the_dead_would();
+		a_killed_rank_has_left_a_child();
+		a_detached_rank_has_left_a_child();
 		one_uid_is_so_many();
 		EQ(agent_kill(&agent, SIGTERM), 0);
 		/* In the torture target GM_ROUNDS times. */

@@ -38,6 +38,7 @@ allowed() {
 	daemon/segment/segment.c fstat 1: clients cannot write it
 	daemon/segment/segment.c ftruncate 1: clients cannot write it
 	daemon/segment/segment.c posix_fallocate 1: clients cannot write it
+	daemon/sessions/dispatch.c fstat 1: clients cannot write it
 	daemon/sessions/programs.c fstat 3: the administrator's
 	daemon/sessions/readable.c statx 1: of no file in memory, not asked anew
 	daemon/sharing/exports.c F_ADD_SEALS 1: before a client has it

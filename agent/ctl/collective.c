@@ -340,7 +340,7 @@ static int show(const struct run *run)
 	if (run->ctl->given & GM_OPT_NCCL)
 		puts(has_nccl ? "  by NCCL, what it does"
 			      : "  by way of the host: NCCL wants cards alone, "
-				"and nccl = yes, see gpumapd.conf(5)");
+				"and nccl not to be no, see gpumapd.conf(5)");
 	show_what(run, gm_size_text(bytes, size));
 	printf("best of %llu rounds %.3f ms", (unsigned long long)run->rounds,
 	       (double)run->best_ns / 1e6);

@@ -35,6 +35,13 @@ enum gm_config_cuda {
 	GM_CONFIG_CUDA_REQUIRED = 2 /* no start without */
 };
 
+/* [cuda] nccl: may cards meet? */
+enum gm_config_nccl {
+	GM_CONFIG_NCCL_AUTO = 0, /* where there are two of them */
+	GM_CONFIG_NCCL_NO = 1,
+	GM_CONFIG_NCCL_YES = 2
+};
+
 /* The uids that may import a session's exports: [cuda] share. */
 enum gm_config_share { GM_CONFIG_SHARE_SAME_USER = 0, GM_CONFIG_SHARE_ANY = 1 };
 
@@ -105,13 +112,13 @@ struct gm_config {
 	/* [cuda] */
 	uint32_t cuda_enabled;         /* enum gm_config_cuda */
 	uint32_t cuda_share;           /* enum gm_config_share */
+	uint32_t cuda_nccl;            /* enum gm_config_nccl */
 	uint64_t cuda_list_limit_ns;   /* for the probe to name every card */
 	uint64_t cuda_look_again_ns;   /* for a driver, where there was none */
 	uint64_t cuda_idle_ns;         /* of a worker without attachments */
 	uint64_t cuda_kernel_limit_ns; /* of one job on a card; 0: none */
 	bool cuda_keep_shares;         /* what has a name outlives its worker */
 	bool cuda_mps;                 /* join a running MPS daemon */
-	bool cuda_nccl;                /* cards do collectives by it */
 	uint64_t cuda_nccl_limit_ns;   /* for them to meet */
 	bool cuda_standby;             /* one stands by for each worker */
 	char *cuda_library;      /* folder of the driver; NULL: the system's */

@@ -41,8 +41,10 @@ _Static_assert(SEGMENT_LEAST > GM_HEAP_AT + 256 * 1024,
 			offsetof(struct gm_config, field), 0, 0, words \
 	}
 
-/* In the order of enum gm_config_cuda, gm_config_share, gm_config_programs. */
+/* In the order of enum gm_config_cuda, gm_config_nccl, gm_config_share,
+ * gm_config_programs. */
 static const char *const enabled_words[] = { "auto", "off", "required", NULL };
+static const char *const nccl_words[] = { "auto", "no", "yes", NULL };
 static const char *const share_words[] = { "same-user", "any", NULL };
 static const char *const policy_words[] = { "operators-only", "same-user",
 					    "any", NULL };
@@ -104,7 +106,7 @@ static const struct gm_config_key keys[] = {
 	KEY("cuda", "look-again", TIME, cuda_look_again_ns, 10 * NS_PER_MS,
 	    86400 * NS_PER_S),
 	KEY("cuda", "mps", SWITCH, cuda_mps, 0, 1),
-	KEY("cuda", "nccl", SWITCH, cuda_nccl, 0, 1),
+	WORD("cuda", "nccl", cuda_nccl, nccl_words),
 	KEY("cuda", "nccl-library", PATH, cuda_nccl_library, 0, 0),
 	KEY("cuda", "nccl-limit", TIME, cuda_nccl_limit_ns, 10 * NS_PER_MS,
 	    GM_NCCL_GROUP_LIMIT_NS),

@@ -373,6 +373,26 @@ static int open_rows(struct gm_daemon *d)
 	return 0;
 }
 
+/* Without one the driver compiles again for each worker, and all else works. */
+static void offer_cache(struct gm_daemon *d)
+{
+	struct gm_config *config = d->config;
+	char path[GM_STATE_PATH_BYTES];
+	int error;
+
+	if (config->cuda_cache)
+		return;
+	error = gm_state_dir_of_workers(&d->state->dir, "cuda-cache",
+					config->worker_uid, config->worker_gid,
+					path);
+	if (error == 0)
+		config->cuda_cache = strdup(path);
+	else
+		gm_log(GM_LOG_WARNING, "cuda_cache_missing",
+		       "path=%s reason=%s", gm_quote(path).text,
+		       gm_quote(strerror(-error)).text);
+}
+
 static int start(struct gm_daemon *d)
 {
 	struct whole *w = whole_of(d);
@@ -403,6 +423,7 @@ static int start(struct gm_daemon *d)
 	on_heartbeat(&w->heartbeat);
 	if (d->config->cuda_enabled == GM_CONFIG_CUDA_OFF)
 		return open_rows(d);
+	offer_cache(d);
 	gm_cuda_rows_start(d);
 	return 0;
 }

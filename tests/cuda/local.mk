@@ -7,6 +7,7 @@ gm_suites += tests/suites/cuda
 gm_cuda = \
 	%reldir%/alloc.c \
 	%reldir%/collective_buffers.c \
+	%reldir%/compile_cache.c \
 	%reldir%/faults.c \
 	%reldir%/full.c \
 	%reldir%/health.c \

@@ -373,6 +373,20 @@ static void none_is_kept_without_a_session(void)
 
 /* ---- where there is none ------------------------------------------------- */
 
+/* Two cards are enough, if the administrator says nothing of it. */
+static void cards_may_by_themselves(void)
+{
+	struct ranks g;
+
+	if (!nccl_begin("", ""))
+		return;
+	if (nccl_open(session, "two", 10 * MIB, &g)) {
+		nccl_is_well(&g);
+		nccl_close(&g);
+	}
+	nccl_end();
+}
+
 static void windows_do_it(const char *fault, const char *cuda)
 {
 	struct ranks g;
@@ -431,6 +445,7 @@ TAP_CASE()
 	it_keeps_its_flags();
 	none_is_kept_without_a_session();
 	nccl_end();
+	cards_may_by_themselves();
 	windows_do_it("", "nccl = no\n");
 	windows_do_it("version=21805", "nccl = yes\n");
 	windows_do_it("absent", "nccl = yes\nnccl-limit = 300ms\n");

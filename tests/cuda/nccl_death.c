@@ -99,8 +99,8 @@ static bool one_stays(const char *fault, const struct shape *s,
 	return stayed;
 }
 
-/* gpumapd gives an abort a second: a machine that stands still for so long may
- * make it end one of those that wait, but not always. */
+/* gpumapd gives an abort ten seconds: a machine that stands still for so long
+ * may make it end one of those that wait, but not always. */
 static void all_leave_together(const char *fault, const struct shape *s,
 			       uint32_t slow_ms, int status)
 {

@@ -168,8 +168,8 @@ static bool leave_at_rest(void)
 	return stays;
 }
 
-/* gpumapd gives an abort a second: a machine that stands still for so long may
- * make it end one of those that wait, but not always. */
+/* gpumapd gives an abort ten seconds: a machine that stands still for so long
+ * may make it end one of those that wait, but not always. */
 static void all_leave(bool (*leave)(void))
 {
 	int tries = 0;
@@ -190,7 +190,7 @@ static void who_waits_for_a_stranger(void)
 	struct ranks g;
 	void *memory;
 
-	if (!begin("", 1, "async=1 abort=4000", "nccl = yes\n") ||
+	if (!begin("", 1, "async=1 abort=12000", "nccl = yes\n") ||
 	    !open_other(&other) || !nccl_open(session, "cards", 10 * MIB, &g) ||
 	    !EQ(gpumap_alloc(other, 1, 64, &memory), 0) ||
 	    !EQ(gpumap_buffer_alloc(other, 1, 64, 0,
@@ -201,13 +201,13 @@ static void who_waits_for_a_stranger(void)
 	nccl_slow_down(1, 1000);
 	job.src = memory;
 	job.dst_buffer = buffer;
-	for (uint64_t i = 0; i < 8; i++) {
+	for (uint64_t i = 0; i < 13; i++) {
 		job.cookie = i;
 		EQ(gpumap_submit(other, 1, &job, 1), 0);
 	}
 	EQ(cards_submit(&g, &whole, 1), 0);
 	EQ(collective_end(session, 1), -EIO);
-	for (uint64_t i = 0; i < 8; i++)
+	for (uint64_t i = 0; i < 13; i++)
 		EQ(collective_end(other, i), 0);
 	cuda_scene_mend(&stage_scene);
 	OK(!agent_logged(&agent, "event=worker_killed"));
@@ -222,14 +222,14 @@ static void who_waits_for_another_group(void)
 	struct gpumap_comm *cards;
 	struct ranks g;
 
-	if (!begin("", 1, "abort=3000", "nccl = yes\n") ||
+	if (!begin("", 1, "abort=12000", "nccl = yes\n") ||
 	    !nccl_open(session, "two", 10 * MIB, &g) ||
 	    !EQ(gpumap_comm_open_opts(session, "cards", NULL, &by_nccl, &cards),
 		0))
 		return;
 	EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
 	EQ(gpumap_comm_flags(cards), GPUMAP_COMM_NCCL);
-	nccl_slow_down(1, 2000);
+	nccl_slow_down(1, 6000);
 	EQ(cards_submit(&g, &whole, 1), 0);
 	story_nap(100000);
 	EQ(gpumap_comm_close(cards), 0);

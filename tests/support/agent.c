@@ -50,8 +50,15 @@ static void empty_dir(const char *path)
 	struct dirent *entry;
 
 	while (dir != NULL && (entry = readdir(dir)) != NULL) {
-		if (unlinkat(dirfd(dir), entry->d_name, 0) != 0)
-			unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
+		char below[PATH_MAX];
+
+		if (strcmp(entry->d_name, ".") == 0 ||
+		    strcmp(entry->d_name, "..") == 0 ||
+		    unlinkat(dirfd(dir), entry->d_name, 0) == 0)
+			continue;
+		snprintf(below, sizeof(below), "%s/%s", path, entry->d_name);
+		empty_dir(below);
+		rmdir(below);
 	}
 	if (dir != NULL)
 		closedir(dir);

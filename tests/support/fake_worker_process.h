@@ -36,6 +36,7 @@ struct play {
 	gm_a32 fails_now;     /* with this number, while it serves */
 	gm_a32 hesitates;     /* any of them, to exit when asked */
 	gm_a32 is_mute;       /* the worker, about attachments and requests */
+	gm_a32 has_nccl;      /* the next ones have to be told of it */
 	gm_a32 workers;       /* started so far, and so on */
 	gm_a32 standbys;
 	gm_a32 recoveries;
@@ -69,6 +70,30 @@ static inline void want_variable(const char *name, const char *value)
 		is_wrong(name);
 }
 
+/* How NCCL finds its peers on this machine, and nothing more than they need. */
+static inline void check_nccl(void)
+{
+	static const char *const told[][2] = {
+		{ "NCCL_SOCKET_IFNAME", "lo" },
+		{ "NCCL_IB_DISABLE", "1" },
+		{ "NCCL_LAUNCH_ORDER_IMPLICIT", "1" },
+		{ "NCCL_RAS_ENABLE", "0" },
+		{ "NCCL_CUMEM_ENABLE", "1" },
+		{ "NCCL_NET_PLUGIN", "none" },
+		{ "NCCL_TUNER_PLUGIN", "none" },
+	};
+	const int n = sizeof(told) / sizeof(told[0]);
+	extern char **environ;
+	int n_nccl = 0;
+
+	for (char **at = environ; *at; at++)
+		n_nccl += strncmp(*at, "NCCL_", 5) == 0;
+	if (n_nccl != (gm_get(&play->has_nccl) ? n : 0))
+		is_wrong("variables of NCCL's");
+	for (int i = 0; i < n && gm_get(&play->has_nccl); i++)
+		want_variable(told[i][0], told[i][1]);
+}
+
 /* The card and nothing else of CUDA's, whatever gpumapd was started with. */
 static inline void check_environment(void)
 {
@@ -83,13 +108,13 @@ static inline void check_environment(void)
 	want_variable("KEEPER_PLAY", NULL);
 	for (char **at = environ; *at; at++) {
 		n_cuda += strncmp(*at, "CUDA_", 5) == 0;
-		if (strncmp(*at, "NCCL_", 5) == 0 ||
-		    strncmp(*at, "NVIDIA_", 7) == 0 ||
+		if (strncmp(*at, "NVIDIA_", 7) == 0 ||
 		    strncmp(*at, "LD_", 3) == 0)
 			is_wrong(*at);
 	}
 	if (n_cuda != 5)
 		is_wrong("another CUDA variable");
+	check_nccl();
 }
 
 static inline const char *option(char **argv, const char *name)
@@ -106,6 +131,7 @@ static inline void check_options(char **argv)
 	const char *backend = option(argv, "--backend");
 	const char *device = option(argv, "--device");
 	const char *library = option(argv, "--library");
+	const char *nccl = option(argv, "--nccl");
 
 	if (!backend || strcmp(backend, "cuda") != 0)
 		is_wrong("--backend");
@@ -113,6 +139,8 @@ static inline void check_options(char **argv)
 		is_wrong("--device");
 	if (!library || strcmp(library, "/opt/driver") != 0)
 		is_wrong("--library");
+	if ((nccl != NULL) != (gm_get(&play->has_nccl) != 0))
+		is_wrong("--nccl");
 }
 
 static inline void say(uint32_t type, const struct gm_wire *about, int code,

@@ -67,6 +67,7 @@ static inline void make_row(uint32_t at)
 	device->present = true;
 	device->facts.kind = GPUMAP_DEVICE_CUDA;
 	device->facts.numa_node = -1;
+	device->facts.mig_gi = device->facts.mig_ci = -1;
 	device->facts.row = at;
 	device->facts.uuid[0] = (uint8_t)(at + 1);
 	snprintf(device->facts.object.name, GM_NAME_BYTES, "a card");

@@ -67,6 +67,13 @@ static inline bool gm_device_serves(const struct gm_device *device)
 	return device->facts.kind != GPUMAP_DEVICE_DUMMY;
 }
 
+/* Is it a card, and no part of one?  Parts have no way to other cards. */
+static inline bool gm_device_is_whole_card(const struct gm_device *device)
+{
+	return device->facts.kind == GPUMAP_DEVICE_CUDA &&
+	       device->facts.mig_gi < 0;
+}
+
 /* A limit that all host rows have together. */
 struct gm_host_limit {
 	struct gm_cgroup group;

@@ -295,14 +295,12 @@ static bool is_staged(const struct gm_session *session, const uint32_t *rows,
 static bool may_meet(const struct gm_session *session, const uint32_t *rows,
 		     uint32_t n)
 {
-	if (!session->server->d->config->cuda_nccl || n < 2)
+	if (session->server->d->config->cuda_nccl == GM_CONFIG_NCCL_NO || n < 2)
 		return false;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct gm_device *device = device_of(session, rows[i]);
 
-		/* Parts of a card have no way to each other. */
-		if (device->facts.kind != GPUMAP_DEVICE_CUDA ||
-		    device->facts.mig_gi >= 0 ||
+		if (!gm_device_is_whole_card(device) ||
 		    device->n_cliques >= GM_JOURNAL_NCCL_GROUPS ||
 		    (device->n_cliques &&
 		     device->clique_session != session->id))

@@ -48,11 +48,12 @@ static int check_dir(int fd, const char *path, char *ret_why)
 	return 0;
 }
 
-/* Open @name in @at, made if need be; a made one lasts from here on. */
+/* Open @name in @at, made if need be; a made one lasts from here on.  Workers
+ * may go through it to a folder of theirs, and see no names. */
 static int open_dir(int at, const char *name, int flags, const char *path,
 		    char *ret_why)
 {
-	bool is_made = mkdirat(at, name, 0700) == 0;
+	bool is_made = mkdirat(at, name, 0711) == 0;
 	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
 	int above, ret;
 
@@ -140,6 +141,28 @@ int gm_state_dir_open(const char *parent, const char *instance,
 	}
 	*ret_dir = dir;
 	return 0;
+}
+
+int gm_state_dir_of_workers(const struct gm_state_dir *dir, const char *name,
+			    uid_t uid, gid_t gid,
+			    char ret_path[GM_STATE_PATH_BYTES])
+{
+	int n = snprintf(ret_path, GM_STATE_PATH_BYTES, "%s/%s", dir->path,
+			 name);
+	int fd, error = 0;
+
+	if (n < 0 || n >= GM_STATE_PATH_BYTES)
+		return -ENAMETOOLONG;
+	if (mkdirat(dir->fd, name, 0700) != 0 && errno != EEXIST)
+		return -errno;
+	fd = openat(dir->fd, name,
+		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (geteuid() == 0 && fchown(fd, uid, gid) != 0)
+		error = -errno;
+	close(fd);
+	return error;
 }
 
 void gm_state_dir_close(struct gm_state_dir *dir)

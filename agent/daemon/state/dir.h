@@ -16,6 +16,8 @@
  *	NAME.layers.replaced	one whose map gives way to a held one
  *	new			one that is being written
  *	old			one that is being replaced or removed
+ *	cuda-cache		a folder of the workers, see
+ *				gm_state_dir_of_workers()
  *
  * The agent that runs holds a lock on the directory itself, which needs no
  * room on the disk and no right to write to it.
@@ -27,6 +29,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "agent/daemon/state/text.h"
 
@@ -40,7 +43,7 @@ struct gm_state_dir {
 /*
  * gm_state_dir_open - make the directory if it does not exist, and lock it
  *
- * parent	likewise made, mode 0700; its parents are not
+ * parent	likewise made, mode 0711; its parents are not
  * ret_why	the error and its remedy
  *
  * Files that a previous agent had not finished are removed; those that it had
@@ -54,6 +57,18 @@ struct gm_state_dir {
 int gm_state_dir_open(const char *parent, const char *instance,
 		      char ret_why[GM_WHY_BYTES], struct gm_state_dir *ret_dir);
 void gm_state_dir_close(struct gm_state_dir *dir);
+
+/*
+ * gm_state_dir_of_workers - make a folder in it that workers may write
+ *
+ * uid, gid	of the workers, who own it; the agent's own where it is not root
+ * ret_path	of the folder; no file in it is read by the agent
+ *
+ * Returns	0, or the errors of mkdir, open and chown
+ */
+int gm_state_dir_of_workers(const struct gm_state_dir *dir, const char *name,
+			    uid_t uid, gid_t gid,
+			    char ret_path[GM_STATE_PATH_BYTES]);
 
 /*
  * gm_state_dir_list - the names of all state files, sorted

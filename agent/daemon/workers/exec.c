@@ -81,10 +81,27 @@ static int make_command(const struct gm_worker_process *worker,
 	return 0;
 }
 
+/* Has the row's card another one to meet?  Parts of cards have none. */
+static bool has_peer(const struct gm_daemon *d, uint32_t row)
+{
+	const struct gm_devices *devices = d->devices;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < devices->n; i++)
+		n += gm_device_is_whole_card(devices->of[i]);
+	return n > 1 && gm_device_is_whole_card(devices->of[row]);
+}
+
 /* Client programs have no part in collectives, and must not reach sockets. */
 static bool has_nccl(const struct gm_worker_process *worker)
 {
-	return worker->d->config->cuda_nccl && !worker->group->runs_programs;
+	const struct gm_daemon *d = worker->d;
+
+	if (worker->group->runs_programs)
+		return false;
+	return d->config->cuda_nccl == GM_CONFIG_NCCL_YES ||
+	       (d->config->cuda_nccl == GM_CONFIG_NCCL_AUTO &&
+		has_peer(d, worker->row));
 }
 
 /* The options by which a worker and its standby learn of their card. */
@@ -120,6 +137,7 @@ static int make_environment(const struct gm_worker_process *worker,
 {
 	const struct gm_daemon *d = worker->d;
 	const struct gm_config *config = d->config;
+	bool nccl = has_nccl(worker);
 	const char *const told[][2] = {
 		{ "CUDA_VISIBLE_DEVICES", d->devices->of[worker->row]->id },
 		{ "CUDA_DEVICE_MAX_CONNECTIONS", "32" },
@@ -128,9 +146,16 @@ static int make_environment(const struct gm_worker_process *worker,
 		{ "CUDA_MPS_PIPE_DIRECTORY",
 		  config->cuda_mps ? NULL : d->supervisor->no_mps },
 		/* No worker is on another node. */
-		{ "NCCL_SOCKET_IFNAME", has_nccl(worker) ? "lo" : NULL },
-		{ "NCCL_IB_DISABLE", has_nccl(worker) ? "1" : NULL },
-		{ "NCCL_LAUNCH_ORDER_IMPLICIT", has_nccl(worker) ? "1" : NULL },
+		{ "NCCL_SOCKET_IFNAME", nccl ? "lo" : NULL },
+		{ "NCCL_IB_DISABLE", nccl ? "1" : NULL },
+		{ "NCCL_LAUNCH_ORDER_IMPLICIT", nccl ? "1" : NULL },
+		/* A service that answers any local user about all ranks. */
+		/* Memory by descriptor: the other way reads /proc of the
+		 * peers, which is closed. */
+		{ "NCCL_CUMEM_ENABLE", nccl ? "1" : NULL },
+		/* Libraries that the administrator has not named here. */
+		{ "NCCL_NET_PLUGIN", nccl ? "none" : NULL },
+		{ "NCCL_TUNER_PLUGIN", nccl ? "none" : NULL },
 	};
 	int error = 0;
 

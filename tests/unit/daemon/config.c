@@ -206,7 +206,8 @@ static void cuda_has_its_keys(void)
 	EQ(config.cuda_kernel_limit_ns, 0);
 	OK(config.cuda_standby && !config.cuda_mps);
 	OK(config.cuda_library == NULL && config.cuda_pass == NULL);
-	OK(!config.cuda_nccl && config.cuda_nccl_library == NULL);
+	EQ(config.cuda_nccl, GM_CONFIG_NCCL_AUTO);
+	OK(config.cuda_nccl_library == NULL);
 	EQ(config.cuda_nccl_limit_ns, 30000000000);
 	gm_config_free(&config);
 
@@ -220,7 +221,7 @@ static void cuda_has_its_keys(void)
 	EQ(config.cuda_idle_ns, 0);
 	EQ(config.cuda_kernel_limit_ns, 90000000000);
 	OK(!config.cuda_standby && config.cuda_mps);
-	OK(config.cuda_nccl);
+	EQ(config.cuda_nccl, GM_CONFIG_NCCL_YES);
 	STR(config.cuda_nccl_library, "/opt/nccl");
 	EQ(config.cuda_nccl_limit_ns, 2000000000);
 	STR(config.cuda_library, "/opt/compat");

@@ -84,9 +84,9 @@ static void it_is_made_and_locked(void)
 	snprintf(want, sizeof(want), "%s/it", parent);
 	STR(dir.path, want);
 	EQ(stat(parent, &st), 0);
-	EQ(st.st_mode & 07777, 0700);
+	EQ(st.st_mode & 07777, 0711);
 	EQ(stat(dir.path, &st), 0);
-	EQ(st.st_mode & 07777, 0700);
+	EQ(st.st_mode & 07777, 0711);
 	EQ(open_dir(&second), -EBUSY);
 	OK(strstr(why, "another gpumapd has ") == why);
 
@@ -101,6 +101,36 @@ static void it_is_made_and_locked(void)
 	gm_state_dir_close(&dir);
 	EQ(open_dir(&dir), 0);
 	waitpid(pid, &status, 0);
+	gm_state_dir_close(&dir);
+}
+
+/* The workers' user owns it, also where it is there already. */
+static void workers_have_a_folder(void)
+{
+	struct gm_state_dir dir;
+	char path[GM_STATE_PATH_BYTES], want[200];
+	struct stat st;
+	uid_t uid = geteuid() == 0 ? 12345 : geteuid();
+
+	if (!EQ(open_dir(&dir), 0))
+		return;
+	for (int i = 0; i < 2; i++) {
+		EQ(gm_state_dir_of_workers(&dir, "cuda-cache", uid, getegid(),
+					   path),
+		   0);
+		snprintf(want, sizeof(want), "%s/it/cuda-cache", parent);
+		STR(path, want);
+		EQ(lstat(path, &st), 0);
+		EQ(st.st_mode, S_IFDIR | 0700);
+		EQ(st.st_uid, uid);
+	}
+	EQ(count(&dir), 0);
+	EQ(rmdir(path), 0);
+	/* No link leads elsewhere. */
+	EQ(symlink("/tmp", path), 0);
+	EQ(gm_state_dir_of_workers(&dir, "cuda-cache", uid, getegid(), path),
+	   -ENOTDIR);
+	EQ(unlink(path), 0);
 	gm_state_dir_close(&dir);
 }
 
@@ -378,6 +408,7 @@ TAP_CASE()
 	snprintf(parent, sizeof(parent), "/tmp/gpumap-test-state-%d",
 		 (int)getpid());
 	it_is_made_and_locked();
+	workers_have_a_folder();
 	an_instance_is_one_name();
 	files_come_and_go();
 	a_file_is_set_aside();

@@ -251,6 +251,7 @@ static void the_real_nccl_starts(void)
 	}
 	setenv("NCCL_SOCKET_IFNAME", "lo", 1);
 	setenv("NCCL_IB_DISABLE", "1", 1);
+	setenv("NCCL_RAS_ENABLE", "0", 1);
 	EQ(end_of(GM_CONFINE_MEETING, nccl_makes_an_id), 0);
 }
 

@@ -10,233 +10,199 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A pattern that is being translated; no element grows to more than 8 times its
- * length. */
-struct writer {
+/* A pattern that is being read, each byte once. */
+struct reader {
 	const char *at, *end;
-	char *to;
-	uint64_t copies;
-	uint64_t choices; /* alternatives and optional parts */
-	bool after_group; /* a group has just ended */
-	bool loops;       /* a group may be repeated without limit */
+	uint32_t depth;     /* open groups */
+	bool is_repeatable; /* an element precedes, for a quantifier */
 	const char *why;
 };
 
-static bool refuse(struct writer *w, const char *why)
+static bool refuse(struct reader *r, const char *why)
 {
-	w->why = why;
+	r->why = why;
 	return false;
 }
 
-static void put(struct writer *w, const char *s)
-{
-	w->to = stpcpy(w->to, s);
-}
-
-static bool escape(struct writer *w)
+static bool escape(struct reader *r)
 {
 	char c;
 
-	if (++w->at == w->end)
-		return refuse(w, "trailing backslash");
-	c = *w->at++;
-	if (c == 'd')
-		put(w, "[0-9]");
-	else if (c == 'D')
-		put(w, "[^0-9]");
-	else if (c != '\0' && strchr("wWsSbB", c))
-		put(w, (char[]){ '\\', c, '\0' });
-	else if (ispunct((unsigned char)c) && c != '<' && c != '>' &&
-		 c != '`' && c != '\'')
-		put(w, (char[]){ '\\', c, '\0' });
-	else
-		return refuse(w, "an escape that is not supported");
-	return true;
-}
-
-static bool escape_in_bracket(struct writer *w)
-{
-	char c;
-
-	if (++w->at == w->end)
-		return refuse(w, "unmatched [");
-	c = *w->at++;
-	if (c == 'd')
-		put(w, "0-9");
-	else if (c == 'w')
-		put(w, "[:alnum:]_");
-	else if (c == 's')
-		put(w, "[:space:]");
-	else if (ispunct((unsigned char)c) && !strchr("[]^-\\", c))
-		put(w, (char[]){ c, '\0' });
-	else
-		return refuse(w, "an escape in brackets that is not supported");
-	return true;
-}
-
-static bool bracket(struct writer *w)
-{
-	bool empty = true;
-
-	put(w, "[");
-	w->at++;
-	if (w->at < w->end && *w->at == '^') {
-		put(w, "^");
-		w->at++;
-	}
-	for (; w->at < w->end && (empty || *w->at != ']'); empty = false) {
-		char c = *w->at;
-
-		if (c == '\\') {
-			if (!escape_in_bracket(w))
-				return false;
-			continue;
-		}
-		/* POSIX and Rust differ here: [[:alpha:]] and sets. */
-		if (c == '[' || c == '&' || c == '~')
-			return refuse(w, "a set in brackets is not supported");
-		put(w, (char[]){ c, '\0' });
-		w->at++;
-	}
-	if (w->at == w->end)
-		return refuse(w, "unmatched [");
-	put(w, "]");
-	w->at++;
-	return true;
-}
-
-/* Is this "{n}", "{n,}" or "{n,m}", which both sides take as a repetition? */
-static bool interval(struct writer *w)
-{
-	uint64_t bound = 0, most = 1;
-	bool digits = false;
-
-	for (put(w, "{"), w->at++; w->at < w->end && *w->at != '}'; w->at++) {
-		if (isdigit((unsigned char)*w->at)) {
-			digits = true;
-			bound = 10 * bound + (uint64_t)(*w->at - '0');
-			if (bound > GM_PATTERN_COPIES)
-				return refuse(w, "too many repetitions");
-			most = bound > most ? bound : most;
-		} else if (*w->at == ',' && digits) {
-			bound = 0;
-		} else {
-			return refuse(w, "a repetition that is none");
-		}
-		put(w, (char[]){ *w->at, '\0' });
-	}
-	if (w->at == w->end || !digits)
-		return refuse(w, "a repetition that is none");
-	w->loops |= w->after_group && w->at[-1] == ',';
-	put(w, "}");
-	w->at++;
-	w->copies *= most;
-	w->choices++;
-	if (w->copies > GM_PATTERN_COPIES)
-		return refuse(w, "too many repetitions");
-	return true;
-}
-
-/* After a quantifier: a '?' makes it lazy, which does not change whether it
- * matches. */
-static bool after_quantifier(struct writer *w)
-{
-	if (w->at < w->end && *w->at == '?')
-		w->at++;
-	if (w->at < w->end &&
-	    (*w->at == '*' || *w->at == '+' || *w->at == '?' || *w->at == '{'))
-		return refuse(w, "a quantifier of a quantifier");
-	return true;
-}
-
-static bool group(struct writer *w)
-{
-	put(w, "(");
-	w->at++;
-	if (w->at == w->end || *w->at != '?')
+	if (++r->at == r->end)
+		return refuse(r, "trailing backslash");
+	c = *r->at++;
+	if (c != '\0' && strchr("dDwWsSbB", c))
 		return true;
-	if (w->end - w->at < 2 || w->at[1] != ':')
-		return refuse(w, "flags and named groups are not supported");
-	w->at += 2;
+	if (ispunct((unsigned char)c) && c != '<' && c != '>' && c != '`' &&
+	    c != '\'')
+		return true;
+	return refuse(r, "an escape that is not supported");
+}
+
+/* One character or class in brackets.  A class is -1, and no end of a range. */
+static bool in_bracket(struct reader *r, int *ret_c)
+{
+	char c = *r->at++;
+
+	*ret_c = (unsigned char)c;
+	/* Sets such as [[:alpha:]] and [a&&b]. */
+	if (c == '[' || c == '&' || c == '~')
+		return refuse(r, "a set in brackets is not supported");
+	if (c != '\\')
+		return true;
+	if (r->at == r->end)
+		return refuse(r, "unmatched [");
+	c = *r->at++;
+	*ret_c = (unsigned char)c;
+	if (c == 'd' || c == 'w' || c == 's')
+		*ret_c = -1;
+	else if (!ispunct((unsigned char)c) || strchr("[]^-\\", c))
+		return refuse(r, "an escape in brackets that is not supported");
 	return true;
 }
 
-static bool element(struct writer *w)
+static bool bracket(struct reader *r)
 {
-	char c = *w->at;
+	bool is_empty = true;
+	int from, to;
 
-	switch (c) {
+	r->at++;
+	if (r->at < r->end && *r->at == '^')
+		r->at++;
+	for (; r->at < r->end && (is_empty || *r->at != ']');
+	     is_empty = false) {
+		if (!in_bracket(r, &from))
+			return false;
+		if (r->end - r->at < 2 || r->at[0] != '-' || r->at[1] == ']')
+			continue;
+		r->at++;
+		if (!in_bracket(r, &to))
+			return false;
+		if (from < 0 || to < from)
+			return refuse(r, "a range in brackets that is none");
+	}
+	if (r->at == r->end)
+		return refuse(r, "unmatched [");
+	r->at++;
+	return true;
+}
+
+/* A number of repetitions; UINT64_MAX: no digit. */
+static uint64_t count(struct reader *r)
+{
+	uint64_t n = UINT64_MAX;
+
+	for (; r->at < r->end && isdigit((unsigned char)*r->at); r->at++) {
+		n = n == UINT64_MAX ? 0 : 10 * n;
+		n += (uint64_t)(*r->at - '0');
+		if (n > GM_PATTERN_COPIES)
+			n = GM_PATTERN_COPIES + 1;
+	}
+	return n;
+}
+
+/* "{n}", "{n,}" or "{n,m}". */
+static bool interval(struct reader *r)
+{
+	uint64_t least, most;
+
+	r->at++;
+	least = most = count(r);
+	if (r->at < r->end && *r->at == ',' && least != UINT64_MAX) {
+		r->at++;
+		most = count(r);
+		if (most == UINT64_MAX)
+			most = least;
+	}
+	if (r->at == r->end || *r->at != '}' || least == UINT64_MAX ||
+	    most < least)
+		return refuse(r, "a repetition that is none");
+	if (most > GM_PATTERN_COPIES)
+		return refuse(r, "too many repetitions");
+	r->at++;
+	return true;
+}
+
+/* A '?' behind it makes it lazy, which does not change whether there is a
+ * match. */
+static bool quantifier(struct reader *r)
+{
+	if (!r->is_repeatable)
+		return refuse(r, "a quantifier of nothing");
+	if (*r->at != '{')
+		r->at++;
+	else if (!interval(r))
+		return false;
+	if (r->at < r->end && *r->at == '?')
+		r->at++;
+	if (r->at < r->end && strchr("*+?{", *r->at))
+		return refuse(r, "a quantifier of a quantifier");
+	return true;
+}
+
+static bool open_group(struct reader *r)
+{
+	r->depth++;
+	r->at++;
+	if (r->at == r->end || *r->at != '?')
+		return true;
+	if (r->end - r->at < 2 || r->at[1] != ':')
+		return refuse(r, "flags and named groups are not supported");
+	r->at += 2;
+	return true;
+}
+
+static bool close_group(struct reader *r)
+{
+	if (r->depth == 0)
+		return refuse(r, "unmatched )");
+	r->depth--;
+	r->at++;
+	return true;
+}
+
+static bool element(struct reader *r)
+{
+	switch (*r->at) {
 	case '\0':
-		return refuse(w, "a NUL byte");
+		return refuse(r, "a NUL byte");
 	case '\\':
-		return escape(w);
+		return escape(r);
 	case '[':
-		return bracket(w);
+		return bracket(r);
 	case '(':
-		return group(w);
+		return open_group(r);
+	case ')':
+		return close_group(r);
+	case '*':
+	case '+':
+	case '?':
 	case '{':
-		return interval(w) && after_quantifier(w);
+		return quantifier(r);
 	}
-	put(w, (char[]){ c, '\0' });
-	w->at++;
-	w->choices += c == '|';
-	if (c == '*' || c == '+' || c == '?') {
-		w->choices++;
-		w->loops |= w->after_group && c != '?';
-		return after_quantifier(w);
-	}
+	r->at++;
 	return true;
 }
 
-/*
- * An estimate of the most that the compiled form takes: a kilobyte for each
- * byte of the expression with its repetitions expanded, and eight bytes for
- * each pair of its choices, because the C library lists for each choice all
- * that it leads to.  In a loop that list is computed again from every choice,
- * which costs time instead of memory: it counts as two bytes for each triple of
- * choices, so that the whole budget is about a second.
- */
-static uint64_t cost_of(const struct writer *w, size_t n)
+int gm_pattern_check(const char *text, size_t n, char ret_why[128])
 {
-	uint64_t choices = w->choices * w->copies;
-
-	return 1024 * n * w->copies + 8 * choices * choices +
-	       (w->loops ? 2 * choices * choices * choices : 0);
-}
-
-int gm_pattern_compile(const char *text, size_t n, uint64_t *budget,
-		       regex_t *ret_regex, char ret_why[128])
-{
-	char posix[10 * GM_PATTERN_BYTES + 1] = "";
-	struct writer w = {
-		.at = text, .end = text + n, .to = posix, .copies = 1
-	};
-	int r;
+	struct reader r = { .at = text, .end = text + n };
 
 	if (n > GM_PATTERN_BYTES) {
 		snprintf(ret_why, 128, "longer than the %u bytes allowed",
 			 GM_PATTERN_BYTES);
 		return -EINVAL;
 	}
-	while (w.at < w.end) {
-		char c = *w.at;
+	while (!r.why && r.at < r.end) {
+		char c = *r.at;
 
-		if (!element(&w)) {
-			snprintf(ret_why, 128, "%s", w.why);
-			return -EINVAL;
-		}
-		w.after_group = c == ')';
+		if (element(&r))
+			r.is_repeatable = c != '(' && c != '|';
 	}
-	if (cost_of(&w, n) > *budget) {
-		snprintf(ret_why, 128,
-			 "patterns that take too much memory or time");
-		return -EINVAL;
-	}
-	r = regcomp(ret_regex, posix, REG_EXTENDED | REG_NOSUB);
-	if (r == 0) {
-		*budget -= cost_of(&w, n);
+	if (!r.why && r.depth > 0)
+		refuse(&r, "unmatched (");
+	if (!r.why)
 		return 0;
-	}
-	regerror(r, ret_regex, ret_why, 128);
+	snprintf(ret_why, 128, "%s", r.why);
 	return -EINVAL;
 }

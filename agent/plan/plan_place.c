@@ -194,10 +194,7 @@ static bool quantises(const struct gm_topology *t)
 	for (size_t i = 0; i < t->n_ranges; i++)
 		if (t->ranges[i].entry.has_isq)
 			return true;
-	for (size_t i = 0; i < t->n_patterns; i++)
-		if (t->patterns[i].entry.has_isq)
-			return true;
-	return false;
+	return t->pattern_has_isq;
 }
 
 static int place_by_topology(struct gm_plan_draft *d)

@@ -37,21 +37,21 @@ static bool is_pattern(const char *selector)
 }
 
 static int add_pattern(struct gm_topology *t, const char *selector,
-		       const struct gm_topology_entry *entry, uint64_t *budget,
+		       const struct gm_topology_entry *entry,
 		       struct gm_plan_error *err)
 {
-	struct gm_topology_pattern *pattern = &t->patterns[t->n_patterns];
 	size_t n = strlen(selector) - 2;
 	char why[128];
 
-	if (gm_pattern_compile(selector + 1, n, budget, &pattern->regex, why))
+	if (gm_pattern_check(selector + 1, n, why))
 		return gm_error_set(err, -EINVAL,
-				    "write it as a POSIX extended expression",
+				    "correct the regular expression, or write "
+				    "it without flags, names, Unicode classes "
+				    "and sets",
 				    "Invalid topology regex `%.*s`: %s",
 				    (int)gm_min(n, GM_PATTERN_BYTES),
 				    selector + 1, why);
-	pattern->entry = *entry;
-	t->n_patterns++;
+	t->pattern_has_isq |= entry->has_isq;
 	return 0;
 }
 
@@ -132,12 +132,10 @@ static void settle(struct gm_topology *t)
 static int read_texts(const struct gm_topology_texts *texts,
 		      struct gm_topology *t, struct gm_plan_error *err)
 {
-	uint64_t budget = GM_PATTERN_MEMORY;
 	int r = 0;
 
 	t->ranges = calloc(texts->n + 1, sizeof(*t->ranges));
-	t->patterns = calloc(texts->n + 1, sizeof(*t->patterns));
-	if (!t->ranges || !t->patterns)
+	if (!t->ranges)
 		return gm_error_no_memory(err);
 	for (size_t i = 0; i < texts->n && r == 0; i++) {
 		const char *selector = texts->v[i].selector;
@@ -147,7 +145,7 @@ static int read_texts(const struct gm_topology_texts *texts,
 		if (r)
 			break;
 		if (is_pattern(selector))
-			r = add_pattern(t, selector, &entry, &budget, err);
+			r = add_pattern(t, selector, &entry, err);
 		else
 			r = add_range(t, selector, &entry, i, err);
 	}
@@ -180,9 +178,6 @@ void gm_topology_free(struct gm_topology *t)
 {
 	if (!t)
 		return;
-	while (t->n_patterns > 0)
-		regfree(&t->patterns[--t->n_patterns].regex);
-	free(t->patterns);
 	free(t->ranges);
 	*t = (struct gm_topology){ 0 };
 }

@@ -15,20 +15,18 @@
  * The format is that of mistral.rs, with its order of checks and texts of
  * errors.  Where ranges overlap the one with the higher end wins, with equal
  * ends the later one, and it wins as a whole: keys that it omits are unset
- * there.  If several patterns match, the last one wins; plans do not use them,
- * because a layer map places whole layers: gpumap checks patterns so that a
- * file is valid here and in mistral.rs alike.  Keys of an entry other than
- * device and isq are ignored.
+ * there.  Plans do not use patterns, because a layer map places whole layers:
+ * gpumap checks their syntax so that a file is valid here and in mistral.rs
+ * alike.  Keys of an entry other than device and isq are ignored.
  *
- * YAML is accepted without aliases, as one document, with no key twice, nested
- * at most GM_TOPOLOGY_DEPTH deep. pattern.h describes patterns.  Nothing is
+ * YAML is accepted without aliases and directives, as one document, with no key
+ * twice, nested at most GM_TOPOLOGY_DEPTH deep.  pattern.h describes patterns.  Nothing is
  * allocated for each layer: a range may end anywhere below 2^64, and the mapper
  * checks whether the model has these layers.
  */
 #ifndef GM_TOPOLOGY_H
 #define GM_TOPOLOGY_H
 
-#include <regex.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -54,17 +52,11 @@ struct gm_topology_range {
 	struct gm_topology_entry entry;
 };
 
-struct gm_topology_pattern {
-	regex_t regex;
-	struct gm_topology_entry entry;
-};
-
 struct gm_topology {
 	struct gm_topology_range *ranges; /* disjoint and ascending: the winner
 					   * of each layer */
 	size_t n_ranges;
-	struct gm_topology_pattern *patterns; /* as in the file */
-	size_t n_patterns;
+	bool pattern_has_isq; /* an entry for a pattern names one */
 };
 
 /*

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define BOM "\xef\xbb\xbf"
+
 __attribute__((format(printf, 3, 0))) static int
 refuse(struct gm_yaml *yaml, size_t line, const char *format, va_list args)
 {
@@ -46,15 +48,63 @@ size_t gm_yaml_line(const struct gm_yaml *yaml)
 	return yaml->event.start_mark.line + 1;
 }
 
+/* The bytes of a break between lines at @at: CR, LF, or one of U+0085, U+2028
+ * and U+2029.  0: there is none. */
+static size_t break_at(const char *at, size_t n)
+{
+	static const char *const breaks[] = { "\n", "\r", "\xc2\x85",
+					      "\xe2\x80\xa8", "\xe2\x80\xa9" };
+
+	for (size_t i = 0; i < sizeof(breaks) / sizeof(breaks[0]); i++) {
+		size_t bytes = strlen(breaks[i]);
+
+		if (n >= bytes && memcmp(at, breaks[i], bytes) == 0)
+			return bytes;
+	}
+	return 0;
+}
+
+/* The number of the first line that begins with '%', or 0. */
+static size_t directive_line(const char *text, size_t n)
+{
+	bool is_at_start = true;
+	size_t line = 1;
+
+	for (size_t i = 0; i < n;) {
+		size_t bytes = break_at(text + i, n - i);
+
+		if (is_at_start && text[i] == '%')
+			return line;
+		/* CR and LF together are one. */
+		if (bytes &&
+		    !(text[i] == '\r' && i + 1 < n && text[i + 1] == '\n'))
+			line++;
+		is_at_start = bytes > 0;
+		i += bytes ? bytes : 1;
+	}
+	return 0;
+}
+
 int gm_yaml_open(struct gm_yaml *yaml, const char *text, size_t n,
 		 const char *place, const char *expected,
 		 struct gm_plan_error *err)
 {
+	size_t directive;
+
 	*yaml = (struct gm_yaml){ .place = place,
 				  .expected = expected,
 				  .err = err };
+	if (n >= strlen(BOM) && memcmp(text, BOM, strlen(BOM)) == 0) {
+		text += strlen(BOM);
+		n -= strlen(BOM);
+	}
+	directive = directive_line(text, n);
+	if (directive)
+		return gm_yaml_refuse_at(yaml, directive,
+					 "directives are not allowed");
 	if (!yaml_parser_initialize(&yaml->parser))
 		return gm_error_no_memory(err);
+	yaml_parser_set_encoding(&yaml->parser, YAML_UTF8_ENCODING);
 	yaml_parser_set_input_string(&yaml->parser, (const unsigned char *)text,
 				     n);
 	return 0;

@@ -5,8 +5,10 @@
  * yaml - read one YAML document, event by event, with the features that files
  * of settings need.
  *
- * Aliases are refused, so that a short text cannot expand to a long one; so is
- * a second document.  The reader takes the events in the order of the file and
+ * Aliases are refused, so that a short text cannot expand to a long one.
+ * Directives are refused because the YAML library compares each with all that
+ * precede it: a megabyte of them takes seconds.  So is a second document.  The
+ * text is UTF-8.  The reader takes the events in the order of the file and
  * refuses those that it does not expect: nothing else is stored, and nesting is
  * limited by the depth of the reader.
  *
@@ -40,6 +42,8 @@ struct gm_yaml {
  * All of them, and @err, must outlive the reader.
  *
  * Returns	0
+ *		-EINVAL	a line begins with '%', as directives do; nothing is
+ *			open then
  *		-ENOMEM
  * Threads	any, one per reader
  */

@@ -20,12 +20,3 @@ const struct gm_topology_entry *topology_layer(const struct gm_topology *t,
 		return NULL;
 	return &t->ranges[low].entry;
 }
-
-const struct gm_topology_entry *topology_tensor(const struct gm_topology *t,
-						const char *name)
-{
-	for (size_t i = t->n_patterns; i-- > 0;)
-		if (regexec(&t->patterns[i].regex, name, 0, NULL, 0) == 0)
-			return &t->patterns[i].entry;
-	return NULL;
-}

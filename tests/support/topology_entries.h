@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* topology_entries - find the entry of a topology for a layer or a tensor. */
+/* topology_entries - find the entry of a topology for a layer. */
 #ifndef GM_TEST_SUPPORT_TOPOLOGY_ENTRIES_H
 #define GM_TEST_SUPPORT_TOPOLOGY_ENTRIES_H
 
@@ -10,9 +10,5 @@
 /* The entry for @layer, or NULL. */
 const struct gm_topology_entry *topology_layer(const struct gm_topology *t,
 					       uint64_t layer);
-
-/* The entry of the last pattern with a match in @name, or NULL. */
-const struct gm_topology_entry *topology_tensor(const struct gm_topology *t,
-						const char *name);
 
 #endif

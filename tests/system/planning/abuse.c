@@ -105,6 +105,31 @@ static void a_plan_has_so_many_runs(void)
 	STR(answer.spec, "");
 }
 
+#define LOOPS "((^)*)*((^)*)*((^)*)*((^)*)*"
+
+/* A compiler of regular expressions takes hours for it, in which no other
+ * client's plan would be made. */
+static void patterns_take_no_time(void)
+{
+	struct gpumap_plan_request request = {
+		.size = sizeof(request),
+		.setting = GPUMAP_SETTING_TOPOLOGY,
+		.text = "'/" LOOPS LOOPS LOOPS LOOPS LOOPS
+			"/': {isq: Q4K}\n0-4: {device: 'cuda[0]'}\n",
+		.n_layers = 4,
+	};
+	struct gpumap_layers_request after = { .size = sizeof(after),
+					       .name = "after",
+					       .spec = "0:4" };
+	struct gpumap_plan answer = { .size = sizeof(answer) };
+	uint32_t rows[4];
+
+	if (!EQ(gpumap_plan(map, &request, &answer, rows, 4, NULL, 0), 0))
+		NOTE("%s", gpumap_refusal(map));
+	EQ(gpumap_layers_publish(map, &after), 0);
+	EQ(gpumap_layers_release(map, "after"), 0);
+}
+
 static uint64_t any_number(void)
 {
 	static const uint64_t odd[] = {
@@ -216,6 +241,7 @@ TAP_CASE()
 
 	nonsense_is_refused();
 	a_plan_has_so_many_runs();
+	patterns_take_no_time();
 	any_plan_does_no_harm();
 
 	gpumap_detach(map);

@@ -144,7 +144,8 @@ static void others_have_quotas(void)
 static uint64_t version_at(uint64_t unit)
 {
 	return gm_get(
-		(gm_a64 *)(void *)(d->segment->map.base + unit * GM_UNIT + 16));
+		(gm_a64 *)(void *)(d->segment->map.base + unit * GM_UNIT +
+				   offsetof(struct gm_object_image, version)));
 }
 
 /* Every other byte of the heap is written several times over. */

@@ -148,14 +148,17 @@ static uint64_t version_at(uint64_t unit)
 				   offsetof(struct gm_object_image, version)));
 }
 
-/* Every other byte of the heap is written several times over. */
+/* Every other byte of the heap is written several times over, also in holes
+ * that only small blocks fit into. */
 static void use_the_heap(void)
 {
 	char name[32];
 
 	for (int i = 0; i < 4000; i++) {
 		snprintf(name, sizeof(name), "heap%d", i % 5);
-		if (publish(name, 0, 1 + (uint32_t)random() % 4000, NULL) != 0)
+		if (publish(name, 0,
+			    1 + (uint32_t)random() % (i % 2 == 0 ? 4000 : 9),
+			    NULL) != 0)
 			NOTE("%s", why);
 	}
 	for (int i = 0; i < 5; i++) {

@@ -170,6 +170,7 @@ gm_system_sessions = \
 	%reldir%/sessions/agent_death.c \
 	%reldir%/sessions/client_death.c \
 	%reldir%/sessions/exhaustion.c \
+	%reldir%/sessions/kept_memory.c \
 	%reldir%/sessions/limits.c \
 	%reldir%/sessions/memory_group.c \
 	%reldir%/sessions/poll_fd.c \

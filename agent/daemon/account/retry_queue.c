@@ -40,6 +40,8 @@ static bool comes_back(const struct gm_connection *c, int status)
 
 	if (s->draining || !is_want_of_room(status))
 		return false;
+	if (status == -EDQUOT && c->user->releases > 0)
+		return true;
 	TAILQ_FOREACH(session, &s->sessions, entry)
 	{
 		if (!session->connection &&

@@ -3,18 +3,18 @@
 
 #include "agent/daemon/base/deferred_close.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/queue.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/common/sched_hint.h"
 
-struct job {
-	STAILQ_ENTRY(job) entry;
-	int fd;
-};
+STAILQ_HEAD(jobs, gm_deferred_memory);
 
 /* A uid, as long as anything of it is not closed yet. */
 struct owner {
@@ -22,7 +22,8 @@ struct owner {
 	uid_t uid;
 	unsigned n_waiting;
 	unsigned n_in_hand;
-	STAILQ_HEAD(, job) waiting;
+	unsigned n_closes; /* of both: descriptors that came from it */
+	struct jobs waiting;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -30,6 +31,9 @@ static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
 /* Whose turn it is comes first. */
 static TAILQ_HEAD(, owner) owners = TAILQ_HEAD_INITIALIZER(owners);
 static unsigned n_threads, n_idle, n_busy;
+/* Memory that is free, and the loop does not know yet. */
+static struct jobs freed = STAILQ_HEAD_INITIALIZER(freed);
+static struct gm_source news = { .fd = -1 };
 
 /* ---- whose turn it is -------------------------------------------------- */
 
@@ -59,9 +63,9 @@ static struct owner *next(void)
 	return owner;
 }
 
-static struct job *begin(struct owner *owner)
+static struct gm_deferred_memory *begin(struct owner *owner)
 {
-	struct job *job = STAILQ_FIRST(&owner->waiting);
+	struct gm_deferred_memory *job = STAILQ_FIRST(&owner->waiting);
 
 	STAILQ_REMOVE_HEAD(&owner->waiting, entry);
 	owner->n_waiting--;
@@ -80,6 +84,63 @@ static void leave(struct owner *owner)
 	free(owner);
 }
 
+/* ---- memory ------------------------------------------------------------ */
+
+/* The client keeps the file by its descriptors, and nothing in it. */
+static void punch(int fd)
+{
+	struct stat st;
+	int ret;
+
+	if (fstat(fd, &st) != 0)
+		return;
+	do {
+		ret = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				0, st.st_size);
+	} while (ret != 0 && errno == EINTR);
+}
+
+static void do_job(struct gm_deferred_memory *job)
+{
+	if (job->is_punched)
+		punch(job->fd);
+	close(job->fd);
+}
+
+/* The lock is held. */
+static void done(struct owner *owner, struct gm_deferred_memory *job)
+{
+	n_busy--;
+	owner->n_in_hand--;
+	if (job->freed) {
+		STAILQ_INSERT_TAIL(&freed, job, entry);
+		if (news.fd >= 0)
+			eventfd_write(news.fd, 1);
+	} else {
+		owner->n_closes--;
+		free(job);
+	}
+	leave(owner);
+}
+
+static void deliver(struct gm_source *source, uint32_t events)
+{
+	struct jobs now = STAILQ_HEAD_INITIALIZER(now);
+	struct gm_deferred_memory *memory;
+	eventfd_t count;
+
+	(void)events;
+	if (eventfd_read(source->fd, &count) != 0)
+		return;
+	pthread_mutex_lock(&lock);
+	STAILQ_CONCAT(&now, &freed);
+	pthread_mutex_unlock(&lock);
+	while ((memory = STAILQ_FIRST(&now))) {
+		STAILQ_REMOVE_HEAD(&now, entry);
+		memory->freed(memory);
+	}
+}
+
 /* ---- threads ----------------------------------------------------------- */
 
 static void *run(void *unused)
@@ -89,7 +150,7 @@ static void *run(void *unused)
 	pthread_mutex_lock(&lock);
 	for (;;) {
 		struct owner *owner = next();
-		struct job *job;
+		struct gm_deferred_memory *job;
 
 		if (!owner) {
 			n_idle++;
@@ -99,12 +160,9 @@ static void *run(void *unused)
 		}
 		job = begin(owner);
 		pthread_mutex_unlock(&lock);
-		close(job->fd);
-		free(job);
+		do_job(job);
 		pthread_mutex_lock(&lock);
-		n_busy--;
-		owner->n_in_hand--;
-		leave(owner);
+		done(owner, job);
 	}
 	return NULL;
 }
@@ -143,7 +201,7 @@ static struct owner *find_or_make(uid_t uid)
 }
 
 /* Returns false where there is no thread, and no other to be had. */
-static bool hand_over(struct job *job, uid_t uid)
+static bool hand_over(struct gm_deferred_memory *job, uid_t uid)
 {
 	bool waits_already, is_taken;
 	struct owner *owner;
@@ -154,6 +212,7 @@ static bool hand_over(struct job *job, uid_t uid)
 	if (owner) {
 		STAILQ_INSERT_TAIL(&owner->waiting, job, entry);
 		owner->n_waiting++;
+		owner->n_closes += !job->freed;
 		/* Those that are idle may not have woken for what waits. */
 		if (n_threads < GM_DEFERRED_CLOSE_THREADS && next() &&
 		    (n_idle == 0 || waits_already))
@@ -164,6 +223,7 @@ static bool hand_over(struct job *job, uid_t uid)
 	if (owner && !is_taken) {
 		STAILQ_REMOVE_HEAD(&owner->waiting, entry); /* the only one */
 		owner->n_waiting--;
+		owner->n_closes -= !job->freed;
 		leave(owner);
 	}
 	pthread_mutex_unlock(&lock);
@@ -172,17 +232,53 @@ static bool hand_over(struct job *job, uid_t uid)
 
 void gm_deferred_close_close(int fd, uid_t uid)
 {
-	struct job *job;
+	struct gm_deferred_memory *job;
 
 	if (fd < 0)
 		return;
-	job = malloc(sizeof(*job));
+	job = calloc(1, sizeof(*job));
 	if (job)
 		job->fd = fd;
 	if (job && hand_over(job, uid))
 		return;
 	free(job);
 	close(fd);
+}
+
+void gm_deferred_close_free(struct gm_deferred_memory *memory, int fd,
+			    uid_t uid)
+{
+	memory->fd = fd;
+	memory->is_punched = true;
+	if (hand_over(memory, uid))
+		return;
+	close(fd); /* not punched: that could wait for ever */
+	memory->freed(memory);
+}
+
+int gm_deferred_close_start(struct gm_loop *loop)
+{
+	int error;
+
+	news = (struct gm_source){ .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+				   .ready = deliver };
+	error = news.fd < 0 ? -errno : gm_loop_add(loop, &news, EPOLLIN);
+	if (error)
+		gm_deferred_close_stop(loop);
+	return error;
+}
+
+void gm_deferred_close_stop(struct gm_loop *loop)
+{
+	int fd;
+
+	gm_loop_del(loop, &news);
+	pthread_mutex_lock(&lock);
+	fd = news.fd;
+	news.fd = -1;
+	pthread_mutex_unlock(&lock);
+	if (fd >= 0)
+		close(fd);
 }
 
 bool gm_deferred_close_is_full(uid_t uid)
@@ -192,8 +288,7 @@ bool gm_deferred_close_is_full(uid_t uid)
 
 	pthread_mutex_lock(&lock);
 	owner = find(uid);
-	is_full = owner && owner->n_waiting + owner->n_in_hand >=
-				   GM_DEFERRED_CLOSE_PER_UID;
+	is_full = owner && owner->n_closes >= GM_DEFERRED_CLOSE_PER_UID;
 	pthread_mutex_unlock(&lock);
 	return is_full;
 }

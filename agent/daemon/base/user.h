@@ -30,6 +30,7 @@ struct gm_user {
 	masks;                  /* in use, see masks/held.h */
 	uint64_t mask_bytes;    /* of them, each publication's once */
 	uint64_t arena_bytes;   /* and registered ones */
+	uint32_t releases;      /* of arena_bytes, that are being freed */
 	uint64_t waiting_bytes; /* of its changes that wait */
 	uint64_t paced_ns;      /* sessions opened, as time: see session.c */
 	uint64_t

@@ -16,6 +16,7 @@
 #include "agent/common/log.h"
 #include "agent/daemon/account/retry_queue.h"
 #include "agent/daemon/base/connection.h"
+#include "agent/daemon/base/deferred_close.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
@@ -250,7 +251,9 @@ int gm_listener_start(struct gm_daemon *d)
 	s->waits_for_room = gm_deferred_request;
 	gm_retry_queue_init(s);
 	gm_close_thread_init(&s->close_thread);
-	error = open_listener(s);
+	error = gm_deferred_close_start(d->loop);
+	if (error == 0)
+		error = open_listener(s);
 	if (error) {
 		gm_log(GM_LOG_ERROR, "control_failed",
 		       "socket=%s error=%s remedy=%s", gm_quote(s->path).text,
@@ -308,6 +311,7 @@ void gm_listener_exit(struct gm_daemon *d)
 	gm_retry_queue_exit(s);
 	gm_user_forget_idle(s, UINT64_MAX);
 	gm_close_thread_stop(&s->close_thread);
+	gm_deferred_close_stop(d->loop);
 	if (s->reserve >= 0)
 		close(s->reserve);
 	if (s->share >= 0)

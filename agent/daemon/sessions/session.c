@@ -13,6 +13,7 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/account/retry_queue.h"
+#include "agent/daemon/base/deferred_close.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/peercred.h"
@@ -39,6 +40,63 @@ static uint64_t arena_bytes(const struct gm_session *session)
 }
 
 /* ---- the end ----------------------------------------------------------- */
+
+/* Memory of a session that is gone. */
+struct gm_session_release {
+	struct gm_deferred_memory queues;
+	struct gm_deferred_memory arena;
+	struct gm_control_server *server;
+	struct gm_user *user;
+	uint64_t bytes; /* of its arenas */
+	uint32_t n;     /* memfds that have memory yet */
+};
+
+static void is_released(struct gm_session_release *release)
+{
+	struct gm_control_server *s = release->server;
+
+	if (--release->n > 0)
+		return;
+	release->user->arena_bytes -= release->bytes;
+	release->user->releases--;
+	gm_user_drop(s, release->user);
+	gm_retry_queue_changed(s);
+	free(release);
+	GM_POINT("session_released");
+}
+
+static void are_queues_freed(struct gm_deferred_memory *memory)
+{
+	is_released(gm_owner(memory, struct gm_session_release, queues));
+}
+
+static void is_arena_freed(struct gm_deferred_memory *memory)
+{
+	is_released(gm_owner(memory, struct gm_session_release, arena));
+}
+
+/* The user's count of bytes, and a hold of the user, go with the memory. */
+static void release_memory(struct gm_session *session)
+{
+	struct gm_session_release *release = session->release;
+	uid_t uid = session->user->uid;
+	int queues = session->queues, arena = session->arena;
+
+	*release = (struct gm_session_release){
+		.queues.freed = are_queues_freed,
+		.arena.freed = is_arena_freed,
+		.server = session->server,
+		.user = session->user,
+		.bytes = arena_bytes(session),
+		.n = 2,
+	};
+	session->release = NULL;
+	session->queues = session->arena = -1;
+	release->user->holds++;
+	release->user->releases++;
+	gm_deferred_close_free(&release->queues, queues, uid);
+	gm_deferred_close_free(&release->arena, arena, uid);
+}
 
 static void close_queue(struct gm_session *session, uint32_t row)
 {
@@ -69,13 +127,17 @@ void gm_session_free(struct gm_session *session)
 		if (session->wake[i] >= 0)
 			close(session->wake[i]);
 	}
-	/* Ours may be the last: then the pages go, and there may be many. */
-	gm_close_thread_close(&s->close_thread, session->queues);
-	gm_close_thread_close(&s->close_thread, session->arena);
+	if (session->release) {
+		/* No client has had a descriptor, or the agent ends.  Ours may
+		 * be the last: then the pages go, and there may be many. */
+		gm_close_thread_close(&s->close_thread, session->queues);
+		gm_close_thread_close(&s->close_thread, session->arena);
+		session->user->arena_bytes -= arena_bytes(session);
+		free(session->release);
+	}
 	TAILQ_REMOVE(&s->sessions, session, entry);
 	s->n_sessions--;
 	session->user->sessions--;
-	session->user->arena_bytes -= arena_bytes(session);
 	gm_user_drop(s, session->user);
 	gm_retry_queue_changed(s);
 	free(session);
@@ -86,6 +148,7 @@ static void gone(struct gm_session *session)
 	gm_log(GM_LOG_INFO, "session_gone",
 	       "session=%" PRIu64 " pid=%d sessions=%u", session->id,
 	       (int)session->pid, session->server->n_sessions - 1);
+	release_memory(session);
 	gm_session_free(session);
 	GM_POINT("session_gone");
 }
@@ -305,8 +368,10 @@ static int make_session(struct gm_connection *c,
 	TAILQ_INIT(&session->shares);
 	gm_peer_mappings_init(&session->peer_mappings);
 	gm_comms_init(&session->comms);
-	session->user = gm_user_hold(s, c->uid);
+	session->release = calloc(1, sizeof(*session->release));
+	session->user = session->release ? gm_user_hold(s, c->uid) : NULL;
 	if (!session->user) {
+		free(session->release);
 		free(session);
 		return -ENOMEM;
 	}

@@ -12,7 +12,9 @@
  * A session ends with its connection, with its client's process even where a
  * forked child still holds the connection, or when a worker finds that the
  * client breaks the protocol.  The session is freed when no worker has its
- * memory mapped any more.
+ * memory mapped any more.  Its user's quota comes back when the memory is free:
+ * the client may have kept a descriptor or a mapping of it, so holes are
+ * punched (base/deferred_close.h).
  */
 #ifndef GM_DAEMON_SESSIONS_SESSION_H
 #define GM_DAEMON_SESSIONS_SESSION_H
@@ -47,6 +49,7 @@ struct gm_session {
 	uint64_t since_ns;
 	int queues; /* memfds */
 	int arena;
+	struct gm_session_release *release; /* of their memory; see session.c */
 	int wake[2]; /* a pollable session's pair: ours, the client's; or -1 */
 	struct gm_registration_list registrations;
 	struct gm_importer_list imports;

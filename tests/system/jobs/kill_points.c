@@ -99,6 +99,7 @@ static const struct mark marks[] = {
 	{ "session_queue_opened", .who = AGENT },
 	{ "session_ended", .who = AGENT },
 	{ "session_gone", .who = AGENT },
+	{ "session_released", .who = AGENT },
 	{ "registration_held", .who = AGENT },
 	{ "registration_gone", .who = AGENT },
 	{ "submit_entry_visible", .who = CLIENT },

@@ -8,7 +8,9 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/daemon/base/deferred_close.h"
@@ -124,6 +126,42 @@ static void what_waits_is_not_forgotten(void)
 	close(ends[0]);
 }
 
+static struct gm_loop loop;
+static unsigned n_freed;
+
+static void is_freed(struct gm_deferred_memory *memory)
+{
+	(void)memory;
+	n_freed++;
+	gm_loop_stop(&loop);
+}
+
+/* A client may have a descriptor of it still. */
+static void memory_is_freed_though_it_is_kept(void)
+{
+	struct gm_deferred_memory memory = { .freed = is_freed };
+	int fd = memfd_create("kept", MFD_CLOEXEC), kept = dup(fd);
+	struct stat st;
+
+	EQ(ftruncate(fd, 1 << 20), 0);
+	EQ(pwrite(fd, "x", 1, 4096), 1);
+	EQ(fstat(kept, &st), 0);
+	OK(st.st_blocks > 0);
+	EQ(gm_loop_init(&loop), 0);
+	EQ(gm_deferred_close_start(&loop), 0);
+	gm_deferred_close_free(&memory, fd, 1);
+	EQ(n_freed, 0);
+	EQ(gm_loop_run(&loop), 0);
+	EQ(n_freed, 1);
+	EQ(fstat(kept, &st), 0);
+	EQ(st.st_blocks, 0);
+	EQ(st.st_size, 1 << 20);
+	OK(!gm_deferred_close_is_full(1));
+	gm_deferred_close_stop(&loop);
+	gm_loop_exit(&loop);
+	close(kept);
+}
+
 TAP_CASE()
 {
 	struct rlimit files;
@@ -135,5 +173,6 @@ TAP_CASE()
 	no_uid_has_it_all();
 	one_alone_has_eight();
 	what_waits_is_not_forgotten();
+	memory_is_freed_though_it_is_kept();
 	return tap_done();
 }

@@ -1,0 +1,167 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * A client keeps descriptors of its session's memory beyond the session's end.
+ * The memory is freed all the same, and the user's quota comes back when it is:
+ * not before, though the client holds the freeing up, and for no other user
+ * later.
+ */
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/fuse.h"
+#include "tests/support/raw.h"
+#include "tests/support/story.h"
+
+#define ARENA  (32 * MIB)
+#define USER   61362u
+#define OTHER  61363u
+#define ROUNDS 6
+
+static const char config[] = "[socket]\nmode = 0666\n"
+			     "[host]\nrows = 1\n"
+			     "[limits]\narena-per-uid = 48M\n";
+
+static struct agent agent;
+static char path[160];
+
+/* A session of this user with an arena of 32 MiB, all of it filled.  Returns
+ * what the agent says. */
+static int open_filled(struct raw *c, uid_t uid)
+{
+	struct gm_entry entry;
+	int ret;
+
+	raw_init(c);
+	if (geteuid() == 0 && !EQ(seteuid(uid), 0))
+		return -EPERM;
+	ret = raw_open_queue(c, path, 0, 16, ARENA);
+	if (getuid() == 0)
+		EQ(seteuid(0), 0);
+	if (ret != 0)
+		return ret;
+	entry = raw_entry(&c->row[0], GPUMAP_OP_FILL);
+	entry.n = ARENA;
+	entry.value = 'x';
+	return raw_do(c, &c->row[0], &entry);
+}
+
+static uint64_t bytes_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+static bool gets_empty(int fd)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	while (bytes_of(fd) > 0 && story_now() < until)
+		story_nap(1000000);
+	return bytes_of(fd) == 0;
+}
+
+/* Each has all of the quota, so the next begins when the last is freed. */
+static void what_is_kept_is_empty(void)
+{
+	int arena[ROUNDS], queues[ROUNDS];
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct raw c;
+
+		EQ(open_filled(&c, USER), 0);
+		arena[i] = dup(c.arena);
+		queues[i] = dup(c.queues);
+		OK(bytes_of(arena[i]) >= ARENA);
+		OK(bytes_of(queues[i]) > 0);
+		if (i > 0) {
+			EQ(bytes_of(arena[i - 1]), 0);
+			EQ(bytes_of(queues[i - 1]), 0);
+		}
+		raw_close(&c);
+	}
+	OK(gets_empty(arena[ROUNDS - 1]));
+	OK(gets_empty(queues[ROUNDS - 1]));
+	for (int i = 0; i < ROUNDS; i++) {
+		close(arena[i]);
+		close(queues[i]);
+	}
+}
+
+/* Write a page that never comes to the memory: this keeps the file's lock,
+ * which a hole needs. */
+static pid_t hold_lock(const struct fuse *fuse, int memory)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	pid_t pid;
+
+	fuse->orders->fails_from = 0;
+	fuse->orders->error = 0;
+	fuse->orders->unanswered = 0;
+	pid = fork();
+	if (pid == 0) {
+		int fd = fuse_open(fuse);
+		const void *page =
+			mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+
+		if (page == MAP_FAILED)
+			_exit(1);
+		_exit(pwrite(memory, page, 4096, 0) != 4096);
+	}
+	while (fuse->orders->unanswered == 0 && story_now() < until)
+		story_nap(1000000);
+	OK(fuse->orders->unanswered > 0);
+	return pid;
+}
+
+static void one_that_cannot_be_freed_counts(void)
+{
+	struct fuse fuse;
+	struct raw c, again, other;
+	char folder[128];
+	pid_t holder;
+	int arena;
+
+	snprintf(folder, sizeof(folder), "%s/fuse", agent.dir);
+	if (geteuid() != 0 || !fuse_begin(&fuse, folder)) {
+		SKIP(1, "needs root, and /dev/fuse");
+		return;
+	}
+	EQ(open_filled(&c, USER), 0);
+	arena = dup(c.arena);
+	holder = hold_lock(&fuse, arena);
+	raw_close(&c);
+	OK(agent_wait_log(&agent, "event=session_gone"));
+	/* The request waits for the memory, and is refused in the end. */
+	EQ(open_filled(&again, USER), -EDQUOT);
+	raw_close(&again);
+	EQ(open_filled(&other, OTHER), 0);
+	raw_close(&other);
+	OK(bytes_of(arena) >= ARENA);
+	fuse_end(&fuse); /* the write fails */
+	OK(gets_empty(arena));
+	EQ(open_filled(&again, USER), 0);
+	raw_close(&again);
+	kill(holder, SIGKILL);
+	waitpid(holder, NULL, 0);
+	close(arena);
+}
+
+TAP_CASE()
+{
+	agent_make(&agent, config);
+	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
+	if (OK(agent_start(&agent))) {
+		what_is_kept_is_empty();
+		one_that_cannot_be_freed_counts();
+	}
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	agent_remove(&agent);
+	return tap_done();
+}

@@ -10,7 +10,7 @@
 
 #define OWN   "/proc/self/oom_score_adj"
 #define LAST  (-900)
-#define FIRST 200
+#define FIRST 400 /* above gpumapd's */
 
 static void put(const char *path, int score)
 {
@@ -22,18 +22,26 @@ static void put(const char *path, int score)
 	fclose(file); /* where the kernel refuses it, or not */
 }
 
-void gm_oom_protect(void)
+static int own(void)
 {
 	char text[32];
 
-	if (gm_read_file(OWN, text, sizeof(text)) > 0 && atoi(text) == 0)
+	return gm_read_file(OWN, text, sizeof(text)) > 0 ? atoi(text) : 1;
+}
+
+void gm_oom_protect(void)
+{
+	if (own() == 0)
 		put(OWN, LAST);
 }
 
 void gm_oom_offer(pid_t child)
 {
+	int score = own();
 	char path[64];
 
+	if (score >= 0)
+		return;
 	snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)child);
-	put(path, FIRST);
+	put(path, score + FIRST);
 }

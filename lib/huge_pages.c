@@ -100,6 +100,11 @@ static void set(uint64_t *bits, uint64_t i)
 	bits[i / 64] |= UINT64_C(1) << i % 64;
 }
 
+static void clear(uint64_t *bits, uint64_t i)
+{
+	bits[i / 64] &= ~(UINT64_C(1) << i % 64);
+}
+
 /* Returns 0, or an errno. */
 static int make(char *block)
 {
@@ -170,4 +175,17 @@ int gm_huge_fill(struct gm_huge *huge, uint64_t at, uint64_t bytes)
 			i++;
 	}
 	return ret;
+}
+
+void gm_huge_forget(struct gm_huge *huge, uint64_t at, uint64_t bytes)
+{
+	uint64_t row = at / huge->range_bytes;
+	uint64_t in_range = at - row * huge->range_bytes;
+	uint64_t first = row * chunks_of(huge);
+
+	for (uint64_t i = at / BLOCK; i <= (at + bytes - 1) / BLOCK; i++)
+		clear(huge->made, i);
+	for (uint64_t i = in_range / CHUNK; i <= (in_range + bytes - 1) / CHUNK;
+	     i++)
+		clear(huge->had, first + i);
 }

@@ -47,4 +47,7 @@ void gm_huge_fini(struct gm_huge *huge);
  */
 int gm_huge_fill(struct gm_huge *huge, uint64_t at, uint64_t bytes);
 
+/* Memory of [at, at + bytes), in one row's range, was given back. */
+void gm_huge_forget(struct gm_huge *huge, uint64_t at, uint64_t bytes);
+
 #endif

@@ -53,6 +53,7 @@
 #include "gpumap.h"
 #include "lib/arena.h"
 #include "lib/huge_pages.h"
+#include "lib/spread.h"
 #include "shm/check.h"
 #include "shm/control.h"
 #include "shm/queue.h"
@@ -381,9 +382,10 @@ struct gm_share;
 struct gpumap_session {
 	struct gpumap *map;
 	struct gm_guard mine;
-	struct gm_client *client; /* the first page of the queues */
-	char *arena;              /* n_rows * range_bytes */
-	struct gm_huge huge;      /* of the arena, unless it is sparse */
+	struct gm_client *client;  /* the first page of the queues */
+	char *arena;               /* n_rows * range_bytes */
+	struct gm_huge huge;       /* of the arena, unless it is sparse */
+	struct gm_spread *spreads; /* in it, see spread.h */
 	bool sparse;
 	uint64_t arena_bytes;
 	uint64_t range_bytes;

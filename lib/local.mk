@@ -48,6 +48,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/session.c \
 	%reldir%/shares.c \
 	%reldir%/shares.h \
+	%reldir%/spread.c %reldir%/spread.h \
 	%reldir%/submit.c \
 	%reldir%/view.c \
 	%reldir%/cuda_visible_devices.c \

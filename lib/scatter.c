@@ -476,3 +476,31 @@ int gpumap_scatter(struct gpumap_session *session, const struct gpumap_job *job,
 		ours.deadline_ns != 0 ? ours.deadline_ns : GPUMAP_NO_DEADLINE;
 	return run(session, job, &plan, ret_tiles, n);
 }
+
+int gpumap_scatter_alloc(struct gpumap_session *session, uint64_t n,
+			 uint32_t element,
+			 const struct gpumap_scatter_opts *opts,
+			 void **ret_memory)
+{
+	struct gpumap_scatter_opts ours = { 0 };
+	struct gm_spread_part parts[GM_ROWS];
+	struct plan plan;
+	uint64_t bytes;
+	int ret = gm_session_usable(session);
+
+	if (ret == 0 && opts != NULL)
+		ret = gm_size_in(&ours, sizeof(ours), opts);
+	if (ret == 0 && (n == 0 || element == 0))
+		ret = -EINVAL;
+	if (ret == 0 && __builtin_mul_overflow(n, element, &bytes))
+		ret = -ENOMEM;
+	if (ret == 0)
+		ret = lay_out(session, n, &ours, &plan);
+	if (ret != 0)
+		return ret;
+	for (uint32_t i = 0; i < plan.n; i++)
+		parts[i] = (struct gm_spread_part){ .at = plan.tiles[i].first *
+							  element,
+						    .row = plan.tiles[i].row };
+	return gm_spread_alloc(session, bytes, parts, plan.n, ret_memory);
+}

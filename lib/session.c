@@ -214,6 +214,7 @@ void gpumap_session_close(struct gpumap_session *session)
 	for (uint32_t row = 0; row < GM_ROWS; row++)
 		if (s->pairs[row] != NULL)
 			close_pair(s->pairs[row]);
+	gm_spread_drop_session(s);
 	gm_shares_fini(s);
 	gm_buffers_fini(&s->buffers);
 	gm_huge_fini(&s->huge);
@@ -367,13 +368,17 @@ int gpumap_free(struct gpumap_session *session, void *memory)
 {
 	uintptr_t at = (uintptr_t)memory - (uintptr_t)session->arena;
 	uint64_t row = at / session->range_bytes;
+	int ret;
 
 	if (memory == NULL)
 		return 0;
 	if (row >= session->n_rows || session->pairs[row] == NULL)
 		return -EINVAL;
-	return gm_arena_give(&session->pairs[row]->arena,
-			     at % session->range_bytes);
+	ret = gm_arena_give(&session->pairs[row]->arena,
+			    at % session->range_bytes);
+	if (ret == 0)
+		gm_spread_free(session, at);
+	return ret;
 }
 
 /* ---- other facts ------------------------------------------------------- */

@@ -269,6 +269,19 @@ static uint32_t first_row(const struct gm_ctl *ctl)
 	return 0;
 }
 
+/* Memory of the scatter's elements, each row's part with the row. */
+static int alloc(const struct run *run, uint32_t element, void **ret_memory)
+{
+	const struct gpumap_scatter_opts opts = {
+		.size = sizeof(opts),
+		.rows = run->ctl->n_rows > 0 ? run->ctl->rows : NULL,
+		.n_rows = run->ctl->n_rows,
+	};
+
+	return gpumap_scatter_alloc(run->session, run->job.n, element, &opts,
+				    ret_memory);
+}
+
 static int set_up(struct run *run)
 {
 	const struct gm_ctl *ctl = run->ctl;
@@ -284,9 +297,13 @@ static int set_up(struct run *run)
 	ret = gpumap_session_open(ctl->map, &opts, &run->session);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "open a session");
-	ret = gpumap_alloc(run->session, row, result_bytes(run), &run->job.dst);
+	if (run->kind->reduces)
+		ret = gpumap_alloc(run->session, row, result_bytes(run),
+				   &run->job.dst);
+	else
+		ret = alloc(run, run->kind->result, &run->job.dst);
 	if (ret == 0 && run->job.op != GPUMAP_OP_FILL) {
-		ret = gpumap_alloc(run->session, row, run->bytes, &memory);
+		ret = alloc(run, run->kind->element, &memory);
 		run->job.src = ret == 0 ? memory : NULL;
 	}
 	if (ret == 0 && run->kind->mask != 0) {

@@ -394,6 +394,39 @@ GPUMAP_API int gpumap_scatter(struct gpumap_session *session,
 			      const struct gpumap_scatter_opts *opts,
 			      struct gpumap_tile *ret_tiles, uint32_t n);
 
+/*
+ * gpumap_scatter_alloc - allocate memory that a scatter finds at home
+ *
+ * Memory of gpumap_alloc() lies on one row's NUMA node, and rows of other nodes
+ * read and write it across.  Here each row's tile lies on the row's own node, as far as pages of 4 KiB, or of 2 MiB where the kernel gives those,
+ * can be told apart.  Less than 2 MiB, or where the tiles' rows have one node
+ * or the kernel does not let this process choose, it is memory of the first
+ * tile's row.
+ *
+ * The memory is of the range of the first tile's row, and goes with
+ * gpumap_free().  Its content is zero, or what this session left there.
+ *
+ * n		elements that the scatter will have
+ * element	bytes of each; an operation with a source and a result of
+ *		different types has memory of its own for each
+ * opts		rows and weights as the scatter will have them; NULL for the
+ *		defaults.  A caller that names them has the same tiles again
+ *		after the device table has changed
+ *
+ * Returns	0
+ *		-EINVAL		n or element is 0; a row is named twice; weights
+ *				without rows
+ *		-ENODEV		no row, or a row that does not exist
+ *		-ENOMEM, and what gpumap_alloc() returns
+ *		-E2BIG		a field newer than this library
+ * Cost		as gpumap_alloc(), and a system call for each tile
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_scatter_alloc(struct gpumap_session *session, uint64_t n,
+				    uint32_t element,
+				    const struct gpumap_scatter_opts *opts,
+				    void **ret_memory);
+
 #ifdef __cplusplus
 }
 #endif

@@ -103,22 +103,30 @@ void segment_mask(struct segment *segment, uint32_t index, const char *name,
 	free(words);
 }
 
+void segment_facts(struct segment *segment, uint32_t row,
+		   const struct gm_row_image *facts)
+{
+	uint64_t words[sizeof(*facts) / 8 + 1] = { 0 };
+	gm_a64 *slot = &segment->map.rows[row].facts;
+	struct gm_row_image image = *facts;
+
+	image.object.version = gm_seq_version(gm_get(slot)) + 1;
+	memcpy(words, &image, sizeof(image));
+	segment_publish(segment, slot, words, sizeof(image));
+}
+
 void segment_row(struct segment *segment, uint32_t row, const char *name)
 {
 	struct gm_moving_image moving = { .state = 2, .free_bytes = 1u << 30 };
-	uint64_t words[sizeof(struct gm_row_image) / 8 + 1] = { 0 };
 	struct gm_row_image image = { .row = row, .kind = 1, .units = 4 };
-	gm_a64 *slot = &segment->map.rows[row].facts;
 
 	image.object.kind = GM_KIND_ROW;
-	image.object.version = gm_seq_version(gm_get(slot)) + 1;
 	image.object.bytes = (sizeof(image) + GM_UNIT - 1) / GM_UNIT * GM_UNIT;
 	image.object.image_bytes = sizeof(image);
 	image.uuid[0] = (uint8_t)(row + 1);
 	image.total_bytes = UINT64_C(1) << 32;
 	memcpy(image.object.name, name, gm_object_name(name));
-	memcpy(words, &image, sizeof(image));
-	segment_publish(segment, slot, words, sizeof(image));
+	segment_facts(segment, row, &image);
 	gm_rows_move(&segment->map.rows[row], &moving);
 	if (gm_get(&segment->map.header->rows_used) <= row)
 		gm_put_release(&segment->map.header->rows_used,

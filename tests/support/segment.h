@@ -53,6 +53,10 @@ void segment_mesh(struct segment *segment, uint32_t index,
 void segment_mask(struct segment *segment, uint32_t index, const char *name,
 		  uint64_t made, uint32_t n_rows);
 
+/* Publish other facts of a row. */
+void segment_facts(struct segment *segment, uint32_t row,
+		   const struct gm_row_image *facts);
+
 /* Publish a row's static facts and its first moving facts. */
 void segment_row(struct segment *segment, uint32_t row, const char *name);
 

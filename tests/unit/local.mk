@@ -45,6 +45,7 @@ gm_unit_lib = \
 	%reldir%/lib/second_slot.c \
 	%reldir%/lib/session.c \
 	%reldir%/lib/shared_memory.c \
+	%reldir%/lib/spread.c \
 	%reldir%/lib/submit.c \
 	%reldir%/lib/view.c
 tests_suites_unit_lib_SOURCES = $(gm_unit_lib)

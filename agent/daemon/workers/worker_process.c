@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/numa_bind.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/devices/rows.h"
@@ -505,7 +506,7 @@ int gm_worker_process_make(struct gm_daemon *d, struct gm_worker_group *group,
 			   uint32_t row)
 {
 	struct gm_worker_process *worker = calloc(1, sizeof(*worker));
-	int error;
+	int error, node = d->devices->of[row]->facts.numa_node;
 
 	if (!worker)
 		return -ENOMEM;
@@ -543,6 +544,10 @@ int gm_worker_process_make(struct gm_daemon *d, struct gm_worker_group *group,
 		worker->journal = NULL;
 		return -errno;
 	}
+	/* gpumapd touches it first, and the worker at every job. */
+	if (node >= 0)
+		gm_numa_bind_range(worker->journal, GM_JOURNAL_BYTES, node,
+				   GM_NUMA_BIND_PREFER);
 	return 0;
 }
 

@@ -106,7 +106,7 @@ void gm_config_init(struct gm_config *config)
 	uint64_t memory = find_memory();
 
 	*config = (struct gm_config){
-		.node = -1,
+		.node = GM_CONFIG_NODE_AUTO,
 		.refresh_ns = UINT64_C(1000000000),
 		.drain_ns = UINT64_C(5000000000),
 		.drain_row_ns = UINT64_C(30000000000),

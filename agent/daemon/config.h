@@ -27,6 +27,8 @@ struct gm_config_map {
 };
 
 #define GM_CONFIG_SPIN_AUTO UINT32_MAX
+#define GM_CONFIG_NODE_NONE (-1)
+#define GM_CONFIG_NODE_AUTO (-2)
 
 /* [cuda] enabled */
 enum gm_config_cuda {
@@ -56,7 +58,8 @@ enum gm_config_programs {
 
 struct gm_config {
 	/* [agent] */
-	int node;              /* to run on; -1: wherever the kernel likes */
+	int node; /* to run on; GM_CONFIG_NODE_NONE: wherever the kernel likes,
+		   * GM_CONFIG_NODE_AUTO: see devices/home_node.h */
 	uint64_t refresh_ns;   /* between two looks at moving facts */
 	uint64_t drain_ns;     /* for everything to end after SIGTERM */
 	uint64_t drain_row_ns; /* for a row's worker and its card to be done */

@@ -258,6 +258,27 @@ static int set_or(uint32_t *to, const char *word, uint32_t meaning,
 	return ret;
 }
 
+static int set_node(struct gm_config *config, const struct gm_config_key *key,
+		    const char *value, char *ret_right)
+{
+	uint64_t node;
+
+	if (strcmp(value, "auto") == 0) {
+		config->node = GM_CONFIG_NODE_AUTO;
+	} else if (strcmp(value, "none") == 0) {
+		config->node = GM_CONFIG_NODE_NONE;
+	} else if (gm_config_parse_number(value, key->least, key->most,
+					  &node) == 0) {
+		config->node = (int)node;
+	} else {
+		snprintf(ret_right, GM_CONFIG_RIGHT_BYTES,
+			 "auto, none, or a number from %" PRIu64 " to %" PRIu64,
+			 key->least, key->most);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int set_switch(bool *to, const char *value, char *ret_right)
 {
 	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0) {
@@ -415,8 +436,6 @@ int gm_config_set(struct gm_config *config, const struct gm_config_key *key,
 		  const char *value, char ret_right[GM_CONFIG_RIGHT_BYTES])
 {
 	void *to = (char *)config + key->at;
-	uint32_t node = 0;
-	int ret;
 
 	switch (key->form) {
 	case GM_CONFIG_COUNT:
@@ -445,10 +464,7 @@ int gm_config_set(struct gm_config *config, const struct gm_config_key *key,
 		return set_or(to, "auto", GM_CONFIG_SPIN_AUTO, key, value,
 			      ret_right);
 	case GM_CONFIG_NODE:
-		ret = set_or(&node, "none", UINT32_MAX, key, value, ret_right);
-		if (ret == 0)
-			config->node = (int)node;
-		return ret;
+		return set_node(config, key, value, ret_right);
 	}
 	return -EINVAL;
 }

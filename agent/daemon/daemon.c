@@ -20,6 +20,7 @@
 #include "agent/daemon/base/uring.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/dummy.h"
+#include "agent/daemon/devices/home_node.h"
 #include "agent/daemon/devices/p2p.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/health/cuda.h"
@@ -250,18 +251,37 @@ static void on_numa_warning(const char *text)
 	gm_log(GM_LOG_WARNING, "numa", "why=%s", gm_quote(text).text);
 }
 
+/* The node to run on, and its CPUs that we may use; -1: none. */
+static int choose_node(const struct gm_daemon *d, struct gm_idset *ret_cpus)
+{
+	int node = d->config->node;
+
+	if (node == GM_CONFIG_NODE_AUTO)
+		return gm_home_node(NULL, d->config, d->allowed, ret_cpus);
+	if (node == GM_CONFIG_NODE_NONE)
+		return -1;
+	if (gm_numa_bind_node_cpus(NULL, node, ret_cpus) > 0)
+		gm_idset_and(ret_cpus, &d->allowed->cpus);
+	return node;
+}
+
+/* Before anything large is allocated, the segment for instance. */
 static void pin(struct gm_daemon *d)
 {
-	int ret;
+	struct gm_idset cpus = { 0 };
+	int node, ret;
 
 	gm_numa_bind_set_warn(on_numa_warning);
 	gm_numa_bind_allowed(NULL, d->allowed);
-	if (d->config->node < 0)
+	node = choose_node(d, &cpus);
+	if (node < 0)
 		return;
-	ret = gm_numa_bind_self(NULL, d->config->node, NULL, NULL);
-	if (ret != 0)
-		gm_log(GM_LOG_WARNING, "not_pinned", "node=%d why=%s",
-		       d->config->node, gm_quote(gm_numa_bind_why(ret)).text);
+	ret = gm_numa_bind_self(NULL, node, &cpus, NULL);
+	if (ret == 0)
+		gm_log(GM_LOG_INFO, "pinned", "node=%d", node);
+	else
+		gm_log(GM_LOG_WARNING, "not_pinned", "node=%d why=%s", node,
+		       gm_quote(gm_numa_bind_why(ret)).text);
 }
 
 static int open_segment(struct gm_daemon *d)

@@ -38,6 +38,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/devices/cuda.c %reldir%/devices/cuda.h \
 	%reldir%/devices/dummy.c %reldir%/devices/dummy.h \
+	%reldir%/devices/home_node.c %reldir%/devices/home_node.h \
 	%reldir%/devices/host.c %reldir%/devices/host.h \
 	%reldir%/devices/p2p.c %reldir%/devices/p2p.h \
 	%reldir%/devices/reuse.c %reldir%/devices/reuse.h \

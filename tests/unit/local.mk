@@ -118,6 +118,7 @@ gm_unit_daemon = \
 	%reldir%/daemon/config.c \
 	%reldir%/daemon/deferred_close.c \
 	%reldir%/daemon/drain.c \
+	%reldir%/daemon/home_node.c \
 	%reldir%/daemon/io_thread.c \
 	%reldir%/daemon/ledger.c \
 	%reldir%/daemon/ledger_random.c \

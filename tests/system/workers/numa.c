@@ -4,8 +4,9 @@
 /*
  * On a machine with several NUMA nodes: each worker's CPUs, its memory and its
  * range of a session's arena lie on its row's node, whichever process touches
- * them first, and so do its replicas of masks; the agent is on its configured
- * node.
+ * them first, and so do its journal, its tile of memory for a scatter, and its
+ * replicas of masks; the agent and the map are on the configured node, or on
+ * that of most devices.
  *
  * With one node the test sees only what the kernel was told of replicas.
  */
@@ -26,6 +27,7 @@
 
 #define MEBIBYTE (UINT64_C(1) << 20)
 #define ARENA    (8 * MEBIBYTE)
+#define HUGE     (2 * MEBIBYTE)
 #define NODES    64
 
 static struct agent agent;
@@ -38,11 +40,16 @@ struct private_pages {
 	uint64_t all;
 };
 
-static void count_line(char *line, struct private_pages *pages)
+/* @file: only of the file whose name has this; NULL: private memory. */
+static void count_line(char *line, const char *file,
+		       struct private_pages *pages)
 {
 	char *rest = line, *word;
 
-	if (strstr(line, "file=") != NULL || strstr(line, "anon=") == NULL)
+	if (file != NULL && strstr(line, file) == NULL)
+		return;
+	if (file == NULL &&
+	    (strstr(line, "file=") != NULL || strstr(line, "anon=") == NULL))
 		return;
 	while ((word = strsep(&rest, " \n")) != NULL) {
 		unsigned node;
@@ -55,7 +62,8 @@ static void count_line(char *line, struct private_pages *pages)
 	}
 }
 
-static bool private_pages(unsigned pid, struct private_pages *ret_pages)
+static bool pages_of(unsigned pid, const char *of,
+		     struct private_pages *ret_pages)
 {
 	char path[64], *line = NULL;
 	size_t room = 0;
@@ -67,10 +75,27 @@ static bool private_pages(unsigned pid, struct private_pages *ret_pages)
 	if (file == NULL)
 		return false;
 	while (getline(&line, &room, file) > 0)
-		count_line(line, ret_pages);
+		count_line(line, of, ret_pages);
 	free(line);
 	fclose(file);
 	return ret_pages->all > 0;
+}
+
+static bool private_pages(unsigned pid, struct private_pages *ret_pages)
+{
+	return pages_of(pid, NULL, ret_pages);
+}
+
+/* All pages of this file that the process has mapped are on the node. */
+static void file_is_on_node(unsigned pid, const char *file, int node)
+{
+	struct private_pages pages;
+
+	if (!OK(pages_of(pid, file, &pages)))
+		return;
+	NOTE("%s: %" PRIu64 " of %" PRIu64 " pages on node %d", file,
+	     pages.on[node], pages.all, node);
+	EQ(pages.on[node], pages.all);
 }
 
 static bool allowed_cpus(unsigned pid, char *ret_list, size_t room)
@@ -110,6 +135,8 @@ static void a_worker_lives_on_its_node(const struct gpumap_device *device)
 	     pages.on[device->numa_node], pages.all);
 	/* The first pages of a process are there before it can choose. */
 	OK(pages.on[device->numa_node] * 10 >= pages.all * 8);
+	file_is_on_node(device->worker_pid, "gpumap-journal",
+			device->numa_node);
 }
 
 /* All pages of @memory, touched by this process, lie on the row's node. */
@@ -151,6 +178,60 @@ static void its_range_of_the_arena_too(struct gpumap_session *session,
 	EQ(gpumap_wait(sparse, &done, 1, GPUMAP_NO_DEADLINE), 1);
 	EQ(done.status, 0);
 	lies_on_node(by_worker, device->numa_node, "touched by another row");
+}
+
+/* Memory of one scatter over all rows: each finds its tile at home. */
+static void tiles_are_where_their_rows_are(uint32_t flags)
+{
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .flags = flags,
+					    .arena_bytes = 4 * ARENA };
+	struct gpumap_job job = { .op = GPUMAP_OP_FILL, .n = 2 * ARENA };
+	struct gpumap_tile tiles[NODES];
+	struct gpumap_session *s;
+	void *memory;
+	int n;
+
+	if (!EQ(gpumap_session_open(map, &opts, &s), 0))
+		return;
+	if (EQ(gpumap_scatter_alloc(s, job.n, 1, NULL, &memory), 0)) {
+		job.dst = memory;
+		n = gpumap_scatter(s, &job, NULL, tiles, NODES);
+		EQ(n, (int)gpumap_device_count(map));
+		for (int i = 0; i < n; i++) {
+			struct gpumap_device device = { .size = sizeof(
+								device) };
+			/* The page at an end may be its neighbour's. */
+			uint64_t from =
+				(tiles[i].first + HUGE - 1) / HUGE * HUGE;
+			uint64_t to =
+				(tiles[i].first + tiles[i].n) / HUGE * HUGE;
+			struct page_nodes_count pages;
+
+			/* Its worker has touched it; this process has not. */
+			for (uint64_t at = from; at < to; at += 4096)
+				(void)((volatile char *)memory)[at];
+			EQ(gpumap_device_read(map, tiles[i].row, &device), 0);
+			if (!OK(to > from) ||
+			    !EQ(page_nodes((char *)memory + from, to - from,
+					   device.numa_node, &pages),
+				0))
+				continue;
+			NOTE("row %u's tile: %" PRIu64 " pages here, %" PRIu64
+			     " elsewhere",
+			     tiles[i].row, pages.here, pages.elsewhere);
+			EQ(pages.here, (intmax_t)((to - from) / 4096));
+		}
+		EQ(gpumap_free(s, memory), 0);
+	}
+	/* Where they were, an allocation is its row's again. */
+	if (EQ(gpumap_alloc(s, 0, 4 * MEBIBYTE, &memory), 0)) {
+		struct gpumap_device device = { .size = sizeof(device) };
+
+		EQ(gpumap_device_read(map, 0, &device), 0);
+		lies_on_node(memory, device.numa_node, "after a scatter's");
+	}
+	gpumap_session_close(s);
 }
 
 static void every_row_is_where_it_says(void)
@@ -256,7 +337,7 @@ static void masks_are_where_their_rows_are(void)
 	gpumap_mask_close(map, mask);
 }
 
-static void the_agent_is_where_it_was_told(const struct gm_node *node)
+static void the_agent_is_on(const struct gm_node *node)
 {
 	struct private_pages pages;
 	char cpus[256], want[256];
@@ -269,6 +350,19 @@ static void the_agent_is_where_it_was_told(const struct gm_node *node)
 	NOTE("agent: %" PRIu64 " of %" PRIu64 " private pages on node %d",
 	     pages.on[node->id], pages.all, node->id);
 	OK(pages.on[node->id] * 10 >= pages.all * 8);
+	file_is_on_node((unsigned)agent.pid, agent.segment, node->id);
+	file_is_on_node((unsigned)agent.pid, "gpumap-group-page", node->id);
+}
+
+/* Each node has one row, so none has more: the first. */
+static void without_a_word_it_is_on_the_first(const struct gm_node *node)
+{
+	agent_configure(&agent, NULL);
+	agent_every_node(&agent);
+	EQ(agent_run(&agent, "--remove"), 0);
+	if (OK(agent_start(&agent)))
+		the_agent_is_on(node);
+	EQ(agent_kill(&agent, 15), 0);
 }
 
 TAP_CASE()
@@ -276,12 +370,14 @@ TAP_CASE()
 	struct gpumap_attach_opts opts = { .size = sizeof(opts) };
 	static struct gm_node nodes[NODES];
 	char config[64];
-	int n, last = -1;
+	int n, first = -1, last = -1;
 
 	n = gm_numa_bind_nodes(NULL, NULL, nodes, NODES);
 	for (int i = 0; i < n; i++)
-		if (gm_node_hosts(&nodes[i]))
+		if (gm_node_hosts(&nodes[i])) {
+			first = first < 0 ? i : first;
 			last = i;
+		}
 	if (last < 0) {
 		SKIP(1, "this kernel tells of no NUMA nodes");
 		return tap_done();
@@ -294,15 +390,19 @@ TAP_CASE()
 	opts.runtime_dir = agent.dir;
 	if (OK(agent_start(&agent)) && EQ(gpumap_attach(&opts, &map), 0)) {
 		masks_are_where_their_rows_are();
-		if (last > 0) {
-			the_agent_is_where_it_was_told(&nodes[last]);
+		if (last > first) {
+			the_agent_is_on(&nodes[last]);
 			every_row_is_where_it_says();
+			tiles_are_where_their_rows_are(0);
+			tiles_are_where_their_rows_are(GPUMAP_SESSION_SPARSE);
 		} else {
 			SKIP(1, "this machine has one NUMA node");
 		}
 		gpumap_detach(map);
 	}
 	EQ(agent_kill(&agent, 15), 0);
+	if (last > first)
+		without_a_word_it_is_on_the_first(&nodes[first]);
 	agent_remove(&agent);
 	return tap_done();
 }

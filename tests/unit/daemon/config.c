@@ -75,7 +75,7 @@ static const struct {
 	{ "[agent]\nrefresh = 5ms\n", ":2: refresh = 5ms: a time from 10ms to "
 				      "3600s, as 500ms or 2s" },
 	{ "[agent]\nnode = first\n",
-	  ":2: node = first: none, or a number from 0 to 255" },
+	  ":2: node = first: auto, none, or a number from 0 to 255" },
 	{ "[socket]\nmode = 668\n", ":2: mode = 668: an octal mode, as 0660" },
 	{ "[socket]\nmode = 4755\n",
 	  ":2: mode = 4755: an octal mode, as 0660" },
@@ -241,10 +241,14 @@ static void no_user_may_take_everything(void)
 
 	EQ(read_text(&config, "", why), 0);
 	EQ(config.reserve_per_uid, 50);
+	EQ(config.node, GM_CONFIG_NODE_AUTO);
 	OK(config.arena_bytes <= memory / 2);
 	OK(config.arena_bytes_per_uid <= memory / 2);
 	OK(config.arena_bytes_of_all > config.arena_bytes_per_uid);
 	OK(config.arena_bytes_of_all <= memory / 4 * 3);
+	gm_config_free(&config);
+	EQ(read_text(&config, "[agent]\nnode = none\n", why), 0);
+	EQ(config.node, GM_CONFIG_NODE_NONE);
 	gm_config_free(&config);
 	EQ(read_text(&config, "[limits]\narenas = 8G\n", why), 0);
 	EQ(config.arena_bytes_of_all, INT64_C(8) << 30);

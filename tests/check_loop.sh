@@ -21,6 +21,9 @@ splice eventfd_write F_ADD_SEALS"
 allowed() {
 	sed 's/:.*//' <<-'EOF'
 	common/log.c write 1: standard error
+	daemon/base/deferred_close.c eventfd_write 1: the process's own
+	daemon/base/deferred_close.c fallocate 1: its threads may wait
+	daemon/base/deferred_close.c fstat 1: its threads may wait
 	daemon/base/io_thread.c eventfd_write 1: the process's own
 	daemon/base/memfd.c lseek 1: a description of our own; its end, no lock
 	daemon/base/session_memory.c F_ADD_SEALS 1: before a client has it

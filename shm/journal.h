@@ -117,7 +117,11 @@ struct gm_journal {
 	 * worker: the place plus 1, or 0 for none, and the handle. */
 	gm_a64 slow_place;
 	gm_a64 slow_handle;
-	gm_a64 unused[GM_LINE / 8 - 5 - GM_JOURNAL_NCCL_GROUPS];
+	/* Since when a thread waits for memory that a session withholds, in ns,
+	 * or 0; and the place of the session plus 1. */
+	gm_a64 stalled;
+	gm_a64 stalled_place;
+	gm_a64 unused[GM_LINE / 8 - 7 - GM_JOURNAL_NCCL_GROUPS];
 };
 
 /* In shared memory.  Written by the worker, or by recovery after its death. */

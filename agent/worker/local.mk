@@ -41,6 +41,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/memory/arena_regions.c %reldir%/memory/arena_regions.h \
 	%reldir%/memory/buffers.c %reldir%/memory/buffers.h \
 	%reldir%/memory/sigbus.c %reldir%/memory/sigbus.h \
+	%reldir%/memory/stall_guard.c %reldir%/memory/stall_guard.h \
 	%reldir%/memory/staging.c %reldir%/memory/staging.h
 %canon_reldir%_libworker_la_SOURCES += \
 	%reldir%/programs/code_validate.c %reldir%/programs/code_validate.h \

@@ -32,6 +32,7 @@
 #include "agent/worker/control/io_events.h"
 #include "agent/worker/io/remote_copy.h"
 #include "agent/worker/memory/alloc.h"
+#include "agent/worker/memory/stall_guard.h"
 #include "agent/worker/queue/async_exec.h"
 #include "agent/worker/queue/heartbeat.h"
 #include "agent/worker/queue/run_queue.h"
@@ -60,6 +61,8 @@ static uint64_t budget_of(struct gm_worker *w, struct gm_worker_session *s)
 /* Park an idle session or poll it further. Called when the clock is read. */
 static void check_idle(struct gm_worker *w, struct gm_worker_session *s)
 {
+	GM_ACCESSES(&s->mapping);
+
 	if (s->since_ns == 0) {
 		s->since_ns = w->now_ns;
 		s->budget_ns = budget_of(w, s);
@@ -196,11 +199,13 @@ static void block(struct gm_worker *w)
 				    ? GM_CALL_LOOP
 				    : GM_CALL_IDLE);
 	GM_POINT("worker_blocks");
+	gm_guarded_sleeps();
 	nap.tv_nsec = (long long)nap_of(w, sooner(group_ns, wait_ns));
 	if (nap.tv_nsec)
 		io_uring_submit_and_wait_timeout(&w->ring, &cqe, 1, &nap, NULL);
 	else
 		io_uring_submit_and_wait(&w->ring, 1);
+	gm_guarded_wakes();
 	w->may_spin = gm_spin_enter(w->group_page, w->row);
 	gm_io_events_handle(w);
 	tick(w);

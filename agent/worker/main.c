@@ -36,6 +36,7 @@
 #include "agent/worker/collective/nccl_group.h"
 #include "agent/worker/control/agent_socket.h"
 #include "agent/worker/control/sandbox.h"
+#include "agent/worker/memory/stall_guard.h"
 #include "agent/worker/programs/program.h"
 #include "agent/worker/queue/heartbeat.h"
 #include "agent/worker/worker.h"
@@ -426,6 +427,10 @@ static void start_threads(const struct options *o)
 	rc = gm_sigbus_init();
 	if (rc < 0)
 		fail("SIGBUS: %s", strerror(-rc));
+	gm_stall_guard_watch();
+	rc = gm_stall_guard_start(worker.journal);
+	if (rc < 0)
+		fail("no thread could be started: %s", strerror(-rc));
 }
 
 static void confine(enum gm_confine_how how)
@@ -508,6 +513,7 @@ static int run(const struct options *o)
 		_exit(status);
 	gm_nccl_group_stop(&worker);
 	gm_blocking_thread_stop(&worker.slow);
+	gm_stall_guard_stop();
 	worker.dev->backend->close(worker.dev);
 	return status;
 }

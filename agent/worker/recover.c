@@ -15,8 +15,23 @@
 #include <stdlib.h>
 
 #include "agent/worker/control/agent_socket.h"
+#include "agent/worker/memory/stall_guard.h"
 #include "agent/worker/queue/dependency.h"
 #include "shm/point.h"
+
+static void end_entries(struct gm_worker_session *s, const struct gm_wire *wire)
+{
+	GM_ACCESSES(&s->mapping);
+
+	/* Mark the timeline before any entry ends, so that entries that wait
+	 * for this queue fail and do not begin. */
+	gm_time_end(s);
+	gm_journal_recover(s->owed, &s->entries, &s->done, wire->status);
+	GM_POINT("worker_recovered");
+	/* Wake in any case: whether the dead worker woke the client is
+	 * unknown. */
+	gm_session_wake(s, true);
+}
 
 static int recover(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 {
@@ -26,16 +41,11 @@ static int recover(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 	rc = gm_session_map(wire, fds, w->journal, -1, false, &s);
 	if (rc < 0)
 		return rc;
-	/* Mark the timeline before any entry ends, so that entries that wait
-	 * for this queue fail and do not begin. */
-	gm_time_end(s);
-	gm_journal_recover(s->owed, &s->entries, &s->done, wire->status);
-	GM_POINT("worker_recovered");
-	/* Wake in any case: whether the dead worker woke the client is
-	 * unknown. */
-	gm_session_wake(s, true);
+	end_entries(s, wire);
+	if (gm_get(&s->mapping.broken) == GM_MAPPING_WITHHELD)
+		rc = -EBUSY;
 	gm_session_unmap(s, &w->close_thread, free);
-	return 0;
+	return rc;
 }
 
 int gm_recover_run(struct gm_worker *worker)

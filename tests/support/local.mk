@@ -70,6 +70,7 @@ tests_libsupport_la_SOURCES += \
 	%reldir%/driver_copy.c %reldir%/driver_copy.h \
 	%reldir%/fake_machine.c %reldir%/fake_machine.h \
 	%reldir%/fuse.c %reldir%/fuse.h \
+	%reldir%/hole_punch.c %reldir%/hole_punch.h \
 	%reldir%/gguf_file.c %reldir%/gguf_file.h \
 	%reldir%/load_file.c %reldir%/load_file.h \
 	%reldir%/memory_group.c %reldir%/memory_group.h \

@@ -177,6 +177,7 @@ struct client {
 	struct gm_attachment attachment;
 	int status; /* of its attachment; 1: not known yet */
 	bool has_left;
+	uint32_t n_stalls;
 	char why[GM_WHY_BYTES]; /* it was refused */
 };
 
@@ -198,6 +199,13 @@ static inline void is_broken(struct gm_attachment *attachment, const char *why)
 	NOTE("broken: %s", why);
 }
 
+static inline void has_stalled(struct gm_attachment *attachment,
+			       const char *why)
+{
+	gm_owner(attachment, struct client, attachment)->n_stalls++;
+	NOTE("stalled: %s", why);
+}
+
 static inline void has_left(struct gm_attachment *attachment)
 {
 	gm_owner(attachment, struct client, attachment)->has_left = true;
@@ -217,6 +225,7 @@ static inline int attach_user_of(struct client *g, uint32_t uid)
 					      .socket = -1,
 					      .attached = is_attached,
 					      .broken = is_broken,
+					      .stalled = has_stalled,
 					      .left = has_left },
 			      .status = 1 };
 	ret = gm_supervisor_attach(d, 0, &g->attachment, g->why);

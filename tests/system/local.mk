@@ -43,7 +43,8 @@ gm_system_hostile = \
 	%reldir%/hostile/inode_lock.c \
 	%reldir%/hostile/isolation.c \
 	%reldir%/hostile/unauthenticated.c \
-	%reldir%/hostile/unread_fds.c
+	%reldir%/hostile/unread_fds.c \
+	%reldir%/hostile/withheld_memory.c
 gm_attacks = \
 	%reldir%/hostile/attack.c %reldir%/hostile/attack.h \
 	%reldir%/hostile/attack_buffers.c \

@@ -264,6 +264,7 @@ gm_unit_worker = \
 	%reldir%/worker/schedule_remote_copy.c \
 	%reldir%/worker/sigbus.c \
 	%reldir%/worker/spin.c \
+	%reldir%/worker/stall_guard.c \
 	%reldir%/worker/uring.c \
 	%reldir%/worker/wakeup.c
 tests_suites_unit_worker_SOURCES = $(gm_unit_worker)

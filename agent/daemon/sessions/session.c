@@ -33,6 +33,8 @@
 #define RANGE_MAX     (UINT64_C(1) << 46) /* so that no sum of them wraps */
 #define BURST_NS      UINT64_C(1000000000)
 #define REST_MAX_NS   UINT64_C(1000000000)
+/* For which a user is held back who has kept a worker waiting. */
+#define STALL_NS UINT64_C(30000000000)
 
 static uint64_t arena_bytes(const struct gm_session *session)
 {
@@ -398,7 +400,8 @@ static int make_session(struct gm_connection *c,
  * Each session costs a worker some mappings and page faults, for which its
  * other clients wait.  A uid that opens more than its rate allows, after a
  * burst, is answered; its next request (a queue) is read later.  The wait is at
- * most REST_MAX, because one of the uid's processes may be innocent.
+ * most REST_MAX, because one of the uid's processes may be innocent, but up to
+ * STALL after a session of the uid has kept a worker waiting.
  */
 static void pace(struct gm_connection *c)
 {
@@ -501,6 +504,47 @@ static void is_broken(struct gm_attachment *attachment, const char *why)
 		       why);
 }
 
+static bool is_held_back(const struct gm_user *user, uint64_t now)
+{
+	return !gm_user_is_privileged(user->uid) &&
+	       user->paced_ns > now + BURST_NS + REST_MAX_NS;
+}
+
+/* One session of the user has kept a worker waiting, and then another one. */
+static void end_all_of(struct gm_control_server *s, const struct gm_user *user)
+{
+	struct gm_session *session, *next;
+
+	for (session = TAILQ_FIRST(&s->sessions); session; session = next) {
+		next = TAILQ_NEXT(session, entry);
+		if (session->user == user)
+			gm_session_end(session, "other sessions of its user "
+						"keep workers waiting");
+	}
+}
+
+static void has_stalled(struct gm_attachment *attachment, const char *why)
+{
+	struct gm_session *session =
+		gm_owner(attachment, struct gm_session_queue, attachment)
+			->session;
+	struct gm_control_server *s = session->server;
+	struct gm_user *user = session->user;
+	uint64_t now = gm_loop_now();
+	bool again = is_held_back(user, now);
+
+	if (!session->connection) /* ended already */
+		return;
+	gm_log_of(user->uid, GM_LOG_WARNING, "user_held_back",
+		  "uid=%u session=%" PRIu64 " for_s=%" PRIu64 " reason=%s",
+		  (unsigned)user->uid, session->id, STALL_NS / BURST_NS,
+		  gm_quote(why).text);
+	user->paced_ns = now + STALL_NS;
+	gm_session_end(session, why);
+	if (again)
+		end_all_of(s, user);
+}
+
 static int make_queue(struct gm_session *session, uint32_t row)
 {
 	struct gm_session_queue *queue = calloc(1, sizeof(*queue));
@@ -525,6 +569,7 @@ static int make_queue(struct gm_session *session, uint32_t row)
 		.socket = session->wake[0],
 		.attached = is_attached,
 		.broken = is_broken,
+		.stalled = has_stalled,
 		.left = has_left,
 	};
 	session->queue[row] = queue;

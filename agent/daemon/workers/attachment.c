@@ -21,6 +21,7 @@
 #include "agent/daemon/workers/worker_users.h"
 #include "shm/point.h"
 
+#define WITHHELD    "its memory keeps the worker waiting"
 #define STRIKES_MAX 16u /* recovery processes that may die over one session */
 
 /* A worker gets the attachment's next incarnation, a recovery process that of
@@ -255,12 +256,15 @@ static void recovery_attached(struct gm_worker_process *worker,
 			      const struct gm_wire *wire)
 {
 	if (wire->status < 0) {
-		/* Its memory cannot be mapped, so its jobs cannot be ended. */
+		/* Its memory cannot be used, so its jobs cannot be ended. */
 		attachment->is_owed = false;
 		if (attachment->state == GM_ATTACHMENT_OFFERED)
 			attachment->state = GM_ATTACHMENT_TAKEN;
-		attachment->broken(attachment,
-				   "its memory could not be mapped");
+		if (wire->status == -EBUSY)
+			attachment->stalled(attachment, WITHHELD);
+		else
+			attachment->broken(attachment,
+					   "its memory could not be mapped");
 		return;
 	}
 	attachment->is_owed = false;
@@ -306,8 +310,24 @@ void gm_attachments_on_message(struct gm_worker_process *worker,
 		       "row=%u%s session=%llu reason=%s", worker->row,
 		       worker->of, (unsigned long long)wire->session,
 		       gm_quote(wire->text).text);
-		attachment->broken(attachment, wire->text);
+		if (wire->status == -EBUSY)
+			attachment->stalled(attachment, wire->text);
+		else
+			attachment->broken(attachment, wire->text);
 	}
+}
+
+void gm_attachments_stalled(struct gm_worker_process *worker, uint32_t place)
+{
+	struct gm_attachment *attachment;
+
+	TAILQ_FOREACH(attachment, &worker->attachments, entry)
+	{
+		if (attachment->place == place)
+			break;
+	}
+	if (attachment && attachment->state < GM_ATTACHMENT_LEAVING)
+		attachment->stalled(attachment, WITHHELD);
 }
 
 /* The recovery process died over the first attachment that it had not answered

@@ -43,6 +43,10 @@ void gm_attachments_send_drain(struct gm_worker_process *worker);
 void gm_attachments_on_message(struct gm_worker_process *worker,
 			       const struct gm_wire *wire);
 
+/* The journal says that the memory of the session at @place keeps the worker
+ * waiting. */
+void gm_attachments_stalled(struct gm_worker_process *worker, uint32_t place);
+
 /* Give an attachment a place in the worker's journal.  Returns as
  * gm_supervisor_attach(), which tells the worker. */
 int gm_attachments_add(struct gm_worker_process *worker,

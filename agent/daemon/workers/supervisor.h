@@ -57,6 +57,9 @@ struct gm_attachment {
 			 const char *why);
 	/* The contract was broken or memory is short: the session must end. */
 	void (*broken)(struct gm_attachment *attachment, const char *why);
+	/* The same, and the client has kept the worker from other clients'
+	 * jobs: its user must not do that again soon. */
+	void (*stalled)(struct gm_attachment *attachment, const char *why);
 	/* After gm_supervisor_leave(): none of its memory is mapped any more,
 	 * and the owner may free it. */
 	void (*left)(struct gm_attachment *attachment);

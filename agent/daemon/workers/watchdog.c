@@ -16,6 +16,7 @@
 
 #define JOINT_NS    (60 * SECOND)
 #define BESIDE_NS   (60 * SECOND) /* short jobs that follow each other */
+#define STALL_NS    (10 * SECOND) /* of an excuse by a client's memory */
 #define STOPPED_MAX 2u            /* looks, a second apart */
 
 static const struct limit {
@@ -64,6 +65,8 @@ static bool is_over(const struct gm_worker_process *worker, uint32_t call,
 
 	if (limits[call].is_the_cards && idle < worker->computed_ns)
 		idle = worker->computed_ns;
+	if (idle < worker->stalled_ns)
+		idle = worker->stalled_ns;
 	if (calm < worker->computed_long_ns)
 		calm = worker->computed_long_ns;
 	return now - without_pauses(worker, idle) > limit_ns ||
@@ -135,6 +138,23 @@ static void look_at_joint(struct gm_worker_process *worker, uint64_t now)
 		worker->computed_ns = worker->computed_long_ns = now;
 }
 
+/* A client withholds memory from a thread of the worker, which ends that
+ * session itself as soon as the kernel lets it.  After a second this process
+ * ends the session.  No limit ends the worker meanwhile, until other sessions
+ * are better served by another worker. */
+static void look_at_stall(struct gm_worker_process *worker, uint64_t now)
+{
+	uint64_t place = gm_get(&worker->journal->stalled_place);
+	uint64_t since = gm_get(&worker->journal->stalled);
+
+	if (since < worker->since_ns || now < since || place == 0)
+		return;
+	if (now - since <= STALL_NS)
+		worker->stalled_ns = now;
+	if (now - since > SECOND)
+		gm_attachments_stalled(worker, (uint32_t)(place - 1));
+}
+
 static void check_jobs(struct gm_worker_process *worker, uint64_t now)
 {
 	const struct gm_config *config = worker->d->config;
@@ -173,6 +193,7 @@ void gm_watchdog_check(struct gm_worker_process *worker, uint64_t now_ns)
 		gm_worker_child_kill(worker, "stopped by a signal");
 	if (worker->state == GM_PROCESS_SERVING) {
 		look_at_joint(worker, now_ns);
+		look_at_stall(worker, now_ns);
 		check_jobs(worker, now_ns);
 		check(worker, gm_get(&worker->journal->beat), now_ns);
 		check(worker, gm_get(&worker->journal->slow), now_ns);

@@ -128,6 +128,8 @@ struct gm_worker_process {
 	uint64_t completed_before; /* at the last look whether it works on */
 	uint64_t computed_ns;      /* last look that found a job under way, */
 	uint64_t computed_long_ns; /* and for over a second */
+	uint64_t stalled_ns; /* last look at which a client's memory kept it
+			      * waiting */
 	struct gm_worker_process_times times;
 
 	struct gm_standby standby;

@@ -15,6 +15,7 @@
 #include "agent/worker/control/agent_socket.h"
 #include "agent/worker/control/async_op_private.h"
 #include "agent/worker/control/io_events.h"
+#include "agent/worker/memory/stall_guard.h"
 #include "agent/worker/queue/accounting.h"
 #include "agent/worker/queue/dependency.h"
 #include "agent/worker/queue/heartbeat.h"
@@ -338,6 +339,7 @@ static bool go_on(struct gm_worker *w, struct gm_worker_session *s,
 	uint64_t read = m->comm.read, copied = m->copied;
 	uint64_t since_ns = was_waiting ? 0 : gm_now_ns();
 	int rc;
+	GM_ACCESSES(&s->mapping);
 
 	if (!was_waiting)
 		gm_beat_at(w->journal, GM_CALL_DEVICE, since_ns);
@@ -456,6 +458,7 @@ void gm_collective_look(struct gm_worker *worker)
 	uint64_t now_ns = gm_now_ns();
 
 	for (; s; s = next) {
+		GM_ACCESSES(&s->mapping);
 		int why = why_over(worker, s, now_ns);
 
 		next = TAILQ_NEXT(s, part.entry);

@@ -8,6 +8,7 @@
 
 #include "agent/worker/collective/member.h"
 #include "agent/worker/collective/nccl_group.h"
+#include "agent/worker/memory/stall_guard.h"
 #include "agent/worker/queue/accounting.h"
 #include "agent/worker/queue/async_exec.h"
 #include "agent/worker/queue/dependency.h"
@@ -20,6 +21,7 @@ static bool is_in_the_way(const struct gm_worker *w,
 			  const struct gm_worker_session *s)
 {
 	const struct gm_collective_member *m = s->part.member;
+	GM_ACCESSES(&s->mapping);
 
 	for (uint32_t i = 0; i < m->comm.ranks; i++) {
 		uint32_t row = gm_member_row(m, i);

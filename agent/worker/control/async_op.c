@@ -16,6 +16,7 @@
 #include "agent/worker/control/io_events.h"
 #include "agent/worker/io/remote_copy.h"
 #include "agent/worker/memory/alloc.h"
+#include "agent/worker/memory/stall_guard.h"
 #include "agent/worker/programs/program.h"
 #include "agent/worker/queue/async_exec.h"
 #include "agent/worker/queue/quantum.h"
@@ -68,6 +69,7 @@ void gm_async_op_hand_over(struct gm_worker *w, struct gm_async_op_job *e)
 	struct gm_user_budget *budget = e->session->buffers.budget;
 
 	e->session->n_slow++;
+	e->job.memory = &e->session->mapping;
 	gm_blocking_thread_give(&w->slow, budget ? &budget->blocking : NULL,
 				&e->job);
 }
@@ -254,6 +256,8 @@ void gm_async_op_stall(struct gm_worker *w, struct gm_worker_session *s)
 void gm_async_op_ended(struct gm_worker *w, struct gm_worker_session *s,
 		       int32_t status)
 {
+	GM_ACCESSES(&s->mapping);
+
 	if (!s->ended && !s->departing) {
 		if (s->flights)
 			gm_async_exec_finish(s, status);
@@ -301,6 +305,9 @@ int gm_async_op_populate_part(struct gm_async_op_job *e, char *at,
 	if (n > POPULATE_BYTES)
 		n = POPULATE_BYTES;
 	rc = gm_async_op_populate(at + e->populated, n, writable);
+	/* The guard may have replaced the memory meanwhile. */
+	if (rc == 0 && gm_get(&e->session->mapping.broken))
+		rc = -EFAULT;
 	if (rc < 0)
 		return rc;
 	e->populated += n;

@@ -70,14 +70,25 @@ static void leave(const struct gm_async_op_job *e)
 	gm_put(&e->session->signs->slow_place, 0);
 }
 
+static void watch(struct gm_buffer_entry *slot, struct gm_mapping *whole)
+{
+	slot->mapping.part[0].at = slot->map;
+	slot->mapping.part[0].bytes = slot->map_bytes;
+	slot->mapping.whole = whole;
+	gm_sigbus_watch(&slot->mapping);
+}
+
 static void do_register(struct gm_async_op_job *e,
 			struct gm_backend_device *dev)
 {
 	bool writable = !(e->flags & GPUMAP_BUFFER_READ_ONLY);
 	struct gm_buffer_entry *slot = e->slot;
 
-	if (!slot->map)
+	if (!slot->map) {
 		e->rc = map_pages(slot, e->fd, e->at, e->bytes, writable);
+		if (e->rc == 0)
+			watch(slot, &e->session->mapping);
+	}
 	if (e->rc == 0)
 		e->rc = gm_async_op_populate_part(e, slot->map, slot->map_bytes,
 						  writable);
@@ -87,11 +98,13 @@ static void do_register(struct gm_async_op_job *e,
 	if (e->rc == 0 && dev->backend->reach)
 		e->rc = dev->backend->reach(dev, slot->map, slot->map_bytes,
 					    writable, &slot->region);
-	if (e->rc < 0)
+	if (e->rc < 0) {
+		gm_sigbus_unregister(&slot->mapping);
 		gm_async_op_drop_slot(dev, slot);
-	else if (slot->region && slot->region->address)
+	} else if (slot->region && slot->region->address) {
 		slot->address = slot->region->address +
 				(uint64_t)(slot->at - slot->map);
+	}
 }
 
 static void work_register(struct gm_blocking_job *job,
@@ -172,10 +185,6 @@ static void done_mapping(struct gm_worker *w, struct gm_async_op_job *e,
 	if (e->rc < 0) {
 		gm_async_op_abandon(s, slot);
 	} else {
-		slot->mapping.part[0].at = slot->map;
-		slot->mapping.part[0].bytes = slot->map_bytes;
-		slot->mapping.whole = &s->mapping;
-		gm_sigbus_watch(&slot->mapping);
 		slot->ready = true;
 	}
 	arrived(w, e);

@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "agent/worker/memory/stall_guard.h"
 #include "agent/worker/queue/heartbeat.h"
 
 struct start {
@@ -74,10 +75,14 @@ static void do_job(struct gm_blocking_thread *slow, struct gm_blocking_job *job)
 	const uint64_t one = 1;
 	bool again;
 
+	gm_guarded_wakes();
+	gm_access_begin(job->memory);
 	gm_blocking_thread_sign(slow, job->call);
 	job->again = false;
 	job->work(job, slow->dev);
 	again = job->again;
+	gm_access_begin(NULL);
+	gm_guarded_sleeps();
 	gm_blocking_thread_sign(slow, GM_CALL_IDLE);
 	pthread_mutex_lock(&slow->lock);
 	if (again)
@@ -98,6 +103,8 @@ static void *run(void *arg)
 	struct gm_blocking_thread *slow = start->slow;
 	struct gm_blocking_job *job;
 
+	gm_stall_guard_watch();
+	gm_guarded_sleeps();
 	sem_post(&start->there);
 	pthread_mutex_lock(&slow->lock);
 	for (;;) {
@@ -110,6 +117,7 @@ static void *run(void *arg)
 		pthread_mutex_lock(&slow->lock);
 	}
 	pthread_mutex_unlock(&slow->lock);
+	gm_stall_guard_forget();
 	return NULL;
 }
 

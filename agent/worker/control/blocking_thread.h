@@ -36,12 +36,15 @@ enum gm_blocking_kind {
 };
 
 struct gm_blocking_queue;
+struct gm_mapping;
 
 /* Base of a job: the first member of the caller's own struct. */
 struct gm_blocking_job {
 	STAILQ_ENTRY(gm_blocking_job) entry;
 	struct gm_blocking_queue *queue;
 	enum gm_blocking_kind kind;
+	/* Memory that work() accesses, of a client; or NULL. */
+	const struct gm_mapping *memory;
 	enum gm_worker_call call; /* published as heartbeat */
 	bool again; /* set by work(): call it again, in a later turn */
 	/* Called in the slow thread. */

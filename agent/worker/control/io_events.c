@@ -15,6 +15,7 @@
 #include "agent/worker/control/async_op.h"
 #include "agent/worker/io/mask_upload.h"
 #include "agent/worker/io/remote_copy.h"
+#include "agent/worker/memory/stall_guard.h"
 #include "agent/worker/queue/async_exec.h"
 #include "agent/worker/queue/heartbeat.h"
 #include "agent/worker/queue/run_queue.h"
@@ -220,6 +221,7 @@ void gm_io_events_violated(struct gm_worker *worker,
 {
 	gm_a64 *violations = &session->owed->violations;
 	struct gm_wire wire;
+	bool is_withheld;
 
 	if (session->ended)
 		return;
@@ -235,8 +237,10 @@ void gm_io_events_violated(struct gm_worker *worker,
 	GM_POINT("worker_violated");
 	wire = gm_agent_socket_about(GM_WIRE_VIOLATION, session->id,
 				     session->place);
-	wire.status = -EPROTO;
-	snprintf(wire.text, sizeof(wire.text), "%s", session->why);
+	is_withheld = gm_get(&session->mapping.broken) == GM_MAPPING_WITHHELD;
+	wire.status = is_withheld ? -EBUSY : -EPROTO;
+	snprintf(wire.text, sizeof(wire.text), "%s",
+		 is_withheld ? GM_SESSION_WITHHELD : session->why);
 	gm_io_events_say(worker, &wire, -1);
 }
 
@@ -246,6 +250,8 @@ void gm_io_events_violated(struct gm_worker *worker,
  * or -ENOMEM. */
 static int begin(struct gm_worker *w, struct gm_worker_session *s)
 {
+	GM_ACCESSES(&s->mapping);
+
 	gm_session_take_over(s, s->incarnation);
 	if (w->dev->backend->start && gm_async_exec_open(s, w->dev) < 0)
 		return -ENOMEM;
@@ -345,6 +351,7 @@ static void drain(struct gm_worker *w)
 
 		if (!s || s->awaits)
 			continue;
+		GM_ACCESSES(&s->mapping);
 		s->drain = s->entries.pos + s->entries.mask + 1;
 		if (gm_ring_ready(&s->entries, GM_ENTRY_WORDS))
 			gm_run_queue_wake(w, s);
@@ -461,6 +468,7 @@ static void rung(struct gm_worker *w, struct gm_worker_session *s)
 {
 	gm_a64 *doorbells = &w->journal->doorbells;
 	bool busy = is_busy(w, s);
+	GM_ACCESSES(&s->mapping);
 
 	gm_put(doorbells, gm_get(doorbells) + 1);
 	if (s->wait.on && gm_dependency_rung(w, s))
@@ -488,6 +496,7 @@ void gm_io_events_look(struct gm_worker *worker)
 
 		if (!s || !s->flood.muted)
 			continue;
+		GM_ACCESSES(&s->mapping);
 		left--;
 		if (gm_flood_over(&s->flood, worker->now_ns)) {
 			worker->n_muted--;

@@ -41,6 +41,8 @@ static const int allowed[] = {
 	SCMP_SYS(get_mempolicy),
 	SCMP_SYS(mincore),
 	SCMP_SYS(close),
+	SCMP_SYS(pread64),
+	SCMP_SYS(sched_yield),
 	SCMP_SYS(rt_sigaction),
 	SCMP_SYS(rt_sigreturn),
 	SCMP_SYS(restart_syscall),
@@ -74,7 +76,6 @@ static const int allowed[] = {
 /* The further calls of the C library's loader for a program. */
 static const int allowed_loader[] = {
 	SCMP_SYS(read),
-	SCMP_SYS(pread64),
 	SCMP_SYS(lseek),
 };
 

@@ -3,6 +3,7 @@
 
 #include "agent/worker/io/load_private.h"
 
+#include "agent/worker/memory/stall_guard.h"
 #include "agent/worker/queue/accounting.h"
 #include "gpumap.h"
 #include "shm/point.h"
@@ -72,6 +73,7 @@ static bool is_load(const struct gm_worker_session *s, uint32_t places,
 		    struct gm_decoded_entry *ret_verdict)
 {
 	uint64_t words[GM_ENTRY_WORDS];
+	GM_ACCESSES(&s->mapping);
 
 	return places <= s->entries.mask &&
 	       gm_ring_peek(&s->entries, GM_ENTRY_WORDS, places, words) &&

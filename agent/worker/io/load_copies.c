@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "agent/worker/control/io_events.h"
+#include "agent/worker/memory/stall_guard.h"
 #include "agent/worker/queue/accounting.h"
 #include "agent/worker/queue/heartbeat.h"
 #include "gpumap.h"
@@ -69,6 +70,7 @@ static void run(struct gm_worker *w, struct gm_piece *piece)
 	struct gm_task task = task_of(piece);
 	uint64_t since_ns = gm_now_ns(), price, now_ns;
 	int rc;
+	GM_ACCESSES(&s->mapping);
 
 	set_slice(w, piece);
 	gm_beat_at(w->journal, GM_CALL_DEVICE, since_ns);

@@ -4,11 +4,14 @@
 #include "agent/worker/memory/sigbus.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#define WINDOW_NS UINT64_C(1000000000)
 
 gm_a32 gm_sigbus_seen;
 
@@ -37,6 +40,13 @@ static bool contains(const struct gm_mapping *g, uintptr_t addr)
 	return false;
 }
 
+/* The first cause stays. */
+static void mark(struct gm_mapping *mapping, enum gm_mapping_fault why)
+{
+	if (!gm_get(&mapping->broken))
+		gm_put(&mapping->broken, why);
+}
+
 /* Mark the memory that contains the address.  Returns whether there is any. */
 static bool find_broken(uintptr_t addr)
 {
@@ -46,9 +56,9 @@ static bool find_broken(uintptr_t addr)
 	for (g = grounds; g && !contains(g, addr); g = g->next)
 		;
 	if (g) {
-		gm_put(&g->broken, 1);
+		mark(g, GM_MAPPING_MISSING);
 		if (g->whole)
-			gm_put(&g->whole->broken, 1);
+			mark(g->whole, GM_MAPPING_MISSING);
 	}
 	unlock();
 	return g;
@@ -101,9 +111,94 @@ void gm_sigbus_unregister(struct gm_mapping *mapping)
 	struct gm_mapping **at = &grounds;
 
 	lock();
+	while (mapping->n_pinned) {
+		unlock();
+		sched_yield();
+		lock();
+	}
 	while (*at && *at != mapping)
 		at = &(*at)->next;
 	if (*at)
 		*at = mapping->next;
 	unlock();
+}
+
+/* ---- for the guard ------------------------------------------------------- */
+
+/* The memory of the session that the mapping belongs to, or NULL if the mapping
+ * is not registered.  The lock is held. */
+static struct gm_mapping *whole_of(const struct gm_mapping *mapping)
+{
+	struct gm_mapping *g = grounds;
+
+	while (g && g != mapping)
+		g = g->next;
+	return g && g->whole ? g->whole : g;
+}
+
+uint64_t gm_sigbus_withheld(const struct gm_mapping *mapping, uint64_t now_ns,
+			    uint64_t passed_ns, uint32_t *ret_place)
+{
+	struct gm_mapping *whole;
+	uint64_t waited_ns = 0;
+
+	lock();
+	whole = whole_of(mapping);
+	if (whole) {
+		if (now_ns - whole->window_ns > WINDOW_NS) {
+			whole->window_ns = now_ns;
+			whole->withheld_ns = 0;
+		}
+		whole->withheld_ns += passed_ns;
+		waited_ns = whole->withheld_ns;
+		*ret_place = whole->place;
+	}
+	unlock();
+	return waited_ns;
+}
+
+static void replace(struct gm_mapping *mapping)
+{
+	for (int i = 0; i < GM_MAPPING_PARTS; i++)
+		if (mapping->part[i].at)
+			mmap(mapping->part[i].at, mapping->part[i].bytes,
+			     PROT_READ | PROT_WRITE,
+			     MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS |
+				     MAP_NORESERVE,
+			     -1, 0);
+}
+
+static struct gm_mapping *next_to_replace(const struct gm_mapping *whole)
+{
+	struct gm_mapping *g = grounds;
+
+	while (g && (g->is_replaced || (g != whole && g->whole != whole)))
+		g = g->next;
+	return g;
+}
+
+void gm_sigbus_take_away(const struct gm_mapping *mapping)
+{
+	struct gm_mapping *whole, *g;
+
+	lock();
+	whole = whole_of(mapping);
+	if (whole) {
+		whole->n_pinned++;
+		mark(whole, GM_MAPPING_WITHHELD);
+	}
+	while (whole && (g = next_to_replace(whole)) != NULL) {
+		g->n_pinned++;
+		g->is_replaced = true;
+		mark(g, GM_MAPPING_WITHHELD);
+		/* A thread that leaves the wait meanwhile may need the lock. */
+		unlock();
+		replace(g);
+		lock();
+		g->n_pinned--;
+	}
+	if (whole)
+		whole->n_pinned--;
+	unlock();
+	gm_put_release(&gm_sigbus_seen, 1); /* GROUND.seen */
 }

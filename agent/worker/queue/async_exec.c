@@ -10,6 +10,7 @@
 #include "agent/worker/control/async_op.h"
 #include "agent/worker/control/io_events.h"
 #include "agent/worker/memory/arena_regions.h"
+#include "agent/worker/memory/stall_guard.h"
 #include "agent/worker/queue/batch.h"
 #include "agent/worker/queue/fetch.h"
 #include "agent/worker/queue/heartbeat.h"
@@ -122,6 +123,8 @@ bool gm_async_exec_has_ended(const struct gm_worker *worker,
 bool gm_async_exec_due(struct gm_worker *worker,
 		       struct gm_worker_session *session)
 {
+	GM_ACCESSES(&session->mapping);
+
 	return gm_async_exec_has_ended(worker, session) ||
 	       may_start(worker, session) ||
 	       (may_read(worker, session) &&

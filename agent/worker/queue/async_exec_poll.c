@@ -10,6 +10,7 @@
 
 #include "agent/worker/control/async_op.h"
 #include "agent/worker/control/io_events.h"
+#include "agent/worker/memory/stall_guard.h"
 #include "agent/worker/queue/run_queue.h"
 
 /* ---- rounds ------------------------------------------------------------ */
@@ -19,6 +20,7 @@
 static bool is_backed(const struct gm_worker *w, struct gm_worker_session *s)
 {
 	const struct gm_async_execs *f = s->flights;
+	GM_ACCESSES(&s->mapping);
 
 	return w->n_in_flight && !s->wait.on && !s->stalled && !f->fenced &&
 	       (f->starting || (f->n_slices >= gm_async_exec_slices_max(w) &&

@@ -9,6 +9,7 @@
 
 #include "agent/worker/control/agent_socket.h"
 #include "agent/worker/control/io_events.h"
+#include "agent/worker/memory/stall_guard.h"
 #include "agent/worker/queue/async_exec.h"
 #include "agent/worker/queue/heartbeat.h"
 #include "agent/worker/queue/run_queue.h"
@@ -247,6 +248,7 @@ static bool try(struct gm_worker *w, struct gm_worker_session *s,
 		uint64_t now_ns)
 {
 	struct gm_waiting *all = &w->waiting;
+	GM_ACCESSES(&s->mapping);
 	bool over = is_over(s, now_ns);
 
 	if (!over && now_ns >= all->arm_ns && arm(w, s))

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "agent/worker/memory/stall_guard.h"
 #include "agent/worker/queue/async_exec.h"
 #include "shm/point.h"
 
@@ -14,6 +15,8 @@
  * client. */
 static void publish_cpu(struct gm_worker *w, struct gm_worker_session *s)
 {
+	GM_ACCESSES(&s->mapping);
+
 	if (s->cpu == w->cpu)
 		return;
 	s->cpu = w->cpu;
@@ -81,6 +84,7 @@ void gm_run_queue_wake(struct gm_worker *worker,
 		       struct gm_worker_session *session)
 {
 	struct gm_row_user *user = session->user;
+	GM_ACCESSES(&session->mapping);
 
 	/* Entries that came after DRAIN are left to the next worker. */
 	if (worker->drained)
@@ -136,6 +140,7 @@ bool gm_run_queue_park(struct gm_worker *worker,
 		       struct gm_worker_session *session)
 {
 	gm_a64 *parks = &worker->journal->parks;
+	GM_ACCESSES(&session->mapping);
 
 	if (session->flights && (gm_async_exec_full(worker, session) ||
 				 gm_async_exec_hold(worker, session))) {
@@ -161,6 +166,8 @@ bool gm_run_queue_park(struct gm_worker *worker,
 void gm_run_queue_park_anew(struct gm_worker *worker,
 			    struct gm_worker_session *session)
 {
+	GM_ACCESSES(&session->mapping);
+
 	if (session->active || session->ended || session->stalled ||
 	    session->wait.on)
 		return;

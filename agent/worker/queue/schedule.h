@@ -26,6 +26,7 @@
 #include "agent/worker/collective/collective.h"
 #include "agent/worker/control/async_op.h"
 #include "agent/worker/control/io_events.h"
+#include "agent/worker/memory/stall_guard.h"
 #include "agent/worker/queue/async_exec.h"
 #include "agent/worker/queue/heartbeat.h"
 #include "agent/worker/queue/quantum.h"
@@ -126,7 +127,7 @@ static inline void gm_pass_hold(struct gm_worker *w, struct gm_row_user *user)
 }
 
 /* The first of a user's sessions that has work and credit left in its round,
- * NULL if none has. */
+ * NULL if none has.  The thread accesses its memory from then on. */
 GM_TWICE struct gm_worker_session *
 gm_pass_next(struct gm_worker *w, struct gm_row_user *user, const bool flies)
 {
@@ -137,6 +138,7 @@ gm_pass_next(struct gm_worker *w, struct gm_row_user *user, const bool flies)
 		spent = false;
 		TAILQ_FOREACH(s, &user->active, turn)
 		{
+			gm_access_begin(&s->mapping);
 			if (!gm_pass_due(w, s, flies)) {
 				gm_run_queue_found(w, s, true);
 				continue;
@@ -210,6 +212,7 @@ GM_TWICE bool gm_pass(struct gm_worker *w, const bool flies)
 	struct gm_row_user *user = TAILQ_FIRST(&w->users), *next;
 	bool worked = false, spent = false;
 	uint32_t round = w->round;
+	GM_ACCESSES(NULL);
 
 	w->pass++;
 	for (; user; user = next) {
@@ -217,6 +220,7 @@ GM_TWICE bool gm_pass(struct gm_worker *w, const bool flies)
 		next = TAILQ_NEXT(user, entry);
 		worked |= gm_pass_visit(w, user, flies, &spent);
 	}
+	gm_access_begin(NULL);
 	if (w->n_idle > GM_ROSTER_HOT)
 		gm_run_queue_trim(w);
 	if (gm_unlikely(!worked && (spent || gm_pass_is_awaited(w))) &&

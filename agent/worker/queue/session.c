@@ -187,6 +187,7 @@ int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 					 .range_at = wire->attach.range_at,
 					 .range_bytes =
 						 wire->attach.range_bytes };
+	s->mapping.place = wire->place;
 	gm_buffers_init(&s->buffers);
 	s->decoder.buffers = &s->buffers;
 	rc = map_all(s, wire, fds, node, with_arena);

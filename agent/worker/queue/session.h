@@ -237,6 +237,11 @@ struct gm_worker_session {
 /* Reason reported for a session that ended because its memory was missing. */
 #define GM_SESSION_BROKEN "memory that the session uses was taken away"
 
+/* Likewise, because it kept a thread waiting (memory/stall_guard.h). */
+#define GM_SESSION_WITHHELD                                                 \
+	"holes were punched into memory that the session uses, which kept " \
+	"the worker waiting"
+
 enum {
 	GM_SESSION_QUEUES,
 	GM_SESSION_ARENA,

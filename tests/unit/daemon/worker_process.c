@@ -321,6 +321,36 @@ static bool is_borne(void)
 	return worker->state == GM_PROCESS_SERVING;
 }
 
+/* The worker waits for a client's memory: that is no hang of the worker, for a
+ * while, and after a second it is the end of the client's session. */
+static void withheld_memory_ends_its_session(void)
+{
+	struct gm_journal *signs = worker->journal;
+	const uint64_t second = 1000000000;
+
+	worker->since_ns = 1;
+	client.n_stalls = 0;
+	gm_put(&signs->stalled_place, client.attachment.place + 1);
+	gm_put(&signs->stalled, look_ns - second / 2);
+	beat(&signs->beat, GM_CALL_LOOP, 9 * second);
+	OK(is_borne());
+	EQ(client.n_stalls, 0);
+	gm_put(&signs->stalled, look_ns - 9 * second);
+	OK(is_borne());
+	EQ(client.n_stalls, 1);
+	gm_put(&signs->stalled_place, GM_JOURNAL_PLACES);
+	OK(is_borne());
+	EQ(client.n_stalls, 1);
+
+	/* The usual limit counts from the end of the excuse. */
+	look_ns += 2 * second;
+	OK(is_borne());
+	look_ns += 4 * second;
+	OK(was_killed_over("a turn of its loop took over 5 s"));
+	gm_put(&signs->stalled, 0);
+	gm_put(&signs->stalled_place, 0);
+}
+
 /* The abort frees memory of the card, which waits for work of others there. */
 static void aborts_wait_for_the_card(void)
 {
@@ -435,6 +465,7 @@ TAP_CASE_ARGS(argc, argv)
 		idle_worker_ends();
 		attachment_may_come_while_the_worker_ends();
 		each_call_has_its_own_limit();
+		withheld_memory_ends_its_session();
 		aborts_wait_for_the_card();
 		nccl_is_for_cards_that_may_meet();
 		failing_driver_is_not_stormed();

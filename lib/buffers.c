@@ -139,14 +139,14 @@ void gm_buffers_fini(struct gm_client_buffers *buffers)
 static int find_credit(struct gpumap_session *s, struct gm_queue_pair *pair,
 		       uint32_t n)
 {
-	if (gm_pair_has_credit(pair, n))
+	if (gm_pair_begin(s, pair, n))
 		return 0;
 	/* The library's own entries may have ended, and no gpumap_poll() asks
 	 * for those: take them. */
 	gm_session_reap(s, NULL, 0);
 	if (s->broken != 0)
 		return s->broken;
-	return gm_pair_has_credit(pair, n) ? 0 : -EAGAIN;
+	return gm_pair_begin(s, pair, n) ? 0 : -EAGAIN;
 }
 
 /* The FREE goes behind all entries of the ring that use the buffer; its

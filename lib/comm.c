@@ -575,8 +575,8 @@ static int submit(struct gpumap_comm *comm,
 	if (ret != 0)
 		return ret;
 	for (uint32_t i = 0; i < n; i++)
-		if (!gm_pair_has_credit(comm->session->pairs[rows[i]],
-					gm_jobs_slots(&parts[i], 1)))
+		if (!gm_pair_begin(comm->session, comm->session->pairs[rows[i]],
+				   gm_jobs_slots(&parts[i], 1)))
 			return -EAGAIN;
 	ret = show_all(comm, rows, parts, n);
 	if (ret == 0)

@@ -263,28 +263,21 @@ static int show(struct gpumap_session *s, uint32_t row, uint64_t handle)
 }
 
 /* The agent itself tells a row's next worker of most handles that the row was
- * told of, but not of other rows' memory nor of masks on a device.  Mark those
- * as not told when the row has a new worker. */
-static void look_who_serves(struct gpumap_session *s,
-			    struct gm_queue_pair *pair)
+ * told of, but not of other rows' memory nor of masks on a device. */
+void gm_buffers_hide(struct gpumap_session *session, uint32_t row)
 {
-	uint32_t now = gm_get(&pair->queue->incarnation);
-	struct gm_client_buffers *b = &s->buffers;
+	struct gm_client_buffers *b = &session->buffers;
 
-	if (now == pair->told)
-		return;
-	pair->told = now;
 	for (uint32_t i = 0; i < b->room; i++)
 		if (b->table[i].is_mask ||
-		    is_another_rows(b->table[i].handle, pair->row))
-			b->table[i].rows[pair->row / 64] &=
-				~(UINT64_C(1) << pair->row % 64);
+		    is_another_rows(b->table[i].handle, row))
+			b->table[i].rows[row / 64] &=
+				~(UINT64_C(1) << row % 64);
 }
 
 int gm_buffers_show(struct gpumap_session *session, uint32_t row,
 		    const struct gpumap_job *jobs, uint32_t n)
 {
-	look_who_serves(session, session->pairs[row]);
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t has = gm_op_fields(jobs[i].op);
 		int ret = 0;

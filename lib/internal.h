@@ -332,8 +332,8 @@ struct gm_queue_pair {
 	uint32_t oldest;
 	uint32_t live; /* in the rings */
 	uint32_t row;
-	/* the worker's incarnation when it was last told of buffers */
-	uint32_t told;
+	/* of the worker that entries are for: as gm_pair_begin() found it */
+	uint32_t incarnation;
 	int doorbell;
 	struct gm_arena arena;
 };
@@ -553,11 +553,19 @@ static inline bool gm_in_arena(const struct gpumap_session *s,
 	return (uintptr_t)memory - (uintptr_t)s->arena < s->arena_bytes;
 }
 
-/* Are the next @n slots free? */
-bool gm_pair_has_credit(struct gm_queue_pair *pair, uint32_t n);
+/*
+ * gm_pair_begin - begin to submit: are the next @n slots free?
+ *
+ * Entries pushed afterwards are for the worker that serves the row now.  If
+ * another worker serves the row by then, the entries end with -EIO: the agent
+ * has told only the first of them of the buffers that they name.  So begin
+ * once, before gm_buffers_show().
+ */
+bool gm_pair_begin(struct gpumap_session *session, struct gm_queue_pair *pair,
+		   uint32_t n);
 
-/* Submit checked jobs for which there is credit, as @state tickets, and wake
- * the worker if it sleeps.  @rich: one of them may name a buffer, or have a
+/* Submit checked jobs for which gm_pair_begin() found credit, as @state
+ * tickets, and wake the worker if it sleeps.  @rich: one of them may name a buffer, or have a
  * second slot. */
 void gm_pair_push(struct gpumap_session *session, struct gm_queue_pair *pair,
 		  const struct gpumap_job *jobs, uint32_t n, uint8_t state,
@@ -592,6 +600,10 @@ bool gm_buffers_cross(uint32_t row, const struct gpumap_job *job);
  * gm_session_call(). */
 int gm_buffers_show(struct gpumap_session *session, uint32_t row,
 		    const struct gpumap_job *jobs, uint32_t n);
+
+/* The row has another worker: mark the handles that the agent did not tell it of
+ * as not told. */
+void gm_buffers_hide(struct gpumap_session *session, uint32_t row);
 
 /* Choose the table's first generation.  Returns 0 or a negative errno. */
 int gm_client_buffers_init(struct gm_client_buffers *buffers);

@@ -170,7 +170,7 @@ static int begin_alloc(struct gpumap_model *m, struct gm_model_lane *lane)
 	int ret;
 
 	/* The second credit is for a FREE. */
-	if (!gm_pair_has_credit(pair, 2))
+	if (!gm_pair_begin(m->session, pair, 2))
 		return -EAGAIN;
 	ret = gm_buffers_take(m->session, GM_BUFFER_DEVICE, lane->row, &buffer);
 	if (ret != 0) {
@@ -268,7 +268,7 @@ static int begin_load(struct gpumap_model *m, struct gm_model_lane *lane,
 	struct gpumap_job job;
 	int ret;
 
-	if (!gm_pair_has_credit(pair, 1))
+	if (!gm_pair_begin(m->session, pair, 1))
 		return -EAGAIN;
 	if (open_file(m, run->file) != 0)
 		return 0;

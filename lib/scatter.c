@@ -265,7 +265,7 @@ static int reserve(struct gpumap_session *s, const struct gpumap_job *job,
 			return ret;
 	}
 	for (uint32_t i = 0; i < plan->n; i++)
-		if (!gm_pair_has_credit(plan->pairs[i], gm_jobs_slots(job, 1)))
+		if (!gm_pair_begin(s, plan->pairs[i], gm_jobs_slots(job, 1)))
 			return -EAGAIN;
 	return names_buffers(job, plan) ? check_buffers(s, job, plan) : 0;
 }
@@ -386,7 +386,7 @@ static int try_again(struct gpumap_session *s, const struct gpumap_job *job,
 	int ret;
 
 	if (gm_session_pair(s, row, &pair) != 0 ||
-	    !gm_pair_has_credit(pair, gm_jobs_slots(job, 1)) ||
+	    !gm_pair_begin(s, pair, gm_jobs_slots(job, 1)) ||
 	    gm_job_check(s, row, &part) != 0 || gm_buffers_cross(row, &part) ||
 	    gm_buffers_show(s, row, &part, 1) != 0)
 		return 0;

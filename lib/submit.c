@@ -151,9 +151,17 @@ int gm_job_check(const struct gpumap_session *session, uint32_t row,
 					: gm_buffers_check(session, row, job);
 }
 
-bool gm_pair_has_credit(struct gm_queue_pair *pair, uint32_t n)
+bool gm_pair_begin(struct gpumap_session *session, struct gm_queue_pair *pair,
+		   uint32_t n)
 {
 	const uint32_t mask = pair->out.mask;
+	uint32_t now =
+		gm_get_acquire(&pair->queue->incarnation); /* QUEUE.born */
+
+	if (now != pair->incarnation) {
+		pair->incarnation = now;
+		gm_buffers_hide(session, pair->row);
+	}
 
 	/* Tickets may be freed out of order: a slot whose ticket is not free is
 	 * not ours to fill, however many others are. */
@@ -303,9 +311,7 @@ static inline __attribute__((always_inline)) uint32_t
 put(const struct gpumap_session *s, struct gm_queue_pair *pair,
     const struct gpumap_job *jobs, uint32_t n, uint8_t state, bool rich)
 {
-	uint32_t incarnation =
-		gm_get_acquire(&pair->queue->incarnation); /* QUEUE.born */
-	uint8_t short_one = (uint8_t)gm_time_incarnation(incarnation);
+	uint8_t short_one = (uint8_t)gm_time_incarnation(pair->incarnation);
 	uint32_t slots = rich ? gm_jobs_slots(jobs, n) : n;
 	uint32_t ahead = slots;
 
@@ -326,7 +332,7 @@ put(const struct gpumap_session *s, struct gm_queue_pair *pair,
 		t->state = state;
 		t->incarnation = short_one;
 		t->part = has_second ? GM_TICKET_FIRST : GM_TICKET_WHOLE;
-		pack(s, &jobs[i], incarnation, rich, words);
+		pack(s, &jobs[i], pair->incarnation, rich, words);
 		gm_ring_put(&pair->out, GM_ENTRY_WORDS, ahead, words);
 		GM_POINT("submit_entry_visible");
 	}
@@ -411,7 +417,7 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 	ret = gm_session_pair(session, row, &pair);
 	if (ret != 0)
 		return ret;
-	if (!gm_pair_has_credit(pair, slots))
+	if (!gm_pair_begin(session, pair, slots))
 		return -EAGAIN;
 	if (buffers != 0) {
 		ret = gm_buffers_show(session, row, jobs, n);
@@ -436,7 +442,7 @@ int gpumap_credit(struct gpumap_session *session, uint32_t row)
 	pair = session->pairs[row];
 	if (pair == NULL)
 		return (int)session->depth;
-	gm_pair_has_credit(pair, 0);
+	gm_pair_begin(session, pair, 0);
 	return (int)(pair->out.mask + 1 - (pair->out.pos - pair->oldest));
 }
 

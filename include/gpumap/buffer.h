@@ -242,7 +242,7 @@ GPUMAP_API int gpumap_mask_use(struct gpumap_session *session, const char *name,
  *				or not for this card; its PTX does not compile:
  *				gpumap_refusal() has the compiler's words
  *		-EFBIG		device code with more bytes than image-limit
- *		-ESTALE		loading it killed the worker
+ *		-EIO		loading it killed the worker
  *		-EOPNOTSUPP	the row runs no programs
  *		-EINVAL		no such name, or the session was opened without
  *				the flag

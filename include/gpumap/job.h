@@ -173,7 +173,8 @@ struct gpumap_done {
  *	-ENOMEM		LOAD: the row has no memory to read to
  *	-EIO		the worker died before the job ended, and it may have
  *			been done in part; or the job was submitted between a
- *			worker's death and the row's being READY again; or a
+ *			worker's death and the row's being READY again, or
+ *			while a worker took another's place; or a
  *			worker died before it had done, as far as this session
  *			had seen, the jobs that this one waits for, and nothing
  *			was done
@@ -208,6 +209,9 @@ struct gpumap_done {
  *		-EOWNERDEAD	called in a forked child
  *		-ENOMEM, -ESHUTDOWN, -EMFILE	as gpumap_alloc(), the first
  *						time
+ *		-EIO		the row's worker died over a registration, or
+ *				over another row's buffer, that the row was not
+ *				told of yet; the buffer is valid
  *		-EDQUOT, -EPERM, -ENOMEM, ...
  *				the answer of the agent and the worker to a
  *				registration, or to another row's buffer, that

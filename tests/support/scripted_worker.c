@@ -90,7 +90,8 @@ static void claim(const struct gm_wire *wire)
 	uint64_t bytes = 0;
 	int fd = -1, status = 0;
 
-	if (index == ODD_DEADLY || (index == ODD_DEADLY_AGAIN && !is_first)) {
+	if (index == ODD_DEADLY || (index == ODD_DEADLY_AGAIN && !is_first) ||
+	    (index == ODD_DEADLY_IMPORT && wire->type == GM_WIRE_IMPORT)) {
 		gm_put(&journal->slow_handle, wire->handle);
 		gm_put(&journal->slow_place, wire->place + 1);
 		exit(3);

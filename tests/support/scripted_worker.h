@@ -18,7 +18,8 @@ enum odd_index {
 	ODD_COUNT = 4005,   /* an export of as many bytes as registrations */
 	ODD_PRIVATE = 4007, /* cannot be exported */
 	ODD_PRIVATE_TOO = 4008,
-	ODD_SLOW = 4009 /* import it half a second late */
+	ODD_SLOW = 4009,         /* import it half a second late */
+	ODD_DEADLY_IMPORT = 4010 /* die of importing it */
 };
 
 #endif

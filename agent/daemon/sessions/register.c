@@ -247,18 +247,17 @@ static void gone(struct gm_worker_request *request, int status, const char *why)
 	struct gm_connection *c = reg->session->connection;
 	bool was_refused = !request->was_held;
 	bool was_forgotten = reg->is_forgotten;
-	bool of_device = reach->device;
 	bool was_last;
 
 	gm_registered_free(reach);
 	was_last = TAILQ_EMPTY(&reg->reaches);
 	if (was_last && (!reg->mask || was_forgotten))
 		gm_registration_drop(reg);
-	/* The worker's part has ended; the handle stays valid. */
+	/* The worker's part has ended, perhaps with the worker; the handle stays
+	 * valid. */
 	if (c && was_refused)
-		gm_connection_answer(
-			c, of_device && status == -ESTALE ? -EIO : status, why,
-			NULL, 0, -1);
+		gm_connection_answer(c, status == -ESTALE ? -EIO : status, why,
+				     NULL, 0, -1);
 	else if (c && was_forgotten && was_last)
 		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
 }

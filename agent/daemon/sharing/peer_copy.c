@@ -121,6 +121,15 @@ static void is_open(struct gm_peer_mapping *x)
 				     -1);
 }
 
+/* The status to tell the client when the row has ended its part.  Only the
+ * source's worker takes the buffer along. */
+static int of_row(const struct gm_peer_mapping *x, int status)
+{
+	if (status == -ESTALE && !x->is_lost)
+		return -EIO;
+	return status ? status : -ESTALE;
+}
+
 /* Does another way make sense after this refusal? */
 static bool may_lend(int status)
 {
@@ -159,7 +168,7 @@ static void reach_gone(struct gm_worker_request *request, int status,
 		return;
 	}
 	if (x->state < GM_PEER_MAPPING_OPEN)
-		fail(x, status ? status : -ESTALE, why);
+		fail(x, of_row(x, status), why);
 	else
 		gm_peer_mapping_free(x);
 }
@@ -324,7 +333,7 @@ static void try_gone(struct gm_worker_request *request, int status,
 	else if (may_lend(status))
 		went(x, lend(x));
 	else
-		fail(x, status ? status : -ESTALE, why);
+		fail(x, of_row(x, status), why);
 }
 
 static void prove_held(struct gm_worker_request *request, uint64_t bytes,

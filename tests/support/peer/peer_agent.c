@@ -250,6 +250,10 @@ static void peer_register(struct peer *p, struct peer_link *l,
 		close(fd);
 	if (ret == 0)
 		b->rows |= 1u << body->row;
+	/* An agent registers with the next worker before it answers. */
+	if (gm_get(&p->die_asked) != 0)
+		peer_worker_dies(p, l, body->row);
+	gm_put(&p->die_asked, 0);
 	peer_say(p, l, request, ret, "not this file");
 }
 

@@ -114,6 +114,7 @@ struct peer {
 	gm_a32 pinned;
 	gm_a32 unpinned;
 	gm_a32 die;        /* workers of these rows, then 0 again: a bit each */
+	gm_a32 die_asked;  /* the row's worker, at its next registration */
 	gm_a32 refuse;     /* what is registered, with this negative errno */
 	gm_a32 n_buffers;  /* that have a handle now */
 	gm_a32 registered; /* requests */

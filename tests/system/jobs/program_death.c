@@ -173,7 +173,7 @@ static void a_start_that_crashes_is_refused(void)
 {
 	uint64_t program = 0;
 
-	EQ(gpumap_program_load(session, 0, "dies", &program), -ESTALE);
+	EQ(gpumap_program_load(session, 0, "dies", &program), -EIO);
 	OK(strstr(gpumap_refusal(map), "died over it") != NULL);
 	OK(is_there_again());
 }

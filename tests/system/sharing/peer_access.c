@@ -125,6 +125,12 @@ static void what_workers_refuse_is_refused(void)
 		 reach(&c, buffer(0, ODD_DEADLY), 1), -ESTALE, "died");
 	OK(story_back(map, 0, restarts));
 	EQ(reach(&c, buffer(0, 1), 1), 0);
+	/* The buffer lives on where the row that was to read it dies of it. */
+	restarts = story_device(map, 1).restarts;
+	answered(&c, "what the other worker dies of",
+		 reach(&c, buffer(0, ODD_DEADLY_IMPORT), 1), -EIO, "died");
+	OK(story_back(map, 1, restarts));
+	EQ(reach(&c, buffer(0, 1), 1), 0);
 	raw_close(&c);
 	gives_back();
 }

@@ -384,7 +384,7 @@ static void a_claim_may_cost_one_worker(struct raw *c)
 
 	EQ(register_new(c, 1, 0, fd, &kept), 0);
 	answered(c, "a deadly registration",
-		 register_new(c, ODD_DEADLY, 0, fd, NULL), -ESTALE, "has died");
+		 register_new(c, ODD_DEADLY, 0, fd, NULL), -EIO, "has died");
 	OK(story_back(map, 0, restarts));
 	EQ(count_at(c, 0), 1);
 	restarts = story_device(map, 0).restarts;

@@ -93,6 +93,25 @@ static void the_next_worker_is_told_again(void)
 	gpumap_session_close(s);
 }
 
+/* The row has another worker when the agent has answered for one operand: that
+ * worker was not told of the other, which is alive nevertheless. */
+static void a_job_is_for_one_worker(void)
+{
+	struct gpumap_session *s = open_session(16, 0);
+	uint64_t a = filled(s, 1, 9), fresh = 0;
+	struct gpumap_job job = copy_of(floats(s, 0, N), a, N);
+	int fd = peer_memfd(N * 4, true);
+
+	EQ(run(s, 0, &job), 0);
+	EQ(gpumap_register(s, fd, 0, N * 4, 0, &fresh), 0);
+	close(fd);
+	job.dst_buffer = fresh;
+	gm_put(&peer.die_asked, 1);
+	EQ(run(s, 0, &job), -EIO);
+	EQ(run(s, 0, &job), 0);
+	gpumap_session_close(s);
+}
+
 static void a_free_ends_it_first(void)
 {
 	uint32_t before = gm_get(&peer.unreached);
@@ -160,6 +179,7 @@ TAP_CASE()
 		return tap_done();
 	a_row_is_told_once();
 	the_next_worker_is_told_again();
+	a_job_is_for_one_worker();
 	a_free_ends_it_first();
 	a_refusal_submits_nothing();
 	only_the_source_of_a_copy_may_be_elsewhere();

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,7 +21,13 @@
 
 #define EVENTS    128 /* kinds that are counted; more go uncounted */
 
+#define DAY       86400
+
+/* Sockets of systemd-journald have this in their paths. */
+#define JOURNAL "/systemd/journal/"
+
 static const char *context;
+static bool is_stamped;
 static _Atomic unsigned int lost; /* lines that were not written */
 
 /* Lines of each kind in the running second. */
@@ -38,6 +46,17 @@ static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 void gm_log_context(const char *pairs)
 {
 	context = pairs;
+}
+
+void gm_log_stamp(void)
+{
+	struct sockaddr_un peer = { .sun_family = AF_UNSPEC };
+	socklen_t bytes = sizeof(peer) - 1;
+
+	is_stamped = getpeername(STDERR_FILENO, (struct sockaddr *)&peer,
+				 &bytes) != 0 ||
+		     peer.sun_family != AF_UNIX ||
+		     strstr(peer.sun_path, JOURNAL) == NULL;
 }
 
 /* The length that snprintf() wants, cut to the room that there is. */
@@ -115,6 +134,39 @@ static bool too_many_of(unsigned int uid)
 	return is_late;
 }
 
+/* The date of a day since 1970.  gmtime() would open files, which a worker may
+ * not. */
+static void find_date(int64_t day, int *ret_year, int *ret_month, int *ret_day)
+{
+	/* Years begin with March here, so that a leap day is their last. */
+	int64_t since = day + 719468, era = since / 146097;
+	int64_t of_era = since % 146097;
+	int64_t year =
+		(of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) /
+		365;
+	int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
+	int64_t month = (5 * of_year + 2) / 153;
+
+	*ret_day = (int)(of_year - (153 * month + 2) / 5 + 1);
+	*ret_month = (int)(month < 10 ? month + 3 : month - 9);
+	*ret_year = (int)(year + era * 400 + (*ret_month <= 2));
+}
+
+static size_t put_time(char *line, size_t room)
+{
+	struct timespec now;
+	int year, month, day, s;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	find_date(now.tv_sec / DAY, &year, &month, &day);
+	s = (int)(now.tv_sec % DAY);
+	return clip(snprintf(line, room,
+			     "time=%04d-%02d-%02dT%02d:%02d:%02d.%03dZ ", year,
+			     month, day, s / 3600, s / 60 % 60, s % 60,
+			     (int)(now.tv_nsec / 1000000)),
+		    room);
+}
+
 static void __attribute__((format(printf, 3, 0)))
 put(enum gm_log_level level, const char *event, const char *format,
     va_list args)
@@ -122,11 +174,12 @@ put(enum gm_log_level level, const char *event, const char *format,
 	static const char *const names[] = { "info", "warning", "error" };
 	char line[GM_LOG_BYTES];
 	size_t room = sizeof(line) - 1; /* for the newline */
-	size_t n;
+	size_t n = is_stamped ? put_time(line, room) : 0;
 	unsigned int n_lost = lost;
 
-	n = clip(snprintf(line, room, "level=%s event=%s", names[level], event),
-		 room);
+	n += clip(snprintf(line + n, room - n, "level=%s event=%s",
+			   names[level], event),
+		  room - n);
 	if (format != NULL && n + 2 < room) {
 		line[n++] = ' ';
 		n += clip(vsnprintf(line + n, room - n, format, args),

@@ -43,6 +43,11 @@ void gm_log(enum gm_log_level level, const char *event, const char *format, ...)
 void gm_log_of(unsigned int uid, enum gm_log_level level, const char *event,
 	       const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* Begin each line with the time, "time=2026-11-25T03:30:00.123Z ", unless
+ * standard error is a socket of the journal, which keeps the time itself.  To
+ * be called before threads are, and before system calls are given up. */
+void gm_log_stamp(void);
+
 /* Pairs to end every line of this process with, such as "row=1".  Kept by
  * address; NULL for none, as at first. */
 void gm_log_context(const char *pairs);

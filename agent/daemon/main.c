@@ -225,6 +225,7 @@ int main(int argc, char **argv)
 				   "/gpumap/gpumapd.conf" };
 	int status;
 
+	gm_log_stamp();
 	if (d == NULL)
 		return GM_EXIT_FAILURE;
 	d->instance = "node";

@@ -218,6 +218,7 @@ int main(int argc, char **argv)
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
+	gm_log_stamp();
 	gm_log_context("by=probe");
 	drop_privileges();
 	/* After the change of user, which would undo it. */

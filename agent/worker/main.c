@@ -533,6 +533,7 @@ int main(int argc, char **argv)
 	gm_sched_hint_prompt();
 	snprintf(context, sizeof(context), "worker=%s row=%u",
 		 gm_quote(o.name).text, o.row);
+	gm_log_stamp();
 	gm_log_context(context);
 	bind_to_node(&o);
 	open_lock(&o);

@@ -4,6 +4,12 @@
 /* log: an event is one line whatever is in it, and no write waits. */
 
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/common/log.h"
@@ -44,6 +50,60 @@ static void values_stay_in_their_line(void)
 	gm_log(GM_LOG_INFO, "ready", NULL);
 	STR(next_line(), "level=info event=ready row=1\n");
 	gm_log_context(NULL);
+}
+
+/* Is the line of a time that is now, and else as it was? */
+static void lines_have_their_time(void)
+{
+	time_t before = time(NULL), then;
+	struct tm tm = { 0 };
+	const char *line;
+	int ms, end = 0;
+
+	gm_log_stamp();
+	gm_log(GM_LOG_INFO, "ready", "rows=%u", 2);
+	line = next_line();
+	OK(sscanf(line, "time=%4d-%2d-%2dT%2d:%2d:%2d.%3dZ %n", &tm.tm_year,
+		  &tm.tm_mon, &tm.tm_mday, &tm.tm_hour, &tm.tm_min, &tm.tm_sec,
+		  &ms, &end) == 7 &&
+	   end == 30);
+	STR(line + end, "level=info event=ready rows=2\n");
+	tm.tm_year -= 1900;
+	tm.tm_mon--;
+	then = timegm(&tm);
+	OK(then >= before && then <= time(NULL));
+}
+
+/* The journal's socket, as systemd gives it to a service. */
+static void the_journal_has_the_time(void)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	char dir[] = "/tmp/gpumap-log-XXXXXX", path[64];
+	int heard = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int journal = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (!OK(mkdtemp(dir) != NULL))
+		return;
+	snprintf(path, sizeof(path), "%s/systemd", dir);
+	EQ(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/systemd/journal", dir);
+	EQ(mkdir(path, 0700), 0);
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s/stdout", path);
+	EQ(bind(heard, (struct sockaddr *)&at, sizeof(at)), 0);
+	EQ(listen(heard, 1), 0);
+	EQ(connect(journal, (struct sockaddr *)&at, sizeof(at)), 0);
+	EQ(dup2(journal, STDERR_FILENO), STDERR_FILENO);
+	gm_log_stamp();
+	EQ(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+	gm_log(GM_LOG_INFO, "ready", NULL);
+	STR(next_line(), "level=info event=ready\n");
+	close(heard);
+	close(journal);
+	unlink(at.sun_path);
+	rmdir(path);
+	snprintf(path, sizeof(path), "%s/systemd", dir);
+	rmdir(path);
+	rmdir(dir);
 }
 
 /* Lines, and those that they say were lost. */
@@ -124,5 +184,7 @@ TAP_CASE()
 	stuck_reader_costs_lines_only();
 	floods_hide_nothing_else();
 	a_user_hides_nothing_of_others();
+	lines_have_their_time();
+	the_journal_has_the_time();
 	return tap_done();
 }

@@ -255,6 +255,15 @@ static int bad_form(const struct gm_command *command, const char *why)
 	return GM_EXIT_USAGE;
 }
 
+static int bad_operands(const struct gm_command *command, int n)
+{
+	char why[64];
+
+	snprintf(why, sizeof(why), "takes %d operand%s, not %d",
+		 command->n_args, command->n_args == 1 ? "" : "s", n);
+	return bad_form(command, why);
+}
+
 /* Take an option of a single command; returns GM_EXIT_OK or GM_EXIT_USAGE. */
 static int take_own(struct gm_ctl *ctl, size_t i, const char *text)
 {
@@ -286,7 +295,7 @@ static int take_own(struct gm_ctl *ctl, size_t i, const char *text)
 		if (gm_parse_rows(text, ctl->rows, &ctl->n_rows) == 0)
 			break;
 		return bad(text, "is no list of rows: give each once, such as "
-				 "0,2");
+				 "0,2 or 0-3");
 	case GROUP:
 		if (ctl->n_groups == GM_CTL_GROUPS)
 			return bad(text, "is one group too many");
@@ -480,7 +489,7 @@ int main(int argc, char **argv)
 	if (command == NULL)
 		return bad(argv[optind], "is no command");
 	if (ctl.n_args != command->n_args)
-		return bad_form(command, "takes another number of operands");
+		return bad_operands(command, ctl.n_args);
 	if ((ctl.given & ~command->options) != 0)
 		return bad_form(command, "does not take one of these options");
 	if (strcmp(command->operands, "--batch") == 0 && ctl.given == 0)

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/plan/checkpoint.h"
 
@@ -288,17 +289,50 @@ int gm_ctl_publish(struct gm_ctl *ctl)
 	return ret;
 }
 
+/* The bytes of the share of this name, which releasing the map leaves; 0:
+ * there is none, or the agent does not say. */
+static uint64_t still_held(const struct gm_ctl *ctl, const char *name,
+			   uint32_t *ret_holders)
+{
+	int room = gpumap_shares(ctl->map, NULL, 0), n;
+	struct gpumap_share_info *all;
+	uint64_t bytes = 0;
+
+	all = room > 0 ? calloc((size_t)room, sizeof(*all)) : NULL;
+	if (all == NULL)
+		return 0;
+	all->size = sizeof(*all);
+	n = gpumap_shares(ctl->map, all, (size_t)room);
+	for (int i = 0; i < n && i < room; i++)
+		if (strcmp(all[i].name, name) == 0) {
+			bytes = all[i].bytes;
+			*ret_holders = all[i].n_holders;
+		}
+	free(all);
+	return bytes;
+}
+
 int gm_ctl_release(struct gm_ctl *ctl)
 {
 	int ret = gpumap_layers_release(ctl->map, ctl->args[0]);
+	uint32_t holders = 0;
+	uint64_t held;
+	char size[32];
 
 	if (ret == -ENOENT)
 		return gm_ctl_unknown("layer map", ctl->args[0], "maps");
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "release \"%s\"", ctl->args[0]);
+	held = still_held(ctl, ctl->args[0], &holders);
 	if (ctl->json)
-		return gm_ctl_print(
-			json_pack("{s:s}", "released", ctl->args[0]));
+		return gm_ctl_print(json_pack("{s:s, s:I}", "released",
+					      ctl->args[0], "held_bytes",
+					      (json_int_t)held));
 	printf("%s: released\n", ctl->args[0]);
+	if (held > 0)
+		printf("  the share \"%s\" stays, with %s for %u session%s: "
+		       "gpumapctl shares release %s ends it\n",
+		       ctl->args[0], gm_size_text(held, size), holders,
+		       holders == 1 ? "" : "s", ctl->args[0]);
 	return GM_EXIT_OK;
 }

@@ -189,6 +189,23 @@ static void choose_rows(struct gm_ctl *ctl, struct gpumap_mask_request *r)
 	r->n_rows = ctl->n_rows;
 }
 
+/* How many keys a query sees of the window; engines count differently. */
+static void print_window(const struct gpumap_mask_info *info)
+{
+	unsigned long long window = info->sliding_window;
+
+	if (info->form == GPUMAP_MASK_SLIDING)
+		printf("  window %llu: each query sees its own key and the "
+		       "%llu "
+		       "before it; for vLLM and transformers that is window "
+		       "%llu\n",
+		       window, window, window + 1);
+	if (info->form == GPUMAP_MASK_BIDIRECTIONAL_SLIDING && window > 0)
+		printf("  window %llu: each query sees its own key and %llu on "
+		       "either side\n",
+		       window, window - 1);
+}
+
 static int published(const struct gm_ctl *ctl, const char *name,
 		     const struct gpumap_mask_result *result)
 {
@@ -216,6 +233,7 @@ static int published(const struct gm_ctl *ctl, const char *name,
 		       gm_size_text(mask.info.bytes, size));
 	printf(", on %u rows: written %u times, %u times there already\n",
 	       mask.info.n_rows, result->n_copies, result->n_shared);
+	print_window(&mask.info);
 	return GM_EXIT_OK;
 }
 

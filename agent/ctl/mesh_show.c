@@ -257,6 +257,8 @@ static void show_table(const struct whole *mesh)
 		       mesh->groups[i].whole ? "whole" : "broken");
 		put_ranks(mesh->ranks[i], mesh->groups[i].n);
 	}
+	puts("  collectives run in each group, world included: backends are "
+	     "kapsl's names");
 }
 
 int gm_ctl_mesh_show(struct gm_ctl *ctl)

@@ -65,13 +65,21 @@ int gm_parse_rows(const char *text, uint32_t ret_rows[GPUMAP_ROWS_MAX],
 	bool seen[GPUMAP_ROWS_MAX] = { false };
 
 	for (;;) {
-		uint64_t row;
+		uint64_t row, last;
 
-		if (digits(&text, &row) != 0 || row >= GPUMAP_ROWS_MAX ||
-		    seen[row])
+		if (digits(&text, &row) != 0)
 			return -EINVAL;
-		seen[row] = true;
-		rows[n++] = (uint32_t)row;
+		last = row;
+		if (*text == '-' && (text++, digits(&text, &last) != 0))
+			return -EINVAL;
+		if (last < row || last >= GPUMAP_ROWS_MAX)
+			return -EINVAL;
+		for (; row <= last; row++) {
+			if (seen[row])
+				return -EINVAL;
+			seen[row] = true;
+			rows[n++] = (uint32_t)row;
+		}
 		if (*text == '\0')
 			break;
 		if (*text++ != ',')

@@ -54,7 +54,10 @@ int gm_ctl_status(struct gm_ctl *ctl)
 	}
 	printf("instance    %s\n", ctl->instance);
 	printf("state       %s%s\n", gm_ctl_state(health.state),
-	       health.stale ? ", STALE: the agent has not been seen" : "");
+	       health.stale
+		       ? ", STALE: the agent has not been seen; is gpumapd "
+			 "running?"
+		       : "");
 	printf("heartbeat   %.1f s ago\n", (double)health.age_ns / 1e9);
 	printf("agent       pid %u, epoch %llu\n", health.agent_pid,
 	       (unsigned long long)health.epoch);

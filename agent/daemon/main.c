@@ -167,6 +167,7 @@ static int check_runtime_dir(const char *path)
 
 static int make_runtime_dir(const char *path)
 {
+	const char *why;
 	int error;
 
 	if (mkdir(path, 0755) == 0)
@@ -174,8 +175,10 @@ static int make_runtime_dir(const char *path)
 	error = errno == EEXIST ? check_runtime_dir(path) : errno;
 	if (error == 0)
 		return 0;
+	why = error == EPERM ? "another user may write it or owns it"
+			     : strerror(error);
 	gm_log(GM_LOG_ERROR, "runtime_dir", "path=%s why=%s remedy=%s",
-	       gm_quote(path).text, gm_quote(strerror(error)).text,
+	       gm_quote(path).text, gm_quote(why).text,
 	       gm_quote(error == ENOENT
 				? "make the directory that it is to be in"
 				: "give a directory with --runtime-dir that is "

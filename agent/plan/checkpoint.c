@@ -462,10 +462,15 @@ int gm_checkpoint_read(const char *path, struct gm_checkpoint *ret_ckpt,
 		       struct gm_plan_error *ret_err)
 {
 	struct reader rd = { .dir = path, .err = ret_err };
-	struct stat st;
+	struct stat st = { .st_mode = S_IFDIR };
 	int r;
 
-	if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+	if (stat(path, &st) != 0 && errno == ENOENT)
+		r = gm_error_set(ret_err, -ENOENT,
+				 "give a checkpoint's directory or a GGUF "
+				 "file: nothing is fetched by a model's name",
+				 "%s: %s", path, strerror(ENOENT));
+	else if (S_ISREG(st.st_mode))
 		r = read_gguf(&rd);
 	else
 		r = read_directory(&rd);

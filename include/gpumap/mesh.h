@@ -29,9 +29,10 @@ enum gpumap_mesh_topology {
 	GPUMAP_MESH_MIXED = 4
 };
 
-/* The backend that is intended for a group's collectives. */
+/* The name of a backend that kapsl has for a group.  The names select nothing:
+ * collectives run alike in each group, "world" included. */
 enum gpumap_mesh_backend {
-	GPUMAP_MESH_MOCK = 1, /* nothing: group "world" is for lookups */
+	GPUMAP_MESH_MOCK = 1, /* of "world" */
 	GPUMAP_MESH_NCCL = 2,
 	GPUMAP_MESH_GLOO = 3,
 	GPUMAP_MESH_MPI = 4

@@ -78,7 +78,8 @@ int gm_weights_add_file(struct gm_weights *weights, const char *name)
 static int system_error(struct gm_weights *ws, const char *name, int error)
 {
 	const char *missing = name[0] == '\0'
-				      ? "; give a checkpoint's directory"
+				      ? "; give a checkpoint's directory: "
+					"nothing is fetched by a model's name"
 				      : "; fetch the missing file";
 	const char *remedy = error == ENOENT   ? missing
 			     : error == EACCES ? "; let this user read it"

@@ -59,6 +59,21 @@ static int take(int fd, const char *path, const char *instance, char *ret_why)
 	return -EBUSY;
 }
 
+/* Why the lock cannot be opened, and what to do. */
+static int not_opened(const char *path, int error, char *ret_why)
+{
+	const char *remedy = error == -ELOOP    ? ": it is a link; remove it"
+			     : error == -ENOENT ? ": mount a tmpfs on /dev/shm"
+			     : error == -EROFS  ? ": mount /dev/shm for writing"
+			     : error == -EACCES
+				     ? ": run as the user who may write there"
+				     : "";
+
+	snprintf(ret_why, GM_WHY_BYTES, "%s: %s%s", path, strerror(-error),
+		 remedy);
+	return error == -ELOOP ? -EPERM : error;
+}
+
 int gm_lock_take(const char *instance, char ret_why[GM_WHY_BYTES])
 {
 	char path[GM_SEGMENT_PATH_BYTES];
@@ -72,11 +87,8 @@ int gm_lock_take(const char *instance, char ret_why[GM_WHY_BYTES])
 		return ret;
 	}
 	fd = open_lock(path);
-	if (fd < 0) {
-		snprintf(ret_why, GM_WHY_BYTES, "%s: %s%s", path, strerror(-fd),
-			 fd == -ELOOP ? ": it is a link; remove it" : "");
-		return fd == -ELOOP ? -EPERM : fd;
-	}
+	if (fd < 0)
+		return not_opened(path, fd, ret_why);
 	ret_why[0] = '\0';
 	ret = take(fd, path, instance, ret_why);
 	if (ret == 0)

@@ -146,7 +146,8 @@ static void what_is_wrong_is_said(const struct shards *s)
 
 	EQ(run("no-such-folder", NULL, NULL), 1);
 	OK(strstr(err, "load \"two\": ") && strstr(err, "no-such-folder"));
-	OK(strstr(err, "; give a checkpoint's directory"));
+	OK(strstr(err, "; give a checkpoint's directory: nothing is fetched by "
+		       "a model's name"));
 	EQ(run(s->path, "--rows=7", NULL), 1);
 	OK(strstr(err, "there is no row 7: gpumapctl devices"));
 	EQ(run(s->path, "--json", "--batch"), 2);
@@ -316,6 +317,26 @@ static void others_will_do_when_asked(const struct shards *s)
 	OK(shards_taken(map, 0));
 }
 
+/* Releasing the map of a loaded model leaves the weights where they are. */
+static void its_map_can_be_released(const struct shards *s)
+{
+	pid_t pid = begin(-1, s->path, NULL, NULL);
+	char command[512];
+
+	OK(comes_to("holding it"));
+	snprintf(command, sizeof(command),
+		 "%s --runtime-dir %s --instance %s release two >%s/out",
+		 getenv("GPUMAPCTL"), agent.dir, agent.instance, agent.dir);
+	EQ(system(command), 0);
+	read_back("out", out, sizeof(out));
+	STR(out, "two: released\n  the share \"two\" stays, with 589 KiB for "
+		 "1 session: gpumapctl shares release two ends it\n");
+	EQ(kill(pid, SIGTERM), 0);
+	EQ(end_of(pid), 0);
+	EQ(shards_map(map, "two", "1:1;0:1"), 0);
+	OK(shards_taken(map, 0));
+}
+
 static void its_name_can_be_taken_back(const struct shards *s)
 {
 	pid_t pid = begin(-1, s->path, NULL, NULL);
@@ -431,6 +452,7 @@ TAP_CASE()
 	two_may_hold_it(&s);
 	other_files_are_refused(&s);
 	others_will_do_when_asked(&s);
+	its_map_can_be_released(&s);
 	its_name_can_be_taken_back(&s);
 	a_workers_death_is_told(&s);
 	it_ends_when_the_weights_are_lost(&s);

@@ -136,7 +136,9 @@ static void a_map_is_published_and_released(void)
 
 	EQ(CTL("release", "small", "--json"), DONE);
 	json = object();
+	OK(has_fields(json, "released held_bytes"));
 	STR(text(json, "released"), "small");
+	EQ(number(json, "held_bytes"), 0);
 	json_decref(json);
 	EQ(CTL("layers", "small"), FAILED);
 	OK(complains("there is no layer map \"small\""));
@@ -238,6 +240,9 @@ static void a_model_is_read(void)
 	remove_model();
 	EQ(CTL("publish", "tiny", "--spec", "2", "--model", model), FAILED);
 	OK(complains(model));
+	EQ(CTL("publish", "tiny", "--spec", "2", "--model", "meta-llama/Llama"),
+	   FAILED);
+	OK(complains("nothing is fetched by a model's name"));
 }
 
 /* Half of the layers on each row. */

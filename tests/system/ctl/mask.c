@@ -123,6 +123,21 @@ static void masks_are_listed(void)
 
 /* ---- pictures ------------------------------------------------------------ */
 
+/* What a window counts is said where it is given. */
+static void windows_are_counted_out(void)
+{
+	EQ(PUBLISH("w", "--kind", "sliding", "--size", "8", "--window", "3"),
+	   DONE);
+	OK(prints("\n  window 3: each query sees its own key and the 3 before "
+		  "it; for vLLM and transformers that is window 4\n"));
+	EQ(PUBLISH("w", "--kind", "bidirectional_sliding", "--size", "8",
+		   "--window", "3"),
+	   DONE);
+	OK(prints("\n  window 3: each query sees its own key and 2 on either "
+		  "side\n"));
+	EQ(CTL("mask", "release", "w"), DONE);
+}
+
 static void masks_are_drawn(void)
 {
 	char pgm[96], bytes[64];
@@ -306,6 +321,7 @@ TAP_CASE()
 	if (ctl_start(CONFIG)) {
 		masks_are_published_by_a_rule();
 		masks_are_listed();
+		windows_are_counted_out();
 		masks_are_drawn();
 		large_masks_are_drawn_small();
 		every_kind_can_be_had();

@@ -47,6 +47,7 @@ static void meshes_are_published_and_listed(void)
 static void show_draws_ranks_on_rows(void)
 {
 	EQ(CTL("mesh", "show", "train"), DONE);
+	OK(prints("  collectives run in each group, world included: "));
 	OK(prints("  rank@row\n"
 		  "  replica 0\n"
 		  "            +---------+---------+\n"
@@ -114,8 +115,8 @@ static void what_is_wrong_is_said(void)
 	OK(complains("there is no row 9: gpumapctl devices"));
 	EQ(CTL("mesh", "publish", "m", "--topology", "data", "--rows", "0,0"),
 	   USAGE);
-	OK(complains("\"0,0\" is no list of rows: give each once, such as 0,2; "
-		     "see"));
+	OK(complains("\"0,0\" is no list of rows: give each once, such as 0,2 "
+		     "or 0-3; see"));
 	EQ(CTL("mesh", "publish", "m", "--topology", "data", "--group",
 	       "a=0,0"),
 	   FAILED);
@@ -135,7 +136,7 @@ static void what_is_wrong_is_said(void)
 	EQ(CTL("mesh"), USAGE);
 	OK(complains("\"mesh\" alone does nothing: mesh publish, mesh list"));
 	EQ(CTL("mesh", "show"), USAGE);
-	OK(complains("another number of operands: mesh show NAME; see"));
+	OK(complains("takes 1 operand, not 0: mesh show NAME; see"));
 	EQ(CTL("mesh", "list", "--batch"), USAGE);
 	EQ(CTL("mesh", "publish", "a b", "--topology", "data"), FAILED);
 	OK(complains("a name has no blanks"));

@@ -331,7 +331,9 @@ static void a_wrong_command_line_is_refused(void)
 	OK(complains("\"frobnicate\" is no command"));
 	EQ(CTL("layers"), USAGE);
 	EQ(CTL("layers", "a", "b"), USAGE);
-	OK(complains("another number of operands"));
+	OK(complains("\"layers\" takes 1 operand, not 2: layers NAME; see"));
+	EQ(CTL("shares", "mine"), USAGE);
+	OK(complains("\"shares\" takes 0 operands, not 1: shares release or "));
 	EQ(CTL("status", "--bytes", "1"), USAGE);
 	OK(complains("does not take"));
 	EQ(CTL("maps", "--spec", "1"), USAGE);
@@ -414,7 +416,8 @@ static void a_dead_agents_map_can_be_read(void)
 	agent_kill(&agent, SIGKILL);
 	wait_until_stale();
 	EQ(CTL("status"), UNWELL);
-	OK(prints("STALE"));
+	OK(prints(", STALE: the agent has not been seen; is gpumapd "
+		  "running?"));
 	EQ(CTL("status", "--json"), UNWELL);
 	json = object();
 	OK(json_is_true(json_object_get(json, "stale")));

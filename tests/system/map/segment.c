@@ -254,6 +254,7 @@ static void shared_runtime_directory_is_refused(void)
 	OK(chmod(a.dir, 01777) == 0);
 	EQ(agent_run(&a, NULL), 6);
 	OK(agent_logged(&a, "event=runtime_dir"));
+	OK(agent_logged(&a, "why=\"another user may write it or owns it\""));
 	OK(agent_logged(&a, "chmod go-w"));
 	OK(chmod(a.dir, 0755) == 0);
 	if (geteuid() == 0) {
@@ -325,6 +326,44 @@ static int run_in_small_shm(struct agent *a)
 	    mount("small", "/dev/shm", "tmpfs", 0, "size=1m") != 0)
 		return 77;
 	return agent_run(a, NULL);
+}
+
+/* Likewise, with a /dev/shm that takes no file, or with none. */
+static int run_without_shm(struct agent *a, bool is_there)
+{
+	if (unshare(CLONE_NEWNS) != 0 ||
+	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    mount("none", is_there ? "/dev/shm" : "/dev", "tmpfs",
+		  is_there ? MS_RDONLY : 0, "size=1m") != 0)
+		return 77;
+	return agent_run(a, NULL);
+}
+
+static void want_of_shared_memory_is_explained(void)
+{
+	static const char *const says[] = { "mount a tmpfs on /dev/shm",
+					    "mount /dev/shm for writing" };
+
+	for (int is_there = 0; is_there < 2; is_there++) {
+		struct agent a;
+		int status = 0;
+		pid_t pid;
+
+		agent_make(&a, "");
+		fflush(stdout);
+		pid = fork();
+		if (pid == 0)
+			_exit(run_without_shm(&a, is_there));
+		waitpid(pid, &status, 0);
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+			SKIP(2, "cannot mount another /dev/shm here");
+		} else {
+			EQ(WEXITSTATUS(status), 1);
+			if (!OK(agent_logged(&a, says[is_there])))
+				agent_show_log(&a);
+		}
+		agent_remove(&a);
+	}
 }
 
 static void full_memory_is_explained(void)
@@ -452,6 +491,7 @@ TAP_CASE()
 	shared_runtime_directory_is_refused();
 	second_agent_names_the_first();
 	removal_retires();
+	want_of_shared_memory_is_explained();
 	full_memory_is_explained();
 	errors_name_their_line();
 	command_lines_are_corrected();

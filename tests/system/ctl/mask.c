@@ -123,7 +123,7 @@ static void masks_are_listed(void)
 
 /* ---- pictures ------------------------------------------------------------ */
 
-/* What a window counts is said where it is given. */
+/* The command says how many keys a window has. */
 static void windows_are_counted_out(void)
 {
 	EQ(PUBLISH("w", "--kind", "sliding", "--size", "8", "--window", "3"),

@@ -194,7 +194,8 @@ int gm_cuda_export_fd(struct gm_backend_device *dev, struct gm_buffer *buffer)
 /*
  * Memory of another card would be copied over a link that may corrupt what it
  * carries whatever the driver says of it, so none is taken unless it was asked
- * for.
+ * for.  gpumapd sends an export to its own row alone; the driver's number says
+ * so once more, as far as it has one for a card that this process does not see.
  */
 static int is_ours(struct gm_cuda *cuda, gm_cu_handle handle)
 {

@@ -178,6 +178,7 @@ static inline CUresult gpumap_cuda_import(int fd,
 		return CUDA_ERROR_INVALID_VALUE;
 	memset(&memory, 0, sizeof(memory));
 	memset(&access, 0, sizeof(access));
+	memset(&prop, 0, sizeof(prop));
 	access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	access.flags = flags != 0 ? CU_MEM_ACCESS_FLAGS_PROT_READ
 				  : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -189,10 +190,13 @@ static inline CUresult gpumap_cuda_import(int fd,
 		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 	if (ret != CUDA_SUCCESS)
 		return ret;
-	ret = cuMemGetAllocationPropertiesFromHandle(&prop, handle);
-	if (ret == CUDA_SUCCESS)
-		ret = cuMemGetAllocationGranularity(
-			&granule, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+	/* That of our device: the memory's may be hidden from this process, and
+	 * has no number here then. */
+	prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	prop.location = access.location;
+	ret = cuMemGetAllocationGranularity(&granule, &prop,
+					    CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 	if (ret == CUDA_SUCCESS) {
 		memory.bytes = (size_t)info->bytes;
 		memory.mapped =

@@ -68,7 +68,9 @@ static int own(int socket)
 	return 0;
 }
 
-static pid_t start_owner(int *ret_fd)
+/* This program once more, with a socket; @card is all that it sees, NULL: as
+ * many cards as here. */
+static pid_t start_part(const char *part, const char *card, int *ret_socket)
 {
 	char text[16];
 	int pair[2];
@@ -79,14 +81,54 @@ static pid_t start_owner(int *ret_fd)
 	pid = fork();
 	if (pid == 0) {
 		close(pair[0]);
+		if (card)
+			setenv("CUDA_VISIBLE_DEVICES", card, 1);
 		snprintf(text, sizeof(text), "%d", pair[1]);
-		execl("/proc/self/exe", "import", "own", text, (char *)NULL);
+		execl("/proc/self/exe", "import", part, text, (char *)NULL);
 		_exit(127);
 	}
 	close(pair[1]);
-	*ret_fd = receive_fd(pair[0]);
-	/* Its end stays open, and the owner with it, until it is killed. */
+	*ret_socket = pair[0];
 	return pid;
+}
+
+static pid_t start_owner_on(const char *card, int *ret_fd)
+{
+	int socket = -1;
+	pid_t pid = start_part("own", card, &socket);
+
+	/* Its end stays open, and the owner with it, until it is killed. */
+	*ret_fd = pid > 0 ? receive_fd(socket) : -1;
+	return pid;
+}
+
+static pid_t start_owner(int *ret_fd)
+{
+	return start_owner_on(NULL, ret_fd);
+}
+
+/* Receives a descriptor and imports what it stands for.  Returns 0, or the
+ * number of what failed. */
+static int take(int socket)
+{
+	struct gpumap_export_info info = { .size = sizeof(info),
+					   .bytes = BYTES };
+	struct gpumap_cuda_memory memory;
+	CUcontext context;
+	CUresult result;
+	int fd = receive_fd(socket);
+
+	if (fd < 0 || cu.cuInit(0) ||
+	    cu.cuDevicePrimaryCtxRetain(&context, 0) ||
+	    cu.cuCtxSetCurrent(context))
+		return 2;
+	result = gpumap_cuda_import(fd, &info, 0, &memory);
+	close(fd);
+	if (result == CUDA_SUCCESS)
+		result = gpumap_cuda_release(&memory);
+	if (cu.cuCtxSetCurrent(NULL) || cu.cuDevicePrimaryCtxRelease_v2(0))
+		return 3;
+	return result == CUDA_SUCCESS ? 0 : 4;
 }
 
 /* ---- memory -------------------------------------------------------------- */
@@ -192,6 +234,32 @@ static void what_fails_leaves_nothing(void)
 	waitpid(owner, NULL, 0);
 }
 
+/* The importer sees its own card alone, and has no number for the other. */
+static void the_memory_may_be_of_a_hidden_card(void)
+{
+	char here[CONTRACT_NAME_BYTES], there[CONTRACT_NAME_BYTES];
+	int fd = -1, socket = -1, can = 0, status = -1;
+	pid_t owner, taker;
+
+	if (cu.cuDeviceCanAccessPeer(&can, 0, 1) != CUDA_SUCCESS || !can) {
+		SKIP(1, "no two cards with a way to each other");
+		return;
+	}
+	contract_name(0, here);
+	contract_name(1, there);
+	owner = start_owner_on(there, &fd);
+	if (!OK(owner > 0 && fd >= 0))
+		return;
+	taker = start_part("take", here, &socket);
+	OK(taker > 0 && send_fd(socket, fd));
+	waitpid(taker, &status, 0);
+	EQ(status, 0);
+	close(fd);
+	close(socket);
+	kill(owner, SIGKILL);
+	waitpid(owner, NULL, 0);
+}
+
 /* ---- rows ---------------------------------------------------------------- */
 
 /* A device table in which row 3 is device 0, and the rows below are others. */
@@ -241,6 +309,8 @@ TAP_CASE_ARGS(argc, argv)
 
 	if (argc == 3 && strcmp(argv[1], "own") == 0)
 		return contract_load(argv) ? 1 : own(atoi(argv[2]));
+	if (argc == 3 && strcmp(argv[1], "take") == 0)
+		return contract_load(argv) ? 1 : take(atoi(argv[2]));
 	if (!contract_begin_devices(argv, 1) || !contract_context())
 		return tap_done();
 	cu.cuDeviceGetAttribute(
@@ -251,6 +321,7 @@ TAP_CASE_ARGS(argc, argv)
 		an_import_is_the_memory_itself();
 		a_reader_asks_to_read();
 		what_fails_leaves_nothing();
+		the_memory_may_be_of_a_hidden_card();
 	} else {
 		SKIP(1, "no memory by handles on this device");
 	}

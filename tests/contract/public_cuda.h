@@ -23,8 +23,6 @@
 #define cuMemRelease                   cu.cuMemRelease
 #define cuMemSetAccess                 cu.cuMemSetAccess
 #define cuMemUnmap                     cu.cuMemUnmap
-#define cuMemGetAllocationPropertiesFromHandle \
-	cu.cuMemGetAllocationPropertiesFromHandle
 #include <gpumap/cuda.h>
 #undef cuCtxGetDevice
 #undef cuCtxSynchronize
@@ -39,6 +37,5 @@
 #undef cuMemRelease
 #undef cuMemSetAccess
 #undef cuMemUnmap
-#undef cuMemGetAllocationPropertiesFromHandle
 
 #endif

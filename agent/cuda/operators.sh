@@ -459,7 +459,7 @@ cat <<'END'
 // The oldest version that the oldest card needs, so that every driver takes it.
 
 .version 6.4
-.target sm_52
+.target sm_50
 .address_size 64
 
 END

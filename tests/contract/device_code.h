@@ -98,7 +98,7 @@
 	"}\n"
 
 #define CONTRACT_KERNELS              \
-	CONTRACT_HEAD("6.4", "sm_52") \
+	CONTRACT_HEAD("6.4", "sm_50") \
 	CONTRACT_STORE CONTRACT_ADD CONTRACT_SPIN CONTRACT_TRAP
 
 #endif

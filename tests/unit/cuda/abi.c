@@ -313,10 +313,16 @@ static void nvml_errors(void)
 	ERROR(FREQ_NOT_SUPPORTED);
 	ERROR(ARGUMENT_VERSION_MISMATCH);
 	ERROR(DEPRECATED);
-	ERROR(NOT_READY);
-	ERROR(GPU_NOT_FOUND);
-	ERROR(INVALID_STATE);
 	ERROR(UNKNOWN);
+#if HAVE_DECL_NVML_ERROR_NOT_READY
+	ERROR(NOT_READY);
+#endif
+#if HAVE_DECL_NVML_ERROR_GPU_NOT_FOUND
+	ERROR(GPU_NOT_FOUND);
+#endif
+#if HAVE_DECL_NVML_ERROR_INVALID_STATE
+	ERROR(INVALID_STATE);
+#endif
 #undef ERROR
 }
 
@@ -442,6 +448,11 @@ static void nvml_answers(void)
 #define gm_nvml_attributes  nvmlDeviceAttributes_st
 #define gm_nvml_field       nvmlFieldValue_st
 #define gm_nvml_event       nvmlEventData_st
+
+#if !HAVE_DECL_NVMLDEVICEGETNUMANODEID
+/* An older header has none to compare with. */
+nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned int *node);
+#endif
 
 static void nvml_signatures(void)
 {

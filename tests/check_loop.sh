@@ -45,6 +45,7 @@ allowed() {
 	daemon/sessions/programs.c fstat 3: the administrator's
 	daemon/sessions/readable.c statx 1: of no file in memory, not asked anew
 	daemon/sharing/exports.c F_ADD_SEALS 1: before a client has it
+	daemon/state/dir.c fchown 1: a folder of workers, at the start
 	daemon/state/dir.c fstat 2: the administrator's
 	daemon/state/dir.c fsync 6: the administrator's
 	daemon/state/dir.c write 1: the administrator's

@@ -190,8 +190,8 @@ static inline CUresult gpumap_cuda_import(int fd,
 		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 	if (ret != CUDA_SUCCESS)
 		return ret;
-	/* That of our device: the memory's may be hidden from this process, and
-	 * has no number here then. */
+	/* The granule of our device, because the memory's device may be hidden
+	 * from this process, and has no number here then. */
 	prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
 	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	prop.location = access.location;

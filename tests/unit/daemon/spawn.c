@@ -7,7 +7,11 @@
  */
 
 #include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "agent/daemon/base/spawn.h"
@@ -109,6 +113,69 @@ static void one_that_does_not_die_holds_up_nobody(void)
 	forget(&child);
 }
 
+/* Leave no zero where the next function has its variables. */
+static void __attribute__((noinline)) litter_stack(void)
+{
+	volatile char litter[16384];
+
+	for (size_t i = 0; i < sizeof(litter); i++)
+		litter[i] = (char)0xff;
+}
+
+/* The text that the child sends. */
+static void hear(const struct gm_child *child, char text[256])
+{
+	struct pollfd p = { .fd = child->socket, .events = POLLIN };
+	ssize_t n = -1;
+
+	if (poll(&p, 1, LIMIT_S * 1000) == 1)
+		n = recv(child->socket, text, 255, 0);
+	text[n > 0 ? n : 0] = '\0';
+}
+
+/* Whatever this process does with its signals. */
+static void no_signal_is_blocked_or_ignored(void)
+{
+	static char shell[] = "/bin/sh", flag[] = "-c";
+	static char script[] =
+		"exec grep -E '^Sig(Blk|Ign)' /proc/self/status >&3";
+	static char *const reports[] = { shell, flag, script, NULL };
+	sigset_t all, before;
+	uint64_t blocked = 1, ignored = 1;
+	struct gm_child child;
+	char text[256];
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	signal(SIGPIPE, SIG_IGN);
+	litter_stack();
+	if (EQ(gm_spawn(reports, none, -1, -1, &child), 0)) {
+		hear(&child, text);
+		/* The C library ignores its own two signals, 32 and 33. */
+		EQ(sscanf(text, "SigBlk: %" SCNx64 " SigIgn: %" SCNx64,
+			  &blocked, &ignored),
+		   2);
+		EQ(blocked, 0);
+		EQ(ignored & ~(UINT64_C(3) << 31), 0);
+		gm_spawn_undo(&child);
+		forget(&child);
+	}
+	signal(SIGPIPE, SIG_DFL);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static void a_memfd_that_fails_leaves_no_descriptor(void)
+{
+	int before = gm_spawn_memfd("test-spawn", 4096), after;
+
+	OK(before >= 0);
+	close(before);
+	EQ(gm_spawn_memfd("test-spawn", UINT64_MAX), -EINVAL);
+	after = gm_spawn_memfd("test-spawn", 4096);
+	EQ(after, before);
+	close(after);
+}
+
 static int threads(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -152,5 +219,7 @@ TAP_CASE()
 	undone_child_is_reaped();
 	tidying_reaps_it();
 	one_that_does_not_die_holds_up_nobody();
+	no_signal_is_blocked_or_ignored();
+	a_memfd_that_fails_leaves_no_descriptor();
 	return tap_done();
 }

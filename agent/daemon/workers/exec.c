@@ -150,6 +150,7 @@ static int make_environment(const struct gm_worker_process *worker,
 		{ "NCCL_IB_DISABLE", nccl ? "1" : NULL },
 		{ "NCCL_LAUNCH_ORDER_IMPLICIT", nccl ? "1" : NULL },
 		/* A service that answers any local user about all ranks. */
+		{ "NCCL_RAS_ENABLE", nccl ? "0" : NULL },
 		/* Memory by descriptor: the other way reads /proc of the
 		 * peers, which is closed. */
 		{ "NCCL_CUMEM_ENABLE", nccl ? "1" : NULL },

@@ -419,7 +419,9 @@ static void nccl_is_for_cards_that_may_meet(void)
 {
 	struct gm_device *second;
 
+	/* All processes have looked at what they were started with. */
 	OK(until(is_back));
+	OK(until(standby_waits));
 	d->config->cuda_standby = false;
 	gm_standby_end(worker);
 	next_worker_has_nccl(GM_CONFIG_NCCL_YES, true);

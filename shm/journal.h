@@ -121,7 +121,10 @@ struct gm_journal {
 	 * or 0; and the place of the session plus 1. */
 	gm_a64 stalled;
 	gm_a64 stalled_place;
-	gm_a64 unused[GM_LINE / 8 - 7 - GM_JOURNAL_NCCL_GROUPS];
+	/* A thread that ends only with the process, or 0.  Its end shows that
+	 * the process was killed, although another thread cannot end. */
+	gm_a64 guard;
+	gm_a64 unused[GM_LINE / 8 - 8 - GM_JOURNAL_NCCL_GROUPS];
 };
 
 /* In shared memory.  Written by the worker, or by recovery after its death. */

@@ -448,6 +448,7 @@ static void begin_journal(void)
 	gm_put(&worker.journal->slow, 0);
 	gm_put(&worker.journal->in_flight, 0);
 	gm_put(&worker.journal->joint, 0);
+	gm_put(&worker.journal->guard, 0);
 	for (uint32_t i = 0; i < GM_JOURNAL_NCCL_GROUPS; i++)
 		gm_put(&worker.journal->clique[i], 0);
 	gm_beat(worker.journal, GM_CALL_OPEN);

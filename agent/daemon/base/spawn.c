@@ -24,6 +24,9 @@
 #define UNDONE_MAX 64u
 #define FD_CLEAR   16 /* above every number that a child finds something at */
 
+#ifndef SYS_process_mrelease /* Linux 5.15; the same for all machines */
+#define SYS_process_mrelease 448
+#endif
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
 #endif
@@ -238,6 +241,36 @@ int gm_spawn(char *const argv[], char *const env[], int journal, int group_page,
 void gm_spawn_undo(const struct gm_child *child)
 {
 	undo(child->pid);
+}
+
+static void free_memory(void *pidfd)
+{
+	int fd = (int)(intptr_t)pidfd;
+
+	syscall(SYS_process_mrelease, fd, 0);
+	close(fd);
+}
+
+/* Not the reaper: this may wait for the child. */
+void gm_spawn_abandon(const struct gm_child *child)
+{
+	static struct gm_close_thread releaser;
+	static bool is_made;
+	int fd = fcntl(child->pidfd, F_DUPFD_CLOEXEC, FD_CLEAR);
+
+	if (!is_made)
+		gm_close_thread_init(&releaser);
+	is_made = true;
+	if (fd >= 0)
+		gm_close_thread_call(&releaser, free_memory,
+				     (void *)(intptr_t)fd);
+	undo(child->pid);
+}
+
+bool gm_spawn_lost(const struct gm_child *child, pid_t thread)
+{
+	return syscall(SYS_tgkill, child->pid, thread, 0) != 0 &&
+	       errno == ESRCH;
 }
 
 int gm_spawn_reap(const struct gm_child *child, char ret_how[64],

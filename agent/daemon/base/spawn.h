@@ -12,6 +12,7 @@
 #ifndef GM_DAEMON_BASE_SPAWN_H
 #define GM_DAEMON_BASE_SPAWN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -41,6 +42,11 @@ int gm_spawn(char *const argv[], char *const env[], int journal, int group_page,
  * descriptors are the caller's to close. */
 void gm_spawn_undo(const struct gm_child *child);
 
+/* The same for a child that was sent SIGKILL and does not end, because a system
+ * call of it does not: it runs no code of its own any more.  Its private memory
+ * is freed, by a thread, where the kernel can (Linux 5.15). */
+void gm_spawn_abandon(const struct gm_child *child);
+
 /* Reap those that have ended.  To be called now and then. */
 void gm_spawn_tidy(void);
 
@@ -57,6 +63,9 @@ int gm_spawn_reap(const struct gm_child *child, char ret_how[64],
 
 /* Is it stopped, by SIGSTOP or from a terminal?  A debugger's stop is none. */
 int gm_spawn_stopped(const struct gm_child *child);
+
+/* Has a thread of it ended?  Only of a child that is not reaped yet. */
+bool gm_spawn_lost(const struct gm_child *child, pid_t thread);
 
 /* A memfd of @bytes that only we and our children have, clear of the numbers
  * that children get theirs at.  Returns it, or a negative errno. */

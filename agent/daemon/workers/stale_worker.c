@@ -72,6 +72,17 @@ static int end(const char *lock_path, pid_t pid)
 	return ret;
 }
 
+int gm_stale_worker_abandon(uint32_t row, const char *lock_path, pid_t pid)
+{
+	/* The next worker makes the file again, which is another file, and the
+	 * lock is the old one's. */
+	if (unlink(lock_path) != 0 && errno != ENOENT)
+		return -errno;
+	gm_log(GM_LOG_WARNING, "worker_abandoned", "row=%u pid=%d lock=%s", row,
+	       (int)pid, gm_quote(lock_path).text);
+	return 0;
+}
+
 int gm_stale_worker_end(uint32_t row, const char *lock_path, pid_t pid)
 {
 	int ret = end(lock_path, pid);

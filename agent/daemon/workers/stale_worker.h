@@ -31,4 +31,12 @@ pid_t gm_stale_worker_holder(const char *lock_path);
  */
 int gm_stale_worker_end(uint32_t row, const char *lock_path, pid_t pid);
 
+/*
+ * gm_stale_worker_abandon - let another worker have the row of one that holds
+ * its lock, was sent SIGKILL, and does not end
+ *
+ * Not for a card, whose device the process still has.  Returns 0 or -errno.
+ */
+int gm_stale_worker_abandon(uint32_t row, const char *lock_path, pid_t pid);
+
 #endif

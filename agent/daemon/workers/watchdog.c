@@ -18,6 +18,7 @@
 #define BESIDE_NS   (60 * SECOND) /* short jobs that follow each other */
 #define STALL_NS    (10 * SECOND) /* of an excuse by a client's memory */
 #define STOPPED_MAX 2u            /* looks, a second apart */
+#define LOST_MAX    2u            /* likewise */
 
 static const struct limit {
 	uint64_t ns;
@@ -156,6 +157,19 @@ static void look_at_stall(struct gm_worker_process *worker, uint64_t now)
 		gm_attachments_stalled(worker, (uint32_t)(place - 1));
 }
 
+/* The process was killed, and a call of it does not end, such as a read of a
+ * file system that never answers.  No process has hung up then. */
+static void look_at_guard(struct gm_worker_process *worker)
+{
+	uint64_t guard = gm_get(&worker->journal->guard);
+
+	if (worker->is_card || guard == 0 ||
+	    !gm_spawn_lost(&worker->child, (pid_t)guard))
+		worker->times_lost = 0;
+	else if (++worker->times_lost >= LOST_MAX)
+		gm_worker_child_kill(worker, "it was killed, and does not end");
+}
+
 static void check_jobs(struct gm_worker_process *worker, uint64_t now)
 {
 	const struct gm_config *config = worker->d->config;
@@ -195,6 +209,7 @@ void gm_watchdog_check(struct gm_worker_process *worker, uint64_t now_ns)
 	if (worker->state == GM_PROCESS_SERVING) {
 		look_at_joint(worker, now_ns);
 		look_at_stall(worker, now_ns);
+		look_at_guard(worker);
 		check_jobs(worker, now_ns);
 		check(worker, gm_get(&worker->journal->beat), now_ns);
 		check(worker, gm_get(&worker->journal->slow), now_ns);

@@ -106,6 +106,7 @@ static int start_child(struct gm_worker_process *worker, enum gm_exec_part part)
 	worker->code = 0;
 	worker->why[0] = '\0';
 	worker->times_stopped = 0;
+	worker->times_lost = 0;
 	worker->computed_ns = 0;
 	worker->computed_long_ns = 0;
 	worker->stalled_ns = 0;
@@ -310,6 +311,17 @@ static void worker_gone(struct gm_worker_process *worker, const char *how,
 		gm_worker_process_rest(worker);
 }
 
+static void child_gone(struct gm_worker_process *worker, const char *how,
+		       int status)
+{
+	unwatch(worker);
+	gm_timer_stop(worker->d->loop, &worker->timer);
+	if (worker->is_recovery)
+		recovery_gone(worker, how, status);
+	else
+		worker_gone(worker, how, status);
+}
+
 static void pidfd_ready(struct gm_source *source, uint32_t events)
 {
 	struct gm_worker_process *worker =
@@ -322,14 +334,8 @@ static void pidfd_ready(struct gm_source *source, uint32_t events)
 	for (int i = 0;
 	     i < LAST_TURNS && gm_worker_messages_receive(worker) > 0; i++)
 		;
-	if (!gm_spawn_reap(&worker->child, how, &status))
-		return;
-	unwatch(worker);
-	gm_timer_stop(worker->d->loop, &worker->timer);
-	if (worker->is_recovery)
-		recovery_gone(worker, how, status);
-	else
-		worker_gone(worker, how, status);
+	if (gm_spawn_reap(&worker->child, how, &status))
+		child_gone(worker, how, status);
 }
 
 /* ---- waiting ----------------------------------------------------------- */
@@ -345,6 +351,7 @@ static void start_when_free(struct gm_worker_process *worker)
 	}
 	if (worker->state != GM_PROCESS_LOCKED || holder != worker->stale_pid) {
 		worker->stale_pid = holder;
+		worker->stale_was_killed = false;
 		worker->stale_due_ns = gm_loop_now() + ORPHAN_NS;
 		snprintf(reason, sizeof(reason),
 			 "worker %d of the agent before is ending",
@@ -353,19 +360,36 @@ static void start_when_free(struct gm_worker_process *worker)
 		       worker->row, worker->of, (int)holder,
 		       gm_quote(worker->lock_path).text);
 		show(worker, GPUMAP_DEVICE_RESTARTING, reason);
+	} else if (worker->stale_was_killed && !worker->is_card &&
+		   gm_loop_now() >= worker->stale_due_ns) {
+		gm_stale_worker_abandon(worker->row, worker->lock_path, holder);
+		worker->stale_due_ns = gm_loop_now() + ORPHAN_NS;
 	} else if (gm_loop_now() >= worker->stale_due_ns) {
 		/* A process that is no worker is left alone, which is logged
 		 * once. */
 		worker->stale_due_ns = gm_loop_now() + ORPHAN_NS;
-		if (gm_stale_worker_end(worker->row, worker->lock_path,
-					holder) != 0)
+		worker->stale_was_killed =
+			gm_stale_worker_end(worker->row, worker->lock_path,
+					    holder) == 0;
+		if (!worker->stale_was_killed)
 			worker->stale_due_ns = UINT64_MAX;
 	}
 	gm_worker_child_enter(worker, GM_PROCESS_LOCKED, LOCK_POLL_NS);
 }
 
+/* A call of the killed child does not end, such as a read of a file system that
+ * never answers.  The child runs no code any more, so its row need not wait for
+ * it.  A card has to: the process has the device, and what it has begun there
+ * may go on. */
 static void is_stuck(struct gm_worker_process *worker)
 {
+	if (!worker->is_card &&
+	    gm_stale_worker_abandon(worker->row, worker->lock_path,
+				    worker->child.pid) == 0) {
+		gm_spawn_abandon(&worker->child);
+		child_gone(worker, "killed, and does not end", -1);
+		return;
+	}
 	gm_log(GM_LOG_ERROR, "worker_stuck", "row=%u%s pid=%d", worker->row,
 	       worker->of, (int)worker->child.pid);
 	gm_death_stuck(worker);

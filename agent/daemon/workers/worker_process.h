@@ -125,6 +125,7 @@ struct gm_worker_process {
 	uint32_t recovery_deaths; /* since the last recovery that succeeded */
 	uint32_t restarts;
 	uint32_t times_stopped;    /* looks in a row that found it stopped */
+	uint32_t times_lost;       /* looks in a row without its guard thread */
 	uint64_t completed_before; /* at the last look whether it works on */
 	uint64_t computed_ns;      /* last look that found a job under way, */
 	uint64_t computed_long_ns; /* and for over a second */
@@ -141,6 +142,7 @@ struct gm_worker_process {
 	 * killed. */
 	pid_t stale_pid;
 	uint64_t stale_due_ns;
+	bool stale_was_killed;
 
 	int journal_fd;
 	struct gm_journal *journal;

@@ -171,6 +171,7 @@ static void sleep_on(void)
 
 static void *run(void *there)
 {
+	gm_put(&journal->guard, (uint64_t)syscall(SYS_gettid));
 	sem_post(there);
 	while (!gm_get(&stops)) {
 		look();
@@ -206,6 +207,7 @@ void gm_stall_guard_stop(void)
 {
 	if (!runs)
 		return;
+	gm_put(&journal->guard, 0);
 	gm_put_ordered(&stops, 1); /* GUARD.awake */
 	gm_stall_guard_wake();
 	pthread_join(guard, NULL);

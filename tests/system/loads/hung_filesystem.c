@@ -379,6 +379,59 @@ static void reads_past_the_deadline_are_cancelled(void)
 	close(fd);
 }
 
+static bool is_ready_again(pid_t before)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	struct gpumap_device device;
+
+	do {
+		story_nap(1000);
+		device = story_device(map, 0);
+	} while ((device.state != GPUMAP_DEVICE_READY ||
+		  (pid_t)device.worker_pid == before) &&
+		 story_now() < until);
+	return device.state == GPUMAP_DEVICE_READY &&
+	       (pid_t)device.worker_pid != before;
+}
+
+/* The read that is never answered keeps the process, and not the row: neither
+ * after a kill that gpumapd has not seen, nor beyond the end of gpumapd. */
+static void a_worker_that_cannot_end_is_replaced(void)
+{
+	struct gpumap_session *stuck[1], *other;
+	struct gpumap_done done = { .status = 1 };
+	int fd = fuse_open(&fuse);
+	char *memory;
+	pid_t killed = (pid_t)story_device(map, 0).worker_pid;
+
+	get_stuck(stuck, 1, fd);
+	EQ(kill(killed, SIGKILL), 0);
+	OK(is_ready_again(killed));
+	OK(agent_logged(&agent, "event=worker_abandoned"));
+	EQ(kill(killed, 0), 0); /* it is there still */
+	EQ(gpumap_wait(stuck[0], &done, 1, story_now() + STORY_LIMIT_NS), 1);
+	EQ(done.status, -EIO);
+	other = session_open(&memory);
+	EQ(story_run(other, 0, &(struct gpumap_job){ .op = GPUMAP_OP_NOP }), 0);
+	gpumap_session_close(stuck[0]);
+	gpumap_session_close(other);
+	OK(no_session_is_left());
+
+	fuse.orders->unanswered = 0;
+	get_stuck(stuck, 1, fd);
+	killed = (pid_t)story_device(map, 0).worker_pid;
+	agent_kill(&agent, SIGKILL);
+	gpumap_session_close(stuck[0]);
+	gpumap_detach(map);
+	OK(agent_start(&agent));
+	map = story_attach(&agent);
+	EQ(kill(killed, 0), 0);
+	other = session_open(&memory);
+	EQ(story_run(other, 0, &(struct gpumap_job){ .op = GPUMAP_OP_NOP }), 0);
+	gpumap_session_close(other);
+	close(fd);
+}
+
 TAP_CASE()
 {
 	char folder[128];
@@ -403,6 +456,7 @@ TAP_CASE()
 		who_is_stuck_and_has_left_takes_no_part();
 		a_deadline_ends_what_is_stuck();
 		a_deadline_is_not_slept_over();
+		a_worker_that_cannot_end_is_replaced();
 	}
 	gpumap_detach(map);
 	/* fuse_end() lets go of processes that wait for the file system, so

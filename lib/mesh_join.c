@@ -8,6 +8,16 @@
 #include <errno.h>
 #include <string.h>
 
+/* The agent's clock may differ from this process's, so it is told how long. */
+static uint64_t time_left(uint64_t deadline_ns)
+{
+	uint64_t now = gm_now_ns();
+
+	if (deadline_ns == 0 || deadline_ns == GPUMAP_NO_DEADLINE)
+		return UINT64_MAX;
+	return deadline_ns > now ? deadline_ns - now : 0;
+}
+
 static int put_request(struct gpumap *map, const struct gpumap_mesh_join *join,
 		       struct gm_join *body)
 {
@@ -23,7 +33,7 @@ static int put_request(struct gpumap *map, const struct gpumap_mesh_join *join,
 		ret = -EINVAL;
 	}
 	body->epoch = join->epoch;
-	body->timeout_ns = join->timeout_ns;
+	body->timeout_ns = time_left(join->deadline_ns);
 	body->rank = join->rank;
 	body->version = join->version;
 	return ret;

@@ -333,12 +333,14 @@ GPUMAP_API int gpumap_mesh_release(struct gpumap *map, const char *name);
 struct gpumap_mesh_join {
 	size_t size; /* sizeof(struct gpumap_mesh_join) */
 	const char *mesh;
-	const char *group;   /* NULL: "world" */
-	uint64_t epoch;      /* of the group, from gpumap_mesh_group() */
-	uint64_t timeout_ns; /* to wait for the others, at least 100 ms */
-	uint32_t rank;       /* within the group */
-	uint32_t version;    /* ncclGetVersion()'s, not 0; the same of all */
-	const void *id;      /* from rank 0: its bytes; from others NULL */
+	const char *group; /* NULL: "world" */
+	uint64_t epoch;    /* of the group, from gpumap_mesh_group() */
+	/* on CLOCK_MONOTONIC, when to give the others up; 0 or
+	 * GPUMAP_NO_DEADLINE: never.  Ranks wait for 100 ms at least. */
+	uint64_t deadline_ns;
+	uint32_t rank;    /* within the group */
+	uint32_t version; /* ncclGetVersion()'s, not 0; the same of all */
+	const void *id;   /* from rank 0: its bytes; from others NULL */
 };
 
 /* gpumap_mesh_leave(): the communicator broke, and the other ranks must be

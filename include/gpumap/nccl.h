@@ -78,14 +78,6 @@ static inline uint64_t gpumap_nccl_now(void)
 	       (uint64_t)now.tv_nsec;
 }
 
-/* The time @ns from now, or never if that overflows. */
-static inline uint64_t gpumap_nccl_after(uint64_t ns)
-{
-	uint64_t now = gpumap_nccl_now();
-
-	return ns < UINT64_MAX - now ? now + ns : UINT64_MAX;
-}
-
 /* Sleep until the map changes, or for a moment. */
 static inline void gpumap_nccl_nap(const struct gpumap *map, uint64_t ns,
 				   uint64_t until_ns)
@@ -150,19 +142,19 @@ static inline int gpumap_nccl_check(struct gpumap_nccl *nccl)
  *
  * result	the call's return value: communicators are non-blocking here, so
  *		it may be ncclInProgress
+ * deadline_ns	on CLOCK_MONOTONIC, or GPUMAP_NO_DEADLINE
  *
  * A call has ended when its work is in the stream, not when that work is done.
  *
  * Returns	0
- *		-ETIMEDOUT	it is not, after @timeout_ns
+ *		-ETIMEDOUT	it is not, at @deadline_ns
  *		-ESTALE, -EIO, -EPROTO	as gpumap_nccl_check()
  * Cost		polls a thousand times a second
  * Threads	the one that uses the communicator
  */
 static inline int gpumap_nccl_wait(struct gpumap_nccl *nccl,
-				   ncclResult_t result, uint64_t timeout_ns)
+				   ncclResult_t result, uint64_t deadline_ns)
 {
-	uint64_t until = gpumap_nccl_after(timeout_ns);
 	int ret;
 
 	if (result != ncclSuccess && result != ncclInProgress) {
@@ -173,9 +165,9 @@ static inline int gpumap_nccl_wait(struct gpumap_nccl *nccl,
 		ret = gpumap_nccl_check(nccl);
 		if (ret != -EINPROGRESS && ret != -EAGAIN)
 			return ret;
-		if (gpumap_nccl_now() >= until)
+		if (gpumap_nccl_now() >= deadline_ns)
 			return -ETIMEDOUT;
-		gpumap_nccl_nap(nccl->map, GPUMAP_NCCL_LOOK_NS, until);
+		gpumap_nccl_nap(nccl->map, GPUMAP_NCCL_LOOK_NS, deadline_ns);
 	}
 }
 
@@ -214,7 +206,6 @@ static inline int gpumap_nccl_form(struct gpumap_nccl *nccl,
 				   const ncclUniqueId *id, uint64_t until)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-	uint64_t now = gpumap_nccl_now();
 	ncclResult_t result;
 	int ret;
 
@@ -225,8 +216,7 @@ static inline int gpumap_nccl_form(struct gpumap_nccl *nccl,
 		nccl->result = result;
 		ret = -EIO;
 	} else {
-		ret = gpumap_nccl_wait(nccl, result,
-				       until > now ? until - now : 0);
+		ret = gpumap_nccl_wait(nccl, result, until);
 	}
 	if (ret != 0) {
 		result = nccl->result;
@@ -276,7 +266,6 @@ static inline int gpumap_nccl_try(struct gpumap_nccl *nccl,
 {
 	struct gpumap_mesh_join join;
 	uint8_t bytes[GPUMAP_MESH_ID_BYTES];
-	uint64_t now;
 	ncclUniqueId id;
 	int ret, version = 0;
 
@@ -288,13 +277,12 @@ static inline int gpumap_nccl_try(struct gpumap_nccl *nccl,
 	}
 	if (nccl->result != ncclSuccess)
 		return -EIO;
-	now = gpumap_nccl_now();
 	memset(&join, 0, sizeof(join));
 	join.size = sizeof(join);
 	join.mesh = nccl->mesh;
 	join.group = nccl->group;
 	join.epoch = nccl->epoch;
-	join.timeout_ns = until > now ? until - now : 0;
+	join.deadline_ns = until != 0 ? until : 1; /* 0: never */
 	join.rank = (uint32_t)nccl->rank;
 	join.version = (uint32_t)version;
 	join.id = nccl->rank == 0 ? &ours->id : NULL;
@@ -312,13 +300,13 @@ static inline int gpumap_nccl_try(struct gpumap_nccl *nccl,
  *
  * group	NULL: "world"
  * rank		of the mesh; it must be in the group
- * timeout_ns	for the whole call; UINT64_MAX: no limit
+ * deadline_ns	on CLOCK_MONOTONIC, or GPUMAP_NO_DEADLINE
  * ret_nccl	give it back with gpumap_nccl_finish() or gpumap_nccl_abort();
  *		after a failure only @result is stored
  *
  * The call waits until the group is whole and all its ranks have called this.
  * If the epoch moves on meanwhile, or another rank dies, it begins again, until
- * @timeout_ns have passed.
+ * @deadline_ns.
  *
  * Returns	0
  *		-ETIMEDOUT	other ranks did not come, or NCCL did not get
@@ -336,10 +324,9 @@ static inline int gpumap_nccl_try(struct gpumap_nccl *nccl,
  */
 static inline int gpumap_nccl_init(struct gpumap *map, const char *mesh,
 				   const char *group, uint32_t rank,
-				   uint64_t timeout_ns,
+				   uint64_t deadline_ns,
 				   struct gpumap_nccl *ret_nccl)
 {
-	uint64_t until = gpumap_nccl_after(timeout_ns);
 	struct gpumap_nccl_id ours;
 	struct gpumap_nccl nccl;
 	int ret;
@@ -356,7 +343,7 @@ static inline int gpumap_nccl_init(struct gpumap *map, const char *mesh,
 		memcpy(nccl.group, group, strlen(group));
 		ret = gpumap_nccl_look(&nccl, rank);
 		if (ret == 0)
-			ret = gpumap_nccl_try(&nccl, &ours, until);
+			ret = gpumap_nccl_try(&nccl, &ours, deadline_ns);
 		if (ret == 0)
 			break;
 		ret_nccl->result = nccl.result;
@@ -367,10 +354,10 @@ static inline int gpumap_nccl_init(struct gpumap *map, const char *mesh,
 			return ret;
 		if (gpumap_nccl_retired(map))
 			return -ESTALE;
-		if (gpumap_nccl_now() >= until)
+		if (gpumap_nccl_now() >= deadline_ns)
 			return -ETIMEDOUT;
 		if (ret == -EAGAIN)
-			gpumap_nccl_nap(map, UINT64_C(100000000), until);
+			gpumap_nccl_nap(map, UINT64_C(100000000), deadline_ns);
 	}
 	*ret_nccl = nccl;
 	return 0;
@@ -391,10 +378,10 @@ static inline int gpumap_nccl_init(struct gpumap *map, const char *mesh,
  * Threads	the one that uses the communicator
  */
 static inline int gpumap_nccl_finish(struct gpumap_nccl *nccl,
-				     uint64_t timeout_ns)
+				     uint64_t deadline_ns)
 {
 	int ret = gpumap_nccl_wait(nccl, ncclCommFinalize(nccl->comm),
-				   timeout_ns);
+				   deadline_ns);
 
 	if (ret != 0) {
 		gpumap_nccl_abort(nccl);

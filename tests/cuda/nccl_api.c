@@ -51,7 +51,7 @@ static int32_t value(int rank, int i)
 /* Wait for the stream.  Returns 0, or why it will never end. */
 static int settle(ncclResult_t result)
 {
-	int ret = gpumap_nccl_wait(&nccl, result, WAIT_NS);
+	int ret = gpumap_nccl_wait(&nccl, result, gpumap_nccl_now() + WAIT_NS);
 
 	while (ret == 0 && cu.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY) {
 		ret = gpumap_nccl_check(&nccl);
@@ -235,8 +235,8 @@ static void be_rank(struct gpumap *at, int rank, uint64_t wait_ns, bool once)
 	do {
 		int wrong = 0;
 
-		ret = gpumap_nccl_init(at, "m", NULL, (uint32_t)rank, wait_ns,
-				       &nccl);
+		ret = gpumap_nccl_init(at, "m", NULL, (uint32_t)rank,
+				       gpumap_nccl_now() + wait_ns, &nccl);
 		if (ret == -EBUSY && !once) {
 			story_nap(1000); /* one that was killed is known yet */
 			ret = 0;
@@ -252,7 +252,8 @@ static void be_rank(struct gpumap *at, int rank, uint64_t wait_ns, bool once)
 			report->rounds += ret == 0;
 		} while (ret == 0 && !once);
 		if (ret == 0)
-			ret = gpumap_nccl_finish(&nccl, wait_ns);
+			ret = gpumap_nccl_finish(&nccl,
+						 gpumap_nccl_now() + wait_ns);
 		else
 			gpumap_nccl_abort(&nccl);
 	} while (!once);

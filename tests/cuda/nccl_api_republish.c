@@ -100,7 +100,8 @@ static void it_is_what_the_group_has_it_for(enum look look)
 
 	EQ(publish(false), 0);
 	moves_after = look;
-	ret = gpumap_nccl_init(node, "m", "g", 1, WAIT_NS, &nccl);
+	ret = gpumap_nccl_init(node, "m", "g", 1, gpumap_nccl_now() + WAIT_NS,
+			       &nccl);
 	if (!EQ(ret, 0)) {
 		NOTE("%s", gpumap_refusal(node));
 		return;
@@ -108,7 +109,7 @@ static void it_is_what_the_group_has_it_for(enum look look)
 	EQ(moves_after, NO_LOOK);
 	EQ(nccl.rank, 0);
 	EQ(nccl.n, 1);
-	EQ(gpumap_nccl_finish(&nccl, WAIT_NS), 0);
+	EQ(gpumap_nccl_finish(&nccl, gpumap_nccl_now() + WAIT_NS), 0);
 }
 
 /* Each has a thread and a listener. */
@@ -119,16 +120,20 @@ static void one_id_is_made(enum look look)
 	EQ(publish(true), 0);
 	moves_after = look;
 	n_ids = 0;
-	if (!EQ(gpumap_nccl_init(node, "m", "g", 1, WAIT_NS, &nccl), 0))
+	if (!EQ(gpumap_nccl_init(node, "m", "g", 1, gpumap_nccl_now() + WAIT_NS,
+				 &nccl),
+		0))
 		return;
 	EQ(moves_after, NO_LOOK);
 	EQ(n_ids, 1);
-	EQ(gpumap_nccl_finish(&nccl, WAIT_NS), 0);
+	EQ(gpumap_nccl_finish(&nccl, gpumap_nccl_now() + WAIT_NS), 0);
 	/* Others had that one. */
-	if (!EQ(gpumap_nccl_init(node, "m", "g", 1, WAIT_NS, &nccl), 0))
+	if (!EQ(gpumap_nccl_init(node, "m", "g", 1, gpumap_nccl_now() + WAIT_NS,
+				 &nccl),
+		0))
 		return;
 	EQ(n_ids, 2);
-	EQ(gpumap_nccl_finish(&nccl, WAIT_NS), 0);
+	EQ(gpumap_nccl_finish(&nccl, gpumap_nccl_now() + WAIT_NS), 0);
 }
 
 static void waits_may_have_no_end(void)
@@ -137,11 +142,11 @@ static void waits_may_have_no_end(void)
 	int ret;
 
 	EQ(publish(true), 0);
-	ret = gpumap_nccl_init(node, "m", "g", 1, UINT64_MAX, &nccl);
+	ret = gpumap_nccl_init(node, "m", "g", 1, GPUMAP_NO_DEADLINE, &nccl);
 	if (!EQ(ret, 0))
 		return;
-	EQ(gpumap_nccl_wait(&nccl, ncclInProgress, UINT64_MAX), 0);
-	EQ(gpumap_nccl_finish(&nccl, UINT64_MAX), 0);
+	EQ(gpumap_nccl_wait(&nccl, ncclInProgress, GPUMAP_NO_DEADLINE), 0);
+	EQ(gpumap_nccl_finish(&nccl, GPUMAP_NO_DEADLINE), 0);
 }
 
 TAP_CASE_ARGS(argc, argv)

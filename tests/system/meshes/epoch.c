@@ -292,7 +292,7 @@ static int break_group(const char *name, uint64_t epoch)
 		.mesh = "m",
 		.group = name,
 		.epoch = epoch,
-		.timeout_ns = STORY_LIMIT_NS,
+		.deadline_ns = story_now() + STORY_LIMIT_NS,
 		.version = 22203,
 		.id = id,
 	};

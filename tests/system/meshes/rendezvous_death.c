@@ -240,7 +240,8 @@ static void a_detached_rank_has_left_a_child(void)
 					      .mesh = "m",
 					      .group = "world",
 					      .epoch = epoch,
-					      .timeout_ns = LONG_NS,
+					      .deadline_ns =
+						      story_now() + LONG_NS,
 					      .version = NCCL_NOW,
 					      .id = id };
 	struct gpumap *own = story_attach(&agent);
@@ -301,7 +302,8 @@ static int be_one_more(uint32_t i, uint64_t *ret_ticket)
 	const struct gpumap_mesh_join ask = { .size = sizeof(ask),
 					      .mesh = mesh,
 					      .group = name,
-					      .timeout_ns = LONG_NS,
+					      .deadline_ns =
+						      story_now() + LONG_NS,
 					      .version = NCCL_NOW,
 					      .id = id };
 	struct gpumap_mesh_join now = ask;

@@ -6,7 +6,7 @@
  *
  * Users write them as for Rust's regex library.  No plan uses them, so they are
  * not compiled: a compiler may take exponential time for a hundred bytes, and
- * they come from clients.  The check takes time in proportion to the bytes.  It
+ * they come from clients.  The check takes time in proportion to the bytes, and
  * refuses flags, named groups, Unicode classes and sets in brackets.
  */
 #ifndef GM_PATTERN_H

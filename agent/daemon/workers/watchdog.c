@@ -42,9 +42,9 @@ static const struct limit {
 	/* The worker has a limit of its own, below this. */
 	[GM_CALL_MEET] = { 2 * GM_NCCL_GROUP_LIMIT_NS, "meeting other cards",
 			   false },
-	/* An abort may hang, and only the end of the process helps then.  It
-	 * joins NCCL's threads and frees memory of the card, which waits for
-	 * all work there, so some seconds are no hang. */
+	/* An abort may hang, and only the end of the process helps then.  An
+	 * abort joins NCCL's threads and frees memory of the card, which waits
+	 * for all work there, so some seconds are no hang. */
 	[GM_CALL_ABORT] = { 10 * SECOND, "the abort of a communicator", true },
 	/* A half-made communicator looks for the abort only at some points. */
 	[GM_CALL_GIVE_UP] = { 10 * SECOND, "giving up to meet other cards",

@@ -38,7 +38,7 @@
 #include "tests/system/hostile/honest_client.h"
 
 #define ROWS       STAGE_ROWS
-#define STRANGER   61357u /* a uid without other processes */
+#define STRANGER   61400u /* the first of ATTACKS uids without processes */
 #define ATTACKS    32
 #define SECOND     UINT64_C(1000000000)
 #define RECOVER_NS (10 * SECOND)
@@ -247,8 +247,8 @@ static void weaken(void)
 		_exit(98);
 }
 
-/* Run the attack in a process of its own, as another user where that is
- * possible. */
+/* Run the attack in a process of its own, as a user of its own where that is
+ * possible: all sessions of a user may end because of one. */
 static pid_t attack(uint32_t which, uint64_t until_ns)
 {
 	pid_t parent = getpid(), pid = fork();
@@ -264,7 +264,7 @@ static pid_t attack(uint32_t which, uint64_t until_ns)
 	signal(SIGPIPE, SIG_IGN);
 	weaken();
 	if (getppid() != parent ||
-	    (geteuid() == 0 && !user_become(STRANGER, STRANGER)))
+	    (geteuid() == 0 && !user_become(STRANGER + which, STRANGER)))
 		_exit(98);
 	/* The change of identity has cleared it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

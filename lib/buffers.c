@@ -306,14 +306,13 @@ static uint32_t kind_of(const struct gm_client_buffer *buffer)
 int gpumap_buffer_info(const struct gpumap_session *session, uint64_t buffer,
 		       struct gpumap_buffer_info *ret_info)
 {
-	struct gpumap_buffer_info info = { .size = ret_info->size };
+	struct gpumap_buffer_info info = { 0 };
 	const struct gm_client_buffer *found;
 	int ret = gm_fork_map_mine(session->map);
 
 	if (ret == 0)
-		ret = gm_size_out(info.size,
-				  offsetof(struct gpumap_buffer_info, flags),
-				  sizeof(info));
+		ret = gm_size_out(ret_info,
+				  offsetof(struct gpumap_buffer_info, flags));
 	if (ret != 0)
 		return ret;
 	found = gm_buffer_find(session, buffer);
@@ -327,7 +326,7 @@ int gpumap_buffer_info(const struct gpumap_session *session, uint64_t buffer,
 			   ? gm_handle_row(buffer)
 			   : UINT32_MAX;
 	info.flags = found->flags;
-	memcpy(ret_info, &info, info.size);
+	gm_size_put(ret_info, &info, sizeof(info));
 	return 0;
 }
 
@@ -537,7 +536,7 @@ int gpumap_buffer_import(struct gpumap_session *session, uint64_t export_id,
 int gpumap_export_fd(struct gpumap *map, uint64_t export_id,
 		     struct gpumap_export_info *ret_info, int *ret_fd)
 {
-	struct gpumap_export_info info = { .size = ret_info->size };
+	struct gpumap_export_info info = { 0 };
 	struct gm_import body = { .id = export_id,
 				  .row = gm_export_row(export_id) };
 	struct gm_import_reply reply;
@@ -546,9 +545,8 @@ int gpumap_export_fd(struct gpumap *map, uint64_t export_id,
 				.body_bytes = sizeof(body),
 				.reply = &reply,
 				.reply_bytes = sizeof(reply) };
-	int ret = gm_size_out(info.size,
-			      offsetof(struct gpumap_export_info, reserved),
-			      sizeof(info));
+	int ret = gm_size_out(ret_info,
+			      offsetof(struct gpumap_export_info, reserved));
 
 	if (ret == 0)
 		ret = gm_map_call(map, &call, 1);
@@ -560,7 +558,7 @@ int gpumap_export_fd(struct gpumap *map, uint64_t export_id,
 	}
 	info.bytes = reply.bytes;
 	info.row = reply.row;
-	memcpy(ret_info, &info, info.size);
+	gm_size_put(ret_info, &info, sizeof(info));
 	*ret_fd = call.fds[0];
 	return 0;
 }

@@ -12,8 +12,8 @@ static const struct {
 	const char *text;
 } sentences[] = {
 	{ 0, "success" },
-	{ -E2BIG, "the caller asks for more than this library knows; "
-		  "install a newer libgpumap" },
+	{ -E2BIG, "the caller asks for more than this library knows: "
+		  "install a newer libgpumap; or has not set a struct's size" },
 	{ -EACCES,
 	  "this user may not read the map or its masks or talk to the agent, "
 	  "see the mode and the group of its socket; or a READ_ONLY buffer "
@@ -95,13 +95,28 @@ const char *gpumap_strerror(int error)
 	return error > 0 ? "success" : "an error of the kernel; see errno(3)";
 }
 
-int gm_size_in(void *ret_ours, size_t known, const void *theirs)
+/* A struct's @size, from its first bytes.  Larger than any struct is one that
+ * the caller has not set: it is not followed. */
+static int read_size(const void *theirs, size_t *ret_size)
 {
 	size_t size;
 
-	memcpy(&size, theirs, sizeof(size));
-	if (size < sizeof(size))
+	if (theirs == NULL)
 		return -EINVAL;
+	memcpy(&size, theirs, sizeof(size));
+	if (size > GM_SIZE_MOST)
+		return -E2BIG;
+	*ret_size = size;
+	return size < sizeof(size) ? -EINVAL : 0;
+}
+
+int gm_size_in(void *ret_ours, size_t known, const void *theirs)
+{
+	size_t size;
+	int ret = read_size(theirs, &size);
+
+	if (ret != 0)
+		return ret;
 	for (size_t i = known; i < size; i++)
 		if (((const unsigned char *)theirs)[i] != 0)
 			return -E2BIG;
@@ -110,9 +125,30 @@ int gm_size_in(void *ret_ours, size_t known, const void *theirs)
 	return 0;
 }
 
-int gm_size_out(size_t size, size_t least, size_t known)
+int gm_size_out(const void *theirs, size_t least)
 {
-	if (size < least)
-		return -EINVAL;
-	return size > known ? -E2BIG : 0;
+	size_t size;
+	int ret = read_size(theirs, &size);
+
+	return ret == 0 && size < least ? -EINVAL : ret;
+}
+
+void gm_size_put_item(void *ret_theirs, size_t size, const void *ours,
+		      size_t known)
+{
+	size_t n = size < known ? size : known;
+
+	memcpy(ret_theirs, ours, n);
+	memset((char *)ret_theirs + n, 0, size - n);
+	memcpy(ret_theirs, &size, sizeof(size));
+}
+
+void gm_size_put(void *ret_theirs, const void *ours, size_t known)
+{
+	size_t size;
+
+	memcpy(&size, ret_theirs, sizeof(size));
+	gm_size_put_item(ret_theirs, size, ours, known);
+	if (size > known)
+		memcpy(ret_theirs, &known, sizeof(known));
 }

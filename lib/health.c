@@ -29,10 +29,9 @@ bool gm_health_retired(const struct gpumap *map)
 int gpumap_health(const struct gpumap *map, struct gpumap_health *ret_health)
 {
 	const struct gm_header *header = map->map.header;
-	struct gpumap_health health = { .size = ret_health->size };
+	struct gpumap_health health = { 0 };
 	int ret =
-		gm_size_out(health.size, offsetof(struct gpumap_health, age_ns),
-			    sizeof(health));
+		gm_size_out(ret_health, offsetof(struct gpumap_health, age_ns));
 
 	if (ret != 0)
 		return ret;
@@ -49,7 +48,7 @@ int gpumap_health(const struct gpumap *map, struct gpumap_health *ret_health)
 	health.bytes = map->map.bytes;
 	health.agent_version = gm_get(&header->agent_version);
 	health.layout_minor = gm_get(&header->minor);
-	memcpy(ret_health, &health, health.size);
+	gm_size_put(ret_health, &health, sizeof(health));
 	return 0;
 }
 

@@ -103,17 +103,31 @@ static inline bool gm_guard_mine(const struct gm_guard *guard)
  * known	bytes of *ret_ours; fields that the caller's struct lacks read
  *		as zero
  *
- * Returns	0, -EINVAL when it has no room for its own size, -E2BIG when it
- *		sets something beyond the known fields
+ * Returns	0, -EINVAL when it is NULL or has no room for its own size,
+ *		-E2BIG when it sets something beyond the known fields, or its
+ *		size is above GM_SIZE_MOST
  */
 int gm_size_in(void *ret_ours, size_t known, const void *theirs);
 
+/* Bytes of a caller's struct, at most. */
+#define GM_SIZE_MOST 4096u
+
 /*
- * gm_size_out - can a struct of this size be filled in?
+ * gm_size_out - can a struct of a caller be filled in?
  *
- * Returns	0, -EINVAL: smaller than @least, -E2BIG: larger than @known
+ * Returns	0, -EINVAL: NULL, or smaller than @least, -E2BIG: larger than
+ *		GM_SIZE_MOST
  */
-int gm_size_out(size_t size, size_t least, size_t known);
+int gm_size_out(const void *theirs, size_t least);
+
+/* Fill in such a struct: fields that the library does not know become 0, and
+ * its @size the bytes that the library knows. */
+void gm_size_put(void *ret_theirs, const void *ours, size_t known);
+
+/* The same for one struct of an array, whose elements have @size bytes.  Their
+ * @size stays that. */
+void gm_size_put_item(void *ret_theirs, size_t size, const void *ours,
+		      size_t known);
 
 /* ---- control: one connection to the agent ------------------------------- */
 

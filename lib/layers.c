@@ -129,17 +129,15 @@ int gpumap_layers_read(const struct gpumap *map, const char *name,
 	int ret = -EAGAIN;
 
 	if (ret_layers != NULL) {
-		int error = gm_size_out(ret_layers->size,
-					offsetof(struct gpumap_layers, version),
-					sizeof(layers));
+		int error = gm_size_out(
+			ret_layers, offsetof(struct gpumap_layers, version));
 		if (error != 0)
 			return error;
-		layers.size = ret_layers->size;
 	}
 	for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++)
 		ret = read_once(map, name, &layers, &to);
 	if (ret_layers != NULL && (ret == 0 || ret == -ENOBUFS))
-		memcpy(ret_layers, &layers, layers.size);
+		gm_size_put(ret_layers, &layers, sizeof(layers));
 	return ret;
 }
 

@@ -351,7 +351,7 @@ static int open_pinned(struct gpumap *map, struct opened *o)
 int gpumap_mask_open(struct gpumap *map, const char *name, uint32_t flags,
 		     struct gpumap_mask **ret_mask)
 {
-	size_t n = name != NULL ? gm_object_name(name) : 0;
+	size_t n = gm_object_name(name);
 	struct opened *o;
 	int ret;
 
@@ -445,18 +445,16 @@ int gpumap_mask_read(const struct gpumap *map, const char *name,
 	int ret = -EAGAIN;
 
 	if (ret_info != NULL) {
-		ret = gm_size_out(ret_info->size,
-				  offsetof(struct gpumap_mask_info, version),
-				  sizeof(info));
+		ret = gm_size_out(ret_info,
+				  offsetof(struct gpumap_mask_info, version));
 		if (ret != 0)
 			return ret;
-		info.size = ret_info->size;
 		ret = -EAGAIN;
 	}
 	for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++)
 		ret = read_once(map, name, &info, ret_rows, n);
 	if (ret_info != NULL && (ret == 0 || ret == -ENOBUFS))
-		memcpy(ret_info, &info, info.size);
+		gm_size_put(ret_info, &info, sizeof(info));
 	return ret;
 }
 

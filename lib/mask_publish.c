@@ -128,13 +128,12 @@ static int publish_tensor(struct gpumap *map, struct gm_call *call,
 static int put_result(struct gpumap_mask_result *to,
 		      const struct gm_mask_publish_reply *reply)
 {
-	struct gpumap_mask_result result = { .size = to->size,
-					     .version = reply->version,
+	struct gpumap_mask_result result = { .version = reply->version,
 					     .bytes = reply->bytes,
 					     .n_copies = reply->n_copies,
 					     .n_shared = reply->n_shared };
 
-	memcpy(to, &result, result.size);
+	gm_size_put(to, &result, sizeof(result));
 	return 0;
 }
 
@@ -154,9 +153,8 @@ int gpumap_mask_publish(struct gpumap *map,
 	int ret = gm_size_in(&ours, sizeof(ours), request);
 
 	if (ret == 0 && ret_result != NULL)
-		ret = gm_size_out(ret_result->size,
-				  offsetof(struct gpumap_mask_result, bytes),
-				  sizeof(*ret_result));
+		ret = gm_size_out(ret_result,
+				  offsetof(struct gpumap_mask_result, bytes));
 	if (ret == 0)
 		ret = gm_fork_map_mine(map);
 	if (ret == 0)

@@ -57,17 +57,15 @@ int gpumap_mesh_read(const struct gpumap *map, const char *name,
 	int ret = -EAGAIN;
 
 	if (ret_mesh != NULL) {
-		int error = gm_size_out(ret_mesh->size,
-					offsetof(struct gpumap_mesh, version),
-					sizeof(mesh));
+		int error = gm_size_out(ret_mesh,
+					offsetof(struct gpumap_mesh, version));
 		if (error != 0)
 			return error;
-		mesh.size = ret_mesh->size;
 	}
 	for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++)
 		ret = read_once(map, name, &mesh, ret_rows, n);
 	if (ret_mesh != NULL && (ret == 0 || ret == -ENOBUFS))
-		memcpy(ret_mesh, &mesh, mesh.size);
+		gm_size_put(ret_mesh, &mesh, sizeof(mesh));
 	return ret;
 }
 
@@ -173,9 +171,7 @@ static const char *group_name(const char *name, const char *group)
 
 static int check_size(const struct gpumap_mesh_group *group)
 {
-	return gm_size_out(group->size,
-			   offsetof(struct gpumap_mesh_group, version),
-			   sizeof(*group));
+	return gm_size_out(group, offsetof(struct gpumap_mesh_group, version));
 }
 
 int gpumap_mesh_group(const struct gpumap *map, const char *name,
@@ -191,12 +187,11 @@ int gpumap_mesh_group(const struct gpumap *map, const char *name,
 	group = group_name(name, group);
 	if (group == NULL)
 		return -EINVAL;
-	ours.size = ret_group != NULL ? ret_group->size : 0;
 	ret = -EAGAIN;
 	for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++)
 		ret = group_once(map, name, group, &to, &ours);
 	if (ret_group != NULL && (ret == 0 || ret == -ENOBUFS))
-		memcpy(ret_group, &ours, ours.size);
+		gm_size_put(ret_group, &ours, sizeof(ours));
 	return ret;
 }
 
@@ -226,7 +221,7 @@ int gpumap_mesh_next_group(const struct gpumap *map, const char *name,
 			   uint32_t rank, uint32_t *cursor,
 			   struct gpumap_mesh_group *ret_group)
 {
-	struct gpumap_mesh_group group = { .size = ret_group->size };
+	struct gpumap_mesh_group group = { 0 };
 	struct reading r = { .within = 0 };
 	int ret = check_size(ret_group);
 
@@ -238,7 +233,7 @@ int gpumap_mesh_next_group(const struct gpumap *map, const char *name,
 	if (ret != 1)
 		return ret;
 	put_group(&group, &r);
-	memcpy(ret_group, &group, group.size);
+	gm_size_put(ret_group, &group, sizeof(group));
 	*cursor = r.index + 1;
 	return 1;
 }
@@ -278,12 +273,13 @@ int gpumap_mesh_place(const struct gpumap_mesh *mesh, uint32_t rank,
 		      struct gpumap_mesh_place *ret_place)
 {
 	struct gpumap_mesh_place place;
-	uint32_t n = mesh->dp;
+	uint32_t n;
 
-	if (mesh->tp == 0 || mesh->pp == 0 || mesh->dp == 0)
+	if (mesh == NULL || mesh->tp == 0 || mesh->pp == 0 || mesh->dp == 0)
 		return -EINVAL;
 	if (rank >= mesh->world)
 		return -ERANGE;
+	n = mesh->dp;
 	place.tp = rank % mesh->tp;
 	place.pp = rank / mesh->tp % mesh->pp;
 	place.dp = rank / mesh->tp / mesh->pp;
@@ -317,12 +313,11 @@ static int add_row(const struct gpumap *map, uint32_t row,
 int gpumap_mesh_stats(const struct gpumap *map, const char *name,
 		      struct gpumap_mesh_stats *ret_stats)
 {
-	struct gpumap_mesh_stats stats = { .size = ret_stats->size };
+	struct gpumap_mesh_stats stats = { 0 };
 	struct gpumap_mesh mesh = { .size = sizeof(mesh) };
 	uint32_t rows[GPUMAP_ROWS_MAX];
-	int ret = gm_size_out(ret_stats->size,
-			      offsetof(struct gpumap_mesh_stats, total_bytes),
-			      sizeof(stats));
+	int ret = gm_size_out(ret_stats,
+			      offsetof(struct gpumap_mesh_stats, total_bytes));
 
 	if (ret == 0)
 		ret = gpumap_mesh_read(map, name, &mesh, rows, GPUMAP_ROWS_MAX);
@@ -333,6 +328,6 @@ int gpumap_mesh_stats(const struct gpumap *map, const char *name,
 	for (uint32_t i = 0; i < mesh.world && ret == 0; i++)
 		ret = add_row(map, rows[i], &stats);
 	if (ret == 0)
-		memcpy(ret_stats, &stats, stats.size);
+		gm_size_put(ret_stats, &stats, sizeof(stats));
 	return ret;
 }

@@ -384,11 +384,9 @@ int gpumap_model_progress(struct gpumap_model *model,
 	int ret = is_ours(model) ? 0 : -EOWNERDEAD;
 
 	if (ret == 0 && ret_progress != NULL) {
-		progress.size = ret_progress->size;
-		ret = gm_size_out(progress.size,
+		ret = gm_size_out(ret_progress,
 				  offsetof(struct gpumap_model_progress,
-					   elapsed_ns),
-				  sizeof(progress));
+					   elapsed_ns));
 	}
 	if (ret != 0)
 		return ret;
@@ -399,7 +397,7 @@ int gpumap_model_progress(struct gpumap_model *model,
 	}
 	put_progress(model, &progress);
 	if (ret_progress != NULL)
-		memcpy(ret_progress, &progress, progress.size);
+		gm_size_put(ret_progress, &progress, sizeof(progress));
 	return outcome(model);
 }
 
@@ -492,7 +490,6 @@ static int put_tensor(const struct gpumap_model *m, size_t i,
 	const struct gm_weight *w = &m->weights.v[i];
 	const struct gm_model_place *place = &m->places[i];
 	struct gpumap_tensor tensor = {
-		.size = ret_tensor->size,
 		.name = w->name,
 		.type = gm_weights_type(w->type),
 		.dtype = gm_weights_dtype(w->type),
@@ -503,22 +500,24 @@ static int put_tensor(const struct gpumap_model *m, size_t i,
 		.at = place->at,
 		.bytes = w->bytes,
 	};
-	int ret = gm_size_out(tensor.size, offsetof(struct gpumap_tensor, row),
-			      sizeof(tensor));
+	int ret = gm_size_out(ret_tensor, offsetof(struct gpumap_tensor, row));
 
 	if (ret != 0)
 		return ret;
 	if (m->state == GPUMAP_MODEL_LOADED && place->buffer != UINT32_MAX)
 		tensor.buffer = m->buffers[place->buffer].handle;
-	memcpy(ret_tensor, &tensor, tensor.size);
+	gm_size_put(ret_tensor, &tensor, sizeof(tensor));
 	return 0;
 }
 
 int gpumap_model_find(const struct gpumap_model *model, const char *name,
 		      struct gpumap_tensor *ret_tensor)
 {
-	const struct gm_weight *w = gm_weights_find(&model->weights, name);
+	const struct gm_weight *w;
 
+	if (name == NULL)
+		return -EINVAL;
+	w = gm_weights_find(&model->weights, name);
 	if (w == NULL)
 		return -ENOENT;
 	return put_tensor(model, (size_t)(w - model->weights.v), ret_tensor);

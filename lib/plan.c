@@ -213,14 +213,13 @@ int gpumap_plan(struct gpumap *map, const struct gpumap_plan_request *request,
 		struct gpumap_plan *ret_plan, uint32_t *ret_rows, size_t n,
 		struct gpumap_plan_charge *ret_charges, size_t n_charges)
 {
-	struct gpumap_plan plan = { .size = ret_plan->size };
+	struct gpumap_plan plan = { 0 };
 	struct gpumap_plan_request ours;
 	struct answer answer = { .head.n_layers = 0 };
 	char *tail;
 	int ret;
 
-	ret = gm_size_out(plan.size, offsetof(struct gpumap_plan, spec),
-			  sizeof(plan));
+	ret = gm_size_out(ret_plan, offsetof(struct gpumap_plan, spec));
 	if (ret == 0)
 		ret = gm_size_in(&ours, sizeof(ours), request);
 	if (ret == 0)
@@ -236,7 +235,7 @@ int gpumap_plan(struct gpumap *map, const struct gpumap_plan_request *request,
 	if (ret == 0)
 		put_plan(&answer, &plan);
 	if (ret == 0 || ret == -ENOSPC)
-		memcpy(ret_plan, &plan, plan.size);
+		gm_size_put(ret_plan, &plan, sizeof(plan));
 	if (ret == 0 && ((ret_rows != NULL && n < plan.n_layers) ||
 			 (ret_charges != NULL && n_charges < plan.n_charges)))
 		ret = -ENOBUFS;

@@ -17,7 +17,7 @@ static int refuse(struct gpumap *map, int error, const char *why)
 
 int gm_map_put_name(struct gpumap *map, const char *name, char ret_name[64])
 {
-	size_t n = name != NULL ? gm_object_name(name) : 0;
+	size_t n = gm_object_name(name);
 
 	if (n == 0)
 		return refuse(map, -EINVAL,

@@ -74,12 +74,11 @@ static void put_moving(struct gpumap_device *device,
 int gpumap_device_read(const struct gpumap *map, uint32_t row,
 		       struct gpumap_device *ret_device)
 {
-	struct gpumap_device device = { .size = ret_device->size };
+	struct gpumap_device device = { 0 };
 	struct gm_moving_image moving;
 	struct gm_row_image facts;
 	int ret =
-		gm_size_out(device.size, offsetof(struct gpumap_device, known),
-			    sizeof(device));
+		gm_size_out(ret_device, offsetof(struct gpumap_device, known));
 
 	if (ret != 0)
 		return ret;
@@ -92,7 +91,7 @@ int gpumap_device_read(const struct gpumap *map, uint32_t row,
 	if (gm_get(&map->map.header->minor) < 2)
 		device.recovery = UINT32_MAX;
 	put_moving(&device, &moving);
-	memcpy(ret_device, &device, device.size);
+	gm_size_put(ret_device, &device, sizeof(device));
 	return 0;
 }
 

@@ -394,17 +394,15 @@ int gpumap_session_counts(const struct gpumap_session *session,
 			  struct gpumap_session_counts *ret_counts)
 {
 	struct gpumap_session_counts counts = {
-		.size = ret_counts->size,
 		.submitted = session->submitted,
 		.completed = session->completed,
 		.doorbells = session->doorbells,
 		.parks = session->parks,
 	};
-	int ret = gm_size_out(counts.size,
-			      offsetof(struct gpumap_session_counts, doorbells),
-			      sizeof(counts));
+	int ret = gm_size_out(ret_counts, offsetof(struct gpumap_session_counts,
+						   doorbells));
 
 	if (ret == 0)
-		memcpy(ret_counts, &counts, counts.size);
+		gm_size_put(ret_counts, &counts, sizeof(counts));
 	return ret;
 }

@@ -386,14 +386,13 @@ int gpumap_share_open(struct gpumap_session *session, const char *name,
 int gpumap_share_info(struct gpumap_session *session, uint64_t share,
 		      struct gpumap_share_info *ret_info)
 {
-	struct gpumap_share_info info = { .size = ret_info->size };
+	struct gpumap_share_info info = { 0 };
 	const struct gm_share *s;
 	int ret = gm_session_usable(session);
 
 	if (ret == 0)
-		ret = gm_size_out(info.size,
-				  offsetof(struct gpumap_share_info, age_ns),
-				  sizeof(info));
+		ret = gm_size_out(ret_info,
+				  offsetof(struct gpumap_share_info, age_ns));
 	if (ret != 0)
 		return ret;
 	s = find(session, share);
@@ -408,7 +407,7 @@ int gpumap_share_info(struct gpumap_session *session, uint64_t share,
 	info.about_bytes = s->about_bytes;
 	for (uint32_t i = 0; i < s->n; i++)
 		info.bytes += s->parts[i].bytes;
-	memcpy(ret_info, &info, info.size);
+	gm_size_put(ret_info, &info, sizeof(info));
 	return 0;
 }
 
@@ -433,15 +432,13 @@ static int find_part(const struct gpumap_session *session, uint64_t share,
 static int describe(const struct part *part,
 		    struct gpumap_export_info *ret_info)
 {
-	struct gpumap_export_info info = { .size = ret_info->size,
-					   .bytes = part->bytes,
+	struct gpumap_export_info info = { .bytes = part->bytes,
 					   .row = part->row };
-	int ret = gm_size_out(info.size,
-			      offsetof(struct gpumap_export_info, reserved),
-			      sizeof(info));
+	int ret = gm_size_out(ret_info,
+			      offsetof(struct gpumap_export_info, reserved));
 
 	if (ret == 0)
-		memcpy(ret_info, &info, info.size);
+		gm_size_put(ret_info, &info, sizeof(info));
 	return ret;
 }
 

@@ -63,12 +63,11 @@ static int read_once(const struct gm_map *map, const gm_a64 *slot,
 int gpumap_who(const struct gpumap *map, uint32_t *cursor,
 	       struct gpumap_holder *ret_holder)
 {
-	struct gpumap_holder holder = { .size = ret_holder->size };
+	struct gpumap_holder holder = { 0 };
 	const struct gm_map *m = &map->map;
 	int ret;
 
-	ret = gm_size_out(holder.size, offsetof(struct gpumap_holder, version),
-			  sizeof(holder));
+	ret = gm_size_out(ret_holder, offsetof(struct gpumap_holder, version));
 	if (ret != 0)
 		return ret;
 	while (*cursor < m->n_objects) {
@@ -78,7 +77,7 @@ int gpumap_who(const struct gpumap *map, uint32_t *cursor,
 		for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++)
 			ret = read_once(m, slot, &holder);
 		if (ret == 0) {
-			memcpy(ret_holder, &holder, holder.size);
+			gm_size_put(ret_holder, &holder, sizeof(holder));
 			return 1;
 		}
 	}
@@ -101,8 +100,7 @@ static bool comes_after(const struct gm_usage_item *item,
 
 static void put_usage(const struct gm_usage_item *item, size_t size, void *to)
 {
-	struct gpumap_usage usage = { .size = size,
-				      .session = item->session,
+	struct gpumap_usage usage = { .session = item->session,
 				      .pid = item->pid,
 				      .uid = item->uid,
 				      .row = item->row,
@@ -111,12 +109,12 @@ static void put_usage(const struct gm_usage_item *item, size_t size, void *to)
 				      .lent_bytes = item->lent_bytes,
 				      .borrowed_bytes = item->borrowed_bytes };
 
-	memcpy(to, &usage, size);
+	gm_size_put_item(to, size, &usage, sizeof(usage));
 }
 
 int gpumap_usage(struct gpumap *map, struct gpumap_usage *ret_usage, size_t n)
 {
-	size_t size = n > 0 ? ret_usage->size : sizeof(*ret_usage), got = 0;
+	size_t size, got = 0;
 	struct gm_usage_item items[GM_USAGE_MAX];
 	struct gm_usage_ask body = { .goes_on = 0 };
 	struct gm_usage_reply reply;
@@ -127,11 +125,13 @@ int gpumap_usage(struct gpumap *map, struct gpumap_usage *ret_usage, size_t n)
 				.reply_bytes = sizeof(reply),
 				.reply_tail = items,
 				.reply_tail_room = sizeof(items) };
-	int ret = gm_size_out(size, offsetof(struct gpumap_usage, lent_bytes),
-			      sizeof(*ret_usage));
+	int ret = n > 0 ? gm_size_out(ret_usage,
+				      offsetof(struct gpumap_usage, lent_bytes))
+			: 0;
 
 	if (ret != 0)
 		return ret;
+	size = n > 0 ? ret_usage->size : 0;
 	do {
 		ret = gm_map_call(map, &call, 0);
 		if (ret != 0)
@@ -157,8 +157,7 @@ int gpumap_usage(struct gpumap *map, struct gpumap_usage *ret_usage, size_t n)
 
 static void put_share(const struct gm_shares_item *item, size_t size, void *to)
 {
-	struct gpumap_share_info info = { .size = size,
-					  .share = item->id,
+	struct gpumap_share_info info = { .share = item->id,
 					  .uid = item->uid,
 					  .flags = item->flags,
 					  .n_buffers = item->n_buffers,
@@ -169,13 +168,13 @@ static void put_share(const struct gm_shares_item *item, size_t size, void *to)
 					  .pid = item->pid };
 
 	memcpy(info.name, item->name, sizeof(info.name) - 1);
-	memcpy(to, &info, size);
+	gm_size_put_item(to, size, &info, sizeof(info));
 }
 
 int gpumap_shares(struct gpumap *map, struct gpumap_share_info *ret_info,
 		  size_t n)
 {
-	size_t size = n > 0 ? ret_info->size : sizeof(*ret_info), got = 0;
+	size_t size, got = 0;
 	struct gm_shares_item items[GM_SHARES_MAX];
 	struct gm_shares body = { .after = 0 };
 	struct gm_shares_reply reply;
@@ -186,11 +185,14 @@ int gpumap_shares(struct gpumap *map, struct gpumap_share_info *ret_info,
 				.reply_bytes = sizeof(reply),
 				.reply_tail = items,
 				.reply_tail_room = sizeof(items) };
-	int ret = gm_size_out(size, offsetof(struct gpumap_share_info, age_ns),
-			      sizeof(*ret_info));
+	int ret =
+		n > 0 ? gm_size_out(ret_info,
+				    offsetof(struct gpumap_share_info, age_ns))
+		      : 0;
 
 	if (ret != 0)
 		return ret;
+	size = n > 0 ? ret_info->size : 0;
 	do {
 		ret = gm_map_call(map, &call, 0);
 		if (ret != 0)

@@ -14,6 +14,8 @@ size_t gm_object_name(const char *name)
 {
 	size_t n = 0;
 
+	if (name == NULL)
+		return 0;
 	while (n < GM_NAME_BYTES && name[n] != '\0')
 		n++;
 	return n < GM_NAME_BYTES ? n : 0;

@@ -78,7 +78,7 @@ int gm_object_find(const struct gm_map *map, uint32_t kind, const char *name,
 int gm_object_read_image(const struct gm_object *object, void *ret_image,
 			 uint64_t bytes, uint64_t least);
 
-/* The length of @name, or 0 when it is empty or has more than
+/* The length of @name, or 0 when it is NULL, empty, or has more than
  * GM_NAME_BYTES - 1 bytes. */
 size_t gm_object_name(const char *name);
 

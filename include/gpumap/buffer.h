@@ -445,8 +445,8 @@ struct gpumap_export_info {
  *
  * Returns	0
  *		-ENOENT, -EACCES, -EDQUOT	as gpumap_buffer_import()
- *		-E2BIG, -EINVAL	ret_info->size is larger than this library
- *				knows, or smaller than its first fields
+ *		-E2BIG, -EINVAL	ret_info->size is more than 4096 bytes, or smaller
+ *				than its first fields
  *		-EMFILE, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD
  * Cost		a round trip on the control socket
  * Threads	any, in turn

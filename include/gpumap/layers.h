@@ -132,8 +132,7 @@ GPUMAP_API int gpumap_view_refresh(const struct gpumap *map,
  *		-ENOBUFS	n or n_charges is smaller than the map; only
  *				ret_layers was stored
  *		-ENOENT, -EAGAIN, -EPROTO, -EINVAL	as gpumap_layers_view()
- *		-E2BIG		ret_layers->size is larger than this library
- *				knows
+ *		-E2BIG		ret_layers->size is more than 4096 bytes
  *		On -EAGAIN and -EPROTO the content of the arrays is undefined:
  *		the call reads into them, and has found that the entries are not
  *		of one publication.

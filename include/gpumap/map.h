@@ -92,8 +92,7 @@ struct gpumap_health {
  * gpumap_health - is the agent alive, and is this still its map?
  *
  * Returns	0
- *		-E2BIG		ret_health->size is larger than this library
- *				knows
+ *		-E2BIG		ret_health->size is more than 4096 bytes
  *		-EINVAL		ret_health->size is smaller than its first
  *				fields
  * Cost		a few loads and clock_gettime (no system call)
@@ -313,8 +312,8 @@ GPUMAP_API uint32_t gpumap_device_count(const struct gpumap *map);
  *		-EAGAIN		the agent was publishing all through our
  *				attempts
  *		-EPROTO		the segment is damaged
- *		-E2BIG, -EINVAL	ret_device->size is larger than this library
- *				knows, or smaller than its first fields
+ *		-E2BIG, -EINVAL	ret_device->size is more than 4096 bytes, or smaller
+ *				than its first fields
  * Cost		no system call; one pass over about 700 bytes
  * Threads	any; async-signal-safe
  */

@@ -108,7 +108,7 @@ struct gpumap_mesh_stats {
  *				attempts
  *		-EPROTO		the segment is damaged
  *		-EINVAL		a name longer than GPUMAP_NAME_MAX, or empty
- *		-E2BIG		ret_mesh->size is larger than this library knows
+ *		-E2BIG		ret_mesh->size is more than 4096 bytes
  *		On -EAGAIN and -EPROTO the content of the array is undefined.
  * Cost		no system call; a search of the directory
  * Threads	any; async-signal-safe

@@ -164,10 +164,11 @@ struct gpumap_usage {
  * Before them, with session 0, there is one for each user and row with memory
  * that importers still have, but whose session has forgotten it or ended.
  *
- * ret_usage	room for @n; the @size of the first is set, and is that of all
+ * ret_usage	room for @n; the @size of the first is set, and is that of all,
+ *		also after the call
  *
  * Returns	the number of items, which may be more than @n, or
- *		-E2BIG		@size is larger than this library knows
+ *		-E2BIG		@size is more than 4096 bytes
  *		-EINVAL		@size is smaller than its first fields
  *		-EOPNOTSUPP	the agent is older than this
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD, when

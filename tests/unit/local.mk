@@ -26,6 +26,7 @@ GM_TORTURE += %reldir%/shm/torture_publish.c
 gm_suites += tests/suites/unit_lib
 gm_unit_lib = \
 	%reldir%/lib/arena.c \
+	%reldir%/lib/arguments.c \
 	%reldir%/lib/attach.c \
 	%reldir%/lib/buffers.c \
 	%reldir%/lib/comm_open.c \

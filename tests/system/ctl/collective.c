@@ -118,8 +118,8 @@ static void cards_do_it_by_nccl(void)
 	EQ(CTL("collective", "ring", "cards", "--nccl", "--bytes", "4"), DONE);
 	OK(prints("  by NCCL, what it does\n"));
 	EQ(CTL("collective", "ring", "world", "--nccl", "--bytes", "4"), DONE);
-	OK(prints("  by way of the host: NCCL wants cards alone, and nccl = "
-		  "yes, see gpumapd.conf(5)\n"));
+	OK(prints("  by way of the host: NCCL wants cards alone, and nccl not "
+		  "to be no, see gpumapd.conf(5)\n"));
 }
 
 #endif

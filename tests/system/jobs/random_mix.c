@@ -292,6 +292,9 @@ static bool submit_all(void)
 		ret = submit_some(row);
 		if (ret == -EAGAIN && take(story_now() + STORY_LIMIT_NS))
 			continue;
+		/* A worker died while it was told of a buffer. */
+		if (ret == -EIO)
+			continue;
 		if (ret != 0)
 			break;
 		if (dice(8) == 0)

@@ -34,7 +34,7 @@ static void the_text_is_whole(void)
 	static const char end[] = "end:\n\tret;\n}\n\n";
 
 	EQ(gm_operators_ptx_bytes, strlen(gm_operators_ptx) + 1);
-	OK(strstr(gm_operators_ptx, "\n.version 6.4\n.target sm_52\n") != NULL);
+	OK(strstr(gm_operators_ptx, "\n.version 6.4\n.target sm_50\n") != NULL);
 	STR(gm_operators_ptx + gm_operators_ptx_bytes - sizeof(end), end);
 }
 

@@ -29,10 +29,10 @@
  *
  * Structs whose first field is @size grow at their end only: set @size to
  * sizeof the struct and zero the rest.  A library that is older than its caller
- * answers -E2BIG when a field that it does not know is set.  In a struct that it
- * fills in, such fields become 0, and @size the bytes that it knows.  A struct
- * or a name that is NULL where none may be is -EINVAL; a @size of more than 4096
- * bytes was not set, and is -E2BIG.  Other pointers are not checked.
+ * answers -E2BIG when a field that it does not know is set.  In a struct that
+ * it fills in, such fields become 0, and @size the bytes that it knows.  A
+ * struct or a name that is NULL where none may be is -EINVAL; a @size of more
+ * than 4096 bytes was not set, and is -E2BIG.  Other pointers are not checked.
  *
  * This header includes all others except gpumap/cuda.h, nccl.h and uring.h,
  * which each need another package, and gpumap/program.h, which is for programs

@@ -579,8 +579,8 @@ bool gm_pair_begin(struct gpumap_session *session, struct gm_queue_pair *pair,
 		   uint32_t n);
 
 /* Submit checked jobs for which gm_pair_begin() found credit, as @state
- * tickets, and wake the worker if it sleeps.  @rich: one of them may name a buffer, or have a
- * second slot. */
+ * tickets, and wake the worker if it sleeps.  @rich: one of them may name a
+ * buffer, or have a second slot. */
 void gm_pair_push(struct gpumap_session *session, struct gm_queue_pair *pair,
 		  const struct gpumap_job *jobs, uint32_t n, uint8_t state,
 		  bool rich);
@@ -615,8 +615,8 @@ bool gm_buffers_cross(uint32_t row, const struct gpumap_job *job);
 int gm_buffers_show(struct gpumap_session *session, uint32_t row,
 		    const struct gpumap_job *jobs, uint32_t n);
 
-/* The row has another worker: mark the handles that the agent did not tell it of
- * as not told. */
+/* The row has another worker: mark the handles that the agent did not tell it
+ * of as not told. */
 void gm_buffers_hide(struct gpumap_session *session, uint32_t row);
 
 /* Choose the table's first generation.  Returns 0 or a negative errno. */

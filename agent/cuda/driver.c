@@ -204,7 +204,8 @@ int gm_driver_open_where(const struct gm_library_where *where,
 int gm_driver_open(const char *compat, struct gm_driver *ret_driver,
 		   char *ret_why)
 {
-	/* Those of PTX, each needed by the next, and the one that NCCL opens. */
+	/* Those of PTX, each needed by the next, and the one that NCCL
+	 * opens. */
 	static const char *const further[] = {
 		"libnvidia-gpucomp.so.",
 		"libnvidia-nvvm.so.4",

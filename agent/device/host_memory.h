@@ -7,8 +7,8 @@
  * Anonymous pages, or the pages of a memfd where others may import them; huge
  * ones, where the kernel has them.  They are had before the buffer is used, so
  * that what lacks is an error and no surprise later, and are fresh from the
- * kernel: no other process's bytes are in them.  The thread that asks is on the node, and so
- * are its pages.
+ * kernel: no other process's bytes are in them.  The thread that asks is on the
+ * node, and so are its pages.
  *
  * Any thread.
  */

@@ -20,9 +20,9 @@
  * alike.  Keys of an entry other than device and isq are ignored.
  *
  * YAML is accepted without aliases and directives, as one document, with no key
- * twice, nested at most GM_TOPOLOGY_DEPTH deep.  pattern.h describes patterns.  Nothing is
- * allocated for each layer: a range may end anywhere below 2^64, and the mapper
- * checks whether the model has these layers.
+ * twice, nested at most GM_TOPOLOGY_DEPTH deep.  pattern.h describes patterns.
+ * Nothing is allocated for each layer: a range may end anywhere below 2^64, and
+ * the mapper checks whether the model has these layers.
  */
 #ifndef GM_TOPOLOGY_H
 #define GM_TOPOLOGY_H

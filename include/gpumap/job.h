@@ -402,10 +402,11 @@ GPUMAP_API int gpumap_scatter(struct gpumap_session *session,
  * gpumap_scatter_alloc - allocate memory that a scatter finds at home
  *
  * Memory of gpumap_alloc() lies on one row's NUMA node, and rows of other nodes
- * read and write it across.  Here each row's tile lies on the row's own node, as
- * far as pages of 4 KiB, or of 2 MiB where the kernel gives those, can be told
- * apart.  Less than 2 MiB, or where the tiles' rows have one node or the kernel
- * does not let this process choose, it is memory of the first tile's row.
+ * read and write it across.  Here each row's tile lies on the row's own node,
+ * as far as pages of 4 KiB, or of 2 MiB where the kernel gives those, can be
+ * told apart.  Less than 2 MiB, or where the tiles' rows have one node or the
+ * kernel does not let this process choose, it is memory of the first tile's
+ * row.
  *
  * The memory is of the range of the first tile's row, and goes with
  * gpumap_free().  Its content is zero, or what this session left there.

@@ -312,8 +312,8 @@ GPUMAP_API uint32_t gpumap_device_count(const struct gpumap *map);
  *		-EAGAIN		the agent was publishing all through our
  *				attempts
  *		-EPROTO		the segment is damaged
- *		-E2BIG, -EINVAL	ret_device->size is more than 4096 bytes, or smaller
- *				than its first fields
+ *		-E2BIG, -EINVAL	ret_device->size is more than 4096 bytes, or
+ *				smaller than its first fields
  * Cost		no system call; one pass over about 700 bytes
  * Threads	any; async-signal-safe
  */

@@ -296,8 +296,8 @@ GPUMAP_API int gpumap_model_free(struct gpumap_model *model);
  *
  * Returns	0
  *		-ENOENT		the checkpoint has no tensor of this name
- *		-E2BIG, -EINVAL	ret_tensor->size is more than 4096 bytes, or smaller
- *				than its first fields
+ *		-E2BIG, -EINVAL	ret_tensor->size is more than 4096 bytes, or
+ *				smaller than its first fields
  * Cost		a binary search
  * Threads	any, while none has another call with this model
  */

@@ -175,8 +175,8 @@ struct gpumap_holder {
  * Maps that are committed or released meanwhile may or may not be seen.
  *
  * Returns	1 with one, 0 when there is none left
- *		-E2BIG, -EINVAL	ret_holder->size is more than 4096 bytes, or smaller
- *				than its first fields
+ *		-E2BIG, -EINVAL	ret_holder->size is more than 4096 bytes, or
+ *				smaller than its first fields
  * Cost		no system call; a search of the directory
  * Threads	any; async-signal-safe
  */

@@ -153,8 +153,8 @@ GPUMAP_API int gpumap_share_open(struct gpumap_session *session,
  *
  * Returns	0
  *		-ENOENT		this session does not hold it
- *		-E2BIG, -EINVAL	ret_info->size is more than 4096 bytes, or smaller
- *				than its first fields
+ *		-E2BIG, -EINVAL	ret_info->size is more than 4096 bytes, or
+ *				smaller than its first fields
  *		-ECONNRESET, -EPROTO, -EOWNERDEAD
  * Cost		no system call
  * Threads	the session's own thread

@@ -6,8 +6,8 @@
  * on.
  *
  * Workers and clients of these devices read what gpumapd writes.  gpumapd
- * chooses before it has any row, from sysfs alone: a host row for each node, and
- * NVIDIA's cards.
+ * chooses before it has any row, from sysfs alone: a host row for each node,
+ * and NVIDIA's cards.
  */
 #ifndef GM_DAEMON_DEVICES_HOME_NODE_H
 #define GM_DAEMON_DEVICES_HOME_NODE_H

@@ -16,9 +16,10 @@
 #define ZFS_MAGIC   0x2fc12fc1u
 
 /*
- * File systems whose files need not take O_DIRECT, and have stored bytes.  Files
- * of others may be made up as they are read: some wait for an event (a message
- * queue's for ever), and some say other things to a worker than to the client.
+ * File systems whose files need not take O_DIRECT, and have stored bytes.
+ * Files of others may be made up as they are read: some wait for an event (a
+ * message queue's for ever), and some say other things to a worker than to the
+ * client.
  */
 static bool is_stored(int fd)
 {

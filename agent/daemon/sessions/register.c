@@ -253,8 +253,8 @@ static void gone(struct gm_worker_request *request, int status, const char *why)
 	was_last = TAILQ_EMPTY(&reg->reaches);
 	if (was_last && (!reg->mask || was_forgotten))
 		gm_registration_drop(reg);
-	/* The worker's part has ended, perhaps with the worker; the handle stays
-	 * valid. */
+	/* The worker's part has ended, perhaps with the worker; the handle
+	 * stays valid. */
 	if (c && was_refused)
 		gm_connection_answer(c, status == -ESTALE ? -EIO : status, why,
 				     NULL, 0, -1);

@@ -6,8 +6,8 @@
  *
  * A connection becomes a session by SESSION_OPEN.  The agent makes its two
  * memfds, seals their size, has the pages of all queues, gives both to the
- * client and to workers, and never maps or changes them afterwards.  The session
- * is attached to each row that it uses (workers/supervisor.h).
+ * client and to workers, and never maps or changes them afterwards.  The
+ * session is attached to each row that it uses (workers/supervisor.h).
  *
  * A session ends with its connection, with its client's process even where a
  * forked child still holds the connection, or when a worker finds that the

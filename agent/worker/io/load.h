@@ -12,8 +12,8 @@
  * delay no session that leaves; only their staging stays in use.
  *
  * Storage that never answers: the kernel reads in its own threads.  The reads
- * of a load that has failed, is over its deadline, or whose session has left are
- * cancelled, which ends all but those that wait uninterruptibly.  The loads
+ * of a load that has failed, is over its deadline, or whose session has left
+ * are cancelled, which ends all but those that wait uninterruptibly.  The loads
  * of a uid have at most their share of the staging.  Staging held by late reads
  * is replaced, up to GM_LOAD_CHUNKS times in all.  A uid whose reads are all
  * late does not count for shares.  A uid has at most 1/GM_LOAD_PART of the

@@ -56,8 +56,8 @@ extern gm_a32 gm_stall_guard_sleeps;
 void gm_stall_guard_watch(void);
 void gm_stall_guard_forget(void);
 
-/* Start the guard, which publishes stalls in @journal.  Returns 0 or -errno.  On
- * return the thread has finished its set-up. */
+/* Start the guard, which publishes stalls in @journal.  Returns 0 or -errno.
+ * On return the thread has finished its set-up. */
 int gm_stall_guard_start(struct gm_journal *journal);
 
 /* End the guard, if it runs. */

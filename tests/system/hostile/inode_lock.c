@@ -65,7 +65,7 @@ static const char *map_pages(void)
 	return pages;
 }
 
-/* ---- what goes on ---------------------------------------------------------- */
+/* ---- what goes on -------------------------------------------------------- */
 
 static void others_are_served(void)
 {

@@ -10,18 +10,48 @@
 #include "shm/layout.h"
 
 #define OF_OURS       64u /* loop, log, segment, files that are read */
-#define OF_ROW        8u  /* its worker and its recovery process */
+#define OF_ROW        8u  /* its worker, standby and recovery process */
 #define OF_SESSION    3u  /* its memory, its socket */
 #define OF_CONNECTION 3u  /* its socket and pidfd, a tensor to be a mask */
 
-void gm_fd_limits_raise(void)
+/* Of the hard limit, for processes of rows. */
+static uint64_t reserve;
+
+static void allow_all_but(uint64_t kept)
 {
 	struct rlimit files;
 
 	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
 		return;
-	files.rlim_cur = files.rlim_max;
+	files.rlim_cur = files.rlim_max - kept;
 	setrlimit(RLIMIT_NOFILE, &files);
+}
+
+void gm_fd_limits_raise(void)
+{
+	allow_all_but(0);
+}
+
+void gm_fd_limits_open_reserve(void)
+{
+	if (reserve > 0)
+		allow_all_but(0);
+}
+
+void gm_fd_limits_close_reserve(void)
+{
+	if (reserve > 0)
+		allow_all_but(reserve);
+}
+
+/* The probe is a process as well.  With very few descriptors half of them are
+ * for clients. */
+static void keep_for(uint32_t n_rows, uint64_t limit)
+{
+	reserve = (n_rows + UINT64_C(1)) * OF_ROW;
+	if (reserve > limit / 2)
+		reserve = limit / 2;
+	gm_fd_limits_close_reserve();
 }
 
 /* The descriptors that all of the configured limits allow. */
@@ -45,12 +75,15 @@ void gm_fd_limits_check(const struct gm_config *config, uint32_t n_rows,
 	uint64_t needed = needed_by(config, n_rows, n_cards);
 	struct rlimit files;
 
-	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= needed)
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		return;
+	keep_for(n_rows, files.rlim_max);
+	if (files.rlim_max >= needed)
 		return;
 	gm_log(GM_LOG_WARNING, "few_descriptors",
 	       "limit=%" PRIu64 " needed=%" PRIu64
 	       " remedy=\"raise LimitNOFILE of the unit (ulimit -Hn), or lower "
 	       "sessions, connections and objects-per-uid in [limits] of "
 	       "gpumapd.conf\"",
-	       (uint64_t)files.rlim_cur, needed);
+	       (uint64_t)files.rlim_max, needed);
 }

@@ -7,6 +7,10 @@
  * Where the system allows fewer, the request that needs the first missing
  * descriptor is refused, long before any configured limit: the log says so at
  * the start, and again when rows have come.
+ *
+ * Some descriptors are for processes of rows alone, so that a worker that has
+ * died can be replaced whatever clients have taken: the soft limit is lower by
+ * as many, but while a process is started.
  */
 #ifndef GM_DAEMON_BASE_FD_LIMITS_H
 #define GM_DAEMON_BASE_FD_LIMITS_H
@@ -18,9 +22,13 @@
 /* Take all that we may have. */
 void gm_fd_limits_raise(void);
 
-/* Warn, with the remedy, when all that is allowed, with so many rows and, of
+/* Keep descriptors for the processes of so many rows from now on.  Warn, with the remedy, when all that is allowed, with so many rows and, of
  * these, cards, takes more than we have. */
 void gm_fd_limits_check(const struct gm_config *config, uint32_t n_rows,
 			uint32_t n_cards);
+
+/* Between these calls the kept descriptors may be taken. */
+void gm_fd_limits_open_reserve(void);
+void gm_fd_limits_close_reserve(void);
 
 #endif

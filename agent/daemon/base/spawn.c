@@ -19,6 +19,7 @@
 
 #include "agent/common/close_thread.h"
 #include "agent/common/wire.h"
+#include "agent/daemon/base/fd_limits.h"
 #include "agent/daemon/base/oom.h"
 
 #define UNDONE_MAX 64u
@@ -208,14 +209,13 @@ static int start(char *const argv[], char *const env[], int socket, int journal,
 	return -error;
 }
 
-int gm_spawn(char *const argv[], char *const env[], int journal, int group_page,
-	     struct gm_child *ret_child)
+static int spawn(char *const argv[], char *const env[], int journal,
+		 int group_page, struct gm_child *ret_child)
 {
 	struct gm_child child;
 	int pair[2] = { -1, -1 };
 	int error = make_pair(pair);
 
-	gm_spawn_tidy();
 	if (error)
 		return error;
 	error = start(argv, env, pair[1], journal, group_page, &child.pid);
@@ -236,6 +236,19 @@ int gm_spawn(char *const argv[], char *const env[], int journal, int group_page,
 	child.socket = pair[0];
 	*ret_child = child;
 	return 0;
+}
+
+/* The child has the whole limit. */
+int gm_spawn(char *const argv[], char *const env[], int journal, int group_page,
+	     struct gm_child *ret_child)
+{
+	int error;
+
+	gm_spawn_tidy();
+	gm_fd_limits_open_reserve();
+	error = spawn(argv, env, journal, group_page, ret_child);
+	gm_fd_limits_close_reserve();
+	return error;
 }
 
 void gm_spawn_undo(const struct gm_child *child)

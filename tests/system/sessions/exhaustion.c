@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "gpumap.h"
 #include "tests/support/agent.h"
@@ -175,6 +177,113 @@ static void too_few_descriptors_are_told_of(void)
 	agent_remove(&a);
 }
 
+#define CLIENTS 600u
+
+/* Clients that take every descriptor that they are given.  Returns how many
+ * have one. */
+static uint32_t take_all(struct raw *clients, const char *path)
+{
+	uint32_t n = 0, failed = 0;
+
+	while (n < CLIENTS && failed < 3) {
+		raw_init(&clients[n]);
+		if (raw_open(&clients[n], path) == 0) {
+			n++;
+		} else {
+			raw_close(&clients[n]);
+			failed++;
+		}
+	}
+	return n;
+}
+
+/* As many as a process under this limit can be. */
+static pid_t take_many(struct raw *clients, const char *path)
+{
+	int ends[2];
+	pid_t pid;
+	char c;
+
+	if (!EQ(pipe(ends), 0))
+		return -1;
+	pid = fork();
+	if (pid == 0) {
+		take_all(clients, path);
+		close(ends[1]);
+		pause();
+		_exit(0);
+	}
+	close(ends[1]);
+	EQ(read(ends[0], &c, 1), 0);
+	close(ends[0]);
+	return pid;
+}
+
+/* A worker's end gives some back, which these take first: they are connected,
+ * and gpumapd has not accepted them yet. */
+static void queue_up(struct raw *clients, uint32_t n, const char *path)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		raw_init(&clients[i]);
+		EQ(raw_connect(&clients[i], path), 0);
+	}
+}
+
+static pid_t worker_of(struct gpumap *map)
+{
+	struct gpumap_device device = { .size = sizeof(device) };
+
+	EQ(gpumap_device_read(map, 0, &device), 0);
+	return (pid_t)device.worker_pid;
+}
+
+/* Under the limit of the test before. */
+static void a_worker_comes_back_without_any(void)
+{
+	static struct raw clients[CLIENTS], more[20], good;
+	struct gm_entry nop;
+	struct gpumap *map;
+	char path[160];
+	struct agent a;
+	pid_t other;
+	uint32_t n;
+
+	agent_make(&a, "[limits]\nconnections-per-uid = 1024\n");
+	snprintf(path, sizeof(path), "%s/%s.sock", a.dir, a.instance);
+	if (!OK(agent_start(&a)) || !OK((map = attach(&a))))
+		return;
+	EQ(raw_open_queue(&good, path, 0, 16, MIB), 0);
+	other = take_many(clients, path);
+	n = take_all(clients, path);
+	NOTE("%u clients beside %u", n, CLIENTS);
+	OK(n > 100 && n < CLIENTS);
+	OK(agent_logged(&a, "event=no_descriptors"));
+	queue_up(more, 20, path);
+	for (int round = 0; round < 3; round++) {
+		pid_t pid = worker_of(map);
+		uint32_t backs = agent_count_log(&a, "event=row_back ");
+
+		EQ(kill(pid, SIGKILL), 0);
+		while (agent_count_log(&a, "event=row_back ") == backs &&
+		       agent_wait_log(&a, "event=worker_died ") &&
+		       !agent_logged(&a, "event=spawn_failed"))
+			raw_nap(1000000);
+		OK(!agent_logged(&a, "event=spawn_failed"));
+		nop = raw_entry(&good.row[0], GPUMAP_OP_NOP);
+		EQ(raw_do(&good, &good.row[0], &nop), 0);
+	}
+	raw_close(&good);
+	kill(other, SIGKILL);
+	waitpid(other, NULL, 0);
+	for (uint32_t i = 0; i < n; i++)
+		raw_close(&clients[i]);
+	for (uint32_t i = 0; i < 20; i++)
+		raw_close(&more[i]);
+	gpumap_detach(map);
+	EQ(agent_kill(&a, SIGTERM), 0);
+	agent_remove(&a);
+}
+
 static void credit_has_an_end(void)
 {
 	char path[160];
@@ -199,5 +308,6 @@ TAP_CASE()
 	credit_has_an_end();
 	a_row_without_a_worker_is_refused();
 	too_few_descriptors_are_told_of();
+	a_worker_comes_back_without_any();
 	return tap_done();
 }

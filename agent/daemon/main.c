@@ -25,6 +25,7 @@
 
 #include "agent/common/log.h"
 #include "agent/common/sched_hint.h"
+#include "agent/daemon/base/deferred_close.h"
 #include "agent/daemon/base/fd_limits.h"
 #include "agent/daemon/base/oom.h"
 #include "agent/daemon/base/parts.h"
@@ -188,10 +189,21 @@ static int make_runtime_dir(const char *path)
 	return gm_exit_status(-error);
 }
 
+/* All that gpumapd has opened is closed at its end, but for descriptors whose
+ * close takes long. */
+static void tell_left_over(int before)
+{
+	int after = gm_fd_limits_count() - (int)gm_deferred_close_left();
+
+	if (before >= 0 && after > before)
+		gm_log(GM_LOG_WARNING, "left_over", "descriptors=%d",
+		       after - before);
+}
+
 static int run(struct gm_daemon *d, const struct command *command)
 {
 	char why[GM_CONFIG_WHY_BYTES];
-	int ret, status;
+	int ret, status, n_open = gm_fd_limits_count();
 
 	/* 0755 directories, 0644 segment, 0600 lock: no surprises. */
 	umask(022);
@@ -217,6 +229,7 @@ static int run(struct gm_daemon *d, const struct command *command)
 	status = make_runtime_dir(d->runtime_dir);
 	if (status == 0)
 		status = gm_daemon_run(d);
+	tell_left_over(n_open);
 	gm_config_free(d->config);
 	return status;
 }

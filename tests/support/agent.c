@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/tap.h"
+
 #define STEP_MS         5
 #define REMOVE_LIMIT_MS 5000
 #define NO_CUDA         "\n[cuda]\nenabled = off\n"
@@ -382,11 +384,27 @@ int agent_wait(struct agent *a)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+/* Of users, sessions, names, imports, descriptors. */
+static void leaves_nothing(const struct agent *a)
+{
+	if (!agent_logged(a, "event=left_over "))
+		return;
+	tap_check(false, "the agent ended with nothing left over", __FILE__,
+		  __LINE__);
+	agent_show_log(a);
+}
+
 int agent_kill(struct agent *a, int signal)
 {
-	if (a->pid != 0)
-		kill(a->pid, signal);
-	return agent_wait(a);
+	int status;
+
+	if (a->pid == 0)
+		return agent_wait(a);
+	kill(a->pid, signal);
+	status = agent_wait(a);
+	if (status == 0)
+		leaves_nothing(a);
+	return status;
 }
 
 int agent_run(struct agent *a, const char *option)

@@ -88,7 +88,8 @@ void agent_show_log(const struct agent *a);
 /* Wait for the end.  Returns the exit status, or -signal. */
 int agent_wait(struct agent *a);
 
-/* Send a signal and wait for the end. */
+/* Send a signal and wait for the end.  An agent that ends well and says that
+ * something of its clients is left over fails the test. */
 int agent_kill(struct agent *a, int signal);
 
 /* Run gpumapd with @option to its end.  Returns as agent_wait(). */

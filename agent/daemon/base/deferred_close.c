@@ -281,6 +281,18 @@ void gm_deferred_close_stop(struct gm_loop *loop)
 		close(fd);
 }
 
+unsigned gm_deferred_close_left(void)
+{
+	const struct owner *owner;
+	unsigned n = 0;
+
+	pthread_mutex_lock(&lock);
+	TAILQ_FOREACH(owner, &owners, entry)
+	n += owner->n_waiting + owner->n_in_hand;
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
 bool gm_deferred_close_is_full(uid_t uid)
 {
 	const struct owner *owner;

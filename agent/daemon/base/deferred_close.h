@@ -60,6 +60,9 @@ void gm_deferred_close_free(struct gm_deferred_memory *memory, int fd,
  * to close.  Without memory for that it is closed here and now. */
 void gm_deferred_close_close(int fd, uid_t uid);
 
+/* How many descriptors are not closed yet, of all uids? */
+unsigned gm_deferred_close_left(void);
+
 /* Has so much of this uid not been closed yet that it is enough? */
 bool gm_deferred_close_is_full(uid_t uid);
 

@@ -3,6 +3,7 @@
 
 #include "agent/daemon/base/fd_limits.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <sys/resource.h>
 
@@ -30,6 +31,19 @@ static void allow_all_but(uint64_t kept)
 void gm_fd_limits_raise(void)
 {
 	allow_all_but(0);
+}
+
+int gm_fd_limits_count(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = -3; /* ".", "..", and the directory's own */
+
+	if (!dir)
+		return -1;
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
 }
 
 void gm_fd_limits_open_reserve(void)

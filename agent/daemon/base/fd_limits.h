@@ -27,6 +27,9 @@ void gm_fd_limits_raise(void);
 void gm_fd_limits_check(const struct gm_config *config, uint32_t n_rows,
 			uint32_t n_cards);
 
+/* How many are open; -1: it is not known. */
+int gm_fd_limits_count(void);
+
 /* Between these calls the kept descriptors may be taken. */
 void gm_fd_limits_open_reserve(void);
 void gm_fd_limits_close_reserve(void);

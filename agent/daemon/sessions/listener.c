@@ -23,6 +23,7 @@
 #include "agent/daemon/meshes/rendezvous.h"
 #include "agent/daemon/sessions/dispatch.h"
 #include "agent/daemon/sessions/session.h"
+#include "agent/daemon/sharing/export_accounting.h"
 #include "agent/daemon/workers/supervisor.h"
 
 #define BACKLOG       128
@@ -289,6 +290,39 @@ static void drop_all(struct gm_connection_list *list)
 		gm_connection_drop(c, GM_DROP_AGENT, "the agent is ending");
 }
 
+/* Has the user something of us, beside memory that is being freed? */
+static bool has_something(const struct gm_user *user)
+{
+	return user->holds != user->releases || user->connections ||
+	       user->sessions || user->registrations || user->comms ||
+	       user->members || user->exports || user->imports ||
+	       !LIST_EMPTY(&user->masks);
+}
+
+/* Every client is gone: whatever is left is a fault of ours. */
+static void tell_left_over(const struct gm_control_server *s)
+{
+	const struct gm_user *user;
+	const struct gm_export *export;
+	uint32_t users = 0, exports = 0;
+
+	TAILQ_FOREACH(user, &s->users, entry)
+	users += has_something(user);
+	TAILQ_FOREACH(export, &s->exports, entry)
+	exports++;
+	if (users == 0 && exports == 0 && s->n_connections == 0 &&
+	    s->n_sessions == 0 && TAILQ_EMPTY(&s->shares) &&
+	    TAILQ_EMPTY(&s->share_claims) && TAILQ_EMPTY(&s->rendezvous) &&
+	    TAILQ_EMPTY(&s->room_waits))
+		return;
+	gm_log(GM_LOG_WARNING, "left_over",
+	       "users=%u connections=%u sessions=%u exports=%u shares=%d "
+	       "claims=%d rendezvous=%d requests=%d",
+	       users, s->n_connections, s->n_sessions, exports,
+	       !TAILQ_EMPTY(&s->shares), !TAILQ_EMPTY(&s->share_claims),
+	       !TAILQ_EMPTY(&s->rendezvous), !TAILQ_EMPTY(&s->room_waits));
+}
+
 void gm_listener_exit(struct gm_daemon *d)
 {
 	struct gm_control_server *s = d->server;
@@ -310,6 +344,7 @@ void gm_listener_exit(struct gm_daemon *d)
 		gm_session_free(TAILQ_FIRST(&s->sessions));
 	gm_retry_queue_exit(s);
 	gm_user_forget_idle(s, UINT64_MAX);
+	tell_left_over(s);
 	gm_close_thread_stop(&s->close_thread);
 	gm_deferred_close_stop(d->loop);
 	if (s->reserve >= 0)

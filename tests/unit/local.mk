@@ -126,6 +126,7 @@ gm_unit_daemon = \
 	%reldir%/daemon/map_text.c \
 	%reldir%/daemon/mask_quota.c \
 	%reldir%/daemon/mask_refused.c \
+	%reldir%/daemon/mesh_text.c \
 	%reldir%/daemon/p2p.c \
 	%reldir%/daemon/pauses.c \
 	%reldir%/daemon/publish.c \

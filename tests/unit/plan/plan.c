@@ -376,6 +376,30 @@ static void automatic_maps_settle_on_a_type(void)
 	gm_plan_free(&plan);
 }
 
+/* The cache fits in 16 bits alone, so not on the old card; one of the others
+ * has no bf16, and that decides. */
+static void the_rows_that_are_left_settle_on_a_type(void)
+{
+	struct gm_plan plan = { 0 };
+	struct scene s;
+
+	set_scene(&s, GM_SETTING_AUTO, NULL);
+	s.devices[0] = host(0, 11 * GIB);
+	s.devices[1] = card(3, 0, 12 * GIB);
+	s.devices[2] = card(5, 1, 17 * GIB);
+	s.devices[3] = card(7, 2, 3 * GIB);
+	s.devices[1].cc_major = 7;
+	s.devices[3].cc_major = 5;
+	s.q.n_devices = 4;
+	s.q.max_seq_len = 64 * 4096;
+	if (!EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0))
+		return;
+	for (uint32_t i = 0; i < plan.n_layers; i++)
+		OK(plan.rows[i] != 7);
+	EQ(plan.dtype, GM_DTYPE_F16);
+	gm_plan_free(&plan);
+}
+
 /* ---- what is not known --------------------------------------------------- */
 
 static void unknown_parts_are_said(void)
@@ -648,6 +672,7 @@ TAP_CASE()
 	sums_beyond_64_bits_are_refused();
 	rows_in_use_choose_the_type();
 	automatic_maps_settle_on_a_type();
+	the_rows_that_are_left_settle_on_a_type();
 	unknown_parts_are_said();
 	fill_names_the_rows_it_passed_over();
 	dummies_are_for_those_who_name_them();

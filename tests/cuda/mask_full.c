@@ -4,10 +4,15 @@
 /*
  * Masks and a card that is full, or out of service: a mask that follows a map
  * to the card has no replica there until a client gives memory back, or the
- * card is back.
+ * card is back; and another user, whose own replica cannot be made, has no
+ * imports for that.
  */
 
+#include <unistd.h>
+
 #include "tests/support/mask_replicas.h"
+
+#define STRANGER 61364u
 
 static struct mask_cards m;
 
@@ -132,14 +137,70 @@ static void it_comes_when_the_card_is_back(void)
 		OK(mask_cards_right(&m, "late", MASK_LARGE, 3));
 }
 
+/* Until the call with false this process is another user. */
+static bool be_stranger(bool is)
+{
+	return is ? setegid(STRANGER) == 0 && seteuid(STRANGER) == 0
+		  : seteuid(0) == 0 && setegid(0) == 0;
+}
+
+/* By one connection, more often than a user may have imports. */
+static int ask_for(const struct gpumap_mask_view *view, uint64_t *left,
+		   uint32_t gpu)
+{
+	struct gpumap_export_info info = { .size = sizeof(info) };
+	struct gpumap *by;
+	int ret = 0, fd = -1;
+
+	if (!OK(be_stranger(true)))
+		return -EPERM;
+	by = story_attach(&m.agent);
+	fill_up(gpu, left, true);
+	for (int i = 0; i < 4; i++) {
+		ret = gpumap_export_fd(by, view->export_id, &info, &fd);
+		EQ(ret, -ENOMEM);
+		if (ret != -ENOMEM)
+			NOTE("%s", gpumap_refusal(by));
+	}
+	fill_up(gpu, left, false);
+	ret = gpumap_export_fd(by, view->export_id, &info, &fd);
+	if (ret == 0)
+		close(fd);
+	gpumap_detach(by);
+	OK(be_stranger(false));
+	return ret;
+}
+
+static void what_failed_is_no_import(void)
+{
+	struct gpumap_device device = story_device(m.map, m.rows[0]);
+	const struct gpumap_mask_view *view = NULL;
+	struct gpumap_mask *mask = NULL;
+	uint64_t left = 0;
+
+	if (geteuid() != 0) {
+		SKIP(1, "needs root, to be two users");
+		return;
+	}
+	if (EQ(mask_cards_publish(&m, "lent", MASK_LARGE, 1), 0) &&
+	    EQ(gpumap_mask_open(m.map, "lent", 0, &mask), 0) &&
+	    EQ(gpumap_mask_get(m.map, mask, m.rows[0], &view), 0))
+		EQ(ask_for(view, &left, cuda_scene_gpu(&m.scene, &device)), 0);
+	gpumap_mask_close(m.map, mask);
+	EQ(gpumap_mask_release(m.map, "lent"), 0);
+}
+
 TAP_CASE()
 {
 	if (!cuda_scene_make(&m.scene, "mixed.yaml", NULL))
 		return tap_done();
 	cuda_scene_agent(&m.scene, &m.agent, "",
-			 "[host]\nrows = 1\n[agent]\nrefresh = 50ms\n");
+			 "[host]\nrows = 1\n[agent]\nrefresh = 50ms\n"
+			 "[limits]\nimports-per-uid = 2\n"
+			 "[socket]\nmode = 0660\ngroup = 61364\n");
 	if (OK(agent_start(&m.agent)) && OK((m.map = story_attach(&m.agent))) &&
 	    mask_cards_find(&m, 3)) {
+		what_failed_is_no_import();
 		it_comes_when_there_is_room();
 		it_comes_when_the_card_is_back();
 	}

@@ -384,7 +384,7 @@ int agent_wait(struct agent *a)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/* Of users, sessions, names, imports, descriptors. */
+/* Users, sessions, names, imports, descriptors. */
 static void leaves_nothing(const struct agent *a)
 {
 	if (!agent_logged(a, "event=left_over "))

@@ -15,7 +15,7 @@
 #define OF_SESSION    3u  /* its memory, its socket */
 #define OF_CONNECTION 3u  /* its socket and pidfd, a tensor to be a mask */
 
-/* Of the hard limit, for processes of rows. */
+/* Descriptors of the hard limit that are for processes of rows. */
 static uint64_t reserve;
 
 static void allow_all_but(uint64_t kept)

@@ -117,6 +117,7 @@ gm_suites += tests/suites/unit_daemon
 gm_unit_daemon = \
 	%reldir%/daemon/block_alloc.c \
 	%reldir%/daemon/config.c \
+	%reldir%/daemon/connection.c \
 	%reldir%/daemon/deferred_close.c \
 	%reldir%/daemon/drain.c \
 	%reldir%/daemon/home_node.c \

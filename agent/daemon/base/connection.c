@@ -29,8 +29,10 @@
 #define SO_PASSRIGHTS 83
 #endif
 
-#define RECORDS_A_TURN 16 /* then other connections have their turn */
-#define FULL_NS        UINT64_C(20000000) /* until there may be room */
+#define RECORDS_A_TURN 16u /* of a uid; then others have theirs */
+#define BYTES_A_TURN   (UINT64_C(64) << 10) /* likewise */
+#define FULL_NS        UINT64_C(20000000)   /* until there may be room, */
+#define FULL_MOST_NS   UINT64_C(1000000000) /* doubled up to this */
 #define REFUSED_MAX    16u /* that are told why; the rest is just closed */
 
 static const char *const drop_names[GM_DROPS] = {
@@ -55,6 +57,20 @@ int gm_connection_pass_fds(int socket, bool pass)
 			  sizeof(value))
 		       ? -errno
 		       : 0;
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+static void leave_turns(struct gm_connection *c)
+{
+	struct gm_user *user = c->user;
+
+	if (!c->is_ready)
+		return;
+	c->is_ready = false;
+	TAILQ_REMOVE(&user->ready, c, turn);
+	if (TAILQ_EMPTY(&user->ready))
+		TAILQ_REMOVE(&c->server->ready, user, turn);
 }
 
 /* With it goes what its peer has sent and we have not received. */
@@ -92,6 +108,7 @@ void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
 	if (c->process.fd >= 0)
 		close(c->process.fd);
 	c->process.fd = -1;
+	leave_turns(c);
 	close_socket(c, reason);
 	c->source.fd = -1;
 	TAILQ_REMOVE(c->said_hello ? &s->known : &s->silent, c, entry);
@@ -397,18 +414,27 @@ static int take_fd(struct msghdr *message)
 	return fd;
 }
 
-/* Why nothing is received.  Returns false. */
-static bool cannot_receive(struct gm_connection *c, int error)
+/* Room comes when the client reads, or when its files are closed: that may be
+ * never. */
+static void rest_longer(struct gm_connection *c)
+{
+	c->full_ns = c->full_ns ? 2 * c->full_ns : FULL_NS;
+	if (c->full_ns > FULL_MOST_NS)
+		c->full_ns = FULL_MOST_NS;
+	gm_connection_rest(c, gm_loop_now() + c->full_ns);
+}
+
+/* Why nothing is received. */
+static void cannot_receive(struct gm_connection *c, int error)
 {
 	if (error == -EBUSY)
-		gm_connection_rest(c, gm_loop_now() + FULL_NS);
+		rest_longer(c);
 	else if (error == -EBADF)
 		gm_connection_drop(c, GM_DROP_FDS, "its request carries none");
 	else if (error == -ECONNRESET)
 		gm_connection_drop(c, GM_DROP_HUNG_UP, NULL);
 	else if (error != -EAGAIN && error != -EINTR)
 		gm_connection_drop(c, GM_DROP_BROKEN, strerror(-error));
-	return false;
 }
 
 /* A record of @n bytes, and what came with it in c->fd. */
@@ -434,8 +460,9 @@ static bool received(struct gm_connection *c, ssize_t n, int flags)
 	return take(c, s->record, (size_t)n) && !c->waits;
 }
 
-/* Returns false when there is nothing more to read now. */
-static bool receive(struct gm_connection *c)
+/* Take a record.  Returns its bytes, 0 where there was none, and in
+ * *@ret_goes_on whether another may be read now. */
+static size_t receive(struct gm_connection *c, bool *ret_goes_on)
 {
 	struct gm_control_server *s = c->server;
 	union {
@@ -445,43 +472,120 @@ static bool receive(struct gm_connection *c)
 	struct iovec room = { s->record, sizeof(s->record) };
 	struct msghdr message = { .msg_iov = &room, .msg_iovlen = 1 };
 	int may_carry = look(c);
-	bool goes_on;
 	ssize_t n;
 
-	if (may_carry < 0)
-		return cannot_receive(c, may_carry);
+	*ret_goes_on = false;
+	if (may_carry < 0) {
+		cannot_receive(c, may_carry);
+		return 0;
+	}
 	if (may_carry) {
 		message.msg_control = control.bytes;
 		message.msg_controllen = sizeof(control.bytes);
 	}
 	n = recvmsg(c->source.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	if (n < 0)
-		return cannot_receive(c, -errno);
+	if (n < 0) {
+		cannot_receive(c, -errno);
+		return 0;
+	}
+	c->full_ns = 0;
 	c->fd = take_fd(&message);
-	goes_on = received(c, n, message.msg_flags);
+	*ret_goes_on = received(c, n, message.msg_flags);
 	gm_deferred_close_close(c->fd, c->uid);
 	c->fd = -1;
-	return goes_on;
+	return (size_t)n;
+}
+
+/* ---- turns --------------------------------------------------------------- */
+
+/* Returns the bytes of the record that was taken, or 0. */
+static size_t serve_one(struct gm_connection *c)
+{
+	bool goes_on;
+	size_t bytes;
+
+	c->busy++;
+	bytes = receive(c, &goes_on);
+	if (!goes_on) {
+		leave_turns(c);
+	} else {
+		TAILQ_REMOVE(&c->user->ready, c, turn);
+		TAILQ_INSERT_TAIL(&c->user->ready, c, turn);
+	}
+	if (c->waits && c->source.fd >= 0)
+		gm_loop_mod(c->server->d->loop, &c->source, 0);
+	gm_connection_release(c);
+	return bytes;
+}
+
+/* The next user's turn.  An end is no record, so that each is found at once. */
+static void serve_next(struct gm_control_server *s)
+{
+	struct gm_user *user = TAILQ_FIRST(&s->ready);
+	struct gm_connection *c;
+	uint32_t records = 0;
+	uint64_t bytes = 0;
+
+	TAILQ_REMOVE(&s->ready, user, turn);
+	TAILQ_INSERT_TAIL(&s->ready, user, turn);
+	user->holds++;
+	while (records < RECORDS_A_TURN && bytes < BYTES_A_TURN &&
+	       (c = TAILQ_FIRST(&user->ready))) {
+		size_t n = serve_one(c);
+
+		records += n > 0;
+		bytes += n;
+	}
+	gm_user_drop(s, user);
+}
+
+static void take_turns(struct gm_timer *timer)
+{
+	struct gm_control_server *s =
+		gm_owner(timer, struct gm_control_server, turn);
+	const struct gm_user *user;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(user, &s->ready, turn)
+	n++;
+	for (; n > 0 && !TAILQ_EMPTY(&s->ready); n--)
+		serve_next(s);
+	if (!TAILQ_EMPTY(&s->ready))
+		gm_timer_set(s->d->loop, &s->turn, gm_loop_now() + 1);
+}
+
+void gm_connection_init_turns(struct gm_control_server *s)
+{
+	TAILQ_INIT(&s->ready);
+	s->turn.fired = take_turns;
+}
+
+/* Its turn is after all events of this turn of the loop, so that those that
+ * came first have no advantage. */
+static void queue_up(struct gm_connection *c)
+{
+	struct gm_control_server *s = c->server;
+
+	if (c->is_ready)
+		return;
+	c->is_ready = true;
+	if (TAILQ_EMPTY(&c->user->ready))
+		TAILQ_INSERT_TAIL(&s->ready, c->user, turn);
+	TAILQ_INSERT_TAIL(&c->user->ready, c, turn);
+	if (s->turn.due_ns == 0)
+		gm_timer_set(s->d->loop, &s->turn, 1);
 }
 
 static void ready(struct gm_source *source, uint32_t events)
 {
 	struct gm_connection *c =
 		gm_owner(source, struct gm_connection, source);
-	int n = 0;
 
-	c->busy++;
-	if (c->waits) {
+	if (!c->waits)
+		queue_up(c);
+	else if (events & (EPOLLHUP | EPOLLERR))
 		/* Only the end is news while we do not read. */
-		if (events & (EPOLLHUP | EPOLLERR))
-			gm_connection_drop(c, GM_DROP_HUNG_UP, NULL);
-	} else {
-		while (n++ < RECORDS_A_TURN && receive(c))
-			;
-		if (c->waits && c->source.fd >= 0)
-			gm_loop_mod(c->server->d->loop, &c->source, 0);
-	}
-	gm_connection_release(c);
+		gm_connection_drop(c, GM_DROP_HUNG_UP, NULL);
 }
 
 void gm_connection_wait(struct gm_connection *c,

@@ -5,6 +5,10 @@
  * connection - one client: takes records, checks their form, and sends one
  * reply to each.
  *
+ * Uids take turns, one each in a turn of the loop, of so many records and bytes;
+ * the connections of a uid take turns within its own, a record each.  So a
+ * client waits for the other uids once, however many connections they have.
+ *
  * Requests are answered in order.  A request that cannot be answered yet
  * (QUEUE_OPEN waits for a worker) stops the reading; records that the client
  * sends meanwhile stay in the socket.
@@ -20,7 +24,8 @@
  * In the other direction the kernel counts descriptors that the agent has sent
  * and that clients have not received, over all connections together, and
  * refuses more.  So a client that was sent descriptors has to receive them
- * before the agent reads anything else from it.
+ * before the agent reads anything else from it.  The agent looks whether it has
+ * after 20 ms, and then less and less often, down to once a second.
  */
 #ifndef GM_DAEMON_BASE_CONNECTION_H
 #define GM_DAEMON_BASE_CONNECTION_H
@@ -48,6 +53,8 @@ struct gm_drain_wait {
 
 struct gm_connection {
 	TAILQ_ENTRY(gm_connection) entry;
+	TAILQ_ENTRY(gm_connection) turn; /* of its user's, while is_ready */
+	bool is_ready;                   /* records, or its end, are there */
 	struct gm_control_server *server;
 	struct gm_source source; /* fd -1: dropped */
 	/* A pidfd; fd -1: its process is not watched; see
@@ -62,6 +69,7 @@ struct gm_connection {
 	bool waits;           /* for an answer that is not known yet */
 	uint32_t busy;        /* calls that still use this struct */
 	struct gm_timer rest; /* until more is read */
+	uint64_t full_ns;     /* the last rest for want of room; 0: none */
 	struct gm_control pending;  /* header of the request that waits */
 	struct gm_session *session; /* NULL: none */
 	struct gm_change *change;   /* that it waits for; NULL: none */
@@ -100,6 +108,9 @@ struct gm_dispatch_request_kind {
 	 * negative status to refuse with, and server->why. */
 	int (*handle)(struct gm_connection *c, const struct gm_request *r);
 };
+
+/* Once for a server, before its first connection. */
+void gm_connection_init_turns(struct gm_control_server *s);
 
 /* Take a connected, non-blocking socket over.  Returns 0, -EUSERS when too many
  * wait to be refused already, or another negative errno; the socket is closed

@@ -38,7 +38,8 @@ struct gm_timer {
 	void (*fired)(struct gm_timer *timer);
 };
 
-#define GM_LOOP_BATCH 64
+/* As many as there may be connections: each turn sees all that are ready. */
+#define GM_LOOP_BATCH 1024
 
 struct gm_loop {
 	int epoll;

@@ -45,7 +45,6 @@ enum gm_drop {
 	GM_DROPS
 };
 
-TAILQ_HEAD(gm_connection_list, gm_connection);
 TAILQ_HEAD(gm_export_list, gm_export);
 TAILQ_HEAD(gm_rendezvous_list, gm_rendezvous);
 TAILQ_HEAD(gm_retry_queue_wait_list, gm_deferred_request);
@@ -69,6 +68,9 @@ struct gm_control_server {
 	uint32_t n_connections;
 	uint32_t n_refused; /* of them: only there to be told why */
 	struct gm_user_list users;
+	struct gm_user_list
+		ready;        /* with records to take, the next one first */
+	struct gm_timer turn; /* of these */
 	uint64_t drops[GM_DROPS];
 
 	struct gm_session_list sessions; /* by id */

@@ -42,6 +42,7 @@ struct gm_user *gm_user_hold(struct gm_control_server *s, uid_t uid)
 		if (!user)
 			return NULL;
 		user->uid = uid;
+		TAILQ_INIT(&user->ready);
 		/* Coming anew is no way past those who wait. */
 		user->served = s->d->changes->turn;
 		TAILQ_INSERT_HEAD(&s->users, user, entry);

@@ -12,7 +12,10 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+struct gm_connection;
 struct gm_control_server;
+
+TAILQ_HEAD(gm_connection_list, gm_connection);
 
 /* Resources of one uid; kept while it has any. */
 struct gm_user {
@@ -35,6 +38,8 @@ struct gm_user {
 	uint64_t paced_ns;      /* sessions opened, as time: see session.c */
 	uint64_t
 		served; /* the turn of its last change, see map/transaction.h */
+	TAILQ_ENTRY(gm_user) turn;       /* while one of these is there */
+	struct gm_connection_list ready; /* with records, the next one first */
 };
 
 /* The uid's entry, made when it has none; NULL for want of memory.  Each call

@@ -243,6 +243,7 @@ int gm_listener_start(struct gm_daemon *d)
 	TAILQ_INIT(&s->silent);
 	TAILQ_INIT(&s->known);
 	TAILQ_INIT(&s->users);
+	gm_connection_init_turns(s);
 	TAILQ_INIT(&s->sessions);
 	TAILQ_INIT(&s->exports);
 	TAILQ_INIT(&s->shares);
@@ -331,6 +332,7 @@ void gm_listener_exit(struct gm_daemon *d)
 		return;
 	gm_timer_stop(d->loop, &s->pause);
 	gm_timer_stop(d->loop, &s->hello);
+	gm_timer_stop(d->loop, &s->turn);
 	if (s->listener.fd >= 0) {
 		gm_loop_del(d->loop, &s->listener);
 		close(s->listener.fd);

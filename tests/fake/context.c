@@ -50,11 +50,47 @@ CUresult fake_context_drain(struct fake_context *ctx)
 	return fake_health(ctx->dev);
 }
 
+static void take(struct fake_context *ctx)
+{
+	while (ctx->is_taken)
+		fake_wait();
+	ctx->is_taken = true;
+}
+
+static void give(struct fake_context *ctx)
+{
+	ctx->is_taken = false;
+	pthread_cond_broadcast(&fake_moved);
+}
+
 CUresult fake_context_calm(struct fake_context *ctx)
 {
+	take(ctx);
 	while (ctx->kernels && !fake_health(ctx->dev))
 		fake_wait();
+	give(ctx);
 	return fake_health(ctx->dev);
+}
+
+CUresult fake_context_alone(struct fake_context *ctx)
+{
+	CUresult result;
+
+	take(ctx);
+	result = fake_context_drain(ctx);
+	give(ctx);
+	return result;
+}
+
+void fake_context_sleep(struct fake_context *ctx, uint64_t ns)
+{
+	if (ns == 0)
+		return;
+	take(ctx);
+	fake_lock(&fake.hw);
+	fake_sleep_ns(ns);
+	fake_unlock(&fake.hw);
+	give(ctx);
 }
 
 /* Whether another process has the card, where only one may. */

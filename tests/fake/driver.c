@@ -118,7 +118,9 @@ CUresult fake_enter_context(struct fake_context **ret_ctx)
 
 	if (result)
 		return result;
-	result = fake_current(ret_ctx);
+	/* The context may be destroyed while another call has it. */
+	while (!(result = fake_current(ret_ctx)) && (*ret_ctx)->is_taken)
+		fake_wait();
 	if (!result)
 		result = fake_health((*ret_ctx)->dev);
 	return result ? fake_leave(result) : CUDA_SUCCESS;

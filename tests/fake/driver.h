@@ -77,6 +77,7 @@ struct fake_context {
 	unsigned int uses; /* of a primary context */
 	bool is_primary;
 	bool is_stopping;
+	bool is_taken;  /* a call has it for itself: fake_context_alone() */
 	uint64_t peers; /* bit per ordinal whose memory it may use */
 	unsigned int pending, kernels; /* operations queued; kernels running */
 	unsigned int n_lanes, next_lane;
@@ -157,8 +158,18 @@ CUresult fake_current(struct fake_context **ret_ctx);
 /* Wait until nothing that was enqueued is left to do, or an error. */
 CUresult fake_context_drain(struct fake_context *ctx);
 
-/* Wait until no kernel runs: what allocates and frees does. */
+/*
+ * Wait until no kernel runs, as calls do that allocate, pin and load; until
+ * nothing is left to do at all, as calls do that free and unload.  The driver
+ * holds the context's lock meanwhile, so all other calls wait for the kernels
+ * too, also those of other threads and of other streams.
+ */
 CUresult fake_context_calm(struct fake_context *ctx);
+CUresult fake_context_alone(struct fake_context *ctx);
+
+/* Sleep with that lock, and with the lock of the whole machine, which NVML's
+ * calls and those of other processes take too. */
+void fake_context_sleep(struct fake_context *ctx, uint64_t ns);
 
 /* space.c */
 

@@ -251,7 +251,7 @@ CUresult cuModuleUnload(CUmodule module)
 	m = module_of((uintptr_t)module, false);
 	if (!m)
 		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
-	result = fake_context_drain(m->ctx);
+	result = fake_context_alone(m->ctx);
 	if (!result)
 		remove_module(m);
 	return fake_leave(result);
@@ -307,7 +307,7 @@ CUresult cuLibraryUnload(CUlibrary library)
 	if (!m)
 		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
 	for (struct fake_context *c = fake.contexts; c && !result; c = c->next)
-		result = fake_context_drain(c);
+		result = fake_context_alone(c);
 	if (!result)
 		remove_module(m);
 	return fake_leave(result);

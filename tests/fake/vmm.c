@@ -341,7 +341,7 @@ static CUresult drain_all(void)
 	CUresult result = CUDA_SUCCESS;
 
 	for (struct fake_context *c = fake.contexts; c && !result; c = c->next)
-		result = fake_context_drain(c);
+		result = fake_context_alone(c);
 	return result;
 }
 

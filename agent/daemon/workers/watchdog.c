@@ -17,6 +17,7 @@
 #define JOINT_NS    (60 * SECOND)
 #define BESIDE_NS   (60 * SECOND) /* short jobs that follow each other */
 #define STALL_NS    (10 * SECOND) /* of an excuse by a client's memory */
+#define PIN_NS      (60 * SECOND) /* of an excuse by other workers' pages */
 #define STOPPED_MAX 2u            /* looks, a second apart */
 #define LOST_MAX    2u            /* likewise */
 
@@ -59,16 +60,32 @@ static uint64_t without_pauses(const struct gm_worker_process *worker,
 	return since + gm_pauses_since(&worker->d->supervisor->pauses, since);
 }
 
+/* The last time at which a call of the loop may have waited for a lock of the
+ * driver's. */
+static uint64_t locked_ns(const struct gm_worker_process *worker,
+			  uint64_t since, uint64_t now)
+{
+	uint64_t pinned = worker->d->supervisor->pinned_ns;
+
+	if (!worker->is_card || now - since > PIN_NS ||
+	    pinned < worker->locked_ns)
+		return worker->locked_ns;
+	return pinned;
+}
+
 static bool is_over(const struct gm_worker_process *worker, uint32_t call,
 		    uint64_t limit_ns, uint64_t since, uint64_t now)
 {
 	bool leaves = call == GM_CALL_ABORT || call == GM_CALL_GIVE_UP;
+	bool is_the_loops = call == GM_CALL_LOOP || call == GM_CALL_DEVICE;
 	uint64_t idle = since, calm = since;
 
 	if (limits[call].is_the_cards && idle < worker->computed_ns)
 		idle = worker->computed_ns;
 	if (idle < worker->stalled_ns)
 		idle = worker->stalled_ns;
+	if (is_the_loops && idle < locked_ns(worker, since, now))
+		idle = locked_ns(worker, since, now);
 	if (calm < worker->computed_long_ns)
 		calm = worker->computed_long_ns;
 	return now - without_pauses(worker, idle) > limit_ns ||
@@ -170,6 +187,38 @@ static void look_at_guard(struct gm_worker_process *worker)
 		gm_worker_child_kill(worker, "it was killed, and does not end");
 }
 
+/* The call that a thread of this worker is in. */
+static uint32_t call_of(const struct gm_worker_process *worker, gm_a64 *sign)
+{
+	uint64_t beat = gm_get(sign);
+
+	return (beat & ~(UINT64_C(0xff) << 56)) < worker->since_ns
+		       ? GM_CALL_IDLE
+		       : (uint32_t)(beat >> 56);
+}
+
+/*
+ * The driver holds locks during calls of the blocking threads: the context's,
+ * until the card is done with what is under way, and those of the node while it
+ * pins and unpins pages.  Calls of the loop wait for these.  A loop that hangs
+ * hands nothing over any more, so that the blocking threads have nothing to do
+ * soon.
+ */
+static void look_at_locks(struct gm_worker_process *worker, uint64_t now)
+{
+	uint32_t slow = call_of(worker, &worker->journal->slow);
+	bool is_in_one = slow != GM_CALL_IDLE;
+
+	for (uint32_t i = 0; i < GM_JOURNAL_NCCL_GROUPS; i++)
+		is_in_one |= call_of(worker, &worker->journal->clique[i]) !=
+			     GM_CALL_IDLE;
+	if (worker->is_card && is_in_one)
+		worker->locked_ns = now;
+	if (worker->is_card &&
+	    (slow == GM_CALL_REGISTER || slow == GM_CALL_FORGET))
+		worker->d->supervisor->pinned_ns = now;
+}
+
 static void check_jobs(struct gm_worker_process *worker, uint64_t now)
 {
 	const struct gm_config *config = worker->d->config;
@@ -210,6 +259,7 @@ void gm_watchdog_check(struct gm_worker_process *worker, uint64_t now_ns)
 		look_at_joint(worker, now_ns);
 		look_at_stall(worker, now_ns);
 		look_at_guard(worker);
+		look_at_locks(worker, now_ns);
 		check_jobs(worker, now_ns);
 		check(worker, gm_get(&worker->journal->beat), now_ns);
 		check(worker, gm_get(&worker->journal->slow), now_ns);

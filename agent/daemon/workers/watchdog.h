@@ -7,7 +7,9 @@
  * A worker leaves signs of life in its journal: the call that each of its
  * threads is in, and since when.  A device may compute for a client as long as
  * it takes: calls that wait for it have no limit meanwhile, and only the
- * administrator's limit ends a worker because of a client's job.
+ * administrator's limit ends a worker because of a client's job.  Nor does a
+ * limit count while the loop may wait for a lock that the driver holds during a
+ * call of another thread; that call has a limit of its own.
  */
 #ifndef GM_DAEMON_WORKERS_WATCHDOG_H
 #define GM_DAEMON_WORKERS_WATCHDOG_H

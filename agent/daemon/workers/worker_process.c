@@ -110,6 +110,7 @@ static int start_child(struct gm_worker_process *worker, enum gm_exec_part part)
 	worker->computed_ns = 0;
 	worker->computed_long_ns = 0;
 	worker->stalled_ns = 0;
+	worker->locked_ns = 0;
 	error = watch(worker);
 	if (error) {
 		gm_spawn_undo(&worker->child);

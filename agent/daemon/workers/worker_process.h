@@ -131,6 +131,8 @@ struct gm_worker_process {
 	uint64_t computed_long_ns; /* and for over a second */
 	uint64_t stalled_ns; /* last look at which a client's memory kept it
 			      * waiting */
+	uint64_t locked_ns;  /* last look at which a call of a blocking thread
+			      * may have held the driver's locks */
 	struct gm_worker_process_times times;
 
 	struct gm_standby standby;
@@ -168,6 +170,8 @@ struct gm_supervisor {
 	char no_mps[160]; /* an empty directory, "" until a row needs it */
 	struct gm_spin spin;
 	struct gm_pauses pauses;
+	uint64_t pinned_ns; /* last look at which a card's worker may have held
+			     * the driver's locks of the node */
 	struct gm_timer tick;
 	struct gm_timer parting; /* look whom rows that have drained wait for */
 	bool draining;

@@ -257,6 +257,12 @@ static bool was_killed_over(const char *why)
 	return was && until(is_back);
 }
 
+static bool is_borne(void)
+{
+	gm_watchdog_check(worker, look_ns);
+	return worker->state == GM_PROCESS_SERVING;
+}
+
 static void each_call_has_its_own_limit(void)
 {
 	struct gm_journal *signs = worker->journal;
@@ -287,7 +293,6 @@ static void each_call_has_its_own_limit(void)
 
 	worker->since_ns = 1;
 	beat(&signs->beat, GM_CALL_LOOP, 4 * second);
-	beat(&signs->slow, GM_CALL_REGISTER, 600 * second);
 	gm_watchdog_check(worker, look_ns);
 	EQ(worker->state, GM_PROCESS_SERVING);
 	beat(&signs->beat, GM_CALL_LOOP, 6 * second);
@@ -313,12 +318,6 @@ static void each_call_has_its_own_limit(void)
 	gm_put(&signs->in_flight, look_ns - 11 * second);
 	OK(was_killed_over("kernel-limit"));
 	d->config->cuda_kernel_limit_ns = 0;
-}
-
-static bool is_borne(void)
-{
-	gm_watchdog_check(worker, look_ns);
-	return worker->state == GM_PROCESS_SERVING;
 }
 
 /* The worker waits for a client's memory: that is no hang of the worker, for a
@@ -349,6 +348,66 @@ static void withheld_memory_ends_its_session(void)
 	OK(was_killed_over("a turn of its loop took over 5 s"));
 	gm_put(&signs->stalled, 0);
 	gm_put(&signs->stalled_place, 0);
+}
+
+/* Calls of the loop wait for the driver's locks, which a call of another thread
+ * holds; that call has its limit. */
+static void locks_of_the_driver_are_no_hang(void)
+{
+	struct gm_journal *signs = worker->journal;
+	const uint64_t second = 1000000000;
+
+	worker->since_ns = 1;
+	beat(&signs->beat, GM_CALL_LOOP, 600 * second);
+	beat(&signs->slow, GM_CALL_REGISTER, 600 * second);
+	OK(is_borne());
+	gm_put(&signs->slow, 0);
+	look_ns += 4 * second; /* from the end of that call it counts */
+	OK(is_borne());
+	look_ns += 2 * second;
+	OK(was_killed_over("a turn of its loop took over 5 s"));
+
+	worker->since_ns = 1;
+	beat(&signs->beat, GM_CALL_DEVICE, 40 * second);
+	beat(&signs->clique[3], GM_CALL_MEET, 40 * second);
+	OK(is_borne());
+	gm_put(&signs->clique[3], 0);
+	look_ns += 31 * second;
+	OK(was_killed_over("one slice of work took over 30 s"));
+
+	/* The limit of the call that holds the lock. */
+	worker->since_ns = 1;
+	beat(&signs->beat, GM_CALL_LOOP, 90 * second);
+	beat(&signs->slow, GM_CALL_FREE, 61 * second);
+	OK(was_killed_over("giving memory back took over 60 s"));
+}
+
+/* A registration of another row's worker holds locks of the whole node, for as
+ * long as that takes and a minute at most. */
+static void locks_of_the_node_are_no_hang(void)
+{
+	struct gm_journal *signs = worker->journal;
+	const uint64_t second = 1000000000;
+
+	worker->since_ns = 1;
+	beat(&signs->beat, GM_CALL_LOOP, 30 * second);
+	d->supervisor->pinned_ns = look_ns - second;
+	OK(is_borne());
+	look_ns += 31 * second;
+	d->supervisor->pinned_ns = look_ns - second;
+	OK(was_killed_over("a turn of its loop took over 5 s"));
+	d->supervisor->pinned_ns = 0;
+
+	/* This worker's registrations count, and its other calls do not. */
+	worker->since_ns = 1;
+	beat(&signs->slow, GM_CALL_ALLOC, second);
+	OK(is_borne());
+	EQ(d->supervisor->pinned_ns, 0);
+	beat(&signs->slow, GM_CALL_FORGET, second);
+	OK(is_borne());
+	EQ(d->supervisor->pinned_ns, look_ns);
+	gm_put(&signs->slow, 0);
+	d->supervisor->pinned_ns = 0;
 }
 
 /* The abort frees memory of the card, which waits for work of others there. */
@@ -468,6 +527,8 @@ TAP_CASE_ARGS(argc, argv)
 		attachment_may_come_while_the_worker_ends();
 		each_call_has_its_own_limit();
 		withheld_memory_ends_its_session();
+		locks_of_the_driver_are_no_hang();
+		locks_of_the_node_are_no_hang();
 		aborts_wait_for_the_card();
 		nccl_is_for_cards_that_may_meet();
 		failing_driver_is_not_stormed();

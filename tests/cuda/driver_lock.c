@@ -1,0 +1,72 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * A call that frees memory waits for what the card does, and the driver lets no
+ * other call into the context meanwhile.  So the worker's loop waits with it,
+ * for longer than a turn of the loop may take, and that is no hang.
+ *
+ * Completions are by events here, which the loop asks the driver for.
+ */
+
+#include "tests/support/cuda_agent.h"
+#include "tests/support/cuda_session.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static struct agent agent;
+static struct cuda_scene scene;
+
+static void wait_for_launches(uint32_t gpu, uint64_t n)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	while (cuda_scene_launches(&scene, gpu) < n && story_now() < until)
+		story_nap(1000);
+}
+
+static void a_free_waits_behind_a_long_kernel(struct gpumap *map)
+{
+	uint64_t until = story_now() + 2 * STORY_LIMIT_NS, buffer, before;
+	struct gpumap_device device = story_device(map, 0);
+	uint32_t gpu = cuda_scene_gpu(&scene, &device);
+	struct side side;
+
+	if (!OK(open_side(map, &side, 0)) || !OK(works(&side, 1)) ||
+	    !EQ(gpumap_buffer_alloc(side.session, 0, 64 * MIB, 0, until,
+				    &buffer),
+		0))
+		return;
+	before = cuda_scene_launches(&scene, gpu);
+	cuda_scene_add(&scene, "row %u: launches take 8000 ms", gpu);
+	EQ(submit(&side, 1, 2), 0);
+	wait_for_launches(gpu, before + 1);
+	EQ(gpumap_buffer_free(side.session, buffer), 0);
+	EQ(submit(&side, 1, 2), 0);
+	EQ(collect(&side, 1).done, 1);
+	cuda_scene_mend(&scene);
+	EQ(collect(&side, 1).done, 1);
+	close_side(&side);
+	device = story_device(map, 0);
+	EQ(device.restarts, 0);
+	OK(!agent_logged(&agent, "event=worker_killed"));
+}
+
+TAP_CASE()
+{
+	struct gpumap *map;
+
+	if (!cuda_scene_make(&scene, "mixed.yaml", "attribute 122 is 0"))
+		return tap_done();
+	cuda_scene_agent(&scene, &agent, "", "[host]\nenabled = no\n");
+	if (OK(agent_start(&agent))) {
+		map = story_attach(&agent);
+		a_free_waits_behind_a_long_kernel(map);
+		story_finish(&agent, map);
+	}
+	if (tap_failures)
+		agent_show_log(&agent);
+	agent_remove(&agent);
+	cuda_scene_end(&scene);
+	return tap_done();
+}

@@ -57,7 +57,11 @@
 #define GM_CUDA_SLOTS          8u  /* of a lane: a sleeper keeps one longer */
 #define GM_CUDA_UNITS          8u  /* of staging, so many bytes each */
 #define GM_CUDA_FAILED         16u /* slices that are remembered */
-#define GM_CUDA_PIECE_BYTES    (UINT64_C(64) << 30) /* registered at once */
+/* Registered at once.  The driver holds locks of the process's memory and of
+ * the node as long as it pins a piece, and calls of the whole node wait.  Some
+ * kernels refuse 2 GiB; less is tried where a piece is refused. */
+#define GM_CUDA_PIECE_BYTES (UINT64_C(1) << 30)
+#define GM_CUDA_PIECE_LEAST (UINT64_C(32) << 20)
 
 enum gm_cuda_lane_index {
 	GM_CUDA_IN = 0,     /* client memory to the device */

@@ -4,8 +4,8 @@
 /*
  * cuda_regions - memory of clients, pinned or staged.
  *
- * A region is registered in pieces, for the driver refuses very much at once.
- * Where the device's address of a piece is not the worker's, each piece may
+ * A region is registered in pieces, for the driver refuses very much at once,
+ * and lets nothing else go on meanwhile.  Where the device's address of a piece is not the worker's, each piece may
  * have its own, so tasks are looked up by the worker's address.
  *
  * The list of pieces is read by dispatch for every slice, and changes when a
@@ -19,10 +19,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* An entry of the device's page tables, and what it maps. */
+#define PAGE_BYTES       4096u
+#define PAGE_ENTRY_BYTES 8u
+
 struct region {
 	struct gm_region region;
 	bool is_staged;
-	uint32_t n; /* pieces */
+	struct gm_cuda_piece *pieces;
+	uint32_t n, room;
 };
 
 /* ---- the list ------------------------------------------------------------ */
@@ -144,25 +149,70 @@ static int pin_piece(struct gm_cuda *cuda, struct gm_cuda_piece *piece)
 	return rc;
 }
 
-static void unpin(struct gm_cuda *cuda, const struct gm_cuda_piece *pieces,
-		  uint32_t n)
+static void unpin(struct gm_cuda *cuda, struct region *r)
 {
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < r->n; i++)
 		(void)gm_cuda_check(cuda, cuda->driver->cuMemHostUnregister(
-						  (void *)pieces[i].from));
+						  (void *)r->pieces[i].from));
+	r->n = 0;
 }
 
-static int pin(struct gm_cuda *cuda, struct gm_cuda_piece *pieces, uint32_t n)
+/* Room for one piece more, which is zeroes. */
+static struct gm_cuda_piece *next_piece(struct region *r)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		int rc = pin_piece(cuda, &pieces[i]);
+	struct gm_cuda_piece *pieces;
+	uint32_t room = r->room ? 2 * r->room : 4;
 
-		if (rc < 0) {
-			unpin(cuda, pieces, i);
-			return rc;
+	if (r->n == r->room) {
+		pieces = reallocarray(r->pieces, room, sizeof(*pieces));
+		if (!pieces)
+			return NULL;
+		r->pieces = pieces;
+		r->room = room;
+	}
+	r->pieces[r->n] = (struct gm_cuda_piece){ .at = 0 };
+	return &r->pieces[r->n];
+}
+
+/* Half of a piece that was refused, in whole pages; 0: it was the least. */
+static uint64_t less_than(uint64_t each, int rc)
+{
+	uint64_t half = each / 2 / GM_CUDA_PIECE_LEAST * GM_CUDA_PIECE_LEAST;
+
+	return rc == -ENOMEM || rc == -EINVAL ? half : 0;
+}
+
+/* In pieces as large as are taken.  Those of a failure are given back. */
+static int pin(struct gm_cuda *cuda, struct region *r, bool writable)
+{
+	uint64_t each = cuda->piece_bytes, done = 0;
+	int rc = 0;
+
+	while (rc == 0 && done < r->region.bytes) {
+		uint64_t left = r->region.bytes - done;
+		struct gm_cuda_piece *piece = next_piece(r);
+
+		if (!piece) {
+			rc = -ENOMEM;
+			break;
+		}
+		*piece = (struct gm_cuda_piece){
+			.from = (uintptr_t)r->region.at + done,
+			.bytes = left < each ? left : each,
+			.writable = writable,
+		};
+		rc = pin_piece(cuda, piece);
+		if (rc == 0) {
+			done += piece->bytes;
+			r->n++;
+		} else if (less_than(piece->bytes, rc)) {
+			each = less_than(piece->bytes, rc);
+			rc = 0;
 		}
 	}
-	return 0;
+	if (rc < 0)
+		unpin(cuda, r);
+	return rc;
 }
 
 /* Kept until the end: where one session is staged others will be. */
@@ -189,54 +239,37 @@ static bool can_pin(const struct gm_cuda *cuda, bool writable)
 	return cuda->can_register && (writable || cuda->can_read_only);
 }
 
-static struct gm_cuda_piece *cut(struct gm_cuda *cuda, char *at, uint64_t bytes,
-				 bool writable, uint32_t *ret_n)
+/* All of it in one piece, whose bytes go through staging. */
+static int stage(struct gm_cuda *cuda, struct region *r, bool writable)
 {
-	uint64_t each = cuda->piece_bytes;
-	uint64_t n = bytes / each + (bytes % each != 0);
-	struct gm_cuda_piece *pieces =
-		n <= UINT32_MAX ? calloc(n, sizeof(*pieces)) : NULL;
+	struct gm_cuda_piece *piece = next_piece(r);
+	int rc = piece ? make_staging(cuda) : -ENOMEM;
 
-	if (!pieces)
-		return NULL;
-	for (uint64_t i = 0; i < n; i++) {
-		uint64_t left = bytes - i * each;
-
-		pieces[i] = (struct gm_cuda_piece){
-			.from = (uintptr_t)at + i * each,
-			.bytes = left < each ? left : each,
-			.writable = writable,
-		};
-	}
-	*ret_n = (uint32_t)n;
-	return pieces;
+	if (rc < 0)
+		return rc;
+	*piece = (struct gm_cuda_piece){ .from = (uintptr_t)r->region.at,
+					 .bytes = r->region.bytes,
+					 .writable = writable };
+	r->is_staged = true;
+	r->n = 1;
+	return 0;
 }
 
-/* Pinned if that can be, else staged. */
-static int reach(struct gm_cuda *cuda, struct gm_cuda_piece *pieces, uint32_t n,
-		 bool *ret_is_staged)
+/* Pinned if that can be, else staged: kernel, platform or limits may not allow
+ * it.  Memory that is no client's, or is pinned already, is refused. */
+static int reach(struct gm_cuda *cuda, struct region *r, bool writable)
 {
-	bool is_staged = !can_pin(cuda, pieces[0].writable);
-	int rc;
+	int rc = can_pin(cuda, writable) ? pin(cuda, r, writable) : -EOPNOTSUPP;
 
-	if (!is_staged) {
-		rc = pin(cuda, pieces, n);
-		if (rc == -EINVAL || rc == -ENOMEM || rc == -ENOTRECOVERABLE)
-			return rc;
-		/* Kernel, platform or limits do not allow it. */
-		is_staged = rc < 0;
-	}
-	if (is_staged) {
-		for (uint32_t i = 0; i < n; i++)
-			pieces[i].at = 0;
-		rc = make_staging(cuda);
-		if (rc < 0)
-			return rc;
-	}
-	rc = add_pieces(cuda, pieces, n);
-	if (rc < 0 && !is_staged)
-		unpin(cuda, pieces, n);
-	*ret_is_staged = is_staged;
+	if (rc == -EINVAL || rc == -ENOTRECOVERABLE)
+		return rc;
+	if (rc < 0)
+		rc = stage(cuda, r, writable);
+	if (rc < 0)
+		return rc;
+	rc = add_pieces(cuda, r->pieces, r->n);
+	if (rc < 0 && !r->is_staged)
+		unpin(cuda, r);
 	return rc;
 }
 
@@ -244,9 +277,7 @@ int gm_cuda_reach(struct gm_backend_device *dev, char *at, uint64_t bytes,
 		  bool writable, struct gm_region **ret_region)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
-	struct gm_cuda_piece *pieces;
 	struct region *r;
-	uint32_t n;
 	int rc = gm_cuda_bind(cuda);
 
 	if (rc < 0)
@@ -254,38 +285,32 @@ int gm_cuda_reach(struct gm_backend_device *dev, char *at, uint64_t bytes,
 	if (bytes == 0)
 		return -EINVAL;
 	r = calloc(1, sizeof(*r));
-	pieces = cut(cuda, at, bytes, writable, &n);
-	rc = r && pieces ? reach(cuda, pieces, n, &r->is_staged) : -ENOMEM;
-	if (rc == 0) {
-		r->n = n;
-		r->region = (struct gm_region){
-			.at = at,
-			.bytes = bytes,
-			.address = pieces[0].at,
-		};
-		*ret_region = &r->region;
-	} else {
+	if (!r)
+		return -ENOMEM;
+	r->region = (struct gm_region){ .at = at, .bytes = bytes };
+	rc = reach(cuda, r, writable);
+	if (rc < 0) {
+		free(r->pieces);
 		free(r);
+		return rc;
 	}
-	free(pieces);
-	return rc;
+	r->region.address = r->pieces[0].at;
+	if (!r->is_staged)
+		r->region.charged = bytes / PAGE_BYTES * PAGE_ENTRY_BYTES;
+	*ret_region = &r->region;
+	return 0;
 }
 
 void gm_cuda_unreach(struct gm_backend_device *dev, struct gm_region *region)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	struct region *r = (struct region *)region;
-	uintptr_t from = (uintptr_t)region->at;
 
 	(void)gm_cuda_bind(cuda);
-	drop_pieces(cuda, from, r->n);
-	for (uint32_t i = 0; i < r->n && !r->is_staged; i++) {
-		const struct gm_cuda_piece piece = {
-			.from = from + i * cuda->piece_bytes,
-		};
-
-		unpin(cuda, &piece, 1);
-	}
+	drop_pieces(cuda, (uintptr_t)region->at, r->n);
+	if (!r->is_staged)
+		unpin(cuda, r);
+	free(r->pieces);
 	free(r);
 }
 

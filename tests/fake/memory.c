@@ -14,7 +14,9 @@
 #include "tests/fake/driver.h"
 
 #define PAGE           UINT64_C(4096)
+#define PAGE_ENTRY     UINT64_C(8) /* bytes of the card's page table */
 #define SMALL_ROUND    (UINT64_C(64) << 10)
+#define GIB            ((double)(UINT64_C(1) << 30))
 #define REGISTER_LIMIT (UINT64_C(512) << 30) /* as drivers since R580 */
 
 static uint64_t round_up(uint64_t n, uint64_t to)
@@ -114,6 +116,7 @@ static void forget(struct fake_range *range)
 		munmap((void *)(uintptr_t)range->base, range->bytes);
 		break;
 	case FAKE_RANGE_REGISTERED:
+		refund(range->ctx->dev, range->charged);
 		alias = range->alias ? fake_space_at(range->alias) : NULL;
 		if (alias)
 			fake_space_remove(alias);
@@ -146,7 +149,7 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 	if (!range || range->kind != FAKE_RANGE_DEVICE ||
 	    range->base != address)
 		return fake_leave(CUDA_ERROR_INVALID_VALUE);
-	result = fake_context_drain(range->ctx);
+	result = fake_context_alone(range->ctx);
 	/* While the lock was away another thread may have freed it. */
 	range = fake_space_at(address);
 	if (!result && range && range->base == address)
@@ -218,7 +221,7 @@ CUresult cuMemFreeHost(void *pointer)
 	range = fake_space_at(base);
 	if (!range || range->kind != FAKE_RANGE_HOST || range->base != base)
 		return fake_leave(CUDA_ERROR_INVALID_VALUE);
-	result = fake_context_drain(range->ctx);
+	result = fake_context_alone(range->ctx);
 	range = fake_space_at(base);
 	if (!result && range && range->base == base)
 		forget(range);
@@ -291,6 +294,35 @@ static bool add_alias(struct fake_range *range)
 	return alias.base && fake_space_add(&alias);
 }
 
+/* A fault's number for registrations on the card, or @none. */
+static uint64_t planned(const struct fake_context *ctx,
+			enum fake_fault_kind kind, uint64_t none)
+{
+	const struct fake_fault *fault;
+	uint64_t value;
+
+	fake_lock(&fake.hw);
+	fault = fake_fault(&fake.hw, kind, ctx->dev->gpu);
+	value = fault ? fault->value : none;
+	fake_unlock(&fake.hw);
+	return value;
+}
+
+/* To pin pages takes its time, and nothing else goes on meanwhile.  The card
+ * has page tables of its own for them. */
+static CUresult pin(struct fake_context *ctx, uint64_t bytes,
+		    uint64_t *ret_charged)
+{
+	uint64_t ns = planned(ctx, FAKE_REGISTRATIONS_TAKE, 0);
+
+	fake_context_sleep(ctx, (uint64_t)((double)bytes * (double)ns / GIB));
+	*ret_charged = bytes / PAGE * PAGE_ENTRY;
+	return bytes > planned(ctx, FAKE_REGISTRATIONS_MOST, UINT64_MAX) ||
+			       !charge(ctx->dev, *ret_charged)
+		       ? CUDA_ERROR_OUT_OF_MEMORY
+		       : CUDA_SUCCESS;
+}
+
 /* Pages are pinned, so whole pages are registered. */
 CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
 {
@@ -309,8 +341,12 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
 	if (!result)
 		result = check_register(range.ctx, range.base,
 					bytes ? range.bytes : 0, flags);
-	if (!result && (!add_alias(&range) || !fake_space_add(&range)))
+	if (!result)
+		result = pin(range.ctx, range.bytes, &range.charged);
+	if (!result && (!add_alias(&range) || !fake_space_add(&range))) {
+		refund(range.ctx->dev, range.charged);
 		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	return fake_leave(result);
 }
 
@@ -338,7 +374,7 @@ CUresult cuMemHostUnregister(void *pointer)
 	range = registered_at(address);
 	if (!range)
 		return fake_leave(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-	result = fake_context_drain(range->ctx);
+	result = fake_context_alone(range->ctx);
 	range = registered_at(address);
 	if (!result && range)
 		forget(range);

@@ -30,6 +30,8 @@ static const struct sentence {
 	{ "peer copies corrupt", FAKE_CORRUPT, 0 },
 	{ "copies take %t", FAKE_COPIES_TAKE, 0 },
 	{ "launches take %t", FAKE_LAUNCHES_TAKE, 0 },
+	{ "registrations take %t", FAKE_REGISTRATIONS_TAKE, 0 },
+	{ "registrations up to %b", FAKE_REGISTRATIONS_MOST, 0 },
 	{ "jit fails %d", FAKE_JIT_FAILS, 0 },
 	{ "init takes %t", FAKE_INIT_TAKES, 0 },
 	{ "init fails %d", FAKE_INIT_FAILS, 0 },

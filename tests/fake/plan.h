@@ -21,6 +21,8 @@
  *	row 0: peer copies corrupt
  *	row 0: copies take 5 ms
  *	row 0: launches take 5 ms
+ *	row 0: registrations take 5 ms		of a GiB, with all locks
+ *	row 0: registrations up to 2 GiB	more is out of memory
  *	row 0: jit fails 221
  *	init takes 500 ms
  *	init fails 802
@@ -56,15 +58,17 @@ enum fake_fault_kind {
 	FAKE_MODE,      /* value: CUcomputemode */
 	FAKE_ATTRIBUTE, /* value: CUdevice_attribute, to: its value */
 	FAKE_CORRUPT,
-	FAKE_COPIES_TAKE,   /* value: ns */
-	FAKE_LAUNCHES_TAKE, /* value: ns */
-	FAKE_JIT_FAILS,     /* value: CUresult */
-	FAKE_INIT_TAKES,    /* value: ns */
-	FAKE_INIT_FAILS,    /* value: CUresult */
-	FAKE_DRIVER,        /* value: as cuDriverGetVersion() says it */
-	FAKE_SYMBOL,        /* name */
-	FAKE_EXIT_TAKES,    /* value: ns */
-	FAKE_NVML_SLOW,     /* value: ns */
+	FAKE_COPIES_TAKE,        /* value: ns */
+	FAKE_LAUNCHES_TAKE,      /* value: ns */
+	FAKE_REGISTRATIONS_TAKE, /* value: ns of a GiB */
+	FAKE_REGISTRATIONS_MOST, /* value: bytes */
+	FAKE_JIT_FAILS,          /* value: CUresult */
+	FAKE_INIT_TAKES,         /* value: ns */
+	FAKE_INIT_FAILS,         /* value: CUresult */
+	FAKE_DRIVER,             /* value: as cuDriverGetVersion() says it */
+	FAKE_SYMBOL,             /* name */
+	FAKE_EXIT_TAKES,         /* value: ns */
+	FAKE_NVML_SLOW,          /* value: ns */
 	FAKE_NVML_MEMORY,
 	FAKE_NVML_WAIT,
 	FAKE_NVML_LOST,

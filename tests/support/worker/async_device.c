@@ -136,7 +136,9 @@ int late_reach(struct gm_backend_device *dev, char *at, uint64_t bytes,
 	if (l->reach_rc < 0)
 		return l->reach_rc;
 	r = malloc(sizeof(*r));
-	*r = (struct gm_region){ at, bytes, (uintptr_t)at };
+	*r = (struct gm_region){ .at = at,
+				 .bytes = bytes,
+				 .address = (uintptr_t)at };
 	l->n_reached++;
 	*ret_region = r;
 	return 0;

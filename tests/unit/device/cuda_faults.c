@@ -8,6 +8,7 @@
 
 #include <sys/socket.h>
 
+#include "agent/device/cuda.h"
 #include "tests/support/cuda_backend.h"
 #include "tests/support/fake_machine.h"
 
@@ -44,6 +45,100 @@ static int works(void)
 	large.op = GPUMAP_OP_COPY;
 	large.on_device[0] = dice(2);
 	WANT(trial_holds(&b, &large));
+	return end(0);
+}
+
+/* A session's memory without pages, of which few are touched. */
+static char *map_much(uint64_t bytes)
+{
+	int fd = memfd_create("much", MFD_CLOEXEC);
+	char *at = MAP_FAILED;
+
+	if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0)
+		at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			  0);
+	close(fd);
+	return at;
+}
+
+/* Words around each 32 MiB go to the card and come back elsewhere. */
+static int borders_are_crossed(char *at, uint64_t bytes)
+{
+	struct gm_task in = { .op = GPUMAP_OP_COPY,
+			      .dst_address = b.buffer[0]->address,
+			      .n = 8192 };
+	struct gm_task out = { .op = GPUMAP_OP_COPY,
+			       .src_address = b.buffer[0]->address,
+			       .dst = b.client,
+			       .n = 8192 };
+
+	for (uint64_t i = 32 * MIB; i < bytes; i += 32 * MIB) {
+		memset(at + i - 4096, (int)(i / MIB), 4096);
+		memset(at + i, (int)(i / MIB) + 1, 4096);
+		in.src = at + i - 4096;
+		WANT(bench_run(&b, &in) == 0 && bench_run(&b, &out) == 0);
+		WANT(memcmp(b.client, at + i - 4096, 8192) == 0);
+	}
+	return 0;
+}
+
+/* The machine pins less at once than a piece has. */
+static int pieces_are_halved(void)
+{
+	uint64_t bytes = 200 * MIB;
+	struct gm_region *region = NULL;
+	char *at = map_much(bytes);
+	int line;
+
+	WANT(at != MAP_FAILED && bench_open(&b, NULL) == 0);
+	for (int i = 0; i < 2; i++) {
+		WANT(cuda->reach(b.dev, at, bytes, true, &region) == 0);
+		WANT(region->address != 0); /* not staged */
+		line = borders_are_crossed(at, bytes);
+		cuda->unreach(b.dev, region);
+		if (line)
+			return line;
+	}
+	munmap(at, bytes);
+	return end(0);
+}
+
+/* None is small enough. */
+static int much_is_staged(void)
+{
+	uint64_t bytes = 200 * MIB;
+	struct gm_region *region = NULL;
+	char *at = map_much(bytes);
+	int line;
+
+	WANT(at != MAP_FAILED && bench_open(&b, NULL) == 0);
+	WANT(cuda->reach(b.dev, at, bytes, true, &region) == 0);
+	WANT(region->address == 0);
+	line = borders_are_crossed(at, bytes);
+	cuda->unreach(b.dev, region);
+	munmap(at, bytes);
+	return end(line);
+}
+
+/* Nothing holds the node's locks for long. */
+static int pieces_are_small(void)
+{
+	uint64_t bytes = UINT64_C(5) << 30;
+	struct gm_region *region = NULL;
+	const struct gm_cuda_pieces *pieces;
+	char *at = map_much(bytes);
+	uint32_t n = 0;
+
+	WANT(at != MAP_FAILED && bench_open(&b, NULL) == 0);
+	WANT(cuda->reach(b.dev, at, bytes, true, &region) == 0);
+	pieces = ((struct gm_cuda *)b.dev)->pieces;
+	for (uint32_t i = 0; i < pieces->n; i++) {
+		WANT(pieces->piece[i].bytes <= UINT64_C(1) << 30);
+		n += pieces->piece[i].from - (uintptr_t)at < bytes;
+	}
+	WANT(n == 5);
+	cuda->unreach(b.dev, region);
+	munmap(at, bytes);
 	return end(0);
 }
 
@@ -484,6 +579,11 @@ static const struct scene_part parts[] = {
 	{ "works", "symbol missing cuStreamBatchMemOp", works },
 	{ "works", "symbol missing cuMemHostRegister", works },
 	{ "works", "symbol missing cuMemcpyBatchAsync", works },
+	{ "pieces_are_small", NULL, pieces_are_small },
+	{ "pieces_are_halved", "registrations up to 80 MiB",
+	  pieces_are_halved },
+	{ "much_is_staged", "registrations up to 1 MiB", much_is_staged },
+	{ "works", "registrations up to 1 MiB", works },
 	{ "staging_keeps_order", "attribute 99 is 0", staging_keeps_order },
 	{ "staging_keeps_order", "attribute 99 is 0; copies take 1 ms",
 	  staging_keeps_order },

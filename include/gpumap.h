@@ -10,7 +10,7 @@
  *
  * Errors     0 or a count on success, a negative errno on failure; nothing is
  *            stored through a ret_ pointer then.  gpumap_strerror() has a
- *            sentence for each, gpumap_refusal() the agent's own words.
+ *            sentence for each, gpumap_refusal() the reason and the remedy.
  * Threads    Said for each call.  "any" means that threads may share what the
  *            call is given without a lock.  "any, in turn" is the same, but the
  *            call waits until requests that other threads make through the same

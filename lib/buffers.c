@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -24,6 +25,7 @@
 
 #include "lib/programs.h"
 #include "lib/shares.h"
+#include "shm/rows.h"
 
 #define ROOM_FIRST 64u
 
@@ -90,10 +92,9 @@ int gm_buffers_take(struct gpumap_session *s, uint32_t kind, uint32_t row,
 		buffer = vacant(b);
 	}
 	if (buffer == NULL && b->room < GM_BUFFERS_MAX) {
-		int ret = grow(b);
-
-		if (ret != 0)
-			return ret;
+		if (grow(b) != 0)
+			return gm_refuse_memory(
+				s->map, 2 * b->room * sizeof(*b->table));
 		buffer = vacant(b);
 	}
 	if (buffer == NULL || b->made == UINT32_MAX) {
@@ -196,16 +197,45 @@ static int allocate(struct gpumap_session *s, struct gm_queue_pair *pair,
 	return ret;
 }
 
+/* The worker has answered with a status alone. */
+static void refuse_device_memory(const struct gpumap_session *s, uint32_t row,
+				 uint64_t bytes, int error)
+{
+	struct gm_moving_image moving = { .state = 0 };
+	struct gm_row_image facts = { .kind = 0 };
+	const struct gm_map *map = &s->map->map;
+
+	if (gm_rows_facts(map, row, &facts) != 0 ||
+	    gm_rows_moving(map, row, &moving) != 0)
+		return;
+	if (error == -ENOMEM)
+		gm_refuse(s->map, error,
+			  "row %u has no %" PRIu64 " bytes in one piece: "
+			  "%" PRIu64 " of its %" PRIu64 " are free; free "
+			  "some, or use another row",
+			  row, bytes, moving.free_bytes, facts.total_bytes);
+	else
+		gm_refuse(s->map, error,
+			  "%" PRIu64 " bytes more are too many on row %u: one "
+			  "user's sessions may have what is free (%" PRIu64
+			  " now), half of its %" PRIu64 " at most, or what "
+			  "the user has reserved; free some, or plan with "
+			  "--commit",
+			  bytes, row, moving.free_bytes, facts.total_bytes);
+}
+
 int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
 			uint64_t bytes, uint32_t flags, uint64_t deadline_ns,
 			uint64_t *ret_buffer)
 {
 	struct gm_client_buffer *buffer;
 	struct gm_queue_pair *pair;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 
 	if (ret == 0 && (bytes == 0 || (flags & GPUMAP_BUFFER_READ_ONLY) != 0))
-		ret = -EINVAL;
+		ret = gm_refuse(session->map, -EINVAL,
+				"a buffer has at least a byte, and its "
+				"session may write to it");
 	if (ret == 0 && (flags & ~GPUMAP_BUFFER_EXPORTABLE) != 0)
 		ret = -E2BIG;
 	if (ret == 0)
@@ -219,6 +249,8 @@ int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
 	buffer->bytes = bytes;
 	buffer->flags = flags;
 	ret = allocate(session, pair, buffer, deadline_ns);
+	if (ret == -EDQUOT || ret == -ENOMEM)
+		refuse_device_memory(session, row, bytes, ret);
 	if (ret != 0)
 		return ret;
 	*ret_buffer = buffer->handle;
@@ -274,8 +306,9 @@ static int free_own(struct gpumap_session *s, struct gm_client_buffer *buffer)
 	struct gm_queue_pair *pair = s->pairs[gm_handle_row(buffer->handle)];
 	int ret = find_credit(s, pair, 1);
 
-	if (ret == 0)
-		ret = gm_buffer_end_reach(s, buffer);
+	if (ret != 0)
+		return gm_refuse_plain(s->map, ret);
+	ret = gm_buffer_end_reach(s, buffer);
 	if (ret == 0)
 		ret = gm_buffer_end_export(s, buffer);
 	if (ret != 0)
@@ -308,11 +341,12 @@ int gpumap_buffer_info(const struct gpumap_session *session, uint64_t buffer,
 {
 	struct gpumap_buffer_info info = { 0 };
 	const struct gm_client_buffer *found;
-	int ret = gm_fork_map_mine(session->map);
+	int ret = gm_map_begin(session->map);
 
 	if (ret == 0)
-		ret = gm_size_out(ret_info,
-				  offsetof(struct gpumap_buffer_info, flags));
+		ret = gm_map_size_out(session->map, ret_info,
+				      offsetof(struct gpumap_buffer_info,
+					       flags));
 	if (ret != 0)
 		return ret;
 	found = gm_buffer_find(session, buffer);
@@ -335,13 +369,18 @@ int gpumap_buffer_free(struct gpumap_session *session, uint64_t buffer)
 	struct gm_client_buffer *mine;
 	int ret = gm_session_usable(session);
 
-	if (ret != 0 || buffer == 0)
-		return ret;
+	if (ret != 0)
+		return gm_refuse_plain(session->map, ret);
+	if (buffer == 0)
+		return 0;
 	mine = gm_buffer_find(session, buffer);
 	if (mine == NULL)
 		return gm_buffer_missing(session, buffer);
 	if (gm_handle_kind(buffer) != GM_BUFFER_DEVICE)
-		return -EINVAL;
+		return gm_refuse(session->map, -EINVAL,
+				 "the handle is no device memory's: give it "
+				 "back with gpumap_forget() or "
+				 "gpumap_program_unload()");
 	return mine->imported ? free_import(session, mine)
 			      : free_own(session, mine);
 }
@@ -377,11 +416,13 @@ int gpumap_register(struct gpumap_session *session, int fd, uint64_t at,
 		    uint64_t bytes, uint32_t flags, uint64_t *ret_buffer)
 {
 	struct gm_client_buffer *buffer;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 	int own;
 
 	if (ret == 0 && (flags & GPUMAP_BUFFER_EXPORTABLE) != 0)
-		ret = -EINVAL;
+		ret = gm_refuse(session->map, -EINVAL,
+				"registered memory is not exported: share its "
+				"file instead");
 	if (ret == 0 && (flags & ~GPUMAP_BUFFER_READ_ONLY) != 0)
 		ret = -E2BIG;
 	if (ret == 0)
@@ -409,13 +450,18 @@ int gpumap_forget(struct gpumap_session *session, uint64_t buffer)
 	struct gm_client_buffer *mine;
 	int ret = gm_session_usable(session);
 
-	if (ret != 0 || buffer == 0)
-		return ret;
+	if (ret != 0)
+		return gm_refuse_plain(session->map, ret);
+	if (buffer == 0)
+		return 0;
 	mine = gm_buffer_find(session, buffer);
 	if (mine == NULL)
 		return gm_buffer_missing(session, buffer);
 	if (mine->imported || gm_handle_kind(buffer) == GM_BUFFER_PROGRAM)
-		return -EINVAL;
+		return gm_refuse(session->map, -EINVAL,
+				 "an import is given back with "
+				 "gpumap_buffer_free(), a program with "
+				 "gpumap_program_unload()");
 	if (gm_handle_kind(buffer) == GM_BUFFER_DEVICE)
 		return gm_buffer_end_export(session, mine);
 	if (gm_buffer_is_shown(mine) || mine->is_mask)
@@ -455,7 +501,7 @@ int gpumap_buffer_export(struct gpumap_session *session, uint64_t buffer,
 			 uint64_t *ret_export)
 {
 	struct gm_client_buffer *mine;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 
 	if (ret != 0)
 		return ret;
@@ -463,7 +509,9 @@ int gpumap_buffer_export(struct gpumap_session *session, uint64_t buffer,
 	if (mine == NULL)
 		return gm_buffer_missing(session, buffer);
 	if ((mine->flags & GPUMAP_BUFFER_EXPORTABLE) == 0)
-		return -EINVAL;
+		return gm_refuse(session->map, -EINVAL,
+				 "only memory that was allocated with "
+				 "GPUMAP_BUFFER_EXPORTABLE is exported");
 	ret = gm_buffer_export(session, mine, 0, ret_export);
 	if (ret == 0)
 		mine->numbered = true;
@@ -520,10 +568,12 @@ int gpumap_buffer_import(struct gpumap_session *session, uint64_t export_id,
 			 uint32_t flags, uint64_t *ret_buffer)
 {
 	struct gm_client_buffer *buffer;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 
 	if (ret == 0 && (flags & GPUMAP_BUFFER_EXPORTABLE) != 0)
-		ret = -EINVAL;
+		ret = gm_refuse(session->map, -EINVAL,
+				"an import is not exported: its exporter's "
+				"number is for all");
 	if (ret == 0 && (flags & ~GPUMAP_BUFFER_READ_ONLY) != 0)
 		ret = -E2BIG;
 	if (ret == 0)
@@ -545,8 +595,8 @@ int gpumap_export_fd(struct gpumap *map, uint64_t export_id,
 				.body_bytes = sizeof(body),
 				.reply = &reply,
 				.reply_bytes = sizeof(reply) };
-	int ret = gm_size_out(ret_info,
-			      offsetof(struct gpumap_export_info, reserved));
+	int ret = gm_map_size_out(
+		map, ret_info, offsetof(struct gpumap_export_info, reserved));
 
 	if (ret == 0)
 		ret = gm_map_call(map, &call, 1);

@@ -4,6 +4,7 @@
 #include "lib/comm.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -237,10 +238,10 @@ int gpumap_comm_open_opts(struct gpumap_session *session, const char *mesh,
 {
 	struct gpumap_comm_opts ours = { 0 };
 	struct gpumap_comm *comm;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 
 	if (ret == 0 && opts != NULL)
-		ret = gm_size_in(&ours, sizeof(ours), opts);
+		ret = gm_map_size_in(session->map, &ours, sizeof(ours), opts);
 	if (ret == 0 && ((ours.flags & ~GPUMAP_COMM_NCCL) || ours.reserved))
 		ret = -E2BIG;
 	if (ret != 0)
@@ -249,7 +250,10 @@ int gpumap_comm_open_opts(struct gpumap_session *session, const char *mesh,
 	comm = calloc(1,
 		      sizeof(*comm) + session->depth * sizeof(comm->wholes[0]));
 	if (comm == NULL)
-		return -ENOMEM;
+		return gm_refuse_memory(
+			session->map,
+			sizeof(*comm) +
+				session->depth * sizeof(comm->wholes[0]));
 	comm->session = session;
 	comm->may_nccl = ours.flags & GPUMAP_COMM_NCCL;
 	comm->n_wholes = session->depth;
@@ -259,7 +263,9 @@ int gpumap_comm_open_opts(struct gpumap_session *session, const char *mesh,
 			      put_name(comm->group,
 				       group != NULL ? group : "world")
 		      ? take_up(comm)
-		      : -EINVAL;
+		      : gm_refuse(session->map, -EINVAL,
+				  "a mesh and a group have names of 1 to 63 "
+				  "bytes");
 	if (ret != 0) {
 		free(comm);
 		return ret;
@@ -272,7 +278,7 @@ int gpumap_comm_open_opts(struct gpumap_session *session, const char *mesh,
 
 int gpumap_comm_renew(struct gpumap_comm *comm)
 {
-	int ret = comm->session != NULL ? gm_session_usable(comm->session)
+	int ret = comm->session != NULL ? gm_session_begin(comm->session)
 					: -ECONNRESET;
 
 	comm->has_nccl = false;
@@ -293,7 +299,7 @@ int gpumap_comm_close(struct gpumap_comm *comm)
 		free(comm);
 		return 0;
 	}
-	ret = gm_session_usable(s);
+	ret = gm_session_begin(s);
 	if (ret == 0)
 		ret = give_up(comm);
 	comm->is_closed = true;
@@ -374,22 +380,44 @@ static bool is_dtype(uint32_t dtype)
 static int check_what(const struct gpumap_comm *comm,
 		      const struct gpumap_collective *what)
 {
+	const struct gpumap *map = comm->session->map;
 	bool has_root =
 		what->op == GPUMAP_OP_BROADCAST || what->op == GPUMAP_OP_SEND;
 
 	if (what->op < GPUMAP_OP_BARRIER || what->op > GPUMAP_OP_SEND)
-		return -EINVAL;
+		return gm_refuse(map, -EINVAL,
+				 "op %u is no collective: set one that "
+				 "gpumap/collective.h has",
+				 what->op);
 	if (what->op == GPUMAP_OP_BARRIER)
 		return 0;
-	if (!is_dtype(what->dtype) || what->ranks == NULL ||
-	    (reduces(what->op) && what->reduce > GPUMAP_REDUCE_AVERAGE) ||
-	    (has_root && what->root >= comm->n) ||
+	if (!is_dtype(what->dtype))
+		return gm_refuse(map, -EINVAL,
+				 "collectives are of u8, f16, bf16, f32, i32 "
+				 "and i64, and not of dtype %u",
+				 what->dtype);
+	if (what->ranks == NULL)
+		return gm_refuse(map, -EINVAL,
+				 "ranks is NULL: give the memory of each of "
+				 "the %u ranks",
+				 comm->n);
+	if (reduces(what->op) && what->reduce > GPUMAP_REDUCE_AVERAGE)
+		return gm_refuse(map, -EINVAL,
+				 "reduce is %u: set one of enum gpumap_reduce",
+				 what->reduce);
+	if ((has_root && what->root >= comm->n) ||
 	    (what->op == GPUMAP_OP_SEND &&
 	     (what->peer >= comm->n || what->peer == what->root)))
-		return -EINVAL;
+		return gm_refuse(map, -EINVAL,
+				 "root is %u and peer %u: the group has ranks "
+				 "0 to %u, and no rank sends to itself",
+				 what->root, what->peer, comm->n - 1);
 	if (what->n > (uint64_t)INT64_MAX / GM_COMM_RANKS_MAX /
 			      gm_client_dtype_bytes(what->dtype))
-		return -ERANGE;
+		return gm_refuse(map, -ERANGE,
+				 "%" PRIu64 " elements are more than any "
+				 "memory has",
+				 what->n);
 	return 0;
 }
 
@@ -419,12 +447,20 @@ static int check_memory(const struct gpumap_comm *comm, uint32_t row,
 	if (o->n == 0)
 		return 0;
 	if ((o->buffer != 0 ? o->at : in_arena) % o->element != 0)
-		return -EINVAL;
+		return gm_refuse(s->map, -EINVAL,
+				 "a rank's memory begins inside of an element "
+				 "of %u bytes: align it",
+				 o->element);
 	if (o->buffer == 0)
 		return in_arena > s->arena_bytes ||
 				       o->n > (s->arena_bytes - in_arena) /
 						       o->element
-			       ? -ERANGE
+			       ? gm_refuse(s->map, -ERANGE,
+					   "%" PRIu64 " elements of a rank do "
+					   "not lie in the arena: take as many "
+					   "from gpumap_alloc(), or name a "
+					   "buffer",
+					   o->n)
 			       : 0;
 	ret = gm_buffers_check_one(s, row, op, o);
 	return ret == 0 && !comm->is_staged ? check_kind(s, o->buffer) : ret;
@@ -449,7 +485,12 @@ static int check_rank(const struct gpumap_comm *comm,
 		.element = gm_client_dtype_bytes(what->dtype),
 		.is_written = true,
 	};
-	int ret = (r->spare[0] | r->spare[1]) != 0 ? -EINVAL : 0;
+	int ret = (r->spare[0] | r->spare[1]) != 0
+			  ? gm_refuse(comm->session->map, -EINVAL,
+				      "a spare word of rank %u is not 0: zero "
+				      "the struct",
+				      rank)
+			  : 0;
 
 	if (ret == 0)
 		ret = check_memory(comm, comm->rows[rank], what->op, &send);
@@ -571,7 +612,9 @@ static int submit(struct gpumap_comm *comm,
 		rows[n] = comm->rows[r];
 		parts[n++] = part_of(comm, what, r, whole);
 	}
-	ret = n > 0 ? gm_waits_check(comm->session, &parts[0]) : -EINVAL;
+	ret = n > 0 ? gm_waits_check(comm->session, &parts[0])
+		    : gm_refuse(comm->session->map, -EINVAL,
+				"no rank takes part in this collective");
 	if (ret != 0)
 		return ret;
 	for (uint32_t i = 0; i < n; i++)
@@ -588,11 +631,12 @@ int gpumap_collective(struct gpumap_comm *comm,
 		      const struct gpumap_collective *what)
 {
 	struct gpumap_collective ours = { 0 };
-	int ret = comm->session != NULL ? gm_session_usable(comm->session)
+	int ret = comm->session != NULL ? gm_session_begin(comm->session)
 					: -ECONNRESET;
 
 	if (ret == 0)
-		ret = gm_size_in(&ours, sizeof(ours), what);
+		ret = gm_map_size_in(comm->session->map, &ours, sizeof(ours),
+				     what);
 	if (ret == 0)
 		ret = check_what(comm, &ours);
 	if (ret == 0 && comm->is_broken) {

@@ -198,7 +198,7 @@ int gpumap_visible(struct gpumap *map, const char *visible_devices,
 				    &list);
 
 	if (ret != 0)
-		return ret;
+		return gm_refuse_plain(map, ret);
 	if (list.stop != GM_VISIBLE_COMPLETE)
 		snprintf(why, sizeof(why),
 			 "CUDA_VISIBLE_DEVICES, from its byte %u: %s",

@@ -6,6 +6,10 @@
 #include <errno.h>
 #include <string.h>
 
+#define UNSUPPORTED                                                            \
+	"the device cannot do this, or the session was not opened for it, or " \
+	"the agent does not know the request and is older than this library"
+
 /* The meaning of each error here, which is seldom strerror()'s. */
 static const struct {
 	int error;
@@ -55,9 +59,8 @@ static const struct {
 		   "the device" },
 	{ -ENOSPC, "no room: the model does not fit, or the segment, its table "
 		   "of holders or the agent's disk is full" },
-	{ -ENOTSUP, "the session was not opened for this" },
-	{ -EOPNOTSUPP, "the device cannot do this, or the agent does not know "
-		       "the request and is older than this library" },
+	{ -ENOTSUP, UNSUPPORTED }, /* on Linux the same number */
+	{ -EOPNOTSUPP, UNSUPPORTED },
 	{ -EOVERFLOW, "sizes of 2^64 bytes or more" },
 	{ -EOWNERDEAD, "opened by the process that forked this one; open "
 		       "your own" },

@@ -91,7 +91,7 @@ int gpumap_register_file(struct gpumap_session *session, int fd, uint32_t flags,
 			 uint64_t *ret_file)
 {
 	struct gm_client_buffer *buffer;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 	int own;
 
 	if (ret == 0 && flags != 0)

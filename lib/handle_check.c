@@ -89,6 +89,24 @@ static bool is_program(uint64_t handle)
 	return gm_handle_kind(handle) == GM_BUFFER_PROGRAM;
 }
 
+/* @what: the kind of thing that an operand names. */
+static int refuse_kind(const struct gpumap_session *s, const char *what)
+{
+	return gm_refuse(s->map, -EINVAL,
+			 "an operand is %s: name memory, and a file only as "
+			 "what LOAD reads",
+			 what);
+}
+
+static int check_arena(const struct gpumap_session *s, const void *memory)
+{
+	if (gm_in_arena(s, memory))
+		return 0;
+	return gm_refuse(s->map, -ERANGE,
+			 "an operand is no memory of this session's: take it "
+			 "from gpumap_alloc(), or name a buffer");
+}
+
 /* An operand never reaches past the end of its buffer, whatever lies behind it
  * in memory or in the file. */
 static int refuse_beyond(const struct gpumap_session *s, uint64_t at,
@@ -116,12 +134,14 @@ static int check_memory(const struct gpumap_session *s, uint32_t row,
 	if (buffer == NULL)
 		return gm_buffer_missing(s, o->buffer);
 	if (is_program(o->buffer))
-		return -EINVAL;
+		return refuse_kind(s, "a program");
 	ret = check_row(s, row, o->buffer, op, o->is_written);
 	if (ret != 0)
 		return ret;
 	if (o->is_written && (buffer->flags & GPUMAP_BUFFER_READ_ONLY) != 0)
-		return -EACCES;
+		return gm_refuse(s->map, -EACCES,
+				 "the destination is READ_ONLY: write to "
+				 "another buffer");
 	if (o->at > buffer->bytes ||
 	    o->n > (buffer->bytes - o->at) / o->element)
 		return refuse_beyond(s, o->at, o->n, o->element, buffer->bytes);
@@ -132,10 +152,10 @@ int gm_buffers_check_one(const struct gpumap_session *session, uint32_t row,
 			 uint32_t op, const struct gm_operand *operand)
 {
 	if (operand->buffer != 0 && is_file(operand->buffer))
-		return -EINVAL;
+		return refuse_kind(session, "a file");
 	if (operand->buffer != 0)
 		return check_memory(session, row, op, operand);
-	return gm_in_arena(session, operand->memory) ? 0 : -ERANGE;
+	return check_arena(session, operand->memory);
 }
 
 static struct gm_operand dst_of(const struct gpumap_job *job)
@@ -176,27 +196,27 @@ int gm_buffers_check(const struct gpumap_session *session, uint32_t row,
 	if (is_file(job->dst_buffer) ||
 	    ((has & GM_HAS_SRC) != 0 &&
 	     is_file(job->src_buffer) != (job->op == GPUMAP_OP_LOAD)))
-		return -EINVAL;
+		return refuse_kind(session, "a file, or none of LOAD");
 	if (job->dst_buffer != 0) {
 		operand = dst_of(job);
 		ret = check_memory(session, row, job->op, &operand);
-	} else if (!gm_in_arena(session, job->dst)) {
-		ret = -ERANGE;
+	} else {
+		ret = check_arena(session, job->dst);
 	}
 	if (ret != 0 || (has & GM_HAS_SRC) == 0)
 		return ret;
 	if (job->src_buffer != 0) {
 		operand = src_of(job);
 		ret = check_memory(session, row, job->op, &operand);
-	} else if (!gm_in_arena(session, job->src)) {
-		ret = -ERANGE;
+	} else {
+		ret = check_arena(session, job->src);
 	}
 	if (ret != 0 || (has & GM_HAS_MASK) == 0)
 		return ret;
 	if (is_file(job->mask_buffer))
-		return -EINVAL;
+		return refuse_kind(session, "a file");
 	if (job->mask_buffer == 0)
-		return gm_in_arena(session, job->mask) ? 0 : -ERANGE;
+		return check_arena(session, job->mask);
 	operand = mask_of(job);
 	ret = check_memory(session, row, job->op, &operand);
 	return ret == 0 ? gm_mask_fits(session, job) : ret;

@@ -81,9 +81,9 @@ int gpumap_wait_change(const struct gpumap *map, uint32_t seen,
 
 		if (gm_health_retired(map) ||
 		    gm_health_map_age(map) >= GM_STALE_NS)
-			return -ESTALE;
+			return gm_refuse_plain(map, -ESTALE);
 		if (now >= deadline_ns)
-			return -ETIME;
+			return gm_refuse_plain(map, -ETIME);
 		if (deadline_ns - now < nap)
 			nap = deadline_ns - now;
 		sleep_on(&header->generation, seen, nap);

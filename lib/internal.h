@@ -248,6 +248,22 @@ void gm_map_refuse(const struct gpumap *map, const char *why);
 int gm_refuse(const struct gpumap *map, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Store "": there is no more to say than gpumap_strerror(@error).  Returns
+ * @error. */
+int gm_refuse_plain(const struct gpumap *map, int error);
+
+/* The kernel gives this process no @bytes.  Returns -ENOMEM. */
+int gm_refuse_memory(const struct gpumap *map, size_t bytes);
+
+/* Begin a call: no reason of an earlier one is left.  Returns as
+ * gm_fork_map_mine(). */
+int gm_map_begin(const struct gpumap *map);
+
+/* As gm_size_in() and gm_size_out(), with a reason. */
+int gm_map_size_in(const struct gpumap *map, void *ret_ours, size_t known,
+		   const void *theirs);
+int gm_map_size_out(const struct gpumap *map, const void *theirs, size_t least);
+
 /* Copy a name for a request, padded with zeros.  Returns 0, or -EINVAL with the
  * refusal stored. */
 int gm_map_put_name(struct gpumap *map, const char *name, char ret_name[64]);
@@ -457,6 +473,11 @@ int gm_session_lacks(struct gpumap_session *session, uint32_t row);
 int gm_session_pair(struct gpumap_session *session, uint32_t row,
 		    struct gm_queue_pair **ret_pair);
 
+/* Take @bytes of the row's range.  Returns 0, or -ENOMEM with the reason
+ * stored. */
+int gm_session_take(struct gpumap_session *session, struct gm_queue_pair *pair,
+		    uint64_t bytes, uint64_t *ret_at);
+
 /* A request on the session's own connection; stores the refusal.  Returns as
  * gm_link_call(); when the connection is lost so is the session. */
 int gm_session_call(struct gpumap_session *session, struct gm_call *call,
@@ -468,6 +489,10 @@ static inline int gm_session_usable(const struct gpumap_session *session)
 {
 	return gm_guard_mine(&session->mine) ? session->broken : -EOWNERDEAD;
 }
+
+/* Begin a call: no reason of an earlier one is left.  Returns as
+ * gm_session_usable(). */
+int gm_session_begin(const struct gpumap_session *session);
 
 /* The agent has gone: end all entries in flight with -ECONNRESET. */
 void gm_session_lose(struct gpumap_session *session);

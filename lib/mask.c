@@ -299,6 +299,7 @@ int gpumap_mask_renew(struct gpumap *map, struct gpumap_mask *mask)
 	struct opened *o = (struct opened *)(void *)mask;
 	int ret;
 
+	gm_map_refuse(map, "");
 	if (o->pin != 0) /* the views stay as they are */
 		ret = gm_fork_map_mine(map);
 	else if (gm_health_retired(map))
@@ -355,13 +356,15 @@ int gpumap_mask_open(struct gpumap *map, const char *name, uint32_t flags,
 	struct opened *o;
 	int ret;
 
+	gm_map_refuse(map, "");
 	if (n == 0)
-		return -EINVAL;
+		return gm_refuse(map, -EINVAL,
+				 "a name has between 1 and 63 bytes");
 	if ((flags & ~GPUMAP_MASK_PIN) != 0)
 		return -E2BIG;
 	o = calloc(1, sizeof(*o));
 	if (o == NULL)
-		return -ENOMEM;
+		return gm_refuse_memory(map, sizeof(*o));
 	memcpy(o->name, name, n);
 	ret = (flags & GPUMAP_MASK_PIN) != 0 ? open_pinned(map, o)
 					     : look(map, o);

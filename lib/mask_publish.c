@@ -150,13 +150,14 @@ int gpumap_mask_publish(struct gpumap *map,
 				.n_tail = 1,
 				.reply = &reply,
 				.reply_bytes = sizeof(reply) };
-	int ret = gm_size_in(&ours, sizeof(ours), request);
+	int ret = gm_map_begin(map);
 
-	if (ret == 0 && ret_result != NULL)
-		ret = gm_size_out(ret_result,
-				  offsetof(struct gpumap_mask_result, bytes));
 	if (ret == 0)
-		ret = gm_fork_map_mine(map);
+		ret = gm_map_size_in(map, &ours, sizeof(ours), request);
+	if (ret == 0 && ret_result != NULL)
+		ret = gm_map_size_out(map, ret_result,
+				      offsetof(struct gpumap_mask_result,
+					       bytes));
 	if (ret == 0)
 		ret = fill_body(map, &ours, &body);
 	if (ret != 0)

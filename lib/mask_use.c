@@ -40,7 +40,7 @@ int gpumap_mask_use(struct gpumap_session *session, const char *name,
 {
 	struct gm_mask_use_reply reply;
 	struct gm_client_buffer *mask;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 
 	if (ret == 0)
 		ret = gm_buffers_take(session, GM_BUFFER_REGISTERED, 0, &mask);

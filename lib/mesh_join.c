@@ -50,10 +50,10 @@ int gpumap_mesh_join(struct gpumap *map, const struct gpumap_mesh_join *join,
 				.body_bytes = sizeof(body),
 				.reply = &reply,
 				.reply_bytes = sizeof(reply) };
-	int ret = gm_size_in(&ours, sizeof(ours), join);
+	int ret = gm_map_begin(map);
 
 	if (ret == 0)
-		ret = gm_fork_map_mine(map);
+		ret = gm_map_size_in(map, &ours, sizeof(ours), join);
 	if (ret == 0)
 		ret = put_request(map, &ours, &body);
 	if (ret != 0)

@@ -92,10 +92,10 @@ int gpumap_mesh_publish(struct gpumap *map,
 				.reply_bytes = sizeof(reply) };
 	size_t bytes;
 	char *tail;
-	int ret = gm_size_in(&ours, sizeof(ours), request);
+	int ret = gm_map_begin(map);
 
 	if (ret == 0)
-		ret = gm_fork_map_mine(map);
+		ret = gm_map_size_in(map, &ours, sizeof(ours), request);
 	if (ret == 0)
 		ret = gm_map_put_name(map, ours.name, body.name);
 	if (ret == 0)
@@ -104,7 +104,7 @@ int gpumap_mesh_publish(struct gpumap *map,
 		return ret;
 	tail = make_tail(&ours, &bytes);
 	if (tail == NULL)
-		return -ENOMEM;
+		return gm_refuse_memory(map, ours.n_rows * sizeof(uint32_t));
 	body.topology = ours.topology;
 	body.n_rows = ours.n_rows;
 	body.tp = ours.tp;

@@ -73,8 +73,12 @@ static int check_opts(struct gpumap_session *s,
 {
 	if ((opts->flags &
 	     ~(GPUMAP_BUFFER_EXPORTABLE | GPUMAP_MODEL_ANY_FILES)) != 0)
-		return opts->flags == GPUMAP_BUFFER_READ_ONLY ? -EINVAL
-							      : -E2BIG;
+		return opts->flags == GPUMAP_BUFFER_READ_ONLY
+			       ? refuse(s, -EINVAL,
+					"weights are written once, by this "
+					"session: see share_flags for "
+					"GPUMAP_SHARE_READ_ONLY")
+			       : -E2BIG;
 	if ((opts->share_flags &
 	     ~(GPUMAP_SHARE_READ_ONLY | GPUMAP_SHARE_ANY_USER)) != 0)
 		return -E2BIG;
@@ -250,21 +254,19 @@ int gpumap_load_model(struct gpumap_session *session,
 {
 	struct gpumap_model_opts ours;
 	struct gpumap_model *m;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 
 	if (ret == 0)
-		ret = gm_size_in(&ours, sizeof(ours), opts);
-	if (ret == 0) {
-		gm_map_refuse(session->map, "");
+		ret = gm_map_size_in(session->map, &ours, sizeof(ours), opts);
+	if (ret == 0)
 		ret = check_opts(session, &ours);
-	}
 	if (ret == 0)
 		ret = check_name(session, &ours);
 	if (ret != 0)
 		return ret;
 	m = calloc(1, sizeof(*m));
 	if (m == NULL)
-		return -ENOMEM;
+		return gm_refuse_memory(session->map, sizeof(*m));
 	m->session = session;
 	ret = begin(m, &ours);
 	if (ret != 0) {
@@ -285,7 +287,7 @@ int gpumap_model_open(struct gpumap_session *session, const char *name,
 {
 	struct gpumap_model_opts opts = { .name = name, .share_flags = flags };
 	struct gpumap_model *m;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 
 	if (ret == 0 && (flags & ~GPUMAP_SHARE_READ_ONLY) != 0)
 		ret = -E2BIG;
@@ -297,7 +299,7 @@ int gpumap_model_open(struct gpumap_session *session, const char *name,
 		return ret;
 	m = calloc(1, sizeof(*m));
 	if (m == NULL)
-		return -ENOMEM;
+		return gm_refuse_memory(session->map, sizeof(*m));
 	m->session = session;
 	m->name.flags = flags;
 	memcpy(m->name.text, name, strlen(name) + 1);
@@ -319,6 +321,13 @@ int gpumap_model_open(struct gpumap_session *session, const char *name,
 static bool is_ours(const struct gpumap_model *m)
 {
 	return m->session == NULL || gm_guard_mine(&m->session->mine);
+}
+
+/* Begin a call: no reason of an earlier one is left. */
+static void begin_call(const struct gpumap_model *m)
+{
+	if (m->session != NULL)
+		gm_map_refuse(m->session->map, "");
 }
 
 /* Bytes per second, over the samples that are kept. */
@@ -383,10 +392,15 @@ int gpumap_model_progress(struct gpumap_model *model,
 	struct gpumap_model_progress progress = { 0 };
 	int ret = is_ours(model) ? 0 : -EOWNERDEAD;
 
+	begin_call(model);
 	if (ret == 0 && ret_progress != NULL) {
 		ret = gm_size_out(ret_progress,
 				  offsetof(struct gpumap_model_progress,
 					   elapsed_ns));
+		if (ret == -EINVAL && model->session != NULL)
+			gm_map_size_out(model->session->map, ret_progress,
+					offsetof(struct gpumap_model_progress,
+						 elapsed_ns));
 	}
 	if (ret != 0)
 		return ret;
@@ -407,6 +421,7 @@ int gpumap_model_wait(struct gpumap_model *model, uint64_t deadline_ns)
 	bool first = true;
 	int ret;
 
+	begin_call(model);
 	if (!is_ours(model))
 		return -EOWNERDEAD;
 	if (!gm_model_is_over(model))
@@ -433,6 +448,7 @@ int gpumap_model_wait(struct gpumap_model *model, uint64_t deadline_ns)
 
 int gpumap_model_cancel(struct gpumap_model *model)
 {
+	begin_call(model);
 	if (!is_ours(model))
 		return -EOWNERDEAD;
 	if (gm_model_is_over(model) || model->state == GPUMAP_MODEL_ENDING)

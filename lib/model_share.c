@@ -310,12 +310,13 @@ int gm_model_publish(struct gpumap_model *model)
 int gpumap_model_renew(struct gpumap_model *model)
 {
 	struct gpumap_session *s = model->session;
-	int ret = s != NULL ? gm_session_usable(s) : -ECONNRESET;
+	int ret = s != NULL ? gm_session_begin(s) : -ECONNRESET;
 
 	if (ret == 0 && model->state != GPUMAP_MODEL_LOADED)
 		return -EAGAIN;
 	if (ret == 0 && model->name.share == 0)
-		return -EINVAL;
+		return gm_refuse(s->map, -EINVAL,
+				 "the model has no name: load it again");
 	for (uint32_t i = 0; ret == 0 && i < model->n_buffers; i++) {
 		struct gm_model_buffer *b = &model->buffers[i];
 

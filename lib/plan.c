@@ -219,18 +219,19 @@ int gpumap_plan(struct gpumap *map, const struct gpumap_plan_request *request,
 	char *tail;
 	int ret;
 
-	ret = gm_size_out(ret_plan, offsetof(struct gpumap_plan, spec));
+	ret = gm_map_begin(map);
 	if (ret == 0)
-		ret = gm_size_in(&ours, sizeof(ours), request);
+		ret = gm_map_size_out(map, ret_plan,
+				      offsetof(struct gpumap_plan, spec));
 	if (ret == 0)
-		ret = gm_fork_map_mine(map);
+		ret = gm_map_size_in(map, &ours, sizeof(ours), request);
 	if (ret == 0)
 		ret = check(map, &ours);
 	if (ret != 0)
 		return ret;
 	tail = malloc(TAIL_MAX);
 	if (tail == NULL)
-		return -ENOMEM;
+		return gm_refuse_memory(map, TAIL_MAX);
 	ret = ask(map, &ours, tail, &answer, &plan);
 	if (ret == 0)
 		put_plan(&answer, &plan);

@@ -52,8 +52,9 @@ static int load(struct gpumap_session *session, uint32_t row, const char *name,
 	program->fd = fd;
 	program->image = fd >= 0;
 	program->name = strdup(name);
-	ret = program->name != NULL ? gm_program_show(session, row, program)
-				    : -ENOMEM;
+	ret = program->name != NULL
+		      ? gm_program_show(session, row, program)
+		      : gm_refuse_memory(session->map, NAME_BYTES);
 	if (ret != 0) {
 		gm_buffer_drop(program);
 		return ret;
@@ -67,10 +68,12 @@ int gpumap_program_load(struct gpumap_session *session, uint32_t row,
 			const char *name, uint64_t *ret_program)
 {
 	struct gm_queue_pair *pair;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 
 	if (ret == 0 && (name == NULL || strlen(name) >= NAME_BYTES))
-		ret = -EINVAL;
+		ret = gm_refuse(session->map, -EINVAL,
+				"a program's name has at most %zu bytes",
+				NAME_BYTES - 1);
 	if (ret == 0)
 		ret = gm_session_pair(session, row, &pair);
 	return ret != 0 ? ret : load(session, row, name, -1, ret_program);
@@ -113,16 +116,19 @@ int gpumap_program_load_image(struct gpumap_session *session, uint32_t row,
 	struct gpumap_program_image ours = { 0 };
 	const char *kernel;
 	struct gm_queue_pair *pair;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 
 	if (ret == 0)
-		ret = gm_size_in(&ours, sizeof(ours), image);
+		ret = gm_map_size_in(session->map, &ours, sizeof(ours), image);
 	if (ret != 0)
 		return ret;
 	kernel = ours.kernel != NULL ? ours.kernel : "gpumap_program";
 	if (ours.image == NULL || ours.bytes == 0 ||
 	    strlen(kernel) >= NAME_BYTES)
-		return -EINVAL;
+		return gm_refuse(session->map, -EINVAL,
+				 "an image has bytes, and its kernel's name at "
+				 "most %zu",
+				 NAME_BYTES - 1);
 	ret = gm_session_pair(session, row, &pair);
 	if (ret == 0)
 		ret = seal(&ours);
@@ -134,13 +140,17 @@ int gpumap_program_unload(struct gpumap_session *session, uint64_t program)
 	struct gm_client_buffer *mine;
 	int ret = gm_session_usable(session);
 
-	if (ret != 0 || program == 0)
-		return ret;
+	if (ret != 0)
+		return gm_refuse_plain(session->map, ret);
+	if (program == 0)
+		return 0;
 	mine = gm_buffer_find(session, program);
 	if (mine == NULL)
 		return gm_buffer_missing(session, program);
 	if (gm_handle_kind(program) != GM_BUFFER_PROGRAM)
-		return -EINVAL;
+		return gm_refuse(session->map, -EINVAL,
+				 "this handle is no program's: see "
+				 "gpumap_buffer_free() and gpumap_forget()");
 	ret = gm_buffer_forget(session, program);
 	if (ret == 0)
 		gm_buffer_drop(mine);
@@ -155,10 +165,15 @@ static int check_params(const struct gpumap_session *s,
 	if (job->params_bytes == 0)
 		return 0;
 	if (job->params_bytes > GPUMAP_PARAMS_MAX)
-		return -EINVAL;
+		return gm_refuse(s->map, -EINVAL,
+				 "a job has %u bytes of parameters, and %u are "
+				 "the most: put more into memory",
+				 job->params_bytes, GPUMAP_PARAMS_MAX);
 	if (at >= s->arena_bytes || job->params_bytes > s->arena_bytes - at ||
 	    at >> GM_PARAMS_AT_BITS != 0)
-		return -ERANGE;
+		return gm_refuse(s->map, -ERANGE,
+				 "the parameters of a job lie in memory of "
+				 "gpumap_alloc()");
 	return 0;
 }
 
@@ -169,7 +184,10 @@ int gm_programs_check(const struct gpumap_session *session, uint32_t row,
 
 	if (job->reserved != 0 ||
 	    gm_handle_kind(job->program) != GM_BUFFER_PROGRAM)
-		return -EINVAL;
+		return gm_refuse(session->map, -EINVAL,
+				 "RUN names a program of gpumap_program_load() "
+				 "or gpumap_program_load_image(), and reserved "
+				 "is 0");
 	if (gm_buffer_find(session, job->program) == NULL)
 		return gm_buffer_missing(session, job->program);
 	if (ret == 0 && job->dst_item_bytes != 0)

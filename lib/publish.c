@@ -40,10 +40,10 @@ int gpumap_layers_publish(struct gpumap *map,
 				.reply = &reply,
 				.reply_bytes = sizeof(reply) };
 	size_t spec_bytes;
-	int ret = gm_size_in(&ours, sizeof(ours), request);
+	int ret = gm_map_begin(map);
 
 	if (ret == 0)
-		ret = gm_fork_map_mine(map);
+		ret = gm_map_size_in(map, &ours, sizeof(ours), request);
 	if (ret == 0)
 		ret = gm_map_put_name(map, ours.name, body.name);
 	if (ret != 0)
@@ -79,7 +79,7 @@ int gm_map_release(struct gpumap *map, uint32_t kind, const char *name)
 	struct gm_call call = { .type = GM_CONTROL_RELEASE,
 				.body = &body,
 				.body_bytes = sizeof(body) };
-	int ret = gm_fork_map_mine(map);
+	int ret = gm_map_begin(map);
 
 	if (ret == 0)
 		ret = gm_map_put_name(map, name, body.name);
@@ -151,12 +151,14 @@ int gm_map_pin(struct gpumap *map, uint32_t kind, const char *name,
 				.body_bytes = sizeof(body),
 				.reply = ret_pin,
 				.reply_bytes = sizeof(*ret_pin) };
-	int ret = gm_fork_map_mine(map);
+	int ret = gm_map_begin(map);
 
 	if (ret == 0)
 		ret = gm_map_put_name(map, name, body.name);
 	if (ret == 0)
 		ret = reserve_pin(map);
+	if (ret == -ENOMEM)
+		gm_refuse_memory(map, sizeof(*map->pins));
 	if (ret != 0)
 		return ret;
 	ret = gm_map_call(map, &call, 0);

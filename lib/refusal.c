@@ -3,6 +3,7 @@
 
 #include "lib/internal.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +34,56 @@ int gm_refuse(const struct gpumap *map, int error, const char *format, ...)
 	va_end(args);
 	gm_map_refuse(map, why);
 	return error;
+}
+
+int gm_refuse_plain(const struct gpumap *map, int error)
+{
+	gm_map_refuse(map, "");
+	return error;
+}
+
+int gm_refuse_memory(const struct gpumap *map, size_t bytes)
+{
+	return gm_refuse(map, -ENOMEM,
+			 "this process gets no memory for %zu bytes more: see "
+			 "its limits and those of its cgroup",
+			 bytes);
+}
+
+int gm_map_begin(const struct gpumap *map)
+{
+	return gm_refuse_plain(map, gm_fork_map_mine(map));
+}
+
+int gm_map_size_in(const struct gpumap *map, void *ret_ours, size_t known,
+		   const void *theirs)
+{
+	int ret = gm_size_in(ret_ours, known, theirs);
+
+	if (ret == -EINVAL)
+		return gm_refuse(map, ret,
+				 "the struct is NULL, or its size is not set: "
+				 "set it to sizeof");
+	if (ret == -E2BIG)
+		return gm_refuse(map, ret,
+				 "the size is above %u, or a field beyond the "
+				 "%zu bytes that this library knows is set: "
+				 "set the size to sizeof, or use a newer "
+				 "library",
+				 GM_SIZE_MOST, known);
+	return ret;
+}
+
+int gm_map_size_out(const struct gpumap *map, const void *theirs, size_t least)
+{
+	int ret = gm_size_out(theirs, least);
+
+	if (ret == 0)
+		return 0;
+	return gm_refuse(map, ret,
+			 "the struct to be filled in is NULL, or its size is "
+			 "not from %zu to %u: set it to sizeof",
+			 least, GM_SIZE_MOST);
 }
 
 const char *gpumap_refusal(const struct gpumap *map)

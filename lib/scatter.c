@@ -4,6 +4,7 @@
 #include "lib/programs.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "lib/scatter_combine.h"
@@ -69,9 +70,13 @@ static int named_rows(struct gpumap_session *s,
 	uint64_t seen[GM_ROWS / 64] = { 0 };
 
 	if (opts->n_rows == 0)
-		return -ENODEV;
+		return gm_refuse(s->map, -ENODEV,
+				 "the list of rows is empty: name rows, or "
+				 "leave rows NULL for all of them");
 	if (opts->n_rows > GM_ROWS)
-		return -EINVAL;
+		return gm_refuse(s->map, -EINVAL,
+				 "the list has %u rows, and a table %u",
+				 opts->n_rows, GM_ROWS);
 	for (uint32_t i = 0; i < opts->n_rows; i++) {
 		uint32_t row = opts->rows[i];
 		struct gm_moving_image moving;
@@ -80,7 +85,8 @@ static int named_rows(struct gpumap_session *s,
 		if (row >= s->n_rows || row >= gm_rows_used(&s->map->map))
 			return gm_session_lacks(s, row);
 		if ((seen[row / 64] >> row % 64 & 1) != 0)
-			return -EINVAL;
+			return gm_refuse(s->map, -EINVAL,
+					 "row %u is listed twice", row);
 		seen[row / 64] |= UINT64_C(1) << row % 64;
 		if (opts->weights != NULL) {
 			ret_weights[i] = opts->weights[i];
@@ -115,16 +121,24 @@ static int lay_out(struct gpumap_session *s, uint64_t n,
 		const struct gm_field *field = field_of(s);
 
 		if (opts->n_rows != 0 || opts->weights != NULL)
-			return -EINVAL;
+			return gm_refuse(s->map, -EINVAL,
+					 "n_rows or weights are set, and rows "
+					 "is NULL: list the rows");
 		if (field->n == 0)
-			return -ENODEV;
+			return gm_refuse(s->map, -ENODEV,
+					 "no row of this session is READY: see "
+					 "gpumapctl devices");
 		rows = field->rows;
 		weights = field->weights;
 		k = field->n;
 	}
 	ret = gm_split(n, weights, k, counts);
 	if (ret != 0)
-		return ret;
+		return gm_refuse(s->map, ret,
+				 "%" PRIu64 " elements are not to be split by "
+				 "these weights: weights are numbers from 0 "
+				 "on, one of them above it",
+				 n);
 	plan->n = 0;
 	for (uint32_t i = 0; i < k; i++) {
 		if (counts[i] == 0)
@@ -150,6 +164,16 @@ static bool reaches(const struct gpumap_session *s, const void *memory,
 	return at > s->arena_bytes || n > (s->arena_bytes - at) / element;
 }
 
+/* @what: dst or src. */
+static int refuse_beyond(const struct gpumap_session *s, const char *what,
+			 uint64_t n)
+{
+	return gm_refuse(s->map, -ERANGE,
+			 "%" PRIu64 " elements at %s do not lie in the arena: "
+			 "take as many from gpumap_alloc(), or name a buffer",
+			 n, what);
+}
+
 /* Check the parts of the job that do not depend on the rows. */
 static int validate(const struct gpumap_session *s,
 		    const struct gpumap_job *job,
@@ -163,19 +187,23 @@ static int validate(const struct gpumap_session *s,
 	if (ret != 0)
 		return ret;
 	if (gm_job_has_more(job) && !s->takes_more)
-		return -EOPNOTSUPP;
+		return gm_refuse(s->map, -EOPNOTSUPP,
+				 "this agent is too old for such a job: "
+				 "update it");
 	has = gm_op_fields(job->op);
 	if (opts->rows == NULL &&
 	    (opts->dst_buffers != NULL || opts->src_buffers != NULL))
-		return -EINVAL;
+		return gm_refuse(s->map, -EINVAL,
+				 "buffers are listed for each row, and rows is "
+				 "NULL: list the rows");
 	if ((has & GM_HAS_DST) != 0 && job->dst_buffer == 0 &&
 	    opts->dst_buffers == NULL &&
 	    reaches(s, job->dst, gm_job_dst_n(job), gm_job_dst_bytes(job)))
-		return -ERANGE;
+		return refuse_beyond(s, "dst", gm_job_dst_n(job));
 	if ((has & GM_HAS_SRC) != 0 && job->src_buffer == 0 &&
 	    opts->src_buffers == NULL &&
 	    reaches(s, job->src, job->n, gm_job_src_bytes(job)))
-		return -ERANGE;
+		return refuse_beyond(s, "src", job->n);
 	return 0;
 }
 
@@ -236,7 +264,9 @@ static int check_buffers(struct gpumap_session *s, const struct gpumap_job *job,
 		 * split. */
 		if (gm_buffers_cross(plan->tiles[i].row, &part) &&
 		    gm_buffer_find(s, part.src_buffer) != NULL)
-			ret = -EOPNOTSUPP;
+			ret = gm_refuse(s->map, -EOPNOTSUPP,
+					"a scatter reads no memory of other "
+					"rows: copy it to each row first");
 	}
 	for (uint32_t i = 0; ret == 0 && i < plan->n; i++) {
 		struct gpumap_job part = part_of(job, plan, i);
@@ -318,7 +348,8 @@ static bool keeps_input(const struct gpumap_job *job)
 				     : job->dst != job->src);
 }
 
-static int check_flags(const struct gpumap_job *job,
+static int check_flags(const struct gpumap_session *s,
+		       const struct gpumap_job *job,
 		       const struct gpumap_scatter_opts *opts)
 {
 	if ((opts->flags & ~GPUMAP_SCATTER_FALLBACK) != 0)
@@ -327,13 +358,18 @@ static int check_flags(const struct gpumap_job *job,
 	if (opts->ret_combined != NULL &&
 	    ((gm_op_fields(job->op) & GM_HAS_ONE) == 0 ||
 	     job->dst_buffer != 0 || opts->dst_buffers != NULL))
-		return -EINVAL;
+		return gm_refuse(s->map, -EINVAL,
+				 "only results of a reduction in the arena are "
+				 "combined: leave ret_combined NULL");
 	if (opts->flags == 0)
 		return 0;
 	/* No other row reaches a row's own memory. */
 	if (opts->dst_buffers != NULL || opts->src_buffers != NULL ||
 	    job->op == GPUMAP_OP_LOAD || !keeps_input(job))
-		return -EINVAL;
+		return gm_refuse(s->map, -EINVAL,
+				 "another row cannot do this job again, as it "
+				 "changes its input or has memory of one row: "
+				 "leave out GPUMAP_SCATTER_FALLBACK");
 	return 0;
 }
 
@@ -450,20 +486,22 @@ int gpumap_scatter(struct gpumap_session *session, const struct gpumap_job *job,
 {
 	struct gpumap_scatter_opts ours = { 0 };
 	struct plan plan;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 
 	if (ret == 0 && opts != NULL)
-		ret = gm_size_in(&ours, sizeof(ours), opts);
+		ret = gm_map_size_in(session->map, &ours, sizeof(ours), opts);
 	if (ret == 0)
 		ret = validate(session, job, &ours);
 	if (ret == 0)
-		ret = check_flags(job, &ours);
+		ret = check_flags(session, job, &ours);
 	if (ret == 0)
 		ret = lay_out(session, job->n, &ours, &plan);
 	if (ret == 0 && ret_tiles != NULL && plan.n > n)
-		ret = -ENOBUFS;
+		ret = gm_refuse(session->map, -ENOBUFS,
+				"%u tiles do not fit in an array of %u", plan.n,
+				n);
 	if (ret == 0 && !fits(session, job, &ours, plan.n))
-		ret = -ERANGE;
+		ret = refuse_beyond(session, "dst", plan.n);
 	plan.dst_buffers = ours.dst_buffers;
 	plan.src_buffers = ours.src_buffers;
 	plan.falls_back = ours.flags != 0;
@@ -486,14 +524,19 @@ int gpumap_scatter_alloc(struct gpumap_session *session, uint64_t n,
 	struct gm_spread_part parts[GM_ROWS];
 	struct plan plan;
 	uint64_t bytes;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 
 	if (ret == 0 && opts != NULL)
-		ret = gm_size_in(&ours, sizeof(ours), opts);
+		ret = gm_map_size_in(session->map, &ours, sizeof(ours), opts);
 	if (ret == 0 && (n == 0 || element == 0))
-		ret = -EINVAL;
+		ret = gm_refuse(session->map, -EINVAL,
+				"an allocation has at least one element of a "
+				"byte");
 	if (ret == 0 && __builtin_mul_overflow(n, element, &bytes))
-		ret = -ENOMEM;
+		ret = gm_refuse(session->map, -ENOMEM,
+				"%" PRIu64 " elements of %u bytes are more "
+				"than any memory has",
+				n, element);
 	if (ret == 0)
 		ret = lay_out(session, n, &ours, &plan);
 	if (ret != 0)

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -139,10 +140,10 @@ int gpumap_session_open(struct gpumap *map,
 	struct gpumap_session_opts ours = { 0 };
 	struct gm_session_open open;
 	struct gpumap_session *s;
-	int ret = gm_fork_map_mine(map);
+	int ret = gm_map_begin(map);
 
 	if (ret == 0 && opts != NULL)
-		ret = gm_size_in(&ours, sizeof(ours), opts);
+		ret = gm_map_size_in(map, &ours, sizeof(ours), opts);
 	if (ret != 0)
 		return ret;
 	if ((ours.flags & ~(GPUMAP_SESSION_POLLABLE | GPUMAP_SESSION_SPARSE |
@@ -152,10 +153,13 @@ int gpumap_session_open(struct gpumap *map,
 	    gm_get(&map->map.header->minor) < GM_MINOR_PROGRAMS)
 		return -EOPNOTSUPP;
 	if (ours.depth != 0 && !valid_depth(ours.depth))
-		return -EINVAL;
+		return gm_refuse(map, -EINVAL,
+				 "a depth is a power of two from %u to %u, and "
+				 "not %u",
+				 GM_DEPTH_MIN, GM_DEPTH_MAX, ours.depth);
 	s = calloc(1, sizeof(*s));
 	if (s == NULL)
-		return -ENOMEM;
+		return gm_refuse_memory(map, sizeof(*s));
 	s->map = map;
 	s->link.fd = -1;
 	s->wake_fd = -1;
@@ -222,6 +226,11 @@ void gpumap_session_close(struct gpumap_session *session)
 		close(s->wake_fd);
 	gm_fork_guard_drop(&s->mine);
 	free(s);
+}
+
+int gm_session_begin(const struct gpumap_session *session)
+{
+	return gm_refuse_plain(session->map, gm_session_usable(session));
 }
 
 int gm_session_call(struct gpumap_session *session, struct gm_call *call,
@@ -336,19 +345,35 @@ int gm_session_pair(struct gpumap_session *session, uint32_t row,
 
 /* ---- arena -------------------------------------------------------------- */
 
+int gm_session_take(struct gpumap_session *session, struct gm_queue_pair *pair,
+		    uint64_t bytes, uint64_t *ret_at)
+{
+	int ret = gm_arena_take(&pair->arena, bytes, ret_at);
+
+	if (ret == -ENOMEM)
+		return gm_refuse(session->map, ret,
+				 "the range of row %u has %" PRIu64
+				 " bytes, and no %" PRIu64
+				 " of them free in one piece: free some, or "
+				 "open the session with more arena_bytes",
+				 pair->row, session->range_bytes, bytes);
+	return ret;
+}
+
 int gpumap_alloc(struct gpumap_session *session, uint32_t row, uint64_t bytes,
 		 void **ret_memory)
 {
 	struct gm_queue_pair *pair;
 	uint64_t at;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 
 	if (ret == 0 && bytes == 0)
-		ret = -EINVAL;
+		ret = gm_refuse(session->map, -EINVAL,
+				"an allocation has at least a byte");
 	if (ret == 0)
 		ret = gm_session_pair(session, row, &pair);
 	if (ret == 0)
-		ret = gm_arena_take(&pair->arena, bytes, &at);
+		ret = gm_session_take(session, pair, bytes, &at);
 	if (ret != 0)
 		return ret;
 	at += row * session->range_bytes;
@@ -358,7 +383,7 @@ int gpumap_alloc(struct gpumap_session *session, uint32_t row, uint64_t bytes,
 		ret = gm_huge_fill(&session->huge, at, bytes);
 	if (ret != 0) {
 		gm_arena_give(&pair->arena, at - row * session->range_bytes);
-		return ret;
+		return gm_refuse_memory(session->map, bytes);
 	}
 	*ret_memory = session->arena + at;
 	return 0;
@@ -368,17 +393,19 @@ int gpumap_free(struct gpumap_session *session, void *memory)
 {
 	uintptr_t at = (uintptr_t)memory - (uintptr_t)session->arena;
 	uint64_t row = at / session->range_bytes;
-	int ret;
+	int ret = -EINVAL;
 
 	if (memory == NULL)
 		return 0;
-	if (row >= session->n_rows || session->pairs[row] == NULL)
-		return -EINVAL;
-	ret = gm_arena_give(&session->pairs[row]->arena,
-			    at % session->range_bytes);
-	if (ret == 0)
-		gm_spread_free(session, at);
-	return ret;
+	if (row < session->n_rows && session->pairs[row] != NULL)
+		ret = gm_arena_give(&session->pairs[row]->arena,
+				    at % session->range_bytes);
+	if (ret != 0)
+		return gm_refuse(session->map, ret,
+				 "gpumap_alloc() has not given this memory, or "
+				 "it was freed");
+	gm_spread_free(session, at);
+	return 0;
 }
 
 /* ---- other facts ------------------------------------------------------- */
@@ -386,8 +413,12 @@ int gpumap_free(struct gpumap_session *session, void *memory)
 int gpumap_session_fd(const struct gpumap_session *session)
 {
 	if (!gm_guard_mine(&session->mine))
-		return -EOWNERDEAD;
-	return session->wake_fd >= 0 ? session->wake_fd : -ENOTSUP;
+		return gm_refuse_plain(session->map, -EOWNERDEAD);
+	if (session->wake_fd >= 0)
+		return session->wake_fd;
+	return gm_refuse(session->map, -ENOTSUP,
+			 "the session has no descriptor: open it with "
+			 "GPUMAP_SESSION_POLLABLE");
 }
 
 int gpumap_session_counts(const struct gpumap_session *session,
@@ -399,8 +430,9 @@ int gpumap_session_counts(const struct gpumap_session *session,
 		.doorbells = session->doorbells,
 		.parks = session->parks,
 	};
-	int ret = gm_size_out(ret_counts, offsetof(struct gpumap_session_counts,
-						   doorbells));
+	int ret = gm_map_size_out(session->map, ret_counts,
+				  offsetof(struct gpumap_session_counts,
+					   doorbells));
 
 	if (ret == 0)
 		gm_size_put(ret_counts, &counts, sizeof(counts));

@@ -105,15 +105,15 @@ static bool is_sound(const struct gm_call *call, const struct answer *answer)
 
 /* Make a share from the agent's answer.  Its @about is mapped from @fd, where
  * there is one. */
-static int make(const struct answer *answer, const char *name, int fd,
-		struct gm_share **ret_share)
+static int make(const struct gpumap_session *s, const struct answer *answer,
+		const char *name, int fd, struct gm_share **ret_share)
 {
 	uint32_t n = answer->reply.n_buffers;
 	struct gm_share *share =
 		calloc(1, sizeof(*share) + n * sizeof(share->parts[0]));
 
 	if (share == NULL)
-		return -ENOMEM;
+		return gm_refuse_memory(s->map, n * sizeof(share->parts[0]));
 	share->id = answer->reply.id;
 	share->uid = answer->reply.uid;
 	share->flags = answer->reply.flags;
@@ -131,7 +131,8 @@ static int make(const struct answer *answer, const char *name, int fd,
 
 		if (about == MAP_FAILED) {
 			free(share);
-			return -ENOMEM;
+			return gm_refuse_memory(s->map,
+						answer->reply.about_bytes);
 		}
 		share->about = about;
 	}
@@ -155,15 +156,19 @@ static int keep(struct gpumap_session *s, const struct gm_call *call,
 		const struct answer *answer, const char *name, int fd,
 		struct gm_share **ret_share)
 {
-	struct gm_share *share;
+	struct gm_share *share = NULL;
 	int ret = is_sound(call, answer) ? 0 : -EPROTO;
 
 	if (ret == 0 && answer->reply.about_bytes != 0 && fd < 0)
 		ret = -EPROTO;
 	if (ret == 0)
-		ret = make(answer, name, fd, &share);
+		ret = make(s, answer, name, fd, &share);
 	if (ret != 0) {
+		char why[GM_WHY];
+
+		memcpy(why, gpumap_refusal(s->map), sizeof(why));
 		request_close(s, answer->reply.id);
+		gm_map_refuse(s->map, why);
 		return ret;
 	}
 	share->next = s->shares;
@@ -325,14 +330,16 @@ int gpumap_share(struct gpumap_session *session,
 {
 	struct gpumap_share_request r;
 	struct gm_share *share;
-	int fd = -1, ret = gm_session_usable(session);
+	int fd = -1, ret = gm_session_begin(session);
 
 	if (ret == 0)
-		ret = gm_size_in(&r, sizeof(r), request);
+		ret = gm_map_size_in(session->map, &r, sizeof(r), request);
 	if (ret == 0)
 		ret = check(session, &r);
 	if (ret == 0 && r.about_bytes != 0)
 		ret = about_fd(r.about, r.about_bytes, &fd);
+	if (ret == -ENOMEM)
+		gm_refuse_memory(session->map, r.about_bytes);
 	if (ret != 0)
 		return ret;
 	ret = share_all(session, &r, fd, &share);
@@ -360,7 +367,7 @@ int gpumap_share_open(struct gpumap_session *session, const char *name,
 				.body_bytes = sizeof(body) };
 	struct gm_share *share;
 	struct answer answer;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 
 	if (ret == 0 && (flags & ~GPUMAP_SHARE_READ_ONLY) != 0)
 		ret = -E2BIG;
@@ -388,11 +395,12 @@ int gpumap_share_info(struct gpumap_session *session, uint64_t share,
 {
 	struct gpumap_share_info info = { 0 };
 	const struct gm_share *s;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 
 	if (ret == 0)
-		ret = gm_size_out(ret_info,
-				  offsetof(struct gpumap_share_info, age_ns));
+		ret = gm_map_size_out(session->map, ret_info,
+				      offsetof(struct gpumap_share_info,
+					       age_ns));
 	if (ret != 0)
 		return ret;
 	s = find(session, share);
@@ -416,7 +424,7 @@ static int find_part(const struct gpumap_session *session, uint64_t share,
 		     uint32_t index, struct gm_share **ret_share)
 {
 	struct gm_share *s;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 
 	if (ret != 0)
 		return ret;
@@ -429,13 +437,13 @@ static int find_part(const struct gpumap_session *session, uint64_t share,
 	return 0;
 }
 
-static int describe(const struct part *part,
+static int describe(const struct gpumap *map, const struct part *part,
 		    struct gpumap_export_info *ret_info)
 {
 	struct gpumap_export_info info = { .bytes = part->bytes,
 					   .row = part->row };
-	int ret = gm_size_out(ret_info,
-			      offsetof(struct gpumap_export_info, reserved));
+	int ret = gm_map_size_out(
+		map, ret_info, offsetof(struct gpumap_export_info, reserved));
 
 	if (ret == 0)
 		gm_size_put(ret_info, &info, sizeof(info));
@@ -455,7 +463,7 @@ int gpumap_share_buffer(struct gpumap_session *session, uint64_t share,
 		return ret;
 	part = &s->parts[index];
 	if (ret_info != NULL)
-		ret = describe(part, ret_info);
+		ret = describe(session->map, part, ret_info);
 	if (ret != 0 || ret_buffer == NULL)
 		return ret;
 	if (gm_buffer_find(session, part->handle) == NULL) {
@@ -486,7 +494,7 @@ int gpumap_share_fd(struct gpumap_session *session, uint64_t share,
 	int ret = find_part(session, share, index, &s);
 
 	if (ret == 0)
-		ret = describe(&s->parts[index], ret_info);
+		ret = describe(session->map, &s->parts[index], ret_info);
 	if (ret != 0)
 		return ret;
 	body.id = s->parts[index].id;
@@ -528,7 +536,7 @@ static int let_go(struct gpumap_session *s, uint64_t share, bool imports)
 
 int gpumap_share_close(struct gpumap_session *session, uint64_t share)
 {
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 	struct gm_share **at = &session->shares, *s;
 
 	if (ret != 0 || share == 0)

@@ -95,7 +95,7 @@ static int take(struct gpumap_session *s, uint32_t row, uint64_t bytes,
 	int ret = gm_session_pair(s, row, &pair);
 
 	if (ret == 0)
-		ret = gm_arena_take(&pair->arena, bytes, &spread->at);
+		ret = gm_session_take(s, pair, bytes, &spread->at);
 	spread->at += row * s->range_bytes;
 	spread->bytes = bytes;
 	return ret;
@@ -113,7 +113,7 @@ int gm_spread_alloc(struct gpumap_session *session, uint64_t bytes,
 		return gpumap_alloc(s, parts[0].row, bytes, ret_memory);
 	spread = calloc(1, sizeof(*spread));
 	if (spread == NULL)
-		return -ENOMEM;
+		return gm_refuse_memory(s->map, sizeof(*spread));
 	ret = take(s, parts[0].row, page_up(bytes), spread);
 	if (ret != 0) {
 		free(spread);
@@ -126,9 +126,10 @@ int gm_spread_alloc(struct gpumap_session *session, uint64_t bytes,
 	*ret_memory = s->arena + spread->at;
 	if (!s->sparse)
 		ret = gm_huge_fill(&s->huge, spread->at, spread->bytes);
-	if (ret != 0)
-		gpumap_free(s, *ret_memory);
-	return ret;
+	if (ret == 0)
+		return 0;
+	gpumap_free(s, *ret_memory);
+	return gm_refuse_memory(s->map, bytes);
 }
 
 void gm_spread_free(struct gpumap_session *session, uint64_t at)

@@ -93,26 +93,77 @@ uint32_t gm_job_dst_bytes(const struct gpumap_job *job)
 		(fields[job->op] & GM_HAS_TO) != 0 ? job->to : job->dtype);
 }
 
+/* The reason why a job may not have its operation, dtype, or spare words. */
+static int refuse_unknown(const struct gpumap_session *s,
+			  const struct gpumap_job *job)
+{
+	if (gm_client_dtype_bytes(job->dtype) == 0)
+		return gm_refuse(s->map, -EINVAL,
+				 "a job has dtype %u: set one of enum "
+				 "gpumap_dtype",
+				 job->dtype);
+	if (job->op >= sizeof(fields) || (JOB_OPS >> job->op & 1) == 0)
+		return gm_refuse(s->map, -EINVAL,
+				 "a job has op %u: set an operation that "
+				 "gpumap/job.h has for jobs",
+				 job->op);
+	if (gm_job_dst_bytes(job) == 0)
+		return gm_refuse(s->map, -EINVAL,
+				 "a job casts to dtype %u: set one of enum "
+				 "gpumap_dtype",
+				 job->to);
+	return gm_refuse(s->map, -EINVAL,
+			 "a spare word of a job is not 0: zero the struct");
+}
+
+static int refuse_old(const struct gpumap_session *s)
+{
+	return gm_refuse(s->map, -EOPNOTSUPP,
+			 "this agent is too old for such a job: update it");
+}
+
+/* @what: dst, src or mask. */
+static int refuse_memory(const struct gpumap_session *s, const char *what)
+{
+	return gm_refuse(s->map, -ERANGE,
+			 "%s is no memory of this session's: take it from "
+			 "gpumap_alloc(), or name a buffer",
+			 what);
+}
+
 int gm_job_known(const struct gpumap_session *session,
 		 const struct gpumap_job *job)
 {
 	if (gm_client_dtype_bytes(job->dtype) == 0 ||
 	    (job->spare[0] | job->spare[1] | job->spare[2] | job->spare[3]) !=
 		    0)
-		return -EINVAL;
+		return refuse_unknown(session, job);
 	if (job->op <= GPUMAP_OP_AXPY)
 		return 0;
 	if (job->op >= sizeof(fields) || (JOB_OPS >> job->op & 1) == 0)
-		return -EINVAL;
+		return refuse_unknown(session, job);
 	if (job->op == GPUMAP_OP_RUN)
-		return session->runs_programs ? 0 : -EINVAL;
+		return session->runs_programs
+			       ? 0
+			       : gm_refuse(session->map, -EINVAL,
+					   "this session runs no programs: "
+					   "open one with "
+					   "GPUMAP_SESSION_PROGRAMS");
 	if (gm_job_dst_bytes(job) == 0)
-		return -EINVAL;
+		return refuse_unknown(session, job);
 	if (!session->takes_casts)
-		return -EOPNOTSUPP;
-	if ((fields[job->op] & GM_HAS_MASK) != 0)
-		return job->mask_first < job->mask_n ? 0 : -EINVAL;
-	return job->op == GPUMAP_OP_LOAD && job->src_buffer == 0 ? -EINVAL : 0;
+		return refuse_old(session);
+	if ((fields[job->op] & GM_HAS_MASK) != 0 &&
+	    job->mask_first >= job->mask_n)
+		return gm_refuse(session->map, -EINVAL,
+				 "mask_first is %u, and the mask has %u "
+				 "elements: begin at one of them",
+				 job->mask_first, job->mask_n);
+	if (job->op == GPUMAP_OP_LOAD && job->src_buffer == 0)
+		return gm_refuse(session->map, -EINVAL,
+				 "LOAD reads a file: name it in src_buffer, "
+				 "see gpumap_register_file()");
+	return 0;
 }
 
 static uint64_t offset_of(const struct gpumap_session *s, const void *memory)
@@ -129,11 +180,11 @@ static inline int check_arena(const struct gpumap_session *s,
 	if (ret != 0)
 		return ret;
 	if ((fields[job->op] & GM_HAS_DST) != 0 && !gm_in_arena(s, job->dst))
-		return -ERANGE;
+		return refuse_memory(s, "dst");
 	if ((fields[job->op] & GM_HAS_SRC) != 0 && !gm_in_arena(s, job->src))
-		return -ERANGE;
+		return refuse_memory(s, "src");
 	if ((fields[job->op] & GM_HAS_MASK) != 0 && !gm_in_arena(s, job->mask))
-		return -ERANGE;
+		return refuse_memory(s, "mask");
 	return 0;
 }
 
@@ -215,16 +266,26 @@ int gm_waits_check(const struct gpumap_session *session,
 {
 	if (job->n_waits > GPUMAP_WAITS_MAX ||
 	    (job->n_waits != 0 && job->waits == NULL))
-		return -EINVAL;
+		return gm_refuse(session->map, -EINVAL,
+				 "a job waits for %u places in time: list them "
+				 "in waits, %u at most",
+				 job->n_waits, GPUMAP_WAITS_MAX);
 	for (uint32_t i = 0; i < job->n_waits; i++) {
 		const struct gpumap_time *time = &job->waits[i];
 		const struct gm_queue_pair *pair;
 
 		if (time->reserved != 0 || time->row >= session->n_rows)
-			return -EINVAL;
+			return gm_refuse(session->map, -EINVAL,
+					 "a job waits for row %u, and this "
+					 "session has %u: take the place from "
+					 "gpumap_submitted()",
+					 time->row, session->n_rows);
 		pair = session->pairs[time->row];
 		if (time->value > (pair != NULL ? pair->submitted : 0))
-			return -EINVAL;
+			return gm_refuse(session->map, -EINVAL,
+					 "a job waits for a job of row %u that "
+					 "was not submitted: submit that first",
+					 time->row);
 	}
 	return 0;
 }
@@ -387,6 +448,14 @@ static inline void survey(const struct gpumap_job *jobs, uint32_t n,
 	*ret_more = more | ops | runs;
 }
 
+static int refuse_slots(const struct gpumap_session *s, uint32_t slots)
+{
+	return gm_refuse(s->map, -EINVAL,
+			 "the jobs take %u slots of a queue that has %u: "
+			 "submit at least one, and fewer at a time",
+			 slots, s->depth);
+}
+
 int gpumap_submit(struct gpumap_session *session, uint32_t row,
 		  const struct gpumap_job *jobs, uint32_t n)
 {
@@ -396,16 +465,16 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 	int ret = gm_session_usable(session);
 
 	if (ret != 0)
-		return ret;
+		return gm_refuse_plain(session->map, ret);
 	if (n == 0 || n > session->depth)
-		return -EINVAL;
+		return refuse_slots(session, n);
 	survey(jobs, n, &buffers, &more);
 	if (more != 0)
 		slots = gm_jobs_slots(jobs, n);
 	if (slots > session->depth)
-		return -EINVAL;
+		return refuse_slots(session, slots);
 	if (slots != n && !session->takes_more)
-		return -EOPNOTSUPP;
+		return refuse_old(session);
 	for (uint32_t i = 0; i < n; i++) {
 		ret = buffers == 0 ? check_arena(session, &jobs[i])
 				   : gm_job_check(session, row, &jobs[i]);
@@ -418,7 +487,7 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 	if (ret != 0)
 		return ret;
 	if (!gm_pair_begin(session, pair, slots))
-		return -EAGAIN;
+		return gm_refuse_plain(session->map, -EAGAIN);
 	if (buffers != 0) {
 		ret = gm_buffers_show(session, row, jobs, n);
 		if (ret != 0)
@@ -432,7 +501,7 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 
 int gpumap_credit(struct gpumap_session *session, uint32_t row)
 {
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 	struct gm_queue_pair *pair;
 
 	if (ret != 0)
@@ -449,7 +518,7 @@ int gpumap_credit(struct gpumap_session *session, uint32_t row)
 int gpumap_submitted(struct gpumap_session *session, uint32_t row,
 		     struct gpumap_time *ret_time)
 {
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 
 	if (ret != 0)
 		return ret;
@@ -464,14 +533,14 @@ int gpumap_submitted(struct gpumap_session *session, uint32_t row,
 int gpumap_cancel(struct gpumap_session *session, uint32_t row)
 {
 	struct gm_queue_pair *pair;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_begin(session);
 
 	if (ret != 0)
 		return ret;
 	if (row >= session->n_rows)
 		return gm_session_lacks(session, row);
 	if (!session->takes_more)
-		return -EOPNOTSUPP;
+		return refuse_old(session);
 	pair = session->pairs[row];
 	if (pair == NULL || pair->live == 0)
 		return 0;

@@ -419,28 +419,40 @@ int gm_session_idle(struct gpumap_session *session, uint64_t deadline_ns,
 	return 0;
 }
 
+static int refuse_room(const struct gpumap_session *s)
+{
+	return gm_refuse(s->map, -EINVAL,
+			 "there is no room for completions: n is at least 1");
+}
+
+/* The result of taking completions: an error has no reason but itself. */
+static int ended(const struct gpumap_session *s, int ret)
+{
+	return ret < 0 ? gm_refuse_plain(s->map, ret) : ret;
+}
+
 int gpumap_poll(struct gpumap_session *session, struct gpumap_done *ret_done,
 		uint32_t n)
 {
 	int ret;
 
 	if (!gm_guard_mine(&session->mine))
-		return -EOWNERDEAD;
+		return gm_refuse_plain(session->map, -EOWNERDEAD);
 	if (n == 0)
-		return -EINVAL;
+		return refuse_room(session);
 	gm_session_awake(session);
 	take_late(session);
 	ret = gm_session_reap(session, ret_done, n);
 	if (session->n_loading > 0)
 		gm_models_turn(session);
 	if (ret != 0)
-		return ret;
+		return ended(session, ret);
 	if (session->n_busy > 0 &&
 	    ++session->idle_polls % POLLS_PER_LOOK == 0) {
 		look_at_map(session);
 		ret = gm_session_reap(session, ret_done, n);
 	}
-	return ret;
+	return ended(session, ret);
 }
 
 int gpumap_wait(struct gpumap_session *session, struct gpumap_done *ret_done,
@@ -450,9 +462,9 @@ int gpumap_wait(struct gpumap_session *session, struct gpumap_done *ret_done,
 	int ret;
 
 	if (!gm_guard_mine(&session->mine))
-		return -EOWNERDEAD;
+		return gm_refuse_plain(session->map, -EOWNERDEAD);
 	if (n == 0)
-		return -EINVAL;
+		return refuse_room(session);
 	gm_session_awake(session);
 	for (;;) {
 		take_late(session);
@@ -460,12 +472,12 @@ int gpumap_wait(struct gpumap_session *session, struct gpumap_done *ret_done,
 		if (session->n_loading > 0)
 			gm_models_turn(session);
 		if (ret != 0)
-			return ret;
+			return ended(session, ret);
 		if (session->jobs == 0)
-			return -ENODATA;
+			return ended(session, -ENODATA);
 		ret = gm_session_idle(session, deadline_ns, first);
 		if (ret != 0)
-			return ret;
+			return ended(session, ret);
 		first = false;
 	}
 }
@@ -525,16 +537,18 @@ int gpumap_session_arm(struct gpumap_session *session)
 	bool ready;
 
 	if (!gm_guard_mine(&s->mine))
-		return -EOWNERDEAD;
+		return gm_refuse_plain(s->map, -EOWNERDEAD);
 	if (s->wake_fd < 0)
-		return -ENOTSUP;
+		return gm_refuse(s->map, -ENOTSUP,
+				 "the session has no descriptor: open it with "
+				 "GPUMAP_SESSION_POLLABLE");
 	gm_session_awake(s);
 	drain(s);
 	look_at_socket(s);
 	if (s->done_first != NULL)
 		return 1;
 	if (s->broken != 0)
-		return s->broken;
+		return ended(s, s->broken);
 	gm_put(&s->client->by_fd, 1);
 	gm_ring_park(&s->client->parked, &s->parked);
 	s->armed = true;

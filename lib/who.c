@@ -125,9 +125,10 @@ int gpumap_usage(struct gpumap *map, struct gpumap_usage *ret_usage, size_t n)
 				.reply_bytes = sizeof(reply),
 				.reply_tail = items,
 				.reply_tail_room = sizeof(items) };
-	int ret = n > 0 ? gm_size_out(ret_usage,
-				      offsetof(struct gpumap_usage, lent_bytes))
-			: 0;
+	int ret = n == 0 ? 0
+			 : gm_map_size_out(map, ret_usage,
+					   offsetof(struct gpumap_usage,
+						    lent_bytes));
 
 	if (ret != 0)
 		return ret;
@@ -185,10 +186,10 @@ int gpumap_shares(struct gpumap *map, struct gpumap_share_info *ret_info,
 				.reply_bytes = sizeof(reply),
 				.reply_tail = items,
 				.reply_tail_room = sizeof(items) };
-	int ret =
-		n > 0 ? gm_size_out(ret_info,
-				    offsetof(struct gpumap_share_info, age_ns))
-		      : 0;
+	int ret = n == 0 ? 0
+			 : gm_map_size_out(map, ret_info,
+					   offsetof(struct gpumap_share_info,
+						    age_ns));
 
 	if (ret != 0)
 		return ret;

@@ -170,14 +170,20 @@ GPUMAP_API const char *gpumap_strerror(int error);
  */
 
 /*
- * gpumap_refusal - why this thread's last request or refused call failed
+ * gpumap_refusal - why this thread's last call failed
  *
- * map		of that call, also where a session of @map made it
+ * map		the attachment of that call, or of the session that it used
  *
- * Returns	text that names the error and its remedy, or "" when the last
- *		request was granted, or was one of another attachment; valid
- *		until this thread's next call.  If no agent could be reached,
- *		the text is the library's own
+ * Each call that fails stores its reason, or "" if there is no more to say than
+ * gpumap_strerror() does.  Errors -EINVAL, -EDQUOT and -ENOMEM always have a
+ * reason.  A call that succeeds may store "", but those that give back memory,
+ * a buffer, a session or the attachment leave the reason of an earlier one.
+ * Calls that are async-signal-safe, and those about the tensors of a model,
+ * store nothing.
+ *
+ * Returns	text that names the error and its remedy, the agent's own where
+ *		the agent refused; or "", also when this thread's last reason
+ *		was of another attachment.  Valid until this thread's next call
  * Cost		no system call
  * Threads	any; each thread has its own text, as it has its own errno
  */

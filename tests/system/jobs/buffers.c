@@ -456,6 +456,7 @@ static void a_name_is_good_in_its_own_session(void)
 
 	EQ(gm_handle_index(ours), gm_handle_index(theirs));
 	nobody_has(other, ours, -EPERM);
+	EQ(gpumap_buffer_free(other, ours), -EPERM);
 	OK(strstr(gpumap_refusal(map), "another session's") != NULL);
 	EQ(value_of(owner, 0, ours, FLOATS), 3);
 	EQ(value_of(other, 0, theirs, FLOATS), 4);
@@ -463,6 +464,7 @@ static void a_name_is_good_in_its_own_session(void)
 	nobody_has(owner, gm_handle_make(generation, 0, 0, 4096), -ERANGE);
 	nobody_has(owner, gm_handle_make(generation, 0, 255, 0), -ERANGE);
 	nobody_has(owner, gm_handle_make(0, 0, 0, 1), -ERANGE);
+	EQ(gpumap_buffer_free(owner, gm_handle_make(0, 0, 0, 1)), -ERANGE);
 	OK(strstr(gpumap_refusal(map), "no such buffer") != NULL);
 
 	EQ(gpumap_buffer_free(owner, ours), 0);

@@ -5,6 +5,7 @@
  * The reason of a thread's last failed call: while another thread's request
  * waits for the agent, calls that make no request do not wait for it, neither
  * in this process nor in a forked child, and each thread has its own reason.
+ * Each call that fails stores its reason, or at least leaves no earlier one.
  */
 
 #include <sys/wait.h>
@@ -91,9 +92,12 @@ static int child_says(void)
 		return 1;
 	if (gpumap_mask_open(map, "none", 0, &mask) != -ENOENT)
 		return 2;
+	if (gpumap_mask_open(map, "", 0, &mask) != -EINVAL ||
+	    gpumap_refusal(map)[0] == '\0')
+		return 3;
 	if (gpumap_sessions(map, NULL, 0) != -EOWNERDEAD ||
 	    gpumap_layers_release(map, "model") != -EOWNERDEAD)
-		return 3;
+		return 4;
 	return 0;
 }
 
@@ -125,6 +129,232 @@ static void each_thread_has_its_own_reason(void)
 	STR(gpumap_refusal(map), "a layer map needs a spec");
 }
 
+/* ---- each call that fails ------------------------------------------------ */
+
+#define BEFORE "sizes of layers need the number of layers"
+
+/* A reason of another call, which no later one may leave. */
+static void refuse_before(void)
+{
+	static const uint64_t one = 1;
+	struct gpumap_layers_request sizes = { .size = sizeof(sizes),
+					       .name = "mine",
+					       .spec = "1",
+					       .layer_bytes = &one };
+
+	if (gpumap_layers_publish(map, &sizes) != -EINVAL ||
+	    strcmp(gpumap_refusal(map), BEFORE) != 0)
+		OK(!"the call before is refused");
+}
+
+/* There is more to say of these errors than gpumap_strerror() does. */
+static bool wants_words(int error)
+{
+	return error == -EINVAL || error == -EDQUOT || error == -ENOMEM;
+}
+
+static void check_call(const char *call, int got, int want)
+{
+	const char *why = gpumap_refusal(map);
+
+	if (!EQ(got, want) || !OK(strcmp(why, BEFORE) != 0) ||
+	    !OK(why[0] != '\0' || !wants_words(got)))
+		NOTE("%s: \"%s\"", call, why);
+}
+
+#define FAILS(call, error)                      \
+	do {                                    \
+		refuse_before();                \
+		check_call(#call, call, error); \
+	} while (0)
+
+static struct gpumap_job filled(void)
+{
+	void *memory = NULL;
+
+	gpumap_alloc(session, 0, 64, &memory);
+	return (struct gpumap_job){ .op = GPUMAP_OP_FILL,
+				    .dtype = GPUMAP_DTYPE_U8,
+				    .dst = memory,
+				    .n = 64 };
+}
+
+static void jobs_that_may_not_be(void)
+{
+	struct gpumap_time time = { .row = 99 };
+	struct gpumap_job job = filled(), bad;
+	struct gpumap_done done;
+
+	bad = job;
+	bad.op = 31;
+	FAILS(gpumap_submit(session, 0, &bad, 1), -EINVAL);
+	OK(strstr(gpumap_refusal(map), "op 31") != NULL);
+	bad = job;
+	bad.dtype = 77;
+	FAILS(gpumap_submit(session, 0, &bad, 1), -EINVAL);
+	OK(strstr(gpumap_refusal(map), "dtype 77") != NULL);
+	FAILS(gpumap_scatter(session, &bad, NULL, NULL, 0), -EINVAL);
+	bad = job;
+	bad.spare[3] = 1;
+	FAILS(gpumap_submit(session, 0, &bad, 1), -EINVAL);
+	bad = job;
+	bad.dst = &bad;
+	FAILS(gpumap_submit(session, 0, &bad, 1), -ERANGE);
+	FAILS(gpumap_scatter(session, &bad, NULL, NULL, 0), -ERANGE);
+	bad = job;
+	bad.n_waits = 1;
+	FAILS(gpumap_submit(session, 0, &bad, 1), -EINVAL);
+	bad.waits = &time;
+	FAILS(gpumap_submit(session, 0, &bad, 1), -EINVAL);
+	OK(strstr(gpumap_refusal(map), "row 99") != NULL);
+	bad = job;
+	bad.op = GPUMAP_OP_RUN;
+	FAILS(gpumap_submit(session, 0, &bad, 1), -EINVAL);
+	bad = job;
+	bad.dst_buffer = UINT64_MAX;
+	FAILS(gpumap_submit(session, 0, &bad, 1), -ERANGE);
+	FAILS(gpumap_submit(session, 0, &job, 0), -EINVAL);
+	FAILS(gpumap_submit(session, 99, &job, 1), -ENODEV);
+	FAILS(gpumap_credit(session, 99), -ENODEV);
+	FAILS(gpumap_cancel(session, 99), -ENODEV);
+	FAILS(gpumap_submitted(session, 99, &time), -ENODEV);
+	FAILS(gpumap_poll(session, &done, 0), -EINVAL);
+	FAILS(gpumap_wait(session, &done, 0, 0), -EINVAL);
+	FAILS(gpumap_wait(session, &done, 1, 0), -ENODATA);
+}
+
+static void scatters_that_may_not_be(void)
+{
+	const uint32_t twice[2] = { 1, 1 };
+	struct gpumap_scatter_opts opts = { .size = sizeof(opts),
+					    .rows = twice };
+	struct gpumap_job job = filled();
+	struct gpumap_tile tile;
+	uint64_t word;
+
+	FAILS(gpumap_scatter(session, &job, &opts, NULL, 0), -ENODEV);
+	opts.n_rows = 2;
+	FAILS(gpumap_scatter(session, &job, &opts, NULL, 0), -EINVAL);
+	opts.rows = NULL;
+	FAILS(gpumap_scatter(session, &job, &opts, NULL, 0), -EINVAL);
+	opts.n_rows = 0;
+	opts.ret_combined = &word;
+	FAILS(gpumap_scatter(session, &job, &opts, NULL, 0), -EINVAL);
+	opts.size = 0;
+	FAILS(gpumap_scatter(session, &job, &opts, NULL, 0), -EINVAL);
+	FAILS(gpumap_scatter(session, &job, NULL, &tile, 1), -ENOBUFS);
+}
+
+static void memory_that_may_not_be(void)
+{
+	struct gpumap_buffer_info info = { .size = 1 };
+	struct gpumap_program_image image = { .size = sizeof(image) };
+	uint64_t buffer;
+	void *memory;
+
+	FAILS(gpumap_alloc(session, 0, 0, &memory), -EINVAL);
+	FAILS(gpumap_alloc(session, 0, UINT64_C(1) << 40, &memory), -ENOMEM);
+	OK(strstr(gpumap_refusal(map), "1099511627776") != NULL);
+	OK(strstr(gpumap_refusal(map), "arena_bytes") != NULL);
+	FAILS(gpumap_scatter_alloc(session, 0, 4, NULL, &memory), -EINVAL);
+	FAILS(gpumap_scatter_alloc(session, UINT64_MAX, 4, NULL, &memory),
+	      -ENOMEM);
+	FAILS(gpumap_free(session, &memory), -EINVAL);
+	FAILS(gpumap_buffer_alloc(session, 0, 0, 0, GPUMAP_NO_DEADLINE,
+				  &buffer),
+	      -EINVAL);
+	FAILS(gpumap_buffer_alloc(session, 0, PEER_DEVICE + 1, 0,
+				  GPUMAP_NO_DEADLINE, &buffer),
+	      -ENOMEM);
+	OK(strstr(gpumap_refusal(map), "row 0") != NULL);
+	gm_put(&peer.status, (uint32_t)-EDQUOT);
+	FAILS(gpumap_buffer_alloc(session, 0, 64, 0, GPUMAP_NO_DEADLINE,
+				  &buffer),
+	      -EDQUOT);
+	OK(strstr(gpumap_refusal(map), "--commit") != NULL);
+	gm_put(&peer.status, 0);
+	FAILS(gpumap_buffer_free(session, UINT64_MAX), -ERANGE);
+	FAILS(gpumap_buffer_info(session, UINT64_MAX, &info), -EINVAL);
+	FAILS(gpumap_forget(session, UINT64_MAX), -ERANGE);
+	FAILS(gpumap_register(session, -1, 0, 4096, 0, &buffer), -EBADF);
+	FAILS(gpumap_register(session, 0, 0, 4096, GPUMAP_BUFFER_EXPORTABLE,
+			      &buffer),
+	      -EINVAL);
+	FAILS(gpumap_register_file(session, -1, 0, &buffer), -EBADF);
+	FAILS(gpumap_buffer_export(session, UINT64_MAX, &buffer), -ERANGE);
+	FAILS(gpumap_buffer_import(session, 1, GPUMAP_BUFFER_EXPORTABLE,
+				   &buffer),
+	      -EINVAL);
+	FAILS(gpumap_program_load(session, 0, NULL, &buffer), -EINVAL);
+	FAILS(gpumap_program_load_image(session, 0, &image, &buffer), -EINVAL);
+	FAILS(gpumap_program_unload(session, UINT64_MAX), -ERANGE);
+}
+
+static void sessions_and_shares_that_may_not_be(void)
+{
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .depth = 100 };
+	struct gpumap_share_request share = { .size = sizeof(share) };
+	struct gpumap_model_opts model = { .size = sizeof(model) };
+	struct gpumap_share_info info = { .size = sizeof(info) };
+	struct gpumap_session_counts counts = { .size = 1 };
+	struct gpumap_session *none;
+	struct gpumap_model *loaded;
+	uint64_t id;
+
+	FAILS(gpumap_session_open(map, &opts, &none), -EINVAL);
+	OK(strstr(gpumap_refusal(map), "100") != NULL);
+	opts.size = 0;
+	FAILS(gpumap_session_open(map, &opts, &none), -EINVAL);
+	FAILS(gpumap_session_fd(session), -ENOTSUP);
+	FAILS(gpumap_session_arm(session), -ENOTSUP);
+	FAILS(gpumap_session_counts(session, &counts), -EINVAL);
+	FAILS(gpumap_share(session, &share, &id), -EINVAL);
+	FAILS(gpumap_share_open(session, "", 0, &id), -EINVAL);
+	FAILS(gpumap_share_info(session, 1, &info), -ENOENT);
+	FAILS(gpumap_share_close(session, 1), -ENOENT);
+	FAILS(gpumap_load_model(session, &model, &loaded), -EINVAL);
+	FAILS(gpumap_model_open(session, NULL, 0, &loaded), -EINVAL);
+}
+
+static void requests_that_may_not_be(void)
+{
+	struct gpumap_plan plan = { .size = sizeof(plan) };
+	struct gpumap_plan_request of = { .size = 0 };
+	struct gpumap_mask_request tensor = { .size = 0 };
+	struct gpumap_mesh_request ranks = { .size = 0 };
+	struct gpumap_mesh_join join = { .size = 0 };
+	struct gpumap_usage usage = { .size = 1 };
+	struct gpumap_share_info info = { .size = 1 };
+	struct gpumap_export_info export = { .size = 1 };
+	struct gpumap_view view;
+	uint8_t id[GPUMAP_MESH_ID_BYTES];
+	uint64_t pin;
+	int fd;
+
+	FAILS(gpumap_plan(map, &of, &plan, NULL, 0, NULL, 0), -EINVAL);
+	FAILS(gpumap_mask_publish(map, &tensor, NULL), -EINVAL);
+	FAILS(gpumap_mesh_publish(map, &ranks), -EINVAL);
+	FAILS(gpumap_mesh_join(map, &join, id, &pin), -EINVAL);
+	FAILS(gpumap_mesh_leave(map, 1, 8), -EINVAL);
+	FAILS(gpumap_mesh_pin(map, "m", NULL, 9, &view, &pin), -EINVAL);
+	FAILS(gpumap_layers_pin(map, "none", &view, &pin), -ENOENT);
+	FAILS(gpumap_usage(map, &usage, 1), -EINVAL);
+	FAILS(gpumap_shares(map, &info, 1), -EINVAL);
+	FAILS(gpumap_export_fd(map, 1, &export, &fd), -EINVAL);
+	FAILS(gpumap_share_release(map, ""), -EINVAL);
+	FAILS(gpumap_wait_change(map, gpumap_generation(map), 0), -ETIME);
+}
+
+/* On Linux the two errors are one. */
+static void not_supported_has_one_sentence(void)
+{
+	STR(gpumap_strerror(-ENOTSUP), gpumap_strerror(-EOPNOTSUPP));
+	OK(strstr(gpumap_strerror(-EOPNOTSUPP), "the device cannot") != NULL);
+	OK(strstr(gpumap_strerror(-EOPNOTSUPP), "session was not opened") !=
+	   NULL);
+}
+
 TAP_CASE()
 {
 	if (!client_begin("refusal"))
@@ -134,6 +364,12 @@ TAP_CASE()
 	refused_calls_wait_for_no_request();
 	a_child_does_not_wait_for_a_thread_it_lacks();
 	each_thread_has_its_own_reason();
+	jobs_that_may_not_be();
+	scatters_that_may_not_be();
+	memory_that_may_not_be();
+	sessions_and_shares_that_may_not_be();
+	requests_that_may_not_be();
+	not_supported_has_one_sentence();
 	gpumap_session_close(session);
 	return client_end();
 }

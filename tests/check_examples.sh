@@ -22,6 +22,7 @@ prelude() {
 		#include <fcntl.h>
 		#include <poll.h>
 		#include <string.h>
+		#include <sys/epoll.h>
 		#include <sys/mman.h>
 		#include <unistd.h>
 		#include <gpumap.h>

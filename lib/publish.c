@@ -235,6 +235,8 @@ static void put_info(struct gpumap_session_info *info,
 					      .depth = item->depth,
 					      .arena_bytes = item->arena_bytes,
 					      .age_ns = item->age_ns };
+	_Static_assert(sizeof(info->rows) == sizeof(item->rows), "a bit each");
+	memcpy(info->rows, item->rows, sizeof(info->rows));
 }
 
 int gpumap_sessions(struct gpumap *map, struct gpumap_session_info *ret_info,

@@ -169,6 +169,8 @@ static void put_share(const struct gm_shares_item *item, size_t size, void *to)
 					  .pid = item->pid };
 
 	memcpy(info.name, item->name, sizeof(info.name) - 1);
+	_Static_assert(sizeof(info.rows) == sizeof(item->rows), "a bit each");
+	memcpy(info.rows, item->rows, sizeof(info.rows));
 	gm_size_put_item(to, size, &info, sizeof(info));
 }
 

@@ -169,6 +169,7 @@ struct gm_sessions {
 };
 
 #define GM_SESSIONS_MAX 64u /* items of one reply */
+#define GM_ROW_WORDS    4u  /* a bit for each row */
 
 struct gm_sessions_reply {
 	uint32_t n;     /* items in this reply */
@@ -183,6 +184,7 @@ struct gm_session_item {
 	uint32_t depth;
 	uint64_t arena_bytes;
 	uint64_t age_ns;
+	uint64_t rows[GM_ROW_WORDS]; /* that it has queues of; a bit each */
 };
 
 /*
@@ -446,6 +448,7 @@ struct gm_shares_item {
 	uint32_t n_buffers;
 	uint32_t n_holders;
 	uint32_t reserved;
+	uint64_t rows[GM_ROW_WORDS]; /* of the buffers; a bit each */
 };
 
 /* DRAIN: let a row's work end and close every handle to its device; or put the
@@ -538,7 +541,7 @@ _Static_assert(sizeof(struct gm_pin_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_session_open) == 16, "wire");
 _Static_assert(sizeof(struct gm_session_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_queue_reply) == 16, "wire");
-_Static_assert(sizeof(struct gm_session_item) == 40, "wire");
+_Static_assert(sizeof(struct gm_session_item) == 72, "wire");
 _Static_assert(sizeof(struct gm_control_plan) == 176, "wire");
 _Static_assert(sizeof(struct gm_control_plan_reply) == 56, "wire");
 _Static_assert(sizeof(struct gm_control_charge) == 64, "wire");
@@ -562,6 +565,6 @@ _Static_assert(sizeof(struct gm_share_open) == 72, "wire");
 _Static_assert(sizeof(struct gm_share_reply) == 32, "wire");
 _Static_assert(sizeof(struct gm_share_buffer) == 24, "wire");
 _Static_assert(sizeof(struct gm_shares_reply) == 8, "wire");
-_Static_assert(sizeof(struct gm_shares_item) == 120, "wire");
+_Static_assert(sizeof(struct gm_shares_item) == 152, "wire");
 
 #endif

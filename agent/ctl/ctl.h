@@ -66,9 +66,11 @@ enum gm_ctl_exit {
 #define GM_OPT_ISQ (UINT64_C(1) << 40)
 /* For load, too. */
 #define GM_OPT_ANY_FILES (UINT64_C(1) << 41)
-#define GM_OPT_N         42u
+/* For drain. */
+#define GM_OPT_DRY_RUN (UINT64_C(1) << 42)
+#define GM_OPT_N       43u
 
-#define GM_CTL_GROUPS    64u /* --group, as many as a mesh may have */
+#define GM_CTL_GROUPS  64u /* --group, as many as a mesh may have */
 
 /* The parsed command line. */
 struct gm_ctl {
@@ -171,6 +173,23 @@ int gm_ctl_attach(struct gm_ctl *ctl);
 
 /* Print why gpumap_attach() returned @error.  Returns the exit status. */
 int gm_ctl_not_attached(const struct gm_ctl *ctl, int error);
+
+/* Are the bits of @rows set for @row? */
+static inline bool gm_ctl_has_row(const uint64_t rows[GPUMAP_ROWS_MAX / 64],
+				  uint32_t row)
+{
+	return (rows[row / 64] >> row % 64 & 1) != 0;
+}
+
+/* The rows whose bits are set, as a list. */
+json_t *gm_ctl_rows_json(const uint64_t rows[GPUMAP_ROWS_MAX / 64]);
+
+/* List all sessions or shares.  Returns how many, with a list to free(), or a
+ * negative errno.  More may exist by now. */
+int gm_ctl_list_sessions(const struct gm_ctl *ctl,
+			 struct gpumap_session_info **ret_list);
+int gm_ctl_list_shares(const struct gm_ctl *ctl,
+		       struct gpumap_share_info **ret_list);
 
 /* Print one JSON object on one line and free it.  Returns GM_EXIT_OK, or
  * GM_EXIT_FAILED when it could not be made or printed. */

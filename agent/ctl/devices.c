@@ -1,14 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Show the device table, and take rows out of service and back. */
+/* Show the device table. */
 
 #include "agent/ctl/ctl.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "agent/ctl/parse.h"
 
 static void uuid_text(const uint8_t uuid[16], char ret_text[37])
 {
@@ -180,39 +178,4 @@ int gm_ctl_devices(struct gm_ctl *ctl)
 	if (!ctl->json)
 		return GM_EXIT_OK;
 	return gm_ctl_print(json_pack("{s:o}", "devices", list));
-}
-
-/* ---- out of service, and back ------------------------------------------ */
-
-static int serve(struct gm_ctl *ctl, const char *what,
-		 int (*call)(struct gpumap *map, uint32_t row))
-{
-	uint64_t row;
-	int ret;
-
-	if (gm_parse_number(ctl->args[0], &row) != 0 || row >= UINT32_MAX) {
-		fprintf(stderr,
-			"gpumapctl: \"%s\" is no row: gpumapctl devices lists "
-			"them\n",
-			ctl->args[0]);
-		return GM_EXIT_USAGE;
-	}
-	if (row >= gpumap_device_count(ctl->map))
-		return gm_ctl_no_row((uint32_t)row);
-	ret = call(ctl->map, (uint32_t)row);
-	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "row %s", ctl->args[0]);
-	if (!ctl->json)
-		return GM_EXIT_OK;
-	return gm_ctl_print(json_pack("{s:I}", what, (json_int_t)row));
-}
-
-int gm_ctl_drain(struct gm_ctl *ctl)
-{
-	return serve(ctl, "drained", gpumap_device_drain);
-}
-
-int gm_ctl_undrain(struct gm_ctl *ctl)
-{
-	return serve(ctl, "undrained", gpumap_device_undrain);
 }

@@ -20,8 +20,9 @@ static const struct gm_command commands[] = {
 	{ "wait", "[--timeout S]", "wait until the agent serves",
 	  GM_OPT_TIMEOUT, 0, gm_ctl_wait, true },
 	{ "devices", "", "the device table", 0, 0, gm_ctl_devices, false },
-	{ "drain", "ROW", "finish a row's jobs, and close its device", 0, 1,
-	  gm_ctl_drain, false },
+	{ "drain", "ROW [--dry-run]",
+	  "end a row's worker and all memory there, and close its device",
+	  GM_OPT_DRY_RUN, 1, gm_ctl_drain, false },
 	{ "undrain", "ROW", "take a drained row into service again", 0, 1,
 	  gm_ctl_undrain, false },
 	{ "maps", "", "all layer maps", 0, 0, gm_ctl_maps, false },
@@ -164,6 +165,7 @@ static const struct own_option {
 	{ "timeout", NUMBER, offsetof(struct gm_ctl, timeout_s) },
 	{ "isq", TEXT, offsetof(struct gm_ctl, plan.isq) },
 	{ "any-files", NOTHING, 0 },
+	{ "dry-run", NOTHING, 0 },
 };
 
 #define N_OWN (sizeof(own_options) / sizeof(own_options[0]))

@@ -294,16 +294,11 @@ int gm_ctl_publish(struct gm_ctl *ctl)
 static uint64_t still_held(const struct gm_ctl *ctl, const char *name,
 			   uint32_t *ret_holders)
 {
-	int room = gpumap_shares(ctl->map, NULL, 0), n;
-	struct gpumap_share_info *all;
+	struct gpumap_share_info *all = NULL;
+	int n = gm_ctl_list_shares(ctl, &all);
 	uint64_t bytes = 0;
 
-	all = room > 0 ? calloc((size_t)room, sizeof(*all)) : NULL;
-	if (all == NULL)
-		return 0;
-	all->size = sizeof(*all);
-	n = gpumap_shares(ctl->map, all, (size_t)room);
-	for (int i = 0; i < n && i < room; i++)
+	for (int i = 0; i < n; i++)
 		if (strcmp(all[i].name, name) == 0) {
 			bytes = all[i].bytes;
 			*ret_holders = all[i].n_holders;

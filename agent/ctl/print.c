@@ -25,6 +25,16 @@ int gm_ctl_print(json_t *object)
 	return GM_EXIT_OK;
 }
 
+json_t *gm_ctl_rows_json(const uint64_t rows[GPUMAP_ROWS_MAX / 64])
+{
+	json_t *list = json_array();
+
+	for (uint32_t row = 0; row < GPUMAP_ROWS_MAX; row++)
+		if (gm_ctl_has_row(rows, row))
+			json_array_append_new(list, json_integer(row));
+	return list;
+}
+
 int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)
 {
 	const char *refusal = ctl->map != NULL ? gpumap_refusal(ctl->map) : "";

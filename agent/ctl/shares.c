@@ -31,6 +31,7 @@ static json_t *to_json(const struct gm_ctl *ctl,
 		"about_bytes", (json_int_t)info->about_bytes, "age_ns",
 		(json_int_t)info->age_ns);
 
+	json_object_set_new(object, "rows", gm_ctl_rows_json(info->rows));
 	gm_ctl_name_json(ctl, object, info->uid, info->pid);
 	return object;
 }
@@ -49,9 +50,8 @@ static void to_line(const struct gm_ctl *ctl,
 	       gm_size_text(info->bytes, size), (double)info->age_ns / 1e9);
 }
 
-/* Returns the number of shares, or a negative errno.  More may exist by now. */
-static int list_all(const struct gm_ctl *ctl,
-		    struct gpumap_share_info **ret_list)
+int gm_ctl_list_shares(const struct gm_ctl *ctl,
+		       struct gpumap_share_info **ret_list)
 {
 	int room = gpumap_shares(ctl->map, NULL, 0), n;
 	struct gpumap_share_info *list;
@@ -75,7 +75,7 @@ int gm_ctl_shares(struct gm_ctl *ctl)
 {
 	struct gpumap_share_info *info;
 	json_t *list = NULL;
-	int n = list_all(ctl, &info);
+	int n = gm_ctl_list_shares(ctl, &info);
 
 	if (n < 0)
 		return gm_ctl_fail(ctl, n, "shares");

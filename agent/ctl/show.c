@@ -80,6 +80,7 @@ static json_t *session_json(const struct gm_ctl *ctl,
 			  (json_int_t)info->arena_bytes, "age_ns",
 			  (json_int_t)info->age_ns);
 
+	json_object_set_new(object, "rows", gm_ctl_rows_json(info->rows));
 	gm_ctl_name_json(ctl, object, info->uid, info->pid);
 	return object;
 }
@@ -97,23 +98,32 @@ static void session_line(const struct gm_ctl *ctl,
 	       (double)info->age_ns / 1e9);
 }
 
+int gm_ctl_list_sessions(const struct gm_ctl *ctl,
+			 struct gpumap_session_info **ret_list)
+{
+	const size_t room = 4096;
+	struct gpumap_session_info *list = calloc(room, sizeof(*list));
+	int n;
+
+	if (list == NULL)
+		return -ENOMEM;
+	n = gpumap_sessions(ctl->map, list, room);
+	if (n < 0) {
+		free(list);
+		return n;
+	}
+	*ret_list = list;
+	return n < (int)room ? n : (int)room;
+}
+
 int gm_ctl_sessions(struct gm_ctl *ctl)
 {
 	struct gpumap_session_info *info;
-	const size_t room = 4096;
 	json_t *list = NULL;
-	int n;
+	int n = gm_ctl_list_sessions(ctl, &info);
 
-	info = calloc(room, sizeof(*info));
-	if (info == NULL)
-		return gm_ctl_fail(ctl, -ENOMEM, "sessions");
-	n = gpumap_sessions(ctl->map, info, room);
-	if (n < 0) {
-		free(info);
+	if (n < 0)
 		return gm_ctl_fail(ctl, n, "sessions");
-	}
-	if (n > (int)room)
-		n = (int)room;
 	if (ctl->json)
 		list = json_array();
 	else

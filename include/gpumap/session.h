@@ -122,7 +122,9 @@ struct gpumap_session_info {
 	uint32_t depth;
 	uint64_t arena_bytes; /* of all ranges */
 	uint64_t age_ns;
-	uint64_t spare[2]; /* 0 */
+	uint64_t rows[GPUMAP_ROWS_MAX / 64]; /* with a queue; bit row % 64 of
+					      * rows[row / 64] */
+	uint64_t spare[2];                   /* 0 */
 };
 
 /*

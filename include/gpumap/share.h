@@ -83,6 +83,9 @@ struct gpumap_share_info {
 	uint32_t pid;      /* the process that shared it; 0: it holds it no
 			    * longer; 0 in gpumap_share_info() */
 	uint32_t reserved;
+	uint64_t rows[GPUMAP_ROWS_MAX / 64]; /* of its buffers: bit row % 64 of
+					      * rows[row / 64]; 0 in
+					      * gpumap_share_info() */
 };
 
 /*

@@ -633,6 +633,25 @@ int gm_session_handle_queue(struct gm_connection *c, const struct gm_request *r)
 
 /* ---- SESSIONS ---------------------------------------------------------- */
 
+static struct gm_session_item describe(const struct gm_session *session,
+				       uint64_t now)
+{
+	struct gm_session_item item = {
+		.id = session->id,
+		.pid = (uint32_t)session->pid,
+		.uid = session->user->uid,
+		.n_queues = session->n_queues,
+		.depth = session->depth,
+		.arena_bytes = arena_bytes(session),
+		.age_ns = now - session->since_ns,
+	};
+
+	for (uint32_t row = 0; row < session->n_rows; row++)
+		if (session->queue[row] != NULL)
+			item.rows[row / 64] |= UINT64_C(1) << row % 64;
+	return item;
+}
+
 int gm_session_handle_list(struct gm_connection *c, const struct gm_request *r)
 {
 	const struct gm_sessions *after = (const void *)r->body;
@@ -648,15 +667,7 @@ int gm_session_handle_list(struct gm_connection *c, const struct gm_request *r)
 			continue;
 		if (reply.n == GM_SESSIONS_MAX)
 			break;
-		items[reply.n++] = (struct gm_session_item){
-			.id = session->id,
-			.pid = (uint32_t)session->pid,
-			.uid = session->user->uid,
-			.n_queues = session->n_queues,
-			.depth = session->depth,
-			.arena_bytes = arena_bytes(session),
-			.age_ns = now - session->since_ns,
-		};
+		items[reply.n++] = describe(session, now);
 	}
 	gm_connection_reply(
 		c, &r->header,

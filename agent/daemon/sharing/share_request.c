@@ -248,8 +248,12 @@ static struct gm_shares_item describe(const struct gm_shared *shared)
 	};
 
 	memcpy(item.name, shared->name, sizeof(item.name));
-	for (uint32_t i = 0; i < shared->n_buffers; i++)
+	for (uint32_t i = 0; i < shared->n_buffers; i++) {
+		uint32_t row = shared->buffers[i]->row;
+
 		item.bytes += shared->buffers[i]->bytes;
+		item.rows[row / 64] |= UINT64_C(1) << row % 64;
+	}
 	TAILQ_FOREACH(holder, &shared->holders, entry)
 	{
 		if (holder->is_first)

@@ -372,11 +372,49 @@ static void a_workers_death_is_told(const struct shards *s)
 	OK(shards_taken(map, 0));
 }
 
+/* The output of gpumapctl drain --dry-run. */
+static const char *dry_run(const char *row, const char *option)
+{
+	static char text[4096];
+	char command[512];
+
+	snprintf(command, sizeof(command),
+		 "%s --runtime-dir %s --instance %s drain %s --dry-run %s "
+		 ">%s/dry",
+		 getenv("GPUMAPCTL"), agent.dir, agent.instance, row, option,
+		 agent.dir);
+	EQ(system(command), 0);
+	read_back("dry", text, sizeof(text));
+	return text;
+}
+
 static void it_ends_when_the_weights_are_lost(const struct shards *s)
 {
 	pid_t pid = begin(-1, s->path, NULL, NULL);
+	const json_t *list;
+	char says[64];
+	json_t *json;
 
 	OK(comes_to("holding it"));
+	snprintf(says, sizeof(says), " of process %d, ", (int)pid);
+	OK(strstr(dry_run("1", ""), says));
+	OK(strstr(dry_run("1", ""), "\n  share \"two\" of user ") &&
+	   strstr(dry_run("1", ""),
+		  ": all of it, 589 KiB on all its rows, for 1 "
+		  "sessions\n"));
+	OK(strstr(dry_run("1", ""),
+		  "\n  layer map \"two\" stays, with 1 layers "
+		  "there\n"));
+	json = json_loads(dry_run("1", "--json"), 0, NULL);
+	EQ(number(json, "row"), 1);
+	list = json_object_get(json, "sessions");
+	EQ(json_array_size(list), 1);
+	EQ(number(json_array_get(list, 0), "pid"), pid);
+	EQ(json_array_size(json_object_get(json, "shares")), 1);
+	EQ(json_array_size(json_object_get(json, "maps")), 1);
+	json_decref(json);
+	/* The dry run has drained nothing. */
+	EQ(story_device(map, 1).state, GPUMAP_DEVICE_READY);
 	EQ(gpumap_device_drain(map, 1), 0);
 	EQ(end_of(pid), 1);
 	OK(strstr(err, "\"two\" is lost: the worker of row 1 died or has left "

@@ -108,8 +108,9 @@ static void sessions_are_listed(void)
 	EQ(CTL("sessions", "--json"), DONE);
 	json = object();
 	s = json_array_get(list(json, "sessions", 1), 0);
-	OK(has_fields(s, "id pid command uid user queues depth arena_bytes "
-			 "age_ns"));
+	OK(has_fields(s,
+		      "id pid command uid user queues rows depth arena_bytes "
+		      "age_ns"));
 	EQ(number(s, "pid"), getpid());
 	EQ(number(s, "uid"), getuid());
 	STR(text(s, "command"), "mine?[2J");

@@ -223,6 +223,26 @@ int gpumap_device_undrain(struct gpumap *map, uint32_t row)
 	return drain(map, row, true);
 }
 
+static int cordon(struct gpumap *map, uint32_t row, bool undo)
+{
+	struct gm_cordon body = { .row = row, .undo = undo };
+	struct gm_call call = { .type = GM_CONTROL_CORDON,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+
+	return gm_map_call(map, &call, 0);
+}
+
+int gpumap_device_cordon(struct gpumap *map, uint32_t row)
+{
+	return cordon(map, row, false);
+}
+
+int gpumap_device_uncordon(struct gpumap *map, uint32_t row)
+{
+	return cordon(map, row, true);
+}
+
 /* ---- sessions ----------------------------------------------------------- */
 
 static void put_info(struct gpumap_session_info *info,

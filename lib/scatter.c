@@ -50,6 +50,7 @@ static const struct gm_field *field_of(struct gpumap_session *s)
 		if (gm_rows_facts(map, row, &facts) != 0 ||
 		    (facts.kind != GPUMAP_DEVICE_HOST &&
 		     facts.kind != GPUMAP_DEVICE_CUDA) ||
+		    (facts.flags & GPUMAP_DEVICE_CORDONED) != 0 ||
 		    gm_rows_moving(map, row, &moving) != 0 ||
 		    moving.state != GPUMAP_DEVICE_READY)
 			continue;

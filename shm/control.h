@@ -68,7 +68,8 @@ enum gm_control_type {
 	GM_CONTROL_COMM_CLOSE = 34,
 	GM_CONTROL_JOIN = 36,
 	GM_CONTROL_LEAVE = 37,
-	GM_CONTROL_PROGRAM_IMAGE = 40 /* may carry 1 there: the image */
+	GM_CONTROL_PROGRAM_IMAGE = 40, /* may carry 1 there: the image */
+	GM_CONTROL_CORDON = 41
 };
 
 struct gm_control {
@@ -459,6 +460,13 @@ struct gm_drain {
 	uint32_t undrain; /* 0 or 1 */
 };
 
+/* CORDON: keep new sessions and plans away from a row, or no longer.  Answered
+ * when that is on the disk.  For root and the agent's user.  No reply body. */
+struct gm_cordon {
+	uint32_t row;
+	uint32_t undo; /* 0 or 1 */
+};
+
 /*
  * USAGE: the memory of devices that sessions have, by session and row; and
  * memory that has no session any more, under the session 0, by uid and row.
@@ -554,6 +562,7 @@ _Static_assert(sizeof(struct gm_export_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_import) == 24, "wire");
 _Static_assert(sizeof(struct gm_import_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_drain) == 8, "wire");
+_Static_assert(sizeof(struct gm_cordon) == 8, "wire");
 _Static_assert(sizeof(struct gm_usage_ask) == 24, "wire");
 _Static_assert(sizeof(struct gm_usage_reply) == 8, "wire");
 _Static_assert(sizeof(struct gm_usage_item) == 48, "wire");

@@ -141,6 +141,8 @@ int gm_ctl_wait(struct gm_ctl *ctl);
 int gm_ctl_devices(struct gm_ctl *ctl);
 int gm_ctl_drain(struct gm_ctl *ctl);
 int gm_ctl_undrain(struct gm_ctl *ctl);
+int gm_ctl_cordon(struct gm_ctl *ctl);
+int gm_ctl_uncordon(struct gm_ctl *ctl);
 int gm_ctl_maps(struct gm_ctl *ctl);
 int gm_ctl_layers(struct gm_ctl *ctl);
 int gm_ctl_who(struct gm_ctl *ctl);

@@ -132,6 +132,8 @@ static json_t *device_json(const struct gpumap_device *d)
 		d->reason, "error", (int)d->error, "since_ns",
 		(json_int_t)d->since_ns, "worker_pid",
 		(json_int_t)d->worker_pid, "restarts", (json_int_t)d->restarts);
+	json_object_set_new(object, "cordoned",
+			    flag(d, GPUMAP_DEVICE_CORDONED));
 	if (object != NULL && d->kind == GPUMAP_DEVICE_CUDA)
 		json_object_update_new(object, gpu_json(d));
 	return object;
@@ -142,13 +144,14 @@ static void device_line(const struct gpumap_device *d)
 	char total[32], free_text[32], reserved[32];
 
 	printf("%3u  %-5s %-10s %4d  %-12s %10s %10s %10s %8.1f %8u %4u  "
-	       "%s%s%s\n",
+	       "%s%s%s%s\n",
 	       d->row, gm_ctl_device_kind(d->kind),
 	       gm_ctl_device_state(d->state), d->numa_node, d->cpus,
 	       gm_size_text(d->total_bytes, total),
 	       gm_size_text(d->free_bytes, free_text),
 	       gm_size_text(d->reserved_bytes, reserved), d->score,
 	       d->worker_pid, d->restarts, d->name,
+	       (d->flags & GPUMAP_DEVICE_CORDONED) != 0 ? ", cordoned" : "",
 	       d->reason[0] != '\0' ? ": " : "", d->reason);
 }
 

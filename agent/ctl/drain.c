@@ -195,3 +195,13 @@ int gm_ctl_undrain(struct gm_ctl *ctl)
 {
 	return serve(ctl, "undrained", gpumap_device_undrain);
 }
+
+int gm_ctl_cordon(struct gm_ctl *ctl)
+{
+	return serve(ctl, "cordoned", gpumap_device_cordon);
+}
+
+int gm_ctl_uncordon(struct gm_ctl *ctl)
+{
+	return serve(ctl, "uncordoned", gpumap_device_uncordon);
+}

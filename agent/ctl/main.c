@@ -25,6 +25,9 @@ static const struct gm_command commands[] = {
 	  GM_OPT_DRY_RUN, 1, gm_ctl_drain, false },
 	{ "undrain", "ROW", "take a drained row into service again", 0, 1,
 	  gm_ctl_undrain, false },
+	{ "cordon", "ROW", "keep new sessions and plans away from a row", 0, 1,
+	  gm_ctl_cordon, false },
+	{ "uncordon", "ROW", "end that", 0, 1, gm_ctl_uncordon, false },
 	{ "maps", "", "all layer maps", 0, 0, gm_ctl_maps, false },
 	{ "layers", "NAME", "which row holds each layer of a map", 0, 1,
 	  gm_ctl_layers, false },
@@ -461,8 +464,8 @@ static int validate(const struct gm_ctl *ctl, const struct gm_command *command)
 	for (int i = 0; i < ctl->n_args; i++) {
 		size_t n = strlen(ctl->args[i]);
 
-		if (command->run != gm_ctl_drain &&
-		    command->run != gm_ctl_undrain &&
+		if (strcmp(command->operands, "ROW") != 0 &&
+		    command->run != gm_ctl_drain &&
 		    (n == 0 || n > GPUMAP_NAME_MAX))
 			return bad(ctl->args[i],
 				   "is no name, which has 1 to 63 bytes");

@@ -64,7 +64,8 @@ int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 			.is_cuda = (d.known & GPUMAP_KNOWN_CC) != 0,
 			.is_integrated =
 				(d.flags & GPUMAP_DEVICE_INTEGRATED) != 0,
-			.is_drained = d.state == GPUMAP_DEVICE_DRAINING,
+			.is_drained = d.state == GPUMAP_DEVICE_DRAINING ||
+				      (d.flags & GPUMAP_DEVICE_CORDONED) != 0,
 			.is_dummy = d.kind == GPUMAP_DEVICE_DUMMY,
 			.cc_major = d.cc_major,
 			.cc_minor = d.cc_minor,
@@ -91,9 +92,9 @@ static int no_row(const struct gm_ctl *ctl, const struct gm_ctl_node *node,
 		if (node->drained[i] != row)
 			continue;
 		fprintf(stderr,
-			"gpumapctl: row %u is drained: gpumapctl undrain %u "
-			"brings it back; or leave it out\n",
-			row, row);
+			"gpumapctl: row %u is drained or cordoned: gpumapctl "
+			"undrain or uncordon brings it back; or leave it out\n",
+			row);
 		return GM_EXIT_FAILED;
 	}
 	fprintf(stderr, "gpumapctl: there is no row %u to plan on: ", row);

@@ -26,6 +26,7 @@
 #include "agent/daemon/health/cuda.h"
 #include "agent/daemon/health/drain.h"
 #include "agent/daemon/health/probe.h"
+#include "agent/daemon/map/cordon.h"
 #include "agent/daemon/map/layer_maps.h"
 #include "agent/daemon/map/pins.h"
 #include "agent/daemon/map/transaction.h"
@@ -69,6 +70,7 @@ struct whole {
 	struct gm_paths paths;
 	struct gm_ledger ledger;
 	struct gm_state_files state;
+	struct gm_cordons cordons;
 	struct gm_epochs epochs;
 	struct gm_io_thread io_thread;
 	struct gm_io_thread heavy_thread;
@@ -110,6 +112,7 @@ struct gm_daemon *gm_daemon_new(void)
 	w->d.paths = &w->paths;
 	w->d.ledger = &w->ledger;
 	w->d.state = &w->state;
+	w->d.cordons = &w->cordons;
 	w->d.epochs = &w->epochs;
 	w->d.io_thread = &w->io_thread;
 	w->d.heavy_thread = &w->heavy_thread;
@@ -344,6 +347,7 @@ static int publish_all(struct gm_daemon *d)
 			      ret == -EINVAL || ret == -ENODEV
 				      ? GM_EXIT_CONFIG
 				      : GM_EXIT_FAILURE);
+	gm_cordons_start(d);
 	ret = gm_ledger_adopt(d);
 	if (ret != 0)
 		return failed("ledger", strerror(-ret), GM_EXIT_FAILURE);

@@ -9,6 +9,7 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/health/cuda.h"
 #include "agent/daemon/health/drain.h"
+#include "agent/daemon/map/cordon.h"
 #include "agent/daemon/map/pins.h"
 #include "agent/daemon/map/state.h"
 #include "agent/daemon/map/transaction.h"
@@ -91,6 +92,7 @@ static void row_unseen(struct gm_daemon *d, uint32_t row)
 
 static void row_came(struct gm_daemon *d)
 {
+	gm_cordons_row_came(d);
 	gm_transactions_row_came(d);
 }
 

@@ -67,8 +67,11 @@ int gm_placement_no_row(uint64_t row, const uint32_t *drained, size_t n_drained,
 		if (drained[i] == row)
 			return gm_error_set(ret_err, -ENODEV,
 					    "bring it back with gpumapctl "
-					    "undrain, or use another row",
-					    "Row %" PRIu64 " is drained", row);
+					    "undrain or uncordon, or use "
+					    "another row",
+					    "Row %" PRIu64
+					    " is drained or cordoned",
+					    row);
 	}
 	return gm_error_set(ret_err, -ENODEV,
 			    "use the rows that gpumapctl devices shows",

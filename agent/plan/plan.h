@@ -67,7 +67,7 @@ struct gm_plan_device {
 	bool is_host;
 	bool is_cuda;
 	bool is_integrated;          /* its memory is the host's */
-	bool is_drained;             /* gm_plan_leave_out() */
+	bool is_drained;             /* or cordoned: gm_plan_leave_out() */
 	bool is_dummy;               /* gm_plan_leave_out_dummies() */
 	uint32_t cc_major, cc_minor; /* of a CUDA row */
 	uint64_t avail;              /* free bytes less the reservations */

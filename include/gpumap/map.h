@@ -230,6 +230,8 @@ enum gpumap_device_state {
 /* Its memory is the node's main memory: plans treat it as a host.  Every host
  * row has this flag, and a dummy row that represents a host. */
 #define GPUMAP_DEVICE_MAIN_MEMORY (UINT32_C(1) << 6)
+/* The row takes no new sessions and no plans: gpumap_device_cordon(). */
+#define GPUMAP_DEVICE_CORDONED (UINT32_C(1) << 7)
 
 /* The action that a device needs before it works again, as its driver
  * reports. */
@@ -380,6 +382,37 @@ GPUMAP_API int gpumap_device_drain(struct gpumap *map, uint32_t row);
  * Threads	any, in turn
  */
 GPUMAP_API int gpumap_device_undrain(struct gpumap *map, uint32_t row);
+
+/*
+ * gpumap_device_cordon - keep new sessions and plans away from a row
+ *
+ * Sessions that were open before go on, and open queues there, too.  A session
+ * that was opened later gets no queue of the row, gpumap_scatter() without a
+ * list of rows leaves the row out, and no plan takes it.  Memory, shares, maps
+ * and reservations stay.  The cordon lasts until gpumap_device_uncordon(), over
+ * restarts of the agent and of the machine.
+ *
+ * Returns	0		it is done, or was
+ *		-EPERM		only root and the agent's own user may
+ *		-ENODEV		no such row
+ *		-ENOSPC, -EROFS, -EIO	the agent's disk; nothing has changed
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOPNOTSUPP, -EPROTO,
+ *		-EOWNERDEAD
+ *		gpumap_refusal() says what was wrong
+ * Cost		a round trip on the control socket, and a write to the agent's
+ *		disk
+ * Threads	any, in turn
+ */
+GPUMAP_API int gpumap_device_cordon(struct gpumap *map, uint32_t row);
+
+/*
+ * gpumap_device_uncordon - let new sessions and plans have a row again
+ *
+ * Returns	as gpumap_device_cordon()
+ * Cost		likewise
+ * Threads	any, in turn
+ */
+GPUMAP_API int gpumap_device_uncordon(struct gpumap *map, uint32_t row);
 
 /*
  * gpumap_visible - find the rows of this process's CUDA ordinals

@@ -195,8 +195,8 @@ static void plans_leave_out(struct gpumap *map, uint32_t drained,
 			OK(rows[i] != drained);
 	}
 	EQ(plan(map, GPUMAP_SETTING_AUTO, NULL, both, 2, rows), -ENODEV);
-	OK(strstr(gpumap_refusal(map), "is drained: gpumapctl undrain") !=
-	   NULL);
+	OK(strstr(gpumap_refusal(map),
+		  "is drained or cordoned: gpumapctl undrain") != NULL);
 	EQ(plan(map, GPUMAP_SETTING_MANUAL, named[drained], NULL, 0, rows),
 	   -ENODEV);
 	OK(strstr(gpumap_refusal(map), "is drained") != NULL);

@@ -16,6 +16,7 @@
 struct gm_changes;        /* map/transaction.h */
 struct gm_config;         /* config.h */
 struct gm_control_server; /* base/server.h */
+struct gm_cordons;        /* map/cordon.h */
 struct gm_cuda_rows;      /* health/cuda.h */
 struct gm_devices;        /* devices/rows.h */
 struct gm_directory;      /* segment/directory.h */
@@ -61,6 +62,7 @@ struct gm_daemon {
 	struct gm_paths *paths;
 	struct gm_ledger *ledger;
 	struct gm_state_files *state;
+	struct gm_cordons *cordons;
 	struct gm_epochs *epochs;
 	struct gm_io_thread *io_thread;
 	struct gm_io_thread *heavy_thread; /* an I/O thread for heavy jobs */

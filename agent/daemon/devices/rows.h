@@ -40,10 +40,11 @@ struct gm_device {
 	struct gm_moving_image moving;
 	struct gm_idset cpus; /* of the worker; facts.cpus is its text */
 	struct gm_meminfo memory;
-	uint32_t parts;      /* rows that share the memory of its node */
-	uint64_t dummy_free; /* of a dummy row: what its file says is free */
-	uint32_t bars;       /* GM_BAR_*: why it has no worker */
-	uint64_t given_ns;   /* when it got its row; of an adopted one 0 */
+	uint32_t parts;       /* rows that share the memory of its node */
+	uint64_t dummy_free;  /* of a dummy row: what its file says is free */
+	uint32_t bars;        /* GM_BAR_*: why it has no worker */
+	uint64_t cordoned_ns; /* when that was; 0: before this agent */
+	uint64_t given_ns;    /* when it got its row; of an adopted one 0 */
 	struct gm_recent_free
 		back[2]; /* since a look at what is free, and before */
 

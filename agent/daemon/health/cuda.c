@@ -97,6 +97,7 @@ static void describe(const struct gm_daemon *d, struct gm_device *device,
 	facts->kind = GPUMAP_DEVICE_CUDA;
 	facts->row = old.row;
 	facts->generation = old.generation;
+	facts->flags |= old.flags & GPUMAP_DEVICE_CORDONED;
 	facts->recovery = old.recovery;
 	facts->last_xid = old.last_xid;
 	facts->xids = old.xids;

@@ -83,7 +83,8 @@ static struct gm_plan_device device_of(const struct gm_daemon *d, uint32_t row,
 		.is_host = is_host,
 		.is_cuda = (facts->known & GPUMAP_KNOWN_CC) != 0,
 		.is_integrated = (facts->flags & GPUMAP_DEVICE_INTEGRATED) != 0,
-		.is_drained = device->moving.state == GPUMAP_DEVICE_DRAINING,
+		.is_drained = device->moving.state == GPUMAP_DEVICE_DRAINING ||
+			      (facts->flags & GPUMAP_DEVICE_CORDONED) != 0,
 		.is_dummy = facts->kind == GPUMAP_DEVICE_DUMMY,
 		.cc_major = facts->cc_major,
 		.cc_minor = facts->cc_minor,
@@ -127,8 +128,9 @@ static int choose(struct plan_change *plan,
 			at++;
 		if (at == n && is_drained(plan, plan->rows[i]))
 			return gm_why(plan->change.why, -ENODEV,
-				      "row %u is drained: gpumapctl undrain "
-				      "brings it back; or leave it out",
+				      "row %u is drained or cordoned: "
+				      "gpumapctl undrain or uncordon brings it "
+				      "back; or leave it out",
 				      plan->rows[i]);
 		if (at == n)
 			return gm_why(plan->change.why, -ENODEV,

@@ -15,6 +15,7 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/health/drain.h"
+#include "agent/daemon/map/cordon.h"
 #include "agent/daemon/map/map_publish.h"
 #include "agent/daemon/map/pins.h"
 #include "agent/daemon/map/plan_request.h"
@@ -482,6 +483,8 @@ static const struct gm_dispatch_request_kind kinds[] = {
 				   .handle = gm_share_end_handle },
 	[GM_CONTROL_SHARES] = { .body_bytes = sizeof(struct gm_shares),
 				.handle = gm_shares_handle },
+	[GM_CONTROL_CORDON] = { .body_bytes = sizeof(struct gm_cordon),
+				.handle = gm_cordons_handle },
 	[GM_CONTROL_DRAIN] = { .body_bytes = sizeof(struct gm_drain),
 			       .handle = handle_drain },
 	[GM_CONTROL_MESH_PUBLISH] = { .body_bytes =

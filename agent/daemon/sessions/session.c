@@ -20,6 +20,7 @@
 #include "agent/daemon/base/session_memory.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
+#include "agent/daemon/map/cordon.h"
 #include "agent/daemon/sessions/programs.h"
 #include "agent/daemon/sharing/exports.h"
 #include "agent/daemon/sharing/peer_mapping.h"
@@ -609,6 +610,12 @@ int gm_session_handle_queue(struct gm_connection *c, const struct gm_request *r)
 			"row %u is another device since this session was "
 			"opened; newer rows need a new session",
 			row);
+	if (!gm_cordons_admit(c->server->d, row, session->since_ns))
+		return gm_connection_bad(
+			c, -ENODEV,
+			"row %u is cordoned and takes no new sessions: use "
+			"another row, or gpumapctl uncordon %u",
+			row, row);
 	if (session->queue[row])
 		return gm_connection_bad(c, -EALREADY,
 					 "the queue of row %u is open", row);

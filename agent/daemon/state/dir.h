@@ -12,6 +12,7 @@
  *	NAME.mesh		likewise, see meshes/state_text.h
  *	NAME.mask		likewise, see masks/state_text.h
  *	epochs			see meshes/epochs.h
+ *	cordons			see map/cordon.h
  *	FILE.refused-N		one that an agent would not read, for a person
  *	NAME.layers.replaced	one whose map gives way to a held one
  *	new			one that is being written

@@ -438,7 +438,8 @@ static void nothing_is_planned_on_a_drained_row(void)
 	EQ(CTL("plan", "--model", model), DONE);
 	OK(prints("spec 1:4\n"));
 	EQ(CTL("plan", "--model", model, "--rows", "1,0"), FAILED);
-	OK(complains("row 0 is drained: gpumapctl undrain 0 brings it back"));
+	OK(complains("row 0 is drained or cordoned: gpumapctl undrain or "
+		     "uncordon brings it back"));
 	EQ(CTL("plan", "--model", model, "--spec", "0:2;1:2"), FAILED);
 	OK(complains("Row 0 is drained"));
 	OK(complains("gpumapctl undrain"));

@@ -54,11 +54,12 @@ static void devices_are_listed(void)
 	devices = list(json, "devices", 2);
 	json_array_foreach(devices, i, d)
 	{
-		OK(has_fields(d, "row row_generation uuid name kind state "
-				 "reason error since_ns numa_node units cpus "
-				 "compute_capability main_memory integrated "
-				 "total_bytes free_bytes reserved_bytes "
-				 "budget_bytes score worker_pid restarts"));
+		OK(has_fields(
+			d, "row row_generation uuid name kind state "
+			   "reason error since_ns numa_node units cpus "
+			   "compute_capability main_memory integrated cordoned "
+			   "total_bytes free_bytes reserved_bytes "
+			   "budget_bytes score worker_pid restarts"));
 		EQ(number(d, "row"), (intmax_t)i);
 		STR(text(d, "kind"), "host");
 		STR(text(d, "state"), "READY");

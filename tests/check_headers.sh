@@ -116,6 +116,17 @@ first_of() {
 	done
 }
 
+# Where a 64-bit atomic load is not one instruction, views must not compile.
+no_loads() {
+	# shellcheck disable=SC2086 # CC may carry flags
+	echo '#include <gpumap/view.h>' | ${CC:-cc} -Iinclude -fsyntax-only \
+		-U__GCC_ATOMIC_LLONG_LOCK_FREE \
+		-D__GCC_ATOMIC_LLONG_LOCK_FREE=1 -x c - 2>&1 |
+		grep -q 'error.*64-bit atomic loads' || echo "it compiles"
+}
+
+check "views need 64-bit loads without a lock" "$(no_loads)"
+
 cxx=$(first_of "${CXX:-c++}" g++ clang++)
 for header in include/*.h include/gpumap/*.h; do
 	[ -f "$header" ] || continue

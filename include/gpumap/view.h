@@ -26,6 +26,11 @@
 
 #include <gpumap/types.h>
 
+/* Views load 64-bit words of memory that this process cannot write. */
+#if !defined(__GCC_ATOMIC_LLONG_LOCK_FREE) || __GCC_ATOMIC_LLONG_LOCK_FREE != 2
+#error "64-bit atomic loads need a lock, or a store, on this machine"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -145,6 +150,9 @@ static inline int gpumap_mask_get(struct gpumap *map, struct gpumap_mask *mask,
 
 /*
  * gpumap_mask_holds - is all that was read of the mask's tensor of one version?
+ *
+ * The tensor is to be read by ordinary loads, which the processor keeps in order
+ * with this call's: not by non-temporal ones, and not by a device.
  *
  * Returns	1, or 0: discard what was read since gpumap_mask_get()
  * Cost		a load and a compare

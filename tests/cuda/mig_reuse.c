@@ -348,7 +348,10 @@ static void an_agent_dies_as_it_renames(char *point, char *ticket)
 	if (!OK(row >= 0))
 		return;
 	renamed = story_device(map, (uint32_t)row);
-	EQ(renamed.state, GPUMAP_DEVICE_LOST);
+	/* Nothing of the device that had the row before. */
+	EQ(renamed.state, GPUMAP_DEVICE_PROBING);
+	STR(renamed.reason, "");
+	EQ(renamed.free_bytes, 0);
 	EQ(rows_of(renamed.uuid), 1);
 	gpumap_detach(map);
 	close(probe);

@@ -153,8 +153,17 @@ static struct gm_device *make(const struct gm_daemon *d,
 	return device;
 }
 
-/* The facts first: nothing of the new device is seen under the old one's
- * name. */
+/* Moving facts that are true of both devices, while a row changes from one to
+ * the other: a reader, or the next agent, sees neither device's under the
+ * other's name. */
+static void move_neither(struct gm_daemon *d, uint32_t row)
+{
+	const struct gm_moving_image neither = { .state = GPUMAP_DEVICE_PROBING,
+						 .since = gm_loop_now() };
+
+	gm_rows_move(&d->segment->map.rows[row], &neither);
+}
+
 static int give_anew(struct gm_daemon *d, uint32_t row,
 		     const struct gm_device *found)
 {
@@ -165,8 +174,10 @@ static int give_anew(struct gm_daemon *d, uint32_t row,
 
 	if (device == NULL)
 		return -ENOMEM;
+	move_neither(d, row);
 	ret = gm_directory_row(d, &device->facts);
 	if (ret != 0) {
+		move(d, old);
 		free(device);
 		return ret;
 	}

@@ -4,8 +4,6 @@
 #include "lib/internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,43 +11,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shm/names.h"
+
 #define DEFAULT_INSTANCE    "node"
 #define DEFAULT_RUNTIME_DIR "/run/gpumap"
 
 /* A retired segment loses its name within moments; try to attach this often. */
 #define ATTEMPTS 3
 
-_Static_assert(GM_LAYOUT_MAJOR == 1, "the file's name carries the major");
-#define SEGMENT_PATH "/dev/shm/gpumap.1."
-
-/* Is @owner a trusted owner of the segment?  Trusted are root, this process's
- * user, the owner of the runtime directory (which decides which process answers
- * on the socket there), and the agent that handed over the file, if one did. */
-static bool believed(const struct gpumap *map, uid_t owner, const uid_t *agent)
-{
-	struct stat dir;
-
-	if (owner == 0 || owner == geteuid())
-		return true;
-	if (agent != NULL && owner == *agent)
-		return true;
-	return stat(map->runtime_dir, &dir) == 0 && S_ISDIR(dir.st_mode) &&
-	       dir.st_uid == owner;
-}
-
-static int map_file(struct gpumap *map, int fd, const uid_t *agent)
+/* Map an open file if it is @owner's, whose agent is believed. */
+static int map_file(struct gpumap *map, int fd, uid_t owner)
 {
 	struct stat file;
 	void *base;
-	int ret;
+	int ret = gm_named_file_check(fd, owner, &file);
 
-	if (fstat(fd, &file) != 0)
-		return -errno;
-	if (!S_ISREG(file.st_mode))
-		return -EPROTO;
-	if ((file.st_mode & (S_IWGRP | S_IWOTH)) != 0 ||
-	    !believed(map, file.st_uid, agent))
-		return -EPERM;
+	if (ret != 0)
+		return ret;
 	if (file.st_size < (off_t)sizeof(struct gm_header) ||
 	    file.st_size > (off_t)GM_SEGMENT_MAX)
 		return -EPROTO;
@@ -61,26 +39,40 @@ static int map_file(struct gpumap *map, int fd, const uid_t *agent)
 	ret = gm_check_map(base, (uint64_t)file.st_size, &map->map);
 	if (ret != 0)
 		munmap(base, (size_t)file.st_size);
+	else
+		map->owner = owner;
 	return ret;
 }
 
-static int map_by_name(struct gpumap *map)
+static int map_named(struct gpumap *map, uid_t owner)
 {
-	char path[sizeof(SEGMENT_PATH) + GPUMAP_NAME_MAX];
-	int fd, ret;
+	int fd = gm_named_file_open(map, owner, "map");
+	int ret;
 
-	snprintf(path, sizeof(path), SEGMENT_PATH "%s", map->instance);
-	/* O_NONBLOCK: a fifo of this name must not block the open. */
-	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0 && errno == ELOOP)
-		return -EPERM; /* any user could have made a symbolic link */
 	if (fd < 0)
-		return errno == ENXIO ? -EPROTO : -errno;
-	ret = map_file(map, fd, NULL);
+		return fd;
+	ret = map_file(map, fd, owner);
 	close(fd);
 	return ret;
 }
 
+/* The owner of the runtime directory decides which process answers on the
+ * socket there.  Where this process does not see the directory, it believes
+ * root's agent, and one of its own user. */
+static int map_by_name(struct gpumap *map)
+{
+	struct stat dir;
+	int ret;
+
+	if (stat(map->runtime_dir, &dir) == 0 && S_ISDIR(dir.st_mode))
+		return map_named(map, dir.st_uid);
+	ret = map_named(map, 0);
+	if (ret != 0 && geteuid() != 0 && map_named(map, geteuid()) == 0)
+		ret = 0;
+	return ret;
+}
+
+/* The agent that hands the file over owns it. */
 static int map_by_agent(struct gpumap *map)
 {
 	struct gm_call call = { .type = GM_CONTROL_MAP };
@@ -97,7 +89,7 @@ static int map_by_agent(struct gpumap *map)
 	if (ret == 0)
 		ret = gm_link_call(map, &link, &call, 1);
 	if (ret == 0)
-		ret = call.n_fds == 1 ? map_file(map, call.fds[0], &peer.uid)
+		ret = call.n_fds == 1 ? map_file(map, call.fds[0], peer.uid)
 				      : -EPROTO;
 	gm_call_close_fds(&call);
 	gm_link_close(&link);
@@ -117,8 +109,7 @@ static int map_segment(struct gpumap *map)
 	for (int i = 0; i < ATTEMPTS; i++) {
 		int ret = map_by_name(map);
 
-		if ((ret == -ENOENT || ret == -EACCES) &&
-		    map_by_agent(map) == 0)
+		if (ret != 0 && map_by_agent(map) == 0)
 			ret = 0;
 		if (ret != 0)
 			return ret;
@@ -132,18 +123,17 @@ static int map_segment(struct gpumap *map)
 static int create(const char *instance, const char *runtime_dir,
 		  struct gpumap **ret_map)
 {
-	size_t n = strlen(instance);
 	size_t dir_bytes = strlen(runtime_dir) + 1;
 	struct gpumap *map;
 
-	if (n == 0 || n > GPUMAP_NAME_MAX || strchr(instance, '/') != NULL)
+	if (!gm_names_check_instance(instance))
 		return -EINVAL;
 	if (dir_bytes > PATH_MAX)
 		return -EINVAL;
 	map = calloc(1, sizeof(*map) + dir_bytes);
 	if (map == NULL)
 		return -ENOMEM;
-	memcpy(map->instance, instance, n);
+	memcpy(map->instance, instance, strlen(instance));
 	memcpy(map->runtime_dir, runtime_dir, dir_bytes);
 	map->pid = getpid();
 	map->link.fd = -1;

@@ -9,7 +9,8 @@
  * needs one.  A session (struct gpumap_session) is a connection of its own, the
  * memory that came over it, and the private side of its rings.
  *
- *	attach, read		the mapping, devices
+ *	attach, named_file	the mapping, and the file that it is of
+ *	read			devices
  *	view, layers, meshes	layer maps, meshes and groups
  *	mask			masks
  *	health			heartbeat, changes
@@ -46,6 +47,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -214,6 +216,7 @@ struct gpumap {
 	struct gm_map map; /* base NULL: not mapped yet */
 	uint64_t dev;      /* of its file, as fstat() has it */
 	uint64_t ino;
+	uid_t owner;     /* of the files, and the agent's user */
 	gm_a32 replaced; /* an agent has said that its segment is another */
 	pid_t pid;       /* the process that attached */
 	/* Protects link and the making of mine.  Held during a request, as long
@@ -231,6 +234,23 @@ struct gpumap {
 	char instance[GPUMAP_NAME_MAX + 1];
 	char runtime_dir[]; /* NUL-terminated */
 };
+
+/*
+ * gm_named_file_open - open an instance's file in the folder of @owner
+ *
+ * file		its name there, "map"
+ *
+ * Returns	the descriptor, for gm_named_file_check()
+ *		-ENOENT		there is none
+ *		-EPERM		another user than @owner has the name, or this
+ *				user namespace cannot tell who does
+ *		-EPROTO, and what open returns
+ */
+int gm_named_file_open(const struct gpumap *map, uid_t owner, const char *file);
+
+/* Is an open file a regular one of @owner's, which no other may write?  Returns
+ * 0 and its facts, -EPERM or -EPROTO. */
+int gm_named_file_check(int fd, uid_t owner, struct stat *ret_facts);
 
 /* May this process make requests through @map?  0 or -EOWNERDEAD. */
 int gm_fork_map_mine(const struct gpumap *map);

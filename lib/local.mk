@@ -35,6 +35,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/model_share.c \
 	%reldir%/model_table.c \
 	%reldir%/model_table.h \
+	%reldir%/named_file.c \
 	%reldir%/handle_check.c %reldir%/handle_check.h \
 	%reldir%/plan.c \
 	%reldir%/programs.c %reldir%/programs.h \

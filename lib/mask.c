@@ -15,7 +15,6 @@
 #include "lib/internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +22,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shm/names.h"
 #include "shm/replicas.h"
-
-#define NODE_PATH "/dev/shm/gpumap.1."
-_Static_assert(GM_LAYOUT_MAJOR == 1, "the file's name carries the major");
 
 /* A node segment.  A node's later segment has an entry of its own. */
 struct gm_node_map {
@@ -59,11 +56,12 @@ void gm_masks_unmap(struct gpumap *map)
 	}
 }
 
-static void explain_access(struct gpumap *map, const char *path)
+static void explain_access(struct gpumap *map, const char *file)
 {
-	char why[GM_WHY];
+	char path[GM_NAMES_BYTES], why[GM_WHY];
 	struct stat st;
 
+	gm_names_file(path, map->owner, map->instance, file);
 	if (stat(path, &st) == 0)
 		snprintf(why, sizeof(why),
 			 "%s is for its owner and group %u: add this user to "
@@ -75,35 +73,29 @@ static void explain_access(struct gpumap *map, const char *path)
 	gm_map_refuse(map, why);
 }
 
-/* The owner must be the map's, which was checked when the map was attached. */
-static int check_file(const struct stat *st)
-{
-	if (!S_ISREG(st->st_mode) || (st->st_mode & (S_IWGRP | S_IWOTH)) != 0)
-		return -EPERM;
-	if (st->st_size < (off_t)GM_SPAN_UNIT)
-		return -EPROTO;
-	return 0;
-}
-
-static int map_fd(int fd, uint32_t node, struct gm_node_map *ret_node)
+/* Map an open file if it is of the user whose map this is.  Returns -EAGAIN
+ * when it is another segment of the node. */
+static int map_fd(const struct gpumap *map, int fd, uint32_t node,
+		  uint64_t made, struct gm_node_map *ret_node)
 {
 	struct gm_node_map ours = { .node = node };
-	struct stat st;
+	struct stat file;
 	void *base;
-	int ret;
+	int ret = gm_named_file_check(fd, map->owner, &file);
 
-	if (fstat(fd, &st) != 0)
-		return -errno;
-	ret = check_file(&st);
 	if (ret != 0)
 		return ret;
-	ours.bytes = (uint64_t)st.st_size;
+	if (file.st_size < (off_t)GM_SPAN_UNIT)
+		return -EPROTO;
+	ours.bytes = (uint64_t)file.st_size;
 	base = mmap(NULL, ours.bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd,
 		    0);
 	if (base == MAP_FAILED)
 		return -errno;
 	ours.base = base;
 	ret = gm_replicas_check_node(base, ours.bytes, node, &ours.made);
+	if (ret == 0 && ours.made != made)
+		ret = -EAGAIN;
 	if (ret != 0)
 		munmap(base, ours.bytes);
 	else
@@ -111,7 +103,7 @@ static int map_fd(int fd, uint32_t node, struct gm_node_map *ret_node)
 	return ret;
 }
 
-static int map_by_agent(struct gpumap *map, uint32_t node,
+static int map_by_agent(struct gpumap *map, uint32_t node, uint64_t made,
 			struct gm_node_map *ret_node)
 {
 	struct gm_mask_node body = { .node = node };
@@ -121,32 +113,44 @@ static int map_by_agent(struct gpumap *map, uint32_t node,
 	int ret = gm_map_call(map, &call, 1);
 
 	if (ret == 0)
-		ret = call.n_fds == 1 ? map_fd(call.fds[0], node, ret_node)
-				      : -EPROTO;
+		ret = call.n_fds == 1
+			      ? map_fd(map, call.fds[0], node, made, ret_node)
+			      : -EPROTO;
 	gm_call_close_fds(&call);
 	return ret;
 }
 
-static int map_node(struct gpumap *map, uint32_t node,
-		    struct gm_node_map *ret_node)
+static int map_by_name(const struct gpumap *map, uint32_t node, uint64_t made,
+		       struct gm_node_map *ret_node)
 {
-	char path[sizeof(NODE_PATH) + GPUMAP_NAME_MAX + 16];
+	char file[16];
 	int fd, ret;
 
-	snprintf(path, sizeof(path), NODE_PATH "%s.node%u", map->instance,
-		 node);
-	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0 && errno == ELOOP)
-		return -EPERM;
-	if (fd < 0 && errno == ENOENT)
-		return map_by_agent(map, node, ret_node);
-	if (fd < 0) {
-		ret = -errno;
-		explain_access(map, path);
-		return ret;
-	}
-	ret = map_fd(fd, node, ret_node);
+	gm_names_node(file, node);
+	fd = gm_named_file_open(map, map->owner, file);
+	if (fd < 0)
+		return fd;
+	ret = map_fd(map, fd, node, made, ret_node);
 	close(fd);
+	return ret;
+}
+
+static int map_node(struct gpumap *map, uint32_t node, uint64_t made,
+		    struct gm_node_map *ret_node)
+{
+	int ret = map_by_name(map, node, made, ret_node);
+	char file[16];
+	int asked;
+
+	if (ret == 0)
+		return 0;
+	asked = map_by_agent(map, node, made, ret_node);
+	if (asked == 0 || ret == -ENOENT)
+		return asked;
+	if (ret == -EACCES) {
+		gm_names_node(file, node);
+		explain_access(map, file);
+	}
 	return ret;
 }
 
@@ -178,8 +182,8 @@ static const struct gm_node_map *add_node(struct gpumap *map,
 	return found;
 }
 
-/* Returns -EAGAIN when the file of that name is another segment: the mask's
- * publication has changed too, or will soon. */
+/* Returns -EAGAIN when the node has another segment: the mask's publication has
+ * changed too, or will soon. */
 static int find_node(struct gpumap *map, uint32_t node, uint64_t made,
 		     const struct gm_node_map **ret_node)
 {
@@ -189,13 +193,9 @@ static int find_node(struct gpumap *map, uint32_t node, uint64_t made,
 	int ret;
 
 	if (at == NULL) {
-		ret = map_node(map, node, &found);
+		ret = map_node(map, node, made, &found);
 		if (ret != 0)
 			return ret;
-		if (found.made != made) {
-			munmap(found.base, found.bytes);
-			return -EAGAIN;
-		}
 		at = add_node(map, &found);
 		if (at == NULL)
 			return -ENOMEM;

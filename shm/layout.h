@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * layout.h - define every byte of the map segment,
- * /dev/shm/gpumap.1.<instance>.
+ * layout.h - define every byte of the map segment, the file map of an instance
+ * (names.h).
  *
  * One process writes the segment, the agent; all others map it read-only.  The
  * segment consists of words, gm_a64 and gm_a32.  An image gives the words of a
@@ -13,9 +13,9 @@
  * of an image are therefore never accessed in the segment, with one exception:
  * tables of rows and ranks, which views read in place.
  *
- * The bytes of masks lie in node segments beside it,
- * /dev/shm/gpumap.1.<instance>.node<N>: a struct gm_node_header and spans of
- * whole GM_SPAN_UNITs, which blocks of kind mask name.
+ * The bytes of masks lie in node segments, the files node<N> beside it: a struct
+ * gm_node_header and spans of whole GM_SPAN_UNITs, which blocks of kind mask
+ * name.
  *
  *	0		struct gm_header
  *	rows_at		n_rows * struct gm_row

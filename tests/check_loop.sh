@@ -37,6 +37,7 @@ allowed() {
 	daemon/masks/numa_segments.c ftruncate 1: clients cannot write it
 	daemon/masks/numa_segments.c posix_fallocate 1: clients cannot write it
 	daemon/meshes/comms.c pwrite 2: only workers have it
+	daemon/segment/folder.c fstat 2: clients cannot write it, or at the start
 	daemon/segment/lock.c fstat 1: the administrator's
 	daemon/segment/segment.c fstat 1: clients cannot write it
 	daemon/segment/segment.c ftruncate 1: clients cannot write it

@@ -45,12 +45,12 @@ int gm_raw_trip(int cpu, double *ret_ns);
 int gm_raw_wake(int cpu, uint32_t n, uint64_t gap_ns, double *ret_ns);
 
 /*
- * gm_raw_attach - measure shm_open, fstat, mmap, the first read, and close
+ * gm_raw_attach - measure open, fstat, mmap, the first read, and close
  *
- * name		of an object in /dev/shm, "/gpumap.1.node"
+ * path		of a map segment
  *
  * Returns	0, or the error of these calls
  */
-int gm_raw_attach(const char *name, double *ret_ns);
+int gm_raw_attach(const char *path, double *ret_ns);
 
 #endif

@@ -38,6 +38,7 @@
 #include "agent/daemon/masks/state.h"
 #include "agent/daemon/meshes/epochs.h"
 #include "agent/daemon/segment/directory.h"
+#include "agent/daemon/segment/folder.h"
 #include "agent/daemon/segment/lock.h"
 #include "agent/daemon/segment/segment.h"
 #include "agent/daemon/sessions/listener.h"
@@ -82,6 +83,7 @@ struct whole {
 	struct gm_timer refresh;
 	struct gm_timer drain_limit;
 	uint32_t n_checked; /* rows whose descriptors were counted */
+	bool lost_name;     /* event=name_lost has been said */
 	bool announced;     /* event=ready has been said */
 	int status;         /* to exit with */
 };
@@ -160,12 +162,32 @@ static void check_files(struct gm_daemon *d)
 	gm_fd_limits_check(d->config, d->devices->n, count_cards(d));
 }
 
+/* Clients that attach from now on get the file over the control socket. */
+static void check_names(struct gm_daemon *d)
+{
+	struct whole *w = whole_of(d);
+
+	if (w->lost_name || (gm_folder_has(d->segment->fd) &&
+			     gm_numa_segments_have_names(d->nodes)))
+		return;
+	w->lost_name = true;
+	gm_log(GM_LOG_WARNING, "name_lost", "path=%s why=%s remedy=%s",
+	       d->segment->path,
+	       gm_quote("it was removed, or a node segment beside it: the next "
+			"gpumapd will not find it")
+		       .text,
+	       gm_quote("find out what removes files there, as logind does "
+			"where RemoveIPC is yes; then start gpumapd again")
+		       .text);
+}
+
 static void on_refresh(struct gm_timer *timer)
 {
 	struct whole *w = gm_owner(timer, struct whole, refresh);
 	struct gm_daemon *d = &w->d;
 
 	check_files(d);
+	check_names(d);
 	gm_devices_refresh(d);
 	gm_timer_set(d->loop, timer, gm_loop_now() + d->config->refresh_ns);
 }
@@ -452,17 +474,20 @@ static int start(struct gm_daemon *d)
 	return 0;
 }
 
-/* Files that a failed start has created are of no use. */
+/* Files that a failed start has created are of no use, and neither is a segment
+ * that the next agent will not find: its readers are told. */
 static void close_segment(struct gm_daemon *d)
 {
 	struct whole *w = whole_of(d);
 
-	if (d->is_open || d->segment->adopted || w->status == 0) {
+	if (!gm_folder_has(d->segment->fd)) {
+		gm_segment_discard(d->segment, "its file was removed");
+	} else if (d->is_open || d->segment->adopted || w->status == 0) {
 		gm_segment_close(d->segment);
-		return;
+	} else {
+		gm_segment_discard(d->segment, "it was made and never opened");
+		gm_numa_segments_remove(d->instance);
 	}
-	gm_segment_discard(d->segment, "it was made and never opened");
-	gm_numa_segments_remove(d->instance);
 }
 
 /* An I/O thread's job does not end, and works on memory that others would free:

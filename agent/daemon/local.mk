@@ -88,6 +88,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/segment/block_alloc.c %reldir%/segment/block_alloc.h \
 	%reldir%/segment/directory.c %reldir%/segment/directory.h \
+	%reldir%/segment/folder.c %reldir%/segment/folder.h \
 	%reldir%/segment/lock.c %reldir%/segment/lock.h \
 	%reldir%/segment/mount.c %reldir%/segment/mount.h \
 	%reldir%/segment/segment.c %reldir%/segment/segment.h \

@@ -31,6 +31,7 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/daemon.h"
+#include "shm/names.h"
 
 static const char usage[] =
 	"Usage: gpumapd [OPTION]...\n"
@@ -150,30 +151,40 @@ static int read_options(struct gm_daemon *d, struct command *ret_command,
 	return GM_EXIT_CONFIG;
 }
 
-/* A process that can write there could replace the socket and the rows' locks.
+/* A process that can write there could replace the socket.  One that can list
+ * the directory can keep this process from adding or removing the socket.
  * Returns 0 or an errno. */
-static int check_runtime_dir(const char *path)
+static int check_runtime_dir(const char *path, const struct stat *st)
 {
-	struct stat st;
-
-	if (stat(path, &st) != 0)
-		return errno;
-	if (!S_ISDIR(st.st_mode))
+	if (!S_ISDIR(st->st_mode))
 		return ENOTDIR;
-	if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0 ||
-	    (st.st_uid != 0 && st.st_uid != geteuid()))
+	if ((st->st_mode & (S_IWGRP | S_IWOTH)) != 0 ||
+	    (st->st_uid != 0 && st->st_uid != geteuid()))
 		return EPERM;
+	if ((st->st_mode & (S_IRGRP | S_IROTH)) != 0)
+		gm_log(GM_LOG_WARNING, "runtime_dir_listed",
+		       "path=%s why=%s remedy=%s", gm_quote(path).text,
+		       gm_quote("a user who lists it for ever can keep "
+				"gpumapd from starting or ending")
+			       .text,
+		       gm_quote("chmod go-r").text);
 	return 0;
 }
 
+/* mkdir() alone would wait for those who list the directory above, also where
+ * this one is there. */
 static int make_runtime_dir(const char *path)
 {
 	const char *why;
-	int error;
+	struct stat st;
+	int error = 0;
 
-	if (mkdir(path, 0755) == 0)
-		return 0;
-	error = errno == EEXIST ? check_runtime_dir(path) : errno;
+	if (stat(path, &st) != 0 && errno == ENOENT &&
+	    mkdir(path, GM_NAMES_MODE) != 0 && errno != EEXIST)
+		error = errno;
+	if (error == 0)
+		error = stat(path, &st) == 0 ? check_runtime_dir(path, &st)
+					     : errno;
 	if (error == 0)
 		return 0;
 	why = error == EPERM ? "another user may write it or owns it"
@@ -205,7 +216,7 @@ static int run(struct gm_daemon *d, const struct command *command)
 	char why[GM_CONFIG_WHY_BYTES];
 	int ret, status, n_open = gm_fd_limits_count();
 
-	/* 0755 directories, 0644 segment, 0600 lock: no surprises. */
+	/* 0711 directories, 0644 segment, 0600 lock: no surprises. */
 	umask(022);
 	gm_fd_limits_raise();
 	gm_sched_hint_prompt();

@@ -32,22 +32,26 @@ struct gpumap_attach_opts {
  * opts		NULL for the defaults
  * ret_map	receives the attachment; give it back with gpumap_detach()
  *
- * If the segment cannot be opened by name, as in a container with a /dev/shm of
- * its own, the library requests it from the agent over its control socket.
+ * The library believes the file of the runtime directory's owner; where this
+ * process does not see that directory, a file of root's or of its own user.  If
+ * it finds none, or another's, as in a container with a /dev/shm of its own, the
+ * library requests the segment from the agent over its control socket.
  *
  * Returns	0
  *		-ENOENT		no agent has published under this name
  *		-EPROTO		the file is no segment, or one of another layout
  *				than this library's
  *		-EPERM		another user than the agent's could have written
- *				the file; it was not mapped
+ *				the file, or this user namespace does not tell
+ *				who; it was not mapped, and no agent answers
  *		-EINVAL		an instance with a '/', longer than
- *				GPUMAP_NAME_MAX, or empty; or a runtime_dir
- *				longer than a path may be
+ *				GPUMAP_NAME_MAX, empty, "." or ".."; or a
+ *				runtime_dir longer than a path may be
  *		-E2BIG		opts uses a field or flag newer than this
  *				library
  *		-EACCES, -ENOMEM, -EMFILE	from the kernel
- * Cost		about twice a bare shm_open, mmap and first read
+ * Cost		about twice a bare open, mmap and first read, and a round
+ *		trip on the control socket if the agent is asked
  * Threads	any
  */
 GPUMAP_API int gpumap_attach(const struct gpumap_attach_opts *opts,

@@ -210,13 +210,15 @@ GPUMAP_API int gpumap_mask_next(const struct gpumap *map, uint32_t *cursor,
  *		-EAGAIN		the agent was publishing all through our
  *				attempts
  *		-EPROTO		the segment is damaged
- *		-EPERM		another user than the agent's could have written
- *				the memory of masks; it was not mapped
+ *		-EPERM		another user than the map's owner could have
+ *				written the memory of masks; it was not mapped,
+ *				and the agent did not hand it over
  *		-EDQUOT, -ENOSPC, -ESRCH, -ECONNREFUSED, -ECONNRESET,
  *		-EOWNERDEAD	of pins: as gpumap_layers_pin()
  *		-EINVAL, -E2BIG, -ENOMEM, -EMFILE
  * Cost		maps the memory of each NUMA node that has a replica, once per
- *		attachment; a pin is a round trip on the control socket
+ *		attachment, with a round trip on the control socket if its file
+ *		cannot be opened by name; a pin is a round trip as well
  * Threads	any, in turn
  */
 GPUMAP_API int gpumap_mask_open(struct gpumap *map, const char *name,

@@ -259,7 +259,8 @@ static void beside_reader(struct bench *b, enum gm_lookup_kind kind)
 
 static void set_up(struct bench *b)
 {
-	struct gpumap_attach_opts opts = { .size = sizeof(opts) };
+	struct gpumap_attach_opts opts = { .size = sizeof(opts),
+					   .runtime_dir = "/nonexistent" };
 	struct gm_layers layers;
 	int here, ret;
 
@@ -272,7 +273,7 @@ static void set_up(struct bench *b)
 	if (ret == 0)
 		ret = gpumap_layers_view(b->map, NAME, &b->view);
 	/* Both have what they need: nothing is left behind, come what may. */
-	unlink(b->file.path);
+	shm_names_remove(b->file.instance);
 	if (ret != 0)
 		die("attach", ret);
 	b->shared = gm_peer_memory(sizeof(*b->shared));

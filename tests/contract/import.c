@@ -265,7 +265,8 @@ static void the_memory_may_be_of_a_hidden_card(void)
 /* A device table in which row 3 is device 0, and the rows below are others. */
 static void rows_and_devices_are_one(void)
 {
-	struct gpumap_attach_opts opts = { .size = sizeof(opts) };
+	struct gpumap_attach_opts opts = { .size = sizeof(opts),
+					   .runtime_dir = "/nonexistent" };
 	uint64_t words[sizeof(struct gm_row_image) / 8] = { 0 };
 	struct gm_row_image image = { .row = 3, .kind = GPUMAP_DEVICE_CUDA };
 	struct segment_file file;

@@ -368,8 +368,7 @@ static void the_bytes_are_lost(void)
 	id = id_of("lost", cards[0]);
 	gpumap_detach(map);
 	EQ(agent_kill(&agent, SIGKILL), -SIGKILL);
-	snprintf(path, sizeof(path), "/dev/shm/gpumap.1.%s.node0",
-		 agent.instance);
+	shm_names_file(path, agent.instance, "node0");
 	EQ(unlink(path), 0);
 	OK(agent_start(&agent));
 	OK(agent_logged(&agent, "event=mask_lost name=lost"));

@@ -3,7 +3,6 @@
 
 #include "tests/support/agent.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -44,38 +43,6 @@ static void nap(void)
 	struct timespec step = { .tv_nsec = STEP_MS * 1000000L };
 
 	nanosleep(&step, NULL);
-}
-
-static void empty_dir(const char *path)
-{
-	DIR *dir = opendir(path);
-	struct dirent *entry;
-
-	while (dir != NULL && (entry = readdir(dir)) != NULL) {
-		char below[PATH_MAX];
-
-		if (strcmp(entry->d_name, ".") == 0 ||
-		    strcmp(entry->d_name, "..") == 0 ||
-		    unlinkat(dirfd(dir), entry->d_name, 0) == 0)
-			continue;
-		snprintf(below, sizeof(below), "%s/%s", path, entry->d_name);
-		empty_dir(below);
-		rmdir(below);
-	}
-	if (dir != NULL)
-		closedir(dir);
-}
-
-/* The worker of an agent that was killed may still make its lock there, before
- * it notices. */
-static void remove_dir(const char *path)
-{
-	for (int ms = 0; ms < REMOVE_LIMIT_MS; ms += STEP_MS) {
-		empty_dir(path);
-		if (rmdir(path) == 0 || errno != ENOTEMPTY)
-			return;
-		nap();
-	}
 }
 
 /* A child of the test that exits leaves its parent's agents alone. */
@@ -143,7 +110,7 @@ void agent_every_node(struct agent *a)
 	char dir[128];
 
 	drop_in(a, dir);
-	remove_dir(dir);
+	shm_names_remove_dir(dir);
 }
 
 /* Only tests of GPUs ask which GPUs this machine has. */
@@ -179,14 +146,13 @@ void agent_make(struct agent *a, const char *config)
 	snprintf(a->dir, sizeof(a->dir), "/tmp/gpumap-%s", a->instance);
 	snprintf(a->config, sizeof(a->config), "%s/gpumapd.conf", a->dir);
 	snprintf(a->log, sizeof(a->log), "%s/log", a->dir);
-	snprintf(a->segment, sizeof(a->segment), "/dev/shm/gpumap.1.%s",
-		 a->instance);
-	snprintf(a->lock, sizeof(a->lock), "%s.lock", a->segment);
+	shm_names_file(a->segment, a->instance, "map");
+	shm_names_file(a->lock, a->instance, "lock");
 	snprintf(a->state_dir, sizeof(a->state_dir), "/dev/shm/gpumap-%s",
 		 a->instance);
 	snprintf(a->state, sizeof(a->state), "%s/%s", a->state_dir,
 		 a->instance);
-	if (mkdir(a->dir, 0755) != 0)
+	if (mkdir(a->dir, 0711) != 0)
 		die(a->dir);
 	a->kept = calloc(1, sizeof(*a->kept));
 	if (a->kept == NULL)
@@ -415,27 +381,18 @@ int agent_run(struct agent *a, const char *option)
 
 void agent_forget(const struct agent *a)
 {
-	remove_dir(a->state);
+	shm_names_remove_dir(a->state);
 }
 
 void agent_remove(struct agent *a)
 {
-	char made[128];
-
 	if (a->pid != 0)
 		agent_kill(a, SIGKILL);
-	unlink(a->segment);
-	unlink(a->lock);
-	snprintf(made, sizeof(made), "%s.new", a->segment);
-	unlink(made);
-	for (int node = 0; node < 64; node++) {
-		snprintf(made, sizeof(made), "%s.node%d", a->segment, node);
-		unlink(made);
-	}
+	shm_names_remove(a->instance);
 	agent_every_node(a);
 	agent_forget(a);
-	remove_dir(a->state_dir);
-	remove_dir(a->dir);
+	shm_names_remove_dir(a->state_dir);
+	shm_names_remove_dir(a->dir);
 	for (struct agent_kept **at = &all; *at != NULL; at = &(*at)->next) {
 		if (*at == a->kept) {
 			*at = a->kept->next;

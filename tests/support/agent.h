@@ -20,6 +20,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "tests/support/shm_names.h"
+
 #define AGENT_LIMIT_MS 30000
 
 struct agent_kept;
@@ -27,15 +29,15 @@ struct agent_kept;
 struct agent {
 	pid_t pid; /* 0: does not run */
 	char instance[48];
-	char dir[64];       /* of the control socket, and of what follows */
-	char config[96];    /* file */
-	char log[96];       /* file */
-	char segment[96];   /* file in /dev/shm */
-	char lock[112];     /* likewise */
-	char state_dir[96]; /* likewise a directory, to sync at no cost */
-	char state[160];    /* of the instance, in it */
-	const char *worker; /* program, NULL: $GPUMAP_WORKER */
-	const char *probe;  /* likewise, NULL: $GPUMAP_PROBE */
+	char dir[64];    /* of the control socket, and of what follows */
+	char config[96]; /* file */
+	char log[96];    /* file */
+	char segment[GM_NAMES_BYTES]; /* file in /dev/shm */
+	char lock[GM_NAMES_BYTES];    /* likewise */
+	char state_dir[96];           /* directory there, to sync at no cost */
+	char state[160];              /* of the instance, in it */
+	const char *worker;           /* program, NULL: $GPUMAP_WORKER */
+	const char *probe;            /* likewise, NULL: $GPUMAP_PROBE */
 	const char *env[8]; /* "NAME=value" for the next start, to a NULL */
 	off_t log_from;     /* where the last start's lines begin */
 	struct agent_kept *kept;

@@ -27,6 +27,7 @@
 #include "agent/daemon/subscribers.h"
 #include "gpumap.h"
 #include "shm/rows.h"
+#include "tests/support/shm_names.h"
 #include "tests/support/tap.h"
 
 #define OTHER 54321u /* a uid that is neither root's nor ours */
@@ -44,7 +45,7 @@ static inline bool take_over(void)
 	struct gm_adopted_state *past = malloc(sizeof(*past));
 	bool good;
 
-	good = past != NULL &&
+	good = past != NULL && shm_names_make(instance) &&
 	       gm_segment_open(instance, 16 << 20, past, why, d->segment) == 0;
 	if (good) {
 		d->directory->heap = past->heap;
@@ -254,7 +255,7 @@ static inline bool ledger_begin(const char *name)
 
 static inline void ledger_end(void)
 {
-	unlink(d->segment->path);
+	shm_names_remove(instance);
 	die();
 	gm_devices_exit(d);
 	gm_loop_exit(d->loop);

@@ -10,6 +10,7 @@ tests_libsupport_la_SOURCES = %reldir%/suite.c \
 	%reldir%/dice.c %reldir%/dice.h \
 	%reldir%/segment.c %reldir%/segment.h \
 	%reldir%/segment_file.c %reldir%/segment_file.h \
+	%reldir%/shm_names.c %reldir%/shm_names.h \
 	%reldir%/huge_pages.c %reldir%/huge_pages.h \
 	%reldir%/users.c %reldir%/users.h \
 	%reldir%/peer/peer.c %reldir%/peer/peer.h \

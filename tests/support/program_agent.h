@@ -183,10 +183,11 @@ static inline pid_t program_worker(uint32_t row)
 /* Is there a lock of the worker for our programs on a row? */
 static inline bool has_lock(uint32_t row)
 {
-	char path[256];
+	char file[40], path[GM_NAMES_BYTES];
 
-	snprintf(path, sizeof(path), "%s/%s.row%u.uid%u.lock", agent.dir,
-		 agent.instance, row, (unsigned)geteuid());
+	snprintf(file, sizeof(file), "row%u.uid%u.lock", row,
+		 (unsigned)geteuid());
+	shm_names_file(path, agent.instance, file);
 	return access(path, F_OK) == 0;
 }
 

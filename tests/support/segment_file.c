@@ -12,24 +12,12 @@ void segment_file_beat(struct segment_file *file)
 	       (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
 }
 
-static void node_path(const struct segment_file *file, uint32_t node,
-		      char *ret_path, size_t room)
-{
-	snprintf(ret_path, room, "%s.node%u", file->path, node);
-}
-
 void segment_file_remove(struct segment_file *file)
 {
 	if (file->memory != NULL)
 		munmap(file->memory, SEGMENT_BYTES);
 	file->memory = NULL;
-	unlink(file->path);
-	while (file->n_nodes > 0) {
-		char path[sizeof(file->path) + 16];
-
-		node_path(file, --file->n_nodes, path, sizeof(path));
-		unlink(path);
-	}
+	shm_names_remove(file->instance);
 }
 
 static int fill_node(int fd, uint32_t node, uint64_t made, unsigned char byte)
@@ -57,10 +45,11 @@ static int fill_node(int fd, uint32_t node, uint64_t made, unsigned char byte)
 int segment_file_node(struct segment_file *file, uint64_t made,
 		      unsigned char byte)
 {
-	char path[sizeof(file->path) + 16];
+	char name[16], path[GM_NAMES_BYTES];
 	int fd, ret;
 
-	node_path(file, file->n_nodes, path, sizeof(path));
+	gm_names_node(name, file->n_nodes);
+	shm_names_file(path, file->instance, name);
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -1;
@@ -76,12 +65,15 @@ int segment_file_make(const char *what, struct segment_file *ret_file)
 
 	snprintf(file.instance, sizeof(file.instance), "test.%s.%d", what,
 		 (int)getpid());
-	snprintf(file.path, sizeof(file.path), "/dev/shm/gpumap.1.%s",
-		 file.instance);
+	shm_names_file(file.path, file.instance, "map");
+	if (!shm_names_make(file.instance))
+		return -1;
 	unlink(file.path);
 	fd = open(file.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
+	if (fd < 0) {
+		shm_names_remove(file.instance);
 		return -1;
+	}
 	/* Not by the mode of open(): the umask would have its say. */
 	if (fchmod(fd, 0644) == 0 && ftruncate(fd, SEGMENT_BYTES) == 0) {
 		file.memory = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE,

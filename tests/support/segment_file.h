@@ -16,10 +16,11 @@
 #include <unistd.h>
 
 #include "tests/support/segment.h"
+#include "tests/support/shm_names.h"
 
 struct segment_file {
 	char instance[40];
-	char path[80];
+	char path[GM_NAMES_BYTES];
 	void *memory;     /* SEGMENT_BYTES, writable */
 	uint32_t n_nodes; /* node segments: of nodes 0 to n_nodes - 1 */
 	struct segment segment;

@@ -25,6 +25,7 @@
 #include "gpumap.h"
 #include "shm/rows.h"
 #include "tests/support/fake_worker_process.h"
+#include "tests/support/shm_names.h"
 #include "tests/support/tap.h"
 
 #define LIMIT_NS UINT64_C(20000000000) /* against hanging */
@@ -34,7 +35,7 @@
 
 static struct gm_daemon *d;
 static struct gm_worker_process *worker;
-static char instance[48], folder[64], self[160], lock[64];
+static char instance[48], folder[64], self[160], lock[GM_NAMES_BYTES];
 
 static inline struct gm_device *row(void)
 {
@@ -47,7 +48,7 @@ static inline bool make_segment(void)
 	char why[GM_WHY_BYTES] = "";
 	bool good;
 
-	good = past &&
+	good = past && shm_names_make(instance) &&
 	       gm_segment_open(instance, 1 << 20, past, why, d->segment) == 0;
 	if (good)
 		d->directory->heap = past->heap;
@@ -96,7 +97,9 @@ static inline bool make_worker(void)
 static inline bool begin(void)
 {
 	snprintf(instance, sizeof(instance), "test.%d", (int)getpid());
-	snprintf(lock, sizeof(lock), "/tmp/%s.row0.lock", instance);
+	shm_names_file(lock, instance, "row0.lock");
+	if (!OK(shm_names_make(instance)))
+		return false;
 	play = open_play(lock, O_CREAT | O_EXCL);
 	d = gm_daemon_new();
 	if (!OK(make_worker()) || !OK(play && d))
@@ -126,7 +129,7 @@ static inline bool begin(void)
 
 static inline void end(void)
 {
-	char path[128];
+	char path[GM_NAMES_BYTES];
 
 	gm_supervisor_exit(d);
 	gm_devices_exit(d);
@@ -134,15 +137,11 @@ static inline void end(void)
 	gm_segment_close(d->segment);
 	gm_loop_exit(d->loop);
 	gm_config_free(d->config);
-	snprintf(path, sizeof(path), "/dev/shm/gpumap.1.%s", instance);
-	unlink(path);
 	unlink(self);
 	rmdir(folder);
-	unlink(lock);
-	snprintf(path, sizeof(path), "%s.play", lock);
-	unlink(path);
-	snprintf(path, sizeof(path), "/tmp/%s.no-mps", instance);
+	shm_names_file(path, instance, "no-mps");
 	EQ(access(path, F_OK), -1);
+	shm_names_remove(instance);
 	gm_daemon_free(d);
 }
 

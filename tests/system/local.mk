@@ -43,6 +43,7 @@ gm_system_hostile = \
 	%reldir%/hostile/control_socket.c \
 	%reldir%/hostile/inode_lock.c \
 	%reldir%/hostile/isolation.c \
+	%reldir%/hostile/names.c \
 	%reldir%/hostile/unauthenticated.c \
 	%reldir%/hostile/unread_fds.c \
 	%reldir%/hostile/withheld_memory.c
@@ -111,6 +112,7 @@ gm_suites += tests/suites/system_map
 gm_system_map = \
 	%reldir%/map/damage.c \
 	%reldir%/map/dummy_rows.c \
+	%reldir%/map/names.c \
 	%reldir%/map/no_syscalls.c \
 	%reldir%/map/retired.c \
 	%reldir%/map/segment.c \

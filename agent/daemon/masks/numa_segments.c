@@ -4,7 +4,6 @@
 #include "agent/daemon/masks/numa_segments.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,18 +19,18 @@
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
+#include "agent/daemon/segment/folder.h"
 #include "agent/daemon/segment/mount.h"
 #include "agent/daemon/segment/segment.h"
 #include "shm/point.h"
 
-#define SHM_DIR "/dev/shm"
-
-int gm_numa_segments_path(char *ret_path, const char *instance, uint32_t node)
+/* The path of a node's segment.  Returns as gm_folder_path(). */
+static int path_of(char *ret_path, const char *instance, uint32_t node)
 {
-	char suffix[32];
+	char file[16];
 
-	snprintf(suffix, sizeof(suffix), ".node%u", node);
-	return gm_segment_path(ret_path, instance, suffix);
+	gm_names_node(file, node);
+	return gm_folder_path(ret_path, instance, file);
 }
 
 static int failed(char *ret_why, const char *what, int error)
@@ -152,7 +151,7 @@ static int make_file(const struct gm_daemon *d, const char *path,
 	int ret = 0;
 
 	segment->bytes = d->config->mask_bytes / GM_SPAN_UNIT * GM_SPAN_UNIT;
-	segment->fd = open(SHM_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC,
+	segment->fd = open(GM_NAMES_SHM, O_TMPFILE | O_RDWR | O_CLOEXEC,
 			   S_IRUSR | S_IWUSR);
 	if (segment->fd < 0 ||
 	    (d->config->socket_gid != (gid_t)-1 &&
@@ -199,8 +198,8 @@ static void close_segment(struct gm_node_segment *segment)
 static int open_file(struct gm_daemon *d, struct gm_node_segment *segment,
 		     bool make, char *ret_why)
 {
-	char path[GM_SEGMENT_PATH_BYTES];
-	int ret = gm_numa_segments_path(path, d->instance, segment->node);
+	char path[GM_NAMES_BYTES];
+	int ret = path_of(path, d->instance, segment->node);
 	uint32_t end;
 
 	if (ret == 0)
@@ -377,26 +376,16 @@ void gm_numa_segments_drop(struct gm_span *span)
 
 int gm_numa_segments_reader(struct gm_node_segment *segment)
 {
-	char path[32];
-
-	if (segment->reader < 0) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", segment->fd);
-		segment->reader = open(path, O_RDONLY | O_CLOEXEC);
-	}
-	return segment->reader < 0 ? -errno : segment->reader;
+	if (segment->reader < 0)
+		segment->reader = gm_mount_reopen(segment->fd);
+	return segment->reader;
 }
 
-int gm_numa_segments_share(const struct gm_daemon *d,
-			   struct gm_node_segment *segment)
+int gm_numa_segments_share(struct gm_node_segment *segment)
 {
-	char path[GM_SEGMENT_PATH_BYTES];
-	int ret = gm_numa_segments_path(path, d->instance, segment->node);
-
-	if (ret == 0 && segment->share < 0) {
-		ret = gm_mount_open(path);
-		segment->share = ret < 0 ? -1 : ret;
-	}
-	return segment->share < 0 ? ret : segment->share;
+	if (segment->share < 0)
+		segment->share = gm_mount_open(segment->fd);
+	return segment->share;
 }
 
 /* Word by word, as blocks are written: who still reads what was there before
@@ -430,7 +419,7 @@ int gm_numa_segments_fill(const struct gm_span *span, const void *bytes,
 		return gm_why(ret_why, ret,
 			      "%s: no room for %llu bytes of a mask: release "
 			      "masks, or give it more (docker: --shm-size)",
-			      SHM_DIR, (unsigned long long)span->bytes);
+			      GM_NAMES_SHM, (unsigned long long)span->bytes);
 	}
 	if (segment->high < span->unit + units_of(span->bytes))
 		segment->high = span->unit + units_of(span->bytes);
@@ -440,55 +429,60 @@ int gm_numa_segments_fill(const struct gm_span *span, const void *bytes,
 	return 0;
 }
 
+bool gm_numa_segments_have_names(const struct gm_numa_segments *nodes)
+{
+	for (uint32_t node = 0; node < GM_NODES; node++) {
+		if (nodes->of[node] != NULL &&
+		    !gm_folder_has(nodes->of[node]->fd))
+			return false;
+	}
+	return true;
+}
+
 /* ---- the end ----------------------------------------------------------- */
 
-static void remove_one(const char *name)
+/* A node segment of ours, whatever its name says. */
+static bool is_ours(int dir, const char *name)
 {
-	char path[sizeof(SHM_DIR) + 256];
+	int fd = openat(dir, name,
+			O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	struct gm_node_header *header;
-	bool is_ours = false;
+	bool is_segment = false;
 	struct stat st;
-	int fd;
 
-	snprintf(path, sizeof(path), SHM_DIR "/%s", name);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
-		return;
+		return false;
 	header = mmap(NULL, sizeof(*header), PROT_READ, MAP_SHARED, fd, 0);
 	if (header != MAP_FAILED) {
-		is_ours = fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
-			  st.st_size >= (off_t)sizeof(*header) &&
-			  gm_get(&header->magic) == GM_NODE_MAGIC;
+		is_segment = fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
+			     st.st_size >= (off_t)sizeof(*header) &&
+			     gm_get(&header->magic) == GM_NODE_MAGIC;
 		munmap(header, sizeof(*header));
 	}
 	close(fd);
-	if (is_ours)
-		unlink(path);
+	return is_segment;
 }
 
 void gm_numa_segments_remove(const char *instance)
 {
-	char prefix[GM_SEGMENT_PATH_BYTES];
-	const char *name = prefix + sizeof(SHM_DIR);
-	DIR *dir = opendir(SHM_DIR);
+	char path[GM_NAMES_BYTES];
 	struct dirent *entry;
-	size_t n;
+	unsigned int node;
+	char again[16];
+	DIR *dir = NULL;
 
-	if (dir == NULL || gm_segment_path(prefix, instance, ".node") != 0) {
-		if (dir != NULL)
-			closedir(dir);
-		return;
+	if (gm_folder_path(path, instance, "") == 0)
+		dir = opendir(path);
+	while (dir != NULL && (entry = readdir(dir)) != NULL) {
+		if (sscanf(entry->d_name, "node%u", &node) != 1)
+			continue;
+		gm_names_node(again, node);
+		if (strcmp(entry->d_name, again) == 0 &&
+		    is_ours(dirfd(dir), again))
+			unlinkat(dirfd(dir), again, 0);
 	}
-	n = strlen(name);
-	while ((entry = readdir(dir)) != NULL) {
-		const char *digits = entry->d_name + n;
-
-		if (strncmp(entry->d_name, name, n) == 0 &&
-		    isdigit((unsigned char)digits[0]) &&
-		    strspn(digits, "0123456789") == strlen(digits))
-			remove_one(entry->d_name);
-	}
-	closedir(dir);
+	if (dir != NULL)
+		closedir(dir);
 }
 
 void gm_numa_segments_exit(struct gm_daemon *d)

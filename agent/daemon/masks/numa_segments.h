@@ -5,9 +5,9 @@
  * numa_segments - the node segments: memory for masks, one segment for each
  * NUMA node.
  *
- * The file /dev/shm/gpumap.1.<instance>.node<N>, mode 0640, gets its name when
- * its header is whole.  The file has its full length from the start and gets
- * pages as they are needed.  Pages stay, because a reader with an old view may
+ * The file node<N> of the instance's folder, mode 0640, gets its name when its
+ * header is whole.  The file has its full length from the start and gets pages
+ * as they are needed.  Pages stay, because a reader with an old view may
  * still touch them.  So the file is never truncated, no access to it can miss
  * its page, and it takes as much of /dev/shm as masks have had there at one
  * time.
@@ -45,7 +45,7 @@ struct gm_span {
 struct gm_node_segment {
 	uint32_t node;
 	int fd;
-	int reader; /* cannot write; -1: not opened yet */
+	int reader; /* cannot write; negative: not opened yet */
 	int share;  /* nor can be opened anew to; likewise */
 	char *base;
 	uint64_t bytes;
@@ -120,8 +120,7 @@ int gm_numa_segments_reader(struct gm_node_segment *segment);
 /* The same for clients, see segment/mount.h: each mount costs all CPUs a
  * grace period when it goes, so there is one, however often they ask. Returns
  * it, or a negative errno of gm_mount_open(). */
-int gm_numa_segments_share(const struct gm_daemon *d,
-			   struct gm_node_segment *segment);
+int gm_numa_segments_share(struct gm_node_segment *segment);
 
 /*
  * gm_numa_segments_fill - give a span pages of its node, and these bytes
@@ -134,11 +133,11 @@ int gm_numa_segments_share(const struct gm_daemon *d,
 int gm_numa_segments_fill(const struct gm_span *span, const void *bytes,
 			  char ret_why[GM_WHY_BYTES]);
 
+/* Has every open one still a name?  See gm_folder_has(). */
+bool gm_numa_segments_have_names(const struct gm_numa_segments *nodes);
+
 /* Unlink those of an instance whose segment is new, or goes. */
 void gm_numa_segments_remove(const char *instance);
-
-/* "/dev/shm/gpumap.1.<instance>.node<N>".  Returns as gm_segment_path(). */
-int gm_numa_segments_path(char *ret_path, const char *instance, uint32_t node);
 
 /* Unmap and close: the files stay for the next agent. */
 void gm_numa_segments_exit(struct gm_daemon *d);

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/daemon/segment/segment.h"
+#include "agent/daemon/segment/folder.h"
 
 /* Without O_CREAT first: the kernel forbids that on files of others in sticky
  * directories, and then says no more than "permission denied". */
@@ -59,36 +59,20 @@ static int take(int fd, const char *path, const char *instance, char *ret_why)
 	return -EBUSY;
 }
 
-/* Why the lock cannot be opened, and what to do. */
-static int not_opened(const char *path, int error, char *ret_why)
-{
-	const char *remedy = error == -ELOOP    ? ": it is a link; remove it"
-			     : error == -ENOENT ? ": mount a tmpfs on /dev/shm"
-			     : error == -EROFS  ? ": mount /dev/shm for writing"
-			     : error == -EACCES
-				     ? ": run as the user who may write there"
-				     : "";
-
-	snprintf(ret_why, GM_WHY_BYTES, "%s: %s%s", path, strerror(-error),
-		 remedy);
-	return error == -ELOOP ? -EPERM : error;
-}
-
 int gm_lock_take(const char *instance, char ret_why[GM_WHY_BYTES])
 {
-	char path[GM_SEGMENT_PATH_BYTES];
+	char path[GM_NAMES_BYTES];
 	int fd, ret;
 
-	ret = gm_segment_path(path, instance, ".lock");
-	if (ret != 0) {
-		snprintf(ret_why, GM_WHY_BYTES,
-			 "an instance has 1 to %u characters and no '/'",
-			 GM_INSTANCE_MAX);
+	ret = gm_folder_make(instance, ret_why);
+	if (ret != 0)
 		return ret;
-	}
+	gm_folder_path(path, instance, "lock");
 	fd = open_lock(path);
+	if (fd == -ELOOP)
+		return gm_why(ret_why, -EPERM, "%s is a link: remove it", path);
 	if (fd < 0)
-		return not_opened(path, fd, ret_why);
+		return gm_why(ret_why, fd, "%s: %s", path, strerror(-fd));
 	ret_why[0] = '\0';
 	ret = take(fd, path, instance, ret_why);
 	if (ret == 0)

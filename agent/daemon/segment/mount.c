@@ -10,16 +10,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A mount of this one file, without a place in any directory. */
-static int clone_read_only(const char *path)
+/* A mount of this one file, without a place in any directory.  The file may
+ * have lost its name. */
+static int clone_read_only(int file)
 {
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY |
 					       MOUNT_ATTR_NOSUID |
 					       MOUNT_ATTR_NODEV |
 					       MOUNT_ATTR_NOEXEC };
-	int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path,
+	int tree = (int)syscall(SYS_open_tree, file, "",
 				OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
-					AT_SYMLINK_NOFOLLOW);
+					AT_EMPTY_PATH);
 	int error;
 
 	if (tree < 0)
@@ -32,20 +33,26 @@ static int clone_read_only(const char *path)
 	return error;
 }
 
-int gm_mount_open(const char *path)
+int gm_mount_open(int file)
 {
-	char name[32];
-	int tree = clone_read_only(path);
+	int tree = clone_read_only(file);
 	int fd;
 
 	if (tree < 0)
 		return tree;
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", tree);
-	fd = open(name, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		fd = -errno;
+	fd = gm_mount_reopen(tree);
 	close(tree);
 	return fd;
+}
+
+int gm_mount_reopen(int file)
+{
+	char name[32];
+	int fd;
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", file);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 ? fd : -errno;
 }
 
 bool gm_mount_is_harmless(uid_t uid, uid_t ours)

@@ -2,7 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mount - the map segment for processes that cannot open it by name.
+ * mount - the segments for processes that cannot open them by name.
+ *
+ * An open segment can be handed over even if its name is gone.
  *
  * A read-only descriptor is not enough for a stranger: a process that may write
  * the file opens it anew for writing through /proc/self/fd, and a container's
@@ -21,9 +23,13 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Returns a descriptor that cannot be opened anew for writing, or a negative
- * errno: -EPERM without CAP_SYS_ADMIN, -ENOSYS before Linux 5.12. */
-int gm_mount_open(const char *path);
+/* Returns another descriptor of an open file, which cannot be opened anew for
+ * writing, or a negative errno: -EPERM without CAP_SYS_ADMIN, -ENOSYS before
+ * Linux 5.12. */
+int gm_mount_open(int file);
+
+/* A plain read-only one.  Returns it, or a negative errno of open. */
+int gm_mount_reopen(int file);
 
 /* May a peer of @uid have a plain read-only descriptor? */
 bool gm_mount_is_harmless(uid_t uid, uid_t ours);

@@ -19,12 +19,13 @@
 #include "agent/common/log.h"
 #include "agent/common/read_file.h"
 #include "agent/daemon/base/loop.h"
+#include "agent/daemon/segment/folder.h"
 #include "include/gpumap/types.h"
 #include "shm/point.h"
 
-#define SHM_DIR     "/dev/shm"
 #define FROZEN      64u /* bytes of the header that every major has */
-#define NEW         ".new"
+#define MAP         "map"
+#define NEW         "map.new"
 #define MIB         (UINT64_C(1) << 20)
 #define BOOT_ID     "/proc/sys/kernel/random/boot_id"
 #define FULL_REMEDY "give it more (docker: --shm-size) or set segment.size"
@@ -35,18 +36,6 @@ struct file {
 	void *base;
 	uint64_t bytes;
 };
-
-int gm_segment_path(char ret_path[GM_SEGMENT_PATH_BYTES], const char *instance,
-		    const char *suffix)
-{
-	size_t n = strlen(instance);
-
-	if (n == 0 || n > GM_INSTANCE_MAX || strchr(instance, '/') != NULL)
-		return -EINVAL;
-	snprintf(ret_path, GM_SEGMENT_PATH_BYTES, SHM_DIR "/gpumap.%u.%s%s",
-		 GM_LAYOUT_MAJOR, instance, suffix);
-	return 0;
-}
 
 static int failed(char *ret_why, const char *what, int error)
 {
@@ -168,7 +157,9 @@ static void retire(const char *path, struct file *file, const char *why)
 			wake(&header->generation);
 		}
 	}
-	unlink(path);
+	/* Without a name of its own, this would be another file's. */
+	if (gm_folder_has(file->fd))
+		unlink(path);
 	GM_POINT("segment_unlinked");
 	gm_log(GM_LOG_WARNING, "segment_retired", "path=%s why=%s", path,
 	       gm_quote(why).text);
@@ -285,14 +276,14 @@ static int reserve(int fd, uint64_t bytes, char *ret_why)
 	struct statvfs fs;
 
 	if (ret != -ENOSPC || fstatvfs(fd, &fs) != 0)
-		return ret == 0 ? 0 : failed(ret_why, SHM_DIR, ret);
+		return ret == 0 ? 0 : failed(ret_why, GM_NAMES_SHM, ret);
 	/* Bytes that were allocated before the room ran out are free again. */
 	ftruncate(fd, 0);
 	fstatvfs(fd, &fs);
 	snprintf(ret_why, GM_WHY_BYTES,
 		 "the segment takes %" PRIu64 " MiB, %s has %" PRIu64
 		 " MiB free of %" PRIu64 ": " FULL_REMEDY,
-		 (bytes + MIB - 1) / MIB, SHM_DIR,
+		 (bytes + MIB - 1) / MIB, GM_NAMES_SHM,
 		 (uint64_t)fs.f_bavail * fs.f_bsize / MIB,
 		 (uint64_t)fs.f_blocks * fs.f_bsize / MIB);
 	return -ENOSPC;
@@ -376,14 +367,14 @@ int gm_segment_open(const char *instance, uint64_t bytes,
 		    struct gm_adopted_state *past, char ret_why[GM_WHY_BYTES],
 		    struct gm_segment *ret_segment)
 {
-	char path[GM_SEGMENT_PATH_BYTES], new_path[GM_SEGMENT_PATH_BYTES];
+	char path[GM_NAMES_BYTES], new_path[GM_NAMES_BYTES];
 	struct file file = { .fd = -1 };
 	int ret;
 
-	ret = gm_segment_path(path, instance, "");
+	ret = gm_folder_path(path, instance, MAP);
 	if (ret != 0)
 		return ret;
-	gm_segment_path(new_path, instance, NEW);
+	gm_folder_path(new_path, instance, NEW);
 
 	ret = map_present(path, &file, ret_why);
 	if (ret == 0) {
@@ -417,11 +408,11 @@ void gm_segment_discard(struct gm_segment *segment, const char *why)
 
 int gm_segment_remove(const char *instance, char ret_why[GM_WHY_BYTES])
 {
-	char path[GM_SEGMENT_PATH_BYTES];
+	char path[GM_NAMES_BYTES];
 	struct file file = { .fd = -1 };
 	int ret;
 
-	ret = gm_segment_path(path, instance, "");
+	ret = gm_folder_path(path, instance, MAP);
 	if (ret == 0)
 		ret = map_present(path, &file, ret_why);
 	if (ret != 0)

@@ -4,11 +4,11 @@
 /*
  * segment - the map segment as a file: created, adopted, retired.
  *
- * The caller holds the instance's lock (lock.h), so there is one writer.  The
- * segment of a previous agent is validated whole (validate.h) and taken over in
- * place, because readers have it mapped; a segment that fails is marked
- * RETIRED, so that readers look for the new one, and unlinked.  The file is
- * never truncated and never shrinks.
+ * The caller holds the instance's lock (lock.h), so there is one writer, and the
+ * instance's folder (folder.h) is there.  The segment of a previous agent is
+ * validated whole (validate.h) and taken over in place, because readers have it
+ * mapped; a segment that fails is marked RETIRED, so that readers look for the
+ * new one, and unlinked.  The file is never truncated and never shrinks.
  *
  * Edges
  *
@@ -24,26 +24,15 @@
 
 #include "agent/daemon/segment/validate.h"
 #include "shm/check.h"
-
-#define GM_SEGMENT_PATH_BYTES 128
-#define GM_INSTANCE_MAX       63u
+#include "shm/names.h"
 
 struct gm_segment {
 	int fd; /* read and write */
-	char path[GM_SEGMENT_PATH_BYTES];
+	char path[GM_NAMES_BYTES];
 	struct gm_map map;
 	bool adopted; /* an agent before us has written it */
 	uint64_t epoch;
 };
-
-/*
- * gm_segment_path - "/dev/shm/gpumap.1.<instance>" and a suffix
- *
- * Returns	0, or -EINVAL: the instance is empty, longer than
- *		GM_INSTANCE_MAX, or has a slash
- */
-int gm_segment_path(char ret_path[GM_SEGMENT_PATH_BYTES], const char *instance,
-		    const char *suffix);
 
 /*
  * gm_segment_open - adopt what is there, or make it anew

@@ -113,32 +113,35 @@ static int handle_hello(struct gm_connection *c, const struct gm_request *r)
 
 /* ---- MAP --------------------------------------------------------------- */
 
+/* Root and our own user may write the file, so they get no plain descriptor. */
+static int refuse_plain(struct gm_connection *c, int error)
+{
+	return gm_connection_bad(
+		c, -EPERM,
+		"the segment cannot be mounted read-only (%s); give gpumapd "
+		"CAP_SYS_ADMIN, or mount the host's %s read-only into the "
+		"container",
+		strerror(-error), GM_NAMES_SHM);
+}
+
 static int handle_map(struct gm_connection *c, const struct gm_request *r)
 {
 	struct gm_control_server *s = c->server;
-	const char *path = s->d->segment->path;
-	int plain = -1, error;
+	int plain = -1;
 
 	if (s->share < 0)
-		s->share = gm_mount_open(path);
+		s->share = gm_mount_open(s->d->segment->fd);
 	if (s->share >= 0) {
 		gm_connection_reply(c, &r->header,
 				    &(struct gm_reply){ .fds = &s->share,
 							.n_fds = 1 });
 		return 0;
 	}
-	error = s->share;
-	s->share = -1;
 	if (!gm_mount_is_harmless(c->uid, geteuid()))
-		return gm_connection_bad(
-			c, -EPERM,
-			"no read-only mount of %s can be made (%s); give "
-			"gpumapd CAP_SYS_ADMIN, or mount the host's /dev/shm "
-			"read-only into the container",
-			path, strerror(-error));
-	plain = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		return refuse_plain(c, s->share);
+	plain = gm_mount_reopen(s->d->segment->fd);
 	if (plain < 0)
-		return -errno;
+		return plain;
 	gm_connection_reply(c, &r->header,
 			    &(struct gm_reply){ .fds = &plain, .n_fds = 1 });
 	close(plain);
@@ -147,17 +150,15 @@ static int handle_map(struct gm_connection *c, const struct gm_request *r)
 
 /* ---- masks -------------------------------------------------------------- */
 
-/* For a client that does not see the agent's /dev/shm.  The connection proves
+/* For a client that cannot open the file by its name.  The connection proves
  * that it may read, because the socket belongs to the file's group only. */
 static int handle_node(struct gm_connection *c, const struct gm_request *r)
 {
 	const struct gm_mask_node *ask = (const void *)r->body;
 	const struct gm_daemon *d = c->server->d;
-	char path[GM_SEGMENT_PATH_BYTES];
 	int fd, error;
 
-	if (ask->node >= GM_NODES || d->nodes->of[ask->node] == NULL ||
-	    gm_numa_segments_path(path, d->instance, ask->node) != 0)
+	if (ask->node >= GM_NODES || d->nodes->of[ask->node] == NULL)
 		return gm_connection_bad(c, -ENOENT,
 					 "no mask has a replica on node %u",
 					 ask->node);
@@ -165,14 +166,9 @@ static int handle_node(struct gm_connection *c, const struct gm_request *r)
 				      c->server->why);
 	if (error)
 		return error;
-	fd = gm_numa_segments_share(d, d->nodes->of[ask->node]);
+	fd = gm_numa_segments_share(d->nodes->of[ask->node]);
 	if (fd < 0 && !gm_mount_is_harmless(c->uid, geteuid()))
-		return gm_connection_bad(
-			c, -EPERM,
-			"no read-only mount of %s can be made (%s); give "
-			"gpumapd CAP_SYS_ADMIN, or mount the host's /dev/shm "
-			"read-only into the container",
-			path, strerror(-fd));
+		return refuse_plain(c, fd);
 	if (fd < 0)
 		fd = gm_numa_segments_reader(d->nodes->of[ask->node]);
 	if (fd < 0)

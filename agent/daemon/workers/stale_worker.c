@@ -18,12 +18,13 @@
 pid_t gm_stale_worker_holder(const char *lock_path)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	int fd = open(lock_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
-		      0600);
+	int fd = open(lock_path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	int error;
 
+	/* The row had no worker yet; or the next one will report what is
+	 * wrong with the file. */
 	if (fd < 0)
-		return 0; /* the worker will report what is wrong with it */
+		return 0;
 	error = fcntl(fd, F_GETLK, &lock);
 	close(fd);
 	if (error != 0 || lock.l_type == F_UNLCK)

@@ -18,6 +18,7 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
+#include "agent/daemon/segment/folder.h"
 #include "agent/daemon/sharing/share_request.h"
 #include "agent/daemon/workers/attachment.h"
 #include "agent/daemon/workers/demand.h"
@@ -62,17 +63,13 @@ static void tick(struct gm_timer *timer)
  * strangers: here it finds none. */
 static int open_no_mps(struct gm_supervisor *s)
 {
-	const struct gm_daemon *d = s->d;
-	int n;
+	int ret;
 
 	if (s->no_mps[0])
 		return 0;
-	n = snprintf(s->no_mps, sizeof(s->no_mps), "%s/%s.no-mps",
-		     d->runtime_dir, d->instance);
-	if (n < 0 || (size_t)n >= sizeof(s->no_mps)) {
-		s->no_mps[0] = '\0';
-		return -ENAMETOOLONG;
-	}
+	ret = gm_folder_path(s->no_mps, s->d->instance, "no-mps");
+	if (ret)
+		return ret;
 	return mkdir(s->no_mps, 0755) == 0 || errno == EEXIST ? 0 : -errno;
 }
 

@@ -15,6 +15,7 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
+#include "agent/daemon/segment/folder.h"
 
 #define MS           UINT64_C(1000000)
 #define SECOND       UINT64_C(1000000000)
@@ -30,20 +31,17 @@
 
 int gm_worker_child_name(struct gm_worker_process *worker)
 {
-	const struct gm_daemon *d = worker->d;
-	char of[24] = "";
-	int n;
+	char file[40];
 
 	if (worker->group->runs_programs) {
-		snprintf(of, sizeof(of), ".uid%u", worker->group->uid);
+		snprintf(file, sizeof(file), "row%u.uid%u.lock", worker->row,
+			 worker->group->uid);
 		snprintf(worker->of, sizeof(worker->of), " programs_of=%u",
 			 worker->group->uid);
+	} else {
+		snprintf(file, sizeof(file), "row%u.lock", worker->row);
 	}
-	n = snprintf(worker->lock_path, sizeof(worker->lock_path),
-		     "%s/%s.row%u%s.lock", d->runtime_dir, d->instance,
-		     worker->row, of);
-	return n < 0 || (size_t)n >= sizeof(worker->lock_path) ? -ENAMETOOLONG
-							       : 0;
+	return gm_folder_path(worker->lock_path, worker->d->instance, file);
 }
 
 void gm_worker_child_show(const struct gm_worker_process *worker,

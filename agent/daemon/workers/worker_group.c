@@ -5,7 +5,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/daemon/base/parts.h"
+#include "agent/daemon/segment/folder.h"
 #include "agent/daemon/workers/stale_worker.h"
 #include "agent/daemon/workers/worker_process.h"
 
@@ -68,31 +68,30 @@ gm_worker_groups_running(const struct gm_supervisor *s, uint32_t row)
 	return NULL;
 }
 
-/* INSTANCE.rowN.uidU.lock, and nothing else. */
-static bool is_lock(const struct gm_daemon *d, const char *name)
+/* rowN.uidU.lock, and nothing else. */
+static bool is_lock(const char *name)
 {
-	size_t n = strlen(d->instance);
 	unsigned int row, uid;
 	char again[64];
 
-	if (strncmp(name, d->instance, n) != 0 ||
-	    sscanf(name + n, ".row%u.uid%u.lock", &row, &uid) != 2)
+	if (sscanf(name, "row%u.uid%u.lock", &row, &uid) != 2)
 		return false;
-	snprintf(again, sizeof(again), ".row%u.uid%u.lock", row, uid);
-	return strcmp(name + n, again) == 0;
+	snprintf(again, sizeof(again), "row%u.uid%u.lock", row, uid);
+	return strcmp(name, again) == 0;
 }
 
 void gm_worker_groups_sweep(const struct gm_daemon *d)
 {
-	DIR *folder = opendir(d->runtime_dir);
+	char path[GM_NAMES_BYTES];
 	const struct dirent *entry;
-	char path[PATH_MAX];
+	DIR *folder = NULL;
 
+	if (gm_folder_path(path, d->instance, "") == 0)
+		folder = opendir(path);
 	while (folder && (entry = readdir(folder))) {
-		if (!is_lock(d, entry->d_name) ||
-		    snprintf(path, sizeof(path), "%s/%s", d->runtime_dir,
-			     entry->d_name) >= (int)sizeof(path))
+		if (!is_lock(entry->d_name))
 			continue;
+		gm_folder_path(path, d->instance, entry->d_name);
 		if (gm_stale_worker_holder(path) == 0)
 			unlink(path);
 	}

@@ -62,6 +62,7 @@
 #include "agent/daemon/workers/worker_group.h"
 #include "agent/daemon/workers/worker_users.h"
 #include "shm/journal.h"
+#include "shm/names.h"
 
 #define GM_ATTACHMENTS_OFFERED 16u /* ATTACHes that a child has not answered */
 
@@ -99,7 +100,7 @@ struct gm_worker_process {
 	bool draining;
 	bool on_need; /* no worker without a session */
 	bool is_card; /* a driver's device, not a host row */
-	char lock_path[160];
+	char lock_path[GM_NAMES_BYTES];
 
 	/* The child, a worker or a recovery process; pidfd.fd is -1 without
 	 * one. */
@@ -167,7 +168,8 @@ struct gm_supervisor {
 	struct gm_worker_group rows;          /* their own workers */
 	struct gm_worker_group_list programs; /* those of uids */
 	struct gm_worker_process_list all;
-	char no_mps[160]; /* an empty directory, "" until a row needs it */
+	char no_mps
+		[GM_NAMES_BYTES]; /* an empty directory, "" until a row needs it */
 	struct gm_spin spin;
 	struct gm_pauses pauses;
 	uint64_t pinned_ns; /* last look at which a card's worker may have held

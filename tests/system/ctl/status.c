@@ -389,11 +389,12 @@ static void without_an_agent_each_says_so(void)
 /* Neither a damaged map is attached, nor one that every user may write. */
 static void a_strange_map_is_not_attached(void)
 {
-	char instance[64], path[128];
+	char instance[48], path[GM_NAMES_BYTES];
 	int fd;
 
 	snprintf(instance, sizeof(instance), "test.strange.%d", (int)getpid());
-	snprintf(path, sizeof(path), "/dev/shm/gpumap.1.%s", instance);
+	shm_names_file(path, instance, "map");
+	OK(shm_names_make(instance));
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	OK(fd >= 0 && ftruncate(fd, MIB) == 0);
 	EQ(ctl_of(instance, WORDS("status")), FAILED);
@@ -402,7 +403,7 @@ static void a_strange_map_is_not_attached(void)
 	EQ(ctl_of(instance, WORDS("status")), FAILED);
 	OK(complains("give the agent's --runtime-dir"));
 	close(fd);
-	EQ(unlink(path), 0);
+	shm_names_remove(instance);
 }
 
 static void wait_until_stale(void)

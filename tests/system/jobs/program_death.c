@@ -312,8 +312,7 @@ static void it_dies_with_the_agent(void)
 	gpumap_detach(map);
 	/* The next agent finds the lock that is left and removes it, and no
 	 * other file. */
-	snprintf(odd_one, sizeof(odd_one), "%s/%s.row0.uid1.lock.mine",
-		 agent.dir, agent.instance);
+	shm_names_file(odd_one, agent.instance, "row0.uid1.lock.mine");
 	close(open(odd_one, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
 	OK(has_lock(0));
 	OK(start("policy = any\n"));

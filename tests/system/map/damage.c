@@ -455,6 +455,7 @@ static void other_files_are_replaced(void)
 	struct agent a;
 
 	agent_make(&a, CONFIG);
+	OK(shm_names_make(a.instance));
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		int fd = open(a.segment, O_CREAT | O_RDWR | O_CLOEXEC, 0644);
 

@@ -208,6 +208,7 @@ static void what_is_not_ours_is_refused(void)
 	struct agent a;
 
 	agent_make(&a, "");
+	OK(shm_names_make(a.instance));
 	OK(symlink("/dev/null", a.segment) == 0);
 	EQ(agent_run(&a, NULL), 6);
 	OK(agent_logged(&a, "is a link: remove it, or take another"));
@@ -239,6 +240,7 @@ static void what_is_not_ours_is_refused(void)
 	agent_remove(&a);
 
 	agent_make(&a, "");
+	OK(shm_names_make(a.instance));
 	OK(symlink("/dev/null", a.lock) == 0);
 	EQ(agent_run(&a, NULL), 6);
 	agent_remove(&a);

@@ -242,7 +242,7 @@ static const char *node_path(void)
 {
 	static char path[128];
 
-	snprintf(path, sizeof(path), "%s.node0", agent.segment);
+	shm_names_file(path, agent.instance, "node0");
 	return path;
 }
 

@@ -515,7 +515,7 @@ static void lost_memory_is_noticed(void)
 
 	r.past_kv_len = 9;
 
-	snprintf(path, sizeof(path), "%s.node0", agent.segment);
+	shm_names_file(path, agent.instance, "node0");
 	EQ(stat(path, &st), 0);
 	EQ(st.st_mode & 07777, 0640);
 	EQ(agent_kill(&agent, SIGKILL), -SIGKILL);

@@ -244,8 +244,7 @@ static void a_stranger_keeps_the_lock(void)
 	int fd;
 
 	agent_kill(&agent, SIGTERM);
-	snprintf(path, sizeof(path), "%s/%s.row0.lock", agent.dir,
-		 agent.instance);
+	shm_names_file(path, agent.instance, "row0.lock");
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	EQ(fcntl(fd, F_SETLK, &whole), 0);
 	OK(agent_start_until(&agent, "stale_worker_left"));

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
 #include "agent/daemon/subscribers.h"
+#include "tests/support/shm_names.h"
 #include "tests/support/tap.h"
 
 #define OTHER 54321u /* uids that are neither root's nor ours */
@@ -277,9 +279,10 @@ TAP_CASE()
 	d = gm_daemon_new();
 	snprintf(instance, sizeof(instance), "test-publish.%d", (int)getpid());
 	if (d == NULL || past == NULL || gm_loop_init(d->loop) != 0 ||
+	    !shm_names_make(instance) ||
 	    gm_segment_open(instance, 2 << 20, past, why, d->segment) != 0)
 		return 99;
-	unlink(d->segment->path);
+	shm_names_remove(instance);
 	gm_config_init(d->config);
 	gm_subscribers_set(d);
 	d->directory->heap = past->heap;

@@ -5,6 +5,9 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/wait.h>
 
 #include "gpumap.h"
 #include "tests/support/segment_file.h"
@@ -12,8 +15,11 @@
 
 static struct segment_file file;
 
-/* No agent listens there, and the file belongs to root. */
+/* No agent listens there. */
 #define NOWHERE "/nonexistent/gpumap"
+
+/* A user with nothing here. */
+#define STRANGER 1234567u
 
 static int attach_to(const char *instance, struct gpumap **ret_map)
 {
@@ -74,6 +80,8 @@ static void names_are_checked(void)
 	EQ(attach_to("", &map), -EINVAL);
 	EQ(attach_to("a/b", &map), -EINVAL);
 	EQ(attach_to("../x", &map), -EINVAL);
+	EQ(attach_to(".", &map), -EINVAL);
+	EQ(attach_to("..", &map), -EINVAL);
 	name[GPUMAP_NAME_MAX] = '\0';
 	EQ(attach_to(name, &map), -ENOENT);
 	OK(map == NULL);
@@ -126,26 +134,128 @@ static void files_of_strangers_are_refused(void)
 	EQ(try_attach(), 0);
 }
 
-/* A stranger's file is believed where the stranger owns the runtime directory:
- * who does that is who answers on the socket there. */
+/* The file of one more instance, in the folder of the agents of @uid. */
+static bool give_away(uid_t uid, const char *instance)
+{
+	char user[GM_NAMES_BYTES], folder[GM_NAMES_BYTES];
+	char path[GM_NAMES_BYTES];
+
+	gm_names_user(user, uid);
+	gm_names_file(folder, uid, instance, "");
+	gm_names_file(path, uid, instance, "map");
+	return mkdir(user, GM_NAMES_MODE) == 0 &&
+	       mkdir(folder, GM_NAMES_MODE) == 0 && link(file.path, path) == 0;
+}
+
+static bool own(uid_t uid, uid_t owner)
+{
+	char user[GM_NAMES_BYTES];
+
+	gm_names_user(user, uid);
+	return chown(user, owner, (gid_t)-1) == 0 &&
+	       chown(file.path, owner, (gid_t)-1) == 0;
+}
+
+static void take_back(uid_t uid, const char *instance)
+{
+	char path[GM_NAMES_BYTES];
+
+	EQ(chown(file.path, 0, (gid_t)-1), 0);
+	gm_names_file(path, uid, instance, "");
+	shm_names_remove_dir(path);
+	gm_names_user(path, uid);
+	EQ(rmdir(path), 0);
+}
+
+/* The map of another user's agent is found where that user owns the runtime
+ * directory, and so decides which process answers on the socket there. */
 static void the_owner_of_the_runtime_directory_is_believed(void)
+{
+	char dir[] = "/tmp/gpumap-test.attach.XXXXXX";
+	struct gpumap_attach_opts opts = { .size = sizeof(opts),
+					   .instance = "other",
+					   .runtime_dir = dir };
+	uid_t uid = STRANGER + (uid_t)getpid();
+	struct gpumap *map = NULL;
+
+	if (geteuid() != 0) {
+		SKIP(9, "only root gives files away");
+		return;
+	}
+	OK(mkdtemp(dir) != NULL);
+	EQ(chown(dir, uid, (gid_t)-1), 0);
+	if (!OK(give_away(uid, "other")))
+		return;
+	OK(own(uid, uid));
+	EQ(gpumap_attach(&opts, &map), 0);
+	gpumap_detach(map);
+	/* Root's files in another's folder, and the other way round. */
+	OK(own(uid, 0));
+	EQ(gpumap_attach(&opts, &map), -EPERM);
+	EQ(chown(file.path, uid, (gid_t)-1), 0);
+	EQ(gpumap_attach(&opts, &map), -EPERM);
+	take_back(uid, "other");
+	rmdir(dir);
+}
+
+static bool write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool good = fd >= 0 && write(fd, text, strlen(text)) > 0;
+
+	if (fd >= 0)
+		close(fd);
+	return good;
+}
+
+/* In a user namespace that has one uid alone, every other one looks the same.
+ * Returns what gpumap_attach() does, or 1: there is no such namespace. */
+static int attach_among_strangers(struct gpumap_attach_opts *opts)
+{
+	struct gpumap *map = NULL;
+	int ret;
+
+	if (unshare(CLONE_NEWUSER) != 0 ||
+	    !write_text("/proc/self/uid_map", "0 0 1"))
+		return 1;
+	ret = gpumap_attach(opts, &map);
+	gpumap_detach(map);
+	return ret;
+}
+
+/* There a file of any user looks as if it were the runtime directory's
+ * owner's. */
+static void an_owner_who_cannot_be_told_is_not_believed(void)
 {
 	char dir[] = "/tmp/gpumap-test.attach.XXXXXX";
 	struct gpumap_attach_opts opts = { .size = sizeof(opts),
 					   .instance = file.instance,
 					   .runtime_dir = dir };
-	struct gpumap *map = NULL;
+	const uid_t overflow = 65534;
+	int status = -1;
+	pid_t pid;
 
 	if (geteuid() != 0) {
 		SKIP(4, "only root gives files away");
 		return;
 	}
 	OK(mkdtemp(dir) != NULL);
-	EQ(chown(file.path, 12345, (gid_t)-1) | chown(dir, 12345, (gid_t)-1),
-	   0);
-	EQ(gpumap_attach(&opts, &map), 0);
-	gpumap_detach(map);
-	EQ(chown(file.path, 0, (gid_t)-1), 0);
+	EQ(chown(dir, STRANGER, (gid_t)-1), 0);
+	if (!give_away(overflow, file.instance) ||
+	    !own(overflow, STRANGER + 1)) {
+		SKIP(2, "user 65534 has a folder in /dev/shm");
+		return;
+	}
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		_exit(-attach_among_strangers(&opts) & 0xff);
+	EQ(waitpid(pid, &status, 0), pid);
+	if (WEXITSTATUS(status) == 0xff)
+		SKIP(1, "no user namespace");
+	else
+		EQ(WEXITSTATUS(status), EPERM);
+	take_back(overflow, file.instance);
 	rmdir(dir);
 }
 
@@ -314,6 +424,7 @@ TAP_CASE()
 	files_that_others_may_write_are_refused();
 	files_of_strangers_are_refused();
 	the_owner_of_the_runtime_directory_is_believed();
+	an_owner_who_cannot_be_told_is_not_believed();
 	links_and_other_things_are_refused();
 	short_and_foreign_files_are_refused();
 	a_retired_segment_is_none();

@@ -315,7 +315,8 @@ static void the_public_call_says_what_was_wrong(void)
 
 TAP_CASE()
 {
-	struct gpumap_attach_opts opts = { .size = sizeof(opts) };
+	struct gpumap_attach_opts opts = { .size = sizeof(opts),
+					   .runtime_dir = "/nonexistent" };
 
 	snprintf(root, sizeof(root), "/tmp/gpumap-exposed.XXXXXX");
 	if (segment_file_make("exposed", &file) != 0 || mkdtemp(root) == NULL) {

@@ -23,7 +23,8 @@ static gm_a32 ready; /* threads that wait for the start of their round */
 static int attach_to(struct gpumap **ret_map)
 {
 	struct gpumap_attach_opts opts = { .size = sizeof(opts),
-					   .instance = file.instance };
+					   .instance = file.instance,
+					   .runtime_dir = "/nonexistent" };
 
 	return gpumap_attach(&opts, ret_map);
 }
@@ -32,12 +33,12 @@ static int attach_to(struct gpumap **ret_map)
 static int mapped(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[512], name[sizeof(file.path) + 8];
+	char line[512], name[GM_NAMES_BYTES];
 	int n = 0;
 
 	if (maps == NULL)
 		return -1;
-	snprintf(name, sizeof(name), "%s.node", file.path);
+	shm_names_file(name, file.instance, "node");
 	while (fgets(line, sizeof(line), maps) != NULL)
 		n += strstr(line, name) != NULL;
 	fclose(maps);

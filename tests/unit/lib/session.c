@@ -415,7 +415,7 @@ static void the_agent_hands_the_segment_over(void)
 	struct gpumap *other = NULL;
 
 	memcpy(name, file.path, sizeof(name));
-	snprintf(file.path, sizeof(file.path), "%.60s.aside", name);
+	snprintf(file.path, sizeof(file.path), "%.100s.aside", name);
 	EQ(rename(name, file.path), 0);
 	EQ(gpumap_attach(&opts, &other), 0);
 	if (other != NULL)

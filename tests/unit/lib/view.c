@@ -335,7 +335,8 @@ static void sentences_are_there(void)
 
 TAP_CASE()
 {
-	struct gpumap_attach_opts opts = { .size = sizeof(opts) };
+	struct gpumap_attach_opts opts = { .size = sizeof(opts),
+					   .runtime_dir = "/nonexistent" };
 
 	if (segment_file_make("view", &file) != 0) {
 		SKIP(1, "no segment in /dev/shm");

@@ -1,0 +1,89 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "tests/support/shm_names.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ATTEMPTS 100
+#define STEP_MS  5
+#define LIMIT_MS 5000
+
+void shm_names_file(char ret_path[GM_NAMES_BYTES], const char *instance,
+		    const char *file)
+{
+	gm_names_file(ret_path, geteuid(), instance, file);
+}
+
+static bool make_one(const char *path)
+{
+	return mkdir(path, GM_NAMES_MODE) == 0 || errno == EEXIST;
+}
+
+/* Another test may remove the user's folder while it is empty. */
+bool shm_names_make(const char *instance)
+{
+	char user[GM_NAMES_BYTES], path[GM_NAMES_BYTES];
+
+	gm_names_user(user, geteuid());
+	shm_names_file(path, instance, "");
+	for (int i = 0; i < ATTEMPTS; i++) {
+		if (make_one(user) && make_one(path))
+			return chmod(path, GM_NAMES_MODE) == 0;
+		if (errno != ENOENT)
+			break;
+	}
+	return false;
+}
+
+static void empty_dir(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+
+	while (dir != NULL && (entry = readdir(dir)) != NULL) {
+		char below[PATH_MAX];
+
+		if (strcmp(entry->d_name, ".") == 0 ||
+		    strcmp(entry->d_name, "..") == 0 ||
+		    unlinkat(dirfd(dir), entry->d_name, 0) == 0)
+			continue;
+		snprintf(below, sizeof(below), "%s/%s", path, entry->d_name);
+		empty_dir(below);
+		rmdir(below);
+	}
+	if (dir != NULL)
+		closedir(dir);
+}
+
+/* The worker of an agent that was killed may still make its lock there, before
+ * it notices. */
+void shm_names_remove_dir(const char *path)
+{
+	const struct timespec step = { .tv_nsec = STEP_MS * 1000000L };
+
+	for (int ms = 0; ms < LIMIT_MS; ms += STEP_MS) {
+		empty_dir(path);
+		if (rmdir(path) == 0 || errno != ENOTEMPTY)
+			return;
+		nanosleep(&step, NULL);
+	}
+}
+
+void shm_names_remove(const char *instance)
+{
+	char path[GM_NAMES_BYTES];
+
+	shm_names_file(path, instance, "");
+	shm_names_remove_dir(path);
+	gm_names_user(path, geteuid());
+	rmdir(path);
+}

@@ -1,0 +1,26 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* shm_names.h - folders in /dev/shm for instances that a test makes up. */
+#ifndef GM_TEST_SUPPORT_SHM_NAMES_H
+#define GM_TEST_SUPPORT_SHM_NAMES_H
+
+#include <stdbool.h>
+
+#include "shm/names.h"
+
+/* A file of this user's instance. */
+void shm_names_file(char ret_path[GM_NAMES_BYTES], const char *instance,
+		    const char *file);
+
+/* Make the folder of this user's instance, as gpumapd does. */
+bool shm_names_make(const char *instance);
+
+/* Remove that folder with all in it, and the user's if it is empty then. */
+void shm_names_remove(const char *instance);
+
+/* Remove a folder with all in it.  Waits for a process
+ * that is still making a file there. */
+void shm_names_remove_dir(const char *path);
+
+#endif

@@ -13,9 +13,9 @@
  * of an image are therefore never accessed in the segment, with one exception:
  * tables of rows and ranks, which views read in place.
  *
- * The bytes of masks lie in node segments, the files node<N> beside it: a struct
- * gm_node_header and spans of whole GM_SPAN_UNITs, which blocks of kind mask
- * name.
+ * The bytes of masks lie in node segments, the files node<N> beside it: a
+ * struct gm_node_header and spans of whole GM_SPAN_UNITs, which blocks of kind
+ * mask name.
  *
  *	0		struct gm_header
  *	rows_at		n_rows * struct gm_row

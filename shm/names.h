@@ -12,8 +12,8 @@
  * User U owns both folders, and no other user may write or list them.  So no
  * other user can take a name before the agent does, or put a file there for a
  * client to find.  Nor can it hold their locks while it lists them, which would
- * keep the agent from adding or removing a name.  Agents of different users have
- * different folders, and the files of one instance cannot have the name of
+ * keep the agent from adding or removing a name.  Agents of different users
+ * have different folders, and the files of one instance cannot have the name of
  * another's.
  *
  * A client looks in the folder of a user that it trusts, and believes the file

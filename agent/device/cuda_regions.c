@@ -5,8 +5,9 @@
  * cuda_regions - memory of clients, pinned or staged.
  *
  * A region is registered in pieces, for the driver refuses very much at once,
- * and lets nothing else go on meanwhile.  Where the device's address of a piece is not the worker's, each piece may
- * have its own, so tasks are looked up by the worker's address.
+ * and lets nothing else go on meanwhile.  Where the device's address of a piece
+ * is not the worker's, each piece may have its own, so tasks are looked up by
+ * the worker's address.
  *
  * The list of pieces is read by dispatch for every slice, and changes when a
  * session comes or goes: a longer one is made aside, and exchanged under the

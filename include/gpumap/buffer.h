@@ -329,9 +329,9 @@ GPUMAP_API int gpumap_program_unload(struct gpumap_session *session,
  * Workers read it through a description of their own if /proc lets this library
  * open one, past the page cache if the file system supports that; the caller's
  * offset and flags stay as they are.  Where /proc does not, workers use the
- * caller's description, and gpumapd sets and clears O_DIRECT on it once, to find
- * out whether the file takes it.  This call makes no request to the agent: the
- * first job that names the file on a row opens it there.
+ * caller's description, and gpumapd sets and clears O_DIRECT on it once, to
+ * find out whether the file takes it.  This call makes no request to the agent:
+ * the first job that names the file on a row opens it there.
  *
  * Only the source of a LOAD can be a file, and its src_at the offset in it, of
  * any alignment.  A file may grow, shrink and change meanwhile: a LOAD reads

@@ -34,8 +34,8 @@ struct gpumap_attach_opts {
  *
  * The library believes the file of the runtime directory's owner; where this
  * process does not see that directory, a file of root's or of its own user.  If
- * it finds none, or another's, as in a container with a /dev/shm of its own, the
- * library requests the segment from the agent over its control socket.
+ * it finds none, or another's, as in a container with a /dev/shm of its own,
+ * the library requests the segment from the agent over its control socket.
  *
  * Returns	0
  *		-ENOENT		no agent has published under this name

@@ -151,8 +151,8 @@ static inline int gpumap_mask_get(struct gpumap *map, struct gpumap_mask *mask,
 /*
  * gpumap_mask_holds - is all that was read of the mask's tensor of one version?
  *
- * The tensor is to be read by ordinary loads, which the processor keeps in order
- * with this call's: not by non-temporal ones, and not by a device.
+ * The tensor is to be read by ordinary loads, which the processor keeps in
+ * order with this call's: not by non-temporal ones, and not by a device.
  *
  * Returns	1, or 0: discard what was read since gpumap_mask_get()
  * Cost		a load and a compare

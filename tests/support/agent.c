@@ -18,9 +18,8 @@
 
 #include "tests/support/tap.h"
 
-#define STEP_MS         5
-#define REMOVE_LIMIT_MS 5000
-#define NO_CUDA         "\n[cuda]\nenabled = off\n"
+#define STEP_MS 5
+#define NO_CUDA "\n[cuda]\nenabled = off\n"
 
 /* Paths that are removed at the end of this process, whatever became of the
  * struct that a test had on its stack. */

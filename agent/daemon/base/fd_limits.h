@@ -22,8 +22,9 @@
 /* Take all that we may have. */
 void gm_fd_limits_raise(void);
 
-/* Keep descriptors for the processes of so many rows from now on.  Warn, with the remedy, when all that is allowed, with so many rows and, of
- * these, cards, takes more than we have. */
+/* Keep descriptors for the processes of so many rows from now on.  Warn, with
+ * the remedy, when all that is allowed, with so many rows and, of these, cards,
+ * takes more than we have. */
 void gm_fd_limits_check(const struct gm_config *config, uint32_t n_rows,
 			uint32_t n_cards);
 

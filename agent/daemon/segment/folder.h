@@ -25,8 +25,8 @@
  *
  * Returns	0
  *		-EINVAL		no instance can have this name
- *		-EPERM		the name of a folder is taken by another user, or
- *				by a file
+ *		-EPERM		the name of a folder is taken by another user,
+ *				or by a file
  *		and what mkdir and chmod return; ret_why names the remedy
  */
 int gm_folder_make(const char *instance, char ret_why[GM_WHY_BYTES]);

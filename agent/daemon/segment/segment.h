@@ -4,11 +4,11 @@
 /*
  * segment - the map segment as a file: created, adopted, retired.
  *
- * The caller holds the instance's lock (lock.h), so there is one writer, and the
- * instance's folder (folder.h) is there.  The segment of a previous agent is
- * validated whole (validate.h) and taken over in place, because readers have it
- * mapped; a segment that fails is marked RETIRED, so that readers look for the
- * new one, and unlinked.  The file is never truncated and never shrinks.
+ * The caller holds the instance's lock (lock.h), so there is one writer, and
+ * the instance's folder (folder.h) is there.  The segment of a previous agent
+ * is validated whole (validate.h) and taken over in place, because readers have
+ * it mapped; a segment that fails is marked RETIRED, so that readers look for
+ * the new one, and unlinked.  The file is never truncated and never shrinks.
  *
  * Edges
  *

@@ -153,7 +153,7 @@ static void root_takes_its_names(uid_t uid, int (*take)(void))
 	EQ(access(ROOTS, F_OK), -1);
 }
 
-/* ---- names in the agent's own folder -------------------------------------- */
+/* ---- names in the agent's own folder ------------------------------------- */
 
 static struct agent agent;
 
@@ -187,7 +187,7 @@ static void nothing_is_free_in_the_folders(void)
 	EQ(as(STRANGER, list_the_folders), 0);
 }
 
-/* ---- listing for ever ------------------------------------------------------ */
+/* ---- listing for ever ---------------------------------------------------- */
 
 /* A page that a read of the kernel's waits at, for as long as this process
  * lives. */
@@ -291,7 +291,7 @@ static void listing_holds_nothing_up(void)
 	gpumap_detach(map);
 }
 
-/* ---- agents of two users --------------------------------------------------- */
+/* ---- agents of two users ------------------------------------------------- */
 
 static struct agent others;
 
@@ -355,7 +355,7 @@ static void users_have_folders_of_their_own(void)
 	agent_remove(&agent);
 }
 
-/* ---- forged files ------------------------------------------------------------ */
+/* ---- forged files -------------------------------------------------------- */
 
 /* A file of the agent's, 1 MiB; for the caller to free. */
 static unsigned char *copy_of(const char *file)

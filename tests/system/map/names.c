@@ -73,7 +73,7 @@ static void some_are_no_names(void)
 	agent_remove(&a);
 }
 
-/* ---- the runtime directory ------------------------------------------------ */
+/* ---- the runtime directory ----------------------------------------------- */
 
 static void the_runtime_directory_is_not_listed(void)
 {
@@ -104,7 +104,7 @@ static void the_runtime_directory_is_not_listed(void)
 	agent_remove(&agent);
 }
 
-/* ---- names that are gone --------------------------------------------------- */
+/* ---- names that are gone ------------------------------------------------- */
 
 static int publish(struct gpumap *map)
 {

@@ -85,7 +85,7 @@ static bool never(struct gm_connection *c, const struct gm_request *r,
 	return false;
 }
 
-/* ---- one turn -------------------------------------------------------------- */
+/* ---- one turn ------------------------------------------------------------ */
 
 static void stop(struct gm_loop *loop)
 {
@@ -145,7 +145,7 @@ static uint32_t taken_of_crowd(void)
 	return n;
 }
 
-/* ---- tests ----------------------------------------------------------------- */
+/* ---- tests --------------------------------------------------------------- */
 
 static void all_come(void)
 {

@@ -30,22 +30,27 @@ static bool is_want_of_room(int status)
 	return status == -EUSERS || status == -EDQUOT;
 }
 
-/* Is anything of what it is refused for on its way back? */
+/* Is anything of what it is refused for on its way back?  Memory counts for the
+ * limit of all users together, too, and which limit refused is not known. */
 static bool comes_back(const struct gm_connection *c, int status)
 {
 	const struct gm_control_server *s = c->server;
-	bool is_full =
-		status == -EUSERS && s->n_sessions >= s->d->config->sessions;
+	bool of_all =
+		status == -EDQUOT || s->n_sessions >= s->d->config->sessions;
 	const struct gm_session *session;
+	const struct gm_user *user;
 
 	if (s->draining || !is_want_of_room(status))
 		return false;
-	if (status == -EDQUOT && c->user->releases > 0)
-		return true;
+	TAILQ_FOREACH(user, &s->users, entry)
+	{
+		if (status == -EDQUOT && user->releases > 0)
+			return true;
+	}
 	TAILQ_FOREACH(session, &s->sessions, entry)
 	{
 		if (!session->connection &&
-		    (is_full || session->user == c->user))
+		    (of_all || session->user == c->user))
 			return true;
 	}
 	return false;

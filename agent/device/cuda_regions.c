@@ -20,10 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An entry of the device's page tables, and what it maps. */
-#define PAGE_BYTES       4096u
-#define PAGE_ENTRY_BYTES 8u
-
 struct region {
 	struct gm_region region;
 	bool is_staged;
@@ -296,8 +292,6 @@ int gm_cuda_reach(struct gm_backend_device *dev, char *at, uint64_t bytes,
 		return rc;
 	}
 	r->region.address = r->pieces[0].at;
-	if (!r->is_staged)
-		r->region.charged = bytes / PAGE_BYTES * PAGE_ENTRY_BYTES;
 	*ret_region = &r->region;
 	return 0;
 }

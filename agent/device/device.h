@@ -72,7 +72,6 @@ struct gm_region {
 	char *at;
 	uint64_t bytes;
 	uint64_t address; /* of @at, as tasks name it */
-	uint64_t charged; /* of the device's memory, for its page tables */
 };
 
 /* A slice under way. */

@@ -151,9 +151,8 @@ struct gpumap_usage {
 	uint32_t row;
 	uint32_t importers; /* importers of some of it: sessions, and
 				  * connections that received a descriptor */
-	uint64_t bytes;     /* of buffers, as the device rounds them, and of
-			     * the page tables of a card for host memory: 1/512
-			     * of that memory; with session 0 as lent_bytes */
+	uint64_t bytes;     /* of buffers, as the device rounds them; with
+			     * session 0 as lent_bytes */
 	/* of its exports, the bytes that importers have */
 	uint64_t lent_bytes;
 	uint64_t borrowed_bytes; /* of exports that it has imported itself; they

@@ -6,7 +6,6 @@
  * sessions each of them opens, and the agent reports each user's part.
  */
 
-#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "tests/support/cuda_agent.h"
@@ -253,34 +252,6 @@ static void what_is_lent_is_told(void)
 	nobody_has_anything();
 }
 
-/* A card has page tables for the host memory that it reaches. */
-static void mappings_take_memory_of_the_card(void)
-{
-	struct gpumap_session *a = session_open(map);
-	int fd = memfd_create("usage", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	struct gpumap_job job = { .op = GPUMAP_OP_COPY, .n = 64 };
-	uint64_t until = story_now() + STORY_LIMIT_NS, own, buffer;
-	struct gpumap_done done = { .status = -1 };
-
-	if (!OK(a != NULL && fd >= 0) || !EQ(ftruncate(fd, 64 * MIB), 0) ||
-	    !EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0) ||
-	    !EQ(gpumap_register(a, fd, 0, 64 * MIB, 0, &buffer), 0) ||
-	    !EQ(take(a, 10, 0, &own), 0))
-		return;
-	EQ(has(geteuid()), 10 * MIB);
-	job.dst_buffer = own;
-	job.src_buffer = buffer;
-	EQ(gpumap_submit(a, 0, &job, 1), 0);
-	EQ(gpumap_wait(a, &done, 1, until), 1);
-	EQ(done.status, 0);
-	EQ(has(geteuid()), 10 * MIB + 64 * MIB / 512);
-	EQ(gpumap_forget(a, buffer), 0);
-	EQ(has(geteuid()), 10 * MIB);
-	close(fd);
-	gpumap_session_close(a);
-	nobody_has_anything();
-}
-
 /* More than one reply's worth. */
 static void many_are_listed(void)
 {
@@ -321,7 +292,6 @@ TAP_CASE()
 		sessions_of_a_user_share();
 		a_share_outlives_the_worker();
 		what_is_lent_is_told();
-		mappings_take_memory_of_the_card();
 		many_are_listed();
 	}
 	story_finish(&agent, map);

@@ -202,7 +202,6 @@ void gm_async_ops_give_back(struct gm_worker *worker,
 		else if (slot->program)
 			e->job.call = GM_CALL_START;
 		gm_remote_copy_queue_hurry(worker, session, slot);
-		gm_buffers_unreached(buffers, slot);
 		gm_sigbus_unregister(&slot->mapping);
 		STAILQ_INSERT_TAIL(&e->slots, slot, entry);
 	}
@@ -336,10 +335,8 @@ static void done_reach(struct gm_blocking_job *job, struct gm_worker *w)
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_worker_session *s = e->session;
 
-	if (e->rc == 0) {
+	if (e->rc == 0)
 		s->reached[e->part] = e->region;
-		gm_buffers_reached(&s->buffers, e->region, NULL);
-	}
 	if (!s->ended && !s->departing) {
 		gm_async_exec_reached(w, s, e->rc);
 		gm_run_queue_wake(w, s);

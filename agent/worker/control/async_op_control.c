@@ -185,7 +185,6 @@ static void done_mapping(struct gm_worker *w, struct gm_async_op_job *e,
 	if (e->rc < 0) {
 		gm_async_op_abandon(s, slot);
 	} else {
-		gm_buffers_reached(&s->buffers, slot->region, slot);
 		slot->ready = true;
 	}
 	arrived(w, e);

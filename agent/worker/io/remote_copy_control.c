@@ -197,10 +197,8 @@ static int staged(const struct gm_async_op_job *e)
 		}
 		return e->rc;
 	}
-	if (e->stage && stage == e->stage) {
-		gm_buffers_reached(buffers, stage->region, stage);
+	if (e->stage && stage == e->stage)
 		stage->ready = true;
-	}
 	return stage && stage->ready && stage->handle == e->at ? 0 : -ENOMEM;
 }
 

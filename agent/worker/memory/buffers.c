@@ -93,25 +93,6 @@ int gm_buffers_settle(struct gm_buffer_table *buffers, uint64_t paid,
 	return buffers->budget->used > buffers->budget->quota ? -EDQUOT : 0;
 }
 
-void gm_buffers_reached(struct gm_buffer_table *buffers,
-			const struct gm_region *region,
-			struct gm_buffer_entry *slot)
-{
-	if (!region || !buffers->budget)
-		return;
-	if (slot)
-		slot->charged = region->charged;
-	count(buffers, region->charged, 0);
-}
-
-void gm_buffers_unreached(struct gm_buffer_table *buffers,
-			  struct gm_buffer_entry *slot)
-{
-	if (slot->charged && buffers->budget)
-		count(buffers, 0, slot->charged);
-	slot->charged = 0;
-}
-
 /* ---- the table --------------------------------------------------------- */
 
 static bool have_table(struct gm_buffer_table *buffers)

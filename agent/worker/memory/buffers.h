@@ -48,7 +48,6 @@ struct gm_buffer_entry {
 	/* Device memory, or NULL for registered memory. */
 	struct gm_buffer *buffer;
 	struct gm_region *region; /* mapping for the device */
-	uint64_t charged;         /* for that mapping */
 	/* A program that RUN executes, in place of memory; or NULL. */
 	struct gm_program *program;
 	char *map; /* mapping of registered memory, whole pages */
@@ -120,15 +119,6 @@ int gm_buffers_pay(struct gm_buffer_table *buffers, uint64_t bytes);
  * same. */
 int gm_buffers_settle(struct gm_buffer_table *buffers, uint64_t paid,
 		      uint64_t charged);
-
-/* Charge what the device takes to reach client memory, whatever is left; the
- * charge ends when the slot is given back, or with the session where @slot is
- * NULL.  Allowed without a budget. */
-void gm_buffers_reached(struct gm_buffer_table *buffers,
-			const struct gm_region *region,
-			struct gm_buffer_entry *slot);
-void gm_buffers_unreached(struct gm_buffer_table *buffers,
-			  struct gm_buffer_entry *slot);
 
 /* Slot of the handle, ready or not; NULL for none. */
 static inline struct gm_buffer_entry *

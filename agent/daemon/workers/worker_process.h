@@ -168,8 +168,8 @@ struct gm_supervisor {
 	struct gm_worker_group rows;          /* their own workers */
 	struct gm_worker_group_list programs; /* those of uids */
 	struct gm_worker_process_list all;
-	char no_mps
-		[GM_NAMES_BYTES]; /* an empty directory, "" until a row needs it */
+	/* an empty directory, "" until a row needs it */
+	char no_mps[GM_NAMES_BYTES];
 	struct gm_spin spin;
 	struct gm_pauses pauses;
 	uint64_t pinned_ns; /* last look at which a card's worker may have held

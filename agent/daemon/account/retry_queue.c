@@ -30,27 +30,38 @@ static bool is_want_of_room(int status)
 	return status == -EUSERS || status == -EDQUOT;
 }
 
-/* Is anything of what it is refused for on its way back?  Memory counts for the
- * limit of all users together, too, and which limit refused is not known. */
+/* Is memory being freed that counts for this user? */
+static bool is_freed(const struct gm_connection *c)
+{
+	const struct gm_control_server *s = c->server;
+	const struct gm_user *user;
+
+	TAILQ_FOREACH(user, &s->users, entry)
+	{
+		if (user->releases > 0 &&
+		    (user == c->user || s->memory_is_full))
+			return true;
+	}
+	return false;
+}
+
+/* Is anything of what it is refused for on its way back? */
 static bool comes_back(const struct gm_connection *c, int status)
 {
 	const struct gm_control_server *s = c->server;
-	bool of_all =
-		status == -EDQUOT || s->n_sessions >= s->d->config->sessions;
+	bool is_full = status == -EUSERS
+			       ? s->n_sessions >= s->d->config->sessions
+			       : s->memory_is_full;
 	const struct gm_session *session;
-	const struct gm_user *user;
 
 	if (s->draining || !is_want_of_room(status))
 		return false;
-	TAILQ_FOREACH(user, &s->users, entry)
-	{
-		if (status == -EDQUOT && user->releases > 0)
-			return true;
-	}
+	if (status == -EDQUOT && is_freed(c))
+		return true;
 	TAILQ_FOREACH(session, &s->sessions, entry)
 	{
 		if (!session->connection &&
-		    (of_all || session->user == c->user))
+		    (is_full || session->user == c->user))
 			return true;
 	}
 	return false;

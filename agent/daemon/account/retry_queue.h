@@ -9,7 +9,7 @@
  * client that closes a session and opens another at once would be refused for
  * memory that it has given back already.  So its request waits, and is handled
  * again in the next turn of the loop and whenever a session is gone, for as
- * long as the memory of a session that may count for it is on its way.
+ * long as the memory of a session that counts for it is on its way.
  */
 #ifndef GM_DAEMON_ACCOUNT_RETRY_QUEUE_H
 #define GM_DAEMON_ACCOUNT_RETRY_QUEUE_H

@@ -99,6 +99,9 @@ struct gm_control_server {
 	int share; /* the segment for other namespaces, -1: not made yet */
 	bool draining;
 	char why[GM_WHY_BYTES]; /* of the refusal at hand */
+	/* The last look at a user's memory met the limit of all users
+	 * together. */
+	bool memory_is_full;
 	char record[GM_CONTROL_BYTES_MAX] __attribute__((aligned(8)));
 };
 

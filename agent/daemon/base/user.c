@@ -68,6 +68,7 @@ int gm_user_admit_memory(struct gm_control_server *s,
 	const struct gm_user *other;
 	uint64_t all = 0;
 
+	s->memory_is_full = false;
 	if (user->arena_bytes > most || bytes > most - user->arena_bytes)
 		return gm_why(s->why, -EDQUOT,
 			      "%s: uid %u has %" PRIu64 " bytes of arenas and "
@@ -82,7 +83,8 @@ int gm_user_admit_memory(struct gm_control_server *s,
 		most = config->arena_bytes_of_all;
 	TAILQ_FOREACH(other, &s->users, entry)
 	all += other->arena_bytes;
-	if (all > most || bytes > most - all)
+	s->memory_is_full = all > most || bytes > most - all;
+	if (s->memory_is_full)
 		return gm_why(s->why, -EDQUOT,
 			      "%s: all users together have %" PRIu64
 			      " bytes of "

@@ -68,6 +68,8 @@ static void set_up(void)
 	s.kind_of = gm_dispatch_request_kind;
 	s.n_sessions = 1;
 	TAILQ_INIT(&s.sessions);
+	TAILQ_INIT(&s.users);
+	TAILQ_INSERT_TAIL(&s.users, &user, entry);
 	TAILQ_INSERT_TAIL(&s.sessions, &ended, entry);
 	gm_retry_queue_init(&s);
 	EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
@@ -147,6 +149,43 @@ static void a_full_agent_waits_for_anybody(void)
 	s.n_sessions = 1;
 }
 
+/* Does it wait after several turns of the loop? */
+static bool goes_on_waiting(void)
+{
+	struct gm_request r = request();
+	bool waits;
+
+	OK(gm_deferred_request(&c, &r, -EDQUOT, HANG_NS));
+	d->loop->stop = false;
+	gm_timer_set(d->loop, &hang, gm_loop_now() + 20 * MS);
+	EQ(gm_loop_run(d->loop), 0);
+	waits = c.room != NULL;
+	gm_retry_queue_connection_dropped(&c, "");
+	c.waits = false;
+	return waits;
+}
+
+/* Memory of each user counts for the limit of all users together, and no other
+ * user's for that of one. */
+static void a_full_memory_waits_for_all_users(void)
+{
+	struct gm_user other = { .uid = 2 };
+
+	c.user = &other;
+	ended.connection = &c; /* nothing but what is being freed */
+	user.releases = 1;
+	EQ(waited(-EDQUOT, 2 * HANG_NS), -EDQUOT);
+	d->config->arena_bytes_per_uid = UINT64_C(1) << 20;
+	user.arena_bytes = UINT64_C(1) << 20;
+	OK(goes_on_waiting());
+	user.releases = 0;
+	ended.connection = NULL;
+	OK(goes_on_waiting());
+	d->config->arena_bytes_per_uid = 0;
+	user.arena_bytes = 0;
+	c.user = &user;
+}
+
 static void who_leaves_waits_no_more(void)
 {
 	struct gm_request r = request();
@@ -167,6 +206,7 @@ TAP_CASE()
 	a_limit_ends_it();
 	what_nothing_helps_ends_at_once();
 	a_full_agent_waits_for_anybody();
+	a_full_memory_waits_for_all_users();
 	who_leaves_waits_no_more();
 	gm_timer_stop(d->loop, &hang);
 	gm_retry_queue_exit(&s);

@@ -36,7 +36,8 @@ static int check_kind(int fd, char *ret_why)
 /* On some kernels fstat() takes the inode's lock, and lseek() takes the lock of
  * the file's position, which a write() of the client holds too.  A descriptor
  * of our own has a position of its own, and memory without huge pages needs no
- * lock for its end. */
+ * lock for its end.  An open() waits for a lease of the client, but not with
+ * O_NONBLOCK. */
 int gm_memfd_bytes(int fd, uint64_t *ret_bytes, char ret_why[GM_WHY_BYTES])
 {
 	int error = check_kind(fd, ret_why);
@@ -47,7 +48,11 @@ int gm_memfd_bytes(int fd, uint64_t *ret_bytes, char ret_why[GM_WHY_BYTES])
 	if (error)
 		return error;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	own = open(path, O_RDONLY | O_CLOEXEC);
+	own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (own < 0 && errno == EWOULDBLOCK)
+		return gm_why(ret_why, -EINVAL,
+			      "a process holds a lease of the memfd; remove it "
+			      "with fcntl(F_SETLEASE, F_UNLCK)");
 	if (own < 0 && (errno == EMFILE || errno == ENFILE))
 		return gm_why(ret_why, -EMFILE,
 			      "gpumapd has no descriptor left for it; raise "

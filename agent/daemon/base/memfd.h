@@ -7,7 +7,8 @@
  * A client may send any descriptor at all, of a file system that never answers
  * for instance.  Nothing is asked of it that could wait before it is known to
  * be a memfd, and no call takes the lock of its inode: the client can hold that
- * lock for as long as it likes, by a write() from memory that never arrives.
+ * lock for as long as it likes, by a write() from memory that never arrives.  A
+ * memfd of which a client holds a lease is refused, because open() would wait.
  */
 #ifndef GM_DAEMON_BASE_MEMFD_H
 #define GM_DAEMON_BASE_MEMFD_H
@@ -21,7 +22,7 @@
  * gm_memfd_bytes - the size of a memfd
  *
  * Returns	0
- *		-EINVAL		no memfd, huge pages, or not to be opened
+ *		-EINVAL		no memfd, huge pages, a lease, or not readable
  *		-EMFILE		gpumapd has no descriptor left
  */
 int gm_memfd_bytes(int fd, uint64_t *ret_bytes, char ret_why[GM_WHY_BYTES]);
@@ -33,7 +34,7 @@ int gm_memfd_bytes(int fd, uint64_t *ret_bytes, char ret_why[GM_WHY_BYTES]);
  * ret_why	what was wrong and what to do
  *
  * Returns	0
- *		-EINVAL		no memfd, huge pages, or no whole pages
+ *		-EINVAL		no memfd, huge pages, a lease, or no whole pages
  *		-EPERM		it could shrink, or cannot be written
  *		-ERANGE		the file does not reach so far
  *		-EMFILE		gpumapd has no descriptor left

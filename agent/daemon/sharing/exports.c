@@ -104,14 +104,16 @@ static void answer_export(struct gm_connection *c,
 	gm_connection_answer(c, 0, NULL, &reply, sizeof(reply), -1);
 }
 
-/* The same file by a descriptor that cannot write, where /proc has one. */
+/* The same file by a descriptor that cannot write, where /proc has one.  A
+ * client of the worker's user may hold a lease of a file that was exported
+ * before: with O_NONBLOCK the open does not wait for it. */
 static int read_only_of(int fd)
 {
 	char path[32];
 	int other;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	other = open(path, O_RDONLY | O_CLOEXEC);
+	other = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (other < 0)
 		return fd;
 	close(fd);

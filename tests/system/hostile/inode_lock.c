@@ -4,7 +4,8 @@
 /*
  * Checks that gpumapd takes no lock of a file that a client can write: a client
  * holds the locks of its memory for as long as it likes, by a write() from a
- * page that never arrives, and nothing ends a process that waits for them.
+ * page that never arrives, and nothing ends a process that waits for them.  A
+ * lease of the file is waited for no more than a lock.
  */
 
 #include <errno.h>
@@ -122,6 +123,40 @@ static void locks_are_not_waited_for(void)
 	close(fd);
 }
 
+/* A lease is to be had of what open() has opened, and of that alone. */
+static int with_a_lease(int fd)
+{
+	char name[32];
+	int leased;
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	leased = open(name, O_RDWR | O_CLOEXEC);
+	close(fd);
+	signal(SIGIO, SIG_IGN); /* tells the holder of a lease of an open() */
+	EQ(fcntl(leased, F_SETLEASE, F_WRLCK), 0);
+	return leased;
+}
+
+/* An open() would wait for it for lease-break-time, and succeed then. */
+static void leases_are_not_waited_for(void)
+{
+	struct gm_register memory = {
+		.handle = gm_handle_make(1, GM_BUFFER_REGISTERED, 0, 1),
+		.bytes = MIB,
+	};
+	int fd = with_a_lease(own_memory());
+	struct raw c;
+
+	EQ(raw_open_queue(&c, path, 0, 16, MIB), 0);
+	EQ(raw_register(&c, &memory, fd), -EINVAL);
+	OK(strstr(c.refusal, "holds a lease") != NULL);
+	others_are_served();
+	EQ(fcntl(fd, F_SETLEASE, F_UNLCK), 0);
+	EQ(raw_register(&c, &memory, fd), 0);
+	raw_close(&c);
+	close(fd);
+}
+
 TAP_CASE()
 {
 	char folder[128];
@@ -135,10 +170,12 @@ TAP_CASE()
 		return tap_done();
 	}
 	fuse.orders->fails_from = 0;
-	if (OK(agent_start(&agent)))
+	if (OK(agent_start(&agent))) {
+		leases_are_not_waited_for();
 		locks_are_not_waited_for();
-	else
+	} else {
 		fuse_end(&fuse);
+	}
 	EQ(agent_kill(&agent, SIGTERM), 0);
 	if (tap_failures)
 		agent_show_log(&agent);

@@ -160,9 +160,9 @@ static int read_rows(struct gpumap_comm *comm)
 	return 0;
 }
 
-static int ask_with(struct gpumap_comm *comm, uint32_t flags)
+static int ask_for(struct gpumap_comm *comm)
 {
-	struct gm_comm_open body = { .n_ranks = comm->n, .flags = flags };
+	struct gm_comm_open body = { .n_ranks = comm->n };
 	struct gm_comm_reply reply;
 	struct gm_call call = { .type = GM_CONTROL_COMM_OPEN,
 				.body = &body,
@@ -172,8 +172,11 @@ static int ask_with(struct gpumap_comm *comm, uint32_t flags)
 					    comm->n * sizeof(uint32_t) } },
 				.reply = &reply,
 				.reply_bytes = sizeof(reply) };
-	int ret = gm_session_call(comm->session, &call, 0);
+	int ret;
 
+	if (comm->may_nccl)
+		body.flags |= GM_COMM_MAY_NCCL;
+	ret = gm_session_call(comm->session, &call, 0);
 	if (ret == 0) {
 		comm->number = reply.comm;
 		comm->is_staged = reply.flags & GM_COMM_STAGED;
@@ -181,15 +184,6 @@ static int ask_with(struct gpumap_comm *comm, uint32_t flags)
 		comm->is_broken = false;
 	}
 	return ret;
-}
-
-/* An agent that does not know NCCL answers -EINVAL to its flag: ask again
- * without. */
-static int ask_for(struct gpumap_comm *comm)
-{
-	int ret = comm->may_nccl ? ask_with(comm, GM_COMM_MAY_NCCL) : -EINVAL;
-
-	return ret == -EINVAL ? ask_with(comm, 0) : ret;
 }
 
 static int take_up(struct gpumap_comm *comm)

@@ -442,9 +442,7 @@ struct gpumap_session {
 	uint64_t queues_bytes;
 	uint32_t depth;
 	uint32_t n_rows;
-	bool takes_more; /* the agent's workers accept second slots */
 	bool runs_programs;
-	bool takes_casts; /* and operations from CAST on */
 	/* the error for calls once the session has ended; 0: alive */
 	int broken;
 

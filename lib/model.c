@@ -97,8 +97,7 @@ static int check_opts(struct gpumap_session *s,
 		return refuse(s, -EINVAL,
 			      "neither a layer map nor one row: "
 			      "say where the model is to go");
-	/* Agents that know CAST know LOAD. */
-	return s->takes_casts ? 0 : -EOPNOTSUPP;
+	return 0;
 }
 
 /* Open the queue pairs of all the model's rows now, so that loading never waits

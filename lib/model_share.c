@@ -29,12 +29,9 @@ static int request_claim(struct gpumap_model *m, uint32_t flags)
 	struct gm_call call = { .type = GM_CONTROL_SHARE_CLAIM,
 				.body = &body,
 				.body_bytes = sizeof(body) };
-	int ret;
 
 	memcpy(body.name, m->name.text, sizeof(body.name));
-	ret = gm_session_call(m->session, &call, 0);
-	/* An agent that does not know claims answers -E2BIG. */
-	return ret == -E2BIG ? -EOPNOTSUPP : ret;
+	return gm_session_call(m->session, &call, 0);
 }
 
 void gm_model_unname(struct gpumap_model *model)

@@ -86,10 +86,6 @@ int gpumap_device_read(const struct gpumap *map, uint32_t row,
 	if (ret != 0)
 		return ret;
 	put_facts(&device, &facts);
-	/* An agent before minor 2 left zeroes there, which would mean a known
-	 * value. */
-	if (gm_get(&map->map.header->minor) < 2)
-		device.recovery = UINT32_MAX;
 	put_moving(&device, &moving);
 	gm_size_put(ret_device, &device, sizeof(device));
 	return 0;

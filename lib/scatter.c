@@ -187,10 +187,6 @@ static int validate(const struct gpumap_session *s,
 		ret = gm_waits_check(s, job);
 	if (ret != 0)
 		return ret;
-	if (gm_job_has_more(job) && !s->takes_more)
-		return gm_refuse(s->map, -EOPNOTSUPP,
-				 "this agent is too old for such a job: "
-				 "update it");
 	has = gm_op_fields(job->op);
 	if (opts->rows == NULL &&
 	    (opts->dst_buffers != NULL || opts->src_buffers != NULL))

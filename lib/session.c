@@ -149,9 +149,6 @@ int gpumap_session_open(struct gpumap *map,
 	if ((ours.flags & ~(GPUMAP_SESSION_POLLABLE | GPUMAP_SESSION_SPARSE |
 			    GPUMAP_SESSION_PROGRAMS)) != 0)
 		return -E2BIG;
-	if ((ours.flags & GPUMAP_SESSION_PROGRAMS) != 0 &&
-	    gm_get(&map->map.header->minor) < GM_MINOR_PROGRAMS)
-		return -EOPNOTSUPP;
 	if (ours.depth != 0 && !valid_depth(ours.depth))
 		return gm_refuse(map, -EINVAL,
 				 "a depth is a power of two from %u to %u, and "
@@ -168,8 +165,6 @@ int gpumap_session_open(struct gpumap *map,
 	s->done_last = &s->done_first;
 	s->gap_ns = FIRST_GAP_NS;
 	s->epoch = gm_get(&map->map.header->epoch);
-	s->takes_more = gm_get(&map->map.header->minor) >= GM_MINOR_MORE;
-	s->takes_casts = gm_get(&map->map.header->minor) >= GM_MINOR_CASTS;
 	open = (struct gm_session_open){ .depth = ours.depth,
 					 .flags = ours.flags &
 						  ~GPUMAP_SESSION_SPARSE,

@@ -320,8 +320,7 @@ static int share_all(struct gpumap_session *s,
 		ret = request_share(s, r, fd, ret_share);
 	if (ret != 0)
 		take_back(s, r->buffers, n);
-	/* An agent that does not know shares answers -E2BIG. */
-	return ret == -E2BIG ? -EOPNOTSUPP : ret;
+	return ret;
 }
 
 int gpumap_share(struct gpumap_session *session,
@@ -565,14 +564,11 @@ int gpumap_share_release(struct gpumap *map, const char *name)
 				.body = &body,
 				.body_bytes = sizeof(body) };
 	size_t n = name != NULL ? strnlen(name, sizeof(body.name)) : 0;
-	int ret;
 
 	if (n == 0 || n > GPUMAP_NAME_MAX) {
 		gm_map_refuse(map, "a name has 1 to 63 bytes");
 		return -EINVAL;
 	}
 	memcpy(body.name, name, n);
-	ret = gm_map_call(map, &call, 0);
-	/* An agent that does not know the request answers -E2BIG. */
-	return ret == -E2BIG ? -EOPNOTSUPP : ret;
+	return gm_map_call(map, &call, 0);
 }

@@ -116,12 +116,6 @@ static int refuse_unknown(const struct gpumap_session *s,
 			 "a spare word of a job is not 0: zero the struct");
 }
 
-static int refuse_old(const struct gpumap_session *s)
-{
-	return gm_refuse(s->map, -EOPNOTSUPP,
-			 "this agent is too old for such a job: update it");
-}
-
 /* @what: dst, src or mask. */
 static int refuse_memory(const struct gpumap_session *s, const char *what)
 {
@@ -151,8 +145,6 @@ int gm_job_known(const struct gpumap_session *session,
 					   "GPUMAP_SESSION_PROGRAMS");
 	if (gm_job_dst_bytes(job) == 0)
 		return refuse_unknown(session, job);
-	if (!session->takes_casts)
-		return refuse_old(session);
 	if ((fields[job->op] & GM_HAS_MASK) != 0 &&
 	    job->mask_first >= job->mask_n)
 		return gm_refuse(session->map, -EINVAL,
@@ -473,8 +465,6 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 		slots = gm_jobs_slots(jobs, n);
 	if (slots > session->depth)
 		return refuse_slots(session, slots);
-	if (slots != n && !session->takes_more)
-		return refuse_old(session);
 	for (uint32_t i = 0; i < n; i++) {
 		ret = buffers == 0 ? check_arena(session, &jobs[i])
 				   : gm_job_check(session, row, &jobs[i]);
@@ -539,8 +529,6 @@ int gpumap_cancel(struct gpumap_session *session, uint32_t row)
 		return ret;
 	if (row >= session->n_rows)
 		return gm_session_lacks(session, row);
-	if (!session->takes_more)
-		return refuse_old(session);
 	pair = session->pairs[row];
 	if (pair == NULL || pair->live == 0)
 		return 0;

@@ -101,7 +101,7 @@ struct gm_hello_reply {
 	uint32_t agent_pid;
 	uint32_t reserved;
 	/* st_dev and st_ino of the agent's segment.  A client that has mapped
-	 * another file has the map of an earlier agent.  0: not said. */
+	 * another file has the map of an earlier agent.  0: not known. */
 	uint64_t segment_dev;
 	uint64_t segment_ino;
 };

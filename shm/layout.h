@@ -40,12 +40,8 @@
 
 #include "shm/atomic.h"
 
-#define GM_LAYOUT_MAJOR   1u
-#define GM_LAYOUT_MINOR   6u
-#define GM_MINOR_MORE     3u /* workers accept second slots */
-#define GM_MINOR_CASTS    4u /* and operations from CAST on */
-#define GM_MINOR_MASKS    5u /* and agents publish masks */
-#define GM_MINOR_PROGRAMS 5u /* and programs */
+#define GM_LAYOUT_MAJOR   2u
+#define GM_LAYOUT_MINOR   0u
 #define GM_MAGIC          UINT64_C(0x000050414d555047) /* as bytes: GPUMAP */
 #define GM_BYTE_ORDER     UINT32_C(0x01020304)
 
@@ -94,7 +90,7 @@ struct gm_header {
 	gm_a64 layout; /* gm_layout_hash() of the writer */
 	gm_a64 boot_id[2];
 	gm_a64 agent_start; /* ns, CLOCK_MONOTONIC */
-	/* From here on: major 1. */
+	/* From here on: of this major. */
 	gm_a64 epoch; /* agents that have written here, from 1 */
 	gm_a32 agent_pid;
 	gm_a32 n_rows;
@@ -189,7 +185,7 @@ struct gm_row_image {
 	uint32_t cuda_version;
 	char cpus[256]; /* local CPUs, as "0-3,8" */
 	char mig_profile[32];
-	/* Since minor 2; of CUDA rows. */
+	/* These three are facts of CUDA rows. */
 	uint32_t recovery; /* enum gpumap_recovery, UINT32_MAX: not known */
 	uint32_t last_xid; /* number of the newest Xid, 0: none seen */
 	uint64_t xids;     /* seen since the row was given out */
@@ -230,7 +226,7 @@ struct gm_layers_image {
 	uint32_t
 		charges_at; /* n_rows struct gm_charge_image, first use first */
 	uint32_t spec_at;   /* spec_bytes characters */
-	/* Since minor 1.  0: not said. */
+	/* 0: not said. */
 	/* tokens that the charges for KV cache suffice for */
 	uint64_t max_seq_len;
 	uint32_t max_batch_size;
@@ -257,8 +253,8 @@ struct gm_charge_image {
 
 #define GM_MASK_RANK_MAX 4u
 
-/* The image of a GM_KIND_MASK block; since minor 5.  The tensor is as
- * published: dense, the last dimension the fastest. */
+/* The image of a GM_KIND_MASK block.  The tensor is as published: dense, the
+ * last dimension the fastest. */
 struct gm_mask_image {
 	struct gm_object_image object;
 	uint32_t kind; /* enum gpumap_mask_kind; only CUSTOM has a tensor */
@@ -279,8 +275,8 @@ struct gm_mask_image {
 	uint32_t replicas_at; /* struct gm_replica_image */
 	/* the layer map whose rows it follows; "": none */
 	char map[GM_NAME_BYTES];
-	/* Since minor 6: a sum over the headers of the node segments that
-	 * DEVICE replicas name; 0: there are none. */
+	/* A sum over the headers of the node segments that DEVICE replicas
+	 * name; 0: there are none. */
 	uint64_t homes;
 	uint64_t reserved;
 };
@@ -325,8 +321,8 @@ struct gm_node_header {
 	gm_a64 made; /* ns, CLOCK_MONOTONIC: tells it from an earlier segment */
 };
 
-/* The image of a GM_KIND_MESH block; since minor 5.  Its ranks are 0 to world -
- * 1, each on a row of its own.  Group 0 has them all, in order. */
+/* The image of a GM_KIND_MESH block.  Its ranks are 0 to world - 1, each on a
+ * row of its own.  Group 0 has them all, in order. */
 struct gm_mesh_image {
 	struct gm_object_image object;
 	uint32_t topology; /* enum gpumap_mesh_topology */
@@ -353,7 +349,7 @@ struct gm_group_image {
 enum gm_holder_kind {
 	GM_HOLDER_FREE = 0,
 	GM_HOLDER_PIN = 1,
-	GM_HOLDER_RESERVE = 2 /* of a HELD map; since minor 1 */
+	GM_HOLDER_RESERVE = 2 /* of a HELD map */
 };
 
 /*
@@ -424,7 +420,7 @@ GM_ASSERT_AT(gm_group_image, n, 68);
 GM_ASSERT_AT(gm_group_image, epoch, 80);
 GM_ASSERT_BYTES(gm_group_image, 96);
 
-/* Offsets of the fixed parts of a segment of major 1. */
+/* Offsets of the fixed parts of a segment. */
 #define GM_ROWS_AT    4096u
 #define GM_OBJECTS_AT (GM_ROWS_AT + GM_ROWS * sizeof(struct gm_row))
 #define GM_HOLDERS_AT \

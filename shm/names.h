@@ -4,10 +4,12 @@
 /*
  * names.h - the names of an instance's files in /dev/shm.
  *
- *	/dev/shm/gpumap.1.uid<U>/		of the agents of user U
- *	/dev/shm/gpumap.1.uid<U>/<instance>/	of one instance
+ *	/dev/shm/gpumap.<M>.uid<U>/		of the agents of user U
+ *	/dev/shm/gpumap.<M>.uid<U>/<instance>/	of one instance
  *		map				the map segment
  *		node<N>				a node segment
+ *
+ * M is GM_LAYOUT_MAJOR, so agents of two majors have no file in common.
  *
  * User U owns both folders, and no other user may write or list them.  So no
  * other user can take a name before the agent does, or put a file there for a
@@ -30,9 +32,12 @@
 #include "shm/layout.h"
 
 #define GM_NAMES_SHM      "/dev/shm"
+#define GM_NAMES_USER     GM_NAMES_SHM "/gpumap.2.uid" /* M is 2 */
 #define GM_NAMES_BYTES    128u /* of a path, with its NUL */
 #define GM_NAMES_INSTANCE 63u  /* bytes of an instance's name */
 #define GM_NAMES_MODE     0711 /* of both folders */
+
+_Static_assert(GM_LAYOUT_MAJOR == 2, "GM_NAMES_USER has another M");
 
 /* Can an instance have this name?  A name is one folder's: neither empty nor
  * longer than GM_NAMES_INSTANCE, without a '/', neither "." nor "..". */
@@ -48,8 +53,7 @@ static inline bool gm_names_check_instance(const char *instance)
 /* The folder of a user's instances. */
 static inline void gm_names_user(char ret_path[GM_NAMES_BYTES], uint32_t uid)
 {
-	snprintf(ret_path, GM_NAMES_BYTES, GM_NAMES_SHM "/gpumap.%u.uid%u",
-		 GM_LAYOUT_MAJOR, uid);
+	snprintf(ret_path, GM_NAMES_BYTES, GM_NAMES_USER "%u", uid);
 }
 
 /* A file of an instance whose name has been checked, of up to 30 bytes; or for
@@ -57,8 +61,7 @@ static inline void gm_names_user(char ret_path[GM_NAMES_BYTES], uint32_t uid)
 static inline void gm_names_file(char ret_path[GM_NAMES_BYTES], uint32_t uid,
 				 const char *instance, const char *file)
 {
-	snprintf(ret_path, GM_NAMES_BYTES,
-		 GM_NAMES_SHM "/gpumap.%u.uid%u/%s%s%s", GM_LAYOUT_MAJOR, uid,
+	snprintf(ret_path, GM_NAMES_BYTES, GM_NAMES_USER "%u/%s%s%s", uid,
 		 instance, file[0] != '\0' ? "/" : "", file);
 }
 

@@ -116,7 +116,7 @@ struct gm_queue {
 	gm_a32 incarnation;             /* workers this queue has had, from 1 */
 };
 
-/* In shared memory, behind the completions; since minor 3. */
+/* In shared memory, behind the completions. */
 struct gm_timeline {
 	/* A place in time, with row 0: the positions of the queue that have
 	 * ended.  Incarnation 0: its worker is dead.  Written by the worker, or

@@ -84,6 +84,13 @@ check "gpumapd(8) has each exit status" "$(
 		"$(section 'EXIT STATUS' $daemon |
 			sed -n 's/^[[|]*  *\([0-9]\)$/\1/p')")"
 
+# The paths carry the layout's major version.
+major=$(sed -n 's/^#define GM_LAYOUT_MAJOR *\([0-9]*\)u$/\1/p' shm/layout.h)
+check "pages name files of the layout's major version" "$(
+	[ -n "$major" ] || echo "shm/layout.h has no GM_LAYOUT_MAJOR"
+	grep -n 'gpumap\.[0-9]*\.uid' README.md agent/*.md agent/*.scd \
+		lib/*.scd shm/*.scd | grep -v "gpumap\.$major\.uid")"
+
 # ---- the log ----------------------------------------------------------------
 
 # pairs - "EVENT" and "EVENT KEY" of lines "EVENT KEY...".

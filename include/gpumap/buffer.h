@@ -199,7 +199,6 @@ GPUMAP_API int gpumap_register(struct gpumap_session *session, int fd,
  *		-EACCES		this user may not read the memory of masks
  *		-EDQUOT		this user would have more than it may, or this
  *				session has 4096 buffers
- *		-EOPNOTSUPP	the agent is older than this
  *		-ENOMEM, -ECONNRESET, -EPROTO, -EOWNERDEAD
  *		gpumap_refusal() says more
  * Cost		a round trip on the control socket

@@ -123,9 +123,7 @@ struct gpumap_comm_opts {
  * opts		NULL: as gpumap_comm_open()
  *
  * Returns	as gpumap_comm_open(), or
- *		-E2BIG		a field or a flag newer than this library.  An
- *				agent older than a flag ignores it, and
- *				gpumap_comm_flags() shows that
+ *		-E2BIG		a field or a flag newer than this library
  * Cost		as gpumap_comm_open(); with GPUMAP_COMM_NCCL also seconds for
  *		the cards to form their communicator, and some hundred MiB of
  *		each card, for which no session is charged

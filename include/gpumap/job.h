@@ -201,9 +201,7 @@ struct gpumap_done {
  *		-ENOENT		the mask has no replica on this row
  *		-EACCES		the destination is READ_ONLY
  *		-EOPNOTSUPP	a buffer is memory of another row, and not the
- *				source of a COPY; or the agent is older than
- *				such copies, than deadlines and waits, or than
- *				CAST
+ *				source of a COPY
  *		-ENODEV		no such row
  *		-ECONNRESET, -EPROTO	the session has ended
  *		-EOWNERDEAD	called in a forked child
@@ -266,7 +264,6 @@ GPUMAP_API int gpumap_submitted(struct gpumap_session *session, uint32_t row,
  *
  * Returns	0
  *		-ENODEV		no such row
- *		-EOPNOTSUPP	the agent is older than this
  *		-ECONNRESET, -EPROTO, -EOWNERDEAD
  * Cost		one system call, which does not wait
  * Threads	the session's own thread

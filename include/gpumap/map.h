@@ -84,12 +84,11 @@ struct gpumap_health {
 	uint64_t age_ns; /* since the last heartbeat */
 	uint64_t epoch;  /* agents that have written this map, from 1 */
 	uint64_t tick;   /* refreshes of the moving facts */
-	uint32_t generation; /* changes of objects and row states */
-	uint32_t agent_pid;  /* in the agent's pid namespace */
-	uint64_t bytes;      /* of the segment */
-	/* as GPUMAP_VERSION; 0: the agent has not said it yet */
-	uint32_t agent_version;
-	uint32_t layout_minor; /* of the segment's layout */
+	uint32_t generation;    /* changes of objects and row states */
+	uint32_t agent_pid;     /* in the agent's pid namespace */
+	uint64_t bytes;         /* of the segment */
+	uint32_t agent_version; /* as GPUMAP_VERSION */
+	uint32_t layout_minor;  /* of the segment's layout */
 };
 
 /*
@@ -367,8 +366,7 @@ GPUMAP_API int gpumap_device_find(const struct gpumap *map,
  *				of one); the row is drained once they have;
  *				repeat the call to wait for that
  *		-ESHUTDOWN	the agent is draining itself
- *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOPNOTSUPP, -EPROTO,
- *		-EOWNERDEAD
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD
  *		gpumap_refusal() says what was wrong
  * Cost		a round trip on the control socket, which takes as long as the
  *		jobs do
@@ -400,8 +398,7 @@ GPUMAP_API int gpumap_device_undrain(struct gpumap *map, uint32_t row);
  *		-EPERM		only root and the agent's own user may
  *		-ENODEV		no such row
  *		-ENOSPC, -EROFS, -EIO	the agent's disk; nothing has changed
- *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOPNOTSUPP, -EPROTO,
- *		-EOWNERDEAD
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD
  *		gpumap_refusal() says what was wrong
  * Cost		a round trip on the control socket, and a write to the agent's
  *		disk

@@ -310,7 +310,6 @@ struct gpumap_mesh_request {
  *		-EAGAIN, -EPERM, -EDQUOT, -ENOSPC, -EROFS, -EIO, -ENOMEM,
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EMSGSIZE, -EOWNERDEAD
  *				as gpumap_layers_publish()
- *		-EOPNOTSUPP	the agent is older than meshes
  *		gpumap_refusal() says what was wrong
  * Cost		a round trip on the control socket
  * Threads	any, in turn
@@ -380,7 +379,6 @@ struct gpumap_mesh_join {
  *		-EPERM		the mesh belongs to another user
  *		-EDQUOT		this user's processes are 1024 ranks of groups
  *				already
- *		-EOPNOTSUPP	the agent is older than this
  *		-E2BIG, -ENOMEM, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
  *				as gpumap_layers_publish()
  *		gpumap_refusal() says what was wrong, and names the missing

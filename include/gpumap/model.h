@@ -134,7 +134,7 @@ struct gpumap_tensor {
  *				map nor row; nothing to load; other flags
  *		-EOPNOTSUPP	GGUF of a version, or with a type, that is not
  *				known; or the map gives each row a part of every
- *				layer; or the agent is older than this
+ *				layer
  *		-E2BIG		4096 files, 2^20 tensors or 256 MiB of headers
  *				are exceeded; or opts uses a field that is newer
  *				than this library

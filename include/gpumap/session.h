@@ -54,7 +54,6 @@ struct gpumap_session_opts {
  *		-EINVAL		depth is no power of two from 16 to 1024
  *		-EPERM		this user may not have programs run;
  *				gpumap_refusal() names the setting
- *		-EOPNOTSUPP	the agent is older than programs
  *		-E2BIG		a field or a flag newer than this library
  *		-ESHUTDOWN	the agent is draining
  *		-ESTALE		the map was retired: attach again
@@ -172,7 +171,6 @@ struct gpumap_usage {
  * Returns	the number of items, which may be more than @n, or
  *		-E2BIG		@size is more than 4096 bytes
  *		-EINVAL		@size is smaller than its first fields
- *		-EOPNOTSUPP	the agent is older than this
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD, when
  *		ret_usage may hold some of them
  * Cost		a round trip on the control socket for every 64

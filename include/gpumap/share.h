@@ -112,8 +112,7 @@ struct gpumap_share_info {
  *				administrator limits shares to the same user
  *		-EDQUOT		this user has as many exports, or exported bytes
  *				of the row, or bytes with its arenas, as it may
- *		-EOPNOTSUPP	the device cannot, or the agent is older than
- *				this
+ *		-EOPNOTSUPP	the device cannot
  *		-EMFILE, -ENOMEM, -ECONNRESET, -EPROTO, -EOWNERDEAD
  *		gpumap_refusal() says more.  After an error nothing is shared
  * Cost		a round trip on the control socket and to the worker for each
@@ -138,7 +137,6 @@ GPUMAP_API int gpumap_share(struct gpumap_session *session,
  *		-EDQUOT		this user has as many imports, or on a row as
  *				many imported bytes, as it may
  *		-EINVAL		no name; -E2BIG: a flag newer than this library
- *		-EOPNOTSUPP	the agent is older than this
  *		-EMFILE, -ENOMEM, -ECONNRESET, -EPROTO, -EOWNERDEAD
  *		gpumap_refusal() says more
  * Cost		a round trip on the control socket, and three system calls if it
@@ -243,7 +241,6 @@ GPUMAP_API int gpumap_share_close(struct gpumap_session *session,
  *		-ENOENT		nothing has this name
  *		-EPERM		another user has shared it
  *		-EINVAL		no name
- *		-EOPNOTSUPP	the agent is older than this
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD
  *		gpumap_refusal() says more
  * Cost		a round trip on the control socket
@@ -258,7 +255,6 @@ GPUMAP_API int gpumap_share_release(struct gpumap *map, const char *name);
  *
  * Returns	how many there are, which may be more than @n, or
  *		-E2BIG, -EINVAL	as gpumap_share_info()
- *		-EOPNOTSUPP	the agent is older than this
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD, when
  *		ret_info may hold some of them
  * Cost		a round trip on the control socket for every 32

@@ -95,8 +95,7 @@ static int handle_hello(struct gm_connection *c, const struct gm_request *r)
 	if (!gm_connection_let_in(c))
 		return turn_away(c, r);
 	if (hello->layout_major != GM_LAYOUT_MAJOR ||
-	    (hello->layout_minor == GM_LAYOUT_MINOR &&
-	     hello->layout != gm_layout_hash()))
+	    hello->layout != gm_layout_hash())
 		return gm_connection_bad(
 			c, -EPROTO,
 			"the client's layout is %u.%u (%016llx), this agent's "

@@ -376,24 +376,17 @@ static void peer_unreach(struct peer *p, struct peer_link *l,
 	peer_reply(p, l, request, 0, NULL, 0, NULL, 0);
 }
 
-/* An agent of whatever time: to what it does not know it says what gpumapd
- * says. */
 static void peer_comm_open(struct peer *p, struct peer_link *l,
 			   const struct gm_control *request,
 			   const struct gm_comm_open *body)
 {
 	struct gm_comm_reply reply = {
 		.comm = gm_get(&p->comm_asked) + 1,
-		.flags = body->flags & GM_COMM_MAY_NCCL
-				 ? GM_COMM_STAGED | GM_COMM_NCCL
-				 : GM_COMM_STAGED,
+		.flags = body->flags & GM_COMM_MAY_NCCL ? gm_get(&p->comm_flags)
+							: GM_COMM_STAGED,
 	};
 
 	gm_put(&p->comm_asked, reply.comm);
-	if (body->flags & ~gm_get(&p->comm_knows)) {
-		peer_refuse(p, l, request, -EINVAL, "3 ranks, and 12 bytes");
-		return;
-	}
 	gm_put(&p->comm_open, gm_get(&p->comm_open) + 1);
 	peer_reply(p, l, request, 0, &reply, sizeof(reply), NULL, 0);
 }

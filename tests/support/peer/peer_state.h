@@ -122,8 +122,8 @@ struct peer {
 	gm_a32 reached; /* likewise */
 	gm_a32 unreached;
 	gm_a32 drained;     /* rows that are: a bit each */
-	gm_a32 comm_knows;  /* flags of COMM_OPEN, as GM_COMM_MAY_NCCL */
-	gm_a32 comm_asked;  /* requests of those, */
+	gm_a32 comm_flags;  /* of the answer to GM_COMM_MAY_NCCL */
+	gm_a32 comm_asked;  /* requests of COMM_OPEN, */
 	gm_a32 comm_open;   /* and communicators */
 	char published[64]; /* the spec that was last published */
 	uint64_t sizes;     /* their sum */

@@ -181,7 +181,7 @@ static void other_versions_are_understood(void)
 static void hello_comes_first(void)
 {
 	struct record reply, r = request(GM_CONTROL_SESSIONS, NULL, 0);
-	struct gm_hello other = { GM_LAYOUT_MAJOR + 1, 0, 0 };
+	struct gm_hello other = { GM_LAYOUT_MAJOR + 1, 0, gm_layout_hash() };
 	int fd = connect_raw();
 
 	EQ(ask(fd, &r, &reply), 1);
@@ -190,6 +190,18 @@ static void hello_comes_first(void)
 	r = request(GM_CONTROL_HELLO, &other, sizeof(other));
 	EQ(ask(fd, &r, &reply), -EPROTO);
 	OK(strstr(reply.body, "layout") != NULL);
+	close(fd);
+	/* No minor changes what the hash is of. */
+	other = (struct gm_hello){ GM_LAYOUT_MAJOR, GM_LAYOUT_MINOR + 1,
+				   gm_layout_hash() + 1 };
+	fd = connect_raw();
+	r = request(GM_CONTROL_HELLO, &other, sizeof(other));
+	EQ(ask(fd, &r, &reply), -EPROTO);
+	close(fd);
+	other.layout = gm_layout_hash();
+	fd = connect_raw();
+	r = request(GM_CONTROL_HELLO, &other, sizeof(other));
+	EQ(ask(fd, &r, &reply), 0);
 	close(fd);
 }
 

@@ -34,7 +34,7 @@
 
 #define STRANGER 61357u /* a uid without other processes */
 #define OTHER    61358u /* likewise */
-#define ROOTS    "/dev/shm/gpumap.1.uid0"
+#define ROOTS    GM_NAMES_USER "0"
 #define BYTES    4096u /* of a mask */
 #define RIGHT    0x11
 #define FORGED   0xee

@@ -58,7 +58,7 @@ static void other_layout(struct agent_map *m)
 
 static void other_major(struct agent_map *m)
 {
-	gm_put(&m->map.header->major, 2);
+	gm_put(&m->map.header->major, GM_LAYOUT_MAJOR + 1);
 }
 
 static void odd_state(struct agent_map *m)

@@ -2,9 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Communicators against a peer in a thread, that knows of NCCL or is older than
- * that: what is asked for, what is done without, and what becomes of it when
- * the peer changes.
+ * Communicators against a peer in a thread, whose rows form a communicator of
+ * NCCL's or do not: what is asked for, and which flags the program sees.
  */
 
 #include "tests/support/peer/peer_session.h"
@@ -47,11 +46,11 @@ static void closed(struct gpumap_comm *comm)
 	EQ(gm_get(&peer.comm_open), 0);
 }
 
-static void an_agent_of_today(struct gpumap_session *s)
+static void nccl_is_asked_for(struct gpumap_session *s)
 {
 	struct gpumap_comm *comm;
 
-	gm_put(&peer.comm_knows, GM_COMM_MAY_NCCL);
+	gm_put(&peer.comm_flags, GM_COMM_STAGED | GM_COMM_NCCL);
 	comm = opened(s, &by_nccl);
 	EQ(gm_get(&peer.comm_asked), 1);
 	EQ(gpumap_comm_flags(comm), GPUMAP_COMM_NCCL);
@@ -62,25 +61,20 @@ static void an_agent_of_today(struct gpumap_session *s)
 	closed(comm);
 }
 
-/* The agent takes the flag for an error, and is asked again without it. */
-static void an_older_agent(struct gpumap_session *s)
+/* The workers form a communicator of NCCL's at one time and not at another. */
+static void flags_are_of_the_newest_group(struct gpumap_session *s)
 {
 	struct gpumap_comm *comm;
 
-	gm_put(&peer.comm_knows, 0);
+	gm_put(&peer.comm_flags, GM_COMM_STAGED);
 	comm = opened(s, &by_nccl);
-	EQ(gm_get(&peer.comm_asked), 2);
 	EQ(gpumap_comm_flags(comm), 0);
 	STR(gpumap_refusal(map), "");
-	/* The agent knows the flag now. */
-	gm_put(&peer.comm_knows, GM_COMM_MAY_NCCL);
+	gm_put(&peer.comm_flags, GM_COMM_STAGED | GM_COMM_NCCL);
 	EQ(gpumap_comm_renew(comm), 0);
-	EQ(gm_get(&peer.comm_asked), 3);
+	EQ(gm_get(&peer.comm_asked), 2);
 	EQ(gm_get(&peer.comm_open), 1);
 	EQ(gpumap_comm_flags(comm), GPUMAP_COMM_NCCL);
-	gm_put(&peer.comm_knows, 0);
-	EQ(gpumap_comm_renew(comm), 0);
-	EQ(gpumap_comm_flags(comm), 0);
 	closed(comm);
 }
 
@@ -94,7 +88,6 @@ static void a_newer_program(struct gpumap_session *s)
 	struct gpumap_comm_opts odd = by_nccl;
 	struct gpumap_comm *comm = NULL;
 
-	gm_put(&peer.comm_knows, UINT32_MAX);
 	gm_put(&peer.comm_asked, 0);
 	newer.known.size = sizeof(newer);
 	newer.more = 1;
@@ -122,8 +115,8 @@ TAP_CASE()
 		return tap_done();
 	publish_mesh();
 	s = open_session(16, 0);
-	an_agent_of_today(s);
-	an_older_agent(s);
+	nccl_is_asked_for(s);
+	flags_are_of_the_newest_group(s);
 	a_newer_program(s);
 	gpumap_session_close(s);
 	return client_end();

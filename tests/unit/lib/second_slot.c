@@ -356,31 +356,6 @@ static void values_go_round(void)
 			OK(!"two incarnations of one name");
 }
 
-static void an_old_agent_is_not_asked(void)
-{
-	struct gm_header *header = file.segment.map.header;
-	struct gpumap_job job = late(0, 1);
-	struct gpumap_session *s;
-
-	gm_put(&header->minor, GM_MINOR_MORE - 1);
-	s = open_session(16, 0);
-	EQ(gpumap_submit(s, 0, &job, 1), -EOPNOTSUPP);
-	job.n = 10;
-	EQ(gpumap_scatter(s, &job, NULL, NULL, 0), -EOPNOTSUPP);
-	EQ(gpumap_cancel(s, 0), -EOPNOTSUPP);
-	job.deadline_ns = GPUMAP_NO_DEADLINE;
-	EQ(gpumap_submit(s, 0, &job, 1), 0);
-	gpumap_session_close(s);
-	/* One step younger: that still knows no operation from CAST on. */
-	gm_put(&header->minor, GM_MINOR_CASTS - 1);
-	s = open_session(16, 0);
-	job.op = GPUMAP_OP_CAST;
-	EQ(gpumap_submit(s, 0, &job, 1), -EOPNOTSUPP);
-	EQ(gpumap_scatter(s, &job, NULL, NULL, 0), -EOPNOTSUPP);
-	gpumap_session_close(s);
-	gm_put(&header->minor, GM_LAYOUT_MINOR);
-}
-
 TAP_CASE()
 {
 	if (!client_begin("second"))
@@ -397,6 +372,5 @@ TAP_CASE()
 	what_is_taken_back_is_marked();
 	a_mark_reaches_back_only();
 	values_go_round();
-	an_old_agent_is_not_asked();
 	return client_end();
 }

@@ -189,7 +189,7 @@ static void a_foreign_header_is_refused(void)
 		uint32_t value;
 	} damage[] = {
 		{ offsetof(struct gm_header, magic), 1 },
-		{ offsetof(struct gm_header, major), 2 },
+		{ offsetof(struct gm_header, major), GM_LAYOUT_MAJOR + 1 },
 		{ offsetof(struct gm_header, byte_order), 0x04030201 },
 		{ offsetof(struct gm_header, layout), 5 },
 		{ offsetof(struct gm_header, size), 4096 },

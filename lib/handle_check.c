@@ -249,14 +249,16 @@ static int show_registered(struct gpumap_session *s, uint32_t row,
 }
 
 static int show_another_rows(struct gpumap_session *s, uint32_t row,
-			     const struct gm_client_buffer *buffer)
+			     struct gm_client_buffer *buffer)
 {
 	struct gm_reach body = { .handle = buffer->handle, .row = row };
 	struct gm_call call = { .type = GM_CONTROL_REACH,
 				.body = &body,
 				.body_bytes = sizeof(body) };
+	int ret = gm_session_call(s, &call, 0);
 
-	return gm_session_call(s, &call, 0);
+	buffer->reached |= ret == 0;
+	return ret;
 }
 
 static int show(struct gpumap_session *s, uint32_t row, uint64_t handle)
@@ -331,11 +333,11 @@ int gm_buffer_end_reach(struct gpumap_session *session,
 	struct gm_call call = { .type = GM_CONTROL_UNREACH,
 				.body = &body,
 				.body_bytes = sizeof(body) };
-	int ret = gm_buffer_is_shown(buffer)
-			  ? gm_session_call(session, &call, 0)
-			  : 0;
+	int ret = buffer->reached ? gm_session_call(session, &call, 0) : 0;
 
-	if (ret == 0)
+	if (ret == 0) {
 		memset(buffer->rows, 0, sizeof(buffer->rows));
+		buffer->reached = false;
+	}
 	return ret;
 }

@@ -415,6 +415,9 @@ struct gm_client_buffer {
 	bool imported;  /* imported: the agent releases it */
 	/* has no handle any more, but a worker may still have it */
 	bool leaving;
+	/* Another row was told of it once.  A bit of @rows is cleared when the
+	 * row has another worker, which may have been told, too. */
+	bool reached;
 	/* The rows that were told of it, where it is not their own memory. */
 	uint64_t rows[GM_ROWS / 64];
 };

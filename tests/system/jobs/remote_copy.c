@@ -11,12 +11,15 @@
  */
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "gpumap.h"
+#include "tests/support/process.h"
 #include "tests/support/story.h"
 #include "tests/support/story_rows.h"
 
@@ -324,6 +327,78 @@ static void buffers_end_with_workers(uint32_t flags)
 	gpumap_session_close(s.session);
 }
 
+/* ---- a worker that the library has not seen ------------------------------ */
+
+struct reach {
+	struct side *side;
+	struct gpumap_job job;
+	_Atomic pid_t thread; /* 0: not running yet */
+	int ret;
+};
+
+static void *submit_to_row_0(void *arg)
+{
+	struct reach *r = arg;
+
+	r->thread = (pid_t)syscall(SYS_gettid);
+	r->ret = run(r->side, 0, &r->job);
+	return NULL;
+}
+
+/* Submit the job while row 0 has no worker and the agent stands, and let the
+ * agent go on once the library waits for its reply. */
+static int reach_next_worker(struct side *s, const struct gpumap_job *job)
+{
+	struct reach r = { .side = s, .job = *job };
+	struct gpumap_device device = story_device(map, 0);
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	pthread_t thread;
+
+	OK(process_stop(agent.pid));
+	kill((pid_t)device.worker_pid, SIGKILL);
+	while (story_lives((pid_t)device.worker_pid) && story_now() < until)
+		story_nap(100);
+	if (!EQ(pthread_create(&thread, NULL, submit_to_row_0, &r), 0))
+		return -EAGAIN;
+	while ((r.thread == 0 || process_state(r.thread) != 'S') &&
+	       story_now() < until)
+		story_nap(100);
+	kill(agent.pid, SIGCONT);
+	pthread_join(thread, NULL);
+	OK(story_back(map, 0, device.restarts));
+	return r.ret;
+}
+
+/* The agent tells the row's next worker of a source before the library has seen
+ * that there is one.  Once the source is freed, each handle is free there. */
+static void a_source_is_let_go_of(uint32_t flags)
+{
+	struct gpumap_job job, nop = { .op = GPUMAP_OP_NOP };
+	uint64_t source, target;
+	struct side s;
+	int bad = 0;
+
+	if (!open_side(&s))
+		return;
+	EQ(run(&s, 0, &nop), 0);
+	source = painted(&s, 1, BYTES, flags, 12);
+	job = copy_of(0, source, MIB);
+	job.dst = s.here[0];
+	/* The job was for the dead worker. */
+	EQ(reach_next_worker(&s, &job), -EIO);
+	EQ(run(&s, 0, &nop), 0);
+	EQ(gpumap_buffer_free(s.session, source), 0);
+	/* One of so many has the place of the freed one. */
+	for (int i = 0; i < 70; i++) {
+		target = buffer_make(&s, 1, MIB, flags);
+		job.src_buffer = target;
+		bad += run(&s, 0, &job) != 0;
+		EQ(gpumap_buffer_free(s.session, target), 0);
+	}
+	EQ(bad, 0);
+	gpumap_session_close(s.session);
+}
+
 /* The worker of either row dies in the middle of a copy. */
 static void whoever_dies_each_copy_ends_once(void)
 {
@@ -535,6 +610,8 @@ TAP_CASE()
 	freed_in_flight(GPUMAP_BUFFER_EXPORTABLE);
 	buffers_end_with_workers(0);
 	buffers_end_with_workers(GPUMAP_BUFFER_EXPORTABLE);
+	a_source_is_let_go_of(0);
+	a_source_is_let_go_of(GPUMAP_BUFFER_EXPORTABLE);
 	whoever_dies_each_copy_ends_once();
 	nothing_is_left(held);
 	gpumap_detach(map);

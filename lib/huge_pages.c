@@ -165,12 +165,14 @@ int gm_huge_fill(struct gm_huge *huge, uint64_t at, uint64_t bytes)
 	while (ret == 0 && i < end && !huge->unknown) {
 		uint64_t from = i * CHUNK, to;
 
-		for (; i < end && !has(huge->had, first + i); i++)
-			set(huge->had, first + i);
+		while (i < end && !has(huge->had, first + i))
+			i++;
 		to = i * CHUNK < huge->range_bytes ? i * CHUNK
 						   : huge->range_bytes;
 		if (to > from)
 			ret = populate(huge, range_at + from, to - from);
+		for (uint64_t k = from / CHUNK; ret == 0 && k < i; k++)
+			set(huge->had, first + k);
 		while (i < end && has(huge->had, first + i))
 			i++;
 	}

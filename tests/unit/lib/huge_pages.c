@@ -3,12 +3,14 @@
 
 /*
  * huge_pages: allocations of an arena have their memory at once, large ones in
- * huge pages, those of a sparse session when it is touched; and a kernel that
- * gives no huge pages is asked once.
+ * huge pages, those of a sparse session when it is touched; a kernel that gives
+ * no huge pages is asked once; and memory that could not be had is asked for
+ * again.
  */
 
 #include <sys/prctl.h>
 
+#include "lib/huge_pages.h"
 #include "tests/support/huge_pages.h"
 #include "tests/support/peer/peer_session.h"
 
@@ -115,6 +117,35 @@ static void a_refusal_is_no_error(void)
 	gpumap_session_close(s);
 }
 
+/* A file that ends before the memory lacks pages, as a full one does. */
+static void a_failure_is_not_kept(void)
+{
+	struct gm_huge huge = { 0 };
+	int fd = memfd_create("huge", MFD_CLOEXEC);
+	char *memory;
+
+	EQ(ftruncate(fd, 65536), 0);
+	memory = mmap(NULL, 1048576, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (!OK(memory != MAP_FAILED) ||
+	    !EQ(gm_huge_init(&huge, memory, 1, 1048576), 0))
+		return;
+	EQ(gm_huge_fill(&huge, 0, 1), 0);
+	if (huge.unknown) {
+		SKIP(1, "this kernel does not populate memory");
+	} else {
+		EQ(gm_huge_fill(&huge, 65536, 524288), -ENOMEM);
+		EQ(ftruncate(fd, 1048576), 0);
+		EQ(gm_huge_fill(&huge, 65536, 524288), 0);
+		EQ(present_bytes(memory, 1048576), 589824);
+		/* Those before it are kept. */
+		EQ(ftruncate(fd, 0), 0);
+		EQ(gm_huge_fill(&huge, 0, 589824), 0);
+	}
+	gm_huge_fini(&huge);
+	munmap(memory, 1048576);
+	close(fd);
+}
+
 TAP_CASE()
 {
 	if (!client_begin("huge"))
@@ -128,5 +159,6 @@ TAP_CASE()
 	small_ones_are_there();
 	sparse_ones_wait_to_be_touched();
 	a_refusal_is_no_error();
+	a_failure_is_not_kept();
 	return client_end();
 }

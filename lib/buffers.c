@@ -326,13 +326,11 @@ static uint32_t kind_of(const struct gm_client_buffer *buffer)
 	case GM_BUFFER_PROGRAM:
 		return GPUMAP_BUFFER_PROGRAM;
 	case GM_BUFFER_REGISTERED:
-		return buffer->is_mask    ? GPUMAP_BUFFER_MASK
-		       : buffer->imported ? GPUMAP_BUFFER_IMPORTED
-					  : GPUMAP_BUFFER_REGISTERED;
+		return buffer->is_mask ? GPUMAP_BUFFER_MASK
+				       : GPUMAP_BUFFER_REGISTERED;
 	default:
-		return buffer->is_mask    ? GPUMAP_BUFFER_MASK
-		       : buffer->imported ? GPUMAP_BUFFER_IMPORTED
-					  : GPUMAP_BUFFER_ALLOCATED;
+		return buffer->imported ? GPUMAP_BUFFER_IMPORTED
+					: GPUMAP_BUFFER_ALLOCATED;
 	}
 }
 
@@ -353,10 +351,10 @@ int gpumap_buffer_info(const struct gpumap_session *session, uint64_t buffer,
 	if (found == NULL)
 		return gm_buffer_missing(session, buffer);
 	info.kind = kind_of(found);
-	if (info.kind != GPUMAP_BUFFER_PROGRAM)
+	if (info.kind != GPUMAP_BUFFER_PROGRAM &&
+	    info.kind != GPUMAP_BUFFER_FILE)
 		info.bytes = found->bytes;
-	info.row = gm_handle_kind(buffer) == GM_BUFFER_DEVICE ||
-				   info.kind == GPUMAP_BUFFER_PROGRAM
+	info.row = gm_handle_kind(buffer) == GM_BUFFER_DEVICE
 			   ? gm_handle_row(buffer)
 			   : UINT32_MAX;
 	info.flags = found->flags;

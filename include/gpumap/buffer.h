@@ -95,7 +95,7 @@ enum gpumap_buffer_kind {
 
 struct gpumap_buffer_info {
 	size_t size;    /* sizeof(struct gpumap_buffer_info) */
-	uint64_t bytes; /* 0 for a program */
+	uint64_t bytes; /* 0 for a program, and for a file, which may grow */
 	uint32_t row;   /* whose memory it is; UINT32_MAX: of no single row */
 	uint32_t kind;  /* enum gpumap_buffer_kind */
 	uint32_t flags; /* GPUMAP_BUFFER_EXPORTABLE, GPUMAP_BUFFER_READ_ONLY */

@@ -91,6 +91,15 @@ struct gpumap_device story_device(const struct gpumap *map, uint32_t row)
 	return device;
 }
 
+struct gpumap_buffer_info story_buffer(const struct gpumap_session *session,
+				       uint64_t buffer)
+{
+	struct gpumap_buffer_info info = { .size = sizeof(info) };
+
+	EQ(gpumap_buffer_info(session, buffer, &info), 0);
+	return info;
+}
+
 bool story_back(const struct gpumap *map, uint32_t row, uint32_t restarts)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;

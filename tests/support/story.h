@@ -66,6 +66,10 @@ int story_run(struct gpumap_session *session, uint32_t row,
 void story_finish(struct agent *a, struct gpumap *map);
 struct gpumap_device story_device(const struct gpumap *map, uint32_t row);
 
+/* As gpumap_buffer_info() has it; zeros where that fails. */
+struct gpumap_buffer_info story_buffer(const struct gpumap_session *session,
+				       uint64_t buffer);
+
 /* Wait until a row is READY again after more than @restarts. */
 bool story_back(const struct gpumap *map, uint32_t row, uint32_t restarts);
 

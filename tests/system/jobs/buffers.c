@@ -490,6 +490,12 @@ static void an_import_can_be_for_reading(void)
 	   0);
 	EQ(fill(other, 0, theirs, 0, 1, 1), -EACCES);
 	EQ(value_of(other, 0, theirs, FLOATS), 3);
+	EQ(story_buffer(other, theirs).kind, GPUMAP_BUFFER_IMPORTED);
+	EQ(story_buffer(other, theirs).bytes, BYTES);
+	EQ(story_buffer(other, theirs).row, 0);
+	EQ(story_buffer(other, theirs).flags, GPUMAP_BUFFER_READ_ONLY);
+	EQ(story_buffer(owner, buffer).kind, GPUMAP_BUFFER_ALLOCATED);
+	EQ(story_buffer(owner, buffer).flags, GPUMAP_BUFFER_EXPORTABLE);
 	gpumap_session_close(owner);
 	gpumap_session_close(other);
 	gives_back();

@@ -215,6 +215,9 @@ static void it_is_unloaded(struct gpumap_session *session, uint64_t square)
 	uint64_t again = 0;
 
 	OK(story_holds(worker, "gpumap-program") > 0);
+	EQ(story_buffer(session, square).kind, GPUMAP_BUFFER_PROGRAM);
+	EQ(story_buffer(session, square).bytes, 0);
+	EQ(story_buffer(session, square).row, UINT32_MAX);
 	EQ(gpumap_program_unload(session, square), 0);
 	EQ(gpumap_program_unload(session, square), -ESTALE);
 	EQ(story_run(session, 0, &job), -ESTALE);

@@ -111,6 +111,9 @@ static void each_row_takes_its_own(void)
 	EQ(gpumap_mask_use(session, "adds", &adds, &version), 0);
 	OK(adds != 0 && version != 0);
 	EQ(gpumap_mask_use(session, "bytes", &bytes, NULL), 0);
+	EQ(story_buffer(session, bytes).kind, GPUMAP_BUFFER_MASK);
+	EQ(story_buffer(session, bytes).row, UINT32_MAX);
+	EQ(story_buffer(session, bytes).flags, GPUMAP_BUFFER_READ_ONLY);
 	for (uint32_t row = 0; row < 2; row++) {
 		job = job_of(memory, GPUMAP_OP_MASK_ADD, adds);
 		EQ(story_run(session, row, &job), 0);

@@ -72,6 +72,30 @@ static void buffers_are_described(void)
 	gpumap_session_close(s);
 }
 
+static void files_are_described(void)
+{
+	struct gpumap_buffer_info info = { .size = sizeof(info) };
+	struct gpumap_session *s = open_session(16, 0);
+	int fd = peer_memfd(8192, true);
+	uint64_t memory = 0, source = 0;
+
+	EQ(gpumap_register(s, fd, 4096, 100, GPUMAP_BUFFER_READ_ONLY, &memory),
+	   0);
+	EQ(gpumap_buffer_info(s, memory, &info), 0);
+	EQ(info.kind, GPUMAP_BUFFER_REGISTERED);
+	EQ(info.bytes, 100);
+	EQ(info.row, UINT32_MAX);
+	EQ(info.flags, GPUMAP_BUFFER_READ_ONLY);
+	EQ(gpumap_register_file(s, fd, 0, &source), 0);
+	EQ(gpumap_buffer_info(s, source, &info), 0);
+	EQ(info.kind, GPUMAP_BUFFER_FILE);
+	EQ(info.bytes, 0);
+	EQ(info.row, UINT32_MAX);
+	EQ(info.flags, 0);
+	close(fd);
+	gpumap_session_close(s);
+}
+
 /* ---- jobs ---------------------------------------------------------------- */
 
 static void jobs_reach_buffers(void)
@@ -505,6 +529,7 @@ TAP_CASE()
 	if (!client_begin("buffers"))
 		return tap_done();
 	buffers_are_described();
+	files_are_described();
 	jobs_reach_buffers();
 	wrong_buffers_are_not_submitted();
 	wrong_jobs_on_buffers_are_not_submitted();

@@ -72,8 +72,9 @@ static int map_by_name(struct gpumap *map)
 	return ret;
 }
 
-/* The agent that hands the file over owns it. */
-static int map_by_agent(struct gpumap *map)
+/* The agent that hands the file over owns it.  @why receives a sentence on
+ * failure, or "". */
+static int map_by_agent(struct gpumap *map, char why[GM_WHY])
 {
 	struct gm_call call = { .type = GM_CONTROL_MAP };
 	struct ucred peer = { .uid = (uid_t)-1 };
@@ -81,7 +82,8 @@ static int map_by_agent(struct gpumap *map)
 	struct gm_link link;
 	int ret;
 
-	ret = gm_link_open(map, &link, call.why);
+	why[0] = '\0';
+	ret = gm_link_open(map, &link, why);
 	if (ret != 0)
 		return ret;
 	if (getsockopt(link.fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
@@ -91,9 +93,37 @@ static int map_by_agent(struct gpumap *map)
 	if (ret == 0)
 		ret = call.n_fds == 1 ? map_file(map, call.fds[0], peer.uid)
 				      : -EPROTO;
+	memcpy(why, call.why, GM_WHY);
 	gm_call_close_fds(&call);
 	gm_link_close(&link);
 	return ret;
+}
+
+/* @says: the agent's part in the failure, or "". */
+static int refuse(const struct gpumap *map, int error, const char *says)
+{
+	const char *why, *to = says[0] != '\0' ? "; " : "";
+
+	switch (error) {
+	case -ENOENT:
+		why = "no agent has published it: start gpumapd, or name "
+		      "another instance or runtime directory";
+		break;
+	case -EPERM:
+		why = "its map is another user's, or others could have "
+		      "written it: for an agent that you trust, name its "
+		      "runtime directory";
+		break;
+	case -EPROTO:
+		why = "its map is of another version of gpumap, or damaged: "
+		      "use its agent's version, or start this version's "
+		      "gpumapd, which replaces it";
+		break;
+	default:
+		why = gpumap_strerror(error);
+	}
+	return gm_refuse(NULL, error, "instance \"%s\": %s%s%s", map->instance,
+			 why, to, says);
 }
 
 static void unmap(struct gpumap *map)
@@ -108,16 +138,20 @@ static int map_segment(struct gpumap *map)
 {
 	for (int i = 0; i < ATTEMPTS; i++) {
 		int ret = map_by_name(map);
+		char why[GM_WHY];
 
-		if (ret != 0 && map_by_agent(map) == 0)
+		if (ret != 0 && map_by_agent(map, why) == 0)
 			ret = 0;
 		if (ret != 0)
-			return ret;
+			return refuse(map, ret, why);
 		if (gm_get(&map->map.header->state) != GM_STATE_RETIRED)
 			return 0;
 		unmap(map);
 	}
-	return -ENOENT;
+	return gm_refuse(NULL, -ENOENT,
+			 "instance \"%s\": its map was retired, and no other "
+			 "has come: attach again",
+			 map->instance);
 }
 
 static int create(const char *instance, const char *runtime_dir,
@@ -127,19 +161,25 @@ static int create(const char *instance, const char *runtime_dir,
 	struct gpumap *map;
 
 	if (!gm_names_check_instance(instance))
-		return -EINVAL;
+		return gm_refuse(NULL, -EINVAL,
+				 "\"%.*s\" is no name of an instance: it has 1 "
+				 "to %u bytes and no '/', and is not \".\" or "
+				 "\"..\"",
+				 GPUMAP_NAME_MAX, instance, GPUMAP_NAME_MAX);
 	if (dir_bytes > PATH_MAX)
-		return -EINVAL;
+		return gm_refuse(NULL, -EINVAL,
+				 "the runtime directory has %zu bytes, which "
+				 "no path may have",
+				 dir_bytes - 1);
 	map = calloc(1, sizeof(*map) + dir_bytes);
 	if (map == NULL)
-		return -ENOMEM;
+		return gm_refuse_memory(NULL, sizeof(*map) + dir_bytes);
 	memcpy(map->instance, instance, strlen(instance));
 	memcpy(map->runtime_dir, runtime_dir, dir_bytes);
 	map->pid = getpid();
 	map->link.fd = -1;
 	pthread_mutex_init(&map->link_lock, NULL);
 	pthread_mutex_init(&map->lock, NULL);
-	gm_map_refuse(map, ""); /* an earlier one may have had this address */
 	*ret_map = map;
 	return 0;
 }
@@ -162,16 +202,19 @@ int gpumap_attach(const struct gpumap_attach_opts *opts,
 		  struct gpumap **ret_map)
 {
 	struct gpumap_attach_opts ours = { 0 };
-	struct gpumap *map;
+	struct gpumap *map = NULL;
 	int ret;
 
+	/* There is no attachment yet: the reasons are NULL's. */
 	if (opts != NULL) {
-		ret = gm_size_in(&ours, sizeof(ours), opts);
+		ret = gm_map_size_in(NULL, &ours, sizeof(ours), opts);
 		if (ret != 0)
 			return ret;
 	}
 	if (ours.flags != 0)
-		return -E2BIG;
+		return gm_refuse(NULL, -E2BIG,
+				 "flags %#x are newer than this library",
+				 ours.flags);
 	ret = create(ours.instance != NULL ? ours.instance : DEFAULT_INSTANCE,
 		     ours.runtime_dir != NULL ? ours.runtime_dir
 					      : DEFAULT_RUNTIME_DIR,
@@ -183,6 +226,7 @@ int gpumap_attach(const struct gpumap_attach_opts *opts,
 		destroy(map);
 		return ret;
 	}
+	gm_map_refuse(map, ""); /* an earlier one may have had this address */
 	*ret_map = map;
 	return 0;
 }

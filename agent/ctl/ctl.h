@@ -174,7 +174,7 @@ int gm_ctl_mask_release(struct gm_ctl *ctl);
 int gm_ctl_attach(struct gm_ctl *ctl);
 
 /* Print why gpumap_attach() returned @error.  Returns the exit status. */
-int gm_ctl_not_attached(const struct gm_ctl *ctl, int error);
+int gm_ctl_not_attached(int error);
 
 /* Are the bits of @rows set for @row? */
 static inline bool gm_ctl_has_row(const uint64_t rows[GPUMAP_ROWS_MAX / 64],

@@ -400,40 +400,12 @@ static const struct gm_command *find(struct gm_ctl *ctl, const char *word)
 	return plain;
 }
 
-/* The reason why an existing instance cannot be attached, if known. */
-static const char *strange(int error)
+int gm_ctl_not_attached(int error)
 {
-	if (error == -EPERM)
-		return "its map is another user's, or others could have "
-		       "written it; if it is that of an agent you trust, give "
-		       "the agent's --runtime-dir";
-	if (error == -EPROTO)
-		return "its map is of another version of gpumap, or damaged; "
-		       "use the gpumapctl of its agent, or start this "
-		       "version's gpumapd, which replaces it";
-	return gpumap_strerror(error);
-}
-
-int gm_ctl_not_attached(const struct gm_ctl *ctl, int error)
-{
-	if (error == -ENOENT) {
-		fprintf(stderr,
-			"gpumapctl: no agent has published \"%s\": start "
-			"gpumapd, or say which with --instance and "
-			"--runtime-dir\n",
-			ctl->instance);
-		return GM_EXIT_NO_AGENT;
-	}
-	if (error == -EINVAL) {
-		fprintf(stderr,
-			"gpumapctl: --instance: \"%s\" is no name: it has 1 "
-			"to %d bytes, and no slash\n",
-			ctl->instance, GPUMAP_NAME_MAX);
-		return GM_EXIT_USAGE;
-	}
-	fprintf(stderr, "gpumapctl: instance \"%s\": %s\n", ctl->instance,
-		strange(error));
-	return GM_EXIT_FAILED;
+	fprintf(stderr, "gpumapctl: %s\n", gpumap_refusal(NULL));
+	return error == -ENOENT   ? GM_EXIT_NO_AGENT
+	       : error == -EINVAL ? GM_EXIT_USAGE
+				  : GM_EXIT_FAILED;
 }
 
 int gm_ctl_attach(struct gm_ctl *ctl)
@@ -443,7 +415,7 @@ int gm_ctl_attach(struct gm_ctl *ctl)
 					   .runtime_dir = ctl->runtime_dir };
 	int error = gpumap_attach(&opts, &ctl->map);
 
-	return error == 0 ? GM_EXIT_OK : gm_ctl_not_attached(ctl, error);
+	return error == 0 ? GM_EXIT_OK : gm_ctl_not_attached(error);
 }
 
 /* Warn of the map's age: if its agent is gone, the output may be outdated. */

@@ -37,7 +37,7 @@ json_t *gm_ctl_rows_json(const uint64_t rows[GPUMAP_ROWS_MAX / 64])
 
 int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)
 {
-	const char *refusal = ctl->map != NULL ? gpumap_refusal(ctl->map) : "";
+	const char *refusal = gpumap_refusal(ctl->map);
 	va_list args;
 
 	fputs("gpumapctl: ", stderr);

@@ -60,7 +60,7 @@ static int timed_out(const struct gm_ctl *ctl, int error,
 		     const struct gpumap_health *health)
 {
 	if (ctl->map == NULL)
-		return gm_ctl_not_attached(ctl, error);
+		return gm_ctl_not_attached(error);
 	if (error != 0)
 		return gm_ctl_fail(ctl, error, "wait");
 	fprintf(stderr,

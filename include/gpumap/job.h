@@ -260,7 +260,9 @@ GPUMAP_API int gpumap_submitted(struct gpumap_session *session, uint32_t row,
  * Each of those jobs ends with -ECANCELED and has done nothing.  The worker
  * checks once in each turn: jobs that it begins before the check, and one that
  * it does in slices, end as if there had been no call.  gpumap_poll() takes the
- * completions of all of them as usual.  A job that waits has not begun.
+ * completions of all of them as usual.  A job that waits has not begun.  The
+ * row's part of a model that is being loaded is among them, its allocations and
+ * its LOADs: the model fails with -ECANCELED.
  *
  * Returns	0
  *		-ENODEV		no such row

@@ -50,6 +50,7 @@ struct gpumap_attach_opts {
  *		-E2BIG		opts uses a field or flag newer than this
  *				library
  *		-EACCES, -ENOMEM, -EMFILE	from the kernel
+ *		gpumap_refusal(NULL) says more
  * Cost		about twice a bare open, mmap and first read, and a round
  *		trip on the control socket if the agent is asked
  * Threads	any
@@ -175,7 +176,8 @@ GPUMAP_API const char *gpumap_strerror(int error);
 /*
  * gpumap_refusal - why this thread's last call failed
  *
- * map		the attachment of that call, or of the session that it used
+ * map		the attachment of that call, or of the session that it used;
+ *		NULL: the call was gpumap_attach(), which has always a reason
  *
  * Each call that fails stores its reason, or "" if there is no more to say than
  * gpumap_strerror() does.  Errors -EINVAL, -EDQUOT and -ENOMEM always have a

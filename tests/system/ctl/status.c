@@ -311,7 +311,7 @@ static void a_name_that_is_none_is_refused(void)
 	EQ(CTL("shares", "release", "nobody"), FAILED);
 	OK(complains("no share \"nobody\"; gpumapctl shares lists"));
 	EQ(ctl_of("no/name", WORDS("status")), USAGE);
-	OK(complains("--instance: \"no/name\" is no name: it has 1 to 63"));
+	OK(complains("\"no/name\" is no name of an instance: it has 1 to 63"));
 	EQ(ctl_of("", WORDS("status")), USAGE);
 }
 
@@ -398,10 +398,10 @@ static void a_strange_map_is_not_attached(void)
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	OK(fd >= 0 && ftruncate(fd, MIB) == 0);
 	EQ(ctl_of(instance, WORDS("status")), FAILED);
-	OK(complains("of another version of gpumap, or damaged; use the "));
+	OK(complains("of another version of gpumap, or damaged: use its "));
 	EQ(fchmod(fd, 0666), 0);
 	EQ(ctl_of(instance, WORDS("status")), FAILED);
-	OK(complains("give the agent's --runtime-dir"));
+	OK(complains("name its runtime directory"));
 	close(fd);
 	shm_names_remove(instance);
 }

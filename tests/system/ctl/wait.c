@@ -18,7 +18,7 @@ static void it_waits_for_an_agent_to_come(void)
 	json_t *json;
 
 	EQ(CTL("wait", "--timeout", "0"), NO_AGENT);
-	OK(complains("start gpumapd, or say which with --instance"));
+	OK(complains("start gpumapd, or name another instance"));
 	agent_spawn(&agent, NULL);
 	EQ(CTL("wait", "--timeout", "60"), DONE);
 	EQ((intmax_t)(strlen(out) + strlen(err)), 0);

@@ -4,6 +4,7 @@
 /* attach: which files are taken for a segment, and which are not. */
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -356,6 +357,42 @@ static void silence_is_seen(void)
 	gpumap_detach(map);
 }
 
+/* There is no attachment to ask for the reason yet. */
+static void each_refusal_has_a_reason(void)
+{
+	struct gpumap_attach_opts opts = { .size = sizeof(opts),
+					   .instance = file.instance,
+					   .runtime_dir = NOWHERE };
+	char longest[PATH_MAX + 1];
+	struct gpumap *map = NULL;
+
+	EQ(attach_to("nobody", &map), -ENOENT);
+	OK(strstr(gpumap_refusal(NULL), "\"nobody\": no agent") != NULL);
+	OK(strstr(gpumap_refusal(NULL), NOWHERE) != NULL);
+	EQ(attach_to("a/b", &map), -EINVAL);
+	OK(strstr(gpumap_refusal(NULL), "\"a/b\" is no name") != NULL);
+	EQ(chmod(file.path, 0646), 0);
+	EQ(attach_to(file.instance, &map), -EPERM);
+	OK(strstr(gpumap_refusal(NULL), "runtime directory") != NULL);
+	EQ(chmod(file.path, 0644), 0);
+	memset(longest, '/', PATH_MAX);
+	longest[PATH_MAX] = '\0';
+	opts.runtime_dir = longest;
+	EQ(gpumap_attach(&opts, &map), -EINVAL);
+	OK(strstr(gpumap_refusal(NULL), "4096 bytes") != NULL);
+	opts.flags = 2;
+	EQ(gpumap_attach(&opts, &map), -E2BIG);
+	OK(strstr(gpumap_refusal(NULL), "0x2") != NULL);
+	opts.size = 0;
+	EQ(gpumap_attach(&opts, &map), -EINVAL);
+	OK(strstr(gpumap_refusal(NULL), "sizeof") != NULL);
+	OK(map == NULL);
+	EQ(attach_to(file.instance, &map), 0);
+	STR(gpumap_refusal(NULL), "");
+	STR(gpumap_refusal(map), "");
+	gpumap_detach(map);
+}
+
 static void requests_without_an_agent_say_so(void)
 {
 	struct gpumap_layers_request request = { .size = sizeof(request),
@@ -429,6 +466,7 @@ TAP_CASE()
 	short_and_foreign_files_are_refused();
 	a_retired_segment_is_none();
 	silence_is_seen();
+	each_refusal_has_a_reason();
 	requests_without_an_agent_say_so();
 	segment_file_remove(&file);
 	return tap_done();

@@ -30,38 +30,40 @@ static bool is_want_of_room(int status)
 	return status == -EUSERS || status == -EDQUOT;
 }
 
-/* Is memory being freed that counts for this user? */
-static bool is_freed(const struct gm_connection *c)
+/* Is it refused for what all users have together? */
+static bool is_of_all(const struct gm_control_server *s, int status)
+{
+	return status == -EUSERS
+		       ? s->n_sessions + s->n_releases >= s->d->config->sessions
+		       : s->memory_limit == GM_MEMORY_LIMIT_ALL;
+}
+
+/* Does it wait for memory that is being freed?  Other limits, of registrations
+ * for instance, have room again when a session is gone. */
+static bool is_freed(const struct gm_connection *c, int status, bool of_all)
 {
 	const struct gm_control_server *s = c->server;
-	const struct gm_user *user;
 
-	TAILQ_FOREACH(user, &s->users, entry)
-	{
-		if (user->releases > 0 &&
-		    (user == c->user || s->memory_is_full))
-			return true;
-	}
-	return false;
+	if (status == -EDQUOT && s->memory_limit == GM_MEMORY_LIMIT_NONE)
+		return false;
+	return (of_all ? s->n_releases : c->user->releases) > 0;
 }
 
 /* Is anything of what it is refused for on its way back? */
 static bool comes_back(const struct gm_connection *c, int status)
 {
 	const struct gm_control_server *s = c->server;
-	bool is_full = status == -EUSERS
-			       ? s->n_sessions >= s->d->config->sessions
-			       : s->memory_is_full;
+	bool of_all = is_of_all(s, status);
 	const struct gm_session *session;
 
 	if (s->draining || !is_want_of_room(status))
 		return false;
-	if (status == -EDQUOT && is_freed(c))
+	if (is_freed(c, status, of_all))
 		return true;
 	TAILQ_FOREACH(session, &s->sessions, entry)
 	{
 		if (!session->connection &&
-		    (is_full || session->user == c->user))
+		    (of_all || session->user == c->user))
 			return true;
 	}
 	return false;

@@ -5,11 +5,12 @@
  * retry_queue - retries requests that are refused for memory that is about to
  * be free.
  *
- * A session that has ended counts until no worker has its memory any more.  A
+ * A session that has ended counts, and its memory, until the memory is free.  A
  * client that closes a session and opens another at once would be refused for
- * memory that it has given back already.  So its request waits, and is handled
- * again in the next turn of the loop and whenever a session is gone, for as
- * long as the memory of a session that counts for it is on its way.
+ * what it has given back already.  So its request waits, and is handled again
+ * in the next turn of the loop and whenever a session is gone or its memory is
+ * free, for as long as something that it is refused for is on its way back: of
+ * its own user's, or of any user's where a limit of all users refuses it.
  */
 #ifndef GM_DAEMON_ACCOUNT_RETRY_QUEUE_H
 #define GM_DAEMON_ACCOUNT_RETRY_QUEUE_H

@@ -308,6 +308,7 @@ int gm_connection_handle(struct gm_connection *c, const struct gm_request *r)
 	int status;
 
 	why[0] = '\0';
+	c->server->memory_limit = GM_MEMORY_LIMIT_NONE;
 	status = c->server->kind_of(r->header.type)->handle(c, r);
 	if (status < 0 && why[0] == '\0')
 		snprintf(why, GM_WHY_BYTES, "%s", strerror(-status));

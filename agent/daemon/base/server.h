@@ -75,6 +75,7 @@ struct gm_control_server {
 
 	struct gm_session_list sessions; /* by id */
 	uint32_t n_sessions;
+	uint32_t n_releases; /* sessions that are gone, but for their memory */
 	uint64_t last_session;
 	struct gm_export_list exports; /* oldest first, see sharing/exports.h */
 	uint64_t last_export;
@@ -98,10 +99,8 @@ struct gm_control_server {
 
 	int share; /* the segment for other namespaces, -1: not made yet */
 	bool draining;
-	char why[GM_WHY_BYTES]; /* of the refusal at hand */
-	/* The last look at a user's memory met the limit of all users
-	 * together. */
-	bool memory_is_full;
+	char why[GM_WHY_BYTES];            /* of the refusal at hand */
+	enum gm_memory_limit memory_limit; /* that the request at hand met */
 	char record[GM_CONTROL_BYTES_MAX] __attribute__((aligned(8)));
 };
 

@@ -68,7 +68,7 @@ int gm_user_admit_memory(struct gm_control_server *s,
 	const struct gm_user *other;
 	uint64_t all = 0;
 
-	s->memory_is_full = false;
+	s->memory_limit = GM_MEMORY_LIMIT_USER;
 	if (user->arena_bytes > most || bytes > most - user->arena_bytes)
 		return gm_why(s->why, -EDQUOT,
 			      "%s: uid %u has %" PRIu64 " bytes of arenas and "
@@ -83,8 +83,8 @@ int gm_user_admit_memory(struct gm_control_server *s,
 		most = config->arena_bytes_of_all;
 	TAILQ_FOREACH(other, &s->users, entry)
 	all += other->arena_bytes;
-	s->memory_is_full = all > most || bytes > most - all;
-	if (s->memory_is_full)
+	s->memory_limit = GM_MEMORY_LIMIT_ALL;
+	if (all > most || bytes > most - all)
 		return gm_why(s->why, -EDQUOT,
 			      "%s: all users together have %" PRIu64
 			      " bytes of "
@@ -93,6 +93,7 @@ int gm_user_admit_memory(struct gm_control_server *s,
 			      "; close some, or raise arenas in [limits] of "
 			      "gpumapd.conf",
 			      what, all, (unsigned)user->uid, bytes, most);
+	s->memory_limit = GM_MEMORY_LIMIT_NONE;
 	return 0;
 }
 

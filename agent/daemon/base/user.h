@@ -30,10 +30,10 @@ struct gm_user {
 	uint32_t exports; /* that can be imported */
 	uint32_t imports; /* of exports, its own or others', and opened names */
 	LIST_HEAD(, gm_mask_held)
-	masks;                  /* in use, see masks/held.h */
-	uint64_t mask_bytes;    /* of them, each publication's once */
-	uint64_t arena_bytes;   /* and registered ones */
-	uint32_t releases;      /* of arena_bytes, that are being freed */
+	masks;                /* in use, see masks/held.h */
+	uint64_t mask_bytes;  /* of them, each publication's once */
+	uint64_t arena_bytes; /* and registered ones */
+	uint32_t releases;    /* sessions that are gone, but for their memory */
 	uint64_t waiting_bytes; /* of its changes that wait */
 	uint64_t paced_ns;      /* sessions opened, as time: see session.c */
 	uint64_t
@@ -42,12 +42,19 @@ struct gm_user {
 	struct gm_connection_list ready; /* with records, the next one first */
 };
 
+/* Which limit of memory refuses a request? */
+enum gm_memory_limit {
+	GM_MEMORY_LIMIT_NONE,
+	GM_MEMORY_LIMIT_USER,
+	GM_MEMORY_LIMIT_ALL /* of all users together */
+};
+
 /* The uid's entry, made when it has none; NULL for want of memory.  Each call
  * that gives one is paid back by gm_user_drop(). */
 struct gm_user *gm_user_hold(struct gm_control_server *s, uid_t uid);
 void gm_user_drop(struct gm_control_server *s, struct gm_user *user);
 
-/* Free those that have nothing of us, and whose sessions are no longer paced at
+/* Free those that have nothing of us, and and whose sessions are no longer paced at
  * @now. */
 void gm_user_forget_idle(struct gm_control_server *s, uint64_t now);
 
@@ -58,8 +65,8 @@ void gm_user_forget_idle(struct gm_control_server *s, uint64_t now);
  * what		"an arena of 64 MiB": what the reason begins with
  *
  * Returns	0
- *		-EDQUOT		the user, or all users together, have too much;
- *				s->why says which, and the remedy
+ *		-EDQUOT		the user, or all users together, have too much:
+ *				s->memory_limit says which, s->why the remedy
  */
 int gm_user_admit_memory(struct gm_control_server *s,
 			 const struct gm_user *user, uint64_t bytes,

@@ -62,6 +62,7 @@ static void is_released(struct gm_session_release *release)
 		return;
 	release->user->arena_bytes -= release->bytes;
 	release->user->releases--;
+	s->n_releases--;
 	gm_user_drop(s, release->user);
 	gm_retry_queue_changed(s);
 	free(release);
@@ -78,7 +79,8 @@ static void is_arena_freed(struct gm_deferred_memory *memory)
 	is_released(gm_owner(memory, struct gm_session_release, arena));
 }
 
-/* The user's count of bytes, and a hold of the user, go with the memory. */
+/* The user's counts of bytes and sessions, and a hold of the user, go with the
+ * memory. */
 static void release_memory(struct gm_session *session)
 {
 	struct gm_session_release *release = session->release;
@@ -97,6 +99,7 @@ static void release_memory(struct gm_session *session)
 	session->queues = session->arena = -1;
 	release->user->holds++;
 	release->user->releases++;
+	release->server->n_releases++;
 	gm_deferred_close_free(&release->queues, queues, uid);
 	gm_deferred_close_free(&release->arena, arena, uid);
 }
@@ -270,19 +273,22 @@ static int check_limits(struct gm_connection *c, uint64_t bytes)
 	const struct gm_control_server *s = c->server;
 	const struct gm_config *config = s->d->config;
 	const struct gm_user *user = c->user;
+	uint32_t has = user->sessions + user->releases;
 
-	if (s->n_sessions >= config->sessions)
+	if (s->n_sessions + s->n_releases >= config->sessions)
 		return gm_connection_bad(
 			c, -EUSERS,
-			"all %u sessions of this agent are open; close some, "
-			"or raise sessions in [limits] of gpumapd.conf",
+			"all %u sessions of this agent are open, or have "
+			"memory that is not free yet; close some, or raise "
+			"sessions in [limits] of gpumapd.conf",
 			config->sessions);
-	if (user->sessions >= config->sessions_per_uid)
+	if (has >= config->sessions_per_uid)
 		return gm_connection_bad(
 			c, -EUSERS,
-			"uid %u has %u sessions, its limit is %u; close some, "
+			"uid %u has %u sessions, %u of them ended with memory "
+			"that is not free yet, its limit is %u; close some, "
 			"or raise sessions-per-uid in [limits] of gpumapd.conf",
-			(unsigned)user->uid, user->sessions,
+			(unsigned)user->uid, has, user->releases,
 			config->sessions_per_uid);
 	if (bytes > config->arena_bytes)
 		return gm_connection_bad(

@@ -12,9 +12,9 @@
  * A session ends with its connection, with its client's process even where a
  * forked child still holds the connection, or when a worker finds that the
  * client breaks the protocol.  The session is freed when no worker has its
- * memory mapped any more.  Its user's quota comes back when the memory is free:
- * the client may have kept a descriptor or a mapping of it, so holes are
- * punched (base/deferred_close.h).
+ * memory mapped any more.  Until its memory is free, the session and its bytes
+ * count for its user's limits: the client may have kept a descriptor or a
+ * mapping of it, so holes are punched (base/deferred_close.h).
  */
 #ifndef GM_DAEMON_SESSIONS_SESSION_H
 #define GM_DAEMON_SESSIONS_SESSION_H

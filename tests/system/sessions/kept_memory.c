@@ -3,13 +3,15 @@
 
 /*
  * A client keeps descriptors of its session's memory beyond the session's end.
- * The memory is freed all the same, and the user's quota comes back when it is:
- * not before, though the client holds the freeing up, and for no other user
- * later.
+ * The memory is freed all the same, and the user's quotas of memory and sessions
+ * come back when it is: not before, though the client holds the freeing up, and
+ * for no other user later.
  */
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,24 +27,33 @@
 
 static const char config[] = "[socket]\nmode = 0666\n"
 			     "[host]\nrows = 1\n"
-			     "[limits]\narena-per-uid = 48M\n";
+			     "[limits]\narena-per-uid = 48M\n"
+			     "sessions-per-uid = 2\n";
 
 static struct agent agent;
 static char path[160];
 
-/* A session of this user with an arena of 32 MiB, all of it filled.  Returns
- * what the agent says. */
-static int open_filled(struct raw *c, uid_t uid)
+/* A session of this user with an arena of so many bytes.  Returns what the
+ * agent says. */
+static int open_as(struct raw *c, uid_t uid, uint64_t bytes)
 {
-	struct gm_entry entry;
 	int ret;
 
 	raw_init(c);
 	if (geteuid() == 0 && !EQ(seteuid(uid), 0))
 		return -EPERM;
-	ret = raw_open_queue(c, path, 0, 16, ARENA);
+	ret = raw_open_queue(c, path, 0, 16, bytes);
 	if (getuid() == 0)
 		EQ(seteuid(0), 0);
+	return ret;
+}
+
+/* One with an arena of 32 MiB, all of it filled. */
+static int open_filled(struct raw *c, uid_t uid)
+{
+	struct gm_entry entry;
+	int ret = open_as(c, uid, ARENA);
+
 	if (ret != 0)
 		return ret;
 	entry = raw_entry(&c->row[0], GPUMAP_OP_FILL);
@@ -94,9 +105,9 @@ static void what_is_kept_is_empty(void)
 	}
 }
 
-/* Write a page that never comes to the memory: this keeps the file's lock,
- * which a hole needs. */
-static pid_t hold_lock(const struct fuse *fuse, int memory)
+/* Write a page that never comes to the session's arena: this keeps the file's
+ * lock, which a hole needs. */
+static pid_t hold_lock(const struct fuse *fuse, const struct raw *c)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
 	pid_t pid;
@@ -112,7 +123,8 @@ static pid_t hold_lock(const struct fuse *fuse, int memory)
 
 		if (page == MAP_FAILED)
 			_exit(1);
-		_exit(pwrite(memory, page, 4096, 0) != 4096);
+		close(c->socket); /* would keep the session */
+		_exit(pwrite(c->arena, page, 4096, 0) != 4096);
 	}
 	while (fuse->orders->unanswered == 0 && story_now() < until)
 		story_nap(1000000);
@@ -123,8 +135,8 @@ static pid_t hold_lock(const struct fuse *fuse, int memory)
 static void one_that_cannot_be_freed_counts(void)
 {
 	struct fuse fuse;
-	struct raw c, again, other;
-	char folder[128];
+	struct raw c, again, more, other;
+	char folder[128], gone[64];
 	pid_t holder;
 	int arena;
 
@@ -135,11 +147,18 @@ static void one_that_cannot_be_freed_counts(void)
 	}
 	EQ(open_filled(&c, USER), 0);
 	arena = dup(c.arena);
-	holder = hold_lock(&fuse, arena);
+	holder = hold_lock(&fuse, &c);
+	snprintf(gone, sizeof(gone), "event=session_gone session=%" PRIu64 " ",
+		 c.session.id);
 	raw_close(&c);
-	OK(agent_wait_log(&agent, "event=session_gone"));
+	OK(agent_wait_log(&agent, gone));
 	/* The request waits for the memory, and is refused in the end. */
 	EQ(open_filled(&again, USER), -EDQUOT);
+	raw_close(&again);
+	EQ(open_as(&again, USER, MIB), 0);
+	EQ(open_as(&more, USER, MIB), -EUSERS);
+	OK(strstr(more.refusal, "1 of them ended") != NULL);
+	raw_close(&more);
 	raw_close(&again);
 	EQ(open_filled(&other, OTHER), 0);
 	raw_close(&other);

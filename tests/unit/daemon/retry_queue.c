@@ -165,6 +165,12 @@ static bool goes_on_waiting(void)
 	return waits;
 }
 
+static void set_releases(uint32_t n)
+{
+	user.releases = n;
+	s.n_releases = n;
+}
+
 /* Memory of each user counts for the limit of all users together, and no other
  * user's for that of one. */
 static void a_full_memory_waits_for_all_users(void)
@@ -173,17 +179,51 @@ static void a_full_memory_waits_for_all_users(void)
 
 	c.user = &other;
 	ended.connection = &c; /* nothing but what is being freed */
-	user.releases = 1;
+	set_releases(1);
 	EQ(waited(-EDQUOT, 2 * HANG_NS), -EDQUOT);
 	d->config->arena_bytes_per_uid = UINT64_C(1) << 20;
 	user.arena_bytes = UINT64_C(1) << 20;
 	OK(goes_on_waiting());
-	user.releases = 0;
+	set_releases(0);
 	ended.connection = NULL;
 	OK(goes_on_waiting());
 	d->config->arena_bytes_per_uid = 0;
 	user.arena_bytes = 0;
 	c.user = &user;
+}
+
+/* A session whose memory is not free yet counts as one. */
+static void releases_count_as_sessions(void)
+{
+	struct gm_user other = { .uid = 2 };
+
+	ended.connection = &c;
+	set_releases(d->config->sessions_per_uid);
+	d->config->sessions += 2;
+	OK(goes_on_waiting());
+	d->config->sessions -= 2;
+	c.user = &other;
+	set_releases(d->config->sessions - s.n_sessions);
+	OK(goes_on_waiting());
+	c.user = &user;
+	set_releases(0);
+	ended.connection = NULL;
+}
+
+/* Its limit is not one of memory: what is being freed does not help. */
+static void other_limits_wait_for_no_memory(void)
+{
+	struct gm_session_open open = { .depth = 16, .range_bytes = 4096 };
+	uint64_t arena_bytes = d->config->arena_bytes;
+
+	ended.connection = &c;
+	set_releases(1);
+	s.memory_limit = GM_MEMORY_LIMIT_ALL; /* of a request before */
+	d->config->arena_bytes = open.range_bytes - 1;
+	EQ(waited(-EDQUOT, 2 * HANG_NS), -EDQUOT);
+	d->config->arena_bytes = arena_bytes;
+	set_releases(0);
+	ended.connection = NULL;
 }
 
 static void who_leaves_waits_no_more(void)
@@ -207,6 +247,8 @@ TAP_CASE()
 	what_nothing_helps_ends_at_once();
 	a_full_agent_waits_for_anybody();
 	a_full_memory_waits_for_all_users();
+	releases_count_as_sessions();
+	other_limits_wait_for_no_memory();
 	who_leaves_waits_no_more();
 	gm_timer_stop(d->loop, &hang);
 	gm_retry_queue_exit(&s);

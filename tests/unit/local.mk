@@ -137,6 +137,7 @@ gm_unit_daemon = \
 	%reldir%/daemon/spin.c \
 	%reldir%/daemon/state_dir.c \
 	%reldir%/daemon/transaction.c \
+	%reldir%/daemon/user.c \
 	%reldir%/daemon/user_queue.c \
 	%reldir%/daemon/uuid.c \
 	%reldir%/daemon/worker_process.c \

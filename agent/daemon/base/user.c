@@ -14,13 +14,19 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/map/transaction.h"
 
+static bool is_idle(const struct gm_user *user, uint64_t now)
+{
+	return user->holds == 0 && user->paced_ns <= now &&
+	       user->suspect_ns <= now;
+}
+
 void gm_user_forget_idle(struct gm_control_server *s, uint64_t now)
 {
 	struct gm_user *user = TAILQ_FIRST(&s->users), *next;
 
 	for (; user; user = next) {
 		next = TAILQ_NEXT(user, entry);
-		if (user->holds > 0 || user->paced_ns > now)
+		if (!is_idle(user, now))
 			continue;
 		TAILQ_REMOVE(&s->users, user, entry);
 		free(user);
@@ -53,7 +59,8 @@ struct gm_user *gm_user_hold(struct gm_control_server *s, uid_t uid)
 
 void gm_user_drop(struct gm_control_server *s, struct gm_user *user)
 {
-	if (--user->holds > 0 || user->paced_ns > gm_loop_now())
+	user->holds--;
+	if (!is_idle(user, gm_loop_now()))
 		return;
 	TAILQ_REMOVE(&s->users, user, entry);
 	free(user);

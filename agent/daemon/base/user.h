@@ -36,6 +36,8 @@ struct gm_user {
 	uint32_t releases;    /* sessions that are gone, but for their memory */
 	uint64_t waiting_bytes; /* of its changes that wait */
 	uint64_t paced_ns;      /* sessions opened, as time: see session.c */
+	uint64_t suspect_ns;    /* until then, of holes that others may have
+				 * punched: see session.c */
 	uint64_t
 		served; /* the turn of its last change, see map/transaction.h */
 	TAILQ_ENTRY(gm_user) turn;       /* while one of these is there */
@@ -54,7 +56,7 @@ enum gm_memory_limit {
 struct gm_user *gm_user_hold(struct gm_control_server *s, uid_t uid);
 void gm_user_drop(struct gm_control_server *s, struct gm_user *user);
 
-/* Free those that have nothing of us, and and whose sessions are no longer paced at
+/* Free those that have nothing of us, and that are neither paced nor suspect at
  * @now. */
 void gm_user_forget_idle(struct gm_control_server *s, uint64_t now);
 

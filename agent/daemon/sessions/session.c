@@ -530,6 +530,9 @@ static void end_all_of(struct gm_control_server *s, const struct gm_user *user)
 	}
 }
 
+/* Holes that another user may have punched hold the session's user back if they
+ * are the second ones in that time: two users together could keep a worker
+ * waiting otherwise. */
 static void has_stalled(struct gm_attachment *attachment, const char *why)
 {
 	struct gm_session *session =
@@ -542,6 +545,11 @@ static void has_stalled(struct gm_attachment *attachment, const char *why)
 
 	if (!session->connection) /* ended already */
 		return;
+	if (gm_exports_are_others(session) && user->suspect_ns <= now) {
+		user->suspect_ns = now + STALL_NS;
+		gm_session_end(session, why);
+		return;
+	}
 	gm_log_of(user->uid, GM_LOG_WARNING, "user_held_back",
 		  "uid=%u session=%" PRIu64 " for_s=%" PRIu64 " reason=%s",
 		  (unsigned)user->uid, session->id, STALL_NS / BURST_NS,

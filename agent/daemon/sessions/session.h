@@ -45,6 +45,7 @@ struct gm_session {
 	uint32_t n_rows; /* that the arena has ranges for */
 	uint32_t n_queues;
 	bool runs_programs;
+	bool has_lent; /* own memory that another user may write for good */
 	uint64_t range_bytes;
 	uint64_t since_ns;
 	int queues; /* memfds */

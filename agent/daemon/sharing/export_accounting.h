@@ -30,6 +30,7 @@ struct gm_export {
 	bool is_named;  /* to be had by name alone */
 	bool read_only; /* likewise, and not by a session that could write it */
 	bool is_sealed; /* its descriptors cannot, either */
+	bool is_lent;   /* another user than its own has had one that can */
 	bool is_counted; /* with those of the uid that can be had */
 	struct gm_importer_list importers;
 };

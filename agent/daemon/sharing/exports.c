@@ -33,6 +33,8 @@
 /* From now on it can be imported by its name only. */
 static void abandon(struct gm_export *export)
 {
+	/* The descriptor outlives the export, and the buffer may, too. */
+	export->session->has_lent |= export->is_lent;
 	export->session = NULL;
 	GM_POINT("export_abandoned");
 	gm_export_drop_unused(export);
@@ -84,6 +86,26 @@ void gm_exports_free(struct gm_session *session)
 		if (export->session == session)
 			abandon(export);
 	}
+}
+
+bool gm_exports_are_others(const struct gm_session *session)
+{
+	const struct gm_importer *importer;
+	const struct gm_export *export;
+
+	TAILQ_FOREACH(importer, &session->imports, mine)
+	{
+		export = importer->export;
+		if (export->is_lent ||
+		    (export->user != session->user && !export->is_sealed))
+			return true;
+	}
+	TAILQ_FOREACH(export, &session->server->exports, entry)
+	{
+		if (export->session == session && export->is_lent)
+			return true;
+	}
+	return session->has_lent;
 }
 
 void gm_exports_connection_dropped(struct gm_connection *c, const char *why)
@@ -472,6 +494,7 @@ static int hand_out(struct gm_connection *c, const struct gm_request *r,
 	}
 	if (!importer)
 		return -ENOMEM;
+	export->is_lent |= c->user != export->user && !export->is_sealed;
 	gm_connection_reply(c, &r->header,
 			    &(struct gm_reply){ .body = &reply,
 						.body_bytes = sizeof(reply),

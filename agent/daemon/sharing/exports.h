@@ -30,6 +30,10 @@ int gm_exports_admit(const struct gm_control_server *s, uint32_t row,
 		     const struct gm_user *user, uint64_t bytes,
 		     char ret_why[GM_WHY_BYTES]);
 
+/* Can another user withhold memory that workers access for this session, by a
+ * descriptor that it got of an export? */
+bool gm_exports_are_others(const struct gm_session *session);
+
 /* End those of a session that is being freed. */
 void gm_exports_free(struct gm_session *session);
 

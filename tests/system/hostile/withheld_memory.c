@@ -4,9 +4,11 @@
 /*
  * A client punches holes into its session's memory, so that the worker waits
  * for it: that session is ended, and with the second one all sessions of its
- * user.  The worker lives, and the jobs of others go on.
+ * user.  The worker lives, and the jobs of others go on.  Where another user may
+ * have punched them, the session's user is held back for the second time only.
  */
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -20,8 +22,12 @@
 #include "tests/system/hostile/honest_client.h"
 
 #define STRANGER 61358u /* a uid without other processes */
+#define OWNER    61359u
+#define IMPORTER 61360u
+#define PUNCHER  61361u
 #define DEPTH    64u
 #define RANGE    (UINT64_C(64) << 10)
+#define BUFFER   (UINT64_C(64) << 10)
 #define LIMIT_NS UINT64_C(60000000000)
 
 enum {
@@ -36,7 +42,9 @@ enum {
 static const char config[] = "[socket]\n"
 			     "mode = 0666\n"
 			     "[host]\n"
-			     "rows = 1\n";
+			     "rows = 1\n"
+			     "[cuda]\n"
+			     "share = any\n";
 
 static struct agent agent;
 static struct good good;
@@ -139,6 +147,106 @@ static void worker_and_others_go_on(void)
 	EQ(row().restarts, before.restarts);
 }
 
+/* ---- holes of another user ---------------------------------------------- */
+
+static int open_as(struct raw *c, uid_t uid)
+{
+	int ret;
+
+	raw_init(c);
+	if (seteuid(uid) != 0)
+		return -EPERM;
+	ret = raw_open_queue(c, socket_path, 0, DEPTH, RANGE);
+	if (seteuid(0) != 0)
+		exit(99);
+	return ret;
+}
+
+/* Export a buffer of this session.  Returns the export's id. */
+static uint64_t export_from(struct raw *c, uint64_t handle)
+{
+	struct gm_entry alloc = raw_entry(&c->row[0], GPUMAP_OP_ALLOC);
+	struct gm_export_reply export = { 0 };
+
+	alloc.dst_buffer = handle;
+	alloc.n = BUFFER;
+	alloc.value = GPUMAP_BUFFER_EXPORTABLE;
+	EQ(raw_do(c, &c->row[0], &alloc), 0);
+	EQ(raw_export(c, handle, &export), 0);
+	return export.id;
+}
+
+static uint64_t import_into(struct raw *c, uint64_t id)
+{
+	struct gm_import ask = {
+		.id = id, .handle = gm_handle_make(1, GM_BUFFER_DEVICE, 0, 2)
+	};
+	struct gm_import_reply reply;
+
+	EQ(raw_import(c, &ask, &reply, NULL), 0);
+	return ask.handle;
+}
+
+/* Punch holes into the export, and fill the buffer of that handle until the
+ * agent has ended the session. */
+static void fill_in_vain(struct raw *c, uint64_t handle, struct raw *puncher,
+			 uint64_t id)
+{
+	struct gm_entry fill = raw_entry(&c->row[0], GPUMAP_OP_FILL);
+	const struct gm_import ask = { .id = id };
+	struct gm_import_reply reply;
+	uint64_t until = raw_now() + LIMIT_NS;
+	pid_t pid;
+	int fd = -1;
+
+	fill.dst_buffer = handle;
+	fill.n = BUFFER;
+	EQ(raw_do(c, &c->row[0], &fill), 0);
+	EQ(raw_import(puncher, &ask, &reply, &fd), 0);
+	pid = hole_punch_start(fd, BUFFER);
+	if (OK(pid > 0)) {
+		while (!raw_is_over(c) && raw_now() < until)
+			raw_do(c, &c->row[0], &fill);
+		OK(raw_is_over(c));
+		hole_punch_stop(pid);
+	}
+	close(fd);
+}
+
+static uint32_t held_back(uid_t uid)
+{
+	char event[64];
+
+	snprintf(event, sizeof(event), "event=user_held_back uid=%u ",
+		 (unsigned)uid);
+	return agent_count_log(&agent, event);
+}
+
+static void holes_of_others_count_twice(void)
+{
+	const uint64_t handle = gm_handle_make(1, GM_BUFFER_DEVICE, 0, 1);
+	struct raw owner, importer, puncher;
+	uint64_t id;
+
+	EQ(open_as(&puncher, PUNCHER), 0);
+	EQ(open_as(&owner, OWNER), 0);
+	EQ(open_as(&importer, IMPORTER), 0);
+	id = export_from(&owner, handle);
+	fill_in_vain(&importer, import_into(&importer, id), &puncher, id);
+	EQ(held_back(IMPORTER), 0);
+	fill_in_vain(&owner, handle, &puncher, id);
+	EQ(held_back(OWNER), 0);
+	raw_close(&importer);
+	raw_close(&owner);
+
+	EQ(open_as(&owner, OWNER), 0);
+	fill_in_vain(&owner, handle, &puncher, export_from(&owner, handle));
+	EQ(held_back(OWNER), 1);
+	EQ(held_back(PUNCHER), 0);
+	raw_close(&owner);
+	raw_close(&puncher);
+}
+
 TAP_CASE()
 {
 	if (!hole_punch_is_shown()) {
@@ -154,6 +262,10 @@ TAP_CASE()
 		 agent.instance);
 	if (OK(good_open(&good, &agent, 1, 1))) {
 		worker_and_others_go_on();
+		if (geteuid() != 0)
+			SKIP(1, "needs root, to be several users");
+		else
+			holes_of_others_count_twice();
 		if (!EQ(good.wrong, 0))
 			NOTE("%s", good.what);
 	}

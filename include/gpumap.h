@@ -8,6 +8,12 @@
  * publishes, and never block.  Submitting costs none while the worker of the
  * row is awake, and one when it sleeps.
  *
+ * Names      The object, then what is done with it: gpumap_mask_open().  Calls
+ *            of the attachment, and those of a session's arena and jobs, name
+ *            no object: gpumap_attach(), gpumap_alloc(), gpumap_submit().
+ *            Counterparts are alloc and free, open and close, publish and
+ *            release, register and unregister, export and unexport, pin and
+ *            unpin.
  * Errors     0 or a count on success, a negative errno on failure; nothing is
  *            stored through a ret_ pointer then.  gpumap_strerror() has a
  *            sentence for each, gpumap_refusal() the reason and the remedy.

@@ -362,22 +362,32 @@ int gpumap_buffer_info(const struct gpumap_session *session, uint64_t buffer,
 	return 0;
 }
 
-int gpumap_buffer_free(struct gpumap_session *session, uint64_t buffer)
+/* The buffer of a call that gives something back, for which a handle of 0 does
+ * nothing.  Returns 0, or the error to return with its reason stored. */
+static int find_mine(struct gpumap_session *session, uint64_t handle,
+		     struct gm_client_buffer **ret_mine)
 {
-	struct gm_client_buffer *mine;
 	int ret = gm_session_usable(session);
 
 	if (ret != 0)
 		return gm_refuse_plain(session->map, ret);
-	if (buffer == 0)
+	if (handle == 0)
 		return 0;
-	mine = gm_buffer_find(session, buffer);
-	if (mine == NULL)
-		return gm_buffer_missing(session, buffer);
+	*ret_mine = gm_buffer_find(session, handle);
+	return *ret_mine != NULL ? 0 : gm_buffer_missing(session, handle);
+}
+
+int gpumap_buffer_free(struct gpumap_session *session, uint64_t buffer)
+{
+	struct gm_client_buffer *mine;
+	int ret = find_mine(session, buffer, &mine);
+
+	if (ret != 0 || buffer == 0)
+		return ret;
 	if (gm_handle_kind(buffer) != GM_BUFFER_DEVICE)
 		return gm_refuse(session->map, -EINVAL,
 				 "the handle is no device memory's: give it "
-				 "back with gpumap_forget() or "
+				 "back with gpumap_buffer_unregister() or "
 				 "gpumap_program_unload()");
 	return mine->imported ? free_import(session, mine)
 			      : free_own(session, mine);
@@ -410,8 +420,8 @@ static int check_file(struct gpumap_session *s, int fd, uint64_t at,
 	return -EINVAL;
 }
 
-int gpumap_register(struct gpumap_session *session, int fd, uint64_t at,
-		    uint64_t bytes, uint32_t flags, uint64_t *ret_buffer)
+int gpumap_buffer_register(struct gpumap_session *session, int fd, uint64_t at,
+			   uint64_t bytes, uint32_t flags, uint64_t *ret_buffer)
 {
 	struct gm_client_buffer *buffer;
 	int ret = gm_session_begin(session);
@@ -443,25 +453,19 @@ int gpumap_register(struct gpumap_session *session, int fd, uint64_t at,
 	return 0;
 }
 
-int gpumap_forget(struct gpumap_session *session, uint64_t buffer)
+int gpumap_buffer_unregister(struct gpumap_session *session, uint64_t buffer)
 {
 	struct gm_client_buffer *mine;
-	int ret = gm_session_usable(session);
+	int ret = find_mine(session, buffer, &mine);
 
-	if (ret != 0)
-		return gm_refuse_plain(session->map, ret);
-	if (buffer == 0)
-		return 0;
-	mine = gm_buffer_find(session, buffer);
-	if (mine == NULL)
-		return gm_buffer_missing(session, buffer);
-	if (mine->imported || gm_handle_kind(buffer) == GM_BUFFER_PROGRAM)
+	if (ret != 0 || buffer == 0)
+		return ret;
+	if (gm_handle_kind(buffer) != GM_BUFFER_REGISTERED &&
+	    gm_handle_kind(buffer) != GM_BUFFER_FILE)
 		return gm_refuse(session->map, -EINVAL,
-				 "an import is given back with "
-				 "gpumap_buffer_free(), a program with "
+				 "the handle was not registered: give it back "
+				 "with gpumap_buffer_free() or "
 				 "gpumap_program_unload()");
-	if (gm_handle_kind(buffer) == GM_BUFFER_DEVICE)
-		return gm_buffer_end_export(session, mine);
 	if (gm_buffer_is_shown(mine) || mine->is_mask)
 		ret = gm_buffer_forget(session, buffer);
 	if (ret == 0)
@@ -514,6 +518,20 @@ int gpumap_buffer_export(struct gpumap_session *session, uint64_t buffer,
 	if (ret == 0)
 		mine->numbered = true;
 	return ret;
+}
+
+int gpumap_buffer_unexport(struct gpumap_session *session, uint64_t buffer)
+{
+	struct gm_client_buffer *mine;
+	int ret = find_mine(session, buffer, &mine);
+
+	if (ret != 0 || buffer == 0)
+		return ret;
+	if (gm_handle_kind(buffer) != GM_BUFFER_DEVICE || mine->imported)
+		return gm_refuse(session->map, -EINVAL,
+				 "only memory that was allocated here is "
+				 "exported");
+	return gm_buffer_end_export(session, mine);
 }
 
 static int request_import(struct gpumap_session *s,

@@ -621,8 +621,8 @@ static int submit(struct gpumap_comm *comm,
 	return ret;
 }
 
-int gpumap_collective(struct gpumap_comm *comm,
-		      const struct gpumap_collective *what)
+int gpumap_comm_submit(struct gpumap_comm *comm,
+		       const struct gpumap_collective *what)
 {
 	struct gpumap_collective ours = { 0 };
 	int ret = comm->session != NULL ? gm_session_begin(comm->session)

@@ -189,8 +189,9 @@ int gm_container_rows(const struct gpumap *map, const char *root,
 	return gm_visible_resolve(&node, visible_devices, ret_list);
 }
 
-int gpumap_visible(struct gpumap *map, const char *visible_devices,
-		   const char *device_order, uint32_t *ret_rows, size_t n)
+int gpumap_device_visible(struct gpumap *map, const char *visible_devices,
+			  const char *device_order, uint32_t *ret_rows,
+			  size_t n)
 {
 	struct gm_visible_list list;
 	char why[GM_WHY] = "";

@@ -87,8 +87,8 @@ static int check_reads(struct gpumap_session *s, int fd)
 	return -EOPNOTSUPP;
 }
 
-int gpumap_register_file(struct gpumap_session *session, int fd, uint32_t flags,
-			 uint64_t *ret_file)
+int gpumap_buffer_register_file(struct gpumap_session *session, int fd,
+				uint32_t flags, uint64_t *ret_file)
 {
 	struct gm_client_buffer *buffer;
 	int ret = gm_session_begin(session);

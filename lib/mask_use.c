@@ -35,8 +35,9 @@ static int request_use(struct gpumap_session *s, const char *name,
 	return ret;
 }
 
-int gpumap_mask_use(struct gpumap_session *session, const char *name,
-		    uint64_t *ret_buffer, uint64_t *ret_version)
+int gpumap_buffer_register_mask(struct gpumap_session *session,
+				const char *name, uint64_t *ret_buffer,
+				uint64_t *ret_version)
 {
 	struct gm_mask_use_reply reply;
 	struct gm_client_buffer *mask;

@@ -247,7 +247,7 @@ static void enlist(struct gpumap_model *model)
 		model->session->n_loading++;
 }
 
-int gpumap_load_model(struct gpumap_session *session,
+int gpumap_model_load(struct gpumap_session *session,
 		      const struct gpumap_model_opts *opts,
 		      struct gpumap_model **ret_model)
 {
@@ -481,7 +481,7 @@ static void begin_end(struct gpumap_model *m)
 	}
 }
 
-int gpumap_model_free(struct gpumap_model *model)
+int gpumap_model_close(struct gpumap_model *model)
 {
 	if (model == NULL)
 		return 0;

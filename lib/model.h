@@ -157,7 +157,7 @@ struct gm_model_plan {
 };
 
 /* Read headers and decide on places, once it is known that this session loads
- * the model.  Returns 0, or as gpumap_load_model() with model->why or the
+ * the model.  Returns 0, or as gpumap_model_load() with model->why or the
  * agent's refusal. */
 int gm_model_begin(struct gpumap_model *model);
 
@@ -188,7 +188,7 @@ int gm_model_check_name(struct gpumap_model *model);
  * not loaded.  Returns as gm_session_call(). */
 int gm_model_export(struct gpumap_model *model);
 
-/* Share the loaded model.  Returns as gpumap_share(). */
+/* Share the loaded model.  Returns as gpumap_share_publish(). */
 int gm_model_publish(struct gpumap_model *model);
 
 /* Give up the share and the claim of the name. */

@@ -239,8 +239,8 @@ static int open_file(struct gpumap_model *m, uint32_t file)
 	if (ret != 0)
 		gm_model_fail(m, ret);
 	else
-		ret = gpumap_register_file(m->session, fd, 0,
-					   &m->files[file].handle);
+		ret = gpumap_buffer_register_file(m->session, fd, 0,
+						  &m->files[file].handle);
 	close(fd);
 	if (ret != 0 && m->state != GPUMAP_MODEL_ENDING)
 		fail_saying(m, ret, file_name(m, file));
@@ -382,7 +382,7 @@ static void forget_files(struct gpumap_model *m, bool all)
 
 		if (file->handle == 0 || (file->left != 0 && !all))
 			continue;
-		gpumap_forget(m->session, file->handle);
+		gpumap_buffer_unregister(m->session, file->handle);
 		file->handle = 0;
 	}
 }

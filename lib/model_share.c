@@ -294,7 +294,8 @@ int gm_model_publish(struct gpumap_model *model)
 		}
 		request.buffers = handles;
 		request.about = table;
-		ret = gpumap_share(model->session, &request, &name->share);
+		ret = gpumap_share_publish(model->session, &request,
+					   &name->share);
 		free(table);
 	}
 	free(handles);

@@ -209,9 +209,10 @@ static int ask(struct gpumap *map, const struct gpumap_plan_request *ours,
 	return ret;
 }
 
-int gpumap_plan(struct gpumap *map, const struct gpumap_plan_request *request,
-		struct gpumap_plan *ret_plan, uint32_t *ret_rows, size_t n,
-		struct gpumap_plan_charge *ret_charges, size_t n_charges)
+int gpumap_plan_make(struct gpumap *map,
+		     const struct gpumap_plan_request *request,
+		     struct gpumap_plan *ret_plan, uint32_t *ret_rows, size_t n,
+		     struct gpumap_plan_charge *ret_charges, size_t n_charges)
 {
 	struct gpumap_plan plan = { 0 };
 	struct gpumap_plan_request ours;

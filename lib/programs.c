@@ -150,7 +150,8 @@ int gpumap_program_unload(struct gpumap_session *session, uint64_t program)
 	if (gm_handle_kind(program) != GM_BUFFER_PROGRAM)
 		return gm_refuse(session->map, -EINVAL,
 				 "this handle is no program's: see "
-				 "gpumap_buffer_free() and gpumap_forget()");
+				 "gpumap_buffer_free() and "
+				 "gpumap_buffer_unregister()");
 	ret = gm_buffer_forget(session, program);
 	if (ret == 0)
 		gm_buffer_drop(mine);

@@ -259,8 +259,8 @@ static void put_info(struct gpumap_session_info *info,
 	memcpy(info->rows, item->rows, sizeof(info->rows));
 }
 
-int gpumap_sessions(struct gpumap *map, struct gpumap_session_info *ret_info,
-		    size_t n)
+int gpumap_session_list(struct gpumap *map,
+			struct gpumap_session_info *ret_info, size_t n)
 {
 	struct gm_session_item items[GM_SESSIONS_MAX];
 	struct gm_sessions body = { 0 };

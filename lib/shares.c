@@ -187,7 +187,7 @@ static int check_name(const struct gpumap_session *s, const char *name)
 	return -EINVAL;
 }
 
-/* ---- gpumap_share() ------------------------------------------------------ */
+/* ---- gpumap_share_publish() --------------------------------------------- */
 
 static int check(struct gpumap_session *s, const struct gpumap_share_request *r)
 {
@@ -323,9 +323,9 @@ static int share_all(struct gpumap_session *s,
 	return ret;
 }
 
-int gpumap_share(struct gpumap_session *session,
-		 const struct gpumap_share_request *request,
-		 uint64_t *ret_share)
+int gpumap_share_publish(struct gpumap_session *session,
+			 const struct gpumap_share_request *request,
+			 uint64_t *ret_share)
 {
 	struct gpumap_share_request r;
 	struct gm_share *share;

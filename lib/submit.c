@@ -41,7 +41,7 @@ static const uint8_t fields[] = {
 	[GPUMAP_OP_MASK_BOOL] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_MASK,
 	[GPUMAP_OP_LOAD] = GM_HAS_DST | GM_HAS_SRC,
 	[GPUMAP_OP_RUN] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_PROGRAM,
-	/* Operations of gpumap_collective(). */
+	/* Operations of gpumap_comm_submit(). */
 	[GPUMAP_OP_BARRIER] = HAS_PART,
 	[GPUMAP_OP_ALL_REDUCE] = HAS_PART,
 	[GPUMAP_OP_ALL_GATHER] = HAS_PART,
@@ -154,7 +154,7 @@ int gm_job_known(const struct gpumap_session *session,
 	if (job->op == GPUMAP_OP_LOAD && job->src_buffer == 0)
 		return gm_refuse(session->map, -EINVAL,
 				 "LOAD reads a file: name it in src_buffer, "
-				 "see gpumap_register_file()");
+				 "see gpumap_buffer_register_file()");
 	return 0;
 }
 

@@ -60,8 +60,8 @@ static int read_once(const struct gm_map *map, const gm_a64 *slot,
 	return gm_object_whole(&object) ? 0 : -EAGAIN;
 }
 
-int gpumap_who(const struct gpumap *map, uint32_t *cursor,
-	       struct gpumap_holder *ret_holder)
+int gpumap_holder_next(const struct gpumap *map, uint32_t *cursor,
+		       struct gpumap_holder *ret_holder)
 {
 	struct gpumap_holder holder = { 0 };
 	const struct gm_map *m = &map->map;
@@ -112,7 +112,8 @@ static void put_usage(const struct gm_usage_item *item, size_t size, void *to)
 	gm_size_put_item(to, size, &usage, sizeof(usage));
 }
 
-int gpumap_usage(struct gpumap *map, struct gpumap_usage *ret_usage, size_t n)
+int gpumap_usage_list(struct gpumap *map, struct gpumap_usage *ret_usage,
+		      size_t n)
 {
 	size_t size, got = 0;
 	struct gm_usage_item items[GM_USAGE_MAX];
@@ -174,8 +175,8 @@ static void put_share(const struct gm_shares_item *item, size_t size, void *to)
 	gm_size_put_item(to, size, &info, sizeof(info));
 }
 
-int gpumap_shares(struct gpumap *map, struct gpumap_share_info *ret_info,
-		  size_t n)
+int gpumap_share_list(struct gpumap *map, struct gpumap_share_info *ret_info,
+		      size_t n)
 {
 	size_t size, got = 0;
 	struct gm_shares_item items[GM_SHARES_MAX];

@@ -103,7 +103,8 @@ static int set_up(struct load *l)
 			strerror(-ret));
 		return ret;
 	}
-	ret = gpumap_register_file(bench->session, l->cached, 0, &l->file);
+	ret = gpumap_buffer_register_file(bench->session, l->cached, 0,
+					  &l->file);
 	if (ret == 0)
 		ret = gpumap_buffer_alloc(bench->session, bench->rows[0], BYTES,
 					  0, GPUMAP_NO_DEADLINE, &l->buffer);
@@ -112,7 +113,7 @@ static int set_up(struct load *l)
 
 static void tear_down(struct load *l)
 {
-	gpumap_forget(l->bench->session, l->file);
+	gpumap_buffer_unregister(l->bench->session, l->file);
 	gpumap_buffer_free(l->bench->session, l->buffer);
 	if (l->direct >= 0)
 		close(l->direct);

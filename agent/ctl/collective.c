@@ -272,7 +272,7 @@ static int once(struct run *run)
 	struct gpumap_done done = { .status = 0 };
 	int ret;
 
-	ret = gpumap_collective(run->comm, &what);
+	ret = gpumap_comm_submit(run->comm, &what);
 	if (ret == 0)
 		ret = gpumap_wait(run->session, &done, 1, GPUMAP_NO_DEADLINE);
 	ns = gm_clock_ns() - start;

@@ -312,7 +312,7 @@ static int show_loaded(const struct loading *l)
  * errno. */
 static int is_shared(const struct loading *l)
 {
-	int room = gpumap_shares(l->ctl->map, NULL, 0), n, found = 0;
+	int room = gpumap_share_list(l->ctl->map, NULL, 0), n, found = 0;
 	struct gpumap_share_info *all;
 
 	if (room <= 0)
@@ -321,7 +321,7 @@ static int is_shared(const struct loading *l)
 	if (all == NULL)
 		return -ENOMEM;
 	all->size = sizeof(*all);
-	n = gpumap_shares(l->ctl->map, all, (size_t)room);
+	n = gpumap_share_list(l->ctl->map, all, (size_t)room);
 	for (int i = 0; i < n && i < room; i++)
 		found |= all[i].share == l->progress.share;
 	free(all);
@@ -438,7 +438,7 @@ static int begin(struct loading *l)
 		return gm_ctl_fail(ctl, ret, "open a session");
 	if ((ctl->given & GM_OPT_ONCE) == 0)
 		name_it(ctl, &what);
-	ret = gpumap_load_model(l->session, &what, &l->model);
+	ret = gpumap_model_load(l->session, &what, &l->model);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "load \"%s\"", l->name);
 	return GM_EXIT_OK;
@@ -494,7 +494,7 @@ int gm_ctl_load(struct gm_ctl *ctl)
 		ret = hold(&l);
 	/* Closing the session frees the memory, even with jobs in flight. */
 	gpumap_session_close(l.session);
-	gpumap_model_free(l.model);
+	gpumap_model_close(l.model);
 	free(l.buffers);
 	free(l.restarts);
 	return ret;

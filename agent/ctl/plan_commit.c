@@ -185,8 +185,8 @@ int gm_ctl_commit(struct gm_ctl_planning *p)
 	if (rows == NULL)
 		return gm_ctl_fail(p->ctl, -ENOMEM, "plan");
 	put_request(p, &request);
-	ret = gpumap_plan(p->ctl->map, &request, &answer, rows, n, charges,
-			  GPUMAP_ROWS_MAX);
+	ret = gpumap_plan_make(p->ctl->map, &request, &answer, rows, n, charges,
+			       GPUMAP_ROWS_MAX);
 	if (ret != 0) {
 		free(rows);
 		return refused(p, ret);

@@ -53,7 +53,7 @@ static void to_line(const struct gm_ctl *ctl,
 int gm_ctl_list_shares(const struct gm_ctl *ctl,
 		       struct gpumap_share_info **ret_list)
 {
-	int room = gpumap_shares(ctl->map, NULL, 0), n;
+	int room = gpumap_share_list(ctl->map, NULL, 0), n;
 	struct gpumap_share_info *list;
 
 	if (room < 0)
@@ -62,7 +62,7 @@ int gm_ctl_list_shares(const struct gm_ctl *ctl,
 	if (list == NULL)
 		return -ENOMEM;
 	list->size = sizeof(*list);
-	n = room > 0 ? gpumap_shares(ctl->map, list, (size_t)room) : 0;
+	n = room > 0 ? gpumap_share_list(ctl->map, list, (size_t)room) : 0;
 	if (n < 0) {
 		free(list);
 		return n;

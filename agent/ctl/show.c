@@ -107,7 +107,7 @@ int gm_ctl_list_sessions(const struct gm_ctl *ctl,
 
 	if (list == NULL)
 		return -ENOMEM;
-	n = gpumap_sessions(ctl->map, list, room);
+	n = gpumap_session_list(ctl->map, list, room);
 	if (n < 0) {
 		free(list);
 		return n;

@@ -42,7 +42,7 @@ static int serves(const struct gm_ctl *ctl, struct gpumap_health *ret_health)
 
 	if (ret != 0 || ret_health->state != GPUMAP_READY || ret_health->stale)
 		return ret;
-	ret = gpumap_sessions(ctl->map, NULL, 0);
+	ret = gpumap_session_list(ctl->map, NULL, 0);
 	return ret < 0 ? ret : 1;
 }
 

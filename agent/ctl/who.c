@@ -41,7 +41,7 @@ static int next(const struct gm_ctl *ctl, uint32_t *cursor,
 		int ret;
 
 		r->holder.size = sizeof(r->holder);
-		ret = gpumap_who(ctl->map, cursor, &r->holder);
+		ret = gpumap_holder_next(ctl->map, cursor, &r->holder);
 		if (ret != 1)
 			return ret;
 		ret = gpumap_layers_read(ctl->map, r->holder.name, &head, NULL,
@@ -137,7 +137,7 @@ static void usage_line(const struct gm_ctl *ctl,
 /* Returns the number of items, or a negative errno.  More may exist by now. */
 static int list_usage(const struct gm_ctl *ctl, struct gpumap_usage **ret_list)
 {
-	int room = gpumap_usage(ctl->map, NULL, 0), n;
+	int room = gpumap_usage_list(ctl->map, NULL, 0), n;
 	struct gpumap_usage *list;
 
 	if (room < 0)
@@ -146,7 +146,7 @@ static int list_usage(const struct gm_ctl *ctl, struct gpumap_usage **ret_list)
 	if (list == NULL)
 		return -ENOMEM;
 	list->size = sizeof(*list);
-	n = room > 0 ? gpumap_usage(ctl->map, list, (size_t)room) : 0;
+	n = room > 0 ? gpumap_usage_list(ctl->map, list, (size_t)room) : 0;
 	if (n < 0) {
 		free(list);
 		return n;

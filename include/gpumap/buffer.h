@@ -87,10 +87,10 @@ GPUMAP_API int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
 enum gpumap_buffer_kind {
 	GPUMAP_BUFFER_ALLOCATED = 1,  /* by gpumap_buffer_alloc() */
 	GPUMAP_BUFFER_IMPORTED = 2,   /* or opened in a share */
-	GPUMAP_BUFFER_REGISTERED = 3, /* by gpumap_register() */
-	GPUMAP_BUFFER_FILE = 4,       /* by gpumap_register_file() */
+	GPUMAP_BUFFER_REGISTERED = 3, /* by gpumap_buffer_register() */
+	GPUMAP_BUFFER_FILE = 4,       /* by gpumap_buffer_register_file() */
 	GPUMAP_BUFFER_PROGRAM = 5,    /* by gpumap_program_load() */
-	GPUMAP_BUFFER_MASK = 6        /* by gpumap_mask_use() */
+	GPUMAP_BUFFER_MASK = 6        /* by gpumap_buffer_register_mask() */
 };
 
 struct gpumap_buffer_info {
@@ -130,7 +130,7 @@ GPUMAP_API int gpumap_buffer_info(const struct gpumap_session *session,
  *
  * Returns	0
  *		-ESTALE, -EPERM, -ERANGE	this session has no such buffer
- *		-EINVAL		it was registered: gpumap_forget() it
+ *		-EINVAL		it was registered: gpumap_buffer_unregister() it
  *		-EAGAIN		no job fits beside those in flight: take
  *				completions first
  *		-ECONNRESET, -EPROTO, -EOWNERDEAD
@@ -142,7 +142,7 @@ GPUMAP_API int gpumap_buffer_free(struct gpumap_session *session,
 				  uint64_t buffer);
 
 /*
- * gpumap_register - let jobs name memory of this process
+ * gpumap_buffer_register - let jobs name memory of this process
  *
  * The memory is a memfd that cannot shrink (F_SEAL_SHRINK) and has no huge
  * pages of its own.  This process may map it, and need not.  This call makes no
@@ -156,7 +156,8 @@ GPUMAP_API int gpumap_buffer_free(struct gpumap_session *session,
  * bytes	at least 1
  * flags	GPUMAP_BUFFER_READ_ONLY, which is required if the descriptor or
  *		a seal forbids writing, or 0
- * ret_buffer	receives its name, never 0; give it back with gpumap_forget()
+ * ret_buffer	receives its name, never 0; give it back with
+ *		gpumap_buffer_unregister()
  *
  * Returns	0
  *		-EINVAL		it can shrink, or is no memfd; the file ends
@@ -169,12 +170,58 @@ GPUMAP_API int gpumap_buffer_free(struct gpumap_session *session,
  * Cost		three system calls
  * Threads	the session's own thread
  */
-GPUMAP_API int gpumap_register(struct gpumap_session *session, int fd,
-			       uint64_t at, uint64_t bytes, uint32_t flags,
-			       uint64_t *ret_buffer);
+GPUMAP_API int gpumap_buffer_register(struct gpumap_session *session, int fd,
+				      uint64_t at, uint64_t bytes,
+				      uint32_t flags, uint64_t *ret_buffer);
 
 /*
- * gpumap_mask_use - let jobs name a published mask
+ * gpumap_buffer_register_file - let GPUMAP_OP_LOAD read from a file
+ *
+ * The file is a regular file or a block device.  Its file system supports reads
+ * past the page cache (O_DIRECT), or is in memory, or is one of those that
+ * gpumapd knows to store bytes (overlayfs, squashfs, EROFS, ISO 9660, UDF, 9P,
+ * AFS, ZFS, eCryptfs, JFFS2, UBIFS, cramfs, romfs, ramfs).  Other files, whose
+ * content the kernel may generate on reading (/proc, /sys, message queues), are
+ * refused, and so are those of FUSE file systems that are mounted with
+ * direct_io, which io_uring reads wrong.
+ *
+ * Workers read it through a description of their own if /proc lets this library
+ * open one, past the page cache if the file system supports that; the caller's
+ * offset and flags stay as they are.  Where /proc does not, workers use the
+ * caller's description, and gpumapd sets and clears O_DIRECT on it once, to
+ * find out whether the file takes it.  This call makes no request to the agent:
+ * the first job that names the file on a row opens it there.
+ *
+ * Only the source of a LOAD can be a file, and its src_at the offset in it, of
+ * any alignment.  A file may grow, shrink and change meanwhile: a LOAD reads
+ * the content at the time of reading.  Reading may begin once the LOAD is
+ * submitted, and before earlier LOADs have ended; a LOAD finds what earlier
+ * LOADs write to a memfd.
+ *
+ * fd		readable; stays the caller's, who may close it
+ * flags	0
+ * ret_file	receives its name, never 0; give it back with
+ *		gpumap_buffer_unregister()
+ *
+ * Returns	0
+ *		-EBADF		no descriptor, or one that cannot be read
+ *		-EINVAL		no regular file and no block device
+ *		-EOPNOTSUPP	a FUSE file whose file system is mounted with
+ *				direct_io
+ *		-E2BIG		a flag newer than this library
+ *		-EDQUOT		this session has 4096 buffers and files
+ *		-EMFILE, -ENOMEM
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD
+ *		gpumap_refusal() says more
+ * Cost		seven system calls
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_buffer_register_file(struct gpumap_session *session,
+					   int fd, uint32_t flags,
+					   uint64_t *ret_file);
+
+/*
+ * gpumap_buffer_register_mask - let jobs name a published mask
  *
  * Jobs of any row that has a replica may then name it as mask_buffer, or as
  * src_buffer, and each row reads its own replica: MASK_ADD takes a mask of the
@@ -188,7 +235,8 @@ GPUMAP_API int gpumap_register(struct gpumap_session *session, int fd,
  * are at most what the user may have of masks.
  *
  * name		of the mask
- * ret_buffer	receives its handle, never 0; give it back with gpumap_forget()
+ * ret_buffer	receives its handle, never 0; give it back with
+ *		gpumap_buffer_unregister()
  * ret_version	receives the publication's version; may be NULL
  *
  * A job that names it on a row without a replica is refused with -ENOENT.
@@ -204,8 +252,29 @@ GPUMAP_API int gpumap_register(struct gpumap_session *session, int fd,
  * Cost		a round trip on the control socket
  * Threads	the session's own thread
  */
-GPUMAP_API int gpumap_mask_use(struct gpumap_session *session, const char *name,
-			       uint64_t *ret_buffer, uint64_t *ret_version);
+GPUMAP_API int gpumap_buffer_register_mask(struct gpumap_session *session,
+					   const char *name,
+					   uint64_t *ret_buffer,
+					   uint64_t *ret_version);
+
+/*
+ * gpumap_buffer_unregister - end the registration of memory, a file or a mask;
+ * 0 is allowed
+ *
+ * When this returns no worker has the memory mapped or reads the file any more.
+ * No job that names it may be in flight.
+ *
+ * Returns	0
+ *		-ESTALE, -EPERM, -ERANGE	this session has no such buffer
+ *		-EINVAL		it was not registered: gpumap_buffer_free() or
+ *				gpumap_program_unload() it
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		a round trip on the control socket, or none if no row has been
+ *		told of it
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_buffer_unregister(struct gpumap_session *session,
+					uint64_t buffer);
 
 /*
  * gpumap_program_load - load a program of the agent's directory for RUN jobs
@@ -315,68 +384,6 @@ GPUMAP_API int gpumap_program_unload(struct gpumap_session *session,
 				     uint64_t program);
 
 /*
- * gpumap_register_file - let GPUMAP_OP_LOAD read from a file
- *
- * The file is a regular file or a block device.  Its file system supports reads
- * past the page cache (O_DIRECT), or is in memory, or is one of those that
- * gpumapd knows to store bytes (overlayfs, squashfs, EROFS, ISO 9660, UDF, 9P,
- * AFS, ZFS, eCryptfs, JFFS2, UBIFS, cramfs, romfs, ramfs).  Other files, whose
- * content the kernel may generate on reading (/proc, /sys, message queues), are
- * refused, and so are those of FUSE file systems that are mounted with
- * direct_io, which io_uring reads wrong.
- *
- * Workers read it through a description of their own if /proc lets this library
- * open one, past the page cache if the file system supports that; the caller's
- * offset and flags stay as they are.  Where /proc does not, workers use the
- * caller's description, and gpumapd sets and clears O_DIRECT on it once, to
- * find out whether the file takes it.  This call makes no request to the agent:
- * the first job that names the file on a row opens it there.
- *
- * Only the source of a LOAD can be a file, and its src_at the offset in it, of
- * any alignment.  A file may grow, shrink and change meanwhile: a LOAD reads
- * the content at the time of reading.  Reading may begin once the LOAD is
- * submitted, and before earlier LOADs have ended; a LOAD finds what earlier
- * LOADs write to a memfd.
- *
- * fd		readable; stays the caller's, who may close it
- * flags	0
- * ret_file	receives its name, never 0; give it back with gpumap_forget()
- *
- * Returns	0
- *		-EBADF		no descriptor, or one that cannot be read
- *		-EINVAL		no regular file and no block device
- *		-EOPNOTSUPP	a FUSE file whose file system is mounted with
- *				direct_io
- *		-E2BIG		a flag newer than this library
- *		-EDQUOT		this session has 4096 buffers and files
- *		-EMFILE, -ENOMEM
- *		-ECONNRESET, -EPROTO, -EOWNERDEAD
- *		gpumap_refusal() says more
- * Cost		seven system calls
- * Threads	the session's own thread
- */
-GPUMAP_API int gpumap_register_file(struct gpumap_session *session, int fd,
-				    uint32_t flags, uint64_t *ret_file);
-
-/*
- * gpumap_forget - end a registration or an export; 0 is allowed
- *
- * A registration or a mask: when this returns no worker has the memory mapped
- * or reads the file any more.  No job that names it may be in flight.  An
- * allocated buffer stays, and its export ends: sessions that have imported it
- * keep it.
- *
- * Returns	0
- *		-ESTALE, -EPERM, -ERANGE	this session has no such buffer
- *		-EINVAL		it was imported: gpumap_buffer_free() it
- *		-ECONNRESET, -EPROTO, -EOWNERDEAD
- * Cost		a round trip on the control socket, or none if no row has been
- *		told of it
- * Threads	the session's own thread
- */
-GPUMAP_API int gpumap_forget(struct gpumap_session *session, uint64_t buffer);
-
-/*
  * gpumap_buffer_export - let other sessions and processes import a buffer
  *
  * A process that knows the number may import the buffer if the agent's
@@ -386,8 +393,8 @@ GPUMAP_API int gpumap_forget(struct gpumap_session *session, uint64_t buffer);
  * buffer	allocated with GPUMAP_BUFFER_EXPORTABLE
  * ret_export	receives a number for gpumap_buffer_import() and
  *		gpumap_export_fd(), the same at every call.  The number is valid
- *		until gpumap_forget(), gpumap_buffer_free(), or the end of the
- *		session or of the row's worker
+ *		until gpumap_buffer_unexport(), gpumap_buffer_free(), or the end
+ *		of the session or of the row's worker
  *
  * Returns	0
  *		-ESTALE, -EPERM, -ERANGE	this session has no such buffer
@@ -403,6 +410,22 @@ GPUMAP_API int gpumap_forget(struct gpumap_session *session, uint64_t buffer);
  */
 GPUMAP_API int gpumap_buffer_export(struct gpumap_session *session,
 				    uint64_t buffer, uint64_t *ret_export);
+
+/*
+ * gpumap_buffer_unexport - end the export of a buffer; 0 is allowed
+ *
+ * The buffer stays, and no session can import it any more.  Those that have
+ * imported it keep it.
+ *
+ * Returns	0, also where it is not exported
+ *		-ESTALE, -EPERM, -ERANGE	this session has no such buffer
+ *		-EINVAL		it was not allocated here
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		a round trip on the control socket, or none
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_buffer_unexport(struct gpumap_session *session,
+				      uint64_t buffer);
 
 /*
  * gpumap_buffer_import - import another session's buffer into this session

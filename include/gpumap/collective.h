@@ -227,7 +227,7 @@ struct gpumap_collective {
 };
 
 /*
- * gpumap_collective - submit a collective of all ranks of a group
+ * gpumap_comm_submit - submit a collective of all ranks of a group
  *
  * Submits the ranks' parts to all of their rows, or none.  There is one
  * completion, when the last of them has ended: gpumap_poll() and gpumap_wait()
@@ -276,8 +276,8 @@ struct gpumap_collective {
  *		step, in about the time of two jobs' round trips
  * Threads	the session's own thread
  */
-GPUMAP_API int gpumap_collective(struct gpumap_comm *comm,
-				 const struct gpumap_collective *what);
+GPUMAP_API int gpumap_comm_submit(struct gpumap_comm *comm,
+				  const struct gpumap_collective *what);
 
 #ifdef __cplusplus
 }

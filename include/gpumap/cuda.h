@@ -79,7 +79,7 @@ static inline int gpumap_cuda_row(const struct gpumap *map, CUdevice device)
  *
  * Returns	0
  *		-ENODEV		no such row, or a device that is not visible to
- *				this process, see gpumap_visible()
+ *				this process, see gpumap_device_visible()
  *		-EAGAIN, -EPROTO	as gpumap_device_read()
  * Cost		a call of the driver for each device
  * Threads	any

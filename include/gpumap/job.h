@@ -67,7 +67,7 @@ enum gpumap_op {
 			      * to dst; u8 */
 	GPUMAP_OP_RUN = 14,  /* n items by the job's @program; takes the room of
 			      * two in the queue */
-	/* Submitted by gpumap_collective(); not for jobs.  Rank r of k has
+	/* Submitted by gpumap_comm_submit(); not for jobs.  Rank r of k has
 	 * send_r and gets recv_r; sends and recvs have n elements each, unless
 	 * stated otherwise. */
 	GPUMAP_OP_BARRIER = 16,        /* ends when all have come */
@@ -118,7 +118,7 @@ struct gpumap_job {
 	uint32_t mask_n;      /* elements of the mask, at least 1 */
 	uint32_t mask_first;  /* mask element for element 0, below mask_n */
 	const void *mask;     /* as src; ignored with mask_buffer */
-	uint64_t mask_buffer; /* or from gpumap_mask_use() */
+	uint64_t mask_buffer; /* or from gpumap_buffer_register_mask() */
 	uint64_t mask_at;
 	/* RUN.  src and dst are aligned to the dtype's elements, for items of
 	 * any size, and are the same or do not overlap. */

@@ -418,7 +418,7 @@ GPUMAP_API int gpumap_device_cordon(struct gpumap *map, uint32_t row);
 GPUMAP_API int gpumap_device_uncordon(struct gpumap *map, uint32_t row);
 
 /*
- * gpumap_visible - find the rows of this process's CUDA ordinals
+ * gpumap_device_visible - find the rows of this process's CUDA ordinals
  *
  * The call interprets CUDA_VISIBLE_DEVICES as CUDA does, over the device table:
  * ordinals in either order, whole and abbreviated UUIDs, and MIG instances in
@@ -442,9 +442,10 @@ GPUMAP_API int gpumap_device_uncordon(struct gpumap *map, uint32_t row);
  *		each MIG instance
  * Threads	any
  */
-GPUMAP_API int gpumap_visible(struct gpumap *map, const char *visible_devices,
-			      const char *device_order, uint32_t *ret_rows,
-			      size_t n);
+GPUMAP_API int gpumap_device_visible(struct gpumap *map,
+				     const char *visible_devices,
+				     const char *device_order,
+				     uint32_t *ret_rows, size_t n);
 
 #ifdef __cplusplus
 }

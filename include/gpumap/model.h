@@ -39,7 +39,7 @@ extern "C" {
  * of the files and the tensors in their headers are compared, not the folder.
  * The model is a share, with its
  * buffers in their order, and exists as long as any session holds it: until
- * each has called gpumap_model_free(), or ended.
+ * each has called gpumap_model_close(), or ended.
  */
 struct gpumap_model;
 
@@ -113,7 +113,7 @@ struct gpumap_tensor {
 };
 
 /*
- * gpumap_load_model - begin to load a checkpoint onto the rows of a layer map
+ * gpumap_model_load - begin to load a checkpoint onto the rows of a layer map
  *
  * Tensors of layer N are named [PREFIX.]layers.N.REST, or with layer, h, blk,
  * block or blocks instead.  Tensors of no layer go to the map's base row.  So
@@ -123,7 +123,7 @@ struct gpumap_tensor {
  * waits for nothing else, except on the first use of a row as gpumap_alloc()
  * does.
  *
- * ret_model	give it back with gpumap_model_free(), even if loading fails
+ * ret_model	give it back with gpumap_model_close(), even if loading fails
  *
  * Returns	0
  *		-ENOENT		no such checkpoint, a file of it is missing, or
@@ -151,7 +151,7 @@ struct gpumap_tensor {
  *		trip on the control socket, or what gpumap_model_open() costs
  * Threads	the session's own thread
  */
-GPUMAP_API int gpumap_load_model(struct gpumap_session *session,
+GPUMAP_API int gpumap_model_load(struct gpumap_session *session,
 				 const struct gpumap_model_opts *opts,
 				 struct gpumap_model **ret_model);
 
@@ -176,7 +176,8 @@ GPUMAP_API int gpumap_load_model(struct gpumap_session *session,
  *		-EIO		the worker of a row died
  *		-ECANCELED	gpumap_model_cancel()
  *		-ENODEV, -ECONNRESET, -EOPNOTSUPP, ...	as gpumap_submit()
- *		with a name, as gpumap_share() and gpumap_load_model() too
+ *		with a name, as gpumap_share_publish() and gpumap_model_load(),
+ *		too
  *		gpumap_refusal() says which file or row, and what to do
  *		-E2BIG, -EINVAL	ret_progress->size; nothing was stored then
  *		-EOWNERDEAD
@@ -215,7 +216,7 @@ GPUMAP_API int gpumap_model_wait(struct gpumap_model *model,
  *
  * flags	GPUMAP_SHARE_READ_ONLY, which is required if it is shared so, or
  *		0
- * ret_model	LOADED; give it back with gpumap_model_free()
+ * ret_model	LOADED; give it back with gpumap_model_close()
  *
  * Returns	0
  *		-ENOENT		no model has this name; a session may be loading
@@ -270,7 +271,7 @@ GPUMAP_API int gpumap_model_renew(struct gpumap_model *model);
 GPUMAP_API int gpumap_model_cancel(struct gpumap_model *model);
 
 /*
- * gpumap_model_free - free a model and all its memory; NULL is allowed
+ * gpumap_model_close - give a model back, with its memory; NULL is allowed
  *
  * A model with a name is only closed for this session: the memory stays as long
  * as another session holds it.
@@ -286,7 +287,7 @@ GPUMAP_API int gpumap_model_cancel(struct gpumap_model *model);
  *		gpumap_buffer_free(), and with a name as gpumap_share_close()
  * Threads	the session's own thread
  */
-GPUMAP_API int gpumap_model_free(struct gpumap_model *model);
+GPUMAP_API int gpumap_model_close(struct gpumap_model *model);
 
 /*
  * gpumap_model_find - find a tensor by its name
@@ -331,7 +332,7 @@ struct gpumap_model_buffer {
  * gpumap_model_buffers - list the buffers that the model has, or will have
  *
  * The buffers belong to the model: free the model, not the buffers.  They may
- * be exported, and their exports forgotten, as those of any buffer.
+ * be exported, as any buffer.
  *
  * ret_buffers	room for @n
  *

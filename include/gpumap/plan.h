@@ -103,7 +103,7 @@ struct gpumap_plan_charge {
 };
 
 /*
- * gpumap_plan - have the agent place a model
+ * gpumap_plan_make - have the agent place a model
  *
  * The agent plans with the free memory of each row less the reservations of
  * committed maps, and reserves this map's charges in the same step: no two
@@ -148,11 +148,10 @@ struct gpumap_plan_charge {
  *		for 80 layers on 8 rows; with GPUMAP_PLAN_COMMIT a write to disk
  * Threads	any, in turn
  */
-GPUMAP_API int gpumap_plan(struct gpumap *map,
-			   const struct gpumap_plan_request *request,
-			   struct gpumap_plan *ret_plan, uint32_t *ret_rows,
-			   size_t n, struct gpumap_plan_charge *ret_charges,
-			   size_t n_charges);
+GPUMAP_API int
+gpumap_plan_make(struct gpumap *map, const struct gpumap_plan_request *request,
+		 struct gpumap_plan *ret_plan, uint32_t *ret_rows, size_t n,
+		 struct gpumap_plan_charge *ret_charges, size_t n_charges);
 
 /* The holder of a reservation: a committed layer map, whose charges are
  * reserved. */
@@ -167,7 +166,7 @@ struct gpumap_holder {
 };
 
 /*
- * gpumap_who - list the committed layer maps, one for each call
+ * gpumap_holder_next - list the committed layer maps, one for each call
  *
  * cursor	0 for the first call, then as it was left by the last
  * ret_holder	set its @size before the call
@@ -180,8 +179,8 @@ struct gpumap_holder {
  * Cost		no system call; a search of the directory
  * Threads	any; async-signal-safe
  */
-GPUMAP_API int gpumap_who(const struct gpumap *map, uint32_t *cursor,
-			  struct gpumap_holder *ret_holder);
+GPUMAP_API int gpumap_holder_next(const struct gpumap *map, uint32_t *cursor,
+				  struct gpumap_holder *ret_holder);
 
 #ifdef __cplusplus
 }

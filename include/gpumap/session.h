@@ -127,7 +127,7 @@ struct gpumap_session_info {
 };
 
 /*
- * gpumap_sessions - list the agent's sessions, by id
+ * gpumap_session_list - list the agent's sessions, by id
  *
  * ret_info	room for @n
  *
@@ -137,8 +137,9 @@ struct gpumap_session_info {
  * Cost		a round trip on the control socket for every 64 sessions
  * Threads	any, in turn
  */
-GPUMAP_API int gpumap_sessions(struct gpumap *map,
-			       struct gpumap_session_info *ret_info, size_t n);
+GPUMAP_API int gpumap_session_list(struct gpumap *map,
+				   struct gpumap_session_info *ret_info,
+				   size_t n);
 
 /* The memory that one session has on one device. */
 struct gpumap_usage {
@@ -159,7 +160,7 @@ struct gpumap_usage {
 };
 
 /*
- * gpumap_usage - list the memory that sessions have on each device
+ * gpumap_usage_list - list the memory that sessions have on each device
  *
  * There is one item for each session and row that it uses, by session and row.
  * Before them, with session 0, there is one for each user and row with memory
@@ -176,8 +177,8 @@ struct gpumap_usage {
  * Cost		a round trip on the control socket for every 64
  * Threads	any, in turn
  */
-GPUMAP_API int gpumap_usage(struct gpumap *map, struct gpumap_usage *ret_usage,
-			    size_t n);
+GPUMAP_API int gpumap_usage_list(struct gpumap *map,
+				 struct gpumap_usage *ret_usage, size_t n);
 
 /* ---- counts -------------------------------------------------------------- */
 

@@ -78,7 +78,7 @@ struct gpumap_share_info {
 	uint64_t bytes;     /* of all buffers */
 	uint64_t about_bytes;
 	const void *about; /* until gpumap_share_close(); NULL for none, and
-			       * in gpumap_shares() */
+			       * in gpumap_share_list() */
 	uint64_t age_ns;   /* 0 in gpumap_share_info() */
 	uint32_t pid;      /* the process that shared it; 0: it holds it no
 			    * longer; 0 in gpumap_share_info() */
@@ -89,7 +89,7 @@ struct gpumap_share_info {
 };
 
 /*
- * gpumap_share - give buffers of this session a name
+ * gpumap_share_publish - give buffers of this session a name
  *
  * All of them are shared at once, or none.  This session is the first holder.
  * The buffers stay its own, and it may free them: sessions that open the name
@@ -119,9 +119,9 @@ struct gpumap_share_info {
  *		buffer, and one more; @about is copied once
  * Threads	the session's own thread
  */
-GPUMAP_API int gpumap_share(struct gpumap_session *session,
-			    const struct gpumap_share_request *request,
-			    uint64_t *ret_share);
+GPUMAP_API int gpumap_share_publish(struct gpumap_session *session,
+				    const struct gpumap_share_request *request,
+				    uint64_t *ret_share);
 
 /*
  * gpumap_share_open - open the share of this name
@@ -249,7 +249,7 @@ GPUMAP_API int gpumap_share_close(struct gpumap_session *session,
 GPUMAP_API int gpumap_share_release(struct gpumap *map, const char *name);
 
 /*
- * gpumap_shares - list the shares of this instance, oldest first
+ * gpumap_share_list - list the shares of this instance, oldest first
  *
  * ret_info	room for @n; the @size of the first is set, and is that of all
  *
@@ -260,8 +260,8 @@ GPUMAP_API int gpumap_share_release(struct gpumap *map, const char *name);
  * Cost		a round trip on the control socket for every 32
  * Threads	any, in turn
  */
-GPUMAP_API int gpumap_shares(struct gpumap *map,
-			     struct gpumap_share_info *ret_info, size_t n);
+GPUMAP_API int gpumap_share_list(struct gpumap *map,
+				 struct gpumap_share_info *ret_info, size_t n);
 
 #ifdef __cplusplus
 }

@@ -117,9 +117,9 @@ static void is_calm(struct gpumap_session *session)
 
 	cuda_scene_mend(&stage_scene);
 	gpumap_session_close(session);
-	while (gpumap_sessions(map, NULL, 0) != 0 && story_now() < until)
+	while (gpumap_session_list(map, NULL, 0) != 0 && story_now() < until)
 		story_nap(1000);
-	EQ(gpumap_sessions(map, NULL, 0), 0);
+	EQ(gpumap_session_list(map, NULL, 0), 0);
 }
 
 /* ---- stories ----------------------------------------------------------- */

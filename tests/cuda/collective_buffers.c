@@ -191,14 +191,14 @@ static void one_rank_cannot(void)
 		rank[r].recv_at = 4 * MIB;
 	}
 	rank[2].recv_at = 4;
-	EQ(gpumap_collective(g.comm, &what), 0);
+	EQ(gpumap_comm_submit(g.comm, &what), 0);
 	EQ(collective_end(session, 3), -EINVAL);
 	rank[2].recv_at = 13 * MIB;
-	EQ(gpumap_collective(g.comm, &what), -ERANGE);
+	EQ(gpumap_comm_submit(g.comm, &what), -ERANGE);
 	rank[2].recv_at = 4 * MIB;
 	/* Another card's. */
 	rank[2].send_buffer = g.buffer[1];
-	EQ(gpumap_collective(g.comm, &what), -EOPNOTSUPP);
+	EQ(gpumap_comm_submit(g.comm, &what), -EOPNOTSUPP);
 	EQ(cards_once(&g, &s, 1), 0);
 	cards_close(&g);
 }

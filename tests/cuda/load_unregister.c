@@ -110,7 +110,7 @@ static void forget_behind(struct gpumap_session *session, int fd, char *memory,
 	jobs[1].cookie = 1;
 	EQ(gpumap_submit(session, 0, jobs, 2), 0);
 	wait_for_copy(before);
-	EQ(gpumap_forget(session, file), 0);
+	EQ(gpumap_buffer_unregister(session, file), 0);
 	for (int i = 0; i < 2; i++) {
 		struct gpumap_done done = { .status = 1 };
 
@@ -166,7 +166,7 @@ static void count_what_is_held(void)
 
 	arena(session, 0, 64);
 	gpumap_session_close(session);
-	while (gpumap_sessions(map, NULL, 0) != 0)
+	while (gpumap_session_list(map, NULL, 0) != 0)
 		story_nap(1000);
 	OK(agent_wait_log(&agent, "event=standby_ready row=0"));
 	held = story_holds_at_rest(agent.pid);

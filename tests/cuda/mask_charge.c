@@ -37,7 +37,7 @@ static int take_rest(uint32_t i)
 	if (ret == 0)
 		ret = gpumap_buffer_export(session, buffer, &export);
 	gpumap_session_close(session);
-	while (gpumap_usage(m.map, NULL, 0) > 0 && story_now() < until)
+	while (gpumap_usage_list(m.map, NULL, 0) > 0 && story_now() < until)
 		story_nap(1000);
 	return ret;
 }

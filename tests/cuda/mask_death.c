@@ -90,7 +90,7 @@ static bool is_there(const char *name, uint64_t window)
 
 	if (gpumap_session_open(map, &opts, &session) != 0 ||
 	    gpumap_alloc(session, rows[1], N, &memory) != 0 ||
-	    gpumap_mask_use(session, name, &mask, NULL) != 0)
+	    gpumap_buffer_register_mask(session, name, &mask, NULL) != 0)
 		NOTE("%s: %s", name, gpumap_refusal(map));
 	for (int i = 0; i < 2 && mask != 0; i++) {
 		int ret = copy_out(session, rows[i], mask, memory);

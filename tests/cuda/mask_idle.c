@@ -48,7 +48,8 @@ static bool jobs_find_it(const char *name, uint32_t row)
 	if (!EQ(gpumap_session_open(m.map, &opts, &session), 0))
 		return false;
 	EQ(gpumap_alloc(session, row, job.n, &memory), 0);
-	EQ(gpumap_mask_use(session, name, &job.src_buffer, NULL), 0);
+	EQ(gpumap_buffer_register_mask(session, name, &job.src_buffer, NULL),
+	   0);
 	job.dst = memory;
 	if (EQ(gpumap_submit(session, row, &job, 1), 0) &&
 	    EQ(gpumap_wait(session, &done, 1, story_now() + STORY_LIMIT_NS),

@@ -143,8 +143,8 @@ static void each_row_reads_its_own(void)
 
 	EQ(publish("adds", GPUMAP_DTYPE_F32, 9, rows, 3), 0);
 	EQ(publish("bytes", GPUMAP_DTYPE_U8, 5, rows, 3), 0);
-	EQ(gpumap_mask_use(session, "adds", &adds, NULL), 0);
-	EQ(gpumap_mask_use(session, "bytes", &bytes, NULL), 0);
+	EQ(gpumap_buffer_register_mask(session, "adds", &adds, NULL), 0);
+	EQ(gpumap_buffer_register_mask(session, "bytes", &bytes, NULL), 0);
 	for (uint32_t i = 0; i < 3; i++) {
 		EQ(run_mask(session, rows[i], memory, GPUMAP_OP_MASK_ADD, adds),
 		   0);
@@ -164,7 +164,7 @@ static void each_row_reads_its_own(void)
 	OK(is_right(memory, 9));
 	EQ(run_mask(session, cards[3], memory, GPUMAP_OP_MASK_BOOL, bytes), 0);
 	OK(is_right(memory, 5));
-	EQ(gpumap_forget(session, adds), 0);
+	EQ(gpumap_buffer_unregister(session, adds), 0);
 	EQ(run_mask(session, cards[0], memory, GPUMAP_OP_MASK_ADD, adds),
 	   -ESTALE);
 	EQ(run_mask(session, cards[0], memory, GPUMAP_OP_MASK_BOOL, bytes), 0);
@@ -180,7 +180,7 @@ static void the_next_worker_reads_it_too(void)
 	uint64_t mask = 0;
 
 	EQ(publish("lives", GPUMAP_DTYPE_F32, 7, rows, 2), 0);
-	EQ(gpumap_mask_use(session, "lives", &mask, NULL), 0);
+	EQ(gpumap_buffer_register_mask(session, "lives", &mask, NULL), 0);
 	for (int i = 0; i < 3; i++) {
 		for (int k = 0; k < 2; k++) {
 			struct gpumap_device device;
@@ -295,7 +295,7 @@ static int be_reader(gid_t group)
 	 * do not. */
 	session = open_session();
 	work = arena(session);
-	if (gpumap_mask_use(session, "shared", &mask, NULL) != 0)
+	if (gpumap_buffer_register_mask(session, "shared", &mask, NULL) != 0)
 		return 5;
 	if (run_mask(session, cards[0], work, GPUMAP_OP_MASK_ADD, mask) != 0 ||
 	    memcmp(work, work + N, N * sizeof(float)) != 0)
@@ -336,7 +336,7 @@ static void each_user_has_his_own(void)
 	EQ(publish("shared", GPUMAP_DTYPE_F32, 11, cards, 2), 0);
 	memory = import("shared", cards[0], &ret);
 	OK(is_of(memory, 11));
-	EQ(gpumap_mask_use(session, "shared", &mask, NULL), 0);
+	EQ(gpumap_buffer_register_mask(session, "shared", &mask, NULL), 0);
 	EQ(in_a_child(be_reader, STRANGER), 0);
 	OK(is_of(memory, 11));
 	EQ(run_mask(session, cards[0], work, GPUMAP_OP_MASK_ADD, mask), 0);

@@ -115,7 +115,7 @@ static int pass_on(struct ranks *g, uint32_t root, uint32_t peer, uint64_t n,
 		rank[r].send_at = from;
 		rank[r].recv_at = to;
 	}
-	return gpumap_collective(g->comm, &what);
+	return gpumap_comm_submit(g->comm, &what);
 }
 
 static int32_t *numbers(const struct ranks *g, uint32_t r, uint64_t at)
@@ -245,7 +245,7 @@ static void one_has_it_elsewhere(void)
 		rank[2].send = g.memory[2];
 		rank[1].recv_buffer = side ? 0 : g.buffer[1];
 		rank[1].recv = g.memory[1];
-		EQ(gpumap_collective(g.comm, &what), 0);
+		EQ(gpumap_comm_submit(g.comm, &what), 0);
 		EQ(collective_end(session, 5), 0);
 		if (side == 0)
 			EQ(cards_bring(&g, s.n, true), 0);

@@ -160,7 +160,7 @@ static int plan(struct gpumap *map, uint32_t setting, const char *text,
 					 .layer_bytes = layers,
 					 .dtype = GPUMAP_DTYPE_F16 };
 	struct gpumap_plan made = { .size = sizeof(made) };
-	int ret = gpumap_plan(map, &q, &made, ret_rows, 4, NULL, 0);
+	int ret = gpumap_plan_make(map, &q, &made, ret_rows, 4, NULL, 0);
 
 	if (ret < 0)
 		NOTE("%s", gpumap_refusal(map));
@@ -190,7 +190,7 @@ static void plans_leave_out(struct gpumap *map, uint32_t drained,
 
 	for (q.strategy = GPUMAP_STRATEGY_FILL;
 	     q.strategy <= GPUMAP_STRATEGY_FEWEST; q.strategy++) {
-		EQ(gpumap_plan(map, &q, &made, rows, 4, NULL, 0), 0);
+		EQ(gpumap_plan_make(map, &q, &made, rows, 4, NULL, 0), 0);
 		for (int i = 0; i < 4; i++)
 			OK(rows[i] != drained);
 	}

@@ -64,7 +64,8 @@ static bool plan(struct model *m)
 
 	for (uint32_t i = 0; i < m->n_layers; i++)
 		sizes[i] = m->layer_bytes;
-	return EQ(gpumap_plan(map, &request, &answer, NULL, 0, NULL, 0), 0) &&
+	return EQ(gpumap_plan_make(map, &request, &answer, NULL, 0, NULL, 0),
+		  0) &&
 	       EQ(gpumap_layers_view(map, m->name, &m->view), 0) &&
 	       EQ(m->view.n, m->n_layers);
 }

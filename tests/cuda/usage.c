@@ -39,7 +39,7 @@ static struct gpumap_usage usage_of(uint32_t uid, bool has_session)
 {
 	struct gpumap_usage list[16] = { { .size = sizeof(list[0]) } };
 	struct gpumap_usage none = { .row = UINT32_MAX };
-	int n = gpumap_usage(map, list, 16);
+	int n = gpumap_usage_list(map, list, 16);
 
 	for (int i = 0; i < n && i < 16; i++) {
 		if (list[i].uid == uid && (list[i].session != 0) == has_session)
@@ -52,7 +52,7 @@ static struct gpumap_usage usage_of(uint32_t uid, bool has_session)
 static uint64_t has(uint32_t uid)
 {
 	struct gpumap_usage list[16] = { { .size = sizeof(list[0]) } };
-	int n = gpumap_usage(map, list, 16);
+	int n = gpumap_usage_list(map, list, 16);
 	uint64_t bytes = 0;
 
 	for (int i = 0; i < n && i < 16; i++) {
@@ -67,9 +67,9 @@ static void nobody_has_anything(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
 
-	while (gpumap_usage(map, NULL, 0) != 0 && story_now() < until)
+	while (gpumap_usage_list(map, NULL, 0) != 0 && story_now() < until)
 		story_nap(1000);
-	EQ(gpumap_usage(map, NULL, 0), 0);
+	EQ(gpumap_usage_list(map, NULL, 0), 0);
 }
 
 /* Another user's process, which takes as many MiB as it reads each time; 0 ends
@@ -266,16 +266,16 @@ static void many_are_listed(void)
 			exit(99);
 	}
 	list[0].size = sizeof(list[0]);
-	EQ(gpumap_usage(map, list, 200), 70);
+	EQ(gpumap_usage_list(map, list, 200), 70);
 	for (int i = 1; i < 70; i++)
 		is_sorted = is_sorted && list[i].session > list[i - 1].session;
 	OK(is_sorted);
 	EQ(list[69].size, sizeof(list[0]));
-	EQ(gpumap_usage(map, list, 3), 70);
+	EQ(gpumap_usage_list(map, list, 3), 70);
 	list[0].size = 4097;
-	EQ(gpumap_usage(map, list, 3), -E2BIG);
+	EQ(gpumap_usage_list(map, list, 3), -E2BIG);
 	list[0].size = 8;
-	EQ(gpumap_usage(map, list, 3), -EINVAL);
+	EQ(gpumap_usage_list(map, list, 3), -EINVAL);
 	for (int i = 0; i < 70; i++)
 		gpumap_session_close(sessions[i]);
 }

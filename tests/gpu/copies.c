@@ -58,8 +58,8 @@ static bool make_places(struct gpu_agent *g, struct place places[PLACES])
 	places[REGISTERED].memory =
 		mmap(NULL, 2 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	return OK(places[REGISTERED].memory != MAP_FAILED) &&
-	       EQ(gpumap_register(g->session, fd, 0, 2 << 20, 0,
-				  &places[REGISTERED].buffer),
+	       EQ(gpumap_buffer_register(g->session, fd, 0, 2 << 20, 0,
+					 &places[REGISTERED].buffer),
 		  0) &&
 	       EQ(close(fd), 0) &&
 	       EQ(gpumap_alloc(g->session, g->row, BYTES,
@@ -72,7 +72,7 @@ static bool make_places(struct gpu_agent *g, struct place places[PLACES])
 
 static void drop_places(struct gpu_agent *g, struct place places[PLACES])
 {
-	EQ(gpumap_forget(g->session, places[REGISTERED].buffer), 0);
+	EQ(gpumap_buffer_unregister(g->session, places[REGISTERED].buffer), 0);
 	EQ(gpumap_buffer_free(g->session, places[BUFFER].buffer), 0);
 	EQ(gpumap_free(g->session, places[ARENA].memory), 0);
 	munmap(places[REGISTERED].memory, 2 << 20);

@@ -92,7 +92,7 @@ int collective_submit(struct ranks *g, const struct shape *s, uint64_t cookie)
 	for (uint32_t r = 0; r < g->n; r++)
 		g->rank[r] = (struct gpumap_rank){ .send = given(g, s, r),
 						   .recv = gotten(g, s, r) };
-	return gpumap_collective(g->comm, &what);
+	return gpumap_comm_submit(g->comm, &what);
 }
 
 int collective_end(struct gpumap_session *session, uint64_t cookie)

@@ -68,7 +68,7 @@ int cards_submit(struct ranks *g, const struct shape *s, uint64_t cookie)
 		rank[r].send_at = (uint64_t)(given(g, s, r) - g->memory[r]);
 		rank[r].recv_at = (uint64_t)(gotten(g, s, r) - g->memory[r]);
 	}
-	return gpumap_collective(g->comm, &what);
+	return gpumap_comm_submit(g->comm, &what);
 }
 
 uint64_t cards_once(struct ranks *g, const struct shape *s, uint64_t step)

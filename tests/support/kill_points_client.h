@@ -99,7 +99,7 @@ static int wait_for_another(struct player *p)
 static int fill(struct player *p)
 {
 	struct gpumap_job job = load_job(0, 0, BYTES, NULL);
-	int ret = gpumap_register_file(p->own, file, 0, &p->file);
+	int ret = gpumap_buffer_register_file(p->own, file, 0, &p->file);
 
 	p->at = "to fill";
 	job.src_buffer = p->file;
@@ -175,7 +175,7 @@ static int name(struct player *p)
 	};
 	struct gpumap_tensor t = { .size = sizeof(t) };
 	struct gpumap_job job = { .op = GPUMAP_OP_COPY, .dst = p->seen };
-	int ret = gpumap_load_model(p->own, &opts, &p->loaded);
+	int ret = gpumap_model_load(p->own, &opts, &p->loaded);
 
 	p->at = "to name";
 	if (ret == 0)
@@ -235,13 +235,13 @@ static int give_back(struct player *p)
 
 	p->at = "to give back";
 	if (ret == 0)
-		ret = gpumap_model_free(p->loaded);
+		ret = gpumap_model_close(p->loaded);
 	p->loaded = NULL;
 	if (ret == 0)
-		ret = gpumap_model_free(p->found);
+		ret = gpumap_model_close(p->found);
 	p->found = NULL;
 	if (ret == 0)
-		ret = gpumap_forget(p->own, p->file);
+		ret = gpumap_buffer_unregister(p->own, p->file);
 	for (uint32_t row = 0; ret == 0 && row < ROWS; row++)
 		ret = gpumap_buffer_free(p->own, p->buffers[row]);
 	return ret;
@@ -319,8 +319,8 @@ static int play(struct gpumap *map, struct player *p, const char *ticket)
 		ret = give_back(p);
 	gpumap_session_close(p->other);
 	gpumap_session_close(p->own);
-	gpumap_model_free(p->found);
-	gpumap_model_free(p->loaded);
+	gpumap_model_close(p->found);
+	gpumap_model_close(p->loaded);
 	return ret;
 }
 

@@ -62,7 +62,7 @@ uint64_t load_register(struct gpumap_session *session, int fd)
 {
 	uint64_t file = 0;
 
-	EQ(gpumap_register_file(session, fd, 0, &file), 0);
+	EQ(gpumap_buffer_register_file(session, fd, 0, &file), 0);
 	return file;
 }
 

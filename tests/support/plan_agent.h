@@ -102,7 +102,7 @@ static inline int plan(const struct gpumap_plan_request *request,
 		       struct gpumap_plan *ret_plan)
 {
 	*ret_plan = (struct gpumap_plan){ .size = sizeof(*ret_plan) };
-	return gpumap_plan(map, request, ret_plan, NULL, 0, NULL, 0);
+	return gpumap_plan_make(map, request, ret_plan, NULL, 0, NULL, 0);
 }
 
 static inline int commit(const char *name, uint32_t flags, uint64_t layer_bytes)

@@ -33,14 +33,14 @@ static inline struct file file_make(struct gpumap_session *s)
 	file.at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (file.at == MAP_FAILED)
 		exit(99);
-	EQ(gpumap_register(s, fd, 0, BYTES, 0, &file.buffer), 0);
+	EQ(gpumap_buffer_register(s, fd, 0, BYTES, 0, &file.buffer), 0);
 	close(fd);
 	return file;
 }
 
 static inline void file_end(struct gpumap_session *s, struct file *file)
 {
-	EQ(gpumap_forget(s, file->buffer), 0);
+	EQ(gpumap_buffer_unregister(s, file->buffer), 0);
 	munmap(file->at, BYTES);
 }
 

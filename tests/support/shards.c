@@ -159,7 +159,7 @@ bool shards_taken(struct gpumap *map, uint64_t bytes)
 		int n;
 
 		list[0].size = sizeof(list[0]);
-		n = gpumap_usage(map, list, 64);
+		n = gpumap_usage_list(map, list, 64);
 		sum = 0;
 		for (int i = 0; i < n && i < 64; i++)
 			sum += list[i].bytes;

@@ -117,7 +117,7 @@ static inline int share(struct gpumap_session *session, const char *name,
 						.n_buffers = n,
 						.flags = flags };
 
-	return gpumap_share(session, &request, ret_share);
+	return gpumap_share_publish(session, &request, ret_share);
 }
 
 /* The contents of the share's buffer of this index, by a fresh handle. */
@@ -135,13 +135,13 @@ static inline int64_t value_at(struct gpumap_session *session, uint64_t id,
 
 static inline int shares_n(void)
 {
-	return gpumap_shares(map, NULL, 0);
+	return gpumap_share_list(map, NULL, 0);
 }
 
 static inline struct gpumap_share_info shared(const char *name)
 {
 	struct gpumap_share_info all[32] = { { .size = sizeof(all[0]) } };
-	int n = gpumap_shares(map, all, 32);
+	int n = gpumap_share_list(map, all, 32);
 
 	for (int i = 0; i < n && i < 32; i++) {
 		if (strcmp(all[i].name, name) == 0)
@@ -154,7 +154,7 @@ static inline struct gpumap_share_info shared(const char *name)
 static inline uint64_t charged(void)
 {
 	struct gpumap_usage all[64] = { { .size = sizeof(all[0]) } };
-	int n = gpumap_usage(map, all, 64);
+	int n = gpumap_usage_list(map, all, 64);
 	uint64_t bytes = 0;
 
 	for (int i = 0; i < n && i < 64; i++)
@@ -166,7 +166,7 @@ static inline uint64_t charged(void)
 static inline uint64_t left_over(void)
 {
 	struct gpumap_usage all[64] = { { .size = sizeof(all[0]) } };
-	int n = gpumap_usage(map, all, 64);
+	int n = gpumap_usage_list(map, all, 64);
 	uint64_t bytes = 0;
 
 	for (int i = 0; i < n && i < 64; i++)

@@ -70,7 +70,7 @@ static inline int hold(const char *name)
 					       .other_bytes = 4096 };
 	struct gpumap_plan plan = { .size = sizeof(plan) };
 
-	return gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0);
+	return gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0);
 }
 
 /* A client of another uid publishes; @want is its errno. */

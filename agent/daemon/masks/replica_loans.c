@@ -190,7 +190,7 @@ int gm_mask_import_handle(struct gm_connection *c, const struct gm_request *r)
 	if (ask.handle || ask.flags)
 		return gm_connection_bad(c, -EOPNOTSUPP,
 					 "jobs name masks: use "
-					 "gpumap_mask_use()");
+					 "gpumap_buffer_register_mask()");
 	error = find(c, ask.id, &device);
 	if (error == 0)
 		error = lend(c, device, &loan);

@@ -234,21 +234,21 @@ static void what_the_others_do_not_reach(struct gpumap_comm *comm,
 
 	rank[0].send_buffer = plain;
 #ifdef STAGE_CUDA /* A card needs no exportable memory. */
-	EQ(gpumap_collective(comm, what), 0);
+	EQ(gpumap_comm_submit(comm, what), 0);
 	EQ(collective_end(session, what->cookie), 0);
 #else
-	EQ(gpumap_collective(comm, what), -EOPNOTSUPP);
+	EQ(gpumap_comm_submit(comm, what), -EOPNOTSUPP);
 	OK(strstr(gpumap_refusal(map), "GPUMAP_BUFFER_EXPORTABLE") != NULL);
 #endif
 	rank[0].send_buffer = rank[0].recv_buffer;
 	rank[0].recv_at = BYTES + 4;
-	EQ(gpumap_collective(comm, what), -ERANGE);
+	EQ(gpumap_comm_submit(comm, what), -ERANGE);
 	rank[0].recv_at = 2;
-	EQ(gpumap_collective(comm, what), -EINVAL);
+	EQ(gpumap_comm_submit(comm, what), -EINVAL);
 	EQ(gpumap_buffer_free(session, plain), 0);
 	EQ(gpumap_buffer_free(session, rank[0].recv_buffer), 0);
 	rank[0].recv_at = BYTES;
-	EQ(gpumap_collective(comm, what), -ESTALE);
+	EQ(gpumap_comm_submit(comm, what), -ESTALE);
 }
 
 static int32_t *numbers(char *memory)
@@ -288,7 +288,8 @@ static void buffers_take_part(void)
 	OK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
 	ours = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	OK(ours != MAP_FAILED);
-	EQ(gpumap_register(session, fd, 0, 2 * BYTES, 0, &registered), 0);
+	EQ(gpumap_buffer_register(session, fd, 0, 2 * BYTES, 0, &registered),
+	   0);
 	rank[0].send_buffer =
 		exportable(0, 2 * BYTES, GPUMAP_BUFFER_EXPORTABLE);
 	rank[0].recv_buffer = rank[0].send_buffer;
@@ -308,7 +309,7 @@ static void buffers_take_part(void)
 					 .pattern = 100,
 					 .dst_buffer = rank[0].send_buffer }),
 	   0);
-	EQ(gpumap_collective(g.comm, &what), 0);
+	EQ(gpumap_comm_submit(g.comm, &what), 0);
 	EQ(collective_end(session, 4), 0);
 	EQ(one_job(0, &(struct gpumap_job){ .op = GPUMAP_OP_COPY,
 					    .dtype = GPUMAP_DTYPE_I32,
@@ -322,7 +323,7 @@ static void buffers_take_part(void)
 	EQ(wrong_sums(numbers(g.memory[2]) + ELEMENTS), 0);
 
 	what_the_others_do_not_reach(g.comm, &what, rank);
-	EQ(gpumap_forget(session, registered), 0);
+	EQ(gpumap_buffer_unregister(session, registered), 0);
 	munmap(ours, 2 * BYTES);
 	close(fd);
 	collective_close(&g);
@@ -365,7 +366,7 @@ static void waits_on_both_sides(void)
 		job.n_waits = 0;
 		EQ(gpumap_submit(session, 5, &job, 1), 0);
 		EQ(gpumap_submitted(session, 5, &time), 0);
-		EQ(gpumap_collective(g.comm, &what), 0);
+		EQ(gpumap_comm_submit(g.comm, &what), 0);
 		EQ(gpumap_submitted(session, 1, &time), 0);
 		job.op = GPUMAP_OP_SCALE;
 		job.dtype = GPUMAP_DTYPE_F32;
@@ -403,7 +404,7 @@ static void upon_each_other(struct ranks *g)
 
 	g->rank[1].send = g->memory[1];
 	g->rank[1].recv = g->memory[1] + 4;
-	EQ(gpumap_collective(g->comm, &what), 0);
+	EQ(gpumap_comm_submit(g->comm, &what), 0);
 	EQ(collective_end(session, 3), -EINVAL);
 }
 

@@ -115,7 +115,7 @@ static int neighbours(void)
 		return 1;
 	wrong += gpumap_comm_open(s, "both", NULL, &comm) != 0;
 	for (int i = 0; wrong == 0 && i < 50; i++)
-		wrong += gpumap_collective(comm, &barrier) != 0 ||
+		wrong += gpumap_comm_submit(comm, &barrier) != 0 ||
 			 gpumap_wait(s, &done, 1, until) != 1 ||
 			 done.status != 0;
 	wrong += gpumap_comm_close(comm) != 0;

@@ -46,7 +46,7 @@ static int planned(const uint32_t *rows, uint32_t n)
 					       .n_layers = 3,
 					       .layer_bytes = sizes };
 	struct gpumap_plan plan = { .size = sizeof(plan) };
-	int ret = gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0);
+	int ret = gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0);
 
 	return ret != 0 ? ret : (int)plan.base_row;
 }

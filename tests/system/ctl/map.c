@@ -61,7 +61,7 @@ static int commit(struct gpumap *map, const char *name, uint32_t flags)
 	};
 	struct gpumap_plan plan = { .size = sizeof(plan) };
 
-	return gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0);
+	return gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0);
 }
 
 static void reservations_are_listed(void)

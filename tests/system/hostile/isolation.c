@@ -112,7 +112,7 @@ static long read_status(uint32_t pid, const char *key)
 static void look(struct good *g, struct state *ret_state)
 {
 	struct gpumap_session_info info[1];
-	int n = gpumap_sessions(g->map, info, 1);
+	int n = gpumap_session_list(g->map, info, 1);
 
 	*ret_state = (struct state){ .n_sessions = (uint32_t)n };
 	ret_state->agent_fds = count_fds((uint32_t)agent.pid);

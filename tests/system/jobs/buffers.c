@@ -152,10 +152,10 @@ static void jobs_use_our_own_memory(void)
 	float *ours = file_make("agent-buffers-own", 2 * BYTES, &fd);
 	uint64_t all = 0, half = 0, source = 0;
 
-	EQ(gpumap_register(session, fd, 0, 2 * BYTES, 0, &all), 0);
-	EQ(gpumap_register(session, fd, BYTES, BYTES, 0, &half), 0);
-	EQ(gpumap_register(session, fd, 0, BYTES, GPUMAP_BUFFER_READ_ONLY,
-			   &source),
+	EQ(gpumap_buffer_register(session, fd, 0, 2 * BYTES, 0, &all), 0);
+	EQ(gpumap_buffer_register(session, fd, BYTES, BYTES, 0, &half), 0);
+	EQ(gpumap_buffer_register(session, fd, 0, BYTES,
+				  GPUMAP_BUFFER_READ_ONLY, &source),
 	   0);
 	for (uint32_t row = 0; row < ROWS; row++) {
 		int value = (int)row + 1;
@@ -169,9 +169,9 @@ static void jobs_use_our_own_memory(void)
 		EQ(copy(session, row, source, half, 1), -EACCES);
 	}
 	OK(holds(0, "agent-buffers-own") > 0);
-	EQ(gpumap_forget(session, all), 0);
-	EQ(gpumap_forget(session, half), 0);
-	EQ(gpumap_forget(session, source), 0);
+	EQ(gpumap_buffer_unregister(session, all), 0);
+	EQ(gpumap_buffer_unregister(session, half), 0);
+	EQ(gpumap_buffer_unregister(session, source), 0);
 	/* No worker holds the memory when that returns. */
 	EQ(holds(0, "agent-buffers-own"), 0);
 	EQ(holds(1, "agent-buffers-own"), 0);
@@ -197,8 +197,8 @@ static void masks_lie_in_one_registration(void)
 	uint64_t left = 0, all = 0;
 	void *memory = NULL;
 
-	EQ(gpumap_register(session, fd, 0, BYTES, 0, &left), 0);
-	EQ(gpumap_register(session, fd, 0, 2 * BYTES, 0, &all), 0);
+	EQ(gpumap_buffer_register(session, fd, 0, BYTES, 0, &left), 0);
+	EQ(gpumap_buffer_register(session, fd, 0, 2 * BYTES, 0, &all), 0);
 	for (uint32_t i = 0; i < 8; i++)
 		ours[FLOATS - 4 + i] = (float)i;
 	for (uint32_t row = 0; row < ROWS; row++) {
@@ -233,7 +233,7 @@ static void our_memory_outlives_workers(void)
 	int fd;
 	float *ours = file_make("agent-buffers-kept", BYTES, &fd);
 
-	EQ(gpumap_register(session, fd, 0, BYTES, 0, &buffer), 0);
+	EQ(gpumap_buffer_register(session, fd, 0, BYTES, 0, &buffer), 0);
 	for (int round = 0; round < 3; round++) {
 		float value = (float)round + 1;
 
@@ -259,7 +259,9 @@ static void our_memory_is_there_first(void)
 	float *ours = file_make("agent-buffers-many", BYTES, &fd);
 
 	for (int i = 0; i < MANY; i++)
-		EQ(gpumap_register(session, fd, 0, BYTES, 0, &buffers[i]), 0);
+		EQ(gpumap_buffer_register(session, fd, 0, BYTES, 0,
+					  &buffers[i]),
+		   0);
 	for (int i = 0; i < MANY; i++)
 		EQ(fill(session, 0, buffers[i], 0, 1, 0), 0);
 	for (int round = 0; round < 3; round++) {
@@ -295,8 +297,8 @@ static void who_dies_registering_leaves_nothing(void)
 			file_make("agent-buffers-dead", 64 * BYTES, &fd);
 			if (!own ||
 			    gpumap_session_open(own, NULL, &session) != 0 ||
-			    gpumap_register(session, fd, 0, 64 * BYTES, 0,
-					    &buffer) != 0)
+			    gpumap_buffer_register(session, fd, 0, 64 * BYTES,
+						   0, &buffer) != 0)
 				_exit(1);
 			for (;;)
 				fill(session, 0, buffer, 0, 16 * FLOATS, 1);
@@ -321,7 +323,7 @@ static void holes_hit_their_own_session(void)
 	void *memory;
 
 	EQ(gpumap_alloc(other, 0, 64, &memory), 0);
-	EQ(gpumap_register(session, fd, 0, BYTES, 0, &buffer), 0);
+	EQ(gpumap_buffer_register(session, fd, 0, BYTES, 0, &buffer), 0);
 	for (int i = 0; i < 20 && ret == 0; i++) {
 		EQ(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
 			     (off_t)BYTES),
@@ -437,9 +439,10 @@ static void nobody_has(struct gpumap_session *session, uint64_t buffer,
 	EQ(copy(session, 0, mine, buffer, FLOATS), error);
 	EQ(copy(session, 0, buffer, mine, FLOATS), error);
 	EQ(gpumap_buffer_export(session, buffer, &id), error);
-	EQ(gpumap_share(session, &request, &id), error);
+	EQ(gpumap_share_publish(session, &request, &id), error);
 	EQ(gpumap_program_unload(session, buffer), error);
-	EQ(gpumap_forget(session, buffer), error);
+	EQ(gpumap_buffer_unregister(session, buffer), error);
+	EQ(gpumap_buffer_unexport(session, buffer), error);
 	EQ(gpumap_buffer_free(session, buffer), error);
 	EQ(value_of(session, 0, mine, FLOATS), 5);
 	EQ(gpumap_buffer_free(session, mine), 0);
@@ -549,7 +552,7 @@ static void wake_workers(void)
 	for (uint32_t row = 0; row < ROWS; row++)
 		EQ(gpumap_alloc(session, row, 64, &memory), 0);
 	gpumap_session_close(session);
-	while (gpumap_sessions(map, NULL, 0) != 0 && story_now() < until)
+	while (gpumap_session_list(map, NULL, 0) != 0 && story_now() < until)
 		story_nap(1000);
 }
 

@@ -48,7 +48,7 @@ static bool open_side(struct side *s)
 	int rc = gpumap_session_open(map, &opts, &s->session);
 
 	if (rc == 0)
-		rc = gpumap_register_file(s->session, file, 0, &s->file);
+		rc = gpumap_buffer_register_file(s->session, file, 0, &s->file);
 	for (uint32_t row = 0; rc == 0 && row < 2; row++) {
 		struct gpumap_job job = load_job(s->file, 0, BYTES, NULL);
 		void *memory = NULL;

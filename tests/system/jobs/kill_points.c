@@ -206,9 +206,9 @@ static void nobody_has_anything(struct gpumap *map)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
 
-	while (gpumap_usage(map, NULL, 0) != 0 && story_now() < until)
+	while (gpumap_usage_list(map, NULL, 0) != 0 && story_now() < until)
 		story_nap(1000);
-	EQ(gpumap_usage(map, NULL, 0), 0);
+	EQ(gpumap_usage_list(map, NULL, 0), 0);
 }
 
 /* Wait until a process holds at most @most descriptors, for a closed one may
@@ -274,7 +274,7 @@ static void all_is_well(bool worker_died)
 		EQ(story_holds(worker, "agent-load."), 0);
 	}
 	OK(shards_let_go(map));
-	EQ(gpumap_shares(map, NULL, 0), 0);
+	EQ(gpumap_share_list(map, NULL, 0), 0);
 	nothing_more_is_held(map);
 	gpumap_detach(map);
 }

@@ -47,7 +47,7 @@ static int n_open;
 static void settle(void)
 {
 	for (int i = 0; i < 10000; i++) {
-		if (gpumap_sessions(map, NULL, 0) <= n_open)
+		if (gpumap_session_list(map, NULL, 0) <= n_open)
 			return;
 		usleep(1000);
 	}
@@ -420,7 +420,7 @@ static void limits_are_said(void)
 
 	for (int i = 0; i < 3; i++)
 		s[i] = open_session(16, 0);
-	EQ(gpumap_sessions(map, info, 8), 3);
+	EQ(gpumap_session_list(map, info, 8), 3);
 	EQ(info[0].pid, getpid());
 	EQ(info[2].depth, 16);
 	EQ(gpumap_session_open(map, NULL, &one_more), -EUSERS);

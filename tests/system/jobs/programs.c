@@ -202,7 +202,7 @@ static void wrong_jobs_are_refused(struct gpumap_session *session,
 	job = square_job(square, memory);
 	job.n = 0;
 	EQ(story_run(session, 0, &job), 0);
-	EQ(gpumap_forget(session, square), -EINVAL);
+	EQ(gpumap_buffer_unregister(session, square), -EINVAL);
 	EQ(gpumap_buffer_free(session, square), -EINVAL);
 	gpumap_free(session, memory);
 }

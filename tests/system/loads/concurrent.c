@@ -88,7 +88,7 @@ static struct gpumap_model *begin(struct gpumap_session *session,
 	snprintf(path, sizeof(path), "%s/file", fuse.folder);
 	opts.path = path;
 	/* This reads the header alone, and waits for nothing behind it. */
-	if (!EQ(gpumap_load_model(session, &opts, &model), 0))
+	if (!EQ(gpumap_model_load(session, &opts, &model), 0))
 		NOTE("%s", gpumap_refusal(map));
 	hold_from(offset);
 	return model;
@@ -106,7 +106,7 @@ static void rows_read_at_once(void)
 	EQ(fuse.orders->held, 2 * DEPTH);
 	let_go();
 	EQ(gpumap_model_wait(model, story_now() + STORY_LIMIT_NS), 0);
-	EQ(gpumap_model_free(model), 0);
+	EQ(gpumap_model_close(model), 0);
 	OK(shards_taken(map, 0));
 	gpumap_session_close(session);
 }
@@ -153,7 +153,7 @@ static void a_caller_sees_how_far_it_is(void)
 	EQ(p.left_ns, 0);
 	OK(is_about((double)p.bytes_per_second * (double)p.elapsed_ns / 1e9,
 		    (double)(FIRST + SECOND)));
-	EQ(gpumap_model_free(model), 0);
+	EQ(gpumap_model_close(model), 0);
 	gpumap_session_close(session);
 }
 

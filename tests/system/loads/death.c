@@ -125,7 +125,7 @@ static void a_client_dies_at_any_instant(void)
 			if (!own)
 				_exit(1);
 			session = session_open(own, &memory);
-			gpumap_register_file(session, fd, 0, &file);
+			gpumap_buffer_register_file(session, fd, 0, &file);
 			for (;;)
 				load(session, 0, file, 1, BYTES - 1, memory);
 		}

@@ -134,7 +134,7 @@ static void all_of(struct gpumap_session *session, uint32_t row, int fd,
 		load(session, row, file, size + 5 * MIB, 1, memory) != -ENODATA;
 	if (!EQ(wrong, 0))
 		NOTE("a file of %lu bytes", (unsigned long)size);
-	EQ(gpumap_forget(session, file), 0);
+	EQ(gpumap_buffer_unregister(session, file), 0);
 	EQ(load(session, row, file, 0, 0, memory), -ESTALE);
 }
 
@@ -177,9 +177,9 @@ static void files_load_to_all_kinds_of_memory(void)
 	if (ftruncate(shared, (off_t)MIB) != 0 ||
 	    fcntl(shared, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
 		exit(99);
-	EQ(gpumap_register(session, shared, 0, MIB, 0, &own), 0);
-	EQ(gpumap_register(session, shared, 0, MIB, GPUMAP_BUFFER_READ_ONLY,
-			   &fixed),
+	EQ(gpumap_buffer_register(session, shared, 0, MIB, 0, &own), 0);
+	EQ(gpumap_buffer_register(session, shared, 0, MIB,
+				  GPUMAP_BUFFER_READ_ONLY, &fixed),
 	   0);
 	job = load_job(file, 4097, MIB - 1, NULL);
 	EQ(load_by_buffer(session, 1, &job, own, 1, memory), 0);
@@ -243,12 +243,12 @@ static int try(struct gpumap_session *session, int fd)
 {
 	uint64_t file = 0;
 	char byte;
-	int ret = gpumap_register_file(session, fd, 0, &file);
+	int ret = gpumap_buffer_register_file(session, fd, 0, &file);
 
 	if (ret == 0) {
 		ret = load(session, 0, file, 0, 1,
 			   arena(session, 0, sizeof(byte)));
-		gpumap_forget(session, file);
+		gpumap_buffer_unregister(session, file);
 	}
 	close(fd);
 	return ret;
@@ -291,7 +291,7 @@ static void only_files_load(void)
 	OK(strstr(gpumap_refusal(map), "copy it to a disk"));
 	EQ(try(session, open("/sys/kernel/mm/ksm/run", O_RDONLY)), -EINVAL);
 	messages_do_not_load(session);
-	EQ(gpumap_register_file(session, 0, 1, &file), -E2BIG);
+	EQ(gpumap_buffer_register_file(session, 0, 1, &file), -E2BIG);
 	gpumap_session_close(session);
 	gives_back();
 }
@@ -518,7 +518,7 @@ static void a_file_is_forgotten_when_it_is_loaded(void)
 		memset(memory, 0, 4 * MIB);
 		EQ(gpumap_submit(session, 0, &job, 1), 0);
 		story_nap(story_moment(round, 2000));
-		EQ(gpumap_forget(session, file), 0);
+		EQ(gpumap_buffer_unregister(session, file), 0);
 		EQ(gpumap_wait(session, &done, 1, story_now() + STORY_LIMIT_NS),
 		   1);
 		/* -ESTALE: the LOAD's turn had not come yet. */
@@ -544,11 +544,11 @@ static void files_come_and_go(void)
 	for (int i = 0; i < 150 && status == 0; i++) {
 		uint64_t file = 0;
 
-		status = gpumap_register_file(session, fd, 0, &file);
+		status = gpumap_buffer_register_file(session, fd, 0, &file);
 		if (status == 0)
 			status = load(session, 0, file, 0, 4096, memory);
 		if (status == 0)
-			status = gpumap_forget(session, file);
+			status = gpumap_buffer_unregister(session, file);
 	}
 	EQ(status, 0);
 	OK(lets_go(0));
@@ -565,7 +565,7 @@ static void count_what_is_held(void)
 	arena(session, 0, 64);
 	arena(session, 1, 64);
 	gpumap_session_close(session);
-	while (gpumap_sessions(map, NULL, 0) != 0)
+	while (gpumap_session_list(map, NULL, 0) != 0)
 		story_nap(1000);
 	held = story_holds_at_rest(agent.pid);
 }

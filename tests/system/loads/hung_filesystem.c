@@ -146,7 +146,7 @@ static void short_answers_are_made_up_for(void)
 	/* With such flags the kernel would not complete a short read. */
 	fuse.orders->open_flags = FOPEN_DIRECT_IO;
 	fd = fuse_open(&fuse);
-	EQ(gpumap_register_file(session, fd, 0, &file), -EOPNOTSUPP);
+	EQ(gpumap_buffer_register_file(session, fd, 0, &file), -EOPNOTSUPP);
 	OK(strstr(gpumap_refusal(map), "mount it without"));
 	fuse.orders->open_flags = 0;
 	fuse.orders->most = 0;
@@ -177,9 +177,9 @@ static bool no_session_is_left(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
 
-	while (gpumap_sessions(map, NULL, 0) != 0 && story_now() < until)
+	while (gpumap_session_list(map, NULL, 0) != 0 && story_now() < until)
 		story_nap(1000);
-	return gpumap_sessions(map, NULL, 0) == 0;
+	return gpumap_session_list(map, NULL, 0) == 0;
 }
 
 /* Root's hanging loads concern root alone.  Other jobs of root run, and a
@@ -226,7 +226,7 @@ static void others_load_meanwhile(void)
 		if (!map)
 			_exit(3);
 		session = session_open(&memory);
-		gpumap_register_file(session, good, 0, &file);
+		gpumap_buffer_register_file(session, good, 0, &file);
 		_exit(load(session, 0, file, 0, 4 * MIB, memory) != 0 ||
 		      !load_matches(memory, 0, 4 * MIB));
 	}
@@ -254,7 +254,7 @@ static int reads_of_another(int fd)
 	if (!map)
 		return 101;
 	session = session_open(&memory);
-	if (gpumap_register_file(session, fd, 0, &file) != 0)
+	if (gpumap_buffer_register_file(session, fd, 0, &file) != 0)
 		return 102;
 	job = load_job(file, 0, 4 * MIB, memory);
 	if (gpumap_submit(session, 0, &job, 1) != 0)

@@ -69,7 +69,7 @@ static int begin(struct gpumap_session *session, const char *path,
 					  .rows = layers ? NULL : &row,
 					  .n_rows = layers ? 0 : 1 };
 
-	return gpumap_load_model(session, &opts, ret_model);
+	return gpumap_model_load(session, &opts, ret_model);
 }
 
 static int wait_for(struct gpumap_model *model)
@@ -93,7 +93,7 @@ static int outcome(struct gpumap_session *session, const char *path,
 		OK(shards_taken(map, 0));
 		OK(shards_let_go(map));
 	}
-	gpumap_model_free(model);
+	gpumap_model_close(model);
 	return ret;
 }
 
@@ -301,17 +301,17 @@ static void maps_of_other_models_are_refused(struct gpumap_session *session)
 	EQ(outcome(session, s.path, "one"), -EINVAL);
 	EQ(outcome(session, s.path, "three"), -EINVAL);
 	OK(it_says("\"three\" has 3 layers, the model 2 (layers.N.)"));
-	EQ(gpumap_load_model(session, &opts, &model), -EINVAL);
+	EQ(gpumap_model_load(session, &opts, &model), -EINVAL);
 	opts.layers = "one";
 	opts.flags = GPUMAP_BUFFER_READ_ONLY;
-	EQ(gpumap_load_model(session, &opts, &model), -EINVAL);
+	EQ(gpumap_model_load(session, &opts, &model), -EINVAL);
 	opts.flags = 1u << 9;
-	EQ(gpumap_load_model(session, &opts, &model), -E2BIG);
+	EQ(gpumap_model_load(session, &opts, &model), -E2BIG);
 	opts = (struct gpumap_model_opts){ .size = sizeof(opts),
 					   .path = s.path,
 					   .rows = (const uint32_t[]){ 99 },
 					   .n_rows = 1 };
-	EQ(gpumap_load_model(session, &opts, &model), -ENODEV);
+	EQ(gpumap_model_load(session, &opts, &model), -ENODEV);
 	shards_remove(&s);
 }
 
@@ -358,14 +358,14 @@ static void files_that_change_are_not_mixed(struct gpumap_session *session)
 	EQ(wait_for(model), -ENODATA);
 	OK(it_says(LAST " has become shorter"));
 	OK(shards_taken(map, 0) && shards_let_go(map));
-	gpumap_model_free(model);
+	gpumap_model_close(model);
 	shards_write_file(&s, 1);
 	EQ(begin(session, s.path, NULL, &model), 0);
 	unlink(path);
 	shards_write_file(&s, 1);
 	EQ(wait_for(model), -ESTALE);
 	OK(it_says(LAST " has been changed"));
-	gpumap_model_free(model);
+	gpumap_model_close(model);
 	EQ(begin(session, s.path, NULL, &model), 0);
 	unlink(path);
 	EQ(wait_for(model), -ENOENT);
@@ -374,7 +374,7 @@ static void files_that_change_are_not_mixed(struct gpumap_session *session)
 	EQ(outcome(session, "no-such-folder", NULL), -ENOENT);
 	EQ(gpumap_model_progress(model, NULL), -ENOENT);
 	OK(it_says(LAST));
-	EQ(gpumap_model_free(model), 0);
+	EQ(gpumap_model_close(model), 0);
 	shards_remove(&s);
 }
 
@@ -400,7 +400,7 @@ static void a_file_is_truncated_meanwhile(struct gpumap_session *session)
 		OK(ret == 0 || (ret == -ENODATA && it_says(LAST)));
 		short_ones += ret != 0;
 		OK(ret == 0 || shards_taken(map, 0));
-		EQ(gpumap_model_free(model), 0);
+		EQ(gpumap_model_close(model), 0);
 		shards_write_file(&s, 1);
 	}
 	NOTE("%d were too short", short_ones);
@@ -429,7 +429,7 @@ static void who_gives_up_has_nothing(struct gpumap_session *session)
 			OK(gpumap_model_progress(model, NULL) == 1 ||
 			   shards_taken(map, 0));
 		}
-		EQ(gpumap_model_free(model), 0);
+		EQ(gpumap_model_close(model), 0);
 		OK(shards_taken(map, 0) && shards_let_go(map));
 	}
 	NOTE("%d were not whole yet", in_time);
@@ -454,7 +454,7 @@ static void a_session_is_closed_at_any_stage(void)
 		EQ(gpumap_model_progress(model, NULL), -ECANCELED);
 		EQ(gpumap_model_find(model, "tail", &t), 0);
 		EQ(t.buffer, 0);
-		EQ(gpumap_model_free(model), 0);
+		EQ(gpumap_model_close(model), 0);
 		OK(shards_taken(map, 0) && shards_let_go(map));
 	}
 	shards_remove(&s);
@@ -509,7 +509,7 @@ static void a_worker_dies_at_any_stage(struct gpumap_session *session)
 		if (!OK(story_back(map, 1, device.restarts)))
 			break;
 		OK(ret == 0 || shards_taken(map, 0));
-		EQ(gpumap_model_free(model), 0);
+		EQ(gpumap_model_close(model), 0);
 		OK(shards_taken(map, 0) && shards_let_go(map));
 		EQ(outcome(session, s.path, "two"), 0);
 	}
@@ -545,7 +545,7 @@ static void storage_fails(struct gpumap_session *session)
 	EQ(gpumap_model_cancel(model), 0);
 	EQ(gpumap_model_wait(model, story_now() + 20000000), -ETIME);
 	gpumap_session_close(session);
-	EQ(gpumap_model_free(model), 0);
+	EQ(gpumap_model_close(model), 0);
 	OK(shards_taken(map, 0));
 	fuse.orders->fails_from = UINT64_MAX;
 }

@@ -88,7 +88,7 @@ static int begin(struct gpumap_session *session, const char *path,
 		.share_flags = name ? GPUMAP_SHARE_READ_ONLY : 0
 	};
 
-	return gpumap_load_model(session, &opts, ret_model);
+	return gpumap_model_load(session, &opts, ret_model);
 }
 
 static bool bytes_are_right(struct gpumap_session *session, size_t i,
@@ -149,7 +149,7 @@ static void loads(const char *path)
 		NOTE("%s", gpumap_refusal(map));
 	else
 		is_right(session, model);
-	EQ(gpumap_model_free(model), 0);
+	EQ(gpumap_model_close(model), 0);
 	gpumap_session_close(session);
 	OK(shards_taken(map, 0));
 }
@@ -201,8 +201,8 @@ static void others_have_it_by_its_name(void)
 				 &found),
 	       0))
 		is_right(other, found);
-	EQ(gpumap_model_free(found), 0);
-	EQ(gpumap_model_free(model), 0);
+	EQ(gpumap_model_close(found), 0);
+	EQ(gpumap_model_close(model), 0);
 	gpumap_session_close(other);
 	gpumap_session_close(first);
 	OK(shards_taken(map, 0));
@@ -252,7 +252,7 @@ static void refuse(const char *path, int error, const char *what)
 	if (!OK(strstr(gpumap_refusal(map), what) != NULL))
 		NOTE("it says: %s", gpumap_refusal(map));
 	if (model)
-		gpumap_model_free(model);
+		gpumap_model_close(model);
 }
 
 /* A file whose one tensor is as @t and @offset say must be refused. */

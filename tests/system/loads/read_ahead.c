@@ -196,7 +196,7 @@ static void what_one_writes_the_next_reads(void)
 	if (ftruncate(shared, (off_t)MIB) != 0 ||
 	    fcntl(shared, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
 		exit(99);
-	EQ(gpumap_register(l.session, shared, 0, MIB, 0, &memory), 0);
+	EQ(gpumap_buffer_register(l.session, shared, 0, MIB, 0, &memory), 0);
 	l.job[0].dst = NULL;
 	l.job[0].dst_buffer = memory;
 	l.job[1] = load_job(load_register(l.session, shared), 0, 2 * READ,
@@ -224,9 +224,9 @@ static void who_has_read_ahead_can_leave(void)
 	hold(&l, 2);
 	OK(are_read(2));
 	close_loads(&l);
-	while (gpumap_sessions(map, NULL, 0) != 0 && story_now() < until)
+	while (gpumap_session_list(map, NULL, 0) != 0 && story_now() < until)
 		story_nap(1000);
-	EQ(gpumap_sessions(map, NULL, 0), 0);
+	EQ(gpumap_session_list(map, NULL, 0), 0);
 	EQ(fuse.orders->held, 2);
 	release();
 	open_loads(&l);

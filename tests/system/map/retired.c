@@ -44,7 +44,7 @@ static void requests_say_so(struct gpumap *old)
 	EQ(gpumap_session_open(old, NULL, &session), -ESTALE);
 	OK(says_attach(old));
 	EQ(publish(old, "0:3"), -ESTALE);
-	EQ(gpumap_sessions(old, NULL, 0), -ESTALE);
+	EQ(gpumap_session_list(old, NULL, 0), -ESTALE);
 	EQ(gpumap_device_drain(old, 0), -ESTALE);
 	EQ(state_of(old), GPUMAP_RETIRED);
 	EQ(gpumap_wait_change(old, gpumap_generation(old), GPUMAP_NO_DEADLINE),

@@ -111,7 +111,8 @@ static void held_maps_have_no_file(void)
 	pid = fork();
 	if (pid == 0) {
 		map = story_attach(&agent);
-		_exit(map ? -gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0)
+		_exit(map ? -gpumap_plan_make(map, &request, &plan, NULL, 0,
+					      NULL, 0)
 			  : 255);
 	}
 	waitpid(pid, &status, 0);
@@ -123,7 +124,7 @@ static void held_maps_have_no_file(void)
 	EQ(count_maps(), 0);
 
 	request.flags = GPUMAP_PLAN_COMMIT;
-	EQ(gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0), 0);
+	EQ(gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0), 0);
 	OK(has_file("taken.layers"));
 	OK(reboot());
 	EQ(look("taken").layers.flags, GPUMAP_LAYERS_COMMITTED);

@@ -115,7 +115,7 @@ static int publish(struct gpumap *to, const char *name, uint32_t content)
 	if (is_held(content))
 		commit.flags |= GPUMAP_PLAN_HELD;
 	return is_committed(content)
-		       ? gpumap_plan(to, &commit, &plan, NULL, 0, NULL, 0)
+		       ? gpumap_plan_make(to, &commit, &plan, NULL, 0, NULL, 0)
 		       : gpumap_layers_publish(to, &request);
 }
 
@@ -239,7 +239,7 @@ static bool adds_up(void)
 	struct gpumap_holder who = { .size = sizeof(who) };
 	uint32_t cursor = 0;
 
-	while (gpumap_who(map, &cursor, &who) == 1) {
+	while (gpumap_holder_next(map, &cursor, &who) == 1) {
 		struct gpumap_layers layers = { .size = sizeof(layers) };
 		struct gpumap_charge charges[2];
 

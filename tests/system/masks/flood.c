@@ -153,7 +153,9 @@ static int use(struct gpumap_session *session, uint64_t past,
 {
 	int ret = publish_mask("x", 4, (UINT64_C(1) << 14) - 4 - past, NULL);
 
-	return ret != 0 ? ret : gpumap_mask_use(session, "x", ret_mask, NULL);
+	return ret != 0 ? ret
+			: gpumap_buffer_register_mask(session, "x", ret_mask,
+						      NULL);
 }
 
 /* The user may have 256 KiB and tries 64 times. */
@@ -179,13 +181,13 @@ static int be_greedy(void)
 		return 3;
 	/* The last is published, and not used.  One that is used twice is there
 	 * once; what is forgotten counts no more, but for others who use it. */
-	if (n != 4 || gpumap_forget(session, masks[0]) != 0 ||
-	    gpumap_mask_use(session, "x", &same, NULL) != 0 ||
-	    gpumap_mask_use(session, "x", &more, NULL) != 0 ||
-	    gpumap_forget(session, same) != 0 ||
+	if (n != 4 || gpumap_buffer_unregister(session, masks[0]) != 0 ||
+	    gpumap_buffer_register_mask(session, "x", &same, NULL) != 0 ||
+	    gpumap_buffer_register_mask(session, "x", &more, NULL) != 0 ||
+	    gpumap_buffer_unregister(session, same) != 0 ||
 	    use(session, 99, &same) != -EDQUOT ||
-	    gpumap_forget(session, more) != 0 ||
-	    gpumap_mask_use(session, "x", &same, NULL) != 0)
+	    gpumap_buffer_unregister(session, more) != 0 ||
+	    gpumap_buffer_register_mask(session, "x", &same, NULL) != 0)
 		return 4;
 	/* The agent says so, and the client keeps its masks. */
 	fputs("x", stderr);

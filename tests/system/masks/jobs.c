@@ -108,9 +108,9 @@ static void each_row_takes_its_own(void)
 
 	EQ(publish("adds", GPUMAP_DTYPE_F32, 9, 2), 0);
 	EQ(publish("bytes", GPUMAP_DTYPE_U8, 5, 2), 0);
-	EQ(gpumap_mask_use(session, "adds", &adds, &version), 0);
+	EQ(gpumap_buffer_register_mask(session, "adds", &adds, &version), 0);
 	OK(adds != 0 && version != 0);
-	EQ(gpumap_mask_use(session, "bytes", &bytes, NULL), 0);
+	EQ(gpumap_buffer_register_mask(session, "bytes", &bytes, NULL), 0);
 	EQ(story_buffer(session, bytes).kind, GPUMAP_BUFFER_MASK);
 	EQ(story_buffer(session, bytes).row, UINT32_MAX);
 	EQ(story_buffer(session, bytes).flags, GPUMAP_BUFFER_READ_ONLY);
@@ -144,9 +144,9 @@ static void each_row_takes_its_own(void)
 				   .n = N };
 	EQ(story_run(session, 0, &job), 0);
 	OK(memory[N] == 0 && isinf(memory[N + 1]));
-	EQ(gpumap_forget(session, adds), 0);
-	EQ(gpumap_forget(session, adds), -ESTALE);
-	EQ(gpumap_forget(session, bytes), 0);
+	EQ(gpumap_buffer_unregister(session, adds), 0);
+	EQ(gpumap_buffer_unregister(session, adds), -ESTALE);
+	EQ(gpumap_buffer_unregister(session, bytes), 0);
 	gpumap_session_close(session);
 	EQ(gpumap_mask_release(map, "bytes"), 0);
 }
@@ -163,16 +163,17 @@ static void refusals_say_why(void)
 					    .rows = both,
 					    .n_rows = 2 };
 
-	EQ(gpumap_mask_use(session, "nothing", &mask, NULL), -ENOENT);
-	EQ(gpumap_mask_use(session, "", &mask, NULL), -EINVAL);
+	EQ(gpumap_buffer_register_mask(session, "nothing", &mask, NULL),
+	   -ENOENT);
+	EQ(gpumap_buffer_register_mask(session, "", &mask, NULL), -EINVAL);
 	EQ(gpumap_mask_publish(map, &none, NULL), 0);
-	EQ(gpumap_mask_use(session, "none", &mask, NULL), -EINVAL);
+	EQ(gpumap_buffer_register_mask(session, "none", &mask, NULL), -EINVAL);
 	OK(strstr(gpumap_refusal(map), "no tensor") != NULL);
 	EQ(gpumap_mask_release(map, "none"), 0);
 	EQ(mask, 0);
 
 	EQ(publish("one", GPUMAP_DTYPE_F32, 3, 1), 0);
-	EQ(gpumap_mask_use(session, "one", &one, NULL), 0);
+	EQ(gpumap_buffer_register_mask(session, "one", &one, NULL), 0);
 	job = job_of(memory, GPUMAP_OP_MASK_ADD, one);
 	EQ(story_run(session, 1, &job), -ENOENT);
 	OK(strstr(gpumap_refusal(map), "row 1") != NULL);
@@ -232,9 +233,9 @@ static void it_stays_what_it_was(void)
 	struct gpumap_job job;
 
 	EQ(publish("turn", GPUMAP_DTYPE_F32, 7, 2), 0);
-	EQ(gpumap_mask_use(session, "turn", &old, &before), 0);
+	EQ(gpumap_buffer_register_mask(session, "turn", &old, &before), 0);
 	EQ(publish("turn", GPUMAP_DTYPE_F32, 11, 2), 0);
-	EQ(gpumap_mask_use(session, "turn", &now, &after), 0);
+	EQ(gpumap_buffer_register_mask(session, "turn", &now, &after), 0);
 	OK(after > before);
 	EQ(gpumap_mask_release(map, "turn"), 0);
 	EQ(gpumap_mask_read(map, "turn", NULL, NULL, 0), -ENOENT);
@@ -247,7 +248,7 @@ static void it_stays_what_it_was(void)
 		EQ(story_run(session, row, &job), 0);
 		OK(is_right(memory, 11));
 	}
-	EQ(gpumap_forget(session, old), 0);
+	EQ(gpumap_buffer_unregister(session, old), 0);
 	job.mask_buffer = old;
 	EQ(story_run(session, 0, &job), -ESTALE);
 	write_over_what_is_free();
@@ -267,7 +268,7 @@ static void the_next_worker_knows_it(void)
 	struct gpumap_job job;
 
 	EQ(publish("lives", GPUMAP_DTYPE_F32, 4, 2), 0);
-	EQ(gpumap_mask_use(session, "lives", &mask, NULL), 0);
+	EQ(gpumap_buffer_register_mask(session, "lives", &mask, NULL), 0);
 	job = job_of(memory, GPUMAP_OP_MASK_ADD, mask);
 	EQ(story_run(session, 1, &job), 0);
 	EQ(gpumap_mask_release(map, "lives"), 0);
@@ -295,7 +296,8 @@ static void it_is_given_back(void)
 		session = open_session();
 		for (uint32_t i = 0; i < 10; i++) {
 			if (publish("left", GPUMAP_DTYPE_F32, 20 + i, 2) != 0 ||
-			    gpumap_mask_use(session, "left", &mask, NULL) != 0)
+			    gpumap_buffer_register_mask(session, "left", &mask,
+							NULL) != 0)
 				_exit(1);
 		}
 		raise(SIGKILL);
@@ -342,12 +344,13 @@ static int be_stranger(void)
 	session = map != NULL ? open_session() : NULL;
 	if (session == NULL)
 		return 2;
-	if (gpumap_mask_use(session, "ours", &mask, NULL) != -EACCES ||
+	if (gpumap_buffer_register_mask(session, "ours", &mask, NULL) !=
+		    -EACCES ||
 	    strstr(gpumap_refusal(map), "socket.mode") == NULL)
 		return 3;
 	/* But their own. */
 	if (publish("theirs", GPUMAP_DTYPE_F32, 6, 2) != 0 ||
-	    gpumap_mask_use(session, "theirs", &mask, NULL) != 0)
+	    gpumap_buffer_register_mask(session, "theirs", &mask, NULL) != 0)
 		return 4;
 	memory = arena(session);
 	job = job_of(memory, GPUMAP_OP_MASK_ADD, mask);
@@ -355,7 +358,8 @@ static int be_stranger(void)
 		return 5;
 	/* Their arenas may have two megabytes, a handle counts 16 KiB. */
 	for (uint32_t i = 0; i < 200; i++)
-		if (gpumap_mask_use(session, "theirs", &mask, NULL) == -EDQUOT)
+		if (gpumap_buffer_register_mask(session, "theirs", &mask,
+						NULL) == -EDQUOT)
 			mask = 0;
 	if (mask != 0 || strstr(gpumap_refusal(map), "arena-per-uid") == NULL)
 		return 6;

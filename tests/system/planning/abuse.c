@@ -90,14 +90,15 @@ static void a_plan_has_so_many_runs(void)
 	for (int i = 0; i < 5000; i++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n,
 				      "%d: {device: \"cuda[1]\"}\n", 2 * i);
-	EQ(gpumap_plan(map, &request, &answer, NULL, 0, NULL, 0), -E2BIG);
+	EQ(gpumap_plan_make(map, &request, &answer, NULL, 0, NULL, 0), -E2BIG);
 	OK(strstr(gpumap_refusal(map), "change their row 9999 times") != NULL);
 	request.n_layers = 8000;
 	text[0] = '\0';
 	for (int i = 0, at = 0; i < 4000; i++)
 		at += snprintf(text + at, sizeof(text) - (size_t)at,
 			       "%d: {device: \"cuda[1]\"}\n", 2 * i);
-	if (!EQ(gpumap_plan(map, &request, &answer, rows, 8000, NULL, 0), 0))
+	if (!EQ(gpumap_plan_make(map, &request, &answer, rows, 8000, NULL, 0),
+		0))
 		NOTE("%s", gpumap_refusal(map));
 	EQ(rows[0], 1);
 	EQ(rows[7998], 1);
@@ -124,7 +125,7 @@ static void patterns_take_no_time(void)
 	struct gpumap_plan answer = { .size = sizeof(answer) };
 	uint32_t rows[4];
 
-	if (!EQ(gpumap_plan(map, &request, &answer, rows, 4, NULL, 0), 0))
+	if (!EQ(gpumap_plan_make(map, &request, &answer, rows, 4, NULL, 0), 0))
 		NOTE("%s", gpumap_refusal(map));
 	EQ(gpumap_layers_publish(map, &after), 0);
 	EQ(gpumap_layers_release(map, "after"), 0);

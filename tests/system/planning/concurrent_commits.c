@@ -90,7 +90,7 @@ static void commit_one(const char *name, _Atomic bool *by_name)
 	for (uint32_t i = 0; i < request.n_layers; i++)
 		sizes[i] = GIB / 8 + dice(GIB / 2);
 	*by_name = false;
-	ret = gpumap_plan(map, &request, &answer, NULL, 0, NULL, 0);
+	ret = gpumap_plan_make(map, &request, &answer, NULL, 0, NULL, 0);
 	*by_name = ret == 0 && !held;
 	if (ret == 0)
 		(held ? &tally->held : &tally->committed)[0]++;
@@ -183,7 +183,7 @@ static uint64_t all_charged(uint32_t *ret_held)
 	uint32_t cursor = 0, held = 0;
 	uint64_t sum = 0;
 
-	while (gpumap_who(map, &cursor, &holder) == 1) {
+	while (gpumap_holder_next(map, &cursor, &holder) == 1) {
 		struct gpumap_charge charges[ROWS];
 		struct gpumap_layers head = { .size = sizeof(head) };
 

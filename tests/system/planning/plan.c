@@ -23,7 +23,8 @@ static void a_plan_is_told_whole(void)
 	request.n_kv_heads = 4;
 	request.k_dim = request.v_dim = 128;
 	request.max_seq_len = 1024;
-	EQ(gpumap_plan(map, &request, &answer, rows, N_LAYERS, charges, ROWS),
+	EQ(gpumap_plan_make(map, &request, &answer, rows, N_LAYERS, charges,
+			    ROWS),
 	   0);
 	EQ(answer.n_layers, N_LAYERS);
 	EQ(answer.version, 0);
@@ -57,11 +58,13 @@ static void arrays_may_be_too_small(void)
 	struct gpumap_plan_charge charge = { .row = 77 };
 	uint32_t row = 77;
 
-	EQ(gpumap_plan(map, &request, &answer, &row, 1, NULL, 0), -ENOBUFS);
+	EQ(gpumap_plan_make(map, &request, &answer, &row, 1, NULL, 0),
+	   -ENOBUFS);
 	EQ(answer.n_layers, N_LAYERS);
 	EQ(row, 77);
 	OK(is_published("small"));
-	EQ(gpumap_plan(map, &request, &answer, NULL, 0, &charge, 1), -ENOBUFS);
+	EQ(gpumap_plan_make(map, &request, &answer, NULL, 0, &charge, 1),
+	   -ENOBUFS);
 	EQ(charge.row, 77);
 	EQ(head_of("small").version, answer.version);
 	EQ(gpumap_layers_release(map, "small"), 0);
@@ -103,8 +106,8 @@ static void every_setting_is_one(void)
 			request.flags |= GPUMAP_PLAN_BASE;
 			request.base_row = 1;
 		}
-		if (!EQ(gpumap_plan(map, &request, &answer, rows, N_LAYERS,
-				    NULL, 0),
+		if (!EQ(gpumap_plan_make(map, &request, &answer, rows, N_LAYERS,
+					 NULL, 0),
 			0))
 			NOTE("setting %u: %s", setting, gpumap_refusal(map));
 		EQ(rows[0], settings[i].first);
@@ -277,7 +280,7 @@ static struct gpumap_holder who(const char *name)
 	struct gpumap_holder holder = { .size = sizeof(holder) };
 	uint32_t cursor = 0;
 
-	while (gpumap_who(map, &cursor, &holder) == 1) {
+	while (gpumap_holder_next(map, &cursor, &holder) == 1) {
 		if (strcmp(holder.name, name) == 0)
 			return holder;
 	}
@@ -320,11 +323,11 @@ static void who_takes_what_its_caller_knows(void)
 	struct gpumap_holder holder = { .size = 4097 };
 	uint32_t cursor = 0;
 
-	EQ(gpumap_who(map, &cursor, &holder), -E2BIG);
+	EQ(gpumap_holder_next(map, &cursor, &holder), -E2BIG);
 	holder.size = 8;
-	EQ(gpumap_who(map, &cursor, &holder), -EINVAL);
+	EQ(gpumap_holder_next(map, &cursor, &holder), -EINVAL);
 	holder.size = sizeof(holder);
-	EQ(gpumap_who(map, &cursor, &holder), 0);
+	EQ(gpumap_holder_next(map, &cursor, &holder), 0);
 }
 
 /* ---- the next agent ------------------------------------------------------ */

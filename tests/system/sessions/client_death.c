@@ -180,7 +180,7 @@ static bool wait_sessions(int n)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
 
-	while (gpumap_sessions(map, NULL, 0) != n) {
+	while (gpumap_session_list(map, NULL, 0) != n) {
 		if (story_now() > until)
 			return false;
 		story_nap(200);
@@ -205,7 +205,7 @@ static void one_round(int round, uint64_t bytes, int held)
 	uint64_t shared = shared_memory(), killed;
 	pid_t client = start_client(bytes, false);
 
-	if (client < 0 || gpumap_sessions(map, NULL, 0) != 2) {
+	if (client < 0 || gpumap_session_list(map, NULL, 0) != 2) {
 		sum.unborn++;
 		return;
 	}
@@ -264,7 +264,7 @@ static void forked_child_keeps_no_session_alive(void)
 
 	if (!OK(client > 0))
 		return;
-	EQ(gpumap_sessions(map, NULL, 0), 2);
+	EQ(gpumap_session_list(map, NULL, 0), 2);
 	kill(client, SIGKILL);
 	waitpid(client, NULL, 0);
 	OK(wait_sessions(1));
@@ -285,7 +285,7 @@ static void forked_child_keeps_no_closed_session(void)
 	if (!EQ(gpumap_session_open(map, NULL, &session), 0) ||
 	    !EQ(gpumap_alloc(session, 0, SMALL, &memory), 0))
 		return;
-	EQ(gpumap_sessions(map, NULL, 0), 2);
+	EQ(gpumap_session_list(map, NULL, 0), 2);
 	child = fork();
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -312,7 +312,7 @@ static void forked_child_ends_no_session(void)
 		_exit(0);
 	}
 	waitpid(child, NULL, 0);
-	EQ(gpumap_sessions(map, NULL, 0), 1);
+	EQ(gpumap_session_list(map, NULL, 0), 1);
 	OK(neighbour_works(1));
 }
 

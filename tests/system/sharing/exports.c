@@ -109,7 +109,7 @@ static void exports_are_had_by_many(void)
 static uint64_t kept(uint32_t *ret_importers)
 {
 	struct gpumap_usage list[8] = { { .size = sizeof(list[0]) } };
-	int n = gpumap_usage(map, list, 8);
+	int n = gpumap_usage_list(map, list, 8);
 
 	*ret_importers = n > 0 && list[0].session == 0 ? list[0].importers : 0;
 	return n > 0 && list[0].session == 0 ? list[0].bytes : 0;
@@ -332,7 +332,7 @@ static void a_stranger_imports(bool may)
 TAP_CASE()
 {
 	if (begin(config)) {
-		EQ(gpumap_usage(map, NULL, 0), 0);
+		EQ(gpumap_usage_list(map, NULL, 0), 0);
 		held = story_holds_at_rest(agent.pid);
 		exports_are_had_by_many();
 		exports_are_charged_to_the_last();

@@ -50,7 +50,7 @@ static uint64_t share_set(struct gpumap_session *owner, const char *name,
 
 	EQ(make(owner, 0, 7, &buffers[0]), 0);
 	EQ(make(owner, 1, 8, &buffers[1]), 0);
-	if (!EQ(gpumap_share(owner, &request, &id), 0))
+	if (!EQ(gpumap_share_publish(owner, &request, &id), 0))
 		NOTE("%s", gpumap_refusal(map));
 	return id;
 }
@@ -347,13 +347,13 @@ static void shares_are_listed(void)
 			sorted = false;
 	}
 	all[0].size = sizeof(all[0]);
-	EQ(gpumap_shares(map, all, 64), 41);
+	EQ(gpumap_share_list(map, all, 64), 41);
 	for (int i = 1; i < 41; i++)
 		sorted = sorted && all[i].share > all[i - 1].share;
 	OK(sorted);
-	EQ(gpumap_shares(map, all, 2), 41);
+	EQ(gpumap_share_list(map, all, 2), 41);
 	all[0].size = sizeof(all[0]) + 8;
-	EQ(gpumap_shares(map, all, 2), 41); /* as far as it is known */
+	EQ(gpumap_share_list(map, all, 2), 41); /* as far as it is known */
 	gpumap_session_close(owner);
 	settles(0, 0);
 }
@@ -374,23 +374,23 @@ static void there_are_limits(void)
 					GPUMAP_NO_DEADLINE, &b[i]) != 0)
 			exit(99);
 	request.buffers = b;
-	EQ(gpumap_share(owner, &request, &id), -EDQUOT);
+	EQ(gpumap_share_publish(owner, &request, &id), -EDQUOT);
 	OK(strstr(gpumap_refusal(map), "exports-per-uid") != NULL);
 	EQ(shares_n(), 0);
 	/* None of them was left exported. */
 	request.n_buffers = 50;
-	EQ(gpumap_share(owner, &request, &id), 0);
+	EQ(gpumap_share_publish(owner, &request, &id), 0);
 	EQ(gpumap_share_close(owner, id), 0);
 
 	request.about = about;
 	request.about_bytes = GPUMAP_SHARE_ABOUT_MAX + 1;
-	EQ(gpumap_share(owner, &request, &id), -E2BIG);
+	EQ(gpumap_share_publish(owner, &request, &id), -E2BIG);
 	request.about_bytes = sizeof(about);
-	EQ(gpumap_share(owner, &request, &id), 0);
+	EQ(gpumap_share_publish(owner, &request, &id), 0);
 	request.name = "second";
 	request.buffers = b + 50;
 	request.n_buffers = 1;
-	EQ(gpumap_share(owner, &request, &id), -EDQUOT);
+	EQ(gpumap_share_publish(owner, &request, &id), -EDQUOT);
 	gpumap_session_close(owner);
 	settles(0, 0);
 }
@@ -428,7 +428,7 @@ static void strangers_are_kept_out(void)
 
 	EQ(make(owner, 0, 1, &mine), 0);
 	request.buffers = &mine;
-	EQ(gpumap_share(owner, &request, &id), -EPERM);
+	EQ(gpumap_share_publish(owner, &request, &id), -EPERM);
 	OK(strstr(gpumap_refusal(map), "share = any") != NULL);
 	EQ(share(owner, "all", &mine, 1, GPUMAP_SHARE_ANY_USER, &id), -EPERM);
 	if (geteuid() == 0) {
@@ -468,7 +468,7 @@ static void strangers_have_what_they_may(void)
 	for (uint32_t i = 0; i < 4; i++)
 		EQ(make(owner, 0, 20 + i, &c[i]), 0);
 	request.buffers = &c[0];
-	EQ(gpumap_share(owner, &request, &id), 0);
+	EQ(gpumap_share_publish(owner, &request, &id), 0);
 	EQ(share(owner, "all", &c[1], 1,
 		 GPUMAP_SHARE_ANY_USER | GPUMAP_SHARE_READ_ONLY, &id),
 	   0);

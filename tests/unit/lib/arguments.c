@@ -167,9 +167,9 @@ static void structs_that_are_null_are_refused(void)
 	EQ(gpumap_mesh_publish(map, NULL), -EINVAL);
 	EQ(gpumap_mesh_join(map, NULL, id, &number), -EINVAL);
 	EQ(gpumap_mesh_place(NULL, 0, NULL), -EINVAL);
-	EQ(gpumap_plan(map, NULL, &plan, NULL, 0, NULL, 0), -EINVAL);
-	EQ(gpumap_load_model(session, NULL, &model), -EINVAL);
-	EQ(gpumap_share(session, NULL, &number), -EINVAL);
+	EQ(gpumap_plan_make(map, NULL, &plan, NULL, 0, NULL, 0), -EINVAL);
+	EQ(gpumap_model_load(session, NULL, &model), -EINVAL);
+	EQ(gpumap_share_publish(session, NULL, &number), -EINVAL);
 }
 
 static void names_that_are_null_are_refused(void)
@@ -187,7 +187,7 @@ static void names_that_are_null_are_refused(void)
 	EQ(gpumap_mask_open(map, NULL, 0, &opened), -EINVAL);
 	EQ(gpumap_mask_read(map, NULL, NULL, NULL, 0), -EINVAL);
 	EQ(gpumap_mask_release(map, NULL), -EINVAL);
-	EQ(gpumap_mask_use(session, NULL, &number, NULL), -EINVAL);
+	EQ(gpumap_buffer_register_mask(session, NULL, &number, NULL), -EINVAL);
 	EQ(gpumap_mesh_view(map, NULL, NULL, GPUMAP_MESH_ROWS, &view), -EINVAL);
 	EQ(gpumap_mesh_read(map, NULL, NULL, NULL, 0), -EINVAL);
 	EQ(gpumap_mesh_group(map, NULL, NULL, NULL, NULL, NULL, 0), -EINVAL);

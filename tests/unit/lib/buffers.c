@@ -79,14 +79,15 @@ static void files_are_described(void)
 	int fd = peer_memfd(8192, true);
 	uint64_t memory = 0, source = 0;
 
-	EQ(gpumap_register(s, fd, 4096, 100, GPUMAP_BUFFER_READ_ONLY, &memory),
+	EQ(gpumap_buffer_register(s, fd, 4096, 100, GPUMAP_BUFFER_READ_ONLY,
+				  &memory),
 	   0);
 	EQ(gpumap_buffer_info(s, memory, &info), 0);
 	EQ(info.kind, GPUMAP_BUFFER_REGISTERED);
 	EQ(info.bytes, 100);
 	EQ(info.row, UINT32_MAX);
 	EQ(info.flags, GPUMAP_BUFFER_READ_ONLY);
-	EQ(gpumap_register_file(s, fd, 0, &source), 0);
+	EQ(gpumap_buffer_register_file(s, fd, 0, &source), 0);
 	EQ(gpumap_buffer_info(s, source, &info), 0);
 	EQ(info.kind, GPUMAP_BUFFER_FILE);
 	EQ(info.bytes, 0);
@@ -188,7 +189,10 @@ static void wrong_buffers_are_not_submitted(void)
 		job.src_buffer = forged[i].handle;
 		EQ(gpumap_submit(s, 1, &job, 1), forged[i].error);
 		EQ(gpumap_buffer_free(s, forged[i].handle), forged[i].error);
-		EQ(gpumap_forget(s, forged[i].handle), forged[i].error);
+		EQ(gpumap_buffer_unregister(s, forged[i].handle),
+		   forged[i].error);
+		EQ(gpumap_buffer_unexport(s, forged[i].handle),
+		   forged[i].error);
 	}
 	EQ(gpumap_session_counts(s, &after), 0);
 	EQ(after.submitted, before.submitted);
@@ -257,9 +261,9 @@ static void what_cannot_be_had_leaves_nothing(void)
 		   s, 1, 1, GPUMAP_BUFFER_READ_ONLY | GPUMAP_BUFFER_EXPORTABLE,
 		   soon_enough, &buffer),
 	   -EINVAL);
-	EQ(gpumap_register(s, 0, 0, 1,
-			   GPUMAP_BUFFER_READ_ONLY | GPUMAP_BUFFER_EXPORTABLE,
-			   &buffer),
+	EQ(gpumap_buffer_register(
+		   s, 0, 0, 1,
+		   GPUMAP_BUFFER_READ_ONLY | GPUMAP_BUFFER_EXPORTABLE, &buffer),
 	   -EINVAL);
 	EQ(gpumap_buffer_import(
 		   s, 1, GPUMAP_BUFFER_READ_ONLY | GPUMAP_BUFFER_EXPORTABLE,
@@ -477,8 +481,9 @@ static void the_agents_end_ends_allocations(void)
 	   -ECONNRESET);
 	EQ(gpumap_submit(s, 0, &job, 1), -ECONNRESET);
 	EQ(gpumap_buffer_free(s, a), -ECONNRESET);
-	EQ(gpumap_register(s, fd, 0, 64, 0, &b), -ECONNRESET);
-	EQ(gpumap_forget(s, a), -ECONNRESET);
+	EQ(gpumap_buffer_register(s, fd, 0, 64, 0, &b), -ECONNRESET);
+	EQ(gpumap_buffer_unregister(s, a), -ECONNRESET);
+	EQ(gpumap_buffer_unexport(s, a), -ECONNRESET);
 	EQ(gpumap_buffer_export(s, a, &b), -ECONNRESET);
 	EQ(gpumap_buffer_import(s, 1, 0, &b), -ECONNRESET);
 	gm_put(&peer.hold, 0);
@@ -493,8 +498,9 @@ static int child_says(struct gpumap_session *s, uint64_t a)
 	if (gpumap_buffer_alloc(s, 0, 64, 0, 0, &b) != -EOWNERDEAD ||
 	    gpumap_buffer_free(s, a) != -EOWNERDEAD)
 		return 1;
-	if (gpumap_register(s, 0, 0, 64, 0, &b) != -EOWNERDEAD ||
-	    gpumap_forget(s, a) != -EOWNERDEAD)
+	if (gpumap_buffer_register(s, 0, 0, 64, 0, &b) != -EOWNERDEAD ||
+	    gpumap_buffer_unregister(s, a) != -EOWNERDEAD ||
+	    gpumap_buffer_unexport(s, a) != -EOWNERDEAD)
 		return 2;
 	if (gpumap_buffer_export(s, a, &b) != -EOWNERDEAD ||
 	    gpumap_buffer_import(s, 1, 0, &b) != -EOWNERDEAD)

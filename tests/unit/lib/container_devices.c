@@ -299,17 +299,17 @@ static void parts_need_no_whole(void)
 static void the_public_call_says_what_was_wrong(void)
 {
 	uint32_t rows[4] = { 77, 77, 77, 77 };
-	int all = gpumap_visible(map, NULL, NULL, rows, 4);
+	int all = gpumap_device_visible(map, NULL, NULL, rows, 4);
 
 	/* The nodes are this machine's: whether there are any is its own. */
 	OK(all >= 0 && all <= 5);
 	STR(gpumap_refusal(map), "");
 	OK(all > 0 || rows[0] == 77);
-	EQ(gpumap_visible(map, "", NULL, rows, 4), 0);
+	EQ(gpumap_device_visible(map, "", NULL, rows, 4), 0);
 	STR(gpumap_refusal(map), "");
-	EQ(gpumap_visible(map, "GPU-77,0", "PCI_BUS_ID", rows, 4), 0);
+	EQ(gpumap_device_visible(map, "GPU-77,0", "PCI_BUS_ID", rows, 4), 0);
 	OK(strstr(gpumap_refusal(map), "byte 0") != NULL);
-	EQ(gpumap_visible(map, NULL, NULL, NULL, 0), all);
+	EQ(gpumap_device_visible(map, NULL, NULL, NULL, 0), all);
 	STR(gpumap_refusal(map), "");
 }
 

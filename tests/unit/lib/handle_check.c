@@ -103,7 +103,7 @@ static void a_job_is_for_one_worker(void)
 	int fd = peer_memfd(N * 4, true);
 
 	EQ(run(s, 0, &job), 0);
-	EQ(gpumap_register(s, fd, 0, N * 4, 0, &fresh), 0);
+	EQ(gpumap_buffer_register(s, fd, 0, N * 4, 0, &fresh), 0);
 	close(fd);
 	job.dst_buffer = fresh;
 	gm_put(&peer.die_asked, 1);

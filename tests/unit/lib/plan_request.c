@@ -85,7 +85,8 @@ static int ask(struct gpumap_plan *plan, uint32_t rows[N_LAYERS],
 	struct gpumap_plan_request request = request_of();
 
 	*plan = (struct gpumap_plan){ .size = sizeof(*plan) };
-	return gpumap_plan(map, &request, plan, rows, N_LAYERS, charges, 2);
+	return gpumap_plan_make(map, &request, plan, rows, N_LAYERS, charges,
+				2);
 }
 
 static void the_request_says_it_all(void)
@@ -155,7 +156,7 @@ static void the_answer_is_told_whole(void)
 	plan = (struct gpumap_plan){ .size = offsetof(struct gpumap_plan,
 						      warnings) };
 	struct gpumap_plan_request request = request_of();
-	EQ(gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0), 0);
+	EQ(gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0), 0);
 	STR(plan.spec, "1:3");
 	STR(plan.warnings, "");
 }
@@ -235,21 +236,21 @@ static void nonsense_is_not_sent(void)
 	uint32_t before = gm_get(&peer.requests);
 
 	request.name = NULL;
-	EQ(gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0), -EINVAL);
+	EQ(gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0), -EINVAL);
 	request = request_of();
 	request.rows = NULL;
-	EQ(gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0), -EINVAL);
+	EQ(gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0), -EINVAL);
 	request = request_of();
 	request.n_layers = 0;
-	EQ(gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0), -EINVAL);
+	EQ(gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0), -EINVAL);
 	request = request_of();
 	request.size = 4;
-	EQ(gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0), -EINVAL);
+	EQ(gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0), -EINVAL);
 	request = request_of();
 	plan.size = 4097;
-	EQ(gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0), -E2BIG);
+	EQ(gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0), -E2BIG);
 	plan.size = 8;
-	EQ(gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0), -EINVAL);
+	EQ(gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0), -EINVAL);
 	EQ(gm_get(&peer.requests), before);
 }
 
@@ -291,7 +292,7 @@ static void hold(uint32_t index, uint32_t slot, uint32_t pid, uint64_t later)
 static int next(uint32_t *cursor, struct gpumap_holder *holder)
 {
 	*holder = (struct gpumap_holder){ .size = sizeof(*holder) };
-	return gpumap_who(map, cursor, holder);
+	return gpumap_holder_next(map, cursor, holder);
 }
 
 static void reservations_are_found(void)

@@ -88,14 +88,14 @@ static int child_says(void)
 	uint32_t rows[4];
 
 	alarm(LIMIT_S);
-	if (gpumap_visible(map, NULL, NULL, rows, 4) != 0)
+	if (gpumap_device_visible(map, NULL, NULL, rows, 4) != 0)
 		return 1;
 	if (gpumap_mask_open(map, "none", 0, &mask) != -ENOENT)
 		return 2;
 	if (gpumap_mask_open(map, "", 0, &mask) != -EINVAL ||
 	    gpumap_refusal(map)[0] == '\0')
 		return 3;
-	if (gpumap_sessions(map, NULL, 0) != -EOWNERDEAD ||
+	if (gpumap_session_list(map, NULL, 0) != -EOWNERDEAD ||
 	    gpumap_layers_release(map, "model") != -EOWNERDEAD)
 		return 4;
 	return 0;
@@ -275,12 +275,13 @@ static void memory_that_may_not_be(void)
 	gm_put(&peer.status, 0);
 	FAILS(gpumap_buffer_free(session, UINT64_MAX), -ERANGE);
 	FAILS(gpumap_buffer_info(session, UINT64_MAX, &info), -EINVAL);
-	FAILS(gpumap_forget(session, UINT64_MAX), -ERANGE);
-	FAILS(gpumap_register(session, -1, 0, 4096, 0, &buffer), -EBADF);
-	FAILS(gpumap_register(session, 0, 0, 4096, GPUMAP_BUFFER_EXPORTABLE,
-			      &buffer),
+	FAILS(gpumap_buffer_unregister(session, UINT64_MAX), -ERANGE);
+	FAILS(gpumap_buffer_unexport(session, UINT64_MAX), -ERANGE);
+	FAILS(gpumap_buffer_register(session, -1, 0, 4096, 0, &buffer), -EBADF);
+	FAILS(gpumap_buffer_register(session, 0, 0, 4096,
+				     GPUMAP_BUFFER_EXPORTABLE, &buffer),
 	      -EINVAL);
-	FAILS(gpumap_register_file(session, -1, 0, &buffer), -EBADF);
+	FAILS(gpumap_buffer_register_file(session, -1, 0, &buffer), -EBADF);
 	FAILS(gpumap_buffer_export(session, UINT64_MAX, &buffer), -ERANGE);
 	FAILS(gpumap_buffer_import(session, 1, GPUMAP_BUFFER_EXPORTABLE,
 				   &buffer),
@@ -309,11 +310,11 @@ static void sessions_and_shares_that_may_not_be(void)
 	FAILS(gpumap_session_fd(session), -ENOTSUP);
 	FAILS(gpumap_session_arm(session), -ENOTSUP);
 	FAILS(gpumap_session_counts(session, &counts), -EINVAL);
-	FAILS(gpumap_share(session, &share, &id), -EINVAL);
+	FAILS(gpumap_share_publish(session, &share, &id), -EINVAL);
 	FAILS(gpumap_share_open(session, "", 0, &id), -EINVAL);
 	FAILS(gpumap_share_info(session, 1, &info), -ENOENT);
 	FAILS(gpumap_share_close(session, 1), -ENOENT);
-	FAILS(gpumap_load_model(session, &model, &loaded), -EINVAL);
+	FAILS(gpumap_model_load(session, &model, &loaded), -EINVAL);
 	FAILS(gpumap_model_open(session, NULL, 0, &loaded), -EINVAL);
 }
 
@@ -332,15 +333,15 @@ static void requests_that_may_not_be(void)
 	uint64_t pin;
 	int fd;
 
-	FAILS(gpumap_plan(map, &of, &plan, NULL, 0, NULL, 0), -EINVAL);
+	FAILS(gpumap_plan_make(map, &of, &plan, NULL, 0, NULL, 0), -EINVAL);
 	FAILS(gpumap_mask_publish(map, &tensor, NULL), -EINVAL);
 	FAILS(gpumap_mesh_publish(map, &ranks), -EINVAL);
 	FAILS(gpumap_mesh_join(map, &join, id, &pin), -EINVAL);
 	FAILS(gpumap_mesh_leave(map, 1, 8), -EINVAL);
 	FAILS(gpumap_mesh_pin(map, "m", NULL, 9, &view, &pin), -EINVAL);
 	FAILS(gpumap_layers_pin(map, "none", &view, &pin), -ENOENT);
-	FAILS(gpumap_usage(map, &usage, 1), -EINVAL);
-	FAILS(gpumap_shares(map, &info, 1), -EINVAL);
+	FAILS(gpumap_usage_list(map, &usage, 1), -EINVAL);
+	FAILS(gpumap_share_list(map, &info, 1), -EINVAL);
 	FAILS(gpumap_export_fd(map, 1, &export, &fd), -EINVAL);
 	FAILS(gpumap_share_release(map, ""), -EINVAL);
 	FAILS(gpumap_wait_change(map, gpumap_generation(map), 0), -ETIME);
@@ -360,7 +361,7 @@ TAP_CASE()
 	if (!client_begin("refusal"))
 		return tap_done();
 	session = open_session(16, 0);
-	EQ(gpumap_sessions(map, NULL, 0), 100); /* connects */
+	EQ(gpumap_session_list(map, NULL, 0), 100); /* connects */
 	refused_calls_wait_for_no_request();
 	a_child_does_not_wait_for_a_thread_it_lacks();
 	each_thread_has_its_own_reason();

@@ -82,10 +82,10 @@ static void requests_and_refusals(void)
 	STR(gpumap_refusal(map), "not yours");
 	EQ(gpumap_layers_release(map, "theirs"), -ENOENT);
 	STR(gpumap_refusal(map), "no such map");
-	EQ(gpumap_sessions(map, info, 200), 100);
+	EQ(gpumap_session_list(map, info, 200), 100);
 	OK(info[0].id == 1 && info[99].id == 100 && info[70].pid == 5);
-	EQ(gpumap_sessions(map, info, 3), 100);
-	EQ(gpumap_sessions(map, NULL, 0), 100);
+	EQ(gpumap_session_list(map, info, 3), 100);
+	EQ(gpumap_session_list(map, NULL, 0), 100);
 }
 
 static void a_lost_connection_is_made_again(void)
@@ -319,7 +319,7 @@ static int child_says(struct gpumap_session *s)
 		return 4;
 	if (gpumap_layers_publish(map, &request) != -EOWNERDEAD ||
 	    gpumap_session_open(map, NULL, &other) != -EOWNERDEAD ||
-	    gpumap_sessions(map, NULL, 0) != -EOWNERDEAD)
+	    gpumap_session_list(map, NULL, 0) != -EOWNERDEAD)
 		return 5;
 	if (gpumap_layers_view(map, "model", &view) != 0 ||
 	    gpumap_view_get(&view, 1) != 1)
@@ -364,7 +364,8 @@ static void a_child_of_a_reader_may_only_read(void)
 	EQ(gpumap_attach(&opts, &reader), 0);
 	child = fork();
 	if (child == 0)
-		_exit(gpumap_sessions(reader, NULL, 0) == -EOWNERDEAD ? 0 : 1);
+		_exit(gpumap_session_list(reader, NULL, 0) == -EOWNERDEAD ? 0
+									  : 1);
 	waitpid(child, &status, 0);
 	EQ(WEXITSTATUS(status), 0);
 	gpumap_detach(reader);

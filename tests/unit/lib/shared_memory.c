@@ -92,19 +92,20 @@ static void only_what_stays_is_registered(void)
 		abort();
 	before = open_descriptors();
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-		EQ(gpumap_register(s, wrong[i].fd, wrong[i].at, wrong[i].bytes,
-				   wrong[i].flags, &buffer),
+		EQ(gpumap_buffer_register(s, wrong[i].fd, wrong[i].at,
+					  wrong[i].bytes, wrong[i].flags,
+					  &buffer),
 		   wrong[i].error);
-	EQ(gpumap_register(s, ends[0], 0, 1, 0, &buffer), -EINVAL);
-	EQ(gpumap_register(s, plain, 0, 64, 0, &buffer), -EINVAL);
+	EQ(gpumap_buffer_register(s, ends[0], 0, 1, 0, &buffer), -EINVAL);
+	EQ(gpumap_buffer_register(s, plain, 0, 64, 0, &buffer), -EINVAL);
 	OK(strstr(gpumap_refusal(map), "F_SEAL_SHRINK") != NULL);
 	EQ(buffer, 7);
 	EQ(open_descriptors(), before);
-	EQ(gpumap_register(s, good, 4096, 4096, 0, &buffer), 0);
+	EQ(gpumap_buffer_register(s, good, 4096, 4096, 0, &buffer), 0);
 	EQ(open_descriptors(), before + 1);
-	EQ(gpumap_forget(s, buffer), 0);
+	EQ(gpumap_buffer_unregister(s, buffer), 0);
 	EQ(open_descriptors(), before);
-	EQ(gpumap_register(s, good, 0, 1, 0, &buffer), 0);
+	EQ(gpumap_buffer_register(s, good, 0, 1, 0, &buffer), 0);
 	close(plain);
 	close(good);
 	close(dir);
@@ -123,7 +124,7 @@ static void a_row_is_told_with_the_first_job(void)
 	int fd = numbers(2 * BYTES, &at);
 
 	x = floats(s, 0, N);
-	EQ(gpumap_register(s, fd, BYTES, BYTES, 0, &shared), 0);
+	EQ(gpumap_buffer_register(s, fd, BYTES, BYTES, 0, &shared), 0);
 	close(fd); /* it has its own */
 	EQ(gm_get(&peer.registered), asked);
 	in.src_buffer = shared;
@@ -153,13 +154,14 @@ static void a_row_is_told_with_the_first_job(void)
 	EQ(run(s, 0, &out), 0);
 	EQ(gm_get(&peer.registered), asked + 2);
 	EQ(gpumap_buffer_free(s, shared), -EINVAL);
+	EQ(gpumap_buffer_unexport(s, shared), -EINVAL);
 	let_go = gm_get(&peer.forgotten);
-	EQ(gpumap_forget(s, shared), 0);
+	EQ(gpumap_buffer_unregister(s, shared), 0);
 	EQ(gm_get(&peer.forgotten), let_go + 1);
 	EQ(gm_get(&peer.n_buffers), 0);
 	EQ(gpumap_submit(s, 0, &out, 1), -ESTALE);
-	EQ(gpumap_forget(s, shared), -ESTALE);
-	EQ(gpumap_forget(s, 0), 0);
+	EQ(gpumap_buffer_unregister(s, shared), -ESTALE);
+	EQ(gpumap_buffer_unregister(s, 0), 0);
 	munmap(at, 2 * BYTES);
 	gpumap_session_close(s);
 }
@@ -173,8 +175,10 @@ static void what_nobody_was_told_is_forgotten_alone(void)
 	bool good = true;
 
 	for (int i = 0; i < 10000 && good; i++) {
-		good = gpumap_register(s, fd, 0, BYTES, 0, &shared) == 0 &&
-		       shared != last && gpumap_forget(s, shared) == 0;
+		good = gpumap_buffer_register(s, fd, 0, BYTES, 0, &shared) ==
+			       0 &&
+		       shared != last &&
+		       gpumap_buffer_unregister(s, shared) == 0;
 		last = shared;
 	}
 	OK(good);
@@ -192,7 +196,8 @@ static void what_the_agent_refuses_is_not_submitted(void)
 	uint64_t shared = 0;
 	int fd = peer_memfd(BYTES, true);
 
-	EQ(gpumap_register(s, fd, 0, BYTES, GPUMAP_BUFFER_READ_ONLY, &shared),
+	EQ(gpumap_buffer_register(s, fd, 0, BYTES, GPUMAP_BUFFER_READ_ONLY,
+				  &shared),
 	   0);
 	jobs[1].src_buffer = shared;
 	jobs[1].dst = floats(s, 0, 4);
@@ -302,7 +307,9 @@ static void a_buffer_is_two_sessions(void)
 	job = (struct gpumap_job){ .op = GPUMAP_OP_NOP };
 	EQ(run(s, 2, &job), 0); /* behind what frees @mine */
 	held = gm_get(&peer.n_buffers);
-	EQ(gpumap_forget(t, theirs), -EINVAL);
+	EQ(gpumap_buffer_unregister(t, theirs), -EINVAL);
+	OK(strstr(gpumap_refusal(map), "gpumap_buffer_free()") != NULL);
+	EQ(gpumap_buffer_unexport(t, theirs), -EINVAL);
 	EQ(gpumap_buffer_free(t, theirs), 0);
 	EQ(gm_get(&peer.n_buffers), held - 1);
 	EQ(gpumap_buffer_free(t, theirs), -ESTALE);
@@ -326,10 +333,12 @@ static void an_export_ends_by_itself_or_with_its_buffer(void)
 	EQ(gpumap_buffer_alloc(s, 0, 64, GPUMAP_BUFFER_EXPORTABLE,
 			       GPUMAP_NO_DEADLINE, &b),
 	   0);
-	EQ(gpumap_forget(s, a), 0); /* it never was exported */
+	EQ(gpumap_buffer_unexport(s, a), 0); /* it never was exported */
+	EQ(gpumap_buffer_unregister(s, a), -EINVAL);
+	EQ(gpumap_buffer_unexport(s, 0), 0);
 	EQ(gm_get(&peer.forgotten), let_go);
 	EQ(gpumap_buffer_export(s, a, &number), 0);
-	EQ(gpumap_forget(s, a), 0);
+	EQ(gpumap_buffer_unexport(s, a), 0);
 	EQ(gm_get(&peer.forgotten), let_go + 1);
 	EQ(gpumap_buffer_import(s, number, 0, &got), -ENOENT);
 	EQ(gpumap_buffer_free(s, a), 0);
@@ -392,10 +401,10 @@ static void a_scatter_splits_registered_memory(void)
 	int in = numbers(BYTES, &from), out = numbers(2 * BYTES, &to);
 
 	memset(to, 0, 2 * BYTES);
-	EQ(gpumap_register(s, in, 0, BYTES, GPUMAP_BUFFER_READ_ONLY,
-			   &job.src_buffer),
+	EQ(gpumap_buffer_register(s, in, 0, BYTES, GPUMAP_BUFFER_READ_ONLY,
+				  &job.src_buffer),
 	   0);
-	EQ(gpumap_register(s, out, 0, 2 * BYTES, 0, &job.dst_buffer), 0);
+	EQ(gpumap_buffer_register(s, out, 0, 2 * BYTES, 0, &job.dst_buffer), 0);
 	job.dst_at = 4 * 16;
 	EQ(gpumap_scatter(s, &job, NULL, tiles, 2), 2);
 	EQ(gm_get(&peer.registered), asked + 4);

@@ -110,6 +110,15 @@ static int parse(const char *text, size_t bytes, struct gm_cordons *ret,
 	return 0;
 }
 
+static void tell_unread(struct gm_daemon *d, const char *why)
+{
+	d->cordons->is_unread = true;
+	gm_log(GM_LOG_ERROR, "state_unread", "path=%s why=%s remedy=%s",
+	       gm_state_files_path(d, FILE_NAME).text, gm_quote(why).text,
+	       gm_quote("look at the disk and restart: no row is cordoned")
+		       .text);
+}
+
 void gm_cordons_start(struct gm_daemon *d)
 {
 	char why[GM_WHY_BYTES] = "";
@@ -124,12 +133,10 @@ void gm_cordons_start(struct gm_daemon *d)
 	}
 	if (ret != 0)
 		d->cordons->n = 0;
-	if (ret != 0 && ret != -ENOENT) {
-		gm_log(GM_LOG_ERROR, "state_refused",
-		       "path=%s/" FILE_NAME " why=%s", d->state->dir.path,
-		       gm_quote(why[0] != '\0' ? why : strerror(-ret)).text);
-		gm_state_dir_refuse(&d->state->dir, FILE_NAME);
-	}
+	if (gm_state_files_is_bad(ret))
+		gm_state_files_refuse(d, FILE_NAME, why);
+	else if (ret != 0 && ret != -ENOENT)
+		tell_unread(d, why);
 	mark(d, 0);
 }
 
@@ -171,6 +178,12 @@ static int check(struct gm_change *change)
 	if (cordon->row >= d->devices->n)
 		return gm_why(change->why, -ENODEV, "there is no row %u",
 			      cordon->row);
+	if (d->cordons->is_unread)
+		return gm_why(change->why, -EIO,
+			      "%s/" FILE_NAME " could not be read at the "
+			      "agent's start, and would be lost: look at the "
+			      "disk and restart the agent",
+			      d->state->dir.path);
 	uuid = d->devices->of[cordon->row]->facts.uuid;
 	*next = *d->cordons;
 	at = find(next, uuid);

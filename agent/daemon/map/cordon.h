@@ -22,12 +22,14 @@
 struct gm_daemon;
 
 struct gm_cordons {
+	bool is_unread; /* the disk does not give the file out */
 	uint32_t n;
 	uint8_t uuids[GM_ROWS][16];
 };
 
 /* Read the file, and mark the rows that there are: at the start.  A file that
- * makes no sense is logged and set aside. */
+ * makes no sense is logged and set aside.  One that cannot be read is logged
+ * and stays: CORDON is refused then, which would replace it. */
 void gm_cordons_start(struct gm_daemon *d);
 
 /* Event; see base/events.h: mark rows that came since. */

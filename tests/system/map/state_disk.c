@@ -4,14 +4,15 @@
 /*
  * Checks the disk that published maps are kept on.  A disk that fails, is full
  * or cannot be written changes nothing.  Maps whose files it does not remove do
- * not come back.  Maps whose files it does not read stay as they were.  A burst
- * of changes is written whole.
+ * not come back.  Maps whose files it does not read stay as they were, and so
+ * do cordons.  A burst of changes is written whole.
  */
 
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/mount.h>
 
+#include "tests/support/raw.h"
 #include "tests/support/state_agent.h"
 
 /* ---- disks ------------------------------------------------------------- */
@@ -270,19 +271,29 @@ static int with_bad_disk(off_t bytes, bool is_rebooted)
 	return found;
 }
 
-static void unread(bool is_rebooted)
+static int before_a_reboot(off_t bytes)
+{
+	return with_bad_disk(bytes, false);
+}
+
+static int after_a_reboot(off_t bytes)
+{
+	return with_bad_disk(bytes, true);
+}
+
+static void unread(const char *file, int (*find)(off_t bytes))
 {
 	char path[256];
 	struct stat st;
 	int status = 0;
 	pid_t pid;
 
-	path_of("kept.layers", path);
+	path_of(file, path);
 	EQ(stat(path, &st), 0);
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0)
-		_exit(with_bad_disk(st.st_size, is_rebooted));
+		_exit(find(st.st_size));
 	waitpid(pid, &status, 0);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT)
 		SKIP(1, "no seccomp filter can be loaded here");
@@ -299,7 +310,7 @@ static void what_cannot_be_read_is_kept(void)
 	EQ(publish("kept", "0:5"), 0);
 	EQ(publish("other", "0:2;1:3"), 0);
 	stop(SIGTERM);
-	unread(false);
+	unread("kept.layers", before_a_reboot);
 	OK(start());
 	OK(says("kept", "0:5"));
 	stop(SIGTERM);
@@ -307,10 +318,67 @@ static void what_cannot_be_read_is_kept(void)
 	/* Without a segment the map is unknown.  Its name stays refused until
 	 * the disk gives the file out. */
 	unlink(agent.segment);
-	unread(true);
+	unread("kept.layers", after_a_reboot);
 	OK(start());
 	OK(says("kept", "0:5"));
 	OK(says("other", "0:2;1:3"));
+	stop(SIGTERM);
+	agent_remove(&agent);
+}
+
+static int cordon(uint32_t row, bool undo)
+{
+	const struct gm_cordon ask = { .row = row, .undo = undo };
+	char path[128];
+	struct raw c;
+	int ret;
+
+	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
+	ret = raw_open(&c, path);
+	if (ret == 0)
+		ret = raw_ask(&c, GM_CONTROL_CORDON, &ask, sizeof(ask), NULL, 0,
+			      NULL);
+	raw_close(&c);
+	return ret;
+}
+
+static bool is_cordoned(uint32_t row)
+{
+	struct gpumap_device device = { .size = sizeof(device) };
+
+	return gpumap_device_read(map, row, &device) == 0 &&
+	       (device.flags & GPUMAP_DEVICE_CORDONED);
+}
+
+static int cordons_with_bad_disk(off_t bytes)
+{
+	int found = 0;
+
+	if (break_reads(bytes) != 0)
+		return CANNOT;
+	if (!start())
+		return NO_START;
+	if (!agent_logged(&agent, "event=state_unread path="))
+		found |= NOT_LOGGED;
+	if (cordon(0, false) != -EIO || cordon(1, true) != -EIO)
+		found |= NOT_TAKEN;
+	stop(SIGTERM);
+	return found;
+}
+
+/* A change would replace the file, of which nothing is known. */
+static void cordons_that_cannot_be_read_are_kept(void)
+{
+	agent_make(&agent, ROWS2);
+	if (!OK(start()))
+		return;
+	EQ(cordon(1, false), 0);
+	stop(SIGTERM);
+	unread("cordons", cordons_with_bad_disk);
+	OK(start());
+	OK(is_cordoned(1));
+	EQ(cordon(1, true), 0);
+	OK(!is_cordoned(1));
 	stop(SIGTERM);
 	agent_remove(&agent);
 }
@@ -379,6 +447,7 @@ TAP_CASE()
 	what_a_held_map_replaced_stays_away();
 	what_was_not_replaced_is_still_there();
 	what_cannot_be_read_is_kept();
+	cordons_that_cannot_be_read_are_kept();
 	what_is_in_hand_is_finished();
 	many_changes_are_taken();
 	full_and_read_only_disks_are_named(); /* enters a namespace: last */

@@ -166,11 +166,10 @@ static void look(struct gm_timer *timer)
 	}
 }
 
-bool gm_deferred_request(struct gm_connection *c, const struct gm_request *r,
-			 int status, uint64_t limit_ns)
+bool gm_retry_queue_add(struct gm_connection *c, const struct gm_request *r,
+			int status, uint64_t limit_ns)
 {
-	const struct gm_dispatch_request_kind *kind =
-		c->server->kind_of(r->header.type);
+	const struct gm_request_kind *kind = c->server->kind_of(r->header.type);
 	struct gm_deferred_request *wait;
 
 	/* A descriptor that came may have been taken, and is no more. */

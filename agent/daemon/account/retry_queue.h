@@ -18,15 +18,15 @@
 #include "agent/daemon/base/connection.h"
 
 /*
- * gm_deferred_request - let a request wait that would be refused with @status
+ * gm_retry_queue_add - let a request wait that would be refused with @status
  *
  * Takes the descriptor that came with it.  After @limit_ns it is handled a last
  * time.
  *
  * Returns	whether it waits; it is to be refused if not
  */
-bool gm_deferred_request(struct gm_connection *c, const struct gm_request *r,
-			 int status, uint64_t limit_ns);
+bool gm_retry_queue_add(struct gm_connection *c, const struct gm_request *r,
+			int status, uint64_t limit_ns);
 
 /* Its connection has ended.  Allowed where nothing waits. */
 void gm_retry_queue_connection_dropped(struct gm_connection *c,

@@ -282,8 +282,8 @@ void gm_connection_answer(struct gm_connection *c, int status, const char *why,
 
 /* Body and tail where the handler finds them; the body as long as we know it.
  * Returns 0, -E2BIG for a field that we do not know, -EPROTO. */
-static int unpack(const struct gm_dispatch_request_kind *kind,
-		  const char *record, struct gm_request *r)
+static int unpack(const struct gm_request_kind *kind, const char *record,
+		  struct gm_request *r)
 {
 	const char *body = record + sizeof(r->header);
 	uint32_t bytes = r->header.body;
@@ -326,7 +326,7 @@ static void handle(struct gm_connection *c, const struct gm_request *r)
 /* One whole record of @bytes.  Returns false when the connection is over. */
 static bool take(struct gm_connection *c, const char *record, size_t bytes)
 {
-	const struct gm_dispatch_request_kind *kind;
+	const struct gm_request_kind *kind;
 	struct gm_request r;
 	const char *wrong = NULL;
 	int error;
@@ -383,7 +383,7 @@ static bool owes_reading(struct gm_connection *c)
  * errno: -EBADF where it may not, -EBUSY where nothing may be taken yet. */
 static int look(struct gm_connection *c)
 {
-	const struct gm_dispatch_request_kind *kind;
+	const struct gm_request_kind *kind;
 	struct gm_control header;
 	struct iovec room = { &header, sizeof(header) };
 	struct msghdr message = { .msg_iov = &room, .msg_iovlen = 1 };

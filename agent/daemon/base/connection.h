@@ -99,7 +99,7 @@ struct gm_request {
 };
 
 /* How to treat one type of request. */
-struct gm_dispatch_request_kind {
+struct gm_request_kind {
 	uint32_t body_bytes; /* as we know it */
 	bool has_tail;
 	bool has_fd; /* may carry one, of a session */

@@ -26,7 +26,7 @@ struct gm_daemon;
 struct gm_export;
 struct gm_rendezvous;
 struct gm_request;
-struct gm_dispatch_request_kind;
+struct gm_request_kind;
 struct gm_deferred_request;
 struct gm_session;
 struct gm_shared;
@@ -92,7 +92,7 @@ struct gm_control_server {
 
 	/* From sessions/dispatch.c: how to treat a type, NULL for an unknown
 	 * one; and whether a refused request waits for room. */
-	const struct gm_dispatch_request_kind *(*kind_of)(uint16_t type);
+	const struct gm_request_kind *(*kind_of)(uint16_t type);
 	bool (*waits_for_room)(struct gm_connection *c,
 			       const struct gm_request *r, int status,
 			       uint64_t limit_ns);

@@ -408,7 +408,7 @@ static int handle_drain(struct gm_connection *c, const struct gm_request *r)
 
 /* ---- the table --------------------------------------------------------- */
 
-static const struct gm_dispatch_request_kind kinds[] = {
+static const struct gm_request_kind kinds[] = {
 	[GM_CONTROL_HELLO] = { .body_bytes = sizeof(struct gm_hello),
 			       .handle = handle_hello },
 	[GM_CONTROL_MAP] = { .handle = handle_map },
@@ -506,7 +506,7 @@ _Static_assert(sizeof(struct gm_control_plan) <=
 			       sizeof(((struct gm_request *)0)->body),
 	       "every body fits");
 
-const struct gm_dispatch_request_kind *gm_dispatch_request_kind(uint16_t type)
+const struct gm_request_kind *gm_dispatch_request_kind(uint16_t type)
 {
 	if (type >= sizeof(kinds) / sizeof(kinds[0]) || !kinds[type].handle)
 		return NULL;

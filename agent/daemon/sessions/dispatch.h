@@ -10,6 +10,6 @@
 #include "agent/daemon/base/connection.h"
 
 /* The handler and the form of a request type; NULL for an unknown type. */
-const struct gm_dispatch_request_kind *gm_dispatch_request_kind(uint16_t type);
+const struct gm_request_kind *gm_dispatch_request_kind(uint16_t type);
 
 #endif

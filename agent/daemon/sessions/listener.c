@@ -250,7 +250,7 @@ int gm_listener_start(struct gm_daemon *d)
 	TAILQ_INIT(&s->share_claims);
 	TAILQ_INIT(&s->rendezvous);
 	s->kind_of = gm_dispatch_request_kind;
-	s->waits_for_room = gm_deferred_request;
+	s->waits_for_room = gm_retry_queue_add;
 	gm_retry_queue_init(s);
 	gm_close_thread_init(&s->close_thread);
 	error = gm_deferred_close_start(d->loop);

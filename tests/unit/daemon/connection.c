@@ -63,14 +63,11 @@ static int handle_fd(struct gm_connection *c, const struct gm_request *r)
 	return 0;
 }
 
-static const struct gm_dispatch_request_kind *kind_of(uint16_t type)
+static const struct gm_request_kind *kind_of(uint16_t type)
 {
-	static const struct gm_dispatch_request_kind plain = {
-		.has_tail = true, .handle = handle_plain
-	};
-	static const struct gm_dispatch_request_kind with_fd = {
-		.handle = handle_fd
-	};
+	static const struct gm_request_kind plain = { .has_tail = true,
+						      .handle = handle_plain };
+	static const struct gm_request_kind with_fd = { .handle = handle_fd };
 
 	return type == TYPE_PLAIN ? &plain : type == TYPE_FD ? &with_fd : NULL;
 }

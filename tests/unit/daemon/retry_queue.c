@@ -100,7 +100,7 @@ static int32_t waited(int status, uint64_t limit_ns)
 {
 	struct gm_request r = request();
 
-	if (!gm_deferred_request(&c, &r, status, limit_ns))
+	if (!gm_retry_queue_add(&c, &r, status, limit_ns))
 		return 0;
 	OK(c.waits);
 	got.status = 0;
@@ -155,7 +155,7 @@ static bool goes_on_waiting(void)
 	struct gm_request r = request();
 	bool waits;
 
-	OK(gm_deferred_request(&c, &r, -EDQUOT, HANG_NS));
+	OK(gm_retry_queue_add(&c, &r, -EDQUOT, HANG_NS));
 	d->loop->stop = false;
 	gm_timer_set(d->loop, &hang, gm_loop_now() + 20 * MS);
 	EQ(gm_loop_run(d->loop), 0);
@@ -230,7 +230,7 @@ static void who_leaves_waits_no_more(void)
 {
 	struct gm_request r = request();
 
-	OK(gm_deferred_request(&c, &r, -EDQUOT, HANG_NS));
+	OK(gm_retry_queue_add(&c, &r, -EDQUOT, HANG_NS));
 	gm_retry_queue_connection_dropped(&c, "");
 	OK(c.room == NULL);
 	OK(TAILQ_EMPTY(&s.room_waits));

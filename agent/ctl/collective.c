@@ -355,9 +355,9 @@ int gm_ctl_collective(struct gm_ctl *ctl)
 	struct run run = { .ctl = ctl, .best_ns = UINT64_MAX };
 	uint64_t bytes =
 		(ctl->given & GM_OPT_BYTES) ? ctl->bytes : DEFAULT_BYTES;
-	int ret =
-		gm_ctl_choose("--op", ctl->op != NULL ? ctl->op : "all_reduce",
-			      kinds, sizeof(kinds[0]), N_KINDS);
+	int ret = gm_ctl_find_word("--op",
+				   ctl->op != NULL ? ctl->op : "all_reduce",
+				   kinds, sizeof(kinds[0]), N_KINDS);
 
 	if (ret < 0)
 		return GM_EXIT_USAGE;

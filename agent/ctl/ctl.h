@@ -209,8 +209,8 @@ int gm_ctl_unknown(const char *what, const char *name, const char *list);
 
 /* Find @word among @n entries of @bytes each, which start with their names.
  * Returns its index; or -1 after printing the names that @option accepts. */
-int gm_ctl_choose(const char *option, const char *word, const void *entries,
-		  size_t bytes, size_t n);
+int gm_ctl_find_word(const char *option, const char *word, const void *entries,
+		     size_t bytes, size_t n);
 
 /* The bytes of a row's range of the arena that an allocation may need, wherever
  * the range begins: large ones start at a multiple of 2 MiB. */

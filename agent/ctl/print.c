@@ -71,8 +71,8 @@ int gm_ctl_unknown(const char *what, const char *name, const char *list)
 	return GM_EXIT_FAILED;
 }
 
-int gm_ctl_choose(const char *option, const char *word, const void *entries,
-		  size_t bytes, size_t n)
+int gm_ctl_find_word(const char *option, const char *word, const void *entries,
+		     size_t bytes, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const char *const *name =

@@ -406,8 +406,8 @@ static int show(const struct run *run)
 int gm_ctl_scatter(struct gm_ctl *ctl)
 {
 	struct run run = { .ctl = ctl, .best_ns = UINT64_MAX };
-	int ret = gm_ctl_choose("--op", ctl->op != NULL ? ctl->op : "copy",
-				kinds, sizeof(kinds[0]), N_KINDS);
+	int ret = gm_ctl_find_word("--op", ctl->op != NULL ? ctl->op : "copy",
+				   kinds, sizeof(kinds[0]), N_KINDS);
 	const struct kind *kind;
 
 	if (ret < 0)

@@ -5,6 +5,7 @@
 noinst_LTLIBRARIES += %reldir%/libshm.la
 %canon_reldir%_libshm_la_SOURCES = \
 	%reldir%/atomic.h \
+	%reldir%/chars.h \
 	%reldir%/control.h \
 	%reldir%/control_comm.h \
 	%reldir%/control_mesh.h \

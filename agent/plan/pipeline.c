@@ -3,118 +3,135 @@
 
 #include "agent/plan/pipeline.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "agent/plan/checked.h"
 #include "agent/plan/number.h"
-#include "agent/plan/placement.h"
+#include "shm/chars.h"
 
-#define COUNT  "count"
-#define WEIGHT "weight"
+/* The names in messages of the two lists. */
+#define COUNTS  "RING_LAYER_SPLIT"
+#define WEIGHTS "RING_MEM_GIB"
 
-struct item {
-	const char *at;
-	size_t len;
-};
-
-static int parse_error(struct gm_plan_error *err, const char *what,
-		       struct item item)
+static int parse_error(struct gm_plan_error *err, const char *list,
+		       const char *why)
 {
 	return gm_error_set(err, -EINVAL,
 			    "give one number per rank, with commas",
-			    "\"%.*s\" is no %s", (int)gm_min(item.len, 64),
-			    item.at, what);
+			    "%s parse: %s", list, why);
 }
 
 /* The element at *text, trimmed; leaves *text at the next, or NULL. */
-static struct item next_item(const char **text)
+static struct gm_chars next_item(const char **text)
 {
 	size_t n = strcspn(*text, ",");
-	struct item item = { *text, n };
+	struct gm_chars item = { *text, n };
 
 	*text = (*text)[n] == ',' ? *text + n + 1 : NULL;
-	while (item.len > 0 && isspace((unsigned char)item.at[0])) {
-		item.at++;
-		item.len--;
-	}
-	while (item.len > 0 && isspace((unsigned char)item.at[item.len - 1]))
-		item.len--;
-	return item;
+	return gm_chars_trim(item);
 }
 
-static int check_entries(const char *what, size_t n, uint32_t n_ranks,
+static int check_entries(const char *list, size_t n, uint32_t n_ranks,
 			 struct gm_plan_error *err)
 {
 	if (n == n_ranks)
 		return 0;
 	return gm_error_set(err, -EINVAL, "give one number per rank",
-			    "There are %zu %ss for %" PRIu32 " ranks", n, what,
-			    n_ranks);
+			    "%s has %zu entries but world_size is %" PRIu32,
+			    list, n, n_ranks);
 }
 
-static size_t count_items(const char *text)
+static int beyond_model(struct gm_plan_error *err, const char *list,
+			const char *sum, uint64_t n_layers)
 {
-	size_t n = 1;
-
-	for (; *text; text++)
-		n += *text == ',';
-	return n;
+	return gm_error_set(err, -EINVAL, "correct the numbers of layers",
+			    "%s sums to %s but model has %" PRIu64 " layers",
+			    list, sum, n_layers);
 }
 
-static int split_exactly(uint32_t n_layers, uint32_t n_ranks, const char *text,
-			 uint32_t *ret_counts, struct gm_plan_error *err)
+static int split_exactly(uint64_t n_layers, uint32_t n_ranks, const char *text,
+			 uint64_t *counts, struct gm_plan_error *err)
 {
 	uint64_t sum = 0;
 	bool over = false;
-	uint32_t i = 0;
+	char shown[24];
+	size_t n = 0;
 	int r;
 
-	for (const char *at = text; at;) {
-		struct item item = next_item(&at);
+	for (const char *at = text; at; n++) {
+		struct gm_chars item = next_item(&at);
 		uint64_t count = 0;
+		const char *why = gm_number_parse(item.at, item.n, &count);
 
-		if (gm_number_parse(item.at, item.len, &count))
-			return parse_error(err, COUNT, item);
+		if (why)
+			return parse_error(err, COUNTS, why);
 		sum = gm_checked_add(&over, sum, count);
+		if (n < n_ranks)
+			counts[n] = count;
 	}
-	r = check_entries(COUNT, count_items(text), n_ranks, err);
-	if (r)
+	r = check_entries(COUNTS, n, n_ranks, err);
+	if (r || (!over && sum == n_layers))
 		return r;
-	if (over || sum != n_layers)
-		return gm_error_set(err, -EINVAL,
-				    "correct the counts of layers",
-				    "The counts sum to %" PRIu64
-				    ", and the model has %" PRIu32 " layers",
-				    over ? UINT64_MAX : sum, n_layers);
-	for (const char *at = text; at; i++) {
-		struct item item = next_item(&at);
-		uint64_t count = 0;
-
-		gm_number_parse(item.at, item.len, &count);
-		ret_counts[i] = (uint32_t)count;
-	}
-	return 0;
+	snprintf(shown, sizeof(shown), "%" PRIu64, sum);
+	return beyond_model(err, COUNTS, over ? "2^64 or more" : shown,
+			    n_layers);
 }
 
-/* Parse a weight as Rust does: no hexadecimal, nothing after it. */
-static bool parse_weight(struct item item, double *ret)
+/* Bytes of the digits that @n bytes begin with. */
+static size_t digits_of(const char *at, size_t n)
 {
-	char text[64], *end;
+	size_t i = 0;
 
-	if (item.len == 0 || item.len >= sizeof(text) ||
-	    memchr(item.at, 'x', item.len) || memchr(item.at, 'X', item.len) ||
-	    memchr(item.at, '(', item.len))
+	while (i < n && at[i] >= '0' && at[i] <= '9')
+		i++;
+	return i;
+}
+
+static bool is_word(struct gm_chars item, const char *word)
+{
+	return item.n == strlen(word) &&
+	       strncasecmp(item.at, word, item.n) == 0;
+}
+
+/* Is it a number for Rust's f64 parser?  Unlike strtod() that takes no
+ * hexadecimal and no NaN with a payload. */
+static bool is_float(struct gm_chars item)
+{
+	size_t whole, part = 0, i = 0;
+
+	if (item.n > 0 && (item.at[0] == '+' || item.at[0] == '-')) {
+		item.at++;
+		item.n--;
+	}
+	if (is_word(item, "inf") || is_word(item, "infinity") ||
+	    is_word(item, "nan"))
+		return true;
+	whole = digits_of(item.at, item.n);
+	i = whole;
+	if (i < item.n && item.at[i] == '.') {
+		part = digits_of(item.at + i + 1, item.n - i - 1);
+		i += part + 1;
+	}
+	if (whole + part == 0)
 		return false;
-	memcpy(text, item.at, item.len);
-	text[item.len] = '\0';
-	*ret = strtod(text, &end);
-	return *end == '\0' && isfinite(*ret) && *ret >= 0;
+	if (i < item.n && (item.at[i] == 'e' || item.at[i] == 'E')) {
+		size_t power;
+
+		i++;
+		i += i < item.n && (item.at[i] == '+' || item.at[i] == '-');
+		power = digits_of(item.at + i, item.n - i);
+		if (power == 0)
+			return false;
+		i += power;
+	}
+	return i == item.n;
 }
 
 static int read_weights(const char *text, uint32_t n_ranks, double *ret_weights,
@@ -123,48 +140,66 @@ static int read_weights(const char *text, uint32_t n_ranks, double *ret_weights,
 	size_t n = 0;
 
 	for (const char *at = text; at; n++) {
-		struct item item = next_item(&at);
-		double weight = 0;
+		struct gm_chars item = next_item(&at);
 
-		if (!parse_weight(item, &weight))
-			return parse_error(err, WEIGHT, item);
+		if (item.n == 0)
+			return parse_error(err, WEIGHTS,
+					   "cannot parse float from empty "
+					   "string");
+		if (!is_float(item))
+			return parse_error(err, WEIGHTS,
+					   "invalid float literal");
 		if (n < n_ranks)
-			ret_weights[n] = weight;
+			ret_weights[n] = strtod(item.at, NULL);
 	}
-	return check_entries(WEIGHT, n, n_ranks, err);
+	return check_entries(WEIGHTS, n, n_ranks, err);
 }
 
-static int split_by_weight(uint32_t n_layers, uint32_t n_ranks,
-			   const double *weights, uint32_t *ret_counts,
+/* A share of layers as a whole number, as Rust converts it: 0 where it is none
+ * or less, and 2^64 - 1 where it is more. */
+static uint64_t whole_share(double share)
+{
+	if (!(share >= 1))
+		return 0;
+	return share >= 0x1p64 ? UINT64_MAX : (uint64_t)share;
+}
+
+static int split_by_weight(uint64_t n_layers, uint32_t n_ranks,
+			   const double *weights, uint64_t *counts,
 			   struct gm_plan_error *err)
 {
-	uint32_t left = n_layers;
+	uint64_t sum = 0, left;
+	bool over = false;
 	double total = 0;
+	char shown[24];
 
 	for (uint32_t i = 0; i < n_ranks; i++)
 		total += weights[i];
-	if (!isfinite(total) || total <= 0)
-		return gm_error_set(err, -EINVAL, "give a rank some weight",
-				    "The weights sum to nothing that can be "
-				    "shared");
 	for (uint32_t i = 0; i < n_ranks; i++) {
-		double share = weights[i] / total * (double)n_layers;
-
-		/* Rounded shares may sum to one layer too many. */
-		ret_counts[i] = (uint32_t)gm_min((uint64_t)floor(share), left);
-		left -= ret_counts[i];
+		counts[i] = whole_share(weights[i] / total * (double)n_layers);
+		sum = gm_checked_add(&over, sum, counts[i]);
 	}
-	for (uint32_t i = 0; left > 0; i = (i + 1) % n_ranks, left--)
-		ret_counts[i]++;
+	if (over || sum > n_layers) {
+		snprintf(shown, sizeof(shown), "%" PRIu64, sum);
+		return beyond_model(err, WEIGHTS, over ? "2^64 or more" : shown,
+				    n_layers);
+	}
+	left = n_layers - sum;
+	for (uint32_t i = 0; i < n_ranks; i++)
+		counts[i] += left / n_ranks + (i < left % n_ranks);
 	return 0;
 }
 
-static int split_weighted(uint32_t n_layers, uint32_t n_ranks, const char *text,
-			  uint32_t *ret_counts, struct gm_plan_error *err)
+static int split_weighted(uint64_t n_layers, uint32_t n_ranks, const char *text,
+			  uint64_t *counts, struct gm_plan_error *err)
 {
-	double *weights = calloc(n_ranks, sizeof(*weights));
+	double *weights;
 	int r = 0;
 
+	if (n_ranks == 0 && n_layers > 0 && !text)
+		return gm_error_set(err, -EINVAL, "give a rank",
+				    "A pipeline of no ranks");
+	weights = calloc((size_t)n_ranks + 1, sizeof(*weights));
 	if (!weights)
 		return gm_error_no_memory(err);
 	for (uint32_t i = 0; i < n_ranks; i++)
@@ -172,27 +207,30 @@ static int split_weighted(uint32_t n_layers, uint32_t n_ranks, const char *text,
 	if (text)
 		r = read_weights(text, n_ranks, weights, err);
 	if (r == 0)
-		r = split_by_weight(n_layers, n_ranks, weights, ret_counts,
-				    err);
+		r = split_by_weight(n_layers, n_ranks, weights, counts, err);
 	free(weights);
 	return r;
 }
 
-int gm_pipeline_split(uint32_t n_layers, uint32_t n_ranks, const char *exact,
-		      const char *weights, uint32_t *ret_counts,
+int gm_pipeline_split(uint64_t n_layers, uint32_t n_ranks, const char *exact,
+		      const char *weights, uint64_t *ret_counts,
 		      struct gm_plan_error *ret_err)
 {
-	if (n_layers == 0)
-		return gm_error_no_layers(ret_err);
-	if (n_ranks == 0)
-		return gm_error_set(ret_err, -EINVAL, "give a rank",
-				    "A pipeline of no ranks");
-	if (n_layers > GM_PLACEMENT_LAYERS || n_ranks > GM_PIPELINE_RANKS)
+	uint64_t *counts;
+	int r;
+
+	if (n_ranks > GM_PIPELINE_RANKS)
 		return gm_error_set(ret_err, -E2BIG, "check the numbers",
-				    "More than %u layers or %u ranks",
-				    GM_PLACEMENT_LAYERS, GM_PIPELINE_RANKS);
+				    "More than %u ranks", GM_PIPELINE_RANKS);
+	counts = calloc((size_t)n_ranks + 1, sizeof(*counts));
+	if (!counts)
+		return gm_error_no_memory(ret_err);
 	if (exact)
-		return split_exactly(n_layers, n_ranks, exact, ret_counts,
-				     ret_err);
-	return split_weighted(n_layers, n_ranks, weights, ret_counts, ret_err);
+		r = split_exactly(n_layers, n_ranks, exact, counts, ret_err);
+	else
+		r = split_weighted(n_layers, n_ranks, weights, counts, ret_err);
+	if (r == 0 && n_ranks > 0)
+		memcpy(ret_counts, counts, n_ranks * sizeof(*counts));
+	free(counts);
+	return r;
 }

@@ -240,8 +240,8 @@ static uint32_t list_ranks(const struct gm_plan_request *q,
 static int place_on_ranks(struct gm_plan_draft *d)
 {
 	const struct gm_plan_request *q = d->q;
-	uint32_t ranks[GM_PLAN_ROWS], counts[GM_PLAN_ROWS];
-	uint32_t n = list_ranks(q, ranks), layer = 0;
+	uint32_t ranks[GM_PLAN_ROWS], n = list_ranks(q, ranks), layer = 0;
+	uint64_t counts[GM_PLAN_ROWS];
 	int r;
 
 	if (q->base_row != GM_ROW_FIRST && !gm_plan_find(q, q->base_row))
@@ -251,7 +251,7 @@ static int place_on_ranks(struct gm_plan_draft *d)
 	if (r == 0)
 		r = reserve_rows(d);
 	for (uint32_t i = 0; i < n && r == 0; i++)
-		for (uint32_t j = 0; j < counts[i]; j++)
+		for (uint64_t j = 0; j < counts[i]; j++)
 			d->plan.rows[layer++] = q->devices[ranks[i]].row;
 	d->plan.base_row = q->base_row != GM_ROW_FIRST
 				   ? q->base_row

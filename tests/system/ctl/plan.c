@@ -313,9 +313,9 @@ static void wrong_command_lines_are_refused(void)
 	EQ(PLAN("--topology", "/nowhere"), FAILED);
 	OK(complains("/nowhere: No such file or directory; give the path of "));
 	EQ(PLAN("--split", "2,1"), FAILED);
-	OK(complains("The counts sum to 3, and the model has 4 layers; "));
-	EQ(PLAN("--weights", "0,0"), FAILED);
-	OK(complains("The weights sum to nothing that can be shared"));
+	OK(complains("RING_LAYER_SPLIT sums to 3 but model has 4 layers; "));
+	EQ(PLAN("--weights", "3,-1"), FAILED);
+	OK(complains("RING_MEM_GIB sums to 6 but model has 4 layers; "));
 	EQ(CTL("plan", "--model", model, "--node", "/nowhere"), FAILED);
 	EQ(CTL("plan", "--model", "/nowhere", "--node", node), FAILED);
 	EQ(ctl_of("nobody", WORDS("plan", "--model", model)), NO_AGENT);

@@ -13,18 +13,19 @@
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 /* "10,11,11", or the text of the error. */
-static const char *show(uint32_t layers, uint32_t ranks, const char *exact,
+static const char *show(uint64_t layers, uint32_t ranks, const char *exact,
 			const char *weights)
 {
 	static struct gm_plan_error err;
-	static char text[256];
-	uint32_t counts[16];
+	static char text[512];
+	uint64_t counts[16];
 	char *at = text;
 
 	if (gm_pipeline_split(layers, ranks, exact, weights, counts, &err))
 		return err.text;
 	for (uint32_t i = 0; i < ranks; i++)
-		at += sprintf(at, "%s%" PRIu32, i ? "," : "", counts[i]);
+		at += sprintf(at, "%s%" PRIu64, i ? "," : "", counts[i]);
+	*at = '\0';
 	return text;
 }
 
@@ -51,39 +52,96 @@ static void weights_are_floored_and_then_go_round(void)
 	STR(show(10, 3, NULL, ".5,5.,+5"), "1,5,4");
 }
 
+static void shares_that_are_no_numbers_are_none(void)
+{
+	STR(show(32, 2, NULL, "0,0"), "16,16");
+	STR(show(32, 2, NULL, "nan,1"), "16,16");
+	STR(show(33, 2, NULL, "-NaN,Infinity"), "17,16");
+	STR(show(32, 2, NULL, "inf,1"), "16,16");
+	STR(show(32, 2, NULL, "1e308,1e308"), "16,16");
+	STR(show(32, 2, NULL, "-1,-3"), "8,24");
+}
+
+static void every_number_of_layers_is_shared(void)
+{
+	STR(show(0, 3, NULL, NULL), "0,0,0");
+	STR(show(0, 0, NULL, NULL), "");
+	STR(show(0, 2, "0,0", NULL), "0,0");
+	STR(show(UINT64_MAX, 1, NULL, NULL), "18446744073709551615");
+	STR(show(UINT64_MAX, 3, NULL, "0,0,0"),
+	    "6148914691236517205,6148914691236517205,6148914691236517205");
+	STR(show(UINT64_MAX, 2, "18446744073709551615,0", NULL),
+	    "18446744073709551615,0");
+}
+
+static void any_white_space_is_trimmed(void)
+{
+	STR(show(32, 2,
+		 "\xc2\xa0"
+		 "20\xe2\x80\x83,\xe3\x80\x80 12\xc2\x85",
+		 NULL),
+	    "20,12");
+	STR(show(32, 2, NULL,
+		 "\v1\xe1\x9a\x80,\xe2\x81\x9f"
+		 "3\xe2\x80\xaf"),
+	    "8,24");
+	STR(show(32, 2, "\xe2\x80,32", NULL),
+	    "RING_LAYER_SPLIT parse: invalid digit found in string");
+}
+
 static void nonsense_is_refused(void)
 {
 	static const struct {
 		const char *exact, *weights, *error;
 	} table[] = {
-		{ "3,-1", NULL, "\"-1\" is no count" },
-		{ "", NULL, "\"\" is no count" },
-		{ "16,16,", NULL, "\"\" is no count" },
-		{ "32", NULL, "There are 1 counts for 2 ranks" },
+		{ "3,-1", NULL,
+		  "RING_LAYER_SPLIT parse: invalid digit found in string" },
+		{ "", NULL,
+		  "RING_LAYER_SPLIT parse: cannot parse integer from empty "
+		  "string" },
+		{ "16,16,", NULL,
+		  "RING_LAYER_SPLIT parse: cannot parse integer from empty "
+		  "string" },
+		{ "18446744073709551616,1", NULL,
+		  "RING_LAYER_SPLIT parse: number too large to fit in target "
+		  "type" },
+		{ "32", NULL,
+		  "RING_LAYER_SPLIT has 1 entries but world_size is 2" },
 		{ "16,17", NULL,
-		  "The counts sum to 33, and the model has 32 layers" },
+		  "RING_LAYER_SPLIT sums to 33 but model has 32 layers" },
 		{ "18446744073709551615,33", NULL,
-		  "The counts sum to 18446744073709551615, and the model has "
-		  "32 layers" },
-		{ NULL, "1,x", "\"x\" is no weight" },
-		{ NULL, "1,0x10", "\"0x10\" is no weight" },
-		{ NULL, "1,", "\"\" is no weight" },
-		{ NULL, "1,2,3", "There are 3 weights for 2 ranks" },
-		{ NULL, "3,-1", "\"-1\" is no weight" },
-		{ NULL, "nan,1", "\"nan\" is no weight" },
-		{ NULL, "inf,1", "\"inf\" is no weight" },
-		{ NULL, "0,0",
-		  "The weights sum to nothing that can be shared" },
-		{ NULL, "1e308,1e308",
-		  "The weights sum to nothing that can be shared" },
+		  "RING_LAYER_SPLIT sums to 2^64 or more but model has 32 "
+		  "layers" },
+		{ NULL, "1,x", "RING_MEM_GIB parse: invalid float literal" },
+		{ NULL, "1,0x10", "RING_MEM_GIB parse: invalid float literal" },
+		{ NULL, "1,nan(1)",
+		  "RING_MEM_GIB parse: invalid float literal" },
+		{ NULL, "1,.", "RING_MEM_GIB parse: invalid float literal" },
+		{ NULL, "1,1e", "RING_MEM_GIB parse: invalid float literal" },
+		{ NULL, "1,1 2", "RING_MEM_GIB parse: invalid float literal" },
+		{ NULL, "1,+-2", "RING_MEM_GIB parse: invalid float literal" },
+		{ NULL, "1,",
+		  "RING_MEM_GIB parse: cannot parse float from empty string" },
+		{ NULL, "1,2,3",
+		  "RING_MEM_GIB has 3 entries but world_size is 2" },
+		/* The original has ranges that leave the model here. */
+		{ NULL, "3,-1",
+		  "RING_MEM_GIB sums to 48 but model has 32 layers" },
+		{ NULL, "1,-1",
+		  "RING_MEM_GIB sums to 18446744073709551615 but model has 32 "
+		  "layers" },
 	};
 
 	for (size_t i = 0; i < COUNT(table); i++)
 		STR(show(32, 2, table[i].exact, table[i].weights),
 		    table[i].error);
-	STR(show(0, 2, NULL, NULL), "The model has no layers");
+	STR(show(32, 4, NULL, "1,-1,1,-1"),
+	    "RING_MEM_GIB sums to 2^64 or more but model has 32 layers");
 	STR(show(32, 0, NULL, NULL), "A pipeline of no ranks");
-	EQ(gm_pipeline_split(65537, 1, NULL, NULL, NULL, NULL), -E2BIG);
+	STR(show(0, 0, NULL, "1"),
+	    "RING_MEM_GIB has 1 entries but world_size is 0");
+	EQ(gm_pipeline_split(1, GM_PIPELINE_RANKS + 1, NULL, NULL, NULL, NULL),
+	   -E2BIG);
 }
 
 static void chance_loses_no_layer(void)
@@ -91,7 +149,7 @@ static void chance_loses_no_layer(void)
 	int wrong = 0;
 
 	for (int i = 0; i < 5000; i++) {
-		uint32_t n = 1 + (uint32_t)dice(200), counts[8], sum = 0;
+		uint64_t n = 1 + dice(200), counts[8], sum = 0;
 		uint32_t ranks = 1 + (uint32_t)dice(8);
 		char text[256], *at = text;
 
@@ -112,6 +170,9 @@ TAP_CASE()
 	ranks_share_evenly_and_the_first_take_what_is_over();
 	counts_are_taken_as_they_are();
 	weights_are_floored_and_then_go_round();
+	shares_that_are_no_numbers_are_none();
+	every_number_of_layers_is_shared();
+	any_white_space_is_trimmed();
 	nonsense_is_refused();
 	chance_loses_no_layer();
 	return tap_done();

@@ -139,7 +139,7 @@ static void ranks_are_hosts_only_when_chosen(void)
 	struct scene s;
 
 	set_scene(&s, GM_SETTING_PIPELINE, "4,8,4");
-	STR(show(&s), "There are 3 counts for 2 ranks");
+	STR(show(&s), "RING_LAYER_SPLIT has 3 entries but world_size is 2");
 	s.q.is_chosen = true;
 	STR(show(&s), "0:4;3:8;5:4@0");
 	set_scene(&s, GM_SETTING_PIPELINE, NULL);

@@ -21,11 +21,14 @@ noinst_LTLIBRARIES += %reldir%/libshm.la
 %canon_reldir%_libshm_la_SOURCES += %reldir%/layout.c %reldir%/layout.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/meshes.c %reldir%/meshes.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/objects.c %reldir%/objects.h
+%canon_reldir%_libshm_la_SOURCES += %reldir%/preference.c
+%canon_reldir%_libshm_la_SOURCES += %reldir%/preference.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/replicas.c
 %canon_reldir%_libshm_la_SOURCES += %reldir%/replicas.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/rows.c %reldir%/rows.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/score.c %reldir%/score.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/split.c %reldir%/split.h
+%canon_reldir%_libshm_la_SOURCES += %reldir%/version.c %reldir%/version.h
 
 # Test points make system calls, so a plain build has no trace of them.
 if TESTPOINTS

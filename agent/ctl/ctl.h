@@ -163,6 +163,7 @@ int gm_ctl_mesh_list(struct gm_ctl *ctl);
 int gm_ctl_mesh_show(struct gm_ctl *ctl);
 int gm_ctl_mesh_release(struct gm_ctl *ctl);
 int gm_ctl_plan(struct gm_ctl *ctl);
+int gm_ctl_choose(struct gm_ctl *ctl);
 int gm_ctl_mask(struct gm_ctl *ctl);
 int gm_ctl_mask_publish(struct gm_ctl *ctl);
 int gm_ctl_mask_list(struct gm_ctl *ctl);

@@ -12,6 +12,7 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_scatter.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_sleep.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_trips.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/choose.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/devices.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/drain.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/collective.c

@@ -73,6 +73,8 @@ static const struct gm_command commands[] = {
 	  GM_OPT_MODEL | GM_OPT_SPEC | GM_OPT_ROWS | GM_OPT_PLAN | GM_OPT_ISQ |
 		  GM_OPT_BATCH,
 	  0, gm_ctl_plan, true },
+	{ "choose", "--batch", "choose devices and topologies, by request",
+	  GM_OPT_BATCH, 0, gm_ctl_choose, true },
 	{ "split", "--batch", "share units out over devices, by request",
 	  GM_OPT_BATCH, 0, gm_ctl_split, true },
 	{ "spec", "--batch", "read specs, by request", GM_OPT_BATCH, 0,

@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/plan/batch_choose.h"
 #include "agent/plan/batch_mesh.h"
 #include "agent/plan/batch_plan.h"
+#include "agent/plan/pipeline.h"
 #include "agent/plan/spec.h"
 #include "agent/plan/wide_json.h"
 #include "shm/score.h"
@@ -85,7 +87,7 @@ static int append_tiles(json_t *tiles, const struct split *s)
 	return r;
 }
 
-static json_t *split(struct gm_fields *f)
+static json_t *split_units(struct gm_fields *f)
 {
 	struct split s = { .n = 0 };
 	json_t *tiles, *scores, *budgets;
@@ -112,6 +114,60 @@ static json_t *split(struct gm_fields *f)
 	json_decref(tiles);
 	json_decref(scores);
 	json_decref(budgets);
+	return NULL;
+}
+
+static json_t *show_ranges(const uint64_t *counts, uint64_t n)
+{
+	json_t *ranges = json_array();
+	uint64_t at = 0;
+	int r = 0;
+
+	for (uint64_t i = 0; i < n && r == 0; at += counts[i++])
+		r = json_array_append_new(
+			ranges, json_pack("[o, o]", gm_wide_integer(at),
+					  gm_wide_integer(at + counts[i])));
+	if (r == 0)
+		return json_pack("{s:o}", "ranges", ranges);
+	json_decref(ranges);
+	return NULL;
+}
+
+static json_t *split_layers(struct gm_fields *f)
+{
+	uint64_t n_layers = gm_json_field_number(f, "n_layers");
+	uint64_t n = gm_json_field_number(f, "world_size");
+	const char *list = gm_json_field_text_or(f, "list", NULL);
+	const char *weights = gm_json_field_text_or(f, "weights", NULL);
+	json_t *json = NULL;
+	uint64_t *counts;
+
+	if (n > GM_PIPELINE_RANKS)
+		gm_json_field_refuse(f, "world_size", "is more than 1048576");
+	if (f->r)
+		return NULL;
+	counts = calloc(n + 1, sizeof(*counts));
+	if (!counts) {
+		f->r = gm_error_no_memory(f->err);
+		return NULL;
+	}
+	f->r = gm_pipeline_split(n_layers, (uint32_t)n, list, weights, counts,
+				 f->err);
+	if (f->r == 0)
+		json = show_ranges(counts, n);
+	free(counts);
+	return json;
+}
+
+static json_t *split(struct gm_fields *f)
+{
+	const char *op = gm_json_field_text_or(f, "op", NULL);
+
+	if (f->r == 0 && !op)
+		return split_units(f);
+	if (f->r == 0 && strcmp(op, "pipeline") == 0)
+		return split_layers(f);
+	gm_json_field_refuse(f, "op", "is not pipeline");
 	return NULL;
 }
 
@@ -219,7 +275,7 @@ static json_t *plan(struct gm_fields *f)
 	return NULL;
 }
 
-static json_t *answer(enum gm_batch what, struct gm_fields *f)
+static json_t *answer(enum gm_batch_kind what, struct gm_fields *f)
 {
 	switch (what) {
 	case GM_BATCH_SPLIT:
@@ -228,6 +284,8 @@ static json_t *answer(enum gm_batch what, struct gm_fields *f)
 		return spec(f);
 	case GM_BATCH_PLAN:
 		return plan(f);
+	case GM_BATCH_CHOOSE:
+		return gm_batch_choose(f);
 	case GM_BATCH_MESH:
 		break; /* answers are text */
 	}
@@ -262,7 +320,7 @@ char *gm_batch_refusal(const struct gm_plan_error *err)
 	return dump("error", gm_wide_text(err->text));
 }
 
-char *gm_batch_answer(enum gm_batch what, const char *line, size_t n)
+char *gm_batch_answer(enum gm_batch_kind what, const char *line, size_t n)
 {
 	struct gm_plan_error err = { .code = 0 };
 	json_t *request = gm_wide_load(line, n, &err);

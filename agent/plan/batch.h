@@ -14,7 +14,13 @@
 
 #include "agent/plan/error.h"
 
-enum gm_batch { GM_BATCH_SPLIT, GM_BATCH_SPEC, GM_BATCH_PLAN, GM_BATCH_MESH };
+enum gm_batch_kind {
+	GM_BATCH_SPLIT,
+	GM_BATCH_SPEC,
+	GM_BATCH_PLAN,
+	GM_BATCH_MESH,
+	GM_BATCH_CHOOSE
+};
 
 /*
  * gm_batch_answer - answer one line
@@ -25,7 +31,7 @@ enum gm_batch { GM_BATCH_SPLIT, GM_BATCH_SPEC, GM_BATCH_PLAN, GM_BATCH_MESH };
  *		of memory
  * Threads	any
  */
-char *gm_batch_answer(enum gm_batch what, const char *line, size_t n);
+char *gm_batch_answer(enum gm_batch_kind what, const char *line, size_t n);
 
 /*
  * gm_batch_refusal - make the answer of a refusal

@@ -164,16 +164,16 @@ int gm_json_field_refuse(struct gm_fields *f, const char *key, const char *why)
 	return f->r;
 }
 
-static bool get_number(const json_t *value, uint64_t *ret)
+bool gm_wide_number(const json_t *value, uint64_t *ret_number)
 {
 	if (json_is_integer(value) && json_integer_value(value) >= 0) {
-		*ret = (uint64_t)json_integer_value(value);
+		*ret_number = (uint64_t)json_integer_value(value);
 		return true;
 	}
 	if (!json_is_string(value) || json_string_value(value)[0] != MARK_CHAR)
 		return false;
 	return !gm_number_parse(json_string_value(value) + 1,
-				json_string_length(value) - 1, ret);
+				json_string_length(value) - 1, ret_number);
 }
 
 bool gm_json_field_given(const struct gm_fields *f, const char *key)
@@ -187,7 +187,7 @@ uint64_t gm_json_field_number(struct gm_fields *f, const char *key)
 {
 	uint64_t value = 0;
 
-	if (!get_number(json_object_get(f->object, key), &value))
+	if (!gm_wide_number(json_object_get(f->object, key), &value))
 		gm_json_field_refuse(f, key,
 				     "is not a whole number from 0 to 2^64-1");
 	return f->r ? 0 : value;
@@ -242,6 +242,13 @@ const char *gm_json_field_text(struct gm_fields *f, const char *key)
 	return f->r ? NULL : json_string_value(value);
 }
 
+const char *gm_json_field_text_or(struct gm_fields *f, const char *key,
+				  const char *otherwise)
+{
+	return gm_json_field_given(f, key) ? gm_json_field_text(f, key)
+					   : otherwise;
+}
+
 const json_t *gm_json_field_list(struct gm_fields *f, const char *key)
 {
 	const json_t *value = json_object_get(f->object, key);
@@ -268,8 +275,8 @@ void gm_json_field_tuple(struct gm_fields *f, const char *key,
 	bool good = json_array_size(tuple) == n;
 
 	for (size_t j = 0; j < n; j++)
-		good = good &&
-		       get_number(json_array_get(tuple, j), &ret_numbers[j]);
+		good = good && gm_wide_number(json_array_get(tuple, j),
+					      &ret_numbers[j]);
 	if (!good)
 		gm_json_field_refuse(f, key,
 				     "is not a list of lists of so many whole "

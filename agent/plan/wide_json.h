@@ -33,6 +33,9 @@ char *gm_wide_dump(const json_t *json);
 /* A new reference, NULL if out of memory. */
 json_t *gm_wide_integer(uint64_t value);
 
+/* The value of an integer from 0 to 2^64 - 1; false: it is none. */
+bool gm_wide_number(const json_t *value, uint64_t *ret_number);
+
 /* A string, also for a text that is no UTF-8. */
 json_t *gm_wide_text(const char *text);
 
@@ -55,6 +58,8 @@ double gm_json_field_real(struct gm_fields *f, const char *key);
 bool gm_json_field_bool_or(struct gm_fields *f, const char *key,
 			   bool otherwise);
 const char *gm_json_field_text(struct gm_fields *f, const char *key);
+const char *gm_json_field_text_or(struct gm_fields *f, const char *key,
+				  const char *otherwise);
 const json_t *gm_json_field_list(struct gm_fields *f, const char *key);
 struct gm_fields gm_json_field_object(struct gm_fields *f, const char *key);
 

@@ -4,7 +4,7 @@
 /*
  * Requests of gpumapctl --batch.
  *
- *	byte 0	which command: 's', 'p', 'm', 'a', else split
+ *	byte 0	which command: 's', 'p', 'm', 'c', 'a', else split
  *	then	the line
  */
 
@@ -18,7 +18,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	enum gm_batch what = GM_BATCH_SPLIT;
+	enum gm_batch_kind what = GM_BATCH_SPLIT;
 	char *text;
 	size_t n;
 
@@ -30,6 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		what = GM_BATCH_PLAN;
 	else if (data[0] == 'm')
 		what = GM_BATCH_MESH;
+	else if (data[0] == 'c')
+		what = GM_BATCH_CHOOSE;
 	if (data[0] == 'a')
 		text = gm_mask_batch((const char *)data + 1, size - 1);
 	else

@@ -9,6 +9,7 @@ gm_unit_shm = \
 	%reldir%/shm/layout.c \
 	%reldir%/shm/map.c \
 	%reldir%/shm/point.c \
+	%reldir%/shm/preference.c \
 	%reldir%/shm/ring.c \
 	%reldir%/shm/seq.c \
 	%reldir%/shm/split.c \

@@ -15,7 +15,7 @@ struct line {
 	const char *request, *answer;
 };
 
-static void ask(enum gm_batch what, const struct line *lines, size_t n)
+static void ask(enum gm_batch_kind what, const struct line *lines, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		char *got = gm_batch_answer(what, lines[i].request,
@@ -400,8 +400,255 @@ static void mesh_refuses_in_words(void)
 	ask(GM_BATCH_MESH, lines, COUNT(lines));
 }
 
+static void split_gives_ranks_ranges_of_layers(void)
+{
+	static const struct line lines[] = {
+		{ "{\"op\":\"pipeline\",\"n_layers\":32,\"world_size\":3,"
+		  "\"list\":null,\"weights\":null}",
+		  "{\"ok\":{\"ranges\":[[0,11],[11,22],[22,32]]}}" },
+		{ "{\"op\":\"pipeline\",\"n_layers\":32,\"world_size\":2,"
+		  "\"list\":\"10,22\",\"weights\":\"1,1\"}",
+		  "{\"ok\":{\"ranges\":[[0,10],[10,32]]}}" },
+		{ "{\"op\":\"pipeline\",\"n_layers\":18446744073709551615,"
+		  "\"world_size\":2,\"weights\":\"0,1\"}",
+		  "{\"ok\":{\"ranges\":[[0,0],[0,18446744073709551615]]}}" },
+		{ "{\"op\":\"pipeline\",\"n_layers\":0,\"world_size\":0}",
+		  "{\"ok\":{\"ranges\":[]}}" },
+		{ "{\"op\":\"pipeline\",\"n_layers\":32,\"world_size\":2,"
+		  "\"weights\":\"3,-1\"}",
+		  "{\"error\":\"RING_MEM_GIB sums to 48 but model has 32 "
+		  "layers\"}" },
+		{ "{\"op\":\"pipeline\",\"n_layers\":32,\"world_size\":2,"
+		  "\"list\":\"1\"}",
+		  "{\"error\":\"RING_LAYER_SPLIT has 1 entries but world_size "
+		  "is 2\"}" },
+		{ "{\"op\":\"pipeline\",\"n_layers\":32,\"world_size\":0}",
+		  "{\"error\":\"A pipeline of no ranks\"}" },
+		{ "{\"op\":\"pipeline\",\"n_layers\":1,\"world_size\":1048577}",
+		  "{\"error\":\"world_size is more than 1048576\"}" },
+		{ "{\"op\":\"pipeline\",\"n_layers\":1,\"world_size\":1,"
+		  "\"list\":[1]}",
+		  "{\"error\":\"list is not a string\"}" },
+		{ "{\"op\":\"ring\"}", "{\"error\":\"op is not pipeline\"}" },
+		{ "{\"op\":null,\"devices\":[],\"n\":5}",
+		  "{\"ok\":{\"tiles\":[],\"scores\":[],\"budgets\":[]}}" },
+	};
+
+	ask(GM_BATCH_SPLIT, lines, COUNT(lines));
+}
+
+#define CPU \
+	"{\"id\":0,\"name\":\"CPU\",\"backend\":\"cpu\",\"memory_mb\":64000}"
+#define A100                                                            \
+	"{\"id\":0,\"name\":\"NVIDIA A100\",\"backend\":\"cuda\","      \
+	"\"memory_mb\":81920,\"compute_units\":108,\"pci_bus_id\":"     \
+	"\"0000:17:00.0\",\"partition_id\":\"GPU-a\",\"cuda_version\":" \
+	"\"12.4\",\"compute_capability\":\"8.0\"}"
+#define CARD(cc)                                                           \
+	"{\"id\":1,\"name\":\"Big\",\"backend\":\" CUDA \",\"memory_mb\":" \
+	"99999,\"pci_bus_id\":null,\"compute_capability\":" cc "}"
+
+static void choose_prefers(void)
+{
+	static const struct line lines[] = {
+		{ "{\"op\":\"preference\",\"spec\":\"a100\",\"devices\":[" CPU
+		  "," A100 "]}",
+		  "{\"ok\":{\"matches\":[false,true],\"selected\":1}}" },
+		/* A CPU may match, but is not selected. */
+		{ "{\"op\":\"preference\",\"spec\":\"cpu:0\",\"devices\":[" CPU
+		  "," A100 "]}",
+		  "{\"ok\":{\"matches\":[true,false],\"selected\":null}}" },
+		{ "{\"op\":\"preference\",\"spec\":\" cuda : "
+		  "1\",\"devices\":[" A100
+		  "," CARD("null") "," CARD("null") "]}",
+		  "{\"ok\":{\"matches\":[false,true,true],\"selected\":1}}" },
+		{ "{\"op\":\"preference\",\"spec\":\" \",\"devices\":[" A100
+		  "]}",
+		  "{\"ok\":{\"matches\":[false],\"selected\":null}}" },
+		{ "{\"op\":\"preference\",\"spec\":\"x\",\"devices\":[]}",
+		  "{\"ok\":{\"matches\":[],\"selected\":null}}" },
+		{ "{\"op\":\"preference\",\"spec\":\"x\",\"devices\":["
+		  "{\"id\":0,\"name\":\"x\"}]}",
+		  "{\"error\":\"devices: backend is not a string\"}" },
+		{ "{\"op\":\"preference\",\"devices\":[]}",
+		  "{\"error\":\"spec is not a string\"}" },
+		{ "{\"op\":\"worst\"}",
+		  "{\"error\":\"op is not preference, best, select or "
+		  "topology\"}" },
+	};
+
+	ask(GM_BATCH_CHOOSE, lines, COUNT(lines));
+}
+
+static void choose_finds_the_best(void)
+{
+	static const struct line lines[] = {
+		{ "{\"op\":\"best\",\"devices\":[" CPU "," A100
+		  "," CARD("null") "]}",
+		  "{\"ok\":{\"index\":2,\"provider\":\"cuda\"}}" },
+		/* The last of equals is the best; 9.10 is above 9.9. */
+		{ "{\"op\":\"best\",\"devices\":[" CARD("\"9.10\"") "," CARD(
+			  "\"9.9\"") "]}",
+		  "{\"ok\":{\"index\":0,\"provider\":\"cuda\"}}" },
+		{ "{\"op\":\"best\",\"devices\":[" CARD("\"9.0\"") "," CARD(
+			  "\" 9.0 \"") "," CARD("\"9.0a\"") "]}",
+		  "{\"ok\":{\"index\":1,\"provider\":\"cuda\"}}" },
+		{ "{\"op\":\"best\",\"devices\":[" CPU "]}",
+		  "{\"ok\":{\"index\":null,\"provider\":\"cpu\"}}" },
+		{ "{\"op\":\"best\",\"devices\":["
+		  "{\"backend\":\"npu\",\"memory_mb\":1},"
+		  "{\"backend\":\"directml\",\"memory_mb\":0},"
+		  "{\"backend\":\"oneapi\",\"memory_mb\":0}]}",
+		  "{\"ok\":{\"index\":0,\"provider\":\"oneapi\"}}" },
+		{ "{\"op\":\"best\",\"devices\":[{\"backend\":\"npu\"}]}",
+		  "{\"error\":\"devices: memory_mb is not a whole number from "
+		  "0 to 2^64-1\"}" },
+	};
+
+	ask(GM_BATCH_CHOOSE, lines, COUNT(lines));
+}
+
+#define SELECT(policy, preferred, fallback, cuda, vram, id, strategy, devices) \
+	"{\"op\":\"select\",\"policy\":\"" policy                              \
+	"\",\"preferred_provider\":" preferred                                 \
+	",\"fallback_providers\":[" fallback "],\"min_cuda_version\":" cuda    \
+	",\"min_vram_mb\":" vram ",\"device_id\":" id                          \
+	",\"strategy\":" strategy ",\"devices\":[" devices "]}"
+#define NODE                                                  \
+	"[0,\"cpu\",64000,null],[0,\"cuda\",16000,\"12.0\"]," \
+	"[1,\"cuda\",80000,\"9.2\"],[0,\"rocm\",32000,null]"
+#define PICK(policy, preferred, fallback, id, strategy) \
+	SELECT(policy, preferred, fallback, "null", "null", id, strategy, NODE)
+
+static void choose_selects_by_provider(void)
+{
+	static const struct line lines[] = {
+		{ PICK("fastest", "null", "", "null", "null"),
+		  "{\"ok\":{\"provider\":\"cuda\",\"devices\":[1,2]}}" },
+		{ PICK("fastest", "\"cpu\"", "\"\"", "null", "null"),
+		  "{\"ok\":{\"provider\":\"cpu\",\"devices\":[0]}}" },
+		{ PICK("manifest", "\"CPU\"", "", "7", "null"),
+		  "{\"ok\":{\"provider\":\"cpu\",\"devices\":[0]}}" },
+		{ PICK("manifest", "null", "", "null", "null"),
+		  "{\"ok\":{\"provider\":\"cuda\",\"devices\":[1,2]}}" },
+		{ PICK("fastest", "\" TensorRT \"", "", "1", "\"single\""),
+		  "{\"ok\":{\"provider\":\"tensorrt\",\"devices\":[2]}}" },
+		{ PICK("fastest", "\"coreml\"", "\"rocm\"", "null", "null"),
+		  "{\"ok\":{\"provider\":\"rocm\",\"devices\":[3]}}" },
+		/* Strategies for several devices have no use for an id. */
+		{ PICK("fastest", "\"cuda\"", "", "1", "\"Round-Robin\""),
+		  "{\"ok\":{\"provider\":\"cuda\",\"devices\":[1,2]}}" },
+		{ PICK("fastest", "\"cuda\"", "", "1", "\" pool\""),
+		  "{\"ok\":{\"provider\":\"cuda\",\"devices\":[2]}}" },
+		{ SELECT("fastest", "\"cuda\"", "", "\"9.10\"", "null", "null",
+			 "null", NODE),
+		  "{\"ok\":{\"provider\":\"cuda\",\"devices\":[1]}}" },
+		{ SELECT("fastest", "\"cuda\"", "\"rocm\"", "\"12.4\"", "20000",
+			 "null", "null", NODE),
+		  "{\"ok\":{\"provider\":\"rocm\",\"devices\":[3]}}" },
+		/* A CPU has no VRAM to lack. */
+		{ SELECT("fastest", "null", "", "null", "90000", "null", "null",
+			 NODE),
+		  "{\"ok\":{\"provider\":\"cpu\",\"devices\":[0]}}" },
+	};
+
+	ask(GM_BATCH_CHOOSE, lines, COUNT(lines));
+}
+
+static void choose_selects_nothing_in_words(void)
+{
+	static const struct line lines[] = {
+		{ PICK("manifest", "\"cuda\"", "\" x\\\"\\n\"", "5", "null"),
+		  "{\"error\":\"Device ID 5 not found for providers "
+		  "[\\\"cuda\\\", \\\" x\\\\\\\"\\\\n\\\"]\"}" },
+		{ PICK("manifest", "null", "", "-1", "null"),
+		  "{\"error\":\"Device ID 18446744073709551615 not found in "
+		  "available devices\"}" },
+		{ PICK("fastest", "\"metal\"", "", "null", "null"),
+		  "{\"error\":\"No devices found for providers "
+		  "[\\\"metal\\\"]\"}" },
+		{ PICK("fastest", "\"metal\"", "", "5", "\"auto\""),
+		  "{\"error\":\"No devices found for providers "
+		  "[\\\"metal\\\"]\"}" },
+		{ SELECT("manifest", "null", "", "null", "null", "null", "null",
+			 "[0,\"vulkan\",1,null]"),
+		  "{\"error\":\"No devices found\"}" },
+		{ SELECT("fastest", "null", "", "null", "null", "null", "null",
+			 ""),
+		  "{\"error\":\"No devices found for providers "
+		  "[\\\"cpu\\\"]\"}" },
+		{ SELECT("fastest", "null", "", "\"12.x\"", "null", "null",
+			 "null", NODE),
+		  "{\"error\":\"\\\"12.x\\\" is no version\"}" },
+		{ PICK("slowest", "null", "", "null", "null"),
+		  "{\"error\":\"policy is not fastest or manifest\"}" },
+		{ PICK("fastest", "null", "5", "null", "null"),
+		  "{\"error\":\"fallback_providers has what is no text\"}" },
+		{ SELECT("fastest", "null", "", "null", "null", "null", "null",
+			 "[0,\"cuda\",1]"),
+		  "{\"error\":\"devices is not a list of lists of id, "
+		  "backend, memory_mb and cuda_version\"}" },
+	};
+
+	ask(GM_BATCH_CHOOSE, lines, COUNT(lines));
+}
+
+#define TOPOLOGY(name, degree, onnx, stages)                                   \
+	"{\"op\":\"topology\",\"topology\":\"" name "\",\"tp_degree\":" degree \
+	",\"onnx_generate\":" onnx ",\"stages\":" stages "}"
+#define DATA(warning)                                                     \
+	"{\"ok\":{\"mesh\":{\"kind\":\"data\"},\"worker_topology\":"      \
+	"\"data-parallel\",\"worker_tp_degree\":1,\"warnings\":[" warning \
+	"]}}"
+#define STAGES(n, warning)                                       \
+	"{\"ok\":{\"mesh\":{\"kind\":\"pipeline\",\"stages\":" n \
+	"},\"worker_topology\":\"pipeline-parallel\","           \
+	"\"worker_tp_degree\":" n ",\"warnings\":[" warning "]}}"
+
+static void choose_takes_a_topology_that_runs(void)
+{
+	static const struct line lines[] = {
+		{ TOPOLOGY("data-parallel", "4", "true", "2"), DATA("") },
+		{ TOPOLOGY("ring", "4", "true", "2"), DATA("") },
+		{ TOPOLOGY("pipeline", "2", "true", "2"), STAGES("2", "") },
+		{ TOPOLOGY(" Pipeline-Parallel ", "0", "true", "1"),
+		  STAGES("1", "") },
+		{ TOPOLOGY("pipeline", "8", "true", "2"),
+		  STAGES("2",
+			 "\"Ignoring --tp-degree=8 for pipeline mode; using "
+			 "metadata stage count=2\"") },
+		{ TOPOLOGY("pipeline", "8", "false", "2"),
+		  DATA("\"Pipeline topology requested but no usable LLM "
+		       "pipeline metadata found; falling back to "
+		       "data-parallel\"") },
+		{ TOPOLOGY("pipeline", "8", "true", "null"),
+		  DATA("\"Pipeline topology requested but no usable LLM "
+		       "pipeline metadata found; falling back to "
+		       "data-parallel\"") },
+		{ TOPOLOGY("mixed", "8", "true", "3"),
+		  STAGES("3",
+			 "\"Mixed topology is not fully implemented; using "
+			 "pipeline-parallel execution based on metadata "
+			 "stages\"") },
+		{ TOPOLOGY("mixed", "8", "true", "0"),
+		  DATA("\"Mixed topology requested but no usable LLM pipeline "
+		       "metadata found; falling back to data-parallel\"") },
+		{ TOPOLOGY("tensor-parallel", "4", "true", "2"),
+		  DATA("\"Tensor-parallel topology is not fully implemented in "
+		       "backend execution; falling back to data-parallel\"") },
+	};
+
+	ask(GM_BATCH_CHOOSE, lines, COUNT(lines));
+}
+
 TAP_CASE()
 {
+	split_gives_ranks_ranges_of_layers();
+	choose_prefers();
+	choose_finds_the_best();
+	choose_selects_by_provider();
+	choose_selects_nothing_in_words();
+	choose_takes_a_topology_that_runs();
 	whatever_is_asked_is_answered();
 	split_shares_by_score();
 	spec_reads_and_prints();

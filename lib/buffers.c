@@ -179,7 +179,7 @@ static int allocate(struct gpumap_session *s, struct gm_queue_pair *pair,
 				  .dst_buffer = buffer->handle };
 	int ret;
 
-	gm_session_awake(s);
+	gm_session_tell_cpu(s);
 	s->tiles = &tile;
 	s->tiles_left = 1;
 	gm_pair_push(s, pair, &job, 1, GM_TICKET_TILE, true);
@@ -313,7 +313,7 @@ static int free_own(struct gpumap_session *s, struct gm_client_buffer *buffer)
 		ret = gm_buffer_end_export(s, buffer);
 	if (ret != 0)
 		return ret;
-	gm_session_awake(s);
+	gm_session_tell_cpu(s);
 	send_away(s, pair, buffer);
 	return 0;
 }

@@ -583,7 +583,7 @@ static void push_all(struct gpumap_comm *comm, struct whole *whole,
 	whole->late_ns = has_deadline ? what->deadline_ns + LATE_NS : 0;
 	if (has_deadline && (s->late_ns == 0 || whole->late_ns < s->late_ns))
 		s->late_ns = whole->late_ns;
-	gm_session_awake(s);
+	gm_session_tell_cpu(s);
 	s->jobs++;
 	for (uint32_t i = 0; i < n; i++)
 		gm_pair_push(s, s->pairs[rows[i]], &parts[i], 1, GM_TICKET_PART,

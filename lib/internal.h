@@ -716,12 +716,11 @@ int gm_session_reap(struct gpumap_session *session,
 		    struct gpumap_done *ret_done, uint32_t n);
 
 /* Wait until some ring has a completion, or for a while.  @first: spin before
- * sleeping.  Returns 0, or -ETIME. */
+ * sleeping.  Ends what gpumap_session_arm() began.  Returns 0, or -ETIME. */
 int gm_session_idle(struct gpumap_session *session, uint64_t deadline_ns,
 		    bool first);
 
-/* Store the CPU that this thread runs on, and unpark if gpumap_session_arm()
- * parked the session. */
-void gm_session_awake(struct gpumap_session *session);
+/* Store the CPU that this thread runs on, for the workers. */
+void gm_session_tell_cpu(struct gpumap_session *session);
 
 #endif

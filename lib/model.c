@@ -404,7 +404,7 @@ int gpumap_model_progress(struct gpumap_model *model,
 	if (ret != 0)
 		return ret;
 	if (!gm_model_is_over(model)) {
-		gm_session_awake(model->session);
+		gm_session_tell_cpu(model->session);
 		gm_session_reap(model->session, NULL, 0);
 		gm_models_turn(model->session);
 	}
@@ -424,7 +424,7 @@ int gpumap_model_wait(struct gpumap_model *model, uint64_t deadline_ns)
 	if (!is_ours(model))
 		return -EOWNERDEAD;
 	if (!gm_model_is_over(model))
-		gm_session_awake(s);
+		gm_session_tell_cpu(s);
 	for (;;) {
 		if (!gm_model_is_over(model)) {
 			gm_session_reap(s, NULL, 0);

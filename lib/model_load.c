@@ -154,7 +154,7 @@ static void push(struct gpumap_model *m, struct gm_queue_pair *pair,
 	job->cookie = (uintptr_t)op;
 	op->busy = true;
 	op->lane->n_busy++;
-	gm_session_awake(m->session);
+	gm_session_tell_cpu(m->session);
 	gm_pair_push(m->session, pair, job, 1, GM_TICKET_MODEL, true);
 	GM_POINT("model_submitted");
 }

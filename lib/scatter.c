@@ -457,7 +457,7 @@ static int run(struct gpumap_session *s, const struct gpumap_job *job,
 {
 	int ret;
 
-	gm_session_awake(s);
+	gm_session_tell_cpu(s);
 	push_tiles(s, job, plan);
 	ret = gm_tiles_wait(s, plan->deadline_ns);
 	if (ret != 0)

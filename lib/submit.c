@@ -483,7 +483,7 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 		if (ret != 0)
 			return ret;
 	}
-	gm_session_awake(session);
+	gm_session_tell_cpu(session);
 	gm_pair_push(session, pair, jobs, n, GM_TICKET_JOB,
 		     buffers != 0 || slots != n);
 	return 0;
@@ -532,7 +532,7 @@ int gpumap_cancel(struct gpumap_session *session, uint32_t row)
 	pair = session->pairs[row];
 	if (pair == NULL || pair->live == 0)
 		return 0;
-	gm_session_awake(session);
+	gm_session_tell_cpu(session);
 	pair->cancelled = pair->submitted;
 	gm_put(&pair->timeline->cancel, gm_cancel_make(pair->out.pos));
 	GM_POINT("cancel_visible");

@@ -304,19 +304,26 @@ static void look_at_map(struct gpumap_session *s)
 
 /* ---- wait --------------------------------------------------------------- */
 
-void gm_session_awake(struct gpumap_session *session)
+void gm_session_tell_cpu(struct gpumap_session *session)
 {
 	uint32_t cpu = (uint32_t)sched_getcpu() + 1;
 
-	if (session->armed) {
-		session->armed = false;
-		gm_ring_unpark(&session->client->parked, &session->parked);
-		gm_put(&session->client->by_fd, 0);
-	}
 	if (cpu != session->cpu) {
 		session->cpu = cpu;
 		gm_put(&session->client->cpu, cpu);
 	}
+}
+
+/* End what gpumap_session_arm() began: no worker writes to the descriptor.  For
+ * calls that take completions or sleep.  Others leave the session armed, so
+ * that the caller may make them before it sleeps. */
+static void disarm(struct gpumap_session *s)
+{
+	if (!s->armed)
+		return;
+	s->armed = false;
+	gm_ring_unpark(&s->client->parked, &s->parked);
+	gm_put(&s->client->by_fd, 0);
 }
 
 static bool any_ready(const struct gpumap_session *s)
@@ -398,6 +405,7 @@ int gm_session_idle(struct gpumap_session *session, uint64_t deadline_ns,
 	uint64_t now, nap = GM_NAP_NS;
 	uint32_t seen;
 
+	disarm(session);
 	if (first && spin(session, deadline_ns))
 		return 0;
 	now = gm_now_ns();
@@ -440,7 +448,8 @@ int gpumap_poll(struct gpumap_session *session, struct gpumap_done *ret_done,
 		return gm_refuse_plain(session->map, -EOWNERDEAD);
 	if (n == 0)
 		return refuse_room(session);
-	gm_session_awake(session);
+	gm_session_tell_cpu(session);
+	disarm(session);
 	take_late(session);
 	ret = gm_session_reap(session, ret_done, n);
 	if (session->n_loading > 0)
@@ -465,7 +474,8 @@ int gpumap_wait(struct gpumap_session *session, struct gpumap_done *ret_done,
 		return gm_refuse_plain(session->map, -EOWNERDEAD);
 	if (n == 0)
 		return refuse_room(session);
-	gm_session_awake(session);
+	gm_session_tell_cpu(session);
+	disarm(session);
 	for (;;) {
 		take_late(session);
 		ret = gm_session_reap(session, ret_done, n);
@@ -542,7 +552,8 @@ int gpumap_session_arm(struct gpumap_session *session)
 		return gm_refuse(s->map, -ENOTSUP,
 				 "the session has no descriptor: open it with "
 				 "GPUMAP_SESSION_POLLABLE");
-	gm_session_awake(s);
+	gm_session_tell_cpu(s);
+	disarm(s);
 	drain(s);
 	look_at_socket(s);
 	if (s->done_first != NULL)
@@ -554,6 +565,6 @@ int gpumap_session_arm(struct gpumap_session *session)
 	s->armed = true;
 	ready = any_ready_parked(s);
 	if (ready)
-		gm_session_awake(s);
+		disarm(s);
 	return ready;
 }

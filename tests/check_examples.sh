@@ -51,7 +51,6 @@ prelude() {
 	END
 	[ -z "$uring" ] || cat <<-END
 		struct __kernel_timespec second = { .tv_sec = 1 };
-		struct io_uring_cqe *cqe;
 		struct io_uring ring;
 	END
 }

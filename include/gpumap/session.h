@@ -87,7 +87,7 @@ GPUMAP_API void gpumap_session_close(struct gpumap_session *session);
  * gpumap_session_fd - get a descriptor that becomes readable when a job ends
  *
  * Only for sessions opened with GPUMAP_SESSION_POLLABLE.  Call
- * gpumap_session_arm() before each sleep on it; the descriptor stays the
+ * gpumap_session_arm() before a sleep on it; the descriptor stays the
  * session's.
  *
  * Returns	the descriptor, or -ENOTSUP without the flag, -EOWNERDEAD
@@ -98,6 +98,11 @@ GPUMAP_API int gpumap_session_fd(const struct gpumap_session *session);
 
 /*
  * gpumap_session_arm - have the descriptor made readable by the next completion
+ *
+ * The session stays armed until a call takes completions or waits for some:
+ * gpumap_poll(), gpumap_wait(), gpumap_scatter(), gpumap_buffer_alloc() and
+ * gpumap_model_wait().  Arm after these and before the sleep; other calls, such
+ * as gpumap_submit(), may come in between.
  *
  * The wakeup for an earlier sleep may come late and end this one: if
  * gpumap_poll() takes nothing then, arm again.

@@ -58,6 +58,51 @@ static void the_descriptor_wakes(void)
 	gpumap_session_close(s);
 }
 
+/* Does a job end without a byte to the descriptor? */
+static bool ends_silently(struct gpumap_session *s)
+{
+	struct gpumap_job nop = { .op = GPUMAP_OP_NOP };
+	struct gpumap_done done;
+	bool is_silent;
+
+	gm_put(&peer.served, 0);
+	if (gpumap_submit(s, 0, &nop, 1) != 0)
+		return false;
+	while (gm_get(&peer.served) == 0)
+		usleep(100);
+	is_silent = !readable(gpumap_session_fd(s), 0);
+	return gpumap_poll(s, &done, 1) == 1 && is_silent;
+}
+
+/* Submitting leaves a session armed; taking completions and waiting for them do
+ * not. */
+static void taking_and_waiting_disarm(void)
+{
+	struct gpumap_session *s = open_session(16, GPUMAP_SESSION_POLLABLE);
+	struct gpumap_job nop = { .op = GPUMAP_OP_NOP };
+	int fd = gpumap_session_fd(s);
+	struct gpumap_done done;
+	uint64_t buffer = 0;
+
+	EQ(gpumap_session_arm(s), 0);
+	EQ(gpumap_submit(s, 0, &nop, 1), 0);
+	OK(readable(fd, 5000));
+	EQ(gpumap_poll(s, &done, 1), 1);
+	EQ(gpumap_session_arm(s), 0);
+	EQ(gpumap_poll(s, &done, 1), 0);
+	OK(ends_silently(s));
+	EQ(gpumap_session_arm(s), 0);
+	EQ(gpumap_wait(s, &done, 1, 0), -ENODATA);
+	OK(ends_silently(s));
+	/* This call has something to wait for. */
+	EQ(gpumap_session_arm(s), 0);
+	gm_put(&peer.hold, 2);
+	EQ(gpumap_buffer_alloc(s, 1, 64, 0, soon(), &buffer), -ETIME);
+	OK(ends_silently(s));
+	gm_put(&peer.hold, 0);
+	gpumap_session_close(s);
+}
+
 /* ---- requests ------------------------------------------------------------ */
 
 static void requests_and_refusals(void)
@@ -431,6 +476,7 @@ TAP_CASE()
 	if (!client_begin("session"))
 		return tap_done();
 	the_descriptor_wakes();
+	taking_and_waiting_disarm();
 	requests_and_refusals();
 	a_lost_connection_is_made_again();
 	signals_prolong_no_wait_for_a_silent_agent();

@@ -23,9 +23,10 @@
  *            attachment are answered.  A session's, view's or mask's "own
  *            thread" is one at a time: threads hand it on with a lock of the
  *            program's.  gpumap(7) has a table.
- * Deadlines  Absolute, on CLOCK_MONOTONIC, in nanoseconds; GPUMAP_NO_DEADLINE:
- *            none.  A field of a struct that is 0 means none, too; an argument
- *            that is 0 has passed, so the call does not wait.
+ * Deadlines  Absolute, on CLOCK_MONOTONIC as the caller's time namespace has
+ *            it, in nanoseconds; GPUMAP_NO_DEADLINE: none.  A field of a struct
+ *            that is 0 means none, too; an argument that is 0 has passed, so
+ *            the call does not wait.
  * Fork       A child may go on reading the map, but not pinned views and masks.
  *            Session calls fail with -EOWNERDEAD there, and so do calls that
  *            talk to the agent.

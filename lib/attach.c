@@ -177,6 +177,7 @@ static int create(const char *instance, const char *runtime_dir,
 	memcpy(map->instance, instance, strlen(instance));
 	memcpy(map->runtime_dir, runtime_dir, dir_bytes);
 	map->pid = getpid();
+	gm_put(&map->clock_offset, gm_health_clock_offset());
 	map->link.fd = -1;
 	pthread_mutex_init(&map->link_lock, NULL);
 	pthread_mutex_init(&map->lock, NULL);

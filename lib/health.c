@@ -4,20 +4,47 @@
 #include "lib/internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "shm/timens.h"
+
+uint64_t gm_health_clock_offset(void)
+{
+	char text[GM_TIMENS_BYTES] = "";
+	ssize_t n = readlink(GM_TIMENS_LINK, text, sizeof(text) - 1);
+	int fd;
+
+	if (n < 0 || strcmp(text, GM_TIMENS_INITIAL) == 0)
+		return 0;
+	fd = open(GM_TIMENS_OFFSETS, O_RDONLY | O_CLOEXEC);
+	n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
+	text[n > 0 ? n : 0] = '\0';
+	if (fd >= 0)
+		close(fd);
+	return gm_timens_offset(text);
+}
 
 uint64_t gm_health_map_age(const struct gpumap *map)
 {
 	/* SEGMENT.changed */
 	uint64_t beat = gm_get_acquire(&map->map.header->heartbeat);
 	uint64_t now = gm_now_ns();
+	uint64_t age = now - gm_get(&map->clock_offset) - beat;
 
-	/* The agent may have written a heartbeat between the two lines
-	 * above. */
-	return beat < now ? now - beat : 0;
+	/* A fork may have taken this process into another time namespace, where
+	 * the agent seems to be silent, or ahead: an age that wraps. */
+	if (age >= GM_STALE_NS) {
+		uint64_t offset = gm_health_clock_offset();
+
+		gm_put(&((struct gpumap *)(uintptr_t)map)->clock_offset,
+		       offset);
+		age = now - offset - beat;
+	}
+	return age <= INT64_MAX ? age : 0;
 }
 
 bool gm_health_retired(const struct gpumap *map)

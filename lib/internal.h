@@ -218,6 +218,7 @@ struct gpumap {
 	uint64_t ino;
 	uid_t owner;     /* of the files, and the agent's user */
 	gm_a32 replaced; /* an agent has said that its segment is another */
+	gm_a64 clock_offset; /* of this process, see shm/timens.h */
 	pid_t pid;       /* the process that attached */
 	/* Protects link and the making of mine.  Held during a request, as long
 	 * as the agent takes: only gm_map_call() may take it. */
@@ -303,6 +304,10 @@ bool gm_health_retired(const struct gpumap *map);
 
 /* Time since the agent's last heartbeat, ns. */
 uint64_t gm_health_map_age(const struct gpumap *map);
+
+/* The offset of this process's clock (shm/timens.h).  One system call, in a
+ * time namespace of its own four. */
+uint64_t gm_health_clock_offset(void);
 
 /* Unmap all node segments of masks. */
 void gm_masks_unmap(struct gpumap *map);

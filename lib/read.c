@@ -87,6 +87,7 @@ int gpumap_device_read(const struct gpumap *map, uint32_t row,
 		return ret;
 	put_facts(&device, &facts);
 	put_moving(&device, &moving);
+	device.since_ns += gm_get(&map->clock_offset);
 	gm_size_put(ret_device, &device, sizeof(device));
 	return 0;
 }

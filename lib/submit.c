@@ -303,12 +303,24 @@ static bool is_open(const struct gpumap_session *s, uint32_t row,
 	return true;
 }
 
+/* A deadline of the caller's clock, as the worker compares it. */
+static uint64_t shared_deadline(const struct gpumap *map, uint64_t deadline_ns)
+{
+	uint64_t shared = deadline_ns - gm_get(&map->clock_offset);
+
+	if (deadline_ns == 0 || deadline_ns > INT64_MAX)
+		return deadline_ns; /* none, or no time that comes */
+	/* 0 would be none, and less lies before the machine's start. */
+	return shared - 1 < INT64_MAX ? shared : 1;
+}
+
 static void pack_more(const struct gpumap_session *s, uint32_t row,
 		      const struct gpumap_job *job,
 		      uint64_t ret_words[GM_ENTRY_WORDS])
 {
 	struct gm_more more = { .op = GM_OP_MORE,
-				.deadline_ns = job->deadline_ns };
+				.deadline_ns = shared_deadline(
+					s->map, job->deadline_ns) };
 
 	if ((fields[job->op] & GM_HAS_MASK) != 0) {
 		more.third_buffer = job->mask_buffer;

@@ -99,7 +99,7 @@ enum gm_worker_call {
 
 /* In shared memory.  Written by the worker. */
 struct gm_journal {
-	alignas(GM_LINE) gm_a64 beat; /* call:8 | ns since, CLOCK_MONOTONIC */
+	alignas(GM_LINE) gm_a64 beat; /* call:8 | since when, ns */
 	gm_a64 completed;             /* jobs of all sessions */
 	gm_a64 parks;                 /* times the worker went to sleep */
 	gm_a64 wakes;                 /* clients woken by a system call */

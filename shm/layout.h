@@ -89,7 +89,7 @@ struct gm_header {
 	gm_a64 size;   /* bytes of the whole segment */
 	gm_a64 layout; /* gm_layout_hash() of the writer */
 	gm_a64 boot_id[2];
-	gm_a64 agent_start; /* ns, CLOCK_MONOTONIC */
+	gm_a64 agent_start; /* ns, see timens.h */
 	/* From here on: of this major. */
 	gm_a64 epoch; /* agents that have written here, from 1 */
 	gm_a32 agent_pid;
@@ -104,7 +104,7 @@ struct gm_header {
 	alignas(GM_LINE) gm_a32 generation; /* a futex; objects and states */
 	gm_a32 rows_used; /* rows given out so far; they are 0 .. used - 1 */
 	gm_a32 agent_version; /* 10000 * major + 100 * minor + patch */
-	alignas(GM_LINE) gm_a64 heartbeat; /* ns, CLOCK_MONOTONIC */
+	alignas(GM_LINE) gm_a64 heartbeat; /* ns, see timens.h */
 	gm_a64 tick;                       /* refreshes of moving facts */
 	/* unit where the search for the next block starts */
 	alignas(GM_LINE) gm_a64 rotor;
@@ -206,7 +206,7 @@ struct gm_moving_image {
 	uint32_t worker_pid;
 	uint32_t restarts;
 	int32_t error;  /* the errno or driver code behind the reason, or 0 */
-	uint64_t since; /* ns, CLOCK_MONOTONIC: when the state was entered */
+	uint64_t since; /* ns, see timens.h: when the state was entered */
 	char reason[56];
 };
 
@@ -318,7 +318,7 @@ struct gm_node_header {
 	gm_a32 node;
 	gm_a64 size; /* bytes of the file, with and without pages */
 	gm_a64 boot_id[2];
-	gm_a64 made; /* ns, CLOCK_MONOTONIC: tells it from an earlier segment */
+	gm_a64 made; /* ns: tells it from an earlier segment */
 };
 
 /* The image of a GM_KIND_MESH block.  Its ranks are 0 to world - 1, each on a

@@ -45,7 +45,7 @@
  * entry's second slot:
  *
  *	0  sequence:32  GM_OP_MORE:8  n_waits:8  reserved:16
- *	1  deadline on CLOCK_MONOTONIC in ns, 0 for none
+ *	1  deadline in ns, see timens.h; 0 for none
  *	2-5  the places in time that it waits for; those behind n_waits
  *	     are 0
  *	6  third operand, a mask: offset in its buffer; of RUN, parameters:

@@ -79,7 +79,7 @@ struct gm_probe_moving {
 	int32_t temperature;
 	uint32_t power;
 	uint64_t free_bytes;
-	uint64_t looked_ns; /* at them, CLOCK_MONOTONIC, or before that */
+	uint64_t looked_ns; /* at them, or before that; node_clock.h */
 	uint32_t recovery;  /* enum gm_nvml_recovery, UINT32_MAX: not known */
 	uint32_t reserved;
 };

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/node_clock.h"
 #include "agent/common/sched_hint.h"
 #include "agent/daemon/base/deferred_close.h"
 #include "agent/daemon/base/fd_limits.h"
@@ -253,6 +254,7 @@ int main(int argc, char **argv)
 	int status;
 
 	gm_log_stamp();
+	gm_node_clock_begin();
 	if (d == NULL)
 		return GM_EXIT_FAILURE;
 	d->instance = "node";

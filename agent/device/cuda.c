@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "agent/common/log.h"
+#include "agent/common/node_clock.h"
 #include "agent/cuda/cuerror.h"
 #include "agent/cuda/operators.h"
 #include "gpumap.h"
@@ -23,14 +24,6 @@ static struct {
 	char why[GM_LIBRARY_WHY_BYTES];
 	int code;
 } process;
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
 
 void gm_cuda_explain(gm_cu_result result, const char *what, char *ret_why,
 		     size_t bytes)
@@ -396,7 +389,7 @@ static int make_scratch(struct gm_cuda *cuda)
 
 static int make_ready(struct gm_cuda *cuda, const char *uuid, uint64_t init_ns)
 {
-	uint64_t began_ns = now_ns(), context_ns, module_ns;
+	uint64_t began_ns = gm_node_clock_now(), context_ns, module_ns;
 	int rc = find_device(cuda->driver, uuid, &cuda->ordinal);
 
 	if (rc < 0)
@@ -413,9 +406,9 @@ static int make_ready(struct gm_cuda *cuda, const char *uuid, uint64_t init_ns)
 	rc = gm_cuda_lanes_open(cuda);
 	if (rc < 0)
 		return fail_to_make(cuda, rc, "lanes");
-	context_ns = now_ns() - began_ns;
+	context_ns = gm_node_clock_now() - began_ns;
 	rc = load_operators(cuda);
-	module_ns = now_ns() - began_ns - context_ns;
+	module_ns = gm_node_clock_now() - began_ns - context_ns;
 	snprintf(cuda->dev.took, sizeof(cuda->dev.took),
 		 "init_ms=%llu context_ms=%llu module_ms=%llu",
 		 (unsigned long long)(init_ns / 1000000),
@@ -464,13 +457,13 @@ static uint64_t slice_bytes(const struct gm_device_config *config)
 static int cuda_open(const struct gm_device_config *config,
 		     struct gm_backend_device **ret_dev)
 {
-	uint64_t began_ns = now_ns(), init_ns;
+	uint64_t began_ns = gm_node_clock_now(), init_ns;
 	struct gm_cuda *cuda;
 	int rc = init_driver(config);
 
 	if (rc < 0)
 		return rc;
-	init_ns = now_ns() - began_ns; /* next to nothing where prepared */
+	init_ns = gm_node_clock_now() - began_ns; /* next to nothing where prepared */
 	cuda = calloc(1, sizeof(*cuda));
 	if (!cuda)
 		return -ENOMEM;

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/node_clock.h"
 #include "agent/common/probe_wire.h"
 #include "agent/probe/probe.h"
 
@@ -219,6 +220,7 @@ int main(int argc, char **argv)
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 	gm_log_stamp();
+	gm_node_clock_begin();
 	gm_log_context("by=probe");
 	drop_privileges();
 	/* After the change of user, which would undo it. */

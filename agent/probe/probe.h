@@ -26,7 +26,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
+
+#include "agent/common/node_clock.h"
 
 #define GM_PROBE_GPUS  64u  /* NVML indices that are looked at */
 #define GM_PROBE_CARDS 256u /* with instances: rows of the map */
@@ -65,10 +66,7 @@ int gm_driver_query_run(const struct gm_probe_options *options);
 
 static inline uint64_t gm_probe_now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	return gm_node_clock_now();
 }
 
 static inline uint64_t gm_probe_ms(uint32_t ms)

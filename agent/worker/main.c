@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/node_clock.h"
 #include "agent/common/numa_bind.h"
 #include "agent/common/sched_hint.h"
 #include "agent/worker/collective/nccl_group.h"
@@ -535,6 +536,7 @@ int main(int argc, char **argv)
 	snprintf(context, sizeof(context), "worker=%s row=%u",
 		 gm_quote(o.name).text, o.row);
 	gm_log_stamp();
+	gm_node_clock_begin();
 	gm_log_context(context);
 	bind_to_node(&o);
 	open_lock(&o);

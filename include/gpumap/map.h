@@ -99,7 +99,8 @@ struct gpumap_health {
  *		-E2BIG		ret_health->size is more than 4096 bytes
  *		-EINVAL		ret_health->size is smaller than its first
  *				fields
- * Cost		a few loads and clock_gettime (no system call)
+ * Cost		a few loads and clock_gettime (no system call); where the agent
+ *		is not seen, up to four system calls, which do not wait
  * Threads	any; async-signal-safe
  */
 GPUMAP_API int gpumap_health(const struct gpumap *map,
@@ -279,10 +280,12 @@ struct gpumap_device {
 	uint32_t driver_version; /* 1000 * major + 10 * minor; 0: none */
 	uint32_t cuda_version;
 	/* Moving facts, of one refresh. */
-	uint32_t state;    /* enum gpumap_device_state */
-	int32_t error;     /* errno or driver code behind @reason, or 0 */
-	char reason[56];   /* why the state is not READY */
-	uint64_t since_ns; /* CLOCK_MONOTONIC: when the state was entered */
+	uint32_t state;  /* enum gpumap_device_state */
+	int32_t error;   /* errno or driver code behind @reason, or 0 */
+	char reason[56]; /* why the state is not READY */
+	/* CLOCK_MONOTONIC, of this process's time namespace: when the state was
+	 * entered */
+	uint64_t since_ns;
 	uint64_t free_bytes;
 	uint64_t reserved_bytes;
 	uint64_t budget_bytes; /* min(free, total / 2): a limit for programs

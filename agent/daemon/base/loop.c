@@ -5,18 +5,15 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "agent/common/node_clock.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 
 uint64_t gm_loop_now(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * UINT64_C(1000000000) +
-	       (uint64_t)now.tv_nsec;
+	return gm_node_clock_now();
 }
 
 int gm_loop_init(struct gm_loop *loop)

@@ -50,7 +50,7 @@ struct gm_loop {
 	void (*turned)(struct gm_loop *loop); /* after each turn; may be NULL */
 };
 
-/* CLOCK_MONOTONIC, which all processes of the machine share. */
+/* The clock of all processes of the machine: gm_node_clock_now(). */
 uint64_t gm_loop_now(void);
 
 /* Returns 0, or a negative errno from epoll_create1. */

@@ -31,7 +31,7 @@ struct gm_pauses {
  * period_ns	from one tick to the next; a tick that is late by less than
  *		half of that is no pause
  *
- * Times are CLOCK_MONOTONIC.
+ * Times are those of gm_loop_now().
  */
 void gm_pauses_tick(struct gm_pauses *pauses, uint64_t now_ns,
 		    uint64_t period_ns);

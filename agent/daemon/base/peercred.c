@@ -12,17 +12,18 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/common/node_clock.h"
 #include "agent/common/read_file.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
 
-static uint64_t ns_of(clockid_t clock)
+static uint64_t boot_time(void)
 {
 	struct timespec now;
 
-	clock_gettime(clock, &now);
+	clock_gettime(CLOCK_BOOTTIME, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
@@ -50,7 +51,7 @@ static uint64_t start_ticks(pid_t pid)
 static int is_younger(pid_t pid, uint64_t since_ns)
 {
 	uint64_t tick = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
-	uint64_t asleep = ns_of(CLOCK_BOOTTIME) - ns_of(CLOCK_MONOTONIC);
+	uint64_t asleep = boot_time() - gm_node_clock_now();
 
 	return start_ticks(pid) > (since_ns + asleep) / tick + 1;
 }

@@ -9,17 +9,13 @@
 #define GM_WORKER_QUEUE_HEARTBEAT_H
 
 #include <stdint.h>
-#include <time.h>
 
+#include "agent/common/node_clock.h"
 #include "shm/journal.h"
 
-/* CLOCK_MONOTONIC, in ns. */
 static inline uint64_t gm_now_ns(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return gm_node_clock_now();
 }
 
 static inline uint64_t gm_beat_word(enum gm_worker_call call, uint64_t now_ns)

@@ -1,0 +1,33 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * node_clock - read CLOCK_MONOTONIC as the initial time namespace has it.
+ *
+ * gpumapd, its workers and its probe read no other monotonic clock, so that
+ * every time that they store or compare means the same in each of them, and in
+ * clients (shm/timens.h).
+ */
+#ifndef GM_COMMON_NODE_CLOCK_H
+#define GM_COMMON_NODE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* This process's CLOCK_MONOTONIC is ahead by so many ns, modulo 2^64. */
+extern uint64_t gm_node_clock_offset;
+
+/* Read the offset, before the first time; a process keeps its clock. */
+void gm_node_clock_begin(void);
+
+/* In ns.  Any thread. */
+static inline uint64_t gm_node_clock_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * UINT64_C(1000000000) +
+	       (uint64_t)now.tv_nsec - gm_node_clock_offset;
+}
+
+#endif

@@ -216,10 +216,10 @@ struct gpumap {
 	struct gm_map map; /* base NULL: not mapped yet */
 	uint64_t dev;      /* of its file, as fstat() has it */
 	uint64_t ino;
-	uid_t owner;     /* of the files, and the agent's user */
-	gm_a32 replaced; /* an agent has said that its segment is another */
+	uid_t owner;         /* of the files, and the agent's user */
+	gm_a32 replaced;     /* an agent has said that its segment is another */
 	gm_a64 clock_offset; /* of this process, see shm/timens.h */
-	pid_t pid;       /* the process that attached */
+	pid_t pid;           /* the process that attached */
 	/* Protects link and the making of mine.  Held during a request, as long
 	 * as the agent takes: only gm_map_call() may take it. */
 	pthread_mutex_t link_lock;

@@ -463,7 +463,8 @@ static int cuda_open(const struct gm_device_config *config,
 
 	if (rc < 0)
 		return rc;
-	init_ns = gm_node_clock_now() - began_ns; /* next to nothing where prepared */
+	/* next to nothing where prepared */
+	init_ns = gm_node_clock_now() - began_ns;
 	cuda = calloc(1, sizeof(*cuda));
 	if (!cuda)
 		return -ENOMEM;

@@ -61,6 +61,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/checkpoint/gguf.c \
 	%reldir%/checkpoint/header.c \
 	%reldir%/checkpoint/index.c \
+	%reldir%/checkpoint/layers.c \
 	%reldir%/checkpoint/types.c \
 	%reldir%/who.c
 

@@ -150,7 +150,8 @@ strange_names() {
 		function singular(w) { sub(/s$/, "", w); return w }
 		BEGIN {
 			split("weights:checkpoint weights:gguf " \
-			      "weights:header weights:index weights:types " \
+			      "weights:header weights:index weights:layers " \
+			      "weights:types " \
 			      "reason:checkpoint link:control " \
 			      "call:control map:attach map:fork_guard " \
 			      "map:publish size:errors part:comm op:submit " \

@@ -193,6 +193,38 @@ int gm_weights_gguf(struct gm_weights *weights, uint32_t file, int fd);
  * files state?  Returns 0 or -EINVAL. */
 int gm_weights_gguf_check(struct gm_weights *weights);
 
+/* ---- layers.c ---------------------------------------------------- */
+
+/* The map whose layers are sought. */
+struct gm_layers_sought {
+	const char *map;       /* its name, for messages */
+	const uint64_t *bytes; /* of each layer; NULL or 0: not known */
+	uint32_t n_layers;
+};
+
+/* The layers that were found. */
+struct gm_layers_stack {
+	const char *prefix; /* of their tensors' names, "model.layers." */
+	size_t prefix_bytes;
+	uint64_t n_layers; /* with those past the map's last */
+};
+
+/*
+ * gm_weights_layers - find the layer of each tensor
+ *
+ * ret_layers	receives weights->n numbers; -1: of none of the map's layers
+ * ret_stack	may be NULL; its text is that of @weights
+ *
+ * Returns	0
+ *		-EINVAL		the model has no layers, or not as many as the
+ *				map, or a layer without tensors
+ *		-ENOMEM		with no reason
+ */
+int gm_weights_layers(const struct gm_weights *weights,
+		      const struct gm_layers_sought *sought,
+		      int32_t *ret_layers, struct gm_layers_stack *ret_stack,
+		      struct gm_reason *why);
+
 /* ---- index.c ----------------------------------------------------- */
 
 /* The content of an index: tensors, and the files that hold them. */

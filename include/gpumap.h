@@ -50,6 +50,7 @@
 
 #include <gpumap/buffer.h>
 #include <gpumap/collective.h>
+#include <gpumap/engine.h>
 #include <gpumap/job.h>
 #include <gpumap/layers.h>
 #include <gpumap/map.h>

@@ -115,31 +115,6 @@ static int read_row(const struct gm_map *map, uint32_t row,
 	return moving.state != GPUMAP_DEVICE_LOST;
 }
 
-/* Give each instance its card's UUID, found by the PCI address that both have.
- * A card without a row of its own gets a made-up UUID from its address, which
- * no real card has. */
-static void put_parents(struct gm_visible_device *devices, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++) {
-		struct gm_visible_device *d = &devices[i];
-
-		if (d->mig_gi < 0)
-			continue;
-		memcpy(d->parent, &d->pci_domain, sizeof(d->pci_domain));
-		memcpy(d->parent + 4, &d->pci_bus, sizeof(d->pci_bus));
-		for (uint32_t k = 0; k < n; k++) {
-			const struct gm_visible_device *card = &devices[k];
-
-			if (card->mig_gi >= 0 ||
-			    card->pci_domain != d->pci_domain ||
-			    card->pci_bus != d->pci_bus)
-				continue;
-			memcpy(d->parent, card->uuid, sizeof(d->parent));
-			d->fastest = card->fastest;
-		}
-	}
-}
-
 static void put_device(const char *root, bool has_nodes,
 		       const struct gm_row_image *facts,
 		       struct gm_visible_device *ret_device)
@@ -185,7 +160,7 @@ int gm_container_rows(const struct gpumap *map, const char *root,
 		if (facts.cuda_version > node.cuda_version)
 			node.cuda_version = facts.cuda_version;
 	}
-	put_parents(devices, node.n_devices);
+	gm_visible_pair(devices, node.n_devices);
 	return gm_visible_resolve(&node, visible_devices, ret_list);
 }
 

@@ -13,7 +13,8 @@
 
 #define PREFIX_BYTES     4u /* "GPU-", "MIG-" */
 #define UUID_CHARS       36u
-#define NAME_BYTES       (PREFIX_BYTES + UUID_CHARS + 1)
+
+_Static_assert(GM_VISIBLE_NAME == PREFIX_BYTES + UUID_CHARS + 1, "names");
 
 /* A number that no device has: parsing goes on, and the search finds
  * nothing. */
@@ -127,8 +128,8 @@ static void make_slots(struct resolver *r)
 	}
 }
 
-static void print_name(const char *prefix, const uint8_t uuid[16],
-		       char ret_name[NAME_BYTES])
+void gm_visible_name(const char prefix[4], const uint8_t uuid[16],
+		     char ret_name[GM_VISIBLE_NAME])
 {
 	char *to = ret_name + PREFIX_BYTES;
 
@@ -148,9 +149,9 @@ static void print_name(const char *prefix, const uint8_t uuid[16],
 static bool begins(const char *text, size_t n, const char *prefix,
 		   const uint8_t uuid[16])
 {
-	char name[NAME_BYTES];
+	char name[GM_VISIBLE_NAME];
 
-	print_name(prefix, uuid, name);
+	gm_visible_name(prefix, uuid, name);
 	return n < sizeof(name) && memcmp(name, text, n) == 0;
 }
 
@@ -369,6 +370,28 @@ static void give(const struct resolver *r, struct gm_visible_list *list)
 			list->rows[list->n++] = taken->at[i]->row;
 		else
 			list->n_dropped++;
+	}
+}
+
+void gm_visible_pair(struct gm_visible_device *devices, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct gm_visible_device *d = &devices[i];
+
+		if (d->mig_gi < 0)
+			continue;
+		memcpy(d->parent, &d->pci_domain, sizeof(d->pci_domain));
+		memcpy(d->parent + 4, &d->pci_bus, sizeof(d->pci_bus));
+		for (uint32_t k = 0; k < n; k++) {
+			const struct gm_visible_device *card = &devices[k];
+
+			if (card->mig_gi >= 0 ||
+			    card->pci_domain != d->pci_domain ||
+			    card->pci_bus != d->pci_bus)
+				continue;
+			memcpy(d->parent, card->uuid, sizeof(d->parent));
+			d->fastest = card->fastest;
+		}
 	}
 }
 

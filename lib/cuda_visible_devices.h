@@ -90,6 +90,18 @@ struct gm_visible_list {
 	uint32_t n_dropped;
 };
 
+#define GM_VISIBLE_NAME 41u /* bytes of a name, "GPU-" and the UUID; and NUL */
+
+/* The name of a device, as entries of CUDA_VISIBLE_DEVICES have it.  @prefix is
+ * "GPU-", or "MIG-" for an instance. */
+void gm_visible_name(const char prefix[4], const uint8_t uuid[16],
+		     char ret_name[GM_VISIBLE_NAME]);
+
+/* Give each instance its card's UUID and speed, found by the PCI address that
+ * both have.  A card that is not there gets a made-up UUID from its address,
+ * which no real card has. */
+void gm_visible_pair(struct gm_visible_device *devices, uint32_t n);
+
 /* The order that CUDA_DEVICE_ORDER asks for; NULL: it is not set. */
 uint32_t gm_visible_order(const char *text);
 

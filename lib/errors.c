@@ -8,7 +8,8 @@
 
 #define UNSUPPORTED                                                            \
 	"the device cannot do this, or the session was not opened for it, or " \
-	"the agent does not know the request and is older than this library"
+	"an engine cannot follow the map, or the agent does not know the "     \
+	"request and is older than this library"
 
 /* The meaning of each error here, which is seldom strerror()'s. */
 static const struct {

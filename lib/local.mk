@@ -14,6 +14,13 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/comm.c \
 	%reldir%/comm.h \
 	%reldir%/control.c \
+	%reldir%/engines/accelerate.c \
+	%reldir%/engines/devices.c \
+	%reldir%/engines/engine.h \
+	%reldir%/engines/export.c \
+	%reldir%/engines/llama_cpp.c \
+	%reldir%/engines/mistral_rs.c \
+	%reldir%/engines/pipeline.c \
 	%reldir%/errors.c \
 	%reldir%/container_devices.c \
 	%reldir%/file.c \
@@ -82,6 +89,7 @@ gpumapinclude_HEADERS =
 gpumapinclude_HEADERS += include/gpumap/buffer.h
 gpumapinclude_HEADERS += include/gpumap/collective.h
 gpumapinclude_HEADERS += include/gpumap/cuda.h
+gpumapinclude_HEADERS += include/gpumap/engine.h
 gpumapinclude_HEADERS += include/gpumap/job.h
 gpumapinclude_HEADERS += include/gpumap/layers.h
 gpumapinclude_HEADERS += include/gpumap/map.h

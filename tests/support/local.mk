@@ -8,6 +8,7 @@ check_LTLIBRARIES += tests/libsupport.la
 tests_libsupport_la_SOURCES = %reldir%/suite.c \
 	%reldir%/tap.c %reldir%/tap.h \
 	%reldir%/dice.c %reldir%/dice.h \
+	%reldir%/engine_rules.c %reldir%/engine_rules.h \
 	%reldir%/segment.c %reldir%/segment.h \
 	%reldir%/segment_file.c %reldir%/segment_file.h \
 	%reldir%/shm_names.c %reldir%/shm_names.h \
@@ -28,6 +29,7 @@ EXTRA_DIST += \
 	%reldir%/cuda_abi.h \
 	%reldir%/cuda_symbols.h \
 	%reldir%/worker/decode_arena.h \
+	%reldir%/engine_table.h \
 	%reldir%/fake_worker_process.h \
 	%reldir%/kernel_agent.h \
 	%reldir%/kill_points_client.h \

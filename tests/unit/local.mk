@@ -34,6 +34,9 @@ gm_unit_lib = \
 	%reldir%/lib/completion.c \
 	%reldir%/lib/container_devices.c \
 	%reldir%/lib/cuda_visible_devices.c \
+	%reldir%/lib/engine.c \
+	%reldir%/lib/engine_forms.c \
+	%reldir%/lib/engine_modules.c \
 	%reldir%/lib/entry_fields.c \
 	%reldir%/lib/handle_check.c \
 	%reldir%/lib/huge_pages.c \

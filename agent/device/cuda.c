@@ -264,6 +264,29 @@ static void find_abilities(struct gm_cuda *cuda)
 		attribute(cuda, GM_CU_CAN_USE_64_BIT_STREAM_MEM_OPS);
 }
 
+/* How many times as fast as over the bus the device works in its own memory.
+ * The memory moves data twice in a cycle, and work reads half of it and writes
+ * the other half. */
+static uint64_t own_times(const struct gm_cuda *cuda)
+{
+	int khz = attribute(cuda, GM_CU_MEMORY_CLOCK_RATE);
+	int bits = attribute(cuda, GM_CU_GLOBAL_MEMORY_BUS_WIDTH);
+
+	if (khz <= 0 || bits <= 0)
+		return GM_CUDA_OWN_TIMES;
+	return (uint64_t)khz * 1000 * (uint64_t)bits / 8 / GM_CUDA_BUS_RATE;
+}
+
+/* As many bytes as take the time of a slice over the bus. */
+static uint64_t own_bytes(const struct gm_cuda *cuda)
+{
+	uint64_t bytes = cuda->dev.slice_bytes * own_times(cuda);
+
+	if (bytes < GM_CUDA_OWN_LEAST)
+		return GM_CUDA_OWN_LEAST;
+	return bytes < GM_CUDA_OWN_MOST ? bytes : GM_CUDA_OWN_MOST;
+}
+
 /* The driver calls this an unknown error, as it does much else. */
 static int ask_mode(const struct gm_cuda *cuda)
 {
@@ -395,6 +418,7 @@ static int make_ready(struct gm_cuda *cuda, const char *uuid, uint64_t init_ns)
 	if (rc < 0)
 		return rc;
 	find_abilities(cuda);
+	cuda->dev.own_bytes = own_bytes(cuda);
 	rc = ask_mode(cuda);
 	if (rc == 0)
 		rc = take_context(cuda);
@@ -470,7 +494,6 @@ static int cuda_open(const struct gm_device_config *config,
 		return -ENOMEM;
 	cuda->dev.backend = &gm_cuda_backend;
 	cuda->dev.slice_bytes = slice_bytes(config);
-	cuda->dev.own_bytes = GM_CUDA_SLICE_BYTES;
 	cuda->dev.slices = GM_CUDA_SESSION_SLICES;
 	cuda->dev.ended_fd = -1;
 	cuda->driver = &process.driver;

@@ -50,8 +50,12 @@
 #include "gpumap.h"
 #include "shm/atomic.h"
 
-#define GM_CUDA_SLICE_BYTES    (UINT64_C(4) << 20)  /* at most */
-#define GM_CUDA_SMALL_BYTES    (UINT64_C(64) << 10) /* of one that goes soon */
+#define GM_CUDA_SLICE_BYTES    (UINT64_C(4) << 20) /* over the bus, at most */
+#define GM_CUDA_OWN_LEAST      (UINT64_C(4) << 20) /* of its own memory */
+#define GM_CUDA_OWN_MOST       (UINT64_C(256) << 20)
+#define GM_CUDA_OWN_TIMES      4u /* as fast as the bus, if it says nothing */
+#define GM_CUDA_BUS_RATE       UINT64_C(25000000000) /* bytes in a second */
+#define GM_CUDA_SMALL_BYTES    (UINT64_C(64) << 10)  /* of one that goes soon */
 #define GM_CUDA_SESSION_SLICES 3u  /* leaves room for another session */
 #define GM_CUDA_UNDER_WAY      4u  /* slices of a lane */
 #define GM_CUDA_SLOTS          8u  /* of a lane: a sleeper keeps one longer */
@@ -93,16 +97,19 @@ struct gm_cuda_slot {
 };
 
 /* The state of a reduction in slices, see cuda_reduce.c.  A level has the
- * results of 1024 elements of the level before; 2^63 elements have 7. */
-#define GM_CUDA_REDUCERS      8u /* of a lane: tasks at a time */
-#define GM_CUDA_LEVELS        6u /* beside that of the elements */
-#define GM_CUDA_REDUCER_BYTES ((GM_CUDA_LEVELS + 1) * UINT64_C(8192))
+ * results of 1024 elements of the level before; 2^63 elements have 7.  Level 1
+ * has several chunks, so that one launch takes as many elements as a slice. */
+#define GM_CUDA_REDUCERS 8u /* of a lane: tasks at a time */
+#define GM_CUDA_LEVELS   6u /* beside that of the elements */
+#define GM_CUDA_CHUNKS   16u
+#define GM_CUDA_REDUCER_BYTES \
+	((GM_CUDA_LEVELS + GM_CUDA_CHUNKS) * UINT64_C(8192))
 
 struct gm_cuda_reducer {
 	const struct gm_task *task; /* NULL: free */
 	gm_cu_ptr at;               /* GM_CUDA_REDUCER_BYTES */
 	uint64_t next;              /* element of the next slice */
-	/* For each level: elements of its chunk, and was one full before? */
+	/* For each level: elements it has, and has it been full before? */
 	uint32_t filled[GM_CUDA_LEVELS + 2];
 	bool passed[GM_CUDA_LEVELS + 2];
 };

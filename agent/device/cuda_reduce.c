@@ -5,10 +5,10 @@
  * cuda_reduce - SUM, MIN and MAX on CUDA rows.
  *
  * A launch reduces each chunk of 1024 elements to one element of the next
- * level.  A reducer keeps the unfinished chunk of each level in the lane's
- * memory until the chunk is full or the last.  All launches of a task run on
- * one lane in order, so no launch waits for another stream, and the next task
- * may take the reducer as soon as the last launch is issued.
+ * level.  A reducer keeps a chunk of each level, of level 1 GM_CUDA_CHUNKS, in
+ * the lane's memory until they are full or the last.  All launches of a task
+ * run on one lane in order, so no launch waits for another stream, and the next
+ * task may take the reducer as soon as the last launch is issued.
  */
 
 #include "agent/device/cuda_work.h"
@@ -18,8 +18,10 @@
 #define CHUNK       GM_OPERATOR_CHUNK
 #define LEVEL_BYTES (CHUNK * sizeof(uint64_t))
 
-_Static_assert(GM_CUDA_REDUCER_BYTES == (GM_CUDA_LEVELS + 1) * LEVEL_BYTES,
-	       "a chunk of each level, and one of elements");
+_Static_assert(GM_CUDA_REDUCER_BYTES ==
+		       (GM_CUDA_LEVELS + GM_CUDA_CHUNKS) * LEVEL_BYTES,
+	       "one chunk of each level but the first, and of elements");
+_Static_assert(CHUNK % GM_CUDA_CHUNKS == 0, "what level 1 carries fits");
 
 /* The dtype of elements of level 1 and up. */
 static uint32_t result_of(const struct gm_task *task)
@@ -84,11 +86,18 @@ void gm_cuda_quit(struct gm_backend_device *dev, const struct gm_task *task)
 
 /* ---- levels -------------------------------------------------------------- */
 
-/* Where the chunk of a level is filled, from 1; 0: elements that lie in two
+/* Elements that a level has room for. */
+static uint32_t room_of(uint32_t level)
+{
+	return level == 1 ? GM_CUDA_CHUNKS * CHUNK : CHUNK;
+}
+
+/* Where the chunks of a level are filled, from 1; 0: elements that lie in two
  * registrations, side by side. */
 static gm_cu_ptr level_at(const struct gm_cuda_reducer *r, uint32_t level)
 {
-	return r->at + level * LEVEL_BYTES;
+	return r->at +
+	       (level > 1 ? GM_CUDA_CHUNKS - 1 + level : level) * LEVEL_BYTES;
 }
 
 static gm_cu_ptr next_at(const struct gm_cuda_slice *s, uint32_t level)
@@ -115,29 +124,29 @@ static int reduce(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
 				     params, stream));
 }
 
-/* Full chunks go one level up; at the end of all elements every chunk does,
+/* A full level goes one level up; at the end of all elements every level does,
  * until one element is left, which is dst. */
 static int carry(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
 		 bool is_last, struct CUstream_st *stream)
 {
 	struct gm_cuda_reducer *r = s->reducer;
 
-	for (uint32_t l = 1; r->filled[l] == CHUNK || is_last; l++) {
-		bool ends = is_last && !r->passed[l];
+	for (uint32_t l = 1; r->filled[l] == room_of(l) || is_last; l++) {
+		bool ends = is_last && !r->passed[l] && r->filled[l] <= CHUNK;
 		struct launch what = { ends ? s->dst.at : next_at(s, l + 1),
 				       level_at(r, l), r->filled[l] };
 		int rc = reduce(cuda, s, l, what, stream);
 
 		if (rc < 0 || ends)
 			return rc;
+		r->filled[l + 1] += (uint32_t)gm_operators_chunks(what.n);
 		r->passed[l] = true;
 		r->filled[l] = 0;
-		r->filled[l + 1]++;
 	}
 	return 0;
 }
 
-/* @n elements from @from on, all of which go into the same chunk of level 1. */
+/* @n elements from @from on, for which level 1 has room. */
 static int reduce_block(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
 			gm_cu_ptr from, uint64_t n, bool is_last,
 			struct CUstream_st *stream)
@@ -175,10 +184,10 @@ static int gather(struct gm_cuda *cuda, struct gm_cuda_slice *s, uint64_t n,
 }
 
 /* As many elements as may be reduced from where they are: whole chunks, unless
- * they are the last; all of a chunk of level 1 at most. */
+ * they are the last; as many as level 1 has room for, at most. */
 static uint64_t block(const struct gm_cuda_slice *s, uint64_t left)
 {
-	uint64_t room = (CHUNK - s->reducer->filled[1]) * (uint64_t)CHUNK;
+	uint64_t room = (room_of(1) - s->reducer->filled[1]) * (uint64_t)CHUNK;
 	uint64_t here = s->src.left / s->src.each;
 
 	left = left < room ? left : room;

@@ -495,17 +495,18 @@ static void begin_nothing(const struct gm_async_exec *after,
 }
 
 /* The parts of the slice, but for the places of its memory. */
-static int measure(const struct gm_task *task, uint64_t first, uint64_t count,
-		   struct gm_cuda_slice *s)
+static int measure(const struct gm_cuda *cuda, const struct gm_task *task,
+		   uint64_t first, uint64_t count, struct gm_cuda_slice *s)
 {
+	bool is_own = !task->dst && !task->src && !task->mask;
+	uint64_t most = is_own ? cuda->dev.own_bytes : GM_CUDA_SLICE_BYTES;
 	struct gm_task_sizes sizes;
 	int rc = gm_task_sizes(task, &sizes);
 
 	if (rc < 0)
 		return rc;
 	if (first > task->n || count > task->n - first ||
-	    (task->kernel ? count < task->n
-			  : count > GM_CUDA_SLICE_BYTES / sizes.each))
+	    (task->kernel ? count < task->n : count > most / sizes.each))
 		return -ERANGE;
 	s->each = sizes.each;
 	if ((s->memory & GM_TASK_REDUCES) && first % GM_OPERATOR_CHUNK)
@@ -548,7 +549,7 @@ int gm_cuda_start(struct gm_backend_device *dev, const struct gm_task *task,
 	if (rc == 0 && task->op == GPUMAP_OP_RUN && !task->kernel)
 		rc = -EOPNOTSUPP;
 	if (rc == 0 && task->op != GPUMAP_OP_NOP)
-		rc = measure(task, first, count, &s);
+		rc = measure(cuda, task, first, count, &s);
 	if (rc < 0)
 		return rc;
 	if (task->op == GPUMAP_OP_NOP || count == 0) {

@@ -424,7 +424,36 @@ struct gm_backend_device {
 static inline uint64_t gm_device_slice(const struct gm_backend_device *dev,
 				       const struct gm_task *task)
 {
-	return task->dst || task->src ? dev->slice_bytes : dev->own_bytes;
+	return task->dst || task->src || task->mask ? dev->slice_bytes
+						    : dev->own_bytes;
+}
+
+/* Bytes of a slice that count in full wherever they are: a slice has to be
+ * begun, however few bytes it has. */
+#define GM_DEVICE_BEGIN_BYTES (UINT64_C(64) << 10)
+
+/*
+ * gm_device_cost - what a slice of @bytes of @task counts in rounds (drr.h)
+ *
+ * Sessions are to have the same time of a device.  A whole slice of the
+ * device's own memory takes as long as a whole slice over the bus, so both
+ * count the same.  All bytes of a RUN count: only its client knows how often
+ * the kernel uses them.
+ *
+ * Returns	at most @bytes, and at most as much as for more bytes
+ */
+static inline uint64_t gm_device_cost(const struct gm_backend_device *dev,
+				      const struct gm_task *task,
+				      uint64_t bytes)
+{
+	uint64_t whole = dev->slice_bytes, own = gm_device_slice(dev, task);
+
+	if (task->kernel || own <= whole || whole < GM_DEVICE_BEGIN_BYTES ||
+	    bytes <= GM_DEVICE_BEGIN_BYTES)
+		return bytes;
+	return GM_DEVICE_BEGIN_BYTES + (bytes - GM_DEVICE_BEGIN_BYTES) *
+					       (whole - GM_DEVICE_BEGIN_BYTES) /
+					       (own - GM_DEVICE_BEGIN_BYTES);
 }
 
 extern const struct gm_backend gm_host_backend;

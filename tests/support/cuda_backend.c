@@ -194,10 +194,11 @@ static struct gm_task trial_task(struct bench *b, const struct trial *t)
 		return task;
 	task.mask_n = t->mask_n;
 	task.mask_first = t->mask_n / 3;
-	if (t->on_device[1])
+	if (t->on_device[1] && !b->mask_is_here)
 		task.mask_address = task.src_address + trial_mask_at(t);
 	else
-		task.mask = (const char *)task.src + trial_mask_at(t);
+		task.mask =
+			b->client + BENCH_ROOM + t->at[1] + trial_mask_at(t);
 	return task;
 }
 

@@ -24,7 +24,8 @@
 #include "tests/support/dice.h"
 #include "tests/support/tap.h"
 
-#define BENCH_ROOM  (UINT64_C(6) << 20) /* of each operand, at most */
+#define BENCH_ROOM  (UINT64_C(18) << 20) /* of each operand, at most */
+#define BENCH_LARGE (UINT64_C(6) << 20)
 #define BENCH_SMALL (UINT64_C(16) << 10)
 #define BENCH_SIDES 2u    /* dst, src */
 #define BENCH_WAIT  10000 /* ms, and then something is wrong */
@@ -42,6 +43,7 @@ struct bench {
 	bool has_last;
 	bool sleeps; /* waits by ended_fd rather than by looking */
 	uint32_t n_sleeps;
+	bool mask_is_here; /* of trials, in client memory wherever src is */
 };
 
 uint64_t bench_now_ms(void);

@@ -234,7 +234,10 @@ static void start(struct gm_worker *w, struct gm_worker_session *s)
 		e->n_slices++;
 		f->n_slices++;
 		w->n_in_flight++;
-		gm_deficit_charge(&s->deficit, (int64_t)(count * e->each), 0);
+		gm_deficit_charge(&s->deficit,
+				  (int64_t)gm_device_cost(w->dev, &e->task,
+							  count * e->each),
+				  0);
 	}
 	f->starting = e->next < e->task.n;
 }

@@ -25,6 +25,7 @@ struct member {
 	uint64_t bytes;   /* done for it */
 	uint64_t entries; /* ended */
 	uint32_t owed;    /* entries in its queue */
+	const char *own;  /* its memory of the device, or NULL */
 
 	/* For a session that does collectives: */
 	struct gm_comm_page *page; /* NULL: it does none */
@@ -38,12 +39,14 @@ static struct rig r;
 static struct member crowd[CROWD];
 static uint32_t n_crowd;
 
-/* The session whose arena this is. */
+/* The session whose arena this is, or whose memory of the device. */
 static inline struct member *whose(const void *at)
 {
 	for (uint32_t i = 0; i < n_crowd; i++) {
 		const char *arena = crowd[i].s->decoder.arena;
 
+		if ((const char *)at == crowd[i].own)
+			return &crowd[i];
 		if ((const char *)at >= arena &&
 		    (const char *)at < arena + crowd[i].c.arena_bytes)
 			return &crowd[i];

@@ -159,7 +159,7 @@ static void large_jobs_go_in_slices(void)
 		.on_device = { false, true },
 	};
 
-	b.room = BENCH_ROOM;
+	b.room = BENCH_LARGE;
 	OK(trial_holds(&b, &scale));
 	OK(trial_holds(&b, &copy));
 	/* A slice is as long as its longer operand. */
@@ -187,24 +187,45 @@ static void large_reductions_go_in_slices(void)
 		{ GPUMAP_OP_MAX, GPUMAP_DTYPE_I32, 4 },
 	};
 
-	b.room = BENCH_ROOM;
+	b.room = BENCH_LARGE;
 	for (uint32_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
 		struct trial t = {
 			.op = jobs[i].op,
 			.dtype = jobs[i].dtype,
-			.n = BENCH_ROOM / jobs[i].each - dice(2000),
+			.n = BENCH_LARGE / jobs[i].each - dice(2000),
 			.on_device = { i & 1, i & 2 },
 		};
 
 		OK(trial_holds(&b, &t));
 		/* All levels end with a full chunk. */
 		t.n = UINT64_C(1) << 20;
-		if (t.n * jobs[i].each <= BENCH_ROOM)
+		if (t.n * jobs[i].each <= BENCH_LARGE)
 			OK(trial_holds(&b, &t));
 		t.n++;
-		if (t.n * jobs[i].each <= BENCH_ROOM)
+		if (t.n * jobs[i].each <= BENCH_LARGE)
 			OK(trial_holds(&b, &t));
 	}
+	b.room = BENCH_SMALL;
+}
+
+/* More than level 1 has room for, in one slice and in several. */
+static void reductions_fill_all_of_a_level(void)
+{
+	static const uint64_t more[] = { 0, 1, 3 << 19 };
+	uint64_t own_bytes = b.dev->own_bytes;
+	struct trial t = { .op = GPUMAP_OP_SUM,
+			   .dtype = GPUMAP_DTYPE_U8,
+			   .on_device = { true, true } };
+
+	b.room = BENCH_ROOM;
+	for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++) {
+		t.n = (UINT64_C(16) << 20) + more[i];
+		b.dev->own_bytes = own_bytes;
+		OK(trial_holds(&b, &t));
+		b.dev->own_bytes = UINT64_C(3) << 20;
+		OK(trial_holds(&b, &t));
+	}
+	b.dev->own_bytes = own_bytes;
 	b.room = BENCH_SMALL;
 }
 
@@ -213,7 +234,7 @@ static void large_masks_go_in_slices(void)
 {
 	static const uint32_t lengths[] = { 3, 1000, 300000, 1200000 };
 
-	b.room = BENCH_ROOM;
+	b.room = BENCH_LARGE;
 	for (uint32_t i = 0; i < 8; i++) {
 		struct trial t = {
 			.op = i & 1 ? GPUMAP_OP_MASK_ADD : GPUMAP_OP_MASK_BOOL,
@@ -225,6 +246,20 @@ static void large_masks_go_in_slices(void)
 
 		OK(trial_holds(&b, &t));
 	}
+	/* The slices of a mask over the bus are short. */
+	b.mask_is_here = true;
+	for (uint32_t i = 0; i < 2; i++) {
+		struct trial t = {
+			.op = GPUMAP_OP_MASK_ADD,
+			.dtype = GPUMAP_DTYPE_F16,
+			.n = UINT64_C(2200000),
+			.on_device = { true, true },
+			.mask_n = lengths[i + 1],
+		};
+
+		OK(trial_holds(&b, &t));
+	}
+	b.mask_is_here = false;
 	b.room = BENCH_SMALL;
 }
 
@@ -481,8 +516,12 @@ static void what_is_wrong_is_refused(void)
 
 	EQ(b.dev->backend->start(b.dev, &task, 1, task.n, NULL, &flight),
 	   -ERANGE);
-	task.n = b.dev->slice_bytes;
+	task.n = b.dev->own_bytes / 4 + 1;
 	EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL, &flight),
+	   -ERANGE);
+	/* A slice that is not all in its own memory is shorter. */
+	task.src = b.client;
+	EQ(b.dev->backend->start(b.dev, &task, 0, task.n - 1, NULL, &flight),
 	   -ERANGE);
 	task = add_task(&b, 1);
 	task.dtype = GPUMAP_DTYPE_I64;
@@ -532,6 +571,7 @@ TAP_CASE_ARGS(argc, argv)
 		short_jobs_of_every_length();
 		large_jobs_go_in_slices();
 		large_reductions_go_in_slices();
+		reductions_fill_all_of_a_level();
 		large_masks_go_in_slices();
 		reductions_are_given_up();
 		lanes_wait_for_each_other();

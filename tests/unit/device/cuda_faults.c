@@ -40,7 +40,7 @@ static int works(void)
 	WANT(trials_failed(&b, 3000) == 0);
 	b.sleeps = true;
 	WANT(trials_failed(&b, 100) == 0);
-	b.room = BENCH_ROOM;
+	b.room = BENCH_LARGE;
 	WANT(trial_holds(&b, &large));
 	large.op = GPUMAP_OP_COPY;
 	large.on_device[0] = dice(2);
@@ -564,6 +564,50 @@ static int cards_are_apart(void)
 	return 0;
 }
 
+/* ---- slices of its own memory ------------------------------------------- */
+
+/* As long as one over the bus, by what the driver says of the memory. */
+static bool own_slice_is(uint64_t slice_bytes, uint64_t want)
+{
+	const struct gm_device_config config = { .slice_bytes = slice_bytes };
+	bool is = false;
+
+	if (gm_cuda_backend.open(&config, &b.dev) == 0)
+		is = b.dev->own_bytes == want;
+	if (!is)
+		NOTE("%" PRIu64, b.dev->own_bytes);
+	gm_cuda_backend.close(b.dev);
+	b.dev = NULL;
+	return is;
+}
+
+/* 1215 MHz, 4096 bits: 622 GB/s each way, 24 times the bus. */
+static int own_slices_follow_the_memory(void)
+{
+	WANT(own_slice_is(MIB, 24 * MIB));
+	WANT(own_slice_is(512 << 10, 12 * MIB));
+	WANT(own_slice_is(64 << 10, 4 * MIB));
+	return 0;
+}
+
+static int own_slices_of_unknown_memory(void)
+{
+	WANT(own_slice_is(2 * MIB, 8 * MIB));
+	return 0;
+}
+
+static int own_slices_of_slow_memory(void)
+{
+	WANT(own_slice_is(4 * MIB, 4 * MIB));
+	return 0;
+}
+
+static int own_slices_have_a_limit(void)
+{
+	WANT(own_slice_is(MIB, 256 * MIB));
+	return 0;
+}
+
 /* ---- scenes -------------------------------------------------------------- */
 
 static const struct scene_part parts[] = {
@@ -622,6 +666,15 @@ static const struct scene_part parts[] = {
 	{ "mode_exclusive", "exclusive process", mode_exclusive },
 	{ "cannot_export", "attribute 103 is 0", cannot_export },
 	{ "cannot_export", "symbol missing cuMemCreate", cannot_export },
+	{ "own_slices_follow_the_memory", NULL, own_slices_follow_the_memory },
+	{ "own_slices_of_unknown_memory", "attribute 36 is 0",
+	  own_slices_of_unknown_memory },
+	{ "own_slices_of_unknown_memory", "attribute 37 is 0",
+	  own_slices_of_unknown_memory },
+	{ "own_slices_of_slow_memory", "attribute 37 is 128",
+	  own_slices_of_slow_memory },
+	{ "own_slices_have_a_limit", "attribute 37 is 65536",
+	  own_slices_have_a_limit },
 	{ "each_is_found", NULL, each_is_found },
 	{ "cards_are_apart", NULL, cards_are_apart },
 };

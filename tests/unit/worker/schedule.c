@@ -183,6 +183,67 @@ static void users_have_the_same_of_a_late_device(void)
 	leave_all();
 }
 
+/* More bytes never cost less, nor more than they are. */
+static void costs_rise_with_bytes(void)
+{
+	const struct gm_backend_device dev = { .slice_bytes = 128 * KIB,
+					       .own_bytes = 3 * MIB };
+	const struct gm_task own = { .op = GPUMAP_OP_FILL };
+	const struct gm_task run = { .op = GPUMAP_OP_RUN,
+				     .kernel = (const void *)&own };
+	const struct gm_task bus = { .op = GPUMAP_OP_COPY, .src = &own };
+	uint64_t last = 0, wrong = 0;
+
+	for (uint64_t n = 0; n <= 3 * MIB; n += 777) {
+		uint64_t cost = gm_device_cost(&dev, &own, n);
+
+		wrong += cost < last || cost > n;
+		wrong += n <= 64 * KIB && cost != n;
+		wrong += gm_device_cost(&dev, &run, n) != n;
+		wrong += gm_device_cost(&dev, &bus, n) != n;
+		last = cost;
+	}
+	EQ(wrong, 0);
+	EQ(gm_device_cost(&dev, &own, 3 * MIB), 128 * KIB);
+}
+
+/* Jobs in memory of the device's own. */
+static void join_own(struct member *m, uint32_t uid, uint64_t bytes)
+{
+	const uint64_t handle = hand_handle(ROW, 1);
+	struct gm_entry alloc;
+
+	join_late(m, uid, bytes);
+	alloc = hand_alloc(&m->c, handle, bytes, 0);
+	hand_submit(&m->c, &alloc, 1);
+	rig_serve(&r, m->s);
+	m->owed = 1;
+	m->job.dst_buffer = handle;
+	m->own =
+		(const char *)(uintptr_t)gm_buffers_find(&m->s->buffers, handle)
+			->address;
+}
+
+/* A whole slice of the device's own memory takes the time of one over the bus.
+ * A short one takes no less for being there. */
+static void own_memory_counts_by_time(uint64_t own_bytes, uint64_t want_bytes)
+{
+	uint32_t idle = 0;
+
+	rig_open(&r, 128 * KIB, 3);
+	r.late.dev.own_bytes = MIB;
+	r.late.room = LANE;
+	join_late(&crowd[0], 1, own_bytes < MIB ? own_bytes : MIB);
+	join_own(&crowd[1], 2, own_bytes);
+	while (crowd[0].bytes < 8 * MIB && idle < 1000)
+		idle += !late_pass();
+	EQ(idle, 0);
+	if (!OK(crowd[1].bytes * 100 > want_bytes * 90 &&
+		crowd[1].bytes * 100 < want_bytes * 110))
+		NOTE("%llu", (unsigned long long)crowd[1].bytes);
+	leave_all();
+}
+
 /* One that waits for others goes to sleep, and is not forgotten. */
 static void who_is_held_may_sleep(void)
 {
@@ -228,6 +289,9 @@ TAP_CASE()
 	nobody_waits_for_a_round();
 	a_window_is_no_share();
 	users_have_the_same_of_a_late_device();
+	costs_rise_with_bytes();
+	own_memory_counts_by_time(MIB, 64 * MIB);
+	own_memory_counts_by_time(64 * KIB, 8 * MIB);
 	who_is_held_may_sleep();
 	return tap_done();
 }

@@ -28,6 +28,21 @@ extern struct contract_cu cu;
 /* Load it.  NULL, or what there is not. */
 const char *contract_load(char **argv);
 
+/* Is there a card, rather than a stand-in? */
+bool contract_is_real(void);
+
+/*
+ * PRESUME - what the stand-in does because drivers seem to do it
+ *
+ * No document promises it, or another process that uses the card may change
+ * it, and gpumap does not depend on it.  On the stand-in it is a check as OK
+ * is.  On a card that is otherwise the check is skipped, and a line of the
+ * report says so.
+ */
+#define PRESUME(condition) \
+	contract_presume((condition), #condition, __FILE__, __LINE__)
+bool contract_presume(bool holds, const char *what, const char *file, int line);
+
 /* A call that is to succeed. */
 #define GOOD(call) EQ((call), CUDA_SUCCESS)
 

@@ -53,7 +53,7 @@ static void what_is_had_is_gone_from_free(void)
 	OK(at != 0 && at % 256 == 0);
 	OK(free_bytes() + 64 * MIB <= before);
 	GOOD(cu.cuMemFree_v2(at));
-	EQ(free_bytes(), before);
+	PRESUME(free_bytes() == before);
 }
 
 static void memory_has_an_end(void)
@@ -66,10 +66,10 @@ static void memory_has_an_end(void)
 	GOOD(cu.cuDeviceTotalMem_v2(&all, 0));
 	at = 12345;
 	EQ(cu.cuMemAlloc_v2(&at, all), CUDA_ERROR_OUT_OF_MEMORY);
-	EQ(at, 12345);
+	PRESUME(at == 12345);
 	/* Want of memory is not sticky. */
 	GOOD(cu.cuCtxSynchronize());
-	EQ(free_bytes(), left);
+	PRESUME(free_bytes() == left);
 }
 
 static void misuse_is_refused(void)
@@ -112,7 +112,15 @@ static void copies_stay_within_what_was_had(void)
 {
 	uint8_t here[64] = { 0 };
 	CUdeviceptr at = 0;
+	int any_memory = 0;
 
+	/* Such a device takes any address for the process's own. */
+	GOOD(cu.cuDeviceGetAttribute(
+		&any_memory, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 0));
+	if (any_memory) {
+		SKIP(1, "attribute 88 is 1: the device reads any memory");
+		return;
+	}
 	GOOD(cu.cuMemAlloc_v2(&at, 4 * MIB));
 	GOOD(cu.cuMemFree_v2(at));
 	OK(cu.cuMemcpyHtoD_v2(at, here, sizeof(here)) != CUDA_SUCCESS);

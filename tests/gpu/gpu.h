@@ -30,7 +30,7 @@
 
 static inline bool gpu_is_real(void)
 {
-	return getenv("GPUMAP_FAKE_HARDWARE") == NULL;
+	return contract_is_real();
 }
 
 /* So many rounds on a card, so many where only the logic is tried. */

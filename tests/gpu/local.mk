@@ -6,6 +6,7 @@
 # card.
 gm_suites += tests/suites/gpu
 gm_gpu = \
+	%reldir%/bandwidth.c \
 	%reldir%/collective.c \
 	%reldir%/copies.c \
 	%reldir%/importer_death.c \
@@ -17,19 +18,23 @@ gm_gpu = \
 	%reldir%/ptx_load.c \
 	%reldir%/register.c \
 	%reldir%/restart.c \
-	%reldir%/service.c
+	%reldir%/service.c \
+	%reldir%/slow_calls.c
 tests_suites_gpu_SOURCES = $(gm_gpu) %reldir%/agent.h %reldir%/gpu.h
 tests_suites_gpu_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_suites_gpu_LDADD = tests/libcontract.la tests/libsupport.la \
 	lib/libgpumap.la agent/mask/libmask.la agent/plan/libplan.la \
-	agent/mesh/libmesh.la tests/libptx.la agent/cuda/libcu.la -ldl -lm
+	agent/mesh/libmesh.la tests/libptx.la agent/worker/libworker.la \
+	agent/device/libdevice.la agent/common/libcommon.la \
+	agent/cuda/libcu.la -ldl -lm -lpthread
 gm_cases += $(gm_gpu)
 
 # For contrib/check-gpu.
 gm_gpu_programs = tests/suites/gpu tests/suites/contract
 gm_gpu_programs: $(gm_gpu_programs)
 
-# All that a bundle needs, into $(DESTDIR)/bin and $(DESTDIR)/lib.
+# All that a bundle needs, into $(DESTDIR)/bin and $(DESTDIR)/lib: files alone,
+# for the way there may lose links.
 gm_gpu_install: all
 	$(MAKE) $(AM_MAKEFLAGS) gm_gpu_programs
 	$(MKDIR_P) '$(DESTDIR)/bin' '$(DESTDIR)/lib'
@@ -39,9 +44,9 @@ gm_gpu_install: all
 	    echo $$(dirname $$p)/.libs/$$(basename $$p) || echo $$p)" \
 	    '$(DESTDIR)/bin' || exit 1; \
 	done
-	cp -P lib/.libs/libgpumap.so.* '$(DESTDIR)/lib'
+	cp -L lib/.libs/libgpumap.so.[0-9] '$(DESTDIR)/lib'
 
-# CHECK_GPU holds options and runs, as contrib/check-gpu takes them.
+# CHECK_GPU holds options and tests, as contrib/check-gpu takes them.
 CHECK_GPU =
 check-gpu: all
 	@$(MAKE) $(AM_MAKEFLAGS) gm_gpu_programs $(check_LTLIBRARIES) \

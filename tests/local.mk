@@ -64,6 +64,10 @@ gm_scripts += %reldir%/check_symbols.sh
 gm_scripts += %reldir%/check_torture.sh
 gm_scripts += %reldir%/check_words.sh
 
+if AGENT
+gm_scripts += %reldir%/check_gpu.sh
+endif
+
 check_PROGRAMS += $(gm_suites) $(gm_replays)
 TESTS += $(gm_cases) $(gm_replays) $(gm_scripts)
 EXTRA_DIST += $(gm_scripts) %reldir%/run-case %reldir%/tap.sh

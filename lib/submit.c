@@ -532,18 +532,30 @@ int gpumap_submitted(struct gpumap_session *session, uint32_t row,
 	return 0;
 }
 
-int gpumap_cancel(struct gpumap_session *session, uint32_t row)
+/* The pair of the row's entries in flight; NULL: there are none.  Returns 0 or
+ * the error to return. */
+static int begin_cancel(struct gpumap_session *s, uint32_t row,
+			struct gm_queue_pair **ret_pair)
 {
-	struct gm_queue_pair *pair;
-	int ret = gm_session_begin(session);
+	int ret = gm_session_begin(s);
 
 	if (ret != 0)
 		return ret;
-	if (row >= session->n_rows)
-		return gm_session_lacks(session, row);
-	pair = session->pairs[row];
-	if (pair == NULL || pair->live == 0)
-		return 0;
+	if (row >= s->n_rows)
+		return gm_session_lacks(s, row);
+	*ret_pair = s->pairs[row];
+	if (*ret_pair != NULL && (*ret_pair)->live == 0)
+		*ret_pair = NULL;
+	return 0;
+}
+
+int gpumap_cancel(struct gpumap_session *session, uint32_t row)
+{
+	struct gm_queue_pair *pair;
+	int ret = begin_cancel(session, row, &pair);
+
+	if (ret != 0 || pair == NULL)
+		return ret;
 	gm_session_tell_cpu(session);
 	pair->cancelled = pair->submitted;
 	gm_put(&pair->timeline->cancel, gm_cancel_make(pair->out.pos));
@@ -551,4 +563,39 @@ int gpumap_cancel(struct gpumap_session *session, uint32_t row)
 	/* The worker may sleep, or wait with the head of the queue. */
 	ring_doorbell(session, pair);
 	return 0;
+}
+
+/* The slot is the client's until the completion is taken: the worker may have
+ * read it, but no other entry is in its place. */
+static int cancel_cookie(struct gm_queue_pair *pair, uint64_t cookie)
+{
+	int n = 0;
+
+	for (uint32_t i = 0; i <= pair->out.mask; i++) {
+		const struct gm_ticket *t = &pair->tickets[i];
+
+		if (t->state != GM_TICKET_JOB || t->cookie != cookie ||
+		    t->part == GM_TICKET_HALF)
+			continue;
+		gm_entry_cancel(
+			gm_ring_slot(&pair->out, t->position, GM_ENTRY_WORDS));
+		n++;
+	}
+	return n;
+}
+
+int gpumap_cancel_job(struct gpumap_session *session, uint32_t row,
+		      uint64_t cookie)
+{
+	struct gm_queue_pair *pair;
+	int ret = begin_cancel(session, row, &pair);
+
+	if (ret != 0 || pair == NULL)
+		return ret;
+	gm_session_tell_cpu(session);
+	ret = cancel_cookie(pair, cookie);
+	GM_POINT("cancel_job_visible");
+	if (ret > 0)
+		ring_doorbell(session, pair);
+	return ret;
 }

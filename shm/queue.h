@@ -41,6 +41,11 @@
  * ALLOC and FREE have one more argument, the buffer of word 6: the handle that
  * it will have, or has.
  *
+ * Bit 1 of its flags, GM_ENTRY_CANCELLED, says that the entry must not begin.
+ * The client sets it in the slot of an entry that it has submitted, with the
+ * rest of the word as it is, until it has taken the completion.  An entry that
+ * the worker has begun by then ends as if the bit were not set.
+ *
  * Bit 0 of its flags, GM_ENTRY_MORE, says that the next position holds the
  * entry's second slot:
  *
@@ -208,12 +213,15 @@ struct gm_entry {
 	uint32_t zero; /* upper half of word 1 */
 };
 
-#define GM_ENTRY_MORE  1u    /* of flags: a second slot follows */
-#define GM_OP_MORE     0xffu /* the op of a second slot */
-#define GM_WAITS_MAX   4u
+/* flags of an entry */
+#define GM_ENTRY_MORE      1u /* a second slot follows */
+#define GM_ENTRY_CANCELLED 2u /* it ends with -ECANCELED unless it has begun */
 
-#define GM_TIME_VALUES (UINT64_C(1) << 40)
-#define GM_TIME_DEAD   0u /* in place of an incarnation */
+#define GM_OP_MORE         0xffu /* the op of a second slot */
+#define GM_WAITS_MAX       4u
+
+#define GM_TIME_VALUES     (UINT64_C(1) << 40)
+#define GM_TIME_DEAD       0u /* in place of an incarnation */
 
 /* The form of a queue's incarnation in a place in time. */
 static inline uint32_t gm_time_incarnation(uint32_t incarnation)
@@ -386,6 +394,18 @@ static inline void gm_more_unpack(const uint64_t words[GM_ENTRY_WORDS],
 static inline bool gm_entry_has_more(uint64_t word)
 {
 	return (word >> 40 & GM_ENTRY_MORE) != 0;
+}
+
+static inline bool gm_entry_is_cancelled(uint64_t word)
+{
+	return (word >> 40 & GM_ENTRY_CANCELLED) != 0;
+}
+
+/* Client: cancel the entry in a slot, which is filled and not free. */
+static inline void gm_entry_cancel(gm_a64 *slot)
+{
+	gm_put_release(slot, gm_get(slot) | (uint64_t)GM_ENTRY_CANCELLED
+						    << 40); /* RING.fill */
 }
 
 /* Is the entry the first of two slots? */

@@ -166,7 +166,8 @@ struct gpumap_done {
  *	-EOPNOTSUPP	the device cannot do this operation
  *	-ETIME		its deadline passed before it began, and nothing was
  *			done; or between its slices, and no further slice began
- *	-ECANCELED	by gpumap_cancel(), and nothing was done
+ *	-ECANCELED	by gpumap_cancel() or gpumap_cancel_job(), and nothing
+ *			was done
  *	-ENODATA	LOAD: the file ends before the bytes to be read
  *	-EREMOTEIO	LOAD: the storage or the file system failed a read
  *	-EACCES, -EBADF	LOAD: the worker may not read the file
@@ -271,6 +272,23 @@ GPUMAP_API int gpumap_submitted(struct gpumap_session *session, uint32_t row,
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_cancel(struct gpumap_session *session, uint32_t row);
+
+/*
+ * gpumap_cancel_job - cancel the jobs of a row that have this cookie
+ *
+ * As gpumap_cancel(), for those of gpumap_submit() that have @cookie, and at
+ * any time: the worker checks each job when its turn comes, and those that wait
+ * when it is woken.  Jobs behind them go on.
+ *
+ * Returns	how many there are, of which some may have begun; 0: none
+ *		-ENODEV		no such row
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		a search of the jobs in flight on the row, and one system call,
+ *		which does not wait
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_cancel_job(struct gpumap_session *session, uint32_t row,
+				 uint64_t cookie);
 
 /*
  * gpumap_poll - take completions, without waiting

@@ -127,6 +127,8 @@ static int give_up(struct player *p)
 					       .dst = p->to,
 					       .n = BYTES };
 	ret = gpumap_submit(p->own, 0, jobs, 4);
+	if (ret == 0 && gpumap_cancel_job(p->own, 0, 0) < 0)
+		return -EBADMSG;
 	if (ret == 0)
 		ret = gpumap_cancel(p->own, 0);
 	for (uint32_t left = 4; ret == 0 && left > 0; left--) {

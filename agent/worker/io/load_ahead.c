@@ -77,6 +77,7 @@ static bool is_load(const struct gm_worker_session *s, uint32_t places,
 
 	return places <= s->entries.mask &&
 	       gm_ring_peek(&s->entries, GM_ENTRY_WORDS, places, words) &&
+	       !gm_entry_is_cancelled(words[0]) &&
 	       gm_decode_entry(&s->decoder, words, NULL, ret_verdict) == 0 &&
 	       ret_verdict->task.op == GPUMAP_OP_LOAD && ret_verdict->buffer;
 }

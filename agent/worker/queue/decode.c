@@ -19,7 +19,7 @@ static const char *breach(const struct gm_entry *entry)
 		return "a second slot without a first";
 	if (!gm_op_name(entry->op))
 		return "unknown operation";
-	if (entry->flags & ~GM_ENTRY_MORE)
+	if (entry->flags & ~(GM_ENTRY_MORE | GM_ENTRY_CANCELLED))
 		return "unknown flag";
 	if (((gm_op_memory(entry->op) & GM_TASK_READS_MASK) ||
 	     entry->op == GPUMAP_OP_RUN) &&

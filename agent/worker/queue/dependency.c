@@ -208,9 +208,12 @@ int gm_dependency_begin(struct gm_worker_session *session,
 
 static bool is_over(const struct gm_worker_session *s, uint64_t now_ns)
 {
+	const gm_a64 *head =
+		gm_ring_slot(&s->entries, s->entries.pos, GM_ENTRY_WORDS);
 	const struct gm_wait *wait = &s->wait;
 
 	return (wait->deadline_ns && now_ns >= wait->deadline_ns) ||
+	       gm_entry_is_cancelled(gm_get(head)) ||
 	       gm_cancel_reaches(gm_get(&s->timeline->cancel), s->entries.pos,
 				 s->entries.mask + 1) ||
 	       look_at_all(s, wait->until, wait->n) != -EAGAIN;

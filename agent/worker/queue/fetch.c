@@ -21,13 +21,21 @@ static int take_second(struct gm_worker_session *s, const uint64_t *words,
 	return -EPROTO;
 }
 
+/* Has the client cancelled the entry at the head?  @word: the first of its
+ * slot. */
+static bool is_cancelled(const struct gm_worker_session *s, uint64_t word)
+{
+	return gm_entry_is_cancelled(word) ||
+	       (s->cancels && gm_cancel_reaches(s->cancel, s->entries.pos,
+						s->entries.mask + 1));
+}
+
 /* Decide whether a valid entry may begin. */
-static int may_begin(struct gm_worker_session *s,
+static int may_begin(struct gm_worker_session *s, uint64_t word,
 		     const struct gm_decoded_entry *v)
 {
 	/* FREE is not cancelled: the library submits it, and it is no job. */
-	if (s->cancels && v->task.op != GPUMAP_OP_FREE &&
-	    gm_cancel_reaches(s->cancel, s->entries.pos, s->entries.mask + 1))
+	if (v->task.op != GPUMAP_OP_FREE && is_cancelled(s, word))
 		return -ECANCELED;
 	if (v->deadline_ns && gm_now_ns() >= v->deadline_ns)
 		return -ETIME;
@@ -53,7 +61,7 @@ int gm_fetch_entry(struct gm_worker_session *session,
 	if (rc == -EPROTO)
 		return rc;
 	if (rc == 0)
-		rc = may_begin(s, ret_verdict);
+		rc = may_begin(s, words[0], ret_verdict);
 	s->second = has_more && rc != -EAGAIN;
 	return rc;
 }

@@ -21,7 +21,10 @@ static const char *break_contract(struct hostile *h, struct gm_entry *entry)
 	uint64_t pick = hostile_below(h, 8 + 8 + 32 + 64);
 
 	if (pick < 8) {
+		/* A client may set CANCELLED: add a flag that it may not. */
 		entry->flags = (uint8_t)(1u << pick);
+		if (entry->flags == GM_ENTRY_CANCELLED)
+			entry->flags |= GM_ENTRY_CANCELLED << 1;
 		return "an unknown flag";
 	}
 	if (pick < 16) {

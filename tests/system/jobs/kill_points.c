@@ -106,6 +106,7 @@ static const struct mark marks[] = {
 	{ "submit_second_visible", .who = CLIENT },
 	{ "submit_done", .who = CLIENT },
 	{ "cancel_visible", .who = CLIENT },
+	{ "cancel_job_visible", .who = CLIENT },
 	{ "model_submitted", .who = CLIENT },
 	/* The recovery process, or the next worker. */
 	{ "worker_ready", .who = WORKER, .behind = true },

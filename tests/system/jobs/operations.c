@@ -264,6 +264,63 @@ static void without_credit_nothing_is_submitted(void)
 	close_session(s);
 }
 
+static int end_of(struct gpumap_session *s, uint64_t cookie)
+{
+	struct gpumap_done done = { .cookie = UINT64_MAX };
+	int ret = gpumap_wait(s, &done, 1, in_ms(30000));
+
+	return ret != 1 ? ret : done.cookie != cookie ? -EBADMSG : done.status;
+}
+
+/* One job is cancelled while it is in the queue, and one while it waits for
+ * another row, whose worker stands. */
+static void one_job_is_cancelled(void)
+{
+	struct gpumap_session *s = open_session(16, 0);
+	struct gpumap_job nop = { .op = GPUMAP_OP_NOP }, fills[3];
+	struct gpumap_time until;
+	pid_t worker;
+	void *memory;
+	char *bytes;
+
+	EQ(run(s, 0, &nop), 0);
+	EQ(run(s, 1, &nop), 0);
+	EQ(gpumap_alloc(s, 0, 3, &memory), 0);
+	bytes = memory;
+	for (uint32_t i = 0; i < 3; i++)
+		fills[i] = (struct gpumap_job){ .op = GPUMAP_OP_FILL,
+						.dst = bytes + i,
+						.n = 1,
+						.pattern = 7,
+						.cookie = i };
+	worker = hold(0);
+	OK(worker > 0);
+	EQ(gpumap_submit(s, 0, fills, 3), 0);
+	EQ(gpumap_cancel_job(s, 0, 1), 1);
+	EQ(gpumap_cancel_job(s, 0, 5), 0);
+	kill(worker, SIGCONT);
+	EQ(end_of(s, 0), 0);
+	EQ(end_of(s, 1), -ECANCELED);
+	EQ(end_of(s, 2), 0);
+	OK(bytes[0] == 7 && bytes[1] == 0 && bytes[2] == 7);
+
+	worker = hold(1);
+	OK(worker > 0);
+	nop.cookie = 6;
+	EQ(gpumap_submit(s, 1, &nop, 1), 0);
+	EQ(gpumap_submitted(s, 1, &until), 0);
+	fills[1].waits = &until;
+	fills[1].n_waits = 1;
+	EQ(gpumap_submit(s, 0, fills + 1, 2), 0);
+	EQ(gpumap_cancel_job(s, 0, 1), 1);
+	EQ(end_of(s, 1), -ECANCELED);
+	EQ(end_of(s, 2), 0);
+	kill(worker, SIGCONT);
+	EQ(end_of(s, 6), 0);
+	EQ(bytes[1], 0);
+	close_session(s);
+}
+
 /* Row 1 is late and row 0 is in time.  The deadline doubles with each try, for
  * on a slow machine row 0 may be late as well. */
 static void a_late_scatter_says_who_was_late(void)
@@ -515,6 +572,7 @@ TAP_CASE()
 		every_width_is_filled();
 		wrong_jobs_end_with_an_error();
 		without_credit_nothing_is_submitted();
+		one_job_is_cancelled();
 		a_late_scatter_says_who_was_late();
 		the_descriptor_wakes();
 		the_first_client_runs();

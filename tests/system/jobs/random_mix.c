@@ -301,6 +301,10 @@ static bool submit_all(void)
 			change_buffer((uint32_t)dice(ROWS));
 		if (dice(256) == 0 && gpumap_cancel(session, row) != 0)
 			break;
+		if (dice(32) == 0 &&
+		    gpumap_cancel_job(session, row,
+				      history.submitted - 1 - dice(8)) < 0)
+			break;
 		if (history.submitted >= next_kill) {
 			next_kill += 1 + dice(2 * KILL_EVERY);
 			kill_one();

@@ -243,6 +243,58 @@ static void a_mark_goes_with_the_last(void)
 	finish();
 }
 
+static bool is_marked(uint32_t pos)
+{
+	gm_a64 *slot = gm_ring_slot(&pair->out, pos, GM_ENTRY_WORDS);
+
+	return gm_entry_is_cancelled(gm_get(slot));
+}
+
+/* Those in flight that have the cookie are marked, and nothing else of them has
+ * changed. */
+static void one_cookie_is_marked(void)
+{
+	uint64_t before[GM_ENTRY_WORDS], after[GM_ENTRY_WORDS];
+	struct gm_ring worker;
+
+	begin(0);
+	EQ(gpumap_cancel_job(session, 0, 1), 0);
+	EQ(submit(1, 3), 0);
+	EQ(submit_late(4, 1, 1), 0);
+	EQ(submit(2, 1), 0);
+	post(0, 0);
+	EQ(take(DEPTH), 1);
+	worker = pair->out;
+	worker.pos = 1;
+	EQ(gm_ring_peek(&worker, GM_ENTRY_WORDS, 0, before), 1);
+	EQ(gpumap_cancel_job(session, 0, 1), 0); /* it has been taken */
+	EQ(gpumap_cancel_job(session, 0, 2), 2);
+	EQ(gm_ring_peek(&worker, GM_ENTRY_WORDS, 0, after), 1);
+	OK(!is_marked(0) && is_marked(1) && !is_marked(2) && !is_marked(3) &&
+	   !is_marked(4) && is_marked(5));
+	EQ(after[0] - before[0], (uint64_t)GM_ENTRY_CANCELLED << 40);
+	EQ(memcmp(before + 1, after + 1, sizeof(before) - sizeof(*before)), 0);
+	/* Half of it has ended: its first slot is over. */
+	post(3, 0);
+	EQ(take(DEPTH), 0);
+	EQ(gpumap_cancel_job(session, 0, 4), 0);
+	OK(!is_marked(3) && !is_marked(4));
+	EQ(gm_get(&pair->timeline->cancel), 0);
+	EQ(gpumap_cancel_job(session, 99, 1), -ENODEV);
+	/* One that has ended waits to be taken. */
+	post(2, 0);
+	gm_session_reap(session, NULL, 0);
+	EQ(gpumap_cancel_job(session, 0, 3), 0);
+	/* The next in its place is another. */
+	post(4, 0);
+	post(1, -ECANCELED);
+	post(5, -ECANCELED);
+	EQ(take(DEPTH), 3422);
+	EQ(submit(1, DEPTH), 0);
+	OK(!is_marked(DEPTH + 1));
+	finish();
+}
+
 /* ---- waited for ---------------------------------------------------------- */
 
 /* How many waits a worker of row 1 is told of. */
@@ -346,6 +398,7 @@ TAP_CASE()
 	a_lost_session_gives_what_was_kept();
 	both_slots_are_free_again();
 	a_mark_goes_with_the_last();
+	one_cookie_is_marked();
 	what_was_taken_is_not_waited_for();
 	lies_end_the_session();
 	return client_end();

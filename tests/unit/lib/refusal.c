@@ -217,6 +217,7 @@ static void jobs_that_may_not_be(void)
 	FAILS(gpumap_submit(session, 99, &job, 1), -ENODEV);
 	FAILS(gpumap_credit(session, 99), -ENODEV);
 	FAILS(gpumap_cancel(session, 99), -ENODEV);
+	FAILS(gpumap_cancel_job(session, 99, 1), -ENODEV);
 	FAILS(gpumap_submitted(session, 99, &time), -ENODEV);
 	FAILS(gpumap_poll(session, &done, 0), -EINVAL);
 	FAILS(gpumap_wait(session, &done, 0, 0), -EINVAL);

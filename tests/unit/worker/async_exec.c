@@ -561,7 +561,7 @@ static void breaches_end_the_session(void)
 	s = rig_attach(&r, &c);
 	for (int i = 0; i < 3; i++)
 		e[i] = hand_nop(&c);
-	e[1].flags = 2;
+	e[1].flags = 4;
 	hand_submit(&c, e, 3);
 	gm_async_exec_serve(&r.w, s);
 	OK(s->halted);

@@ -171,7 +171,7 @@ static void who_broke_the_contract_is_forgotten_at_once(void)
 	register_new(&c, GM_BUFFER_REGISTERED);
 	e[0] = hand_copy(&c, 0, 512 * KIB, 256 * KIB);
 	e[1] = hand_nop(&c);
-	e[1].flags = 2;
+	e[1].flags = 4;
 	hand_submit(&c, e, 2);
 	gm_run_queue_wake(&r.w, s);
 	rig_serve(&r, s); /* two of four slices */

@@ -172,6 +172,41 @@ static void what_is_taken_back_is_not_begun(void)
 	rig_close(&r);
 }
 
+/* One that is cancelled alone, while another is on the card. */
+static void one_is_taken_back(void)
+{
+	static const int want[] = { 0, -ECANCELED, 0, -ECANCELED };
+	struct hand_client c;
+	struct gm_worker_session *s;
+	struct gm_entry e[4];
+
+	rig_open(&r, 64 * KIB, 2);
+	hand_open(&c, 1, 0, ROW, 16, MIB);
+	s = rig_attach(&r, &c);
+	e[0] = fill(&c, 0, 100, 1);
+	e[1] = fill(&c, 0, 100, 2);
+	e[2] = fill(&c, 0, 100, 3);
+	e[3] = hand_nop(&c);
+	hand_submit(&c, e, 1);
+	rig_serve(&r, s);
+	rig_slow(&r);
+	rig_serve(&r, s);
+	EQ(r.late.n_started, 1);
+	hand_submit(&c, e + 1, 3);
+	gm_entry_cancel(gm_ring_slot(&c.entries, 0, GM_ENTRY_WORDS));
+	gm_entry_cancel(gm_ring_slot(&c.entries, 1, GM_ENTRY_WORDS));
+	gm_entry_cancel(gm_ring_slot(&c.entries, 3, GM_ENTRY_WORDS));
+	rig_serve(&r, s);
+	late_land_all(&r.late);
+	rig_serve(&r, s);
+	late_land_all(&r.late);
+	rig_serve(&r, s);
+	rig_expect(&c, 0, want, 4);
+	EQ(r.late.n_started, 2);
+	rig_end(&r, &c, s);
+	rig_close(&r);
+}
+
 /* Found idle while the device was being made to reach its arena, and looked at
  * when it does. */
 static void who_may_begin_is_not_parked(void)
@@ -211,6 +246,7 @@ TAP_CASE()
 	who_leaves_quits();
 	slots_come_in_pairs();
 	what_is_taken_back_is_not_begun();
+	one_is_taken_back();
 	who_may_begin_is_not_parked();
 	return tap_done();
 }

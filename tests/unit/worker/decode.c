@@ -76,8 +76,9 @@ static void arguments_are_checked(void)
 static void every_reserved_bit_is_a_breach(void)
 {
 	static const uint64_t free_bits[GM_ENTRY_WORDS] = {
-		UINT64_C(0x00ff00ff) << 32 | UINT32_MAX, /* op, dtype */
-		UINT32_MAX,                              /* incarnation */
+		/* op, CANCELLED, dtype */
+		UINT64_C(0x00ff02ff) << 32 | UINT32_MAX,
+		UINT32_MAX, /* incarnation */
 		UINT64_MAX,
 		UINT64_MAX,
 		UINT64_MAX,
@@ -110,7 +111,7 @@ static void every_reserved_bit_is_a_breach(void)
 			wrong++;
 	}
 	EQ(wrong, 0);
-	EQ(breaches, 8 + 8 + 32 + 3);
+	EQ(breaches, 7 + 8 + 32 + 3);
 }
 
 /* Bit 0 of the flags is none where what it promises is there; of that every bit
@@ -241,7 +242,7 @@ static void the_dead_are_not_served(void)
 	gm_entry_pack(&e, words);
 	OK(!gm_decode_is_plain(&decoder, words));
 	/* A breach ends the session, whatever the entry's operation. */
-	e.flags = 2;
+	e.flags = 4;
 	EQ(check_it(&e, &verdict), -EPROTO);
 }
 

@@ -174,20 +174,27 @@ static void it_ends_for_other_reasons(void)
 	serve(&v);
 	EQ(ended(&v, 2), -ECANCELED);
 
+	/* One alone, and not the one behind. */
 	submit(&v, until, 0);
 	serve(&v);
-	EQ(ended(&v, 4), 1);
+	gm_entry_cancel(gm_ring_slot(&v.c.entries, 4, GM_ENTRY_WORDS));
+	submit(&v, until, 0);
+	OK(gm_dependency_rung(&r.w, v.s));
+	serve(&v);
+	EQ(ended(&v, 4), -ECANCELED);
+
+	EQ(ended(&v, 6), 1);
 	OK(!gm_dependency_rung(&r.w, v.s));
 	other_is_at(&v, GM_TIME_DEAD, 9);
 	OK(gm_dependency_rung(&r.w, v.s));
 	serve(&v);
-	EQ(ended(&v, 4), -EIO);
+	EQ(ended(&v, 6), -EIO);
 
 	/* Another worker has come, and was there before we looked. */
 	submit(&v, until, 0);
 	other_is_at(&v, 2, 9);
 	serve(&v);
-	EQ(ended(&v, 6), -EIO);
+	EQ(ended(&v, 8), -EIO);
 	close_scene(&v);
 }
 

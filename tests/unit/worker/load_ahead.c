@@ -217,6 +217,42 @@ static void what_is_cancelled_is_given_back(void)
 	close_row();
 }
 
+/* The same for one that is cancelled alone. */
+static void what_one_was_cancelled_is_given_back(void)
+{
+	struct user *u = open_two(2);
+	const struct gm_entry third = load_of(u, 16, 1, 16);
+
+	OK(u->s->ahead);
+	submit(u, &third, 1);
+	gm_entry_cancel(gm_ring_slot(&u->c.entries, 1, GM_ENTRY_WORDS));
+	end_all_reads();
+	expect(u, (int32_t[]){ 0, -ECANCELED, 0 }, 3);
+	OK(is_untouched(u, 8, 4));
+	OK(has(u, 16, 1, 16));
+	r.w.now_ns = hand_now();
+	gm_load_tick(&r.w);
+	EQ(r.w.loader.n_loads, 0);
+	EQ(r.w.loader.n_used, 0);
+	close_row();
+}
+
+static void what_is_cancelled_is_not_read_ahead(void)
+{
+	struct user *u = open_row(8);
+	const struct gm_entry e[2] = { load_of(u, 0, 4, 0),
+				       load_of(u, 8, 1, 8) };
+
+	submit(u, e, 2);
+	gm_entry_cancel(gm_ring_slot(&u->c.entries, 1, GM_ENTRY_WORDS));
+	go();
+	EQ(n_reading(u->s->load), 4);
+	OK(!u->s->ahead);
+	end_all_reads();
+	expect(u, (int32_t[]){ 0, -ECANCELED }, 2);
+	close_row();
+}
+
 /* One whose time is over ends, and the next has what was read for it. */
 static void the_next_goes_on_when_one_is_over(void)
 {
@@ -454,6 +490,8 @@ static void play(void)
 	what_another_came_for_is_not_taken();
 	what_is_forgotten_is_not_read();
 	what_is_cancelled_is_given_back();
+	what_one_was_cancelled_is_given_back();
+	what_is_cancelled_is_not_read_ahead();
 	the_next_goes_on_when_one_is_over();
 	who_leaves_takes_it_along();
 	who_is_late_reads_nothing_ahead();

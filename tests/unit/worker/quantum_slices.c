@@ -171,6 +171,46 @@ static void slow_work_gets_a_smaller_share(void)
 	EQ(gm_quantum_share(share, 4096, 1000000, GM_TURN_BYTES), share);
 }
 
+/* The client cancels one that has begun, and one behind it. */
+static void what_has_begun_is_not_cancelled(void)
+{
+	static const int32_t want[] = { 0, -ECANCELED, 0, -ECANCELED, 0, 0 };
+	struct counting k = { .dev.backend = &counting_backend };
+	struct hand_client c;
+	struct gm_worker_session *s;
+	struct gm_entry e[6];
+	uint32_t pos, right = 0;
+	int32_t status;
+
+	hand_open(&c, 2, 0, ROW, 16, 64 * MIB);
+	s = serve(&c);
+	e[0] = hand_copy(&c, 32 * MIB, 0, 3 * MIB);
+	e[1] = hand_nop(&c);
+	e[2] = hand_nop(&c);
+	e[3] = hand_copy(&c, 32 * MIB, 0, MIB);
+	e[3].flags = GM_ENTRY_MORE;
+	e[4] = hand_second(0);
+	e[5] = hand_free(&c, hand_handle(ROW, 7));
+	hand_submit(&c, e, 6);
+	fast_turn(s, &k);
+	OK(s->work.bytes > 0);
+	for (uint32_t i = 0; i < 6; i++)
+		if (want[i] != 0 || i == 0 || i == 5)
+			gm_entry_cancel(
+				gm_ring_slot(&c.entries, i, GM_ENTRY_WORDS));
+	while (gm_turn_due(s))
+		fast_turn(s, &k);
+	EQ(k.elements, 3 * MIB);
+	/* FREE is no job: there is no such buffer. */
+	for (uint32_t i = 0; i < 5; i++)
+		right += hand_take(&c, &pos, &status) && pos == i &&
+			 status == want[i];
+	EQ(right, 5);
+	OK(hand_take(&c, &pos, &status));
+	EQ(status, -ESTALE);
+	stop(&c, s);
+}
+
 TAP_CASE()
 {
 	slow_work_gets_a_smaller_share();
@@ -180,6 +220,7 @@ TAP_CASE()
 	small_slices_cost_what_they_are();
 	nobody_waits_for_the_long_job_behind();
 	turns_have_a_budget();
+	what_has_begun_is_not_cancelled();
 	turn_end();
 	return tap_done();
 }

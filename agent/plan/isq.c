@@ -73,6 +73,21 @@ int gm_isq_parse(const char *name, enum gm_isq *ret_isq,
 		name);
 }
 
+bool gm_isq_runs_on_cuda(enum gm_isq isq)
+{
+	return isq != GM_ISQ_Q8_1 && isq != GM_ISQ_Q8K;
+}
+
+int gm_isq_not_on_cuda(struct gm_plan_error *ret_err)
+{
+	return gm_error_set(
+		ret_err, -EINVAL, "name another type, or the cpu",
+		"ISQ type on CUDA must be one of `Q4_0`, `Q4_1`, `Q5_0`, "
+		"`Q5_1`, `Q8_0`, `Q2K`, `Q3K`, `Q4K`, `Q5K`, `Q6K`, `HQQ8`, "
+		"`HQQ4`, `FP8`, `AFQ8`, `AFQ6`, `AFQ4`, `AFQ3`, `AFQ2`, "
+		"`F8Q8`, `MXFP4`");
+}
+
 const char *gm_isq_name(enum gm_isq isq)
 {
 	return types[isq].name;

@@ -10,6 +10,7 @@
 #ifndef GM_ISQ_H
 #define GM_ISQ_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "agent/plan/error.h"
@@ -48,6 +49,13 @@ enum gm_isq {
  */
 int gm_isq_parse(const char *name, enum gm_isq *ret_isq,
 		 struct gm_plan_error *ret_err);
+
+/* Can CUDA devices compute with the type?  Threads: any. */
+bool gm_isq_runs_on_cuda(enum gm_isq isq);
+
+/* Describe a type that they cannot compute with, as mistral.rs does.  Returns
+ * -EINVAL. */
+int gm_isq_not_on_cuda(struct gm_plan_error *ret_err);
 
 /* The type's name, such as "Q4K". */
 const char *gm_isq_name(enum gm_isq isq);

@@ -182,6 +182,20 @@ static int place(const struct gm_mapper_request *q, struct gm_mapper *m,
 	return place_by_map(q, m, err);
 }
 
+/* Check what a topology quantises the layers of each run to. */
+static int check_quantised(const struct gm_mapper_request *q,
+			   const struct gm_mapper *m, struct gm_plan_error *err)
+{
+	for (size_t i = 0; q->topology && i < m->n_runs; i++) {
+		const struct gm_mapper_run *run = &m->runs[i];
+
+		if (run->location.kind == GM_LOCATION_CUDA &&
+		    !gm_topology_suits_cuda(q->topology, run->first, run->n))
+			return gm_isq_not_on_cuda(err);
+	}
+	return 0;
+}
+
 int gm_mapper_make(const struct gm_mapper_request *q,
 		   struct gm_mapper *ret_mapper, struct gm_plan_error *ret_err)
 {
@@ -193,6 +207,8 @@ int gm_mapper_make(const struct gm_mapper_request *q,
 	if (q->n_layers == 0)
 		return gm_error_no_layers(ret_err);
 	r = place(q, &m, ret_err);
+	if (r == 0)
+		r = check_quantised(q, &m, ret_err);
 	if (r == 0)
 		r = find_unique(&m, ret_err);
 	if (r)

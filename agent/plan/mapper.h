@@ -65,7 +65,8 @@ struct gm_mapper {
  * ret_mapper	give it back with gm_mapper_free()
  *
  * Returns	0
- *		-EINVAL	numbers that do not fit the model, an automatic map
+ *		-EINVAL	numbers that do not fit the model, an automatic map, a
+ *			quantisation that a device cannot compute with
  *		-ENODEV	a device that does not exist
  *		-ENOMEM
  * Threads	any

@@ -197,6 +197,14 @@ static bool quantises(const struct gm_topology *t)
 	return t->pattern_has_isq;
 }
 
+static bool has_cuda(const struct gm_plan_request *q)
+{
+	for (uint32_t i = 0; i < q->n_devices; i++)
+		if (q->devices[i].cuda_ordinal >= 0)
+			return true;
+	return false;
+}
+
 static int place_by_topology(struct gm_plan_draft *d)
 {
 	struct gm_topology topology;
@@ -213,6 +221,10 @@ static int place_by_topology(struct gm_plan_draft *d)
 	if (quantises(&topology))
 		r = gm_plan_warn(d, "What the topology quantises is charged "
 				    "as it is stored");
+	/* Rows that a strategy chooses later may be any of the request's. */
+	if (r == 0 && d->is_auto && has_cuda(d->q) &&
+	    !gm_topology_suits_cuda(&topology, 0, UINT64_MAX))
+		r = gm_isq_not_on_cuda(d->err);
 	if (r == 0 && !d->is_auto)
 		r = place_by_mapper(d, &topology);
 	gm_topology_free(&topology);

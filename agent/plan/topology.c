@@ -13,6 +13,12 @@
 #include "agent/plan/pattern.h"
 #include "agent/plan/topology_yaml.h"
 
+/* Does the entry name a type that CUDA devices cannot compute with? */
+static bool is_off(const struct gm_topology_entry *entry)
+{
+	return entry->has_isq && !gm_isq_runs_on_cuda(entry->isq);
+}
+
 static int read_entry(const struct gm_topology_text *text,
 		      struct gm_topology_entry *ret, struct gm_plan_error *err)
 {
@@ -24,6 +30,8 @@ static int read_entry(const struct gm_topology_text *text,
 		r = gm_isq_parse(text->isq, &entry.isq, err);
 	if (r == 0 && text->device)
 		r = gm_location_parse(text->device, &entry.device, err);
+	if (r == 0 && entry.device.kind == GM_LOCATION_CUDA && is_off(&entry))
+		r = gm_isq_not_on_cuda(err);
 	if (r == 0)
 		*ret = entry;
 	return r;
@@ -52,6 +60,7 @@ static int add_pattern(struct gm_topology *t, const char *selector,
 				    (int)gm_min(n, GM_PATTERN_BYTES),
 				    selector + 1, why);
 	t->pattern_has_isq |= entry->has_isq;
+	t->pattern_not_cuda |= !entry->has_device && is_off(entry);
 	return 0;
 }
 
@@ -188,6 +197,32 @@ bool gm_topology_places(const struct gm_topology *t)
 		if (t->ranges[i].entry.has_device)
 			return true;
 	return false;
+}
+
+/* The first range that ends behind @layer. */
+static size_t range_behind(const struct gm_topology *t, uint64_t layer)
+{
+	size_t low = 0, high = t->n_ranges;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (t->ranges[middle].end > layer)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+bool gm_topology_suits_cuda(const struct gm_topology *t, uint64_t first,
+			    uint64_t n)
+{
+	for (size_t i = range_behind(t, first);
+	     i < t->n_ranges && t->ranges[i].start < first + n; i++)
+		if (is_off(&t->ranges[i].entry))
+			return false;
+	return !t->pattern_not_cuda;
 }
 
 uint64_t gm_topology_end(const struct gm_topology *t)

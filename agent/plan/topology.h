@@ -19,6 +19,8 @@
  * gpumap checks their syntax so that a file is valid here and in mistral.rs
  * alike.  Keys of an entry other than device and isq are ignored.
  *
+ * A type that CUDA devices cannot compute with is refused for such a device.
+ *
  * YAML is accepted without aliases and directives, as one document, with no key
  * twice, nested at most GM_TOPOLOGY_DEPTH deep.  pattern.h describes patterns.
  * Nothing is allocated for each layer: a range may end anywhere below 2^64, and
@@ -56,7 +58,9 @@ struct gm_topology {
 	struct gm_topology_range *ranges; /* disjoint and ascending: the winner
 					   * of each layer */
 	size_t n_ranges;
-	bool pattern_has_isq; /* an entry for a pattern names one */
+	bool pattern_has_isq;  /* an entry for a pattern names one */
+	bool pattern_not_cuda; /* and one without a device a type that CUDA
+				* devices cannot compute with */
 };
 
 /*
@@ -80,6 +84,18 @@ void gm_topology_free(struct gm_topology *topology);
 
 /* Does any range place layers? */
 bool gm_topology_places(const struct gm_topology *topology);
+
+/*
+ * gm_topology_suits_cuda - may a CUDA device hold layers of a range?
+ *
+ * n		layers from @first on
+ *
+ * Returns	false if an entry quantises one of them, or a pattern any tensor,
+ *		to a type that CUDA devices cannot compute with
+ * Threads	any
+ */
+bool gm_topology_suits_cuda(const struct gm_topology *topology, uint64_t first,
+			    uint64_t n);
 
 /* One more than the last layer that a range names, 0 without any. */
 uint64_t gm_topology_end(const struct gm_topology *topology);

@@ -147,6 +147,39 @@ static void a_topology_comes_first(void)
 	gm_spec_free(&spec);
 }
 
+#define NOT_ON_CUDA                                                        \
+	"ISQ type on CUDA must be one of `Q4_0`, `Q4_1`, `Q5_0`, `Q5_1`, " \
+	"`Q8_0`, `Q2K`, `Q3K`, `Q4K`, `Q5K`, `Q6K`, `HQQ8`, `HQQ4`, "      \
+	"`FP8`, `AFQ8`, `AFQ6`, `AFQ4`, `AFQ3`, `AFQ2`, `F8Q8`, `MXFP4`"
+
+static void no_cuda_device_gets_a_type_that_it_lacks(void)
+{
+	struct gm_mapper_request q = on_gpus(32);
+	struct gm_spec spec = { 0 };
+
+	STR(with_topology(q, "0-4: {isq: q8k}\n9: {device: cpu}"), NOT_ON_CUDA);
+	STR(with_topology(q, "0-4: {isq: Q8_1, device: cpu}\n9: {isq: 8}"),
+	    "cpu 4, cuda[0] 28");
+	/* A later range takes the layers with its own type, or none. */
+	STR(with_topology(q, "0-4: {isq: Q8_1}\n0-5: {device: 'cuda[1]'}"),
+	    "cuda[1] 5, cuda[0] 27");
+	STR(with_topology(q, "/x/: {isq: Q8K}"), NOT_ON_CUDA);
+	STR(with_topology(q, "/x/: {isq: Q8K, device: cpu}"), "cuda[0] 32");
+	q.is_nccl = true;
+	STR(with_topology(q, "31: {isq: Q8_1}"), NOT_ON_CUDA);
+	q.is_nccl = false;
+	EQ(gm_spec_parse("0:16", &spec, NULL), 0);
+	q.map = &spec;
+	STR(with_topology(q, "15: {isq: Q8_1}"), NOT_ON_CUDA);
+	STR(with_topology(q, "16-32: {isq: Q8_1}"), "cuda[0] 16, cpu 16");
+	gm_spec_free(&spec);
+	q.map = NULL;
+	q.base = (struct gm_location){ GM_LOCATION_CPU, 0 };
+	STR(with_topology(q, "0-32: {isq: Q8_1}\n/x/: {isq: Q8K}"), "cpu 32");
+	STR(with_topology(q, "/x/: {isq: Q8K}\n9: {device: 'cuda[0]'}"),
+	    NOT_ON_CUDA);
+}
+
 static void unique_devices_are_in_the_order_of_use(void)
 {
 	struct gm_mapper_request q = on_gpus(10);
@@ -197,6 +230,7 @@ TAP_CASE()
 	numbers_that_do_not_fit_are_refused();
 	an_empty_map_is_all_on_the_host();
 	a_topology_comes_first();
+	no_cuda_device_gets_a_type_that_it_lacks();
 	unique_devices_are_in_the_order_of_use();
 	every_rank_has_all_with_nccl();
 	return tap_done();

@@ -134,6 +134,27 @@ static void every_setting_has_its_rows(void)
 	}
 }
 
+static void types_that_cuda_lacks_stay_off_its_rows(void)
+{
+	static const char *const refused[] = {
+		"0-8:\n  isq: Q8_1\n",
+		"0-8:\n  isq: Q8K\n  device: cuda[0]\n",
+		"0-8:\n  isq: Q8K\n8:\n  device: cpu\n",
+	};
+	struct scene s;
+
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		set_scene(&s, GM_SETTING_TOPOLOGY, refused[i]);
+		OK(strncmp(show(&s), "ISQ type on CUDA must be one of ", 32) ==
+		   0);
+	}
+	set_scene(&s, GM_SETTING_TOPOLOGY, "0-8:\n  isq: Q8K\n  device: cpu\n");
+	STR(show(&s), "0:8;3:8@3");
+	set_scene(&s, GM_SETTING_TOPOLOGY, refused[0]);
+	s.q.n_devices = 1;
+	STR(show(&s), "0:16@0");
+}
+
 static void ranks_are_hosts_only_when_chosen(void)
 {
 	struct scene s;
@@ -664,6 +685,7 @@ static void quantisation_is_advised_as_little_as_will_do(void)
 TAP_CASE()
 {
 	every_setting_has_its_rows();
+	types_that_cuda_lacks_stay_off_its_rows();
 	ranks_are_hosts_only_when_chosen();
 	refusals_say_what_is_wrong();
 	charges_have_every_part();

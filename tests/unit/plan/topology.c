@@ -183,6 +183,11 @@ static void refused_entries_say_why(void)
 		{ "0: {device: 'cuda[99999999999999999999]'}",
 		  "number too large to fit in target type" },
 		{ "0: {device: 'cuda[1]x', isq: Q9}", "ISQ type Q9 unknown" },
+		/* also where another range covers it, or in a pattern */
+		{ "0: {device: 'cuda[1]', isq: Q8_1}\n0-4: {}",
+		  "ISQ type on CUDA must be one of `Q4_0`, " },
+		{ "/x/: {device: 'cuda[1]', isq: q8k}",
+		  "ISQ type on CUDA must be one of `Q4_0`, " },
 		{ "/(/: {}", "Invalid topology regex `(`: unmatched (" },
 		{ "/a)/: {}", "Invalid topology regex `a)`: unmatched )" },
 		{ "/(?:a/: {}", "Invalid topology regex `(?:a`: unmatched (" },

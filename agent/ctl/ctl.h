@@ -68,9 +68,16 @@ enum gm_ctl_exit {
 #define GM_OPT_ANY_FILES (UINT64_C(1) << 41)
 /* For drain. */
 #define GM_OPT_DRY_RUN (UINT64_C(1) << 42)
-#define GM_OPT_N       43u
+/* For choose. */
+#define GM_OPT_PREFER       (UINT64_C(1) << 43)
+#define GM_OPT_CAPABILITY   (UINT64_C(1) << 44)
+#define GM_OPT_CUDA_VERSION (UINT64_C(1) << 45)
+#define GM_OPT_MEMORY       (UINT64_C(1) << 46)
+#define GM_OPT_FREE         (UINT64_C(1) << 47)
+#define GM_OPT_BY           (UINT64_C(1) << 48)
+#define GM_OPT_N            49u
 
-#define GM_CTL_GROUPS  64u /* --group, as many as a mesh may have */
+#define GM_CTL_GROUPS       64u /* --group, as many as a mesh may have */
 
 /* The parsed command line. */
 struct gm_ctl {
@@ -116,6 +123,14 @@ struct gm_ctl {
 		uint64_t window;
 		uint64_t chunk;
 	} mask;
+	struct {
+		const char *prefer;
+		const char *cc;
+		const char *cuda_version;
+		const char *by;
+		uint64_t memory;
+		uint64_t free;
+	} choose;
 	uint32_t rows[GPUMAP_ROWS_MAX];
 	uint32_t n_rows;
 	const char *groups[GM_CTL_GROUPS];
@@ -186,6 +201,11 @@ static inline bool gm_ctl_has_row(const uint64_t rows[GPUMAP_ROWS_MAX / 64],
 
 /* The rows whose bits are set, as a list. */
 json_t *gm_ctl_rows_json(const uint64_t rows[GPUMAP_ROWS_MAX / 64]);
+
+/* A device in the table of devices, and as an object. */
+void gm_ctl_device_heading(void);
+void gm_ctl_device_line(const struct gpumap_device *device);
+json_t *gm_ctl_device_json(const struct gpumap_device *device);
 
 /* List all sessions or shares.  Returns how many, with a list to free(), or a
  * negative errno.  More may exist by now. */

@@ -107,7 +107,7 @@ static json_t *gpu_json(const struct gpumap_device *d)
 		d->last_xid != 0 ? json_integer(d->last_xid) : json_null());
 }
 
-static json_t *device_json(const struct gpumap_device *d)
+json_t *gm_ctl_device_json(const struct gpumap_device *d)
 {
 	char uuid[37];
 	json_t *object;
@@ -139,7 +139,14 @@ static json_t *device_json(const struct gpumap_device *d)
 	return object;
 }
 
-static void device_line(const struct gpumap_device *d)
+void gm_ctl_device_heading(void)
+{
+	printf("row  kind  state      node  %-12s %10s %10s %10s %8s %8s %4s  "
+	       "name\n",
+	       "cpus", "total", "free", "reserved", "score", "worker", "died");
+}
+
+void gm_ctl_device_line(const struct gpumap_device *d)
 {
 	char total[32], free_text[32], reserved[32];
 
@@ -161,10 +168,7 @@ int gm_ctl_devices(struct gm_ctl *ctl)
 	json_t *list = ctl->json ? json_array() : NULL;
 
 	if (!ctl->json)
-		printf("row  kind  state      node  %-12s %10s %10s %10s %8s "
-		       "%8s %4s  name\n",
-		       "cpus", "total", "free", "reserved", "score", "worker",
-		       "died");
+		gm_ctl_device_heading();
 	for (uint32_t row = 0; row < n; row++) {
 		struct gpumap_device device = { .size = sizeof(device) };
 		int ret = gpumap_device_read(ctl->map, row, &device);
@@ -174,9 +178,10 @@ int gm_ctl_devices(struct gm_ctl *ctl)
 			return gm_ctl_fail(ctl, ret, "row %u", row);
 		}
 		if (ctl->json)
-			json_array_append_new(list, device_json(&device));
+			json_array_append_new(list,
+					      gm_ctl_device_json(&device));
 		else
-			device_line(&device);
+			gm_ctl_device_line(&device);
 	}
 	if (!ctl->json)
 		return GM_EXIT_OK;

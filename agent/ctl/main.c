@@ -20,6 +20,15 @@ static const struct gm_command commands[] = {
 	{ "wait", "[--timeout S]", "wait until the agent serves",
 	  GM_OPT_TIMEOUT, 0, gm_ctl_wait, true },
 	{ "devices", "", "the device table", 0, 0, gm_ctl_devices, false },
+	{ "choose",
+	  "[--prefer DEVICE] [--compute-capability V] [--cuda-version V] "
+	  "[--memory SIZE] [--free SIZE] [--rows LIST] "
+	  "[--by best|free-memory|free-compute]",
+	  "the devices that meet these needs, best first",
+	  GM_OPT_PREFER | GM_OPT_CAPABILITY | GM_OPT_CUDA_VERSION |
+		  GM_OPT_MEMORY | GM_OPT_FREE | GM_OPT_ROWS | GM_OPT_BY |
+		  GM_OPT_BATCH,
+	  0, gm_ctl_choose, true },
 	{ "drain", "ROW [--dry-run]",
 	  "end a row's worker and all memory there, and close its device",
 	  GM_OPT_DRY_RUN, 1, gm_ctl_drain, false },
@@ -73,8 +82,6 @@ static const struct gm_command commands[] = {
 	  GM_OPT_MODEL | GM_OPT_SPEC | GM_OPT_ROWS | GM_OPT_PLAN | GM_OPT_ISQ |
 		  GM_OPT_BATCH,
 	  0, gm_ctl_plan, true },
-	{ "choose", "--batch", "choose devices and topologies, by request",
-	  GM_OPT_BATCH, 0, gm_ctl_choose, true },
 	{ "split", "--batch", "share units out over devices, by request",
 	  GM_OPT_BATCH, 0, gm_ctl_split, true },
 	{ "spec", "--batch", "read specs, by request", GM_OPT_BATCH, 0,
@@ -109,6 +116,8 @@ static const struct gm_command commands[] = {
 	/* For the usage only: find() takes the first command of a name. */
 	{ "plan", "--batch", "plan layer maps, by request", GM_OPT_BATCH, 0,
 	  gm_ctl_plan, true },
+	{ "choose", "--batch", "choose devices and topologies, by request",
+	  GM_OPT_BATCH, 0, gm_ctl_choose, true },
 	{ "mask publish",
 	  "NAME --file FILE [--tensor NAME] [--map MAP | --rows LIST]",
 	  "publish an attention mask that a file holds",
@@ -171,6 +180,12 @@ static const struct own_option {
 	{ "isq", TEXT, offsetof(struct gm_ctl, plan.isq) },
 	{ "any-files", NOTHING, 0 },
 	{ "dry-run", NOTHING, 0 },
+	{ "prefer", TEXT, offsetof(struct gm_ctl, choose.prefer) },
+	{ "compute-capability", TEXT, offsetof(struct gm_ctl, choose.cc) },
+	{ "cuda-version", TEXT, offsetof(struct gm_ctl, choose.cuda_version) },
+	{ "memory", SIZE, offsetof(struct gm_ctl, choose.memory) },
+	{ "free", SIZE, offsetof(struct gm_ctl, choose.free) },
+	{ "by", TEXT, offsetof(struct gm_ctl, choose.by) },
 };
 
 #define N_OWN (sizeof(own_options) / sizeof(own_options[0]))

@@ -348,6 +348,70 @@ GPUMAP_API int gpumap_device_read(const struct gpumap *map, uint32_t row,
 GPUMAP_API int gpumap_device_find(const struct gpumap *map,
 				  const uint8_t uuid[16]);
 
+/* The order in which gpumap_device_choose() lists rows. */
+enum gpumap_choose_by {
+	/* the most memory in all; where two have as much, the higher compute
+	 * capability */
+	GPUMAP_CHOOSE_BEST = 0,
+	/* the most memory that is free and not reserved */
+	GPUMAP_CHOOSE_FREE_MEMORY = 1,
+	/* the highest score, less the part of the device that is in use */
+	GPUMAP_CHOOSE_FREE_COMPUTE = 2
+};
+
+/* The needs of a program.  A fact that is not known of a device meets none. */
+struct gpumap_choice {
+	size_t size; /* sizeof(struct gpumap_choice) */
+	/*
+	 * NULL or blank: any device; or one of
+	 *
+	 *	"GPU-8932f937-..."	a UUID, with or without "GPU-" or "MIG-"
+	 *	"mig:ID", "partition:ID"	likewise
+	 *	"cuda:1"		a kind, and nvidia-smi's index of a
+	 *				GPU, the NUMA node of a host row, or
+	 *				the row of a dummy
+	 *	"0000:17:00.0"		a PCI id, as sysfs or as nvidia-smi
+	 *				prints it
+	 *	"h100"			a part of the name
+	 *
+	 * The case of letters does not matter.
+	 */
+	const char *prefer;
+	/* The least versions; "12.4" or NULL.  They are compared number by
+	 * number: "9.2" is less than "12.0". */
+	const char *compute_capability;
+	const char *cuda_version;
+	uint64_t total_bytes; /* the least memory in all */
+	uint64_t free_bytes;  /* the least that is free and not reserved */
+	/* NULL: all rows except dummies; or those to choose from, where a tie
+	 * goes to the one that comes first */
+	const uint32_t *rows;
+	uint32_t n_rows;
+	uint32_t by; /* enum gpumap_choose_by */
+};
+
+/*
+ * gpumap_device_choose - list the rows that meet a program's needs, best first
+ *
+ * A row is listed if its state is READY and it is neither cordoned nor a card
+ * that is split into instances.  Rows whose memory is the node's main memory
+ * come after all others.
+ *
+ * ret_rows	receives the first @n of them
+ *
+ * Returns	the number of rows listed, which may be more than @n
+ *		-ENODEV		no row meets the needs, or @rows names one that
+ *				does not exist; gpumap_refusal() says more
+ *		-EINVAL		an unknown order, a version that is none
+ *		-E2BIG		@choice has a field newer than this library
+ *		-EAGAIN, -EPROTO	as gpumap_device_read()
+ * Cost		no system call; reads every row
+ * Threads	any
+ */
+GPUMAP_API int gpumap_device_choose(const struct gpumap *map,
+				    const struct gpumap_choice *choice,
+				    uint32_t *ret_rows, size_t n);
+
 /*
  * gpumap_device_drain - take a device out of service
  *

@@ -30,6 +30,7 @@ gm_unit_lib = \
 	%reldir%/lib/arguments.c \
 	%reldir%/lib/attach.c \
 	%reldir%/lib/buffers.c \
+	%reldir%/lib/choose.c \
 	%reldir%/lib/comm_open.c \
 	%reldir%/lib/completion.c \
 	%reldir%/lib/container_devices.c \

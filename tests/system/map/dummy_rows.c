@@ -168,6 +168,38 @@ static void gpumapctl_shows_them(void)
 	json_decref(json);
 }
 
+static void choose_takes_them_where_they_are_named(void)
+{
+	const json_t *devices;
+	json_t *json;
+
+	EQ(CTL("choose", "--json"), DONE);
+	json = object();
+	devices = list(json, "devices", 1);
+	STR(text(json_array_get(devices, 0), "kind"), "host");
+	json_decref(json);
+	EQ(CTL("choose", "--rows", "0-5", "--compute-capability", "9.0",
+	       "--free", "79G", "--by", "free-memory", "--json"),
+	   DONE);
+	json = object();
+	devices = list(json, "devices", 2);
+	EQ(number(json_array_get(devices, 0), "row"), 1);
+	EQ(number(json_array_get(devices, 1), "row"), 2);
+	json_decref(json);
+	EQ(CTL("choose", "--rows", "0-5", "--prefer", "p100"), DONE);
+	OK(prints("row  kind ") && prints("\n  3  dummy READY "));
+	EQ(CTL("choose", "--rows", "1-5", "--memory", "2048G"), FAILED);
+	OK(complains("no row meets the needs: 5 too small"));
+	EQ(CTL("choose", "--cuda-version", "new"), FAILED);
+	OK(complains("\"new\" is no version"));
+	EQ(CTL("choose", "--by", "price"), USAGE);
+	OK(complains("--by is best, free-memory or free-compute, not "
+		     "\"price\""));
+	EQ(CTL("choose", "--batch", "--free", "1"), USAGE);
+	OK(complains("--batch takes no other option"));
+	EQ(ctl_of("nobody", WORDS("choose")), NO_AGENT);
+}
+
 /* ---- maps -------------------------------------------------------------- */
 
 static void layers_go_there(void)
@@ -357,6 +389,7 @@ TAP_CASE()
 		return tap_done();
 	the_file_is_in_the_table(map);
 	gpumapctl_shows_them();
+	choose_takes_them_where_they_are_named();
 	layers_go_there();
 	sessions_do_without(map, 0, 1);
 	rows_keep_their_place(map);

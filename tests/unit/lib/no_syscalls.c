@@ -51,12 +51,14 @@ static bool read_everything(void)
 {
 	struct gpumap_device device = { .size = sizeof(device) };
 	struct gpumap_layers layers = { .size = sizeof(layers) };
+	struct gpumap_choice choice = { .size = sizeof(choice) };
 	char name[GPUMAP_NAME_MAX + 1];
 	uint32_t rows[LAYERS], cursor = 0;
 
 	return gpumap_device_count(map) == 1 &&
 	       gpumap_device_read(map, 0, &device) == 0 &&
 	       gpumap_device_find(map, device.uuid) == 0 &&
+	       gpumap_device_choose(map, &choice, rows, LAYERS) == 1 &&
 	       gpumap_layers_next(map, &cursor, name) == 1 &&
 	       gpumap_layers_read(map, name, &layers, rows, NULL, LAYERS, NULL,
 				  0) == 0 &&

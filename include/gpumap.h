@@ -26,7 +26,8 @@
  * Deadlines  Absolute, on CLOCK_MONOTONIC as the caller's time namespace has
  *            it, in nanoseconds; GPUMAP_NO_DEADLINE: none.  A field of a struct
  *            that is 0 means none, too; an argument that is 0 has passed, so
- *            the call does not wait.
+ *            the call does not wait.  gpumap(7) says how long calls may wait
+ *            that take none.
  * Fork       A child may go on reading the map, but not pinned views and masks.
  *            Session calls fail with -EOWNERDEAD there, and so do calls that
  *            talk to the agent.

@@ -481,15 +481,17 @@ static void begin_end(struct gpumap_model *m)
 	}
 }
 
-int gpumap_model_close(struct gpumap_model *model)
+int gpumap_model_close(struct gpumap_model *model, uint64_t deadline_ns)
 {
 	if (model == NULL)
 		return 0;
 	if (model->session != NULL && is_ours(model)) {
+		int ret;
+
 		begin_end(model);
-		gpumap_model_wait(model, GPUMAP_NO_DEADLINE);
+		ret = gpumap_model_wait(model, deadline_ns);
 		if (!gm_model_is_over(model))
-			return -EAGAIN;
+			return ret;
 	}
 	if (model->session != NULL)
 		unlink_model(model);

@@ -494,7 +494,7 @@ int gm_ctl_load(struct gm_ctl *ctl)
 		ret = hold(&l);
 	/* Closing the session frees the memory, even with jobs in flight. */
 	gpumap_session_close(l.session);
-	gpumap_model_close(l.model);
+	gpumap_model_close(l.model, GPUMAP_NO_DEADLINE);
 	free(l.buffers);
 	free(l.restarts);
 	return ret;

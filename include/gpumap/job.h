@@ -300,7 +300,8 @@ GPUMAP_API int gpumap_cancel_job(struct gpumap_session *session, uint32_t row,
  *				session
  *		-EINVAL		n is 0
  *		-EOWNERDEAD	called in a forked child
- * Cost		no system call while the agent lives
+ * Cost		no system call while the agent lives; as gpumap_model_progress()
+ *		while a model is being loaded
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_poll(struct gpumap_session *session,

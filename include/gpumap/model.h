@@ -278,16 +278,23 @@ GPUMAP_API int gpumap_model_cancel(struct gpumap_model *model);
  *
  * The call waits for the model's jobs in flight.  Jobs that name its buffers
  * and were submitted before can still use them, as after gpumap_buffer_free().
- * The call may follow gpumap_session_close(), which frees the memory, too.
+ * The call may follow gpumap_session_close(), which frees the memory, too, and
+ * does not wait then.
+ *
+ * deadline_ns	on CLOCK_MONOTONIC, or GPUMAP_NO_DEADLINE
  *
  * Returns	0
+ *		-ETIME		the deadline passed; the model is still there,
+ *				and ends: call again, or after
+ *				gpumap_session_close()
  *		-EAGAIN		jobs have ended that fill a row's queue: take
  *				their completions, and call again
  * Cost		a wait for the jobs in flight, then for each buffer as
  *		gpumap_buffer_free(), and with a name as gpumap_share_close()
  * Threads	the session's own thread
  */
-GPUMAP_API int gpumap_model_close(struct gpumap_model *model);
+GPUMAP_API int gpumap_model_close(struct gpumap_model *model,
+				  uint64_t deadline_ns);
 
 /*
  * gpumap_model_find - find a tensor by its name

@@ -237,10 +237,10 @@ static int give_back(struct player *p)
 
 	p->at = "to give back";
 	if (ret == 0)
-		ret = gpumap_model_close(p->loaded);
+		ret = gpumap_model_close(p->loaded, GPUMAP_NO_DEADLINE);
 	p->loaded = NULL;
 	if (ret == 0)
-		ret = gpumap_model_close(p->found);
+		ret = gpumap_model_close(p->found, GPUMAP_NO_DEADLINE);
 	p->found = NULL;
 	if (ret == 0)
 		ret = gpumap_buffer_unregister(p->own, p->file);
@@ -321,8 +321,8 @@ static int play(struct gpumap *map, struct player *p, const char *ticket)
 		ret = give_back(p);
 	gpumap_session_close(p->other);
 	gpumap_session_close(p->own);
-	gpumap_model_close(p->found);
-	gpumap_model_close(p->loaded);
+	gpumap_model_close(p->found, GPUMAP_NO_DEADLINE);
+	gpumap_model_close(p->loaded, GPUMAP_NO_DEADLINE);
 	return ret;
 }
 

@@ -239,7 +239,7 @@ static void others_find_it_while_it_is_held(const struct shards *s)
 		OK(is_there(loaded, s, i, session, model));
 	json_decref(loaded);
 	gpumap_session_close(session);
-	gpumap_model_close(model);
+	gpumap_model_close(model, GPUMAP_NO_DEADLINE);
 	EQ(kill(pid, SIGTERM), 0);
 	EQ(end_of(pid), 0);
 	EQ(strlen(err), 0);
@@ -262,7 +262,7 @@ static void two_may_hold_it(const struct shards *s)
 	waitpid(first, NULL, 0);
 	EQ(gpumap_model_open(session, "two", 0, &model), 0);
 	gpumap_session_close(session);
-	gpumap_model_close(model);
+	gpumap_model_close(model, GPUMAP_NO_DEADLINE);
 	EQ(kill(second, SIGTERM), 0);
 	EQ(end_of(second), 0);
 	OK(shards_taken(map, 0));
@@ -361,7 +361,7 @@ static void a_workers_death_is_told(const struct shards *s)
 	EQ(gpumap_model_open(session, "two", GPUMAP_SHARE_READ_ONLY, &model),
 	   0);
 	gpumap_session_close(session);
-	gpumap_model_close(model);
+	gpumap_model_close(model, GPUMAP_NO_DEADLINE);
 	for (int i = 0; i < 5000 && !strstr(err, "died"); i++) {
 		story_nap(5000);
 		read_back("err", err, sizeof(err));

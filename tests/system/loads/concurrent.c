@@ -106,7 +106,7 @@ static void rows_read_at_once(void)
 	EQ(fuse.orders->held, 2 * DEPTH);
 	let_go();
 	EQ(gpumap_model_wait(model, story_now() + STORY_LIMIT_NS), 0);
-	EQ(gpumap_model_close(model), 0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	OK(shards_taken(map, 0));
 	gpumap_session_close(session);
 }
@@ -153,7 +153,7 @@ static void a_caller_sees_how_far_it_is(void)
 	EQ(p.left_ns, 0);
 	OK(is_about((double)p.bytes_per_second * (double)p.elapsed_ns / 1e9,
 		    (double)(FIRST + SECOND)));
-	EQ(gpumap_model_close(model), 0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	gpumap_session_close(session);
 }
 

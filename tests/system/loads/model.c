@@ -182,7 +182,7 @@ static void tensors_go_to_the_rows_of_their_layers(void)
 	OK(buffers[0].row + buffers[1].row == 1 && buffers[0].buffer != 0 &&
 	   buffers[1].buffer != 0);
 	OK(shards_let_go(map));
-	EQ(gpumap_model_close(model), 0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	OK(shards_taken(map, 0));
 	gpumap_session_close(session);
 	shards_remove(&s);
@@ -198,7 +198,7 @@ static void one_row_may_have_all(void)
 
 	all_are_right(session, &s, model, UINT64_MAX);
 	tensor_is(model, "model.layers.1.a", 1, -1, GPUMAP_DTYPE_BF16, 2, 512);
-	EQ(gpumap_model_close(model), 0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	/* The path is the file itself instead of its folder. */
 	memcpy(path, s.path, sizeof(path));
 	snprintf(s.path, sizeof(s.path), "%.30s/model.safetensors", path);
@@ -207,7 +207,7 @@ static void one_row_may_have_all(void)
 	all_are_right(session, &s, model, UINT64_MAX);
 	gpumap_session_close(session);
 	EQ(gpumap_model_progress(model, NULL), -ECANCELED);
-	EQ(gpumap_model_close(model), 0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	OK(shards_taken(map, 0));
 	shards_remove(&s);
 }
@@ -223,7 +223,7 @@ static void some_rows_may_be_left_out(void)
 	model = load_whole(session, &s, "m", &only, 1);
 	all_are_right(session, &s, model, 1);
 	EQ(gpumap_model_buffers(model, NULL, 0), 1);
-	EQ(gpumap_model_close(model), 0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	EQ(begin(session, &s, "m", &other, 1, &model), -EINVAL);
 	gpumap_session_close(session);
 	shards_remove(&s);
@@ -248,7 +248,7 @@ static void layers_behind_the_last_go_to_the_base(void)
 	model = load_whole(session, &s, "cut", NULL, 0);
 	tensor_is(model, "model.layers.2.b", 1, 2, GPUMAP_DTYPE_BF16, 2, 5);
 	tensor_is(model, "model.layers.3.a", 0, -1, GPUMAP_DTYPE_U8, 1, 4096);
-	EQ(gpumap_model_close(model), 0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	bytes[2]++;
 	EQ(gpumap_layers_publish(map, &request), 0);
 	EQ(begin(session, &s, "cut", NULL, 0, &model), -EINVAL);
@@ -276,7 +276,7 @@ static void large_tensors_come_in_pieces(void)
 	model = load_whole(session, &s, "m", NULL, 0);
 	all_are_right(session, &s, model, UINT64_MAX);
 	gpumap_session_close(session);
-	EQ(gpumap_model_close(model), 0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	shards_remove(&s);
 }
 
@@ -301,7 +301,7 @@ static void its_buffers_can_be_exported(void)
 	EQ(gpumap_buffer_import(other, id, GPUMAP_BUFFER_READ_ONLY, &t.buffer),
 	   0);
 	OK(is_right(other, &s, 1, &t));
-	EQ(gpumap_model_close(model), 0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	/* The import survives the owner's free. */
 	OK(is_right(other, &s, 1, &t));
 	gpumap_session_close(session);
@@ -340,7 +340,7 @@ static void jobs_go_on_meanwhile(void)
 	EQ(gpumap_model_progress(model, &p), 1);
 	NOTE("%u jobs went by", nops);
 	all_are_right(session, &s, model, UINT64_MAX);
-	EQ(gpumap_model_close(model), 0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	gpumap_session_close(session);
 	shards_remove(&s);
 }
@@ -368,7 +368,7 @@ static void completions_are_to_be_taken(void)
 	all_are_right(session, &s, model, UINT64_MAX);
 	for (int i = 0; i < 16; i++)
 		EQ(gpumap_submit(session, 0, &nop, 1), 0);
-	while (gpumap_model_close(model) == -EAGAIN)
+	while (gpumap_model_close(model, GPUMAP_NO_DEADLINE) == -EAGAIN)
 		EQ(gpumap_wait(session, done, 1, story_now() + STORY_LIMIT_NS),
 		   1);
 	OK(shards_taken(map, 0));
@@ -387,9 +387,9 @@ static void two_models_load_at_once(void)
 	EQ(begin(session, &s, "m", NULL, 0, &model[1]), 0);
 	EQ(gpumap_model_wait(model[1], story_now() + STORY_LIMIT_NS), 0);
 	EQ(gpumap_model_wait(model[0], story_now() + STORY_LIMIT_NS), 0);
-	EQ(gpumap_model_close(model[0]), 0);
+	EQ(gpumap_model_close(model[0], GPUMAP_NO_DEADLINE), 0);
 	all_are_right(session, &s, model[1], UINT64_MAX);
-	EQ(gpumap_model_close(model[1]), 0);
+	EQ(gpumap_model_close(model[1], GPUMAP_NO_DEADLINE), 0);
 	OK(shards_taken(map, 0));
 	gpumap_session_close(session);
 	shards_remove(&s);
@@ -408,13 +408,13 @@ static void a_child_has_no_model(void)
 		_exit(gpumap_model_progress(model, NULL) != -EOWNERDEAD ||
 		      gpumap_model_wait(model, 0) != -EOWNERDEAD ||
 		      gpumap_model_cancel(model) != -EOWNERDEAD ||
-		      gpumap_model_close(model) != 0);
+		      gpumap_model_close(model, GPUMAP_NO_DEADLINE) != 0);
 	EQ(waitpid(pid, &status, 0), pid);
 	EQ(status, 0);
 	all_are_right(session, &s, model, UINT64_MAX);
 	gpumap_session_close(session);
-	gpumap_model_close(model);
-	gpumap_model_close(NULL);
+	gpumap_model_close(model, GPUMAP_NO_DEADLINE);
+	gpumap_model_close(NULL, GPUMAP_NO_DEADLINE);
 	shards_remove(&s);
 }
 

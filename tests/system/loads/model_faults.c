@@ -16,6 +16,7 @@
 
 #include "gpumap.h"
 #include "tests/support/fuse.h"
+#include "tests/support/process.h"
 #include "tests/support/story_rows.h"
 #include "tests/support/shards.h"
 
@@ -93,7 +94,7 @@ static int outcome(struct gpumap_session *session, const char *path,
 		OK(shards_taken(map, 0));
 		OK(shards_let_go(map));
 	}
-	gpumap_model_close(model);
+	gpumap_model_close(model, GPUMAP_NO_DEADLINE);
 	return ret;
 }
 
@@ -358,14 +359,14 @@ static void files_that_change_are_not_mixed(struct gpumap_session *session)
 	EQ(wait_for(model), -ENODATA);
 	OK(it_says(LAST " has become shorter"));
 	OK(shards_taken(map, 0) && shards_let_go(map));
-	gpumap_model_close(model);
+	gpumap_model_close(model, GPUMAP_NO_DEADLINE);
 	shards_write_file(&s, 1);
 	EQ(begin(session, s.path, NULL, &model), 0);
 	unlink(path);
 	shards_write_file(&s, 1);
 	EQ(wait_for(model), -ESTALE);
 	OK(it_says(LAST " has been changed"));
-	gpumap_model_close(model);
+	gpumap_model_close(model, GPUMAP_NO_DEADLINE);
 	EQ(begin(session, s.path, NULL, &model), 0);
 	unlink(path);
 	EQ(wait_for(model), -ENOENT);
@@ -374,7 +375,7 @@ static void files_that_change_are_not_mixed(struct gpumap_session *session)
 	EQ(outcome(session, "no-such-folder", NULL), -ENOENT);
 	EQ(gpumap_model_progress(model, NULL), -ENOENT);
 	OK(it_says(LAST));
-	EQ(gpumap_model_close(model), 0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	shards_remove(&s);
 }
 
@@ -400,7 +401,7 @@ static void a_file_is_truncated_meanwhile(struct gpumap_session *session)
 		OK(ret == 0 || (ret == -ENODATA && it_says(LAST)));
 		short_ones += ret != 0;
 		OK(ret == 0 || shards_taken(map, 0));
-		EQ(gpumap_model_close(model), 0);
+		EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 		shards_write_file(&s, 1);
 	}
 	NOTE("%d were too short", short_ones);
@@ -429,10 +430,27 @@ static void who_gives_up_has_nothing(struct gpumap_session *session)
 			OK(gpumap_model_progress(model, NULL) == 1 ||
 			   shards_taken(map, 0));
 		}
-		EQ(gpumap_model_close(model), 0);
+		EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 		OK(shards_taken(map, 0) && shards_let_go(map));
 	}
 	NOTE("%d were not whole yet", in_time);
+	shards_remove(&s);
+}
+
+/* The worker stands: the model cannot be closed in time, and can be later. */
+static void a_close_has_a_deadline(struct gpumap_session *session)
+{
+	struct shards s = shards_make(tensors, 4, 2);
+	pid_t pid = (pid_t)story_device(map, 0).worker_pid;
+	struct gpumap_model *model = NULL;
+
+	OK(process_stop(pid));
+	EQ(begin(session, s.path, NULL, &model), 0);
+	EQ(gpumap_model_close(model, 0), -ETIME);
+	EQ(gpumap_model_close(model, story_now() + 1000000), -ETIME);
+	EQ(kill(pid, SIGCONT), 0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
+	OK(shards_taken(map, 0) && shards_let_go(map));
 	shards_remove(&s);
 }
 
@@ -454,7 +472,7 @@ static void a_session_is_closed_at_any_stage(void)
 		EQ(gpumap_model_progress(model, NULL), -ECANCELED);
 		EQ(gpumap_model_find(model, "tail", &t), 0);
 		EQ(t.buffer, 0);
-		EQ(gpumap_model_close(model), 0);
+		EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 		OK(shards_taken(map, 0) && shards_let_go(map));
 	}
 	shards_remove(&s);
@@ -509,7 +527,7 @@ static void a_worker_dies_at_any_stage(struct gpumap_session *session)
 		if (!OK(story_back(map, 1, device.restarts)))
 			break;
 		OK(ret == 0 || shards_taken(map, 0));
-		EQ(gpumap_model_close(model), 0);
+		EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 		OK(shards_taken(map, 0) && shards_let_go(map));
 		EQ(outcome(session, s.path, "two"), 0);
 	}
@@ -543,9 +561,9 @@ static void storage_fails(struct gpumap_session *session)
 	for (int i = 0; i < 10000 && fuse.orders->unanswered == 0; i++)
 		gpumap_model_wait(model, story_now() + 1000000);
 	EQ(gpumap_model_cancel(model), 0);
-	EQ(gpumap_model_wait(model, story_now() + 20000000), -ETIME);
+	EQ(gpumap_model_close(model, story_now() + 20000000), -ETIME);
 	gpumap_session_close(session);
-	EQ(gpumap_model_close(model), 0);
+	EQ(gpumap_model_close(model, 0), 0);
 	OK(shards_taken(map, 0));
 	fuse.orders->fails_from = UINT64_MAX;
 }
@@ -588,6 +606,7 @@ TAP_CASE()
 	files_that_change_are_not_mixed(session);
 	a_file_is_truncated_meanwhile(session);
 	who_gives_up_has_nothing(session);
+	a_close_has_a_deadline(session);
 	with_storage_of_our_own(session);
 	a_worker_dies_at_any_stage(session);
 	gpumap_session_close(session);

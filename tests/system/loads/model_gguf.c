@@ -149,7 +149,7 @@ static void loads(const char *path)
 		NOTE("%s", gpumap_refusal(map));
 	else
 		is_right(session, model);
-	EQ(gpumap_model_close(model), 0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	gpumap_session_close(session);
 	OK(shards_taken(map, 0));
 }
@@ -201,8 +201,8 @@ static void others_have_it_by_its_name(void)
 				 &found),
 	       0))
 		is_right(other, found);
-	EQ(gpumap_model_close(found), 0);
-	EQ(gpumap_model_close(model), 0);
+	EQ(gpumap_model_close(found, GPUMAP_NO_DEADLINE), 0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	gpumap_session_close(other);
 	gpumap_session_close(first);
 	OK(shards_taken(map, 0));
@@ -252,7 +252,7 @@ static void refuse(const char *path, int error, const char *what)
 	if (!OK(strstr(gpumap_refusal(map), what) != NULL))
 		NOTE("it says: %s", gpumap_refusal(map));
 	if (model)
-		gpumap_model_close(model);
+		gpumap_model_close(model, GPUMAP_NO_DEADLINE);
 }
 
 /* A file whose one tensor is as @t and @offset say must be refused. */

@@ -69,7 +69,7 @@ static struct gpumap_model *load_last_layer(struct gpumap_session *session)
 	if (!EQ(gpumap_model_load(session, &opts, &ret), 0) ||
 	    !EQ(gpumap_model_wait(ret, story_now() + STORY_LIMIT_NS), 0)) {
 		NOTE("%s", gpumap_refusal(map));
-		gpumap_model_close(ret);
+		gpumap_model_close(ret, GPUMAP_NO_DEADLINE);
 		return NULL;
 	}
 	return ret;
@@ -158,7 +158,7 @@ static void its_last_layer_loads(void)
 		EQ(t.n_dims, 2);
 		EQ(t.shape[0], 5120);
 		EQ(t.shape[1], 13824);
-		EQ(gpumap_model_close(m), 0);
+		EQ(gpumap_model_close(m, GPUMAP_NO_DEADLINE), 0);
 	}
 	gpumap_session_close(session);
 	OK(shards_taken(map, 0));

@@ -189,14 +189,14 @@ static void the_second_finds_it(void)
 	EQ(gpumap_model_open(b, NAME, GPUMAP_SHARE_READ_ONLY, &third),
 	   -EALREADY);
 	EQ(gpumap_model_open(b, NAME, 0, &third), -EACCES);
-	EQ(gpumap_model_close(second), 0);
+	EQ(gpumap_model_close(second, GPUMAP_NO_DEADLINE), 0);
 	EQ(gpumap_model_open(b, NAME, GPUMAP_SHARE_READ_ONLY, &third), 0);
 	/* The session that loaded the model leaves, and the model stays. */
-	EQ(gpumap_model_close(first), 0);
+	EQ(gpumap_model_close(first, GPUMAP_NO_DEADLINE), 0);
 	gpumap_session_close(a);
 	EQ(n_right(b, third), N_SMALL);
 	OK(is_once());
-	EQ(gpumap_model_close(third), 0);
+	EQ(gpumap_model_close(third, GPUMAP_NO_DEADLINE), 0);
 	settles(0, 0);
 	EQ(gpumap_model_open(b, NAME, 0, &third), -ENOENT);
 	gpumap_session_close(b);
@@ -264,9 +264,9 @@ static void one_loads_and_the_others_wait(void)
 	EQ(wait_for(third), -EEXIST);
 	OK(strstr(gpumap_refusal(map), NAME "\" holds other files") &&
 	   strstr(gpumap_refusal(map), big.path));
-	EQ(gpumap_model_close(third), 0);
-	EQ(gpumap_model_close(first), 0);
-	EQ(gpumap_model_close(second), 0);
+	EQ(gpumap_model_close(third, GPUMAP_NO_DEADLINE), 0);
+	EQ(gpumap_model_close(first, GPUMAP_NO_DEADLINE), 0);
+	EQ(gpumap_model_close(second, GPUMAP_NO_DEADLINE), 0);
 	settles(0, 0);
 	/* The loading session cancels, so the waiting one loads the model. */
 	EQ(begin_at(a, big.path, &first), 0);
@@ -277,16 +277,16 @@ static void one_loads_and_the_others_wait(void)
 	EQ(wait_for(second), 0);
 	EQ(look(second).was_there, 0);
 	EQ(n_right(b, second), N_SMALL);
-	EQ(gpumap_model_close(first), 0);
-	EQ(gpumap_model_close(second), 0);
+	EQ(gpumap_model_close(first, GPUMAP_NO_DEADLINE), 0);
+	EQ(gpumap_model_close(second, GPUMAP_NO_DEADLINE), 0);
 	/* A waiting session may cancel as well, and delays no other. */
 	EQ(begin_at(a, big.path, &first), 0);
 	EQ(begin_at(b, s.path, &second), 0);
 	EQ(gpumap_model_cancel(second), 0);
 	EQ(wait_for(second), -ECANCELED);
-	EQ(gpumap_model_close(second), 0);
+	EQ(gpumap_model_close(second, GPUMAP_NO_DEADLINE), 0);
 	EQ(wait_for(first), 0);
-	EQ(gpumap_model_close(first), 0);
+	EQ(gpumap_model_close(first, GPUMAP_NO_DEADLINE), 0);
 	gpumap_session_close(b);
 	gpumap_session_close(a);
 	settles(0, 0);
@@ -306,11 +306,11 @@ static void what_fails_is_free(void)
 	shards_path(&s, "model-00002-of-00002.safetensors", path);
 	EQ(truncate(path, 300), 0);
 	EQ(wait_for(model), -ENODATA);
-	EQ(gpumap_model_close(model), 0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	shards_write_file(&s, 1);
 	settles(0, 0);
 	model = have(a, s.path);
-	EQ(gpumap_model_close(model), 0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	gpumap_session_close(a);
 	settles(0, 0);
 }
@@ -334,13 +334,13 @@ static int64_t takes_part(struct gpumap_session *session, struct line *line)
 	case 'v':
 		return (int64_t)n_right(session, model);
 	case 'f':
-		return gpumap_model_close(model);
+		return gpumap_model_close(model, GPUMAP_NO_DEADLINE);
 	default:
 		for (;;) {
 			if (begin_at(session, s.path, &model) != 0)
 				continue;
 			wait_for(model);
-			gpumap_model_close(model);
+			gpumap_model_close(model, GPUMAP_NO_DEADLINE);
 		}
 	}
 }
@@ -425,8 +425,8 @@ static void it_outlives_a_worker(void)
 	EQ(gpumap_model_renew(first), 0);
 	EQ(n_right(a, first), N_SMALL);
 	OK(is_once());
-	EQ(gpumap_model_close(first), 0);
-	EQ(gpumap_model_close(second), 0);
+	EQ(gpumap_model_close(first, GPUMAP_NO_DEADLINE), 0);
+	EQ(gpumap_model_close(second, GPUMAP_NO_DEADLINE), 0);
 	gpumap_session_close(b);
 	gpumap_session_close(a);
 	settles(0, 0);
@@ -448,15 +448,15 @@ static void a_name_is_taken_back(void)
 	EQ(n_right(b, second), N_SMALL);
 	next = have(c, s.path);
 	EQ(look(next).was_there, 0);
-	EQ(gpumap_model_close(first), 0);
+	EQ(gpumap_model_close(first, GPUMAP_NO_DEADLINE), 0);
 	EQ(n_right(b, second), N_SMALL);
-	EQ(gpumap_model_close(second), 0);
+	EQ(gpumap_model_close(second, GPUMAP_NO_DEADLINE), 0);
 	gpumap_session_close(b);
 	gpumap_session_close(a);
 	OK(is_once());
 	EQ(shares_n(), 1);
 	EQ(gpumap_share_release(map, NAME), 0);
-	EQ(gpumap_model_close(next), 0);
+	EQ(gpumap_model_close(next, GPUMAP_NO_DEADLINE), 0);
 	gpumap_session_close(c);
 	settles(0, 0);
 }
@@ -502,7 +502,7 @@ static void users_that_are_named_have_it(void)
 	EQ(shares_n(), 1);
 	player_end(&named, 0);
 	player_end(&other, 0);
-	EQ(gpumap_model_close(model), 0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	gpumap_session_close(a);
 	settles(0, 0);
 }

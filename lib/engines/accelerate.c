@@ -10,10 +10,13 @@
  * belongs to no layer is in the largest module that has no layer of the map in
  * it.  So each tensor of the files is in one module exactly.
  *
- * Files do not say everything: they have no head where the head is the
- * embeddings again, and some have the names of a model without a head, which
- * lack the word that the whole model has before them.  Modules for these are
- * added; a module that the model does not have is a warning of accelerate's.
+ * Files do not say everything.  They have no head where the head is the
+ * embeddings again; some have the names of a model without a head; and those of
+ * older models of text and images have names that transformers changes as it
+ * reads them.  Modules with the other names are added: accelerate only warns of
+ * a module that the model does not have.  Which names are changed depends on
+ * the model and on the release, so a model with modules beside the one with the
+ * layers is not said to be followed whole.
  */
 
 #include <errno.h>
@@ -107,15 +110,51 @@ static bool has_head(const struct names *names)
 	return false;
 }
 
-/* The word that the names of a model without a head lack, or NULL. */
-static const char *missing_word(const struct gm_layers_stack *stack)
+/* Other names of the modules. */
+struct other_names {
+	const char *stack; /* the beginning of the layers' names */
+	/* Beginnings of names, and what they become; the first that a name has
+	 * counts, and one is of all names. */
+	const char *changes[3][2];
+};
+
+static const struct other_names *find_other(const struct gm_layers_stack *stack)
 {
-	if (stack->prefix_bytes == 2 && memcmp(stack->prefix, "h.", 2) == 0)
-		return "transformer.";
-	if (stack->prefix_bytes == 7 &&
-	    memcmp(stack->prefix, "layers.", 7) == 0)
-		return "model.";
+	static const struct other_names all[] = {
+		{ "h.", { { "", "transformer." } } },
+		{ "layers.", { { "", "model." } } },
+		{ "language_model.model.layers.",
+		  { { "language_model.model.", "model.language_model." },
+		    { "language_model.", "" },
+		    { "", "model." } } },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (strlen(all[i].stack) == stack->prefix_bytes &&
+		    memcmp(all[i].stack, stack->prefix, stack->prefix_bytes) ==
+			    0)
+			return &all[i];
 	return NULL;
+}
+
+/* Is every module beside the one with the layers known to keep its name? */
+static bool is_plain(const struct names *names)
+{
+	const struct gm_layers_stack *stack = &names->stack;
+	size_t word = strcspn(stack->prefix, ".") + 1;
+
+	if (word == stack->prefix_bytes)
+		return true; /* the layers' module is the model */
+	if (memcmp(stack->prefix, "language_model.", word) == 0)
+		return false;
+	for (size_t i = 0; i < names->n_rest; i++) {
+		struct module m = names->rest[i];
+
+		if (!is_head(m) &&
+		    (m.n < word || memcmp(m.name, stack->prefix, word) != 0))
+			return false;
+	}
+	return true;
 }
 
 /* ---- the text ------------------------------------------------------------ */
@@ -143,27 +182,45 @@ static void print_place(FILE *to, int32_t card)
 		fprintf(to, "\": %d", card);
 }
 
-/* All modules, with @word before each. */
+/* A module's name, or the other one. */
+static void print_name(FILE *to, const struct other_names *other,
+		       struct module m)
+{
+	const char *before = "";
+
+	for (size_t i = 0; other != NULL; i++) {
+		size_t n = strlen(other->changes[i][0]);
+
+		if (m.n < n || memcmp(m.name, other->changes[i][0], n) != 0)
+			continue;
+		before = other->changes[i][1];
+		m = (struct module){ m.name + n, m.n - n };
+		break;
+	}
+	fprintf(to, "%s\"%s", ftell(to) > 1 ? ", " : "", before);
+	print_escaped(to, m.name, m.n);
+}
+
 static void print_modules(const struct gm_engine_job *job,
-			  const struct names *names, const char *word, FILE *to)
+			  const struct names *names,
+			  const struct other_names *other, FILE *to)
 {
 	for (uint32_t i = 0; i < job->n_layers; i++) {
-		fprintf(to, "%s\"%s", ftell(to) > 1 ? ", " : "", word);
-		print_escaped(to, names->stack.prefix,
-			      names->stack.prefix_bytes);
+		print_name(to, other,
+			   (struct module){ names->stack.prefix,
+					    names->stack.prefix_bytes });
 		fprintf(to, "%u", i);
 		print_place(to, gm_engine_card(job, i));
 	}
 	for (size_t i = 0; i < names->n_rest; i++) {
-		fprintf(to, ", \"%s", word);
-		print_escaped(to, names->rest[i].name, names->rest[i].n);
+		print_name(to, other, names->rest[i]);
 		print_place(to, job->ordinal[job->base_row]);
 	}
 }
 
 static void print_map(struct gm_engine_job *job, const struct names *names)
 {
-	const char *word = missing_word(&names->stack);
+	const struct other_names *other = find_other(&names->stack);
 	size_t n;
 	FILE *to = open_memstream(&job->file, &n);
 
@@ -172,9 +229,9 @@ static void print_map(struct gm_engine_job *job, const struct names *names)
 		return;
 	}
 	fputc('{', to);
-	print_modules(job, names, "", to);
-	if (word != NULL)
-		print_modules(job, names, word, to);
+	print_modules(job, names, NULL, to);
+	if (other != NULL)
+		print_modules(job, names, other, to);
 	if (!has_head(names)) {
 		fputs(", \"lm_head", to);
 		print_place(to, job->ordinal[job->base_row]);
@@ -186,8 +243,6 @@ static void print_map(struct gm_engine_job *job, const struct names *names)
 
 static void tell(struct gm_engine_job *job, const struct names *names)
 {
-	const char *word = missing_word(&names->stack);
-
 	/* Which card that is follows from the order of a set of Python's. */
 	if (job->host_row != GM_ENGINE_NO_ROW && job->n_cards > 0) {
 		job->exact = false;
@@ -197,13 +252,22 @@ static void tell(struct gm_engine_job *job, const struct names *names)
 			"there, but copies them to one of the map's GPUs for "
 			"each use, and has their KV cache there.");
 	}
-	if (word != NULL)
-		gm_engine_add(job, &job->notes,
-			      "The names in the files lack what a model with a "
-			      "head has before them: each is here with "
-			      "\"%s\" before it as well, and accelerate warns "
-			      "of those that the model does not have.",
-			      word);
+	if (find_other(&names->stack) != NULL)
+		gm_engine_add(
+			job, &job->notes,
+			"A model may have other names for its modules than "
+			"the files have: the device_map has both, and "
+			"accelerate warns of those that are not the "
+			"model's.");
+	if (!is_plain(names)) {
+		job->exact = false;
+		gm_engine_add(
+			job, &job->notes,
+			"The model has modules beside those of its layers, "
+			"which some releases of transformers call by other "
+			"names than the files: look for ValueError when "
+			"the model is made.");
+	}
 	if (!has_head(names))
 		gm_engine_add(
 			job, &job->notes,

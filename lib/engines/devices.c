@@ -65,6 +65,12 @@ static int check_row(const struct gm_engine_job *job, uint32_t row)
 				 "data: publish the map with a host row or a "
 				 "card in its place",
 				 content_of(job, row, text), row);
+	if (is_split(d))
+		return gm_refuse(job->map, -EOPNOTSUPP,
+				 "%s is on row %u, a card that is split into "
+				 "MIG instances: publish the map with the "
+				 "instances' rows",
+				 content_of(job, row, text), row);
 	if (d->state == GPUMAP_DEVICE_LOST || d->state == GPUMAP_DEVICE_FAILED)
 		return gm_refuse(job->map, -ENODEV,
 				 "%s is on row %u, which is %s: publish the "
@@ -72,12 +78,6 @@ static int check_row(const struct gm_engine_job *job, uint32_t row)
 				 content_of(job, row, text), row,
 				 d->state == GPUMAP_DEVICE_LOST ? "lost"
 								: "failed");
-	if (is_split(d))
-		return gm_refuse(job->map, -EOPNOTSUPP,
-				 "%s is on row %u, a card that is split into "
-				 "MIG instances: publish the map with the "
-				 "instances' rows",
-				 content_of(job, row, text), row);
 	return 0;
 }
 

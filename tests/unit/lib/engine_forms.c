@@ -363,6 +363,8 @@ static void requests_are_checked(void)
 	r = good;
 	r.base_row = 2;
 	EQ(ask(&r), -ENODEV);
+	r.engine = GPUMAP_ENGINE_VLLM;
+	EQ(ask(&r), -ENODEV);
 	r = good;
 	r.devices = NULL;
 	EQ(ask(&r), -EINVAL);

@@ -275,8 +275,21 @@ static void what_files_leave_out_is_there(void)
 	make_llava();
 	write_checkpoint();
 	s = made("0:16;1:16", 2);
-	EQ(at(s, "lm_head.weight"), -2);
-	EQ(s->n_notes, 0);
+	EQ(at(s, "lm_head.weight"), 2);
+	EQ(at(s, "model.language_model.layers.20.mlp.up_proj.weight"), 1);
+	EQ(at(s, "model.language_model.norm.weight"), 2);
+	EQ(at(s, "model.vision_tower.pre_layrnorm.weight"), 2);
+	EQ(s->exact, 0); /* as other models may have yet other names */
+	EQ(s->n_notes, 2);
+	gpumap_engine_free(s);
+	begin();
+	add("visual.merger.weight");
+	add("lm_head.weight");
+	add_layers("model.layers.", 4, MLP);
+	write_checkpoint();
+	s = made("0:2;1:2", 0);
+	EQ(s->exact, 0);
+	EQ(s->n_notes, 1);
 	gpumap_engine_free(s);
 }
 

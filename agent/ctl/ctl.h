@@ -75,9 +75,12 @@ enum gm_ctl_exit {
 #define GM_OPT_MEMORY       (UINT64_C(1) << 46)
 #define GM_OPT_FREE         (UINT64_C(1) << 47)
 #define GM_OPT_BY           (UINT64_C(1) << 48)
-#define GM_OPT_N            49u
+/* For export. */
+#define GM_OPT_FOR    (UINT64_C(1) << 49)
+#define GM_OPT_FORMAT (UINT64_C(1) << 50)
+#define GM_OPT_N      51u
 
-#define GM_CTL_GROUPS       64u /* --group, as many as a mesh may have */
+#define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
 
 /* The parsed command line. */
 struct gm_ctl {
@@ -131,6 +134,10 @@ struct gm_ctl {
 		uint64_t memory;
 		uint64_t free;
 	} choose;
+	struct {
+		const char *engine; /* --for */
+		const char *format;
+	} export;
 	uint32_t rows[GPUMAP_ROWS_MAX];
 	uint32_t n_rows;
 	const char *groups[GM_CTL_GROUPS];
@@ -179,6 +186,7 @@ int gm_ctl_mesh_show(struct gm_ctl *ctl);
 int gm_ctl_mesh_release(struct gm_ctl *ctl);
 int gm_ctl_plan(struct gm_ctl *ctl);
 int gm_ctl_choose(struct gm_ctl *ctl);
+int gm_ctl_export(struct gm_ctl *ctl);
 int gm_ctl_mask(struct gm_ctl *ctl);
 int gm_ctl_mask_publish(struct gm_ctl *ctl);
 int gm_ctl_mask_list(struct gm_ctl *ctl);

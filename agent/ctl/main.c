@@ -82,6 +82,13 @@ static const struct gm_command commands[] = {
 	  GM_OPT_MODEL | GM_OPT_SPEC | GM_OPT_ROWS | GM_OPT_PLAN | GM_OPT_ISQ |
 		  GM_OPT_BATCH,
 	  0, gm_ctl_plan, true },
+	{ "export",
+	  "NAME --for ENGINE [--format json|argv|env|yaml] [--model DIR] "
+	  "[--topology FILE]",
+	  "say a layer map in the settings of another engine",
+	  GM_OPT_FOR | GM_OPT_FORMAT | GM_OPT_MODEL | GM_OPT_TOPOLOGY |
+		  GM_OPT_NODE | GM_OPT_SPEC | GM_OPT_LAYERS | GM_OPT_BASE,
+	  1, gm_ctl_export, true },
 	{ "split", "--batch", "share units out over devices, by request",
 	  GM_OPT_BATCH, 0, gm_ctl_split, true },
 	{ "spec", "--batch", "read specs, by request", GM_OPT_BATCH, 0,
@@ -113,7 +120,13 @@ static const struct gm_command commands[] = {
 	  false },
 	{ "mesh", "--batch", "arrange ranks in groups, by request",
 	  GM_OPT_BATCH, 0, gm_ctl_mesh, true },
-	/* For the usage only: find() takes the first command of a name. */
+	/* For the usage, and for takes(): find() takes the first command of
+	 * a name. */
+	{ "export",
+	  "--node FILE --spec SPEC --for ENGINE [--format json|argv|env|yaml] "
+	  "[--layers N] [--base-row ROW] [--model DIR] [--topology FILE]",
+	  "say a spec for the rows of a node file so", GM_OPT_FOR, 0,
+	  gm_ctl_export, true },
 	{ "plan", "--batch", "plan layer maps, by request", GM_OPT_BATCH, 0,
 	  gm_ctl_plan, true },
 	{ "choose", "--batch", "choose devices and topologies, by request",
@@ -186,6 +199,8 @@ static const struct own_option {
 	{ "memory", SIZE, offsetof(struct gm_ctl, choose.memory) },
 	{ "free", SIZE, offsetof(struct gm_ctl, choose.free) },
 	{ "by", TEXT, offsetof(struct gm_ctl, choose.by) },
+	{ "for", TEXT, offsetof(struct gm_ctl, export.engine) },
+	{ "format", TEXT, offsetof(struct gm_ctl, export.format) },
 };
 
 #define N_OWN (sizeof(own_options) / sizeof(own_options[0]))
@@ -275,6 +290,16 @@ static int bad_form(const struct gm_command *command, const char *why)
 		shared > 0 ? " or " : "", command->name,
 		command->operands[0] != '\0' ? " " : "", command->operands);
 	return GM_EXIT_USAGE;
+}
+
+/* Has the command, or another of its forms, so many operands? */
+static bool takes(const struct gm_command *command, int n)
+{
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		if (strcmp(commands[i].name, command->name) == 0 &&
+		    commands[i].n_args == n)
+			return true;
+	return false;
 }
 
 static int bad_operands(const struct gm_command *command, int n)
@@ -482,7 +507,7 @@ int main(int argc, char **argv)
 	command = find(&ctl, argv[optind]);
 	if (command == NULL)
 		return bad(argv[optind], "is no command");
-	if (ctl.n_args != command->n_args)
+	if (!takes(command, ctl.n_args))
 		return bad_operands(command, ctl.n_args);
 	if ((ctl.given & ~command->options) != 0)
 		return bad_form(command, "does not take one of these options");

@@ -75,10 +75,12 @@ GM_TORTURE += %reldir%/collectives/death.c %reldir%/collectives/memory.c \
 
 gm_suites += tests/suites/cuda_ctl
 gm_cuda_ctl = \
-	%reldir%/ctl/collective.c
+	%reldir%/ctl/collective.c \
+	%reldir%/ctl/export.c
 tests_suites_cuda_ctl_SOURCES = $(gm_cuda_ctl)
 tests_suites_cuda_ctl_LDADD = tests/libsupport.la tests/fake/libmachine.la \
-	lib/libgpumap.la $(JANSSON_LIBS) -lpthread
+	agent/cuda/libcu.la lib/libgpumap.la $(JANSSON_LIBS) $(DL_LIBS) \
+	-lpthread
 gm_cases += $(gm_cuda_ctl)
 
 gm_suites += tests/suites/cuda_hostile

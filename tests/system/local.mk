@@ -24,6 +24,7 @@ gm_suites += tests/suites/system_ctl
 gm_system_ctl = \
 	%reldir%/ctl/collective.c \
 	%reldir%/ctl/cordon.c \
+	%reldir%/ctl/export.c \
 	%reldir%/ctl/load.c \
 	%reldir%/ctl/map.c \
 	%reldir%/ctl/mask.c \

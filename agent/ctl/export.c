@@ -1,0 +1,333 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Print a layer map in the settings of an inference engine. */
+
+#include "agent/ctl/export.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/ctl/plan.h"
+#include "agent/plan/nodefile.h"
+#include "agent/plan/placement.h"
+
+/* Where a table has no driver: one that shows all MIG instances of a map. */
+#define CUDA_VERSION 13000u
+
+static const struct {
+	const char *name; /* first, for gm_ctl_find_word() */
+	uint32_t engine;
+} engines[] = {
+	{ "llama.cpp", GPUMAP_ENGINE_LLAMA_CPP },
+	{ "ollama", GPUMAP_ENGINE_OLLAMA },
+	{ "vllm", GPUMAP_ENGINE_VLLM },
+	{ "sglang", GPUMAP_ENGINE_SGLANG },
+	{ "mistralrs", GPUMAP_ENGINE_MISTRAL_RS },
+	{ "accelerate", GPUMAP_ENGINE_ACCELERATE },
+	{ "env", GPUMAP_ENGINE_ENV },
+};
+
+enum format { JSON, ARGV, ENV, YAML };
+
+static const char *const formats[] = { "json", "argv", "env", "yaml" };
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+int gm_ctl_engine(const char *word, uint32_t *ret_engine)
+{
+	int i = gm_ctl_find_word("--for", word, engines, sizeof(engines[0]),
+				 COUNT(engines));
+
+	if (i < 0)
+		return GM_EXIT_USAGE;
+	*ret_engine = engines[i].engine;
+	return GM_EXIT_OK;
+}
+
+static int wrong(const char *what)
+{
+	fprintf(stderr, "gpumapctl: export: %s; see gpumapctl(1)\n", what);
+	return GM_EXIT_USAGE;
+}
+
+/* ---- a map on the rows of a node file ------------------------------------ */
+
+struct offline {
+	struct gpumap_device devices[GPUMAP_ROWS_MAX];
+	struct gm_plan_row rows[GPUMAP_ROWS_MAX];
+	uint32_t n_rows;
+	struct gm_placement place;
+};
+
+/* A node file has no addresses: each card gets one of its own, in the order of
+ * the file. */
+static void take_row(const struct gm_nodefile_row *from, uint32_t row,
+		     struct offline *to)
+{
+	struct gpumap_device *d = &to->devices[row];
+	bool is_part = from->mig[0] != '\0';
+
+	*d = (struct gpumap_device){ .size = sizeof(*d) };
+	d->row = row;
+	d->kind = from->kind;
+	d->flags = from->is_split ? GPUMAP_DEVICE_MIG : 0;
+	d->numa_node = from->numa_node;
+	d->pci_bus = (is_part ? from->parent : row) << 8;
+	d->mig_gi = is_part ? (int32_t)(row - from->parent) : -1;
+	d->mig_ci = is_part ? 0 : -1;
+	d->cuda_version = CUDA_VERSION;
+	to->rows[row] = (struct gm_plan_row){
+		.row = row,
+		.is_host = from->kind == GPUMAP_DEVICE_HOST,
+	};
+}
+
+static int read_node(const char *path, struct offline *to)
+{
+	struct gm_plan_error error = { .code = 0 };
+	struct gm_nodefile node;
+
+	if (gm_nodefile_read(path, &node, &error) != 0)
+		return gm_ctl_plan_error(&error);
+	to->n_rows = node.n_rows;
+	for (uint32_t row = 0; row < node.n_rows; row++)
+		take_row(&node.rows[row], row, to);
+	gm_nodefile_free(&node);
+	return GM_EXIT_OK;
+}
+
+static int place(const struct gm_ctl *ctl, struct offline *to)
+{
+	struct gm_placement_request request = {
+		.rows = to->rows,
+		.n_rows = to->n_rows,
+		.n_layers = (ctl->given & GM_OPT_LAYERS) != 0
+				    ? ctl->layers
+				    : GM_LAYERS_UNKNOWN,
+		.host_layers = GM_LAYERS_REST,
+		.base_row = (ctl->given & GM_OPT_BASE) != 0
+				    ? (uint32_t)ctl->plan.base
+				    : GM_ROW_FIRST,
+	};
+	struct gm_plan_error error = { .code = 0 };
+	struct gm_spec spec;
+	int ret;
+
+	if ((ctl->given & GM_OPT_BASE) != 0 && ctl->plan.base >= to->n_rows)
+		return gm_ctl_no_row((uint32_t)(ctl->plan.base < UINT32_MAX
+							? ctl->plan.base
+							: UINT32_MAX));
+	ret = gm_spec_parse(ctl->spec, &spec, &error);
+	if (ret != 0)
+		return gm_ctl_plan_error(&error);
+	ret = gm_placement_make(&spec, &request, &to->place, &error);
+	gm_spec_free(&spec);
+	return ret == 0 ? GM_EXIT_OK : gm_ctl_plan_error(&error);
+}
+
+static int export_offline(const struct gm_ctl *ctl,
+			  struct gpumap_engine_request *request,
+			  struct gpumap_engine_settings **ret_settings)
+{
+	struct offline *offline = calloc(1, sizeof(*offline));
+	int ret;
+
+	if (offline == NULL)
+		return gm_ctl_fail(ctl, -ENOMEM, "export");
+	ret = read_node(ctl->plan.node, offline);
+	if (ret == GM_EXIT_OK)
+		ret = place(ctl, offline);
+	if (ret == GM_EXIT_OK) {
+		request->rows = offline->place.rows;
+		request->n_layers = offline->place.n_layers;
+		request->base_row = offline->place.base_row;
+		request->devices = offline->devices;
+		request->n_devices = offline->n_rows;
+		if (gpumap_engine_export(NULL, NULL, request, ret_settings) !=
+		    0) {
+			fprintf(stderr, "gpumapctl: export: %s\n",
+				gpumap_refusal(NULL));
+			ret = GM_EXIT_FAILED;
+		}
+	}
+	gm_placement_free(&offline->place);
+	free(offline);
+	return ret;
+}
+
+/* ---- a map of the agent's ------------------------------------------------ */
+
+static int export_map(struct gm_ctl *ctl,
+		      const struct gpumap_engine_request *request,
+		      struct gpumap_engine_settings **ret_settings)
+{
+	const char *name = ctl->args[0];
+	int ret = gm_ctl_attach(ctl);
+
+	if (ret != GM_EXIT_OK)
+		return ret;
+	ret = gpumap_engine_export(ctl->map, name, request, ret_settings);
+	if (ret == -ENOENT && gpumap_refusal(ctl->map)[0] == '\0')
+		return gm_ctl_unknown("layer map", name, "maps");
+	return ret == 0 ? GM_EXIT_OK
+			: gm_ctl_fail(ctl, ret, "export \"%s\"", name);
+}
+
+/* ---- what is printed ----------------------------------------------------- */
+
+static json_t *list_of(const char *const *texts)
+{
+	json_t *list = json_array();
+
+	for (; *texts != NULL; texts++)
+		json_array_append_new(list, json_string(*texts));
+	return list;
+}
+
+static json_t *variables(const char *const *env)
+{
+	json_t *object = json_object();
+
+	for (; *env != NULL; env++) {
+		size_t n = strcspn(*env, "=");
+		char *name = strndup(*env, n);
+
+		if (name != NULL)
+			json_object_set_new(object, name,
+					    json_string(*env + n + 1));
+		free(name);
+	}
+	return object;
+}
+
+static int print_json(uint32_t engine, const struct gpumap_engine_settings *s)
+{
+	json_t *object =
+		json_pack("{s:o, s:o, s:b, s:o}", "argv", list_of(s->argv),
+			  "env", variables(s->env), "exact", (int)s->exact,
+			  "notes", list_of(s->notes));
+
+	if (engine == GPUMAP_ENGINE_ACCELERATE)
+		json_object_set_new(object, "device_map",
+				    json_loads(s->file, 0, NULL));
+	else if (s->file != NULL)
+		json_object_set_new(object, "topology", json_string(s->file));
+	return gm_ctl_print(object);
+}
+
+/* As a word of a shell. */
+static void print_word(const char *text)
+{
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		"0123456789_-+./:,=@%";
+
+	if (text[0] != '\0' && text[strspn(text, plain)] == '\0') {
+		fputs(text, stdout);
+		return;
+	}
+	putchar('\'');
+	for (; *text != '\0'; text++)
+		if (*text == '\'')
+			fputs("'\\''", stdout);
+		else
+			putchar(*text);
+	putchar('\'');
+}
+
+static void print_argv(const struct gpumap_engine_settings *s)
+{
+	for (uint32_t i = 0; i < s->n_argv; i++) {
+		if (i > 0)
+			putchar(' ');
+		print_word(s->argv[i]);
+	}
+	putchar('\n');
+}
+
+/* A name needs no quotes. */
+static void print_env(const struct gpumap_engine_settings *s)
+{
+	for (uint32_t i = 0; i < s->n_env; i++) {
+		size_t n = strcspn(s->env[i], "=") + 1;
+
+		printf("%.*s", (int)n, s->env[i]);
+		print_word(s->env[i] + n);
+		putchar('\n');
+	}
+}
+
+static void tell(const struct gpumap_engine_settings *s)
+{
+	if (s->exact == 0)
+		fputs("gpumapctl: these settings are not exact\n", stderr);
+	for (uint32_t i = 0; i < s->n_notes; i++)
+		fprintf(stderr, "gpumapctl: %s\n", s->notes[i]);
+}
+
+static int show(uint32_t engine, enum format format,
+		const struct gpumap_engine_settings *s)
+{
+	if (format == JSON)
+		return print_json(engine, s);
+	if (format == YAML && s->file == NULL)
+		return wrong("--format yaml is the topology of mistralrs, or "
+			     "the device_map of accelerate");
+	tell(s);
+	if (format == ARGV)
+		print_argv(s);
+	else if (format == ENV)
+		print_env(s);
+	else
+		printf("%s%s", s->file,
+		       engine == GPUMAP_ENGINE_ACCELERATE ? "\n" : "");
+	return GM_EXIT_OK;
+}
+
+/* ---- the command --------------------------------------------------------- */
+
+static int read_options(const struct gm_ctl *ctl, uint32_t *ret_engine,
+			enum format *ret_format)
+{
+	bool offline = ctl->plan.node != NULL;
+	int i = JSON;
+
+	if (offline == (ctl->n_args > 0) || offline != (ctl->spec != NULL) ||
+	    (!offline && (ctl->given & (GM_OPT_LAYERS | GM_OPT_BASE)) != 0))
+		return wrong("give the NAME of a layer map, or --node with "
+			     "--spec");
+	if (ctl->export.engine == NULL)
+		return wrong("give --for and an engine");
+	if (ctl->export.format != NULL)
+		i = gm_ctl_find_word("--format", ctl->export.format, formats,
+				     sizeof(formats[0]), COUNT(formats));
+	if (i < 0)
+		return GM_EXIT_USAGE;
+	if (ctl->json && i != JSON)
+		return wrong("--json is a format of its own");
+	*ret_format = (enum format)i;
+	return gm_ctl_engine(ctl->export.engine, ret_engine);
+}
+
+int gm_ctl_export(struct gm_ctl *ctl)
+{
+	struct gpumap_engine_request request = { .size = sizeof(request) };
+	struct gpumap_engine_settings *settings = NULL;
+	enum format format;
+	int ret = read_options(ctl, &request.engine, &format);
+
+	if (ret != GM_EXIT_OK)
+		return ret;
+	request.model = ctl->model;
+	request.file_name = ctl->plan.topology;
+	request.flags = format == ENV ? GPUMAP_ENGINE_BY_ENV : 0;
+	ret = ctl->plan.node != NULL ? export_offline(ctl, &request, &settings)
+				     : export_map(ctl, &request, &settings);
+	if (ret == GM_EXIT_OK)
+		ret = show(request.engine, format, settings);
+	gpumap_engine_free(settings);
+	return ret;
+}

@@ -41,6 +41,7 @@ gm_unit_lib = \
 	%reldir%/lib/entry_fields.c \
 	%reldir%/lib/handle_check.c \
 	%reldir%/lib/huge_pages.c \
+	%reldir%/lib/json_scan.c \
 	%reldir%/lib/mask_nodes.c \
 	%reldir%/lib/model_table.c \
 	%reldir%/lib/no_syscalls.c \

@@ -6,6 +6,7 @@
  * a program can do.
  */
 
+#include <malloc.h>
 #include <sys/wait.h>
 
 #include "tests/support/program_agent.h"
@@ -230,6 +231,34 @@ static void it_is_unloaded(struct gpumap_session *session, uint64_t square)
 	gpumap_free(session, memory);
 }
 
+/* Bytes that malloc() has given out, where the C library tells; else 0. */
+static size_t bytes_in_use(void)
+{
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+	return mallinfo2().uordblks;
+#else
+	return 0;
+#endif
+}
+
+/* A client that loads and unloads for ever does not grow. */
+static void unloading_leaves_nothing(struct gpumap_session *session)
+{
+	size_t before = 0;
+	int done = 0;
+
+	for (int i = 0; i < 50; i++) {
+		uint64_t square = 0;
+
+		done += gpumap_program_load(session, 0, "square", &square) == 0;
+		done += gpumap_program_unload(session, square) == 0;
+		if (i == 9)
+			before = bytes_in_use();
+	}
+	EQ(done, 100);
+	EQ(bytes_in_use(), before);
+}
+
 static void others_know_nothing_of_it(uint64_t square)
 {
 	struct gpumap_session *plain = open_with(false);
@@ -269,6 +298,7 @@ static void they_do_their_work(void)
 	wrong_jobs_are_refused(session, square);
 	others_know_nothing_of_it(square);
 	it_is_unloaded(session, square);
+	unloading_leaves_nothing(session);
 	gpumap_session_close(session);
 	/* The workers end with the last session that used the program. */
 	OK(gone_soon(worker));

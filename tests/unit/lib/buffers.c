@@ -152,6 +152,47 @@ static void jobs_reach_buffers(void)
 	gpumap_session_close(s);
 }
 
+/* The last element of a buffer can be named, and none behind it. */
+static void elements_have_their_size(void)
+{
+	static const struct {
+		uint32_t dtype;
+		uint32_t bytes;
+	} of[] = {
+		{ GPUMAP_DTYPE_U8, 1 },   { GPUMAP_DTYPE_F16, 2 },
+		{ GPUMAP_DTYPE_BF16, 2 }, { GPUMAP_DTYPE_F32, 4 },
+		{ GPUMAP_DTYPE_I32, 4 },  { GPUMAP_DTYPE_I64, 8 },
+		{ GPUMAP_DTYPE_F64, 8 },  { GPUMAP_DTYPE_U16, 2 },
+		{ GPUMAP_DTYPE_U32, 4 },  { GPUMAP_DTYPE_U64, 8 },
+	};
+	struct gpumap_session *s = open_session(16, 0);
+	struct gpumap_done done;
+
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		struct gpumap_job job = { .op = GPUMAP_OP_FILL,
+					  .dtype = of[i].dtype };
+		uint64_t buffer = 0;
+
+		EQ(gpumap_buffer_alloc(s, 0, 24 * of[i].bytes, 0,
+				       GPUMAP_NO_DEADLINE, &buffer),
+		   0);
+		/* The peer need not know them all. */
+		gm_put(&peer.status, (uint32_t)-EOPNOTSUPP);
+		job.dst_buffer = buffer;
+		job.dst_at = 7 * of[i].bytes;
+		job.n = 18;
+		if (!EQ(gpumap_submit(s, 0, &job, 1), -ERANGE))
+			NOTE("dtype %u", of[i].dtype);
+		job.n = 17;
+		if (!EQ(gpumap_submit(s, 0, &job, 1), 0))
+			NOTE("dtype %u", of[i].dtype);
+		EQ(gpumap_wait(s, &done, 1, GPUMAP_NO_DEADLINE), 1);
+		gm_put(&peer.status, 0);
+		EQ(gpumap_buffer_free(s, buffer), 0);
+	}
+	gpumap_session_close(s);
+}
+
 static void wrong_buffers_are_not_submitted(void)
 {
 	struct gpumap_session *s = open_session(16, 0), *t;
@@ -537,6 +578,7 @@ TAP_CASE()
 	buffers_are_described();
 	files_are_described();
 	jobs_reach_buffers();
+	elements_have_their_size();
 	wrong_buffers_are_not_submitted();
 	wrong_jobs_on_buffers_are_not_submitted();
 	what_cannot_be_had_leaves_nothing();

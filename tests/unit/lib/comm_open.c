@@ -3,7 +3,8 @@
 
 /*
  * Communicators against a peer in a thread, whose rows form a communicator of
- * NCCL's or do not: what is asked for, and which flags the program sees.
+ * NCCL's or do not: what is asked for, and which flags the program sees; and as
+ * many collectives as there may be.
  */
 
 #include "tests/support/peer/peer_session.h"
@@ -11,23 +12,23 @@
 static const struct gpumap_comm_opts by_nccl = { .size = sizeof(by_nccl),
 						 .flags = GPUMAP_COMM_NCCL };
 
-static void publish_mesh(void)
+static void publish_mesh(uint32_t object, const char *name, uint32_t world)
 {
-	static const uint32_t rows[] = { 0, 1 };
-	static const struct gm_meshes_group world = { .name = "world",
-						      .n = 2,
-						      .ranks = rows };
-	static const struct gm_meshes mesh = { .name = "pair",
-					       .topology = GPUMAP_MESH_DATA,
-					       .tp = 1,
-					       .pp = 1,
-					       .dp = 2,
-					       .world = 2,
-					       .rows = rows,
-					       .n_groups = 1,
-					       .groups = &world };
+	static const uint32_t rows[] = { 0, 1, 2 };
+	const struct gm_meshes_group group = { .name = "world",
+					       .n = world,
+					       .ranks = rows };
+	const struct gm_meshes mesh = { .name = name,
+					.topology = GPUMAP_MESH_DATA,
+					.tp = 1,
+					.pp = 1,
+					.dp = world,
+					.world = world,
+					.rows = rows,
+					.n_groups = 1,
+					.groups = &group };
 
-	segment_mesh(&file.segment, 6, &mesh);
+	segment_mesh(&file.segment, object, &mesh);
 }
 
 static struct gpumap_comm *opened(struct gpumap_session *s,
@@ -107,17 +108,54 @@ static void a_newer_program(struct gpumap_session *s)
 	closed(comm);
 }
 
+/* A SEND takes two rows' credit.  So a communicator of three ranks has as many
+ * collectives as it can before any row lacks credit.  AddressSanitizer finds a
+ * search for one more that goes too far. */
+static void as_many_as_there_may_be(struct gpumap_session *s)
+{
+	struct gpumap_rank ranks[3] = { 0 };
+	struct gpumap_collective send = { .size = sizeof(send),
+					  .op = GPUMAP_OP_SEND,
+					  .n = 1,
+					  .ranks = ranks };
+	struct gpumap_comm *comm = NULL;
+	struct gpumap_done done;
+	uint32_t submitted = 0;
+
+	EQ(gpumap_comm_open(s, "three", NULL, &comm), 0);
+	for (uint32_t r = 0; r < 3; r++)
+		ranks[r].send = ranks[r].recv = floats(s, r, 1);
+	gm_put(&peer.hold, 7);
+	for (uint32_t i = 0; i < 16; i++) {
+		send.root = i % 3;
+		send.peer = (i + 1) % 3;
+		submitted += gpumap_comm_submit(comm, &send) == 0;
+	}
+	EQ(submitted, 16);
+	for (uint32_t r = 0; r < 3; r++)
+		OK(gpumap_credit(s, r) > 2);
+	EQ(gpumap_comm_submit(comm, &send), -EAGAIN);
+	gm_put(&peer.hold, 0);
+	while (submitted > 0 &&
+	       gpumap_wait(s, &done, 1, GPUMAP_NO_DEADLINE) == 1)
+		submitted--;
+	EQ(submitted, 0);
+	closed(comm);
+}
+
 TAP_CASE()
 {
 	struct gpumap_session *s;
 
 	if (!client_begin("comm-open"))
 		return tap_done();
-	publish_mesh();
+	publish_mesh(6, "pair", 2);
+	publish_mesh(7, "three", 3);
 	s = open_session(16, 0);
 	nccl_is_asked_for(s);
 	flags_are_of_the_newest_group(s);
 	a_newer_program(s);
+	as_many_as_there_may_be(s);
 	gpumap_session_close(s);
 	return client_end();
 }

@@ -95,6 +95,24 @@ static void whoever_ends_first_is_given_first(void)
 	finish();
 }
 
+/* The first in order are taken as a run, without a look at the others. */
+static void a_run_is_taken_at_once(void)
+{
+	begin(0);
+	EQ(submit(1, 6), 0);
+	for (uint32_t i = 0; i < 4; i++)
+		post(i, 0);
+	post(5, 0);
+	EQ(take(2), 12);
+	EQ(pair->oldest, 2);
+	EQ(take(DEPTH), 346);
+	EQ(pair->oldest, 4);
+	post(4, 0);
+	EQ(take(DEPTH), 5);
+	OK(is_at_rest());
+	finish();
+}
+
 /* A free slot behind a used one does not count. */
 static void credit_ends_at_the_oldest(void)
 {
@@ -391,6 +409,7 @@ TAP_CASE()
 		return tap_done();
 	gm_put(&peer.hold, UINT32_MAX);
 	whoever_ends_first_is_given_first();
+	a_run_is_taken_at_once();
 	credit_ends_at_the_oldest();
 	as_many_as_are_asked_for();
 	positions_go_round();

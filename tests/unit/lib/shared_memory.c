@@ -8,6 +8,9 @@
  */
 
 #include <dirent.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "tests/support/peer/peer_session.h"
@@ -391,6 +394,77 @@ static void a_descriptor_stands_for_an_export(void)
 
 /* ---- scatters ------------------------------------------------------------ */
 
+/* From then on this thread can add no seals. */
+static int forbid_seals(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_ADD_SEALS, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = { sizeof(code) / sizeof(code[0]), code };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+		return -errno;
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0
+		       ? 0
+		       : -errno;
+}
+
+static struct {
+	struct gpumap_session *session;
+	struct gpumap_share_request request;
+	int forbidden;
+	int ret;
+} sharer;
+
+static void *share_without_seals(void *unused)
+{
+	uint64_t share = 7;
+
+	sharer.forbidden = forbid_seals();
+	if (sharer.forbidden == 0)
+		sharer.ret = gpumap_share_publish(sharer.session,
+						  &sharer.request, &share);
+	EQ(share, 7);
+	return unused;
+}
+
+/* A description that cannot be sealed is not shared. */
+static void a_description_is_sealed(void)
+{
+	uint64_t buffer = 0;
+	pthread_t thread;
+	int before;
+
+	sharer.session = open_session(16, 0);
+	EQ(gpumap_buffer_alloc(sharer.session, 0, 64, GPUMAP_BUFFER_EXPORTABLE,
+			       GPUMAP_NO_DEADLINE, &buffer),
+	   0);
+	sharer.request = (struct gpumap_share_request){
+		.size = sizeof(sharer.request),
+		.name = "described",
+		.buffers = &buffer,
+		.n_buffers = 1,
+		.about = "it",
+		.about_bytes = 3,
+	};
+	before = open_descriptors();
+	EQ(pthread_create(&thread, NULL, share_without_seals, NULL), 0);
+	pthread_join(thread, NULL);
+	EQ(open_descriptors(), before);
+	if (sharer.forbidden == 0)
+		EQ(sharer.ret, -ENOMEM);
+	else
+		SKIP(1, "this kernel filters no system calls");
+	gpumap_session_close(sharer.session);
+}
+
 static void a_scatter_splits_registered_memory(void)
 {
 	struct gpumap_session *s = open_session(16, 0);
@@ -504,6 +578,7 @@ TAP_CASE()
 	a_buffer_is_two_sessions();
 	an_export_ends_by_itself_or_with_its_buffer();
 	a_descriptor_stands_for_an_export();
+	a_description_is_sealed();
 	a_scatter_splits_registered_memory();
 	a_scatter_fills_a_buffer_per_row();
 	rows_are_drained();

@@ -9,60 +9,96 @@
 # lock cannot be killed.  So each of these calls is about a file that no client
 # can write, or that no client has yet.  A new call needs a line here, which
 # says why it may be made.
+#
+# The sources are those of which gpumapd is made, and a call through syscall()
+# counts like the call itself.
 
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
 cd "$abs_top_srcdir/agent" || exit 1
 
-calls="fallocate posix_fallocate ftruncate write pwrite writev pwritev lseek
-fstat statx fchmod fchown futimens fsync fdatasync copy_file_range sendfile
-splice eventfd_write F_ADD_SEALS"
+folders="comm common cuda daemon mask mesh plan ../shm"
+calls="read readv pread preadv write writev pwrite pwritev pwritev2 lseek
+getdents64 fallocate posix_fallocate ftruncate truncate fopen fdopen freopen
+O_TRUNC stat lstat fstat fstatat newfstatat statx chmod fchmod fchmodat
+chown lchown fchown fchownat utimes utimensat futimens fsync fdatasync sync
+syncfs sync_file_range copy_file_range sendfile splice vmsplice setxattr
+fsetxattr fremovexattr flock lockf F_SETLK F_SETLKW F_OFD_SETLK F_OFD_SETLKW
+F_ADD_SEALS MADV_REMOVE eventfd_read eventfd_write"
 
 # FILE CALL TIMES: the reason
 allowed() {
 	sed 's/:.*//' <<-'EOF'
 	common/log.c write 1: standard error
+	common/meminfo.c fopen 1: a file of /proc
+	common/read_file.c read 1: a description of our own
+	daemon/base/deferred_close.c eventfd_read 1: the process's own
 	daemon/base/deferred_close.c eventfd_write 1: the process's own
 	daemon/base/deferred_close.c fallocate 1: its threads may wait
 	daemon/base/deferred_close.c fstat 1: its threads may wait
+	daemon/base/io_thread.c eventfd_read 1: the process's own
 	daemon/base/io_thread.c eventfd_write 1: the process's own
 	daemon/base/memfd.c lseek 1: a description of our own; its end, no lock
+	daemon/base/oom.c fopen 1: a file of /proc
 	daemon/base/session_memory.c F_ADD_SEALS 1: before a client has it
 	daemon/base/session_memory.c fallocate 1: before a client has it
 	daemon/base/session_memory.c ftruncate 1: before a client has it
 	daemon/base/spawn.c ftruncate 1: a memfd for a worker, just made
+	daemon/config.c fopen 1: the administrator's
+	daemon/daemon.c read 1: a signalfd of our own
+	daemon/devices/host.c fopen 1: a file of /proc
+	daemon/main.c stat 2: the runtime directory, at the start
 	daemon/masks/numa_segments.c fallocate 1: clients cannot write it
 	daemon/masks/numa_segments.c fchmod 1: clients cannot write it
 	daemon/masks/numa_segments.c fchown 1: clients cannot write it
 	daemon/masks/numa_segments.c fstat 2: clients cannot write it
 	daemon/masks/numa_segments.c ftruncate 1: clients cannot write it
 	daemon/masks/numa_segments.c posix_fallocate 1: clients cannot write it
+	daemon/masks/publish.c pread 1: the I/O thread's, of a memfd
 	daemon/meshes/comms.c pwrite 2: only workers have it
-	daemon/segment/folder.c fstat 2: clients cannot write it, or at the start
+	daemon/segment/folder.c chmod 1: at the start
+	daemon/segment/folder.c fstat 2: clients cannot write it
+	daemon/segment/folder.c lstat 1: at the start
+	daemon/segment/lock.c F_SETLK 1: does not wait
 	daemon/segment/lock.c fstat 1: the administrator's
 	daemon/segment/segment.c fstat 1: clients cannot write it
 	daemon/segment/segment.c ftruncate 1: clients cannot write it
 	daemon/segment/segment.c posix_fallocate 1: clients cannot write it
 	daemon/sessions/dispatch.c fstat 1: clients cannot write it
+	daemon/sessions/listener.c chmod 1: the socket's name, at the start
+	daemon/sessions/listener.c chown 1: the socket's name, at the start
 	daemon/sessions/programs.c fstat 3: the administrator's
 	daemon/sessions/readable.c statx 1: of no file in memory, not asked anew
 	daemon/sharing/exports.c F_ADD_SEALS 1: before a client has it
 	daemon/state/dir.c fchown 1: a folder of workers, at the start
+	daemon/state/dir.c flock 1: at the start, and does not wait
 	daemon/state/dir.c fstat 2: the administrator's
+	daemon/state/dir.c fstatat 2: the administrator's
 	daemon/state/dir.c fsync 6: the administrator's
+	daemon/state/dir.c read 1: the administrator's
 	daemon/state/dir.c write 1: the administrator's
+	daemon/worker_uid.c fopen 1: the administrator's, at the start
+	plan/checkpoint.c stat 1: gpumapctl's
+	plan/file.c fstat 1: the administrator's, at the start
+	plan/file.c pread 1: the administrator's, at the start
 	EOF
 }
 
 # The same of the sources; "()" in a comment or a text is no call.
 made() {
 	for call in $calls; do
-		find common daemon -name '*.c' -exec awk -v call="$call" '
+		# shellcheck disable=SC2086 # one word per folder
+		find $folders -name '*.[ch]' -exec awk -v call="$call" '
+			BEGIN {
+				if (call ~ /^[A-Z]/)
+					name = "(^|[^A-Z_])" call "([^A-Z_]|$)"
+				else
+					name = "(^|[^A-Za-z_0-9>.])" call \
+						"\\(([^)]|$)|SYS_" call "[,)]"
+			}
 			{ line = $0 }
 			line ~ /^[ \t]*(\/\*|\*)/ { next }
 			{
-				while (match(line, "(^|[^a-z_0-9>.])" call \
-						   (call ~ /^F_/ ? "" \
-							: "\\([^)]"))) {
+				while (match(line, name)) {
 					n[FILENAME]++
 					line = substr(line, RSTART + RLENGTH)
 				}

@@ -17,36 +17,49 @@
 static struct agent agent;
 static struct cuda_scene scene;
 
-static void wait_for_launches(uint32_t gpu, uint64_t n)
+typedef uint64_t count_fn(struct cuda_scene *scene, uint32_t gpu);
+
+static bool wait_for_more(count_fn *count, uint32_t gpu, uint64_t than)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
 
-	while (cuda_scene_launches(&scene, gpu) < n && story_now() < until)
+	while (count(&scene, gpu) <= than && story_now() < until)
 		story_nap(1000);
+	return count(&scene, gpu) > than;
 }
 
+/*
+ * The memory is another session's, so that the free need not wait for the job
+ * before it takes the lock.  A job of that session wakes the loop then, and the
+ * loop asks for the end of the first job before it launches another.
+ */
 static void a_free_waits_behind_a_long_kernel(struct gpumap *map)
 {
-	uint64_t until = story_now() + 2 * STORY_LIMIT_NS, buffer, before;
+	uint64_t until = story_now() + 2 * STORY_LIMIT_NS, buffer;
 	struct gpumap_device device = story_device(map, 0);
 	uint32_t gpu = cuda_scene_gpu(&scene, &device);
-	struct side side;
+	struct side busy, owner;
+	uint64_t n;
 
-	if (!OK(open_side(map, &side, 0)) || !OK(works(&side, 1)) ||
-	    !EQ(gpumap_buffer_alloc(side.session, 0, 64 * MIB, 0, until,
+	if (!OK(open_side(map, &busy, 0)) || !OK(works(&busy, 1)) ||
+	    !OK(open_side(map, &owner, 0)) || !OK(works(&owner, 1)) ||
+	    !EQ(gpumap_buffer_alloc(owner.session, 0, 64 * MIB, 0, until,
 				    &buffer),
 		0))
 		return;
-	before = cuda_scene_launches(&scene, gpu);
+	n = cuda_scene_launches(&scene, gpu);
 	cuda_scene_add(&scene, "row %u: launches take 8000 ms", gpu);
-	EQ(submit(&side, 1, 2), 0);
-	wait_for_launches(gpu, before + 1);
-	EQ(gpumap_buffer_free(side.session, buffer), 0);
-	EQ(submit(&side, 1, 2), 0);
-	EQ(collect(&side, 1).done, 1);
+	EQ(submit(&busy, 1, 2), 0);
+	OK(wait_for_more(cuda_scene_launches, gpu, n));
+	n = cuda_scene_locks(&scene, gpu);
+	EQ(gpumap_buffer_free(owner.session, buffer), 0);
+	OK(wait_for_more(cuda_scene_locks, gpu, n));
+	EQ(submit(&owner, 1, 3), 0);
+	EQ(collect(&busy, 1).done, 1);
 	cuda_scene_mend(&scene);
-	EQ(collect(&side, 1).done, 1);
-	close_side(&side);
+	EQ(collect(&owner, 1).done, 1);
+	close_side(&busy);
+	close_side(&owner);
 	device = story_device(map, 0);
 	EQ(device.restarts, 0);
 	OK(!agent_logged(&agent, "event=worker_killed"));

@@ -55,6 +55,9 @@ static void take(struct fake_context *ctx)
 	while (ctx->is_taken)
 		fake_wait();
 	ctx->is_taken = true;
+	fake_lock(&fake.hw);
+	fake.hw.board->gpus[ctx->dev->gpu].locks++;
+	fake_unlock(&fake.hw);
 }
 
 static void give(struct fake_context *ctx)

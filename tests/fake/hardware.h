@@ -60,6 +60,7 @@ struct fake_gpu {
 	uint64_t reserved; /* of it, by no process of the stand-in */
 	uint64_t launches; /* ever run here, by any process */
 	uint64_t copies;
+	uint64_t locks; /* calls that took a context here for themselves */
 };
 
 /* One user of the hardware: a process's driver, or its NVML. */

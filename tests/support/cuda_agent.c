@@ -138,6 +138,16 @@ uint64_t cuda_scene_copies(struct cuda_scene *scene, uint32_t gpu)
 	return n;
 }
 
+uint64_t cuda_scene_locks(struct cuda_scene *scene, uint32_t gpu)
+{
+	uint64_t n;
+
+	fake_lock(&scene->hw);
+	n = scene->hw.board->gpus[gpu].locks;
+	fake_unlock(&scene->hw);
+	return n;
+}
+
 uint64_t cuda_scene_free(struct cuda_scene *scene, uint32_t gpu)
 {
 	uint64_t bytes;

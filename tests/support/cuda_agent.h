@@ -57,6 +57,9 @@ uint32_t cuda_scene_gpu(const struct cuda_scene *scene,
 			const struct gpumap_device *device);
 uint64_t cuda_scene_launches(struct cuda_scene *scene, uint32_t gpu);
 uint64_t cuda_scene_copies(struct cuda_scene *scene, uint32_t gpu);
+
+/* How often a call took the lock of a context there. */
+uint64_t cuda_scene_locks(struct cuda_scene *scene, uint32_t gpu);
 uint64_t cuda_scene_free(struct cuda_scene *scene, uint32_t gpu);
 
 /* Processes that have a card's device node open, NVML's apart. */

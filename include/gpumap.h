@@ -59,6 +59,7 @@
 #include <gpumap/mesh.h>
 #include <gpumap/model.h>
 #include <gpumap/plan.h>
+#include <gpumap/policy.h>
 #include <gpumap/session.h>
 #include <gpumap/share.h>
 #include <gpumap/types.h>

@@ -10,7 +10,7 @@
  * memory that came over it, and the private side of its rings.
  *
  *	attach, named_file	the mapping, and the file that it is of
- *	read, choose		devices
+ *	read, choose, policy	devices
  *	view, layers, meshes	layer maps, meshes and groups
  *	mask			masks
  *	health			heartbeat, changes

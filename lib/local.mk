@@ -46,6 +46,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/named_file.c \
 	%reldir%/handle_check.c %reldir%/handle_check.h \
 	%reldir%/plan.c \
+	%reldir%/policy.c \
 	%reldir%/programs.c %reldir%/programs.h \
 	%reldir%/publish.c \
 	%reldir%/read.c \
@@ -99,6 +100,7 @@ gpumapinclude_HEADERS += include/gpumap/mesh.h
 gpumapinclude_HEADERS += include/gpumap/model.h
 gpumapinclude_HEADERS += include/gpumap/nccl.h
 gpumapinclude_HEADERS += include/gpumap/plan.h
+gpumapinclude_HEADERS += include/gpumap/policy.h
 gpumapinclude_HEADERS += include/gpumap/program.h
 gpumapinclude_HEADERS += include/gpumap/session.h
 gpumapinclude_HEADERS += include/gpumap/share.h

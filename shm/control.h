@@ -27,6 +27,7 @@
 
 #include "shm/control_masks.h"
 #include "shm/control_mesh.h"
+#include "shm/layout.h"
 
 #define GM_CONTROL_MAGIC     UINT32_C(0x4d504731) /* "1GPM" */
 #define GM_CONTROL_VERSION   1u
@@ -69,7 +70,8 @@ enum gm_control_type {
 	GM_CONTROL_JOIN = 36,
 	GM_CONTROL_LEAVE = 37,
 	GM_CONTROL_PROGRAM_IMAGE = 40, /* may carry 1 there: the image */
-	GM_CONTROL_CORDON = 41
+	GM_CONTROL_CORDON = 41,
+	GM_CONTROL_CALIBRATE = 42
 };
 
 struct gm_control {
@@ -467,6 +469,15 @@ struct gm_cordon {
 	uint32_t undo; /* 0 or 1 */
 };
 
+/* CALIBRATE: the least sizes of which a row is worth it, by enum gpumap_work; 0:
+ * the default.  Answered when that is on the disk.  For root and the agent's
+ * user.  No reply body. */
+struct gm_calibrate {
+	uint32_t row;
+	uint32_t generation; /* of the row */
+	uint64_t least[GM_WORKS];
+};
+
 /*
  * USAGE: the memory of devices that sessions have, by session and row; and
  * memory that has no session any more, under the session 0, by uid and row.
@@ -547,6 +558,7 @@ _Static_assert(sizeof(struct gm_layers_publish) == 88, "wire");
 _Static_assert(sizeof(struct gm_object_name) == 72, "wire");
 _Static_assert(sizeof(struct gm_pin_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_session_open) == 16, "wire");
+_Static_assert(sizeof(struct gm_calibrate) == 112, "wire");
 _Static_assert(sizeof(struct gm_session_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_queue_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_session_item) == 72, "wire");

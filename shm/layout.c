@@ -38,6 +38,7 @@ uint64_t gm_layout_hash(void)
 		offsetof(struct gm_header, heartbeat),
 		offsetof(struct gm_header, rotor),
 		sizeof(struct gm_row),
+		offsetof(struct gm_row, calibrated),
 		offsetof(struct gm_row, moving),
 		sizeof(struct gm_object_slot),
 		sizeof(struct gm_holder),

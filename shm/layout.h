@@ -55,6 +55,7 @@
 #define GM_LAYERS_MAX     65536u /* layers of one map */
 #define GM_MESH_GROUPS    1024u  /* groups of one mesh */
 #define GM_MESH_ADDED     64u    /* of these, groups that a client adds */
+#define GM_WORKS          13u    /* kinds of work that a row has room for */
 #define GM_MOVING_BUFFERS 8u
 #define GM_MOVING_WORDS   16u
 
@@ -114,6 +115,11 @@ struct gm_header {
 struct gm_row {
 	alignas(GM_LINE) gm_a64 facts; /* slot word of a GM_KIND_ROW block */
 	gm_a64 version;                /* of the moving facts, from 0: none */
+	/* The least sizes of which the row is worth it, by enum gpumap_work,
+	 * and when they were set, ns since 1970, or 0: they are the defaults.
+	 * Each word has a meaning by itself and is stored in place. */
+	gm_a64 least[GM_WORKS];
+	gm_a64 calibrated;
 	alignas(GM_LINE) gm_a64 moving[GM_MOVING_BUFFERS][GM_MOVING_WORDS];
 };
 
@@ -389,6 +395,8 @@ GM_ASSERT_AT(gm_header, generation, 128);
 GM_ASSERT_AT(gm_header, heartbeat, 256);
 GM_ASSERT_AT(gm_header, rotor, 384);
 GM_ASSERT_BYTES(gm_header, 512);
+GM_ASSERT_AT(gm_row, least, 16);
+GM_ASSERT_AT(gm_row, calibrated, 120);
 GM_ASSERT_AT(gm_row, moving, 128);
 GM_ASSERT_BYTES(gm_row, 1152);
 GM_ASSERT_BYTES(gm_object_slot, 16);

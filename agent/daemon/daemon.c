@@ -26,6 +26,7 @@
 #include "agent/daemon/health/cuda.h"
 #include "agent/daemon/health/drain.h"
 #include "agent/daemon/health/probe.h"
+#include "agent/daemon/map/calibration.h"
 #include "agent/daemon/map/cordon.h"
 #include "agent/daemon/map/layer_maps.h"
 #include "agent/daemon/map/pins.h"
@@ -72,6 +73,7 @@ struct whole {
 	struct gm_ledger ledger;
 	struct gm_state_files state;
 	struct gm_cordons cordons;
+	struct gm_calibrations calibrations;
 	struct gm_epochs epochs;
 	struct gm_io_thread io_thread;
 	struct gm_io_thread heavy_thread;
@@ -115,6 +117,7 @@ struct gm_daemon *gm_daemon_new(void)
 	w->d.ledger = &w->ledger;
 	w->d.state = &w->state;
 	w->d.cordons = &w->cordons;
+	w->d.calibrations = &w->calibrations;
 	w->d.epochs = &w->epochs;
 	w->d.io_thread = &w->io_thread;
 	w->d.heavy_thread = &w->heavy_thread;
@@ -370,6 +373,7 @@ static int publish_all(struct gm_daemon *d)
 				      ? GM_EXIT_CONFIG
 				      : GM_EXIT_FAILURE);
 	gm_cordons_start(d);
+	gm_calibration_start(d);
 	ret = gm_ledger_adopt(d);
 	if (ret != 0)
 		return failed("ledger", strerror(-ret), GM_EXIT_FAILURE);

@@ -49,6 +49,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/health/drain.c %reldir%/health/drain.h \
 	%reldir%/health/probe.c %reldir%/health/probe.h
 %canon_reldir%_libdaemon_la_SOURCES += \
+	%reldir%/map/calibration.c %reldir%/map/calibration.h \
 	%reldir%/map/cordon.c %reldir%/map/cordon.h \
 	%reldir%/map/layer_maps.c %reldir%/map/layer_maps.h \
 	%reldir%/map/map_publish.c %reldir%/map/map_publish.h \

@@ -9,6 +9,7 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/health/cuda.h"
 #include "agent/daemon/health/drain.h"
+#include "agent/daemon/map/calibration.h"
 #include "agent/daemon/map/cordon.h"
 #include "agent/daemon/map/pins.h"
 #include "agent/daemon/map/state.h"
@@ -93,6 +94,7 @@ static void row_unseen(struct gm_daemon *d, uint32_t row)
 static void row_came(struct gm_daemon *d)
 {
 	gm_cordons_row_came(d);
+	gm_calibration_row_came(d);
 	gm_transactions_row_came(d);
 }
 

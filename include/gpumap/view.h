@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/view.h - look up a value in a published table, or a mask, inline.
+ * gpumap/view.h - look up a value in a published table, a mask, or a threshold,
+ * inline.
  *
  * A library call such as gpumap_layers_view() fills in a view: the address of
  * the entries, their number, and one word that changes when they are no longer
@@ -24,6 +25,7 @@
 #include <errno.h>
 #include <stdint.h>
 
+#include <gpumap/policy.h>
 #include <gpumap/types.h>
 
 /* Views load 64-bit words of memory that this process cannot write. */
@@ -169,6 +171,28 @@ static inline int gpumap_mask_holds(const struct gpumap_mask *mask)
 	__atomic_thread_fence(__ATOMIC_ACQUIRE); /* SEQ.reuse */
 #endif
 	return __atomic_load_n(mask->check, __ATOMIC_RELAXED) == mask->expect;
+}
+
+/*
+ * gpumap_worth - is a row worth it for work of this size?
+ *
+ * view		from gpumap_policy_view()
+ * work		enum gpumap_work
+ * size		in its unit
+ *
+ * Returns	1, or 0: the caller's thread is likely to be done sooner, or
+ *		@work is no kind that these headers know
+ * Cost		a load and two compares; below gpumap_work_floor() nothing is
+ *		loaded.  No system call
+ * Threads	any; async-signal-safe
+ */
+static inline int gpumap_worth(const struct gpumap_policy_view *view,
+			       uint32_t work, uint64_t size)
+{
+	if (size < gpumap_work_floor(work) || work >= GPUMAP_WORKS)
+		return 0;
+	/* A word has a meaning by itself: nothing to order. */
+	return size >= __atomic_load_n(&view->least[work], __ATOMIC_RELAXED);
 }
 
 #ifdef __cplusplus

@@ -238,6 +238,25 @@ static void read_mesh(const struct gpumap *map, const char *name)
 	}
 }
 
+static void choose(const struct gpumap *map, uint32_t n)
+{
+	struct gpumap_choice choice = { .size = sizeof(choice) };
+	uint32_t rows[GPUMAP_ROWS_MAX];
+	int chosen = gpumap_device_choose(map, &choice, rows, GPUMAP_ROWS_MAX);
+
+	MUST(chosen <= (int)n);
+	for (int i = 0; i < chosen; i++)
+		MUST(rows[i] < n);
+	for (uint32_t row = 0; row < n; row++) {
+		struct gpumap_policy policy = { .size = sizeof(policy) };
+		struct gpumap_policy_view view;
+
+		(void)gpumap_policy_read(map, row, &policy);
+		MUST(gpumap_policy_view(map, row, &view) == 0);
+		(void)gpumap_worth(&view, GPUMAP_WORK_MASK, 1 << 20);
+	}
+}
+
 static void read_everything(struct gpumap *map)
 {
 	struct gpumap_device device = { .size = sizeof(device) };
@@ -253,6 +272,7 @@ static void read_everything(struct gpumap *map)
 			MUST(strlen(device.reason) < sizeof(device.reason));
 			MUST(gpumap_device_find(map, device.uuid) >= 0);
 		}
+	choose(map, n);
 	while (gpumap_layers_next(map, &cursor, name) == 1) {
 		MUST(strlen(name) <= GPUMAP_NAME_MAX);
 		read_map(map, name);

@@ -13,7 +13,8 @@ gm_unit_shm = \
 	%reldir%/shm/ring.c \
 	%reldir%/shm/seq.c \
 	%reldir%/shm/split.c \
-	%reldir%/shm/torture_publish.c
+	%reldir%/shm/torture_publish.c \
+	%reldir%/shm/worth.c
 tests_suites_unit_shm_SOURCES = $(gm_unit_shm)
 tests_suites_unit_shm_LDADD = tests/libsupport.la shm/libshm.la -lpthread \
 	-lm
@@ -47,6 +48,7 @@ gm_unit_lib = \
 	%reldir%/lib/no_syscalls.c \
 	%reldir%/lib/pins.c \
 	%reldir%/lib/plan_request.c \
+	%reldir%/lib/policy.c \
 	%reldir%/lib/refusal.c \
 	%reldir%/lib/scatter_combine.c \
 	%reldir%/lib/second_slot.c \

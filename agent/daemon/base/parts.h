@@ -17,6 +17,7 @@ struct gm_changes;        /* map/transaction.h */
 struct gm_config;         /* config.h */
 struct gm_control_server; /* base/server.h */
 struct gm_cordons;        /* map/cordon.h */
+struct gm_calibrations;   /* map/calibration.h */
 struct gm_cuda_rows;      /* health/cuda.h */
 struct gm_devices;        /* devices/rows.h */
 struct gm_directory;      /* segment/directory.h */
@@ -63,6 +64,7 @@ struct gm_daemon {
 	struct gm_ledger *ledger;
 	struct gm_state_files *state;
 	struct gm_cordons *cordons;
+	struct gm_calibrations *calibrations;
 	struct gm_epochs *epochs;
 	struct gm_io_thread *io_thread;
 	struct gm_io_thread *heavy_thread; /* an I/O thread for heavy jobs */

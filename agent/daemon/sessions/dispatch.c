@@ -15,6 +15,7 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/health/drain.h"
+#include "agent/daemon/map/calibration.h"
 #include "agent/daemon/map/cordon.h"
 #include "agent/daemon/map/map_publish.h"
 #include "agent/daemon/map/pins.h"
@@ -478,6 +479,8 @@ static const struct gm_request_kind kinds[] = {
 				   .handle = gm_share_end_handle },
 	[GM_CONTROL_SHARES] = { .body_bytes = sizeof(struct gm_shares),
 				.handle = gm_shares_handle },
+	[GM_CONTROL_CALIBRATE] = { .body_bytes = sizeof(struct gm_calibrate),
+				   .handle = gm_calibration_handle },
 	[GM_CONTROL_CORDON] = { .body_bytes = sizeof(struct gm_cordon),
 				.handle = gm_cordons_handle },
 	[GM_CONTROL_DRAIN] = { .body_bytes = sizeof(struct gm_drain),

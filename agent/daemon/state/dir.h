@@ -13,6 +13,7 @@
  *	NAME.mask		likewise, see masks/state_text.h
  *	epochs			see meshes/epochs.h
  *	cordons			see map/cordon.h
+ *	calibrations		see map/calibration.h
  *	FILE.refused-N		one that an agent would not read, for a person
  *	NAME.layers.replaced	one whose map gives way to a held one
  *	new			one that is being written

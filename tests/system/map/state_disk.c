@@ -383,6 +383,50 @@ static void cordons_that_cannot_be_read_are_kept(void)
 	agent_remove(&agent);
 }
 
+static int calibrate(uint64_t least)
+{
+	struct gpumap_policy policy = { .size = sizeof(policy) };
+	int ret = gpumap_policy_read(map, 1, &policy);
+
+	memset(policy.least, 0, sizeof(policy.least));
+	policy.least[GPUMAP_WORK_COPY] = least;
+	return ret == 0 ? gpumap_policy_set(map, &policy) : ret;
+}
+
+static int calibrations_with_bad_disk(off_t bytes)
+{
+	int found = 0;
+
+	if (break_reads(bytes) != 0)
+		return CANNOT;
+	if (!start())
+		return NO_START;
+	if (!agent_logged(&agent, "event=state_unread path="))
+		found |= NOT_LOGGED;
+	if (calibrate(5000) != -EIO || calibrate(0) != -EIO)
+		found |= NOT_TAKEN;
+	stop(SIGTERM);
+	return found;
+}
+
+static void calibrations_that_cannot_be_read_are_kept(void)
+{
+	struct gpumap_policy policy = { .size = sizeof(policy) };
+
+	agent_make(&agent, ROWS2);
+	if (!OK(start()))
+		return;
+	EQ(calibrate(4321), 0);
+	stop(SIGTERM);
+	unread("calibrations", calibrations_with_bad_disk);
+	OK(start());
+	EQ(gpumap_policy_read(map, 1, &policy), 0);
+	EQ(policy.least[GPUMAP_WORK_COPY], 4321);
+	EQ(calibrate(0), 0);
+	stop(SIGTERM);
+	agent_remove(&agent);
+}
+
 /* A change that the I/O thread has begun is finished when the agent ends. */
 static void what_is_in_hand_is_finished(void)
 {
@@ -448,6 +492,7 @@ TAP_CASE()
 	what_was_not_replaced_is_still_there();
 	what_cannot_be_read_is_kept();
 	cordons_that_cannot_be_read_are_kept();
+	calibrations_that_cannot_be_read_are_kept();
 	what_is_in_hand_is_finished();
 	many_changes_are_taken();
 	full_and_read_only_disks_are_named(); /* enters a namespace: last */

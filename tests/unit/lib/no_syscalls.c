@@ -52,6 +52,7 @@ static bool read_everything(void)
 	struct gpumap_device device = { .size = sizeof(device) };
 	struct gpumap_layers layers = { .size = sizeof(layers) };
 	struct gpumap_choice choice = { .size = sizeof(choice) };
+	struct gpumap_policy_view policy;
 	char name[GPUMAP_NAME_MAX + 1];
 	uint32_t rows[LAYERS], cursor = 0;
 
@@ -59,6 +60,8 @@ static bool read_everything(void)
 	       gpumap_device_read(map, 0, &device) == 0 &&
 	       gpumap_device_find(map, device.uuid) == 0 &&
 	       gpumap_device_choose(map, &choice, rows, LAYERS) == 1 &&
+	       gpumap_policy_view(map, 0, &policy) == 0 &&
+	       gpumap_worth(&policy, GPUMAP_WORK_FILL, UINT64_MAX) == 1 &&
 	       gpumap_layers_next(map, &cursor, name) == 1 &&
 	       gpumap_layers_read(map, name, &layers, rows, NULL, LAYERS, NULL,
 				  0) == 0 &&

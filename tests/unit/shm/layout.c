@@ -70,6 +70,8 @@ static void map_segment(void)
 	SIZE(gm_row);
 	AT(gm_row, facts);
 	AT(gm_row, version);
+	AT(gm_row, least);
+	AT(gm_row, calibrated);
 	AT(gm_row, moving);
 	SIZE(gm_object_slot);
 	AT(gm_object_slot, key);
@@ -285,7 +287,7 @@ static void the_golden_file_agrees(const char *path)
 static void the_hash_is_the_golden_one(void)
 {
 	/* The map segment's own guard: it moves when a listed offset does. */
-	OK(gm_layout_hash() == UINT64_C(0xaefea9f0e2ee35ae));
+	OK(gm_layout_hash() == UINT64_C(0xe2371e6039d6dce6));
 	OK(gm_object_key(1, "a") != gm_object_key(2, "a"));
 	OK(gm_object_key(1, "a") != gm_object_key(1, "b"));
 	OK(gm_object_key(1, "a") == gm_object_key(1, "a"));

@@ -1,0 +1,53 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * calibration - the least sizes of work of which each row is worth it.
+ *
+ * A client measures them and sends them with CALIBRATE.  They are in a file of
+ * the state directory before the client is answered, each under the
+ * fingerprint of its device: all facts that make the device as fast as it is,
+ * without those of its place and load.  So they outlive agents, segments and
+ * boots, and apply to every device that is alike.  Rows of devices without an
+ * entry have the defaults (shm/worth.h).
+ */
+#ifndef GM_DAEMON_MAP_CALIBRATION_H
+#define GM_DAEMON_MAP_CALIBRATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/daemon/base/connection.h"
+#include "shm/layout.h"
+
+struct gm_daemon;
+
+/* Bytes of a fingerprint with the NUL; they suffice for one whose name is
+ * escaped in the file. */
+#define GM_CALIBRATION_DEVICE 512u
+
+struct gm_calibration {
+	char device[GM_CALIBRATION_DEVICE];
+	uint64_t set_ns; /* CLOCK_REALTIME */
+	uint64_t least[GM_WORKS];
+};
+
+struct gm_calibrations {
+	bool is_unread; /* the disk does not give the file out */
+	uint32_t n;
+	struct gm_calibration of[GM_ROWS];
+};
+
+/* Read the file, and publish the thresholds of the rows that there are: at the
+ * start.  A file that makes no sense is logged and set aside.  One that cannot
+ * be read is logged and stays: CALIBRATE is refused then, which would replace
+ * it. */
+void gm_calibration_start(struct gm_daemon *d);
+
+/* Event; see base/events.h: publish the thresholds of rows that came since. */
+void gm_calibration_row_came(struct gm_daemon *d);
+
+/* CALIBRATE.  Returns 0: the answer comes; or a status to refuse with. */
+int gm_calibration_handle(struct gm_connection *c, const struct gm_request *r);
+
+#endif

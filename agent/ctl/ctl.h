@@ -78,9 +78,12 @@ enum gm_ctl_exit {
 /* For export. */
 #define GM_OPT_FOR    (UINT64_C(1) << 49)
 #define GM_OPT_FORMAT (UINT64_C(1) << 50)
-#define GM_OPT_N      51u
+/* For policy. */
+#define GM_OPT_CALIBRATE (UINT64_C(1) << 51)
+#define GM_OPT_RESET     (UINT64_C(1) << 52)
+#define GM_OPT_N         53u
 
-#define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
+#define GM_CTL_GROUPS    64u /* --group, as many as a mesh may have */
 
 /* The parsed command line. */
 struct gm_ctl {
@@ -187,6 +190,7 @@ int gm_ctl_mesh_release(struct gm_ctl *ctl);
 int gm_ctl_plan(struct gm_ctl *ctl);
 int gm_ctl_choose(struct gm_ctl *ctl);
 int gm_ctl_export(struct gm_ctl *ctl);
+int gm_ctl_policy(struct gm_ctl *ctl);
 int gm_ctl_mask(struct gm_ctl *ctl);
 int gm_ctl_mask_publish(struct gm_ctl *ctl);
 int gm_ctl_mask_list(struct gm_ctl *ctl);

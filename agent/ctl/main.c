@@ -29,6 +29,10 @@ static const struct gm_command commands[] = {
 		  GM_OPT_MEMORY | GM_OPT_FREE | GM_OPT_ROWS | GM_OPT_BY |
 		  GM_OPT_BATCH,
 	  0, gm_ctl_choose, true },
+	{ "policy", "[--rows LIST] [--calibrate [--rounds N] | --reset]",
+	  "from which size of work each device is worth it",
+	  GM_OPT_ROWS | GM_OPT_CALIBRATE | GM_OPT_ROUNDS | GM_OPT_RESET, 0,
+	  gm_ctl_policy, false },
 	{ "drain", "ROW [--dry-run]",
 	  "end a row's worker and all memory there, and close its device",
 	  GM_OPT_DRY_RUN, 1, gm_ctl_drain, false },
@@ -201,6 +205,8 @@ static const struct own_option {
 	{ "by", TEXT, offsetof(struct gm_ctl, choose.by) },
 	{ "for", TEXT, offsetof(struct gm_ctl, export.engine) },
 	{ "format", TEXT, offsetof(struct gm_ctl, export.format) },
+	{ "calibrate", NOTHING, 0 },
+	{ "reset", NOTHING, 0 },
 };
 
 #define N_OWN (sizeof(own_options) / sizeof(own_options[0]))

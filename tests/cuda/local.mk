@@ -76,7 +76,8 @@ GM_TORTURE += %reldir%/collectives/death.c %reldir%/collectives/memory.c \
 gm_suites += tests/suites/cuda_ctl
 gm_cuda_ctl = \
 	%reldir%/ctl/collective.c \
-	%reldir%/ctl/export.c
+	%reldir%/ctl/export.c \
+	%reldir%/ctl/policy.c
 tests_suites_cuda_ctl_SOURCES = $(gm_cuda_ctl)
 tests_suites_cuda_ctl_LDADD = tests/libsupport.la tests/fake/libmachine.la \
 	agent/cuda/libcu.la lib/libgpumap.la $(JANSSON_LIBS) $(DL_LIBS) \

@@ -1,0 +1,132 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Show from which size of work each row is worth it. */
+
+#include "agent/ctl/calibrate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const works[GPUMAP_WORKS] = {
+	[GPUMAP_WORK_GEMM] = "gemm",     [GPUMAP_WORK_POTRF] = "potrf",
+	[GPUMAP_WORK_XTWX] = "xtwx",     [GPUMAP_WORK_FILL] = "fill",
+	[GPUMAP_WORK_COPY] = "copy",     [GPUMAP_WORK_SCALE] = "scale",
+	[GPUMAP_WORK_AXPY] = "axpy",     [GPUMAP_WORK_CAST] = "cast",
+	[GPUMAP_WORK_REDUCE] = "reduce", [GPUMAP_WORK_MASK] = "mask",
+};
+
+static json_t *to_json(const struct gpumap_policy *policy)
+{
+	json_t *least = json_object();
+
+	for (uint32_t i = 0; i < GPUMAP_WORKS; i++)
+		json_object_set_new(
+			least, works[i],
+			policy->least[i] <= INT64_MAX
+				? json_integer((json_int_t)policy->least[i])
+				: json_null());
+	return json_pack(
+		"{s:I, s:o, s:o}", "row", (json_int_t)policy->row,
+		"calibrated_ns",
+		policy->calibrated_ns != 0
+			? json_integer((json_int_t)policy->calibrated_ns)
+			: json_null(),
+		"least", least);
+}
+
+static void print_heading(void)
+{
+	printf("row  calibrated");
+	for (uint32_t i = 0; i < GPUMAP_WORKS; i++)
+		printf(" %10s", works[i]);
+	putchar('\n');
+}
+
+static void print_line(const struct gpumap_policy *policy)
+{
+	printf("%3u  %-10s", policy->row,
+	       policy->calibrated_ns != 0 ? "yes" : "no");
+	for (uint32_t i = 0; i < GPUMAP_WORKS; i++)
+		if (policy->least[i] == UINT64_MAX)
+			printf(" %10s", "never");
+		else
+			printf(" %10" PRIu64, policy->least[i]);
+	putchar('\n');
+}
+
+static int each_row(struct gm_ctl *ctl,
+		    int (*visit)(struct gm_ctl *ctl, uint32_t row, void *data),
+		    void *data)
+{
+	uint32_t n =
+		ctl->n_rows > 0 ? ctl->n_rows : gpumap_device_count(ctl->map);
+	int ret = GM_EXIT_OK;
+
+	for (uint32_t i = 0; i < n && ret == GM_EXIT_OK; i++)
+		ret = visit(ctl, ctl->n_rows > 0 ? ctl->rows[i] : i, data);
+	return ret;
+}
+
+static int show_row(struct gm_ctl *ctl, uint32_t row, void *list)
+{
+	struct gpumap_policy policy = { .size = sizeof(policy) };
+	int ret = gpumap_policy_read(ctl->map, row, &policy);
+
+	if (ret != 0)
+		return gm_ctl_fail(ctl, ret, "row %u", row);
+	if (list != NULL)
+		json_array_append_new(list, to_json(&policy));
+	else
+		print_line(&policy);
+	return GM_EXIT_OK;
+}
+
+static int show(struct gm_ctl *ctl)
+{
+	json_t *list = ctl->json ? json_array() : NULL;
+	int ret;
+
+	if (!ctl->json)
+		print_heading();
+	ret = each_row(ctl, show_row, list);
+	if (ret == GM_EXIT_OK && ctl->json)
+		return gm_ctl_print(json_pack("{s:o}", "policies", list));
+	json_decref(list);
+	return ret;
+}
+
+static int reset_row(struct gm_ctl *ctl, uint32_t row, void *unused)
+{
+	struct gpumap_policy policy = { .size = sizeof(policy) };
+	int ret = gpumap_policy_read(ctl->map, row, &policy);
+
+	(void)unused;
+	memset(policy.least, 0, sizeof(policy.least));
+	if (ret == 0)
+		ret = gpumap_policy_set(ctl->map, &policy);
+	return ret == 0 ? GM_EXIT_OK : gm_ctl_fail(ctl, ret, "row %u", row);
+}
+
+int gm_ctl_policy(struct gm_ctl *ctl)
+{
+	bool calibrates = (ctl->given & GM_OPT_CALIBRATE) != 0;
+	bool resets = (ctl->given & GM_OPT_RESET) != 0;
+	int ret = GM_EXIT_OK;
+
+	if (calibrates && resets) {
+		fprintf(stderr, "gpumapctl: give --calibrate or --reset, not "
+				"both\n");
+		return GM_EXIT_USAGE;
+	}
+	if (!calibrates && (ctl->given & GM_OPT_ROUNDS) != 0) {
+		fprintf(stderr, "gpumapctl: --rounds is for --calibrate\n");
+		return GM_EXIT_USAGE;
+	}
+	if (calibrates)
+		ret = gm_ctl_calibrate(ctl);
+	else if (resets)
+		ret = each_row(ctl, reset_row, NULL);
+	return ret == GM_EXIT_OK ? show(ctl) : ret;
+}

@@ -469,9 +469,9 @@ struct gm_cordon {
 	uint32_t undo; /* 0 or 1 */
 };
 
-/* CALIBRATE: the least sizes of which a row is worth it, by enum gpumap_work; 0:
- * the default.  Answered when that is on the disk.  For root and the agent's
- * user.  No reply body. */
+/* CALIBRATE: the least sizes of which a row is worth it, by enum gpumap_work;
+ * 0: the default.  Answered when that is on the disk.  For root and the
+ * agent's user.  No reply body. */
 struct gm_calibrate {
 	uint32_t row;
 	uint32_t generation; /* of the row */

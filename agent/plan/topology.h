@@ -90,8 +90,8 @@ bool gm_topology_places(const struct gm_topology *topology);
  *
  * n		layers from @first on
  *
- * Returns	false if an entry quantises one of them, or a pattern any tensor,
- *		to a type that CUDA devices cannot compute with
+ * Returns	false if an entry quantises one of them, or a pattern any
+ *		tensor, to a type that CUDA devices cannot compute with
  * Threads	any
  */
 bool gm_topology_suits_cuda(const struct gm_topology *topology, uint64_t first,

@@ -4,8 +4,9 @@
 /*
  * A client punches holes into its session's memory, so that the worker waits
  * for it: that session is ended, and with the second one all sessions of its
- * user.  The worker lives, and the jobs of others go on.  Where another user may
- * have punched them, the session's user is held back for the second time only.
+ * user.  The worker lives, and the jobs of others go on.  Where another user
+ * may have punched them, the session's user is held back for the second time
+ * only.
  */
 
 #include <errno.h>

@@ -76,6 +76,7 @@ struct gm_control_server {
 	struct gm_session_list sessions; /* by id */
 	uint32_t n_sessions;
 	uint32_t n_releases; /* sessions that are gone, but for their memory */
+	bool is_ending;      /* clients keep what they have of sessions */
 	uint64_t last_session;
 	struct gm_export_list exports; /* oldest first, see sharing/exports.h */
 	uint64_t last_export;

@@ -330,6 +330,7 @@ void gm_listener_exit(struct gm_daemon *d)
 
 	if (!s)
 		return;
+	s->is_ending = true;
 	gm_timer_stop(d->loop, &s->pause);
 	gm_timer_stop(d->loop, &s->hello);
 	gm_timer_stop(d->loop, &s->turn);

@@ -154,7 +154,9 @@ static void gone(struct gm_session *session)
 	gm_log(GM_LOG_INFO, "session_gone",
 	       "session=%" PRIu64 " pid=%d sessions=%u", session->id,
 	       (int)session->pid, session->server->n_sessions - 1);
-	release_memory(session);
+	/* While the agent ends, clients may still read what jobs have done. */
+	if (!session->server->is_ending)
+		release_memory(session);
 	gm_session_free(session);
 	GM_POINT("session_gone");
 }

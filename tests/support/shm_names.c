@@ -7,8 +7,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +23,13 @@ void shm_names_file(char ret_path[GM_NAMES_BYTES], const char *instance,
 		    const char *file)
 {
 	gm_names_file(ret_path, geteuid(), instance, file);
+}
+
+bool shm_names_own(void)
+{
+	return unshare(CLONE_NEWNS) == 0 &&
+	       mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	       mount("own", "/dev/shm", "tmpfs", 0, "mode=1777") == 0;
 }
 
 static bool make_one(const char *path)

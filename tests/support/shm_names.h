@@ -13,6 +13,13 @@
 void shm_names_file(char ret_path[GM_NAMES_BYTES], const char *instance,
 		    const char *file);
 
+/*
+ * Give this process, and what it starts, a /dev/shm of its own, empty, in a
+ * mount namespace of its own.  False where the process may not do so, because
+ * it is not root or the machine forbids it.  A later call gives another one.
+ */
+bool shm_names_own(void);
+
 /* Make the folder of this user's instance, as gpumapd does. */
 bool shm_names_make(const char *instance);
 

@@ -14,13 +14,11 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -29,6 +27,7 @@
 
 #include "gpumap.h"
 #include "shm/replicas.h"
+#include "tests/support/shm_names.h"
 #include "tests/support/story.h"
 #include "tests/support/users.h"
 
@@ -45,13 +44,6 @@
 static const char config[] = "[socket]\nmode = 0666\n"
 			     "[segment]\nsize = 1M\n"
 			     "[masks]\nbytes = 1M\n";
-
-static bool have_own_shm(void)
-{
-	return unshare(CLONE_NEWNS) == 0 &&
-	       mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-	       mount("own", "/dev/shm", "tmpfs", 0, "mode=1777") == 0;
-}
 
 /* The exit status of a child of user @uid that does @act. */
 static int as(uid_t uid, int (*act)(void))
@@ -417,8 +409,7 @@ static int read_among_forgeries(void)
 	struct gpumap *map = NULL;
 	int ret;
 
-	if (mount("own", "/dev/shm", "tmpfs", 0, "mode=1777") != 0 ||
-	    as(STRANGER, forge) != 0)
+	if (as(STRANGER, forge) != 0)
 		return 99;
 	map = story_attach(&agent);
 	ret = map != NULL ? first_byte(map, "m") : 98;
@@ -432,8 +423,7 @@ static int read_among_leftovers(void)
 	struct gpumap *map = NULL;
 	int ret;
 
-	if (mount("own", "/dev/shm", "tmpfs", 0, "mode=1777") != 0 ||
-	    forge() != 0)
+	if (forge() != 0)
 		return 99;
 	map = story_attach(&agent);
 	ret = map != NULL ? first_byte(map, "m") : 98;
@@ -449,7 +439,7 @@ static int in_a_container(int (*act)(void))
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0)
-		_exit(have_own_shm() ? act() : 97);
+		_exit(shm_names_own() ? act() : 97);
 	waitpid(pid, &status, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -490,7 +480,7 @@ TAP_CASE()
 		SKIP(1, "only root has other users' processes");
 		return tap_done();
 	}
-	if (!have_own_shm()) {
+	if (!shm_names_own()) {
 		SKIP(1, "no mount namespace with a /dev/shm of its own");
 		return tap_done();
 	}

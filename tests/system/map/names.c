@@ -14,6 +14,7 @@
 
 #include "gpumap.h"
 #include "tests/support/agent_segment.h"
+#include "tests/support/shm_names.h"
 #include "tests/support/story.h"
 
 static struct agent agent;
@@ -58,11 +59,17 @@ static void instances_do_not_meet(void)
 	agent_remove(&agent);
 }
 
+/* In a /dev/shm of this process's own from here on: an agent that took ".."
+ * for a name would change the mode of the folder that it is in. */
 static void some_are_no_names(void)
 {
 	static const char *const names[] = { ".", "..", "", "a/b" };
 	struct agent a;
 
+	if (geteuid() == 0 && !shm_names_own()) {
+		SKIP(8, "no mount namespace with a /dev/shm of its own");
+		return;
+	}
 	agent_make(&a, NULL);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		snprintf(a.instance, sizeof(a.instance), "%s", names[i]);
@@ -174,8 +181,8 @@ static void files_without_a_name_are_handed_out(void)
 TAP_CASE()
 {
 	instances_do_not_meet();
-	some_are_no_names();
 	the_runtime_directory_is_not_listed();
 	files_without_a_name_are_handed_out();
+	some_are_no_names();
 	return tap_done();
 }

@@ -58,16 +58,17 @@ static struct patience begin_wait(void)
 static bool keep_waiting(const struct gpumap *map, struct patience *patience,
 			 int error)
 {
-	uint64_t now = gm_now_ns();
+	uint64_t now = gm_now_ns(), due = patience->due_ns;
 
-	if (error == EINTR && now < patience->due_ns)
+	if (error == EINTR && now < due)
 		return true;
 	if (error != EINTR && error != EAGAIN)
 		return false;
 	patience->due_ns = now + PATIENCE_S * GM_SECOND;
 	if (map == NULL || map->map.header == NULL)
 		return ++patience->checks < PATIENCE;
-	return gm_health_map_age(map) < GM_STALE_NS;
+	return gm_health_stood_still(due, now) ||
+	       gm_health_map_age(map) < GM_STALE_NS;
 }
 
 static int connect_to(const struct gpumap *map, int fd, char why[GM_WHY])

@@ -101,18 +101,21 @@ int gpumap_wait_change(const struct gpumap *map, uint32_t seen,
 		       uint64_t deadline_ns)
 {
 	const struct gm_header *header = map->map.header;
+	uint64_t due = UINT64_MAX; /* the end of the last nap */
 
 	while (gpumap_generation(map) == seen) {
 		uint64_t now = gm_now_ns();
 		uint64_t nap = GM_SECOND;
 
 		if (gm_health_retired(map) ||
-		    gm_health_map_age(map) >= GM_STALE_NS)
+		    (!gm_health_stood_still(due, now) &&
+		     gm_health_map_age(map) >= GM_STALE_NS))
 			return gm_refuse_plain(map, -ESTALE);
 		if (now >= deadline_ns)
 			return gm_refuse_plain(map, -ETIME);
 		if (deadline_ns - now < nap)
 			nap = deadline_ns - now;
+		due = now + nap;
 		sleep_on(&header->generation, seen, nap);
 	}
 	return 0;

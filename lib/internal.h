@@ -305,6 +305,13 @@ bool gm_health_retired(const struct gpumap *map);
 /* Time since the agent's last heartbeat, ns. */
 uint64_t gm_health_map_age(const struct gpumap *map);
 
+/* A wait that was to end at @due_ns has ended at @now_ns.  So late, the machine
+ * stood still, and the agent has not had the time for a heartbeat since. */
+static inline bool gm_health_stood_still(uint64_t due_ns, uint64_t now_ns)
+{
+	return now_ns > due_ns && now_ns - due_ns > GM_SECOND;
+}
+
 /* The offset of this process's clock (shm/timens.h).  One system call, in a
  * time namespace of its own four. */
 uint64_t gm_health_clock_offset(void);

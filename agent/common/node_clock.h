@@ -4,9 +4,10 @@
 /*
  * node_clock - read CLOCK_MONOTONIC as the initial time namespace has it.
  *
- * gpumapd, its workers and its probe read no other monotonic clock, so that
- * every time that they store or compare means the same in each of them, and in
- * clients (shm/timens.h).
+ * gpumapd, its workers and its probe read no other monotonic clock, so that a
+ * time that one of them stores for others means the same in all of them, and in
+ * clients (shm/timens.h).  Limits on other processes are measured by a clock
+ * that is made of this one (running_clock.h).
  */
 #ifndef GM_COMMON_NODE_CLOCK_H
 #define GM_COMMON_NODE_CLOCK_H

@@ -10,9 +10,9 @@
  * process for that.
  *
  * The owner reads the clock at least once between two sleeps, and announces how
- * long it may sleep.  If a reading comes more than GM_RUNNING_STEP_NS later than
- * that, the process has not run, and the clock counts only so much of the time
- * since the reading before.
+ * long it may sleep.  If a reading comes more than GM_RUNNING_STEP_NS later
+ * than that, the process has not run, and the clock counts only so much of the
+ * time since the reading before.
  *
  * A clock whose bytes are 0 begins with the first reading.
  *

@@ -25,7 +25,6 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/base/memfd.c %reldir%/base/memfd.h \
 	%reldir%/base/name.c %reldir%/base/name.h \
 	%reldir%/base/oom.c %reldir%/base/oom.h \
-	%reldir%/base/pauses.c %reldir%/base/pauses.h \
 	%reldir%/base/parts.h \
 	%reldir%/base/peercred.c %reldir%/base/peercred.h \
 	%reldir%/base/refusal.c %reldir%/base/refusal.h \

@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/common/node_clock.h"
+#include "agent/common/running_clock.h"
 #include "agent/probe/parse.h"
 
 #define ARGUMENTS (16u + 2 * GM_PROBE_SKIPS)
@@ -22,6 +24,18 @@
 
 /* Where no MPS daemon ever listens: cuInit would join any that does. */
 #define NO_PIPES "CUDA_MPS_PIPE_DIRECTORY=/nonexistent"
+
+static struct gm_running_clock running;
+
+uint64_t gm_child_now(void)
+{
+	return gm_running_clock_read(&running, gm_node_clock_now());
+}
+
+void gm_child_sleep(uint64_t ns)
+{
+	gm_running_clock_sleep(&running, ns);
+}
 
 struct words {
 	char *argv[ARGUMENTS + 1];
@@ -188,7 +202,7 @@ int gm_child_start(const struct gm_probe_options *o, uint32_t index,
 		return rc;
 	}
 	child.socket = pair[0];
-	child.began = gm_probe_now();
+	child.began = gm_child_now();
 	child.heard = child.began;
 	*ret_child = child;
 	return 0;
@@ -219,7 +233,7 @@ int gm_child_read(struct gm_probe_child *child, struct gm_note *ret_note)
 			send_kill(child);
 		return -EPIPE;
 	}
-	child->heard = gm_probe_now();
+	child->heard = gm_child_now();
 	if (ret_note->type == GM_NOTE_CALL)
 		gm_parse_copy(child->call, sizeof(child->call), ret_note->text,
 			      sizeof(ret_note->text));

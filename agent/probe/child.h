@@ -22,13 +22,20 @@ struct gm_probe_child {
 	pid_t pid;
 	int pidfd;      /* readable once it has ended */
 	int socket;     /* our end, non-blocking; -1: it has closed its own */
-	uint64_t began; /* ns */
+	uint64_t began; /* ns, gm_child_now() */
 	uint64_t heard; /* when it said something last; at first @began */
 	bool is_killed;
 	bool has_said; /* more than which call it is in */
 	bool is_done;  /* it has said all that it was started for */
 	char call[64]; /* what it was in last */
 };
+
+/* The clock of limits on children, which stands still while the machine does
+ * (running_clock.h), in ns. */
+uint64_t gm_child_now(void);
+
+/* This process is about to sleep for up to @ns. */
+void gm_child_sleep(uint64_t ns);
 
 /*
  * gm_child_start - start a role

@@ -9,6 +9,7 @@
 
 #include "agent/common/idset.h"
 #include "agent/common/meminfo.h"
+#include "agent/common/node_clock.h"
 #include "agent/probe/card.h"
 #include "agent/probe/nvml_session.h"
 #include "agent/probe/parse.h"
@@ -363,7 +364,7 @@ void gm_facts_move(const struct gm_facts *f, struct nvmlDevice_st *dev,
 	ret_note->code = 0;
 	ret_note->text[0] = '\0';
 	ret_note->moving =
-		(struct gm_probe_moving){ .looked_ns = gm_probe_now() };
+		(struct gm_probe_moving){ .looked_ns = gm_node_clock_now() };
 	move_memory(f, dev, ret_note);
 	move_gauges(f->nvml, dev, ret_note);
 	move_recovery(f->nvml, dev, ret_note);

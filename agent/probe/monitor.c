@@ -29,14 +29,19 @@ static void look_at(struct gm_monitor *s, struct gm_probe_child *child,
 		gm_monitor_child_ended(s, &was, how);
 }
 
-static int wait_ms(const struct gm_monitor *s, uint64_t now)
+static int wait_ms(const struct gm_monitor *s)
 {
+	uint64_t now = gm_child_now();
+	int ms;
+
 	if (s->next == UINT64_MAX)
 		return -1;
 	if (s->next <= now)
 		return 0;
 	/* Rounded up: a wake before the time would only sleep again. */
-	return (int)((s->next - now) / 1000000u) + 1;
+	ms = (int)((s->next - now) / 1000000u) + 1;
+	gm_child_sleep(gm_probe_ms((uint32_t)ms));
+	return ms;
 }
 
 /* Returns how many are polled; children stand two by two behind gpumapd. */
@@ -69,7 +74,7 @@ static void sleep_and_look(struct gm_monitor *s)
 	uint32_t child[POLLED / 2 + 1];
 	nfds_t n = list_polled(s, polled, child);
 
-	if (poll(polled, n, wait_ms(s, gm_probe_now())) <= 0)
+	if (poll(polled, n, wait_ms(s)) <= 0)
 		return;
 	if (polled[0].revents & POLLOUT)
 		s->is_blocked = false;
@@ -87,7 +92,7 @@ int gm_monitor_run(const struct gm_probe_options *options)
 
 	s.options = options;
 	while (!s.is_over) {
-		uint64_t now = gm_probe_now();
+		uint64_t now = gm_child_now();
 
 		gm_monitor_schedule(&s, now);
 		gm_monitor_send(&s, now);

@@ -425,7 +425,7 @@ void gm_monitor_release(struct gm_monitor *s, const uint8_t uuid[16],
 	}
 	card->release = serial;
 	card->is_released = true;
-	card->released_at = gm_probe_now();
+	card->released_at = gm_child_now();
 	if (!card->is_instance && card->slot != GM_NO_CARD)
 		s->slots[card->slot].is_released = true;
 	for (uint32_t i = 0; i < GM_MONITOR_CHILDREN; i++) {

@@ -27,8 +27,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/common/node_clock.h"
-
 #define GM_PROBE_GPUS  64u  /* NVML indices that are looked at */
 #define GM_PROBE_CARDS 256u /* with instances: rows of the map */
 #define GM_PROBE_SKIPS 16u  /* instances that one watcher leaves alone */
@@ -63,11 +61,6 @@ int gm_enumerate_run(const struct gm_probe_options *options);
 int gm_watch_run(const struct gm_probe_options *options);
 int gm_peers_run(const struct gm_probe_options *options);
 int gm_driver_query_run(const struct gm_probe_options *options);
-
-static inline uint64_t gm_probe_now(void)
-{
-	return gm_node_clock_now();
-}
 
 static inline uint64_t gm_probe_ms(uint32_t ms)
 {

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/node_clock.h"
 #include "agent/probe/facts.h"
 #include "agent/probe/nvml_session.h"
 #include "gpumap.h"
@@ -291,9 +292,9 @@ int gm_watch_run(const struct gm_probe_options *o)
 		if (!w.set)
 			listen(&w);
 		refresh(&w);
-		due = gm_probe_now() + gm_probe_ms(o->refresh_ms);
-		while (gm_probe_now() < due) {
-			uint64_t left = due - gm_probe_now();
+		due = gm_node_clock_now() + gm_probe_ms(o->refresh_ms);
+		while (gm_node_clock_now() < due) {
+			uint64_t left = due - gm_node_clock_now();
 			uint32_t burst = 0;
 
 			if (!wait_for_event(&w, (uint32_t)(left / 1000000) + 1))

@@ -130,10 +130,11 @@ GM_TORTURE += %reldir%/loads/death.c %reldir%/loads/files.c \
 gm_suites += tests/suites/cuda_sessions
 gm_cuda_sessions = \
 	%reldir%/sessions/agent_death.c \
-	%reldir%/sessions/client_death.c
+	%reldir%/sessions/client_death.c \
+	%reldir%/sessions/clock_jump.c
 tests_suites_cuda_sessions_SOURCES = $(gm_cuda_sessions)
 tests_suites_cuda_sessions_LDADD = tests/libsupport.la \
-	tests/fake/libmachine.la lib/libgpumap.la -lpthread
+	tests/fake/libmachine.la lib/libgpumap.la shm/libshm.la -lpthread
 gm_cases += $(gm_cuda_sessions)
 GM_TORTURE += %reldir%/sessions/agent_death.c \
 	%reldir%/sessions/client_death.c

@@ -93,3 +93,9 @@ check_LTLIBRARIES += %reldir%/extra-kernels.la
 %canon_reldir%_extra_kernels_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 %canon_reldir%_extra_kernels_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere \
 	-module -avoid-version -no-undefined
+
+check_LTLIBRARIES += %reldir%/clock.la
+%canon_reldir%_clock_la_SOURCES = %reldir%/clock.c
+%canon_reldir%_clock_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+%canon_reldir%_clock_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere \
+	-module -avoid-version -no-undefined

@@ -70,6 +70,7 @@ tests_libsupport_la_SOURCES += \
 	%reldir%/cuda_backend.c %reldir%/cuda_backend.h \
 	%reldir%/cuda_session.c %reldir%/cuda_session.h \
 	%reldir%/damage.c %reldir%/damage.h \
+	%reldir%/jump.c %reldir%/jump.h \
 	%reldir%/driver_copy.c %reldir%/driver_copy.h \
 	%reldir%/fake_machine.c %reldir%/fake_machine.h \
 	%reldir%/fuse.c %reldir%/fuse.h \

@@ -175,6 +175,7 @@ gm_suites += tests/suites/system_sessions
 gm_system_sessions = \
 	%reldir%/sessions/agent_death.c \
 	%reldir%/sessions/client_death.c \
+	%reldir%/sessions/clock_jump.c \
 	%reldir%/sessions/exhaustion.c \
 	%reldir%/sessions/kept_memory.c \
 	%reldir%/sessions/limits.c \

@@ -92,7 +92,8 @@ gm_unit_common = \
 	%reldir%/common/huge_pages.c \
 	%reldir%/common/idset.c \
 	%reldir%/common/log.c \
-	%reldir%/common/numa_bind.c
+	%reldir%/common/numa_bind.c \
+	%reldir%/common/running_clock.c
 tests_suites_unit_common_SOURCES = $(gm_unit_common)
 tests_suites_unit_common_LDADD = tests/libsupport.la \
 	agent/device/libdevice.la agent/common/libcommon.la $(SECCOMP_LIBS) \
@@ -137,7 +138,6 @@ gm_unit_daemon = \
 	%reldir%/daemon/mask_refused.c \
 	%reldir%/daemon/mesh_text.c \
 	%reldir%/daemon/p2p.c \
-	%reldir%/daemon/pauses.c \
 	%reldir%/daemon/publish.c \
 	%reldir%/daemon/received_fds.c \
 	%reldir%/daemon/retry_queue.c \

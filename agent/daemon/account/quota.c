@@ -3,6 +3,7 @@
 
 #include "agent/daemon/account/quota.h"
 
+#include "agent/common/node_clock.h"
 #include "agent/daemon/account/ledger.h"
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/base/loop.h"
@@ -42,7 +43,7 @@ void gm_quota_freed(struct gm_daemon *d, uint32_t row, uint64_t bytes)
 	struct gm_recent_free *back = &d->devices->of[row]->back[0];
 
 	back->bytes += bytes;
-	back->last_ns = gm_loop_now();
+	back->last_ns = gm_node_clock_now();
 }
 
 uint64_t gm_quota_exports(const struct gm_daemon *d, uint32_t row, uint32_t uid)

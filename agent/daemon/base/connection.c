@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/node_clock.h"
 #include "agent/daemon/base/deferred_close.h"
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/base/loop.h"
@@ -146,7 +147,7 @@ int gm_connection_watch(struct gm_connection *c)
 
 	if (c->process.fd >= 0)
 		return 0;
-	fd = gm_peer_pidfd(c->source.fd, c->pid, c->since_ns);
+	fd = gm_peer_pidfd(c->source.fd, c->pid, c->node_ns);
 	if (fd == -ENOTSUP)
 		return 0;
 	if (fd < 0)
@@ -163,7 +164,7 @@ int gm_connection_watch(struct gm_connection *c)
 bool gm_connection_lives(const struct gm_connection *c)
 {
 	struct pollfd end = {
-		.fd = gm_peer_pidfd(c->source.fd, c->pid, c->since_ns),
+		.fd = gm_peer_pidfd(c->source.fd, c->pid, c->node_ns),
 		.events = POLLIN,
 	};
 	bool lives = end.fd >= 0 && poll(&end, 1, 0) == 0;
@@ -662,6 +663,7 @@ int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused)
 		c->uid = peer.uid;
 		c->busy = 1;
 		c->since_ns = gm_loop_now();
+		c->node_ns = gm_node_clock_now();
 		c->source = (struct gm_source){ fd, ready };
 		c->process.fd = -1;
 		c->fd = -1;

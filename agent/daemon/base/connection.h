@@ -64,6 +64,7 @@ struct gm_connection {
 	pid_t pid; /* 0: where we cannot see it */
 	uid_t uid;
 	uint64_t since_ns; /* accepted */
+	uint64_t node_ns;  /* likewise, by gm_node_clock_now() */
 	bool said_hello;
 	bool is_refused;      /* gets an answer to its HELLO, and no more */
 	bool waits;           /* for an answer that is not known yet */

@@ -8,12 +8,16 @@
 #include <unistd.h>
 
 #include "agent/common/node_clock.h"
+#include "agent/common/running_clock.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 
+/* The process has one loop. */
+static struct gm_running_clock running;
+
 uint64_t gm_loop_now(void)
 {
-	return gm_node_clock_now();
+	return gm_running_clock_read(&running, gm_node_clock_now());
 }
 
 int gm_loop_init(struct gm_loop *loop)
@@ -111,17 +115,25 @@ static void fire(struct gm_loop *loop)
 
 	while (!loop->stop && (timer = TAILQ_FIRST(&loop->timers)) != NULL &&
 	       timer->due_ns <= now) {
-		timer->late_ns = now - timer->due_ns;
 		gm_timer_stop(loop, timer);
 		timer->fired(timer);
 	}
 }
 
+/* A wait without end is one of no known length: no limit runs meanwhile. */
+static int wait_for_events(struct gm_loop *loop)
+{
+	int ms = timeout(loop);
+
+	if (ms > 0)
+		gm_running_clock_sleep(&running, (uint64_t)ms * NS_PER_MS);
+	return epoll_wait(loop->epoll, loop->batch, GM_LOOP_BATCH, ms);
+}
+
 int gm_loop_run(struct gm_loop *loop)
 {
 	while (!loop->stop) {
-		int n = epoll_wait(loop->epoll, loop->batch, GM_LOOP_BATCH,
-				   timeout(loop));
+		int n = wait_for_events(loop);
 
 		if (n < 0 && errno != EINTR)
 			return -errno;

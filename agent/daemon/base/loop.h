@@ -33,8 +33,7 @@ struct gm_source {
 
 struct gm_timer {
 	TAILQ_ENTRY(gm_timer) entry;
-	uint64_t due_ns;  /* 0: not set */
-	uint64_t late_ns; /* while it fires: by how much it does too late */
+	uint64_t due_ns; /* 0: not set */
 	void (*fired)(struct gm_timer *timer);
 };
 
@@ -50,7 +49,9 @@ struct gm_loop {
 	void (*turned)(struct gm_loop *loop); /* after each turn; may be NULL */
 };
 
-/* The clock of all processes of the machine: gm_node_clock_now(). */
+/* The time of timers and limits, for the loop's thread.  This clock stands
+ * still while the machine does (running_clock.h), so other processes do not
+ * have it: what they see is on gm_node_clock_now(). */
 uint64_t gm_loop_now(void);
 
 /* Returns 0, or a negative errno from epoll_create1. */

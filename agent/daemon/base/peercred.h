@@ -18,7 +18,7 @@
  * gm_peer_pidfd - a descriptor that becomes readable when the peer is gone
  *
  * pid		from SO_PEERCRED; 0 for a process that we cannot see
- * since_ns	when the connection was accepted, by gm_loop_now()
+ * since_ns	when the connection was accepted, of the node
  *
  * Returns	it, or
  *		-ESRCH		the peer is gone

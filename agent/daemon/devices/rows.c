@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/common/log.h"
+#include "agent/common/node_clock.h"
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
@@ -59,7 +60,7 @@ static void enter(struct gm_device *device, uint32_t state, const char *reason,
 
 	moving->state = state;
 	moving->error = error;
-	moving->since = gm_loop_now();
+	moving->since = gm_node_clock_now();
 	memset(moving->reason, 0, sizeof(moving->reason));
 	if (reason != NULL)
 		snprintf(moving->reason, sizeof(moving->reason), "%s", reason);
@@ -105,7 +106,7 @@ static void refresh(const struct gm_daemon *d, struct gm_device *device)
 	switch (device->facts.kind) {
 	case GPUMAP_DEVICE_HOST:
 		gm_hostrows_refresh(d, device);
-		gm_devices_memory_read(device, gm_loop_now());
+		gm_devices_memory_read(device, gm_node_clock_now());
 		break;
 	case GPUMAP_DEVICE_CUDA:
 		gm_cuda_rows_refresh(device);
@@ -159,7 +160,7 @@ static struct gm_device *make(const struct gm_daemon *d,
 static void move_neither(struct gm_daemon *d, uint32_t row)
 {
 	const struct gm_moving_image neither = { .state = GPUMAP_DEVICE_PROBING,
-						 .since = gm_loop_now() };
+						 .since = gm_node_clock_now() };
 
 	gm_rows_move(&d->segment->map.rows[row], &neither);
 }

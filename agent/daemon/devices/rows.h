@@ -148,7 +148,7 @@ void gm_devices_refresh(struct gm_daemon *d);
 /* Are all present rows READY? */
 bool gm_devices_ready(const struct gm_daemon *d);
 
-/* The free memory of a device was read, not before @at_ns (gm_loop_now()):
+/* The free memory of a device was read, not before @at_ns (of the node):
  * memory that was given back earlier is part of it.  The same reading may be
  * reported again. */
 void gm_devices_memory_read(struct gm_device *device, uint64_t at_ns);

@@ -279,9 +279,6 @@ static void look(struct gm_timer *timer)
 	uint64_t now = gm_loop_now();
 
 	gm_timer_set(probe->d->loop, timer, now + LOOK_NS);
-	/* A machine that stood still has kept the probe silent, too. */
-	if (timer->late_ns > LOOK_NS)
-		probe->last_record_ns += timer->late_ns;
 	if (!gm_spawn_stopped(&probe->child))
 		probe->times_stopped = 0;
 	else if (++probe->times_stopped >= STOPPED_MAX)

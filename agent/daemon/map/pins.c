@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/node_clock.h"
 #include "agent/common/read_file.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
@@ -468,7 +469,7 @@ int gm_pins_adopt(struct gm_daemon *d)
 
 	/* Later than any claim of an agent before us, for it gave them out at
 	 * less than one a nanosecond. */
-	holders->last_claim = gm_loop_now();
+	holders->last_claim = gm_node_clock_now();
 	for (uint32_t i = 0; i < GM_HOLDERS && ret == 0; i++) {
 		if (holders->table[i].kind == GM_HOLDER_FREE)
 			continue;

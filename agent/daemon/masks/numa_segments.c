@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/node_clock.h"
 #include "agent/common/numa_bind.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
@@ -101,7 +102,7 @@ static void sign(const struct gm_daemon *d, struct gm_node_segment *segment)
 	struct gm_node_header *header = (void *)segment->base;
 	const struct gm_header *map = d->segment->map.header;
 
-	segment->made = gm_loop_now();
+	segment->made = gm_node_clock_now();
 	gm_put(&header->major, GM_LAYOUT_MAJOR);
 	gm_put(&header->minor, GM_LAYOUT_MINOR);
 	gm_put(&header->byte_order, GM_BYTE_ORDER);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/node_clock.h"
 #include "agent/common/read_file.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/segment/folder.h"
@@ -170,9 +171,9 @@ static void sign(struct gm_header *header)
 	gm_put(&header->minor, GM_LAYOUT_MINOR);
 	gm_put(&header->agent_pid, (uint32_t)getpid());
 	gm_put(&header->agent_version, GPUMAP_VERSION);
-	gm_put(&header->agent_start, gm_loop_now());
+	gm_put(&header->agent_start, gm_node_clock_now());
 	/* SEGMENT.changed */
-	gm_put_release(&header->heartbeat, gm_loop_now());
+	gm_put_release(&header->heartbeat, gm_node_clock_now());
 }
 
 static bool is_our_layout(const struct file *file)
@@ -444,5 +445,5 @@ void gm_segment_changed(struct gm_segment *segment)
 void gm_segment_heartbeat(struct gm_segment *segment)
 {
 	/* SEGMENT.changed */
-	gm_put_release(&segment->map.header->heartbeat, gm_loop_now());
+	gm_put_release(&segment->map.header->heartbeat, gm_node_clock_now());
 }

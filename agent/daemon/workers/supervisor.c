@@ -50,7 +50,6 @@ static void tick(struct gm_timer *timer)
 	uint64_t now = gm_loop_now();
 	struct gm_worker_process *worker;
 
-	gm_pauses_tick(&s->pauses, now, TICK_NS);
 	limit_spinning(s, now);
 	TAILQ_FOREACH(worker, &s->all, entry)
 	gm_watchdog_check(worker, now);

@@ -52,13 +52,60 @@ static const struct limit {
 			      true },
 };
 
-/* A time of the journal, later by as long as the agent did not run since: what
- * stopped the agent has stopped the worker, too. */
-static uint64_t without_pauses(const struct gm_worker_process *worker,
-			       uint64_t since)
+/* ---- signs --------------------------------------------------------------- */
+
+static uint64_t read_sign(const struct gm_journal *journal, uint32_t sign)
 {
-	return since + gm_pauses_since(&worker->d->supervisor->pauses, since);
+	switch (sign) {
+	case GM_SIGN_BEAT:
+		return gm_get(&journal->beat);
+	case GM_SIGN_SLOW:
+		return gm_get(&journal->slow);
+	case GM_SIGN_IN_FLIGHT:
+		return gm_get(&journal->in_flight);
+	case GM_SIGN_JOINT:
+		return gm_get(&journal->joint);
+	case GM_SIGN_STALLED:
+		return gm_get(&journal->stalled);
+	default:
+		return gm_get(&journal->clique[sign - GM_SIGN_CLIQUE]);
+	}
 }
+
+void gm_watchdog_begin(struct gm_worker_process *worker)
+{
+	for (uint32_t i = 0; i < GM_SIGNS; i++)
+		worker->signs[i] =
+			(struct gm_sign){ .word = read_sign(worker->journal,
+							    i) };
+}
+
+static void look_at_signs(struct gm_worker_process *worker, uint64_t now)
+{
+	for (uint32_t i = 0; i < GM_SIGNS; i++) {
+		uint64_t word = read_sign(worker->journal, i);
+
+		if (worker->signs[i].word != word)
+			worker->signs[i] = (struct gm_sign){ word, now };
+	}
+}
+
+/* How long the sign says the same; -1: nothing of this worker. */
+static int64_t age_of(const struct gm_sign *sign, uint64_t now)
+{
+	return sign->word != 0 && sign->since_ns != 0
+		       ? (int64_t)(now - sign->since_ns)
+		       : -1;
+}
+
+/* The call that a thread of this worker is in. */
+static uint32_t call_of(const struct gm_sign *beat)
+{
+	return beat->since_ns != 0 ? (uint32_t)(beat->word >> 56)
+				   : GM_CALL_IDLE;
+}
+
+/* ---- limits -------------------------------------------------------------- */
 
 /* The last time at which a call of the loop may have waited for a lock of the
  * driver's. */
@@ -88,27 +135,25 @@ static bool is_over(const struct gm_worker_process *worker, uint32_t call,
 		idle = locked_ns(worker, since, now);
 	if (calm < worker->computed_long_ns)
 		calm = worker->computed_long_ns;
-	return now - without_pauses(worker, idle) > limit_ns ||
-	       (leaves && now - without_pauses(worker, calm) > BESIDE_NS);
+	return now - idle > limit_ns || (leaves && now - calm > BESIDE_NS);
 }
 
-/* Signs from before this worker do not count. */
-static void check(struct gm_worker_process *worker, uint64_t beat, uint64_t now)
+static void check(struct gm_worker_process *worker, const struct gm_sign *beat,
+		  uint64_t now)
 {
-	uint64_t since = beat & ~(UINT64_C(0xff) << 56);
-	uint32_t call = (uint32_t)(beat >> 56);
+	uint32_t call = call_of(beat);
 	const struct limit *limit;
 	uint64_t limit_ns;
 	char why[GM_WHY_BYTES];
 
-	if (call >= sizeof(limits) / sizeof(limits[0]) ||
-	    since < worker->since_ns || now < since)
+	if (call >= sizeof(limits) / sizeof(limits[0]))
 		return;
 	limit = &limits[call];
 	limit_ns = limit->ns;
 	if (call == GM_CALL_PROGRAM || call == GM_CALL_START)
 		limit_ns = worker->d->config->program_limit_ns;
-	if (limit_ns == 0 || !is_over(worker, call, limit_ns, since, now))
+	if (limit_ns == 0 ||
+	    !is_over(worker, call, limit_ns, beat->since_ns, now))
 		return;
 	snprintf(why, sizeof(why), "%s took over %" PRIu64 " %s%s", limit->what,
 		 limit_ns / (limit_ns < SECOND ? MS : SECOND),
@@ -120,22 +165,19 @@ static void check(struct gm_worker_process *worker, uint64_t beat, uint64_t now)
 /* Device code that has been at it for a while. */
 static bool computes(const struct gm_worker_process *worker, uint64_t now)
 {
-	uint64_t since = gm_get(&worker->journal->in_flight);
-
-	return since >= worker->since_ns && now > since && now - since > SECOND;
+	return age_of(&worker->signs[GM_SIGN_IN_FLIGHT], now) > (int64_t)SECOND;
 }
 
 /* A program that goes on although no session wants it any more.  Such a program
  * need never end by itself, and no other user's work depends on it. */
 static void check_orphaned(struct gm_worker_process *worker, uint64_t now)
 {
-	uint64_t beat = gm_get(&worker->journal->beat);
-	uint64_t slow = gm_get(&worker->journal->slow);
 	const struct gm_attachment *attachment;
 
 	if (!worker->group->runs_programs ||
 	    !gm_worker_process_has_attachments(worker) ||
-	    (beat >> 56 != GM_CALL_PROGRAM && slow >> 56 != GM_CALL_START &&
+	    (call_of(&worker->signs[GM_SIGN_BEAT]) != GM_CALL_PROGRAM &&
+	     call_of(&worker->signs[GM_SIGN_SLOW]) != GM_CALL_START &&
 	     !computes(worker, now)))
 		return;
 	TAILQ_FOREACH(attachment, &worker->attachments, entry)
@@ -150,10 +192,9 @@ static void check_orphaned(struct gm_worker_process *worker, uint64_t now)
  * ends it.  As an excuse it counts for a limited time. */
 static void look_at_joint(struct gm_worker_process *worker, uint64_t now)
 {
-	uint64_t since = gm_get(&worker->journal->joint);
+	int64_t age = age_of(&worker->signs[GM_SIGN_JOINT], now);
 
-	if (since >= worker->since_ns && now >= since &&
-	    now - since <= JOINT_NS)
+	if (age >= 0 && age <= (int64_t)JOINT_NS)
 		worker->computed_ns = worker->computed_long_ns = now;
 }
 
@@ -164,13 +205,13 @@ static void look_at_joint(struct gm_worker_process *worker, uint64_t now)
 static void look_at_stall(struct gm_worker_process *worker, uint64_t now)
 {
 	uint64_t place = gm_get(&worker->journal->stalled_place);
-	uint64_t since = gm_get(&worker->journal->stalled);
+	int64_t age = age_of(&worker->signs[GM_SIGN_STALLED], now);
 
-	if (since < worker->since_ns || now < since || place == 0)
+	if (age < 0 || place == 0)
 		return;
-	if (now - since <= STALL_NS)
+	if (age <= (int64_t)STALL_NS)
 		worker->stalled_ns = now;
-	if (now - since > SECOND)
+	if (age > (int64_t)SECOND)
 		gm_attachments_stalled(worker, (uint32_t)(place - 1));
 }
 
@@ -187,16 +228,6 @@ static void look_at_guard(struct gm_worker_process *worker)
 		gm_worker_child_kill(worker, "it was killed, and does not end");
 }
 
-/* The call that a thread of this worker is in. */
-static uint32_t call_of(const struct gm_worker_process *worker, gm_a64 *sign)
-{
-	uint64_t beat = gm_get(sign);
-
-	return (beat & ~(UINT64_C(0xff) << 56)) < worker->since_ns
-		       ? GM_CALL_IDLE
-		       : (uint32_t)(beat >> 56);
-}
-
 /*
  * The driver holds locks during calls of the blocking threads: the context's,
  * until the card is done with what is under way, and those of the node while it
@@ -206,12 +237,11 @@ static uint32_t call_of(const struct gm_worker_process *worker, gm_a64 *sign)
  */
 static void look_at_locks(struct gm_worker_process *worker, uint64_t now)
 {
-	uint32_t slow = call_of(worker, &worker->journal->slow);
+	uint32_t slow = call_of(&worker->signs[GM_SIGN_SLOW]);
 	bool is_in_one = slow != GM_CALL_IDLE;
 
-	for (uint32_t i = 0; i < GM_JOURNAL_NCCL_GROUPS; i++)
-		is_in_one |= call_of(worker, &worker->journal->clique[i]) !=
-			     GM_CALL_IDLE;
+	for (uint32_t i = GM_SIGN_CLIQUE; i < GM_SIGNS; i++)
+		is_in_one |= call_of(&worker->signs[i]) != GM_CALL_IDLE;
 	if (worker->is_card && is_in_one)
 		worker->locked_ns = now;
 	if (worker->is_card &&
@@ -223,20 +253,19 @@ static void check_jobs(struct gm_worker_process *worker, uint64_t now)
 {
 	const struct gm_config *config = worker->d->config;
 	uint64_t limit = config->cuda_kernel_limit_ns;
-	uint64_t since = gm_get(&worker->journal->in_flight);
+	int64_t age = age_of(&worker->signs[GM_SIGN_IN_FLIGHT], now);
 	bool by_programs = worker->group->runs_programs &&
 			   config->program_limit_ns > 0 &&
 			   (limit == 0 || config->program_limit_ns < limit);
 
-	if (since < worker->since_ns || now < since)
+	if (age < 0)
 		return;
 	worker->computed_ns = now;
 	if (computes(worker, now))
 		worker->computed_long_ns = now;
 	if (by_programs)
 		limit = config->program_limit_ns;
-	if (limit == 0 || !worker->is_card ||
-	    now - without_pauses(worker, since) <= limit)
+	if (limit == 0 || !worker->is_card || (uint64_t)age <= limit)
 		return;
 	gm_worker_child_kill(worker,
 			     by_programs ? "a job ran longer than the limit in "
@@ -256,16 +285,16 @@ void gm_watchdog_check(struct gm_worker_process *worker, uint64_t now_ns)
 	else if (++worker->times_stopped >= STOPPED_MAX)
 		gm_worker_child_kill(worker, "stopped by a signal");
 	if (worker->state == GM_PROCESS_SERVING) {
+		look_at_signs(worker, now_ns);
 		look_at_joint(worker, now_ns);
 		look_at_stall(worker, now_ns);
 		look_at_guard(worker);
 		look_at_locks(worker, now_ns);
 		check_jobs(worker, now_ns);
-		check(worker, gm_get(&worker->journal->beat), now_ns);
-		check(worker, gm_get(&worker->journal->slow), now_ns);
-		for (uint32_t i = 0; i < GM_JOURNAL_NCCL_GROUPS; i++)
-			check(worker, gm_get(&worker->journal->clique[i]),
-			      now_ns);
+		check(worker, &worker->signs[GM_SIGN_BEAT], now_ns);
+		check(worker, &worker->signs[GM_SIGN_SLOW], now_ns);
+		for (uint32_t i = GM_SIGN_CLIQUE; i < GM_SIGNS; i++)
+			check(worker, &worker->signs[i], now_ns);
 		check_orphaned(worker, now_ns);
 	}
 	gm_attachments_flush(worker);

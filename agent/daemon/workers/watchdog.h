@@ -5,8 +5,10 @@
  * watchdog - end a worker that makes no progress.
  *
  * A worker leaves signs of life in its journal: the call that each of its
- * threads is in, and since when.  A device may compute for a client as long as
- * it takes: calls that wait for it have no limit meanwhile, and only the
+ * threads is in, and a word that changes with each.  A limit counts from the
+ * look that found the word first, on the clock of the loop, so that no clock of
+ * the worker's matters.  A device may compute for a client as long as it
+ * takes: calls that wait for it have no limit meanwhile, and only the
  * administrator's limit ends a worker because of a client's job.  Nor does a
  * limit count while the loop may wait for a lock that the driver holds during a
  * call of another thread; that call has a limit of its own.
@@ -15,6 +17,9 @@
 #define GM_DAEMON_WORKERS_WATCHDOG_H
 
 #include "agent/daemon/workers/worker_process.h"
+
+/* A worker is about to start: all signs in its journal are older. */
+void gm_watchdog_begin(struct gm_worker_process *worker);
 
 /* Look for a worker that makes no progress; to be called once a second, with
  * the loop's time. */

@@ -23,6 +23,7 @@
 #include "agent/daemon/workers/demand.h"
 #include "agent/daemon/workers/exec.h"
 #include "agent/daemon/workers/stale_worker.h"
+#include "agent/daemon/workers/watchdog.h"
 #include "agent/daemon/workers/worker_child.h"
 #include "agent/daemon/workers/worker_messages.h"
 #include "agent/daemon/workers/worker_users.h"
@@ -188,6 +189,7 @@ static void spawn_worker(struct gm_worker_process *worker)
 	int error;
 
 	worker->completed = gm_get(&worker->journal->completed);
+	gm_watchdog_begin(worker);
 	error = start_child(worker, GM_EXEC_WORKER);
 	if (error) {
 		spawn_failed(worker, "worker", error);
@@ -398,28 +400,11 @@ static void is_stuck(struct gm_worker_process *worker)
 	gm_attachments_refuse(worker);
 }
 
-/* A limit that is over long since was over while this process did not run, nor
- * the worker: its rest begins now. */
-static bool was_paused(const struct gm_worker_process *worker)
-{
-	return worker->timer.late_ns > SECOND &&
-	       (worker->state == GM_PROCESS_STARTING ||
-		worker->state == GM_PROCESS_SERVING ||
-		worker->state == GM_PROCESS_ENDING ||
-		(worker->state == GM_PROCESS_RECOVERING &&
-		 gm_worker_process_has_child(worker)));
-}
-
 static void timer_fired(struct gm_timer *timer)
 {
 	struct gm_worker_process *worker =
 		gm_owner(timer, struct gm_worker_process, timer);
 
-	if (was_paused(worker)) {
-		gm_timer_set(worker->d->loop, timer,
-			     gm_loop_now() + timer->late_ns);
-		return;
-	}
 	switch (worker->state) {
 	case GM_PROCESS_LOCKED:
 		start_when_free(worker);

@@ -51,7 +51,6 @@
 
 #include "agent/common/wire.h"
 #include "agent/daemon/base/loop.h"
-#include "agent/daemon/base/pauses.h"
 #include "agent/daemon/base/spawn.h"
 #include "agent/daemon/base/spin.h"
 #include "agent/daemon/masks/device_replicas.h"
@@ -90,6 +89,23 @@ struct gm_worker_process_times {
 	uint64_t started_ns;
 };
 
+/* Words of the journal that change with each call. */
+enum gm_sign_of {
+	GM_SIGN_BEAT,
+	GM_SIGN_SLOW,
+	GM_SIGN_IN_FLIGHT,
+	GM_SIGN_JOINT,
+	GM_SIGN_STALLED,
+	GM_SIGN_CLIQUE, /* and those behind it */
+	GM_SIGNS = GM_SIGN_CLIQUE + GM_JOURNAL_NCCL_GROUPS
+};
+
+/* One of them, as the watchdog saw it last. */
+struct gm_sign {
+	uint64_t word;
+	uint64_t since_ns; /* first seen; 0: it is of an earlier worker */
+};
+
 struct gm_worker_process {
 	TAILQ_ENTRY(gm_worker_process) entry; /* of all that there are */
 	struct gm_daemon *d;
@@ -122,6 +138,7 @@ struct gm_worker_process {
 	struct gm_timer idle; /* no session has been attached for long enough */
 	uint64_t since_ns;    /* when the state was entered */
 	uint64_t completed;   /* journal->completed at the spawn */
+	struct gm_sign signs[GM_SIGNS];
 	uint32_t early_deaths;    /* in a row, before a job was completed */
 	uint32_t recovery_deaths; /* since the last recovery that succeeded */
 	uint32_t restarts;
@@ -171,7 +188,6 @@ struct gm_supervisor {
 	/* an empty directory, "" until a row needs it */
 	char no_mps[GM_NAMES_BYTES];
 	struct gm_spin spin;
-	struct gm_pauses pauses;
 	uint64_t pinned_ns; /* last look at which a card's worker may have held
 			     * the driver's locks of the node */
 	struct gm_timer tick;

@@ -21,7 +21,7 @@ static void begin(void)
 	EQ(shown_ns, node_ns);
 }
 
-/* What the clock counts of @ns of which @sleep_ns had been announced. */
+/* The part of @ns that is counted, of which @sleep_ns had been announced. */
 static uint64_t counted(uint64_t ns, uint64_t sleep_ns)
 {
 	uint64_t before = shown_ns;

@@ -238,9 +238,33 @@ static void attachment_may_come_while_the_worker_ends(void)
  * there is no time before that. */
 static uint64_t look_ns;
 
-static void beat(gm_a64 *at, uint32_t call, uint64_t ago_ns)
+static gm_a64 *word_of(enum gm_sign_of sign)
 {
-	gm_put(at, (uint64_t)call << 56 | (look_ns - ago_ns));
+	struct gm_journal *signs = worker->journal;
+
+	switch (sign) {
+	case GM_SIGN_BEAT:
+		return &signs->beat;
+	case GM_SIGN_SLOW:
+		return &signs->slow;
+	case GM_SIGN_IN_FLIGHT:
+		return &signs->in_flight;
+	case GM_SIGN_JOINT:
+		return &signs->joint;
+	case GM_SIGN_STALLED:
+		return &signs->stalled;
+	default:
+		return &signs->clique[sign - GM_SIGN_CLIQUE];
+	}
+}
+
+/* The worker gave the sign, and a look found it first @ago_ns ago. */
+static void beat(enum gm_sign_of sign, uint32_t call, uint64_t ago_ns)
+{
+	uint64_t word = (uint64_t)call << 56 | (look_ns - ago_ns);
+
+	gm_put(word_of(sign), word);
+	worker->signs[sign] = (struct gm_sign){ word, look_ns - ago_ns };
 }
 
 static bool was_killed_over(const char *why)
@@ -271,9 +295,8 @@ static void each_call_has_its_own_limit(void)
 	OK(until(is_back));
 	look_ns = gm_loop_now() + 36000 * second;
 	/* A job may take as long as it takes, and what waits for it too. */
-	worker->since_ns = 1;
-	gm_put(&signs->in_flight, look_ns - 7200 * second);
-	beat(&signs->slow, GM_CALL_ALLOC, 3600 * second);
+	beat(GM_SIGN_IN_FLIGHT, 0, 7200 * second);
+	beat(GM_SIGN_SLOW, GM_CALL_ALLOC, 3600 * second);
 	gm_watchdog_check(worker, look_ns);
 	EQ(worker->state, GM_PROCESS_SERVING);
 	gm_put(&signs->in_flight, 0);
@@ -284,38 +307,39 @@ static void each_call_has_its_own_limit(void)
 	OK(was_killed_over("an allocation took over 60 s"));
 
 	/* A larger allocation has a longer limit. */
-	worker->since_ns = 1;
-	beat(&signs->slow, GM_CALL_ALLOC_LARGE, 899 * second);
+	beat(GM_SIGN_SLOW, GM_CALL_ALLOC_LARGE, 899 * second);
 	gm_watchdog_check(worker, look_ns);
 	EQ(worker->state, GM_PROCESS_SERVING);
-	beat(&signs->slow, GM_CALL_ALLOC_LARGE, 901 * second);
+	beat(GM_SIGN_SLOW, GM_CALL_ALLOC_LARGE, 901 * second);
 	OK(was_killed_over("a large allocation took over 900 s"));
 
-	worker->since_ns = 1;
-	beat(&signs->beat, GM_CALL_LOOP, 4 * second);
+	beat(GM_SIGN_BEAT, GM_CALL_LOOP, 4 * second);
 	gm_watchdog_check(worker, look_ns);
 	EQ(worker->state, GM_PROCESS_SERVING);
-	beat(&signs->beat, GM_CALL_LOOP, 6 * second);
+	beat(GM_SIGN_BEAT, GM_CALL_LOOP, 6 * second);
 	OK(was_killed_over("a turn of its loop took over 5 s"));
 
-	/* A pause of the agent is not counted: its tick came 8 s late. */
-	worker->since_ns = 1;
-	d->supervisor->pauses = (struct gm_pauses){ .next = 0 };
-	gm_pauses_tick(&d->supervisor->pauses, look_ns - 9 * second, second);
-	gm_pauses_tick(&d->supervisor->pauses, look_ns, second);
-	beat(&signs->beat, GM_CALL_LOOP, 12 * second);
-	gm_watchdog_check(worker, look_ns);
-	EQ(worker->state, GM_PROCESS_SERVING);
-	beat(&signs->beat, GM_CALL_LOOP, 14 * second);
+	/* A limit counts from the look that finds the call, whatever the
+	 * worker's clock says. */
+	gm_put(&signs->beat, (uint64_t)GM_CALL_LOOP << 56 | 1);
+	OK(is_borne());
+	look_ns += 5 * second;
+	OK(is_borne());
+	look_ns += 1;
 	OK(was_killed_over("a turn of its loop took over 5 s"));
-	d->supervisor->pauses = (struct gm_pauses){ .next = 0 };
 
-	worker->since_ns = 1;
+	/* The calls of an earlier worker do not count. */
+	gm_put(&signs->beat, (uint64_t)GM_CALL_LOOP << 56 | 2);
+	gm_watchdog_begin(worker);
+	look_ns += 60 * second;
+	OK(is_borne());
+	gm_put(&signs->beat, 0);
+
 	d->config->cuda_kernel_limit_ns = 10 * second;
-	gm_put(&signs->in_flight, look_ns - 9 * second);
+	beat(GM_SIGN_IN_FLIGHT, 0, 9 * second);
 	gm_watchdog_check(worker, look_ns);
 	EQ(worker->state, GM_PROCESS_SERVING);
-	gm_put(&signs->in_flight, look_ns - 11 * second);
+	beat(GM_SIGN_IN_FLIGHT, 0, 11 * second);
 	OK(was_killed_over("kernel-limit"));
 	d->config->cuda_kernel_limit_ns = 0;
 }
@@ -327,14 +351,13 @@ static void withheld_memory_ends_its_session(void)
 	struct gm_journal *signs = worker->journal;
 	const uint64_t second = 1000000000;
 
-	worker->since_ns = 1;
 	client.n_stalls = 0;
 	gm_put(&signs->stalled_place, client.attachment.place + 1);
-	gm_put(&signs->stalled, look_ns - second / 2);
-	beat(&signs->beat, GM_CALL_LOOP, 9 * second);
+	beat(GM_SIGN_STALLED, 0, second / 2);
+	beat(GM_SIGN_BEAT, GM_CALL_LOOP, 9 * second);
 	OK(is_borne());
 	EQ(client.n_stalls, 0);
-	gm_put(&signs->stalled, look_ns - 9 * second);
+	beat(GM_SIGN_STALLED, 0, 9 * second);
 	OK(is_borne());
 	EQ(client.n_stalls, 1);
 	gm_put(&signs->stalled_place, GM_JOURNAL_PLACES);
@@ -357,9 +380,8 @@ static void locks_of_the_driver_are_no_hang(void)
 	struct gm_journal *signs = worker->journal;
 	const uint64_t second = 1000000000;
 
-	worker->since_ns = 1;
-	beat(&signs->beat, GM_CALL_LOOP, 600 * second);
-	beat(&signs->slow, GM_CALL_REGISTER, 600 * second);
+	beat(GM_SIGN_BEAT, GM_CALL_LOOP, 600 * second);
+	beat(GM_SIGN_SLOW, GM_CALL_REGISTER, 600 * second);
 	OK(is_borne());
 	gm_put(&signs->slow, 0);
 	look_ns += 4 * second; /* from the end of that call it counts */
@@ -367,18 +389,16 @@ static void locks_of_the_driver_are_no_hang(void)
 	look_ns += 2 * second;
 	OK(was_killed_over("a turn of its loop took over 5 s"));
 
-	worker->since_ns = 1;
-	beat(&signs->beat, GM_CALL_DEVICE, 40 * second);
-	beat(&signs->clique[3], GM_CALL_MEET, 40 * second);
+	beat(GM_SIGN_BEAT, GM_CALL_DEVICE, 40 * second);
+	beat(GM_SIGN_CLIQUE + 3, GM_CALL_MEET, 40 * second);
 	OK(is_borne());
 	gm_put(&signs->clique[3], 0);
 	look_ns += 31 * second;
 	OK(was_killed_over("one slice of work took over 30 s"));
 
 	/* The limit of the call that holds the lock. */
-	worker->since_ns = 1;
-	beat(&signs->beat, GM_CALL_LOOP, 90 * second);
-	beat(&signs->slow, GM_CALL_FREE, 61 * second);
+	beat(GM_SIGN_BEAT, GM_CALL_LOOP, 90 * second);
+	beat(GM_SIGN_SLOW, GM_CALL_FREE, 61 * second);
 	OK(was_killed_over("giving memory back took over 60 s"));
 }
 
@@ -389,8 +409,7 @@ static void locks_of_the_node_are_no_hang(void)
 	struct gm_journal *signs = worker->journal;
 	const uint64_t second = 1000000000;
 
-	worker->since_ns = 1;
-	beat(&signs->beat, GM_CALL_LOOP, 30 * second);
+	beat(GM_SIGN_BEAT, GM_CALL_LOOP, 30 * second);
 	d->supervisor->pinned_ns = look_ns - second;
 	OK(is_borne());
 	look_ns += 31 * second;
@@ -399,11 +418,10 @@ static void locks_of_the_node_are_no_hang(void)
 	d->supervisor->pinned_ns = 0;
 
 	/* This worker's registrations count, and its other calls do not. */
-	worker->since_ns = 1;
-	beat(&signs->slow, GM_CALL_ALLOC, second);
+	beat(GM_SIGN_SLOW, GM_CALL_ALLOC, second);
 	OK(is_borne());
 	EQ(d->supervisor->pinned_ns, 0);
-	beat(&signs->slow, GM_CALL_FORGET, second);
+	beat(GM_SIGN_SLOW, GM_CALL_FORGET, second);
 	OK(is_borne());
 	EQ(d->supervisor->pinned_ns, look_ns);
 	gm_put(&signs->slow, 0);
@@ -416,9 +434,8 @@ static void aborts_wait_for_the_card(void)
 	struct gm_journal *signs = worker->journal;
 	const uint64_t second = 1000000000;
 
-	worker->since_ns = 1;
-	gm_put(&signs->in_flight, look_ns - 7200 * second);
-	beat(&signs->clique[3], GM_CALL_ABORT, 3600 * second);
+	beat(GM_SIGN_IN_FLIGHT, 0, 7200 * second);
+	beat(GM_SIGN_CLIQUE + 3, GM_CALL_ABORT, 3600 * second);
 	OK(is_borne());
 	gm_put(&signs->in_flight, 0);
 	look_ns += 10 * second;
@@ -427,31 +444,28 @@ static void aborts_wait_for_the_card(void)
 	OK(was_killed_over("the abort of a communicator took over 10 s"));
 
 	/* Nor is it ended beside a collective, for a minute. */
-	worker->since_ns = 1;
-	gm_put(&signs->joint, look_ns - 59 * second);
-	beat(&signs->clique[3], GM_CALL_ABORT, 30 * second);
+	beat(GM_SIGN_JOINT, 0, 59 * second);
+	beat(GM_SIGN_CLIQUE + 3, GM_CALL_ABORT, 30 * second);
 	OK(is_borne());
 	look_ns += 12 * second;
 	OK(was_killed_over("the abort of a communicator took over 10 s"));
 	gm_put(&signs->joint, 0);
 
 	/* Short jobs that follow each other do not hold it up for ever. */
-	worker->since_ns = 1;
-	beat(&signs->clique[3], GM_CALL_ABORT, 0);
+	beat(GM_SIGN_CLIQUE + 3, GM_CALL_ABORT, 0);
 	for (int i = 0; i < 20; i++) {
 		look_ns += 3 * second;
-		gm_put(&signs->in_flight, look_ns - second / 2);
+		beat(GM_SIGN_IN_FLIGHT, 0, second / 2);
 		if (!OK(is_borne()))
 			break;
 	}
 	look_ns += second;
-	gm_put(&signs->in_flight, look_ns - second / 2);
+	beat(GM_SIGN_IN_FLIGHT, 0, second / 2);
 	OK(was_killed_over("the abort of a communicator"));
 
-	worker->since_ns = 1;
-	beat(&signs->clique[3], GM_CALL_GIVE_UP, 9 * second);
+	beat(GM_SIGN_CLIQUE + 3, GM_CALL_GIVE_UP, 9 * second);
 	OK(is_borne());
-	beat(&signs->clique[3], GM_CALL_GIVE_UP, 11 * second);
+	beat(GM_SIGN_CLIQUE + 3, GM_CALL_GIVE_UP, 11 * second);
 	OK(was_killed_over("giving up to meet other cards took over 10 s"));
 }
 

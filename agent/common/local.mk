@@ -8,6 +8,7 @@ noinst_LTLIBRARIES += %reldir%/libcommon.la
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/cgroup.c %reldir%/cgroup.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/close_thread.c %reldir%/close_thread.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/idset.c %reldir%/idset.h
+%canon_reldir%_libcommon_la_SOURCES += %reldir%/lineage.c %reldir%/lineage.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/log.c %reldir%/log.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/meminfo.c %reldir%/meminfo.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/node_clock.c %reldir%/node_clock.h

@@ -15,6 +15,8 @@
  *	DEVICE    a card, or an instance of one: what does not change about it.
  *	          Sent again, whole, when more of it becomes known.
  *	LISTED    every card has had its DEVICE or its time
+ *	PROCESS   of one device: a process that uses it.  Those of one look come
+ *		  before its MOVING
  *	MOVING    of one device: what changes
  *	EVENT     of one device: an Xid or an ECC error
  *	PEERS     of two devices: what NVML says of the path between them
@@ -36,6 +38,7 @@
 
 #include <stdint.h>
 
+#include "agent/common/lineage.h"
 #include "shm/layout.h"
 
 #define GM_PROBE_FD 3
@@ -50,7 +53,8 @@ enum gm_probe_type {
 	GM_PROBE_PEERS = 7,
 	GM_PROBE_RELEASED = 8,
 	GM_PROBE_RELEASE = 9,
-	GM_PROBE_RESUME = 10
+	GM_PROBE_RESUME = 10,
+	GM_PROBE_PROCESS = 11
 };
 
 /* How a device is, as far as the probe knows. */
@@ -61,6 +65,18 @@ enum gm_probe_health {
 	GM_PROBE_SPLIT = 3,  /* in MIG mode: only its instances are used */
 	GM_PROBE_TAKEN = 4 /* compute mode EXCLUSIVE or PROHIBITED: no worker */
 };
+
+/* What NVML tells of the memory that each process has of a device. */
+enum gm_probe_figures {
+	GM_FIGURES_NONE = 0, /* no look has been taken */
+	GM_FIGURES_KNOWN = 1,
+	GM_FIGURES_PARTLY = 2,   /* not of all processes */
+	GM_FIGURES_REFUSED = 3,  /* nothing */
+	GM_FIGURES_NAMESPACE = 4 /* pids that are not of our namespace */
+};
+
+#define GM_PROBE_PROCESSES 64u /* of one device that are told of */
+#define GM_PROBE_LINE      16u /* members of a line of descent */
 
 struct gm_probe_device {
 	struct gm_row_image facts; /* all but object, row and generation */
@@ -79,9 +95,23 @@ struct gm_probe_moving {
 	int32_t temperature;
 	uint32_t power;
 	uint64_t free_bytes;
-	uint64_t looked_ns; /* at them, or before that; node_clock.h */
-	uint32_t recovery;  /* enum gm_nvml_recovery, UINT32_MAX: not known */
+	uint64_t looked_ns;   /* at them, or before that; node_clock.h */
+	uint32_t recovery;    /* enum gm_nvml_recovery, UINT32_MAX: not known */
+	uint32_t figures;     /* enum gm_probe_figures */
+	uint64_t used_bytes;  /* total bytes less the free ones, of one look */
+	uint32_t n_processes; /* PROCESS records of this look */
 	uint32_t reserved;
+};
+
+struct gm_probe_process {
+	uint32_t index; /* 0 for the first of a look, and so on */
+	/* members of @line; 0: nothing is known of the process */
+	uint32_t n;
+	/* While the free bytes were read it had this much, or more. */
+	uint64_t low_bytes;
+	uint64_t high_bytes; /* the most that it had about that time */
+	/* the process, its parent, and so on */
+	struct gm_lineage_member line[GM_PROBE_LINE];
 };
 
 struct gm_probe_event {
@@ -105,6 +135,7 @@ struct gm_probe_wire {
 	union {
 		struct gm_probe_device device;
 		struct gm_probe_moving moving;
+		struct gm_probe_process process;
 		struct gm_probe_event event;
 		struct gm_probe_peers peers;
 	};

@@ -166,6 +166,13 @@ struct gm_nvml_event {
 	unsigned int compute_instance;
 };
 
+struct gm_nvml_process {
+	unsigned int pid;         /* in the initial pid namespace, or 0 */
+	unsigned long long bytes; /* UINT64_MAX: the driver does not tell */
+	unsigned int gpu_instance;
+	unsigned int compute_instance;
+};
+
 enum gm_nvml_group {
 	GM_NVML_CORE = 0, /* always there */
 	GM_NVML_FACT = 1, /* every one of them */

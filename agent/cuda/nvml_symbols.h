@@ -56,6 +56,9 @@ SYMBOL(FACT, nvmlDeviceGetUtilizationRates,
        (struct nvmlDevice_st *dev, struct gm_nvml_utilisation *ret_percent))
 SYMBOL(FACT, nvmlDeviceGetPowerUsage,
        (struct nvmlDevice_st *dev, unsigned int *ret_milliwatts))
+SYMBOL(FACT, nvmlDeviceGetComputeRunningProcesses_v3,
+       (struct nvmlDevice_st *dev, unsigned int *n,
+	struct gm_nvml_process *ret_processes))
 SYMBOL(FACT, nvmlDeviceGetFieldValues,
        (struct nvmlDevice_st *dev, int n, struct gm_nvml_field *fields))
 SYMBOL(FACT, nvmlDeviceGetP2PStatus,

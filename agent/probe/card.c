@@ -88,10 +88,25 @@ void gm_card_moving(struct gm_card *card, const struct gm_note *note)
 	struct gm_probe_verdict verdict = verdict_of(note);
 
 	card->moving = note->moving;
+	card->is_next_look = false;
+	if (note->moving.n_processes == 0)
+		card->n_processes = 0;
 	card->has_moving = true;
 	card->want_moving = true;
 	gm_card_check(card, GM_VOICE_SILENCE, NULL);
 	gm_card_check(card, GM_VOICE_NVML, &verdict);
+}
+
+void gm_card_process(struct gm_card *card, const struct gm_note *note)
+{
+	uint32_t i = note->process.index;
+
+	if (i == 0)
+		card->n_processes = 0;
+	card->is_next_look = true;
+	/* One that comes out of turn leaves the look without figures. */
+	if (i == card->n_processes)
+		card->processes[card->n_processes++] = note->process;
 }
 
 void gm_card_driver(struct gm_card *card, const struct gm_note *note)
@@ -273,6 +288,26 @@ void gm_card_device(const struct gm_card *card, const char *sysfs,
 		row->known |= GPUMAP_KNOWN_ORDINALS;
 }
 
+/* The next look may be on its way: its processes are none of this one's. */
+static bool has_figures(const struct gm_card *card)
+{
+	return card->n_processes == card->moving.n_processes &&
+	       !card->is_next_look;
+}
+
+uint32_t gm_card_n_processes(const struct gm_card *card)
+{
+	return has_figures(card) ? card->n_processes : 0;
+}
+
+void gm_card_wire_process(const struct gm_card *card, uint32_t i,
+			  struct gm_probe_wire *ret_wire)
+{
+	*ret_wire = (struct gm_probe_wire){ .type = GM_PROBE_PROCESS };
+	memcpy(ret_wire->uuid, card->uuid, sizeof(ret_wire->uuid));
+	ret_wire->process = card->processes[i];
+}
+
 void gm_card_wire_moving(const struct gm_card *card,
 			 struct gm_probe_wire *ret_wire)
 {
@@ -280,6 +315,10 @@ void gm_card_wire_moving(const struct gm_card *card,
 
 	begin_wire(card, GM_PROBE_MOVING, ret_wire);
 	ret_wire->moving = card->moving;
+	if (!has_figures(card)) {
+		ret_wire->moving.figures = GM_FIGURES_PARTLY;
+		ret_wire->moving.n_processes = 0;
+	}
 	ret_wire->moving.health = verdict.health;
 	ret_wire->moving.code = verdict.code;
 }

@@ -42,6 +42,7 @@ struct gm_card {
 	bool is_asked; /* the driver has answered since the card came back */
 	bool is_said;  /* gpumapd has its DEVICE */
 	bool is_released;
+	bool is_next_look; /* processes of it have come, its MOVING not */
 	/* To be told. */
 	bool want_device;
 	bool want_moving;
@@ -55,6 +56,8 @@ struct gm_card {
 	uint32_t asked;       /* times in a row that it refused */
 	struct gm_note_card facts;
 	struct gm_probe_moving moving;
+	uint32_t n_processes; /* heard of, of the look that is being told */
+	struct gm_probe_process processes[GM_PROBE_PROCESSES];
 	struct gm_note_driver driver;
 	int32_t ordinals[2]; /* by PCI address, by speed; -1: not enumerated */
 	int32_t counting[2]; /* the same, of a list that has not ended yet */
@@ -72,6 +75,9 @@ void gm_card_begin(struct gm_card *card, const uint8_t uuid[16], uint32_t slot,
 /* CARD and MOVING of a watcher. */
 void gm_card_facts(struct gm_card *card, const struct gm_note *note);
 void gm_card_moving(struct gm_card *card, const struct gm_note *note);
+
+/* PROCESS of a watcher, whose MOVING follows. */
+void gm_card_process(struct gm_card *card, const struct gm_note *note);
 
 /* DRIVER of a role that asked the driver. */
 void gm_card_driver(struct gm_card *card, const struct gm_note *note);
@@ -103,9 +109,13 @@ bool gm_card_is_askable(const struct gm_card *card);
 void gm_card_made(struct gm_card *card, const struct gm_note *place,
 		  uint32_t index);
 
-/* The records for gpumapd: DEVICE and MOVING. */
+/* The records for gpumapd: DEVICE, MOVING, and before it a PROCESS for each
+ * process of the same look, whose number gm_card_n_processes() is. */
 void gm_card_device(const struct gm_card *card, const char *sysfs,
 		    struct gm_probe_wire *ret_wire);
+uint32_t gm_card_n_processes(const struct gm_card *card);
+void gm_card_wire_process(const struct gm_card *card, uint32_t i,
+			  struct gm_probe_wire *ret_wire);
 void gm_card_wire_moving(const struct gm_card *card,
 			 struct gm_probe_wire *ret_wire);
 

@@ -289,10 +289,25 @@ static void move_memory(const struct gm_facts *f, struct nvmlDevice_st *dev,
 		read_memory(f->nvml, dev, &total, &m->free_bytes);
 
 	note_result(note, "nvmlDeviceGetMemoryInfo", result, false);
+	if (result == GM_NVML_SUCCESS && total > m->free_bytes)
+		m->used_bytes = total - m->free_bytes;
 	if (result == GM_NVML_SUCCESS ||
 	    (result == GM_NVML_NOT_SUPPORTED &&
 	     read_main_memory(f->sysfs, &total, &m->free_bytes)))
 		m->known |= GPUMAP_KNOWN_MEMORY;
+}
+
+/* What processes have is missing in the free bytes of the same look. */
+static void move_processes(const struct gm_facts *f, struct nvmlDevice_st *dev,
+			   struct gm_processes *processes, struct gm_note *note)
+{
+	struct gm_probe_moving *m = &note->moving;
+
+	gm_processes_begin(processes, f->nvml, dev, f->sysfs);
+	move_memory(f, dev, note);
+	gm_processes_end(processes, f->nvml, dev);
+	m->figures = processes->figures;
+	m->n_processes = processes->n;
 }
 
 static void move_gauges(const struct gm_nvml *nvml, struct nvmlDevice_st *dev,
@@ -357,7 +372,7 @@ static void move_mode(const struct gm_nvml *nvml, struct nvmlDevice_st *dev,
 }
 
 void gm_facts_move(const struct gm_facts *f, struct nvmlDevice_st *dev,
-		   struct gm_note *ret_note)
+		   struct gm_processes *processes, struct gm_note *ret_note)
 {
 	ret_note->type = GM_NOTE_MOVING;
 	ret_note->health = GM_PROBE_USABLE;
@@ -365,7 +380,7 @@ void gm_facts_move(const struct gm_facts *f, struct nvmlDevice_st *dev,
 	ret_note->text[0] = '\0';
 	ret_note->moving =
 		(struct gm_probe_moving){ .looked_ns = gm_node_clock_now() };
-	move_memory(f, dev, ret_note);
+	move_processes(f, dev, processes, ret_note);
 	move_gauges(f->nvml, dev, ret_note);
 	move_recovery(f->nvml, dev, ret_note);
 	move_mode(f->nvml, dev, ret_note);

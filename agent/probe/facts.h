@@ -7,6 +7,7 @@
 
 #include "agent/cuda/nvml.h"
 #include "agent/probe/probe.h"
+#include "agent/probe/processes.h"
 #include "agent/probe/protocol.h"
 
 struct gm_facts {
@@ -40,10 +41,11 @@ int gm_facts_instance(const struct gm_facts *facts, struct nvmlDevice_st *mig,
 /*
  * gm_facts_move - what changes about either
  *
+ * processes	the device's, of the same look
  * ret_note	a MOVING with health, code and text; uuid is left alone
  */
 void gm_facts_move(const struct gm_facts *facts, struct nvmlDevice_st *dev,
-		   struct gm_note *ret_note);
+		   struct gm_processes *processes, struct gm_note *ret_note);
 
 /* Is the card split into instances now? */
 bool gm_facts_split(const struct gm_facts *facts, struct nvmlDevice_st *dev);

@@ -14,6 +14,7 @@ noinst_LTLIBRARIES += %reldir%/libprobe.la
 	%reldir%/nvml_session.c %reldir%/nvml_session.h \
 	%reldir%/protocol.c %reldir%/protocol.h \
 	%reldir%/peers.c \
+	%reldir%/processes.c %reldir%/processes.h \
 	%reldir%/sysfs.c %reldir%/sysfs.h \
 	%reldir%/probe.h \
 	%reldir%/monitor.c %reldir%/monitor.h \

@@ -169,6 +169,15 @@ static void hear_card(struct gm_monitor *s, struct gm_probe_child *child,
 	}
 }
 
+static void hear_process(struct gm_monitor *s, struct gm_probe_child *child,
+			 const struct gm_note *note)
+{
+	struct gm_card *card = gm_monitor_card(s, note->uuid, false);
+
+	if (card && card->slot == child->index)
+		gm_card_process(card, note);
+}
+
 static void hear_moving(struct gm_monitor *s, struct gm_probe_child *child,
 			const struct gm_note *note)
 {
@@ -355,6 +364,9 @@ void gm_monitor_on_message(struct gm_monitor *s, struct gm_probe_child *child,
 		break;
 	case GM_NOTE_CARD:
 		hear_card(s, child, note);
+		break;
+	case GM_NOTE_PROCESS:
+		hear_process(s, child, note);
 		break;
 	case GM_NOTE_MOVING:
 		hear_moving(s, child, note);

@@ -183,6 +183,19 @@ static void tell_released(struct gm_monitor *s)
 	}
 }
 
+/* All of a look, or the whole look again when there is room. */
+static bool tell_processes(struct gm_monitor *s, const struct gm_card *card)
+{
+	struct gm_probe_wire wire;
+
+	for (uint32_t i = 0; i < gm_card_n_processes(card); i++) {
+		gm_card_wire_process(card, i, &wire);
+		if (!say(s, &wire))
+			return false;
+	}
+	return true;
+}
+
 static void tell_moving(struct gm_monitor *s)
 {
 	struct gm_probe_wire wire;
@@ -192,6 +205,8 @@ static void tell_moving(struct gm_monitor *s)
 
 		if (!card->used || !card->is_said || !card->want_moving)
 			continue;
+		if (!tell_processes(s, card))
+			return;
 		gm_card_wire_moving(card, &wire);
 		if (!say(s, &wire))
 			return;

@@ -21,6 +21,7 @@ static const uint32_t speaker[] = {
 	[GM_NOTE_EVENT] = GM_ROLE_WATCH,   [GM_NOTE_GONE] = GM_ROLE_WATCH,
 	[GM_NOTE_TROUBLE] = GM_ROLE_WATCH, [GM_NOTE_PEERS] = GM_ROLE_PEERS,
 	[GM_NOTE_DRIVER] = GM_ROLE_DRIVER, [GM_NOTE_DRIVEN] = GM_ROLE_DRIVER,
+	[GM_NOTE_PROCESS] = GM_ROLE_WATCH,
 };
 
 static void close_device(struct gm_probe_device *device)
@@ -54,6 +55,11 @@ int gm_protocol_check(struct gm_note *note, uint32_t role)
 	case GM_NOTE_CARD:
 		close_device(&note->card.device);
 		return 0;
+	case GM_NOTE_PROCESS:
+		return note->process.index < GM_PROBE_PROCESSES &&
+				       note->process.n <= GM_PROBE_LINE
+			       ? 0
+			       : -EPROTO;
 	default:
 		return 0;
 	}

@@ -13,6 +13,7 @@
  *	census	CENSUS	once; then a PLACE for each card of the kernel's
  *	watch	CARD	facts of the card or of an instance; again if they
  *		change
+ *		PROCESS	of one of them, before the MOVING of the same look
  *		MOVING	of one of them, each refresh
  *		EVENT	of one of them
  *		GONE	an instance is no more
@@ -39,7 +40,8 @@ enum gm_note_type {
 	GM_NOTE_TROUBLE = 8,
 	GM_NOTE_PEERS = 9,
 	GM_NOTE_DRIVER = 10,
-	GM_NOTE_DRIVEN = 11
+	GM_NOTE_DRIVEN = 11,
+	GM_NOTE_PROCESS = 12
 };
 
 struct gm_note_census {
@@ -99,6 +101,7 @@ struct gm_note {
 		struct gm_note_place place;
 		struct gm_note_card card;
 		struct gm_probe_moving moving;
+		struct gm_probe_process process;
 		struct gm_probe_event event;
 		struct gm_probe_peers peers;
 		struct gm_note_driver driver;

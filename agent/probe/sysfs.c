@@ -207,3 +207,21 @@ int gm_sysfs_mask(const char *root, const unsigned long *words, size_t n,
 		print_cpus(&cpus, ret_cpus, bytes);
 	return node;
 }
+
+/* The inode that every kernel gives the initial pid namespace. */
+#define INITIAL_PIDS "pid:[4026531836]"
+
+bool gm_sysfs_sees_all_pids(const char *root)
+{
+	char path[PATH_MAX], text[64];
+	ssize_t n;
+
+	if (gm_read_file_path(path, sizeof(path), root, "/proc/self/ns/pid") <
+	    0)
+		return false;
+	n = readlink(path, text, sizeof(text) - 1);
+	if (n < 0)
+		return false;
+	text[n] = '\0';
+	return strcmp(text, INITIAL_PIDS) == 0;
+}

@@ -9,6 +9,7 @@
 #ifndef GM_PROBE_SYSFS_H
 #define GM_PROBE_SYSFS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,6 +47,9 @@ int gm_sysfs_near(const char *root, uint32_t domain, uint32_t bus,
  * Returns	0, or -ENODEV: this kernel has no such node
  */
 int gm_sysfs_node(const char *root, int node, char *ret_cpus, size_t bytes);
+
+/* Is this process in the initial pid namespace, whose pids NVML tells? */
+bool gm_sysfs_sees_all_pids(const char *root);
 
 /*
  * gm_sysfs_mask - the node that all CPUs of a mask are on, as NVML has them

@@ -35,6 +35,7 @@ struct instance {
 	uint8_t uuid[16];
 	uint32_t gi, ci;
 	bool met; /* in this round */
+	struct gm_processes processes;
 };
 
 struct watch {
@@ -46,6 +47,7 @@ struct watch {
 	bool is_set_logged;
 	bool is_split;
 	struct gm_note card; /* as it was said */
+	struct gm_processes processes;
 	struct instance instances[INSTANCES];
 	uint32_t n_instances;
 };
@@ -202,6 +204,7 @@ static void meet_instance(struct watch *w, struct nvmlDevice_st *mig)
 		if (w->n_instances == INSTANCES)
 			return;
 		in = &w->instances[w->n_instances++];
+		*in = (struct instance){ .mig = mig };
 		memcpy(in->uuid, note.uuid, sizeof(in->uuid));
 		in->gi = (uint32_t)note.card.device.facts.mig_gi;
 		in->ci = (uint32_t)note.card.device.facts.mig_ci;
@@ -253,6 +256,20 @@ static void say_card(struct watch *w)
 	gm_protocol_send(&w->card);
 }
 
+/* What moves about one device, behind the processes that use it. */
+static void say_look(const struct gm_processes *processes,
+		     const struct gm_note *moving)
+{
+	struct gm_note note;
+
+	for (uint32_t i = 0; i < moving->moving.n_processes; i++) {
+		gm_processes_note(processes, i, &note);
+		memcpy(note.uuid, moving->uuid, sizeof(note.uuid));
+		gm_protocol_send(&note);
+	}
+	gm_protocol_send(moving);
+}
+
 /* Everything once.  A card that is gone ends this process. */
 static void refresh(struct watch *w)
 {
@@ -261,7 +278,7 @@ static void refresh(struct watch *w)
 	if (gm_facts_split(&w->facts, w->dev) != w->is_split)
 		say_card(w);
 	memcpy(note.uuid, w->card.uuid, sizeof(note.uuid));
-	gm_facts_move(&w->facts, w->dev, &note);
+	gm_facts_move(&w->facts, w->dev, &w->processes, &note);
 	if (note.health == GM_PROBE_LOST)
 		trouble(&note);
 	if (note.health == GM_PROBE_USABLE && w->is_split) {
@@ -270,11 +287,13 @@ static void refresh(struct watch *w)
 	}
 	/* A report of the card's state is one of its instances, too. */
 	list_instances(w);
-	gm_protocol_send(&note);
+	say_look(&w->processes, &note);
 	for (uint32_t i = 0; i < w->n_instances; i++) {
-		memcpy(note.uuid, w->instances[i].uuid, sizeof(note.uuid));
-		gm_facts_move(&w->facts, w->instances[i].mig, &note);
-		gm_protocol_send(&note);
+		struct instance *in = &w->instances[i];
+
+		memcpy(note.uuid, in->uuid, sizeof(note.uuid));
+		gm_facts_move(&w->facts, in->mig, &in->processes, &note);
+		say_look(&in->processes, &note);
 	}
 }
 

@@ -253,6 +253,49 @@ static void memory_moves_with_its_use(void)
 	contract_end_context();
 }
 
+/* The bytes that NVML lists for us; 0: it does not list us, or tells none. */
+static uint64_t listed_for_us(nvmlDevice_t device)
+{
+	nvmlProcessInfo_t of[CARDS_MAX] = { 0 };
+	unsigned int n = CARDS_MAX;
+	uint64_t sum = 0;
+
+	if (ml.nvmlDeviceGetComputeRunningProcesses_v3(device, &n, of) !=
+	    NVML_SUCCESS)
+		return 0;
+	for (unsigned int i = 0; i < n; i++)
+		if (of[i].pid == (unsigned int)getpid() &&
+		    of[i].usedGpuMemory != NVML_VALUE_NOT_AVAILABLE)
+			sum += of[i].usedGpuMemory;
+	return sum;
+}
+
+/* What a process has is part of what is used.  In a pid namespace of its own,
+ * and on some virtual GPUs, a process is not listed by its own pid. */
+static void memory_of_processes_is_told(void)
+{
+	nvmlMemory_t memory = { 0 };
+	nvmlDevice_t device = handle_of(0);
+	CUdeviceptr at = 0;
+	uint64_t before, after;
+
+	if (!contract_context())
+		return;
+	before = listed_for_us(device);
+	GOOD(cu.cuMemAlloc_v2(&at, (size_t)256 << 20));
+	after = listed_for_us(device);
+	if (after == 0) {
+		SKIP(3, "NVML does not list this process with its memory");
+	} else {
+		OK(after >= before + ((uint64_t)256 << 20));
+		EQ(ml.nvmlDeviceGetMemoryInfo(device, &memory), NVML_SUCCESS);
+		OK(memory.used >= after);
+	}
+	GOOD(cu.cuMemFree_v2(at));
+	EQ(listed_for_us(device), before);
+	contract_end_context();
+}
+
 static void two_cards_are_related(void)
 {
 	nvmlGpuTopologyLevel_t level = 0;
@@ -354,6 +397,7 @@ TAP_CASE_ARGS(argc, argv)
 		cuda_and_nvml_agree();
 		instances_are_parts_of_cards();
 		memory_moves_with_its_use();
+		memory_of_processes_is_told();
 		two_cards_are_related();
 		nothing_happens_until_it_does();
 		a_strangers_fault_is_heard_of();

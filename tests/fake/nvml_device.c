@@ -335,11 +335,19 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device,
 	const struct fake_gpu *gpu;
 	nvmlReturn_t result = enter_any(
 		"nvmlDeviceGetComputeRunningProcesses_v3", device, n, &gpu);
+	const struct fake_fault *fault;
 	unsigned int found = 0, room;
+	uint64_t untold;
 
 	if (result)
 		return result;
 	fake_lock(hw);
+	fault = fake_fault(hw, FAKE_NVML_PROCESSES, gpu->parent);
+	untold = fault ? fault->value : 0;
+	if (untold == FAKE_REFUSED) {
+		fake_unlock(hw);
+		return fake_nvml_leave(NVML_ERROR_NOT_SUPPORTED);
+	}
 	fake_sweep(hw);
 	for (uint32_t g = 0; g < hw->board->n_gpus; g++) {
 		if (g != card && hw->board->gpus[g].parent != card)
@@ -348,6 +356,12 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device,
 		found += list_users(g, room, room ? infos + found : NULL);
 	}
 	fake_unlock(hw);
+	for (unsigned int i = 0; infos && i < found && i < *n; i++) {
+		if (untold == FAKE_NO_BYTES)
+			infos[i].usedGpuMemory = NVML_VALUE_NOT_AVAILABLE;
+		if (untold == FAKE_NO_PIDS)
+			infos[i].pid = 0;
+	}
 	if (found > *n)
 		result = NVML_ERROR_INSUFFICIENT_SIZE;
 	*n = found;

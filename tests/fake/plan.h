@@ -31,6 +31,9 @@
  *	exit takes 3 s			of a process, its memory counted so long
  *	row 0: nvml slow 30 s
  *	row 0: nvml memory not supported
+ *	row 0: nvml processes refused
+ *	row 0: nvml processes without bytes
+ *	row 0: nvml processes without pids	as in another pid namespace
  *	nvml event wait fails
  *	row 0: nvml lost		NVML alone says so
  *	row 0: memory error		an uncorrectable one, reported now
@@ -70,11 +73,19 @@ enum fake_fault_kind {
 	FAKE_EXIT_TAKES,         /* value: ns */
 	FAKE_NVML_SLOW,          /* value: ns */
 	FAKE_NVML_MEMORY,
+	FAKE_NVML_PROCESSES, /* value: enum fake_untold */
 	FAKE_NVML_WAIT,
 	FAKE_NVML_LOST,
 	FAKE_ECC,
 	FAKE_LINK,     /* value: the other card */
 	FAKE_RECOVERY, /* value: what NVML calls the action */
+};
+
+/* What NVML does not tell of processes. */
+enum fake_untold {
+	FAKE_REFUSED = 1,
+	FAKE_NO_BYTES = 2,
+	FAKE_NO_PIDS = 3,
 };
 
 enum fake_fault_on {

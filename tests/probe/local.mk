@@ -9,6 +9,7 @@ gm_probe = \
 	%reldir%/faults.c \
 	%reldir%/idle_cards.c \
 	%reldir%/mig.c \
+	%reldir%/processes.c \
 	%reldir%/release.c
 tests_suites_probe_SOURCES = $(gm_probe)
 tests_suites_probe_LDADD = tests/libsupport.la tests/fake/libmachine.la \

@@ -23,6 +23,7 @@ tests_libsupport_la_CPPFLAGS = -I$(srcdir)/tests/stubs $(AM_CPPFLAGS) \
 	$(CUDA_CPPFLAGS)
 
 EXTRA_DIST += \
+	%reldir%/card_user.h \
 	%reldir%/collective_nccl.h \
 	%reldir%/ctl.h \
 	%reldir%/ctl_model.h \

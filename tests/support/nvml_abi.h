@@ -59,6 +59,8 @@ typedef struct {
 	unsigned int gpuInstanceId, computeInstanceId;
 } nvmlProcessInfo_t;
 
+#define NVML_VALUE_NOT_AVAILABLE (~0ull)
+
 typedef struct {
 	nvmlDevice_t device;
 	unsigned long long eventType, eventData;

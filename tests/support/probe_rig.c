@@ -75,6 +75,22 @@ static void probe_take_device(struct probe *p, const struct gm_probe_wire *wire)
 	memcpy(seen->text, wire->text, sizeof(seen->text));
 }
 
+/* A look is told from its first process to its MOVING, and begins anew where it
+ * could not be told to the end. */
+static void probe_take_process(struct probe *p,
+			       const struct gm_probe_wire *wire)
+{
+	struct probe_seen *seen = probe_find(p, wire->uuid);
+	uint32_t i = wire->process.index;
+
+	if (!seen || (i != 0 && i != seen->n_processes)) {
+		OK(!"PROCESS before DEVICE, or out of turn");
+		return;
+	}
+	seen->processes[i] = wire->process;
+	seen->n_processes = i + 1;
+}
+
 /* A change is reported only for a card that was listed before. */
 static void probe_take_moving(struct probe *p, const struct gm_probe_wire *wire)
 {
@@ -86,6 +102,9 @@ static void probe_take_moving(struct probe *p, const struct gm_probe_wire *wire)
 	}
 	seen->moving = *wire;
 	seen->n_moving++;
+	if (wire->moving.n_processes != 0)
+		EQ(wire->moving.n_processes, seen->n_processes);
+	seen->n_processes = 0;
 	seen->health = wire->moving.health;
 	seen->code = wire->moving.code;
 	memcpy(seen->text, wire->text, sizeof(seen->text));
@@ -106,6 +125,9 @@ static void probe_take(struct probe *p, const struct gm_probe_wire *wire)
 	case GM_PROBE_LISTED:
 		if (p->n_listed++ == 0)
 			p->n_before = p->n_seen;
+		break;
+	case GM_PROBE_PROCESS:
+		probe_take_process(p, wire);
 		break;
 	case GM_PROBE_MOVING:
 		probe_take_moving(p, wire);

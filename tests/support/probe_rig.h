@@ -31,6 +31,8 @@ struct probe_seen {
 	uint32_t n_devices;
 	uint32_t n_moving;
 	uint32_t n_released;
+	uint32_t n_processes; /* of the look that is under way */
+	struct gm_probe_process processes[GM_PROBE_PROCESSES];
 	uint32_t health; /* of whichever came last */
 	int32_t code;
 	char text[160];

@@ -59,6 +59,14 @@ static inline void tree_link(const char *name, const char *target)
 	EQ(symlink(target, path), 0);
 }
 
+static inline void tree_unlink(const char *name)
+{
+	char path[512];
+
+	tree_path(path, name);
+	EQ(unlink(path), 0);
+}
+
 static inline int tree_forget(const char *path, const struct stat *st, int type,
 			      struct FTW *where)
 {

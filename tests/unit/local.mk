@@ -91,6 +91,7 @@ gm_unit_common = \
 	%reldir%/common/close_thread.c \
 	%reldir%/common/huge_pages.c \
 	%reldir%/common/idset.c \
+	%reldir%/common/lineage.c \
 	%reldir%/common/log.c \
 	%reldir%/common/numa_bind.c \
 	%reldir%/common/running_clock.c
@@ -243,7 +244,8 @@ gm_cases += $(gm_unit_plan)
 gm_suites += tests/suites/unit_probe
 gm_unit_probe = \
 	%reldir%/probe/device.c \
-	%reldir%/probe/parse.c
+	%reldir%/probe/parse.c \
+	%reldir%/probe/processes.c
 tests_suites_unit_probe_SOURCES = $(gm_unit_probe)
 tests_suites_unit_probe_LDADD = tests/libsupport.la agent/probe/libprobe.la
 gm_cases += $(gm_unit_probe)

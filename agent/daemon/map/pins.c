@@ -4,15 +4,14 @@
 #include "agent/daemon/map/pins.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/common/lineage.h"
 #include "agent/common/log.h"
 #include "agent/common/node_clock.h"
-#include "agent/common/read_file.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
@@ -34,25 +33,14 @@ struct gm_holder_process {
 	bool ended;
 };
 
-/* Field 22 of /proc/pid/stat, counted behind the name, which may hold anything
- * but ends with the last ')'. */
 static int read_start(pid_t pid, uint64_t *ret_start)
 {
-	char path[64], text[1024];
-	const char *at;
-	int n;
+	struct gm_lineage_member member;
+	int ret = gm_lineage_stat(pid, &member);
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	n = gm_read_file(path, text, sizeof(text));
-	if (n < 0)
-		return n == -ENOENT ? -ESRCH : n;
-	at = strrchr(text, ')');
-	for (int field = 2; at != NULL && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	if (at == NULL)
-		return -EPROTO;
-	*ret_start = strtoull(at + 1, NULL, 10);
-	return 0;
+	if (ret == 0)
+		*ret_start = member.start;
+	return ret;
 }
 
 static void store(struct gm_daemon *d, uint32_t index,

@@ -273,8 +273,79 @@ static void only_cards_of_the_module_are_listed(void)
 	EQ(gm_sysfs_list("/nonexistent", notes, 4), 0);
 }
 
+static void hear_process(uint32_t index, uint64_t bytes)
+{
+	struct gm_note note = { .type = GM_NOTE_PROCESS };
+
+	note.process.index = index;
+	note.process.low_bytes = bytes;
+	gm_card_process(&card, &note);
+}
+
+static void hear_moving(uint32_t n_processes)
+{
+	struct gm_note note = { .type = GM_NOTE_MOVING };
+
+	note.moving.figures = GM_FIGURES_KNOWN;
+	note.moving.n_processes = n_processes;
+	gm_card_moving(&card, &note);
+}
+
+static struct gm_probe_moving told_moving(void)
+{
+	struct gm_probe_wire wire;
+
+	gm_card_wire_moving(&card, &wire);
+	return wire.moving;
+}
+
+/* Processes and free bytes that are told together are of one look. */
+static void looks_are_told_whole(void)
+{
+	struct gm_probe_wire wire;
+
+	begin();
+	hear_process(0, 7);
+	hear_process(1, 8);
+	hear_moving(2);
+	EQ(gm_card_n_processes(&card), 2);
+	EQ(told_moving().n_processes, 2);
+	EQ(told_moving().figures, GM_FIGURES_KNOWN);
+	gm_card_wire_process(&card, 1, &wire);
+	EQ(wire.type, GM_PROBE_PROCESS);
+	EQ(memcmp(wire.uuid, uuid, 16), 0);
+	EQ(wire.process.low_bytes, 8);
+
+	/* The next look is under way when something else is to be told. */
+	hear_process(0, 9);
+	EQ(gm_card_n_processes(&card), 0);
+	EQ(told_moving().n_processes, 0);
+	EQ(told_moving().figures, GM_FIGURES_PARTLY);
+	hear_process(1, 9);
+	EQ(gm_card_n_processes(&card), 0);
+	EQ(told_moving().figures, GM_FIGURES_PARTLY);
+	hear_moving(2);
+	EQ(gm_card_n_processes(&card), 2);
+	EQ(told_moving().figures, GM_FIGURES_KNOWN);
+
+	/* Its watcher ended in the middle, and another has begun anew. */
+	hear_process(0, 1);
+	hear_process(0, 2);
+	hear_moving(1);
+	EQ(gm_card_n_processes(&card), 1);
+	gm_card_wire_process(&card, 0, &wire);
+	EQ(wire.process.low_bytes, 2);
+	hear_process(1, 3);
+	hear_moving(1);
+	EQ(told_moving().figures, GM_FIGURES_PARTLY);
+	hear_moving(0);
+	EQ(gm_card_n_processes(&card), 0);
+	EQ(told_moving().figures, GM_FIGURES_KNOWN);
+}
+
 TAP_CASE()
 {
+	looks_are_told_whole();
 	the_worst_word_counts();
 	what_is_no_news_is_not_told();
 	xids_are_of_the_card_or_of_somebody();

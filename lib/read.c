@@ -69,6 +69,8 @@ static void put_moving(struct gpumap_device *device,
 	device->power = moving->power;
 	device->worker_pid = moving->worker_pid;
 	device->restarts = moving->restarts;
+	device->used_by_holders = moving->used_by_holders;
+	device->figures = moving->figures;
 }
 
 int gpumap_device_read(const struct gpumap *map, uint32_t row,

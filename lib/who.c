@@ -155,6 +155,69 @@ int gpumap_usage_list(struct gpumap *map, struct gpumap_usage *ret_usage,
 	return reply.total < INT_MAX ? (int)reply.total : INT_MAX;
 }
 
+/* ---- reservations -------------------------------------------------------- */
+
+static void put_reservation(const struct gm_reservation_item *item, size_t size,
+			    void *to)
+{
+	struct gpumap_reservation is = { .version = item->version,
+					 .row = item->row,
+					 .uid = item->uid,
+					 .pid = item->pid,
+					 .bytes = item->bytes,
+					 .own_bytes = item->own_bytes,
+					 .session_bytes = item->session_bytes };
+
+	memcpy(is.name, item->name, sizeof(is.name) - 1);
+	gm_size_put_item(to, size, &is, sizeof(is));
+}
+
+int gpumap_reservation_list(struct gpumap *map,
+			    struct gpumap_reservation *ret_list, size_t n)
+{
+	size_t size, got = 0;
+	struct gm_reservation_item items[GM_RESERVATIONS_MAX];
+	struct gm_reservations_ask body = { .goes_on = 0 };
+	struct gm_reservations_reply reply;
+	struct gm_call call = { .type = GM_CONTROL_RESERVATIONS,
+				.body = &body,
+				.body_bytes = sizeof(body),
+				.reply = &reply,
+				.reply_bytes = sizeof(reply),
+				.reply_tail = items,
+				.reply_tail_room = sizeof(items) };
+	int ret = n == 0 ? 0
+			 : gm_map_size_out(map, ret_list,
+					   offsetof(struct gpumap_reservation,
+						    own_bytes));
+
+	if (ret != 0)
+		return ret;
+	size = n > 0 ? ret_list->size : 0;
+	do {
+		ret = gm_map_call(map, &call, 0);
+		if (ret != 0)
+			return ret;
+		if (!gm_call_lists(&call, reply.n, GM_RESERVATIONS_MAX,
+				   sizeof(items[0])))
+			return -EPROTO;
+		for (uint32_t i = 0; i < reply.n; i++) {
+			if (body.goes_on && (items[i].slot < body.slot ||
+					     (items[i].slot == body.slot &&
+					      items[i].row <= body.row)))
+				return -EPROTO;
+			body = (struct gm_reservations_ask){ items[i].slot,
+							     items[i].row, 1,
+							     0 };
+			if (got < n)
+				put_reservation(&items[i], size,
+						(char *)ret_list +
+							size * got++);
+		}
+	} while (reply.n != 0 && got < n);
+	return reply.total < INT_MAX ? (int)reply.total : INT_MAX;
+}
+
 /* ---- shares -------------------------------------------------------------- */
 
 static void put_share(const struct gm_shares_item *item, size_t size, void *to)

@@ -71,7 +71,8 @@ enum gm_control_type {
 	GM_CONTROL_LEAVE = 37,
 	GM_CONTROL_PROGRAM_IMAGE = 40, /* may carry 1 there: the image */
 	GM_CONTROL_CORDON = 41,
-	GM_CONTROL_CALIBRATE = 42
+	GM_CONTROL_CALIBRATE = 42,
+	GM_CONTROL_RESERVATIONS = 43
 };
 
 struct gm_control {
@@ -512,6 +513,38 @@ struct gm_usage_item {
 };
 
 /*
+ * RESERVATIONS: the reservations, one item for each map and row, by slot of the
+ * map and by row; those after (slot, row), or all.  Reply tail: n
+ * gm_reservation_item, in this order.
+ */
+struct gm_reservations_ask {
+	uint32_t slot;
+	uint32_t row;
+	uint32_t goes_on; /* 0: from the first; 1 */
+	uint32_t reserved;
+};
+
+#define GM_RESERVATIONS_MAX 64u /* items of one reply */
+
+struct gm_reservations_reply {
+	uint32_t n;     /* items in this reply */
+	uint32_t total; /* items there are */
+};
+
+struct gm_reservation_item {
+	char name[64];
+	uint32_t slot;
+	uint32_t row;
+	uint32_t uid;
+	uint32_t pid; /* that holds it; 0: held until it is released */
+	uint64_t version;
+	uint64_t bytes;
+	/* of these: */
+	uint64_t own_bytes;     /* that its processes have for themselves */
+	uint64_t session_bytes; /* that their sessions have */
+};
+
+/*
  * REACH: let COPY jobs of a row name a buffer of another row as their source.
  *
  * The session has the buffer and queues on both rows.  Answered when the row's
@@ -578,6 +611,9 @@ _Static_assert(sizeof(struct gm_cordon) == 8, "wire");
 _Static_assert(sizeof(struct gm_usage_ask) == 24, "wire");
 _Static_assert(sizeof(struct gm_usage_reply) == 8, "wire");
 _Static_assert(sizeof(struct gm_usage_item) == 48, "wire");
+_Static_assert(sizeof(struct gm_reservations_ask) == 16, "wire");
+_Static_assert(sizeof(struct gm_reservations_reply) == 8, "wire");
+_Static_assert(sizeof(struct gm_reservation_item) == 112, "wire");
 _Static_assert(sizeof(struct gm_reach) == 16, "wire");
 _Static_assert(sizeof(struct gm_unreach) == 8, "wire");
 _Static_assert(sizeof(struct gm_program_ask) == 80, "wire");

@@ -48,6 +48,7 @@ uint64_t gm_layout_hash(void)
 		offsetof(struct gm_row_image, cpus),
 		sizeof(struct gm_moving_image),
 		offsetof(struct gm_moving_image, reason),
+		offsetof(struct gm_moving_image, used_by_holders),
 		offsetof(struct gm_layers_image, rows_at),
 		sizeof(struct gm_charge_image),
 		offsetof(struct gm_mask_image, replicas_at),

@@ -57,7 +57,7 @@
 #define GM_MESH_ADDED     64u    /* of these, groups that a client adds */
 #define GM_WORKS          13u    /* kinds of work that a row has room for */
 #define GM_MOVING_BUFFERS 8u
-#define GM_MOVING_WORDS   16u
+#define GM_MOVING_WORDS   18u
 
 /* How long the heartbeat may stand still before readers call it stale. */
 #define GM_STALE_NS UINT64_C(2000000000)
@@ -198,7 +198,7 @@ struct gm_row_image {
 	uint64_t reserved[2];
 };
 
-/* The moving facts of a device: 128 bytes, GM_MOVING_WORDS words. */
+/* The moving facts of a device: 144 bytes, GM_MOVING_WORDS words. */
 struct gm_moving_image {
 	uint32_t state; /* enum gpumap_device_state */
 	uint32_t known; /* GPUMAP_KNOWN_* of the fields below */
@@ -214,6 +214,11 @@ struct gm_moving_image {
 	int32_t error;  /* the errno or driver code behind the reason, or 0 */
 	uint64_t since; /* ns, see timens.h: when the state was entered */
 	char reason[56];
+	/* of the reserved bytes: those that holders have already, and that are
+	 * missing in the free bytes */
+	uint64_t used_by_holders;
+	uint32_t figures; /* enum gpumap_figures */
+	uint32_t unused;
 };
 
 /* Follows the object image in a GM_KIND_LAYERS block. */
@@ -398,7 +403,7 @@ GM_ASSERT_BYTES(gm_header, 512);
 GM_ASSERT_AT(gm_row, least, 16);
 GM_ASSERT_AT(gm_row, calibrated, 120);
 GM_ASSERT_AT(gm_row, moving, 128);
-GM_ASSERT_BYTES(gm_row, 1152);
+GM_ASSERT_BYTES(gm_row, 1280);
 GM_ASSERT_BYTES(gm_object_slot, 16);
 GM_ASSERT_BYTES(gm_holder, 64);
 GM_ASSERT_AT(gm_object_image, name, 32);
@@ -407,6 +412,7 @@ GM_ASSERT_AT(gm_row_image, cpus, 240);
 GM_ASSERT_AT(gm_row_image, recovery, 528);
 GM_ASSERT_BYTES(gm_row_image, 560);
 GM_ASSERT_AT(gm_moving_image, reason, 72);
+GM_ASSERT_AT(gm_moving_image, used_by_holders, 128);
 GM_ASSERT_BYTES(gm_moving_image, 8 * GM_MOVING_WORDS);
 GM_ASSERT_AT(gm_layers_image, rows_at, 168);
 GM_ASSERT_AT(gm_layers_image, max_seq_len, 184);

@@ -66,7 +66,7 @@ enum gm_probe_health {
 	GM_PROBE_TAKEN = 4 /* compute mode EXCLUSIVE or PROHIBITED: no worker */
 };
 
-/* What NVML tells of the memory that each process has of a device. */
+/* Does NVML tell the memory that each process has of a device? */
 enum gm_probe_figures {
 	GM_FIGURES_NONE = 0, /* no look has been taken */
 	GM_FIGURES_KNOWN = 1,

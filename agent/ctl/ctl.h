@@ -252,6 +252,19 @@ static inline uint64_t gm_ctl_room(uint64_t bytes)
 	return bytes + (UINT64_C(2) << 20);
 }
 
+/* The bytes of a row that a plan may take: those that are free, and that
+ * holders of reservations do not need yet. */
+static inline uint64_t gm_ctl_avail(const struct gpumap_device *device)
+{
+	uint64_t kept = device->reserved_bytes - device->used_by_holders;
+
+	return device->free_bytes > kept ? device->free_bytes - kept : 0;
+}
+
+/* Why the memory that processes have of a row is not known; NULL: it is, or no
+ * driver reports on the row. */
+const char *gm_ctl_no_figures(uint32_t figures);
+
 #define GM_CTL_NAME 33 /* bytes of a user's or a command's name */
 
 /* The name of a user, or the uid where it has none. */
@@ -261,6 +274,12 @@ const char *gm_ctl_user(uint32_t uid, char ret_text[GM_CTL_NAME]);
  * process is gone, is 0, or this process does not see those of the agent. */
 const char *gm_ctl_command(const struct gm_ctl *ctl, uint32_t pid, uint32_t uid,
 			   char ret_text[GM_CTL_NAME]);
+
+#define GM_CTL_LINE 256 /* bytes of a command line; a longer one is cut */
+
+/* The same with its arguments. */
+const char *gm_ctl_command_line(const struct gm_ctl *ctl, uint32_t pid,
+				uint32_t uid, char ret_text[GM_CTL_LINE]);
 
 /* Add "user" and "command", which is null where it is not known. */
 void gm_ctl_name_json(const struct gm_ctl *ctl, json_t *object, uint32_t uid,

@@ -134,6 +134,12 @@ json_t *gm_ctl_device_json(const struct gpumap_device *d)
 		(json_int_t)d->worker_pid, "restarts", (json_int_t)d->restarts);
 	json_object_set_new(object, "cordoned",
 			    flag(d, GPUMAP_DEVICE_CORDONED));
+	json_object_set_new(object, "used_by_holders",
+			    json_integer((json_int_t)d->used_by_holders));
+	json_object_set_new(object, "no_figures",
+			    gm_ctl_no_figures(d->figures) != NULL
+				    ? json_string(gm_ctl_no_figures(d->figures))
+				    : json_null());
 	if (object != NULL && d->kind == GPUMAP_DEVICE_CUDA)
 		json_object_update_new(object, gpu_json(d));
 	return object;
@@ -141,23 +147,25 @@ json_t *gm_ctl_device_json(const struct gpumap_device *d)
 
 void gm_ctl_device_heading(void)
 {
-	printf("row  kind  state      node  %-12s %10s %10s %10s %8s %8s %4s  "
-	       "name\n",
-	       "cpus", "total", "free", "reserved", "score", "worker", "died");
+	printf("row  kind  state      node  %-12s %10s %10s %10s %10s %8s %8s "
+	       "%4s  name\n",
+	       "cpus", "total", "free", "reserved", "in use", "score", "worker",
+	       "died");
 }
 
 void gm_ctl_device_line(const struct gpumap_device *d)
 {
-	char total[32], free_text[32], reserved[32];
+	char total[32], free_text[32], reserved[32], used[32];
 
-	printf("%3u  %-5s %-10s %4d  %-12s %10s %10s %10s %8.1f %8u %4u  "
+	printf("%3u  %-5s %-10s %4d  %-12s %10s %10s %10s %10s %8.1f %8u %4u  "
 	       "%s%s%s%s\n",
 	       d->row, gm_ctl_device_kind(d->kind),
 	       gm_ctl_device_state(d->state), d->numa_node, d->cpus,
 	       gm_size_text(d->total_bytes, total),
 	       gm_size_text(d->free_bytes, free_text),
-	       gm_size_text(d->reserved_bytes, reserved), d->score,
-	       d->worker_pid, d->restarts, d->name,
+	       gm_size_text(d->reserved_bytes, reserved),
+	       gm_size_text(d->used_by_holders, used), d->score, d->worker_pid,
+	       d->restarts, d->name,
 	       (d->flags & GPUMAP_DEVICE_CORDONED) != 0 ? ", cordoned" : "",
 	       d->reason[0] != '\0' ? ": " : "", d->reason);
 }

@@ -80,6 +80,37 @@ const char *gm_ctl_command(const struct gm_ctl *ctl, uint32_t pid, uint32_t uid,
 	return ret_text;
 }
 
+/* Arguments end with NULs. */
+static bool read_line(uint32_t pid, char ret_text[GM_CTL_LINE])
+{
+	char path[32];
+	size_t n;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
+	file = fopen(path, "re");
+	if (file == NULL)
+		return false;
+	n = fread(ret_text, 1, GM_CTL_LINE - 1, file);
+	fclose(file);
+	while (n > 0 && ret_text[n - 1] == '\0')
+		n--;
+	for (size_t i = 0; i < n; i++)
+		if (ret_text[i] < ' ' || ret_text[i] > '~')
+			ret_text[i] = ret_text[i] == '\0' ? ' ' : '?';
+	ret_text[n] = '\0';
+	return n > 0;
+}
+
+const char *gm_ctl_command_line(const struct gm_ctl *ctl, uint32_t pid,
+				uint32_t uid, char ret_text[GM_CTL_LINE])
+{
+	if (pid == 0 || !is_of(pid, uid) || !sees_processes(ctl) ||
+	    !read_line(pid, ret_text))
+		strcpy(ret_text, "-");
+	return ret_text;
+}
+
 void gm_ctl_name_json(const struct gm_ctl *ctl, json_t *object, uint32_t uid,
 		      uint32_t pid)
 {

@@ -69,9 +69,7 @@ int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 			.is_dummy = d.kind == GPUMAP_DEVICE_DUMMY,
 			.cc_major = d.cc_major,
 			.cc_minor = d.cc_minor,
-			.avail = d.free_bytes > d.reserved_bytes
-					 ? d.free_bytes - d.reserved_bytes
-					 : 0,
+			.avail = gm_ctl_avail(&d),
 			.total = d.total_bytes,
 			.score = gm_plan_score(is_host, d.units, d.free_bytes,
 					       d.cc_major),

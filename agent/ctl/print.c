@@ -192,3 +192,18 @@ uint32_t gm_ctl_dtype_named(const char *name)
 			return i;
 	return GPUMAP_DTYPE_U8;
 }
+
+const char *gm_ctl_no_figures(uint32_t figures)
+{
+	switch (figures) {
+	case GPUMAP_FIGURES_PARTLY:
+		return "the driver does not tell what every process has";
+	case GPUMAP_FIGURES_REFUSED:
+		return "the driver does not tell what processes have";
+	case GPUMAP_FIGURES_NAMESPACE:
+		return "the driver tells pids of the initial pid namespace, "
+		       "and the agent is in another";
+	default:
+		return NULL;
+	}
+}

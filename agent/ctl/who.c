@@ -9,12 +9,19 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A reservation, and what it takes of each row. */
 struct reservation {
 	struct gpumap_holder holder;
 	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
 	uint32_t n;
+};
+
+/* The agent's word on what is in use of them. */
+struct in_use {
+	struct gpumap_reservation *of; /* NULL: it is not known */
+	int n;
 };
 
 static uint64_t charged(const struct gpumap_charge *charge)
@@ -54,16 +61,39 @@ static int next(const struct gm_ctl *ctl, uint32_t *cursor,
 	}
 }
 
-static json_t *to_json(const struct gm_ctl *ctl, const struct reservation *r)
+/* Returns -1 where it is not known. */
+static int64_t used_of(const struct in_use *used, const struct reservation *r,
+		       uint32_t row)
+{
+	for (int i = 0; i < used->n; i++) {
+		const struct gpumap_reservation *of = &used->of[i];
+
+		if (of->row == row && of->version == r->holder.version &&
+		    strcmp(of->name, r->holder.name) == 0)
+			return (int64_t)(of->own_bytes + of->session_bytes);
+	}
+	return -1;
+}
+
+static json_t *to_json(const struct gm_ctl *ctl, const struct in_use *used,
+		       const struct reservation *r)
 {
 	const struct gpumap_holder *holder = &r->holder;
 	json_t *rows = json_array(), *object;
+	char line[GM_CTL_LINE];
 
-	for (uint32_t i = 0; i < r->n; i++)
+	for (uint32_t i = 0; i < r->n; i++) {
+		uint32_t row = r->charges[i].row;
+		int64_t bytes = used_of(used, r, row);
+
 		json_array_append_new(
-			rows, json_pack("{s:I, s:I}", "row",
-					(json_int_t)r->charges[i].row, "bytes",
-					(json_int_t)charged(&r->charges[i])));
+			rows,
+			json_pack("{s:I, s:I, s:o}", "row", (json_int_t)row,
+				  "bytes", (json_int_t)charged(&r->charges[i]),
+				  "used_bytes",
+				  bytes >= 0 ? json_integer(bytes)
+					     : json_null()));
+	}
 	object =
 		json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:o}", "name",
 			  holder->name, "version", (json_int_t)holder->version,
@@ -74,23 +104,82 @@ static json_t *to_json(const struct gm_ctl *ctl, const struct reservation *r)
 				  : json_null(),
 			  "bytes", (json_int_t)charged_in_all(r), "rows", rows);
 	gm_ctl_name_json(ctl, object, holder->uid, holder->pid);
+	gm_ctl_command_line(ctl, holder->pid, holder->uid, line);
+	json_object_set_new(object, "command_line",
+			    strcmp(line, "-") != 0 ? json_string(line)
+						   : json_null());
 	return object;
 }
 
-static void to_line(const struct gm_ctl *ctl, const struct reservation *r)
+static void to_line(const struct gm_ctl *ctl, const struct in_use *used,
+		    const struct reservation *r)
 {
-	char user[GM_CTL_NAME], command[GM_CTL_NAME], size[32], life[16] = "-";
+	char user[GM_CTL_NAME], line[GM_CTL_LINE], size[32], life[16] = "-";
+	int64_t in_all = 0;
 
+	for (uint32_t i = 0; i < r->n && in_all >= 0; i++) {
+		int64_t bytes = used_of(used, r, r->charges[i].row);
+
+		/* A row of which nothing is reserved is not listed. */
+		if (bytes >= 0)
+			in_all += bytes;
+		else if (charged(&r->charges[i]) > 0)
+			in_all = -1;
+	}
 	if (r->holder.pid != 0)
 		snprintf(life, sizeof(life), "%u", r->holder.pid);
-	printf("%-24s %-12.12s %8s %-15s %10s ", r->holder.name,
+	printf("%-24s %-12.12s %8s %10s ", r->holder.name,
 	       gm_ctl_user(r->holder.uid, user), life,
-	       gm_ctl_command(ctl, r->holder.pid, r->holder.uid, command),
 	       gm_size_text(charged_in_all(r), size));
+	printf("%10s ",
+	       in_all >= 0 ? gm_size_text((uint64_t)in_all, size) : "-");
 	for (uint32_t i = 0; i < r->n; i++)
 		printf(" %u:%s", r->charges[i].row,
 		       gm_size_text(charged(&r->charges[i]), size));
-	putchar('\n');
+	printf("  %s\n",
+	       gm_ctl_command_line(ctl, r->holder.pid, r->holder.uid, line));
+}
+
+/* ---- what is in use of them ---------------------------------------------- */
+
+/* More may exist by now.  Returns 0 or a negative errno. */
+static int list_in_use(const struct gm_ctl *ctl, struct in_use *ret_used)
+{
+	int room = gpumap_reservation_list(ctl->map, NULL, 0), n;
+	struct gpumap_reservation *list;
+
+	if (room < 0)
+		return room;
+	list = calloc((size_t)room + 1, sizeof(*list));
+	if (list == NULL)
+		return -ENOMEM;
+	list->size = sizeof(*list);
+	n = room > 0 ? gpumap_reservation_list(ctl->map, list, (size_t)room)
+		     : 0;
+	if (n < 0) {
+		free(list);
+		return n;
+	}
+	*ret_used = (struct in_use){ list, n < room ? n : room };
+	return 0;
+}
+
+/* Why nothing, or less than there is, counts as in use on a row. */
+static void say_why(const struct gm_ctl *ctl)
+{
+	for (uint32_t row = 0; row < gpumap_device_count(ctl->map); row++) {
+		struct gpumap_device device = { .size = sizeof(device) };
+		const char *why;
+
+		if (gpumap_device_read(ctl->map, row, &device) != 0 ||
+		    device.reserved_bytes == 0)
+			continue;
+		why = gm_ctl_no_figures(device.figures);
+		if (why != NULL)
+			printf("row %u: %s: what holders have allocated for "
+			       "themselves counts twice\n",
+			       row, why);
+	}
 }
 
 /* ---- memory of sessions ----------------------------------------------- */
@@ -183,7 +272,8 @@ static int show_usage(const struct gm_ctl *ctl, json_t *all)
 
 /* ---- all of it --------------------------------------------------------- */
 
-static int show_reservations(const struct gm_ctl *ctl, json_t *all)
+static int show_reservations(const struct gm_ctl *ctl,
+			     const struct in_use *used, json_t *all)
 {
 	json_t *list = all != NULL ? json_array() : NULL;
 	struct reservation r;
@@ -191,30 +281,35 @@ static int show_reservations(const struct gm_ctl *ctl, json_t *all)
 	int ret;
 
 	if (all == NULL)
-		printf("%-24s %-12s %8s %-15s %10s  %s\n", "name", "user",
-		       "pid", "command", "reserved", "of rows");
+		printf("%-24s %-12s %8s %10s %10s  %s  %s\n", "name", "user",
+		       "pid", "reserved", "in use", "of rows", "command line");
 	while ((ret = next(ctl, &cursor, &r)) == 1) {
 		if (all != NULL)
-			json_array_append_new(list, to_json(ctl, &r));
+			json_array_append_new(list, to_json(ctl, used, &r));
 		else
-			to_line(ctl, &r);
+			to_line(ctl, used, &r);
 	}
 	if (all != NULL)
 		json_object_set_new(all, "reservations", list);
+	else if (used->of != NULL)
+		say_why(ctl);
 	return ret;
 }
 
 int gm_ctl_who(struct gm_ctl *ctl)
 {
 	json_t *all = ctl->json ? json_object() : NULL;
-	int ret = show_reservations(ctl, all), status;
+	struct in_use used = { .n = 0 };
+	int status, ret;
 
+	/* Reading the map needs no permission of the agent; this does. */
+	list_in_use(ctl, &used);
+	ret = show_reservations(ctl, &used, all);
+	free(used.of);
 	if (ret != 0) {
 		json_decref(all);
 		return gm_ctl_fail(ctl, ret, "reservations");
 	}
-	/* Reading the map needs no permission of the agent; this request
-	 * does. */
 	ret = show_usage(ctl, all);
 	if (ret != 0 && all != NULL)
 		json_object_set_new(all, "usage", json_null());

@@ -12,6 +12,7 @@
 
 #include "agent/common/log.h"
 #include "agent/common/numa_bind.h"
+#include "agent/daemon/account/credit.h"
 #include "agent/daemon/account/ledger.h"
 #include "agent/daemon/base/fd_limits.h"
 #include "agent/daemon/base/io_thread.h"
@@ -71,6 +72,7 @@ struct whole {
 	struct gm_cuda_rows cuda;
 	struct gm_paths paths;
 	struct gm_ledger ledger;
+	struct gm_credits credits;
 	struct gm_state_files state;
 	struct gm_cordons cordons;
 	struct gm_calibrations calibrations;
@@ -115,6 +117,7 @@ struct gm_daemon *gm_daemon_new(void)
 	w->d.cuda = &w->cuda;
 	w->d.paths = &w->paths;
 	w->d.ledger = &w->ledger;
+	w->d.credits = &w->credits;
 	w->d.state = &w->state;
 	w->d.cordons = &w->cordons;
 	w->d.calibrations = &w->calibrations;
@@ -527,6 +530,7 @@ static void stop(struct gm_daemon *d)
 		gm_mask_devices_exit(d);
 		gm_pins_exit(d);
 		gm_ledger_exit(d);
+		gm_credit_exit(d);
 		gm_devices_exit(d);
 		gm_numa_segments_exit(d);
 		gm_blocks_exit(&d->directory->heap);

@@ -10,6 +10,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/subscribers.c %reldir%/subscribers.h \
 	%reldir%/worker_uid.c %reldir%/worker_uid.h
 %canon_reldir%_libdaemon_la_SOURCES += \
+	%reldir%/account/credit.c %reldir%/account/credit.h \
 	%reldir%/account/ledger.c %reldir%/account/ledger.h \
 	%reldir%/account/quota.c %reldir%/account/quota.h \
 	%reldir%/account/retry_queue.c %reldir%/account/retry_queue.h \
@@ -103,6 +104,8 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/sessions/registration.h \
 	%reldir%/sessions/registration_mask.c \
 	%reldir%/sessions/registration_program.c \
+	%reldir%/sessions/reservations_request.c \
+	%reldir%/sessions/reservations_request.h \
 	%reldir%/sessions/session.c %reldir%/sessions/session.h \
 	%reldir%/sessions/usage_request.c %reldir%/sessions/usage_request.h
 %canon_reldir%_libdaemon_la_SOURCES += \

@@ -3,6 +3,7 @@
 
 #include "agent/daemon/subscribers.h"
 
+#include "agent/daemon/account/credit.h"
 #include "agent/daemon/account/ledger.h"
 #include "agent/daemon/account/retry_queue.h"
 #include "agent/daemon/base/events.h"
@@ -49,6 +50,7 @@ static void slot_stored(struct gm_daemon *d, uint32_t slot,
 			const struct gm_put *put)
 {
 	gm_ledger_slot_stored(d, slot, put);
+	gm_credit_slot_stored(d);
 }
 
 static void object_moved(struct gm_daemon *d, const struct gm_block *old,
@@ -100,6 +102,7 @@ static void row_came(struct gm_daemon *d)
 
 static void row_memory_read(struct gm_daemon *d, uint32_t row)
 {
+	gm_credit_row_read(d, row);
 	gm_mask_devices_memory_read(d, row);
 }
 
@@ -110,6 +113,7 @@ static void replicas_changed(struct gm_daemon *d, uint32_t row)
 
 static void row_reused(struct gm_daemon *d, uint32_t row)
 {
+	gm_credit_forget(d, row);
 	gm_supervisor_row_reused(d, row);
 }
 

@@ -297,7 +297,7 @@ static void move_memory(const struct gm_facts *f, struct nvmlDevice_st *dev,
 		m->known |= GPUMAP_KNOWN_MEMORY;
 }
 
-/* What processes have is missing in the free bytes of the same look. */
+/* Memory of processes is missing in the free bytes of the same look. */
 static void move_processes(const struct gm_facts *f, struct nvmlDevice_st *dev,
 			   struct gm_processes *processes, struct gm_note *note)
 {

@@ -256,7 +256,7 @@ static void say_card(struct watch *w)
 	gm_protocol_send(&w->card);
 }
 
-/* What moves about one device, behind the processes that use it. */
+/* The moving facts of one device, behind the processes that use it. */
 static void say_look(const struct gm_processes *processes,
 		     const struct gm_note *moving)
 {

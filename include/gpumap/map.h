@@ -249,6 +249,17 @@ enum gpumap_recovery {
 	GPUMAP_RECOVERY_DRAIN_AND_RESET = 4
 };
 
+/* Does the driver tell what memory each process has of a device? */
+enum gpumap_figures {
+	GPUMAP_FIGURES_NONE = 0, /* no driver reports on the row, or not yet */
+	GPUMAP_FIGURES_KNOWN = 1,
+	GPUMAP_FIGURES_PARTLY = 2,  /* not of every process */
+	GPUMAP_FIGURES_REFUSED = 3, /* the driver does not tell */
+	/* The agent is not in the initial pid namespace, whose pids the driver
+	 * tells. */
+	GPUMAP_FIGURES_NAMESPACE = 4
+};
+
 struct gpumap_device {
 	size_t size;  /* sizeof(struct gpumap_device) */
 	uint32_t row; /* this device's place; maps name rows */
@@ -291,7 +302,8 @@ struct gpumap_device {
 	uint64_t budget_bytes; /* min(free, total / 2): a limit for programs
 				* that share a device without reservations, see
 				* also gpumap_buffer_alloc().  A plan may take
-				* free_bytes less reserved_bytes */
+				* free_bytes less what is reserved and not
+				* used: reserved_bytes less used_by_holders */
 	double score;          /* weight in a scatter; higher is faster.  For a
 				* host row its CPUs */
 	uint32_t utilisation;  /* per mille */
@@ -305,6 +317,12 @@ struct gpumap_device {
 	uint32_t reserved;
 	uint64_t xids; /* Xids seen since the row was given out; most are from
 			* other processes and leave the device healthy */
+	/* the part of reserved_bytes that the processes which hold the
+	 * reservations have already, and that is missing in free_bytes */
+	uint64_t used_by_holders;
+	uint32_t figures; /* enum gpumap_figures; unless KNOWN, the memory that
+			   * some processes have is not in used_by_holders */
+	uint32_t reserved_too;
 };
 
 /*

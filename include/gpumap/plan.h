@@ -182,6 +182,47 @@ struct gpumap_holder {
 GPUMAP_API int gpumap_holder_next(const struct gpumap *map, uint32_t *cursor,
 				  struct gpumap_holder *ret_holder);
 
+/* The bytes that one committed layer map reserves of one row. */
+struct gpumap_reservation {
+	size_t size; /* sizeof(struct gpumap_reservation), set by the caller */
+	char name[64];
+	uint64_t version;
+	uint32_t row;
+	uint32_t uid;
+	uint32_t pid; /* as in struct gpumap_holder */
+	uint32_t reserved;
+	uint64_t bytes; /* reserved */
+	/* Bytes among them that need not be kept free any more: memory that the
+	 * processes of the reservation have allocated for themselves, as far as
+	 * the row's driver tells (gpumap_device.figures), and the memory of
+	 * their sessions. */
+	uint64_t own_bytes;
+	uint64_t session_bytes;
+};
+
+/*
+ * gpumap_reservation_list - list what is reserved of each row, and how much of
+ * it is in use
+ *
+ * There is one item for each committed layer map and row of it, by place in the
+ * directory and by row.  The processes of a reservation are the one that holds
+ * it, and all that descend from that one.
+ *
+ * ret_list	room for @n; the @size of the first is set, and is that of all,
+ *		also after the call
+ *
+ * Returns	the number of items, which may be more than @n, or
+ *		-E2BIG		@size is more than 4096 bytes
+ *		-EINVAL		@size is smaller than its first fields
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOPNOTSUPP, -EPROTO,
+ *		-EOWNERDEAD, when ret_list may hold some of them
+ * Cost		a round trip on the control socket for every 64
+ * Threads	any, in turn
+ */
+GPUMAP_API int gpumap_reservation_list(struct gpumap *map,
+				       struct gpumap_reservation *ret_list,
+				       size_t n);
+
 #ifdef __cplusplus
 }
 #endif

@@ -270,8 +270,8 @@ static uint64_t listed_for_us(nvmlDevice_t device)
 	return sum;
 }
 
-/* What a process has is part of what is used.  In a pid namespace of its own,
- * and on some virtual GPUs, a process is not listed by its own pid. */
+/* The memory of a process is part of what is used.  In a pid namespace of its
+ * own, and on some virtual GPUs, a process is not listed by its own pid. */
 static void memory_of_processes_is_told(void)
 {
 	nvmlMemory_t memory = { 0 };

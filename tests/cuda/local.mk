@@ -8,6 +8,7 @@ gm_cuda = \
 	%reldir%/alloc.c \
 	%reldir%/collective_buffers.c \
 	%reldir%/compile_cache.c \
+	%reldir%/credit.c \
 	%reldir%/driver_lock.c \
 	%reldir%/faults.c \
 	%reldir%/full.c \

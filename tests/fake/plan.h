@@ -81,7 +81,7 @@ enum fake_fault_kind {
 	FAKE_RECOVERY, /* value: what NVML calls the action */
 };
 
-/* What NVML does not tell of processes. */
+/* The facts of processes that NVML does not tell. */
 enum fake_untold {
 	FAKE_REFUSED = 1,
 	FAKE_NO_BYTES = 2,

@@ -32,7 +32,7 @@ static void finish(void)
 	scene_clear(&scene);
 }
 
-/* What the last look told of a process; NULL: nothing. */
+/* The last look's record of a process; NULL: there is none. */
 static const struct gm_probe_process *told_of(uint32_t gpu, pid_t pid)
 {
 	const struct probe_seen *seen = probe_gpu(&p, &scene, gpu);

@@ -59,14 +59,16 @@ static inline bool card_user_hear(struct card_user *u, void *data, size_t n)
 }
 
 /*
- * card_user_start - start it, with no memory yet
+ * card_user_start_as - start it, with no memory yet
  *
  * hardware	path of the machine's file
  * gpu		the place of the card in the machine's file
  * depth	processes: 1 for our child alone
+ * begin	what our child does before all else; or NULL
  */
-static inline bool card_user_start(struct card_user *u, const char *hardware,
-				   uint32_t gpu, int depth)
+static inline bool card_user_start_as(struct card_user *u, const char *hardware,
+				      uint32_t gpu, int depth,
+				      void (*begin)(void))
 {
 	int commands[2], answers[2];
 
@@ -78,6 +80,8 @@ static inline bool card_user_start(struct card_user *u, const char *hardware,
 		close(commands[1]);
 		close(answers[0]);
 		setenv("GPUMAP_FAKE_HARDWARE", hardware, 1);
+		if (begin != NULL)
+			begin();
 		while (--depth > 0) {
 			pid_t child = fork();
 
@@ -93,6 +97,12 @@ static inline bool card_user_start(struct card_user *u, const char *hardware,
 	u->to = commands[1];
 	u->from = answers[0];
 	return OK(u->first > 0) && card_user_hear(u, &u->last, sizeof(u->last));
+}
+
+static inline bool card_user_start(struct card_user *u, const char *hardware,
+				   uint32_t gpu, int depth)
+{
+	return card_user_start_as(u, hardware, gpu, depth, NULL);
 }
 
 /* Have so much from now on. */

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/daemon/account/credit.h"
 #include "agent/daemon/account/ledger.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
@@ -63,6 +64,7 @@ static inline void die(void)
 {
 	gm_pins_exit(d);
 	gm_ledger_exit(d);
+	gm_credit_exit(d);
 	gm_blocks_exit(&d->directory->heap);
 	gm_segment_close(d->segment);
 	memset(d->directory, 0, sizeof(*d->directory));

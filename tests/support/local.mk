@@ -27,6 +27,7 @@ EXTRA_DIST += \
 	%reldir%/collective_nccl.h \
 	%reldir%/ctl.h \
 	%reldir%/ctl_model.h \
+	%reldir%/credit_rig.h \
 	%reldir%/cuda_abi.h \
 	%reldir%/cuda_symbols.h \
 	%reldir%/worker/decode_arena.h \

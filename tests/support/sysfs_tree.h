@@ -32,7 +32,7 @@ static inline void tree_path(char path[512], const char *name)
 	for (; *name; name++) {
 		path[n] = '\0';
 		if (*name == '/')
-			mkdir(path, 0700);
+			mkdir(path, 0755);
 		path[n++] = *name;
 	}
 	path[n] = '\0';

@@ -128,6 +128,8 @@ gm_unit_daemon = \
 	%reldir%/daemon/block_alloc.c \
 	%reldir%/daemon/config.c \
 	%reldir%/daemon/connection.c \
+	%reldir%/daemon/credit.c \
+	%reldir%/daemon/credit_random.c \
 	%reldir%/daemon/deferred_close.c \
 	%reldir%/daemon/drain.c \
 	%reldir%/daemon/home_node.c \
@@ -147,6 +149,7 @@ gm_unit_daemon = \
 	%reldir%/daemon/state_dir.c \
 	%reldir%/daemon/transaction.c \
 	%reldir%/daemon/user.c \
+	%reldir%/daemon/usage.c \
 	%reldir%/daemon/user_queue.c \
 	%reldir%/daemon/uuid.c \
 	%reldir%/daemon/worker_process.c \

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/node_clock.h"
+#include "agent/daemon/account/usage.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/user.h"
 #include "agent/daemon/config.h"
@@ -42,8 +44,8 @@ static bool add(struct gm_reservation *reservation, uint32_t row,
 	while (i < reservation->n && reservation->of[i].row != row)
 		i++;
 	if (i == reservation->n) {
-		reservation->of[reservation->n].row = row;
-		reservation->of[reservation->n++].bytes = 0;
+		reservation->of[reservation->n++] =
+			(struct gm_promise){ .row = row };
 	}
 	reservation->of[i].bytes += bytes;
 	return reservation->of[i].bytes <= INT64_MAX;
@@ -63,8 +65,7 @@ int gm_ledger_reservation(const struct gm_layers *layers,
 			     layers->n_rows * sizeof(reservation->of[0]));
 	if (reservation == NULL)
 		return gm_why(ret_why, -ENOMEM, "out of memory");
-	reservation->uid = layers->owner_uid;
-	reservation->n = 0;
+	*reservation = (struct gm_reservation){ .uid = layers->owner_uid };
 	for (uint32_t i = 0; i < layers->n_rows; i++) {
 		const struct gm_charge_image *charge = &layers->charges[i];
 		uint64_t bytes;
@@ -81,13 +82,27 @@ int gm_ledger_reservation(const struct gm_layers *layers,
 	return 0;
 }
 
-static uint64_t share_of(const struct gm_reservation *reservation, uint32_t row)
+static struct gm_promise *promise_of(struct gm_reservation *reservation,
+				     uint32_t row)
 {
 	for (uint32_t i = 0; reservation != NULL && i < reservation->n; i++) {
 		if (reservation->of[i].row == row)
-			return reservation->of[i].bytes;
+			return &reservation->of[i];
 	}
-	return 0;
+	return NULL;
+}
+
+struct gm_promise *gm_ledger_promise(const struct gm_daemon *d, uint32_t slot,
+				     uint32_t row)
+{
+	return promise_of(d->ledger->of[slot], row);
+}
+
+static uint64_t share_of(struct gm_reservation *reservation, uint32_t row)
+{
+	const struct gm_promise *promise = promise_of(reservation, row);
+
+	return promise != NULL ? promise->bytes : 0;
 }
 
 /* Bytes reserved by all maps but the one in @slot. */
@@ -112,19 +127,22 @@ static uint64_t left(uint64_t of, uint64_t taken)
 
 uint64_t gm_ledger_avail(const struct gm_daemon *d, uint32_t row, uint32_t slot)
 {
-	const struct gm_device *device;
-	uint64_t bytes;
+	const struct gm_ledger *ledger = d->ledger;
+	uint64_t bytes, most;
 
 	if (row >= d->devices->n || !may_promise(d->devices->of[row]))
 		return 0;
-	device = d->devices->of[row];
-	bytes = device->moving.free_bytes;
-	if (bytes > device->facts.total_bytes)
-		bytes = device->facts.total_bytes;
-	bytes = left(bytes, d->ledger->promised[row]);
+	bytes = left(gm_usage_free(d, row, true),
+		     ledger->promised[row] - ledger->used[row]);
 	if (slot != GM_LEDGER_NOBODY)
-		bytes += share_of(d->ledger->of[slot], row);
-	return bytes;
+		bytes += share_of(ledger->of[slot], row);
+	/* Whatever is in use: the sum of the promises stays below the total,
+	 * unless the row has shrunk since. */
+	most = left(d->devices->of[row]->facts.total_bytes,
+		    others(d, row, slot));
+	if (slot != GM_LEDGER_NOBODY && most < share_of(ledger->of[slot], row))
+		most = share_of(ledger->of[slot], row);
+	return bytes < most ? bytes : most;
 }
 
 /* ---- judging ------------------------------------------------------------ */
@@ -160,15 +178,22 @@ static void sum_of_uid(const struct gm_daemon *d, uint32_t uid, uint32_t slot,
 	}
 }
 
-uint64_t gm_ledger_share(const struct gm_daemon *d, uint32_t uid, uint32_t row)
+struct gm_promise gm_ledger_share(const struct gm_daemon *d, uint32_t uid,
+				  uint32_t row)
 {
-	uint64_t sum = 0;
+	struct gm_promise sum = { .row = row };
 
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_reservation *reservation = d->ledger->of[i];
+		const struct gm_promise *promise;
 
-		if (reservation != NULL && reservation->uid == uid)
-			sum += share_of(reservation, row);
+		if (d->ledger->of[i] == NULL || d->ledger->of[i]->uid != uid)
+			continue;
+		promise = promise_of(d->ledger->of[i], row);
+		if (promise == NULL)
+			continue;
+		sum.bytes += promise->bytes;
+		sum.own_bytes += promise->own_bytes;
+		sum.session_bytes += promise->session_bytes;
 	}
 	return sum;
 }
@@ -257,11 +282,31 @@ int gm_ledger_fits(const struct gm_daemon *d,
 
 /* ---- keeping ------------------------------------------------------------ */
 
-/* A row that only an earlier agent knew says nothing any more. */
+/* A row that only an earlier agent knew says nothing any more.  At no instant
+ * is more in use than reserved. */
 static void tell(struct gm_daemon *d, uint32_t row)
 {
-	if (row < d->devices->n)
-		gm_devices_reserved(d, row, d->ledger->promised[row]);
+	if (row >= d->devices->n)
+		return;
+	if (d->ledger->used[row] <= d->devices->of[row]->moving.used_by_holders)
+		gm_devices_used(d, row, d->ledger->used[row]);
+	gm_devices_reserved(d, row, d->ledger->promised[row]);
+	gm_devices_used(d, row, d->ledger->used[row]);
+}
+
+void gm_ledger_recounted(struct gm_daemon *d, uint32_t row)
+{
+	uint64_t used = 0;
+
+	for (uint32_t slot = 0; slot < GM_OBJECTS; slot++) {
+		const struct gm_promise *promise =
+			gm_ledger_promise(d, slot, row);
+
+		if (promise != NULL)
+			used += promise->own_bytes + promise->session_bytes;
+	}
+	d->ledger->used[row] = used;
+	tell(d, row);
 }
 
 void gm_ledger_put(struct gm_daemon *d, uint32_t slot,
@@ -270,13 +315,23 @@ void gm_ledger_put(struct gm_daemon *d, uint32_t slot,
 	struct gm_ledger *ledger = d->ledger;
 	struct gm_reservation *old = ledger->of[slot];
 
+	if (reservation != NULL)
+		reservation->since_ns = gm_node_clock_now();
 	/* One step for each row: no reader sees the replaced map's reservation
 	 * gone before the new one is there. */
-	for (uint32_t i = 0; reservation != NULL && i < reservation->n; i++)
+	for (uint32_t i = 0; reservation != NULL && i < reservation->n; i++) {
 		ledger->promised[reservation->of[i].row] +=
 			reservation->of[i].bytes;
-	for (uint32_t i = 0; old != NULL && i < old->n; i++)
-		ledger->promised[old->of[i].row] -= old->of[i].bytes;
+		ledger->has_changed[reservation->of[i].row] = true;
+	}
+	for (uint32_t i = 0; old != NULL && i < old->n; i++) {
+		const struct gm_promise *promise = &old->of[i];
+
+		ledger->promised[promise->row] -= promise->bytes;
+		ledger->used[promise->row] -=
+			promise->own_bytes + promise->session_bytes;
+		ledger->has_changed[promise->row] = true;
+	}
 	ledger->of[slot] = reservation;
 	for (uint32_t i = 0; reservation != NULL && i < reservation->n; i++)
 		tell(d, reservation->of[i].row);

@@ -13,14 +13,17 @@
  * A new reservation is checked against bytes that are free on its rows and not
  * reserved, and never lets a row's sum grow over its total.  Both may shrink
  * later, when other processes take memory or a device changes: reservations
- * stay then, and new ones wait.  Memory that a map's process has allocated
- * already is missing in the free bytes and still in the reservation, so it
- * counts twice: no source tells yet whose memory it is, and this error is on
- * the safe side.
+ * stay then, and new ones wait.
+ *
+ * Memory that the processes of a reservation have already is missing in the
+ * free bytes and need not be kept free once more: only the rest of the
+ * reservation is; credit.h says how much that is; where it is not known, it is
+ * nothing, and the memory counts twice, which is the safe side.
  */
 #ifndef GM_DAEMON_ACCOUNT_LEDGER_H
 #define GM_DAEMON_ACCOUNT_LEDGER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "agent/daemon/base/refusal.h"
@@ -35,14 +38,21 @@ struct gm_put;
 struct gm_reservation {
 	uint32_t uid;
 	uint32_t n;
-	struct {
+	uint64_t since_ns; /* when it began; of an adopted one, the agent */
+	struct gm_promise {
 		uint32_t row;
 		uint64_t bytes;
+		/* of these, what its processes have allocated for themselves,
+		 * and what their sessions have */
+		uint64_t own_bytes;
+		uint64_t session_bytes;
 	} of[]; /* each row once, none with 0 bytes */
 };
 
 struct gm_ledger {
 	uint64_t promised[GM_ROWS];
+	uint64_t used[GM_ROWS];    /* of these, in use */
+	bool has_changed[GM_ROWS]; /* what is in use is to be counted anew */
 	struct gm_reservation *of[GM_OBJECTS]; /* NULL: none */
 };
 
@@ -73,14 +83,24 @@ int gm_ledger_reservation(const struct gm_layers *layers,
  *		where memory was taken since.  GM_LEDGER_NOBODY: a map without
  *		a reservation
  *
- * Returns	free bytes less the reserved ones, plus the reservation of
- *		@slot; 0 for a row that is lost or has failed
+ * Returns	free bytes less those that are reserved and not in use, plus the
+ *		reservation of @slot; 0 for a row that is lost or has failed
  */
 uint64_t gm_ledger_avail(const struct gm_daemon *d, uint32_t row,
 			 uint32_t slot);
 
-/* So much of a row has been promised to maps of this uid. */
-uint64_t gm_ledger_share(const struct gm_daemon *d, uint32_t uid, uint32_t row);
+/* So much of a row has been promised to maps of this uid: the sum over its
+ * promises. */
+struct gm_promise gm_ledger_share(const struct gm_daemon *d, uint32_t uid,
+				  uint32_t row);
+
+/* The promise to the map in @slot; NULL: none, or not of this row. */
+struct gm_promise *gm_ledger_promise(const struct gm_daemon *d, uint32_t slot,
+				     uint32_t row);
+
+/* The bytes of a row's promises that are in use were counted anew: see
+ * credit.h. */
+void gm_ledger_recounted(struct gm_daemon *d, uint32_t row);
 
 /*
  * gm_ledger_admit - may this be promised now?

@@ -5,8 +5,8 @@
 
 #include "agent/common/node_clock.h"
 #include "agent/daemon/account/ledger.h"
+#include "agent/daemon/account/usage.h"
 #include "agent/daemon/base/events.h"
-#include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/devices/rows.h"
 #include "shm/score.h"
@@ -20,36 +20,40 @@ uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 		     uint64_t has)
 {
 	const struct gm_device *device = d->devices->of[row];
-	uint64_t own = gm_ledger_share(d, uid, row);
-	uint64_t others = left(d->ledger->promised[row], own);
+	struct gm_promise own = gm_ledger_share(d, uid, row);
+	uint64_t own_used = own.own_bytes + own.session_bytes;
+	uint64_t others = left(d->ledger->promised[row] - d->ledger->used[row],
+			       own.bytes - own_used);
 	uint64_t total = device->facts.total_bytes;
-	uint64_t bytes = device->moving.free_bytes;
 	struct gm_row_bytes other;
+	uint64_t bytes;
 
 	if (total == 0)
 		return UINT64_MAX;
 	/* Replicas of masks are not free, and are of no other use. */
 	other = gm_events_row_bytes(d, row, uid);
-	has += device->back[0].bytes + device->back[1].bytes + other.masks;
+	bytes = gm_usage_free(d, row, false);
+	has += other.masks;
 	bytes = has < left(total, bytes) ? bytes + has : total;
 	bytes = gm_budget(left(bytes, others), total);
-	if (bytes < own)
-		bytes = own;
+	/* Sessions cannot have the part that its processes have themselves. */
+	if (bytes < own.bytes - own.own_bytes)
+		bytes = own.bytes - own.own_bytes;
 	return left(bytes, other.abandoned + other.masks);
 }
 
 void gm_quota_freed(struct gm_daemon *d, uint32_t row, uint64_t bytes)
 {
-	struct gm_recent_free *back = &d->devices->of[row]->back[0];
+	const struct gm_recent_free freed = { .bytes = bytes,
+					      .at_ns = gm_node_clock_now() };
 
-	back->bytes += bytes;
-	back->last_ns = gm_node_clock_now();
+	gm_devices_memory_freed(d->devices->of[row], &freed);
 }
 
 uint64_t gm_quota_exports(const struct gm_daemon *d, uint32_t row, uint32_t uid)
 {
 	uint64_t total = d->devices->of[row]->facts.total_bytes;
-	uint64_t own = gm_ledger_share(d, uid, row);
+	uint64_t own = gm_ledger_share(d, uid, row).bytes;
 
 	if (total == 0)
 		return UINT64_MAX;

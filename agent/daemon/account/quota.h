@@ -6,12 +6,8 @@
  *
  * A uid always has its own reservation, however much is free.  Without one the
  * quota is half of the row at most, and never includes bytes that other uids
- * have reserved.  Memory of an export is charged to the uid that exported it
- * until the last importer that the agent knows of is gone.
- *
- * Free memory is read once a second, by processes that may report late: bytes
- * that sessions have given back are counted here until a reading that began
- * after that.
+ * have reserved and do not use yet.  Memory of an export is charged to the uid
+ * that exported it until the last importer that the agent knows of is gone.
  */
 #ifndef GM_DAEMON_ACCOUNT_QUOTA_H
 #define GM_DAEMON_ACCOUNT_QUOTA_H
@@ -31,7 +27,7 @@ struct gm_device;
 uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 		     uint64_t has);
 
-/* Sessions have given back so much of a row. */
+/* Memory of a row that was no session's has been given back. */
 void gm_quota_freed(struct gm_daemon *d, uint32_t row, uint64_t bytes);
 
 /* The bytes of a row that a uid may have exported in all. */

@@ -18,6 +18,7 @@ struct gm_config;         /* config.h */
 struct gm_control_server; /* base/server.h */
 struct gm_cordons;        /* map/cordon.h */
 struct gm_calibrations;   /* map/calibration.h */
+struct gm_credits;        /* account/credit.h */
 struct gm_cuda_rows;      /* health/cuda.h */
 struct gm_devices;        /* devices/rows.h */
 struct gm_directory;      /* segment/directory.h */
@@ -62,6 +63,7 @@ struct gm_daemon {
 	struct gm_cuda_rows *cuda;
 	struct gm_paths *paths;
 	struct gm_ledger *ledger;
+	struct gm_credits *credits;
 	struct gm_state_files *state;
 	struct gm_cordons *cordons;
 	struct gm_calibrations *calibrations;

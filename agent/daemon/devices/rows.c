@@ -85,20 +85,32 @@ static void enter_found(struct gm_device *device, const struct gm_device *found)
 	      moving->reason[0] != '\0' ? moving->reason : NULL, moving->error);
 }
 
-/* Two, so that a session that gives back all the time does not keep the first
- * of it counted for good: nothing is added to the older one any more. */
-void gm_devices_memory_read(struct gm_device *device, uint64_t at_ns)
+static void drop_first(struct gm_device *device)
+{
+	memmove(device->back, device->back + 1,
+		--device->n_back * sizeof(device->back[0]));
+}
+
+/* Where there is no room the oldest two become one, which counts as long as the
+ * older of them: too short, rather than too long. */
+void gm_devices_memory_freed(struct gm_device *device,
+			     const struct gm_recent_free *freed)
 {
 	struct gm_recent_free *back = device->back;
 
-	for (int i = 0; i < 2; i++) {
-		if (back[i].last_ns < at_ns)
-			back[i].bytes = 0;
+	if (device->n_back == GM_RECENT_FREES) {
+		back[1].bytes += back[0].bytes;
+		back[1].sure_bytes += back[0].sure_bytes;
+		back[1].at_ns = back[0].at_ns;
+		drop_first(device);
 	}
-	if (back[1].bytes == 0) {
-		back[1] = back[0];
-		back[0].bytes = 0;
-	}
+	back[device->n_back++] = *freed;
+}
+
+void gm_devices_memory_read(struct gm_device *device, uint64_t at_ns)
+{
+	while (device->n_back > 0 && device->back[0].at_ns < at_ns)
+		drop_first(device);
 }
 
 static void refresh(const struct gm_daemon *d, struct gm_device *device)
@@ -414,6 +426,16 @@ void gm_devices_reserved(struct gm_daemon *d, uint32_t row, uint64_t bytes)
 	GM_POINT("row_reserved_visible");
 }
 
+void gm_devices_used(struct gm_daemon *d, uint32_t row, uint64_t bytes)
+{
+	struct gm_device *device = d->devices->of[row];
+
+	if (device->moving.used_by_holders == bytes)
+		return;
+	device->moving.used_by_holders = bytes;
+	move(d, device);
+}
+
 void gm_devices_refresh(struct gm_daemon *d)
 {
 	gm_a64 *tick = &d->segment->map.header->tick;
@@ -424,6 +446,8 @@ void gm_devices_refresh(struct gm_daemon *d)
 		if (!device->present)
 			continue;
 		refresh(d, device);
+		if (device->facts.kind == GPUMAP_DEVICE_HOST)
+			gm_events_row_memory_read(d, row);
 		move(d, device);
 	}
 	gm_put_release(tick, gm_get(tick) + 1); /* SEGMENT.changed */

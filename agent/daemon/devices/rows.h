@@ -28,11 +28,14 @@
 struct gm_daemon;
 struct gm_row_drain;
 
-/* Bytes that have been given back, and when the last of them was. */
+/* Bytes that have been given back, and when. */
 struct gm_recent_free {
-	uint64_t bytes;
-	uint64_t last_ns;
+	uint64_t bytes;      /* that were missing when what is free was read */
+	uint64_t sure_bytes; /* of these, also at the reading before */
+	uint64_t at_ns;
 };
+
+#define GM_RECENT_FREES 32u
 
 struct gm_device {
 	bool present; /* should serve, or is a dummy */
@@ -45,8 +48,9 @@ struct gm_device {
 	uint32_t bars;        /* GM_BAR_*: why it has no worker */
 	uint64_t cordoned_ns; /* when that was; 0: before this agent */
 	uint64_t given_ns;    /* when it got its row; of an adopted one 0 */
-	struct gm_recent_free
-		back[2]; /* since a look at what is free, and before */
+	/* since what is free was read, oldest first */
+	struct gm_recent_free back[GM_RECENT_FREES];
+	uint32_t n_back;
 
 	/* For a CUDA row. */
 	char id[64];        /* "GPU-..." or "MIG-..." */
@@ -141,12 +145,21 @@ void gm_devices_worker(struct gm_daemon *d, uint32_t row, pid_t pid,
  * readers. */
 void gm_devices_reserved(struct gm_daemon *d, uint32_t row, uint64_t bytes);
 
+/* So much of a row's reserved bytes is in use by those who hold them;
+ * account/credit.c says so. */
+void gm_devices_used(struct gm_daemon *d, uint32_t row, uint64_t bytes);
+
 /* Look at one row's moving facts now, and at those of every row: what the
  * timer does each config.refresh_ns. */
 void gm_devices_refresh(struct gm_daemon *d);
 
 /* Are all present rows READY? */
 bool gm_devices_ready(const struct gm_daemon *d);
+
+/* Memory of a device has been given back.  The memory counts as free until the
+ * free bytes are read again. */
+void gm_devices_memory_freed(struct gm_device *device,
+			     const struct gm_recent_free *freed);
 
 /* The free memory of a device was read, not before @at_ns (of the node):
  * memory that was given back earlier is part of it.  The same reading may be

@@ -12,6 +12,7 @@
 #include "agent/common/log.h"
 #include "agent/common/numa_bind.h"
 #include "agent/cuda/nvml.h"
+#include "agent/daemon/account/credit.h"
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
@@ -347,6 +348,8 @@ static void heard_moving(struct gm_daemon *d, struct gm_device *device,
 	if ((from->known & GPUMAP_KNOWN_MEMORY) != 0) {
 		moving->free_bytes = from->free_bytes;
 		gm_devices_memory_read(device, from->looked_ns);
+		if (d->cuda->is_open)
+			gm_credit_look(d, device->facts.row, from);
 		gm_events_row_memory_read(d, device->facts.row);
 	}
 	gm_cuda_rows_refresh(device);
@@ -478,7 +481,7 @@ static void record(struct gm_daemon *d, const struct gm_probe_wire *wire)
 	struct gm_device *device = NULL;
 
 	if (wire->type == GM_PROBE_MOVING || wire->type == GM_PROBE_EVENT ||
-	    wire->type == GM_PROBE_RELEASED)
+	    wire->type == GM_PROBE_RELEASED || wire->type == GM_PROBE_PROCESS)
 		device = find(d, wire->uuid);
 	switch (wire->type) {
 	case GM_PROBE_ABSENT:
@@ -492,6 +495,10 @@ static void record(struct gm_daemon *d, const struct gm_probe_wire *wire)
 		break;
 	case GM_PROBE_DEVICE:
 		heard_device(d, wire);
+		break;
+	case GM_PROBE_PROCESS:
+		if (device != NULL && d->cuda->is_open)
+			gm_credit_process(d, device->facts.row, &wire->process);
 		break;
 	case GM_PROBE_MOVING:
 		if (device != NULL)

@@ -12,6 +12,7 @@
 #include "agent/common/lineage.h"
 #include "agent/common/log.h"
 #include "agent/common/node_clock.h"
+#include "agent/daemon/account/credit.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
@@ -27,21 +28,10 @@ struct gm_holder_process {
 	struct gm_source source;
 	struct gm_timer late; /* set: it has ended, and has things to leave */
 	struct gm_daemon *d;
-	pid_t pid;
-	uint64_t start;
+	struct gm_lineage_member is;
 	uint32_t n_claims; /* places in the table */
 	bool ended;
 };
-
-static int read_start(pid_t pid, uint64_t *ret_start)
-{
-	struct gm_lineage_member member;
-	int ret = gm_lineage_stat(pid, &member);
-
-	if (ret == 0)
-		*ret_start = member.start;
-	return ret;
-}
 
 static void store(struct gm_daemon *d, uint32_t index,
 		  const struct gm_holder_image *image)
@@ -54,6 +44,16 @@ static void store(struct gm_daemon *d, uint32_t index,
 	GM_POINT("pin_filled");
 	gm_seq_publish(w, words[0]);
 	GM_POINT("pin_visible");
+}
+
+/* The process's memory is credited to what it holds. */
+static void bind(struct gm_daemon *d, uint32_t index)
+{
+	const struct gm_holder_image *image = &d->holders->table[index];
+
+	if (image->kind == GM_HOLDER_RESERVE)
+		gm_credit_bind(d, index, image->slot,
+			       &d->holders->of[index]->is);
 }
 
 static void forget(struct gm_holder_process *process)
@@ -79,6 +79,7 @@ static void drop(struct gm_daemon *d, uint32_t index)
 			       GM_HOLDER_FREE);
 		GM_POINT("unpin_visible");
 	}
+	gm_credit_unbind(d, index);
 	memset(&d->holders->table[index], 0, sizeof(old));
 	if (d->holders->of[index] != NULL)
 		d->holders->of[index]->n_claims--;
@@ -126,7 +127,7 @@ static void give_up_all(struct gm_daemon *d, struct gm_holder_process *of)
 	}
 	of->n_claims--;
 	gm_log(GM_LOG_INFO, "holder_gone", "holder=%d pins=%u held=%u",
-	       (int)of->pid, pins, held);
+	       (int)of->is.pid, pins, held);
 }
 
 /* The object that it was about to hold is part of a transaction: the pin is
@@ -164,7 +165,6 @@ static int watch(struct gm_daemon *d, pid_t pid,
 	if (process == NULL)
 		return -ENOMEM;
 	process->d = d;
-	process->pid = pid;
 	process->source.ready = process_ended;
 	process->late.fired = ended_before;
 	process->source.fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -175,7 +175,7 @@ static int watch(struct gm_daemon *d, pid_t pid,
 		free(process);
 		return ret;
 	}
-	ret = read_start(pid, &process->start);
+	ret = gm_lineage_stat(pid, &process->is);
 	if (ret == 0)
 		ret = gm_loop_add(d->loop, &process->source, EPOLLIN);
 	if (ret != 0) {
@@ -192,7 +192,8 @@ static struct gm_holder_process *known(const struct gm_daemon *d, pid_t pid)
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
 		struct gm_holder_process *process = d->holders->of[i];
 
-		if (process != NULL && process->pid == pid && !process->ended)
+		if (process != NULL && process->is.pid == (uint32_t)pid &&
+		    !process->ended)
 			return process;
 	}
 	return NULL;
@@ -203,15 +204,15 @@ static int watched(struct gm_daemon *d, pid_t pid,
 		   struct gm_holder_process **ret_process)
 {
 	struct gm_holder_process *process = known(d, pid);
-	uint64_t start;
+	struct gm_lineage_member now;
 	int ret;
 
 	if (process == NULL)
 		return watch(d, pid, ret_process);
-	ret = read_start(pid, &start);
+	ret = gm_lineage_stat(pid, &now);
 	if (ret != 0)
 		return ret;
-	if (start != process->start) {
+	if (now.start != process->is.start) {
 		end(process);
 		return watch(d, pid, ret_process);
 	}
@@ -291,7 +292,7 @@ static int claim(struct gm_daemon *d, uint32_t bytes, char *ret_why,
 	}
 	process->n_claims++;
 	d->holders->of[place] = process;
-	image->start = process->start;
+	image->start = process->is.start;
 	image->claim = ++d->holders->last_claim;
 	*ret_place = place;
 	return 0;
@@ -376,8 +377,22 @@ void gm_pins_keep(struct gm_daemon *d, uint32_t place,
 
 	put_block(image, block);
 	store(d, place, image);
+	bind(d, place);
 	if (process->ended)
 		gm_timer_set(d->loop, &process->late, gm_loop_now());
+}
+
+/* An entry that is left of an earlier map of the slot has another version. */
+pid_t gm_pins_holder(const struct gm_daemon *d, uint32_t slot)
+{
+	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
+		const struct gm_holder_image *image = &d->holders->table[i];
+
+		if (image->kind == GM_HOLDER_RESERVE && image->slot == slot &&
+		    image->version == d->directory->objects[slot].version)
+			return (pid_t)image->pid;
+	}
+	return 0;
 }
 
 void gm_pins_let_go(struct gm_daemon *d, uint32_t place)
@@ -440,9 +455,10 @@ static int adopt(struct gm_daemon *d, uint32_t index)
 
 	if (ret != 0)
 		return ret == -ESRCH ? 0 : ret;
-	if (process->start == image->start) {
+	if (process->is.start == image->start) {
 		d->holders->of[index] = process;
 		process->n_claims++;
+		bind(d, index);
 	} else if (process->n_claims == 0) {
 		forget(process); /* the pid is another's by now */
 	}

@@ -82,6 +82,9 @@ int gm_pins_hold(struct gm_daemon *d, pid_t pid, uid_t uid,
 void gm_pins_keep(struct gm_daemon *d, uint32_t place,
 		  const struct gm_block *block);
 
+/* The process that holds the map in this slot; 0: none does. */
+pid_t gm_pins_holder(const struct gm_daemon *d, uint32_t slot);
+
 /* The process will hold nothing. */
 void gm_pins_let_go(struct gm_daemon *d, uint32_t place);
 

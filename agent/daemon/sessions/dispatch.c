@@ -34,6 +34,7 @@
 #include "agent/daemon/sessions/mask_handles.h"
 #include "agent/daemon/sessions/programs.h"
 #include "agent/daemon/sessions/registration.h"
+#include "agent/daemon/sessions/reservations_request.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sessions/usage_request.h"
 #include "agent/daemon/sharing/exports.h"
@@ -483,6 +484,10 @@ static const struct gm_request_kind kinds[] = {
 				   .handle = gm_calibration_handle },
 	[GM_CONTROL_CORDON] = { .body_bytes = sizeof(struct gm_cordon),
 				.handle = gm_cordons_handle },
+	[GM_CONTROL_RESERVATIONS] = { .body_bytes = sizeof(
+					      struct gm_reservations_ask),
+				      .handle =
+					      gm_reservations_request_handle },
 	[GM_CONTROL_DRAIN] = { .body_bytes = sizeof(struct gm_drain),
 			       .handle = handle_drain },
 	[GM_CONTROL_MESH_PUBLISH] = { .body_bytes =

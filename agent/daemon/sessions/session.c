@@ -574,6 +574,7 @@ static int make_queue(struct gm_session *session, uint32_t row)
 	queue->attachment = (struct gm_attachment){
 		.session = session->id,
 		.uid = session->user->uid,
+		.pid = session->pid,
 		.runs_programs = session->runs_programs,
 		.depth = session->depth,
 		.queue_at = gm_queue_at(row, session->depth),

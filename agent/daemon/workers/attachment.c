@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/daemon/account/credit.h"
 #include "agent/daemon/account/quota.h"
 #include "agent/daemon/account/usage.h"
 #include "agent/daemon/base/loop.h"
@@ -209,6 +210,7 @@ static void detach(struct gm_worker_process *worker,
 {
 	gm_worker_requests_attachment_gone(attachment);
 	gm_usage_leaves(attachment);
+	gm_credit_recount(worker->d, worker->row);
 	gm_user_queue_leave(attachment);
 	TAILQ_REMOVE(&worker->attachments, attachment, entry);
 	gm_journal_close(gm_journal_at(worker->journal, attachment->place));
@@ -356,8 +358,10 @@ bool gm_attachments_child_gone(struct gm_worker_process *worker)
 		strike(worker);
 	else
 		gm_worker_requests_strike(worker);
-	if (!worker->is_recovery)
+	if (!worker->is_recovery) {
 		gm_usage_ends(worker);
+		gm_credit_recount(worker->d, worker->row);
+	}
 	gm_worker_users_hung_up(worker);
 	worker->n_offered = 0;
 	worker->wants_room = false;

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
+#include <sys/types.h>
 
 #include "agent/daemon/base/refusal.h"
 #include "agent/daemon/workers/worker_request.h"
@@ -40,6 +41,7 @@ enum gm_attachment_state {
 struct gm_attachment {
 	uint64_t session; /* never reused */
 	uint32_t uid;
+	pid_t pid; /* of the session's process, which lives; 0: not seen */
 	bool runs_programs; /* wants the worker for those of this uid */
 	uint32_t depth;
 	uint64_t queue_at;
@@ -77,6 +79,10 @@ struct gm_attachment {
 	struct gm_user_queue *queued_user; /* of its uid, see user_queue.h */
 	uint64_t asked;                    /* number of the last for it */
 	bool asks;                         /* some of its requests wait */
+	/* Its bytes when what is free was read last; and the least of that and
+	 * the reading before: see account/usage.h. */
+	uint64_t seen_bytes;
+	uint64_t sure_bytes;
 };
 
 /*

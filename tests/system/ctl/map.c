@@ -88,18 +88,21 @@ static void reservations_are_listed(void)
 	EQ(CTL("who", "--json"), DONE);
 	json = object();
 	r = json_array_get(list(json, "reservations", 2), 0);
-	OK(has_fields(r, "name version since_ns uid user pid command bytes "
-			 "rows"));
+	OK(has_fields(r, "name version since_ns uid user pid command "
+			 "command_line bytes rows"));
 	STR(text(r, "name"), "mine");
 	OK(json_is_null(json_object_get(r, "pid")));
 	OK(number(r, "bytes") >= 600);
 	rows = list(r, "rows", 2);
 	EQ(number(json_array_get(rows, 0), "row"), 1);
+	OK(has_fields(json_array_get(rows, 0), "row bytes used_bytes"));
+	EQ(number(json_array_get(rows, 0), "used_bytes"), 0);
 	EQ(number(json_array_get(rows, 0), "bytes") +
 		   number(json_array_get(rows, 1), "bytes"),
 	   number(r, "bytes"));
 	r = json_array_get(list(json, "reservations", 2), 1);
 	EQ(number(r, "pid"), getpid());
+	OK(strstr(text(r, "command_line"), "map") != NULL);
 	json_decref(json);
 	EQ(CTL("release", "ours"), DONE);
 	EQ(CTL("release", "mine"), DONE);

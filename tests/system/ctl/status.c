@@ -59,7 +59,8 @@ static void devices_are_listed(void)
 			   "reason error since_ns numa_node units cpus "
 			   "compute_capability main_memory integrated cordoned "
 			   "total_bytes free_bytes reserved_bytes "
-			   "budget_bytes score worker_pid restarts"));
+			   "budget_bytes score worker_pid restarts "
+			   "used_by_holders no_figures"));
 		EQ(number(d, "row"), (intmax_t)i);
 		STR(text(d, "kind"), "host");
 		STR(text(d, "state"), "READY");

@@ -155,7 +155,8 @@ static void the_lower_answer_counts(void)
 	EQ(told->line[0].pid, child);
 	EQ(told->line[1].pid, getpid());
 
-	/* What it had before alone, or after alone, it may not have had. */
+	/* The child may not have had memory that it had only before, or only
+	 * after. */
 	forget_answers();
 	tell_once(0, child, 100);
 	look();

@@ -1,0 +1,97 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/sessions/reservations_request.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/daemon/account/ledger.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/map/pins.h"
+#include "agent/daemon/segment/directory.h"
+
+struct list {
+	const struct gm_daemon *d;
+	struct gm_reservations_ask after;
+	struct gm_reservations_reply reply;
+	struct gm_reservation_item items[GM_RESERVATIONS_MAX];
+};
+
+static int by_row(const void *a, const void *b)
+{
+	const struct gm_promise *const *x = a, *const *y = b;
+
+	return ((*x)->row > (*y)->row) - ((*x)->row < (*y)->row);
+}
+
+static bool is_after(const struct gm_reservations_ask *ask, uint32_t slot,
+		     uint32_t row)
+{
+	if (!ask->goes_on || slot > ask->slot)
+		return true;
+	return slot == ask->slot && row > ask->row;
+}
+
+static void add(struct list *list, uint32_t slot,
+		const struct gm_promise *promise)
+{
+	const struct gm_daemon *d = list->d;
+	const struct gm_reservation *reservation = d->ledger->of[slot];
+	const struct gm_block *block = &d->directory->objects[slot];
+	struct gm_reservation_item *item;
+
+	list->reply.total++;
+	if (list->reply.n == GM_RESERVATIONS_MAX ||
+	    !is_after(&list->after, slot, promise->row))
+		return;
+	item = &list->items[list->reply.n++];
+	*item = (struct gm_reservation_item){
+		.slot = slot,
+		.row = promise->row,
+		.uid = reservation->uid,
+		.pid = (uint32_t)gm_pins_holder(d, slot),
+		.version = block->version,
+		.bytes = promise->bytes,
+		.own_bytes = promise->own_bytes,
+		.session_bytes = promise->session_bytes,
+	};
+	snprintf(item->name, sizeof(item->name), "%s", block->name);
+}
+
+static void add_all(struct list *list, uint32_t slot)
+{
+	struct gm_reservation *reservation = list->d->ledger->of[slot];
+	const struct gm_promise *sorted[GM_ROWS];
+
+	for (uint32_t i = 0; i < reservation->n; i++)
+		sorted[i] = &reservation->of[i];
+	qsort(sorted, reservation->n, sizeof(sorted[0]), by_row);
+	for (uint32_t i = 0; i < reservation->n; i++)
+		add(list, slot, sorted[i]);
+}
+
+int gm_reservations_request_handle(struct gm_connection *c,
+				   const struct gm_request *r)
+{
+	struct list list = { .d = c->server->d };
+
+	memcpy(&list.after, r->body, sizeof(list.after));
+	if (list.after.goes_on > 1 || list.after.reserved)
+		return gm_connection_bad(c, -EINVAL, "a reserved field is set");
+	for (uint32_t slot = 0; slot < GM_OBJECTS; slot++) {
+		if (list.d->ledger->of[slot] != NULL)
+			add_all(&list, slot);
+	}
+	gm_connection_reply(
+		c, &r->header,
+		&(struct gm_reply){ .body = &list.reply,
+				    .body_bytes = sizeof(list.reply),
+				    .tail = list.items,
+				    .tail_bytes =
+					    list.reply.n *
+					    (uint32_t)sizeof(list.items[0]) });
+	return 0;
+}

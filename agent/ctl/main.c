@@ -499,7 +499,8 @@ static int validate(const struct gm_ctl *ctl, const struct gm_command *command)
 
 int main(int argc, char **argv)
 {
-	struct gm_ctl ctl = { .instance = "node" };
+	struct gm_ctl ctl = { .instance = "node",
+			      .runtime_dir = "/run/gpumap" };
 	const struct gm_command *command;
 	int ret;
 

@@ -70,7 +70,6 @@ struct gm_monitor {
 	bool is_census_over;
 	bool has_watched; /* watchers have been started */
 	bool is_listed;
-	bool want_listed;
 	bool want_peers;
 	bool is_blocked; /* gpumapd's end of the pair is full */
 	bool is_over;    /* gpumapd has hung up, or there is nothing to do */

@@ -8,7 +8,9 @@
 
 #include <pthread.h>
 #include <pwd.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -221,6 +223,40 @@ static void bench_prints(const char *only, intmax_t n_lines)
 	EQ(n, n_lines);
 }
 
+static bool have_default_dir(void)
+{
+	return unshare(CLONE_NEWNS) == 0 &&
+	       mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	       mount("own", "/run", "tmpfs", 0, NULL) == 0 &&
+	       mkdir("/run/gpumap", 0755) == 0 &&
+	       mount(agent.dir, "/run/gpumap", NULL, MS_BIND, NULL) == 0;
+}
+
+/* Without --runtime-dir, in a child for which the default is the agent's. */
+static void bench_knows_the_default(void)
+{
+	const char *const *words =
+		WORDS(gpumapctl, "--instance", agent.instance, "bench",
+		      "--only", "attach", "--rounds", "1");
+	int status = -1;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		if (!have_default_dir())
+			_exit(77);
+		for (int i = 0; i < 10 && status != DONE; i++)
+			status = run(words);
+		_exit(status == DONE ? 0 : 1);
+	}
+	waitpid(pid, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		SKIP(1, "needs a mount namespace");
+	else
+		EQ(status, 0);
+}
+
 /* Close the session a while after the user has no session left to open. */
 static void *close_late(void *session)
 {
@@ -255,6 +291,7 @@ static void a_bench_waits_for_sessions_that_close(void)
 
 static void a_bench_prints_a_line_each(void)
 {
+	bench_knows_the_default();
 	bench_prints("attach", 1);
 	bench_prints("sessions_", 2);
 }

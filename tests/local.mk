@@ -139,7 +139,7 @@ check-torture: all
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 # In a tree configured with --enable-tsan: the tests whose two ends are threads.
-check-tsan: $(gm_tsan_suites)
+check-tsan: $(gm_tsan_suites) $(check_LTLIBRARIES)
 	@$(MAKE) $(AM_MAKEFLAGS) check-TESTS check_PROGRAMS= \
 	  TESTS='$(GM_TSAN_TESTS)'
 

@@ -56,19 +56,13 @@ gm_unit_lib = \
 	%reldir%/lib/shared_memory.c \
 	%reldir%/lib/spread.c \
 	%reldir%/lib/submit.c \
+	%reldir%/lib/threads.c \
 	%reldir%/lib/view.c
 tests_suites_unit_lib_SOURCES = $(gm_unit_lib)
 tests_suites_unit_lib_LDADD = tests/libsupport.la lib/libclient.la \
 	shm/libshm.la -lpthread -lm
 gm_cases += $(gm_unit_lib)
-GM_TSAN_TESTS += %reldir%/lib/attach.c %reldir%/lib/buffers.c \
-	%reldir%/lib/comm_open.c %reldir%/lib/handle_check.c \
-	%reldir%/lib/huge_pages.c %reldir%/lib/plan_request.c \
-	%reldir%/lib/refusal.c %reldir%/lib/second_slot.c %reldir%/lib/session.c \
-	%reldir%/lib/huge_pages.c %reldir%/lib/mask_nodes.c \
-	%reldir%/lib/pins.c %reldir%/lib/plan_request.c \
-	%reldir%/lib/second_slot.c %reldir%/lib/session.c \
-	%reldir%/lib/shared_memory.c %reldir%/lib/submit.c
+GM_TSAN_TESTS += $(gm_unit_lib)
 gm_tsan_suites += tests/suites/unit_lib
 
 if AGENT

@@ -51,6 +51,10 @@ static void append(struct gm_engine_job *job, struct gm_engine_list *list,
 
 static void add(struct gm_engine_job *job, struct gm_engine_list *list,
 		const char *format, va_list args)
+	__attribute__((format(printf, 3, 0)));
+
+static void add(struct gm_engine_job *job, struct gm_engine_list *list,
+		const char *format, va_list args)
 {
 	char *text;
 

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 struct gm_chars {
 	const char *at;
@@ -17,11 +18,7 @@ struct gm_chars {
 /* A terminated text as a whole. */
 static inline struct gm_chars gm_chars_of(const char *text)
 {
-	struct gm_chars piece = { text, 0 };
-
-	while (text[piece.n] != '\0')
-		piece.n++;
-	return piece;
+	return (struct gm_chars){ text, strlen(text) };
 }
 
 /* The bytes behind the first @n. */

@@ -8,9 +8,9 @@
 
 archive=${abs_top_builddir:?}/shm/.libs/libshm.a
 
-# The memory functions that a compiler may call for an assignment, with their
-# hardened names, and the 128-bit division of libgcc.
-allowed='memcpy|memset|memcmp|bcmp|memmove|__mem(cpy|set|move)_chk'
+# The functions of memory that a compiler may call for an assignment or a loop,
+# with their hardened names, and the 128-bit division of libgcc.
+allowed='strlen|memcpy|memset|memcmp|bcmp|memmove|__mem(cpy|set|move)_chk'
 allowed="$allowed|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__u(div|mod)ti3"
 
 wanted_elsewhere() {

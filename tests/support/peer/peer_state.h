@@ -104,7 +104,8 @@ struct peer {
 	gm_a32 deaf;        /* enum peer_deaf */
 	gm_a32 left;        /* requests were left unread since deaf was set */
 	gm_a32 hang_up;     /* close every connection, then 0 again */
-	gm_a32 served;      /* jobs */
+	gm_a32 answered;    /* jobs, after the client was woken */
+	gm_a32 served;      /* jobs, before their completion */
 	gm_a32 seconds;     /* of them, second slots */
 	gm_a64 deadline_ns; /* of the last of those */
 	gm_a32 n_waits;     /* and */

@@ -224,6 +224,7 @@ static void peer_serve_one(struct peer *p, struct peer_link *l, uint32_t row,
 		status = peer_do(p, l, row, &entry);
 	else
 		status = -EIO;
+	gm_put(&p->served, gm_get(&p->served) + 1);
 	if (lie == PEER_STRANGER)
 		position += 3;
 	if (lie == PEER_GOOD_STATUS)
@@ -231,7 +232,7 @@ static void peer_serve_one(struct peer *p, struct peer_link *l, uint32_t row,
 	peer_complete(l, q, position, status);
 	if (lie == PEER_TWICE)
 		peer_complete(l, q, position, status);
-	gm_put(&p->served, gm_get(&p->served) + 1);
+	gm_put(&p->answered, gm_get(&p->answered) + 1);
 }
 
 bool peer_serve(struct peer *p, struct peer_link *l, uint32_t row)

@@ -47,9 +47,9 @@ static void the_descriptor_wakes(void)
 		woken &= gpumap_poll(s, &done, 1) == 1;
 	}
 	OK(woken);
-	gm_put(&peer.served, 0);
+	gm_put(&peer.answered, 0);
 	EQ(gpumap_submit(s, 0, &nop, 1), 0);
-	while (gm_get(&peer.served) == 0)
+	while (gm_get(&peer.answered) == 0)
 		usleep(100);
 	EQ(gpumap_session_arm(s), 1);
 	EQ(gpumap_poll(s, &done, 1), 1);
@@ -65,10 +65,10 @@ static bool ends_silently(struct gpumap_session *s)
 	struct gpumap_done done;
 	bool is_silent;
 
-	gm_put(&peer.served, 0);
+	gm_put(&peer.answered, 0);
 	if (gpumap_submit(s, 0, &nop, 1) != 0)
 		return false;
-	while (gm_get(&peer.served) == 0)
+	while (gm_get(&peer.answered) == 0)
 		usleep(100);
 	is_silent = !readable(gpumap_session_fd(s), 0);
 	return gpumap_poll(s, &done, 1) == 1 && is_silent;

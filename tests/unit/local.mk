@@ -63,6 +63,7 @@ tests_suites_unit_lib_LDADD = tests/libsupport.la lib/libclient.la \
 	shm/libshm.la -lpthread -lm
 gm_cases += $(gm_unit_lib)
 GM_TSAN_TESTS += $(gm_unit_lib)
+GM_TORTURE += %reldir%/lib/engine.c
 gm_tsan_suites += tests/suites/unit_lib
 
 if AGENT

@@ -242,7 +242,7 @@ static struct gpumap_job part_of(const struct gpumap_job *job,
 		part.src_buffer = plan->src_buffers[plan->places[i]];
 	else if (part.src_buffer != 0)
 		part.src_at += src_skip;
-	else
+	else if (job->src != NULL) /* a FILL has no source */
 		part.src = (const char *)job->src + src_skip;
 	return part;
 }

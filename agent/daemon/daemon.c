@@ -330,6 +330,7 @@ static int open_segment(struct gm_daemon *d)
 		return failed("segment", why[0] ? why : strerror(-ret),
 			      gm_exit_status(ret));
 	}
+	d->segment->loop = d->loop;
 	d->directory->heap = past->heap;
 	memcpy(d->directory->objects, past->objects, sizeof(past->objects));
 	memcpy(d->directory->rows, past->rows, sizeof(past->rows));

@@ -139,6 +139,7 @@ gm_unit_daemon = \
 	%reldir%/daemon/publish.c \
 	%reldir%/daemon/received_fds.c \
 	%reldir%/daemon/retry_queue.c \
+	%reldir%/daemon/segment_wakes.c \
 	%reldir%/daemon/spawn.c \
 	%reldir%/daemon/spin.c \
 	%reldir%/daemon/state_dir.c \

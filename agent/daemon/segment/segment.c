@@ -28,6 +28,8 @@
 #define MAP         "map"
 #define NEW         "map.new"
 #define MIB         (UINT64_C(1) << 20)
+#define MS          UINT64_C(1000000)
+#define WAKE_NS     (1000 * MS) /* from a change on */
 #define BOOT_ID     "/proc/sys/kernel/random/boot_id"
 #define FULL_REMEDY "give it more (docker: --shm-size) or set segment.size"
 
@@ -133,9 +135,10 @@ static int map_present(const char *path, struct file *ret_file, char *ret_why)
 	return 0;
 }
 
-static void wake(gm_a32 *word)
+/* Returns how many were woken. */
+static long wake(gm_a32 *word, int most)
 {
-	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	return syscall(SYS_futex, word, FUTEX_WAKE, most, NULL, NULL, 0);
 }
 
 /* Tell the readers of whatever this is that it will not be written again.
@@ -155,7 +158,7 @@ static void retire(const char *path, struct file *file, const char *why)
 
 			/* SEGMENT.changed */
 			gm_put_release(&header->generation, generation + 1);
-			wake(&header->generation);
+			wake(&header->generation, INT_MAX);
 		}
 	}
 	/* Without a name of its own, this would be another file's. */
@@ -393,6 +396,8 @@ int gm_segment_open(const char *instance, uint64_t bytes,
 
 void gm_segment_close(struct gm_segment *segment)
 {
+	if (segment->loop != NULL)
+		gm_timer_stop(segment->loop, &segment->wake);
 	munmap(segment->map.base, segment->map.bytes);
 	close(segment->fd);
 	segment->fd = -1;
@@ -432,14 +437,31 @@ void gm_segment_state(struct gm_segment *segment, enum gm_state state)
 	gm_segment_changed(segment);
 }
 
+static void wake_some(struct gm_segment *segment, uint64_t now)
+{
+	gm_a32 *generation = &segment->map.header->generation;
+
+	if (wake(generation, GM_SEGMENT_WAKES) == GM_SEGMENT_WAKES &&
+	    segment->loop != NULL && now < segment->wake_until_ns)
+		gm_timer_set(segment->loop, &segment->wake, now + MS);
+}
+
+static void wake_more(struct gm_timer *timer)
+{
+	wake_some(gm_owner(timer, struct gm_segment, wake), gm_loop_now());
+}
+
 void gm_segment_changed(struct gm_segment *segment)
 {
+	uint64_t now = gm_loop_now();
 	gm_a32 *generation = &segment->map.header->generation;
 
 	/* SEGMENT.changed */
 	gm_put_release(generation, gm_get(generation) + 1);
 	GM_POINT("generation_visible");
-	wake(generation);
+	segment->wake.fired = wake_more;
+	segment->wake_until_ns = now + WAKE_NS;
+	wake_some(segment, now);
 }
 
 void gm_segment_heartbeat(struct gm_segment *segment)

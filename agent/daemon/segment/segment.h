@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/daemon/base/loop.h"
 #include "agent/daemon/segment/validate.h"
 #include "shm/check.h"
 #include "shm/names.h"
@@ -32,7 +33,15 @@ struct gm_segment {
 	struct gm_map map;
 	bool adopted; /* an agent before us has written it */
 	uint64_t epoch;
+	/* To be set by the caller: whose timers wake the readers behind the
+	 * first ones; NULL: they are not woken. */
+	struct gm_loop *loop;
+	struct gm_timer wake;
+	uint64_t wake_until_ns;
 };
+
+/* Readers that are woken at once, and in each millisecond after that. */
+#define GM_SEGMENT_WAKES 256
 
 /*
  * gm_segment_open - adopt what is there, or make it anew
@@ -69,7 +78,13 @@ int gm_segment_remove(const char *instance, char ret_why[GM_WHY_BYTES]);
 /* Tell readers what state we are in; wakes those who wait for a change. */
 void gm_segment_state(struct gm_segment *segment, enum gm_state state);
 
-/* Objects or states have changed: wakes those who wait for that. */
+/*
+ * Objects or states have changed: wakes those who wait for that.
+ *
+ * Any user that can read the map can wait there any number of times, so only
+ * GM_SEGMENT_WAKES are woken at once, and the others by a timer, for a second:
+ * in that time a waiting library has looked by itself.
+ */
 void gm_segment_changed(struct gm_segment *segment);
 
 /* We live; to be said every 500 ms. */

@@ -234,6 +234,25 @@ static void attachment_may_come_while_the_worker_ends(void)
 	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
 }
 
+/* It was asked to end, and has not ended by itself. */
+static void a_worker_killed_while_it_ends_has_died(void)
+{
+	uint32_t restarts = worker->restarts;
+
+	gm_put_release(&play->hesitates, 1);
+	d->config->cuda_idle_ns = 1000000;
+	OK(leave());
+	OK(until(drain_sent));
+	EQ(kill(worker->child.pid, SIGKILL), 0);
+	OK(until(is_idle));
+	EQ(worker->restarts, restarts + 1);
+	gm_put_release(&play->hesitates, 0);
+	d->config->cuda_idle_ns = LIMIT_NS;
+	EQ(attach_client(), 0);
+	OK(until(is_answered));
+	EQ(client.status, 0);
+}
+
 /* The present time of the checks, long after the machine has booted, because
  * there is no time before that. */
 static uint64_t look_ns;
@@ -539,6 +558,7 @@ TAP_CASE_ARGS(argc, argv)
 		drained_row_has_nothing_open();
 		idle_worker_ends();
 		attachment_may_come_while_the_worker_ends();
+		a_worker_killed_while_it_ends_has_died();
 		each_call_has_its_own_limit();
 		withheld_memory_ends_its_session();
 		locks_of_the_driver_are_no_hang();

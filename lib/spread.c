@@ -3,7 +3,6 @@
 
 #include "lib/spread.h"
 
-#include <errno.h>
 #include <linux/mempolicy.h>
 #include <stdlib.h>
 #include <sys/mman.h>

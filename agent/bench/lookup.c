@@ -5,7 +5,6 @@
 
 #include <linux/seccomp.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>

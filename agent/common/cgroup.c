@@ -3,7 +3,6 @@
 
 #include "agent/common/cgroup.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -6,10 +6,8 @@
 
 #include "agent/ctl/bench.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/bench/peer.h"

@@ -5,8 +5,6 @@
 
 #include "agent/ctl/bench.h"
 
-#include <stdio.h>
-
 #include "agent/bench/peer.h"
 #include "agent/bench/raw.h"
 #include "agent/bench/ticks.h"

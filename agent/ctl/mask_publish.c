@@ -5,7 +5,6 @@
 
 #include "agent/ctl/mask.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

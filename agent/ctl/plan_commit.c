@@ -4,7 +4,6 @@
 /* Send the same request to the agent, which reserves the plan's charges. */
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

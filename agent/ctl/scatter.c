@@ -9,9 +9,7 @@
 
 #include "agent/ctl/ctl.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/ctl/clock.h"

@@ -3,7 +3,6 @@
 
 #include "agent/plan/batch_plan.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

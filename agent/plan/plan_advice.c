@@ -3,7 +3,6 @@
 
 /* Find changes with which a plan that does not fit would fit. */
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "agent/plan/checked.h"

@@ -3,7 +3,6 @@
 
 #include "agent/probe/monitor.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 #define UUID_TEXT 36u /* "01234567-89ab-cdef-0123-456789abcdef" */

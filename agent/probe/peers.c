@@ -6,7 +6,6 @@
  * enough not to copy there; a yes is not enough to copy.
  */
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

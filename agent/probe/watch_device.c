@@ -8,7 +8,6 @@
  * wait is a sleep, and another set is tried with the next refresh.
  */
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

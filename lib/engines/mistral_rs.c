@@ -12,7 +12,6 @@
  * layers to the CPU.
  */
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -3,7 +3,6 @@
 
 #include "agent/daemon/account/usage.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "agent/common/node_clock.h"

@@ -3,7 +3,6 @@
 
 #include "agent/daemon/map/publish.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "agent/common/log.h"

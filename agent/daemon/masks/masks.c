@@ -4,7 +4,6 @@
 #include "agent/daemon/masks/masks.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

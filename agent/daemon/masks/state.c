@@ -4,8 +4,6 @@
 #include "agent/daemon/masks/state.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -4,7 +4,6 @@
 #include "agent/daemon/meshes/state.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 
 #include "agent/daemon/sharing/peer_mapping.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "agent/daemon/base/parts.h"

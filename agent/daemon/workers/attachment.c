@@ -4,10 +4,8 @@
 #include "agent/daemon/workers/attachment.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "agent/common/log.h"
 #include "agent/daemon/account/credit.h"

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "agent/common/log.h"
 #include "agent/daemon/base/parts.h"

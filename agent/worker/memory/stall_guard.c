@@ -3,7 +3,6 @@
 
 #include "agent/worker/memory/stall_guard.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>

@@ -11,24 +11,16 @@
 #include <unistd.h>
 
 #include "agent/plan/nodefile.h"
+#include "tests/support/fnv.h"
 
-/* FNV-1a: the same name, the same UUID. */
-static uint64_t hash(uint64_t from, const void *data, size_t n)
-{
-	const uint8_t *at = data;
-
-	while (n--)
-		from = (from ^ *at++) * UINT64_C(0x100000001b3);
-	return from;
-}
-
+/* The same name, the same UUID. */
 static void set_uuid(struct fake_gpu *gpu, const char *node, uint32_t i)
 {
 	uint64_t half[2];
 
-	half[0] = hash(UINT64_C(0xcbf29ce484222325), node, strlen(node));
-	half[0] = hash(half[0], &i, sizeof(i));
-	half[1] = hash(half[0], gpu->name, strlen(gpu->name));
+	half[0] = fnv(node, strlen(node));
+	half[0] = fnv_more(half[0], &i, sizeof(i));
+	half[1] = fnv_more(half[0], gpu->name, strlen(gpu->name));
 	memcpy(gpu->uuid, half, sizeof(half));
 	gpu->uuid[6] = (gpu->uuid[6] & 0x0f) | 0x40; /* version 4 */
 	gpu->uuid[8] = (gpu->uuid[8] & 0x3f) | 0x80; /* variant 1 */

@@ -12,16 +12,7 @@
 #include <string.h>
 
 #include "agent/daemon/base/refusal.h"
-
-/* FNV-1a, as the first line has it. */
-static inline uint64_t fuzz_state_sum(const uint8_t *data, size_t size)
-{
-	uint64_t hash = UINT64_C(14695981039346656037);
-
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ data[i]) * UINT64_C(1099511628211);
-	return hash;
-}
+#include "tests/support/fnv.h"
 
 /* Whatever reads a state file answers with one of these, and says why. */
 static inline int fuzz_state_must(int ret, const char why[GM_WHY_BYTES])
@@ -41,7 +32,7 @@ static inline void fuzz_state(const uint8_t *data, size_t size,
 	memcpy(text, data, size);
 	try_text(text, size);
 	n = sprintf(text, "gpumap-state 1 %zu %016" PRIx64 "\n", size,
-		    fuzz_state_sum(data, size));
+		    fnv(data, size));
 	memcpy(text + n, data, size);
 	try_text(text, (size_t)n + size);
 	free(text);

@@ -31,8 +31,10 @@ EXTRA_DIST += \
 	%reldir%/cuda_abi.h \
 	%reldir%/cuda_symbols.h \
 	%reldir%/worker/decode_arena.h \
+	%reldir%/worker/gate.h \
 	%reldir%/engine_table.h \
 	%reldir%/fake_worker_process.h \
+	%reldir%/fnv.h \
 	%reldir%/kernel_agent.h \
 	%reldir%/kill_points_client.h \
 	%reldir%/ledger_rig.h \

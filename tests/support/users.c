@@ -11,6 +11,20 @@ bool user_become(uid_t uid, gid_t gid)
 	       setresuid(uid, uid, uid) == 0;
 }
 
+int user_run(uid_t uid, int (*act)(void))
+{
+	int status = -1;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0)
+		_exit(uid != 0 && !user_become(uid, uid) ? 99 : act());
+	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		return -1;
+	return WEXITSTATUS(status);
+}
+
 void users_live(uint32_t n, uid_t first, int (*live)(uint32_t user))
 {
 	pid_t pid[USERS_MAX];

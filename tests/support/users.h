@@ -18,6 +18,13 @@
 bool user_become(uid_t uid, gid_t gid);
 
 /*
+ * Run @act in a child, as user @uid in the group of that number; uid 0 is the
+ * present user.  Returns the child's exit status, 99 where it cannot become the
+ * user, -1 where a signal has ended it.
+ */
+int user_run(uid_t uid, int (*act)(void));
+
+/*
  * Run so many users at once, from uid @first on; or all of them as the present
  * user, if that is not root.  The result of @live is its exit status, and a
  * failure of the test unless it is 0; its output is lost.

@@ -45,20 +45,6 @@ static const char config[] = "[socket]\nmode = 0666\n"
 			     "[segment]\nsize = 1M\n"
 			     "[masks]\nbytes = 1M\n";
 
-/* The exit status of a child of user @uid that does @act. */
-static int as(uid_t uid, int (*act)(void))
-{
-	int status = -1;
-	pid_t pid;
-
-	fflush(stdout);
-	pid = fork();
-	if (pid == 0)
-		_exit(uid != 0 && !user_become(uid, uid) ? 99 : act());
-	waitpid(pid, &status, 0);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 /* ---- masks --------------------------------------------------------------- */
 
 static int publish(struct gpumap *map, const char *name)
@@ -126,7 +112,7 @@ static void root_takes_its_names(uid_t uid, int (*take)(void))
 	struct stat st;
 	struct agent a;
 
-	EQ(as(uid, take), 0);
+	EQ(user_run(uid, take), 0);
 	agent_make(&a, config);
 	if (!OK(agent_start(&a)))
 		agent_show_log(&a);
@@ -175,8 +161,8 @@ static int list_the_folders(void)
 
 static void nothing_is_free_in_the_folders(void)
 {
-	EQ(as(STRANGER, take_in_the_folder), 0);
-	EQ(as(STRANGER, list_the_folders), 0);
+	EQ(user_run(STRANGER, take_in_the_folder), 0);
+	EQ(user_run(STRANGER, list_the_folders), 0);
 }
 
 /* ---- listing for ever ---------------------------------------------------- */
@@ -338,7 +324,7 @@ static void users_have_folders_of_their_own(void)
 	agent_make(&agent, config);
 	agent_make(&others, config);
 	EQ(chown(others.dir, STRANGER, STRANGER), 0);
-	if (as(STRANGER, can_run) != 0) {
+	if (user_run(STRANGER, can_run) != 0) {
 		SKIP(8,
 		     "other users cannot run programs in the build's folder");
 		agent_remove(&others);
@@ -346,14 +332,14 @@ static void users_have_folders_of_their_own(void)
 		return;
 	}
 	OK(agent_start(&agent));
-	EQ(as(STRANGER, run_ones_own), 0);
+	EQ(user_run(STRANGER, run_ones_own), 0);
 	EQ(found_by(&agent), (uint8_t)agent.pid);
 	EQ(agent_kill(&agent, SIGTERM), 0);
 	gm_names_user(path, STRANGER);
 	EQ(access(path, F_OK), -1);
 	EQ(mkdir(path, 0777), 0);
 	EQ(chown(path, OTHER, OTHER), 0);
-	EQ(as(STRANGER, run_without_a_folder), 6);
+	EQ(user_run(STRANGER, run_without_a_folder), 6);
 	EQ(rmdir(path), 0);
 	agent_remove(&others);
 	agent_remove(&agent);
@@ -409,7 +395,7 @@ static int read_among_forgeries(void)
 	struct gpumap *map = NULL;
 	int ret;
 
-	if (as(STRANGER, forge) != 0)
+	if (!shm_names_own() || user_run(STRANGER, forge) != 0)
 		return 99;
 	map = story_attach(&agent);
 	ret = map != NULL ? first_byte(map, "m") : 98;
@@ -423,25 +409,12 @@ static int read_among_leftovers(void)
 	struct gpumap *map = NULL;
 	int ret;
 
-	if (forge() != 0)
+	if (!shm_names_own() || forge() != 0)
 		return 99;
 	map = story_attach(&agent);
 	ret = map != NULL ? first_byte(map, "m") : 98;
 	gpumap_detach(map);
 	return ret < 0 ? -ret : ret;
-}
-
-static int in_a_container(int (*act)(void))
-{
-	int status = -1;
-	pid_t pid;
-
-	fflush(stdout);
-	pid = fork();
-	if (pid == 0)
-		_exit(shm_names_own() ? act() : 97);
-	waitpid(pid, &status, 0);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static void forgeries_are_not_believed(void)
@@ -457,18 +430,18 @@ static void forgeries_are_not_believed(void)
 	gpumap_detach(map);
 	forged_node = copy_of("node0");
 	memset(forged_node + GM_SPAN_UNIT, FORGED, MIB - GM_SPAN_UNIT);
-	EQ(in_a_container(read_among_forgeries), RIGHT);
+	EQ(user_run(0, read_among_forgeries), RIGHT);
 	/* A map in the way does not keep a client from the agent's. */
 	forged_map = copy_of("map");
-	EQ(in_a_container(read_among_forgeries), RIGHT);
+	EQ(user_run(0, read_among_forgeries), RIGHT);
 	free(forged_map);
 	forged_map = NULL;
 	/* Files of the right user that are not this agent's. */
 	header = (void *)forged_node;
 	gm_put(&header->made, gm_get(&header->made) - 1);
-	EQ(in_a_container(read_among_leftovers), RIGHT);
+	EQ(user_run(0, read_among_leftovers), RIGHT);
 	gm_put(&header->magic, 0);
-	EQ(in_a_container(read_among_leftovers), RIGHT);
+	EQ(user_run(0, read_among_leftovers), RIGHT);
 	free(forged_node);
 	EQ(agent_kill(&agent, SIGTERM), 0);
 	agent_remove(&agent);

@@ -12,12 +12,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mount.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "gpumap.h"
 #include "tests/support/agent_segment.h"
 #include "tests/support/tap.h"
+#include "tests/support/users.h"
 
 #define CONFIG                                        \
 	"[host]\nrows = 2\n[map a]\nspec = 0:3;1:2\n" \
@@ -319,76 +319,63 @@ static void removal_retires(void)
 	agent_remove(&a);
 }
 
+static struct agent apart; /* of the functions that follow */
+
 /* Run the agent in a mount namespace of its own, with a /dev/shm of one MiB.
  * Returns the agent's exit status. */
-static int run_in_small_shm(struct agent *a)
+static int run_in_small_shm(void)
 {
 	if (unshare(CLONE_NEWNS) != 0 ||
 	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
 	    mount("small", "/dev/shm", "tmpfs", 0, "size=1m") != 0)
 		return 77;
-	return agent_run(a, NULL);
+	return agent_run(&apart, NULL);
 }
 
-/* Likewise, with a /dev/shm that takes no file, or with none. */
-static int run_without_shm(struct agent *a, bool is_there)
+/* Likewise, with other file systems. */
+static int run_below(const char *mount_point, unsigned long flags)
 {
 	if (unshare(CLONE_NEWNS) != 0 ||
 	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-	    mount("none", is_there ? "/dev/shm" : "/dev", "tmpfs",
-		  is_there ? MS_RDONLY : 0, "size=1m") != 0)
+	    mount("none", mount_point, "tmpfs", flags, "size=1m") != 0)
 		return 77;
-	return agent_run(a, NULL);
+	return agent_run(&apart, NULL);
+}
+
+static int run_without_shm(void)
+{
+	return run_below("/dev", 0);
+}
+
+static int run_in_read_only_shm(void)
+{
+	return run_below("/dev/shm", MS_RDONLY);
+}
+
+/* Does the agent end with this status, and these words in its log? */
+static void ends_with(int (*run)(void), int want, const char *words)
+{
+	int status;
+
+	agent_make(&apart, "");
+	status = user_run(0, run);
+	if (status == 77) {
+		SKIP(2, "cannot mount another /dev/shm here");
+	} else {
+		EQ(status, want);
+		if (!OK(agent_logged(&apart, words)))
+			agent_show_log(&apart);
+	}
+	agent_remove(&apart);
 }
 
 static void want_of_shared_memory_is_explained(void)
 {
-	static const char *const says[] = { "mount a tmpfs on /dev/shm",
-					    "mount /dev/shm for writing" };
-
-	for (int is_there = 0; is_there < 2; is_there++) {
-		struct agent a;
-		int status = 0;
-		pid_t pid;
-
-		agent_make(&a, "");
-		fflush(stdout);
-		pid = fork();
-		if (pid == 0)
-			_exit(run_without_shm(&a, is_there));
-		waitpid(pid, &status, 0);
-		if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-			SKIP(2, "cannot mount another /dev/shm here");
-		} else {
-			EQ(WEXITSTATUS(status), 1);
-			if (!OK(agent_logged(&a, says[is_there])))
-				agent_show_log(&a);
-		}
-		agent_remove(&a);
-	}
-}
-
-static void full_memory_is_explained(void)
-{
-	struct agent a;
-	int status = 0;
-	pid_t pid;
-
-	agent_make(&a, "");
-	fflush(stdout);
-	pid = fork();
-	if (pid == 0)
-		_exit(run_in_small_shm(&a));
-	waitpid(pid, &status, 0);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-		SKIP(2, "cannot mount a small /dev/shm here");
-	} else {
-		OK(WIFEXITED(status) && WEXITSTATUS(status) == 5);
-		OK(agent_logged(&a, "the segment takes 16 MiB, /dev/shm has 1 "
-				    "MiB free of 1: give it more (docker: "
-				    "--shm-size) or set segment.size"));
-	}
-	agent_remove(&a);
+	ends_with(run_without_shm, 1, "mount a tmpfs on /dev/shm");
+	ends_with(run_in_read_only_shm, 1, "mount /dev/shm for writing");
+	ends_with(run_in_small_shm, 5,
+		  "the segment takes 16 MiB, /dev/shm has 1 MiB free of 1: "
+		  "give it more (docker: --shm-size) or set segment.size");
 }
 
 static void errors_name_their_line(void)
@@ -494,7 +481,6 @@ TAP_CASE()
 	second_agent_names_the_first();
 	removal_retires();
 	want_of_shared_memory_is_explained();
-	full_memory_is_explained();
 	errors_name_their_line();
 	command_lines_are_corrected();
 	nothing_stays_of_a_start_that_failed();

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "agent/mask/mask.h"
 #include "tests/support/story.h"
@@ -383,8 +382,6 @@ static int be_stranger(void)
 	struct gpumap_mask_request r = causal("theirs", 512);
 	struct gpumap_mask *mask;
 
-	if (!user_become(STRANGER, STRANGER))
-		return 1;
 	map = story_attach(&agent);
 	if (map == NULL)
 		return 2;
@@ -424,8 +421,6 @@ static int be_stranger(void)
 static void strangers_are_kept_out(void)
 {
 	struct gpumap_mask_request r = causal("ours", SIZE);
-	int status = -1;
-	pid_t pid;
 
 	if (geteuid() != 0) {
 		SKIP(1, "only root can become a stranger");
@@ -433,11 +428,7 @@ static void strangers_are_kept_out(void)
 	}
 	EQ(publish(&r, NULL), 0);
 	chmod(agent.dir, 0711);
-	pid = fork();
-	if (pid == 0)
-		_exit(be_stranger());
-	EQ(waitpid(pid, &status, 0), pid);
-	EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0);
+	EQ(user_run(STRANGER, be_stranger), 0);
 	EQ(gpumap_mask_release(map, "ours"), 0);
 }
 

@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "agent/mask/mask.h"
 #include "tests/support/story.h"
@@ -285,8 +284,6 @@ static int as_stranger(void)
 {
 	struct gpumap_mask_request r = sliding("theirs", 7);
 
-	if (!user_become(STRANGER, STRANGER))
-		return 1;
 	map = story_attach(&agent);
 	r.map = "model";
 	r.n_rows = 0;
@@ -303,19 +300,13 @@ static void following_asks_the_owner(void)
 						.name = "model",
 						.spec = "1:2" };
 	uint64_t until = story_now() + STORY_LIMIT_NS;
-	int status = -1;
-	pid_t pid;
 
 	if (geteuid() != 0) {
 		SKIP(1, "only root can become a stranger");
 		return;
 	}
 	chmod(agent.dir, 0711);
-	pid = fork();
-	if (pid == 0)
-		_exit(as_stranger());
-	EQ(waitpid(pid, &status, 0), pid);
-	EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0);
+	EQ(user_run(STRANGER, as_stranger), 0);
 	agent_configure(&agent, "[host]\nrows = 2\n[socket]\nmode = 0666\n"
 				"[masks]\nbytes-per-uid = 4K\n");
 	if (!OK(restart()))

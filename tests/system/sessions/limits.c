@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "gpumap.h"
@@ -450,8 +449,6 @@ static int be_stranger(void)
 	struct raw c;
 	int wrong = 0;
 
-	if (!user_become(STRANGER, STRANGER))
-		return 1;
 	wrong = must(&c, 2, raw_open(&c, path), 0, "");
 	if (!wrong)
 		wrong = must(&c, 3, raw_publish(&c, "ours", "0:1", 0), -EPERM,
@@ -486,19 +483,12 @@ static int be_stranger(void)
 static void names_have_owners(struct raw *c)
 {
 	const char *const names[] = { "theirs", "two", "three" };
-	int status = -1;
-	pid_t pid;
 
 	if (geteuid() != 0) {
 		SKIP(4, "only root can become somebody else");
 		return;
 	}
-	fflush(stdout);
-	pid = fork();
-	if (pid == 0)
-		_exit(be_stranger());
-	waitpid(pid, &status, 0);
-	EQ(status, 0);
+	EQ(user_run(STRANGER, be_stranger), 0);
 	for (int i = 0; i < 3; i++)
 		EQ(ask_object(c, GM_CONTROL_RELEASE, GM_KIND_LAYERS, names[i]),
 		   0);
@@ -512,8 +502,6 @@ static int be_hasty(void)
 	struct raw c;
 	int ret;
 
-	if (!user_become(STRANGER, STRANGER))
-		return 1;
 	for (int i = 0; i < 12; i++) {
 		ret = raw_open_queue(&c, path, 0, 16, MIB);
 		raw_close(&c);
@@ -527,19 +515,12 @@ static void sessions_are_paced(void)
 {
 	uint64_t began;
 	struct raw c;
-	int status = -1;
-	pid_t pid;
 
 	if (geteuid() != 0) {
 		SKIP(2, "only root can become somebody else");
 		return;
 	}
-	fflush(stdout);
-	pid = fork();
-	if (pid == 0)
-		_exit(be_hasty());
-	waitpid(pid, &status, 0);
-	EQ(status, 0);
+	EQ(user_run(STRANGER, be_hasty), 0);
 	/* One uid's haste is no other's delay. */
 	began = raw_now();
 	EQ(raw_open_queue(&c, path, 0, 16, MIB), 0);

@@ -7,6 +7,7 @@
 
 #include "agent/daemon/map/state_text.h"
 #include "tests/support/dice.h"
+#include "tests/support/fnv.h"
 #include "tests/support/tap.h"
 
 static char why[GM_WHY_BYTES];
@@ -243,15 +244,6 @@ static const char good[] =
 	"\"activation_bytes\":0,\"reserve_bytes\":0}],"
 	"\"layers\":[[0,2]],\"layer_bytes\":[[5,2]]}";
 
-static uint64_t sum(const char *text)
-{
-	uint64_t hash = UINT64_C(14695981039346656037);
-
-	for (; *text != '\0'; text++)
-		hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
-	return hash;
-}
-
 static int read_text(const char *text, size_t bytes)
 {
 	struct gm_state_map map;
@@ -270,7 +262,7 @@ static int read_body(const char *body)
 	char text[2048];
 	int n = snprintf(text, sizeof(text),
 			 "gpumap-state 1 %zu %016" PRIx64 "\n%s", strlen(body),
-			 sum(body), body);
+			 fnv(body, strlen(body)), body);
 
 	return read_text(text, (size_t)n);
 }
@@ -295,7 +287,7 @@ static void torn_texts_are_refused(void)
 	char text[2048];
 	int n = snprintf(text, sizeof(text),
 			 "gpumap-state 1 %zu %016" PRIx64 "\n%s", strlen(good),
-			 sum(good), good);
+			 fnv(good, strlen(good)), good);
 	int passed = 0;
 
 	EQ(read_text(text, (size_t)n), 0);

@@ -8,12 +8,12 @@
  */
 
 #include <poll.h>
-#include <semaphore.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent/worker/control/blocking_thread.h"
 #include "tests/support/tap.h"
+#include "tests/support/worker/gate.h"
 
 #define JOBS     30000u
 #define AT_ONCE  300u
@@ -42,17 +42,6 @@ static void do_part(struct gm_blocking_job *job, struct gm_backend_device *dev)
 	job->again = --j->parts > 0;
 }
 
-static sem_t gate;
-
-static void wait_at_gate(struct gm_blocking_job *job,
-			 struct gm_backend_device *dev)
-{
-	(void)job;
-	(void)dev;
-	while (sem_wait(&gate) < 0)
-		;
-}
-
 static void give(struct job *j, struct gm_blocking_queue *queue)
 {
 	j->job.work = do_part;
@@ -62,10 +51,8 @@ static void give(struct job *j, struct gm_blocking_queue *queue)
 /* The thread is in a job until open_gate(). */
 static void close_gate(void)
 {
-	static struct gm_blocking_job job = { .work = wait_at_gate };
-
 	memset(order, 0, sizeof(order));
-	gm_blocking_thread_give(&slow, NULL, &job);
+	gate_close(&slow);
 }
 
 /* Wait until the thread has finished all jobs. */
@@ -80,7 +67,7 @@ static void take_all(void)
 
 static void open_gate(void)
 {
-	sem_post(&gate);
+	gate_open();
 	take_all();
 }
 
@@ -201,7 +188,6 @@ static void nothing_is_lost(void)
 
 TAP_CASE()
 {
-	sem_init(&gate, 0, 0);
 	for (int i = 0; i < 3; i++)
 		gm_blocking_queue_init(&uid[i]);
 	if (!EQ(gm_blocking_thread_start(&slow, NULL, &sign, -1), 0))

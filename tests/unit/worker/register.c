@@ -4,30 +4,12 @@
 /* register: a large registration or allocation takes turns with those of other
  * users. */
 
-#include <semaphore.h>
-
 #include "tests/support/worker/async_rig.h"
+#include "tests/support/worker/gate.h"
 
 #define LARGE (130 * MIB) /* more than two turns populate */
 
 static struct rig r;
-static sem_t gate;
-
-static void wait_at_gate(struct gm_blocking_job *job,
-			 struct gm_backend_device *dev)
-{
-	(void)job;
-	(void)dev;
-	while (sem_wait(&gate) < 0)
-		;
-}
-
-static void nothing_more(struct gm_blocking_job *job, struct gm_worker *w)
-{
-	(void)job;
-	(void)w;
-}
-
 static struct gm_worker_session *attach(struct hand_client *c, uint32_t uid)
 {
 	hand_open(c, 100 + uid, uid, ROW, 64, 64 * KIB);
@@ -60,18 +42,16 @@ static uint64_t registered(void)
 
 static void a_large_registration_lets_a_small_one_pass(void)
 {
-	static struct gm_blocking_job first = { .work = wait_at_gate,
-						.done = nothing_more };
 	struct gm_worker_session *s[2];
 	struct hand_client c[2];
 
 	rig_open(&r, 64 * KIB, 1);
 	s[0] = attach(&c[0], 1);
 	s[1] = attach(&c[1], 2);
-	gm_blocking_thread_give(&r.w.slow, NULL, &first);
+	gate_close(&r.w.slow);
 	ask(&c[0], LARGE);
 	ask(&c[1], 4096);
-	sem_post(&gate);
+	gate_open();
 	rig_slow(&r);
 	EQ(registered(), c[1].id);
 	EQ(registered(), c[0].id);
@@ -119,7 +99,6 @@ static void a_host_row_populates_by_parts(uint32_t flags)
 
 TAP_CASE()
 {
-	sem_init(&gate, 0, 0);
 	a_large_registration_lets_a_small_one_pass();
 	a_host_row_populates_by_parts(0);
 	a_host_row_populates_by_parts(GPUMAP_BUFFER_EXPORTABLE);

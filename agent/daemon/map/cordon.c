@@ -16,7 +16,6 @@
 #include "agent/daemon/base/user.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/map/transaction.h"
-#include "agent/daemon/segment/segment.h"
 #include "agent/daemon/state/state.h"
 #include "gpumap.h"
 
@@ -50,8 +49,6 @@ static uint32_t find(const struct gm_cordons *cordons, const uint8_t uuid[16])
 /* Publish of each row whether it is cordoned. */
 static void mark(struct gm_daemon *d, uint64_t now)
 {
-	bool changed = false;
-
 	for (uint32_t row = 0; row < d->devices->n; row++) {
 		struct gm_device *device = d->devices->of[row];
 		uint32_t *flags = &device->facts.flags;
@@ -64,10 +61,7 @@ static void mark(struct gm_daemon *d, uint64_t now)
 		gm_log(GM_LOG_INFO, is ? "row_cordoned" : "row_uncordoned",
 		       "row=%u", row);
 		gm_devices_describe(d, row);
-		changed = true;
 	}
-	if (changed)
-		gm_segment_changed(d->segment);
 }
 
 void gm_cordons_row_came(struct gm_daemon *d)

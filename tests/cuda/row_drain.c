@@ -264,6 +264,33 @@ static void a_late_instance_waits_for_its_card(struct gpumap *map, int probe)
 	OK(puppet_becomes(map, 9, GPUMAP_DEVICE_READY));
 }
 
+/* The agent starts without a card that is cordoned, and without a segment. */
+static void a_cordon_waits_for_its_card(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	struct gm_probe_wire card = puppet_card(1);
+	int probe = start_with((uint32_t[]){ 3, 1 }, 2);
+	struct gpumap *map = story_attach(&agent);
+	char row[16];
+
+	snprintf(row, sizeof(row), "%d", puppet_row(map, 1));
+	EQ(CTL("cordon", row), DONE);
+	OK(card_of(map, 1).flags & GPUMAP_DEVICE_CORDONED);
+	end(probe, map);
+	probe = start_with((uint32_t[]){ 3 }, 1);
+	map = story_attach(&agent);
+	EQ(puppet_row(map, 1), -ENODEV);
+	puppet_say(probe, &card);
+	puppet_say_moving(probe, 1, GM_PROBE_USABLE, "");
+	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_READY));
+	while (!(card_of(map, 1).flags & GPUMAP_DEVICE_CORDONED) &&
+	       story_now() < until)
+		story_nap(500);
+	OK(card_of(map, 1).flags & GPUMAP_DEVICE_CORDONED);
+	OK(!(card_of(map, 3).flags & GPUMAP_DEVICE_CORDONED));
+	end(probe, map);
+}
+
 TAP_CASE()
 {
 	struct gpumap *map;
@@ -280,6 +307,7 @@ TAP_CASE()
 	nothing_is_planned_on_a_drained_row(map, probe);
 	a_late_instance_waits_for_its_card(map, probe);
 	end(probe, map);
+	a_cordon_waits_for_its_card();
 	agent_remove(&agent);
 	return tap_done();
 }

@@ -36,7 +36,7 @@ gm_system_ctl = \
 	%reldir%/ctl/wait.c
 tests_suites_system_ctl_SOURCES = $(gm_system_ctl)
 tests_suites_system_ctl_LDADD = tests/libsupport.la lib/libgpumap.la \
-	$(JANSSON_LIBS)
+	shm/libshm.la $(JANSSON_LIBS)
 gm_cases += $(gm_system_ctl)
 GM_TORTURE += %reldir%/ctl/load.c
 

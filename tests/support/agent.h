@@ -84,6 +84,10 @@ uint64_t agent_logged_number(const struct agent *a, const char *event,
 /* How often is it there? */
 unsigned int agent_count_log(const struct agent *a, const char *text);
 
+/* Does a line of this start warn of anything, or say an error?  That a machine
+ * or a container binds no memory to nodes does not count.  Notes the line. */
+bool agent_warned(const struct agent *a);
+
 /* Print the lines of this start as comments: for a test that failed. */
 void agent_show_log(const struct agent *a);
 
@@ -91,7 +95,8 @@ void agent_show_log(const struct agent *a);
 int agent_wait(struct agent *a);
 
 /* Send a signal and wait for the end.  An agent that ends well and says that
- * something of its clients is left over fails the test. */
+ * something of its clients is left over, or leaves a file that the next agent
+ * does not need, fails the test. */
 int agent_kill(struct agent *a, int signal);
 
 /* Run gpumapd with @option to its end.  Returns as agent_wait(). */

@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/tap.h"
+
 #define ATTEMPTS 100
 #define STEP_MS  5
 #define LIMIT_MS 5000
@@ -51,6 +53,38 @@ bool shm_names_make(const char *instance)
 			break;
 	}
 	return false;
+}
+
+static bool rests_file(const char *name)
+{
+	unsigned int n;
+	int end = 0;
+
+	return name[0] == '.' || strcmp(name, "map") == 0 ||
+	       strcmp(name, "lock") == 0 ||
+	       (sscanf(name, "node%u%n", &n, &end) == 1 && !name[end]) ||
+	       (sscanf(name, "row%u.lock%n", &n, &end) == 1 && end > 0 &&
+		!name[end]);
+}
+
+bool shm_names_rest(const char *instance)
+{
+	char path[GM_NAMES_BYTES];
+	struct dirent *entry;
+	bool rests = true;
+	DIR *dir;
+
+	shm_names_file(path, instance, "");
+	dir = opendir(path);
+	while (dir != NULL && (entry = readdir(dir)) != NULL) {
+		if (rests_file(entry->d_name))
+			continue;
+		NOTE("%s/%s is left", path, entry->d_name);
+		rests = false;
+	}
+	if (dir != NULL)
+		closedir(dir);
+	return rests;
 }
 
 static void empty_dir(const char *path)

@@ -23,6 +23,11 @@ bool shm_names_own(void);
 /* Make the folder of this user's instance, as gpumapd does. */
 bool shm_names_make(const char *instance);
 
+/* Does the folder have no file but those that an agent leaves for the next one:
+ * the map, the node segments, the locks of the instance and of its rows?  Notes
+ * others. */
+bool shm_names_rest(const char *instance);
+
 /* Remove that folder with all in it, and the user's if it is empty then. */
 void shm_names_remove(const char *instance);
 

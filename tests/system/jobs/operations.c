@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "gpumap.h"
-#include "tests/support/agent.h"
 #include "tests/support/process.h"
+#include "tests/support/story.h"
 #include "tests/support/tap.h"
 
 #define CONFIG                                           \
@@ -555,6 +555,33 @@ static void the_agents_death_ends_the_session(void)
 	close_session(s);
 }
 
+/* A client that does only what it may, from the agent's start to its end. */
+static void a_healthy_run_warns_of_nothing(void)
+{
+	struct gpumap_session *session = NULL;
+	void *memory = NULL;
+	struct gpumap_job job = { .op = GPUMAP_OP_FILL,
+				  .dtype = GPUMAP_DTYPE_U8,
+				  .n = 4096 };
+
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	if (!OK(agent_start(&agent)))
+		return;
+	map = story_attach(&agent);
+	if (EQ(gpumap_session_open(map, NULL, &session), 0)) {
+		for (uint32_t row = 0; row < 2; row++) {
+			EQ(gpumap_alloc(session, row, job.n, &memory), 0);
+			job.dst = memory;
+			EQ(story_run(session, row, &job), 0);
+		}
+		gpumap_session_close(session);
+	}
+	gpumap_detach(map);
+	map = NULL;
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	OK(!agent_warned(&agent));
+}
+
 TAP_CASE()
 {
 	struct gpumap_attach_opts opts = { .size = sizeof(opts) };
@@ -583,6 +610,7 @@ TAP_CASE()
 		the_agents_death_ends_the_session();
 	}
 	gpumap_detach(map);
+	a_healthy_run_warns_of_nothing();
 	if (tap_failures != 0)
 		agent_show_log(&agent);
 	agent_remove(&agent);

@@ -372,6 +372,8 @@ static void a_workers_death_is_told(const struct shards *s)
 	OK(shards_taken(map, 0));
 }
 
+static int dry_status; /* of the last dry run */
+
 /* The output of gpumapctl drain --dry-run. */
 static const char *dry_run(const char *row, const char *option)
 {
@@ -383,7 +385,7 @@ static const char *dry_run(const char *row, const char *option)
 		 ">%s/dry",
 		 getenv("GPUMAPCTL"), agent.dir, agent.instance, row, option,
 		 agent.dir);
-	EQ(system(command), 0);
+	dry_status = WEXITSTATUS(system(command));
 	read_back("dry", text, sizeof(text));
 	return text;
 }
@@ -405,11 +407,15 @@ static void it_ends_when_the_weights_are_lost(const struct shards *s)
 	OK(strstr(dry_run("1", ""),
 		  "\n  layer map \"two\" stays, with 1 layers "
 		  "there\n"));
+	OK(!strstr(dry_run("1", ""), "nothing"));
+	EQ(dry_status, 0);
 	json = json_loads(dry_run("1", "--json"), 0, NULL);
 	EQ(number(json, "row"), 1);
 	list = json_object_get(json, "sessions");
 	EQ(json_array_size(list), 1);
 	EQ(number(json_array_get(list, 0), "pid"), pid);
+	OK(json_object_get(json_array_get(list, 0), "user") != NULL);
+	OK(json_object_get(json_array_get(list, 0), "command") != NULL);
 	EQ(json_array_size(json_object_get(json, "shares")), 1);
 	EQ(json_array_size(json_object_get(json, "maps")), 1);
 	json_decref(json);
@@ -424,6 +430,14 @@ static void it_ends_when_the_weights_are_lost(const struct shards *s)
 	     i < 5000 && story_device(map, 1).state != GPUMAP_DEVICE_READY; i++)
 		story_nap(5000);
 	OK(shards_taken(map, 0));
+}
+
+static void an_idle_row_has_nothing_to_end(void)
+{
+	STR(dry_run("1", ""), "a drain of row 1 would end:\n  nothing\n");
+	EQ(dry_status, 0);
+	STR(dry_run("77", ""), "");
+	OK(dry_status != 0);
 }
 
 /* The command is stopped before it can load much of the file. */
@@ -482,6 +496,7 @@ TAP_CASE()
 	agent_make(&agent, "[host]\nrows = 2\n");
 	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))
 		return tap_done();
+	an_idle_row_has_nothing_to_end();
 	s = shards_make(tensors, 4, 2);
 	EQ(shards_map(map, "two", "1:1;0:1"), 0);
 	once_it_loads_and_leaves(&s);

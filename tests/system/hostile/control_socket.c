@@ -178,6 +178,30 @@ static void other_versions_are_understood(void)
 	EQ(fate(&r, r.header.bytes), -E2BIG);
 }
 
+/* Bytes that a record lacks are zero, whatever the record before had there. */
+static void records_do_not_meet(void)
+{
+	struct gm_session_open open = { .depth = 16, .range_bytes = 4096 };
+	struct gm_sessions last = { .after = UINT64_MAX };
+	struct record none = request(GM_CONTROL_SESSIONS, &last, sizeof(last));
+	struct record all = request(GM_CONTROL_SESSIONS, NULL, 0), reply;
+	struct record session =
+		request(GM_CONTROL_SESSION_OPEN, &open, sizeof(open));
+	int owner = connect_known(), fd = connect_known();
+	struct gm_sessions_reply list;
+
+	EQ(ask(owner, &session, &reply), 0);
+	EQ(ask(fd, &none, &reply), 0);
+	memcpy(&list, reply.body, sizeof(list));
+	EQ(list.n, 0);
+	EQ(ask(fd, &all, &reply), 0);
+	memcpy(&list, reply.body, sizeof(list));
+	EQ(list.n, 1);
+	close(fd);
+	close(owner);
+	OK(story_gives_back(agent.pid, held));
+}
+
 static void hello_comes_first(void)
 {
 	struct record reply, r = request(GM_CONTROL_SESSIONS, NULL, 0);
@@ -592,6 +616,7 @@ TAP_CASE()
 		held = story_holds_at_rest(agent.pid);
 		broken_records_end_the_connection();
 		other_versions_are_understood();
+		records_do_not_meet();
 		hello_comes_first();
 		silent_peers_are_dropped();
 		peers_that_do_not_read_are_dropped();

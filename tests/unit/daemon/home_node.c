@@ -3,6 +3,7 @@
 
 /* home_node: where gpumapd runs, on machines made of a few files. */
 
+#include "agent/daemon/base/fd_limits.h"
 #include "agent/daemon/devices/home_node.h"
 #include "tests/support/sysfs_tree.h"
 
@@ -63,13 +64,25 @@ static void one_node_is_no_choice(void)
 	EQ(home(cpus), -1);
 }
 
+static void cards_decide_between_two_nodes(void)
+{
+	char cpus[64];
+
+	tree_file("sys/devices/system/node/online", "0-1\n");
+	tree_file("sys/devices/system/node/has_memory", "0-1\n");
+	make_node(1, "4-7");
+	make_card(9, "0x10de\n", "0x030200\n", "1\n");
+	EQ(home(cpus), 1);
+	make_card(9, "0x8086\n", "0x030200\n", "1\n");
+	EQ(home(cpus), 0);
+}
+
 static void the_first_of_equal_ones(void)
 {
 	char cpus[64];
 
 	tree_file("sys/devices/system/node/online", "0-2\n");
 	tree_file("sys/devices/system/node/has_memory", "0-2\n");
-	make_node(1, "4-7");
 	make_node(2, ""); /* memory alone */
 	EQ(home(cpus), 0);
 	STR(cpus, "0-3");
@@ -123,15 +136,20 @@ static void only_what_gpumapd_may_use(void)
 
 TAP_CASE()
 {
+	int held;
+
 	if (!tree_begin())
 		return tap_done();
 	gm_config_init(&config);
+	held = gm_fd_limits_count();
 	memset(&allowed, 0xff, sizeof(allowed));
 	one_node_is_no_choice();
+	cards_decide_between_two_nodes();
 	the_first_of_equal_ones();
 	cards_decide();
 	host_rows_count_where_they_are();
 	only_what_gpumapd_may_use();
+	EQ(gm_fd_limits_count(), held);
 	gm_config_free(&config);
 	tree_end();
 	return tap_done();

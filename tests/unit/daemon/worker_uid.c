@@ -6,6 +6,7 @@
 #include <grp.h>
 #include <pwd.h>
 
+#include "agent/daemon/base/fd_limits.h"
 #include "agent/daemon/worker_uid.h"
 #include "tests/support/sysfs_tree.h"
 
@@ -41,6 +42,10 @@ static void it_is_in_no_range_of_subordinate_users(void)
 		 (unsigned)uid);
 	tree_file("etc/subuid", text);
 	OK(gm_worker_uid_free(tree.root) != uid);
+	/* The range ends before it. */
+	snprintf(text, sizeof(text), "bob:%u:1\n", (unsigned)uid - 1);
+	tree_file("etc/subuid", text);
+	EQ(gm_worker_uid_free(tree.root), uid);
 	tree_file("etc/subuid", "ann:65000:1000\n");
 	EQ(gm_worker_uid_free(tree.root), (uid_t)-1);
 	tree_file("etc/subuid", "ann:100000:65536\n");
@@ -50,10 +55,17 @@ static void it_is_in_no_range_of_subordinate_users(void)
 static void it_is_there_in_this_namespace(void)
 {
 	uid_t uid = gm_worker_uid_free(tree.root);
+	char text[64];
 
 	tree_file("proc/self/uid_map", "0 1000 1\n");
 	EQ(gm_worker_uid_free(tree.root), (uid_t)-1);
 	tree_file("proc/self/uid_map", "0 1000 1\n1 100000 65536\n");
+	EQ(gm_worker_uid_free(tree.root), uid);
+	snprintf(text, sizeof(text), "0 0 %u\n", (unsigned)uid);
+	tree_file("proc/self/uid_map", text);
+	OK(gm_worker_uid_free(tree.root) != uid);
+	snprintf(text, sizeof(text), "0 0 %u\n", (unsigned)uid + 1);
+	tree_file("proc/self/uid_map", text);
 	EQ(gm_worker_uid_free(tree.root), uid);
 	tree_file("proc/self/uid_map", "0 0 4294967295\n");
 	EQ(gm_worker_uid_free(tree.root), uid);
@@ -72,12 +84,16 @@ static void nobody_has_two_numbers(void)
 
 TAP_CASE()
 {
+	int held;
+
 	if (!tree_begin())
 		return tap_done();
 	no_user_has_it();
+	held = gm_fd_limits_count();
 	it_is_in_no_range_of_subordinate_users();
 	it_is_there_in_this_namespace();
 	nobody_has_two_numbers();
+	EQ(gm_fd_limits_count(), held);
 	tree_end();
 	return tap_done();
 }

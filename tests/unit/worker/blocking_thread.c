@@ -8,10 +8,14 @@
  */
 
 #include <poll.h>
+#include <pthread.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/worker/control/blocking_thread.h"
+#include "tests/support/process.h"
 #include "tests/support/tap.h"
 #include "tests/support/worker/gate.h"
 
@@ -186,6 +190,59 @@ static void nothing_is_lost(void)
 	EQ(wrong, 0);
 }
 
+/* ---- the lock ------------------------------------------------------------ */
+
+static gm_a32 caller; /* thread of the call, 0 before it has begun */
+static gm_a32 has_returned;
+
+static void *give_one(void *arg)
+{
+	gm_put(&caller, (uint32_t)syscall(SYS_gettid));
+	give(arg, NULL);
+	gm_put(&has_returned, 1);
+	return NULL;
+}
+
+static void *take_one(void *arg)
+{
+	(void)arg;
+	gm_put(&caller, (uint32_t)syscall(SYS_gettid));
+	gm_blocking_thread_take(&slow);
+	gm_put(&has_returned, 1);
+	return NULL;
+}
+
+/* A call that changes the queues sleeps while another thread has the lock. */
+static void waits_for_the_lock(void *(*call)(void *), void *arg)
+{
+	const struct timespec moment = { .tv_nsec = 100000 };
+	pthread_t thread;
+
+	gm_put(&caller, 0);
+	gm_put(&has_returned, 0);
+	pthread_mutex_lock(&slow.lock);
+	EQ(pthread_create(&thread, NULL, call, arg), 0);
+	while (!gm_get(&has_returned) &&
+	       (!gm_get(&caller) ||
+		process_state((pid_t)gm_get(&caller)) != 'S'))
+		nanosleep(&moment, NULL);
+	OK(!gm_get(&has_returned));
+	pthread_mutex_unlock(&slow.lock);
+	pthread_join(thread, NULL);
+	OK(gm_get(&has_returned));
+}
+
+static void both_ends_take_the_lock(void)
+{
+	struct job a = { .name = 'a', .parts = 1 };
+
+	memset(order, 0, sizeof(order));
+	waits_for_the_lock(give_one, &a);
+	take_all();
+	STR(order, "a");
+	waits_for_the_lock(take_one, NULL);
+}
+
 TAP_CASE()
 {
 	for (int i = 0; i < 3; i++)
@@ -197,6 +254,7 @@ TAP_CASE()
 	memory_is_freed_first();
 	memory_in_use_is_freed_last();
 	nothing_is_lost();
+	both_ends_take_the_lock();
 	gm_blocking_thread_stop(&slow);
 	return tap_done();
 }

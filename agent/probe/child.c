@@ -20,7 +20,7 @@
 #include "agent/probe/parse.h"
 
 #define ARGUMENTS (16u + 2 * GM_PROBE_SKIPS)
-#define VARIABLES 64u /* of our own environment that a driver may see */
+#define ADDED     4u /* variables of ours, and the end */
 
 /* Where no MPS daemon ever listens: cuInit would join any that does. */
 #define NO_PIPES "CUDA_MPS_PIPE_DIRECTORY=/nonexistent"
@@ -106,18 +106,24 @@ static bool is_misleading(const char *variable)
 }
 
 struct environment {
-	char *variables[VARIABLES + 4];
+	char **variables; /* to be freed */
 	char order[64];
 	char visible[96];
 };
 
-static void make_environment(const struct gm_probe_options *o,
-			     struct environment *env)
+static int make_environment(const struct gm_probe_options *o,
+			    struct environment *env)
 {
 	bool has_pipes = false;
-	uint32_t n = 0;
+	size_t n = 0;
 
-	for (char **v = environ; *v && n < VARIABLES; v++) {
+	while (environ[n])
+		n++;
+	env->variables = calloc(n + ADDED, sizeof(*env->variables));
+	if (!env->variables)
+		return -ENOMEM;
+	n = 0;
+	for (char **v = environ; *v; v++) {
 		if (is_misleading(*v))
 			continue;
 		has_pipes |= begins(*v, "CUDA_MPS_PIPE_DIRECTORY=");
@@ -135,7 +141,7 @@ static void make_environment(const struct gm_probe_options *o,
 			 "CUDA_VISIBLE_DEVICES=%s", o->device);
 		env->variables[n++] = env->visible;
 	}
-	env->variables[n] = NULL;
+	return 0;
 }
 
 static int describe(posix_spawn_file_actions_t *files, int socket)
@@ -165,15 +171,20 @@ static int spawn(const struct gm_probe_options *o, int socket, pid_t *ret_pid)
 	int error;
 
 	make_words(o, &words);
-	make_environment(o, &env);
-	error = posix_spawn_file_actions_init(&files);
+	error = make_environment(o, &env);
 	if (error)
+		return error;
+	error = posix_spawn_file_actions_init(&files);
+	if (error) {
+		free(env.variables);
 		return -error;
+	}
 	error = describe(&files, socket);
 	if (error == 0)
 		error = posix_spawn(ret_pid, "/proc/self/exe", &files, NULL,
 				    words.argv, env.variables);
 	posix_spawn_file_actions_destroy(&files);
+	free(env.variables);
 	return -error;
 }
 

@@ -225,6 +225,32 @@ static void every_pair_is_told_of(void)
 	scene_clear(&scene);
 }
 
+/* The driver's processes have each variable of the probe's environment: the
+ * stand-in finds its cards by the last one. */
+static void variables_are_handed_on(void)
+{
+	char name[32];
+	struct scene scene;
+	struct probe p;
+
+	for (int i = 0; i < 200; i++) {
+		snprintf(name, sizeof(name), "GPUMAP_TEST_FILLER_%d", i);
+		setenv(name, "", 1);
+	}
+	if (scene_set(&scene, "mixed.yaml", NULL)) {
+		if (probe_start(&p, &scene, quick)) {
+			UNTIL(&p, p.is_closed || p.n_listed == 1);
+			EQ(p.n_before, scene.hw.board->n_gpus);
+			EQ(probe_end(&p), 0);
+		}
+		scene_clear(&scene);
+	}
+	for (int i = 0; i < 200; i++) {
+		snprintf(name, sizeof(name), "GPUMAP_TEST_FILLER_%d", i);
+		unsetenv(name);
+	}
+}
+
 TAP_CASE()
 {
 	scene_find_libraries();
@@ -234,5 +260,6 @@ TAP_CASE()
 	what_moves_is_told_again();
 	a_shared_memory_is_the_machines();
 	every_pair_is_told_of();
+	variables_are_handed_on();
 	return tap_done();
 }

@@ -225,7 +225,7 @@ static void show_map(const char *engine)
 
 static void each_map_comes_back(void)
 {
-	uint32_t n_maps = 100 * (uint32_t)story_rounds_or(10), n_wrong = 0;
+	uint32_t n_maps = 50 * (uint32_t)story_rounds(), n_wrong = 0;
 
 	dice_state = 20261125;
 	for (uint32_t i = 0; i < n_maps; i++) {

@@ -84,8 +84,8 @@ uint64_t agent_logged_number(const struct agent *a, const char *event,
 /* How often is it there? */
 unsigned int agent_count_log(const struct agent *a, const char *text);
 
-/* Does a line of this start warn of anything, or say an error?  That a machine
- * or a container binds no memory to nodes does not count.  Notes the line. */
+/* Does a line of this start warn of anything, or say an error?  A warning that
+ * no memory can be bound to nodes does not count.  Notes the line. */
 bool agent_warned(const struct agent *a);
 
 /* Print the lines of this start as comments: for a test that failed. */

@@ -234,7 +234,7 @@ static void attachment_may_come_while_the_worker_ends(void)
 	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
 }
 
-/* It was asked to end, and has not ended by itself. */
+/* The worker was asked to end, and has not ended by itself. */
 static void a_worker_killed_while_it_ends_has_died(void)
 {
 	uint32_t restarts = worker->restarts;

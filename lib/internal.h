@@ -164,14 +164,6 @@ struct gm_call {
 	uint32_t refusal_bytes;
 };
 
-/* Does the reply's tail consist of @n items of @each bytes, @n at most
- * @most? */
-static inline bool gm_call_lists(const struct gm_call *call, uint32_t n,
-				 uint32_t most, size_t each)
-{
-	return n <= most && call->reply_tail_bytes == n * each;
-}
-
 /*
  * gm_link_open - connect and say hello
  *

@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* List the holders of reservations, from the directory and the table of
- * holders; and list usage and shares, from the agent. */
+ * holders; and list sessions, usage, reservations and shares, from the
+ * agent. */
 
 #include "lib/internal.h"
 
@@ -84,10 +85,125 @@ int gpumap_holder_next(const struct gpumap *map, uint32_t *cursor,
 	return 0;
 }
 
-/* ---- usage -------------------------------------------------------------- */
+/* ---- lists from the agent ------------------------------------------------ */
 
-static bool comes_after(const struct gm_usage_item *item,
-			const struct gm_usage_ask *ask)
+/* A list that the agent gives in portions. */
+struct list {
+	uint16_t type; /* enum gm_control_type */
+	uint32_t most; /* items of one portion */
+	uint32_t ask_bytes;
+	void *ask; /* what the next portion comes after; 0: the first */
+	void *items;
+	size_t item_bytes;
+	size_t size; /* of an element of the caller's array */
+
+	/* Let the next portion begin after the item.  Returns false when the
+	 * item itself does not come after @ask. */
+	bool (*go_on)(void *ask, const void *item);
+
+	void (*put)(const void *item, size_t size, void *ret_element);
+};
+
+/* Fill in up to @n elements.  Returns how many items there are, or an error. */
+static int list_all(struct gpumap *map, const struct list *list,
+		    void *ret_array, size_t n)
+{
+	struct gm_list_reply reply;
+	size_t got = 0, room = list->most * list->item_bytes;
+	struct gm_call call = { .type = list->type,
+				.body = list->ask,
+				.body_bytes = list->ask_bytes,
+				.reply = &reply,
+				.reply_bytes = sizeof(reply),
+				.reply_tail = list->items,
+				.reply_tail_room = (uint32_t)room };
+
+	do {
+		const char *item = list->items;
+		int ret = gm_map_call(map, &call, 0);
+
+		if (ret != 0)
+			return ret;
+		if (reply.n > list->most ||
+		    call.reply_tail_bytes != reply.n * list->item_bytes)
+			return -EPROTO;
+		for (uint32_t i = 0; i < reply.n; i++) {
+			if (!list->go_on(list->ask, item))
+				return -EPROTO;
+			if (got < n)
+				list->put(item, list->size,
+					  (char *)ret_array +
+						  list->size * got++);
+			item += list->item_bytes;
+		}
+	} while (reply.n != 0 && got < n);
+	return reply.total < INT_MAX ? (int)reply.total : INT_MAX;
+}
+
+/* Likewise, with elements that begin with their own size, which is at least
+ * @least. */
+static int list_sized(struct gpumap *map, struct list *list, void *ret_array,
+		      size_t n, size_t least)
+{
+	int ret = n == 0 ? 0 : gm_map_size_out(map, ret_array, least);
+
+	if (ret != 0)
+		return ret;
+	if (n > 0)
+		memcpy(&list->size, ret_array, sizeof(list->size));
+	return list_all(map, list, ret_array, n);
+}
+
+/* ---- sessions ------------------------------------------------------------ */
+
+static bool go_on_sessions(void *ask, const void *item)
+{
+	const struct gm_session_item *is = item;
+	struct gm_sessions *body = ask;
+	bool follows = is->id > body->after;
+
+	body->after = is->id;
+	return follows;
+}
+
+static void put_session(const void *item, size_t size, void *ret_element)
+{
+	const struct gm_session_item *is = item;
+	struct gpumap_session_info info = { .id = is->id,
+					    .pid = is->pid,
+					    .uid = is->uid,
+					    .n_queues = is->n_queues,
+					    .depth = is->depth,
+					    .arena_bytes = is->arena_bytes,
+					    .age_ns = is->age_ns };
+
+	_Static_assert(sizeof(info.rows) == sizeof(is->rows), "a bit each");
+	memcpy(info.rows, is->rows, sizeof(info.rows));
+	memcpy(ret_element, &info, size);
+}
+
+int gpumap_session_list(struct gpumap *map,
+			struct gpumap_session_info *ret_info, size_t n)
+{
+	struct gm_session_item items[GM_SESSIONS_MAX];
+	struct gm_sessions body = { .after = 0 };
+	struct list list = { .type = GM_CONTROL_SESSIONS,
+			     .most = GM_SESSIONS_MAX,
+			     .ask_bytes = sizeof(body),
+			     .ask = &body,
+			     .items = items,
+			     .item_bytes = sizeof(items[0]),
+			     .size = sizeof(ret_info[0]),
+			     .go_on = go_on_sessions,
+			     .put = put_session };
+
+	return list_all(map, &list, ret_info, n);
+}
+
+/* ---- usage --------------------------------------------------------------- */
+
+static bool usage_follows(const struct gm_usage_item *item,
+			  const struct gm_usage_ask *ask)
 {
 	if (!ask->goes_on || item->session > ask->session)
 		return true;
@@ -98,183 +214,142 @@ static bool comes_after(const struct gm_usage_item *item,
 	return item->row > ask->row;
 }
 
-static void put_usage(const struct gm_usage_item *item, size_t size, void *to)
+static bool go_on_usage(void *ask, const void *item)
 {
-	struct gpumap_usage usage = { .session = item->session,
-				      .pid = item->pid,
-				      .uid = item->uid,
-				      .row = item->row,
-				      .importers = item->importers,
-				      .bytes = item->bytes,
-				      .lent_bytes = item->lent_bytes,
-				      .borrowed_bytes = item->borrowed_bytes };
+	const struct gm_usage_item *is = item;
+	struct gm_usage_ask *body = ask;
+	bool follows = usage_follows(is, body);
 
-	gm_size_put_item(to, size, &usage, sizeof(usage));
+	*body = (struct gm_usage_ask){ is->session, is->uid, is->row, 1, 0 };
+	return follows;
+}
+
+static void put_usage(const void *item, size_t size, void *ret_element)
+{
+	const struct gm_usage_item *is = item;
+	struct gpumap_usage usage = { .session = is->session,
+				      .pid = is->pid,
+				      .uid = is->uid,
+				      .row = is->row,
+				      .importers = is->importers,
+				      .bytes = is->bytes,
+				      .lent_bytes = is->lent_bytes,
+				      .borrowed_bytes = is->borrowed_bytes };
+
+	gm_size_put_item(ret_element, size, &usage, sizeof(usage));
 }
 
 int gpumap_usage_list(struct gpumap *map, struct gpumap_usage *ret_usage,
 		      size_t n)
 {
-	size_t size, got = 0;
 	struct gm_usage_item items[GM_USAGE_MAX];
 	struct gm_usage_ask body = { .goes_on = 0 };
-	struct gm_usage_reply reply;
-	struct gm_call call = { .type = GM_CONTROL_USAGE,
-				.body = &body,
-				.body_bytes = sizeof(body),
-				.reply = &reply,
-				.reply_bytes = sizeof(reply),
-				.reply_tail = items,
-				.reply_tail_room = sizeof(items) };
-	int ret = n == 0 ? 0
-			 : gm_map_size_out(map, ret_usage,
-					   offsetof(struct gpumap_usage,
-						    lent_bytes));
+	struct list list = { .type = GM_CONTROL_USAGE,
+			     .most = GM_USAGE_MAX,
+			     .ask_bytes = sizeof(body),
+			     .ask = &body,
+			     .items = items,
+			     .item_bytes = sizeof(items[0]),
+			     .go_on = go_on_usage,
+			     .put = put_usage };
 
-	if (ret != 0)
-		return ret;
-	size = n > 0 ? ret_usage->size : 0;
-	do {
-		ret = gm_map_call(map, &call, 0);
-		if (ret != 0)
-			return ret;
-		if (!gm_call_lists(&call, reply.n, GM_USAGE_MAX,
-				   sizeof(items[0])))
-			return -EPROTO;
-		for (uint32_t i = 0; i < reply.n; i++) {
-			if (!comes_after(&items[i], &body))
-				return -EPROTO;
-			body = (struct gm_usage_ask){ items[i].session,
-						      items[i].uid,
-						      items[i].row, 1, 0 };
-			if (got < n)
-				put_usage(&items[i], size,
-					  (char *)ret_usage + size * got++);
-		}
-	} while (reply.n != 0 && got < n);
-	return reply.total < INT_MAX ? (int)reply.total : INT_MAX;
+	return list_sized(map, &list, ret_usage, n,
+			  offsetof(struct gpumap_usage, lent_bytes));
 }
 
 /* ---- reservations -------------------------------------------------------- */
 
-static void put_reservation(const struct gm_reservation_item *item, size_t size,
-			    void *to)
+static bool go_on_reservations(void *ask, const void *item)
 {
-	struct gpumap_reservation is = { .version = item->version,
-					 .row = item->row,
-					 .uid = item->uid,
-					 .pid = item->pid,
-					 .bytes = item->bytes,
-					 .own_bytes = item->own_bytes,
-					 .session_bytes = item->session_bytes };
+	const struct gm_reservation_item *is = item;
+	struct gm_reservations_ask *body = ask;
+	bool follows = !body->goes_on || is->slot > body->slot ||
+		       (is->slot == body->slot && is->row > body->row);
 
-	memcpy(is.name, item->name, sizeof(is.name) - 1);
-	gm_size_put_item(to, size, &is, sizeof(is));
+	*body = (struct gm_reservations_ask){ is->slot, is->row, 1, 0 };
+	return follows;
+}
+
+static void put_reservation(const void *item, size_t size, void *ret_element)
+{
+	const struct gm_reservation_item *is = item;
+	struct gpumap_reservation reservation = {
+		.version = is->version,
+		.row = is->row,
+		.uid = is->uid,
+		.pid = is->pid,
+		.bytes = is->bytes,
+		.own_bytes = is->own_bytes,
+		.session_bytes = is->session_bytes,
+	};
+
+	memcpy(reservation.name, is->name, sizeof(reservation.name) - 1);
+	gm_size_put_item(ret_element, size, &reservation, sizeof(reservation));
 }
 
 int gpumap_reservation_list(struct gpumap *map,
 			    struct gpumap_reservation *ret_list, size_t n)
 {
-	size_t size, got = 0;
 	struct gm_reservation_item items[GM_RESERVATIONS_MAX];
 	struct gm_reservations_ask body = { .goes_on = 0 };
-	struct gm_reservations_reply reply;
-	struct gm_call call = { .type = GM_CONTROL_RESERVATIONS,
-				.body = &body,
-				.body_bytes = sizeof(body),
-				.reply = &reply,
-				.reply_bytes = sizeof(reply),
-				.reply_tail = items,
-				.reply_tail_room = sizeof(items) };
-	int ret = n == 0 ? 0
-			 : gm_map_size_out(map, ret_list,
-					   offsetof(struct gpumap_reservation,
-						    own_bytes));
+	struct list list = { .type = GM_CONTROL_RESERVATIONS,
+			     .most = GM_RESERVATIONS_MAX,
+			     .ask_bytes = sizeof(body),
+			     .ask = &body,
+			     .items = items,
+			     .item_bytes = sizeof(items[0]),
+			     .go_on = go_on_reservations,
+			     .put = put_reservation };
 
-	if (ret != 0)
-		return ret;
-	size = n > 0 ? ret_list->size : 0;
-	do {
-		ret = gm_map_call(map, &call, 0);
-		if (ret != 0)
-			return ret;
-		if (!gm_call_lists(&call, reply.n, GM_RESERVATIONS_MAX,
-				   sizeof(items[0])))
-			return -EPROTO;
-		for (uint32_t i = 0; i < reply.n; i++) {
-			if (body.goes_on && (items[i].slot < body.slot ||
-					     (items[i].slot == body.slot &&
-					      items[i].row <= body.row)))
-				return -EPROTO;
-			body = (struct gm_reservations_ask){ items[i].slot,
-							     items[i].row, 1,
-							     0 };
-			if (got < n)
-				put_reservation(&items[i], size,
-						(char *)ret_list +
-							size * got++);
-		}
-	} while (reply.n != 0 && got < n);
-	return reply.total < INT_MAX ? (int)reply.total : INT_MAX;
+	return list_sized(map, &list, ret_list, n,
+			  offsetof(struct gpumap_reservation, own_bytes));
 }
 
 /* ---- shares -------------------------------------------------------------- */
 
-static void put_share(const struct gm_shares_item *item, size_t size, void *to)
+static bool go_on_shares(void *ask, const void *item)
 {
-	struct gpumap_share_info info = { .share = item->id,
-					  .uid = item->uid,
-					  .flags = item->flags,
-					  .n_buffers = item->n_buffers,
-					  .n_holders = item->n_holders,
-					  .bytes = item->bytes,
-					  .about_bytes = item->about_bytes,
-					  .age_ns = item->age_ns,
-					  .pid = item->pid };
+	const struct gm_shares_item *is = item;
+	struct gm_shares *body = ask;
+	bool follows = is->id > body->after;
 
-	memcpy(info.name, item->name, sizeof(info.name) - 1);
-	_Static_assert(sizeof(info.rows) == sizeof(item->rows), "a bit each");
-	memcpy(info.rows, item->rows, sizeof(info.rows));
-	gm_size_put_item(to, size, &info, sizeof(info));
+	body->after = is->id;
+	return follows;
+}
+
+static void put_share(const void *item, size_t size, void *ret_element)
+{
+	const struct gm_shares_item *is = item;
+	struct gpumap_share_info info = { .share = is->id,
+					  .uid = is->uid,
+					  .flags = is->flags,
+					  .n_buffers = is->n_buffers,
+					  .n_holders = is->n_holders,
+					  .bytes = is->bytes,
+					  .about_bytes = is->about_bytes,
+					  .age_ns = is->age_ns,
+					  .pid = is->pid };
+
+	memcpy(info.name, is->name, sizeof(info.name) - 1);
+	_Static_assert(sizeof(info.rows) == sizeof(is->rows), "a bit each");
+	memcpy(info.rows, is->rows, sizeof(info.rows));
+	gm_size_put_item(ret_element, size, &info, sizeof(info));
 }
 
 int gpumap_share_list(struct gpumap *map, struct gpumap_share_info *ret_info,
 		      size_t n)
 {
-	size_t size, got = 0;
 	struct gm_shares_item items[GM_SHARES_MAX];
 	struct gm_shares body = { .after = 0 };
-	struct gm_shares_reply reply;
-	struct gm_call call = { .type = GM_CONTROL_SHARES,
-				.body = &body,
-				.body_bytes = sizeof(body),
-				.reply = &reply,
-				.reply_bytes = sizeof(reply),
-				.reply_tail = items,
-				.reply_tail_room = sizeof(items) };
-	int ret = n == 0 ? 0
-			 : gm_map_size_out(map, ret_info,
-					   offsetof(struct gpumap_share_info,
-						    age_ns));
+	struct list list = { .type = GM_CONTROL_SHARES,
+			     .most = GM_SHARES_MAX,
+			     .ask_bytes = sizeof(body),
+			     .ask = &body,
+			     .items = items,
+			     .item_bytes = sizeof(items[0]),
+			     .go_on = go_on_shares,
+			     .put = put_share };
 
-	if (ret != 0)
-		return ret;
-	size = n > 0 ? ret_info->size : 0;
-	do {
-		ret = gm_map_call(map, &call, 0);
-		if (ret != 0)
-			return ret;
-		if (reply.n > GM_SHARES_MAX ||
-		    call.reply_tail_bytes != reply.n * sizeof(items[0]))
-			return -EPROTO;
-		for (uint32_t i = 0; i < reply.n; i++) {
-			if (items[i].id <= body.after)
-				return -EPROTO;
-			body.after = items[i].id;
-			if (got < n)
-				put_share(&items[i], size,
-					  (char *)ret_info + size * got++);
-		}
-	} while (reply.n != 0 && got < n);
-	return reply.total < INT_MAX ? (int)reply.total : INT_MAX;
+	return list_sized(map, &list, ret_info, n,
+			  offsetof(struct gpumap_share_info, age_ns));
 }

@@ -167,6 +167,13 @@ struct gm_queue_reply {
 	uint64_t bytes; /* of the queue pair */
 };
 
+/* The reply to SESSIONS, USAGE, RESERVATIONS and SHARES: a portion of a list.
+ * The items are the reply's tail. */
+struct gm_list_reply {
+	uint32_t n;     /* items in this reply */
+	uint32_t total; /* items there are */
+};
+
 /* SESSIONS: those with an id above @after.  Reply tail: n gm_session_item. */
 struct gm_sessions {
 	uint64_t after;
@@ -174,11 +181,6 @@ struct gm_sessions {
 
 #define GM_SESSIONS_MAX 64u /* items of one reply */
 #define GM_ROW_WORDS    4u  /* a bit for each row */
-
-struct gm_sessions_reply {
-	uint32_t n;     /* items in this reply */
-	uint32_t total; /* sessions there are */
-};
 
 struct gm_session_item {
 	uint64_t id;
@@ -435,11 +437,6 @@ struct gm_shares {
 
 #define GM_SHARES_MAX 32u /* items of one reply */
 
-struct gm_shares_reply {
-	uint32_t n;     /* items in this reply */
-	uint32_t total; /* shares there are */
-};
-
 struct gm_shares_item {
 	uint64_t id;
 	char name[64];
@@ -495,11 +492,6 @@ struct gm_usage_ask {
 
 #define GM_USAGE_MAX 64u /* items of one reply */
 
-struct gm_usage_reply {
-	uint32_t n;     /* items in this reply */
-	uint32_t total; /* items there are */
-};
-
 struct gm_usage_item {
 	uint64_t session; /* 0: it has ended */
 	uint32_t pid;     /* likewise */
@@ -525,11 +517,6 @@ struct gm_reservations_ask {
 };
 
 #define GM_RESERVATIONS_MAX 64u /* items of one reply */
-
-struct gm_reservations_reply {
-	uint32_t n;     /* items in this reply */
-	uint32_t total; /* items there are */
-};
 
 struct gm_reservation_item {
 	char name[64];
@@ -608,11 +595,10 @@ _Static_assert(sizeof(struct gm_import) == 24, "wire");
 _Static_assert(sizeof(struct gm_import_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_drain) == 8, "wire");
 _Static_assert(sizeof(struct gm_cordon) == 8, "wire");
+_Static_assert(sizeof(struct gm_list_reply) == 8, "wire");
 _Static_assert(sizeof(struct gm_usage_ask) == 24, "wire");
-_Static_assert(sizeof(struct gm_usage_reply) == 8, "wire");
 _Static_assert(sizeof(struct gm_usage_item) == 48, "wire");
 _Static_assert(sizeof(struct gm_reservations_ask) == 16, "wire");
-_Static_assert(sizeof(struct gm_reservations_reply) == 8, "wire");
 _Static_assert(sizeof(struct gm_reservation_item) == 112, "wire");
 _Static_assert(sizeof(struct gm_reach) == 16, "wire");
 _Static_assert(sizeof(struct gm_unreach) == 8, "wire");
@@ -621,7 +607,6 @@ _Static_assert(sizeof(struct gm_share_ask) == 88, "wire");
 _Static_assert(sizeof(struct gm_share_open) == 72, "wire");
 _Static_assert(sizeof(struct gm_share_reply) == 32, "wire");
 _Static_assert(sizeof(struct gm_share_buffer) == 24, "wire");
-_Static_assert(sizeof(struct gm_shares_reply) == 8, "wire");
 _Static_assert(sizeof(struct gm_shares_item) == 152, "wire");
 
 #endif

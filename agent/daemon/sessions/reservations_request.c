@@ -16,7 +16,7 @@
 struct list {
 	const struct gm_daemon *d;
 	struct gm_reservations_ask after;
-	struct gm_reservations_reply reply;
+	struct gm_list_reply reply;
 	struct gm_reservation_item items[GM_RESERVATIONS_MAX];
 };
 

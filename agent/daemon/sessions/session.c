@@ -680,7 +680,7 @@ int gm_session_handle_list(struct gm_connection *c, const struct gm_request *r)
 {
 	const struct gm_sessions *after = (const void *)r->body;
 	struct gm_session_item items[GM_SESSIONS_MAX];
-	struct gm_sessions_reply reply = { .total = c->server->n_sessions };
+	struct gm_list_reply reply = { .total = c->server->n_sessions };
 	uint64_t now = gm_loop_now();
 	const struct gm_session *session;
 

@@ -14,7 +14,7 @@
 
 struct list {
 	struct gm_usage_ask after;
-	struct gm_usage_reply reply;
+	struct gm_list_reply reply;
 	struct gm_usage_item items[GM_USAGE_MAX];
 };
 

@@ -266,7 +266,7 @@ int gm_shares_handle(struct gm_connection *c, const struct gm_request *r)
 {
 	const struct gm_shares *after = (const void *)r->body;
 	struct gm_shares_item items[GM_SHARES_MAX];
-	struct gm_shares_reply reply = { .n = 0 };
+	struct gm_list_reply reply = { .n = 0 };
 	const struct gm_shared *shared;
 
 	TAILQ_FOREACH(shared, &c->server->shares, entry)

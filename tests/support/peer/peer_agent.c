@@ -181,7 +181,7 @@ void peer_sessions(struct peer *p, struct peer_link *l,
 		   const struct gm_sessions *body)
 {
 	struct {
-		struct gm_sessions_reply head;
+		struct gm_list_reply head;
 		struct gm_session_item items[GM_SESSIONS_MAX];
 	} reply = { .head = { .total = 100 } };
 	uint64_t id = body->after;

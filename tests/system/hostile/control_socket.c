@@ -188,7 +188,7 @@ static void records_do_not_meet(void)
 	struct record session =
 		request(GM_CONTROL_SESSION_OPEN, &open, sizeof(open));
 	int owner = connect_known(), fd = connect_known();
-	struct gm_sessions_reply list;
+	struct gm_list_reply list;
 
 	EQ(ask(owner, &session, &reply), 0);
 	EQ(ask(fd, &none, &reply), 0);

@@ -258,7 +258,7 @@ static void bodies_may_grow(void)
 static void wait_for_sessions(uint32_t n)
 {
 	uint64_t until = raw_now() + RAW_PATIENCE_NS;
-	struct gm_sessions_reply reply = { 0 };
+	struct gm_list_reply reply = { 0 };
 	struct raw c;
 
 	EQ(raw_open(&c, path), 0);

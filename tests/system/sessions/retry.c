@@ -103,7 +103,7 @@ static int answer(struct raw *c)
 /* The agent has met what was sent before, and says how many sessions count. */
 static uint32_t count(void)
 {
-	struct gm_sessions_reply reply = { 0 };
+	struct gm_list_reply reply = { 0 };
 	struct gm_sessions after = { 0 };
 	struct raw c;
 

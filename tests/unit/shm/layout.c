@@ -217,7 +217,7 @@ static void messages(void)
 	SIZE(gm_queue_open);
 	SIZE(gm_queue_reply);
 	SIZE(gm_sessions);
-	SIZE(gm_sessions_reply);
+	SIZE(gm_list_reply);
 	SIZE(gm_session_item);
 	SIZE(gm_control_plan);
 	AT(gm_control_plan, flags);
@@ -230,7 +230,6 @@ static void messages(void)
 	AT(gm_control_plan_reply, n_layers);
 	AT(gm_control_plan_reply, warning_bytes);
 	SIZE(gm_reservations_ask);
-	SIZE(gm_reservations_reply);
 	SIZE(gm_reservation_item);
 	AT(gm_reservation_item, version);
 	AT(gm_reservation_item, own_bytes);

@@ -3,6 +3,7 @@
 
 /* Choose devices by what a program needs. */
 
+#include "lib/cuda_visible_devices.h"
 #include "lib/internal.h"
 
 #include <errno.h>
@@ -24,20 +25,7 @@ struct candidate {
 
 /* ---- names --------------------------------------------------------------- */
 
-#define UUID_TEXT   (4 + 36 + 1) /* with "GPU-" */
 #define NUMBER_TEXT 24
-
-static void print_uuid(const struct gpumap_device *d, char ret_text[UUID_TEXT])
-{
-	const uint8_t *u = d->uuid;
-
-	snprintf(ret_text, UUID_TEXT,
-		 "%s%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
-		 "%02x%02x%02x%02x%02x%02x",
-		 d->mig_gi >= 0 ? "MIG-" : "GPU-", u[0], u[1], u[2], u[3], u[4],
-		 u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
-		 u[14], u[15]);
-}
 
 /* A device's kind, and its number among those of the kind; NULL where it has
  * none. */
@@ -61,13 +49,13 @@ static const char *kind_of(const struct gpumap_device *d, uint64_t *ret_id)
 static bool is_preferred(const char *spec, const struct gpumap_device *d)
 {
 	struct gm_preference preference = gm_preference_parse(spec);
-	char uuid[UUID_TEXT], pci[2][NUMBER_TEXT];
+	char uuid[GM_VISIBLE_NAME], pci[2][NUMBER_TEXT];
 	struct gm_preference_device device = { .name = d->name };
 
 	if (preference.kind == GM_PREFERENCE_NONE)
 		return true;
 	device.backend = kind_of(d, &device.id);
-	print_uuid(d, uuid);
+	gm_visible_name(d->mig_gi >= 0 ? "MIG-" : "GPU-", d->uuid, uuid);
 	/* sysfs pads the domain to four digits, nvidia-smi to eight; a UUID may
 	 * stand without the prefix. */
 	for (int i = 0; i < 2; i++) {

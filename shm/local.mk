@@ -17,6 +17,8 @@ noinst_LTLIBRARIES += %reldir%/libshm.la
 	%reldir%/seq.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/check.c %reldir%/check.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/journal.c %reldir%/journal.h
+%canon_reldir%_libshm_la_SOURCES += %reldir%/layer_name.c
+%canon_reldir%_libshm_la_SOURCES += %reldir%/layer_name.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/layers.c %reldir%/layers.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/layout.c %reldir%/layout.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/meshes.c %reldir%/meshes.h

@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# agent/plan: pure, no I/O but reading models.  A program that answers
-# batches links agent/mesh/libmesh.la and shm/libshm.la after it.
+# agent/plan: pure, no I/O but reading models.  A program that reads models
+# links shm/libshm.la after it, and one that answers batches
+# agent/mesh/libmesh.la between them.
 noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES = %reldir%/checked.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/auto.c %reldir%/auto.h

@@ -7,15 +7,13 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "agent/plan/placement.h"
+#include "shm/layer_name.h"
 
 /* A tensor whose name puts it into a layer. */
 struct member {
-	const char *name;
-	size_t prefix; /* bytes of the name before the number */
-	uint64_t layer;
+	struct gm_layer_name name; /* first */
 	uint64_t bytes;
 };
 
@@ -33,76 +31,6 @@ struct run {
 	uint64_t bytes;
 };
 
-static bool is_container(const char *word, size_t len)
-{
-	static const char *const containers[] = { "layers", "h",     "blk",
-						  "blocks", "block", "layer" };
-
-	for (size_t i = 0; i < sizeof(containers) / sizeof(containers[0]); i++)
-		if (strlen(containers[i]) == len &&
-		    memcmp(containers[i], word, len) == 0)
-			return true;
-	return false;
-}
-
-/* Parse a decimal number as programs print it.  A number past the limit
- * saturates. */
-static bool parse_layer(const char *word, size_t len, uint64_t *ret)
-{
-	uint64_t value = 0;
-
-	if (len == 0 || (len > 1 && word[0] == '0'))
-		return false;
-	for (size_t i = 0; i < len; i++) {
-		if (word[i] < '0' || word[i] > '9')
-			return false;
-		if (value < GM_PLACEMENT_LAYERS)
-			value = 10 * value + (uint64_t)(word[i] - '0');
-	}
-	*ret = value;
-	return true;
-}
-
-static bool find_layer(const char *name, struct member *ret)
-{
-	const char *word = name;
-
-	for (;;) {
-		size_t len = strcspn(word, ".");
-		const char *next = word + len + 1;
-		size_t next_len;
-
-		if (word[len] == '\0')
-			return false;
-		next_len = strcspn(next, ".");
-		/* A name must go on after the number. */
-		if (next[next_len] == '\0' || next[next_len + 1] == '\0')
-			return false;
-		if (is_container(word, len) &&
-		    parse_layer(next, next_len, &ret->layer)) {
-			ret->name = name;
-			ret->prefix = (size_t)(next - name);
-			return true;
-		}
-		word = next;
-	}
-}
-
-static int compare_prefix(const struct member *a, const struct member *b)
-{
-	if (a->prefix != b->prefix)
-		return a->prefix < b->prefix ? -1 : 1;
-	return memcmp(a->name, b->name, a->prefix);
-}
-
-static int by_prefix_and_layer(const void *a, const void *b)
-{
-	const struct member *x = a, *y = b;
-	int order = compare_prefix(x, y);
-
-	return order ? order : (x->layer > y->layer) - (x->layer < y->layer);
-}
-
 static int find_members(const struct gm_tensors *t, struct members *m,
 			struct gm_plan_error *err)
 {
@@ -112,18 +40,19 @@ static int find_members(const struct gm_tensors *t, struct members *m,
 	for (size_t i = 0; i < t->n; i++) {
 		struct member *member = &m->v[m->n];
 
-		if (!find_layer(t->v[i].name, member))
+		if (!gm_layer_name_parse(t->v[i].name, &member->name))
 			continue;
-		if (member->layer >= GM_PLACEMENT_LAYERS)
+		if (member->name.layer >= GM_PLACEMENT_LAYERS)
 			return gm_error_set(
 				err, -E2BIG, "is this a model?",
 				"%s: tensor %.128s: more than the %u layers "
 				"that a map may have",
-				m->what, member->name, GM_PLACEMENT_LAYERS);
+				m->what, member->name.text,
+				GM_PLACEMENT_LAYERS);
 		member->bytes = t->v[i].bytes;
 		m->n++;
 	}
-	qsort(m->v, m->n, sizeof(m->v[0]), by_prefix_and_layer);
+	qsort(m->v, m->n, sizeof(m->v[0]), gm_layer_name_compare);
 	return 0;
 }
 
@@ -133,16 +62,18 @@ static int measure_run(const struct members *m, size_t first, struct run *ret,
 	struct run run = { .first = first };
 	size_t i = first;
 
-	for (; i < m->n && compare_prefix(&m->v[i], &m->v[first]) == 0; i++) {
+	for (; i < m->n && gm_layer_name_compare_stack(&m->v[i].name,
+						       &m->v[first].name) == 0;
+	     i++) {
 		if (__builtin_add_overflow(run.bytes, m->v[i].bytes,
 					   &run.bytes))
 			return gm_error_set(err, -EOVERFLOW,
 					    "fetch the model again",
 					    "%s: %.*s has 2^64 bytes or more",
-					    m->what, (int)m->v[i].prefix,
-					    m->v[i].name);
-		run.missing += m->v[i].layer == run.missing;
-		run.n_layers = m->v[i].layer + 1;
+					    m->what, (int)m->v[i].name.prefix,
+					    m->v[i].name.text);
+		run.missing += m->v[i].name.layer == run.missing;
+		run.n_layers = m->v[i].name.layer + 1;
 	}
 	run.end = i;
 	*ret = run;
@@ -194,10 +125,10 @@ static int check_run(const struct members *m,
 		     const struct gm_model_config *config,
 		     const struct run *run, struct gm_plan_error *err)
 {
-	const char *name = m->v[run->first].name;
-	int shown =
-		(int)(m->v[run->first].prefix < 128 ? m->v[run->first].prefix
-						    : 128);
+	const char *name = m->v[run->first].name.text;
+	int shown = (int)(m->v[run->first].name.prefix < 128
+				  ? m->v[run->first].name.prefix
+				  : 128);
 
 	if (run->missing != run->n_layers)
 		return gm_error_set(err, -EINVAL,
@@ -230,8 +161,8 @@ static int sum_layers(const struct members *m, const struct run *run,
 		return gm_error_no_memory(err);
 	/* No sum overflows: that of all layers did not. */
 	for (size_t i = run->first; i < run->end; i++)
-		if (m->v[i].layer < stack.n_layers)
-			stack.layer_bytes[m->v[i].layer] += m->v[i].bytes;
+		if (m->v[i].name.layer < stack.n_layers)
+			stack.layer_bytes[m->v[i].name.layer] += m->v[i].bytes;
 	*ret = stack;
 	return 0;
 }

@@ -130,7 +130,8 @@ gm_fuzz += %reldir%/fuzz_safetensors
 %canon_reldir%_fuzz_safetensors_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DFUZZ_NAME='"safetensors"'
 %canon_reldir%_fuzz_safetensors_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_safetensors_LDADD = agent/plan/libplan.la
+%canon_reldir%_fuzz_safetensors_LDADD = agent/plan/libplan.la \
+	shm/libshm.la
 
 gm_fuzz += %reldir%/fuzz_spec
 %canon_reldir%_fuzz_spec_SOURCES = %reldir%/fuzz_spec.c \

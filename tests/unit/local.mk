@@ -6,6 +6,7 @@
 gm_suites += tests/suites/unit_shm
 gm_unit_shm = \
 	%reldir%/shm/journal.c \
+	%reldir%/shm/layer_name.c \
 	%reldir%/shm/layout.c \
 	%reldir%/shm/map.c \
 	%reldir%/shm/point.c \

@@ -151,7 +151,7 @@ static void read_all(struct gm_fields *f, struct gm_calibrations *ret)
 }
 
 /* Returns 0, or as gm_map_text_read(). */
-static int parse(const char *text, size_t bytes, struct gm_calibrations *ret,
+static int parse(const char *text, size_t bytes, void *ret_calibrations,
 		 char *ret_why)
 {
 	struct gm_state_reading reading;
@@ -159,55 +159,27 @@ static int parse(const char *text, size_t bytes, struct gm_calibrations *ret,
 
 	if (r != 0)
 		return r;
-	read_all(&reading.fields, ret);
+	read_all(&reading.fields, ret_calibrations);
 	return gm_state_reading_end(&reading, ret_why);
-}
-
-static void tell_unread(struct gm_daemon *d, const char *why)
-{
-	d->calibrations->is_unread = true;
-	gm_log(GM_LOG_ERROR, "state_unread", "path=%s why=%s remedy=%s",
-	       gm_state_files_path(d, FILE_NAME).text, gm_quote(why).text,
-	       gm_quote("look at the disk and restart: rows have the default "
-			"thresholds")
-		       .text);
 }
 
 void gm_calibration_start(struct gm_daemon *d)
 {
-	char why[GM_WHY_BYTES] = "";
-	size_t bytes;
-	char *text;
-	int ret = gm_state_dir_read(&d->state->dir, FILE_NAME, why, &text,
-				    &bytes);
+	struct gm_calibrations *all = d->calibrations;
 
-	d->calibrations->n = 0;
-	if (ret == 0) {
-		ret = parse(text, bytes, d->calibrations, why);
-		free(text);
-	}
-	if (ret != 0)
-		d->calibrations->n = 0;
-	if (gm_state_files_is_bad(ret))
-		gm_state_files_refuse(d, FILE_NAME, why);
-	else if (ret != 0 && ret != -ENOENT)
-		tell_unread(d, why);
+	all->n = 0;
+	if (!gm_state_files_read(d, FILE_NAME, parse,
+				 "look at the disk and restart: rows have the "
+				 "default thresholds",
+				 all, &all->is_unread))
+		all->n = 0;
 	publish(d);
 }
 
-static int write_file(const struct gm_state_dir *dir,
-		      const struct gm_calibrations *all, char *ret_why)
+static void print(FILE *to, const void *calibrations)
 {
-	char *body = NULL, *text;
-	size_t bytes = 0, text_bytes;
-	FILE *to;
-	int ret;
+	const struct gm_calibrations *all = calibrations;
 
-	if (all->n == 0)
-		return gm_state_dir_remove(dir, FILE_NAME, ret_why);
-	to = open_memstream(&body, &bytes);
-	if (to == NULL)
-		return gm_why(ret_why, -ENOMEM, "out of memory");
 	fputs("{\"calibrations\":[", to);
 	for (uint32_t i = 0; i < all->n; i++) {
 		const struct gm_calibration *one = &all->of[i];
@@ -221,12 +193,14 @@ static int write_file(const struct gm_state_dir *dir,
 		fputs("]}", to);
 	}
 	fputs("]}\n", to);
-	ret = gm_state_text_frame(to, &body, &bytes, &text, &text_bytes);
-	if (ret != 0)
-		return gm_why(ret_why, ret, "out of memory");
-	ret = gm_state_dir_write(dir, FILE_NAME, text, text_bytes, ret_why);
-	free(text);
-	return ret;
+}
+
+static int write_file(const struct gm_state_dir *dir,
+		      const struct gm_calibrations *all, char *ret_why)
+{
+	if (all->n == 0)
+		return gm_state_dir_remove(dir, FILE_NAME, ret_why);
+	return gm_state_files_write(dir, FILE_NAME, print, all, ret_why);
 }
 
 /* ---- the change ---------------------------------------------------------- */
@@ -265,11 +239,7 @@ static int check(struct gm_change *change)
 			      "that",
 			      ask->row);
 	if (d->calibrations->is_unread)
-		return gm_why(change->why, -EIO,
-			      "%s/" FILE_NAME " could not be read at the "
-			      "agent's start, and would be lost: look at the "
-			      "disk and restart the agent",
-			      d->state->dir.path);
+		return gm_state_files_keep(d, FILE_NAME, change->why);
 	*next = *d->calibrations;
 	at = find(next, facts);
 	change->act = GM_CHANGE_OWN;
@@ -320,12 +290,6 @@ static void proceed(struct gm_change *change)
 	gm_transactions_give(change, do_write, written);
 }
 
-static void answer(struct gm_change *change, struct gm_connection *c,
-		   const struct gm_control *request)
-{
-	gm_connection_reply(c, request, NULL);
-}
-
 static void free_calibrate(struct gm_change *change)
 {
 	free(calibrate_of(change));
@@ -334,7 +298,6 @@ static void free_calibrate(struct gm_change *change)
 static const struct gm_change_kind calibrate_kind = {
 	.check = check,
 	.proceed = proceed,
-	.answer = answer,
 	.free = free_calibrate,
 };
 

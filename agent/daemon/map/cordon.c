@@ -81,9 +81,10 @@ bool gm_cordons_admit(const struct gm_daemon *d, uint32_t row,
 /* ---- the file ------------------------------------------------------------ */
 
 /* A line for each uuid.  Returns 0, or -EPROTO with the reason. */
-static int parse(const char *text, size_t bytes, struct gm_cordons *ret,
+static int parse(const char *text, size_t bytes, void *ret_cordons,
 		 char *ret_why)
 {
+	struct gm_cordons *ret = ret_cordons;
 	const char *line;
 
 	ret->n = 0;
@@ -104,59 +105,34 @@ static int parse(const char *text, size_t bytes, struct gm_cordons *ret,
 	return 0;
 }
 
-static void tell_unread(struct gm_daemon *d, const char *why)
-{
-	d->cordons->is_unread = true;
-	gm_log(GM_LOG_ERROR, "state_unread", "path=%s why=%s remedy=%s",
-	       gm_state_files_path(d, FILE_NAME).text, gm_quote(why).text,
-	       gm_quote("look at the disk and restart: no row is cordoned")
-		       .text);
-}
-
 void gm_cordons_start(struct gm_daemon *d)
 {
-	char why[GM_WHY_BYTES] = "";
-	size_t bytes;
-	char *text;
-	int ret = gm_state_dir_read(&d->state->dir, FILE_NAME, why, &text,
-				    &bytes);
+	struct gm_cordons *cordons = d->cordons;
 
-	if (ret == 0) {
-		ret = parse(text, bytes, d->cordons, why);
-		free(text);
-	}
-	if (ret != 0)
-		d->cordons->n = 0;
-	if (gm_state_files_is_bad(ret))
-		gm_state_files_refuse(d, FILE_NAME, why);
-	else if (ret != 0 && ret != -ENOENT)
-		tell_unread(d, why);
+	if (!gm_state_files_read(d, FILE_NAME, parse,
+				 "look at the disk and restart: no row is "
+				 "cordoned",
+				 cordons, &cordons->is_unread))
+		cordons->n = 0;
 	mark(d, 0);
+}
+
+static void print(FILE *to, const void *all)
+{
+	const struct gm_cordons *cordons = all;
+
+	for (uint32_t i = 0; i < cordons->n; i++) {
+		gm_state_text_put_uuid(to, cordons->uuids[i]);
+		fputc('\n', to);
+	}
 }
 
 static int write_file(const struct gm_state_dir *dir,
 		      const struct gm_cordons *cordons, char *ret_why)
 {
-	char *body = NULL, *text;
-	size_t bytes = 0, text_bytes;
-	FILE *to;
-	int ret;
-
 	if (cordons->n == 0)
 		return gm_state_dir_remove(dir, FILE_NAME, ret_why);
-	to = open_memstream(&body, &bytes);
-	if (to == NULL)
-		return gm_why(ret_why, -ENOMEM, "out of memory");
-	for (uint32_t i = 0; i < cordons->n; i++) {
-		gm_state_text_put_uuid(to, cordons->uuids[i]);
-		fputc('\n', to);
-	}
-	ret = gm_state_text_frame(to, &body, &bytes, &text, &text_bytes);
-	if (ret != 0)
-		return gm_why(ret_why, ret, "out of memory");
-	ret = gm_state_dir_write(dir, FILE_NAME, text, text_bytes, ret_why);
-	free(text);
-	return ret;
+	return gm_state_files_write(dir, FILE_NAME, print, cordons, ret_why);
 }
 
 /* ---- the change ---------------------------------------------------------- */
@@ -173,11 +149,7 @@ static int check(struct gm_change *change)
 		return gm_why(change->why, -ENODEV, "there is no row %u",
 			      cordon->row);
 	if (d->cordons->is_unread)
-		return gm_why(change->why, -EIO,
-			      "%s/" FILE_NAME " could not be read at the "
-			      "agent's start, and would be lost: look at the "
-			      "disk and restart the agent",
-			      d->state->dir.path);
+		return gm_state_files_keep(d, FILE_NAME, change->why);
 	uuid = d->devices->of[cordon->row]->facts.uuid;
 	*next = *d->cordons;
 	at = find(next, uuid);
@@ -222,12 +194,6 @@ static void proceed(struct gm_change *change)
 	gm_transactions_give(change, do_write, written);
 }
 
-static void answer(struct gm_change *change, struct gm_connection *c,
-		   const struct gm_control *request)
-{
-	gm_connection_reply(c, request, NULL);
-}
-
 static void free_cordon(struct gm_change *change)
 {
 	free(cordon_of(change));
@@ -236,7 +202,6 @@ static void free_cordon(struct gm_change *change)
 static const struct gm_change_kind cordon_kind = {
 	.check = check,
 	.proceed = proceed,
-	.answer = answer,
 	.free = free_cordon,
 };
 

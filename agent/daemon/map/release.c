@@ -81,12 +81,6 @@ static void proceed(struct gm_change *change)
 	gm_transactions_give(change, do_remove, removed);
 }
 
-static void answer(struct gm_change *change, struct gm_connection *c,
-		   const struct gm_control *request)
-{
-	gm_connection_reply(c, request, NULL);
-}
-
 static void free_release(struct gm_change *change)
 {
 	free(release_of(change));
@@ -95,7 +89,6 @@ static void free_release(struct gm_change *change)
 static const struct gm_change_kind release_kind = {
 	.check = check,
 	.proceed = proceed,
-	.answer = answer,
 	.free = free_release,
 };
 

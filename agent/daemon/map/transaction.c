@@ -38,8 +38,10 @@ static void answer(struct gm_change *change, int status)
 	c->busy++;
 	if (status == -EACCES)
 		status = -EPERM;
-	if (status == 0)
+	if (status == 0 && kind->answer != NULL)
 		kind->answer(change, c, request);
+	else if (status == 0)
+		gm_connection_reply(c, request, NULL);
 	else if (kind->refuse != NULL)
 		kind->refuse(change, c, request, status);
 	else

@@ -93,7 +93,8 @@ struct gm_change_kind {
 
 	bool is_heavy; /* plan() is done away, see above */
 
-	/* On the loop: gm_connection_reply() to @request. */
+	/* On the loop: gm_connection_reply() to @request.  NULL: without a
+	 * body. */
 	void (*answer)(struct gm_change *change, struct gm_connection *c,
 		       const struct gm_control *request);
 

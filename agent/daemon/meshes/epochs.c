@@ -298,25 +298,21 @@ static uint64_t highest(const struct gm_daemon *d)
 	return epoch;
 }
 
+static void print_series(FILE *to, const void *epochs)
+{
+	fprintf(to, "%" PRIu32 "\n",
+		((const struct gm_epochs *)epochs)->series);
+}
+
 int gm_epochs_claim(struct gm_epochs *epochs, const struct gm_state_dir *dir,
 		    char ret_why[GM_WHY_BYTES])
 {
-	char *body = NULL, *text;
-	size_t bytes = 0, text_bytes;
-	FILE *to;
 	int ret;
 
 	if (epochs->is_claimed)
 		return 0;
-	to = open_memstream(&body, &bytes);
-	if (to == NULL)
-		return gm_why(ret_why, -ENOMEM, "out of memory");
-	fprintf(to, "%" PRIu32 "\n", epochs->series);
-	ret = gm_state_text_frame(to, &body, &bytes, &text, &text_bytes);
-	if (ret != 0)
-		return gm_why(ret_why, ret, "out of memory");
-	ret = gm_state_dir_write(dir, FILE_NAME, text, text_bytes, ret_why);
-	free(text);
+	ret = gm_state_files_write(dir, FILE_NAME, print_series, epochs,
+				   ret_why);
 	epochs->is_claimed = ret == 0;
 	return ret;
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -93,6 +94,61 @@ void gm_state_files_refuse(const struct gm_daemon *d, const char *file,
 		gm_log(GM_LOG_ERROR, "state_stuck", "path=%s error=%s",
 		       gm_state_files_path(d, file).text,
 		       gm_quote(strerror(-ret)).text);
+}
+
+bool gm_state_files_read(const struct gm_daemon *d, const char *file,
+			 int (*parse)(const char *text, size_t bytes,
+				      void *ret_what, char *ret_why),
+			 const char *without, void *ret_what, bool *ret_unread)
+{
+	char why[GM_WHY_BYTES] = "";
+	size_t bytes;
+	char *text;
+	int ret = gm_state_dir_read(&d->state->dir, file, why, &text, &bytes);
+
+	if (ret == 0) {
+		ret = parse(text, bytes, ret_what, why);
+		free(text);
+	}
+	*ret_unread = ret != 0 && ret != -ENOENT && !gm_state_files_is_bad(ret);
+	if (gm_state_files_is_bad(ret))
+		gm_state_files_refuse(d, file, why);
+	if (*ret_unread)
+		gm_log(GM_LOG_ERROR, "state_unread", "path=%s why=%s remedy=%s",
+		       gm_state_files_path(d, file).text,
+		       gm_quote(why[0] != '\0' ? why : strerror(-ret)).text,
+		       gm_quote(without).text);
+	return ret == 0;
+}
+
+int gm_state_files_keep(const struct gm_daemon *d, const char *file,
+			char ret_why[GM_WHY_BYTES])
+{
+	return gm_why(ret_why, -EIO,
+		      "%s/%s could not be read at the agent's start, and would "
+		      "be lost: look at the disk and restart the agent",
+		      d->state->dir.path, file);
+}
+
+int gm_state_files_write(const struct gm_state_dir *dir, const char *file,
+			 void (*print)(FILE *to, const void *what),
+			 const void *what, char ret_why[GM_WHY_BYTES])
+{
+	char *body = NULL, *text = NULL;
+	size_t bytes = 0, text_bytes = 0;
+	FILE *to = open_memstream(&body, &bytes);
+	int ret = -ENOMEM;
+
+	if (to != NULL) {
+		print(to, what);
+		ret = gm_state_text_frame(to, &body, &bytes, &text,
+					  &text_bytes);
+	}
+	if (ret != 0)
+		return gm_why(ret_why, ret, "out of memory");
+	ret = gm_state_dir_write(dir, file, text, text_bytes, ret_why);
+	free(text);
+	return ret;
 }
 
 void gm_state_files_drop_unknown(struct gm_daemon *d, uint32_t kind,

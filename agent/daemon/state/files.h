@@ -2,14 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * files - what the files of maps, meshes and masks have in common: names
- * that only a file has, and what becomes of a file at a start.
+ * files - what state files have in common: names that only a file has, what
+ * becomes of a file at a start, and files that belong to no object.
  */
 #ifndef GM_DAEMON_STATE_FILES_H
 #define GM_DAEMON_STATE_FILES_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/queue.h>
 
 #include "agent/common/log.h"
@@ -17,6 +18,7 @@
 #include "shm/layout.h"
 
 struct gm_daemon;
+struct gm_state_dir;
 
 /* A name that is taken although no object has it: the head of what would have
  * it. */
@@ -59,6 +61,39 @@ bool gm_state_files_is_bad(int error);
 /* Put a bad file aside, and say so. */
 void gm_state_files_refuse(const struct gm_daemon *d, const char *file,
 			   const char *why);
+
+/*
+ * gm_state_files_read - read a file that belongs to no object, at the start
+ *
+ * parse	the file's text to ret_what; returns 0, or a negative errno with
+ *		the reason
+ * without	how the agent goes on without the file, for the log
+ * ret_unread	the disk does not give the file out, which is logged, and the
+ *		file stays
+ *
+ * A bad file is put aside.
+ *
+ * Returns	whether ret_what has what the file says
+ */
+bool gm_state_files_read(const struct gm_daemon *d, const char *file,
+			 int (*parse)(const char *text, size_t bytes,
+				      void *ret_what, char *ret_why),
+			 const char *without, void *ret_what, bool *ret_unread);
+
+/* Say why an unread file is not written: it would be lost.  Returns -EIO. */
+int gm_state_files_keep(const struct gm_daemon *d, const char *file,
+			char ret_why[GM_WHY_BYTES]);
+
+/*
+ * gm_state_files_write - write a file that belongs to no object
+ *
+ * print	writes the body
+ *
+ * Returns	as gm_state_dir_write(), or -ENOMEM
+ */
+int gm_state_files_write(const struct gm_state_dir *dir, const char *file,
+			 void (*print)(FILE *to, const void *what),
+			 const void *what, char ret_why[GM_WHY_BYTES]);
 
 /* Remove the objects of a kind that have no file from the directory: an agent
  * died before it had told a client of them, or after it had forgotten them.

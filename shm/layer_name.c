@@ -34,18 +34,28 @@ static bool parse_layer(const char *word, size_t n, uint64_t *ret)
 	return true;
 }
 
+/* Bytes up to the next dot, or to the end. */
+static size_t word_bytes(const char *word)
+{
+	size_t n = 0;
+
+	while (word[n] != '\0' && word[n] != '.')
+		n++;
+	return n;
+}
+
 bool gm_layer_name_parse(const char *text, struct gm_layer_name *ret_name)
 {
 	const char *word = text;
 
 	for (;;) {
-		size_t n = strcspn(word, "."), next_n;
+		size_t n = word_bytes(word), next_n;
 		const char *next = word + n + 1;
 		uint64_t layer;
 
 		if (word[n] == '\0')
 			return false;
-		next_n = strcspn(next, ".");
+		next_n = word_bytes(next);
 		/* A name must go on behind the number. */
 		if (next[next_n] == '\0' || next[next_n + 1] == '\0')
 			return false;

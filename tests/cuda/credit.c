@@ -276,7 +276,6 @@ TAP_CASE()
 	snprintf(config, sizeof(config), "sysfs = %s\n", tree.root);
 	if (!cuda_scene_make(&scene, "mixed.yaml", NULL))
 		return tap_done();
-	gpumapctl = getenv("GPUMAPCTL");
 	cuda_scene_agent(&scene, &agent, config, "[agent]\nrefresh = 20ms\n");
 	if (OK(agent_start(&agent)) && (map = story_attach(&agent)) != NULL) {
 		what_it_has_is_credited();

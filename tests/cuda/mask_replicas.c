@@ -441,7 +441,6 @@ static void gpumapctl_knows_them(void)
 
 TAP_CASE()
 {
-	gpumapctl = getenv("GPUMAPCTL");
 	if (!cuda_scene_make(&scene, "mixed.yaml", NULL))
 		return tap_done();
 	cuda_scene_agent(&scene, &agent, "",

@@ -287,7 +287,6 @@ TAP_CASE()
 	cuda_scene_agent(&scene, &agent, "",
 			 "[socket]\nmode = 0666\n[limits]\n"
 			 "sessions-per-uid = 100\n");
-	gpumapctl = getenv("GPUMAPCTL");
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent)))) {
 		sessions_of_a_user_share();
 		a_share_outlives_the_worker();

@@ -60,6 +60,11 @@ void agent_every_node(struct agent *a);
 /* Write another configuration for the next start. */
 void agent_configure(struct agent *a, const char *config);
 
+/* Likewise, with the dummy rows of a node file with this text, which is in
+ * DIR/node.yaml. */
+void agent_configure_dummies(struct agent *a, const char *node,
+			     const char *config);
+
 /* Start gpumapd and return at once.  @option may be NULL. */
 void agent_spawn(struct agent *a, const char *option);
 

@@ -26,7 +26,6 @@
 enum { DONE, FAILED, USAGE, NO_AGENT, UNWELL };
 
 static struct agent agent;
-static const char *gpumapctl;
 
 /* How to call it, and what the last call printed. */
 static const char *output; /* instead of a file that is read */
@@ -34,6 +33,18 @@ static uid_t user;
 static char out[4 << 20], err[64 << 10];
 
 /* ---- calling it ---------------------------------------------------------- */
+
+/* The program.  Ends the test where it is not known. */
+static inline const char *ctl_program(void)
+{
+	const char *path = getenv("GPUMAPCTL");
+
+	if (path == NULL) {
+		puts("Bail out! run me by make check: no GPUMAPCTL");
+		exit(99);
+	}
+	return path;
+}
 
 static inline void ctl_read(const char *path, char *ret_text, size_t bytes)
 {
@@ -84,8 +95,9 @@ static inline int run(const char *const argv[])
 
 static inline int ctl_of(const char *instance, const char *const words[])
 {
-	const char *argv[WORDS_MAX + 6] = { gpumapctl, "--instance", instance,
-					    "--runtime-dir", agent.dir };
+	const char *argv[WORDS_MAX + 6] = { ctl_program(), "--instance",
+					    instance, "--runtime-dir",
+					    agent.dir };
 	int n = 5;
 
 	while (n < WORDS_MAX + 5 && words[n - 5] != NULL) {
@@ -97,6 +109,24 @@ static inline int ctl_of(const char *instance, const char *const words[])
 
 #define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 #define CTL(...)   ctl_of(agent.instance, WORDS(__VA_ARGS__))
+
+#define NOBODY     65534
+
+/* Let the calls until @user is 0 again be those of another user.  Returns
+ * false, and skips @n checks, where they cannot be. */
+static inline bool ctl_as_another(int n)
+{
+	if (geteuid() != 0) {
+		SKIP(n, "another user needs root");
+		return false;
+	}
+	user = NOBODY;
+	if (CTL("--version") == DONE)
+		return true;
+	user = 0;
+	SKIP(n, "another user cannot run what was built here");
+	return false;
+}
 
 /* Is @text in what the last call printed? */
 static inline bool prints(const char *text)
@@ -182,11 +212,6 @@ static inline bool has_fields(const json_t *json, const char *names)
 /* An agent that is READY, and the program that asks it. */
 static inline bool ctl_start(const char *config)
 {
-	gpumapctl = getenv("GPUMAPCTL");
-	if (gpumapctl == NULL) {
-		puts("Bail out! run me by make check: no GPUMAPCTL");
-		exit(99);
-	}
 	agent_make(&agent, config);
 	return OK(agent_start(&agent));
 }

@@ -29,17 +29,11 @@ static uint64_t sizes[N_LAYERS];
 
 static inline void configure(const char *limits)
 {
-	char config[512], path[96];
-	FILE *file;
+	char config[512];
 
-	snprintf(path, sizeof(path), "%s/node.yaml", agent.dir);
-	file = fopen(path, "we");
-	if (file == NULL || fputs(node, file) < 0 || fclose(file) != 0)
-		exit(99);
-	snprintf(config, sizeof(config),
-		 "[host]\nenabled = no\n[limits]\n%s\n[dummy]\nfile = %s\n",
-		 limits, path);
-	agent_configure(&agent, config);
+	snprintf(config, sizeof(config), "[host]\nenabled = no\n[limits]\n%s\n",
+		 limits);
+	agent_configure_dummies(&agent, node, config);
 }
 
 /* A model of @layer_bytes a layer that computes nothing: its charges are its

@@ -76,8 +76,7 @@ static inline void end(int probe, struct gpumap *map)
 /* Returns whether there can be any of it. */
 static inline bool puppet_scene_make(void)
 {
-	gpumapctl = getenv("GPUMAPCTL");
-	if (gpumapctl == NULL || !puppet_set())
+	if (!puppet_set())
 		return false;
 	agent_make(&agent, NULL);
 	return true;

@@ -197,7 +197,6 @@ static void try_driver(const char *plan, bool sees_parts)
 {
 	if (!cuda_scene_make(&scene, "split.yaml", plan))
 		return;
-	gpumapctl = getenv("GPUMAPCTL");
 	agent.kept = NULL;
 	cuda_scene_agent(&scene, &agent, "", "[host]\nrows = 1\n");
 	if (OK(agent_start(&agent))) {

@@ -130,7 +130,7 @@ static void words_survive_a_shell(void)
 		   "eval \"set -- $(ask mistralrs --format argv "
 		   "--topology \"a b'c\")\"\n"
 		   "printf '<%%s>' \"$@\"\n",
-		   gpumapctl, node) > 0 &&
+		   ctl_program(), node) > 0 &&
 	   fclose(file) == 0);
 	EQ(run(argv), 0);
 	STR(out, "<--device><CUDA0><--n-gpu-layers><5><--split-mode><layer>"

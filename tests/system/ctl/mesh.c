@@ -144,20 +144,8 @@ static void what_is_wrong_is_said(void)
 
 TAP_CASE()
 {
-	char config[512], path[96];
-	FILE *file;
-
-	gpumapctl = getenv("GPUMAPCTL");
-	if (gpumapctl == NULL)
-		return 99;
 	agent_make(&agent, NULL);
-	snprintf(path, sizeof(path), "%s/node.yaml", agent.dir);
-	file = fopen(path, "we");
-	if (file == NULL || fputs(node, file) < 0 || fclose(file) != 0)
-		return 99;
-	snprintf(config, sizeof(config),
-		 "[host]\nenabled = no\n[dummy]\nfile = %s\n", path);
-	agent_configure(&agent, config);
+	agent_configure_dummies(&agent, node, "[host]\nenabled = no\n");
 	if (OK(agent_start_until(&agent, "open"))) {
 		meshes_are_published_and_listed();
 		show_draws_ranks_on_rows();

@@ -12,8 +12,6 @@
 #include "tests/support/ctl.h"
 #include "tests/support/story.h"
 
-#define NOBODY 65534
-
 /* Two cards that are alike, and one that is not. */
 static const char node[] =
 	"name: three\n"
@@ -195,16 +193,8 @@ static void they_outlive_the_agent(void)
 
 static void others_may_not(void)
 {
-	if (geteuid() != 0) {
-		SKIP(3, "another user needs root");
+	if (!ctl_as_another(3))
 		return;
-	}
-	user = NOBODY;
-	if (CTL("--version") != DONE) {
-		user = 0;
-		SKIP(3, "another user cannot run what was built here");
-		return;
-	}
 	EQ(CTL("policy"), DONE);
 	EQ(CTL("policy", "--reset"), FAILED);
 	OK(complains("uid 65534 may not set thresholds: only root and uid 0"));
@@ -241,31 +231,11 @@ static void a_strange_file_is_refused(void)
 	rows_have_defaults();
 }
 
-static void configure(void)
-{
-	char config[512], path[96];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/node.yaml", agent.dir);
-	file = fopen(path, "we");
-	if (file == NULL || fputs(node, file) < 0 || fclose(file) != 0)
-		exit(99);
-	snprintf(config, sizeof(config),
-		 "[host]\nrows = 2\n[socket]\nmode = 0666\n"
-		 "[dummy]\nfile = %s\n",
-		 path);
-	agent_configure(&agent, config);
-}
-
 TAP_CASE()
 {
-	gpumapctl = getenv("GPUMAPCTL");
-	if (gpumapctl == NULL) {
-		puts("Bail out! run me by make check: no GPUMAPCTL");
-		return 99;
-	}
 	agent_make(&agent, NULL);
-	configure();
+	agent_configure_dummies(&agent, node,
+				"[host]\nrows = 2\n[socket]\nmode = 0666\n");
 	if (!OK(agent_start(&agent)) ||
 	    !OK((map = story_attach(&agent)) != NULL))
 		return tap_done();

@@ -236,7 +236,7 @@ static bool have_default_dir(void)
 static void bench_knows_the_default(void)
 {
 	const char *const *words =
-		WORDS(gpumapctl, "--instance", agent.instance, "bench",
+		WORDS(ctl_program(), "--instance", agent.instance, "bench",
 		      "--only", "attach", "--rounds", "1");
 	int status = -1;
 	pid_t pid;
@@ -391,7 +391,7 @@ static void a_wrong_command_line_is_refused(void)
 	EQ(CTL("scatter", "--rounds", "0"), USAGE);
 	EQ(CTL("scatter", "--rows", "0,0"), USAGE);
 	EQ(CTL("scatter", "--rows", "256"), USAGE);
-	EQ(run(WORDS(gpumapctl)), USAGE);
+	EQ(run(WORDS(ctl_program())), USAGE);
 	EQ(CTL("--help"), DONE);
 	OK(prints("usage: gpumapctl"));
 	EQ(CTL("--version"), DONE);

@@ -25,18 +25,9 @@ static struct gpumap *map;
 
 static void configure(void)
 {
-	char config[512], path[96];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/node.yaml", agent.dir);
-	file = fopen(path, "we");
-	if (file == NULL || fputs(node, file) < 0 || fclose(file) != 0)
-		exit(99);
-	snprintf(config, sizeof(config),
-		 "[host]\nenabled = no\n[socket]\nmode = 0666\n"
-		 "[dummy]\nfile = %s\n",
-		 path);
-	agent_configure(&agent, config);
+	agent_configure_dummies(&agent, node,
+				"[host]\nenabled = no\n"
+				"[socket]\nmode = 0666\n");
 }
 
 static bool start(void)

@@ -49,18 +49,9 @@ static struct tally {
 
 static void configure(void)
 {
-	char config[512], path[96];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/node.yaml", agent.dir);
-	file = fopen(path, "we");
-	if (file == NULL || fputs(node, file) < 0 || fclose(file) != 0)
-		exit(99);
-	snprintf(config, sizeof(config),
-		 "[host]\nenabled = no\n[dummy]\nfile = %s\n"
-		 "[limits]\npins-per-uid = 1024\n",
-		 path);
-	agent_configure(&agent, config);
+	agent_configure_dummies(&agent, node,
+				"[host]\nenabled = no\n"
+				"[limits]\npins-per-uid = 1024\n");
 }
 
 /* ---- a client ------------------------------------------------------------ */

@@ -528,7 +528,6 @@ static void strangers_keep_a_part_at_most(void)
 
 static bool begin(const char *cuda, const char *more)
 {
-	gpumapctl = getenv("GPUMAPCTL");
 	shares_stage(cuda, more);
 	return OK(agent_start(&agent)) && OK((map = story_attach(&agent)));
 }

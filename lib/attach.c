@@ -179,6 +179,7 @@ static int create(const char *instance, const char *runtime_dir,
 	map->pid = getpid();
 	gm_put(&map->clock_offset, gm_health_clock_offset());
 	map->link.fd = -1;
+	gm_change_init(&map->change);
 	pthread_mutex_init(&map->link_lock, NULL);
 	pthread_mutex_init(&map->lock, NULL);
 	*ret_map = map;
@@ -192,6 +193,7 @@ static void destroy(struct gpumap *map)
 	if (gm_fork_map_mine(map) == 0)
 		gm_link_close(&map->link);
 	gm_link_forget(&map->link);
+	gm_change_fini(&map->change);
 	gm_fork_guard_drop(&map->mine);
 	pthread_mutex_destroy(&map->link_lock);
 	pthread_mutex_destroy(&map->lock);

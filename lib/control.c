@@ -426,6 +426,31 @@ static int call_with(const struct gpumap *map, struct gm_link *link,
 	return status;
 }
 
+int gm_link_send(const struct gpumap *map, struct gm_link *link,
+		 struct gm_call *call)
+{
+	call->why[0] = '\0';
+	call->n_fds = 0;
+	return send_request(map, link, call);
+}
+
+int gm_link_take(const struct gm_link *link, struct gm_call *call)
+{
+	char record[HEAD_MAX] __attribute__((aligned(8)));
+	int ret, status = 0;
+	ssize_t n;
+
+	call->why[0] = '\0';
+	/* Without room for descriptors the kernel closes any that come. */
+	n = recv(link->fd, record, sizeof(record), MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return -EAGAIN;
+	if (n <= 0)
+		return -ECONNRESET;
+	ret = check(link, record, (size_t)n, call, &status);
+	return ret != 0 ? ret : status;
+}
+
 int gm_link_call(const struct gpumap *map, struct gm_link *link,
 		 struct gm_call *call, uint32_t max_fds)
 {

@@ -14,6 +14,7 @@
  *	view, layers, meshes	layer maps, meshes and groups
  *	mask			masks
  *	health			heartbeat, changes
+ *	change			a descriptor that tells of changes
  *	fork_guard		refuse a forked child's calls
  *	errors			sentences
  *	refusal			the reason of a thread's last failed call
@@ -189,6 +190,13 @@ int gm_link_open(struct gpumap *map, struct gm_link *ret_link,
 int gm_link_call(const struct gpumap *map, struct gm_link *link,
 		 struct gm_call *call, uint32_t max_fds);
 
+/* The two halves of gm_link_call(), for a request that is answered when
+ * something happens.  The link stays as it is.  gm_link_take() does not wait:
+ * -EAGAIN, there is no answer yet. */
+int gm_link_send(const struct gpumap *map, struct gm_link *link,
+		 struct gm_call *call);
+int gm_link_take(const struct gm_link *link, struct gm_call *call);
+
 /* Has the other end closed the connection?  One system call, never waits. */
 bool gm_link_lost(const struct gm_link *link);
 
@@ -204,6 +212,16 @@ void gm_call_close_fds(struct gm_call *call);
 
 struct gm_node_map;
 
+/* See change.c: a connection that waits for a change, and a descriptor that is
+ * there before it and after it. */
+struct gm_change_wait {
+	pthread_mutex_t lock; /* protects all below */
+	struct gm_guard mine; /* made with the descriptor */
+	struct gm_link link;
+	int epoll;  /* that has the link's descriptor; -1: none yet */
+	bool asked; /* an answer is to come */
+};
+
 struct gpumap {
 	struct gm_map map; /* base NULL: not mapped yet */
 	uint64_t dev;      /* of its file, as fstat() has it */
@@ -218,6 +236,7 @@ struct gpumap {
 	struct gm_guard mine; /* made with the connection */
 	struct gm_link link;
 	struct gm_node_map *_Atomic nodes; /* mapped so far; see mask.c */
+	struct gm_change_wait change;
 	/* Protects all below.  Never held during a request. */
 	pthread_mutex_t lock;
 	uint64_t *pins; /* this process's pins */
@@ -307,6 +326,10 @@ static inline bool gm_health_stood_still(uint64_t due_ns, uint64_t now_ns)
 /* The offset of this process's clock (shm/timens.h).  One system call, in a
  * time namespace of its own four. */
 uint64_t gm_health_clock_offset(void);
+
+/* The descriptor of changes: none yet; and none any more. */
+void gm_change_init(struct gm_change_wait *change);
+void gm_change_fini(struct gm_change_wait *change);
 
 /* Unmap all node segments of masks. */
 void gm_masks_unmap(struct gpumap *map);

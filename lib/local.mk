@@ -11,6 +11,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/arena.h \
 	%reldir%/attach.c \
 	%reldir%/buffers.c %reldir%/buffers.h \
+	%reldir%/change.c \
 	%reldir%/choose.c \
 	%reldir%/comm.c \
 	%reldir%/comm.h \

@@ -72,7 +72,8 @@ enum gm_control_type {
 	GM_CONTROL_PROGRAM_IMAGE = 40, /* may carry 1 there: the image */
 	GM_CONTROL_CORDON = 41,
 	GM_CONTROL_CALIBRATE = 42,
-	GM_CONTROL_RESERVATIONS = 43
+	GM_CONTROL_RESERVATIONS = 43,
+	GM_CONTROL_CHANGE = 44
 };
 
 struct gm_control {
@@ -140,6 +141,18 @@ struct gm_pin_reply {
 /* UNPIN.  No reply body. */
 struct gm_unpin {
 	uint64_t claim;
+};
+
+/* CHANGE: answered when the map's generation is not @seen, at once if it is not
+ * now.  A connection of its own waits with it. */
+struct gm_change_ask {
+	uint32_t seen;
+	uint32_t reserved;
+};
+
+struct gm_change_reply {
+	uint32_t generation;
+	uint32_t reserved;
 };
 
 /* SESSION_OPEN: turn this connection into a session. */
@@ -577,6 +590,8 @@ _Static_assert(sizeof(struct gm_hello_reply) == 40, "wire");
 _Static_assert(sizeof(struct gm_layers_publish) == 88, "wire");
 _Static_assert(sizeof(struct gm_object_name) == 72, "wire");
 _Static_assert(sizeof(struct gm_pin_reply) == 24, "wire");
+_Static_assert(sizeof(struct gm_change_ask) == 8, "wire");
+_Static_assert(sizeof(struct gm_change_reply) == 8, "wire");
 _Static_assert(sizeof(struct gm_session_open) == 16, "wire");
 _Static_assert(sizeof(struct gm_calibrate) == 112, "wire");
 _Static_assert(sizeof(struct gm_session_reply) == 24, "wire");

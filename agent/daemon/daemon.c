@@ -44,6 +44,7 @@
 #include "agent/daemon/segment/lock.h"
 #include "agent/daemon/segment/segment.h"
 #include "agent/daemon/sessions/listener.h"
+#include "agent/daemon/sessions/map_waits.h"
 #include "agent/daemon/state/state.h"
 #include "agent/daemon/subscribers.h"
 #include "agent/daemon/workers/supervisor.h"
@@ -583,6 +584,7 @@ static void on_turn(struct gm_loop *loop)
 	if (d->cuda->is_listed)
 		open_listed(d);
 	announce(d);
+	gm_map_waits_look(d);
 	if (d->draining && gm_transactions_drained(d) &&
 	    gm_listener_drained(d) && gm_supervisor_drained(d))
 		gm_loop_stop(loop);

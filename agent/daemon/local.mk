@@ -97,6 +97,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/sessions/dispatch.c %reldir%/sessions/dispatch.h \
 	%reldir%/sessions/listener.c %reldir%/sessions/listener.h \
+	%reldir%/sessions/map_waits.c %reldir%/sessions/map_waits.h \
 	%reldir%/sessions/mask_handles.c %reldir%/sessions/mask_handles.h \
 	%reldir%/sessions/programs.c %reldir%/sessions/programs.h \
 	%reldir%/sessions/readable.c %reldir%/sessions/readable.h \

@@ -25,6 +25,7 @@
 #include "agent/daemon/meshes/rendezvous.h"
 #include "agent/daemon/meshes/state.h"
 #include "agent/daemon/segment/directory.h"
+#include "agent/daemon/sessions/map_waits.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/export_accounting.h"
 #include "agent/daemon/sharing/exports.h"
@@ -43,6 +44,7 @@ static void connection_dropped(struct gm_connection *c, const char *why)
 	gm_exports_connection_dropped(c, why);
 	gm_mask_loans_connection_dropped(c, why);
 	gm_rendezvous_connection_dropped(c, why);
+	gm_map_waits_connection_dropped(c, why);
 	gm_session_connection_dropped(c, why);
 }
 

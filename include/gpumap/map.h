@@ -131,6 +131,51 @@ GPUMAP_API int gpumap_wait_change(const struct gpumap *map, uint32_t seen,
 				  uint64_t deadline_ns);
 
 /*
+ * gpumap_change_fd - get a descriptor that becomes readable after a change
+ *
+ * For programs that sleep on descriptors, with epoll, poll or an event loop;
+ * others have gpumap_wait_change().  The descriptor is always the same, and
+ * stays the attachment's.  A change of the generation since gpumap_change_arm()
+ * makes it readable, and so does the agent's end.  Do not read from it: the
+ * next gpumap_change_arm() makes it unreadable again.
+ *
+ * Returns	the descriptor, close-on-exec, or
+ *		-EMFILE, -ENFILE, -ENOMEM, -EOWNERDEAD
+ * Cost		a few system calls the first time, then none
+ * Threads	any, in turn with gpumap_change_arm()
+ */
+GPUMAP_API int gpumap_change_fd(struct gpumap *map);
+
+/*
+ * gpumap_change_arm - have the descriptor made readable by the next change
+ *
+ * Call it before each sleep.  After 1, read what the program needs of the map,
+ * and call again with the generation from before that.  Any number of changes
+ * between two calls wakes once.  A wake that comes late may end a sleep without
+ * a change.
+ *
+ * An agent that hangs closes nothing: gpumap_health() tells.  While there is no
+ * agent nothing wakes the program, so call again after a while: the descriptor
+ * is good for the next agent that writes this map.
+ *
+ * seen		the generation, as gpumap_generation() has returned it
+ *
+ * Returns	0		sleep on the descriptor now
+ *		1		do not sleep: the generation differs from @seen
+ *		-ESTALE		the map was retired: attach again
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EINVAL, -EMFILE,
+ *		-ENFILE, -ENOMEM, -EOWNERDEAD	as a request: see below
+ *		-EOPNOTSUPP	the agent is of an earlier version
+ *		gpumap_refusal() says more
+ * Cost		two system calls that do not wait.  The first time, and after
+ *		the agent has ended, a connection to the agent, which counts as
+ *		any of this user's, and a round trip
+ * Threads	any, in turn with gpumap_change_fd(); requests of the attachment
+ *		do not hold it up
+ */
+GPUMAP_API int gpumap_change_arm(struct gpumap *map, uint32_t seen);
+
+/*
  * gpumap_version - the library's version, as GPUMAP_VERSION
  *
  * A program that was built with later headers than the library's uses this to

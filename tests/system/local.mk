@@ -174,6 +174,7 @@ GM_TORTURE += %reldir%/planning/concurrent_commits.c
 gm_suites += tests/suites/system_sessions
 gm_system_sessions = \
 	%reldir%/sessions/agent_death.c \
+	%reldir%/sessions/change_fd.c \
 	%reldir%/sessions/client_death.c \
 	%reldir%/sessions/clock_jump.c \
 	%reldir%/sessions/exhaustion.c \

@@ -75,6 +75,10 @@ struct gm_connection {
 	struct gm_session *session; /* NULL: none */
 	struct gm_change *change;   /* that it waits for; NULL: none */
 	struct gm_drain_wait drain; /* likewise */
+	/* In the server's map_waits, while it waits for a change. */
+	TAILQ_ENTRY(gm_connection) map_wait;
+	bool waits_for_map;
+	uint32_t seen; /* the generation that is to change */
 	struct gm_deferred_request
 		*room; /* likewise, see account/retry_queue.h */
 	int fd; /* that came with the request at hand; -1: none, or taken */

@@ -71,6 +71,10 @@ struct gm_control_server {
 	struct gm_user_list
 		ready;        /* with records to take, the next one first */
 	struct gm_timer turn; /* of these */
+	/* Oldest first, see sessions/map_waits.h. */
+	struct gm_connection_list map_waits;
+	uint32_t map_told;         /* the generation that they have heard of */
+	struct gm_timer map_tells; /* the next ones of them */
 	uint64_t drops[GM_DROPS];
 
 	struct gm_session_list sessions; /* by id */

@@ -31,6 +31,7 @@
 #include "agent/daemon/meshes/rendezvous.h"
 #include "agent/daemon/segment/mount.h"
 #include "agent/daemon/segment/segment.h"
+#include "agent/daemon/sessions/map_waits.h"
 #include "agent/daemon/sessions/mask_handles.h"
 #include "agent/daemon/sessions/programs.h"
 #include "agent/daemon/sessions/registration.h"
@@ -504,6 +505,8 @@ static const struct gm_request_kind kinds[] = {
 			      .handle = gm_rendezvous_join },
 	[GM_CONTROL_LEAVE] = { .body_bytes = sizeof(struct gm_leave),
 			       .handle = gm_rendezvous_leave },
+	[GM_CONTROL_CHANGE] = { .body_bytes = sizeof(struct gm_change_ask),
+				.handle = gm_map_waits_handle },
 	[GM_CONTROL_USAGE] = { .body_bytes = sizeof(struct gm_usage_ask),
 			       .handle = gm_usage_request_handle },
 };

@@ -22,6 +22,7 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/meshes/rendezvous.h"
 #include "agent/daemon/sessions/dispatch.h"
+#include "agent/daemon/sessions/map_waits.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/export_accounting.h"
 #include "agent/daemon/workers/supervisor.h"
@@ -244,6 +245,7 @@ int gm_listener_start(struct gm_daemon *d)
 	TAILQ_INIT(&s->known);
 	TAILQ_INIT(&s->users);
 	gm_connection_init_turns(s);
+	gm_map_waits_init(s);
 	TAILQ_INIT(&s->sessions);
 	TAILQ_INIT(&s->exports);
 	TAILQ_INIT(&s->shares);
@@ -334,6 +336,7 @@ void gm_listener_exit(struct gm_daemon *d)
 	gm_timer_stop(d->loop, &s->pause);
 	gm_timer_stop(d->loop, &s->hello);
 	gm_timer_stop(d->loop, &s->turn);
+	gm_timer_stop(d->loop, &s->map_tells);
 	if (s->listener.fd >= 0) {
 		gm_loop_del(d->loop, &s->listener);
 		close(s->listener.fd);

@@ -100,7 +100,7 @@ static int refuse_unknown(const struct gpumap_session *s,
 	if (gm_client_dtype_bytes(job->dtype) == 0)
 		return gm_refuse(s->map, -EINVAL,
 				 "a job has dtype %u: set one of enum "
-				 "gpumap_dtype",
+				 "gpumap_dtype up to GPUMAP_DTYPE_U64",
 				 job->dtype);
 	if (job->op >= sizeof(fields) || (JOB_OPS >> job->op & 1) == 0)
 		return gm_refuse(s->map, -EINVAL,

@@ -138,11 +138,14 @@ const char *gm_ctl_device_state(uint32_t state)
 }
 
 static const char *const dtypes[] = {
-	[GPUMAP_DTYPE_U8] = "U8",     [GPUMAP_DTYPE_F16] = "F16",
-	[GPUMAP_DTYPE_BF16] = "BF16", [GPUMAP_DTYPE_F32] = "F32",
-	[GPUMAP_DTYPE_I32] = "I32",   [GPUMAP_DTYPE_I64] = "I64",
-	[GPUMAP_DTYPE_F64] = "F64",   [GPUMAP_DTYPE_U16] = "U16",
-	[GPUMAP_DTYPE_U32] = "U32",   [GPUMAP_DTYPE_U64] = "U64",
+	[GPUMAP_DTYPE_U8] = "U8",           [GPUMAP_DTYPE_F16] = "F16",
+	[GPUMAP_DTYPE_BF16] = "BF16",       [GPUMAP_DTYPE_F32] = "F32",
+	[GPUMAP_DTYPE_I32] = "I32",         [GPUMAP_DTYPE_I64] = "I64",
+	[GPUMAP_DTYPE_F64] = "F64",         [GPUMAP_DTYPE_U16] = "U16",
+	[GPUMAP_DTYPE_U32] = "U32",         [GPUMAP_DTYPE_U64] = "U64",
+	[GPUMAP_DTYPE_BOOL] = "BOOL",       [GPUMAP_DTYPE_I8] = "I8",
+	[GPUMAP_DTYPE_I16] = "I16",         [GPUMAP_DTYPE_F8_E4M3] = "F8_E4M3",
+	[GPUMAP_DTYPE_F8_E5M2] = "F8_E5M2",
 };
 
 const char *gm_ctl_dtype(uint32_t dtype)

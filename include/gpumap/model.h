@@ -100,7 +100,8 @@ struct gpumap_tensor {
 	const char *name;
 	const char *type; /* of an element, as in the file: "BF16"; or of a
 			   * block of elements: "Q4_K" */
-	uint32_t dtype;   /* enum gpumap_dtype; U8 for types that it lacks */
+	uint32_t dtype;   /* enum gpumap_dtype; U8 for types that it lacks,
+			   * such as those of blocks */
 	uint32_t n_dims;
 	const uint64_t *shape; /* n_dims of them, in elements; the last varies
 				* fastest in memory, also for GGUF */

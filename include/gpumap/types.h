@@ -26,7 +26,9 @@ extern "C" {
 /* One process's view of one agent.  Opaque. */
 struct gpumap;
 
-/* The types of elements; each operation's comment names those that it takes. */
+/* The types of elements; each operation's comment names those that it takes.
+ * No operation takes those behind U64, which tensors have: jobs move these as
+ * U8 or U16. */
 enum gpumap_dtype {
 	GPUMAP_DTYPE_U8 = 0,
 	GPUMAP_DTYPE_F16 = 1,
@@ -37,7 +39,13 @@ enum gpumap_dtype {
 	GPUMAP_DTYPE_F64 = 6,
 	GPUMAP_DTYPE_U16 = 7,
 	GPUMAP_DTYPE_U32 = 8,
-	GPUMAP_DTYPE_U64 = 9
+	GPUMAP_DTYPE_U64 = 9,
+	GPUMAP_DTYPE_BOOL = 10, /* a byte, 0 or 1 */
+	GPUMAP_DTYPE_I8 = 11,
+	GPUMAP_DTYPE_I16 = 12,
+	GPUMAP_DTYPE_F8_E4M3 = 13, /* without infinities: torch's
+				    * float8_e4m3fn */
+	GPUMAP_DTYPE_F8_E5M2 = 14
 };
 
 #ifdef __cplusplus

@@ -459,7 +459,7 @@ static bool is_known(const struct gm_control_plan *ask)
 	       ask->setting >= GPUMAP_SETTING_MANUAL &&
 	       ask->setting <= GPUMAP_SETTING_PIPELINE &&
 	       ask->strategy <= GPUMAP_STRATEGY_FEWEST &&
-	       ask->dtype <= GPUMAP_DTYPE_U64 &&
+	       ask->dtype <= GPUMAP_DTYPE_F8_E5M2 &&
 	       ask->paged <= GPUMAP_PAGED_TOKENS &&
 	       (ask->compute_dtype == 0 ||
 		gm_dtype_of_public(ask->compute_dtype, &dtype) == 0);

@@ -206,7 +206,7 @@ static int check_layers(struct gm_connection *c, const struct gm_request *r,
 		return gm_connection_bad(c, -E2BIG,
 					 "%u layers; a map has at most %u",
 					 p->n_layers, GM_LAYERS_MAX);
-	if (p->dtype > GPUMAP_DTYPE_U64)
+	if (p->dtype > GPUMAP_DTYPE_F8_E5M2)
 		return gm_connection_bad(c, -EINVAL, "dtype %u is not known",
 					 p->dtype);
 	return 0;

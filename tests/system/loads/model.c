@@ -163,7 +163,7 @@ static void tensors_go_to_the_rows_of_their_layers(void)
 	model = load_whole(session, &s, "m", NULL, 0);
 	all_are_right(session, &s, model, UINT64_MAX);
 	tensor_is(model, "model.layers.2.b", 1, 2, GPUMAP_DTYPE_BF16, 2, 5);
-	tensor_is(model, "model.layers.3.mlp.layers.0.w", 0, 3, GPUMAP_DTYPE_U8,
+	tensor_is(model, "model.layers.3.mlp.layers.0.w", 0, 3, GPUMAP_DTYPE_I8,
 		  1, 100003);
 	tensor_is(model, "model.norm.weight", 1, -1, GPUMAP_DTYPE_F32, 1, 100);
 	tensor_is(model, "vision.blocks.0.a", 1, -1, GPUMAP_DTYPE_F32, 0, 0);
@@ -247,7 +247,8 @@ static void layers_behind_the_last_go_to_the_base(void)
 	EQ(gpumap_layers_publish(map, &request), 0);
 	model = load_whole(session, &s, "cut", NULL, 0);
 	tensor_is(model, "model.layers.2.b", 1, 2, GPUMAP_DTYPE_BF16, 2, 5);
-	tensor_is(model, "model.layers.3.a", 0, -1, GPUMAP_DTYPE_U8, 1, 4096);
+	tensor_is(model, "model.layers.3.a", 0, -1, GPUMAP_DTYPE_F8_E4M3, 1,
+		  4096);
 	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	bytes[2]++;
 	EQ(gpumap_layers_publish(map, &request), 0);

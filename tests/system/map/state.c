@@ -124,10 +124,14 @@ static void held_maps_have_no_file(void)
 	EQ(count_maps(), 0);
 
 	request.flags = GPUMAP_PLAN_COMMIT;
+	request.dtype = GPUMAP_DTYPE_F8_E5M2 + 1;
+	EQ(gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0), -EINVAL);
+	request.dtype = GPUMAP_DTYPE_F8_E5M2;
 	EQ(gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0), 0);
 	OK(has_file("taken.layers"));
 	OK(reboot());
 	EQ(look("taken").layers.flags, GPUMAP_LAYERS_COMMITTED);
+	EQ(look("taken").layers.dtype, GPUMAP_DTYPE_F8_E5M2);
 	stop(SIGTERM);
 	agent_remove(&agent);
 }

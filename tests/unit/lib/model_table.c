@@ -157,8 +157,42 @@ static void lies_are_told(void)
 	drop(&m);
 }
 
+/* Each type that a program can compute with has its own dtype. */
+static void types_have_their_dtypes(void)
+{
+	static const struct {
+		const char *name;
+		uint32_t dtype, bits;
+	} types[] = {
+		{ "BOOL", GPUMAP_DTYPE_BOOL, 8 },
+		{ "I8", GPUMAP_DTYPE_I8, 8 },
+		{ "I16", GPUMAP_DTYPE_I16, 16 },
+		{ "F8_E4M3", GPUMAP_DTYPE_F8_E4M3, 8 },
+		{ "F8_E5M2", GPUMAP_DTYPE_F8_E5M2, 8 },
+		{ "U16", GPUMAP_DTYPE_U16, 16 },
+		/* other numbers by the same bits */
+		{ "F8_E4M3FNUZ", GPUMAP_DTYPE_U8, 8 },
+		{ "Q4_K", GPUMAP_DTYPE_U8, 0 },
+	};
+	struct gm_weights_block block;
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		uint32_t type = UINT32_MAX;
+
+		if (!OK(gm_weights_type_find(types[i].name, &type)))
+			continue;
+		EQ(gm_weights_dtype(type), types[i].dtype);
+		EQ(gm_weights_bits(type), types[i].bits);
+	}
+	OK(gm_weights_gguf_type(24, &block));
+	EQ(gm_weights_dtype(block.type), GPUMAP_DTYPE_I8);
+	OK(gm_weights_gguf_type(25, &block));
+	EQ(gm_weights_dtype(block.type), GPUMAP_DTYPE_I16);
+}
+
 TAP_CASE()
 {
+	types_have_their_dtypes();
 	it_is_read_as_it_was_written();
 	lies_are_told();
 	free(table);

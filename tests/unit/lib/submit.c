@@ -66,6 +66,8 @@ static void wrong_jobs_are_not_submitted(void)
 	bad[1] = good;
 	bad[1].dtype = 99;
 	EQ(gpumap_submit(s, 0, bad, 2), -EINVAL);
+	bad[1].dtype = GPUMAP_DTYPE_BOOL; /* only tensors have it */
+	EQ(gpumap_submit(s, 0, bad, 2), -EINVAL);
 	bad[1].dtype = good.dtype;
 	bad[1].op = GPUMAP_OP_FREE; /* no job's */
 	EQ(gpumap_submit(s, 0, bad, 2), -EINVAL);

@@ -10,6 +10,7 @@
 #include "agent/plan/isq.h"
 #include "agent/plan/kv.h"
 #include "agent/plan/sizes.h"
+#include "gpumap.h"
 #include "tests/support/tap.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -259,6 +260,8 @@ static void types_have_names_in_two_worlds(void)
 	EQ(gm_dtype_parse("f8e4m3", &dtype, &err), 0);
 	EQ(gm_dtype_bytes(dtype), 1);
 	STR(gm_dtype_name(dtype), "f8e4m3");
+	EQ(gm_dtype_public(dtype), GPUMAP_DTYPE_F8_E4M3);
+	EQ(gm_dtype_public(GM_DTYPE_I16), GPUMAP_DTYPE_I16);
 	EQ(gm_dtype_parse("f12", &dtype, &err), -EINVAL);
 	STR(err.text, "Model DType `f12` is not supported.");
 }

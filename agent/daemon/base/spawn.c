@@ -23,7 +23,8 @@
 #include "agent/daemon/base/oom.h"
 
 #define UNDONE_MAX 64u
-#define FD_CLEAR   16 /* above every number that a child finds something at */
+#define FD_CLEAR   16  /* above every number that a child finds something at */
+#define NOT_LOADED 127 /* by the dynamic linker */
 
 #ifndef SYS_process_mrelease /* Linux 5.15; the same for all machines */
 #define SYS_process_mrelease 448
@@ -296,7 +297,10 @@ int gm_spawn_reap(const struct gm_child *child, char ret_how[64],
 		return 0;
 	reap(child->pid);
 	if (info.si_code == CLD_EXITED) {
-		snprintf(ret_how, 64, "exited with status %d", info.si_status);
+		snprintf(ret_how, 64, "exited with status %d%s", info.si_status,
+			 info.si_status == NOT_LOADED
+				 ? ": ldd shows which library it lacks"
+				 : "");
 		*ret_status = info.si_status;
 		return 1;
 	}

@@ -212,6 +212,35 @@ static void a_thread_reaps(void)
 	forget(&child);
 }
 
+/* The dynamic linker, as shells do, ends with status 127 what it cannot
+ * load. */
+static void a_missing_library_is_said(void)
+{
+	static char shell[] = "/bin/sh", option[] = "-c";
+	static char ends[] = "exit 127", differs[] = "exit 3";
+	char *const lacks[] = { shell, option, ends, NULL };
+	char *const other[] = { shell, option, differs, NULL };
+	const struct timespec nap = { .tv_nsec = 1000000 };
+	struct gm_child child;
+	char how[64] = "";
+	int status = 0;
+
+	if (EQ(gm_spawn(lacks, none, -1, -1, &child), 0)) {
+		while (!gm_spawn_reap(&child, how, &status))
+			nanosleep(&nap, NULL);
+		STR(how, "exited with status 127: ldd shows which library it "
+			 "lacks");
+		EQ(status, 127);
+		forget(&child);
+	}
+	if (EQ(gm_spawn(other, none, -1, -1, &child), 0)) {
+		while (!gm_spawn_reap(&child, how, &status))
+			nanosleep(&nap, NULL);
+		STR(how, "exited with status 3");
+		forget(&child);
+	}
+}
+
 TAP_CASE()
 {
 	EQ(threads(), 1);
@@ -221,5 +250,6 @@ TAP_CASE()
 	one_that_does_not_die_holds_up_nobody();
 	no_signal_is_blocked_or_ignored();
 	a_memfd_that_fails_leaves_no_descriptor();
+	a_missing_library_is_said();
 	return tap_done();
 }

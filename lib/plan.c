@@ -89,6 +89,8 @@ static void put_body(const struct gpumap_plan_request *ours,
 		.paged_block = ours->paged_block,
 		.paged_amount = ours->paged_amount,
 		.paged_element_bytes = ours->paged_element_bytes,
+		.wait_ns = ours->wait_ns,
+		.start_ns = ours->start_ns,
 	};
 	_Static_assert(sizeof(ours->paged_share) == 4, "a float's bits");
 	memcpy(&body->paged_share, &ours->paged_share, 4);
@@ -173,8 +175,14 @@ static void put_rows(const struct answer *answer, uint32_t *ret_rows)
 	}
 }
 
-/* Send the request, with room for the answer's tail.  On -ENOSPC @plan receives
- * the missing bytes. */
+/* May the refusal say how many bytes are missing? */
+static bool is_want_of_room(int error)
+{
+	return error == -ENOSPC || error == -ETIMEDOUT;
+}
+
+/* Send the request, with room for the answer's tail.  For want of room @plan
+ * receives the missing bytes. */
 static int ask(struct gpumap *map, const struct gpumap_plan_request *ours,
 	       char *tail, struct answer *answer, struct gpumap_plan *plan)
 {
@@ -202,11 +210,24 @@ static int ask(struct gpumap *map, const struct gpumap_plan_request *ours,
 	ret = gm_map_call(map, &call, 0);
 	if (ret == 0)
 		return check_answer(tail, call.reply_tail_bytes, answer);
-	if (ret == -ENOSPC) {
+	if (is_want_of_room(ret)) {
 		plan->missing_bytes = refusal.missing_bytes;
 		plan->missing_row = refusal.missing_row;
 	}
 	return ret;
+}
+
+int gpumap_started(struct gpumap *map, const char *name)
+{
+	struct gm_object_name body = { .kind = GM_KIND_LAYERS };
+	struct gm_call call = { .type = GM_CONTROL_STARTED,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+	int ret = gm_map_begin(map);
+
+	if (ret == 0)
+		ret = gm_map_put_name(map, name, body.name);
+	return ret == 0 ? gm_map_call(map, &call, 0) : ret;
 }
 
 int gpumap_plan_make(struct gpumap *map,
@@ -236,7 +257,7 @@ int gpumap_plan_make(struct gpumap *map,
 	ret = ask(map, &ours, tail, &answer, &plan);
 	if (ret == 0)
 		put_plan(&answer, &plan);
-	if (ret == 0 || ret == -ENOSPC)
+	if (ret == 0 || is_want_of_room(ret))
 		gm_size_put(ret_plan, &plan, sizeof(plan));
 	if (ret == 0 && ((ret_rows != NULL && n < plan.n_layers) ||
 			 (ret_charges != NULL && n_charges < plan.n_charges)))

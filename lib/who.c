@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* List the holders of reservations, from the directory and the table of
- * holders; and list sessions, usage, reservations and shares, from the
- * agent. */
+ * holders; and list sessions, usage, reservations, requests that wait and
+ * shares, from the agent. */
 
 #include "lib/internal.h"
 
@@ -13,39 +13,47 @@
 
 #include "shm/objects.h"
 
-/*
- * The process that a held map's entry names, or 0.
+/* Read the entry of a held map, whose process it names, if there is one.
  *
  * The entry was there before the slot named the block and stays until after the
  * slot has moved on, so a reader that finds the slot unchanged afterwards has
  * read a whole entry.
  */
-static uint32_t holder_of(const struct gm_map *map,
-			  const struct gm_object *object)
+static bool find_holder(const struct gm_map *map,
+			const struct gm_object *object,
+			struct gm_holder_image *ret_image)
 {
 	uint32_t slot = (uint32_t)((const struct gm_object_slot *)object->slot -
 				   map->objects);
 
 	for (uint32_t i = 0; i < map->n_holders; i++) {
-		struct gm_holder_image image;
-		uint64_t words[sizeof(image) / 8];
+		uint64_t words[sizeof(*ret_image) / 8];
 
 		gm_seq_read(map->holders[i].w, words, sizeof(words) / 8);
-		memcpy(&image, words, sizeof(image));
-		if (image.kind == GM_HOLDER_RESERVE &&
-		    image.unit == gm_seq_unit(object->word) &&
-		    image.version == object->image.version &&
-		    image.slot == slot)
-			return image.pid;
+		memcpy(ret_image, words, sizeof(*ret_image));
+		if (ret_image->kind == GM_HOLDER_RESERVE &&
+		    ret_image->unit == gm_seq_unit(object->word) &&
+		    ret_image->version == object->image.version &&
+		    ret_image->slot == slot)
+			return true;
 	}
-	return 0;
+	return false;
 }
 
-static int read_once(const struct gm_map *map, const gm_a64 *slot,
+/* The rest of a start window that ends at @until, by the node's clock. */
+static uint64_t left_of(const struct gpumap *map, uint64_t until)
+{
+	uint64_t now = gm_now_ns() - gm_get(&map->clock_offset);
+
+	return until > now ? until - now : 0;
+}
+
+static int read_once(const struct gpumap *map, const gm_a64 *slot,
 		     struct gpumap_holder *holder)
 {
+	struct gm_holder_image held;
 	struct gm_object object;
-	int ret = gm_object_open(map, slot, &object);
+	int ret = gm_object_open(&map->map, slot, &object);
 
 	if (ret != 0)
 		return ret;
@@ -56,8 +64,12 @@ static int read_once(const struct gm_map *map, const gm_a64 *slot,
 	holder->since_ns = object.image.published;
 	holder->uid = object.image.owner_uid;
 	holder->pid = 0;
-	if ((object.image.flags & GM_OBJECT_HELD) != 0)
-		holder->pid = holder_of(map, &object);
+	holder->start_ns = 0;
+	if ((object.image.flags & GM_OBJECT_HELD) != 0 &&
+	    find_holder(&map->map, &object, &held)) {
+		holder->pid = held.pid;
+		holder->start_ns = left_of(map, held.start_until);
+	}
 	return gm_object_whole(&object) ? 0 : -EAGAIN;
 }
 
@@ -76,7 +88,7 @@ int gpumap_holder_next(const struct gpumap *map, uint32_t *cursor,
 
 		ret = -EAGAIN;
 		for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++)
-			ret = read_once(m, slot, &holder);
+			ret = read_once(map, slot, &holder);
 		if (ret == 0) {
 			gm_size_put(ret_holder, &holder, sizeof(holder));
 			return 1;
@@ -303,6 +315,58 @@ int gpumap_reservation_list(struct gpumap *map,
 
 	return list_sized(map, &list, ret_list, n,
 			  offsetof(struct gpumap_reservation, own_bytes));
+}
+
+/* ---- requests that wait -------------------------------------------------- */
+
+static bool go_on_waits(void *ask, const void *item)
+{
+	const struct gm_wait_item *is = item;
+	struct gm_waits_ask *body = ask;
+	bool follows = is->place > body->after;
+
+	body->after = is->place;
+	return follows;
+}
+
+static void put_wait(const void *item, size_t size, void *ret_element)
+{
+	const struct gm_wait_item *is = item;
+	struct gpumap_wait_info info = {
+		.uid = is->uid,
+		.pid = is->pid,
+		.flags = is->flags,
+		.missing_bytes = is->missing_bytes,
+		.missing_row = is->missing_row,
+		.bytes = is->bytes,
+		.age_ns = is->age_ns,
+		.left_ns = is->left_ns,
+	};
+
+	memcpy(info.name, is->name, sizeof(info.name) - 1);
+	_Static_assert(sizeof(info.rows) == sizeof(is->rows), "a bit each");
+	memcpy(info.rows, is->rows, sizeof(info.rows));
+	for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
+		info.n_rows += (uint32_t)__builtin_popcountll(is->rows[i]);
+	gm_size_put_item(ret_element, size, &info, sizeof(info));
+}
+
+int gpumap_wait_list(struct gpumap *map, struct gpumap_wait_info *ret_list,
+		     size_t n)
+{
+	struct gm_wait_item items[GM_WAIT_LIST_MAX];
+	struct gm_waits_ask body = { .after = 0 };
+	struct list list = { .type = GM_CONTROL_WAITS,
+			     .most = GM_WAIT_LIST_MAX,
+			     .ask_bytes = sizeof(body),
+			     .ask = &body,
+			     .items = items,
+			     .item_bytes = sizeof(items[0]),
+			     .go_on = go_on_waits,
+			     .put = put_wait };
+
+	return list_sized(map, &list, ret_list, n,
+			  offsetof(struct gpumap_wait_info, missing_bytes));
 }
 
 /* ---- shares -------------------------------------------------------------- */

@@ -73,7 +73,9 @@ enum gm_control_type {
 	GM_CONTROL_CORDON = 41,
 	GM_CONTROL_CALIBRATE = 42,
 	GM_CONTROL_RESERVATIONS = 43,
-	GM_CONTROL_CHANGE = 44
+	GM_CONTROL_CHANGE = 44,
+	GM_CONTROL_STARTED = 46,
+	GM_CONTROL_WAITS = 47
 };
 
 struct gm_control {
@@ -180,8 +182,8 @@ struct gm_queue_reply {
 	uint64_t bytes; /* of the queue pair */
 };
 
-/* The reply to SESSIONS, USAGE, RESERVATIONS and SHARES: a portion of a list.
- * The items are the reply's tail. */
+/* The reply to SESSIONS, USAGE, RESERVATIONS, WAITS and SHARES: a portion of a
+ * list.  The items are the reply's tail. */
 struct gm_list_reply {
 	uint32_t n;     /* items in this reply */
 	uint32_t total; /* items there are */
@@ -242,6 +244,9 @@ struct gm_control_plan {
 	uint64_t paged_amount;
 	uint32_t paged_share; /* the bits of a float */
 	uint32_t paged_element_bytes;
+	/* The reservation. */
+	uint64_t wait_ns;  /* with COMMIT; 0: do not wait for room */
+	uint64_t start_ns; /* with HELD; 0: it has no start window */
 };
 
 #define GM_PLAN_RUNS_MAX 8192u /* of one reply */
@@ -278,7 +283,7 @@ struct gm_control_run {
 	uint32_t n_layers;
 };
 
-/* PLAN's refusal. */
+/* PLAN's refusal.  The same with -ETIMEDOUT. */
 struct gm_control_plan_refusal {
 	struct gm_refusal refusal;
 	uint64_t missing_bytes; /* with -ENOSPC; 0: not known */
@@ -544,6 +549,31 @@ struct gm_reservation_item {
 	uint64_t session_bytes; /* that their sessions have */
 };
 
+/* STARTED: a gm_object_name: end the start window of a held map.  No reply
+ * body. */
+
+/* WAITS: the requests that wait for room, in their order; those after @after,
+ * or all.  Reply tail: n gm_wait_item. */
+struct gm_waits_ask {
+	uint64_t after; /* a place; 0: from the first */
+};
+
+#define GM_WAIT_LIST_MAX 64u /* items of one reply */
+
+struct gm_wait_item {
+	uint64_t place; /* grows along the line, and is never used twice */
+	char name[64];
+	uint32_t uid;
+	uint32_t pid;
+	uint32_t flags; /* GPUMAP_WAIT_* */
+	uint32_t missing_row;
+	uint64_t missing_bytes;
+	uint64_t bytes; /* 0: a plan decides */
+	uint64_t age_ns;
+	uint64_t left_ns;
+	uint64_t rows[GM_ROW_WORDS]; /* that it may take; a bit each */
+};
+
 /*
  * REACH: let COPY jobs of a row name a buffer of another row as their source.
  *
@@ -597,7 +627,7 @@ _Static_assert(sizeof(struct gm_calibrate) == 112, "wire");
 _Static_assert(sizeof(struct gm_session_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_queue_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_session_item) == 72, "wire");
-_Static_assert(sizeof(struct gm_control_plan) == 176, "wire");
+_Static_assert(sizeof(struct gm_control_plan) == 192, "wire");
 _Static_assert(sizeof(struct gm_control_plan_reply) == 56, "wire");
 _Static_assert(sizeof(struct gm_control_charge) == 64, "wire");
 _Static_assert(sizeof(struct gm_control_run) == 8, "wire");
@@ -614,6 +644,8 @@ _Static_assert(sizeof(struct gm_list_reply) == 8, "wire");
 _Static_assert(sizeof(struct gm_usage_ask) == 24, "wire");
 _Static_assert(sizeof(struct gm_usage_item) == 48, "wire");
 _Static_assert(sizeof(struct gm_reservations_ask) == 16, "wire");
+_Static_assert(sizeof(struct gm_waits_ask) == 8, "wire");
+_Static_assert(sizeof(struct gm_wait_item) == 152, "wire");
 _Static_assert(sizeof(struct gm_reservation_item) == 112, "wire");
 _Static_assert(sizeof(struct gm_reach) == 16, "wire");
 _Static_assert(sizeof(struct gm_unreach) == 8, "wire");

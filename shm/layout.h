@@ -382,7 +382,9 @@ struct gm_holder_image {
 	uint64_t version;
 	uint64_t bytes;
 	uint64_t claim; /* the holder's ticket; never used twice */
-	uint64_t reserved;
+	/* RESERVE: the end of the holder's start window, by the node's clock,
+	 * in ns; 0: it is in none.  Stored in place. */
+	uint64_t start_until;
 };
 
 #define GM_ASSERT_AT(type, field, at) \

@@ -25,7 +25,10 @@ enum gpumap_setting {
 	GPUMAP_SETTING_TOPOLOGY = 3, /* a topology file */
 	GPUMAP_SETTING_DUMMY = 4,    /* everything on the base row */
 	GPUMAP_SETTING_NCCL = 5,     /* every rank has a part of all layers */
-	GPUMAP_SETTING_PIPELINE = 6  /* a range of layers for each rank */
+	GPUMAP_SETTING_PIPELINE = 6, /* a range of layers for each rank */
+	/* bytes of rows and no model: only of a request; what it publishes is
+	 * MANUAL */
+	GPUMAP_SETTING_RESERVE = 7
 };
 
 /* How an automatic map is made. */

@@ -71,6 +71,12 @@ struct gpumap_plan_request {
 	uint32_t paged_block;         /* tokens: 8, 16 or 32; 0: 32 */
 	uint32_t paged_element_bytes; /* 0: of compute_dtype */
 	uint32_t reserved;            /* 0 */
+	/* With COMMIT: wait so long for room instead of being refused with
+	 * -ENOSPC or -EBUSY.  0: do not wait */
+	uint64_t wait_ns;
+	/* With HELD: this process is in its start window on each row of the
+	 * map, for so long at most.  0: it is not */
+	uint64_t start_ns;
 };
 
 struct gpumap_plan {
@@ -81,9 +87,9 @@ struct gpumap_plan {
 	uint32_t compute_dtype; /* enum gpumap_dtype */
 	uint64_t kv_bytes;      /* of one layer */
 	uint64_t version;       /* of the published map; 0: not published */
-	uint64_t missing_bytes; /* of missing_row; with -ENOSPC 0: not known,
-				 * else 0: it fits.  A manual plan that is not
-				 * committed need not fit */
+	uint64_t missing_bytes; /* of missing_row; with -ENOSPC and -ETIMEDOUT
+				 * 0: not known, else 0: it fits.  A manual plan
+				 * that is not committed need not fit */
 	uint32_t missing_row;
 	uint32_t reserved;
 	char spec[256];     /* as in struct gpumap_layers */
@@ -110,6 +116,24 @@ struct gpumap_plan_charge {
  * plans receive the same memory, whichever processes request them.  A map that
  * is replaced gives up its own reservation first.
  *
+ * GPUMAP_SETTING_RESERVE has no model: it reserves layer_bytes[i], at least 1,
+ * of rows[i], for n_layers = n_rows rows, and keeps nothing back.  With one
+ * layer and another n_rows it reserves layer_bytes[0] of that one among @rows
+ * which has the fewest bytes left then; NULL stands for the rows that are
+ * neither hosts nor dummies, or for all where there are no such rows.  The map
+ * has one layer on each row that it reserves.
+ *
+ * A request with wait_ns waits in a line, first in, first out on each row: a
+ * request is admitted when it fits, and no request before it waits for a row
+ * that it would take.  Nor does a held map without wait_ns overtake those in
+ * the line.  In the line a RESERVE request waits for the rows whose memory, if
+ * all of it were free, would suffice, and any other request for all that it may
+ * use.
+ *
+ * A map with start_ns is admitted when no process is in its start window on one
+ * of its rows.  The window ends with gpumap_started(), the map, its holder, or
+ * start_ns after the admission.
+ *
  * ret_plan	set its @size before the call
  * ret_rows	receives the row of each layer; may be NULL
  * n		room in ret_rows
@@ -121,6 +145,9 @@ struct gpumap_plan_charge {
  *				of ret_plan tell by how much and where, if that
  *				is known.  Or the segment, its table of holders
  *				or the agent's disk is full
+ *		-EBUSY		a process is in its start window on a row
+ *		-ETIMEDOUT	wait_ns are over, and it does not fit, or one of
+ *				the above is so still
  *		-ENOBUFS	n or n_charges is too small: only ret_plan was
  *				stored.  The request has been carried out
  *		-EINVAL		a number or a text was refused, such as n_layers
@@ -153,6 +180,25 @@ gpumap_plan_make(struct gpumap *map, const struct gpumap_plan_request *request,
 		 struct gpumap_plan *ret_plan, uint32_t *ret_rows, size_t n,
 		 struct gpumap_plan_charge *ret_charges, size_t n_charges);
 
+/*
+ * gpumap_started - end the start window of a held map
+ *
+ * To be called when the program has allocated what it measures free memory for,
+ * so that the next program may start on its rows.
+ *
+ * Returns	0, also where no window is open
+ *		-ENOENT		no layer map has this name, or no process holds
+ *				it
+ *		-EPERM		it belongs to another user, and this one is not
+ *				root
+ *		-EINVAL		name is NULL, empty, or of more than 63 bytes
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOPNOTSUPP, -EPROTO,
+ *		-EOWNERDEAD
+ * Cost		a round trip on the control socket
+ * Threads	any, in turn
+ */
+GPUMAP_API int gpumap_started(struct gpumap *map, const char *name);
+
 /* The holder of a reservation: a committed layer map, whose charges are
  * reserved. */
 struct gpumap_holder {
@@ -163,6 +209,8 @@ struct gpumap_holder {
 	uint32_t uid;
 	uint32_t pid; /* the process that holds it, in the agent's pid
 		       * namespace; 0: held until it is released */
+	/* what is left of its start window; 0: it is in none */
+	uint64_t start_ns;
 };
 
 /*
@@ -222,6 +270,42 @@ struct gpumap_reservation {
 GPUMAP_API int gpumap_reservation_list(struct gpumap *map,
 				       struct gpumap_reservation *ret_list,
 				       size_t n);
+
+/* Bits of gpumap_wait_info.flags. */
+/* There is room: it waits until another process has started. */
+#define GPUMAP_WAIT_FOR_START (UINT32_C(1) << 0)
+
+/* A request of gpumap_plan_make() that waits for room. */
+struct gpumap_wait_info {
+	size_t size; /* sizeof(struct gpumap_wait_info), set by the caller */
+	char name[64];
+	uint32_t uid;
+	uint32_t pid;           /* as in struct gpumap_holder; 0: not seen */
+	uint32_t flags;         /* GPUMAP_WAIT_* */
+	uint32_t n_rows;        /* that it may take */
+	uint64_t rows[4];       /* these, a bit for each */
+	uint64_t missing_bytes; /* at the last attempt; 0: not known */
+	uint32_t missing_row;
+	uint32_t reserved;
+	uint64_t bytes;   /* that it asks for in all; 0: a plan decides */
+	uint64_t age_ns;  /* since it came */
+	uint64_t left_ns; /* until it is refused */
+};
+
+/*
+ * gpumap_wait_list - list the requests that wait for room, the first in the
+ * line first
+ *
+ * ret_list	room for @n; the @size of the first is set, and is that of all,
+ *		also after the call
+ *
+ * Returns	the number of items, which may be more than @n, or an error as
+ *		gpumap_reservation_list()
+ * Cost		a round trip on the control socket for every 64
+ * Threads	any, in turn
+ */
+GPUMAP_API int gpumap_wait_list(struct gpumap *map,
+				struct gpumap_wait_info *ret_list, size_t n);
 
 #ifdef __cplusplus
 }

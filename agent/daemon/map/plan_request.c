@@ -457,7 +457,8 @@ static bool is_known(const struct gm_control_plan *ask)
 
 	return (ask->flags & ~ALL_FLAGS) == 0 &&
 	       ask->setting >= GPUMAP_SETTING_MANUAL &&
-	       ask->setting <= GPUMAP_SETTING_PIPELINE &&
+	       ask->setting <= GPUMAP_SETTING_PIPELINE && ask->wait_ns == 0 &&
+	       ask->start_ns == 0 &&
 	       ask->strategy <= GPUMAP_STRATEGY_FEWEST &&
 	       ask->dtype <= GPUMAP_DTYPE_F8_E5M2 &&
 	       ask->paged <= GPUMAP_PAGED_TOKENS &&

@@ -8,6 +8,8 @@ EXTRA_DIST += $(gm_man:=.scd) \
 	%reldir%/quickstart %reldir%/check-gpu \
 	LICENSES/MIT.txt LICENSES/CC0-1.0.txt
 
+include $(top_srcdir)/%reldir%/python/local.mk
+
 if MAN
 man_MANS = $(gm_man)
 EXTRA_DIST += $(gm_man)

@@ -1,0 +1,272 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "core.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* comm.c - communicators: collectives of a session's rows. */
+
+struct core_comm {
+	PyObject_HEAD struct core_session
+		*session; /* a user of it until it is closed */
+	struct gpumap_comm *comm;
+};
+
+/* Comm(session, mesh, group, flags) */
+static PyObject *comm_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+	static char *names[] = { "session", "mesh", "group", "flags", NULL };
+	struct gpumap_comm_opts opts = { .size = sizeof(opts) };
+	const char *mesh, *group;
+	struct gpumap_session *session;
+	struct gpumap_comm *comm = NULL;
+	struct core_session *owner;
+	struct core_comm *self;
+	int ret;
+
+	if (!PyArg_ParseTupleAndKeywords(args, named, "O!szI", names,
+					 core_session_type, &owner, &mesh,
+					 &group, &opts.flags))
+		return NULL;
+	if (owner->closed)
+		return PyErr_Format(PyExc_ValueError, "the session is closed");
+	session = core_session_enter(owner);
+	if (session == NULL)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS ret =
+		gpumap_comm_open_opts(session, mesh, group, &opts, &comm);
+	Py_END_ALLOW_THREADS if (ret < 0) return core_session_result(
+		owner, "gpumap_comm_open_opts", ret);
+	self = (struct core_comm *)PyType_GenericAlloc(type, 0);
+	if (self == NULL) {
+		gpumap_comm_close(comm);
+		core_session_leave(owner);
+		return NULL;
+	}
+	core_session_use(owner);
+	self->session = (struct core_session *)Py_NewRef((PyObject *)owner);
+	self->comm = comm;
+	core_session_leave(owner);
+	return (PyObject *)self;
+}
+
+static struct gpumap_comm *comm_enter(struct core_comm *self)
+{
+	if (self->comm == NULL) {
+		PyErr_SetString(PyExc_ValueError, "the communicator is closed");
+		return NULL;
+	}
+	if (core_session_enter(self->session) == NULL)
+		return NULL;
+	if (self->comm == NULL) {
+		core_session_leave(self->session);
+		PyErr_SetString(PyExc_ValueError, "the communicator is closed");
+	}
+	return self->comm;
+}
+
+static void comm_end(struct core_comm *self)
+{
+	struct gpumap_comm *comm = self->comm;
+
+	if (comm == NULL)
+		return;
+	if (core_session_forked(self->session)) {
+		self->comm = NULL; /* the parent's */
+		core_session_unuse(self->session);
+		return;
+	}
+	if (core_session_enter(self->session) == NULL)
+		return;
+	self->comm = NULL;
+	Py_BEGIN_ALLOW_THREADS gpumap_comm_close(
+		comm); /* freed, whatever it returns */
+	Py_END_ALLOW_THREADS core_session_unuse(self->session);
+	core_session_leave(self->session);
+}
+
+static PyObject *comm_close(PyObject *object, PyObject *unused)
+{
+	(void)unused;
+	comm_end((struct core_comm *)object);
+	return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+static void comm_dealloc(PyObject *object)
+{
+	struct core_comm *self = (struct core_comm *)object;
+	PyTypeObject *type = Py_TYPE(object);
+	PyObject *kind, *value, *trace;
+
+	PyObject_GC_UnTrack(object);
+	PyErr_Fetch(&kind, &value, &trace);
+	comm_end(self);
+	PyErr_Restore(kind, value, trace);
+	Py_XDECREF((PyObject *)self->session);
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+	Py_DECREF(type);
+}
+
+static int comm_traverse(PyObject *object, visitproc visit, void *arg)
+{
+	Py_VISIT(Py_TYPE(object));
+	Py_VISIT((PyObject *)((struct core_comm *)object)->session);
+	return 0;
+}
+
+static PyObject *comm_renew(PyObject *object, PyObject *unused)
+{
+	struct core_comm *self = (struct core_comm *)object;
+	struct gpumap_comm *comm = comm_enter(self);
+	int ret;
+
+	(void)unused;
+	if (comm == NULL)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS ret = gpumap_comm_renew(comm);
+	Py_END_ALLOW_THREADS return core_session_result(
+		self->session, "gpumap_comm_renew", ret);
+}
+
+static PyObject *comm_rows(PyObject *object, PyObject *unused)
+{
+	struct core_comm *self = (struct core_comm *)object;
+	struct gpumap_comm *comm = comm_enter(self);
+	uint32_t rows[GPUMAP_COMM_RANKS_MAX];
+	int n;
+
+	(void)unused;
+	if (comm == NULL)
+		return NULL;
+	n = gpumap_comm_rows(comm, rows, GPUMAP_COMM_RANKS_MAX);
+	if (n < 0)
+		return core_session_result(self->session, "gpumap_comm_rows",
+					   n);
+	core_session_leave(self->session);
+	return core_u32_tuple(rows, n > (int)GPUMAP_COMM_RANKS_MAX
+					    ? GPUMAP_COMM_RANKS_MAX
+					    : (size_t)n);
+}
+
+static PyObject *comm_flags(PyObject *object, PyObject *unused)
+{
+	struct core_comm *self = (struct core_comm *)object;
+	struct gpumap_comm *comm = comm_enter(self);
+	uint32_t flags;
+
+	(void)unused;
+	if (comm == NULL)
+		return NULL;
+	flags = gpumap_comm_flags(comm);
+	core_session_leave(self->session);
+	return PyLong_FromUnsignedLong(flags);
+}
+
+/* ---- collectives -------------------------------------------------------- */
+
+static const struct core_field what_fields[] = {
+	CORE_FIELD(gpumap_collective, CORE_U32, op),
+	CORE_FIELD(gpumap_collective, CORE_U32, dtype),
+	CORE_FIELD(gpumap_collective, CORE_U32, reduce),
+	CORE_FIELD(gpumap_collective, CORE_U32, root),
+	CORE_FIELD(gpumap_collective, CORE_U32, peer),
+	CORE_FIELD(gpumap_collective, CORE_U64, n),
+	CORE_FIELD(gpumap_collective, CORE_U64, deadline_ns),
+	CORE_FIELD(gpumap_collective, CORE_U64, cookie),
+};
+
+static const struct core_field rank_fields[] = {
+	CORE_FIELD(gpumap_rank, CORE_POINTER, send),
+	CORE_FIELD(gpumap_rank, CORE_POINTER, recv),
+	CORE_FIELD(gpumap_rank, CORE_U64, send_buffer),
+	CORE_FIELD(gpumap_rank, CORE_U64, recv_buffer),
+	CORE_FIELD(gpumap_rank, CORE_U64, send_at),
+	CORE_FIELD(gpumap_rank, CORE_U64, recv_at),
+};
+
+/* (what, [rank] or None, waits or None) */
+static PyObject *comm_submit(PyObject *object, PyObject *args)
+{
+	struct core_comm *self = (struct core_comm *)object;
+	struct gpumap_collective what = { .size = sizeof(what) };
+	struct gpumap_rank ranks[GPUMAP_COMM_RANKS_MAX] = { 0 };
+	struct gpumap_time waits[GPUMAP_WAITS_MAX];
+	PyObject *dict, *list, *times, *keep = PyList_New(0), *made = NULL;
+	struct gpumap_comm *comm;
+	Py_ssize_t n = 0;
+	int ret;
+
+	if (keep == NULL ||
+	    !PyArg_ParseTuple(args, "O!OO", &PyDict_Type, &dict, &list,
+			      &times) ||
+	    CORE_WRITE(what_fields, &what, dict, keep) != 0 ||
+	    core_times(times, waits, &what.n_waits) != 0)
+		goto out;
+	if (list != Py_None)
+		n = PyList_Size(list);
+	if (n < 0 || n > (Py_ssize_t)GPUMAP_COMM_RANKS_MAX) {
+		if (n > 0)
+			PyErr_SetString(PyExc_ValueError, "too many ranks");
+		goto out;
+	}
+	for (Py_ssize_t i = 0; i < n; i++)
+		if (CORE_WRITE(rank_fields, &ranks[i], PyList_GetItem(list, i),
+			       keep) != 0)
+			goto out;
+	comm = comm_enter(self);
+	if (comm == NULL)
+		goto out;
+	/* The library reads one for each rank. */
+	if (list != Py_None && gpumap_comm_rows(comm, NULL, 0) != n) {
+		core_session_leave(self->session);
+		PyErr_SetString(PyExc_ValueError,
+				"one dict for each rank of the group");
+		goto out;
+	}
+	what.ranks = list == Py_None ? NULL : ranks;
+	what.waits = what.n_waits == 0 ? NULL : waits;
+	Py_BEGIN_ALLOW_THREADS ret = gpumap_comm_submit(comm, &what);
+	Py_END_ALLOW_THREADS made =
+		core_session_result(self->session, "gpumap_comm_submit", ret);
+out:
+	Py_XDECREF(keep);
+	return made;
+}
+
+static PyMethodDef comm_methods[] = {
+	{ "close", comm_close, METH_NOARGS,
+	  "close($self, /)\n--\n\n"
+	  "End it.  Collectives that are under way end with EIO." },
+	{ "renew", comm_renew, METH_NOARGS,
+	  "renew($self, /)\n--\n\n"
+	  "Open its group again, after it broke or the mesh has changed." },
+	{ "_rows", comm_rows, METH_NOARGS, NULL },
+	{ "_flags", comm_flags, METH_NOARGS, NULL },
+	{ "_submit", comm_submit, METH_VARARGS, NULL },
+	{ NULL, NULL, 0, NULL },
+};
+
+int core_add_comm(PyObject *module)
+{
+	static PyType_Slot slots[] = {
+		{ Py_tp_new, comm_new },
+		{ Py_tp_dealloc, comm_dealloc },
+		{ Py_tp_traverse, comm_traverse },
+		{ Py_tp_methods, comm_methods },
+		{ Py_tp_doc, "A session's use of a mesh's group." },
+		{ 0, NULL },
+	};
+	static PyType_Spec spec = {
+		.name = "gpumap._core.Comm",
+		.basicsize = sizeof(struct core_comm),
+		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
+			 Py_TPFLAGS_HAVE_GC,
+		.slots = slots,
+	};
+	PyTypeObject *type = core_add_type(module, &spec, "Comm");
+
+	Py_XDECREF((PyObject *)type); /* the module has it */
+	return type == NULL ? -1 : 0;
+}

@@ -1,0 +1,236 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * core.h - gpumap._core, the C half of the Python package.
+ *
+ * The extension has a type for each handle of the library, and methods that
+ * convert arguments and results.  All that can be said in Python is in Python:
+ * the package derives its classes from these types.
+ *
+ * Lifetimes	An object holds those that it was made from.  close() ends the
+ *		handle; what the library has behind it ends with its last user.
+ * Threads	The global lock is released around each call that may wait.  A
+ *		session has a lock of its own, since the library wants one
+ *		thread at a time.
+ * Fork		A child counts its forks: session calls raise Forked there
+ *		before they touch a lock that another thread may have held.
+ */
+#ifndef GPUMAP_PYTHON_CORE_H
+#define GPUMAP_PYTHON_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <gpumap.h>
+
+#define CORE_WAIT_NS UINT64_C(100000000) /* between two looks for signals */
+
+/* ---- errors ------------------------------------------------------------- */
+
+/* Raise the exception for what @call returned, with the reason of @map; NULL:
+ * that of an attach.  Returns NULL. */
+PyObject *core_fail(const struct gpumap *map, const char *call, int error);
+
+/* Likewise for calls that store no reason. */
+PyObject *core_fail_bare(const char *call, int error);
+
+/* ---- structs and dictionaries ------------------------------------------- */
+
+enum core_kind {
+	CORE_U32 = 1,
+	CORE_I32,
+	CORE_U64,
+	CORE_F32,
+	CORE_F64,
+	CORE_CHARS,   /* char[n], a text with a NUL */
+	CORE_BYTES,   /* uint8_t[n] */
+	CORE_U64S,    /* uint64_t[n / 8], a tuple */
+	CORE_TEXT,    /* const char *, or NULL for None */
+	CORE_POINTER, /* an address, or NULL for None */
+	/* const T *, and the count in another field */
+	CORE_U32_LIST,
+	CORE_U64_LIST,
+	CORE_F64_LIST,
+	CORE_BLOB /* const void * to bytes; the count is 64 bits */
+};
+
+struct core_field {
+	const char *name;
+	uint32_t at;
+	uint32_t kind;     /* enum core_kind */
+	uint32_t bytes;    /* of the field */
+	uint32_t count_at; /* of lists */
+};
+
+#define CORE_FIELD(type, kind, member)                        \
+	{                                                     \
+#member, offsetof(struct type, member), kind, \
+			sizeof(((struct type *)0)->member), 0 \
+	}
+#define CORE_LIST(type, kind, member, count)                  \
+	{                                                     \
+#member, offsetof(struct type, member), kind, \
+			sizeof(((struct type *)0)->member),   \
+			offsetof(struct type, count)          \
+	}
+
+/* A new dictionary of the fields of @from. */
+PyObject *core_fields_read(const struct core_field *fields, size_t n,
+			   const void *from);
+
+/*
+ * Store a dictionary's entries in the fields of @to, which was zeroed.  Lists
+ * are copied into objects that are appended to @keep, and their counts stored;
+ * a count that the dictionary has must agree.  Returns 0, or -1 with an
+ * exception.
+ */
+int core_fields_write(const struct core_field *fields, size_t n, void *to,
+		      PyObject *from, PyObject *keep);
+
+#define CORE_READ(fields, from) \
+	core_fields_read(fields, sizeof(fields) / sizeof((fields)[0]), from)
+#define CORE_WRITE(fields, to, from, keep)                                  \
+	core_fields_write(fields, sizeof(fields) / sizeof((fields)[0]), to, \
+			  from, keep)
+
+/* The text of a str without NULs, NULL for None; on errors *ret_failed. */
+const char *core_text(PyObject *object, bool *ret_failed);
+
+/* A name that is required.  Returns NULL with an exception. */
+const char *core_name(PyObject *object);
+
+/* A tuple of n numbers. */
+PyObject *core_u32_tuple(const uint32_t *numbers, size_t n);
+PyObject *core_u64_tuple(const uint64_t *numbers, size_t n);
+
+/* An absolute time for seconds from now; None: no deadline.  Returns false with
+ * an exception. */
+bool core_deadline(PyObject *seconds, uint64_t *ret_deadline_ns);
+uint64_t core_now_ns(void);
+
+/* The earlier of a deadline and the next look for signals. */
+uint64_t core_slice(uint64_t deadline_ns);
+
+/* ---- attachments -------------------------------------------------------- */
+
+struct core_map {
+	PyObject_HEAD struct gpumap *map; /* NULL once it is detached */
+	unsigned users; /* calls under way, and objects made from it */
+	bool closed;
+};
+
+/* The attachment for one more user.  Returns NULL with an exception where it
+ * was closed.  Counterpart: core_map_unuse(). */
+struct gpumap *core_map_use(struct core_map *self);
+void core_map_unuse(struct core_map *self);
+
+/* Ends a call: unuse, then raise for ret < 0, or return it as a number. */
+PyObject *core_map_result(struct core_map *self, const char *call, int ret);
+
+extern PyTypeObject *core_map_type;
+extern PyMethodDef core_map_request_methods[]; /* requests.c */
+extern PyMethodDef core_map_mesh_methods[];    /* meshes.c */
+extern PyMethodDef core_map_list_methods[];    /* lists.c */
+
+/* ---- sessions ----------------------------------------------------------- */
+
+/* Things to give back when the session's thread comes next. */
+enum core_dead_kind { CORE_DEAD_MEMORY, CORE_DEAD_BUFFER, CORE_DEAD_MODEL };
+
+struct core_dead {
+	struct core_dead *next;
+	enum core_dead_kind kind;
+	void *object; /* memory of the arena, or a model */
+	uint64_t buffer;
+};
+
+struct core_session {
+	PyObject_HEAD struct core_map
+		*map; /* a user of it, as long as there is a session */
+	struct gpumap_session *session; /* NULL once it has ended */
+	PyThread_type_lock lock;
+	struct core_dead *dead;
+	unsigned users;   /* objects made from it */
+	unsigned waiting; /* threads that want the lock */
+	unsigned forks;   /* of this process when it was opened */
+	bool closed;
+};
+
+/* Be the session's own thread.  Returns NULL with an exception.  Counterpart:
+ * core_session_leave(). */
+struct gpumap_session *core_session_enter(struct core_session *self);
+void core_session_leave(struct core_session *self);
+
+/* For an object made from the session: it stays until the object has gone. */
+void core_session_use(struct core_session *self);
+void core_session_unuse(struct core_session *self);
+
+/* Leave, then as core_map_result(). */
+PyObject *core_session_result(struct core_session *self, const char *call,
+			      int ret);
+
+/* Give something back when the session's own thread comes next. */
+void core_session_defer(struct core_session *self, enum core_dead_kind kind,
+			void *object, uint64_t buffer);
+
+/* Is this a child that was forked after the session was opened? */
+bool core_session_forked(const struct core_session *self);
+
+extern PyTypeObject *core_session_type;
+extern PyMethodDef core_session_job_methods[]; /* jobs.c */
+
+/* A list of (row, value), GPUMAP_WAITS_MAX at most.  Returns 0, or -1 with an
+ * exception. */
+int core_times(PyObject *list, struct gpumap_time *ret_times, uint32_t *ret_n);
+
+/* ---- memory ------------------------------------------------------------- */
+
+/* Elements of one type, as the buffer protocol and DLPack say them. */
+struct core_element {
+	const char *type;   /* as checkpoints name it */
+	const char *format; /* of the buffer protocol; NULL: it has none */
+	uint8_t bytes;
+	uint8_t dl_code; /* DLPack's; 255: it has none */
+};
+
+/* NULL: not known. */
+const struct core_element *core_element_find(const char *type);
+
+struct core_tensor {
+	PyObject_HEAD Py_buffer
+		memory;   /* in which it is; its obj is NULL if out of reach */
+	const char *data; /* NULL: out of reach */
+	uint64_t bytes;
+	const struct core_element *element; /* NULL: bytes only */
+	Py_ssize_t *shape; /* n_dims of them, then as many strides, in bytes */
+	int n_dims;
+	bool writable;
+	Py_ssize_t flat[2]; /* shape and stride of the bytes */
+};
+
+PyObject *core_tensor_dlpack(PyObject *self, PyObject *args, PyObject *named);
+PyObject *core_tensor_dlpack_device(PyObject *self, PyObject *unused);
+
+/* ---- the module --------------------------------------------------------- */
+
+/* Make a type and add it to the module.  Returns NULL with an exception. */
+PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec,
+			    const char *name);
+
+extern unsigned core_forks; /* of this process and of those before it */
+
+int core_add_map(PyObject *module);
+int core_add_layers(PyObject *module);
+int core_add_session(PyObject *module);
+int core_add_arena(PyObject *module);
+int core_add_model(PyObject *module);
+int core_add_tensor(PyObject *module);
+int core_add_mask(PyObject *module);
+int core_add_comm(PyObject *module);
+
+#endif

@@ -1,0 +1,374 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "core.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* jobs.c - a session's jobs, completions and scatters. */
+
+static const struct core_field job_fields[] = {
+	CORE_FIELD(gpumap_job, CORE_U32, op),
+	CORE_FIELD(gpumap_job, CORE_U32, dtype),
+	CORE_FIELD(gpumap_job, CORE_POINTER, dst),
+	CORE_FIELD(gpumap_job, CORE_POINTER, src),
+	CORE_FIELD(gpumap_job, CORE_U64, n),
+	CORE_FIELD(gpumap_job, CORE_F64, alpha),
+	CORE_FIELD(gpumap_job, CORE_U64, pattern),
+	CORE_FIELD(gpumap_job, CORE_U64, cookie),
+	CORE_FIELD(gpumap_job, CORE_U64, dst_buffer),
+	CORE_FIELD(gpumap_job, CORE_U64, src_buffer),
+	CORE_FIELD(gpumap_job, CORE_U64, dst_at),
+	CORE_FIELD(gpumap_job, CORE_U64, src_at),
+	CORE_FIELD(gpumap_job, CORE_U64, deadline_ns),
+	CORE_FIELD(gpumap_job, CORE_U32, to),
+	CORE_FIELD(gpumap_job, CORE_U32, mask_n),
+	CORE_FIELD(gpumap_job, CORE_U32, mask_first),
+	CORE_FIELD(gpumap_job, CORE_POINTER, mask),
+	CORE_FIELD(gpumap_job, CORE_U64, mask_buffer),
+	CORE_FIELD(gpumap_job, CORE_U64, mask_at),
+	CORE_FIELD(gpumap_job, CORE_U64, program),
+	CORE_FIELD(gpumap_job, CORE_U32, src_item_bytes),
+	CORE_FIELD(gpumap_job, CORE_U32, dst_item_bytes),
+	CORE_FIELD(gpumap_job, CORE_POINTER, params),
+	CORE_FIELD(gpumap_job, CORE_U32, params_bytes),
+};
+
+int core_times(PyObject *list, struct gpumap_time *ret_times, uint32_t *ret_n)
+{
+	Py_ssize_t n;
+
+	*ret_n = 0;
+	if (list == NULL || list == Py_None)
+		return 0;
+	n = PySequence_Size(list);
+	if (n < 0)
+		return -1;
+	if (n > GPUMAP_WAITS_MAX) {
+		PyErr_Format(PyExc_ValueError, "a job waits for %u at most",
+			     GPUMAP_WAITS_MAX);
+		return -1;
+	}
+	for (Py_ssize_t i = 0; i < n; i++) {
+		PyObject *item = PySequence_GetItem(list, i);
+		unsigned long long value;
+		unsigned int row;
+		int ok = item != NULL &&
+			 PyArg_ParseTuple(item, "IK", &row, &value);
+
+		Py_XDECREF(item);
+		if (!ok)
+			return -1;
+		ret_times[i] = (struct gpumap_time){ row, 0, value };
+	}
+	*ret_n = (uint32_t)n;
+	return 0;
+}
+
+/* A job's dictionary, with a list (row, value) of what it waits for. */
+static int jobs_one(PyObject *dict, struct gpumap_job *ret_job,
+		    struct gpumap_time *waits, PyObject *keep)
+{
+	PyObject *list, *copy;
+	int ret;
+
+	if (!PyDict_Check(dict)) {
+		PyErr_SetString(PyExc_TypeError, "a job is a dict");
+		return -1;
+	}
+	list = PyDict_GetItemString(dict, "waits");
+	if (list == NULL)
+		return CORE_WRITE(job_fields, ret_job, dict, keep);
+	if (core_times(list, waits, &ret_job->n_waits) != 0)
+		return -1;
+	ret_job->waits = ret_job->n_waits == 0 ? NULL : waits;
+	copy = PyDict_Copy(dict);
+	ret = copy == NULL || PyDict_DelItemString(copy, "waits") != 0
+		      ? -1
+		      : CORE_WRITE(job_fields, ret_job, copy, keep);
+	Py_XDECREF(copy);
+	return ret;
+}
+
+struct jobs_made {
+	struct gpumap_job *jobs;
+	struct gpumap_time (*waits)[GPUMAP_WAITS_MAX];
+	PyObject *keep;
+	uint32_t n;
+};
+
+static void jobs_free(struct jobs_made *made)
+{
+	free(made->jobs);
+	free(made->waits);
+	Py_XDECREF(made->keep);
+}
+
+static int jobs_make(PyObject *list, struct jobs_made *made)
+{
+	Py_ssize_t n = PyList_Size(list);
+
+	*made = (struct jobs_made){ 0 };
+	if (n < 0 || n > 4096) {
+		if (n > 0)
+			PyErr_SetString(PyExc_ValueError, "too many jobs");
+		return -1;
+	}
+	made->keep = PyList_New(0);
+	made->jobs = calloc((size_t)n + 1, sizeof(*made->jobs));
+	made->waits = calloc((size_t)n + 1, sizeof(*made->waits));
+	made->n = (uint32_t)n;
+	if (made->jobs == NULL || made->waits == NULL || made->keep == NULL) {
+		if (!PyErr_Occurred())
+			PyErr_NoMemory();
+		return -1;
+	}
+	for (Py_ssize_t i = 0; i < n; i++)
+		if (jobs_one(PyList_GetItem(list, i), &made->jobs[i],
+			     made->waits[i], made->keep) != 0)
+			return -1;
+	return 0;
+}
+
+/* (row, [job, ...]) -> the place in time of the last one */
+static PyObject *jobs_submit(PyObject *object, PyObject *args)
+{
+	struct core_session *self = (struct core_session *)object;
+	struct gpumap_time time = { 0 };
+	struct gpumap_session *session;
+	struct jobs_made made;
+	unsigned int row;
+	PyObject *list;
+	int ret;
+
+	if (!PyArg_ParseTuple(args, "IO!", &row, &PyList_Type, &list))
+		return NULL;
+	if (jobs_make(list, &made) != 0)
+		goto failed;
+	if (self->closed) {
+		PyErr_SetString(PyExc_ValueError, "the session is closed");
+		goto failed;
+	}
+	session = core_session_enter(self);
+	if (session == NULL)
+		goto failed;
+	Py_BEGIN_ALLOW_THREADS ret =
+		gpumap_submit(session, row, made.jobs, made.n);
+	if (ret == 0)
+		ret = gpumap_submitted(session, row, &time);
+	Py_END_ALLOW_THREADS jobs_free(&made);
+	if (ret < 0)
+		return core_session_result(self, "gpumap_submit", ret);
+	core_session_leave(self);
+	return PyLong_FromUnsignedLongLong(time.value);
+failed:
+	jobs_free(&made);
+	return NULL;
+}
+
+/* Let a thread that wants the session have it. */
+static void jobs_yield(const struct core_session *self)
+{
+	struct timespec moment = { 0, 50000 };
+
+	if (self->waiting == 0)
+		return;
+	Py_BEGIN_ALLOW_THREADS nanosleep(&moment, NULL);
+	Py_END_ALLOW_THREADS
+}
+
+#define JOBS_DONE_MAX 256
+
+static PyObject *jobs_done(const struct gpumap_done *done, int n)
+{
+	PyObject *list = PyList_New(n > 0 ? n : 0);
+
+	for (int i = 0; list != NULL && i < n; i++) {
+		PyObject *one =
+			Py_BuildValue("KIi", (unsigned long long)done[i].cookie,
+				      done[i].row, done[i].status);
+
+		if (one == NULL)
+			Py_CLEAR(list);
+		else
+			PyList_SetItem(list, i, one);
+	}
+	return list;
+}
+
+/* (most, seconds) -> [(cookie, row, status)]; [] if the time has passed.  0
+ * seconds: poll. */
+static PyObject *jobs_wait(PyObject *object, PyObject *args)
+{
+	struct core_session *self = (struct core_session *)object;
+	struct gpumap_done done[JOBS_DONE_MAX];
+	PyObject *seconds = Py_None, *list;
+	unsigned int most = JOBS_DONE_MAX;
+	uint64_t deadline_ns;
+	int ret;
+
+	if (!PyArg_ParseTuple(args, "|IO", &most, &seconds) ||
+	    !core_deadline(seconds, &deadline_ns))
+		return NULL;
+	if (most > JOBS_DONE_MAX)
+		most = JOBS_DONE_MAX;
+	for (;;) {
+		uint64_t slice_ns = core_slice(deadline_ns);
+		struct gpumap_session *session = core_session_enter(self);
+
+		if (session == NULL)
+			return NULL;
+		Py_BEGIN_ALLOW_THREADS ret =
+			deadline_ns == 0
+				? gpumap_poll(session, done, most)
+				: gpumap_wait(session, done, most, slice_ns);
+		Py_END_ALLOW_THREADS if (ret != -ETIME) break;
+		core_session_leave(self);
+		if (slice_ns == deadline_ns)
+			return PyList_New(0);
+		if (PyErr_CheckSignals() != 0)
+			return NULL;
+		jobs_yield(self);
+	}
+	if (ret < 0)
+		return core_session_result(
+			self, deadline_ns == 0 ? "gpumap_poll" : "gpumap_wait",
+			ret);
+	core_session_leave(self);
+	list = jobs_done(done, ret);
+	return list;
+}
+
+static PyObject *jobs_on_row(PyObject *object, PyObject *args, const char *call,
+			     int (*function)(struct gpumap_session *, uint32_t))
+{
+	struct core_session *self = (struct core_session *)object;
+	struct gpumap_session *session;
+	unsigned int row;
+
+	if (!PyArg_ParseTuple(args, "I", &row))
+		return NULL;
+	session = core_session_enter(self);
+	if (session == NULL)
+		return NULL;
+	return core_session_result(self, call, function(session, row));
+}
+
+static PyObject *jobs_credit(PyObject *self, PyObject *args)
+{
+	return jobs_on_row(self, args, "gpumap_credit", gpumap_credit);
+}
+
+static PyObject *jobs_cancel(PyObject *self, PyObject *args)
+{
+	return jobs_on_row(self, args, "gpumap_cancel", gpumap_cancel);
+}
+
+static PyObject *jobs_cancel_job(PyObject *object, PyObject *args)
+{
+	struct core_session *self = (struct core_session *)object;
+	struct gpumap_session *session;
+	unsigned long long cookie;
+	unsigned int row;
+
+	if (!PyArg_ParseTuple(args, "IK", &row, &cookie))
+		return NULL;
+	session = core_session_enter(self);
+	if (session == NULL)
+		return NULL;
+	return core_session_result(self, "gpumap_cancel_job",
+				   gpumap_cancel_job(session, row, cookie));
+}
+
+static const struct core_field scatter_fields[] = {
+	CORE_LIST(gpumap_scatter_opts, CORE_U32_LIST, rows, n_rows),
+	CORE_LIST(gpumap_scatter_opts, CORE_F64_LIST, weights, n_rows),
+	CORE_FIELD(gpumap_scatter_opts, CORE_U32, flags),
+	CORE_FIELD(gpumap_scatter_opts, CORE_U64, deadline_ns),
+	CORE_LIST(gpumap_scatter_opts, CORE_U64_LIST, dst_buffers, n_rows),
+	CORE_LIST(gpumap_scatter_opts, CORE_U64_LIST, src_buffers, n_rows),
+};
+
+static const struct core_field tile_fields[] = {
+	CORE_FIELD(gpumap_tile, CORE_U32, row),
+	CORE_FIELD(gpumap_tile, CORE_I32, status),
+	CORE_FIELD(gpumap_tile, CORE_U64, first),
+	CORE_FIELD(gpumap_tile, CORE_U64, n),
+	CORE_FIELD(gpumap_tile, CORE_U64, value),
+};
+
+static PyObject *jobs_tiles(const struct gpumap_tile *tiles)
+{
+	PyObject *list = PyList_New(0);
+
+	for (uint32_t i = 0; list != NULL && i < GPUMAP_ROWS_MAX; i++) {
+		PyObject *one;
+
+		if (tiles[i].n == 0)
+			break;
+		one = CORE_READ(tile_fields, &tiles[i]);
+		if (one == NULL || PyList_Append(list, one) != 0)
+			Py_CLEAR(list);
+		Py_XDECREF(one);
+	}
+	return list;
+}
+
+/* (job, opts, combined) -> ([tile], the combination's 8 bytes or None) */
+static PyObject *jobs_scatter(PyObject *object, PyObject *args)
+{
+	struct core_session *self = (struct core_session *)object;
+	struct gpumap_scatter_opts opts = { .size = sizeof(opts) };
+	struct gpumap_tile *tiles = NULL;
+	uint64_t combined = 0;
+	struct gpumap_session *session;
+	struct jobs_made made = { 0 };
+	PyObject *list, *dict, *result = NULL;
+	int wanted, ret;
+
+	if (!PyArg_ParseTuple(args, "O!O!p", &PyList_Type, &list, &PyDict_Type,
+			      &dict, &wanted))
+		return NULL;
+	if (jobs_make(list, &made) != 0 ||
+	    CORE_WRITE(scatter_fields, &opts, dict, made.keep) != 0)
+		goto out;
+	if (made.n != 1) {
+		PyErr_SetString(PyExc_ValueError, "a scatter is one job");
+		goto out;
+	}
+	opts.ret_combined = wanted ? &combined : NULL;
+	tiles = calloc(GPUMAP_ROWS_MAX, sizeof(*tiles));
+	if (tiles == NULL) {
+		PyErr_NoMemory();
+		goto out;
+	}
+	session = core_session_enter(self);
+	if (session == NULL)
+		goto out;
+	Py_BEGIN_ALLOW_THREADS ret = gpumap_scatter(session, made.jobs, &opts,
+						    tiles, GPUMAP_ROWS_MAX);
+	Py_END_ALLOW_THREADS if (ret < 0)
+	{
+		result = core_session_result(self, "gpumap_scatter", ret);
+		goto out;
+	}
+	core_session_leave(self);
+	result = Py_BuildValue("Ny#", jobs_tiles(tiles), (char *)&combined,
+			       (Py_ssize_t)sizeof(combined));
+out:
+	free(tiles);
+	jobs_free(&made);
+	return result;
+}
+
+PyMethodDef core_session_job_methods[] = {
+	{ "_submit", jobs_submit, METH_VARARGS, NULL },
+	{ "_wait", jobs_wait, METH_VARARGS, NULL },
+	{ "_credit", jobs_credit, METH_VARARGS, NULL },
+	{ "_cancel", jobs_cancel, METH_VARARGS, NULL },
+	{ "_cancel_job", jobs_cancel_job, METH_VARARGS, NULL },
+	{ "_scatter", jobs_scatter, METH_VARARGS, NULL },
+	{ NULL, NULL, 0, NULL },
+};

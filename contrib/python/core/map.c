@@ -1,0 +1,615 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "core.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* map.c - attachments: health, devices and what the map lists. */
+
+PyTypeObject *core_map_type;
+
+struct gpumap *core_map_use(struct core_map *self)
+{
+	if (self->map == NULL || self->closed) {
+		PyErr_SetString(PyExc_ValueError, "the map is closed");
+		return NULL;
+	}
+	self->users++;
+	return self->map;
+}
+
+void core_map_unuse(struct core_map *self)
+{
+	if (--self->users != 0 || !self->closed)
+		return;
+	gpumap_detach(self->map);
+	self->map = NULL;
+}
+
+PyObject *core_map_result(struct core_map *self, const char *call, int ret)
+{
+	PyObject *result = ret < 0 ? core_fail(self->map, call, ret)
+				   : PyLong_FromLong(ret);
+
+	core_map_unuse(self);
+	return result;
+}
+
+/* Likewise for calls that store no reason, and for @made of a success. */
+static PyObject *map_read(struct core_map *self, const char *call, int ret,
+			  PyObject *made)
+{
+	core_map_unuse(self);
+	if (ret >= 0)
+		return made;
+	return core_fail_bare(call, ret);
+}
+
+static PyObject *map_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+	static char *names[] = { "instance", "runtime_dir", NULL };
+	struct gpumap_attach_opts opts = { .size = sizeof(opts) };
+	struct gpumap *map = NULL;
+	struct core_map *self;
+	int ret;
+
+	if (!PyArg_ParseTupleAndKeywords(args, named, "|zz", names,
+					 &opts.instance, &opts.runtime_dir))
+		return NULL;
+	self = (struct core_map *)PyType_GenericAlloc(type, 0);
+	if (self == NULL)
+		return NULL;
+	self->closed = true;
+	Py_BEGIN_ALLOW_THREADS ret = gpumap_attach(&opts, &map);
+	Py_END_ALLOW_THREADS if (ret < 0)
+	{
+		core_fail(NULL, "gpumap_attach", ret);
+		Py_DECREF(self);
+		return NULL;
+	}
+	self->map = map;
+	self->closed = false;
+	return (PyObject *)self;
+}
+
+static PyObject *map_close(PyObject *object, PyObject *unused)
+{
+	struct core_map *self = (struct core_map *)object;
+
+	(void)unused;
+	if (self->closed)
+		Py_RETURN_NONE;
+	self->users++;
+	self->closed = true;
+	core_map_unuse(self);
+	Py_RETURN_NONE;
+}
+
+static void map_dealloc(PyObject *object)
+{
+	struct core_map *self = (struct core_map *)object;
+	PyTypeObject *type = Py_TYPE(object);
+
+	PyObject_GC_UnTrack(object);
+	gpumap_detach(self->map);
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+	Py_DECREF(type);
+}
+
+/* A subclass has a dictionary; there is nothing to visit here but the type. */
+static int map_traverse(PyObject *object, visitproc visit, void *arg)
+{
+	Py_VISIT(Py_TYPE(object));
+	return 0;
+}
+
+static PyObject *map_closed(PyObject *object, void *unused)
+{
+	(void)unused;
+	return PyBool_FromLong(((struct core_map *)object)->closed);
+}
+
+/* ---- health and changes ------------------------------------------------- */
+
+static const struct core_field health_fields[] = {
+	CORE_FIELD(gpumap_health, CORE_U32, state),
+	CORE_FIELD(gpumap_health, CORE_U32, stale),
+	CORE_FIELD(gpumap_health, CORE_U64, age_ns),
+	CORE_FIELD(gpumap_health, CORE_U64, epoch),
+	CORE_FIELD(gpumap_health, CORE_U64, tick),
+	CORE_FIELD(gpumap_health, CORE_U32, generation),
+	CORE_FIELD(gpumap_health, CORE_U32, agent_pid),
+	CORE_FIELD(gpumap_health, CORE_U64, bytes),
+	CORE_FIELD(gpumap_health, CORE_U32, agent_version),
+	CORE_FIELD(gpumap_health, CORE_U32, layout_minor),
+};
+
+static PyObject *map_health(PyObject *object, PyObject *unused)
+{
+	struct core_map *self = (struct core_map *)object;
+	struct gpumap_health health = { .size = sizeof(health) };
+	const struct gpumap *map = core_map_use(self);
+	int ret;
+
+	(void)unused;
+	if (map == NULL)
+		return NULL;
+	ret = gpumap_health(map, &health);
+	return map_read(self, "gpumap_health", ret,
+			ret < 0 ? NULL : CORE_READ(health_fields, &health));
+}
+
+static PyObject *map_generation(PyObject *object, void *unused)
+{
+	struct core_map *self = (struct core_map *)object;
+	const struct gpumap *map = core_map_use(self);
+	uint32_t generation;
+
+	(void)unused;
+	if (map == NULL)
+		return NULL;
+	generation = gpumap_generation(map);
+	core_map_unuse(self);
+	return PyLong_FromUnsignedLong(generation);
+}
+
+static PyObject *map_wait_change(PyObject *object, PyObject *args)
+{
+	struct core_map *self = (struct core_map *)object;
+	unsigned int seen;
+	PyObject *seconds = Py_None;
+	uint64_t deadline_ns;
+	struct gpumap *map;
+	int ret;
+
+	if (!PyArg_ParseTuple(args, "I|O", &seen, &seconds) ||
+	    !core_deadline(seconds, &deadline_ns))
+		return NULL;
+	for (;;) {
+		uint64_t slice_ns = core_slice(deadline_ns);
+
+		map = core_map_use(self);
+		if (map == NULL)
+			return NULL;
+		Py_BEGIN_ALLOW_THREADS ret =
+			gpumap_wait_change(map, seen, slice_ns);
+		Py_END_ALLOW_THREADS if (ret != -ETIME ||
+					 slice_ns == deadline_ns) break;
+		core_map_unuse(self);
+		if (PyErr_CheckSignals() != 0)
+			return NULL;
+	}
+	if (ret >= 0) {
+		uint32_t now = gpumap_generation(map);
+
+		core_map_unuse(self);
+		return PyLong_FromUnsignedLong(now);
+	}
+	return core_map_result(self, "gpumap_wait_change", ret);
+}
+
+/* ---- devices ------------------------------------------------------------ */
+
+static const struct core_field device_fields[] = {
+	CORE_FIELD(gpumap_device, CORE_U32, row),
+	CORE_FIELD(gpumap_device, CORE_U32, generation),
+	CORE_FIELD(gpumap_device, CORE_U32, kind),
+	CORE_FIELD(gpumap_device, CORE_U32, known),
+	CORE_FIELD(gpumap_device, CORE_U32, flags),
+	CORE_FIELD(gpumap_device, CORE_I32, numa_node),
+	CORE_FIELD(gpumap_device, CORE_BYTES, uuid),
+	CORE_FIELD(gpumap_device, CORE_CHARS, name),
+	CORE_FIELD(gpumap_device, CORE_CHARS, cpus),
+	CORE_FIELD(gpumap_device, CORE_U32, pci_domain),
+	CORE_FIELD(gpumap_device, CORE_U32, pci_bus),
+	CORE_FIELD(gpumap_device, CORE_I32, nvml_index),
+	CORE_FIELD(gpumap_device, CORE_I32, minor_number),
+	CORE_FIELD(gpumap_device, CORE_I32, ordinal_pci),
+	CORE_FIELD(gpumap_device, CORE_I32, ordinal_fastest),
+	CORE_FIELD(gpumap_device, CORE_I32, mig_gi),
+	CORE_FIELD(gpumap_device, CORE_I32, mig_ci),
+	CORE_FIELD(gpumap_device, CORE_CHARS, mig_profile),
+	CORE_FIELD(gpumap_device, CORE_U32, cc_major),
+	CORE_FIELD(gpumap_device, CORE_U32, cc_minor),
+	CORE_FIELD(gpumap_device, CORE_U32, units),
+	CORE_FIELD(gpumap_device, CORE_U32, threads_per_unit),
+	CORE_FIELD(gpumap_device, CORE_U32, shared_bytes),
+	CORE_FIELD(gpumap_device, CORE_U32, l2_bytes),
+	CORE_FIELD(gpumap_device, CORE_U64, total_bytes),
+	CORE_FIELD(gpumap_device, CORE_U32, driver_version),
+	CORE_FIELD(gpumap_device, CORE_U32, cuda_version),
+	CORE_FIELD(gpumap_device, CORE_U32, state),
+	CORE_FIELD(gpumap_device, CORE_I32, error),
+	CORE_FIELD(gpumap_device, CORE_CHARS, reason),
+	CORE_FIELD(gpumap_device, CORE_U64, since_ns),
+	CORE_FIELD(gpumap_device, CORE_U64, free_bytes),
+	CORE_FIELD(gpumap_device, CORE_U64, reserved_bytes),
+	CORE_FIELD(gpumap_device, CORE_U64, budget_bytes),
+	CORE_FIELD(gpumap_device, CORE_F64, score),
+	CORE_FIELD(gpumap_device, CORE_U32, utilisation),
+	CORE_FIELD(gpumap_device, CORE_I32, temperature),
+	CORE_FIELD(gpumap_device, CORE_U32, power),
+	CORE_FIELD(gpumap_device, CORE_U32, worker_pid),
+	CORE_FIELD(gpumap_device, CORE_U32, restarts),
+	CORE_FIELD(gpumap_device, CORE_U32, recovery),
+	CORE_FIELD(gpumap_device, CORE_U32, last_xid),
+	CORE_FIELD(gpumap_device, CORE_U64, xids),
+	CORE_FIELD(gpumap_device, CORE_U64, used_by_holders),
+	CORE_FIELD(gpumap_device, CORE_U32, figures),
+};
+
+static PyObject *map_device_count(PyObject *object, PyObject *unused)
+{
+	struct core_map *self = (struct core_map *)object;
+	const struct gpumap *map = core_map_use(self);
+	uint32_t n;
+
+	(void)unused;
+	if (map == NULL)
+		return NULL;
+	n = gpumap_device_count(map);
+	core_map_unuse(self);
+	return PyLong_FromUnsignedLong(n);
+}
+
+static PyObject *map_device_read(PyObject *object, PyObject *arg)
+{
+	struct core_map *self = (struct core_map *)object;
+	struct gpumap_device device = { .size = sizeof(device) };
+	unsigned long row = PyLong_AsUnsignedLong(arg);
+	const struct gpumap *map;
+	int ret;
+
+	if (row == (unsigned long)-1 && PyErr_Occurred())
+		return NULL;
+	map = core_map_use(self);
+	if (map == NULL)
+		return NULL;
+	ret = row > UINT32_MAX
+		      ? -ENODEV
+		      : gpumap_device_read(map, (uint32_t)row, &device);
+	return map_read(self, "gpumap_device_read", ret,
+			ret < 0 ? NULL : CORE_READ(device_fields, &device));
+}
+
+static PyObject *map_device_find(PyObject *object, PyObject *args)
+{
+	struct core_map *self = (struct core_map *)object;
+	const struct gpumap *map;
+	const uint8_t *uuid;
+	Py_ssize_t n;
+	int ret;
+
+	if (!PyArg_ParseTuple(args, "y#", &uuid, &n))
+		return NULL;
+	if (n != 16)
+		return PyErr_Format(PyExc_ValueError, "a UUID has 16 bytes");
+	map = core_map_use(self);
+	if (map == NULL)
+		return NULL;
+	ret = gpumap_device_find(map, uuid);
+	return map_read(self, "gpumap_device_find", ret,
+			ret < 0 ? NULL : PyLong_FromLong(ret));
+}
+
+static PyObject *map_device_visible(PyObject *object, PyObject *args)
+{
+	struct core_map *self = (struct core_map *)object;
+	uint32_t rows[GPUMAP_ROWS_MAX];
+	const char *visible, *order;
+	PyObject *made = NULL;
+	struct gpumap *map;
+	int ret;
+
+	if (!PyArg_ParseTuple(args, "zz", &visible, &order))
+		return NULL;
+	map = core_map_use(self);
+	if (map == NULL)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS ret = gpumap_device_visible(
+		map, visible, order, rows, GPUMAP_ROWS_MAX);
+	Py_END_ALLOW_THREADS if (ret < 0) return core_map_result(
+		self, "gpumap_device_visible", ret);
+	if (ret > GPUMAP_ROWS_MAX)
+		ret = GPUMAP_ROWS_MAX;
+	made = Py_BuildValue("Ns", core_u32_tuple(rows, (size_t)ret),
+			     gpumap_refusal(map));
+	core_map_unuse(self);
+	return made;
+}
+
+static const struct core_field choice_fields[] = {
+	CORE_FIELD(gpumap_choice, CORE_TEXT, prefer),
+	CORE_FIELD(gpumap_choice, CORE_TEXT, compute_capability),
+	CORE_FIELD(gpumap_choice, CORE_TEXT, cuda_version),
+	CORE_FIELD(gpumap_choice, CORE_U64, total_bytes),
+	CORE_FIELD(gpumap_choice, CORE_U64, free_bytes),
+	CORE_LIST(gpumap_choice, CORE_U32_LIST, rows, n_rows),
+	CORE_FIELD(gpumap_choice, CORE_U32, by),
+};
+
+static PyObject *map_device_choose(PyObject *object, PyObject *dict)
+{
+	struct core_map *self = (struct core_map *)object;
+	struct gpumap_choice choice = { .size = sizeof(choice) };
+	uint32_t rows[GPUMAP_ROWS_MAX];
+	PyObject *keep = PyList_New(0), *made = NULL;
+	struct gpumap *map;
+	int ret;
+
+	if (keep == NULL || CORE_WRITE(choice_fields, &choice, dict, keep) ||
+	    (map = core_map_use(self)) == NULL)
+		goto out;
+	ret = gpumap_device_choose(map, &choice, rows, GPUMAP_ROWS_MAX);
+	if (ret < 0) {
+		made = core_map_result(self, "gpumap_device_choose", ret);
+		goto out;
+	}
+	core_map_unuse(self);
+	made = core_u32_tuple(rows, ret > GPUMAP_ROWS_MAX ? GPUMAP_ROWS_MAX
+							  : (size_t)ret);
+out:
+	Py_XDECREF(keep);
+	return made;
+}
+
+/* ---- what the map lists ------------------------------------------------- */
+
+static PyObject *map_names(struct core_map *self,
+			   int (*next)(const struct gpumap *, uint32_t *,
+				       char *))
+{
+	const struct gpumap *map = core_map_use(self);
+	PyObject *list = map == NULL ? NULL : PyList_New(0);
+	char name[GPUMAP_NAME_MAX + 1];
+	uint32_t cursor = 0;
+
+	while (list != NULL && next(map, &cursor, name) == 1) {
+		PyObject *text = PyUnicode_DecodeUTF8(
+			name, (Py_ssize_t)strnlen(name, sizeof(name)),
+			"surrogateescape");
+
+		if (text == NULL || PyList_Append(list, text) != 0)
+			Py_CLEAR(list);
+		Py_XDECREF(text);
+	}
+	if (map != NULL)
+		core_map_unuse(self);
+	return list;
+}
+
+static PyObject *map_layers_names(PyObject *object, PyObject *unused)
+{
+	(void)unused;
+	return map_names((struct core_map *)object, gpumap_layers_next);
+}
+
+static PyObject *map_mesh_names(PyObject *object, PyObject *unused)
+{
+	(void)unused;
+	return map_names((struct core_map *)object, gpumap_mesh_next);
+}
+
+static PyObject *map_mask_names(PyObject *object, PyObject *unused)
+{
+	(void)unused;
+	return map_names((struct core_map *)object, gpumap_mask_next);
+}
+
+static const struct core_field layers_fields[] = {
+	CORE_FIELD(gpumap_layers, CORE_CHARS, name),
+	CORE_FIELD(gpumap_layers, CORE_U64, version),
+	CORE_FIELD(gpumap_layers, CORE_U64, published_ns),
+	CORE_FIELD(gpumap_layers, CORE_U32, owner_uid),
+	CORE_FIELD(gpumap_layers, CORE_U32, setting),
+	CORE_FIELD(gpumap_layers, CORE_U32, n_layers),
+	CORE_FIELD(gpumap_layers, CORE_U32, n_rows),
+	CORE_FIELD(gpumap_layers, CORE_U32, base_row),
+	CORE_FIELD(gpumap_layers, CORE_U32, dtype),
+	CORE_FIELD(gpumap_layers, CORE_U64, layer_bytes),
+	CORE_FIELD(gpumap_layers, CORE_U64, other_bytes),
+	CORE_FIELD(gpumap_layers, CORE_CHARS, spec),
+	CORE_FIELD(gpumap_layers, CORE_U32, flags),
+	CORE_FIELD(gpumap_layers, CORE_U32, strategy),
+	CORE_FIELD(gpumap_layers, CORE_U32, compute_dtype),
+	CORE_FIELD(gpumap_layers, CORE_U32, max_batch_size),
+	CORE_FIELD(gpumap_layers, CORE_U64, max_seq_len),
+};
+
+static const struct core_field charge_fields[] = {
+	CORE_FIELD(gpumap_charge, CORE_U32, row),
+	CORE_FIELD(gpumap_charge, CORE_U32, n_layers),
+	CORE_FIELD(gpumap_charge, CORE_U64, weight_bytes),
+	CORE_FIELD(gpumap_charge, CORE_U64, kv_bytes),
+	CORE_FIELD(gpumap_charge, CORE_U64, activation_bytes),
+	CORE_FIELD(gpumap_charge, CORE_U64, reserve_bytes),
+};
+
+/* One publication, with room that is made anew while maps grow. */
+static int map_layers_one(const struct gpumap *map, const char *name,
+			  struct gpumap_layers *ret_layers, PyObject **ret_rows,
+			  PyObject **ret_bytes, struct gpumap_charge *charges)
+{
+	int ret;
+
+	for (int attempt = 0; attempt < 8; attempt++) {
+		Py_ssize_t n;
+
+		ret = gpumap_layers_read(map, name, ret_layers, NULL, NULL, 0,
+					 NULL, 0);
+		if (ret != 0)
+			return ret;
+		n = ret_layers->n_layers;
+		*ret_rows = PyBytes_FromStringAndSize(NULL, 4 * n);
+		*ret_bytes = PyBytes_FromStringAndSize(NULL, 8 * n);
+		if (*ret_rows == NULL || *ret_bytes == NULL)
+			return -ENOMEM;
+		ret = gpumap_layers_read(
+			map, name, ret_layers,
+			(uint32_t *)(void *)PyBytes_AsString(*ret_rows),
+			(uint64_t *)(void *)PyBytes_AsString(*ret_bytes),
+			(size_t)n, charges, GPUMAP_ROWS_MAX);
+		if (ret == 0 && ret_layers->n_layers == n)
+			return 0;
+		Py_CLEAR(*ret_rows);
+		Py_CLEAR(*ret_bytes);
+		if (ret != 0 && ret != -ENOBUFS && ret != -EAGAIN)
+			return ret;
+	}
+	return -EAGAIN;
+}
+
+static PyObject *map_layers_read(PyObject *object, PyObject *arg)
+{
+	struct core_map *self = (struct core_map *)object;
+	struct gpumap_layers layers = { .size = sizeof(layers) };
+	struct gpumap_charge *charges;
+	PyObject *rows = NULL, *bytes = NULL, *list, *facts;
+	const char *name = core_name(arg);
+	const struct gpumap *map;
+	int ret;
+
+	if (name == NULL)
+		return NULL;
+	map = core_map_use(self);
+	if (map == NULL)
+		return NULL;
+	charges = calloc(GPUMAP_ROWS_MAX, sizeof(*charges));
+	ret = charges == NULL ? -ENOMEM
+			      : map_layers_one(map, name, &layers, &rows,
+					       &bytes, charges);
+	core_map_unuse(self);
+	if (ret != 0) {
+		Py_XDECREF(rows);
+		Py_XDECREF(bytes);
+		free(charges);
+		return PyErr_Occurred()
+			       ? NULL
+			       : core_fail_bare("gpumap_layers_read", ret);
+	}
+	facts = CORE_READ(layers_fields, &layers);
+	list = PyList_New(0);
+	for (uint32_t i = 0;
+	     list != NULL && i < layers.n_rows && i < GPUMAP_ROWS_MAX; i++) {
+		PyObject *charge = CORE_READ(charge_fields, &charges[i]);
+
+		if (charge == NULL || PyList_Append(list, charge) != 0)
+			Py_CLEAR(list);
+		Py_XDECREF(charge);
+	}
+	free(charges);
+	return Py_BuildValue("NNNN", facts, rows, bytes, list);
+}
+
+static const struct core_field holder_fields[] = {
+	CORE_FIELD(gpumap_holder, CORE_CHARS, name),
+	CORE_FIELD(gpumap_holder, CORE_U64, version),
+	CORE_FIELD(gpumap_holder, CORE_U64, since_ns),
+	CORE_FIELD(gpumap_holder, CORE_U32, uid),
+	CORE_FIELD(gpumap_holder, CORE_U32, pid),
+};
+
+static PyObject *map_holders(PyObject *object, PyObject *unused)
+{
+	struct core_map *self = (struct core_map *)object;
+	struct gpumap_holder holder = { .size = sizeof(holder) };
+	const struct gpumap *map = core_map_use(self);
+	PyObject *list = map == NULL ? NULL : PyList_New(0);
+	uint32_t cursor = 0;
+
+	(void)unused;
+	while (list != NULL && gpumap_holder_next(map, &cursor, &holder) == 1) {
+		PyObject *one = CORE_READ(holder_fields, &holder);
+
+		if (one == NULL || PyList_Append(list, one) != 0)
+			Py_CLEAR(list);
+		Py_XDECREF(one);
+	}
+	if (map != NULL)
+		core_map_unuse(self);
+	return list;
+}
+
+/* ---- worth -------------------------------------------------------------- */
+
+static PyObject *map_worth(PyObject *object, PyObject *args)
+{
+	struct core_map *self = (struct core_map *)object;
+	struct gpumap_policy_view view;
+	unsigned int row, work;
+	unsigned long long size;
+	const struct gpumap *map;
+	int ret;
+
+	if (!PyArg_ParseTuple(args, "IIK", &row, &work, &size))
+		return NULL;
+	map = core_map_use(self);
+	if (map == NULL)
+		return NULL;
+	ret = gpumap_policy_view(map, row, &view);
+	return map_read(
+		self, "gpumap_policy_view", ret,
+		ret < 0 ? NULL
+			: PyBool_FromLong(gpumap_worth(&view, work, size)));
+}
+
+static PyMethodDef map_methods[] = {
+	{ "close", map_close, METH_NOARGS,
+	  "close($self, /)\n--\n\n"
+	  "End this handle.  Objects made from it still work." },
+	{ "_health", map_health, METH_NOARGS, NULL },
+	{ "_wait_change", map_wait_change, METH_VARARGS, NULL },
+	{ "_device_count", map_device_count, METH_NOARGS, NULL },
+	{ "_device_read", map_device_read, METH_O, NULL },
+	{ "_device_find", map_device_find, METH_VARARGS, NULL },
+	{ "_device_visible", map_device_visible, METH_VARARGS, NULL },
+	{ "_device_choose", map_device_choose, METH_O, NULL },
+	{ "_layers_names", map_layers_names, METH_NOARGS, NULL },
+	{ "_mesh_names", map_mesh_names, METH_NOARGS, NULL },
+	{ "_mask_names", map_mask_names, METH_NOARGS, NULL },
+	{ "_layers_read", map_layers_read, METH_O, NULL },
+	{ "_holders", map_holders, METH_NOARGS, NULL },
+	{ "_worth", map_worth, METH_VARARGS, NULL },
+	{ NULL, NULL, 0, NULL },
+};
+
+static PyGetSetDef map_getset[] = {
+	{ "closed", map_closed, NULL, "Has close() been called?", NULL },
+	{ "generation", map_generation, NULL,
+	  "A number that changes when an object or a row's state does.", NULL },
+	{ NULL, NULL, NULL, NULL, NULL },
+};
+
+int core_add_map(PyObject *module)
+{
+	static PyMethodDef all[96];
+	static PyType_Slot slots[] = {
+		{ Py_tp_new, map_new },
+		{ Py_tp_dealloc, map_dealloc },
+		{ Py_tp_traverse, map_traverse },
+		{ Py_tp_methods, all },
+		{ Py_tp_getset, map_getset },
+		{ Py_tp_doc, "One process's view of one agent." },
+		{ 0, NULL },
+	};
+	static PyType_Spec spec = {
+		.name = "gpumap._core.Map",
+		.basicsize = sizeof(struct core_map),
+		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
+			 Py_TPFLAGS_HAVE_GC,
+		.slots = slots,
+	};
+	PyMethodDef *const tables[] = { map_methods, core_map_request_methods,
+					core_map_mesh_methods,
+					core_map_list_methods };
+	size_t n = 0;
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		for (const PyMethodDef *m = tables[i]; m->ml_name != NULL; m++)
+			all[n++] = *m;
+	core_map_type = core_add_type(module, &spec, "Map");
+	return core_map_type == NULL ? -1 : 0;
+}

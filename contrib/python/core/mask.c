@@ -1,0 +1,363 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "core.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* mask.c - masks: published, and read near a row. */
+
+struct core_mask {
+	PyObject_HEAD struct core_map
+		*map; /* a user of it until the mask is closed */
+	struct gpumap_mask *mask;
+	bool pinned;
+};
+
+/* A pinned replica in this process's memory. */
+struct mask_replica {
+	PyObject_HEAD struct core_mask *mask;
+	const void *data;
+	uint64_t bytes;
+};
+
+static PyTypeObject *mask_replica_type;
+
+static const struct core_field info_fields[] = {
+	CORE_FIELD(gpumap_mask_info, CORE_CHARS, name),
+	CORE_FIELD(gpumap_mask_info, CORE_U64, version),
+	CORE_FIELD(gpumap_mask_info, CORE_U64, published_ns),
+	CORE_FIELD(gpumap_mask_info, CORE_U32, owner_uid),
+	CORE_FIELD(gpumap_mask_info, CORE_U32, kind),
+	CORE_FIELD(gpumap_mask_info, CORE_U32, form),
+	CORE_FIELD(gpumap_mask_info, CORE_U32, dtype),
+	CORE_FIELD(gpumap_mask_info, CORE_U32, rank),
+	CORE_FIELD(gpumap_mask_info, CORE_U32, n_rows),
+	CORE_FIELD(gpumap_mask_info, CORE_U64S, shape),
+	CORE_FIELD(gpumap_mask_info, CORE_U64S, strides),
+	CORE_FIELD(gpumap_mask_info, CORE_U64, bytes),
+	CORE_FIELD(gpumap_mask_info, CORE_U64, hash),
+	CORE_FIELD(gpumap_mask_info, CORE_U64, tgt_len),
+	CORE_FIELD(gpumap_mask_info, CORE_U64, past_kv_len),
+	CORE_FIELD(gpumap_mask_info, CORE_U64, sliding_window),
+	CORE_FIELD(gpumap_mask_info, CORE_U64, chunk_size),
+	CORE_FIELD(gpumap_mask_info, CORE_CHARS, map),
+};
+
+static const struct core_field request_fields[] = {
+	CORE_FIELD(gpumap_mask_request, CORE_TEXT, name),
+	CORE_FIELD(gpumap_mask_request, CORE_U32, kind),
+	CORE_FIELD(gpumap_mask_request, CORE_U32, form),
+	CORE_FIELD(gpumap_mask_request, CORE_U32, dtype),
+	CORE_FIELD(gpumap_mask_request, CORE_U64, tgt_len),
+	CORE_FIELD(gpumap_mask_request, CORE_U64, past_kv_len),
+	CORE_FIELD(gpumap_mask_request, CORE_U64, sliding_window),
+	CORE_FIELD(gpumap_mask_request, CORE_U64, chunk_size),
+	CORE_FIELD(gpumap_mask_request, CORE_U32, rank),
+	CORE_FIELD(gpumap_mask_request, CORE_U64S, shape),
+	CORE_FIELD(gpumap_mask_request, CORE_TEXT, map),
+	CORE_LIST(gpumap_mask_request, CORE_U32_LIST, rows, n_rows),
+};
+
+static const struct core_field result_fields[] = {
+	CORE_FIELD(gpumap_mask_result, CORE_U64, version),
+	CORE_FIELD(gpumap_mask_result, CORE_U64, bytes),
+	CORE_FIELD(gpumap_mask_result, CORE_U32, n_copies),
+	CORE_FIELD(gpumap_mask_result, CORE_U32, n_shared),
+};
+
+/* The bytes that a loaded mask's shape and type say, or more than any. */
+static uint64_t mask_bytes(const struct gpumap_mask_request *request)
+{
+	uint64_t bytes = request->dtype == GPUMAP_DTYPE_U8    ? 1
+			 : request->dtype == GPUMAP_DTYPE_F32 ? 4
+							      : 2;
+
+	for (uint32_t i = 0; i < request->rank && i < GPUMAP_MASK_RANK_MAX; i++)
+		if (__builtin_mul_overflow(bytes, request->shape[i], &bytes))
+			return UINT64_MAX;
+	return bytes;
+}
+
+/* publish_mask(map, request, data or None) */
+static PyObject *mask_publish(PyObject *module, PyObject *args)
+{
+	struct gpumap_mask_request request = { .size = sizeof(request) };
+	struct gpumap_mask_result result = { .size = sizeof(result) };
+	PyObject *dict, *data, *keep = PyList_New(0), *made = NULL;
+	Py_buffer view = { 0 };
+	struct core_map *self;
+	struct gpumap *map;
+	int ret;
+
+	(void)module;
+	if (keep == NULL ||
+	    !PyArg_ParseTuple(args, "O!O!O", core_map_type, &self, &PyDict_Type,
+			      &dict, &data) ||
+	    CORE_WRITE(request_fields, &request, dict, keep) != 0)
+		goto out;
+	if (data != Py_None) {
+		if (PyObject_GetBuffer(data, &view, PyBUF_C_CONTIGUOUS) != 0)
+			goto out;
+		if (mask_bytes(&request) != (uint64_t)view.len) {
+			PyErr_SetString(PyExc_ValueError,
+					"the data is not of this shape");
+			goto out;
+		}
+		request.data = view.buf;
+	}
+	map = core_map_use(self);
+	if (map == NULL)
+		goto out;
+	Py_BEGIN_ALLOW_THREADS ret =
+		gpumap_mask_publish(map, &request, &result);
+	Py_END_ALLOW_THREADS if (ret < 0)
+	{
+		made = core_map_result(self, "gpumap_mask_publish", ret);
+		goto out;
+	}
+	core_map_unuse(self);
+	made = CORE_READ(result_fields, &result);
+out:
+	PyBuffer_Release(&view);
+	Py_XDECREF(keep);
+	return made;
+}
+
+/* mask_info(map, name) -> (facts, rows) */
+static PyObject *mask_info(PyObject *module, PyObject *args)
+{
+	struct gpumap_mask_info info = { .size = sizeof(info) };
+	uint32_t rows[GPUMAP_ROWS_MAX];
+	struct core_map *self;
+	const struct gpumap *map;
+	const char *name;
+	int ret;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O!s", core_map_type, &self, &name))
+		return NULL;
+	map = core_map_use(self);
+	if (map == NULL)
+		return NULL;
+	ret = gpumap_mask_read(map, name, &info, rows, GPUMAP_ROWS_MAX);
+	core_map_unuse(self);
+	if (ret < 0)
+		return core_fail_bare("gpumap_mask_read", ret);
+	return Py_BuildValue("NN", CORE_READ(info_fields, &info),
+			     core_u32_tuple(rows, info.n_rows));
+}
+
+/* ---- an opened mask ----------------------------------------------------- */
+
+/* Mask(map, name, pin) */
+static PyObject *mask_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+	static char *names[] = { "map", "name", "pin", NULL };
+	struct gpumap_mask *mask = NULL;
+	struct core_mask *self;
+	struct core_map *owner;
+	const char *name;
+	struct gpumap *map;
+	int pin, ret;
+
+	if (!PyArg_ParseTupleAndKeywords(args, named, "O!sp", names,
+					 core_map_type, &owner, &name, &pin))
+		return NULL;
+	map = core_map_use(owner);
+	if (map == NULL)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS ret =
+		gpumap_mask_open(map, name, pin ? GPUMAP_MASK_PIN : 0, &mask);
+	Py_END_ALLOW_THREADS if (ret < 0) return core_map_result(
+		owner, "gpumap_mask_open", ret);
+	self = (struct core_mask *)PyType_GenericAlloc(type, 0);
+	if (self == NULL) {
+		gpumap_mask_close(map, mask);
+		core_map_unuse(owner);
+		return NULL;
+	}
+	self->map = (struct core_map *)Py_NewRef((PyObject *)owner);
+	self->mask = mask;
+	self->pinned = pin != 0;
+	return (PyObject *)self;
+}
+
+static void mask_end(struct core_mask *self)
+{
+	if (self->mask == NULL)
+		return;
+	gpumap_mask_close(self->map->map, self->mask);
+	self->mask = NULL;
+	core_map_unuse(self->map);
+}
+
+static void mask_dealloc(PyObject *object)
+{
+	struct core_mask *self = (struct core_mask *)object;
+	PyTypeObject *type = Py_TYPE(object);
+
+	PyObject_GC_UnTrack(object);
+	mask_end(self);
+	Py_XDECREF((PyObject *)self->map);
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+	Py_DECREF(type);
+}
+
+static int mask_traverse(PyObject *object, visitproc visit, void *arg)
+{
+	Py_VISIT(Py_TYPE(object));
+	Py_VISIT((PyObject *)((struct core_mask *)object)->map);
+	return 0;
+}
+
+/* The replica of a row in the publication of this moment. */
+static const struct gpumap_mask_view *mask_view(struct core_mask *self,
+						PyObject *arg)
+{
+	const struct gpumap_mask_view *view = NULL;
+	unsigned long row = PyLong_AsUnsignedLong(arg);
+	int ret = -EAGAIN;
+
+	if (row == (unsigned long)-1 && PyErr_Occurred())
+		return NULL;
+	for (int i = 0; ret == -EAGAIN && i < 64; i++)
+		ret = gpumap_mask_get(
+			self->map->map, self->mask,
+			row > UINT32_MAX ? UINT32_MAX : (uint32_t)row, &view);
+	if (ret >= 0)
+		return view;
+	core_fail(self->map->map, "gpumap_mask_get", ret);
+	return NULL;
+}
+
+static PyObject *mask_facts(const struct gpumap_mask_view *view)
+{
+	uint32_t rank = view->rank > GPUMAP_MASK_RANK_MAX ? GPUMAP_MASK_RANK_MAX
+							  : view->rank;
+
+	return Py_BuildValue("{s:K,s:K,s:K,s:K,s:N,s:N,s:I,s:I,s:I,s:O}",
+			     "version", (unsigned long long)view->version,
+			     "bytes", (unsigned long long)view->bytes, "export",
+			     (unsigned long long)view->export_id, "at",
+			     (unsigned long long)view->at, "shape",
+			     core_u64_tuple(view->shape, rank), "strides",
+			     core_u64_tuple(view->strides, rank), "kind",
+			     view->kind, "dtype", view->dtype, "row", view->row,
+			     "here", view->data != NULL ? Py_True : Py_False);
+}
+
+/* row -> (facts, bytes or None), all of one version */
+static PyObject *mask_read(PyObject *object, PyObject *row)
+{
+	struct core_mask *self = (struct core_mask *)object;
+
+	for (int i = 0; i < 64; i++) {
+		const struct gpumap_mask_view *view = mask_view(self, row);
+		PyObject *data, *facts;
+
+		if (view == NULL)
+			return NULL;
+		facts = mask_facts(view);
+		if (view->data == NULL)
+			return Py_BuildValue("NO", facts, Py_None);
+		data = PyBytes_FromStringAndSize(view->data,
+						 (Py_ssize_t)view->bytes);
+		if (gpumap_mask_holds(self->mask))
+			return Py_BuildValue("NN", facts, data);
+		Py_XDECREF(facts);
+		Py_XDECREF(data);
+	}
+	return core_fail_bare("gpumap_mask_get", -EAGAIN);
+}
+
+/* row -> (facts, buffer), of a pinned mask: no copy is made */
+static PyObject *mask_pinned(PyObject *object, PyObject *row)
+{
+	struct core_mask *self = (struct core_mask *)object;
+	const struct gpumap_mask_view *view;
+	struct mask_replica *replica;
+
+	if (!self->pinned)
+		return PyErr_Format(PyExc_ValueError, "the mask is not pinned");
+	view = mask_view(self, row);
+	if (view == NULL)
+		return NULL;
+	if (view->data == NULL)
+		return Py_BuildValue("NO", mask_facts(view), Py_None);
+	replica = (struct mask_replica *)PyType_GenericAlloc(mask_replica_type,
+							     0);
+	if (replica == NULL)
+		return NULL;
+	replica->mask = (struct core_mask *)Py_NewRef(object);
+	replica->data = view->data;
+	replica->bytes = view->bytes;
+	return Py_BuildValue("NN", mask_facts(view), (PyObject *)replica);
+}
+
+static int mask_replica_getbuffer(PyObject *object, Py_buffer *view, int flags)
+{
+	struct mask_replica *self = (struct mask_replica *)object;
+
+	return PyBuffer_FillInfo(view, object, (void *)(uintptr_t)self->data,
+				 (Py_ssize_t)self->bytes, 1, flags);
+}
+
+static void mask_replica_dealloc(PyObject *object)
+{
+	PyTypeObject *type = Py_TYPE(object);
+
+	Py_XDECREF((PyObject *)((struct mask_replica *)object)->mask);
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+	Py_DECREF(type);
+}
+
+static PyMethodDef mask_methods[] = {
+	{ "_read", mask_read, METH_O, NULL },
+	{ "_pinned", mask_pinned, METH_O, NULL },
+	{ NULL, NULL, 0, NULL },
+};
+
+static PyMethodDef mask_functions[] = {
+	{ "_mask_publish", mask_publish, METH_VARARGS, NULL },
+	{ "_mask_info", mask_info, METH_VARARGS, NULL },
+	{ NULL, NULL, 0, NULL },
+};
+
+int core_add_mask(PyObject *module)
+{
+	static PyType_Slot slots[] = {
+		{ Py_tp_new, mask_new },
+		{ Py_tp_dealloc, mask_dealloc },
+		{ Py_tp_traverse, mask_traverse },
+		{ Py_tp_methods, mask_methods },
+		{ Py_tp_doc, "A published mask." },
+		{ 0, NULL },
+	};
+	static PyType_Spec spec = {
+		.name = "gpumap._core.Mask",
+		.basicsize = sizeof(struct core_mask),
+		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
+			 Py_TPFLAGS_HAVE_GC,
+		.slots = slots,
+	};
+	static PyType_Slot replica_slots[] = {
+		{ Py_tp_dealloc, mask_replica_dealloc },
+		{ Py_bf_getbuffer, mask_replica_getbuffer },
+		{ 0, NULL },
+	};
+	static PyType_Spec replica_spec = {
+		.name = "gpumap._core.Replica",
+		.basicsize = sizeof(struct mask_replica),
+		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+		.slots = replica_slots,
+	};
+	PyTypeObject *type = core_add_type(module, &spec, "Mask");
+
+	Py_XDECREF((PyObject *)type); /* the module has it */
+	mask_replica_type = core_add_type(module, &replica_spec, "Replica");
+	return type == NULL || mask_replica_type == NULL
+		       ? -1
+		       : PyModule_AddFunctions(module, mask_functions);
+}

@@ -1,0 +1,388 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "core.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* model.c - models: loading, and where each tensor is. */
+
+struct core_model {
+	PyObject_HEAD struct core_session
+		*session;           /* a user of it until the model is closed */
+	struct gpumap_model *model; /* NULL: closed */
+};
+
+static const struct core_field opts_fields[] = {
+	CORE_FIELD(gpumap_model_opts, CORE_TEXT, path),
+	CORE_FIELD(gpumap_model_opts, CORE_TEXT, layers),
+	CORE_LIST(gpumap_model_opts, CORE_U32_LIST, rows, n_rows),
+	CORE_FIELD(gpumap_model_opts, CORE_U32, flags),
+	CORE_FIELD(gpumap_model_opts, CORE_TEXT, name),
+	CORE_LIST(gpumap_model_opts, CORE_U32_LIST, uids, n_uids),
+	CORE_FIELD(gpumap_model_opts, CORE_U32, share_flags),
+};
+
+static struct gpumap_model *model_enter(struct core_model *self)
+{
+	if (self->model == NULL) {
+		PyErr_SetString(PyExc_ValueError, "the model is closed");
+		return NULL;
+	}
+	if (core_session_enter(self->session) == NULL)
+		return NULL;
+	if (self->model == NULL) {
+		core_session_leave(self->session);
+		PyErr_SetString(PyExc_ValueError, "the model is closed");
+	}
+	return self->model;
+}
+
+/* Model(session, opts) loads, Model(session, None, name, flags) opens. */
+static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+	static char *names[] = { "session", "opts", "name", "flags", NULL };
+	struct gpumap_model_opts opts = { .size = sizeof(opts) };
+	struct gpumap_model *model = NULL;
+	PyObject *dict, *keep = NULL;
+	struct gpumap_session *session;
+	struct core_session *owner;
+	struct core_model *self = NULL;
+	const char *name = NULL;
+	unsigned int flags = 0;
+	int ret;
+
+	if (!PyArg_ParseTupleAndKeywords(args, named, "O!O|sI", names,
+					 core_session_type, &owner, &dict,
+					 &name, &flags))
+		return NULL;
+	keep = PyList_New(0);
+	if (keep == NULL ||
+	    (name == NULL && CORE_WRITE(opts_fields, &opts, dict, keep) != 0))
+		goto out;
+	if (owner->closed) {
+		PyErr_SetString(PyExc_ValueError, "the session is closed");
+		goto out;
+	}
+	session = core_session_enter(owner);
+	if (session == NULL)
+		goto out;
+	Py_BEGIN_ALLOW_THREADS if (name != NULL) ret =
+		gpumap_model_open(session, name, flags, &model);
+	else ret = gpumap_model_load(session, &opts, &model);
+	Py_END_ALLOW_THREADS if (ret < 0)
+	{
+		core_session_result(owner,
+				    name != NULL ? "gpumap_model_open"
+						 : "gpumap_model_load",
+				    ret);
+		goto out;
+	}
+	self = (struct core_model *)PyType_GenericAlloc(type, 0);
+	if (self == NULL) {
+		core_session_defer(owner, CORE_DEAD_MODEL, model, 0);
+		core_session_leave(owner);
+		goto out;
+	}
+	core_session_use(owner);
+	self->session = (struct core_session *)Py_NewRef((PyObject *)owner);
+	self->model = model;
+	core_session_leave(owner);
+out:
+	Py_XDECREF(keep);
+	return (PyObject *)self;
+}
+
+static void model_dealloc(PyObject *object)
+{
+	struct core_model *self = (struct core_model *)object;
+	PyTypeObject *type = Py_TYPE(object);
+
+	PyObject_GC_UnTrack(object);
+	if (self->model != NULL) {
+		core_session_defer(self->session, CORE_DEAD_MODEL, self->model,
+				   0);
+		core_session_unuse(self->session);
+	}
+	Py_XDECREF((PyObject *)self->session);
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+	Py_DECREF(type);
+}
+
+static int model_traverse(PyObject *object, visitproc visit, void *arg)
+{
+	Py_VISIT(Py_TYPE(object));
+	Py_VISIT((PyObject *)((struct core_model *)object)->session);
+	return 0;
+}
+
+/* Close, waiting for jobs in flight in slices. */
+static PyObject *model_close(PyObject *object, PyObject *args)
+{
+	struct core_model *self = (struct core_model *)object;
+	PyObject *seconds = Py_None;
+	uint64_t deadline_ns;
+	int ret;
+
+	if (!PyArg_ParseTuple(args, "|O", &seconds) ||
+	    !core_deadline(seconds, &deadline_ns))
+		return NULL;
+	while (self->model != NULL) {
+		uint64_t slice_ns = core_slice(deadline_ns);
+		struct gpumap_model *model;
+
+		if (core_session_forked(self->session)) {
+			core_session_unuse(self->session);
+			self->model = NULL; /* the parent's */
+			break;
+		}
+		model = model_enter(self);
+		if (model == NULL)
+			return NULL;
+		Py_BEGIN_ALLOW_THREADS ret =
+			gpumap_model_close(model, slice_ns);
+		Py_END_ALLOW_THREADS if (ret == -ETIME &&
+					 slice_ns != deadline_ns)
+		{
+			core_session_leave(self->session);
+			if (PyErr_CheckSignals() != 0)
+				return NULL;
+			continue;
+		}
+		if (ret == -ETIME || ret == -EAGAIN)
+			return core_session_result(self->session,
+						   "gpumap_model_close", ret);
+		self->model = NULL;
+		core_session_unuse(self->session);
+		core_session_leave(self->session);
+	}
+	Py_RETURN_NONE;
+}
+
+static const struct core_field progress_fields[] = {
+	CORE_FIELD(gpumap_model_progress, CORE_U32, state),
+	CORE_FIELD(gpumap_model_progress, CORE_I32, status),
+	CORE_FIELD(gpumap_model_progress, CORE_U64, bytes),
+	CORE_FIELD(gpumap_model_progress, CORE_U64, total_bytes),
+	CORE_FIELD(gpumap_model_progress, CORE_U64, elapsed_ns),
+	CORE_FIELD(gpumap_model_progress, CORE_U64, bytes_per_second),
+	CORE_FIELD(gpumap_model_progress, CORE_U64, left_ns),
+	CORE_FIELD(gpumap_model_progress, CORE_U32, n_tensors),
+	CORE_FIELD(gpumap_model_progress, CORE_U32, n_buffers),
+	CORE_FIELD(gpumap_model_progress, CORE_U32, was_there),
+	CORE_FIELD(gpumap_model_progress, CORE_U64, share),
+};
+
+/* (facts, the sentence of the agent while it is WAITING); a model that has
+ * failed is no exception here. */
+static PyObject *model_progress(PyObject *object, PyObject *unused)
+{
+	struct core_model *self = (struct core_model *)object;
+	struct gpumap_model_progress progress = { .size = sizeof(progress) };
+	struct gpumap_model *model = model_enter(self);
+	PyObject *made;
+	int ret;
+
+	(void)unused;
+	if (model == NULL)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS ret = gpumap_model_progress(model, &progress);
+	Py_END_ALLOW_THREADS if (ret == -EOWNERDEAD) return core_session_result(
+		self->session, "gpumap_model_progress", ret);
+	made = Py_BuildValue("Ns", CORE_READ(progress_fields, &progress),
+			     gpumap_refusal(self->session->map->map));
+	core_session_leave(self->session);
+	return made;
+}
+
+/* seconds -> is it LOADED?  Raises for one that has failed. */
+static PyObject *model_wait(PyObject *object, PyObject *args)
+{
+	struct core_model *self = (struct core_model *)object;
+	PyObject *seconds = Py_None;
+	uint64_t deadline_ns;
+	int ret;
+
+	if (!PyArg_ParseTuple(args, "|O", &seconds) ||
+	    !core_deadline(seconds, &deadline_ns))
+		return NULL;
+	for (;;) {
+		uint64_t slice_ns = core_slice(deadline_ns);
+		struct gpumap_model *model = model_enter(self);
+
+		if (model == NULL)
+			return NULL;
+		Py_BEGIN_ALLOW_THREADS ret = gpumap_model_wait(model, slice_ns);
+		Py_END_ALLOW_THREADS if (ret != -ETIME) break;
+		core_session_leave(self->session);
+		if (slice_ns == deadline_ns)
+			Py_RETURN_FALSE;
+		if (PyErr_CheckSignals() != 0)
+			return NULL;
+	}
+	if (ret < 0)
+		return core_session_result(self->session, "gpumap_model_wait",
+					   ret);
+	core_session_leave(self->session);
+	Py_RETURN_TRUE;
+}
+
+static PyObject *model_simple(PyObject *object, const char *call,
+			      int (*function)(struct gpumap_model *))
+{
+	struct core_model *self = (struct core_model *)object;
+	struct gpumap_model *model = model_enter(self);
+	int ret;
+
+	if (model == NULL)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS ret = function(model);
+	Py_END_ALLOW_THREADS return core_session_result(self->session, call,
+							ret);
+}
+
+static PyObject *model_renew(PyObject *self, PyObject *unused)
+{
+	(void)unused;
+	return model_simple(self, "gpumap_model_renew", gpumap_model_renew);
+}
+
+static PyObject *model_cancel(PyObject *self, PyObject *unused)
+{
+	(void)unused;
+	return model_simple(self, "gpumap_model_cancel", gpumap_model_cancel);
+}
+
+/* (name, type, shape, row, layer, buffer, at, bytes) */
+static PyObject *model_tensor(const struct gpumap_tensor *tensor)
+{
+	return Py_BuildValue("ssNIiKKK", tensor->name, tensor->type,
+			     core_u64_tuple(tensor->shape, tensor->n_dims),
+			     tensor->row, tensor->layer,
+			     (unsigned long long)tensor->buffer,
+			     (unsigned long long)tensor->at,
+			     (unsigned long long)tensor->bytes);
+}
+
+/* name -> the tensor, or None */
+static PyObject *model_find(PyObject *object, PyObject *arg)
+{
+	struct core_model *self = (struct core_model *)object;
+	struct gpumap_tensor tensor = { .size = sizeof(tensor) };
+	const char *name = core_name(arg);
+	struct gpumap_model *model;
+	PyObject *made;
+	int ret;
+
+	if (name == NULL)
+		return NULL;
+	model = model_enter(self);
+	if (model == NULL)
+		return NULL;
+	ret = gpumap_model_find(model, name, &tensor);
+	made = ret == -ENOENT ? Py_NewRef(Py_None)
+	       : ret < 0      ? core_fail_bare("gpumap_model_find", ret)
+			      : model_tensor(&tensor);
+	core_session_leave(self->session);
+	return made;
+}
+
+/* The names of all tensors. */
+static PyObject *model_names(PyObject *object, PyObject *unused)
+{
+	struct core_model *self = (struct core_model *)object;
+	struct gpumap_tensor tensor = { .size = sizeof(tensor) };
+	struct gpumap_model *model = model_enter(self);
+	PyObject *list = model == NULL ? NULL : PyList_New(0);
+	uint32_t cursor = 0;
+
+	(void)unused;
+	while (list != NULL &&
+	       gpumap_model_next(model, &cursor, &tensor) == 1) {
+		PyObject *text = PyUnicode_FromString(tensor.name);
+
+		if (text == NULL || PyList_Append(list, text) != 0)
+			Py_CLEAR(list);
+		Py_XDECREF(text);
+	}
+	if (model != NULL)
+		core_session_leave(self->session);
+	return list;
+}
+
+/* [(buffer, bytes, row)], in the order of the share */
+static PyObject *model_buffers(PyObject *object, PyObject *unused)
+{
+	struct core_model *self = (struct core_model *)object;
+	struct gpumap_model_buffer buffers[GPUMAP_SHARE_BUFFERS_MAX];
+	struct gpumap_model *model = model_enter(self);
+	PyObject *list;
+	uint32_t n;
+
+	(void)unused;
+	if (model == NULL)
+		return NULL;
+	n = gpumap_model_buffers(model, buffers, GPUMAP_SHARE_BUFFERS_MAX);
+	core_session_leave(self->session);
+	if (n > GPUMAP_SHARE_BUFFERS_MAX)
+		n = GPUMAP_SHARE_BUFFERS_MAX;
+	list = PyList_New(0);
+	for (uint32_t i = 0; list != NULL && i < n; i++) {
+		PyObject *one = Py_BuildValue(
+			"KKI", (unsigned long long)buffers[i].buffer,
+			(unsigned long long)buffers[i].bytes, buffers[i].row);
+
+		if (one == NULL || PyList_Append(list, one) != 0)
+			Py_CLEAR(list);
+		Py_XDECREF(one);
+	}
+	return list;
+}
+
+static PyObject *model_closed(PyObject *object, void *unused)
+{
+	(void)unused;
+	return PyBool_FromLong(((struct core_model *)object)->model == NULL);
+}
+
+static PyMethodDef model_methods[] = {
+	{ "_close", model_close, METH_VARARGS, NULL },
+	{ "_progress", model_progress, METH_NOARGS, NULL },
+	{ "_wait", model_wait, METH_VARARGS, NULL },
+	{ "_renew", model_renew, METH_NOARGS, NULL },
+	{ "_cancel", model_cancel, METH_NOARGS, NULL },
+	{ "_find", model_find, METH_O, NULL },
+	{ "_names", model_names, METH_NOARGS, NULL },
+	{ "_buffers", model_buffers, METH_NOARGS, NULL },
+	{ NULL, NULL, 0, NULL },
+};
+
+static PyGetSetDef model_getset[] = {
+	{ "closed", model_closed, NULL, "Has close() been called?", NULL },
+	{ NULL, NULL, NULL, NULL, NULL },
+};
+
+int core_add_model(PyObject *module)
+{
+	static PyType_Slot slots[] = {
+		{ Py_tp_new, model_new },
+		{ Py_tp_dealloc, model_dealloc },
+		{ Py_tp_traverse, model_traverse },
+		{ Py_tp_methods, model_methods },
+		{ Py_tp_getset, model_getset },
+		{ Py_tp_doc, "A checkpoint in the memory of rows." },
+		{ 0, NULL },
+	};
+	static PyType_Spec spec = {
+		.name = "gpumap._core.Model",
+		.basicsize = sizeof(struct core_model),
+		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
+			 Py_TPFLAGS_HAVE_GC,
+		.slots = slots,
+	};
+	PyTypeObject *type = core_add_type(module, &spec, "Model");
+
+	Py_XDECREF((PyObject *)type); /* the module has it */
+	return type == NULL ? -1 : 0;
+}

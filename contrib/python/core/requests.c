@@ -1,0 +1,407 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "core.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* requests.c - what an attachment asks the agent to do. */
+
+/* Is this one of the calls that take a map and a name? */
+static PyObject *request_named(PyObject *object, PyObject *arg,
+			       const char *call,
+			       int (*function)(struct gpumap *, const char *))
+{
+	struct core_map *self = (struct core_map *)object;
+	const char *name = core_name(arg);
+	struct gpumap *map;
+	int ret;
+
+	if (name == NULL)
+		return NULL;
+	map = core_map_use(self);
+	if (map == NULL)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS ret = function(map, name);
+	Py_END_ALLOW_THREADS return core_map_result(self, call, ret);
+}
+
+static PyObject *request_row(PyObject *object, PyObject *arg, const char *call,
+			     int (*function)(struct gpumap *, uint32_t))
+{
+	struct core_map *self = (struct core_map *)object;
+	unsigned long row = PyLong_AsUnsignedLong(arg);
+	struct gpumap *map;
+	int ret;
+
+	if (row == (unsigned long)-1 && PyErr_Occurred())
+		return NULL;
+	map = core_map_use(self);
+	if (map == NULL)
+		return NULL;
+	if (row > UINT32_MAX)
+		row = UINT32_MAX;
+	Py_BEGIN_ALLOW_THREADS ret = function(map, (uint32_t)row);
+	Py_END_ALLOW_THREADS return core_map_result(self, call, ret);
+}
+
+static PyObject *request_layers_release(PyObject *self, PyObject *name)
+{
+	return request_named(self, name, "gpumap_layers_release",
+			     gpumap_layers_release);
+}
+
+static PyObject *request_mask_release(PyObject *self, PyObject *name)
+{
+	return request_named(self, name, "gpumap_mask_release",
+			     gpumap_mask_release);
+}
+
+static PyObject *request_mesh_release(PyObject *self, PyObject *name)
+{
+	return request_named(self, name, "gpumap_mesh_release",
+			     gpumap_mesh_release);
+}
+
+static PyObject *request_share_release(PyObject *self, PyObject *name)
+{
+	return request_named(self, name, "gpumap_share_release",
+			     gpumap_share_release);
+}
+
+static PyObject *request_drain(PyObject *self, PyObject *row)
+{
+	return request_row(self, row, "gpumap_device_drain",
+			   gpumap_device_drain);
+}
+
+static PyObject *request_undrain(PyObject *self, PyObject *row)
+{
+	return request_row(self, row, "gpumap_device_undrain",
+			   gpumap_device_undrain);
+}
+
+static PyObject *request_cordon(PyObject *self, PyObject *row)
+{
+	return request_row(self, row, "gpumap_device_cordon",
+			   gpumap_device_cordon);
+}
+
+static PyObject *request_uncordon(PyObject *self, PyObject *row)
+{
+	return request_row(self, row, "gpumap_device_uncordon",
+			   gpumap_device_uncordon);
+}
+
+static const struct core_field layers_fields[] = {
+	CORE_FIELD(gpumap_layers_request, CORE_TEXT, name),
+	CORE_FIELD(gpumap_layers_request, CORE_TEXT, spec),
+	CORE_FIELD(gpumap_layers_request, CORE_U32, n_layers),
+	CORE_FIELD(gpumap_layers_request, CORE_U32, dtype),
+	CORE_LIST(gpumap_layers_request, CORE_U64_LIST, layer_bytes, n_layers),
+	CORE_FIELD(gpumap_layers_request, CORE_U64, other_bytes),
+};
+
+static PyObject *request_layers_publish(PyObject *object, PyObject *dict)
+{
+	struct core_map *self = (struct core_map *)object;
+	struct gpumap_layers_request request = { .size = sizeof(request) };
+	PyObject *keep = PyList_New(0), *made = NULL;
+	struct gpumap *map;
+	int ret;
+
+	if (keep == NULL || CORE_WRITE(layers_fields, &request, dict, keep) ||
+	    (map = core_map_use(self)) == NULL)
+		goto out;
+	Py_BEGIN_ALLOW_THREADS ret = gpumap_layers_publish(map, &request);
+	Py_END_ALLOW_THREADS made =
+		core_map_result(self, "gpumap_layers_publish", ret);
+out:
+	Py_XDECREF(keep);
+	return made;
+}
+
+/* ---- plans -------------------------------------------------------------- */
+
+static const struct core_field plan_fields[] = {
+	CORE_FIELD(gpumap_plan_request, CORE_TEXT, name),
+	CORE_FIELD(gpumap_plan_request, CORE_U32, flags),
+	CORE_FIELD(gpumap_plan_request, CORE_U32, setting),
+	CORE_FIELD(gpumap_plan_request, CORE_U32, strategy),
+	CORE_FIELD(gpumap_plan_request, CORE_U32, base_row),
+	CORE_FIELD(gpumap_plan_request, CORE_TEXT, text),
+	CORE_FIELD(gpumap_plan_request, CORE_TEXT, weights),
+	CORE_LIST(gpumap_plan_request, CORE_U32_LIST, rows, n_rows),
+	CORE_FIELD(gpumap_plan_request, CORE_U32, n_layers),
+	CORE_LIST(gpumap_plan_request, CORE_U64_LIST, layer_bytes, n_layers),
+	CORE_FIELD(gpumap_plan_request, CORE_U64, other_bytes),
+	CORE_FIELD(gpumap_plan_request, CORE_U32, dtype),
+	CORE_FIELD(gpumap_plan_request, CORE_U32, n_heads),
+	CORE_FIELD(gpumap_plan_request, CORE_U32, n_kv_heads),
+	CORE_FIELD(gpumap_plan_request, CORE_U32, k_dim),
+	CORE_FIELD(gpumap_plan_request, CORE_U32, v_dim),
+	CORE_FIELD(gpumap_plan_request, CORE_U32, kv_lora_rank),
+	CORE_FIELD(gpumap_plan_request, CORE_U32, kpe_head_dim),
+	CORE_FIELD(gpumap_plan_request, CORE_U32, compute_dtype),
+	CORE_FIELD(gpumap_plan_request, CORE_U64, max_seq_len),
+	CORE_FIELD(gpumap_plan_request, CORE_U32, max_batch_size),
+	CORE_FIELD(gpumap_plan_request, CORE_U32, paged),
+	CORE_FIELD(gpumap_plan_request, CORE_U64, paged_amount),
+	CORE_FIELD(gpumap_plan_request, CORE_F32, paged_share),
+	CORE_FIELD(gpumap_plan_request, CORE_U32, paged_block),
+	CORE_FIELD(gpumap_plan_request, CORE_U32, paged_element_bytes),
+};
+
+static const struct core_field plan_result_fields[] = {
+	CORE_FIELD(gpumap_plan, CORE_U32, n_layers),
+	CORE_FIELD(gpumap_plan, CORE_U32, n_charges),
+	CORE_FIELD(gpumap_plan, CORE_U32, base_row),
+	CORE_FIELD(gpumap_plan, CORE_U32, compute_dtype),
+	CORE_FIELD(gpumap_plan, CORE_U64, kv_bytes),
+	CORE_FIELD(gpumap_plan, CORE_U64, version),
+	CORE_FIELD(gpumap_plan, CORE_U64, missing_bytes),
+	CORE_FIELD(gpumap_plan, CORE_U32, missing_row),
+	CORE_FIELD(gpumap_plan, CORE_CHARS, spec),
+	CORE_FIELD(gpumap_plan, CORE_CHARS, warnings),
+};
+
+static const struct core_field plan_charge_fields[] = {
+	CORE_FIELD(gpumap_plan_charge, CORE_U32, row),
+	CORE_FIELD(gpumap_plan_charge, CORE_U32, n_layers),
+	CORE_FIELD(gpumap_plan_charge, CORE_U64, weight_bytes),
+	CORE_FIELD(gpumap_plan_charge, CORE_U64, kv_bytes),
+	CORE_FIELD(gpumap_plan_charge, CORE_U64, activation_bytes),
+	CORE_FIELD(gpumap_plan_charge, CORE_U64, reserve_bytes),
+	CORE_FIELD(gpumap_plan_charge, CORE_U64, left_bytes),
+};
+
+#define REQUEST_LAYERS_MAX 65536u
+
+/* The charges of a plan as a list of dictionaries. */
+static PyObject *request_charges(const struct gpumap_plan_charge *charges,
+				 uint32_t n)
+{
+	PyObject *list = PyList_New(0);
+
+	if (n > GPUMAP_ROWS_MAX)
+		n = GPUMAP_ROWS_MAX;
+	for (uint32_t i = 0; list != NULL && i < n; i++) {
+		PyObject *one = CORE_READ(plan_charge_fields, &charges[i]);
+
+		if (one == NULL || PyList_Append(list, one) != 0)
+			Py_CLEAR(list);
+		Py_XDECREF(one);
+	}
+	return list;
+}
+
+/* (facts, rows, charges), or an exception whose attribute plan has the facts:
+ * by how much it does not fit, and where. */
+static PyObject *request_plan(PyObject *object, PyObject *dict)
+{
+	struct core_map *self = (struct core_map *)object;
+	struct gpumap_plan_request request = { .size = sizeof(request) };
+	struct gpumap_plan plan = { .size = sizeof(plan) };
+	struct gpumap_plan_charge *charges = NULL;
+	PyObject *keep = PyList_New(0), *made = NULL;
+	uint32_t *rows = NULL;
+	struct gpumap *map;
+	int ret;
+
+	if (keep == NULL || CORE_WRITE(plan_fields, &request, dict, keep) ||
+	    (map = core_map_use(self)) == NULL)
+		goto out;
+	rows = calloc(REQUEST_LAYERS_MAX, sizeof(*rows));
+	charges = calloc(GPUMAP_ROWS_MAX, sizeof(*charges));
+	if (rows == NULL || charges == NULL) {
+		core_map_unuse(self);
+		PyErr_NoMemory();
+		goto out;
+	}
+	Py_BEGIN_ALLOW_THREADS ret =
+		gpumap_plan_make(map, &request, &plan, rows, REQUEST_LAYERS_MAX,
+				 charges, GPUMAP_ROWS_MAX);
+	Py_END_ALLOW_THREADS if (ret < 0)
+	{
+		core_map_result(self, "gpumap_plan_make", ret);
+		made = NULL;
+		if (ret == -ENOSPC) {
+			PyObject *type, *value, *trace, *facts;
+
+			facts = CORE_READ(plan_result_fields, &plan);
+			PyErr_Fetch(&type, &value, &trace);
+			PyErr_NormalizeException(&type, &value, &trace);
+			if (facts == NULL ||
+			    PyObject_SetAttrString(value, "_plan", facts) != 0)
+				PyErr_Clear();
+			Py_XDECREF(facts);
+			PyErr_Restore(type, value, trace);
+		}
+		goto out;
+	}
+	core_map_unuse(self);
+	if (plan.n_layers > REQUEST_LAYERS_MAX)
+		plan.n_layers = REQUEST_LAYERS_MAX;
+	made = Py_BuildValue("Ny#N", CORE_READ(plan_result_fields, &plan),
+			     (const char *)rows, (Py_ssize_t)plan.n_layers * 4,
+			     request_charges(charges, plan.n_charges));
+out:
+	free(rows);
+	free(charges);
+	Py_XDECREF(keep);
+	return made;
+}
+
+/* ---- policies ----------------------------------------------------------- */
+
+static const struct core_field policy_fields[] = {
+	CORE_FIELD(gpumap_policy, CORE_U32, row),
+	CORE_FIELD(gpumap_policy, CORE_U32, generation),
+	CORE_FIELD(gpumap_policy, CORE_U64, calibrated_ns),
+	CORE_FIELD(gpumap_policy, CORE_U64S, least),
+};
+
+static PyObject *request_policy_read(PyObject *object, PyObject *args)
+{
+	struct core_map *self = (struct core_map *)object;
+	struct gpumap_policy policy = { .size = sizeof(policy) };
+	const struct gpumap *map;
+	unsigned int row;
+	int ret;
+
+	if (!PyArg_ParseTuple(args, "I", &row))
+		return NULL;
+	map = core_map_use(self);
+	if (map == NULL)
+		return NULL;
+	ret = gpumap_policy_read(map, row, &policy);
+	core_map_unuse(self);
+	if (ret < 0)
+		return core_fail_bare("gpumap_policy_read", ret);
+	return CORE_READ(policy_fields, &policy);
+}
+
+static PyObject *request_policy_set(PyObject *object, PyObject *dict)
+{
+	struct core_map *self = (struct core_map *)object;
+	struct gpumap_policy policy = { .size = sizeof(policy) };
+	PyObject *keep = PyList_New(0), *made = NULL;
+	struct gpumap *map;
+	int ret;
+
+	if (keep == NULL || CORE_WRITE(policy_fields, &policy, dict, keep) ||
+	    (map = core_map_use(self)) == NULL)
+		goto out;
+	Py_BEGIN_ALLOW_THREADS ret = gpumap_policy_set(map, &policy);
+	Py_END_ALLOW_THREADS made =
+		core_map_result(self, "gpumap_policy_set", ret);
+out:
+	Py_XDECREF(keep);
+	return made;
+}
+
+/* ---- settings of engines ------------------------------------------------ */
+
+static const struct core_field engine_fields[] = {
+	CORE_FIELD(gpumap_engine_request, CORE_U32, engine),
+	CORE_FIELD(gpumap_engine_request, CORE_U32, flags),
+	CORE_FIELD(gpumap_engine_request, CORE_TEXT, model),
+	CORE_FIELD(gpumap_engine_request, CORE_TEXT, file_name),
+	CORE_LIST(gpumap_engine_request, CORE_U32_LIST, rows, n_layers),
+	CORE_LIST(gpumap_engine_request, CORE_U64_LIST, layer_bytes, n_layers),
+	CORE_FIELD(gpumap_engine_request, CORE_U32, base_row),
+};
+
+static PyObject *request_texts(const char *const *texts, uint32_t n)
+{
+	PyObject *list = PyList_New(0);
+
+	for (uint32_t i = 0; list != NULL && i < n; i++) {
+		PyObject *text = PyUnicode_FromString(texts[i]);
+
+		if (text == NULL || PyList_Append(list, text) != 0)
+			Py_CLEAR(list);
+		Py_XDECREF(text);
+	}
+	return list;
+}
+
+static PyObject *request_export(PyObject *object, PyObject *args)
+{
+	struct core_map *self = (struct core_map *)object;
+	struct gpumap_engine_request request = { .size = sizeof(request) };
+	struct gpumap_engine_settings *settings = NULL;
+	PyObject *dict, *keep = PyList_New(0), *made = NULL;
+	const char *name;
+	struct gpumap *map;
+	int ret;
+
+	if (keep == NULL || !PyArg_ParseTuple(args, "zO", &name, &dict) ||
+	    CORE_WRITE(engine_fields, &request, dict, keep) ||
+	    (map = core_map_use(self)) == NULL)
+		goto out;
+	Py_BEGIN_ALLOW_THREADS ret =
+		gpumap_engine_export(map, name, &request, &settings);
+	Py_END_ALLOW_THREADS if (ret < 0)
+	{
+		made = core_map_result(self, "gpumap_engine_export", ret);
+		goto out;
+	}
+	core_map_unuse(self);
+	made = Py_BuildValue("{s:N,s:N,s:N,s:N,s:z,s:N}", "exact",
+			     PyBool_FromLong((long)settings->exact), "argv",
+			     request_texts(settings->argv, settings->n_argv),
+			     "env",
+			     request_texts(settings->env, settings->n_env),
+			     "notes",
+			     request_texts(settings->notes, settings->n_notes),
+			     "file", settings->file, "rows",
+			     core_u32_tuple(settings->rows, settings->n_rows));
+	gpumap_engine_free(settings);
+out:
+	Py_XDECREF(keep);
+	return made;
+}
+
+/* ---- exports ------------------------------------------------------------ */
+
+/* number -> (fd, bytes, row) */
+static PyObject *request_export_fd(PyObject *object, PyObject *args)
+{
+	struct core_map *self = (struct core_map *)object;
+	struct gpumap_export_info info = { .size = sizeof(info) };
+	unsigned long long number;
+	struct gpumap *map;
+	int fd, ret;
+
+	if (!PyArg_ParseTuple(args, "K", &number))
+		return NULL;
+	map = core_map_use(self);
+	if (map == NULL)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS ret = gpumap_export_fd(map, number, &info, &fd);
+	Py_END_ALLOW_THREADS if (ret < 0) return core_map_result(
+		self, "gpumap_export_fd", ret);
+	core_map_unuse(self);
+	return Py_BuildValue("iKI", fd, (unsigned long long)info.bytes,
+			     info.row);
+}
+
+PyMethodDef core_map_request_methods[] = {
+	{ "_export_fd", request_export_fd, METH_VARARGS, NULL },
+	{ "_layers_release", request_layers_release, METH_O, NULL },
+	{ "_mask_release", request_mask_release, METH_O, NULL },
+	{ "_mesh_release", request_mesh_release, METH_O, NULL },
+	{ "_share_release", request_share_release, METH_O, NULL },
+	{ "_device_drain", request_drain, METH_O, NULL },
+	{ "_device_undrain", request_undrain, METH_O, NULL },
+	{ "_device_cordon", request_cordon, METH_O, NULL },
+	{ "_device_uncordon", request_uncordon, METH_O, NULL },
+	{ "_layers_publish", request_layers_publish, METH_O, NULL },
+	{ "_plan_make", request_plan, METH_O, NULL },
+	{ "_policy_read", request_policy_read, METH_VARARGS, NULL },
+	{ "_policy_set", request_policy_set, METH_O, NULL },
+	{ "_engine_export", request_export, METH_VARARGS, NULL },
+	{ NULL, NULL, 0, NULL },
+};

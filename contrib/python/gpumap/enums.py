@@ -1,0 +1,256 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+"""The library's numbers, by their names in the C headers."""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+
+
+class DType(IntEnum):
+    """The types of elements of jobs, enum gpumap_dtype."""
+
+    U8 = 0
+    F16 = 1
+    BF16 = 2
+    F32 = 3
+    I32 = 4
+    I64 = 5
+    F64 = 6
+    U16 = 7
+    U32 = 8
+    U64 = 9
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of an element."""
+        return _SIZES[self]
+
+
+_SIZES = {
+    DType.U8: 1,
+    DType.F16: 2,
+    DType.BF16: 2,
+    DType.F32: 4,
+    DType.I32: 4,
+    DType.I64: 8,
+    DType.F64: 8,
+    DType.U16: 2,
+    DType.U32: 4,
+    DType.U64: 8,
+}
+
+
+class State(IntEnum):
+    """The state of a map, enum gpumap_state."""
+
+    STARTING = 1
+    READY = 2
+    DRAINING = 3
+    RETIRED = 4
+
+
+class DeviceKind(IntEnum):
+    """enum gpumap_device_kind."""
+
+    HOST = 1
+    CUDA = 2
+    DUMMY = 3
+
+
+class DeviceState(IntEnum):
+    """enum gpumap_device_state."""
+
+    PROBING = 1
+    READY = 2
+    RESTARTING = 3
+    DRAINING = 4
+    FAILED = 5
+    LOST = 6
+
+
+class Known(IntFlag):
+    """Which facts of a device are known, GPUMAP_KNOWN_*."""
+
+    NUMA = 1 << 0
+    PCI = 1 << 1
+    CPUS = 1 << 2
+    MEMORY = 1 << 3
+    UNITS = 1 << 4
+    CC = 1 << 5
+    NVML = 1 << 6
+    ORDINALS = 1 << 7
+    MIG = 1 << 8
+    UTILISATION = 1 << 9
+    TEMPERATURE = 1 << 10
+    POWER = 1 << 11
+
+
+class DeviceFlags(IntFlag):
+    """Properties of a device, GPUMAP_DEVICE_*."""
+
+    ECC = 1 << 0
+    INTEGRATED = 1 << 1
+    MIG = 1 << 2
+    FP16 = 1 << 3
+    BF16 = 1 << 4
+    INT8 = 1 << 5
+    MAIN_MEMORY = 1 << 6
+    CORDONED = 1 << 7
+
+
+class Setting(IntEnum):
+    """The origin of a layer map, enum gpumap_setting."""
+
+    MANUAL = 1
+    AUTO = 2
+    TOPOLOGY = 3
+    DUMMY = 4
+    NCCL = 5
+    PIPELINE = 6
+
+
+class Strategy(IntEnum):
+    """enum gpumap_strategy."""
+
+    FILL = 1
+    BALANCE = 2
+    FEWEST = 3
+
+
+class ChooseBy(IntEnum):
+    """enum gpumap_choose_by."""
+
+    BEST = 0
+    FREE_MEMORY = 1
+    FREE_COMPUTE = 2
+
+
+class Work(IntEnum):
+    """A kind of work, and what its size counts, enum gpumap_work."""
+
+    GEMM = 0
+    POTRF = 1
+    XTWX = 2
+    FILL = 3
+    COPY = 4
+    SCALE = 5
+    AXPY = 6
+    CAST = 7
+    REDUCE = 8
+    MASK = 9
+
+
+class Op(IntEnum):
+    """The operation of a job or a collective, enum gpumap_op."""
+
+    NOP = 0
+    FILL = 1
+    COPY = 2
+    SCALE = 3
+    AXPY = 4
+    CAST = 7
+    SUM = 8
+    MIN = 9
+    MAX = 10
+    MASK_ADD = 11
+    MASK_BOOL = 12
+    LOAD = 13
+    RUN = 14
+    BARRIER = 16
+    ALL_REDUCE = 17
+    ALL_GATHER = 18
+    REDUCE_SCATTER = 19
+    BROADCAST = 20
+    SEND = 21
+
+
+class Reduce(IntEnum):
+    """The operation that combines elements of ranks, enum gpumap_reduce."""
+
+    SUM = 0
+    PRODUCT = 1
+    MIN = 2
+    MAX = 3
+    AVERAGE = 4
+
+
+class ModelState(IntEnum):
+    """enum gpumap_model_state."""
+
+    ALLOCATING = 1
+    LOADING = 2
+    LOADED = 3
+    ENDING = 4
+    FAILED = 5
+    WAITING = 6
+
+
+class MaskKind(IntEnum):
+    """enum gpumap_mask_kind."""
+
+    NONE = 1
+    CAUSAL_FLASH = 2
+    CUSTOM = 3
+
+
+class MaskForm(IntEnum):
+    """The rule of a mask with a tensor, enum gpumap_mask_form."""
+
+    LOADED = 0
+    CAUSAL = 1
+    SLIDING = 2
+    CHUNKED = 3
+    BIDIRECTIONAL_SLIDING = 4
+
+
+class MeshTopology(IntEnum):
+    """enum gpumap_mesh_topology."""
+
+    DATA = 1
+    TENSOR = 2
+    PIPELINE = 3
+    MIXED = 4
+
+
+class MeshBackend(IntEnum):
+    """enum gpumap_mesh_backend."""
+
+    MOCK = 1
+    NCCL = 2
+    GLOO = 3
+    MPI = 4
+
+
+class Engine(IntEnum):
+    """enum gpumap_engine."""
+
+    ENV = 1
+    LLAMA_CPP = 2
+    OLLAMA = 3
+    VLLM = 4
+    SGLANG = 5
+    MISTRAL_RS = 6
+    ACCELERATE = 7
+
+
+# Bits of the C headers that arguments of the package stand for.
+SESSION_POLLABLE = 1 << 0
+SESSION_SPARSE = 1 << 1
+SESSION_PROGRAMS = 1 << 2
+BUFFER_EXPORTABLE = 1 << 0
+BUFFER_READ_ONLY = 1 << 1
+MODEL_ANY_FILES = 1 << 8
+SHARE_READ_ONLY = 1 << 0
+SHARE_ANY_USER = 1 << 1
+PLAN_PUBLISH = 1 << 0
+PLAN_COMMIT = 1 << 1
+PLAN_HELD = 1 << 2
+PLAN_BASE = 1 << 3
+LAYERS_COMMITTED = 1 << 0
+LAYERS_HELD = 1 << 1
+SCATTER_FALLBACK = 1 << 0
+COMM_NCCL = 1 << 0
+MESH_BROKEN = 1 << 0
+MESH_ANY = 2**32 - 1
+ENGINE_BY_ENV = 1 << 0

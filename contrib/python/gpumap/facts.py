@@ -1,0 +1,476 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+"""Facts that the map and the agent tell, as frozen dataclasses.
+
+The fields have the names of the C structs, with the units that these have:
+*_bytes are bytes, *_ns nanoseconds.
+"""
+
+from __future__ import annotations
+
+import uuid as _uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from .enums import (
+    LAYERS_COMMITTED,
+    LAYERS_HELD,
+    SHARE_ANY_USER,
+    SHARE_READ_ONLY,
+    DeviceFlags,
+    DeviceKind,
+    DeviceState,
+    DType,
+    Known,
+    MaskForm,
+    MaskKind,
+    MeshBackend,
+    MeshTopology,
+    ModelState,
+    Setting,
+    State,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Is the agent alive, and is this still its map?"""
+
+    state: State
+    stale: bool  # the agent has not been seen for two seconds
+    age_ns: int  # since the last heartbeat
+    epoch: int  # agents that have written this map, from 1
+    tick: int
+    generation: int
+    agent_pid: int
+    bytes: int  # of the segment
+    agent_version: int
+    layout_minor: int
+
+    @property
+    def ok(self) -> bool:
+        """Does the agent take requests?"""
+        return self.state == State.READY and not self.stale
+
+    @classmethod
+    def _of(cls, facts: dict[str, Any]) -> Health:
+        facts["state"] = State(facts["state"])
+        facts["stale"] = bool(facts["stale"])
+        return cls(**facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """All facts about the device in one row, of one refresh.
+
+    A number that is not known is 0, or -1 where it may be negative; known tells
+    which facts are.
+    """
+
+    row: int
+    generation: int
+    kind: DeviceKind
+    known: Known
+    flags: DeviceFlags
+    numa_node: int  # -1: none
+    uuid: str  # "GPU-8932f937-...", "MIG-..."; of others without a prefix
+    name: str
+    cpus: str  # local CPUs, "0-3,8"
+    pci_domain: int
+    pci_bus: int  # bus << 8 | device << 3 | function
+    nvml_index: int
+    minor_number: int
+    ordinal_pci: int
+    ordinal_fastest: int
+    mig_gi: int
+    mig_ci: int
+    mig_profile: str
+    cc_major: int
+    cc_minor: int
+    units: int  # multiprocessors; CPUs of a host row
+    threads_per_unit: int
+    shared_bytes: int
+    l2_bytes: int
+    total_bytes: int
+    driver_version: int
+    cuda_version: int
+    state: DeviceState
+    error: int
+    reason: str
+    since_ns: int
+    free_bytes: int
+    reserved_bytes: int
+    budget_bytes: int
+    score: float
+    utilisation: int  # per mille
+    temperature: int  # millidegrees Celsius
+    power: int  # milliwatts
+    worker_pid: int
+    restarts: int
+    recovery: int
+    last_xid: int
+    xids: int
+    used_by_holders: int
+    figures: int
+
+    @property
+    def free(self) -> int:
+        """Bytes that are free, whether reserved or not."""
+        return self.free_bytes
+
+    @property
+    def reserved(self) -> int:
+        """Bytes that committed maps and reservations have."""
+        return self.reserved_bytes
+
+    @property
+    def unclaimed(self) -> int:
+        """Bytes that a plan may take now: free, and not kept for holders."""
+        kept = max(self.reserved_bytes - self.used_by_holders, 0)
+        return max(self.free_bytes - kept, 0)
+
+    @property
+    def is_host(self) -> bool:
+        """Is its memory the node's main memory, which tensors can view?"""
+        return self.kind == DeviceKind.HOST
+
+    @classmethod
+    def _of(cls, facts: dict[str, Any]) -> Device:
+        text = str(_uuid.UUID(bytes=facts["uuid"]))
+        if facts["kind"] == DeviceKind.CUDA:
+            text = ("MIG-" if facts["mig_gi"] >= 0 else "GPU-") + text
+        facts["uuid"] = text
+        facts["kind"] = DeviceKind(facts["kind"])
+        facts["known"] = Known(facts["known"])
+        facts["flags"] = DeviceFlags(facts["flags"])
+        facts["state"] = DeviceState(facts["state"])
+        return cls(**facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """The memory that a map takes from one row, in bytes."""
+
+    row: int
+    n_layers: int
+    weight_bytes: int
+    kv_bytes: int
+    activation_bytes: int
+    reserve_bytes: int
+    left_bytes: int | None = None  # of a plan: what stays unreserved
+
+    @property
+    def bytes(self) -> int:
+        """The sum of all parts."""
+        return (
+            self.weight_bytes
+            + self.kv_bytes
+            + self.activation_bytes
+            + self.reserve_bytes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LayersInfo:
+    """One publication of a layer map.
+
+    rows      row of each layer, memoryview of format "I", shape (n_layers,)
+    bytes     bytes of each layer, memoryview of format "Q", shape (n_layers,)
+    """
+
+    name: str
+    version: int
+    published_ns: int  # since 1970
+    owner_uid: int
+    setting: Setting
+    n_layers: int
+    n_rows: int
+    base_row: int  # of what belongs to no layer
+    dtype: DType
+    layer_bytes: int  # of all layers, 0: not known
+    other_bytes: int
+    spec: str  # "0:16;1:16", or "" if no spec can say it
+    flags: int
+    strategy: int
+    compute_dtype: int
+    max_batch_size: int
+    max_seq_len: int
+    rows: memoryview = field(repr=False)
+    bytes: memoryview = field(repr=False)
+    charges: tuple[Charge, ...]
+
+    @property
+    def committed(self) -> bool:
+        """Are its charges reserved?"""
+        return bool(self.flags & LAYERS_COMMITTED)
+
+    @property
+    def held(self) -> bool:
+        """Reserved while one process lives?"""
+        return bool(self.flags & LAYERS_HELD)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where a model's layers go.
+
+    rows       row of each layer, memoryview of format "I", shape (n_layers,)
+    kv_bytes   of one layer
+    version    of the map it was published as, 0: it was not
+    """
+
+    name: str | None
+    n_layers: int
+    base_row: int
+    compute_dtype: DType
+    kv_bytes: int
+    version: int
+    missing_bytes: int  # of a spec that need not fit; else 0
+    missing_row: int | None
+    spec: str
+    warnings: tuple[str, ...]
+    rows: memoryview = field(repr=False)
+    charges: tuple[Charge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A committed layer map."""
+
+    name: str
+    version: int
+    since_ns: int
+    uid: int
+    pid: int  # 0: held until it is released
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """The bytes that a committed map reserves of one row, and their use."""
+
+    name: str
+    version: int
+    row: int
+    uid: int
+    pid: int
+    bytes: int
+    own_bytes: int  # of the holder's own allocations, as the driver tells
+    session_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """One of the agent's sessions."""
+
+    id: int
+    pid: int
+    uid: int
+    n_queues: int
+    depth: int
+    arena_bytes: int
+    age_ns: int
+    rows: tuple[int, ...]
+
+    @classmethod
+    def _of(cls, facts: dict[str, Any]) -> SessionInfo:
+        facts["rows"] = rows_of(facts["rows"])
+        return cls(**facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The memory that one session has on one row, in bytes."""
+
+    session: int  # 0: it has ended, and importers still have this
+    pid: int
+    uid: int
+    row: int
+    importers: int
+    bytes: int
+    lent_bytes: int
+    borrowed_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShareInfo:
+    """A share, as the agent lists it."""
+
+    share: int
+    name: str
+    uid: int
+    flags: int
+    n_buffers: int
+    n_holders: int
+    bytes: int
+    about_bytes: int
+    age_ns: int
+    pid: int
+    rows: tuple[int, ...]
+
+    @property
+    def read_only(self) -> bool:
+        """May openers not write it?"""
+        return bool(self.flags & SHARE_READ_ONLY)
+
+    @property
+    def any_user(self) -> bool:
+        """May every user open it?"""
+        return bool(self.flags & SHARE_ANY_USER)
+
+    @classmethod
+    def _of(cls, facts: dict[str, Any]) -> ShareInfo:
+        facts["rows"] = rows_of(facts["rows"])
+        return cls(**facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a model is loaded."""
+
+    state: ModelState
+    status: int  # a negative errno where it has failed
+    bytes: int
+    total_bytes: int
+    elapsed_ns: int
+    bytes_per_second: int  # 0: not known yet
+    left_ns: int  # 2**64 - 1: not known
+    n_tensors: int
+    n_buffers: int
+    was_there: bool  # another session had loaded it
+    share: int
+    waiting_for: str  # while WAITING: which session loads it
+
+    @property
+    def fraction(self) -> float:
+        """From 0 to 1."""
+        return self.bytes / self.total_bytes if self.total_bytes else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A completion: the job that submit() numbered cookie has ended."""
+
+    cookie: int
+    row: int
+    status: int  # 0, or a negative errno
+
+    @property
+    def ok(self) -> bool:
+        """Has it done all that it should?"""
+        return self.status == 0
+
+    def check(self) -> None:
+        """Raise the error with which the job ended, if it did."""
+        if self.status < 0:
+            from . import errors
+
+            raise errors.of_status(self.status, f"job {self.cookie}")
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The part of a scatter that one row had."""
+
+    row: int
+    status: int
+    first: int  # element
+    n: int  # elements
+    value: int  # its place in time: a job may wait for (row, value)
+
+
+@dataclass(frozen=True, slots=True)
+class MaskInfo:
+    """A published mask.  Its tensor is dense, the last dimension fastest."""
+
+    name: str
+    version: int
+    published_ns: int
+    owner_uid: int
+    kind: MaskKind
+    form: MaskForm
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  # bytes
+    bytes: int
+    hash: int
+    tgt_len: int
+    past_kv_len: int
+    sliding_window: int
+    chunk_size: int
+    map: str  # the layer map whose rows it follows; "": a list
+    rows: tuple[int, ...]  # with a replica
+
+
+@dataclass(frozen=True, slots=True)
+class MeshInfo:
+    """One publication of a mesh."""
+
+    name: str
+    version: int
+    published_ns: int
+    owner_uid: int
+    topology: MeshTopology
+    world: int
+    expected: int
+    tp: int
+    pp: int
+    dp: int
+    n_groups: int
+    n_added: int
+    rows: tuple[int, ...]  # of each rank
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group of a mesh."""
+
+    name: str
+    version: int
+    epoch: int  # equal ones: nothing about its rows or members has changed
+    backend: MeshBackend
+    n: int
+    index: int
+    within: int  # place of the rank that was asked for
+    whole: bool  # all its rows are READY
+    ranks: tuple[int, ...] = ()
+    rows: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The thresholds of one row; least is by Work, in the unit of each."""
+
+    row: int
+    generation: int
+    calibrated_ns: int  # 0: they are the defaults
+    least: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How another engine is to follow a layer map.
+
+    exact   with these it places each layer as the map does
+    argv    arguments to append
+    env     variables to set
+    notes   sentences for people
+    file    text of a file that the engine reads, or None
+    rows    the row of CUDA ordinal 0, 1 and so on in the engine
+    """
+
+    exact: bool
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    notes: tuple[str, ...]
+    file: str | None
+    rows: tuple[int, ...]
+
+
+def rows_of(words: tuple[int, ...]) -> tuple[int, ...]:
+    """The rows whose bits are set in 64-bit words."""
+    return tuple(
+        64 * i + bit
+        for i, word in enumerate(words)
+        for bit in range(64)
+        if word >> bit & 1
+    )

@@ -1,0 +1,430 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+"""Models: checkpoints in the memory of rows, as mappings of tensors."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+from . import _core, enums, errors
+from .enums import DeviceKind, ModelState
+from .facts import Progress
+
+if TYPE_CHECKING:
+    from .map import Path
+    from .session import OnProgress, Session, Users
+
+__all__ = ["Model", "Tensor"]
+
+# The types that numpy has no name for, by those of ml_dtypes.
+_ML_DTYPES = {
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    "F8_E8M0": "float8_e8m0fnu",
+}
+_BITS = {"BF16": "u2"}
+
+
+class Tensor(_core.Tensor):
+    """A tensor of a model, in memory that it keeps mapped.
+
+    name     as in the checkpoint
+    dtype    the type of an element as the file has it, "BF16"; or of a block,
+             "Q4_K"
+    shape    in elements, the last dimension fastest
+    layer    None: of none
+    row      where it is
+    nbytes   how large it is
+    offset   in the descriptor of fd(), in bytes
+
+    memoryview(t) is read-only, with the format of dtype; of types that the
+    buffer protocol lacks, such as BF16, and of blocks it is bytes, of shape
+    (nbytes,).  __dlpack__ keeps all types and the shape.  For a tensor on a
+    GPU all of these raise BufferError.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    layer: int | None
+    row: int
+    offset: int
+    model: Model
+
+    @property
+    def buffer(self) -> int:
+        """The handle by which jobs of row name its memory, from offset on."""
+        found = self.model._find(self.name)
+        return 0 if found is None else int(found[5])
+
+    def fd(self) -> int:
+        """A descriptor of its memory, read-only, for the caller to close.
+
+        BufferError: it is on a GPU.
+        """
+        mapping = self.model._mapping_of(self)
+        if mapping is None:
+            raise BufferError("its row is no host row")
+        return os.dup(mapping.fileno())
+
+    def numpy(self, *, raw: bool = False) -> Any:
+        """A read-only array of the tensor's own memory.
+
+        raw   BF16 as uint16, float8 types as uint8, blocks as bytes
+
+        TypeError: numpy lacks the type, and ml_dtypes is not installed.
+        """
+        import numpy
+
+        array: Any = numpy.asarray(view_of(self))
+        if self.dtype not in _ML_DTYPES:
+            return array
+        if raw:
+            array = array.view(_BITS.get(self.dtype, "u1"))
+            return array.reshape(self.shape)
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise TypeError(
+                f"numpy has no {self.dtype}: install ml_dtypes, or use "
+                f"numpy(raw=True) for the bits"
+            ) from None
+        dtype = getattr(ml_dtypes, _ML_DTYPES[self.dtype])
+        return array.view(dtype).reshape(self.shape)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a tensor without dimensions has no length")
+        return self.shape[0]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_tensor_of, (self.model, self.name))
+
+    def __repr__(self) -> str:
+        return (
+            f"<Tensor {self.name!r} {self.dtype} {self.shape} "
+            f"on row {self.row}>"
+        )
+
+
+def view_of(what: Any) -> memoryview:
+    """memoryview(), of objects that type checkers take for no buffers."""
+    return memoryview(what)
+
+
+def _tensor_of(model: Model, name: str) -> Tensor:
+    return model[name]
+
+
+class Model(_core.Model, Mapping[str, Tensor]):
+    """A checkpoint in the memory of rows: a mapping of names to tensors.
+
+    Made by Session.load() and Session.open().  close() ends the handle only: a
+    tensor, and any array made from it, keeps its memory.  A model with a name
+    can be pickled, also for spawn: it is opened again where it is unpickled.
+    """
+
+    name: str | None
+    session: Session
+    _mappings: dict[tuple[int, bool], _core.Mapping]
+    _handles: dict[int, int]
+
+    def __new__(
+        cls,
+        session: Session,
+        name: str | None,
+        flags: int = 0,
+        opts: dict[str, Any] | None = None,
+    ) -> Model:
+        if opts is None and name is not None:
+            self = super().__new__(cls, session, None, name, flags)
+        else:
+            self = super().__new__(cls, session, opts or {})
+        self.name = name
+        self.session = session
+        self._mappings = {}
+        self._handles = {}
+        return self
+
+    # ---- the mapping ---------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Tensor:
+        found = self._find(name)
+        if found is None:
+            raise KeyError(name)
+        return self._tensor(found, False)
+
+    def _tensor(self, found: tuple[Any, ...], private: bool) -> Tensor:
+        name, dtype, shape, row, layer, buffer, at, nbytes = found
+        mapping = self._mapping(buffer, row, private) if buffer else None
+        # A tensor without bytes has no buffer, and needs none.
+        owner: object = b"" if nbytes == 0 else mapping
+        tensor = Tensor(owner, at if nbytes else 0, nbytes, dtype, shape)
+        tensor.name = name
+        tensor.dtype = dtype
+        tensor.shape = shape
+        tensor.layer = None if layer < 0 else layer
+        tensor.row = row
+        tensor.offset = at
+        tensor.model = self
+        return tensor
+
+    def private(self, name: str) -> Tensor:
+        """A tensor in writable memory of this process's own.
+
+        The memory is copy on write: pages that are not written stay shared, and
+        no write reaches the share or another process.
+        """
+        found = self._find(name)
+        if found is None:
+            raise KeyError(name)
+        return self._tensor(found, True)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._find(name) is not None
+
+    # Two models are the same if they are one object, and a model has no order.
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+    # ---- memory --------------------------------------------------------------
+
+    def _mapping_of(self, tensor: Tensor) -> _core.Mapping | None:
+        found = self._find(tensor.name)
+        if found is None or not found[5]:
+            return None
+        return self._mapping(found[5], found[3], False)
+
+    def _mapping(
+        self, buffer: int, row: int, private: bool
+    ) -> _core.Mapping | None:
+        """The mapping of one of the model's buffers; None: on a GPU."""
+        had = self._mappings.get((buffer, private))
+        if had is not None:
+            return had
+        if self.session.map.devices[row].kind != DeviceKind.HOST:
+            return None
+        fd, nbytes = self._fd(buffer)
+        made = _core.Mapping(fd, nbytes, private)
+        self._mappings[buffer, private] = made
+        return made
+
+    def _fd(self, buffer: int) -> tuple[int, int]:
+        shared = self._mappings.get((buffer, False))
+        if shared is not None:
+            return os.dup(shared.fileno()), len(view_of(shared))
+        if not self._handles:
+            self._handles = {
+                one[0]: i for i, one in enumerate(self._buffers())
+            }
+        share = self.progress.share
+        if share:
+            index = self._handles[buffer]
+            fd, nbytes, _ = self.session._share_fd(share, index)
+        else:
+            number = self.session._buffer_export(buffer)
+            fd, nbytes, _ = self.session.map._export_fd(number)
+        return fd, nbytes
+
+    # ---- state ---------------------------------------------------------------
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is loaded; asking makes progress."""
+        got, waiting = self._progress()
+        state = ModelState(got["state"])
+        got["state"] = state
+        got["was_there"] = bool(got["was_there"])
+        return Progress(
+            **got,
+            waiting_for=waiting if state == ModelState.WAITING else "",
+        )
+
+    @property
+    def state(self) -> ModelState:
+        """LOADED, or how far it is."""
+        return self.progress.state
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is LOADED; False: the time has passed.
+
+        Raises what has failed.
+        """
+        return self._wait(timeout)
+
+    def renew(self) -> None:
+        """Import buffers again after a worker has died.
+
+        Tensors that were taken before keep their memory.  NotFound: the share
+        has ended, load it again.
+        """
+        self._renew()
+        self._handles = {}
+        self._mappings = {}
+
+    def cancel(self) -> None:
+        """Stop loading, and free the memory."""
+        self._cancel()
+
+    def close(self, timeout: float | None = None) -> None:
+        """End the handle; tensors, and arrays of them, stay as they are.
+
+        Timeout: jobs of it are in flight still; call again.
+        """
+        self._close(timeout)
+        self._mappings = {}
+
+    @property
+    def meta(self) -> bytes:
+        """The bytes that describe the share, as its maker has written them."""
+        share = self.progress.share
+        if not share:
+            return b""
+        data: bytes = self.session._share_info(share)["about"]
+        return data
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.name is None:
+            raise TypeError("a model without a name is of one process only")
+        return (_open_again, (self.session.map, self.name))
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return f"<Model {self.name!r}, closed>"
+        return f"<Model {self.name!r} of {len(self)} tensors>"
+
+
+def _open_again(map: Any, name: str) -> Model:
+    """Unpickle a model: in a session of its own, which ends with it."""
+    session = map.session(arena=1 << 20)
+    model: Model = session.open(name)
+    session.close()
+    return model
+
+
+# ---- loading -----------------------------------------------------------------
+
+
+def load(
+    session: Session,
+    path: Path,
+    *,
+    name: str | None,
+    layers: str | None,
+    rows: Iterable[int] | None,
+    read_only: bool,
+    users: Users,
+    any_files: bool,
+    progress: OnProgress,
+    timeout: float | None,
+) -> Model:
+    """Session.load()."""
+    from .session import share_flags, uids_of
+
+    where = None if rows is None else list(rows)
+    if layers is None and where is None:
+        where = [0]
+    opts: dict[str, Any] = {
+        "path": os.fspath(path),
+        "layers": layers,
+        "rows": where,
+        "flags": enums.BUFFER_EXPORTABLE
+        | (enums.MODEL_ANY_FILES if any_files else 0),
+        "name": name,
+    }
+    if name is not None:
+        opts["share_flags"] = share_flags(read_only, users)
+        opts["uids"] = uids_of(users)
+    model = Model(session, name, 0, opts)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    tell = _teller(progress, os.path.basename(os.fspath(path)))
+    try:
+        while True:
+            left = None if deadline is None else deadline - time.monotonic()
+            step = left if tell is None else min(left or 0.1, 0.1)
+            loaded = model.wait(step)
+            if tell is not None:
+                tell(model.progress)
+            if loaded:
+                return model
+            if left is not None and left <= 0:
+                raise errors.make(
+                    "gpumap_model_wait", 62, "the deadline passed", ""
+                )
+    except BaseException:
+        model.close(0 if timeout is not None else None)
+        raise
+
+
+def _teller(
+    progress: OnProgress, name: str
+) -> Callable[[Progress], object] | None:
+    if progress is None or progress is False:
+        return None
+    if progress is True:
+        return Bar(name)
+    return progress
+
+
+class Bar:
+    """A progress bar on stderr: tqdm's where that is installed, else a line."""
+
+    def __init__(self, name: str, stream: TextIO | None = None) -> None:
+        self._name = name
+        self._stream = sys.stderr if stream is None else stream
+        self._bar: Any = None
+        self._ended = False
+        try:
+            import tqdm
+        except ImportError:
+            return
+        self._bar = tqdm.tqdm(
+            desc=name, unit="B", unit_scale=True, file=self._stream
+        )
+
+    def __call__(self, progress: Progress) -> None:
+        done = progress.state == ModelState.LOADED
+        if self._bar is not None:
+            self._bar.total = progress.total_bytes
+            self._bar.update(progress.bytes - self._bar.n)
+            if done:
+                self._bar.close()
+            return
+        if self._ended or not (done or self._stream.isatty()):
+            return
+        end = "\n" if done else ""
+        print(f"\r{self._line(progress)}", end=end, file=self._stream)
+        self._stream.flush()
+        self._ended = done
+
+    def _line(self, progress: Progress) -> str:
+        if progress.state == ModelState.WAITING:
+            return f"{self._name}: another process is loading it"
+        text = (
+            f"{self._name}: {progress.fraction:4.0%} of "
+            f"{progress.total_bytes / 1e9:.1f} GB"
+        )
+        if progress.bytes_per_second:
+            text += f", {progress.bytes_per_second / 1e9:.1f} GB/s"
+        return text
+
+

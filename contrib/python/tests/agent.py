@@ -1,0 +1,190 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+"""An agent of the tests' own, on host rows, and checkpoints to load."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+BUILD = Path(os.environ.get("GPUMAP_BUILD", "."))
+DAEMON = BUILD / "agent/daemon/gpumapd"
+WORKER = BUILD / "agent/worker/gpumap-worker"
+CTL = BUILD / "agent/ctl/gpumapctl"
+
+CONFIG = """
+[host]
+rows = 2
+[cuda]
+enabled = off
+"""
+
+
+class Agent:
+    """gpumapd with an instance of its own; stop() leaves nothing behind."""
+
+    def __init__(self, config: str = CONFIG) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="gpumap-python."))
+        self.instance = f"python.{os.getpid()}.{self.folder.suffix[1:]}"
+        self.runtime_dir = self.folder / "run"
+        self.runtime_dir.mkdir(mode=0o700)
+        (self.folder / "gpumapd.conf").write_text(config)
+        self.log = open(self.folder / "log", "w")
+        self.process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def command(self) -> list[str]:
+        return [
+            str(DAEMON),
+            "--instance",
+            self.instance,
+            "--runtime-dir",
+            str(self.runtime_dir),
+            "--state-dir",
+            str(self.folder / "state"),
+            "--config",
+            str(self.folder / "gpumapd.conf"),
+        ]
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            [*self.command(), "--worker", str(WORKER)],
+            stdout=self.log,
+            stderr=self.log,
+        )
+        deadline = time.monotonic() + 60
+        while not self.ready():
+            if self.process.poll() is not None:
+                raise RuntimeError((self.folder / "log").read_text())
+            if time.monotonic() > deadline:
+                raise RuntimeError("the agent does not become ready")
+            time.sleep(0.02)
+
+    def ready(self) -> bool:
+        import gpumap
+
+        map = gpumap.attach(
+            self.instance, self.runtime_dir, required=False
+        )
+        if map is None:
+            return False
+        with map:
+            states = [device.state for device in map.devices]
+            return map.health().ok and states == [2] * len(states) != []
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def ctl(self, *args: str) -> str:
+        return subprocess.run(
+            [
+                str(CTL),
+                "--instance",
+                self.instance,
+                "--runtime-dir",
+                str(self.runtime_dir),
+                *args,
+            ],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait()
+        subprocess.run(
+            [*self.command(), "--remove"], stdout=self.log, stderr=self.log
+        )
+        self.log.close()
+        for path in Path("/dev/shm").glob(
+            f"gpumap.*.uid{os.getuid()}/{self.instance}"
+        ):
+            shutil.rmtree(path)
+        shutil.rmtree(self.folder)
+
+
+def write_safetensors(
+    path: Path, tensors: dict[str, tuple[str, tuple[int, ...], bytes]]
+) -> None:
+    """Write a checkpoint of {name: (type, shape, bytes)}."""
+    header = {}
+    at = 0
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {
+            "dtype": dtype,
+            "shape": list(shape),
+            "data_offsets": [at, at + len(data)],
+        }
+        at += len(data)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as stream:
+        stream.write(struct.pack("<Q", len(text)) + text)
+        for _, _, data in tensors.values():
+            stream.write(data)
+
+
+def small_model(folder: Path, layers: int = 4) -> dict[
+    str, tuple[str, tuple[int, ...], bytes]
+]:
+    """Write a model that has a tensor of each type, and return them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    types = {
+        "F64": 8,
+        "F32": 4,
+        "F16": 2,
+        "BF16": 2,
+        "I64": 8,
+        "I32": 4,
+        "I16": 2,
+        "I8": 1,
+        "U8": 1,
+        "BOOL": 1,
+        "F8_E4M3": 1,
+    }
+    tensors: dict[str, tuple[str, tuple[int, ...], bytes]] = {
+        "model.embed_tokens.weight": (
+            "BF16",
+            (16, 8),
+            bytes(i % 256 for i in range(256)),
+        )
+    }
+    for layer in range(layers):
+        for number, (dtype, size) in enumerate(types.items()):
+            n = 6 * 4 * size
+            seed = 17 * layer + number
+            data = bytes((seed + i) % 60 for i in range(n))
+            if dtype == "BOOL":
+                data = bytes((seed + i) % 2 for i in range(n))
+            name = f"model.layers.{layer}.{dtype.lower()}.weight"
+            tensors[name] = (dtype, (6, 4), data)
+        tensors[f"model.layers.{layer}.mlp.up_proj.weight"] = (
+            "F32",
+            (3, 5),
+            struct.pack("<15f", *range(15 * layer, 15 * layer + 15)),
+        )
+    tensors["scalar"] = ("F32", (), struct.pack("<f", 2.5))
+    tensors["empty"] = ("F16", (0, 4), b"")
+    write_safetensors(folder / "model.safetensors", tensors)
+    (folder / "config.json").write_text(
+        json.dumps(
+            {
+                "model_type": "llama",
+                "hidden_size": 8,
+                "num_attention_heads": 2,
+                "num_key_value_heads": 1,
+                "num_hidden_layers": layers,
+            }
+        )
+    )
+    return tensors

@@ -1,0 +1,358 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+"""Attachments: devices, layer maps, plans, reservations."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import gpumap
+import pytest
+from agent import Agent
+
+
+def test_attach_finds_no_agent() -> None:
+    assert gpumap.attach("no-such-instance", required=False) is None
+    with pytest.raises(gpumap.NotRunning) as caught:
+        gpumap.attach("no-such-instance")
+    assert isinstance(caught.value, ConnectionError)
+    assert "start gpumapd" in caught.value.refusal
+    with pytest.raises(gpumap.Invalid):
+        gpumap.attach("a/b", required=False)
+
+
+def test_health(map: gpumap.Map, agent: Agent) -> None:
+    health = map.health()
+    assert health.ok and health.state == gpumap.State.READY
+    assert not health.stale
+    assert agent.process is not None
+    assert health.agent_pid == agent.process.pid
+    assert health.agent_version == gpumap.version()
+
+
+def test_devices(map: gpumap.Map) -> None:
+    assert len(map.devices) == 2
+    first, second = map.devices
+    assert (first.row, second.row) == (0, 1)
+    assert first.kind == gpumap.DeviceKind.HOST and first.is_host
+    assert first.free > 0 and first.total_bytes >= first.free
+    assert map.devices[-1].row == 1
+    assert [one.row for one in map.devices[:1]] == [0]
+    with pytest.raises(IndexError):
+        map.devices[2]
+    with pytest.raises(AttributeError):
+        first.row = 3  # type: ignore[misc]
+    assert map.row(first.uuid) == 0
+    assert map.row("cpu") == 0
+    assert map.visible({}) == []
+    assert map.ordinal(0) is None
+    with pytest.raises(gpumap.NoDevice):
+        map.row("cuda:0")
+    with pytest.raises(gpumap.NoDevice):
+        map.row("00000000-0000-0000-0000-000000000000")
+
+
+def test_choose(map: gpumap.Map) -> None:
+    assert sorted(map.choose()) == [0, 1]
+    assert map.choose(rows=[1]) == [1]
+    with pytest.raises(gpumap.NoDevice) as caught:
+        map.choose(free_bytes=1 << 60)
+    assert caught.value.refusal
+
+
+def test_worth(map: gpumap.Map) -> None:
+    assert not map.worth(0, "copy", 1)
+    assert map.worth(0, gpumap.Work.COPY, 1 << 50)
+    with pytest.raises(gpumap.NoDevice):
+        map.worth(7, "copy", 1)
+    assert len(map.policy(0).least) == 13
+    had = map.policy(0).least
+    map.set_policy(0, (7,) * 10 + (0,) * 3)
+    assert map.policy(0).least[0] == 7
+    map.set_policy(0, (0,) * 13)
+    assert map.policy(0).least == had
+
+
+def test_layers(map: gpumap.Map) -> None:
+    seen = map.generation
+    layers = map.publish(
+        "llama", "0:2;1:3", layer_bytes=[10, 20, 30, 40, 50], dtype="bf16"
+    )
+    assert map.wait_change(seen, 5) != seen
+    assert "llama" in map.maps()
+    assert list(layers) == [0, 0, 1, 1, 1] == layers.rows.tolist()
+    assert (layers[0], layers[4], layers[-1], layers.row(3)) == (0, 1, 1, 1)
+    assert len(layers) == 5
+    for index in (5, -6, 2**40):
+        with pytest.raises(IndexError):
+            layers[index]
+    info = layers.read()
+    assert info.bytes.tolist() == [10, 20, 30, 40, 50]
+    assert info.rows.format == "I" and info.rows.readonly
+    assert info.spec == "0:2;1:3" and info.dtype == gpumap.DType.BF16
+    assert [charge.row for charge in info.charges] == [0, 1]
+    # A later publication is followed, whatever its length.
+    map.publish("llama", "1:6")
+    assert layers[0] == 1 and len(layers) == 6
+    again = pickle.loads(pickle.dumps(layers))
+    assert list(again) == [1] * 6
+    map.release("llama")
+    with pytest.raises(gpumap.NotFound):
+        layers[0]
+    with pytest.raises(gpumap.NotFound):
+        map.layers("llama")
+    with pytest.raises(gpumap.NotFound) as caught:
+        map.release("llama")
+    assert isinstance(caught.value, FileNotFoundError)
+
+
+def test_bad_specs(map: gpumap.Map) -> None:
+    with pytest.raises(gpumap.NoDevice) as caught:
+        map.publish("bad", "9:4")
+    assert caught.value.refusal
+    with pytest.raises(gpumap.Invalid):
+        map.publish("bad", "nonsense")
+    with pytest.raises(ValueError):
+        map.publish("bad\0name", "0:4")
+    with pytest.raises(ValueError):
+        map.publish("bad", "0:4", dtype="f4")
+    with pytest.raises(ValueError):
+        map.publish("bad", "0:4", n_layers=3, layer_bytes=[1, 2, 3, 4])
+    with pytest.raises(TypeError):
+        map._layers_publish({"no such field": 1})
+
+
+def test_close_while_others_use_it(agent: Agent) -> None:
+    map = gpumap.attach(agent.instance, agent.runtime_dir)
+    layers = map.publish("kept", "0:2")
+    map.release("kept")
+    map.publish("kept", "0:2")
+    session = map.session()
+    memory = session.memory(0, 100)
+    view = memoryview(memory)
+    waiter = threading.Thread(
+        target=lambda: pytest.raises(
+            (gpumap.Timeout, ValueError),
+            lambda: map.wait_change(map.generation, 0.3),
+        )
+    )
+    waiter.start()
+    map.close()
+    waiter.join()
+    with pytest.raises(ValueError):
+        map.health()
+    with pytest.raises(ValueError):
+        layers[0]
+    session.close()
+    view[:5] = b"bytes"  # still mapped
+    del view, memory
+    assert session.closed
+    with pytest.raises(ValueError):
+        session.memory(0, 1)
+    with gpumap.attach(agent.instance, agent.runtime_dir) as map:
+        map.release("kept")
+
+
+def test_plan(map: gpumap.Map, checkpoint: Path, agent: Agent) -> None:
+    shape = gpumap.Shape.of(checkpoint)
+    assert shape.n_layers == 4 and shape.n_kv_heads == 1
+    plan = map.plan(checkpoint, commit="planned", max_seq_len=64)
+    assert plan.n_layers == 4 and plan.rows.tolist() == [0] * 4
+    assert plan.charges[0].weight_bytes == (
+        sum(shape.layer_bytes) + shape.other_bytes
+    )
+    assert [one.name for one in map.holders()] == ["planned"]
+    assert map.holders()[0].pid == os.getpid()
+    assert {one.name for one in map.reservations()} == {"planned"}
+    map.release("planned")
+    assert map.holders() == []
+    plan = map.plan(checkpoint, spec="1:1;0:3", publish="by-hand")
+    assert list(map.layers("by-hand")) == [1, 0, 0, 0]
+    map.release("by-hand")
+    plan = map.plan(checkpoint, split=[1, 3], rows=[0, 1])
+    assert plan.rows.tolist() == [0, 1, 1, 1] and plan.version == 0
+
+
+def test_shape_is_what_gpumapctl_reads(
+    checkpoint: Path, map: gpumap.Map, agent: Agent
+) -> None:
+    import json
+
+    shape = gpumap.Shape.of(checkpoint)
+    agent.ctl("publish", "ctl", "--model", str(checkpoint), "--spec", "0:4")
+    info = map.layers("ctl").read()
+    assert info.bytes.tolist() == list(shape.layer_bytes)
+    assert info.other_bytes == shape.other_bytes
+    map.release("ctl")
+    assert json is not None
+
+
+def test_plan_that_does_not_fit(map: gpumap.Map) -> None:
+    huge = gpumap.Shape(layer_bytes=(1 << 50,) * 4, other_bytes=1)
+    with pytest.raises(gpumap.DoesNotFit) as caught:
+        map.plan(huge, commit="huge")
+    assert "lower max_seq_len or the batch" in caught.value.remedies
+    with pytest.raises(gpumap.DoesNotFit) as caught:
+        map.plan(huge, commit="huge", spec="1:4")
+    error = caught.value
+    assert error.missing_bytes > 1 << 40
+    assert error.row == 1
+    assert error.remedies[-1] == "ask for less"
+    assert pickle.loads(pickle.dumps(error)).refusal == error.refusal
+
+
+def test_reserve(map: gpumap.Map) -> None:
+    had = map.devices[1].reserved
+    with map.reserve({1: 1 << 20}) as kept:
+        assert kept.by_row == {1: 1 << 20}
+        assert map.devices[1].reserved == had + (1 << 20)
+    assert map.devices[1].reserved == had
+    kept = map.reserve(1 << 20, name="mine")
+    assert [one.name for one in map.holders()] == ["mine"]
+    kept.release()
+    kept.release()
+    with pytest.raises(gpumap.DoesNotFit):
+        map.reserve({0: 1 << 60}, wait=0.2)
+
+
+def test_reserve_ends_with_its_process(map: gpumap.Map) -> None:
+    code = (
+        "import gpumap, sys\n"
+        f"m = gpumap.attach({map.instance!r}, {map.runtime_dir!r})\n"
+        "m.reserve({0: 4096}, name='child')\n"
+        "print('kept', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"kept\n"
+    assert [one.name for one in map.holders()] == ["child"]
+    child.kill()
+    child.communicate()
+    deadline = time.monotonic() + 30
+    while map.holders() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert map.holders() == []
+
+
+def test_wait_change_times_out(map: gpumap.Map) -> None:
+    with pytest.raises(gpumap.Timeout) as caught:
+        map.wait_change(map.generation, 0.01)
+    assert isinstance(caught.value, TimeoutError)
+    assert map.wait_change(map.generation - 1) == map.generation
+
+
+def test_wait_change_is_interrupted(map: gpumap.Map) -> None:
+    code = (
+        "import gpumap, signal\n"
+        f"m = gpumap.attach({map.instance!r}, {map.runtime_dir!r})\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.05)\n"
+        "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
+        "try:\n"
+        "    while True: m.wait_change(m.generation)\n"
+        "except KeyboardInterrupt: print('interrupted')\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert out.stdout == "interrupted\n", out.stderr
+
+
+def test_pickle_and_fork(map: gpumap.Map) -> None:
+    again = pickle.loads(pickle.dumps(map))
+    assert again.devices[0].uuid == map.devices[0].uuid
+    session = map.session()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        text = b"?"
+        try:
+            assert map.devices[0].row == 0  # reading goes on
+            for call in (
+                lambda: session.memory(0, 10),
+                lambda: session.wait(0),
+                lambda: map.publish("forked", "0:1"),
+            ):
+                try:
+                    call()
+                except gpumap.Forked:
+                    continue
+                raise AssertionError("no Forked")
+            session.close()
+            text = b"ok"
+        except BaseException as error:
+            text = repr(error).encode()
+        os.write(write, text)
+        os._exit(0)
+    os.close(write)
+    assert os.read(read, 1000) == b"ok"
+    os.close(read)
+    os.waitpid(child, 0)
+    session.close()
+
+
+def test_export(map: gpumap.Map) -> None:
+    map.publish("exported", "0:2;1:2")
+    with pytest.raises(gpumap.Unsupported) as caught:
+        map.export("vllm", "exported")
+    assert "layer" in caught.value.refusal
+    map.publish("exported", "0:4")
+    settings = map.export("llama.cpp", map.layers("exported"))
+    assert settings.argv[:2] == ("--device", "none")
+    assert settings.env["CUDA_VISIBLE_DEVICES"] == "-1"
+    assert not settings.exact and "numactl" in settings.notes[-1]
+    map.release("exported")
+
+
+def test_lists(map: gpumap.Map, session: gpumap.Session) -> None:
+    session.memory(1, 100)
+    mine = [one for one in map.who() if one.pid == os.getpid()]
+    assert mine and mine[0].rows == (1,)
+    buffer = session.alloc(0, 4096)
+    assert [one.bytes for one in map.usage() if one.row == 0] == [4096]
+    buffer.free()
+    assert map.shares() == [] and map.masks() == [] and map.meshes() == []
+
+
+def test_cordon(map: gpumap.Map) -> None:
+    map.cordon(1)
+    assert gpumap.DeviceFlags.CORDONED in map.devices[1].flags
+    map.uncordon(1)
+    map.drain(1)
+    assert map.devices[1].state == gpumap.DeviceState.DRAINING
+    map.undrain(1)
+    deadline = time.monotonic() + 30
+    while map.devices[1].state != gpumap.DeviceState.READY:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    with pytest.raises(gpumap.NoDevice):
+        map.drain(99)
+
+
+def test_agent_dies(checkpoint: Path) -> None:
+    one = Agent()
+    try:
+        map = gpumap.attach(one.instance, one.runtime_dir)
+        session = map.session()
+        session.memory(0, 10)
+        one.kill()
+        with pytest.raises((gpumap.Gone, gpumap.NotRunning)):
+            map.publish("x", "0:1")
+        with pytest.raises(gpumap.Gone) as caught:
+            session.alloc(0, 4096)
+        assert isinstance(caught.value, ConnectionResetError)
+        assert map.devices[0].row == 0
+        session.close()
+        map.close()
+    finally:
+        one.stop()

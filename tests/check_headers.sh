@@ -32,6 +32,7 @@ may_include() {
 	agent/worker) echo include shm agent/common agent/cuda agent/device \
 		agent/comm agent/worker ;;
 	agent/bench) echo include shm agent/bench ;;
+	contrib/python/core) echo include contrib/python/core ;;
 	agent/ctl) echo include shm agent/plan agent/mask agent/mesh \
 		agent/bench agent/ctl ;;
 	esac
@@ -69,7 +70,7 @@ wrong_includes() {
 	done
 }
 
-for folder in include shm lib agent/*/; do
+for folder in include shm lib agent/*/ contrib/python/core; do
 	folder=${folder%/}
 	if [ -z "$(find "$folder" -name '*.[ch]' 2>/dev/null)" ]; then
 		skip "$folder includes only what it may" "no source yet"

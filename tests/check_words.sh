@@ -61,10 +61,11 @@ wrong_names() {
 # Sources of folder $1, and its scripts and makefiles but this one.
 texts() {
 	find "$1" -name '*.[ch]' -o -name '*.cpp' -o -name '*.pml' \
-		-o -name '*.sh' ! -name check_words.sh -o -name '*.mk'
+		-o -name '*.sh' ! -name check_words.sh -o -name '*.mk' \
+		-o -name '*.py'
 }
 
-for folder in include lib shm agent tests; do
+for folder in include lib shm agent tests contrib/python; do
 	# shellcheck disable=SC2046 # no file has a blank in its name
 	check "$folder says what it means" "$(wrong_words $(texts "$folder"))"
 	# shellcheck disable=SC2046 # no file has a blank in its name

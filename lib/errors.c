@@ -25,7 +25,7 @@ static const struct {
 	  "would be written; or it is not shared with this user" },
 	{ -EAGAIN, "published anew meanwhile, or no credit left; "
 		   "refresh or take completions, and try again" },
-	{ -EALREADY, "this session holds the share already" },
+	{ -EALREADY, "this session holds, or has claimed, the share already" },
 	{ -EBADF, "the descriptor is none, or cannot be read" },
 	{ -EBUSY,
 	  "a row that is being brought back, or was drained with its "
@@ -44,6 +44,7 @@ static const struct {
 	{ -EINVAL, "an argument was refused" },
 	{ -EIO, "the worker of the row died before the job ended, or the "
 		"agent's disk failed" },
+	{ -EKEYREJECTED, "what has this name has another fingerprint" },
 	{ -EMFILE, "this process has no descriptor left" },
 	{ -EMSGSIZE, "the request is larger than this kernel lets through a "
 		     "socket; raise net.core.wmem_max" },

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "lib/model.h"
+#include "lib/shares.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -84,10 +85,11 @@ static int check_opts(struct gpumap_session *s,
 		return -E2BIG;
 	if (opts->name == NULL &&
 	    (opts->share_flags != 0 || opts->n_uids != 0 ||
+	     opts->fingerprint != NULL ||
 	     (opts->flags & GPUMAP_MODEL_ANY_FILES) != 0))
 		return refuse(s, -EINVAL,
-			      "who may have it is said, and no name "
-			      "to have it by");
+			      "who may have it is said, or its fingerprint, "
+			      "and no name to have it by");
 	if (opts->path == NULL || opts->path[0] == '\0')
 		return refuse(s, -EINVAL,
 			      "no path: give the directory of a "
@@ -158,6 +160,7 @@ static void drop(struct gpumap_model *m)
 	free(m->order.layers);
 	free(m->order.rows);
 	free(m->name.uids);
+	free((char *)m->name.expect.fields);
 	free(m->names);
 	free(m->places);
 	free(m->files);
@@ -202,6 +205,9 @@ static int take_order(struct gpumap_model *m,
 	m->flags = opts->flags & ~GPUMAP_MODEL_ANY_FILES;
 	if (opts->name == NULL)
 		return ret;
+	if (ret == 0 && opts->fingerprint != NULL)
+		ret = gm_share_fingerprint_copy(m->session, opts->fingerprint,
+						&name->expect);
 	m->flags |= GPUMAP_BUFFER_EXPORTABLE;
 	memcpy(name->text, opts->name, strlen(opts->name) + 1);
 	return ret;
@@ -282,7 +288,8 @@ int gpumap_model_load(struct gpumap_session *session,
 }
 
 int gpumap_model_open(struct gpumap_session *session, const char *name,
-		      uint32_t flags, struct gpumap_model **ret_model)
+		      uint32_t flags, const struct gpumap_fingerprint *expect,
+		      struct gpumap_model **ret_model)
 {
 	struct gpumap_model_opts opts = { .name = name, .share_flags = flags };
 	struct gpumap_model *m;
@@ -302,7 +309,11 @@ int gpumap_model_open(struct gpumap_session *session, const char *name,
 	m->session = session;
 	m->name.flags = flags;
 	memcpy(m->name.text, name, strlen(name) + 1);
-	ret = gm_model_adopt(m);
+	if (expect != NULL)
+		ret = gm_share_fingerprint_copy(session, expect,
+						&m->name.expect);
+	if (ret == 0)
+		ret = gm_model_adopt(m);
 	if (ret != 0) {
 		if (m->why.text[0] != '\0')
 			gm_map_refuse(session->map, m->why.text);

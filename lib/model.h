@@ -68,7 +68,9 @@ struct gm_model_name {
 	uint32_t n_uids;
 	bool any_files; /* a share of other files will do, too */
 	bool compares;  /* a share has to be of these: */
-	uint64_t fingerprint;
+	uint64_t files; /* their fingerprint */
+	/* The caller's fingerprint; its size is 0 if there is none. */
+	struct gpumap_fingerprint expect;
 	bool claimed;   /* this session has reserved the name */
 	bool was_there; /* another session had loaded it */
 	uint64_t share; /* 0: not shared yet, or not any more */

@@ -23,15 +23,11 @@
 
 /* ---- requests to the agent -------------------------------------------- */
 
-static int request_claim(struct gpumap_model *m, uint32_t flags)
+/* The fingerprint that the caller wants, or NULL. */
+static const struct gpumap_fingerprint *
+expected(const struct gm_model_name *name)
 {
-	struct gm_share_claim body = { .flags = flags };
-	struct gm_call call = { .type = GM_CONTROL_SHARE_CLAIM,
-				.body = &body,
-				.body_bytes = sizeof(body) };
-
-	memcpy(body.name, m->name.text, sizeof(body.name));
-	return gm_session_call(m->session, &call, 0);
+	return name->expect.size != 0 ? &name->expect : NULL;
 }
 
 void gm_model_unname(struct gpumap_model *model)
@@ -43,7 +39,8 @@ void gm_model_unname(struct gpumap_model *model)
 	if (name->share != 0)
 		gpumap_share_close(model->session, name->share);
 	if (name->claimed)
-		request_claim(model, GM_SHARE_CLAIM_DROP);
+		gm_share_claim(model->session, name->text, GM_SHARE_CLAIM_DROP,
+			       NULL);
 	name->share = 0;
 	name->claimed = false;
 	gm_map_refuse(model->session->map, why);
@@ -97,7 +94,7 @@ static int import(struct gpumap_model *m, uint32_t i)
  * from. */
 static int compare(struct gpumap_model *m)
 {
-	if (!m->name.compares || m->fingerprint == m->name.fingerprint)
+	if (!m->name.compares || m->fingerprint == m->name.files)
 		return 0;
 	return gm_reason_set(&m->why, -EEXIST,
 			     "\"%s\" holds other files, or an earlier state of "
@@ -141,7 +138,7 @@ int gm_model_adopt(struct gpumap_model *model)
 	struct gm_model_name *name = &model->name;
 	int ret = gpumap_share_open(model->session, name->text,
 				    name->flags & GPUMAP_SHARE_READ_ONLY,
-				    &name->share);
+				    expected(name), &name->share);
 
 	if (ret != 0)
 		return ret;
@@ -180,7 +177,7 @@ static int adopt(struct gpumap_model *m)
 		if (ret != 0)
 			return ret;
 		m->name.compares = true;
-		m->name.fingerprint = gm_fingerprint_weights(&weights);
+		m->name.files = gm_fingerprint_weights(&weights);
 		gm_weights_free(&weights);
 	}
 	return gm_model_adopt(m);
@@ -190,10 +187,12 @@ static int adopt(struct gpumap_model *m)
  * there and is opened, or another session is loading it. */
 static int ask(struct gpumap_model *m)
 {
-	int ret = request_claim(
-		m, is_for_others(&m->name) ? GM_SHARE_CLAIM_OTHERS : 0);
+	int ret = gm_share_claim(m->session, m->name.text,
+				 is_for_others(&m->name) ? GM_SHARE_CLAIM_OTHERS
+							 : 0,
+				 expected(&m->name));
 
-	if (ret == -EBUSY) {
+	if (ret == -EBUSY || ret == -EALREADY) {
 		gm_reason_set(&m->why, 0, "%s",
 			      gpumap_refusal(m->session->map));
 		return 0;
@@ -278,7 +277,8 @@ int gm_model_publish(struct gpumap_model *model)
 						.n_buffers = model->n_buffers,
 						.flags = name->flags,
 						.uids = name->uids,
-						.n_uids = name->n_uids };
+						.n_uids = name->n_uids,
+						.fingerprint = expected(name) };
 	uint64_t *handles = calloc(model->n_buffers, sizeof(*handles));
 	void *table;
 	int ret = -ENOMEM;

@@ -15,11 +15,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 _Static_assert(GPUMAP_SHARE_BUFFERS_MAX == GM_SHARE_BUFFERS_MAX, "limits");
 _Static_assert(GPUMAP_SHARE_UIDS_MAX == GM_SHARE_UIDS_MAX, "limits");
 _Static_assert(GPUMAP_SHARE_ABOUT_MAX == GM_SHARE_ABOUT_MAX, "limits");
+_Static_assert(GPUMAP_SHARE_FIELDS_MAX == GM_SHARE_FIELDS_MAX, "limits");
+_Static_assert(sizeof(((struct gpumap_fingerprint *)0)->hash) ==
+		       GM_SHARE_HASH_BYTES,
+	       "copied");
+
+/* The first and the longest nap between two requests for a claim. */
+#define CLAIM_NAP_NS      UINT64_C(2000000)
+#define CLAIM_NAP_MOST_NS UINT64_C(100000000)
 
 /* One buffer of a share.  The handle may be that of a buffer which has been
  * freed. */
@@ -38,6 +47,7 @@ struct gm_share {
 	uint32_t uid;
 	uint32_t flags; /* GPUMAP_SHARE_*, as the share was made */
 	bool read_only; /* as this session opened it */
+	uint8_t hash[GM_SHARE_HASH_BYTES];
 	uint32_t n;
 	char name[GPUMAP_NAME_MAX + 1];
 	struct part parts[];
@@ -77,7 +87,7 @@ struct answer {
 	struct gm_share_buffer buffers[GM_SHARE_BUFFERS_MAX];
 };
 
-static void expect(struct gm_call *call, struct answer *answer)
+static void await(struct gm_call *call, struct answer *answer)
 {
 	call->reply = &answer->reply;
 	call->reply_bytes = sizeof(answer->reply);
@@ -118,6 +128,7 @@ static int make(const struct gpumap_session *s, const struct answer *answer,
 	share->uid = answer->reply.uid;
 	share->flags = answer->reply.flags;
 	share->about_bytes = answer->reply.about_bytes;
+	memcpy(share->hash, answer->reply.hash, sizeof(share->hash));
 	share->n = n;
 	memcpy(share->name, name, strlen(name) + 1);
 	for (uint32_t i = 0; i < n; i++) {
@@ -185,6 +196,63 @@ static int check_name(const struct gpumap_session *s, const char *name)
 		return 0;
 	gm_map_refuse(s->map, "a name has 1 to 63 bytes");
 	return -EINVAL;
+}
+
+/* ---- fingerprints -------------------------------------------------------- */
+
+/* A fingerprint as requests have it.  Returns 0, -EINVAL or -E2BIG with the
+ * refusal stored. */
+static int key_of(const struct gpumap_session *s,
+		  const struct gpumap_fingerprint *fingerprint,
+		  struct gm_share_key *ret_key, struct iovec *ret_fields)
+{
+	static const struct gpumap_fingerprint none;
+	struct gpumap_fingerprint ours;
+	size_t n;
+	int ret;
+
+	*ret_key = (struct gm_share_key){ .fields_bytes = 0 };
+	*ret_fields = (struct iovec){ NULL, 0 };
+	if (fingerprint == NULL)
+		return 0;
+	ret = gm_map_size_in(s->map, &ours, sizeof(ours), fingerprint);
+	if (ret != 0)
+		return ret;
+	if (memcmp(ours.hash, none.hash, sizeof(none.hash)) == 0)
+		return gm_refuse(s->map, -EINVAL,
+				 "the hash of the fingerprint is all 0");
+	n = ours.fields != NULL ? strnlen(ours.fields, GM_SHARE_FIELDS_MAX + 1)
+				: 0;
+	if (n > GM_SHARE_FIELDS_MAX)
+		return gm_refuse(s->map, -E2BIG,
+				 "the fields of a fingerprint have at most %u "
+				 "bytes",
+				 GM_SHARE_FIELDS_MAX);
+	memcpy(ret_key->hash, ours.hash, sizeof(ret_key->hash));
+	ret_key->fields_bytes = (uint32_t)n;
+	*ret_fields = (struct iovec){ (void *)ours.fields, n };
+	return 0;
+}
+
+int gm_share_fingerprint_copy(const struct gpumap_session *session,
+			      const struct gpumap_fingerprint *fingerprint,
+			      struct gpumap_fingerprint *ret_copy)
+{
+	struct gpumap_fingerprint copy = { .size = sizeof(copy) };
+	struct gm_share_key key;
+	struct iovec fields;
+	int ret = key_of(session, fingerprint, &key, &fields);
+
+	if (ret != 0)
+		return ret;
+	memcpy(copy.hash, key.hash, sizeof(copy.hash));
+	if (fields.iov_len > 0) {
+		copy.fields = strndup(fields.iov_base, fields.iov_len);
+		if (copy.fields == NULL)
+			return gm_refuse_memory(session->map, fields.iov_len);
+	}
+	*ret_copy = copy;
+	return 0;
 }
 
 /* ---- gpumap_share_publish() --------------------------------------------- */
@@ -268,17 +336,19 @@ static int request_share(struct gpumap_session *s,
 	struct gm_call call = { .type = GM_CONTROL_SHARE,
 				.body = &body,
 				.body_bytes = sizeof(body),
-				.n_tail = 2,
+				.n_tail = 3,
 				.carries = fd >= 0 ? &fd : NULL };
 	struct answer answer;
-	int ret;
+	int ret = key_of(s, r->fingerprint, &body.key, &call.tail[2]);
 
+	if (ret != 0)
+		return ret;
 	memcpy(body.name, r->name, strlen(r->name));
 	call.tail[0] = (struct iovec){ (void *)r->buffers,
 				       r->n_buffers * sizeof(uint64_t) };
 	call.tail[1] =
 		(struct iovec){ (void *)r->uids, r->n_uids * sizeof(uint32_t) };
-	expect(&call, &answer);
+	await(&call, &answer);
 	ret = gm_session_call(s, &call, 0);
 	if (ret == 0)
 		ret = keep(s, &call, &answer, r->name, fd, ret_share);
@@ -355,15 +425,77 @@ int gpumap_share_publish(struct gpumap_session *session,
 	return 0;
 }
 
+/* ---- claims -------------------------------------------------------------- */
+
+int gm_share_claim(struct gpumap_session *session, const char *name,
+		   uint32_t flags, const struct gpumap_fingerprint *fingerprint)
+{
+	struct gm_share_claim body = { .flags = flags };
+	struct gm_call call = { .type = GM_CONTROL_SHARE_CLAIM,
+				.body = &body,
+				.body_bytes = sizeof(body),
+				.n_tail = 1 };
+	int ret = key_of(session, fingerprint, &body.key, &call.tail[0]);
+
+	if (ret != 0)
+		return ret;
+	memcpy(body.name, name, strlen(name));
+	return gm_session_call(session, &call, 0);
+}
+
+int gpumap_share_claim(struct gpumap_session *session, const char *name,
+		       uint32_t flags,
+		       const struct gpumap_fingerprint *fingerprint,
+		       uint64_t deadline_ns)
+{
+	uint64_t nap = CLAIM_NAP_NS, now;
+	int ret = gm_session_begin(session);
+
+	if (ret == 0 && (flags & ~GPUMAP_SHARE_ANY_USER) != 0)
+		ret = -E2BIG;
+	if (ret == 0)
+		ret = check_name(session, name);
+	if (ret != 0)
+		return ret;
+	flags = flags != 0 ? GM_SHARE_CLAIM_OTHERS : 0;
+	while ((ret = gm_share_claim(session, name, flags, fingerprint)) ==
+	       -EBUSY) {
+		struct timespec ns = { 0 };
+
+		now = gm_now_ns();
+		if (now >= deadline_ns)
+			return -ETIME; /* the reason is the agent's */
+		if (nap > deadline_ns - now)
+			nap = deadline_ns - now;
+		ns.tv_nsec = (long)nap;
+		nanosleep(&ns, NULL);
+		nap = 2 * nap < CLAIM_NAP_MOST_NS ? 2 * nap : CLAIM_NAP_MOST_NS;
+	}
+	return ret;
+}
+
+int gpumap_share_unclaim(struct gpumap_session *session, const char *name)
+{
+	int ret = gm_session_begin(session);
+
+	if (ret == 0)
+		ret = check_name(session, name);
+	if (ret == 0)
+		ret = gm_share_claim(session, name, GM_SHARE_CLAIM_DROP, NULL);
+	return ret;
+}
+
 /* ---- open a share ------------------------------------------------------- */
 
 int gpumap_share_open(struct gpumap_session *session, const char *name,
-		      uint32_t flags, uint64_t *ret_share)
+		      uint32_t flags, const struct gpumap_fingerprint *expect,
+		      uint64_t *ret_share)
 {
 	struct gm_share_open body = { .flags = flags };
 	struct gm_call call = { .type = GM_CONTROL_SHARE_OPEN,
 				.body = &body,
-				.body_bytes = sizeof(body) };
+				.body_bytes = sizeof(body),
+				.n_tail = 1 };
 	struct gm_share *share;
 	struct answer answer;
 	int ret = gm_session_begin(session);
@@ -372,10 +504,12 @@ int gpumap_share_open(struct gpumap_session *session, const char *name,
 		ret = -E2BIG;
 	if (ret == 0)
 		ret = check_name(session, name);
+	if (ret == 0)
+		ret = key_of(session, expect, &body.key, &call.tail[0]);
 	if (ret != 0)
 		return ret;
 	memcpy(body.name, name, strlen(name));
-	expect(&call, &answer);
+	await(&call, &answer);
 	ret = gm_session_call(session, &call, 1);
 	if (ret != 0)
 		return ret;
@@ -412,6 +546,7 @@ int gpumap_share_info(struct gpumap_session *session, uint64_t share,
 	info.n_buffers = s->n;
 	info.about = s->about;
 	info.about_bytes = s->about_bytes;
+	memcpy(info.fingerprint, s->hash, sizeof(info.fingerprint));
 	for (uint32_t i = 0; i < s->n; i++)
 		info.bytes += s->parts[i].bytes;
 	gm_size_put(ret_info, &info, sizeof(info));

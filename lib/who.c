@@ -395,6 +395,7 @@ static void put_share(const void *item, size_t size, void *ret_element)
 					  .pid = is->pid };
 
 	memcpy(info.name, is->name, sizeof(info.name) - 1);
+	memcpy(info.fingerprint, is->hash, sizeof(info.fingerprint));
 	_Static_assert(sizeof(info.rows) == sizeof(is->rows), "a bit each");
 	memcpy(info.rows, is->rows, sizeof(info.rows));
 	gm_size_put_item(ret_element, size, &info, sizeof(info));

@@ -366,6 +366,17 @@ static inline uint32_t gm_export_row(uint64_t id)
 	return (uint32_t)(id >> 56);
 }
 
+/* A fingerprint of what is, or is to be, in a share, and the text of what it is
+ * a fingerprint of: lines KEY=VALUE, in the request's tail. */
+#define GM_SHARE_HASH_BYTES 32u
+#define GM_SHARE_FIELDS_MAX 4096u
+
+struct gm_share_key {
+	uint8_t hash[GM_SHARE_HASH_BYTES]; /* all 0: none */
+	uint32_t fields_bytes;             /* without a NUL; 0: not told */
+	uint32_t reserved;
+};
+
 /*
  * SHARE: give buffers that this session has exported a name, all of them in one
  * step, and be its first holder.  Buffers that are exported READ_ONLY, and no
@@ -378,8 +389,9 @@ static inline uint32_t gm_export_row(uint64_t id)
  *
  * The share's description comes as a memfd that is sealed against shrinking,
  * growing and writing, and has no huge pages; its bytes count with the arenas
- * of the uid.  Tail: n_buffers uint64_t, their handles, then n_uids uint32_t.
- * Reply: as SHARE_OPEN, without the descriptor.
+ * of the uid.  Tail: n_buffers uint64_t, their handles, then n_uids uint32_t,
+ * then the fields of its key.  Reply: as SHARE_OPEN, without the descriptor.
+ * -EKEYREJECTED: the session has claimed the name for another fingerprint.
  */
 struct gm_share_ask {
 	char name[64];
@@ -389,17 +401,20 @@ struct gm_share_ask {
 	uint32_t n_uids;
 	uint32_t reserved;
 	uint64_t about_bytes; /* of the whole memfd; 0: none comes along */
+	struct gm_share_key key;
 };
 
 #define GM_SHARE_BUFFERS_MAX 1024u
 #define GM_SHARE_UIDS_MAX    64u
 #define GM_SHARE_ABOUT_MAX   (UINT64_C(64) << 20)
 
-/* SHARE_OPEN: hold the share of this name. */
+/* SHARE_OPEN: hold the share of this name.  Tail: the fields of its key.
+ * -EKEYREJECTED: it has another fingerprint than that of the key. */
 struct gm_share_open {
 	char name[64];
 	uint32_t flags; /* GPUMAP_SHARE_READ_ONLY; required if shared so */
 	uint32_t reserved;
+	struct gm_share_key key;
 };
 
 /* Tail: n_buffers gm_share_buffer, in the order of SHARE. */
@@ -410,6 +425,7 @@ struct gm_share_reply {
 	uint32_t flags;       /* GPUMAP_SHARE_* */
 	uint32_t n_buffers;
 	uint32_t reserved;
+	uint8_t hash[GM_SHARE_HASH_BYTES]; /* all 0: it has no fingerprint */
 };
 
 struct gm_share_buffer {
@@ -421,16 +437,19 @@ struct gm_share_buffer {
 
 /*
  * SHARE_CLAIM: this session will SHARE buffers by this name, and no other
- * session can meanwhile: until this one has, until DROP, or until it ends.  No
- * reply body.  A refusal is -EEXIST, the name is shared already; -EBUSY, a
- * session has claimed it, ask again later; -EACCES, another user's session has
- * claimed it, and not for others; -EDQUOT, this session has claimed too many
- * names; -EPERM, it could not be shared with others.
+ * session can meanwhile: until this one has, until DROP, or until it ends.
+ * Tail: the fields of its key.  No reply body.  A refusal is -EEXIST, the name
+ * is shared already; -EALREADY, this session has claimed it; -EBUSY, another
+ * has, ask again later; -EACCES, another user's session has claimed it, and not
+ * for others; -EKEYREJECTED, it has for another fingerprint; -EDQUOT, this
+ * session has claimed too many names; -EPERM, it could not be shared with
+ * others.
  */
 struct gm_share_claim {
 	char name[64];
 	uint32_t flags; /* GM_SHARE_CLAIM_* */
 	uint32_t reserved;
+	struct gm_share_key key;
 };
 
 #define GM_SHARE_CLAIM_DROP   1u
@@ -467,7 +486,8 @@ struct gm_shares_item {
 	uint32_t n_buffers;
 	uint32_t n_holders;
 	uint32_t reserved;
-	uint64_t rows[GM_ROW_WORDS]; /* of the buffers; a bit each */
+	uint64_t rows[GM_ROW_WORDS];       /* of the buffers; a bit each */
+	uint8_t hash[GM_SHARE_HASH_BYTES]; /* all 0: it has no fingerprint */
 };
 
 /* DRAIN: let a row's work end and close every handle to its device; or put the
@@ -650,10 +670,12 @@ _Static_assert(sizeof(struct gm_reservation_item) == 112, "wire");
 _Static_assert(sizeof(struct gm_reach) == 16, "wire");
 _Static_assert(sizeof(struct gm_unreach) == 8, "wire");
 _Static_assert(sizeof(struct gm_program_ask) == 80, "wire");
-_Static_assert(sizeof(struct gm_share_ask) == 88, "wire");
-_Static_assert(sizeof(struct gm_share_open) == 72, "wire");
-_Static_assert(sizeof(struct gm_share_reply) == 32, "wire");
+_Static_assert(sizeof(struct gm_share_key) == 40, "wire");
+_Static_assert(sizeof(struct gm_share_claim) == 112, "wire");
+_Static_assert(sizeof(struct gm_share_ask) == 128, "wire");
+_Static_assert(sizeof(struct gm_share_open) == 112, "wire");
+_Static_assert(sizeof(struct gm_share_reply) == 64, "wire");
 _Static_assert(sizeof(struct gm_share_buffer) == 24, "wire");
-_Static_assert(sizeof(struct gm_shares_item) == 152, "wire");
+_Static_assert(sizeof(struct gm_shares_item) == 184, "wire");
 
 #endif

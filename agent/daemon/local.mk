@@ -118,6 +118,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/sharing/peer_mapping.c %reldir%/sharing/peer_mapping.h \
 	%reldir%/sharing/share.h \
 	%reldir%/sharing/share_access.c \
+	%reldir%/sharing/share_key.c %reldir%/sharing/share_key.h \
 	%reldir%/sharing/share_offer.c \
 	%reldir%/sharing/share_request.c %reldir%/sharing/share_request.h
 %canon_reldir%_libdaemon_la_SOURCES += \

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include <gpumap/session.h>
+#include <gpumap/share.h>
 #include <gpumap/types.h>
 
 #ifdef __cplusplus
@@ -36,7 +37,8 @@ extern "C" {
  * that session fails or dies, another loads it.  The name identifies the model:
  * maps and rows are not compared.  A session that would load other files than
  * those that the name holds is refused: the names, sizes and modification times
- * of the files and the tensors in their headers are compared, not the folder.
+ * of the files and the tensors in their headers are compared, not the folder;
+ * and so are fingerprints, where the program gives one.
  * The model is a share, with its
  * buffers in their order, and exists as long as any session holds it: until
  * each has called gpumap_model_close(), or ended.
@@ -65,6 +67,9 @@ struct gpumap_model_opts {
 	uint32_t share_flags; /* GPUMAP_SHARE_*.  The session that loads it can
 			       * write it all the same; these flags apply to
 			       * sessions that open it */
+	const struct gpumap_fingerprint *fingerprint; /* of the model, which a
+						       * model of this name has
+						       * to have; NULL: none */
 };
 
 enum gpumap_model_state {
@@ -144,8 +149,9 @@ struct gpumap_tensor {
  *		-ENODEV, -ENOMEM, -ESHUTDOWN, -ECONNRESET, -EOWNERDEAD
  *				as gpumap_alloc()
  *		with a name: -EEXIST, the name holds a model that was loaded
- *		from other files; -EDQUOT, this session has claimed 16; -EPERM,
- *		the administrator limits shares to the same user; and as
+ *		from other files; -EKEYREJECTED, it has, or a session loads it
+ *		for, another fingerprint; -EDQUOT, this session has claimed 16;
+ *		-EPERM, the administrator limits shares to the same user; and as
  *		gpumap_model_open() when the name exists
  *		gpumap_refusal() says which file, and what to do
  * Cost		an open and two reads for each file; with a name, one more round
@@ -217,6 +223,7 @@ GPUMAP_API int gpumap_model_wait(struct gpumap_model *model,
  *
  * flags	GPUMAP_SHARE_READ_ONLY, which is required if it is shared so, or
  *		0
+ * expect	the fingerprint that it has to have; NULL: any, or none
  * ret_model	LOADED; give it back with gpumap_model_close()
  *
  * Returns	0
@@ -224,6 +231,7 @@ GPUMAP_API int gpumap_model_wait(struct gpumap_model *model,
  *				it
  *		-EINVAL		no name; or the share of this name is no model
  *		-EPROTO		it was shared by another release of the library
+ *		-EKEYREJECTED	it has another fingerprint, or none
  *		-EACCES, -EALREADY, -EDQUOT, -E2BIG, -EOPNOTSUPP, -EMFILE,
  *		-ENOMEM, -ECONNRESET, -EOWNERDEAD
  *				as gpumap_share_open() and
@@ -235,6 +243,7 @@ GPUMAP_API int gpumap_model_wait(struct gpumap_model *model,
  */
 GPUMAP_API int gpumap_model_open(struct gpumap_session *session,
 				 const char *name, uint32_t flags,
+				 const struct gpumap_fingerprint *expect,
 				 struct gpumap_model **ret_model);
 
 /*

@@ -22,7 +22,12 @@
  * row of theirs is drained or lost: calls return -ENOENT then.
  *
  * Names belong to one instance and have 1 to 63 bytes, without blanks and
- * control characters.
+ * control characters.  A name alone does not say what is in a share: a share
+ * may have a fingerprint, and a session that opens it may say which one it
+ * expects, and is refused where there is another.
+ *
+ * Where several sessions want a share that one of them has to make,
+ * gpumap_share_claim() chooses one and has the others wait.
  */
 #ifndef GPUMAP_SHARE_H
 #define GPUMAP_SHARE_H
@@ -47,8 +52,24 @@ extern "C" {
 #define GPUMAP_SHARE_ANY_USER    (UINT32_C(1) << 1)
 
 #define GPUMAP_SHARE_BUFFERS_MAX 1024
+#define GPUMAP_SHARE_FIELDS_MAX  4096
 #define GPUMAP_SHARE_UIDS_MAX    64
 #define GPUMAP_SHARE_ABOUT_MAX   (UINT64_C(64) << 20)
+
+/*
+ * The identity of what is in a share.  Two shares with the same content, for
+ * all that their users care about, have the same hash, and others have another:
+ * a SHA-256 of all settings that the content depends on, for example.  Only the
+ * hashes are compared.  With @fields on both sides a refusal names the
+ * first line that differs.
+ */
+struct gpumap_fingerprint {
+	size_t size;        /* sizeof(struct gpumap_fingerprint) */
+	uint8_t hash[32];   /* not all 0 */
+	const char *fields; /* lines KEY=VALUE, of which it is the hash, in an
+			     * order that does not vary; at most
+			     * GPUMAP_SHARE_FIELDS_MAX bytes; NULL: not told */
+};
 
 struct gpumap_share_request {
 	size_t size; /* sizeof(struct gpumap_share_request) */
@@ -64,6 +85,8 @@ struct gpumap_share_request {
 	const uint32_t *uids; /* other users who may open it */
 	uint32_t n_uids;      /* at most GPUMAP_SHARE_UIDS_MAX */
 	uint32_t reserved;
+	const struct gpumap_fingerprint *fingerprint; /* NULL: none.  Its fields
+						       * count with @about */
 };
 
 /* One share. */
@@ -86,6 +109,7 @@ struct gpumap_share_info {
 	uint64_t rows[GPUMAP_ROWS_MAX / 64]; /* of its buffers: bit row % 64 of
 					      * rows[row / 64]; 0 in
 					      * gpumap_share_info() */
+	uint8_t fingerprint[32];             /* its hash; all 0: it has none */
 };
 
 /*
@@ -104,7 +128,10 @@ struct gpumap_share_info {
  *		-E2BIG		a field or a flag newer than this library, or
  *				too much in @about
  *		-ESTALE, -ERANGE	this session has no such buffer
- *		-EEXIST		the name is taken
+ *		-EEXIST		the name is taken, or another session has
+ *				claimed it
+ *		-EKEYREJECTED	this session has claimed it for another
+ *				fingerprint
  *		-EBUSY		a buffer is shared already, or others have
  *				imported it the other way, for writing or
  *				read-only
@@ -128,10 +155,14 @@ GPUMAP_API int gpumap_share_publish(struct gpumap_session *session,
  *
  * flags	GPUMAP_SHARE_READ_ONLY, which is required if it is shared so, or
  *		0
+ * expect	the fingerprint that it has to have; NULL: any, or none
  * ret_share	receives its number; give it back with gpumap_share_close()
  *
  * Returns	0
  *		-ENOENT		nothing has this name
+ *		-EKEYREJECTED	it has another fingerprint, or none:
+ *				gpumap_refusal() names the first field that
+ *				differs, or both hashes
  *		-EACCES		it is not for this user, or not for writing
  *		-EALREADY	this session holds it already
  *		-EDQUOT		this user has as many imports, or on a row as
@@ -145,7 +176,60 @@ GPUMAP_API int gpumap_share_publish(struct gpumap_session *session,
  */
 GPUMAP_API int gpumap_share_open(struct gpumap_session *session,
 				 const char *name, uint32_t flags,
+				 const struct gpumap_fingerprint *expect,
 				 uint64_t *ret_share);
+
+/*
+ * gpumap_share_claim - make the share of this name, or wait until it is there
+ *
+ * One of the sessions that claim a name gets it, makes the share and publishes
+ * it.  For the others the call waits.  When the session that has the
+ * claim publishes, they find the share; when it gives the claim back or ends,
+ * its process killed, one of them has the claim.  A claim ends with
+ * gpumap_share_publish() by this name, gpumap_share_unclaim(), or the session.
+ *
+ * flags	GPUMAP_SHARE_ANY_USER: the share will be for other users, too,
+ *		whose sessions wait for it; or 0: they are refused
+ * fingerprint	of the share that this session wants; NULL: any
+ * deadline_ns	on CLOCK_MONOTONIC, or GPUMAP_NO_DEADLINE; 0: do not wait
+ *
+ * Returns	0		this session has the claim: make the share
+ *		-EEXIST		the share is there: gpumap_share_open() it.  Its
+ *				fingerprint was not compared
+ *		-EALREADY	this session has the claim already
+ *		-ETIME		the deadline passed; gpumap_refusal() names the
+ *				process that has the claim
+ *		-EKEYREJECTED	a session has claimed the name for another
+ *				fingerprint
+ *		-EACCES		another user's session has claimed it, and not
+ *				for others
+ *		-EDQUOT		this session has claimed 16 names
+ *		-EPERM		the administrator limits shares to the same user
+ *		-EINVAL		no name; or a fingerprint that is none
+ *		-E2BIG		a flag newer than this library, or too many
+ *				fields
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD
+ *		gpumap_refusal() says more
+ * Cost		a round trip on the control socket, and ten a second while it
+ *		waits.  Completions of this session are not taken meanwhile
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_share_claim(struct gpumap_session *session,
+				  const char *name, uint32_t flags,
+				  const struct gpumap_fingerprint *fingerprint,
+				  uint64_t deadline_ns);
+
+/*
+ * gpumap_share_unclaim - give a claim back without having made the share
+ *
+ * Returns	0, also where this session has not claimed the name
+ *		-EINVAL		no name
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		a round trip on the control socket
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_share_unclaim(struct gpumap_session *session,
+				    const char *name);
 
 /*
  * gpumap_share_info - read a share's facts

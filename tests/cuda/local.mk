@@ -142,13 +142,14 @@ GM_TORTURE += %reldir%/sessions/agent_death.c \
 
 gm_suites += tests/suites/cuda_sharing
 gm_cuda_sharing = \
+	%reldir%/sharing/claims.c \
 	%reldir%/sharing/death.c \
 	%reldir%/sharing/shares.c
 tests_suites_cuda_sharing_SOURCES = $(gm_cuda_sharing)
 tests_suites_cuda_sharing_LDADD = tests/libsupport.la \
 	tests/fake/libmachine.la lib/libgpumap.la $(JANSSON_LIBS) -lpthread
 gm_cases += $(gm_cuda_sharing)
-GM_TORTURE += %reldir%/sharing/death.c
+GM_TORTURE += %reldir%/sharing/claims.c %reldir%/sharing/death.c
 
 gm_suites += tests/suites/cuda_workers
 gm_cuda_workers = \

@@ -185,7 +185,8 @@ static int name(struct player *p)
 					story_now() + STORY_LIMIT_NS);
 	if (ret == 0)
 		ret = gpumap_model_open(p->other, "points",
-					GPUMAP_SHARE_READ_ONLY, &p->found);
+					GPUMAP_SHARE_READ_ONLY, NULL,
+					&p->found);
 	if (ret == 0)
 		ret = gpumap_model_find(p->found, "b", &t);
 	job.n = t.bytes;

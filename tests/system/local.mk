@@ -195,6 +195,7 @@ GM_TORTURE += %reldir%/sessions/agent_death.c \
 gm_suites += tests/suites/system_sharing
 gm_system_sharing = \
 	%reldir%/sharing/abuse.c \
+	%reldir%/sharing/claims.c \
 	%reldir%/sharing/death.c \
 	%reldir%/sharing/exports.c \
 	%reldir%/sharing/peer_access.c \
@@ -204,7 +205,7 @@ tests_suites_system_sharing_SOURCES = $(gm_system_sharing)
 tests_suites_system_sharing_LDADD = tests/libsupport.la lib/libclient.la \
 	shm/libshm.la $(JANSSON_LIBS)
 gm_cases += $(gm_system_sharing)
-GM_TORTURE += %reldir%/sharing/death.c
+GM_TORTURE += %reldir%/sharing/claims.c %reldir%/sharing/death.c
 
 gm_suites += tests/suites/system_workers
 gm_system_workers = \

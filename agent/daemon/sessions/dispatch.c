@@ -470,12 +470,14 @@ static const struct gm_request_kind kinds[] = {
 			       .has_fd = true,
 			       .handle = gm_share_handle },
 	[GM_CONTROL_SHARE_OPEN] = { .body_bytes = sizeof(struct gm_share_open),
+				    .has_tail = true,
 				    .handle = gm_share_open_handle },
 	[GM_CONTROL_SHARE_CLOSE] = { .body_bytes =
 					     sizeof(struct gm_share_close),
 				     .handle = gm_share_close_handle },
 	[GM_CONTROL_SHARE_CLAIM] = { .body_bytes =
 					     sizeof(struct gm_share_claim),
+				     .has_tail = true,
 				     .handle = gm_share_offer_handle },
 	[GM_CONTROL_SHARE_END] = { .body_bytes = sizeof(struct gm_share_end),
 				   .handle = gm_share_end_handle },

@@ -10,6 +10,7 @@
 #ifndef GM_DAEMON_SHARING_SHARE_H
 #define GM_DAEMON_SHARING_SHARE_H
 
+#include "agent/daemon/sharing/share_key.h"
 #include "agent/daemon/sharing/share_request.h"
 #include "gpumap.h"
 
@@ -29,8 +30,9 @@ struct gm_shared {
 	uint64_t since_ns;
 	int about; /* a memfd, or -1 */
 	uint64_t about_bytes;
-	uint64_t charged; /* for it, whole pages */
-	uint32_t flags;   /* GPUMAP_SHARE_* */
+	uint64_t charged; /* for it and the fields of its key, whole pages */
+	struct gm_kept_key key;
+	uint32_t flags; /* GPUMAP_SHARE_* */
 	uint32_t n_buffers;
 	uint32_t n_uids;
 	uint32_t n_holders;
@@ -67,9 +69,16 @@ void gm_shared_leave(struct gm_share_holder *holder);
 /* Free the name, whichever sessions hold it; imported memory stays. */
 void gm_shared_end(struct gm_shared *shared, const char *why);
 
-/* May this session share by that name?  Returns 0, or -EEXIST with who is about
- * to. */
-int gm_share_offers_admit(struct gm_connection *c, const char *name);
+/* May this session share this by that name?  Returns 0; -EEXIST with who is
+ * about to; or -EKEYREJECTED, it was to be something else. */
+int gm_share_offers_admit(struct gm_connection *c, const char *name,
+			  const struct gm_kept_key *key);
+
+/* The key of a request that has it last in its body, and its fields last in its
+ * tail, behind @before bytes.  Returns as gm_share_key_take(). */
+int gm_shared_take_key(struct gm_connection *c, const struct gm_request *r,
+		       const struct gm_share_key *key, uint64_t before,
+		       struct gm_kept_key *ret_key);
 
 /* The session has shared by this name, or will not; and all of one that is
  * being freed. */

@@ -37,6 +37,7 @@ static void tell(struct gm_connection *c, const struct gm_control *request,
 					.n_buffers = shared->n_buffers };
 	struct gm_share_buffer list[GM_SHARE_BUFFERS_MAX];
 
+	memcpy(reply.hash, shared->key.hash, sizeof(reply.hash));
 	for (uint32_t i = 0; i < shared->n_buffers; i++)
 		list[i] = (struct gm_share_buffer){
 			.id = shared->buffers[i]->id,
@@ -56,8 +57,7 @@ static void tell(struct gm_connection *c, const struct gm_control *request,
 
 /* ---- SHARE ------------------------------------------------------------- */
 
-static int check_form(struct gm_connection *c, const struct gm_request *r,
-		      const struct gm_share_ask *ask)
+static int check_form(struct gm_connection *c, const struct gm_share_ask *ask)
 {
 	if (ask->flags & ~KNOWN_FLAGS || ask->reserved)
 		return gm_connection_bad(c, -EINVAL,
@@ -72,12 +72,13 @@ static int check_form(struct gm_connection *c, const struct gm_request *r,
 			c, -EINVAL,
 			"%u uids; name at most %u, or share with any user",
 			ask->n_uids, GM_SHARE_UIDS_MAX);
-	if (ask->n_buffers * UINT64_C(8) + ask->n_uids * UINT64_C(4) !=
-	    r->tail_bytes)
-		return gm_connection_bad(c, -EINVAL,
-					 "the request's parts do not fit "
-					 "together; this is a client's fault");
 	return 0;
+}
+
+/* Bytes of the tail before the fields of the key. */
+static uint64_t lists_bytes(const struct gm_share_ask *ask)
+{
+	return ask->n_buffers * UINT64_C(8) + ask->n_uids * UINT64_C(4);
 }
 
 static int check_about(struct gm_connection *c, const struct gm_share_ask *ask)
@@ -132,11 +133,13 @@ static bool is_for_others(const struct gm_connection *c,
 	return others;
 }
 
-/* Whole pages of what is said about it, as its memfd takes them. */
+/* Whole pages of what is said about it, as its memfd takes them, and of the
+ * fields. */
 static int pay(struct gm_connection *c, struct gm_shared *shared)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t bytes = (shared->about_bytes + page - 1) / page * page;
+	uint64_t bytes = (shared->about_bytes + page - 1) / page * page +
+			 (shared->key.bytes + page - 1) / page * page;
 	struct gm_user *user = shared->user;
 	int error = gm_user_admit_memory(c->server, user, bytes, "a share");
 
@@ -190,9 +193,10 @@ static int take_all(struct gm_connection *c, const struct gm_request *r,
 	return error;
 }
 
+/* The key is the share's from now on. */
 static struct gm_shared *make(struct gm_connection *c,
 			      const struct gm_share_ask *ask,
-			      const uint32_t *uids)
+			      const uint32_t *uids, struct gm_kept_key *key)
 {
 	struct gm_shared *shared = calloc(1, sizeof(*shared));
 
@@ -215,16 +219,19 @@ static struct gm_shared *make(struct gm_connection *c,
 	shared->about_bytes = ask->about_bytes;
 	shared->flags = ask->flags;
 	shared->n_uids = ask->n_uids;
+	shared->key = *key;
+	*key = (struct gm_kept_key){ .fields = NULL };
 	TAILQ_INIT(&shared->holders);
 	return shared;
 }
 
 /* All of it, or nothing: no client sees it before it is in the list. */
 static int publish(struct gm_connection *c, const struct gm_request *r,
-		   const struct gm_share_ask *ask, const uint32_t *uids)
+		   const struct gm_share_ask *ask, const uint32_t *uids,
+		   struct gm_kept_key *key)
 {
 	struct gm_control_server *s = c->server;
-	struct gm_shared *shared = make(c, ask, uids);
+	struct gm_shared *shared = make(c, ask, uids, key);
 	int error = shared ? pay(c, shared) : -ENOMEM;
 
 	if (error == 0)
@@ -253,8 +260,23 @@ static int publish(struct gm_connection *c, const struct gm_request *r,
 	return 0;
 }
 
+/* May it be shared by this name, with those users? */
+static int admit(struct gm_connection *c, const struct gm_share_ask *ask,
+		 const uint32_t *uids, const struct gm_kept_key *key)
+{
+	int error = is_for_others(c, ask, uids) ? gm_shared_admit_others(c) : 0;
+
+	if (error == 0 && gm_shared_find(c->server, ask->name))
+		error = gm_connection_bad(c, -EEXIST,
+					  "%s is shared already: open it, or "
+					  "take another name",
+					  ask->name);
+	return error ? error : gm_share_offers_admit(c, ask->name, key);
+}
+
 int gm_share_handle(struct gm_connection *c, const struct gm_request *r)
 {
+	struct gm_kept_key key = { .fields = NULL };
 	uint32_t uids[GM_SHARE_UIDS_MAX];
 	struct gm_share_ask ask;
 	int error;
@@ -262,25 +284,21 @@ int gm_share_handle(struct gm_connection *c, const struct gm_request *r)
 	memcpy(&ask, r->body, sizeof(ask));
 	error = gm_shared_admit_name(c, ask.name, sizeof(ask.name));
 	if (error == 0)
-		error = check_form(c, r, &ask);
+		error = check_form(c, &ask);
+	if (error == 0)
+		error = gm_shared_take_key(c, r, &ask.key, lists_bytes(&ask),
+					   &key);
 	if (error == 0)
 		error = check_about(c, &ask);
-	if (error)
-		return error;
-	memcpy(uids, r->tail + ask.n_buffers * sizeof(uint64_t),
-	       ask.n_uids * sizeof(uids[0]));
-	error = is_for_others(c, &ask, uids) ? gm_shared_admit_others(c) : 0;
-	if (error)
-		return error;
-	if (gm_shared_find(c->server, ask.name))
-		return gm_connection_bad(c, -EEXIST,
-					 "%s is shared already: open it, or "
-					 "take another name",
-					 ask.name);
-	error = gm_share_offers_admit(c, ask.name);
-	if (error)
-		return error;
-	return publish(c, r, &ask, uids);
+	if (error == 0) {
+		memcpy(uids, r->tail + ask.n_buffers * sizeof(uint64_t),
+		       ask.n_uids * sizeof(uids[0]));
+		error = admit(c, &ask, uids, &key);
+	}
+	if (error == 0)
+		error = publish(c, r, &ask, uids, &key);
+	gm_share_key_drop(&key);
+	return error;
 }
 
 /* ---- SHARE_OPEN, SHARE_CLOSE ------------------------------------------- */
@@ -299,6 +317,7 @@ static bool may_open(const struct gm_connection *c,
 }
 
 static int check_open(struct gm_connection *c, const struct gm_share_open *ask,
+		      const struct gm_kept_key *key,
 		      const struct gm_shared *shared)
 {
 	if (!shared)
@@ -320,7 +339,7 @@ static int check_open(struct gm_connection *c, const struct gm_share_open *ask,
 		return gm_connection_bad(c, -EALREADY,
 					 "the session holds %s already",
 					 ask->name);
-	return 0;
+	return gm_share_key_match(c, ask->name, &shared->key, key);
 }
 
 /* A session that opens it keeps all of it from its owner.  The session holds it
@@ -341,25 +360,12 @@ static int check_bytes(struct gm_connection *c, const struct gm_shared *shared)
 	return error;
 }
 
-int gm_share_open_handle(struct gm_connection *c, const struct gm_request *r)
+/* Have the session hold it, and tell it. */
+static int open_shared(struct gm_connection *c, const struct gm_request *r,
+		       struct gm_shared *shared)
 {
-	struct gm_share_open ask;
-	struct gm_shared *shared;
-	int error;
+	int error = gm_export_accounting_admit_count(c);
 
-	memcpy(&ask, r->body, sizeof(ask));
-	error = gm_shared_admit_name(c, ask.name, sizeof(ask.name));
-	if (error)
-		return error;
-	if (ask.flags & ~GPUMAP_SHARE_READ_ONLY || ask.reserved)
-		return gm_connection_bad(c, -EINVAL,
-					 "flags %#x to open a share are not "
-					 "known",
-					 ask.flags);
-	shared = gm_shared_find(c->server, ask.name);
-	error = check_open(c, &ask, shared);
-	if (error == 0)
-		error = gm_export_accounting_admit_count(c);
 	if (error == 0)
 		error = gm_shared_hold(shared, c->session, false);
 	if (error)
@@ -376,6 +382,31 @@ int gm_share_open_handle(struct gm_connection *c, const struct gm_request *r)
 	GM_POINT("share_opened");
 	tell(c, &r->header, shared, shared->about);
 	return 0;
+}
+
+int gm_share_open_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_share_open ask;
+	struct gm_kept_key key;
+	struct gm_shared *shared;
+	int error;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	error = gm_shared_admit_name(c, ask.name, sizeof(ask.name));
+	if (error)
+		return error;
+	if (ask.flags & ~GPUMAP_SHARE_READ_ONLY || ask.reserved)
+		return gm_connection_bad(c, -EINVAL,
+					 "flags %#x to open a share are not "
+					 "known",
+					 ask.flags);
+	error = gm_shared_take_key(c, r, &ask.key, 0, &key);
+	if (error)
+		return error;
+	shared = gm_shared_find(c->server, ask.name);
+	error = check_open(c, &ask, &key, shared);
+	gm_share_key_drop(&key);
+	return error ? error : open_shared(c, r, shared);
 }
 
 int gm_share_close_handle(struct gm_connection *c, const struct gm_request *r)

@@ -22,6 +22,7 @@ struct gm_share_claimed {
 	TAILQ_ENTRY(gm_share_claimed) entry; /* of the server, oldest first */
 	struct gm_session *session;
 	bool for_others;
+	struct gm_kept_key key;
 	char name[GPUMAP_NAME_MAX + 1];
 };
 
@@ -41,6 +42,7 @@ static struct gm_share_claimed *find(const struct gm_control_server *s,
 static void drop(struct gm_control_server *s, struct gm_share_claimed *claimed)
 {
 	TAILQ_REMOVE(&s->share_claims, claimed, entry);
+	gm_share_key_drop(&claimed->key);
 	free(claimed);
 }
 
@@ -78,12 +80,21 @@ static int bad_taken(struct gm_connection *c, int error,
 
 /* A client must not wait for a share that it may never open. */
 static int bad_claimed(struct gm_connection *c,
-		       const struct gm_share_claimed *claimed)
+		       const struct gm_share_claimed *claimed,
+		       const struct gm_kept_key *key)
 {
 	const struct gm_user *user = claimed->session->user;
 
-	if (claimed->for_others || user == c->session->user)
-		return bad_taken(c, -EBUSY, claimed);
+	if (claimed->session == c->session)
+		return gm_connection_bad(c, -EALREADY,
+					 "this session has claimed %s already",
+					 claimed->name);
+	if (claimed->for_others || user == c->session->user) {
+		int error = gm_share_key_match(c, claimed->name, &claimed->key,
+					       key);
+
+		return error ? error : bad_taken(c, -EBUSY, claimed);
+	}
 	return gm_connection_bad(c, -EACCES,
 				 "uid %u is about to share %s, and not with "
 				 "uid %u: take another name",
@@ -91,12 +102,15 @@ static int bad_claimed(struct gm_connection *c,
 				 (unsigned)c->uid);
 }
 
-int gm_share_offers_admit(struct gm_connection *c, const char *name)
+int gm_share_offers_admit(struct gm_connection *c, const char *name,
+			  const struct gm_kept_key *key)
 {
 	const struct gm_share_claimed *claimed = find(c->server, name);
 
-	if (!claimed || claimed->session == c->session)
+	if (!claimed)
 		return 0;
+	if (claimed->session == c->session)
+		return gm_share_key_match(c, name, key, &claimed->key);
 	return bad_taken(c, -EEXIST, claimed);
 }
 
@@ -115,7 +129,9 @@ static int check_count(struct gm_connection *c)
 				 n);
 }
 
-static int claim(struct gm_connection *c, const char *name, bool for_others)
+/* The key is the claim's when there is one. */
+static int claim(struct gm_connection *c, const char *name, bool for_others,
+		 struct gm_kept_key *key)
 {
 	struct gm_control_server *s = c->server;
 	struct gm_share_claimed *claimed = find(s, name);
@@ -125,7 +141,7 @@ static int claim(struct gm_connection *c, const char *name, bool for_others)
 		return gm_connection_bad(c, -EEXIST,
 					 "%s is shared already: open it", name);
 	if (claimed)
-		return bad_claimed(c, claimed);
+		return bad_claimed(c, claimed, key);
 	error = for_others ? gm_shared_admit_others(c) : 0;
 	if (error == 0)
 		error = check_count(c);
@@ -136,6 +152,8 @@ static int claim(struct gm_connection *c, const char *name, bool for_others)
 		return -ENOMEM;
 	claimed->session = c->session;
 	claimed->for_others = for_others;
+	claimed->key = *key;
+	*key = (struct gm_kept_key){ .fields = NULL };
 	memcpy(claimed->name, name, strlen(name) + 1);
 	TAILQ_INSERT_TAIL(&s->share_claims, claimed, entry);
 	GM_POINT("share_claimed");
@@ -145,6 +163,7 @@ static int claim(struct gm_connection *c, const char *name, bool for_others)
 int gm_share_offer_handle(struct gm_connection *c, const struct gm_request *r)
 {
 	struct gm_share_claim ask;
+	struct gm_kept_key key;
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
@@ -157,10 +176,15 @@ int gm_share_offer_handle(struct gm_connection *c, const struct gm_request *r)
 					 "flags %#x to claim a name are not "
 					 "known",
 					 ask.flags);
+	error = gm_shared_take_key(c, r, &ask.key, 0, &key);
+	if (error)
+		return error;
 	if (ask.flags & GM_SHARE_CLAIM_DROP)
 		gm_share_offers_drop(c->session, ask.name);
 	else
-		error = claim(c, ask.name, ask.flags & GM_SHARE_CLAIM_OTHERS);
+		error = claim(c, ask.name, ask.flags & GM_SHARE_CLAIM_OTHERS,
+			      &key);
+	gm_share_key_drop(&key);
 	if (error)
 		return error;
 	gm_connection_reply(c, &r->header, NULL);

@@ -53,6 +53,7 @@ void gm_shared_free(struct gm_shared *shared)
 		gm_close_thread_close(&s->close_thread, shared->about);
 	shared->user->arena_bytes -= shared->charged;
 	gm_user_drop(s, shared->user);
+	gm_share_key_drop(&shared->key);
 	free(shared->buffers);
 	free(shared->uids);
 	free(shared);
@@ -144,6 +145,17 @@ int gm_shared_admit_name(struct gm_connection *c, const char *name,
 	if (!memchr(name, '\0', bytes))
 		return gm_connection_bad(c, -EINVAL, "the name has no end");
 	return gm_name_check(name, c->server->why);
+}
+
+int gm_shared_take_key(struct gm_connection *c, const struct gm_request *r,
+		       const struct gm_share_key *key, uint64_t before,
+		       struct gm_kept_key *ret_key)
+{
+	if (before + key->fields_bytes != r->tail_bytes)
+		return gm_connection_bad(c, -EINVAL,
+					 "the request's parts do not fit "
+					 "together; this is a client's fault");
+	return gm_share_key_take(c, key, r->tail + before, ret_key);
 }
 
 int gm_shared_admit_others(struct gm_connection *c)
@@ -248,6 +260,7 @@ static struct gm_shares_item describe(const struct gm_shared *shared)
 	};
 
 	memcpy(item.name, shared->name, sizeof(item.name));
+	memcpy(item.hash, shared->key.hash, sizeof(item.hash));
 	for (uint32_t i = 0; i < shared->n_buffers; i++) {
 		uint32_t row = shared->buffers[i]->row;
 

@@ -69,7 +69,7 @@ static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *named)
 	if (session == NULL)
 		goto out;
 	Py_BEGIN_ALLOW_THREADS if (name != NULL) ret =
-		gpumap_model_open(session, name, flags, &model);
+		gpumap_model_open(session, name, flags, NULL, &model);
 	else ret = gpumap_model_load(session, &opts, &model);
 	Py_END_ALLOW_THREADS if (ret < 0)
 	{

@@ -592,7 +592,7 @@ static PyObject *session_share_open(PyObject *object, PyObject *args)
 	if (session == NULL)
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS ret =
-		gpumap_share_open(session, name, flags, &share);
+		gpumap_share_open(session, name, flags, NULL, &share);
 	Py_END_ALLOW_THREADS if (ret < 0) return core_session_result(
 		self, "gpumap_share_open", ret);
 	core_session_leave(self);

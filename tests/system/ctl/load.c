@@ -232,8 +232,9 @@ static void others_find_it_while_it_is_held(const struct shards *s)
 	EQ(number(loaded, "total_bytes"), 603029);
 	OK(number(loaded, "share") > 0);
 	OK(json_is_false(json_object_get(loaded, "was_there")));
-	EQ(gpumap_model_open(session, "two", 0, &model), -EACCES);
-	EQ(gpumap_model_open(session, "two", GPUMAP_SHARE_READ_ONLY, &model),
+	EQ(gpumap_model_open(session, "two", 0, NULL, &model), -EACCES);
+	EQ(gpumap_model_open(session, "two", GPUMAP_SHARE_READ_ONLY, NULL,
+			     &model),
 	   0);
 	for (size_t i = 0; i < s->n; i++)
 		OK(is_there(loaded, s, i, session, model));
@@ -260,7 +261,7 @@ static void two_may_hold_it(const struct shards *s)
 	   comes_to("shared as \"two\"; holding it"));
 	EQ(kill(first, SIGKILL), 0);
 	waitpid(first, NULL, 0);
-	EQ(gpumap_model_open(session, "two", 0, &model), 0);
+	EQ(gpumap_model_open(session, "two", 0, NULL, &model), 0);
 	gpumap_session_close(session);
 	gpumap_model_close(model, GPUMAP_NO_DEADLINE);
 	EQ(kill(second, SIGTERM), 0);
@@ -358,7 +359,8 @@ static void a_workers_death_is_told(const struct shards *s)
 	OK(comes_to("holding it"));
 	kill((pid_t)device.worker_pid, SIGKILL);
 	OK(story_back(map, 1, device.restarts));
-	EQ(gpumap_model_open(session, "two", GPUMAP_SHARE_READ_ONLY, &model),
+	EQ(gpumap_model_open(session, "two", GPUMAP_SHARE_READ_ONLY, NULL,
+			     &model),
 	   0);
 	gpumap_session_close(session);
 	gpumap_model_close(model, GPUMAP_NO_DEADLINE);

@@ -197,7 +197,7 @@ static void others_have_it_by_its_name(void)
 	write_one(3, 32);
 	EQ(begin(first, one, "blocks", &model), 0);
 	EQ(gpumap_model_wait(model, story_now() + STORY_LIMIT_NS), 0);
-	if (EQ(gpumap_model_open(other, "blocks", GPUMAP_SHARE_READ_ONLY,
+	if (EQ(gpumap_model_open(other, "blocks", GPUMAP_SHARE_READ_ONLY, NULL,
 				 &found),
 	       0))
 		is_right(other, found);

@@ -186,11 +186,11 @@ static void the_second_finds_it(void)
 					   .dst_buffer = t.buffer,
 					   .n = 1 }),
 	   -EACCES);
-	EQ(gpumap_model_open(b, NAME, GPUMAP_SHARE_READ_ONLY, &third),
+	EQ(gpumap_model_open(b, NAME, GPUMAP_SHARE_READ_ONLY, NULL, &third),
 	   -EALREADY);
-	EQ(gpumap_model_open(b, NAME, 0, &third), -EACCES);
+	EQ(gpumap_model_open(b, NAME, 0, NULL, &third), -EACCES);
 	EQ(gpumap_model_close(second, GPUMAP_NO_DEADLINE), 0);
-	EQ(gpumap_model_open(b, NAME, GPUMAP_SHARE_READ_ONLY, &third), 0);
+	EQ(gpumap_model_open(b, NAME, GPUMAP_SHARE_READ_ONLY, NULL, &third), 0);
 	/* The session that loaded the model leaves, and the model stays. */
 	EQ(gpumap_model_close(first, GPUMAP_NO_DEADLINE), 0);
 	gpumap_session_close(a);
@@ -198,8 +198,55 @@ static void the_second_finds_it(void)
 	OK(is_once());
 	EQ(gpumap_model_close(third, GPUMAP_NO_DEADLINE), 0);
 	settles(0, 0);
-	EQ(gpumap_model_open(b, NAME, 0, &third), -ENOENT);
+	EQ(gpumap_model_open(b, NAME, 0, NULL, &third), -ENOENT);
 	gpumap_session_close(b);
+}
+
+/* A model has the fingerprint that its program gave, or is refused. */
+static void fingerprints_are_compared(void)
+{
+	struct gpumap_session *a = session_open(map), *b = session_open(map);
+	struct gpumap_fingerprint f = { .size = sizeof(f),
+					.hash = { 1 },
+					.fields = "quant=none\n" };
+	struct gpumap_fingerprint g = { .size = sizeof(g),
+					.hash = { 2 },
+					.fields = "quant=awq\n" };
+	struct gpumap_model_opts opts = { .size = sizeof(opts),
+					  .path = s.path,
+					  .rows = (uint32_t[]){ 0 },
+					  .n_rows = 1,
+					  .name = NAME,
+					  .fingerprint = &f };
+	struct gpumap_model *first = NULL, *second = NULL;
+
+	EQ(gpumap_model_load(a, &opts, &first), 0);
+	opts.fingerprint = &g;
+	EQ(gpumap_model_load(b, &opts, &second), -EKEYREJECTED);
+	OK(strstr(gpumap_refusal(map), "quant is \"none\""));
+	EQ(wait_for(first), 0);
+	EQ(gpumap_model_load(b, &opts, &second), -EKEYREJECTED);
+	OK(strstr(gpumap_refusal(map), "quant is \"none\""));
+	EQ(gpumap_model_open(b, NAME, 0, &g, &second), -EKEYREJECTED);
+	OK(strstr(gpumap_refusal(map), "\"awq\" was asked for"));
+	EQ(gpumap_model_open(b, NAME, 0, &f, &second), 0);
+	EQ(gpumap_model_close(second, GPUMAP_NO_DEADLINE), 0);
+	opts.fingerprint = &f;
+	EQ(gpumap_model_load(b, &opts, &second), 0);
+	EQ(look(second).was_there, 1);
+	EQ(gpumap_model_close(second, GPUMAP_NO_DEADLINE), 0);
+	EQ(gpumap_model_close(first, GPUMAP_NO_DEADLINE), 0);
+	/* Without a name there is nothing to compare with. */
+	opts.name = NULL;
+	EQ(gpumap_model_load(b, &opts, &second), -EINVAL);
+	opts.name = NAME;
+	g = (struct gpumap_fingerprint){ .size = sizeof(g) };
+	opts.fingerprint = &g;
+	EQ(gpumap_model_load(b, &opts, &second), -EINVAL);
+	EQ(gpumap_model_open(b, NAME, 0, &g, &second), -EINVAL);
+	gpumap_session_close(b);
+	gpumap_session_close(a);
+	settles(0, 0);
 }
 
 static void what_is_no_model_is_told(void)
@@ -216,14 +263,14 @@ static void what_is_no_model_is_told(void)
 	EQ(make(a, 0, 1, &buffer), 0);
 	request.buffers = &buffer;
 	EQ(gpumap_share_publish(a, &request, &id), 0);
-	EQ(gpumap_model_open(b, NAME, 0, &model), -EINVAL);
+	EQ(gpumap_model_open(b, NAME, 0, NULL, &model), -EINVAL);
 	OK(strstr(gpumap_refusal(map), "is no model"));
 	EQ(begin_with(b, s.path, 0, &model), -EINVAL);
 	OK(strstr(gpumap_refusal(map), "is no model"));
 	EQ(gpumap_share_close(a, id), 0);
-	EQ(gpumap_model_open(b, "", 0, &model), -EINVAL);
-	EQ(gpumap_model_open(b, NULL, 0, &model), -EINVAL);
-	EQ(gpumap_model_open(b, NAME, 8, &model), -E2BIG);
+	EQ(gpumap_model_open(b, "", 0, NULL, &model), -EINVAL);
+	EQ(gpumap_model_open(b, NULL, 0, NULL, &model), -EINVAL);
+	EQ(gpumap_model_open(b, NAME, 8, NULL, &model), -E2BIG);
 	EQ(begin_with(b, s.path, 8, &model), -E2BIG);
 	/* The configuration lets no other user have a share.  The refusal comes
 	 * before anything is read. */
@@ -470,7 +517,8 @@ static int64_t strange(struct gpumap_session *session, struct line *line)
 
 	if (line->what == 'r')
 		return gpumap_share_release(story_attach(&agent), NAME);
-	return gpumap_model_open(session, NAME, GPUMAP_SHARE_READ_ONLY, &model);
+	return gpumap_model_open(session, NAME, GPUMAP_SHARE_READ_ONLY, NULL,
+				 &model);
 }
 
 static void users_that_are_named_have_it(void)
@@ -533,6 +581,7 @@ TAP_CASE()
 	s = shards_make(small, N_SMALL, 2);
 	if (begin("keep-shares = yes\n", config)) {
 		the_second_finds_it();
+		fingerprints_are_compared();
 		what_is_no_model_is_told();
 		one_loads_and_the_others_wait();
 		what_fails_is_free();

@@ -123,6 +123,49 @@ static void forms_are_checked(void)
 	EQ(shares_n(), 0);
 }
 
+/* A fingerprint's fields, in the tail of each request that has one. */
+static void fields_are_checked(void)
+{
+	static char text[GM_SHARE_FIELDS_MAX + 1];
+	struct gm_share_claim claim = { .name = "k", .key.fields_bytes = 3 };
+	struct gm_share_open opens = { .name = "k", .key.fields_bytes = 3 };
+	struct gm_share_ask body = plain("k");
+
+	body.key.fields_bytes = UINT32_MAX;
+	refused("fields without end", share_with(owner, &body, -1), -EINVAL,
+		"parts");
+	refused("fewer than it tells of",
+		ask(owner, GM_CONTROL_SHARE_CLAIM, &claim, sizeof(claim), text,
+		    2, -1),
+		-EINVAL, "parts");
+	refused("more than it tells of",
+		ask(owner, GM_CONTROL_SHARE_OPEN, &opens, sizeof(opens), text,
+		    4, -1),
+		-EINVAL, "parts");
+	refused("fields of nothing",
+		ask(owner, GM_CONTROL_SHARE_OPEN, &opens, sizeof(opens), "a=b",
+		    3, -1),
+		-EINVAL, "not 0");
+	claim.key.hash[31] = 1;
+	refused("no text",
+		ask(owner, GM_CONTROL_SHARE_CLAIM, &claim, sizeof(claim),
+		    "a\0b", 3, -1),
+		-EINVAL, "text");
+	claim.key.reserved = 1;
+	refused("a reserved field",
+		ask(owner, GM_CONTROL_SHARE_CLAIM, &claim, sizeof(claim), "a=b",
+		    3, -1),
+		-EINVAL, "");
+	claim.key.reserved = 0;
+	claim.key.fields_bytes = sizeof(text);
+	memset(text, 'x', sizeof(text));
+	refused("too many",
+		ask(owner, GM_CONTROL_SHARE_CLAIM, &claim, sizeof(claim), text,
+		    sizeof(text), -1),
+		-EINVAL, "at most 4096");
+	EQ(shares_n(), 0);
+}
+
 static void what_is_said_is_checked(void)
 {
 	const int all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
@@ -221,7 +264,7 @@ static void only_holders_import(void)
 	struct gm_share_close closing = { .id = UINT64_MAX };
 	uint64_t first = 0, id;
 
-	EQ(gpumap_share_open(other, "x", 0, &first), 0);
+	EQ(gpumap_share_open(other, "x", 0, NULL, &first), 0);
 	refused("an unknown flag",
 		ask(owner, GM_CONTROL_SHARE_OPEN, &body, sizeof(body), NULL, 0,
 		    -1),
@@ -245,7 +288,9 @@ static void read_only_is_read_only(void)
 
 	EQ(make(owner, 0, 1, &fixed), 0);
 	EQ(share(owner, "fixed", &fixed, 1, GPUMAP_SHARE_READ_ONLY, &id), 0);
-	EQ(gpumap_share_open(other, "fixed", GPUMAP_SHARE_READ_ONLY, &seen), 0);
+	EQ(gpumap_share_open(other, "fixed", GPUMAP_SHARE_READ_ONLY, NULL,
+			     &seen),
+	   0);
 	for (mine = 1; mine < 32; mine++)
 		if (import_at(other, mine, 0, true) == -EACCES)
 			break;
@@ -293,7 +338,7 @@ static void claims_are_one_sessions(void)
 		EQ(claim_with(other, name, 0, 0), 0);
 	}
 	refused("one too many", claim_with(other, "c99", 0, 0), -EDQUOT, "16");
-	refused("twice", claim_with(other, "c0", 0, 0), -EBUSY, "about to");
+	refused("twice", claim_with(other, "c0", 0, 0), -EALREADY, "already");
 	refused("somebody else's", claim_with(owner, "c0", 0, 0), -EBUSY,
 		"about to");
 	refused("to share by it", share_with(owner, &body, -1), -EEXIST,
@@ -370,6 +415,7 @@ TAP_CASE()
 		EQ(export_with(owner, buffers[i], GM_EXPORT_NAMED, 0), 0);
 	}
 	forms_are_checked();
+	fields_are_checked();
 	what_is_said_is_checked();
 	exports_have_known_flags();
 	all_or_nothing();

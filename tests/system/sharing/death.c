@@ -33,7 +33,7 @@ static int64_t takes_part(struct gpumap_session *session, struct line *line)
 				   &id);
 	case 'o':
 		return gpumap_share_open(session, NAME, GPUMAP_SHARE_READ_ONLY,
-					 &id);
+					 NULL, &id);
 	case 'v':
 		got = value_at(session, id, 0);
 		return value_at(session, id, 1) == got + 1 ? got : -EIO;

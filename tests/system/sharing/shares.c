@@ -65,9 +65,9 @@ static void a_set_is_found_whole(void)
 	struct gpumap_export_info part = { .size = sizeof(part) };
 	struct gpumap_share_info info;
 
-	EQ(gpumap_share_open(other, "set", 0, &seen), -ENOENT);
+	EQ(gpumap_share_open(other, "set", 0, NULL, &seen), -ENOENT);
 	id = share_set(owner, "set", 0, buffers);
-	EQ(gpumap_share_open(other, "set", 0, &seen), 0);
+	EQ(gpumap_share_open(other, "set", 0, NULL, &seen), 0);
 	EQ(seen, id);
 	info = info_of(other, id);
 	EQ(strcmp(info.name, "set"), 0);
@@ -103,7 +103,7 @@ static void a_set_is_found_whole(void)
 	EQ(shares_n(), 0);
 	EQ(fill(other, 1, theirs[1], 9), -ESTALE);
 	EQ(value_of(owner, 1, buffers[1]), 9);
-	EQ(gpumap_share_open(other, "set", 0, &seen), -ENOENT);
+	EQ(gpumap_share_open(other, "set", 0, NULL, &seen), -ENOENT);
 	EQ(share(owner, "set", buffers, 2, 0, &seen), 0);
 	OK(seen > id);
 	gpumap_session_close(owner);
@@ -131,17 +131,18 @@ static void what_cannot_be_is_told_apart(void)
 	EQ(share(owner, "", b, 1, 0, &seen), -EINVAL);
 	EQ(share(owner, long_name, b, 1, 0, &seen), -EINVAL);
 	EQ(share(other, "two", b, 1, 0, &seen), -EPERM);
-	EQ(gpumap_share_open(other, long_name, 0, &seen), -EINVAL);
-	EQ(gpumap_share_open(other, "a b", 0, &seen), -EINVAL);
-	EQ(gpumap_share_open(other, "one", 2, &seen), -E2BIG);
-	EQ(gpumap_share_open(owner, "one", 0, &seen), -EALREADY);
+	EQ(gpumap_share_open(other, long_name, 0, NULL, &seen), -EINVAL);
+	EQ(gpumap_share_open(other, "a b", 0, NULL, &seen), -EINVAL);
+	EQ(gpumap_share_open(other, "one", 2, NULL, &seen), -E2BIG);
+	EQ(gpumap_share_open(owner, "one", 0, NULL, &seen), -EALREADY);
 	EQ(gpumap_buffer_free(owner, mine), 0);
 	EQ(make(owner, 0, 1, &mine), 0);
 	EQ(share(owner, "one", &mine, 1, 0, &seen), -EEXIST);
 	EQ(share(owner, "b\tc", &mine, 1, 0, &seen), -EINVAL);
 
-	EQ(gpumap_share_open(other, "one", GPUMAP_SHARE_READ_ONLY, &seen), 0);
-	EQ(gpumap_share_open(other, "one", 0, &seen), -EALREADY);
+	EQ(gpumap_share_open(other, "one", GPUMAP_SHARE_READ_ONLY, NULL, &seen),
+	   0);
+	EQ(gpumap_share_open(other, "one", 0, NULL, &seen), -EALREADY);
 	EQ(gpumap_share_buffer(other, id, 2, NULL, &seen), -ERANGE);
 	EQ(gpumap_share_buffer(other, id + 1, 0, NULL, &seen), -ENOENT);
 	EQ(gpumap_share_buffer(other, id, 0, NULL, &seen), 0);
@@ -208,9 +209,11 @@ static void nobody_writes_what_is_read_only(void)
 	int fd = -1, ret;
 
 	id = share_set(owner, "fixed", GPUMAP_SHARE_READ_ONLY, b);
-	EQ(gpumap_share_open(other, "fixed", 0, &seen), -EACCES);
+	EQ(gpumap_share_open(other, "fixed", 0, NULL, &seen), -EACCES);
 	OK(strstr(gpumap_refusal(map), "read-only") != NULL);
-	EQ(gpumap_share_open(other, "fixed", GPUMAP_SHARE_READ_ONLY, &seen), 0);
+	EQ(gpumap_share_open(other, "fixed", GPUMAP_SHARE_READ_ONLY, NULL,
+			     &seen),
+	   0);
 	EQ(gpumap_share_buffer(other, id, 0, NULL, &theirs), 0);
 	EQ(fill(other, 0, theirs, 1), -EACCES);
 	EQ(value_of(other, 0, theirs), 7);
@@ -255,7 +258,7 @@ static void a_descriptor_is_the_memory(void)
 	uint32_t *at;
 	int fd = -1;
 
-	EQ(gpumap_share_open(other, "map", 0, &seen), 0);
+	EQ(gpumap_share_open(other, "map", 0, NULL, &seen), 0);
 	if (!EQ(gpumap_share_fd(other, id, 1, &info, &fd), 0))
 		return;
 	EQ(info.row, 1);
@@ -289,7 +292,7 @@ static void it_is_charged_to_the_last(void)
 	uint64_t b[2], id = share_set(owner, "kept", 0, b), seen;
 
 	EQ(charged(), 2 * BYTES);
-	EQ(gpumap_share_open(other, "kept", 0, &seen), 0);
+	EQ(gpumap_share_open(other, "kept", 0, NULL, &seen), 0);
 	EQ(charged(), 2 * BYTES);
 	gpumap_session_close(owner);
 	for (int i = 0; i < 5000 && left_over() != 2 * BYTES; i++)
@@ -301,7 +304,7 @@ static void it_is_charged_to_the_last(void)
 	OK(prints("\"lent_bytes\":2097152"));
 	/* One that comes now finds all of it. */
 	owner = session_open(map);
-	EQ(gpumap_share_open(owner, "kept", 0, &seen), 0);
+	EQ(gpumap_share_open(owner, "kept", 0, NULL, &seen), 0);
 	EQ(gpumap_share_close(other, id), 0);
 	EQ(value_at(owner, id, 0), 7);
 	EQ(value_at(owner, id, 1), 8);
@@ -404,7 +407,7 @@ static int64_t stranger_plays(struct gpumap_session *session, struct line *line)
 	switch (line->what) {
 	case 'o':
 		return gpumap_share_open(session, line->name,
-					 (uint32_t)line->value, &last);
+					 (uint32_t)line->value, NULL, &last);
 	case 'v':
 		return value_at(session, last, (uint32_t)line->value);
 	case 'c':

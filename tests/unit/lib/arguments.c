@@ -195,9 +195,9 @@ static void names_that_are_null_are_refused(void)
 	EQ(gpumap_mesh_pin(map, NULL, NULL, GPUMAP_MESH_ROWS, &view, &number),
 	   -EINVAL);
 	EQ(gpumap_mesh_release(map, NULL), -EINVAL);
-	EQ(gpumap_share_open(session, NULL, 0, &number), -EINVAL);
+	EQ(gpumap_share_open(session, NULL, 0, NULL, &number), -EINVAL);
 	EQ(gpumap_share_release(map, NULL), -EINVAL);
-	EQ(gpumap_model_open(session, NULL, 0, &model), -EINVAL);
+	EQ(gpumap_model_open(session, NULL, 0, NULL, &model), -EINVAL);
 	EQ(gpumap_comm_open(session, NULL, NULL, &(struct gpumap_comm *){ 0 }),
 	   -EINVAL);
 }

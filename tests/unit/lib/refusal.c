@@ -312,11 +312,11 @@ static void sessions_and_shares_that_may_not_be(void)
 	FAILS(gpumap_session_arm(session), -ENOTSUP);
 	FAILS(gpumap_session_counts(session, &counts), -EINVAL);
 	FAILS(gpumap_share_publish(session, &share, &id), -EINVAL);
-	FAILS(gpumap_share_open(session, "", 0, &id), -EINVAL);
+	FAILS(gpumap_share_open(session, "", 0, NULL, &id), -EINVAL);
 	FAILS(gpumap_share_info(session, 1, &info), -ENOENT);
 	FAILS(gpumap_share_close(session, 1), -ENOENT);
 	FAILS(gpumap_model_load(session, &model, &loaded), -EINVAL);
-	FAILS(gpumap_model_open(session, NULL, 0, &loaded), -EINVAL);
+	FAILS(gpumap_model_open(session, NULL, 0, NULL, &loaded), -EINVAL);
 }
 
 static void requests_that_may_not_be(void)

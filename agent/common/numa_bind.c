@@ -20,6 +20,11 @@
 #define NODE_DIR "/sys/devices/system/node"
 #define CPU_DIR  "/sys/devices/system/cpu"
 
+/* In Linux since 5.15. */
+#ifndef MPOL_PREFERRED_MANY
+#define MPOL_PREFERRED_MANY 5
+#endif
+
 static void (*on_warn)(const char *text);
 
 void gm_numa_bind_set_warn(void (*warn)(const char *text))
@@ -303,6 +308,22 @@ static int bind_memory(int node)
 	if (set_mempolicy(MPOL_PREFERRED, nodes.word, GM_IDSET_MAX + 1) < 0)
 		return -errno;
 	return 0;
+}
+
+int gm_numa_bind_prefer(const char *root, const struct gm_idset *nodes)
+{
+	int n = gm_idset_count(nodes), rc;
+	struct gm_idset online;
+
+	if (n == 0 || online_nodes(root, &online) < 2)
+		return 0;
+	rc = numa_refusal();
+	if (rc < 0)
+		return rc;
+	if (n > 1 && set_mempolicy(MPOL_PREFERRED_MANY, nodes->word,
+				   GM_IDSET_MAX + 1) == 0)
+		return 0;
+	return bind_memory(gm_idset_next(nodes, -1));
 }
 
 /* Pages that were allocated before the process could choose: the program's

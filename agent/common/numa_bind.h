@@ -117,6 +117,18 @@ int gm_numa_bind_split(const char *root, const struct gm_idset *cpus,
 int gm_numa_bind_self(const char *root, int node, const struct gm_idset *cpus,
 		      struct gm_numa_bound *ret_pinned);
 
+/*
+ * gm_numa_bind_prefer - have this thread, and all that it starts or becomes,
+ * take new memory from these nodes first
+ *
+ * nodes	none: nothing is done, as on a machine with one node.  Before
+ *		Linux 5.15, the first of several
+ *
+ * Returns	0
+ *		-EPERM, -EINVAL	from set_mempolicy, as gm_numa_bind_self()
+ */
+int gm_numa_bind_prefer(const char *root, const struct gm_idset *nodes);
+
 /* One clause for a log line: what refused, and the remedy. */
 const char *gm_numa_bind_why(int err);
 

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <numaif.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stdarg.h>
@@ -451,6 +452,47 @@ static void an_impossible_place_is_refused(void)
 	OK(strstr(gm_numa_bind_why(-EPERM), "SYS_NICE"));
 }
 
+/* In a child: the policy after preferring @nodes, or a negative errno. */
+static int policy_of(const char *at, const char *nodes)
+{
+	struct gm_idset set = { 0 };
+	pid_t pid = fork();
+	int status, mode = -1, rc;
+
+	if (pid == 0) {
+		gm_idset_parse(nodes, &set);
+		rc = gm_numa_bind_prefer(at, &set);
+		if (rc == 0 && get_mempolicy(&mode, NULL, 0, NULL, 0) < 0)
+			rc = -errno;
+		_exit(rc < 0 ? 128 - rc : mode);
+	}
+	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		return -ECHILD;
+	return WEXITSTATUS(status) < 128 ? WEXITSTATUS(status)
+					 : 128 - WEXITSTATUS(status);
+}
+
+/* The machine of paper has two nodes, and this one has node 0 at least. */
+static void nodes_are_preferred(void)
+{
+	int mode, many;
+
+	clear_machine();
+	put(NODES "/online", "0-1\n");
+	mode = policy_of(root, "0");
+	if (mode == -EPERM || mode == -ENOSYS) {
+		SKIP(5, gm_numa_bind_why(mode));
+		return;
+	}
+	EQ(mode, MPOL_PREFERRED);
+	many = policy_of(root, "0-1");
+	OK(many == 5 /* PREFERRED_MANY */ || many == MPOL_PREFERRED);
+	EQ(policy_of(root, ""), MPOL_DEFAULT);
+	put(NODES "/online", "0\n");
+	EQ(policy_of(root, "0"), MPOL_DEFAULT);
+	EQ(policy_of(root, "0-1"), MPOL_DEFAULT);
+}
+
 static void a_mapping_is_bound_and_counted(void)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = 600 * page;
@@ -509,6 +551,7 @@ TAP_CASE()
 	a_process_goes_where_it_is_put();
 	a_container_may_refuse_memory_policy();
 	an_impossible_place_is_refused();
+	nodes_are_preferred();
 	a_mapping_is_bound_and_counted();
 	nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	return tap_done();

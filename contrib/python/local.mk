@@ -39,10 +39,15 @@ EXTRA_DIST += %reldir%/gpumap/session.py
 EXTRA_DIST += %reldir%/pyproject.toml
 EXTRA_DIST += %reldir%/setup.py
 EXTRA_DIST += %reldir%/tests/agent.py
+EXTRA_DIST += %reldir%/tests/bench.py
 EXTRA_DIST += %reldir%/tests/conftest.py
+EXTRA_DIST += %reldir%/tests/test_arrays.py
 EXTRA_DIST += %reldir%/tests/test_errors.py
+EXTRA_DIST += %reldir%/tests/test_leaks.py
 EXTRA_DIST += %reldir%/tests/test_map.py
+EXTRA_DIST += %reldir%/tests/test_model.py
 EXTRA_DIST += %reldir%/tests/test_readme.py
+EXTRA_DIST += %reldir%/tests/test_session.py
 
 # A wheel with the client library inside.
 PYTHON3 = python3

@@ -39,7 +39,7 @@ class Tensor(_core.Tensor):
     dtype    the type of an element as the file has it, "BF16"; or of a block,
              "Q4_K"
     shape    in elements, the last dimension fastest
-    layer    None: of none
+    layer    None: of none, or no layer map was followed
     row      where it is
     nbytes   how large it is
     offset   in the descriptor of fd(), in bytes

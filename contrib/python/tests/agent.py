@@ -12,6 +12,7 @@ import struct
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 BUILD = Path(os.environ.get("GPUMAP_BUILD", "."))
@@ -112,6 +113,14 @@ class Agent:
         ):
             shutil.rmtree(path)
         shutil.rmtree(self.folder)
+
+
+def wait_for(what: Callable[[], object]) -> None:
+    """Wait until it is true; the test fails where it never is."""
+    deadline = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def write_safetensors(

@@ -14,6 +14,7 @@
 #include "agent/common/numa_bind.h"
 #include "agent/daemon/account/credit.h"
 #include "agent/daemon/account/ledger.h"
+#include "agent/daemon/account/wait_line.h"
 #include "agent/daemon/base/fd_limits.h"
 #include "agent/daemon/base/io_thread.h"
 #include "agent/daemon/base/loop.h"
@@ -74,6 +75,7 @@ struct whole {
 	struct gm_paths paths;
 	struct gm_ledger ledger;
 	struct gm_credits credits;
+	struct gm_wait_line line;
 	struct gm_state_files state;
 	struct gm_cordons cordons;
 	struct gm_calibrations calibrations;
@@ -119,6 +121,7 @@ struct gm_daemon *gm_daemon_new(void)
 	w->d.paths = &w->paths;
 	w->d.ledger = &w->ledger;
 	w->d.credits = &w->credits;
+	w->d.line = &w->line;
 	w->d.state = &w->state;
 	w->d.cordons = &w->cordons;
 	w->d.calibrations = &w->calibrations;
@@ -126,6 +129,7 @@ struct gm_daemon *gm_daemon_new(void)
 	w->d.io_thread = &w->io_thread;
 	w->d.heavy_thread = &w->heavy_thread;
 	w->d.changes = &w->changes;
+	gm_wait_line_init(&w->d);
 	return &w->d;
 }
 
@@ -523,6 +527,7 @@ static void stop(struct gm_daemon *d)
 		more_ns = PATIENCE_LEAST_NS;
 	if (gm_transactions_exit(d, gm_loop_now() + more_ns) != 0)
 		leave(d);
+	gm_wait_line_exit(d);
 	gm_listener_exit(d);
 	gm_supervisor_exit(d);
 	gm_drains_exit(d);

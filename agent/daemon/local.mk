@@ -14,6 +14,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/account/ledger.c %reldir%/account/ledger.h \
 	%reldir%/account/quota.c %reldir%/account/quota.h \
 	%reldir%/account/retry_queue.c %reldir%/account/retry_queue.h \
+	%reldir%/account/wait_line.c %reldir%/account/wait_line.h \
 	%reldir%/account/usage.c %reldir%/account/usage.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/base/connection.c %reldir%/base/connection.h \
@@ -54,10 +55,12 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/map/layer_maps.c %reldir%/map/layer_maps.h \
 	%reldir%/map/map_publish.c %reldir%/map/map_publish.h \
 	%reldir%/map/pins.c %reldir%/map/pins.h \
+	%reldir%/map/plan_form.c %reldir%/map/plan_form.h \
 	%reldir%/map/plan_reply.c %reldir%/map/plan_reply.h \
 	%reldir%/map/plan_request.c %reldir%/map/plan_request.h \
 	%reldir%/map/publish.c %reldir%/map/publish.h \
 	%reldir%/map/release.c %reldir%/map/release.h \
+	%reldir%/map/reserve.c %reldir%/map/reserve.h \
 	%reldir%/map/state.c %reldir%/map/state.h \
 	%reldir%/map/state_text.c %reldir%/map/state_text.h \
 	%reldir%/map/transaction.c %reldir%/map/transaction.h

@@ -6,6 +6,7 @@
 #include "agent/daemon/account/credit.h"
 #include "agent/daemon/account/ledger.h"
 #include "agent/daemon/account/retry_queue.h"
+#include "agent/daemon/account/wait_line.h"
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/health/cuda.h"
@@ -53,6 +54,7 @@ static void slot_stored(struct gm_daemon *d, uint32_t slot,
 {
 	gm_ledger_slot_stored(d, slot, put);
 	gm_credit_slot_stored(d);
+	gm_wait_line_changed(d);
 }
 
 static void object_moved(struct gm_daemon *d, const struct gm_block *old,
@@ -88,6 +90,7 @@ static void row_ready(struct gm_daemon *d, uint32_t row)
 	gm_epochs_row(d, row);
 	gm_rendezvous_recheck(d);
 	gm_mask_devices_recheck(d, row);
+	gm_wait_line_changed(d);
 }
 
 static void row_unseen(struct gm_daemon *d, uint32_t row)
@@ -100,12 +103,14 @@ static void row_came(struct gm_daemon *d)
 	gm_cordons_row_came(d);
 	gm_calibration_row_came(d);
 	gm_transactions_row_came(d);
+	gm_wait_line_changed(d);
 }
 
 static void row_memory_read(struct gm_daemon *d, uint32_t row)
 {
 	gm_credit_row_read(d, row);
 	gm_mask_devices_memory_read(d, row);
+	gm_wait_line_changed(d);
 }
 
 static void replicas_changed(struct gm_daemon *d, uint32_t row)

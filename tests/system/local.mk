@@ -165,7 +165,8 @@ gm_suites += tests/suites/system_planning
 gm_system_planning = \
 	%reldir%/planning/abuse.c \
 	%reldir%/planning/concurrent_commits.c \
-	%reldir%/planning/plan.c
+	%reldir%/planning/plan.c \
+	%reldir%/planning/wait.c
 tests_suites_system_planning_SOURCES = $(gm_system_planning)
 tests_suites_system_planning_LDADD = tests/libsupport.la lib/libgpumap.la
 gm_cases += $(gm_system_planning)

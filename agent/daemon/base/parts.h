@@ -38,6 +38,7 @@ struct gm_segment;        /* segment/segment.h */
 struct gm_state_files;    /* state/state.h */
 struct gm_state_kind;     /* state/state.h */
 struct gm_supervisor;     /* workers/supervisor.h */
+struct gm_wait_line;      /* account/wait_line.h */
 struct gm_worker_user;    /* workers/worker_users.h */
 
 struct gm_daemon {
@@ -64,6 +65,7 @@ struct gm_daemon {
 	struct gm_paths *paths;
 	struct gm_ledger *ledger;
 	struct gm_credits *credits;
+	struct gm_wait_line *line;
 	struct gm_state_files *state;
 	struct gm_cordons *cordons;
 	struct gm_calibrations *calibrations;

@@ -4,6 +4,7 @@
 #include "agent/daemon/map/pins.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -13,6 +14,7 @@
 #include "agent/common/log.h"
 #include "agent/common/node_clock.h"
 #include "agent/daemon/account/credit.h"
+#include "agent/daemon/account/ledger.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
@@ -383,13 +385,54 @@ void gm_pins_keep(struct gm_daemon *d, uint32_t place,
 }
 
 /* An entry that is left of an earlier map of the slot has another version. */
+static bool holds(const struct gm_daemon *d,
+		  const struct gm_holder_image *image, uint32_t slot)
+{
+	return image->kind == GM_HOLDER_RESERVE && image->slot == slot &&
+	       image->unit != 0 &&
+	       image->version == d->directory->objects[slot].version;
+}
+
 pid_t gm_pins_holder(const struct gm_daemon *d, uint32_t slot)
 {
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
+		if (holds(d, &d->holders->table[i], slot))
+			return (pid_t)d->holders->table[i].pid;
+	}
+	return 0;
+}
+
+/* ---- start windows ------------------------------------------------------- */
+
+void gm_pins_set_start(struct gm_daemon *d, uint32_t place, uint64_t start_ns)
+{
+	d->holders->table[place].start_until = gm_node_clock_now() + start_ns;
+}
+
+int gm_pins_started(struct gm_daemon *d, uint32_t slot)
+{
+	const size_t word = offsetof(struct gm_holder_image, start_until) / 8;
+
+	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
+		if (!holds(d, &d->holders->table[i], slot))
+			continue;
+		d->holders->table[i].start_until = 0;
+		gm_put(d->segment->map.holders[i].w + word, 0);
+		return 0;
+	}
+	return -ENOENT;
+}
+
+pid_t gm_pins_starting(const struct gm_daemon *d, uint32_t row, uint32_t slot)
+{
+	uint64_t now = gm_node_clock_now();
+
+	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
 		const struct gm_holder_image *image = &d->holders->table[i];
 
-		if (image->kind == GM_HOLDER_RESERVE && image->slot == slot &&
-		    image->version == d->directory->objects[slot].version)
+		if (image->start_until > now && image->slot != slot &&
+		    holds(d, image, image->slot) &&
+		    gm_ledger_promise(d, image->slot, row) != NULL)
 			return (pid_t)image->pid;
 	}
 	return 0;

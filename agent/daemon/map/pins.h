@@ -82,6 +82,18 @@ int gm_pins_hold(struct gm_daemon *d, pid_t pid, uid_t uid,
 void gm_pins_keep(struct gm_daemon *d, uint32_t place,
 		  const struct gm_block *block);
 
+/* Before gm_pins_keep(): from then on the process is in its start window, for
+ * so long. */
+void gm_pins_set_start(struct gm_daemon *d, uint32_t place, uint64_t start_ns);
+
+/* The start window of the process that holds the map in this slot is over.
+ * Returns 0, or -ENOENT: none holds it. */
+int gm_pins_started(struct gm_daemon *d, uint32_t slot);
+
+/* A process in its start window on a row, but for that of the map in @slot; 0:
+ * there is none. */
+pid_t gm_pins_starting(const struct gm_daemon *d, uint32_t row, uint32_t slot);
+
 /* The process that holds the map in this slot; 0: none does. */
 pid_t gm_pins_holder(const struct gm_daemon *d, uint32_t slot);
 

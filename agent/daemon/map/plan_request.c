@@ -14,15 +14,13 @@
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/map/layer_maps.h"
 #include "agent/daemon/map/pins.h"
+#include "agent/daemon/map/plan_form.h"
 #include "agent/daemon/map/plan_reply.h"
+#include "agent/daemon/map/reserve.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/plan/plan.h"
 #include "gpumap.h"
-
-#define ALL_FLAGS                                                      \
-	(GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD | \
-	 GPUMAP_PLAN_BASE)
 
 _Static_assert((int)GM_SETTING_MANUAL == (int)GPUMAP_SETTING_MANUAL &&
 		       (int)GM_SETTING_PIPELINE == (int)GPUMAP_SETTING_PIPELINE,
@@ -53,6 +51,10 @@ struct plan_change {
 	bool holds; /* a place among the holders */
 	uint32_t place;
 
+	struct gm_wait_place wait;
+	struct gm_reserved reserved;
+	bool may_wait; /* with a refusal: another time there may be room */
+
 	struct gm_plan_reply reply;
 
 	uint64_t tail[]; /* the request's */
@@ -61,6 +63,18 @@ struct plan_change {
 static struct plan_change *of(struct gm_change *change)
 {
 	return gm_owner(change, struct plan_change, change);
+}
+
+static bool is_reserve(const struct plan_change *plan)
+{
+	return plan->ask.setting == GPUMAP_SETTING_RESERVE;
+}
+
+/* Maps that are committed for good are the administrator's, who need not queue
+ * for them. */
+static bool takes_turns(const struct gm_control_plan *ask)
+{
+	return (ask->flags & GPUMAP_PLAN_HELD) != 0 || ask->wait_ns != 0;
 }
 
 static bool to_publish(const struct gm_control_plan *ask)
@@ -144,6 +158,18 @@ static int choose(struct plan_change *plan,
 	return 0;
 }
 
+/* Unless there is nothing else. */
+static uint32_t leave_out_hosts(struct gm_plan_device *devices, uint32_t n)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (!devices[i].is_host)
+			devices[kept++] = devices[i];
+	}
+	return kept != 0 ? kept : n;
+}
+
 static int list_devices(struct plan_change *plan)
 {
 	const struct gm_daemon *d = plan->change.d;
@@ -168,8 +194,10 @@ static int list_devices(struct plan_change *plan)
 	if (plan->q.is_chosen)
 		return choose(plan, devices, n);
 	n_all = n;
-	if (plan->q.setting != GM_SETTING_MANUAL)
+	if (plan->q.setting != GM_SETTING_MANUAL || is_reserve(plan))
 		n = gm_plan_leave_out_dummies(devices, n);
+	if (is_reserve(plan))
+		n = leave_out_hosts(devices, n);
 	plan->q.n_dummies = n_all - n;
 	memcpy(plan->devices, devices, n * sizeof(devices[0]));
 	plan->q.n_devices = n;
@@ -210,13 +238,49 @@ static void put_cache(struct plan_change *plan)
 	plan->q.paged = &plan->paged;
 }
 
+static int check_reserve(struct plan_change *plan)
+{
+	const struct gm_control_plan *ask = &plan->ask;
+	const struct gm_reserve reserve = {
+		.devices = plan->devices,
+		.n_devices = plan->q.n_devices,
+		.bytes = plan->layer_bytes,
+		.n = ask->n_layers,
+		.takes_turns = takes_turns(ask),
+		.has_start = ask->start_ns != 0,
+	};
+	int ret = gm_reserve_choose(plan->change.d, &reserve, &plan->wait,
+				    plan->change.why, &plan->reserved);
+
+	plan->shortage = plan->reserved.shortage;
+	plan->may_wait = plan->reserved.may_wait;
+	plan->q.text = plan->reserved.spec;
+	return ret;
+}
+
+/* The change may have been tried before, and be in the line. */
+static void begin_again(struct plan_change *plan)
+{
+	gm_plan_free(&plan->plan);
+	free(plan->reply.tail);
+	plan->reply = (struct gm_plan_reply){ .tail = NULL };
+	plan->q = (struct gm_plan_request){ .devices = NULL };
+	plan->error = (struct gm_plan_error){ .code = 0 };
+	plan->shortage = (struct gm_shortage){ 0 };
+	plan->wait.is_for_start = false;
+	plan->may_wait = false;
+}
+
 static int check(struct gm_change *change)
 {
 	struct plan_change *plan = of(change);
 	const struct gm_control_plan *ask = &plan->ask;
 	struct gm_plan_request *q = &plan->q;
+	int ret;
 
-	q->setting = (enum gm_setting)ask->setting;
+	begin_again(plan);
+	q->setting = is_reserve(plan) ? GM_SETTING_MANUAL
+				      : (enum gm_setting)ask->setting;
 	if (ask->strategy != 0)
 		q->strategy = (enum gm_strategy)(ask->strategy - 1);
 	q->text = plan->text;
@@ -234,7 +298,8 @@ static int check(struct gm_change *change)
 	q->model.n_heads = ask->n_heads;
 	put_cache(plan);
 	change->act = GM_CHANGE_NOTHING;
-	return list_devices(plan);
+	ret = list_devices(plan);
+	return ret == 0 && is_reserve(plan) ? check_reserve(plan) : ret;
 }
 
 /* ---- planning: on the I/O thread ----------------------------------------- */
@@ -244,6 +309,10 @@ static int make(struct gm_change *change)
 	struct plan_change *plan = of(change);
 	int ret = gm_plan_make(&plan->q, &plan->plan, NULL, &plan->error);
 
+	if (ret == 0 && is_reserve(plan))
+		gm_reserve_charge(&plan->plan, plan->devices,
+				  plan->q.n_devices);
+	plan->may_wait = ret == -ENOSPC;
 	return ret == 0 ? 0 : gm_maps_explain(change->why, ret, &plan->error);
 }
 
@@ -332,7 +401,7 @@ static void put_layers(struct plan_change *plan)
 		.n_layers = made->n_layers,
 		.n_rows = made->n_charges,
 		.base = made->base_row,
-		.setting = ask->setting,
+		.setting = (uint16_t)plan->q.setting,
 		.dtype = ask->dtype,
 		.compute_dtype = (uint16_t)gm_dtype_public(made->dtype),
 		.other_bytes = ask->other_bytes,
@@ -368,8 +437,117 @@ static int check_promise(struct plan_change *plan)
 		return ret;
 	ret = gm_ledger_admit(change->d, reservation, slot_of(plan),
 			      change->why, &plan->shortage);
+	plan->may_wait = ret == -ENOSPC;
 	free(reservation);
 	return ret;
+}
+
+/* The rows that it would take are those of others, who came before. */
+static int check_turn(struct plan_change *plan)
+{
+	uint64_t before[GM_ROW_WORDS];
+	uint32_t n;
+
+	if (!takes_turns(&plan->ask) || slot_of(plan) != GM_LEDGER_NOBODY)
+		return 0;
+	n = gm_wait_line_before(plan->change.d, &plan->wait, before);
+	for (uint32_t i = 0; n != 0 && i < plan->plan.n_charges; i++) {
+		uint32_t row = plan->plan.charges[i].row;
+
+		if (!gm_wait_line_has_row(before, row))
+			continue;
+		plan->may_wait = true;
+		return gm_why(plan->change.why, -ENOSPC,
+			      "row %u has room, but requests that came before "
+			      "wait for it (gpumapctl who): wait, too "
+			      "(gpumapctl run --wait)",
+			      row);
+	}
+	return 0;
+}
+
+static int check_start(struct plan_change *plan)
+{
+	for (uint32_t i = 0;
+	     plan->ask.start_ns != 0 && i < plan->plan.n_charges; i++) {
+		uint32_t row = plan->plan.charges[i].row;
+		pid_t pid =
+			gm_pins_starting(plan->change.d, row, slot_of(plan));
+
+		if (pid == 0)
+			continue;
+		plan->may_wait = true;
+		plan->wait.is_for_start = true;
+		return gm_why(plan->change.why, -EBUSY,
+			      "process %d is in its start window on row %u: "
+			      "wait for it (gpumapctl run --wait)",
+			      (int)pid, row);
+	}
+	return 0;
+}
+
+/* ---- waiting ------------------------------------------------------------- */
+
+static void try_again(struct gm_wait_place *place)
+{
+	gm_transactions_again(
+		&gm_owner(place, struct plan_change, wait)->change);
+}
+
+/* The rows that it may take: those of the plan, or where there is none, any. */
+static void put_rows(struct plan_change *plan)
+{
+	struct gm_wait_place *place = &plan->wait;
+
+	if (is_reserve(plan))
+		return;
+	memset(place->rows, 0, sizeof(place->rows));
+	place->takes_all = true;
+	for (uint32_t i = 0; i < plan->plan.n_charges; i++)
+		gm_wait_line_add_row(place->rows, plan->plan.charges[i].row);
+	for (uint32_t i = 0; plan->plan.n_charges == 0 && i < plan->q.n_devices;
+	     i++)
+		gm_wait_line_add_row(place->rows, plan->devices[i].row);
+}
+
+static void enter_line(struct plan_change *plan, uint64_t until_ns)
+{
+	struct gm_wait_place *place = &plan->wait;
+
+	place->again = try_again;
+	place->name = plan->ask.name;
+	place->uid = plan->change.uid;
+	place->pid = (uint32_t)plan->change.pid;
+	place->until_ns = until_ns;
+	place->missing_row = plan->shortage.row;
+	place->missing_bytes = plan->shortage.bytes;
+	for (uint32_t i = 0;
+	     is_reserve(plan) && place->number == 0 && i < plan->ask.n_layers;
+	     i++)
+		place->bytes += plan->layer_bytes[i];
+	gm_wait_line_wait(plan->change.d, place);
+}
+
+/* Room may come, or the end of a start window. */
+static int postpone(struct gm_change *change, int status)
+{
+	struct plan_change *plan = of(change);
+	uint64_t now = gm_loop_now(), until = now + plan->ask.wait_ns;
+	char why[GM_WHY_BYTES];
+
+	if (plan->ask.wait_ns == 0 || !plan->may_wait)
+		return status;
+	if (plan->wait.number != 0)
+		until = plan->wait.until_ns;
+	if (now < until) {
+		put_rows(plan);
+		enter_line(plan, until);
+		return 0;
+	}
+	memcpy(why, change->why, sizeof(why));
+	return gm_why(change->why, -ETIMEDOUT, "%llu s later still: %.220s",
+		      (unsigned long long)(plan->ask.wait_ns / 1000000000),
+		      why);
 }
 
 static int settle(struct gm_change *change)
@@ -387,6 +565,10 @@ static int settle(struct gm_change *change)
 	put_layers(plan);
 	if ((change->layers.flags & GM_OBJECT_COMMITTED) != 0)
 		ret = check_promise(plan);
+	if (ret == 0)
+		ret = check_turn(plan);
+	if (ret == 0)
+		ret = check_start(plan);
 	if (ret == 0 && (change->layers.flags & GM_OBJECT_HELD) != 0)
 		ret = hold(plan);
 	return ret;
@@ -398,6 +580,8 @@ static void before_show(struct gm_change *change)
 
 	if (!plan->holds)
 		return;
+	if (plan->ask.start_ns != 0)
+		gm_pins_set_start(change->d, plan->place, plan->ask.start_ns);
 	gm_pins_keep(change->d, plan->place, &change->put.block);
 	plan->holds = false;
 }
@@ -408,6 +592,7 @@ static void free_plan(struct gm_change *change)
 
 	if (plan->holds)
 		gm_pins_let_go(change->d, plan->place);
+	gm_wait_line_leave(change->d, &plan->wait);
 	gm_plan_free(&plan->plan);
 	free(plan->reply.tail);
 	free(plan);
@@ -417,6 +602,7 @@ static const struct gm_change_kind plan_kind = {
 	.check = check,
 	.plan = make,
 	.settle = settle,
+	.postpone = postpone,
 	.before_show = before_show,
 	.answer = answer,
 	.refuse = refuse,
@@ -424,79 +610,6 @@ static const struct gm_change_kind plan_kind = {
 };
 
 /* ---- the request --------------------------------------------------------- */
-
-static uint64_t padded(uint32_t bytes)
-{
-	return ((uint64_t)bytes + 7) / 8 * 8;
-}
-
-/* The text of a tail's part: NUL-terminated, and nowhere else. */
-static bool is_text(const char *at, uint32_t bytes)
-{
-	return bytes == 0 || strnlen(at, bytes) == bytes - 1;
-}
-
-static bool fits_together(const struct gm_control_plan *ask,
-			  const struct gm_request *r)
-{
-	uint64_t text = padded(ask->text_bytes);
-	uint64_t weights = padded(ask->weight_bytes);
-
-	return memchr(ask->name, '\0', sizeof(ask->name)) != NULL &&
-	       text + weights + 8 * (uint64_t)ask->n_bytes +
-			       4 * (uint64_t)ask->n_rows ==
-		       r->tail_bytes &&
-	       is_text(r->tail, ask->text_bytes) &&
-	       is_text(r->tail + text, ask->weight_bytes) &&
-	       (ask->n_bytes == 0 || ask->n_bytes == ask->n_layers);
-}
-
-static bool is_known(const struct gm_control_plan *ask)
-{
-	enum gm_dtype dtype;
-
-	return (ask->flags & ~ALL_FLAGS) == 0 &&
-	       ask->setting >= GPUMAP_SETTING_MANUAL &&
-	       ask->setting <= GPUMAP_SETTING_PIPELINE && ask->wait_ns == 0 &&
-	       ask->start_ns == 0 &&
-	       ask->strategy <= GPUMAP_STRATEGY_FEWEST &&
-	       ask->dtype <= GPUMAP_DTYPE_F8_E5M2 &&
-	       ask->paged <= GPUMAP_PAGED_TOKENS &&
-	       (ask->compute_dtype == 0 ||
-		gm_dtype_of_public(ask->compute_dtype, &dtype) == 0);
-}
-
-static int check_form(struct gm_connection *c,
-		      const struct gm_control_plan *ask,
-		      const struct gm_request *r)
-{
-	if (!fits_together(ask, r))
-		return gm_connection_bad(c, -EINVAL,
-					 "the request's parts do not fit "
-					 "together; this is a client's fault");
-	if (!is_known(ask))
-		return gm_connection_bad(
-			c, -EINVAL,
-			"a flag, the setting, the strategy or a dtype of the "
-			"plan is none that this agent knows");
-	if ((ask->flags & GPUMAP_PLAN_HELD) != 0 &&
-	    (ask->flags & GPUMAP_PLAN_COMMIT) == 0)
-		return gm_connection_bad(c, -EINVAL,
-					 "only what is committed can be held: "
-					 "ask for both");
-	if (ask->setting == GPUMAP_SETTING_MANUAL && ask->text_bytes == 0)
-		return gm_connection_bad(c, -EINVAL,
-					 "a plan by hand needs a spec");
-	if (ask->n_layers > GM_LAYERS_MAX)
-		return gm_connection_bad(c, -E2BIG,
-					 "%u layers; a map has at most %u",
-					 ask->n_layers, GM_LAYERS_MAX);
-	if (ask->n_rows > GM_ROWS)
-		return gm_connection_bad(c, -EINVAL,
-					 "%u rows; there are at most %u",
-					 ask->n_rows, GM_ROWS);
-	return 0;
-}
 
 static int check_rows(struct gm_connection *c, const struct plan_change *plan)
 {
@@ -520,10 +633,10 @@ static void find_parts(struct plan_change *plan)
 
 	if (ask->text_bytes != 0)
 		plan->text = at;
-	at += padded(ask->text_bytes);
+	at += gm_plan_form_padded(ask->text_bytes);
 	if (ask->weight_bytes != 0)
 		plan->weights = at;
-	at += padded(ask->weight_bytes);
+	at += gm_plan_form_padded(ask->weight_bytes);
 	if (ask->n_bytes != 0)
 		plan->layer_bytes = (const void *)at;
 	at += 8 * (size_t)ask->n_bytes;
@@ -537,13 +650,18 @@ int gm_plan_change_handle(struct gm_connection *c, const struct gm_request *r)
 	int ret;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	ret = check_form(c, &ask, r);
+	ret = gm_plan_form_check(c, &ask, r);
 	if (ret != 0)
 		return ret;
 	plan = calloc(1, sizeof(*plan) + r->tail_bytes);
 	if (plan == NULL)
 		return -ENOMEM;
 	plan->ask = ask;
+	/* Years. */
+	if (ask.wait_ns > INT64_MAX / 2)
+		plan->ask.wait_ns = INT64_MAX / 2;
+	if (ask.start_ns > INT64_MAX / 2)
+		plan->ask.start_ns = INT64_MAX / 2;
 	memcpy(plan->tail, r->tail, r->tail_bytes);
 	find_parts(plan);
 	ret = check_rows(c, plan);

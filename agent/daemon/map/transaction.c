@@ -78,6 +78,34 @@ static void finish(struct gm_change *change, int status)
 	recheck_files(d);
 }
 
+/* Before anything was done for it. */
+static void refuse(struct gm_change *change, int status)
+{
+	struct gm_changes *changes = change->d->changes;
+
+	if (change->connection != NULL && change->kind->postpone != NULL)
+		status = change->kind->postpone(change, status);
+	if (status != 0) {
+		finish(change, status);
+		return;
+	}
+	changes->in_hand = NULL;
+	change->is_postponed = true;
+	TAILQ_INSERT_TAIL(&changes->postponed, change, entry);
+	recheck_files(change->d);
+}
+
+void gm_transactions_again(struct gm_change *change)
+{
+	struct gm_changes *changes = change->d->changes;
+
+	TAILQ_REMOVE(&changes->postponed, change, entry);
+	change->is_postponed = false;
+	change->why[0] = '\0';
+	TAILQ_INSERT_TAIL(&changes->waiting, change, entry);
+	begin_waiting(change->d);
+}
+
 void gm_transactions_end(struct gm_change *change, int status)
 {
 	struct gm_daemon *d = change->d;
@@ -335,8 +363,10 @@ static void act(struct gm_change *change)
 			     "again");
 	if (ret == 0 && change->kind->settle != NULL)
 		ret = change->kind->settle(change);
-	if (ret != 0 || change->act == GM_CHANGE_NOTHING)
-		finish(change, ret);
+	if (ret != 0)
+		refuse(change, ret);
+	else if (change->act == GM_CHANGE_NOTHING)
+		finish(change, 0);
 	else if (change->act == GM_CHANGE_PUT)
 		put(change);
 	else if (change->act == GM_CHANGE_OWN)
@@ -437,6 +467,7 @@ void gm_transactions_init(struct gm_changes *changes)
 	*changes = (struct gm_changes){ .in_hand = NULL };
 	TAILQ_INIT(&changes->waiting);
 	TAILQ_INIT(&changes->at_worker);
+	TAILQ_INIT(&changes->postponed);
 }
 
 int gm_transactions_add(struct gm_connection *c,
@@ -488,7 +519,10 @@ void gm_transactions_leave(struct gm_change *change)
 	if (change->d->changes->in_hand == change ||
 	    change->d->changes->away == change || change->is_at_worker)
 		return;
-	TAILQ_REMOVE(&change->d->changes->waiting, change, entry);
+	if (change->is_postponed)
+		TAILQ_REMOVE(&change->d->changes->postponed, change, entry);
+	else
+		TAILQ_REMOVE(&change->d->changes->waiting, change, entry);
 	change->kind->free(change);
 }
 
@@ -534,5 +568,7 @@ int gm_transactions_exit(struct gm_daemon *d, uint64_t until_ns)
 	}
 	while (!TAILQ_EMPTY(&d->changes->waiting))
 		gm_transactions_leave(TAILQ_FIRST(&d->changes->waiting));
+	while (!TAILQ_EMPTY(&d->changes->postponed))
+		gm_transactions_leave(TAILQ_FIRST(&d->changes->postponed));
 	return 0;
 }

@@ -19,7 +19,8 @@
  * their turns.  When one returns it is checked again.
  *
  * A change may also wait for a worker; others have their turns, and may be
- * heavy ones.
+ * heavy ones.  And one that is refused, for want of room for instance, may be
+ * postponed by its kind: it begins again later, with "check".
  *
  * Readers see nothing of a change before "show", and a step that refuses leaves
  * everything as it was.  While the I/O thread works the loop goes on: moving
@@ -78,6 +79,11 @@ struct gm_change_kind {
 	/* On the loop, after plan().  May be NULL. */
 	int (*settle)(struct gm_change *change);
 
+	/* On the loop, where check(), plan() or settle() refuses with @status a
+	 * client that has not hung up: returns 0 to let the change wait for
+	 * gm_transactions_again(), or what to refuse with.  May be NULL. */
+	int (*postpone)(struct gm_change *change, int status);
+
 	/* On the loop, for GM_CHANGE_OWN: room, file and show are the kind's
 	 * own.  They may take any time, by gm_transactions_give(), and end with
 	 * gm_transactions_end(). */
@@ -132,6 +138,7 @@ struct gm_change {
 	bool has_aside;          /* a file was set aside */
 	bool is_put;             /* its block names rows */
 	bool is_at_worker;
+	bool is_postponed;
 	bool is_back;      /* from the I/O thread, or from a worker */
 	uint32_t n_reused; /* devices.n_reused, at the time of check() */
 	int status;        /* of the I/O thread's part */
@@ -145,6 +152,7 @@ struct gm_changes {
 	struct gm_change *away;          /* of a heavy kind, or NULL */
 	struct gm_change_list at_worker; /* those that wait for a worker */
 	uint32_t n_at_worker;
+	struct gm_change_list postponed;
 	uint64_t turn;   /* counts those that were begun */
 	uint64_t served; /* the last of our own that are heavy */
 	bool is_beginning;
@@ -193,6 +201,9 @@ void gm_transactions_give_away(struct gm_change *change,
 void gm_transactions_go(struct gm_change *change,
 			void (*done)(struct gm_io_job *job));
 void gm_transactions_return(struct gm_change *change);
+
+/* One that was postponed waits for its turn again, as if it had just come. */
+void gm_transactions_again(struct gm_change *change);
 
 /* Its connection is being dropped. */
 void gm_transactions_leave(struct gm_change *change);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/daemon/account/wait_line.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
@@ -29,6 +30,7 @@
 #include "agent/daemon/meshes/comms.h"
 #include "agent/daemon/meshes/publish.h"
 #include "agent/daemon/meshes/rendezvous.h"
+#include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/mount.h"
 #include "agent/daemon/segment/segment.h"
 #include "agent/daemon/sessions/map_waits.h"
@@ -332,6 +334,30 @@ static int handle_pin(struct gm_connection *c, const struct gm_request *r)
 	return 0;
 }
 
+static int handle_started(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_daemon *d = c->server->d;
+	const struct gm_object_name *object;
+	const struct gm_block *block = NULL;
+	const char *name = object_of(c, r, &object);
+
+	if (!name)
+		return -EINVAL;
+	if (object->kind == GM_KIND_LAYERS)
+		block = gm_directory_find(d, GM_KIND_LAYERS, name);
+	if (block != NULL && block->owner_uid != c->uid && c->uid != 0)
+		return gm_connection_bad(
+			c, -EPERM, "%s belongs to uid %u, and this is uid %u",
+			name, block->owner_uid, (unsigned)c->uid);
+	if (block == NULL ||
+	    gm_pins_started(d, (uint32_t)(block - d->directory->objects)) != 0)
+		return gm_connection_bad(c, -ENOENT,
+					 "no process holds a map %s", name);
+	gm_wait_line_changed(d);
+	gm_connection_reply(c, &r->header, NULL);
+	return 0;
+}
+
 static int handle_unpin(struct gm_connection *c, const struct gm_request *r)
 {
 	const struct gm_unpin *unpin = (const void *)r->body;
@@ -423,6 +449,10 @@ static const struct gm_request_kind kinds[] = {
 				 .handle = handle_release },
 	[GM_CONTROL_PIN] = { .body_bytes = sizeof(struct gm_object_name),
 			     .handle = handle_pin },
+	[GM_CONTROL_STARTED] = { .body_bytes = sizeof(struct gm_object_name),
+				 .handle = handle_started },
+	[GM_CONTROL_WAITS] = { .body_bytes = sizeof(struct gm_waits_ask),
+			       .handle = gm_reservations_request_waits },
 	[GM_CONTROL_UNPIN] = { .body_bytes = sizeof(struct gm_unpin),
 			       .handle = handle_unpin },
 	[GM_CONTROL_SESSION_OPEN] = { .body_bytes =

@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "agent/daemon/account/ledger.h"
+#include "agent/daemon/account/wait_line.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/map/pins.h"
 #include "agent/daemon/segment/directory.h"
+#include "gpumap.h"
 
 struct list {
 	const struct gm_daemon *d;
@@ -93,5 +95,51 @@ int gm_reservations_request_handle(struct gm_connection *c,
 				    .tail_bytes =
 					    list.reply.n *
 					    (uint32_t)sizeof(list.items[0]) });
+	return 0;
+}
+
+/* ---- requests that wait -------------------------------------------------- */
+
+static void put_wait(const struct gm_wait_place *place,
+		     struct gm_wait_item *ret_item)
+{
+	uint64_t now = gm_loop_now();
+
+	*ret_item = (struct gm_wait_item){
+		.place = place->number,
+		.uid = place->uid,
+		.pid = place->pid,
+		.flags = place->is_for_start ? GPUMAP_WAIT_FOR_START : 0,
+		.missing_row = place->missing_row,
+		.missing_bytes = place->missing_bytes,
+		.bytes = place->bytes,
+		.age_ns = now - place->since_ns,
+		.left_ns = place->until_ns > now ? place->until_ns - now : 0,
+	};
+	snprintf(ret_item->name, sizeof(ret_item->name), "%s", place->name);
+	memcpy(ret_item->rows, place->rows, sizeof(ret_item->rows));
+}
+
+int gm_reservations_request_waits(struct gm_connection *c,
+				  const struct gm_request *r)
+{
+	struct gm_wait_item items[GM_WAIT_LIST_MAX];
+	const struct gm_waits_ask *ask = (const void *)r->body;
+	struct gm_list_reply reply = { 0 };
+	const struct gm_wait_place *place;
+
+	TAILQ_FOREACH(place, &c->server->d->line->places, entry)
+	{
+		reply.total++;
+		if (place->number > ask->after && reply.n < GM_WAIT_LIST_MAX)
+			put_wait(place, &items[reply.n++]);
+	}
+	gm_connection_reply(
+		c, &r->header,
+		&(struct gm_reply){ .body = &reply,
+				    .body_bytes = sizeof(reply),
+				    .tail = items,
+				    .tail_bytes = reply.n *
+						  (uint32_t)sizeof(items[0]) });
 	return 0;
 }

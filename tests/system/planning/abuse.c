@@ -32,7 +32,7 @@ static void nonsense_is_refused(void)
 	bad = good;
 	bad.setting = 0;
 	refused(&bad, -EINVAL, "is none that this agent knows");
-	bad.setting = GPUMAP_SETTING_PIPELINE + 1;
+	bad.setting = GPUMAP_SETTING_RESERVE + 1;
 	refused(&bad, -EINVAL, "is none that this agent knows");
 	bad = good;
 	bad.strategy = GPUMAP_STRATEGY_FEWEST + 1;
@@ -167,7 +167,7 @@ static struct gpumap_plan_request any_request(void)
 
 	for (uint32_t i = 0; i < ROWS; i++)
 		rows[i] = mostly((i + 1) % ROWS);
-	request.setting = mostly(1 + dice(6));
+	request.setting = mostly(1 + dice(7));
 	request.strategy = mostly(dice(4));
 	request.text = dice(3) ? texts[dice(10)] : NULL;
 	request.weights = dice(3) ? NULL : texts[dice(10)];

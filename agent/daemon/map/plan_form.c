@@ -1,0 +1,93 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/map/plan_form.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/plan/plan.h"
+#include "gpumap.h"
+
+#define ALL_FLAGS                                                      \
+	(GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD | \
+	 GPUMAP_PLAN_BASE)
+
+/* The text of a tail's part: NUL-terminated, and nowhere else. */
+static bool is_text(const char *at, uint32_t bytes)
+{
+	return bytes == 0 || strnlen(at, bytes) == bytes - 1;
+}
+
+static bool fits_together(const struct gm_control_plan *ask,
+			  const struct gm_request *r)
+{
+	uint64_t text = gm_plan_form_padded(ask->text_bytes);
+	uint64_t weights = gm_plan_form_padded(ask->weight_bytes);
+
+	return memchr(ask->name, '\0', sizeof(ask->name)) != NULL &&
+	       text + weights + 8 * (uint64_t)ask->n_bytes +
+			       4 * (uint64_t)ask->n_rows ==
+		       r->tail_bytes &&
+	       is_text(r->tail, ask->text_bytes) &&
+	       is_text(r->tail + text, ask->weight_bytes) &&
+	       (ask->n_bytes == 0 || ask->n_bytes == ask->n_layers);
+}
+
+static bool is_known(const struct gm_control_plan *ask)
+{
+	enum gm_dtype dtype;
+
+	return (ask->flags & ~ALL_FLAGS) == 0 &&
+	       ask->setting >= GPUMAP_SETTING_MANUAL &&
+	       ask->setting <= GPUMAP_SETTING_RESERVE &&
+	       ask->strategy <= GPUMAP_STRATEGY_FEWEST &&
+	       ask->dtype <= GPUMAP_DTYPE_F8_E5M2 &&
+	       ask->paged <= GPUMAP_PAGED_TOKENS &&
+	       (ask->compute_dtype == 0 ||
+		gm_dtype_of_public(ask->compute_dtype, &dtype) == 0);
+}
+
+int gm_plan_form_check(struct gm_connection *c,
+		       const struct gm_control_plan *ask,
+		       const struct gm_request *r)
+{
+	if (!fits_together(ask, r))
+		return gm_connection_bad(c, -EINVAL,
+					 "the request's parts do not fit "
+					 "together; this is a client's fault");
+	if (!is_known(ask))
+		return gm_connection_bad(
+			c, -EINVAL,
+			"a flag, the setting, the strategy or a dtype of the "
+			"plan is none that this agent knows");
+	if ((ask->flags & GPUMAP_PLAN_HELD) != 0 &&
+	    (ask->flags & GPUMAP_PLAN_COMMIT) == 0)
+		return gm_connection_bad(c, -EINVAL,
+					 "only what is committed can be held: "
+					 "ask for both");
+	if ((ask->wait_ns != 0 && (ask->flags & GPUMAP_PLAN_COMMIT) == 0) ||
+	    (ask->start_ns != 0 && (ask->flags & GPUMAP_PLAN_HELD) == 0))
+		return gm_connection_bad(c, -EINVAL,
+					 "only what is committed waits for "
+					 "room, and only what is held has a "
+					 "start window");
+	if (ask->setting == GPUMAP_SETTING_RESERVE &&
+	    (ask->n_bytes == 0 || ask->other_bytes != 0 ||
+	     ask->text_bytes != 0 || ask->paged != GPUMAP_PAGED_NONE))
+		return gm_connection_bad(c, -EINVAL,
+					 "a reservation has bytes of rows "
+					 "(layer_bytes), and no model");
+	if (ask->setting == GPUMAP_SETTING_MANUAL && ask->text_bytes == 0)
+		return gm_connection_bad(c, -EINVAL,
+					 "a plan by hand needs a spec");
+	if (ask->n_layers > GM_LAYERS_MAX)
+		return gm_connection_bad(c, -E2BIG,
+					 "%u layers; a map has at most %u",
+					 ask->n_layers, GM_LAYERS_MAX);
+	if (ask->n_rows > GM_ROWS)
+		return gm_connection_bad(c, -EINVAL,
+					 "%u rows; there are at most %u",
+					 ask->n_rows, GM_ROWS);
+	return 0;
+}

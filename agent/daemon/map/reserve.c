@@ -1,0 +1,205 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/map/reserve.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "agent/daemon/map/pins.h"
+
+static int check(const struct gm_reserve *r, char *ret_why)
+{
+	if (r->n != 1 && r->n != r->n_devices)
+		return gm_why(ret_why, -EINVAL,
+			      "a reservation has bytes of %u rows and names "
+			      "%u: name each row once, or one size for any",
+			      r->n, r->n_devices);
+	for (uint32_t i = 0; i < r->n; i++)
+		if (r->bytes[i] == 0)
+			return gm_why(ret_why, -EINVAL,
+				      "a reservation of 0 bytes: ask for 1 at "
+				      "least");
+	return 0;
+}
+
+static int never_fits(const struct gm_plan_device *device, uint64_t bytes,
+		      char *ret_why, struct gm_reserved *ret)
+{
+	if (ret->shortage.bytes == 0 ||
+	    bytes - device->total < ret->shortage.bytes)
+		ret->shortage = (struct gm_shortage){ bytes - device->total,
+						      device->row };
+	return gm_why(ret_why, -ENOSPC,
+		      "row %u has %llu bytes in all, the reservation takes "
+		      "%llu: ask for less, or for another row",
+		      ret->shortage.row,
+		      (unsigned long long)(bytes - ret->shortage.bytes),
+		      (unsigned long long)bytes);
+}
+
+/* Room is looked for later, with that of all other maps. */
+static int choose_all(const struct gm_reserve *r, struct gm_wait_place *place,
+		      char *ret_why, struct gm_reserved *ret)
+{
+	size_t at = 0;
+
+	for (uint32_t i = 0; i < r->n; i++) {
+		const struct gm_plan_device *device = &r->devices[i];
+
+		if (r->bytes[i] > device->total)
+			return never_fits(device, r->bytes[i], ret_why, ret);
+		gm_wait_line_add_row(place->rows, device->row);
+		at += (size_t)snprintf(ret->spec + at, sizeof(ret->spec) - at,
+				       "%s%u:1", at != 0 ? ";" : "",
+				       device->row);
+	}
+	place->takes_all = true;
+	return 0;
+}
+
+/* Those whose memory would do, if all of it were free. */
+static int find_rows(const struct gm_reserve *r, struct gm_wait_place *place,
+		     char *ret_why, struct gm_reserved *ret)
+{
+	int error = gm_why(ret_why, -ENODEV,
+			   "there is no row to reserve memory of: gpumapctl "
+			   "devices shows which can be used");
+
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		const struct gm_plan_device *device = &r->devices[i];
+
+		if (device->total < r->bytes[0])
+			error = never_fits(device, r->bytes[0], ret_why, ret);
+		else
+			gm_wait_line_add_row(place->rows, device->row);
+	}
+	for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
+		if (place->rows[i] != 0)
+			error = 0;
+	if (error == 0)
+		ret->shortage = (struct gm_shortage){ 0 };
+	return error;
+}
+
+/* The reasons why it gets no row, as far as rows have been looked at. */
+struct obstacle {
+	uint32_t row;
+	pid_t starting; /* 0: it is no start window */
+	uint64_t most;  /* bytes that are free of a row that it may take */
+	uint32_t most_row;
+	bool is_taken; /* by these, a row with room */
+};
+
+static int say(const struct gm_reserve *r, const struct obstacle *obstacle,
+	       struct gm_wait_place *place, char *ret_why,
+	       struct gm_reserved *ret)
+{
+	ret->may_wait = true;
+	if (obstacle->starting != 0) {
+		place->is_for_start = true;
+		return gm_why(ret_why, -EBUSY,
+			      "process %d is in its start window on row %u: "
+			      "wait for it (gpumapctl run --wait)",
+			      (int)obstacle->starting, obstacle->row);
+	}
+	if (obstacle->is_taken)
+		return gm_why(ret_why, -ENOSPC,
+			      "row %u has room, but requests that came before "
+			      "wait for it (gpumapctl who): wait, too "
+			      "(gpumapctl run --wait)",
+			      obstacle->row);
+	ret->shortage = (struct gm_shortage){ r->bytes[0] - obstacle->most,
+					      obstacle->most_row };
+	return gm_why(ret_why, -ENOSPC,
+		      "row %u, which has the most, has %llu bytes that no map "
+		      "reserves, the reservation takes %llu: release one that "
+		      "gpumapctl who shows, or ask for less",
+		      obstacle->most_row, (unsigned long long)obstacle->most,
+		      (unsigned long long)r->bytes[0]);
+}
+
+/* The row that has the fewest bytes left then. */
+static int choose_one(const struct gm_daemon *d, const struct gm_reserve *r,
+		      struct gm_wait_place *place, char *ret_why,
+		      struct gm_reserved *ret)
+{
+	const struct gm_plan_device *best = NULL;
+	struct obstacle obstacle = { .row = GM_ROWS };
+	uint64_t before[GM_ROW_WORDS];
+
+	gm_wait_line_before(d, place, before);
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		const struct gm_plan_device *device = &r->devices[i];
+		pid_t starting = 0;
+
+		if (!gm_wait_line_has_row(place->rows, device->row))
+			continue;
+		if (device->avail >= obstacle.most) {
+			obstacle.most = device->avail;
+			obstacle.most_row = device->row;
+		}
+		if (device->avail < r->bytes[0])
+			continue;
+		if (r->takes_turns &&
+		    gm_wait_line_has_row(before, device->row)) {
+			obstacle.is_taken = true;
+			obstacle.row = device->row;
+			continue;
+		}
+		if (r->has_start)
+			starting = gm_pins_starting(d, device->row,
+						    GM_LEDGER_NOBODY);
+		if (starting != 0) {
+			obstacle.starting = starting;
+			obstacle.row = device->row;
+		} else if (best == NULL || device->avail < best->avail) {
+			best = device;
+		}
+	}
+	if (best == NULL)
+		return say(r, &obstacle, place, ret_why, ret);
+	snprintf(ret->spec, sizeof(ret->spec), "%u:1", best->row);
+	return 0;
+}
+
+int gm_reserve_choose(const struct gm_daemon *d, const struct gm_reserve *r,
+		      struct gm_wait_place *place, char ret_why[GM_WHY_BYTES],
+		      struct gm_reserved *ret_reserved)
+{
+	int ret = check(r, ret_why);
+
+	*ret_reserved = (struct gm_reserved){ .may_wait = false };
+	for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
+		place->rows[i] = 0;
+	place->takes_all = false;
+	place->is_for_start = false;
+	if (ret != 0)
+		return ret;
+	if (r->n == r->n_devices)
+		return choose_all(r, place, ret_why, ret_reserved);
+	ret = find_rows(r, place, ret_why, ret_reserved);
+	return ret == 0 ? choose_one(d, r, place, ret_why, ret_reserved) : ret;
+}
+
+void gm_reserve_charge(struct gm_plan *plan,
+		       const struct gm_plan_device *devices, uint32_t n)
+{
+	for (uint32_t i = 0; i < plan->n_charges; i++) {
+		struct gm_plan_charge *charge = &plan->charges[i];
+		uint64_t avail = 0;
+
+		for (uint32_t k = 0; k < n; k++)
+			if (devices[k].row == charge->row)
+				avail = devices[k].avail;
+		charge->kv_bytes = 0;
+		charge->act_bytes = 0;
+		charge->reserve_bytes = 0;
+		charge->left_bytes = avail > charge->weight_bytes
+					     ? avail - charge->weight_bytes
+					     : 0;
+		charge->missing_bytes = charge->weight_bytes > avail
+						? charge->weight_bytes - avail
+						: 0;
+	}
+}

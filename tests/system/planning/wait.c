@@ -1,0 +1,455 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Reservations of bytes, the line of those that wait for room, and start
+ * windows: which row is taken, in which order, and when a request is refused.
+ */
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "tests/support/plan_agent.h"
+
+#define LONG_NS  UINT64_C(60000000000)
+#define SHORT_NS UINT64_C(50000000)
+
+static const uint32_t one[] = { 1 }, both[] = { 0, 1 };
+
+/* ---- processes that reserve --------------------------------------------- */
+
+struct holder {
+	pid_t pid;
+	int result; /* reads the result, once there is one */
+};
+
+static struct gpumap_plan_request reserve(const char *name, uint64_t *bytes,
+					  uint32_t n)
+{
+	return (struct gpumap_plan_request){
+		.size = sizeof(struct gpumap_plan_request),
+		.name = name,
+		.flags = GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD,
+		.setting = GPUMAP_SETTING_RESERVE,
+		.n_layers = n,
+		.layer_bytes = bytes,
+	};
+}
+
+/* Have a process ask for @request, and live on. */
+static struct holder begin(const struct gpumap_plan_request *request)
+{
+	struct gpumap_plan answer;
+	struct holder holder;
+	int result[2], ret;
+
+	if (pipe2(result, O_CLOEXEC) != 0)
+		return (struct holder){ 0 };
+	holder = (struct holder){ .pid = fork(), .result = result[0] };
+	if (holder.pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		map = story_attach(&agent);
+		ret = plan(request, &answer);
+		if (write(result[1], &ret, sizeof(ret)) == sizeof(ret))
+			pause();
+		_exit(1);
+	}
+	close(result[1]);
+	return holder;
+}
+
+static int result_of(const struct holder *holder)
+{
+	int ret = 1;
+
+	OK(read(holder->result, &ret, sizeof(ret)) == sizeof(ret));
+	return ret;
+}
+
+static bool is_waiting(const struct holder *holder)
+{
+	struct pollfd ready = { .fd = holder->result, .events = POLLIN };
+
+	return poll(&ready, 1, 0) == 0;
+}
+
+static void end(struct holder *holder)
+{
+	kill(holder->pid, SIGKILL);
+	waitpid(holder->pid, NULL, 0);
+	close(holder->result);
+}
+
+/* Wait until so many are in the line. */
+static bool has_line(int n)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	while (gpumap_wait_list(map, NULL, 0) != n && story_now() < until)
+		story_nap(1000);
+	return EQ(gpumap_wait_list(map, NULL, 0), n);
+}
+
+static bool is_free(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	while (all_reserved() != 0 && story_now() < until)
+		story_nap(1000);
+	return EQ(all_reserved(), 0);
+}
+
+static int ask(const struct gpumap_plan_request *request)
+{
+	struct gpumap_plan answer;
+
+	return plan(request, &answer);
+}
+
+/* ---- which row ----------------------------------------------------------- */
+
+static void bytes_are_exact(void)
+{
+	uint64_t bytes[] = { 3 * GIB + 1, 1 };
+	struct gpumap_plan_request request = reserve("exact", bytes, 2);
+	struct gpumap_plan_charge charges[2];
+	struct gpumap_plan answer = { .size = sizeof(answer) };
+
+	request.rows = both;
+	request.n_rows = 2;
+	EQ(gpumap_plan_make(map, &request, &answer, NULL, 0, charges, 2), 0);
+	EQ(answer.n_charges, 2);
+	STR(answer.spec, "0:1;1:1");
+	EQ(charges[0].weight_bytes, bytes[0]);
+	EQ(charges[0].kv_bytes + charges[0].activation_bytes +
+		   charges[0].reserve_bytes,
+	   0);
+	EQ(charges[0].left_bytes, 5 * GIB - 1);
+	EQ(reserved(0), bytes[0]);
+	EQ(reserved(1), 1);
+	EQ(head_of("exact").setting, GPUMAP_SETTING_MANUAL);
+	EQ(gpumap_layers_release(map, "exact"), 0);
+	OK(is_empty());
+
+	/* All that is free, and one byte more. */
+	bytes[0] = 8 * GIB;
+	request.n_layers = request.n_rows = 1;
+	EQ(ask(&request), 0);
+	EQ(gpumap_layers_release(map, "exact"), 0);
+	bytes[0]++;
+	EQ(plan(&request, &answer), -ENOSPC);
+	EQ(answer.missing_bytes, 1);
+	EQ(answer.missing_row, 0);
+	OK(is_empty());
+}
+
+static void the_row_that_fits_best_is_taken(void)
+{
+	uint64_t bytes = 9 * GIB;
+	struct gpumap_plan_request request = reserve("any", &bytes, 1);
+	struct gpumap_plan answer;
+
+	/* B alone has so much; then A's rows have less left; C is a host. */
+	EQ(plan(&request, &answer), 0);
+	STR(answer.spec, "2:1");
+	bytes = GIB / 2;
+	request.name = "small";
+	EQ(plan(&request, &answer), 0);
+	STR(answer.spec, "2:1");
+	bytes = GIB;
+	request.name = "next";
+	EQ(plan(&request, &answer), 0);
+	STR(answer.spec, "0:1");
+	bytes = 11 * GIB;
+	request.name = "never";
+	request.wait_ns = LONG_NS;
+	EQ(plan(&request, &answer), -ENOSPC);
+	EQ(answer.missing_bytes, GIB);
+	OK(strstr(gpumap_refusal(map), "in all") != NULL);
+	EQ(gpumap_layers_release(map, "any"), 0);
+	EQ(gpumap_layers_release(map, "small"), 0);
+	EQ(gpumap_layers_release(map, "next"), 0);
+	OK(is_empty());
+}
+
+static void nonsense_is_refused(void)
+{
+	uint64_t bytes[] = { GIB, 0 };
+	struct gpumap_plan_request request = reserve("none", bytes, 2);
+
+	request.rows = both;
+	request.n_rows = 2;
+	EQ(ask(&request), -EINVAL); /* no bytes */
+	request.n_rows = 1;
+	EQ(ask(&request), -EINVAL); /* two sizes, one row */
+	request.n_layers = 1;
+	request.flags = GPUMAP_PLAN_COMMIT;
+	request.start_ns = 1;
+	EQ(ask(&request), -EINVAL); /* no process to be watched */
+	request.start_ns = 0;
+	request.flags = GPUMAP_PLAN_PUBLISH;
+	request.wait_ns = 1;
+	EQ(ask(&request), -EINVAL);
+	OK(is_empty());
+}
+
+/* ---- the line ------------------------------------------------------------ */
+
+static void the_first_comes_first(void)
+{
+	uint64_t most = 7 * GIB, much = 6 * GIB, little = GIB / 4;
+	struct gpumap_plan_request ours = reserve("ours", &most, 1);
+	struct gpumap_plan_request large = reserve("large", &much, 1);
+	struct gpumap_plan_request small = reserve("small", &little, 1);
+	struct gpumap_wait_info line[3] = { { .size = sizeof(line[0]) } };
+	struct holder first, second;
+
+	ours.rows = large.rows = small.rows = one;
+	ours.n_rows = large.n_rows = small.n_rows = 1;
+	EQ(ask(&ours), 0);
+	large.wait_ns = small.wait_ns = LONG_NS;
+	first = begin(&large);
+	has_line(1);
+	second = begin(&small);
+	has_line(2);
+	/* There is room for the second, but it would overtake. */
+	OK(is_waiting(&second));
+	EQ(gpumap_wait_list(map, line, 3), 2);
+	STR(line[0].name, "large");
+	STR(line[1].name, "small");
+	EQ(line[0].pid, first.pid);
+	EQ(line[0].bytes, much);
+	EQ(line[0].missing_bytes, 5 * GIB);
+	EQ(line[0].missing_row, 1);
+	EQ(line[0].rows[0], 2);
+	EQ(line[0].n_rows, 1);
+	OK(line[0].left_ns > 0 && line[0].left_ns < LONG_NS);
+	OK(line[0].age_ns >= line[1].age_ns);
+	/* Nor does one that does not wait, unless it is for good. */
+	small.wait_ns = 0;
+	small.name = "rude";
+	EQ(ask(&small), -ENOSPC);
+	small.flags = GPUMAP_PLAN_COMMIT;
+	EQ(ask(&small), 0);
+	EQ(gpumap_layers_release(map, "rude"), 0);
+
+	EQ(gpumap_layers_release(map, "ours"), 0);
+	EQ(result_of(&first), 0);
+	EQ(result_of(&second), 0);
+	EQ(reserved(1), much + little);
+	end(&first);
+	end(&second);
+	is_free();
+}
+
+static void a_place_ends_with_its_process(void)
+{
+	uint64_t most = 8 * GIB, little = GIB;
+	struct gpumap_plan_request ours = reserve("ours", &most, 1);
+	struct gpumap_plan_request other = reserve("other", &most, 1);
+	struct gpumap_plan_request small = reserve("small", &little, 1);
+	struct holder holder, first, second;
+
+	ours.rows = other.rows = small.rows = one;
+	ours.n_rows = other.n_rows = small.n_rows = 1;
+	other.wait_ns = small.wait_ns = LONG_NS;
+	holder = begin(&ours);
+	EQ(result_of(&holder), 0);
+	first = begin(&other);
+	has_line(1);
+	second = begin(&small);
+	has_line(2);
+	end(&first);
+	has_line(1);
+	end(&holder);
+	EQ(result_of(&second), 0);
+	EQ(reserved(1), little);
+	end(&second);
+	is_free();
+}
+
+static void one_that_takes_any_row_takes_another(void)
+{
+	uint64_t most = 8 * GIB, much = 6 * GIB;
+	struct gpumap_plan_request ours = reserve("ours", &most, 1);
+	struct gpumap_plan_request strict = reserve("strict", &much, 1);
+	struct gpumap_plan_request any = reserve("any", &much, 1);
+	struct holder first, second;
+
+	ours.rows = strict.rows = one;
+	ours.n_rows = strict.n_rows = 1;
+	strict.wait_ns = any.wait_ns = LONG_NS;
+	any.rows = both;
+	any.n_rows = 2;
+	EQ(ask(&ours), 0);
+	first = begin(&strict);
+	has_line(1);
+	second = begin(&any);
+	EQ(result_of(&second), 0);
+	EQ(reserved(0), much);
+	OK(is_waiting(&first));
+	EQ(gpumap_layers_release(map, "ours"), 0);
+	EQ(result_of(&first), 0);
+	end(&first);
+	end(&second);
+	is_free();
+}
+
+static void waiting_ends(void)
+{
+	uint64_t most = 8 * GIB, little = GIB;
+	struct gpumap_plan_request ours = reserve("ours", &most, 1);
+	struct gpumap_plan_request other = reserve("other", &little, 1);
+	struct gpumap_plan answer;
+
+	ours.rows = other.rows = one;
+	ours.n_rows = other.n_rows = 1;
+	EQ(ask(&ours), 0);
+	other.wait_ns = SHORT_NS;
+	EQ(plan(&other, &answer), -ETIMEDOUT);
+	EQ(answer.missing_bytes, GIB);
+	EQ(answer.missing_row, 1);
+	OK(strstr(gpumap_refusal(map), "later still: row 1") != NULL);
+	EQ(gpumap_wait_list(map, NULL, 0), 0);
+	EQ(gpumap_layers_release(map, "ours"), 0);
+
+	/* Plans of models wait, too. */
+	ours.name = "a";
+	ours.rows = both;
+	EQ(ask(&ours), 0);
+	other = request_of("model", GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD,
+			   GIB / 4);
+	other.rows = both;
+	other.n_rows = 1;
+	other.wait_ns = SHORT_NS;
+	EQ(plan(&other, &answer), -ETIMEDOUT);
+	other.wait_ns = LONG_NS;
+	{
+		struct holder holder = begin(&other);
+
+		has_line(1);
+		EQ(gpumap_layers_release(map, "a"), 0);
+		EQ(result_of(&holder), 0);
+		end(&holder);
+	}
+	is_free();
+}
+
+/* ---- start windows ------------------------------------------------------- */
+
+static struct gpumap_holder holder_of(const char *name)
+{
+	struct gpumap_holder holder = { .size = sizeof(holder) };
+	uint32_t cursor = 0;
+
+	while (gpumap_holder_next(map, &cursor, &holder) == 1) {
+		if (strcmp(holder.name, name) == 0)
+			return holder;
+	}
+	return (struct gpumap_holder){ 0 };
+}
+
+static void one_starts_at_a_time(void)
+{
+	uint64_t bytes = GIB;
+	struct gpumap_plan_request a = reserve("a", &bytes, 1);
+	struct gpumap_plan_request b = reserve("b", &bytes, 1);
+	struct gpumap_plan_request c = reserve("c", &bytes, 1);
+	struct gpumap_wait_info line = { .size = sizeof(line) };
+	struct holder first, second, third;
+
+	a.rows = b.rows = c.rows = one;
+	a.n_rows = b.n_rows = c.n_rows = 1;
+	a.start_ns = b.start_ns = LONG_NS;
+	c.start_ns = SHORT_NS;
+	first = begin(&a);
+	EQ(result_of(&first), 0);
+	OK(holder_of("a").start_ns > 0 && holder_of("a").start_ns <= LONG_NS);
+	EQ(ask(&b), -EBUSY);
+	b.wait_ns = c.wait_ns = LONG_NS;
+	second = begin(&b);
+	has_line(1);
+	EQ(gpumap_wait_list(map, &line, 1), 1);
+	EQ(line.flags, GPUMAP_WAIT_FOR_START);
+	third = begin(&c);
+	has_line(2);
+
+	EQ(gpumap_started(map, "no such"), -ENOENT);
+	EQ(gpumap_started(map, ""), -EINVAL);
+	EQ(gpumap_started(map, "a"), 0);
+	EQ(gpumap_started(map, "a"), 0);
+	EQ(result_of(&second), 0);
+	EQ(holder_of("a").start_ns, 0);
+	OK(holder_of("b").start_ns > 0);
+	OK(is_waiting(&third));
+	/* The process's end ends its window, and time does. */
+	end(&second);
+	EQ(result_of(&third), 0);
+	b.wait_ns = LONG_NS;
+	b.start_ns = LONG_NS;
+	second = begin(&b);
+	EQ(result_of(&second), 0);
+	end(&first);
+	end(&second);
+	end(&third);
+	is_free();
+}
+
+static void windows_outlive_the_agent(void)
+{
+	uint64_t bytes = GIB;
+	struct gpumap_plan_request a = reserve("a", &bytes, 1);
+	struct gpumap_plan_request b = reserve("b", &bytes, 1);
+	struct holder first, second;
+
+	a.rows = b.rows = one;
+	a.n_rows = b.n_rows = 1;
+	a.start_ns = b.start_ns = LONG_NS;
+	b.wait_ns = LONG_NS;
+	first = begin(&a);
+	EQ(result_of(&first), 0);
+	second = begin(&b);
+	has_line(1);
+	agent_kill(&agent, SIGKILL);
+	EQ(result_of(&second), -ECONNRESET);
+	end(&second);
+	OK(agent_start(&agent));
+	gpumap_detach(map);
+	map = story_attach(&agent);
+	EQ(gpumap_wait_list(map, NULL, 0), 0);
+	OK(holder_of("a").start_ns > 0);
+	b.wait_ns = 0;
+	EQ(ask(&b), -EBUSY);
+	EQ(gpumap_started(map, "a"), 0);
+	EQ(ask(&b), 0);
+	EQ(gpumap_layers_release(map, "b"), 0);
+	end(&first);
+	is_free();
+}
+
+TAP_CASE()
+{
+	agent_make(&agent, NULL);
+	configure("");
+	if (!OK(agent_start(&agent))) {
+		agent_show_log(&agent);
+		return tap_done();
+	}
+	map = story_attach(&agent);
+
+	bytes_are_exact();
+	the_row_that_fits_best_is_taken();
+	nonsense_is_refused();
+	the_first_comes_first();
+	a_place_ends_with_its_process();
+	one_that_takes_any_row_takes_another();
+	waiting_ends();
+	one_starts_at_a_time();
+	windows_outlive_the_agent();
+
+	gpumap_detach(map);
+	agent_remove(&agent);
+	return tap_done();
+}

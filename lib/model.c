@@ -141,6 +141,9 @@ int gm_model_begin(struct gpumap_model *model)
 		ret = gm_weights_read(order->path, &model->why,
 				      &model->weights);
 	if (ret == 0)
+		ret = gm_weights_meta_read(&model->weights, &model->meta);
+	model->owns_meta = ret == 0;
+	if (ret == 0)
 		ret = gm_model_place(model, &plan);
 	if (ret == 0 && model->name.text[0] != '\0')
 		ret = gm_model_check_name(model);
@@ -161,6 +164,8 @@ static void drop(struct gpumap_model *m)
 	free(m->order.rows);
 	free(m->name.uids);
 	free((char *)m->name.expect.fields);
+	if (m->owns_meta)
+		free(m->meta.data);
 	free(m->names);
 	free(m->places);
 	free(m->files);
@@ -563,6 +568,23 @@ int gpumap_model_next(const struct gpumap_model *model, uint32_t *cursor,
 		return ret;
 	++*cursor;
 	return 1;
+}
+
+int gpumap_model_meta(const struct gpumap_model *model,
+		      struct gpumap_model_meta *ret_meta)
+{
+	struct gpumap_model_meta meta = { .format = model->meta.format,
+					  .data = model->meta.data,
+					  .bytes = model->meta.bytes };
+	int ret = gm_size_out(ret_meta, sizeof(meta));
+
+	if (ret != 0)
+		return ret;
+	/* The description of a share is unmapped with its session. */
+	if (meta.bytes == 0 || (model->session == NULL && !model->owns_meta))
+		return -ENODATA;
+	gm_size_put(ret_meta, &meta, sizeof(meta));
+	return 0;
 }
 
 uint32_t gpumap_model_buffers(const struct gpumap_model *model,

@@ -128,6 +128,10 @@ struct gpumap_model {
 	uint64_t fingerprint;
 	char path[96];
 	char *names; /* names of weights that a share described, or NULL */
+	/* Metadata of the checkpoint: read from it, and owned; or in the
+	 * share's description, which stays mapped with the share. */
+	struct gm_weights_meta meta;
+	bool owns_meta;
 	struct gm_model_place *places;
 	struct gm_model_file *files;
 	struct gm_model_run *runs;

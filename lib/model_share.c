@@ -126,6 +126,7 @@ static void clear(struct gpumap_model *m)
 	free(m->names);
 	free(m->places);
 	free(m->buffers);
+	m->meta = (struct gm_weights_meta){ .data = NULL };
 	m->names = NULL;
 	m->places = NULL;
 	m->buffers = NULL;

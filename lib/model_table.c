@@ -15,6 +15,7 @@
 struct parts {
 	uint64_t dims;
 	uint64_t names;
+	uint64_t meta;
 	uint64_t end;
 };
 
@@ -25,7 +26,10 @@ static struct parts parts_of(const struct gm_model_table *t)
 
 	p.dims = sizeof(*t) + t->n_tensors * sizeof(struct gm_model_tensor);
 	p.names = p.dims + t->n_dims * sizeof(uint64_t);
-	p.end = p.names + t->name_bytes;
+	p.meta = p.names + t->name_bytes;
+	if (t->meta_bytes > 0)
+		p.meta = (p.meta + 7) & ~UINT64_C(7);
+	p.end = p.meta + t->meta_bytes;
 	return p;
 }
 
@@ -69,6 +73,8 @@ int gm_model_table_make(struct gpumap_model *model, void **ret_table,
 				       .n_tensors = ws->n,
 				       .n_dims = ws->n_dims,
 				       .name_bytes = name_bytes(ws),
+				       .meta_bytes = model->meta.bytes,
+				       .meta_format = model->meta.format,
 				       .fingerprint =
 					       gm_fingerprint_weights(ws) };
 	const struct parts parts = parts_of(&head);
@@ -81,10 +87,10 @@ int gm_model_table_make(struct gpumap_model *model, void **ret_table,
 			 gm_reason_path(model->order.path));
 	if (parts.end > GPUMAP_SHARE_ABOUT_MAX)
 		return gm_reason_set(&model->why, -E2BIG,
-				     "the names and shapes of its tensors have "
-				     "%" PRIu64
-				     " bytes, more than a share says "
-				     "about itself; load it without a name",
+				     "its metadata, and the names and shapes "
+				     "of its tensors, have %" PRIu64
+				     " bytes, more than a share says about "
+				     "itself; load it without a name",
 				     parts.end);
 	table = calloc(1, parts.end);
 	if (table == NULL)
@@ -101,6 +107,8 @@ int gm_model_table_make(struct gpumap_model *model, void **ret_table,
 		memcpy(table + parts.names + name, ws->v[i].name, n);
 		name += n;
 	}
+	if (head.meta_bytes > 0)
+		memcpy(table + parts.meta, model->meta.data, head.meta_bytes);
 	*ret_table = table;
 	*ret_bytes = parts.end;
 	return 0;
@@ -125,10 +133,14 @@ static int check_head(struct gpumap_model *m, const struct gm_model_table *t,
 		return bad(m, "another release of the library has written it; "
 			      "use the same on both sides");
 	if (t->n_tensors > GM_WEIGHTS_TENSORS || t->n_dims > UINT32_MAX ||
-	    t->name_bytes > UINT32_MAX || parts_of(t).end != bytes)
+	    t->name_bytes > UINT32_MAX || t->meta_bytes > UINT32_MAX ||
+	    parts_of(t).end != bytes)
 		return bad(m, "its parts do not fill it");
 	if (t->n_buffers != m->n_buffers)
 		return bad(m, "it is of other buffers");
+	if (t->meta_format > GPUMAP_META_GGUF || t->reserved != 0 ||
+	    (t->meta_format == 0) != (t->meta_bytes == 0))
+		return bad(m, "its metadata is of no known format");
 	if (memchr(t->path, '\0', sizeof(t->path)) == NULL)
 		return bad(m, "the path of its files does not end");
 	return 0;
@@ -222,6 +234,12 @@ int gm_model_table_read(struct gpumap_model *model, const void *table,
 	       head.n_dims * sizeof(uint64_t));
 	memcpy(model->names, at + parts.names, head.name_bytes);
 	model->weights.n_dims = head.n_dims;
+	if (head.meta_bytes > 0)
+		model->meta = (struct gm_weights_meta){
+			.data = (void *)(at + parts.meta),
+			.bytes = head.meta_bytes,
+			.format = head.meta_format,
+		};
 	at += sizeof(head);
 	for (size_t i = 0; ret == 0 && i < head.n_tensors; i++) {
 		memcpy(&tensor, at + i * sizeof(tensor), sizeof(tensor));

@@ -8,6 +8,7 @@
  *	struct gm_model_tensor[n_tensors], by name
  *	uint64_t[n_dims], of all shapes
  *	names, each with its NUL
+ *	the checkpoint's metadata, from the next multiple of 8 on
  *
  * The table has the machine's byte order.  Another process writes it and may
  * write anything: the reader validates the table while copying it, and never
@@ -19,7 +20,7 @@
 #include "lib/model.h"
 
 #define GM_MODEL_TABLE_MAGIC   UINT64_C(0x314c444f4d50474d) /* "MGPMODL1" */
-#define GM_MODEL_TABLE_VERSION 2u
+#define GM_MODEL_TABLE_VERSION 3u
 #define GM_MODEL_TYPE_BYTES    16u
 #define GM_MODEL_PATH_BYTES    96u
 
@@ -30,6 +31,9 @@ struct gm_model_table {
 	uint64_t n_tensors;
 	uint64_t n_dims;
 	uint64_t name_bytes;
+	uint64_t meta_bytes;
+	uint32_t meta_format; /* enum gpumap_model_meta_format */
+	uint32_t reserved;
 	uint64_t fingerprint;           /* of the checkpoint that was loaded */
 	char path[GM_MODEL_PATH_BYTES]; /* its end, NUL-terminated: to show */
 };
@@ -46,7 +50,7 @@ struct gm_model_tensor {
 	char type[GM_MODEL_TYPE_BYTES]; /* "BF16", NUL-terminated */
 };
 
-_Static_assert(sizeof(struct gm_model_table) == 144, "shared");
+_Static_assert(sizeof(struct gm_model_table) == 160, "shared");
 _Static_assert(sizeof(struct gm_model_tensor) == 64, "shared");
 _Static_assert(sizeof(((struct gpumap_model *)0)->path) == GM_MODEL_PATH_BYTES,
 	       "is copied");
@@ -57,8 +61,9 @@ int gm_model_table_make(struct gpumap_model *model, void **ret_table,
 			uint64_t *ret_bytes);
 
 /* Read a table into the model's tensors and their places in its buffers, which
- * are known.  Returns 0, -ENOMEM, -EINVAL: the share is not a model, or
- * -EPROTO, with model->why. */
+ * are known.  The metadata stays in @table, which its maker has sealed.
+ * Returns 0, -ENOMEM, -EINVAL: the share is not a model, or -EPROTO, with
+ * model->why. */
 int gm_model_table_read(struct gpumap_model *model, const void *table,
 			uint64_t bytes);
 

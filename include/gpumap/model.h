@@ -141,8 +141,8 @@ struct gpumap_tensor {
  *		-EOPNOTSUPP	GGUF of a version, or with a type, that is not
  *				known; or the map gives each row a part of every
  *				layer
- *		-E2BIG		4096 files, 2^20 tensors or 256 MiB of headers
- *				are exceeded; or opts uses a field that is newer
+ *		-E2BIG		4096 files, 2^20 tensors, 256 MiB of headers or
+ *				64 MiB of metadata are exceeded; or opts uses a field that is newer
  *				than this library
  *		-EACCES, -EIO, -EMFILE, ...	a file cannot be opened or read
  *		-EAGAIN, -EPROTO	of the map, as gpumap_layers_read()
@@ -336,6 +336,44 @@ GPUMAP_API int gpumap_model_find(const struct gpumap_model *model,
 GPUMAP_API int gpumap_model_next(const struct gpumap_model *model,
 				 uint32_t *cursor,
 				 struct gpumap_tensor *ret_tensor);
+
+/* The form of a checkpoint's metadata. */
+enum gpumap_model_meta_format {
+	GPUMAP_META_CONFIG_JSON = 1, /* the file config.json beside the files */
+	GPUMAP_META_GGUF = 2 /* the first bytes of the model's first file, up to
+			      * the end of its key-value pairs */
+};
+
+struct gpumap_model_meta {
+	size_t size;     /* sizeof(struct gpumap_model_meta), by the caller */
+	uint32_t format; /* enum gpumap_model_meta_format */
+	uint32_t reserved;
+	const void *data; /* the model's; until gpumap_model_close() or the end
+			   * of its session */
+	uint64_t bytes;
+};
+
+/*
+ * gpumap_model_meta - get the metadata of the checkpoint
+ *
+ * The program that loads a model reads it with the headers; it is in the share
+ * of a model with a name, in memory that never changes, so that a session that
+ * opens the model needs no file.  With the names and shapes of the tensors it
+ * has at most GPUMAP_SHARE_ABOUT_MAX bytes, which count with the arenas of the
+ * user that loads the model.
+ *
+ * ret_meta	set its @size before the call
+ *
+ * Returns	0
+ *		-ENODATA	the checkpoint has none; the model is WAITING or
+ *				has failed; or its session was closed
+ *		-E2BIG, -EINVAL	ret_meta->size is more than 4096 bytes, or
+ *				smaller than the struct
+ * Cost		no system call; nothing is copied
+ * Threads	any, while none has another call with this model
+ */
+GPUMAP_API int gpumap_model_meta(const struct gpumap_model *model,
+				 struct gpumap_model_meta *ret_meta);
 
 struct gpumap_model_buffer {
 	uint64_t buffer; /* 0: the model is not LOADED */

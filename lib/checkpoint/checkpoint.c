@@ -13,8 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gpumap.h"
+
 #define SINGLE    "model.safetensors"
 #define SUFFIX    ".safetensors"
+#define CONFIG    "config.json"
 #define LENGTH    8u  /* bytes before a header: its length */
 #define PATH_SEEN 90u /* bytes of a path that a message shows */
 
@@ -383,6 +386,61 @@ int gm_weights_read(const char *path, struct gm_reason *why,
 		*ret_weights = ws;
 	else
 		gm_weights_free(&ws);
+	return ret;
+}
+
+/* ---- metadata ------------------------------------------------------------ */
+
+/* The first @bytes of a file. */
+static int read_meta(struct gm_weights *ws, const char *name, int fd,
+		     uint64_t bytes, struct gm_weights_meta *meta)
+{
+	int ret;
+
+	if (bytes > GPUMAP_SHARE_ABOUT_MAX)
+		return gm_reason_set(ws->why, -E2BIG,
+				     "%s%s is longer than a model's metadata "
+				     "may be",
+				     gm_reason_path(ws->folder), name);
+	meta->data = malloc(bytes + 1); /* never 0 */
+	if (meta->data == NULL)
+		return -ENOMEM;
+	meta->bytes = bytes;
+	ret = gm_weights_read_at(ws, name, fd, 0, meta->data, bytes);
+	if (ret != 0)
+		free(meta->data);
+	return ret;
+}
+
+int gm_weights_meta_read(struct gm_weights *weights,
+			 struct gm_weights_meta *ret_meta)
+{
+	/* The caller's file, and behind it the others in their order. */
+	uint32_t first = weights->split.part == 0 ? 0 : 1;
+	const struct gm_weight_file *file = &weights->files[first];
+	struct gm_weights_meta meta = { .format = GPUMAP_META_GGUF };
+	const char *name = file->name;
+	uint64_t bytes = file->pairs_end;
+	struct stat facts;
+	int fd, ret;
+
+	*ret_meta = (struct gm_weights_meta){ .data = NULL };
+	if (bytes == 0) {
+		meta.format = GPUMAP_META_CONFIG_JSON;
+		name = CONFIG;
+	}
+	if (bytes == 0 && !has_file(weights, CONFIG))
+		return 0;
+	fd = open_file(weights, name, &facts);
+	if (fd < 0)
+		return fd;
+	ret = read_meta(weights, name, fd,
+			bytes != 0 ? bytes : (uint64_t)facts.st_size, &meta);
+	close(fd);
+	if (ret == 0 && meta.bytes == 0)
+		free(meta.data);
+	else if (ret == 0)
+		*ret_meta = meta;
 	return ret;
 }
 

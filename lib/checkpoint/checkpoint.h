@@ -49,8 +49,9 @@ struct gm_weight {
 };
 
 struct gm_weight_file {
-	char *name;   /* in the folder */
-	char *header; /* holds the names; of GGUF nothing else */
+	char *name;         /* in the folder */
+	char *header;       /* holds the names; of GGUF nothing else */
+	uint64_t pairs_end; /* of GGUF: where its key-value pairs end */
 	struct stat stat;
 };
 
@@ -127,6 +128,18 @@ uint64_t gm_fingerprint_weights(const struct gm_weights *weights);
  */
 int gm_weights_read(const char *path, struct gm_reason *why,
 		    struct gm_weights *ret_weights);
+
+/* The metadata of a checkpoint: see enum gpumap_model_meta_format. */
+struct gm_weights_meta {
+	void *data; /* to free(); NULL: it has none */
+	uint64_t bytes;
+	uint32_t format;
+};
+
+/* Read it.  Returns as gm_weights_read(), -E2BIG: longer than a share may
+ * have. */
+int gm_weights_meta_read(struct gm_weights *weights,
+			 struct gm_weights_meta *ret_meta);
 
 /* The tensor of this name, or NULL. */
 const struct gm_weight *gm_weights_find(const struct gm_weights *weights,

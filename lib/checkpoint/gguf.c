@@ -371,7 +371,7 @@ int gm_weights_gguf_header(struct gm_weights *weights, uint32_t file,
 			     .alignment = ALIGNMENT,
 			     .split = &split };
 	size_t first = weights->n, first_dim = weights->n_dims;
-	uint64_t n_tensors, n_pairs;
+	uint64_t n_tensors, n_pairs, pairs_end;
 
 	weights->why->text[0] = '\0';
 	check_start(&rd);
@@ -379,6 +379,7 @@ int gm_weights_gguf_header(struct gm_weights *weights, uint32_t file,
 	n_pairs = number(&rd, 8);
 	for (uint64_t i = 0; i < n_pairs && rd.ret == 0; i++)
 		read_pair(&rd);
+	pairs_end = (uint64_t)(rd.at - rd.start);
 	if (rd.ret == 0 && (rd.alignment == 0 || rd.alignment > 1u << 20 ||
 			    (rd.alignment & (rd.alignment - 1)) != 0))
 		bad(&rd, "its alignment is no power of two");
@@ -387,6 +388,7 @@ int gm_weights_gguf_header(struct gm_weights *weights, uint32_t file,
 	place(&rd, first);
 	if (rd.ret == 0) {
 		*ret_split = split;
+		weights->files[file].pairs_end = pairs_end;
 		return 0;
 	}
 	weights->n = first;

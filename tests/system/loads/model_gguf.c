@@ -21,6 +21,7 @@
 
 static struct agent agent;
 static struct gpumap *map;
+static size_t pairs_end; /* of the file that was written last */
 static struct gguf file;
 static char one[64], parts[2][64]; /* paths of the files */
 
@@ -58,6 +59,7 @@ static void write_one(uint32_t version, uint64_t alignment)
 	gguf_usual(&file);
 	if (alignment != 32)
 		gguf_number(&file, "general.alignment", alignment);
+	pairs_end = file.n;
 	gguf_tensors(&file, tensors, 0, N, alignment);
 	gguf_write(&file, one);
 }
@@ -75,6 +77,18 @@ static void write_part(uint32_t part, uint32_t number, uint32_t n_tensors)
 	gguf_number(&file, "split.tensors.count", n_tensors);
 	gguf_tensors(&file, tensors, from, end, 32);
 	gguf_write(&file, parts[part]);
+}
+
+/* The metadata are the file's first bytes, up to the tensors. */
+static void has_pairs(const struct gpumap_model *model)
+{
+	struct gpumap_model_meta meta = { .size = sizeof(meta) };
+
+	EQ(gpumap_model_meta(model, &meta), 0);
+	EQ(meta.format, GPUMAP_META_GGUF);
+	EQ(meta.bytes, pairs_end);
+	OK(meta.bytes == pairs_end &&
+	   memcmp(meta.data, file.at, pairs_end) == 0);
 }
 
 static int begin(struct gpumap_session *session, const char *path,
@@ -201,6 +215,8 @@ static void others_have_it_by_its_name(void)
 				 &found),
 	       0))
 		is_right(other, found);
+	has_pairs(model);
+	has_pairs(found);
 	EQ(gpumap_model_close(found, GPUMAP_NO_DEADLINE), 0);
 	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
 	gpumap_session_close(other);

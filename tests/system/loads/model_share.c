@@ -249,6 +249,76 @@ static void fingerprints_are_compared(void)
 	settles(0, 0);
 }
 
+static bool is_meta(const struct gpumap_model *model, const char *text)
+{
+	struct gpumap_model_meta meta = { .size = sizeof(meta) };
+
+	return gpumap_model_meta(model, &meta) == 0 &&
+	       meta.format == GPUMAP_META_CONFIG_JSON &&
+	       meta.bytes == strlen(text) &&
+	       memcmp(meta.data, text, meta.bytes) == 0;
+}
+
+/* The second session reads the configuration without a file. */
+static void the_configuration_comes_along(void)
+{
+	static const char text[] = "{\"model_type\": \"llama\"}";
+	struct gpumap_session *a = session_open(map), *b = session_open(map);
+	struct gpumap_model_meta meta = { .size = sizeof(meta) };
+	struct gpumap_model *first = have(a, s.path), *second = NULL;
+	char path[160];
+	int fd;
+
+	EQ(gpumap_model_meta(first, &meta), -ENODATA);
+	EQ(gpumap_model_close(first, GPUMAP_NO_DEADLINE), 0);
+	shards_path(&s, "config.json", path);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	OK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	first = have(a, s.path);
+	OK(is_meta(first, text));
+	EQ(unlink(path), 0);
+	EQ(gpumap_model_open(b, NAME, GPUMAP_SHARE_READ_ONLY, NULL, &second),
+	   0);
+	OK(is_meta(second, text));
+	OK(shared(NAME).about_bytes > strlen(text));
+	gpumap_session_close(a);
+	OK(is_meta(first, text)); /* its own */
+	EQ(gpumap_model_close(first, GPUMAP_NO_DEADLINE), 0);
+	OK(is_meta(second, text));
+	meta.size = 8;
+	EQ(gpumap_model_meta(second, &meta), -EINVAL);
+	meta.size = sizeof(meta);
+	gpumap_session_close(b);
+	EQ(gpumap_model_meta(second, &meta), -ENODATA);
+	EQ(gpumap_model_close(second, GPUMAP_NO_DEADLINE), 0);
+	settles(0, 0);
+	/* More than a share can have. */
+	a = session_open(map);
+	EQ(ftruncate(fd, 0), 0);
+	close(fd);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	EQ(ftruncate(fd, (off_t)GPUMAP_SHARE_ABOUT_MAX + 1), 0);
+	EQ(begin_at(a, s.path, &first), -E2BIG);
+	OK(strstr(gpumap_refusal(map), "config.json is longer"));
+	EQ(ftruncate(fd, (off_t)GPUMAP_SHARE_ABOUT_MAX), 0);
+	EQ(begin_at(a, s.path, &first), -E2BIG);
+	OK(strstr(gpumap_refusal(map), "more than a share says"));
+	EQ(ftruncate(fd, 0), 0);
+	first = have(a, s.path);
+	EQ(gpumap_model_meta(first, &meta), -ENODATA);
+	gpumap_session_close(a);
+	EQ(gpumap_model_close(first, GPUMAP_NO_DEADLINE), 0);
+	EQ(unlink(path), 0);
+	close(fd);
+	EQ(mkdir(path, 0755), 0);
+	a = session_open(map);
+	EQ(begin_at(a, s.path, &first), -EINVAL);
+	OK(strstr(gpumap_refusal(map), "config.json is not a regular file"));
+	gpumap_session_close(a);
+	EQ(rmdir(path), 0);
+	settles(0, 0);
+}
+
 static void what_is_no_model_is_told(void)
 {
 	struct gpumap_session *a = session_open(map), *b = session_open(map);
@@ -582,6 +652,7 @@ TAP_CASE()
 	if (begin("keep-shares = yes\n", config)) {
 		the_second_finds_it();
 		fingerprints_are_compared();
+		the_configuration_comes_along();
 		what_is_no_model_is_told();
 		one_loads_and_the_others_wait();
 		what_fails_is_free();

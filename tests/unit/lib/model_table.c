@@ -49,6 +49,8 @@ static void drop(struct gpumap_model *m)
 	free(m->buffers);
 }
 
+static char meta[] = "general.name";
+
 static void it_is_read_as_it_was_written(void)
 {
 	char path[] = "/models/an\033one"; /* which a terminal might obey */
@@ -59,6 +61,9 @@ static void it_is_read_as_it_was_written(void)
 
 	gm_weights_type_find("F32", &weights[0].type);
 	gm_weights_type_find("F8_E4M3FNUZ", &weights[2].type);
+	loader.meta = (struct gm_weights_meta){ .data = meta,
+						.bytes = sizeof(meta),
+						.format = GPUMAP_META_GGUF };
 	loader.weights = (struct gm_weights){
 		.v = weights, .n = N, .dims = dims, .n_dims = 3
 	};
@@ -68,6 +73,9 @@ static void it_is_read_as_it_was_written(void)
 	EQ(m.total, 124);
 	OK(m.fingerprint == gm_fingerprint_weights(&loader.weights));
 	STR(m.path, "/models/an?one");
+	EQ(m.meta.bytes, sizeof(meta));
+	EQ(m.meta.format, GPUMAP_META_GGUF);
+	OK(m.meta.data && memcmp(m.meta.data, meta, sizeof(meta)) == 0);
 	for (size_t i = 0; i < N; i++) {
 		const struct gm_weight *w = &m.weights.v[i];
 
@@ -131,6 +139,11 @@ static void lies_are_told(void)
 	EQ(with64(HEAD(n_dims), 2), -EPROTO);
 	EQ(with64(HEAD(n_dims), UINT64_MAX / 8 + 4), -EPROTO);
 	EQ(with64(HEAD(name_bytes), 1), -EPROTO);
+	EQ(with64(HEAD(meta_bytes), 0), -EPROTO);
+	EQ(with64(HEAD(meta_bytes), UINT64_MAX), -EPROTO);
+	EQ(with32(HEAD(meta_format), 0), -EPROTO);
+	EQ(with32(HEAD(meta_format), 3), -EPROTO);
+	EQ(with32(HEAD(reserved), 1), -EPROTO);
 	EQ(with64(TENSOR(0, name), bytes), -EPROTO);
 	EQ(with64(TENSOR(0, name), 14), -EPROTO); /* is "c", as the third */
 	EQ(with64(TENSOR(1, shape), 4), -EPROTO);
@@ -150,7 +163,7 @@ static void lies_are_told(void)
 	EQ(gm_model_table_read(&m, table, bytes - 1), -EPROTO);
 	drop(&m);
 	m = opener();
-	EQ(gm_model_table_read(&m, table, 143), -EINVAL);
+	EQ(gm_model_table_read(&m, table, 159), -EINVAL);
 	drop(&m);
 	m = opener();
 	EQ(gm_model_table_read(&m, NULL, 0), -EINVAL);

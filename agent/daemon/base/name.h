@@ -8,8 +8,9 @@
 
 #include "agent/daemon/base/refusal.h"
 
-/* Returns 0, or -EINVAL: empty, too long, or with blanks or control characters
- * in it. */
+/* Returns 0, or -EINVAL: empty, too long, no UTF-8, or with a blank or a
+ * character that is not printed as itself in it: a control character, one that
+ * changes the direction of the text, one of no width. */
 int gm_name_check(const char *name, char ret_why[GM_WHY_BYTES]);
 
 #endif

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/name.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/daemon.h"
@@ -58,6 +59,26 @@ static int pin(const char *name, pid_t pid, uint32_t uid,
 			   name, why, ret_pin);
 }
 
+/* Not printed as what they are. */
+static const char *const unfit[] = {
+	"\x9b[31m",           /* CSI, by one byte */
+	"\xc2\x9b[31m",       /* and by two */
+	"\xc3\xa9\x9b[31m",   /* behind another character */
+	"a\xc2\xa0z",         /* a blank */
+	"a\xe3\x80\x80z",     /* likewise */
+	"a\xe2\x80\xa8z",     /* U+2028, the end of a line */
+	"a\xe2\x80\x8bz",     /* of no width */
+	"a\xe2\x81\xa6z",     /* U+2066, isolates a direction */
+	"a\xd8\x9cz",         /* U+061C, a mark of a direction */
+	"a\xef\xbb\xbfz",     /* a byte order mark */
+	"a\xf3\xa0\x80\xa0z", /* a tag */
+	"a\xc0\xafz",         /* longer than it needs */
+	"a\xe0\x80\xafz",     /* likewise */
+	"a\xed\xa0\x80z",     /* a surrogate */
+	"a\xf4\x90\x80\x80z", /* above U+10FFFF */
+	"a\xe2\x80",          /* cut off */
+};
+
 static void names_are_checked(void)
 {
 	char name[80];
@@ -72,11 +93,19 @@ static void names_are_checked(void)
 	EQ(publish("", 0, 1, NULL), -EINVAL);
 	EQ(publish("two words", 0, 1, NULL), -EINVAL);
 	EQ(publish("line\n", 0, 1, NULL), -EINVAL);
-	STR(why, "a name has no blanks and no control characters in it");
-	EQ(publish("\x9b[31m", 0, 1, NULL), -EINVAL);
-	EQ(publish("\xc2\x9b[31m", 0, 1, NULL), -EINVAL);
-	EQ(publish("\xc3\xa9\x9b[31m", 0, 1, NULL), -EINVAL);
-	EQ(release("\xe2\x9b\x84\xc3\x9f\xff", 0), -ENOENT);
+	STR(why, "a name has no blanks and no control characters in it, such "
+		 "as U+000A");
+	EQ(gm_name_check("\xe2\x9b\x84\xc3\x9f\xf0\x9f\xa6\x99", why), 0);
+	for (size_t i = 0; i < sizeof(unfit) / sizeof(unfit[0]); i++)
+		EQ(publish(unfit[i], 0, 1, NULL), -EINVAL);
+	EQ(publish("gpt\xe2\x80\xae"
+		   "2",
+		   0, 1, NULL),
+	   -EINVAL);
+	STR(why, "a name has no blanks and no control characters in it, such "
+		 "as U+202E");
+	EQ(publish("gpt\xff", 0, 1, NULL), -EINVAL);
+	STR(why, "a name is text in UTF-8, and byte 3 of this one is none");
 	EQ(release("nobody", 0), -ENOENT);
 	STR(why, "nothing is published as nobody");
 }

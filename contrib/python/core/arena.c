@@ -39,9 +39,11 @@ static PyObject *arena_new(PyTypeObject *type, PyObject *args, PyObject *named)
 	session = core_session_enter(owner);
 	if (session == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret = gpumap_alloc(session, row, bytes, &data);
-	Py_END_ALLOW_THREADS if (ret < 0) return core_session_result(
-		owner, "gpumap_alloc", ret);
+	CORE_UNLOCK();
+	ret = gpumap_alloc(session, row, bytes, &data);
+	CORE_LOCK();
+	if (ret < 0)
+		return core_session_result(owner, "gpumap_alloc", ret);
 	self = (struct arena_memory *)PyType_GenericAlloc(type, 0);
 	if (self == NULL) {
 		gpumap_free(session, data);

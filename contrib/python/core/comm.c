@@ -35,10 +35,11 @@ static PyObject *comm_new(PyTypeObject *type, PyObject *args, PyObject *named)
 	session = core_session_enter(owner);
 	if (session == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret =
-		gpumap_comm_open_opts(session, mesh, group, &opts, &comm);
-	Py_END_ALLOW_THREADS if (ret < 0) return core_session_result(
-		owner, "gpumap_comm_open_opts", ret);
+	CORE_UNLOCK();
+	ret = gpumap_comm_open_opts(session, mesh, group, &opts, &comm);
+	CORE_LOCK();
+	if (ret < 0)
+		return core_session_result(owner, "gpumap_comm_open_opts", ret);
 	self = (struct core_comm *)PyType_GenericAlloc(type, 0);
 	if (self == NULL) {
 		gpumap_comm_close(comm);
@@ -81,9 +82,10 @@ static void comm_end(struct core_comm *self)
 	if (core_session_enter(self->session) == NULL)
 		return;
 	self->comm = NULL;
-	Py_BEGIN_ALLOW_THREADS gpumap_comm_close(
-		comm); /* freed, whatever it returns */
-	Py_END_ALLOW_THREADS core_session_unuse(self->session);
+	CORE_UNLOCK();
+	gpumap_comm_close(comm); /* freed, whatever it returns */
+	CORE_LOCK();
+	core_session_unuse(self->session);
 	core_session_leave(self->session);
 }
 
@@ -125,9 +127,10 @@ static PyObject *comm_renew(PyObject *object, PyObject *unused)
 	(void)unused;
 	if (comm == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret = gpumap_comm_renew(comm);
-	Py_END_ALLOW_THREADS return core_session_result(
-		self->session, "gpumap_comm_renew", ret);
+	CORE_UNLOCK();
+	ret = gpumap_comm_renew(comm);
+	CORE_LOCK();
+	return core_session_result(self->session, "gpumap_comm_renew", ret);
 }
 
 static PyObject *comm_rows(PyObject *object, PyObject *unused)
@@ -227,9 +230,10 @@ static PyObject *comm_submit(PyObject *object, PyObject *args)
 	}
 	what.ranks = list == Py_None ? NULL : ranks;
 	what.waits = what.n_waits == 0 ? NULL : waits;
-	Py_BEGIN_ALLOW_THREADS ret = gpumap_comm_submit(comm, &what);
-	Py_END_ALLOW_THREADS made =
-		core_session_result(self->session, "gpumap_comm_submit", ret);
+	CORE_UNLOCK();
+	ret = gpumap_comm_submit(comm, &what);
+	CORE_LOCK();
+	made = core_session_result(self->session, "gpumap_comm_submit", ret);
 out:
 	Py_XDECREF(keep);
 	return made;

@@ -28,7 +28,11 @@
 
 #include <gpumap.h>
 
-#define CORE_WAIT_NS UINT64_C(100000000) /* between two looks for signals */
+/* Let other threads have the interpreter in between; once in a block. */
+#define CORE_UNLOCK() PyThreadState *core_state = PyEval_SaveThread()
+#define CORE_LOCK()   PyEval_RestoreThread(core_state)
+
+#define CORE_WAIT_NS  UINT64_C(100000000) /* between two looks for signals */
 
 /* ---- errors ------------------------------------------------------------- */
 
@@ -107,6 +111,11 @@ const char *core_name(PyObject *object);
 /* A tuple of n numbers. */
 PyObject *core_u32_tuple(const uint32_t *numbers, size_t n);
 PyObject *core_u64_tuple(const uint64_t *numbers, size_t n);
+
+/* A fingerprint of (hash, fields or None), or NULL for None.  Returns false with
+ * an exception. */
+bool core_fingerprint(PyObject *pair, struct gpumap_fingerprint *ret,
+		      const struct gpumap_fingerprint **ret_pointer);
 
 /* An absolute time for seconds from now; None: no deadline.  Returns false with
  * an exception. */

@@ -70,6 +70,27 @@ PyObject *core_u64_tuple(const uint64_t *numbers, size_t n)
 	return tuple;
 }
 
+bool core_fingerprint(PyObject *pair, struct gpumap_fingerprint *ret,
+		      const struct gpumap_fingerprint **ret_pointer)
+{
+	const char *hash;
+	Py_ssize_t n;
+
+	*ret_pointer = NULL;
+	if (pair == NULL || pair == Py_None)
+		return true;
+	*ret = (struct gpumap_fingerprint){ .size = sizeof(*ret) };
+	if (!PyArg_ParseTuple(pair, "y#z", &hash, &n, &ret->fields))
+		return false;
+	if (n != (Py_ssize_t)sizeof(ret->hash)) {
+		PyErr_SetString(PyExc_ValueError, "a hash has 32 bytes");
+		return false;
+	}
+	memcpy(ret->hash, hash, sizeof(ret->hash));
+	*ret_pointer = ret;
+	return true;
+}
+
 uint64_t core_now_ns(void)
 {
 	struct timespec now;

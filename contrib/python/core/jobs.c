@@ -154,11 +154,12 @@ static PyObject *jobs_submit(PyObject *object, PyObject *args)
 	session = core_session_enter(self);
 	if (session == NULL)
 		goto failed;
-	Py_BEGIN_ALLOW_THREADS ret =
-		gpumap_submit(session, row, made.jobs, made.n);
+	CORE_UNLOCK();
+	ret = gpumap_submit(session, row, made.jobs, made.n);
 	if (ret == 0)
 		ret = gpumap_submitted(session, row, &time);
-	Py_END_ALLOW_THREADS jobs_free(&made);
+	CORE_LOCK();
+	jobs_free(&made);
 	if (ret < 0)
 		return core_session_result(self, "gpumap_submit", ret);
 	core_session_leave(self);
@@ -175,8 +176,9 @@ static void jobs_yield(const struct core_session *self)
 
 	if (self->waiting == 0)
 		return;
-	Py_BEGIN_ALLOW_THREADS nanosleep(&moment, NULL);
-	Py_END_ALLOW_THREADS
+	CORE_UNLOCK();
+	nanosleep(&moment, NULL);
+	CORE_LOCK();
 }
 
 #define JOBS_DONE_MAX 256
@@ -220,11 +222,13 @@ static PyObject *jobs_wait(PyObject *object, PyObject *args)
 
 		if (session == NULL)
 			return NULL;
-		Py_BEGIN_ALLOW_THREADS ret =
-			deadline_ns == 0
-				? gpumap_poll(session, done, most)
-				: gpumap_wait(session, done, most, slice_ns);
-		Py_END_ALLOW_THREADS if (ret != -ETIME) break;
+		CORE_UNLOCK();
+		ret = deadline_ns == 0
+			      ? gpumap_poll(session, done, most)
+			      : gpumap_wait(session, done, most, slice_ns);
+		CORE_LOCK();
+		if (ret != -ETIME)
+			break;
 		core_session_leave(self);
 		if (slice_ns == deadline_ns)
 			return PyList_New(0);
@@ -347,10 +351,10 @@ static PyObject *jobs_scatter(PyObject *object, PyObject *args)
 	session = core_session_enter(self);
 	if (session == NULL)
 		goto out;
-	Py_BEGIN_ALLOW_THREADS ret = gpumap_scatter(session, made.jobs, &opts,
-						    tiles, GPUMAP_ROWS_MAX);
-	Py_END_ALLOW_THREADS if (ret < 0)
-	{
+	CORE_UNLOCK();
+	ret = gpumap_scatter(session, made.jobs, &opts, tiles, GPUMAP_ROWS_MAX);
+	CORE_LOCK();
+	if (ret < 0) {
 		result = core_session_result(self, "gpumap_scatter", ret);
 		goto out;
 	}

@@ -44,6 +44,7 @@ static const struct core_field share_fields[] = {
 	CORE_FIELD(gpumap_share_info, CORE_U64, age_ns),
 	CORE_FIELD(gpumap_share_info, CORE_U32, pid),
 	CORE_FIELD(gpumap_share_info, CORE_U64S, rows),
+	CORE_FIELD(gpumap_share_info, CORE_BYTES, fingerprint),
 };
 
 static const struct core_field reservation_fields[] = {
@@ -130,8 +131,11 @@ static PyObject *lists_read(PyObject *object, const struct lists_call *call)
 		}
 		if (call->sized)
 			memcpy(items, &call->bytes, sizeof(call->bytes));
-		Py_BEGIN_ALLOW_THREADS n = call->list(map, items, room);
-		Py_END_ALLOW_THREADS if (n < 0 || (size_t)n <= room) break;
+		CORE_UNLOCK();
+		n = call->list(map, items, room);
+		CORE_LOCK();
+		if (n < 0 || (size_t)n <= room)
+			break;
 		room = (size_t)n + 64;
 	}
 	if (n < 0) {

@@ -63,9 +63,10 @@ static PyObject *map_new(PyTypeObject *type, PyObject *args, PyObject *named)
 	if (self == NULL)
 		return NULL;
 	self->closed = true;
-	Py_BEGIN_ALLOW_THREADS ret = gpumap_attach(&opts, &map);
-	Py_END_ALLOW_THREADS if (ret < 0)
-	{
+	CORE_UNLOCK();
+	ret = gpumap_attach(&opts, &map);
+	CORE_LOCK();
+	if (ret < 0) {
 		core_fail(NULL, "gpumap_attach", ret);
 		Py_DECREF(self);
 		return NULL;
@@ -174,10 +175,11 @@ static PyObject *map_wait_change(PyObject *object, PyObject *args)
 		map = core_map_use(self);
 		if (map == NULL)
 			return NULL;
-		Py_BEGIN_ALLOW_THREADS ret =
-			gpumap_wait_change(map, seen, slice_ns);
-		Py_END_ALLOW_THREADS if (ret != -ETIME ||
-					 slice_ns == deadline_ns) break;
+		CORE_UNLOCK();
+		ret = gpumap_wait_change(map, seen, slice_ns);
+		CORE_LOCK();
+		if (ret != -ETIME || slice_ns == deadline_ns)
+			break;
 		core_map_unuse(self);
 		if (PyErr_CheckSignals() != 0)
 			return NULL;
@@ -189,6 +191,35 @@ static PyObject *map_wait_change(PyObject *object, PyObject *args)
 		return PyLong_FromUnsignedLong(now);
 	}
 	return core_map_result(self, "gpumap_wait_change", ret);
+}
+
+static PyObject *map_fileno(PyObject *object, PyObject *unused)
+{
+	struct core_map *self = (struct core_map *)object;
+	struct gpumap *map = core_map_use(self);
+
+	(void)unused;
+	if (map == NULL)
+		return NULL;
+	return core_map_result(self, "gpumap_change_fd", gpumap_change_fd(map));
+}
+
+static PyObject *map_arm(PyObject *object, PyObject *args)
+{
+	struct core_map *self = (struct core_map *)object;
+	struct gpumap *map;
+	unsigned int seen;
+	int ret;
+
+	if (!PyArg_ParseTuple(args, "I", &seen))
+		return NULL;
+	map = core_map_use(self);
+	if (map == NULL)
+		return NULL;
+	CORE_UNLOCK();
+	ret = gpumap_change_arm(map, seen);
+	CORE_LOCK();
+	return core_map_result(self, "gpumap_change_arm", ret);
 }
 
 /* ---- devices ------------------------------------------------------------ */
@@ -309,10 +340,11 @@ static PyObject *map_device_visible(PyObject *object, PyObject *args)
 	map = core_map_use(self);
 	if (map == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret = gpumap_device_visible(
-		map, visible, order, rows, GPUMAP_ROWS_MAX);
-	Py_END_ALLOW_THREADS if (ret < 0) return core_map_result(
-		self, "gpumap_device_visible", ret);
+	CORE_UNLOCK();
+	ret = gpumap_device_visible(map, visible, order, rows, GPUMAP_ROWS_MAX);
+	CORE_LOCK();
+	if (ret < 0)
+		return core_map_result(self, "gpumap_device_visible", ret);
 	if (ret > GPUMAP_ROWS_MAX)
 		ret = GPUMAP_ROWS_MAX;
 	made = Py_BuildValue("Ns", core_u32_tuple(rows, (size_t)ret),
@@ -560,6 +592,13 @@ static PyMethodDef map_methods[] = {
 	{ "close", map_close, METH_NOARGS,
 	  "close($self, /)\n--\n\n"
 	  "End this handle.  Objects made from it still work." },
+	{ "fileno", map_fileno, METH_NOARGS,
+	  "fileno($self, /)\n--\n\n"
+	  "A descriptor that becomes readable after a change of the map.\n\n"
+	  "Call arm() before each sleep on it, and do not read from it." },
+	{ "arm", map_arm, METH_VARARGS,
+	  "Have the descriptor made readable by the next change.\n\n"
+	  "0: sleep now; 1: the generation differs from seen already." },
 	{ "_health", map_health, METH_NOARGS, NULL },
 	{ "_wait_change", map_wait_change, METH_VARARGS, NULL },
 	{ "_device_count", map_device_count, METH_NOARGS, NULL },

@@ -110,10 +110,10 @@ static PyObject *mask_publish(PyObject *module, PyObject *args)
 	map = core_map_use(self);
 	if (map == NULL)
 		goto out;
-	Py_BEGIN_ALLOW_THREADS ret =
-		gpumap_mask_publish(map, &request, &result);
-	Py_END_ALLOW_THREADS if (ret < 0)
-	{
+	CORE_UNLOCK();
+	ret = gpumap_mask_publish(map, &request, &result);
+	CORE_LOCK();
+	if (ret < 0) {
 		made = core_map_result(self, "gpumap_mask_publish", ret);
 		goto out;
 	}
@@ -168,10 +168,11 @@ static PyObject *mask_new(PyTypeObject *type, PyObject *args, PyObject *named)
 	map = core_map_use(owner);
 	if (map == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret =
-		gpumap_mask_open(map, name, pin ? GPUMAP_MASK_PIN : 0, &mask);
-	Py_END_ALLOW_THREADS if (ret < 0) return core_map_result(
-		owner, "gpumap_mask_open", ret);
+	CORE_UNLOCK();
+	ret = gpumap_mask_open(map, name, pin ? GPUMAP_MASK_PIN : 0, &mask);
+	CORE_LOCK();
+	if (ret < 0)
+		return core_map_result(owner, "gpumap_mask_open", ret);
 	self = (struct core_mask *)PyType_GenericAlloc(type, 0);
 	if (self == NULL) {
 		gpumap_mask_close(map, mask);

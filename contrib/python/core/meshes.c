@@ -235,9 +235,10 @@ static PyObject *meshes_publish(PyObject *object, PyObject *args)
 	map = core_map_use(self);
 	if (map == NULL)
 		goto out;
-	Py_BEGIN_ALLOW_THREADS ret = gpumap_mesh_publish(map, &request);
-	Py_END_ALLOW_THREADS made =
-		core_map_result(self, "gpumap_mesh_publish", ret);
+	CORE_UNLOCK();
+	ret = gpumap_mesh_publish(map, &request);
+	CORE_LOCK();
+	made = core_map_result(self, "gpumap_mesh_publish", ret);
 out:
 	Py_XDECREF(keep);
 	return made;
@@ -274,9 +275,11 @@ static PyObject *meshes_join(PyObject *object, PyObject *args)
 	map = core_map_use(self);
 	if (map == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret = gpumap_mesh_join(map, &join, id, &ticket);
-	Py_END_ALLOW_THREADS if (ret < 0) return core_map_result(
-		self, "gpumap_mesh_join", ret);
+	CORE_UNLOCK();
+	ret = gpumap_mesh_join(map, &join, id, &ticket);
+	CORE_LOCK();
+	if (ret < 0)
+		return core_map_result(self, "gpumap_mesh_join", ret);
 	core_map_unuse(self);
 	return Py_BuildValue("y#K", (const char *)id, (Py_ssize_t)sizeof(id),
 			     (unsigned long long)ticket);
@@ -295,9 +298,10 @@ static PyObject *meshes_leave(PyObject *object, PyObject *args)
 	map = core_map_use(self);
 	if (map == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret = gpumap_mesh_leave(map, ticket, flags);
-	Py_END_ALLOW_THREADS return core_map_result(self, "gpumap_mesh_leave",
-						    ret);
+	CORE_UNLOCK();
+	ret = gpumap_mesh_leave(map, ticket, flags);
+	CORE_LOCK();
+	return core_map_result(self, "gpumap_mesh_leave", ret);
 }
 
 PyMethodDef core_map_mesh_methods[] = {

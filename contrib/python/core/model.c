@@ -39,13 +39,17 @@ static struct gpumap_model *model_enter(struct core_model *self)
 	return self->model;
 }
 
-/* Model(session, opts) loads, Model(session, None, name, flags) opens. */
+/* Model(session, opts, fingerprint=f) loads, Model(session, None, name, flags, f)
+ * opens. */
 static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *named)
 {
-	static char *names[] = { "session", "opts", "name", "flags", NULL };
+	static char *names[] = { "session", "opts",        "name",
+				 "flags",   "fingerprint", NULL };
+	const struct gpumap_fingerprint *expect;
+	struct gpumap_fingerprint print;
 	struct gpumap_model_opts opts = { .size = sizeof(opts) };
 	struct gpumap_model *model = NULL;
-	PyObject *dict, *keep = NULL;
+	PyObject *dict, *pair = NULL, *keep = NULL;
 	struct gpumap_session *session;
 	struct core_session *owner;
 	struct core_model *self = NULL;
@@ -53,14 +57,16 @@ static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *named)
 	unsigned int flags = 0;
 	int ret;
 
-	if (!PyArg_ParseTupleAndKeywords(args, named, "O!O|sI", names,
+	if (!PyArg_ParseTupleAndKeywords(args, named, "O!O|zIO", names,
 					 core_session_type, &owner, &dict,
-					 &name, &flags))
+					 &name, &flags, &pair) ||
+	    !core_fingerprint(pair, &print, &expect))
 		return NULL;
 	keep = PyList_New(0);
 	if (keep == NULL ||
 	    (name == NULL && CORE_WRITE(opts_fields, &opts, dict, keep) != 0))
 		goto out;
+	opts.fingerprint = expect;
 	if (owner->closed) {
 		PyErr_SetString(PyExc_ValueError, "the session is closed");
 		goto out;
@@ -68,11 +74,13 @@ static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *named)
 	session = core_session_enter(owner);
 	if (session == NULL)
 		goto out;
-	Py_BEGIN_ALLOW_THREADS if (name != NULL) ret =
-		gpumap_model_open(session, name, flags, NULL, &model);
-	else ret = gpumap_model_load(session, &opts, &model);
-	Py_END_ALLOW_THREADS if (ret < 0)
-	{
+	CORE_UNLOCK();
+	if (name != NULL)
+		ret = gpumap_model_open(session, name, flags, expect, &model);
+	else
+		ret = gpumap_model_load(session, &opts, &model);
+	CORE_LOCK();
+	if (ret < 0) {
 		core_session_result(owner,
 				    name != NULL ? "gpumap_model_open"
 						 : "gpumap_model_load",
@@ -140,11 +148,10 @@ static PyObject *model_close(PyObject *object, PyObject *args)
 		model = model_enter(self);
 		if (model == NULL)
 			return NULL;
-		Py_BEGIN_ALLOW_THREADS ret =
-			gpumap_model_close(model, slice_ns);
-		Py_END_ALLOW_THREADS if (ret == -ETIME &&
-					 slice_ns != deadline_ns)
-		{
+		CORE_UNLOCK();
+		ret = gpumap_model_close(model, slice_ns);
+		CORE_LOCK();
+		if (ret == -ETIME && slice_ns != deadline_ns) {
 			core_session_leave(self->session);
 			if (PyErr_CheckSignals() != 0)
 				return NULL;
@@ -187,9 +194,12 @@ static PyObject *model_progress(PyObject *object, PyObject *unused)
 	(void)unused;
 	if (model == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret = gpumap_model_progress(model, &progress);
-	Py_END_ALLOW_THREADS if (ret == -EOWNERDEAD) return core_session_result(
-		self->session, "gpumap_model_progress", ret);
+	CORE_UNLOCK();
+	ret = gpumap_model_progress(model, &progress);
+	CORE_LOCK();
+	if (ret == -EOWNERDEAD)
+		return core_session_result(self->session,
+					   "gpumap_model_progress", ret);
 	made = Py_BuildValue("Ns", CORE_READ(progress_fields, &progress),
 			     gpumap_refusal(self->session->map->map));
 	core_session_leave(self->session);
@@ -213,8 +223,11 @@ static PyObject *model_wait(PyObject *object, PyObject *args)
 
 		if (model == NULL)
 			return NULL;
-		Py_BEGIN_ALLOW_THREADS ret = gpumap_model_wait(model, slice_ns);
-		Py_END_ALLOW_THREADS if (ret != -ETIME) break;
+		CORE_UNLOCK();
+		ret = gpumap_model_wait(model, slice_ns);
+		CORE_LOCK();
+		if (ret != -ETIME)
+			break;
 		core_session_leave(self->session);
 		if (slice_ns == deadline_ns)
 			Py_RETURN_FALSE;
@@ -237,9 +250,10 @@ static PyObject *model_simple(PyObject *object, const char *call,
 
 	if (model == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret = function(model);
-	Py_END_ALLOW_THREADS return core_session_result(self->session, call,
-							ret);
+	CORE_UNLOCK();
+	ret = function(model);
+	CORE_LOCK();
+	return core_session_result(self->session, call, ret);
 }
 
 static PyObject *model_renew(PyObject *self, PyObject *unused)

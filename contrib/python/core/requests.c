@@ -23,8 +23,10 @@ static PyObject *request_named(PyObject *object, PyObject *arg,
 	map = core_map_use(self);
 	if (map == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret = function(map, name);
-	Py_END_ALLOW_THREADS return core_map_result(self, call, ret);
+	CORE_UNLOCK();
+	ret = function(map, name);
+	CORE_LOCK();
+	return core_map_result(self, call, ret);
 }
 
 static PyObject *request_row(PyObject *object, PyObject *arg, const char *call,
@@ -42,8 +44,10 @@ static PyObject *request_row(PyObject *object, PyObject *arg, const char *call,
 		return NULL;
 	if (row > UINT32_MAX)
 		row = UINT32_MAX;
-	Py_BEGIN_ALLOW_THREADS ret = function(map, (uint32_t)row);
-	Py_END_ALLOW_THREADS return core_map_result(self, call, ret);
+	CORE_UNLOCK();
+	ret = function(map, (uint32_t)row);
+	CORE_LOCK();
+	return core_map_result(self, call, ret);
 }
 
 static PyObject *request_layers_release(PyObject *self, PyObject *name)
@@ -114,9 +118,10 @@ static PyObject *request_layers_publish(PyObject *object, PyObject *dict)
 	if (keep == NULL || CORE_WRITE(layers_fields, &request, dict, keep) ||
 	    (map = core_map_use(self)) == NULL)
 		goto out;
-	Py_BEGIN_ALLOW_THREADS ret = gpumap_layers_publish(map, &request);
-	Py_END_ALLOW_THREADS made =
-		core_map_result(self, "gpumap_layers_publish", ret);
+	CORE_UNLOCK();
+	ret = gpumap_layers_publish(map, &request);
+	CORE_LOCK();
+	made = core_map_result(self, "gpumap_layers_publish", ret);
 out:
 	Py_XDECREF(keep);
 	return made;
@@ -219,11 +224,11 @@ static PyObject *request_plan(PyObject *object, PyObject *dict)
 		PyErr_NoMemory();
 		goto out;
 	}
-	Py_BEGIN_ALLOW_THREADS ret =
-		gpumap_plan_make(map, &request, &plan, rows, REQUEST_LAYERS_MAX,
-				 charges, GPUMAP_ROWS_MAX);
-	Py_END_ALLOW_THREADS if (ret < 0)
-	{
+	CORE_UNLOCK();
+	ret = gpumap_plan_make(map, &request, &plan, rows, REQUEST_LAYERS_MAX,
+			       charges, GPUMAP_ROWS_MAX);
+	CORE_LOCK();
+	if (ret < 0) {
 		core_map_result(self, "gpumap_plan_make", ret);
 		made = NULL;
 		if (ret == -ENOSPC) {
@@ -293,9 +298,10 @@ static PyObject *request_policy_set(PyObject *object, PyObject *dict)
 	if (keep == NULL || CORE_WRITE(policy_fields, &policy, dict, keep) ||
 	    (map = core_map_use(self)) == NULL)
 		goto out;
-	Py_BEGIN_ALLOW_THREADS ret = gpumap_policy_set(map, &policy);
-	Py_END_ALLOW_THREADS made =
-		core_map_result(self, "gpumap_policy_set", ret);
+	CORE_UNLOCK();
+	ret = gpumap_policy_set(map, &policy);
+	CORE_LOCK();
+	made = core_map_result(self, "gpumap_policy_set", ret);
 out:
 	Py_XDECREF(keep);
 	return made;
@@ -341,10 +347,10 @@ static PyObject *request_export(PyObject *object, PyObject *args)
 	    CORE_WRITE(engine_fields, &request, dict, keep) ||
 	    (map = core_map_use(self)) == NULL)
 		goto out;
-	Py_BEGIN_ALLOW_THREADS ret =
-		gpumap_engine_export(map, name, &request, &settings);
-	Py_END_ALLOW_THREADS if (ret < 0)
-	{
+	CORE_UNLOCK();
+	ret = gpumap_engine_export(map, name, &request, &settings);
+	CORE_LOCK();
+	if (ret < 0) {
 		made = core_map_result(self, "gpumap_engine_export", ret);
 		goto out;
 	}
@@ -380,9 +386,11 @@ static PyObject *request_export_fd(PyObject *object, PyObject *args)
 	map = core_map_use(self);
 	if (map == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret = gpumap_export_fd(map, number, &info, &fd);
-	Py_END_ALLOW_THREADS if (ret < 0) return core_map_result(
-		self, "gpumap_export_fd", ret);
+	CORE_UNLOCK();
+	ret = gpumap_export_fd(map, number, &info, &fd);
+	CORE_LOCK();
+	if (ret < 0)
+		return core_map_result(self, "gpumap_export_fd", ret);
 	core_map_unuse(self);
 	return Py_BuildValue("iKI", fd, (unsigned long long)info.bytes,
 			     info.row);

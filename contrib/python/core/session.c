@@ -77,9 +77,10 @@ struct gpumap_session *core_session_enter(struct core_session *self)
 	}
 	if (!PyThread_acquire_lock(self->lock, NOWAIT_LOCK)) {
 		self->waiting++;
-		Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock,
-							     WAIT_LOCK);
-		Py_END_ALLOW_THREADS self->waiting--;
+		CORE_UNLOCK();
+		PyThread_acquire_lock(self->lock, WAIT_LOCK);
+		CORE_LOCK();
+		self->waiting--;
 	}
 	if (self->session == NULL) {
 		PyThread_release_lock(self->lock);
@@ -181,10 +182,10 @@ static PyObject *session_new(PyTypeObject *type, PyObject *args,
 	if (core_map_use(map) == NULL)
 		goto out;
 	self->map = (struct core_map *)Py_NewRef(owner);
-	Py_BEGIN_ALLOW_THREADS ret =
-		gpumap_session_open(map->map, &opts, &session);
-	Py_END_ALLOW_THREADS if (ret < 0)
-	{
+	CORE_UNLOCK();
+	ret = gpumap_session_open(map->map, &opts, &session);
+	CORE_LOCK();
+	if (ret < 0) {
 		core_map_result(map, "gpumap_session_open", ret);
 		goto out;
 	}
@@ -311,10 +312,12 @@ static PyObject *session_buffer_alloc(PyObject *object, PyObject *args)
 	session = session_call(self);
 	if (session == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret = gpumap_buffer_alloc(
-		session, row, bytes, flags, slice_ns, &buffer);
-	Py_END_ALLOW_THREADS if (ret < 0) return core_session_result(
-		self, "gpumap_buffer_alloc", ret);
+	CORE_UNLOCK();
+	ret = gpumap_buffer_alloc(session, row, bytes, flags, slice_ns,
+				  &buffer);
+	CORE_LOCK();
+	if (ret < 0)
+		return core_session_result(self, "gpumap_buffer_alloc", ret);
 	core_session_leave(self);
 	return PyLong_FromUnsignedLongLong(buffer);
 }
@@ -334,8 +337,10 @@ session_with_buffer(PyObject *object, PyObject *arg, const char *call,
 	session = session_call(self);
 	if (session == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret = function(session, buffer);
-	Py_END_ALLOW_THREADS return core_session_result(self, call, ret);
+	CORE_UNLOCK();
+	ret = function(session, buffer);
+	CORE_LOCK();
+	return core_session_result(self, call, ret);
 }
 
 static PyObject *session_buffer_free(PyObject *self, PyObject *buffer)
@@ -394,10 +399,11 @@ static PyObject *session_buffer_export(PyObject *object, PyObject *arg)
 	session = session_call(self);
 	if (session == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret =
-		gpumap_buffer_export(session, buffer, &number);
-	Py_END_ALLOW_THREADS if (ret < 0) return core_session_result(
-		self, "gpumap_buffer_export", ret);
+	CORE_UNLOCK();
+	ret = gpumap_buffer_export(session, buffer, &number);
+	CORE_LOCK();
+	if (ret < 0)
+		return core_session_result(self, "gpumap_buffer_export", ret);
 	core_session_leave(self);
 	return PyLong_FromUnsignedLongLong(number);
 }
@@ -417,10 +423,11 @@ static PyObject *session_buffer_import(PyObject *object, PyObject *args)
 	session = session_call(self);
 	if (session == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret =
-		gpumap_buffer_import(session, number, flags, &buffer);
-	Py_END_ALLOW_THREADS if (ret < 0) return core_session_result(
-		self, "gpumap_buffer_import", ret);
+	CORE_UNLOCK();
+	ret = gpumap_buffer_import(session, number, flags, &buffer);
+	CORE_LOCK();
+	if (ret < 0)
+		return core_session_result(self, "gpumap_buffer_import", ret);
 	core_session_leave(self);
 	return PyLong_FromUnsignedLongLong(buffer);
 }
@@ -459,10 +466,12 @@ static PyObject *session_file_register(PyObject *object, PyObject *args)
 	session = session_call(self);
 	if (session == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret =
-		gpumap_buffer_register_file(session, fd, 0, &buffer);
-	Py_END_ALLOW_THREADS if (ret < 0) return core_session_result(
-		self, "gpumap_buffer_register_file", ret);
+	CORE_UNLOCK();
+	ret = gpumap_buffer_register_file(session, fd, 0, &buffer);
+	CORE_LOCK();
+	if (ret < 0)
+		return core_session_result(self, "gpumap_buffer_register_file",
+					   ret);
 	core_session_leave(self);
 	return PyLong_FromUnsignedLongLong(buffer);
 }
@@ -481,10 +490,12 @@ static PyObject *session_mask_register(PyObject *object, PyObject *arg)
 	session = session_call(self);
 	if (session == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret =
-		gpumap_buffer_register_mask(session, name, &buffer, &version);
-	Py_END_ALLOW_THREADS if (ret < 0) return core_session_result(
-		self, "gpumap_buffer_register_mask", ret);
+	CORE_UNLOCK();
+	ret = gpumap_buffer_register_mask(session, name, &buffer, &version);
+	CORE_LOCK();
+	if (ret < 0)
+		return core_session_result(self, "gpumap_buffer_register_mask",
+					   ret);
 	core_session_leave(self);
 	return Py_BuildValue("KK", (unsigned long long)buffer,
 			     (unsigned long long)version);
@@ -532,10 +543,11 @@ static PyObject *session_program_load(PyObject *object, PyObject *args)
 	session = session_call(self);
 	if (session == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret =
-		gpumap_program_load(session, row, name, &program);
-	Py_END_ALLOW_THREADS if (ret < 0) return core_session_result(
-		self, "gpumap_program_load", ret);
+	CORE_UNLOCK();
+	ret = gpumap_program_load(session, row, name, &program);
+	CORE_LOCK();
+	if (ret < 0)
+		return core_session_result(self, "gpumap_program_load", ret);
 	core_session_leave(self);
 	return PyLong_FromUnsignedLongLong(program);
 }
@@ -550,22 +562,27 @@ static const struct core_field share_fields[] = {
 	CORE_LIST(gpumap_share_request, CORE_U32_LIST, uids, n_uids),
 };
 
-static PyObject *session_share_publish(PyObject *object, PyObject *dict)
+/* (request, fingerprint or None) -> share */
+static PyObject *session_share_publish(PyObject *object, PyObject *args)
 {
 	struct core_session *self = (struct core_session *)object;
 	struct gpumap_share_request request = { .size = sizeof(request) };
-	PyObject *keep = PyList_New(0), *made = NULL;
+	PyObject *dict, *pair, *keep = PyList_New(0), *made = NULL;
+	struct gpumap_fingerprint print;
 	struct gpumap_session *session;
 	uint64_t share;
 	int ret;
 
-	if (keep == NULL || CORE_WRITE(share_fields, &request, dict, keep) ||
+	if (keep == NULL ||
+	    !PyArg_ParseTuple(args, "O!O", &PyDict_Type, &dict, &pair) ||
+	    !core_fingerprint(pair, &print, &request.fingerprint) ||
+	    CORE_WRITE(share_fields, &request, dict, keep) ||
 	    (session = session_call(self)) == NULL)
 		goto out;
-	Py_BEGIN_ALLOW_THREADS ret =
-		gpumap_share_publish(session, &request, &share);
-	Py_END_ALLOW_THREADS if (ret < 0)
-	{
+	CORE_UNLOCK();
+	ret = gpumap_share_publish(session, &request, &share);
+	CORE_LOCK();
+	if (ret < 0) {
 		made = core_session_result(self, "gpumap_share_publish", ret);
 		goto out;
 	}
@@ -576,27 +593,89 @@ out:
 	return made;
 }
 
-/* (name, flags) -> share */
+/* (name, flags, fingerprint or None) -> share */
 static PyObject *session_share_open(PyObject *object, PyObject *args)
 {
 	struct core_session *self = (struct core_session *)object;
+	const struct gpumap_fingerprint *expect;
+	struct gpumap_fingerprint print;
 	struct gpumap_session *session;
 	unsigned int flags;
 	const char *name;
+	PyObject *pair;
 	uint64_t share;
 	int ret;
 
-	if (!PyArg_ParseTuple(args, "sI", &name, &flags))
+	if (!PyArg_ParseTuple(args, "sIO", &name, &flags, &pair) ||
+	    !core_fingerprint(pair, &print, &expect))
 		return NULL;
 	session = session_call(self);
 	if (session == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret =
-		gpumap_share_open(session, name, flags, NULL, &share);
-	Py_END_ALLOW_THREADS if (ret < 0) return core_session_result(
-		self, "gpumap_share_open", ret);
+	CORE_UNLOCK();
+	ret = gpumap_share_open(session, name, flags, expect, &share);
+	CORE_LOCK();
+	if (ret < 0)
+		return core_session_result(self, "gpumap_share_open", ret);
 	core_session_leave(self);
 	return PyLong_FromUnsignedLongLong(share);
+}
+
+/* (name, flags, fingerprint or None, seconds) -> True: this session has the
+ * claim; False: the share is there */
+static PyObject *session_share_claim(PyObject *object, PyObject *args)
+{
+	struct core_session *self = (struct core_session *)object;
+	const struct gpumap_fingerprint *expect;
+	struct gpumap_fingerprint print;
+	struct gpumap_session *session;
+	uint64_t deadline_ns, slice_ns;
+	PyObject *pair, *seconds;
+	unsigned int flags;
+	const char *name;
+	int ret;
+
+	if (!PyArg_ParseTuple(args, "sIOO", &name, &flags, &pair, &seconds) ||
+	    !core_fingerprint(pair, &print, &expect) ||
+	    !core_deadline(seconds, &deadline_ns))
+		return NULL;
+	for (;;) {
+		slice_ns = core_slice(deadline_ns);
+		session = session_call(self);
+		if (session == NULL)
+			return NULL;
+		CORE_UNLOCK();
+		ret = gpumap_share_claim(session, name, flags, expect,
+					 slice_ns);
+		CORE_LOCK();
+		if (ret != -ETIME || slice_ns == deadline_ns)
+			break;
+		core_session_leave(self);
+		if (PyErr_CheckSignals() != 0)
+			return NULL;
+	}
+	if (ret < 0 && ret != -EEXIST)
+		return core_session_result(self, "gpumap_share_claim", ret);
+	core_session_leave(self);
+	return PyBool_FromLong(ret == 0);
+}
+
+static PyObject *session_share_unclaim(PyObject *object, PyObject *arg)
+{
+	struct core_session *self = (struct core_session *)object;
+	const char *name = core_name(arg);
+	struct gpumap_session *session;
+	int ret;
+
+	if (name == NULL)
+		return NULL;
+	session = session_call(self);
+	if (session == NULL)
+		return NULL;
+	CORE_UNLOCK();
+	ret = gpumap_share_unclaim(session, name);
+	CORE_LOCK();
+	return core_session_result(self, "gpumap_share_unclaim", ret);
 }
 
 static const struct core_field share_info_fields[] = {
@@ -605,6 +684,7 @@ static const struct core_field share_info_fields[] = {
 	CORE_FIELD(gpumap_share_info, CORE_U32, flags),
 	CORE_FIELD(gpumap_share_info, CORE_U32, n_buffers),
 	CORE_FIELD(gpumap_share_info, CORE_U64, bytes),
+	CORE_FIELD(gpumap_share_info, CORE_BYTES, fingerprint),
 };
 
 /* share -> facts, with the bytes that describe it */
@@ -653,10 +733,11 @@ static PyObject *session_share_buffer(PyObject *object, PyObject *args)
 	session = session_call(self);
 	if (session == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret =
-		gpumap_share_buffer(session, share, index, &info, &buffer);
-	Py_END_ALLOW_THREADS if (ret < 0) return core_session_result(
-		self, "gpumap_share_buffer", ret);
+	CORE_UNLOCK();
+	ret = gpumap_share_buffer(session, share, index, &info, &buffer);
+	CORE_LOCK();
+	if (ret < 0)
+		return core_session_result(self, "gpumap_share_buffer", ret);
 	core_session_leave(self);
 	return Py_BuildValue("KKI", (unsigned long long)buffer,
 			     (unsigned long long)info.bytes, info.row);
@@ -678,10 +759,11 @@ static PyObject *session_share_fd(PyObject *object, PyObject *args)
 	session = core_session_enter(self);
 	if (session == NULL)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS ret =
-		gpumap_share_fd(session, share, index, &info, &fd);
-	Py_END_ALLOW_THREADS if (ret < 0) return core_session_result(
-		self, "gpumap_share_fd", ret);
+	CORE_UNLOCK();
+	ret = gpumap_share_fd(session, share, index, &info, &fd);
+	CORE_LOCK();
+	if (ret < 0)
+		return core_session_result(self, "gpumap_share_fd", ret);
 	core_session_leave(self);
 	return Py_BuildValue("iKI", fd, (unsigned long long)info.bytes,
 			     info.row);
@@ -715,7 +797,9 @@ static PyMethodDef session_methods[] = {
 	{ "_buffer_info", session_buffer_info, METH_O, NULL },
 	{ "_program_load", session_program_load, METH_VARARGS, NULL },
 	{ "_program_unload", session_program_unload, METH_O, NULL },
-	{ "_share_publish", session_share_publish, METH_O, NULL },
+	{ "_share_publish", session_share_publish, METH_VARARGS, NULL },
+	{ "_share_claim", session_share_claim, METH_VARARGS, NULL },
+	{ "_share_unclaim", session_share_unclaim, METH_O, NULL },
 	{ "_share_open", session_share_open, METH_VARARGS, NULL },
 	{ "_share_close", session_share_close, METH_O, NULL },
 	{ "_share_info", session_share_info, METH_O, NULL },

@@ -12,15 +12,17 @@ future:
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from . import errors
 from .facts import Done
 
 if TYPE_CHECKING:
+    from .map import Map
     from .session import Job, Session
 
-__all__ = ["Jobs", "done"]
+__all__ = ["Jobs", "changes", "done"]
 
 # The descriptor does not tell of the agent's end: look that often.
 _WAKE_S = 1.0
@@ -28,11 +30,37 @@ _WAKE_S = 1.0
 
 async def _readable(session: Session) -> None:
     """Sleep until a completion is there, a second at most."""
-    if session.arm():
-        return
+    if not session.arm():
+        await _sleep_on(session.fileno())
+
+
+async def changes(map: Map, seen: int | None = None) -> AsyncIterator[int]:
+    """The generation, each time that the map has changed.
+
+    seen   the generation that the program has read; None: that of now
+
+    Stale: the map was retired, attach again.  An agent that ends is waited for.
+    """
+    if seen is None:
+        seen = map.generation
+    while True:
+        try:
+            changed = map.arm(seen)
+        except (errors.NotRunning, errors.Gone):
+            await asyncio.sleep(_WAKE_S)
+            changed = map.generation != seen
+        else:
+            if not changed:
+                await _sleep_on(map.fileno())
+        if map.generation != seen:
+            seen = map.generation
+            yield seen
+
+
+async def _sleep_on(fd: int) -> None:
+    """Sleep until a descriptor is readable, a second at most."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
-    fd = session.fileno()
     loop.add_reader(fd, ready.set)
     try:
         await asyncio.wait_for(ready.wait(), _WAKE_S)

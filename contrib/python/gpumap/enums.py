@@ -20,6 +20,11 @@ class DType(IntEnum):
     U16 = 7
     U32 = 8
     U64 = 9
+    BOOL = 10
+    I8 = 11
+    I16 = 12
+    F8_E4M3 = 13
+    F8_E5M2 = 14
 
     @property
     def nbytes(self) -> int:
@@ -38,6 +43,11 @@ _SIZES = {
     DType.U16: 2,
     DType.U32: 4,
     DType.U64: 8,
+    DType.BOOL: 1,
+    DType.I8: 1,
+    DType.I16: 2,
+    DType.F8_E4M3: 1,
+    DType.F8_E5M2: 1,
 }
 
 

@@ -222,6 +222,7 @@ _BY_CALL: dict[tuple[str, int], type[Error]] = {
     ("gpumap_plan_make", _errno.ENOSPC): DoesNotFit,
     ("gpumap_model_load", _errno.EEXIST): Mismatch,
     ("gpumap_model_wait", _errno.EEXIST): Mismatch,
+    ("gpumap_plan_make", _errno.ETIMEDOUT): DoesNotFit,
 }
 
 

@@ -8,7 +8,9 @@ The fields have the names of the C structs, with the units that these have:
 
 from __future__ import annotations
 
+import hashlib
 import uuid as _uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +32,9 @@ from .enums import (
     Setting,
     State,
 )
+
+
+Hash = bytes  # of 32 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +311,7 @@ class ShareInfo:
     age_ns: int
     pid: int
     rows: tuple[int, ...]
+    fingerprint: Hash  # its hash; b"": it has none
 
     @property
     def read_only(self) -> bool:
@@ -319,8 +325,39 @@ class ShareInfo:
 
     @classmethod
     def _of(cls, facts: dict[str, Any]) -> ShareInfo:
+        if not any(facts["fingerprint"]):
+            facts["fingerprint"] = b""
         facts["rows"] = rows_of(facts["rows"])
         return cls(**facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """The identity of what is in a share: equal ones, equal content.
+
+    hash     32 bytes
+    fields   lines KEY=VALUE of which it is the hash, so that a refusal can name
+             the first that differs; or None
+    """
+
+    hash: bytes
+    fields: str | None = None
+
+    @classmethod
+    def of(cls, fields: Mapping[str, object]) -> Fingerprint:
+        """The SHA-256 of settings, in the order of their names.
+
+        {"engine": "vllm 0.33", "dtype": "bf16", "tp": 2, "rank": 0}
+        """
+        lines = [f"{key}={fields[key]}" for key in sorted(fields)]
+        text = "\n".join(lines)
+        if len(text.splitlines()) != len(lines):
+            raise ValueError("a name or value of more than one line")
+        told = text if len(text.encode()) <= 4096 else None
+        return cls(hashlib.sha256(text.encode()).digest(), told)
+
+    def _pair(self) -> tuple[bytes, str | None]:
+        return self.hash, self.fields
 
 
 @dataclass(frozen=True, slots=True)

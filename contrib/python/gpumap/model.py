@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from . import _core, enums, errors
 from .enums import DeviceKind, ModelState
-from .facts import Progress
+from .facts import Fingerprint, Progress
 
 if TYPE_CHECKING:
     from .map import Path
-    from .session import OnProgress, Session, Users
+    from .session import FingerprintLike, OnProgress, Session, Users
 
 __all__ = ["Model", "Tensor"]
 
@@ -133,6 +133,7 @@ class Model(_core.Model, Mapping[str, Tensor]):
 
     name: str | None
     session: Session
+    _pair: tuple[bytes, str | None] | None
     _mappings: dict[tuple[int, bool], _core.Mapping]
     _handles: dict[int, int]
 
@@ -142,13 +143,18 @@ class Model(_core.Model, Mapping[str, Tensor]):
         name: str | None,
         flags: int = 0,
         opts: dict[str, Any] | None = None,
+        fingerprint: FingerprintLike = None,
     ) -> Model:
-        if opts is None and name is not None:
-            self = super().__new__(cls, session, None, name, flags)
+        from .session import pair_of
+
+        pair = pair_of(fingerprint)
+        if opts is None:
+            self = super().__new__(cls, session, None, name, flags, pair)
         else:
-            self = super().__new__(cls, session, opts or {})
+            self = super().__new__(cls, session, opts, None, 0, pair)
         self.name = name
         self.session = session
+        self._pair = pair
         self._mappings = {}
         self._handles = {}
         return self
@@ -305,7 +311,7 @@ class Model(_core.Model, Mapping[str, Tensor]):
     def __reduce__(self) -> tuple[Any, ...]:
         if self.name is None:
             raise TypeError("a model without a name is of one process only")
-        return (_open_again, (self.session.map, self.name))
+        return (_open_again, (self.session.map, self.name, self._pair))
 
     def __repr__(self) -> str:
         if self.closed:
@@ -313,10 +319,13 @@ class Model(_core.Model, Mapping[str, Tensor]):
         return f"<Model {self.name!r} of {len(self)} tensors>"
 
 
-def _open_again(map: Any, name: str) -> Model:
+def _open_again(
+    map: Any, name: str, pair: tuple[bytes, str | None] | None
+) -> Model:
     """Unpickle a model: in a session of its own, which ends with it."""
     session = map.session(arena=1 << 20)
-    model: Model = session.open(name)
+    expect = None if pair is None else Fingerprint(*pair)
+    model: Model = session.open(name, fingerprint=expect)
     session.close()
     return model
 
@@ -334,6 +343,7 @@ def load(
     read_only: bool,
     users: Users,
     any_files: bool,
+    fingerprint: FingerprintLike,
     progress: OnProgress,
     timeout: float | None,
 ) -> Model:
@@ -354,7 +364,7 @@ def load(
     if name is not None:
         opts["share_flags"] = share_flags(read_only, users)
         opts["uids"] = uids_of(users)
-    model = Model(session, name, 0, opts)
+    model = Model(session, name, 0, opts, fingerprint)
     deadline = None if timeout is None else time.monotonic() + timeout
     tell = _teller(progress, os.path.basename(os.fspath(path)))
     try:

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _core, enums, errors
 from .enums import DType, Op
-from .facts import Done, Progress, Tile
+from .facts import Done, Fingerprint, Progress, Tile
 
 if TYPE_CHECKING:
     from .comm import Comm
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Buffer", "File", "Job", "Memory", "Session", "Share"]
 
 Users = Literal["self", "any"] | Iterable[int]
+FingerprintLike = Fingerprint | Mapping[str, object] | None
 OnProgress = Callable[[Progress], object] | bool | None
 
 
@@ -124,6 +125,12 @@ class Share:
         """The bytes that describe it."""
         data: bytes = self.session._share_info(self.number)["about"]
         return data
+
+    @property
+    def fingerprint(self) -> bytes:
+        """The hash of its fingerprint; b"": it has none."""
+        hash: bytes = self.session._share_info(self.number)["fingerprint"]
+        return hash if any(hash) else b""
 
     @property
     def n_buffers(self) -> int:
@@ -527,6 +534,7 @@ class Session(_core.Session):
         read_only: bool = True,
         users: Users = "self",
         any_files: bool = False,
+        fingerprint: FingerprintLike = None,
         progress: OnProgress = None,
         timeout: float | None = None,
     ) -> Model:
@@ -539,6 +547,8 @@ class Session(_core.Session):
         read_only   processes that open it may not write it
         users       "self", "any", or uids that may have it beside this user
         any_files   take what the name holds, whatever it was loaded from
+        fingerprint of the model, or settings for one; a name that holds another
+                    is a Mismatch
         progress    True: a bar on stderr; or a function of a Progress
         timeout     seconds; None: for ever
 
@@ -558,20 +568,28 @@ class Session(_core.Session):
             read_only=read_only,
             users=users,
             any_files=any_files,
+            fingerprint=fingerprint,
             progress=progress,
             timeout=timeout,
         )
 
-    def open(self, name: str, *, read_only: bool = True) -> Model:
+    def open(
+        self,
+        name: str,
+        *,
+        read_only: bool = True,
+        fingerprint: FingerprintLike = None,
+    ) -> Model:
         """Open a model that a process has loaded by this name.
 
         No file is read; tensors are there at once.  NotFound: no model has
-        this name, or a session is still loading it.
+        this name, or a session is still loading it.  Mismatch: it has another
+        fingerprint, refusal names the first field that differs.
         """
         from .model import Model
 
         flags = enums.SHARE_READ_ONLY if read_only else 0
-        return Model(self, name, flags)
+        return Model(self, name, flags, None, fingerprint)
 
     def share(
         self,
@@ -581,6 +599,7 @@ class Session(_core.Session):
         about: bytes = b"",
         read_only: bool = True,
         users: Users = "self",
+        fingerprint: FingerprintLike = None,
     ) -> Share:
         """Give buffers of this session a name, all in one step.
 
@@ -596,12 +615,48 @@ class Session(_core.Session):
             "about": about or None,
             "uids": uids_of(users),
         }
-        return Share(self, self._share_publish(request), name)
+        number = self._share_publish(request, pair_of(fingerprint))
+        return Share(self, number, name)
 
-    def open_share(self, name: str, *, read_only: bool = True) -> Share:
-        """Open a share.  NotFound: nothing has this name."""
+    def open_share(
+        self,
+        name: str,
+        *,
+        read_only: bool = True,
+        fingerprint: FingerprintLike = None,
+    ) -> Share:
+        """Open a share.
+
+        NotFound: nothing has this name.  Mismatch: it has another fingerprint.
+        """
         flags = enums.SHARE_READ_ONLY if read_only else 0
-        return Share(self, self._share_open(name, flags), name)
+        number = self._share_open(name, flags, pair_of(fingerprint))
+        return Share(self, number, name)
+
+    def claim(
+        self,
+        name: str,
+        *,
+        users: Users = "self",
+        fingerprint: FingerprintLike = None,
+        timeout: float | None = None,
+    ) -> bool:
+        """Make the share of this name, or wait until it is there.
+
+        One of the sessions that claim a name gets it; the others wait.
+
+        True    this session has the claim: make the share, or unclaim()
+        False   another session has made it: open it
+
+        Timeout: refusal names the process that has the claim.  Mismatch: it is
+        claimed for another fingerprint.
+        """
+        flags = enums.SHARE_ANY_USER if users == "any" else 0
+        return self._share_claim(name, flags, pair_of(fingerprint), timeout)
+
+    def unclaim(self, name: str) -> None:
+        """Give a claim back without having made the share."""
+        self._share_unclaim(name)
 
     def comm(
         self, mesh: str, group: str | None = None, *, nccl: bool = False
@@ -613,6 +668,15 @@ class Session(_core.Session):
         from .comm import Comm
 
         return Comm(self, mesh, group, enums.COMM_NCCL if nccl else 0)
+
+
+def pair_of(fingerprint: FingerprintLike) -> tuple[bytes, str | None] | None:
+    """A fingerprint as the extension takes it."""
+    if fingerprint is None:
+        return None
+    if not isinstance(fingerprint, Fingerprint):
+        fingerprint = Fingerprint.of(fingerprint)
+    return fingerprint._pair()
 
 
 def share_flags(read_only: bool, users: Users) -> int:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
-"""Times of lookups, by hand or in the nightly run: python bench.py INSTANCE DIR.
+"""Times of lookups, by hand: python bench.py INSTANCE RUNTIME_DIR.
 
 Prints one JSON object per measurement, nanoseconds for each operation.
 """

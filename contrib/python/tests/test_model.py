@@ -213,6 +213,22 @@ def test_what_can_go_wrong(
         session.open("one")
 
 
+def test_fingerprints(
+    map: gpumap.Map, session: gpumap.Session, checkpoint: Path
+) -> None:
+    with session.load(checkpoint, name="one", fingerprint={"a": 1}) as model:
+        with map.session() as other:
+            with pytest.raises(gpumap.Mismatch) as caught:
+                other.open("one", fingerprint={"a": 2})
+            assert 'a is "1"' in caught.value.refusal
+            with pytest.raises(gpumap.Mismatch):
+                other.load(checkpoint, name="one", fingerprint={"a": 2})
+            with other.open("one", fingerprint={"a": 1}) as opened:
+                assert memoryview(opened["scalar"])[()] == 2.5
+        again = pickle.loads(pickle.dumps(model))
+        assert memoryview(again["scalar"])[()] == 2.5
+
+
 def test_file_changes_while_it_is_loaded(
     session: gpumap.Session, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ import os
 import struct
 import threading
 import time
+from typing import Any
 
 import gpumap
 import pytest
@@ -77,7 +78,8 @@ def test_job_that_fails(session: gpumap.Session) -> None:
         session.memory(0, 1 << 50)
     assert caught.value.refusal
     with pytest.raises(TypeError):
-        session.submit(0, Job("fill", 1, "u8", b"bytes"))  # type: ignore[arg-type]
+        dst: Any = b"bytes"
+        session.submit(0, Job("fill", 1, "u8", dst))
     with pytest.raises(ValueError):
         session.submit(0, Job("nop", waits=[(0, 0)] * 5))
 
@@ -275,6 +277,56 @@ def test_shares(session: gpumap.Session, map: gpumap.Map) -> None:
         map.release_share("bytes")
 
 
+def test_fingerprints(session: gpumap.Session, map: gpumap.Map) -> None:
+    buffer = session.alloc(0, 4096, exportable=True)
+    right = {"engine": "one", "dtype": "bf16", "rank": 0}
+    wrong = {**right, "dtype": "f16"}
+    share = session.share("print", [buffer], fingerprint=right)
+    hash = gpumap.Fingerprint.of(right).hash
+    assert share.fingerprint == hash == map.shares()[0].fingerprint
+    with map.session() as other:
+        with pytest.raises(gpumap.Mismatch) as caught:
+            other.open_share("print", fingerprint=wrong)
+        assert "dtype" in caught.value.refusal
+        bare = gpumap.Fingerprint(bytes(range(32)))
+        with pytest.raises(gpumap.Mismatch):
+            other.open_share("print", fingerprint=bare)
+        with other.open_share("print", fingerprint=right) as opened:
+            assert opened.fingerprint == hash
+    share.close()
+    with pytest.raises(ValueError):
+        gpumap.Fingerprint.of({"a": "1\nb=2"})
+    with pytest.raises(ValueError):
+        session.claim("x", fingerprint=gpumap.Fingerprint(b"short"))
+
+
+def test_claims(session: gpumap.Session, map: gpumap.Map) -> None:
+    assert session.claim("made", fingerprint={"a": 1})
+    with pytest.raises(gpumap.Busy):
+        session.claim("made")
+    other = map.session()
+    with pytest.raises(gpumap.Timeout) as caught:
+        other.claim("made", timeout=0)
+    assert str(os.getpid()) in caught.value.refusal
+    with pytest.raises(gpumap.Mismatch):
+        other.claim("made", fingerprint={"a": 2}, timeout=0)
+    results: list[bool] = []
+    waiter = threading.Thread(
+        target=lambda: results.append(other.claim("made"))
+    )
+    waiter.start()
+    buffer = session.alloc(0, 64, exportable=True)
+    with session.share("made", [buffer], fingerprint={"a": 1}):
+        waiter.join()
+        assert results == [False]
+        other.open_share("made").close()
+    assert session.claim("again")
+    session.unclaim("again")
+    assert other.claim("again", timeout=0)
+    other.close()
+    assert session.claim("again")  # a session that ends gives it back
+
+
 # ---- asyncio -----------------------------------------------------------------
 
 
@@ -308,6 +360,20 @@ def test_asyncio_done(session: gpumap.Session) -> None:
         assert done.ok
         with pytest.raises(gpumap.NothingInFlight):
             await session.done()
+
+    asyncio.run(main())
+
+
+def test_asyncio_changes(map: gpumap.Map) -> None:
+    async def main() -> None:
+        seen = map.generation
+        changes = aio.changes(map, seen)
+        map.publish("changed", "0:1")
+        assert await anext(changes) == map.generation != seen
+        later = asyncio.ensure_future(anext(changes))
+        await asyncio.sleep(0)
+        map.release("changed")
+        assert await later == map.generation
 
     asyncio.run(main())
 

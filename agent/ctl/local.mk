@@ -37,7 +37,8 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/shares.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/show.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/wait.c
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/who.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/who.c %reldir%/who.h
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/who_line.c
 %canon_reldir%_gpumapctl_LDADD = agent/bench/libbench.la \
 	agent/mask/libmask.la agent/plan/libplan.la agent/mesh/libmesh.la \
 	shm/libshm.la lib/libgpumap.la \

@@ -4,19 +4,12 @@
 /* Show reservations, which committed layer maps hold, and the memory that
  * sessions have. */
 
-#include "agent/ctl/ctl.h"
+#include "agent/ctl/who.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A reservation, and what it takes of each row. */
-struct reservation {
-	struct gpumap_holder holder;
-	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
-	uint32_t n;
-};
 
 /* The agent's word on what is in use of them. */
 struct in_use {
@@ -24,24 +17,22 @@ struct in_use {
 	int n;
 };
 
-static uint64_t charged(const struct gpumap_charge *charge)
+uint64_t gm_who_charged(const struct gpumap_charge *charge)
 {
 	return charge->weight_bytes + charge->kv_bytes +
 	       charge->activation_bytes + charge->reserve_bytes;
 }
 
-static uint64_t charged_in_all(const struct reservation *r)
+static uint64_t charged_in_all(const struct gm_who *r)
 {
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < r->n; i++)
-		sum += charged(&r->charges[i]);
+		sum += gm_who_charged(&r->charges[i]);
 	return sum;
 }
 
-/* Returns 1, 0 after the last, or a negative errno. */
-static int next(const struct gm_ctl *ctl, uint32_t *cursor,
-		struct reservation *r)
+int gm_who_next(const struct gm_ctl *ctl, uint32_t *cursor, struct gm_who *r)
 {
 	for (;;) {
 		struct gpumap_layers head = { .size = sizeof(head) };
@@ -62,7 +53,7 @@ static int next(const struct gm_ctl *ctl, uint32_t *cursor,
 }
 
 /* Returns -1 where it is not known. */
-static int64_t used_of(const struct in_use *used, const struct reservation *r,
+static int64_t used_of(const struct in_use *used, const struct gm_who *r,
 		       uint32_t row)
 {
 	for (int i = 0; i < used->n; i++) {
@@ -76,7 +67,7 @@ static int64_t used_of(const struct in_use *used, const struct reservation *r,
 }
 
 static json_t *to_json(const struct gm_ctl *ctl, const struct in_use *used,
-		       const struct reservation *r)
+		       const struct gm_who *r)
 {
 	const struct gpumap_holder *holder = &r->holder;
 	json_t *rows = json_array(), *object;
@@ -89,20 +80,24 @@ static json_t *to_json(const struct gm_ctl *ctl, const struct in_use *used,
 		json_array_append_new(
 			rows,
 			json_pack("{s:I, s:I, s:o}", "row", (json_int_t)row,
-				  "bytes", (json_int_t)charged(&r->charges[i]),
+				  "bytes",
+				  (json_int_t)gm_who_charged(&r->charges[i]),
 				  "used_bytes",
 				  bytes >= 0 ? json_integer(bytes)
 					     : json_null()));
 	}
-	object =
-		json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:o}", "name",
-			  holder->name, "version", (json_int_t)holder->version,
-			  "since_ns", (json_int_t)holder->since_ns, "uid",
-			  (json_int_t)holder->uid, "pid",
-			  holder->pid != 0
-				  ? json_integer((json_int_t)holder->pid)
-				  : json_null(),
-			  "bytes", (json_int_t)charged_in_all(r), "rows", rows);
+	object = json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:o, s:o}", "name",
+			   holder->name, "version", (json_int_t)holder->version,
+			   "since_ns", (json_int_t)holder->since_ns, "uid",
+			   (json_int_t)holder->uid, "pid",
+			   holder->pid != 0
+				   ? json_integer((json_int_t)holder->pid)
+				   : json_null(),
+			   "bytes", (json_int_t)charged_in_all(r), "rows", rows,
+			   "start_ns",
+			   holder->start_ns != 0
+				   ? json_integer((json_int_t)holder->start_ns)
+				   : json_null());
 	gm_ctl_name_json(ctl, object, holder->uid, holder->pid);
 	gm_ctl_command_line(ctl, holder->pid, holder->uid, line);
 	json_object_set_new(object, "command_line",
@@ -112,7 +107,7 @@ static json_t *to_json(const struct gm_ctl *ctl, const struct in_use *used,
 }
 
 static void to_line(const struct gm_ctl *ctl, const struct in_use *used,
-		    const struct reservation *r)
+		    const struct gm_who *r)
 {
 	char user[GM_CTL_NAME], line[GM_CTL_LINE], size[32], life[16] = "-";
 	int64_t in_all = 0;
@@ -123,7 +118,7 @@ static void to_line(const struct gm_ctl *ctl, const struct in_use *used,
 		/* A row of which nothing is reserved is not listed. */
 		if (bytes >= 0)
 			in_all += bytes;
-		else if (charged(&r->charges[i]) > 0)
+		else if (gm_who_charged(&r->charges[i]) > 0)
 			in_all = -1;
 	}
 	if (r->holder.pid != 0)
@@ -135,9 +130,10 @@ static void to_line(const struct gm_ctl *ctl, const struct in_use *used,
 	       in_all >= 0 ? gm_size_text((uint64_t)in_all, size) : "-");
 	for (uint32_t i = 0; i < r->n; i++)
 		printf(" %u:%s", r->charges[i].row,
-		       gm_size_text(charged(&r->charges[i]), size));
-	printf("  %s\n",
-	       gm_ctl_command_line(ctl, r->holder.pid, r->holder.uid, line));
+		       gm_size_text(gm_who_charged(&r->charges[i]), size));
+	printf("  %s%s\n",
+	       gm_ctl_command_line(ctl, r->holder.pid, r->holder.uid, line),
+	       r->holder.start_ns != 0 ? "  (starting)" : "");
 }
 
 /* ---- what is in use of them ---------------------------------------------- */
@@ -276,14 +272,14 @@ static int show_reservations(const struct gm_ctl *ctl,
 			     const struct in_use *used, json_t *all)
 {
 	json_t *list = all != NULL ? json_array() : NULL;
-	struct reservation r;
+	struct gm_who r;
 	uint32_t cursor = 0;
 	int ret;
 
 	if (all == NULL)
 		printf("%-24s %-12s %8s %10s %10s  %s  %s\n", "name", "user",
 		       "pid", "reserved", "in use", "of rows", "command line");
-	while ((ret = next(ctl, &cursor, &r)) == 1) {
+	while ((ret = gm_who_next(ctl, &cursor, &r)) == 1) {
 		if (all != NULL)
 			json_array_append_new(list, to_json(ctl, used, &r));
 		else
@@ -310,6 +306,7 @@ int gm_ctl_who(struct gm_ctl *ctl)
 		json_decref(all);
 		return gm_ctl_fail(ctl, ret, "reservations");
 	}
+	gm_who_line_show(ctl, all);
 	ret = show_usage(ctl, all);
 	if (ret != 0 && all != NULL)
 		json_object_set_new(all, "usage", json_null());

@@ -87,7 +87,9 @@ static void reservations_are_listed(void)
 	json = object();
 	r = json_array_get(list(json, "reservations", 2), 0);
 	OK(has_fields(r, "name version since_ns uid user pid command "
-			 "command_line bytes rows"));
+			 "command_line bytes rows start_ns"));
+	OK(json_is_null(json_object_get(r, "start_ns")));
+	list(json, "waits", 0);
 	STR(text(r, "name"), "mine");
 	OK(json_is_null(json_object_get(r, "pid")));
 	OK(number(r, "bytes") >= 600);

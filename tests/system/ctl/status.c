@@ -475,7 +475,7 @@ static void a_dead_agents_map_can_be_read(void)
 	EQ(CTL("who"), NO_AGENT);
 	OK(prints("reserved") && strstr(err, "is gpumapd running?") != NULL);
 	EQ(CTL("who", "--json"), NO_AGENT);
-	OK(prints("{\"reservations\":[],\"usage\":null}"));
+	OK(prints("{\"reservations\":[],\"waits\":null,\"usage\":null}"));
 	EQ(CTL("scatter", "--bytes", "1M"), NO_AGENT);
 	EQ(CTL("release", "model"), NO_AGENT);
 	EQ(CTL("publish", "m", "--spec", "1"), NO_AGENT);

@@ -19,4 +19,5 @@ include $(top_srcdir)/agent/ctl/local.mk
 EXTRA_DIST += %reldir%/README.md
 
 gm_man += %reldir%/gpumap-node.5
-gm_man += %reldir%/gpumapctl.1 %reldir%/gpumapd.8 %reldir%/gpumapd.conf.5
+gm_man += %reldir%/gpumapctl.1 %reldir%/gpumapctl-run.1
+gm_man += %reldir%/gpumapd.8 %reldir%/gpumapd.conf.5

@@ -34,7 +34,8 @@ may_include() {
 	agent/bench) echo include shm agent/bench ;;
 	contrib/python/core) echo include contrib/python/core ;;
 	agent/ctl) echo include shm agent/plan agent/mask agent/mesh \
-		agent/bench agent/ctl ;;
+		agent/bench agent/common/idset.h agent/common/numa_bind.h \
+		agent/ctl ;;
 	esac
 }
 

@@ -10,6 +10,7 @@
 cd "$abs_top_srcdir" || exit 1
 
 ctl=agent/gpumapctl.1.scd
+run=agent/gpumapctl-run.1.scd
 daemon=agent/gpumapd.8.scd
 conf=agent/gpumapd.conf.5.scd
 
@@ -71,14 +72,22 @@ check "gpumapd --help has each option" "$(
 	differences option "$(options agent/daemon/main.c)" \
 		"$("$GPUMAPD" --help | grep '^  --' | grep -o -e "$words")")"
 
-# statuses ENUM FILE - the values of the GM_EXIT_ constants.
+# statuses FILE - the values of the GM_EXIT_ and GM_RUN_ constants.
 statuses() {
-	sed -n 's/^\tGM_EXIT_[A-Z_]* = \([0-9]*\).*/\1/p' "$1"
+	sed -n 's/^\tGM_\(EXIT\|RUN\)_[A-Z_]* = \([0-9]*\).*/\2/p' "$1"
 }
 
 check "gpumapctl(1) has each exit status" "$(
 	differences status "$(statuses agent/ctl/ctl.h)" \
 		"$(section 'EXIT STATUS' $ctl | sed -n 's/^[[|]*  *\([0-9]\)$/\1/p')")"
+check "gpumapctl-run(1) has each exit status, and three of gpumapctl(1)" "$(
+	differences status "$(echo 1; echo 2; echo 3; statuses agent/ctl/run.h)" \
+		"$(section 'EXIT STATUS' $run | sed -n 's/^[[|]*  *\([0-9]*\)$/\1/p')")"
+check "gpumapctl-run(1) has each option of run" "$(
+	differences option "$(section COMMANDS $ctl | grep '^run ' |
+		grep -o -e "$words")" "$(
+		section OPTIONS $run | grep '^--[a-z-]*\( [A-Z]\| [a-z|]*\)\?' |
+			grep -v ' and \|^--json' | grep -o -e "$words")")"
 check "gpumapd(8) has each exit status" "$(
 	differences status "$(statuses agent/daemon/daemon.h)" \
 		"$(section 'EXIT STATUS' $daemon |

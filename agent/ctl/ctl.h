@@ -51,6 +51,7 @@ enum gm_ctl_exit {
 #define GM_OPT_WINDOW (UINT64_C(1) << 28)
 #define GM_OPT_CHUNK  (UINT64_C(1) << 29)
 #define GM_OPT_MASK   UINT64_C(0x1fe000000)
+#define GM_OPT_MAP    (UINT64_C(1) << 30) /* run's as well */
 #define GM_OPT_PGM    (UINT64_C(1) << 33)
 /* For load. */
 #define GM_OPT_ONCE (UINT64_C(1) << 34)
@@ -82,8 +83,10 @@ enum gm_ctl_exit {
 #define GM_OPT_CALIBRATE (UINT64_C(1) << 51)
 #define GM_OPT_RESET     (UINT64_C(1) << 52)
 #define GM_OPT_N         53u
+/* Any of run's own; what run does with them depends on their values. */
+#define GM_OPT_RUN    (UINT64_C(1) << 53)
 
-#define GM_CTL_GROUPS    64u /* --group, as many as a mesh may have */
+#define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
 
 /* The parsed command line. */
 struct gm_ctl {
@@ -141,6 +144,20 @@ struct gm_ctl {
 		const char *engine; /* --for */
 		const char *format;
 	} export;
+	struct {
+		const char *reserve;
+		const char *ready_file;
+		const char *name;
+		const char *cache_dir;
+		const char *no_agent;
+		uint64_t wait_s;
+		uint64_t ready_tcp; /* a port; 0: none */
+		uint64_t limit_s;   /* of the start window; 0: not given */
+		bool any;
+		bool gate;
+		bool no_bind;
+		bool print_env;
+	} run;
 	uint32_t rows[GPUMAP_ROWS_MAX];
 	uint32_t n_rows;
 	const char *groups[GM_CTL_GROUPS];
@@ -149,6 +166,10 @@ struct gm_ctl {
 	int n_args;
 	struct gpumap *map; /* attached, or NULL for an offline command */
 };
+
+/* Operands of a command that are another program and its arguments: one or
+ * more, with whose first the options end. */
+#define GM_ARGS_COMMAND (-1)
 
 struct gm_command {
 	const char *name;     /* may have a blank: "mask list" */
@@ -171,6 +192,7 @@ int gm_ctl_uncordon(struct gm_ctl *ctl);
 int gm_ctl_maps(struct gm_ctl *ctl);
 int gm_ctl_layers(struct gm_ctl *ctl);
 int gm_ctl_who(struct gm_ctl *ctl);
+int gm_ctl_run(struct gm_ctl *ctl);
 int gm_ctl_sessions(struct gm_ctl *ctl);
 int gm_ctl_shares(struct gm_ctl *ctl);
 int gm_ctl_shares_release(struct gm_ctl *ctl);
@@ -218,6 +240,9 @@ json_t *gm_ctl_rows_json(const uint64_t rows[GPUMAP_ROWS_MAX / 64]);
 void gm_ctl_device_heading(void);
 void gm_ctl_device_line(const struct gpumap_device *device);
 json_t *gm_ctl_device_json(const struct gpumap_device *device);
+
+/* Print as a word of a shell: in quotes where it needs them. */
+void gm_ctl_print_word(const char *text);
 
 /* List all sessions or shares.  Returns how many, with a list to free(), or a
  * negative errno.  More may exist by now. */

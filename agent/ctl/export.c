@@ -218,32 +218,12 @@ static int print_json(uint32_t engine, const struct gpumap_engine_settings *s)
 	return gm_ctl_print(object);
 }
 
-/* As a word of a shell. */
-static void print_word(const char *text)
-{
-	static const char plain[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-		"0123456789_-+./:,=@%";
-
-	if (text[0] != '\0' && text[strspn(text, plain)] == '\0') {
-		fputs(text, stdout);
-		return;
-	}
-	putchar('\'');
-	for (; *text != '\0'; text++)
-		if (*text == '\'')
-			fputs("'\\''", stdout);
-		else
-			putchar(*text);
-	putchar('\'');
-}
-
 static void print_argv(const struct gpumap_engine_settings *s)
 {
 	for (uint32_t i = 0; i < s->n_argv; i++) {
 		if (i > 0)
 			putchar(' ');
-		print_word(s->argv[i]);
+		gm_ctl_print_word(s->argv[i]);
 	}
 	putchar('\n');
 }
@@ -255,7 +235,7 @@ static void print_env(const struct gpumap_engine_settings *s)
 		size_t n = strcspn(s->env[i], "=") + 1;
 
 		printf("%.*s", (int)n, s->env[i]);
-		print_word(s->env[i] + n);
+		gm_ctl_print_word(s->env[i] + n);
 		putchar('\n');
 	}
 }

@@ -33,6 +33,13 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/plan_show.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/policy.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/print.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/run.c %reldir%/run.h
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/run_bind.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/run_engine.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/run_environment.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/run_place.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/run_start.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/run_tell.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/scatter.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/shares.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/show.c
@@ -41,5 +48,5 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/who_line.c
 %canon_reldir%_gpumapctl_LDADD = agent/bench/libbench.la \
 	agent/mask/libmask.la agent/plan/libplan.la agent/mesh/libmesh.la \
-	shm/libshm.la lib/libgpumap.la \
-	$(JANSSON_LIBS) $(URING_LIBS) -lpthread
+	agent/common/libcommon.la shm/libshm.la lib/libgpumap.la \
+	$(JANSSON_LIBS) $(NUMA_LIBS) $(URING_LIBS) -lpthread

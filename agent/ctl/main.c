@@ -57,6 +57,15 @@ static const struct gm_command commands[] = {
 		  GM_OPT_ANY_USER | GM_OPT_ANY_FILES,
 	  1, gm_ctl_load, false },
 	{ "who", "", "who has reserved what", 0, 0, gm_ctl_who, false },
+	{ "run",
+	  "[--reserve BYTES | --map NAME | --model DIR] [--rows LIST] [--any] "
+	  "[--wait S] [--gate] [--ready-file FILE] [--ready-tcp PORT] "
+	  "[--start-limit S] [--for ENGINE] [--name NAME] [--no-bind] "
+	  "[--cache-dir DIR] [--no-agent run|fail] [--print-env] [--] "
+	  "COMMAND...",
+	  "reserve memory, wait for it, and become COMMAND",
+	  GM_OPT_MODEL | GM_OPT_MAP | GM_OPT_ROWS | GM_OPT_FOR | GM_OPT_RUN,
+	  GM_ARGS_COMMAND, gm_ctl_run, true },
 	{ "sessions", "", "who has a session", 0, 0, gm_ctl_sessions, false },
 	{ "shares", "", "buffers that have a name, and who may open them", 0, 0,
 	  gm_ctl_shares, false },
@@ -146,9 +155,10 @@ static const struct gm_command commands[] = {
 
 /* The form of an option's value, a COUNT from 1 up, and its place in struct
  * gm_ctl. */
-enum value { NOTHING, TEXT, NUMBER, COUNT, SIZE, ROWS, GROUP };
+enum value { NOTHING, FLAG, TEXT, NUMBER, COUNT, SIZE, ROWS, GROUP };
 
-/* One for each bit of GM_OPT_*, in their order. */
+/* One for each bit of GM_OPT_*, in their order; those of run follow, and share
+ * the bit GM_OPT_RUN. */
 static const struct own_option {
 	const char *name;
 	enum value value;
@@ -207,11 +217,24 @@ static const struct own_option {
 	{ "format", TEXT, offsetof(struct gm_ctl, export.format) },
 	{ "calibrate", NOTHING, 0 },
 	{ "reset", NOTHING, 0 },
+	{ "reserve", TEXT, offsetof(struct gm_ctl, run.reserve) },
+	{ "any", FLAG, offsetof(struct gm_ctl, run.any) },
+	{ "wait", NUMBER, offsetof(struct gm_ctl, run.wait_s) },
+	{ "gate", FLAG, offsetof(struct gm_ctl, run.gate) },
+	{ "ready-file", TEXT, offsetof(struct gm_ctl, run.ready_file) },
+	{ "ready-tcp", COUNT, offsetof(struct gm_ctl, run.ready_tcp) },
+	{ "start-limit", COUNT, offsetof(struct gm_ctl, run.limit_s) },
+	{ "name", TEXT, offsetof(struct gm_ctl, run.name) },
+	{ "no-bind", FLAG, offsetof(struct gm_ctl, run.no_bind) },
+	{ "cache-dir", TEXT, offsetof(struct gm_ctl, run.cache_dir) },
+	{ "no-agent", TEXT, offsetof(struct gm_ctl, run.no_agent) },
+	{ "print-env", FLAG, offsetof(struct gm_ctl, run.print_env) },
 };
 
 #define N_OWN (sizeof(own_options) / sizeof(own_options[0]))
 
-_Static_assert(N_OWN == GM_OPT_N, "a bit for each");
+_Static_assert(N_OWN >= GM_OPT_N, "each bit has an option");
+_Static_assert(GM_OPT_RUN == UINT64_C(1) << GM_OPT_N, "and run has the next");
 
 /* Values of long options that have no letter; those of own_options follow. */
 enum { OPT_INSTANCE = 256, OPT_RUNTIME_DIR, OPT_JSON, OPT_VERSION, OPT_OWN };
@@ -303,7 +326,8 @@ static bool takes(const struct gm_command *command, int n)
 {
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		if (strcmp(commands[i].name, command->name) == 0 &&
-		    commands[i].n_args == n)
+		    (commands[i].n_args == n ||
+		     (commands[i].n_args == GM_ARGS_COMMAND && n > 0)))
 			return true;
 	return false;
 }
@@ -312,6 +336,8 @@ static int bad_operands(const struct gm_command *command, int n)
 {
 	char why[64];
 
+	if (command->n_args == GM_ARGS_COMMAND)
+		return bad_form(command, "needs a command to run");
 	snprintf(why, sizeof(why), "takes %d operand%s, not %d",
 		 command->n_args, command->n_args == 1 ? "" : "s", n);
 	return bad_form(command, why);
@@ -324,9 +350,12 @@ static int take_own(struct gm_ctl *ctl, size_t i, const char *text)
 	char *at = (char *)ctl + own->offset;
 	int ret = 0;
 
-	ctl->given |= UINT64_C(1) << i;
+	ctl->given |= i < GM_OPT_N ? UINT64_C(1) << i : GM_OPT_RUN;
 	switch (own->value) {
 	case NOTHING:
+		break;
+	case FLAG:
+		*(bool *)at = true;
 		break;
 	case TEXT:
 		*(const char **)at = text;
@@ -379,22 +408,26 @@ static void list_options(struct option ret[N_COMMON + N_OWN + 1])
 	for (size_t i = 0; i < N_OWN; i++)
 		ret[N_COMMON + i] =
 			(struct option){ own_options[i].name,
-					 own_options[i].value == NOTHING
+					 own_options[i].value <= FLAG
 						 ? no_argument
 						 : required_argument,
 					 NULL, OPT_OWN + (int)i };
 	ret[N_COMMON + N_OWN] = (struct option){ NULL, 0, NULL, 0 };
 }
 
-static int parse(int argc, char **argv, struct gm_ctl *ctl)
+/* Take the options of @argv, from its second word on, as getopt_long() finds
+ * them by @form.  Leaves the rest of @argv at optind. */
+static int take_options(int argc, char **argv, const char *form,
+			struct gm_ctl *ctl)
 {
 	struct option options[N_COMMON + N_OWN + 1];
 	int c, ret = GM_EXIT_OK;
 
 	list_options(options);
 	opterr = 0;
+	optind = 0; /* begin anew */
 	while (ret == GM_EXIT_OK &&
-	       (c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+	       (c = getopt_long(argc, argv, form, options, NULL)) != -1) {
 		switch (c) {
 		case OPT_INSTANCE:
 			ctl->instance = optarg;
@@ -419,8 +452,34 @@ static int parse(int argc, char **argv, struct gm_ctl *ctl)
 			ret = take_own(ctl, (size_t)(c - OPT_OWN), optarg);
 		}
 	}
-	ctl->args = argv + optind + 1;
-	ctl->n_args = argc - optind - 1;
+	return ret;
+}
+
+/* Is this the name of a command that another program's words follow? */
+static bool ends_options(const char *word)
+{
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		if (strcmp(commands[i].name, word) == 0)
+			return commands[i].n_args == GM_ARGS_COMMAND;
+	return false;
+}
+
+/* Options stand before and after the word of a command, also between its
+ * operands; but those behind the COMMAND of run are COMMAND's own. */
+static int parse(int argc, char **argv, struct gm_ctl *ctl,
+		 const char **ret_word)
+{
+	int ret = take_options(argc, argv, "+:h", ctl);
+
+	*ret_word = optind < argc ? argv[optind] : NULL;
+	if (ret != GM_EXIT_OK || *ret_word == NULL)
+		return ret;
+	argc -= optind;
+	argv += optind;
+	ret = take_options(argc, argv, ends_options(*ret_word) ? "+:h" : ":h",
+			   ctl);
+	ctl->args = argv + optind;
+	ctl->n_args = argc - optind;
 	return ret;
 }
 
@@ -486,6 +545,7 @@ static int validate(const struct gm_ctl *ctl, const struct gm_command *command)
 
 		if (strcmp(command->operands, "ROW") != 0 &&
 		    command->run != gm_ctl_drain &&
+		    command->n_args != GM_ARGS_COMMAND &&
 		    (n == 0 || n > GPUMAP_NAME_MAX))
 			return bad(ctl->args[i],
 				   "is no name, which has 1 to 63 bytes");
@@ -502,18 +562,19 @@ int main(int argc, char **argv)
 	struct gm_ctl ctl = { .instance = "node",
 			      .runtime_dir = "/run/gpumap" };
 	const struct gm_command *command;
+	const char *word;
 	int ret;
 
-	ret = parse(argc, argv, &ctl);
+	ret = parse(argc, argv, &ctl, &word);
 	if (ret != GM_EXIT_OK)
 		return ret;
-	if (ctl.n_args < 0) {
+	if (word == NULL) {
 		usage(stderr);
 		return GM_EXIT_USAGE;
 	}
-	command = find(&ctl, argv[optind]);
+	command = find(&ctl, word);
 	if (command == NULL)
-		return bad(argv[optind], "is no command");
+		return bad(word, "is no command");
 	if (!takes(command, ctl.n_args))
 		return bad_operands(command, ctl.n_args);
 	if ((ctl.given & ~command->options) != 0)

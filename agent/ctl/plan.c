@@ -265,12 +265,13 @@ static int read_model(struct gm_ctl_planning *p)
 static int read_rows(struct gm_ctl_planning *p)
 {
 	struct gm_ctl *ctl = p->ctl;
-	int ret;
+	int ret = GM_EXIT_OK;
 
 	if (ctl->plan.node != NULL) {
 		ret = gm_ctl_rows_of_file(ctl->plan.node, &p->node);
 	} else {
-		ret = gm_ctl_attach(ctl);
+		if (ctl->map == NULL)
+			ret = gm_ctl_attach(ctl);
 		if (ret == GM_EXIT_OK)
 			ret = gm_ctl_rows_of_agent(ctl, &p->node);
 	}
@@ -285,6 +286,25 @@ static int read_rows(struct gm_ctl_planning *p)
 	p->q.n_drained = p->node.n_drained;
 	p->q.n_dummies = p->node.n_dummies;
 	return ret;
+}
+
+int gm_ctl_plan_read(struct gm_ctl_planning *p)
+{
+	int ret = read_request(p);
+
+	if (ret == GM_EXIT_OK)
+		ret = read_model(p);
+	return ret == GM_EXIT_OK ? read_rows(p) : ret;
+}
+
+void gm_ctl_plan_free(struct gm_ctl_planning *p)
+{
+	if (p == NULL)
+		return;
+	gm_plan_free(&p->plan);
+	gm_checkpoint_free(&p->model);
+	free(p->topology);
+	free(p);
 }
 
 static int make(struct gm_ctl_planning *p)
@@ -317,16 +337,9 @@ int gm_ctl_plan(struct gm_ctl *ctl)
 	if (p == NULL)
 		return gm_ctl_fail(ctl, -ENOMEM, "plan");
 	p->ctl = ctl;
-	ret = read_request(p);
-	if (ret == GM_EXIT_OK)
-		ret = read_model(p);
-	if (ret == GM_EXIT_OK)
-		ret = read_rows(p);
+	ret = gm_ctl_plan_read(p);
 	if (ret == GM_EXIT_OK)
 		ret = ctl->plan.commit != NULL ? gm_ctl_commit(p) : make(p);
-	gm_plan_free(&p->plan);
-	gm_checkpoint_free(&p->model);
-	free(p->topology);
-	free(p);
+	gm_ctl_plan_free(p);
 	return ret;
 }

@@ -44,11 +44,21 @@ int gm_ctl_rows_of_file(const char *path, struct gm_ctl_node *ret_node);
 int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node);
 void gm_ctl_leave_out_dummies(struct gm_ctl_node *node);
 int gm_ctl_choose_rows(const struct gm_ctl *ctl, struct gm_ctl_node *node);
+/* Read the options, the model and the rows. */
+int gm_ctl_plan_read(struct gm_ctl_planning *p);
+
 int gm_ctl_commit(struct gm_ctl_planning *p);
 int gm_ctl_plan_show(const struct gm_ctl_planning *p);
 int gm_ctl_plan_refused(const struct gm_ctl_planning *p,
 			const struct gm_plan_error *error,
 			const struct gm_plan_advice *advice);
+
+/* The request to the agent to commit what was read, as ctl->plan.commit. */
+void gm_ctl_plan_to_agent(const struct gm_ctl_planning *p,
+			  struct gpumap_plan_request *ret_request);
+
+/* Free what was read, and @p. */
+void gm_ctl_plan_free(struct gm_ctl_planning *p);
 
 /* Print @error to standard error.  Returns GM_EXIT_FAILED. */
 int gm_ctl_plan_error(const struct gm_plan_error *error);

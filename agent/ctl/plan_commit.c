@@ -36,8 +36,8 @@ static void put_cache(const struct gm_plan_request *q,
 	ret->paged_element_bytes = q->paged->cache_bytes;
 }
 
-static void put_request(const struct gm_ctl_planning *p,
-			struct gpumap_plan_request *ret)
+void gm_ctl_plan_to_agent(const struct gm_ctl_planning *p,
+			  struct gpumap_plan_request *ret)
 {
 	const struct gm_plan_request *q = &p->q;
 
@@ -183,7 +183,7 @@ int gm_ctl_commit(struct gm_ctl_planning *p)
 
 	if (rows == NULL)
 		return gm_ctl_fail(p->ctl, -ENOMEM, "plan");
-	put_request(p, &request);
+	gm_ctl_plan_to_agent(p, &request);
 	ret = gpumap_plan_make(p->ctl->map, &request, &answer, rows, n, charges,
 			       GPUMAP_ROWS_MAX);
 	if (ret != 0) {

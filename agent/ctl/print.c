@@ -35,6 +35,25 @@ json_t *gm_ctl_rows_json(const uint64_t rows[GPUMAP_ROWS_MAX / 64])
 	return list;
 }
 
+void gm_ctl_print_word(const char *text)
+{
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		"0123456789_-+./:,=@%";
+
+	if (text[0] != '\0' && text[strspn(text, plain)] == '\0') {
+		fputs(text, stdout);
+		return;
+	}
+	putchar('\'');
+	for (; *text != '\0'; text++)
+		if (*text == '\'')
+			fputs("'\\''", stdout);
+		else
+			putchar(*text);
+	putchar('\'');
+}
+
 int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)
 {
 	const char *refusal = gpumap_refusal(ctl->map);

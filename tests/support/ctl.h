@@ -19,7 +19,7 @@
 #include "tests/support/agent.h"
 #include "tests/support/tap.h"
 
-#define WORDS_MAX 16
+#define WORDS_MAX 24
 #define MIB       (UINT64_C(1) << 20)
 
 /* gpumapctl's exit statuses, as gpumapctl(1) has them. */

@@ -32,6 +32,8 @@ gm_system_ctl = \
 	%reldir%/ctl/mesh.c \
 	%reldir%/ctl/plan.c \
 	%reldir%/ctl/plan_dummies.c \
+	%reldir%/ctl/run.c \
+	%reldir%/ctl/run_gate.c \
 	%reldir%/ctl/status.c \
 	%reldir%/ctl/wait.c
 tests_suites_system_ctl_SOURCES = $(gm_system_ctl)

@@ -1,0 +1,314 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/ctl/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/ctl/export.h"
+#include "agent/ctl/parse.h"
+
+#define NAME_MARK 8 /* hexadecimal digits at the end of a name */
+
+int gm_run_wrong(const char *what)
+{
+	fprintf(stderr, "gpumapctl: run: %s; see gpumapctl-run(1)\n", what);
+	return GM_EXIT_USAGE;
+}
+
+static void say(const char *format, va_list args)
+	__attribute__((format(printf, 1, 0)));
+
+static void say(const char *format, va_list args)
+{
+	char text[1024];
+
+	vsnprintf(text, sizeof(text), format, args);
+	fprintf(stderr, "gpumapctl: run: %s\n", text);
+}
+
+int gm_run_failed(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(format, args);
+	va_end(args);
+	return GM_EXIT_FAILED;
+}
+
+void gm_run_say(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(format, args);
+	va_end(args);
+}
+
+void gm_run_add(struct gm_run_words *words, const char *format, ...)
+{
+	char **v = reallocarray(words->v, words->n + 2, sizeof(*v));
+	char *text = NULL;
+	va_list args;
+
+	va_start(args, format);
+	if (v == NULL || vasprintf(&text, format, args) < 0) {
+		gm_run_say("no memory for a list of words");
+		exit(GM_EXIT_FAILED);
+	}
+	va_end(args);
+	words->v = v;
+	v[words->n++] = text;
+	v[words->n] = NULL;
+}
+
+uint32_t gm_run_cards(const struct gm_run *run,
+		      uint32_t ret_cards[GPUMAP_ROWS_MAX])
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < run->n_rows; i++) {
+		struct gpumap_device device = { .size = sizeof(device) };
+
+		if (gpumap_device_read(run->ctl->map, run->rows[i], &device) ==
+			    0 &&
+		    device.kind == GPUMAP_DEVICE_CUDA)
+			ret_cards[n++] = run->rows[i];
+	}
+	return n;
+}
+
+/* ---- options ------------------------------------------------------------- */
+
+/* "run.COMMAND.1a2b3c4d": no two runs have the same. */
+static int make_name(struct gm_run *run)
+{
+	const char *command = run->ctl->args[0], *slash = strrchr(command, '/');
+	uint32_t mark;
+
+	if (run->ctl->run.name != NULL) {
+		if (strlen(run->ctl->run.name) > GPUMAP_NAME_MAX ||
+		    run->ctl->run.name[0] == '\0')
+			return gm_run_wrong("--name has 1 to 63 bytes");
+		strcpy(run->name, run->ctl->run.name);
+		return GM_EXIT_OK;
+	}
+	if (getrandom(&mark, sizeof(mark), 0) != sizeof(mark))
+		return gm_run_failed("getrandom: %s", strerror(errno));
+	snprintf(run->name, sizeof(run->name), "run.%.*s.%08x",
+		 GPUMAP_NAME_MAX - 5 - NAME_MARK,
+		 slash != NULL ? slash + 1 : command, mark);
+	return GM_EXIT_OK;
+}
+
+static int read_gate(const struct gm_ctl *ctl)
+{
+	if (!ctl->run.gate && (ctl->run.ready_file != NULL ||
+			       ctl->run.ready_tcp != 0 || ctl->run.limit_s > 0))
+		return gm_run_wrong("--ready-file, --ready-tcp and "
+				    "--start-limit need --gate");
+	if (ctl->run.ready_tcp > UINT16_MAX)
+		return gm_run_wrong("--ready-tcp is a port: 1 to 65535");
+	return GM_EXIT_OK;
+}
+
+static int read_options(struct gm_run *run)
+{
+	const struct gm_ctl *ctl = run->ctl;
+	const char *no_agent = ctl->run.no_agent;
+
+	if ((ctl->run.reserve != NULL) + (ctl->mask.map != NULL) +
+		    (ctl->model != NULL) !=
+	    1)
+		return gm_run_wrong("give one of --reserve, --map and --model");
+	if (ctl->run.reserve != NULL &&
+	    gm_parse_size(ctl->run.reserve, &run->bytes) != 0)
+		return gm_run_wrong("--reserve is no size: bytes, or K, M or G "
+				    "of them");
+	if (ctl->mask.map != NULL && (ctl->n_rows > 0 || ctl->run.any))
+		return gm_run_wrong("--map has its rows: give neither --rows "
+				    "nor --any");
+	if (ctl->model != NULL && ctl->run.any)
+		return gm_run_wrong("--any is for --reserve");
+	if (no_agent != NULL && strcmp(no_agent, "run") != 0 &&
+	    strcmp(no_agent, "fail") != 0)
+		return gm_run_wrong("--no-agent is run or fail");
+	if (ctl->json && !ctl->run.print_env)
+		return gm_run_wrong("--json is for --print-env");
+	if (ctl->export.engine != NULL &&
+	    gm_ctl_engine(ctl->export.engine, &run->engine) != GM_EXIT_OK)
+		return GM_EXIT_USAGE;
+	if (read_gate(ctl) != GM_EXIT_OK)
+		return GM_EXIT_USAGE;
+	return make_name(run);
+}
+
+/* ---- the command --------------------------------------------------------- */
+
+/* Can the file be executed?  Returns 0 or a negative errno. */
+static int try_file(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EACCES;
+	return faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0 ? 0 : -errno;
+}
+
+/* Search PATH as execvp() does.  Returns 0, or the negative errno of the file
+ * that comes nearest. */
+static int search(const char *file)
+{
+	const char *path = getenv("PATH");
+	int worst = -ENOENT;
+
+	if (strchr(file, '/') != NULL)
+		return try_file(file);
+	if (path == NULL)
+		path = "/bin:/usr/bin";
+	for (;; path++) {
+		size_t n = strcspn(path, ":");
+		char *whole;
+		int ret;
+
+		if (asprintf(&whole, "%.*s%s%s", (int)n, path, n > 0 ? "/" : "",
+			     file) < 0)
+			return -ENOMEM;
+		ret = try_file(whole);
+		free(whole);
+		if (ret == 0)
+			return 0;
+		if (ret == -EACCES)
+			worst = ret;
+		path += n;
+		if (*path == '\0')
+			return worst;
+	}
+}
+
+static int no_command(const char *file, int error)
+{
+	bool missing = error == -ENOENT || error == -ENOTDIR;
+
+	gm_run_say("%s: %s", file,
+		   missing ? "there is no such command" : strerror(-error));
+	return missing ? GM_RUN_NOT_FOUND : GM_RUN_NOT_EXECUTABLE;
+}
+
+static int become(const struct gm_run *run)
+{
+	char **env = gm_run_environment_merge(run);
+
+	fflush(NULL);
+	execvpe(run->argv.v[0], run->argv.v, env);
+	return no_command(run->argv.v[0], -errno);
+}
+
+/* ---- without an agent ---------------------------------------------------- */
+
+bool gm_run_without_agent(struct gm_run *run)
+{
+	const char *no_agent = run->ctl->run.no_agent;
+
+	run->unreserved = no_agent != NULL && strcmp(no_agent, "run") == 0;
+	return run->unreserved;
+}
+
+/* Attach, or find that there is no agent. */
+static int attach(struct gm_run *run)
+{
+	struct gpumap_attach_opts opts = { .size = sizeof(opts),
+					   .instance = run->ctl->instance,
+					   .runtime_dir =
+						   run->ctl->runtime_dir };
+	int error = gpumap_attach(&opts, &run->ctl->map);
+
+	if (error == 0 || (error == -ENOENT && gm_run_without_agent(run)))
+		return GM_EXIT_OK;
+	return gm_ctl_not_attached(error);
+}
+
+/* ---- the order ----------------------------------------------------------- */
+
+/* Before anything is reserved: what can be refused. */
+static int prepare(struct gm_run *run)
+{
+	int ret = gm_run_place_find(run);
+
+	return ret == GM_EXIT_OK ? gm_run_engine_check(run) : ret;
+}
+
+static int show(struct gm_run *run)
+{
+	int ret = run->unreserved ? GM_EXIT_OK : prepare(run);
+
+	if (ret == GM_EXIT_OK && !run->unreserved)
+		ret = gm_run_place_ask(run);
+	if (ret == GM_EXIT_OK && !run->unreserved)
+		ret = gm_run_engine_set(run);
+	if (ret == GM_EXIT_OK && !run->unreserved)
+		gm_run_environment_set(run);
+	if (ret == GM_EXIT_OK)
+		ret = gm_run_environment_caches(run, false);
+	return ret == GM_EXIT_OK ? gm_run_environment_show(run) : ret;
+}
+
+static int run_reserved(struct gm_run *run)
+{
+	struct gm_run_start *start = NULL;
+	int ret = prepare(run);
+
+	if (ret == GM_EXIT_OK)
+		ret = gm_run_start_open(run, &start);
+	if (ret == GM_EXIT_OK)
+		ret = gm_run_place_reserve(run);
+	if (ret != GM_EXIT_OK || run->unreserved)
+		return ret;
+	ret = gm_run_engine_set(run);
+	if (ret != GM_EXIT_OK)
+		return ret;
+	gm_run_environment_set(run);
+	if (!run->ctl->run.no_bind)
+		gm_run_bind(run);
+	return start != NULL ? gm_run_start_watch(run, start) : GM_EXIT_OK;
+}
+
+int gm_ctl_run(struct gm_ctl *ctl)
+{
+	struct gm_run run = { .ctl = ctl };
+	int ret = read_options(&run);
+
+	if (ret != GM_EXIT_OK)
+		return ret;
+	ret = search(ctl->args[0]);
+	if (ret != 0)
+		return no_command(ctl->args[0], ret);
+	for (int i = 0; i < ctl->n_args; i++)
+		gm_run_add(&run.argv, "%s", ctl->args[i]);
+	run.map_name = run.name;
+	ret = attach(&run);
+	if (ret != GM_EXIT_OK)
+		return ret;
+	if (ctl->run.print_env)
+		return show(&run);
+	ret = gm_run_environment_caches(&run, true);
+	if (ret == GM_EXIT_OK && !run.unreserved)
+		ret = run_reserved(&run);
+	if (ret != GM_EXIT_OK)
+		return ret;
+	if (run.unreserved)
+		gm_run_say("no agent: %s runs without a reservation",
+			   ctl->args[0]);
+	return become(&run);
+}

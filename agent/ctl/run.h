@@ -1,0 +1,134 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * run - gpumapctl run: reserve memory in this process, and become the command.
+ *
+ *	run.c			options, the order of the steps, and exec
+ *	run_place.c		rows, and the reservation
+ *	run_engine.c		the settings that tell an engine of the rows
+ *	run_environment.c	variables, cache directories, and --print-env
+ *	run_bind.c		CPUs and memory
+ *	run_tell.c		what it waits for
+ *	run_start.c		the start window, and the process that ends it
+ *
+ * A held reservation is bound to this process's pid and start time, which exec
+ * keeps.  So the command is the holder, and no process of ours is between it
+ * and its caller: signals, its exit status and job control are its own.
+ */
+#ifndef GM_CTL_RUN_H
+#define GM_CTL_RUN_H
+
+#include "agent/ctl/ctl.h"
+
+/* Exit statuses of run's own, beside those of ctl.h. */
+enum gm_run_exit {
+	GM_RUN_NOT_NOW = 75, /* no room, or not in time: sysexits' TEMPFAIL */
+	GM_RUN_NOT_EXECUTABLE = 126,
+	GM_RUN_NOT_FOUND = 127
+};
+
+/* Words, with a NULL behind the last. */
+struct gm_run_words {
+	char **v;
+	uint32_t n;
+};
+
+struct gm_run_place;
+
+struct gm_run {
+	struct gm_ctl *ctl;
+	uint32_t engine; /* enum gpumap_engine, or 0 */
+	uint64_t bytes;  /* of --reserve */
+	bool unreserved; /* no agent, and that is allowed */
+	char name[GPUMAP_NAME_MAX + 1];
+	/* The map that the command finds in GPUMAP_MAP: @name, or one that was
+	 * committed before. */
+	const char *map_name;
+	struct gm_run_place *place;
+	uint32_t rows[GPUMAP_ROWS_MAX]; /* of the command */
+	uint64_t row_bytes[GPUMAP_ROWS_MAX];
+	uint32_t n_rows;
+	struct gm_run_words env;  /* "NAME=VALUE", what is set */
+	struct gm_run_words argv; /* the command, and what is added to it */
+};
+
+/* Print "gpumapctl: run: @what".  Return GM_EXIT_USAGE; or GM_EXIT_FAILED. */
+int gm_run_wrong(const char *what);
+int gm_run_failed(const char *format, ...)
+	__attribute__((format(printf, 1, 2)));
+
+/* Print it as a warning, or as news. */
+void gm_run_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Append a word.  Ends the process where there is no memory for it. */
+void gm_run_add(struct gm_run_words *words, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* There is no agent.  May the command run all the same? */
+bool gm_run_without_agent(struct gm_run *run);
+
+/* The rows of the command that are cards, in their order.  Returns how many.
+ */
+uint32_t gm_run_cards(const struct gm_run *run,
+		      uint32_t ret_cards[GPUMAP_ROWS_MAX]);
+
+/* Each function from here on returns an exit status, after printing what was
+ * wrong, unless it says otherwise. */
+
+/* Find out on which rows the command may be, and what it takes of them. */
+int gm_run_place_find(struct gm_run *run);
+
+/* Only ask which rows these would be now; or reserve them, and wait for that
+ * as the options say.  Fills in the rows of @run. */
+int gm_run_place_ask(struct gm_run *run);
+int gm_run_place_reserve(struct gm_run *run);
+
+/* Start a thread that says what the request waits for; and end it.  NULL: there
+ * is none, and nothing is said. */
+struct gm_run_teller;
+struct gm_run_teller *gm_run_tell_start(const struct gm_run *run);
+void gm_run_tell_stop(struct gm_run_teller *teller);
+
+/* Refuse an engine before anything is reserved, where that can be known; and
+ * set its variables and arguments, and those that name the devices. */
+int gm_run_engine_check(struct gm_run *run);
+int gm_run_engine_set(struct gm_run *run);
+
+/* Set what tells the command of its reservation; and its cache directories,
+ * which are made if @makes. */
+void gm_run_environment_set(struct gm_run *run);
+int gm_run_environment_caches(struct gm_run *run, bool makes);
+
+/* The caller's environment with what is set. */
+char **gm_run_environment_merge(const struct gm_run *run);
+
+/* Print what would be set. */
+int gm_run_environment_show(const struct gm_run *run);
+
+/* The CPUs of the rows that this process may use, as a list, or ""; and the
+ * NUMA nodes of their memory, likewise. */
+struct gm_run_binding {
+	char cpus[GPUMAP_ROWS_MAX * 16];
+	char nodes[GPUMAP_ROWS_MAX * 4];
+};
+
+void gm_run_bind_find(const struct gm_run *run, struct gm_run_binding *ret);
+
+/* Bind this process.  A failure is a warning. */
+void gm_run_bind(const struct gm_run *run);
+
+/* How the end of the start window is noticed.  Zeroes have none. */
+struct gm_run_start;
+
+/* Note what there is before the command starts, and open its socket; set
+ * NOTIFY_SOCKET.  *ret_start stays NULL without --gate. */
+int gm_run_start_open(struct gm_run *run, struct gm_run_start **ret_start);
+
+/* How long the window may last; 0: there is none. */
+uint64_t gm_run_start_limit_ns(const struct gm_run *run);
+
+/* Start the process that ends the window. */
+int gm_run_start_watch(const struct gm_run *run, struct gm_run_start *start);
+
+#endif

@@ -1,0 +1,367 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Find the rows that the command may have, and reserve them in this process. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/ctl/clock.h"
+#include "agent/ctl/plan.h"
+#include "agent/ctl/run.h"
+
+#define SECOND UINT64_C(1000000000)
+#define NAP_NS (SECOND / 20)
+
+/* The request to the agent. */
+struct gm_run_place {
+	struct gm_ctl_planning *planning; /* of --model */
+	uint32_t rows[GPUMAP_ROWS_MAX];   /* candidates */
+	uint64_t bytes[GPUMAP_ROWS_MAX];  /* of each, or of one of them */
+	uint32_t n_rows;                  /* 0: the agent's own choice */
+	uint32_t n_layers;                /* n_rows; or 1: of one of them */
+	bool is_committed; /* the map is reserved already, for all of us */
+};
+
+/* ---- the caller's cards -------------------------------------------------- */
+
+static uint32_t count_cards(const struct gpumap *map)
+{
+	uint32_t n = 0;
+
+	for (uint32_t row = 0; row < gpumap_device_count(map); row++) {
+		struct gpumap_device d = { .size = sizeof(d) };
+
+		n += gpumap_device_read(map, row, &d) == 0 &&
+		     d.kind == GPUMAP_DEVICE_CUDA &&
+		     d.state != GPUMAP_DEVICE_LOST &&
+		     ((d.flags & GPUMAP_DEVICE_MIG) == 0 || d.mig_gi >= 0);
+	}
+	return n;
+}
+
+/* The rows that CUDA would show to this process; none: as the agent likes. */
+static int find_visible(const struct gm_ctl *ctl,
+			uint32_t ret_rows[GPUMAP_ROWS_MAX], uint32_t *ret_n)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	uint32_t n_cards = count_cards(ctl->map);
+	int n;
+
+	*ret_n = 0;
+	if (n_cards == 0)
+		return GM_EXIT_OK;
+	n = gpumap_device_visible(ctl->map, visible,
+				  getenv("CUDA_DEVICE_ORDER"), ret_rows,
+				  GPUMAP_ROWS_MAX);
+	if (n < 0)
+		return gm_ctl_fail(ctl, n, "run: the cards of this process");
+	if (n == 0)
+		return gm_run_failed(
+			"this process sees none of the node's cards%s: give "
+			"--rows or --any",
+			visible != NULL ? ", by CUDA_VISIBLE_DEVICES" : "");
+	/* All of them are the agent's choice, which leaves out what is not in
+	 * service. */
+	*ret_n = (uint32_t)n < n_cards ? (uint32_t)n : 0;
+	return GM_EXIT_OK;
+}
+
+/* ---- what is wanted ------------------------------------------------------ */
+
+static int find_bytes(struct gm_run *run, struct gm_run_place *place)
+{
+	const struct gm_ctl *ctl = run->ctl;
+	int ret = GM_EXIT_OK;
+
+	place->n_rows = ctl->n_rows;
+	memcpy(place->rows, ctl->rows, sizeof(place->rows));
+	place->n_layers = ctl->n_rows > 0 && !ctl->run.any ? ctl->n_rows : 1;
+	if (ctl->n_rows == 0 && !ctl->run.any)
+		ret = find_visible(ctl, place->rows, &place->n_rows);
+	for (uint32_t i = 0; i < place->n_layers; i++)
+		place->bytes[i] = run->bytes;
+	return ret;
+}
+
+static int find_model(struct gm_run *run, struct gm_run_place *place)
+{
+	struct gm_ctl *ctl = run->ctl;
+	int ret = GM_EXIT_OK;
+
+	if (ctl->n_rows == 0)
+		ret = find_visible(ctl, ctl->rows, &ctl->n_rows);
+	if (ret != GM_EXIT_OK)
+		return ret;
+	place->planning = calloc(1, sizeof(*place->planning));
+	if (place->planning == NULL)
+		return gm_ctl_fail(ctl, -ENOMEM, "run");
+	place->planning->ctl = ctl;
+	ctl->plan.commit = run->name;
+	return gm_ctl_plan_read(place->planning);
+}
+
+/* The bytes of layers that a map has without charges. */
+static int count_layers(const struct gm_ctl *ctl, struct gm_run_place *place,
+			const struct gpumap_layers *head)
+{
+	uint32_t n = head->n_layers;
+	uint32_t *rows = calloc((size_t)n + 1, sizeof(*rows));
+	uint64_t *bytes = calloc((size_t)n + 1, sizeof(*bytes));
+	struct gpumap_layers again = { .size = sizeof(again) };
+	int ret = rows == NULL || bytes == NULL ? -ENOMEM : 0;
+
+	if (ret == 0)
+		ret = gpumap_layers_read(ctl->map, ctl->mask.map, &again, rows,
+					 bytes, n, NULL, 0);
+	for (uint32_t i = 0; ret == 0 && i < place->n_rows; i++) {
+		if (place->rows[i] == again.base_row)
+			place->bytes[i] += again.other_bytes;
+		for (uint32_t k = 0; k < again.n_layers; k++)
+			if (rows[k] == place->rows[i])
+				place->bytes[i] += bytes[k];
+	}
+	free(rows);
+	free(bytes);
+	return ret == 0 ? GM_EXIT_OK
+			: gm_ctl_fail(ctl, ret, "run: map \"%s\"",
+				      ctl->mask.map);
+}
+
+/* May this process use a map that is committed already? */
+static int take_committed(struct gm_run *run, struct gm_run_place *place,
+			  const struct gpumap_layers *head)
+{
+	char user[GM_CTL_NAME];
+
+	if ((head->flags & GPUMAP_LAYERS_HELD) != 0 ||
+	    head->owner_uid != geteuid())
+		return gm_run_failed("map \"%s\" is reserved by %s already%s: "
+				     "gpumapctl who shows it",
+				     head->name,
+				     gm_ctl_user(head->owner_uid, user),
+				     (head->flags & GPUMAP_LAYERS_HELD) != 0
+					     ? ", for one process"
+					     : "");
+	place->is_committed = true;
+	run->map_name = run->ctl->mask.map;
+	return GM_EXIT_OK;
+}
+
+static int find_map(struct gm_run *run, struct gm_run_place *place)
+{
+	const struct gm_ctl *ctl = run->ctl;
+	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
+	struct gpumap_layers head = { .size = sizeof(head) };
+	uint64_t sum = 0;
+	int ret = gpumap_layers_read(ctl->map, ctl->mask.map, &head, NULL, NULL,
+				     0, charges, GPUMAP_ROWS_MAX);
+
+	if (ret == -ENOENT)
+		return gm_ctl_unknown("layer map", ctl->mask.map, "maps");
+	if (ret != 0)
+		return gm_ctl_fail(ctl, ret, "run: map \"%s\"", ctl->mask.map);
+	place->n_rows = place->n_layers = head.n_rows;
+	for (uint32_t i = 0; i < head.n_rows; i++) {
+		place->rows[i] = charges[i].row;
+		place->bytes[i] =
+			charges[i].weight_bytes + charges[i].kv_bytes +
+			charges[i].activation_bytes + charges[i].reserve_bytes;
+		sum += place->bytes[i];
+	}
+	if ((head.flags & GPUMAP_LAYERS_COMMITTED) != 0)
+		return take_committed(run, place, &head);
+	return sum == 0 ? count_layers(ctl, place, &head) : GM_EXIT_OK;
+}
+
+int gm_run_place_find(struct gm_run *run)
+{
+	const struct gm_ctl *ctl = run->ctl;
+
+	run->place = calloc(1, sizeof(*run->place));
+	if (run->place == NULL)
+		return gm_ctl_fail(ctl, -ENOMEM, "run");
+	for (uint32_t i = 0; i < ctl->n_rows; i++)
+		if (ctl->rows[i] >= gpumap_device_count(ctl->map))
+			return gm_ctl_no_row(ctl->rows[i]);
+	if (ctl->mask.map != NULL)
+		return find_map(run, run->place);
+	return ctl->model != NULL ? find_model(run, run->place)
+				  : find_bytes(run, run->place);
+}
+
+/* ---- one request --------------------------------------------------------- */
+
+/* The agent takes no reservation of nothing. */
+static uint64_t at_least_one(uint64_t bytes)
+{
+	return bytes > 0 ? bytes : 1;
+}
+
+static void put_request(const struct gm_run *run,
+			uint64_t bytes[GPUMAP_ROWS_MAX],
+			struct gpumap_plan_request *ret)
+{
+	const struct gm_run_place *place = run->place;
+
+	if (place->planning != NULL) {
+		gm_ctl_plan_to_agent(place->planning, ret);
+		return;
+	}
+	for (uint32_t i = 0; i < place->n_layers; i++)
+		bytes[i] =
+			at_least_one(place->is_committed ? 0 : place->bytes[i]);
+	*ret = (struct gpumap_plan_request){
+		.size = sizeof(*ret),
+		.name = run->name,
+		.setting = GPUMAP_SETTING_RESERVE,
+		.rows = place->n_rows > 0 ? place->rows : NULL,
+		.n_rows = place->n_rows,
+		.n_layers = place->n_layers,
+		.layer_bytes = bytes,
+	};
+}
+
+/* Are the rows known before the agent is asked? */
+static bool knows_rows(const struct gm_run_place *place)
+{
+	return place->planning == NULL && place->n_rows == place->n_layers;
+}
+
+static void take_known_rows(struct gm_run *run)
+{
+	run->n_rows = run->place->n_rows;
+	memcpy(run->rows, run->place->rows, sizeof(run->rows));
+	memcpy(run->row_bytes, run->place->bytes, sizeof(run->row_bytes));
+}
+
+/* Take the answer of the agent: a charge for each row. */
+static void take_answer(struct gm_run *run, const struct gpumap_plan *answer,
+			const struct gpumap_plan_charge *charges)
+{
+	bool by_bytes = run->place->planning == NULL;
+
+	run->n_rows = answer->n_charges;
+	for (uint32_t i = 0; i < answer->n_charges; i++) {
+		const struct gpumap_plan_charge *c = &charges[i];
+
+		run->rows[i] = c->row;
+		run->row_bytes[i] = by_bytes ? run->bytes
+					     : c->weight_bytes + c->kv_bytes +
+						       c->activation_bytes +
+						       c->reserve_bytes;
+	}
+}
+
+/* Returns 0, or what gpumap_plan_make() does. */
+static int ask(struct gm_run *run, uint32_t flags, uint64_t wait_ns)
+{
+	struct gpumap_plan_charge charges[GPUMAP_ROWS_MAX];
+	struct gpumap_plan answer = { .size = sizeof(answer) };
+	uint64_t bytes[GPUMAP_ROWS_MAX];
+	struct gpumap_plan_request request;
+	int ret;
+
+	put_request(run, bytes, &request);
+	request.flags &= GPUMAP_PLAN_BASE;
+	request.flags |= flags;
+	if ((flags & GPUMAP_PLAN_COMMIT) != 0) {
+		request.wait_ns = wait_ns;
+		request.start_ns = gm_run_start_limit_ns(run);
+	}
+	ret = gpumap_plan_make(run->ctl->map, &request, &answer, NULL, 0,
+			       charges, GPUMAP_ROWS_MAX);
+	if (ret == 0 && knows_rows(run->place))
+		take_known_rows(run);
+	else if (ret == 0)
+		take_answer(run, &answer, charges);
+	return ret;
+}
+
+static int refused(const struct gm_run *run, int error)
+{
+	const struct gm_ctl *ctl = run->ctl;
+	int ret = gm_ctl_fail(ctl, error, "run: \"%s\"", run->name);
+
+	if (error == -ENOSPC || error == -EBUSY || error == -ETIMEDOUT)
+		return GM_RUN_NOT_NOW;
+	return error == -ENOENT ? GM_EXIT_NO_AGENT : ret;
+}
+
+int gm_run_place_ask(struct gm_run *run)
+{
+	int ret = 0;
+
+	if (knows_rows(run->place))
+		take_known_rows(run);
+	else
+		ret = ask(run, 0, 0);
+	return ret == 0 ? GM_EXIT_OK : refused(run, ret);
+}
+
+/* ---- waiting ------------------------------------------------------------- */
+
+/* Is there no agent, or no more the one of this map? */
+static bool is_gone(int error)
+{
+	return error == -ENOENT || error == -ECONNREFUSED ||
+	       error == -ECONNRESET || error == -ESTALE || error == -ESHUTDOWN;
+}
+
+static int attach_again(struct gm_ctl *ctl)
+{
+	struct gpumap_attach_opts opts = { .size = sizeof(opts),
+					   .instance = ctl->instance,
+					   .runtime_dir = ctl->runtime_dir };
+
+	gpumap_detach(ctl->map);
+	ctl->map = NULL;
+	return gpumap_attach(&opts, &ctl->map);
+}
+
+/* Reserve.  An agent that goes away meanwhile may come back: the request then
+ * is a new one, and last in the line. */
+static int reserve(struct gm_run *run, uint64_t wait_ns)
+{
+	const uint32_t flags =
+		GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD;
+	uint64_t deadline_ns = gm_clock_ns() + wait_ns;
+	int ret = ask(run, flags, wait_ns);
+
+	while (is_gone(ret) && gm_clock_ns() < deadline_ns) {
+		nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+		ret = attach_again(run->ctl);
+		if (ret != 0)
+			continue;
+		wait_ns = deadline_ns - gm_clock_ns();
+		if (wait_ns > deadline_ns)
+			wait_ns = 1; /* it is over: ask once more */
+		ret = ask(run, flags, wait_ns);
+	}
+	return ret;
+}
+
+int gm_run_place_reserve(struct gm_run *run)
+{
+	uint64_t wait_s = run->ctl->run.wait_s;
+	struct gm_run_teller *teller;
+	int ret;
+
+	if (run->place->is_committed && !run->ctl->run.gate) {
+		take_known_rows(run);
+		return GM_EXIT_OK;
+	}
+	teller = wait_s > 0 ? gm_run_tell_start(run) : NULL;
+	ret = reserve(run, wait_s < UINT64_MAX / SECOND / 4 ? wait_s * SECOND
+							    : UINT64_MAX / 4);
+	gm_run_tell_stop(teller);
+	if (ret == 0)
+		return GM_EXIT_OK;
+	if (is_gone(ret) && gm_run_without_agent(run))
+		return GM_EXIT_OK;
+	return refused(run, ret);
+}

@@ -58,6 +58,24 @@ static const struct core_field reservation_fields[] = {
 	CORE_FIELD(gpumap_reservation, CORE_U64, session_bytes),
 };
 
+static const struct core_field wait_fields[] = {
+	CORE_FIELD(gpumap_wait_info, CORE_CHARS, name),
+	CORE_FIELD(gpumap_wait_info, CORE_U32, uid),
+	CORE_FIELD(gpumap_wait_info, CORE_U32, pid),
+	CORE_FIELD(gpumap_wait_info, CORE_U32, flags),
+	CORE_FIELD(gpumap_wait_info, CORE_U64S, rows),
+	CORE_FIELD(gpumap_wait_info, CORE_U64, missing_bytes),
+	CORE_FIELD(gpumap_wait_info, CORE_U32, missing_row),
+	CORE_FIELD(gpumap_wait_info, CORE_U64, bytes),
+	CORE_FIELD(gpumap_wait_info, CORE_U64, age_ns),
+	CORE_FIELD(gpumap_wait_info, CORE_U64, left_ns),
+};
+
+static int lists_waits(struct gpumap *map, void *list, size_t n)
+{
+	return gpumap_wait_list(map, list, n);
+}
+
 static int lists_sessions(struct gpumap *map, void *list, size_t n)
 {
 	return gpumap_session_list(map, list, n);
@@ -188,7 +206,18 @@ static PyObject *lists_reservation(PyObject *self, PyObject *unused)
 	return lists_read(self, &call);
 }
 
+static PyObject *lists_wait(PyObject *self, PyObject *unused)
+{
+	static const struct lists_call call =
+		LISTS_CALL("gpumap_wait_list", lists_waits, gpumap_wait_info,
+			   true, wait_fields);
+
+	(void)unused;
+	return lists_read(self, &call);
+}
+
 PyMethodDef core_map_list_methods[] = {
+	{ "_wait_list", lists_wait, METH_NOARGS, NULL },
 	{ "_session_list", lists_session, METH_NOARGS, NULL },
 	{ "_usage_list", lists_use, METH_NOARGS, NULL },
 	{ "_share_list", lists_share, METH_NOARGS, NULL },

@@ -542,6 +542,7 @@ static const struct core_field holder_fields[] = {
 	CORE_FIELD(gpumap_holder, CORE_U64, since_ns),
 	CORE_FIELD(gpumap_holder, CORE_U32, uid),
 	CORE_FIELD(gpumap_holder, CORE_U32, pid),
+	CORE_FIELD(gpumap_holder, CORE_U64, start_ns),
 };
 
 static PyObject *map_holders(PyObject *object, PyObject *unused)

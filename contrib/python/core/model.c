@@ -325,6 +325,30 @@ static PyObject *model_names(PyObject *object, PyObject *unused)
 	return list;
 }
 
+/* (format, bytes); (0, b"") where there is none */
+static PyObject *model_meta(PyObject *object, PyObject *unused)
+{
+	struct core_model *self = (struct core_model *)object;
+	struct gpumap_model_meta meta = { .size = sizeof(meta) };
+	struct gpumap_model *model = model_enter(self);
+	PyObject *made;
+	int ret;
+
+	(void)unused;
+	if (model == NULL)
+		return NULL;
+	ret = gpumap_model_meta(model, &meta);
+	if (ret < 0 && ret != -ENODATA)
+		made = core_fail_bare("gpumap_model_meta", ret);
+	else
+		made = Py_BuildValue("Iy#", meta.format,
+				     ret < 0 ? "" : (const char *)meta.data,
+				     ret < 0 ? (Py_ssize_t)0
+					     : (Py_ssize_t)meta.bytes);
+	core_session_leave(self->session);
+	return made;
+}
+
 /* [(buffer, bytes, row)], in the order of the share */
 static PyObject *model_buffers(PyObject *object, PyObject *unused)
 {
@@ -368,6 +392,7 @@ static PyMethodDef model_methods[] = {
 	{ "_cancel", model_cancel, METH_NOARGS, NULL },
 	{ "_find", model_find, METH_O, NULL },
 	{ "_names", model_names, METH_NOARGS, NULL },
+	{ "_meta", model_meta, METH_NOARGS, NULL },
 	{ "_buffers", model_buffers, METH_NOARGS, NULL },
 	{ NULL, NULL, 0, NULL },
 };

@@ -56,6 +56,11 @@ static PyObject *request_layers_release(PyObject *self, PyObject *name)
 			     gpumap_layers_release);
 }
 
+static PyObject *request_started(PyObject *self, PyObject *name)
+{
+	return request_named(self, name, "gpumap_started", gpumap_started);
+}
+
 static PyObject *request_mask_release(PyObject *self, PyObject *name)
 {
 	return request_named(self, name, "gpumap_mask_release",
@@ -156,6 +161,8 @@ static const struct core_field plan_fields[] = {
 	CORE_FIELD(gpumap_plan_request, CORE_F32, paged_share),
 	CORE_FIELD(gpumap_plan_request, CORE_U32, paged_block),
 	CORE_FIELD(gpumap_plan_request, CORE_U32, paged_element_bytes),
+	CORE_FIELD(gpumap_plan_request, CORE_U64, wait_ns),
+	CORE_FIELD(gpumap_plan_request, CORE_U64, start_ns),
 };
 
 static const struct core_field plan_result_fields[] = {
@@ -231,7 +238,7 @@ static PyObject *request_plan(PyObject *object, PyObject *dict)
 	if (ret < 0) {
 		core_map_result(self, "gpumap_plan_make", ret);
 		made = NULL;
-		if (ret == -ENOSPC) {
+		if (ret == -ENOSPC || ret == -ETIMEDOUT) {
 			PyObject *type, *value, *trace, *facts;
 
 			facts = CORE_READ(plan_result_fields, &plan);
@@ -399,6 +406,7 @@ static PyObject *request_export_fd(PyObject *object, PyObject *args)
 PyMethodDef core_map_request_methods[] = {
 	{ "_export_fd", request_export_fd, METH_VARARGS, NULL },
 	{ "_layers_release", request_layers_release, METH_O, NULL },
+	{ "_started", request_started, METH_O, NULL },
 	{ "_mask_release", request_mask_release, METH_O, NULL },
 	{ "_mesh_release", request_mesh_release, METH_O, NULL },
 	{ "_share_release", request_share_release, METH_O, NULL },

@@ -29,6 +29,7 @@ from .enums import (
     MaskForm,
     MaskKind,
     MeshTopology,
+    MetaFormat,
     ModelState,
     Op,
     Reduce,
@@ -88,6 +89,7 @@ from .facts import (
     ShareInfo,
     Tile,
     Usage,
+    Waiting,
 )
 from .map import Devices, Layers, Map, Reservation, attach
 from .mask import Mask
@@ -149,6 +151,7 @@ __all__ = [
     "Mesh",
     "MeshInfo",
     "MeshTopology",
+    "MetaFormat",
     "Mismatch",
     "Model",
     "ModelState",
@@ -186,6 +189,7 @@ __all__ = [
     "TooNew",
     "Unsupported",
     "Usage",
+    "Waiting",
     "Work",
     "WorkerDied",
     "attach",

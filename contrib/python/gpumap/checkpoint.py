@@ -194,7 +194,7 @@ def _read_safetensors(place: Path) -> Iterator[tuple[str, str, int]]:
 def _exactly(stream: BinaryIO, n: int) -> bytes:
     data = stream.read(n)
     if len(data) != n:
-        raise ValueError(f"{stream.name}: ends in its header")
+        raise ValueError("the file ends in its header")
     return data
 
 
@@ -268,7 +268,7 @@ def _scalar(stream: BinaryIO, form: str) -> Any:
 def _text(stream: BinaryIO) -> str:
     length = _scalar(stream, "<Q")
     if length > 64 << 20:
-        raise ValueError(f"{stream.name}: a text of {length} bytes")
+        raise ValueError(f"a text of {length} bytes")
     return _exactly(stream, length).decode("utf-8", "replace")
 
 
@@ -278,31 +278,35 @@ def _value(stream: BinaryIO, kind: int) -> Any:
     if kind == 9:
         item = _scalar(stream, "<I")
         n = _scalar(stream, "<Q")
-        if item in _SCALARS:
-            size = struct.calcsize(_SCALARS[item])
-            _exactly(stream, n * size)
-            return None
-        for _ in range(n):
-            _value(stream, item)
-        return None
+        if item not in _SCALARS:
+            return [_value(stream, item) for _ in range(n)]
+        form = f"<{n}{_SCALARS[item][1]}"
+        return list(
+            struct.unpack(form, _exactly(stream, struct.calcsize(form)))
+        )
     if kind not in _SCALARS:
-        raise ValueError(f"{stream.name}: a value of type {kind}")
+        raise ValueError(f"a GGUF value of type {kind}")
     return _scalar(stream, _SCALARS[kind])
+
+
+def gguf_values(stream: BinaryIO) -> tuple[int, dict[str, Any]]:
+    """How many tensors a GGUF file has, and its key-value pairs."""
+    if _exactly(stream, 4) != b"GGUF":
+        raise ValueError("no GGUF file")
+    _scalar(stream, "<I")
+    n_tensors: int = _scalar(stream, "<Q")
+    values: dict[str, Any] = {}
+    for _ in range(_scalar(stream, "<Q")):
+        key = _text(stream)
+        values[key] = _value(stream, _scalar(stream, "<I"))
+    return n_tensors, values
 
 
 def _read_gguf(
     path: Path,
 ) -> tuple[list[tuple[str, str, int]], dict[str, Any]]:
     with open(path, "rb") as stream:
-        if _exactly(stream, 4) != b"GGUF":
-            raise ValueError(f"{path}: no GGUF file")
-        _scalar(stream, "<I")
-        n_tensors = _scalar(stream, "<Q")
-        n_values = _scalar(stream, "<Q")
-        values: dict[str, Any] = {}
-        for _ in range(n_values):
-            key = _text(stream)
-            values[key] = _value(stream, _scalar(stream, "<I"))
+        n_tensors, values = gguf_values(stream)
         tensors = [_gguf_tensor(stream) for _ in range(n_tensors)]
     arch = values.get("general.architecture")
 
@@ -331,6 +335,6 @@ def _gguf_tensor(stream: BinaryIO) -> tuple[str, str, int]:
     kind = _scalar(stream, "<I")
     _scalar(stream, "<Q")
     if kind not in _GGUF_TYPES:
-        raise ValueError(f"{stream.name}: a tensor of type {kind}")
+        raise ValueError(f"a tensor of type {kind}")
     text, block, nbytes = _GGUF_TYPES[kind]
     return name, text, elements // block * nbytes

@@ -118,6 +118,14 @@ class Setting(IntEnum):
     DUMMY = 4
     NCCL = 5
     PIPELINE = 6
+    RESERVE = 7
+
+
+class MetaFormat(IntEnum):
+    """The form of a checkpoint's metadata, enum gpumap_model_meta_format."""
+
+    CONFIG_JSON = 1
+    GGUF = 2
 
 
 class Strategy(IntEnum):
@@ -257,6 +265,7 @@ PLAN_PUBLISH = 1 << 0
 PLAN_COMMIT = 1 << 1
 PLAN_HELD = 1 << 2
 PLAN_BASE = 1 << 3
+WAIT_FOR_START = 1 << 0
 LAYERS_COMMITTED = 1 << 0
 LAYERS_HELD = 1 << 1
 SCATTER_FALLBACK = 1 << 0

@@ -247,6 +247,7 @@ class Holder:
     since_ns: int
     uid: int
     pid: int  # 0: held until it is released
+    start_ns: int  # what is left of its start window
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +262,27 @@ class Reserved:
     bytes: int
     own_bytes: int  # of the holder's own allocations, as the driver tells
     session_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A request that waits for room."""
+
+    name: str
+    uid: int
+    pid: int
+    flags: int
+    rows: tuple[int, ...]  # that it may take
+    missing_bytes: int  # at the last attempt, 0: not known
+    missing_row: int
+    bytes: int  # that it asks for, 0: a plan decides
+    age_ns: int
+    left_ns: int  # until it is refused
+
+    @classmethod
+    def _of(cls, facts: dict[str, Any]) -> Waiting:
+        facts["rows"] = rows_of(facts["rows"])
+        return cls(**facts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import os
-import time
+import threading
 import uuid as _uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, overload
@@ -177,6 +177,10 @@ class Reservation:
             self.map.release(self.name)
         except (errors.NotFound, errors.Forked):
             pass
+
+    def started(self) -> None:
+        """End the start window: the next process may start on the rows."""
+        self.map.started(self.name)
 
     def __enter__(self) -> Reservation:
         return self
@@ -436,6 +440,8 @@ class Map(_core.Map):
         publish: str | None = None,
         commit: str | None = None,
         held: bool = True,
+        wait: float | None = 0,
+        start: float = 0,
     ) -> Plan:
         """Have the agent place a model's layers on rows.
 
@@ -450,6 +456,8 @@ class Map(_core.Map):
         publish     publish the plan as the layer map of this name
         commit      likewise, and reserve its memory
         held        with commit: only while this process lives
+        wait        with commit: seconds to wait in a line; None: for ever
+        start       with held: seconds of a start window, see reserve()
 
         DoesNotFit: missing_bytes, row and remedies say what is missing.
         """
@@ -491,7 +499,11 @@ class Map(_core.Map):
             else:
                 request["paged_amount"] = int(paged[1])
         request["flags"] = flags
-        return self._plan(request)
+        request["start_ns"] = int(start * 1e9)
+        if wait == 0:
+            return self._plan(request)
+        request["wait_ns"] = int(min(wait or 3e9, 3e9) * 1e9)
+        return _in_line(self, request)
 
     def _plan(self, request: dict[str, Any]) -> Plan:
         try:
@@ -518,57 +530,56 @@ class Map(_core.Map):
         self,
         bytes: int | Mapping[int, int],
         *,
+        rows: Iterable[int] | None = None,
         name: str | None = None,
         wait: float | None = 0,
+        start: float = 0,
     ) -> Reservation:
         """Keep memory of rows free for this process, which allocates it itself.
 
-        bytes   of each row, {0: 8 << 30}; or of the row that has most free
+        bytes   of each row, {0: 8 << 30}; or of one row among rows
+        rows    for a number of bytes: those to choose from; None: all GPUs, or
+                all rows where there are none
         name    of the reservation; None: one that no other process has
-        wait    seconds to wait for memory; None: for ever
+        wait    seconds to wait in a line for room; None: for ever
+        start   seconds of a start window at most, in which no other process
+                starts on the rows: Reservation.started() ends it
 
         The memory is kept until release(), the end of a with statement or the
         end of this process.
 
-        DoesNotFit: there was not as much free.
+        DoesNotFit: there was not as much free, in time.
         """
-        deadline = None if wait is None else time.monotonic() + wait
         if name is None:
             name = f"python.{os.getpid()}.{next(_reservations)}"
-        while True:
-            try:
-                return self._reserve_now(bytes, name)
-            except errors.DoesNotFit:
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    raise
-            # Free memory is no event of the map's: look now and then.
-            time.sleep(0.1 if left is None else min(0.1, left))
-
-    def _reserve_now(
-        self, bytes: int | Mapping[int, int], name: str
-    ) -> Reservation:
+        request: dict[str, Any] = {
+            "name": name,
+            "flags": enums.PLAN_PUBLISH | enums.PLAN_COMMIT | enums.PLAN_HELD,
+            "setting": int(Setting.RESERVE),
+            "start_ns": int(start * 1e9),
+        }
         if isinstance(bytes, int):
-            rows = self.choose(by=ChooseBy.FREE_MEMORY)
-            by_row = {rows[0]: bytes}
+            request["layer_bytes"] = [bytes]
+            request["rows"] = None if rows is None else list(rows)
         else:
-            by_row = dict(bytes)
-        if not by_row:
-            raise ValueError("no row to reserve memory of")
-        self._plan(
-            {
-                "name": name,
-                "flags": enums.PLAN_PUBLISH
-                | enums.PLAN_COMMIT
-                | enums.PLAN_HELD
-                | enums.PLAN_BASE,
-                "base_row": next(iter(by_row)),
-                "setting": int(Setting.MANUAL),
-                "text": ";".join(f"{row}:1" for row in by_row),
-                "layer_bytes": list(by_row.values()),
-            }
-        )
+            request["layer_bytes"] = list(bytes.values())
+            request["rows"] = list(bytes)
+        if wait == 0:
+            plan = self._plan(request)
+        else:
+            # A century is for ever, and fits into 64 bits.
+            request["wait_ns"] = int(min(wait or 3e9, 3e9) * 1e9)
+            plan = _in_line(self, request)
+        by_row = {one.row: one.bytes for one in plan.charges}
         return Reservation(self, name, by_row)
+
+    def waiting(self) -> list[facts.Waiting]:
+        """The requests that wait for room, the first in the line first."""
+        return [facts.Waiting._of(one) for one in self._wait_list()]
+
+    def started(self, name: str) -> None:
+        """End the start window of a held map or a reservation."""
+        self._started(name)
 
     def holders(self) -> list[facts.Holder]:
         """The committed layer maps."""
@@ -779,6 +790,40 @@ class Map(_core.Map):
     def release_mesh(self, name: str) -> None:
         """Have the agent remove a mesh."""
         self._mesh_release(name)
+
+
+def _in_line(map: Map, request: dict[str, Any]) -> Plan:
+    """Make a plan that waits, and can be interrupted.
+
+    The request waits in a thread and on an attachment of its own: others would
+    wait behind it, and a signal could not end it without losing the place.
+    """
+    result: list[Plan | BaseException] = []
+    left = threading.Event()
+    ended = threading.Event()
+
+    def wait() -> None:
+        try:
+            with Map(map.instance, map.runtime_dir) as own:
+                plan = own._plan(request)
+                result.append(plan)
+                if left.is_set():
+                    own.release(request["name"])
+        except BaseException as error:
+            result.append(error)
+        finally:
+            ended.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    try:
+        while not ended.wait(0.1):
+            pass
+    except BaseException:
+        left.set()
+        raise
+    if isinstance(result[0], BaseException):
+        raise result[0]
+    return result[0]
 
 
 def _numbers_text(numbers: Sequence[int]) -> str:

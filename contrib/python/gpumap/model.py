@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import sys
 import time
@@ -11,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from . import _core, enums, errors
-from .enums import DeviceKind, ModelState
+from .checkpoint import gguf_values
+from .enums import DeviceKind, MetaFormat, ModelState
 from .facts import Fingerprint, Progress
 
 if TYPE_CHECKING:
@@ -295,12 +298,20 @@ class Model(_core.Model, Mapping[str, Tensor]):
 
     @property
     def meta(self) -> bytes:
-        """The bytes that describe the share, as its maker has written them."""
-        share = self.progress.share
-        if not share:
-            return b""
-        data: bytes = self.session._share_info(share)["about"]
-        return data
+        """The checkpoint's metadata, without a file: config.json, or the head
+        of a GGUF file up to the end of its key-value pairs; b"": none."""
+        return self._meta()[1]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The metadata as a dict: config.json's, or GGUF's key-value pairs."""
+        kind, data = self._meta()
+        if kind == MetaFormat.CONFIG_JSON:
+            config: dict[str, Any] = json.loads(data)
+            return config
+        if kind == MetaFormat.GGUF:
+            return gguf_values(io.BytesIO(data))[1]
+        return {}
 
     def __enter__(self) -> Model:
         return self

@@ -97,6 +97,7 @@ def test_strerror() -> None:
         (enums.MeshTopology, "GPUMAP_MESH_"),
         (enums.MeshBackend, "GPUMAP_MESH_"),
         (enums.Engine, "GPUMAP_ENGINE_"),
+        (enums.MetaFormat, "GPUMAP_META_"),
         (enums.State, "GPUMAP_"),
     ],
 )

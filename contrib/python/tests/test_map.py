@@ -213,8 +213,59 @@ def test_reserve(map: gpumap.Map) -> None:
     assert [one.name for one in map.holders()] == ["mine"]
     kept.release()
     kept.release()
+    with map.reserve(1 << 20, rows=[1]) as kept:
+        assert kept.by_row == {1: 1 << 20}
     with pytest.raises(gpumap.DoesNotFit):
-        map.reserve({0: 1 << 60}, wait=0.2)
+        map.reserve({0: 1 << 60})
+
+
+def test_reservations_wait_in_a_line(map: gpumap.Map) -> None:
+    device = map.devices[0]
+    half = device.unclaimed // 3 * 2
+    first = map.reserve({0: half})
+    with pytest.raises(gpumap.DoesNotFit) as caught:
+        map.reserve({0: half}, wait=0.1)
+    assert caught.value.missing_bytes and caught.value.row == 0
+    got: list[gpumap.Reservation] = []
+    thread = threading.Thread(
+        target=lambda: got.append(map.reserve({0: half}, wait=None))
+    )
+    thread.start()
+    wait_for(map.waiting)
+    assert map.waiting()[0].rows == (0,) and map.waiting()[0].bytes == half
+    assert map.health().ok and map.who() == []  # requests go on
+    first.release()
+    thread.join()
+    assert got[0].by_row == {0: half}
+    got[0].release()
+
+
+def test_start_windows(map: gpumap.Map) -> None:
+    first = map.reserve({0: 4096}, start=60)
+    assert map.holders()[0].start_ns > 0
+    with pytest.raises(gpumap.Busy):
+        map.reserve({0: 4096}, start=60)
+    first.started()
+    with map.reserve({0: 4096}, start=60):
+        pass
+    first.release()
+
+
+def test_waiting_is_interrupted(map: gpumap.Map) -> None:
+    code = (
+        "import gpumap, signal\n"
+        f"m = gpumap.attach({map.instance!r}, {map.runtime_dir!r})\n"
+        "kept = m.reserve({0: m.devices[0].unclaimed // 3 * 2})\n"
+        "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.2)\n"
+        "try: m.reserve(kept.by_row, wait=None)\n"
+        "except KeyboardInterrupt: print('interrupted')\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert out.stdout == "interrupted\n" and out.returncode == 0, out.stderr
+    wait_for(lambda: map.holders() == [] and map.waiting() == [])
 
 
 def test_reserve_ends_with_its_process(map: gpumap.Map) -> None:

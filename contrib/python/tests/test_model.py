@@ -156,10 +156,16 @@ def test_collected_models_end_with_their_session(
     wait_for(lambda: map.who() == [])
 
 
+def test_metadata(map: gpumap.Map, model: gpumap.Model) -> None:
+    with map.session() as other, other.open("model") as opened:
+        assert opened.config["model_type"] == "llama"
+        assert json.loads(opened.meta) == opened.config == model.config
+
+
 def test_without_a_name(map: gpumap.Map, checkpoint: Path) -> None:
     with map.session() as session, session.load(checkpoint) as model:
         assert memoryview(model["scalar"])[()] == 2.5
-        assert map.shares() == [] and model.meta == b""
+        assert map.shares() == []
         with pytest.raises(TypeError):
             pickle.dumps(model)
 
@@ -458,6 +464,10 @@ def test_gguf(session: gpumap.Session, tmp_path: Path) -> None:
         assert tensor.dtype == "Q4_0" and tensor.shape == (2, 64)
         assert memoryview(tensor).shape == (72,)
         assert bits(tensor) == data[96 : 96 + 72]
+        assert model.meta.startswith(b"GGUF")
+        assert model.config["llama.block_count"] == 2
+        assert model.config["list"] == [1, 2, 3]
+        assert model.config["texts"] == ["x"]
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ValueError):
         gpumap.Shape.of(path)

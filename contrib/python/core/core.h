@@ -112,8 +112,8 @@ const char *core_name(PyObject *object);
 PyObject *core_u32_tuple(const uint32_t *numbers, size_t n);
 PyObject *core_u64_tuple(const uint64_t *numbers, size_t n);
 
-/* A fingerprint of (hash, fields or None), or NULL for None.  Returns false with
- * an exception. */
+/* A fingerprint of (hash, fields or None), or NULL for None.  Returns false
+ * with an exception. */
 bool core_fingerprint(PyObject *pair, struct gpumap_fingerprint *ret,
 		      const struct gpumap_fingerprint **ret_pointer);
 

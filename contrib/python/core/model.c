@@ -39,8 +39,8 @@ static struct gpumap_model *model_enter(struct core_model *self)
 	return self->model;
 }
 
-/* Model(session, opts, fingerprint=f) loads, Model(session, None, name, flags, f)
- * opens. */
+/* Model(session, opts, fingerprint=f) loads, and Model(session, None, name,
+ * flags, f) opens. */
 static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *named)
 {
 	static char *names[] = { "session", "opts",        "name",

@@ -137,7 +137,8 @@ class Model(_core.Model, Mapping[str, Tensor]):
     name: str | None
     session: Session
     _pair: tuple[bytes, str | None] | None
-    _mappings: dict[tuple[int, bool], _core.Mapping]
+    _mappings: dict[int, _core.Mapping]  # by buffer
+    _private: dict[int, _core.Mapping]
     _handles: dict[int, int]
 
     def __new__(
@@ -159,6 +160,7 @@ class Model(_core.Model, Mapping[str, Tensor]):
         self.session = session
         self._pair = pair
         self._mappings = {}
+        self._private = {}
         self._handles = {}
         return self
 
@@ -168,9 +170,13 @@ class Model(_core.Model, Mapping[str, Tensor]):
         found = self._find(name)
         if found is None:
             raise KeyError(name)
-        return self._tensor(found, False)
+        return self._tensor(found, None)
 
-    def _tensor(self, found: tuple[Any, ...], private: bool) -> Tensor:
+    def _tensor(
+        self,
+        found: tuple[Any, ...],
+        private: dict[int, _core.Mapping] | None,
+    ) -> Tensor:
         name, dtype, shape, row, layer, buffer, at, nbytes = found
         mapping = self._mapping(buffer, row, private) if buffer else None
         # A tensor without bytes has no buffer, and needs none.
@@ -194,7 +200,7 @@ class Model(_core.Model, Mapping[str, Tensor]):
         found = self._find(name)
         if found is None:
             raise KeyError(name)
-        return self._tensor(found, True)
+        return self._tensor(found, self._private)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names())
@@ -215,24 +221,28 @@ class Model(_core.Model, Mapping[str, Tensor]):
         found = self._find(tensor.name)
         if found is None or not found[5]:
             return None
-        return self._mapping(found[5], found[3], False)
+        return self._mapping(found[5], found[3], None)
 
     def _mapping(
-        self, buffer: int, row: int, private: bool
+        self, buffer: int, row: int, private: dict[int, _core.Mapping] | None
     ) -> _core.Mapping | None:
-        """The mapping of one of the model's buffers; None: on a GPU."""
-        had = self._mappings.get((buffer, private))
+        """The mapping of one of the model's buffers; None: on a GPU.
+
+        private   copy-on-write mappings that were made before
+        """
+        known = self._mappings if private is None else private
+        had = known.get(buffer)
         if had is not None:
             return had
         if self.session.map.devices[row].kind != DeviceKind.HOST:
             return None
         fd, nbytes = self._fd(buffer)
-        made = _core.Mapping(fd, nbytes, private)
-        self._mappings[buffer, private] = made
+        made = _core.Mapping(fd, nbytes, private is not None)
+        known[buffer] = made
         return made
 
     def _fd(self, buffer: int) -> tuple[int, int]:
-        shared = self._mappings.get((buffer, False))
+        shared = self._mappings.get(buffer)
         if shared is not None:
             return os.dup(shared.fileno()), len(view_of(shared))
         if not self._handles:
@@ -283,6 +293,7 @@ class Model(_core.Model, Mapping[str, Tensor]):
         self._renew()
         self._handles = {}
         self._mappings = {}
+        self._private = {}
 
     def cancel(self) -> None:
         """Stop loading, and free the memory."""
@@ -295,6 +306,7 @@ class Model(_core.Model, Mapping[str, Tensor]):
         """
         self._close(timeout)
         self._mappings = {}
+        self._private = {}
 
     @property
     def meta(self) -> bytes:

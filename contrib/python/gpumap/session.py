@@ -119,6 +119,7 @@ class Share:
         self.session = session
         self.number = number
         self.name = name
+        self.buffers: list[Buffer] = []  # that live as long as it does
 
     @property
     def about(self) -> bytes:

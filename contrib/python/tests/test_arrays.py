@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -258,3 +259,36 @@ def test_jax(model: gpumap.Model, tmp_path: Path) -> None:
     import numpy
 
     assert numpy.asarray(array).tobytes() == expected
+
+
+def test_jax_pytree(model: gpumap.Model) -> None:
+    pytest.importorskip("jax")
+    from gpumap.jax import pytree
+
+    arrays = pytree(model, prefix="model.layers.2.mlp.")
+    (array,) = arrays.values()
+    assert list(arrays) == ["up_proj.weight"]
+    assert float((array @ array.T).sum()) > 0
+    model.close()
+    assert float(array[0, 0]) == 30.0
+
+
+# ---- tinygrad ----------------------------------------------------------------
+
+
+def test_tinygrad(
+    model: gpumap.Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # Where OpenCL is installed tinygrad would take it.
+    monkeypatch.setenv("DEV", "CPU")
+    monkeypatch.setenv("CACHEDB", str(tmp_path / "cache.db"))
+    pytest.importorskip("tinygrad")
+    if shutil.which("clang") is None:
+        pytest.skip("tinygrad needs clang")
+    from gpumap.tinygrad import state_dict
+
+    tensors = state_dict(model, prefix="model.layers.2.")
+    tensor = tensors["mlp.up_proj.weight"]
+    assert tensor.shape == (3, 5)
+    assert (tensor + 1).sum().item() == sum(range(31, 46))
+    assert tensors["bf16.weight"].dtype.name == "__bf16"

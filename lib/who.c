@@ -116,6 +116,13 @@ struct list {
 	void (*put)(const void *item, size_t size, void *ret_element);
 };
 
+/* Each portion is of another instant: all that were got are all there are, as
+ * long as there is room for more. */
+static size_t total_of(size_t got, size_t n, uint32_t total)
+{
+	return got < n || got > total ? got : total;
+}
+
 /* Fill in up to @n elements.  Returns how many items there are, or an error. */
 static int list_all(struct gpumap *map, const struct list *list,
 		    void *ret_array, size_t n)
@@ -149,7 +156,8 @@ static int list_all(struct gpumap *map, const struct list *list,
 			item += list->item_bytes;
 		}
 	} while (reply.n != 0 && got < n);
-	return reply.total < INT_MAX ? (int)reply.total : INT_MAX;
+	got = total_of(got, n, reply.total);
+	return got < INT_MAX ? (int)got : INT_MAX;
 }
 
 /* Likewise, with elements that begin with their own size, which is at least

@@ -186,6 +186,8 @@ void peer_sessions(struct peer *p, struct peer_link *l,
 	} reply = { .head = { .total = 100 } };
 	uint64_t id = body->after;
 
+	if (id != 0 && gm_get(&p->sessions) != 0)
+		reply.head.total = gm_get(&p->sessions);
 	while (reply.head.n < GM_SESSIONS_MAX && id < 100)
 		reply.items[reply.head.n++] =
 			(struct gm_session_item){ .id = ++id, .pid = 5 };
@@ -201,7 +203,6 @@ void peer_sessions(struct peer *p, struct peer_link *l,
 	head.body = sizeof(reply.head);
 	head.bytes = (uint32_t)(sizeof(head) + io[1].iov_len);
 	sendmsg(l->fd, &message, MSG_NOSIGNAL);
-	(void)p;
 }
 
 void peer_plan(struct peer *p, struct peer_link *l,

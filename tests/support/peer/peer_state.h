@@ -128,6 +128,7 @@ struct peer {
 	gm_a32 comm_open;   /* and communicators */
 	char published[64]; /* the spec that was last published */
 	uint64_t sizes;     /* their sum */
+	gm_a32 sessions;    /* in all, as later portions of the list say */
 
 	/* The answer to a plan, and the plan that was asked for. */
 	pthread_mutex_t plan_lock;

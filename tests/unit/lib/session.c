@@ -133,6 +133,20 @@ static void requests_and_refusals(void)
 	EQ(gpumap_session_list(map, NULL, 0), 100);
 }
 
+/* Sessions come and go between two portions of the list. */
+static void a_list_has_as_many_as_were_stored(void)
+{
+	struct gpumap_session_info info[200];
+
+	gm_put(&peer.sessions, 107);
+	EQ(gpumap_session_list(map, info, 200), 100);
+	EQ(gpumap_session_list(map, info, 70), 107);
+	gm_put(&peer.sessions, 40);
+	EQ(gpumap_session_list(map, info, 200), 100);
+	EQ(gpumap_session_list(map, info, 70), 70);
+	gm_put(&peer.sessions, 0);
+}
+
 static void a_lost_connection_is_made_again(void)
 {
 	struct gpumap_layers_request request = { .size = sizeof(request),
@@ -478,6 +492,7 @@ TAP_CASE()
 	the_descriptor_wakes();
 	taking_and_waiting_disarm();
 	requests_and_refusals();
+	a_list_has_as_many_as_were_stored();
 	a_lost_connection_is_made_again();
 	signals_prolong_no_wait_for_a_silent_agent();
 	lies_of_the_agent_are_caught();

@@ -47,6 +47,7 @@ EXTRA_DIST += \
 	%reldir%/program_kernels.h \
 	%reldir%/ptx_case.h \
 	%reldir%/worker/quantum_rig.h \
+	%reldir%/reserve_clients.h \
 	%reldir%/scatter_rig.h \
 	%reldir%/worker/schedule_rig.h \
 	%reldir%/scripted_probe.h \

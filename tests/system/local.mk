@@ -168,11 +168,15 @@ gm_system_planning = \
 	%reldir%/planning/abuse.c \
 	%reldir%/planning/concurrent_commits.c \
 	%reldir%/planning/plan.c \
-	%reldir%/planning/wait.c
+	%reldir%/planning/wait.c \
+	%reldir%/planning/wait_concurrent.c \
+	%reldir%/planning/wait_random.c
 tests_suites_system_planning_SOURCES = $(gm_system_planning)
-tests_suites_system_planning_LDADD = tests/libsupport.la lib/libgpumap.la
+tests_suites_system_planning_LDADD = tests/libsupport.la lib/libgpumap.la \
+	shm/libshm.la
 gm_cases += $(gm_system_planning)
-GM_TORTURE += %reldir%/planning/concurrent_commits.c
+GM_TORTURE += %reldir%/planning/concurrent_commits.c \
+	%reldir%/planning/wait_concurrent.c %reldir%/planning/wait_random.c
 
 gm_suites += tests/suites/system_sessions
 gm_system_sessions = \

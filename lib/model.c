@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MODEL_FLAGS (GPUMAP_MODEL_ANY_FILES | GPUMAP_MODEL_AS_FILE)
+#define KNOWN_FLAGS (GPUMAP_BUFFER_EXPORTABLE | MODEL_FLAGS)
+
 /* ---- begin --------------------------------------------------------------- */
 
 static int refuse(struct gpumap_session *s, int error, const char *why)
@@ -69,11 +72,32 @@ static int read_layers(struct gpumap_session *s, const char *name,
 	return ret;
 }
 
+/* A file is one piece, in memory that programs can map. */
+static int check_file(struct gpumap_session *s,
+		      const struct gpumap_model_opts *opts)
+{
+	struct gpumap_device device = { .size = sizeof(device) };
+	int ret;
+
+	if (opts->layers != NULL || opts->n_rows != 1)
+		return refuse(
+			s, -EINVAL,
+			"a file goes to one row whole: give that row, and "
+			"no layer map");
+	do
+		ret = gpumap_device_read(s->map, opts->rows[0], &device);
+	while (ret == -EAGAIN);
+	if (ret == 0 && device.kind != GPUMAP_DEVICE_HOST)
+		return refuse(s, -EOPNOTSUPP,
+			      "only memory of a host row is a file to other "
+			      "programs: give a host row");
+	return ret;
+}
+
 static int check_opts(struct gpumap_session *s,
 		      const struct gpumap_model_opts *opts)
 {
-	if ((opts->flags &
-	     ~(GPUMAP_BUFFER_EXPORTABLE | GPUMAP_MODEL_ANY_FILES)) != 0)
+	if ((opts->flags & ~KNOWN_FLAGS) != 0)
 		return opts->flags == GPUMAP_BUFFER_READ_ONLY
 			       ? refuse(s, -EINVAL,
 					"weights are written once, by this "
@@ -99,6 +123,8 @@ static int check_opts(struct gpumap_session *s,
 		return refuse(s, -EINVAL,
 			      "neither a layer map nor one row: "
 			      "say where the model is to go");
+	if ((opts->flags & GPUMAP_MODEL_AS_FILE) != 0)
+		return check_file(s, opts);
 	return 0;
 }
 
@@ -116,6 +142,15 @@ static int open_lanes(struct gpumap_model *m)
 	for (uint32_t i = 0; ret == 0 && i < m->n_lanes; i++)
 		ret = gm_session_pair(m->session, m->lanes[i].row, &pair);
 	return ret;
+}
+
+int gm_model_read(struct gpumap_model *model, struct gm_weights *ret_weights)
+{
+	const struct gm_model_order *order = &model->order;
+
+	return order->as_file
+		       ? gm_weights_whole(order->path, &model->why, ret_weights)
+		       : gm_weights_read(order->path, &model->why, ret_weights);
 }
 
 int gm_model_begin(struct gpumap_model *model)
@@ -138,9 +173,8 @@ int gm_model_begin(struct gpumap_model *model)
 		plan.base = layers.facts.base_row;
 	}
 	if (ret == 0)
-		ret = gm_weights_read(order->path, &model->why,
-				      &model->weights);
-	if (ret == 0)
+		ret = gm_model_read(model, &model->weights);
+	if (ret == 0 && !order->as_file)
 		ret = gm_weights_meta_read(&model->weights, &model->meta);
 	model->owns_meta = ret == 0;
 	if (ret == 0)
@@ -207,7 +241,8 @@ static int take_order(struct gpumap_model *m,
 	name->n_uids = opts->n_uids;
 	name->flags = opts->share_flags;
 	name->any_files = (opts->flags & GPUMAP_MODEL_ANY_FILES) != 0;
-	m->flags = opts->flags & ~GPUMAP_MODEL_ANY_FILES;
+	order->as_file = (opts->flags & GPUMAP_MODEL_AS_FILE) != 0;
+	m->flags = opts->flags & ~MODEL_FLAGS;
 	if (opts->name == NULL)
 		return ret;
 	if (ret == 0 && opts->fingerprint != NULL)

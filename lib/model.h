@@ -58,6 +58,7 @@ struct gm_model_order {
 	char *layers; /* NULL: all goes to rows[0] */
 	uint32_t *rows;
 	uint32_t n_rows;
+	bool as_file; /* no checkpoint: one file, whatever is in it */
 };
 
 /* The name by which other sessions can open the model. */
@@ -161,6 +162,10 @@ struct gm_model_plan {
 	const uint32_t *only; /* rows that are loaded; NULL: all */
 	uint32_t n_only;
 };
+
+/* Read what there is to load.  Returns as gm_weights_read(), with
+ * model->why. */
+int gm_model_read(struct gpumap_model *model, struct gm_weights *ret_weights);
 
 /* Read headers and decide on places, once it is known that this session loads
  * the model.  Returns 0, or as gpumap_model_load() with model->why or the

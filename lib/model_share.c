@@ -174,7 +174,7 @@ static int adopt(struct gpumap_model *m)
 	int ret;
 
 	if (!m->name.any_files) {
-		ret = gm_weights_read(m->order.path, &m->why, &weights);
+		ret = gm_model_read(m, &weights);
 		if (ret != 0)
 			return ret;
 		m->name.compares = true;

@@ -79,19 +79,21 @@ static int map_private(uint64_t bytes, void **ret_map)
 	return 0;
 }
 
-/* The last page makes the file as long as it is to be.  Sealed: an importer
+/* The last page makes the file as long as it is to be: as many bytes as the
+ * buffer has, which programs that get it as a file rely on.  Sealed: an importer
  * that cut it short would kill this process.  The module that hands out a
  * descriptor seals it further, or for good: this mapping can write whatever the
  * seals are. */
 static int size_and_map(int fd, uint64_t bytes, void **ret_map)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t whole = whole_pages(bytes);
+	uint64_t last = whole - (uint64_t)sysconf(_SC_PAGESIZE);
 	void *map;
 
-	if (fallocate(fd, 0, (off_t)(bytes - page), (off_t)page) < 0 ||
+	if (fallocate(fd, 0, (off_t)last, (off_t)(bytes - last)) < 0 ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
 		return -ENOMEM;
-	map = gm_huge_pages_map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+	map = gm_huge_pages_map(whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 				0);
 	if (map == MAP_FAILED)
 		return -ENOMEM;
@@ -120,11 +122,14 @@ int gm_host_populate(struct gm_backend_device *dev, struct gm_buffer *buffer)
 	struct host_buffer *b = (struct host_buffer *)buffer;
 	char *at = (char *)(uintptr_t)buffer->address + b->populated;
 	uint64_t bytes = b->map_bytes - b->populated;
+	uint64_t in_file = buffer->bytes - b->populated;
 	int rc;
 
 	(void)dev;
 	if (bytes > POPULATE_BYTES)
 		bytes = POPULATE_BYTES;
+	if (in_file > bytes)
+		in_file = bytes;
 	gm_huge_pages_fill(at, bytes);
 	/* A kernel that does not know the advice finds the pages when they are
 	 * touched. */
@@ -134,7 +139,7 @@ int gm_host_populate(struct gm_backend_device *dev, struct gm_buffer *buffer)
 			     ? -1
 			     : 0;
 	else
-		rc = fallocate(b->fd, 0, (off_t)b->populated, (off_t)bytes);
+		rc = fallocate(b->fd, 0, (off_t)b->populated, (off_t)in_file);
 	if (rc < 0)
 		return -ENOMEM;
 	b->populated += bytes;
@@ -170,7 +175,7 @@ int gm_host_alloc(struct gm_backend_device *dev, uint64_t owner, uint64_t bytes,
 		return -EINVAL;
 	if (whole < bytes || is_absurd(whole))
 		return -ENOMEM;
-	rc = flags & GPUMAP_BUFFER_EXPORTABLE ? map_shared(whole, &fd, &map)
+	rc = flags & GPUMAP_BUFFER_EXPORTABLE ? map_shared(bytes, &fd, &map)
 					      : map_private(whole, &map);
 	if (rc < 0)
 		return rc;
@@ -229,7 +234,7 @@ int gm_host_import_fd(struct gm_backend_device *dev, int fd, uint64_t bytes,
 
 	(void)dev;
 	if (bytes == 0 || whole < bytes || fstat(fd, &st) < 0 ||
-	    !S_ISREG(st.st_mode) || (uint64_t)st.st_size < whole)
+	    !S_ISREG(st.st_mode) || (uint64_t)st.st_size < bytes)
 		return -EINVAL;
 	map = gm_huge_pages_map(whole, prot, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)

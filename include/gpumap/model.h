@@ -49,6 +49,14 @@ struct gpumap_model;
  * was loaded from.  @path need not exist then. */
 #define GPUMAP_MODEL_ANY_FILES (UINT32_C(1) << 8)
 
+/* A flag of gpumap_model_opts: @path is one file, of any content, and goes
+ * whole to one host row, rows[0] without @layers.  The model has one tensor:
+ * all bytes of the file as U8, by the file's name, alone in one buffer.  A
+ * descriptor of that buffer, by gpumap_share_fd(), is a file of the same bytes
+ * and the same length for any program that reads or maps files: shared
+ * read-only, it can be neither written nor cut nor extended. */
+#define GPUMAP_MODEL_AS_FILE (UINT32_C(1) << 9)
+
 struct gpumap_model_opts {
 	size_t size;        /* sizeof(struct gpumap_model_opts) */
 	const char *path;   /* a directory with safetensors files and, if there
@@ -59,7 +67,8 @@ struct gpumap_model_opts {
 	const uint32_t *rows; /* load only tensors of these rows; NULL: all */
 	uint32_t n_rows;
 	uint32_t flags;   /* GPUMAP_BUFFER_EXPORTABLE, of the buffers;
-			   * GPUMAP_MODEL_ANY_FILES, with a name */
+			   * GPUMAP_MODEL_ANY_FILES, with a name;
+			   * GPUMAP_MODEL_AS_FILE */
 	const char *name; /* for other sessions; NULL: not shared */
 	/* With a name: */
 	const uint32_t *uids; /* other users who may have it */
@@ -140,10 +149,10 @@ struct gpumap_tensor {
  *				map nor row; nothing to load; other flags
  *		-EOPNOTSUPP	GGUF of a version, or with a type, that is not
  *				known; or the map gives each row a part of every
- *				layer
+ *				layer; or a file for a row that is no host row
  *		-E2BIG		4096 files, 2^20 tensors, 256 MiB of headers or
- *				64 MiB of metadata are exceeded; or opts uses a field that is newer
- *				than this library
+ *				64 MiB of metadata are exceeded; or opts uses a
+ *				field that is newer than this library
  *		-EACCES, -EIO, -EMFILE, ...	a file cannot be opened or read
  *		-EAGAIN, -EPROTO	of the map, as gpumap_layers_read()
  *		-ENODEV, -ENOMEM, -ESHUTDOWN, -ECONNRESET, -EOWNERDEAD

@@ -389,6 +389,60 @@ int gm_weights_read(const char *path, struct gm_reason *why,
 	return ret;
 }
 
+/* ---- one file as it is --------------------------------------------------- */
+
+static int take_whole(struct gm_weights *ws, const char *path)
+{
+	int ret = take_path(ws, path), fd;
+	struct gm_weight_file *file;
+	uint64_t bytes;
+
+	if (ret == 0 && !ws->is_file)
+		ret = access(path, F_OK) != 0
+			      ? system_error(ws, "", errno)
+			      : gm_reason_set(ws->why, -EINVAL,
+					      "%s is a directory; give one "
+					      "file of it",
+					      gm_reason_path(path));
+	if (ret != 0)
+		return ret;
+	file = &ws->files[0];
+	fd = gm_weights_open(ws, 0, &file->stat);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	bytes = (uint64_t)file->stat.st_size;
+	if (bytes == 0)
+		return gm_reason_set(ws->why, -EINVAL, "%s is empty",
+				     gm_reason_path(path));
+	ws->v = calloc(1, sizeof(*ws->v));
+	ws->dims = calloc(1, sizeof(*ws->dims));
+	if (ws->v == NULL || ws->dims == NULL)
+		return -ENOMEM;
+	ws->dims[0] = bytes;
+	ws->v[0] = (struct gm_weight){ .name = file->name,
+				       .bytes = bytes,
+				       .n_dims = 1 };
+	gm_weights_type_find("U8", &ws->v[0].type);
+	ws->n = ws->n_dims = 1;
+	return 0;
+}
+
+int gm_weights_whole(const char *path, struct gm_reason *why,
+		     struct gm_weights *ret_weights)
+{
+	struct gm_weights ws = { .why = why };
+	int ret;
+
+	why->text[0] = '\0';
+	ret = take_whole(&ws, path);
+	if (ret == 0)
+		*ret_weights = ws;
+	else
+		gm_weights_free(&ws);
+	return ret;
+}
+
 /* ---- metadata ------------------------------------------------------------ */
 
 /* The first @bytes of a file. */

@@ -129,6 +129,12 @@ uint64_t gm_fingerprint_weights(const struct gm_weights *weights);
 int gm_weights_read(const char *path, struct gm_reason *why,
 		    struct gm_weights *ret_weights);
 
+/* Any regular file as a checkpoint of one tensor: all its bytes, as U8, by the
+ * name of the file.  Returns as gm_weights_read(); -EINVAL: no file, or an
+ * empty one. */
+int gm_weights_whole(const char *path, struct gm_reason *why,
+		     struct gm_weights *ret_weights);
+
 /* The metadata of a checkpoint: see enum gpumap_model_meta_format. */
 struct gm_weights_meta {
 	void *data; /* to free(); NULL: it has none */

@@ -101,6 +101,7 @@ gm_system_loads = \
 	%reldir%/loads/hung_registration.c \
 	%reldir%/loads/model.c \
 	%reldir%/loads/model_faults.c \
+	%reldir%/loads/model_file.c \
 	%reldir%/loads/model_gguf.c \
 	%reldir%/loads/model_real.c \
 	%reldir%/loads/model_share.c \
@@ -110,6 +111,7 @@ tests_suites_system_loads_LDADD = tests/libsupport.la lib/libgpumap.la \
 	shm/libshm.la $(JANSSON_LIBS)
 gm_cases += $(gm_system_loads)
 GM_TORTURE += %reldir%/loads/death.c %reldir%/loads/files.c \
+	%reldir%/loads/model_file.c \
 	%reldir%/loads/model_faults.c %reldir%/loads/model_share.c
 
 gm_suites += tests/suites/system_map

@@ -287,7 +287,9 @@ static int refused(const struct gm_run *run, int error)
 	const struct gm_ctl *ctl = run->ctl;
 	int ret = gm_ctl_fail(ctl, error, "run: \"%s\"", run->name);
 
-	if (error == -ENOSPC || error == -EBUSY || error == -ETIMEDOUT)
+	/* What waits has room some time, or is refused at once. */
+	if (error == -EBUSY || error == -ETIMEDOUT ||
+	    (error == -ENOSPC && ctl->run.wait_s == 0))
 		return GM_RUN_NOT_NOW;
 	return error == -ENOENT ? GM_EXIT_NO_AGENT : ret;
 }

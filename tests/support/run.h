@@ -90,10 +90,11 @@ static inline int run_end(struct run_job *job)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/* Wait until it has printed the text, or has ended. */
+/* Wait until it has printed the text, but not for ever. */
 static inline bool run_printed(const struct run_job *job, const char *path,
 			       const char *what)
 {
+	uint64_t until = story_now() + STORY_LIMIT_NS;
 	char text[4096];
 
 	for (;;) {
@@ -104,7 +105,7 @@ static inline bool run_printed(const struct run_job *job, const char *path,
 		ctl_read(path, text, sizeof(text));
 		if (strstr(text, what) != NULL)
 			return true;
-		if (info.si_pid != 0) {
+		if (info.si_pid != 0 || story_now() > until) {
 			NOTE("no \"%s\" in: %.400s", what, text);
 			return false;
 		}

@@ -34,6 +34,7 @@ gm_system_ctl = \
 	%reldir%/ctl/plan_dummies.c \
 	%reldir%/ctl/run.c \
 	%reldir%/ctl/run_gate.c \
+	%reldir%/ctl/run_wait.c \
 	%reldir%/ctl/status.c \
 	%reldir%/ctl/wait.c
 tests_suites_system_ctl_SOURCES = $(gm_system_ctl)

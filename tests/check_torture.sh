@@ -16,7 +16,7 @@ cd "$abs_top_srcdir" || exit 1
 
 asks() {
 	included=$(sed -n 's/^#include "\(.*\.c\)"/\1/p' "$1")
-	grep -qE 'story_rounds\(|stage_strikes\(|GM_ROUNDS' \
+	grep -qE 'story_rounds(_or)?\(|stage_strikes\(|GM_ROUNDS' \
 		"${included:-$1}"
 }
 

@@ -287,7 +287,7 @@ static int refused(const struct gm_run *run, int error)
 	const struct gm_ctl *ctl = run->ctl;
 	int ret = gm_ctl_fail(ctl, error, "run: \"%s\"", run->name);
 
-	/* What waits has room some time, or is refused at once. */
+	/* A request that waits has room some time, or is refused at once. */
 	if (error == -EBUSY || error == -ETIMEDOUT ||
 	    (error == -ENOSPC && ctl->run.wait_s == 0))
 		return GM_RUN_NOT_NOW;

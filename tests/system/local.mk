@@ -33,6 +33,7 @@ gm_system_ctl = \
 	%reldir%/ctl/plan.c \
 	%reldir%/ctl/plan_dummies.c \
 	%reldir%/ctl/run.c \
+	%reldir%/ctl/run_crowd.c \
 	%reldir%/ctl/run_gate.c \
 	%reldir%/ctl/run_wait.c \
 	%reldir%/ctl/status.c \
@@ -41,7 +42,7 @@ tests_suites_system_ctl_SOURCES = $(gm_system_ctl)
 tests_suites_system_ctl_LDADD = tests/libsupport.la lib/libgpumap.la \
 	shm/libshm.la $(JANSSON_LIBS)
 gm_cases += $(gm_system_ctl)
-GM_TORTURE += %reldir%/ctl/load.c
+GM_TORTURE += %reldir%/ctl/load.c %reldir%/ctl/run_crowd.c
 
 gm_suites += tests/suites/system_hostile
 gm_system_hostile = \

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Checks gpumapctl run --wait: commands get their turn in the order of the line,
+ * Checks gpumapctl run --wait: commands get their turn as they stand in line,
  * say for whom they wait, and are shown by gpumapctl who; and what becomes of
  * them when they are killed or stopped, and when the agent ends.
  */
@@ -113,7 +113,7 @@ static void each_gets_its_turn(void)
 	   0);
 	who_shows_it(&second, &third);
 	it_is_told_for_whom(&second, &third);
-	/* It leaves its place. */
+	/* A command that is interrupted leaves its place. */
 	kill(second.pid, SIGINT);
 	EQ(run_end(&second), -SIGINT);
 	OK(run_printed(&third, third.out, "runs"));

@@ -149,6 +149,7 @@ gm_unit_daemon = \
 	%reldir%/daemon/usage.c \
 	%reldir%/daemon/user_queue.c \
 	%reldir%/daemon/uuid.c \
+	%reldir%/daemon/wait_line.c \
 	%reldir%/daemon/worker_process.c \
 	%reldir%/daemon/worker_process_refused.c \
 	%reldir%/daemon/worker_uid.c

@@ -5,12 +5,14 @@
 
 #include "agent/daemon/base/parts.h"
 
-/* Look at the line by itself after so long, at the latest. */
-static uint64_t look_after(const struct gm_wait_line *line, uint64_t now)
+/* The time of the next look, whatever happens until then. */
+static uint64_t look_at(const struct gm_wait_line *line, uint64_t now)
 {
 	uint64_t at = now + GM_WAIT_LINE_LOOK_NS;
 	const struct gm_wait_place *place;
 
+	if (line->is_due)
+		return now;
 	TAILQ_FOREACH(place, &line->places, entry)
 	{
 		if (place->is_tried)
@@ -27,7 +29,7 @@ static void arm(struct gm_wait_line *line)
 {
 	if (!TAILQ_EMPTY(&line->places))
 		gm_timer_set(line->d->loop, &line->timer,
-			     look_after(line, gm_loop_now()));
+			     look_at(line, gm_loop_now()));
 }
 
 /* @taken: the rows of those before it. */
@@ -52,7 +54,6 @@ static uint32_t mark(struct gm_wait_line *line, uint64_t now)
 
 	TAILQ_FOREACH(place, &line->places, entry)
 	{
-		place->is_to_look |= place->is_tried;
 		place->is_to_try =
 			!place->is_tried &&
 			(now >= place->until_ns || may_move(place, taken));
@@ -81,17 +82,20 @@ static void look(struct gm_timer *timer)
 	struct gm_wait_line *line = gm_owner(timer, struct gm_wait_line, timer);
 	struct gm_wait_place *place;
 
+	line->is_due = false;
 	arm(line);
 	if (mark(line, gm_loop_now()) == 0)
 		return;
 	while ((place = next(line)) != NULL) {
 		place->is_to_try = false;
 		place->is_tried = true;
-		place->is_to_look = false;
+		place->n_changes = line->n_changes;
 		place->again(place);
 	}
 }
 
+/* A change while the place was tried may be one that the attempt did not see.
+ * Nor does the line know of those before the place came. */
 void gm_wait_line_wait(struct gm_daemon *d, struct gm_wait_place *place)
 {
 	struct gm_wait_line *line = d->line;
@@ -99,13 +103,12 @@ void gm_wait_line_wait(struct gm_daemon *d, struct gm_wait_place *place)
 	if (place->number == 0) {
 		place->number = ++line->last;
 		place->since_ns = gm_loop_now();
+		place->n_changes = line->n_changes - 1;
 		TAILQ_INSERT_TAIL(&line->places, place, entry);
 	}
 	place->is_tried = false;
+	line->is_due |= place->n_changes != line->n_changes;
 	arm(line);
-	if (place->is_to_look)
-		gm_wait_line_changed(d);
-	place->is_to_look = false;
 }
 
 void gm_wait_line_leave(struct gm_daemon *d, struct gm_wait_place *place)
@@ -139,8 +142,9 @@ uint32_t gm_wait_line_before(const struct gm_daemon *d,
 
 void gm_wait_line_changed(struct gm_daemon *d)
 {
-	if (!TAILQ_EMPTY(&d->line->places))
-		gm_timer_set(d->loop, &d->line->timer, gm_loop_now());
+	d->line->n_changes++;
+	d->line->is_due = !TAILQ_EMPTY(&d->line->places);
+	arm(d->line);
 }
 
 void gm_wait_line_init(struct gm_daemon *d)

@@ -56,9 +56,9 @@ struct gm_wait_place {
 	TAILQ_ENTRY(gm_wait_place) entry;
 	uint64_t number; /* grows along the line; 0: not in it */
 	uint64_t since_ns;
-	bool is_tried;   /* at present */
-	bool is_to_try;  /* in this look at the line */
-	bool is_to_look; /* something changed since it is tried */
+	uint64_t n_changes; /* of the line, when it was tried last */
+	bool is_tried;      /* at present */
+	bool is_to_try;     /* in this look at the line */
 };
 
 struct gm_wait_line {
@@ -66,6 +66,8 @@ struct gm_wait_line {
 	struct gm_timer timer; /* look at them */
 	struct gm_daemon *d;
 	uint64_t last; /* number */
+	uint64_t n_changes;
+	bool is_due; /* a look, as soon as possible */
 };
 
 void gm_wait_line_init(struct gm_daemon *d);

@@ -82,9 +82,12 @@ enum gm_ctl_exit {
 /* For policy. */
 #define GM_OPT_CALIBRATE (UINT64_C(1) << 51)
 #define GM_OPT_RESET     (UINT64_C(1) << 52)
-#define GM_OPT_N         53u
+/* For load, too. */
+#define GM_OPT_AS_FILE (UINT64_C(1) << 53)
+#define GM_OPT_LINK    (UINT64_C(1) << 54)
+#define GM_OPT_N       55u
 /* Any of run's own; what run does with them depends on their values. */
-#define GM_OPT_RUN    (UINT64_C(1) << 53)
+#define GM_OPT_RUN    (UINT64_C(1) << 55)
 
 #define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
 
@@ -144,6 +147,10 @@ struct gm_ctl {
 		const char *engine; /* --for */
 		const char *format;
 	} export;
+	struct {
+		const char *as_file; /* path */
+		const char *link;    /* directory */
+	} load;
 	struct {
 		const char *reserve;
 		const char *ready_file;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "agent/ctl/clock.h"
+#include "agent/ctl/load_link.h"
 
 #define SECOND     UINT64_C(1000000000)
 #define LOOK_NS    (SECOND / 5) /* at a terminal; each second elsewhere */
@@ -33,6 +34,7 @@ struct loading {
 	uint32_t n_buffers;
 	uint32_t *restarts; /* last known restarts of the worker of each */
 	bool on_terminal;
+	struct gm_load_link file; /* of --as-file */
 	sigset_t ends; /* the signals to end, blocked except while sleeping */
 };
 
@@ -267,11 +269,18 @@ static json_t *share_json(const struct loading *l)
 		       : json_null();
 }
 
+static json_t *path_json(const char *path)
+{
+	return path[0] != '\0' ? json_string(path) : json_null();
+}
+
 static int show_json(const struct loading *l)
 {
 	json_t *object = progress_json(l);
 
 	if (object != NULL) {
+		json_object_set_new(object, "path", path_json(l->file.path));
+		json_object_set_new(object, "link", path_json(l->file.link));
 		json_object_set_new(object, "share", share_json(l));
 		json_object_set_new(object, "was_there",
 				    json_boolean(l->progress.was_there));
@@ -301,6 +310,10 @@ static int show_loaded(const struct loading *l)
 		for (uint32_t i = 0; i < l->n_buffers; i++)
 			printf("  row %3u  %10s\n", l->buffers[i].row,
 			       gm_size_text(l->buffers[i].bytes, size));
+		if (l->file.path[0] != '\0')
+			printf("  file %s\n", l->file.path);
+		if (l->file.link[0] != '\0')
+			printf("  link %s\n", l->file.link);
 	}
 	fflush(stdout);
 	return ret;
@@ -419,6 +432,47 @@ static void name_it(const struct gm_ctl *ctl, struct gpumap_model_opts *what)
 		what->flags |= GPUMAP_MODEL_ANY_FILES;
 }
 
+/* A file goes to the first host row, unless a row is given. */
+static int take_file(const struct gm_ctl *ctl, uint32_t *row,
+		     struct gpumap_model_opts *what)
+{
+	uint32_t n = gpumap_device_count(ctl->map);
+
+	what->path = ctl->load.as_file;
+	what->layers = NULL;
+	what->flags |= GPUMAP_MODEL_AS_FILE;
+	if (what->n_rows > 0)
+		return GM_EXIT_OK;
+	for (*row = 0; *row < n; ++*row)
+		if (device_of(ctl, *row).kind == GPUMAP_DEVICE_HOST)
+			break;
+	what->rows = row;
+	what->n_rows = 1;
+	if (*row < n)
+		return GM_EXIT_OK;
+	fprintf(stderr, "gpumapctl: no host row: a file needs one\n");
+	return GM_EXIT_FAILED;
+}
+
+/* Get a descriptor of the file that was loaded, for others' use by /proc. */
+static int show_file(struct loading *l)
+{
+	struct gpumap_export_info info = { .size = sizeof(info) };
+	struct gpumap_tensor t = { .size = sizeof(t) };
+	uint32_t cursor = 0;
+	int fd, ret;
+
+	if (l->ctl->load.as_file == NULL || l->progress.share == 0)
+		return GM_EXIT_OK;
+	ret = gpumap_share_fd(l->session, l->progress.share, 0, &info, &fd);
+	if (ret != 0)
+		return gm_ctl_fail(l->ctl, ret, "a descriptor of \"%s\"",
+				   l->name);
+	if (gpumap_model_next(l->model, &cursor, &t) != 1)
+		t.name = l->name;
+	return gm_load_link_make(&l->file, fd, l->ctl->load.link, t.name);
+}
+
 static int begin(struct loading *l)
 {
 	const struct gm_ctl *ctl = l->ctl;
@@ -432,8 +486,13 @@ static int begin(struct loading *l)
 		.rows = ctl->n_rows > 0 ? ctl->rows : NULL,
 		.n_rows = ctl->n_rows,
 	};
-	int ret = gpumap_session_open(ctl->map, &opts, &l->session);
+	uint32_t row;
+	int ret;
 
+	if (ctl->load.as_file != NULL &&
+	    take_file(ctl, &row, &what) != GM_EXIT_OK)
+		return GM_EXIT_FAILED;
+	ret = gpumap_session_open(ctl->map, &opts, &l->session);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "open a session");
 	if ((ctl->given & GM_OPT_ONCE) == 0)
@@ -454,9 +513,20 @@ static int wrong(const char *why)
  * are refused. */
 static int check(const struct gm_ctl *ctl)
 {
-	if (ctl->model == NULL)
+	bool is_file = ctl->load.as_file != NULL;
+
+	if ((ctl->model == NULL) != is_file)
 		return wrong("needs --model DIR, the directory of a "
-			     "checkpoint, or a GGUF file");
+			     "checkpoint, or a GGUF file; or --as-file FILE, "
+			     "and not both");
+	if (is_file && (ctl->given & GM_OPT_WRITABLE) != 0)
+		return wrong("--as-file shares a file that does not change: "
+			     "leave out --writable");
+	if (ctl->load.link != NULL && !is_file)
+		return wrong("--link makes a link to a file: give --as-file");
+	if (ctl->load.link != NULL && (ctl->given & GM_OPT_ONCE) != 0)
+		return wrong("--once keeps no file that a link could name: "
+			     "leave out --link, or --once");
 	if ((ctl->given & GM_OPT_ONCE) == 0)
 		return GM_EXIT_OK;
 	if ((ctl->given & GM_OPT_WRITABLE) != 0)
@@ -477,7 +547,8 @@ int gm_ctl_load(struct gm_ctl *ctl)
 			     .name = ctl->args[0],
 			     .progress.size = sizeof(l.progress),
 			     .on_terminal =
-				     !ctl->json && isatty(STDERR_FILENO) == 1 };
+				     !ctl->json && isatty(STDERR_FILENO) == 1,
+			     .file.fd = -1 };
 	int ret = check(ctl);
 
 	if (ret != GM_EXIT_OK)
@@ -489,9 +560,12 @@ int gm_ctl_load(struct gm_ctl *ctl)
 	if (ret == GM_EXIT_OK)
 		ret = list_buffers(&l);
 	if (ret == GM_EXIT_OK)
+		ret = show_file(&l);
+	if (ret == GM_EXIT_OK)
 		ret = show_loaded(&l);
 	if (ret == GM_EXIT_OK && (ctl->given & GM_OPT_ONCE) == 0)
 		ret = hold(&l);
+	gm_load_link_end(&l.file);
 	/* Closing the session frees the memory, even with jobs in flight. */
 	gpumap_session_close(l.session);
 	gpumap_model_close(l.model, GPUMAP_NO_DEADLINE);

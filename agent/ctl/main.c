@@ -50,11 +50,12 @@ static const struct gm_command commands[] = {
 	{ "release", "NAME", "take a layer map back", 0, 1, gm_ctl_release,
 	  false },
 	{ "load",
-	  "NAME --model DIR [--rows LIST] [--writable] [--any-user] "
-	  "[--any-files] [--once]",
+	  "NAME --model DIR | --as-file FILE [--link DIR] [--rows LIST] "
+	  "[--writable] [--any-user] [--any-files] [--once]",
 	  "load a model onto the rows of a layer map, and hold it there",
 	  GM_OPT_MODEL | GM_OPT_ROWS | GM_OPT_ONCE | GM_OPT_WRITABLE |
-		  GM_OPT_ANY_USER | GM_OPT_ANY_FILES,
+		  GM_OPT_ANY_USER | GM_OPT_ANY_FILES | GM_OPT_AS_FILE |
+		  GM_OPT_LINK,
 	  1, gm_ctl_load, false },
 	{ "who", "", "who has reserved what", 0, 0, gm_ctl_who, false },
 	{ "run",
@@ -217,6 +218,8 @@ static const struct own_option {
 	{ "format", TEXT, offsetof(struct gm_ctl, export.format) },
 	{ "calibrate", NOTHING, 0 },
 	{ "reset", NOTHING, 0 },
+	{ "as-file", TEXT, offsetof(struct gm_ctl, load.as_file) },
+	{ "link", TEXT, offsetof(struct gm_ctl, load.link) },
 	{ "reserve", TEXT, offsetof(struct gm_ctl, run.reserve) },
 	{ "any", FLAG, offsetof(struct gm_ctl, run.any) },
 	{ "wait", NUMBER, offsetof(struct gm_ctl, run.wait_s) },

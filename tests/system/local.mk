@@ -27,6 +27,7 @@ gm_system_ctl = \
 	%reldir%/ctl/export.c \
 	%reldir%/ctl/policy.c \
 	%reldir%/ctl/load.c \
+	%reldir%/ctl/load_file.c \
 	%reldir%/ctl/map.c \
 	%reldir%/ctl/mask.c \
 	%reldir%/ctl/mesh.c \

@@ -73,6 +73,8 @@ class Sdist(sdist):
 
     def make_release_tree(self, base_dir, files):
         super().make_release_tree(base_dir, files)
+        for source in (HERE / "core").iterdir():
+            shutil.copyfile(source, Path(base_dir, "core", source.name))
         target = Path(base_dir, "tree")
         if target.is_dir():
             return

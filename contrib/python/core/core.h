@@ -175,6 +175,9 @@ struct core_session {
 struct gpumap_session *core_session_enter(struct core_session *self);
 void core_session_leave(struct core_session *self);
 
+/* Between two slices of a wait, let a thread that wants the session have it. */
+void core_session_yield(const struct core_session *self);
+
 /* For an object made from the session: it stays until the object has gone. */
 void core_session_use(struct core_session *self);
 void core_session_unuse(struct core_session *self);

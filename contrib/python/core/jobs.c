@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* jobs.c - a session's jobs, completions and scatters. */
 
@@ -169,18 +168,6 @@ failed:
 	return NULL;
 }
 
-/* Let a thread that wants the session have it. */
-static void jobs_yield(const struct core_session *self)
-{
-	struct timespec moment = { 0, 50000 };
-
-	if (self->waiting == 0)
-		return;
-	CORE_UNLOCK();
-	nanosleep(&moment, NULL);
-	CORE_LOCK();
-}
-
 #define JOBS_DONE_MAX 256
 
 static PyObject *jobs_done(const struct gpumap_done *done, int n)
@@ -234,7 +221,7 @@ static PyObject *jobs_wait(PyObject *object, PyObject *args)
 			return PyList_New(0);
 		if (PyErr_CheckSignals() != 0)
 			return NULL;
-		jobs_yield(self);
+		core_session_yield(self);
 	}
 	if (ret < 0)
 		return core_session_result(

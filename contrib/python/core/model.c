@@ -155,6 +155,7 @@ static PyObject *model_close(PyObject *object, PyObject *args)
 			core_session_leave(self->session);
 			if (PyErr_CheckSignals() != 0)
 				return NULL;
+			core_session_yield(self->session);
 			continue;
 		}
 		if (ret == -ETIME || ret == -EAGAIN)
@@ -233,6 +234,7 @@ static PyObject *model_wait(PyObject *object, PyObject *args)
 			Py_RETURN_FALSE;
 		if (PyErr_CheckSignals() != 0)
 			return NULL;
+		core_session_yield(self->session);
 	}
 	if (ret < 0)
 		return core_session_result(self->session, "gpumap_model_wait",

@@ -99,6 +99,17 @@ void core_session_leave(struct core_session *self)
 	core_session_unuse(self);
 }
 
+void core_session_yield(const struct core_session *self)
+{
+	struct timespec moment = { 0, 50000 };
+
+	if (self->waiting == 0)
+		return;
+	CORE_UNLOCK();
+	nanosleep(&moment, NULL);
+	CORE_LOCK();
+}
+
 void core_session_use(struct core_session *self)
 {
 	self->users++;
@@ -653,6 +664,7 @@ static PyObject *session_share_claim(PyObject *object, PyObject *args)
 		core_session_leave(self);
 		if (PyErr_CheckSignals() != 0)
 			return NULL;
+		core_session_yield(self);
 	}
 	if (ret < 0 && ret != -EEXIST)
 		return core_session_result(self, "gpumap_share_claim", ret);

@@ -18,6 +18,7 @@ from pathlib import Path
 BUILD = Path(os.environ.get("GPUMAP_BUILD", "."))
 DAEMON = BUILD / "agent/daemon/gpumapd"
 WORKER = BUILD / "agent/worker/gpumap-worker"
+PROBE = BUILD / "agent/probe/gpumap-probe"
 CTL = BUILD / "agent/ctl/gpumapctl"
 
 CONFIG = """
@@ -31,7 +32,8 @@ enabled = off
 class Agent:
     """gpumapd with an instance of its own; stop() leaves nothing behind."""
 
-    def __init__(self, config: str = CONFIG) -> None:
+    def __init__(self, config: str = CONFIG, **env: str) -> None:
+        self.env = {**os.environ, **env}
         self.folder = Path(tempfile.mkdtemp(prefix="gpumap-python."))
         self.instance = f"python.{os.getpid()}.{self.folder.suffix[1:]}"
         self.runtime_dir = self.folder / "run"
@@ -56,9 +58,16 @@ class Agent:
 
     def start(self) -> None:
         self.process = subprocess.Popen(
-            [*self.command(), "--worker", str(WORKER)],
+            [
+                *self.command(),
+                "--worker",
+                str(WORKER),
+                "--probe",
+                str(PROBE),
+            ],
             stdout=self.log,
             stderr=self.log,
+            env=self.env,
         )
         deadline = time.monotonic() + 60
         while not self.ready():

@@ -44,7 +44,7 @@ def main(instance: str, runtime_dir: str) -> None:
 
         return run
 
-    # Of the interpreter's own C methods with one argument, the cheapest.
+    # One of the interpreter's own C methods with one argument.
     empty = best(loop(frozenset().__contains__), n)
     lookup = best(loop(layers.row), n)
     bulk = best(layers.read, 65536)

@@ -1,0 +1,160 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+"""Rows of cards, on the stand-in driver of a build with its tests.
+
+GPUMAP_STAND_IN names the build tree.  No GPU is in any of this.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gpumap
+import pytest
+from agent import Agent, small_model
+from gpumap import Job, export, hf
+
+BUILD = Path(os.environ.get("GPUMAP_STAND_IN") or os.environ["GPUMAP_BUILD"])
+STAND_IN = BUILD / "tests/fake/stand-in"
+NODES = Path(__file__).resolve().parents[3] / "tests/nodes"
+DRIVER = [
+    "tests/fake/.libs/libcuda.so.1",
+    "tests/fake/.libs/libnvidia-ml.so.1",
+    "tests/fake/.libs/libnvidia-ptxjitcompiler.so.1",
+    "tests/.libs/operators_kernels.so",
+]
+
+if not all((BUILD / path).exists() for path in DRIVER):
+    pytest.skip("the stand-in was not built", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[Agent]:
+    folder = Path(tempfile.mkdtemp(prefix="gpumap-cards."))
+    folder.chmod(0o755)
+    (folder / "driver").mkdir()
+    (folder / "dev").mkdir()
+    for path in DRIVER:
+        shutil.copy(BUILD / path, folder / "driver")
+    hardware = folder / "hardware"
+    subprocess.run(
+        [
+            str(STAND_IN),
+            "make",
+            "-n",
+            str(NODES / "small.yaml"),
+            "-d",
+            str(folder / "dev"),
+            str(hardware),
+        ],
+        check=True,
+    )
+    for path in (hardware, *(folder / "dev").rglob("*")):
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    one = Agent(
+        "[host]\nrows = 1\n[cuda]\nenabled = required\nlist-limit = 20s\n"
+        f"library = {folder}/driver\n"
+        "pass-environment = GPUMAP_FAKE_HARDWARE GPUMAP_FAKE_KERNELS\n",
+        GPUMAP_FAKE_HARDWARE=str(hardware),
+        GPUMAP_FAKE_KERNELS=str(folder / "driver/operators_kernels.so"),
+    )
+    yield one
+    one.stop()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def cards(map: gpumap.Map) -> list[gpumap.Device]:
+    return [
+        device
+        for device in map.devices
+        if device.kind == gpumap.DeviceKind.CUDA
+    ]
+
+
+def test_devices(map: gpumap.Map, cards: list[gpumap.Device]) -> None:
+    assert cards and len(cards) < len(map.devices)
+    for device in cards:
+        assert device.uuid.startswith("GPU-") and not device.is_host
+        assert device.cc_major > 0 and device.free > 0
+        assert map.row(device.uuid) == device.row
+        assert map.row(device.uuid[4:]) == device.row
+    assert map.choose()[0] == cards[0].row
+    assert map.choose(compute_capability=f"{cards[0].cc_major}.0")
+    with pytest.raises(gpumap.NoDevice):
+        map.choose(compute_capability="99.0")
+
+
+def test_jobs(session: gpumap.Session, cards: list[gpumap.Device]) -> None:
+    row = cards[0].row
+    buffer = session.alloc(row, 4096)
+    memory = session.memory(row, 4096)
+    session.run(row, Job("fill", 1024, "f32", buffer, pattern=0x40000000))
+    session.run(row, Job("scale", 1024, "f32", memory, buffer, alpha=1.5))
+    assert memoryview(memory).cast("f").tolist() == [3.0] * 1024
+
+
+def test_tensors(
+    map: gpumap.Map,
+    session: gpumap.Session,
+    cards: list[gpumap.Device],
+    tmp_path: Path,
+) -> None:
+    tensors = small_model(tmp_path)
+    row = cards[0].row
+    name = "model.layers.0.u8.weight"
+    with session.load(tmp_path, name="card", rows=[row]) as model:
+        tensor = model[name]
+        assert tensor.row == row and tensor.nbytes == 24
+        calls: list[Any] = [
+            lambda: memoryview(tensor),
+            lambda: tensor.__dlpack__(),
+            lambda: tensor.__dlpack_device__(),
+            lambda: tensor.fd(),
+        ]
+        for call in calls:
+            with pytest.raises(BufferError, match="host row|GPU"):
+                call()
+        memory = session.memory(row, 24)
+        buffer = gpumap.Buffer(session, tensor.buffer, 24, row)
+        session.run(
+            row, Job("copy", 24, "u8", memory, (buffer, tensor.offset))
+        )
+        buffer.handle = 0  # the model's
+        assert bytes(memory) == tensors[name][2]
+        with map.session() as other, other.open("card") as opened:
+            assert opened[name].shape == (6, 4)
+            with pytest.raises(BufferError):
+                opened.private(name).numpy()
+
+
+def test_settings(
+    map: gpumap.Map, cards: list[gpumap.Device], tmp_path: Path
+) -> None:
+    small_model(tmp_path)
+    row = cards[0].row
+    layers = map.publish("cards", f"{row}:4")
+    settings = export.vllm(layers)
+    assert settings.exact and settings.rows == (row,)
+    assert settings.env["CUDA_VISIBLE_DEVICES"] == cards[0].uuid
+    assert export.llama_cpp(layers).exact
+    # This machine has no device nodes: no card is visible to this process.
+    if map.ordinal(row) is None:
+        with pytest.raises(gpumap.NoDevice) as caught:
+            hf.device_map(layers, tmp_path)
+        assert "CUDA_VISIBLE_DEVICES" in caught.value.refusal
+    map.release("cards")
+
+
+def test_reserve_takes_a_card(
+    map: gpumap.Map, cards: list[gpumap.Device]
+) -> None:
+    with map.reserve(1 << 20) as kept:
+        assert set(kept.by_row) <= {device.row for device in cards}
+        assert list(kept.by_row.values()) == [1 << 20]

@@ -94,9 +94,9 @@ from .facts import (
 from .map import Devices, Layers, Map, Reservation, attach
 from .mask import Mask
 from .mesh import Joined, Mesh
-from .session import Buffer, File, Job, Memory, Session, Share
+from .session import Buffer, Job, Memory, Session, Share, Source
 from .comm import Comm  # isort: skip
-from .model import Model, Tensor
+from .model import File, Model, Tensor
 
 __version__ = ".".join(
     str(part)
@@ -179,6 +179,7 @@ __all__ = [
     "Shape",
     "Share",
     "ShareInfo",
+    "Source",
     "Stale",
     "State",
     "Strategy",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .map import Path
     from .session import FingerprintLike, OnProgress, Session, Users
 
-__all__ = ["Model", "Tensor"]
+__all__ = ["File", "Model", "Tensor"]
 
 # The types that numpy has no name for, by those of ml_dtypes.
 _ML_DTYPES = {
@@ -342,6 +342,77 @@ class Model(_core.Model, Mapping[str, Tensor]):
         return f"<Model {self.name!r} of {len(self)} tensors>"
 
 
+class File:
+    """A whole file in the memory of a host row, shared by a name.
+
+    name      of the file, as it was loaded
+    nbytes    how long it is
+    model     the model with this file as its one tensor
+    """
+
+    def __init__(self, model: Model) -> None:
+        names = list(model)
+        if len(names) != 1:
+            model.close()
+            raise errors.make(
+                "File", 129, "it is no file", f"{model.name} is a model: open()"
+            )
+        self.model = model
+        self.name = names[0]
+        self._tensor = model[self.name]
+        self.nbytes = self._tensor.nbytes
+        self._fd = self._tensor.fd()
+
+    def fileno(self) -> int:
+        """The descriptor, which this object owns: read, map or fstat it."""
+        if self._fd < 0:
+            raise ValueError("the file is closed")
+        return self._fd
+
+    def fd(self) -> int:
+        """A descriptor for the caller to close."""
+        return os.dup(self.fileno())
+
+    @property
+    def path(self) -> str:
+        """A path by which programs of this user open it until close().
+
+        The path goes through this process, /proc/PID/fd/N.
+        """
+        return f"/proc/{os.getpid()}/fd/{self.fileno()}"
+
+    def link(self, folder: Path) -> str:
+        """Make a link of the file's own name in a folder, for programs that
+        want a folder with files; return its path.  close() leaves it."""
+        link = os.path.join(os.fspath(folder), self.name)
+        os.symlink(self.path, link)
+        return link
+
+    def view(self) -> memoryview:
+        """Its bytes, read-only; they stay after close()."""
+        return view_of(self._tensor)
+
+    def close(self) -> None:
+        """End the handle, with its descriptor and path."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        self.model.close()
+
+    def __enter__(self) -> File:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            os.close(self._fd)
+
+    def __repr__(self) -> str:
+        return f"<File {self.name!r} of {self.nbytes} bytes>"
+
+
 def _open_again(
     map: Any, name: str, pair: tuple[bytes, str | None] | None
 ) -> Model:
@@ -369,8 +440,9 @@ def load(
     fingerprint: FingerprintLike,
     progress: OnProgress,
     timeout: float | None,
+    as_file: bool = False,
 ) -> Model:
-    """Session.load()."""
+    """Session.load() and Session.load_file()."""
     from .session import share_flags, uids_of
 
     where = None if rows is None else list(rows)
@@ -381,7 +453,8 @@ def load(
         "layers": layers,
         "rows": where,
         "flags": enums.BUFFER_EXPORTABLE
-        | (enums.MODEL_ANY_FILES if any_files else 0),
+        | (enums.MODEL_ANY_FILES if any_files else 0)
+        | (enums.MODEL_AS_FILE if as_file else 0),
         "name": name,
     }
     if name is not None:

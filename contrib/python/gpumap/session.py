@@ -17,9 +17,9 @@ from .facts import Done, Fingerprint, Progress, Tile
 if TYPE_CHECKING:
     from .comm import Comm
     from .map import DTypeLike, Map, Path
-    from .model import Model
+    from .model import File, Model
 
-__all__ = ["Buffer", "File", "Job", "Memory", "Session", "Share"]
+__all__ = ["Buffer", "Job", "Memory", "Session", "Share", "Source"]
 
 Users = Literal["self", "any"] | Iterable[int]
 FingerprintLike = Fingerprint | Mapping[str, object] | None
@@ -108,7 +108,7 @@ class Buffer:
         return f"<{type(self).__name__} of {self.nbytes} bytes>"
 
 
-class File(Buffer):
+class Source(Buffer):
     """A file that LOAD jobs read from."""
 
 
@@ -362,10 +362,10 @@ class Session(_core.Session):
         handle = self._buffer_register(fd, at, nbytes, flags)
         return Buffer(self, handle, nbytes, None, registered=True)
 
-    def register_file(self, fd: int) -> File:
+    def register_file(self, fd: int) -> Source:
         """Let LOAD jobs read from a regular file; fd stays the caller's."""
         handle = self._buffer_register_file(fd)
-        return File(self, handle, 0, None, registered=True)
+        return Source(self, handle, 0, None, registered=True)
 
     def register_mask(self, name: str) -> Buffer:
         """Let jobs name a published mask, as it is now, on any row with it."""
@@ -591,6 +591,54 @@ class Session(_core.Session):
 
         flags = enums.SHARE_READ_ONLY if read_only else 0
         return Model(self, name, flags, None, fingerprint)
+
+    def load_file(
+        self,
+        path: Path,
+        *,
+        name: str,
+        row: int = 0,
+        users: Users = "self",
+        any_files: bool = False,
+        fingerprint: FingerprintLike = None,
+        progress: OnProgress = None,
+        timeout: float | None = None,
+    ) -> File:
+        """Load a file as it is into the memory of a host row, or open it there.
+
+        The memory is a file of the same bytes that cannot be changed, for any
+        program that reads or maps files: File.path, File.fd().
+
+        name   for other processes, which open_file() it
+        row    a host row
+
+        Errors and the other arguments are those of load().
+        """
+        from .model import File, load
+
+        model = load(
+            self,
+            path,
+            name=name,
+            layers=None,
+            rows=[row],
+            read_only=True,
+            users=users,
+            any_files=any_files,
+            fingerprint=fingerprint,
+            progress=progress,
+            timeout=timeout,
+            as_file=True,
+        )
+        return File(model)
+
+    def open_file(
+        self, name: str, *, fingerprint: FingerprintLike = None
+    ) -> File:
+        """Open a file that a process has loaded by this name."""
+        from .model import File
+
+        return File(self.open(name, fingerprint=fingerprint))
 
     def share(
         self,

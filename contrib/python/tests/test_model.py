@@ -350,6 +350,63 @@ def test_threads_open_and_close(map: gpumap.Map, model: gpumap.Model) -> None:
     assert not errors
 
 
+# ---- whole files -------------------------------------------------------------
+
+
+def test_whole_file(
+    map: gpumap.Map, session: gpumap.Session, tmp_path: Path
+) -> None:
+    path = tmp_path / "any file.bin"
+    data = os.urandom(100_003)
+    path.write_bytes(data)
+    with session.load_file(path, name="whole", row=1) as file:
+        assert file.name == "any file.bin" and file.nbytes == len(data)
+        assert os.fstat(file.fileno()).st_size == len(data)
+        assert bytes(file.view()) == data
+        shown = subprocess.run(["cat", file.path], capture_output=True)
+        assert shown.stdout == data
+        with map.session() as other, other.open_file("whole") as opened:
+            (tmp_path / "links").mkdir()
+            link = opened.link(tmp_path / "links")
+            with open(link, "rb") as stream:
+                assert stream.read() == data
+            with pytest.raises(OSError):
+                os.truncate(opened.path, 5)
+            fd = opened.fd()
+            with pytest.raises(OSError):
+                os.pwrite(fd, b"x", 0)
+            os.close(fd)
+            view = opened.view()
+        with pytest.raises(ValueError):
+            opened.path
+        assert bytes(view) == data
+    with pytest.raises(gpumap.NotFound):
+        session.open_file("whole")
+
+
+def test_whole_file_or_model(
+    session: gpumap.Session, checkpoint: Path, tmp_path: Path
+) -> None:
+    with session.load(checkpoint, name="model"):
+        with session.map.session() as other:
+            with pytest.raises(gpumap.Mismatch):
+                other.open_file("model")
+    with pytest.raises(gpumap.NotFound):
+        session.load_file(tmp_path / "nothing", name="whole")
+
+
+def test_safetensors_reads_a_whole_file(
+    session: gpumap.Session, checkpoint: Path, tmp_path: Path
+) -> None:
+    safetensors = pytest.importorskip("safetensors")
+    path = checkpoint / "model.safetensors"
+    tensors = small_model(tmp_path)
+    name = "model.layers.0.mlp.up_proj.weight"
+    with session.load_file(path, name="safetensors") as file:
+        with safetensors.safe_open(file.path, "np") as opened:
+            assert opened.get_tensor(name).tobytes() == tensors[name][2]
+
+
 # ---- progress ----------------------------------------------------------------
 
 

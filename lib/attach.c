@@ -178,6 +178,7 @@ static int create(const char *instance, const char *runtime_dir,
 	memcpy(map->runtime_dir, runtime_dir, dir_bytes);
 	map->pid = getpid();
 	gm_put(&map->clock_offset, gm_health_clock_offset());
+	gm_put(&map->request_limit_ns, GPUMAP_REQUEST_LIMIT_NS);
 	map->link.fd = -1;
 	gm_change_init(&map->change);
 	pthread_mutex_init(&map->link_lock, NULL);
@@ -244,7 +245,7 @@ void gpumap_detach(struct gpumap *map)
 			int ret = gpumap_unpin(map, map->pins[i]);
 
 			if (ret == -ECONNREFUSED || ret == -ECONNRESET ||
-			    ret == -ESTALE)
+			    ret == -ETIMEDOUT || ret == -ESTALE)
 				break;
 		}
 	destroy(map);

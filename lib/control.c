@@ -24,7 +24,9 @@
 
 /* A wait for the agent. */
 struct patience {
-	uint64_t due_ns; /* of the next check */
+	uint64_t due_ns;   /* of the next check */
+	uint64_t limit_ns; /* 0: none */
+	uint64_t waited_ns;
 	int checks;
 };
 
@@ -40,10 +42,11 @@ static void explain(char why[GM_WHY], const char *format, ...)
 	va_end(args);
 }
 
-static struct patience begin_wait(void)
+static struct patience begin_wait(uint64_t limit_ns)
 {
-	return (struct patience){ .due_ns = gm_now_ns() +
-					    PATIENCE_S * GM_SECOND };
+	return (struct patience){ .due_ns =
+					  gm_now_ns() + PATIENCE_S * GM_SECOND,
+				  .limit_ns = limit_ns };
 }
 
 /*
@@ -53,7 +56,9 @@ static struct patience begin_wait(void)
  *
  * Each repetition waits for another PATIENCE_S, and signals may come more
  * often than that, so the clock decides when to check the agent, and not the
- * error.
+ * error.  Each check counts PATIENCE_S of the limit, however late it comes: a
+ * machine that stood still does not use the limit up.  errno is ETIMEDOUT where
+ * the agent is alive, and the limit has passed.
  */
 static bool keep_waiting(const struct gpumap *map, struct patience *patience,
 			 int error)
@@ -67,14 +72,20 @@ static bool keep_waiting(const struct gpumap *map, struct patience *patience,
 	patience->due_ns = now + PATIENCE_S * GM_SECOND;
 	if (map == NULL || map->map.header == NULL)
 		return ++patience->checks < PATIENCE;
-	return gm_health_stood_still(due, now) ||
-	       gm_health_map_age(map) < GM_STALE_NS;
+	if (!gm_health_stood_still(due, now) &&
+	    gm_health_map_age(map) >= GM_STALE_NS)
+		return false;
+	patience->waited_ns += PATIENCE_S * GM_SECOND;
+	if (patience->limit_ns == 0 || patience->waited_ns < patience->limit_ns)
+		return true;
+	errno = ETIMEDOUT;
+	return false;
 }
 
 static int connect_to(const struct gpumap *map, int fd, char why[GM_WHY])
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
-	struct patience patience = begin_wait();
+	struct patience patience = begin_wait(0);
 	int n = snprintf(to.sun_path, sizeof(to.sun_path), "%s/%s.sock",
 			 map->runtime_dir, map->instance);
 
@@ -250,7 +261,7 @@ static int send_request(const struct gpumap *map, struct gm_link *link,
 	struct msghdr message = { .msg_iov = io,
 				  .msg_iovlen = 2u + call->n_tail };
 	size_t bytes = sizeof(header) + call->body_bytes;
-	struct patience patience = begin_wait();
+	struct patience patience = begin_wait(call->limit_ns);
 	union one_fd control;
 
 	for (uint32_t i = 0; i < call->n_tail; i++) {
@@ -320,7 +331,7 @@ static int receive(const struct gpumap *map, struct gm_link *link,
 				  .msg_iovlen = 1,
 				  .msg_control = control.bytes,
 				  .msg_controllen = sizeof(control.bytes) };
-	struct patience patience = begin_wait();
+	struct patience patience = begin_wait(call->limit_ns);
 	ssize_t n;
 	int ret;
 
@@ -417,7 +428,13 @@ static int call_with(const struct gpumap *map, struct gm_link *link,
 	if (ret < 0) {
 		gm_call_close_fds(call);
 		gm_link_close(link);
-		if (call->why[0] == '\0' && ret != -EPIPE)
+		if (ret == -ETIMEDOUT)
+			explain(call->why,
+				"the agent runs, and has not answered in %u s: "
+				"it may do yet what it was asked for; its log "
+				"says what it waits for",
+				(unsigned int)(call->limit_ns / GM_SECOND));
+		else if (call->why[0] == '\0' && ret != -EPIPE)
 			explain(call->why, "%s", gpumap_strerror(ret));
 		return ret;
 	}
@@ -500,9 +517,13 @@ static int call_locked(struct gpumap *map, struct gm_call *call,
 
 int gm_map_call(struct gpumap *map, struct gm_call *call, uint32_t max_fds)
 {
+	uint64_t limit_ns = gm_get(&map->request_limit_ns);
 	int ret = gm_fork_map_mine(map);
 
 	call->why[0] = '\0';
+	if (limit_ns != GPUMAP_NO_DEADLINE &&
+	    call->wait_ns < UINT64_MAX - limit_ns)
+		call->limit_ns = limit_ns + call->wait_ns;
 	if (ret == 0) {
 		pthread_mutex_lock(&map->link_lock);
 		ret = call_locked(map, call, max_fds);
@@ -510,4 +531,11 @@ int gm_map_call(struct gpumap *map, struct gm_call *call, uint32_t max_fds)
 	}
 	gm_map_refuse(map, call->why);
 	return ret;
+}
+
+int gpumap_request_limit(struct gpumap *map, uint64_t limit_ns)
+{
+	gm_put(&map->request_limit_ns,
+	       limit_ns > GM_SECOND ? limit_ns : GM_SECOND);
+	return gm_refuse_plain(map, 0);
 }

@@ -81,9 +81,11 @@ static const struct {
 		   "was retired; of a job: its buffer or program is gone; of a "
 		   "group: it is broken, open it anew" },
 	{ -ETIME, "the deadline passed" },
-	{ -ETIMEDOUT, "a row was not drained, or its card not seen again, in "
-		      "time; a drain goes on, and may be asked for again; of a "
-		      "group: not all ranks came" },
+	{ -ETIMEDOUT,
+	  "a row was not drained, or its card not seen again, in "
+	  "time; a drain goes on, and may be asked for again; of a "
+	  "group: not all ranks came; of a request: the agent runs, "
+	  "and did not answer in time" },
 	{ -EUSERS, "no session is left for this user" },
 };
 

@@ -163,6 +163,10 @@ struct gm_call {
 	 * sent */
 	void *refusal;
 	uint32_t refusal_bytes;
+	/* for how long the agent may wait by the request itself before it
+	 * begins to answer; UINT64_MAX: the agent has a limit of its own */
+	uint64_t wait_ns;
+	uint64_t limit_ns; /* 0: none; gm_map_call() sets it */
 };
 
 /*
@@ -183,9 +187,9 @@ int gm_link_open(struct gpumap *map, struct gm_link *ret_link,
  * max_fds	descriptors that the reply may carry; more are closed and an
  *		error
  *
- * Returns	0, the agent's refusal, -ECONNRESET or -EPROTO, after which the
- *		link is closed, or -EPIPE: the request was not sent, because the
- *		connection had been lost before
+ * Returns	0, the agent's refusal, -ECONNRESET, -ETIMEDOUT or -EPROTO,
+ *		after which the link is closed, or -EPIPE: the request was not
+ *		sent, because the connection had been lost before
  */
 int gm_link_call(const struct gpumap *map, struct gm_link *link,
 		 struct gm_call *call, uint32_t max_fds);
@@ -229,7 +233,8 @@ struct gpumap {
 	uid_t owner;         /* of the files, and the agent's user */
 	gm_a32 replaced;     /* an agent has said that its segment is another */
 	gm_a64 clock_offset; /* of this process, see shm/timens.h */
-	pid_t pid;           /* the process that attached */
+	gm_a64 request_limit_ns;
+	pid_t pid; /* the process that attached */
 	/* Protects link and the making of mine.  Held during a request, as long
 	 * as the agent takes: only gm_map_call() may take it. */
 	pthread_mutex_t link_lock;

@@ -63,6 +63,7 @@ int gpumap_mesh_join(struct gpumap *map, const struct gpumap_mesh_join *join,
 			(struct iovec){ (void *)ours.id, GM_JOIN_ID_BYTES };
 		call.n_tail = 1;
 	}
+	call.wait_ns = body.timeout_ns;
 	ret = gm_map_call(map, &call, 0);
 	if (ret != 0)
 		return ret;

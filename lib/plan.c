@@ -196,7 +196,8 @@ static int ask(struct gpumap *map, const struct gpumap_plan_request *ours,
 				.reply_tail = tail,
 				.reply_tail_room = TAIL_MAX,
 				.refusal = &refusal,
-				.refusal_bytes = sizeof(refusal) };
+				.refusal_bytes = sizeof(refusal),
+				.wait_ns = ours->wait_ns };
 	int ret;
 
 	put_body(ours, &body);

@@ -208,7 +208,8 @@ static int drain(struct gpumap *map, uint32_t row, bool undrain)
 	struct gm_drain body = { .row = row, .undrain = undrain };
 	struct gm_call call = { .type = GM_CONTROL_DRAIN,
 				.body = &body,
-				.body_bytes = sizeof(body) };
+				.body_bytes = sizeof(body),
+				.wait_ns = UINT64_MAX };
 
 	return gm_map_call(map, &call, 0);
 }

@@ -197,6 +197,8 @@ struct gpumap_layers_request {
  *				previous publication stays
  *		-EACCES		this user may not talk to the agent
  *		-ECONNREFUSED, -ECONNRESET	no agent, or it went away
+ *		-ETIMEDOUT	it runs, and did not answer within
+ *				gpumap_request_limit()
  *		-EPROTO, -EMFILE, -ENFILE, -ENOMEM	as every request, see
  *				gpumap_refusal()
  *		-EMSGSIZE	more than fits through a socket on this machine:

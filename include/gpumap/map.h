@@ -175,6 +175,35 @@ GPUMAP_API int gpumap_change_fd(struct gpumap *map);
  */
 GPUMAP_API int gpumap_change_arm(struct gpumap *map, uint32_t seen);
 
+/* The limit that an attachment begins with. */
+#define GPUMAP_REQUEST_LIMIT_NS UINT64_C(60000000000)
+
+/*
+ * gpumap_request_limit - how long requests of the attachment may wait
+ *
+ * An agent that is stopped, dead or hung ends a request with -ECONNRESET after
+ * two seconds.  One that runs may still be unable to answer, for example while
+ * the disk of its state directory hangs.  The limit is for that: a request that
+ * has no answer by then fails with -ETIMEDOUT, and its connection is closed, so
+ * that no later request takes its answer.  The next request makes a new one.
+ * The agent may still do what it was asked for, as after -ECONNRESET: read the
+ * map to know.
+ *
+ * A request's own wait, as of gpumap_mesh_join() or with wait_ns of a plan, is
+ * added to the limit.  Drains, the opening of a session, and requests that a
+ * session makes have none: the agent limits those, see gpumap(7).
+ *
+ * limit_ns	from the next request on; less than a second is a second;
+ *		GPUMAP_NO_DEADLINE: none.  Requests look once a second whether
+ *		the limit has passed, and count no time in which the machine
+ *		stood still
+ *
+ * Returns	0
+ * Cost		one store
+ * Threads	any
+ */
+GPUMAP_API int gpumap_request_limit(struct gpumap *map, uint64_t limit_ns);
+
 /*
  * gpumap_version - the library's version, as GPUMAP_VERSION
  *

@@ -147,7 +147,9 @@ struct gpumap_plan_charge {
  *				or the agent's disk is full
  *		-EBUSY		a process is in its start window on a row
  *		-ETIMEDOUT	wait_ns are over, and it does not fit, or one of
- *				the above is so still
+ *				the above is so still; or the agent runs, and
+ *				did not answer within gpumap_request_limit()
+ *				beyond them: gpumap_refusal() tells which
  *		-ENOBUFS	n or n_charges is too small: only ret_plan was
  *				stored.  The request has been carried out
  *		-EINVAL		a number or a text was refused, such as n_layers

@@ -3,7 +3,8 @@
 
 /*
  * Checks a disk that does not answer, such as that of a server that is away:
- * changes to be written wait for the disk, and the end of the agent does not.
+ * changes to be written wait for the disk up to their limit, and the end of the
+ * agent does not.
  */
 
 #include <poll.h>
@@ -44,6 +45,34 @@ static pid_t publish_by_another(void)
 	return pid;
 }
 
+static void a_request_has_a_limit(int disk)
+{
+	struct pollfd writes = { .fd = disk, .events = POLLIN };
+	struct gpumap_health health = { .size = sizeof(health) };
+	struct gpumap_view view = { .n = 0 };
+	uint64_t pin;
+
+	EQ(gpumap_request_limit(map, 0), 0);
+	EQ(publish("early", "0:5"), -ETIMEDOUT);
+	OK(strstr(gpumap_refusal(map), "the agent runs") != NULL);
+	EQ(poll(&writes, 1, AGENT_LIMIT_MS), 1);
+	EQ(gpumap_health(map, &health), 0);
+	EQ(health.stale, 0);
+	/* The next request has a connection of its own, and its own answer. */
+	EQ(gpumap_layers_pin(map, "early", &view, &pin), -ENOENT);
+	OK(strstr(gpumap_refusal(map), "early") != NULL);
+	EQ(gpumap_request_limit(map, GPUMAP_NO_DEADLINE), 0);
+}
+
+/* Also where requests have no limit. */
+static void a_stopped_agent_holds_up_no_request(void)
+{
+	kill(agent.pid, SIGSTOP);
+	EQ(publish("never", "0:5"), -ECONNRESET);
+	EQ(gpumap_layers_release(map, "never"), -ECONNRESET);
+	kill(agent.pid, SIGCONT);
+}
+
 static void the_end_comes(int disk)
 {
 	struct pollfd writes = { .fd = disk, .events = POLLIN };
@@ -54,7 +83,8 @@ static void the_end_comes(int disk)
 	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
 	pid = publish_by_another();
 	EQ(poll(&writes, 1, AGENT_LIMIT_MS), 1);
-	/* The agent serves other clients meanwhile. */
+	/* The agent serves other clients meanwhile, and has the next change
+	 * wait for the one before it. */
 	EQ(look("late").status, -ENOENT);
 	gpumap_detach(map);
 	map = NULL;
@@ -74,6 +104,8 @@ TAP_CASE()
 	if (disk < 0)
 		SKIP(1, "no filter of system calls can be had");
 	else if (OK(start())) {
+		a_request_has_a_limit(disk);
+		a_stopped_agent_holds_up_no_request();
 		the_end_comes(disk);
 		close(disk);
 		OK(start());

@@ -313,6 +313,14 @@ static void waiting_ends(void)
 	EQ(answer.missing_row, 1);
 	OK(strstr(gpumap_refusal(map), "later still: row 1") != NULL);
 	EQ(gpumap_wait_list(map, NULL, 0), 0);
+
+	/* The wait does not count against the limit of requests. */
+	other.wait_ns = 2 * UINT64_C(1000000000);
+	EQ(gpumap_request_limit(map, 0), 0);
+	EQ(plan(&other, &answer), -ETIMEDOUT);
+	EQ(answer.missing_bytes, GIB);
+	OK(strstr(gpumap_refusal(map), "later still: row 1") != NULL);
+	EQ(gpumap_request_limit(map, GPUMAP_REQUEST_LIMIT_NS), 0);
 	EQ(gpumap_layers_release(map, "ours"), 0);
 
 	/* Plans of models wait, too. */

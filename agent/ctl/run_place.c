@@ -44,6 +44,26 @@ static uint32_t count_cards(const struct gpumap *map)
 	return n;
 }
 
+/* Leave out the rows that a plan may not take now, unless none is left.
+ * Returns how many are left. */
+static uint32_t keep_usable(const struct gpumap *map,
+			    uint32_t rows[GPUMAP_ROWS_MAX], uint32_t n)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct gpumap_device d = { .size = sizeof(d) };
+
+		if (gpumap_device_read(map, rows[i], &d) == 0 &&
+		    d.state != GPUMAP_DEVICE_FAILED &&
+		    d.state != GPUMAP_DEVICE_LOST &&
+		    d.state != GPUMAP_DEVICE_DRAINING &&
+		    (d.flags & GPUMAP_DEVICE_CORDONED) == 0)
+			rows[kept++] = rows[i];
+	}
+	return kept > 0 ? kept : n;
+}
+
 /* The rows that CUDA would show to this process; none: as the agent likes. */
 static int find_visible(const struct gm_ctl *ctl,
 			uint32_t ret_rows[GPUMAP_ROWS_MAX], uint32_t *ret_n)
@@ -67,7 +87,9 @@ static int find_visible(const struct gm_ctl *ctl,
 			visible != NULL ? ", by CUDA_VISIBLE_DEVICES" : "");
 	/* All of them are the agent's choice, which leaves out what is not in
 	 * service. */
-	*ret_n = (uint32_t)n < n_cards ? (uint32_t)n : 0;
+	*ret_n = (uint32_t)n < n_cards
+			 ? keep_usable(ctl->map, ret_rows, (uint32_t)n)
+			 : 0;
 	return GM_EXIT_OK;
 }
 

@@ -1,0 +1,243 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * gpumapctl run on a machine with whole cards and MIG instances: the command
+ * sees the devices of its rows and no others, an engine is told its share of a
+ * card or the layers of its map, and the caller's CUDA_VISIBLE_DEVICES is
+ * heeded.
+ */
+
+#include <signal.h>
+
+#include "tests/support/cuda_shown.h"
+
+#define RUN(...) \
+	CTL("run", "--cache-dir", agent.dir, "--name", "ours", __VA_ARGS__)
+
+static char row_text[2][8];
+
+/* A whole card, or an instance. */
+static uint32_t find_row(bool is_part)
+{
+	uint32_t i = 0;
+
+	while (i < n_rows && (devices[rows[i]].mig_gi >= 0) != is_part)
+		i++;
+	return i < n_rows ? rows[i] : 0;
+}
+
+static void the_command_sees_its_devices(void)
+{
+	char want[32], line[128];
+
+	for (uint32_t i = 0; i < n_rows; i++) {
+		snprintf(want, sizeof(want), "%u", rows[i]);
+		EQ(RUN("--reserve", "1G", "--rows", want, "env"), 0);
+		STR(shown(), want);
+	}
+	/* As in tests/nodes, where no instance has a UUID of a card. */
+	EQ(RUN("--reserve", "1G", "--rows", row_text[1], "env"), 0);
+	OK(prints("CUDA_VISIBLE_DEVICES=MIG-") &&
+	   prints("CUDA_DEVICE_ORDER=PCI_BUS_ID"));
+	EQ(RUN("--reserve", "1G", "--rows", row_text[0], "env"), 0);
+	OK(prints("CUDA_VISIBLE_DEVICES=GPU-"));
+	snprintf(want, sizeof(want), "%u,%u", rows[n_rows - 1], rows[0]);
+	EQ(RUN("--reserve", "1G", "--rows", want, "env"), 0);
+	snprintf(line, sizeof(line), "GPUMAP_ROWS=%s\n", want);
+	OK(prints(line));
+	snprintf(want, sizeof(want), "%u %u", rows[n_rows - 1], rows[0]);
+	STR(shown(), want);
+}
+
+/* A host row beside a card is none that CUDA shows. */
+static void hosts_are_no_devices(void)
+{
+	uint32_t host = 0;
+	char want[32];
+
+	while (devices[host].kind != GPUMAP_DEVICE_HOST)
+		host++;
+	snprintf(want, sizeof(want), "%u,%s", host, row_text[0]);
+	EQ(RUN("--reserve", "1G", "--rows", want, "env"), 0);
+	STR(shown(), row_text[0]);
+	snprintf(want, sizeof(want), "%u", host);
+	EQ(RUN("--reserve", "1M", "--rows", want, "env"), 0);
+	STR(shown(), "");
+}
+
+/* ---- engines ------------------------------------------------------------- */
+
+static void engines_are_told_their_share(void)
+{
+	uint64_t total = devices[find_row(false)].total_bytes;
+	char want[64], bytes[32];
+
+	snprintf(bytes, sizeof(bytes), "%" PRIu64, total / 4 + (1 << 20));
+	EQ(RUN("--reserve", bytes, "--rows", row_text[0], "--for", "vllm", "--",
+	       "echo", "serve", "m"),
+	   0);
+	STR(out, "serve m --gpu-memory-utilization 0.250\n");
+	EQ(RUN("--reserve", bytes, "--rows", row_text[0], "--for", "sglang",
+	       "--", "echo", "launch"),
+	   0);
+	STR(out, "launch --mem-fraction-static 0.250\n");
+	/* An option that the command has stays, however it is spelt. */
+	EQ(RUN("--reserve", bytes, "--rows", row_text[0], "--for", "vllm", "--",
+	       "echo", "serve", "--gpu_memory_utilization=0.9"),
+	   0);
+	STR(out, "serve --gpu_memory_utilization=0.9\n");
+	OK(strstr(err, "stays as the command has it") != NULL);
+	EQ(RUN("--reserve", bytes, "--rows", row_text[0], "--for", "llama.cpp",
+	       "--", "echo", "up"),
+	   0);
+	STR(out, "up\n");
+	OK(strstr(err, "llama.cpp is not told how much memory") != NULL);
+	snprintf(want, sizeof(want),
+		 "\"argv\":[\"echo\",\"--gpu-memory-"
+		 "utilization\",\"0.250\"]");
+	EQ(RUN("--reserve", bytes, "--rows", row_text[0], "--for", "vllm",
+	       "--print-env", "--json", "echo"),
+	   0);
+	OK(prints(want));
+}
+
+static void engines_follow_their_map(void)
+{
+	char spec[32];
+
+	snprintf(spec, sizeof(spec), "%u:3", find_row(false));
+	EQ(CTL("publish", "layers", "--spec", spec), DONE);
+	EQ(RUN("--map", "layers", "--for", "llama.cpp", "--", "sh", "-c",
+	       "echo $# $LLAMA_ARG_N_GPU_LAYERS $GPUMAP_MAP", "sh"),
+	   0);
+	STR(out, "0 4 ours\n");
+	EQ(RUN("--map", "layers", "--for", "vllm", "--", "echo", "-pp", "1"),
+	   0);
+	STR(out, "-pp 1 --tensor-parallel-size 1\n");
+	snprintf(spec, sizeof(spec), "%u:1;%u:2", find_row(false),
+		 find_row(true));
+	EQ(CTL("publish", "layers", "--spec", spec), DONE);
+	/* Refused before anything is reserved. */
+	EQ(RUN("--map", "layers", "--for", "vllm", "echo"), FAILED);
+	OK(complains("a MIG instance, and the ranks of vLLM need whole cards"));
+	EQ(CTL("release", "layers"), DONE);
+}
+
+/* ---- the caller's devices ------------------------------------------------ */
+
+/* Run it where /dev has the nodes of these cards, as a container has. */
+static int run_with_nodes(const char *nodes, const char *variable)
+{
+	/* $0 is a folder. */
+	static const char script[] =
+		"mkdir -p $0 && mount -t tmpfs none $0 && mkdir $0/shm && "
+		"touch $0/null && mount --bind /dev/shm $0/shm && "
+		"mount --bind /dev/null $0/null && cd $0 && touch $NODES && "
+		"mount --rbind $0 /dev && exec \"$@\"";
+	char folder[128], list[64];
+	const char *const argv[] = { "env",
+				     list,
+				     variable,
+				     "unshare",
+				     "-m",
+				     "sh",
+				     "-c",
+				     script,
+				     folder,
+				     ctl_program(),
+				     "--instance",
+				     agent.instance,
+				     "run",
+				     "--runtime-dir",
+				     agent.dir,
+				     "--cache-dir",
+				     agent.dir,
+				     "--reserve",
+				     "1G",
+				     "--",
+				     "sh",
+				     "-c",
+				     "echo $GPUMAP_ROWS",
+				     NULL };
+	int ret;
+
+	snprintf(folder, sizeof(folder), "%s/dev", agent.dir);
+	snprintf(list, sizeof(list), "NODES=%s", nodes);
+	ret = run(argv);
+	rmdir(folder);
+	return ret;
+}
+
+static bool can_unshare(void)
+{
+	return run((const char *const[]){ "unshare", "-m", "true", NULL }) == 0;
+}
+
+static void the_callers_devices_are_heeded(void)
+{
+	const struct gpumap_device *card = &devices[find_row(false)];
+	char want[32], node[32], variable[128];
+
+	snprintf(want, sizeof(want), "%s,%s", row_text[0], row_text[1]);
+	EQ(RUN("--reserve", "1G", "--rows", want, "--any", "--", "sh", "-c",
+	       "echo $CUDA_VISIBLE_DEVICES | tr -dc , | wc -c"),
+	   0);
+	STR(out, "0\n");
+	setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
+	EQ(RUN("--reserve", "1G", "true"), FAILED);
+	OK(complains("sees none of the node's cards, by CUDA_VISIBLE_DEVICES"));
+	EQ(RUN("--reserve", "1G", "--any", "true"), 0);
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	if (!can_unshare()) {
+		SKIP(11, "a mount namespace needs root");
+		return;
+	}
+	/* One node, and all of them with a variable that names a card. */
+	snprintf(want, sizeof(want), "%u\n", card->row);
+	snprintf(node, sizeof(node), "nvidia%d", card->minor_number);
+	EQ(run_with_nodes(node, "A=b"), 0);
+	STR(out, want);
+	EQ(RUN("--reserve", "1G", "--rows", row_text[0], "--print-env", "true"),
+	   0);
+	snprintf(variable, sizeof(variable), "%.*s", (int)strcspn(out, "\n"),
+		 out);
+	EQ(run_with_nodes("nvidia0 nvidia1 nvidia2", variable), 0);
+	STR(out, want);
+	/* The card is out of service, and the instance is left. */
+	snprintf(want, sizeof(want), "%s,%s", row_text[0], row_text[1]);
+	EQ(RUN("--reserve", "1G", "--rows", want, "--print-env", "true"), 0);
+	snprintf(variable, sizeof(variable), "%.*s", (int)strcspn(out, "\n"),
+		 out);
+	EQ(CTL("cordon", row_text[0]), DONE);
+	EQ(run_with_nodes("nvidia0 nvidia1 nvidia2", variable), 0);
+	snprintf(want, sizeof(want), "%s\n", row_text[1]);
+	STR(out, want);
+	EQ(CTL("uncordon", row_text[0]), DONE);
+	EQ(run_with_nodes("nvidia9", "A=b"), FAILED);
+	OK(complains("this process sees none of the node's cards: give"));
+}
+
+TAP_CASE()
+{
+	unsetenv("CUDA_DEVICE_ORDER");
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	if (!cuda_scene_make(&scene, "split.yaml", NULL))
+		return tap_done();
+	cuda_scene_agent(&scene, &agent, "", "[host]\nrows = 1\n");
+	if (OK(agent_start(&agent))) {
+		list_rows();
+		for (int i = 0; i < 2; i++)
+			snprintf(row_text[i], sizeof(row_text[i]), "%u",
+				 find_row(i == 1));
+		the_command_sees_its_devices();
+		hosts_are_no_devices();
+		engines_are_told_their_share();
+		engines_follow_their_map();
+		the_callers_devices_are_heeded();
+		EQ(agent_kill(&agent, SIGTERM), 0);
+	}
+	agent_remove(&agent);
+	cuda_scene_end(&scene);
+	return tap_done();
+}

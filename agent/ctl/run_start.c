@@ -261,8 +261,8 @@ static void put_control(void **at, int type, const void *data, size_t n)
 	*at = (char *)*at + CMSG_SPACE(n);
 }
 
-/* Send it to the service manager, as its sender's where this user may say
- * that. */
+/* Send it to the service manager, in the name of its sender or of this
+ * process. */
 static int forward(const struct gm_run_start *s, const struct message *m,
 		   bool as_sender)
 {
@@ -306,21 +306,29 @@ static bool says_ready(const struct message *m)
 	return false;
 }
 
-static void take_messages(struct gm_run_start *s)
+/* Take one message: another one that follows is looked at after the end of the
+ * window that this one may be.  Returns false when there is none. */
+static bool take_message(struct gm_run_start *s)
 {
 	static struct message m;
+	bool is_ours;
+	int ret;
 
-	while (receive(s->socket, &m)) {
-		bool is_ours = m.from.uid == geteuid() || m.from.uid == 0;
-
-		if (is_ours && s->manager_bytes > 0 &&
-		    forward(s, &m, true) == -EPERM)
+	if (!receive(s->socket, &m))
+		return false;
+	is_ours = m.from.uid == geteuid() || m.from.uid == 0;
+	if (is_ours && s->manager_bytes > 0) {
+		ret = forward(s, &m, true);
+		/* Not every user may speak for another process, and no user
+		 * for one that has ended. */
+		if (ret == -EPERM || ret == -ESRCH)
 			forward(s, &m, false);
-		for (size_t i = 0; i < m.n_fds; i++)
-			close(m.fds[i]);
-		if (is_ours && says_ready(&m))
-			s->ready = true;
 	}
+	for (size_t i = 0; i < m.n_fds; i++)
+		close(m.fds[i]);
+	if (is_ours && says_ready(&m))
+		s->ready = true;
+	return true;
 }
 
 /* ---- the watcher --------------------------------------------------------- */
@@ -376,11 +384,14 @@ static _Noreturn void watch(struct gm_run_start *s)
 
 	for (;;) {
 		poll(fds, 2, patience(s));
-		take_messages(s);
+		take_message(s);
 		if (s->open)
 			look_for_end(s);
-		if (fds[0].revents != 0)
-			_exit(0);
+		if (fds[0].revents == 0)
+			continue;
+		while (take_message(s)) /* its last words */
+			continue;
+		_exit(0);
 	}
 }
 

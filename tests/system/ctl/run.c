@@ -122,7 +122,9 @@ static void keep_masks(char ret_lines[1024])
 		char name[8];
 
 		if (sscanf(line, "%7[^:]: %llx", name, &mask) != 2 ||
-		    strncmp(name, "Sig", 3) != 0 || name[3] == 'Q')
+		    (strncmp(name, "Sig", 3) != 0 &&
+		     strncmp(name, "Shd", 3) != 0) ||
+		    name[3] == 'Q')
 			continue;
 		n += (size_t)snprintf(ret_lines + n, 1024 - n, "%s %llx\n",
 				      name, mask & ~(3ULL << 31));

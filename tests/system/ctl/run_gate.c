@@ -11,6 +11,7 @@
  */
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stddef.h>
@@ -136,6 +137,28 @@ static _Noreturn void play_talker(void)
 	notify(name, "STOPPING=1", -1);
 	for (;;)
 		pause();
+}
+
+/* "last words": print the socket's name, and at a signal say a few words and
+ * end. */
+static int play_last_words(void)
+{
+	const char *name = getenv("NOTIFY_SOCKET");
+	sigset_t go;
+	int signal;
+
+	sigemptyset(&go);
+	sigaddset(&go, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &go, NULL);
+	printf("%s\n", name);
+	fflush(stdout);
+	sigwait(&go, &signal);
+
+	return notify(name, "STATUS=one", -1) &&
+			       notify(name, "STATUS=two", -1) &&
+			       notify(name, "STATUS=three", -1)
+		       ? 0
+		       : 90;
 }
 
 /* ---- windows ------------------------------------------------------------- */
@@ -334,19 +357,45 @@ static bool window_ends(const char *name)
 	return true;
 }
 
-static bool socket_exists(const char *name)
+/* The inode of an abstract socket, 0 if there is none of this name. */
+static unsigned long socket_inode(const char *name)
 {
 	char line[256];
 	FILE *file = fopen("/proc/net/unix", "re");
-	bool found = false;
+	unsigned long inode, found = 0;
 
 	while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
 		line[strcspn(line, "\n")] = '\0';
-		found = found || (strchr(line, '@') != NULL &&
-				  strcmp(strchr(line, '@'), name) == 0);
+		if (strchr(line, '@') != NULL &&
+		    strcmp(strchr(line, '@'), name) == 0 &&
+		    sscanf(line, "%*s %*s %*s %*s %*s %*s %lu", &inode) == 1)
+			found = inode;
 	}
 	if (file != NULL)
 		fclose(file);
+	return found;
+}
+
+static bool socket_exists(const char *name)
+{
+	return socket_inode(name) != 0;
+}
+
+/* The process that has the socket: it is the watcher. */
+static pid_t watcher_of(const char *name)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *entry;
+	char inode[32];
+	pid_t found = 0;
+
+	snprintf(inode, sizeof(inode), "socket:[%lu]", socket_inode(name));
+	while (proc != NULL && found == 0 && (entry = readdir(proc)) != NULL)
+		if (atoi(entry->d_name) > 0 &&
+		    story_holds(atoi(entry->d_name), inode) > 0)
+			found = atoi(entry->d_name);
+	if (proc != NULL)
+		closedir(proc);
 	return found;
 }
 
@@ -497,11 +546,60 @@ static void messages_reach_the_manager(bool as_root)
 	unlink(path);
 }
 
+/* The command has ended before the watcher reads a word. */
+static void last_words_are_heard(void)
+{
+	char path[108], name[64];
+	struct ucred from;
+	struct run_job job;
+	pid_t watcher;
+	int fd;
+
+	if (!OK(open_manager(path)))
+		return;
+	setenv("NOTIFY_SOCKET", path, 1);
+	GATED(&job, "--name", "service", "--", self, "last", "words");
+	unsetenv("NOTIFY_SOCKET");
+	OK(run_printed(&job, job.out, "\n"));
+	ctl_read(job.out, name, sizeof(name));
+	name[strcspn(name, "\n")] = '\0';
+	watcher = watcher_of(name);
+	OK(watcher > 1 && process_stop(watcher));
+	kill(job.pid, SIGUSR1);
+	EQ(run_end(&job), 0);
+	kill(watcher, SIGCONT);
+	STR(told(&from, &fd), "STATUS=one");
+	STR(told(&from, &fd), "STATUS=two");
+	STR(told(&from, &fd), "STATUS=three");
+	OK(run_all_gone(map));
+	close(manager);
+	unlink(path);
+}
+
 static const char *told_to;
 
 static int say_ready(void)
 {
 	return notify(told_to, "READY=1", -1) ? 0 : 1;
+}
+
+/* The message is there, and its sender is not any more: as systemd-notify's. */
+static void the_dead_are_heard(const char *name)
+{
+	struct ucred from = { .pid = 0 };
+	pid_t watcher = watcher_of(name), pid;
+	int fd;
+
+	if (!OK(watcher > 1) || !OK(process_stop(watcher)))
+		return;
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		_exit(!notify(name, "STATUS=gone", -1));
+	waitpid(pid, NULL, 0);
+	kill(watcher, SIGCONT);
+	STR(told(&from, &fd), "STATUS=gone");
+	EQ(from.pid, watcher);
 }
 
 /* Another user's word does not end a window. */
@@ -513,7 +611,7 @@ static void another_user_is_not_heard(void)
 	int fd;
 
 	if (geteuid() != 0) {
-		SKIP(9, "another user needs root");
+		SKIP(13, "another user needs root");
 		return;
 	}
 	if (!OK(open_manager(path)))
@@ -527,10 +625,11 @@ static void another_user_is_not_heard(void)
 	name[strcspn(name, "\n")] = '\0';
 	told_to = name;
 	EQ(user_run(NOBODY, say_ready), 0);
-	/* Messages come in their order, so the other one has been read. */
+	/* Messages come in their order, so the other one has had its effect. */
 	OK(notify(name, "STATUS=mine", -1));
 	STR(told(&from, &fd), "STATUS=mine");
 	OK(in_window("service"));
+	the_dead_are_heard(name);
 	OK(notify(name, "READY=1", -1));
 	STR(told(&from, &fd), "READY=1");
 	OK(window_ends("service"));
@@ -540,12 +639,64 @@ static void another_user_is_not_heard(void)
 	unlink(path);
 }
 
+/* The agent sees the process from its own pid namespace; in the other one the
+ * command is process 1, to which the watcher falls as a child. */
+static void a_container_has_its_window(void)
+{
+	char file[128];
+	const char *const argv[] = { "unshare",
+				     "-p",
+				     "-f",
+				     "--kill-child",
+				     ctl_program(),
+				     "--instance",
+				     agent.instance,
+				     "--runtime-dir",
+				     agent.dir,
+				     "run",
+				     "--cache-dir",
+				     agent.dir,
+				     "--reserve",
+				     "1M",
+				     "--name",
+				     "boxed",
+				     "--gate",
+				     "--ready-file",
+				     file,
+				     "--",
+				     "sh",
+				     "-c",
+				     "echo $$; exec sleep 600",
+				     NULL };
+	struct gpumap_holder holder = { .pid = 0 };
+	struct run_job job;
+
+	if (run((const char *const[]){ "unshare", "-p", "-f", "true", NULL }) !=
+	    0) {
+		SKIP(5, "a pid namespace needs root");
+		return;
+	}
+	snprintf(file, sizeof(file), "%s/boxed", agent.dir);
+	run_start(&job, argv);
+	OK(run_printed(&job, job.out, "1\n"));
+	OK(run_holder(map, "boxed", &holder) && holder.start_ns > 0);
+	OK(holder.pid > 1 && story_lives((pid_t)holder.pid));
+	note(file, "I am", "up");
+	OK(window_ends("boxed"));
+	unlink(file);
+	kill((pid_t)holder.pid, SIGKILL);
+	run_end(&job);
+	OK(run_all_gone(map));
+}
+
 TAP_CASE_ARGS(argc, argv)
 {
 	ssize_t n;
 
 	if (argc > 3)
 		play_command(argv);
+	if (argc == 3)
+		return play_last_words();
 	if (argc == 2)
 		play_talker();
 	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -568,7 +719,9 @@ TAP_CASE_ARGS(argc, argv)
 		messages_reach_the_manager(false);
 		user = 0;
 	}
+	last_words_are_heard();
 	another_user_is_not_heard();
+	a_container_has_its_window();
 	snprintf(cache, sizeof(cache), "%s/cache", agent.dir);
 	rmdir(cache);
 	story_finish(&agent, map);

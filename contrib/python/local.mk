@@ -47,6 +47,7 @@ EXTRA_DIST += %reldir%/tests/agent.py
 EXTRA_DIST += %reldir%/tests/bench.py
 EXTRA_DIST += %reldir%/tests/conftest.py
 EXTRA_DIST += %reldir%/tests/test_arrays.py
+EXTRA_DIST += %reldir%/tests/test_bad_input.py
 EXTRA_DIST += %reldir%/tests/test_cards.py
 EXTRA_DIST += %reldir%/tests/test_errors.py
 EXTRA_DIST += %reldir%/tests/test_export.py

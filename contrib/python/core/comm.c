@@ -207,6 +207,10 @@ static PyObject *comm_submit(PyObject *object, PyObject *args)
 	    CORE_WRITE(what_fields, &what, dict, keep) != 0 ||
 	    core_times(times, waits, &what.n_waits) != 0)
 		goto out;
+	if (list != Py_None && !PyList_Check(list)) {
+		PyErr_SetString(PyExc_TypeError, "ranks are a list");
+		goto out;
+	}
 	if (list != Py_None)
 		n = PyList_Size(list);
 	if (n < 0 || n > (Py_ssize_t)GPUMAP_COMM_RANKS_MAX) {

@@ -112,6 +112,9 @@ const char *core_name(PyObject *object);
 PyObject *core_u32_tuple(const uint32_t *numbers, size_t n);
 PyObject *core_u64_tuple(const uint64_t *numbers, size_t n);
 
+/* PyArg_ParseTuple() wants a tuple: is it one?  Else TypeError. */
+bool core_is_tuple(PyObject *object);
+
 /* A fingerprint of (hash, fields or None), or NULL for None.  Returns false
  * with an exception. */
 bool core_fingerprint(PyObject *pair, struct gpumap_fingerprint *ret,

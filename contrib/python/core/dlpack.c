@@ -158,7 +158,8 @@ static bool dlpack_allowed(struct core_tensor *self, PyObject *stream,
 	}
 	if (device == Py_None)
 		return true;
-	if (!PyArg_ParseTuple(device, "ll", &type, &id))
+	if (!core_is_tuple(device) ||
+	    !PyArg_ParseTuple(device, "ll", &type, &id))
 		return false;
 	if (type == DLPACK_CPU && id == 0)
 		return true;

@@ -70,6 +70,14 @@ PyObject *core_u64_tuple(const uint64_t *numbers, size_t n)
 	return tuple;
 }
 
+bool core_is_tuple(PyObject *object)
+{
+	if (PyTuple_Check(object))
+		return true;
+	PyErr_SetString(PyExc_TypeError, "a tuple is needed");
+	return false;
+}
+
 bool core_fingerprint(PyObject *pair, struct gpumap_fingerprint *ret,
 		      const struct gpumap_fingerprint **ret_pointer)
 {
@@ -80,7 +88,8 @@ bool core_fingerprint(PyObject *pair, struct gpumap_fingerprint *ret,
 	if (pair == NULL || pair == Py_None)
 		return true;
 	*ret = (struct gpumap_fingerprint){ .size = sizeof(*ret) };
-	if (!PyArg_ParseTuple(pair, "y#z", &hash, &n, &ret->fields))
+	if (!core_is_tuple(pair) ||
+	    !PyArg_ParseTuple(pair, "y#z", &hash, &n, &ret->fields))
 		return false;
 	if (n != (Py_ssize_t)sizeof(ret->hash)) {
 		PyErr_SetString(PyExc_ValueError, "a hash has 32 bytes");
@@ -362,6 +371,10 @@ int core_fields_write(const struct core_field *fields, size_t n, void *to,
 {
 	Py_ssize_t known = 0;
 
+	if (!PyDict_Check(from)) {
+		PyErr_SetString(PyExc_TypeError, "a dict is needed");
+		return -1;
+	}
 	/* Counts come before the lists that they must agree with. */
 	for (int lists = 0; lists < 2; lists++) {
 		for (size_t i = 0; i < n; i++) {

@@ -54,7 +54,7 @@ int core_times(PyObject *list, struct gpumap_time *ret_times, uint32_t *ret_n)
 		PyObject *item = PySequence_GetItem(list, i);
 		unsigned long long value;
 		unsigned int row;
-		int ok = item != NULL &&
+		int ok = item != NULL && core_is_tuple(item) &&
 			 PyArg_ParseTuple(item, "IK", &row, &value);
 
 		Py_XDECREF(item);

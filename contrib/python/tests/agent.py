@@ -16,11 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 BUILD = Path(os.environ.get("GPUMAP_BUILD", "."))
-DAEMON = BUILD / "agent/daemon/gpumapd"
-WORKER = BUILD / "agent/worker/gpumap-worker"
-PROBE = BUILD / "agent/probe/gpumap-probe"
-CTL = BUILD / "agent/ctl/gpumapctl"
-
 CONFIG = """
 [host]
 rows = 2
@@ -32,7 +27,10 @@ enabled = off
 class Agent:
     """gpumapd with an instance of its own; stop() leaves nothing behind."""
 
-    def __init__(self, config: str = CONFIG, **env: str) -> None:
+    def __init__(
+        self, config: str = CONFIG, build: Path = BUILD, **env: str
+    ) -> None:
+        self.build = build
         self.env = {**os.environ, **env}
         self.folder = Path(tempfile.mkdtemp(prefix="gpumap-python."))
         self.instance = f"python.{os.getpid()}.{self.folder.suffix[1:]}"
@@ -45,7 +43,7 @@ class Agent:
 
     def command(self) -> list[str]:
         return [
-            str(DAEMON),
+            str(self.build / "agent/daemon/gpumapd"),
             "--instance",
             self.instance,
             "--runtime-dir",
@@ -61,9 +59,9 @@ class Agent:
             [
                 *self.command(),
                 "--worker",
-                str(WORKER),
+                str(self.build / "agent/worker/gpumap-worker"),
                 "--probe",
-                str(PROBE),
+                str(self.build / "agent/probe/gpumap-probe"),
             ],
             stdout=self.log,
             stderr=self.log,
@@ -97,7 +95,7 @@ class Agent:
     def ctl(self, *args: str) -> str:
         return subprocess.run(
             [
-                str(CTL),
+                str(self.build / "agent/ctl/gpumapctl"),
                 "--instance",
                 self.instance,
                 "--runtime-dir",

@@ -61,6 +61,7 @@ def agent() -> Iterator[Agent]:
         "[host]\nrows = 1\n[cuda]\nenabled = required\nlist-limit = 20s\n"
         f"library = {folder}/driver\n"
         "pass-environment = GPUMAP_FAKE_HARDWARE GPUMAP_FAKE_KERNELS\n",
+        BUILD,
         GPUMAP_FAKE_HARDWARE=str(hardware),
         GPUMAP_FAKE_KERNELS=str(folder / "driver/operators_kernels.so"),
     )

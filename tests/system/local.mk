@@ -34,6 +34,7 @@ gm_system_ctl = \
 	%reldir%/ctl/plan.c \
 	%reldir%/ctl/plan_dummies.c \
 	%reldir%/ctl/run.c \
+	%reldir%/ctl/run_bind.c \
 	%reldir%/ctl/run_crowd.c \
 	%reldir%/ctl/run_gate.c \
 	%reldir%/ctl/run_wait.c \

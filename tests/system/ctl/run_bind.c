@@ -1,0 +1,137 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Checks gpumapctl run on host rows: the command may use the CPUs of its rows
+ * and no others, prefers the memory of their nodes, and is left alone by
+ * --no-bind; and a model that is planned for it.
+ */
+
+#include <sched.h>
+#include <signal.h>
+
+#include "tests/support/ctl_model.h"
+#include "tests/support/run.h"
+
+#define RUN(...) \
+	CTL("run", "--cache-dir", agent.dir, "--reserve", "1M", __VA_ARGS__)
+
+static struct gpumap *map;
+
+/* The CPUs that the last command could use. */
+static const char *cpus(void)
+{
+	char *at = strstr(out, "Cpus_allowed_list:");
+
+	if (at == NULL)
+		return "none";
+	at += strcspn(at, "\t") + 1;
+	at[strcspn(at, "\n")] = '\0';
+	return at;
+}
+
+#define STATUS "cat", "/proc/self/status"
+
+static void cpus_are_the_rows(void)
+{
+	struct gpumap_device first = story_device(map, 0),
+			     second = story_device(map, 1);
+	cpu_set_t all, one;
+	char plain[288];
+
+	EQ(run((const char *const[]){ STATUS, NULL }), 0);
+	snprintf(plain, sizeof(plain), "%s", cpus());
+	EQ(RUN("--rows", "0", STATUS), 0);
+	STR(cpus(), first.cpus);
+	EQ(RUN("--rows", "1", STATUS), 0);
+	STR(cpus(), second.cpus);
+	EQ(RUN("--rows", "0,1", STATUS), 0);
+	STR(cpus(), plain);
+	EQ(RUN("--rows", "0", "--no-bind", STATUS), 0);
+	STR(cpus(), plain);
+	EQ(RUN("--rows", "1", "--print-env", "--json", "true"), 0);
+	snprintf(plain, sizeof(plain), "\"cpus\":\"%s\"", second.cpus);
+	OK(prints(plain));
+	if (strcmp(first.cpus, second.cpus) == 0 ||
+	    strspn(first.cpus, "0123456789") != strlen(first.cpus)) {
+		SKIP(4, "needs rows of one CPU each");
+		return;
+	}
+	/* The caller may use the first row's only. */
+	sched_getaffinity(0, sizeof(all), &all);
+	CPU_ZERO(&one);
+	CPU_SET(atoi(first.cpus), &one);
+	EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+	EQ(RUN("--rows", "1", STATUS), 0);
+	STR(cpus(), first.cpus);
+	OK(strstr(err, "the CPUs stay as they are") != NULL);
+	sched_setaffinity(0, sizeof(all), &all);
+}
+
+static void memory_is_of_the_node(void)
+{
+	char want[32];
+
+	if (access("/sys/devices/system/node/node1", F_OK) != 0) {
+		SKIP(4, "needs two NUMA nodes");
+		return;
+	}
+	EQ(RUN("--rows", "0", "cat", "/proc/self/numa_maps"), 0);
+	snprintf(want, sizeof(want), "prefer:%d",
+		 story_device(map, 0).numa_node);
+	OK(prints(want));
+	EQ(RUN("--rows", "0", "--no-bind", "cat", "/proc/self/numa_maps"), 0);
+	OK(strstr(out, "prefer:") == NULL);
+}
+
+/* Two layers of 1 MiB, on the second row. */
+static void models_are_planned(void)
+{
+	static const char header[] =
+		"{\"model.layers.0.w\":{\"dtype\":\"U8\",\"shape\":[1048576],"
+		"\"data_offsets\":[0,1048576]},"
+		"\"model.layers.1.w\":{\"dtype\":\"U8\",\"shape\":[1048576],"
+		"\"data_offsets\":[1048576,2097152]}}";
+	const json_t *held;
+	char script[640];
+	json_t *json;
+
+	snprintf(model, sizeof(model), "%s/model", agent.dir);
+	write_model("{\"num_hidden_layers\":2}", header, 2 << 20);
+	snprintf(script, sizeof(script),
+		 "exec '%s' --instance %s --runtime-dir '%s' --json who",
+		 ctl_program(), agent.instance, agent.dir);
+	EQ(CTL("run", "--cache-dir", agent.dir, "--model", model, "--rows", "1",
+	       "--name", "planned", "--wait", "60", "--", "sh", "-c", script),
+	   0);
+	json = json_loads(out, 0, NULL);
+	held = json_array_get(list(json, "reservations", 1), 0);
+	STR(text(held, "name"), "planned");
+	OK(number(held, "pid") > 0 && number(held, "bytes") >= 2 << 20);
+	EQ(number(json_array_get(list(held, "rows", 1), 0), "row"), 1);
+	json_decref(json);
+	OK(run_all_gone(map));
+	EQ(CTL("run", "--cache-dir", agent.dir, "--model", model, "--rows", "1",
+	       "--for", "llama.cpp", "--", "sh", "-c",
+	       "echo $LLAMA_ARG_N_GPU_LAYERS $GPUMAP_ROWS"),
+	   0);
+	STR(out, "0 1\n");
+	EQ(CTL("run", "--cache-dir", agent.dir, "--model", model, "--any",
+	       "true"),
+	   USAGE);
+	EQ(CTL("run", "--cache-dir", agent.dir, "--model", agent.dir, "true"),
+	   FAILED);
+	remove_model();
+}
+
+TAP_CASE()
+{
+	if (!ctl_start("[host]\nrows = 2\n"))
+		return tap_done();
+	map = story_attach(&agent);
+	cpus_are_the_rows();
+	memory_is_of_the_node();
+	models_are_planned();
+	story_finish(&agent, map);
+	return tap_done();
+}

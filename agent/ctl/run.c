@@ -89,6 +89,17 @@ uint32_t gm_run_cards(const struct gm_run *run,
 
 /* ---- options ------------------------------------------------------------- */
 
+/* Bytes that a name may not have, or that a shell would want in quotes. */
+static void make_plain(char *name)
+{
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		"0123456789_-+.";
+
+	while (name[strspn(name, plain)] != '\0')
+		name[strspn(name, plain)] = '_';
+}
+
 /* "run.COMMAND.1a2b3c4d": no two runs have the same. */
 static int make_name(struct gm_run *run)
 {
@@ -107,6 +118,7 @@ static int make_name(struct gm_run *run)
 	snprintf(run->name, sizeof(run->name), "run.%.*s.%08x",
 		 GPUMAP_NAME_MAX - 5 - NAME_MARK,
 		 slash != NULL ? slash + 1 : command, mark);
+	make_plain(run->name);
 	return GM_EXIT_OK;
 }
 

@@ -304,6 +304,31 @@ static int ask(struct gm_run *run, uint32_t flags, uint64_t wait_ns)
 	return ret;
 }
 
+/* Has the row so much, if all of it were free? */
+static bool row_has(const struct gpumap *map, uint32_t row, uint64_t bytes)
+{
+	struct gpumap_device d = { .size = sizeof(d) };
+
+	return gpumap_device_read(map, row, &d) == 0 && d.total_bytes >= bytes;
+}
+
+/* Could the rows have what is asked of them, at another time? */
+static bool may_fit(const struct gm_run *run)
+{
+	const struct gm_run_place *place = run->place;
+	uint32_t n = place->n_rows, n_fit = 0;
+
+	if (place->planning != NULL)
+		return true;
+	if (n == 0)
+		n = gpumap_device_count(run->ctl->map);
+	for (uint32_t i = 0; i < n; i++)
+		n_fit += row_has(run->ctl->map,
+				 place->n_rows > 0 ? place->rows[i] : i,
+				 place->bytes[place->n_layers > 1 ? i : 0]);
+	return place->n_layers > 1 ? n_fit == n : n_fit > 0;
+}
+
 static int refused(const struct gm_run *run, int error)
 {
 	const struct gm_ctl *ctl = run->ctl;
@@ -311,7 +336,7 @@ static int refused(const struct gm_run *run, int error)
 
 	/* A request that waits has room some time, or is refused at once. */
 	if (error == -EBUSY || error == -ETIMEDOUT ||
-	    (error == -ENOSPC && ctl->run.wait_s == 0))
+	    (error == -ENOSPC && ctl->run.wait_s == 0 && may_fit(run)))
 		return GM_RUN_NOT_NOW;
 	return error == -ENOENT ? GM_EXIT_NO_AGENT : ret;
 }

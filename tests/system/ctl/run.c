@@ -58,6 +58,13 @@ static void commands_are_looked_up_first(void)
 	char plain[128], folder[160];
 	FILE *file;
 
+	/* Its name becomes a map's, which may have less. */
+	snprintf(plain, sizeof(plain), "%s/a \xff%050d", agent.dir, 0);
+	EQ(symlink("/bin/sh", plain), 0);
+	EQ(RUN("--reserve", "1M", "--", plain, "-c", "echo ${GPUMAP_MAP%.*}"),
+	   0);
+	STR(out, "run.a__00000000000000000000000000000000000000000000000\n");
+	unlink(plain);
 	snprintf(plain, sizeof(plain), "%s/plain", agent.dir);
 	snprintf(folder, sizeof(folder), "PATH=%s", agent.dir);
 	file = fopen(plain, "we");
@@ -294,10 +301,10 @@ static void it_is_printed_alone(void)
 	const json_t *env, *rows;
 	json_t *json;
 
-	EQ(RUN("--reserve", "3M", "--rows", "0,2", "--name", "a b",
+	EQ(RUN("--reserve", "3M", "--rows", "0,2", "--name", "a'b",
 	       "--print-env", "true"),
 	   0);
-	OK(prints("GPUMAP_MAP='a b'\nGPUMAP_ROWS=0,2\n") &&
+	OK(prints("GPUMAP_MAP='a'\\''b'\nGPUMAP_ROWS=0,2\n") &&
 	   !prints("NOTIFY_SOCKET"));
 	EQ(access(cache, F_OK), -1);
 	EQ(RUN("--reserve", "3M", "--rows", "0,1", "--print-env", "--json",
@@ -349,7 +356,12 @@ static void the_fullest_row_that_suffices_is_taken(void)
 	   0);
 	STR(out, "1\n");
 	EQ(RUN("--reserve", "800M", "--rows", "1,2", "true"), NOT_NOW);
-	EQ(RUN("--reserve", "2G", "--rows", "1,2", "--any", "true"), NOT_NOW);
+	EQ(RUN("--reserve", "1G", "--rows", "2", "true"), NOT_NOW);
+	/* More than there ever is. */
+	EQ(RUN("--reserve", "2G", "--rows", "1,2", "--any", "true"), FAILED);
+	EQ(RUN("--reserve", "2G", "--rows", "1,2", "true"), FAILED);
+	EQ(RUN("--reserve", "2G", "--rows", "1", "true"), FAILED);
+	EQ(RUN("--reserve", "900000G", "true"), FAILED);
 	kill(first.pid, SIGKILL);
 	EQ(run_end(&first), -SIGKILL);
 	EQ(RUN("--reserve", "800M", "--rows", "1,2", "--wait", "60", "true"),

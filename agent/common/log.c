@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/common/text.h"
+
 #define SECOND_NS UINT64_C(1000000000)
 
 #define EVENTS    128 /* kinds that are counted; more go uncounted */
@@ -65,15 +67,6 @@ static size_t clip(int wanted, size_t room)
 	if (wanted < 0)
 		return 0;
 	return (size_t)wanted < room ? (size_t)wanted : room - 1;
-}
-
-/* One event, one line: whatever is in it, it does not end before its end. */
-static void make_printable(char *line, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-			line[i] = '?';
-	}
 }
 
 /* A reader of our log that has stopped must not stop us: where POLLOUT is not
@@ -191,7 +184,10 @@ put(enum gm_log_level level, const char *event, const char *format,
 	if (context != NULL)
 		n += clip(snprintf(line + n, room - n, " %s", context),
 			  room - n);
-	make_printable(line, n);
+	/* One event, one line: whatever is in it, it does not end before its
+	 * end. */
+	line[n] = '\0';
+	gm_text_make_plain(line, n);
 	line[n++] = '\n';
 
 	if (put_line(line, n) && n_lost != 0)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/common/log.h"
+#include "agent/common/text.h"
 #include "agent/daemon/base/parts.h"
 
 #define SHOWN_BYTES 41u /* of a key, of a value, with the NUL */
@@ -67,12 +68,9 @@ static void show(const char *text, size_t bytes, char ret_shown[SHOWN_BYTES])
 {
 	size_t n = bytes < SHOWN_BYTES - 1 ? bytes : SHOWN_BYTES - 1;
 
-	for (size_t i = 0; i < n; i++) {
-		unsigned char byte = (unsigned char)text[i];
-
-		ret_shown[i] = byte < ' ' || byte == 0x7f ? '?' : text[i];
-	}
+	memcpy(ret_shown, text, n);
 	ret_shown[n] = '\0';
+	gm_text_make_plain(ret_shown, n);
 }
 
 static struct field field_at(const char *line)

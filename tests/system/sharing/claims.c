@@ -68,6 +68,8 @@ static void another_content_is_refused(void)
 		"no more fields");
 	refused(other, 1, "model=llama\n", "the field dtype, and none more");
 	refused(other, 1, "model=\033[31m\"\n", "\"?[31m\\\"\"");
+	refused(other, 1, "model=\xc2\x9b[31m\n", "\"??[31m\"");
+	refused(other, 1, "model=\xe2\x80\xae_2\n", "\"???_2\"");
 	/* No word of what differs: both hashes. */
 	refused(other, 1, fields, "fingerprint abababab");
 	refused(other, 1, NULL, "01010101 was asked for");

@@ -39,6 +39,12 @@ static void values_stay_in_their_line(void)
 	       gm_quote("a \"b\" \\ c\nlevel=info").text);
 	STR(next_line(), "level=warning event=odd "
 			 "why=\"a \\\"b\\\" \\\\ c?level=info\"\n");
+	/* A terminal obeys the first three, and shows the last. */
+	gm_log(GM_LOG_WARNING, "odd",
+	       "why=a\x9b[31m,\xc2\x9b[31m,gpt\xe2\x80\xae"
+	       "2,\xe2\x9b\x84\xc3\x9f");
+	STR(next_line(), "level=warning event=odd "
+			 "why=a?[31m,??[31m,gpt???2,\xe2\x9b\x84\xc3\x9f\n");
 	memset(many, 'x', sizeof(many) - 1);
 	many[sizeof(many) - 1] = '\0';
 	gm_log(GM_LOG_INFO, "long", "why=%s", many);

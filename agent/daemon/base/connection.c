@@ -99,10 +99,11 @@ void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
 		return;
 	s->drops[reason]++;
 	if (reason != GM_DROP_HUNG_UP && reason != GM_DROP_AGENT)
-		gm_log(GM_LOG_WARNING, "connection_dropped",
-		       "pid=%d uid=%u reason=%s detail=%s times=%" PRIu64,
-		       (int)c->pid, (unsigned)c->uid, drop_names[reason],
-		       gm_quote(detail ? detail : "").text, s->drops[reason]);
+		gm_log_of(c->uid, GM_LOG_WARNING, "connection_dropped",
+			  "pid=%d uid=%u reason=%s detail=%s times=%" PRIu64,
+			  (int)c->pid, (unsigned)c->uid, drop_names[reason],
+			  gm_quote(detail ? detail : "").text,
+			  s->drops[reason]);
 	gm_loop_del(s->d->loop, &c->source);
 	gm_timer_stop(s->d->loop, &c->rest);
 	gm_loop_del(s->d->loop, &c->process);

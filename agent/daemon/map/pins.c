@@ -114,6 +114,7 @@ static void give_up(struct gm_daemon *d, uint32_t index)
 static void give_up_all(struct gm_daemon *d, struct gm_holder_process *of)
 {
 	uint32_t pins = 0, held = 0;
+	uid_t uid = 0;
 
 	of->n_claims++; /* it is used here */
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
@@ -125,11 +126,12 @@ static void give_up_all(struct gm_daemon *d, struct gm_holder_process *of)
 			pins++;
 		else
 			held++;
+		uid = image->uid;
 		give_up(d, i);
 	}
 	of->n_claims--;
-	gm_log(GM_LOG_INFO, "holder_gone", "holder=%d pins=%u held=%u",
-	       (int)of->is.pid, pins, held);
+	gm_log_of(uid, GM_LOG_INFO, "holder_gone", "holder=%d pins=%u held=%u",
+		  (int)of->is.pid, pins, held);
 }
 
 /* The object that it was about to hold is part of a transaction: the pin is

@@ -98,10 +98,11 @@ static void store(struct gm_daemon *d, const struct gm_put *put,
 	const struct gm_block *block = &d->directory->objects[put->slot];
 
 	gm_directory_store(d, put);
-	gm_log(GM_LOG_INFO, is_restored ? "restored" : "published",
-	       "kind=layers name=%s layers=%u rows=%u version=%llu uid=%u",
-	       block->name, put->n_layers, put->n_rows,
-	       (unsigned long long)block->version, block->owner_uid);
+	gm_log_of(block->owner_uid, GM_LOG_INFO,
+		  is_restored ? "restored" : "published",
+		  "kind=layers name=%s layers=%u rows=%u version=%llu uid=%u",
+		  block->name, put->n_layers, put->n_rows,
+		  (unsigned long long)block->version, block->owner_uid);
 	gm_events_map_published(d, block->name);
 }
 

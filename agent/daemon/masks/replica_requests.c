@@ -191,12 +191,13 @@ static bool on_message(struct gm_worker_process *worker,
 		device->bytes = wire->masked.device_bytes;
 		device->state = GM_MASK_READY;
 		gm_mask_devices_notify(device->d);
-		gm_log(GM_LOG_INFO, "mask_on_device",
-		       "row=%u export=%#" PRIx64 " bytes=%" PRIu64
-		       " uid=%u way=%s",
-		       device->row, device->id, device->span->bytes,
-		       (unsigned)device->uid,
-		       wire->masked.flags & GM_MASK_PEER ? "peer" : "upload");
+		gm_log_of(device->uid, GM_LOG_INFO, "mask_on_device",
+			  "row=%u export=%#" PRIx64 " bytes=%" PRIu64
+			  " uid=%u way=%s",
+			  device->row, device->id, device->span->bytes,
+			  (unsigned)device->uid,
+			  wire->masked.flags & GM_MASK_PEER ? "peer"
+							    : "upload");
 		GM_POINT("mask_device_ready");
 	}
 	if (!gm_worker_process_is_needed(worker))

@@ -342,11 +342,12 @@ static void show(struct gm_mask_change *p)
 	look_again(p);
 	gm_mask_state_replaced(change->d, p->image.object.name);
 	change->version = p->put.block.version;
-	gm_log(GM_LOG_INFO, "mask_published",
-	       "name=%s rows=%u bytes=%llu copies=%u version=%llu uid=%u",
-	       p->image.object.name, p->image.n_replicas,
-	       (unsigned long long)p->image.bytes, p->n_copies,
-	       (unsigned long long)change->version, p->image.object.owner_uid);
+	gm_log_of(p->image.object.owner_uid, GM_LOG_INFO, "mask_published",
+		  "name=%s rows=%u bytes=%llu copies=%u version=%llu uid=%u",
+		  p->image.object.name, p->image.n_replicas,
+		  (unsigned long long)p->image.bytes, p->n_copies,
+		  (unsigned long long)change->version,
+		  p->image.object.owner_uid);
 }
 
 static void do_write(struct gm_io_job *job)
@@ -502,9 +503,10 @@ static void lacks(struct gm_mask_change *p, uint32_t i, int status,
 			gm_mask_devices_want(p->change.d, p->replicas[i].row,
 					     p->image.object.owner_uid,
 					     p->image.bytes);
-		gm_log(GM_LOG_WARNING, "mask_without", "name=%s row=%u why=%s",
-		       p->image.object.name, p->replicas[i].row,
-		       gm_quote(why).text);
+		gm_log_of(p->image.object.owner_uid, GM_LOG_WARNING,
+			  "mask_without", "name=%s row=%u why=%s",
+			  p->image.object.name, p->replicas[i].row,
+			  gm_quote(why).text);
 	} else if (p->refusal == 0) {
 		p->refusal = status;
 		if (why != p->change.why)

@@ -112,6 +112,16 @@ static uint64_t move_on(struct gm_rendezvous *at)
 	return epoch;
 }
 
+/* The user of the first rank that is there. */
+static uid_t first_uid(const struct gm_rendezvous *at)
+{
+	uint32_t i = 0;
+
+	while (at->of[i] == NULL)
+		i++;
+	return at->of[i]->connection->uid;
+}
+
 /* "1,3-5" of those that are not there, cut short. */
 static void list_missing(const struct gm_rendezvous *at, char *ret, size_t room)
 {
@@ -144,10 +154,10 @@ static void is_late(struct gm_timer *timer)
 
 	list_missing(at, missing, sizeof(missing));
 	epoch = move_on(at);
-	gm_log(GM_LOG_WARNING, "group_late",
-	       "mesh=%s group=%s epoch=%" PRIu64
-	       " missing=%s new_epoch=%" PRIu64,
-	       at->mesh, at->group, at->epoch, missing, epoch);
+	gm_log_of(first_uid(at), GM_LOG_WARNING, "group_late",
+		  "mesh=%s group=%s epoch=%" PRIu64
+		  " missing=%s new_epoch=%" PRIu64,
+		  at->mesh, at->group, at->epoch, missing, epoch);
 	gm_why(why, 0,
 	       "rank %s of group %s did not come in time; its epoch is %" PRIu64
 	       " now: all ranks join anew",

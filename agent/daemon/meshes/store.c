@@ -43,10 +43,11 @@ static void store(struct gm_daemon *d, const struct gm_put *put,
 
 	gm_epochs_give(d, &put->block);
 	gm_directory_store(d, put);
-	gm_log(GM_LOG_INFO, is_restored ? "restored" : "published",
-	       "kind=mesh name=%s world=%u version=%llu uid=%u", block->name,
-	       put->n_rows, (unsigned long long)block->version,
-	       block->owner_uid);
+	gm_log_of(block->owner_uid, GM_LOG_INFO,
+		  is_restored ? "restored" : "published",
+		  "kind=mesh name=%s world=%u version=%llu uid=%u", block->name,
+		  put->n_rows, (unsigned long long)block->version,
+		  block->owner_uid);
 }
 
 void gm_mesh_store(struct gm_daemon *d, const struct gm_put *put)

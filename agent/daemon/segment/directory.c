@@ -330,7 +330,7 @@ int gm_directory_remove(struct gm_daemon *d, uint32_t kind, const char *name,
 	if (ret != 0)
 		return ret;
 	take_out(d, block);
-	gm_log(GM_LOG_INFO, "released", "name=%s uid=%u", name, uid);
+	gm_log_of(uid, GM_LOG_INFO, "released", "name=%s uid=%u", name, uid);
 	return 0;
 }
 

@@ -151,9 +151,9 @@ void gm_session_free(struct gm_session *session)
 
 static void gone(struct gm_session *session)
 {
-	gm_log(GM_LOG_INFO, "session_gone",
-	       "session=%" PRIu64 " pid=%d sessions=%u", session->id,
-	       (int)session->pid, session->server->n_sessions - 1);
+	gm_log_of(session->user->uid, GM_LOG_INFO, "session_gone",
+		  "session=%" PRIu64 " pid=%d sessions=%u", session->id,
+		  (int)session->pid, session->server->n_sessions - 1);
 	/* While the agent ends, clients may still read what jobs have done. */
 	if (!session->server->is_ending)
 		release_memory(session);
@@ -180,10 +180,10 @@ void gm_session_end(struct gm_session *session, const char *reason)
 
 	if (!c)
 		return;
-	gm_log(GM_LOG_INFO, "session_ended",
-	       "session=%" PRIu64 " pid=%d uid=%u queues=%u reason=%s",
-	       session->id, (int)session->pid, (unsigned)session->user->uid,
-	       left, gm_quote(reason).text);
+	gm_log_of(session->user->uid, GM_LOG_INFO, "session_ended",
+		  "session=%" PRIu64 " pid=%d uid=%u queues=%u reason=%s",
+		  session->id, (int)session->pid, (unsigned)session->user->uid,
+		  left, gm_quote(reason).text);
 	session->connection = NULL;
 	c->session = NULL;
 	gm_shares_leave(session);
@@ -456,11 +456,13 @@ int gm_session_handle_open(struct gm_connection *c, const struct gm_request *r)
 	c->was_session = true;
 	if (c->server->keeps_fds_out)
 		gm_connection_pass_fds(c->source.fd, true);
-	gm_log(GM_LOG_INFO, "session_opened",
-	       "session=%" PRIu64 " pid=%d uid=%u depth=%u arena_bytes=%" PRIu64
-	       " sessions=%u uid_sessions=%u",
-	       session->id, (int)session->pid, (unsigned)c->uid, session->depth,
-	       arena_bytes(session), c->server->n_sessions, c->user->sessions);
+	gm_log_of(c->uid, GM_LOG_INFO, "session_opened",
+		  "session=%" PRIu64
+		  " pid=%d uid=%u depth=%u arena_bytes=%" PRIu64
+		  " sessions=%u uid_sessions=%u",
+		  session->id, (int)session->pid, (unsigned)c->uid,
+		  session->depth, arena_bytes(session), c->server->n_sessions,
+		  c->user->sessions);
 	GM_POINT("session_opened");
 
 	reply = (struct gm_session_reply){ .id = session->id,

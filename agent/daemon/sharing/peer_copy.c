@@ -105,12 +105,13 @@ static void is_open(struct gm_peer_mapping *x)
 	bool was_lost = x->is_lost;
 
 	x->state = GM_PEER_MAPPING_OPEN;
-	gm_log(GM_LOG_INFO, "reached",
-	       "session=%" PRIu64 " row=%u from=%u handle=%#" PRIx64 " way=%s",
-	       x->session->id, x->row, source_of(x), x->handle,
-	       x->stage                                         ? "stage"
-	       : kind_of(x, source_of(x)) == GPUMAP_DEVICE_CUDA ? "peer"
-								: "map");
+	gm_log_of(x->session->user->uid, GM_LOG_INFO, "reached",
+		  "session=%" PRIu64 " row=%u from=%u handle=%#" PRIx64
+		  " way=%s",
+		  x->session->id, x->row, source_of(x), x->handle,
+		  x->stage                                         ? "stage"
+		  : kind_of(x, source_of(x)) == GPUMAP_DEVICE_CUDA ? "peer"
+								   : "map");
 	GM_POINT("peer_mapping_open");
 	/* The source's worker may have ended meanwhile. */
 	if (x->is_lost)

@@ -64,10 +64,10 @@ void gm_shared_end(struct gm_shared *shared, const char *why)
 {
 	struct gm_share_holder *holder;
 
-	gm_log(GM_LOG_INFO, "share_ended",
-	       "share=%" PRIu64 " name=%s holders=%u reason=%s", shared->id,
-	       gm_quote(shared->name).text, shared->n_holders,
-	       gm_quote(why).text);
+	gm_log_of(shared->user->uid, GM_LOG_INFO, "share_ended",
+		  "share=%" PRIu64 " name=%s holders=%u reason=%s", shared->id,
+		  gm_quote(shared->name).text, shared->n_holders,
+		  gm_quote(why).text);
 	while ((holder = TAILQ_FIRST(&shared->holders)))
 		let_go(holder);
 	TAILQ_REMOVE(&shared->server->shares, shared, entry);

@@ -25,6 +25,11 @@
 #include "shm/layout.h"
 #include "shm/queue.h"
 #include "tests/support/story.h"
+#include "tests/support/users.h"
+
+/* Users, in the log with their numbers. */
+#define MANY 54321
+#define ONE  54322
 
 static struct agent agent;
 static int held; /* descriptors of the agent, before the first client */
@@ -160,6 +165,37 @@ static void broken_records_end_the_connection(void)
 		1; /* the body is shorter than known, so a tail follows */
 	EQ(fate(&r, r.header.bytes), 1);
 	OK(others_are_served());
+}
+
+static int break_connections(int n)
+{
+	struct record r = request(GM_CONTROL_SESSIONS, NULL, 0);
+
+	while (n > 0 && fate(&r, 1) == 1)
+		n--;
+	return n > 0;
+}
+
+static int break_many(void)
+{
+	return break_connections(600);
+}
+
+static int break_one(void)
+{
+	return break_connections(1);
+}
+
+/* One user's lines in the log leave room for another's. */
+static void a_flood_hides_no_other_user(void)
+{
+	if (geteuid() != 0) {
+		SKIP(1, "not root");
+		return;
+	}
+	EQ(user_run(MANY, break_many), 0);
+	EQ(user_run(ONE, break_one), 0);
+	OK(agent_wait_log(&agent, "uid=54322 reason="));
 }
 
 static void other_versions_are_understood(void)
@@ -611,10 +647,12 @@ TAP_CASE()
 {
 	agent_make(&agent, "[host]\nrows = 2\n[limits]\n"
 			   "connections-per-uid = 24\nsessions-per-uid = 3\n"
-			   "hello-timeout = 2s\n[map model]\nspec = 0:2\n");
+			   "hello-timeout = 2s\n[socket]\nmode = 0666\n"
+			   "[map model]\nspec = 0:2\n");
 	if (OK(agent_start(&agent))) {
 		held = story_holds_at_rest(agent.pid);
 		broken_records_end_the_connection();
+		a_flood_hides_no_other_user();
 		other_versions_are_understood();
 		records_do_not_meet();
 		hello_comes_first();

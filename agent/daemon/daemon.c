@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/node_clock.h"
 #include "agent/common/numa_bind.h"
 #include "agent/daemon/account/credit.h"
 #include "agent/daemon/account/ledger.h"
@@ -18,6 +19,7 @@
 #include "agent/daemon/base/fd_limits.h"
 #include "agent/daemon/base/io_thread.h"
 #include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/manager.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/uring.h"
 #include "agent/daemon/config.h"
@@ -64,6 +66,7 @@ struct whole {
 	struct gm_nodefile dummies;
 	struct gm_numa_allowed allowed;
 	struct gm_loop loop;
+	struct gm_manager manager;
 	struct gm_segment segment;
 	struct gm_directory directory;
 	struct gm_numa_segments nodes;
@@ -110,6 +113,8 @@ struct gm_daemon *gm_daemon_new(void)
 	w->d.dummies = &w->dummies;
 	w->d.allowed = &w->allowed;
 	w->d.loop = &w->loop;
+	w->d.manager = &w->manager;
+	w->manager.socket = w->manager.listener = -1;
 	w->d.segment = &w->segment;
 	w->d.directory = &w->directory;
 	w->d.nodes = &w->nodes;
@@ -150,6 +155,8 @@ static void on_heartbeat(struct gm_timer *timer)
 	struct gm_daemon *d = &w->d;
 
 	gm_segment_heartbeat(d->segment);
+	if (gm_segment_is_ours(d->segment))
+		gm_manager_feed(d->manager, gm_node_clock_now());
 	gm_timer_set(d->loop, timer, gm_loop_now() + HEARTBEAT_NS);
 }
 
@@ -192,6 +199,20 @@ static void check_names(struct gm_daemon *d)
 		       .text);
 }
 
+static void tell_status(struct gm_daemon *d)
+{
+	char status[GM_MANAGER_STATUS_BYTES];
+	uint32_t ready = 0;
+
+	for (uint32_t row = 0; row < d->devices->n; row++)
+		ready += d->devices->of[row]->moving.state ==
+			 GPUMAP_DEVICE_READY;
+	snprintf(status, sizeof(status), "%s; %u of %u rows ready; %u sessions",
+		 d->draining ? "ending" : "serving", ready, d->devices->n,
+		 d->server != NULL ? d->server->n_sessions : 0);
+	gm_manager_status(d->manager, status);
+}
+
 static void on_refresh(struct gm_timer *timer)
 {
 	struct whole *w = gm_owner(timer, struct whole, refresh);
@@ -200,6 +221,7 @@ static void on_refresh(struct gm_timer *timer)
 	check_files(d);
 	check_names(d);
 	gm_devices_refresh(d);
+	tell_status(d);
 	gm_timer_set(d->loop, timer, gm_loop_now() + d->config->refresh_ns);
 }
 
@@ -223,6 +245,8 @@ static void drain(struct gm_daemon *d)
 		return;
 	d->draining = true;
 	gm_segment_state(d->segment, GM_STATE_DRAINING);
+	gm_manager_stopping(d->manager);
+	tell_status(d);
 	gm_log(GM_LOG_INFO, "draining", "instance=%s drain_ms=%llu",
 	       d->instance,
 	       (unsigned long long)(d->config->drain_ns / 1000000));
@@ -459,6 +483,9 @@ static int start(struct gm_daemon *d)
 	int status;
 
 	gm_subscribers_set(d);
+	status = gm_manager_init(d->manager, why);
+	if (status != 0)
+		return failed("manager", why, GM_EXIT_CONFIG);
 	gm_transactions_init(d->changes);
 	gm_mask_devices_init(d);
 	status = read_dummies(d);
@@ -550,6 +577,7 @@ static void stop(struct gm_daemon *d)
 		gm_loop_exit(d->loop);
 	if (w->lock > 0)
 		close(w->lock);
+	gm_manager_exit(d->manager);
 	gm_nodefile_free(d->dummies);
 }
 
@@ -575,6 +603,8 @@ static void announce(struct gm_daemon *d)
 	    !gm_devices_ready(d) || gm_mask_state_are_made(d))
 		return;
 	w->announced = true;
+	gm_manager_ready(d->manager);
+	tell_status(d);
 	gm_log(GM_LOG_INFO, "ready", "instance=%s epoch=%llu rows=%u pid=%d",
 	       d->instance, (unsigned long long)d->segment->epoch,
 	       d->devices->n, (int)getpid());

@@ -24,6 +24,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/base/fd_limits.c %reldir%/base/fd_limits.h \
 	%reldir%/base/io_thread.c %reldir%/base/io_thread.h \
 	%reldir%/base/loop.c %reldir%/base/loop.h \
+	%reldir%/base/manager.c %reldir%/base/manager.h \
 	%reldir%/base/memfd.c %reldir%/base/memfd.h \
 	%reldir%/base/name.c %reldir%/base/name.h \
 	%reldir%/base/oom.c %reldir%/base/oom.h \

@@ -197,6 +197,7 @@ gm_system_sessions = \
 	%reldir%/sessions/poll_fd.c \
 	%reldir%/sessions/reconnect.c \
 	%reldir%/sessions/retry.c \
+	%reldir%/sessions/service_manager.c \
 	%reldir%/sessions/time_namespace.c
 tests_suites_system_sessions_SOURCES = $(gm_system_sessions)
 tests_suites_system_sessions_LDADD = tests/libsupport.la lib/libgpumap.la \

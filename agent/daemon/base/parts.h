@@ -28,6 +28,7 @@ struct gm_holders;        /* map/pins.h */
 struct gm_io_thread;      /* base/io_thread.h */
 struct gm_ledger;         /* account/ledger.h */
 struct gm_loop;           /* base/loop.h */
+struct gm_manager;        /* base/manager.h */
 struct gm_mask_devices;   /* masks/device_replicas.h */
 struct gm_nodefile;       /* agent/plan/nodefile.h */
 struct gm_numa_segments;  /* masks/numa_segments.h */
@@ -54,6 +55,7 @@ struct gm_daemon {
 	struct gm_nodefile *dummies; /* of [dummy]; no rows without a file */
 	struct gm_numa_allowed *allowed; /* before we pinned ourselves */
 	struct gm_loop *loop;
+	struct gm_manager *manager;
 	struct gm_segment *segment;
 	struct gm_directory *directory;
 	struct gm_numa_segments *nodes;

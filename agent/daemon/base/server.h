@@ -57,6 +57,7 @@ struct gm_control_server {
 	struct gm_daemon *d;
 	char path[108];
 	struct gm_source listener;
+	bool is_managers;   /* the listener, and its path, outlive us */
 	bool keeps_fds_out; /* the kernel does, of all but sessions */
 	int reserve;        /* closed to accept and refuse a new connection */
 	bool paused;        /* no descriptor at all: wait a little */

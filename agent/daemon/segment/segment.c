@@ -469,3 +469,12 @@ void gm_segment_heartbeat(struct gm_segment *segment)
 	/* SEGMENT.changed */
 	gm_put_release(&segment->map.header->heartbeat, gm_node_clock_now());
 }
+
+bool gm_segment_is_ours(const struct gm_segment *segment)
+{
+	const struct gm_header *header = segment->map.header;
+
+	return gm_get(&header->magic) == GM_MAGIC &&
+	       gm_get(&header->epoch) == segment->epoch &&
+	       gm_get(&header->agent_pid) == (uint32_t)getpid();
+}

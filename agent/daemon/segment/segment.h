@@ -90,4 +90,7 @@ void gm_segment_changed(struct gm_segment *segment);
 /* We live; to be said every 500 ms. */
 void gm_segment_heartbeat(struct gm_segment *segment);
 
+/* Does the header still say what we have written into it? */
+bool gm_segment_is_ours(const struct gm_segment *segment);
+
 #endif

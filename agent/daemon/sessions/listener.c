@@ -18,6 +18,7 @@
 #include "agent/daemon/base/connection.h"
 #include "agent/daemon/base/deferred_close.h"
 #include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/manager.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/meshes/rendezvous.h"
@@ -189,6 +190,25 @@ static int bind_socket(struct gm_control_server *s, int fd)
 	return error;
 }
 
+/* A socket that a service manager passes has the owner and the mode that it
+ * gave, and clients that have come before us. */
+static int take_listener(struct gm_control_server *s)
+{
+	int fd = gm_manager_take_listener(s->d->manager, s->path, s->why);
+
+	if (fd == -ENOENT)
+		return 0;
+	if (fd < 0) {
+		gm_log(GM_LOG_ERROR, "manager", "why=%s",
+		       gm_quote(s->why).text);
+		return fd;
+	}
+	s->is_managers = true;
+	s->keeps_fds_out = gm_connection_pass_fds(fd, false) == 0;
+	s->listener = (struct gm_source){ fd, newcomers };
+	return gm_loop_add(s->d->loop, &s->listener, EPOLLIN);
+}
+
 static int open_listener(struct gm_control_server *s)
 {
 	int n = snprintf(s->path, sizeof(s->path), "%s/%s.sock",
@@ -197,6 +217,9 @@ static int open_listener(struct gm_control_server *s)
 
 	if (n < 0 || (size_t)n >= sizeof(s->path))
 		return -ENAMETOOLONG;
+	error = take_listener(s);
+	if (error != 0 || s->is_managers)
+		return error;
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
@@ -340,7 +363,8 @@ void gm_listener_exit(struct gm_daemon *d)
 	if (s->listener.fd >= 0) {
 		gm_loop_del(d->loop, &s->listener);
 		close(s->listener.fd);
-		unlink(s->path);
+		if (!s->is_managers)
+			unlink(s->path);
 	}
 	drop_all(&s->silent);
 	drop_all(&s->known);

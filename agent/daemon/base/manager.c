@@ -1,0 +1,195 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/base/manager.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FIRST_FD 3 /* of those that a manager passes */
+#define FDS_MAX  1024
+
+/* A number of the environment.  Returns false where there is none. */
+static bool number_of(const char *name, uint64_t *ret_number)
+{
+	const char *text = getenv(name);
+	char *end;
+
+	if (text == NULL || *text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	*ret_number = strtoull(text, &end, 10);
+	return errno == 0 && *end == '\0';
+}
+
+/* A process that passes its environment on does not pass its manager on. */
+static bool is_for_us(const char *name)
+{
+	uint64_t pid;
+
+	return number_of(name, &pid) && pid == (uint64_t)getpid();
+}
+
+/* ---- states -------------------------------------------------------------- */
+
+/* A path, or with '@' a name without one. */
+static void find_socket(struct gm_manager *m)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	size_t n = path != NULL ? strlen(path) : 0;
+
+	if (n < 2 || n >= sizeof(m->to.sun_path) ||
+	    (path[0] != '/' && path[0] != '@'))
+		return;
+	m->to.sun_family = AF_UNIX;
+	memcpy(m->to.sun_path, path, n);
+	if (path[0] == '@')
+		m->to.sun_path[0] = '\0';
+	m->to_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
+	m->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+}
+
+static void tell(struct gm_manager *m, const char *state)
+{
+	if (m->socket >= 0)
+		sendto(m->socket, state, strlen(state),
+		       MSG_DONTWAIT | MSG_NOSIGNAL,
+		       (const struct sockaddr *)&m->to, m->to_bytes);
+}
+
+void gm_manager_ready(struct gm_manager *m)
+{
+	tell(m, "READY=1");
+}
+
+void gm_manager_stopping(struct gm_manager *m)
+{
+	tell(m, "STOPPING=1");
+}
+
+void gm_manager_status(struct gm_manager *m, const char *status)
+{
+	char state[sizeof("STATUS=") + GM_MANAGER_STATUS_BYTES];
+
+	if (m->socket < 0 || strcmp(m->status, status) == 0)
+		return;
+	snprintf(m->status, sizeof(m->status), "%s", status);
+	snprintf(state, sizeof(state), "STATUS=%s", m->status);
+	tell(m, state);
+}
+
+/* Four times in each period: managers count from the last one that came. */
+void gm_manager_feed(struct gm_manager *m, uint64_t now_ns)
+{
+	if (m->watchdog_ns == 0 ||
+	    (m->fed_ns != 0 && now_ns - m->fed_ns < m->watchdog_ns / 4))
+		return;
+	m->fed_ns = now_ns;
+	tell(m, "WATCHDOG=1");
+}
+
+/* ---- the socket ---------------------------------------------------------- */
+
+static int option_of(int fd, int option)
+{
+	socklen_t bytes = sizeof(int);
+	int value = -1;
+
+	return getsockopt(fd, SOL_SOCKET, option, &value, &bytes) == 0 ? value
+								       : -1;
+}
+
+static int check_listener(int fd, uint64_t n, char *ret_why)
+{
+	if (n != 1)
+		return gm_why(ret_why, -EINVAL,
+			      "the service manager passed %" PRIu64
+			      " descriptors: gpumapd.socket has one "
+			      "ListenSequentialPacket=, and no more",
+			      n);
+	if (option_of(fd, SO_DOMAIN) != AF_UNIX ||
+	    option_of(fd, SO_TYPE) != SOCK_SEQPACKET ||
+	    option_of(fd, SO_ACCEPTCONN) != 1)
+		return gm_why(
+			ret_why, -EINVAL,
+			"descriptor %d, which the service manager passed, "
+			"is no listening SOCK_SEQPACKET socket: "
+			"gpumapd.socket wants ListenSequentialPacket=",
+			fd);
+	if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
+	    fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
+		return gm_why(ret_why, -errno, "descriptor %d: %s", fd,
+			      strerror(errno));
+	return 0;
+}
+
+static int find_listener(struct gm_manager *m, char *ret_why)
+{
+	uint64_t n;
+	int ret;
+
+	if (!number_of("LISTEN_FDS", &n) || n == 0 || !is_for_us("LISTEN_PID"))
+		return 0;
+	ret = check_listener(FIRST_FD, n, ret_why);
+	if (ret == 0)
+		m->listener = FIRST_FD;
+	return ret;
+}
+
+int gm_manager_take_listener(struct gm_manager *m, const char *path,
+			     char ret_why[GM_WHY_BYTES])
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	socklen_t bytes = sizeof(at);
+	int fd = m->listener;
+
+	if (fd < 0)
+		return -ENOENT;
+	if (getsockname(fd, (struct sockaddr *)&at, &bytes) != 0)
+		return gm_why(ret_why, -errno, "descriptor %d: %s", fd,
+			      strerror(errno));
+	if (strncmp(at.sun_path, path, sizeof(at.sun_path)) != 0)
+		return gm_why(ret_why, -EINVAL,
+			      "the service manager listens on %.90s, and "
+			      "clients look for %.90s: make them the same, see "
+			      "--runtime-dir and --instance",
+			      at.sun_path[0] != '\0' ? at.sun_path : "no path",
+			      path);
+	m->listener = -1;
+	return fd;
+}
+
+int gm_manager_init(struct gm_manager *m, char ret_why[GM_WHY_BYTES])
+{
+	uint64_t us;
+	int ret;
+
+	*m = (struct gm_manager){ .socket = -1, .listener = -1 };
+	find_socket(m);
+	if (number_of("WATCHDOG_USEC", &us) && us <= INT64_MAX / 1000 &&
+	    (getenv("WATCHDOG_PID") == NULL || is_for_us("WATCHDOG_PID")))
+		m->watchdog_ns = us * 1000;
+	ret = find_listener(m, ret_why);
+	unsetenv("NOTIFY_SOCKET");
+	unsetenv("WATCHDOG_USEC");
+	unsetenv("WATCHDOG_PID");
+	unsetenv("LISTEN_FDS");
+	unsetenv("LISTEN_PID");
+	unsetenv("LISTEN_FDNAMES");
+	return ret;
+}
+
+void gm_manager_exit(struct gm_manager *m)
+{
+	if (m->socket >= 0)
+		close(m->socket);
+	if (m->listener >= 0)
+		close(m->listener);
+	m->socket = m->listener = -1;
+}

@@ -1,0 +1,22 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+
+# contrib/systemd: units of the agent, the user of its workers, and folders.
+EXTRA_DIST += %reldir%/check-guest %reldir%/check-vm \
+	%reldir%/gpumapd.service.in %reldir%/gpumapd.socket \
+	%reldir%/sysusers.d/gpumap.conf %reldir%/tmpfiles.d/gpumap.conf
+
+if SYSTEMD
+# systemd looks below /usr and /usr/local.
+unitdir = $(prefix)/lib/systemd/system
+unit_DATA = %reldir%/gpumapd.service %reldir%/gpumapd.socket
+sysusersdir = $(prefix)/lib/sysusers.d
+sysusers_DATA = %reldir%/sysusers.d/gpumap.conf
+tmpfilesdir = $(prefix)/lib/tmpfiles.d
+tmpfiles_DATA = %reldir%/tmpfiles.d/gpumap.conf
+CLEANFILES += %reldir%/gpumapd.service
+
+%reldir%/gpumapd.service: %reldir%/gpumapd.service.in Makefile
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(SED) 's|@sbindir[@]|$(sbindir)|' \
+	  $(srcdir)/%reldir%/gpumapd.service.in >$@
+endif

@@ -42,21 +42,24 @@ void gm_comm_break(struct gm_comm_page *page, int error)
 {
 	uint32_t whole = 0;
 
-	gm_try_ordered(&page->broken, &whole, (uint32_t)error); /* COMM.tell */
+	/* COMM.tell COMM.left */
+	gm_try_ordered(&page->broken, &whole, (uint32_t)error);
 }
 
 int gm_comm_broken_by(const struct gm_comm_page *page)
 {
-	return -(int)gm_get_ordered(&page->broken); /* COMM.tell */
+	return -(int)gm_get_ordered(&page->broken); /* COMM.tell COMM.left */
 }
 
 /* A rank that has read from others checks once more before it reports success:
- * ranks that ended because the group is broken may have new data there. */
+ * ranks that ended because the group is broken may have new data there.  A load
+ * alone could be done before the reading. */
 static int after_reading(const struct gm_comm *comm)
 {
-	int broken = gm_comm_broken_by(comm->page);
+	uint32_t broken =
+		gm_add_ordered(&comm->page->broken, 0); /* COMM.left */
 
-	return broken < 0 ? broken : 1;
+	return broken ? -(int)broken : 1;
 }
 
 /* ---- what is asked for --------------------------------------------------- */

@@ -25,6 +25,10 @@
  *   COMM.tell   a rank that has come on, or breaks the group, looks afterwards
  *               for ranks that wait (the caller does); all are sequentially
  *               consistent.
+ *   COMM.left   a rank that breaks the group, or finds it broken, lets its
+ *               client write again; a rank that has read another's memory
+ *               looks afterwards, by adding nothing: it has read before the
+ *               word is broken, or finds it so.
  *   COMM.cell   a sender stores what it offers before the number of the offer;
  *               the receiver is done with that, and with the bytes, and stores
  *               what it says of it before the number of what it has taken.

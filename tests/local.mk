@@ -82,6 +82,7 @@ EXTRA_DIST += %reldir%/model/park_worker.pml
 EXTRA_DIST += %reldir%/model/publish.pml
 EXTRA_DIST += %reldir%/model/relacy/shm/atomic.h
 EXTRA_DIST += %reldir%/model/relacy/test.h
+EXTRA_DIST += %reldir%/model/relacy_comm.cpp
 EXTRA_DIST += %reldir%/model/relacy_ring.cpp
 EXTRA_DIST += %reldir%/model/relacy_seq.cpp
 EXTRA_DIST += %reldir%/model/rows.pml

@@ -69,6 +69,13 @@ static inline rl::memory_order gm_order(const char *function, const char *macro,
 #define gm_put_ordered(p, v) \
 	(p)->store((v), GM_ORDER("gm_put_ordered", seq_cst, release), $)
 
-#define gm_add_ordered(p, v) (p)->fetch_add((v), rl::mo_seq_cst, $)
+#define gm_add_ordered(p, v) \
+	(p)->fetch_add((v), GM_ORDER("gm_add_ordered", seq_cst, acq_rel), $)
+#define gm_or_ordered(p, v)   (p)->fetch_or((v), rl::mo_seq_cst, $)
+#define gm_swap_ordered(p, v) (p)->exchange((v), rl::mo_seq_cst, $)
+#define gm_try_ordered(p, expected, v) \
+	(p)->compare_exchange_strong(  \
+		*(expected), (v),      \
+		GM_ORDER("gm_try_ordered", seq_cst, acq_rel), $)
 
 #endif

@@ -64,7 +64,8 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/map/reserve.c %reldir%/map/reserve.h \
 	%reldir%/map/state.c %reldir%/map/state.h \
 	%reldir%/map/state_text.c %reldir%/map/state_text.h \
-	%reldir%/map/transaction.c %reldir%/map/transaction.h
+	%reldir%/map/transaction.c %reldir%/map/transaction.h \
+	%reldir%/map/turn.c %reldir%/map/turn.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/masks/device_replicas.c %reldir%/masks/device_replicas.h \
 	%reldir%/masks/held.c %reldir%/masks/held.h \

@@ -176,6 +176,7 @@ gm_system_planning = \
 	%reldir%/planning/plan.c \
 	%reldir%/planning/wait.c \
 	%reldir%/planning/wait_concurrent.c \
+	%reldir%/planning/wait_ends.c \
 	%reldir%/planning/wait_random.c
 tests_suites_system_planning_SOURCES = $(gm_system_planning)
 tests_suites_system_planning_LDADD = tests/libsupport.la lib/libgpumap.la \

@@ -203,22 +203,33 @@ static uint64_t per_cent(uint64_t bytes, uint32_t n)
 	return bytes / 100 * n + bytes % 100 * n / 100;
 }
 
-static int check_share(const struct gm_daemon *d,
-		       const struct gm_reservation *reservation, uint32_t row,
+static int check_share(const struct gm_daemon *d, uint32_t uid, uint32_t row,
 		       uint64_t want, uint64_t has, char *ret_why)
 {
 	uint64_t total = d->devices->of[row]->facts.total_bytes;
 	uint64_t most = per_cent(total, d->config->reserve_per_uid);
 
-	if (gm_user_is_privileged(reservation->uid))
+	if (gm_user_is_privileged(uid))
 		return 0;
 	if (want <= left(most, has))
 		return 0;
 	return gm_why(ret_why, -EDQUOT,
 		      "uid %u has reserved %llu bytes of row %u and may have "
 		      "%llu: release a map, or raise limits.reserve-per-uid",
-		      reservation->uid, (unsigned long long)has, row,
+		      uid, (unsigned long long)has, row,
 		      (unsigned long long)most);
+}
+
+int gm_ledger_check_share(const struct gm_daemon *d, uint32_t uid,
+			  uint32_t slot, uint32_t row, uint64_t bytes,
+			  char ret_why[GM_WHY_BYTES])
+{
+	uint64_t has = gm_ledger_share(d, uid, row).bytes;
+
+	if (slot != GM_LEDGER_NOBODY && d->ledger->of[slot] != NULL &&
+	    d->ledger->of[slot]->uid == uid)
+		has -= share_of(d->ledger->of[slot], row);
+	return check_share(d, uid, row, bytes, has, ret_why);
 }
 
 static int check_row(const struct gm_daemon *d, uint32_t row, char *ret_why)
@@ -239,21 +250,25 @@ int gm_ledger_admit(const struct gm_daemon *d,
 	uint64_t has[GM_ROWS];
 	int ret = 0;
 
-	if (reservation != NULL)
-		sum_of_uid(d, reservation->uid, slot, has);
-	for (uint32_t i = 0;
-	     reservation != NULL && i < reservation->n && ret == 0; i++) {
+	if (reservation == NULL)
+		return 0;
+	sum_of_uid(d, reservation->uid, slot, has);
+	/* First, because no wait for room would help. */
+	for (uint32_t i = 0; i < reservation->n && ret == 0; i++) {
 		uint32_t row = reservation->of[i].row;
-		uint64_t want = reservation->of[i].bytes;
 
 		ret = check_row(d, row, ret_why);
 		if (ret == 0)
-			ret = check_room(row, want,
-					 gm_ledger_avail(d, row, slot), ret_why,
-					 ret_shortage);
-		if (ret == 0)
-			ret = check_share(d, reservation, row, want, has[row],
+			ret = check_share(d, reservation->uid, row,
+					  reservation->of[i].bytes, has[row],
 					  ret_why);
+	}
+	for (uint32_t i = 0; i < reservation->n && ret == 0; i++) {
+		uint32_t row = reservation->of[i].row;
+
+		ret = check_room(row, reservation->of[i].bytes,
+				 gm_ledger_avail(d, row, slot), ret_why,
+				 ret_shortage);
 	}
 	return ret;
 }

@@ -119,6 +119,12 @@ int gm_ledger_admit(const struct gm_daemon *d,
 		    char ret_why[GM_WHY_BYTES],
 		    struct gm_shortage *ret_shortage);
 
+/* Would a uid that has @bytes of a row instead of what the map in @slot has be
+ * within its share?  Returns 0 or -EDQUOT. */
+int gm_ledger_check_share(const struct gm_daemon *d, uint32_t uid,
+			  uint32_t slot, uint32_t row, uint64_t bytes,
+			  char ret_why[GM_WHY_BYTES]);
+
 /*
  * gm_ledger_fits - could it be kept, whatever is free now?
  *

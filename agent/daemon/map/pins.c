@@ -425,7 +425,8 @@ int gm_pins_started(struct gm_daemon *d, uint32_t slot)
 	return -ENOENT;
 }
 
-pid_t gm_pins_starting(const struct gm_daemon *d, uint32_t row, uint32_t slot)
+const struct gm_holder_image *gm_pins_starting(const struct gm_daemon *d,
+					       uint32_t row, uint32_t slot)
 {
 	uint64_t now = gm_node_clock_now();
 
@@ -435,9 +436,9 @@ pid_t gm_pins_starting(const struct gm_daemon *d, uint32_t row, uint32_t slot)
 		if (image->start_until > now && image->slot != slot &&
 		    holds(d, image, image->slot) &&
 		    gm_ledger_promise(d, image->slot, row) != NULL)
-			return (pid_t)image->pid;
+			return image;
 	}
-	return 0;
+	return NULL;
 }
 
 void gm_pins_let_go(struct gm_daemon *d, uint32_t place)

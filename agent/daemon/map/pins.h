@@ -90,9 +90,10 @@ void gm_pins_set_start(struct gm_daemon *d, uint32_t place, uint64_t start_ns);
  * Returns 0, or -ENOENT: none holds it. */
 int gm_pins_started(struct gm_daemon *d, uint32_t slot);
 
-/* A process in its start window on a row, but for that of the map in @slot; 0:
- * there is none. */
-pid_t gm_pins_starting(const struct gm_daemon *d, uint32_t row, uint32_t slot);
+/* The entry of a process in its start window on a row, but for that of the map
+ * in @slot; NULL: there is none. */
+const struct gm_holder_image *gm_pins_starting(const struct gm_daemon *d,
+					       uint32_t row, uint32_t slot);
 
 /* The process that holds the map in this slot; 0: none does. */
 pid_t gm_pins_holder(const struct gm_daemon *d, uint32_t slot);

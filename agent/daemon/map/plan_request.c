@@ -17,6 +17,7 @@
 #include "agent/daemon/map/plan_form.h"
 #include "agent/daemon/map/plan_reply.h"
 #include "agent/daemon/map/reserve.h"
+#include "agent/daemon/map/state.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/plan/plan.h"
@@ -238,23 +239,50 @@ static void put_cache(struct plan_change *plan)
 	plan->q.paged = &plan->paged;
 }
 
+static void find_turn(const struct plan_change *plan, struct gm_turn *ret_turn)
+{
+	gm_turn_find(plan->change.d, &plan->wait, slot_of(plan),
+		     plan->ask.start_ns != 0, !takes_turns(&plan->ask),
+		     ret_turn);
+}
+
 static int check_reserve(struct plan_change *plan)
 {
 	const struct gm_control_plan *ask = &plan->ask;
+	struct gm_turn turn;
 	const struct gm_reserve reserve = {
 		.devices = plan->devices,
 		.n_devices = plan->q.n_devices,
 		.bytes = plan->layer_bytes,
 		.n = ask->n_layers,
-		.takes_turns = takes_turns(ask),
-		.has_start = ask->start_ns != 0,
+		.uid = plan->change.uid,
+		.turn = &turn,
 	};
-	int ret = gm_reserve_choose(plan->change.d, &reserve, &plan->wait,
-				    plan->change.why, &plan->reserved);
+	int ret;
 
+	find_turn(plan, &turn);
+	ret = gm_reserve_choose(plan->change.d, &reserve, &plan->wait,
+				plan->change.why, &plan->reserved);
 	plan->shortage = plan->reserved.shortage;
 	plan->may_wait = plan->reserved.may_wait;
 	plan->q.text = plan->reserved.spec;
+	return ret;
+}
+
+/* Publishing checks it again, after any wait for room. */
+static int may_publish(struct plan_change *plan)
+{
+	const struct gm_control_plan *ask = &plan->ask;
+	struct gm_change *change = &plan->change;
+	int ret = 0;
+
+	if (to_publish(ask))
+		ret = gm_map_state_may_replace(change->d, ask->name,
+					       change->uid, change->why, NULL);
+	if (ret == 0 && to_publish(ask))
+		ret = gm_directory_may_replace(change->d, GM_KIND_LAYERS,
+					       ask->name, change->uid, 0,
+					       change->why);
 	return ret;
 }
 
@@ -298,7 +326,9 @@ static int check(struct gm_change *change)
 	q->model.n_heads = ask->n_heads;
 	put_cache(plan);
 	change->act = GM_CHANGE_NOTHING;
-	ret = list_devices(plan);
+	ret = may_publish(plan);
+	if (ret == 0)
+		ret = list_devices(plan);
 	return ret == 0 && is_reserve(plan) ? check_reserve(plan) : ret;
 }
 
@@ -424,6 +454,28 @@ static void put_layers(struct plan_change *plan)
 		layers->flags |= GM_OBJECT_HELD;
 }
 
+/* A row may have room for it, and not be its yet. */
+static int check_turn(struct plan_change *plan)
+{
+	const struct gm_daemon *d = plan->change.d;
+	struct gm_turn turn;
+	int error = 0;
+
+	find_turn(plan, &turn);
+	for (uint32_t i = 0; i < plan->plan.n_charges && error != -ENOSPC;
+	     i++) {
+		const struct gm_plan_charge *charge = &plan->plan.charges[i];
+		int ret = gm_turn_check(d, &turn, charge->row,
+					gm_plan_charge_bytes(charge),
+					plan->change.why);
+
+		error = ret != 0 ? ret : error;
+	}
+	plan->may_wait = error != 0;
+	plan->wait.is_for_start = error == -EBUSY;
+	return error;
+}
+
 /* Publishing checks it again; here the refusal says by how much it is too
  * large. */
 static int check_promise(struct plan_change *plan)
@@ -439,51 +491,7 @@ static int check_promise(struct plan_change *plan)
 			      change->why, &plan->shortage);
 	plan->may_wait = ret == -ENOSPC;
 	free(reservation);
-	return ret;
-}
-
-/* The rows that it would take are those of others, who came before. */
-static int check_turn(struct plan_change *plan)
-{
-	uint64_t before[GM_ROW_WORDS];
-	uint32_t n;
-
-	if (!takes_turns(&plan->ask) || slot_of(plan) != GM_LEDGER_NOBODY)
-		return 0;
-	n = gm_wait_line_before(plan->change.d, &plan->wait, before);
-	for (uint32_t i = 0; n != 0 && i < plan->plan.n_charges; i++) {
-		uint32_t row = plan->plan.charges[i].row;
-
-		if (!gm_wait_line_has_row(before, row))
-			continue;
-		plan->may_wait = true;
-		return gm_why(plan->change.why, -ENOSPC,
-			      "row %u has room, but requests that came before "
-			      "wait for it (gpumapctl who): wait, too "
-			      "(gpumapctl run --wait)",
-			      row);
-	}
-	return 0;
-}
-
-static int check_start(struct plan_change *plan)
-{
-	for (uint32_t i = 0;
-	     plan->ask.start_ns != 0 && i < plan->plan.n_charges; i++) {
-		uint32_t row = plan->plan.charges[i].row;
-		pid_t pid =
-			gm_pins_starting(plan->change.d, row, slot_of(plan));
-
-		if (pid == 0)
-			continue;
-		plan->may_wait = true;
-		plan->wait.is_for_start = true;
-		return gm_why(plan->change.why, -EBUSY,
-			      "process %d is in its start window on row %u: "
-			      "wait for it (gpumapctl run --wait)",
-			      (int)pid, row);
-	}
-	return 0;
+	return ret != 0 ? ret : check_turn(plan);
 }
 
 /* ---- waiting ------------------------------------------------------------- */
@@ -528,15 +536,33 @@ static void enter_line(struct plan_change *plan, uint64_t until_ns)
 	gm_wait_line_wait(plan->change.d, place);
 }
 
+/* One that could not be held even if there were room need not wait for it. */
+static int check_hold(struct plan_change *plan)
+{
+	int ret;
+
+	if ((plan->ask.flags & GPUMAP_PLAN_HELD) == 0 || plan->wait.number != 0)
+		return 0;
+	ret = hold(plan);
+	if (plan->holds)
+		gm_pins_let_go(plan->change.d, plan->place);
+	plan->holds = false;
+	return ret;
+}
+
 /* Room may come, or the end of a start window. */
 static int postpone(struct gm_change *change, int status)
 {
 	struct plan_change *plan = of(change);
 	uint64_t now = gm_loop_now(), until = now + plan->ask.wait_ns;
 	char why[GM_WHY_BYTES];
+	int ret;
 
 	if (plan->ask.wait_ns == 0 || !plan->may_wait)
 		return status;
+	ret = check_hold(plan);
+	if (ret != 0)
+		return ret;
 	if (plan->wait.number != 0)
 		until = plan->wait.until_ns;
 	if (now < until) {
@@ -565,10 +591,6 @@ static int settle(struct gm_change *change)
 	put_layers(plan);
 	if ((change->layers.flags & GM_OBJECT_COMMITTED) != 0)
 		ret = check_promise(plan);
-	if (ret == 0)
-		ret = check_turn(plan);
-	if (ret == 0)
-		ret = check_start(plan);
 	if (ret == 0 && (change->layers.flags & GM_OBJECT_HELD) != 0)
 		ret = hold(plan);
 	return ret;

@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "agent/daemon/map/pins.h"
-
 static int check(const struct gm_reserve *r, char *ret_why)
 {
 	if (r->n != 1 && r->n != r->n_devices)
@@ -58,57 +56,57 @@ static int choose_all(const struct gm_reserve *r, struct gm_wait_place *place,
 	return 0;
 }
 
-/* Those whose memory would do, if all of it were free. */
-static int find_rows(const struct gm_reserve *r, struct gm_wait_place *place,
-		     char *ret_why, struct gm_reserved *ret)
+/* Those whose memory would do, if all of it were free, and of which the uid may
+ * have so much. */
+static int find_rows(const struct gm_daemon *d, const struct gm_reserve *r,
+		     struct gm_wait_place *place, char *ret_why,
+		     struct gm_reserved *ret)
 {
 	int error = gm_why(ret_why, -ENODEV,
 			   "there is no row to reserve memory of: gpumapctl "
 			   "devices shows which can be used");
+	bool has_any = false;
 
 	for (uint32_t i = 0; i < r->n_devices; i++) {
 		const struct gm_plan_device *device = &r->devices[i];
+		int status;
 
-		if (device->total < r->bytes[0])
+		if (device->total < r->bytes[0]) {
 			error = never_fits(device, r->bytes[0], ret_why, ret);
-		else
-			gm_wait_line_add_row(place->rows, device->row);
+			continue;
+		}
+		status = gm_ledger_check_share(d, r->uid, r->turn->slot,
+					       device->row, r->bytes[0],
+					       ret_why);
+		if (status != 0) {
+			error = status;
+			continue;
+		}
+		gm_wait_line_add_row(place->rows, device->row);
+		has_any = true;
 	}
-	for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
-		if (place->rows[i] != 0)
-			error = 0;
-	if (error == 0)
+	if (has_any || error != -ENOSPC)
 		ret->shortage = (struct gm_shortage){ 0 };
-	return error;
+	return has_any ? 0 : error;
 }
 
 /* The reasons why it gets no row, as far as rows have been looked at. */
 struct obstacle {
-	uint32_t row;
-	pid_t starting; /* 0: it is no start window */
-	uint64_t most;  /* bytes that are free of a row that it may take */
+	uint32_t row;  /* with room, which others are to have */
+	int error;     /* and how: see gm_turn_check(); 0: there is none */
+	uint64_t most; /* bytes that are free of a row that it may take */
 	uint32_t most_row;
-	bool is_taken; /* by these, a row with room */
 };
 
-static int say(const struct gm_reserve *r, const struct obstacle *obstacle,
-	       struct gm_wait_place *place, char *ret_why,
-	       struct gm_reserved *ret)
+static int say(const struct gm_daemon *d, const struct gm_reserve *r,
+	       const struct obstacle *obstacle, struct gm_wait_place *place,
+	       char *ret_why, struct gm_reserved *ret)
 {
 	ret->may_wait = true;
-	if (obstacle->starting != 0) {
-		place->is_for_start = true;
-		return gm_why(ret_why, -EBUSY,
-			      "process %d is in its start window on row %u: "
-			      "wait for it (gpumapctl run --wait)",
-			      (int)obstacle->starting, obstacle->row);
-	}
-	if (obstacle->is_taken)
-		return gm_why(ret_why, -ENOSPC,
-			      "row %u has room, but requests that came before "
-			      "wait for it (gpumapctl who): wait, too "
-			      "(gpumapctl run --wait)",
-			      obstacle->row);
+	place->is_for_start = obstacle->error == -EBUSY;
+	if (obstacle->error != 0)
+		return gm_turn_check(d, r->turn, obstacle->row, r->bytes[0],
+				     ret_why);
 	ret->shortage = (struct gm_shortage){ r->bytes[0] - obstacle->most,
 					      obstacle->most_row };
 	return gm_why(ret_why, -ENOSPC,
@@ -126,12 +124,10 @@ static int choose_one(const struct gm_daemon *d, const struct gm_reserve *r,
 {
 	const struct gm_plan_device *best = NULL;
 	struct obstacle obstacle = { .row = GM_ROWS };
-	uint64_t before[GM_ROW_WORDS];
 
-	gm_wait_line_before(d, place, before);
 	for (uint32_t i = 0; i < r->n_devices; i++) {
 		const struct gm_plan_device *device = &r->devices[i];
-		pid_t starting = 0;
+		int error;
 
 		if (!gm_wait_line_has_row(place->rows, device->row))
 			continue;
@@ -141,24 +137,18 @@ static int choose_one(const struct gm_daemon *d, const struct gm_reserve *r,
 		}
 		if (device->avail < r->bytes[0])
 			continue;
-		if (r->takes_turns &&
-		    gm_wait_line_has_row(before, device->row)) {
-			obstacle.is_taken = true;
+		error = gm_turn_check(d, r->turn, device->row, r->bytes[0],
+				      ret_why);
+		if (error == 0) {
+			if (best == NULL || device->avail < best->avail)
+				best = device;
+		} else if (obstacle.error != -EBUSY) {
+			obstacle.error = error;
 			obstacle.row = device->row;
-			continue;
-		}
-		if (r->has_start)
-			starting = gm_pins_starting(d, device->row,
-						    GM_LEDGER_NOBODY);
-		if (starting != 0) {
-			obstacle.starting = starting;
-			obstacle.row = device->row;
-		} else if (best == NULL || device->avail < best->avail) {
-			best = device;
 		}
 	}
 	if (best == NULL)
-		return say(r, &obstacle, place, ret_why, ret);
+		return say(d, r, &obstacle, place, ret_why, ret);
 	snprintf(ret->spec, sizeof(ret->spec), "%u:1", best->row);
 	return 0;
 }
@@ -178,7 +168,7 @@ int gm_reserve_choose(const struct gm_daemon *d, const struct gm_reserve *r,
 		return ret;
 	if (r->n == r->n_devices)
 		return choose_all(r, place, ret_why, ret_reserved);
-	ret = find_rows(r, place, ret_why, ret_reserved);
+	ret = find_rows(d, r, place, ret_why, ret_reserved);
 	return ret == 0 ? choose_one(d, r, place, ret_why, ret_reserved) : ret;
 }
 

@@ -11,7 +11,7 @@
 #define GM_DAEMON_MAP_RESERVE_H
 
 #include "agent/daemon/account/ledger.h"
-#include "agent/daemon/account/wait_line.h"
+#include "agent/daemon/map/turn.h"
 #include "agent/plan/plan.h"
 
 #define GM_RESERVE_SPEC_BYTES (GM_ROWS * 6) /* "255:1;" */
@@ -21,8 +21,8 @@ struct gm_reserve {
 	uint32_t n_devices;
 	const uint64_t *bytes; /* of each device, or one for any of them */
 	uint32_t n;
-	bool takes_turns; /* it overtakes none that waits for the same row */
-	bool has_start;   /* and waits for start windows */
+	uint32_t uid;
+	const struct gm_turn *turn;
 };
 
 /* The answer. */
@@ -41,6 +41,7 @@ struct gm_reserved {
  *		-ENOSPC		no row has so much free, or not before those
  *				that wait; or none ever has
  *		-EBUSY		one has, but for a start window
+ *		-EDQUOT		the uid may not have so much of any row
  *		-EINVAL		the numbers do not fit together
  */
 int gm_reserve_choose(const struct gm_daemon *d, const struct gm_reserve *r,

@@ -345,7 +345,8 @@ static int handle_started(struct gm_connection *c, const struct gm_request *r)
 		return -EINVAL;
 	if (object->kind == GM_KIND_LAYERS)
 		block = gm_directory_find(d, GM_KIND_LAYERS, name);
-	if (block != NULL && block->owner_uid != c->uid && c->uid != 0)
+	if (block != NULL && block->owner_uid != c->uid &&
+	    !gm_user_is_privileged(c->uid))
 		return gm_connection_bad(
 			c, -EPERM, "%s belongs to uid %u, and this is uid %u",
 			name, block->owner_uid, (unsigned)c->uid);

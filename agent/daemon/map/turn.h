@@ -1,0 +1,45 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * turn - may a map have bytes of a row before others that want the row?
+ *
+ * A row that has room may be one that earlier requests wait for, or one on
+ * which another process starts.
+ */
+#ifndef GM_DAEMON_MAP_TURN_H
+#define GM_DAEMON_MAP_TURN_H
+
+#include "agent/daemon/account/wait_line.h"
+#include "agent/daemon/base/refusal.h"
+
+struct gm_turn {
+	uint64_t before[GM_ROW_WORDS]; /* the rows that others wait for */
+	uint32_t slot;  /* of the map that it replaces, or GM_LEDGER_NOBODY */
+	bool has_start; /* it is to be in a start window */
+};
+
+/*
+ * gm_turn_find - the turn of a request as the line is now
+ *
+ * place	of the request; it need not be in the line
+ * may_overtake	it need not wait for those before it
+ */
+void gm_turn_find(const struct gm_daemon *d, const struct gm_wait_place *place,
+		  uint32_t slot, bool has_start, bool may_overtake,
+		  struct gm_turn *ret_turn);
+
+/*
+ * gm_turn_check - may it have so many bytes of a row now, if there is room?
+ *
+ * A map may always keep the bytes that it has, but not open a window anew while
+ * others wait.
+ *
+ * Returns	0
+ *		-ENOSPC		others wait for the row
+ *		-EBUSY		another process is in its start window there
+ */
+int gm_turn_check(const struct gm_daemon *d, const struct gm_turn *turn,
+		  uint32_t row, uint64_t bytes, char ret_why[GM_WHY_BYTES]);
+
+#endif

@@ -119,16 +119,18 @@ struct gpumap_plan_charge {
  * GPUMAP_SETTING_RESERVE has no model: it reserves layer_bytes[i], at least 1,
  * of rows[i], for n_layers = n_rows rows, and keeps nothing back.  With one
  * layer and another n_rows it reserves layer_bytes[0] of that one among @rows
- * which has the fewest bytes left then; NULL stands for the rows that are
- * neither hosts nor dummies, or for all where there are no such rows.  The map
- * has one layer on each row that it reserves.
+ * which has the fewest bytes left then, the first where there are several.
+ * NULL stands for the rows that are neither hosts nor dummies, or for all where
+ * there are no such rows.  The map has one layer on each row that it reserves.
  *
  * A request with wait_ns waits in a line, first in, first out on each row: a
  * request is admitted when it fits, and no request before it waits for a row
  * that it would take.  Nor does a held map without wait_ns overtake those in
- * the line.  In the line a RESERVE request waits for the rows whose memory, if
- * all of it were free, would suffice, and any other request for all that it may
- * use.
+ * the line; a map that it replaces may keep its bytes.  In the line a RESERVE
+ * request waits for the rows whose memory, if all of it were free, would
+ * suffice, and any other request for all that it may use.  While its user's
+ * other maps have so much of a row that it would be more than one user's share,
+ * it waits for them to end, and keeps none waiting.
  *
  * A map with start_ns is admitted when no process is in its start window on one
  * of its rows.  The window ends with gpumap_started(), the map, its holder, or
@@ -162,7 +164,8 @@ struct gpumap_plan_charge {
  *		-EOVERFLOW	sizes of 2^64 bytes or more
  *		-EDQUOT		32 MiB of this user's requests wait for their
  *				turn; or, to publish, it has published or
- *				reserved as much as it may
+ *				reserved as much as it may, or requests more
+ *				than that, wait_ns or not
  *		-EPERM		the name belongs to another user
  *		-ESRCH		a held map, and the agent does not see this
  *				process

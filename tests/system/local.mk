@@ -175,6 +175,7 @@ gm_system_planning = \
 	%reldir%/planning/concurrent_commits.c \
 	%reldir%/planning/plan.c \
 	%reldir%/planning/wait.c \
+	%reldir%/planning/wait_abuse.c \
 	%reldir%/planning/wait_concurrent.c \
 	%reldir%/planning/wait_ends.c \
 	%reldir%/planning/wait_random.c

@@ -220,6 +220,14 @@ static int check_share(const struct gm_daemon *d, uint32_t uid, uint32_t row,
 		      (unsigned long long)most);
 }
 
+bool gm_ledger_may_share(const struct gm_daemon *d, uint32_t uid, uint32_t row,
+			 uint64_t bytes)
+{
+	return gm_user_is_privileged(uid) ||
+	       bytes <= per_cent(d->devices->of[row]->facts.total_bytes,
+				 d->config->reserve_per_uid);
+}
+
 int gm_ledger_check_share(const struct gm_daemon *d, uint32_t uid,
 			  uint32_t slot, uint32_t row, uint64_t bytes,
 			  char ret_why[GM_WHY_BYTES])
@@ -253,7 +261,7 @@ int gm_ledger_admit(const struct gm_daemon *d,
 	if (reservation == NULL)
 		return 0;
 	sum_of_uid(d, reservation->uid, slot, has);
-	/* First, because no wait for room would help. */
+	/* First, because no other user's map would help by its end. */
 	for (uint32_t i = 0; i < reservation->n && ret == 0; i++) {
 		uint32_t row = reservation->of[i].row;
 

@@ -119,6 +119,10 @@ int gm_ledger_admit(const struct gm_daemon *d,
 		    char ret_why[GM_WHY_BYTES],
 		    struct gm_shortage *ret_shortage);
 
+/* Is so much of a row within a uid's share, if it has nothing else? */
+bool gm_ledger_may_share(const struct gm_daemon *d, uint32_t uid, uint32_t row,
+			 uint64_t bytes);
+
 /* Would a uid that has @bytes of a row instead of what the map in @slot has be
  * within its share?  Returns 0 or -EDQUOT. */
 int gm_ledger_check_share(const struct gm_daemon *d, uint32_t uid,

@@ -59,7 +59,7 @@ static uint32_t mark(struct gm_wait_line *line, uint64_t now)
 			(now >= place->until_ns || may_move(place, taken));
 		n += place->is_to_try;
 		for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
-			taken[i] |= place->rows[i];
+			taken[i] |= place->claims[i];
 	}
 	return n;
 }
@@ -134,7 +134,7 @@ uint32_t gm_wait_line_before(const struct gm_daemon *d,
 		if (other == place)
 			break;
 		for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
-			ret_rows[i] |= other->rows[i];
+			ret_rows[i] |= other->claims[i];
 		n++;
 	}
 	return n;

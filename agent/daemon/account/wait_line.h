@@ -6,9 +6,10 @@
  * out.
  *
  * A place in the line has a set of rows.  One that takes all of its rows may
- * move when no place before it has one of them in its set, one that takes any
- * of them when a row is left that no place before it has.  So on each row the
- * first comes first, and none waits for ever behind others that come later.
+ * move when no place before it claims one of them, one that takes any of them
+ * when a row is left that no place before it claims.  So on each row the first
+ * comes first, and none waits for ever behind others that come later.  A place
+ * claims all of its rows, unless it waits for maps of its own user to end.
  *
  * The line does not know what there is room for.  A place is told to try again
  * whenever something may have changed and the place may move, and the owner
@@ -47,6 +48,8 @@ struct gm_wait_place {
 	uint64_t until_ns;
 	/* May change at each attempt: */
 	uint64_t rows[GM_ROW_WORDS];
+	/* of them, those that it keeps from the places behind it */
+	uint64_t claims[GM_ROW_WORDS];
 	bool takes_all;
 	bool is_for_start; /* it waits for a start window only */
 	uint32_t missing_row;
@@ -91,7 +94,7 @@ void gm_wait_line_wait(struct gm_daemon *d, struct gm_wait_place *place);
 void gm_wait_line_leave(struct gm_daemon *d, struct gm_wait_place *place);
 
 /*
- * gm_wait_line_before - the rows that those before @place wait for
+ * gm_wait_line_before - the rows that those before @place claim
  *
  * place	one that is not in the line comes after all that are
  *

@@ -476,6 +476,20 @@ static int check_turn(struct plan_change *plan)
 	return error;
 }
 
+/* Its user's other maps may end. */
+static bool may_share(const struct plan_change *plan)
+{
+	for (uint32_t i = 0; i < plan->plan.n_charges; i++) {
+		const struct gm_plan_charge *charge = &plan->plan.charges[i];
+
+		if (!gm_ledger_may_share(plan->change.d, plan->change.uid,
+					 charge->row,
+					 gm_plan_charge_bytes(charge)))
+			return false;
+	}
+	return true;
+}
+
 /* Publishing checks it again; here the refusal says by how much it is too
  * large. */
 static int check_promise(struct plan_change *plan)
@@ -489,7 +503,7 @@ static int check_promise(struct plan_change *plan)
 		return ret;
 	ret = gm_ledger_admit(change->d, reservation, slot_of(plan),
 			      change->why, &plan->shortage);
-	plan->may_wait = ret == -ENOSPC;
+	plan->may_wait = ret == -ENOSPC || (ret == -EDQUOT && may_share(plan));
 	free(reservation);
 	return ret != 0 ? ret : check_turn(plan);
 }
@@ -516,6 +530,15 @@ static void put_rows(struct plan_change *plan)
 	for (uint32_t i = 0; plan->plan.n_charges == 0 && i < plan->q.n_devices;
 	     i++)
 		gm_wait_line_add_row(place->rows, plan->devices[i].row);
+}
+
+/* One that waits for its own user's maps to end keeps no row from others. */
+static void put_claims(struct gm_wait_place *place, int status)
+{
+	if (place->takes_all && status == -EDQUOT)
+		memset(place->claims, 0, sizeof(place->claims));
+	else if (place->takes_all)
+		memcpy(place->claims, place->rows, sizeof(place->claims));
 }
 
 static void enter_line(struct plan_change *plan, uint64_t until_ns)
@@ -567,6 +590,7 @@ static int postpone(struct gm_change *change, int status)
 		until = plan->wait.until_ns;
 	if (now < until) {
 		put_rows(plan);
+		put_claims(&plan->wait, status);
 		enter_line(plan, until);
 		return 0;
 	}

@@ -57,7 +57,7 @@ static int choose_all(const struct gm_reserve *r, struct gm_wait_place *place,
 }
 
 /* Those whose memory would do, if all of it were free, and of which the uid may
- * have so much. */
+ * have so much.  A row is claimed unless the uid's maps have too much of it. */
 static int find_rows(const struct gm_daemon *d, const struct gm_reserve *r,
 		     struct gm_wait_place *place, char *ret_why,
 		     struct gm_reserved *ret)
@@ -78,10 +78,13 @@ static int find_rows(const struct gm_daemon *d, const struct gm_reserve *r,
 		status = gm_ledger_check_share(d, r->uid, r->turn->slot,
 					       device->row, r->bytes[0],
 					       ret_why);
-		if (status != 0) {
+		if (status != 0 &&
+		    !gm_ledger_may_share(d, r->uid, device->row, r->bytes[0])) {
 			error = status;
 			continue;
 		}
+		if (status == 0)
+			gm_wait_line_add_row(place->claims, device->row);
 		gm_wait_line_add_row(place->rows, device->row);
 		has_any = true;
 	}
@@ -117,6 +120,28 @@ static int say(const struct gm_daemon *d, const struct gm_reserve *r,
 		      (unsigned long long)r->bytes[0]);
 }
 
+static bool has_claim(const struct gm_wait_place *place)
+{
+	for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
+		if (place->claims[i] != 0)
+			return true;
+	return false;
+}
+
+/* Maps of the same user have to end first. */
+static int say_share(const struct gm_daemon *d, const struct gm_reserve *r,
+		     const struct gm_wait_place *place, char *ret_why,
+		     struct gm_reserved *ret)
+{
+	uint32_t i = 0;
+
+	while (!gm_wait_line_has_row(place->rows, r->devices[i].row))
+		i++;
+	ret->may_wait = true;
+	return gm_ledger_check_share(d, r->uid, r->turn->slot,
+				     r->devices[i].row, r->bytes[0], ret_why);
+}
+
 /* The row that has the fewest bytes left then. */
 static int choose_one(const struct gm_daemon *d, const struct gm_reserve *r,
 		      struct gm_wait_place *place, char *ret_why,
@@ -135,7 +160,8 @@ static int choose_one(const struct gm_daemon *d, const struct gm_reserve *r,
 			obstacle.most = device->avail;
 			obstacle.most_row = device->row;
 		}
-		if (device->avail < r->bytes[0])
+		if (device->avail < r->bytes[0] ||
+		    !gm_wait_line_has_row(place->claims, device->row))
 			continue;
 		error = gm_turn_check(d, r->turn, device->row, r->bytes[0],
 				      ret_why);
@@ -147,6 +173,8 @@ static int choose_one(const struct gm_daemon *d, const struct gm_reserve *r,
 			obstacle.row = device->row;
 		}
 	}
+	if (best == NULL && !has_claim(place))
+		return say_share(d, r, place, ret_why, ret);
 	if (best == NULL)
 		return say(d, r, &obstacle, place, ret_why, ret);
 	snprintf(ret->spec, sizeof(ret->spec), "%u:1", best->row);
@@ -161,7 +189,7 @@ int gm_reserve_choose(const struct gm_daemon *d, const struct gm_reserve *r,
 
 	*ret_reserved = (struct gm_reserved){ .may_wait = false };
 	for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
-		place->rows[i] = 0;
+		place->rows[i] = place->claims[i] = 0;
 	place->takes_all = false;
 	place->is_for_start = false;
 	if (ret != 0)

@@ -56,6 +56,7 @@ static struct gm_wait_place *come(uint32_t i, uint64_t rows, bool takes_all)
 					    .name = "place",
 					    .until_ns = gm_loop_now() + LONG_NS,
 					    .rows = { rows },
+					    .claims = { rows },
 					    .takes_all = takes_all };
 	gm_wait_line_wait(d, &places[i]);
 	return &places[i];
@@ -194,6 +195,29 @@ static void those_before_are_known(void)
 	end();
 }
 
+static void a_row_that_is_not_claimed_is_left(void)
+{
+	uint64_t rows[GM_ROW_WORDS];
+
+	come(0, 3, true)->claims[0] = 0;
+	come(1, 1, true);
+	come(2, 1, true);
+	rest();
+	gm_wait_line_changed(d);
+	STR(look(), "ab");
+	EQ(gm_wait_line_before(d, &places[2], rows), 2);
+	EQ(rows[0], 1);
+	end();
+}
+
+/* Some rows of a place are not claimed. */
+static void add_row(uint32_t i, uint32_t row)
+{
+	gm_wait_line_add_row(places[i].rows, row);
+	if (dice(4) != 0)
+		gm_wait_line_add_row(places[i].claims, row);
+}
+
 /* Rows beyond the first word, too. */
 static bool may_move(uint32_t i)
 {
@@ -205,7 +229,7 @@ static bool may_move(uint32_t i)
 		if (!gm_wait_line_has_row(places[i].rows, row))
 			continue;
 		for (uint32_t k = 0; k < i; k++)
-			is_taken |= gm_wait_line_has_row(places[k].rows, row);
+			is_taken |= gm_wait_line_has_row(places[k].claims, row);
 		has_free |= !is_taken;
 		has_taken |= is_taken;
 	}
@@ -223,10 +247,8 @@ static void any_line_is_tried_by_the_rule(void)
 		for (uint32_t i = 0; i < PLACES; i++) {
 			come(i, 0, dice(2) != 0);
 			for (uint64_t k = 1 + dice(3); k > 0; k--)
-				gm_wait_line_add_row(
-					places[i].rows,
-					(uint32_t)(dice(2) ? dice(6)
-							   : 250 + dice(6)));
+				add_row(i, (uint32_t)(dice(2) ? dice(6)
+							      : 250 + dice(6)));
 		}
 		for (uint32_t i = 0; i < PLACES; i++)
 			if (may_move(i))
@@ -251,6 +273,7 @@ TAP_CASE()
 	one_whose_time_is_over_is_tried();
 	one_may_leave_while_others_are_tried();
 	those_before_are_known();
+	a_row_that_is_not_claimed_is_left();
 	any_line_is_tried_by_the_rule();
 	gm_wait_line_exit(d);
 	gm_loop_exit(d->loop);

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -22,6 +23,12 @@ rows = 2
 [cuda]
 enabled = off
 """
+
+
+def die_with_parent() -> None:
+    """Have SIGTERM where a test crashes the interpreter."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 class Agent:
@@ -66,6 +73,7 @@ class Agent:
             stdout=self.log,
             stderr=self.log,
             env=self.env,
+            preexec_fn=die_with_parent,
         )
         deadline = time.monotonic() + 60
         while not self.ready():

@@ -285,7 +285,7 @@ static void windows_never_overlap(void)
 static void a_window_refuses(void)
 {
 	struct run_job job;
-	char pid[64];
+	char holder[96];
 
 	GATED(&job, "--name", "first", "--", "sh", "-c",
 	      "echo up; exec sleep 600");
@@ -295,9 +295,11 @@ static void a_window_refuses(void)
 	EQ(CTL("run", "--cache-dir", cache, "--rows", "1", "--reserve", "1M",
 	       "--gate", "true"),
 	   NOT_NOW);
-	snprintf(pid, sizeof(pid), "process %d is in its start window on row 1",
+	snprintf(holder, sizeof(holder),
+		 "process %d, which holds first, is in its start window on "
+		 "row 1",
 		 job.pid);
-	OK(complains(pid));
+	OK(complains(holder));
 	EQ(CTL("run", "--cache-dir", cache, "--rows", "2", "--reserve", "1M",
 	       "--gate", "true"),
 	   0);

@@ -201,6 +201,7 @@ static void drop(struct gpumap_model *m)
 	if (m->owns_meta)
 		free(m->meta.data);
 	free(m->names);
+	gm_model_unmap(m);
 	free(m->places);
 	free(m->files);
 	free(m->runs);
@@ -335,7 +336,8 @@ int gpumap_model_open(struct gpumap_session *session, const char *name,
 	struct gpumap_model *m;
 	int ret = gm_session_begin(session);
 
-	if (ret == 0 && (flags & ~GPUMAP_SHARE_READ_ONLY) != 0)
+	if (ret == 0 &&
+	    (flags & ~(GPUMAP_SHARE_READ_ONLY | GPUMAP_MODEL_MAPPED)) != 0)
 		ret = -E2BIG;
 	if (ret == 0)
 		ret = name != NULL
@@ -347,7 +349,8 @@ int gpumap_model_open(struct gpumap_session *session, const char *name,
 	if (m == NULL)
 		return gm_refuse_memory(session->map, sizeof(*m));
 	m->session = session;
-	m->name.flags = flags;
+	m->name.flags = flags & GPUMAP_SHARE_READ_ONLY;
+	m->name.mapped = (flags & GPUMAP_MODEL_MAPPED) != 0;
 	memcpy(m->name.text, name, strlen(name) + 1);
 	if (expect != NULL)
 		ret = gm_share_fingerprint_copy(session, expect,
@@ -574,6 +577,10 @@ static int put_tensor(const struct gpumap_model *m, size_t i,
 		return ret;
 	if (m->state == GPUMAP_MODEL_LOADED && place->buffer != UINT32_MAX)
 		tensor.buffer = m->buffers[place->buffer].handle;
+	if (place->buffer != UINT32_MAX &&
+	    m->buffers[place->buffer].memory != NULL)
+		tensor.data =
+			(char *)m->buffers[place->buffer].memory + place->at;
 	gm_size_put(ret_tensor, &tensor, sizeof(tensor));
 	return 0;
 }

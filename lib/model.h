@@ -49,6 +49,7 @@ struct gm_model_buffer {
 	uint64_t bytes;
 	uint32_t row;
 	uint32_t incarnation; /* of the worker that has the memory */
+	void *memory;         /* mapped here, and not imported; or NULL */
 };
 
 /* A copy of the caller's order: the caller's own may be gone when loading
@@ -67,6 +68,7 @@ struct gm_model_name {
 	uint32_t flags;                 /* GPUMAP_SHARE_* */
 	uint32_t *uids;
 	uint32_t n_uids;
+	bool mapped;    /* memory of host rows is mapped, not imported */
 	bool any_files; /* a share of other files will do, too */
 	bool compares;  /* a share has to be of these: */
 	uint64_t files; /* their fingerprint */
@@ -191,6 +193,9 @@ void gm_model_ask(struct gpumap_model *model);
 /* Open the share of the model's name and import all its buffers, or none.
  * Returns as gpumap_model_open(), with model->why or the agent's refusal. */
 int gm_model_adopt(struct gpumap_model *model);
+
+/* Unmap what gm_model_adopt() has mapped. */
+void gm_model_unmap(struct gpumap_model *model);
 
 /* Can the placed model be shared?  Returns 0, or -E2BIG with model->why. */
 int gm_model_check_name(struct gpumap_model *model);

@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "lib/buffers.h"
@@ -74,6 +75,63 @@ static uint32_t incarnation_of(const struct gpumap_session *s, uint32_t row)
 	return pair != NULL ? gm_get(&pair->queue->incarnation) : 0;
 }
 
+static bool is_host(const struct gpumap *map, uint32_t row)
+{
+	struct gpumap_device device = { .size = sizeof(device) };
+	int ret;
+
+	do
+		ret = gpumap_device_read(map, row, &device);
+	while (ret == -EAGAIN);
+	return ret == 0 && device.kind == GPUMAP_DEVICE_HOST;
+}
+
+void gm_model_unmap(struct gpumap_model *model)
+{
+	for (uint32_t i = 0; model->buffers != NULL && i < model->n_buffers;
+	     i++) {
+		struct gm_model_buffer *buffer = &model->buffers[i];
+
+		if (buffer->memory != NULL)
+			munmap(buffer->memory, buffer->bytes);
+		buffer->memory = NULL;
+	}
+}
+
+static int map_buffer(struct gpumap_model *m, uint32_t i, int fd)
+{
+	bool read_only = (m->name.flags & GPUMAP_SHARE_READ_ONLY) != 0;
+	struct gm_model_buffer *buffer = &m->buffers[i];
+	void *memory = mmap(NULL, buffer->bytes,
+			    read_only ? PROT_READ : PROT_READ | PROT_WRITE,
+			    MAP_SHARED, fd, 0);
+
+	if (memory == MAP_FAILED)
+		return gm_refuse_memory(m->session->map, buffer->bytes);
+	buffer->memory = memory;
+	return 0;
+}
+
+/* Map buffer *@i and those behind it whose descriptors come along. */
+static int map_some(struct gpumap_model *m, uint32_t *i)
+{
+	int fds[GM_CONTROL_FDS_MAX], ret, n;
+	uint32_t end = *i;
+
+	while (end < m->n_buffers && end - *i < GM_CONTROL_FDS_MAX &&
+	       is_host(m->session->map, m->buffers[end].row))
+		end++;
+	n = ret =
+		gpumap_share_fds(m->session, m->name.share, *i, end - *i, fds);
+	for (int k = 0; k < n; k++) {
+		if (ret >= 0)
+			ret = map_buffer(m, *i, fds[k]);
+		++*i;
+		close(fds[k]);
+	}
+	return ret;
+}
+
 static int import(struct gpumap_model *m, uint32_t i)
 {
 	struct gm_model_buffer *buffer = &m->buffers[i];
@@ -114,8 +172,12 @@ static int take(struct gpumap_model *m)
 		ret = gm_model_table_read(m, info.about, info.about_bytes);
 	if (ret == 0)
 		ret = compare(m);
-	for (uint32_t i = 0; ret == 0 && i < m->n_buffers; i++)
-		ret = import(m, i);
+	for (uint32_t i = 0; ret == 0 && i < m->n_buffers;)
+		if (m->name.mapped &&
+		    is_host(m->session->map, m->buffers[i].row))
+			ret = map_some(m, &i);
+		else
+			ret = import(m, i++);
 	return ret;
 }
 
@@ -123,6 +185,7 @@ static int take(struct gpumap_model *m)
 static void clear(struct gpumap_model *m)
 {
 	gm_weights_free(&m->weights);
+	gm_model_unmap(m);
 	free(m->names);
 	free(m->places);
 	free(m->buffers);
@@ -319,7 +382,8 @@ int gpumap_model_renew(struct gpumap_model *model)
 	for (uint32_t i = 0; ret == 0 && i < model->n_buffers; i++) {
 		struct gm_model_buffer *b = &model->buffers[i];
 
-		if (incarnation_of(s, b->row) == b->incarnation)
+		if (b->memory != NULL ||
+		    incarnation_of(s, b->row) == b->incarnation)
 			continue;
 		ret = gpumap_buffer_free(s, b->handle);
 		if (ret == -ESTALE)

@@ -644,6 +644,30 @@ int gpumap_share_fd(struct gpumap_session *session, uint64_t share,
 	return 0;
 }
 
+int gpumap_share_fds(struct gpumap_session *session, uint64_t share,
+		     uint32_t first, uint32_t n, int *ret_fds)
+{
+	struct gm_share_fds body = { .id = share, .first = first, .n = n };
+	struct gm_call call = { .type = GM_CONTROL_SHARE_FDS,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+	uint32_t most = n < GM_CONTROL_FDS_MAX ? n : GM_CONTROL_FDS_MAX;
+	struct gm_share *s;
+	int ret = find_part(session, share, first, &s);
+
+	if (ret == 0 && n == 0)
+		ret = gm_refuse(session->map, -EINVAL,
+				"room for no descriptor: n is at least 1");
+	if (ret == 0)
+		ret = gm_session_call(session, &call, most);
+	if (ret != 0)
+		return ret;
+	if (call.n_fds == 0)
+		return -EPROTO;
+	memcpy(ret_fds, call.fds, call.n_fds * sizeof(*ret_fds));
+	return (int)call.n_fds;
+}
+
 /* ---- gpumap_share_close() ------------------------------------------------ */
 
 /* Free the share's imports, or end the exports of the session's own buffers in

@@ -32,7 +32,7 @@
 #define GM_CONTROL_MAGIC     UINT32_C(0x4d504731) /* "1GPM" */
 #define GM_CONTROL_VERSION   1u
 #define GM_CONTROL_BYTES_MAX (1u << 20) /* of one record */
-#define GM_CONTROL_FDS_MAX   4u
+#define GM_CONTROL_FDS_MAX   32u
 
 enum gm_control_type {
 	GM_CONTROL_HELLO = 1,
@@ -75,7 +75,8 @@ enum gm_control_type {
 	GM_CONTROL_RESERVATIONS = 43,
 	GM_CONTROL_CHANGE = 44,
 	GM_CONTROL_STARTED = 46,
-	GM_CONTROL_WAITS = 47
+	GM_CONTROL_WAITS = 47,
+	GM_CONTROL_SHARE_FDS = 48 /* up to 32 back: of its buffers */
 };
 
 struct gm_control {
@@ -344,8 +345,8 @@ struct gm_export_reply {
 
 /* IMPORT: have an export as a buffer of this session; or, with no handle and on
  * any connection, a descriptor of it.  A buffer that is shared read-only is
- * imported read-only, and its descriptor cannot write; a card's memory then has
- * no descriptor. */
+ * imported read-only, and its descriptor cannot write; that of a card's memory
+ * could, and only the sharing user's own sessions get it. */
 struct gm_import {
 	uint64_t id;
 	/* the handle that it will have; 0: send the descriptor */
@@ -433,6 +434,16 @@ struct gm_share_buffer {
 	uint64_t bytes;
 	uint32_t row;
 	uint32_t reserved;
+};
+
+/* SHARE_FDS: descriptors of buffers of a share that this session holds, as
+ * IMPORT without a handle gives one: of buffer @first and those behind it, as
+ * many as a reply carries, up to the first that cannot be had.  A refusal is
+ * that of @first. */
+struct gm_share_fds {
+	uint64_t id;
+	uint32_t first;
+	uint32_t n; /* at least 1; the reply may have fewer */
 };
 
 /*
@@ -670,6 +681,7 @@ _Static_assert(sizeof(struct gm_reservation_item) == 112, "wire");
 _Static_assert(sizeof(struct gm_reach) == 16, "wire");
 _Static_assert(sizeof(struct gm_unreach) == 8, "wire");
 _Static_assert(sizeof(struct gm_program_ask) == 80, "wire");
+_Static_assert(sizeof(struct gm_share_fds) == 16, "wire");
 _Static_assert(sizeof(struct gm_share_key) == 40, "wire");
 _Static_assert(sizeof(struct gm_share_claim) == 112, "wire");
 _Static_assert(sizeof(struct gm_share_ask) == 128, "wire");

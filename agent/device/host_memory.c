@@ -81,9 +81,9 @@ static int map_private(uint64_t bytes, void **ret_map)
 
 /* The last page makes the file as long as it is to be: as many bytes as the
  * buffer has, which programs that get it as a file rely on.  Sealed: an
- * importer that cut it short would kill this process.  The module that hands out a
- * descriptor seals it further, or for good: this mapping can write whatever the
- * seals are. */
+ * importer that cut it short would kill this process.  The module that hands
+ * out a descriptor seals it further, or for good: this mapping can write
+ * whatever the seals are. */
 static int size_and_map(int fd, uint64_t bytes, void **ret_map)
 {
 	uint64_t whole = whole_pages(bytes);

@@ -57,6 +57,11 @@ struct gpumap_model;
  * read-only, it can be neither written nor cut nor extended. */
 #define GPUMAP_MODEL_AS_FILE (UINT32_C(1) << 9)
 
+/* A flag of gpumap_model_open(): memory of host rows is mapped into this
+ * process, and not imported for jobs: tensors there have @data, and no buffer.
+ * The mapping can be written unless the model is opened read-only. */
+#define GPUMAP_MODEL_MAPPED (UINT32_C(1) << 10)
+
 struct gpumap_model_opts {
 	size_t size;        /* sizeof(struct gpumap_model_opts) */
 	const char *path;   /* a directory with safetensors files and, if there
@@ -125,6 +130,8 @@ struct gpumap_tensor {
 			  * no bytes */
 	uint64_t at;     /* offset in the buffer */
 	uint64_t bytes;
+	const void *data; /* in this process, until gpumap_model_close(), of a
+			   * host row with GPUMAP_MODEL_MAPPED; or NULL */
 };
 
 /*
@@ -230,8 +237,8 @@ GPUMAP_API int gpumap_model_wait(struct gpumap_model *model,
  * No file is opened or read: the tensors are as they were shared, with names,
  * shapes and places, and the buffers are imported.
  *
- * flags	GPUMAP_SHARE_READ_ONLY, which is required if it is shared so, or
- *		0
+ * flags	GPUMAP_SHARE_READ_ONLY, which is required if it is shared so;
+ *		GPUMAP_MODEL_MAPPED; or 0
  * expect	the fingerprint that it has to have; NULL: any, or none
  * ret_model	LOADED; give it back with gpumap_model_close()
  *
@@ -247,7 +254,9 @@ GPUMAP_API int gpumap_model_wait(struct gpumap_model *model,
  *				gpumap_buffer_import()
  *		gpumap_refusal() says more
  * Cost		that of gpumap_share_open(), of a row's first use, and of
- *		gpumap_share_buffer() for each buffer
+ *		gpumap_share_buffer() for each buffer.  Mapped: of
+ *		gpumap_share_fds() for every 32 buffers, and two system calls
+ *		for each; no worker takes part
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_model_open(struct gpumap_session *session,

@@ -277,8 +277,11 @@ GPUMAP_API int gpumap_share_buffer(struct gpumap_session *session,
  * gpumap_share_fd - get a descriptor of one buffer of a share
  *
  * For a program that maps the memory itself, see gpumap_export_fd().  A buffer
- * that is shared read-only can only be mapped PROT_READ; a GPU's memory could
- * be written all the same, so it has no descriptor then.
+ * of a host row that is shared read-only can only be mapped PROT_READ, or
+ * MAP_PRIVATE.  A GPU's memory could be written through its descriptor all the
+ * same, because no driver prevents it: there read-only is an agreement, which
+ * the program keeps by mapping with GPUMAP_BUFFER_READ_ONLY (gpumap/cuda.h).
+ * So only sessions of the user that shares it get such a descriptor.
  *
  * ret_info	its bytes and row; set its @size before the call
  * ret_fd	receives the descriptor, close-on-exec, for the caller to close.
@@ -286,7 +289,8 @@ GPUMAP_API int gpumap_share_buffer(struct gpumap_session *session,
  *
  * Returns	0
  *		-ENOENT, -ERANGE	as gpumap_share_buffer()
- *		-EACCES		shared read-only, and the device is a GPU
+ *		-EACCES		another user shares it read-only, and the device
+ *				is a GPU
  *		-EDQUOT		this user has as many imports as it may
  *		-E2BIG, -EINVAL	as gpumap_export_fd()
  *		-EMFILE, -ECONNRESET, -EPROTO, -EOWNERDEAD
@@ -297,6 +301,25 @@ GPUMAP_API int gpumap_share_fd(struct gpumap_session *session, uint64_t share,
 			       uint32_t index,
 			       struct gpumap_export_info *ret_info,
 			       int *ret_fd);
+
+/*
+ * gpumap_share_fds - get descriptors of several buffers of a share at once
+ *
+ * As gpumap_share_fd() for @first and those behind it, in one request.
+ *
+ * n		how many are wanted, at least 1
+ * ret_fds	receives them, close-on-exec, for the caller to close; room for
+ *		@n
+ *
+ * Returns	how many came, at least 1 and at most 32: ask again for the rest
+ *		-EINVAL		@n is 0
+ *		-ENOENT, -ERANGE, -EACCES, -EDQUOT, -EMFILE, -ECONNRESET,
+ *		-EPROTO, -EOWNERDEAD	as gpumap_share_fd() of the first one
+ * Cost		a round trip on the control socket
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_share_fds(struct gpumap_session *session, uint64_t share,
+				uint32_t first, uint32_t n, int *ret_fds);
 
 /*
  * gpumap_share_close - stop holding a share; 0 is allowed

@@ -512,6 +512,8 @@ static const struct gm_request_kind kinds[] = {
 				     .handle = gm_share_offer_handle },
 	[GM_CONTROL_SHARE_END] = { .body_bytes = sizeof(struct gm_share_end),
 				   .handle = gm_share_end_handle },
+	[GM_CONTROL_SHARE_FDS] = { .body_bytes = sizeof(struct gm_share_fds),
+				   .handle = gm_share_fds_handle },
 	[GM_CONTROL_SHARES] = { .body_bytes = sizeof(struct gm_shares),
 				.handle = gm_shares_handle },
 	[GM_CONTROL_CALIBRATE] = { .body_bytes = sizeof(struct gm_calibrate),

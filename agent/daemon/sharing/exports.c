@@ -472,15 +472,28 @@ static int import_here(struct gm_connection *c, const struct gm_request *r,
 	return error;
 }
 
-/* To the client itself: once for each connection is enough to remember. */
-static int hand_out(struct gm_connection *c, const struct gm_request *r,
-		    struct gm_export *export)
+/* A host's memory is sealed; that of a card could be written through any
+ * descriptor of it.  A user that could change its own memory anyway gets one,
+ * and is trusted to map it for reading only. */
+static int check_lend(struct gm_connection *c, const struct gm_export *export)
 {
-	struct gm_import_reply reply = { .bytes = export->bytes,
-					 .row = export->row };
-	struct gm_importer *importer;
-	int error;
+	if (!export->read_only || export->is_sealed || c->user == export->user)
+		return 0;
+	return gm_connection_bad(
+		c, -EACCES,
+		"it is shared read-only by another user, and a descriptor of "
+		"row %u's memory could write; import it",
+		export->row);
+}
 
+/* Once for each connection is enough to remember. */
+int gm_export_lend(struct gm_connection *c, struct gm_export *export)
+{
+	struct gm_importer *importer;
+	int error = check_lend(c, export);
+
+	if (error)
+		return error;
 	TAILQ_FOREACH(importer, &c->imports, mine)
 	{
 		if (importer->export == export)
@@ -495,6 +508,19 @@ static int hand_out(struct gm_connection *c, const struct gm_request *r,
 	if (!importer)
 		return -ENOMEM;
 	export->is_lent |= c->user != export->user && !export->is_sealed;
+	return 0;
+}
+
+/* To the client itself. */
+static int hand_out(struct gm_connection *c, const struct gm_request *r,
+		    struct gm_export *export)
+{
+	struct gm_import_reply reply = { .bytes = export->bytes,
+					 .row = export->row };
+	int error = gm_export_lend(c, export);
+
+	if (error)
+		return error;
 	gm_connection_reply(c, &r->header,
 			    &(struct gm_reply){ .body = &reply,
 						.body_bytes = sizeof(reply),
@@ -513,12 +539,6 @@ static int check_import(struct gm_connection *c, const struct gm_import *ask,
 	if (ask->handle == 0 && ask->flags)
 		return gm_connection_bad(
 			c, -EINVAL, "a descriptor cannot be made read-only");
-	if (ask->handle == 0 && export->read_only && !export->is_sealed)
-		return gm_connection_bad(
-			c, -EACCES,
-			"it is shared read-only, and a descriptor of row %u's "
-			"memory could write; import it",
-			export->row);
 	if (ask->handle == 0)
 		return 0;
 	error = check_handle(c, ask->handle);

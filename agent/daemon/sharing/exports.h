@@ -40,6 +40,10 @@ void gm_exports_free(struct gm_session *session);
 /* This connection ends: what it was given descriptors of is let go. */
 void gm_exports_connection_dropped(struct gm_connection *c, const char *why);
 
+/* This connection's client is given a descriptor of the export, which can be
+ * had.  Returns 0, or -EACCES, -EDQUOT or -ENOMEM. */
+int gm_export_lend(struct gm_connection *c, struct gm_export *export);
+
 /* FORGET of what this session has exported or imported.  Returns 0 when
  * @request was answered or will be; -ENOENT. */
 int gm_export_forget(struct gm_connection *c, const struct gm_control *request,

@@ -409,24 +409,74 @@ int gm_share_open_handle(struct gm_connection *c, const struct gm_request *r)
 	return error ? error : open_shared(c, r, shared);
 }
 
-int gm_share_close_handle(struct gm_connection *c, const struct gm_request *r)
+/* The holder that this session is of the share of this number. */
+static int find_held(struct gm_connection *c, uint64_t id,
+		     struct gm_share_holder **ret_holder)
 {
-	const struct gm_share_close *ask = (const void *)r->body;
-	struct gm_share_holder *holder = NULL;
+	struct gm_share_holder *holder;
 
 	if (!c->session)
 		return gm_connection_bad(c, -EINVAL,
 					 "this connection is no session");
 	TAILQ_FOREACH(holder, &c->session->shares, mine)
 	{
-		if (holder->shared->id == ask->id)
-			break;
+		if (holder->shared->id != id)
+			continue;
+		*ret_holder = holder;
+		return 0;
 	}
-	if (!holder)
-		return gm_connection_bad(c, -ENOENT,
-					 "the session does not hold share "
-					 "%" PRIu64 ", or not any more",
-					 ask->id);
+	return gm_connection_bad(c, -ENOENT,
+				 "the session does not hold share %" PRIu64
+				 ", or not any more",
+				 id);
+}
+
+int gm_share_fds_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_share_fds *ask = (const void *)r->body;
+	struct gm_share_holder *holder = NULL;
+	int fds[GM_CONTROL_FDS_MAX];
+	uint32_t n = 0, most = GM_CONTROL_FDS_MAX;
+	int error = find_held(c, ask->id, &holder);
+
+	if (error)
+		return error;
+	if (ask->first >= holder->shared->n_buffers || ask->n == 0)
+		return gm_connection_bad(c, -ERANGE,
+					 "%u buffers from %u on: the share has "
+					 "%u",
+					 ask->n, ask->first,
+					 holder->shared->n_buffers);
+	if (most > ask->n)
+		most = ask->n;
+	if (most > holder->shared->n_buffers - ask->first)
+		most = holder->shared->n_buffers - ask->first;
+	while (n < most && error == 0) {
+		struct gm_export *export =
+			holder->shared->buffers[ask->first + n];
+
+		error = export->fd < 0 ? gm_connection_bad(c, -ENOENT,
+							   "buffer %u is gone",
+							   ask->first + n)
+				       : gm_export_lend(c, export);
+		if (error == 0)
+			fds[n++] = export->fd;
+	}
+	if (n == 0)
+		return error;
+	gm_connection_reply(c, &r->header,
+			    &(struct gm_reply){ .fds = fds, .n_fds = n });
+	return 0;
+}
+
+int gm_share_close_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_share_close *ask = (const void *)r->body;
+	struct gm_share_holder *holder = NULL;
+	int error = find_held(c, ask->id, &holder);
+
+	if (error)
+		return error;
 	gm_shared_leave(holder);
 	gm_connection_reply(c, &r->header, NULL);
 	return 0;

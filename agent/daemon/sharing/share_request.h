@@ -36,8 +36,9 @@
  * open a name do not see claims.
  *
  * A session that opens a share that is read-only cannot write it: workers
- * check, a host's memory is sealed against new writable mappings, and
- * descriptors of a card's memory, which cannot be sealed, are not given out.
+ * check, and a host's memory is sealed against new writable mappings.
+ * Descriptors of a card's memory, which cannot be sealed, are given to sessions
+ * of the user that is charged for it, and to no others.
  */
 #ifndef GM_DAEMON_SHARING_SHARE_REQUEST_H
 #define GM_DAEMON_SHARING_SHARE_REQUEST_H
@@ -65,6 +66,7 @@ extern const struct gm_worker_user gm_share_worker_user;
 /* Handlers, see sessions/dispatch.h. */
 int gm_share_handle(struct gm_connection *c, const struct gm_request *r);
 int gm_share_open_handle(struct gm_connection *c, const struct gm_request *r);
+int gm_share_fds_handle(struct gm_connection *c, const struct gm_request *r);
 int gm_share_close_handle(struct gm_connection *c, const struct gm_request *r);
 int gm_share_offer_handle(struct gm_connection *c, const struct gm_request *r);
 int gm_share_end_handle(struct gm_connection *c, const struct gm_request *r);

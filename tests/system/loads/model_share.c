@@ -249,6 +249,56 @@ static void fingerprints_are_compared(void)
 	settles(0, 0);
 }
 
+#ifndef STAGE_CUDA
+/* Tensors that are where they are: in this process. */
+static size_t n_mapped(struct gpumap_model *model)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s.n; i++) {
+		struct gpumap_tensor t = { .size = sizeof(t) };
+
+		if (gpumap_model_find(model, s.v[i].name, &t) != 0 ||
+		    t.buffer != 0)
+			continue;
+		n += t.bytes == 0 ? t.data == NULL
+				  : t.data && shards_match(&s, i, t.data, 0,
+							   t.bytes);
+	}
+	return n;
+}
+
+static void memory_of_hosts_is_mapped(void)
+{
+	struct gpumap_session *a = session_open(map), *b = session_open(map);
+	struct gpumap_model *first = have(a, s.path), *second = NULL;
+	struct gpumap_tensor t = { .size = sizeof(t) };
+	struct gpumap_device before = story_device(map, 0);
+	uint32_t flags = GPUMAP_SHARE_READ_ONLY | GPUMAP_MODEL_MAPPED;
+
+	EQ(gpumap_model_open(b, NAME, GPUMAP_MODEL_MAPPED, NULL, &second),
+	   -EACCES);
+	EQ(gpumap_model_open(b, NAME, flags, NULL, &second), 0);
+	EQ(n_mapped(second), N_SMALL);
+	EQ(gpumap_model_find(second, "layers.0.a", &t), 0);
+	OK(mprotect((void *)((uintptr_t)t.data & ~UINT64_C(4095)), 4096,
+		    PROT_READ | PROT_WRITE) != 0);
+	EQ(gpumap_model_find(first, "layers.0.a", &t), 0);
+	OK(t.buffer != 0 && t.data == NULL);
+	/* Neither the worker nor the session that loaded it is needed. */
+	kill((pid_t)before.worker_pid, SIGKILL);
+	OK(story_back(map, 0, before.restarts));
+	gpumap_session_close(a);
+	EQ(gpumap_model_renew(second), 0);
+	EQ(n_mapped(second), N_SMALL);
+	gpumap_session_close(b);
+	EQ(n_mapped(second), N_SMALL); /* the mapping keeps the memory */
+	EQ(gpumap_model_close(second, GPUMAP_NO_DEADLINE), 0);
+	EQ(gpumap_model_close(first, GPUMAP_NO_DEADLINE), 0);
+	settles(0, 0);
+}
+#endif
+
 static bool is_meta(const struct gpumap_model *model, const char *text)
 {
 	struct gpumap_model_meta meta = { .size = sizeof(meta) };
@@ -651,6 +701,9 @@ TAP_CASE()
 	s = shards_make(small, N_SMALL, 2);
 	if (begin("keep-shares = yes\n", config)) {
 		the_second_finds_it();
+#ifndef STAGE_CUDA
+		memory_of_hosts_is_mapped();
+#endif
 		fingerprints_are_compared();
 		the_configuration_comes_along();
 		what_is_no_model_is_told();

@@ -29,6 +29,7 @@ EXTRA_DIST += \
 	%reldir%/ctl_model.h \
 	%reldir%/credit_rig.h \
 	%reldir%/cuda_abi.h \
+	%reldir%/cuda_shown.h \
 	%reldir%/cuda_symbols.h \
 	%reldir%/worker/decode_arena.h \
 	%reldir%/worker/gate.h \
@@ -48,6 +49,7 @@ EXTRA_DIST += \
 	%reldir%/ptx_case.h \
 	%reldir%/worker/quantum_rig.h \
 	%reldir%/reserve_clients.h \
+	%reldir%/run.h \
 	%reldir%/scatter_rig.h \
 	%reldir%/worker/schedule_rig.h \
 	%reldir%/scripted_probe.h \

@@ -104,7 +104,9 @@ static _Noreturn void play_command(char **argv)
 	bool done = true;
 
 	note(path, "begin", number);
-	story_nap(20000);
+	/* Longer than a look of the watcher's, which would end a window too
+	 * soon by a file that was there. */
+	story_nap(250000);
 	if (strcmp(how, "never") != 0)
 		note(path, "ready", number);
 	if (strcmp(how, "notify") == 0)
@@ -308,6 +310,37 @@ static void a_window_refuses(void)
 	   0);
 	kill(job.pid, SIGKILL);
 	EQ(run_end(&job), -SIGKILL);
+	OK(run_all_gone(map));
+}
+
+/* A map that is committed for all of this user's processes has no window: the
+ * run holds one of its own beside it. */
+static void a_committed_map_has_a_window(void)
+{
+	struct gpumap_plan_request commit = { .size = sizeof(commit),
+					      .name = "kept",
+					      .flags = GPUMAP_PLAN_COMMIT,
+					      .setting = GPUMAP_SETTING_MANUAL,
+					      .text = "1:2" };
+	struct gpumap_plan plan = { .size = sizeof(plan) };
+	struct run_job job;
+	json_t *json, *one;
+	size_t i;
+
+	EQ(gpumap_plan_make(map, &commit, &plan, NULL, 0, NULL, 0), 0);
+	RUN_START(&job, "--cache-dir", cache, "--map", "kept", "--name",
+		  "beside", "--gate", "--", "sh", "-c",
+		  "echo up for $GPUMAP_MAP; exec sleep 600");
+	OK(run_printed(&job, job.out, "up for kept"));
+	EQ(CTL("who", "--json"), DONE);
+	json = object();
+	json_array_foreach(list(json, "reservations", 2), i, one)
+		OK((strcmp(text(one, "name"), "beside") == 0) ==
+		   (number(one, "start_ns") > 0));
+	json_decref(json);
+	kill(job.pid, SIGKILL);
+	EQ(run_end(&job), -SIGKILL);
+	EQ(gpumap_layers_release(map, "kept"), 0);
 	OK(run_all_gone(map));
 }
 
@@ -713,6 +746,7 @@ TAP_CASE_ARGS(argc, argv)
 	map = story_attach(&agent);
 	windows_never_overlap();
 	a_window_refuses();
+	a_committed_map_has_a_window();
 	a_port_that_is_taken_is_refused();
 	pipes_of_the_caller_see_their_end();
 	messages_reach_the_manager(geteuid() == 0);

@@ -249,6 +249,14 @@ static const char *remedy(int error)
 	}
 }
 
+/* That of a manager's socket is not in our configuration. */
+static unsigned int mode_of(const struct gm_control_server *s)
+{
+	struct stat st;
+
+	return stat(s->path, &st) == 0 ? st.st_mode & 07777 : 0;
+}
+
 int gm_listener_start(struct gm_daemon *d)
 {
 	struct gm_control_server *s = calloc(1, sizeof(*s));
@@ -290,7 +298,7 @@ int gm_listener_start(struct gm_daemon *d)
 		return error;
 	}
 	gm_log(GM_LOG_INFO, "listening", "socket=%s mode=%04o",
-	       gm_quote(s->path).text, (unsigned)d->config->socket_mode);
+	       gm_quote(s->path).text, mode_of(s));
 	return 0;
 }
 

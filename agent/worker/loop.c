@@ -102,6 +102,8 @@ static void tick(struct gm_worker *w)
 	w->now_ns = gm_now_ns();
 	gm_beat_at(w->journal, GM_CALL_LOOP, w->now_ns);
 	gm_run_queue_cpu(w);
+	if (w->draining)
+		gm_worker_drain_now(w);
 	if (w->may_spin && gm_get(&w->group_page->spin_limit) == 0) {
 		w->may_spin = false;
 		gm_spin_leave(w->group_page, w->row);
@@ -201,6 +203,7 @@ static void block(struct gm_worker *w)
 	GM_POINT("worker_blocks");
 	gm_guarded_sleeps();
 	nap.tv_nsec = (long long)nap_of(w, sooner(group_ns, wait_ns));
+	gm_running_clock_sleep(&w->drain_clock, (uint64_t)nap.tv_nsec);
 	if (nap.tv_nsec)
 		io_uring_submit_and_wait_timeout(&w->ring, &cqe, 1, &nap, NULL);
 	else
@@ -213,7 +216,7 @@ static void block(struct gm_worker *w)
 
 /* Has the draining worker finished all work that it has to wait for?
  * Completions that are not published yet are found by a pass. */
-static bool is_drained(const struct gm_worker *w)
+static bool is_drained(struct gm_worker *w)
 {
 	return w->draining && !w->slow.n && !gm_nccl_group_is_busy(w) &&
 	       !w->loader.n_asked && TAILQ_EMPTY(&w->carried) &&
@@ -223,7 +226,7 @@ static bool is_drained(const struct gm_worker *w)
 }
 
 /* The worker may have finished: a further pass decides. */
-static bool looks_again(const struct gm_worker *w)
+static bool looks_again(struct gm_worker *w)
 {
 	return is_drained(w) && (!w->drained || w->dismissed);
 }

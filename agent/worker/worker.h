@@ -14,6 +14,8 @@
 #include <sys/queue.h>
 
 #include "agent/common/close_thread.h"
+#include "agent/common/node_clock.h"
+#include "agent/common/running_clock.h"
 #include "agent/common/wire.h"
 #include "agent/device/device.h"
 #include "agent/worker/control/blocking_thread.h"
@@ -99,7 +101,9 @@ struct gm_worker {
 	bool has_cliques;
 	/* How long the devices of a group may take to connect. */
 	uint64_t clique_limit_ns;
-	/* NCCL groups may delay the drain until this time. */
+	/* Limits of the drain are on this clock, see gm_worker_drain_now(). */
+	struct gm_running_clock drain_clock;
+	/* NCCL groups may delay the drain until this time, on drain_clock. */
 	uint64_t clique_drain_ns;
 	/* Records that the loop sends to gpumapd.  The close thread does not
 	 * use this queue: it blocks until the socket has room. */
@@ -175,5 +179,12 @@ int gm_worker_run(struct gm_worker *worker);
 /* gm_recover_run - end the entries that a dead worker of this row left, queue
  * by queue.  Returns the exit status. */
 int gm_recover_run(struct gm_worker *worker);
+
+/* The time for the limits of the drain, which stands still while the machine
+ * does.  The loop reads it in each tick of a drain. */
+static inline uint64_t gm_worker_drain_now(struct gm_worker *worker)
+{
+	return gm_running_clock_read(&worker->drain_clock, gm_node_clock_now());
+}
 
 #endif

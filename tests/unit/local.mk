@@ -268,6 +268,7 @@ gm_unit_worker = \
 	%reldir%/worker/dependency.c \
 	%reldir%/worker/io_events.c \
 	%reldir%/worker/load_ahead.c \
+	%reldir%/worker/nccl_group_init.c \
 	%reldir%/worker/quantum.c \
 	%reldir%/worker/quantum_slices.c \
 	%reldir%/worker/register.c \

@@ -437,8 +437,8 @@ bool gm_collective_pass(struct gm_worker *worker)
 
 /* Returns the error that ends a part: deadline, cancellation or drain.  0:
  * none. */
-static int why_over(const struct gm_worker *w,
-		    const struct gm_worker_session *s, uint64_t now_ns)
+static int why_over(struct gm_worker *w, const struct gm_worker_session *s,
+		    uint64_t now_ns)
 {
 	if (s->part.deadline_ns && now_ns >= s->part.deadline_ns)
 		return -ETIME;
@@ -447,7 +447,7 @@ static int why_over(const struct gm_worker *w,
 		return -ECANCELED;
 	/* A draining worker waits for other ranks only until the drain
 	 * limit. */
-	if (w->draining && now_ns >= w->waiting.drain_ns)
+	if (w->draining && gm_worker_drain_now(w) >= w->waiting.drain_ns)
 		return -EIO;
 	return 0;
 }

@@ -34,7 +34,7 @@ static void work_meet(struct gm_blocking_job *job,
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
-	gm_nccl_group_come(e->member, dev, gm_now_ns() + e->bytes);
+	gm_nccl_group_come(e->member, dev, e->bytes);
 }
 
 /* The thread has no job any more and gets no more. */
@@ -164,7 +164,7 @@ void gm_nccl_group_drain(struct gm_worker *worker)
 	struct gm_worker *w = worker;
 	struct gm_collective_member *m;
 
-	w->clique_drain_ns = gm_now_ns() + w->clique_limit_ns;
+	w->clique_drain_ns = gm_worker_drain_now(w) + w->clique_limit_ns;
 	for (uint32_t i = 0; w->has_cliques && i < GM_JOURNAL_PLACES; i++) {
 		if (!w->place[i])
 			continue;
@@ -176,11 +176,11 @@ void gm_nccl_group_drain(struct gm_worker *worker)
 	}
 }
 
-bool gm_nccl_group_holds(const struct gm_worker *worker)
+bool gm_nccl_group_holds(struct gm_worker *worker)
 {
-	const struct gm_worker *w = worker;
+	struct gm_worker *w = worker;
 
-	if (!w->has_cliques || gm_now_ns() >= w->clique_drain_ns)
+	if (!w->has_cliques || gm_worker_drain_now(w) >= w->clique_drain_ns)
 		return false;
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
 		const struct gm_collective_member *m;

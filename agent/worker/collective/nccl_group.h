@@ -81,7 +81,7 @@ void gm_nccl_group_drain(struct gm_worker *worker);
 /* Do other devices still run a collective that this one has finished, and
  * thereby delay the drain?  Leaving their communicator now would make them
  * fail. */
-bool gm_nccl_group_holds(const struct gm_worker *worker);
+bool gm_nccl_group_holds(struct gm_worker *worker);
 
 /* Last step of a drain: break the remaining groups, wake their other ranks and
  * leave.  Returns whether none is left. */
@@ -130,9 +130,10 @@ void gm_nccl_group_stop(struct gm_worker *worker);
 /* Publish that this rank cannot connect: then no rank does. */
 void gm_nccl_group_cannot(const struct gm_collective_member *member);
 
-/* Runs in @member's thread: connect to the other ranks before @until_ns.  Sets
- * @member->formed to the communicator, at all ranks or at none. */
+/* Runs in @member's thread: connect to the other ranks within @limit_ns, in
+ * which no time counts while the machine stands still.  Sets @member->formed to
+ * the communicator, at all ranks or at none. */
 void gm_nccl_group_come(struct gm_collective_member *member,
-			struct gm_backend_device *dev, uint64_t until_ns);
+			struct gm_backend_device *dev, uint64_t limit_ns);
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "agent/common/running_clock.h"
 #include "agent/worker/queue/heartbeat.h"
 
 #define NAP_NS 1000000 /* between polls for the other ranks */
@@ -91,35 +92,54 @@ void gm_nccl_group_cannot(const struct gm_collective_member *member)
 	decide(member, GM_COMM_NOT_MET);
 }
 
-static void nap(void)
+/* How long the other ranks are waited for. */
+struct patience {
+	struct gm_running_clock clock;
+	uint64_t until_ns; /* on the clock */
+};
+
+static struct patience begin_patience(uint64_t limit_ns)
+{
+	struct patience patience = { .until_ns = limit_ns };
+
+	patience.until_ns +=
+		gm_running_clock_read(&patience.clock, gm_now_ns());
+	return patience;
+}
+
+static void nap(struct patience *patience)
 {
 	const struct timespec time = { 0, NAP_NS };
 
+	gm_running_clock_sleep(&patience->clock, NAP_NS);
 	nanosleep(&time, NULL);
 }
 
 /* Has waiting become pointless: the group failed or the time is over? */
-static bool is_late(const struct gm_collective_member *m, uint64_t until_ns)
+static bool is_late(const struct gm_collective_member *m,
+		    struct patience *patience)
 {
 	const struct gm_comm_page *page = m->comm.page;
 
 	return gm_get_ordered(&page->met) == GM_COMM_NOT_MET || /* COMM.met */
-	       gm_comm_broken_by(page) || gm_now_ns() >= until_ns;
+	       gm_comm_broken_by(page) ||
+	       gm_running_clock_read(&patience->clock, gm_now_ns()) >=
+		       patience->until_ns;
 }
 
 /* ---- the NCCL id --------------------------------------------------------- */
 
 static bool all_have(const struct gm_collective_member *m, uint64_t version,
-		     uint64_t until_ns)
+		     struct patience *patience)
 {
 	for (uint32_t i = 0; i < m->comm.ranks; i++) {
 		gm_a64 *word = &rank_of(m, i)->version;
 		uint64_t there;
 
 		while ((there = gm_get_acquire(word)) == 0) { /* COMM.clique */
-			if (is_late(m, until_ns))
+			if (is_late(m, patience))
 				return false;
-			nap();
+			nap(patience);
 		}
 		if (there != version)
 			return false;
@@ -137,7 +157,7 @@ static bool all_have(const struct gm_collective_member *m, uint64_t version,
  * keeps thread and socket until its process exits.
  */
 static bool have_name(const struct gm_collective_member *m,
-		      struct gm_backend_device *dev, uint64_t until_ns)
+		      struct gm_backend_device *dev, struct patience *patience)
 {
 	struct gm_comm_page *page = m->comm.page;
 
@@ -148,15 +168,15 @@ static bool have_name(const struct gm_collective_member *m,
 		return true;
 	}
 	while (gm_get_acquire(&page->has_id) == 0) { /* COMM.clique */
-		if (is_late(m, until_ns))
+		if (is_late(m, patience))
 			return false;
-		nap();
+		nap(patience);
 	}
 	return true;
 }
 
 static bool agree(const struct gm_collective_member *m,
-		  struct gm_backend_device *dev, uint64_t until_ns)
+		  struct gm_backend_device *dev, struct patience *patience)
 {
 	int version = dev->backend->clique_version(dev);
 
@@ -164,8 +184,8 @@ static bool agree(const struct gm_collective_member *m,
 		return false;
 	gm_put_release(&rank_of(m, m->comm.rank)->version,
 		       (uint64_t)version); /* COMM.clique */
-	return all_have(m, (uint64_t)version, until_ns) &&
-	       have_name(m, dev, until_ns);
+	return all_have(m, (uint64_t)version, patience) &&
+	       have_name(m, dev, patience);
 }
 
 /* ---- connecting ---------------------------------------------------------- */
@@ -180,21 +200,23 @@ static bool are_all_ready(const struct gm_collective_member *m)
 
 /* Publish that this rank is ready and wait for the others.  Returns whether all
  * ranks are; every rank gets the same result. */
-static bool await_all(const struct gm_collective_member *m, uint64_t until_ns)
+static bool await_all(const struct gm_collective_member *m,
+		      struct patience *patience)
 {
 	gm_put_release(&rank_of(m, m->comm.rank)->is_ready,
 		       1); /* COMM.clique */
 	while (!are_all_ready(m)) {
-		if (is_late(m, until_ns))
+		if (is_late(m, patience))
 			return decide(m, GM_COMM_NOT_MET) == GM_COMM_MET;
-		nap();
+		nap(patience);
 	}
 	return decide(m, GM_COMM_MET) == GM_COMM_MET;
 }
 
 /* Returns 1: the device is connected to the others; or -errno. */
 static int become_ready(const struct gm_collective_member *m,
-			struct gm_backend_device *dev, uint64_t until_ns,
+			struct gm_backend_device *dev,
+			struct patience *patience,
 			struct gm_nccl_group **ret_clique)
 {
 	const struct gm_backend *backend = dev->backend;
@@ -203,10 +225,10 @@ static int become_ready(const struct gm_collective_member *m,
 
 	while (rc == 0) {
 		rc = backend->clique_ready(dev, *ret_clique);
-		if (rc == 0 && is_late(m, until_ns))
+		if (rc == 0 && is_late(m, patience))
 			rc = -ETIME;
 		else if (rc == 0)
-			nap();
+			nap(patience);
 	}
 	return rc;
 }
@@ -220,19 +242,20 @@ static uint64_t bytes_left(struct gm_backend_device *dev)
 }
 
 void gm_nccl_group_come(struct gm_collective_member *member,
-			struct gm_backend_device *dev, uint64_t until_ns)
+			struct gm_backend_device *dev, uint64_t limit_ns)
 {
+	struct patience patience = begin_patience(limit_ns);
 	struct gm_collective_member *m = member;
 	struct gm_nccl_group *clique = NULL;
 	uint64_t before, after;
 
-	if (!agree(m, dev, until_ns)) {
+	if (!agree(m, dev, &patience)) {
 		gm_nccl_group_cannot(m);
 		return;
 	}
 	before = bytes_left(dev);
-	if (become_ready(m, dev, until_ns, &clique) == 1 &&
-	    await_all(m, until_ns)) {
+	if (become_ready(m, dev, &patience, &clique) == 1 &&
+	    await_all(m, &patience)) {
 		after = bytes_left(dev);
 		m->taken = before > after ? before - after : 0;
 		m->formed = clique;

@@ -344,7 +344,7 @@ static void detach(struct gm_worker *w, const struct gm_wire *wire)
 static void drain(struct gm_worker *w)
 {
 	w->draining = true;
-	w->waiting.drain_ns = gm_now_ns() + GM_WAIT_DRAIN_NS;
+	w->waiting.drain_ns = gm_worker_drain_now(w) + GM_WAIT_DRAIN_NS;
 	gm_nccl_group_drain(w);
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
 		struct gm_worker_session *s = w->place[i];

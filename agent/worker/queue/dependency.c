@@ -390,9 +390,9 @@ bool gm_dependency_is_due(struct gm_worker *worker, uint64_t *ret_ns)
 	return false;
 }
 
-bool gm_dependency_holds(const struct gm_worker *worker)
+bool gm_dependency_holds(struct gm_worker *worker)
 {
 	const struct gm_waiting *all = &worker->waiting;
 
-	return all->n && gm_now_ns() < all->drain_ns;
+	return all->n && gm_worker_drain_now(worker) < all->drain_ns;
 }

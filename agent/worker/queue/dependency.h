@@ -112,7 +112,8 @@ struct gm_waiting {
 	uint64_t arm_ns;  /* no bit is set before this time */
 	uint64_t asked[GM_ROWS / 64]; /* rows whose eventfd was requested */
 	uint64_t asked_ns;            /* time from which requests count */
-	/* While draining, waiting heads delay the drain until this time. */
+	/* While draining, waiting heads delay the drain until this time, on
+	 * the worker's drain_clock. */
 	uint64_t drain_ns;
 	int own; /* this worker's own eventfd, -1 until it arrives */
 };
@@ -164,6 +165,6 @@ void gm_dependency_waker(struct gm_worker *worker, uint32_t row, int fd);
 void gm_dependency_want_waker(struct gm_worker *worker);
 
 /* Do waiting heads delay the drain? */
-bool gm_dependency_holds(const struct gm_worker *worker);
+bool gm_dependency_holds(struct gm_worker *worker);
 
 #endif

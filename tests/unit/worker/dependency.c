@@ -304,13 +304,20 @@ static void a_drain_waits_for_a_while(void)
 
 	open_scene(&v);
 	other_is_at(&v, 1, 0);
-	r.w.waiting.drain_ns = hand_now() + 1000 * 1000 * MS;
+	r.w.waiting.drain_ns = gm_worker_drain_now(&r.w) + 1000 * 1000 * MS;
 	OK(!gm_dependency_holds(&r.w));
 	submit(&v, gm_time_make(OTHER, 1, 1), 0);
 	serve(&v);
 	OK(gm_dependency_holds(&r.w));
-	r.w.waiting.drain_ns = hand_now();
+	/* The machine stands still for an hour: the limit has not passed. */
+	gm_node_clock_offset -= 3600 * 1000 * MS;
+	OK(gm_dependency_holds(&r.w));
+	/* A sleep that was announced counts. */
+	r.w.waiting.drain_ns = gm_worker_drain_now(&r.w) + 500 * MS;
+	gm_running_clock_sleep(&r.w.drain_clock, 1000 * MS);
+	gm_node_clock_offset -= 1000 * MS;
 	OK(!gm_dependency_holds(&r.w));
+	gm_node_clock_offset = 0;
 	close_scene(&v);
 }
 

@@ -74,10 +74,10 @@ static void commands_are_looked_up_first(void)
 	EQ(RUN("--reserve", "900G", "/no/such/command"), NOT_FOUND);
 	EQ(RUN("--reserve", "900G", plain), NOT_EXECUTABLE);
 	EQ(RUN("--reserve", "900G", agent.dir), NOT_EXECUTABLE);
-	EQ(run((const char *const[]){ "env", folder, run_libraries, run_program,
-				      "--instance", agent.instance,
-				      "--runtime-dir", agent.dir, "run",
-				      "--reserve", "1M", "plain", NULL }),
+	EQ(run((const char *const[]){
+		   "env", folder, run_libraries, run_program, "--instance",
+		   agent.instance, "--runtime-dir", agent.dir, "run",
+		   "--cache-dir", cache, "--reserve", "1M", "plain", NULL }),
 	   NOT_EXECUTABLE);
 	unlink(plain);
 }
@@ -435,11 +435,13 @@ static void without_an_agent(void)
 	OK(out[0] == '.' && out[1] == '/' &&
 	   strstr(err, "no agent: sh runs without a reservation") != NULL);
 	EQ(run((const char *const[]){ ctl_program(), "--instance", "none",
-				      "run", "--reserve", "1M", "--no-agent",
-				      "run", "true", NULL }),
+				      "run", "--cache-dir", cache, "--reserve",
+				      "1M", "--no-agent", "run", "true",
+				      NULL }),
 	   0);
 	EQ(run((const char *const[]){ ctl_program(), "--instance", "none",
-				      "run", "--reserve", "1M", "true", NULL }),
+				      "run", "--cache-dir", cache, "--reserve",
+				      "1M", "true", NULL }),
 	   NO_AGENT);
 }
 

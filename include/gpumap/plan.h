@@ -75,7 +75,8 @@ struct gpumap_plan_request {
 	 * -ENOSPC or -EBUSY.  0: do not wait */
 	uint64_t wait_ns;
 	/* With HELD: this process is in its start window on each row of the
-	 * map, for so long at most.  0: it is not */
+	 * map, for so long at most, which is an hour or less.  0: it is
+	 * not */
 	uint64_t start_ns;
 };
 

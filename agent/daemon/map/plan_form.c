@@ -9,6 +9,8 @@
 #include "agent/plan/plan.h"
 #include "gpumap.h"
 
+#define START_MAX_NS UINT64_C(3600000000000)
+
 #define ALL_FLAGS                                                      \
 	(GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD | \
 	 GPUMAP_PLAN_BASE)
@@ -72,6 +74,11 @@ int gm_plan_form_check(struct gm_connection *c,
 					 "only what is committed waits for "
 					 "room, and only what is held has a "
 					 "start window");
+	if (ask->start_ns > START_MAX_NS)
+		return gm_connection_bad(c, -EINVAL,
+					 "a start window has at most an hour, "
+					 "in which others may not start: ask "
+					 "for less");
 	if (ask->setting == GPUMAP_SETTING_RESERVE &&
 	    (ask->n_bytes == 0 || ask->other_bytes != 0 ||
 	     ask->text_bytes != 0 || ask->paged != GPUMAP_PAGED_NONE))

@@ -706,8 +706,6 @@ int gm_plan_change_handle(struct gm_connection *c, const struct gm_request *r)
 	/* Years. */
 	if (ask.wait_ns > INT64_MAX / 2)
 		plan->ask.wait_ns = INT64_MAX / 2;
-	if (ask.start_ns > INT64_MAX / 2)
-		plan->ask.start_ns = INT64_MAX / 2;
 	memcpy(plan->tail, r->tail, r->tail_bytes);
 	find_parts(plan);
 	ret = check_rows(c, plan);

@@ -249,7 +249,7 @@ static const char *remedy(int error)
 	}
 }
 
-/* That of a manager's socket is not in our configuration. */
+/* The mode of a manager's socket is not in our configuration. */
 static unsigned int mode_of(const struct gm_control_server *s)
 {
 	struct stat st;

@@ -188,6 +188,9 @@ static void nonsense_is_refused(void)
 	request.flags = GPUMAP_PLAN_COMMIT;
 	request.start_ns = 1;
 	EQ(ask(&request), -EINVAL); /* no process to be watched */
+	request.flags |= GPUMAP_PLAN_HELD;
+	request.start_ns = UINT64_C(3600000000001);
+	EQ(ask(&request), -EINVAL); /* longer than an hour */
 	request.start_ns = 0;
 	request.flags = GPUMAP_PLAN_PUBLISH;
 	request.wait_ns = 1;

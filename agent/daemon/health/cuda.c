@@ -348,9 +348,11 @@ static void heard_moving(struct gm_daemon *d, struct gm_device *device,
 	if ((from->known & GPUMAP_KNOWN_MEMORY) != 0) {
 		moving->free_bytes = from->free_bytes;
 		gm_devices_memory_read(device, from->looked_ns);
-		if (d->cuda->is_open)
+		/* A device that is named before the list has no row yet. */
+		if (d->cuda->is_open) {
 			gm_credit_look(d, device->facts.row, from);
-		gm_events_row_memory_read(d, device->facts.row);
+			gm_events_row_memory_read(d, device->facts.row);
+		}
 	}
 	gm_cuda_rows_refresh(device);
 	if (from->recovery != device->facts.recovery) {

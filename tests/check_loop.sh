@@ -60,6 +60,8 @@ allowed() {
 	daemon/segment/folder.c lstat 1: at the start
 	daemon/segment/lock.c F_SETLK 1: does not wait
 	daemon/segment/lock.c fstat 1: the administrator's
+	daemon/segment/older.c F_SETLK 1: does not wait
+	daemon/segment/older.c fstat 1: a folder of ours, at the start
 	daemon/segment/segment.c fstat 1: clients cannot write it
 	daemon/segment/segment.c ftruncate 1: clients cannot write it
 	daemon/segment/segment.c posix_fallocate 1: clients cannot write it

@@ -45,6 +45,7 @@
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/folder.h"
 #include "agent/daemon/segment/lock.h"
+#include "agent/daemon/segment/older.h"
 #include "agent/daemon/segment/segment.h"
 #include "agent/daemon/sessions/listener.h"
 #include "agent/daemon/sessions/map_waits.h"
@@ -500,6 +501,7 @@ static int start(struct gm_daemon *d)
 	w->lock = gm_lock_take(d->instance, why);
 	if (w->lock < 0)
 		return failed("lock", why, gm_exit_status(w->lock));
+	gm_older_remove(d->instance);
 	status = gm_state_start(d, why);
 	if (status != 0)
 		return failed("state", why, gm_exit_status(status));
@@ -654,6 +656,7 @@ int gm_daemon_remove(const char *instance)
 	lock = gm_lock_take(instance, why);
 	if (lock < 0)
 		return failed("lock", why, gm_exit_status(lock));
+	gm_older_remove(instance);
 	ret = gm_segment_remove(instance, why);
 	if (ret == 0 || ret == -ENOENT)
 		gm_numa_segments_remove(instance);

@@ -96,6 +96,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/segment/directory.c %reldir%/segment/directory.h \
 	%reldir%/segment/folder.c %reldir%/segment/folder.h \
 	%reldir%/segment/lock.c %reldir%/segment/lock.h \
+	%reldir%/segment/older.c %reldir%/segment/older.h \
 	%reldir%/segment/mount.c %reldir%/segment/mount.h \
 	%reldir%/segment/segment.c %reldir%/segment/segment.h \
 	%reldir%/segment/validate.c %reldir%/segment/validate.h

@@ -8,10 +8,12 @@
  */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "gpumap.h"
@@ -319,6 +321,62 @@ static void removal_retires(void)
 	agent_remove(&a);
 }
 
+static int make_file(const char *folder, const char *name, char path[256])
+{
+	int fd;
+
+	snprintf(path, 256, "%s/%s", folder, name);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	OK(fd >= 0);
+	return fd;
+}
+
+static bool is_there(const char *path)
+{
+	return access(path, F_OK) == 0;
+}
+
+/* An agent of the layout before this one was killed, and this one follows. */
+static void files_of_an_older_layout_go(void)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	char user[128], folder[200], map[256], node[256], own[256], row[256];
+	int of_agent, of_row;
+	struct agent a;
+
+	agent_make(&a, "");
+	snprintf(user, sizeof(user), "/dev/shm/gpumap.1.uid%u", geteuid());
+	snprintf(folder, sizeof(folder), "%s/%s", user, a.instance);
+	mkdir(user, 0711);
+	EQ(mkdir(folder, 0711), 0);
+	close(make_file(folder, "map", map));
+	close(make_file(folder, "node0", node));
+	of_row = make_file(folder, "row0.lock", row);
+	of_agent = make_file(folder, "lock", own);
+
+	/* The older agent runs. */
+	EQ(fcntl(of_agent, F_SETLK, &lock), 0);
+	OK(agent_start_until(&a, "open"));
+	EQ(agent_kill(&a, SIGTERM), 0);
+	OK(is_there(map));
+	/* The older agent has ended, and a worker of it has not. */
+	close(of_agent);
+	EQ(fcntl(of_row, F_SETLK, &lock), 0);
+	OK(agent_start_until(&a, "open"));
+	EQ(agent_kill(&a, SIGTERM), 0);
+	OK(is_there(map));
+	OK(agent_logged(&a, "event=older_stays"));
+	close(of_row);
+	OK(agent_start_until(&a, "open"));
+	EQ(agent_kill(&a, SIGTERM), 0);
+	OK(!is_there(map) && !is_there(node) && !is_there(row));
+	OK(is_there(own));
+	unlink(own);
+	EQ(rmdir(folder), 0);
+	rmdir(user); /* unless another test is there */
+	agent_remove(&a);
+}
+
 static struct agent apart; /* of the functions that follow */
 
 /* Run the agent in a mount namespace of its own, with a /dev/shm of one MiB.
@@ -480,6 +538,7 @@ TAP_CASE()
 	shared_runtime_directory_is_refused();
 	second_agent_names_the_first();
 	removal_retires();
+	files_of_an_older_layout_go();
 	want_of_shared_memory_is_explained();
 	errors_name_their_line();
 	command_lines_are_corrected();

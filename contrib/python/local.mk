@@ -57,6 +57,7 @@ EXTRA_DIST += %reldir%/tests/test_meshes.py
 EXTRA_DIST += %reldir%/tests/test_model.py
 EXTRA_DIST += %reldir%/tests/test_readme.py
 EXTRA_DIST += %reldir%/tests/test_session.py
+EXTRA_DIST += %reldir%/tests/test_smollm2.py
 EXTRA_DIST += %reldir%/tests/test_torch.py
 
 # A wheel with the client library inside.

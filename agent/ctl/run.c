@@ -71,6 +71,14 @@ void gm_run_add(struct gm_run_words *words, const char *format, ...)
 	v[words->n] = NULL;
 }
 
+void gm_run_words_free(struct gm_run_words *words)
+{
+	for (uint32_t i = 0; i < words->n; i++)
+		free(words->v[i]);
+	free(words->v);
+	*words = (struct gm_run_words){ 0 };
+}
+
 uint32_t gm_run_cards(const struct gm_run *run,
 		      uint32_t ret_cards[GPUMAP_ROWS_MAX])
 {
@@ -220,11 +228,15 @@ static int no_command(const char *file, int error)
 
 static int become(const struct gm_run *run)
 {
-	char **env = gm_run_environment_merge(run);
+	struct gm_run_words env = { 0 };
+	int ret;
 
+	gm_run_environment_merge(run, &env);
 	fflush(NULL);
-	execvpe(run->argv.v[0], run->argv.v, env);
-	return no_command(run->argv.v[0], -errno);
+	execvpe(run->argv.v[0], run->argv.v, env.v);
+	ret = no_command(run->argv.v[0], -errno);
+	gm_run_words_free(&env);
+	return ret;
 }
 
 /* ---- without an agent ---------------------------------------------------- */
@@ -278,11 +290,10 @@ static int show(struct gm_run *run)
 
 static int run_reserved(struct gm_run *run)
 {
-	struct gm_run_start *start = NULL;
 	int ret = prepare(run);
 
 	if (ret == GM_EXIT_OK)
-		ret = gm_run_start_open(run, &start);
+		ret = gm_run_start_open(run);
 	if (ret == GM_EXIT_OK)
 		ret = gm_run_place_reserve(run);
 	if (ret != GM_EXIT_OK || run->unreserved)
@@ -293,13 +304,13 @@ static int run_reserved(struct gm_run *run)
 	gm_run_environment_set(run);
 	if (!run->ctl->run.no_bind)
 		gm_run_bind(run);
-	return start != NULL ? gm_run_start_watch(run, start) : GM_EXIT_OK;
+	return run->start != NULL ? gm_run_start_watch(run) : GM_EXIT_OK;
 }
 
-int gm_ctl_run(struct gm_ctl *ctl)
+static int run_all(struct gm_run *run)
 {
-	struct gm_run run = { .ctl = ctl };
-	int ret = read_options(&run);
+	struct gm_ctl *ctl = run->ctl;
+	int ret = read_options(run);
 
 	if (ret != GM_EXIT_OK)
 		return ret;
@@ -307,20 +318,32 @@ int gm_ctl_run(struct gm_ctl *ctl)
 	if (ret != 0)
 		return no_command(ctl->args[0], ret);
 	for (int i = 0; i < ctl->n_args; i++)
-		gm_run_add(&run.argv, "%s", ctl->args[i]);
-	run.map_name = run.name;
-	ret = attach(&run);
+		gm_run_add(&run->argv, "%s", ctl->args[i]);
+	run->map_name = run->name;
+	ret = attach(run);
 	if (ret != GM_EXIT_OK)
 		return ret;
 	if (ctl->run.print_env)
-		return show(&run);
-	ret = gm_run_environment_caches(&run, true);
-	if (ret == GM_EXIT_OK && !run.unreserved)
-		ret = run_reserved(&run);
+		return show(run);
+	ret = gm_run_environment_caches(run, true);
+	if (ret == GM_EXIT_OK && !run->unreserved)
+		ret = run_reserved(run);
 	if (ret != GM_EXIT_OK)
 		return ret;
-	if (run.unreserved)
+	if (run->unreserved)
 		gm_run_say("no agent: %s runs without a reservation",
 			   ctl->args[0]);
-	return become(&run);
+	return become(run);
+}
+
+int gm_ctl_run(struct gm_ctl *ctl)
+{
+	struct gm_run run = { .ctl = ctl };
+	int ret = run_all(&run);
+
+	gm_run_start_free(&run);
+	gm_run_place_free(&run);
+	gm_run_words_free(&run.env);
+	gm_run_words_free(&run.argv);
+	return ret;
 }

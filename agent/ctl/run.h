@@ -35,6 +35,7 @@ struct gm_run_words {
 };
 
 struct gm_run_place;
+struct gm_run_start;
 
 struct gm_run {
 	struct gm_ctl *ctl;
@@ -46,6 +47,7 @@ struct gm_run {
 	 * committed before. */
 	const char *map_name;
 	struct gm_run_place *place;
+	struct gm_run_start *start;     /* NULL: there is no --gate */
 	uint32_t rows[GPUMAP_ROWS_MAX]; /* of the command */
 	uint64_t row_bytes[GPUMAP_ROWS_MAX];
 	uint32_t n_rows;
@@ -65,6 +67,8 @@ void gm_run_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void gm_run_add(struct gm_run_words *words, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+void gm_run_words_free(struct gm_run_words *words);
+
 /* There is no agent.  May the command run all the same? */
 bool gm_run_without_agent(struct gm_run *run);
 
@@ -83,6 +87,7 @@ int gm_run_place_find(struct gm_run *run);
  * as the options say.  Fills in the rows of @run. */
 int gm_run_place_ask(struct gm_run *run);
 int gm_run_place_reserve(struct gm_run *run);
+void gm_run_place_free(struct gm_run *run);
 
 /* Start a thread that says what the request waits for; and end it.  NULL: there
  * is none, and nothing is said. */
@@ -101,7 +106,8 @@ void gm_run_environment_set(struct gm_run *run);
 int gm_run_environment_caches(struct gm_run *run, bool makes);
 
 /* The caller's environment with what is set. */
-char **gm_run_environment_merge(const struct gm_run *run);
+void gm_run_environment_merge(const struct gm_run *run,
+			      struct gm_run_words *ret_words);
 
 /* Print what would be set. */
 int gm_run_environment_show(const struct gm_run *run);
@@ -118,17 +124,15 @@ void gm_run_bind_find(const struct gm_run *run, struct gm_run_binding *ret);
 /* Bind this process.  A failure is a warning. */
 void gm_run_bind(const struct gm_run *run);
 
-/* How the end of the start window is noticed.  Zeroes have none. */
-struct gm_run_start;
-
-/* Note what there is before the command starts, and open its socket; set
- * NOTIFY_SOCKET.  *ret_start stays NULL without --gate. */
-int gm_run_start_open(struct gm_run *run, struct gm_run_start **ret_start);
+/* With --gate: make @run->start, by which the end of the start window is
+ * noticed; open its socket and set NOTIFY_SOCKET. */
+int gm_run_start_open(struct gm_run *run);
+void gm_run_start_free(struct gm_run *run);
 
 /* How long the window may last; 0: there is none. */
 uint64_t gm_run_start_limit_ns(const struct gm_run *run);
 
 /* Start the process that ends the window. */
-int gm_run_start_watch(const struct gm_run *run, struct gm_run_start *start);
+int gm_run_start_watch(const struct gm_run *run);
 
 #endif

@@ -220,16 +220,14 @@ static bool sets(const struct gm_run_words *env, const char *text)
 	return false;
 }
 
-char **gm_run_environment_merge(const struct gm_run *run)
+void gm_run_environment_merge(const struct gm_run *run,
+			      struct gm_run_words *ret_words)
 {
-	struct gm_run_words all = { 0 };
-
 	for (char **at = environ; at != NULL && *at != NULL; at++)
 		if (!sets(&run->env, *at))
-			gm_run_add(&all, "%s", *at);
+			gm_run_add(ret_words, "%s", *at);
 	for (uint32_t i = 0; i < run->env.n; i++)
-		gm_run_add(&all, "%s", run->env.v[i]);
-	return all.v;
+		gm_run_add(ret_words, "%s", run->env.v[i]);
 }
 
 static json_t *env_json(const struct gm_run_words *env)

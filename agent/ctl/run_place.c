@@ -216,6 +216,14 @@ int gm_run_place_find(struct gm_run *run)
 				  : find_bytes(run, run->place);
 }
 
+void gm_run_place_free(struct gm_run *run)
+{
+	if (run->place != NULL)
+		gm_ctl_plan_free(run->place->planning);
+	free(run->place);
+	run->place = NULL;
+}
+
 /* ---- one request --------------------------------------------------------- */
 
 /* The agent takes no reservation of nothing. */

@@ -151,7 +151,7 @@ static int open_socket(struct gm_run *run, struct gm_run_start *s)
 	return 0;
 }
 
-int gm_run_start_open(struct gm_run *run, struct gm_run_start **ret_start)
+int gm_run_start_open(struct gm_run *run)
 {
 	struct gm_ctl *ctl = run->ctl;
 	struct gm_run_start *s;
@@ -166,6 +166,8 @@ int gm_run_start_open(struct gm_run *run, struct gm_run_start **ret_start)
 	s = calloc(1, sizeof(*s));
 	if (s == NULL)
 		return gm_ctl_fail(ctl, -ENOMEM, "run");
+	run->start = s;
+	s->command = s->socket = s->here = -1;
 	s->opts =
 		(struct gpumap_attach_opts){ .size = sizeof(s->opts),
 					     .instance = ctl->instance,
@@ -178,8 +180,23 @@ int gm_run_start_open(struct gm_run *run, struct gm_run_start **ret_start)
 	if (ret != 0)
 		return gm_run_failed("a socket for NOTIFY_SOCKET: %s",
 				     strerror(-ret));
-	*ret_start = s;
 	return GM_EXIT_OK;
+}
+
+void gm_run_start_free(struct gm_run *run)
+{
+	const struct gm_run_start *s = run->start;
+
+	if (s == NULL)
+		return;
+	if (s->command >= 0)
+		close(s->command);
+	if (s->socket >= 0)
+		close(s->socket);
+	if (s->here >= 0)
+		close(s->here);
+	free(run->start);
+	run->start = NULL;
 }
 
 uint64_t gm_run_start_limit_ns(const struct gm_run *run)
@@ -466,8 +483,9 @@ static bool reap(pid_t pid, bool was_pending)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-int gm_run_start_watch(const struct gm_run *run, struct gm_run_start *s)
+int gm_run_start_watch(const struct gm_run *run)
 {
+	struct gm_run_start *s = run->start;
 	uint64_t limit_ns = gm_run_start_limit_ns(run);
 	sigset_t pending;
 	bool was_pending;

@@ -11,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "gpumap.h"
 
 #define FDS_MAX 253 /* descriptors of one message, the kernel's limit */
+#define TYPES   (GM_CONTROL_SHARE_FDS + 4) /* some of no request's */
 
 static bool open_known(struct hostile *h, struct raw *c)
 {
@@ -116,6 +118,22 @@ static void bad_records(struct hostile *h)
 	raw_close(&c);
 }
 
+/* A request's number.  Where the attackers are the agent's own user, it would
+ * grant those that only an administrator may make. */
+static uint16_t any_type(struct hostile *h)
+{
+	for (;;) {
+		uint16_t type = (uint16_t)hostile_below(h, TYPES);
+		struct stat st;
+
+		if (type != GM_CONTROL_DRAIN && type != GM_CONTROL_CORDON &&
+		    type != GM_CONTROL_CALIBRATE)
+			return type;
+		if (stat(h->path, &st) == 0 && st.st_uid != geteuid())
+			return type;
+	}
+}
+
 /* Send random bytes of any length, the longest included. */
 static void noise(struct hostile *h)
 {
@@ -130,8 +148,8 @@ static void noise(struct hostile *h)
 			   sizeof(room));
 		for (int i = 0; i < 16 && !raw_is_over(&c); i++) {
 			size_t n = hostile_below(h, most);
-			struct gm_control header = raw_header(
-				&c, (uint16_t)hostile_below(h, 12), 0, 0);
+			struct gm_control header =
+				raw_header(&c, any_type(h), 0, 0);
 
 			for (size_t at = 0; at + 8 <= n && at < 256; at += 8) {
 				uint64_t word = hostile_random(h);
@@ -162,7 +180,7 @@ static void any_bodies(struct hostile *h)
 
 	while (open_known(h, &c)) {
 		while (hostile_goes_on(h) && !raw_is_over(&c)) {
-			uint16_t type = (uint16_t)hostile_below(h, 12);
+			uint16_t type = any_type(h);
 			uint32_t bytes = (uint32_t)hostile_below(h, 129);
 			int status;
 

@@ -250,11 +250,15 @@ static const char *remedy(int error)
 }
 
 /* The mode of a manager's socket is not in our configuration. */
-static unsigned int mode_of(const struct gm_control_server *s)
+static void tell_listening(const struct gm_control_server *s)
 {
-	struct stat st;
+	char mode[16] = "manager's";
 
-	return stat(s->path, &st) == 0 ? st.st_mode & 07777 : 0;
+	if (!s->is_managers)
+		snprintf(mode, sizeof(mode), "%04o",
+			 (unsigned)s->d->config->socket_mode);
+	gm_log(GM_LOG_INFO, "listening", "socket=%s mode=%s",
+	       gm_quote(s->path).text, mode);
 }
 
 int gm_listener_start(struct gm_daemon *d)
@@ -297,8 +301,7 @@ int gm_listener_start(struct gm_daemon *d)
 		gm_listener_exit(d);
 		return error;
 	}
-	gm_log(GM_LOG_INFO, "listening", "socket=%s mode=%04o",
-	       gm_quote(s->path).text, mode_of(s));
+	tell_listening(s);
 	return 0;
 }
 

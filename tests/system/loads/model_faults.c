@@ -306,7 +306,7 @@ static void maps_of_other_models_are_refused(struct gpumap_session *session)
 	opts.layers = "one";
 	opts.flags = GPUMAP_BUFFER_READ_ONLY;
 	EQ(gpumap_model_load(session, &opts, &model), -EINVAL);
-	opts.flags = 1u << 9;
+	opts.flags = UINT32_C(1) << 31;
 	EQ(gpumap_model_load(session, &opts, &model), -E2BIG);
 	opts = (struct gpumap_model_opts){ .size = sizeof(opts),
 					   .path = s.path,

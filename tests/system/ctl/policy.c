@@ -133,6 +133,7 @@ static void nonsense_is_refused(void)
 
 	EQ(set(2, 1, GPUMAP_WORK_GEMM, 5), -EAGAIN);
 	OK(strstr(gpumap_refusal(map), "row 2 was given to another device"));
+	EQ(set(2, UINT32_MAX, GPUMAP_WORK_GEMM, 5), -EAGAIN);
 	policy.row = 77;
 	EQ(gpumap_policy_set(map, &policy), -ENODEV);
 	OK(strstr(gpumap_refusal(map), "there is no row 77"));

@@ -255,6 +255,63 @@ static void without_figures_all_is_kept_free(void)
 	look_end();
 }
 
+/* As if the probe had been started anew, or messages were lost. */
+static void looks_begin_with_their_first_process(void)
+{
+	pid_t holder = start_child();
+	struct gm_lineage_member line[] = { member(holder) };
+	struct gm_probe_process wide = { .n = GM_PROBE_LINE + 1,
+					 .low_bytes = 500,
+					 .high_bytes = 500 };
+
+	EQ(hold("m", holder, 0, 600, SHOWN), 0);
+	look_begin(0, 900);
+	look_at(100, 100, line, 1);
+	look_begin(0, 500);
+	look_at(500, 500, line, 1);
+	look_end();
+	EQ(used(0), 500);
+	look_once(0, 500, line, 1);
+	EQ(used(0), 500);
+	/* The second process of two, and not the first. */
+	look_begin(0, 500);
+	told.moving.n_processes = 1;
+	look_at(500, 500, line, 1);
+	look_end();
+	EQ(used(0), 0);
+	/* No process has such a line. */
+	look_begin(0, 500);
+	wide.line[0] = line[0];
+	gm_credit_process(d, 0, &wide);
+	told.moving.n_processes = 1;
+	look_end();
+	EQ(used(0), 0);
+	end_child(holder);
+	hear_of_deaths();
+	look_begin(0, TOTAL);
+	look_end();
+}
+
+/* Before the row is counted anew. */
+static void a_reservation_that_ends_is_not_in_use(void)
+{
+	pid_t holder = start_child();
+	struct gm_lineage_member line[] = { member(holder) };
+	uint32_t slot = 0;
+
+	EQ(hold("m", holder, 0, 600, SHOWN), 0);
+	look_once(0, 500, line, 1);
+	while (slot < GM_OBJECTS - 1 && d->ledger->of[slot] == NULL)
+		slot++;
+	gm_ledger_put(d, slot, NULL);
+	EQ(reserved(0), 0);
+	EQ(used(0), 0);
+	end_child(holder);
+	hear_of_deaths();
+	look_begin(0, TOTAL);
+	look_end();
+}
+
 static void the_next_agent_looks_again(void)
 {
 	pid_t holder = start_child();
@@ -317,6 +374,8 @@ TAP_CASE()
 	a_process_is_credited_once();
 	no_more_is_credited_than_is_in_use();
 	without_figures_all_is_kept_free();
+	looks_begin_with_their_first_process();
+	a_reservation_that_ends_is_not_in_use();
 	the_next_agent_looks_again();
 	quotas_follow();
 	ledger_end();

@@ -110,10 +110,18 @@ static void lost_rows_take_nothing(void)
 
 static void sums_do_not_wrap(void)
 {
+	struct gm_charge_image charges[] = { charge_of(0, INT64_MAX),
+					     charge_of(0, INT64_MAX) };
+	struct gm_layers layers =
+		map_of("twice", 0, GM_OBJECT_COMMITTED, charges, 2);
+	uint64_t version;
+
 	EQ(commit("m", 0, 0, UINT64_MAX), -EOVERFLOW);
 	STR(why, "row 0 is charged for 2^63 bytes or more");
 	EQ(commit("m", 0, 0, (uint64_t)INT64_MAX + 1), -EOVERFLOW);
 	EQ(commit("m", 0, 0, INT64_MAX), -ENOSPC);
+	/* Nor do those of a row that is charged twice. */
+	EQ(gm_publish_layers(d, &layers, why, &version), -EOVERFLOW);
 	EQ(reserved(0), 0);
 }
 
@@ -124,6 +132,12 @@ static void uids_have_a_share(void)
 	EQ(commit("b", OTHER, 0, 101), -EDQUOT);
 	STR(why, "uid 54321 has reserved 200 bytes of row 0 and may have 300: "
 		 "release a map, or raise limits.reserve-per-uid");
+	/* The last digits of the total count as well. */
+	d->devices->of[0]->facts.total_bytes = TOTAL + 50;
+	EQ(commit("b", OTHER, 0, 116), -EDQUOT);
+	EQ(commit("b", OTHER, 0, 115), 0);
+	EQ(release("b"), 0);
+	d->devices->of[0]->facts.total_bytes = TOTAL;
 	EQ(commit("b", OTHER, 1, 300), 0);
 	EQ(commit("a", OTHER, 0, 300), 0);
 	EQ(commit("c", OTHER + 1, 0, 300), 0);

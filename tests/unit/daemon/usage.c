@@ -190,7 +190,9 @@ static void workers_that_end_give_all_back(void)
 static void sessions_of_holders_are_credited(void)
 {
 	pid_t holder = start_child();
+	struct gm_lineage_member line = { .start = 0 };
 
+	EQ(gm_lineage_stat(holder, &line), 0);
 	EQ(hold("m", holder, 0, 600, SHOWN), 0);
 	comes(0, 0, holder);
 	comes(1, 0, holder + 1);
@@ -209,6 +211,13 @@ static void sessions_of_holders_are_credited(void)
 	look(400);
 	EQ(used(0), 500);
 	EQ(avail(), 300);
+	/* With what its process has itself it has more than it reserved. */
+	look_begin(0, 100);
+	look_at(300, 300, &line, 1);
+	look_end();
+	EQ(used(0), 600);
+	EQ(avail(), 100);
+	look(400);
 	/* The session gives all back, and the holder may take it again. */
 	leaves(0);
 	EQ(used(0), 0);

@@ -24,7 +24,7 @@ struct card {
 	int32_t nvml_index, mig_gi;
 	uint64_t total_gib, free_gib;
 	double score;
-	uint32_t utilisation;
+	uint32_t utilisation; /* above 1000: not known */
 };
 
 static const struct card cards[] = {
@@ -43,7 +43,8 @@ static const struct card cards[] = {
 	[5] = { "NVIDIA A30", GPUMAP_DEVICE_CUDA, GPUMAP_DEVICE_MIG,
 		GPUMAP_DEVICE_READY, 80, 12040, 0x6b00, 4, -1, 24, 24, 90, 0 },
 	[6] = { "NVIDIA A30 MIG 1g.6gb", GPUMAP_DEVICE_CUDA, 0,
-		GPUMAP_DEVICE_READY, 80, 12040, 0x6b00, -1, 3, 24, 20, 90, 0 },
+		GPUMAP_DEVICE_READY, 80, 12100, 0x6b00, -1, 3, 24, 20, 90,
+		5000 },
 	[7] = { "H200", GPUMAP_DEVICE_DUMMY, 0, GPUMAP_DEVICE_READY, 90, 0, 0,
 		-1, -1, 141, 141, 999, 0 },
 };
@@ -66,7 +67,7 @@ static void put_row(uint32_t row)
 	};
 	struct gm_moving_image moving = {
 		.state = c->state,
-		.known = GPUMAP_KNOWN_UTILISATION,
+		.known = c->utilisation <= 1000 ? GPUMAP_KNOWN_UTILISATION : 0,
 		.free_bytes = c->free_gib * GIB,
 		.reserved_bytes = 10 * GIB,
 		.score = c->score,
@@ -160,7 +161,8 @@ static void needs_are_met_or_named(void)
 	    "capability");
 	STR(CHOSEN(.cuda_version = "9.10"), "1 2 6");
 	STR(CHOSEN(.cuda_version = "12.4"), "1 2 6");
-	STR(CHOSEN(.cuda_version = "12.4.1"),
+	STR(CHOSEN(.cuda_version = "12.4.1"), "6");
+	STR(CHOSEN(.cuda_version = "12.10.1"),
 	    "no row meets the needs: 3 not in service, 4 of a lower CUDA "
 	    "version");
 	STR(CHOSEN(.total_bytes = 80 * GIB), "1 2 0");
@@ -187,6 +189,13 @@ static void rows_may_be_given(void)
 	STR(CHOSEN(.rows = (const uint32_t[]){ 1, 0 }, .n_rows = 2), "1 0");
 	put_row(0);
 	put_row(1);
+}
+
+/* Row 8 is not there yet. */
+static void rows_that_are_being_given_out_are_left_out(void)
+{
+	segment_row(&file.segment, 9, "NVIDIA L4");
+	STR(CHOSEN(.by = GPUMAP_CHOOSE_BEST), "1 2 6 9 0");
 }
 
 static void no_more_are_stored_than_there_is_room_for(void)
@@ -238,6 +247,7 @@ TAP_CASE()
 		rows_may_be_given();
 		no_more_are_stored_than_there_is_room_for();
 		nonsense_is_refused();
+		rows_that_are_being_given_out_are_left_out();
 	}
 	gpumap_detach(map);
 	segment_file_remove(&file);

@@ -196,7 +196,7 @@ static void instances_are_named(void)
 	gpumap_engine_free(s);
 	/* Before CUDA 12.8 a program sees one of them alone. */
 	for (uint32_t row = 0; row < 4; row++)
-		table[row].cuda_version = 12020;
+		table[row].cuda_version = row < 3 ? 12020 : 0; /* not read */
 	EQ(table_export(GPUMAP_ENGINE_LLAMA_CPP, 0, &s), -EOPNOTSUPP);
 	STR(gpumap_refusal(NULL),
 	    "layer 1 is on row 2, which a driver of CUDA 12.2 does not show "
@@ -222,6 +222,13 @@ static void devices_without_uuids_are_counted(void)
 	STR(s->notes[0], "The table has no UUIDs: CUDA_VISIBLE_DEVICES counts "
 			 "its CUDA devices, which have to be those of the "
 			 "machine in the order of their PCI addresses.");
+	gpumap_engine_free(s);
+
+	/* All are counted where one has none, but a lost one is not there. */
+	table[1].uuid[0] = 1;
+	table[2].state = GPUMAP_DEVICE_LOST;
+	EQ(table_export(GPUMAP_ENGINE_VLLM, 0, &s), 0);
+	STR(rules_variable(s, "CUDA_VISIBLE_DEVICES"), "1,0");
 	gpumap_engine_free(s);
 }
 

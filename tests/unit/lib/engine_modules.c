@@ -293,6 +293,23 @@ static void what_files_leave_out_is_there(void)
 	gpumap_engine_free(s);
 }
 
+/* Names that begin, or end, as another's do. */
+static void whole_names_tell_modules_apart(void)
+{
+	struct gpumap_engine_settings *s;
+
+	begin();
+	add("model.norm.weight");
+	add("model.norm_ahead.weight");
+	add_layers("model.layers.", 2, MLP);
+	write_checkpoint();
+	s = made("0:2", 1);
+	EQ(at(s, "model.norm.weight"), 1);
+	EQ(at(s, "model.norm_ahead.weight"), 1);
+	EQ(at(s, "lm_head.weight"), 1);
+	gpumap_engine_free(s);
+}
+
 static void names_are_escaped(void)
 {
 	struct gpumap_engine_settings *s;
@@ -392,6 +409,7 @@ TAP_CASE()
 	model_path = file;
 	every_tensor_is_somewhere();
 	what_files_leave_out_is_there();
+	whole_names_tell_modules_apart();
 	names_are_escaped();
 	layers_of_the_host_are_told();
 	other_models_are_refused();

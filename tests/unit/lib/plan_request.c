@@ -28,6 +28,8 @@ static struct reply good_reply(void)
 			  .n_runs = 3,
 			  .base_row = 1,
 			  .compute_dtype = GPUMAP_DTYPE_BF16,
+			  .missing_bytes = 11,
+			  .missing_row = 2,
 			  .spec_bytes = 4,
 			  .warning_bytes = 12 },
 		.charges = { { .row = 1, .n_layers = 3, .left_bytes = 7 },
@@ -146,6 +148,8 @@ static void the_answer_is_told_whole(void)
 	EQ(plan.version, 9);
 	EQ(plan.kv_bytes, 64);
 	EQ(plan.compute_dtype, GPUMAP_DTYPE_BF16);
+	EQ(plan.missing_bytes, 11);
+	EQ(plan.missing_row, 2);
 	STR(plan.spec, "1:3");
 	STR(plan.warnings, "be careful!");
 	EQ(charges[0].row, 1);
@@ -161,16 +165,37 @@ static void the_answer_is_told_whole(void)
 	STR(plan.warnings, "");
 }
 
+/* The plan is told, and nothing is written past the end of an array. */
+static void arrays_may_be_too_small(void)
+{
+	struct gpumap_plan_request request = request_of();
+	struct gpumap_plan_charge charges[2] = { { .row = 99 }, { .row = 99 } };
+	struct gpumap_plan plan = { .size = sizeof(plan) };
+	struct reply reply = good_reply();
+	uint32_t rows[N_LAYERS] = { 99, 99, 99, 99, 99 };
+
+	answer_with(&reply, sizeof(reply));
+	EQ(gpumap_plan_make(map, &request, &plan, rows, N_LAYERS - 1, charges,
+			    2),
+	   -ENOBUFS);
+	EQ(plan.n_layers, N_LAYERS);
+	EQ(gpumap_plan_make(map, &request, &plan, rows, N_LAYERS, charges, 1),
+	   -ENOBUFS);
+	EQ(plan.n_charges, 2);
+	EQ(rows[0], 99);
+	EQ(charges[0].row, 99);
+}
+
 /* Each is wrong in one number, or cut. */
 static void lies_are_not_believed(void)
 {
 	struct gpumap_plan_charge charges[2];
-	struct reply good = good_reply(), bad[12];
+	struct reply good = good_reply(), bad[13];
 	struct gpumap_plan plan;
 	uint32_t rows[N_LAYERS];
 	int wrong = 0;
 
-	for (size_t i = 0; i < 12; i++)
+	for (size_t i = 0; i < 13; i++)
 		bad[i] = good;
 	bad[0].head.n_layers = 0;
 	bad[1].head.n_layers = N_LAYERS + 1;
@@ -184,7 +209,10 @@ static void lies_are_not_believed(void)
 	bad[9].runs[1].n_layers = UINT32_MAX;
 	bad[10].texts[3] = 'x';
 	bad[11].texts[15] = 'x';
-	for (size_t i = 0; i < 12; i++) {
+	bad[12].head.n_layers = 0;
+	for (uint32_t i = 0; i < 3; i++)
+		bad[12].runs[i].n_layers = 0;
+	for (size_t i = 0; i < 13; i++) {
 		answer_with(&bad[i], sizeof(bad[i]));
 		if (ask(&plan, rows, charges) != -EPROTO ||
 		    plan.n_layers != 0) {
@@ -218,6 +246,9 @@ static void a_refusal_says_what_is_missing(void)
 	STR(gpumap_refusal(map), "too large");
 	EQ(plan.missing_bytes, 4711);
 	EQ(plan.missing_row, 2);
+	answer(-ETIMEDOUT, &refusal, sizeof(refusal), sizeof(refusal));
+	EQ(ask(&plan, rows, charges), -ETIMEDOUT);
+	EQ(plan.missing_bytes, 4711);
 	/* Another agent's may be words alone. */
 	answer(-ENOSPC, &refusal, sizeof(refusal.refusal),
 	       sizeof(refusal.refusal));
@@ -329,6 +360,7 @@ TAP_CASE()
 		return tap_done();
 	the_request_says_it_all();
 	the_answer_is_told_whole();
+	arrays_may_be_too_small();
 	lies_are_not_believed();
 	a_refusal_says_what_is_missing();
 	nonsense_is_not_sent();

@@ -73,13 +73,18 @@ static void a_view_follows_its_row(void)
 static void thresholds_are_read(void)
 {
 	struct gpumap_policy policy = { .size = sizeof(policy) };
+	struct gm_row_image facts;
 
+	EQ(gm_rows_facts(&file.segment.map, 1, &facts), 0);
+	facts.generation = 5;
+	segment_facts(&file.segment, 1, &facts);
 	for (uint32_t work = 0; work < GPUMAP_WORKS_MAX; work++)
 		put(1, work, 1000 + work);
 	gm_put(&file.segment.map.rows[1].calibrated, 77);
 	EQ(gpumap_policy_read(map, 1, &policy), 0);
 	EQ(policy.size, sizeof(policy));
 	EQ(policy.row, 1);
+	EQ(policy.generation, 5);
 	EQ(policy.calibrated_ns, 77);
 	for (uint32_t work = 0; work < GPUMAP_WORKS; work++)
 		EQ(policy.least[work], 1000 + work);

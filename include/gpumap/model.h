@@ -366,8 +366,9 @@ struct gpumap_model_meta {
 	size_t size;     /* sizeof(struct gpumap_model_meta), by the caller */
 	uint32_t format; /* enum gpumap_model_meta_format */
 	uint32_t reserved;
-	const void *data; /* the model's; until gpumap_model_close() or the end
-			   * of its session */
+	const void *data; /* the model's; until gpumap_model_close(),
+			   * gpumap_share_close() of its share, or the end of
+			   * its session */
 	uint64_t bytes;
 };
 

@@ -251,12 +251,17 @@ json_t *gm_ctl_device_json(const struct gpumap_device *device);
 /* Print as a word of a shell: in quotes where it needs them. */
 void gm_ctl_print_word(const char *text);
 
-/* List all sessions or shares.  Returns how many, with a list to free(), or a
- * negative errno.  More may exist by now. */
+/* List all of a kind.  Returns how many, with a list to free(), or a negative
+ * errno.  More may exist by now. */
 int gm_ctl_list_sessions(const struct gm_ctl *ctl,
 			 struct gpumap_session_info **ret_list);
-int gm_ctl_list_shares(const struct gm_ctl *ctl,
-		       struct gpumap_share_info **ret_list);
+int gm_ctl_list_share(const struct gm_ctl *ctl,
+		      struct gpumap_share_info **ret_list);
+int gm_ctl_list_usage(const struct gm_ctl *ctl, struct gpumap_usage **ret_list);
+int gm_ctl_list_reservation(const struct gm_ctl *ctl,
+			    struct gpumap_reservation **ret_list);
+int gm_ctl_list_wait(const struct gm_ctl *ctl,
+		     struct gpumap_wait_info **ret_list);
 
 /* Print one JSON object on one line and free it.  Returns GM_EXIT_OK, or
  * GM_EXIT_FAILED when it could not be made or printed. */

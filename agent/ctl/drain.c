@@ -76,7 +76,7 @@ static int list_sessions(struct hit *hit)
 static int list_shares(struct hit *hit)
 {
 	struct gpumap_share_info *list = NULL;
-	int n = gm_ctl_list_shares(hit->ctl, &list);
+	int n = gm_ctl_list_share(hit->ctl, &list);
 
 	for (int i = 0; i < n; i++)
 		if (gm_ctl_has_row(list[i].rows, hit->row))

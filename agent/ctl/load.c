@@ -325,21 +325,16 @@ static int show_loaded(const struct loading *l)
  * errno. */
 static int is_shared(const struct loading *l)
 {
-	int room = gpumap_share_list(l->ctl->map, NULL, 0), n, found = 0;
 	struct gpumap_share_info *all;
+	int n = gm_ctl_list_share(l->ctl, &all), found = 0;
 
-	if (room <= 0)
-		return room;
-	all = calloc((size_t)room, sizeof(*all));
-	if (all == NULL)
-		return -ENOMEM;
-	all->size = sizeof(*all);
-	n = gpumap_share_list(l->ctl->map, all, (size_t)room);
-	for (int i = 0; i < n && i < room; i++)
+	if (n < 0)
+		return n;
+	for (int i = 0; i < n; i++)
 		found |= all[i].share == l->progress.share;
 	free(all);
 	/* More shares may exist by now, behind this one. */
-	return n < 0 ? n : found;
+	return found;
 }
 
 /* The share has ended: was it released, or lost? */

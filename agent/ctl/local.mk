@@ -18,6 +18,7 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/drain.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/collective.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/export.c %reldir%/export.h
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/list.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/load.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/load_link.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/load_link.h

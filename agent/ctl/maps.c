@@ -295,7 +295,7 @@ static uint64_t still_held(const struct gm_ctl *ctl, const char *name,
 			   uint32_t *ret_holders)
 {
 	struct gpumap_share_info *all = NULL;
-	int n = gm_ctl_list_shares(ctl, &all);
+	int n = gm_ctl_list_share(ctl, &all);
 	uint64_t bytes = 0;
 
 	for (int i = 0; i < n; i++)

@@ -53,20 +53,20 @@ static void look(struct gm_run_teller *t)
 	struct gpumap_attach_opts opts = { .size = sizeof(opts),
 					   .instance = t->ctl.instance,
 					   .runtime_dir = t->ctl.runtime_dir };
-	struct gm_who_line waits = { .n = 0 };
+	struct gm_who_line waits = { .v = NULL };
 	char text[512] = "waiting for the agent to come back";
 	int i = 0, ret = 0;
 
 	if (t->ctl.map == NULL)
 		ret = gpumap_attach(&opts, &t->ctl.map);
 	if (ret == 0)
-		ret = gm_who_line_list(&t->ctl, &waits);
+		ret = waits.n = gm_ctl_list_wait(&t->ctl, &waits.v);
 	while (i < waits.n && strcmp(waits.v[i].name, t->run->name) != 0)
 		i++;
-	if (ret == 0 && i < waits.n)
+	if (i < waits.n)
 		describe(t, &waits, i, text);
 	free(waits.v);
-	if (ret != 0) {
+	if (ret < 0) {
 		gpumap_detach(t->ctl.map);
 		t->ctl.map = NULL;
 	} else if (i == waits.n) {

@@ -50,32 +50,11 @@ static void to_line(const struct gm_ctl *ctl,
 	       gm_size_text(info->bytes, size), (double)info->age_ns / 1e9);
 }
 
-int gm_ctl_list_shares(const struct gm_ctl *ctl,
-		       struct gpumap_share_info **ret_list)
-{
-	int room = gpumap_share_list(ctl->map, NULL, 0), n;
-	struct gpumap_share_info *list;
-
-	if (room < 0)
-		return room;
-	list = calloc((size_t)room + 1, sizeof(*list));
-	if (list == NULL)
-		return -ENOMEM;
-	list->size = sizeof(*list);
-	n = room > 0 ? gpumap_share_list(ctl->map, list, (size_t)room) : 0;
-	if (n < 0) {
-		free(list);
-		return n;
-	}
-	*ret_list = list;
-	return n < room ? n : room;
-}
-
 int gm_ctl_shares(struct gm_ctl *ctl)
 {
 	struct gpumap_share_info *info;
 	json_t *list = NULL;
-	int n = gm_ctl_list_shares(ctl, &info);
+	int n = gm_ctl_list_share(ctl, &info);
 
 	if (n < 0)
 		return gm_ctl_fail(ctl, n, "shares");

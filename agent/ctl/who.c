@@ -14,7 +14,7 @@
 /* The agent's word on what is in use of them. */
 struct in_use {
 	struct gpumap_reservation *of; /* NULL: it is not known */
-	int n;
+	int n;                         /* negative then */
 };
 
 uint64_t gm_who_charged(const struct gpumap_charge *charge)
@@ -138,28 +138,6 @@ static void to_line(const struct gm_ctl *ctl, const struct in_use *used,
 
 /* ---- what is in use of them ---------------------------------------------- */
 
-/* More may exist by now.  Returns 0 or a negative errno. */
-static int list_in_use(const struct gm_ctl *ctl, struct in_use *ret_used)
-{
-	int room = gpumap_reservation_list(ctl->map, NULL, 0), n;
-	struct gpumap_reservation *list;
-
-	if (room < 0)
-		return room;
-	list = calloc((size_t)room + 1, sizeof(*list));
-	if (list == NULL)
-		return -ENOMEM;
-	list->size = sizeof(*list);
-	n = room > 0 ? gpumap_reservation_list(ctl->map, list, (size_t)room)
-		     : 0;
-	if (n < 0) {
-		free(list);
-		return n;
-	}
-	*ret_used = (struct in_use){ list, n < room ? n : room };
-	return 0;
-}
-
 /* Why nothing, or less than there is, counts as in use on a row. */
 static void say_why(const struct gm_ctl *ctl)
 {
@@ -219,32 +197,11 @@ static void usage_line(const struct gm_ctl *ctl,
 	       gm_size_text(usage->borrowed_bytes, size[2]), usage->importers);
 }
 
-/* Returns the number of items, or a negative errno.  More may exist by now. */
-static int list_usage(const struct gm_ctl *ctl, struct gpumap_usage **ret_list)
-{
-	int room = gpumap_usage_list(ctl->map, NULL, 0), n;
-	struct gpumap_usage *list;
-
-	if (room < 0)
-		return room;
-	list = calloc((size_t)room + 1, sizeof(*list));
-	if (list == NULL)
-		return -ENOMEM;
-	list->size = sizeof(*list);
-	n = room > 0 ? gpumap_usage_list(ctl->map, list, (size_t)room) : 0;
-	if (n < 0) {
-		free(list);
-		return n;
-	}
-	*ret_list = list;
-	return n < room ? n : room;
-}
-
 static int show_usage(const struct gm_ctl *ctl, json_t *all)
 {
 	json_t *list = all != NULL ? json_array() : NULL;
 	struct gpumap_usage *usage;
-	int n = list_usage(ctl, &usage);
+	int n = gm_ctl_list_usage(ctl, &usage);
 
 	if (n < 0) {
 		json_decref(list);
@@ -295,11 +252,11 @@ static int show_reservations(const struct gm_ctl *ctl,
 int gm_ctl_who(struct gm_ctl *ctl)
 {
 	json_t *all = ctl->json ? json_object() : NULL;
-	struct in_use used = { .n = 0 };
+	struct in_use used = { .of = NULL };
 	int status, ret;
 
 	/* Reading the map needs no permission of the agent; this does. */
-	list_in_use(ctl, &used);
+	used.n = gm_ctl_list_reservation(ctl, &used.of);
 	ret = show_reservations(ctl, &used, all);
 	free(used.of);
 	if (ret != 0) {

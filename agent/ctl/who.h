@@ -28,11 +28,8 @@ uint64_t gm_who_charged(const struct gpumap_charge *charge);
 /* The requests that wait, the first in the line first. */
 struct gm_who_line {
 	struct gpumap_wait_info *v;
-	int n;
+	int n; /* negative: it is not known */
 };
-
-/* Returns 0 or a negative errno.  Free ret_waits->v.  More may wait by now. */
-int gm_who_line_list(const struct gm_ctl *ctl, struct gm_who_line *ret_waits);
 
 /* How many before place @i wait for a row that it may take? */
 uint32_t gm_who_line_before(const struct gm_who_line *waits, int i);

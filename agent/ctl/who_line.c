@@ -12,26 +12,6 @@
 
 #define SECOND UINT64_C(1000000000)
 
-int gm_who_line_list(const struct gm_ctl *ctl, struct gm_who_line *ret_waits)
-{
-	int room = gpumap_wait_list(ctl->map, NULL, 0), n;
-	struct gpumap_wait_info *list;
-
-	if (room < 0)
-		return room;
-	list = calloc((size_t)room + 1, sizeof(*list));
-	if (list == NULL)
-		return -ENOMEM;
-	list->size = sizeof(*list);
-	n = room > 0 ? gpumap_wait_list(ctl->map, list, (size_t)room) : 0;
-	if (n < 0) {
-		free(list);
-		return n;
-	}
-	*ret_waits = (struct gm_who_line){ list, n < room ? n : room };
-	return 0;
-}
-
 uint32_t gm_who_line_before(const struct gm_who_line *waits, int i)
 {
 	uint32_t n = 0;
@@ -216,9 +196,9 @@ static void wait_line(const struct gm_ctl *ctl, const struct gm_who_line *waits,
 void gm_who_line_show(const struct gm_ctl *ctl, json_t *all)
 {
 	json_t *list = all != NULL ? json_array() : NULL;
-	struct gm_who_line waits = { .n = 0 };
-	int ret = gm_who_line_list(ctl, &waits);
+	struct gm_who_line waits = { .v = NULL };
 
+	waits.n = gm_ctl_list_wait(ctl, &waits.v);
 	if (all == NULL && waits.n > 0)
 		printf("\n%-24s %-12s %8s %10s %9s  %s  %s\n", "waiting",
 		       "user", "pid", "asks for", "for s", "rows",
@@ -232,7 +212,7 @@ void gm_who_line_show(const struct gm_ctl *ctl, json_t *all)
 	free(waits.v);
 	if (all == NULL)
 		return;
-	if (ret != 0)
+	if (waits.n < 0)
 		json_decref(list);
-	json_object_set_new(all, "waits", ret == 0 ? list : json_null());
+	json_object_set_new(all, "waits", waits.n >= 0 ? list : json_null());
 }

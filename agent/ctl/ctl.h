@@ -65,6 +65,10 @@ enum gm_ctl_exit {
 #define GM_OPT_TIMEOUT (UINT64_C(1) << 39)
 /* For plan, too. */
 #define GM_OPT_ISQ (UINT64_C(1) << 40)
+/* How a plan places a model, which run takes as well. */
+#define GM_OPT_PLACING              \
+	(GM_OPT_SPEC | GM_OPT_ISQ | \
+	 (GM_OPT_PLAN & ~(GM_OPT_NODE | GM_OPT_COMMIT)))
 /* For load, too. */
 #define GM_OPT_ANY_FILES (UINT64_C(1) << 41)
 /* For drain. */

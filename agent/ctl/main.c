@@ -59,13 +59,15 @@ static const struct gm_command commands[] = {
 	  1, gm_ctl_load, false },
 	{ "who", "", "who has reserved what", 0, 0, gm_ctl_who, false },
 	{ "run",
-	  "[--reserve BYTES | --map NAME | --model DIR] [--rows LIST] [--any] "
-	  "[--wait S] [--gate] [--ready-file FILE] [--ready-tcp PORT] "
+	  "[--reserve BYTES | --map NAME | --model DIR [OPTIONS OF plan]] "
+	  "[--rows LIST] [--any] [--wait S] [--gate] [--ready-file FILE] "
+	  "[--ready-tcp PORT] "
 	  "[--start-limit S] [--for ENGINE] [--name NAME] [--no-bind] "
 	  "[--cache-dir DIR] [--no-agent run|fail] [--print-env] [--] "
 	  "COMMAND...",
 	  "reserve memory, wait for it, and become COMMAND",
-	  GM_OPT_MODEL | GM_OPT_MAP | GM_OPT_ROWS | GM_OPT_FOR | GM_OPT_RUN,
+	  GM_OPT_MODEL | GM_OPT_MAP | GM_OPT_ROWS | GM_OPT_FOR | GM_OPT_RUN |
+		  GM_OPT_PLACING,
 	  GM_ARGS_COMMAND, gm_ctl_run, true },
 	{ "sessions", "", "who has a session", 0, 0, gm_ctl_sessions, false },
 	{ "shares", "", "buffers that have a name, and who may open them", 0, 0,
@@ -93,8 +95,8 @@ static const struct gm_command commands[] = {
 	  "[--paged-mib N | --paged-share X | --paged-tokens N] "
 	  "[--paged-block N] [--cache-type auto|f8e4m3]",
 	  "where a model's layers would go, and what that takes of each row",
-	  GM_OPT_MODEL | GM_OPT_SPEC | GM_OPT_ROWS | GM_OPT_PLAN | GM_OPT_ISQ |
-		  GM_OPT_BATCH,
+	  GM_OPT_MODEL | GM_OPT_ROWS | GM_OPT_PLACING | GM_OPT_NODE |
+		  GM_OPT_COMMIT | GM_OPT_BATCH,
 	  0, gm_ctl_plan, true },
 	{ "export",
 	  "NAME --for ENGINE [--format json|argv|env|yaml] [--model DIR] "

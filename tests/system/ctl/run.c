@@ -36,6 +36,13 @@ static void wrong_options_are_told(void)
 	EQ(RUN("--reserve", "1M", "--json", "true"), USAGE);
 	EQ(RUN("--map", "m", "--rows", "0", "true"), USAGE);
 	EQ(RUN("--reserve", "1M", "--spec", "0:1", "true"), USAGE);
+	OK(complains("the options of plan need --model"));
+	EQ(RUN("--map", "m", "--max-batch", "2", "true"), USAGE);
+	OK(complains("the options of plan need --model"));
+	EQ(RUN("--model", "m", "--commit", "n", "true"), USAGE);
+	EQ(RUN("--model", "m", "--node", "n", "true"), USAGE);
+	EQ(RUN("--model", "m", "--strategy", "worst", "true"), USAGE);
+	OK(complains("--strategy is fill, balance or fewest"));
 	EQ(RUN("--reserve", "1M", "--rows", "9", "true"), FAILED);
 	OK(complains("there is no row 9"));
 }

@@ -84,6 +84,43 @@ static void memory_is_of_the_node(void)
 	OK(strstr(out, "prefer:") == NULL);
 }
 
+/* Plan's options reach the plan that is held. */
+static void models_are_planned_as_told(void)
+{
+	char script[640];
+	json_t *json;
+
+	snprintf(
+		script, sizeof(script),
+		"exec '%s' --instance %s --runtime-dir '%s' --json layers told",
+		ctl_program(), agent.instance, agent.dir);
+	EQ(CTL("run", "--cache-dir", agent.dir, "--model", model, "--name",
+	       "told", "--strategy", "balance", "--dtype", "f32", "--", "sh",
+	       "-c", script),
+	   0);
+	json = object();
+	STR(text(json, "strategy"), "balance");
+	STR(text(json, "compute_dtype"), "F32");
+	json_decref(json);
+	EQ(CTL("run", "--cache-dir", agent.dir, "--model", model, "--name",
+	       "told", "--spec", "1:1;0:1", "--base-row", "0", "--", "sh", "-c",
+	       script),
+	   0);
+	json = object();
+	STR(text(json, "setting"), "manual");
+	STR(text(json, "spec"), "1:1;0:1");
+	EQ(number(json, "base_row"), 0);
+	json_decref(json);
+	EQ(CTL("run", "--cache-dir", agent.dir, "--model", model, "--split",
+	       "3,0", "--print-env", "true"),
+	   FAILED);
+	EQ(CTL("run", "--cache-dir", agent.dir, "--model", model, "--isq",
+	       "q4k", "true"),
+	   FAILED);
+	OK(complains("--isq: the weights are U8"));
+	OK(run_all_gone(map));
+}
+
 /* Two layers of 1 MiB, on the second row. */
 static void models_are_planned(void)
 {
@@ -121,6 +158,7 @@ static void models_are_planned(void)
 	   USAGE);
 	EQ(CTL("run", "--cache-dir", agent.dir, "--model", agent.dir, "true"),
 	   FAILED);
+	models_are_planned_as_told();
 	remove_model();
 }
 

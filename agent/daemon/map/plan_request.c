@@ -559,7 +559,8 @@ static void enter_line(struct plan_change *plan, uint64_t until_ns)
 	gm_wait_line_wait(plan->change.d, place);
 }
 
-/* One that could not be held even if there were room need not wait for it. */
+/* One that could not be held even if there were room need not wait for it;
+ * unless holders of any user have to end first. */
 static int check_hold(struct plan_change *plan)
 {
 	int ret;
@@ -570,7 +571,7 @@ static int check_hold(struct plan_change *plan)
 	if (plan->holds)
 		gm_pins_let_go(plan->change.d, plan->place);
 	plan->holds = false;
-	return ret;
+	return ret != -ENOSPC ? ret : 0;
 }
 
 /* Room may come, or the end of a start window. */
@@ -617,6 +618,7 @@ static int settle(struct gm_change *change)
 		ret = check_promise(plan);
 	if (ret == 0 && (change->layers.flags & GM_OBJECT_HELD) != 0)
 		ret = hold(plan);
+	plan->may_wait |= ret == -ENOSPC;
 	return ret;
 }
 

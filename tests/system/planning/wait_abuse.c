@@ -313,6 +313,53 @@ static void one_starts_again_in_turn(void)
 	OK(reserve_calms_down());
 }
 
+/* ---- every holder's place in use ---------------------------------------- */
+
+/* Run as another user. */
+static int is_refused_in_time(void)
+{
+	struct want want = want_of("mine", 1, GIB);
+
+	map = story_attach(&agent);
+	if (map == NULL)
+		return 1;
+	want.wait_ns = 0;
+	if (reserve_now(&want).ret != -ENOSPC)
+		return 2;
+	want.wait_ns = 1;
+	return reserve_now(&want).ret == -ETIMEDOUT ? 0 : 3;
+}
+
+/* Another user's pin may end at any time. */
+static void a_place_among_the_holders_is_waited_for(void)
+{
+	const struct gpumap_layers_request pinned = { .size = sizeof(pinned),
+						      .name = "pinned",
+						      .spec = "0:1" };
+	static uint64_t pins[GM_HOLDERS];
+	struct want want = want_of("waits", 1, GIB);
+	struct client waits;
+	struct gpumap_view view;
+	uint32_t n = 0;
+
+	EQ(gpumap_layers_publish(map, &pinned), 0);
+	while (n < GM_HOLDERS &&
+	       gpumap_layers_pin(map, "pinned", &view, &pins[n]) == 0)
+		n++;
+	EQ(n, GM_HOLDERS);
+	EQ(user_run(USER, is_refused_in_time), 0);
+	want.uid = USER;
+	waits = client_wait(&want);
+	EQ(gpumap_unpin(map, pins[0]), 0);
+	EQ(client_outcome(&waits).ret, 0);
+	EQ(reserved(1), GIB);
+	client_kill(&waits);
+	while (n-- > 1)
+		gpumap_unpin(map, pins[n]);
+	EQ(gpumap_layers_release(map, "pinned"), 0);
+	OK(reserve_calms_down());
+}
+
 static bool start(const char *limits)
 {
 	reserve_configure(limits);
@@ -348,6 +395,11 @@ TAP_CASE()
 		  "connections-per-uid = 15000\n"
 		  "reserve-per-uid = 100\n")) {
 		the_many_do_no_harm();
+		story_finish(&agent, map);
+	}
+	if (start("[socket]\nmode = 0666\n"
+		  "[limits]\npins-per-uid = 1024\n")) {
+		a_place_among_the_holders_is_waited_for();
 		story_finish(&agent, map);
 	}
 	agent_remove(&agent);

@@ -43,6 +43,7 @@ struct plan_change {
 	struct gm_plan_device devices[GM_ROWS];
 	uint32_t drained[GM_ROWS];
 	struct gm_kv_paged paged;
+	uint64_t barred[GM_ROW_WORDS]; /* rows that are to be others' first */
 	struct gm_plan_request q;
 	struct gm_plan plan;
 	struct gm_plan_error error;
@@ -76,6 +77,12 @@ static bool is_reserve(const struct plan_change *plan)
 static bool takes_turns(const struct gm_control_plan *ask)
 {
 	return (ask->flags & GPUMAP_PLAN_HELD) != 0 || ask->wait_ns != 0;
+}
+
+/* The layers may go to any of the rows. */
+static bool takes_any(const struct gm_control_plan *ask)
+{
+	return ask->setting == GPUMAP_SETTING_AUTO;
 }
 
 static bool to_publish(const struct gm_control_plan *ask)
@@ -246,6 +253,19 @@ static void find_turn(const struct plan_change *plan, struct gm_turn *ret_turn)
 		     ret_turn);
 }
 
+static void find_barred(struct plan_change *plan)
+{
+	char why[GM_WHY_BYTES];
+	struct gm_turn turn;
+
+	find_turn(plan, &turn);
+	for (uint32_t i = 0; i < plan->q.n_devices; i++)
+		if (gm_turn_check(plan->change.d, &turn, plan->devices[i].row,
+				  1, why) != 0)
+			gm_wait_line_add_row(plan->barred,
+					     plan->devices[i].row);
+}
+
 static int check_reserve(struct plan_change *plan)
 {
 	const struct gm_control_plan *ask = &plan->ask;
@@ -295,6 +315,7 @@ static void begin_again(struct plan_change *plan)
 	plan->q = (struct gm_plan_request){ .devices = NULL };
 	plan->error = (struct gm_plan_error){ .code = 0 };
 	plan->shortage = (struct gm_shortage){ 0 };
+	memset(plan->barred, 0, sizeof(plan->barred));
 	plan->wait.is_for_start = false;
 	plan->may_wait = false;
 }
@@ -329,16 +350,50 @@ static int check(struct gm_change *change)
 	ret = may_publish(plan);
 	if (ret == 0)
 		ret = list_devices(plan);
+	if (ret == 0 && takes_any(ask) && takes_turns(ask))
+		find_barred(plan);
 	return ret == 0 && is_reserve(plan) ? check_reserve(plan) : ret;
 }
 
 /* ---- planning: on the I/O thread ----------------------------------------- */
+
+static bool is_barred(const struct plan_change *plan)
+{
+	for (uint32_t i = 0; i < plan->plan.n_charges; i++)
+		if (gm_wait_line_has_row(plan->barred,
+					 plan->plan.charges[i].row))
+			return true;
+	return false;
+}
+
+/* Plan on the rows that are not barred, if it fits there. */
+static void make_elsewhere(struct plan_change *plan)
+{
+	struct gm_plan_device devices[GM_ROWS];
+	struct gm_plan_request q = plan->q;
+	struct gm_plan other = { .rows = NULL };
+	struct gm_plan_error error;
+
+	q.devices = devices;
+	q.n_devices = 0;
+	for (uint32_t i = 0; i < plan->q.n_devices; i++)
+		if (!gm_wait_line_has_row(plan->barred, plan->devices[i].row))
+			devices[q.n_devices++] = plan->devices[i];
+	if (q.n_devices == 0 || gm_plan_make(&q, &other, NULL, &error) != 0) {
+		gm_plan_free(&other);
+		return;
+	}
+	gm_plan_free(&plan->plan);
+	plan->plan = other;
+}
 
 static int make(struct gm_change *change)
 {
 	struct plan_change *plan = of(change);
 	int ret = gm_plan_make(&plan->q, &plan->plan, NULL, &plan->error);
 
+	if (ret == 0 && is_barred(plan))
+		make_elsewhere(plan);
 	if (ret == 0 && is_reserve(plan))
 		gm_reserve_charge(&plan->plan, plan->devices,
 				  plan->q.n_devices);
@@ -516,29 +571,37 @@ static void try_again(struct gm_wait_place *place)
 		&gm_owner(place, struct plan_change, wait)->change);
 }
 
-/* The rows that it may take: those of the plan, or where there is none, any. */
+/* A model's plan waits for its rows; for all where there is none, or the next
+ * may be of others. */
 static void put_rows(struct plan_change *plan)
 {
 	struct gm_wait_place *place = &plan->wait;
+	uint32_t n = takes_any(&plan->ask) ? 0 : plan->plan.n_charges;
 
-	if (is_reserve(plan))
-		return;
 	memset(place->rows, 0, sizeof(place->rows));
-	place->takes_all = true;
-	for (uint32_t i = 0; i < plan->plan.n_charges; i++)
+	for (uint32_t i = 0; i < n; i++)
 		gm_wait_line_add_row(place->rows, plan->plan.charges[i].row);
-	for (uint32_t i = 0; plan->plan.n_charges == 0 && i < plan->q.n_devices;
-	     i++)
+	for (uint32_t i = 0; n == 0 && i < plan->q.n_devices; i++)
 		gm_wait_line_add_row(place->rows, plan->devices[i].row);
+	memcpy(place->claims, place->rows, sizeof(place->claims));
+	place->takes_all = !takes_any(&plan->ask);
 }
 
-/* One that waits for its own user's maps to end keeps no row from others. */
-static void put_claims(struct gm_wait_place *place, int status)
+/* A reservation of any row has its claims already. */
+static void put_place(struct plan_change *plan, int status)
 {
-	if (place->takes_all && status == -EDQUOT)
-		memset(place->claims, 0, sizeof(place->claims));
+	struct gm_wait_place *place = &plan->wait;
+
+	if (!is_reserve(plan))
+		put_rows(plan);
 	else if (place->takes_all)
 		memcpy(place->claims, place->rows, sizeof(place->claims));
+	else
+		return;
+	/* One that waits for its own user's maps to end keeps no row from
+	 * others. */
+	if (status == -EDQUOT)
+		memset(place->claims, 0, sizeof(place->claims));
 }
 
 static void enter_line(struct plan_change *plan, uint64_t until_ns)
@@ -590,8 +653,7 @@ static int postpone(struct gm_change *change, int status)
 	if (plan->wait.number != 0)
 		until = plan->wait.until_ns;
 	if (now < until) {
-		put_rows(plan);
-		put_claims(&plan->wait, status);
+		put_place(plan, status);
 		enter_line(plan, until);
 		return 0;
 	}

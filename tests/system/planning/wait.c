@@ -348,6 +348,60 @@ static void waiting_ends(void)
 	is_free();
 }
 
+/* A model goes where it need not wait, unless its rows are said. */
+static void a_model_leaves_rows_to_others(void)
+{
+	uint64_t most = 7 * GIB, much = 6 * GIB;
+	struct gpumap_plan_request ours = reserve("ours", &most, 1);
+	struct gpumap_plan_request large = reserve("large", &much, 1);
+	struct gpumap_plan_request model = request_of(
+		"model", GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD, GIB / 16);
+	struct gpumap_plan answer;
+	struct holder first, second;
+
+	ours.rows = large.rows = one;
+	ours.n_rows = large.n_rows = 1;
+	large.wait_ns = LONG_NS;
+	EQ(ask(&ours), 0);
+	first = begin(&large);
+	has_line(1);
+	/* Row 1 would do, which comes first. */
+	model.rows = (const uint32_t[]){ 1, 0 };
+	model.n_rows = 2;
+	EQ(plan(&model, &answer), 0);
+	STR(answer.spec, "0:12");
+	EQ(gpumap_layers_release(map, "model"), 0);
+	model.flags = GPUMAP_PLAN_COMMIT; /* the administrator's */
+	EQ(plan(&model, &answer), 0);
+	STR(answer.spec, "1:4;0:8");
+	EQ(gpumap_layers_release(map, "model"), 0);
+	model.flags |= GPUMAP_PLAN_HELD;
+	model.setting = GPUMAP_SETTING_MANUAL;
+	model.text = "1:1;0:11";
+	EQ(ask(&model), -ENOSPC);
+	OK(strstr(gpumap_refusal(map), "that came before wait") != NULL);
+
+	/* The other row is full, and then is not. */
+	model.setting = GPUMAP_SETTING_AUTO;
+	model.text = NULL;
+	model.wait_ns = LONG_NS;
+	ours.name = "full";
+	ours.rows = both;
+	most = 8 * GIB;
+	EQ(ask(&ours), 0);
+	second = begin(&model);
+	has_line(2);
+	EQ(gpumap_layers_release(map, "full"), 0);
+	EQ(result_of(&second), 0);
+	EQ(reserved(1), 7 * GIB);
+	OK(is_waiting(&first));
+	end(&second);
+	EQ(gpumap_layers_release(map, "ours"), 0);
+	EQ(result_of(&first), 0);
+	end(&first);
+	is_free();
+}
+
 /* ---- start windows ------------------------------------------------------- */
 
 static struct gpumap_holder holder_of(const char *name)
@@ -408,6 +462,34 @@ static void one_starts_at_a_time(void)
 	is_free();
 }
 
+/* A model starts where none does. */
+static void a_model_starts_elsewhere(void)
+{
+	uint64_t bytes = GIB;
+	struct gpumap_plan_request a = reserve("a", &bytes, 1);
+	struct gpumap_plan_request model = request_of(
+		"model", GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD, GIB / 16);
+	struct gpumap_plan answer;
+
+	a.rows = one;
+	a.n_rows = 1;
+	a.start_ns = model.start_ns = LONG_NS;
+	EQ(ask(&a), 0);
+	model.rows = (const uint32_t[]){ 1, 0 };
+	model.n_rows = 2;
+	EQ(plan(&model, &answer), 0);
+	STR(answer.spec, "0:12");
+	model.name = "next";
+	EQ(ask(&model), -EBUSY);
+	model.start_ns = 0;
+	EQ(plan(&model, &answer), 0);
+	STR(answer.spec, "1:12");
+	EQ(gpumap_layers_release(map, "model"), 0);
+	EQ(gpumap_layers_release(map, "next"), 0);
+	EQ(gpumap_layers_release(map, "a"), 0);
+	is_free();
+}
+
 static void windows_outlive_the_agent(void)
 {
 	uint64_t bytes = GIB;
@@ -457,7 +539,9 @@ TAP_CASE()
 	a_place_ends_with_its_process();
 	one_that_takes_any_row_takes_another();
 	waiting_ends();
+	a_model_leaves_rows_to_others();
 	one_starts_at_a_time();
+	a_model_starts_elsewhere();
 	windows_outlive_the_agent();
 
 	gpumap_detach(map);

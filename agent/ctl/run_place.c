@@ -226,12 +226,6 @@ void gm_run_place_free(struct gm_run *run)
 
 /* ---- one request --------------------------------------------------------- */
 
-/* The agent takes no reservation of nothing. */
-static uint64_t at_least_one(uint64_t bytes)
-{
-	return bytes > 0 ? bytes : 1;
-}
-
 static void put_request(const struct gm_run *run,
 			uint64_t bytes[GPUMAP_ROWS_MAX],
 			struct gpumap_plan_request *ret)
@@ -243,8 +237,7 @@ static void put_request(const struct gm_run *run,
 		return;
 	}
 	for (uint32_t i = 0; i < place->n_layers; i++)
-		bytes[i] =
-			at_least_one(place->is_committed ? 0 : place->bytes[i]);
+		bytes[i] = place->is_committed ? 0 : place->bytes[i];
 	*ret = (struct gpumap_plan_request){
 		.size = sizeof(*ret),
 		.name = run->name,

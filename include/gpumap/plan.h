@@ -118,7 +118,8 @@ struct gpumap_plan_charge {
  * is replaced gives up its own reservation first.
  *
  * GPUMAP_SETTING_RESERVE has no model: it reserves layer_bytes[i], at least 1,
- * of rows[i], for n_layers = n_rows rows, and keeps nothing back.  With one
+ * or 0 of a held map, of rows[i], for n_layers = n_rows rows, and keeps nothing
+ * back.  With one
  * layer and another n_rows it reserves layer_bytes[0] of that one among @rows
  * which has the fewest bytes left then, the first where there are several.
  * NULL stands for the rows that are neither hosts nor dummies, or for all where
@@ -127,7 +128,9 @@ struct gpumap_plan_charge {
  * A request with wait_ns waits in a line, first in, first out on each row: a
  * request is admitted when it fits, and no request before it waits for a row
  * that it would take.  Nor does a held map without wait_ns overtake those in
- * the line; a map that it replaces may keep its bytes.  In the line a RESERVE
+ * the line; a map that it replaces may keep its bytes.  A RESERVE request of 0
+ * bytes comes after those alone that wait for a start window, if it has one.  In
+ * the line another RESERVE
  * request waits for the rows whose memory, if all of it were free, would
  * suffice, and any other request for all that it may use.  While its user's
  * other maps have so much of a row that it would be more than one user's share,

@@ -45,10 +45,17 @@ static bool may_move(const struct gm_wait_place *place,
 	return place->takes_all ? !has_taken : has_other;
 }
 
+static void add_rows(uint64_t to[GM_ROW_WORDS],
+		     const uint64_t rows[GM_ROW_WORDS])
+{
+	for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
+		to[i] |= rows[i];
+}
+
 /* Returns how many are to be tried now. */
 static uint32_t mark(struct gm_wait_line *line, uint64_t now)
 {
-	uint64_t taken[GM_ROW_WORDS] = { 0 };
+	uint64_t taken[GM_ROW_WORDS] = { 0 }, starts[GM_ROW_WORDS] = { 0 };
 	struct gm_wait_place *place;
 	uint32_t n = 0;
 
@@ -56,10 +63,12 @@ static uint32_t mark(struct gm_wait_line *line, uint64_t now)
 	{
 		place->is_to_try =
 			!place->is_tried &&
-			(now >= place->until_ns || may_move(place, taken));
+			(now >= place->until_ns ||
+			 may_move(place, place->takes_none ? starts : taken));
 		n += place->is_to_try;
-		for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
-			taken[i] |= place->claims[i];
+		add_rows(taken, place->claims);
+		if (place->is_for_start)
+			add_rows(starts, place->claims);
 	}
 	return n;
 }
@@ -133,8 +142,8 @@ uint32_t gm_wait_line_before(const struct gm_daemon *d,
 	{
 		if (other == place)
 			break;
-		for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
-			ret_rows[i] |= other->claims[i];
+		if (other->is_for_start || !place->takes_none)
+			add_rows(ret_rows, other->claims);
 		n++;
 	}
 	return n;

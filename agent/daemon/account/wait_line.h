@@ -9,7 +9,8 @@
  * move when no place before it claims one of them, one that takes any of them
  * when a row is left that no place before it claims.  So on each row the first
  * comes first, and none waits for ever behind others that come later.  A place
- * claims all of its rows, unless it waits for maps of its own user to end.
+ * claims all of its rows, unless it waits for maps of its own user to end.  One
+ * that needs no room comes after those alone that wait for a start window.
  *
  * The line does not know what there is room for.  A place is told to try again
  * whenever something may have changed and the place may move, and the owner
@@ -51,6 +52,7 @@ struct gm_wait_place {
 	/* of them, those that it keeps from the places behind it */
 	uint64_t claims[GM_ROW_WORDS];
 	bool takes_all;
+	bool takes_none;   /* of the memory; set once */
 	bool is_for_start; /* it waits for a start window only */
 	uint32_t missing_row;
 	uint64_t missing_bytes; /* 0: not known */
@@ -94,7 +96,8 @@ void gm_wait_line_wait(struct gm_daemon *d, struct gm_wait_place *place);
 void gm_wait_line_leave(struct gm_daemon *d, struct gm_wait_place *place);
 
 /*
- * gm_wait_line_before - the rows that those before @place claim
+ * gm_wait_line_before - the rows that those before @place claim, as far as it
+ * comes after them
  *
  * place	one that is not in the line comes after all that are
  *

@@ -14,12 +14,12 @@
 #include "agent/common/log.h"
 #include "agent/common/node_clock.h"
 #include "agent/daemon/account/credit.h"
-#include "agent/daemon/account/ledger.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
+#include "shm/layers.h"
 #include "shm/point.h"
 #include "shm/seq.h"
 
@@ -425,6 +425,28 @@ int gm_pins_started(struct gm_daemon *d, uint32_t slot)
 	return -ENOENT;
 }
 
+/* Has the map in this slot the row, also if it takes no bytes of it? */
+static bool has_row(const struct gm_daemon *d, uint32_t slot, uint32_t row)
+{
+	const gm_a64 *word = &d->segment->map.objects[slot].slot;
+	struct gm_layers_image image;
+	struct gm_object object;
+
+	if (gm_object_open(&d->segment->map, word, &object) != 0 ||
+	    gm_layers_image(&object, &image) != 0)
+		return false;
+	for (uint32_t i = 0; i < image.n_rows; i++) {
+		struct gm_charge_image charge;
+
+		if (gm_object_read(&object,
+				   image.charges_at + i * sizeof(charge),
+				   &charge, sizeof(charge)) == 0 &&
+		    charge.row == row)
+			return true;
+	}
+	return false;
+}
+
 const struct gm_holder_image *gm_pins_starting(const struct gm_daemon *d,
 					       uint32_t row, uint32_t slot)
 {
@@ -435,7 +457,7 @@ const struct gm_holder_image *gm_pins_starting(const struct gm_daemon *d,
 
 		if (image->start_until > now && image->slot != slot &&
 		    holds(d, image, image->slot) &&
-		    gm_ledger_promise(d, image->slot, row) != NULL)
+		    has_row(d, image->slot, row))
 			return image;
 	}
 	return NULL;

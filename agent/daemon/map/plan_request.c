@@ -248,9 +248,11 @@ static void put_cache(struct plan_change *plan)
 
 static void find_turn(const struct plan_change *plan, struct gm_turn *ret_turn)
 {
-	gm_turn_find(plan->change.d, &plan->wait, slot_of(plan),
-		     plan->ask.start_ns != 0, !takes_turns(&plan->ask),
-		     ret_turn);
+	bool has_start = plan->ask.start_ns != 0;
+	bool takes_none = plan->wait.takes_none && !has_start;
+
+	gm_turn_find(plan->change.d, &plan->wait, slot_of(plan), has_start,
+		     takes_none || !takes_turns(&plan->ask), ret_turn);
 }
 
 static void find_barred(struct plan_change *plan)
@@ -276,6 +278,7 @@ static int check_reserve(struct plan_change *plan)
 		.bytes = plan->layer_bytes,
 		.n = ask->n_layers,
 		.uid = plan->change.uid,
+		.may_be_none = (ask->flags & GPUMAP_PLAN_HELD) != 0,
 		.turn = &turn,
 	};
 	int ret;
@@ -753,6 +756,15 @@ static void find_parts(struct plan_change *plan)
 	plan->rows = (const void *)at;
 }
 
+static bool takes_none(const struct plan_change *plan)
+{
+	uint64_t any = 0;
+
+	for (uint32_t i = 0; is_reserve(plan) && i < plan->ask.n_bytes; i++)
+		any |= plan->layer_bytes[i];
+	return is_reserve(plan) && any == 0;
+}
+
 int gm_plan_change_handle(struct gm_connection *c, const struct gm_request *r)
 {
 	struct plan_change *plan;
@@ -777,6 +789,7 @@ int gm_plan_change_handle(struct gm_connection *c, const struct gm_request *r)
 		free(plan);
 		return ret;
 	}
+	plan->wait.takes_none = takes_none(plan);
 	plan->change.kind = &plan_kind;
 	plan->change.bytes = sizeof(*plan) + r->tail_bytes;
 	return gm_transactions_add(c, &r->header, &plan->change);

@@ -13,11 +13,12 @@ static int check(const struct gm_reserve *r, char *ret_why)
 			      "a reservation has bytes of %u rows and names "
 			      "%u: name each row once, or one size for any",
 			      r->n, r->n_devices);
-	for (uint32_t i = 0; i < r->n; i++)
+	for (uint32_t i = 0; i < r->n && !r->may_be_none; i++)
 		if (r->bytes[i] == 0)
-			return gm_why(ret_why, -EINVAL,
-				      "a reservation of 0 bytes: ask for 1 at "
-				      "least");
+			return gm_why(
+				ret_why, -EINVAL,
+				"a reservation of 0 bytes that no process "
+				"holds: ask for 1 at least");
 	return 0;
 }
 

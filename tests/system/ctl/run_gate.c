@@ -314,14 +314,18 @@ static void a_window_refuses(void)
 }
 
 /* A map that is committed for all of this user's processes has no window: the
- * run holds one of its own beside it. */
+ * run holds one of its own beside it, also where the map has all of a row. */
 static void a_committed_map_has_a_window(void)
 {
 	struct gpumap_plan_request commit = { .size = sizeof(commit),
 					      .name = "kept",
 					      .flags = GPUMAP_PLAN_COMMIT,
-					      .setting = GPUMAP_SETTING_MANUAL,
-					      .text = "1:2" };
+					      .setting = GPUMAP_SETTING_RESERVE,
+					      .rows = (const uint32_t[]){ 1 },
+					      .n_rows = 1,
+					      .n_layers = 1,
+					      .layer_bytes = (const uint64_t[]){
+						      UINT64_C(1) << 30 } };
 	struct gpumap_plan plan = { .size = sizeof(plan) };
 	struct run_job job;
 	json_t *json, *one;
@@ -338,8 +342,14 @@ static void a_committed_map_has_a_window(void)
 		OK((strcmp(text(one, "name"), "beside") == 0) ==
 		   (number(one, "start_ns") > 0));
 	json_decref(json);
+	EQ(CTL("run", "--cache-dir", cache, "--map", "kept", "--gate", "true"),
+	   NOT_NOW);
+	OK(complains("which holds beside, is in its start window on row 1"));
 	kill(job.pid, SIGKILL);
 	EQ(run_end(&job), -SIGKILL);
+	EQ(CTL("run", "--cache-dir", cache, "--rows", "1", "--reserve", "0",
+	       "true"),
+	   0);
 	EQ(gpumap_layers_release(map, "kept"), 0);
 	OK(run_all_gone(map));
 }

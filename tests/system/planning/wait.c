@@ -181,7 +181,9 @@ static void nonsense_is_refused(void)
 
 	request.rows = both;
 	request.n_rows = 2;
-	EQ(ask(&request), -EINVAL); /* no bytes */
+	request.flags = GPUMAP_PLAN_COMMIT;
+	EQ(ask(&request), -EINVAL); /* no bytes, and no process */
+	request.flags |= GPUMAP_PLAN_HELD;
 	request.n_rows = 1;
 	EQ(ask(&request), -EINVAL); /* two sizes, one row */
 	request.n_layers = 1;
@@ -462,6 +464,54 @@ static void one_starts_at_a_time(void)
 	is_free();
 }
 
+/* A window without memory is one of a full row, whatever waits for room. */
+static void a_window_needs_no_room(void)
+{
+	uint64_t most = 8 * GIB, none[] = { 0, 0 };
+	struct gpumap_plan_request full = reserve("full", &most, 1);
+	struct gpumap_plan_request more = reserve("more", &most, 1);
+	struct gpumap_plan_request a = reserve("a", none, 1);
+	struct gpumap_plan_request b = reserve("b", none, 1);
+	struct gpumap_plan_request c = reserve("c", none, 2);
+	struct holder waits, second, third;
+
+	full.rows = more.rows = a.rows = b.rows = one;
+	full.n_rows = more.n_rows = a.n_rows = b.n_rows = 1;
+	c.rows = both;
+	c.n_rows = 2;
+	EQ(ask(&full), 0);
+	more.wait_ns = b.wait_ns = c.wait_ns = LONG_NS;
+	waits = begin(&more);
+	has_line(1);
+	EQ(ask(&a), 0); /* nor any window */
+	EQ(reserved(1), most);
+	a.start_ns = b.start_ns = c.start_ns = LONG_NS;
+	EQ(ask(&a), 0);
+	second = begin(&b);
+	has_line(2);
+	third = begin(&c);
+	has_line(3);
+	b.wait_ns = 0;
+	b.name = "rude";
+	EQ(ask(&b), -ENOSPC); /* the first comes first */
+	EQ(gpumap_started(map, "a"), 0);
+	EQ(result_of(&second), 0);
+	OK(is_waiting(&third));
+	EQ(gpumap_started(map, "b"), 0);
+	EQ(result_of(&third), 0);
+	EQ(head_of("c").n_rows, 2);
+	EQ(all_reserved(), most);
+	OK(is_waiting(&waits));
+	EQ(gpumap_layers_release(map, "full"), 0);
+	EQ(gpumap_started(map, "c"), 0);
+	EQ(result_of(&waits), 0);
+	EQ(gpumap_layers_release(map, "a"), 0);
+	end(&waits);
+	end(&second);
+	end(&third);
+	is_free();
+}
+
 /* A model starts where none does. */
 static void a_model_starts_elsewhere(void)
 {
@@ -541,6 +591,7 @@ TAP_CASE()
 	waiting_ends();
 	a_model_leaves_rows_to_others();
 	one_starts_at_a_time();
+	a_window_needs_no_room();
 	a_model_starts_elsewhere();
 	windows_outlive_the_agent();
 

@@ -218,6 +218,26 @@ static void a_row_that_is_not_claimed_is_left(void)
 	end();
 }
 
+/* One that takes no memory comes after those that wait to start, too. */
+static void one_that_takes_none_waits_for_windows(void)
+{
+	uint64_t rows[GM_ROW_WORDS];
+
+	come(0, 1, true);
+	come(1, 2, true)->is_for_start = true;
+	come(2, 1, true)->takes_none = true;
+	come(3, 2, true)->takes_none = true;
+	come(4, 1, true);
+	rest();
+	gm_wait_line_changed(d);
+	STR(look(), "abc");
+	EQ(gm_wait_line_before(d, &places[3], rows), 3);
+	EQ(rows[0], 2);
+	EQ(gm_wait_line_before(d, &places[4], rows), 4);
+	EQ(rows[0], 3);
+	end();
+}
+
 /* Some rows of a place are not claimed. */
 static void add_row(uint32_t i, uint32_t row)
 {
@@ -282,6 +302,7 @@ TAP_CASE()
 	one_may_leave_while_others_are_tried();
 	those_before_are_known();
 	a_row_that_is_not_claimed_is_left();
+	one_that_takes_none_waits_for_windows();
 	any_line_is_tried_by_the_rule();
 	gm_wait_line_exit(d);
 	gm_loop_exit(d->loop);

@@ -25,6 +25,7 @@ gm_system_ctl = \
 	%reldir%/ctl/collective.c \
 	%reldir%/ctl/cordon.c \
 	%reldir%/ctl/export.c \
+	%reldir%/ctl/export_models.c \
 	%reldir%/ctl/policy.c \
 	%reldir%/ctl/load.c \
 	%reldir%/ctl/load_file.c \

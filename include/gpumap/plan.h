@@ -129,12 +129,12 @@ struct gpumap_plan_charge {
  * request is admitted when it fits, and no request before it waits for a row
  * that it would take.  Nor does a held map without wait_ns overtake those in
  * the line; a map that it replaces may keep its bytes.  A RESERVE request of 0
- * bytes comes after those alone that wait for a start window, if it has one.  In
- * the line another RESERVE
- * request waits for the rows whose memory, if all of it were free, would
- * suffice, and any other request for all that it may use.  While its user's
- * other maps have so much of a row that it would be more than one user's share,
- * it waits for them to end, and keeps none waiting.
+ * bytes comes after those alone that wait for a start window, and after none if
+ * it has no window.  In the line another RESERVE request waits for the rows
+ * whose memory, if all of it were free, would suffice, and any other request
+ * for all that it may use.  While its user's other maps have so much of a row
+ * that it would be more than one user's share, it waits for them to end, and
+ * keeps none waiting.
  *
  * A map with start_ns is admitted when no process is in its start window on one
  * of its rows.  The window ends with gpumap_started(), the map, its holder, or

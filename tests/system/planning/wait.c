@@ -127,6 +127,8 @@ static void bytes_are_exact(void)
 		   charges[0].reserve_bytes,
 	   0);
 	EQ(charges[0].left_bytes, 5 * GIB - 1);
+	EQ(charges[1].left_bytes, 8 * GIB - 1);
+	EQ(answer.missing_bytes, 0);
 	EQ(reserved(0), bytes[0]);
 	EQ(reserved(1), 1);
 	EQ(head_of("exact").setting, GPUMAP_SETTING_MANUAL);
@@ -142,6 +144,65 @@ static void bytes_are_exact(void)
 	EQ(plan(&request, &answer), -ENOSPC);
 	EQ(answer.missing_bytes, 1);
 	EQ(answer.missing_row, 0);
+	/* And so it is asked for without being taken. */
+	request.flags = 0;
+	bytes[0] += GIB;
+	EQ(gpumap_plan_make(map, &request, &answer, NULL, 0, charges, 2), 0);
+	EQ(charges[0].weight_bytes, 9 * GIB + 1);
+	EQ(charges[0].left_bytes, 0);
+	EQ(answer.missing_bytes, GIB + 1);
+	OK(is_empty());
+}
+
+/* The row of several that lacks the fewest bytes is told. */
+static void what_is_missing_is_the_least(void)
+{
+	static const uint32_t rows[][2] = { { 0, 3 }, { 3, 0 } };
+	uint64_t bytes = 65 * GIB, most = 3 * GIB;
+	struct gpumap_plan_request request = reserve("much", &bytes, 1);
+	struct gpumap_plan_request ours = reserve("ours", &most, 1);
+	struct gpumap_plan answer;
+
+	request.n_rows = ours.n_rows = 2;
+	for (int i = 0; i < 2; i++) {
+		/* Of all that the rows have, whatever is free. */
+		request.rows = rows[i];
+		bytes = 65 * GIB;
+		EQ(plan(&request, &answer), -ENOSPC);
+		EQ(answer.missing_bytes, GIB);
+		EQ(answer.missing_row, 3);
+		OK(strstr(gpumap_refusal(map),
+			  "row 3 has 68719476736 bytes in all, the "
+			  "reservation takes 69793218560") != NULL);
+		/* Of what is free. */
+		bytes = 61 * GIB;
+		EQ(plan(&request, &answer), -ENOSPC);
+		EQ(answer.missing_bytes, GIB);
+		EQ(answer.missing_row, 3);
+	}
+	/* The second row has more, and then the first. */
+	bytes = 8 * GIB;
+	request.rows = both;
+	ours.n_rows = 1;
+	ours.rows = both;
+	EQ(ask(&ours), 0);
+	ours.name = "more";
+	most = GIB;
+	ours.rows = one;
+	EQ(ask(&ours), 0);
+	EQ(plan(&request, &answer), -ENOSPC);
+	EQ(answer.missing_bytes, GIB);
+	EQ(answer.missing_row, 1);
+	most = 4 * GIB;
+	EQ(ask(&ours), 0);
+	EQ(plan(&request, &answer), -ENOSPC);
+	EQ(answer.missing_bytes, 3 * GIB);
+	EQ(answer.missing_row, 0);
+	OK(strstr(gpumap_refusal(map),
+		  "row 0, which has the most, has 5368709120 bytes that no map "
+		  "reserves, the reservation takes 8589934592") != NULL);
+	EQ(gpumap_layers_release(map, "ours"), 0);
+	EQ(gpumap_layers_release(map, "more"), 0);
 	OK(is_empty());
 }
 
@@ -583,6 +644,7 @@ TAP_CASE()
 	map = story_attach(&agent);
 
 	bytes_are_exact();
+	what_is_missing_is_the_least();
 	the_row_that_fits_best_is_taken();
 	nonsense_is_refused();
 	the_first_comes_first();

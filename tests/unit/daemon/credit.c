@@ -336,6 +336,43 @@ static void the_next_agent_looks_again(void)
 	look_end();
 }
 
+/* At no instant is more in use than reserved: end an agent between the two
+ * stores. */
+static void a_row_never_has_more_in_use_than_reserved(void)
+{
+	pid_t holder = start_child(), agent;
+	struct gm_lineage_member line[] = { member(holder) };
+	int status = 0;
+
+	EQ(hold("m", holder, 0, 600, SHOWN), 0);
+	look_once(0, 500, line, 1);
+	EQ(used(0), 500);
+	fflush(stdout);
+	agent = fork();
+	if (agent == 0) {
+		setenv("GM_POINT", "row_reserved_visible:kill", 1);
+		release("m");
+		_exit(1);
+	}
+	EQ(waitpid(agent, &status, 0), agent);
+#ifdef GM_TESTPOINTS
+	OK(WIFSIGNALED(status));
+#else
+	SKIP(1, "built without --enable-testpoints");
+#endif
+	EQ(reserved(0), 0);
+	EQ(used(0), 0);
+	die();
+	d->devices->of[0]->moving.used_by_holders = 0;
+	d->devices->of[0]->moving.reserved_bytes = 0;
+	if (!come_back())
+		return;
+	OK(!is_published("m"));
+	end_child(holder);
+	look_begin(0, TOTAL);
+	look_end();
+}
+
 /* Another user's sessions may have what is free and no holder will need; and a
  * user does not have a reservation twice, once in its own processes. */
 static void quotas_follow(void)
@@ -377,6 +414,7 @@ TAP_CASE()
 	looks_begin_with_their_first_process();
 	a_reservation_that_ends_is_not_in_use();
 	the_next_agent_looks_again();
+	a_row_never_has_more_in_use_than_reserved();
 	quotas_follow();
 	ledger_end();
 	return tap_done();

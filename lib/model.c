@@ -104,8 +104,7 @@ static int check_opts(struct gpumap_session *s,
 					"session: see share_flags for "
 					"GPUMAP_SHARE_READ_ONLY")
 			       : -E2BIG;
-	if ((opts->share_flags &
-	     ~(GPUMAP_SHARE_READ_ONLY | GPUMAP_SHARE_ANY_USER)) != 0)
+	if ((opts->share_flags & ~GM_SHARE_FLAGS) != 0)
 		return -E2BIG;
 	if (opts->name == NULL &&
 	    (opts->share_flags != 0 || opts->n_uids != 0 ||

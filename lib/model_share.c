@@ -230,6 +230,13 @@ static bool is_for_others(const struct gm_model_name *name)
 	return others;
 }
 
+static uint32_t claim_flags(const struct gm_model_name *name)
+{
+	return (is_for_others(name) ? GM_SHARE_CLAIM_OTHERS : 0) |
+	       ((name->flags & GPUMAP_SHARE_KEEP) != 0 ? GM_SHARE_CLAIM_KEEP
+						       : 0);
+}
+
 /* Open the share of the name for an order to load. */
 static int adopt(struct gpumap_model *m)
 {
@@ -252,9 +259,7 @@ static int adopt(struct gpumap_model *m)
 static int ask(struct gpumap_model *m)
 {
 	int ret = gm_share_claim(m->session, m->name.text,
-				 is_for_others(&m->name) ? GM_SHARE_CLAIM_OTHERS
-							 : 0,
-				 expected(&m->name));
+				 claim_flags(&m->name), expected(&m->name));
 
 	if (ret == -EBUSY || ret == -EALREADY) {
 		gm_reason_set(&m->why, 0, "%s",

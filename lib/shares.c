@@ -264,7 +264,7 @@ static int check(struct gpumap_session *s, const struct gpumap_share_request *r)
 
 	if (ret != 0)
 		return ret;
-	if ((r->flags & ~(GPUMAP_SHARE_READ_ONLY | GPUMAP_SHARE_ANY_USER)) != 0)
+	if ((r->flags & ~GM_SHARE_FLAGS) != 0)
 		return -E2BIG;
 	if (r->n_buffers == 0 || r->n_buffers > GPUMAP_SHARE_BUFFERS_MAX)
 		why = "a share has 1 to 1024 buffers";
@@ -450,15 +450,20 @@ int gpumap_share_claim(struct gpumap_session *session, const char *name,
 {
 	uint64_t nap = CLAIM_NAP_NS, now;
 	int ret = gm_session_begin(session);
+	uint32_t asks = 0;
 
-	if (ret == 0 && (flags & ~GPUMAP_SHARE_ANY_USER) != 0)
+	if (ret == 0 &&
+	    (flags & ~(GPUMAP_SHARE_ANY_USER | GPUMAP_SHARE_KEEP)) != 0)
 		ret = -E2BIG;
 	if (ret == 0)
 		ret = check_name(session, name);
 	if (ret != 0)
 		return ret;
-	flags = flags != 0 ? GM_SHARE_CLAIM_OTHERS : 0;
-	while ((ret = gm_share_claim(session, name, flags, fingerprint)) ==
+	if ((flags & GPUMAP_SHARE_ANY_USER) != 0)
+		asks |= GM_SHARE_CLAIM_OTHERS;
+	if ((flags & GPUMAP_SHARE_KEEP) != 0)
+		asks |= GM_SHARE_CLAIM_KEEP;
+	while ((ret = gm_share_claim(session, name, asks, fingerprint)) ==
 	       -EBUSY) {
 		struct timespec ns = { 0 };
 

@@ -7,6 +7,10 @@
 
 #include "lib/internal.h"
 
+/* The flags that a share may have. */
+#define GM_SHARE_FLAGS \
+	(GPUMAP_SHARE_READ_ONLY | GPUMAP_SHARE_ANY_USER | GPUMAP_SHARE_KEEP)
+
 /* Free the shares of a session that ends.  The agent ends its part with the
  * session. */
 void gm_shares_fini(struct gpumap_session *session);

@@ -19,13 +19,14 @@ static json_t *to_json(const struct gm_ctl *ctl,
 		       const struct gpumap_share_info *info)
 {
 	json_t *object = json_pack(
-		"{s:I, s:s, s:I, s:o, s:s, s:b, s:I, s:I, s:I, s:I, s:I}",
+		"{s:I, s:s, s:I, s:o, s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:I}",
 		"share", (json_int_t)info->share, "name", info->name, "uid",
 		(json_int_t)info->uid, "pid",
 		info->pid != 0 ? json_integer((json_int_t)info->pid)
 			       : json_null(),
 		"access", access_of(info), "any_user",
-		(info->flags & GPUMAP_SHARE_ANY_USER) != 0, "buffers",
+		(info->flags & GPUMAP_SHARE_ANY_USER) != 0, "kept",
+		(info->flags & GPUMAP_SHARE_KEEP) != 0, "buffers",
 		(json_int_t)info->n_buffers, "holders",
 		(json_int_t)info->n_holders, "bytes", (json_int_t)info->bytes,
 		"about_bytes", (json_int_t)info->about_bytes, "age_ns",
@@ -43,10 +44,11 @@ static void to_line(const struct gm_ctl *ctl,
 
 	if (info->pid != 0)
 		snprintf(pid, sizeof(pid), "%u", info->pid);
-	printf("%-24s %-12.12s %8s %-15s %-10s %7u %7u %10s %7.1f s\n",
+	printf("%-24s %-12.12s %8s %-15s %-10s %-4s %7u %7u %10s %7.1f s\n",
 	       info->name, gm_ctl_user(info->uid, user), pid,
 	       gm_ctl_command(ctl, info->pid, info->uid, command),
-	       access_of(info), info->n_buffers, info->n_holders,
+	       access_of(info), info->flags & GPUMAP_SHARE_KEEP ? "yes" : "no",
+	       info->n_buffers, info->n_holders,
 	       gm_size_text(info->bytes, size), (double)info->age_ns / 1e9);
 }
 
@@ -61,9 +63,9 @@ int gm_ctl_shares(struct gm_ctl *ctl)
 	if (ctl->json)
 		list = json_array();
 	else
-		printf("%-24s %-12s %8s %-15s %-10s %7s %7s %10s %9s\n", "name",
-		       "user", "pid", "command", "access", "buffers", "holders",
-		       "size", "age");
+		printf("%-24s %-12s %8s %-15s %-10s %-4s %7s %7s %10s %9s\n",
+		       "name", "user", "pid", "command", "access", "kept",
+		       "buffers", "holders", "size", "age");
 	for (int i = 0; i < n; i++) {
 		if (ctl->json)
 			json_array_append_new(list, to_json(ctl, &info[i]));

@@ -93,6 +93,7 @@ struct gm_config {
 	uint32_t exports_per_uid;
 	uint32_t imports_per_uid;
 	uint64_t import_bytes_per_uid; /* of others', per row; 0: a quarter */
+	uint32_t kept_shares_per_uid;  /* of users without privileges */
 	uint32_t reserve_per_uid;      /* per cent of each row */
 	uint64_t hello_timeout_ns;     /* and for the rest of a half request */
 

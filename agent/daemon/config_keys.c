@@ -74,6 +74,8 @@ static const struct gm_config_key keys[] = {
 	KEY("limits", "import-bytes-per-uid", SIZE, import_bytes_per_uid, 0,
 	    1024 * TIB),
 	KEY("limits", "imports-per-uid", COUNT, imports_per_uid, 0, 65536),
+	KEY("limits", "kept-shares-per-uid", COUNT, kept_shares_per_uid, 0,
+	    65536),
 	KEY("limits", "object-bytes-per-uid", SIZE, object_bytes_per_uid, 0,
 	    GM_SEGMENT_MAX),
 	KEY("limits", "objects-per-uid", COUNT, objects_per_uid, 0, GM_OBJECTS),

@@ -41,7 +41,8 @@ extern "C" {
  * and so are fingerprints, where the program gives one.
  * The model is a share, with its
  * buffers in their order, and exists as long as any session holds it: until
- * each has called gpumap_model_close(), or ended.
+ * each has called gpumap_model_close(), or ended; or with GPUMAP_SHARE_KEEP
+ * until gpumap_share_release().
  */
 struct gpumap_model;
 
@@ -80,7 +81,9 @@ struct gpumap_model_opts {
 	uint32_t n_uids;      /* at most GPUMAP_SHARE_UIDS_MAX */
 	uint32_t share_flags; /* GPUMAP_SHARE_*.  The session that loads it can
 			       * write it all the same; these flags apply to
-			       * sessions that open it */
+			       * sessions that open it.  A model that is
+			       * there already keeps the flags that it has, see
+			       * gpumap_share_info() */
 	const struct gpumap_fingerprint *fingerprint; /* of the model, which a
 						       * model of this name has
 						       * to have; NULL: none */
@@ -166,9 +169,10 @@ struct gpumap_tensor {
  *				as gpumap_alloc()
  *		with a name: -EEXIST, the name holds a model that was loaded
  *		from other files; -EKEYREJECTED, it has, or a session loads it
- *		for, another fingerprint; -EDQUOT, this session has claimed 16;
- *		-EPERM, the administrator limits shares to the same user; and as
- *		gpumap_model_open() when the name exists
+ *		for, another fingerprint; -EDQUOT, this session has claimed 16,
+ *		or this user keeps as many shares as it may; -EPERM, the
+ *		administrator limits shares to the same user, or lets this user
+ *		keep none; and as gpumap_model_open() when the name exists
  *		gpumap_refusal() says which file, and what to do
  * Cost		an open and two reads for each file; with a name, one more round
  *		trip on the control socket, or what gpumap_model_open() costs
@@ -302,7 +306,7 @@ GPUMAP_API int gpumap_model_cancel(struct gpumap_model *model);
  * gpumap_model_close - give a model back, with its memory; NULL is allowed
  *
  * A model with a name is only closed for this session: the memory stays as long
- * as another session holds it.
+ * as another session holds it, or the share is kept.
  *
  * The call waits for the model's jobs in flight.  Jobs that name its buffers
  * and were submitted before can still use them, as after gpumap_buffer_free().

@@ -10,9 +10,10 @@
  *
  * The session that shared it and each session that opened it hold it, until
  * gpumap_share_close() or the end of the session.  A share exists as long as
- * any session holds it; then its name is free.  Its memory is freed when no
- * session or process has it imported or mapped any more; until then it is
- * charged to the user who was charged for it.
+ * any session holds it, or with GPUMAP_SHARE_KEEP until gpumap_share_release();
+ * then its name is free.  Its memory is freed when no session or process has it
+ * imported or mapped any more; until then it is charged to the user who was
+ * charged for it.
  *
  * When the worker of a row dies, imported buffers of the row are -ESTALE, as
  * any buffer: call gpumap_buffer_free(), and import them again with
@@ -49,7 +50,14 @@ extern "C" {
 #define GPUMAP_SHARE_READ_ONLY (UINT32_C(1) << 0)
 /* Every user may open it; otherwise only the sharing user and those that are
  * named. */
-#define GPUMAP_SHARE_ANY_USER    (UINT32_C(1) << 1)
+#define GPUMAP_SHARE_ANY_USER (UINT32_C(1) << 1)
+/* The share stays when no session holds it any more, until
+ * gpumap_share_release(), the end of the agent, or that of a row of it.  Its
+ * buffers stay charged to the sharing user, and count with those that the user
+ * may export.  For root and gpumapd's own user, and for others as many times as
+ * kept-shares-per-uid in [limits] of gpumapd.conf says, which is 0 unless it is
+ * set. */
+#define GPUMAP_SHARE_KEEP        (UINT32_C(1) << 2)
 
 #define GPUMAP_SHARE_BUFFERS_MAX 1024
 #define GPUMAP_SHARE_FIELDS_MAX  4096
@@ -97,7 +105,8 @@ struct gpumap_share_info {
 	uint32_t uid;   /* the user who is charged */
 	uint32_t flags; /* GPUMAP_SHARE_* */
 	uint32_t n_buffers;
-	uint32_t n_holders; /* sessions; 0 in gpumap_share_info() */
+	uint32_t n_holders; /* sessions, 0 of a share that is kept without any;
+			     * 0 in gpumap_share_info() */
 	uint64_t bytes;     /* of all buffers */
 	uint64_t about_bytes;
 	const void *about; /* until gpumap_share_close(); NULL for none, and
@@ -136,9 +145,11 @@ struct gpumap_share_info {
  *				imported it the other way, for writing or
  *				read-only
  *		-EPERM		a buffer is another session's; or the
- *				administrator limits shares to the same user
+ *				administrator limits shares to the same user, or
+ *				lets this user keep none
  *		-EDQUOT		this user has as many exports, or exported bytes
- *				of the row, or bytes with its arenas, as it may
+ *				of the row, or bytes with its arenas, or shares
+ *				that it keeps, as it may
  *		-EOPNOTSUPP	the device cannot
  *		-EMFILE, -ENOMEM, -ECONNRESET, -EPROTO, -EOWNERDEAD
  *		gpumap_refusal() says more.  After an error nothing is shared
@@ -189,7 +200,8 @@ GPUMAP_API int gpumap_share_open(struct gpumap_session *session,
  * gpumap_share_publish() by this name, gpumap_share_unclaim(), or the session.
  *
  * flags	GPUMAP_SHARE_ANY_USER: the share will be for other users, too,
- *		whose sessions wait for it; or 0: they are refused
+ *		whose sessions wait for it; otherwise they are refused.
+ *		GPUMAP_SHARE_KEEP: it will be kept
  * fingerprint	of the share that this session wants; NULL: any
  * deadline_ns	on CLOCK_MONOTONIC, or GPUMAP_NO_DEADLINE; 0: do not wait
  *
@@ -203,8 +215,10 @@ GPUMAP_API int gpumap_share_open(struct gpumap_session *session,
  *				fingerprint
  *		-EACCES		another user's session has claimed it, and not
  *				for others
- *		-EDQUOT		this session has claimed 16 names
- *		-EPERM		the administrator limits shares to the same user
+ *		-EDQUOT		this session has claimed 16 names, or this user
+ *				keeps as many shares as it may
+ *		-EPERM		the administrator limits shares to the same
+ *				user, or this user may keep none
  *		-EINVAL		no name; or a fingerprint that is none
  *		-E2BIG		a flag newer than this library, or too many
  *				fields
@@ -327,6 +341,8 @@ GPUMAP_API int gpumap_share_fds(struct gpumap_session *session, uint64_t share,
  * Buffers that gpumap_share_buffer() imported are freed: no job that names one
  * may be in flight.  The session's own buffers stay.
  *
+ * With the last session that holds it the share ends, unless it is kept.
+ *
  * Returns	0, also where the share has ended by itself
  *		-ENOENT		this session does not hold it
  *		-ECONNRESET, -EPROTO, -EOWNERDEAD
@@ -340,9 +356,10 @@ GPUMAP_API int gpumap_share_close(struct gpumap_session *session,
 /*
  * gpumap_share_release - end a share for all its holders
  *
- * The effect is as if all holders had closed it: the name is free, no session
- * can import its buffers any more, and importers keep what they have until they
- * free it.  For the user that shared it, for root, and for gpumapd's own user.
+ * The effect is as if all holders had closed a share that is not kept: the name
+ * is free, no session can import its buffers any more, and importers keep what
+ * they have until they free it.  For the user that shared it, for root, and for
+ * gpumapd's own user.
  *
  * Returns	0
  *		-ENOENT		nothing has this name

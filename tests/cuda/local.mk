@@ -145,6 +145,7 @@ gm_suites += tests/suites/cuda_sharing
 gm_cuda_sharing = \
 	%reldir%/sharing/claims.c \
 	%reldir%/sharing/death.c \
+	%reldir%/sharing/kept.c \
 	%reldir%/sharing/shares.c
 tests_suites_cuda_sharing_SOURCES = $(gm_cuda_sharing)
 tests_suites_cuda_sharing_LDADD = tests/libsupport.la \

@@ -72,11 +72,14 @@ static void answer(const struct gm_wire *to, enum gm_wire_type type, int status,
 static int export_of(uint64_t handle, uint32_t place, uint64_t *ret_bytes)
 {
 	int fd = memfd_create("odd-export", MFD_CLOEXEC);
+	uint32_t index = gm_handle_index(handle);
 
 	*ret_bytes = ODD_EXPORT_BYTES;
-	if (gm_handle_index(handle) == ODD_HUGE)
+	if (index >= ODD_POWER && index < ODD_POWER + 64)
+		*ret_bytes = UINT64_C(1) << (index - ODD_POWER);
+	if (index == ODD_HUGE)
 		*ret_bytes = UINT64_C(1) << 60;
-	if (gm_handle_index(handle) == ODD_COUNT)
+	if (index == ODD_COUNT)
 		*ret_bytes = n_registered[place];
 	if (ftruncate(fd, ODD_EXPORT_BYTES) != 0)
 		exit(1);

@@ -215,6 +215,7 @@ gm_system_sharing = \
 	%reldir%/sharing/claims.c \
 	%reldir%/sharing/death.c \
 	%reldir%/sharing/exports.c \
+	%reldir%/sharing/kept.c \
 	%reldir%/sharing/peer_access.c \
 	%reldir%/sharing/registrations.c \
 	%reldir%/sharing/shares.c

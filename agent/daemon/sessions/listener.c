@@ -383,6 +383,7 @@ void gm_listener_exit(struct gm_daemon *d)
 	/* Workers that still have some mapped end with us. */
 	while (!TAILQ_EMPTY(&s->sessions))
 		gm_session_free(TAILQ_FIRST(&s->sessions));
+	gm_shares_exit(s);
 	gm_retry_queue_exit(s);
 	gm_user_forget_idle(s, UINT64_MAX);
 	tell_left_over(s);

@@ -167,6 +167,12 @@ static bool has_import(const struct gm_export *export,
 	return has;
 }
 
+/* By the user itself, which could end that. */
+static bool is_kept(const struct gm_export *export)
+{
+	return export->shared && gm_shared_is_kept(export->shared);
+}
+
 uint64_t gm_export_accounting_bytes(const struct gm_control_server *s,
 				    uint32_t row, const struct gm_user *user)
 {
@@ -176,7 +182,8 @@ uint64_t gm_export_accounting_bytes(const struct gm_control_server *s,
 	TAILQ_FOREACH(export, &s->exports, entry)
 	{
 		if (export->row == row && export->user == user &&
-		    (export->session || has_import(export, user)))
+		    (export->session || is_kept(export) ||
+		     has_import(export, user)))
 			bytes += export->bytes;
 	}
 	return bytes;

@@ -55,6 +55,10 @@ int gm_shared_admit_name(struct gm_connection *c, const char *name,
  * -EPERM with the reason. */
 int gm_shared_admit_others(struct gm_connection *c);
 
+/* May the user of a session keep one more share?  Returns 0, or -EPERM or
+ * -EDQUOT with the reason. */
+int gm_shared_admit_kept(struct gm_connection *c);
+
 /* The holder that this session is of it, or NULL. */
 struct gm_share_holder *gm_shared_holder(const struct gm_session *session,
 					 const struct gm_shared *shared);
@@ -63,7 +67,13 @@ struct gm_share_holder *gm_shared_holder(const struct gm_session *session,
 int gm_shared_hold(struct gm_shared *shared, struct gm_session *session,
 		   bool is_first);
 
-/* One holder less; the last one frees it. */
+/* Does it stay without a holder? */
+static inline bool gm_shared_is_kept(const struct gm_shared *shared)
+{
+	return shared->flags & GPUMAP_SHARE_KEEP;
+}
+
+/* One holder less; without any it ends, unless it is kept. */
 void gm_shared_leave(struct gm_share_holder *holder);
 
 /* Free the name, whichever sessions hold it; imported memory stays. */

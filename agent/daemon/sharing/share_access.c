@@ -22,7 +22,8 @@
 #include "agent/daemon/sharing/export_accounting.h"
 #include "shm/point.h"
 
-#define KNOWN_FLAGS (GPUMAP_SHARE_READ_ONLY | GPUMAP_SHARE_ANY_USER)
+#define KNOWN_FLAGS \
+	(GPUMAP_SHARE_READ_ONLY | GPUMAP_SHARE_ANY_USER | GPUMAP_SHARE_KEEP)
 
 /* ---- replies ----------------------------------------------------------- */
 
@@ -266,6 +267,8 @@ static int admit(struct gm_connection *c, const struct gm_share_ask *ask,
 {
 	int error = is_for_others(c, ask, uids) ? gm_shared_admit_others(c) : 0;
 
+	if (error == 0 && ask->flags & GPUMAP_SHARE_KEEP)
+		error = gm_shared_admit_kept(c);
 	if (error == 0 && gm_shared_find(c->server, ask->name))
 		error = gm_connection_bad(c, -EEXIST,
 					  "%s is shared already: open it, or "

@@ -18,6 +18,9 @@
 #include "agent/daemon/sessions/session.h"
 #include "shm/point.h"
 
+#define KNOWN_FLAGS \
+	(GM_SHARE_CLAIM_DROP | GM_SHARE_CLAIM_OTHERS | GM_SHARE_CLAIM_KEEP)
+
 struct gm_share_claimed {
 	TAILQ_ENTRY(gm_share_claimed) entry; /* of the server, oldest first */
 	struct gm_session *session;
@@ -129,8 +132,19 @@ static int check_count(struct gm_connection *c)
 				 n);
 }
 
+/* May the session share as it means to?  Refuse it before it loads anything. */
+static int admit_flags(struct gm_connection *c, uint32_t flags)
+{
+	int error =
+		flags & GM_SHARE_CLAIM_OTHERS ? gm_shared_admit_others(c) : 0;
+
+	if (error == 0 && flags & GM_SHARE_CLAIM_KEEP)
+		error = gm_shared_admit_kept(c);
+	return error;
+}
+
 /* The key is the claim's when there is one. */
-static int claim(struct gm_connection *c, const char *name, bool for_others,
+static int claim(struct gm_connection *c, const char *name, uint32_t flags,
 		 struct gm_kept_key *key)
 {
 	struct gm_control_server *s = c->server;
@@ -142,7 +156,7 @@ static int claim(struct gm_connection *c, const char *name, bool for_others,
 					 "%s is shared already: open it", name);
 	if (claimed)
 		return bad_claimed(c, claimed, key);
-	error = for_others ? gm_shared_admit_others(c) : 0;
+	error = admit_flags(c, flags);
 	if (error == 0)
 		error = check_count(c);
 	if (error)
@@ -151,7 +165,7 @@ static int claim(struct gm_connection *c, const char *name, bool for_others,
 	if (!claimed)
 		return -ENOMEM;
 	claimed->session = c->session;
-	claimed->for_others = for_others;
+	claimed->for_others = flags & GM_SHARE_CLAIM_OTHERS;
 	claimed->key = *key;
 	*key = (struct gm_kept_key){ .fields = NULL };
 	memcpy(claimed->name, name, strlen(name) + 1);
@@ -170,8 +184,7 @@ int gm_share_offer_handle(struct gm_connection *c, const struct gm_request *r)
 	error = gm_shared_admit_name(c, ask.name, sizeof(ask.name));
 	if (error)
 		return error;
-	if (ask.flags & ~(GM_SHARE_CLAIM_DROP | GM_SHARE_CLAIM_OTHERS) ||
-	    ask.reserved)
+	if (ask.flags & ~KNOWN_FLAGS || ask.reserved)
 		return gm_connection_bad(c, -EINVAL,
 					 "flags %#x to claim a name are not "
 					 "known",
@@ -182,8 +195,7 @@ int gm_share_offer_handle(struct gm_connection *c, const struct gm_request *r)
 	if (ask.flags & GM_SHARE_CLAIM_DROP)
 		gm_share_offers_drop(c->session, ask.name);
 	else
-		error = claim(c, ask.name, ask.flags & GM_SHARE_CLAIM_OTHERS,
-			      &key);
+		error = claim(c, ask.name, ask.flags, &key);
 	gm_share_key_drop(&key);
 	if (error)
 		return error;

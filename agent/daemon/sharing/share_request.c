@@ -84,7 +84,7 @@ void gm_shared_leave(struct gm_share_holder *holder)
 	struct gm_shared *shared = holder->shared;
 
 	let_go(holder);
-	if (shared->n_holders == 0)
+	if (shared->n_holders == 0 && !gm_shared_is_kept(shared))
 		gm_shared_end(shared, "no session holds it any more");
 }
 
@@ -94,6 +94,12 @@ void gm_shares_leave(struct gm_session *session)
 
 	while ((holder = TAILQ_FIRST(&session->shares)))
 		gm_shared_leave(holder);
+}
+
+void gm_shares_exit(struct gm_control_server *s)
+{
+	while (!TAILQ_EMPTY(&s->shares))
+		gm_shared_end(TAILQ_FIRST(&s->shares), "the agent is ending");
 }
 
 struct gm_share_holder *gm_shared_holder(const struct gm_session *session,
@@ -166,6 +172,40 @@ int gm_shared_admit_others(struct gm_connection *c)
 		c, -EPERM,
 		"sessions share with their own uid here; the administrator may "
 		"set share = any in [cuda] of gpumapd.conf");
+}
+
+/* Shares of the user that stay without a session. */
+static uint32_t count_kept(const struct gm_connection *c)
+{
+	const struct gm_shared *shared;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(shared, &c->server->shares, entry)
+	{
+		n += shared->user->uid == c->uid && gm_shared_is_kept(shared);
+	}
+	return n;
+}
+
+/* Its memory stays when no process of the user runs any more. */
+int gm_shared_admit_kept(struct gm_connection *c)
+{
+	uint32_t most = c->server->d->config->kept_shares_per_uid;
+
+	if (gm_user_is_privileged(c->uid) || count_kept(c) < most)
+		return 0;
+	if (most == 0)
+		return gm_connection_bad(
+			c, -EPERM,
+			"root and gpumapd's own user may keep a share, uid %u "
+			"may not; the administrator may set "
+			"kept-shares-per-uid in [limits] of gpumapd.conf",
+			(unsigned)c->uid);
+	return gm_connection_bad(
+		c, -EDQUOT,
+		"uid %u keeps %u shares, which is its limit; release one, or "
+		"raise kept-shares-per-uid in [limits] of gpumapd.conf",
+		(unsigned)c->uid, most);
 }
 
 /* ---- rows -------------------------------------------------------------- */

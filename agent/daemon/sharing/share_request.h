@@ -16,6 +16,7 @@
  *	it, or the buffer was freed
  *	the last of those that hold    is free    is given back, once no session
  *	it                                        has it imported or mapped
+ *	likewise, GPUMAP_SHARE_KEEP    stays      stays, charged to its uid
  *	SHARE_END                      is free    likewise
  *	the worker of a host's row     stays      stays as it was written;
  *	                                          imports are stale, and may be
@@ -46,6 +47,7 @@
 #include "agent/daemon/base/connection.h"
 #include "agent/daemon/workers/worker_users.h"
 
+struct gm_control_server;
 struct gm_daemon;
 struct gm_export;
 struct gm_share_holder;
@@ -55,6 +57,9 @@ TAILQ_HEAD(gm_share_holder_list, gm_share_holder);
 
 /* A session that is being freed holds nothing any more. */
 void gm_shares_leave(struct gm_session *session);
+
+/* The agent ends, and every session has: so does each share that was kept. */
+void gm_shares_exit(struct gm_control_server *s);
 
 /* Does this session hold what the export is shared as? */
 bool gm_shares_holds(const struct gm_session *session,

@@ -86,9 +86,9 @@ static void forms_are_checked(void)
 {
 	struct gm_share_ask body = plain("x");
 
-	body.flags = 4;
+	body.flags = UINT32_C(1) << 31;
 	refused("an unknown flag", share_with(owner, &body, -1), -EINVAL,
-		"flags 0x4");
+		"flags 0x80000000");
 	body = plain("x");
 	body.reserved = 1;
 	refused("a reserved field", share_with(owner, &body, -1), -EINVAL, "");
@@ -320,8 +320,8 @@ static void claims_are_one_sessions(void)
 	struct gm_share_ask body = plain("c0");
 	char name[16];
 
-	refused("an unknown flag", claim_with(owner, "c", 4, 0), -EINVAL,
-		"0x4");
+	refused("an unknown flag", claim_with(owner, "c", 8, 0), -EINVAL,
+		"0x8");
 	refused("for others", claim_with(owner, "c", GM_SHARE_CLAIM_OTHERS, 0),
 		-EPERM, "share = any");
 	refused("a reserved field", claim_with(owner, "c", 0, 1), -EINVAL, "");

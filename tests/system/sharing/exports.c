@@ -195,6 +195,44 @@ static void exports_have_a_size(void)
 	gives_back();
 }
 
+/* A user that keeps much of a row may not export as much again, although no
+ * session of it has any of that. */
+static void what_is_kept_counts(void)
+{
+	uint64_t total = story_device(map, 0).total_bytes, handle;
+	struct gm_share_ask body = { .name = "kept",
+				     .flags = GPUMAP_SHARE_KEEP,
+				     .n_buffers = 1 };
+	struct gm_export_reply export;
+	uint32_t power = 0;
+	struct raw owner;
+
+	while ((UINT64_C(2) << power) <= total / 2)
+		power++;
+	handle = buffer(0, ODD_POWER + power);
+	if (!open_both(&owner))
+		return;
+	EQ(raw_export(&owner, handle, &export), 0);
+	EQ(export.bytes, UINT64_C(1) << power);
+	EQ(raw_ask_tail(&owner, GM_CONTROL_SHARE, &body, sizeof(body), &handle,
+			sizeof(handle)),
+	   0);
+	raw_close(&owner);
+	for (int i = 0; i < 5000 && kept(&power) == 0; i++)
+		story_nap(1000);
+	EQ(kept(&power), export.bytes);
+	if (!open_both(&owner))
+		return;
+	handle = buffer(0,
+			(uint32_t)(ODD_POWER + __builtin_ctzll(export.bytes)));
+	answered(&owner, "as much again", raw_export(&owner, handle, &export),
+		 -EDQUOT, "may export|reserve more");
+	EQ(gpumap_share_release(map, "kept"), 0);
+	EQ(raw_export(&owner, handle, &export), 0);
+	raw_close(&owner);
+	gives_back();
+}
+
 /* ---- strangers --------------------------------------------------------- */
 
 static int be_stranger(uint64_t id, bool may)
@@ -338,6 +376,7 @@ TAP_CASE()
 		exports_are_charged_to_the_last();
 		exports_end_with_their_worker();
 		exports_have_a_size();
+		what_is_kept_counts();
 		a_stranger_imports(false);
 		end();
 	}

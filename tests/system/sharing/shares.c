@@ -375,7 +375,7 @@ static void shares_are_listed(void)
 	json = object();
 	first = json_array_get(list(json, "shares", 1), 0);
 	OK(has_fields(first, "share name uid user pid command access any_user "
-			     "buffers rows "
+			     "kept buffers rows "
 			     "holders bytes about_bytes age_ns"));
 	EQ(number(first, "share"), id);
 	EQ(number(first, "pid"), getpid());

@@ -32,6 +32,7 @@ static int play_command(char **argv)
 struct member {
 	pid_t pid;
 	bool is_killed;
+	uint64_t killed_ns;
 	int row; /* 0: any */
 };
 
@@ -106,9 +107,31 @@ static bool look(void)
 	return false;
 }
 
+static bool holds(pid_t pid)
+{
+	struct gpumap_holder holder = { .size = sizeof(holder) };
+	uint32_t cursor = 0;
+
+	while (gpumap_holder_next(map, &cursor, &holder) == 1)
+		if (holder.pid == (uint32_t)pid)
+			return true;
+	return false;
+}
+
+/* Wait until a process that has ended holds nothing. */
+static bool is_freed(const struct member *m, struct story_times times[2])
+{
+	uint64_t end = story_now();
+
+	while (holds(m->pid) && story_now() - end < STORY_LIMIT_NS)
+		story_nap(100);
+	story_time(&times[m->is_killed], m->is_killed ? m->killed_ns : end);
+	return !holds(m->pid);
+}
+
 /* Reap those that have ended.  Returns how many have, -1 when one has failed
- * that was not killed. */
-static int reap(struct member *members)
+ * that was not killed, or holds memory for ever. */
+static int reap(struct member *members, struct story_times times[2])
 {
 	int n = 0, status;
 
@@ -117,6 +140,10 @@ static int reap(struct member *members)
 
 		if (m->pid == 0 || waitpid(m->pid, &status, WNOHANG) != m->pid)
 			continue;
+		if (!is_freed(m, times)) {
+			NOTE("process %d holds memory after its end", m->pid);
+			return -1;
+		}
 		m->pid = 0;
 		n++;
 		if (!m->is_killed && status != 0) {
@@ -134,15 +161,15 @@ static void kill_one(struct member *members)
 	if (m->pid == 0 || m->is_killed)
 		return;
 	m->is_killed = true;
+	m->killed_ns = story_now();
 	kill(m->pid, SIGKILL);
 }
 
 /* ---- rounds -------------------------------------------------------------- */
 
-static bool play_round(struct story_times *times)
+static bool play_round(struct story_times times[2])
 {
-	uint64_t begin = story_now(), end = 0;
-	uint64_t until = begin + LIMIT_S * UINT64_C(1000000000);
+	uint64_t until = story_now() + LIMIT_S * UINT64_C(1000000000);
 	struct member members[N_RUNS];
 	int n_started = 0, n_ended = 0, n;
 	bool is_good = true;
@@ -152,12 +179,11 @@ static bool play_round(struct story_times *times)
 		if (n_started < N_RUNS)
 			start(&members[n_started++]);
 		is_good = look();
-		if (dice(12) == 0 && n_started > 8)
+		if (dice(4) == 0 && n_started > 8)
 			kill_one(members);
-		n = reap(members);
+		n = reap(members, times);
 		is_good = is_good && n >= 0;
 		n_ended += n > 0 ? n : 0;
-		end = story_now();
 		story_nap((long)dice(2000));
 	}
 	is_good = OK(is_good) && EQ(n_ended, N_RUNS);
@@ -167,14 +193,13 @@ static bool play_round(struct story_times *times)
 			waitpid(members[i].pid, NULL, 0);
 		}
 	OK(run_all_gone(map));
-	story_time(times, end);
 	EQ(gpumap_wait_list(map, NULL, 0), 0);
 	return is_good;
 }
 
 TAP_CASE_ARGS(argc, argv)
 {
-	struct story_times times = { .n = 0 };
+	struct story_times times[2] = { { .n = 0 } };
 	ssize_t n;
 
 	if (argc > 1)
@@ -187,11 +212,13 @@ TAP_CASE_ARGS(argc, argv)
 	if (!OK(agent_start(&agent)))
 		return tap_done();
 	map = story_attach(&agent);
-	for (int i = story_rounds_or(ROUNDS); i > 0 && play_round(&times); i--)
+	for (int i = story_rounds_or(ROUNDS); i > 0 && play_round(times); i--)
 		continue;
 	OK(looks > 0);
 	NOTE("%lu looks, %lu reservations at most", looks, n_most);
-	story_tell(&times, "from the end of the last until all is free");
+	story_tell(&times[0],
+		   "from the end of a command until it holds nothing");
+	story_tell(&times[1], "from SIGKILL to one until it holds nothing");
 	story_finish(&agent, map);
 	return tap_done();
 }

@@ -165,7 +165,7 @@ static void what_is_missing_is_the_least(void)
 
 	request.n_rows = ours.n_rows = 2;
 	for (int i = 0; i < 2; i++) {
-		/* Of all that the rows have, whatever is free. */
+		/* The rows have less in all. */
 		request.rows = rows[i];
 		bytes = 65 * GIB;
 		EQ(plan(&request, &answer), -ENOSPC);
@@ -174,7 +174,7 @@ static void what_is_missing_is_the_least(void)
 		OK(strstr(gpumap_refusal(map),
 			  "row 3 has 68719476736 bytes in all, the "
 			  "reservation takes 69793218560") != NULL);
-		/* Of what is free. */
+		/* The rows have less that is free. */
 		bytes = 61 * GIB;
 		EQ(plan(&request, &answer), -ENOSPC);
 		EQ(answer.missing_bytes, GIB);

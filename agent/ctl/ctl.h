@@ -271,6 +271,11 @@ int gm_ctl_list_wait(const struct gm_ctl *ctl,
  * GM_EXIT_FAILED when it could not be made or printed. */
 int gm_ctl_print(json_t *object);
 
+/* Put a file that can only be used the wrong way in the place of each standard
+ * stream that is closed, until exec.  Else the next descriptor would have its
+ * number: a connection to the agent, to which messages would go. */
+void gm_ctl_guard_streams(void);
+
 /* Print to stderr that something failed, with the library's or the agent's
  * reason.  Returns the matching exit status. */
 int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)

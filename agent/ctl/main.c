@@ -570,6 +570,7 @@ int main(int argc, char **argv)
 	const char *word;
 	int ret;
 
+	gm_ctl_guard_streams();
 	ret = parse(argc, argv, &ctl, &word);
 	if (ret != GM_EXIT_OK)
 		return ret;

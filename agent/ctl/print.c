@@ -4,11 +4,23 @@
 #include "agent/ctl/ctl.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+void gm_ctl_guard_streams(void)
+{
+	for (int fd = 0; fd < 3; fd++)
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null",
+			 (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) |
+				 O_CLOEXEC) != fd)
+			_exit(GM_EXIT_FAILED);
+}
 
 int gm_ctl_print(json_t *object)
 {

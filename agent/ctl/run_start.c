@@ -457,16 +457,6 @@ static _Noreturn void detach(struct gm_run_start *s)
 	watch(s);
 }
 
-/* A descriptor that no standard stream of the watcher replaces. */
-static int away(int fd)
-{
-	int other = fd >= 0 && fd < 3 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : fd;
-
-	if (other != fd)
-		close(fd);
-	return other;
-}
-
 /* Reap the child, and leave no SIGCHLD of it to the command. */
 static bool reap(pid_t pid, bool was_pending)
 {
@@ -497,9 +487,6 @@ int gm_run_start_watch(const struct gm_run *run)
 	s->until_ns = gm_clock_ns() + limit_ns;
 	s->open = true;
 	s->command = (int)syscall(SYS_pidfd_open, getpid(), 0);
-	s->command = away(s->command);
-	s->socket = away(s->socket);
-	s->here = away(s->here);
 	sigpending(&pending);
 	was_pending = sigismember(&pending, SIGCHLD) == 1;
 	pid = s->command >= 0 ? fork() : -1;

@@ -157,6 +157,79 @@ static void a_stop_is_no_end(void)
 	OK(run_all_gone(map));
 }
 
+/* ---- closed streams ------------------------------------------------------ */
+
+static bool streams_are_nothing(const struct run_job *job)
+{
+	for (int fd = 0; fd < 3; fd++) {
+		char path[64], target[64];
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", job->pid, fd);
+		n = readlink(path, target, sizeof(target) - 1);
+		target[n > 0 ? n : 0] = '\0';
+		if (strcmp(target, "/dev/null") == 0)
+			continue;
+		NOTE("stream %d is %s", fd, target);
+		return false;
+	}
+	return true;
+}
+
+/* Messages to a stream that the caller has closed reach neither the agent nor
+ * any file, and the command's streams are closed. */
+static void closed_streams_stay_closed(void)
+{
+	char script[256], file[128];
+	struct run_job second;
+
+	begin();
+	snprintf(file, sizeof(file), "%s/open", agent.dir);
+	snprintf(script, sizeof(script),
+		 "for i in 0 1 2; do [ -e /proc/$$/fd/$i ] && n=\"$n $i\"; "
+		 "done; echo open:$n. > %s; exec sleep 600",
+		 file);
+	run_start(&second,
+		  (const char *const[]){ "env",
+					 run_libraries,
+					 "sh",
+					 "-c",
+					 "exec \"$0\" \"$@\" <&- >&- 2>&-",
+					 run_program,
+					 "--instance",
+					 agent.instance,
+					 "--runtime-dir",
+					 agent.dir,
+					 "run",
+					 "--cache-dir",
+					 cache,
+					 "--rows",
+					 "1",
+					 "--reserve",
+					 "500M",
+					 "--wait",
+					 "600",
+					 "--gate",
+					 "--",
+					 "sh",
+					 "-c",
+					 script,
+					 NULL });
+	OK(run_waiting(map, 1));
+	OK(streams_are_nothing(&second));
+	end(&first);
+	OK(run_printed(&second, file, "open:."));
+	end(&second);
+	unlink(file);
+	EQ(run((const char *const[]){
+		   "env", run_libraries, "sh", "-c", "exec \"$0\" \"$@\" >&-",
+		   run_program, "--instance", agent.instance, "--runtime-dir",
+		   agent.dir, "who", NULL }),
+	   FAILED);
+	OK(complains("cannot write: Bad file descriptor"));
+	OK(run_all_gone(map));
+}
+
 /* ---- another agent ------------------------------------------------------- */
 
 /* The held map stays with its process, and who waited waits again. */
@@ -198,12 +271,14 @@ TAP_CASE()
 	agent_make(&agent, NULL);
 	agent_configure_dummies(&agent, RUN_NODE, "[host]\nrows = 1\n");
 	snprintf(cache, sizeof(cache), "%s/cache", agent.dir);
+	run_find_program();
 	if (!OK(agent_start(&agent)))
 		return tap_done();
 	map = story_attach(&agent);
 	each_gets_its_turn();
 	waiting_ends();
 	a_stop_is_no_end();
+	closed_streams_stay_closed();
 	an_agent_that_comes_back_is_found(SIGKILL);
 	an_agent_that_comes_back_is_found(SIGTERM);
 	one_that_does_not_is_waited_for();

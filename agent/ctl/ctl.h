@@ -89,9 +89,12 @@ enum gm_ctl_exit {
 /* For load, too. */
 #define GM_OPT_AS_FILE (UINT64_C(1) << 53)
 #define GM_OPT_LINK    (UINT64_C(1) << 54)
-#define GM_OPT_N       55u
+#define GM_OPT_DETACH  (UINT64_C(1) << 55)
+#define GM_OPT_USERS   (UINT64_C(1) << 56)
+#define GM_OPT_RUN_AS  (UINT64_C(1) << 57)
+#define GM_OPT_N       58u
 /* Any of run's own; what run does with them depends on their values. */
-#define GM_OPT_RUN    (UINT64_C(1) << 55)
+#define GM_OPT_RUN    (UINT64_C(1) << 58)
 
 #define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
 
@@ -154,6 +157,8 @@ struct gm_ctl {
 	struct {
 		const char *as_file; /* path */
 		const char *link;    /* directory */
+		const char *users;
+		const char *run_as;
 	} load;
 	struct {
 		const char *reserve;

@@ -4,7 +4,8 @@
 /*
  * Load a model and hold it: as long as this process runs the weights exist, and
  * other sessions can open them by their name.  The process ends on a signal,
- * when the share is released, or when the weights are lost.
+ * when the share is released, or when the weights are lost.  With --detach the
+ * agent keeps the share, and the process ends at once.
  */
 
 #include "agent/ctl/ctl.h"
@@ -19,6 +20,8 @@
 
 #include "agent/ctl/clock.h"
 #include "agent/ctl/load_link.h"
+#include "agent/ctl/load_options.h"
+#include "agent/ctl/load_user.h"
 
 #define SECOND     UINT64_C(1000000000)
 #define LOOK_NS    (SECOND / 5) /* at a terminal; each second elsewhere */
@@ -213,6 +216,12 @@ static int list_buffers(struct loading *l)
 	return GM_EXIT_OK;
 }
 
+/* Does the command end, and leave the model to the agent? */
+static bool detaches(const struct gm_ctl *ctl)
+{
+	return (ctl->given & GM_OPT_DETACH) != 0;
+}
+
 /* ---- output ------------------------------------------------------------- */
 
 static json_t *buffers_json(const struct loading *l)
@@ -284,6 +293,8 @@ static int show_json(const struct loading *l)
 		json_object_set_new(object, "share", share_json(l));
 		json_object_set_new(object, "was_there",
 				    json_boolean(l->progress.was_there));
+		json_object_set_new(object, "kept",
+				    json_boolean(detaches(l->ctl)));
 		json_object_set_new(object, "buffers", buffers_json(l));
 		json_object_set_new(object, "tensors", tensors_json(l));
 	}
@@ -315,6 +326,9 @@ static int show_loaded(const struct loading *l)
 		if (l->file.link[0] != '\0')
 			printf("  link %s\n", l->file.link);
 	}
+	if (detaches(l->ctl) && !l->ctl->json)
+		printf("kept as \"%s\", until gpumapctl shares release %s\n",
+		       l->name, l->name);
 	fflush(stdout);
 	return ret;
 }
@@ -416,9 +430,14 @@ static int hold(struct loading *l)
 
 /* ---- the command --------------------------------------------------------- */
 
-static void name_it(const struct gm_ctl *ctl, struct gpumap_model_opts *what)
+static void name_it(const struct gm_ctl *ctl, const struct gm_load_users *users,
+		    struct gpumap_model_opts *what)
 {
 	what->name = ctl->args[0];
+	what->uids = users->uids;
+	what->n_uids = users->n;
+	if ((ctl->given & GM_OPT_DETACH) != 0)
+		what->share_flags |= GPUMAP_SHARE_KEEP;
 	if ((ctl->given & GM_OPT_WRITABLE) == 0)
 		what->share_flags |= GPUMAP_SHARE_READ_ONLY;
 	if ((ctl->given & GM_OPT_ANY_USER) != 0)
@@ -477,63 +496,48 @@ static int begin(struct loading *l)
 	struct gpumap_model_opts what = {
 		.size = sizeof(what),
 		.path = ctl->model,
-		.layers = l->name,
+		.layers = ctl->mask.map != NULL ? ctl->mask.map : l->name,
 		.rows = ctl->n_rows > 0 ? ctl->rows : NULL,
 		.n_rows = ctl->n_rows,
 	};
+	struct gm_load_users users = { .n = 0 };
 	uint32_t row;
-	int ret;
+	int ret = GM_EXIT_OK;
 
-	if (ctl->load.as_file != NULL &&
-	    take_file(ctl, &row, &what) != GM_EXIT_OK)
-		return GM_EXIT_FAILED;
+	if (ctl->load.users != NULL)
+		ret = gm_load_user_list(ctl->load.users, &users);
+	if (ret == GM_EXIT_OK && ctl->load.as_file != NULL)
+		ret = take_file(ctl, &row, &what);
+	if (ret != GM_EXIT_OK)
+		return ret;
 	ret = gpumap_session_open(ctl->map, &opts, &l->session);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "open a session");
 	if ((ctl->given & GM_OPT_ONCE) == 0)
-		name_it(ctl, &what);
+		name_it(ctl, &users, &what);
 	ret = gpumap_model_load(l->session, &what, &l->model);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "load \"%s\"", l->name);
 	return GM_EXIT_OK;
 }
 
-static int wrong(const char *why)
+/* The session ends, and the share is to stay.  One that is there already may
+ * not. */
+static int leave_kept(const struct loading *l)
 {
-	fprintf(stderr, "gpumapctl: load %s\n", why);
-	return GM_EXIT_USAGE;
-}
+	struct gpumap_share_info info = { .size = sizeof(info) };
+	int ret = gpumap_share_info(l->session, l->progress.share, &info);
 
-/* Check the options.  With --once nothing is shared, so options about sharing
- * are refused. */
-static int check(const struct gm_ctl *ctl)
-{
-	bool is_file = ctl->load.as_file != NULL;
-
-	if ((ctl->model == NULL) != is_file)
-		return wrong("needs --model DIR, the directory of a "
-			     "checkpoint, or a GGUF file; or --as-file FILE, "
-			     "and not both");
-	if (is_file && (ctl->given & GM_OPT_WRITABLE) != 0)
-		return wrong("--as-file shares a file that does not change: "
-			     "leave out --writable");
-	if (ctl->load.link != NULL && !is_file)
-		return wrong("--link makes a link to a file: give --as-file");
-	if (ctl->load.link != NULL && (ctl->given & GM_OPT_ONCE) != 0)
-		return wrong("--once keeps no file that a link could name: "
-			     "leave out --link, or --once");
-	if ((ctl->given & GM_OPT_ONCE) == 0)
+	if (ret != 0)
+		return gm_ctl_fail(l->ctl, ret, "\"%s\" is lost", l->name);
+	if ((info.flags & GPUMAP_SHARE_KEEP) != 0)
 		return GM_EXIT_OK;
-	if ((ctl->given & GM_OPT_WRITABLE) != 0)
-		return wrong("--once shares nothing that others could write: "
-			     "leave out --writable, or --once");
-	if ((ctl->given & GM_OPT_ANY_USER) != 0)
-		return wrong("--once shares nothing with any user: leave out "
-			     "--any-user, or --once");
-	if ((ctl->given & GM_OPT_ANY_FILES) != 0)
-		return wrong("--once takes nothing that is shared: leave out "
-			     "--any-files, or --once");
-	return GM_EXIT_OK;
+	fprintf(stderr,
+		"gpumapctl: \"%s\" is there and is not kept: it ends with "
+		"the sessions that hold it; end it first, with gpumapctl "
+		"shares release %s, or leave out --detach\n",
+		l->name, l->name);
+	return GM_EXIT_FAILED;
 }
 
 int gm_ctl_load(struct gm_ctl *ctl)
@@ -544,7 +548,7 @@ int gm_ctl_load(struct gm_ctl *ctl)
 			     .on_terminal =
 				     !ctl->json && isatty(STDERR_FILENO) == 1,
 			     .file.fd = -1 };
-	int ret = check(ctl);
+	int ret = gm_load_check(ctl);
 
 	if (ret != GM_EXIT_OK)
 		return ret;
@@ -555,10 +559,11 @@ int gm_ctl_load(struct gm_ctl *ctl)
 	if (ret == GM_EXIT_OK)
 		ret = list_buffers(&l);
 	if (ret == GM_EXIT_OK)
-		ret = show_file(&l);
+		ret = detaches(ctl) ? leave_kept(&l) : show_file(&l);
 	if (ret == GM_EXIT_OK)
 		ret = show_loaded(&l);
-	if (ret == GM_EXIT_OK && (ctl->given & GM_OPT_ONCE) == 0)
+	if (ret == GM_EXIT_OK &&
+	    (ctl->given & (GM_OPT_ONCE | GM_OPT_DETACH)) == 0)
 		ret = hold(&l);
 	gm_load_link_end(&l.file);
 	/* Closing the session frees the memory, even with jobs in flight. */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/ctl/load_user.h"
 #include "agent/ctl/parse.h"
 
 static const struct gm_command commands[] = {
@@ -50,12 +51,14 @@ static const struct gm_command commands[] = {
 	{ "release", "NAME", "take a layer map back", 0, 1, gm_ctl_release,
 	  false },
 	{ "load",
-	  "NAME --model DIR | --as-file FILE [--link DIR] [--rows LIST] "
-	  "[--writable] [--any-user] [--any-files] [--once]",
+	  "NAME --model DIR | --as-file FILE [--link DIR] [--map MAP] "
+	  "[--rows LIST] [--writable] [--any-user | --users LIST] "
+	  "[--any-files] [--run-as USER] [--once | --detach]",
 	  "load a model onto the rows of a layer map, and hold it there",
 	  GM_OPT_MODEL | GM_OPT_ROWS | GM_OPT_ONCE | GM_OPT_WRITABLE |
 		  GM_OPT_ANY_USER | GM_OPT_ANY_FILES | GM_OPT_AS_FILE |
-		  GM_OPT_LINK,
+		  GM_OPT_LINK | GM_OPT_MAP | GM_OPT_DETACH | GM_OPT_USERS |
+		  GM_OPT_RUN_AS,
 	  1, gm_ctl_load, false },
 	{ "who", "", "who has reserved what", 0, 0, gm_ctl_who, false },
 	{ "run",
@@ -222,6 +225,9 @@ static const struct own_option {
 	{ "reset", NOTHING, 0 },
 	{ "as-file", TEXT, offsetof(struct gm_ctl, load.as_file) },
 	{ "link", TEXT, offsetof(struct gm_ctl, load.link) },
+	{ "detach", NOTHING, 0 },
+	{ "users", TEXT, offsetof(struct gm_ctl, load.users) },
+	{ "run-as", TEXT, offsetof(struct gm_ctl, load.run_as) },
 	{ "reserve", TEXT, offsetof(struct gm_ctl, run.reserve) },
 	{ "any", FLAG, offsetof(struct gm_ctl, run.any) },
 	{ "wait", NUMBER, offsetof(struct gm_ctl, run.wait_s) },
@@ -587,7 +593,9 @@ int main(int argc, char **argv)
 		return bad_form(command, "does not take one of these options");
 	if (strcmp(command->operands, "--batch") == 0 && ctl.given == 0)
 		return bad_form(command, "alone does nothing");
-	if (!command->offline)
+	if (ctl.load.run_as != NULL)
+		ret = gm_load_user_become(ctl.load.run_as);
+	if (ret == GM_EXIT_OK && !command->offline)
 		ret = gm_ctl_attach(&ctl);
 	if (ret == GM_EXIT_OK)
 		ret = validate(&ctl, command);

@@ -28,6 +28,7 @@ gm_system_ctl = \
 	%reldir%/ctl/export_models.c \
 	%reldir%/ctl/policy.c \
 	%reldir%/ctl/load.c \
+	%reldir%/ctl/load_detach.c \
 	%reldir%/ctl/load_file.c \
 	%reldir%/ctl/map.c \
 	%reldir%/ctl/mask.c \

@@ -1,0 +1,66 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/ctl/load_options.h"
+
+#include <stdio.h>
+
+static int wrong(const char *why)
+{
+	fprintf(stderr, "gpumapctl: load %s\n", why);
+	return GM_EXIT_USAGE;
+}
+
+/* Options that contradict another one. */
+static const struct {
+	uint64_t is, not_with;
+	const char *why;
+} contradictions[] = {
+	{ GM_OPT_AS_FILE, GM_OPT_MODEL,
+	  "--as-file loads a file: leave out --model" },
+	{ GM_OPT_AS_FILE, GM_OPT_WRITABLE,
+	  "--as-file shares a file that does not change: leave out "
+	  "--writable" },
+	{ GM_OPT_AS_FILE, GM_OPT_MAP,
+	  "--as-file loads a file to one row: leave out --map" },
+	{ GM_OPT_ANY_USER, GM_OPT_USERS,
+	  "--any-user shares it with every user: leave out --users" },
+	{ GM_OPT_ONCE, GM_OPT_LINK,
+	  "--once keeps no file that a link could name: leave out --link, or "
+	  "--once" },
+	{ GM_OPT_ONCE, GM_OPT_WRITABLE,
+	  "--once shares nothing that others could write: leave out "
+	  "--writable, or --once" },
+	{ GM_OPT_ONCE, GM_OPT_ANY_USER,
+	  "--once shares nothing with any user: leave out --any-user, or "
+	  "--once" },
+	{ GM_OPT_ONCE, GM_OPT_USERS,
+	  "--once shares nothing with other users: leave out --users, or "
+	  "--once" },
+	{ GM_OPT_ONCE, GM_OPT_ANY_FILES,
+	  "--once takes nothing that is shared: leave out --any-files, or "
+	  "--once" },
+	{ GM_OPT_ONCE, GM_OPT_DETACH,
+	  "--once frees the memory when it ends, and --detach keeps it: leave "
+	  "out one of them" },
+	{ GM_OPT_DETACH, GM_OPT_LINK,
+	  "--link leads to a descriptor of this process, which ends with "
+	  "--detach: leave out one of them" },
+};
+
+#define N_CONTRADICTIONS (sizeof(contradictions) / sizeof(contradictions[0]))
+
+int gm_load_check(const struct gm_ctl *ctl)
+{
+	if ((ctl->given & (GM_OPT_MODEL | GM_OPT_AS_FILE)) == 0)
+		return wrong("needs --model DIR, the directory of a "
+			     "checkpoint, or a GGUF file; or --as-file FILE");
+	if ((ctl->given & GM_OPT_LINK) != 0 &&
+	    (ctl->given & GM_OPT_AS_FILE) == 0)
+		return wrong("--link makes a link to a file: give --as-file");
+	for (size_t i = 0; i < N_CONTRADICTIONS; i++)
+		if ((ctl->given & contradictions[i].is) != 0 &&
+		    (ctl->given & contradictions[i].not_with) != 0)
+			return wrong(contradictions[i].why);
+	return GM_EXIT_OK;
+}

@@ -731,6 +731,9 @@ void gm_models_turn(struct gpumap_session *session);
 /* Detach the models from a session that is being closed. */
 void gm_models_drop_session(struct gpumap_session *session);
 
+/* Forget the metadata that models have in a share which is being closed. */
+void gm_models_drop_share(struct gpumap_session *session, uint64_t share);
+
 /* ---- wait --------------------------------------------------------------- */
 
 /* Wait for s->tiles_left tiles.  Returns 0, -ETIME, or why the session has

@@ -512,3 +512,10 @@ void gm_models_drop_session(struct gpumap_session *session)
 		m->session = NULL;
 	}
 }
+
+void gm_models_drop_share(struct gpumap_session *session, uint64_t share)
+{
+	for (struct gpumap_model *m = session->models; m != NULL; m = m->next)
+		if (m->name.share == share && !m->owns_meta)
+			m->meta = (struct gm_weights_meta){ .data = NULL };
+}

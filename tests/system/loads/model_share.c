@@ -309,6 +309,21 @@ static bool is_meta(const struct gpumap_model *model, const char *text)
 	       memcmp(meta.data, text, meta.bytes) == 0;
 }
 
+/* The metadata is in the share: a model of a share that was closed has none. */
+static void metadata_ends_with_the_share(struct gpumap_session *b)
+{
+	struct gpumap_model_progress p = { .size = sizeof(p) };
+	struct gpumap_model_meta meta = { .size = sizeof(meta) };
+	struct gpumap_model *model = NULL;
+
+	EQ(gpumap_model_open(b, NAME, GPUMAP_SHARE_READ_ONLY, NULL, &model), 0);
+	EQ(gpumap_model_meta(model, &meta), 0);
+	EQ(gpumap_model_progress(model, &p), 1);
+	EQ(gpumap_share_close(b, p.share), 0);
+	EQ(gpumap_model_meta(model, &meta), -ENODATA);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
+}
+
 /* The second session reads the configuration without a file. */
 static void the_configuration_comes_along(void)
 {
@@ -327,6 +342,7 @@ static void the_configuration_comes_along(void)
 	first = have(a, s.path);
 	OK(is_meta(first, text));
 	EQ(unlink(path), 0);
+	metadata_ends_with_the_share(b);
 	EQ(gpumap_model_open(b, NAME, GPUMAP_SHARE_READ_ONLY, NULL, &second),
 	   0);
 	OK(is_meta(second, text));

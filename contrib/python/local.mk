@@ -54,6 +54,7 @@ EXTRA_DIST += %reldir%/tests/test_export.py
 EXTRA_DIST += %reldir%/tests/test_leaks.py
 EXTRA_DIST += %reldir%/tests/test_map.py
 EXTRA_DIST += %reldir%/tests/test_meshes.py
+EXTRA_DIST += %reldir%/tests/test_minilm.py
 EXTRA_DIST += %reldir%/tests/test_model.py
 EXTRA_DIST += %reldir%/tests/test_readme.py
 EXTRA_DIST += %reldir%/tests/test_session.py

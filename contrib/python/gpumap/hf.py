@@ -84,17 +84,16 @@ def from_share(
     auto     the class of transformers that makes it
     named    for its from_config()
 
-    The model is made on the meta device, so that its own memory is never
-    allocated, and then has the shared tensors, copy on write.  Do not give it a
-    device_map: transformers would allocate the whole model once more.
+    The parameters are made on the meta device, so that their own memory is
+    never allocated, and then are the shared tensors, copy on write.  Do not
+    give it a device_map: transformers would allocate the whole model once more.
 
     Mismatch: the tensors are not those of the config, or the fingerprint
     differs.
     """
-    import torch
     import transformers
 
-    from .torch import attach_module
+    from .torch import attach_module, unfilled_on_meta, without_memory
 
     model = session.open(name, fingerprint=fingerprint)
     if config is None:
@@ -108,13 +107,11 @@ def from_share(
                 f"{name} was loaded without a config.json: give config=",
             )
         config = transformers.AutoConfig.for_model(kind, **facts)
-    with torch.device("meta"):
+    with unfilled_on_meta():
         module = getattr(transformers, auto).from_config(config, **named)
     report = attach_module(module, model, strict=False)
     module.tie_weights()
-    missing = [
-        one for one, tensor in module.state_dict().items() if tensor.is_meta
-    ]
+    missing = without_memory(module)
     if missing:
         raise errors.make(
             "from_share",

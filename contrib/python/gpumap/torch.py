@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from . import _core, errors
 from .model import Model
@@ -28,6 +29,8 @@ __all__ = [
     "open_module",
     "publish_module",
     "state_dict",
+    "unfilled_on_meta",
+    "without_memory",
 ]
 
 Writable = Literal["private", "no"]
@@ -245,9 +248,7 @@ def attach_module(
                 slot.set(first.get())
                 report.tied[slot.name] = first.name
     report.unexpected = sorted(left)
-    report.meta = [
-        slot.name for slot in _slots(module) if slot.get().is_meta
-    ]
+    report.meta = without_memory(module)
     if report.missing:
         problems.append(f"missing: {', '.join(report.missing[:8])}")
     if report.unexpected:
@@ -261,6 +262,35 @@ def attach_module(
             "strict=False",
         )
     return report
+
+
+def without_memory(module: Any) -> list[str]:
+    """Names of a module's tensors that are on the meta device."""
+    return [slot.name for slot in _slots(module) if slot.get().is_meta]
+
+
+class unfilled_on_meta(TorchFunctionMode):  # type: ignore[misc]
+    """In this context torch makes tensors without content on the meta device.
+
+    A module's parameters are such, and never have memory.  What is computed has
+    memory as ever: a checkpoint has no tensor for tables of positions and
+    frequencies.
+    """
+
+    def __torch_function__(
+        self,
+        function: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if function in _UNFILLED and kwargs.get("device") is None:
+            kwargs["device"] = "meta"
+        return function(*args, **kwargs)
+
+
+_UNFILLED = {torch.empty, torch.empty_strided, torch.rand, torch.randn}
 
 
 class Published(dict[str, Any]):

@@ -87,14 +87,15 @@ enum gm_ctl_exit {
 #define GM_OPT_CALIBRATE (UINT64_C(1) << 51)
 #define GM_OPT_RESET     (UINT64_C(1) << 52)
 /* For load, too. */
-#define GM_OPT_AS_FILE (UINT64_C(1) << 53)
-#define GM_OPT_LINK    (UINT64_C(1) << 54)
-#define GM_OPT_DETACH  (UINT64_C(1) << 55)
-#define GM_OPT_USERS   (UINT64_C(1) << 56)
-#define GM_OPT_RUN_AS  (UINT64_C(1) << 57)
-#define GM_OPT_N       58u
+#define GM_OPT_AS_FILE     (UINT64_C(1) << 53)
+#define GM_OPT_LINK        (UINT64_C(1) << 54)
+#define GM_OPT_DETACH      (UINT64_C(1) << 55)
+#define GM_OPT_USERS       (UINT64_C(1) << 56)
+#define GM_OPT_RUN_AS      (UINT64_C(1) << 57)
+#define GM_OPT_FINGERPRINT (UINT64_C(1) << 58)
+#define GM_OPT_N           59u
 /* Any of run's own; what run does with them depends on their values. */
-#define GM_OPT_RUN    (UINT64_C(1) << 58)
+#define GM_OPT_RUN    (UINT64_C(1) << 59)
 
 #define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
 
@@ -159,6 +160,7 @@ struct gm_ctl {
 		const char *link;    /* directory */
 		const char *users;
 		const char *run_as;
+		const char *fingerprint;
 	} load;
 	struct {
 		const char *reserve;

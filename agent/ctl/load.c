@@ -37,7 +37,8 @@ struct loading {
 	uint32_t n_buffers;
 	uint32_t *restarts; /* last known restarts of the worker of each */
 	bool on_terminal;
-	struct gm_load_link file; /* of --as-file */
+	struct gm_load_link file;        /* of --as-file */
+	struct gpumap_fingerprint print; /* size 0: none was given */
 	sigset_t ends; /* the signals to end, blocked except while sleeping */
 };
 
@@ -515,6 +516,8 @@ static int begin(struct loading *l)
 		return gm_ctl_fail(ctl, ret, "open a session");
 	if ((ctl->given & GM_OPT_ONCE) == 0)
 		name_it(ctl, &users, &what);
+	if (l->print.size != 0)
+		what.fingerprint = &l->print;
 	ret = gpumap_model_load(l->session, &what, &l->model);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "load \"%s\"", l->name);
@@ -550,6 +553,8 @@ int gm_ctl_load(struct gm_ctl *ctl)
 			     .file.fd = -1 };
 	int ret = gm_load_check(ctl);
 
+	if (ret == GM_EXIT_OK)
+		ret = gm_load_fingerprint(ctl, &l.print);
 	if (ret != GM_EXIT_OK)
 		return ret;
 	mind_signals(&l);

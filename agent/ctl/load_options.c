@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#include "agent/ctl/parse.h"
+
 static int wrong(const char *why)
 {
 	fprintf(stderr, "gpumapctl: load %s\n", why);
@@ -40,6 +42,9 @@ static const struct {
 	{ GM_OPT_ONCE, GM_OPT_ANY_FILES,
 	  "--once takes nothing that is shared: leave out --any-files, or "
 	  "--once" },
+	{ GM_OPT_ONCE, GM_OPT_FINGERPRINT,
+	  "--once makes nothing that has a fingerprint: leave out "
+	  "--fingerprint, or --once" },
 	{ GM_OPT_ONCE, GM_OPT_DETACH,
 	  "--once frees the memory when it ends, and --detach keeps it: leave "
 	  "out one of them" },
@@ -62,5 +67,19 @@ int gm_load_check(const struct gm_ctl *ctl)
 		if ((ctl->given & contradictions[i].is) != 0 &&
 		    (ctl->given & contradictions[i].not_with) != 0)
 			return wrong(contradictions[i].why);
+	return GM_EXIT_OK;
+}
+
+int gm_load_fingerprint(const struct gm_ctl *ctl,
+			struct gpumap_fingerprint *ret_print)
+{
+	struct gpumap_fingerprint print = { .size = sizeof(print) };
+
+	if (ctl->load.fingerprint == NULL)
+		return GM_EXIT_OK;
+	if (gm_parse_hash(ctl->load.fingerprint, print.hash) != 0)
+		return wrong("--fingerprint needs 64 hexadecimal digits, not "
+			     "all 0");
+	*ret_print = print;
 	return GM_EXIT_OK;
 }

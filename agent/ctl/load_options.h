@@ -12,4 +12,9 @@
 /* Returns an exit status; an error has been printed. */
 int gm_load_check(const struct gm_ctl *ctl);
 
+/* The hash that --fingerprint gives; untouched where it is not given.  Returns
+ * likewise. */
+int gm_load_fingerprint(const struct gm_ctl *ctl,
+			struct gpumap_fingerprint *ret_print);
+
 #endif

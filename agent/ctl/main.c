@@ -52,13 +52,14 @@ static const struct gm_command commands[] = {
 	  false },
 	{ "load",
 	  "NAME --model DIR | --as-file FILE [--link DIR] [--map MAP] "
-	  "[--rows LIST] [--writable] [--any-user | --users LIST] "
+	  "[--rows LIST] [--fingerprint HEX] [--writable] [--any-user | "
+	  "--users LIST] "
 	  "[--any-files] [--run-as USER] [--once | --detach]",
 	  "load a model onto the rows of a layer map, and hold it there",
 	  GM_OPT_MODEL | GM_OPT_ROWS | GM_OPT_ONCE | GM_OPT_WRITABLE |
 		  GM_OPT_ANY_USER | GM_OPT_ANY_FILES | GM_OPT_AS_FILE |
 		  GM_OPT_LINK | GM_OPT_MAP | GM_OPT_DETACH | GM_OPT_USERS |
-		  GM_OPT_RUN_AS,
+		  GM_OPT_RUN_AS | GM_OPT_FINGERPRINT,
 	  1, gm_ctl_load, false },
 	{ "who", "", "who has reserved what", 0, 0, gm_ctl_who, false },
 	{ "run",
@@ -228,6 +229,7 @@ static const struct own_option {
 	{ "detach", NOTHING, 0 },
 	{ "users", TEXT, offsetof(struct gm_ctl, load.users) },
 	{ "run-as", TEXT, offsetof(struct gm_ctl, load.run_as) },
+	{ "fingerprint", TEXT, offsetof(struct gm_ctl, load.fingerprint) },
 	{ "reserve", TEXT, offsetof(struct gm_ctl, run.reserve) },
 	{ "any", FLAG, offsetof(struct gm_ctl, run.any) },
 	{ "wait", NUMBER, offsetof(struct gm_ctl, run.wait_s) },

@@ -89,3 +89,24 @@ int gm_parse_rows(const char *text, uint32_t ret_rows[GPUMAP_ROWS_MAX],
 	*ret_n = n;
 	return 0;
 }
+
+int gm_parse_hash(const char *text, uint8_t ret_hash[32])
+{
+	uint8_t hash[32], any = 0;
+
+	for (size_t i = 0; i < sizeof(hash); i++) {
+		char byte[3] = { 0 };
+
+		for (size_t j = 0; j < 2; j++) {
+			if (!isxdigit((unsigned char)*text))
+				return -EINVAL;
+			byte[j] = *text++;
+		}
+		hash[i] = (uint8_t)strtoul(byte, NULL, 16);
+		any |= hash[i];
+	}
+	if (*text != '\0' || any == 0)
+		return -EINVAL;
+	memcpy(ret_hash, hash, sizeof(hash));
+	return 0;
+}

@@ -19,4 +19,7 @@ int gm_parse_size(const char *text, uint64_t *ret_bytes);
 int gm_parse_rows(const char *text, uint32_t ret_rows[GPUMAP_ROWS_MAX],
 		  uint32_t *ret_n);
 
+/* 64 hexadecimal digits, not all 0.  Returns 0 or -EINVAL. */
+int gm_parse_hash(const char *text, uint8_t ret_hash[32]);
+
 #endif

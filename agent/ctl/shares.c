@@ -15,9 +15,23 @@ static const char *access_of(const struct gpumap_share_info *info)
 						    : "read-write";
 }
 
+/* In hexadecimal digits; "-": it has none. */
+static const char *print_of(const struct gpumap_share_info *info,
+			    char ret_text[65])
+{
+	uint8_t any = 0;
+
+	for (size_t i = 0; i < sizeof(info->fingerprint); i++) {
+		any |= info->fingerprint[i];
+		snprintf(ret_text + 2 * i, 3, "%02x", info->fingerprint[i]);
+	}
+	return any != 0 ? ret_text : "-";
+}
+
 static json_t *to_json(const struct gm_ctl *ctl,
 		       const struct gpumap_share_info *info)
 {
+	char text[65];
 	json_t *object = json_pack(
 		"{s:I, s:s, s:I, s:o, s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:I}",
 		"share", (json_int_t)info->share, "name", info->name, "uid",
@@ -32,6 +46,10 @@ static json_t *to_json(const struct gm_ctl *ctl,
 		"about_bytes", (json_int_t)info->about_bytes, "age_ns",
 		(json_int_t)info->age_ns);
 
+	const char *print = print_of(info, text);
+
+	json_object_set_new(object, "fingerprint",
+			    print == text ? json_string(text) : json_null());
 	json_object_set_new(object, "rows", gm_ctl_rows_json(info->rows));
 	gm_ctl_name_json(ctl, object, info->uid, info->pid);
 	return object;
@@ -41,15 +59,18 @@ static void to_line(const struct gm_ctl *ctl,
 		    const struct gpumap_share_info *info)
 {
 	char user[GM_CTL_NAME], command[GM_CTL_NAME], pid[16] = "-", size[32];
+	char text[65];
 
 	if (info->pid != 0)
 		snprintf(pid, sizeof(pid), "%u", info->pid);
-	printf("%-24s %-12.12s %8s %-15s %-10s %-4s %7u %7u %10s %7.1f s\n",
+	printf("%-24s %-12.12s %8s %-15s %-10s %-4s %7u %7u %10s %7.1f s  "
+	       "%.12s\n",
 	       info->name, gm_ctl_user(info->uid, user), pid,
 	       gm_ctl_command(ctl, info->pid, info->uid, command),
 	       access_of(info), info->flags & GPUMAP_SHARE_KEEP ? "yes" : "no",
 	       info->n_buffers, info->n_holders,
-	       gm_size_text(info->bytes, size), (double)info->age_ns / 1e9);
+	       gm_size_text(info->bytes, size), (double)info->age_ns / 1e9,
+	       print_of(info, text));
 }
 
 int gm_ctl_shares(struct gm_ctl *ctl)
@@ -63,9 +84,10 @@ int gm_ctl_shares(struct gm_ctl *ctl)
 	if (ctl->json)
 		list = json_array();
 	else
-		printf("%-24s %-12s %8s %-15s %-10s %-4s %7s %7s %10s %9s\n",
+		printf("%-24s %-12s %8s %-15s %-10s %-4s %7s %7s %10s %9s  "
+		       "%s\n",
 		       "name", "user", "pid", "command", "access", "kept",
-		       "buffers", "holders", "size", "age");
+		       "buffers", "holders", "size", "age", "fingerprint");
 	for (int i = 0; i < n; i++) {
 		if (ctl->json)
 			json_array_append_new(list, to_json(ctl, &info[i]));

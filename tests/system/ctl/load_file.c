@@ -188,6 +188,45 @@ static void files_are_not_replaced(void)
 	OK(comes_to_none());
 }
 
+#define PRINT "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
+static void it_has_the_fingerprint(void)
+{
+	struct gpumap_fingerprint print = { .size = sizeof(print) };
+	struct gpumap_session *session = NULL;
+	struct gpumap_model *model = NULL;
+	pid_t pid = begin("load", "f", "--as-file", path, "--fingerprint",
+			  PRINT, NULL);
+
+	OK(comes_to("holding it"));
+	EQ(gpumap_session_open(map, NULL, &session), 0);
+	for (unsigned i = 0; i < 32; i++)
+		print.hash[i] = (uint8_t)(i % 16 * 0x11);
+	EQ(gpumap_model_open(session, "f", GPUMAP_SHARE_READ_ONLY, &print,
+			     &model),
+	   0);
+	EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
+	print.hash[31]++;
+	EQ(gpumap_model_open(session, "f", GPUMAP_SHARE_READ_ONLY, &print,
+			     &model),
+	   -EKEYREJECTED);
+	gpumap_session_close(session);
+	EQ(CTL("shares"), DONE);
+	OK(strstr(out, "  001122334455\n"));
+	EQ(CTL("--json", "shares"), DONE);
+	OK(strstr(out, "\"fingerprint\":\"" PRINT "\""));
+	EQ(end_of(begin("load", "f", "--as-file", path, "--fingerprint",
+			PRINT + 1, NULL)),
+	   USAGE);
+	OK(strstr(err, "64 hexadecimal digits"));
+	EQ(end_of(begin("load", "f", "--as-file", path, "--once",
+			"--fingerprint", PRINT, NULL)),
+	   USAGE);
+	kill(pid, SIGTERM);
+	EQ(end_of(pid), DONE);
+	OK(comes_to_none());
+}
+
 static void words_are_checked(void)
 {
 	EQ(end_of(begin("load", "f", NULL)), USAGE);
@@ -231,6 +270,7 @@ TAP_CASE()
 	it_is_a_file_to_others();
 	a_killed_one_leaves_no_file();
 	files_are_not_replaced();
+	it_has_the_fingerprint();
 	words_are_checked();
 	unlink(path);
 	rmdir(folder);

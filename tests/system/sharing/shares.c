@@ -376,7 +376,7 @@ static void shares_are_listed(void)
 	first = json_array_get(list(json, "shares", 1), 0);
 	OK(has_fields(first, "share name uid user pid command access any_user "
 			     "kept buffers rows "
-			     "holders bytes about_bytes age_ns"));
+			     "holders bytes about_bytes age_ns fingerprint"));
 	EQ(number(first, "share"), id);
 	EQ(number(first, "pid"), getpid());
 	EQ(number(first, "buffers"), 2);

@@ -4,6 +4,7 @@
 /* parse: numbers, sizes and row lists of gpumapctl's command line. */
 
 #include <errno.h>
+#include <string.h>
 
 #include "agent/ctl/parse.h"
 #include "tests/support/tap.h"
@@ -78,10 +79,36 @@ static void rows_are_listed_once_each(void)
 	EQ(n, 1);
 }
 
+static void a_hash_has_64_digits(void)
+{
+	static const char right[] = "0123456789abcdefABCDEF0000000000"
+				    "000000000000000000000000000000fe";
+	char text[66] = "";
+	uint8_t hash[32] = { 9 };
+
+	EQ(gm_parse_hash(right, hash), 0);
+	EQ(hash[0], 0x01);
+	EQ(hash[4], 0x89);
+	EQ(hash[8], 0xab);
+	EQ(hash[31], 0xfe);
+	EQ(gm_parse_hash("", hash), -EINVAL);
+	EQ(gm_parse_hash(right + 1, hash), -EINVAL);
+	memset(text, '1', 65);
+	EQ(gm_parse_hash(text, hash), -EINVAL);
+	text[64] = '\0';
+	EQ(gm_parse_hash(text, hash), 0);
+	text[7] = 'g';
+	EQ(gm_parse_hash(text, hash), -EINVAL);
+	memset(text, '0', 64);
+	EQ(gm_parse_hash(text, hash), -EINVAL);
+	EQ(hash[31], 0x11);
+}
+
 TAP_CASE()
 {
 	numbers_are_decimal_and_fit();
 	sizes_take_a_unit();
 	rows_are_listed_once_each();
+	a_hash_has_64_digits();
 	return tap_done();
 }

@@ -264,8 +264,8 @@ void gm_ctl_print_word(const char *text);
 
 /* List all of a kind.  Returns how many, with a list to free(), or a negative
  * errno.  More may exist by now. */
-int gm_ctl_list_sessions(const struct gm_ctl *ctl,
-			 struct gpumap_session_info **ret_list);
+int gm_ctl_list_session(const struct gm_ctl *ctl,
+			struct gpumap_session_info **ret_list);
 int gm_ctl_list_share(const struct gm_ctl *ctl,
 		      struct gpumap_share_info **ret_list);
 int gm_ctl_list_usage(const struct gm_ctl *ctl, struct gpumap_usage **ret_list);

@@ -64,7 +64,7 @@ static void hit_share(struct hit *hit, const struct gpumap_share_info *info)
 static int list_sessions(struct hit *hit)
 {
 	struct gpumap_session_info *list = NULL;
-	int n = gm_ctl_list_sessions(hit->ctl, &list);
+	int n = gm_ctl_list_session(hit->ctl, &list);
 
 	for (int i = 0; i < n; i++)
 		if (gm_ctl_has_row(list[i].rows, hit->row))

@@ -11,46 +11,83 @@
 
 typedef int ask_for(struct gpumap *map, void *list, size_t n);
 
-/* How many there are, and then these.  Items begin with their size, @bytes. */
-static int list_all(struct gpumap *map, ask_for *ask, size_t bytes,
-		    void **ret_list)
+/* How many there are, and then these.  The library wants the size of an item,
+ * @bytes, where it stores items that begin with one.  Returns NULL when *ret_n
+ * is an error. */
+static void *list_all(const struct gm_ctl *ctl, ask_for *ask, size_t bytes,
+		      int *ret_n)
 {
-	int room = ask(map, NULL, 0), n;
-	void *list;
+	int room = ask(ctl->map, NULL, 0), n = 0;
+	void *list = NULL;
 
-	if (room < 0)
-		return room;
-	list = calloc((size_t)room + 1, bytes);
-	if (list == NULL)
-		return -ENOMEM;
-	memcpy(list, &bytes, sizeof(bytes));
-	n = room > 0 ? ask(map, list, (size_t)room) : 0;
-	if (n < 0) {
-		free(list);
-		return n;
+	if (room >= 0)
+		list = calloc((size_t)room + 1, bytes);
+	if (list == NULL) {
+		*ret_n = room < 0 ? room : -ENOMEM;
+		return NULL;
 	}
-	*ret_list = list;
-	return n < room ? n : room;
+	memcpy(list, &bytes, sizeof(bytes));
+	if (room > 0)
+		n = ask(ctl->map, list, (size_t)room);
+	*ret_n = n < room ? n : room;
+	if (n >= 0)
+		return list;
+	free(list);
+	return NULL;
 }
 
-#define LIST(of, item)                                                         \
-	static int ask_##of(struct gpumap *map, void *list, size_t n)          \
-	{                                                                      \
-		return gpumap_##of##_list(map, list, n);                       \
-	}                                                                      \
-                                                                               \
-	int gm_ctl_list_##of(const struct gm_ctl *ctl, struct item **ret_list) \
-	{                                                                      \
-		void *list;                                                    \
-		int n = list_all(ctl->map, ask_##of, sizeof(struct item),      \
-				 &list);                                       \
-                                                                               \
-		if (n >= 0)                                                    \
-			*ret_list = list;                                      \
-		return n;                                                      \
+#define ASK(of)                                                       \
+	static int ask_##of(struct gpumap *map, void *list, size_t n) \
+	{                                                             \
+		return gpumap_##of##_list(map, list, n);              \
 	}
 
-LIST(share, gpumap_share_info)
-LIST(usage, gpumap_usage)
-LIST(reservation, gpumap_reservation)
-LIST(wait, gpumap_wait_info)
+ASK(session)
+ASK(share)
+ASK(usage)
+ASK(reservation)
+ASK(wait)
+
+int gm_ctl_list_session(const struct gm_ctl *ctl,
+			struct gpumap_session_info **ret_list)
+{
+	int n;
+
+	*ret_list = list_all(ctl, ask_session, sizeof(**ret_list), &n);
+	return n;
+}
+
+int gm_ctl_list_share(const struct gm_ctl *ctl,
+		      struct gpumap_share_info **ret_list)
+{
+	int n;
+
+	*ret_list = list_all(ctl, ask_share, sizeof(**ret_list), &n);
+	return n;
+}
+
+int gm_ctl_list_usage(const struct gm_ctl *ctl, struct gpumap_usage **ret_list)
+{
+	int n;
+
+	*ret_list = list_all(ctl, ask_usage, sizeof(**ret_list), &n);
+	return n;
+}
+
+int gm_ctl_list_reservation(const struct gm_ctl *ctl,
+			    struct gpumap_reservation **ret_list)
+{
+	int n;
+
+	*ret_list = list_all(ctl, ask_reservation, sizeof(**ret_list), &n);
+	return n;
+}
+
+int gm_ctl_list_wait(const struct gm_ctl *ctl,
+		     struct gpumap_wait_info **ret_list)
+{
+	int n;
+
+	*ret_list = list_all(ctl, ask_wait, sizeof(**ret_list), &n);
+	return n;
+}

@@ -98,29 +98,11 @@ static void session_line(const struct gm_ctl *ctl,
 	       (double)info->age_ns / 1e9);
 }
 
-int gm_ctl_list_sessions(const struct gm_ctl *ctl,
-			 struct gpumap_session_info **ret_list)
-{
-	const size_t room = 4096;
-	struct gpumap_session_info *list = calloc(room, sizeof(*list));
-	int n;
-
-	if (list == NULL)
-		return -ENOMEM;
-	n = gpumap_session_list(ctl->map, list, room);
-	if (n < 0) {
-		free(list);
-		return n;
-	}
-	*ret_list = list;
-	return n < (int)room ? n : (int)room;
-}
-
 int gm_ctl_sessions(struct gm_ctl *ctl)
 {
 	struct gpumap_session_info *info;
 	json_t *list = NULL;
-	int n = gm_ctl_list_sessions(ctl, &info);
+	int n = gm_ctl_list_session(ctl, &info);
 
 	if (n < 0)
 		return gm_ctl_fail(ctl, n, "sessions");

@@ -279,6 +279,8 @@ static int read_options(const struct gm_ctl *ctl, uint32_t *ret_engine,
 	    (!offline && (ctl->given & (GM_OPT_LAYERS | GM_OPT_BASE)) != 0))
 		return wrong("give the NAME of a layer map, or --node with "
 			     "--spec");
+	if (ctl->layers > UINT32_MAX)
+		return wrong("--layers: a layer map has at most 65536");
 	if (ctl->export.engine == NULL)
 		return wrong("give --for and an engine");
 	if (ctl->export.format != NULL)

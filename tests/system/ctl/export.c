@@ -245,6 +245,12 @@ static void command_lines_are_checked(void)
 	OK(complains("--format yaml is the topology of mistralrs"));
 	EQ(CTL("export", "host", "more", "--for", "env"), USAGE);
 	OK(complains("takes 1 operand, not 2"));
+	EQ(NODE("--spec", "0:4", "--layers", "65537", "--for", "env"), FAILED);
+	OK(complains("More than the 65536 layers"));
+	EQ(NODE("--spec", "0:4", "--layers", "18446744073709551615", "--for",
+		"env"),
+	   USAGE);
+	OK(complains("--layers: a layer map has at most 65536"));
 	EQ(NODE("--spec", "0:x", "--for", "env"), FAILED);
 	OK(complains("Failed to parse x as integer."));
 	EQ(NODE("--spec", "0:4", "--base-row", "5", "--for", "env"), FAILED);

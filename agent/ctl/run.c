@@ -136,6 +136,8 @@ static int read_gate(const struct gm_ctl *ctl)
 			       ctl->run.ready_tcp != 0 || ctl->run.limit_s > 0))
 		return gm_run_wrong("--ready-file, --ready-tcp and "
 				    "--start-limit need --gate");
+	if (ctl->run.ready_file != NULL && ctl->run.ready_file[0] == '\0')
+		return gm_run_wrong("--ready-file is a path");
 	if (ctl->run.ready_tcp > UINT16_MAX)
 		return gm_run_wrong("--ready-tcp is a port: 1 to 65535");
 	return GM_EXIT_OK;

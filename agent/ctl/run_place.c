@@ -377,8 +377,8 @@ static int attach_again(struct gm_ctl *ctl)
  * is a new one, and last in the line. */
 static int reserve(struct gm_run *run, uint64_t wait_ns)
 {
-	const uint32_t flags =
-		GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD;
+	const uint32_t flags = GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT |
+			       GPUMAP_PLAN_HELD | GPUMAP_PLAN_NEW;
 	uint64_t deadline_ns = gm_clock_ns() + wait_ns;
 	int ret = ask(run, flags, wait_ns);
 

@@ -25,6 +25,8 @@ extern "C" {
 #define GPUMAP_PLAN_HELD \
 	(UINT32_C(1) << 2) /* with COMMIT: only while this process lives */
 #define GPUMAP_PLAN_BASE (UINT32_C(1) << 3) /* @base_row is set */
+#define GPUMAP_PLAN_NEW \
+	(UINT32_C(1) << 4) /* replace no map, or one that this process holds */
 
 /* How a paged KV cache is sized. */
 enum gpumap_paged {
@@ -171,6 +173,8 @@ struct gpumap_plan_charge {
  *				reserved as much as it may, or requests more
  *				than that, wait_ns or not
  *		-EPERM		the name belongs to another user
+ *		-EEXIST		with GPUMAP_PLAN_NEW: a map has this name, and
+ *				this process does not hold it
  *		-ESRCH		a held map, and the agent does not see this
  *				process
  *		-EROFS, -EIO	to publish: the agent's disk is read-only, or

@@ -13,7 +13,7 @@
 
 #define ALL_FLAGS                                                      \
 	(GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD | \
-	 GPUMAP_PLAN_BASE)
+	 GPUMAP_PLAN_BASE | GPUMAP_PLAN_NEW)
 
 /* The text of a tail's part: NUL-terminated, and nowhere else. */
 static bool is_text(const char *at, uint32_t bytes)

@@ -292,21 +292,46 @@ static int check_reserve(struct plan_change *plan)
 	return ret;
 }
 
+/* A map of this name that the process holds itself may be from a request whose
+ * answer it has not got, of an agent that has ended. */
+static int check_new(const struct plan_change *plan, char *ret_why)
+{
+	const struct gm_daemon *d = plan->change.d;
+	uint32_t slot = slot_of(plan);
+	pid_t holder;
+
+	if ((plan->ask.flags & GPUMAP_PLAN_NEW) == 0 ||
+	    slot == GM_LEDGER_NOBODY)
+		return 0;
+	holder = gm_pins_holder(d, slot);
+	if (holder == plan->change.pid)
+		return 0;
+	if (holder != 0)
+		return gm_why(ret_why, -EEXIST,
+			      "process %d holds a map of this name: choose "
+			      "another name",
+			      (int)holder);
+	return gm_why(ret_why, -EEXIST,
+		      "there is a map of this name: choose another name, or "
+		      "release that one (gpumapctl release)");
+}
+
 /* Publishing checks it again, after any wait for room. */
 static int may_publish(struct plan_change *plan)
 {
 	const struct gm_control_plan *ask = &plan->ask;
 	struct gm_change *change = &plan->change;
-	int ret = 0;
+	int ret;
 
-	if (to_publish(ask))
-		ret = gm_map_state_may_replace(change->d, ask->name,
-					       change->uid, change->why, NULL);
-	if (ret == 0 && to_publish(ask))
+	if (!to_publish(ask))
+		return 0;
+	ret = gm_map_state_may_replace(change->d, ask->name, change->uid,
+				       change->why, NULL);
+	if (ret == 0)
 		ret = gm_directory_may_replace(change->d, GM_KIND_LAYERS,
 					       ask->name, change->uid, 0,
 					       change->why);
-	return ret;
+	return ret == 0 ? check_new(plan, change->why) : ret;
 }
 
 /* The change may have been tried before, and be in the line. */

@@ -540,7 +540,8 @@ class Map(_core.Map):
         bytes   of each row, {0: 8 << 30}; or of one row among rows
         rows    for a number of bytes: those to choose from; None: all GPUs, or
                 all rows where there are none
-        name    of the reservation; None: one that no other process has
+        name    of the reservation, which no other map has; None: one that no
+                other process has
         wait    seconds to wait in a line for room; None: for ever
         start   seconds of a start window at most, in which no other process
                 starts on the rows: Reservation.started() ends it
@@ -554,7 +555,10 @@ class Map(_core.Map):
             name = f"python.{os.getpid()}.{next(_reservations)}"
         request: dict[str, Any] = {
             "name": name,
-            "flags": enums.PLAN_PUBLISH | enums.PLAN_COMMIT | enums.PLAN_HELD,
+            "flags": enums.PLAN_PUBLISH
+            | enums.PLAN_COMMIT
+            | enums.PLAN_HELD
+            | enums.PLAN_NEW,
             "setting": int(Setting.RESERVE),
             "start_ns": int(start * 1e9),
         }

@@ -213,6 +213,10 @@ def test_reserve(map: gpumap.Map) -> None:
     assert [one.name for one in map.holders()] == ["mine"]
     kept.release()
     kept.release()
+    map.publish("mine", "1:6")
+    with pytest.raises(gpumap.Exists):
+        map.reserve(1 << 20, name="mine")
+    map.release("mine")
     with map.reserve(1 << 20, rows=[1]) as kept:
         assert kept.by_row == {1: 1 << 20}
     with pytest.raises(gpumap.DoesNotFit):

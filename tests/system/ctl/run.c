@@ -29,6 +29,8 @@ static void wrong_options_are_told(void)
 	OK(complains("need --gate"));
 	EQ(RUN("--reserve", "1M", "--gate", "--ready-tcp", "65536", "true"),
 	   USAGE);
+	EQ(RUN("--reserve", "1M", "--gate", "--ready-file", "", "true"), USAGE);
+	OK(complains("--ready-file is a path"));
 	EQ(RUN("--reserve", "1M", "--no-agent", "maybe", "true"), USAGE);
 	EQ(RUN("--reserve", "1M", "--name", "", "true"), USAGE);
 	EQ(RUN("--reserve", "1M", "--for", "gcc", "true"), USAGE);
@@ -417,6 +419,41 @@ static void maps_are_reserved_or_used(void)
 	EQ(gpumap_layers_release(map, "model"), 0);
 }
 
+/* A name that is in use is refused: its map, and what another command holds by
+ * it, stay. */
+static void names_are_used_once(void)
+{
+	const struct gpumap_layers_request plain = { .size = sizeof(plain),
+						     .name = "plain",
+						     .spec = "1:2" };
+	struct gpumap_layers head = { .size = sizeof(head) };
+	struct gpumap_holder holder;
+	struct run_job first;
+	char want[64];
+
+	EQ(gpumap_layers_publish(map, &plain), 0);
+	EQ(RUN("--reserve", "1M", "--rows", "2", "--name", "plain", "true"),
+	   FAILED);
+	OK(complains("there is a map of this name: choose another name"));
+	EQ(gpumap_layers_read(map, "plain", &head, NULL, NULL, 0, NULL, 0), 0);
+	EQ(head.n_layers, 2);
+	EQ(gpumap_layers_release(map, "plain"), 0);
+	RUN_START(&first, "--cache-dir", cache, "--rows", "2", "--reserve",
+		  "300M", "--name", "mine", "--", "sh", "-c",
+		  "echo up; exec sleep 600");
+	OK(run_printed(&first, first.out, "up"));
+	EQ(RUN("--reserve", "1M", "--name", "mine", "--wait", "60", "true"),
+	   FAILED);
+	snprintf(want, sizeof(want), "process %d holds a map of this name",
+		 first.pid);
+	OK(complains(want));
+	OK(run_holder(map, "mine", &holder));
+	EQ(holder.pid, first.pid);
+	kill(first.pid, SIGKILL);
+	EQ(run_end(&first), -SIGKILL);
+	EQ(RUN("--reserve", "1M", "--name", "mine", "--wait", "60", "true"), 0);
+}
+
 /* ---- other callers ------------------------------------------------------- */
 
 static void any_user_may(void)
@@ -476,6 +513,7 @@ TAP_CASE()
 	caches_are_this_users();
 	the_fullest_row_that_suffices_is_taken();
 	maps_are_reserved_or_used();
+	names_are_used_once();
 	any_user_may();
 	OK(run_all_gone(map));
 	gpumap_detach(map);

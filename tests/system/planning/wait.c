@@ -310,6 +310,46 @@ static void the_first_comes_first(void)
 	is_free();
 }
 
+/* Neither a map of another process, whichever asked first, nor one that no
+ * process holds. */
+static void a_new_map_replaces_its_own_alone(void)
+{
+	uint64_t most = 7 * GIB, much = 2 * GIB;
+	struct gpumap_plan_request ours = reserve("ours", &most, 1);
+	struct gpumap_plan_request same = reserve("same", &much, 1);
+	struct holder first, second;
+
+	ours.rows = same.rows = one;
+	ours.n_rows = same.n_rows = 1;
+	same.flags |= GPUMAP_PLAN_NEW;
+	same.wait_ns = STORY_LIMIT_NS;
+	EQ(ask(&ours), 0);
+	first = begin(&same);
+	has_line(1);
+	second = begin(&same);
+	has_line(2);
+	EQ(gpumap_layers_release(map, "ours"), 0);
+	EQ(result_of(&first), 0);
+	EQ(result_of(&second), -EEXIST);
+	EQ(ask(&same), -EEXIST);
+	OK(strstr(gpumap_refusal(map), "holds a map of this name") != NULL);
+	end(&second);
+	EQ(all_reserved(), 2 * GIB);
+	end(&first);
+	is_free();
+	EQ(ask(&same), 0);
+	much = GIB;
+	EQ(ask(&same), 0);
+	EQ(all_reserved(), GIB);
+	same.flags = GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_NEW;
+	EQ(ask(&same), 0);
+	EQ(ask(&same), -EEXIST);
+	OK(strstr(gpumap_refusal(map), "there is a map of this name") != NULL);
+	EQ(all_reserved(), GIB);
+	EQ(gpumap_layers_release(map, "same"), 0);
+	OK(is_empty());
+}
+
 static void a_place_ends_with_its_process(void)
 {
 	uint64_t most = 8 * GIB, little = GIB;
@@ -648,6 +688,7 @@ TAP_CASE()
 	the_row_that_fits_best_is_taken();
 	nonsense_is_refused();
 	the_first_comes_first();
+	a_new_map_replaces_its_own_alone();
 	a_place_ends_with_its_process();
 	one_that_takes_any_row_takes_another();
 	waiting_ends();

@@ -403,9 +403,28 @@ static PyObject *request_export_fd(PyObject *object, PyObject *args)
 			     info.row);
 }
 
+/* (seconds or None): from the next request on. */
+static PyObject *request_limit(PyObject *object, PyObject *seconds)
+{
+	struct core_map *self = (struct core_map *)object;
+	uint64_t deadline_ns, now = core_now_ns();
+	struct gpumap *map;
+
+	if (!core_deadline(seconds, &deadline_ns))
+		return NULL;
+	map = core_map_use(self);
+	if (map == NULL)
+		return NULL;
+	if (deadline_ns != GPUMAP_NO_DEADLINE)
+		deadline_ns = deadline_ns > now ? deadline_ns - now : 0;
+	return core_map_result(self, "gpumap_request_limit",
+			       gpumap_request_limit(map, deadline_ns));
+}
+
 PyMethodDef core_map_request_methods[] = {
 	{ "_export_fd", request_export_fd, METH_VARARGS, NULL },
 	{ "_layers_release", request_layers_release, METH_O, NULL },
+	{ "_request_limit", request_limit, METH_O, NULL },
 	{ "_started", request_started, METH_O, NULL },
 	{ "_mask_release", request_mask_release, METH_O, NULL },
 	{ "_mesh_release", request_mesh_release, METH_O, NULL },

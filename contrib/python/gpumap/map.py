@@ -585,6 +585,17 @@ class Map(_core.Map):
         """End the start window of a held map or a reservation."""
         self._started(name)
 
+    def request_limit(self, seconds: float | None) -> None:
+        """How long requests may wait for an agent that does not answer.
+
+        seconds   from the next request on: 60 at first, at least 1; None: for
+                  ever.  A request's own wait is added.
+
+        Then it raises Timeout, and the agent may still do what it was asked.
+        Requests of a session have a limit of the agent's.
+        """
+        self._request_limit(seconds)
+
     def holders(self) -> list[facts.Holder]:
         """The committed layer maps."""
         return [facts.Holder(**one) for one in self._holders()]

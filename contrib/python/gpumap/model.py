@@ -46,6 +46,10 @@ class Tensor(_core.Tensor):
     row      where it is
     nbytes   how large it is
     offset   in the descriptor of fd(), in bytes
+    strict   False; True: __dlpack__ refuses read-only memory to programs that
+             ask for its older form, which cannot say so.  torch before 2.9
+             asks for that, and a write there ends the process; so does jax,
+             which never writes.
 
     memoryview(t) is read-only, with the format of dtype; of types that the
     buffer protocol lacks, such as BF16, and of blocks it is bytes, of shape
@@ -59,6 +63,7 @@ class Tensor(_core.Tensor):
     layer: int | None
     row: int
     offset: int
+    strict: bool = False
     model: Model
 
     @property
@@ -76,6 +81,30 @@ class Tensor(_core.Tensor):
         if mapping is None:
             raise BufferError("its row is no host row")
         return os.dup(mapping.fileno())
+
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if (
+            self.strict
+            and (max_version is None or max_version < (1,))
+            and view_of(self).readonly
+        ):
+            raise BufferError(
+                "the program cannot be told that the memory is read-only: "
+                "give it Model.private(), or a copy"
+            )
+        return super().__dlpack__(
+            stream=stream,
+            max_version=max_version,
+            dl_device=dl_device,
+            copy=copy,
+        )
 
     def numpy(self, *, raw: bool = False) -> Any:
         """A read-only array of the tensor's own memory.

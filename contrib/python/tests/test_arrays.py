@@ -122,6 +122,18 @@ def test_what_is_refused(model: gpumap.Model) -> None:
     assert tensor.__dlpack__(copy=False, dl_device=(1, 0))
 
 
+def test_strict(model: gpumap.Model) -> None:
+    """The older form cannot say that memory is read-only."""
+    tensor, private = model[NAME], model.private(NAME)
+    tensor.strict = private.strict = True
+    for version in (None, (0, 8)):
+        with pytest.raises(BufferError, match="private"):
+            tensor.__dlpack__(max_version=version)
+        assert private.__dlpack__(max_version=version)
+    assert tensor.__dlpack__(max_version=(1, 0))
+    assert not model[NAME].strict and model[NAME].__dlpack__()
+
+
 def test_unused_capsules_are_freed(model: gpumap.Model) -> None:
     tensor = model[NAME]
     before = sys.getrefcount(tensor)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -401,3 +402,35 @@ def test_agent_dies(checkpoint: Path) -> None:
         map.close()
     finally:
         one.stop()
+
+
+def test_request_limit() -> None:
+    """Without a limit a stopped agent is Gone; a second ends before that."""
+    agent = Agent()
+    assert agent.process is not None
+    try:
+        with gpumap.attach(agent.instance, agent.runtime_dir) as map:
+            with pytest.raises(ValueError):
+                map.request_limit(float("nan"))
+            map.request_limit(None)
+            map.publish("limited", "0:2")
+            map.request_limit(0.1)
+
+            def ends_by_the_limit() -> bool:
+                assert agent.process is not None
+                agent.process.send_signal(signal.SIGSTOP)
+                try:
+                    map.publish("limited", "0:3")
+                except gpumap.Timeout:
+                    return True
+                except gpumap.Gone:
+                    pass  # the machine was too slow to look in between
+                finally:
+                    agent.process.send_signal(signal.SIGCONT)
+                return False
+
+            wait_for(ends_by_the_limit)
+            map.request_limit(60)
+            map.publish("later", "0:2")
+    finally:
+        agent.stop()

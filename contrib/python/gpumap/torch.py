@@ -26,6 +26,7 @@ __all__ = [
     "Report",
     "attach_module",
     "differences",
+    "materialize",
     "open_module",
     "publish_module",
     "state_dict",
@@ -160,9 +161,20 @@ class _Slot:
         return getattr(self.owner, self.key)
 
     def set(self, tensor: Any) -> None:
-        """Put a tensor in its place, which may have had none on meta."""
+        """Put a tensor in its place, which may have had none on meta.
+
+        A parameter with memory stays the object that it is: engines and
+        optimizers give theirs attributes.
+        """
         if self.kind == "param":
             had = self.owner._parameters[self.key]
+            if (
+                not had.is_meta
+                and not isinstance(tensor, torch.nn.Parameter)
+                and (had.dtype, had.device) == (tensor.dtype, tensor.device)
+            ):
+                had.data = tensor
+                return
             grad = had.requires_grad and tensor.is_floating_point()
             self.owner._parameters[self.key] = (
                 tensor
@@ -196,6 +208,7 @@ def attach_module(
     *,
     prefix: str = "",
     strict: bool = True,
+    add: bool = False,
     writable: Writable = "private",
 ) -> Report:
     """Put a model's tensors in the place of a module's own.
@@ -204,6 +217,8 @@ def attach_module(
     model      a Model, what open_module() returns, or a dict of tensors
     prefix     of the names in model
     strict     raise Mismatch unless all fits
+    add        give the module the tensors that open_module() returns and it
+               lacks, as an engine does that converts weights
 
     Ties stay: of names that had one tensor it is enough that one is found.
     Tensors keep the dtype that they have in memory.  Buffers that a checkpoint
@@ -247,6 +262,8 @@ def attach_module(
             if slot is not first:
                 slot.set(first.get())
                 report.tied[slot.name] = first.name
+    if add and isinstance(model, Published):
+        _add(module, model, left, report)
     report.unexpected = sorted(left)
     report.meta = without_memory(module)
     if report.missing:
@@ -264,6 +281,43 @@ def attach_module(
     return report
 
 
+def _add(
+    module: Any, model: Published, left: dict[str, Any], report: Report
+) -> None:
+    """Register what is left where the module has a place for it."""
+    owners = dict(module.named_modules(remove_duplicate=False))
+    params: dict[int, Any] = {}
+    for one in model.manifest:
+        tensor = left.get(one["name"])
+        path, _, key = one["name"].rpartition(".")
+        owner = owners.get(path)
+        if tensor is None or owner is None:
+            continue
+        if one["kind"] == "param":
+            made = torch.nn.Parameter(tensor, requires_grad=False)
+            owner.register_parameter(
+                key, params.setdefault(id(tensor), made)
+            )
+        elif one["kind"] == "buffer":
+            owner.register_buffer(key, tensor, persistent=one["persistent"])
+        else:
+            setattr(owner, key, tensor)
+        report.attached.append(one["name"])
+        del left[one["name"]]
+
+
+def materialize(module: Any, device: Any) -> list[str]:
+    """Give the tensors on the meta device memory, without content; return
+    their names."""
+    names = []
+    for slot in _slots(module):
+        tensor = slot.get()
+        if tensor.is_meta:
+            names.append(slot.name)
+            slot.set(torch.empty_like(tensor, device=device))
+    return names
+
+
 def without_memory(module: Any) -> list[str]:
     """Names of a module's tensors that are on the meta device."""
     return [slot.name for slot in _slots(module) if slot.get().is_meta]
@@ -275,7 +329,13 @@ class unfilled_on_meta(TorchFunctionMode):  # type: ignore[misc]
     A module's parameters are such, and never have memory.  What is computed has
     memory as ever: a checkpoint has no tensor for tables of positions and
     frequencies.
+
+    device   for what is computed; None: torch's choice
     """
+
+    def __init__(self, device: Any = None) -> None:
+        super().__init__()
+        self.device = device
 
     def __torch_function__(
         self,
@@ -285,12 +345,26 @@ class unfilled_on_meta(TorchFunctionMode):  # type: ignore[misc]
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        if function in _UNFILLED and kwargs.get("device") is None:
-            kwargs["device"] = "meta"
+        if kwargs.get("device") is None:
+            if function in _UNFILLED:
+                kwargs["device"] = "meta"
+            elif function in _COMPUTED and self.device is not None:
+                kwargs["device"] = self.device
         return function(*args, **kwargs)
 
 
 _UNFILLED = {torch.empty, torch.empty_strided, torch.rand, torch.randn}
+_COMPUTED = {
+    torch.arange,
+    torch.eye,
+    torch.full,
+    torch.linspace,
+    torch.logspace,
+    torch.ones,
+    torch.scalar_tensor,
+    torch.tensor,
+    torch.zeros,
+}
 
 
 class Published(dict[str, Any]):
@@ -399,9 +473,12 @@ def open_module(
     name: str,
     *,
     fingerprint: FingerprintLike = None,
+    device: Any = None,
     writable: Writable = "private",
 ) -> Published:
     """Open what publish_module() has shared, for attach_module().
+
+    device   copy the tensors there; None: leave them in main memory
 
     NotFound: nothing has this name.  Mismatch: another fingerprint, or the
     share is none of publish_module()'s.
@@ -429,6 +506,8 @@ def open_module(
         key = (one["at"], one["dtype"], str(one["shape"]), str(one["stride"]))
         if key not in made or one["extent"] == 0:
             made[key] = _manifested(memory, one)
+            if device is not None:
+                made[key] = made[key].to(device)
         tensors[one["name"]] = made[key]
     return tensors
 

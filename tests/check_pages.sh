@@ -158,7 +158,7 @@ complaint() {
 
 # "[SECTION] KEY", as the program lists them when it is asked for others.
 said_keys() {
-	complaint '[?]' | sed 's/.*there are \(.*\) and map NAME$/\1/; s/, /\n/g' |
+	complaint '[?]' | sed 's/.*there are \(.*\), map NAME and model NAME$/\1/; s/, /\n/g' |
 		while read -r name; do
 			complaint "[$name]\n? = 1" |
 				sed 's/.*: it has //; s/, /\n/g' |
@@ -166,6 +166,8 @@ said_keys() {
 		done
 	complaint '[map m]\n? = 1' | sed 's/.*: it has //; s/, /\n/g' |
 		sed 's/^/[map NAME] /'
+	complaint '[model m]\n? = 1' | sed 's/.*: it has //; s/, /\n/g' |
+		sed 's/^/[model NAME] /'
 }
 
 # "[SECTION] KEY = FORM", as the page has them.
@@ -181,7 +183,8 @@ check "gpumapd.conf(5) has each key" "$(
 
 # gpumapd answers a wrong value with the values that the key may have.
 check "gpumapd.conf(5) says of each what it may be" "$(
-	echo "$keys" | grep -v '^\[map NAME\] spec$' | while read -r key; do
+	echo "$keys" | grep -v -e '^\[map NAME\] spec$' \
+		-e '^\[model NAME\] map$' | while read -r key; do
 		name=${key##* }
 		text=$(echo "${key% *}" | sed 's/NAME/m/')
 		right=$(complaint "$text\n$name = ?" | sed 's/.* = ?: //')

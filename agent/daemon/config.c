@@ -20,8 +20,9 @@
 #include "agent/daemon/worker_uid.h"
 #include "shm/layout.h"
 
-#define BLANKS   " \t\r\n"
-#define MAP_WORD "map"
+#define BLANKS     " \t\r\n"
+#define MAP_WORD   "map"
+#define MODEL_WORD "model"
 
 /* Where in which file we are. */
 struct reader {
@@ -31,7 +32,8 @@ struct reader {
 	const char *path;
 	int line;
 	char section[32];
-	struct gm_config_map *map; /* in [map NAME] */
+	struct gm_config_map *map;     /* in [map NAME] */
+	struct gm_config_model *model; /* in [model NAME] */
 	char *why;
 };
 
@@ -136,6 +138,7 @@ void gm_config_init(struct gm_config *config)
 		.slice_bytes = GM_SLICE_DEFAULT,
 		.load_depth = 32,
 		.load_bytes = UINT64_C(1) << 20,
+		.load_retry_ns = UINT64_C(30000000000),
 		.cuda_list_limit_ns = UINT64_C(5000000000),
 		.cuda_nccl_limit_ns = UINT64_C(30000000000),
 		.cuda_look_again_ns = UINT64_C(60000000000),
@@ -160,17 +163,26 @@ static char *strip(char *text)
 	return text;
 }
 
-static int add_map(struct reader *r, const char *name)
+static int check_name(const struct reader *r, const char *word,
+		      const char *name)
 {
-	struct gm_config *config = r->config;
-	struct gm_config_map *maps;
 	size_t n = strlen(name);
 
 	if (n == 0 || n >= GM_NAME_BYTES || strpbrk(name, BLANKS) != NULL)
 		return wrong(r,
-			     "a map's name has 1 to %u characters and no "
-			     "blanks: [map NAME]",
-			     GM_NAME_BYTES - 1);
+			     "a %s's name has 1 to %u characters and no "
+			     "blanks: [%s NAME]",
+			     word, GM_NAME_BYTES - 1, word);
+	return 0;
+}
+
+static int add_map(struct reader *r, const char *name)
+{
+	struct gm_config *config = r->config;
+	struct gm_config_map *maps;
+
+	if (check_name(r, MAP_WORD, name) != 0)
+		return -EINVAL;
 	for (uint32_t i = 0; i < config->n_maps; i++) {
 		if (strcmp(config->maps[i].name, name) == 0)
 			return wrong(r, "map %s is described at %s:%d already",
@@ -191,8 +203,43 @@ static int add_map(struct reader *r, const char *name)
 	return 0;
 }
 
+static int add_model(struct reader *r, const char *name)
+{
+	struct gm_config *config = r->config;
+	struct gm_config_model *models;
+
+	if (check_name(r, MODEL_WORD, name) != 0)
+		return -EINVAL;
+	for (uint32_t i = 0; i < config->n_models; i++) {
+		if (strcmp(config->models[i].name, name) == 0)
+			return wrong(r, "model %s is listed at %s:%d already",
+				     name, config->models[i].file,
+				     config->models[i].line);
+	}
+	models = realloc(config->models,
+			 (config->n_models + 1) * sizeof(*models));
+	if (models == NULL)
+		return no_memory(r);
+	config->models = models;
+	r->model = &models[config->n_models];
+	*r->model = (struct gm_config_model){ .name = strdup(name),
+					      .uid = geteuid(),
+					      .file = strdup(r->path),
+					      .line = r->line };
+	config->n_models++;
+	if (r->model->name == NULL || r->model->file == NULL)
+		return no_memory(r);
+	return 0;
+}
+
 static int end_section(struct reader *r)
 {
+	if (r->model != NULL && r->model->path == NULL) {
+		r->line = r->model->line;
+		return wrong(r, "model %s has no path: add path = /models/%s",
+			     r->model->name, r->model->name);
+	}
+	r->model = NULL;
 	if (r->map != NULL && r->map->spec == NULL) {
 		r->line = r->map->line;
 		return wrong(r, "map %s has no spec: add spec = 0:16;1:16",
@@ -202,11 +249,11 @@ static int end_section(struct reader *r)
 	return 0;
 }
 
-static int is_map(const char *section)
+static int is_of(const char *section, const char *word)
 {
-	size_t n = strlen(MAP_WORD);
+	size_t n = strlen(word);
 
-	return strncmp(section, MAP_WORD, n) == 0 &&
+	return strncmp(section, word, n) == 0 &&
 	       (section[n] == '\0' || strchr(BLANKS, section[n]) != NULL);
 }
 
@@ -245,9 +292,13 @@ static int open_section(struct reader *r, char *text)
 		return ret;
 	*end = '\0';
 	text = strip(text + 1);
-	if (is_map(text)) {
+	if (is_of(text, MAP_WORD)) {
 		snprintf(r->section, sizeof(r->section), "%s", MAP_WORD);
 		return add_map(r, strip(text + strlen(MAP_WORD)));
+	}
+	if (is_of(text, MODEL_WORD)) {
+		snprintf(r->section, sizeof(r->section), "%s", MODEL_WORD);
+		return add_model(r, strip(text + strlen(MODEL_WORD)));
 	}
 	for (size_t i = 0; i < r->n_keys; i++) {
 		if (strcmp(r->keys[i].section, text) != 0)
@@ -256,8 +307,9 @@ static int open_section(struct reader *r, char *text)
 		return 0;
 	}
 	list(r, NULL, names, sizeof(names));
-	return wrong(r, "no section [%.40s]: there are %s and map NAME", text,
-		     names);
+	return wrong(
+		r, "no section [%.40s]: there are %s, map NAME and model NAME",
+		text, names);
 }
 
 static int set_map(struct reader *r, const char *name, const char *value)
@@ -282,6 +334,21 @@ static int set_map(struct reader *r, const char *name, const char *value)
 	return 0;
 }
 
+static int set_model(struct reader *r, const char *name, const char *value)
+{
+	char right[GM_CONFIG_RIGHT_BYTES];
+	int ret = gm_config_set_model(r->model, name, value, right);
+
+	if (ret == -ENOENT)
+		return wrong(r, "[model NAME] has no key %.40s: it has %s",
+			     name, gm_config_model_keys);
+	if (ret != 0)
+		return wrong(r, "%s = %.40s: %s", name, value, right);
+	if (strcmp(name, "users") == 0)
+		r->model->line = r->line;
+	return 0;
+}
+
 static int set(struct reader *r, const char *name, const char *value)
 {
 	char names[512];
@@ -290,6 +357,8 @@ static int set(struct reader *r, const char *name, const char *value)
 		return wrong(r, "%.40s stands before the first section", name);
 	if (r->map != NULL)
 		return set_map(r, name, value);
+	if (r->model != NULL)
+		return set_model(r, name, value);
 	for (size_t i = 0; i < r->n_keys; i++) {
 		const struct gm_config_key *key = &r->keys[i];
 		char right[GM_CONFIG_RIGHT_BYTES];
@@ -407,6 +476,25 @@ static int read_drop_ins(struct gm_config *config, const char *path,
 	return ret;
 }
 
+/* The other key may be in a later file. */
+static int check_models(const struct gm_config *config, char *ret_why)
+{
+	for (uint32_t i = 0; i < config->n_models; i++) {
+		const struct gm_config_model *model = &config->models[i];
+
+		if (model->users == NULL ||
+		    config->cuda_share == GM_CONFIG_SHARE_ANY)
+			continue;
+		snprintf(ret_why, GM_CONFIG_WHY_BYTES,
+			 "%s:%d: model %s is for other users, and sessions "
+			 "share with their own uid: add share = any to [cuda], "
+			 "or leave out users",
+			 model->file, model->line, model->name);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 int gm_config_read(struct gm_config *config, const char *path, bool must_exist,
 		   char ret_why[GM_CONFIG_WHY_BYTES])
 {
@@ -414,6 +502,8 @@ int gm_config_read(struct gm_config *config, const char *path, bool must_exist,
 
 	if (ret == 0)
 		ret = read_drop_ins(config, path, ret_why);
+	if (ret == 0)
+		ret = check_models(config, ret_why);
 	if (ret != 0 || config->worker_uid != (uid_t)-1)
 		return ret;
 	snprintf(ret_why, GM_CONFIG_WHY_BYTES,
@@ -431,6 +521,16 @@ void gm_config_free(struct gm_config *config)
 		free(config->maps[i].file);
 	}
 	free(config->maps);
+	for (uint32_t i = 0; i < config->n_models; i++) {
+		free(config->models[i].name);
+		free(config->models[i].path);
+		free(config->models[i].map);
+		free(config->models[i].users);
+		free(config->models[i].file);
+	}
+	free(config->models);
+	config->models = NULL;
+	config->n_models = 0;
 	free(config->dummy_file);
 	free(config->cuda_library);
 	free(config->cuda_nccl_library);

@@ -26,6 +26,18 @@ struct gm_config_map {
 	int line;        /* of the section's first key, then of the spec */
 };
 
+/* [model NAME]: a model to load when the agent is ready, and to keep. */
+struct gm_config_model {
+	char *name;
+	char *path;   /* NULL until the key was met */
+	char *map;    /* the layer map, NULL: that of the model's name */
+	char *users;  /* may open it, beside @uid: names and uids with commas
+		       * between them, or "any"; NULL: none */
+	uint32_t uid; /* loads it, and is charged for it */
+	char *file;   /* where it was asked for, for errors */
+	int line;     /* of the section, then of @users */
+};
+
 #define GM_CONFIG_SPIN_AUTO UINT32_MAX
 #define GM_CONFIG_NODE_NONE (-1)
 #define GM_CONFIG_NODE_AUTO (-2)
@@ -107,8 +119,10 @@ struct gm_config {
 	uint64_t slice_bytes; /* of what is done at once for one session */
 
 	/* [load] */
-	uint32_t load_depth; /* reads under way, of a row */
-	uint64_t load_bytes; /* of one of them */
+	uint32_t load_depth;    /* reads under way, of a row */
+	uint64_t load_bytes;    /* of one of them */
+	uint64_t load_retry_ns; /* from one load of a listed model to the
+				 * next, the first time */
 
 	/* [dummy] */
 	char *dummy_file; /* node file, NULL: none */
@@ -146,6 +160,8 @@ struct gm_config {
 
 	uint32_t n_maps;
 	struct gm_config_map *maps; /* in the order of the files */
+	uint32_t n_models;
+	struct gm_config_model *models; /* likewise */
 };
 
 #define GM_CONFIG_WHY_BYTES 1024

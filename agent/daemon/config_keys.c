@@ -11,10 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/common/numa_bind.h"
 #include "agent/common/wire.h"
 #include "agent/daemon/worker_uid.h"
+#include "gpumap.h"
 #include "shm/journal.h"
 #include "shm/layout.h"
 
@@ -96,6 +98,8 @@ static const struct gm_config_key keys[] = {
 	KEY("jobs", "slice", SIZE, slice_bytes, GM_SLICE_LEAST, GM_SLICE_MOST),
 	KEY("load", "depth", COUNT, load_depth, 1, GM_LOAD_DEPTH_MAX),
 	KEY("load", "read", SIZE, load_bytes, 4 * KIB, GM_LOAD_BYTES_MAX),
+	KEY("load", "retry", TIME, load_retry_ns, 10 * NS_PER_MS,
+	    GM_LOAD_RETRY_MAX_NS),
 	KEY("cuda", "cache", PATH, cuda_cache, 0, 0),
 	WORD("cuda", "enabled", cuda_enabled, enabled_words),
 	KEY("cuda", "idle", TIME, cuda_idle_ns, 0, 86400 * NS_PER_S),
@@ -432,6 +436,92 @@ static int set_names(char **to, const char *value, char *ret_right)
 	free(*to);
 	*to = names;
 	return 0;
+}
+
+/* ---- [model NAME] ------------------------------------------------------- */
+
+/* Names and uids, with commas between them and no blanks. */
+static bool are_users(const char *text)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "abcdefghijklmnopqrstuvwxyz"
+				      "0123456789_-.$";
+	uint32_t n = 0;
+
+	for (;; text++) {
+		size_t bytes = strspn(text, letters);
+
+		if (bytes == 0 || ++n > GPUMAP_SHARE_UIDS_MAX)
+			return false;
+		text += bytes;
+		if (*text != ',')
+			return *text == '\0';
+	}
+}
+
+static int set_text(char **to, const char *value, bool is_right,
+		    const char *right, char *ret_right)
+{
+	char *text = is_right ? strdup(value) : NULL;
+
+	if (text == NULL) {
+		snprintf(ret_right, GM_CONFIG_RIGHT_BYTES, "%s",
+			 is_right ? "out of memory" : right);
+		return -EINVAL;
+	}
+	free(*to);
+	*to = text;
+	return 0;
+}
+
+/* An agent without privileges cannot become another user. */
+static int set_model_user(uint32_t *to, const char *value, char *ret_right)
+{
+	const struct passwd *user = getpwnam(value);
+	uint64_t id;
+
+	if (user == NULL &&
+	    gm_config_parse_number(value, 0, UINT32_MAX - 1, &id) == 0)
+		user = getpwuid((uid_t)id);
+	if (user == NULL) {
+		snprintf(ret_right, GM_CONFIG_RIGHT_BYTES,
+			 "a user of this machine, or its number");
+		return -EINVAL;
+	}
+	if (geteuid() != 0 && user->pw_uid != geteuid()) {
+		snprintf(ret_right, GM_CONFIG_RIGHT_BYTES,
+			 "gpumapd is not root, so it loads models as its own "
+			 "user: leave it out");
+		return -EINVAL;
+	}
+	*to = user->pw_uid;
+	return 0;
+}
+
+const char gm_config_model_keys[] = "path, map, user, users";
+
+int gm_config_set_model(struct gm_config_model *model, const char *name,
+			const char *value,
+			char ret_right[GM_CONFIG_RIGHT_BYTES])
+{
+	size_t bytes = strlen(value);
+
+	if (strcmp(name, "path") == 0)
+		return set_path(&model->path, value, ret_right);
+	if (strcmp(name, "map") == 0)
+		return set_text(&model->map, value,
+				bytes > 0 && bytes <= GPUMAP_NAME_MAX &&
+					strpbrk(value, " \t") == NULL,
+				"the name of a layer map, without blanks",
+				ret_right);
+	if (strcmp(name, "user") == 0)
+		return set_model_user(&model->uid, value, ret_right);
+	if (strcmp(name, "users") == 0)
+		return set_text(&model->users, value, are_users(value),
+				"any, or users with commas between them, as "
+				"ann,bob",
+				ret_right);
+	return -ENOENT;
 }
 
 int gm_config_set(struct gm_config *config, const struct gm_config_key *key,

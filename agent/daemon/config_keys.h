@@ -12,6 +12,7 @@
 #include "agent/daemon/config.h"
 
 #define GM_CONFIG_RIGHT_BYTES 128
+#define GM_LOAD_RETRY_MAX_NS  UINT64_C(600000000000)
 
 enum gm_config_form {
 	GM_CONFIG_COUNT, /* a number, uint32_t */
@@ -50,6 +51,15 @@ const struct gm_config_key *gm_config_keys(size_t *ret_n);
  */
 int gm_config_set(struct gm_config *config, const struct gm_config_key *key,
 		  const char *value, char ret_right[GM_CONFIG_RIGHT_BYTES]);
+
+/* The keys of [model NAME], for people. */
+extern const char gm_config_model_keys[];
+
+/* Give a key of [model NAME] its value.  Returns as gm_config_set(), and
+ * -ENOENT: there is no such key. */
+int gm_config_set_model(struct gm_config_model *model, const char *name,
+			const char *value,
+			char ret_right[GM_CONFIG_RIGHT_BYTES]);
 
 /* Digits and nothing else, from @least to @most.  Returns 0, -EINVAL. */
 int gm_config_parse_number(const char *text, uint64_t least, uint64_t most,

@@ -49,6 +49,7 @@
 #include "agent/daemon/segment/segment.h"
 #include "agent/daemon/sessions/listener.h"
 #include "agent/daemon/sessions/map_waits.h"
+#include "agent/daemon/sharing/listed_models.h"
 #include "agent/daemon/state/state.h"
 #include "agent/daemon/subscribers.h"
 #include "agent/daemon/workers/supervisor.h"
@@ -87,6 +88,7 @@ struct whole {
 	struct gm_io_thread io_thread;
 	struct gm_io_thread heavy_thread;
 	struct gm_changes changes;
+	struct gm_listed_models models;
 
 	int lock;
 	struct gm_source signals;
@@ -135,6 +137,7 @@ struct gm_daemon *gm_daemon_new(void)
 	w->d.io_thread = &w->io_thread;
 	w->d.heavy_thread = &w->heavy_thread;
 	w->d.changes = &w->changes;
+	w->d.models = &w->models;
 	gm_wait_line_init(&w->d);
 	return &w->d;
 }
@@ -202,15 +205,17 @@ static void check_names(struct gm_daemon *d)
 
 static void tell_status(struct gm_daemon *d)
 {
-	char status[GM_MANAGER_STATUS_BYTES];
+	char status[GM_MANAGER_STATUS_BYTES], models[GM_LISTED_MODELS_BYTES];
 	uint32_t ready = 0;
 
 	for (uint32_t row = 0; row < d->devices->n; row++)
 		ready += d->devices->of[row]->moving.state ==
 			 GPUMAP_DEVICE_READY;
-	snprintf(status, sizeof(status), "%s; %u of %u rows ready; %u sessions",
+	gm_listed_models_tell(d, models);
+	snprintf(status, sizeof(status),
+		 "%s; %u of %u rows ready; %u sessions%s",
 		 d->draining ? "ending" : "serving", ready, d->devices->n,
-		 d->server != NULL ? d->server->n_sessions : 0);
+		 d->server != NULL ? d->server->n_sessions : 0, models);
 	gm_manager_status(d->manager, status);
 }
 
@@ -253,6 +258,7 @@ static void drain(struct gm_daemon *d)
 	       (unsigned long long)(d->config->drain_ns / 1000000));
 	gm_timer_set(d->loop, &w->drain_limit,
 		     gm_loop_now() + d->config->drain_ns);
+	gm_listed_models_drain(d);
 	gm_listener_drain(d);
 	gm_supervisor_drain(d);
 }
@@ -557,6 +563,7 @@ static void stop(struct gm_daemon *d)
 	if (gm_transactions_exit(d, gm_loop_now() + more_ns) != 0)
 		leave(d);
 	gm_wait_line_exit(d);
+	gm_listed_models_exit(d);
 	gm_listener_exit(d);
 	gm_supervisor_exit(d);
 	gm_drains_exit(d);
@@ -621,6 +628,8 @@ static void on_turn(struct gm_loop *loop)
 	if (d->cuda->is_listed)
 		open_listed(d);
 	announce(d);
+	if (w->announced)
+		gm_listed_models_look(d);
 	gm_map_waits_look(d);
 	if (d->draining && gm_transactions_drained(d) &&
 	    gm_listener_drained(d) && gm_supervisor_drained(d))

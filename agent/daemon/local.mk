@@ -119,6 +119,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/sharing/export_accounting.c \
 	%reldir%/sharing/export_accounting.h \
 	%reldir%/sharing/exports.c %reldir%/sharing/exports.h \
+	%reldir%/sharing/listed_models.c %reldir%/sharing/listed_models.h \
 	%reldir%/sharing/peer_access.c %reldir%/sharing/peer_access.h \
 	%reldir%/sharing/peer_copy.c %reldir%/sharing/peer_copy.h \
 	%reldir%/sharing/peer_mapping.c %reldir%/sharing/peer_mapping.h \

@@ -49,6 +49,8 @@ static const char usage[] =
 	"                      " GM_PKGLIBEXECDIR "/gpumap-worker)\n"
 	"  --probe PATH        program that looks for GPUs (default:\n"
 	"                      " GM_PKGLIBEXECDIR "/gpumap-probe)\n"
+	"  --loader PATH       program that loads listed models (default:\n"
+	"                      " GM_BINDIR "/gpumapctl)\n"
 	"  --remove            retire and unlink the map of an instance that\n"
 	"                      is not running, then exit\n"
 	"  --help, --version\n";
@@ -60,6 +62,7 @@ enum option_value {
 	OPT_CONFIG,
 	OPT_WORKER,
 	OPT_PROBE,
+	OPT_LOADER,
 	OPT_REMOVE,
 	OPT_HELP,
 	OPT_VERSION
@@ -72,6 +75,7 @@ static const struct option options[] = {
 	{ "config", required_argument, NULL, OPT_CONFIG },
 	{ "worker", required_argument, NULL, OPT_WORKER },
 	{ "probe", required_argument, NULL, OPT_PROBE },
+	{ "loader", required_argument, NULL, OPT_LOADER },
 	{ "remove", no_argument, NULL, OPT_REMOVE },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ "version", no_argument, NULL, OPT_VERSION },
@@ -129,6 +133,9 @@ static int read_options(struct gm_daemon *d, struct command *ret_command,
 			break;
 		case OPT_PROBE:
 			d->probe_path = optarg;
+			break;
+		case OPT_LOADER:
+			d->loader_path = optarg;
 			break;
 		case OPT_REMOVE:
 			ret_command->remove = true;
@@ -262,6 +269,7 @@ int main(int argc, char **argv)
 	d->state_dir = "/var/lib/gpumap";
 	d->worker_path = GM_PKGLIBEXECDIR "/gpumap-worker";
 	d->probe_path = GM_PKGLIBEXECDIR "/gpumap-probe";
+	d->loader_path = GM_BINDIR "/gpumapctl";
 	status = read_options(d, &command, argc, argv);
 	if (status < 0)
 		status = run(d, &command);

@@ -186,16 +186,15 @@ static const char *from_environment(const char *name)
 	exit(99);
 }
 
+static const char *program(const char *own, const char *name)
+{
+	return own != NULL ? own : from_environment(name);
+}
+
 /* In the child.  Its parent's death is its own. */
-static void become(const struct agent *a, const char *gpumapd,
-		   const char *worker, const char *probe, const char *option,
+static void become(const struct agent *a, const char *const args[],
 		   pid_t parent)
 {
-	const char *args[] = { gpumapd,       "--instance", a->instance,
-			       "--config",    a->config,    "--runtime-dir",
-			       a->dir,        "--worker",   worker,
-			       "--state-dir", a->state_dir, "--probe",
-			       probe,         option,       NULL };
 	int log = open(a->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -204,7 +203,7 @@ static void become(const struct agent *a, const char *gpumapd,
 	dup2(log, STDERR_FILENO);
 	for (int i = 0; a->env[i] != NULL; i++)
 		putenv((char *)(uintptr_t)a->env[i]);
-	execv(gpumapd, (char **)(uintptr_t)args);
+	execv(args[0], (char **)(uintptr_t)args);
 	_exit(97);
 }
 
@@ -216,12 +215,25 @@ void agent_own(struct agent *a, pid_t pid)
 
 void agent_spawn(struct agent *a, const char *option)
 {
-	const char *gpumapd = from_environment("GPUMAPD");
-	const char *worker = a->worker != NULL
-				     ? a->worker
-				     : from_environment("GPUMAP_WORKER");
-	const char *probe =
-		a->probe != NULL ? a->probe : from_environment("GPUMAP_PROBE");
+	const char *const args[] = {
+		from_environment("GPUMAPD"),
+		"--instance",
+		a->instance,
+		"--config",
+		a->config,
+		"--runtime-dir",
+		a->dir,
+		"--worker",
+		program(a->worker, "GPUMAP_WORKER"),
+		"--state-dir",
+		a->state_dir,
+		"--probe",
+		program(a->probe, "GPUMAP_PROBE"),
+		"--loader",
+		program(a->loader, "GPUMAPCTL"),
+		option,
+		NULL,
+	};
 	pid_t parent = getpid();
 	struct stat st;
 
@@ -231,7 +243,7 @@ void agent_spawn(struct agent *a, const char *option)
 	if (a->pid < 0)
 		die("fork");
 	if (a->pid == 0)
-		become(a, gpumapd, worker, probe, option, parent);
+		become(a, args, parent);
 	agent_own(a, a->pid);
 }
 

@@ -38,6 +38,7 @@ struct agent {
 	char state[160];              /* of the instance, in it */
 	const char *worker;           /* program, NULL: $GPUMAP_WORKER */
 	const char *probe;            /* likewise, NULL: $GPUMAP_PROBE */
+	const char *loader;           /* likewise, NULL: $GPUMAPCTL */
 	const char *env[8]; /* "NAME=value" for the next start, to a NULL */
 	off_t log_from;     /* where the last start's lines begin */
 	struct agent_kept *kept;

@@ -217,6 +217,7 @@ gm_system_sharing = \
 	%reldir%/sharing/death.c \
 	%reldir%/sharing/exports.c \
 	%reldir%/sharing/kept.c \
+	%reldir%/sharing/listed_models.c \
 	%reldir%/sharing/peer_access.c \
 	%reldir%/sharing/registrations.c \
 	%reldir%/sharing/shares.c

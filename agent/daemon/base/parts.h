@@ -27,6 +27,7 @@ struct gm_events;         /* base/events.h */
 struct gm_holders;        /* map/pins.h */
 struct gm_io_thread;      /* base/io_thread.h */
 struct gm_ledger;         /* account/ledger.h */
+struct gm_listed_models;  /* sharing/listed_models.h */
 struct gm_loop;           /* base/loop.h */
 struct gm_manager;        /* base/manager.h */
 struct gm_mask_devices;   /* masks/device_replicas.h */
@@ -49,6 +50,7 @@ struct gm_daemon {
 	const char *state_dir;
 	const char *worker_path;
 	const char *probe_path;
+	const char *loader_path;
 
 	/* Never NULL. */
 	struct gm_config *config;
@@ -75,6 +77,7 @@ struct gm_daemon {
 	struct gm_io_thread *io_thread;
 	struct gm_io_thread *heavy_thread; /* an I/O thread for heavy jobs */
 	struct gm_changes *changes;
+	struct gm_listed_models *models;
 
 	struct gm_supervisor *supervisor; /* NULL until it has started */
 	struct gm_control_server *server; /* likewise */

@@ -148,29 +148,51 @@ static int make_pair(int ret_pair[2])
 	return -error;
 }
 
-static int describe(posix_spawn_file_actions_t *files, int socket, int journal,
-		    int group_page)
+/* Descriptors of a child, beside the socket. */
+struct child_fds {
+	int journal, group_page; /* -1 twice: neither */
+	bool is_heard;           /* both of its outputs are the socket */
+};
+
+static int describe_heard(posix_spawn_file_actions_t *files, int socket)
+{
+	int error =
+		posix_spawn_file_actions_adddup2(files, socket, STDOUT_FILENO);
+
+	if (error == 0)
+		error = posix_spawn_file_actions_adddup2(files, socket,
+							 STDERR_FILENO);
+	if (error == 0)
+		error = posix_spawn_file_actions_addclosefrom_np(
+			files, STDERR_FILENO + 1);
+	return error;
+}
+
+static int describe(posix_spawn_file_actions_t *files, int socket,
+		    const struct child_fds *fds)
 {
 	int error;
 
 	error = posix_spawn_file_actions_addopen(files, STDIN_FILENO,
 						 "/dev/null", O_RDONLY, 0);
+	if (fds->is_heard)
+		return error ? error : describe_heard(files, socket);
 	if (error == 0)
 		error = posix_spawn_file_actions_adddup2(files, STDERR_FILENO,
 							 STDOUT_FILENO);
 	if (error == 0)
 		error = posix_spawn_file_actions_adddup2(files, socket,
 							 GM_FD_SUPERVISOR);
-	if (error == 0 && journal >= 0)
-		error = posix_spawn_file_actions_adddup2(files, journal,
+	if (error == 0 && fds->journal >= 0)
+		error = posix_spawn_file_actions_adddup2(files, fds->journal,
 							 GM_FD_JOURNAL);
-	if (error == 0 && group_page >= 0)
-		error = posix_spawn_file_actions_adddup2(files, group_page,
+	if (error == 0 && fds->group_page >= 0)
+		error = posix_spawn_file_actions_adddup2(files, fds->group_page,
 							 GM_FD_GROUP_PAGE);
 	if (error == 0)
 		error = posix_spawn_file_actions_addclosefrom_np(
-			files, group_page >= 0 ? GM_FD_GROUP_PAGE + 1
-					       : GM_FD_SUPERVISOR + 1);
+			files, fds->group_page >= 0 ? GM_FD_GROUP_PAGE + 1
+						    : GM_FD_SUPERVISOR + 1);
 	return error;
 }
 
@@ -189,8 +211,8 @@ static int behave(posix_spawnattr_t *how)
 						     POSIX_SPAWN_SETPGROUP);
 }
 
-static int start(char *const argv[], char *const env[], int socket, int journal,
-		 int group_page, pid_t *ret_pid)
+static int start(char *const argv[], char *const env[], int socket,
+		 const struct child_fds *fds, pid_t *ret_pid)
 {
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t how;
@@ -198,7 +220,7 @@ static int start(char *const argv[], char *const env[], int socket, int journal,
 
 	posix_spawn_file_actions_init(&files);
 	posix_spawnattr_init(&how);
-	error = describe(&files, socket, journal, group_page);
+	error = describe(&files, socket, fds);
 	if (error == 0)
 		error = behave(&how);
 	if (error == 0)
@@ -210,8 +232,8 @@ static int start(char *const argv[], char *const env[], int socket, int journal,
 	return -error;
 }
 
-static int spawn(char *const argv[], char *const env[], int journal,
-		 int group_page, struct gm_child *ret_child)
+static int spawn(char *const argv[], char *const env[],
+		 const struct child_fds *fds, struct gm_child *ret_child)
 {
 	struct gm_child child;
 	int pair[2] = { -1, -1 };
@@ -219,7 +241,7 @@ static int spawn(char *const argv[], char *const env[], int journal,
 
 	if (error)
 		return error;
-	error = start(argv, env, pair[1], journal, group_page, &child.pid);
+	error = start(argv, env, pair[1], fds, &child.pid);
 	close(pair[1]);
 	if (error) {
 		close(pair[0]);
@@ -240,16 +262,33 @@ static int spawn(char *const argv[], char *const env[], int journal,
 }
 
 /* The child has the whole limit. */
-int gm_spawn(char *const argv[], char *const env[], int journal, int group_page,
-	     struct gm_child *ret_child)
+static int spawn_unlimited(char *const argv[], char *const env[],
+			   const struct child_fds *fds,
+			   struct gm_child *ret_child)
 {
 	int error;
 
 	gm_spawn_tidy();
 	gm_fd_limits_open_reserve();
-	error = spawn(argv, env, journal, group_page, ret_child);
+	error = spawn(argv, env, fds, ret_child);
 	gm_fd_limits_close_reserve();
 	return error;
+}
+
+int gm_spawn(char *const argv[], char *const env[], int journal, int group_page,
+	     struct gm_child *ret_child)
+{
+	const struct child_fds fds = { journal, group_page, false };
+
+	return spawn_unlimited(argv, env, &fds, ret_child);
+}
+
+int gm_spawn_heard(char *const argv[], char *const env[],
+		   struct gm_child *ret_child)
+{
+	static const struct child_fds fds = { -1, -1, true };
+
+	return spawn_unlimited(argv, env, &fds, ret_child);
 }
 
 void gm_spawn_undo(const struct gm_child *child)

@@ -37,6 +37,12 @@ struct gm_child {
 int gm_spawn(char *const argv[], char *const env[], int journal, int group_page,
 	     struct gm_child *ret_child);
 
+/* The same for a program that knows no descriptors of ours: its standard output
+ * and error are the other end of the socket, and each write is a record.
+ * Returns as gm_spawn(). */
+int gm_spawn_heard(char *const argv[], char *const env[],
+		   struct gm_child *ret_child);
+
 /* End a child that was started and is of no use.  The caller does not wait for
  * it: the next start or undo, or the tidying, reaps it when it has ended.  Its
  * descriptors are the caller's to close. */

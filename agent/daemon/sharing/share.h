@@ -55,9 +55,9 @@ int gm_shared_admit_name(struct gm_connection *c, const char *name,
  * -EPERM with the reason. */
 int gm_shared_admit_others(struct gm_connection *c);
 
-/* May the user of a session keep one more share?  Returns 0, or -EPERM or
- * -EDQUOT with the reason. */
-int gm_shared_admit_kept(struct gm_connection *c);
+/* May the user of a session keep one more share, of this name?  Returns 0, or
+ * -EPERM or -EDQUOT with the reason. */
+int gm_shared_admit_kept(struct gm_connection *c, const char *name);
 
 /* The holder that this session is of it, or NULL. */
 struct gm_share_holder *gm_shared_holder(const struct gm_session *session,

@@ -268,7 +268,7 @@ static int admit(struct gm_connection *c, const struct gm_share_ask *ask,
 	int error = is_for_others(c, ask, uids) ? gm_shared_admit_others(c) : 0;
 
 	if (error == 0 && ask->flags & GPUMAP_SHARE_KEEP)
-		error = gm_shared_admit_kept(c);
+		error = gm_shared_admit_kept(c, ask->name);
 	if (error == 0 && gm_shared_find(c->server, ask->name))
 		error = gm_connection_bad(c, -EEXIST,
 					  "%s is shared already: open it, or "

@@ -133,13 +133,14 @@ static int check_count(struct gm_connection *c)
 }
 
 /* May the session share as it means to?  Refuse it before it loads anything. */
-static int admit_flags(struct gm_connection *c, uint32_t flags)
+static int admit_flags(struct gm_connection *c, const char *name,
+		       uint32_t flags)
 {
 	int error =
 		flags & GM_SHARE_CLAIM_OTHERS ? gm_shared_admit_others(c) : 0;
 
 	if (error == 0 && flags & GM_SHARE_CLAIM_KEEP)
-		error = gm_shared_admit_kept(c);
+		error = gm_shared_admit_kept(c, name);
 	return error;
 }
 
@@ -156,7 +157,7 @@ static int claim(struct gm_connection *c, const char *name, uint32_t flags,
 					 "%s is shared already: open it", name);
 	if (claimed)
 		return bad_claimed(c, claimed, key);
-	error = admit_flags(c, flags);
+	error = admit_flags(c, name, flags);
 	if (error == 0)
 		error = check_count(c);
 	if (error)

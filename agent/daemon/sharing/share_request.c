@@ -187,12 +187,26 @@ static uint32_t count_kept(const struct gm_connection *c)
 	return n;
 }
 
+/* The administrator has the user keep a model of this name. */
+static bool is_listed(const struct gm_connection *c, const char *name)
+{
+	const struct gm_config *config = c->server->d->config;
+
+	for (uint32_t i = 0; i < config->n_models; i++) {
+		if (config->models[i].uid == c->uid &&
+		    strcmp(config->models[i].name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Its memory stays when no process of the user runs any more. */
-int gm_shared_admit_kept(struct gm_connection *c)
+int gm_shared_admit_kept(struct gm_connection *c, const char *name)
 {
 	uint32_t most = c->server->d->config->kept_shares_per_uid;
 
-	if (gm_user_is_privileged(c->uid) || count_kept(c) < most)
+	if (gm_user_is_privileged(c->uid) || is_listed(c, name) ||
+	    count_kept(c) < most)
 		return 0;
 	if (most == 0)
 		return gm_connection_bad(

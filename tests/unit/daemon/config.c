@@ -41,7 +41,8 @@ static const struct {
 	{ "rows = 2\n", ":1: rows stands before the first section" },
 	{ "[hosts]\n", ":1: no section [hosts]: there are agent, segment, "
 		       "socket, worker, limits, host, jobs, load, cuda, dummy, "
-		       "masks, programs, spin and map NAME" },
+		       "masks, programs, spin, map NAME and model "
+		       "NAME" },
 	{ "[host]\nrow = 2\n",
 	  ":2: [host] has no key row: it has cpus, enabled, rows" },
 	{ "[host\n", ":1: a section is one word or two: [host], [map NAME]" },
@@ -122,6 +123,37 @@ static const struct {
 	{ "[host]\n[map a]\n", ":2: map a has no spec: add spec = 0:16;1:16" },
 	{ "[map a]\nspec = 0:1\nlayers = 0\n",
 	  ":3: layers = 0: a number from 1 to 65536" },
+	{ "[model]\n", ":1: a model's name has 1 to 63 characters and no "
+		       "blanks: [model NAME]" },
+	{ "[model a b]\n", ":1: a model's name has 1 to 63 characters and no "
+			   "blanks: [model NAME]" },
+	{ "[host]\n[model a]\n[host]\n",
+	  ":2: model a has no path: add path = /models/a" },
+	{ "[model a]\nmap = b\n",
+	  ":1: model a has no path: add path = /models/a" },
+	{ "[model a]\npath = models/a\n",
+	  ":2: path = models/a: an absolute path" },
+	{ "[model a]\nmap = b c\n",
+	  ":2: map = b c: the name of a layer map, without blanks" },
+	{ "[model a]\nmap =\n",
+	  ":2: map = : the name of a layer map, without blanks" },
+	{ "[model a]\nuser = no-such-user\n",
+	  ":2: user = no-such-user: a user of this machine, or its number" },
+	{ "[model a]\nusers = ann, bob\n",
+	  ":2: users = ann, bob: any, or users with commas between them, as "
+	  "ann,bob" },
+	{ "[model a]\nusers = ann,,bob\n",
+	  ":2: users = ann,,bob: any, or users with commas between them, as "
+	  "ann,bob" },
+	{ "[model a]\nusers =\n",
+	  ":2: users = : any, or users with commas between them, as ann,bob" },
+	{ "[model a]\nspec = 0:1\n",
+	  ":2: [model NAME] has no key spec: it has path, map, user, users" },
+	{ "[model a]\npath = /a\n\nusers = ann\n[cuda]\nidle = 5s\n",
+	  ":4: model a is for other users, and sessions share with their own "
+	  "uid: add share = any to [cuda], or leave out users" },
+	{ "[load]\nretry = 601s\n",
+	  ":2: retry = 601s: a time from 10ms to 600s, as 500ms or 2s" },
 	{ "[map a]\nrows = 2\n",
 	  ":2: [map NAME] has no key rows: it has spec, layers" },
 };
@@ -363,6 +395,60 @@ static void clean(void)
 	rmdir(dir);
 }
 
+static void models_are_listed(void)
+{
+	static const char text[] =
+		"[model meta/llama-70b]\npath = /models/llama\nmap = two\n"
+		"users = ann,61000\n[model b]\npath = /models/b\n"
+		"path = /models/c\nusers = any\n[load]\nretry = 50ms\n"
+		"[cuda]\nshare = any\n";
+	char why[GM_CONFIG_WHY_BYTES], own[32 + 64];
+	struct gm_config config;
+
+	EQ(read_text(&config, text, why), 0);
+	STR(why, "");
+	if (EQ(config.n_models, 2)) {
+		STR(config.models[0].name, "meta/llama-70b");
+		STR(config.models[0].path, "/models/llama");
+		STR(config.models[0].map, "two");
+		STR(config.models[0].users, "ann,61000");
+		EQ(config.models[0].uid, geteuid());
+		EQ(config.models[0].line, 4);
+		STR(config.models[1].path, "/models/c");
+		OK(config.models[1].map == NULL);
+		STR(config.models[1].users, "any");
+	}
+	EQ(config.load_retry_ns, 50000000);
+	gm_config_free(&config);
+
+	EQ(read_text(&config, "[model a]\npath = /a\n[model a]\n", why),
+	   -EINVAL);
+	OK(strstr(why, ":3: model a is listed at ") != NULL);
+	OK(strstr(why, ":1 already") != NULL);
+	gm_config_free(&config);
+
+	snprintf(own, sizeof(own), "[model a]\npath = /a\nuser = %u\n",
+		 (unsigned)geteuid());
+	if (getpwuid(geteuid()) == NULL) {
+		SKIP(1, "this user has no name");
+		return;
+	}
+	EQ(read_text(&config, own, why), 0);
+	gm_config_free(&config);
+	if (geteuid() == 0) {
+		EQ(read_text(&config, "[model a]\npath = /a\nuser = 65534\n",
+			     why),
+		   0);
+		EQ(config.models[0].uid, 65534);
+	} else {
+		EQ(read_text(&config, "[model a]\npath = /a\nuser = root\n",
+			     why),
+		   -EINVAL);
+		OK(strstr(why, "leave it out") != NULL);
+	}
+	gm_config_free(&config);
+}
+
 TAP_CASE()
 {
 	if (mkdtemp(dir) == NULL)
@@ -370,6 +456,7 @@ TAP_CASE()
 	snprintf(path, sizeof(path), "%s/gpumapd.conf", dir);
 	nonsense_is_explained();
 	second_map_names_the_first();
+	models_are_listed();
 	lines_mean_what_they_say();
 	cuda_has_its_keys();
 	no_user_may_take_everything();

@@ -241,6 +241,28 @@ static void a_missing_library_is_said(void)
 	}
 }
 
+/* Both outputs of the child, a record for each write. */
+static void a_child_is_heard(void)
+{
+	static char shell[] = "/bin/sh", c[] = "-c",
+		    words[] = "echo one; echo two >&2";
+	char *const speaks[] = { shell, c, words, NULL };
+	struct timespec nap = { .tv_nsec = 1000000 };
+	char text[256] = "", how[64];
+	struct gm_child child;
+	int status = -1;
+
+	if (!EQ(gm_spawn_heard(speaks, none, &child), 0))
+		return;
+	while (!gm_spawn_reap(&child, how, &status))
+		nanosleep(&nap, NULL);
+	EQ(recv(child.socket, text, sizeof(text), 0), 4);
+	EQ(memcmp(text, "one\n", 4), 0);
+	EQ(recv(child.socket, text, sizeof(text), 0), 4);
+	EQ(memcmp(text, "two\n", 4), 0);
+	forget(&child);
+}
+
 TAP_CASE()
 {
 	EQ(threads(), 1);
@@ -251,5 +273,6 @@ TAP_CASE()
 	no_signal_is_blocked_or_ignored();
 	a_memfd_that_fails_leaves_no_descriptor();
 	a_missing_library_is_said();
+	a_child_is_heard();
 	return tap_done();
 }

@@ -154,7 +154,7 @@ static void the_agent_keeps_it(void)
 	releases("two");
 }
 
-/* A held share ends with its holder, although this command says that it stays. */
+/* A held share ends with its holder, although the command says it stays. */
 static void one_that_is_held_is_not_kept(void)
 {
 	struct gpumap_session_opts opts = { .size = sizeof(opts),

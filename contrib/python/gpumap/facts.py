@@ -18,6 +18,7 @@ from .enums import (
     LAYERS_COMMITTED,
     LAYERS_HELD,
     SHARE_ANY_USER,
+    SHARE_KEEP,
     SHARE_READ_ONLY,
     DeviceFlags,
     DeviceKind,
@@ -344,6 +345,11 @@ class ShareInfo:
     def any_user(self) -> bool:
         """May every user open it?"""
         return bool(self.flags & SHARE_ANY_USER)
+
+    @property
+    def kept(self) -> bool:
+        """Does it stay when no session has it?"""
+        return bool(self.flags & SHARE_KEEP)
 
     @classmethod
     def _of(cls, facts: dict[str, Any]) -> ShareInfo:

@@ -465,6 +465,7 @@ def load(
     rows: Iterable[int] | None,
     read_only: bool,
     users: Users,
+    keep: bool,
     any_files: bool,
     fingerprint: FingerprintLike,
     progress: OnProgress,
@@ -486,8 +487,8 @@ def load(
         | (enums.MODEL_AS_FILE if as_file else 0),
         "name": name,
     }
-    if name is not None:
-        opts["share_flags"] = share_flags(read_only, users)
+    if name is not None or keep:
+        opts["share_flags"] = share_flags(read_only, users, keep)
         opts["uids"] = uids_of(users)
     model = Model(session, name, 0, opts, fingerprint)
     deadline = None if timeout is None else time.monotonic() + timeout

@@ -534,6 +534,7 @@ class Session(_core.Session):
         rows: Iterable[int] | None = None,
         read_only: bool = True,
         users: Users = "self",
+        keep: bool = False,
         any_files: bool = False,
         fingerprint: FingerprintLike = None,
         progress: OnProgress = None,
@@ -547,6 +548,8 @@ class Session(_core.Session):
         rows        only tensors of these rows; without layers the row
         read_only   processes that open it may not write it
         users       "self", "any", or uids that may have it beside this user
+        keep        the agent keeps it when no process has it, until
+                    Map.release_share(), charged to this user
         any_files   take what the name holds, whatever it was loaded from
         fingerprint of the model, or settings for one; a name that holds another
                     is a Mismatch
@@ -568,6 +571,7 @@ class Session(_core.Session):
             rows=rows,
             read_only=read_only,
             users=users,
+            keep=keep,
             any_files=any_files,
             fingerprint=fingerprint,
             progress=progress,
@@ -599,6 +603,7 @@ class Session(_core.Session):
         name: str,
         row: int = 0,
         users: Users = "self",
+        keep: bool = False,
         any_files: bool = False,
         fingerprint: FingerprintLike = None,
         progress: OnProgress = None,
@@ -624,6 +629,7 @@ class Session(_core.Session):
             rows=[row],
             read_only=True,
             users=users,
+            keep=keep,
             any_files=any_files,
             fingerprint=fingerprint,
             progress=progress,
@@ -648,19 +654,23 @@ class Session(_core.Session):
         about: bytes = b"",
         read_only: bool = True,
         users: Users = "self",
+        keep: bool = False,
         fingerprint: FingerprintLike = None,
     ) -> Share:
         """Give buffers of this session a name, all in one step.
 
         buffers   allocated here with exportable=True
         about     bytes that describe them, 64 MiB at most
+        keep      they stay when no session has them, until
+                  Map.release_share(), charged to this user
 
-        Exists: the name is taken.
+        Exists: the name is taken.  Denied, Quota: the administrator lets this
+        user keep none, or no more.
         """
         request: dict[str, Any] = {
             "name": name,
             "buffers": [one.handle for one in buffers],
-            "flags": share_flags(read_only, users),
+            "flags": share_flags(read_only, users, keep),
             "about": about or None,
             "uids": uids_of(users),
         }
@@ -687,6 +697,7 @@ class Session(_core.Session):
         name: str,
         *,
         users: Users = "self",
+        keep: bool = False,
         fingerprint: FingerprintLike = None,
         timeout: float | None = None,
     ) -> bool:
@@ -694,13 +705,15 @@ class Session(_core.Session):
 
         One of the sessions that claim a name gets it; the others wait.
 
+        keep    it will be kept, see share()
+
         True    this session has the claim: make the share, or unclaim()
         False   another session has made it: open it
 
         Timeout: refusal names the process that has the claim.  Mismatch: it is
         claimed for another fingerprint.
         """
-        flags = enums.SHARE_ANY_USER if users == "any" else 0
+        flags = share_flags(False, users, keep)
         return self._share_claim(name, flags, pair_of(fingerprint), timeout)
 
     def unclaim(self, name: str) -> None:
@@ -728,9 +741,10 @@ def pair_of(fingerprint: FingerprintLike) -> tuple[bytes, str | None] | None:
     return fingerprint._pair()
 
 
-def share_flags(read_only: bool, users: Users) -> int:
+def share_flags(read_only: bool, users: Users, keep: bool) -> int:
     """The flags of a share."""
     flags = enums.SHARE_READ_ONLY if read_only else 0
+    flags |= enums.SHARE_KEEP if keep else 0
     return flags | (enums.SHARE_ANY_USER if users == "any" else 0)
 
 

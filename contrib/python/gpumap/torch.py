@@ -382,12 +382,14 @@ def publish_module(
     fingerprint: FingerprintLike = None,
     row: int = 0,
     users: Users = "self",
+    keep: bool = False,
 ) -> Share:
     """Share a module's tensors as they are now: parameters, buffers and plain
     attributes, with their dtypes, shapes, strides and ties.
 
     row           whose memory has them; others can view a host row's
     fingerprint   of all that they depend on: open_module() compares it
+    users, keep   as Session.share()
 
     Exists: the name is taken.  NoMemory, Quota: the row has no room.
     """
@@ -422,7 +424,12 @@ def publish_module(
     _upload(session, buffer, copies)
     about = json.dumps({"gpumap.torch": 1, "tensors": manifest}).encode()
     share = session.share(
-        name, [buffer], about=about, users=users, fingerprint=fingerprint
+        name,
+        [buffer],
+        about=about,
+        users=users,
+        keep=keep,
+        fingerprint=fingerprint,
     )
     share.buffers = [buffer]
     return share

@@ -330,6 +330,21 @@ def test_of_several_one_loads(
         assert child.returncode == 0
 
 
+def test_kept_model(map: gpumap.Map, checkpoint: Path) -> None:
+    with map.session() as session:
+        loaded = digest(session.load(checkpoint, name="kept", keep=True))
+    with map.session() as session:
+        assert digest(session.open("kept")) == loaded
+    assert [one.kept for one in map.shares() if one.name == "kept"] == [True]
+    map.release_share("kept")
+    with map.session() as session:
+        with pytest.raises(gpumap.NotFound):
+            session.open("kept")
+        with pytest.raises(gpumap.Error) as caught:
+            session.load(checkpoint, keep=True)
+        assert "name" in caught.value.refusal
+
+
 def test_threads_open_and_close(map: gpumap.Map, model: gpumap.Model) -> None:
     errors: list[BaseException] = []
 

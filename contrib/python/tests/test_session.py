@@ -277,6 +277,22 @@ def test_shares(session: gpumap.Session, map: gpumap.Map) -> None:
         map.release_share("bytes")
 
 
+def test_kept_shares(map: gpumap.Map) -> None:
+    with map.session() as owner:
+        buffer = owner.alloc(0, 4096, exportable=True)
+        owner.run(0, Job("fill", 4096, "u8", buffer, pattern=5))
+        assert owner.claim("kept", keep=True)
+        owner.share("kept", [buffer], keep=True)
+    # The owner is gone, and a reader comes and goes.
+    for _ in range(2):
+        with map.session() as other, other.open_share("kept") as opened:
+            assert bytes(opened.mapping(0)) == bytes([5]) * 4096
+    (info,) = map.shares()
+    assert info.kept and info.uid == os.geteuid()
+    map.release_share("kept")
+    assert map.shares() == []
+
+
 def test_fingerprints(session: gpumap.Session, map: gpumap.Map) -> None:
     buffer = session.alloc(0, 4096, exportable=True)
     right = {"engine": "one", "dtype": "bf16", "rank": 0}

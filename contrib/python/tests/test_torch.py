@@ -140,6 +140,18 @@ def test_in_another_process(
     assert got == pytest.approx(float(net.embed.weight.sum()) + 5.0)
 
 
+def test_kept_module(map: gpumap.Map) -> None:
+    net = Net()
+    with map.session() as session:
+        gt.publish_module(session, "stays", net, keep=True)
+    with map.session() as session:
+        other = Net()
+        gt.attach_module(other, gt.open_module(session, "stays"))
+        assert torch.equal(other.embed.weight, net.embed.weight)
+        del other
+    map.release_share("stays")
+
+
 def test_what_does_not_fit(session: gpumap.Session) -> None:
     with gt.publish_module(session, "misfit", Net()):
         opened = gt.open_module(session.map.session(), "misfit")

@@ -16,7 +16,15 @@ include $(top_srcdir)/agent/worker/local.mk
 include $(top_srcdir)/agent/probe/local.mk
 include $(top_srcdir)/agent/ctl/local.mk
 
-EXTRA_DIST += %reldir%/README.md
+EXTRA_DIST += %reldir%/README.md %reldir%/gpumapd.conf.awk
+
+# The configuration with each key, commented: for packages, and to read.
+doc_DATA = %reldir%/gpumapd.conf
+CLEANFILES += %reldir%/gpumapd.conf
+
+%reldir%/gpumapd.conf: %reldir%/gpumapd.conf.5.scd %reldir%/gpumapd.conf.awk
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(AWK) -f $(srcdir)/%reldir%/gpumapd.conf.awk \
+	  $(srcdir)/%reldir%/gpumapd.conf.5.scd >$@.tmp && mv $@.tmp $@
 
 gm_man += %reldir%/gpumap-node.5
 gm_man += %reldir%/gpumapctl.1 %reldir%/gpumapctl-run.1

@@ -192,4 +192,28 @@ check "gpumapd.conf(5) says of each what it may be" "$(
 			-e "$key = ${right%%, as [0-9]*}" ||
 			echo "$key: the page does not say $right"
 	done)"
+
+# ---- the configuration with every key ----------------------------------------
+
+whole=${abs_top_builddir:-.}/agent/gpumapd.conf
+check "gpumapd.conf has each key, commented" "$(
+	differences key "$keys" "$(awk '
+		/^#?\[/ { sub(/^#/, ""); section = $0 }
+		/^#[a-z]/ { print section " " substr($1, 2) }' "$whole")")"
+check "gpumapd.conf sets nothing" "$(
+	grep -v -e '^#' -e '^\[.*\]$' -e '^$' "$whole")"
+
+# The last line alone is wrong, also with each default that the file has.
+check "gpumapd takes gpumapd.conf, and each default in it" "$(
+	for change in '' 's/^#\([a-z-]* = .\)/\1/'; do
+		{
+			sed "$change" "$whole"
+			echo '[?]'
+		} >"$file"
+		said=$("$GPUMAPD" --config "$file" 2>&1)
+		case $said in
+		*"$file:$(wc -l <"$file"): no section"*) ;;
+		*) echo "$said" ;;
+		esac
+	done)"
 tap_done

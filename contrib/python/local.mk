@@ -43,6 +43,7 @@ EXTRA_DIST += %reldir%/gpumap/session.py
 EXTRA_DIST += %reldir%/gpumap/sglang.py
 EXTRA_DIST += %reldir%/gpumap/tinygrad.py
 EXTRA_DIST += %reldir%/gpumap/torch.py
+EXTRA_DIST += %reldir%/gpumap/torchrun.py
 EXTRA_DIST += %reldir%/gpumap/vllm.py
 EXTRA_DIST += %reldir%/pyproject.toml
 EXTRA_DIST += %reldir%/setup.py
@@ -66,6 +67,7 @@ EXTRA_DIST += %reldir%/tests/test_readme.py
 EXTRA_DIST += %reldir%/tests/test_session.py
 EXTRA_DIST += %reldir%/tests/test_smollm2.py
 EXTRA_DIST += %reldir%/tests/test_torch.py
+EXTRA_DIST += %reldir%/tests/test_torchrun.py
 EXTRA_DIST += %reldir%/try-vllm
 
 # A wheel with the client library inside.

@@ -138,7 +138,7 @@ def test_vllm_processed(
     assert second.layer.kernel is torch.matmul
     assert second.lm_head.weight is second.embed.weight
     assert gt.without_memory(second) == []
-    # What vLLM dropped has memory, and no content.
+    # A tensor that vLLM dropped has memory, and no content.
     lacking = [one for one in gt.differences(first, second) if one]
     assert lacking == ["layer.raw_scale: in one only"]
 

@@ -526,6 +526,7 @@ void gm_config_free(struct gm_config *config)
 		free(config->models[i].path);
 		free(config->models[i].map);
 		free(config->models[i].users);
+		free(config->models[i].fingerprint);
 		free(config->models[i].file);
 	}
 	free(config->models);

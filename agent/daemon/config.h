@@ -29,13 +29,14 @@ struct gm_config_map {
 /* [model NAME]: a model to load when the agent is ready, and to keep. */
 struct gm_config_model {
 	char *name;
-	char *path;   /* NULL until the key was met */
-	char *map;    /* the layer map, NULL: that of the model's name */
-	char *users;  /* may open it, beside @uid: names and uids with commas
+	char *path;  /* NULL until the key was met */
+	char *map;   /* the layer map, NULL: that of the model's name */
+	char *users; /* may open it, beside @uid: names and uids with commas
 		       * between them, or "any"; NULL: none */
-	uint32_t uid; /* loads it, and is charged for it */
-	char *file;   /* where it was asked for, for errors */
-	int line;     /* of the section, then of @users */
+	char *fingerprint; /* that it gets, 64 digits; NULL: none */
+	uint32_t uid;      /* loads it, and is charged for it */
+	char *file;        /* where it was asked for, for errors */
+	int line;          /* of the section, then of @users */
 };
 
 #define GM_CONFIG_SPIN_AUTO UINT32_MAX

@@ -498,7 +498,14 @@ static int set_model_user(uint32_t *to, const char *value, char *ret_right)
 	return 0;
 }
 
-const char gm_config_model_keys[] = "path, map, user, users";
+static bool is_hash(const char *text)
+{
+	return strlen(text) == 64 &&
+	       strspn(text, "0123456789abcdefABCDEF") == 64 &&
+	       strspn(text, "0") < 64;
+}
+
+const char gm_config_model_keys[] = "path, map, user, users, fingerprint";
 
 int gm_config_set_model(struct gm_config_model *model, const char *name,
 			const char *value,
@@ -520,6 +527,10 @@ int gm_config_set_model(struct gm_config_model *model, const char *name,
 		return set_text(&model->users, value, are_users(value),
 				"any, or users with commas between them, as "
 				"ann,bob",
+				ret_right);
+	if (strcmp(name, "fingerprint") == 0)
+		return set_text(&model->fingerprint, value, is_hash(value),
+				"64 hexadecimal digits, not all of them 0",
 				ret_right);
 	return -ENOENT;
 }

@@ -161,6 +161,10 @@ static int spawn(struct gm_listed_models *m, const struct gm_config_model *what)
 		argv[n++] = "--users";
 		argv[n++] = what->users;
 	}
+	if (what->fingerprint != NULL) {
+		argv[n++] = "--fingerprint";
+		argv[n++] = what->fingerprint;
+	}
 	if (what->uid != geteuid()) {
 		snprintf(uid, sizeof(uid), "%u", (unsigned)what->uid);
 		argv[n++] = "--run-as";

@@ -293,6 +293,17 @@ static void it_is_loaded_for_its_user(void)
 	end();
 }
 
+static void it_has_its_fingerprint(void)
+{
+	if (!begin(listed("chat", "fingerprint = a1"
+				  "00000000000000000000000000000000"
+				  "000000000000000000000000000000\n")))
+		return;
+	comes("chat", 0);
+	EQ(shared("chat").fingerprint[0], 0xa1);
+	end();
+}
+
 static void a_manager_is_told(void)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
@@ -343,6 +354,7 @@ TAP_CASE()
 	the_reason_is_logged();
 	one_loads_at_a_time();
 	it_is_loaded_for_its_user();
+	it_has_its_fingerprint();
 	a_manager_is_told();
 	unlink(loader);
 	shards_remove(&model);

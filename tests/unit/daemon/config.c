@@ -147,8 +147,15 @@ static const struct {
 	  "ann,bob" },
 	{ "[model a]\nusers =\n",
 	  ":2: users = : any, or users with commas between them, as ann,bob" },
+	{ "[model a]\nfingerprint = 12ab\n",
+	  ":2: fingerprint = 12ab: 64 hexadecimal digits, not all of them 0" },
+	{ "[model a]\nfingerprint = 00000000000000000000000000000000"
+	  "00000000000000000000000000000000\n",
+	  ":2: fingerprint = 0000000000000000000000000000000000000000: 64 "
+	  "hexadecimal digits, not all of them 0" },
 	{ "[model a]\nspec = 0:1\n",
-	  ":2: [model NAME] has no key spec: it has path, map, user, users" },
+	  ":2: [model NAME] has no key spec: it has path, map, user, users, "
+	  "fingerprint" },
 	{ "[model a]\npath = /a\n\nusers = ann\n[cuda]\nidle = 5s\n",
 	  ":4: model a is for other users, and sessions share with their own "
 	  "uid: add share = any to [cuda], or leave out users" },
@@ -400,7 +407,9 @@ static void models_are_listed(void)
 	static const char text[] =
 		"[model meta/llama-70b]\npath = /models/llama\nmap = two\n"
 		"users = ann,61000\n[model b]\npath = /models/b\n"
-		"path = /models/c\nusers = any\n[load]\nretry = 50ms\n"
+		"path = /models/c\nusers = any\nfingerprint = "
+		"00000000000000000000000000000000"
+		"0000000000000000000000000000aBc0\n[load]\nretry = 50ms\n"
 		"[cuda]\nshare = any\n";
 	char why[GM_CONFIG_WHY_BYTES], own[32 + 64];
 	struct gm_config config;
@@ -417,6 +426,8 @@ static void models_are_listed(void)
 		STR(config.models[1].path, "/models/c");
 		OK(config.models[1].map == NULL);
 		STR(config.models[1].users, "any");
+		OK(config.models[0].fingerprint == NULL);
+		EQ(strlen(config.models[1].fingerprint), 64);
 	}
 	EQ(config.load_retry_ns, 50000000);
 	gm_config_free(&config);

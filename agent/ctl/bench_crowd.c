@@ -20,7 +20,7 @@
 #define BULK       (UINT64_C(4) << 20)
 #define BULK_JOBS  250u
 #define BULK_TRIPS 500u
-#define OPEN_TRIES 2000
+#define OPEN_TRIES 30000 /* a millisecond apart */
 #define N_CROWDS   2
 
 /* sessions, this one included */

@@ -184,6 +184,8 @@ static void they_are_there_after_the_start(void)
 	       model.path),
 	   DONE);
 	OK(prints("were there"));
+	/* Each is loaded when it is gone, and at no other time. */
+	EQ(agent_count_log(&agent, "event=model_loading"), 3);
 	end();
 	/* And after another start. */
 	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))
@@ -293,14 +295,18 @@ static void it_is_loaded_for_its_user(void)
 	end();
 }
 
-static void it_has_its_fingerprint(void)
+static void it_has_its_fingerprint_for_all(void)
 {
-	if (!begin(listed("chat", "fingerprint = a1"
+	if (!begin(listed("chat", "users = any\nfingerprint = a1"
 				  "00000000000000000000000000000000"
 				  "000000000000000000000000000000\n")))
 		return;
 	comes("chat", 0);
 	EQ(shared("chat").fingerprint[0], 0xa1);
+	if (geteuid() == 0)
+		EQ(opens_as(NOBODY, "chat"), 0);
+	else
+		SKIP(1, "another user needs root");
 	end();
 }
 
@@ -354,7 +360,7 @@ TAP_CASE()
 	the_reason_is_logged();
 	one_loads_at_a_time();
 	it_is_loaded_for_its_user();
-	it_has_its_fingerprint();
+	it_has_its_fingerprint_for_all();
 	a_manager_is_told();
 	unlink(loader);
 	shards_remove(&model);

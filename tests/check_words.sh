@@ -9,8 +9,8 @@
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
 cd "$abs_top_srcdir" || exit 1
 
-# Print "file:line: word" for each such word in the comments of C files, and of
-# files whose comments begin with #.
+# Print "file:line: word" for each such word in the comments of C files, of Rust
+# files, and of files whose comments begin with #.
 wrong_words() {
 	awk '
 	BEGIN {
@@ -27,7 +27,8 @@ wrong_words() {
 		rest = $0
 		text = ""
 		if (!is_c) {
-			text = rest ~ /^[ \t]*#/ ? rest : ""
+			mark = FILENAME ~ /\.rs$/ ? "^[ \t]*//" : "^[ \t]*#"
+			text = rest ~ mark ? rest : ""
 			rest = ""
 		}
 		while (rest != "") {
@@ -62,10 +63,10 @@ wrong_names() {
 texts() {
 	find "$1" -name '*.[ch]' -o -name '*.cpp' -o -name '*.pml' \
 		-o -name '*.sh' ! -name check_words.sh -o -name '*.mk' \
-		-o -name '*.py'
+		-o -name '*.py' -o -name '*.rs'
 }
 
-for folder in include lib shm agent tests contrib/python; do
+for folder in include lib shm agent tests contrib/python contrib/rust; do
 	# shellcheck disable=SC2046 # no file has a blank in its name
 	check "$folder says what it means" "$(wrong_words $(texts "$folder"))"
 	# shellcheck disable=SC2046 # no file has a blank in its name

@@ -6,6 +6,7 @@ EXTRA_DIST += %reldir%/Cargo.lock
 EXTRA_DIST += %reldir%/Cargo.toml
 EXTRA_DIST += %reldir%/README.md
 EXTRA_DIST += %reldir%/bindings
+EXTRA_DIST += %reldir%/check
 EXTRA_DIST += %reldir%/gpumap-sys/Cargo.toml
 EXTRA_DIST += %reldir%/gpumap-sys/build.rs
 EXTRA_DIST += %reldir%/gpumap-sys/src/bindings.rs

@@ -86,6 +86,7 @@ EXTRA_DIST += %reldir%/model/relacy_comm.cpp
 EXTRA_DIST += %reldir%/model/relacy_ring.cpp
 EXTRA_DIST += %reldir%/model/relacy_seq.cpp
 EXTRA_DIST += %reldir%/model/rows.pml
+EXTRA_DIST += %reldir%/model/share_store.pml
 EXTRA_DIST += %reldir%/model/state.pml
 EXTRA_DIST += %reldir%/model/wait.pml
 
@@ -114,6 +115,8 @@ AM_TESTS_ENVIRONMENT = \
 	CONTRACT_UNDER='$(abs_top_builddir)/tests/fake/stand-in run'; \
 	export CONTRACT_UNDER; \
 	GPUMAPCTL='$(abs_top_builddir)/agent/ctl/gpumapctl'; export GPUMAPCTL; \
+	GPUMAP_FDSTORE='$(abs_top_builddir)/contrib/fdstore/gpumap-fdstore'; \
+	export GPUMAP_FDSTORE; \
 	CUDA_CPPFLAGS='$(CUDA_CPPFLAGS)'; export CUDA_CPPFLAGS; \
 	CC='$(CC)'; export CC; NM='$(NM_PROGRAM)'; export NM; \
 	GM_CASES='$(gm_cases)'; export GM_CASES; \

@@ -202,6 +202,7 @@ gm_system_sessions = \
 	%reldir%/sessions/reconnect.c \
 	%reldir%/sessions/retry.c \
 	%reldir%/sessions/service_manager.c \
+	%reldir%/sessions/supervisor.c \
 	%reldir%/sessions/time_namespace.c
 tests_suites_system_sessions_SOURCES = $(gm_system_sessions)
 tests_suites_system_sessions_LDADD = tests/libsupport.la lib/libgpumap.la \

@@ -17,6 +17,7 @@
 #include "agent/daemon/account/ledger.h"
 #include "agent/daemon/account/wait_line.h"
 #include "agent/daemon/base/fd_limits.h"
+#include "agent/daemon/base/fd_store.h"
 #include "agent/daemon/base/io_thread.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/manager.h"
@@ -50,6 +51,7 @@
 #include "agent/daemon/sessions/listener.h"
 #include "agent/daemon/sessions/map_waits.h"
 #include "agent/daemon/sharing/listed_models.h"
+#include "agent/daemon/sharing/share_store.h"
 #include "agent/daemon/state/state.h"
 #include "agent/daemon/subscribers.h"
 #include "agent/daemon/workers/supervisor.h"
@@ -69,6 +71,7 @@ struct whole {
 	struct gm_numa_allowed allowed;
 	struct gm_loop loop;
 	struct gm_manager manager;
+	struct gm_fd_store fd_store;
 	struct gm_segment segment;
 	struct gm_directory directory;
 	struct gm_numa_segments nodes;
@@ -118,6 +121,7 @@ struct gm_daemon *gm_daemon_new(void)
 	w->d.loop = &w->loop;
 	w->d.manager = &w->manager;
 	w->manager.socket = w->manager.listener = -1;
+	w->d.fd_store = &w->fd_store;
 	w->d.segment = &w->segment;
 	w->d.directory = &w->directory;
 	w->d.nodes = &w->nodes;
@@ -455,6 +459,9 @@ static int open_rows(struct gm_daemon *d)
 	on_refresh(&w->refresh);
 	if (gm_supervisor_start(d) != 0 || gm_listener_start(d) != 0)
 		return GM_EXIT_FAILURE; /* the reason has been logged */
+	ret = gm_share_store_restore(d);
+	if (ret != 0)
+		return failed("shares", strerror(-ret), GM_EXIT_FAILURE);
 	gm_segment_state(d->segment, GM_STATE_READY);
 	d->is_open = true;
 	gm_log(GM_LOG_INFO, "open", "instance=%s epoch=%llu rows=%u pid=%d",
@@ -501,6 +508,9 @@ static int start(struct gm_daemon *d)
 	status = start_loop(d);
 	if (status != 0)
 		return status;
+	status = gm_fd_store_start(d);
+	if (status != 0)
+		return failed("manager", strerror(-status), GM_EXIT_FAILURE);
 	if (gm_uring_check(why) != 0)
 		return failed("io_uring", why, GM_EXIT_URING);
 	pin(d);
@@ -580,6 +590,7 @@ static void stop(struct gm_daemon *d)
 		close_segment(d);
 	}
 	gm_state_exit(d);
+	gm_fd_store_exit(d);
 	if (w->signals.fd > 0)
 		close(w->signals.fd);
 	if (d->loop->epoll > 0)

@@ -22,6 +22,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/base/environment.c %reldir%/base/environment.h \
 	%reldir%/base/events.c %reldir%/base/events.h \
 	%reldir%/base/fd_limits.c %reldir%/base/fd_limits.h \
+	%reldir%/base/fd_store.c %reldir%/base/fd_store.h \
 	%reldir%/base/io_thread.c %reldir%/base/io_thread.h \
 	%reldir%/base/loop.c %reldir%/base/loop.h \
 	%reldir%/base/manager.c %reldir%/base/manager.h \
@@ -125,9 +126,13 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/sharing/peer_mapping.c %reldir%/sharing/peer_mapping.h \
 	%reldir%/sharing/share.h \
 	%reldir%/sharing/share_access.c \
+	%reldir%/sharing/share_answer.c %reldir%/sharing/share_answer.h \
 	%reldir%/sharing/share_key.c %reldir%/sharing/share_key.h \
 	%reldir%/sharing/share_offer.c \
-	%reldir%/sharing/share_request.c %reldir%/sharing/share_request.h
+	%reldir%/sharing/share_record.c %reldir%/sharing/share_record.h \
+	%reldir%/sharing/share_restore.c \
+	%reldir%/sharing/share_request.c %reldir%/sharing/share_request.h \
+	%reldir%/sharing/share_store.c %reldir%/sharing/share_store.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/state/dir.c %reldir%/state/dir.h \
 	%reldir%/state/field.c %reldir%/state/field.h \

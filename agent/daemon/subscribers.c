@@ -31,6 +31,7 @@
 #include "agent/daemon/sharing/export_accounting.h"
 #include "agent/daemon/sharing/exports.h"
 #include "agent/daemon/sharing/peer_access.h"
+#include "agent/daemon/sharing/share_answer.h"
 #include "agent/daemon/sharing/share_request.h"
 #include "agent/daemon/state/state.h"
 #include "agent/daemon/workers/supervisor.h"
@@ -46,7 +47,13 @@ static void connection_dropped(struct gm_connection *c, const char *why)
 	gm_mask_loans_connection_dropped(c, why);
 	gm_rendezvous_connection_dropped(c, why);
 	gm_map_waits_connection_dropped(c, why);
+	gm_share_answers_connection_dropped(c, why);
 	gm_session_connection_dropped(c, why);
+}
+
+static void fd_store_settled(struct gm_daemon *d)
+{
+	gm_share_answers_settled(d);
 }
 
 static void slot_stored(struct gm_daemon *d, uint32_t slot,
@@ -141,6 +148,7 @@ static void row_bytes(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 
 static const struct gm_events events = {
 	.connection_dropped = connection_dropped,
+	.fd_store_settled = fd_store_settled,
 	.slot_stored = slot_stored,
 	.object_moved = object_moved,
 	.map_published = map_published,

@@ -496,6 +496,15 @@ static void begin_vendor(const struct options *o)
 	confine(o->nccl ? GM_CONFINE_MEETING : GM_CONFINE_BUT_LIST);
 }
 
+static bool has_sessions(void)
+{
+	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
+		if (worker.place[i])
+			return true;
+	}
+	return false;
+}
+
 static int run(const struct options *o)
 {
 	int status;
@@ -509,9 +518,9 @@ static int run(const struct options *o)
 	if (!worker.dev->backend->start)
 		return status;
 	/* After a drain, release everything.  If gpumapd has closed its end,
-	 * leave that to the kernel, because a driver's exit handlers may wait
-	 * for the device. */
-	if (worker.leaving)
+	 * or ends while sessions have memory here, leave that to the kernel,
+	 * because a driver's exit handlers may wait for the device. */
+	if (worker.leaving || has_sessions())
 		_exit(status);
 	gm_nccl_group_stop(&worker);
 	gm_blocking_thread_stop(&worker.slow);

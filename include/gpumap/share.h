@@ -19,8 +19,14 @@
  * any buffer: call gpumap_buffer_free(), and import them again with
  * gpumap_share_buffer().  The memory is as earlier jobs left it, which may have
  * written it in part.  Shares of a GPU's memory end with its worker unless the
- * administrator keeps them (keep-shares), and all end with the agent, or when a
- * row of theirs is drained or lost: calls return -ENOENT then.
+ * administrator keeps them (keep-shares), and all end when a row of theirs is
+ * drained or lost: calls return -ENOENT then.
+ *
+ * When the agent ends, so do its sessions, and what a process has mapped stays
+ * mapped.  Where the service manager keeps the agent's descriptors (gpumapd(8),
+ * SHARES OVER A RESTART), the next agent has each share, and each process that
+ * held one holds it on, until it has opened the share in a session of the next
+ * agent, or ends.  Elsewhere shares end with the agent.
  *
  * Names belong to one instance and have 1 to 63 bytes, without blanks and
  * control characters.  A name alone does not say what is in a share: a share
@@ -105,8 +111,9 @@ struct gpumap_share_info {
 	uint32_t uid;   /* the user who is charged */
 	uint32_t flags; /* GPUMAP_SHARE_* */
 	uint32_t n_buffers;
-	uint32_t n_holders; /* sessions, 0 of a share that is kept without any;
-			     * 0 in gpumap_share_info() */
+	uint32_t n_holders; /* sessions, and processes that held it when an
+			     * earlier agent ended; 0 of a share that is kept
+			     * without any, and in gpumap_share_info() */
 	uint64_t bytes;     /* of all buffers */
 	uint64_t about_bytes;
 	const void *about; /* until gpumap_share_close(); NULL for none, and

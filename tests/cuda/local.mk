@@ -146,6 +146,7 @@ gm_cuda_sharing = \
 	%reldir%/sharing/claims.c \
 	%reldir%/sharing/death.c \
 	%reldir%/sharing/kept.c \
+	%reldir%/sharing/restart.c \
 	%reldir%/sharing/shares.c
 tests_suites_cuda_sharing_SOURCES = $(gm_cuda_sharing)
 tests_suites_cuda_sharing_LDADD = tests/libsupport.la \

@@ -215,7 +215,14 @@ void agent_own(struct agent *a, pid_t pid)
 
 void agent_spawn(struct agent *a, const char *option)
 {
+	char most[16];
+	bool is_supervised = a->kept_most > 0;
 	const char *const args[] = {
+		is_supervised ? from_environment("GPUMAP_FDSTORE") : "",
+		"--delay",
+		"0",
+		"--max",
+		most,
 		from_environment("GPUMAPD"),
 		"--instance",
 		a->instance,
@@ -237,13 +244,14 @@ void agent_spawn(struct agent *a, const char *option)
 	pid_t parent = getpid();
 	struct stat st;
 
+	snprintf(most, sizeof(most), "%u", a->kept_most);
 	a->log_from = stat(a->log, &st) == 0 ? st.st_size : 0;
 	fflush(stdout);
 	a->pid = fork();
 	if (a->pid < 0)
 		die("fork");
 	if (a->pid == 0)
-		become(a, args, parent);
+		become(a, is_supervised ? args : args + 5, parent);
 	agent_own(a, a->pid);
 }
 
@@ -295,6 +303,11 @@ uint64_t agent_logged_number(const struct agent *a, const char *event,
 	}
 	free(log);
 	return number;
+}
+
+pid_t agent_main_pid(const struct agent *a)
+{
+	return (pid_t)agent_logged_number(a, "open", "pid");
 }
 
 unsigned int agent_count_log(const struct agent *a, const char *text)

@@ -39,6 +39,9 @@ struct agent {
 	const char *worker;           /* program, NULL: $GPUMAP_WORKER */
 	const char *probe;            /* likewise, NULL: $GPUMAP_PROBE */
 	const char *loader;           /* likewise, NULL: $GPUMAPCTL */
+	/* How many descriptors gpumap-fdstore keeps, which has @pid then and
+	 * starts gpumapd; 0: it is not used. */
+	unsigned int kept_most;
 	const char *env[8]; /* "NAME=value" for the next start, to a NULL */
 	off_t log_from;     /* where the last start's lines begin */
 	struct agent_kept *kept;
@@ -107,6 +110,9 @@ int agent_kill(struct agent *a, int signal);
 
 /* Run gpumapd with @option to its end.  Returns as agent_wait(). */
 int agent_run(struct agent *a, const char *option);
+
+/* The pid of gpumapd itself, as its last start logged it. */
+pid_t agent_main_pid(const struct agent *a);
 
 /* The agent that runs is @pid from now on: for who started two of them. */
 void agent_own(struct agent *a, pid_t pid);

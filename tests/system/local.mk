@@ -221,12 +221,15 @@ gm_system_sharing = \
 	%reldir%/sharing/listed_models.c \
 	%reldir%/sharing/peer_access.c \
 	%reldir%/sharing/registrations.c \
+	%reldir%/sharing/restart.c \
+	%reldir%/sharing/restart_rounds.c \
 	%reldir%/sharing/shares.c
 tests_suites_system_sharing_SOURCES = $(gm_system_sharing)
 tests_suites_system_sharing_LDADD = tests/libsupport.la lib/libclient.la \
 	shm/libshm.la $(JANSSON_LIBS)
 gm_cases += $(gm_system_sharing)
-GM_TORTURE += %reldir%/sharing/claims.c %reldir%/sharing/death.c
+GM_TORTURE += %reldir%/sharing/claims.c %reldir%/sharing/death.c \
+	%reldir%/sharing/restart_rounds.c
 
 gm_suites += tests/suites/system_workers
 gm_system_workers = \

@@ -128,6 +128,7 @@ gm_unit_daemon = \
 	%reldir%/daemon/credit_random.c \
 	%reldir%/daemon/deferred_close.c \
 	%reldir%/daemon/drain.c \
+	%reldir%/daemon/fd_store.c \
 	%reldir%/daemon/home_node.c \
 	%reldir%/daemon/io_thread.c \
 	%reldir%/daemon/ledger.c \
@@ -141,6 +142,7 @@ gm_unit_daemon = \
 	%reldir%/daemon/received_fds.c \
 	%reldir%/daemon/retry_queue.c \
 	%reldir%/daemon/segment_wakes.c \
+	%reldir%/daemon/share_record.c \
 	%reldir%/daemon/spawn.c \
 	%reldir%/daemon/spin.c \
 	%reldir%/daemon/state_dir.c \

@@ -79,6 +79,10 @@ struct gm_connection {
 	TAILQ_ENTRY(gm_connection) map_wait;
 	bool waits_for_map;
 	uint32_t seen; /* the generation that is to change */
+	/* In the server's share_answers, while it waits for this share. */
+	TAILQ_ENTRY(gm_connection) share_answer;
+	uint64_t share; /* its id; 0: it does not wait */
+	bool opens_share;
 	struct gm_deferred_request
 		*room; /* likewise, see account/retry_queue.h */
 	int fd; /* that came with the request at hand; -1: none, or taken */

@@ -5,7 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #define FIRST_FD 3 /* of those that a manager passes */
-#define FDS_MAX  1024
 
 /* A number of the environment.  Returns false where there is none. */
 static bool number_of(const char *name, uint64_t *ret_number)
@@ -105,14 +104,8 @@ static int option_of(int fd, int option)
 								       : -1;
 }
 
-static int check_listener(int fd, uint64_t n, char *ret_why)
+static int check_listener(int fd, char *ret_why)
 {
-	if (n != 1)
-		return gm_why(ret_why, -EINVAL,
-			      "the service manager passed %" PRIu64
-			      " descriptors: gpumapd.socket has one "
-			      "ListenSequentialPacket=, and no more",
-			      n);
 	if (option_of(fd, SO_DOMAIN) != AF_UNIX ||
 	    option_of(fd, SO_TYPE) != SOCK_SEQPACKET ||
 	    option_of(fd, SO_ACCEPTCONN) != 1)
@@ -122,23 +115,71 @@ static int check_listener(int fd, uint64_t n, char *ret_why)
 			"is no listening SOCK_SEQPACKET socket: "
 			"gpumapd.socket wants ListenSequentialPacket=",
 			fd);
-	if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
-	    fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
+	if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
 		return gm_why(ret_why, -errno, "descriptor %d: %s", fd,
 			      strerror(errno));
 	return 0;
 }
 
-static int find_listener(struct gm_manager *m, char *ret_why)
+static int take_listener(struct gm_manager *m, int fd, char *ret_why)
 {
-	uint64_t n;
 	int ret;
 
-	if (!number_of("LISTEN_FDS", &n) || n == 0 || !is_for_us("LISTEN_PID"))
-		return 0;
-	ret = check_listener(FIRST_FD, n, ret_why);
+	if (m->listener >= 0)
+		return gm_why(ret_why, -EINVAL,
+			      "the service manager passed a second socket, "
+			      "descriptor %d: gpumapd.socket has one "
+			      "ListenSequentialPacket=, and no more",
+			      fd);
+	ret = check_listener(fd, ret_why);
 	if (ret == 0)
-		m->listener = FIRST_FD;
+		m->listener = fd;
+	return ret;
+}
+
+/* The next name of a list with colons between them; "" behind its end. */
+static void next_name(const char **names, char ret_name[GM_MANAGER_NAME_BYTES])
+{
+	size_t n = strcspn(*names, ":");
+
+	snprintf(ret_name, GM_MANAGER_NAME_BYTES, "%.*s", (int)n, *names);
+	*names += n + ((*names)[n] == ':');
+}
+
+static int take_passed(struct gm_manager *m, int fd, const char **names,
+		       char *ret_why)
+{
+	struct gm_manager_kept *kept = &m->kept[m->n_kept];
+
+	if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+		return gm_why(ret_why, -errno,
+			      "descriptor %d, which the service manager was to "
+			      "pass: %s",
+			      fd, strerror(errno));
+	next_name(names, kept->name);
+	if (strncmp(kept->name, GM_MANAGER_KEPT, strlen(GM_MANAGER_KEPT)) != 0)
+		return take_listener(m, fd, ret_why);
+	kept->fd = fd;
+	m->n_kept++;
+	return 0;
+}
+
+static int find_passed(struct gm_manager *m, char *ret_why)
+{
+	const char *names = getenv("LISTEN_FDNAMES");
+	uint64_t n;
+	int ret = 0;
+
+	if (!number_of("LISTEN_FDS", &n) || n == 0 || n > INT_MAX / 2 ||
+	    !is_for_us("LISTEN_PID"))
+		return 0;
+	m->kept = calloc(n, sizeof(*m->kept));
+	if (m->kept == NULL)
+		return gm_why(ret_why, -ENOMEM, "out of memory");
+	if (names == NULL)
+		names = "";
+	for (uint64_t i = 0; i < n && ret == 0; i++)
+		ret = take_passed(m, FIRST_FD + (int)i, &names, ret_why);
 	return ret;
 }
 
@@ -167,7 +208,7 @@ int gm_manager_take_listener(struct gm_manager *m, const char *path,
 
 int gm_manager_init(struct gm_manager *m, char ret_why[GM_WHY_BYTES])
 {
-	uint64_t us;
+	uint64_t us, n;
 	int ret;
 
 	*m = (struct gm_manager){ .socket = -1, .listener = -1 };
@@ -175,13 +216,16 @@ int gm_manager_init(struct gm_manager *m, char ret_why[GM_WHY_BYTES])
 	if (number_of("WATCHDOG_USEC", &us) && us <= INT64_MAX / 1000 &&
 	    (getenv("WATCHDOG_PID") == NULL || is_for_us("WATCHDOG_PID")))
 		m->watchdog_ns = us * 1000;
-	ret = find_listener(m, ret_why);
+	if (number_of("FDSTORE", &n) && n <= UINT32_MAX && m->socket >= 0)
+		m->keeps_most = (uint32_t)n;
+	ret = find_passed(m, ret_why);
 	unsetenv("NOTIFY_SOCKET");
 	unsetenv("WATCHDOG_USEC");
 	unsetenv("WATCHDOG_PID");
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDNAMES");
+	unsetenv("FDSTORE");
 	return ret;
 }
 
@@ -192,4 +236,9 @@ void gm_manager_exit(struct gm_manager *m)
 	if (m->listener >= 0)
 		close(m->listener);
 	m->socket = m->listener = -1;
+	for (uint32_t i = 0; i < m->n_kept; i++)
+		close(m->kept[i].fd);
+	free(m->kept);
+	m->kept = NULL;
+	m->n_kept = 0;
 }

@@ -6,7 +6,8 @@
  *
  * Both protocols are systemd's stable ones, sd_notify(3) and sd_listen_fds(3),
  * which other managers and containers have, too: states go as datagrams to
- * $NOTIFY_SOCKET, and the listening socket may come as descriptor 3.  Without a
+ * $NOTIFY_SOCKET, and the listening socket may be passed as a descriptor from 3
+ * on, beside those that the manager keeps for us (fd_store.h).  Without a
  * manager every call does nothing.
  *
  * Nothing here waits: a state that the manager has no room for is dropped, and
@@ -23,6 +24,16 @@
 #include "agent/daemon/base/refusal.h"
 
 #define GM_MANAGER_STATUS_BYTES 160
+#define GM_MANAGER_NAME_BYTES   48 /* of a kept descriptor, with the NUL */
+
+/* The name of each descriptor that the manager keeps begins so. */
+#define GM_MANAGER_KEPT "share-"
+
+/* One that an earlier agent gave the manager to keep. */
+struct gm_manager_kept {
+	int fd;
+	char name[GM_MANAGER_NAME_BYTES];
+};
 
 struct gm_manager {
 	int socket; /* -1: there is no manager, or it wants no states */
@@ -31,6 +42,9 @@ struct gm_manager {
 	uint64_t watchdog_ns; /* 0: the manager has no watchdog */
 	uint64_t fed_ns;
 	int listener; /* -1: none was passed, or it has been taken */
+	struct gm_manager_kept *kept;
+	uint32_t n_kept;
+	uint32_t keeps_most; /* descriptors; 0: it keeps none */
 	char status[GM_MANAGER_STATUS_BYTES]; /* that it was told last */
 };
 
@@ -40,7 +54,7 @@ struct gm_manager {
  * ret_why	with an error
  *
  * Returns	0; -EINVAL: a descriptor was passed that is no listening socket
- *		of the right type
+ *		of the right type, and none that we gave it to keep; -ENOMEM
  */
 int gm_manager_init(struct gm_manager *m, char ret_why[GM_WHY_BYTES]);
 

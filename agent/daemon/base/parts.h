@@ -24,6 +24,7 @@ struct gm_devices;        /* devices/rows.h */
 struct gm_directory;      /* segment/directory.h */
 struct gm_epochs;         /* meshes/epochs.h */
 struct gm_events;         /* base/events.h */
+struct gm_fd_store;       /* base/fd_store.h */
 struct gm_holders;        /* map/pins.h */
 struct gm_io_thread;      /* base/io_thread.h */
 struct gm_ledger;         /* account/ledger.h */
@@ -58,6 +59,7 @@ struct gm_daemon {
 	struct gm_numa_allowed *allowed; /* before we pinned ourselves */
 	struct gm_loop *loop;
 	struct gm_manager *manager;
+	struct gm_fd_store *fd_store;
 	struct gm_segment *segment;
 	struct gm_directory *directory;
 	struct gm_numa_segments *nodes;

@@ -88,6 +88,8 @@ struct gm_control_server {
 	struct gm_shared_list shares; /* by id, see sharing/share_request.h */
 	uint64_t last_share;
 	struct gm_share_claim_list share_claims; /* names to come */
+	/* Oldest first, see sharing/share_answer.h. */
+	struct gm_connection_list share_answers;
 	struct gm_rendezvous_list rendezvous;
 	struct gm_timer moved; /* look at them soon */
 	struct gm_retry_queue_wait_list

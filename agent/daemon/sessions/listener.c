@@ -285,6 +285,7 @@ int gm_listener_start(struct gm_daemon *d)
 	TAILQ_INIT(&s->exports);
 	TAILQ_INIT(&s->shares);
 	TAILQ_INIT(&s->share_claims);
+	TAILQ_INIT(&s->share_answers);
 	TAILQ_INIT(&s->rendezvous);
 	s->kind_of = gm_dispatch_request_kind;
 	s->waits_for_room = gm_retry_queue_add;

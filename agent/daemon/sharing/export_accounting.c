@@ -21,6 +21,29 @@ static void free_export(struct gm_export *export)
 	free(export);
 }
 
+struct gm_export *gm_export_restore(struct gm_control_server *s,
+				    struct gm_user *user)
+{
+	struct gm_export *export = calloc(1, sizeof(*export));
+
+	if (!export)
+		return NULL;
+	*export = (struct gm_export){ .server = s,
+				      .user = gm_user_hold(s, user->uid),
+				      .request.fd = -1,
+				      .fd = -1,
+				      .is_named = true,
+				      .is_counted = true };
+	if (!export->user) {
+		free(export);
+		return NULL;
+	}
+	export->user->exports++;
+	TAILQ_INIT(&export->importers);
+	TAILQ_INSERT_TAIL(&s->exports, export, entry);
+	return export;
+}
+
 void gm_export_drop_unused(struct gm_export *export)
 {
 	if (export->session || export->shared)
@@ -60,7 +83,7 @@ static uint32_t count_openers(const struct gm_shared *shared,
 	TAILQ_FOREACH(holder, &shared->holders, entry)
 	{
 		n += !holder->is_first;
-		*ret_has |= holder->session->user == user;
+		*ret_has |= holder->user == user;
 	}
 	return n;
 }

@@ -46,6 +46,11 @@ struct gm_importer {
 	struct gm_worker_request request; /* its descriptor is one of its own */
 };
 
+/* An export of no session, which has a name, for a user that is charged; NULL
+ * for want of memory.  The caller fills in the rest. */
+struct gm_export *gm_export_restore(struct gm_control_server *s,
+				    struct gm_user *user);
+
 /* Its session or its name is gone: without either the export is closed, and
  * freed when no session has imported it. */
 void gm_export_drop_unused(struct gm_export *export);

@@ -5,12 +5,14 @@
  * share - a name for exports, and the sessions that hold it.
  *
  * share_request.c keeps them, share_access.c decides which users may have one,
- * and share_offer.c keeps names free until there is one.
+ * share_offer.c keeps names free until there is one, and share_store.c has them
+ * outlive this agent.
  */
 #ifndef GM_DAEMON_SHARING_SHARE_H
 #define GM_DAEMON_SHARING_SHARE_H
 
 #include "agent/daemon/sharing/share_key.h"
+#include "agent/daemon/sharing/share_record.h"
 #include "agent/daemon/sharing/share_request.h"
 #include "gpumap.h"
 
@@ -18,8 +20,13 @@ struct gm_share_holder {
 	TAILQ_ENTRY(gm_share_holder) entry; /* of what is shared */
 	TAILQ_ENTRY(gm_share_holder) mine;  /* of the session */
 	struct gm_shared *shared;
-	struct gm_session *session;
-	bool is_first; /* who has shared it */
+	struct gm_session *session; /* NULL: it was an earlier agent's */
+	struct gm_user *user;
+	pid_t pid;      /* 0: where we cannot see it */
+	bool is_first;  /* who has shared it */
+	uint32_t place; /* in the share's record */
+	bool has_place;
+	struct gm_source process; /* without a session: its pidfd */
 };
 
 struct gm_shared {
@@ -39,6 +46,7 @@ struct gm_shared {
 	struct gm_export **buffers;
 	uint32_t *uids; /* who else may open it */
 	struct gm_share_holder_list holders;
+	struct gm_share_record record; /* head NULL: it ends with us */
 	char name[GPUMAP_NAME_MAX + 1];
 };
 
@@ -66,6 +74,17 @@ struct gm_share_holder *gm_shared_holder(const struct gm_session *session,
 /* Have the session hold it.  Returns 0 or -ENOMEM. */
 int gm_shared_hold(struct gm_shared *shared, struct gm_session *session,
 		   bool is_first);
+
+/* From here on this holder, which has a user, is one of its share's. */
+void gm_shared_count(struct gm_share_holder *holder);
+
+/* The holder that this session is of the share with this id, or NULL. */
+struct gm_share_holder *gm_shared_held(const struct gm_session *session,
+				       uint64_t id);
+
+/* Whole pages of what is said about it, as its memfd takes them, and of the
+ * fields. */
+uint64_t gm_shared_pages(const struct gm_shared *shared);
 
 /* Does it stay without a holder? */
 static inline bool gm_shared_is_kept(const struct gm_shared *shared)

@@ -20,41 +20,12 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/export_accounting.h"
+#include "agent/daemon/sharing/share_answer.h"
+#include "agent/daemon/sharing/share_store.h"
 #include "shm/point.h"
 
 #define KNOWN_FLAGS \
 	(GPUMAP_SHARE_READ_ONLY | GPUMAP_SHARE_ANY_USER | GPUMAP_SHARE_KEEP)
-
-/* ---- replies ----------------------------------------------------------- */
-
-/* To a session that holds it now, and that may end. */
-static void tell(struct gm_connection *c, const struct gm_control *request,
-		 const struct gm_shared *shared, int about)
-{
-	struct gm_share_reply reply = { .id = shared->id,
-					.about_bytes = shared->about_bytes,
-					.uid = shared->user->uid,
-					.flags = shared->flags,
-					.n_buffers = shared->n_buffers };
-	struct gm_share_buffer list[GM_SHARE_BUFFERS_MAX];
-
-	memcpy(reply.hash, shared->key.hash, sizeof(reply.hash));
-	for (uint32_t i = 0; i < shared->n_buffers; i++)
-		list[i] = (struct gm_share_buffer){
-			.id = shared->buffers[i]->id,
-			.bytes = shared->buffers[i]->bytes,
-			.row = shared->buffers[i]->row,
-		};
-	gm_connection_reply(
-		c, request,
-		&(struct gm_reply){ .body = &reply,
-				    .body_bytes = sizeof(reply),
-				    .tail = list,
-				    .tail_bytes = shared->n_buffers *
-						  (uint32_t)sizeof(list[0]),
-				    .fds = &about,
-				    .n_fds = about < 0 ? 0 : 1 });
-}
 
 /* ---- SHARE ------------------------------------------------------------- */
 
@@ -134,13 +105,9 @@ static bool is_for_others(const struct gm_connection *c,
 	return others;
 }
 
-/* Whole pages of what is said about it, as its memfd takes them, and of the
- * fields. */
 static int pay(struct gm_connection *c, struct gm_shared *shared)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t bytes = (shared->about_bytes + page - 1) / page * page +
-			 (shared->key.bytes + page - 1) / page * page;
+	uint64_t bytes = gm_shared_pages(shared);
 	struct gm_user *user = shared->user;
 	int error = gm_user_admit_memory(c->server, user, bytes, "a share");
 
@@ -256,8 +223,9 @@ static int publish(struct gm_connection *c, const struct gm_request *r,
 		  " name=%s buffers=%u about_bytes=%" PRIu64 " uid=%u",
 		  c->session->id, shared->id, gm_quote(shared->name).text,
 		  shared->n_buffers, shared->about_bytes, (unsigned)c->uid);
+	gm_share_store_put(shared);
 	GM_POINT("share_made");
-	tell(c, &r->header, shared, -1);
+	gm_share_answer(c, &r->header, shared, false);
 	return 0;
 }
 
@@ -363,6 +331,32 @@ static int check_bytes(struct gm_connection *c, const struct gm_shared *shared)
 	return error;
 }
 
+/* The one that has shared it is not charged for an import. */
+static void be_first(struct gm_share_holder *holder)
+{
+	holder->is_first = true;
+	holder->user->imports--;
+	gm_share_store_set_first(holder);
+}
+
+/* A session's holder takes the place of those that its process had through an
+ * earlier agent. */
+static void replace_earlier(struct gm_share_holder *holder)
+{
+	struct gm_share_holder *other, *next;
+
+	for (other = TAILQ_FIRST(&holder->shared->holders); other;
+	     other = next) {
+		next = TAILQ_NEXT(other, entry);
+		if (other->session || other->pid != holder->pid ||
+		    other->user != holder->user)
+			continue;
+		if (other->is_first && !holder->is_first)
+			be_first(holder);
+		gm_shared_leave(other);
+	}
+}
+
 /* Have the session hold it, and tell it. */
 static int open_shared(struct gm_connection *c, const struct gm_request *r,
 		       struct gm_shared *shared)
@@ -382,8 +376,9 @@ static int open_shared(struct gm_connection *c, const struct gm_request *r,
 		  "session=%" PRIu64 " share=%" PRIu64 " uid=%u holders=%u",
 		  c->session->id, shared->id, (unsigned)c->uid,
 		  shared->n_holders);
+	replace_earlier(gm_shared_holder(c->session, shared));
 	GM_POINT("share_opened");
-	tell(c, &r->header, shared, shared->about);
+	gm_share_answer(c, &r->header, shared, true);
 	return 0;
 }
 
@@ -416,18 +411,12 @@ int gm_share_open_handle(struct gm_connection *c, const struct gm_request *r)
 static int find_held(struct gm_connection *c, uint64_t id,
 		     struct gm_share_holder **ret_holder)
 {
-	struct gm_share_holder *holder;
-
 	if (!c->session)
 		return gm_connection_bad(c, -EINVAL,
 					 "this connection is no session");
-	TAILQ_FOREACH(holder, &c->session->shares, mine)
-	{
-		if (holder->shared->id != id)
-			continue;
-		*ret_holder = holder;
+	*ret_holder = gm_shared_held(c->session, id);
+	if (*ret_holder)
 		return 0;
-	}
 	return gm_connection_bad(c, -ENOENT,
 				 "the session does not hold share %" PRIu64
 				 ", or not any more",

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/common/log.h"
 #include "agent/daemon/base/loop.h"
@@ -16,6 +17,7 @@
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/export_accounting.h"
+#include "agent/daemon/sharing/share_store.h"
 #include "agent/daemon/workers/worker_process.h"
 #include "shm/point.h"
 
@@ -23,12 +25,27 @@
 
 static void let_go(struct gm_share_holder *holder)
 {
+	struct gm_control_server *s = holder->shared->server;
+
 	TAILQ_REMOVE(&holder->shared->holders, holder, entry);
-	TAILQ_REMOVE(&holder->session->shares, holder, mine);
+	if (holder->session)
+		TAILQ_REMOVE(&holder->session->shares, holder, mine);
+	gm_share_store_let_go(holder);
 	holder->shared->n_holders--;
 	if (!holder->is_first)
-		holder->session->user->imports--;
+		holder->user->imports--;
+	gm_user_drop(s, holder->user);
 	free(holder);
+}
+
+void gm_shared_count(struct gm_share_holder *holder)
+{
+	struct gm_shared *shared = holder->shared;
+
+	shared->n_holders++;
+	if (!holder->is_first)
+		holder->user->imports++;
+	TAILQ_INSERT_TAIL(&shared->holders, holder, entry);
 }
 
 struct gm_shared *gm_shared_find(const struct gm_control_server *s,
@@ -59,15 +76,26 @@ void gm_shared_free(struct gm_shared *shared)
 	free(shared);
 }
 
+uint64_t gm_shared_pages(const struct gm_shared *shared)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return (shared->about_bytes + page - 1) / page * page +
+	       (shared->key.bytes + page - 1) / page * page;
+}
+
 /* The name is free; sessions keep the buffers that they have imported. */
 void gm_shared_end(struct gm_shared *shared, const char *why)
 {
+	bool is_left = shared->record.head && shared->server->is_ending;
 	struct gm_share_holder *holder;
 
-	gm_log_of(shared->user->uid, GM_LOG_INFO, "share_ended",
+	gm_log_of(shared->user->uid, GM_LOG_INFO,
+		  is_left ? "share_left" : "share_ended",
 		  "share=%" PRIu64 " name=%s holders=%u reason=%s", shared->id,
 		  gm_quote(shared->name).text, shared->n_holders,
 		  gm_quote(why).text);
+	gm_share_store_end(shared);
 	while ((holder = TAILQ_FIRST(&shared->holders)))
 		let_go(holder);
 	TAILQ_REMOVE(&shared->server->shares, shared, entry);
@@ -115,6 +143,19 @@ struct gm_share_holder *gm_shared_holder(const struct gm_session *session,
 	return holder;
 }
 
+struct gm_share_holder *gm_shared_held(const struct gm_session *session,
+				       uint64_t id)
+{
+	struct gm_share_holder *holder;
+
+	TAILQ_FOREACH(holder, &session->shares, mine)
+	{
+		if (holder->shared->id == id)
+			break;
+	}
+	return holder;
+}
+
 bool gm_shares_holds(const struct gm_session *session,
 		     const struct gm_export *export)
 {
@@ -126,16 +167,24 @@ int gm_shared_hold(struct gm_shared *shared, struct gm_session *session,
 		   bool is_first)
 {
 	struct gm_share_holder *holder = calloc(1, sizeof(*holder));
+	int error;
 
 	if (!holder)
 		return -ENOMEM;
 	holder->shared = shared;
 	holder->session = session;
+	holder->user = gm_user_hold(shared->server, session->user->uid);
+	holder->pid = session->pid;
 	holder->is_first = is_first;
-	shared->n_holders++;
-	if (!is_first)
-		session->user->imports++;
-	TAILQ_INSERT_TAIL(&shared->holders, holder, entry);
+	holder->process.fd = -1;
+	error = holder->user ? gm_share_store_hold(holder) : -ENOMEM;
+	if (error) {
+		if (holder->user)
+			gm_user_drop(shared->server, holder->user);
+		free(holder);
+		return error;
+	}
+	gm_shared_count(holder);
 	TAILQ_INSERT_TAIL(&session->shares, holder, mine);
 	return 0;
 }
@@ -233,20 +282,13 @@ static bool is_of_row(const struct gm_shared *shared, uint32_t row)
 	return false;
 }
 
-/* Is our descriptor enough to keep memory of this row? */
-static bool is_kept(const struct gm_daemon *d, uint32_t row)
-{
-	return d->devices->of[row]->facts.kind == GPUMAP_DEVICE_HOST ||
-	       d->config->cuda_keep_shares;
-}
-
 /* Names that mean memory of a row are free, unless the memory stays. */
 static void end_names(struct gm_daemon *d, uint32_t row)
 {
 	bool is_barred = d->devices->of[row]->bars != 0;
 	struct gm_shared *shared, *next;
 
-	if (!d->server || (!is_barred && is_kept(d, row)))
+	if (!d->server || (!is_barred && gm_share_store_row_stays(d, row)))
 		return;
 	for (shared = TAILQ_FIRST(&d->server->shares); shared; shared = next) {
 		next = TAILQ_NEXT(shared, entry);
@@ -282,7 +324,7 @@ static bool keeps_worker(const struct gm_worker_process *worker)
 	uint32_t row = worker->row;
 
 	if (!gm_worker_process_is_shown(worker) || !d->server ||
-	    is_kept(d, row))
+	    gm_share_store_row_stays(d, row))
 		return false;
 	TAILQ_FOREACH(shared, &d->server->shares, entry)
 	{
@@ -324,7 +366,7 @@ static struct gm_shares_item describe(const struct gm_shared *shared)
 	TAILQ_FOREACH(holder, &shared->holders, entry)
 	{
 		if (holder->is_first)
-			item.pid = (uint32_t)holder->session->pid;
+			item.pid = (uint32_t)holder->pid;
 	}
 	return item;
 }

@@ -25,7 +25,10 @@
  *	that of a card, otherwise      is free    as with the last that holds it
  *	the row: drained, LOST,        is free    likewise
  *	another device
- *	this agent                     is free    sessions end with it: likewise
+ *	this agent, where a service    is there   stays; the processes hold it
+ *	manager keeps descriptors:     again      that held it, see
+ *	share_store.h                             share_store.h
+ *	this agent, otherwise          is free    sessions end with it: likewise
  *
  * Two of these at once happen one after the other, because all happen in the
  * loop, and none needs the process that died.  A name is free before the memory

@@ -238,9 +238,23 @@ static void another_socket_is_refused(void)
 	refused(fd, "1", 2, "is no listening SOCK_SEQPACKET socket");
 	refused(open("/dev/null", O_RDONLY | O_CLOEXEC), "1", 2,
 		"is no listening SOCK_SEQPACKET socket");
-	refused(open("/dev/null", O_RDONLY | O_CLOEXEC), "2", 2,
-		"passed 2 descriptors");
 	unlink(path);
+}
+
+static void a_second_socket_is_refused(void)
+{
+	int other = fcntl(PASSED_FD + 1, F_DUPFD_CLOEXEC, PASSED_FD + 2);
+	int fd = bound(SOCK_SEQPACKET, socket_path);
+
+	EQ(listen(fd, 1), 0);
+	EQ(dup2(fd, PASSED_FD + 1), PASSED_FD + 1);
+	refused(fd, "2", 2, "passed a second socket");
+	close(PASSED_FD + 1);
+	if (other >= 0) {
+		EQ(dup3(other, PASSED_FD + 1, O_CLOEXEC), PASSED_FD + 1);
+		close(other);
+	}
+	unlink(socket_path);
 }
 
 TAP_CASE()
@@ -260,6 +274,7 @@ TAP_CASE()
 	a_loop_that_stands_is_not_fed();
 	an_early_client_is_served();
 	another_socket_is_refused();
+	a_second_socket_is_refused();
 
 	close(notified);
 	unlink(path);

@@ -99,7 +99,7 @@ pub(crate) fn elements<T: Element>(bytes: &[u8]) -> Option<&[T]> {
     // SAFETY: any bytes are a value of an Element.
     let (before, middle, after) = unsafe { bytes.align_to::<T>() };
 
-    (before.is_empty() && after.is_empty()).then(|| middle)
+    (before.is_empty() && after.is_empty()).then_some(middle)
 }
 
 /// As `elements()`.
@@ -108,7 +108,7 @@ pub(crate) fn elements_mut<T: Element>(bytes: &mut [u8]) -> Option<&mut [T]> {
     // has bytes without padding.
     let (before, middle, after) = unsafe { bytes.align_to_mut::<T>() };
 
-    (before.is_empty() && after.is_empty()).then(|| middle)
+    (before.is_empty() && after.is_empty()).then_some(middle)
 }
 
 #[cfg(test)]

@@ -83,6 +83,28 @@ pub use policy::*;
 pub use session::{OpenSession, Session};
 pub use share::*;
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moves<T: Send>() {}
+    fn is_shared<T: Send + Sync>() {}
+
+    #[test]
+    fn threads_have_what_they_may_have() {
+        is_shared::<Map>();
+        is_shared::<View<'_>>();
+        is_shared::<Pinned<'_>>();
+        is_shared::<Worth<'_>>();
+        is_shared::<Reservation<'_>>();
+        is_shared::<Joined<'_>>();
+        is_shared::<Error>();
+        moves::<Session<'_>>();
+        moves::<Mask<'_>>();
+        moves::<PinnedMask<'_>>();
+    }
+}
+
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;

@@ -315,7 +315,19 @@ pub struct MaskCopy {
 
 /// A mask that follows its publications.
 ///
-/// One thread at a time uses it: it can move to another one.
+/// One thread at a time uses it: it can move to another one, and threads cannot
+/// share it.
+///
+/// ```compile_fail,E0277
+/// # fn f() -> Result<(), gpumap::Error> {
+/// let map = gpumap::Map::attach()?;
+/// let mask = map.mask("causal")?;
+/// std::thread::scope(|threads| {
+///     threads.spawn(|| mask.copy(0));
+/// });
+/// # Ok(())
+/// # }
+/// ```
 pub struct Mask<'m> {
     map: &'m Map,
     raw: NonNull<sys::gpumap_mask>,

@@ -10,6 +10,7 @@ use gpumap::*;
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -350,4 +351,42 @@ fn a_model_may_be_dropped_with_its_jobs_in_flight() {
     until("all is free", || {
         map.usage().unwrap().iter().all(|one| one.bytes == 0)
     });
+}
+
+#[test]
+fn a_model_outlives_the_worker_of_its_row() {
+    let agent = Agent::start();
+    let map = agent.attach();
+    let session = map.session().unwrap();
+    let path = checkpoint(&agent);
+    let memory = session.memory(0, 60).unwrap();
+    let mut model = session.load(&LoadModel::new(&path).name("m")).unwrap();
+
+    model.wait(Some(MINUTE)).unwrap();
+    let worker = map.device(0).unwrap().worker_pid.unwrap();
+    let status = Command::new("kill")
+        .args(["-s", "KILL", &worker.to_string()])
+        .status()
+        .unwrap();
+    assert!(status.success());
+    until("another worker is there", || {
+        let device = map.device(0).unwrap();
+        device.is_ready() && device.worker_pid != Some(worker)
+    });
+    let copied = |model: &Model<'_>| {
+        let tensor = model.tensor("model.layers.3.weight").unwrap();
+        session.run(0, &Job::copy(&memory, &tensor, DType::F32, 15))
+    };
+    let mut kinds = Vec::new();
+    while let Err(error) = copied(&model) {
+        kinds.push(error.kind());
+        assert!(
+            matches!(error.kind(), Kind::Stale | Kind::WorkerDied),
+            "{}",
+            error
+        );
+        model.renew().unwrap();
+    }
+    assert!(!kinds.is_empty());
+    assert_eq!(memory.bytes().unwrap().elements::<f32>(), weights(3));
 }

@@ -368,6 +368,92 @@ fn a_forked_child_is_told() {
     session.run(0, &Job::nop()).unwrap();
 }
 
+/// Numbers that look random, the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % n as u64) as usize
+    }
+}
+
+#[test]
+fn any_order_of_jobs_and_drops_keeps_memory_apart() {
+    const BYTES: usize = 64 << 10;
+    let agent = Agent::start();
+    let map = agent.attach();
+    let session =
+        OpenSession::new().depth(16).arena_bytes(2 << 20).open(&map).unwrap();
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    // Each with its row, and the byte that its last job fills it with.
+    let mut all: Vec<(Memory<'_>, u32, u8)> = Vec::new();
+    let (mut filled, mut dropped, mut read, mut busy) = (0, 0, 0, 0);
+
+    for step in 0..5000 {
+        match random.below(4) {
+            0 if all.len() < 12 => {
+                let row = random.below(2) as u32;
+                match session.memory(row, BYTES) {
+                    Ok(mut memory) => {
+                        // No job of its last holder writes it.
+                        memory.bytes_mut().unwrap().fill(1);
+                        all.push((memory, row, 1));
+                    }
+                    Err(error) => {
+                        assert_eq!(error.kind(), Kind::NoMemory);
+                        session.poll().unwrap();
+                    }
+                }
+            }
+            1 if !all.is_empty() => {
+                let i = random.below(all.len());
+                let byte = step as u8;
+                let (memory, row, last) = &mut all[i];
+                let job =
+                    Job::fill(&*memory, DType::U8, BYTES as u64, byte.into());
+                match session.submit(*row, &job) {
+                    Ok(_) => *last = byte,
+                    Err(error) => {
+                        assert_eq!(error.kind(), Kind::Again);
+                        session.wait(Some(MINUTE)).unwrap();
+                    }
+                }
+                filled += 1;
+            }
+            2 if !all.is_empty() => {
+                let i = random.below(all.len());
+                all.swap_remove(i);
+                dropped += 1;
+            }
+            _ if !all.is_empty() => {
+                let i = random.below(all.len());
+                match all[i].0.bytes() {
+                    Ok(bytes) => {
+                        assert!(*bytes == [all[i].2; BYTES][..]);
+                        read += 1;
+                    }
+                    Err(error) => {
+                        assert_eq!(error.kind(), Kind::Busy);
+                        session.wait(Some(MINUTE)).unwrap();
+                        busy += 1;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    assert!(filled > 500 && dropped > 500 && read > 200 && busy > 20);
+    while session.in_flight() > 0 {
+        session.wait(Some(MINUTE)).unwrap();
+    }
+    all.clear();
+    // Nothing was lost.
+    session.memory(0, 1 << 20).unwrap();
+}
+
 #[test]
 fn a_session_moves_to_another_thread() {
     let agent = Agent::start();

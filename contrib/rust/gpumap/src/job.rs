@@ -312,15 +312,14 @@ impl<'a> Job<'a> {
 
     /// The slots of the job, after a check that each operand has the bytes: the
     /// library knows the arena's end, and not that of each allocation.
-    fn flight(&self, session: &Session<'_>, tiles: u64) -> Result<Flight> {
+    fn flight(&self, session: &Session<'_>) -> Result<Flight> {
         let (element, n) = self.result();
         let mask_element = match self.op {
             sys::GPUMAP_OP_MASK_ADD => self.dtype.bytes(),
             _ => 1,
         };
-        let tiles = if n == 1 { tiles } else { 1 };
         let operands = [
-            (&self.dst, element, n.saturating_mul(tiles), true),
+            (&self.dst, element, n, true),
             (&self.src, self.dtype.bytes(), self.n, false),
             (&self.mask, mask_element, u64::from(self.mask_n), false),
         ];
@@ -450,7 +449,7 @@ impl<'m> Session<'m> {
         let mut raw = Vec::with_capacity(jobs.len());
 
         for (job, times) in jobs.iter().zip(&times) {
-            let flight = job.flight(self, 1)?;
+            let flight = job.flight(self)?;
             books.admit(&flight)?;
             let token = books.token();
             flights.push((token, flight));
@@ -642,7 +641,7 @@ impl<'m> Session<'m> {
         how: &Scatter<'_>,
         ret_combined: *mut std::os::raw::c_void,
     ) -> Result<Vec<Tile>> {
-        let flight = job.flight(self, 1)?;
+        let flight = job.flight(self)?;
         let mut tiles = vec![sys::gpumap_tile::default(); room(job)];
         let times = job.times();
         let raw = job.raw(Token(0), &times);

@@ -12,14 +12,13 @@ use std::process::Command;
 
 /// The output of an example, called with these words and the agent's.
 fn run(agent: &Agent, name: &str, words: &[&Path]) -> String {
-    // cargo builds examples beside the tests, before it runs these.
     let test = env::current_exe().unwrap();
     let program = test.parent().unwrap().parent().unwrap().join("examples");
     let done = Command::new(program.join(name))
         .args(words)
         .args(agent.words())
         .output()
-        .unwrap();
+        .expect("an example that cargo build --examples has built");
 
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8(done.stdout).unwrap()

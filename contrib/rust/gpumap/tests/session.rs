@@ -94,6 +94,20 @@ fn memory_is_either_open_or_in_use() {
     assert_eq!(kind(session.wait_for(token, None)), Kind::NothingInFlight);
     assert_eq!(kind(session.wait(None)), Kind::NothingInFlight);
     assert!(session.poll().unwrap().is_empty());
+
+    // A job that reads it leaves it to readers.
+    let other = session.memory(0, 64).unwrap();
+    let job = Job::copy(&other, &memory, DType::U8, 64);
+    let token = session.submit(0, &job).unwrap();
+    assert_eq!(memory.bytes().unwrap()[0], 7);
+    assert_eq!(kind(memory.bytes_mut()), Kind::Busy);
+    session.wait_for(token, Some(MINUTE)).unwrap();
+
+    // Open for ever, no job has it.
+    std::mem::forget(memory.bytes_mut().unwrap());
+    let job = Job::copy(&other, &memory, DType::U8, 64);
+    assert_eq!(kind(session.submit(0, &job)), Kind::Busy);
+    assert_eq!(kind(memory.bytes()), Kind::Busy);
 }
 
 #[test]
@@ -343,6 +357,30 @@ fn the_end_of_the_agent_is_an_error_of_every_job() {
         Ok(bytes) => assert_eq!(bytes.len(), 4096),
         Err(error) => assert_eq!(error.kind(), Kind::Gone),
     };
+}
+
+#[test]
+fn memory_that_a_dead_agent_may_write_stays_shut() {
+    const BYTES: usize = 16 << 20;
+    let mut agent = Agent::start();
+    let map = agent.attach();
+    let session = map.session().unwrap();
+    let mut memory = session.memory(0, BYTES).unwrap();
+    let idle = session.memory(0, 64).unwrap();
+
+    // More work than ends before the agent does.
+    let job = Job::fill(&memory, DType::U8, BYTES as u64, 1);
+    session.submit_all(0, &vec![job; 200]).unwrap();
+    agent.kill();
+    let mut ends = Vec::new();
+    while session.in_flight() > 0 {
+        ends.extend(session.wait(Some(MINUTE)).unwrap());
+    }
+    assert_eq!(ends.len(), 200);
+    assert_eq!(kind(ends[199].check()), Kind::Gone);
+    assert_eq!(kind(memory.bytes()), Kind::Gone);
+    assert_eq!(kind(memory.bytes_mut()), Kind::Gone);
+    assert_eq!(idle.bytes().unwrap().len(), 64);
 }
 
 #[test]

@@ -19,6 +19,7 @@ EXTRA_DIST += %reldir%/core/mask.c
 EXTRA_DIST += %reldir%/core/meshes.c
 EXTRA_DIST += %reldir%/core/model.c
 EXTRA_DIST += %reldir%/core/module.c
+EXTRA_DIST += %reldir%/core/pool.c
 EXTRA_DIST += %reldir%/core/requests.c
 EXTRA_DIST += %reldir%/core/session.c
 EXTRA_DIST += %reldir%/core/tensor.c

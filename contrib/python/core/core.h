@@ -248,4 +248,10 @@ int core_add_tensor(PyObject *module);
 int core_add_mask(PyObject *module);
 int core_add_comm(PyObject *module);
 
+/* ---- pools of CUDA memory ------------------------------------------------ */
+
+/* A method of Map, and a function of the module, see pool.c. */
+PyObject *core_pool_open(PyObject *map, PyObject *args);
+PyObject *core_pool_find(PyObject *module, PyObject *address);
+
 #endif

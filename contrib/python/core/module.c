@@ -83,6 +83,7 @@ static PyMethodDef module_methods[] = {
 	{ "strerror", module_strerror, METH_O,
 	  "strerror($module, error, /)\n--\n\n"
 	  "A sentence about a negative errno of the library." },
+	{ "_pool_find", core_pool_find, METH_O, NULL },
 	{ "version", module_version, METH_NOARGS,
 	  "version($module, /)\n--\n\n"
 	  "The library's version: 10000 * major + 100 * minor + patch." },

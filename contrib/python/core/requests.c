@@ -424,6 +424,7 @@ static PyObject *request_limit(PyObject *object, PyObject *seconds)
 PyMethodDef core_map_request_methods[] = {
 	{ "_export_fd", request_export_fd, METH_VARARGS, NULL },
 	{ "_layers_release", request_layers_release, METH_O, NULL },
+	{ "_pool_open", core_pool_open, METH_VARARGS, NULL },
 	{ "_request_limit", request_limit, METH_O, NULL },
 	{ "_started", request_started, METH_O, NULL },
 	{ "_mask_release", request_mask_release, METH_O, NULL },

@@ -18,6 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from . import _core, errors
+from .map import Map
 from .model import Model
 from .session import Buffer, FingerprintLike, Job, Session, Share, Users
 
@@ -26,8 +27,10 @@ __all__ = [
     "Report",
     "attach_module",
     "differences",
+    "exported",
     "materialize",
     "open_module",
+    "pool",
     "publish_module",
     "state_dict",
     "unfilled_on_meta",
@@ -527,6 +530,56 @@ def _manifested(memory: memoryview, one: dict[str, Any]) -> Any:
     size = torch.empty(0, dtype=dtype).element_size()
     flat = _over(memory, one["at"], one["extent"] * size).view(dtype)
     return flat.as_strided(shape, stride)
+
+
+# ---- pools -------------------------------------------------------------------
+
+_allocators: list[Any] = []  # torch's pools do not keep theirs
+
+
+def pool(map: Map, row: int) -> Any:
+    """A torch.cuda.MemPool whose memory is buffers of a row.
+
+        with torch.cuda.use_mem_pool(gpumap.torch.pool(map, row)):
+            module = load()
+
+    Its memory counts as this user's on the row, and jobs of other sessions can
+    have it: exported() says by which number.  A device has one pool, as long as
+    the process runs, and what torch frees stays with it.
+
+    Exists: the device has one.  NoDevice: the row is not visible to CUDA here.
+    TypeError: this torch has no MemPool.  It has not been run with torch on a
+    GPU: its allocator is tested on a stand-in for the driver.
+    """
+    if not hasattr(torch.cuda, "MemPool"):
+        raise TypeError(f"torch {torch.__version__} has no MemPool")
+    device = map.ordinal(row)
+    if device is None:
+        raise errors.make(
+            "pool", 19, "the row is not visible", f"CUDA here lacks row {row}"
+        )
+    map._pool_open(row, device)
+    _allocators.append(
+        torch.cuda.memory.CUDAPluggableAllocator(
+            _core.__file__, "gpumap_pool_alloc", "gpumap_pool_free"
+        )
+    )
+    return torch.cuda.MemPool(_allocators[-1].allocator())
+
+
+def exported(tensor: Any) -> tuple[int, int]:
+    """The number by which Session.import_buffer() has the memory of a tensor of
+    a pool, and where in it the tensor begins, in bytes.
+
+    ValueError: it is of no pool.
+    """
+    found = _core._pool_find(tensor.data_ptr())
+    if found is None:
+        raise ValueError("the tensor's memory is not of a gpumap pool")
+    return found[:2]
+
+
+# ---- two modules -------------------------------------------------------------
 
 
 def differences(a: Any, b: Any) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -159,3 +160,89 @@ def test_reserve_takes_a_card(
     with map.reserve(1 << 20) as kept:
         assert set(kept.by_row) <= {device.row for device in cards}
         assert list(kept.by_row.values()) == [1 << 20]
+
+
+POOL = """
+import ctypes, sys
+import gpumap
+from gpumap import Job, _core
+
+cuda = ctypes.CDLL("libcuda.so.1")
+context = ctypes.c_void_p()
+assert cuda.cuInit(0) == 0
+map = gpumap.attach(*sys.argv[1:3])
+row = next(d.row for d in map.devices if d.kind == gpumap.DeviceKind.CUDA)
+device = map.devices[row].ordinal_pci  # there are no device nodes
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+
+core = ctypes.CDLL(_core.__file__)
+alloc, free = core.gpumap_pool_alloc, core.gpumap_pool_free
+alloc.restype = ctypes.c_void_p
+alloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+free.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int,
+                 ctypes.c_void_p]
+assert alloc(4096, device, None) is None  # it has no pool yet
+map._pool_open(row, device)
+try:
+    map._pool_open(row, device)
+    raise AssertionError("two pools")
+except gpumap.Exists:
+    pass
+
+def used():
+    return sum(one.bytes for one in map.usage() if one.row == row)
+
+size = 3 << 20
+before = used()
+one, two = alloc(size, device, None), alloc(size, device, None)
+assert one and two and one != two
+assert used() - before >= 2 * size
+for wrong in (0, -1):
+    assert alloc(wrong, device, None) is None
+assert alloc(size, 64, None) is None and alloc(size, -1, None) is None
+assert alloc(1 << 50, device, None) is None  # more than there is
+
+# Jobs of another session read what this process's kernels write.
+text = b"torch wrote this"
+assert cuda.cuMemcpyHtoD_v2(ctypes.c_uint64(two + 4096), text, 16) == 0
+number, at, nbytes = _core._pool_find(two + 4096)
+assert (at, nbytes) == (4096, size)
+session = map.session()
+buffer = session.import_buffer(number)
+memory = session.memory(row, 16)
+session.run(row, Job("copy", 16, "u8", memory, (buffer, at)))
+assert bytes(memoryview(memory)) == text
+buffer.free()
+
+free(two, size, device, None)
+free(two, size, device, None)  # nothing
+assert _core._pool_find(two) is None and _core._pool_find(one)
+assert _core._pool_find(one + size) is None
+assert alloc(1 << 20, device, None) not in (one, two)
+# A free block is for the next of its size.
+assert alloc(size - 4096, device, None) == two
+free(one, size, device, None)
+print("done")
+"""
+
+
+def test_pool(agent: Agent) -> None:
+    """The allocator of gpumap.torch.pool(), called as torch calls it."""
+    driver = Path(agent.env["GPUMAP_FAKE_HARDWARE"]).with_name("driver")
+    ran = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            POOL,
+            agent.instance,
+            str(agent.runtime_dir),
+        ],
+        env={
+            **agent.env,
+            "LD_LIBRARY_PATH": f"{driver}:{os.environ.get('LD_LIBRARY_PATH')}",
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert ran.stdout == "done\n", ran.stderr

@@ -7,6 +7,7 @@ mod agent;
 
 use agent::{until, Agent, MINUTE};
 use gpumap::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -56,12 +57,14 @@ fn masks_are_made_by_rule() {
 
 #[test]
 fn a_pinned_mask_stays_and_others_follow() {
+    const BYTES: usize = 128 * 256 * 4;
     let agent = Agent::start();
     let map = agent.attach();
     let rows = [0, 1];
     let publish = |byte: u8| {
-        let data = [byte; 60];
-        let mask = NewMask::loaded("loaded", DType::F32, &[3, 5], &data);
+        let data = [byte; BYTES];
+        let shape = [128, 256];
+        let mask = NewMask::loaded("loaded", DType::F32, &shape, &data);
         map.publish_mask(&mask.rows(&rows)).unwrap().version
     };
 
@@ -69,27 +72,33 @@ fn a_pinned_mask_stays_and_others_follow() {
     let pinned = map.pin_mask("loaded").unwrap();
     let bytes = pinned.data(1).unwrap();
     let mask = map.mask("loaded").unwrap();
-    assert_eq!(mask.get(0).unwrap().shape(), [3, 5]);
-    assert_eq!(mask.get(0).unwrap().strides(), [20, 4]);
+    assert_eq!(mask.get(0).unwrap().shape(), [128, 256]);
+    assert_eq!(mask.get(0).unwrap().strides(), [1024, 4]);
+    let reads = AtomicBool::new(false);
     thread::scope(|threads| {
         // A copy is of one version, whatever is published meanwhile.
+        let reads = &reads;
         let reader = threads.spawn(move || {
             let mut versions = 0;
             let mut last = 0;
-            while last < first + 50 {
+            while last < first + 198 {
                 let copy = mask.copy(0).unwrap();
-                assert!(copy.data.iter().all(|b| *b == copy.data[0]));
+                assert!(copy.data == [copy.data[0]; BYTES]);
                 assert!(copy.version >= last);
                 versions += u32::from(copy.version != last);
                 last = copy.version;
+                reads.store(true, Ordering::SeqCst);
             }
             versions
         });
-        until("50 more versions", || publish(2) >= first + 50);
+        until("it reads", || reads.load(Ordering::SeqCst));
+        for byte in 2..200 {
+            publish(byte);
+        }
         assert!(reader.join().unwrap() > 1);
     });
     assert_eq!(pinned.get(1).unwrap().version(), first);
-    assert_eq!(bytes, [1; 60]);
+    assert!(bytes == [1; BYTES]);
     let wrong = NewMask::loaded("loaded", DType::F32, &[3, 5], &[0; 59]);
     assert_eq!(kind(map.publish_mask(&wrong.rows(&rows))), Kind::Invalid);
 
@@ -107,7 +116,7 @@ fn a_pinned_mask_stays_and_others_follow() {
     let buffer = session.register_mask("loaded").unwrap();
     let memory = session.memory(0, 60).unwrap();
     session.run(0, &Job::copy(&memory, &buffer, DType::U8, 60)).unwrap();
-    assert!(memory.bytes().unwrap().iter().all(|byte| *byte == 2));
+    assert!(memory.bytes().unwrap().iter().all(|byte| *byte == 199));
 }
 
 #[test]

@@ -5,12 +5,11 @@
 
 mod agent;
 
-use agent::{until, write_safetensors, Agent, MINUTE};
+use agent::{signal, until, write_safetensors, Agent, MINUTE, SIGKILL};
 use gpumap::*;
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -364,11 +363,7 @@ fn a_model_outlives_the_worker_of_its_row() {
 
     model.wait(Some(MINUTE)).unwrap();
     let worker = map.device(0).unwrap().worker_pid.unwrap();
-    let status = Command::new("kill")
-        .args(["-s", "KILL", &worker.to_string()])
-        .status()
-        .unwrap();
-    assert!(status.success());
+    signal(SIGKILL, worker);
     until("another worker is there", || {
         let device = map.device(0).unwrap();
         device.is_ready() && device.worker_pid != Some(worker)

@@ -24,7 +24,9 @@ extern "C" {
     fn prctl(option: c_int, argument: c_ulong) -> c_int;
     fn getuid() -> u32;
 }
-const SIGTERM: c_int = 15;
+pub const SIGKILL: c_int = 9;
+pub const SIGTERM: c_int = 15;
+pub const SIGSTOP: c_int = 19;
 const PR_SET_PDEATHSIG: c_int = 1;
 
 static AGENTS: AtomicU32 = AtomicU32::new(0);
@@ -159,6 +161,12 @@ impl Drop for Agent {
         fs::remove_dir_all(&self.folder).unwrap();
         assert!(removed.unwrap().success());
     }
+}
+
+/// Sends a signal to a process of the agent.
+pub fn signal(number: c_int, pid: u32) {
+    // SAFETY: the call has no conditions.
+    assert_eq!(unsafe { kill(pid as c_int, number) }, 0);
 }
 
 /// Waits until it is true; the test fails where it never is.

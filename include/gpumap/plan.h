@@ -119,13 +119,13 @@ struct gpumap_plan_charge {
  * plans receive the same memory, whichever processes request them.  A map that
  * is replaced gives up its own reservation first.
  *
- * GPUMAP_SETTING_RESERVE has no model: it reserves layer_bytes[i], at least 1,
- * or 0 of a held map, of rows[i], for n_layers = n_rows rows, and keeps nothing
- * back.  With one
- * layer and another n_rows it reserves layer_bytes[0] of that one among @rows
- * which has the fewest bytes left then, the first where there are several.
- * NULL stands for the rows that are neither hosts nor dummies, or for all where
- * there are no such rows.  The map has one layer on each row that it reserves.
+ * GPUMAP_SETTING_RESERVE has no model: it reserves layer_bytes[i] of rows[i],
+ * for n_layers = n_rows rows, and keeps nothing back.  The bytes are at least 1,
+ * or 0 of a map that is held or only asked for.  With one layer and another
+ * n_rows it reserves layer_bytes[0] of that one among @rows which has the fewest
+ * bytes left then, the first where there are several.  NULL stands for the rows
+ * that are neither hosts nor dummies, or for all where there are no such rows.
+ * The map has one layer on each row that it reserves.
  *
  * A request with wait_ns waits in a line, first in, first out on each row: a
  * request is admitted when it fits, and no request before it waits for a row
@@ -175,6 +175,7 @@ struct gpumap_plan_charge {
  *		-EPERM		the name belongs to another user
  *		-EEXIST		with GPUMAP_PLAN_NEW: a map has this name, and
  *				this process does not hold it
+ *		-ESHUTDOWN	the agent is shutting down
  *		-ESRCH		a held map, and the agent does not see this
  *				process
  *		-EROFS, -EIO	to publish: the agent's disk is read-only, or

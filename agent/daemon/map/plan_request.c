@@ -278,7 +278,8 @@ static int check_reserve(struct plan_change *plan)
 		.bytes = plan->layer_bytes,
 		.n = ask->n_layers,
 		.uid = plan->change.uid,
-		.may_be_none = (ask->flags & GPUMAP_PLAN_HELD) != 0,
+		.may_be_none = (ask->flags & GPUMAP_PLAN_HELD) != 0 ||
+			       !to_publish(ask),
 		.turn = &turn,
 	};
 	int ret;
@@ -375,6 +376,11 @@ static int check(struct gm_change *change)
 	q->model.n_heads = ask->n_heads;
 	put_cache(plan);
 	change->act = GM_CHANGE_NOTHING;
+	/* Its rows are drained, and those of the next agent are not. */
+	if (change->d->draining)
+		return gm_why(change->why, -ESHUTDOWN,
+			      "the agent is shutting down; try again when it "
+			      "is back");
 	ret = may_publish(plan);
 	if (ret == 0)
 		ret = list_devices(plan);

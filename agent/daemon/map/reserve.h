@@ -22,7 +22,7 @@ struct gm_reserve {
 	const uint64_t *bytes; /* of each device, or one for any of them */
 	uint32_t n;
 	uint32_t uid;
-	bool may_be_none; /* 0 bytes of a row: it is held for its place alone */
+	bool may_be_none; /* 0 bytes of a row: for its place alone */
 	const struct gm_turn *turn;
 };
 

@@ -339,6 +339,10 @@ static void it_is_printed_alone(void)
 	json = object();
 	OK(json_is_string(json_object_get(json, "cpus")));
 	json_decref(json);
+	/* A row without memory of it. */
+	EQ(RUN("--reserve", "0", "--rows", "1,2", "--any", "--print-env",
+	       "true"),
+	   0);
 	/* One of two cards. */
 	EQ(RUN("--reserve", "3M", "--rows", "1,2", "--any", "--print-env",
 	       "true"),

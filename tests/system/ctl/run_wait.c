@@ -22,6 +22,12 @@ static void start(struct run_job *job, const char *name, const char *size)
 		  "echo $$ runs; exec sleep 600");
 }
 
+/* Start one that is never ready on the host's row, which has a worker. */
+#define START_GATED(job, name)                                              \
+	RUN_START(job, "--cache-dir", cache, "--rows", "0", "--name", name, \
+		  "--reserve", "1M", "--wait", "600", "--gate", "--", "sh", \
+		  "-c", "echo $$ runs; exec sleep 600")
+
 /* The one that holds more than half of the row. */
 static struct run_job first;
 
@@ -252,6 +258,47 @@ static void an_agent_that_comes_back_is_found(int signal)
 	OK(run_all_gone(map));
 }
 
+/* The rows are drained as long as the agent needs to end, which is no reason to
+ * refuse. */
+static void an_agent_that_ends_is_waited_for(void)
+{
+	struct gpumap_device device = { .size = sizeof(device) };
+	const uint64_t bytes = 1 << 20;
+	const struct gpumap_plan_request request = {
+		.size = sizeof(request),
+		.setting = GPUMAP_SETTING_RESERVE,
+		.rows = (const uint32_t[]){ 0 },
+		.n_rows = 1,
+		.n_layers = 1,
+		.layer_bytes = &bytes,
+	};
+	struct gpumap_plan answer = { .size = sizeof(answer) };
+	struct run_job second;
+
+	START_GATED(&first, "first");
+	OK(run_printed(&first, first.out, "runs"));
+	START_GATED(&second, "second");
+	OK(run_waiting(map, 1));
+	EQ(gpumap_plan_make(map, &request, &answer, NULL, 0, NULL, 0), 0);
+	EQ(gpumap_device_read(map, 0, &device), 0);
+	OK(process_stop((pid_t)device.worker_pid));
+	kill(agent.pid, SIGTERM);
+	OK(agent_wait_log(&agent, "event=draining"));
+	EQ(gpumap_plan_make(map, &request, &answer, NULL, 0, NULL, 0),
+	   -ESHUTDOWN);
+	kill((pid_t)device.worker_pid, SIGCONT);
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	gpumap_detach(map);
+	if (!OK(agent_start(&agent)))
+		return;
+	map = story_attach(&agent);
+	OK(run_waiting(map, 1));
+	end(&first);
+	OK(run_printed(&second, second.out, "runs"));
+	end(&second);
+	OK(run_all_gone(map));
+}
+
 static void one_that_does_not_is_waited_for(void)
 {
 	struct run_job second;
@@ -281,6 +328,7 @@ TAP_CASE()
 	closed_streams_stay_closed();
 	an_agent_that_comes_back_is_found(SIGKILL);
 	an_agent_that_comes_back_is_found(SIGTERM);
+	an_agent_that_ends_is_waited_for();
 	one_that_does_not_is_waited_for();
 	rmdir(cache);
 	story_finish(&agent, map);

@@ -50,6 +50,7 @@ EXTRA_DIST += %reldir%/pyproject.toml
 EXTRA_DIST += %reldir%/setup.py
 EXTRA_DIST += %reldir%/tests/agent.py
 EXTRA_DIST += %reldir%/tests/bench.py
+EXTRA_DIST += %reldir%/tests/bench_load.py
 EXTRA_DIST += %reldir%/tests/conftest.py
 EXTRA_DIST += %reldir%/tests/test_arrays.py
 EXTRA_DIST += %reldir%/tests/test_bad_input.py

@@ -120,9 +120,9 @@ struct gpumap_plan_charge {
  * is replaced gives up its own reservation first.
  *
  * GPUMAP_SETTING_RESERVE has no model: it reserves layer_bytes[i] of rows[i],
- * for n_layers = n_rows rows, and keeps nothing back.  The bytes are at least 1,
+ * for n_layers = n_rows rows, and keeps nothing back.  The bytes are 1 or more,
  * or 0 of a map that is held or only asked for.  With one layer and another
- * n_rows it reserves layer_bytes[0] of that one among @rows which has the fewest
+ * n_rows it reserves layer_bytes[0] of that one among @rows that has the fewest
  * bytes left then, the first where there are several.  NULL stands for the rows
  * that are neither hosts nor dummies, or for all where there are no such rows.
  * The map has one layer on each row that it reserves.

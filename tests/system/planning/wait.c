@@ -232,6 +232,30 @@ static void the_row_that_fits_best_is_taken(void)
 	EQ(gpumap_layers_release(map, "any"), 0);
 	EQ(gpumap_layers_release(map, "small"), 0);
 	EQ(gpumap_layers_release(map, "next"), 0);
+	/* All of a row, and all that is left of one. */
+	bytes = 10 * GIB;
+	request.name = "all";
+	request.wait_ns = 0;
+	EQ(plan(&request, &answer), 0);
+	STR(answer.spec, "2:1");
+	bytes = 7 * GIB;
+	request.name = "most";
+	EQ(plan(&request, &answer), 0);
+	STR(answer.spec, "0:1");
+	bytes = GIB;
+	request.name = "left";
+	request.n_rows = 1;
+	request.rows = (const uint32_t[]){ 0 };
+	EQ(plan(&request, &answer), 0);
+	request.n_rows = 2;
+	request.rows = (const uint32_t[]){ 2, 0 };
+	request.name = "none";
+	EQ(plan(&request, &answer), -ENOSPC);
+	EQ(answer.missing_bytes, GIB);
+	EQ(answer.missing_row, 0);
+	EQ(gpumap_layers_release(map, "all"), 0);
+	EQ(gpumap_layers_release(map, "most"), 0);
+	EQ(gpumap_layers_release(map, "left"), 0);
 	OK(is_empty());
 }
 
@@ -244,6 +268,11 @@ static void nonsense_is_refused(void)
 	request.n_rows = 2;
 	request.flags = GPUMAP_PLAN_COMMIT;
 	EQ(ask(&request), -EINVAL); /* no bytes, and no process */
+	bytes[1] = GIB;
+	bytes[0] = 0;
+	EQ(ask(&request), -EINVAL); /* likewise, of the first row */
+	bytes[0] = GIB;
+	bytes[1] = 0;
 	request.flags |= GPUMAP_PLAN_HELD;
 	request.n_rows = 1;
 	EQ(ask(&request), -EINVAL); /* two sizes, one row */

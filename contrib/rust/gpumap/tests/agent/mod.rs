@@ -25,8 +25,8 @@ extern "C" {
     fn getuid() -> u32;
 }
 pub const SIGKILL: c_int = 9;
-pub const SIGTERM: c_int = 15;
-pub const SIGSTOP: c_int = 19;
+const SIGTERM: c_int = 15;
+const SIGSTOP: c_int = 19;
 const PR_SET_PDEATHSIG: c_int = 1;
 
 static AGENTS: AtomicU32 = AtomicU32::new(0);
@@ -131,6 +131,10 @@ impl Agent {
         self.attach_options().attach().unwrap()
     }
 
+    pub fn pid(&self) -> u32 {
+        self.process.as_ref().unwrap().id()
+    }
+
     /// Ends the agent as a crash would.
     pub fn kill(&mut self) {
         let process = self.process.as_mut().unwrap();
@@ -167,6 +171,22 @@ impl Drop for Agent {
 pub fn signal(number: c_int, pid: u32) {
     // SAFETY: the call has no conditions.
     assert_eq!(unsafe { kill(pid as c_int, number) }, 0);
+}
+
+/// Stops a process of the agent: all its threads have stopped then.
+pub fn stop(pid: u32) {
+    let tasks = PathBuf::from(format!("/proc/{}/task", pid));
+    let is_stopped = |task: &Path| {
+        let stat = fs::read_to_string(task.join("stat")).unwrap();
+        // The state is behind the name, which is in parentheses.
+        stat[stat.rfind(')').unwrap()..].starts_with(") T")
+    };
+
+    signal(SIGSTOP, pid);
+    until("it has stopped", || {
+        let tasks = fs::read_dir(&tasks).unwrap();
+        tasks.flatten().all(|task| is_stopped(&task.path()))
+    });
 }
 
 /// Waits until it is true; the test fails where it never is.

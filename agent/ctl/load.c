@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "agent/ctl/clock.h"
+#include "agent/ctl/load_hold.h"
 #include "agent/ctl/load_link.h"
 #include "agent/ctl/load_options.h"
 #include "agent/ctl/load_user.h"
@@ -28,44 +29,17 @@
 #define LINE_WIDTH 78
 
 struct loading {
-	const struct gm_ctl *ctl;
+	struct gm_ctl *ctl;
 	const char *name;
 	struct gpumap_session *session;
 	struct gpumap_model *model;
 	struct gpumap_model_progress progress;
 	struct gpumap_model_buffer *buffers;
 	uint32_t n_buffers;
-	uint32_t *restarts; /* last known restarts of the worker of each */
 	bool on_terminal;
 	struct gm_load_link file;        /* of --as-file */
 	struct gpumap_fingerprint print; /* size 0: none was given */
-	sigset_t ends; /* the signals to end, blocked except while sleeping */
 };
-
-/* ---- signals ------------------------------------------------------------ */
-
-static volatile sig_atomic_t told;
-
-static void tell(int signal)
-{
-	told = signal;
-}
-
-/* The handlers restart interrupted calls.  The program checks @told between
- * calls of the library, so a signal interrupts nothing. */
-static void mind_signals(struct loading *l)
-{
-	struct sigaction action = { .sa_handler = tell,
-				    .sa_flags = SA_RESTART };
-
-	sigemptyset(&l->ends);
-	sigaddset(&l->ends, SIGINT);
-	sigaddset(&l->ends, SIGTERM);
-	sigaddset(&l->ends, SIGHUP);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
-}
 
 /* ---- progress ------------------------------------------------------------ */
 
@@ -183,37 +157,24 @@ static int load(struct loading *l)
 		if (show_progress(l) != GM_EXIT_OK)
 			return GM_EXIT_FAILED;
 		/* Check for signals five times a second. */
-		while (!told && gm_clock_ns() < until &&
+		while (!gm_load_is_told() && gm_clock_ns() < until &&
 		       gpumap_model_wait(l->model, gm_clock_ns() + LOOK_NS) ==
 			       -ETIME)
 			;
-		if (told)
+		if (gm_load_is_told())
 			gpumap_model_cancel(l->model);
 	}
 	clear_line(l);
 	return ret == 1 ? GM_EXIT_OK : load_failed(l, ret);
 }
 
-static struct gpumap_device device_of(const struct gm_ctl *ctl, uint32_t row)
-{
-	struct gpumap_device device = { .size = sizeof(device) };
-
-	while (gpumap_device_read(ctl->map, row, &device) == -EAGAIN)
-		;
-	return device;
-}
-
-/* List the model's buffers, and the restarts of their workers. */
 static int list_buffers(struct loading *l)
 {
 	l->n_buffers = gpumap_model_buffers(l->model, NULL, 0);
 	l->buffers = calloc(l->n_buffers, sizeof(*l->buffers));
-	l->restarts = calloc(l->n_buffers, sizeof(*l->restarts));
-	if (l->buffers == NULL || l->restarts == NULL)
+	if (l->buffers == NULL)
 		return gm_ctl_fail(l->ctl, -ENOMEM, "load");
 	gpumap_model_buffers(l->model, l->buffers, l->n_buffers);
-	for (uint32_t i = 0; i < l->n_buffers; i++)
-		l->restarts[i] = device_of(l->ctl, l->buffers[i].row).restarts;
 	return GM_EXIT_OK;
 }
 
@@ -334,101 +295,6 @@ static int show_loaded(const struct loading *l)
 	return ret;
 }
 
-/* ---- hold the model ----------------------------------------------------- */
-
-/* Does the share of this number still exist?  Returns 1, 0 or a negative
- * errno. */
-static int is_shared(const struct loading *l)
-{
-	struct gpumap_share_info *all;
-	int n = gm_ctl_list_share(l->ctl, &all), found = 0;
-
-	if (n < 0)
-		return n;
-	for (int i = 0; i < n; i++)
-		found |= all[i].share == l->progress.share;
-	free(all);
-	/* More shares may exist by now, behind this one. */
-	return found;
-}
-
-/* The share has ended: was it released, or lost? */
-static int ended(const struct loading *l)
-{
-	for (uint32_t i = 0; i < l->n_buffers; i++) {
-		uint32_t row = l->buffers[i].row;
-		struct gpumap_device device = device_of(l->ctl, row);
-
-		if (device.restarts == l->restarts[i] &&
-		    device.state == GPUMAP_DEVICE_READY)
-			continue;
-		fprintf(stderr,
-			"gpumapctl: \"%s\" is lost: the worker of row %u died "
-			"or has left service, and what it had; load it again\n",
-			l->name, row);
-		return GM_EXIT_FAILED;
-	}
-	fprintf(stderr, "gpumapctl: \"%s\" has been released\n", l->name);
-	return GM_EXIT_OK;
-}
-
-/* Report restarted workers: the memory still exists, but imports of it are
- * lost. */
-static void tell_of_restarts(struct loading *l)
-{
-	uint32_t told_row = UINT32_MAX;
-
-	for (uint32_t i = 0; i < l->n_buffers; i++) {
-		uint32_t row = l->buffers[i].row;
-		uint32_t now = device_of(l->ctl, row).restarts;
-
-		if (now != l->restarts[i] && row != told_row) {
-			fprintf(stderr,
-				"gpumapctl: the worker of row %u died; \"%s\" "
-				"is still there, and its other holders open "
-				"it again\n",
-				row, l->name);
-			told_row = row;
-		}
-		l->restarts[i] = now;
-	}
-}
-
-/* Check the share.  Returns an exit status, or -1 to go on holding it. */
-static int look(struct loading *l)
-{
-	int ret = gpumap_session_arm(l->session);
-
-	if (ret >= 0)
-		ret = is_shared(l);
-	if (ret < 0)
-		return gm_ctl_fail(l->ctl, ret, "\"%s\" is lost", l->name);
-	if (ret == 0)
-		return ended(l);
-	tell_of_restarts(l);
-	return -1;
-}
-
-static int hold(struct loading *l)
-{
-	struct pollfd wake = { .fd = gpumap_session_fd(l->session),
-			       .events = POLLIN };
-	const struct timespec second = { .tv_sec = 1 };
-	sigset_t before;
-	int ret;
-
-	if (!l->ctl->json) {
-		printf("shared as \"%s\"; holding it; end with Ctrl-C\n",
-		       l->name);
-		fflush(stdout);
-	}
-	sigprocmask(SIG_BLOCK, &l->ends, &before);
-	while ((ret = look(l)) < 0 && !told)
-		ppoll(&wake, 1, &second, &before);
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	return ret < 0 ? GM_EXIT_OK : ret;
-}
-
 /* ---- the command --------------------------------------------------------- */
 
 static void name_it(const struct gm_ctl *ctl, const struct gm_load_users *users,
@@ -459,7 +325,7 @@ static int take_file(const struct gm_ctl *ctl, uint32_t *row,
 	if (what->n_rows > 0)
 		return GM_EXIT_OK;
 	for (*row = 0; *row < n; ++*row)
-		if (device_of(ctl, *row).kind == GPUMAP_DEVICE_HOST)
+		if (gm_load_device(ctl, *row).kind == GPUMAP_DEVICE_HOST)
 			break;
 	what->rows = row;
 	what->n_rows = 1;
@@ -557,7 +423,7 @@ int gm_ctl_load(struct gm_ctl *ctl)
 		ret = gm_load_fingerprint(ctl, &l.print);
 	if (ret != GM_EXIT_OK)
 		return ret;
-	mind_signals(&l);
+	gm_load_mind_signals();
 	ret = begin(&l);
 	if (ret == GM_EXIT_OK)
 		ret = load(&l);
@@ -569,12 +435,17 @@ int gm_ctl_load(struct gm_ctl *ctl)
 		ret = show_loaded(&l);
 	if (ret == GM_EXIT_OK &&
 	    (ctl->given & (GM_OPT_ONCE | GM_OPT_DETACH)) == 0)
-		ret = hold(&l);
+		ret = gm_load_hold(
+			&(struct gm_load_held){ .ctl = ctl,
+						.name = l.name,
+						.session = &l.session,
+						.share = l.progress.share,
+						.buffers = l.buffers,
+						.n_buffers = l.n_buffers });
 	gm_load_link_end(&l.file);
 	/* Closing the session frees the memory, even with jobs in flight. */
 	gpumap_session_close(l.session);
 	gpumap_model_close(l.model, GPUMAP_NO_DEADLINE);
 	free(l.buffers);
-	free(l.restarts);
 	return ret;
 }

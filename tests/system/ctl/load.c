@@ -480,15 +480,62 @@ static void a_person_sees_how_far_it_is(const struct shards *s)
 	close(pty);
 }
 
-/* However the agent ends, the weights are lost with it. */
-static void it_ends_with_the_agent(const struct shards *s, int signal)
+/* Without a store the weights end with the agent, however it ends; the command
+ * hears of it from the next one. */
+static void they_are_lost_with_the_agent(const struct shards *s, int signal)
 {
 	pid_t pid = begin(-1, s->path, NULL, NULL);
 
 	OK(comes_to("holding it"));
 	agent_kill(&agent, signal);
+	OK(agent_start(&agent));
 	EQ(end_of(pid), 3);
+	OK(strstr(err, "the agent is gone"));
 	OK(strstr(err, "\"two\" is lost: "));
+}
+
+/* No agent comes: a signal ends the command. */
+static void it_can_be_stopped_without_an_agent(const struct shards *s)
+{
+	pid_t pid = begin(-1, s->path, NULL, NULL);
+
+	OK(comes_to("holding it"));
+	agent_kill(&agent, SIGKILL);
+	kill(pid, SIGTERM);
+	EQ(end_of(pid), 0);
+	OK(agent_start(&agent));
+}
+
+/* With one it holds them by each next agent. */
+static void it_holds_them_over_a_restart(const struct shards *s)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	struct gpumap_share_info info = { .size = sizeof(info) };
+	pid_t pid;
+
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	agent.kept_most = 64;
+	if (!OK(agent_start(&agent)))
+		return;
+	pid = begin(-1, s->path, NULL, NULL);
+	OK(comes_to("holding it"));
+	for (unsigned i = 0; i < 2; i++) {
+		kill(agent_main_pid(&agent), i ? SIGTERM : SIGKILL);
+		while ((agent_count_log(&agent, "event=share_opened") < i + 1 ||
+			agent_count_log(&agent, "event=ready") < i + 2) &&
+		       story_now() < until)
+			story_nap(2000);
+		EQ(gpumap_share_list(map, &info, 1), 1);
+		EQ(info.n_holders, 1);
+		EQ(info.pid, pid);
+	}
+	kill(pid, SIGTERM);
+	EQ(end_of(pid), 0);
+	OK(strstr(err, "another agent has \"two\""));
+	EQ(gpumap_share_list(map, &info, 1), 0);
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	agent.kept_most = 0;
+	OK(agent_start(&agent));
 }
 
 TAP_CASE()
@@ -513,9 +560,10 @@ TAP_CASE()
 	it_ends_when_the_weights_are_lost(&s);
 	it_can_be_stopped(&s);
 	a_person_sees_how_far_it_is(&s);
-	it_ends_with_the_agent(&s, SIGKILL);
-	OK(agent_start(&agent));
-	it_ends_with_the_agent(&s, SIGTERM);
+	they_are_lost_with_the_agent(&s, SIGKILL);
+	they_are_lost_with_the_agent(&s, SIGTERM);
+	it_can_be_stopped_without_an_agent(&s);
+	it_holds_them_over_a_restart(&s);
 	shards_remove(&s);
 	gpumap_detach(map);
 	if (tap_failures)

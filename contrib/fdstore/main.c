@@ -39,6 +39,7 @@ struct supervisor {
 	struct rlimit files; /* as the command shall have it */
 	pid_t child;         /* 0: none runs */
 	bool is_ending;
+	bool is_told; /* by SIGHUP, to start the command again */
 };
 
 static int usage(FILE *to)
@@ -109,6 +110,7 @@ static void take_signal(struct supervisor *v)
 	    info.ssi_signo == SIGCHLD)
 		return;
 	/* A hang-up is for a restart: the command ends, and is started anew. */
+	v->is_told |= info.ssi_signo == SIGHUP;
 	v->is_ending |= info.ssi_signo != SIGHUP;
 	if (v->child > 0)
 		kill(v->child, SIGTERM);
@@ -120,7 +122,8 @@ static void wait_for(struct supervisor *v, int ms)
 	struct pollfd fds[2] = { { .fd = v->signals, .events = POLLIN },
 				 { .fd = v->store.socket, .events = POLLIN } };
 
-	if (poll(fds, 2, ms) <= 0)
+	/* Messages count while the command runs, and are read at its end. */
+	if (poll(fds, v->child > 0 ? 2 : 1, ms) <= 0)
 		return;
 	if (fds[1].revents && v->child > 0)
 		store_read(&v->store, v->child);
@@ -145,6 +148,17 @@ static int watch(struct supervisor *v)
 	return status;
 }
 
+/* The next start would end as this one did, and the shares would be lost with
+ * us: the administrator is to look. */
+static void wait_for_advice(struct supervisor *v)
+{
+	gm_log(GM_LOG_ERROR, "waiting", "kept=%u remedy=%s", v->store.n,
+	       gm_quote("see the command's error, and send SIGHUP").text);
+	v->is_told = false;
+	while (!v->is_told && !v->is_ending)
+		wait_for(v, -1);
+}
+
 static int supervise(struct supervisor *v)
 {
 	int status = EXIT_FAILURE;
@@ -152,9 +166,11 @@ static int supervise(struct supervisor *v)
 	while (!v->is_ending) {
 		if (start(v) == 0)
 			status = watch(v);
-		if (status == EXIT_CONFIG)
+		if (status == EXIT_CONFIG && v->store.n == 0)
 			break;
-		if (!v->is_ending)
+		if (status == EXIT_CONFIG)
+			wait_for_advice(v);
+		else if (!v->is_ending)
 			wait_for(v, (int)v->delay_ms);
 	}
 	return status;
@@ -174,7 +190,7 @@ static bool number_of(const char *text, unsigned long max, unsigned long *ret)
 
 static int prepare(struct supervisor *v, unsigned long most)
 {
-	struct rlimit all;
+	struct rlimit all = { .rlim_max = 0 };
 	sigset_t set;
 	int ret;
 
@@ -189,6 +205,13 @@ static int prepare(struct supervisor *v, unsigned long most)
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, NULL);
+	/* Each is open twice while the next command is started. */
+	if (all.rlim_max / 2 < most + 64) {
+		most = all.rlim_max / 2 > 128 ? all.rlim_max / 2 - 64 : 64;
+		gm_log(GM_LOG_WARNING, "few_descriptors",
+		       "limit=%llu max=%lu remedy=\"raise ulimit -Hn\"",
+		       (unsigned long long)all.rlim_max, most);
+	}
 	v->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	ret = v->signals < 0 ? -errno : store_open(&v->store, (unsigned)most);
 	if (ret != 0)

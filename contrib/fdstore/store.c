@@ -5,11 +5,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -178,9 +180,27 @@ static void name_of(const char *text, char ret_name[FDSTORE_NAME_BYTES])
 		snprintf(ret_name, FDSTORE_NAME_BYTES, "%.*s", (int)n, value);
 }
 
+/* systemd keeps one descriptor of an open file. */
+static bool has(const struct store *s, int fd)
+{
+	pid_t pid = getpid();
+
+	for (unsigned i = 0; i < s->n; i++) {
+		if (syscall(SYS_kcmp, pid, pid, KCMP_FILE, s->kept[i].fd, fd) ==
+		    0)
+			return true;
+	}
+	return false;
+}
+
 static void add(struct store *s, const char *name, int fd)
 {
 	struct kept *kept = &s->kept[s->n];
+
+	if (has(s, fd)) {
+		close(fd);
+		return;
+	}
 
 	if (s->n == s->most) {
 		gm_log(GM_LOG_WARNING, "fd_refused",

@@ -73,8 +73,8 @@ allowed() {
 	daemon/sharing/exports.c F_ADD_SEALS 1: before a client has it
 	daemon/state/dir.c fchown 1: a folder of workers, at the start
 	daemon/state/dir.c flock 1: at the start, and does not wait
+	daemon/sharing/share_record.c fallocate 2: clients never have it
 	daemon/sharing/share_record.c fstat 1: clients never have it
-	daemon/sharing/share_record.c ftruncate 1: clients never have it
 	daemon/state/dir.c fstat 2: the administrator's
 	daemon/state/dir.c fstatat 2: the administrator's
 	daemon/state/dir.c fsync 6: the administrator's

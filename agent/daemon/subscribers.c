@@ -51,9 +51,9 @@ static void connection_dropped(struct gm_connection *c, const char *why)
 	gm_session_connection_dropped(c, why);
 }
 
-static void fd_store_settled(struct gm_daemon *d)
+static void fd_store_sent(struct gm_daemon *d)
 {
-	gm_share_answers_settled(d);
+	gm_share_answers_sent(d);
 }
 
 static void slot_stored(struct gm_daemon *d, uint32_t slot,
@@ -148,7 +148,7 @@ static void row_bytes(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 
 static const struct gm_events events = {
 	.connection_dropped = connection_dropped,
-	.fd_store_settled = fd_store_settled,
+	.fd_store_sent = fd_store_sent,
 	.slot_stored = slot_stored,
 	.object_moved = object_moved,
 	.map_published = map_published,

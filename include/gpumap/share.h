@@ -58,11 +58,11 @@ extern "C" {
  * named. */
 #define GPUMAP_SHARE_ANY_USER (UINT32_C(1) << 1)
 /* The share stays when no session holds it any more, until
- * gpumap_share_release(), the end of the agent, or that of a row of it.  Its
- * buffers stay charged to the sharing user, and count with those that the user
- * may export.  For root and gpumapd's own user, and for others as many times as
- * kept-shares-per-uid in [limits] of gpumapd.conf says, which is 0 unless it is
- * set. */
+ * gpumap_share_release(), the end of a row of it, or that of the agent where
+ * no service manager keeps shares.  Its buffers stay charged to the sharing
+ * user, and count with those that the user may export.  For root and gpumapd's
+ * own user, and for others as many times as kept-shares-per-uid in [limits] of
+ * gpumapd.conf says, which is 0 unless it is set. */
 #define GPUMAP_SHARE_KEEP        (UINT32_C(1) << 2)
 
 #define GPUMAP_SHARE_BUFFERS_MAX 1024

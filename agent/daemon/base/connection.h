@@ -82,6 +82,7 @@ struct gm_connection {
 	/* In the server's share_answers, while it waits for this share. */
 	TAILQ_ENTRY(gm_connection) share_answer;
 	uint64_t share; /* its id; 0: it does not wait */
+	uint64_t share_mark;
 	bool opens_share;
 	struct gm_deferred_request
 		*room; /* likewise, see account/retry_queue.h */

@@ -13,10 +13,10 @@ void gm_events_connection_dropped(const struct gm_daemon *d,
 		d->events->connection_dropped(c, why);
 }
 
-void gm_events_fd_store_settled(struct gm_daemon *d)
+void gm_events_fd_store_sent(struct gm_daemon *d)
 {
 	if (d->events)
-		d->events->fd_store_settled(d);
+		d->events->fd_store_sent(d);
 }
 
 void gm_events_slot_stored(struct gm_daemon *d, uint32_t slot,

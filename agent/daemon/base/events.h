@@ -31,8 +31,9 @@ struct gm_events {
 	 * for the log of what ends with it. */
 	void (*connection_dropped)(struct gm_connection *c, const char *why);
 
-	/* The service manager has been sent all that fd_store.h has for it. */
-	void (*fd_store_settled)(struct gm_daemon *d);
+	/* The service manager has been sent more of what fd_store.h has for
+	 * it. */
+	void (*fd_store_sent)(struct gm_daemon *d);
 
 	/* A slot of the directory has been stored, and readers are not woken
 	 * yet.  @put: NULL, or what it names now. */
@@ -74,7 +75,7 @@ struct gm_events {
  * false and 0. */
 void gm_events_connection_dropped(const struct gm_daemon *d,
 				  struct gm_connection *c, const char *why);
-void gm_events_fd_store_settled(struct gm_daemon *d);
+void gm_events_fd_store_sent(struct gm_daemon *d);
 void gm_events_slot_stored(struct gm_daemon *d, uint32_t slot,
 			   const struct gm_put *put);
 void gm_events_object_moved(struct gm_daemon *d, const struct gm_block *old,

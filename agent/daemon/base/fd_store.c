@@ -20,15 +20,15 @@
 
 struct gm_fd_store_message {
 	STAILQ_ENTRY(gm_fd_store_message) entry;
-	int fd; /* -1: it has none */
+	uint64_t serial;
+	int fd; /* -1: a removal */
+	char name[GM_MANAGER_NAME_BYTES];
 	char text[TEXT_BYTES];
 };
 
-static void free_first(struct gm_fd_store *store)
+static void drop(struct gm_fd_store *store, struct gm_fd_store_message *message)
 {
-	struct gm_fd_store_message *message = STAILQ_FIRST(&store->messages);
-
-	STAILQ_REMOVE_HEAD(&store->messages, entry);
+	STAILQ_REMOVE(&store->messages, message, gm_fd_store_message, entry);
 	if (message->fd >= 0)
 		close(message->fd);
 	free(message);
@@ -54,7 +54,7 @@ static void give_up(struct gm_fd_store *store, int error)
 	close(store->socket.fd);
 	store->socket.fd = -1;
 	while (!STAILQ_EMPTY(&store->messages))
-		free_first(store);
+		drop(store, STAILQ_FIRST(&store->messages));
 }
 
 static int send_to(int socket, const struct gm_fd_store_message *message)
@@ -83,6 +83,10 @@ static int send_to(int socket, const struct gm_fd_store_message *message)
 /* poll() tells of room in the manager's queue, and of no other want. */
 static void try_later(struct gm_fd_store *store, int error)
 {
+	if (error != -EAGAIN && store->waits) {
+		gm_loop_del(store->d->loop, &store->socket);
+		store->waits = false;
+	}
 	if (error == -EAGAIN && !store->waits)
 		store->waits = gm_loop_add(store->d->loop, &store->socket,
 					   EPOLLOUT) == 0;
@@ -100,7 +104,7 @@ static void send_all(struct gm_fd_store *store)
 		error = send_to(store->socket.fd,
 				STAILQ_FIRST(&store->messages));
 		if (error == 0)
-			free_first(store);
+			drop(store, STAILQ_FIRST(&store->messages));
 	}
 	if (error == 0)
 		stop_waiting(store);
@@ -114,8 +118,7 @@ static void send_all(struct gm_fd_store *store)
 static void go_on(struct gm_fd_store *store)
 {
 	send_all(store);
-	if (STAILQ_EMPTY(&store->messages))
-		gm_events_fd_store_settled(store->d);
+	gm_events_fd_store_sent(store->d);
 }
 
 static void has_room(struct gm_source *source, uint32_t events)
@@ -164,7 +167,7 @@ void gm_fd_store_exit(struct gm_daemon *d)
 		send_all(store);
 	stop_waiting(store);
 	while (!STAILQ_EMPTY(&store->messages))
-		free_first(store);
+		drop(store, STAILQ_FIRST(&store->messages));
 	if (store->socket.fd >= 0)
 		close(store->socket.fd);
 	store->socket.fd = -1;
@@ -189,8 +192,10 @@ static int add(struct gm_fd_store *store, const char *what, const char *name,
 		free(message);
 		return -EMFILE;
 	}
-	snprintf(message->text, sizeof(message->text), "%s\nFDNAME=%.*s", what,
-		 GM_MANAGER_NAME_BYTES - 1, name);
+	message->serial = ++store->last_serial;
+	snprintf(message->name, sizeof(message->name), "%s", name);
+	snprintf(message->text, sizeof(message->text), "%s\nFDNAME=%s", what,
+		 message->name);
 	STAILQ_INSERT_TAIL(&store->messages, message, entry);
 	if (!store->waits && store->retry.due_ns == 0)
 		send_all(store);
@@ -208,16 +213,41 @@ int gm_fd_store_put(struct gm_fd_store *store, const char *name, int fd)
 	return error;
 }
 
+/* The manager need not hear of one that it has not been sent: so the queue has
+ * at most as many descriptors as the manager keeps, and as many removals. */
+static bool take_back(struct gm_fd_store *store, const char *name)
+{
+	struct gm_fd_store_message *message;
+
+	STAILQ_FOREACH(message, &store->messages, entry)
+	{
+		if (message->fd < 0 || strcmp(message->name, name) != 0)
+			continue;
+		drop(store, message);
+		return true;
+	}
+	return false;
+}
+
 void gm_fd_store_remove(struct gm_fd_store *store, const char *name)
 {
 	if (store->socket.fd >= 0 &&
-	    add(store, "FDSTOREREMOVE=1", name, -1) == 0)
+	    (take_back(store, name) ||
+	     add(store, "FDSTOREREMOVE=1", name, -1) == 0))
 		store->n--;
 }
 
-bool gm_fd_store_is_settled(const struct gm_fd_store *store)
+uint64_t gm_fd_store_mark(const struct gm_fd_store *store)
 {
-	return STAILQ_EMPTY(&store->messages);
+	return store->last_serial;
+}
+
+bool gm_fd_store_has_sent(const struct gm_fd_store *store, uint64_t mark)
+{
+	const struct gm_fd_store_message *first =
+		STAILQ_FIRST(&store->messages);
+
+	return first == NULL || first->serial > mark;
 }
 
 /* Among those that are not taken; n_kept: not there. */

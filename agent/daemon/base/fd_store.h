@@ -8,13 +8,14 @@
  * manager with the same protocol, as contrib/fdstore is: FDSTORE=1 with a name
  * adds a descriptor, FDSTOREREMOVE=1 takes out those of a name, and the next
  * process gets all of them at its start.  $FDSTORE says how many the manager
- * keeps; systemd sets it since version 254, and the unit for older ones.
+ * keeps; systemd sets it since version 254.  Before, it is in
+ * $GPUMAP_FDSTORE_MAX, which is the unit's.
  *
  * The manager reads its queue before it starts the next agent.  So what was
  * sent counts, whatever happens to this process.  Where the queue is full a
  * message waits here, and those behind it, in the order in which they came; the
- * loop sends them as there is room.  Until then gm_fd_store_is_settled() is
- * false: no client may be told of what a message says.
+ * loop sends them as there is room.  gm_fd_store_has_sent() says whether it
+ * has: before, no client may be told of what a message says.
  * tests/model/share_store.pml.
  */
 #ifndef GM_DAEMON_BASE_FD_STORE_H
@@ -35,6 +36,7 @@ struct gm_fd_store {
 	struct gm_timer retry;   /* the kernel had no memory for a message */
 	bool waits;              /* for room in the manager's queue */
 	uint32_t n;              /* that the manager keeps, or will */
+	uint64_t last_serial;    /* of a message */
 	STAILQ_HEAD(, gm_fd_store_message) messages; /* not sent yet */
 };
 
@@ -63,8 +65,10 @@ int gm_fd_store_put(struct gm_fd_store *store, const char *name, int fd);
  * keeps that until the next agent's start. */
 void gm_fd_store_remove(struct gm_fd_store *store, const char *name);
 
-/* Has everything been sent?  An event tells when it has, see base/events.h. */
-bool gm_fd_store_is_settled(const struct gm_fd_store *store);
+/* All that was put until now; and has that been sent?  An event tells when more
+ * has, see base/events.h. */
+uint64_t gm_fd_store_mark(const struct gm_fd_store *store);
+bool gm_fd_store_has_sent(const struct gm_fd_store *store, uint64_t mark);
 
 /* The descriptor of this name that an earlier agent left, -1: there is none.
  * With _take() it is the caller's from here on, and the manager keeps its

@@ -216,7 +216,9 @@ int gm_manager_init(struct gm_manager *m, char ret_why[GM_WHY_BYTES])
 	if (number_of("WATCHDOG_USEC", &us) && us <= INT64_MAX / 1000 &&
 	    (getenv("WATCHDOG_PID") == NULL || is_for_us("WATCHDOG_PID")))
 		m->watchdog_ns = us * 1000;
-	if (number_of("FDSTORE", &n) && n <= UINT32_MAX && m->socket >= 0)
+	/* The unit's own is for systemd before 254. */
+	if ((number_of("FDSTORE", &n) || number_of("GPUMAP_FDSTORE_MAX", &n)) &&
+	    n <= UINT32_MAX && m->socket >= 0)
 		m->keeps_most = (uint32_t)n;
 	ret = find_passed(m, ret_why);
 	unsetenv("NOTIFY_SOCKET");
@@ -226,6 +228,7 @@ int gm_manager_init(struct gm_manager *m, char ret_why[GM_WHY_BYTES])
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDNAMES");
 	unsetenv("FDSTORE");
+	unsetenv("GPUMAP_FDSTORE_MAX");
 	return ret;
 }
 

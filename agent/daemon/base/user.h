@@ -25,9 +25,10 @@ struct gm_user {
 	uint32_t connections;
 	uint32_t sessions;
 	uint32_t registrations;
-	uint32_t comms;   /* of its sessions, see meshes/comms.h */
-	uint32_t members; /* ranks of its processes, see meshes/rendezvous.h */
-	uint32_t exports; /* that can be imported */
+	uint32_t comms;    /* of its sessions, see meshes/comms.h */
+	uint32_t members;  /* ranks of its processes, see meshes/rendezvous.h */
+	uint32_t exports;  /* that can be imported */
+	uint32_t kept_fds; /* that outlive us, see sharing/share_store.h */
 	uint32_t imports; /* of exports, its own or others', and opened names */
 	LIST_HEAD(, gm_mask_held)
 	masks;                /* in use, see masks/held.h */

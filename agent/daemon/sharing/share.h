@@ -47,6 +47,7 @@ struct gm_shared {
 	uint32_t *uids; /* who else may open it */
 	struct gm_share_holder_list holders;
 	struct gm_share_record record; /* head NULL: it ends with us */
+	uint64_t mark; /* of the last message about it, see fd_store.h */
 	char name[GPUMAP_NAME_MAX + 1];
 };
 

@@ -277,8 +277,12 @@ int gm_share_handle(struct gm_connection *c, const struct gm_request *r)
 static bool may_open(const struct gm_connection *c,
 		     const struct gm_shared *shared)
 {
-	if (shared->user->uid == c->uid ||
-	    (shared->flags & GPUMAP_SHARE_ANY_USER))
+	if (shared->user->uid == c->uid)
+		return true;
+	/* The administrator may have changed it since an earlier agent. */
+	if (c->server->d->config->cuda_share != GM_CONFIG_SHARE_ANY)
+		return false;
+	if (shared->flags & GPUMAP_SHARE_ANY_USER)
 		return true;
 	for (uint32_t i = 0; i < shared->n_uids; i++) {
 		if (shared->uids[i] == c->uid)
@@ -339,18 +343,28 @@ static void be_first(struct gm_share_holder *holder)
 	gm_share_store_set_first(holder);
 }
 
+/* A holder of an earlier agent's that is the session's process. */
+static struct gm_share_holder *find_earlier(const struct gm_shared *shared,
+					    const struct gm_session *session)
+{
+	struct gm_share_holder *holder;
+
+	TAILQ_FOREACH(holder, &shared->holders, entry)
+	{
+		if (!holder->session && holder->pid == session->pid &&
+		    holder->user == session->user)
+			break;
+	}
+	return holder;
+}
+
 /* A session's holder takes the place of those that its process had through an
  * earlier agent. */
 static void replace_earlier(struct gm_share_holder *holder)
 {
-	struct gm_share_holder *other, *next;
+	struct gm_share_holder *other;
 
-	for (other = TAILQ_FIRST(&holder->shared->holders); other;
-	     other = next) {
-		next = TAILQ_NEXT(other, entry);
-		if (other->session || other->pid != holder->pid ||
-		    other->user != holder->user)
-			continue;
+	while ((other = find_earlier(holder->shared, holder->session))) {
 		if (other->is_first && !holder->is_first)
 			be_first(holder);
 		gm_shared_leave(other);
@@ -361,7 +375,8 @@ static void replace_earlier(struct gm_share_holder *holder)
 static int open_shared(struct gm_connection *c, const struct gm_request *r,
 		       struct gm_shared *shared)
 {
-	int error = gm_export_accounting_admit_count(c);
+	bool is_back = find_earlier(shared, c->session);
+	int error = is_back ? 0 : gm_export_accounting_admit_count(c);
 
 	if (error == 0)
 		error = gm_shared_hold(shared, c->session, false);

@@ -65,22 +65,28 @@ static void answer(struct gm_connection *c)
 	gm_connection_release(c);
 }
 
-void gm_share_answers_settled(struct gm_daemon *d)
+void gm_share_answers_sent(struct gm_daemon *d)
 {
-	struct gm_connection *c;
+	struct gm_connection *c, *next;
 
-	while (d->server && (c = TAILQ_FIRST(&d->server->share_answers)))
-		answer(c);
+	if (!d->server)
+		return;
+	for (c = TAILQ_FIRST(&d->server->share_answers); c; c = next) {
+		next = TAILQ_NEXT(c, share_answer);
+		if (gm_fd_store_has_sent(d->fd_store, c->share_mark))
+			answer(c);
+	}
 }
 
 void gm_share_answer(struct gm_connection *c, const struct gm_control *request,
 		     const struct gm_shared *shared, bool with_about)
 {
-	if (gm_fd_store_is_settled(c->server->d->fd_store)) {
+	if (gm_fd_store_has_sent(c->server->d->fd_store, shared->mark)) {
 		tell(c, request, shared, with_about);
 		return;
 	}
 	c->share = shared->id;
+	c->share_mark = shared->mark;
 	c->opens_share = with_about;
 	TAILQ_INSERT_TAIL(&c->server->share_answers, c, share_answer);
 	gm_connection_wait(c, request);

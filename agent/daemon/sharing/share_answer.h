@@ -24,7 +24,7 @@ void gm_share_answer(struct gm_connection *c, const struct gm_control *request,
 		     const struct gm_shared *shared, bool with_about);
 
 /* Events; see base/events.h. */
-void gm_share_answers_settled(struct gm_daemon *d);
+void gm_share_answers_sent(struct gm_daemon *d);
 void gm_share_answers_connection_dropped(struct gm_connection *c,
 					 const char *why);
 

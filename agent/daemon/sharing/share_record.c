@@ -122,7 +122,10 @@ int gm_share_record_make(const struct gm_shared *shared,
 	record.fd = gm_spawn_memfd("gpumap-share", bytes);
 	if (record.fd < 0)
 		return record.fd;
-	error = map(record.fd, bytes, &base);
+	/* A page that is not there when it is written is a SIGBUS. */
+	error = fallocate(record.fd, 0, 0, (off_t)bytes) != 0
+			? -ENOMEM
+			: map(record.fd, bytes, &base);
 	if (error) {
 		close(record.fd);
 		return error;
@@ -195,7 +198,8 @@ static int grow(struct gm_share_record *record)
 	size_t bytes = record->bytes + PLACES * sizeof(struct gm_share_place);
 	void *base;
 
-	if (ftruncate(record->fd, (off_t)bytes) != 0)
+	if (fallocate(record->fd, 0, (off_t)record->bytes,
+		      (off_t)(bytes - record->bytes)) != 0)
 		return -ENOMEM;
 	base = mremap(record->head, record->bytes, bytes, MREMAP_MAYMOVE);
 	if (base == MAP_FAILED)

@@ -35,7 +35,9 @@ static const char *check_part(const struct gm_daemon *d,
 
 	if (fd < 0)
 		return "a buffer of it is missing";
-	if (!device || device->bars)
+	/* A card may be named later. */
+	if (!device || device->bars ||
+	    (device->facts.kind == GPUMAP_DEVICE_HOST && !device->present))
 		return "a row of it is not there";
 	if (!gm_share_store_row_stays(d, device->facts.row))
 		return "memory of a card ends with its worker";
@@ -168,15 +170,16 @@ static int open_process(pid_t pid, uint64_t start)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct gm_lineage_member now;
+	int error;
 
+	/* The error for a thread is EINVAL, or ENOENT since Linux 6.15. */
 	if (fd < 0)
-		return errno == EMFILE || errno == ENFILE || errno == ENOMEM
-			       ? -errno
-			       : -ESRCH;
-	if (gm_lineage_stat(pid, &now) == 0 && now.start == start)
+		return errno == EINVAL || errno == ENOENT ? -ESRCH : -errno;
+	error = gm_lineage_stat(pid, &now);
+	if (error == 0 && now.start == start)
 		return fd;
 	close(fd);
-	return -ESRCH;
+	return error ? error : -ESRCH;
 }
 
 static int hold(struct gm_shared *shared, uint32_t i)
@@ -245,6 +248,7 @@ static int make_anew(struct gm_daemon *d, struct gm_share_record *record)
 	TAILQ_INSERT_TAIL(&s->shares, shared, entry);
 	close(gm_fd_store_take(d->fd_store, gm_share_name(shared->id).text));
 	error = take_parts(shared, &shared->record);
+	shared->user->kept_fds += 1 + (shared->about >= 0) + shared->n_buffers;
 	if (error == 0)
 		error = hold_all(shared);
 	if (error)

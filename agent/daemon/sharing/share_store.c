@@ -4,9 +4,12 @@
 #include "agent/daemon/sharing/share_store.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <unistd.h>
 
 #include "agent/common/log.h"
@@ -21,6 +24,8 @@
 #include "agent/daemon/sharing/share.h"
 #include "shm/point.h"
 
+#define USER_PART 4u /* of the store is for one user, unless privileged */
+
 /* ---- what the manager keeps ---------------------------------------------- */
 
 bool gm_share_store_row_stays(const struct gm_daemon *d, uint32_t row)
@@ -29,27 +34,33 @@ bool gm_share_store_row_stays(const struct gm_daemon *d, uint32_t row)
 	       d->config->cuda_keep_shares;
 }
 
+/* How many descriptors the manager keeps of it: the record, what is said about
+ * it, and the buffers, in this order. */
+static uint32_t count_kept(const struct gm_shared *shared)
+{
+	return 1 + (shared->about >= 0) + shared->n_buffers;
+}
+
 /* Why the share ends with us, or NULL. */
 static const char *find_hindrance(const struct gm_shared *shared)
 {
 	const struct gm_daemon *d = shared->server->d;
 
-	if (!gm_fd_store_has_room(d->fd_store, shared->n_buffers + 2))
+	if (!gm_fd_store_has_room(d->fd_store, count_kept(shared)))
 		return "the service manager has no room for its descriptors: "
 		       "raise FileDescriptorStoreMax of gpumapd.service";
+	if (!gm_user_is_privileged(shared->user->uid) &&
+	    shared->user->kept_fds + count_kept(shared) >
+		    d->manager->keeps_most / USER_PART)
+		return "its user has a quarter of what the service manager "
+		       "keeps: raise FileDescriptorStoreMax of "
+		       "gpumapd.service";
 	for (uint32_t i = 0; i < shared->n_buffers; i++) {
 		if (!gm_share_store_row_stays(d, shared->buffers[i]->row))
 			return "memory of a card ends with its worker: set "
 			       "keep-shares in [cuda] of gpumapd.conf";
 	}
 	return NULL;
-}
-
-/* How many descriptors the manager keeps of it: the record, what is said about
- * it, and the buffers, in this order. */
-static uint32_t count_kept(const struct gm_shared *shared)
-{
-	return 1 + (shared->about >= 0) + shared->n_buffers;
 }
 
 static struct gm_share_name nth_name(const struct gm_shared *shared, uint32_t i,
@@ -81,21 +92,46 @@ static void remove_first(struct gm_shared *shared, uint32_t n)
 				   nth_name(shared, i, &fd).text);
 }
 
+/* systemd keeps no second descriptor of one open file, which a client may have
+ * shared twice: so each memfd is opened anew, where /proc has it.  A client may
+ * hold a lease of it: with O_NONBLOCK the open does not wait for that.  A
+ * driver's descriptors are of open files of their own. */
+static int put(const struct gm_shared *shared, uint32_t i)
+{
+	const struct gm_daemon *d = shared->server->d;
+	uint32_t before = 1 + (shared->about >= 0);
+	int fd, own = -1, error;
+	struct gm_share_name name = nth_name(shared, i, &fd);
+	char path[32];
+
+	if (i < before ||
+	    d->devices->of[shared->buffers[i - before]->row]->facts.kind ==
+		    GPUMAP_DEVICE_HOST) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		own = open(path, (fcntl(fd, F_GETFL) & O_ACCMODE) | O_CLOEXEC |
+					 O_NONBLOCK);
+	}
+	error = gm_fd_store_put(d->fd_store, name.text, own < 0 ? fd : own);
+	if (own >= 0)
+		close(own);
+	return error;
+}
+
 static int put_all(struct gm_shared *shared)
 {
 	uint32_t n = count_kept(shared);
-	int error = 0, fd;
+	int error = 0;
 
 	for (uint32_t i = 0; i < n && error == 0; i++) {
-		struct gm_share_name name = nth_name(shared, i, &fd);
-
 		if (i > 0)
 			GM_POINT("share_put_half");
-		error = gm_fd_store_put(shared->server->d->fd_store, name.text,
-					fd);
+		error = put(shared, i);
 		if (error)
 			remove_first(shared, i);
 	}
+	shared->mark = gm_fd_store_mark(shared->server->d->fd_store);
+	if (error == 0)
+		shared->user->kept_fds += n;
 	return error;
 }
 
@@ -152,23 +188,26 @@ void gm_share_store_end(struct gm_shared *shared)
 		return;
 	if (!shared->server->is_ending)
 		remove_first(shared, count_kept(shared));
+	shared->user->kept_fds -= count_kept(shared);
 	close_record(shared);
 }
 
 /* ---- holders ------------------------------------------------------------- */
 
-/* The session's process, by its start time; false where the next agent could
+/* The session's process, by its start time; -ESRCH where the next agent could
  * not tell that it has ended.  The process is alive after the reading, so that
  * what was read is of no other one. */
-static bool identify(const struct gm_share_holder *holder,
-		     struct gm_lineage_member *ret_process)
+static int identify(const struct gm_share_holder *holder,
+		    struct gm_lineage_member *ret_process)
 {
 	struct pollfd end = { .fd = holder->session->connection->process.fd,
 			      .events = POLLIN };
+	int error;
 
-	return holder->pid > 0 && end.fd >= 0 &&
-	       gm_lineage_stat(holder->pid, ret_process) == 0 &&
-	       poll(&end, 1, 0) == 0;
+	if (holder->pid <= 0 || end.fd < 0)
+		return -ESRCH;
+	error = gm_lineage_stat(holder->pid, ret_process);
+	return error == 0 && poll(&end, 1, 0) != 0 ? -ESRCH : error;
 }
 
 int gm_share_store_hold(struct gm_share_holder *holder)
@@ -177,8 +216,13 @@ int gm_share_store_hold(struct gm_share_holder *holder)
 	struct gm_lineage_member process;
 	int error;
 
-	if (!in->head || !identify(holder, &process))
+	if (!in->head)
 		return 0;
+	error = identify(holder, &process);
+	if (error)
+		return error == -EMFILE || error == -ENFILE || error == -ENOMEM
+			       ? error
+			       : 0;
 	error = gm_share_record_hold(in, &process, holder->user->uid,
 				     holder->is_first, &holder->place);
 	holder->has_place = error == 0;

@@ -48,7 +48,7 @@ void gm_share_store_put(struct gm_shared *shared);
 void gm_share_store_end(struct gm_shared *shared);
 
 /* A session holds it from here on, or no longer.  The first returns 0, or
- * -ENOMEM; it does nothing before gm_share_store_put(). */
+ * -ENOMEM, -EMFILE or -ENFILE; it does nothing before gm_share_store_put(). */
 int gm_share_store_hold(struct gm_share_holder *holder);
 void gm_share_store_let_go(struct gm_share_holder *holder);
 

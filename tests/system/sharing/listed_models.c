@@ -196,6 +196,32 @@ static void they_are_there_after_the_start(void)
 	end();
 }
 
+/* The service manager has kept it: no process loads it again. */
+static void a_next_agent_has_it(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS, share;
+
+	agent.kept_most = 64;
+	if (!begin(listed("chat", "")))
+		return;
+	share = comes("chat", 0);
+	OK(agent_wait_log(&agent, "event=model_loaded name=\"chat\""));
+	for (unsigned i = 0; i < 2; i++) {
+		kill(agent_main_pid(&agent), i ? SIGTERM : SIGKILL);
+		while (agent_count_log(&agent, "event=ready") < i + 2 &&
+		       story_now() < until)
+			story_nap(1000);
+		EQ(shared("chat").share, share);
+		EQ(shared("chat").n_holders, 0);
+		OK(shared("chat").flags & GPUMAP_SHARE_KEEP);
+		EQ(opens_as(0, "chat"), 0);
+	}
+	EQ(agent_count_log(&agent, "event=share_restored"), 2);
+	EQ(agent_count_log(&agent, "event=model_loading"), 1);
+	end();
+	agent.kept_most = 0;
+}
+
 static void a_lost_row_brings_it_back(void)
 {
 	uint64_t share;
@@ -355,6 +381,7 @@ TAP_CASE()
 	snprintf(files, sizeof(files), "%s/%s", agent.dir, model.path);
 	show();
 	they_are_there_after_the_start();
+	a_next_agent_has_it();
 	a_lost_row_brings_it_back();
 	a_failed_load_is_tried_again();
 	the_reason_is_logged();

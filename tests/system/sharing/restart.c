@@ -9,6 +9,7 @@
  */
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "tests/support/share_sessions.h"
@@ -124,6 +125,20 @@ static int64_t shares_many(struct gpumap_session *session, int64_t n)
 			   GPUMAP_SHARE_READ_ONLY, &id);
 }
 
+/* By one name, and when that is free by another. */
+static int shares_twice(struct gpumap_session *session, uint32_t value,
+			uint64_t *ret_id)
+{
+	uint64_t buffer;
+	int ret = make(session, 0, value, &buffer);
+
+	if (ret == 0)
+		ret = share(session, "first", &buffer, 1, 0, ret_id);
+	if (ret == 0)
+		ret = gpumap_share_close(session, *ret_id);
+	return ret ? ret : share(session, NAME, &buffer, 1, 0, ret_id);
+}
+
 static int64_t takes_part(struct gpumap_session *first, struct line *line)
 {
 	static struct gpumap_session *session;
@@ -137,6 +152,10 @@ static int64_t takes_part(struct gpumap_session *first, struct line *line)
 	switch (line->what) {
 	case 's':
 		return shares(session, (uint32_t)line->value, &id);
+	case 'w':
+		return shares_twice(session, (uint32_t)line->value, &id);
+	case 'x':
+		return value_at(session, id, 0);
 	case 't': /* by another name */
 		ret = make(session, 0, (uint32_t)line->value, &buffer);
 		return ret ? ret : share(session, "other", &buffer, 1, 0, &id);
@@ -251,6 +270,22 @@ static void a_process_comes_back(void)
 	EQ(shares_n(), 0);
 	player_end(&one, 0);
 	player_end(&two, 0);
+	nothing_is_left();
+}
+
+/* Writable, so that both exports are of one file. */
+static void one_buffer_is_shared_twice(void)
+{
+	struct player one = new_part();
+
+	EQ(tell(&one, 'w', "", 33), 0);
+	if (!restart(SIGKILL))
+		return;
+	EQ(shares_n(), 1);
+	EQ(tell(&one, 'a', "", 0), 0);
+	EQ(tell(&one, 'p', "", 0), 0);
+	EQ(tell(&one, 'x', "", 0), 33);
+	player_end(&one, 0);
 	nothing_is_left();
 }
 
@@ -484,6 +519,45 @@ static void a_share_without_room_is_not_kept(void)
 	nothing_is_left();
 }
 
+/* A user has a quarter of four: no share has so few descriptors. */
+static void a_user_has_a_part_of_the_store(void)
+{
+	struct player one = player_start(STRANGER, takes_part);
+
+	EQ(tell(&one, 's', "", 89), 0);
+	OK(agent_logged(&agent, "its user has a quarter"));
+	player_end(&one, SIGKILL);
+	nothing_is_left();
+}
+
+/* The next agent refuses its configuration; the shares wait for the one after
+ * the administrator has seen to that. */
+static void a_wrong_configuration_loses_nothing(void)
+{
+	struct player one = new_part();
+	pid_t pid = agent_main_pid(&agent);
+	unsigned n = agent_count_log(&agent, "event=ready");
+	char path[160];
+
+	EQ(tell(&one, 's', "", 84), 0);
+	snprintf(path, sizeof(path), "%s.d", agent.config);
+	EQ(mkdir(path, 0755), 0);
+	snprintf(path, sizeof(path), "%s.d/wrong.conf", agent.config);
+	/* A file that is no configuration. */
+	EQ(symlink("/proc/self/status", path), 0);
+	kill(pid, SIGKILL);
+	OK(agent_wait_log(&agent, "event=waiting"));
+	unlink(path);
+	path[strlen(path) - strlen("/wrong.conf")] = '\0';
+	EQ(rmdir(path), 0);
+	kill(agent.pid, SIGHUP);
+	if (!is_ready_again(n + 1))
+		return;
+	EQ(shared(NAME).n_holders, 1);
+	player_end(&one, SIGKILL);
+	nothing_is_left();
+}
+
 static void with_a_small_store(void)
 {
 	struct player first;
@@ -498,6 +572,8 @@ static void with_a_small_store(void)
 	kept = story_holds_at_rest(agent.pid);
 	a_share_without_room_is_not_kept();
 	strangers_messages_do_not_count();
+	a_user_has_a_part_of_the_store();
+	a_wrong_configuration_loses_nothing();
 	EQ(agent_kill(&agent, SIGTERM), 0);
 	agent.kept_most = 4096;
 }
@@ -625,6 +701,7 @@ TAP_CASE()
 	a_share_is_found_again(SIGKILL);
 	a_share_is_found_again(SIGTERM);
 	a_process_comes_back();
+	one_buffer_is_shared_twice();
 	a_holder_ends_meanwhile();
 	all_holders_end_meanwhile();
 	it_is_released_afterwards();

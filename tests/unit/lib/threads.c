@@ -91,6 +91,19 @@ static void *read_all(void *unused)
 
 /* ---- asking -------------------------------------------------------------- */
 
+/* The agent of this test keeps no pinned block: another object may lie there by
+ * the time that the view is made. */
+static bool pins(void)
+{
+	struct gpumap_view view;
+	uint64_t pin = 0;
+	int ret = gpumap_layers_pin(map, "model", &view, &pin);
+
+	if (ret == 0)
+		return gpumap_unpin(map, pin) == 0;
+	return ret == -EPROTO;
+}
+
 /* Returns how many rounds were right. */
 static void *ask(void *unused)
 {
@@ -100,19 +113,14 @@ static void *ask(void *unused)
 	struct gpumap_layers_request theirs = { .size = sizeof(theirs),
 						.name = "theirs",
 						.spec = "1" };
-	struct gpumap_view view;
 	intptr_t good = 0;
-	uint64_t pin = 0;
 
 	(void)unused;
 	for (int i = 0; i < ROUNDS; i++)
 		good += gpumap_layers_publish(map, &mine) == 0 &&
 			gpumap_layers_publish(map, &theirs) == -EPERM &&
 			strcmp(gpumap_refusal(map), "not yours") == 0 &&
-			gpumap_session_list(map, NULL, 0) == 100 &&
-			gpumap_layers_pin(map, "model", &view, &pin) == 0 &&
-			gpumap_view_get(&view, 0) >= 0 &&
-			gpumap_unpin(map, pin) == 0;
+			gpumap_session_list(map, NULL, 0) == 100 && pins();
 	return (void *)good;
 }
 

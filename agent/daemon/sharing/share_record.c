@@ -222,6 +222,7 @@ int gm_share_record_hold(struct gm_share_record *record,
 	place = &record->places[i];
 	place->start = process->start;
 	place->uid = uid;
+	/* SHARE.place */
 	gm_put_release(&place->word,
 		       process->pid | (is_first ? GM_SHARE_PLACE_FIRST : 0));
 	*ret_place = i;
@@ -230,13 +231,14 @@ int gm_share_record_hold(struct gm_share_record *record,
 
 void gm_share_record_let_go(struct gm_share_record *record, uint32_t place)
 {
-	gm_put_release(&record->places[place].word, 0);
+	gm_put_release(&record->places[place].word, 0); /* SHARE.place */
 }
 
 void gm_share_record_set_first(struct gm_share_record *record, uint32_t place)
 {
 	gm_a64 *word = &record->places[place].word;
 
+	/* SHARE.place */
 	gm_put_release(word, gm_get(word) | GM_SHARE_PLACE_FIRST);
 }
 

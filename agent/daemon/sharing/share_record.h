@@ -18,6 +18,9 @@
  * the next agent finds them as this one left them, also where it was killed.
  * A place counts once its word is stored, which is last.
  *
+ *   SHARE.place	a process's start time, before the word of its place
+ *   SHARE.ended	the end of the share, before anything else of it ends
+ *
  * The format is one between builds: another one has another magic, and is not
  * read.
  */

@@ -53,7 +53,7 @@ static const char *find_fault(const struct gm_daemon *d,
 	int about = gm_fd_store_find(
 		d->fd_store, gm_share_part_name(id, GM_SHARE_ABOUT).text);
 
-	if (gm_get_acquire(&head->ended))
+	if (gm_get_acquire(&head->ended)) /* SHARE.ended */
 		return "it has ended";
 	if (head->id != id || gm_shared_find(d->server, head->name))
 		return "its record is wrong";
@@ -187,7 +187,7 @@ static int hold(struct gm_shared *shared, uint32_t i)
 	const struct gm_share_place *place = &shared->record.places[i];
 	struct gm_control_server *s = shared->server;
 	struct gm_share_holder *holder;
-	uint64_t word = gm_get(&place->word);
+	uint64_t word = gm_get_acquire(&place->word); /* SHARE.place */
 	pid_t pid = (pid_t)(word & ~GM_SHARE_PLACE_FIRST);
 	int fd = open_process(pid, place->start);
 

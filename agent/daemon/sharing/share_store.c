@@ -85,7 +85,7 @@ static void remove_first(struct gm_shared *shared, uint32_t n)
 {
 	int fd;
 
-	gm_put_release(&shared->record.head->ended, 1);
+	gm_put_release(&shared->record.head->ended, 1); /* SHARE.ended */
 	GM_POINT("share_end_kept");
 	for (uint32_t i = 0; i < n; i++)
 		gm_fd_store_remove(shared->server->d->fd_store,

@@ -10,9 +10,9 @@
  * GM_ROUNDS says how many rounds, GM_SHARE_MIB how large the share is.
  */
 
-#include <stdatomic.h>
 #include <sys/prctl.h>
 
+#include "shm/atomic.h"
 #include "tests/support/share_sessions.h"
 
 #define NAME     "weights"
@@ -21,10 +21,10 @@
 
 /* All processes have these. */
 struct counts {
-	_Atomic uint64_t right; /* the hash; 0: the share is not made yet */
-	_Atomic uint64_t hashes;
-	_Atomic uint64_t wrong;
-	_Atomic uint32_t opened[HASHERS]; /* how often */
+	gm_a64 right; /* the hash; 0: the share is not made yet */
+	gm_a64 hashes;
+	gm_a64 wrong;
+	gm_a32 opened[HASHERS]; /* how often */
 };
 
 static struct counts *counts;
@@ -100,7 +100,7 @@ static void *make_share(struct gpumap **own, struct gpumap_session **session)
 		at[i] = word;
 	}
 	if (at)
-		atomic_store(&counts->right, hash_of(at));
+		gm_put(&counts->right, hash_of(at));
 	return at;
 }
 
@@ -122,19 +122,19 @@ static _Noreturn void hash_for_ever(int me)
 	void *memory, *next;
 
 	memory = me == 0 ? make_share(&own, &session) : NULL;
-	for (atomic_fetch_add(&counts->opened[me], memory != NULL);;) {
+	for (gm_add_ordered(&counts->opened[me], memory != NULL);;) {
 		next = is_lost(session) ? open_share(&own, &session) : NULL;
 		if (next) {
 			if (memory)
 				munmap(memory, bytes);
 			memory = next;
-			atomic_fetch_add(&counts->opened[me], 1);
+			gm_add_ordered(&counts->opened[me], 1);
 		}
 		if (!memory)
 			continue;
-		if (hash_of(memory) != atomic_load(&counts->right))
-			atomic_fetch_add(&counts->wrong, 1);
-		atomic_fetch_add(&counts->hashes, 1);
+		if (hash_of(memory) != gm_get(&counts->right))
+			gm_add_ordered(&counts->wrong, 1);
+		gm_add_ordered(&counts->hashes, 1);
 	}
 }
 
@@ -167,7 +167,7 @@ static bool all_have_opened(const uint32_t before[HASHERS])
 		story_nap(1000);
 		n = 0;
 		for (int i = 0; i < HASHERS; i++)
-			n += atomic_load(&counts->opened[i]) > before[i];
+			n += gm_get(&counts->opened[i]) > before[i];
 	} while (n < HASHERS && story_now() < until);
 	return EQ(n, HASHERS);
 }
@@ -175,7 +175,7 @@ static bool all_have_opened(const uint32_t before[HASHERS])
 static void note_opened(uint32_t ret_opened[HASHERS])
 {
 	for (int i = 0; i < HASHERS; i++)
-		ret_opened[i] = atomic_load(&counts->opened[i]);
+		ret_opened[i] = gm_get(&counts->opened[i]);
 }
 
 /* By a client that comes then, as soon as there is an agent. */
@@ -238,11 +238,11 @@ static void rounds(void)
 		is_as_before();
 	}
 	story_tell(&times, "from the agent's end until it can be opened");
-	EQ(atomic_load(&counts->wrong), 0);
+	EQ(gm_get(&counts->wrong), 0);
 	NOTE("%llu hashes of %llu MiB",
-	     (unsigned long long)atomic_load(&counts->hashes),
+	     (unsigned long long)gm_get(&counts->hashes),
 	     (unsigned long long)(bytes >> 20));
-	OK(atomic_load(&counts->hashes) > 0);
+	OK(gm_get(&counts->hashes) > 0);
 }
 
 TAP_CASE()
@@ -266,7 +266,7 @@ TAP_CASE()
 	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))
 		return tap_done();
 	hasher[0] = start_hasher(0);
-	while (atomic_load(&counts->right) == 0)
+	while (gm_get(&counts->right) == 0)
 		story_nap(1000);
 	for (int i = 1; i < HASHERS; i++)
 		hasher[i] = start_hasher(i);

@@ -1,9 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
-"""Rows of cards, on the stand-in driver of a build with its tests.
-
-GPUMAP_STAND_IN names the build tree.  No GPU is in any of this.
-"""
+"""Rows of cards, on the stand-in driver.  No GPU is in any of this."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ import pytest
 from agent import Agent, small_model
 from gpumap import Job, export, hf
 
-BUILD = Path(os.environ.get("GPUMAP_STAND_IN") or os.environ["GPUMAP_BUILD"])
+BUILD = Path(os.environ["GPUMAP_BUILD"])
 STAND_IN = BUILD / "tests/fake/stand-in"
 NODES = Path(__file__).resolve().parents[3] / "tests/nodes"
 DRIVER = [

@@ -72,12 +72,13 @@ static _Noreturn void run(const struct supervisor *v, pid_t parent)
 	unsetenv("WATCHDOG_USEC");
 	unsetenv("WATCHDOG_PID");
 	setrlimit(RLIMIT_NOFILE, &v->files);
-	if (ret == 0)
+	if (ret == 0) {
 		execvp(v->command[0], v->command);
+		ret = -errno;
+	}
 	gm_log(GM_LOG_ERROR, "not_started", "command=%s why=%s",
-	       gm_quote(v->command[0]).text,
-	       gm_quote(strerror(ret != 0 ? -ret : errno)).text);
-	_exit(ret == 0 && errno == ENOENT ? EXIT_CONFIG : EXIT_FAILURE);
+	       gm_quote(v->command[0]).text, gm_quote(strerror(-ret)).text);
+	_exit(ret == -ENOENT ? EXIT_CONFIG : EXIT_FAILURE);
 }
 
 static int start(struct supervisor *v)

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <unistd.h>
 
 #include "agent/common/log.h"
 #include "agent/daemon/base/fd_store.h"

@@ -569,6 +569,7 @@ static int put_tensor(const struct gpumap_model *m, size_t i,
 		.layer = place->layer,
 		.at = place->at,
 		.bytes = w->bytes,
+		.part = place->buffer,
 	};
 	int ret = gm_size_out(ret_tensor, offsetof(struct gpumap_tensor, row));
 

@@ -133,8 +133,13 @@ struct gpumap_tensor {
 			  * no bytes */
 	uint64_t at;     /* offset in the buffer */
 	uint64_t bytes;
-	const void *data; /* in this process, until gpumap_model_close(), of a
+	const void *data;  /* in this process, until gpumap_model_close(), of a
 			   * host row with GPUMAP_MODEL_MAPPED; or NULL */
+	uint32_t part;     /* the index of its buffer among the model's, as
+			    * gpumap_model_buffers() lists them and
+			    * gpumap_share_buffer() takes it; UINT32_MAX: not
+			    * loaded here, or it has no bytes */
+	uint32_t reserved; /* 0 */
 };
 
 /*

@@ -250,6 +250,17 @@ static void fingerprints_are_compared(void)
 }
 
 #ifndef STAGE_CUDA
+/* Does the tensor lie within the buffer that it says it is a part of? */
+static bool is_part(const struct gpumap_model *model,
+		    const struct gpumap_tensor *t)
+{
+	struct gpumap_model_buffer buffers[16];
+	uint32_t n = gpumap_model_buffers(model, buffers, 16);
+
+	return n <= 16 && t->part < n && buffers[t->part].row == t->row &&
+	       t->at + t->bytes <= buffers[t->part].bytes;
+}
+
 /* Tensors that are where they are: in this process. */
 static size_t n_mapped(struct gpumap_model *model)
 {
@@ -261,9 +272,10 @@ static size_t n_mapped(struct gpumap_model *model)
 		if (gpumap_model_find(model, s.v[i].name, &t) != 0 ||
 		    t.buffer != 0)
 			continue;
-		n += t.bytes == 0 ? t.data == NULL
-				  : t.data && shards_match(&s, i, t.data, 0,
-							   t.bytes);
+		n += t.bytes == 0
+			     ? t.data == NULL && t.part == UINT32_MAX
+			     : t.data && is_part(model, &t) &&
+				       shards_match(&s, i, t.data, 0, t.bytes);
 	}
 	return n;
 }

@@ -1724,6 +1724,8 @@ pub struct gpumap_tensor {
     pub at: u64,
     pub bytes: u64,
     pub data: *const ::std::os::raw::c_void,
+    pub part: u32,
+    pub reserved: u32,
 }
 impl Default for gpumap_tensor {
     fn default() -> Self {

@@ -270,15 +270,15 @@ static PyObject *model_cancel(PyObject *self, PyObject *unused)
 	return model_simple(self, "gpumap_model_cancel", gpumap_model_cancel);
 }
 
-/* (name, type, shape, row, layer, buffer, at, bytes) */
+/* (name, type, shape, row, layer, buffer, at, bytes, part) */
 static PyObject *model_tensor(const struct gpumap_tensor *tensor)
 {
-	return Py_BuildValue("ssNIiKKK", tensor->name, tensor->type,
+	return Py_BuildValue("ssNIiKKKI", tensor->name, tensor->type,
 			     core_u64_tuple(tensor->shape, tensor->n_dims),
 			     tensor->row, tensor->layer,
 			     (unsigned long long)tensor->buffer,
 			     (unsigned long long)tensor->at,
-			     (unsigned long long)tensor->bytes);
+			     (unsigned long long)tensor->bytes, tensor->part);
 }
 
 /* name -> the tensor, or None */

@@ -781,6 +781,39 @@ static PyObject *session_share_fd(PyObject *object, PyObject *args)
 			     info.row);
 }
 
+/* (share, first, n) -> [fd], one or more of the n */
+static PyObject *session_share_fds(PyObject *object, PyObject *args)
+{
+	struct core_session *self = (struct core_session *)object;
+	int fds[32], ret; /* no more come at a time */
+	unsigned int first, n;
+	struct gpumap_session *session;
+	unsigned long long share;
+	PyObject *list;
+
+	if (!PyArg_ParseTuple(args, "KII", &share, &first, &n))
+		return NULL;
+	session = core_session_enter(self);
+	if (session == NULL)
+		return NULL;
+	CORE_UNLOCK();
+	ret = gpumap_share_fds(session, share, first, n < 32 ? n : 32, fds);
+	CORE_LOCK();
+	if (ret < 0)
+		return core_session_result(self, "gpumap_share_fds", ret);
+	core_session_leave(self);
+	list = PyList_New(ret);
+	for (int i = 0; list != NULL && i < ret; i++) {
+		PyObject *one = PyLong_FromLong(fds[i]);
+
+		if (one == NULL || PyList_SetItem(list, i, one) != 0)
+			Py_CLEAR(list);
+	}
+	for (int i = 0; list == NULL && i < ret; i++)
+		close(fds[i]);
+	return list;
+}
+
 static PyMethodDef session_methods[] = {
 	{ "close", session_close, METH_NOARGS,
 	  "close($self, /)\n--\n\n"
@@ -817,6 +850,7 @@ static PyMethodDef session_methods[] = {
 	{ "_share_info", session_share_info, METH_O, NULL },
 	{ "_share_buffer", session_share_buffer, METH_VARARGS, NULL },
 	{ "_share_fd", session_share_fd, METH_VARARGS, NULL },
+	{ "_share_fds", session_share_fds, METH_VARARGS, NULL },
 	{ NULL, NULL, 0, NULL },
 };
 

@@ -19,7 +19,7 @@ from .facts import Fingerprint, Progress
 
 if TYPE_CHECKING:
     from .map import Path
-    from .session import FingerprintLike, OnProgress, Session, Users
+    from .session import Buffer, FingerprintLike, OnProgress, Session, Users
 
 __all__ = ["File", "Model", "Tensor"]
 
@@ -69,8 +69,7 @@ class Tensor(_core.Tensor):
     @property
     def buffer(self) -> int:
         """The handle by which jobs of row name its memory, from offset on."""
-        found = self.model._find(self.name)
-        return 0 if found is None else int(found[5])
+        return self.model._handle(self.name)
 
     def fd(self) -> int:
         """A descriptor of its memory, read-only, for the caller to close.
@@ -166,9 +165,10 @@ class Model(_core.Model, Mapping[str, Tensor]):
     name: str | None
     session: Session
     _pair: tuple[bytes, str | None] | None
-    _mappings: dict[int, _core.Mapping]  # by buffer
+    # By the index of a buffer:
+    _mappings: dict[int, _core.Mapping]
     _private: dict[int, _core.Mapping]
-    _handles: dict[int, int]
+    _imports: dict[int, Buffer]  # of those that are only mapped
 
     def __new__(
         cls,
@@ -190,7 +190,7 @@ class Model(_core.Model, Mapping[str, Tensor]):
         self._pair = pair
         self._mappings = {}
         self._private = {}
-        self._handles = {}
+        self._imports = {}
         return self
 
     # ---- the mapping ---------------------------------------------------------
@@ -206,8 +206,8 @@ class Model(_core.Model, Mapping[str, Tensor]):
         found: tuple[Any, ...],
         private: dict[int, _core.Mapping] | None,
     ) -> Tensor:
-        name, dtype, shape, row, layer, buffer, at, nbytes = found
-        mapping = self._mapping(buffer, row, private) if buffer else None
+        name, dtype, shape, row, layer, _, at, nbytes, part = found
+        mapping = self._mapping(part, row, private)
         # A tensor without bytes has no buffer, and needs none.
         owner: object = b"" if nbytes == 0 else mapping
         tensor = Tensor(owner, at if nbytes else 0, nbytes, dtype, shape)
@@ -248,44 +248,83 @@ class Model(_core.Model, Mapping[str, Tensor]):
 
     def _mapping_of(self, tensor: Tensor) -> _core.Mapping | None:
         found = self._find(tensor.name)
-        if found is None or not found[5]:
-            return None
-        return self._mapping(found[5], found[3], None)
+        return None if found is None else self._mapping(found[8], found[3])
 
     def _mapping(
-        self, buffer: int, row: int, private: dict[int, _core.Mapping] | None
+        self,
+        part: int,
+        row: int,
+        private: dict[int, _core.Mapping] | None = None,
     ) -> _core.Mapping | None:
-        """The mapping of one of the model's buffers; None: on a GPU.
+        """The mapping of one of the model's buffers; None: on a GPU, or there
+        is no such buffer.
 
         private   copy-on-write mappings that were made before
         """
         known = self._mappings if private is None else private
-        had = known.get(buffer)
+        had = known.get(part)
         if had is not None:
             return had
-        if self.session.map.devices[row].kind != DeviceKind.HOST:
+        buffers = self._buffers()
+        if part >= len(buffers) or not self._is_host(row):
             return None
-        fd, nbytes = self._fd(buffer)
-        made = _core.Mapping(fd, nbytes, private is not None)
-        known[buffer] = made
+        if part not in self._mappings:
+            self._map(part, buffers)
+        shared = self._mappings[part]
+        if private is None:
+            return shared
+        fd = os.dup(shared.fileno())
+        made = _core.Mapping(fd, len(view_of(shared)), True)
+        private[part] = made
         return made
 
-    def _fd(self, buffer: int) -> tuple[int, int]:
-        shared = self._mappings.get(buffer)
-        if shared is not None:
-            return os.dup(shared.fileno()), len(view_of(shared))
-        if not self._handles:
-            self._handles = {
-                one[0]: i for i, one in enumerate(self._buffers())
-            }
+    def _is_host(self, row: int) -> bool:
+        return self.session.map.devices[row].kind == DeviceKind.HOST
+
+    def _map(self, part: int, buffers: list[tuple[int, int, int]]) -> None:
+        """Map a buffer of a host row, and of a share those behind it whose
+        descriptors come with the same request."""
         share = self.progress.share
-        if share:
-            index = self._handles[buffer]
-            fd, nbytes, _ = self.session._share_fd(share, index)
-        else:
-            number = self.session._buffer_export(buffer)
+        if not share:
+            number = self.session._buffer_export(buffers[part][0])
             fd, nbytes, _ = self.session.map._export_fd(number)
-        return fd, nbytes
+            self._mappings[part] = _core.Mapping(fd, nbytes)
+            return
+        end = part + 1
+        while (
+            end < len(buffers)
+            and end not in self._mappings
+            and self._is_host(buffers[end][2])
+        ):
+            end += 1
+        fds = self.session._share_fds(share, part, end - part)
+        try:
+            while fds:
+                # Mapping() closes the descriptor, also where it fails.
+                made = _core.Mapping(fds.pop(0), buffers[part][1])
+                self._mappings[part] = made
+                part += 1
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _handle(self, name: str) -> int:
+        """The handle of a tensor's buffer for jobs; 0: it has none."""
+        found = self._find(name)
+        if found is None or found[5]:
+            return 0 if found is None else found[5]
+        part = found[8]
+        share = self.progress.share
+        if not share or part >= len(self._buffers()):
+            return 0
+        had = self._imports.get(part)
+        if had is None:
+            from .session import Buffer
+
+            handle, nbytes, row = self.session._share_buffer(share, part)
+            had = Buffer(self.session, handle, nbytes, row)
+            self._imports[part] = had
+        return had.handle
 
     # ---- state ---------------------------------------------------------------
 
@@ -320,9 +359,9 @@ class Model(_core.Model, Mapping[str, Tensor]):
         has ended, load it again.
         """
         self._renew()
-        self._handles = {}
         self._mappings = {}
         self._private = {}
+        self._imports = {}
 
     def cancel(self) -> None:
         """Stop loading, and free the memory."""
@@ -334,8 +373,11 @@ class Model(_core.Model, Mapping[str, Tensor]):
         Timeout: jobs of it are in flight still; call again.
         """
         self._close(timeout)
+        for one in self._imports.values():
+            one.handle = 0  # it has ended with the share
         self._mappings = {}
         self._private = {}
+        self._imports = {}
 
     @property
     def meta(self) -> bytes:

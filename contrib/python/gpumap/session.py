@@ -593,7 +593,8 @@ class Session(_core.Session):
         """
         from .model import Model
 
-        flags = enums.SHARE_READ_ONLY if read_only else 0
+        flags = enums.MODEL_MAPPED
+        flags |= enums.SHARE_READ_ONLY if read_only else 0
         return Model(self, name, flags, None, fingerprint)
 
     def load_file(

@@ -107,6 +107,26 @@ def test_jobs_name_tensors(
     assert bytes(memory) == bits(tensor)
 
 
+def test_jobs_name_tensors_of_an_opened_model(
+    map: gpumap.Map, model: gpumap.Model
+) -> None:
+    with map.session() as other, other.open("model") as opened:
+        tensor = opened["model.layers.1.u8.weight"]
+        assert bits(tensor) == bits(model[tensor.name])
+        found = opened._find(tensor.name)
+        assert found is not None and found[5] == 0  # mapped, not imported
+        assert opened["empty"].buffer == 0
+        memory = other.memory(0, tensor.nbytes)
+        for _ in range(2):
+            buffer = gpumap.Buffer(other, tensor.buffer, tensor.nbytes, 0)
+            assert tensor.buffer == buffer.handle
+            job = gpumap.Job("copy", 24, "u8", memory, (buffer, tensor.offset))
+            other.run(0, job)
+            assert bytes(memory) == bits(tensor)
+            buffer.handle = 0  # the model's
+            opened.renew()
+
+
 def test_private(model: gpumap.Model, map: gpumap.Map) -> None:
     name = "model.layers.0.f32.weight"
     before = bits(model[name])

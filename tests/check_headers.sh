@@ -32,9 +32,11 @@ may_include() {
 	agent/worker) echo include shm agent/common agent/cuda agent/device \
 		agent/comm agent/worker ;;
 	agent/bench) echo include shm agent/bench ;;
+	agent/reader) echo include agent/reader ;;
 	contrib/python/core) echo include contrib/python/core ;;
 	agent/ctl) echo include shm agent/plan agent/mask agent/mesh \
-		agent/bench agent/common/idset.h agent/common/numa_bind.h \
+		agent/bench agent/reader agent/common/idset.h \
+		agent/common/numa_bind.h \
 		agent/ctl ;;
 	esac
 }

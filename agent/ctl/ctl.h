@@ -262,18 +262,6 @@ json_t *gm_ctl_device_json(const struct gpumap_device *device);
 /* Print as a word of a shell: in quotes where it needs them. */
 void gm_ctl_print_word(const char *text);
 
-/* List all of a kind.  Returns how many, with a list to free(), or a negative
- * errno.  More may exist by now. */
-int gm_ctl_list_session(const struct gm_ctl *ctl,
-			struct gpumap_session_info **ret_list);
-int gm_ctl_list_share(const struct gm_ctl *ctl,
-		      struct gpumap_share_info **ret_list);
-int gm_ctl_list_usage(const struct gm_ctl *ctl, struct gpumap_usage **ret_list);
-int gm_ctl_list_reservation(const struct gm_ctl *ctl,
-			    struct gpumap_reservation **ret_list);
-int gm_ctl_list_wait(const struct gm_ctl *ctl,
-		     struct gpumap_wait_info **ret_list);
-
 /* Print one JSON object on one line and free it.  Returns GM_EXIT_OK, or
  * GM_EXIT_FAILED when it could not be made or printed. */
 int gm_ctl_print(json_t *object);
@@ -339,8 +327,6 @@ void gm_ctl_name_json(const struct gm_ctl *ctl, json_t *object, uint32_t uid,
 		      uint32_t pid);
 
 const char *gm_ctl_state(uint32_t state);
-const char *gm_ctl_device_kind(uint32_t kind);
-const char *gm_ctl_device_state(uint32_t state);
 const char *gm_ctl_dtype(uint32_t dtype);
 const char *gm_ctl_setting(uint32_t setting);
 const char *gm_ctl_strategy(uint32_t strategy);

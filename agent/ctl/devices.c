@@ -4,24 +4,10 @@
 /* Show the device table. */
 
 #include "agent/ctl/ctl.h"
+#include "agent/reader/device_text.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static void uuid_text(const uint8_t uuid[16], char ret_text[37])
-{
-	static const uint8_t dashes[] = { 4, 6, 8, 10 };
-	size_t at = 0, dash = 0;
-
-	for (size_t i = 0; i < 16; i++) {
-		if (dash < sizeof(dashes) && i == dashes[dash]) {
-			ret_text[at++] = '-';
-			dash++;
-		}
-		snprintf(ret_text + at, 3, "%02x", uuid[i]);
-		at += 2;
-	}
-}
 
 /* A fact, or null if it is not known. */
 static json_t *known(const struct gpumap_device *device, uint32_t bit,
@@ -41,10 +27,9 @@ static json_t *compute_capability(const struct gpumap_device *d)
 /* "0000:17:00.0", or null. */
 static json_t *pci_address(const struct gpumap_device *d)
 {
-	if ((d->known & GPUMAP_KNOWN_PCI) == 0)
-		return json_null();
-	return json_sprintf("%04x:%02x:%02x.%x", d->pci_domain, d->pci_bus >> 8,
-			    d->pci_bus >> 3 & 0x1f, d->pci_bus & 7);
+	char text[GM_DEVICE_PCI];
+
+	return gm_device_pci(d, text) ? json_string(text) : json_null();
 }
 
 /* "13.0", or null. */
@@ -109,17 +94,17 @@ static json_t *gpu_json(const struct gpumap_device *d)
 
 json_t *gm_ctl_device_json(const struct gpumap_device *d)
 {
-	char uuid[37];
+	char uuid[GM_DEVICE_UUID];
 	json_t *object;
 
-	uuid_text(d->uuid, uuid);
+	gm_device_uuid(d, uuid);
 	object = json_pack(
 		"{s:I, s:I, s:s, s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:b, s:b, "
 		"s:I, s:I, s:I, s:I, s:f, s:s, s:i, s:I, s:I, s:I}",
 		"row", (json_int_t)d->row, "row_generation",
 		(json_int_t)d->generation, "uuid", uuid, "name", d->name,
-		"kind", gm_ctl_device_kind(d->kind), "state",
-		gm_ctl_device_state(d->state), "numa_node",
+		"kind", gm_device_kind(d->kind), "state",
+		gm_device_state(d->state), "numa_node",
 		known(d, GPUMAP_KNOWN_NUMA, d->numa_node), "cpus", d->cpus,
 		"units", known(d, GPUMAP_KNOWN_UNITS, d->units),
 		"compute_capability", compute_capability(d), "main_memory",
@@ -159,9 +144,8 @@ void gm_ctl_device_line(const struct gpumap_device *d)
 
 	printf("%3u  %-5s %-10s %4d  %-12s %10s %10s %10s %10s %8.1f %8u %4u  "
 	       "%s%s%s%s\n",
-	       d->row, gm_ctl_device_kind(d->kind),
-	       gm_ctl_device_state(d->state), d->numa_node, d->cpus,
-	       gm_size_text(d->total_bytes, total),
+	       d->row, gm_device_kind(d->kind), gm_device_state(d->state),
+	       d->numa_node, d->cpus, gm_size_text(d->total_bytes, total),
 	       gm_size_text(d->free_bytes, free_text),
 	       gm_size_text(d->reserved_bytes, reserved),
 	       gm_size_text(d->used_by_holders, used), d->score, d->worker_pid,

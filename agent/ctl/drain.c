@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "agent/ctl/parse.h"
+#include "agent/reader/list.h"
 
 /* ---- a dry run ----------------------------------------------------------- */
 
@@ -64,7 +65,7 @@ static void hit_share(struct hit *hit, const struct gpumap_share_info *info)
 static int list_sessions(struct hit *hit)
 {
 	struct gpumap_session_info *list = NULL;
-	int n = gm_ctl_list_session(hit->ctl, &list);
+	int n = gm_list_session(hit->ctl->map, &list);
 
 	for (int i = 0; i < n; i++)
 		if (gm_ctl_has_row(list[i].rows, hit->row))
@@ -76,7 +77,7 @@ static int list_sessions(struct hit *hit)
 static int list_shares(struct hit *hit)
 {
 	struct gpumap_share_info *list = NULL;
-	int n = gm_ctl_list_share(hit->ctl, &list);
+	int n = gm_list_share(hit->ctl->map, &list);
 
 	for (int i = 0; i < n; i++)
 		if (gm_ctl_has_row(list[i].rows, hit->row))

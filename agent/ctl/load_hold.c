@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "agent/ctl/load_hold.h"
+#include "agent/reader/list.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -91,7 +92,7 @@ static void tell_of_restarts(struct gm_load_held *held)
 static int is_shared(const struct gm_load_held *held)
 {
 	struct gpumap_share_info *all;
-	int n = gm_ctl_list_share(held->ctl, &all), found = 0;
+	int n = gm_list_share(held->ctl->map, &all), found = 0;
 
 	if (n < 0)
 		return n;

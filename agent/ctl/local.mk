@@ -18,7 +18,6 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/drain.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/collective.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/export.c %reldir%/export.h
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/list.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/load.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/load_hold.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/load_hold.h
@@ -57,5 +56,5 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/who_line.c
 %canon_reldir%_gpumapctl_LDADD = agent/bench/libbench.la \
 	agent/mask/libmask.la agent/plan/libplan.la agent/mesh/libmesh.la \
-	agent/common/libcommon.la shm/libshm.la lib/libgpumap.la \
+	agent/reader/libreader.la agent/common/libcommon.la shm/libshm.la lib/libgpumap.la \
 	$(JANSSON_LIBS) $(NUMA_LIBS) $(URING_LIBS) -lpthread

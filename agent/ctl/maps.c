@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "agent/plan/checkpoint.h"
+#include "agent/reader/list.h"
 
 /* A whole layer map in private memory. */
 struct layer_map {
@@ -295,7 +296,7 @@ static uint64_t still_held(const struct gm_ctl *ctl, const char *name,
 			   uint32_t *ret_holders)
 {
 	struct gpumap_share_info *all = NULL;
-	int n = gm_ctl_list_share(ctl, &all);
+	int n = gm_list_share(ctl->map, &all);
 	uint64_t bytes = 0;
 
 	for (int i = 0; i < n; i++)

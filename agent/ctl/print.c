@@ -143,31 +143,6 @@ const char *gm_ctl_state(uint32_t state)
 	return name_of(names, COUNT(names), state);
 }
 
-const char *gm_ctl_device_kind(uint32_t kind)
-{
-	static const char *const names[] = {
-		[GPUMAP_DEVICE_HOST] = "host",
-		[GPUMAP_DEVICE_CUDA] = "cuda",
-		[GPUMAP_DEVICE_DUMMY] = "dummy",
-	};
-
-	return name_of(names, COUNT(names), kind);
-}
-
-const char *gm_ctl_device_state(uint32_t state)
-{
-	static const char *const names[] = {
-		[GPUMAP_DEVICE_PROBING] = "PROBING",
-		[GPUMAP_DEVICE_READY] = "READY",
-		[GPUMAP_DEVICE_RESTARTING] = "RESTARTING",
-		[GPUMAP_DEVICE_DRAINING] = "DRAINING",
-		[GPUMAP_DEVICE_FAILED] = "FAILED",
-		[GPUMAP_DEVICE_LOST] = "LOST",
-	};
-
-	return name_of(names, COUNT(names), state);
-}
-
 static const char *const dtypes[] = {
 	[GPUMAP_DTYPE_U8] = "U8",           [GPUMAP_DTYPE_F16] = "F16",
 	[GPUMAP_DTYPE_BF16] = "BF16",       [GPUMAP_DTYPE_F32] = "F32",

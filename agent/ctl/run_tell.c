@@ -15,6 +15,7 @@
 #include "agent/ctl/clock.h"
 #include "agent/ctl/run.h"
 #include "agent/ctl/who.h"
+#include "agent/reader/list.h"
 
 #define SECOND UINT64_C(1000000000)
 #define LOOK_S 1  /* between two looks, and before the first */
@@ -60,7 +61,7 @@ static void look(struct gm_run_teller *t)
 	if (t->ctl.map == NULL)
 		ret = gpumap_attach(&opts, &t->ctl.map);
 	if (ret == 0)
-		ret = waits.n = gm_ctl_list_wait(&t->ctl, &waits.v);
+		ret = waits.n = gm_list_wait(t->ctl.map, &waits.v);
 	while (i < waits.n && strcmp(waits.v[i].name, t->run->name) != 0)
 		i++;
 	if (i < waits.n)

@@ -4,6 +4,7 @@
 /* List and release shares. */
 
 #include "agent/ctl/ctl.h"
+#include "agent/reader/list.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -77,7 +78,7 @@ int gm_ctl_shares(struct gm_ctl *ctl)
 {
 	struct gpumap_share_info *info;
 	json_t *list = NULL;
-	int n = gm_ctl_list_share(ctl, &info);
+	int n = gm_list_share(ctl->map, &info);
 
 	if (n < 0)
 		return gm_ctl_fail(ctl, n, "shares");

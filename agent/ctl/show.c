@@ -4,6 +4,7 @@
 /* Show the status and the sessions. */
 
 #include "agent/ctl/ctl.h"
+#include "agent/reader/list.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -102,7 +103,7 @@ int gm_ctl_sessions(struct gm_ctl *ctl)
 {
 	struct gpumap_session_info *info;
 	json_t *list = NULL;
-	int n = gm_ctl_list_session(ctl, &info);
+	int n = gm_list_session(ctl->map, &info);
 
 	if (n < 0)
 		return gm_ctl_fail(ctl, n, "sessions");

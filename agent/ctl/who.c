@@ -5,6 +5,7 @@
  * sessions have. */
 
 #include "agent/ctl/who.h"
+#include "agent/reader/list.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -201,7 +202,7 @@ static int show_usage(const struct gm_ctl *ctl, json_t *all)
 {
 	json_t *list = all != NULL ? json_array() : NULL;
 	struct gpumap_usage *usage;
-	int n = gm_ctl_list_usage(ctl, &usage);
+	int n = gm_list_usage(ctl->map, &usage);
 
 	if (n < 0) {
 		json_decref(list);
@@ -256,7 +257,7 @@ int gm_ctl_who(struct gm_ctl *ctl)
 	int status, ret;
 
 	/* Reading the map needs no permission of the agent; this does. */
-	used.n = gm_ctl_list_reservation(ctl, &used.of);
+	used.n = gm_list_reservation(ctl->map, &used.of);
 	ret = show_reservations(ctl, &used, all);
 	free(used.of);
 	if (ret != 0) {

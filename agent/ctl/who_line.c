@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/ctl/who.h"
+#include "agent/reader/list.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -198,7 +199,7 @@ void gm_who_line_show(const struct gm_ctl *ctl, json_t *all)
 	json_t *list = all != NULL ? json_array() : NULL;
 	struct gm_who_line waits = { .v = NULL };
 
-	waits.n = gm_ctl_list_wait(ctl, &waits.v);
+	waits.n = gm_list_wait(ctl->map, &waits.v);
 	if (all == NULL && waits.n > 0)
 		printf("\n%-24s %-12s %8s %10s %9s  %s  %s\n", "waiting",
 		       "user", "pid", "asks for", "for s", "rows",

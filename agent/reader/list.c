@@ -1,9 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Ask the agent for all items of its lists. */
-
-#include "agent/ctl/ctl.h"
+#include "agent/reader/list.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,10 +12,10 @@ typedef int ask_for(struct gpumap *map, void *list, size_t n);
 /* How many there are, and then these.  The library wants the size of an item,
  * @bytes, where it stores items that begin with one.  Returns NULL when *ret_n
  * is an error. */
-static void *list_all(const struct gm_ctl *ctl, ask_for *ask, size_t bytes,
+static void *list_all(struct gpumap *map, ask_for *ask, size_t bytes,
 		      int *ret_n)
 {
-	int room = ask(ctl->map, NULL, 0), n = 0;
+	int room = ask(map, NULL, 0), n = 0;
 	void *list = NULL;
 
 	if (room >= 0)
@@ -28,7 +26,7 @@ static void *list_all(const struct gm_ctl *ctl, ask_for *ask, size_t bytes,
 	}
 	memcpy(list, &bytes, sizeof(bytes));
 	if (room > 0)
-		n = ask(ctl->map, list, (size_t)room);
+		n = ask(map, list, (size_t)room);
 	*ret_n = n < room ? n : room;
 	if (n >= 0)
 		return list;
@@ -48,46 +46,43 @@ ASK(usage)
 ASK(reservation)
 ASK(wait)
 
-int gm_ctl_list_session(const struct gm_ctl *ctl,
-			struct gpumap_session_info **ret_list)
+int gm_list_session(struct gpumap *map, struct gpumap_session_info **ret_list)
 {
 	int n;
 
-	*ret_list = list_all(ctl, ask_session, sizeof(**ret_list), &n);
+	*ret_list = list_all(map, ask_session, sizeof(**ret_list), &n);
 	return n;
 }
 
-int gm_ctl_list_share(const struct gm_ctl *ctl,
-		      struct gpumap_share_info **ret_list)
+int gm_list_share(struct gpumap *map, struct gpumap_share_info **ret_list)
 {
 	int n;
 
-	*ret_list = list_all(ctl, ask_share, sizeof(**ret_list), &n);
+	*ret_list = list_all(map, ask_share, sizeof(**ret_list), &n);
 	return n;
 }
 
-int gm_ctl_list_usage(const struct gm_ctl *ctl, struct gpumap_usage **ret_list)
+int gm_list_usage(struct gpumap *map, struct gpumap_usage **ret_list)
 {
 	int n;
 
-	*ret_list = list_all(ctl, ask_usage, sizeof(**ret_list), &n);
+	*ret_list = list_all(map, ask_usage, sizeof(**ret_list), &n);
 	return n;
 }
 
-int gm_ctl_list_reservation(const struct gm_ctl *ctl,
-			    struct gpumap_reservation **ret_list)
+int gm_list_reservation(struct gpumap *map,
+			struct gpumap_reservation **ret_list)
 {
 	int n;
 
-	*ret_list = list_all(ctl, ask_reservation, sizeof(**ret_list), &n);
+	*ret_list = list_all(map, ask_reservation, sizeof(**ret_list), &n);
 	return n;
 }
 
-int gm_ctl_list_wait(const struct gm_ctl *ctl,
-		     struct gpumap_wait_info **ret_list)
+int gm_list_wait(struct gpumap *map, struct gpumap_wait_info **ret_list)
 {
 	int n;
 
-	*ret_list = list_all(ctl, ask_wait, sizeof(**ret_list), &n);
+	*ret_list = list_all(map, ask_wait, sizeof(**ret_list), &n);
 	return n;
 }

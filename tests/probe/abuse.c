@@ -277,7 +277,8 @@ static void run_badly(const char *const *argv, bool has_socket)
 	if (pid == 0) {
 		if (!has_socket)
 			close(GM_PROBE_FD);
-		freopen("/dev/null", "w", stderr);
+		if (!freopen("/dev/null", "w", stderr))
+			_exit(126);
 		execv(program ? program : "agent/probe/gpumap-probe",
 		      (char *const *)argv);
 		_exit(127);

@@ -279,11 +279,11 @@ static int reserve(int fd, uint64_t bytes, char *ret_why)
 	int ret = take_pages(fd, bytes);
 	struct statvfs fs;
 
-	if (ret != -ENOSPC || fstatvfs(fd, &fs) != 0)
-		return ret == 0 ? 0 : failed(ret_why, GM_NAMES_SHM, ret);
-	/* Bytes that were allocated before the room ran out are free again. */
-	ftruncate(fd, 0);
-	fstatvfs(fd, &fs);
+	if (ret == 0)
+		return 0;
+	/* Bytes that were allocated before the room ran out count as free. */
+	if (ret != -ENOSPC || ftruncate(fd, 0) != 0 || fstatvfs(fd, &fs) != 0)
+		return failed(ret_why, GM_NAMES_SHM, ret);
 	snprintf(ret_why, GM_WHY_BYTES,
 		 "the segment takes %" PRIu64 " MiB, %s has %" PRIu64
 		 " MiB free of %" PRIu64 ": " FULL_REMEDY,

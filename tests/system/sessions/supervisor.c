@@ -34,7 +34,8 @@ static pid_t start(const char *script)
 	pid = fork();
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		freopen("/dev/null", "w", stderr);
+		if (!freopen("/dev/null", "w", stderr))
+			_exit(98);
 		execl(program, program, "--delay", "0", "--max", "7", "--",
 		      "sh", "-c", script, NULL);
 		_exit(97);
@@ -156,8 +157,9 @@ static int run(const char *a, const char *b, const char *c)
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
-		freopen("/dev/null", "w", stderr);
-		freopen("/dev/null", "w", stdout);
+		if (!freopen("/dev/null", "w", stderr) ||
+		    !freopen("/dev/null", "w", stdout))
+			_exit(98);
 		execl(program, program, a, b, c, NULL);
 		_exit(97);
 	}

@@ -28,7 +28,8 @@ FLAGS = ["-std=gnu11", "-fvisibility=hidden", "-D_GNU_SOURCE", "-g0"]
 
 def version():
     text = (TREE / "configure.ac").read_text()
-    return re.search(r"\[gm_version\], \[([^]]+)\]", text).group(1)
+    release = re.search(r"\[gm_version\], \[([^]]+)\]", text).group(1)
+    return release.replace("~dev", ".dev0")
 
 
 def library_sources():

@@ -17,7 +17,7 @@ extern "C" {
 
 /* The version of these headers: 10000 * major + 100 * minor + patch.
  * gpumap_version() has the library's, gpumap_health() the agent's. */
-#define GPUMAP_VERSION     100
+#define GPUMAP_VERSION     200
 
 #define GPUMAP_NAME_MAX    63  /* bytes of a name, without its NUL */
 #define GPUMAP_ROWS_MAX    256 /* rows of a device table */

@@ -9,6 +9,7 @@ EXTRA_DIST += $(gm_man:=.scd) \
 	LICENSES/MIT.txt LICENSES/CC0-1.0.txt
 
 include $(top_srcdir)/%reldir%/debian/local.mk
+include $(top_srcdir)/%reldir%/completion/local.mk
 include $(top_srcdir)/%reldir%/fdstore/local.mk
 include $(top_srcdir)/%reldir%/python/local.mk
 include $(top_srcdir)/%reldir%/rust/local.mk

@@ -34,6 +34,11 @@ static const struct kind {
 
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
+const char *gm_ctl_collective_op(size_t i)
+{
+	return i < N_KINDS ? kinds[i].name : NULL;
+}
+
 struct run {
 	const struct gm_ctl *ctl;
 	const struct kind *kind;

@@ -12,6 +12,7 @@
 #define GM_CTL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <jansson.h>
 
@@ -191,9 +192,8 @@ struct gm_ctl {
 
 struct gm_command {
 	const char *name;     /* may have a blank: "mask list" */
-	const char *operands; /* for the usage line */
+	const char *operands; /* and options: its usage */
 	const char *what;     /* one line */
-	uint64_t options;     /* GM_OPT_* it takes */
 	int n_args;           /* operands it needs */
 	int (*run)(struct gm_ctl *ctl);
 	bool offline; /* needs no agent: @map stays NULL */
@@ -220,6 +220,8 @@ int gm_ctl_load(struct gm_ctl *ctl);
 int gm_ctl_scatter(struct gm_ctl *ctl);
 int gm_ctl_collective(struct gm_ctl *ctl);
 int gm_ctl_bench(struct gm_ctl *ctl);
+int gm_ctl_completion(struct gm_ctl *ctl);
+int gm_ctl_complete(struct gm_ctl *ctl);
 int gm_ctl_split(struct gm_ctl *ctl);
 int gm_ctl_spec(struct gm_ctl *ctl);
 int gm_ctl_mesh(struct gm_ctl *ctl);
@@ -280,6 +282,11 @@ int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)
  * command that lists the existing ones.  Return GM_EXIT_FAILED. */
 int gm_ctl_no_row(uint32_t row);
 int gm_ctl_unknown(const char *what, const char *name, const char *list);
+
+/* The words for --op and --kind, each by its index; NULL past the last. */
+const char *gm_ctl_scatter_op(size_t i);
+const char *gm_ctl_collective_op(size_t i);
+const char *gm_ctl_mask_rule(size_t i);
 
 /* Find @word among @n entries of @bytes each, which start with their names.
  * Returns its index; or -1 after printing the names that @option accepts. */

@@ -47,6 +47,11 @@ int gm_ctl_engine(const char *word, uint32_t *ret_engine)
 	return GM_EXIT_OK;
 }
 
+const char *gm_ctl_engine_name(size_t i)
+{
+	return i < COUNT(engines) ? engines[i].name : NULL;
+}
+
 static int wrong(const char *what)
 {
 	fprintf(stderr, "gpumapctl: export: %s; see gpumapctl(1)\n", what);

@@ -13,4 +13,7 @@
  * status; an error has been printed. */
 int gm_ctl_engine(const char *word, uint32_t *ret_engine);
 
+/* These names, each by its index; NULL past the last. */
+const char *gm_ctl_engine_name(size_t i);
+
 #endif

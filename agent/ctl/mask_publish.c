@@ -43,6 +43,11 @@ static const struct kind {
 
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
+const char *gm_ctl_mask_rule(size_t i)
+{
+	return i < N_KINDS ? kinds[i].name : NULL;
+}
+
 static const struct {
 	const char *name;
 	uint64_t bit;

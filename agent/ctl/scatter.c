@@ -187,6 +187,11 @@ static const struct kind kinds[] = {
 
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
+const char *gm_ctl_scatter_op(size_t i)
+{
+	return i < N_KINDS ? kinds[i].name : NULL;
+}
+
 /* Bytes of the result. */
 static uint64_t result_bytes(const struct run *run)
 {

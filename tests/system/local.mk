@@ -23,6 +23,7 @@ GM_TORTURE += %reldir%/collectives/death.c %reldir%/collectives/memory.c \
 gm_suites += tests/suites/system_ctl
 gm_system_ctl = \
 	%reldir%/ctl/collective.c \
+	%reldir%/ctl/complete.c \
 	%reldir%/ctl/cordon.c \
 	%reldir%/ctl/export.c \
 	%reldir%/ctl/export_models.c \

@@ -1,0 +1,419 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* The tables of commands and options, and how their usage is read. */
+
+#include "agent/ctl/commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Options that every command takes. */
+const char gm_ctl_common_usage[] =
+	"[--instance NAME] [--runtime-dir DIR] [--json] [--help] [--version]";
+
+/* In the usage of run: these are how plan places a model. */
+#define OPTIONS_OF_PLAN "OPTIONS OF plan"
+
+static const struct gm_command commands[] = {
+	{ "status", "", "is the agent alive, and what has it published", 0,
+	  gm_ctl_status, false },
+	{ "wait", "[--timeout S]", "wait until the agent serves", 0,
+	  gm_ctl_wait, true },
+	{ "devices", "", "the device table", 0, gm_ctl_devices, false },
+	{ "choose",
+	  "[--prefer DEVICE] [--compute-capability V] [--cuda-version V] "
+	  "[--memory SIZE] [--free SIZE] [--rows LIST] "
+	  "[--by best|free-memory|free-compute]",
+	  "the devices that meet these needs, best first", 0, gm_ctl_choose,
+	  true },
+	{ "policy", "[--rows LIST] [--calibrate [--rounds N] | --reset]",
+	  "from which size of work each device is worth it", 0, gm_ctl_policy,
+	  false },
+	{ "drain", "ROW [--dry-run]",
+	  "end a row's worker and all memory there, and close its device", 1,
+	  gm_ctl_drain, false },
+	{ "undrain", "ROW", "take a drained row into service again", 1,
+	  gm_ctl_undrain, false },
+	{ "cordon", "ROW", "keep new sessions and plans away from a row", 1,
+	  gm_ctl_cordon, false },
+	{ "uncordon", "ROW", "end that", 1, gm_ctl_uncordon, false },
+	{ "maps", "", "all layer maps", 0, gm_ctl_maps, false },
+	{ "layers", "NAME", "which row holds each layer of a map", 1,
+	  gm_ctl_layers, false },
+	{ "publish", "NAME --spec SPEC [--model DIR | --layers N]",
+	  "publish a layer map", 1, gm_ctl_publish, false },
+	{ "release", "NAME", "take a layer map back", 1, gm_ctl_release,
+	  false },
+	{ "load",
+	  "NAME --model DIR | --as-file FILE [--link DIR] [--map MAP] "
+	  "[--rows LIST] [--fingerprint HEX] [--writable] [--any-user | "
+	  "--users LIST] "
+	  "[--any-files] [--run-as USER] [--once | --detach]",
+	  "load a model onto the rows of a layer map, and hold it there", 1,
+	  gm_ctl_load, false },
+	{ "who", "", "who has reserved what", 0, gm_ctl_who, false },
+	{ "run",
+	  "[--reserve BYTES | --map NAME | --model DIR [OPTIONS OF plan]] "
+	  "[--rows LIST] [--any] [--wait S] [--gate] [--ready-file FILE] "
+	  "[--ready-tcp PORT] "
+	  "[--start-limit S] [--for ENGINE] [--name NAME] [--no-bind] "
+	  "[--cache-dir DIR] [--no-agent run|fail] [--print-env] [--] "
+	  "COMMAND...",
+	  "reserve memory, wait for it, and become COMMAND", GM_ARGS_COMMAND,
+	  gm_ctl_run, true },
+	{ "sessions", "", "who has a session", 0, gm_ctl_sessions, false },
+	{ "shares", "", "buffers that have a name, and who may open them", 0,
+	  gm_ctl_shares, false },
+	{ "shares release", "NAME", "take a name of buffers back", 1,
+	  gm_ctl_shares_release, false },
+	{ "scatter", "[--bytes N] [--op OP] [--rows LIST] [--rounds N]",
+	  "scatter a job over the rows, and check every byte of the result", 0,
+	  gm_ctl_scatter, false },
+	{ "collective",
+	  "MESH GROUP [--op OP] [--bytes N] [--rounds N] [--nccl]",
+	  "a collective over a group, and check every element of each rank", 2,
+	  gm_ctl_collective, false },
+	{ "bench", "[--only PREFIX] [--rounds N]",
+	  "measure this instance beside what the machine can do", 0,
+	  gm_ctl_bench, false },
+	{ "completion", "bash|zsh|fish",
+	  "print a shell's script for the completion of gpumapctl", 1,
+	  gm_ctl_completion, true },
+	{ "complete", "[--] GPUMAPCTL WORD...",
+	  "how the last WORD can go on, for these scripts", GM_ARGS_COMMAND,
+	  gm_ctl_complete, true },
+	{ "plan",
+	  "--model DIR [--node FILE | --commit NAME] [--rows LIST] "
+	  "[--strategy fill|balance|fewest | --spec SPEC | --topology FILE | "
+	  "--split COUNTS | --weights WEIGHTS] [--setting SETTING] "
+	  "[--base-row ROW] [--dtype DTYPE] [--isq TYPE] "
+	  "[--max-seq-len N] [--max-batch N] "
+	  "[--paged-mib N | --paged-share X | --paged-tokens N] "
+	  "[--paged-block N] [--cache-type auto|f8e4m3]",
+	  "where a model's layers would go, and what that takes of each row", 0,
+	  gm_ctl_plan, true },
+	{ "export",
+	  "NAME --for ENGINE [--format json|argv|env|yaml] [--model DIR] "
+	  "[--topology FILE]",
+	  "say a layer map in the settings of another engine", 1, gm_ctl_export,
+	  true },
+	{ "split", "--batch", "share units out over devices, by request", 0,
+	  gm_ctl_split, true },
+	{ "spec", "--batch", "read specs, by request", 0, gm_ctl_spec, true },
+	{ "mask publish",
+	  "NAME --kind KIND [--size N] [--past N] [--window N] [--chunk N] "
+	  "[--dtype DTYPE] [--map MAP | --rows LIST]",
+	  "publish an attention mask made by a rule", 1, gm_ctl_mask_publish,
+	  false },
+	{ "mask list", "", "all masks", 0, gm_ctl_mask_list, false },
+	{ "mask show", "NAME [--rows ROW] [--pgm FILE]",
+	  "what a mask is, and a picture of it", 1, gm_ctl_mask_show, false },
+	{ "mask release", "NAME", "take a mask back", 1, gm_ctl_mask_release,
+	  false },
+	{ "mask", "--batch", "show masks, by request", 0, gm_ctl_mask, true },
+	{ "mesh publish",
+	  "NAME --topology data|tensor=N|pipeline=N|mixed=TPxPPxDP "
+	  "[--rows LIST] [--group NAME=RANKS]...",
+	  "arrange rows as ranks, and publish that", 1, gm_ctl_mesh_publish,
+	  false },
+	{ "mesh list", "", "all meshes", 0, gm_ctl_mesh_list, false },
+	{ "mesh show", "NAME", "where each rank is, and all groups", 1,
+	  gm_ctl_mesh_show, false },
+	{ "mesh release", "NAME", "take a mesh back", 1, gm_ctl_mesh_release,
+	  false },
+	{ "mesh", "--batch", "arrange ranks in groups, by request", 0,
+	  gm_ctl_mesh, true },
+	/* For the usage, and for takes(): find() takes the first command of
+	 * a name. */
+	{ "export",
+	  "--node FILE --spec SPEC --for ENGINE [--format json|argv|env|yaml] "
+	  "[--layers N] [--base-row ROW] [--model DIR] [--topology FILE]",
+	  "say a spec for the rows of a node file so", 0, gm_ctl_export, true },
+	{ "plan", "--batch", "plan layer maps, by request", 0, gm_ctl_plan,
+	  true },
+	{ "choose", "--batch", "choose devices and topologies, by request", 0,
+	  gm_ctl_choose, true },
+	{ "mask publish",
+	  "NAME --file FILE [--tensor NAME] [--map MAP | --rows LIST]",
+	  "publish an attention mask that a file holds", 1, gm_ctl_mask_publish,
+	  false },
+};
+
+#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+#define N_COMMON   5u
+
+/* The common ones; then one for each bit of GM_OPT_*, in their order; and those
+ * of run, which share the bit GM_OPT_RUN. */
+static const struct gm_ctl_option options[] = {
+	{ "instance", GM_VALUE_TEXT, offsetof(struct gm_ctl, instance) },
+	{ "runtime-dir", GM_VALUE_TEXT, offsetof(struct gm_ctl, runtime_dir) },
+	{ "json", GM_VALUE_FLAG, offsetof(struct gm_ctl, json) },
+	{ "help", GM_VALUE_HELP, 0 },
+	{ "version", GM_VALUE_VERSION, 0 },
+	{ "model", GM_VALUE_TEXT, offsetof(struct gm_ctl, model) },
+	{ "spec", GM_VALUE_TEXT, offsetof(struct gm_ctl, spec) },
+	{ "layers", GM_VALUE_COUNT, offsetof(struct gm_ctl, layers) },
+	{ "bytes", GM_VALUE_SIZE, offsetof(struct gm_ctl, bytes) },
+	{ "rows", GM_VALUE_ROWS, 0 },
+	{ "op", GM_VALUE_TEXT, offsetof(struct gm_ctl, op) },
+	{ "rounds", GM_VALUE_COUNT, offsetof(struct gm_ctl, rounds) },
+	{ "only", GM_VALUE_TEXT, offsetof(struct gm_ctl, only) },
+	{ "batch", GM_VALUE_NONE, 0 },
+	{ "node", GM_VALUE_TEXT, offsetof(struct gm_ctl, plan.node) },
+	{ "commit", GM_VALUE_TEXT, offsetof(struct gm_ctl, plan.commit) },
+	{ "base-row", GM_VALUE_NUMBER, offsetof(struct gm_ctl, plan.base) },
+	{ "paged-mib", GM_VALUE_COUNT,
+	  offsetof(struct gm_ctl, plan.paged_mib) },
+	{ "paged-share", GM_VALUE_TEXT,
+	  offsetof(struct gm_ctl, plan.paged_share) },
+	{ "paged-tokens", GM_VALUE_COUNT,
+	  offsetof(struct gm_ctl, plan.paged_tokens) },
+	{ "paged-block", GM_VALUE_COUNT,
+	  offsetof(struct gm_ctl, plan.paged_block) },
+	{ "cache-type", GM_VALUE_TEXT,
+	  offsetof(struct gm_ctl, plan.cache_type) },
+	{ "strategy", GM_VALUE_TEXT, offsetof(struct gm_ctl, plan.strategy) },
+	{ "setting", GM_VALUE_TEXT, offsetof(struct gm_ctl, plan.setting) },
+	{ "topology", GM_VALUE_TEXT, offsetof(struct gm_ctl, plan.topology) },
+	{ "split", GM_VALUE_TEXT, offsetof(struct gm_ctl, plan.split) },
+	{ "weights", GM_VALUE_TEXT, offsetof(struct gm_ctl, plan.weights) },
+	{ "dtype", GM_VALUE_TEXT, offsetof(struct gm_ctl, dtype) },
+	{ "max-seq-len", GM_VALUE_COUNT,
+	  offsetof(struct gm_ctl, plan.max_seq_len) },
+	{ "max-batch", GM_VALUE_COUNT,
+	  offsetof(struct gm_ctl, plan.max_batch) },
+	{ "kind", GM_VALUE_TEXT, offsetof(struct gm_ctl, mask.kind) },
+	{ "size", GM_VALUE_NUMBER, offsetof(struct gm_ctl, mask.size) },
+	{ "past", GM_VALUE_NUMBER, offsetof(struct gm_ctl, mask.past) },
+	{ "window", GM_VALUE_NUMBER, offsetof(struct gm_ctl, mask.window) },
+	{ "chunk", GM_VALUE_NUMBER, offsetof(struct gm_ctl, mask.chunk) },
+	{ "map", GM_VALUE_TEXT, offsetof(struct gm_ctl, mask.map) },
+	{ "file", GM_VALUE_TEXT, offsetof(struct gm_ctl, mask.file) },
+	{ "tensor", GM_VALUE_TEXT, offsetof(struct gm_ctl, mask.tensor) },
+	{ "pgm", GM_VALUE_TEXT, offsetof(struct gm_ctl, mask.pgm) },
+	{ "once", GM_VALUE_NONE, 0 },
+	{ "group", GM_VALUE_GROUP, 0 },
+	{ "writable", GM_VALUE_NONE, 0 },
+	{ "any-user", GM_VALUE_NONE, 0 },
+	{ "nccl", GM_VALUE_NONE, 0 },
+	{ "timeout", GM_VALUE_NUMBER, offsetof(struct gm_ctl, timeout_s) },
+	{ "isq", GM_VALUE_TEXT, offsetof(struct gm_ctl, plan.isq) },
+	{ "any-files", GM_VALUE_NONE, 0 },
+	{ "dry-run", GM_VALUE_NONE, 0 },
+	{ "prefer", GM_VALUE_TEXT, offsetof(struct gm_ctl, choose.prefer) },
+	{ "compute-capability", GM_VALUE_TEXT,
+	  offsetof(struct gm_ctl, choose.cc) },
+	{ "cuda-version", GM_VALUE_TEXT,
+	  offsetof(struct gm_ctl, choose.cuda_version) },
+	{ "memory", GM_VALUE_SIZE, offsetof(struct gm_ctl, choose.memory) },
+	{ "free", GM_VALUE_SIZE, offsetof(struct gm_ctl, choose.free) },
+	{ "by", GM_VALUE_TEXT, offsetof(struct gm_ctl, choose.by) },
+	{ "for", GM_VALUE_TEXT, offsetof(struct gm_ctl, export.engine) },
+	{ "format", GM_VALUE_TEXT, offsetof(struct gm_ctl, export.format) },
+	{ "calibrate", GM_VALUE_NONE, 0 },
+	{ "reset", GM_VALUE_NONE, 0 },
+	{ "as-file", GM_VALUE_TEXT, offsetof(struct gm_ctl, load.as_file) },
+	{ "link", GM_VALUE_TEXT, offsetof(struct gm_ctl, load.link) },
+	{ "detach", GM_VALUE_NONE, 0 },
+	{ "users", GM_VALUE_TEXT, offsetof(struct gm_ctl, load.users) },
+	{ "run-as", GM_VALUE_TEXT, offsetof(struct gm_ctl, load.run_as) },
+	{ "fingerprint", GM_VALUE_TEXT,
+	  offsetof(struct gm_ctl, load.fingerprint) },
+	{ "reserve", GM_VALUE_TEXT, offsetof(struct gm_ctl, run.reserve) },
+	{ "any", GM_VALUE_FLAG, offsetof(struct gm_ctl, run.any) },
+	{ "wait", GM_VALUE_NUMBER, offsetof(struct gm_ctl, run.wait_s) },
+	{ "gate", GM_VALUE_FLAG, offsetof(struct gm_ctl, run.gate) },
+	{ "ready-file", GM_VALUE_TEXT,
+	  offsetof(struct gm_ctl, run.ready_file) },
+	{ "ready-tcp", GM_VALUE_COUNT, offsetof(struct gm_ctl, run.ready_tcp) },
+	{ "start-limit", GM_VALUE_COUNT, offsetof(struct gm_ctl, run.limit_s) },
+	{ "name", GM_VALUE_TEXT, offsetof(struct gm_ctl, run.name) },
+	{ "no-bind", GM_VALUE_FLAG, offsetof(struct gm_ctl, run.no_bind) },
+	{ "cache-dir", GM_VALUE_TEXT, offsetof(struct gm_ctl, run.cache_dir) },
+	{ "no-agent", GM_VALUE_TEXT, offsetof(struct gm_ctl, run.no_agent) },
+	{ "print-env", GM_VALUE_FLAG, offsetof(struct gm_ctl, run.print_env) },
+};
+
+#define N_OPTIONS (sizeof(options) / sizeof(options[0]))
+
+_Static_assert(N_OPTIONS - N_COMMON >= GM_OPT_N, "each bit has an option");
+_Static_assert(N_OPTIONS <= GM_CTL_OPTIONS, "there is room for all");
+_Static_assert(GM_OPT_RUN == UINT64_C(1) << GM_OPT_N, "and run has the next");
+
+const struct gm_command *gm_ctl_command_at(size_t i)
+{
+	return i < N_COMMANDS ? &commands[i] : NULL;
+}
+
+const struct gm_ctl_option *gm_ctl_option_at(size_t i)
+{
+	return i < N_OPTIONS ? &options[i] : NULL;
+}
+
+uint64_t gm_ctl_option_bit(const struct gm_ctl_option *option)
+{
+	size_t i = option != NULL ? (size_t)(option - options) : 0;
+
+	if (i < N_COMMON)
+		return 0;
+	return i - N_COMMON < GM_OPT_N ? UINT64_C(1) << (i - N_COMMON)
+				       : GM_OPT_RUN;
+}
+
+const struct gm_ctl_option *gm_ctl_option_named(const char *name, size_t n)
+{
+	const struct gm_ctl_option *found = NULL;
+	size_t n_found = 0;
+
+	for (size_t i = 0; i < N_OPTIONS; i++) {
+		if (strncmp(options[i].name, name, n) != 0)
+			continue;
+		found = &options[i];
+		if (found->name[n] == '\0')
+			return found;
+		n_found++;
+	}
+	return n_found == 1 ? found : NULL;
+}
+
+/* ---- usage --------------------------------------------------------------- */
+
+static const char *take_term(const char *at, struct gm_ctl_term *ret_term)
+{
+	size_t n = strlen(OPTIONS_OF_PLAN);
+
+	if (strncmp(at, OPTIONS_OF_PLAN, n) != 0)
+		n = strcspn(at, " []");
+	*ret_term = (struct gm_ctl_term){ .name = at, .n_name = n };
+	at += n;
+	if (strncmp(ret_term->name, "--", 2) != 0)
+		return at;
+	ret_term->option = gm_ctl_option_named(ret_term->name + 2, n - 2);
+	if (at[0] != ' ' || strchr("[|-", at[1]) != NULL)
+		return at;
+	ret_term->value = at + 1;
+	ret_term->n_value = strcspn(at + 1, " []");
+	return at + 1 + ret_term->n_value;
+}
+
+bool gm_ctl_term_next(const char **text, struct gm_ctl_term *ret_term)
+{
+	const char *at = *text;
+
+	/* Neither "--", nor the bar between two, nor the dots behind one. */
+	do {
+		at += strspn(at, " []");
+		at = take_term(at, ret_term);
+	} while (ret_term->n_name > 0 &&
+		 strspn(ret_term->name, "-|.") >= ret_term->n_name);
+	*text = at;
+	return ret_term->n_name > 0;
+}
+
+static bool next_form(struct gm_ctl_terms *terms)
+{
+	for (; terms->form < N_COMMANDS; terms->form++) {
+		if (strcmp(commands[terms->form].name, terms->name) == 0) {
+			terms->text = commands[terms->form++].operands;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool gm_ctl_terms_next(struct gm_ctl_terms *terms, struct gm_ctl_term *ret_term)
+{
+	for (;;) {
+		if (!gm_ctl_term_next(&terms->text, ret_term)) {
+			if (next_form(terms))
+				continue;
+			if (!terms->plan)
+				return false;
+			*terms = (struct gm_ctl_terms){ .name = "plan",
+							.text = "",
+							.of_plan = true };
+		} else if (strncmp(ret_term->name, OPTIONS_OF_PLAN,
+				   ret_term->n_name) == 0) {
+			terms->plan = true;
+		} else if (!terms->of_plan ||
+			   (gm_ctl_option_bit(ret_term->option) &
+			    GM_OPT_PLACING) != 0) {
+			return true;
+		}
+	}
+}
+
+struct gm_ctl_terms gm_ctl_terms_of(const struct gm_command *command)
+{
+	return (struct gm_ctl_terms){ .name = command->name, .text = "" };
+}
+
+uint64_t gm_ctl_command_options(const struct gm_command *command)
+{
+	struct gm_ctl_terms terms = gm_ctl_terms_of(command);
+	struct gm_ctl_term term;
+	uint64_t bits = 0;
+
+	while (gm_ctl_terms_next(&terms, &term))
+		bits |= gm_ctl_option_bit(term.option);
+	return bits;
+}
+
+/* Is @word the name of a command, or the first word of it? */
+static bool begins(const char *name, const char *word)
+{
+	size_t n = strlen(word);
+
+	return strncmp(name, word, n) == 0 &&
+	       (name[n] == '\0' || name[n] == ' ');
+}
+
+void gm_ctl_usage(FILE *to, const char *word)
+{
+	bool known = false;
+
+	for (size_t i = 0; i < N_COMMANDS && word != NULL; i++)
+		known = known || begins(commands[i].name, word);
+	fprintf(to, "usage: gpumapctl %s COMMAND ...\n\n", gm_ctl_common_usage);
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		if (!known || begins(commands[i].name, word))
+			fprintf(to, "  %s%s%s\n        %s\n", commands[i].name,
+				commands[i].operands[0] != '\0' ? " " : "",
+				commands[i].operands, commands[i].what);
+	fprintf(to, "\nSizes take K, M and G.  See gpumapctl(1).\n");
+}
+
+/* ---- the command of a line ----------------------------------------------- */
+
+bool gm_ctl_ends_options(const char *word)
+{
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		if (strcmp(commands[i].name, word) == 0)
+			return commands[i].n_args == GM_ARGS_COMMAND;
+	return false;
+}
+
+const struct gm_command *gm_ctl_find_command(struct gm_ctl *ctl,
+					     const char *word)
+{
+	const struct gm_command *plain = NULL;
+	size_t n = strlen(word);
+
+	for (size_t i = 0; i < N_COMMANDS; i++) {
+		const char *name = commands[i].name;
+
+		if (strncmp(name, word, n) != 0)
+			continue;
+		if (name[n] == '\0' && plain == NULL)
+			plain = &commands[i];
+		if (name[n] == ' ' && ctl->n_args > 0 &&
+		    strcmp(name + n + 1, ctl->args[0]) == 0) {
+			ctl->args++;
+			ctl->n_args--;
+			return &commands[i];
+		}
+	}
+	return plain;
+}

@@ -1,0 +1,96 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * commands - what gpumapctl can do: one table of commands, one of options.
+ *
+ * The usage of a command is the only place that says which options and operands
+ * it takes, and of which form their values are: the help prints it, and the
+ * parser and the completion read it, term by term.
+ */
+#ifndef GM_CTL_COMMANDS_H
+#define GM_CTL_COMMANDS_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "agent/ctl/ctl.h"
+
+/* The form of an option's value, a COUNT from 1 up.  Options before TEXT have
+ * none. */
+enum gm_ctl_value {
+	GM_VALUE_NONE,
+	GM_VALUE_FLAG,
+	GM_VALUE_HELP,
+	GM_VALUE_VERSION,
+	GM_VALUE_TEXT,
+	GM_VALUE_NUMBER,
+	GM_VALUE_COUNT,
+	GM_VALUE_SIZE,
+	GM_VALUE_ROWS,
+	GM_VALUE_GROUP
+};
+
+struct gm_ctl_option {
+	const char *name;
+	enum gm_ctl_value value;
+	size_t offset; /* of the value's place in struct gm_ctl */
+};
+
+#define GM_CTL_OPTIONS 80u /* room for all, without NULL */
+
+/* Each by its index; NULL past the last. */
+const struct gm_command *gm_ctl_command_at(size_t i);
+const struct gm_ctl_option *gm_ctl_option_at(size_t i);
+
+/* The option whose name these @n bytes are, or of no other the beginning; NULL:
+ * none. */
+const struct gm_ctl_option *gm_ctl_option_named(const char *name, size_t n);
+
+/* Its GM_OPT_*; 0 for one that every command takes, and for NULL. */
+uint64_t gm_ctl_option_bit(const struct gm_ctl_option *option);
+
+/* Options that every command takes, as a usage. */
+extern const char gm_ctl_common_usage[];
+
+/* "--map NAME", or an operand such as "ROW", in a usage. */
+struct gm_ctl_term {
+	const char *name;
+	size_t n_name;
+	const struct gm_ctl_option *option; /* NULL: an operand */
+	const char *value; /* how the usage calls it; NULL: there is none */
+	size_t n_value;
+};
+
+/* Take the next term of a usage.  Returns false after the last. */
+bool gm_ctl_term_next(const char **text, struct gm_ctl_term *ret_term);
+
+/* All terms of a command, in each form of it. */
+struct gm_ctl_terms {
+	const char *name; /* of the command */
+	const char *text; /* what is left of a form's usage */
+	size_t form;      /* the next in the table */
+	bool plan;        /* those of plan follow, as the usage says */
+	bool of_plan;     /* and have begun */
+};
+
+struct gm_ctl_terms gm_ctl_terms_of(const struct gm_command *command);
+bool gm_ctl_terms_next(struct gm_ctl_terms *terms,
+		       struct gm_ctl_term *ret_term);
+
+/* The GM_OPT_* that a command takes, in all its forms. */
+uint64_t gm_ctl_command_options(const struct gm_command *command);
+
+/* Print the usage of the commands whose first word is @word; of all, where none
+ * is, or @word is NULL. */
+void gm_ctl_usage(FILE *to, const char *word);
+
+/* Is this the name of a command that another program's words follow? */
+bool gm_ctl_ends_options(const char *word);
+
+/* Find the command @word.  If the next operand is the second word of a
+ * command's name, find that command and remove the operand. */
+const struct gm_command *gm_ctl_find_command(struct gm_ctl *ctl,
+					     const char *word);
+
+#endif

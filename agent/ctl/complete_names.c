@@ -1,0 +1,84 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Offer names of what the agent has, without a word of errors. */
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/ctl/complete.h"
+#include "agent/reader/list.h"
+
+typedef int next_name(const struct gpumap *map, uint32_t *cursor,
+		      char ret_name[GPUMAP_NAME_MAX + 1]);
+
+static void offer_each(const struct gm_ctl_line *line, next_name *next)
+{
+	char name[GPUMAP_NAME_MAX + 1];
+	uint32_t cursor = 0;
+
+	while (next(line->ctl.map, &cursor, name) == 1)
+		gm_ctl_offer(line, name, "");
+}
+
+static void offer_rows(const struct gm_ctl_line *line)
+{
+	uint32_t n = gpumap_device_count(line->ctl.map);
+	char text[12];
+
+	for (uint32_t row = 0; row < n; row++) {
+		struct gpumap_device device = { .size = sizeof(device) };
+
+		if (gpumap_device_read(line->ctl.map, row, &device) != 0)
+			continue;
+		snprintf(text, sizeof(text), "%u", row);
+		gm_ctl_offer(line, text, device.name);
+	}
+}
+
+static void offer_groups(const struct gm_ctl_line *line)
+{
+	struct gpumap_mesh_group group = { .size = sizeof(group) };
+	uint32_t cursor = 0;
+
+	while (line->ctl.n_args > 0 &&
+	       gpumap_mesh_next_group(line->ctl.map, line->ctl.args[0],
+				      GPUMAP_MESH_ANY, &cursor, &group) == 1)
+		gm_ctl_offer(line, group.name, "");
+}
+
+static void offer_shares(const struct gm_ctl_line *line)
+{
+	struct gpumap_share_info *shares = NULL;
+	int n = gm_list_share(line->ctl.map, &shares);
+
+	for (int i = 0; i < n; i++)
+		gm_ctl_offer(line, shares[i].name, "");
+	free(shares);
+}
+
+void gm_ctl_offer_names(struct gm_ctl_line *line, const char *kind)
+{
+	struct gpumap_attach_opts opts = { .size = sizeof(opts),
+					   .instance = line->ctl.instance,
+					   .runtime_dir =
+						   line->ctl.runtime_dir };
+
+	if (gpumap_attach(&opts, &line->ctl.map) != 0)
+		return;
+	if (strcmp(kind, "MAP") == 0)
+		offer_each(line, gpumap_layers_next);
+	else if (strcmp(kind, "MASK") == 0)
+		offer_each(line, gpumap_mask_next);
+	else if (strcmp(kind, "MESH") == 0)
+		offer_each(line, gpumap_mesh_next);
+	else if (strcmp(kind, "ROW") == 0)
+		offer_rows(line);
+	else if (strcmp(kind, "GROUP") == 0)
+		offer_groups(line);
+	else
+		offer_shares(line);
+	gpumap_detach(line->ctl.map);
+	line->ctl.map = NULL;
+}

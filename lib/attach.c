@@ -99,12 +99,24 @@ static int map_by_agent(struct gpumap *map, char why[GM_WHY])
 	return ret;
 }
 
+/* There is no map of that name here, as in a container, and an agent that does
+ * not let this user have its own. */
+static bool is_withheld(int named, int asked, const char *says)
+{
+	return named == -ENOENT && says[0] != '\0' &&
+	       (asked == -EACCES || asked == -EPERM);
+}
+
 /* @says: the agent's part in the failure, or "". */
 static int refuse(const struct gpumap *map, int error, const char *says)
 {
 	const char *why, *to = says[0] != '\0' ? "; " : "";
 
 	switch (error) {
+	case -EACCES:
+		why = "there is no map of this name here, and the agent does "
+		      "not hand over its own";
+		break;
 	case -ENOENT:
 		why = "no agent has published it: start gpumapd, or name "
 		      "another instance or runtime directory";
@@ -137,11 +149,15 @@ static void unmap(struct gpumap *map)
 static int map_segment(struct gpumap *map)
 {
 	for (int i = 0; i < ATTEMPTS; i++) {
-		int ret = map_by_name(map);
+		int asked = 0, ret = map_by_name(map);
 		char why[GM_WHY];
 
-		if (ret != 0 && map_by_agent(map, why) == 0)
+		if (ret != 0)
+			asked = map_by_agent(map, why);
+		if (asked == 0)
 			ret = 0;
+		else if (is_withheld(ret, asked, why))
+			ret = -EACCES;
 		if (ret != 0)
 			return refuse(map, ret, why);
 		if (gm_get(&map->map.header->state) != GM_STATE_RETIRED)

@@ -49,7 +49,9 @@ struct gpumap_attach_opts {
  *				runtime_dir longer than a path may be
  *		-E2BIG		opts uses a field or flag newer than this
  *				library
- *		-EACCES, -ENOMEM, -EMFILE	from the kernel
+ *		-EACCES		there is none to be opened by its name, and this
+ *				user may not have it of the agent
+ *		-ENOMEM, -EMFILE	from the kernel
  *		gpumap_refusal(NULL) says more
  * Cost		about twice a bare open, mmap and first read, and a round
  *		trip on the control socket if the agent is asked

@@ -191,14 +191,15 @@ static const char *program(const char *own, const char *name)
 	return own != NULL ? own : from_environment(name);
 }
 
-/* In the child.  Its parent's death is its own. */
+/* In the child.  Its parent's death is its own.  A parent in another pid
+ * namespace has the number 0. */
 static void become(const struct agent *a, const char *const args[],
 		   pid_t parent)
 {
 	int log = open(a->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (log < 0 || getppid() != parent)
+	if (log < 0 || (getppid() != parent && getppid() != 0))
 		_exit(98);
 	dup2(log, STDERR_FILENO);
 	for (int i = 0; a->env[i] != NULL; i++)

@@ -20,6 +20,19 @@ gm_cases += $(gm_system_collectives)
 GM_TORTURE += %reldir%/collectives/death.c %reldir%/collectives/memory.c \
 	%reldir%/collectives/operations.c %reldir%/collectives/raw.c
 
+gm_suites += tests/suites/system_containers
+gm_system_containers = \
+	%reldir%/containers/agents.c \
+	%reldir%/containers/clients.c
+gm_containers = \
+	%reldir%/containers/client.c %reldir%/containers/client.h \
+	%reldir%/containers/container.c %reldir%/containers/container.h
+tests_suites_system_containers_SOURCES = $(gm_system_containers) \
+	$(gm_containers)
+tests_suites_system_containers_LDADD = tests/libsupport.la lib/libgpumap.la \
+	shm/libshm.la $(JANSSON_LIBS) $(SECCOMP_LIBS)
+gm_cases += $(gm_system_containers)
+
 gm_suites += tests/suites/system_ctl
 gm_system_ctl = \
 	%reldir%/ctl/collective.c \

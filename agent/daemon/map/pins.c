@@ -277,11 +277,16 @@ static int claim(struct gm_daemon *d, uint32_t bytes, char *ret_why,
 
 	if (ret != 0)
 		return ret;
-	ret = pid > 0 ? watched(d, pid, &process) : -ESRCH;
+	if (pid <= 0)
+		return gm_why(ret_why, -ESRCH,
+			      "gpumapd does not see this process, which is "
+			      "beside gpumapd's pid namespace: run gpumapd in "
+			      "the host's (docker --pid=host, hostPID of a "
+			      "pod)");
+	ret = watched(d, pid, &process);
 	if (ret == -ESRCH)
 		return gm_why(ret_why, ret,
-			      "process %d cannot be watched: it is gone, or in "
-			      "a pid namespace that gpumapd does not see",
+			      "process %d cannot be watched: it is gone",
 			      (int)pid);
 	if (ret != 0)
 		return gm_why(ret_why, ret, "process %d cannot be watched: %s",

@@ -1,0 +1,149 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Agents in containers with a read-only root: what their clients outside and
+ * beside them get depends on the pid namespace, and on CAP_SYS_ADMIN, and not
+ * on whose /dev/shm it is.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "tests/support/story.h"
+#include "tests/system/containers/client.h"
+
+static struct client_node node;
+
+static const struct container outside = { .name = "a client on the node" };
+static const struct container user = { .name = "a user's client",
+				       .uid = CLIENT_USER };
+static const struct container root = { .name = "a container's root",
+				       .flags = CONTAINER_ALL & ~CLONE_NEWUSER,
+				       .shm = "size=64m",
+				       .bare = true,
+				       .filter = true };
+static const struct container rootless = { .name = "rootless container",
+					   .flags = CONTAINER_ALL,
+					   .uid = CLIENT_USER,
+					   .shm = "size=64m",
+					   .bare = true,
+					   .filter = true };
+
+#define OWN_SHM "mount -t tmpfs -o size=64m shm /dev/shm && exec"
+
+/* A program that becomes gpumapd in namespaces of its own.  @with: how it is
+ * executed there. */
+static bool box(const char *with)
+{
+	char path[96];
+	FILE *file;
+	bool written;
+
+	snprintf(path, sizeof(path), "%s/gpumapd", node.agent.dir);
+	file = fopen(path, "we");
+	if (file == NULL)
+		return false;
+	written = fprintf(file,
+			  "#!/bin/sh\n"
+			  "exec unshare -m -i -u -n -C sh -c '\n"
+			  "mount -t proc proc /proc &&\n"
+			  "mount --bind %s %s &&\n"
+			  "mount -o remount,bind,ro / &&\n"
+			  "%s \"$0\" \"$@\"' %s \"$@\"\n",
+			  node.agent.dir, node.agent.dir, with,
+			  getenv("GPUMAPD")) > 0;
+	return fclose(file) == 0 && written && chmod(path, 0755) == 0;
+}
+
+/* Children of this process are in this pid namespace again. */
+static void stay(int pids)
+{
+	OK(setns(pids, CLONE_NEWPID) == 0);
+	close(pids);
+}
+
+/* @flags: CLONE_NEWPID, or 0 for the node's pid namespace. */
+static bool begin(const char *with, int flags)
+{
+	int pids = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+	const char *gpumapd = getenv("GPUMAPD");
+	char path[96];
+	bool begun;
+
+	agent_make(&node.agent, CLIENT_CONFIG);
+	snprintf(path, sizeof(path), "%s/gpumapd", node.agent.dir);
+	if (!OK(gpumapd != NULL) || !OK(box(with)) || !OK(unshare(flags) == 0))
+		return false;
+	setenv("GPUMAPD", path, 1);
+	begun = agent_start(&node.agent);
+	setenv("GPUMAPD", gpumapd, 1);
+	stay(pids);
+	return OK(begun) && client_prepare(&node);
+}
+
+static void end(void)
+{
+	client_finish(&node);
+	agent_remove(&node.agent);
+}
+
+/* As in a pod with hostPID. */
+static void in_the_pid_namespace_of_the_node(void)
+{
+	if (begin(OWN_SHM, 0)) {
+		client_check(&node, &outside, NULL);
+		client_check(&node, &user, NULL);
+		client_check(&node, &root, NULL);
+		client_check(&node, &rootless, NULL);
+	}
+	end();
+}
+
+/* Pins and the like belong to a process that the agent has to see. */
+static void in_a_pid_namespace_of_its_own(void)
+{
+	const struct client_refusal but = { .acts = CLIENT_BIT(CLIENT_HOLD) |
+						    CLIENT_BIT(CLIENT_PIN) |
+						    CLIENT_BIT(CLIENT_FIGURES),
+					    .error = -ESRCH,
+					    .says = "docker --pid=host" };
+
+	if (begin(OWN_SHM, CLONE_NEWPID)) {
+		client_check(&node, &outside, &but);
+		client_check(&node, &user, &but);
+		client_check(&node, &root, &but);
+		client_check(&node, &rootless, &but);
+	}
+	end();
+}
+
+/* The agent can give root no map that root could not write.  A client that
+ * finds the map by its name does not ask. */
+static void without_cap_sys_admin(void)
+{
+	const struct client_refusal but = { .acts = ~0u,
+					    .error = -EACCES,
+					    .says = "CAP_SYS_ADMIN" };
+
+	if (begin("exec setpriv --bounding-set=-sys_admin", 0)) {
+		client_check(&node, &outside, NULL);
+		client_check(&node, &rootless, NULL);
+		client_check(&node, &root, &but);
+	}
+	end();
+}
+
+TAP_CASE()
+{
+	if (geteuid() != 0) {
+		SKIP(1, "containers need root");
+		return tap_done();
+	}
+	in_the_pid_namespace_of_the_node();
+	in_a_pid_namespace_of_its_own();
+	without_cap_sys_admin();
+	return tap_done();
+}

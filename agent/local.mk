@@ -16,11 +16,12 @@ include $(top_srcdir)/agent/daemon/local.mk
 include $(top_srcdir)/agent/worker/local.mk
 include $(top_srcdir)/agent/probe/local.mk
 include $(top_srcdir)/agent/ctl/local.mk
+include $(top_srcdir)/agent/exporter/local.mk
 
 EXTRA_DIST += %reldir%/README.md %reldir%/gpumapd.conf.awk
 
 # The configuration with each key, commented: for packages, and to read.
-doc_DATA = %reldir%/gpumapd.conf
+doc_DATA += %reldir%/gpumapd.conf
 CLEANFILES += %reldir%/gpumapd.conf
 
 %reldir%/gpumapd.conf: %reldir%/gpumapd.conf.5.scd %reldir%/gpumapd.conf.awk

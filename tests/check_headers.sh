@@ -33,6 +33,7 @@ may_include() {
 		agent/comm agent/worker ;;
 	agent/bench) echo include shm agent/bench ;;
 	agent/reader) echo include agent/reader ;;
+	agent/exporter) echo include agent/reader agent/exporter ;;
 	contrib/python/core) echo include contrib/python/core ;;
 	agent/ctl) echo include shm agent/plan agent/mask agent/mesh \
 		agent/bench agent/reader agent/common/idset.h \

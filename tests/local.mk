@@ -35,6 +35,7 @@ endif
 include $(top_srcdir)/tests/fuzz/local.mk
 
 EXTRA_DIST += %reldir%/abi/layout.golden
+EXTRA_DIST += %reldir%/data/alerts.yaml
 EXTRA_DIST += %reldir%/nodes/cpu-only.yaml
 EXTRA_DIST += %reldir%/nodes/eight-gpu.yaml
 EXTRA_DIST += %reldir%/nodes/halves.yaml
@@ -56,6 +57,7 @@ gm_scripts += %reldir%/check_examples.sh
 gm_scripts += %reldir%/check_headers.sh
 gm_scripts += %reldir%/check_labels.sh
 gm_scripts += %reldir%/check_loop.sh
+gm_scripts += %reldir%/check_metrics.sh
 gm_scripts += %reldir%/check_operators.sh
 gm_scripts += %reldir%/check_pages.sh
 gm_scripts += %reldir%/check_points.sh
@@ -116,6 +118,8 @@ AM_TESTS_ENVIRONMENT = \
 	CONTRACT_UNDER='$(abs_top_builddir)/tests/fake/stand-in run'; \
 	export CONTRACT_UNDER; \
 	GPUMAPCTL='$(abs_top_builddir)/agent/ctl/gpumapctl'; export GPUMAPCTL; \
+	GPUMAP_EXPORTER='$(abs_top_builddir)/agent/exporter/gpumap-exporter'; \
+	export GPUMAP_EXPORTER; \
 	GPUMAP_FDSTORE='$(abs_top_builddir)/contrib/fdstore/gpumap-fdstore'; \
 	export GPUMAP_FDSTORE; \
 	CUDA_CPPFLAGS='$(CUDA_CPPFLAGS)'; export CUDA_CPPFLAGS; \

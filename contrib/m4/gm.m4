@@ -138,6 +138,24 @@ AC_DEFUN([GM_NEED], [
     [gpumapd needs $2 (Debian: $3, Fedora: $4); --disable-agent builds the client library alone])])
 ])
 
+# GM_EXPORTER
+# --enable-exporter: gpumap-exporter, where libmicrohttpd is.  Asked for and
+# missing is an error.
+AC_DEFUN([GM_EXPORTER], [
+  AC_ARG_ENABLE([exporter],
+    [AS_HELP_STRING([--enable-exporter],
+      [gpumap-exporter, for Prometheus (needs libmicrohttpd)])],
+    [], [enable_exporter=look])
+  AS_IF([test "x$enable_agent" = xno], [enable_exporter=no])
+  AS_IF([test "x$enable_exporter" != xno], [
+    PKG_CHECK_MODULES([MICROHTTPD], [libmicrohttpd >= 0.9.71],
+      [enable_exporter=yes],
+      [AS_IF([test "x$enable_exporter" = xyes], [AC_MSG_ERROR(
+        [gpumap-exporter needs libmicrohttpd (Debian: libmicrohttpd-dev, Fedora: libmicrohttpd-devel)])])
+       enable_exporter=no])])
+  AM_CONDITIONAL([EXPORTER], [test "x$enable_exporter" = xyes])
+])
+
 # GM_DLOPEN
 # Where dlopen is, in a variable of its own: the client library needs libc only,
 # so LIBS stays as it is.
@@ -186,6 +204,7 @@ gpumap $PACKAGE_VERSION
   prefix        $prefix
   compiler      $CC $CFLAGS
   agent         $enable_agent
+  exporter      $enable_exporter
   cuda.h        $gm_cuda
   nccl.h        $gm_nccl
   manual pages  $gm_man

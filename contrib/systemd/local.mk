@@ -3,6 +3,7 @@
 
 # contrib/systemd: units of the agent, the user of its workers, and folders.
 EXTRA_DIST += %reldir%/check-guest %reldir%/check-vm \
+	%reldir%/gpumap-exporter.service.in \
 	%reldir%/gpumapd.service.in %reldir%/gpumapd.socket \
 	%reldir%/sysusers.d/gpumap.conf %reldir%/tmpfiles.d/gpumap.conf
 
@@ -16,7 +17,14 @@ tmpfilesdir = $(prefix)/lib/tmpfiles.d
 tmpfiles_DATA = %reldir%/tmpfiles.d/gpumap.conf
 CLEANFILES += %reldir%/gpumapd.service
 
+if EXPORTER
+unit_DATA += %reldir%/gpumap-exporter.service
+CLEANFILES += %reldir%/gpumap-exporter.service
+endif
+
 %reldir%/gpumapd.service: %reldir%/gpumapd.service.in Makefile
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(SED) 's|@sbindir[@]|$(sbindir)|' \
-	  $(srcdir)/%reldir%/gpumapd.service.in >$@
+%reldir%/gpumap-exporter.service: %reldir%/gpumap-exporter.service.in Makefile
+%reldir%/gpumapd.service %reldir%/gpumap-exporter.service:
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(SED) -e 's|@sbindir[@]|$(sbindir)|' \
+	  -e 's|@sysconfdir[@]|$(sysconfdir)|' $(srcdir)/$@.in >$@
 endif

@@ -86,6 +86,16 @@ tests_suites_cuda_ctl_LDADD = tests/libsupport.la tests/fake/libmachine.la \
 	-lpthread
 gm_cases += $(gm_cuda_ctl)
 
+if EXPORTER
+gm_suites += tests/suites/cuda_exporter
+gm_cuda_exporter = \
+	%reldir%/exporter/cards.c
+tests_suites_cuda_exporter_SOURCES = $(gm_cuda_exporter)
+tests_suites_cuda_exporter_LDADD = tests/libsupport.la \
+	tests/fake/libmachine.la lib/libgpumap.la $(JANSSON_LIBS) -lpthread -lm
+gm_cases += $(gm_cuda_exporter)
+endif
+
 gm_suites += tests/suites/cuda_hostile
 gm_cuda_hostile = \
 	%reldir%/hostile/isolation.c

@@ -26,6 +26,7 @@ EXTRA_DIST += \
 	%reldir%/card_user.h \
 	%reldir%/collective_nccl.h \
 	%reldir%/ctl.h \
+	%reldir%/exporter.h \
 	%reldir%/ctl_model.h \
 	%reldir%/credit_rig.h \
 	%reldir%/cuda_abi.h \

@@ -1,0 +1,303 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Checks that gpumap-exporter's metrics are what libgpumap reads, in both text
+ * formats, with and without the agent's lists; and that Prometheus's own
+ * readers take them.
+ */
+
+#include <sys/stat.h>
+
+#include "tests/support/ctl.h"
+#include "tests/support/exporter.h"
+#include "tests/support/story.h"
+
+#define CONFIG "[host]\nrows = 2\n[map model]\nspec = 0:2;1:3\n"
+
+static struct gpumap *map;
+static struct exporter exporter;
+
+static double value_of_row(const char *name, uint32_t row, const char *more)
+{
+	char label[24];
+
+	snprintf(label, sizeof(label), "row=\"%u\"", row);
+	return EXPORTER_VALUE(name, label, more);
+}
+
+static void rows_are_the_librarys(void)
+{
+	OK(exporter_scrape(&exporter));
+	for (uint32_t row = 0; row < 2; row++) {
+		struct gpumap_device d = story_device(map, row);
+		char label[300];
+
+		EQ((intmax_t)value_of_row("gpumap_device_memory_bytes", row,
+					  "kind=\"total\""),
+		   (intmax_t)d.total_bytes);
+		EQ((intmax_t)value_of_row("gpumap_device_memory_bytes", row,
+					  "kind=\"reserved\""),
+		   (intmax_t)d.reserved_bytes);
+		OK(value_of_row("gpumap_device_memory_bytes", row,
+				"kind=\"free\"") > 0);
+		OK(value_of_row("gpumap_device_state", row,
+				"state=\"READY\"") == 1);
+		OK(value_of_row("gpumap_device_state", row,
+				"state=\"FAILED\"") == 0);
+		OK(value_of_row("gpumap_device_cordoned", row, NULL) == 0);
+		OK(value_of_row("gpumap_worker_restarts_total", row, NULL) ==
+		   d.restarts);
+		OK(value_of_row("gpumap_device_score", row, NULL) == d.score);
+		snprintf(label, sizeof(label), "name=\"%s\"", d.name);
+		OK(value_of_row("gpumap_device_info", row, label) == 1);
+		/* A host row has no samples of the facts that only cards have. */
+		OK(isnan(value_of_row("gpumap_device_xids_total", row, NULL)));
+		OK(isnan(value_of_row("gpumap_device_temperature_celsius", row,
+				      NULL)));
+	}
+	OK(strstr(out, "modelName") == NULL && strstr(out, "UUID") == NULL);
+}
+
+static void moves_with_the_map(void)
+{
+	struct gpumap_device before = story_device(map, 1);
+
+	EQ(CTL("cordon", "1"), DONE);
+	kill((pid_t)before.worker_pid, SIGKILL);
+	OK(story_back(map, 1, before.restarts));
+	OK(exporter_scrape(&exporter));
+	OK(value_of_row("gpumap_device_cordoned", 1, NULL) == 1);
+	OK(value_of_row("gpumap_device_cordoned", 0, NULL) == 0);
+	OK(value_of_row("gpumap_worker_restarts_total", 1, NULL) ==
+	   before.restarts + 1);
+	EQ(CTL("uncordon", "1"), DONE);
+}
+
+/* 4 MiB of row 0, and 1 MiB of row 1. */
+static int reserve(const char *name)
+{
+	uint32_t rows[] = { 0, 1 };
+	uint64_t bytes[] = { 4 * MIB, MIB };
+	struct gpumap_plan plan = { .size = sizeof(plan) };
+	struct gpumap_plan_request request = {
+		.size = sizeof(request),
+		.name = name,
+		.flags = GPUMAP_PLAN_COMMIT,
+		.setting = GPUMAP_SETTING_RESERVE,
+		.rows = rows,
+		.n_rows = 2,
+		.n_layers = 2,
+		.layer_bytes = bytes,
+	};
+
+	return gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0);
+}
+
+static void objects_are_there(void)
+{
+	double ignored;
+
+	EQ(reserve("mine"), 0);
+	EQ(CTL("mask", "publish", "causal", "--kind", "causal", "--size", "8",
+	       "--dtype", "f32", "--rows", "0,1"),
+	   DONE);
+	EQ(CTL("mesh", "publish", "pair", "--topology", "tensor=2", "--rows",
+	       "0,1"),
+	   DONE);
+	OK(exporter_scrape(&exporter));
+	OK(value_of_row("gpumap_layer_map_layers", 0, "map=\"model\"") == 2);
+	OK(value_of_row("gpumap_layer_map_layers", 1, "map=\"model\"") == 3);
+	/* Only what is committed is reserved. */
+	EQ(exporter_find(&ignored, "gpumap_reservation_bytes", "map=\"model\"",
+			 NULL),
+	   0);
+	OK(EXPORTER_VALUE("gpumap_mask_bytes", "mask=\"causal\"") == 8 * 8 * 4);
+	OK(EXPORTER_VALUE("gpumap_mask_replicas", "mask=\"causal\"") == 2);
+	OK(EXPORTER_VALUE("gpumap_mesh_ranks", "mesh=\"pair\"") == 2);
+	OK(EXPORTER_VALUE("gpumap_mesh_ready_rows", "mesh=\"pair\"") == 2);
+}
+
+/* A committed map's charges are what its rows have reserved. */
+static void reservations_add_up(void)
+{
+	static const double want[] = { 4 * MIB, MIB };
+
+	OK(exporter_scrape(&exporter));
+	for (uint32_t row = 0; row < 2; row++) {
+		OK(value_of_row("gpumap_reservation_bytes", row,
+				"map=\"mine\"") == want[row]);
+		OK(value_of_row("gpumap_device_memory_bytes", row,
+				"kind=\"reserved\"") == want[row]);
+	}
+}
+
+/* Without --usage there is nothing that only the agent can tell. */
+static void lists_are_asked_for(void)
+{
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .depth = 32,
+					    .arena_bytes = MIB };
+	struct gpumap_session *session = NULL;
+	struct exporter asking = { 0 };
+	uint64_t buffer = 0;
+	char uid[24];
+	double ignored;
+
+	EQ(exporter_find(&ignored, "gpumap_sessions", NULL), 0);
+	OK(exporter_start(&asking, "--usage"));
+	EQ(gpumap_session_open(map, &opts, &session), 0);
+	EQ(gpumap_buffer_alloc(session, 1, 3 * MIB, GPUMAP_BUFFER_EXPORTABLE,
+			       GPUMAP_NO_DEADLINE, &buffer),
+	   0);
+	EQ(gpumap_share_publish(
+		   session,
+		   &(struct gpumap_share_request){
+			   .size = sizeof(struct gpumap_share_request),
+			   .name = "weights",
+			   .buffers = &buffer,
+			   .n_buffers = 1 },
+		   &(uint64_t){ 0 }),
+	   0);
+	OK(exporter_scrape(&asking));
+	snprintf(uid, sizeof(uid), "uid=\"%u\"", geteuid());
+	OK(EXPORTER_VALUE("gpumap_usage_up") == 1);
+	OK(EXPORTER_VALUE("gpumap_sessions", uid) == 1);
+	OK(EXPORTER_VALUE("gpumap_session_arena_bytes", uid) >= MIB);
+	OK(EXPORTER_VALUE("gpumap_buffer_bytes", uid, "row=\"1\"") >= 3 * MIB);
+	OK(EXPORTER_VALUE("gpumap_share_bytes", "share=\"weights\"", uid) ==
+	   3 * MIB);
+	OK(EXPORTER_VALUE("gpumap_share_holders", "share=\"weights\"") == 1);
+	OK(EXPORTER_VALUE("gpumap_reservation_used_bytes", "map=\"mine\"",
+			  "row=\"0\"") >= 0);
+	OK(EXPORTER_VALUE("gpumap_start_queue_length") == 0);
+	OK(EXPORTER_VALUE("gpumap_start_queue_oldest_seconds") == 0);
+	gpumap_session_close(session);
+	exporter_stop(&asking);
+}
+
+/* ---- other readers ------------------------------------------------------- */
+
+static void store_body(const char *path)
+{
+	const char *body = exporter_body();
+	FILE *file = fopen(path, "we");
+
+	if (OK(file != NULL)) {
+		OK(fwrite(body, 1, strlen(body), file) == strlen(body));
+		fclose(file);
+	}
+}
+
+static bool runs(const char *command)
+{
+	return system(command) == 0;
+}
+
+static void openmetrics_ends(void)
+{
+	EQ(exporter_ask(&exporter, "GET", "/metrics", EXPORTER_OPENMETRICS),
+	   200);
+	OK(strstr(out, "application/openmetrics-text; version=1.0.0") != NULL);
+	OK(strcmp(out + strlen(out) - 6, "# EOF\n") == 0);
+	OK(strstr(out, "# TYPE gpumap_device info\n") != NULL);
+	OK(strstr(out, "# TYPE gpumap_worker_restarts counter\n") != NULL);
+	OK(strstr(out, "# UNIT gpumap_device_memory_bytes bytes\n") != NULL);
+	OK(exporter_scrape(&exporter));
+	OK(strstr(out, "text/plain; version=0.0.4") != NULL);
+	OK(strstr(out, "# EOF") == NULL && strstr(out, "# UNIT") == NULL);
+	OK(strstr(out, "# TYPE gpumap_device_info gauge\n") != NULL);
+	OK(strstr(out, "# TYPE gpumap_worker_restarts_total counter\n") !=
+	   NULL);
+}
+
+#define PYTHON "/usr/bin/python3 -c "
+
+static void prometheus_reads_it(void)
+{
+	char path[96], command[512];
+
+	snprintf(path, sizeof(path), "%s/metrics", agent.dir);
+	if (!runs(PYTHON "'import prometheus_client' 2>/dev/null")) {
+		LACK("prometheus", 2, "no python3-prometheus-client");
+	} else {
+		EQ(exporter_ask(&exporter, "GET", "/metrics",
+				EXPORTER_OPENMETRICS),
+		   200);
+		store_body(path);
+		snprintf(command, sizeof(command),
+			 PYTHON "'from prometheus_client.openmetrics.parser "
+				"import text_string_to_metric_families as t; "
+				"assert len(list(t(open(\"%s\").read()))) > "
+				"15'",
+			 path);
+		OK(runs(command));
+		OK(exporter_scrape(&exporter));
+		store_body(path);
+		snprintf(command, sizeof(command),
+			 PYTHON "'from prometheus_client.parser import "
+				"text_string_to_metric_families as t; "
+				"assert len(list(t(open(\"%s\").read()))) > "
+				"15'",
+			 path);
+		OK(runs(command));
+	}
+	if (!runs("promtool --version >/dev/null 2>&1")) {
+		LACK("prometheus", 1, "no promtool");
+		return;
+	}
+	OK(exporter_scrape(&exporter));
+	store_body(path);
+	snprintf(command, sizeof(command), "promtool check metrics <%s", path);
+	OK(runs(command));
+}
+
+/* ---- the file ------------------------------------------------------------ */
+
+static int textfile(const char *path, const char *option)
+{
+	return run(WORDS(exporter_program(), "--instance", agent.instance,
+			 "--runtime-dir", agent.dir, "--textfile", path,
+			 option));
+}
+
+static void a_file_is_whole(void)
+{
+	char path[96], missing[96];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/gpumap.prom", agent.dir);
+	snprintf(missing, sizeof(missing), "%s/none/gpumap.prom", agent.dir);
+	umask(022);
+	EQ(textfile(path, NULL), 0);
+	EQ(textfile(path, NULL), 0); /* in the place of the first */
+	EQ(stat(path, &st), 0);
+	EQ(st.st_mode & 0777, 0644);
+	ctl_read(path, out, sizeof(out));
+	OK(EXPORTER_VALUE("gpumap_up") == 1);
+	OK(EXPORTER_VALUE("gpumap_mesh_ranks", "mesh=\"pair\"") == 2);
+	EQ(textfile(missing, NULL), 1);
+	OK(strstr(err, missing) != NULL && strstr(err, "No such file") != NULL);
+}
+
+TAP_CASE()
+{
+	if (!ctl_start(CONFIG))
+		return tap_done();
+	map = story_attach(&agent);
+	if (!exporter_start(&exporter, NULL))
+		return tap_done();
+	rows_are_the_librarys();
+	moves_with_the_map();
+	objects_are_there();
+	reservations_add_up();
+	lists_are_asked_for();
+	openmetrics_ends();
+	prometheus_reads_it();
+	a_file_is_whole();
+	exporter_stop(&exporter);
+	gpumap_detach(map);
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	agent_remove(&agent);
+	return tap_done();
+}

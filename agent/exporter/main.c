@@ -4,8 +4,8 @@
 /*
  * gpumap-exporter - the map that gpumapd publishes, as metrics for Prometheus.
  *
- * The exporter is a client like others: it reads the map, and asks the agent for
- * nothing unless --usage is given.  Without an agent the exporter goes on.
+ * The exporter is a client like others: it reads the map, and asks the agent
+ * for nothing unless --usage is given.  Without an agent the exporter goes on.
  */
 
 #include <errno.h>

@@ -110,8 +110,8 @@ static inline int exporter_connect(const struct exporter *e)
 	return fd;
 }
 
-/* Send a request, and put the answer, headers and all, into the buffer of ctl.h.
- * Returns the status, or -1. */
+/* Send a request, and put the answer, with its headers, into the buffer of
+ * ctl.h.  Returns the status, or -1. */
 static inline int exporter_ask(const struct exporter *e, const char *method,
 			       const char *path, const char *accept)
 {

@@ -51,7 +51,7 @@ static void rows_are_the_librarys(void)
 		OK(value_of_row("gpumap_device_score", row, NULL) == d.score);
 		snprintf(label, sizeof(label), "name=\"%s\"", d.name);
 		OK(value_of_row("gpumap_device_info", row, label) == 1);
-		/* A host row has no samples of the facts that only cards have. */
+		/* A host row has no samples of facts that only cards have. */
 		OK(isnan(value_of_row("gpumap_device_xids_total", row, NULL)));
 		OK(isnan(value_of_row("gpumap_device_temperature_celsius", row,
 				      NULL)));

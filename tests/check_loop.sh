@@ -42,6 +42,7 @@ allowed() {
 	daemon/base/session_memory.c F_ADD_SEALS 1: before a client has it
 	daemon/base/session_memory.c fallocate 1: before a client has it
 	daemon/base/session_memory.c ftruncate 1: before a client has it
+	daemon/base/spawn.c F_ADD_SEALS 1: a memfd for a worker, just made
 	daemon/base/spawn.c ftruncate 1: a memfd for a worker, just made
 	daemon/config.c fopen 1: the administrator's
 	daemon/daemon.c read 1: a signalfd of our own
@@ -74,7 +75,6 @@ allowed() {
 	daemon/state/dir.c fchown 1: a folder of workers, at the start
 	daemon/state/dir.c flock 1: at the start, and does not wait
 	daemon/sharing/share_record.c fallocate 2: clients never have it
-	daemon/sharing/share_record.c fstat 1: clients never have it
 	daemon/state/dir.c fstat 2: the administrator's
 	daemon/state/dir.c fstatat 2: the administrator's
 	daemon/state/dir.c fsync 6: the administrator's

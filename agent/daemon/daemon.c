@@ -98,10 +98,10 @@ struct whole {
 	struct gm_timer heartbeat;
 	struct gm_timer refresh;
 	struct gm_timer drain_limit;
-	uint32_t n_checked; /* rows whose descriptors were counted */
-	bool lost_name;     /* event=name_lost has been said */
-	bool announced;     /* event=ready has been said */
-	int status;         /* to exit with */
+	struct gm_fd_limits_of checked; /* whose descriptors were counted */
+	bool lost_name;                 /* event=name_lost has been said */
+	bool announced;                 /* event=ready has been said */
+	int status;                     /* to exit with */
 };
 
 static struct whole *whole_of(struct gm_daemon *d)
@@ -177,15 +177,21 @@ static uint32_t count_cards(const struct gm_daemon *d)
 	return n;
 }
 
-/* For all rows, also those that came since the log said so. */
+/* Anew where more rows or processes have come since the log said so. */
 static void check_files(struct gm_daemon *d)
 {
 	struct whole *w = whole_of(d);
+	struct gm_fd_limits_of of = {
+		.rows = d->devices->n,
+		.cards = count_cards(d),
+		.kept = d->manager->keeps_most,
+		.processes = gm_share_store_processes(d),
+	};
 
-	if (w->n_checked == d->devices->n)
+	if (w->checked.rows == of.rows && w->checked.processes >= of.processes)
 		return;
-	w->n_checked = d->devices->n;
-	gm_fd_limits_check(d->config, d->devices->n, count_cards(d));
+	w->checked = of;
+	gm_fd_limits_check(d->config, &of);
 }
 
 /* Clients that attach from now on get the file over the control socket. */

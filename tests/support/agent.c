@@ -204,6 +204,8 @@ static void become(const struct agent *a, const char *const args[],
 	dup2(log, STDERR_FILENO);
 	for (int i = 0; a->env[i] != NULL; i++)
 		putenv((char *)(uintptr_t)a->env[i]);
+	if (a->prepare)
+		a->prepare();
 	execv(args[0], (char **)(uintptr_t)args);
 	_exit(97);
 }

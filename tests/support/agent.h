@@ -42,8 +42,9 @@ struct agent {
 	/* How many descriptors gpumap-fdstore keeps, which has @pid then and
 	 * starts gpumapd; 0: it is not used. */
 	unsigned int kept_most;
-	const char *env[8]; /* "NAME=value" for the next start, to a NULL */
-	off_t log_from;     /* where the last start's lines begin */
+	const char *env[8];    /* "NAME=value" for the next start, to a NULL */
+	void (*prepare)(void); /* in the process of each start; or NULL */
+	off_t log_from;        /* where the last start's lines begin */
 	struct agent_kept *kept;
 };
 

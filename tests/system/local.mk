@@ -248,11 +248,13 @@ gm_system_sharing = \
 	%reldir%/sharing/peer_access.c \
 	%reldir%/sharing/registrations.c \
 	%reldir%/sharing/restart.c \
+	%reldir%/sharing/restart_input.c \
 	%reldir%/sharing/restart_rounds.c \
 	%reldir%/sharing/shares.c
-tests_suites_system_sharing_SOURCES = $(gm_system_sharing)
+tests_suites_system_sharing_SOURCES = $(gm_system_sharing) \
+	contrib/fdstore/store.c contrib/fdstore/store.h
 tests_suites_system_sharing_LDADD = tests/libsupport.la lib/libclient.la \
-	shm/libshm.la $(JANSSON_LIBS)
+	agent/common/libcommon.la shm/libshm.la $(JANSSON_LIBS) $(NUMA_LIBS)
 gm_cases += $(gm_system_sharing)
 GM_TORTURE += %reldir%/sharing/claims.c %reldir%/sharing/death.c \
 	%reldir%/sharing/restart_rounds.c

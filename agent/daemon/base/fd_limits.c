@@ -69,29 +69,29 @@ static void keep_for(uint32_t n_rows, uint64_t limit)
 }
 
 /* The descriptors that all of the configured limits allow. */
-static uint64_t needed_by(const struct gm_config *config, uint32_t n_rows,
-			  uint32_t n_cards)
+static uint64_t needed_by(const struct gm_config *config,
+			  const struct gm_fd_limits_of *of)
 {
-	uint64_t session = OF_SESSION + n_rows; /* doorbells */
+	uint64_t session = OF_SESSION + of->rows; /* doorbells */
 
 	/* The memory of one uid: others rarely have as much.  Each of its
 	 * objects may be a mask with a replica on each card. */
-	return OF_OURS + (uint64_t)n_rows * OF_ROW +
-	       (uint64_t)config->connections * OF_CONNECTION +
+	return OF_OURS + (uint64_t)of->rows * OF_ROW + of->kept +
+	       of->processes + (uint64_t)config->connections * OF_CONNECTION +
 	       config->sessions * session + GM_HOLDERS +
 	       config->registrations_per_uid + config->exports_per_uid +
-	       (uint64_t)config->objects_per_uid * n_cards;
+	       (uint64_t)config->objects_per_uid * of->cards;
 }
 
-void gm_fd_limits_check(const struct gm_config *config, uint32_t n_rows,
-			uint32_t n_cards)
+void gm_fd_limits_check(const struct gm_config *config,
+			const struct gm_fd_limits_of *of)
 {
-	uint64_t needed = needed_by(config, n_rows, n_cards);
+	uint64_t needed = needed_by(config, of);
 	struct rlimit files;
 
 	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
 		return;
-	keep_for(n_rows, files.rlim_max);
+	keep_for(of->rows, files.rlim_max);
 	if (files.rlim_max >= needed)
 		return;
 	gm_log(GM_LOG_WARNING, "few_descriptors",

@@ -22,11 +22,19 @@
 /* Take all that we may have. */
 void gm_fd_limits_raise(void);
 
-/* Keep descriptors for the processes of so many rows from now on.  Warn, with
- * the remedy, when all that is allowed, with so many rows and, of these, cards,
- * takes more than we have. */
-void gm_fd_limits_check(const struct gm_config *config, uint32_t n_rows,
-			uint32_t n_cards);
+/* Whatever takes descriptors beside what [limits] allows. */
+struct gm_fd_limits_of {
+	uint32_t rows;
+	uint32_t cards; /* of these */
+	/* that the service manager keeps: shares' records, and messages */
+	uint32_t kept;
+	uint32_t processes; /* that hold shares through an earlier agent */
+};
+
+/* Keep descriptors for the processes of the rows from now on.  Warn, with the
+ * remedy, when all of that takes more than we have. */
+void gm_fd_limits_check(const struct gm_config *config,
+			const struct gm_fd_limits_of *of);
 
 /* How many are open; -1: it is not known. */
 int gm_fd_limits_count(void);

@@ -132,6 +132,13 @@ static void is_time(struct gm_timer *timer)
 	go_on(gm_owner(timer, struct gm_fd_store, retry));
 }
 
+static int compare(const void *a, const void *b)
+{
+	const struct gm_manager_kept *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
 int gm_fd_store_start(struct gm_daemon *d)
 {
 	const struct gm_manager *manager = d->manager;
@@ -143,6 +150,9 @@ int gm_fd_store_start(struct gm_daemon *d)
 				       .retry.fired = is_time,
 				       .n = manager->n_kept };
 	STAILQ_INIT(&store->messages);
+	if (manager->n_kept > 0)
+		qsort(manager->kept, manager->n_kept, sizeof(manager->kept[0]),
+		      compare);
 	if (manager->keeps_most == 0)
 		return 0;
 	/* poll() of a connected socket says when its peer has room. */
@@ -250,33 +260,44 @@ bool gm_fd_store_has_sent(const struct gm_fd_store *store, uint64_t mark)
 	return first == NULL || first->serial > mark;
 }
 
-/* Among those that are not taken; n_kept: not there. */
-static uint32_t index_of(const struct gm_manager *m, const char *name)
+static bool is_named(const struct gm_manager *m, uint32_t i, const char *name)
 {
-	uint32_t i = 0;
+	return i < m->n_kept && strcmp(m->kept[i].name, name) == 0;
+}
 
-	while (i < m->n_kept && strcmp(m->kept[i].name, name) != 0)
-		i++;
-	return i;
+/* The only one of this name, or NULL. */
+static struct gm_manager_kept *find(const struct gm_fd_store *store,
+				    const char *name)
+{
+	const struct gm_manager *m = store->d->manager;
+	uint32_t low = 0, high = m->n_kept;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (strcmp(m->kept[middle].name, name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return is_named(m, low, name) && !is_named(m, low + 1, name)
+		       ? &m->kept[low]
+		       : NULL;
 }
 
 int gm_fd_store_find(const struct gm_fd_store *store, const char *name)
 {
-	const struct gm_manager *m = store->d->manager;
-	uint32_t i = index_of(m, name);
+	const struct gm_manager_kept *kept = find(store, name);
 
-	return i < m->n_kept ? m->kept[i].fd : -1;
+	return kept != NULL ? kept->fd : -1;
 }
 
 int gm_fd_store_take(struct gm_fd_store *store, const char *name)
 {
-	struct gm_manager *m = store->d->manager;
-	uint32_t i = index_of(m, name);
-	int fd;
+	struct gm_manager_kept *kept = find(store, name);
+	int fd = kept != NULL ? kept->fd : -1;
 
-	if (i == m->n_kept)
-		return -1;
-	fd = m->kept[i].fd;
-	m->kept[i] = m->kept[--m->n_kept];
+	if (kept != NULL)
+		kept->fd = -1;
 	return fd;
 }

@@ -70,9 +70,9 @@ void gm_fd_store_remove(struct gm_fd_store *store, const char *name);
 uint64_t gm_fd_store_mark(const struct gm_fd_store *store);
 bool gm_fd_store_has_sent(const struct gm_fd_store *store, uint64_t mark);
 
-/* The descriptor of this name that an earlier agent left, -1: there is none.
- * With _take() it is the caller's from here on, and the manager keeps its
- * own. */
+/* The descriptor of this name that an earlier agent left; -1: there is none, or
+ * several are, of which none can be told to be it.  With _take() it is the
+ * caller's from here on, and the manager keeps its own. */
 int gm_fd_store_find(const struct gm_fd_store *store, const char *name);
 int gm_fd_store_take(struct gm_fd_store *store, const char *name);
 

@@ -146,6 +146,13 @@ static void next_name(const char **names, char ret_name[GM_MANAGER_NAME_BYTES])
 	*names += n + ((*names)[n] == ':');
 }
 
+/* Another build may have had the manager keep other things than shares. */
+static bool is_kept(int fd, const char *name)
+{
+	return strncmp(name, GM_MANAGER_KEPT, strlen(GM_MANAGER_KEPT)) == 0 ||
+	       (name[0] != '\0' && option_of(fd, SO_DOMAIN) < 0);
+}
+
 static int take_passed(struct gm_manager *m, int fd, const char **names,
 		       char *ret_why)
 {
@@ -157,7 +164,7 @@ static int take_passed(struct gm_manager *m, int fd, const char **names,
 			      "pass: %s",
 			      fd, strerror(errno));
 	next_name(names, kept->name);
-	if (strncmp(kept->name, GM_MANAGER_KEPT, strlen(GM_MANAGER_KEPT)) != 0)
+	if (!is_kept(fd, kept->name))
 		return take_listener(m, fd, ret_why);
 	kept->fd = fd;
 	m->n_kept++;
@@ -239,8 +246,10 @@ void gm_manager_exit(struct gm_manager *m)
 	if (m->listener >= 0)
 		close(m->listener);
 	m->socket = m->listener = -1;
-	for (uint32_t i = 0; i < m->n_kept; i++)
-		close(m->kept[i].fd);
+	for (uint32_t i = 0; i < m->n_kept; i++) {
+		if (m->kept[i].fd >= 0)
+			close(m->kept[i].fd);
+	}
 	free(m->kept);
 	m->kept = NULL;
 	m->n_kept = 0;

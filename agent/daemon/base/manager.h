@@ -26,7 +26,7 @@
 #define GM_MANAGER_STATUS_BYTES 160
 #define GM_MANAGER_NAME_BYTES   48 /* of a kept descriptor, with the NUL */
 
-/* The name of each descriptor that the manager keeps begins so. */
+/* The name of each descriptor that we have the manager keep begins so. */
 #define GM_MANAGER_KEPT "share-"
 
 /* One that an earlier agent gave the manager to keep. */
@@ -42,7 +42,7 @@ struct gm_manager {
 	uint64_t watchdog_ns; /* 0: the manager has no watchdog */
 	uint64_t fed_ns;
 	int listener; /* -1: none was passed, or it has been taken */
-	struct gm_manager_kept *kept;
+	struct gm_manager_kept *kept; /* fd -1: it has been taken */
 	uint32_t n_kept;
 	uint32_t keeps_most; /* descriptors; 0: it keeps none */
 	char status[GM_MANAGER_STATUS_BYTES]; /* that it was told last */

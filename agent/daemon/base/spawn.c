@@ -109,20 +109,21 @@ static int clear_of_children(int fd)
 
 int gm_spawn_memfd(const char *name, uint64_t bytes)
 {
-	int fd = memfd_create(name, MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
 	int error;
 
 	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
-		fd = memfd_create(name, MFD_CLOEXEC);
+		fd = memfd_create(name, flags);
 	fd = clear_of_children(fd);
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, (off_t)bytes) != 0) {
-		error = errno;
-		close(fd);
-		return -error;
-	}
-	return fd;
+	if (ftruncate(fd, (off_t)bytes) == 0 &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) == 0)
+		return fd;
+	error = errno;
+	close(fd);
+	return -error;
 }
 
 /* Both ends, out of the way. */

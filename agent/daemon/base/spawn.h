@@ -74,7 +74,8 @@ int gm_spawn_stopped(const struct gm_child *child);
 bool gm_spawn_lost(const struct gm_child *child, pid_t thread);
 
 /* A memfd of @bytes that only we and our children have, clear of the numbers
- * that children get theirs at.  Returns it, or a negative errno. */
+ * that children get theirs at.  The seals keep it from shrinking, because pages
+ * that are gone would be a SIGBUS for us.  Returns it, or a negative errno. */
 int gm_spawn_memfd(const char *name, uint64_t bytes);
 
 #endif

@@ -16,6 +16,10 @@
 #include "agent/daemon/sharing/share_request.h"
 #include "gpumap.h"
 
+/* The flags that a share may have. */
+#define GM_SHARED_FLAGS \
+	(GPUMAP_SHARE_READ_ONLY | GPUMAP_SHARE_ANY_USER | GPUMAP_SHARE_KEEP)
+
 struct gm_share_holder {
 	TAILQ_ENTRY(gm_share_holder) entry; /* of what is shared */
 	TAILQ_ENTRY(gm_share_holder) mine;  /* of the session */
@@ -82,6 +86,15 @@ void gm_shared_count(struct gm_share_holder *holder);
 /* The holder that this session is of the share with this id, or NULL. */
 struct gm_share_holder *gm_shared_held(const struct gm_session *session,
 				       uint64_t id);
+
+/*
+ * gm_shared_check_about - may this be what is said about a share?
+ *
+ * Returns	0; as gm_memfd_check(); -EPERM: it could change; -ERANGE: it has
+ *		another size
+ */
+int gm_shared_check_about(int fd, uint64_t about_bytes,
+			  char ret_why[GM_WHY_BYTES]);
 
 /* Whole pages of what is said about it, as its memfd takes them, and of the
  * fields. */

@@ -24,14 +24,11 @@
 #include "agent/daemon/sharing/share_store.h"
 #include "shm/point.h"
 
-#define KNOWN_FLAGS \
-	(GPUMAP_SHARE_READ_ONLY | GPUMAP_SHARE_ANY_USER | GPUMAP_SHARE_KEEP)
-
 /* ---- SHARE ------------------------------------------------------------- */
 
 static int check_form(struct gm_connection *c, const struct gm_share_ask *ask)
 {
-	if (ask->flags & ~KNOWN_FLAGS || ask->reserved)
+	if (ask->flags & ~GM_SHARED_FLAGS || ask->reserved)
 		return gm_connection_bad(c, -EINVAL,
 					 "share flags %#x are not known",
 					 ask->flags);
@@ -53,12 +50,33 @@ static uint64_t lists_bytes(const struct gm_share_ask *ask)
 	return ask->n_buffers * UINT64_C(8) + ask->n_uids * UINT64_C(4);
 }
 
-static int check_about(struct gm_connection *c, const struct gm_share_ask *ask)
+int gm_shared_check_about(int fd, uint64_t about_bytes,
+			  char ret_why[GM_WHY_BYTES])
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 	uint64_t bytes;
-	int error;
+	int error = gm_memfd_check(fd, 0, about_bytes, false, ret_why);
 
+	if (error)
+		return error;
+	if ((fcntl(fd, F_GET_SEALS) & seals) != seals)
+		return gm_why(
+			ret_why, -EPERM,
+			"what is said about it could change; add "
+			"F_SEAL_SHRINK, "
+			"F_SEAL_GROW and F_SEAL_WRITE to the memfd's seals");
+	error = gm_memfd_bytes(fd, &bytes, ret_why);
+	if (error)
+		return error;
+	if (bytes != about_bytes)
+		return gm_why(ret_why, -ERANGE,
+			      "the memfd does not have %" PRIu64 " bytes",
+			      about_bytes);
+	return 0;
+}
+
+static int check_about(struct gm_connection *c, const struct gm_share_ask *ask)
+{
 	if (ask->about_bytes == 0 && c->fd < 0 && !c->lost_fd)
 		return 0;
 	if (c->fd < 0 && c->lost_fd)
@@ -74,25 +92,7 @@ static int check_about(struct gm_connection *c, const struct gm_share_ask *ask)
 					 " bytes about it; say at most %" PRIu64
 					 ", and share the rest as a buffer",
 					 ask->about_bytes, GM_SHARE_ABOUT_MAX);
-	error = gm_memfd_check(c->fd, 0, ask->about_bytes, false,
-			       c->server->why);
-	if (error)
-		return error;
-	if ((fcntl(c->fd, F_GET_SEALS) & seals) != seals)
-		return gm_connection_bad(
-			c, -EPERM,
-			"what is said about it could change; add "
-			"F_SEAL_SHRINK, "
-			"F_SEAL_GROW and F_SEAL_WRITE to the memfd's seals");
-	error = gm_memfd_bytes(c->fd, &bytes, c->server->why);
-	if (error)
-		return error;
-	if (bytes != ask->about_bytes)
-		return gm_connection_bad(c, -ERANGE,
-					 "the memfd does not have %" PRIu64
-					 " bytes",
-					 ask->about_bytes);
-	return 0;
+	return gm_shared_check_about(c->fd, ask->about_bytes, c->server->why);
 }
 
 static bool is_for_others(const struct gm_connection *c,

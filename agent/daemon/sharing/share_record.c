@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/daemon/base/memfd.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/spawn.h"
 #include "agent/daemon/devices/rows.h"
@@ -153,6 +153,7 @@ void gm_share_record_close(struct gm_share_record *record)
 
 /* ---- one of an earlier agent --------------------------------------------- */
 
+/* Not longer than we would make it. */
 static bool is_record(const struct gm_share_head *head, size_t bytes)
 {
 	return head->magic == GM_SHARE_RECORD_MAGIC && head->id != 0 &&
@@ -161,31 +162,36 @@ static bool is_record(const struct gm_share_head *head, size_t bytes)
 	       head->fields_bytes <= GM_SHARE_FIELDS_MAX &&
 	       head->about_bytes <= GM_SHARE_ABOUT_MAX &&
 	       memchr(head->name, '\0', sizeof(head->name)) &&
-	       fixed_bytes(head) <= bytes;
+	       fixed_bytes(head) <= bytes &&
+	       (bytes - fixed_bytes(head)) / sizeof(struct gm_share_place) <=
+		       GM_SHARE_PLACES_MAX;
 }
 
 int gm_share_record_open(int fd, struct gm_share_record *ret_record)
 {
-	struct stat st;
+	char why[GM_WHY_BYTES];
+	uint64_t bytes = 0;
 	void *base;
-	int error;
+	int error = gm_memfd_bytes(fd, &bytes, why);
 
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
-	    st.st_size < (off_t)sizeof(struct gm_share_head))
-		return -EPROTO;
-	error = map(fd, (size_t)st.st_size, &base);
+	if (error == 0)
+		error = gm_memfd_check(fd, 0, bytes, true, why);
+	if (error == 0 && bytes < sizeof(struct gm_share_head))
+		error = -EPROTO;
+	if (error == 0)
+		error = map(fd, bytes, &base);
 	if (error)
-		return error == -ENOMEM ? error : -EPROTO;
-	if (!is_record(base, (size_t)st.st_size)) {
-		munmap(base, (size_t)st.st_size);
+		return error == -ENOMEM || error == -EMFILE ? error : -EPROTO;
+	if (!is_record(base, bytes)) {
+		munmap(base, bytes);
 		return -EPROTO;
 	}
 	*ret_record =
 		(struct gm_share_record){ .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0) };
-	locate(ret_record, base, (size_t)st.st_size);
+	locate(ret_record, base, bytes);
 	if (ret_record->fd >= 0)
 		return 0;
-	munmap(base, (size_t)st.st_size);
+	munmap(base, bytes);
 	*ret_record = (struct gm_share_record){ .fd = -1 };
 	return -EMFILE;
 }
@@ -198,6 +204,8 @@ static int grow(struct gm_share_record *record)
 	size_t bytes = record->bytes + PLACES * sizeof(struct gm_share_place);
 	void *base;
 
+	if (record->n_places + PLACES > GM_SHARE_PLACES_MAX)
+		return -ENOMEM;
 	if (fallocate(record->fd, 0, (off_t)record->bytes,
 		      (off_t)(bytes - record->bytes)) != 0)
 		return -ENOMEM;
@@ -265,10 +273,24 @@ struct gm_share_name gm_share_part_name(uint64_t id, uint32_t index)
 	return name;
 }
 
+/* Only a name that we would write. */
 uint64_t gm_share_name_id(const char *name, bool *ret_is_record)
 {
-	uint64_t id = strtoull(name + strlen(GM_MANAGER_KEPT), NULL, 10);
+	const char *digits = name + strlen(GM_MANAGER_KEPT);
+	struct gm_share_name ours;
+	uint64_t id;
+	size_t n;
 
-	*ret_is_record = strcmp(gm_share_name(id).text, name) == 0;
+	*ret_is_record = false;
+	if (strncmp(name, GM_MANAGER_KEPT, strlen(GM_MANAGER_KEPT)) != 0)
+		return 0;
+	id = strtoull(digits, NULL, 10);
+	ours = gm_share_name(id);
+	n = strlen(ours.text);
+	if (id == 0 || id > GM_SHARE_ID_MAX ||
+	    strncmp(name, ours.text, n) != 0 ||
+	    (name[n] != '\0' && name[n] != '-'))
+		return 0;
+	*ret_is_record = name[n] == '\0';
 	return id;
 }

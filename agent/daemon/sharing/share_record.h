@@ -16,7 +16,8 @@
  * each part from a multiple of 8 on.  All is written before the manager has the
  * memfd, but for the holders and @ended, which the agent stores as they change:
  * the next agent finds them as this one left them, also where it was killed.
- * A place counts once its word is stored, which is last.
+ * A place counts once its word is stored, which is last.  The memfd is sealed,
+ * so that it cannot shrink under the agent that maps it.
  *
  *   SHARE.place	a process's start time, before the word of its place
  *   SHARE.ended	the end of the share, before anything else of it ends
@@ -75,6 +76,8 @@ struct gm_share_place {
 	uint32_t reserved;
 };
 
+#define GM_SHARE_PLACES_MAX 65536u
+
 struct gm_share_record {
 	int fd;
 	size_t bytes;
@@ -128,12 +131,14 @@ struct gm_share_name {
 	char text[GM_MANAGER_NAME_BYTES];
 };
 
-#define GM_SHARE_ABOUT UINT32_MAX /* instead of the index of a buffer */
+#define GM_SHARE_ABOUT  UINT32_MAX /* instead of the index of a buffer */
+#define GM_SHARE_ID_MAX (UINT64_MAX >> 1)
 
 struct gm_share_name gm_share_name(uint64_t id);
 struct gm_share_name gm_share_part_name(uint64_t id, uint32_t index);
 
-/* The id of the share that a name is of, and whether it is its record's. */
+/* The id of the share that a name is of, 0: of none that an agent has made; and
+ * whether it is its record's. */
 uint64_t gm_share_name_id(const char *name, bool *ret_is_record);
 
 #endif

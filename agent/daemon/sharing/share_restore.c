@@ -6,6 +6,7 @@
 #include "agent/daemon/sharing/share_store.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,8 @@
 #include "agent/daemon/base/fd_store.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/manager.h"
+#include "agent/daemon/base/memfd.h"
+#include "agent/daemon/base/name.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/sharing/export_accounting.h"
@@ -25,43 +28,108 @@
 
 /* ---- is it whole? -------------------------------------------------------- */
 
-static const char *check_part(const struct gm_daemon *d,
-			      const struct gm_share_record *record, uint32_t i)
+/*
+ * The descriptors that the manager hands back are input: another build may have
+ * sent them, or any process that the manager takes for this agent.  The agent
+ * maps none, and hands none on, before it knows that the descriptor is what the
+ * record says.
+ */
+
+/* Nothing is known yet of a card that is named late. */
+static uint64_t most_bytes(const struct gm_device *device)
+{
+	return device->facts.total_bytes ? device->facts.total_bytes
+					 : UINT64_C(1) << 48;
+}
+
+/* A driver's descriptor is of a kind of its own, which the driver checks. */
+static int check_memory(struct gm_daemon *d, const struct gm_device *device,
+			const struct gm_share_part *part, int fd)
+{
+	bool is_read_only = part->flags & GM_SHARE_PART_READ_ONLY;
+	bool is_sealed = part->flags & GM_SHARE_PART_SEALED;
+	char *why = d->server->why;
+	int error;
+
+	if (device->facts.kind != GPUMAP_DEVICE_HOST)
+		return part->bytes - 1 < most_bytes(device)
+			       ? 0
+			       : gm_why(why, -ERANGE,
+					"a buffer of it is larger than its "
+					"row");
+	error = gm_memfd_check(fd, 0, part->bytes, !is_read_only, why);
+	if (error == 0 &&
+	    !(fcntl(fd, F_GET_SEALS) & F_SEAL_FUTURE_WRITE) == is_sealed)
+		error = gm_why(why, -EPERM,
+			       "a buffer of it is not sealed as its record "
+			       "says");
+	return error;
+}
+
+static int check_part(struct gm_daemon *d, const struct gm_share_record *record,
+		      uint32_t i)
 {
 	const struct gm_share_part *part = &record->parts[i];
 	const struct gm_device *device = gm_devices_find(d, part->uuid);
 	int fd = gm_fd_store_find(d->fd_store,
 				  gm_share_part_name(record->head->id, i).text);
+	char *why = d->server->why;
 
 	if (fd < 0)
-		return "a buffer of it is missing";
+		return gm_why(why, -ENOENT, "a buffer of it is missing");
 	/* A card may be named later. */
 	if (!device || device->bars ||
+	    device->facts.kind == GPUMAP_DEVICE_DUMMY ||
 	    (device->facts.kind == GPUMAP_DEVICE_HOST && !device->present))
-		return "a row of it is not there";
+		return gm_why(why, -ENODEV, "a row of it is not there");
 	if (!gm_share_store_row_stays(d, device->facts.row))
-		return "memory of a card ends with its worker";
-	return NULL;
+		return gm_why(why, -ENODEV,
+			      "memory of a card ends with its worker");
+	if (part->flags & ~(GM_SHARE_PART_READ_ONLY | GM_SHARE_PART_SEALED))
+		return gm_why(why, -EPROTO, "its record is wrong");
+	return check_memory(d, device, part, fd);
 }
 
-/* Why it cannot be made anew, or NULL. */
-static const char *find_fault(const struct gm_daemon *d,
-			      const struct gm_share_record *record, uint64_t id)
+static int check_about(struct gm_daemon *d, const struct gm_share_head *head)
+{
+	char *why = d->server->why;
+	int fd = gm_fd_store_find(
+		d->fd_store, gm_share_part_name(head->id, GM_SHARE_ABOUT).text);
+
+	if (head->about_bytes == 0)
+		return 0;
+	return fd < 0 ? gm_why(why, -ENOENT, "what is said about it is missing")
+		      : gm_shared_check_about(fd, head->about_bytes, why);
+}
+
+/* The rest of its counts is checked, see share_record.c. */
+static bool is_head_right(const struct gm_share_record *record, uint64_t id)
 {
 	const struct gm_share_head *head = record->head;
-	const char *fault = NULL;
-	int about = gm_fd_store_find(
-		d->fd_store, gm_share_part_name(id, GM_SHARE_ABOUT).text);
+	char why[GM_WHY_BYTES];
 
-	if (gm_get_acquire(&head->ended)) /* SHARE.ended */
-		return "it has ended";
-	if (head->id != id || gm_shared_find(d->server, head->name))
-		return "its record is wrong";
-	if (head->about_bytes && about < 0)
-		return "what is said about it is missing";
-	for (uint32_t i = 0; i < head->n_buffers && !fault; i++)
-		fault = check_part(d, record, i);
-	return fault;
+	return head->id == id && head->uid != (uint32_t)-1 &&
+	       !(head->flags & ~GM_SHARED_FLAGS) &&
+	       gm_name_check(head->name, why) == 0 &&
+	       !memchr(record->fields, '\0', head->fields_bytes);
+}
+
+/* Can it be made anew?  Returns 0, or an error with the reason. */
+static int check(struct gm_daemon *d, const struct gm_share_record *record,
+		 uint64_t id)
+{
+	const struct gm_share_head *head = record->head;
+	char *why = d->server->why;
+	int error;
+
+	if (!is_head_right(record, id))
+		return gm_why(why, -EPROTO, "its record is wrong");
+	if (gm_shared_find(d->server, head->name))
+		return gm_why(why, -EEXIST, "another share has its name");
+	error = check_about(d, head);
+	for (uint32_t i = 0; i < head->n_buffers && error == 0; i++)
+		error = check_part(d, record, i);
+	return error;
 }
 
 /* ---- made anew ----------------------------------------------------------- */
@@ -150,9 +218,10 @@ static int take_parts(struct gm_shared *shared,
 			d->fd_store, gm_share_part_name(shared->id, i).text);
 		shared->buffers[shared->n_buffers++] = export;
 	}
-	shared->about = gm_fd_store_take(
-		d->fd_store,
-		gm_share_part_name(shared->id, GM_SHARE_ABOUT).text);
+	if (shared->about_bytes)
+		shared->about = gm_fd_store_take(
+			d->fd_store,
+			gm_share_part_name(shared->id, GM_SHARE_ABOUT).text);
 	return 0;
 }
 
@@ -231,10 +300,25 @@ static int hold_all(struct gm_shared *shared)
 	return error;
 }
 
+uint32_t gm_share_store_processes(const struct gm_daemon *d)
+{
+	const struct gm_share_holder *holder;
+	const struct gm_shared *shared;
+	uint32_t n = 0;
+
+	if (!d->server)
+		return 0;
+	TAILQ_FOREACH(shared, &d->server->shares, entry)
+	{
+		TAILQ_FOREACH(holder, &shared->holders, entry)
+		n += !holder->session;
+	}
+	return n;
+}
+
 /* ---- all of them --------------------------------------------------------- */
 
-/* In the list also where it fails: then it ends with the agent, and the next
- * one finds it as this one did. */
+/* Where it fails it has ended, or was never in the list. */
 static int make_anew(struct gm_daemon *d, struct gm_share_record *record)
 {
 	struct gm_control_server *s = d->server;
@@ -251,8 +335,10 @@ static int make_anew(struct gm_daemon *d, struct gm_share_record *record)
 	shared->user->kept_fds += 1 + (shared->about >= 0) + shared->n_buffers;
 	if (error == 0)
 		error = hold_all(shared);
-	if (error)
+	if (error) {
+		gm_shared_end(shared, "it could not be taken back");
 		return error;
+	}
 	GM_POINT("share_restored");
 	gm_log(GM_LOG_INFO, "share_restored",
 	       "share=%" PRIu64 " name=%s buffers=%u uid=%u holders=%u",
@@ -263,40 +349,72 @@ static int make_anew(struct gm_daemon *d, struct gm_share_record *record)
 	return 0;
 }
 
-static int restore(struct gm_daemon *d, uint64_t id)
+static int no_room(char ret_why[GM_WHY_BYTES], int error)
 {
-	int fd = gm_fd_store_find(d->fd_store, gm_share_name(id).text);
-	struct gm_share_record record = { .fd = -1 };
-	int error = gm_share_record_open(fd, &record);
-	const char *fault =
-		error == -EPROTO ? "its record is of another build" : NULL;
-
-	if (error && !fault)
-		return error;
-	if (!fault)
-		fault = find_fault(d, &record, id);
-	if (!fault)
-		error = make_anew(d, &record);
-	else if (!record.head || !gm_get(&record.head->ended))
-		gm_log(GM_LOG_WARNING, "share_not_restored",
-		       "share=%" PRIu64 " name=%s why=%s", id,
-		       gm_quote(record.head ? record.head->name : "").text,
-		       gm_quote(fault).text);
-	gm_share_record_close(&record);
-	return fault ? 0 : error;
+	return gm_why(ret_why, error, "%s",
+		      error == -EMFILE || error == -ENFILE
+			      ? "no descriptor is left for it: raise "
+				"LimitNOFILE of gpumapd.service (ulimit -Hn)"
+			      : strerror(-error));
 }
 
-/* Descriptors of no share that is there. */
+static int open_record(struct gm_daemon *d, uint64_t id,
+		       struct gm_share_record *ret_record)
+{
+	int fd = gm_fd_store_find(d->fd_store, gm_share_name(id).text);
+	int error = gm_share_record_open(fd, ret_record);
+
+	if (error == -EPROTO)
+		return gm_why(d->server->why, error,
+			      "its record is of another build, or is none");
+	return error ? no_room(d->server->why, error) : 0;
+}
+
+/* The agent serves without a share that it cannot take back. */
+static void restore(struct gm_daemon *d, uint64_t id)
+{
+	struct gm_share_record record = { .fd = -1 };
+	char name[GPUMAP_NAME_MAX + 1] = "", *why = d->server->why;
+	bool has_ended = false;
+	int error = open_record(d, id, &record);
+
+	/* SHARE.ended */
+	has_ended = error == 0 && gm_get_acquire(&record.head->ended);
+	if (error == 0 && !has_ended) {
+		memcpy(name, record.head->name, sizeof(name));
+		error = check(d, &record, id);
+		if (error == 0 && (error = make_anew(d, &record)))
+			no_room(why, error);
+	}
+	if (error)
+		gm_log(GM_LOG_WARNING, "share_not_restored",
+		       "share=%" PRIu64 " name=%s why=%s", id,
+		       gm_quote(name).text, gm_quote(why).text);
+	gm_share_record_close(&record);
+}
+
+/* Descriptors of no share that is there.  A name that several have is removed
+ * with all of them. */
 static void remove_rest(struct gm_daemon *d)
 {
 	struct gm_manager *m = d->manager;
+	const char *first = NULL;
+	uint32_t n = 0;
 
-	while (m->n_kept > 0) {
-		struct gm_manager_kept kept = m->kept[m->n_kept - 1];
+	for (uint32_t i = 0; i < m->n_kept; i++) {
+		struct gm_manager_kept *kept = &m->kept[i];
 
-		close(gm_fd_store_take(d->fd_store, kept.name));
-		gm_fd_store_remove(d->fd_store, kept.name);
+		if (kept->fd < 0)
+			continue;
+		gm_close_thread_close(&d->server->close_thread, kept->fd);
+		kept->fd = -1;
+		gm_fd_store_remove(d->fd_store, kept->name);
+		if (n++ == 0)
+			first = kept->name;
 	}
+	if (n > 0)
+		gm_log(GM_LOG_INFO, "fd_store_tidied",
+		       "descriptors=%u first=%s", n, gm_quote(first).text);
 }
 
 static int compare(const void *a, const void *b)
@@ -309,10 +427,9 @@ static int compare(const void *a, const void *b)
 int gm_share_store_restore(struct gm_daemon *d)
 {
 	const struct gm_manager *m = d->manager;
-	uint64_t *ids, last = 0;
+	uint64_t *ids, id, last = 0;
 	uint32_t n = 0;
 	bool is_record;
-	int error = 0;
 
 	if (m->keeps_most == 0) {
 		gm_log(GM_LOG_INFO, "no_fd_store", "why=%s",
@@ -326,17 +443,19 @@ int gm_share_store_restore(struct gm_daemon *d)
 		return -ENOMEM;
 	/* No id is given twice: a removal may still be on its way. */
 	for (uint32_t i = 0; i < m->n_kept; i++) {
-		ids[n] = gm_share_name_id(m->kept[i].name, &is_record);
-		if (ids[n] > last)
-			last = ids[n];
-		n += is_record;
+		id = gm_share_name_id(m->kept[i].name, &is_record);
+		if (id > last)
+			last = id;
+		if (is_record)
+			ids[n++] = id;
 	}
 	d->server->last_share = last;
 	qsort(ids, n, sizeof(ids[0]), compare);
-	for (uint32_t i = 0; i < n && error == 0; i++)
-		error = restore(d, ids[i]);
+	for (uint32_t i = 0; i < n; i++) {
+		if (i == 0 || ids[i] != ids[i - 1])
+			restore(d, ids[i]);
+	}
 	free(ids);
-	if (error == 0)
-		remove_rest(d);
-	return error;
+	remove_rest(d);
+	return 0;
 }

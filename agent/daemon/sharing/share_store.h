@@ -55,16 +55,20 @@ void gm_share_store_let_go(struct gm_share_holder *holder);
 /* The holder has made the share. */
 void gm_share_store_set_first(const struct gm_share_holder *holder);
 
+/* How many processes hold shares through an earlier agent: one that holds two
+ * counts twice, because it takes two descriptors. */
+uint32_t gm_share_store_processes(const struct gm_daemon *d);
+
 /* Is a descriptor enough to keep memory of this row? */
 bool gm_share_store_row_stays(const struct gm_daemon *d, uint32_t row);
 
 /*
  * gm_share_store_restore - the shares of an earlier agent
  *
- * To be called before the first request.
+ * To be called before the first request.  Those that cannot be taken back, for
+ * want of descriptors for instance, end, and the log says so.
  *
- * Returns	0; -ENOMEM, -EMFILE: nothing has been removed that could be made
- *		later
+ * Returns	0; -ENOMEM: nothing has been removed
  */
 int gm_share_store_restore(struct gm_daemon *d);
 

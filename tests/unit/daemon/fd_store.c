@@ -198,6 +198,8 @@ static void a_removal_takes_back_what_waits(void)
 
 static void room_is_counted(void)
 {
+	struct gm_manager_kept earlier[] = { { 100, "share-1" },
+					     { 101, "share-1-0" } };
 	int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	start();
@@ -214,6 +216,7 @@ static void room_is_counted(void)
 	stop();
 	/* Descriptors of an earlier agent take room as well. */
 	start();
+	d->manager->kept = earlier;
 	d->manager->n_kept = 2;
 	d->manager->keeps_most = 3;
 	gm_fd_store_exit(d);
@@ -265,21 +268,29 @@ static void a_manager_that_goes_settles_all(void)
 
 static void what_was_kept_is_found_by_name(void)
 {
-	struct gm_manager_kept kept[] = { { 100, "share-1" },
-					  { 101, "share-1-0" },
-					  { 102, "share-2" } };
+	struct gm_manager_kept kept[] = {
+		{ 102, "share-2" },   { 103, "share-3" }, { 105, "share-4" },
+		{ 101, "share-1-0" }, { 104, "share-3" }, { 100, "share-1" }
+	};
 
 	start();
 	d->manager->kept = kept;
-	d->manager->n_kept = 3;
+	d->manager->n_kept = sizeof(kept) / sizeof(kept[0]);
+	gm_fd_store_exit(d);
+	EQ(gm_fd_store_start(d), 0);
 	EQ(gm_fd_store_find(store, "share-1-0"), 101);
 	EQ(gm_fd_store_take(store, "share-1"), 100);
 	EQ(gm_fd_store_take(store, "share-1"), -1);
 	EQ(gm_fd_store_find(store, "share-1"), -1);
 	EQ(gm_fd_store_find(store, "share"), -1);
+	EQ(gm_fd_store_find(store, ""), -1);
+	EQ(gm_fd_store_find(store, "zzz"), -1);
 	EQ(gm_fd_store_find(store, "share-2"), 102);
 	EQ(gm_fd_store_find(store, "share-1-0"), 101);
-	EQ(d->manager->n_kept, 2);
+	/* Which of the two is it? */
+	EQ(gm_fd_store_find(store, "share-3"), -1);
+	EQ(gm_fd_store_take(store, "share-3"), -1);
+	EQ(gm_fd_store_find(store, "share-4"), 105);
 	d->manager->n_kept = 0;
 	stop();
 }

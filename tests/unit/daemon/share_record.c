@@ -7,6 +7,7 @@
 #include "agent/daemon/sharing/share_record.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,7 +148,7 @@ static void holders_come_and_go(void)
 
 static int file_of(const void *bytes, size_t n)
 {
-	int fd = memfd_create("test", MFD_CLOEXEC);
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0 || write(fd, bytes, n) != (ssize_t)n)
 		abort();
@@ -173,9 +174,11 @@ static uint64_t touch(const struct gm_share_record *record)
 static int opens(const void *bytes, size_t n)
 {
 	struct gm_share_record read = { .fd = -1 };
-	int fd = file_of(bytes, n);
-	int ret = gm_share_record_open(fd, &read);
+	int fd = file_of(bytes, n), ret;
 
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
+		abort();
+	ret = gm_share_record_open(fd, &read);
 	if (ret == 0)
 		touch(&read);
 	gm_share_record_close(&read);
@@ -228,13 +231,99 @@ static void names_are_told_apart(void)
 	OK(!is_record);
 	EQ(gm_share_name_id("share-12-about", &is_record), 12);
 	OK(!is_record);
-	EQ(gm_share_name_id("share-18446744073709551615", &is_record),
-	   UINT64_MAX);
+	EQ(gm_share_name_id("share-9223372036854775807", &is_record),
+	   INT64_MAX);
 	OK(is_record);
-	EQ(gm_share_name_id("share-012", &is_record), 12);
-	OK(!is_record);
-	EQ(gm_share_name_id("share-", &is_record), 0);
-	OK(!is_record);
+}
+
+/* The next id is one more than the largest. */
+static void names_of_no_share_count_as_none(void)
+{
+	static const char *const names[] = { "share-",
+					     "share-0",
+					     "share-0-1",
+					     "share-012",
+					     "share-+1",
+					     "share--5",
+					     "share- 7",
+					     "share-9x",
+					     "share-x",
+					     "share-9223372036854775808",
+					     "share-18446744073709551615",
+					     "share-18446744073709551616",
+					     "share-18446744073709551617-0",
+					     "shares-1",
+					     "mask-1",
+					     "" };
+	bool is_record;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		is_record = true;
+		EQ(gm_share_name_id(names[i], &is_record), 0);
+		OK(!is_record);
+	}
+}
+
+static int with_seals(const void *bytes, size_t n, int seals)
+{
+	struct gm_share_record read = { .fd = -1 };
+	int fd = file_of(bytes, n), ret;
+
+	EQ(fcntl(fd, F_ADD_SEALS, seals), 0);
+	ret = gm_share_record_open(fd, &read);
+	gm_share_record_close(&read);
+	close(fd);
+	return ret;
+}
+
+/* The agent would be killed by a record that shrinks, and writes into it. */
+static void a_record_is_sealed_and_can_be_written(void)
+{
+	struct gm_share_record made, read = { .fd = -1 };
+	char path[32];
+	int fd;
+
+	EQ(gm_share_record_make(&shared, &made), 0);
+	EQ(ftruncate(made.fd, 64), -1);
+	EQ(with_seals(made.head, made.bytes, 0), -EPROTO);
+	EQ(with_seals(made.head, made.bytes, F_SEAL_GROW), -EPROTO);
+	EQ(with_seals(made.head, made.bytes, F_SEAL_SHRINK), 0);
+	EQ(with_seals(made.head, made.bytes, F_SEAL_SHRINK | F_SEAL_WRITE),
+	   -EPROTO);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", made.fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	EQ(gm_share_record_open(fd, &read), -EPROTO);
+	close(fd);
+	gm_share_record_close(&made);
+}
+
+static void a_record_has_only_so_many_places(void)
+{
+	struct gm_lineage_member process = { .pid = 1 };
+	struct gm_share_record made, read = { .fd = -1 };
+	uint32_t place, n = 0;
+	size_t most, bytes = sizeof(struct gm_share_place);
+	int error, fd;
+
+	EQ(gm_share_record_make(&shared, &made), 0);
+	do
+		error = gm_share_record_hold(&made, &process, 0, false, &place);
+	while (error == 0 && ++n <= GM_SHARE_PLACES_MAX);
+	EQ(error, -ENOMEM);
+	EQ(n, GM_SHARE_PLACES_MAX);
+	EQ(gm_share_record_open(made.fd, &read), 0);
+	EQ(read.n_places, GM_SHARE_PLACES_MAX);
+	gm_share_record_close(&read);
+	most = made.bytes;
+	fd = file_of(made.head, most);
+	EQ(ftruncate(fd, (off_t)(most + bytes)), 0);
+	EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	EQ(gm_share_record_open(fd, &read), -EPROTO);
+	/* However long it says to be. */
+	EQ(ftruncate(fd, INT64_C(1) << 45), 0);
+	EQ(gm_share_record_open(fd, &read), -EPROTO);
+	close(fd);
+	gm_share_record_close(&made);
 }
 
 TAP_CASE()
@@ -247,6 +336,9 @@ TAP_CASE()
 	holders_come_and_go();
 	no_record_is_read_beyond_its_end();
 	names_are_told_apart();
+	names_of_no_share_count_as_none();
+	a_record_is_sealed_and_can_be_written();
+	a_record_has_only_so_many_places();
 	gm_daemon_free(d);
 	return tap_done();
 }

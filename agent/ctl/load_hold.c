@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "agent/ctl/load_hold.h"
+#include "agent/ctl/clock.h"
 #include "agent/reader/list.h"
 
 #include <errno.h>
@@ -12,6 +13,8 @@
 #include <time.h>
 
 #include "gpumap.h"
+
+#define SLACK_NS UINT64_C(1000000000) /* of ages, which the agent rounds */
 
 /* ---- signals ------------------------------------------------------------ */
 
@@ -87,17 +90,20 @@ static void tell_of_restarts(struct gm_load_held *held)
 
 /* ---- the share ----------------------------------------------------------- */
 
-/* Does the share of this number still exist?  Returns 1, 0 or a negative
- * errno. */
+/* Does the share still exist?  Where no manager keeps shares the numbers begin
+ * anew with each agent, and another process may have taken the name: that share
+ * is younger.  Returns 1, 0 or a negative errno. */
 static int is_shared(const struct gm_load_held *held)
 {
+	uint64_t held_ns = gm_clock_ns() - held->since_ns;
 	struct gpumap_share_info *all;
 	int n = gm_list_share(held->ctl->map, &all), found = 0;
 
 	if (n < 0)
 		return n;
 	for (int i = 0; i < n; i++)
-		found |= all[i].share == held->share;
+		found |= all[i].share == held->share &&
+			 all[i].age_ns + SLACK_NS >= held_ns;
 	free(all);
 	/* More shares may exist by now, behind this one. */
 	return found;
@@ -170,7 +176,7 @@ static int find_again(struct gm_load_held *held)
 	if (ret != 0 && ret != -ENOENT)
 		return gm_ctl_fail(held->ctl, ret, "open \"%s\" again",
 				   held->name);
-	if (ret != 0 || share != held->share) {
+	if (ret != 0 || share != held->share || is_shared(held) == 0) {
 		fprintf(stderr,
 			"gpumapctl: \"%s\" is lost: the agent went away, and "
 			"its service manager has not kept it; load it again\n",
@@ -235,6 +241,7 @@ int gm_load_hold(struct gm_load_held *held)
 	held->restarts = calloc(held->n_buffers, sizeof(*held->restarts));
 	if (held->restarts == NULL)
 		return gm_ctl_fail(held->ctl, -ENOMEM, "load");
+	held->since_ns = gm_clock_ns();
 	note_restarts(held);
 	ret = hold(held);
 	free(held->restarts);

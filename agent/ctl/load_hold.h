@@ -21,6 +21,7 @@ struct gm_load_held {
 	const char *name;
 	struct gpumap_session **session; /* replaced with the agent */
 	uint64_t share;
+	uint64_t since_ns; /* of CLOCK_MONOTONIC: it was there then */
 	const struct gpumap_model_buffer *buffers;
 	uint32_t n_buffers;
 	uint32_t *restarts; /* of the worker of each, as last seen */

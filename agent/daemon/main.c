@@ -8,7 +8,8 @@
  *
  *	0	ended by SIGTERM or SIGINT, or --remove, --help, --version
  *	1	failed; the log says why
- *	2	command line or configuration: "file:line: what is wrong"
+ *	2	command line or configuration: "file:line: what is wrong"; with
+ *		shares that a service manager keeps it is 1
  *	3	another process runs this instance
  *	4	io_uring is refused
  *	5	/dev/shm is too small for the segment
@@ -17,10 +18,12 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/common/log.h"
@@ -28,11 +31,14 @@
 #include "agent/common/sched_hint.h"
 #include "agent/daemon/base/deferred_close.h"
 #include "agent/daemon/base/fd_limits.h"
+#include "agent/daemon/base/manager.h"
 #include "agent/daemon/base/oom.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/daemon.h"
 #include "shm/names.h"
+
+#define ADVICE_S 10u /* from one look at a wrong configuration to the next */
 
 static const char usage[] =
 	"Usage: gpumapd [OPTION]...\n"
@@ -253,8 +259,31 @@ static int run(struct gm_daemon *d, const struct command *command)
 	return status;
 }
 
+/* A manager that sees exit status 2 starts no next agent, and systemd closes
+ * what it has kept.  With shares the status is another one, and the next agent
+ * comes after a while, or at a signal. */
+static int wait_for_advice(void)
+{
+	const struct timespec limit = { .tv_sec = ADVICE_S };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	gm_log(GM_LOG_WARNING, "waiting", "retry_s=%u why=%s remedy=%s",
+	       ADVICE_S,
+	       gm_quote("the service manager keeps shares for the next agent")
+		       .text,
+	       gm_quote("mend what the error before this line says").text);
+	sigtimedwait(&set, NULL, &limit);
+	return GM_EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
+	bool has_kept = gm_manager_has_kept();
 	struct gm_daemon *d = gm_daemon_new();
 	struct command command = { .config_path = GM_SYSCONFDIR
 				   "/gpumap/gpumapd.conf" };
@@ -274,5 +303,6 @@ int main(int argc, char **argv)
 	if (status < 0)
 		status = run(d, &command);
 	gm_daemon_free(d);
-	return status;
+	return status == GM_EXIT_CONFIG && has_kept ? wait_for_advice()
+						    : status;
 }

@@ -56,7 +56,7 @@ EXTRA_DIST += \
 	%reldir%/scripted_probe.h \
 	%reldir%/scripted_probe_agent.h \
 	%reldir%/scripted_worker_agent.h \
-	%reldir%/share_sessions.h \
+	%reldir%/share_manager.h %reldir%/share_sessions.h \
 	%reldir%/state_agent.h \
 	%reldir%/story_rows.h \
 	%reldir%/sysfs_tree.h \

@@ -248,6 +248,7 @@ gm_system_sharing = \
 	%reldir%/sharing/peer_access.c \
 	%reldir%/sharing/registrations.c \
 	%reldir%/sharing/restart.c \
+	%reldir%/sharing/restart_config.c \
 	%reldir%/sharing/restart_input.c \
 	%reldir%/sharing/restart_rounds.c \
 	%reldir%/sharing/shares.c

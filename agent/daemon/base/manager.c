@@ -190,6 +190,14 @@ static int find_passed(struct gm_manager *m, char *ret_why)
 	return ret;
 }
 
+bool gm_manager_has_kept(void)
+{
+	const char *names = getenv("LISTEN_FDNAMES");
+
+	return names != NULL && strstr(names, GM_MANAGER_KEPT) != NULL &&
+	       is_for_us("LISTEN_PID");
+}
+
 int gm_manager_take_listener(struct gm_manager *m, const char *path,
 			     char ret_why[GM_WHY_BYTES])
 {

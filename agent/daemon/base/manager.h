@@ -48,6 +48,10 @@ struct gm_manager {
 	char status[GM_MANAGER_STATUS_BYTES]; /* that it was told last */
 };
 
+/* Has it passed what an earlier agent gave it to keep?  For who asks before
+ * gm_manager_init(). */
+bool gm_manager_has_kept(void);
+
 /*
  * gm_manager_init - read the environment, and remove what is meant for us
  *

@@ -220,6 +220,43 @@ static void load(struct gm_listed_models *m, struct gm_listed_model *model)
 	       (unsigned)model->what->uid);
 }
 
+/* ---- kept from an earlier agent ------------------------------------------ */
+
+/* The key of the section that another model has; or NULL.  To look up the names
+ * of users may take long: the loop does not. */
+static const char *find_difference(const struct gm_shared *shared,
+				   const struct gm_config_model *what)
+{
+	bool is_any = what->users != NULL && strcmp(what->users, "any") == 0;
+
+	if (shared->user->uid != what->uid)
+		return "user";
+	if (!(shared->flags & GPUMAP_SHARE_ANY_USER) == is_any ||
+	    (shared->n_uids > 0) != (what->users != NULL && !is_any))
+		return "users";
+	if (what->fingerprint != NULL &&
+	    !gm_share_key_is(&shared->key, what->fingerprint))
+		return "fingerprint";
+	return NULL;
+}
+
+/* The section may have changed since the model was loaded. */
+static void compare(const struct gm_daemon *d,
+		    const struct gm_config_model *what)
+{
+	const struct gm_shared *shared = gm_shared_find(d->server, what->name);
+	const char *key = shared ? find_difference(shared, what) : NULL;
+
+	if (key)
+		gm_log(GM_LOG_WARNING, "model_differs",
+		       "name=%s key=%s uid=%u remedy=%s",
+		       gm_quote(what->name).text, key,
+		       (unsigned)shared->user->uid,
+		       gm_quote("the model stays as it was loaded: to have it "
+				"loaded anew, run gpumapctl shares release")
+			       .text);
+}
+
 /* ---- all of them --------------------------------------------------------- */
 
 /* The loop looks after each turn, also after this one. */
@@ -240,11 +277,13 @@ static bool make(struct gm_listed_models *m, struct gm_daemon *d)
 	m->d = d;
 	m->timer.fired = on_due;
 	m->n = n;
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
 		m->of[i] = (struct gm_listed_model){
 			.what = &d->config->models[i],
 			.wait_ns = d->config->load_retry_ns,
 		};
+		compare(d, m->of[i].what);
+	}
 	return true;
 }
 

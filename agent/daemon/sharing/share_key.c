@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "agent/common/log.h"
 #include "agent/common/text.h"
@@ -133,6 +134,14 @@ static void put_hex(const uint8_t hash[GM_SHARE_HASH_BYTES],
 {
 	for (size_t i = 0; i < GM_SHARE_HASH_BYTES; i++)
 		snprintf(ret_hex + 2 * i, 3, "%02x", hash[i]);
+}
+
+bool gm_share_key_is(const struct gm_kept_key *key, const char *hex)
+{
+	char ours[HEX_BYTES];
+
+	put_hex(key->hash, ours);
+	return strcasecmp(ours, hex) == 0;
 }
 
 int gm_share_key_match(struct gm_connection *c, const char *name,

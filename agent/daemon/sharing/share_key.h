@@ -26,6 +26,9 @@ int gm_share_key_take(struct gm_connection *c, const struct gm_share_key *key,
 		      const char *fields, struct gm_kept_key *ret_key);
 void gm_share_key_drop(struct gm_kept_key *key);
 
+/* Is it the fingerprint of these hexadecimal digits? */
+bool gm_share_key_is(const struct gm_kept_key *key, const char *hex);
+
 /* Is this the fingerprint that was asked for, if one was?  Returns 0, or
  * -EKEYREJECTED with the reason. */
 int gm_share_key_match(struct gm_connection *c, const char *name,

@@ -506,6 +506,47 @@ static void it_can_be_stopped_without_an_agent(const struct shards *s)
 	OK(agent_start(&agent));
 }
 
+/* The next agent counts shares anew, and another process is faster. */
+static void another_share_is_not_held(const struct shards *s)
+{
+	pid_t pid = begin(-1, s->path, NULL, NULL);
+	struct gpumap_share_info info = { .size = sizeof(info) };
+	struct gpumap_session *other;
+	struct gpumap_share_request what = { .size = sizeof(what),
+					     .name = "two",
+					     .n_buffers = 1 };
+	uint64_t buffer, first, share, loaded_ns = 0;
+
+	OK(comes_to("holding it"));
+	EQ(gpumap_share_list(map, &info, 1), 1);
+	first = info.share;
+	/* Ages are compared to the second. */
+	while (loaded_ns < UINT64_C(1200000000)) {
+		story_nap(10000);
+		gpumap_share_list(map, &info, 1);
+		loaded_ns = info.age_ns;
+	}
+	OK(process_stop(pid));
+	agent_kill(&agent, SIGKILL);
+	if (!OK(agent_start(&agent)))
+		return;
+	other = session_open();
+	what.buffers = &buffer;
+	do {
+		EQ(gpumap_buffer_alloc(other, 0, 4096, GPUMAP_BUFFER_EXPORTABLE,
+				       GPUMAP_NO_DEADLINE, &buffer),
+		   0);
+		EQ(gpumap_share_publish(other, &what, &share), 0);
+		if (share < first)
+			EQ(gpumap_share_close(other, share), 0);
+	} while (share < first);
+	EQ(share, first);
+	kill(pid, SIGCONT);
+	EQ(end_of(pid), 3);
+	OK(strstr(err, "\"two\" is lost: "));
+	gpumap_session_close(other);
+}
+
 /* With one it holds them by each next agent. */
 static void it_holds_them_over_a_restart(const struct shards *s)
 {
@@ -563,6 +604,7 @@ TAP_CASE()
 	they_are_lost_with_the_agent(&s, SIGKILL);
 	they_are_lost_with_the_agent(&s, SIGTERM);
 	it_can_be_stopped_without_an_agent(&s);
+	another_share_is_not_held(&s);
 	it_holds_them_over_a_restart(&s);
 	shards_remove(&s);
 	gpumap_detach(map);

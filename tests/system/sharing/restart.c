@@ -546,13 +546,16 @@ static void a_wrong_configuration_loses_nothing(void)
 	/* A file that is no configuration. */
 	EQ(symlink("/proc/self/status", path), 0);
 	kill(pid, SIGKILL);
-	OK(agent_wait_log(&agent, "event=waiting"));
+	OK(agent_wait_log(&agent, "event=waiting retry_s=10"));
 	unlink(path);
 	path[strlen(path) - strlen("/wrong.conf")] = '\0';
 	EQ(rmdir(path), 0);
 	kill(agent.pid, SIGHUP);
 	if (!is_ready_again(n + 1))
 		return;
+	/* With status 2 systemd would not start it again. */
+	OK(agent_logged(&agent, "status=1 kept="));
+	OK(!agent_logged(&agent, "status=2"));
 	EQ(shared(NAME).n_holders, 1);
 	player_end(&one, SIGKILL);
 	nothing_is_left();

@@ -8,42 +8,15 @@
  * take back and why, has the others, and serves.
  */
 
-#include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 
 #include "agent/daemon/sharing/share_record.h"
-#include "contrib/fdstore/store.h"
-#include "tests/support/share_sessions.h"
+#include "tests/support/share_manager.h"
 
-#define ABOUT  "{\"layers\": 2}"
-#define FIELDS "model=tiny\n"
-#define MOST   4096u
+#define MOST 4096u
 
 static const char config[] = "[socket]\nmode = 0666\n[host]\nrows = 2\n"
 			     "[limits]\nsessions-per-second = 1000\n";
-
-static struct store store;
-static rlim_t files; /* limit for the next start, 0: as it is */
-
-/* ---- the manager --------------------------------------------------------- */
-
-/* In the child that is to be gpumapd. */
-static void hand_over(void)
-{
-	struct rlimit limit = { files, files };
-	char number[24];
-
-	if (store_hand_over(&store) != 0)
-		_exit(96);
-	snprintf(number, sizeof(number), "%d", (int)getpid());
-	setenv("LISTEN_PID", number, 1);
-	snprintf(number, sizeof(number), "%u", store.most);
-	setenv("FDSTORE", number, 1);
-	setenv("NOTIFY_SOCKET", store.path, 1);
-	if (files && setrlimit(RLIMIT_NOFILE, &limit) != 0)
-		_exit(95);
-}
 
 static unsigned index_of(const char *name)
 {
@@ -90,38 +63,6 @@ static void lose(uint64_t id, const char *part)
 
 	close(kept->fd);
 	*kept = store.kept[--store.n];
-}
-
-/* The manager's thread reads while clients wait for the agent. */
-static pthread_t reader;
-static volatile bool reads;
-
-static void *read_messages(void *unused)
-{
-	(void)unused;
-	while (reads) {
-		store_read(&store, agent.pid);
-		story_nap(500);
-	}
-	return NULL;
-}
-
-static bool start(void)
-{
-	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))
-		return false;
-	reads = true;
-	return EQ(pthread_create(&reader, NULL, read_messages, NULL), 0);
-}
-
-/* All that the agent has sent is there then. */
-static void stop(int signal)
-{
-	gpumap_detach(map);
-	agent_kill(&agent, signal);
-	reads = false;
-	pthread_join(reader, NULL);
-	store_read(&store, agent.pid);
 }
 
 /* Does the manager have anything of this share? */
@@ -335,94 +276,7 @@ static void spoil(uint64_t id, void (*how)(void))
 	munmap(head, 4096);
 }
 
-/* ---- shares -------------------------------------------------------------- */
-
-static int64_t keep(struct gpumap_session *session, const char *name,
-		    uint32_t value)
-{
-	const struct gpumap_fingerprint is = { .size = sizeof(is),
-					       .hash = { 1 },
-					       .fields = FIELDS };
-	const uint32_t uids[] = { STRANGER };
-	uint64_t b[2], id;
-	struct gpumap_share_request request = {
-		.size = sizeof(request),
-		.name = name,
-		.buffers = b,
-		.n_buffers = 2,
-		.flags = GPUMAP_SHARE_READ_ONLY | GPUMAP_SHARE_KEEP,
-		.about = ABOUT,
-		.about_bytes = sizeof(ABOUT),
-		.uids = uids,
-		.n_uids = 1,
-		.fingerprint = &is
-	};
-	int ret = make(session, 0, value, &b[0]);
-
-	if (ret == 0)
-		ret = make(session, 1, value + 1, &b[1]);
-	if (ret == 0)
-		ret = gpumap_share_publish(session, &request, &id);
-	gpumap_buffer_free(session, b[0]);
-	gpumap_buffer_free(session, b[1]);
-	return ret ? ret : (int64_t)id;
-}
-
-static int64_t value_in(const char *name)
-{
-	struct gpumap_session *session = session_open(map);
-	uint64_t id;
-	int64_t got = gpumap_share_open(session, name, GPUMAP_SHARE_READ_ONLY,
-					NULL, &id);
-
-	if (got == 0)
-		got = value_at(session, id, 1);
-	gpumap_session_close(session);
-	return got;
-}
-
-/* Wait until the manager has so many descriptors. */
-static bool comes_to(unsigned n)
-{
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (*(volatile unsigned *)&store.n != n && story_now() < until)
-		story_nap(1000);
-	return EQ(store.n, n);
-}
-
-static bool says(const char *name, uint64_t id, const char *why)
-{
-	char text[160], *at, log[1 << 16];
-	FILE *file = fopen(agent.log, "re");
-	bool found = false;
-
-	snprintf(text, sizeof(text), "event=share_not_restored share=%u ",
-		 (unsigned)id);
-	while (file && !found && fgets(log, sizeof(log), file)) {
-		at = strstr(log, text);
-		found = at && strstr(at, why);
-	}
-	if (file)
-		fclose(file);
-	if (!found)
-		NOTE("%s: no \"%s\"", name, why);
-	return found;
-}
-
 /* ---- the stories --------------------------------------------------------- */
-
-static uint64_t make_one(const char *name, uint32_t value)
-{
-	struct gpumap_session *session = session_open(map);
-	int64_t id = keep(session, name, value);
-
-	gpumap_session_close(session);
-	while (id > 0 && shared(name).n_holders > 0)
-		story_nap(500);
-	OK(id > 0);
-	return id > 0 ? (uint64_t)id : 0;
-}
 
 static void what_is_wrong_is_told_and_removed(void)
 {
@@ -449,7 +303,7 @@ static void what_is_wrong_is_told_and_removed(void)
 	comes_to(2 * 4);
 	for (size_t i = 0; i < N_WAYS; i++) {
 		if (ways[i].why)
-			n_wrong += !says(ways[i].name, id[i], ways[i].why);
+			n_wrong += !says(id[i], ways[i].why);
 		if (has_any(id[i]))
 			NOTE("%s is there still", ways[i].name);
 		n_wrong += has_any(id[i]);
@@ -555,7 +409,7 @@ static void a_share_without_descriptors_is_let_go(void)
 	add_places(id, &place, 400);
 	if (!start())
 		return;
-	OK(says("many", id, "raise LimitNOFILE"));
+	OK(says(id, "raise LimitNOFILE"));
 	comes_to(8);
 	OK(!has_any(id));
 	EQ(shares_n(), 2);
@@ -577,7 +431,6 @@ TAP_CASE()
 	shares_stage("share = any\n", config);
 	if (!EQ(store_open(&store, MOST), 0))
 		return tap_done();
-	agent.prepare = hand_over;
 	what_is_wrong_is_told_and_removed();
 	holders_that_are_no_process_do_not_count();
 	files = 300;

@@ -1,0 +1,299 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The agent restarts under another configuration while shares are kept: other
+ * rows, lower limits, users that may no longer share, other models, a smaller
+ * store.  Memory that is there stays, whatever the limits are now; limits hold
+ * for what is asked for from then on; a share of a row that is gone ends, and
+ * the log says so.
+ */
+
+#include "tests/support/share_manager.h"
+
+#define MOST 4096u
+
+#define TWO_ROWS                                    \
+	"[socket]\nmode = 0666\n[host]\nrows = 2\n" \
+	"[limits]\nsessions-per-second = 1000\n"
+#define ANY "share = any\n"
+
+static const char node[] =
+	"rows:\n"
+	"- { name: A, kind: cuda, memory: 24G, compute-capability: 9.0,\n"
+	"    sm-count: 100, threads-per-sm: 2048 }\n";
+
+static bool begin(const char *cuda, const char *more)
+{
+	shares_stage(cuda, more);
+	return start();
+}
+
+static bool restart(const char *cuda, const char *more)
+{
+	stop(SIGTERM);
+	return begin(cuda, more);
+}
+
+static void all_is_released(void)
+{
+	settles(0, 0);
+	comes_to(0);
+	stop(SIGTERM);
+	store.most = MOST;
+}
+
+static int64_t takes_part(struct gpumap_session *first, struct line *line)
+{
+	static struct gpumap_session *session;
+	static uint64_t id;
+
+	if (!session)
+		session = first;
+	switch (line->what) {
+	case 'k':
+		return keep_on(session, line->name, (uint32_t)line->value, 0,
+			       true) > 0
+			       ? 0
+			       : -EDQUOT;
+	case 'o':
+		return gpumap_share_open(session, line->name,
+					 GPUMAP_SHARE_READ_ONLY, NULL, &id);
+	case 'v':
+		return value_at(session, id, 0);
+	case 'r':
+		return gpumap_share_release(story_attach(&agent), line->name);
+	default: /* the agent is another */
+		session = session_open(story_attach(&agent));
+		return session ? 0 : -ECONNREFUSED;
+	}
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+/* A row that is another part of its node is another row. */
+static void rows_are_others(void)
+{
+	uint64_t id;
+
+	if (!begin(ANY, TWO_ROWS))
+		return;
+	id = make_one("both", 10);
+	if (!restart(ANY, "[host]\nrows = 1\n"))
+		return;
+	EQ(shares_n(), 0);
+	OK(says(id, "a row of it is not there"));
+	comes_to(0);
+	EQ(charged(), 0);
+	/* With the rows no share comes back. */
+	if (!restart(ANY, TWO_ROWS))
+		return;
+	EQ(shares_n(), 0);
+	all_is_released();
+}
+
+static void host_rows_become_dummies(void)
+{
+	uint64_t id;
+
+	if (!begin(ANY, TWO_ROWS))
+		return;
+	id = make_one("both", 11);
+	stop(SIGKILL);
+	agent_configure_dummies(&agent, node, "[host]\nenabled = no\n");
+	if (!start())
+		return;
+	EQ(shares_n(), 0);
+	OK(says(id, "a row of it is not there"));
+	all_is_released();
+}
+
+static void dummies_come_beside_them(void)
+{
+	if (!begin(ANY, TWO_ROWS))
+		return;
+	make_one("both", 12);
+	stop(SIGKILL);
+	agent_configure_dummies(&agent, node, TWO_ROWS);
+	if (!start())
+		return;
+	EQ(value_in("both"), 13);
+	EQ(gpumap_share_release(map, "both"), 0);
+	all_is_released();
+}
+
+/* ---- limits -------------------------------------------------------------- */
+
+#define KEEPS "kept-shares-per-uid = 2\n"
+#define LOWER                                        \
+	"kept-shares-per-uid = 1\n"                  \
+	"exports-per-uid = 1\nimports-per-uid = 1\n" \
+	"arena-per-uid = 8M\n"
+
+/* Two are kept, and one would be allowed now. */
+static void limits_are_lower(void)
+{
+	struct player one;
+
+	if (!begin(ANY, TWO_ROWS KEEPS))
+		return;
+	one = player_start(STRANGER, takes_part);
+	EQ(tell(&one, 'k', "one", 20), 0);
+	EQ(tell(&one, 'k', "two", 30), 0);
+	EQ(tell(&one, 'o', "two", 0), -EALREADY);
+	if (!restart(ANY, TWO_ROWS LOWER))
+		return;
+	EQ(shares_n(), 2);
+	EQ(charged(), 4 * BYTES);
+	EQ(shared("two").uid, STRANGER);
+	/* The process that held them may come back to them. */
+	EQ(shared("two").n_holders, 1);
+	EQ(tell(&one, 'a', "", 0), 0);
+	EQ(tell(&one, 'o', "two", 0), 0);
+	EQ(tell(&one, 'v', "", 0), 30);
+	/* Without another import, of which there is one. */
+	EQ(tell(&one, 'o', "one", 0), 0);
+	EQ(tell(&one, 'v', "", 0), -EDQUOT);
+	EQ(tell(&one, 'k', "three", 40), -EDQUOT);
+	EQ(tell(&one, 'r', "one", 0), 0);
+	EQ(tell(&one, 'k', "three", 40), -EDQUOT);
+	EQ(tell(&one, 'r', "two", 0), 0);
+	player_end(&one, 0);
+	all_is_released();
+}
+
+/* The user of the share is as before; other users keep what they hold, and open
+ * no more. */
+static void users_share_no_more(void)
+{
+	struct player other;
+
+	if (!begin(ANY, TWO_ROWS))
+		return;
+	make_one("both", 40);
+	other = player_start(STRANGER, takes_part);
+	EQ(tell(&other, 'o', "both", 0), 0);
+	EQ(tell(&other, 'v', "", 0), 40);
+	if (!restart("", TWO_ROWS))
+		return;
+	EQ(shared("both").n_holders, 1);
+	EQ(tell(&other, 'a', "", 0), 0);
+	EQ(tell(&other, 'o', "both", 0), -EACCES);
+	EQ(value_in("both"), 41);
+	if (!restart(ANY, TWO_ROWS))
+		return;
+	EQ(tell(&other, 'a', "", 0), 0);
+	EQ(tell(&other, 'o', "both", 0), 0);
+	EQ(tell(&other, 'v', "", 0), 40);
+	player_end(&other, 0);
+	EQ(gpumap_share_release(map, "both"), 0);
+	all_is_released();
+}
+
+/* Less than is kept: what is there stays, and no share is added until there is
+ * room. */
+static void the_store_is_smaller(void)
+{
+	if (!begin(ANY, TWO_ROWS))
+		return;
+	make_one("first", 50);
+	make_one("second", 60);
+	stop(SIGTERM);
+	store.most = 6;
+	if (!start())
+		return;
+	EQ(shares_n(), 2);
+	make_one("third", 70);
+	OK(agent_logged(&agent, "event=share_not_kept"));
+	EQ(gpumap_share_release(map, "first"), 0);
+	EQ(gpumap_share_release(map, "second"), 0);
+	comes_to(0);
+	make_one("fourth", 80);
+	EQ(agent_count_log(&agent, "event=share_not_kept"), 1);
+	stop(SIGTERM);
+	if (!start())
+		return;
+	EQ(shares_n(), 1);
+	EQ(value_in("fourth"), 81);
+	EQ(gpumap_share_release(map, "fourth"), 0);
+	all_is_released();
+}
+
+/* ---- models -------------------------------------------------------------- */
+
+#define ZEROS "0000000000000000000000000000000" /* 31 */
+#define SECTION(user, more)                                                  \
+	TWO_ROWS "[model chat]\npath = /nonexistent\nuser = " user "\n" more \
+		 "\n"
+
+static bool differs_in(const char *key)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "event=model_differs name=\"chat\" key=%s",
+		 key);
+	return agent_logged(&agent, text);
+}
+
+/* The model that is there counts as the listed one, and the log says where its
+ * section means another. */
+static void models_are_listed_and_are_not(void)
+{
+	struct player one;
+
+	if (!begin(ANY, SECTION("65534", "")))
+		return;
+	one = player_start(NOBODY, takes_part);
+	EQ(tell(&one, 'k', "chat", 90), 0);
+	EQ(tell(&one, 'k', "other", 95), -EDQUOT);
+	player_end(&one, SIGKILL);
+	if (!restart(ANY, SECTION("65534", "fingerprint = 01" ZEROS ZEROS)))
+		return;
+	OK(!agent_logged(&agent, "event=model_differs"));
+	OK(!agent_logged(&agent, "event=model_loading"));
+	if (!restart(ANY, SECTION("65534", "fingerprint = 02" ZEROS ZEROS)))
+		return;
+	OK(differs_in("fingerprint"));
+	if (!restart(ANY, SECTION("65534", "users = any")))
+		return;
+	OK(differs_in("users"));
+	if (!restart(ANY, SECTION("65534", "users = 7,8")))
+		return;
+	OK(differs_in("users"));
+	if (!restart(ANY, SECTION("0", "")))
+		return;
+	OK(differs_in("user "));
+	OK(!agent_logged(&agent, "event=model_loading"));
+	/* In no section any more, it stays. */
+	if (!restart(ANY, TWO_ROWS))
+		return;
+	OK(!agent_logged(&agent, "event=model_differs"));
+	EQ(shares_n(), 1);
+	EQ(shared("chat").uid, NOBODY);
+	EQ(charged(), 2 * BYTES);
+	EQ(gpumap_share_release(map, "chat"), 0);
+	all_is_released();
+}
+
+TAP_CASE()
+{
+	if (geteuid() != 0) {
+		SKIP(1, "needs root, for shares of other users");
+		return tap_done();
+	}
+	shares_stage(ANY, TWO_ROWS);
+	if (!EQ(store_open(&store, MOST), 0))
+		return tap_done();
+	rows_are_others();
+	host_rows_become_dummies();
+	dummies_come_beside_them();
+	limits_are_lower();
+	users_share_no_more();
+	the_store_is_smaller();
+	models_are_listed_and_are_not();
+	if (tap_failures)
+		agent_show_log(&agent);
+	store_close(&store);
+	stage_end(&agent);
+	return tap_done();
+}

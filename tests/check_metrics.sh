@@ -39,7 +39,7 @@ check "each metric of the page is there" \
 	"$(lacking "$(echo "$metrics" | family)" "$families")"
 for file in $rules $dashboard; do
 	check "$file uses metrics of the page" "$(lacking "$(grep -oE \
-		'\bgpumap_[a-z_]+' $file | sort -u)" "$metrics")"
+		'\bgpumap_[a-z_]+' "$file" | sort -u)" "$metrics")"
 done
 
 if command -v promtool >/dev/null; then

@@ -94,9 +94,13 @@ enum gm_ctl_exit {
 #define GM_OPT_USERS       (UINT64_C(1) << 56)
 #define GM_OPT_RUN_AS      (UINT64_C(1) << 57)
 #define GM_OPT_FINGERPRINT (UINT64_C(1) << 58)
-#define GM_OPT_N           59u
+/* For doctor. */
+#define GM_OPT_QUIET  (UINT64_C(1) << 59)
+#define GM_OPT_BUNDLE (UINT64_C(1) << 60)
+#define GM_OPT_ROOT   (UINT64_C(1) << 61)
+#define GM_OPT_N      62u
 /* Any of run's own; what run does with them depends on their values. */
-#define GM_OPT_RUN    (UINT64_C(1) << 59)
+#define GM_OPT_RUN    (UINT64_C(1) << 62)
 
 #define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
 
@@ -164,6 +168,11 @@ struct gm_ctl {
 		const char *fingerprint;
 	} load;
 	struct {
+		const char *bundle; /* file */
+		const char *root;   /* folder */
+		bool quiet;
+	} doctor;
+	struct {
 		const char *reserve;
 		const char *ready_file;
 		const char *name;
@@ -203,6 +212,7 @@ struct gm_command {
 int gm_ctl_status(struct gm_ctl *ctl);
 int gm_ctl_wait(struct gm_ctl *ctl);
 int gm_ctl_devices(struct gm_ctl *ctl);
+int gm_ctl_doctor(struct gm_ctl *ctl);
 int gm_ctl_drain(struct gm_ctl *ctl);
 int gm_ctl_undrain(struct gm_ctl *ctl);
 int gm_ctl_cordon(struct gm_ctl *ctl);

@@ -171,6 +171,14 @@ static int take(struct gm_ctl *ctl, const struct gm_ctl_option *own,
 				    "is not a number that fits");
 }
 
+/* The option for which getopt_long() returned @c: a letter, or a long one. */
+static const struct gm_ctl_option *option_of(int c)
+{
+	return c == 'h'   ? gm_ctl_option_named("help", 4)
+	       : c == 'q' ? gm_ctl_option_named("quiet", 5)
+			  : gm_ctl_option_at((size_t)(c - OPT_FIRST));
+}
+
 /* Take the options of @argv, from its second word on, as getopt_long() finds
  * them by @form; @word is the command's, if it was found.  Leaves the rest of
  * @argv at optind. */
@@ -194,11 +202,7 @@ static int take_options(int argc, char **argv, const char *form,
 		if (c == '?' || c == ':')
 			ret = bad_option(c, argv);
 		else
-			ret = take(ctl,
-				   c == 'h' ? gm_ctl_option_named("help", 4)
-					    : gm_ctl_option_at(
-						      (size_t)(c - OPT_FIRST)),
-				   optarg, word);
+			ret = take(ctl, option_of(c), optarg, word);
 	}
 	return ret;
 }
@@ -208,7 +212,7 @@ static int take_options(int argc, char **argv, const char *form,
 static int parse(int argc, char **argv, struct gm_ctl *ctl,
 		 const char **ret_word)
 {
-	int ret = take_options(argc, argv, "+:h", NULL, ctl);
+	int ret = take_options(argc, argv, "+:hq", NULL, ctl);
 
 	*ret_word = optind < argc ? argv[optind] : NULL;
 	if (ret != GM_EXIT_OK || *ret_word == NULL)
@@ -216,7 +220,7 @@ static int parse(int argc, char **argv, struct gm_ctl *ctl,
 	argc -= optind;
 	argv += optind;
 	ret = take_options(argc, argv,
-			   gm_ctl_ends_options(*ret_word) ? "+:h" : ":h",
+			   gm_ctl_ends_options(*ret_word) ? "+:hq" : ":hq",
 			   *ret_word, ctl);
 	ctl->args = argv + optind;
 	ctl->n_args = argc - optind;

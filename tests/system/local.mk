@@ -38,6 +38,7 @@ gm_system_ctl = \
 	%reldir%/ctl/collective.c \
 	%reldir%/ctl/complete.c \
 	%reldir%/ctl/cordon.c \
+	%reldir%/ctl/doctor.c \
 	%reldir%/ctl/export.c \
 	%reldir%/ctl/export_models.c \
 	%reldir%/ctl/policy.c \
@@ -58,7 +59,7 @@ gm_system_ctl = \
 	%reldir%/ctl/wait.c
 tests_suites_system_ctl_SOURCES = $(gm_system_ctl)
 tests_suites_system_ctl_LDADD = tests/libsupport.la lib/libgpumap.la \
-	shm/libshm.la $(JANSSON_LIBS)
+	shm/libshm.la $(JANSSON_LIBS) $(SECCOMP_LIBS)
 gm_cases += $(gm_system_ctl)
 GM_TORTURE += %reldir%/ctl/load.c %reldir%/ctl/run_crowd.c
 

@@ -152,12 +152,10 @@ check "each offered value is one that the command takes" "$(
 	for line in 'scatter --op' 'collective mesh group --op' \
 		'export x --for' 'export x --format' 'choose --by' \
 		'mask publish x --kind' 'plan --model m --strategy'; do
-		# shellcheck disable=SC2086 # words of a command line
-		refusal=$(gpumapctl --instance no-such $line no-such 2>&1)
 		offered=$(answer "gpumapctl $line ")
 		[ -n "$offered" ] || echo "$line: nothing"
 		for word in $offered; do
-			# shellcheck disable=SC2086 # likewise
+			# shellcheck disable=SC2086 # words of a command line
 			! gpumapctl --instance no-such $line "$word" 2>&1 |
 				grep -q "not \"$word\"" || echo "$line $word"
 		done
@@ -208,6 +206,7 @@ fi
 mkdir "$folder/home" "$folder/home/somewhere"
 : >"$folder/home/something"
 if command -v fish >/dev/null; then
+	# shellcheck disable=SC2016 # fish expands it
 	got=$(cd "$folder/home" && echo "$lines" | sed 's,=/,=some,' |
 		HOME=$folder/home fish --no-config -c '
 			source $argv[1]

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Say what is wrong with the node, and pack that for somebody else. */
+/* Say what is wrong with the node, and pack that to be sent. */
 
 #include "agent/ctl/ctl.h"
 #include "agent/doctor/doctor.h"

@@ -11,7 +11,7 @@
  *	machine.c	kernel, memory, time, containers
  *	service.c	the agent: its limits, its map, its socket, its folders
  *	rows.c		what the map says of the rows
- *	cards.c		NVIDIA's driver, libraries and cards, without calling them
+ *	cards.c		NVIDIA's driver and cards, from files alone
  */
 #ifndef GM_DOCTOR_H
 #define GM_DOCTOR_H

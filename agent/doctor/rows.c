@@ -13,8 +13,8 @@
 typedef bool row_fault(const struct gm_doctor *d,
 		       const struct gpumap_device *row, char ret_word[96]);
 
-/* List the rows with this fault, "2 (FAILED: no memory), 3 (LOST)".  Returns how
- * many they are. */
+/* List the rows with this fault, "2 (FAILED: no memory), 3 (LOST)".  Returns
+ * how many they are. */
 static uint32_t list_rows(const struct gm_doctor *d, row_fault *fault,
 			  char *ret_list, size_t bytes)
 {

@@ -43,8 +43,8 @@ static void maps_masks_and_meshes_have_names(void)
 	STR(out, "words\nmodel\t\nmore\t\n");
 	EQ(COMPLETE("export", "mod"), DONE);
 	STR(out, "words\nmodel\t\n");
-	EQ(COMPLETE("load", "x", "--map=mor"), DONE);
-	STR(out, "words\n--map=more\t\n");
+	EQ(COMPLETE("load", "x", "--map=mo"), DONE);
+	STR(out, "words\n--map=model\t\n--map=more\t\n");
 	EQ(COMPLETE("run", "--map", ""), DONE);
 	STR(out, "words\nmodel\t\nmore\t\n");
 	EQ(COMPLETE("mask", "show", ""), DONE);

@@ -8,6 +8,7 @@ EXTRA_DIST += $(gm_man:=.scd) \
 	%reldir%/quickstart %reldir%/check-gpu \
 	LICENSES/MIT.txt LICENSES/CC0-1.0.txt
 
+include $(top_srcdir)/%reldir%/container/local.mk
 include $(top_srcdir)/%reldir%/debian/local.mk
 include $(top_srcdir)/%reldir%/completion/local.mk
 include $(top_srcdir)/%reldir%/exporter/local.mk

@@ -132,13 +132,25 @@ static void wait_for(struct supervisor *v, int ms)
 		take_signal(v);
 }
 
+/* The first process of a container has the orphans of its pid namespace as
+ * children, too. */
+static bool has_ended(pid_t child, int *ret_status)
+{
+	pid_t pid;
+
+	do
+		pid = waitpid(-1, ret_status, WNOHANG);
+	while (pid > 0 && pid != child);
+	return pid == child;
+}
+
 /* Until it has ended.  Returns its exit status, or 128 and the signal. */
 static int watch(struct supervisor *v)
 {
 	pid_t child = v->child;
 	int status;
 
-	while (waitpid(child, &status, WNOHANG) != child)
+	while (!has_ended(child, &status))
 		wait_for(v, -1);
 	store_read(&v->store, child);
 	v->child = 0;

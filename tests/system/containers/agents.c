@@ -65,8 +65,9 @@ static void stay(int pids)
 	close(pids);
 }
 
-/* @flags: CLONE_NEWPID, or 0 for the node's pid namespace. */
-static bool begin(const char *with, int flags)
+/* @flags: CLONE_NEWPID, or 0 for the node's pid namespace.  @kept: as
+ * agent.kept_most. */
+static bool begin(const char *with, int flags, unsigned int kept)
 {
 	int pids = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
 	const char *gpumapd = getenv("GPUMAPD");
@@ -74,6 +75,7 @@ static bool begin(const char *with, int flags)
 	bool begun;
 
 	agent_make(&node.agent, CLIENT_CONFIG);
+	node.agent.kept_most = kept;
 	snprintf(path, sizeof(path), "%s/gpumapd", node.agent.dir);
 	if (!OK(gpumapd != NULL) || !OK(box(with)) || !OK(unshare(flags) == 0))
 		return false;
@@ -93,7 +95,7 @@ static void end(void)
 /* As in a pod with hostPID. */
 static void in_the_pid_namespace_of_the_node(void)
 {
-	if (begin(OWN_SHM, 0)) {
+	if (begin(OWN_SHM, 0, 0)) {
 		client_check(&node, &outside, NULL);
 		client_check(&node, &user, NULL);
 		client_check(&node, &root, NULL);
@@ -111,7 +113,7 @@ static void in_a_pid_namespace_of_its_own(void)
 					    .error = -ESRCH,
 					    .says = "docker --pid=host" };
 
-	if (begin(OWN_SHM, CLONE_NEWPID)) {
+	if (begin(OWN_SHM, CLONE_NEWPID, 0)) {
 		client_check(&node, &outside, &but);
 		client_check(&node, &user, &but);
 		client_check(&node, &root, &but);
@@ -128,10 +130,53 @@ static void without_cap_sys_admin(void)
 					    .error = -EACCES,
 					    .says = "CAP_SYS_ADMIN" };
 
-	if (begin("exec setpriv --bounding-set=-sys_admin", 0)) {
+	if (begin("exec setpriv --bounding-set=-sys_admin", 0, 0)) {
 		client_check(&node, &outside, NULL);
 		client_check(&node, &rootless, NULL);
 		client_check(&node, &root, &but);
+	}
+	end();
+}
+
+/* The children of the supervisor, as the node sees them.  Returns how many of
+ * them have ended, and are still there. */
+static int children(pid_t *ret_first)
+{
+	char path[64];
+	FILE *file;
+	int pid, n = 0;
+
+	*ret_first = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children",
+		 (int)node.agent.pid, (int)node.agent.pid);
+	file = fopen(path, "re");
+	while (file != NULL && fscanf(file, "%d", &pid) == 1) {
+		if (*ret_first == 0)
+			*ret_first = pid;
+		n += process_state(pid) == 'Z';
+	}
+	if (file != NULL)
+		fclose(file);
+	return n;
+}
+
+/* gpumap-fdstore is the first process of its pid namespace, as in the image.
+ * Workers of an agent that was killed become its children. */
+static void the_first_process_reaps(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	pid_t killed, first;
+
+	if (begin(OWN_SHM, CLONE_NEWPID, 64)) {
+		children(&killed);
+		OK(killed > 0 && kill(killed, SIGKILL) == 0);
+		do
+			story_nap(1000);
+		while ((children(&first) > 0 || first == killed ||
+			agent_count_log(&node.agent, "event=ready ") < 2) &&
+		       story_now() < until);
+		EQ(children(&first), 0);
+		OK(first > 0 && first != killed);
 	}
 	end();
 }
@@ -145,5 +190,6 @@ TAP_CASE()
 	in_the_pid_namespace_of_the_node();
 	in_a_pid_namespace_of_its_own();
 	without_cap_sys_admin();
+	the_first_process_reaps();
 	return tap_done();
 }

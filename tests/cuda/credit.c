@@ -8,6 +8,7 @@
  * and the row says why.
  */
 
+#include <sched.h>
 #include <sys/wait.h>
 
 #include "tests/support/card_user.h"
@@ -183,6 +184,35 @@ static void the_list_names_it(void)
 	OK(uses(0));
 }
 
+/* The engine and its children have pid 1 and on there; the agent sees them as
+ * what they are on the node, and so does NVML. */
+static void a_container_s_memory_is_credited(void)
+{
+	struct gpumap_reservation has[4] = { { .size = sizeof(has[0]) } };
+	int pids = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+	struct card_user engine;
+	bool started;
+
+	if (unshare(CLONE_NEWPID) != 0) {
+		SKIP(1, "a pid namespace needs root");
+		close(pids);
+		return;
+	}
+	started = card_user_start_as(&engine, hardware(), card(), 3, hold_two);
+	OK(setns(pids, CLONE_NEWPID) == 0);
+	close(pids);
+	if (!started)
+		return;
+	EQ(engine.last, 3);
+	card_user_has(&engine, GIB);
+	OK(uses(GIB));
+	EQ(gpumap_reservation_list(map, has, 4), 1);
+	EQ(has[0].pid, engine.first);
+	EQ(has[0].own_bytes, GIB);
+	card_user_end(&engine);
+	OK(uses(0));
+}
+
 static void others_may_have_the_rest(void)
 {
 	struct card_user engine;
@@ -280,6 +310,7 @@ TAP_CASE()
 	if (OK(agent_start(&agent)) && (map = story_attach(&agent)) != NULL) {
 		what_it_has_is_credited();
 		the_list_names_it();
+		a_container_s_memory_is_credited();
 		others_may_have_the_rest();
 		what_is_not_told_is_kept_free();
 		an_agent_may_die();

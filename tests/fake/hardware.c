@@ -134,6 +134,16 @@ static struct fake_process *free_process(struct fake_hardware *hw)
 	return NULL;
 }
 
+/* NVML tells the pids of the initial namespace, to which /proc belongs. */
+static pid_t own_pid(void)
+{
+	char text[16];
+	ssize_t n = readlink("/proc/self", text, sizeof(text) - 1);
+
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0 ? (pid_t)atoi(text) : getpid();
+}
+
 static int join(struct fake_hardware *hw, bool is_nvml)
 {
 	uint64_t serial;
@@ -148,7 +158,7 @@ static int join(struct fake_hardware *hw, bool is_nvml)
 	if (r)
 		return r;
 	*hw->self = (struct fake_process){ .serial = serial,
-					   .pid = getpid(),
+					   .pid = own_pid(),
 					   .is_nvml = is_nvml };
 	return 0;
 }

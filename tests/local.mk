@@ -51,6 +51,7 @@ EXTRA_DIST += %reldir%/stubs/cuda_calls.h
 gm_scripts =
 gm_scripts += %reldir%/check_cuda_stub.sh
 gm_scripts += %reldir%/check_nccl_stub.sh
+gm_scripts += %reldir%/check_apparmor.sh
 gm_scripts += %reldir%/check_completion.sh
 gm_scripts += %reldir%/check_docs.sh
 gm_scripts += %reldir%/check_examples.sh

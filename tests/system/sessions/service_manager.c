@@ -10,11 +10,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "shm/layout.h"
 #include "tests/support/story.h"
 
 #define PASSED_FD 3
@@ -148,6 +150,79 @@ static void a_loop_that_stands_is_not_fed(void)
 	set(NULL, NULL);
 }
 
+static void wait_for_beats(const struct gm_header *header, int n)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	for (; n > 0; n--) {
+		uint64_t last = gm_get(&header->heartbeat);
+
+		while (gm_get(&header->heartbeat) == last &&
+		       story_now() < until)
+			story_nap(1000);
+	}
+}
+
+/* Other states may come. */
+static bool is_fed(void)
+{
+	ssize_t n;
+
+	states[0] = '\0';
+	while ((n = recv(notified, states, sizeof(states) - 1, MSG_DONTWAIT)) >
+	       0) {
+		states[n] = '\0';
+		if (has_state("WATCHDOG=1"))
+			return true;
+	}
+	return false;
+}
+
+/* Twice is not at all. */
+static void change(struct gm_header *header, int word)
+{
+	states[0] = '\0';
+	if (word == 0)
+		gm_put(&header->magic, gm_get(&header->magic) ^ 1);
+	else if (word == 1)
+		gm_put(&header->epoch, gm_get(&header->epoch) ^ 1);
+	else
+		gm_put(&header->agent_pid, gm_get(&header->agent_pid) ^ 1);
+}
+
+/* Its heart goes on beating, in a map that another process has written. */
+static void a_map_of_another_is_not_fed_for(void)
+{
+	struct gm_header *header;
+	int fd;
+
+	set(notify, "WATCHDOG_USEC=1000000");
+	if (!OK(agent_start(&agent)))
+		return;
+	OK(hear("READY=1\n"));
+	fd = open(agent.segment, O_RDWR | O_CLOEXEC);
+	header = mmap(NULL, sizeof(*header), PROT_READ | PROT_WRITE, MAP_SHARED,
+		      fd, 0);
+	close(fd);
+	if (!OK(header != MAP_FAILED))
+		return;
+	for (int word = 0; word < 3; word++) {
+		change(header, word);
+		/* The beat that goes on now may have looked before. */
+		wait_for_beats(header, 2);
+		while (is_fed())
+			;
+		wait_for_beats(header, 2);
+		OK(!is_fed());
+		change(header, word);
+		OK(hear("WATCHDOG=1\n"));
+	}
+	munmap(header, sizeof(*header));
+	kill(agent.pid, SIGTERM);
+	EQ(agent_wait(&agent), 0);
+	set(NULL, NULL);
+}
+
 /* ---- the socket ---------------------------------------------------------- */
 
 /* A client that attaches while there is no agent yet. */
@@ -272,6 +347,7 @@ TAP_CASE()
 	a_manager_is_told();
 	states[0] = '\0';
 	a_loop_that_stands_is_not_fed();
+	a_map_of_another_is_not_fed_for();
 	an_early_client_is_served();
 	another_socket_is_refused();
 	a_second_socket_is_refused();

@@ -80,6 +80,7 @@ gm_system_hostile = \
 	%reldir%/hostile/control_socket.c \
 	%reldir%/hostile/inode_lock.c \
 	%reldir%/hostile/isolation.c \
+	%reldir%/hostile/mutated_records.c \
 	%reldir%/hostile/names.c \
 	%reldir%/hostile/unauthenticated.c \
 	%reldir%/hostile/unread_fds.c \
@@ -96,7 +97,8 @@ tests_suites_system_hostile_SOURCES = $(gm_system_hostile) $(gm_attacks)
 tests_suites_system_hostile_LDADD = tests/libsupport.la lib/libgpumap.la \
 	shm/libshm.la $(SECCOMP_LIBS) -lpthread
 gm_cases += $(gm_system_hostile)
-GM_TORTURE += %reldir%/hostile/isolation.c
+GM_TORTURE += %reldir%/hostile/isolation.c \
+	%reldir%/hostile/mutated_records.c
 
 gm_suites += tests/suites/system_jobs
 gm_system_jobs = \

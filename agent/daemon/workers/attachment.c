@@ -306,10 +306,10 @@ void gm_attachments_on_message(struct gm_worker_process *worker,
 		if (attachment->state == GM_ATTACHMENT_LEFT)
 			has_left(worker, attachment);
 	} else {
-		gm_log(GM_LOG_WARNING, "violation",
-		       "row=%u%s session=%llu reason=%s", worker->row,
-		       worker->of, (unsigned long long)wire->session,
-		       gm_quote(wire->text).text);
+		gm_log_of(attachment->uid, GM_LOG_WARNING, "violation",
+			  "row=%u%s session=%llu reason=%s", worker->row,
+			  worker->of, (unsigned long long)wire->session,
+			  gm_quote(wire->text).text);
 		if (wire->status == -EBUSY)
 			attachment->stalled(attachment, wire->text);
 		else

@@ -24,6 +24,7 @@
 #include "shm/control.h"
 #include "shm/layout.h"
 #include "shm/queue.h"
+#include "tests/support/raw.h"
 #include "tests/support/story.h"
 #include "tests/support/users.h"
 
@@ -186,6 +187,41 @@ static int break_one(void)
 	return break_connections(1);
 }
 
+/* A session that posts what no library posts, ended by the worker. */
+static int break_a_session(const char *path)
+{
+	struct gm_entry bad;
+	struct raw c;
+	int error = raw_open_queue(&c, path, 0, 16, 4096);
+
+	if (error == 0) {
+		bad = raw_entry(&c.row[0], GPUMAP_OP_NOP);
+		bad.flags = 0x80;
+		raw_post(&c.row[0], &bad, 1);
+		while (raw_ask(&c, GM_CONTROL_SESSIONS, NULL, 0, NULL, 0,
+			       NULL) == 0)
+			story_nap(100);
+	}
+	raw_close(&c);
+	return error;
+}
+
+static int break_sessions(void)
+{
+	char path[128];
+	int n = 0;
+
+	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
+	/* The memory of ended sessions counts until it is free. */
+	for (int tries = 0; n < 150 && tries < 100000; tries++) {
+		if (break_a_session(path) == 0)
+			n++;
+		else
+			story_nap(200);
+	}
+	return n < 150;
+}
+
 /* One user's lines in the log leave room for another's. */
 static void a_flood_hides_no_other_user(void)
 {
@@ -196,6 +232,9 @@ static void a_flood_hides_no_other_user(void)
 	EQ(user_run(MANY, break_many), 0);
 	EQ(user_run(ONE, break_one), 0);
 	OK(agent_wait_log(&agent, "uid=54322 reason="));
+	EQ(user_run(MANY, break_sessions), 0);
+	OK(agent_count_log(&agent, "event=violation") > 0);
+	OK(agent_count_log(&agent, "event=violation") < 100);
 }
 
 static void other_versions_are_understood(void)
@@ -647,7 +686,8 @@ TAP_CASE()
 {
 	agent_make(&agent, "[host]\nrows = 2\n[limits]\n"
 			   "connections-per-uid = 24\nsessions-per-uid = 3\n"
-			   "hello-timeout = 2s\n[socket]\nmode = 0666\n"
+			   "hello-timeout = 2s\nsessions-per-second = 10000\n"
+			   "[socket]\nmode = 0666\n"
 			   "[map model]\nspec = 0:2\n");
 	if (OK(agent_start(&agent))) {
 		held = story_holds_at_rest(agent.pid);

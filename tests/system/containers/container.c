@@ -95,9 +95,7 @@ static bool bring_programs(void)
 	return bring("/usr", "/usr", MS_RDONLY) && bring_link("/lib") &&
 	       bring_link("/lib64") && bring_link("/bin") &&
 	       bring_folder(run_program) &&
-	       (library[0] == '/' && library[1] != '\0'
-			? access(library, F_OK) != 0 || bring_folder(library)
-			: true);
+	       (access(library, F_OK) != 0 || bring_folder(library));
 }
 
 static bool make_root(const struct container *c, const char *runtime_dir)

@@ -4,9 +4,13 @@
 # contrib/debian: Debian's packages, which dpkg-buildpackage makes of a release.
 EXTRA_DIST += %reldir%/build-packages
 EXTRA_DIST += %reldir%/changelog.in
+EXTRA_DIST += %reldir%/check
+EXTRA_DIST += %reldir%/check-installed
 EXTRA_DIST += %reldir%/clean
 EXTRA_DIST += %reldir%/control
 EXTRA_DIST += %reldir%/copyright
+EXTRA_DIST += %reldir%/gpumap-exporter.env
+EXTRA_DIST += %reldir%/gpumap-exporter.install
 EXTRA_DIST += %reldir%/gpumap-tools.docs
 EXTRA_DIST += %reldir%/gpumap-tools.install
 EXTRA_DIST += %reldir%/gpumapd.install
@@ -21,9 +25,12 @@ EXTRA_DIST += %reldir%/python3-gpumap.docs
 EXTRA_DIST += %reldir%/python3-gpumap.install
 EXTRA_DIST += %reldir%/rules
 EXTRA_DIST += %reldir%/source/format
+EXTRA_DIST += %reldir%/tests/client
+EXTRA_DIST += %reldir%/tests/control
+EXTRA_DIST += %reldir%/tests/story
 
 .PHONY: deb clean-deb
-deb: dist
+deb: dist clean-deb
 	$(AM_V_at)$(srcdir)/%reldir%/build-packages $(distdir).tar.xz \
 	  packages
 clean-deb:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 
 # contrib/systemd: units of the agent, the user of its workers, and folders.
-EXTRA_DIST += %reldir%/check-guest %reldir%/check-vm \
+EXTRA_DIST += %reldir%/boot-vm %reldir%/check-guest %reldir%/check-vm \
 	%reldir%/gpumap-exporter.service.in \
 	%reldir%/gpumapd.service.in %reldir%/gpumapd.socket \
 	%reldir%/sysusers.d/gpumap.conf %reldir%/tmpfiles.d/gpumap.conf

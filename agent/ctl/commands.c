@@ -24,6 +24,10 @@ static const struct gm_command commands[] = {
 	  "what is wrong with this node, and what helps", 0, gm_ctl_doctor,
 	  true },
 	{ "devices", "", "the device table", 0, gm_ctl_devices, false },
+	{ "topo",
+	  "[--format text|svg|dot|json|html] [--node FILE | --root DIR]",
+	  "the node as a picture: where the layers of each model are", 0,
+	  gm_ctl_topo, true },
 	{ "choose",
 	  "[--prefer DEVICE] [--compute-capability V] [--cuda-version V] "
 	  "[--memory SIZE] [--free SIZE] [--rows LIST] "

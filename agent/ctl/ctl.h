@@ -158,7 +158,7 @@ struct gm_ctl {
 	} choose;
 	struct {
 		const char *engine; /* --for */
-		const char *format;
+		const char *format; /* of topo as well */
 	} export;
 	struct {
 		const char *as_file; /* path */
@@ -169,7 +169,7 @@ struct gm_ctl {
 	} load;
 	struct {
 		const char *bundle; /* file */
-		const char *root;   /* folder */
+		const char *root;   /* folder; of topo as well */
 		bool quiet;
 	} doctor;
 	struct {
@@ -213,6 +213,7 @@ int gm_ctl_status(struct gm_ctl *ctl);
 int gm_ctl_wait(struct gm_ctl *ctl);
 int gm_ctl_devices(struct gm_ctl *ctl);
 int gm_ctl_doctor(struct gm_ctl *ctl);
+int gm_ctl_topo(struct gm_ctl *ctl);
 int gm_ctl_drain(struct gm_ctl *ctl);
 int gm_ctl_undrain(struct gm_ctl *ctl);
 int gm_ctl_cordon(struct gm_ctl *ctl);

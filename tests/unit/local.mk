@@ -222,6 +222,15 @@ tests_suites_unit_doctor_LDADD = tests/libsupport.la \
 	agent/common/libcommon.la agent/plan/libplan.la lib/libgpumap.la
 gm_cases += $(gm_unit_doctor)
 
+gm_suites += tests/suites/unit_topo
+gm_unit_topo = \
+	%reldir%/topo/pci_path.c
+tests_suites_unit_topo_SOURCES = $(gm_unit_topo)
+tests_suites_unit_topo_LDADD = tests/libsupport.la agent/topo/libtopo.la \
+	agent/reader/libreader.la agent/common/libcommon.la \
+	agent/plan/libplan.la lib/libgpumap.la $(JANSSON_LIBS)
+gm_cases += $(gm_unit_topo)
+
 gm_suites += tests/suites/unit_mesh
 gm_unit_mesh = \
 	%reldir%/mesh/mesh.c

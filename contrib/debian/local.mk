@@ -13,6 +13,7 @@ EXTRA_DIST += %reldir%/gpumap-exporter.env
 EXTRA_DIST += %reldir%/gpumap-exporter.install
 EXTRA_DIST += %reldir%/gpumap-tools.docs
 EXTRA_DIST += %reldir%/gpumap-tools.install
+EXTRA_DIST += %reldir%/gpumapd.README.Debian
 EXTRA_DIST += %reldir%/gpumapd.install
 EXTRA_DIST += %reldir%/gpumapd.postrm
 EXTRA_DIST += %reldir%/gpumapd.prerm

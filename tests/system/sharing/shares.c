@@ -6,6 +6,8 @@
  * whom it is charged to, and until when.
  */
 
+#include <pthread.h>
+
 #include "tests/support/share_sessions.h"
 
 #define MANIFEST "{\"layers\": 2}"
@@ -579,6 +581,45 @@ static void strangers_keep_a_part_at_most(void)
 
 /* ---- all of it --------------------------------------------------------- */
 
+/* ---- a small stack ------------------------------------------------------- */
+
+#ifdef __SANITIZE_ADDRESS__
+#define STACK (512u << 10) /* what the sanitizer needs comes to it */
+#else
+#define STACK (64u << 10) /* as gpumap(7) says */
+#endif
+
+static void *shares_and_opens(void *unused)
+{
+	struct gpumap_session *owner = session_open(map);
+	struct gpumap_session *reader = session_open(map);
+	struct gpumap_reservation reserved = { .size = sizeof(reserved) };
+	struct gpumap_wait_info waits = { .size = sizeof(waits) };
+	uint64_t buffers[2], id;
+
+	share_set(owner, "small", 0, buffers);
+	EQ(gpumap_share_open(reader, "small", 0, NULL, &id), 0);
+	EQ(value_at(reader, id, 1), 8);
+	EQ(gpumap_reservation_list(map, &reserved, 1), 0);
+	EQ(gpumap_wait_list(map, &waits, 1), 0);
+	gpumap_session_close(reader);
+	gpumap_session_close(owner);
+	return unused;
+}
+
+static void a_small_stack_will_do(void)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	EQ(pthread_attr_init(&attributes), 0);
+	EQ(pthread_attr_setstacksize(&attributes, STACK), 0);
+	EQ(pthread_create(&thread, &attributes, shares_and_opens, NULL), 0);
+	EQ(pthread_join(thread, NULL), 0);
+	EQ(pthread_attr_destroy(&attributes), 0);
+	settles(0, 0);
+}
+
 static bool begin(const char *cuda, const char *more)
 {
 	shares_stage(cuda, more);
@@ -605,6 +646,7 @@ TAP_CASE()
 #endif
 		it_is_charged_to_the_last();
 		shares_are_listed();
+		a_small_stack_will_do();
 		there_are_limits();
 		strangers_are_kept_out();
 		end();

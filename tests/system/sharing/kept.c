@@ -117,6 +117,14 @@ static void closing_it_is_not_ending_it(void)
 	settles(0, 0);
 }
 
+static int share_one(struct gpumap_session *session, const char *name)
+{
+	uint64_t buffer, id;
+	int ret = make(session, 0, 1, &buffer);
+
+	return ret ? ret : share(session, name, &buffer, 1, 0, &id);
+}
+
 /* As the user of this process. */
 static int release(const char *name)
 {
@@ -132,6 +140,8 @@ static int64_t keeper_plays(struct gpumap_session *session, struct line *line)
 	switch (line->what) {
 	case 'k':
 		return keep(session, line->name, (uint32_t)line->value, 0);
+	case 's':
+		return share_one(session, line->name);
 	case 'c':
 		return gpumap_share_claim(session, line->name,
 					  (uint32_t)line->value, NULL, 0);
@@ -211,6 +221,8 @@ static void others_keep_as_many_as_they_may(void)
 		return;
 	}
 	stranger = player_start(STRANGER, keeper_plays);
+	/* One that ends with its session does not count. */
+	EQ(tell(&stranger, 's', "plain", 1), 0);
 	EQ(tell(&stranger, 'k', "one", 1), 0);
 	EQ(tell(&stranger, 'k', "two", 1), -EDQUOT);
 	EQ(tell(&stranger, 'c', "two", GPUMAP_SHARE_KEEP), -EDQUOT);

@@ -86,22 +86,6 @@ static int64_t shares(struct gpumap_session *session, uint32_t value,
 	return ret ? ret : gpumap_share_publish(session, &request, ret_id);
 }
 
-/* The value in its first buffer, where the second has one more and what is said
- * about it is whole. */
-static int64_t holds(struct gpumap_session *session, uint64_t id)
-{
-	struct gpumap_share_info info = { .size = sizeof(info) };
-	int64_t got = value_at(session, id, 0);
-	int ret = gpumap_share_info(session, id, &info);
-
-	if (got < 0 || ret != 0)
-		return got < 0 ? got : ret;
-	if (info.about_bytes != sizeof(ABOUT) ||
-	    memcmp(info.about, ABOUT, sizeof(ABOUT)) != 0)
-		return -EBADMSG;
-	return value_at(session, id, 1) == got + 1 ? got : -EIO;
-}
-
 static struct gpumap_session *again(void)
 {
 	struct gpumap *own = story_attach(&agent);
@@ -113,6 +97,13 @@ static struct gpumap_session *again(void)
 static int64_t shares_many(struct gpumap_session *session, int64_t n)
 {
 	static uint64_t b[GPUMAP_SHARE_BUFFERS_MAX];
+	struct gpumap_share_request request = { .size = sizeof(request),
+						.name = NAME,
+						.buffers = b,
+						.n_buffers = (uint32_t)n,
+						.flags = GPUMAP_SHARE_READ_ONLY,
+						.about = ABOUT,
+						.about_bytes = sizeof(ABOUT) };
 	uint64_t id;
 	int ret = 0;
 
@@ -120,9 +111,41 @@ static int64_t shares_many(struct gpumap_session *session, int64_t n)
 		ret = gpumap_buffer_alloc(session, 0, 4096,
 					  GPUMAP_BUFFER_EXPORTABLE,
 					  GPUMAP_NO_DEADLINE, &b[i]);
-	return ret ? ret
-		   : share(session, NAME, b, (uint32_t)n,
-			   GPUMAP_SHARE_READ_ONLY, &id);
+	return ret ? ret : gpumap_share_publish(session, &request, &id);
+}
+
+/* Is what is said about it whole? */
+static int64_t has_about(struct gpumap_session *session, uint64_t id)
+{
+	struct gpumap_share_info info = { .size = sizeof(info) };
+	int ret = gpumap_share_info(session, id, &info);
+
+	return ret == 0 && (info.about_bytes != sizeof(ABOUT) ||
+			    memcmp(info.about, ABOUT, sizeof(ABOUT)) != 0)
+		       ? -EBADMSG
+		       : ret;
+}
+
+/* The value in its first buffer, where the second has one more and what is said
+ * about it is whole. */
+static int64_t holds(struct gpumap_session *session, uint64_t id)
+{
+	int64_t got = value_at(session, id, 0);
+	int64_t ret = has_about(session, id);
+
+	if (got < 0 || ret != 0)
+		return got < 0 ? got : ret;
+	return value_at(session, id, 1) == got + 1 ? got : -EIO;
+}
+
+/* Into its first buffer.  Returns the status of the job. */
+static int64_t writes(struct gpumap_session *session, uint64_t id)
+{
+	struct gpumap_export_info info = { .size = sizeof(info) };
+	uint64_t buffer;
+	int ret = gpumap_share_buffer(session, id, 0, &info, &buffer);
+
+	return ret ? ret : fill(session, info.row, buffer, 1);
 }
 
 /* By one name, and when that is free by another. */
@@ -169,6 +192,10 @@ static int64_t takes_part(struct gpumap_session *first, struct line *line)
 					 NULL, &id);
 	case 'v':
 		return holds(session, id);
+	case 'b':
+		return has_about(session, id);
+	case 'f':
+		return writes(session, id);
 	case 'c':
 		return gpumap_share_close(session, id);
 	case 'e':
@@ -255,6 +282,13 @@ static void a_process_comes_back(void)
 	EQ(tell(&one, 'o', "", 0), 0);
 	EQ(tell(&one, 'v', "", 0), 20);
 	is_as_before(&before, bytes);
+	/* Once more: it has made the share still. */
+	if (!restart(SIGKILL))
+		return;
+	is_as_before(&before, bytes);
+	EQ(tell(&one, 'a', "", 0), 0);
+	EQ(tell(&one, 'o', "", 0), 0);
+	EQ(tell(&one, 'f', "", 0), -EACCES);
 	EQ(tell(&one, 'c', "", 0), 0);
 	EQ(shared(NAME).n_holders, 1);
 	EQ(tell(&two, 'a', "", 0), 0);
@@ -411,7 +445,7 @@ static int64_t answer_of(const struct player *p)
  * told of the share when they do, and not before. */
 static void answers_wait_for_the_supervisor(bool is_killed)
 {
-	struct player one = new_part(), two = new_part();
+	struct player one = new_part(), two = new_part(), three = new_part();
 	int n = queue_length() + 6;
 
 	if (n <= 6 || n > 200) {
@@ -423,8 +457,15 @@ static void answers_wait_for_the_supervisor(bool is_killed)
 	while (shares_n() != 1)
 		story_nap(1000);
 	tell_only(&two, 'p', "", 0);
+	tell_only(&three, 'p', "", 0);
+	while (shared(NAME).n_holders != 3)
+		story_nap(1000);
 	OK(!has_answer(&one, 20));
 	OK(!has_answer(&two, 0));
+	/* It waits no more. */
+	player_end(&three, SIGKILL);
+	while (shared(NAME).n_holders != 2)
+		story_nap(1000);
 	if (is_killed) {
 		unsigned ready = agent_count_log(&agent, "event=ready");
 
@@ -439,10 +480,37 @@ static void answers_wait_for_the_supervisor(bool is_killed)
 		kill(agent.pid, SIGCONT);
 		EQ(answer_of(&one), 0);
 		EQ(answer_of(&two), 0);
+		EQ(tell(&two, 'b', "", 0), 0);
 		EQ(shares_n(), 1);
 	}
 	player_end(&one, 0);
 	player_end(&two, 0);
+	nothing_is_left();
+}
+
+/* The messages about the second end wait in the agent, which is killed: what
+ * the clients were told counts. */
+static void an_end_counts_at_once(void)
+{
+	unsigned ready = agent_count_log(&agent, "event=ready");
+	struct player one = new_part(), two = new_part();
+	int n = queue_length() + 6;
+
+	if (n <= 6 || n > 200) {
+		SKIP(1, "the kernel's queue of datagrams is too long");
+		return;
+	}
+	EQ(tell(&one, 'm', "", n), 0);
+	EQ(tell(&two, 't', "", 5), 0);
+	OK(process_stop(agent.pid));
+	EQ(gpumap_share_release(map, NAME), 0);
+	EQ(gpumap_share_release(map, "other"), 0);
+	kill(agent_main_pid(&agent), SIGKILL);
+	kill(agent.pid, SIGCONT);
+	is_ready_again(ready + 1);
+	EQ(shares_n(), 0);
+	player_end(&one, SIGKILL);
+	player_end(&two, SIGKILL);
 	nothing_is_left();
 }
 
@@ -711,6 +779,7 @@ TAP_CASE()
 	users_are_as_before();
 	answers_wait_for_the_supervisor(false);
 	answers_wait_for_the_supervisor(true);
+	an_end_counts_at_once();
 	if (tap_failures)
 		agent_show_log(&agent);
 	EQ(agent_kill(&agent, SIGTERM), 0);

@@ -122,6 +122,52 @@ static void dummies_come_beside_them(void)
 	all_is_released();
 }
 
+/* ---- fingerprints -------------------------------------------------------- */
+
+static void a_fingerprint_is_refused_in_words(void)
+{
+	const struct gpumap_fingerprint other = { .size = sizeof(other),
+						  .hash = { 2 },
+						  .fields = "model=big\n" };
+	struct gpumap_session *session;
+	uint64_t id;
+
+	if (!begin(ANY, TWO_ROWS))
+		return;
+	make_one("tiny", 14);
+	if (!restart(ANY, TWO_ROWS))
+		return;
+	session = session_open(map);
+	EQ(gpumap_share_open(session, "tiny", GPUMAP_SHARE_READ_ONLY, &other,
+			     &id),
+	   -EKEYREJECTED);
+	OK(strstr(gpumap_refusal(map), "model is \"tiny\", and \"big\""));
+	gpumap_session_close(session);
+	EQ(gpumap_share_release(map, "tiny"), 0);
+	all_is_released();
+}
+
+/* ---- time ---------------------------------------------------------------- */
+
+/* What it was made with counts, and not the agent's start. */
+static void a_share_is_as_old_as_before(void)
+{
+	uint64_t made, now, age;
+
+	if (!begin(ANY, TWO_ROWS))
+		return;
+	make_one("old", 15);
+	made = story_now();
+	if (!restart(ANY, TWO_ROWS))
+		return;
+	now = story_now();
+	age = shared("old").age_ns;
+	OK(age >= now - made);
+	OK(age < STORY_LIMIT_NS);
+	EQ(gpumap_share_release(map, "old"), 0);
+	all_is_released();
+}
+
 /* ---- limits -------------------------------------------------------------- */
 
 #define KEEPS "kept-shares-per-uid = 2\n"
@@ -219,6 +265,46 @@ static void the_store_is_smaller(void)
 	all_is_released();
 }
 
+/* What a user has in the store counts over a restart: a quarter of it is for
+ * two shares of four descriptors. */
+static void a_users_part_of_the_store_is_counted(void)
+{
+	struct player one;
+
+	store.most = 32;
+	if (!begin(ANY, TWO_ROWS "kept-shares-per-uid = 9\n"))
+		return;
+	one = player_start(STRANGER, takes_part);
+	EQ(tell(&one, 'k', "one", 1), 0);
+	if (!restart(ANY, TWO_ROWS "kept-shares-per-uid = 9\n"))
+		return;
+	EQ(tell(&one, 'a', "", 0), 0);
+	EQ(tell(&one, 'k', "two", 2), 0);
+	EQ(agent_count_log(&agent, "its user has a quarter"), 0);
+	EQ(tell(&one, 'k', "three", 3), 0);
+	EQ(agent_count_log(&agent, "its user has a quarter"), 1);
+	EQ(tell(&one, 'r', "one", 0), 0);
+	EQ(tell(&one, 'k', "four", 4), 0);
+	EQ(agent_count_log(&agent, "its user has a quarter"), 1);
+	EQ(tell(&one, 'r', "two", 0), 0);
+	EQ(tell(&one, 'r', "three", 0), 0);
+	EQ(tell(&one, 'r', "four", 0), 0);
+	stop(SIGTERM);
+	/* One less. */
+	store.most = 31;
+	if (!start())
+		return;
+	EQ(tell(&one, 'a', "", 0), 0);
+	EQ(tell(&one, 'k', "five", 5), 0);
+	EQ(agent_count_log(&agent, "its user has a quarter"), 0);
+	EQ(tell(&one, 'k', "six", 6), 0);
+	EQ(agent_count_log(&agent, "its user has a quarter"), 1);
+	EQ(tell(&one, 'r', "five", 0), 0);
+	EQ(tell(&one, 'r', "six", 0), 0);
+	player_end(&one, 0);
+	all_is_released();
+}
+
 /* ---- models -------------------------------------------------------------- */
 
 #define ZEROS "0000000000000000000000000000000" /* 31 */
@@ -287,9 +373,12 @@ TAP_CASE()
 	rows_are_others();
 	host_rows_become_dummies();
 	dummies_come_beside_them();
+	a_fingerprint_is_refused_in_words();
+	a_share_is_as_old_as_before();
 	limits_are_lower();
 	users_share_no_more();
 	the_store_is_smaller();
+	a_users_part_of_the_store_is_counted();
 	models_are_listed_and_are_not();
 	if (tap_failures)
 		agent_show_log(&agent);

@@ -15,8 +15,15 @@
 
 #define MOST 4096u
 
+/* Row 2 is a dummy. */
 static const char config[] = "[socket]\nmode = 0666\n[host]\nrows = 2\n"
-			     "[limits]\nsessions-per-second = 1000\n";
+			     "[limits]\nsessions-per-second = 1000\n"
+			     "[cuda]\nenabled = off\nshare = any\n"
+			     "keep-shares = yes\n";
+static const char node[] =
+	"rows:\n"
+	"- { name: A, kind: cuda, memory: 24G, compute-capability: 9.0,\n"
+	"    sm-count: 100, threads-per-sm: 2048 }\n";
 
 static unsigned index_of(const char *name)
 {
@@ -144,6 +151,7 @@ static int file_on_disk(int from)
 static struct gm_share_head *head; /* of the share that it is done to */
 static struct gm_share_part *parts;
 static uint64_t its_id;
+static struct gpumap_device dummy;
 
 #define FILE_IS(part, fd) replace(its_id, part, fd)
 
@@ -202,6 +210,8 @@ static int record_fd(void)
 	    add_again("-about"))                                               \
 	WAY(odd_part, "its record is wrong", parts[1].flags |= 4)              \
 	WAY(no_row, "a row of it is not there", parts[1].uuid[3] ^= 1)         \
+	WAY(dummy_row, "a row of it is not there",                             \
+	    memcpy(parts[1].uuid, dummy.uuid, sizeof(parts[1].uuid)))          \
 	WAY(no_bytes, "0 bytes from 0", parts[0].bytes = 0)                    \
 	WAY(a_byte_more, "but the memfd has", parts[0].bytes++)                \
 	WAY(all_bytes, "but the memfd has", parts[1].bytes = UINT64_MAX)       \
@@ -285,6 +295,8 @@ static void what_is_wrong_is_told_and_removed(void)
 
 	if (!start())
 		return;
+	dummy = story_device(map, 2);
+	EQ(dummy.kind, GPUMAP_DEVICE_DUMMY);
 	make_one("good0", 10);
 	for (size_t i = 0; i < N_WAYS; i++)
 		id[i] = make_one(ways[i].name, 20);
@@ -330,6 +342,8 @@ static void what_is_wrong_is_told_and_removed(void)
 	stop(SIGTERM);
 }
 
+#define N_ODD 7
+
 /* ---- holders ------------------------------------------------------------- */
 
 /* Behind the places that the agent has made, so many more. */
@@ -347,9 +361,27 @@ static void add_places(uint64_t id, const struct gm_share_place *place,
 	EQ(wrong, 0);
 }
 
+/* How many of the places, from where the parts end on, are taken? */
+static unsigned taken_places(uint64_t id)
+{
+	struct gm_share_place place;
+	int fd = part_of(id, "")->fd;
+	off_t at = lseek(fd, 0, SEEK_END);
+	unsigned n = 0;
+
+	/* The first ones have 64 places. */
+	for (int i = 0; i < 64 + N_ODD; i++) {
+		at -= (off_t)sizeof(place);
+		if (pread(fd, &place, sizeof(place), at) != sizeof(place))
+			return UINT32_MAX;
+		n += gm_get(&place.word) != 0;
+	}
+	return n;
+}
+
 static void holders_that_are_no_process_do_not_count(void)
 {
-	static const uint64_t pids[] = {
+	static const uint64_t pids[N_ODD] = {
 		GM_SHARE_PLACE_FIRST,     1,          INT32_MAX,
 		UINT64_C(1) << 32,        UINT64_MAX, UINT32_MAX,
 		GM_SHARE_PLACE_FIRST | 1,
@@ -360,16 +392,18 @@ static void holders_that_are_no_process_do_not_count(void)
 		return;
 	id = make_one("odd", 50);
 	stop(SIGKILL);
-	for (size_t i = 0; i < sizeof(pids) / sizeof(pids[0]); i++) {
+	for (size_t i = 0; i < N_ODD; i++) {
 		struct gm_share_place place = { .start = 1, .uid = UINT32_MAX };
 
 		gm_put(&place.word, pids[i]);
 		add_places(id, &place, 1);
 	}
+	EQ(taken_places(id), N_ODD);
 	if (!start())
 		return;
 	EQ(shares_n(), 1);
 	EQ(shared("odd").n_holders, 0);
+	EQ(taken_places(id), 0);
 	EQ(value_in("odd"), 51);
 	EQ(gpumap_share_release(map, "odd"), 0);
 	settles(0, 0);
@@ -428,7 +462,8 @@ TAP_CASE()
 		SKIP(1, "needs root, for shares of other users");
 		return tap_done();
 	}
-	shares_stage("share = any\n", config);
+	shares_stage("", "");
+	agent_configure_dummies(&agent, node, config);
 	if (!EQ(store_open(&store, MOST), 0))
 		return tap_done();
 	what_is_wrong_is_told_and_removed();

@@ -462,7 +462,7 @@ static void answers_wait_for_the_supervisor(bool is_killed)
 		story_nap(1000);
 	OK(!has_answer(&one, 20));
 	OK(!has_answer(&two, 0));
-	/* It waits no more. */
+	/* The third one waits no more. */
 	player_end(&three, SIGKILL);
 	while (shared(NAME).n_holders != 2)
 		story_nap(1000);

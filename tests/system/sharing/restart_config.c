@@ -149,7 +149,7 @@ static void a_fingerprint_is_refused_in_words(void)
 
 /* ---- time ---------------------------------------------------------------- */
 
-/* What it was made with counts, and not the agent's start. */
+/* The instant at which it was made counts, and not the agent's start. */
 static void a_share_is_as_old_as_before(void)
 {
 	uint64_t made, now, age;
@@ -265,8 +265,8 @@ static void the_store_is_smaller(void)
 	all_is_released();
 }
 
-/* What a user has in the store counts over a restart: a quarter of it is for
- * two shares of four descriptors. */
+/* The descriptors that a user has in the store count over a restart: a quarter
+ * of the store is for two shares of four descriptors. */
 static void a_users_part_of_the_store_is_counted(void)
 {
 	struct player one;

@@ -12,6 +12,7 @@ EXTRA_DIST += %reldir%/copyright
 EXTRA_DIST += %reldir%/gpumap-exporter.env
 EXTRA_DIST += %reldir%/gpumap-exporter.install
 EXTRA_DIST += %reldir%/gpumap-tools.docs
+EXTRA_DIST += %reldir%/gpumap-tools.examples
 EXTRA_DIST += %reldir%/gpumap-tools.install
 EXTRA_DIST += %reldir%/gpumapd.README.Debian
 EXTRA_DIST += %reldir%/gpumapd.install

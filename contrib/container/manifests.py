@@ -17,7 +17,8 @@ import yaml
 HERE = Path(__file__).resolve().parent
 RUNTIME = "/run/gpumap"
 
-# What the specification of CDI 0.6.0 says of the parts that are used here.
+# What the specification of CDI says of the parts that are used here.  Debian 12's
+# podman reads no version above 0.5.0.
 STRING = {"type": "string", "minLength": 1}
 MOUNT = {
     "type": "object",
@@ -46,7 +47,7 @@ CDI = {
     "type": "object",
     "required": ["cdiVersion", "kind", "devices"],
     "properties": {
-        "cdiVersion": {"const": "0.6.0"},
+        "cdiVersion": {"const": "0.5.0"},
         "kind": {
             "type": "string",
             "pattern": "^[a-z][a-z0-9.-]*[a-z0-9]/[a-zA-Z][a-zA-Z0-9_-]*$",

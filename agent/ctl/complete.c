@@ -6,14 +6,10 @@
 
 #include "agent/ctl/complete.h"
 
-#include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "agent/ctl/completion_scripts.h"
 #include "agent/ctl/export.h"
-
-#define LIMIT_S 1u /* a Tab waits so long for an agent that does not answer */
 
 /* ---- words --------------------------------------------------------------- */
 
@@ -343,12 +339,6 @@ static void complete(struct gm_ctl_line *line)
 	}
 }
 
-static void give_up(int signal)
-{
-	(void)signal;
-	_exit(GM_EXIT_OK);
-}
-
 int gm_ctl_complete(struct gm_ctl *ctl)
 {
 	const char *word = ctl->args[ctl->n_args - 1];
@@ -360,8 +350,6 @@ int gm_ctl_complete(struct gm_ctl *ctl)
 
 	if (ctl->n_args < 2)
 		return GM_EXIT_OK;
-	signal(SIGALRM, give_up);
-	alarm(LIMIT_S);
 	other = read_words(&line, ctl->args, ctl->n_args);
 	if (other > 0)
 		printf("command %d\n", other);

@@ -3,12 +3,15 @@
 
 /* Offer names of what the agent has, without a word of errors. */
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent/ctl/complete.h"
 #include "agent/reader/list.h"
+
+#define LIMIT_S 1u /* a Tab waits so long for an agent that does not answer */
 
 typedef int next_name(const struct gpumap *map, uint32_t *cursor,
 		      char ret_name[GPUMAP_NAME_MAX + 1]);
@@ -58,6 +61,12 @@ static void offer_shares(const struct gm_ctl_line *line)
 	free(shares);
 }
 
+static void give_up(int signal)
+{
+	(void)signal;
+	_exit(GM_EXIT_OK);
+}
+
 void gm_ctl_offer_names(struct gm_ctl_line *line, const char *kind)
 {
 	struct gpumap_attach_opts opts = { .size = sizeof(opts),
@@ -65,6 +74,8 @@ void gm_ctl_offer_names(struct gm_ctl_line *line, const char *kind)
 					   .runtime_dir =
 						   line->ctl.runtime_dir };
 
+	signal(SIGALRM, give_up);
+	alarm(LIMIT_S);
 	if (gpumap_attach(&opts, &line->ctl.map) != 0)
 		return;
 	if (strcmp(kind, "MAP") == 0)

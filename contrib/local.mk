@@ -15,6 +15,7 @@ include $(top_srcdir)/%reldir%/completion/local.mk
 include $(top_srcdir)/%reldir%/exporter/local.mk
 include $(top_srcdir)/%reldir%/fdstore/local.mk
 include $(top_srcdir)/%reldir%/python/local.mk
+include $(top_srcdir)/%reldir%/rpm/local.mk
 include $(top_srcdir)/%reldir%/rust/local.mk
 include $(top_srcdir)/%reldir%/systemd/local.mk
 

@@ -184,7 +184,8 @@ tests_suites_unit_device_LDADD = tests/libsupport.la \
 	$(DL_LIBS) -lpthread -lm
 gm_cases += $(gm_unit_device)
 GM_TSAN_TESTS += %reldir%/device/cuda.c %reldir%/device/cuda_memory.c
-gm_tsan_suites += tests/suites/unit_device
+# Their cards are in a process of the stand-in.
+gm_tsan_suites += tests/suites/unit_device tests/fake/stand-in
 
 gm_suites += tests/suites/unit_fake
 gm_unit_fake = \

@@ -51,6 +51,7 @@ gm_unit_lib = \
 	%reldir%/lib/plan_request.c \
 	%reldir%/lib/policy.c \
 	%reldir%/lib/refusal.c \
+	%reldir%/lib/share_answers.c \
 	%reldir%/lib/scatter_combine.c \
 	%reldir%/lib/second_slot.c \
 	%reldir%/lib/session.c \

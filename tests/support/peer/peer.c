@@ -52,9 +52,14 @@ static void peer_answer(struct peer *p, struct peer_link *l,
 		peer_publish(p, l, head, body);
 	else if (head->type == GM_CONTROL_PIN)
 		peer_pin(p, l, head, (const void *)body);
-	else if (head->type == GM_CONTROL_PLAN)
+	else if (head->type == GM_CONTROL_PLAN ||
+		 head->type == GM_CONTROL_SHARE_OPEN)
 		peer_plan(p, l, head, body);
-	else if (head->type == GM_CONTROL_SESSIONS)
+	else if (head->type == GM_CONTROL_SHARE_CLOSE) {
+		gm_put(&p->closed, gm_get(&p->closed) + 1);
+		peer_reply(p, l, head, (int32_t)gm_get(&p->refuse), NULL, 0,
+			   NULL, 0);
+	} else if (head->type == GM_CONTROL_SESSIONS)
 		peer_sessions(p, l, head, (const void *)body);
 	else if (head->type == GM_CONTROL_UNPIN) {
 		gm_put(&p->unpinned, gm_get(&p->unpinned) + 1);

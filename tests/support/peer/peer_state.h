@@ -116,7 +116,9 @@ struct peer {
 	gm_a32 unpinned;
 	gm_a32 die;        /* workers of these rows, then 0 again: a bit each */
 	gm_a32 die_asked;  /* the row's worker, at its next registration */
-	gm_a32 refuse;     /* what is registered, with this negative errno */
+	gm_a32 refuse;     /* what is registered, and the close of a share,
+			    * with this negative errno */
+	gm_a32 closed;     /* shares */
 	gm_a32 n_buffers;  /* that have a handle now */
 	gm_a32 registered; /* requests */
 	gm_a32 forgotten;
@@ -130,7 +132,8 @@ struct peer {
 	uint64_t sizes;     /* their sum */
 	gm_a32 sessions;    /* in all, as later portions of the list say */
 
-	/* The answer to a plan, and the plan that was asked for. */
+	/* The answer to a plan or to the opening of a share, and what was asked
+	 * for. */
 	pthread_mutex_t plan_lock;
 	int plan_status;
 	uint32_t plan_body, plan_tail; /* bytes */

@@ -19,6 +19,9 @@
 #define OTHER  61358u
 #define FIELDS "model=tiny\ndtype=u32\n"
 
+static const char config[] = "[socket]\nmode = 0666\n"
+			     "[host]\nrows = 2\n"
+			     "[limits]\nsessions-per-second = 1000\n";
 static int kept; /* the supervisor's descriptors, of no share */
 
 /* ---- the agent ----------------------------------------------------------- */
@@ -412,6 +415,28 @@ static void users_are_as_before(void)
 	nothing_is_left();
 }
 
+/* The next agent is to keep no memory of cards over their workers: then a share
+ * with a part there ends, and one on hosts stays. */
+static void cards_keep_none_any_more(void)
+{
+	struct player one = new_part();
+
+	EQ(tell(&one, 's', "", 75), 0);
+	shares_stage("keep-shares = no\nshare = any\n", config);
+	if (!restart(SIGKILL))
+		return;
+#ifdef STAGE_CUDA
+	EQ(shares_n(), 0);
+	OK(agent_logged(&agent, "memory of a card ends with its worker"));
+#else
+	EQ(shares_n(), 1);
+#endif
+	shares_stage("keep-shares = yes\nshare = any\n", config);
+	player_end(&one, SIGKILL);
+	nothing_is_left();
+	restart(SIGTERM);
+}
+
 /* ---- the supervisor stands still ----------------------------------------- */
 
 static int queue_length(void)
@@ -651,9 +676,6 @@ static void with_a_small_store(void)
 
 /* ---- the agent is killed at marked points -------------------------------- */
 
-static const char config[] = "[socket]\nmode = 0666\n"
-			     "[host]\nrows = 2\n"
-			     "[limits]\nsessions-per-second = 1000\n";
 #ifdef STAGE_CUDA
 #define CARDS "[cuda]\nkeep-shares = yes\nshare = any\n"
 #else
@@ -777,6 +799,7 @@ TAP_CASE()
 	all_holders_end_meanwhile();
 	it_is_released_afterwards();
 	users_are_as_before();
+	cards_keep_none_any_more();
 	answers_wait_for_the_supervisor(false);
 	answers_wait_for_the_supervisor(true);
 	an_end_counts_at_once();

@@ -620,6 +620,25 @@ static void a_small_stack_will_do(void)
 	settles(0, 0);
 }
 
+/* Not even one of what is said about it. */
+static void no_descriptor_stays_open(void)
+{
+	struct gpumap_session *owner = session_open(map);
+	struct gpumap_session *reader = session_open(map);
+	uint64_t buffers[2], id, first = share_set(owner, "set", 0, buffers);
+	int before = story_holds(getpid(), NULL);
+
+	for (int i = 0; i < 20; i++) {
+		EQ(gpumap_share_open(reader, "set", 0, NULL, &id), 0);
+		EQ(id, first);
+		EQ(gpumap_share_close(reader, id), 0);
+	}
+	EQ(story_holds(getpid(), NULL), before);
+	gpumap_session_close(reader);
+	gpumap_session_close(owner);
+	settles(0, 0);
+}
+
 static bool begin(const char *cuda, const char *more)
 {
 	shares_stage(cuda, more);
@@ -647,6 +666,7 @@ TAP_CASE()
 		it_is_charged_to_the_last();
 		shares_are_listed();
 		a_small_stack_will_do();
+		no_descriptor_stays_open();
 		there_are_limits();
 		strangers_are_kept_out();
 		end();

@@ -99,6 +99,9 @@ static void a_reader_that_rests_gets_whole_looks(void)
 		card_user_start(&users[i], scene.path, 0, 2);
 		card_user_has(&users[i], GIB / 8);
 	}
+	/* Looks from before a process had all of its memory are whole, too. */
+	for (int i = 0; i < 8; i++)
+		UNTIL(&p, has(0, users[i].last, GIB / 8));
 	for (int round = 0; round < 4; round++) {
 		uint32_t n = probe_gpu(&p, &scene, 0)->n_moving;
 

@@ -305,8 +305,27 @@ static void a_recovery_may_give_another_reason(void)
 	EQ(gm_done_status(words), -ENODEV);
 }
 
+/* gpumapd, the worker and recovery each map the file: a place begins where the
+ * header says, on a line of its own, and the last one ends with the file. */
+static void places_are_where_the_header_says(void)
+{
+	static _Alignas(4096) char file[2 * 4096];
+	struct gm_journal *journal = (struct gm_journal *)(void *)file;
+	const char *last =
+		(char *)gm_journal_at(journal, GM_JOURNAL_PLACES - 1);
+
+	EQ((char *)gm_journal_at(journal, 0) - file, 4096);
+	EQ((char *)gm_journal_at(journal, 1) -
+		   (char *)gm_journal_at(journal, 0),
+	   (intmax_t)sizeof(struct gm_journal_queue));
+	EQ((uintptr_t)gm_journal_at(journal, 1) % GM_LINE, 0);
+	EQ(last + sizeof(struct gm_journal_queue) - file,
+	   (intmax_t)GM_JOURNAL_BYTES);
+}
+
 TAP_CASE()
 {
+	places_are_where_the_header_says();
 	entries_end_once_wherever_anybody_dies();
 	a_second_recovery_finds_nothing();
 	completions_out_of_order_are_remembered();

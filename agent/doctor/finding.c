@@ -6,8 +6,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static void store(struct gm_finding *finding, enum gm_verdict verdict,
-		  const char *remedy, const char *format, va_list list)
+static void __attribute__((format(printf, 4, 0)))
+store(struct gm_finding *finding, enum gm_verdict verdict, const char *remedy,
+      const char *format, va_list list)
 {
 	finding->verdict = verdict;
 	vsnprintf(finding->text, sizeof(finding->text), format, list);

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <setjmp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/tap.h"
@@ -309,11 +310,13 @@ static void a_recovery_may_give_another_reason(void)
  * header says, on a line of its own, and the last one ends with the file. */
 static void places_are_where_the_header_says(void)
 {
-	static _Alignas(4096) char file[2 * 4096];
+	char *file = aligned_alloc(4096, GM_JOURNAL_BYTES);
 	struct gm_journal *journal = (struct gm_journal *)(void *)file;
-	const char *last =
-		(char *)gm_journal_at(journal, GM_JOURNAL_PLACES - 1);
+	const char *last;
 
+	if (!OK(file != NULL))
+		return;
+	last = (char *)gm_journal_at(journal, GM_JOURNAL_PLACES - 1);
 	EQ((char *)gm_journal_at(journal, 0) - file, 4096);
 	EQ((char *)gm_journal_at(journal, 1) -
 		   (char *)gm_journal_at(journal, 0),
@@ -321,6 +324,7 @@ static void places_are_where_the_header_says(void)
 	EQ((uintptr_t)gm_journal_at(journal, 1) % GM_LINE, 0);
 	EQ(last + sizeof(struct gm_journal_queue) - file,
 	   (intmax_t)GM_JOURNAL_BYTES);
+	free(file);
 }
 
 TAP_CASE()

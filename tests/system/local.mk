@@ -74,6 +74,7 @@ tests_suites_system_exporter_SOURCES = $(gm_system_exporter)
 tests_suites_system_exporter_LDADD = tests/libsupport.la lib/libgpumap.la \
 	$(JANSSON_LIBS) -lm
 gm_cases += $(gm_system_exporter)
+GM_TORTURE += %reldir%/exporter/http.c
 endif
 
 gm_suites += tests/suites/system_hostile

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "tests/support/ctl.h"
+#include "tests/support/story.h"
 
 #define NODES 5
 
@@ -232,6 +233,35 @@ static void maps_are_drawn(void)
 	picture_is_right(11);
 }
 
+/* A promise of row 4, a dummy, leaves what the node file calls used. */
+static void promises_are_drawn(void)
+{
+	struct gpumap *map = story_attach(&agent);
+	struct gpumap_plan plan = { .size = sizeof(plan) };
+	struct gpumap_plan_request request = {
+		.size = sizeof(request),
+		.name = "kept",
+		.flags = GPUMAP_PLAN_COMMIT,
+		.setting = GPUMAP_SETTING_RESERVE,
+		.rows = &(uint32_t){ 4 },
+		.n_rows = 1,
+		.n_layers = 1,
+		.layer_bytes = &(uint64_t){ 4096 * MIB },
+	};
+	const json_t *row;
+	json_t *json;
+
+	EQ(gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0), 0);
+	gpumap_detach(map);
+	EQ(CTL("topo", "--json"), DONE);
+	json = object();
+	row = json_array_get(json_object_get(json, "rows"), 4);
+	EQ(number(row, "promised_bytes"), 4096 * MIB);
+	EQ(number(row, "used_bytes"), (81559 - 81008) * MIB);
+	EQ(number(row, "free_bytes"), (81008 - 4096) * MIB);
+	json_decref(json);
+}
+
 #define CONFIG                                                             \
 	"[host]\nrows = 1\n[map model]\nspec = 1:3;2:4;3:3\n"              \
 	"[map a-name-that-does-not-fit-into-a-card-of-the-picture-at-all]" \
@@ -254,6 +284,7 @@ static void agents_are_drawn(void)
 	       "2,3", "--group", "mine=0"),
 	   DONE);
 	maps_are_drawn();
+	promises_are_drawn();
 	EQ(agent_kill(&agent, SIGTERM), 0);
 	/* A map without an agent can still be drawn. */
 	EQ(CTL("topo"), DONE);

@@ -33,6 +33,8 @@ may_include() {
 		agent/comm agent/worker ;;
 	agent/bench) echo include shm agent/bench ;;
 	agent/reader) echo include agent/reader ;;
+	agent/top) echo include agent/plan/size_text.h agent/reader \
+		agent/topo/topo.h agent/top ;;
 	agent/topo) echo include agent/common/read_file.h agent/common/idset.h \
 		agent/plan agent/reader agent/topo ;;
 	agent/doctor) echo include agent/common/read_file.h agent/common/idset.h \
@@ -40,7 +42,7 @@ may_include() {
 	agent/exporter) echo include agent/reader agent/exporter ;;
 	contrib/python/core) echo include contrib/python/core ;;
 	agent/ctl) echo include shm agent/plan agent/mask agent/mesh \
-		agent/bench agent/doctor agent/topo agent/reader agent/common/idset.h \
+		agent/bench agent/doctor agent/top agent/topo agent/reader agent/common/idset.h \
 		agent/common/numa_bind.h \
 		agent/ctl ;;
 	esac

@@ -28,6 +28,8 @@ static const struct gm_command commands[] = {
 	  "[--format text|svg|dot|json|html] [--node FILE | --root DIR]",
 	  "the node as a picture: where the layers of each model are", 0,
 	  gm_ctl_topo, true },
+	{ "top", "[--once] [--interval S]",
+	  "the node on a screen, as it changes", 0, gm_ctl_top, false },
 	{ "choose",
 	  "[--prefer DEVICE] [--compute-capability V] [--cuda-version V] "
 	  "[--memory SIZE] [--free SIZE] [--rows LIST] "
@@ -231,6 +233,7 @@ static const struct gm_ctl_option options[] = {
 	{ "quiet", GM_VALUE_FLAG, offsetof(struct gm_ctl, doctor.quiet) },
 	{ "bundle", GM_VALUE_TEXT, offsetof(struct gm_ctl, doctor.bundle) },
 	{ "root", GM_VALUE_TEXT, offsetof(struct gm_ctl, doctor.root) },
+	{ "interval", GM_VALUE_COUNT, offsetof(struct gm_ctl, interval_s) },
 	{ "reserve", GM_VALUE_TEXT, offsetof(struct gm_ctl, run.reserve) },
 	{ "any", GM_VALUE_FLAG, offsetof(struct gm_ctl, run.any) },
 	{ "wait", GM_VALUE_NUMBER, offsetof(struct gm_ctl, run.wait_s) },

@@ -54,7 +54,7 @@ enum gm_ctl_exit {
 #define GM_OPT_MASK   UINT64_C(0x1fe000000)
 #define GM_OPT_MAP    (UINT64_C(1) << 30) /* run's as well */
 #define GM_OPT_PGM    (UINT64_C(1) << 33)
-/* For load. */
+/* For load and top. */
 #define GM_OPT_ONCE (UINT64_C(1) << 34)
 /* For mesh publish. */
 #define GM_OPT_GROUP (UINT64_C(1) << 35)
@@ -98,9 +98,11 @@ enum gm_ctl_exit {
 #define GM_OPT_QUIET  (UINT64_C(1) << 59)
 #define GM_OPT_BUNDLE (UINT64_C(1) << 60)
 #define GM_OPT_ROOT   (UINT64_C(1) << 61)
-#define GM_OPT_N      62u
+/* For top. */
+#define GM_OPT_INTERVAL (UINT64_C(1) << 62)
+#define GM_OPT_N        63u
 /* Any of run's own; what run does with them depends on their values. */
-#define GM_OPT_RUN    (UINT64_C(1) << 62)
+#define GM_OPT_RUN    (UINT64_C(1) << 63)
 
 #define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
 
@@ -118,7 +120,8 @@ struct gm_ctl {
 	uint64_t layers;
 	uint64_t bytes;
 	uint64_t rounds;
-	uint64_t timeout_s; /* of wait */
+	uint64_t timeout_s;  /* of wait */
+	uint64_t interval_s; /* of top; 0: not given */
 	struct {
 		const char *node;
 		const char *commit; /* name of the map */
@@ -214,6 +217,7 @@ int gm_ctl_wait(struct gm_ctl *ctl);
 int gm_ctl_devices(struct gm_ctl *ctl);
 int gm_ctl_doctor(struct gm_ctl *ctl);
 int gm_ctl_topo(struct gm_ctl *ctl);
+int gm_ctl_top(struct gm_ctl *ctl);
 int gm_ctl_drain(struct gm_ctl *ctl);
 int gm_ctl_undrain(struct gm_ctl *ctl);
 int gm_ctl_cordon(struct gm_ctl *ctl);

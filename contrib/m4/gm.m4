@@ -156,6 +156,24 @@ AC_DEFUN([GM_EXPORTER], [
   AM_CONDITIONAL([EXPORTER], [test "x$enable_exporter" = xyes])
 ])
 
+# GM_NCURSES
+# --with-ncurses: the screen of gpumapctl top, where ncursesw is.  Asked for and
+# missing is an error.
+AC_DEFUN([GM_NCURSES], [
+  AC_ARG_WITH([ncurses],
+    [AS_HELP_STRING([--with-ncurses], [the screen of gpumapctl top])],
+    [], [with_ncurses=look])
+  AS_IF([test "x$enable_agent" = xno], [with_ncurses=no])
+  AS_IF([test "x$with_ncurses" != xno], [
+    PKG_CHECK_MODULES([NCURSES], [ncursesw >= 6],
+      [with_ncurses=yes
+       AC_DEFINE([HAVE_NCURSES], [1], [Define to 1 to build the screen of top.])],
+      [AS_IF([test "x$with_ncurses" = xyes], [AC_MSG_ERROR(
+        [the screen of gpumapctl top needs ncursesw (Debian: libncurses-dev, Fedora: ncurses-devel)])])
+       with_ncurses=no])])
+  AM_CONDITIONAL([NCURSES], [test "x$with_ncurses" = xyes])
+])
+
 # GM_DLOPEN
 # Where dlopen is, in a variable of its own: the client library needs libc only,
 # so LIBS stays as it is.
@@ -205,6 +223,7 @@ gpumap $PACKAGE_VERSION
   compiler      $CC $CFLAGS
   agent         $enable_agent
   exporter      $enable_exporter
+  top's screen  $with_ncurses
   cuda.h        $gm_cuda
   nccl.h        $gm_nccl
   manual pages  $gm_man

@@ -82,6 +82,16 @@ gm_cases += $(gm_unit_comm)
 GM_TSAN_TESTS += %reldir%/comm/comm.c %reldir%/comm/comm_init.c
 gm_tsan_suites += tests/suites/unit_comm
 
+gm_suites += tests/suites/unit_sync
+gm_unit_sync = \
+	%reldir%/sync/store_file.c
+tests_suites_unit_sync_SOURCES = $(gm_unit_sync) \
+	%reldir%/sync/store_rig.c %reldir%/sync/store_rig.h \
+	%reldir%/sync/store_stories.c %reldir%/sync/store_stories.h
+tests_suites_unit_sync_LDADD = tests/libsupport.la agent/sync/libsync.la \
+	agent/common/libcommon.la shm/libshm.la
+gm_cases += $(gm_unit_sync)
+
 gm_suites += tests/suites/unit_common
 gm_unit_common = \
 	%reldir%/common/cgroup.c \

@@ -27,6 +27,16 @@ bool gm_top_matches(const struct gm_top_view *view, const char *text, ...)
 	return found;
 }
 
+void gm_top_layout_none(const struct gm_top_view *view, struct gm_page *page,
+			const char *none)
+{
+	if (page->n > 0)
+		return;
+	gm_page_line(page, -1);
+	gm_page_put(page, 1, page->width, GM_STYLE_DIM,
+		    view->filter[0] != '\0' ? "nothing with this text" : none);
+}
+
 const char *gm_top_time(uint64_t seconds, char ret_text[32])
 {
 	const struct {
@@ -176,6 +186,11 @@ static void put_question(struct gm_top_view *view, const struct gm_top_facts *f)
 		gm_page_printf(&view->page, 1, GM_STYLE_ALARM,
 			       "Take row %u into service again?  y or n",
 			       view->row);
+	else if (f->n_sessions < 0 || f->n_shares < 0)
+		gm_page_printf(&view->page, 1, GM_STYLE_ALARM,
+			       "Drain row %u?  y or n: ends its jobs and "
+			       "memory, and shares there",
+			       view->row);
 	else
 		gm_page_printf(&view->page, 1, GM_STYLE_ALARM,
 			       "Drain row %u?  y or n: ends its jobs and "
@@ -218,12 +233,12 @@ static void put_footer(struct gm_top_view *view, const struct gm_top_facts *f)
 static void put_help(struct gm_top_view *view)
 {
 	static const char *const lines[][2] = {
-		{ "arrows, j k, PgUp PgDn, Home End, wheel", "move" },
-		{ "Tab, Shift-Tab, a click", "go to a panel, select a line" },
-		{ "s, S", "sort rows by the next figure, or the last" },
-		{ "/", "show only lines with a text; Escape ends it" },
+		{ "arrows j k PgUp PgDn Home End", "move; so does the wheel" },
+		{ "Tab, Shift-Tab", "go to another panel; so does a click" },
+		{ "s, S", "sort rows by the next figure, the last" },
+		{ "/", "only lines with a text, until Escape" },
 		{ "t", "by NUMA node and user, or flat" },
-		{ "d", "drain the selected row, or take it back: asks first" },
+		{ "d", "drain the selected row, or undrain; asks" },
 		{ "space", "stop, and go on" },
 		{ "r, Ctrl-L", "read and draw again" },
 		{ "q, Ctrl-C", "quit" },
@@ -235,7 +250,7 @@ static void put_help(struct gm_top_view *view)
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		gm_page_line(page, -1);
 		gm_page_put(page, 2, page->width, GM_STYLE_KEY, lines[i][0]);
-		gm_page_put(page, 44, page->width, GM_STYLE_PLAIN, lines[i][1]);
+		gm_page_put(page, 34, page->width, GM_STYLE_PLAIN, lines[i][1]);
 	}
 	while (page->n < view->height - 1 && !page->failed)
 		gm_page_line(page, -1);
@@ -273,12 +288,12 @@ static void put_rows_title(struct gm_top_view *view)
 {
 	static const char *const sorts[GM_TOP_SORTS] = {
 		"",
-		"by used memory",
-		"by promised memory",
-		"by free memory",
-		"by load",
-		"by temperature",
-		"by state",
+		" by used memory",
+		" by promised memory",
+		" by free memory",
+		" by load",
+		" by temperature",
+		" by state",
 	};
 	struct gm_page *page = &view->page;
 	int end = view->width - LEGEND, x = 2;
@@ -289,16 +304,14 @@ static void put_rows_title(struct gm_top_view *view)
 	gm_page_fill(page, 1, 2, GM_STYLE_PLAIN, L' ');
 	x = gm_page_put(page, x, end, has_focus ? GM_STYLE_KEY : GM_STYLE_TITLE,
 			"rows");
-	gm_page_fill(page, x, x + 1, GM_STYLE_PLAIN, L' ');
-	x++;
 	if (view->sort != GM_TOP_BY_ROW)
 		x = gm_page_put(page, x, end, GM_STYLE_PLAIN,
-				sorts[view->sort]) +
-		    1;
+				sorts[view->sort]);
 	if (view->filter[0] != '\0') {
-		x = gm_page_put(page, x, end, GM_STYLE_WARN, "with ");
+		x = gm_page_put(page, x, end, GM_STYLE_WARN, " with ");
 		x = gm_page_put(page, x, end, GM_STYLE_WARN, view->filter);
 	}
+	gm_page_fill(page, x, x + 1, GM_STYLE_PLAIN, L' ');
 	gm_page_fill(page, end, view->width, GM_STYLE_PLAIN, L' ');
 	put_legend(page, end + 1);
 }
@@ -595,6 +608,8 @@ unsigned int gm_top_layout_panels(const struct gm_top_view *view)
 	for (int i = 0; i < GM_TOP_PANELS; i++)
 		if (view->places[i].is_shown)
 			panels |= 1u << i;
+	if (view->asks) /* says what a drain ends */
+		panels |= 1u << GM_TOP_SESSIONS | 1u << GM_TOP_MODELS;
 	return panels;
 }
 

@@ -34,7 +34,7 @@ static void put_title(struct gm_top_view *view, const struct gm_top_row *row)
 		     gm_page_sign(page, L'─', '-'));
 }
 
-/* The part of a column of @height cells that is in the one @line from the top. */
+/* The part of a column of @height cells that is in its cell @line. */
 static wchar_t part_of(const struct gm_page *page, uint32_t per_mille, int line,
 		       int height)
 {
@@ -45,8 +45,9 @@ static wchar_t part_of(const struct gm_page *page, uint32_t per_mille, int line,
 		level = 1;
 	level -= (height - 1 - line) * 8;
 	level = level < 0 ? 0 : level > 8 ? 8 : level;
-	return level == 0 ? L' '
-			  : gm_page_sign(page, L'▁' + level - 1, ascii[level]);
+	if (level == 0)
+		return L' ';
+	return gm_page_sign(page, L'▁' + level - 1, ascii[level]);
 }
 
 struct graph {

@@ -10,24 +10,21 @@
 #define SECOND UINT64_C(1000000000)
 
 /* A list that is not known says why; one without a line says @none. */
-static void put_empty(struct gm_page *page, const struct gm_top_facts *f, int n,
-		      const char *none)
+static void put_empty(const struct gm_top_view *view, struct gm_page *page,
+		      const struct gm_top_facts *f, int n, const char *none)
 {
 	if (n < 0 && f->refusal[0] != '\0') {
 		gm_page_line(page, -1);
 		gm_page_printf(page, 1, GM_STYLE_WARN, "not known: %s",
 			       f->refusal);
-	} else if (page->n == 0) {
-		gm_page_line(page, -1);
-		gm_page_put(page, 1, page->width, GM_STYLE_DIM,
-			    n < 0 ? "not known" : none);
 	}
+	gm_top_layout_none(view, page, n < 0 ? "not known" : none);
 }
 
 /* ---- sessions: user, process, what it has -------------------------------- */
 
-/* A thing that a process has: a session, a reservation, or memory that outlives its
- * session. */
+/* A thing that a process has: a session, a reservation, or memory that outlives
+ * its session. */
 struct entry {
 	const struct gm_top_process *process;
 	const struct gm_top_session *session;
@@ -233,7 +230,8 @@ void gm_top_layout_sessions(struct gm_top_view *view,
 		x = put_process(page, x, v[i].process);
 		put_entry(page, x < 30 ? 30 : x + 2, f, &v[i]);
 	}
-	put_empty(page, f, f->n_sessions, "no session and no reservation");
+	put_empty(view, page, f, f->n_sessions,
+		  "no session and no reservation");
 	free(v);
 }
 
@@ -298,7 +296,7 @@ void gm_top_layout_models(struct gm_top_view *view,
 		if (gm_top_matches(view, f->maps[i].layers.name,
 				   f->maps[i].process.user, NULL))
 			put_map(page, &f->maps[i]);
-	put_empty(page, f, f->n_shares, "no share and no layer map");
+	put_empty(view, page, f, f->n_shares, "no share and no layer map");
 }
 
 /* ---- who waits for whom -------------------------------------------------- */
@@ -363,5 +361,5 @@ void gm_top_layout_waits(struct gm_top_view *view, const struct gm_top_facts *f)
 				   f->waits[i].process.user,
 				   f->waits[i].process.command, NULL))
 			put_wait(page, view->is_flat, f, i);
-	put_empty(page, f, f->n_waits, "no request waits");
+	put_empty(view, page, f, f->n_waits, "no request waits");
 }

@@ -126,7 +126,7 @@ static void put_number(struct gm_page *page, int column, int width,
 {
 	char text[32];
 
-	snprintf(text, sizeof(text), "%lld %s", number, unit);
+	snprintf(text, sizeof(text), "%lld%s", number, unit);
 	gm_page_right(page, column, column + width, GM_STYLE_PLAIN, text);
 }
 
@@ -134,13 +134,13 @@ static void put_facts(struct gm_page *page, const struct columns *c,
 		      const struct gpumap_device *d)
 {
 	if (c->busy > 0 && (d->known & GPUMAP_KNOWN_UTILISATION) != 0)
-		put_number(page, c->busy, 6, d->utilisation / 10, "%");
+		put_number(page, c->busy, 6, d->utilisation / 10, " %");
 	if (c->heat > 0 && (d->known & GPUMAP_KNOWN_TEMPERATURE) != 0)
-		put_number(page, c->heat, 6, d->temperature / 1000, "C");
+		put_number(page, c->heat, 6, d->temperature / 1000, " C");
 	if (c->power > 0 && (d->known & GPUMAP_KNOWN_POWER) != 0)
-		put_number(page, c->power, 7, d->power / 1000, "W");
+		put_number(page, c->power, 7, d->power / 1000, " W");
 	if (c->died > 0)
-		put_number(page, c->died, 4, d->restarts, "");
+		put_number(page, c->died, 5, d->restarts, "");
 }
 
 static enum gm_page_style style_of(const struct gpumap_device *d)
@@ -292,12 +292,9 @@ void gm_top_layout_rows(struct gm_top_view *view, const struct gm_top_facts *f)
 			};
 	}
 	qsort(v, n, sizeof(v[0]), compare);
-	if (view->is_flat) {
-		for (size_t i = 0; i < n; i++)
-			put_row(page, &c, v[i].row);
-		return;
-	}
-	while (next_node(v, n, &node)) {
+	for (size_t i = 0; view->is_flat && i < n; i++)
+		put_row(page, &c, v[i].row);
+	while (!view->is_flat && next_node(v, n, &node)) {
 		int32_t id = node == INT32_MAX ? -1 : (int32_t)node;
 
 		put_node(page, id, f);
@@ -305,6 +302,7 @@ void gm_top_layout_rows(struct gm_top_view *view, const struct gm_top_facts *f)
 			if (v[i].row->device.numa_node == id)
 				put_row(page, &c, v[i].row);
 	}
+	gm_top_layout_none(view, page, "no row");
 }
 
 void gm_top_layout_headings(struct gm_top_view *view,

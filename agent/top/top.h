@@ -330,6 +330,10 @@ void gm_top_layout_headings(struct gm_top_view *view,
 bool gm_top_matches(const struct gm_top_view *view, const char *text, ...)
 	__attribute__((sentinel));
 
+/* Say on a panel's page without a line that there is @none. */
+void gm_top_layout_none(const struct gm_top_view *view, struct gm_page *page,
+			const char *none);
+
 /* "3 s", "12 min", "5 h", "9 d". */
 const char *gm_top_time(uint64_t seconds, char ret_text[32]);
 

@@ -366,7 +366,7 @@ void gm_top_facts_free(struct gm_top_facts *f)
 
 void gm_top_facts_keep(struct gm_top_facts *f, struct gm_top_facts *old)
 {
-	if (!gm_top_is_gone(f))
+	if (!gm_top_is_gone(f) && f->refusal[0] == '\0')
 		return;
 	KEEP(sessions);
 	KEEP(shares);

@@ -160,8 +160,8 @@ static void put_alarm(struct gm_top_view *view, const struct gm_top_facts *f)
 	gm_page_line(&view->page, -1);
 	gm_page_fill(&view->page, 0, view->width, GM_STYLE_ALARM, L' ');
 	gm_page_printf(&view->page, 1, GM_STYLE_ALARM,
-		       "gpumapd is gone since %s (%s), these are its last "
-		       "facts: systemctl status gpumapd, gpumapctl doctor",
+		       "No gpumapd since %s (%s), facts are old: run "
+		       "gpumapctl doctor, systemctl status gpumapd",
 		       since, gm_top_time(ago, text));
 }
 

@@ -318,6 +318,9 @@ int gm_top_screen(const struct gm_top_terminal *terminal)
 		s->view.is_ascii = terminal->is_ascii;
 		s->drain.instance = terminal->instance;
 		s->drain.runtime_dir = terminal->runtime_dir;
+		/* COLUMNS and LINES of a shell stay when it changes its size. */
+		use_env(TRUE);
+		use_tioctl(TRUE);
 		curses = newterm(NULL, stdout, stdin);
 		ret = curses != NULL ? 0 : -ENOTTY;
 	}

@@ -141,7 +141,7 @@ int gm_top_facts_read(struct gpumap *map, unsigned int panels,
 		      struct gm_top_facts *ret_facts);
 void gm_top_facts_free(struct gm_top_facts *facts);
 
-/* An agent that is gone gives no lists: take those that @old had. */
+/* An agent that is gone, or going, gives no lists: take those of @old. */
 void gm_top_facts_keep(struct gm_top_facts *facts, struct gm_top_facts *old);
 
 /* Is the agent gone, as far as these tell? */

@@ -56,6 +56,7 @@ gm_system_ctl = \
 	%reldir%/ctl/run_gate.c \
 	%reldir%/ctl/run_wait.c \
 	%reldir%/ctl/status.c \
+	%reldir%/ctl/top.c \
 	%reldir%/ctl/topo.c \
 	%reldir%/ctl/wait.c
 tests_suites_system_ctl_SOURCES = $(gm_system_ctl)

@@ -11,24 +11,25 @@
 static void a_screen_is_as_expected(void)
 {
 	static const char expected[] =
-		" node  gpumapd 1.2.3 READY for 3 h, star"
-		"t 3  4 rows                    08:12:03\n"
-		"─ rows ─────────────────────────── ██ se"
-		"ssions  ▓▓ others  ▒▒ promised  ·· free\n"
-		" row kind  state      memory            "
-		"           taken/all  busy  heat  power\n"
-		" NUMA node 0  2 rows, 40.0 GiB used, 40."
-		"0 GiB promised, 80.0 GiB free\n"
-		"   0 cuda  READY      ███▓▓▒▒▒▒▒········"
-		"·· 40.0 GiB/80.0 GiB  50 %  60 C  300 W\n"
-		"   1 cuda  READY      ███▓▓▒▒▒▒▒········"
-		"·· 40.0 GiB/80.0 GiB  50 %  60 C  300 W\n"
-		" NUMA node 1  2 rows, 40.0 GiB used, 40."
-		"0 GiB promised, 80.0 GiB free\n"
-		"   2 cuda  READY      ███▓▓▒▒▒▒▒········"
-		"·· 40.0 GiB/80.0 GiB  50 %  60 C  300 W\n"
-		"   3 cuda  READY      ███▓▓▒▒▒▒▒········"
-		"·· 40.0 GiB/80.0 GiB  50 %  60 C  300 W\n";
+		" node  gpumapd 1.2.3 READY for 3 h, start 3  4 rows     "
+		"               08:12:03\n"
+		"─ rows ───────────────"
+		"──────────── ██ sessions  "
+		"▓▓ others  ▒▒ promised  ·· free\n"
+		" row kind  state      memory                       taken"
+		"/all  busy  heat  power\n"
+		" NUMA node 0  2 rows, 40.0 GiB used, 40.0 GiB promised, "
+		"80.0 GiB free\n"
+		"   0 cuda  READY      ███▓▓▒▒▒▒▒··"
+		"········ 40.0 GiB/80.0 GiB  50 %  60 C  300 W\n"
+		"   1 cuda  READY      ███▓▓▒▒▒▒▒··"
+		"········ 40.0 GiB/80.0 GiB  50 %  60 C  300 W\n"
+		" NUMA node 1  2 rows, 40.0 GiB used, 40.0 GiB promised, "
+		"80.0 GiB free\n"
+		"   2 cuda  READY      ███▓▓▒▒▒▒▒··"
+		"········ 40.0 GiB/80.0 GiB  50 %  60 C  300 W\n"
+		"   3 cuda  READY      ███▓▓▒▒▒▒▒··"
+		"········ 40.0 GiB/80.0 GiB  50 %  60 C  300 W\n";
 
 	node_make(4);
 	node_draw();
@@ -216,7 +217,8 @@ static void no_name_reaches_the_terminal(void)
 static void wide_names_take_two_columns(void)
 {
 	node_make(4);
-	strcpy(shares[0].info.name, "模型模型模型模型模型模型模型模型模型");
+	strcpy(shares[0].info.name, "模型模型模型模型模型"
+				    "模型模型模型模型");
 	view.tab = GM_TOP_MODELS;
 	for (int width = 60; width < 80; width++) {
 		node_draw_at(width, 24);
@@ -237,10 +239,18 @@ static void an_agent_that_is_gone_leaves_its_facts(void)
 	};
 
 	node_make(4);
-	/* Of an agent that is there nothing is kept. */
+	/* From an agent that is there nothing is kept. */
 	now.health.state = GPUMAP_READY;
 	gm_top_facts_keep(&now, &facts);
 	EQ(now.n_sessions, -1);
+	/* One that goes refuses before it is missed. */
+	strcpy(now.refusal, "no answer");
+	gm_top_facts_keep(&now, &facts);
+	EQ(now.n_waits, 2);
+	now.refusal[0] = '\0';
+	gm_top_facts_keep(&facts, &now);
+	facts.health.stale = 1;
+	gm_top_facts_keep(&facts, &now);
 	now.health.stale = 1;
 	now.health.age_ns = 63 * SECOND;
 	now.time_s = facts.time_s;
@@ -256,8 +266,8 @@ static void an_agent_that_is_gone_leaves_its_facts(void)
 	facts = now;
 	node_draw_at(120, 40);
 	OK(shows(" GONE, start 0 "));
-	OK(shows("\n gpumapd is gone since 08:11:00 (63 s), these are its last "
-		 "facts: systemctl status gpumapd, gpumapctl doctor\n"));
+	OK(shows("\n No gpumapd since 08:11:00 (63 s), facts are old: run "
+		 "gpumapctl doctor, systemctl status gpumapd\n"));
 	OK(shows("   vllm 100 session 7 has 4.0 GiB"));
 	facts.health.stale = 0;
 	facts.health.state = GPUMAP_RETIRED;

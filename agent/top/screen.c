@@ -318,7 +318,7 @@ int gm_top_screen(const struct gm_top_terminal *terminal)
 		s->view.is_ascii = terminal->is_ascii;
 		s->drain.instance = terminal->instance;
 		s->drain.runtime_dir = terminal->runtime_dir;
-		/* COLUMNS and LINES of a shell stay when it changes its size. */
+		/* COLUMNS and LINES stay as they are when the size changes. */
 		use_env(TRUE);
 		use_tioctl(TRUE);
 		curses = newterm(NULL, stdout, stdin);

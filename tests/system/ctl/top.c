@@ -61,8 +61,8 @@ static void read_output(void)
 }
 
 /* Begin a terminal in which a shell runs top with @environment, and says how it
- * ended, or was stopped; then Enter has it go on.  Each has a server of its own:
- * one that ends takes a while. */
+ * ended, or was stopped; then Enter has it go on.  Each has a server of its
+ * own: one that ends takes a while. */
 static bool begin(int width, int height, const char *environment)
 {
 	FILE *script;
@@ -197,7 +197,7 @@ static void screens_are_as_expected(void)
 	char has[128], wide[256];
 	const char *const small[] = {
 		" test.*  gpumapd *.*.* READY*, start 1  3 rows*:??:??",
-		"─ rows ─────────────────────────── ██ sessions  ▓▓ others  ▒▒ "
+		"─ rows ─*─ ██ sessions  ▓▓ others  ▒▒ "
 		"promised  ·· free",
 		" row kind  state      memory                    taken/all  "
 		"device",
@@ -205,16 +205,19 @@ static void screens_are_as_expected(void)
 		"   0 host  READY      ?????????????????*/*  host *",
 		" no NUMA node  2 rows, 20.0 GiB used, 30.0 GiB promised, 110 "
 		"GiB free",
-		"   1 dummy READY      ▓▓▒▒▒▒▒▒▒········ 40.0 GiB/80.0 GiB  "
+		"   1 dummy READY      ▓▓▒▒▒▒"
+		"▒▒▒········ 40.0 GiB/80.0 "
+		"GiB  "
 		"H100",
-		"   2 dummy READY      ▓▓··············· 10.0 GiB/80.0 GiB  "
+		"   2 dummy READY      ▓▓······"
+		"········· 10.0 GiB/80.0 GiB  "
 		"H100",
 		"─ row 1  H100  40.0 GiB free "
-		"───────────────────────────────────────────────────",
+		"─*─",
 		"   12 %",
 		" used *▂",
 		"─ sessions and reservations 1  models  waits "
-		"───────────────────────────────────",
+		"─*─",
 		has,
 		"   no process reserves 30.0 GiB of row 1 as kept",
 		"",
@@ -241,18 +244,24 @@ static void screens_are_as_expected(void)
 	OK(is_screen(small));
 	EQ(tmux("resize-window -x 200 -y 50"), 0);
 	large[n++] = " test.*  gpumapd *.*.* READY*, start 1  3 rows*:??:??";
-	large[n++] = "─ rows ─*─ ██ sessions  ▓▓ others  ▒▒ promised  ·· free";
+	large[n++] = "─ rows ─*─ ██ sessions  ▓▓"
+		     " others  ▒▒ promised  ·· free";
 	large[n++] = " row kind  state      memory *taken/all  device";
 	large[n++] = small[3];
 	large[n++] = "   0 host  READY      *  host *";
 	large[n++] = small[5];
-	large[n++] =
-		"   1 dummy READY      "
-		"▓▓▓▓▓▓▓▓▓▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒······················"
-		"············· 40.0 GiB/80.0 GiB  H100";
+	large[n++] = "   1 dummy READY      "
+		     "▓▓▓▓▓▓▓▓▓▒▒▒▒"
+		     "▒▒▒▒▒▒▒▒▒▒▒▒▒"
+		     "▒▒▒▒▒▒▒▒▒▒·····"
+		     "·················"
+		     "············· 40.0 GiB/80.0 GiB  H100";
 	large[n++] = "   2 dummy READY      "
-		     "▓▓▓▓▓▓▓▓▓·············································"
-		     "················· 10.0 GiB/80.0 GiB  H100";
+		     "▓▓▓▓▓▓▓▓▓······"
+		     "····················"
+		     "···················"
+		     "················· 10.0 "
+		     "GiB/80.0 GiB  H100";
 	large[n++] = "─ row 1  H100  40.0 GiB free ─*─";
 	large[n++] = "   12 %";
 	large[n++] = "";

@@ -11,6 +11,7 @@ EXTRA_DIST += $(gm_man:=.scd) \
 include $(top_srcdir)/%reldir%/container/local.mk
 include $(top_srcdir)/%reldir%/debian/local.mk
 include $(top_srcdir)/%reldir%/apparmor/local.mk
+include $(top_srcdir)/%reldir%/bpftrace/local.mk
 include $(top_srcdir)/%reldir%/completion/local.mk
 include $(top_srcdir)/%reldir%/exporter/local.mk
 include $(top_srcdir)/%reldir%/fdstore/local.mk

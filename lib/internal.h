@@ -475,6 +475,7 @@ struct gpumap_session {
 	uint64_t arena_bytes;
 	uint64_t range_bytes;
 	uint64_t queues_bytes;
+	uint64_t id; /* the agent's number of it */
 	uint32_t depth;
 	uint32_t n_rows;
 	bool runs_programs;

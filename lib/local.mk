@@ -57,6 +57,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/scatter.c \
 	%reldir%/scatter_combine.c %reldir%/scatter_combine.h \
 	%reldir%/session.c \
+	%reldir%/trace.c \
 	%reldir%/shares.c \
 	%reldir%/shares.h \
 	%reldir%/spread.c %reldir%/spread.h \
@@ -105,6 +106,7 @@ gpumapinclude_HEADERS += include/gpumap/policy.h
 gpumapinclude_HEADERS += include/gpumap/program.h
 gpumapinclude_HEADERS += include/gpumap/session.h
 gpumapinclude_HEADERS += include/gpumap/share.h
+gpumapinclude_HEADERS += include/gpumap/trace.h
 gpumapinclude_HEADERS += include/gpumap/types.h
 gpumapinclude_HEADERS += include/gpumap/uring.h
 gpumapinclude_HEADERS += include/gpumap/view.h

@@ -10,6 +10,7 @@
 
 _Static_assert(GPUMAP_ROWS_MAX == GM_ROWS, "one table");
 _Static_assert(GPUMAP_NAME_MAX + 1 == GM_NAME_BYTES, "one name");
+_Static_assert(GPUMAP_JOB_TIMES == GM_JOB_TIMES, "one list of spans");
 
 uint32_t gpumap_device_count(const struct gpumap *map)
 {
@@ -91,6 +92,30 @@ int gpumap_device_read(const struct gpumap *map, uint32_t row,
 	put_moving(&device, &moving);
 	device.since_ns += gm_get(&map->clock_offset);
 	gm_size_put(ret_device, &device, sizeof(device));
+	return 0;
+}
+
+int gpumap_device_jobs_read(const struct gpumap *map, uint32_t row,
+			    struct gpumap_device_jobs *ret_jobs)
+{
+	struct gpumap_device_jobs jobs = { .row = row };
+	struct gm_row_image facts;
+	const struct gm_row *slot;
+	int ret =
+		gm_size_out(ret_jobs, offsetof(struct gpumap_device_jobs, ns));
+
+	if (ret == 0)
+		ret = gm_rows_facts(&map->map, row, &facts);
+	if (ret != 0)
+		return ret;
+	slot = &map->map.rows[row];
+	jobs.generation = facts.generation;
+	jobs.ended = gm_get(&slot->jobs);
+	jobs.failed = gm_get(&slot->jobs_failed);
+	jobs.ns = gm_get(&slot->job_ns);
+	for (uint32_t i = 0; i < GM_JOB_TIMES; i++)
+		jobs.times[i] = gm_get(&slot->job_times[i]);
+	gm_size_put(ret_jobs, &jobs, sizeof(jobs));
 	return 0;
 }
 

@@ -98,6 +98,7 @@ static int accept_reply(struct gpumap_session *s, struct gm_call *call,
 	    (asked->depth != 0 && reply->depth != asked->depth) ||
 	    call->n_fds != (pollable ? 3u : 2u))
 		return -EPROTO;
+	s->id = reply->id;
 	s->depth = reply->depth;
 	s->n_rows = reply->n_rows;
 	s->range_bytes = reply->range_bytes;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "shm/point.h"
+#include "shm/tracepoint.h"
 
 uint32_t gm_client_dtype_bytes(uint32_t dtype)
 {
@@ -416,6 +417,7 @@ void gm_pair_push(struct gpumap_session *session, struct gm_queue_pair *pair,
 		gm_put(&pair->timeline->cancel, 0);
 		pair->cancelled = 0;
 	}
+	GM_TRACEPOINT(submit, session->id, pair->row, pair->out.pos, n);
 	slots = rich ? put(session, pair, jobs, n, state, true)
 		     : put(session, pair, jobs, n, state, false);
 	pair->out.pos += slots;

@@ -76,7 +76,8 @@ enum gm_control_type {
 	GM_CONTROL_CHANGE = 44,
 	GM_CONTROL_STARTED = 46,
 	GM_CONTROL_WAITS = 47,
-	GM_CONTROL_SHARE_FDS = 48 /* up to 32 back: of its buffers */
+	GM_CONTROL_SHARE_FDS = 48, /* up to 32 back: of its buffers */
+	GM_CONTROL_TRACE = 49      /* 1 back: memory of records, read-only */
 };
 
 struct gm_control {
@@ -155,6 +156,14 @@ struct gm_change_ask {
 
 struct gm_change_reply {
 	uint32_t generation;
+	uint32_t reserved;
+};
+
+/* TRACE: record the jobs of a row, of this user or for an administrator of all,
+ * in memory as trace.h says, until the connection ends.  No reply body.
+ * -EBUSY: another reader has the row's trace. */
+struct gm_trace_ask {
+	uint32_t row;
 	uint32_t reserved;
 };
 

@@ -59,7 +59,7 @@
 
 #include <stdalign.h>
 
-#include "shm/atomic.h"
+#include "shm/layout.h"
 #include "shm/ring.h"
 
 #define GM_JOURNAL_PLACES 1024u /* sessions a worker can serve at once */
@@ -125,6 +125,10 @@ struct gm_journal {
 	 * the process was killed, although another thread cannot end. */
 	gm_a64 guard;
 	gm_a64 unused[GM_LINE / 8 - 8 - GM_JOURNAL_NCCL_GROUPS];
+	/* of the completed jobs (agent/worker/queue/job_clock.h) */
+	alignas(GM_LINE) gm_a64 failed;
+	gm_a64 job_ns;
+	gm_a64 job_times[GM_JOB_TIMES];
 };
 
 /* In shared memory.  Written by the worker, or by recovery after its death. */
@@ -137,7 +141,7 @@ struct gm_journal_queue {
 	alignas(GM_LINE) gm_a64 word[GM_DEPTH_MAX];
 };
 
-_Static_assert(sizeof(struct gm_journal) == 256, "layout");
+_Static_assert(sizeof(struct gm_journal) == 384, "layout");
 _Static_assert(sizeof(struct gm_journal_queue) == 128 + 8 * GM_DEPTH_MAX,
 	       "layout");
 

@@ -40,7 +40,7 @@
 
 #include "shm/atomic.h"
 
-#define GM_LAYOUT_MAJOR   2u
+#define GM_LAYOUT_MAJOR   3u
 #define GM_LAYOUT_MINOR   0u
 #define GM_MAGIC          UINT64_C(0x000050414d555047) /* as bytes: GPUMAP */
 #define GM_BYTE_ORDER     UINT32_C(0x01020304)
@@ -56,6 +56,7 @@
 #define GM_MESH_GROUPS    1024u  /* groups of one mesh */
 #define GM_MESH_ADDED     64u    /* of these, groups that a client adds */
 #define GM_WORKS          13u    /* kinds of work that a row has room for */
+#define GM_JOB_TIMES      13u    /* spans of time, see gpumap_job_time() */
 #define GM_MOVING_BUFFERS 8u
 #define GM_MOVING_WORDS   18u
 
@@ -121,6 +122,12 @@ struct gm_row {
 	gm_a64 least[GM_WORKS];
 	gm_a64 calibrated;
 	alignas(GM_LINE) gm_a64 moving[GM_MOVING_BUFFERS][GM_MOVING_WORDS];
+	/* The jobs of the row's own worker since the row was given out.  Each
+	 * word has a meaning by itself and is stored in place. */
+	alignas(GM_LINE) gm_a64 jobs;   /* that have ended */
+	gm_a64 jobs_failed;             /* of these, with an error */
+	gm_a64 job_ns;                  /* the time that they took */
+	gm_a64 job_times[GM_JOB_TIMES]; /* how many took how long */
 };
 
 /* In shared memory. */
@@ -405,7 +412,8 @@ GM_ASSERT_BYTES(gm_header, 512);
 GM_ASSERT_AT(gm_row, least, 16);
 GM_ASSERT_AT(gm_row, calibrated, 120);
 GM_ASSERT_AT(gm_row, moving, 128);
-GM_ASSERT_BYTES(gm_row, 1280);
+GM_ASSERT_AT(gm_row, jobs, 1280);
+GM_ASSERT_BYTES(gm_row, 1408);
 GM_ASSERT_BYTES(gm_object_slot, 16);
 GM_ASSERT_BYTES(gm_holder, 64);
 GM_ASSERT_AT(gm_object_image, name, 32);

@@ -30,6 +30,7 @@ noinst_LTLIBRARIES += %reldir%/libshm.la
 %canon_reldir%_libshm_la_SOURCES += %reldir%/rows.c %reldir%/rows.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/score.c %reldir%/score.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/split.c %reldir%/split.h
+%canon_reldir%_libshm_la_SOURCES += %reldir%/trace.c %reldir%/trace.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/version.c %reldir%/version.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/worth.c %reldir%/worth.h
 

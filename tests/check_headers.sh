@@ -37,6 +37,7 @@ may_include() {
 		agent/topo/topo.h agent/top ;;
 	agent/topo) echo include agent/common/read_file.h agent/common/idset.h \
 		agent/plan agent/reader agent/topo ;;
+	agent/trace) echo include agent/trace ;;
 	agent/doctor) echo include agent/common/read_file.h agent/common/idset.h \
 		agent/plan/size_text.h agent/reader agent/doctor ;;
 	agent/exporter) echo include agent/reader agent/exporter ;;
@@ -44,7 +45,8 @@ may_include() {
 		agent/sync ;;
 	contrib/python/core) echo include contrib/python/core ;;
 	agent/ctl) echo include shm agent/plan agent/mask agent/mesh \
-		agent/bench agent/doctor agent/top agent/topo agent/reader agent/common/idset.h \
+		agent/bench agent/doctor agent/top agent/topo agent/trace \
+		agent/reader agent/common/idset.h \
 		agent/common/numa_bind.h \
 		agent/ctl ;;
 	esac

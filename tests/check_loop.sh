@@ -81,6 +81,8 @@ allowed() {
 	daemon/state/dir.c read 1: the administrator's
 	daemon/state/dir.c write 1: the administrator's
 	daemon/worker_uid.c fopen 1: the administrator's, at the start
+	daemon/workers/row_trace.c fchmod 1: a memfd, just made
+	daemon/workers/row_trace.c posix_fallocate 1: a memfd, just made
 	plan/checkpoint.c stat 1: gpumapctl's
 	plan/file.c fstat 1: the administrator's, at the start
 	plan/file.c pread 1: the administrator's, at the start

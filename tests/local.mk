@@ -65,6 +65,7 @@ gm_scripts += %reldir%/check_points.sh
 gm_scripts += %reldir%/check_shm_pure.sh
 gm_scripts += %reldir%/check_structure.sh
 gm_scripts += %reldir%/check_symbols.sh
+gm_scripts += %reldir%/check_tracepoints.sh
 gm_scripts += %reldir%/check_torture.sh
 gm_scripts += %reldir%/check_words.sh
 

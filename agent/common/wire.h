@@ -26,6 +26,8 @@
  *	FETCHED              <-  FETCH     (to another row's worker, and back)
  *	JOIN     1 fd        ->  JOINED    status (it is a rank of the group)
  *	MASK     1 or 2 fds  ->  MASKED    status, 1 fd: a copy on the device
+ *	TRACE    1 fd            (record jobs there)
+ *	TRACE_END                (and no more)
  *	DRAIN                ->  DRAINED   once, when the rings are empty
  *	LEAVE                ->  exit 0 (after DRAINED)
  *	GO                       (to a standby: serve the row)
@@ -126,7 +128,9 @@ enum gm_wire_type {
 	GM_WIRE_MASK = 32, /* a mask's bytes, of no session; see replica.h */
 	GM_WIRE_MASKED = 33,
 	GM_WIRE_DRAINED = 34, /* nothing is left to do but to lend */
-	GM_WIRE_LEAVE = 35
+	GM_WIRE_LEAVE = 35,
+	GM_WIRE_TRACE = 36, /* memory for records of jobs, see shm/trace.h */
+	GM_WIRE_TRACE_END = 37
 };
 
 /* A stage, and how many pieces of it are under way at most. */
@@ -205,6 +209,11 @@ struct gm_wire_masked {
 	int32_t code;          /* result of the path's trial */
 };
 
+/* TRACE. */
+struct gm_wire_trace {
+	uint32_t uid; /* whose jobs, or GM_TRACE_ALL */
+};
+
 /* A message.  Those that the union does not name need no more than what stands
  * before it. */
 struct gm_wire {
@@ -223,6 +232,7 @@ struct gm_wire {
 		struct gm_wire_joined joined;
 		struct gm_wire_mask mask;
 		struct gm_wire_masked masked;
+		struct gm_wire_trace trace;
 	};
 	/* VIOLATION, FAILED, REGISTERED: why, or ""; REGISTER: the entry point
 	 * of a program that is an image, or "". */

@@ -120,7 +120,7 @@ struct gm_ctl {
 	uint64_t layers;
 	uint64_t bytes;
 	uint64_t rounds;
-	uint64_t timeout_s;  /* of wait */
+	uint64_t timeout_s;  /* of wait, and of trace */
 	uint64_t interval_s; /* of top; 0: not given */
 	struct {
 		const char *node;
@@ -218,6 +218,7 @@ int gm_ctl_devices(struct gm_ctl *ctl);
 int gm_ctl_doctor(struct gm_ctl *ctl);
 int gm_ctl_topo(struct gm_ctl *ctl);
 int gm_ctl_top(struct gm_ctl *ctl);
+int gm_ctl_trace(struct gm_ctl *ctl);
 int gm_ctl_drain(struct gm_ctl *ctl);
 int gm_ctl_undrain(struct gm_ctl *ctl);
 int gm_ctl_cordon(struct gm_ctl *ctl);

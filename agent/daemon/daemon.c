@@ -54,6 +54,7 @@
 #include "agent/daemon/sharing/share_store.h"
 #include "agent/daemon/state/state.h"
 #include "agent/daemon/subscribers.h"
+#include "agent/daemon/workers/job_figures.h"
 #include "agent/daemon/workers/supervisor.h"
 #include "agent/plan/nodefile.h"
 #include "gpumap.h"
@@ -237,6 +238,7 @@ static void on_refresh(struct gm_timer *timer)
 	check_files(d);
 	check_names(d);
 	gm_devices_refresh(d);
+	gm_job_figures_refresh(d);
 	tell_status(d);
 	gm_timer_set(d->loop, timer, gm_loop_now() + d->config->refresh_ns);
 }

@@ -115,6 +115,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/sessions/reservations_request.c \
 	%reldir%/sessions/reservations_request.h \
 	%reldir%/sessions/session.c %reldir%/sessions/session.h \
+	%reldir%/sessions/trace_request.c %reldir%/sessions/trace_request.h \
 	%reldir%/sessions/usage_request.c %reldir%/sessions/usage_request.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/sharing/export_accounting.c \
@@ -144,7 +145,9 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/workers/death.c %reldir%/workers/death.h \
 	%reldir%/workers/demand.c %reldir%/workers/demand.h \
 	%reldir%/workers/exec.c %reldir%/workers/exec.h \
+	%reldir%/workers/job_figures.c %reldir%/workers/job_figures.h \
 	%reldir%/workers/program_workers.c %reldir%/workers/program_workers.h \
+	%reldir%/workers/row_trace.c %reldir%/workers/row_trace.h \
 	%reldir%/workers/stale_worker.c %reldir%/workers/stale_worker.h \
 	%reldir%/workers/standby.c %reldir%/workers/standby.h \
 	%reldir%/workers/supervisor.c %reldir%/workers/supervisor.h \

@@ -28,6 +28,7 @@
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/sessions/map_waits.h"
 #include "agent/daemon/sessions/session.h"
+#include "agent/daemon/sessions/trace_request.h"
 #include "agent/daemon/sharing/export_accounting.h"
 #include "agent/daemon/sharing/exports.h"
 #include "agent/daemon/sharing/peer_access.h"
@@ -48,6 +49,7 @@ static void connection_dropped(struct gm_connection *c, const char *why)
 	gm_rendezvous_connection_dropped(c, why);
 	gm_map_waits_connection_dropped(c, why);
 	gm_share_answers_connection_dropped(c, why);
+	gm_trace_request_connection_dropped(c);
 	gm_session_connection_dropped(c, why);
 }
 

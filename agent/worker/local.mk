@@ -22,6 +22,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/control/async_op_private.h \
 	%reldir%/control/blocking_thread.c %reldir%/control/blocking_thread.h \
 	%reldir%/control/io_events.c %reldir%/control/io_events.h \
+	%reldir%/control/job_trace.c %reldir%/control/job_trace.h \
 	%reldir%/control/sandbox.c %reldir%/control/sandbox.h \
 	%reldir%/control/send_queue.c %reldir%/control/send_queue.h
 %canon_reldir%_libworker_la_SOURCES += \
@@ -58,6 +59,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/queue/drr.h \
 	%reldir%/queue/fetch.c %reldir%/queue/fetch.h \
 	%reldir%/queue/heartbeat.h \
+	%reldir%/queue/job_clock.c %reldir%/queue/job_clock.h \
 	%reldir%/queue/quantum.c %reldir%/queue/quantum.h \
 	%reldir%/queue/run_queue.c %reldir%/queue/run_queue.h \
 	%reldir%/queue/schedule.h \

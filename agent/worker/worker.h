@@ -146,6 +146,7 @@ struct gm_worker {
 	TAILQ_HEAD(, gm_alloc_wait) alloc_waits; /* see memory/alloc.h */
 	struct gm_waiting waiting;
 	struct gm_wakeup_list wakeups;
+	struct gm_job_clock clock;
 	struct gm_loader loader;
 	struct gm_remote_copy_queue remote_copies;
 	struct gm_parts parts;

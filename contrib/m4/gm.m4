@@ -206,7 +206,7 @@ AC_DEFUN([GM_WITH_HEADER], [
       [gm_$1=yes m4_toupper([$1])_CPPFLAGS="-isystem $with_$1/include"])])
   CPPFLAGS=$gm_saved_cppflags
   AS_IF([test "x$gm_$1" = xyes],
-    [AC_DEFINE([HAVE_]m4_toupper(m4_translit([$2], [.], [_])), [1],
+    [AC_DEFINE([HAVE_]m4_toupper(m4_translit([$2], [./], [__])), [1],
       [Define to 1 if <$2> may be included.])],
     [test "x$with_$1" != xlook && test "x$with_$1" != xno],
     [AC_MSG_ERROR([--with-$1=$with_$1: no $2 there])])
@@ -226,6 +226,7 @@ gpumap $PACKAGE_VERSION
   top's screen  $with_ncurses
   cuda.h        $gm_cuda
   nccl.h        $gm_nccl
+  sys/sdt.h     $gm_sdt
   manual pages  $gm_man
   build         ${GM_BUILD:-plain}
 "])

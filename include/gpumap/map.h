@@ -442,6 +442,80 @@ GPUMAP_API int gpumap_device_read(const struct gpumap *map, uint32_t row,
 GPUMAP_API int gpumap_device_find(const struct gpumap *map,
 				  const uint8_t uuid[16]);
 
+#define GPUMAP_JOB_TIMES 13u /* spans of time that jobs are counted in */
+
+/*
+ * gpumap_job_time - the span that a time is in
+ *
+ * Each span but the first begins where the one before it ends: after 1 us, 4
+ * us, 16 us, and so on by four up to 4.2 s.  The last has no end.
+ *
+ * Returns	0 to GPUMAP_JOB_TIMES - 1
+ * Cost		a few instructions
+ * Threads	any; async-signal-safe
+ */
+static inline uint32_t gpumap_job_time(uint64_t ns)
+{
+	uint64_t us = ns == 0 ? 0 : (ns - 1) / 1000;
+	uint32_t span =
+		us == 0 ? 0 : (uint32_t)(63 - __builtin_clzll(us)) / 2 + 1;
+
+	return span < GPUMAP_JOB_TIMES ? span : GPUMAP_JOB_TIMES - 1;
+}
+
+/*
+ * gpumap_job_time_end - the longest time of a span, in ns
+ *
+ * Returns	it; of the last span and behind UINT64_MAX
+ * Cost		a few instructions
+ * Threads	any; async-signal-safe
+ */
+static inline uint64_t gpumap_job_time_end(uint32_t span)
+{
+	return span < GPUMAP_JOB_TIMES - 1 ? UINT64_C(1000) << 2 * span
+					   : UINT64_MAX;
+}
+
+/*
+ * The jobs of a row since the row was given out, over restarts of its worker
+ * and of the agent, as of the last refresh.  Jobs that a program of a client
+ * does run in a process which the client's code can write: they are not
+ * counted.  An allocation and the release of one count as jobs.
+ *
+ * The time of a job is from when the worker has read its entry until it has
+ * ended.  Long jobs, and all that a device does by itself, are timed; of small
+ * ones of host rows some are, by chance, and each counts for those that were
+ * not.  So the sum of @times is about @ended.
+ */
+struct gpumap_device_jobs {
+	size_t size; /* sizeof(struct gpumap_device_jobs) */
+	uint32_t row;
+	uint32_t generation; /* of the row, see gpumap_device */
+	uint64_t ended;
+	uint64_t failed;                  /* of these, with an error */
+	uint64_t ns;                      /* the time of those in @times */
+	uint64_t times[GPUMAP_JOB_TIMES]; /* how many were in each span */
+};
+
+/*
+ * gpumap_device_jobs_read - read how many jobs a row has done, and their times
+ *
+ * Each figure only grows, until the row is given to another device.  They are
+ * read one after the other, so some may be of a later refresh than others.
+ *
+ * ret_jobs	set its @size before the call
+ *
+ * Returns	0
+ *		-ENODEV		no such row
+ *		-EAGAIN, -EPROTO	as gpumap_device_read()
+ *		-E2BIG, -EINVAL	ret_jobs->size is more than 4096 bytes, or
+ *				smaller than its first fields
+ * Cost		no system call
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API int gpumap_device_jobs_read(const struct gpumap *map, uint32_t row,
+				       struct gpumap_device_jobs *ret_jobs);
+
 /* The order in which gpumap_device_choose() lists rows. */
 enum gpumap_choose_by {
 	/* the most memory in all; where two have as much, the higher compute

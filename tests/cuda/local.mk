@@ -111,12 +111,14 @@ gm_cuda_jobs = \
 	%reldir%/jobs/buffers.c \
 	%reldir%/jobs/bulk_fairness.c \
 	%reldir%/jobs/dependency.c \
+	%reldir%/jobs/figures.c \
 	%reldir%/jobs/kill_points.c \
 	%reldir%/jobs/random_mix.c \
 	%reldir%/jobs/remote_copy.c \
 	%reldir%/jobs/remote_copy_drain.c \
 	%reldir%/jobs/scatter.c \
-	%reldir%/jobs/scatter_combine.c
+	%reldir%/jobs/scatter_combine.c \
+	%reldir%/jobs/trace.c
 tests_suites_cuda_jobs_SOURCES = $(gm_cuda_jobs)
 tests_suites_cuda_jobs_LDADD = tests/libsupport.la tests/fake/libmachine.la \
 	lib/libgpumap.la shm/libshm.la -lpthread

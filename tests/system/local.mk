@@ -58,6 +58,7 @@ gm_system_ctl = \
 	%reldir%/ctl/status.c \
 	%reldir%/ctl/top.c \
 	%reldir%/ctl/topo.c \
+	%reldir%/ctl/trace.c \
 	%reldir%/ctl/wait.c
 tests_suites_system_ctl_SOURCES = $(gm_system_ctl)
 tests_suites_system_ctl_LDADD = tests/libsupport.la lib/libgpumap.la \
@@ -110,6 +111,7 @@ gm_system_jobs = \
 	%reldir%/jobs/dependency.c \
 	%reldir%/jobs/dependency_raw.c \
 	%reldir%/jobs/fairness.c \
+	%reldir%/jobs/figures.c \
 	%reldir%/jobs/kill_points.c \
 	%reldir%/jobs/operations.c \
 	%reldir%/jobs/program_death.c \
@@ -121,6 +123,7 @@ gm_system_jobs = \
 	%reldir%/jobs/remote_copy_lender_drain.c \
 	%reldir%/jobs/scatter.c \
 	%reldir%/jobs/scatter_combine.c \
+	%reldir%/jobs/trace.c \
 	%reldir%/jobs/uring.c
 tests_suites_system_jobs_SOURCES = $(gm_system_jobs)
 tests_suites_system_jobs_LDADD = tests/libsupport.la lib/libgpumap.la \

@@ -15,6 +15,7 @@ gm_unit_shm = \
 	%reldir%/shm/seq.c \
 	%reldir%/shm/split.c \
 	%reldir%/shm/torture_publish.c \
+	%reldir%/shm/trace.c \
 	%reldir%/shm/worth.c
 tests_suites_unit_shm_SOURCES = $(gm_unit_shm)
 tests_suites_unit_shm_LDADD = tests/libsupport.la shm/libshm.la -lpthread \
@@ -254,6 +255,14 @@ tests_suites_unit_topo_LDADD = tests/libsupport.la agent/topo/libtopo.la \
 	agent/plan/libplan.la lib/libgpumap.la $(JANSSON_LIBS)
 gm_cases += $(gm_unit_topo)
 
+gm_suites += tests/suites/unit_trace
+gm_unit_trace = \
+	%reldir%/trace/chrome_trace.c
+tests_suites_unit_trace_SOURCES = $(gm_unit_trace)
+tests_suites_unit_trace_LDADD = tests/libsupport.la agent/trace/libtrace.la \
+	$(JANSSON_LIBS)
+gm_cases += $(gm_unit_trace)
+
 gm_suites += tests/suites/unit_mesh
 gm_unit_mesh = \
 	%reldir%/mesh/mesh.c
@@ -313,6 +322,7 @@ gm_unit_worker = \
 	%reldir%/worker/dependency.c \
 	%reldir%/worker/io_events.c \
 	%reldir%/worker/load_ahead.c \
+	%reldir%/worker/job_clock.c \
 	%reldir%/worker/nccl_group_init.c \
 	%reldir%/worker/quantum.c \
 	%reldir%/worker/quantum_slices.c \

@@ -90,6 +90,7 @@ struct gm_connection {
 	bool was_session; /* or is one: it may have sent descriptors */
 	bool lost_fd;     /* one came, and we had no descriptor for it */
 	bool gave_fds;    /* that it may not have received yet */
+	bool traces;      /* it has had a trace of a row */
 	struct gm_importer_list imports; /* what it has descriptors of */
 	struct gm_mask_loan_list loans;  /* likewise, of masks */
 	struct gm_member_list members;   /* ranks that it is */

@@ -173,8 +173,14 @@ static void move_neither(struct gm_daemon *d, uint32_t row)
 {
 	const struct gm_moving_image neither = { .state = GPUMAP_DEVICE_PROBING,
 						 .since = gm_node_clock_now() };
+	struct gm_row *slot = &d->segment->map.rows[row];
 
-	gm_rows_move(&d->segment->map.rows[row], &neither);
+	gm_rows_move(slot, &neither);
+	gm_put(&slot->jobs, 0);
+	gm_put(&slot->jobs_failed, 0);
+	gm_put(&slot->job_ns, 0);
+	for (uint32_t i = 0; i < GM_JOB_TIMES; i++)
+		gm_put(&slot->job_times[i], 0);
 }
 
 static int give_anew(struct gm_daemon *d, uint32_t row,

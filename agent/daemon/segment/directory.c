@@ -20,6 +20,7 @@
 #include "shm/objects.h"
 #include "shm/point.h"
 #include "shm/seq.h"
+#include "shm/tracepoint.h"
 
 #define VERSION_MAX ((UINT64_C(1) << (64 - GM_UNIT_BITS)) - 1)
 
@@ -221,6 +222,8 @@ void gm_directory_store(struct gm_daemon *d, const struct gm_put *put)
 	gm_put(&slot->key, gm_object_key(put->block.kind, put->block.name));
 	GM_POINT("publish_key");
 	move_on(d, block, &put->block, put);
+	GM_TRACEPOINT(publish, put->block.kind, put->block.name,
+		      put->block.version);
 }
 
 void gm_directory_abandon(struct gm_daemon *d, const struct gm_put *put)

@@ -39,6 +39,7 @@
 #include "agent/daemon/sessions/registration.h"
 #include "agent/daemon/sessions/reservations_request.h"
 #include "agent/daemon/sessions/session.h"
+#include "agent/daemon/sessions/trace_request.h"
 #include "agent/daemon/sessions/usage_request.h"
 #include "agent/daemon/sharing/exports.h"
 #include "agent/daemon/sharing/peer_access.h"
@@ -542,6 +543,8 @@ static const struct gm_request_kind kinds[] = {
 			       .handle = gm_rendezvous_leave },
 	[GM_CONTROL_CHANGE] = { .body_bytes = sizeof(struct gm_change_ask),
 				.handle = gm_map_waits_handle },
+	[GM_CONTROL_TRACE] = { .body_bytes = sizeof(struct gm_trace_ask),
+			       .handle = gm_trace_request_handle },
 	[GM_CONTROL_USAGE] = { .body_bytes = sizeof(struct gm_usage_ask),
 			       .handle = gm_usage_request_handle },
 };

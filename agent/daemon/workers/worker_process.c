@@ -22,6 +22,7 @@
 #include "agent/daemon/workers/death.h"
 #include "agent/daemon/workers/demand.h"
 #include "agent/daemon/workers/exec.h"
+#include "agent/daemon/workers/row_trace.h"
 #include "agent/daemon/workers/stale_worker.h"
 #include "agent/daemon/workers/watchdog.h"
 #include "agent/daemon/workers/worker_child.h"
@@ -29,6 +30,7 @@
 #include "agent/daemon/workers/worker_users.h"
 #include "gpumap.h"
 #include "shm/point.h"
+#include "shm/tracepoint.h"
 
 #define MS           UINT64_C(1000000)
 #define SECOND       UINT64_C(1000000000)
@@ -207,6 +209,7 @@ static void spawn_worker(struct gm_worker_process *worker)
 	gm_worker_child_enter(worker, GM_PROCESS_STARTING,
 			      gm_worker_exec_limit(worker));
 	worker->times.started_ns = worker->since_ns;
+	gm_row_trace_resume(worker);
 }
 
 /* ---- its end ----------------------------------------------------------- */
@@ -308,6 +311,8 @@ static void worker_gone(struct gm_worker_process *worker, const char *how,
 		  !(well && worker->draining);
 	gm_worker_users_worker_gone(worker, well);
 	worker->restarts += !well;
+	if (!well)
+		GM_TRACEPOINT(restart, worker->row, worker->restarts);
 	if (is_owed)
 		spawn_recovery(worker);
 	else
@@ -532,6 +537,7 @@ int gm_worker_process_make(struct gm_daemon *d, struct gm_worker_group *group,
 	worker->on_need = worker->is_card || group->runs_programs;
 	gm_standby_init(&worker->standby, gm_demand_closed);
 	worker->journal_fd = -1;
+	worker->trace.fd = -1;
 	worker->waker = -1;
 	if (gm_worker_process_is_shown(worker))
 		worker->restarts = d->devices->of[row]->moving.restarts;
@@ -575,6 +581,7 @@ void gm_worker_process_free(struct gm_worker_process *worker)
 	gm_timer_stop(worker->d->loop, &worker->idle);
 	gm_standby_free(worker);
 	gm_worker_users_hung_up(worker);
+	gm_row_trace_end(worker);
 	unwatch(worker);
 	TAILQ_REMOVE(&worker->d->supervisor->all, worker, entry);
 	if (worker->journal)

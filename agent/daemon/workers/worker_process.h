@@ -106,6 +106,21 @@ struct gm_sign {
 	uint64_t since_ns; /* first seen; 0: it is of an earlier worker */
 };
 
+/* The journal's figures that the row's words in the segment have. */
+struct gm_jobs_seen {
+	uint64_t jobs;
+	uint64_t failed;
+	uint64_t ns;
+	uint64_t times[GM_JOB_TIMES];
+};
+
+/* A trace of the row's jobs (row_trace.h). */
+struct gm_row_trace {
+	const void *reader; /* NULL: there is none */
+	int fd;
+	uint32_t uid; /* whose jobs, or GM_TRACE_ALL */
+};
+
 struct gm_worker_process {
 	TAILQ_ENTRY(gm_worker_process) entry; /* of all that there are */
 	struct gm_daemon *d;
@@ -166,6 +181,8 @@ struct gm_worker_process {
 
 	int journal_fd;
 	struct gm_journal *journal;
+	struct gm_jobs_seen jobs_seen;
+	struct gm_row_trace trace;
 	int waker; /* an eventfd of the row's workers; -1 until asked for */
 	struct gm_attachment_list attachments;
 	uint32_t n_offered;

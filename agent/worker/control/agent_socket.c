@@ -46,6 +46,7 @@ static bool goes_with(uint32_t type, int n_fds)
 	case GM_WIRE_LEND:
 	case GM_WIRE_BORROW:
 	case GM_WIRE_JOIN:
+	case GM_WIRE_TRACE:
 		return n_fds == 1;
 	case GM_WIRE_MASK:
 		return n_fds == 1 || n_fds == 2;

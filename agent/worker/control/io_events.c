@@ -13,6 +13,7 @@
 #include "agent/worker/collective/nccl_group.h"
 #include "agent/worker/control/agent_socket.h"
 #include "agent/worker/control/async_op.h"
+#include "agent/worker/control/job_trace.h"
 #include "agent/worker/io/mask_upload.h"
 #include "agent/worker/io/remote_copy.h"
 #include "agent/worker/memory/stall_guard.h"
@@ -297,6 +298,7 @@ static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 	s->awaits = wire->attach.n_awaited;
 	s->decoder.row = w->row;
 	s->wakeups = &w->wakeups;
+	s->clock = &w->clock;
 	if (s->awaits == 0 && begin(w, s) < 0) {
 		gm_run_queue_dismiss(w, s);
 		gm_buffers_close_budget(&s->buffers, &w->budgets);
@@ -426,6 +428,12 @@ static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 		break;
 	case GM_WIRE_JOIN:
 		gm_collective_join(w, wire, take_fd(fds));
+		break;
+	case GM_WIRE_TRACE:
+		gm_job_trace_begin(&w->clock, wire, take_fd(fds));
+		break;
+	case GM_WIRE_TRACE_END:
+		gm_job_trace_end(&w->clock);
 		break;
 	case GM_WIRE_MASK:
 		gm_mask_upload(w, wire, take_fd(fds), take_fd(fds + 1));

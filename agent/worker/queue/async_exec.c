@@ -17,6 +17,7 @@
 #include "agent/worker/queue/run_queue.h"
 #include "gpumap.h"
 #include "shm/point.h"
+#include "shm/tracepoint.h"
 
 static struct gm_inflight_entry *inflight_at(const struct gm_worker_session *s,
 					     uint32_t pos)
@@ -169,6 +170,8 @@ void gm_async_exec_land(struct gm_worker *worker,
 			break;
 		if (rc == -ENOTRECOVERABLE)
 			gm_io_events_failed(w);
+		GM_TRACEPOINT(end, s->id, slice->pos, slice->first,
+			      slice->count, rc < 0 ? rc : 0);
 		if (rc < 0)
 			fail_rest(w, s, e, rc);
 		e->n_slices--;
@@ -215,6 +218,11 @@ static void start(struct gm_worker *w, struct gm_worker_session *s)
 			fail_rest(w, s, e, -ETIME);
 			break;
 		}
+		slice->first = e->next;
+		slice->count = count;
+		if (e->next == 0)
+			e->stamp.started_ns = slice->since_ns;
+		GM_TRACEPOINT(start, s->id, slice->pos, e->next, count);
 		gm_beat_at(w->journal, GM_CALL_DEVICE, slice->since_ns);
 		rc = backend->start(w->dev, &e->task, e->next, count,
 				    f->n_slices ? &before->flight : NULL,
@@ -264,12 +272,18 @@ static void end(struct gm_worker_session *s, struct gm_batch *batch,
 static void end_all(struct gm_worker_session *s, struct gm_batch *batch)
 {
 	struct gm_async_execs *f = s->flights;
+	uint64_t now = 0;
 
 	while (f->oldest != s->entries.pos && !gm_get(&s->mapping.broken)) {
 		struct gm_inflight_entry *e = inflight_at(s, f->oldest);
 
 		if (!is_over(e))
 			break;
+		if (!e->is_second) {
+			now = now ? now : gm_now_ns();
+			gm_job_clock_ended(s->clock, &e->stamp, s->id, s->uid,
+					   now, e->status);
+		}
 		end(s, batch, e->status, e->is_second);
 	}
 }
@@ -277,6 +291,7 @@ static void end_all(struct gm_worker_session *s, struct gm_batch *batch)
 /* The next entry has been read and ends later.  Earlier completions that are
  * not in the journal yet are published first. */
 static struct gm_inflight_entry *take(struct gm_worker_session *s,
+				      const struct gm_task *task,
 				      struct gm_batch *batch)
 {
 	struct gm_inflight_entry *e = inflight_at(s, s->entries.pos);
@@ -285,22 +300,30 @@ static struct gm_inflight_entry *take(struct gm_worker_session *s,
 	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
 	GM_POINT("flight_taken");
 	s->entries.pos++;
-	*e = (struct gm_inflight_entry){ 0 };
+	*e = (struct gm_inflight_entry){
+		.stamp = gm_job_stamp(task, s->flights->turn_ns, 1)
+	};
 	return e;
 }
 
 /* The entry needs no work and ends when all entries before it have ended. */
-static void read_ended(struct gm_worker_session *s, struct gm_batch *batch,
-		       int32_t status, bool is_second)
+static void read_ended(struct gm_worker_session *s, const struct gm_task *task,
+		       struct gm_batch *batch, int32_t status, bool is_second)
 {
+	const uint64_t now = s->flights->turn_ns;
 	struct gm_inflight_entry *e;
+	struct gm_job_stamp stamp;
 
 	if (s->flights->oldest != s->entries.pos) {
-		e = take(s, batch);
+		e = take(s, task, batch);
 		e->status = status;
 		e->is_second = is_second;
 		return;
 	}
+	stamp = gm_job_stamp(task, now, 1);
+	if (!is_second)
+		gm_job_clock_ended(s->clock, &stamp, s->id, s->uid, now,
+				   status);
 	s->entries.pos++;
 	end(s, batch, status, is_second);
 }
@@ -334,7 +357,7 @@ static void read_task(struct gm_worker *w, struct gm_worker_session *s,
 		      const struct gm_decoded_entry *verdict,
 		      struct gm_batch *batch)
 {
-	struct gm_inflight_entry *e = take(s, batch);
+	struct gm_inflight_entry *e = take(s, &verdict->task, batch);
 
 	e->task = verdict->task;
 	e->deadline_ns = verdict->deadline_ns;
@@ -347,7 +370,10 @@ static void read_fence(struct gm_worker_session *s,
 		       const struct gm_decoded_entry *verdict,
 		       struct gm_batch *batch)
 {
-	take(s, batch)->is_fence = true;
+	struct gm_inflight_entry *e = take(s, &verdict->task, batch);
+
+	e->stamp.n = gm_decode_elements(verdict);
+	e->is_fence = true;
 	s->flights->fenced = true;
 	gm_session_send(s, verdict);
 }
@@ -356,6 +382,7 @@ static void read_fence(struct gm_worker_session *s,
 static bool read_entry(struct gm_worker *w, struct gm_worker_session *s,
 		       struct gm_batch *batch)
 {
+	static const struct gm_task nop;
 	uint64_t words[GM_ENTRY_WORDS];
 	bool is_second = s->second;
 	struct gm_decoded_entry verdict;
@@ -364,9 +391,10 @@ static bool read_entry(struct gm_worker *w, struct gm_worker_session *s,
 	if (!may_read(w, s) ||
 	    !gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 0, words))
 		return false;
+	GM_TRACEPOINT(fetch, s->id, s->entries.pos, words[0] >> 32);
 	if (gm_decode_is_plain(&s->decoder, words) &&
 	    !(s->second | s->cancels)) {
-		read_ended(s, batch, 0, false);
+		read_ended(s, &nop, batch, 0, false);
 		return true;
 	}
 	rc = gm_fetch_entry(s, words, &verdict);
@@ -385,7 +413,7 @@ static bool read_entry(struct gm_worker *w, struct gm_worker_session *s,
 					s->entries.pos);
 		if (gm_op_is_collective(verdict.task.op))
 			gm_collective_refused(s, &verdict, rc);
-		read_ended(s, batch, rc, is_second);
+		read_ended(s, &verdict.task, batch, rc, is_second);
 	}
 	return true;
 }
@@ -419,8 +447,12 @@ static void fence(struct gm_worker *w, struct gm_worker_session *s,
 	if (!s->pending.handle || s->flights->reaching ||
 	    s->flights->oldest != s->entries.pos - 1)
 		return;
+	struct gm_job_stamp *stamp = &inflight_at(s, s->flights->oldest)->stamp;
+
 	publish(s, batch);
 	gm_async_ops_give_back(w, s);
+	stamp->started_ns = gm_now_ns();
+	GM_TRACEPOINT(start, s->id, s->flights->oldest, 0, stamp->n);
 	if (begin_pending(w, s) < 0)
 		end_all(s, batch);
 }
@@ -463,6 +495,8 @@ void gm_async_exec_finish(struct gm_worker_session *session, int32_t status)
 	struct gm_inflight_entry *e =
 		inflight_at(session, session->entries.pos - 1);
 
+	GM_TRACEPOINT(end, session->id, session->entries.pos - 1, 0, e->stamp.n,
+		      status);
 	e->status = status;
 	e->is_fence = false;
 	session->flights->fenced = false;
@@ -506,6 +540,7 @@ void gm_async_exec_serve(struct gm_worker *worker,
 	uint32_t n = 0; /* entries read */
 
 	s->flights->held = false;
+	s->flights->turn_ns = gm_now_ns();
 	gm_intake_turn(s);
 	gm_async_exec_land(worker, s);
 	end_all(s, &batch);

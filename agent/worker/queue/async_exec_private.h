@@ -20,12 +20,15 @@ struct gm_inflight_entry {
 	int32_t status;
 	bool is_fence;
 	bool is_second; /* a second slot, which is no job */
+	struct gm_job_stamp stamp;
 };
 
 struct gm_async_exec_slice {
 	struct gm_async_exec flight;
 	uint32_t pos; /* of its entry */
 	uint64_t since_ns;
+	uint64_t first; /* its elements, for the tracepoints */
+	uint64_t count;
 };
 
 struct gm_async_execs {
@@ -39,6 +42,7 @@ struct gm_async_execs {
 	bool held; /* parked although it has work, see gm_async_exec_hold() */
 	bool reaching;       /* the fence waits for its memory to be mapped */
 	uint64_t refused_at; /* worker->landed at the last start attempt */
+	uint64_t turn_ns;    /* when the turn began */
 	struct gm_doorbell_spin spin;
 	uint32_t first; /* slice[first % GM_ASYNC_EXEC_SLICES] is the oldest */
 	uint32_t n_slices;

@@ -13,6 +13,7 @@
 #include "agent/worker/queue/quantum.h"
 #include "agent/worker/queue/session.h"
 #include "shm/point.h"
+#include "shm/tracepoint.h"
 
 /* Entries that have ended, in order, and whose completions are not published
  * yet. */
@@ -20,6 +21,7 @@ struct gm_batch {
 	uint32_t first; /* position of the first */
 	uint32_t n;
 	uint32_t seconds; /* second slots among these n, which are no jobs */
+	uint32_t failed;  /* among these n, with an error */
 	uint32_t ended;   /* in this turn, published or not */
 	int32_t status[GM_TURN_ENTRIES];
 };
@@ -27,6 +29,7 @@ struct gm_batch {
 static inline void gm_batch_end(struct gm_batch *batch, int32_t status)
 {
 	batch->status[batch->n++] = status;
+	batch->failed += status < 0;
 	batch->ended++;
 }
 
@@ -45,7 +48,7 @@ static inline void gm_batch_publish(struct gm_worker_session *s,
 				    struct gm_batch *batch)
 {
 	uint64_t words[GM_DONE_WORDS];
-	gm_a64 *completed = &s->signs->completed;
+	gm_a64 *completed = &s->signs->completed, *failed = &s->signs->failed;
 
 	if (batch->n == 0)
 		return;
@@ -65,8 +68,12 @@ static inline void gm_batch_publish(struct gm_worker_session *s,
 	if (__builtin_expect(gm_wakeup_list_is_awaited(s->wakeups), 0))
 		gm_wakeup_list_tell(s->wakeups);
 	gm_put(completed, gm_get(completed) + batch->n - batch->seconds);
+	if (__builtin_expect(batch->failed != 0, 0))
+		gm_put(failed, gm_get(failed) + batch->failed);
+	GM_TRACEPOINT(complete, s->id, batch->first, batch->n);
 	batch->n = 0;
 	batch->seconds = 0;
+	batch->failed = 0;
 }
 
 #endif

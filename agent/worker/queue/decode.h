@@ -76,6 +76,13 @@ static inline bool gm_decode_is_plain(const struct gm_decoder *decoder,
 	       (words[6] | words[7]) == 0;
 }
 
+/* The elements of a job, also of a collective. */
+static inline uint64_t gm_decode_elements(const struct gm_decoded_entry *entry)
+{
+	return gm_op_is_collective(entry->task.op) ? entry->ask.n
+						   : entry->task.n;
+}
+
 /*
  * gm_decode_entry - decode and validate one entry
  *

@@ -12,11 +12,21 @@
 #include "agent/worker/queue/heartbeat.h"
 #include "gpumap.h"
 #include "shm/point.h"
+#include "shm/tracepoint.h"
 
 /* Bytes of a job that is large enough to time. */
 #define GM_TURN_TIMED       4096u
 
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
+
+/* End an entry whose job was timed. */
+static void end_timed(struct gm_worker_session *s, struct gm_batch *batch,
+		      const struct gm_job_stamp *stamp, uint64_t now_ns,
+		      int32_t status)
+{
+	gm_job_clock_ended(s->clock, stamp, s->id, s->uid, now_ns, status);
+	gm_batch_end(batch, status);
+}
 
 /* Run up to @budget bytes of the current work.  Returns the bytes.  When the
  * work has ended, its bytes are 0 and its status is in the batch. */
@@ -25,13 +35,14 @@ static uint64_t do_slice(struct gm_worker_session *s,
 			 uint64_t budget)
 {
 	struct gm_work *work = &s->work;
-	uint64_t count = work->task.n - work->next;
+	uint64_t count = work->task.n - work->next, now = gm_now_ns();
 	int rc;
 
-	if (work->deadline_ns && work->next > 0 &&
-	    gm_now_ns() >= work->deadline_ns) {
+	if (work->next == 0)
+		s->stamp = gm_job_stamp(&work->task, now, 1);
+	if (work->deadline_ns && work->next > 0 && now >= work->deadline_ns) {
 		work->bytes = 0;
-		gm_batch_end(batch, -ETIME);
+		end_timed(s, batch, &s->stamp, now, -ETIME);
 		return 0;
 	}
 	if (count > budget / work->each)
@@ -41,14 +52,17 @@ static uint64_t do_slice(struct gm_worker_session *s,
 		GM_POINT("worker_taken");
 		work->taken = true;
 	}
-	gm_beat(s->signs, GM_CALL_DEVICE);
+	GM_TRACEPOINT(start, s->id, batch->first, work->next, count);
+	gm_beat_at(s->signs, GM_CALL_DEVICE, now);
 	rc = dev->backend->run(dev, &work->task, work->next, count);
-	gm_beat(s->signs, GM_CALL_LOOP);
+	now = gm_now_ns();
+	gm_beat_at(s->signs, GM_CALL_LOOP, now);
 	GM_POINT("worker_sliced");
+	GM_TRACEPOINT(end, s->id, batch->first, work->next, count, rc);
 	work->next += count;
 	if (rc < 0 || work->next == work->task.n) {
 		work->bytes = 0;
-		gm_batch_end(batch, rc);
+		end_timed(s, batch, &s->stamp, now, rc);
 	}
 	return count * work->each;
 }
@@ -75,6 +89,9 @@ uint64_t gm_quantum_share(uint64_t share, uint64_t bytes, uint64_t ns,
 struct timing {
 	uint64_t since_ns; /* 0: not begun */
 	uint64_t bytes;
+	uint32_t weight; /* of each small job, see job_clock.h */
+	uint64_t
+		read_ns; /* when the entry at hand was read; 0: not yet known */
 };
 
 static void begin_timing(struct timing *timing, uint64_t bytes)
@@ -136,6 +153,9 @@ static void serve_buffer(struct gm_worker_session *s,
 	gm_batch_publish(s, batch);
 	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
 	GM_POINT("worker_sent");
+	s->stamp = gm_job_stamp(&verdict->task, gm_now_ns(), 1);
+	s->stamp.n = gm_decode_elements(verdict);
+	GM_TRACEPOINT(start, s->id, s->entries.pos, 0, s->stamp.n);
 	gm_session_send(s, verdict);
 }
 
@@ -146,16 +166,47 @@ static void serve_program(struct gm_worker_session *s,
 			  const struct gm_decoded_entry *v,
 			  struct gm_batch *batch)
 {
+	struct gm_job_stamp stamp;
+	uint64_t now;
 	int rc;
 
 	gm_batch_publish(s, batch);
 	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
 	GM_POINT("worker_runs");
-	gm_beat(s->signs, GM_CALL_PROGRAM);
+	now = gm_now_ns();
+	stamp = gm_job_stamp(&v->task, now, 1);
+	GM_TRACEPOINT(start, s->id, s->entries.pos, 0, v->task.n);
+	gm_beat_at(s->signs, GM_CALL_PROGRAM, now);
 	rc = gm_program_run(v->program, &v->task, s->decoder.row);
-	gm_beat(s->signs, GM_CALL_LOOP);
+	now = gm_now_ns();
+	gm_beat_at(s->signs, GM_CALL_LOOP, now);
 	GM_POINT("worker_ran");
-	gm_batch_end(batch, rc);
+	GM_TRACEPOINT(end, s->id, s->entries.pos, 0, v->task.n, rc);
+	end_timed(s, batch, &stamp, now, rc);
+}
+
+/* The next entry is read when this one has ended. */
+static __attribute__((noinline, cold)) void
+time_small(struct gm_worker_session *s, const struct gm_task *task,
+	   struct timing *timing, int32_t status)
+{
+	struct gm_job_stamp stamp =
+		gm_job_stamp(task, timing->read_ns, timing->weight);
+
+	timing->read_ns = gm_now_ns();
+	gm_job_clock_ended(s->clock, &stamp, s->id, s->uid, timing->read_ns,
+			   status);
+}
+
+/* End an entry that took no turn of its own, and whose job is timed if the turn
+ * is. */
+static void end_small(struct gm_worker_session *s, struct gm_batch *batch,
+		      const struct gm_task *task, struct timing *timing,
+		      int32_t status)
+{
+	if (unlikely(timing->weight))
+		time_small(s, task, timing, status);
+	gm_batch_end(batch, status);
 }
 
 /* Serve an entry other than a plain NOP.  Returns the bytes that it used of the
@@ -177,6 +228,7 @@ static uint64_t serve_entry(struct gm_worker_session *s,
 	if (rc == 0 && verdict.program) {
 		serve_program(s, &verdict, batch);
 		timing->since_ns = 0; /* its time does not predict other work */
+		timing->read_ns = 0;
 		return budget;
 	}
 	if (rc < 0 || verdict.bytes == 0) {
@@ -186,16 +238,23 @@ static uint64_t serve_entry(struct gm_worker_session *s,
 		}
 		if (gm_op_is_collective(verdict.task.op))
 			gm_collective_refused(s, &verdict, rc);
-		gm_batch_end(batch, rc);
+		if (is_second)
+			gm_batch_end(batch, rc);
+		else
+			end_small(s, batch, &verdict.task, timing, rc);
 		batch->seconds += is_second;
 		return 0;
 	}
 	begin_timing(timing, verdict.bytes);
 	if (verdict.bytes <= GM_TURN_SMALL && verdict.bytes <= budget) {
-		gm_batch_end(batch, dev->backend->run(dev, &verdict.task, 0,
-						      verdict.task.n));
+		GM_TRACEPOINT(start, s->id, s->entries.pos, 0, verdict.task.n);
+		rc = dev->backend->run(dev, &verdict.task, 0, verdict.task.n);
+		GM_TRACEPOINT(end, s->id, s->entries.pos, 0, verdict.task.n,
+			      rc);
+		end_small(s, batch, &verdict.task, timing, rc);
 		return verdict.bytes;
 	}
+	timing->read_ns = 0; /* the next entry is read after this work */
 	gm_batch_publish(s, batch);
 	begin_work(s, &verdict);
 	return do_slice(s, dev, batch, budget);
@@ -229,11 +288,13 @@ static uint64_t allowance(const struct gm_worker_session *s,
 uint32_t gm_quantum_serve(struct gm_worker_session *session,
 			  struct gm_backend_device *dev)
 {
+	static const struct gm_task nop;
 	struct gm_worker_session *s = session;
 	struct gm_batch batch = { .first = s->entries.pos };
 	uint64_t words[GM_ENTRY_WORDS], left = allowance(s, dev), used;
 	const uint64_t share = s->share, all = left;
-	struct timing timing = { 0 };
+	struct timing timing = { .weight =
+					 gm_job_clock_turn(s->clock, s->uid) };
 
 	gm_intake_turn(s);
 	if (s->work.bytes) {
@@ -246,9 +307,12 @@ uint32_t gm_quantum_serve(struct gm_worker_session *session,
 	while (batch.ended < GM_TURN_ENTRIES && left >= GM_TURN_TIMED &&
 	       !s->work.bytes &&
 	       gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 0, words)) {
+		GM_TRACEPOINT(fetch, s->id, s->entries.pos, words[0] >> 32);
+		if (unlikely(timing.weight) && timing.read_ns == 0)
+			timing.read_ns = gm_now_ns();
 		if (gm_decode_is_plain(&s->decoder, words) &&
 		    !(s->second | s->cancels)) {
-			gm_batch_end(&batch, 0);
+			end_small(s, &batch, &nop, &timing, 0);
 		} else {
 			used = serve_entry(s, dev, words, &batch, left,
 					   &timing);
@@ -286,6 +350,8 @@ void gm_quantum_finish(struct gm_worker_session *session, int32_t status)
 	/* The entry may have read zeroes.  The next turn ends the session. */
 	if (gm_get(&session->mapping.broken))
 		return;
-	gm_batch_end(&batch, status);
+	GM_TRACEPOINT(end, session->id, batch.first, 0, session->stamp.n,
+		      status);
+	end_timed(session, &batch, &session->stamp, gm_now_ns(), status);
 	gm_batch_publish(session, &batch);
 }

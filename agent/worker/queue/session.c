@@ -17,6 +17,7 @@
 #include "agent/worker/queue/dependency.h"
 #include "agent/worker/queue/quantum.h"
 #include "shm/point.h"
+#include "shm/tracepoint.h"
 
 static bool inside(uint64_t at, uint64_t bytes, uint64_t size)
 {
@@ -248,6 +249,7 @@ void gm_session_wake(struct gm_worker_session *session, bool in_any_case)
 	if (session->socket >= 0 && (in_any_case || gm_get(&client->by_fd)))
 		send(session->socket, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 	gm_put(wakes, gm_get(wakes) + 1);
+	GM_TRACEPOINT(wake, session->id);
 }
 
 /* Runs in the close thread. */

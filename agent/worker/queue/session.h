@@ -25,6 +25,7 @@
 #include "agent/worker/queue/decode.h"
 #include "agent/worker/queue/doorbell_limit.h"
 #include "agent/worker/queue/drr.h"
+#include "agent/worker/queue/job_clock.h"
 #include "agent/worker/queue/spin.h"
 #include "shm/journal.h"
 #include "shm/queue.h"
@@ -163,6 +164,8 @@ struct gm_worker_session {
 	uint64_t cancel;
 	/* Wakeup list of the worker; NULL in the recovery process. */
 	struct gm_wakeup_list *wakeups;
+	/* Clock of the worker; likewise. */
+	struct gm_job_clock *clock;
 
 	/* State that the loop schedules by. */
 	TAILQ_ENTRY(gm_worker_session)
@@ -192,6 +195,8 @@ struct gm_worker_session {
 	 * (control/async_op.h). */
 	struct gm_buffer_table buffers;
 	struct gm_async_op pending;
+	/* The job that work or pending has; there is one of them at most. */
+	struct gm_job_stamp stamp;
 	struct gm_remote_copy carry;
 	struct gm_alloc_wait alloc;
 	struct gm_async_op_job *last_op; /* NULL until the first one */

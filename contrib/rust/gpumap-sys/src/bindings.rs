@@ -743,6 +743,24 @@ extern "C" {
         uuid: *const u8,
     ) -> ::std::os::raw::c_int;
 }
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct gpumap_device_jobs {
+    pub size: usize,
+    pub row: u32,
+    pub generation: u32,
+    pub ended: u64,
+    pub failed: u64,
+    pub ns: u64,
+    pub times: [u64; 13usize],
+}
+extern "C" {
+    pub fn gpumap_device_jobs_read(
+        map: *const gpumap,
+        row: u32,
+        ret_jobs: *mut gpumap_device_jobs,
+    ) -> ::std::os::raw::c_int;
+}
 pub const GPUMAP_CHOOSE_BEST: gpumap_choose_by = 0;
 pub const GPUMAP_CHOOSE_FREE_MEMORY: gpumap_choose_by = 1;
 pub const GPUMAP_CHOOSE_FREE_COMPUTE: gpumap_choose_by = 2;
@@ -2032,6 +2050,45 @@ extern "C" {
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct gpumap_trace {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct gpumap_trace_job {
+    pub session: u64,
+    pub read_ns: u64,
+    pub started_ns: u64,
+    pub ended_ns: u64,
+    pub n: u64,
+    pub row: u32,
+    pub uid: u32,
+    pub status: i32,
+    pub op: u32,
+    pub dtype: u32,
+    pub reserved: u32,
+}
+extern "C" {
+    pub fn gpumap_trace_open(
+        map: *mut gpumap,
+        rows: *const u32,
+        n: u32,
+        ret_trace: *mut *mut gpumap_trace,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    pub fn gpumap_trace_read(
+        trace: *mut gpumap_trace,
+        ret_jobs: *mut gpumap_trace_job,
+        n: u32,
+        ret_lost: *mut u64,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    pub fn gpumap_trace_close(trace: *mut gpumap_trace);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct gpumap_program_tile {
     pub size: usize,
     pub row: u32,
@@ -2077,6 +2134,7 @@ pub const GPUMAP_DEVICE_INTEGRATED: u32 = 2;
 pub const GPUMAP_DEVICE_MAIN_MEMORY: u32 = 64;
 pub const GPUMAP_DEVICE_MIG: u32 = 4;
 pub const GPUMAP_ENGINE_BY_ENV: u32 = 1;
+pub const GPUMAP_JOB_TIMES: u32 = 13;
 pub const GPUMAP_KERNEL_PARAMS_AT: u32 = 24;
 pub const GPUMAP_KERNEL_THREADS: u32 = 256;
 pub const GPUMAP_KNOWN_CC: u32 = 32;

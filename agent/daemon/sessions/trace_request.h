@@ -1,0 +1,23 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * trace_request - begin a trace of a row's jobs for a client, until its
+ * connection ends.
+ *
+ * Root and the agent's own user see the jobs of all users, others their own.  A
+ * row has one trace at a time; theirs takes the place of another user's.
+ */
+#ifndef GM_DAEMON_SESSIONS_TRACE_REQUEST_H
+#define GM_DAEMON_SESSIONS_TRACE_REQUEST_H
+
+#include "agent/daemon/base/connection.h"
+
+/* Handler, see dispatch.h. */
+int gm_trace_request_handle(struct gm_connection *c,
+			    const struct gm_request *r);
+
+/* See base/events.h. */
+void gm_trace_request_connection_dropped(struct gm_connection *c);
+
+#endif

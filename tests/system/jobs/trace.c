@@ -1,0 +1,268 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Traces: each job of a recorded row is there once, as its worker did it, also
+ * after the worker's death; users see their own; one reader has a row.
+ */
+
+#include <sys/wait.h>
+
+#include "tests/support/story_rows.h"
+
+#define N    (UINT32_C(1) << 20)
+#define MANY 3000
+
+static struct agent agent;
+static struct gpumap *map;
+static struct gpumap_trace_job got[2 * MANY];
+static uint64_t lost;
+
+/* Read until there are so many, or time is up.  Returns how many there are. */
+static uint32_t read_jobs(struct gpumap_trace *trace, uint32_t n)
+{
+	uint64_t limit = story_now() + STORY_LIMIT_NS;
+	uint32_t taken = 0;
+
+	while (taken < n && story_now() < limit) {
+		uint64_t more;
+		int ret =
+			gpumap_trace_read(trace, got + taken, n - taken, &more);
+
+		if (ret < 0)
+			break;
+		lost += more;
+		taken += (uint32_t)ret;
+	}
+	return taken;
+}
+
+/* Nothing has come that was not asked for. */
+static void no_more(struct gpumap_trace *trace)
+{
+	EQ(gpumap_trace_read(trace, got, 1, &lost), 0);
+	EQ(lost, 0);
+}
+
+static struct gpumap_session *open_session(void)
+{
+	struct gpumap_session *s = NULL;
+
+	EQ(gpumap_session_open(map, NULL, &s), 0);
+	return s;
+}
+
+static void each_job_is_recorded_once(void)
+{
+	struct gpumap_session_info info = { 0 };
+	struct gpumap_session *s = open_session();
+	struct gpumap_job job = { .op = GPUMAP_OP_FILL,
+				  .dtype = GPUMAP_DTYPE_U8 };
+	const uint32_t rows[] = { 1, 0 };
+	struct gpumap_trace *trace = NULL;
+	uint64_t begun, last[2] = { 0 };
+	uint32_t n, wrong = 0, of[2] = { 0 };
+
+	EQ(gpumap_alloc(s, 0, N, &job.dst), 0);
+	EQ(gpumap_session_list(map, &info, 1), 1);
+	begun = story_now();
+	EQ(gpumap_trace_open(map, rows, 2, &trace), 0);
+	for (int i = 0; i < MANY; i++) {
+		job.n = i % 100 == 0 ? N : 1 + (uint32_t)i;
+		if (story_run(s, (uint32_t)i % 2, &job) != 0)
+			wrong++;
+	}
+	job.n = UINT64_C(1) << 50;
+	EQ(story_run(s, 0, &job), -ERANGE);
+	EQ(wrong, 0);
+
+	n = read_jobs(trace, MANY + 1);
+	EQ(n, MANY + 1);
+	EQ(lost, 0);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct gpumap_trace_job *j = &got[i];
+
+		if (j->row > 1)
+			break;
+		of[j->row]++;
+		wrong += j->session != info.id || j->uid != geteuid() ||
+			 j->op != GPUMAP_OP_FILL ||
+			 j->dtype != GPUMAP_DTYPE_U8 ||
+			 j->status != (j->n > N ? -ERANGE : 0) ||
+			 j->read_ns < begun || j->started_ns < j->read_ns ||
+			 j->ended_ns < j->started_ns ||
+			 j->ended_ns > story_now() ||
+			 j->ended_ns < last[j->row];
+		last[j->row] = j->ended_ns;
+	}
+	EQ(wrong, 0);
+	EQ(of[0], MANY / 2 + 1);
+	EQ(of[1], MANY / 2);
+	no_more(trace);
+	gpumap_trace_close(trace);
+	gpumap_session_close(s);
+}
+
+/* One has a row at a time. */
+static void readers_do_not_share(void)
+{
+	const uint32_t zero = 0;
+	struct gpumap_trace *first = NULL, *second = NULL;
+	uint64_t limit = story_now() + STORY_LIMIT_NS;
+	int ret;
+
+	EQ(gpumap_trace_open(map, &zero, 1, &first), 0);
+	EQ(gpumap_trace_open(map, NULL, 0, &second), -EBUSY);
+	OK(strstr(gpumap_refusal(map), "has a trace of row 0: wait"));
+	gpumap_trace_close(first);
+	/* The agent finds the end of the connection when it comes to it. */
+	do
+		ret = gpumap_trace_open(map, NULL, 0, &second);
+	while (ret == -EBUSY && story_now() < limit);
+	EQ(ret, 0);
+	gpumap_trace_close(second);
+}
+
+static void the_next_worker_goes_on(void)
+{
+	uint32_t restarts = story_device(map, 1).restarts;
+	struct gpumap_session *s = open_session();
+	struct gpumap_job nop = { .op = GPUMAP_OP_NOP };
+	struct gpumap_trace *trace = NULL;
+	const uint32_t one = 1;
+
+	EQ(gpumap_trace_open(map, &one, 1, &trace), 0);
+	EQ(story_run(s, 1, &nop), 0);
+	EQ(read_jobs(trace, 1), 1);
+	EQ(kill((pid_t)story_device(map, 1).worker_pid, SIGKILL), 0);
+	OK(story_back(map, 1, restarts));
+	EQ(story_run(s, 1, &nop), 0);
+	EQ(story_run(s, 1, &nop), 0);
+	EQ(read_jobs(trace, 2), 2);
+	EQ(lost, 0);
+	gpumap_trace_close(trace);
+	gpumap_session_close(s);
+}
+
+/* Another user's process: runs a job, and records only its own. */
+static int be_another_user(int go, int told)
+{
+	struct gpumap_job nop = { .op = GPUMAP_OP_NOP };
+	struct gpumap_trace *trace = NULL;
+	struct gpumap_session *s = NULL;
+	const uint32_t zero = 0;
+	char byte;
+
+	if (setgid(1) != 0 || setuid(1) != 0)
+		return 10;
+	map = story_attach(&agent);
+	if (map == NULL || gpumap_session_open(map, NULL, &s) != 0 ||
+	    gpumap_trace_open(map, &zero, 1, &trace) != 0)
+		return 11;
+	/* The parent's job comes in between. */
+	if (write(told, "", 1) != 1 || read(go, &byte, 1) != 1)
+		return 12;
+	if (story_run(s, 0, &nop) != 0)
+		return 13;
+	if (read_jobs(trace, 1) != 1 || got[0].uid != 1)
+		return 14;
+	if (gpumap_trace_read(trace, got, 1, NULL) != 0)
+		return 15;
+	/* The parent takes the row. */
+	if (write(told, "", 1) != 1 || read(go, &byte, 1) != 1)
+		return 16;
+	if (story_run(s, 0, &nop) != 0)
+		return 17;
+	if (gpumap_trace_read(trace, got, 1, NULL) != 0)
+		return 18;
+	return gpumap_trace_open(map, &zero, 1, &trace) == -EBUSY ? 0 : 19;
+}
+
+static void users_see_their_own(void)
+{
+	struct gpumap_session *s = open_session();
+	struct gpumap_job nop = { .op = GPUMAP_OP_NOP };
+	struct gpumap_trace *trace = NULL;
+	const uint32_t zero = 0;
+	int go[2], told[2], status;
+	char byte;
+	pid_t child;
+
+	if (geteuid() != 0) {
+		SKIP(1, "only root can be another user");
+		gpumap_session_close(s);
+		return;
+	}
+	if (pipe(go) != 0 || pipe(told) != 0)
+		exit(99);
+	fflush(stdout);
+	child = fork();
+	if (child == 0)
+		_exit(be_another_user(go[0], told[1]));
+	close(told[1]);
+	EQ(read(told[0], &byte, 1), 1);
+	EQ(story_run(s, 0, &nop), 0);
+	EQ(write(go[1], "", 1), 1);
+	EQ(read(told[0], &byte, 1), 1);
+	/* An administrator need not wait for a user, and sees both. */
+	EQ(gpumap_trace_open(map, &zero, 1, &trace), 0);
+	EQ(story_run(s, 0, &nop), 0);
+	EQ(write(go[1], "", 1), 1);
+	EQ(waitpid(child, &status, 0), child);
+	if (!EQ(status, 0))
+		NOTE("the other user stopped at %d", WEXITSTATUS(status));
+	EQ(read_jobs(trace, 2), 2);
+	EQ(got[0].uid, 0);
+	EQ(got[1].uid, 1);
+	gpumap_trace_close(trace);
+	gpumap_session_close(s);
+	close(go[0]);
+	close(go[1]);
+	close(told[0]);
+}
+
+static void bad_calls_are_refused(void)
+{
+	const uint32_t none = GPUMAP_ROWS_MAX - 1;
+	struct gpumap_trace *trace = NULL;
+
+	EQ(gpumap_trace_open(map, &none, 1, &trace), -ENODEV);
+	OK(strstr(gpumap_refusal(map), "row 255 has no worker"));
+	EQ(gpumap_trace_open(map, &none, 0, &trace), -EINVAL);
+	EQ(gpumap_trace_open(map, NULL, 1, &trace), -EINVAL);
+	gpumap_trace_close(NULL);
+}
+
+/* Records of before can still be read. */
+static void the_agent_ends(void)
+{
+	struct gpumap_session *s = open_session();
+	struct gpumap_job nop = { .op = GPUMAP_OP_NOP };
+	struct gpumap_trace *trace = NULL;
+
+	EQ(gpumap_trace_open(map, NULL, 0, &trace), 0);
+	EQ(story_run(s, 0, &nop), 0);
+	EQ(agent_kill(&agent, SIGKILL), -SIGKILL);
+	EQ(gpumap_trace_read(trace, got, 8, &lost), 1);
+	EQ(gpumap_trace_read(trace, got, 8, &lost), -ECONNRESET);
+	EQ(lost, 0);
+	gpumap_trace_close(trace);
+	gpumap_session_close(s);
+	OK(agent_start(&agent));
+}
+
+TAP_CASE()
+{
+	stage_make(&agent, "[host]\nrows = 2\n[socket]\nmode = 0666\n");
+	OK(agent_start(&agent));
+	map = story_attach(&agent);
+	if (map == NULL)
+		return tap_done();
+	each_job_is_recorded_once();
+	readers_do_not_share();
+	the_next_worker_goes_on();
+	users_see_their_own();
+	bad_calls_are_refused();
+	the_agent_ends();
+	return stage_finish(&agent, map);
+}

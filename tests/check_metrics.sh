@@ -20,7 +20,8 @@ metrics=$(grep -E '^\|  gpumap_' $page | grep -oE 'gpumap_[a-z_]+' | sort -u)
 family() {
 	while IFS= read -r name; do
 		case $name in
-		*_total | *_info) echo "${name%_*}" ;;
+		*_total | *_info | *_bucket | *_sum | *_count)
+			echo "${name%_*}" ;;
 		*) echo "$name" ;;
 		esac
 	done | sort -u
@@ -39,7 +40,8 @@ check "each metric of the page is there" \
 	"$(lacking "$(echo "$metrics" | family)" "$families")"
 for file in $rules $dashboard; do
 	check "$file uses metrics of the page" "$(lacking "$(grep -oE \
-		'\bgpumap_[a-z_]+' "$file" | sort -u)" "$metrics")"
+		'\bgpumap_[a-z_]+' "$file" | sed 's/_bucket$//' | sort -u)" \
+		"$metrics")"
 done
 
 if command -v promtool >/dev/null; then

@@ -71,7 +71,8 @@ static void put_head(struct gm_exposition *e)
 {
 	const struct gm_family *f = e->family;
 	const char *end = e->openmetrics ? "" : ending(f);
-	const char *type = f->type == GM_FAMILY_COUNTER ? "counter"
+	const char *type = f->type == GM_FAMILY_COUNTER     ? "counter"
+			   : f->type == GM_FAMILY_HISTOGRAM ? "histogram"
 			   : f->type == GM_FAMILY_INFO && e->openmetrics
 				   ? "info"
 				   : "gauge";
@@ -97,16 +98,45 @@ static void put_value(struct gm_exposition *e, double value)
 	put(e, " %s\n", text);
 }
 
-void gm_exposition_sample(struct gm_exposition *e,
-			  const struct gm_labels *labels, double value)
+static void put_sample(struct gm_exposition *e, const char *end,
+		       const struct gm_labels *labels, double value)
 {
 	if (!e->begun)
 		put_head(e);
 	e->begun = true;
-	put(e, "%s%s", e->family->name, ending(e->family));
+	put(e, "%s%s", e->family->name, end);
 	if (labels != NULL && labels->n > 0)
 		put(e, "{%s}", labels->text);
 	put_value(e, value);
+}
+
+void gm_exposition_sample(struct gm_exposition *e,
+			  const struct gm_labels *labels, double value)
+{
+	put_sample(e, ending(e->family), labels, value);
+}
+
+void gm_exposition_histogram(struct gm_exposition *e,
+			     const struct gm_labels *labels,
+			     const struct gm_buckets *buckets)
+{
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; i < buckets->n; i++) {
+		struct gm_labels full = *labels;
+		char most[32] = "+Inf";
+
+		if (i < buckets->n - 1)
+			snprintf(most, sizeof(most), "%.15g", buckets->most[i]);
+		/* A whole number has a point in it: OpenMetrics says so. */
+		if (i < buckets->n - 1 && strpbrk(most, ".e") == NULL)
+			strcat(most, ".0");
+		gm_labels_add(&full, "le", most);
+		count += buckets->counts[i];
+		put_sample(e, "_bucket", &full, (double)count);
+	}
+	put_sample(e, "_sum", labels, buckets->sum);
+	put_sample(e, "_count", labels, (double)count);
 }
 
 char *gm_exposition_end(struct gm_exposition *e, size_t *ret_bytes)

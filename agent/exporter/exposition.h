@@ -20,7 +20,8 @@
 enum gm_family_type {
 	GM_FAMILY_GAUGE,
 	GM_FAMILY_COUNTER, /* its samples' names end in _total */
-	GM_FAMILY_INFO     /* its samples' names end in _info, and are 1 */
+	GM_FAMILY_INFO,    /* its samples' names end in _info, and are 1 */
+	GM_FAMILY_HISTOGRAM
 };
 
 /* Metrics of one name, which differ by their labels. */
@@ -52,6 +53,19 @@ void gm_exposition_family(struct gm_exposition *e,
 /* Write a sample; @labels may be NULL. */
 void gm_exposition_sample(struct gm_exposition *e,
 			  const struct gm_labels *labels, double value);
+
+/* How many of something were in each of a histogram's buckets. */
+struct gm_buckets {
+	uint32_t n;
+	const double *most; /* of each bucket; the last is infinite */
+	const uint64_t *counts;
+	double sum; /* of the values */
+};
+
+/* Write the samples of a histogram.  @labels have room for one more. */
+void gm_exposition_histogram(struct gm_exposition *e,
+			     const struct gm_labels *labels,
+			     const struct gm_buckets *buckets);
 
 /* Write the end.  Returns the text for free(), or NULL if memory was short. */
 char *gm_exposition_end(struct gm_exposition *e, size_t *ret_bytes);

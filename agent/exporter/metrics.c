@@ -8,22 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/exporter/job_metrics.h"
 #include "agent/exporter/usage.h"
 #include "agent/reader/device_text.h"
 
 #define NS 1e9
 
-/* A row as it was at one moment, and its labels. */
-struct row {
-	struct gpumap_device device;
-	struct gm_labels labels;
-	bool is_there;
-};
-
 struct scrape {
 	struct gm_exposition *e;
 	const struct gpumap *map;
-	struct row *rows;
+	struct gm_metrics_row *rows;
 	uint32_t n_rows;
 };
 
@@ -145,7 +139,7 @@ static void add_card(struct gm_labels *labels, const struct gpumap_device *d)
 	}
 }
 
-static void label_row(struct row *row, const char *host)
+static void label_row(struct gm_metrics_row *row, const char *host)
 {
 	const struct gpumap_device *d = &row->device;
 	struct gm_labels *labels = &row->labels;
@@ -168,7 +162,7 @@ static bool read_rows(struct scrape *s)
 	s->n_rows = gpumap_device_count(s->map);
 	s->rows = calloc((size_t)s->n_rows + 1, sizeof(*s->rows));
 	for (uint32_t i = 0; s->rows != NULL && i < s->n_rows; i++) {
-		struct row *row = &s->rows[i];
+		struct gm_metrics_row *row = &s->rows[i];
 
 		row->device.size = sizeof(row->device);
 		row->is_there =
@@ -292,7 +286,7 @@ static void write_series(const struct scrape *s)
 	for (size_t k = 0; k < sizeof(of_rows) / sizeof(of_rows[0]); k++) {
 		gm_exposition_family(s->e, &of_rows[k].family);
 		for (uint32_t i = 0; i < s->n_rows; i++) {
-			const struct row *row = &s->rows[i];
+			const struct gm_metrics_row *row = &s->rows[i];
 			double value;
 
 			if (row->is_there &&
@@ -312,7 +306,7 @@ static void write_states(const struct scrape *s)
 
 	gm_exposition_family(s->e, &state);
 	for (uint32_t i = 0; i < s->n_rows; i++) {
-		const struct row *row = &s->rows[i];
+		const struct gm_metrics_row *row = &s->rows[i];
 
 		for (uint32_t is = GPUMAP_DEVICE_PROBING;
 		     row->is_there && is <= GPUMAP_DEVICE_LOST; is++) {
@@ -547,6 +541,7 @@ static bool write_map(struct gm_exposition *e, const struct gpumap *map)
 	write_states(&s);
 	write_memory(&s);
 	write_series(&s);
+	gm_job_metrics_write(e, map, s.rows, s.n_rows);
 	write_maps(&s);
 	write_masks(&s);
 	write_meshes(&s);

@@ -72,6 +72,47 @@ static void rows_are_the_librarys(void)
 	OK(strstr(out, "modelName") == NULL && strstr(out, "UUID") == NULL);
 }
 
+/* Whatever the clock says of them. */
+static void jobs_are_counted(void)
+{
+	struct gpumap_job job = { .op = GPUMAP_OP_NOP };
+	struct gpumap_device_jobs jobs = { .size = sizeof(jobs) };
+	uint64_t limit = story_now() + STORY_LIMIT_NS;
+	struct gpumap_session *s = NULL;
+	uint64_t timed = 0;
+	double last = 0;
+
+	EQ(gpumap_session_open(map, NULL, &s), 0);
+	for (int i = 0; i < 1000; i++)
+		EQ(story_run(s, 0, &job), 0);
+	gpumap_session_close(s);
+	do
+		EQ(gpumap_device_jobs_read(map, 0, &jobs), 0);
+	while (jobs.ended < 1000 && story_now() < limit);
+	for (uint32_t i = 0; i < GPUMAP_JOB_TIMES; i++)
+		timed += jobs.times[i];
+	OK(exporter_scrape(&exporter));
+	OK(value_of_row("gpumap_jobs_total", 0, NULL) == 1000);
+	OK(value_of_row("gpumap_jobs_total", 1, NULL) == 0);
+	OK(value_of_row("gpumap_jobs_failed_total", 0, NULL) == 0);
+	OK(value_of_row("gpumap_job_duration_seconds_count", 0, NULL) ==
+	   (double)timed);
+	OK(value_of_row("gpumap_job_duration_seconds_sum", 0, NULL) ==
+	   (double)jobs.ns / 1e9);
+	for (uint32_t i = 0; i < GPUMAP_JOB_TIMES; i++) {
+		char le[40] = "le=\"+Inf\"";
+		double value;
+
+		if (i < GPUMAP_JOB_TIMES - 1)
+			snprintf(le, sizeof(le), "le=\"%.15g\"",
+				 (double)gpumap_job_time_end(i) / 1e9);
+		value = value_of_row("gpumap_job_duration_seconds_bucket", 0,
+				     le);
+		OK(value == last + (double)jobs.times[i]);
+		last = value;
+	}
+}
+
 static void moves_with_the_map(void)
 {
 	struct gpumap_device before = story_device(map, 1);
@@ -300,6 +341,7 @@ TAP_CASE()
 	map = story_attach(&agent);
 	if (!exporter_start(&exporter, NULL))
 		return tap_done();
+	jobs_are_counted();
 	rows_are_the_librarys();
 	moves_with_the_map();
 	objects_are_there();

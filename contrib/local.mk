@@ -5,7 +5,8 @@
 EXTRA_DIST += $(gm_man:=.scd) \
 	README.md .clang-format .editorconfig .ci/run .ci/nightly .reuse/dep5 \
 	.github/CONTRIBUTING.md .github/SECURITY.md \
-	%reldir%/quickstart %reldir%/check-gpu %reldir%/pictures/topo.svg \
+	%reldir%/quickstart %reldir%/check-gpu %reldir%/pictures/screen \
+	%reldir%/pictures/top.svg %reldir%/pictures/topo.svg \
 	LICENSES/MIT.txt LICENSES/CC0-1.0.txt
 
 include $(top_srcdir)/%reldir%/container/local.mk

@@ -11,7 +11,7 @@
 /* From so many columns on the lower panels lie beside each other; from so many
  * lines for them on, below each other. */
 #define WIDE    140
-#define STACKED 18
+#define STACKED 15
 
 /* ---- for all parts ------------------------------------------------------- */
 
@@ -440,6 +440,10 @@ static int place(struct gm_top_view *view, int y)
 
 	for (int i = GM_TOP_SESSIONS; i < GM_TOP_PANELS; i++)
 		lower = most(lower, view->places[i].page.n + 1);
+	if (view->width >= WIDE) /* two of them below each other */
+		lower = most(lower, view->places[GM_TOP_MODELS].page.n +
+					    view->places[GM_TOP_WAITS].page.n +
+					    2);
 	rows = least(view->places[GM_TOP_ROWS].page.n,
 		     rest - least(lower, rest * 2 / 5));
 

@@ -98,6 +98,7 @@ static void choose_attributes(struct screen *s)
 		attr_t plain; /* where there are no colours */
 		short few, many;
 	} styles[GM_STYLE_N] = {
+		[GM_STYLE_PLAIN] = { 0, -1, -1 },
 		[GM_STYLE_DIM] = { A_DIM, -1, 245 },
 		[GM_STYLE_STRONG] = { A_BOLD, -1, -1 },
 		[GM_STYLE_TITLE] = { A_BOLD, COLOR_CYAN, 75 },
@@ -131,6 +132,17 @@ static void choose_attributes(struct screen *s)
 	}
 }
 
+/* A line that is selected has no colours but those of memory. */
+static attr_t attribute_of(const struct screen *s, uint8_t style)
+{
+	uint8_t plain = style & (uint8_t)~GM_PAGE_CHOSEN;
+
+	if (plain == style ||
+	    (plain >= GM_STYLE_OURS && plain <= GM_STYLE_FREE))
+		return s->attributes[plain];
+	return A_REVERSE | (s->attributes[plain] & A_BOLD);
+}
+
 /* One call for each run of cells of the same style; ncurses writes what differs
  * from the last screen, in one system call. */
 static void draw_line(const struct screen *s, int y)
@@ -148,10 +160,7 @@ static void draw_line(const struct screen *s, int y)
 		     end++)
 			if (cells[end].ch != 0)
 				text[n++] = cells[end].ch;
-		attrset((int)(s->attributes[cells[x].style & 0x7f] |
-			      ((cells[x].style & GM_PAGE_CHOSEN) != 0
-				       ? A_REVERSE
-				       : 0)));
+		attrset((int)attribute_of(s, cells[x].style));
 		mvaddnwstr(y, x, text, n);
 	}
 }

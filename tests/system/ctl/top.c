@@ -435,6 +435,8 @@ static void colours_and_signs_follow_the_environment(void)
 		return;
 	OK(shows("   1 dummy READY"));
 	OK(waits_for(is_colored, NULL));
+	/* Text is not black: it has the terminal's colour. */
+	OK(strstr(out, "\x1b[30m") == NULL);
 	end();
 	if (!begin(80, 24, "LC_ALL=C"))
 		return;

@@ -108,9 +108,9 @@ static int show(struct gm_ctl *ctl, const struct gm_top_names *names)
 		return GM_EXIT_OK;
 	if (ret == -ENOTTY)
 		fprintf(stderr,
-			"gpumapctl: TERM is \"%s\", a terminal that is not "
-			"known here: set TERM, to \"xterm\" for example, or "
-			"use top --once\n",
+			"gpumapctl: TERM is \"%s\", which is not known here or "
+			"cannot move its cursor: set TERM, to \"xterm\" for "
+			"example, or use top --once\n",
 			term != NULL ? term : "");
 	else
 		fprintf(stderr, "gpumapctl: top: %s\n", strerror(-ret));

@@ -290,6 +290,14 @@ static void open_terminal(struct screen *s)
 	choose_attributes(s);
 }
 
+/* Does the terminal's entry say how to move its cursor? */
+static bool can_move(void)
+{
+	const char *how = tigetstr("cup");
+
+	return how != NULL && how != (const char *)-1;
+}
+
 static void run(struct screen *s)
 {
 	bool goes_on = true;
@@ -331,16 +339,18 @@ int gm_top_screen(const struct gm_top_terminal *terminal)
 		use_env(TRUE);
 		use_tioctl(TRUE);
 		curses = newterm(NULL, stdout, stdin);
-		ret = curses != NULL ? 0 : -ENOTTY;
+		ret = curses != NULL && can_move() ? 0 : -ENOTTY;
 	}
 	if (ret == 0) {
 		open_terminal(s);
 		run(s);
-		endwin();
-		delscreen(curses);
 		gm_top_facts_free(&s->facts);
 		gm_top_cache_free(&s->cache);
 		gm_top_view_free(&s->view);
+	}
+	if (curses != NULL) {
+		endwin();
+		delscreen(curses);
 	}
 	free(history);
 	/* A drain that is under way still writes what is in it. */

@@ -300,7 +300,8 @@ struct gm_top_terminal {
 };
 
 /* Show the node until the user quits.  Returns 0, or -ENOTTY: TERM names no
- * terminal that this machine knows; or -ENOMEM.  A signal that ends the process
+ * terminal that this machine knows, or one that cannot move its cursor; or
+ * -ENOMEM.  A signal that ends the process
  * does so after the terminal is as it was. */
 int gm_top_screen(const struct gm_top_terminal *terminal);
 

@@ -448,8 +448,13 @@ static void colours_and_signs_follow_the_environment(void)
 	if (!begin(80, 24, "TERM=no-such"))
 		return;
 	OK(shows("ended 1"));
-	OK(shows("gpumapctl: TERM is \"no-such\", a terminal that is not known "
-		 "here: "));
+	OK(shows(
+		"gpumapctl: TERM is \"no-such\", which is not known here or "));
+	end();
+	if (!begin(80, 24, "TERM=dumb"))
+		return;
+	OK(shows("ended 1"));
+	OK(shows("gpumapctl: TERM is \"dumb\", which is not known here or "));
 	end();
 }
 

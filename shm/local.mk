@@ -14,7 +14,8 @@ noinst_LTLIBRARIES += %reldir%/libshm.la
 	%reldir%/point.h \
 	%reldir%/queue.h \
 	%reldir%/ring.h \
-	%reldir%/seq.h
+	%reldir%/seq.h \
+	%reldir%/tracepoint.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/check.c %reldir%/check.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/journal.c %reldir%/journal.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/layer_name.c

@@ -61,6 +61,7 @@ void gm_top_cache_free(struct gm_top_cache *cache)
 
 static int read_row(struct reading *r, struct gm_top_row *row, uint32_t i)
 {
+	struct gpumap_device_jobs jobs = { .size = sizeof(jobs) };
 	struct gm_topo_memory memory;
 	int ret;
 
@@ -72,6 +73,10 @@ static int read_row(struct reading *r, struct gm_top_row *row, uint32_t i)
 	row->used = memory.used;
 	row->promised = memory.promised;
 	row->left = memory.left;
+	if (gpumap_device_jobs_read(r->map, i, &jobs) == 0) {
+		row->jobs = jobs.ended;
+		row->failed = jobs.failed;
+	}
 	return 0;
 }
 
@@ -298,6 +303,8 @@ static void read_age(struct reading *r)
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	f->time_s = (uint64_t)now.tv_sec;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	f->taken_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	if (r->cache->epoch != f->health.epoch) {
 		r->cache->epoch = f->health.epoch;
 		r->cache->since_ns = started_ns(f->health.agent_pid);
@@ -414,18 +421,35 @@ const struct gm_top_holder *gm_top_facts_wait(const struct gm_top_facts *f,
 	return found;
 }
 
-void gm_top_history_add(struct gm_top_history *history,
-			const struct gm_top_facts *facts)
+/* A row that was given to another device begins anew. */
+static double rate_of(const struct gm_top_history *history,
+		      const struct gm_top_facts *facts, uint32_t i)
 {
-	uint32_t at = history->n++ % GM_TOP_SAMPLES;
+	uint64_t now = facts->rows[i].jobs, before = history->jobs[i];
+
+	if (history->n == 0 || now < before ||
+	    facts->taken_ns <= history->taken_ns)
+		return 0;
+	return (double)(now - before) * 1e9 /
+	       (double)(facts->taken_ns - history->taken_ns);
+}
+
+void gm_top_history_add(struct gm_top_history *history,
+			struct gm_top_facts *facts)
+{
+	uint32_t at = history->n % GM_TOP_SAMPLES;
 
 	for (uint32_t i = 0; i < facts->n_rows; i++) {
-		const struct gm_top_row *row = &facts->rows[i];
+		struct gm_top_row *row = &facts->rows[i];
 		double total = (double)row->device.total_bytes;
 
 		history->used[i][at] =
 			total > 0 ? (uint16_t)((double)row->used / total * 1000)
 				  : 0;
 		history->busy[i][at] = (uint16_t)row->device.utilisation;
+		row->rate = rate_of(history, facts, i);
+		history->jobs[i] = row->jobs;
 	}
+	history->taken_ns = facts->taken_ns;
+	history->n++;
 }

@@ -52,7 +52,7 @@ static json_t *row_json(const struct gm_top_facts *f,
 
 	return json_pack(
 		"{s:I, s:s, s:s, s:s, s:s, s:b, s:o, s:I, s:I, s:o, s:I, s:I, "
-		"s:o, s:o, s:o, s:I, s:I}",
+		"s:o, s:o, s:o, s:I, s:I, s:I, s:I}",
 		"row", (json_int_t)d->row, "kind", gm_device_kind(d->kind),
 		"name", d->name, "state", gm_device_state(d->state), "reason",
 		d->reason, "cordoned",
@@ -68,7 +68,9 @@ static json_t *row_json(const struct gm_top_facts *f,
 		"temperature",
 		known(d, GPUMAP_KNOWN_TEMPERATURE, d->temperature), "power",
 		known(d, GPUMAP_KNOWN_POWER, d->power), "worker_pid",
-		(json_int_t)d->worker_pid, "restarts", (json_int_t)d->restarts);
+		(json_int_t)d->worker_pid, "restarts", (json_int_t)d->restarts,
+		"jobs", (json_int_t)row->jobs, "jobs_failed",
+		(json_int_t)row->failed);
 }
 
 static json_t *session_json(const struct gm_top_facts *f,

@@ -13,7 +13,7 @@
 struct columns {
 	int bar, bar_end;
 	int memory;
-	int busy, heat, power, died;
+	int busy, heat, power, jobs, died;
 	int name;
 };
 
@@ -44,7 +44,16 @@ static bool any_died(const struct gm_top_facts *f)
 	return false;
 }
 
-static struct columns columns_of(const struct gm_top_facts *f, int width)
+static bool any_did_jobs(const struct gm_top_facts *f)
+{
+	for (uint32_t i = 0; i < f->n_rows; i++)
+		if (f->rows[i].jobs > 0)
+			return true;
+	return false;
+}
+
+static struct columns columns_of(const struct gm_top_facts *f, int width,
+				 bool has_rates)
 {
 	struct columns c = { .bar = BAR };
 	int rest = width - BAR - MEMORY - 1;
@@ -56,6 +65,7 @@ static struct columns columns_of(const struct gm_top_facts *f, int width)
 		{ &c.busy, 6, any_knows(f, GPUMAP_KNOWN_UTILISATION) },
 		{ &c.heat, 6, any_knows(f, GPUMAP_KNOWN_TEMPERATURE) },
 		{ &c.power, 7, any_knows(f, GPUMAP_KNOWN_POWER) },
+		{ &c.jobs, 7, has_rates && any_did_jobs(f) },
 		{ &c.died, 5, any_died(f) },
 	};
 	int bar, at;
@@ -130,15 +140,29 @@ static void put_number(struct gm_page *page, int column, int width,
 	gm_page_right(page, column, column + width, GM_STYLE_PLAIN, text);
 }
 
-static void put_facts(struct gm_page *page, const struct columns *c,
-		      const struct gpumap_device *d)
+/* "12", "3400", "56 k". */
+static void put_rate(struct gm_page *page, int column, double rate)
 {
+	if (rate < 9999.5)
+		put_number(page, column, 7, (long long)(rate + 0.5), "");
+	else
+		put_number(page, column, 7, (long long)(rate / 1000 + 0.5),
+			   " k");
+}
+
+static void put_facts(struct gm_page *page, const struct columns *c,
+		      const struct gm_top_row *row)
+{
+	const struct gpumap_device *d = &row->device;
+
 	if (c->busy > 0 && (d->known & GPUMAP_KNOWN_UTILISATION) != 0)
 		put_number(page, c->busy, 6, d->utilisation / 10, " %");
 	if (c->heat > 0 && (d->known & GPUMAP_KNOWN_TEMPERATURE) != 0)
 		put_number(page, c->heat, 6, d->temperature / 1000, " C");
 	if (c->power > 0 && (d->known & GPUMAP_KNOWN_POWER) != 0)
 		put_number(page, c->power, 7, d->power / 1000, " W");
+	if (c->jobs > 0 && d->kind != GPUMAP_DEVICE_DUMMY)
+		put_rate(page, c->jobs, row->rate);
 	if (c->died > 0)
 		put_number(page, c->died, 5, d->restarts, "");
 }
@@ -180,7 +204,7 @@ static void put_row(struct gm_page *page, const struct columns *c,
 	gm_page_put(page, STATE, BAR - 1, style_of(d), state_of(d));
 	put_bar(page, c, row);
 	put_memory(page, c, row);
-	put_facts(page, c, d);
+	put_facts(page, c, row);
 	if (c->name == 0)
 		return;
 	x = gm_page_put(page, c->name, page->width, GM_STYLE_PLAIN, d->name);
@@ -277,7 +301,7 @@ static bool next_node(const struct order *v, size_t n, int64_t *node)
 void gm_top_layout_rows(struct gm_top_view *view, const struct gm_top_facts *f)
 {
 	struct gm_page *page = &view->places[GM_TOP_ROWS].page;
-	struct columns c = columns_of(f, page->width);
+	struct columns c = columns_of(f, page->width, view->history != NULL);
 	struct order v[GPUMAP_ROWS_MAX];
 	int64_t node = -1;
 	size_t n = 0;
@@ -308,7 +332,7 @@ void gm_top_layout_rows(struct gm_top_view *view, const struct gm_top_facts *f)
 void gm_top_layout_headings(struct gm_top_view *view,
 			    const struct gm_top_facts *f)
 {
-	struct columns c = columns_of(f, view->width);
+	struct columns c = columns_of(f, view->width, view->history != NULL);
 	struct gm_page *page = &view->page;
 	const struct {
 		int column, width;
@@ -318,6 +342,7 @@ void gm_top_layout_headings(struct gm_top_view *view,
 		{ c.busy, 6, "busy" },
 		{ c.heat, 6, "heat" },
 		{ c.power, 7, "power" },
+		{ c.jobs, 7, "jobs/s" },
 		{ c.died, 5, "died" },
 	};
 

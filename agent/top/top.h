@@ -45,6 +45,9 @@ struct gm_top_row {
 	uint64_t ours;     /* of that, by sessions and shares */
 	uint64_t promised; /* to holders, and free yet */
 	uint64_t left;
+	uint64_t jobs;   /* that have ended, ever */
+	uint64_t failed; /* of these */
+	double rate;     /* jobs in a second, since the last facts */
 };
 
 struct gm_top_holder {
@@ -86,6 +89,7 @@ struct gm_top_wait {
 struct gm_top_facts {
 	char instance[GPUMAP_NAME_MAX + 1];
 	struct gpumap_health health;
+	uint64_t taken_ns; /* CLOCK_MONOTONIC */
 	uint64_t time_s;   /* since 1970 */
 	uint64_t up_s;     /* of the agent's process; 0: not known */
 	char refusal[160]; /* why a list is not known; "": nothing */
@@ -175,10 +179,15 @@ struct gm_top_history {
 	uint16_t used[GPUMAP_ROWS_MAX][GM_TOP_SAMPLES];
 	uint16_t busy[GPUMAP_ROWS_MAX][GM_TOP_SAMPLES];
 	uint32_t n;
+	/* The last facts, for rates. */
+	uint64_t taken_ns;
+	uint64_t jobs[GPUMAP_ROWS_MAX];
 };
 
+/* Add a sample of each row, and set the rates of @facts. */
+
 void gm_top_history_add(struct gm_top_history *history,
-			const struct gm_top_facts *facts);
+			struct gm_top_facts *facts);
 
 /* ---- the view ------------------------------------------------------------ */
 

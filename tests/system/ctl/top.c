@@ -331,6 +331,12 @@ static void a_click_selects(void)
 	OK(shows("─ row 2  "));
 }
 
+static void jobs_are_counted(void)
+{
+	EQ(CTL("scatter", "--bytes", "64K", "--rows", "0"), DONE);
+	OK(shows("jobs/s"));
+}
+
 static void a_drain_is_confirmed(void)
 {
 	press("Home d");
@@ -480,7 +486,7 @@ static void once_is_text_or_json(void)
 		      "row kind name state reason cordoned numa_node "
 		      "total_bytes used_bytes session_bytes promised_bytes "
 		      "free_bytes utilisation temperature power worker_pid "
-		      "restarts"));
+		      "restarts jobs jobs_failed"));
 	EQ(number(json_array_get(list(json, "rows", 3), 1), "promised_bytes"),
 	   30 * 1024 * MIB);
 	OK(has_fields(json_array_get(list(json, "reservations", 1), 0),
@@ -531,6 +537,7 @@ static void on_a_terminal(void)
 	screens_are_as_expected();
 	keys_are_obeyed();
 	a_click_selects();
+	jobs_are_counted();
 	a_drain_is_confirmed();
 	agents_come_and_go();
 	end();

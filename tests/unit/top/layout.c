@@ -140,6 +140,32 @@ static void rows_are_in_order(void)
 	EQ(view.row, 2);
 }
 
+static void jobs_have_a_rate(void)
+{
+	node_make(4);
+	rows[0].jobs = history.jobs[0] = 100;
+	node_draw_at(120, 40);
+	OK(shows("  power jobs/s"));
+	OK(shows("  300 W      0 ")); /* of one sample */
+	facts.taken_ns += 2 * SECOND;
+	rows[0].jobs += 7;
+	rows[1].jobs += 30000;
+	rows[3].device.kind = GPUMAP_DEVICE_DUMMY;
+	gm_top_history_add(&history, &facts);
+	node_draw();
+	OK(shows("  300 W      4 "));
+	OK(shows("  300 W   15 k "));
+	OK(rows[3].rate < 1);
+	/* Another device has the row. */
+	facts.taken_ns += 2 * SECOND;
+	rows[1].jobs = 1;
+	gm_top_history_add(&history, &facts);
+	OK(rows[1].rate < 1);
+	view.history = NULL; /* once: there is no time between */
+	node_draw();
+	EQ(line_of("jobs/s"), -1);
+}
+
 static void each_size_is_filled(void)
 {
 	for (uint32_t n = 0; n <= GPUMAP_ROWS_MAX; n += 64) {
@@ -311,6 +337,7 @@ TAP_CASE()
 	panels_show_all();
 	lists_that_are_not_known_say_so();
 	rows_are_in_order();
+	jobs_have_a_rate();
 	each_size_is_filled();
 	once_has_every_row();
 	no_name_reaches_the_terminal();

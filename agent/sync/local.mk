@@ -10,3 +10,17 @@ noinst_LTLIBRARIES += %reldir%/libsync.la
 %canon_reldir%_libsync_la_SOURCES += %reldir%/store_file.c
 %canon_reldir%_libsync_la_SOURCES += %reldir%/store_folder.c
 %canon_reldir%_libsync_la_SOURCES += %reldir%/store_folder.h
+%canon_reldir%_libsync_la_CPPFLAGS = $(AM_CPPFLAGS)
+%canon_reldir%_libsync_la_LIBADD =
+
+if ETCD
+%canon_reldir%_libsync_la_SOURCES += %reldir%/store_etcd.c
+%canon_reldir%_libsync_la_SOURCES += %reldir%/store_etcd.h
+%canon_reldir%_libsync_la_SOURCES += %reldir%/store_etcd_watch.c
+%canon_reldir%_libsync_la_SOURCES += %reldir%/store_http.c
+%canon_reldir%_libsync_la_SOURCES += %reldir%/store_http.h
+%canon_reldir%_libsync_la_SOURCES += %reldir%/store_json.c
+%canon_reldir%_libsync_la_SOURCES += %reldir%/store_json.h
+%canon_reldir%_libsync_la_CPPFLAGS += $(CURL_CFLAGS)
+%canon_reldir%_libsync_la_LIBADD += $(CURL_LIBS) $(JANSSON_LIBS)
+endif

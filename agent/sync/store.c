@@ -164,6 +164,20 @@ static int prepare(struct gm_store *store)
 		       : 0;
 }
 
+static int open_etcd(const struct gm_store_opts *opts,
+		     struct gm_store **ret_store,
+		     char ret_why[GM_STORE_WHY_BYTES])
+{
+#ifdef GM_HAVE_ETCD
+	return gm_store_etcd_open(opts, ret_store, ret_why);
+#else
+	snprintf(ret_why, GM_STORE_WHY_BYTES,
+		 "this program was built without libcurl, which etcd needs: "
+		 "give a directory");
+	return -EOPNOTSUPP;
+#endif
+}
+
 int gm_store_open(const struct gm_store_opts *opts, struct gm_store **ret_store,
 		  char ret_why[GM_STORE_WHY_BYTES])
 {
@@ -171,7 +185,9 @@ int gm_store_open(const struct gm_store_opts *opts, struct gm_store **ret_store,
 	int ret;
 
 	ret_why[0] = '\0';
-	ret = gm_store_file_open(opts, &store, ret_why);
+	ret = opts->directory != NULL
+		      ? gm_store_file_open(opts, &store, ret_why)
+		      : open_etcd(opts, &store, ret_why);
 	if (ret != 0)
 		return ret;
 	*ret_store = store;

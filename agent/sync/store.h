@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * store - values that nodes share by names, in a directory.
+ * store - values that nodes share by names, in a directory or in etcd.
  *
  * Six functions: put, cas, list, lease, watch, close.  None of them waits: a
  * request belongs to the store until its done() is called, by
@@ -39,14 +39,22 @@
 #define GM_STORE_VALUE_BYTES (16u << 10) /* of a value, at most */
 #define GM_STORE_KEYS        8192u       /* of a list or a watch, at most */
 #define GM_STORE_WHY_BYTES   256u        /* of a reason, with its NUL */
-#define GM_STORE_LEASE_MIN   1000u       /* ms */
+#define GM_STORE_LEASE_MIN   1000u       /* ms; etcd counts seconds */
 #define GM_STORE_LEASE_MAX   600000u     /* ms */
 
 struct gm_store;
 
-/* Where the values are.  The string is copied. */
+/* The place of the values: a directory, or etcd.  The strings are copied. */
 struct gm_store_opts {
-	const char *directory; /* that all nodes have */
+	const char *directory; /* that all nodes have; NULL: etcd */
+	const char *endpoints; /* "http://HOST:PORT,https://HOST:PORT" */
+	const char *root;      /* before each key in etcd: "/gpumap/v1/NAME/" */
+	const char *ca;        /* file of certificates; NULL: the system's */
+	const char *cert;      /* file of the client's own; NULL: none */
+	const char *key;       /* file of its key */
+	const char *user;      /* NULL: none, and no password */
+	const char *password;
+	uint32_t timeout_ms; /* of a request to etcd; 0: 5000 */
 };
 
 /* How a request ended.  Valid during done(). */
@@ -55,7 +63,8 @@ struct gm_store_result {
 	 * 0
 	 * -ESTALE	cas: the key has another revision, @revision; 0: none
 	 * -EOWNERDEAD	the lease is not held
-	 * -EHOSTUNREACH	nothing was done: there is no directory
+	 * -EHOSTUNREACH	nothing was done: there is no directory, or no
+	 *		endpoint answers
 	 * -ETIMEDOUT	it was perhaps done
 	 * -EACCES, -EPERM, -ENOSPC, -EIO, -EPROTO, -E2BIG and what open() and
 	 * write() return; nothing was done
@@ -140,6 +149,8 @@ struct gm_store_lease {
  * ret_why	what is wrong with @opts
  *
  * Returns	0
+ *		-EINVAL		@opts, see @ret_why
+ *		-EOPNOTSUPP	this was built without etcd
  *		-ENOMEM, -EMFILE
  */
 int gm_store_open(const struct gm_store_opts *opts, struct gm_store **ret_store,
@@ -148,8 +159,8 @@ int gm_store_open(const struct gm_store_opts *opts, struct gm_store **ret_store,
 /* To be polled for POLLIN. */
 int gm_store_fd(const struct gm_store *store);
 
-/* Do what is due, and call back.  Cost: the system calls of the directory,
- * which a dead NFS server holds up. */
+/* Do what is due, and call back.  Cost: the system calls of a directory, which
+ * a dead NFS server holds up; with etcd nothing waits. */
 void gm_store_dispatch(struct gm_store *store);
 
 /*

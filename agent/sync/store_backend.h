@@ -85,5 +85,8 @@ void gm_store_release(struct gm_store *store);
 int gm_store_file_open(const struct gm_store_opts *opts,
 		       struct gm_store **ret_store,
 		       char ret_why[GM_STORE_WHY_BYTES]);
+int gm_store_etcd_open(const struct gm_store_opts *opts,
+		       struct gm_store **ret_store,
+		       char ret_why[GM_STORE_WHY_BYTES]);
 
 #endif

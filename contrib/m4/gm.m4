@@ -174,6 +174,25 @@ AC_DEFUN([GM_NCURSES], [
   AM_CONDITIONAL([NCURSES], [test "x$with_ncurses" = xyes])
 ])
 
+# GM_ETCD
+# --enable-etcd: stores of gpumap-sync in etcd, where libcurl is.  Asked for and
+# missing is an error.
+AC_DEFUN([GM_ETCD], [
+  AC_ARG_ENABLE([etcd],
+    [AS_HELP_STRING([--enable-etcd],
+      [let nodes meet in etcd (needs libcurl)])],
+    [], [enable_etcd=look])
+  AS_IF([test "x$enable_agent" = xno], [enable_etcd=no])
+  AS_IF([test "x$enable_etcd" != xno], [
+    PKG_CHECK_MODULES([CURL], [libcurl >= 7.61],
+      [enable_etcd=yes
+       AC_DEFINE([GM_HAVE_ETCD], [1], [Define to 1 to have stores in etcd.])],
+      [AS_IF([test "x$enable_etcd" = xyes], [AC_MSG_ERROR(
+        [stores in etcd need libcurl (Debian: libcurl4-openssl-dev, Fedora: libcurl-devel)])])
+       enable_etcd=no])])
+  AM_CONDITIONAL([ETCD], [test "x$enable_etcd" = xyes])
+])
+
 # GM_DLOPEN
 # Where dlopen is, in a variable of its own: the client library needs libc only,
 # so LIBS stays as it is.
@@ -223,6 +242,7 @@ gpumap $PACKAGE_VERSION
   compiler      $CC $CFLAGS
   agent         $enable_agent
   exporter      $enable_exporter
+  etcd          $enable_etcd
   top's screen  $with_ncurses
   cuda.h        $gm_cuda
   nccl.h        $gm_nccl

@@ -85,8 +85,11 @@ gm_tsan_suites += tests/suites/unit_comm
 
 gm_suites += tests/suites/unit_sync
 gm_unit_sync = \
+	%reldir%/sync/store_etcd.c \
+	%reldir%/sync/store_etcd_faults.c \
 	%reldir%/sync/store_file.c
 tests_suites_unit_sync_SOURCES = $(gm_unit_sync) \
+	%reldir%/sync/etcd_server.c %reldir%/sync/etcd_server.h \
 	%reldir%/sync/store_rig.c %reldir%/sync/store_rig.h \
 	%reldir%/sync/store_stories.c %reldir%/sync/store_stories.h
 tests_suites_unit_sync_LDADD = tests/libsupport.la agent/sync/libsync.la \

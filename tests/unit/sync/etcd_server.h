@@ -1,0 +1,71 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * etcd_server - members of an etcd of the test's own, and a way to each that
+ * can be slow, silent or gone.
+ *
+ * Data is in /dev/shm, and elections are quick.  All end with the test.
+ */
+#ifndef GM_TEST_SYNC_ETCD_SERVER_H
+#define GM_TEST_SYNC_ETCD_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define ETCD_MEMBERS 3
+
+struct etcd_server {
+	pid_t pid; /* 0: it does not run */
+	uint16_t port, peer_port;
+	char name[8];
+	char data[80];
+	char url[64];
+	const char *cluster;  /* "name=url,name=url" */
+	const char *more[12]; /* arguments, to a NULL */
+};
+
+/* Are there an etcd and a curl to be run? */
+bool etcd_is_here(void);
+
+/* A port that no process has. */
+uint16_t etcd_free_port(void);
+
+/* Names, ports and an empty folder; then etcd_start() starts it, also again. */
+void etcd_make(struct etcd_server *server, int number);
+void etcd_start(struct etcd_server *server);
+
+/* Post a body to a path of the gateway.  Returns 0 for success. */
+int etcd_tell(const struct etcd_server *server, const char *path,
+	      const char *body);
+
+/* Wait until it listens. */
+bool etcd_listens(const struct etcd_server *server);
+void etcd_kill(struct etcd_server *server);
+void etcd_remove(struct etcd_server *server);
+
+/* A way to a port: what the client sends comes @late_ms later. */
+struct etcd_way {
+	pid_t pid; /* of a process group; 0: there is none */
+	uint16_t port;
+	uint16_t to;
+	char url[40];
+	const char *answer; /* of a liar, or NULL */
+	unsigned int n_times;
+};
+
+void etcd_way_make(struct etcd_way *way, uint16_t to);
+void etcd_way_open(struct etcd_way *way, uint32_t late_ms);
+
+/* Answer each request so, with the last ten bytes repeated. */
+void etcd_liar_open(struct etcd_way *way, const char *answer,
+		    unsigned int n_times);
+
+/* End it with all its connections. */
+void etcd_way_close(struct etcd_way *way);
+
+/* Let it be silent, or go on. */
+void etcd_way_signal(const struct etcd_way *way, int signal);
+
+#endif

@@ -272,7 +272,10 @@ void rig_watch(struct gm_store *store, struct rig_watch *watch,
 		.watch = { .prefix = prefix, .event = on_event },
 		.values = { .entry_bytes = sizeof(struct rig_value) }
 	};
-	EQ(gm_store_watch(store, &watch->watch), 0);
+	if (gm_store_watch(store, &watch->watch) != 0) {
+		puts("Bail out! no watch");
+		exit(99);
+	}
 }
 
 const char *rig_seen(const struct rig_watch *watch, const char *key)

@@ -10,7 +10,8 @@
 
 /* Options that every command takes. */
 const char gm_ctl_common_usage[] =
-	"[--instance NAME] [--runtime-dir DIR] [--json] [--help] [--version]";
+	"[--instance NAME] [--runtime-dir DIR] [--json] [--progress] [--help] "
+	"[--version]";
 
 /* In the usage of run: these are how plan places a model. */
 #define OPTIONS_OF_PLAN "OPTIONS OF plan"
@@ -154,7 +155,7 @@ static const struct gm_command commands[] = {
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-#define N_COMMON   5u
+#define N_COMMON   6u
 
 /* The common ones; then one for each bit of GM_OPT_*, in their order; and those
  * of run, which share the bit GM_OPT_RUN. */
@@ -162,6 +163,7 @@ static const struct gm_ctl_option options[] = {
 	{ "instance", GM_VALUE_TEXT, offsetof(struct gm_ctl, instance) },
 	{ "runtime-dir", GM_VALUE_TEXT, offsetof(struct gm_ctl, runtime_dir) },
 	{ "json", GM_VALUE_FLAG, offsetof(struct gm_ctl, json) },
+	{ "progress", GM_VALUE_FLAG, offsetof(struct gm_ctl, progress) },
 	{ "help", GM_VALUE_HELP, 0 },
 	{ "version", GM_VALUE_VERSION, 0 },
 	{ "model", GM_VALUE_TEXT, offsetof(struct gm_ctl, model) },

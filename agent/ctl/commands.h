@@ -37,7 +37,7 @@ struct gm_ctl_option {
 	size_t offset; /* of the value's place in struct gm_ctl */
 };
 
-#define GM_CTL_OPTIONS 80u /* room for all, without NULL */
+#define GM_CTL_OPTIONS 96u /* room for all, without NULL */
 
 /* Each by its index; NULL past the last. */
 const struct gm_command *gm_ctl_command_at(size_t i);

@@ -111,6 +111,7 @@ struct gm_ctl {
 	const char *instance;
 	const char *runtime_dir;
 	bool json;
+	bool progress;  /* --progress: without a terminal as well */
 	uint64_t given; /* GM_OPT_* */
 	const char *model;
 	const char *spec;

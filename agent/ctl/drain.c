@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "agent/ctl/parse.h"
+#include "agent/ctl/progress.h"
 #include "agent/reader/list.h"
 
 /* ---- a dry run ----------------------------------------------------------- */
@@ -165,6 +166,71 @@ static int parse_row(const struct gm_ctl *ctl, uint32_t *ret_row)
 	return GM_EXIT_OK;
 }
 
+/* The row's buffers, which a drain ends. */
+struct watch {
+	const struct gm_ctl *ctl;
+	uint32_t row;
+	struct gpumap *map; /* an attachment's requests wait for each other */
+	uint64_t bytes;     /* at the first look */
+};
+
+/* Returns false where the agent does not say. */
+static bool bytes_on(struct gpumap *map, uint32_t row, uint64_t *ret_bytes)
+{
+	struct gpumap_usage *list = NULL;
+	int n = gm_list_usage(map, &list);
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < n; i++)
+		if (list[i].row == row)
+			bytes += list[i].bytes;
+	free(list);
+	*ret_bytes = bytes;
+	return n >= 0;
+}
+
+static void look(struct gm_progress *progress)
+{
+	struct watch *watch = progress->data;
+	struct gpumap_attach_opts opts = { .size = sizeof(opts),
+					   .instance = watch->ctl->instance,
+					   .runtime_dir =
+						   watch->ctl->runtime_dir };
+	uint64_t left;
+
+	if (watch->map == NULL && gpumap_attach(&opts, &watch->map) != 0)
+		return;
+	if (!bytes_on(watch->map, watch->row, &left))
+		return;
+	if (watch->bytes == 0)
+		watch->bytes = left;
+	if (watch->bytes == 0)
+		return;
+	progress->unit = NULL;
+	gm_progress_tell(progress,
+			 left < watch->bytes ? watch->bytes - left : 0,
+			 watch->bytes);
+}
+
+static int drain(struct gm_ctl *ctl, uint32_t row)
+{
+	struct watch watch = { .ctl = ctl, .row = row };
+	struct gm_progress progress = { .ctl = ctl,
+					.what = "drain row",
+					.name = ctl->args[0],
+					.unit = "rows",
+					.look = look,
+					.data = &watch };
+	int ret;
+
+	gm_progress_begin(&progress, 1);
+	ret = gpumap_device_drain(ctl->map, row);
+	gm_progress_end(&progress, ret == 0);
+	gpumap_detach(watch.map);
+	return ret;
+}
+
+/* @call NULL: a drain, whose progress is shown. */
 static int serve(struct gm_ctl *ctl, const char *what,
 		 int (*call)(struct gpumap *map, uint32_t row))
 {
@@ -173,7 +239,7 @@ static int serve(struct gm_ctl *ctl, const char *what,
 
 	if (ret != GM_EXIT_OK)
 		return ret;
-	ret = call(ctl->map, row);
+	ret = call != NULL ? call(ctl->map, row) : drain(ctl, row);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "row %s", ctl->args[0]);
 	if (!ctl->json)
@@ -187,7 +253,7 @@ int gm_ctl_drain(struct gm_ctl *ctl)
 	int ret;
 
 	if ((ctl->given & GM_OPT_DRY_RUN) == 0)
-		return serve(ctl, "drained", gpumap_device_drain);
+		return serve(ctl, "drained", NULL);
 	ret = parse_row(ctl, &row);
 	return ret == GM_EXIT_OK ? dry_run(ctl, row) : ret;
 }

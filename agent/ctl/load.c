@@ -23,10 +23,10 @@
 #include "agent/ctl/load_link.h"
 #include "agent/ctl/load_options.h"
 #include "agent/ctl/load_user.h"
+#include "agent/ctl/progress.h"
 
-#define SECOND     UINT64_C(1000000000)
-#define LOOK_NS    (SECOND / 5) /* at a terminal; each second elsewhere */
-#define LINE_WIDTH 78
+#define SECOND  UINT64_C(1000000000)
+#define LOOK_NS (SECOND / 5)
 
 struct loading {
 	struct gm_ctl *ctl;
@@ -36,30 +36,12 @@ struct loading {
 	struct gpumap_model_progress progress;
 	struct gpumap_model_buffer *buffers;
 	uint32_t n_buffers;
-	bool on_terminal;
+	struct gm_progress line;
 	struct gm_load_link file;        /* of --as-file */
 	struct gpumap_fingerprint print; /* size 0: none was given */
 };
 
 /* ---- progress ------------------------------------------------------------ */
-
-/* "1 h 02 min", "3 min 20 s", "12 s" */
-static const char *duration(uint64_t ns, char ret_text[32])
-{
-	uint64_t s = (ns + SECOND / 2) / SECOND;
-
-	if (s >= 3600)
-		snprintf(ret_text, 32, "%llu h %02llu min",
-			 (unsigned long long)(s / 3600),
-			 (unsigned long long)(s % 3600 / 60));
-	else if (s >= 60)
-		snprintf(ret_text, 32, "%llu min %02llu s",
-			 (unsigned long long)(s / 60),
-			 (unsigned long long)(s % 60));
-	else
-		snprintf(ret_text, 32, "%llu s", (unsigned long long)s);
-	return ret_text;
-}
 
 static const char *state_name(uint32_t state)
 {
@@ -77,37 +59,6 @@ static const char *state_name(uint32_t state)
 	}
 }
 
-/* Print the progress on one line, again and again. */
-static void show_line(const struct loading *l)
-{
-	const struct gpumap_model_progress *p = &l->progress;
-	char text[128], time[32];
-	int n;
-
-	if (p->state == GPUMAP_MODEL_WAITING)
-		n = snprintf(text, sizeof(text), "%s: another process loads it",
-			     l->name);
-	else if (p->state == GPUMAP_MODEL_ALLOCATING)
-		n = snprintf(text, sizeof(text), "%s: memory for %.1f GB",
-			     l->name, (double)p->total_bytes / 1e9);
-	else
-		n = snprintf(text, sizeof(text),
-			     "%s: %.1f of %.1f GB, %.2f GB/s", l->name,
-			     (double)p->bytes / 1e9,
-			     (double)p->total_bytes / 1e9,
-			     (double)p->bytes_per_second / 1e9);
-	if (p->left_ns != UINT64_MAX && p->state == GPUMAP_MODEL_LOADING)
-		snprintf(text + n, sizeof(text) - (size_t)n, ", %s left",
-			 duration(p->left_ns, time));
-	fprintf(stderr, "\r%-*.*s", LINE_WIDTH, LINE_WIDTH, text);
-}
-
-static void clear_line(const struct loading *l)
-{
-	if (l->on_terminal)
-		fprintf(stderr, "\r%*s\r", LINE_WIDTH, "");
-}
-
 static json_t *progress_json(const struct loading *l)
 {
 	const struct gpumap_model_progress *p = &l->progress;
@@ -122,15 +73,19 @@ static json_t *progress_json(const struct loading *l)
 		known ? json_integer((json_int_t)p->left_ns) : json_null());
 }
 
-static int show_progress(const struct loading *l)
+static int show_progress(struct loading *l)
 {
+	const struct gpumap_model_progress *p = &l->progress;
 	int ret = GM_EXIT_OK;
 
 	if (l->ctl->json) {
 		ret = gm_ctl_print(progress_json(l));
 		fflush(stdout);
-	} else if (l->on_terminal) {
-		show_line(l);
+	} else {
+		gm_progress_note(&l->line, p->state == GPUMAP_MODEL_WAITING
+						   ? "another process loads it"
+						   : NULL);
+		gm_progress_tell(&l->line, p->bytes, p->total_bytes);
 	}
 	return ret;
 }
@@ -139,7 +94,6 @@ static int show_progress(const struct loading *l)
 
 static int load_failed(const struct loading *l, int error)
 {
-	clear_line(l);
 	if (error == -ECANCELED)
 		return gm_ctl_fail(l->ctl, error, "%s", l->name);
 	return gm_ctl_fail(l->ctl, error, "load \"%s\"", l->name);
@@ -148,14 +102,14 @@ static int load_failed(const struct loading *l, int error)
 /* Wait until the model is loaded. */
 static int load(struct loading *l)
 {
-	uint64_t step = l->on_terminal ? LOOK_NS : SECOND;
+	uint64_t step = l->ctl->json ? SECOND : LOOK_NS;
 	int ret;
 
 	while ((ret = gpumap_model_progress(l->model, &l->progress)) == 0) {
 		uint64_t until = gm_clock_ns() + step;
 
 		if (show_progress(l) != GM_EXIT_OK)
-			return GM_EXIT_FAILED;
+			break;
 		/* Check for signals five times a second. */
 		while (!gm_load_is_told() && gm_clock_ns() < until &&
 		       gpumap_model_wait(l->model, gm_clock_ns() + LOOK_NS) ==
@@ -164,7 +118,9 @@ static int load(struct loading *l)
 		if (gm_load_is_told())
 			gpumap_model_cancel(l->model);
 	}
-	clear_line(l);
+	gm_progress_end(&l->line, ret == 1);
+	if (ret == 0) /* the object could not be printed */
+		return GM_EXIT_FAILED;
 	return ret == 1 ? GM_EXIT_OK : load_failed(l, ret);
 }
 
@@ -384,10 +340,13 @@ static int begin(struct loading *l)
 		name_it(ctl, &users, &what);
 	if (l->print.size != 0)
 		what.fingerprint = &l->print;
+	if (!ctl->json)
+		gm_progress_begin(&l->line, 0);
 	ret = gpumap_model_load(l->session, &what, &l->model);
-	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "load \"%s\"", l->name);
-	return GM_EXIT_OK;
+	if (ret == 0)
+		return GM_EXIT_OK;
+	gm_progress_end(&l->line, false);
+	return gm_ctl_fail(ctl, ret, "load \"%s\"", l->name);
 }
 
 /* The session ends, and the share is to stay.  One that is there already may
@@ -411,12 +370,13 @@ static int leave_kept(const struct loading *l)
 
 int gm_ctl_load(struct gm_ctl *ctl)
 {
-	struct loading l = { .ctl = ctl,
-			     .name = ctl->args[0],
-			     .progress.size = sizeof(l.progress),
-			     .on_terminal =
-				     !ctl->json && isatty(STDERR_FILENO) == 1,
-			     .file.fd = -1 };
+	struct loading l = {
+		.ctl = ctl,
+		.name = ctl->args[0],
+		.progress.size = sizeof(l.progress),
+		.line = { .ctl = ctl, .what = "load", .name = ctl->args[0] },
+		.file.fd = -1
+	};
 	int ret = gm_load_check(ctl);
 
 	if (ret == GM_EXIT_OK)

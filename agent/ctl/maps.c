@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/plan/checkpoint.h"
+#include "agent/ctl/plan.h"
 #include "agent/reader/list.h"
 
 /* A whole layer map in private memory. */
@@ -270,7 +270,7 @@ int gm_ctl_publish(struct gm_ctl *ctl)
 	if (ctl->model != NULL) {
 		struct gm_plan_error error;
 
-		if (gm_checkpoint_read(ctl->model, &model, &error) != 0) {
+		if (gm_ctl_checkpoint(ctl, &model, &error) != 0) {
 			fprintf(stderr, "gpumapctl: %s%s%s\n", error.text,
 				error.remedy[0] != '\0' ? "; " : "",
 				error.remedy);

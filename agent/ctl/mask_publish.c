@@ -4,6 +4,7 @@
 /* Publish masks: by a rule, or from a file. */
 
 #include "agent/ctl/mask.h"
+#include "agent/ctl/progress.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,6 +16,8 @@
 
 _Static_assert(GM_MASK_TENSOR_RANK == GPUMAP_MASK_RANK_MAX,
 	       "shapes are copied");
+
+#define PIECE (UINT64_C(16) << 20) /* read of a file at a time */
 
 /* Options that describe a mask. */
 #define FACTS                                                       \
@@ -121,6 +124,30 @@ static int by_rule(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
 
 /* ---- from a file --------------------------------------------------------- */
 
+static int read_tensor(const struct gm_ctl *ctl, const struct gm_file *file,
+		       const struct gm_mask_tensor *tensor, char *data,
+		       struct gm_plan_error *error)
+{
+	struct gm_progress progress = { .ctl = ctl,
+					.what = "read",
+					.name = ctl->args[0] };
+	int ret = 0;
+
+	gm_progress_begin(&progress, tensor->bytes);
+	for (uint64_t at = 0; ret == 0 && at < tensor->bytes;) {
+		uint64_t n = tensor->bytes - at;
+
+		if (n > PIECE)
+			n = PIECE;
+		ret = gm_file_read(file, tensor->offset + at, data + at, n,
+				   error);
+		at += n;
+		gm_progress_tell(&progress, at, tensor->bytes);
+	}
+	gm_progress_end(&progress, ret == 0);
+	return ret;
+}
+
 /* Read the mask's elements, to free(). */
 static int from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r,
 		     void **ret_data)
@@ -146,8 +173,7 @@ static int from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r,
 			ret = gm_error_no_memory(&error);
 	}
 	if (ret == 0)
-		ret = gm_file_read(&file, tensor.offset, data, tensor.bytes,
-				   &error);
+		ret = read_tensor(ctl, &file, &tensor, data, &error);
 	gm_file_close(&file);
 	if (ret != 0) {
 		free(data);
@@ -241,6 +267,23 @@ static int published(const struct gm_ctl *ctl, const char *name,
 	return GM_EXIT_OK;
 }
 
+/* All replicas become visible at once, so none is there until all are. */
+static int publish(const struct gm_ctl *ctl,
+		   const struct gpumap_mask_request *request,
+		   struct gpumap_mask_result *ret_result)
+{
+	struct gm_progress progress = { .ctl = ctl,
+					.what = "publish",
+					.name = request->name,
+					.unit = "masks" };
+	int ret;
+
+	gm_progress_begin(&progress, 1);
+	ret = gpumap_mask_publish(ctl->map, request, ret_result);
+	gm_progress_end(&progress, ret == 0);
+	return ret;
+}
+
 int gm_ctl_mask_publish(struct gm_ctl *ctl)
 {
 	struct gpumap_mask_request request = { .size = sizeof(request),
@@ -262,7 +305,7 @@ int gm_ctl_mask_publish(struct gm_ctl *ctl)
 	if (ret != GM_EXIT_OK)
 		return ret;
 	choose_rows(ctl, &request);
-	ret = gpumap_mask_publish(ctl->map, &request, &result);
+	ret = publish(ctl, &request, &result);
 	free(data);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "publish \"%s\"", request.name);

@@ -11,8 +11,10 @@
 #include <string.h>
 
 #include "agent/ctl/batch.h"
+#include "agent/ctl/progress.h"
 #include "agent/plan/file.h"
 #include "agent/plan/topology.h"
+#include "shm/point.h"
 
 /* The names by enum gm_setting, whose values are those of enum
  * gpumap_setting. */
@@ -206,6 +208,29 @@ static int read_request(struct gm_ctl_planning *p)
 	return ret;
 }
 
+static void file_read(void *data, uint32_t n_read, uint32_t n_files)
+{
+	struct gm_progress *progress = data;
+
+	gm_progress_tell(progress, n_read, n_files);
+	GM_POINT("progress_told");
+}
+
+int gm_ctl_checkpoint(const struct gm_ctl *ctl, struct gm_checkpoint *ret_model,
+		      struct gm_plan_error *ret_error)
+{
+	struct gm_progress progress = { .ctl = ctl,
+					.what = "read headers",
+					.unit = "files" };
+	const struct gm_checkpoint_watch watch = { file_read, &progress };
+	int ret;
+
+	gm_progress_begin(&progress, 0);
+	ret = gm_checkpoint_watch(ctl->model, &watch, ret_model, ret_error);
+	gm_progress_end(&progress, ret == 0);
+	return ret;
+}
+
 /* Divide what the model takes by what quantising would save. */
 static int quantise(struct gm_ctl_planning *p)
 {
@@ -248,7 +273,7 @@ static int read_model(struct gm_ctl_planning *p)
 	struct gm_plan_error error = { .code = 0 };
 	const struct gm_checkpoint *model = &p->model;
 
-	if (gm_checkpoint_read(p->ctl->model, &p->model, &error) != 0)
+	if (gm_ctl_checkpoint(p->ctl, &p->model, &error) != 0)
 		return gm_ctl_plan_error(&error);
 	p->q.model = (struct gm_plan_model){
 		.n_layers = model->n_layers,

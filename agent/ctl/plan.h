@@ -44,6 +44,11 @@ int gm_ctl_rows_of_file(const char *path, struct gm_ctl_node *ret_node);
 int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node);
 void gm_ctl_leave_out_dummies(struct gm_ctl_node *node);
 int gm_ctl_choose_rows(const struct gm_ctl *ctl, struct gm_ctl_node *node);
+/* Read the headers of ctl->model, and show how far that is.  Returns as
+ * gm_checkpoint_read(). */
+int gm_ctl_checkpoint(const struct gm_ctl *ctl, struct gm_checkpoint *ret_model,
+		      struct gm_plan_error *ret_error);
+
 /* Read the options, the model and the rows. */
 int gm_ctl_plan_read(struct gm_ctl_planning *p);
 

@@ -4,6 +4,7 @@
 /* List and release shares. */
 
 #include "agent/ctl/ctl.h"
+#include "agent/ctl/progress.h"
 #include "agent/reader/list.h"
 
 #include <errno.h>
@@ -104,8 +105,14 @@ int gm_ctl_shares(struct gm_ctl *ctl)
 int gm_ctl_shares_release(struct gm_ctl *ctl)
 {
 	const char *name = ctl->args[0];
-	int ret = gpumap_share_release(ctl->map, name);
+	struct gm_progress progress = {
+		.ctl = ctl, .what = "release", .name = name, .unit = "names"
+	};
+	int ret;
 
+	gm_progress_begin(&progress, 1);
+	ret = gpumap_share_release(ctl->map, name);
+	gm_progress_end(&progress, ret == 0);
 	if (ret == -ENOENT)
 		return gm_ctl_unknown("share", name, "shares");
 	if (ret != 0)

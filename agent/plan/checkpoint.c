@@ -39,6 +39,7 @@ struct reader {
 	size_t n_shards;
 	struct gm_tensors tensors;
 	struct gm_model_config config;
+	const struct gm_checkpoint_watch *watch; /* may be NULL */
 	struct gm_plan_error *err;
 };
 
@@ -219,6 +220,13 @@ static int list_shards(struct reader *rd)
 	return scan_directory(rd);
 }
 
+/* So many of @n files have been read. */
+static void tell(const struct reader *rd, uint32_t n_read, uint32_t n)
+{
+	if (rd->watch != NULL)
+		rd->watch->read(rd->watch->data, n_read, n);
+}
+
 static int read_shard(struct reader *rd, uint32_t shard, uint64_t *budget)
 {
 	char *path = path_of(rd, rd->shards[shard]);
@@ -260,8 +268,10 @@ static int read_shards(struct reader *rd)
 	uint64_t budget = GM_CHECKPOINT_HEADERS;
 	int r = 0;
 
-	for (uint32_t i = 0; i < rd->n_shards && r == 0; i++)
+	for (uint32_t i = 0; i < rd->n_shards && r == 0; i++) {
+		tell(rd, i, (uint32_t)rd->n_shards);
 		r = read_shard(rd, i, &budget);
+	}
 	return r ? r : check_names(rd);
 }
 
@@ -429,6 +439,7 @@ static int read_parts(struct reader *rd, const struct gm_gguf_split *split)
 		return gm_error_no_memory(rd->err);
 	gm_safetensors_free(&rd->tensors);
 	for (uint32_t i = 0; i < split->n_parts && r == 0; i++) {
+		tell(rd, i, split->n_parts);
 		r = gm_gguf_part_path(rd->dir, split, i, &rd->shards[i],
 				      rd->err);
 		rd->n_shards += r == 0;
@@ -458,10 +469,12 @@ static int read_gguf(struct reader *rd)
 	return r;
 }
 
-int gm_checkpoint_read(const char *path, struct gm_checkpoint *ret_ckpt,
-		       struct gm_plan_error *ret_err)
+int gm_checkpoint_watch(const char *path,
+			const struct gm_checkpoint_watch *watch,
+			struct gm_checkpoint *ret_ckpt,
+			struct gm_plan_error *ret_err)
 {
-	struct reader rd = { .dir = path, .err = ret_err };
+	struct reader rd = { .dir = path, .watch = watch, .err = ret_err };
 	struct stat st = { .st_mode = S_IFDIR };
 	int r;
 
@@ -478,6 +491,12 @@ int gm_checkpoint_read(const char *path, struct gm_checkpoint *ret_ckpt,
 		r = sum_up(&rd, ret_ckpt);
 	free_reader(&rd);
 	return r;
+}
+
+int gm_checkpoint_read(const char *path, struct gm_checkpoint *ret_ckpt,
+		       struct gm_plan_error *ret_err)
+{
+	return gm_checkpoint_watch(path, NULL, ret_ckpt, ret_err);
 }
 
 void gm_checkpoint_free(struct gm_checkpoint *ckpt)

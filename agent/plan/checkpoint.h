@@ -69,6 +69,20 @@ struct gm_checkpoint {
 int gm_checkpoint_read(const char *path, struct gm_checkpoint *ret_ckpt,
 		       struct gm_plan_error *ret_err);
 
+/* Called before each file is read, with the number of files before it, and of
+ * all. */
+struct gm_checkpoint_watch {
+	void (*read)(void *data, uint32_t n_read, uint32_t n_files);
+	void *data;
+};
+
+/* The same, watched: a model of many files on a remote file system takes long.
+ * @watch may be NULL. */
+int gm_checkpoint_watch(const char *path,
+			const struct gm_checkpoint_watch *watch,
+			struct gm_checkpoint *ret_ckpt,
+			struct gm_plan_error *ret_err);
+
 /* Free what gm_checkpoint_read() gave.  NULL is allowed. */
 void gm_checkpoint_free(struct gm_checkpoint *ckpt);
 

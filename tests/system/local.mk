@@ -50,6 +50,7 @@ gm_system_ctl = \
 	%reldir%/ctl/mesh.c \
 	%reldir%/ctl/plan.c \
 	%reldir%/ctl/plan_dummies.c \
+	%reldir%/ctl/progress.c \
 	%reldir%/ctl/run.c \
 	%reldir%/ctl/run_bind.c \
 	%reldir%/ctl/run_crowd.c \

@@ -114,9 +114,12 @@ gm_cases += $(gm_unit_common)
 
 gm_suites += tests/suites/unit_ctl
 gm_unit_ctl = \
-	%reldir%/ctl/parse.c
+	%reldir%/ctl/parse.c \
+	%reldir%/ctl/progress.c
 tests_suites_unit_ctl_SOURCES = $(gm_unit_ctl) agent/ctl/parse.c
-tests_suites_unit_ctl_LDADD = tests/libsupport.la shm/libshm.la
+tests_suites_unit_ctl_SOURCES += agent/ctl/progress_text.c
+tests_suites_unit_ctl_LDADD = tests/libsupport.la agent/plan/libplan.la \
+	shm/libshm.la
 gm_cases += $(gm_unit_ctl)
 
 gm_suites += tests/suites/unit_cuda

@@ -54,11 +54,10 @@ static int create(const char *name)
 	return open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 }
 
-/* The command's stderr goes to @tell, or to a file. */
-static pid_t begin(int tell, const char *a, const char *b, const char *c)
+static pid_t begin(const char *a, const char *b, const char *c)
 {
 	const char *gpumapctl = getenv("GPUMAPCTL");
-	int to = create("out"), own = tell >= 0 ? -1 : create("err");
+	int to = create("out"), tell = create("err");
 	const char *const argv[] = { gpumapctl,
 				     "--runtime-dir",
 				     agent.dir,
@@ -77,14 +76,13 @@ static pid_t begin(int tell, const char *a, const char *b, const char *c)
 	pid = fork();
 	if (pid == 0) {
 		if (dup2(to, STDOUT_FILENO) < 0 ||
-		    dup2(tell >= 0 ? tell : own, STDERR_FILENO) < 0)
+		    dup2(tell, STDERR_FILENO) < 0)
 			_exit(98);
 		execv(gpumapctl, (char **)(uintptr_t)argv);
 		_exit(97);
 	}
 	close(to);
-	if (own >= 0)
-		close(own);
+	close(tell);
 	return pid;
 }
 
@@ -100,7 +98,7 @@ static int end_of(pid_t pid)
 
 static int run(const char *a, const char *b, const char *c)
 {
-	return end_of(begin(-1, a, b, c));
+	return end_of(begin(a, b, c));
 }
 
 /* Wait until the command has printed this text. */
@@ -223,7 +221,7 @@ static void others_find_it_while_it_is_held(const struct shards *s)
 {
 	struct gpumap_session *session = session_open();
 	struct gpumap_model *model = NULL;
-	pid_t pid = begin(-1, s->path, "--json", NULL);
+	pid_t pid = begin(s->path, "--json", NULL);
 	json_t *loaded;
 
 	OK(comes_to("\"state\":\"loaded\"") && comes_to("]}\n"));
@@ -253,10 +251,10 @@ static void two_may_hold_it(const struct shards *s)
 {
 	struct gpumap_session *session = session_open();
 	struct gpumap_model *model = NULL;
-	pid_t first = begin(-1, s->path, "--writable", NULL), second;
+	pid_t first = begin(s->path, "--writable", NULL), second;
 
 	OK(comes_to("shared as \"two\"; holding it"));
-	second = begin(-1, s->path, "--writable", NULL);
+	second = begin(s->path, "--writable", NULL);
 	OK(comes_to("two: 589 KiB of 4 tensors were there") &&
 	   comes_to("shared as \"two\"; holding it"));
 	EQ(kill(first, SIGKILL), 0);
@@ -276,7 +274,7 @@ static void other_files_are_refused(const struct shards *s)
 	const struct timespec then[2] = { { .tv_sec = 1000000000 },
 					  { .tv_sec = 1000000000 } };
 	char path[160];
-	pid_t pid = begin(-1, s->path, NULL, NULL);
+	pid_t pid = begin(s->path, NULL, NULL);
 
 	snprintf(other.path, sizeof(other.path), "agent-model-other.%d",
 		 (int)getpid());
@@ -303,10 +301,10 @@ static void other_files_are_refused(const struct shards *s)
 
 static void others_will_do_when_asked(const struct shards *s)
 {
-	pid_t first = begin(-1, s->path, NULL, NULL), second;
+	pid_t first = begin(s->path, NULL, NULL), second;
 
 	OK(comes_to("holding it"));
-	second = begin(-1, "no-such-folder", "--any-files", NULL);
+	second = begin("no-such-folder", "--any-files", NULL);
 	OK(comes_to("two: 589 KiB of 4 tensors were there"));
 	EQ(kill(first, SIGTERM), 0);
 	waitpid(first, NULL, 0);
@@ -321,7 +319,7 @@ static void others_will_do_when_asked(const struct shards *s)
 /* Releasing the map of a loaded model leaves the weights where they are. */
 static void its_map_can_be_released(const struct shards *s)
 {
-	pid_t pid = begin(-1, s->path, NULL, NULL);
+	pid_t pid = begin(s->path, NULL, NULL);
 	char command[512];
 
 	OK(comes_to("holding it"));
@@ -340,7 +338,7 @@ static void its_map_can_be_released(const struct shards *s)
 
 static void its_name_can_be_taken_back(const struct shards *s)
 {
-	pid_t pid = begin(-1, s->path, NULL, NULL);
+	pid_t pid = begin(s->path, NULL, NULL);
 
 	OK(comes_to("holding it"));
 	EQ(gpumap_share_release(map, "two"), 0);
@@ -354,7 +352,7 @@ static void a_workers_death_is_told(const struct shards *s)
 	struct gpumap_device device = story_device(map, 1);
 	struct gpumap_session *session = session_open();
 	struct gpumap_model *model = NULL;
-	pid_t pid = begin(-1, s->path, NULL, NULL);
+	pid_t pid = begin(s->path, NULL, NULL);
 
 	OK(comes_to("holding it"));
 	kill((pid_t)device.worker_pid, SIGKILL);
@@ -394,7 +392,7 @@ static const char *dry_run(const char *row, const char *option)
 
 static void it_ends_when_the_weights_are_lost(const struct shards *s)
 {
-	pid_t pid = begin(-1, s->path, NULL, NULL);
+	pid_t pid = begin(s->path, NULL, NULL);
 	const json_t *list;
 	char says[64];
 	json_t *json;
@@ -446,7 +444,7 @@ static void an_idle_row_has_nothing_to_end(void)
 static void it_can_be_stopped(const struct shards *s)
 {
 	for (int round = 0; round < story_rounds(); round++) {
-		pid_t pid = begin(-1, s->path, NULL, NULL);
+		pid_t pid = begin(s->path, NULL, NULL);
 		int status;
 
 		story_nap(story_moment(round, 30000));
@@ -458,33 +456,11 @@ static void it_can_be_stopped(const struct shards *s)
 	}
 }
 
-static void a_person_sees_how_far_it_is(const struct shards *s)
-{
-	int pty = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-	char name[64], text[4096] = "";
-	int tell;
-	pid_t pid;
-
-	if (pty < 0 || grantpt(pty) != 0 || unlockpt(pty) != 0 ||
-	    ptsname_r(pty, name, sizeof(name)) != 0 ||
-	    (tell = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0) {
-		SKIP(1, "no terminal can be had here");
-		return;
-	}
-	pid = begin(tell, s->path, "--once", NULL);
-	EQ(end_of(pid), 0);
-	fcntl(pty, F_SETFL, O_NONBLOCK);
-	OK(read(pty, text, sizeof(text) - 1) > 0);
-	OK(strstr(text, "\rtwo: ") && strstr(text, " GB"));
-	close(tell);
-	close(pty);
-}
-
 /* Without a store the weights end with the agent, however it ends; the command
  * hears of it from the next one. */
 static void they_are_lost_with_the_agent(const struct shards *s, int signal)
 {
-	pid_t pid = begin(-1, s->path, NULL, NULL);
+	pid_t pid = begin(s->path, NULL, NULL);
 
 	OK(comes_to("holding it"));
 	agent_kill(&agent, signal);
@@ -497,7 +473,7 @@ static void they_are_lost_with_the_agent(const struct shards *s, int signal)
 /* No agent comes: a signal ends the command. */
 static void it_can_be_stopped_without_an_agent(const struct shards *s)
 {
-	pid_t pid = begin(-1, s->path, NULL, NULL);
+	pid_t pid = begin(s->path, NULL, NULL);
 
 	OK(comes_to("holding it"));
 	agent_kill(&agent, SIGKILL);
@@ -509,7 +485,7 @@ static void it_can_be_stopped_without_an_agent(const struct shards *s)
 /* The next agent counts shares anew, and another process is faster. */
 static void another_share_is_not_held(const struct shards *s)
 {
-	pid_t pid = begin(-1, s->path, NULL, NULL);
+	pid_t pid = begin(s->path, NULL, NULL);
 	struct gpumap_share_info info = { .size = sizeof(info) };
 	struct gpumap_session *other;
 	struct gpumap_share_request what = { .size = sizeof(what),
@@ -558,7 +534,7 @@ static void it_holds_them_over_a_restart(const struct shards *s)
 	agent.kept_most = 64;
 	if (!OK(agent_start(&agent)))
 		return;
-	pid = begin(-1, s->path, NULL, NULL);
+	pid = begin(s->path, NULL, NULL);
 	OK(comes_to("holding it"));
 	for (unsigned i = 0; i < 2; i++) {
 		kill(agent_main_pid(&agent), i ? SIGTERM : SIGKILL);
@@ -600,7 +576,6 @@ TAP_CASE()
 	a_workers_death_is_told(&s);
 	it_ends_when_the_weights_are_lost(&s);
 	it_can_be_stopped(&s);
-	a_person_sees_how_far_it_is(&s);
 	they_are_lost_with_the_agent(&s, SIGKILL);
 	they_are_lost_with_the_agent(&s, SIGTERM);
 	it_can_be_stopped_without_an_agent(&s);

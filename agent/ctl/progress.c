@@ -1,0 +1,252 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/ctl/progress.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "agent/ctl/clock.h"
+
+#define SECOND      UINT64_C(1000000000)
+#define PATIENCE_NS (SECOND / 2)
+#define REDRAW_NS   (SECOND / 10)
+
+/* ---- the terminal -------------------------------------------------------- */
+
+#define CLEAR "\r\033[K"
+
+static const int endings[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
+
+#define N_ENDINGS (sizeof(endings) / sizeof(endings[0]))
+
+/* A signal ends the process: nothing is drawn any more. */
+static volatile sig_atomic_t is_ending;
+
+/* Clear the line, and end by the signal: its action is the default again. */
+static void clear_and_end(int number)
+{
+	ssize_t n;
+
+	is_ending = 1;
+	n = write(STDERR_FILENO, CLEAR, sizeof(CLEAR) - 1);
+
+	(void)n;
+	raise(number);
+}
+
+/* Signals that the command minds itself stay its own. */
+static void mind_signals(void)
+{
+	const struct sigaction ours = { .sa_handler = clear_and_end,
+					.sa_flags = (int)SA_RESETHAND };
+
+	for (size_t i = 0; i < N_ENDINGS; i++) {
+		struct sigaction now;
+
+		if (sigaction(endings[i], NULL, &now) == 0 &&
+		    now.sa_handler == SIG_DFL)
+			sigaction(endings[i], &ours, NULL);
+	}
+}
+
+static void leave_signals(void)
+{
+	for (size_t i = 0; i < N_ENDINGS; i++) {
+		struct sigaction now;
+
+		if (sigaction(endings[i], NULL, &now) == 0 &&
+		    now.sa_handler == clear_and_end)
+			signal(endings[i], SIG_DFL);
+	}
+}
+
+/* Is there a terminal on which a line can be drawn anew, and that no other job
+ * has? */
+static bool has_terminal(void)
+{
+	const char *term = getenv("TERM");
+	pid_t group;
+
+	if (isatty(STDERR_FILENO) != 1 || term == NULL || term[0] == '\0' ||
+	    strcmp(term, "dumb") == 0)
+		return false;
+	group = tcgetpgrp(STDERR_FILENO);
+	return group < 0 || group == getpgrp();
+}
+
+static uint32_t columns(void)
+{
+	struct winsize size;
+
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+		return 80;
+	return size.ws_col;
+}
+
+/* ---- what is shown ------------------------------------------------------- */
+
+static struct gm_progress_facts facts_of(struct gm_progress *p)
+{
+	uint64_t now = gm_clock_ns();
+	struct gm_progress_facts facts = {
+		.what = p->what,
+		.name = p->name,
+		.unit = p->unit,
+		.note = p->note,
+		.done = p->done,
+		.total = p->total == 0 || p->done < p->total ? p->total
+							     : p->done,
+		.elapsed_ns = now - p->begun_ns,
+		.per_second = gm_progress_rate(&p->rate, now, p->done),
+	};
+
+	facts.left_ns =
+		gm_progress_left(facts.done, facts.total, facts.per_second);
+	return facts;
+}
+
+static json_t *number(uint64_t n, bool is_known)
+{
+	return is_known ? json_integer((json_int_t)n) : json_null();
+}
+
+static void show_object(const struct gm_progress_facts *f)
+{
+	gm_ctl_print(json_pack(
+		"{s:{s:s, s:o, s:s, s:I, s:o, s:I, s:I, s:o}}", "progress",
+		"what", f->what, "name",
+		f->name != NULL ? json_string(f->name) : json_null(), "unit",
+		f->unit != NULL ? f->unit : "bytes", "done",
+		(json_int_t)f->done, "total", number(f->total, f->total != 0),
+		"elapsed_ns", (json_int_t)f->elapsed_ns, "per_second",
+		(json_int_t)f->per_second, "left_ns",
+		number(f->left_ns, f->left_ns != UINT64_MAX)));
+	fflush(stdout);
+}
+
+static void show(struct gm_progress *p)
+{
+	struct gm_progress_facts facts = facts_of(p);
+	char line[GM_PROGRESS_LINE];
+
+	if (is_ending)
+		return;
+	p->is_shown = true;
+	if (p->ctl->json)
+		show_object(&facts);
+	else if (p->is_line)
+		fprintf(stderr, "\r%s\033[K",
+			gm_progress_line(&facts, columns(), line));
+	else
+		fprintf(stderr, "%s\n",
+			gm_progress_line(&facts, GM_PROGRESS_LINE, line));
+}
+
+/* ---- the thread ---------------------------------------------------------- */
+
+static struct timespec at(uint64_t ns)
+{
+	return (struct timespec){ .tv_sec = (time_t)(ns / SECOND),
+				  .tv_nsec = (long)(ns % SECOND) };
+}
+
+static void *run(void *data)
+{
+	struct gm_progress *p = data;
+	const uint64_t step = p->is_line ? REDRAW_NS : SECOND;
+	uint64_t next = p->begun_ns + PATIENCE_NS;
+
+	pthread_mutex_lock(&p->lock);
+	while (!p->is_over) {
+		const struct timespec until = at(next);
+
+		if (gm_clock_ns() < next) {
+			pthread_cond_timedwait(&p->change, &p->lock, &until);
+			continue;
+		}
+		show(p);
+		if (p->look != NULL) {
+			pthread_mutex_unlock(&p->lock);
+			p->look(p);
+			pthread_mutex_lock(&p->lock);
+		}
+		next = gm_clock_ns() + step;
+	}
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+void gm_progress_begin(struct gm_progress *p, uint64_t total)
+{
+	pthread_condattr_t attr;
+	sigset_t all, before;
+
+	p->is_line = !p->ctl->json && has_terminal();
+	if (!p->is_line && !p->ctl->progress)
+		return;
+	p->total = total;
+	p->begun_ns = gm_clock_ns();
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&p->change, &attr);
+	pthread_condattr_destroy(&attr);
+	if (p->is_line)
+		mind_signals();
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	p->runs = pthread_create(&p->thread, NULL, run, p) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void gm_progress_tell(struct gm_progress *p, uint64_t done, uint64_t total)
+{
+	if (!p->runs)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->total = total;
+	if (total != 0 && done > total)
+		done = total;
+	if (done > p->done)
+		p->done = done;
+	pthread_mutex_unlock(&p->lock);
+}
+
+void gm_progress_note(struct gm_progress *p, const char *note)
+{
+	if (!p->runs)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->note = note;
+	pthread_mutex_unlock(&p->lock);
+}
+
+void gm_progress_end(struct gm_progress *p, bool is_done)
+{
+	if (!p->runs)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->is_over = true;
+	pthread_cond_signal(&p->change);
+	pthread_mutex_unlock(&p->lock);
+	pthread_join(p->thread, NULL);
+	p->runs = false;
+	p->note = NULL;
+	if (is_done && p->total == 0)
+		p->total = p->done;
+	if (is_done)
+		p->done = p->total;
+	if (p->is_line && p->is_shown)
+		fputs(CLEAR, stderr);
+	else if (is_done && p->is_shown)
+		show(p);
+	if (p->is_line)
+		leave_signals();
+	pthread_cond_destroy(&p->change);
+	pthread_mutex_destroy(&p->lock);
+}

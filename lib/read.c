@@ -95,6 +95,26 @@ int gpumap_device_read(const struct gpumap *map, uint32_t row,
 	return 0;
 }
 
+int gpumap_device_path_read(const struct gpumap *map, uint32_t to,
+			    uint32_t from, struct gpumap_device_path *ret_path)
+{
+	struct gpumap_device_path path = { .to = to, .from = from };
+	int ret = gm_size_out(ret_path,
+			      offsetof(struct gpumap_device_path, nvlinks));
+	uint32_t n = gm_rows_used(&map->map);
+	uint8_t byte;
+
+	if (ret != 0)
+		return ret;
+	if (to >= n || from >= n)
+		return -ENODEV;
+	byte = gm_path_get(&map->map.rows[to], from);
+	path.nvlinks = byte & 63;
+	path.peer = byte >> 6;
+	gm_size_put(ret_path, &path, sizeof(path));
+	return 0;
+}
+
 int gpumap_device_jobs_read(const struct gpumap *map, uint32_t row,
 			    struct gpumap_device_jobs *ret_jobs)
 {

@@ -42,6 +42,7 @@ uint64_t gm_layout_hash(void)
 		offsetof(struct gm_row, calibrated),
 		offsetof(struct gm_row, moving),
 		offsetof(struct gm_row, jobs),
+		offsetof(struct gm_row, paths),
 		sizeof(struct gm_object_slot),
 		sizeof(struct gm_holder),
 		sizeof(struct gm_object_image),

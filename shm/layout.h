@@ -128,7 +128,32 @@ struct gm_row {
 	gm_a64 jobs_failed;             /* of these, with an error */
 	gm_a64 job_ns;                  /* the time that they took */
 	gm_a64 job_times[GM_JOB_TIMES]; /* how many took how long */
+	/* The paths from the memory of other rows' cards to this one, a byte
+	 * for each row; byte r is bits 8 * (r % 8) and up of word r / 8.
+	 * Stored in place. */
+	alignas(GM_LINE) gm_a64 paths[GM_ROWS / 8];
 };
+
+/* A path: bits 0 to 5 count its NVLinks, bits 6 and 7 are enum gpumap_peer. */
+static inline uint8_t gm_path_make(uint32_t links, uint32_t peer)
+{
+	return (uint8_t)((links < 63 ? links : 63) | peer << 6);
+}
+
+static inline uint8_t gm_path_get(const struct gm_row *row, uint32_t other)
+{
+	return (uint8_t)(gm_get(&row->paths[other / 8]) >> 8 * (other % 8));
+}
+
+/* Writer. */
+static inline void gm_path_put(struct gm_row *row, uint32_t other, uint8_t path)
+{
+	gm_a64 *word = &row->paths[other / 8];
+	uint32_t bit = 8 * (other % 8);
+
+	gm_put(word, (gm_get(word) & ~(UINT64_C(0xff) << bit)) |
+			     (uint64_t)path << bit);
+}
 
 /* In shared memory. */
 struct gm_object_slot {
@@ -413,7 +438,8 @@ GM_ASSERT_AT(gm_row, least, 16);
 GM_ASSERT_AT(gm_row, calibrated, 120);
 GM_ASSERT_AT(gm_row, moving, 128);
 GM_ASSERT_AT(gm_row, jobs, 1280);
-GM_ASSERT_BYTES(gm_row, 1408);
+GM_ASSERT_AT(gm_row, paths, 1408);
+GM_ASSERT_BYTES(gm_row, 1664);
 GM_ASSERT_BYTES(gm_object_slot, 16);
 GM_ASSERT_BYTES(gm_holder, 64);
 GM_ASSERT_AT(gm_object_image, name, 32);

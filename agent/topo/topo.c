@@ -179,7 +179,87 @@ static bool is_on_bus(const struct gpumap_device *d)
 	return (d->known & GPUMAP_KNOWN_PCI) != 0 && d->mig_gi < 0;
 }
 
-static int read_links(struct gm_topo *t, const char *root)
+/* The NVLinks of two rows, as either reports them. */
+static uint32_t nvlinks_of(const struct gpumap *map, uint32_t a, uint32_t b)
+{
+	struct gpumap_device_path one = { .size = sizeof(one) }, two = one;
+
+	if (gpumap_device_path_read(map, a, b, &one) != 0 ||
+	    gpumap_device_path_read(map, b, a, &two) != 0)
+		return 0;
+	return one.nvlinks > two.nvlinks ? one.nvlinks : two.nvlinks;
+}
+
+static void add_link(struct gm_topo *t, const struct gm_topo_link *link)
+{
+	struct gm_topo_link *to = &t->links[t->n_links];
+
+	if (link->path == NULL && link->nvlinks == 0)
+		return;
+	*to = *link;
+	if (link->nvlinks != 0)
+		snprintf(to->text, sizeof(to->text), "NV%u", link->nvlinks);
+	else
+		snprintf(to->text, sizeof(to->text), "%s", link->path);
+	t->n_links++;
+}
+
+const struct gm_topo_link *gm_topo_between(const struct gm_topo *topo,
+					   uint32_t a, uint32_t b)
+{
+	for (uint32_t i = 0; i < topo->n_links; i++) {
+		const struct gm_topo_link *link = &topo->links[i];
+
+		if ((link->a == a && link->b == b) ||
+		    (link->a == b && link->b == a))
+			return link;
+	}
+	return NULL;
+}
+
+/* The cards that a row has the link of this text with, as a list. */
+static void add_others(struct gm_topo *t, uint32_t row, const char *text)
+{
+	char *to = t->rows[row].links;
+	size_t bytes = sizeof(t->rows[row].links);
+	const char *separator = " ";
+
+	append(to, bytes, "; ", text);
+	for (uint32_t other = 0; other < t->n_rows; other++) {
+		const struct gm_topo_link *link =
+			gm_topo_between(t, row, other);
+		char number[12];
+
+		if (link == NULL || strcmp(link->text, text) != 0)
+			continue;
+		snprintf(number, sizeof(number), "%u", other);
+		append(to, bytes, separator, number);
+		separator = ",";
+	}
+}
+
+/* Each text once, in the order of the first card that it links with. */
+static void write_links(struct gm_topo *t, uint32_t row)
+{
+	for (uint32_t other = 0; other < t->n_rows; other++) {
+		const struct gm_topo_link *link =
+			gm_topo_between(t, row, other);
+		bool is_first = link != NULL;
+
+		for (uint32_t i = 0; is_first && i < other; i++) {
+			const struct gm_topo_link *before =
+				gm_topo_between(t, row, i);
+
+			is_first = before == NULL ||
+				   strcmp(before->text, link->text) != 0;
+		}
+		if (is_first)
+			add_others(t, row, link->text);
+	}
+}
+
+static int read_links(const struct gpumap *map, struct gm_topo *t,
+		      const char *root)
 {
 	size_t most = (size_t)t->n_rows * t->n_rows / 2 + 1;
 
@@ -190,14 +270,15 @@ static int read_links(struct gm_topo *t, const char *root)
 		for (uint32_t b = a + 1; b < t->n_rows; b++) {
 			const struct gpumap_device *one = &t->rows[a].device;
 			const struct gpumap_device *two = &t->rows[b].device;
-			const char *path = NULL;
+			struct gm_topo_link link = { .a = a, .b = b };
 
 			if (is_on_bus(one) && is_on_bus(two))
-				path = gm_pci_path(root, one, two);
-			if (path != NULL)
-				t->links[t->n_links++] =
-					(struct gm_topo_link){ a, b, path };
+				link.path = gm_pci_path(root, one, two);
+			link.nvlinks = nvlinks_of(map, a, b);
+			add_link(t, &link);
 		}
+	for (uint32_t row = 0; t->n_links > 0 && row < t->n_rows; row++)
+		write_links(t, row);
 	return 0;
 }
 
@@ -236,7 +317,7 @@ int gm_topo_read(const struct gpumap *map, const char *root,
 	cursor = 0;
 	while (ret == 0 && gpumap_mesh_next(map, &cursor, name) == 1)
 		ret = read_mesh(map, name, ret_topo);
-	return ret == 0 ? read_links(ret_topo, root) : ret;
+	return ret == 0 ? read_links(map, ret_topo, root) : ret;
 }
 
 int gm_topo_of_node(const struct gm_nodefile *node, struct gm_topo *ret_topo)

@@ -39,6 +39,7 @@ struct gm_topo_rank {
 };
 
 struct gm_topo_row {
+	char links[128]; /* to other cards: "NV4 1,2; SYS 3" */
 	struct gpumap_device device;
 	struct gm_topo_part *parts;
 	uint32_t n_parts;
@@ -54,7 +55,9 @@ struct gm_topo_node {
 /* Two cards, by their rows. */
 struct gm_topo_link {
 	uint32_t a, b;
-	const char *path; /* "PIX": see gm_pci_path() */
+	const char *path; /* "PIX": see gm_pci_path(); NULL: not known */
+	uint32_t nvlinks;
+	char text[8]; /* "NV4" where there are NVLinks, else the path */
 };
 
 struct gm_topo {
@@ -79,6 +82,10 @@ struct gm_nodefile;
 int gm_topo_of_node(const struct gm_nodefile *node, struct gm_topo *ret_topo);
 
 void gm_topo_free(struct gm_topo *topo);
+
+/* The link between two rows, or NULL. */
+const struct gm_topo_link *gm_topo_between(const struct gm_topo *topo,
+					   uint32_t a, uint32_t b);
 
 /* The row's memory: used by processes, promised to holders and not used by them
  * yet, and what is left of it. */

@@ -68,6 +68,6 @@ void gm_topo_dot(FILE *to, const struct gm_topo *t)
 	}
 	for (uint32_t i = 0; i < t->n_links; i++)
 		fprintf(to, "  row%u -- row%u [label=\"%s\"];\n", t->links[i].a,
-			t->links[i].b, t->links[i].path);
+			t->links[i].b, t->links[i].text);
 	fputs("}\n", to);
 }

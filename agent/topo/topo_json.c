@@ -53,11 +53,12 @@ json_t *gm_topo_json(const struct gm_topo *t)
 	for (uint32_t i = 0; i < t->n_rows; i++)
 		json_array_append_new(rows, row_json(&t->rows[i]));
 	for (uint32_t i = 0; i < t->n_links; i++)
-		json_array_append_new(links,
-				      json_pack("{s:I, s:I, s:s}", "a",
-						(json_int_t)t->links[i].a, "b",
-						(json_int_t)t->links[i].b,
-						"path", t->links[i].path));
+		json_array_append_new(
+			links, json_pack("{s:I, s:I, s:s?, s:I}", "a",
+					 (json_int_t)t->links[i].a, "b",
+					 (json_int_t)t->links[i].b, "path",
+					 t->links[i].path, "nvlinks",
+					 (json_int_t)t->links[i].nvlinks));
 	return json_pack("{s:s, s:o, s:o, s:o}", "name", t->name, "numa_nodes",
 			 nodes, "rows", rows, "links", links);
 }

@@ -84,7 +84,8 @@ static void put_line(FILE *to, int x, int y, const char *attributes,
 static int count_lines(const struct gm_topo_row *row)
 {
 	/* The row, its name, its place, the bar, and two of memory. */
-	return 6 + (int)row->n_parts + (int)row->n_ranks;
+	return 6 + (int)row->n_parts + (int)row->n_ranks +
+	       (row->links[0] != '\0');
 }
 
 static int card_height(int lines)
@@ -180,6 +181,10 @@ static void put_parts(FILE *to, const struct gm_topo_row *row, int x, int y)
 		snprintf(line, sizeof(line), "%s: rank %u%s%s", rank->mesh,
 			 rank->rank, rank->groups[0] != '\0' ? " in " : "",
 			 rank->groups);
+		put_line(to, x, y, "", line);
+	}
+	if (row->links[0] != '\0') {
+		snprintf(line, sizeof(line), "links: %s", row->links);
 		put_line(to, x, y, "", line);
 	}
 }

@@ -59,13 +59,13 @@ static void put_row(FILE *to, const struct gm_topo_row *row)
 			row->ranks[i].groups);
 }
 
-static const char *path_between(const struct gm_topo *t, uint32_t a, uint32_t b)
+static const char *text_between(const struct gm_topo *t, uint32_t a, uint32_t b)
 {
-	for (uint32_t i = 0; i < t->n_links; i++)
-		if ((t->links[i].a == a && t->links[i].b == b) ||
-		    (t->links[i].a == b && t->links[i].b == a))
-			return t->links[i].path;
-	return a == b ? "X" : "-";
+	const struct gm_topo_link *link = gm_topo_between(t, a, b);
+
+	if (a == b)
+		return "X";
+	return link != NULL ? link->text : "-";
 }
 
 static bool has_link(const struct gm_topo *t, uint32_t row)
@@ -78,8 +78,10 @@ static bool has_link(const struct gm_topo *t, uint32_t row)
 
 static void put_matrix(FILE *to, const struct gm_topo *t)
 {
-	fputs("\nPCIe between cards: PIX one switch, PXB several, PHB a host "
-	      "bridge,\nNODE one NUMA node, SYS several\n\n      ",
+	fputs("\nLinks between cards: NVn so many NVLinks; over PCIe: PIX one "
+	      "switch,\nPXB several, PHB a host bridge, NODE one NUMA node, "
+	      "SYS "
+	      "several\n\n      ",
 	      to);
 	for (uint32_t b = 0; b < t->n_rows; b++)
 		if (has_link(t, b))
@@ -91,7 +93,7 @@ static void put_matrix(FILE *to, const struct gm_topo *t)
 		fprintf(to, "  %4u", a);
 		for (uint32_t b = 0; b < t->n_rows; b++)
 			if (has_link(t, b))
-				fprintf(to, " %4s", path_between(t, a, b));
+				fprintf(to, " %4s", text_between(t, a, b));
 		putc('\n', to);
 	}
 }

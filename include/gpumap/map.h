@@ -442,6 +442,42 @@ GPUMAP_API int gpumap_device_read(const struct gpumap *map, uint32_t row,
 GPUMAP_API int gpumap_device_find(const struct gpumap *map,
 				  const uint8_t uuid[16]);
 
+/* May one card copy from another's memory directly? */
+enum gpumap_peer {
+	GPUMAP_PEER_NONE = 0,     /* the driver does not say so */
+	GPUMAP_PEER_REPORTED = 1, /* it does, and it was not tried */
+	GPUMAP_PEER_RIGHT = 2,    /* a copy was tried, and was right */
+	GPUMAP_PEER_WRONG = 3     /* one was wrong or failed: none is made */
+};
+
+/* The path from the memory of the card in row @from to the card in row @to. */
+struct gpumap_device_path {
+	size_t size; /* sizeof(struct gpumap_device_path) */
+	uint32_t to;
+	uint32_t from;
+	uint32_t nvlinks; /* between the two, also through a switch */
+	uint32_t peer;    /* enum gpumap_peer */
+};
+
+/*
+ * gpumap_device_path_read - read how two cards are linked
+ *
+ * The agent asks the driver when it starts; all is 0 until then, and for rows
+ * that are no cards.
+ *
+ * ret_path	set its @size before the call
+ *
+ * Returns	0
+ *		-ENODEV		no such rows
+ *		-E2BIG, -EINVAL	ret_path->size is more than 4096 bytes, or
+ *				smaller than its first fields
+ * Cost		no system call
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API int gpumap_device_path_read(const struct gpumap *map, uint32_t to,
+				       uint32_t from,
+				       struct gpumap_device_path *ret_path);
+
 #define GPUMAP_JOB_TIMES 13u /* spans of time that jobs are counted in */
 
 /*

@@ -79,7 +79,8 @@ gm_cuda_ctl = \
 	%reldir%/ctl/collective.c \
 	%reldir%/ctl/export.c \
 	%reldir%/ctl/policy.c \
-	%reldir%/ctl/run.c
+	%reldir%/ctl/run.c \
+	%reldir%/ctl/topo.c
 tests_suites_cuda_ctl_SOURCES = $(gm_cuda_ctl)
 tests_suites_cuda_ctl_LDADD = tests/libsupport.la tests/fake/libmachine.la \
 	agent/cuda/libcu.la lib/libgpumap.la $(JANSSON_LIBS) $(DL_LIBS) \

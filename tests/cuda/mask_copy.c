@@ -12,12 +12,22 @@
 
 static struct mask_cards m;
 
+static uint32_t peer_of(uint32_t to, uint32_t from)
+{
+	struct gpumap_device_path path = { .size = sizeof(path) };
+
+	EQ(gpumap_device_path_read(m.map, m.rows[to], m.rows[from], &path), 0);
+	return path.peer;
+}
+
 static void paths_are_tried(void)
 {
 	OK(mask_cards_try(&m, MASK_CARDS));
 	OK(agent_logged(&m.agent, "way=peer"));
 	OK(agent_logged(&m.agent, "way=upload"));
 	OK(!agent_logged(&m.agent, "event=peers_bad"));
+	for (uint32_t i = 1; i < MASK_CARDS; i++)
+		EQ(peer_of(i, 0), GPUMAP_PEER_RIGHT);
 }
 
 /* Tried, they are relied on: so what they spoil is to be seen, in all but
@@ -102,6 +112,7 @@ static void workers_die(void)
 static void links_that_lie_are_found_out(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
+	uint32_t wrong = 0;
 
 	gpumap_detach(m.map);
 	EQ(agent_kill(&m.agent, SIGTERM), 0);
@@ -116,6 +127,10 @@ static void links_that_lie_are_found_out(void)
 	} while (!agent_logged(&m.agent, "event=peers_bad") &&
 		 story_now() < until);
 	OK(agent_logged(&m.agent, "event=peers_bad"));
+	for (uint32_t i = 0; i < MASK_CARDS; i++)
+		for (uint32_t j = 0; j < MASK_CARDS; j++)
+			wrong += peer_of(i, j) == GPUMAP_PEER_WRONG;
+	EQ(wrong, agent_count_log(&m.agent, "event=peers_bad"));
 	EQ(gpumap_mask_release(m.map, "lies"), 0);
 }
 

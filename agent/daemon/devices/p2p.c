@@ -10,6 +10,7 @@
 #include "agent/common/log.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/devices/rows.h"
+#include "agent/daemon/segment/segment.h"
 
 #define DEATHS_MAX 2u /* over one path; the first may be of anything */
 
@@ -48,6 +49,30 @@ static struct gm_path *add(struct gm_paths *paths, const uint8_t to[16],
 	return path;
 }
 
+/* The row of a card, or GM_ROWS: it has none. */
+static uint32_t row_of(const struct gm_daemon *d, const uint8_t uuid[16])
+{
+	for (uint32_t row = 0; row < d->devices->n; row++)
+		if (memcmp(d->devices->of[row]->facts.uuid, uuid, 16) == 0)
+			return row;
+	return GM_ROWS;
+}
+
+static void publish(struct gm_daemon *d, const struct gm_path *path)
+{
+	static const uint8_t peers[] = { [GM_PATH_NONE] = GPUMAP_PEER_NONE,
+					 [GM_PATH_UNTRIED] =
+						 GPUMAP_PEER_REPORTED,
+					 [GM_PATH_GOOD] = GPUMAP_PEER_RIGHT,
+					 [GM_PATH_BAD] = GPUMAP_PEER_WRONG };
+	uint32_t to = row_of(d, path->to), from = row_of(d, path->from);
+
+	if (to < GM_ROWS && from < GM_ROWS)
+		gm_path_put(&d->segment->map.rows[to], from,
+			    gm_path_make(path->peers.links,
+					 peers[path->state]));
+}
+
 void gm_p2p_paths_on_report(struct gm_daemon *d, const uint8_t uuid[16],
 			    const struct gm_probe_peers *peers)
 {
@@ -63,6 +88,7 @@ void gm_p2p_paths_on_report(struct gm_daemon *d, const uint8_t uuid[16],
 	path->peers = *peers;
 	path->state = peers->read ? GM_PATH_UNTRIED : GM_PATH_NONE;
 	path->deaths = 0;
+	publish(d, path);
 }
 
 static struct gm_path *between(const struct gm_daemon *d, uint32_t to,
@@ -98,6 +124,7 @@ void gm_p2p_paths_tried(struct gm_daemon *d, uint32_t to, uint32_t from,
 	if (status == -ESTALE && ++path->deaths < DEATHS_MAX)
 		return;
 	path->state = status ? GM_PATH_BAD : GM_PATH_GOOD;
+	publish(d, path);
 	if (status == 0)
 		gm_log(GM_LOG_INFO, "peers_good", "row=%u from=%u links=%u", to,
 		       from, path->peers.links);

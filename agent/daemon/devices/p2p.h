@@ -8,6 +8,8 @@
  * path, none is tried; a reported path is verified once, by a copy of the
  * workers of both: there are machines on which a copy from card to card reports
  * success and is wrong.
+ *
+ * The rows' words in the segment have all of it for readers.
  */
 #ifndef GM_DAEMON_DEVICES_P2P_H
 #define GM_DAEMON_DEVICES_P2P_H

@@ -145,6 +145,9 @@ static int load(struct gm_daemon *d)
 		    gm_rows_moving(map, row, &device->moving) != 0)
 			return -EPROTO; /* validated, so this cannot be */
 		device->moving.worker_pid = 0;
+		/* The probe reports paths anew. */
+		for (uint32_t i = 0; i < GM_ROWS / 8; i++)
+			gm_put(&map->rows[row].paths[i], 0);
 	}
 	return 0;
 }

@@ -743,6 +743,28 @@ extern "C" {
         uuid: *const u8,
     ) -> ::std::os::raw::c_int;
 }
+pub const GPUMAP_PEER_NONE: gpumap_peer = 0;
+pub const GPUMAP_PEER_REPORTED: gpumap_peer = 1;
+pub const GPUMAP_PEER_RIGHT: gpumap_peer = 2;
+pub const GPUMAP_PEER_WRONG: gpumap_peer = 3;
+pub type gpumap_peer = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct gpumap_device_path {
+    pub size: usize,
+    pub to: u32,
+    pub from: u32,
+    pub nvlinks: u32,
+    pub peer: u32,
+}
+extern "C" {
+    pub fn gpumap_device_path_read(
+        map: *const gpumap,
+        to: u32,
+        from: u32,
+        ret_path: *mut gpumap_device_path,
+    ) -> ::std::os::raw::c_int;
+}
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct gpumap_device_jobs {

@@ -13,6 +13,7 @@
 #define TIMEOUT_MS   5000u
 #define CONNECT_MS   1500u
 #define ATTEMPT_MS   1500u
+#define LEAST_MS     200u
 #define PAUSE_NS     (50 * GM_STORE_NS_MS)
 #define PAUSE_MAX_NS (2000 * GM_STORE_NS_MS)
 #define DOUBLINGS    6u
@@ -331,7 +332,8 @@ static void make_later(struct gm_store_call *call, int status, uint64_t now_ns)
 {
 	stop(call);
 	call->due_ns = now_ns + find_pause(call->http);
-	if (call->due_ns >= call->until_ns)
+	/* A last attempt in no time would only hide the reason. */
+	if (call->due_ns + LEAST_MS * GM_STORE_NS_MS >= call->until_ns)
 		end(call, status, NULL);
 }
 
@@ -471,14 +473,18 @@ static void take_answer(struct gm_store_call *call, long http_status)
 	json_decref(answer);
 }
 
-static bool was_not_sent(CURLcode code)
+/* Certificates do not fit: nothing is better a moment later. */
+static bool is_refused(CURLcode code)
 {
-	return code == CURLE_COULDNT_RESOLVE_HOST ||
-	       code == CURLE_COULDNT_CONNECT ||
-	       code == CURLE_SSL_CONNECT_ERROR ||
-	       code == CURLE_PEER_FAILED_VERIFICATION ||
+	return code == CURLE_PEER_FAILED_VERIFICATION ||
 	       code == CURLE_SSL_CERTPROBLEM ||
 	       code == CURLE_SSL_CACERT_BADFILE;
+}
+
+static bool was_not_sent(CURLcode code)
+{
+	return is_refused(code) || code == CURLE_COULDNT_RESOLVE_HOST ||
+	       code == CURLE_COULDNT_CONNECT || code == CURLE_SSL_CONNECT_ERROR;
 }
 
 static void take_failure(struct gm_store_call *call, CURLcode code)
@@ -503,7 +509,9 @@ static void take_failure(struct gm_store_call *call, CURLcode code)
 		      call->error[0] != '\0' ? call->error
 					     : curl_easy_strerror(code));
 	leave(http, call->endpoint);
-	if (call->line == NULL && (status == -EHOSTUNREACH || call->again))
+	if (is_refused(code) && http->n_failures >= http->n_endpoints)
+		end(call, -EACCES, NULL);
+	else if (call->line == NULL && (status == -EHOSTUNREACH || call->again))
 		make_later(call, status, gm_store_now());
 	else
 		end(call, status, NULL);

@@ -88,7 +88,7 @@ uint64_t gm_store_json_number(const json_t *object, const char *field)
 		return 0;
 	errno = 0;
 	number = strtoull(text, &end, 10);
-	return errno == 0 && *end == '\0' && number <= INT64_MAX ? number : 0;
+	return errno == 0 && *end == '\0' ? number : 0;
 }
 
 json_t *gm_store_json_text(uint64_t number)

@@ -171,6 +171,17 @@ bool etcd_listens(const struct etcd_server *server)
 	return false;
 }
 
+bool etcd_serves(const struct etcd_server *server)
+{
+	for (int ms = 0; ms < LIMIT_MS; ms += 20) {
+		if (etcd_tell(server, "/v3/kv/range", "{\"key\":\"YQ==\"}") ==
+		    0)
+			return true;
+		nap(20);
+	}
+	return false;
+}
+
 void etcd_kill(struct etcd_server *server)
 {
 	if (server->pid == 0)

@@ -42,6 +42,9 @@ int etcd_tell(const struct etcd_server *server, const char *path,
 
 /* Wait until it listens. */
 bool etcd_listens(const struct etcd_server *server);
+
+/* Wait until it has a leader, and answers. */
+bool etcd_serves(const struct etcd_server *server);
 void etcd_kill(struct etcd_server *server);
 void etcd_remove(struct etcd_server *server);
 

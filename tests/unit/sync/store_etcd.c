@@ -132,7 +132,7 @@ TAP_CASE()
 	}
 	etcd_make(&server, 0);
 	etcd_start(&server);
-	OK(etcd_listens(&server));
+	OK(etcd_serves(&server));
 	etcd_way_make(&way, server.port);
 	heal();
 	stories_of_values(&place);

@@ -729,6 +729,9 @@ void gm_model_ended(uint64_t cookie, int32_t status);
 /* Go on with all models that are being loaded. */
 void gm_models_turn(struct gpumap_session *session);
 
+/* Say in shared memory how far the session's models are. */
+void gm_models_tell(struct gpumap_session *session);
+
 /* Detach the models from a session that is being closed. */
 void gm_models_drop_session(struct gpumap_session *session);
 

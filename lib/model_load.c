@@ -488,7 +488,21 @@ int gm_model_turn(struct gpumap_model *model)
 		ret = turn_end(model);
 	if (gm_model_is_over(model))
 		model->session->n_loading--;
+	gm_models_tell(model->session);
 	return ret;
+}
+
+void gm_models_tell(struct gpumap_session *session)
+{
+	uint64_t bytes = 0, total = 0;
+
+	for (struct gpumap_model *m = session->models; m != NULL; m = m->next)
+		if (m->state == GPUMAP_MODEL_LOADING) {
+			bytes += m->loaded;
+			total += m->total;
+		}
+	gm_put(&session->client->load_bytes, bytes);
+	gm_put(&session->client->load_total, total);
 }
 
 void gm_models_turn(struct gpumap_session *session)

@@ -195,7 +195,10 @@ static void put_session(const void *item, size_t size, void *ret_element)
 					    .n_queues = is->n_queues,
 					    .depth = is->depth,
 					    .arena_bytes = is->arena_bytes,
-					    .age_ns = is->age_ns };
+					    .age_ns = is->age_ns,
+					    .load_bytes = is->load_bytes,
+					    .load_total_bytes =
+						    is->load_total };
 
 	_Static_assert(sizeof(info.rows) == sizeof(is->rows), "a bit each");
 	memcpy(info.rows, is->rows, sizeof(info.rows));

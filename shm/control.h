@@ -216,6 +216,8 @@ struct gm_session_item {
 	uint64_t arena_bytes;
 	uint64_t age_ns;
 	uint64_t rows[GM_ROW_WORDS]; /* that it has queues of; a bit each */
+	uint64_t load_bytes;         /* as it says itself: struct gm_client */
+	uint64_t load_total;
 };
 
 /*
@@ -667,7 +669,7 @@ _Static_assert(sizeof(struct gm_session_open) == 16, "wire");
 _Static_assert(sizeof(struct gm_calibrate) == 112, "wire");
 _Static_assert(sizeof(struct gm_session_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_queue_reply) == 16, "wire");
-_Static_assert(sizeof(struct gm_session_item) == 72, "wire");
+_Static_assert(sizeof(struct gm_session_item) == 88, "wire");
 _Static_assert(sizeof(struct gm_control_plan) == 192, "wire");
 _Static_assert(sizeof(struct gm_control_plan_reply) == 56, "wire");
 _Static_assert(sizeof(struct gm_control_charge) == 64, "wire");

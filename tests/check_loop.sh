@@ -71,6 +71,7 @@ allowed() {
 	daemon/sessions/listener.c chown 1: the socket's name, at the start
 	daemon/sessions/programs.c fstat 3: the administrator's
 	daemon/sessions/readable.c statx 1: of no file in memory, not asked anew
+	daemon/sessions/session.c pread 1: reading a memfd takes no lock of it
 	daemon/sharing/exports.c F_ADD_SEALS 1: before a client has it
 	daemon/state/dir.c fchown 1: a folder of workers, at the start
 	daemon/state/dir.c flock 1: at the start, and does not wait

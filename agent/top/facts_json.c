@@ -92,10 +92,12 @@ static json_t *session_json(const struct gm_top_facts *f,
 					  "borrowed_bytes",
 					  (json_int_t)u->borrowed_bytes));
 	}
-	object = json_pack("{s:I, s:o, s:I, s:I, s:o}", "id",
+	object = json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:o}", "id",
 			   (json_int_t)info->id, "rows", rows_of(info->rows),
 			   "arena_bytes", (json_int_t)info->arena_bytes,
-			   "age_ns", (json_int_t)info->age_ns, "usage", has);
+			   "age_ns", (json_int_t)info->age_ns, "load_bytes",
+			   (json_int_t)info->load_bytes, "load_total_bytes",
+			   (json_int_t)info->load_total_bytes, "usage", has);
 	add_process(object, &session->process);
 	return object;
 }

@@ -7,7 +7,8 @@
 #include "agent/plan/size_text.h"
 #include "agent/top/top.h"
 
-#define SECOND UINT64_C(1000000000)
+#define SECOND   UINT64_C(1000000000)
+#define LOAD_BAR 10 /* columns */
 
 /* A list that is not known says why; one without a line says @none. */
 static void put_empty(const struct gm_top_view *view, struct gm_page *page,
@@ -59,6 +60,24 @@ static int compare(const void *a, const void *b)
 	return one->at < two->at ? -1 : 1;
 }
 
+/* ", loads ####...... 43 % of 12 GiB", as the session says. */
+static int put_load(struct gm_page *page, int x,
+		    const struct gpumap_session_info *info)
+{
+	double part = (double)info->load_bytes / (double)info->load_total_bytes;
+	char size[GM_SIZE_TEXT];
+
+	part = part > 1 ? 1 : part;
+	x = gm_page_put(page, x, page->width, GM_STYLE_PLAIN, ", loads ");
+	gm_page_fill(page, x, x + LOAD_BAR, GM_STYLE_FREE,
+		     gm_page_sign(page, L'·', '.'));
+	gm_page_fill(page, x, x + (int)(part * LOAD_BAR), GM_STYLE_OURS,
+		     gm_page_sign(page, L'█', '#'));
+	return gm_page_printf(page, x + LOAD_BAR, GM_STYLE_PLAIN,
+			      " %d %% of %s", (int)(part * 100),
+			      gm_size_text(info->load_total_bytes, size));
+}
+
 static void put_session(struct gm_page *page, int x,
 			const struct gm_top_facts *f, const struct entry *e)
 {
@@ -74,6 +93,8 @@ static void put_session(struct gm_page *page, int x,
 	x = gm_page_printf(page, x, GM_STYLE_PLAIN, "session %llu has %s",
 			   (unsigned long long)info->id,
 			   gm_size_text(bytes_of(f, e), size));
+	if (info->load_total_bytes > 0)
+		x = put_load(page, x, info);
 	if (lent > 0)
 		x = gm_page_printf(page, x, GM_STYLE_PLAIN, ", lent %s",
 				   gm_size_text(lent, size));

@@ -672,9 +672,17 @@ static struct gm_session_item describe(const struct gm_session *session,
 		.age_ns = now - session->since_ns,
 	};
 
+	uint64_t load[2]; /* load_bytes and load_total */
+
 	for (uint32_t row = 0; row < session->n_rows; row++)
 		if (session->queue[row] != NULL)
 			item.rows[row / 64] |= UINT64_C(1) << row % 64;
+	/* Its page is the client's, so it is not mapped here. */
+	if (pread(session->queues, load, sizeof(load),
+		  offsetof(struct gm_client, load_bytes)) == sizeof(load)) {
+		item.load_bytes = load[0];
+		item.load_total = load[1];
+	}
 	return item;
 }
 

@@ -77,6 +77,16 @@ static void others_are_served(void)
 	raw_close(&good);
 }
 
+/* The list has a word of each session's memory. */
+static void sessions_are_listed(void)
+{
+	struct gpumap *map = story_attach(&agent);
+	struct gpumap_session_info info[4];
+
+	EQ(gpumap_session_list(map, info, 4), 1);
+	gpumap_detach(map);
+}
+
 static int own_memory(void)
 {
 	int fd = memfd_create("agent-lock", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -113,6 +123,7 @@ static void locks_are_not_waited_for(void)
 	EQ(raw_register(&c, &memory, fd), 0);
 	EQ(raw_register(&c, &file, fd), 0);
 	others_are_served();
+	sessions_are_listed();
 	EQ(raw_forget(&c, memory.handle), 0);
 	raw_close(&c);
 	others_are_served();

@@ -117,6 +117,17 @@ static bool is_about(double part, double whole)
 	return part > whole * 0.999 && part < whole * 1.001;
 }
 
+/* How far others see that this session's loads are. */
+static void others_see(uint64_t bytes, uint64_t total)
+{
+	struct gpumap_session_info info[4];
+
+	if (!EQ(gpumap_session_list(map, info, 4), 1))
+		return;
+	EQ(info[0].load_bytes, bytes);
+	EQ(info[0].load_total_bytes, total);
+}
+
 static void a_caller_sees_how_far_it_is(void)
 {
 	struct gpumap_model_progress p = { .size = sizeof(p) };
@@ -138,6 +149,7 @@ static void a_caller_sees_how_far_it_is(void)
 	EQ(p.state, GPUMAP_MODEL_LOADING);
 	EQ(p.bytes, FIRST);
 	EQ(p.total_bytes, FIRST + SECOND);
+	others_see(FIRST, FIRST + SECOND);
 	OK(p.elapsed_ns > 0);
 	OK(p.bytes_per_second > 0);
 	OK(is_about((double)p.left_ns * (double)p.bytes_per_second / 1e9,
@@ -149,6 +161,7 @@ static void a_caller_sees_how_far_it_is(void)
 	EQ(gpumap_model_wait(model, story_now() + STORY_LIMIT_NS), 0);
 	EQ(gpumap_model_progress(model, &p), 1);
 	EQ(p.state, GPUMAP_MODEL_LOADED);
+	others_see(0, 0);
 	EQ(p.bytes, FIRST + SECOND);
 	EQ(p.left_ns, 0);
 	OK(is_about((double)p.bytes_per_second * (double)p.elapsed_ns / 1e9,

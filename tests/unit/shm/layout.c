@@ -171,6 +171,8 @@ static void session_memory(void)
 	AT(gm_client, parked);
 	AT(gm_client, cpu);
 	AT(gm_client, by_fd);
+	AT(gm_client, load_bytes);
+	AT(gm_client, load_total);
 	AT(gm_client, wake);
 	SIZE(gm_queue);
 	AT(gm_queue, parked);

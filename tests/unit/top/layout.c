@@ -68,6 +68,15 @@ static void panels_show_all(void)
 		" 2 trtllm 500 asks a plan of row 2 as second, waits 1 s\n"
 		"    for sglang 200, which reserves 30.0 GiB as large, 1 waits "
 		"before\n"));
+	sessions[1].info.load_bytes = 5 * GIB;
+	sessions[1].info.load_total_bytes = 12 * GIB;
+	node_draw();
+	OK(shows("   python 300 session 8 has 0 B, loads ████······ 41 % of "
+		 "12.0 GiB of row 0, 5 s\n"));
+	/* More than all, as a session may say. */
+	sessions[1].info.load_bytes = UINT64_MAX;
+	node_draw();
+	OK(shows(" loads ██████████ 100 % of 12.0 GiB"));
 	view.is_flat = true;
 	node_draw();
 	EQ(line_of("NUMA node"), -1);

@@ -69,7 +69,8 @@ pub struct gpumap_session_info {
     pub arena_bytes: u64,
     pub age_ns: u64,
     pub rows: [u64; 4usize],
-    pub spare: [u64; 2usize],
+    pub load_bytes: u64,
+    pub load_total_bytes: u64,
 }
 extern "C" {
     pub fn gpumap_session_list(

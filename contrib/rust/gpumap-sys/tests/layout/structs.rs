@@ -6,7 +6,7 @@
 
 structs! {
 gpumap_session_opts { size, depth, flags, arena_bytes, }
-gpumap_session_info { id, pid, uid, n_queues, depth, arena_bytes, age_ns, rows, spare, }
+gpumap_session_info { id, pid, uid, n_queues, depth, arena_bytes, age_ns, rows, load_bytes, load_total_bytes, }
 gpumap_usage { size, session, pid, uid, row, importers, bytes, lent_bytes, borrowed_bytes, }
 gpumap_session_counts { size, submitted, completed, doorbells, parks, }
 gpumap_buffer_info { size, bytes, row, kind, flags, reserved, }

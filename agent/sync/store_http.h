@@ -25,13 +25,10 @@
 #define GM_STORE_HTTP_MOST      (4u << 20) /* bytes of an answer, or a line */
 #define GM_STORE_HTTP_ENDPOINTS 16u
 
-/* Codes of gRPC, in answers. */
+/* Codes of gRPC that matter, in answers. */
 enum gm_store_http_code {
 	GM_STORE_HTTP_DEADLINE = 4,
-	GM_STORE_HTTP_NOT_FOUND = 5,
 	GM_STORE_HTTP_DENIED = 7,
-	GM_STORE_HTTP_EXHAUSTED = 8,
-	GM_STORE_HTTP_OUT_OF_RANGE = 11,
 	GM_STORE_HTTP_UNAVAILABLE = 14,
 	GM_STORE_HTTP_UNAUTHENTICATED = 16
 };

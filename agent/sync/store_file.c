@@ -393,7 +393,9 @@ static void say_deleted(struct file_watch *w, uint64_t look)
 
 		if (said->mark == look)
 			continue;
-		w->watch->event(w->watch, &event);
+		/* A key may be gone before its value could be said. */
+		if (said->revision != 0)
+			w->watch->event(w->watch, &event);
 		gm_keys_remove(&w->said, i);
 	}
 }

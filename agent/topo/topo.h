@@ -57,7 +57,7 @@ struct gm_topo_link {
 	uint32_t a, b;
 	const char *path; /* "PIX": see gm_pci_path(); NULL: not known */
 	uint32_t nvlinks;
-	char text[8]; /* "NV4" where there are NVLinks, else the path */
+	char text[16]; /* "NV4" where there are NVLinks, else the path */
 };
 
 struct gm_topo {

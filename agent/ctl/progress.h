@@ -10,8 +10,8 @@
  *	otherwise	nothing
  *
  * Work that ends within half a second shows nothing.  The last
- * object of other work that ends well says that all is done.  A signal that ends the process
- * clears the line first.
+ * object of other work that ends well says that all is done.  A signal that
+ * ends the process clears the line first.
  *
  * A thread shows it, so that a line moves while a call does not return.
  */

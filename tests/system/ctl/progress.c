@@ -166,7 +166,7 @@ static bool are_lines_of(size_t columns)
 	return strchr(seen, '\n') == NULL;
 }
 
-/* ---- the objects of --json ------------------------------------------------ */
+/* ---- the objects of --json ----------------------------------------------- */
 
 /* Check the objects that were printed: the work of @what advances to its end,
  * and the result's object is the last. */

@@ -115,7 +115,8 @@ static void the_rate_is_that_of_the_last_seconds(void)
 		EQ((intmax_t)gm_progress_rate(&rate, now += SECOND,
 					      done += 100),
 		   100);
-	/* The work becomes faster: after all samples the old rate is forgotten. */
+	/* The work becomes faster: after all samples the old rate is
+	 * forgotten. */
 	for (unsigned i = 0; i < GM_PROGRESS_SAMPLES + 1; i++)
 		gm_progress_rate(&rate, now += SECOND, done += 700);
 	EQ((intmax_t)gm_progress_rate(&rate, now, done), 700);

@@ -133,6 +133,7 @@ int gpumap_device_jobs_read(const struct gpumap *map, uint32_t row,
 	jobs.ended = gm_get(&slot->jobs);
 	jobs.failed = gm_get(&slot->jobs_failed);
 	jobs.ns = gm_get(&slot->job_ns);
+	jobs.loaded_bytes = gm_get(&slot->loaded_bytes);
 	for (uint32_t i = 0; i < GM_JOB_TIMES; i++)
 		jobs.times[i] = gm_get(&slot->job_times[i]);
 	gm_size_put(ret_jobs, &jobs, sizeof(jobs));

@@ -129,6 +129,7 @@ struct gm_journal {
 	alignas(GM_LINE) gm_a64 failed;
 	gm_a64 job_ns;
 	gm_a64 job_times[GM_JOB_TIMES];
+	gm_a64 loaded_bytes; /* of files, that LOADs have stored */
 };
 
 /* In shared memory.  Written by the worker, or by recovery after its death. */

@@ -43,6 +43,7 @@ uint64_t gm_layout_hash(void)
 		offsetof(struct gm_row, moving),
 		offsetof(struct gm_row, jobs),
 		offsetof(struct gm_row, paths),
+		offsetof(struct gm_row, loaded_bytes),
 		sizeof(struct gm_object_slot),
 		sizeof(struct gm_holder),
 		sizeof(struct gm_object_image),

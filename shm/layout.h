@@ -132,6 +132,8 @@ struct gm_row {
 	 * for each row; byte r is bits 8 * (r % 8) and up of word r / 8.
 	 * Stored in place. */
 	alignas(GM_LINE) gm_a64 paths[GM_ROWS / 8];
+	/* Bytes of files that the row's own worker has stored; as jobs. */
+	alignas(GM_LINE) gm_a64 loaded_bytes;
 };
 
 /* A path: bits 0 to 5 count its NVLinks, bits 6 and 7 are enum gpumap_peer. */
@@ -439,7 +441,8 @@ GM_ASSERT_AT(gm_row, calibrated, 120);
 GM_ASSERT_AT(gm_row, moving, 128);
 GM_ASSERT_AT(gm_row, jobs, 1280);
 GM_ASSERT_AT(gm_row, paths, 1408);
-GM_ASSERT_BYTES(gm_row, 1664);
+GM_ASSERT_AT(gm_row, loaded_bytes, 1664);
+GM_ASSERT_BYTES(gm_row, 1792);
 GM_ASSERT_BYTES(gm_object_slot, 16);
 GM_ASSERT_BYTES(gm_holder, 64);
 GM_ASSERT_AT(gm_object_image, name, 32);

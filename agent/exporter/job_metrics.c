@@ -44,10 +44,14 @@ void gm_job_metrics_write(struct gm_exposition *e, const struct gpumap *map,
 		  "how many of the small ones took how long is estimated from "
 		  "samples.",
 		  "seconds", GM_FAMILY_HISTOGRAM },
+		{ "gpumap_model_load_bytes",
+		  "Bytes of files that the row's worker has stored for models "
+		  "and other loads, also for those under way.",
+		  "bytes", GM_FAMILY_COUNTER },
 	};
 	struct gpumap_device_jobs jobs;
 
-	for (int k = 0; k < 3; k++) {
+	for (int k = 0; k < 4; k++) {
 		gm_exposition_family(e, &families[k]);
 		for (uint32_t i = 0; i < n_rows; i++) {
 			const struct gm_labels *labels = &rows[i].labels;
@@ -60,6 +64,9 @@ void gm_job_metrics_write(struct gm_exposition *e, const struct gpumap *map,
 			else if (k == 1)
 				gm_exposition_sample(e, labels,
 						     (double)jobs.failed);
+			else if (k == 3)
+				gm_exposition_sample(e, labels,
+						     (double)jobs.loaded_bytes);
 			else
 				write_times(e, labels, &jobs);
 		}

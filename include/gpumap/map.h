@@ -531,6 +531,8 @@ struct gpumap_device_jobs {
 	uint64_t failed;                  /* of these, with an error */
 	uint64_t ns;                      /* the time of those in @times */
 	uint64_t times[GPUMAP_JOB_TIMES]; /* how many were in each span */
+	uint64_t loaded_bytes;            /* of files, that LOADs have stored,
+					   * also those that have not ended */
 };
 
 /*

@@ -182,6 +182,7 @@ static void move_neither(struct gm_daemon *d, uint32_t row)
 	gm_put(&slot->jobs, 0);
 	gm_put(&slot->jobs_failed, 0);
 	gm_put(&slot->job_ns, 0);
+	gm_put(&slot->loaded_bytes, 0);
 	for (uint32_t i = 0; i < GM_JOB_TIMES; i++)
 		gm_put(&slot->job_times[i], 0);
 }

@@ -27,6 +27,7 @@ static void refresh(struct gm_row *row, struct gm_worker_process *worker)
 	add(&row->jobs, &journal->completed, &seen->jobs);
 	add(&row->jobs_failed, &journal->failed, &seen->failed);
 	add(&row->job_ns, &journal->job_ns, &seen->ns);
+	add(&row->loaded_bytes, &journal->loaded_bytes, &seen->loaded_bytes);
 	for (uint32_t i = 0; i < GM_JOB_TIMES; i++)
 		add(&row->job_times[i], &journal->job_times[i],
 		    &seen->times[i]);

@@ -111,6 +111,7 @@ struct gm_jobs_seen {
 	uint64_t jobs;
 	uint64_t failed;
 	uint64_t ns;
+	uint64_t loaded_bytes;
 	uint64_t times[GM_JOB_TIMES];
 };
 

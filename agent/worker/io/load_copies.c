@@ -42,6 +42,8 @@ static void copied(struct gm_worker *w, struct gm_piece *piece, int rc)
 	} else {
 		piece->copied += piece->slice;
 		load->copied += piece->slice;
+		gm_put(&w->journal->loaded_bytes,
+		       gm_get(&w->journal->loaded_bytes) + piece->slice);
 	}
 	GM_POINT("load_copied");
 	if (load->status < 0)

@@ -11,6 +11,7 @@
 
 #include "tests/support/ctl.h"
 #include "tests/support/exporter.h"
+#include "tests/support/load_file.h"
 #include "tests/support/story.h"
 
 #define CONFIG "[host]\nrows = 2\n[map model]\nspec = 0:2;1:3\n"
@@ -111,6 +112,39 @@ static void jobs_are_counted(void)
 		OK(value == last + (double)jobs.times[i]);
 		last = value;
 	}
+}
+
+/* Loads of a worker that has died count, too. */
+static void bytes_of_files_are_counted(void)
+{
+	struct gpumap_device_jobs jobs = { .size = sizeof(jobs) };
+	uint64_t limit = story_now() + STORY_LIMIT_NS, want = 0;
+	uint32_t restarts = story_device(map, 0).restarts;
+	struct gpumap_session *s = NULL;
+	int fd = load_file(agent.dir, MIB);
+	void *memory = NULL;
+
+	for (int i = 0; i < 2; i++) {
+		EQ(gpumap_session_open(map, NULL, &s), 0);
+		EQ(gpumap_alloc(s, 0, MIB, &memory), 0);
+		EQ(load(s, 0, load_register(s, fd), 5, MIB - 5, memory), 0);
+		OK(load_matches(memory, 5, MIB - 5));
+		gpumap_session_close(s);
+		want += MIB - 5;
+		do
+			EQ(gpumap_device_jobs_read(map, 0, &jobs), 0);
+		while (jobs.loaded_bytes < want && story_now() < limit);
+		EQ((intmax_t)jobs.loaded_bytes, (intmax_t)want);
+		if (i == 0) {
+			kill((pid_t)story_device(map, 0).worker_pid, SIGKILL);
+			OK(story_back(map, 0, restarts));
+		}
+	}
+	close(fd);
+	OK(exporter_scrape(&exporter));
+	OK(value_of_row("gpumap_model_load_bytes_total", 0, NULL) ==
+	   (double)want);
+	OK(value_of_row("gpumap_model_load_bytes_total", 1, NULL) == 0);
 }
 
 static void moves_with_the_map(void)
@@ -342,6 +376,7 @@ TAP_CASE()
 	if (!exporter_start(&exporter, NULL))
 		return tap_done();
 	jobs_are_counted();
+	bytes_of_files_are_counted();
 	rows_are_the_librarys();
 	moves_with_the_map();
 	objects_are_there();

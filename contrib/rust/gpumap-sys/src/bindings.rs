@@ -776,6 +776,7 @@ pub struct gpumap_device_jobs {
     pub failed: u64,
     pub ns: u64,
     pub times: [u64; 13usize],
+    pub loaded_bytes: u64,
 }
 extern "C" {
     pub fn gpumap_device_jobs_read(

@@ -24,7 +24,7 @@ gpumap_attach_opts { size, instance, runtime_dir, flags, }
 gpumap_health { size, state, stale, age_ns, epoch, tick, generation, agent_pid, bytes, agent_version, layout_minor, }
 gpumap_device { size, row, generation, kind, known, flags, numa_node, uuid, name, cpus, pci_domain, pci_bus, nvml_index, minor_number, ordinal_pci, ordinal_fastest, mig_gi, mig_ci, mig_profile, cc_major, cc_minor, units, threads_per_unit, shared_bytes, l2_bytes, total_bytes, driver_version, cuda_version, state, error, reason, since_ns, free_bytes, reserved_bytes, budget_bytes, score, utilisation, temperature, power, worker_pid, restarts, recovery, last_xid, reserved, xids, used_by_holders, figures, reserved_too, }
 gpumap_device_path { size, to, from, nvlinks, peer, }
-gpumap_device_jobs { size, row, generation, ended, failed, ns, times, }
+gpumap_device_jobs { size, row, generation, ended, failed, ns, times, loaded_bytes, }
 gpumap_choice { size, prefer, compute_capability, cuda_version, total_bytes, free_bytes, rows, n_rows, by, }
 gpumap_engine_request { size, engine, flags, model, file_name, rows, layer_bytes, n_layers, base_row, devices, n_devices, reserved, }
 gpumap_engine_settings { exact, n_argv, n_env, n_notes, argv, env, notes, file, rows, n_rows, reserved, }

@@ -128,8 +128,8 @@ struct gpumap_session_info {
 	uint64_t age_ns;
 	uint64_t rows[GPUMAP_ROWS_MAX / 64]; /* with a queue; bit row % 64 of
 					      * rows[row / 64] */
-	/* Bytes that were read of models which it is loading, and all of them, 0
-	 * while it loads none.  The session's own process says so. */
+	/* Bytes that were read of models which it is loading, and all of them,
+	 * 0 while it loads none.  The session's own process says so. */
 	uint64_t load_bytes;
 	uint64_t load_total_bytes;
 };

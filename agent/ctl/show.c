@@ -73,13 +73,15 @@ static json_t *session_json(const struct gm_ctl *ctl,
 			    const struct gpumap_session_info *info)
 {
 	json_t *object =
-		json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
+		json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
 			  (json_int_t)info->id, "pid", (json_int_t)info->pid,
 			  "uid", (json_int_t)info->uid, "queues",
 			  (json_int_t)info->n_queues, "depth",
 			  (json_int_t)info->depth, "arena_bytes",
 			  (json_int_t)info->arena_bytes, "age_ns",
-			  (json_int_t)info->age_ns);
+			  (json_int_t)info->age_ns, "load_bytes",
+			  (json_int_t)info->load_bytes, "load_total_bytes",
+			  (json_int_t)info->load_total_bytes);
 
 	json_object_set_new(object, "rows", gm_ctl_rows_json(info->rows));
 	gm_ctl_name_json(ctl, object, info->uid, info->pid);

@@ -46,6 +46,34 @@ static void write_sums(struct gm_exposition *e, const struct gm_family *family,
 	}
 }
 
+/* Loads that are under way. */
+static void write_loads(struct gm_exposition *e,
+			const struct gpumap_session_info *list, int n)
+{
+	static const struct gm_family loading = {
+		"gpumap_model_loading_bytes",
+		"Bytes of the models that the session is loading: all of them, "
+		"and those that were read.",
+		"bytes", GM_FAMILY_GAUGE
+	};
+
+	gm_exposition_family(e, &loading);
+	for (int i = 0; i < n; i++) {
+		struct gm_labels labels = { 0 }, total;
+
+		if (list[i].load_total_bytes == 0)
+			continue;
+		gm_labels_number(&labels, "session", list[i].id);
+		gm_labels_number(&labels, "uid", list[i].uid);
+		total = labels;
+		gm_labels_add(&labels, "kind", "read");
+		gm_labels_add(&total, "kind", "total");
+		gm_exposition_sample(e, &labels, (double)list[i].load_bytes);
+		gm_exposition_sample(e, &total,
+				     (double)list[i].load_total_bytes);
+	}
+}
+
 static bool write_sessions(struct gm_exposition *e, struct gpumap *map)
 {
 	static const struct gm_family count = { "gpumap_sessions",
@@ -71,6 +99,7 @@ static bool write_sessions(struct gm_exposition *e, struct gpumap *map)
 	}
 	write_sums(e, &count, &sums, false);
 	write_sums(e, &arenas, &sums, true);
+	write_loads(e, list, n);
 	free(sums.v);
 	free(list);
 	return true;

@@ -18,6 +18,8 @@ static const struct core_field session_fields[] = {
 	CORE_FIELD(gpumap_session_info, CORE_U32, depth),
 	CORE_FIELD(gpumap_session_info, CORE_U64, arena_bytes),
 	CORE_FIELD(gpumap_session_info, CORE_U64, age_ns),
+	CORE_FIELD(gpumap_session_info, CORE_U64, load_bytes),
+	CORE_FIELD(gpumap_session_info, CORE_U64, load_total_bytes),
 	CORE_FIELD(gpumap_session_info, CORE_U64S, rows),
 };
 

@@ -297,6 +297,8 @@ class SessionInfo:
     depth: int
     arena_bytes: int
     age_ns: int
+    load_bytes: int  # read of models that it is loading; 0: it loads none
+    load_total_bytes: int
     rows: tuple[int, ...]
 
     @classmethod

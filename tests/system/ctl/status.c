@@ -114,6 +114,7 @@ static void sessions_are_listed(void)
 	s = json_array_get(list(json, "sessions", 1), 0);
 	OK(has_fields(s,
 		      "id pid command uid user queues rows depth arena_bytes "
+		      "load_bytes load_total_bytes "
 		      "age_ns"));
 	EQ(number(s, "pid"), getpid());
 	EQ(number(s, "uid"), getuid());

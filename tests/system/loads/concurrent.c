@@ -128,6 +128,41 @@ static void others_see(uint64_t bytes, uint64_t total)
 	EQ(info[0].load_total_bytes, total);
 }
 
+/* The same of gpumap-exporter. */
+static void metrics_say(uint64_t bytes, uint64_t total)
+{
+	const char *exporter = getenv("GPUMAP_EXPORTER");
+	char path[160], command[1024], line[512];
+	uint32_t found = 0;
+	FILE *file;
+
+	if (exporter == NULL || access(exporter, X_OK) != 0) {
+		SKIP(1, "gpumap-exporter was not built");
+		return;
+	}
+	snprintf(path, sizeof(path), "%s/load.prom", agent.dir);
+	snprintf(command, sizeof(command),
+		 "'%s' --instance '%s' --runtime-dir '%s' --usage --textfile "
+		 "'%s'",
+		 exporter, agent.instance, agent.dir, path);
+	EQ(system(command), 0);
+	file = fopen(path, "re");
+	while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+		const char *value = strrchr(line, ' ');
+
+		if (strncmp(line, "gpumap_model_loading_bytes{", 27) != 0)
+			continue;
+		found += strstr(line, "kind=\"read\"") != NULL &&
+			 strtoull(value, NULL, 10) == bytes;
+		found += strstr(line, "kind=\"total\"") != NULL &&
+			 strtoull(value, NULL, 10) == total;
+	}
+	EQ(found, 2);
+	if (file != NULL)
+		fclose(file);
+	unlink(path);
+}
+
 static void a_caller_sees_how_far_it_is(void)
 {
 	struct gpumap_model_progress p = { .size = sizeof(p) };
@@ -150,6 +185,7 @@ static void a_caller_sees_how_far_it_is(void)
 	EQ(p.bytes, FIRST);
 	EQ(p.total_bytes, FIRST + SECOND);
 	others_see(FIRST, FIRST + SECOND);
+	metrics_say(FIRST, FIRST + SECOND);
 	OK(p.elapsed_ns > 0);
 	OK(p.bytes_per_second > 0);
 	OK(is_about((double)p.left_ns * (double)p.bytes_per_second / 1e9,

@@ -132,6 +132,13 @@ void gm_size_put(void *ret_theirs, const void *ours, size_t known);
 void gm_size_put_item(void *ret_theirs, size_t size, const void *ours,
 		      size_t known);
 
+/* ---- memory files -------------------------------------------------------- */
+
+/* Make a memfd, empty and close-on-exec, that can be sealed and is no program:
+ * where vm.memfd_noexec is 2 Linux before 6.6 refuses any other.  Returns the
+ * descriptor or a negative errno. */
+int gm_client_memory_file(const char *name);
+
 /* ---- control: one connection to the agent ------------------------------- */
 
 #define GM_WHY sizeof(((struct gm_refusal *)0)->text)

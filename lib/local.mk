@@ -13,6 +13,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/buffers.c %reldir%/buffers.h \
 	%reldir%/change.c \
 	%reldir%/choose.c \
+	%reldir%/client_memory_file.c \
 	%reldir%/comm.c \
 	%reldir%/comm.h \
 	%reldir%/control.c \

@@ -74,9 +74,9 @@ static int check_tensor(struct gpumap *map, const struct gpumap_mask_request *r,
 /* Send a copy: the file must not shrink while the agent reads it. */
 static int make_file(struct gpumap *map, const char *data, uint64_t bytes)
 {
-	int fd = memfd_create("gpumap-mask", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = gm_client_memory_file("gpumap-mask");
 	uint64_t done = 0;
-	int ret = fd < 0 ? -errno : 0;
+	int ret = fd < 0 ? fd : 0;
 
 	while (ret == 0 && done < bytes) {
 		ssize_t n = write(fd, data + done, bytes - done);

@@ -82,10 +82,10 @@ int gpumap_program_load(struct gpumap_session *session, uint32_t row,
  * descriptor or -errno. */
 static int seal(const struct gpumap_program_image *image)
 {
-	int fd = memfd_create("gpumap-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = gm_client_memory_file("gpumap-image");
 	const char *from = image->image;
 	uint64_t left = image->bytes;
-	int error = fd < 0 ? -errno : 0;
+	int error = fd < 0 ? fd : 0;
 
 	while (error == 0 && left > 0) {
 		ssize_t n = write(fd, from, left);

@@ -297,11 +297,11 @@ static int check(struct gpumap_session *s, const struct gpumap_share_request *r)
 /* Copy @about to a memfd, sealed so that its content never changes. */
 static int about_fd(const void *about, uint64_t bytes, int *ret_fd)
 {
-	int fd = memfd_create("gpumap-about", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = gm_client_memory_file("gpumap-about");
 	uint64_t at = 0;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	while (at < bytes) {
 		ssize_t n = write(fd, (const char *)about + at, bytes - at);
 

@@ -14,6 +14,7 @@
 
 #include "agent/common/close_thread.h"
 #include "agent/common/huge_pages.h"
+#include "agent/common/memory_file.h"
 #include "gpumap.h"
 
 #ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
@@ -103,11 +104,10 @@ static int size_and_map(int fd, uint64_t bytes, void **ret_map)
 
 static int map_shared(uint64_t bytes, int *ret_fd, void **ret_map)
 {
-	int fd = memfd_create("gpumap-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int rc;
+	int fd = gm_memory_file("gpumap-buffer"), rc;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	rc = fd < fds_for_exports ? size_and_map(fd, bytes, ret_map) : -EMFILE;
 	if (rc < 0)
 		close(fd);

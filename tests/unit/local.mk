@@ -101,6 +101,7 @@ gm_unit_common = \
 	%reldir%/common/cgroup.c \
 	%reldir%/common/close_thread.c \
 	%reldir%/common/huge_pages.c \
+	%reldir%/common/memory_file.c \
 	%reldir%/common/idset.c \
 	%reldir%/common/lineage.c \
 	%reldir%/common/log.c \

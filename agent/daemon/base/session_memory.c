@@ -1,6 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
+#include "agent/common/memory_file.h"
 #include "agent/daemon/base/session_memory.h"
 
 #include <errno.h>
@@ -11,24 +12,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8u
-#endif
-
 #define SEALS      (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define NODES      1024 /* most that Linux is built for */
 #define NODE_WORDS (NODES / (8 * (int)sizeof(unsigned long)))
 
 int gm_session_memory_open(const char *name, uint64_t bytes)
 {
-	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
-	int error;
+	int fd = gm_memory_file(name), error;
 
-	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
-		fd = memfd_create(name, flags);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (ftruncate(fd, (off_t)bytes) == 0 &&
 	    fcntl(fd, F_ADD_SEALS, SEALS) == 0)
 		return fd;

@@ -1,6 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
+#include "agent/common/memory_file.h"
 #include "agent/daemon/base/spawn.h"
 
 #include <errno.h>
@@ -29,10 +30,6 @@
 #ifndef SYS_process_mrelease /* Linux 5.15; the same for all machines */
 #define SYS_process_mrelease 448
 #endif
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8u
-#endif
-
 /* Killed, and not known to have ended: looked at now and then. */
 static pid_t undone[UNDONE_MAX];
 static uint32_t n_undone;
@@ -109,12 +106,10 @@ static int clear_of_children(int fd)
 
 int gm_spawn_memfd(const char *name, uint64_t bytes)
 {
-	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
-	int error;
+	int fd = gm_memory_file(name), error;
 
-	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
-		fd = memfd_create(name, flags);
+	if (fd < 0)
+		return fd;
 	fd = clear_of_children(fd);
 	if (fd < 0)
 		return -errno;

@@ -18,6 +18,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "agent/common/memory_file.h"
 #include "agent/worker/programs/code_validate.h"
 #include "shm/queue.h"
 
@@ -164,8 +165,8 @@ static int copy(int fd, int to)
 
 static int take(struct gm_program *program, int fd, char *ret_why)
 {
-	int to = memfd_create("gpumap-program", MFD_CLOEXEC);
-	int rc = to < 0 ? -errno : copy(fd, to);
+	int to = gm_memory_file("gpumap-program");
+	int rc = to < 0 ? to : copy(fd, to);
 
 	close(fd);
 	if (rc < 0) {

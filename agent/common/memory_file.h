@@ -8,8 +8,8 @@
 /*
  * gm_memory_file - make a memfd, empty and close-on-exec
  *
- * It can be sealed and is no program: where vm.memfd_noexec is 2 the kernel
- * refuses any other.
+ * The file can be sealed and is no program: where vm.memfd_noexec is 2 Linux
+ * before 6.6 refuses any other.
  *
  * Returns	the descriptor or a negative errno
  */

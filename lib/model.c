@@ -520,7 +520,8 @@ static void unlink_model(struct gpumap_model *m)
 	*at = m->next;
 	if (!gm_model_is_over(m))
 		m->session->n_loading--;
-	gm_models_tell(m->session);
+	if (is_ours(m))
+		gm_models_tell(m->session);
 }
 
 /* A loaded model ends like one that is being loaded: a step at a time. */

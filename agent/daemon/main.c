@@ -218,7 +218,9 @@ static int make_runtime_dir(const char *path)
  * close takes long. */
 static void tell_left_over(int before)
 {
-	int after = gm_fd_limits_count() - (int)gm_deferred_close_left();
+	/* Counted first: one that is closed meanwhile is not left over. */
+	int closing = (int)gm_deferred_close_left();
+	int after = gm_fd_limits_count() - closing;
 
 	if (before >= 0 && after > before)
 		gm_log(GM_LOG_WARNING, "left_over", "descriptors=%d",

@@ -91,7 +91,10 @@ static pid_t begin(bool on_terminal, const char *const words[])
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
-		signal(SIGINT, SIG_DFL); /* as in a shell */
+		/* As in a shell, whatever the test was started from. */
+		signal(SIGINT, SIG_DFL);
+		signal(SIGHUP, SIG_DFL);
+		signal(SIGQUIT, SIG_DFL);
 		if (on_terminal)
 			snprintf(err_path, sizeof(err_path), "/proc/self/fd/%d",
 				 tty);

@@ -569,7 +569,7 @@ static void one_starts_at_a_time(void)
 	b.wait_ns = c.wait_ns = LONG_NS;
 	second = begin(&b);
 	has_line(1);
-	/* The agent may be about to try again, and knows of no obstacle then. */
+	/* The agent may be about to try again, and knows no obstacle then. */
 	do
 		EQ(gpumap_wait_list(map, &line, 1), 1);
 	while (line.flags == 0 && story_now() < until);

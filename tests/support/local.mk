@@ -24,6 +24,7 @@ tests_libsupport_la_CPPFLAGS = -I$(srcdir)/tests/stubs $(AM_CPPFLAGS) \
 
 EXTRA_DIST += \
 	%reldir%/card_user.h \
+	%reldir%/chrome_rules.h \
 	%reldir%/collective_nccl.h \
 	%reldir%/ctl.h \
 	%reldir%/exporter.h \

@@ -12,12 +12,20 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/devices/p2p.h"
 #include "agent/daemon/devices/rows.h"
+#include "agent/daemon/segment/segment.h"
 #include "tests/support/tap.h"
 
 #define CARDS 3u
 
 static struct gm_daemon *d;
 static struct gm_device devices[CARDS];
+static struct gm_row rows[CARDS];
+
+/* What readers see of a path. */
+static uint32_t shown(uint32_t to, uint32_t from)
+{
+	return gm_path_get(&rows[to], from) >> 6;
+}
 
 static void hear(uint32_t to, uint32_t from, uint32_t read, uint32_t links)
 {
@@ -43,6 +51,8 @@ static void a_path_has_a_direction(void)
 	hear(1, 0, 0, 4);
 	EQ(gm_p2p_paths_state(d, 0, 1), GM_PATH_UNTRIED);
 	EQ(gm_p2p_paths_state(d, 1, 0), GM_PATH_NONE);
+	EQ(gm_path_get(&rows[0], 1), gm_path_make(4, GPUMAP_PEER_REPORTED));
+	EQ(gm_path_get(&rows[1], 0), gm_path_make(4, GPUMAP_PEER_NONE));
 	gm_p2p_paths_tried(d, 0, 1, 0);
 	gm_p2p_paths_tried(d, 1, 0, 0);
 	EQ(gm_p2p_paths_state(d, 0, 1), GM_PATH_GOOD);
@@ -57,6 +67,8 @@ static void a_path_that_lies_is_bad_for_good(void)
 	hear(0, 2, 1, 0);
 	gm_p2p_paths_tried(d, 0, 2, -EIO);
 	EQ(gm_p2p_paths_state(d, 0, 2), GM_PATH_BAD);
+	EQ(shown(0, 2), GPUMAP_PEER_WRONG);
+	EQ(shown(0, 1), GPUMAP_PEER_RIGHT);
 	/* Another probe says the same again. */
 	hear(0, 2, 1, 0);
 	EQ(gm_p2p_paths_state(d, 0, 2), GM_PATH_BAD);
@@ -80,6 +92,7 @@ TAP_CASE()
 	d = gm_daemon_new();
 	if (!OK(d))
 		return tap_done();
+	d->segment->map.rows = rows;
 	d->devices->n = CARDS;
 	for (uint32_t i = 0; i < CARDS; i++) {
 		memset(devices[i].facts.uuid, (int)i + 1, 16);

@@ -14,7 +14,7 @@ noinst_LTLIBRARIES += %reldir%/libtop.la
 %canon_reldir%_libtop_la_SOURCES += %reldir%/layout_rows.c
 %canon_reldir%_libtop_la_SOURCES += %reldir%/page.c %reldir%/page.h
 %canon_reldir%_libtop_la_SOURCES += %reldir%/top.h
+%canon_reldir%_libtop_la_CPPFLAGS = $(AM_CPPFLAGS) $(NCURSES_CFLAGS)
 if NCURSES
 %canon_reldir%_libtop_la_SOURCES += %reldir%/screen.c
-%canon_reldir%_libtop_la_CPPFLAGS = $(AM_CPPFLAGS) $(NCURSES_CFLAGS)
 endif

@@ -77,7 +77,7 @@ placing=$(sed -n 's/^plan://p' "$folder/forms" | options |
 	grep -vx -e --node -e --commit -e --batch)
 check "the help has commands and options" "$(
 	[ "$(wc -l <"$folder/forms")" -gt 30 ] || cat "$folder/forms"
-	[ "$(echo "$common" | wc -l)" -eq 5 ] || echo "$common"
+	[ "$(echo "$common" | wc -l)" -eq 6 ] || echo "$common"
 	[ "$(echo "$placing" | wc -l)" -gt 10 ] || echo "$placing")"
 
 # differences WANTED GOT - lines that are on one of two lists only.
@@ -121,7 +121,7 @@ check "and each option of each command, and no other" "$(
 goes_on 'gpumapctl lo' 'load'
 goes_on 'gpumapctl un' 'undrain uncordon'
 goes_on 'gpumapctl no-such ' \
-	'--instance --runtime-dir --json --help --version'
+	'--instance --runtime-dir --json --progress --help --version'
 goes_on 'gpumapctl --json who --inst' '--instance'
 goes_on 'gpumapctl load x --any-u' '--any-user'
 goes_on 'gpumapctl load x --model ' 'default'
@@ -141,7 +141,7 @@ goes_on 'gpumapctl mesh publish m --topology ' \
 goes_on 'gpumapctl publish x --spec 0:1 --model ' 'default'
 goes_on 'gpumapctl completion ' 'bash zsh fish'
 goes_on 'gpumapctl completion bash ' \
-	'--instance --runtime-dir --json --help --version'
+	'--instance --runtime-dir --json --progress --help --version'
 goes_on 'gpumapctl run --reserve 1G ' 'command:'
 goes_on 'gpumapctl run --spec 0:1 -- env A=1 --l' 'command:env'
 goes_on 'gpumapctl run --no-agent r' 'run'

@@ -21,7 +21,7 @@ static struct gm_daemon *d;
 static struct gm_device devices[CARDS];
 static struct gm_row rows[CARDS];
 
-/* What readers see of a path. */
+/* The state of a path, as readers see it. */
 static uint32_t shown(uint32_t to, uint32_t from)
 {
 	return gm_path_get(&rows[to], from) >> 6;

@@ -159,9 +159,9 @@ struct gm_change_reply {
 	uint32_t reserved;
 };
 
-/* TRACE: record the jobs of a row, of this user or for an administrator of all,
- * in memory as trace.h says, until the connection ends.  No reply body.
- * -EBUSY: another reader has the row's trace. */
+/* TRACE: record the jobs of a row in memory as trace.h says, until the
+ * connection ends.  No reply body.  -EPERM: only root and the agent's own user
+ * may.  -EBUSY: another reader has the row's trace. */
 struct gm_trace_ask {
 	uint32_t row;
 	uint32_t reserved;

@@ -9,7 +9,7 @@
  * not read in time are overwritten, and counted as lost.  A row has room for
  * 16384 records.  gpumapctl trace writes them to a file for Perfetto.
  *
- * Root and the agent's own user get the jobs of all users, others their own.
+ * Only root and the agent's own user may record; they get the jobs of all users.
  * Jobs that a program of a client does are not recorded (gpumap/map.h has the
  * reason, at struct gpumap_device_jobs).
  */
@@ -52,9 +52,8 @@ struct gpumap_trace_job {
  * n		how many; 0 with NULL
  *
  * Returns	0
- *		-EBUSY		another process has a trace of a row; an
- *				administrator's takes the place of another
- *				user's
+ *		-EPERM		only root and the agent's own user may
+ *		-EBUSY		another process has a trace of a row
  *		-ENODEV		a row does not exist or has no worker, or none
  *				has
  *		-EOPNOTSUPP	the agent is of an earlier version

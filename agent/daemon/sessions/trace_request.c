@@ -20,15 +20,20 @@ static struct gm_worker_process *worker_of(const struct gm_connection *c,
 	return s && row < GM_ROWS ? s->rows.workers[row] : NULL;
 }
 
-/* May the client have the row's trace in place of the reader that has it? */
-static int check_turn(struct gm_connection *c,
-		      const struct gm_worker_process *worker)
+/* May the client have the row's trace?  Its memory is the agent's, and is in use
+ * for as long as the reader keeps it, so not every user may. */
+static int check_reader(struct gm_connection *c,
+			const struct gm_worker_process *worker)
 {
 	const struct gm_connection *reader = worker->trace.reader;
 
-	if (!reader || reader == c ||
-	    (gm_user_is_privileged(c->uid) &&
-	     !gm_user_is_privileged(reader->uid)))
+	if (!gm_user_is_privileged(c->uid))
+		return gm_connection_bad(
+			c, -EPERM,
+			"uid %u may not trace rows: only root "
+			"and uid %u, which runs the agent, may",
+			(unsigned)c->uid, (unsigned)geteuid());
+	if (!reader || reader == c)
 		return 0;
 	return gm_connection_bad(c, -EBUSY,
 				 "process %d of uid %u has a trace of row %u: "
@@ -57,15 +62,13 @@ int gm_trace_request_handle(struct gm_connection *c, const struct gm_request *r)
 					 "gpumapctl devices lists, and that is "
 					 "no dummy",
 					 ask.row);
-	ret = check_turn(c, worker);
+	ret = check_reader(c, worker);
 	if (ret == 0 && gm_connection_watch(c) == -ESRCH)
 		ret = gm_connection_bad(c, -ESRCH,
 					"the process that connected has ended");
 	if (ret < 0)
 		return ret;
-	ret = gm_row_trace_begin(
-		worker, c,
-		gm_user_is_privileged(c->uid) ? GM_TRACE_ALL : c->uid, &fd);
+	ret = gm_row_trace_begin(worker, c, GM_TRACE_ALL, &fd);
 	if (ret < 0)
 		return gm_connection_bad(c, ret,
 					 "no memory for the trace: %s; try "

@@ -5,8 +5,8 @@
  * trace_request - begin a trace of a row's jobs for a client, until its
  * connection ends.
  *
- * Root and the agent's own user see the jobs of all users, others their own.  A
- * row has one trace at a time; theirs takes the place of another user's.
+ * Only root and the agent's own user may, and see the jobs of all users.  A row
+ * has one trace at a time.
  */
 #ifndef GM_DAEMON_SESSIONS_TRACE_REQUEST_H
 #define GM_DAEMON_SESSIONS_TRACE_REQUEST_H

@@ -9,9 +9,9 @@
  * not read in time are overwritten, and counted as lost.  A row has room for
  * 16384 records.  gpumapctl trace writes them to a file for Perfetto.
  *
- * Only root and the agent's own user may record; they get the jobs of all users.
- * Jobs that a program of a client does are not recorded (gpumap/map.h has the
- * reason, at struct gpumap_device_jobs).
+ * Only root and the agent's own user may record; they get the jobs of all
+ * users.  Jobs that a program of a client does are not recorded (gpumap/map.h
+ * has the reason, at struct gpumap_device_jobs).
  */
 #ifndef GPUMAP_TRACE_H
 #define GPUMAP_TRACE_H

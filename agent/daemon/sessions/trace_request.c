@@ -20,7 +20,7 @@ static struct gm_worker_process *worker_of(const struct gm_connection *c,
 	return s && row < GM_ROWS ? s->rows.workers[row] : NULL;
 }
 
-/* May the client have the row's trace?  Its memory is the agent's, and is in use
+/* May the client have the row's trace?  Its memory is the agent's, and in use
  * for as long as the reader keeps it, so not every user may. */
 static int check_reader(struct gm_connection *c,
 			const struct gm_worker_process *worker)

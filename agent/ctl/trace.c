@@ -19,7 +19,8 @@
 #define SECOND    UINT64_C(1000000000)
 #define TIMEOUT_S 5
 #define AT_ONCE   4096u
-#define BUFFER    (1u << 20) /* bytes of the file */
+#define ROW_ROOM  UINT64_C(16384) /* records, see gpumap/trace.h */
+#define BUFFER    (1u << 20)      /* bytes of the file */
 
 static volatile sig_atomic_t stopped;
 
@@ -70,21 +71,22 @@ static void name_row(void *of, uint32_t row, char *ret_name, size_t bytes)
 		snprintf(ret_name, bytes, "row %u", row);
 }
 
-/* Write what comes until the time is up or a signal comes.  Returns 0 or a
+/* Write what comes until the time is up or a signal comes, and then what the
+ * rows have recorded until then: at most @room records.  Returns 0 or a
  * negative errno; that the agent ended is no error. */
 static int record(struct gpumap_trace *trace, struct gm_chrome_trace *to,
-		  uint64_t until_ns, struct gm_chrome_totals *totals)
+		  uint64_t until_ns, uint64_t room,
+		  struct gm_chrome_totals *totals)
 {
 	static struct gpumap_trace_job jobs[AT_ONCE];
 	const struct timespec while_ns = { .tv_nsec = 1000000 };
 	bool is_over = false;
 
-	while (!is_over) {
+	for (;;) {
 		uint64_t lost;
 		int n;
 
-		/* Take what has come until now, and then stop. */
-		is_over = stopped || gm_clock_ns() >= until_ns;
+		is_over = is_over || stopped || gm_clock_ns() >= until_ns;
 		n = gpumap_trace_read(trace, jobs, AT_ONCE, &lost);
 		if (n < 0)
 			return n == -ECONNRESET ? 0 : n;
@@ -97,10 +99,13 @@ static int record(struct gpumap_trace *trace, struct gm_chrome_trace *to,
 		}
 		totals->jobs += (uint64_t)n;
 		totals->lost += lost;
-		if (n == 0 && !is_over)
+		if (is_over && ((uint32_t)n < AT_ONCE || room <= AT_ONCE))
+			return 0;
+		if (is_over)
+			room -= AT_ONCE;
+		else if (n == 0)
 			nanosleep(&while_ns, NULL);
 	}
-	return 0;
 }
 
 static int report(const struct gm_ctl *ctl, const char *path,
@@ -139,6 +144,8 @@ static int write_trace(const struct gm_ctl *ctl, struct gpumap_trace *trace,
 		     timeout_s < UINT64_MAX / SECOND / 2
 			     ? since_ns + timeout_s * SECOND
 			     : UINT64_MAX,
+		     ROW_ROOM * (ctl->n_rows ? ctl->n_rows
+					     : gpumap_device_count(ctl->map)),
 		     totals);
 	all.n[1] = gm_list_session(ctl->map, &all.list[1]);
 	gm_chrome_trace_end(chrome, &names, totals);

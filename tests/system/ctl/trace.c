@@ -13,7 +13,8 @@
 #include "tests/support/ctl.h"
 #include "tests/support/story.h"
 
-#define JOBS 200
+#define JOBS   200
+#define BEHIND 10000 /* records fit into the memory of a row */
 
 static struct gpumap *map;
 static char path[128];
@@ -131,8 +132,8 @@ static void other_rows_are_left_out(void)
 	json_decref(json);
 }
 
-/* gpumapctl in the background, until it is told to stop. */
-static void a_signal_ends_the_recording(void)
+/* gpumapctl in the background, recording until it is told to stop. */
+static pid_t trace_start(void)
 {
 	const char *argv[] = { ctl_program(),  "--instance",
 			       agent.instance, "--runtime-dir",
@@ -140,10 +141,7 @@ static void a_signal_ends_the_recording(void)
 			       path,           "--timeout",
 			       "600",          NULL };
 	uint64_t limit = story_now() + STORY_LIMIT_NS;
-	struct gpumap_trace *trace = NULL;
 	char err_path[96];
-	json_t *json;
-	int status = 0;
 	pid_t pid;
 
 	snprintf(err_path, sizeof(err_path), "%s/err", agent.dir);
@@ -154,16 +152,54 @@ static void a_signal_ends_the_recording(void)
 		become(argv, "/dev/null", err_path);
 	while (access(path, F_OK) != 0 && story_now() < limit)
 		story_nap(1000);
+	return pid;
+}
+
+static json_t *trace_end(pid_t pid)
+{
+	int status = 0;
+
+	EQ(kill(pid, SIGINT), 0);
+	EQ(kill(pid, SIGCONT), 0);
+	EQ(waitpid(pid, &status, 0), pid);
+	EQ(status, 0);
+	return load_trace();
+}
+
+static void a_signal_ends_the_recording(void)
+{
+	struct gpumap_trace *trace = NULL;
+	pid_t pid = trace_start();
+	json_t *json;
+
 	/* No other process has the rows meanwhile. */
 	EQ(gpumap_trace_open(map, NULL, 0, &trace), -EBUSY);
 	EQ(CTL("trace", "/dev/null"), FAILED);
 	OK(complains("has a trace of row 0: wait until it ends"));
-	EQ(kill(pid, SIGINT), 0);
-	EQ(waitpid(pid, &status, 0), pid);
-	EQ(status, 0);
-	json = load_trace();
+	json = trace_end(pid);
 	chrome_check(json);
 	json_decref(json);
+}
+
+/* What the rows had recorded when the signal came is in the file. */
+static void what_came_before_the_end_is_written(void)
+{
+	struct gpumap_job nop = { .op = GPUMAP_OP_NOP };
+	struct gpumap_session *s = NULL;
+	pid_t pid = trace_start();
+	uint32_t wrong = 0;
+	json_t *json;
+
+	EQ(gpumap_session_open(map, NULL, &s), 0);
+	EQ(kill(pid, SIGSTOP), 0);
+	for (int i = 0; i < BEHIND; i++)
+		wrong += story_run(s, 0, &nop) != 0;
+	EQ(wrong, 0);
+	json = trace_end(pid);
+	chrome_check(json);
+	EQ((intmax_t)chrome_n, BEHIND);
+	json_decref(json);
+	gpumap_session_close(s);
 }
 
 static void bad_calls_are_refused(void)
@@ -191,6 +227,7 @@ TAP_CASE()
 	other_rows_are_left_out();
 	a_signal_ends_the_recording();
 	client_end(client);
+	what_came_before_the_end_is_written();
 	bad_calls_are_refused();
 	unlink(path);
 	story_finish(&agent, map);

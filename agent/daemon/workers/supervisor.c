@@ -21,6 +21,7 @@
 #include "agent/daemon/sharing/share_request.h"
 #include "agent/daemon/workers/attachment.h"
 #include "agent/daemon/workers/demand.h"
+#include "agent/daemon/workers/job_figures.h"
 #include "agent/daemon/workers/program_workers.h"
 #include "agent/daemon/workers/watchdog.h"
 #include "agent/daemon/workers/worker_child.h"
@@ -381,6 +382,7 @@ void gm_supervisor_exit(struct gm_daemon *d)
 	if (!s)
 		return;
 	kill_all(s);
+	gm_job_figures_refresh(d);
 	gm_timer_stop(d->loop, &s->tick);
 	gm_timer_stop(d->loop, &s->parting);
 	gm_program_workers_free(s);

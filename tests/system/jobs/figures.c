@@ -126,6 +126,24 @@ static void figures_outlive_the_agent(void)
 	gpumap_session_close(s);
 }
 
+/* One that is stopped refreshes them a last time. */
+static void figures_of_the_end_are_kept(void)
+{
+	struct gpumap_device_jobs before = jobs_of(0);
+	struct gpumap_session *s = NULL;
+	struct gpumap_job nop = { .op = GPUMAP_OP_NOP };
+	uint32_t bad = 0;
+
+	EQ(gpumap_session_open(map, NULL, &s), 0);
+	for (int i = 0; i < NOPS; i++)
+		bad += story_run(s, 0, &nop) != 0;
+	EQ(bad, 0);
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	EQ(jobs_of(0).ended, before.ended + NOPS);
+	gpumap_session_close(s);
+	OK(agent_start(&agent));
+}
+
 static void bad_calls_are_refused(void)
 {
 	struct gpumap_device_jobs jobs = { .size = sizeof(jobs) };
@@ -148,6 +166,7 @@ TAP_CASE()
 	jobs_are_counted_and_timed();
 	figures_outlive_the_worker();
 	figures_outlive_the_agent();
+	figures_of_the_end_are_kept();
 	bad_calls_are_refused();
 	return stage_finish(&agent, map);
 }

@@ -42,7 +42,7 @@ struct gm_async_execs {
 	bool held; /* parked although it has work, see gm_async_exec_hold() */
 	bool reaching;       /* the fence waits for its memory to be mapped */
 	uint64_t refused_at; /* worker->landed at the last start attempt */
-	uint64_t turn_ns;    /* when the turn began */
+	uint64_t turn_ns;    /* when the turn began, or its last job ended */
 	struct gm_doorbell_spin spin;
 	uint32_t first; /* slice[first % GM_ASYNC_EXEC_SLICES] is the oldest */
 	uint32_t n_slices;

@@ -73,6 +73,50 @@ static void entries_end_in_their_order(void)
 	rig_close(&r);
 }
 
+/* Records are in the order in which the jobs ended, also where a turn finds
+ * that one has ended and reads others that need no work. */
+static void records_are_in_order(void)
+{
+	struct gm_trace *ring = aligned_alloc(4096, GM_TRACE_BYTES);
+	struct gm_trace_record records[8];
+	uint64_t pos = 0, lost, last = 0;
+	struct gm_job_clock clock;
+	struct hand_client c;
+	struct gm_worker_session *s;
+	struct gm_entry e[4];
+
+	if (ring == NULL)
+		exit(99);
+	memset((void *)ring, 0, GM_TRACE_BYTES);
+	rig_open(&r, 64 * KIB, 4);
+	hand_open(&c, 1, 0, ROW, 16, MIB);
+	s = rig_attach(&r, &c);
+	gm_job_clock_init(&clock, r.journal);
+	clock.trace = ring;
+	clock.trace_uid = GM_TRACE_ALL;
+	s->clock = &clock;
+	e[0] = copy(&c, 0, 512 * KIB, 0, 0, 1000);
+	e[1] = hand_nop(&c);
+	e[1].flags = GM_ENTRY_MORE;
+	e[2] = hand_second(UINT64_MAX);                /* which is no job */
+	e[3] = hand_copy(&c, 0, 0, UINT64_C(1) << 40); /* refused */
+	hand_submit(&c, e, 1);
+	rig_serve(&r, s);
+	late_land(&r.late, 1);
+	hand_submit(&c, e + 1, 3);
+	rig_serve(&r, s);
+	EQ(gm_trace_get(ring, &pos, records, 8, &lost), 3);
+	for (int i = 0; i < 3; i++) {
+		OK(records[i].read_ns <= records[i].started_ns);
+		OK(records[i].started_ns <= records[i].ended_ns);
+		OK(records[i].ended_ns >= last);
+		last = records[i].ended_ns;
+	}
+	rig_end(&r, &c, s);
+	rig_close(&r);
+	free(ring);
+}
+
 static void long_ones_go_in_slices(void)
 {
 	static const int good[2] = { 0 };
@@ -575,6 +619,7 @@ TAP_CASE()
 {
 	EQ(gm_sigbus_init(), 0);
 	entries_end_in_their_order();
+	records_are_in_order();
 	long_ones_go_in_slices();
 	a_depth_is_in_flight_at_most();
 	what_fails_fails_alone();

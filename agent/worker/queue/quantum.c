@@ -137,28 +137,6 @@ static void begin_work(struct gm_worker_session *s,
 	work->taken = false;
 }
 
-/* ALLOC, LOAD and a COPY from borrowed memory wait for other threads or rows,
- * so no entry behind them is read until they end.  No later entry of this turn
- * uses a buffer that FREE gives up. */
-static void serve_buffer(struct gm_worker_session *s,
-			 const struct gm_decoded_entry *verdict,
-			 struct gm_batch *batch)
-{
-	s->halted = true;
-	if (verdict->task.op == GPUMAP_OP_FREE) {
-		gm_buffers_free(&s->buffers, verdict->buffer, s->entries.pos);
-		gm_batch_end(batch, 0);
-		return;
-	}
-	gm_batch_publish(s, batch);
-	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
-	GM_POINT("worker_sent");
-	s->stamp = gm_job_stamp(&verdict->task, gm_now_ns(), 1);
-	s->stamp.n = gm_decode_elements(verdict);
-	GM_TRACEPOINT(start, s->id, s->entries.pos, 0, s->stamp.n);
-	gm_session_send(s, verdict);
-}
-
 /* A program runs its whole tile at once, because only the program knows how to
  * split it.  Completions before it are published first, so that they do not
  * wait for it. */
@@ -209,6 +187,28 @@ static void end_small(struct gm_worker_session *s, struct gm_batch *batch,
 	gm_batch_end(batch, status);
 }
 
+/* ALLOC, LOAD and a COPY from borrowed memory wait for other threads or rows,
+ * so no entry behind them is read until they end.  No later entry of this turn
+ * uses a buffer that FREE gives up. */
+static void serve_buffer(struct gm_worker_session *s,
+			 const struct gm_decoded_entry *verdict,
+			 struct gm_batch *batch, struct timing *timing)
+{
+	s->halted = true;
+	if (verdict->task.op == GPUMAP_OP_FREE) {
+		gm_buffers_free(&s->buffers, verdict->buffer, s->entries.pos);
+		end_small(s, batch, &verdict->task, timing, 0);
+		return;
+	}
+	gm_batch_publish(s, batch);
+	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
+	GM_POINT("worker_sent");
+	s->stamp = gm_job_stamp(&verdict->task, gm_now_ns(), 1);
+	s->stamp.n = gm_decode_elements(verdict);
+	GM_TRACEPOINT(start, s->id, s->entries.pos, 0, s->stamp.n);
+	gm_session_send(s, verdict);
+}
+
 /* Serve an entry other than a plain NOP.  Returns the bytes that it used of the
  * turn.  s->work has the rest of it, s->why its violation of the contract. */
 static uint64_t serve_entry(struct gm_worker_session *s,
@@ -233,7 +233,7 @@ static uint64_t serve_entry(struct gm_worker_session *s,
 	}
 	if (rc < 0 || verdict.bytes == 0) {
 		if (rc == 0 && verdict.buffer) {
-			serve_buffer(s, &verdict, batch);
+			serve_buffer(s, &verdict, batch, timing);
 			return 0;
 		}
 		if (gm_op_is_collective(verdict.task.op))

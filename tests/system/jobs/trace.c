@@ -103,6 +103,32 @@ static void each_job_is_recorded_once(void)
 	gpumap_session_close(s);
 }
 
+/* Requests of other threads, which a job waits for. */
+static void allocations_are_recorded(void)
+{
+	struct gpumap_session *s = open_session();
+	struct gpumap_trace *trace = NULL;
+	uint64_t begun = story_now(), buffer;
+	const uint32_t zero = 0;
+
+	EQ(gpumap_trace_open(map, &zero, 1, &trace), 0);
+	EQ(gpumap_buffer_alloc(s, 0, N, 0, GPUMAP_NO_DEADLINE, &buffer), 0);
+	EQ(gpumap_buffer_free(s, buffer), 0);
+	EQ(read_jobs(trace, 2), 2);
+	EQ(got[0].op, GPUMAP_OP_ALLOC);
+	EQ(got[0].n, N);
+	EQ(got[1].op, GPUMAP_OP_FREE);
+	for (int i = 0; i < 2; i++) {
+		EQ(got[i].status, 0);
+		OK(got[i].read_ns >= begun);
+		OK(got[i].started_ns >= got[i].read_ns);
+		OK(got[i].ended_ns >= got[i].started_ns);
+	}
+	no_more(trace);
+	gpumap_trace_close(trace);
+	gpumap_session_close(s);
+}
+
 /* One has a row at a time. */
 static void readers_do_not_share(void)
 {
@@ -215,6 +241,7 @@ TAP_CASE()
 	if (map == NULL)
 		return tap_done();
 	each_job_is_recorded_once();
+	allocations_are_recorded();
 	readers_do_not_share();
 	the_next_worker_goes_on();
 	only_administrators_may();

@@ -118,6 +118,29 @@ static bool is_reused(uint32_t part, int row)
 	return row_of(part) == row;
 }
 
+static struct gpumap_device_jobs jobs_of(int row)
+{
+	struct gpumap_device_jobs jobs = { .size = sizeof(jobs) };
+
+	EQ(gpumap_device_jobs_read(map, (uint32_t)row, &jobs), 0);
+	return jobs;
+}
+
+/* A job for the figures of the row. */
+static void run_one(int row)
+{
+	const struct gpumap_job nop = { .op = GPUMAP_OP_NOP };
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	struct gpumap_session *session = NULL;
+
+	EQ(gpumap_session_open(map, NULL, &session), 0);
+	EQ(story_run(session, (uint32_t)row, &nop), 0);
+	gpumap_session_close(session);
+	while (jobs_of(row).ended == 0 && story_now() < until)
+		story_nap(1000);
+	EQ(jobs_of(row).ended, 1);
+}
+
 static void a_row_of_programs_is_not_anothers(void)
 {
 	struct gpumap_session_opts opts = { .size = sizeof(opts),
@@ -126,8 +149,10 @@ static void a_row_of_programs_is_not_anothers(void)
 	struct gpumap_session *session = NULL;
 	uint32_t part = FIRST;
 	int row = row_of(FIRST);
+	struct gpumap_device_jobs jobs;
 	void *memory;
 
+	run_one(row);
 	EQ(gpumap_session_open(map, &opts, &session), 0);
 	EQ(gpumap_alloc(session, (uint32_t)row, 64, &memory), 0);
 	for (int i = 0; i < 4; i++) {
@@ -137,7 +162,12 @@ static void a_row_of_programs_is_not_anothers(void)
 		OK(row_of(part) != row);
 	}
 	gpumap_session_close(session);
+	EQ(jobs_of(row).ended, 1);
 	OK(is_reused(part, row));
+	jobs = jobs_of(row);
+	EQ(jobs.ended + jobs.failed + jobs.ns, 0);
+	for (uint32_t i = 0; i < GPUMAP_JOB_TIMES; i++)
+		EQ(jobs.times[i], 0);
 	EQ(row_of(FIRST), -ENODEV);
 }
 

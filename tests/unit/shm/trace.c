@@ -159,6 +159,27 @@ static void a_slow_reader_gets_no_torn_record(void)
 	OK(lost > 0);
 }
 
+/* The reader takes the record that the writer has begun to overwrite. */
+static void read_first_once(void)
+{
+	meanwhile = NULL;
+	pos = 0;
+	read_up_to(1);
+}
+
+static void a_record_that_is_begun_anew_is_lost(void)
+{
+	begin();
+	for (uint64_t i = 1; i <= GM_TRACE_RECORDS; i++)
+		put(i);
+	meanwhile = read_first_once;
+	put(GM_TRACE_RECORDS + 1);
+	EQ(torn, 0);
+	EQ(taken, 1);
+	EQ(lost, GM_TRACE_RECORDS / 2 + 1);
+	all_is_accounted_for();
+}
+
 static void die_at(int step, uint64_t number)
 {
 	steps_to_live = step;
@@ -192,6 +213,7 @@ TAP_CASE()
 	a_reader_in_time_loses_nothing();
 	a_late_reader_counts_what_it_lost();
 	a_slow_reader_gets_no_torn_record();
+	a_record_that_is_begun_anew_is_lost();
 	a_writer_may_die_at_each_store();
 	free(ring);
 	return tap_done();

@@ -59,6 +59,23 @@ static void one_turn_in_so_many_is_timed(void)
 	EQ(gm_job_clock_turn(NULL, 0), 0);
 }
 
+static void a_job_counts_for_its_weight(void)
+{
+	const struct gm_job_stamp stamp = { .read_ns = 1000, .weight = 64 };
+	const struct gm_job_stamp untimed = { .weight = 64 };
+	uint64_t ns = gm_get(&journal->job_ns), n = timed();
+	uint64_t in_span = gm_get(&journal->job_times[1]);
+	struct gm_job_clock clock;
+
+	gm_job_clock_init(&clock, journal);
+	gm_job_clock_ended(&clock, &stamp, 1, 0, 4000, 0);
+	gm_job_clock_ended(&clock, &untimed, 1, 0, 4000, 0);
+	gm_job_clock_ended(NULL, &stamp, 1, 0, 4000, 0);
+	EQ(gm_get(&journal->job_ns) - ns, 64 * 3000);
+	EQ(timed() - n, 64);
+	EQ(gm_get(&journal->job_times[1]) - in_span, 64);
+}
+
 static struct gm_worker_session *serve_timed(struct hand_client *c,
 					     struct gm_job_clock *clock)
 {
@@ -135,6 +152,29 @@ static void a_long_job_counts_once(void)
 	stop(&c, s);
 }
 
+/* Also where one turn publishes several times. */
+static void a_failed_job_counts_once(void)
+{
+	struct counting k = { .dev.backend = &counting_backend };
+	uint64_t completed = gm_get(&journal->completed);
+	uint64_t failed = gm_get(&journal->failed);
+	struct gm_entry e[2 * GM_TURN_BATCH];
+	struct gm_worker_session *s;
+	struct gm_job_clock clock;
+	struct hand_client c;
+
+	hand_open(&c, 4, 0, ROW, 128, MIB);
+	s = serve_timed(&c, &clock);
+	for (uint32_t i = 0; i < 2 * GM_TURN_BATCH; i++)
+		e[i] = i % 2 == 0 ? hand_copy(&c, 0, 0, UINT64_C(1) << 40)
+				  : hand_nop(&c);
+	hand_submit(&c, e, 2 * GM_TURN_BATCH);
+	EQ(fast_turn(s, &k), 2 * GM_TURN_BATCH);
+	EQ(gm_get(&journal->completed) - completed, 2 * GM_TURN_BATCH);
+	EQ(gm_get(&journal->failed) - failed, GM_TURN_BATCH);
+	stop(&c, s);
+}
+
 /* Neither the second slot nor another user's job is recorded. */
 static void a_trace_has_each_job_of_its_user(void)
 {
@@ -143,8 +183,8 @@ static void a_trace_has_each_job_of_its_user(void)
 	struct gm_worker_session *s;
 	struct gm_job_clock clock;
 	struct hand_client c;
-	struct gm_entry e[4];
-	uint64_t pos = 0, lost;
+	struct gm_entry e[6];
+	uint64_t pos = 0, lost, n;
 
 	hand_open(&c, 3, 0, ROW, 128, 64 * MIB);
 	s = serve_timed(&c, &clock);
@@ -159,16 +199,23 @@ static void a_trace_has_each_job_of_its_user(void)
 	e[1] = hand_second(UINT64_MAX);
 	e[0].flags = GM_ENTRY_MORE;
 	e[2] = hand_copy(&c, MIB, 0, 64);
-	e[3] = hand_copy(&c, 32 * MIB, 0, 3 * MIB / 2);
-	hand_submit(&c, e, 4);
+	/* Longer than small ones, and over within the turn. */
+	e[3] = hand_copy(&c, MIB, 0, 2 * GM_TURN_SMALL);
+	e[4] = hand_nop(&c);
+	e[5] = hand_copy(&c, 32 * MIB, 0, 3 * MIB / 2);
+	n = timed();
+	hand_submit(&c, e, 6);
 	while (gm_turn_due(s))
 		fast_turn(s, &k);
-	if (EQ(gm_trace_get(ring, &pos, records, 8, &lost), 3)) {
+	EQ(timed() - n, 5); /* each for itself */
+	if (EQ(gm_trace_get(ring, &pos, records, 8, &lost), 5)) {
 		EQ(records[0].op, GPUMAP_OP_NOP);
 		EQ(records[1].op, GPUMAP_OP_COPY);
 		EQ(records[1].n, 64);
-		EQ(records[2].n, 3 * MIB / 2);
-		for (int i = 0; i < 3; i++) {
+		EQ(records[2].n, 2 * GM_TURN_SMALL);
+		EQ(records[3].op, GPUMAP_OP_NOP);
+		EQ(records[4].n, 3 * MIB / 2);
+		for (int i = 0; i < 5; i++) {
 			EQ(records[i].session, 3);
 			EQ(records[i].uid, 7);
 			EQ(records[i].status, 0);
@@ -196,8 +243,10 @@ TAP_CASE()
 	memset((void *)ring, 0, GM_TRACE_BYTES);
 	spans_end_where_the_next_begin();
 	one_turn_in_so_many_is_timed();
+	a_job_counts_for_its_weight();
 	small_jobs_count_for_others();
 	a_long_job_counts_once();
+	a_failed_job_counts_once();
 	a_trace_has_each_job_of_its_user();
 	free(ring);
 	turn_end();

@@ -39,9 +39,6 @@
 #define GM_TRACE_BYTES \
 	(GM_TRACE_RECORDS_AT + GM_TRACE_RECORDS * GM_TRACE_WORDS * 8u)
 
-/* For a uid: the jobs of all users. */
-#define GM_TRACE_ALL UINT32_MAX
-
 /* In shared memory.  Written by the worker. */
 struct gm_trace {
 	alignas(GM_LINE) gm_a64 begun; /* positions that were begun to write */

@@ -209,11 +209,6 @@ struct gm_wire_masked {
 	int32_t code;          /* result of the path's trial */
 };
 
-/* TRACE. */
-struct gm_wire_trace {
-	uint32_t uid; /* whose jobs, or GM_TRACE_ALL */
-};
-
 /* A message.  Those that the union does not name need no more than what stands
  * before it. */
 struct gm_wire {
@@ -232,7 +227,6 @@ struct gm_wire {
 		struct gm_wire_joined joined;
 		struct gm_wire_mask mask;
 		struct gm_wire_masked masked;
-		struct gm_wire_trace trace;
 	};
 	/* VIOLATION, FAILED, REGISTERED: why, or ""; REGISTER: the entry point
 	 * of a program that is an image, or "". */

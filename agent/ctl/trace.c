@@ -173,7 +173,8 @@ static int record_to(const struct gm_ctl *ctl, struct gpumap_trace *trace,
 /* A file of that name stays as it is where there is nothing to record. */
 int gm_ctl_trace(struct gm_ctl *ctl)
 {
-	struct sigaction action = { .sa_handler = stop };
+	struct sigaction action = { .sa_handler = stop,
+				    .sa_flags = SA_RESTART };
 	const char *path = ctl->args[0];
 	struct gpumap_trace *trace;
 	int ret =

@@ -5,14 +5,15 @@
 
 #define NS 1e9
 
-/* Has the row jobs to count? */
+/* Has the row jobs to count?  They have to be of the device of the labels. */
 static bool read_jobs(const struct gpumap *map,
 		      const struct gm_metrics_row *row,
 		      struct gpumap_device_jobs *ret_jobs)
 {
 	*ret_jobs = (struct gpumap_device_jobs){ .size = sizeof(*ret_jobs) };
 	return row->is_there && row->device.kind != GPUMAP_DEVICE_DUMMY &&
-	       gpumap_device_jobs_read(map, row->device.row, ret_jobs) == 0;
+	       gpumap_device_jobs_read(map, row->device.row, ret_jobs) == 0 &&
+	       ret_jobs->generation == row->device.generation;
 }
 
 static void write_times(struct gm_exposition *e, const struct gm_labels *labels,

@@ -303,7 +303,7 @@ int gm_worker_run(struct gm_worker *worker)
 	TAILQ_INIT(&w->alloc_waits);
 	gm_send_queue_init(&w->outbox);
 	gm_dependency_init(w);
-	gm_job_clock_init(&w->clock, w->journal);
+	gm_job_clock_init(&w->clock, w->journal, (uint32_t)gm_now_ns());
 	gm_remote_copy_queue_init(&w->remote_copies);
 	gm_collective_init(w);
 	gm_io_events_start(w);

@@ -87,7 +87,7 @@ GPUMAP_API int gpumap_trace_read(struct gpumap_trace *trace,
 				 uint64_t *ret_lost);
 
 /*
- * gpumap_trace_close - end the recording
+ * gpumap_trace_close - end the recording, before gpumap_detach()
  *
  * trace	NULL does nothing
  *

@@ -11,7 +11,7 @@
 #include "shm/layout.h"
 
 #define OF_OURS       64u /* loop, log, segment, files that are read */
-#define OF_ROW        8u  /* its worker, standby and recovery process */
+#define OF_ROW        9u  /* its worker, standby, recovery process, trace */
 #define OF_SESSION    3u  /* its memory, its socket */
 #define OF_CONNECTION 3u  /* its socket and pidfd, a tensor to be a mask */
 

@@ -68,7 +68,7 @@ int gm_trace_request_handle(struct gm_connection *c, const struct gm_request *r)
 					"the process that connected has ended");
 	if (ret < 0)
 		return ret;
-	ret = gm_row_trace_begin(worker, c, GM_TRACE_ALL, &fd);
+	ret = gm_row_trace_begin(worker, c, &fd);
 	if (ret < 0)
 		return gm_connection_bad(c, ret,
 					 "no memory for the trace: %s; try "

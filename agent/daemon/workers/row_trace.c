@@ -39,8 +39,7 @@ static int make(int *ret_fd, int *ret_reader_fd)
 
 static int send_to_worker(struct gm_worker_process *worker)
 {
-	struct gm_wire wire = { .type = GM_WIRE_TRACE,
-				.trace = { .uid = worker->trace.uid } };
+	struct gm_wire wire = { .type = GM_WIRE_TRACE };
 
 	return gm_worker_child_send(worker, &wire, &worker->trace.fd, 1);
 }
@@ -51,15 +50,14 @@ static bool has_worker(const struct gm_worker_process *worker)
 }
 
 int gm_row_trace_begin(struct gm_worker_process *worker, const void *reader,
-		       uint32_t uid, int *ret_fd)
+		       int *ret_fd)
 {
 	int fd, ret = make(&fd, ret_fd);
 
 	if (ret != 0)
 		return ret;
 	gm_row_trace_end(worker);
-	worker->trace =
-		(struct gm_row_trace){ .reader = reader, .fd = fd, .uid = uid };
+	worker->trace = (struct gm_row_trace){ .reader = reader, .fd = fd };
 	if (has_worker(worker))
 		ret = send_to_worker(worker);
 	if (ret < 0) {

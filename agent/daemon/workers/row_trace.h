@@ -15,14 +15,13 @@
 /*
  * gm_row_trace_begin - begin a trace for @reader, instead of another
  *
- * uid		whose jobs, or GM_TRACE_ALL
  * ret_fd	receives a descriptor of the memory that can only read; the
  *		caller closes it
  *
  * Returns	0, or a negative errno
  */
 int gm_row_trace_begin(struct gm_worker_process *worker, const void *reader,
-		       uint32_t uid, int *ret_fd);
+		       int *ret_fd);
 
 /* Does the row have a trace for @reader? */
 bool gm_row_trace_has(const struct gm_worker_process *worker,

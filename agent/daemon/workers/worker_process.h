@@ -119,7 +119,6 @@ struct gm_jobs_seen {
 struct gm_row_trace {
 	const void *reader; /* NULL: there is none */
 	int fd;
-	uint32_t uid; /* whose jobs, or GM_TRACE_ALL */
 };
 
 struct gm_worker_process {

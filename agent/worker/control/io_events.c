@@ -430,10 +430,8 @@ static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 		gm_collective_join(w, wire, take_fd(fds));
 		break;
 	case GM_WIRE_TRACE:
-		gm_job_trace_begin(&w->clock, wire, take_fd(fds));
-		break;
 	case GM_WIRE_TRACE_END:
-		gm_job_trace_end(&w->clock);
+		gm_job_trace_set(&w->clock, take_fd(fds));
 		break;
 	case GM_WIRE_MASK:
 		gm_mask_upload(w, wire, take_fd(fds), take_fd(fds + 1));

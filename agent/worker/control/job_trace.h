@@ -7,15 +7,10 @@
 #ifndef GM_WORKER_CONTROL_JOB_TRACE_H
 #define GM_WORKER_CONTROL_JOB_TRACE_H
 
-#include "agent/common/wire.h"
 #include "agent/worker/queue/job_clock.h"
 
-/* Record jobs in the memory of @fd from now on, as TRACE asks.  Closes @fd.  On
- * a failure the log has the reason, and no job is recorded. */
-void gm_job_trace_begin(struct gm_job_clock *clock, const struct gm_wire *wire,
-			int fd);
-
-/* Record no more. */
-void gm_job_trace_end(struct gm_job_clock *clock);
+/* Record jobs in the memory of @fd from now on, and close @fd; -1: record no
+ * more.  On a failure the log has the reason, and no job is recorded. */
+void gm_job_trace_set(struct gm_job_clock *clock, int fd);
 
 #endif

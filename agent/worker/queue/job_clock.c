@@ -7,13 +7,6 @@
 
 _Static_assert(GPUMAP_JOB_TIMES == GM_JOB_TIMES, "one row");
 
-void gm_job_clock_init(struct gm_job_clock *clock, struct gm_journal *journal)
-{
-	*clock = (struct gm_job_clock){ .journal = journal,
-					.left = 1,
-					.dice = 2463534242u };
-}
-
 /* Gaps from 1 to 2 * GM_JOB_CLOCK_EACH - 1, all as likely.  A fixed gap would
  * time the same session in each pass over so many. */
 uint32_t gm_job_clock_draw(struct gm_job_clock *clock)
@@ -26,6 +19,14 @@ uint32_t gm_job_clock_draw(struct gm_job_clock *clock)
 	clock->dice = dice;
 	clock->left = 1 + dice % (2 * GM_JOB_CLOCK_EACH - 1);
 	return GM_JOB_CLOCK_EACH;
+}
+
+void gm_job_clock_init(struct gm_job_clock *clock, struct gm_journal *journal,
+		       uint32_t seed)
+{
+	*clock = (struct gm_job_clock){ .journal = journal,
+					.dice = seed != 0 ? seed : 1 };
+	gm_job_clock_draw(clock);
 }
 
 static void add(gm_a64 *word, uint64_t n)
@@ -43,7 +44,7 @@ void gm_job_clock_ended(struct gm_job_clock *clock,
 		return;
 	add(&clock->journal->job_ns, ns * stamp->weight);
 	add(&clock->journal->job_times[gpumap_job_time(ns)], stamp->weight);
-	if (gm_job_clock_traces(clock, uid))
+	if (clock->trace)
 		gm_trace_put(clock->trace,
 			     &(struct gm_trace_record){
 				     .session = session,

@@ -13,8 +13,8 @@
  * job that is longer than a turn, that another thread or a program works on, or
  * that the device does asynchronously: each of these is timed, and counts once.
  *
- * While a trace of the row is on, each turn of the sessions that the trace is
- * about is timed, and each of their jobs recorded (shm/trace.h).
+ * While a trace of the row is on, each turn is timed, and each job recorded
+ * (shm/trace.h).
  */
 #ifndef GM_WORKER_QUEUE_JOB_CLOCK_H
 #define GM_WORKER_QUEUE_JOB_CLOCK_H
@@ -32,7 +32,6 @@
 struct gm_job_clock {
 	struct gm_journal *journal;
 	struct gm_trace *trace; /* NULL: none is on */
-	uint32_t trace_uid;     /* whose jobs, or GM_TRACE_ALL */
 	uint32_t left;          /* turns until one is timed */
 	uint32_t dice;          /* state of a random number generator, not 0 */
 };
@@ -47,26 +46,19 @@ struct gm_job_stamp {
 	uint16_t weight; /* the number of jobs that it counts for */
 };
 
-/* Begin with nothing timed.  The first turn is. */
-void gm_job_clock_init(struct gm_job_clock *clock, struct gm_journal *journal);
-
-static inline bool gm_job_clock_traces(const struct gm_job_clock *clock,
-				       uint32_t uid)
-{
-	return __builtin_expect(clock->trace != NULL, 0) &&
-	       (clock->trace_uid == uid || clock->trace_uid == GM_TRACE_ALL);
-}
+/* Begin with nothing timed.  @seed decides which turns are. */
+void gm_job_clock_init(struct gm_job_clock *clock, struct gm_journal *journal,
+		       uint32_t seed);
 
 /* A turn begins.  Returns the weight of its small jobs, or 0: they are not
  * timed. */
 uint32_t gm_job_clock_draw(struct gm_job_clock *clock);
 
-static inline uint32_t gm_job_clock_turn(struct gm_job_clock *clock,
-					 uint32_t uid)
+static inline uint32_t gm_job_clock_turn(struct gm_job_clock *clock)
 {
 	if (!clock)
 		return 0;
-	if (gm_job_clock_traces(clock, uid))
+	if (__builtin_expect(clock->trace != NULL, 0))
 		return 1;
 	if (__builtin_expect(--clock->left != 0, 1))
 		return 0;

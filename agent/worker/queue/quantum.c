@@ -293,8 +293,7 @@ uint32_t gm_quantum_serve(struct gm_worker_session *session,
 	struct gm_batch batch = { .first = s->entries.pos };
 	uint64_t words[GM_ENTRY_WORDS], left = allowance(s, dev), used;
 	const uint64_t share = s->share, all = left;
-	struct timing timing = { .weight =
-					 gm_job_clock_turn(s->clock, s->uid) };
+	struct timing timing = { .weight = gm_job_clock_turn(s->clock) };
 
 	gm_intake_turn(s);
 	if (s->work.bytes) {

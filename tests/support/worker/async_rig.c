@@ -15,7 +15,7 @@ void rig_open(struct rig *r, uint64_t slice_bytes, uint32_t slices)
 	r->w.node = -1;
 	r->w.pair = r->pair[1];
 	r->w.journal = r->journal;
-	gm_job_clock_init(&r->w.clock, r->journal);
+	gm_job_clock_init(&r->w.clock, r->journal, 1);
 	r->w.group_page = &r->group_page;
 	r->w.dev = &r->late.dev;
 	TAILQ_INIT(&r->w.users);

@@ -91,9 +91,8 @@ static void records_are_in_order(void)
 	rig_open(&r, 64 * KIB, 4);
 	hand_open(&c, 1, 0, ROW, 16, MIB);
 	s = rig_attach(&r, &c);
-	gm_job_clock_init(&clock, r.journal);
+	gm_job_clock_init(&clock, r.journal, 1);
 	clock.trace = ring;
-	clock.trace_uid = GM_TRACE_ALL;
 	s->clock = &clock;
 	e[0] = copy(&c, 0, 512 * KIB, 0, 0, 1000);
 	e[1] = hand_nop(&c);

@@ -659,6 +659,21 @@ int gm_session_handle_queue(struct gm_connection *c, const struct gm_request *r)
 
 /* ---- SESSIONS ---------------------------------------------------------- */
 
+/* The session's page is the client's, so it is not mapped here, and may say
+ * anything: no number that lists cannot show, and no more than all of it. */
+static void read_load(const struct gm_session *session,
+		      struct gm_session_item *item)
+{
+	uint64_t load[2]; /* load_bytes and load_total */
+
+	if (pread(session->queues, load, sizeof(load),
+		  offsetof(struct gm_client, load_bytes)) != sizeof(load) ||
+	    load[1] > INT64_MAX)
+		return;
+	item->load_bytes = load[0] < load[1] ? load[0] : load[1];
+	item->load_total = load[1];
+}
+
 static struct gm_session_item describe(const struct gm_session *session,
 				       uint64_t now)
 {
@@ -672,17 +687,10 @@ static struct gm_session_item describe(const struct gm_session *session,
 		.age_ns = now - session->since_ns,
 	};
 
-	uint64_t load[2]; /* load_bytes and load_total */
-
 	for (uint32_t row = 0; row < session->n_rows; row++)
 		if (session->queue[row] != NULL)
 			item.rows[row / 64] |= UINT64_C(1) << row % 64;
-	/* Its page is the client's, so it is not mapped here. */
-	if (pread(session->queues, load, sizeof(load),
-		  offsetof(struct gm_client, load_bytes)) == sizeof(load)) {
-		item.load_bytes = load[0];
-		item.load_total = load[1];
-	}
+	read_load(session, &item);
 	return item;
 }
 

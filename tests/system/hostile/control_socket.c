@@ -471,6 +471,37 @@ static void session_sizes_are_checked(void)
 }
 
 /* A client cannot change the size of its session's memory. */
+/* A session's page may say anything of the models that it loads. */
+static void figures_of_loads_are_judged(void)
+{
+	static const struct {
+		uint64_t bytes, total, want_bytes, want_total;
+	} cases[] = {
+		{ 3, 5, 3, 5 },
+		{ 6, 5, 5, 5 },
+		{ UINT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX },
+		{ 1, (uint64_t)INT64_MAX + 1, 0, 0 },
+		{ 7, 0, 0, 0 },
+	};
+	struct gpumap *map = story_attach(&agent);
+	struct gpumap_session_info info = { 0 };
+	char path[128];
+	struct raw c;
+
+	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
+	EQ(raw_open_queue(&c, path, 0, 16, 4096), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		gm_put(&c.page->load_bytes, cases[i].bytes);
+		gm_put(&c.page->load_total, cases[i].total);
+		EQ(gpumap_session_list(map, &info, 1), 1);
+		EQ((intmax_t)info.load_bytes, (intmax_t)cases[i].want_bytes);
+		EQ((intmax_t)info.load_total_bytes,
+		   (intmax_t)cases[i].want_total);
+	}
+	raw_close(&c);
+	gpumap_detach(map);
+}
+
 static void session_memory_is_sealed(void)
 {
 	struct gm_session_open open = { .range_bytes = 4096 };
@@ -704,6 +735,7 @@ TAP_CASE()
 		connections_are_limited_by_uid();
 		sessions_are_limited();
 		session_sizes_are_checked();
+		figures_of_loads_are_judged();
 		session_memory_is_sealed();
 		the_pid_of_a_dead_peer_pins_nothing(false);
 		the_pid_of_a_dead_peer_pins_nothing(true);

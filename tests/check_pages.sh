@@ -81,7 +81,7 @@ check "gpumapctl(1) has each exit status" "$(
 	differences status "$(statuses agent/ctl/ctl.h)" \
 		"$(section 'EXIT STATUS' $ctl | sed -n 's/^[[|]*  *\([0-9]\)$/\1/p')")"
 check "gpumapctl-run(1) has each exit status, and three of gpumapctl(1)" "$(
-	differences status "$(echo 1; echo 2; echo 3; statuses agent/ctl/run.h)" \
+	differences status "$(echo 1; echo 2; echo 3; statuses agent/ctl/run/run.h)" \
 		"$(section 'EXIT STATUS' $run | sed -n 's/^[[|]*  *\([0-9]*\)$/\1/p')")"
 check "gpumapctl-run(1) has each option of run" "$(
 	differences option "$(section COMMANDS $ctl | grep '^run ' |

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/ctl/bench/bench.h"
+#include "agent/ctl/run/run.h"
+
 /* Options that every command takes. */
 const char gm_ctl_common_usage[] =
 	"[--instance NAME] [--runtime-dir DIR] [--json] [--progress] [--help] "

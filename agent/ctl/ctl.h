@@ -212,7 +212,7 @@ struct gm_command {
 	bool offline; /* needs no agent: @map stays NULL */
 };
 
-/* One file per family. */
+/* One file per family; run and bench have folders of their own. */
 int gm_ctl_status(struct gm_ctl *ctl);
 int gm_ctl_wait(struct gm_ctl *ctl);
 int gm_ctl_devices(struct gm_ctl *ctl);
@@ -227,7 +227,6 @@ int gm_ctl_uncordon(struct gm_ctl *ctl);
 int gm_ctl_maps(struct gm_ctl *ctl);
 int gm_ctl_layers(struct gm_ctl *ctl);
 int gm_ctl_who(struct gm_ctl *ctl);
-int gm_ctl_run(struct gm_ctl *ctl);
 int gm_ctl_sessions(struct gm_ctl *ctl);
 int gm_ctl_shares(struct gm_ctl *ctl);
 int gm_ctl_shares_release(struct gm_ctl *ctl);
@@ -236,7 +235,6 @@ int gm_ctl_release(struct gm_ctl *ctl);
 int gm_ctl_load(struct gm_ctl *ctl);
 int gm_ctl_scatter(struct gm_ctl *ctl);
 int gm_ctl_collective(struct gm_ctl *ctl);
-int gm_ctl_bench(struct gm_ctl *ctl);
 int gm_ctl_completion(struct gm_ctl *ctl);
 int gm_ctl_complete(struct gm_ctl *ctl);
 int gm_ctl_split(struct gm_ctl *ctl);

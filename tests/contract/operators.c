@@ -14,7 +14,7 @@
 
 #include "agent/cuda/cuerror.h"
 #include "agent/cuda/driver.h"
-#include "tests/support/operators_case.h"
+#include "tests/support/operators/operators_case.h"
 #include "tests/support/stand_in.h"
 #include "tests/support/tap.h"
 

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tests/support/operators_case.h"
+#include "tests/support/operators/operators_case.h"
 
 bool is_float(uint32_t dtype);
 uint64_t as(uint32_t from, uint32_t to, uint64_t bits);

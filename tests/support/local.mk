@@ -89,7 +89,7 @@ tests_libsupport_la_SOURCES += \
 	%reldir%/memory_group.c %reldir%/memory_group.h \
 	%reldir%/mask_replicas.c %reldir%/mask_replicas.h \
 	%reldir%/mesh_agent.c %reldir%/mesh_agent.h \
-	%reldir%/operators_case.c %reldir%/operators_case.h \
+	%reldir%/operators/operators_case.c %reldir%/operators/operators_case.h \
 	%reldir%/page_nodes.c %reldir%/page_nodes.h \
 	%reldir%/probe_rig.c %reldir%/probe_rig.h \
 	%reldir%/process.c %reldir%/process.h \
@@ -106,7 +106,7 @@ tests_libsupport_la_SOURCES += \
 # The operators' definition in C, and a reader of PTX that holds the text to it.
 check_LTLIBRARIES += tests/libptx.la
 tests_libptx_la_SOURCES = \
-	%reldir%/operators_ref.c %reldir%/operators_ref.h \
+	%reldir%/operators/operators_ref.c %reldir%/operators/operators_ref.h \
 	%reldir%/ptx.c %reldir%/ptx.h \
 	%reldir%/ptx_parse.c %reldir%/ptx_parse.h
 tests_libptx_la_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
@@ -129,7 +129,7 @@ gm_module_flags = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
 
 # The operators, as the stand-in for a driver runs them.
 check_LTLIBRARIES += tests/operators_kernels.la
-tests_operators_kernels_la_SOURCES = %reldir%/operators_kernels.c
+tests_operators_kernels_la_SOURCES = %reldir%/operators/operators_kernels.c
 tests_operators_kernels_la_LDFLAGS = $(gm_module_flags)
 tests_operators_kernels_la_LIBADD = tests/libptx.la agent/cuda/libcu.la \
 	$(DL_LIBS) -lm

@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-#include "tests/support/operators_case.h"
+#include "tests/support/operators/operators_case.h"
 #include "tests/support/ptx.h"
 #include "tests/support/tap.h"
 

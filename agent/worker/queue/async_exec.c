@@ -280,7 +280,7 @@ static void end_all(struct gm_worker_session *s, struct gm_batch *batch)
 		if (!is_over(e))
 			break;
 		if (!e->is_second) {
-			/* What is read after it ends later. */
+			/* Entries that are read after this end later. */
 			now = now ? now : gm_now_ns();
 			f->turn_ns = now;
 			gm_job_clock_ended(s->clock, &e->stamp, s->id, s->uid,

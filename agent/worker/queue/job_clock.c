@@ -5,7 +5,7 @@
 
 #include "gpumap.h"
 
-_Static_assert(GPUMAP_JOB_TIMES == GM_JOB_TIMES, "one row");
+_Static_assert(GPUMAP_JOB_TIMES == GM_JOB_TIMES, "one list of spans");
 
 /* Gaps from 1 to 2 * GM_JOB_CLOCK_EACH - 1, all as likely.  A fixed gap would
  * time the same session in each pass over so many. */

@@ -181,7 +181,7 @@ static void a_signal_ends_the_recording(void)
 	json_decref(json);
 }
 
-/* What the rows had recorded when the signal came is in the file. */
+/* The file has all that the rows had recorded when the signal came. */
 static void what_came_before_the_end_is_written(void)
 {
 	struct gpumap_job nop = { .op = GPUMAP_OP_NOP };

@@ -472,7 +472,7 @@ static void session_sizes_are_checked(void)
 
 /* A client cannot change the size of its session's memory. */
 /* A session's page may say anything of the models that it loads. */
-static void figures_of_loads_are_judged(void)
+static void words_about_loads_are_checked(void)
 {
 	static const struct {
 		uint64_t bytes, total, want_bytes, want_total;
@@ -735,7 +735,7 @@ TAP_CASE()
 		connections_are_limited_by_uid();
 		sessions_are_limited();
 		session_sizes_are_checked();
-		figures_of_loads_are_judged();
+		words_about_loads_are_checked();
 		session_memory_is_sealed();
 		the_pid_of_a_dead_peer_pins_nothing(false);
 		the_pid_of_a_dead_peer_pins_nothing(true);

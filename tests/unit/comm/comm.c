@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "tests/support/comm_ranks.h"
-#include "tests/support/operators_case.h"
+#include "tests/support/operators/operators_case.h"
 #include "tests/support/tap.h"
 
 /* ---- what is right ------------------------------------------------------- */

@@ -12,7 +12,7 @@
 
 #include "agent/device/device.h"
 #include "agent/device/host_kernels.h"
-#include "tests/support/operators_case.h"
+#include "tests/support/operators/operators_case.h"
 #include "tests/support/tap.h"
 
 #define GUARD    64u

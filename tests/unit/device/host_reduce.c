@@ -12,7 +12,7 @@
 
 #include "agent/device/device.h"
 #include "agent/device/reduce.h"
-#include "tests/support/operators_case.h"
+#include "tests/support/operators/operators_case.h"
 #include "tests/support/tap.h"
 
 #define MOST  ((UINT64_C(1) << 20) + 1030)

@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "agent/ctl/clock.h"
-#include "agent/ctl/run.h"
+#include "agent/ctl/run/run.h"
 #include "agent/ctl/who.h"
 #include "agent/reader/list.h"
 

@@ -11,7 +11,7 @@
  * on the watcher but the time of the next command in the line.
  */
 
-#include "agent/ctl/run.h"
+#include "agent/ctl/run/run.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
 /* Measure round trips of a no-op while both sides are awake, one and many at a
  * time. */
 
-#include "agent/ctl/bench.h"
+#include "agent/ctl/bench/bench.h"
 
 #include <stdio.h>
 

@@ -15,7 +15,7 @@
 #include "agent/cuda/operators.h"
 #include "gpumap.h"
 #include "tests/support/dice.h"
-#include "tests/support/operators_ref.h"
+#include "tests/support/operators/operators_ref.h"
 
 #define N_DTYPES (GPUMAP_DTYPE_U64 + 1)
 

@@ -12,7 +12,7 @@
 
 #include "agent/ctl/clock.h"
 #include "agent/ctl/plan.h"
-#include "agent/ctl/run.h"
+#include "agent/ctl/run/run.h"
 
 #define SECOND UINT64_C(1000000000)
 #define NAP_NS (SECOND / 20)

@@ -15,6 +15,8 @@
 #include "agent/bench/bracket.h"
 #include "agent/ctl/ctl.h"
 
+int gm_ctl_bench(struct gm_ctl *ctl);
+
 struct gm_bench {
 	struct gm_ctl *ctl;
 	uint32_t rounds;

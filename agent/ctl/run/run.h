@@ -28,6 +28,8 @@ enum gm_run_exit {
 	GM_RUN_NOT_FOUND = 127
 };
 
+int gm_ctl_run(struct gm_ctl *ctl);
+
 /* Words, with a NULL behind the last. */
 struct gm_run_words {
 	char **v;

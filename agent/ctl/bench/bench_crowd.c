@@ -4,7 +4,7 @@
 /* Measure the cost of other sessions: round trips of a no-op beside sessions
  * that are open and idle, and beside one that copies without a pause. */
 
-#include "agent/ctl/bench.h"
+#include "agent/ctl/bench/bench.h"
 
 #include <errno.h>
 #include <string.h>

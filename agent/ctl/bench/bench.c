@@ -4,7 +4,7 @@
 /* Run gpumapctl bench: choose the CPUs to measure between, and run the families
  * in order. */
 
-#include "agent/ctl/bench.h"
+#include "agent/ctl/bench/bench.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 /* Measure LOAD against bare loops over the same file, a round of each in
  * turn. */
 
-#include "agent/ctl/bench.h"
+#include "agent/ctl/bench/bench.h"
 
 #include <errno.h>
 #include <fcntl.h>

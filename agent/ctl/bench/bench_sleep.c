@@ -3,7 +3,7 @@
 
 /* Measure round trips to a worker that sleeps, and the number of wakeups. */
 
-#include "agent/ctl/bench.h"
+#include "agent/ctl/bench/bench.h"
 
 #include "agent/bench/peer.h"
 #include "agent/bench/raw.h"

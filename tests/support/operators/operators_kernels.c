@@ -11,7 +11,7 @@
 #include "agent/cuda/operators.h"
 #include "gpumap.h"
 #include "tests/fake/kernel.h"
-#include "tests/support/operators_ref.h"
+#include "tests/support/operators/operators_ref.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/ctl/run.h"
+#include "agent/ctl/run/run.h"
 
 #include <errno.h>
 #include <fcntl.h>

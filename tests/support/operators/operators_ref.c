@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/support/operators_ref.h"
+#include "tests/support/operators/operators_ref.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/ctl/run.h"
+#include "agent/ctl/run/run.h"
 
 /* Other spellings of an option that export writes. */
 static const struct {

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/ctl/run.h"
+#include "agent/ctl/run/run.h"
 
 #define NODE_CACHE "/var/cache/gpumap"
 

@@ -3,7 +3,7 @@
 
 /* Measure attaching, and lookups while no process publishes. */
 
-#include "agent/ctl/bench.h"
+#include "agent/ctl/bench/bench.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 
 #include "agent/common/idset.h"
 #include "agent/common/numa_bind.h"
-#include "agent/ctl/run.h"
+#include "agent/ctl/run/run.h"
 
 /* The CPUs and the nodes of all rows.  A row of which nothing is known leaves
  * nothing to bind to. */

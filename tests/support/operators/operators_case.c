@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/support/operators_case.h"
+#include "tests/support/operators/operators_case.h"
 
 #define PICK(array) ((array)[dice(sizeof(array) / sizeof((array)[0]))])
 

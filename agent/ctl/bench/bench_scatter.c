@@ -4,7 +4,7 @@
 /* Measure scatters: large ones against bare copies, small ones for their
  * overhead. */
 
-#include "agent/ctl/bench.h"
+#include "agent/ctl/bench/bench.h"
 
 #include <errno.h>
 #include <stdio.h>

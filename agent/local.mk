@@ -7,6 +7,7 @@ include $(top_srcdir)/agent/common/local.mk
 include $(top_srcdir)/agent/plan/local.mk
 include $(top_srcdir)/agent/mask/local.mk
 include $(top_srcdir)/agent/mesh/local.mk
+include $(top_srcdir)/agent/store/local.mk
 include $(top_srcdir)/agent/bench/local.mk
 include $(top_srcdir)/agent/reader/local.mk
 include $(top_srcdir)/agent/doctor/local.mk
@@ -21,7 +22,6 @@ include $(top_srcdir)/agent/worker/local.mk
 include $(top_srcdir)/agent/probe/local.mk
 include $(top_srcdir)/agent/ctl/local.mk
 include $(top_srcdir)/agent/exporter/local.mk
-include $(top_srcdir)/agent/sync/local.mk
 
 EXTRA_DIST += %reldir%/README.md %reldir%/gpumapd.conf.awk
 

@@ -41,8 +41,8 @@ may_include() {
 	agent/doctor) echo include agent/common/read_file.h agent/common/idset.h \
 		agent/plan/size_text.h agent/reader agent/doctor ;;
 	agent/exporter) echo include agent/reader agent/exporter ;;
-	agent/sync) echo include shm/point.h agent/common agent/reader \
-		agent/sync ;;
+	agent/store) echo include shm/point.h agent/common agent/reader \
+		agent/store ;;
 	contrib/python/core) echo include contrib/python/core ;;
 	agent/ctl) echo include shm agent/plan agent/mask agent/mesh \
 		agent/bench agent/doctor agent/top agent/topo agent/trace \

@@ -83,18 +83,18 @@ gm_cases += $(gm_unit_comm)
 GM_TSAN_TESTS += %reldir%/comm/comm.c %reldir%/comm/comm_init.c
 gm_tsan_suites += tests/suites/unit_comm
 
-gm_suites += tests/suites/unit_sync
-gm_unit_sync = \
-	%reldir%/sync/store_etcd.c \
-	%reldir%/sync/store_etcd_faults.c \
-	%reldir%/sync/store_file.c
-tests_suites_unit_sync_SOURCES = $(gm_unit_sync) \
-	%reldir%/sync/etcd_server.c %reldir%/sync/etcd_server.h \
-	%reldir%/sync/store_rig.c %reldir%/sync/store_rig.h \
-	%reldir%/sync/store_stories.c %reldir%/sync/store_stories.h
-tests_suites_unit_sync_LDADD = tests/libsupport.la agent/sync/libsync.la \
+gm_suites += tests/suites/unit_store
+gm_unit_store = \
+	%reldir%/store/store_etcd.c \
+	%reldir%/store/store_etcd_faults.c \
+	%reldir%/store/store_file.c
+tests_suites_unit_store_SOURCES = $(gm_unit_store) \
+	%reldir%/store/etcd_server.c %reldir%/store/etcd_server.h \
+	%reldir%/store/store_rig.c %reldir%/store/store_rig.h \
+	%reldir%/store/store_stories.c %reldir%/store/store_stories.h
+tests_suites_unit_store_LDADD = tests/libsupport.la agent/store/libstore.la \
 	agent/common/libcommon.la shm/libshm.la
-gm_cases += $(gm_unit_sync)
+gm_cases += $(gm_unit_store)
 
 gm_suites += tests/suites/unit_common
 gm_unit_common = \

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 
 #include "tests/support/tap.h"
-#include "tests/unit/sync/etcd_server.h"
-#include "tests/unit/sync/store_rig.h"
-#include "tests/unit/sync/store_stories.h"
+#include "tests/unit/store/etcd_server.h"
+#include "tests/unit/store/store_rig.h"
+#include "tests/unit/store/store_stories.h"
 
 #define ROOT "/gpumap/v1/test/"
 

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "tests/support/tap.h"
-#include "tests/unit/sync/etcd_server.h"
-#include "tests/unit/sync/store_rig.h"
+#include "tests/unit/store/etcd_server.h"
+#include "tests/unit/store/store_rig.h"
 
 #define ROOT "/gpumap/v1/test/"
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/sync/store_folder.h"
+#include "agent/store/store_folder.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/unit/sync/store_rig.h"
+#include "tests/unit/store/store_rig.h"
 
 #include <poll.h>
 #include <time.h>

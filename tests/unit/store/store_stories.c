@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/unit/sync/store_stories.h"
+#include "tests/unit/store/store_stories.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include "tests/support/dice.h"
 #include "tests/support/process.h"
 #include "tests/support/tap.h"
-#include "tests/unit/sync/store_rig.h"
+#include "tests/unit/store/store_rig.h"
 
 static char text[GM_STORE_VALUE_BYTES + 2];
 

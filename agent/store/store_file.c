@@ -31,8 +31,8 @@
 #include <unistd.h>
 
 #include "agent/common/running_clock.h"
-#include "agent/sync/keys.h"
-#include "agent/sync/store_folder.h"
+#include "agent/store/keys.h"
+#include "agent/store/store_folder.h"
 
 #define LOOK_NS   (200 * GM_STORE_NS_MS) /* from one look to the next */
 #define LATEST_NS (2000 * GM_STORE_NS_MS)

@@ -1,14 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/sync/store_http.h"
+#include "agent/store/store_http.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/sync/store_json.h"
+#include "agent/store/store_json.h"
 
 #define TIMEOUT_MS   5000u
 #define CONNECT_MS   1500u

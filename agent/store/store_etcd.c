@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/sync/store_etcd.h"
+#include "agent/store/store_etcd.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/sync/store_json.h"
+#include "agent/store/store_json.h"
 
 #define PAGE     64u
 #define CLOSE_NS (500 * GM_STORE_NS_MS) /* to give leases back */

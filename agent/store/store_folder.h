@@ -37,7 +37,7 @@
 
 #include <sys/stat.h>
 
-#include "agent/sync/store_backend.h"
+#include "agent/store/store_backend.h"
 
 #define GM_STORE_ID_BYTES   18u    /* of a mark and an ID, with the NUL */
 #define GM_STORE_BEAT_BYTES 64u    /* of a lease's file, at most */

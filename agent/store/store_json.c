@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/sync/store_json.h"
+#include "agent/store/store_json.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 #ifndef GM_TEST_SYNC_STORE_STORIES_H
 #define GM_TEST_SYNC_STORE_STORIES_H
 
-#include "agent/sync/store.h"
+#include "agent/store/store.h"
 
 struct store_place {
 	struct gm_store_opts opts;

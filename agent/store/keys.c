@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/sync/keys.h"
+#include "agent/store/keys.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-#include "agent/sync/store.h"
+#include "agent/store/store.h"
 
 /* Bytes of the text of @n_ bytes, with the NUL. */
 #define GM_STORE_JSON_BASE64(n_) (((n_) + 2) / 3 * 4 + 1)

@@ -1,13 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/sync/store_etcd.h"
+#include "agent/store/store_etcd.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/sync/store_json.h"
+#include "agent/store/store_json.h"
 
 #define PROBE_NS (2000 * GM_STORE_NS_MS)
 

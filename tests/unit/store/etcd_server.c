@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/unit/sync/etcd_server.h"
+#include "tests/unit/store/etcd_server.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/sync/store_backend.h"
+#include "agent/store/store_backend.h"
 #include "tests/support/shm_names.h"
 #include "tests/support/tap.h"
 

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "agent/sync/keys.h"
+#include "agent/store/keys.h"
 
 #define RIG_LIMIT_NS UINT64_C(60000000000) /* against hanging */
 

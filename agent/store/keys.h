@@ -10,7 +10,7 @@
 #ifndef GM_KEYS_H
 #define GM_KEYS_H
 
-#include "agent/sync/store.h"
+#include "agent/store/store.h"
 
 struct gm_key {
 	uint64_t revision; /* 0: there is no value */

@@ -16,8 +16,8 @@
 #ifndef GM_STORE_ETCD_H
 #define GM_STORE_ETCD_H
 
-#include "agent/sync/keys.h"
-#include "agent/sync/store_http.h"
+#include "agent/store/keys.h"
+#include "agent/store/store_http.h"
 
 struct gm_store_etcd_lease;
 struct gm_store_etcd_watch;

@@ -18,12 +18,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/sync/store_folder.h"
+#include "agent/store/store_folder.h"
 #include "tests/support/shm_names.h"
 #include "tests/support/tap.h"
 #include "tests/support/users.h"
-#include "tests/unit/sync/store_rig.h"
-#include "tests/unit/sync/store_stories.h"
+#include "tests/unit/store/store_rig.h"
+#include "tests/unit/store/store_stories.h"
 
 static char folder[64], link_to_it[72];
 static char text[GM_STORE_VALUE_BYTES + 1];

@@ -20,7 +20,7 @@
 #include <curl/curl.h>
 #include <jansson.h>
 
-#include "agent/sync/store_backend.h"
+#include "agent/store/store_backend.h"
 
 #define GM_STORE_HTTP_MOST      (4u << 20) /* bytes of an answer, or a line */
 #define GM_STORE_HTTP_ENDPOINTS 16u

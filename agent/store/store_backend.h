@@ -12,7 +12,7 @@
 
 #include <sys/epoll.h>
 
-#include "agent/sync/store.h"
+#include "agent/store/store.h"
 
 #define GM_STORE_NS_MS UINT64_C(1000000)
 #define GM_STORE_NEVER UINT64_MAX

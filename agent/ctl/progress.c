@@ -24,45 +24,64 @@ static const int endings[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
 
 #define N_ENDINGS (sizeof(endings) / sizeof(endings[0]))
 
-/* A signal ends the process: nothing is drawn any more. */
-static volatile sig_atomic_t is_ending;
+/* A signal ends the process, or stops it: nothing is drawn. */
+static volatile sig_atomic_t is_ending, is_stopped;
+
+static void clear(void)
+{
+	ssize_t n = write(STDERR_FILENO, CLEAR, sizeof(CLEAR) - 1);
+
+	(void)n;
+}
 
 /* Clear the line, and end by the signal: its action is the default again. */
 static void clear_and_end(int number)
 {
-	ssize_t n;
-
 	is_ending = 1;
-	n = write(STDERR_FILENO, CLEAR, sizeof(CLEAR) - 1);
-
-	(void)n;
+	clear();
 	raise(number);
+}
+
+/* Clear the line, and stop until the shell lets the process go on. */
+static void clear_and_stop(int number)
+{
+	(void)number;
+	is_stopped = 1;
+	clear();
+	raise(SIGSTOP);
+	is_stopped = 0;
+}
+
+static void replace(int number, void (*from)(int), void (*to)(int), int flags)
+{
+	const struct sigaction action = { .sa_handler = to, .sa_flags = flags };
+	struct sigaction now;
+
+	if (sigaction(number, NULL, &now) == 0 && now.sa_handler == from)
+		sigaction(number, &action, NULL);
 }
 
 /* Signals that the command minds itself stay its own. */
 static void mind_signals(void)
 {
-	const struct sigaction ours = { .sa_handler = clear_and_end,
-					.sa_flags = (int)SA_RESETHAND };
-
-	for (size_t i = 0; i < N_ENDINGS; i++) {
-		struct sigaction now;
-
-		if (sigaction(endings[i], NULL, &now) == 0 &&
-		    now.sa_handler == SIG_DFL)
-			sigaction(endings[i], &ours, NULL);
-	}
+	for (size_t i = 0; i < N_ENDINGS; i++)
+		replace(endings[i], SIG_DFL, clear_and_end, (int)SA_RESETHAND);
+	replace(SIGTSTP, SIG_DFL, clear_and_stop, SA_RESTART);
 }
 
 static void leave_signals(void)
 {
-	for (size_t i = 0; i < N_ENDINGS; i++) {
-		struct sigaction now;
+	for (size_t i = 0; i < N_ENDINGS; i++)
+		replace(endings[i], clear_and_end, SIG_DFL, 0);
+	replace(SIGTSTP, clear_and_stop, SIG_DFL, 0);
+}
 
-		if (sigaction(endings[i], NULL, &now) == 0 &&
-		    now.sa_handler == clear_and_end)
-			signal(endings[i], SIG_DFL);
-	}
+/* Does another job have the terminal?  False where there is none. */
+static bool is_background(void)
+{
+	pid_t group = tcgetpgrp(STDERR_FILENO);
+
+	return group >= 0 && group != getpgrp();
 }
 
 /* Is there a terminal on which a line can be drawn anew, and that no other job
@@ -70,13 +89,9 @@ static void leave_signals(void)
 static bool has_terminal(void)
 {
 	const char *term = getenv("TERM");
-	pid_t group;
 
-	if (isatty(STDERR_FILENO) != 1 || term == NULL || term[0] == '\0' ||
-	    strcmp(term, "dumb") == 0)
-		return false;
-	group = tcgetpgrp(STDERR_FILENO);
-	return group < 0 || group == getpgrp();
+	return isatty(STDERR_FILENO) == 1 && term != NULL && term[0] != '\0' &&
+	       strcmp(term, "dumb") != 0 && !is_background();
 }
 
 static uint32_t columns(void)
@@ -134,7 +149,7 @@ static void show(struct gm_progress *p)
 	struct gm_progress_facts facts = facts_of(p);
 	char line[GM_PROGRESS_LINE];
 
-	if (is_ending)
+	if (is_ending || is_stopped || (p->is_line && is_background()))
 		return;
 	p->is_shown = true;
 	if (p->ctl->json)

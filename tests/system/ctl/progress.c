@@ -298,6 +298,27 @@ static void an_interrupt_clears_the_line(void)
 	unsetenv("GM_POINT");
 }
 
+static void a_stop_clears_the_line_until_it_goes_on(void)
+{
+	int status = 0;
+	pid_t pid;
+
+	setenv("GM_POINT", PAUSE_FILES, 1);
+	pid = begin(true, PLAN);
+	OK(is_seen("read headers: "));
+	kill(pid, SIGTSTP);
+	EQ(waitpid(pid, &status, WUNTRACED), pid);
+	OK(WIFSTOPPED(status));
+	OK(is_clean());
+	n_seen = 0;
+	seen[0] = '\0';
+	kill(pid, SIGCONT);
+	OK(is_seen("read headers: "));
+	EQ(end_of(pid), DONE);
+	OK(is_clean());
+	unsetenv("GM_POINT");
+}
+
 /* Let a command begin while @stopped stands still, and see @line. */
 static void is_shown_while(pid_t stopped, const char *line,
 			   const char *const words[])
@@ -412,6 +433,7 @@ TAP_CASE()
 		no_line_where_it_cannot_be_drawn_anew();
 		short_work_shows_nothing();
 		an_interrupt_clears_the_line();
+		a_stop_clears_the_line_until_it_goes_on();
 		a_load();
 		a_mask();
 		a_release();

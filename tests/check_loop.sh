@@ -28,6 +28,7 @@ F_ADD_SEALS MADV_REMOVE eventfd_read eventfd_write"
 # FILE CALL TIMES: the reason
 allowed() {
 	sed 's/:.*//' <<-'EOF'
+	common/ini.c fopen 1: the administrator's
 	common/log.c write 1: standard error
 	common/meminfo.c fopen 1: a file of /proc
 	common/read_file.c read 1: a description of our own
@@ -44,7 +45,6 @@ allowed() {
 	daemon/base/session_memory.c ftruncate 1: before a client has it
 	daemon/base/spawn.c F_ADD_SEALS 1: a memfd for a worker, just made
 	daemon/base/spawn.c ftruncate 1: a memfd for a worker, just made
-	daemon/config.c fopen 1: the administrator's
 	daemon/daemon.c read 1: a signalfd of our own
 	daemon/devices/host.c fopen 1: a file of /proc
 	daemon/main.c stat 2: the runtime directory, at the start

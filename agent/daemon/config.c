@@ -3,12 +3,9 @@
 
 #include "agent/daemon/config.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <grp.h>
-#include <limits.h>
 #include <pwd.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,43 +17,25 @@
 #include "agent/daemon/worker_uid.h"
 #include "shm/layout.h"
 
-#define BLANKS     " \t\r\n"
 #define MAP_WORD   "map"
 #define MODEL_WORD "model"
 
-/* Where in which file we are. */
+/* The section at hand. */
 struct reader {
+	struct gm_ini ini;
 	struct gm_config *config;
-	const struct gm_config_key *keys;
-	size_t n_keys;
-	const char *path;
-	int line;
-	char section[32];
 	struct gm_config_map *map;     /* in [map NAME] */
 	struct gm_config_model *model; /* in [model NAME] */
-	char *why;
 };
 
-static int wrong(const struct reader *r, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static int wrong(const struct reader *r, const char *format, ...)
+static struct reader *reader_of(struct gm_ini *ini)
 {
-	va_list args;
-	int n;
-
-	n = snprintf(r->why, GM_CONFIG_WHY_BYTES, "%s:%d: ", r->path, r->line);
-	if (n < 0 || n >= GM_CONFIG_WHY_BYTES)
-		return -EINVAL;
-	va_start(args, format);
-	vsnprintf(r->why + n, GM_CONFIG_WHY_BYTES - (size_t)n, format, args);
-	va_end(args);
-	return -EINVAL;
+	return (struct reader *)ini; /* its first field */
 }
 
 static int no_memory(const struct reader *r)
 {
-	wrong(r, "out of memory");
+	gm_ini_wrong(&r->ini, "out of memory");
 	return -ENOMEM;
 }
 
@@ -151,28 +130,17 @@ void gm_config_init(struct gm_config *config)
 	find_people(config);
 }
 
-static char *strip(char *text)
-{
-	size_t n;
-
-	text += strspn(text, BLANKS);
-	n = strlen(text);
-	while (n > 0 && strchr(BLANKS, text[n - 1]) != NULL)
-		n--;
-	text[n] = '\0';
-	return text;
-}
-
 static int check_name(const struct reader *r, const char *word,
 		      const char *name)
 {
 	size_t n = strlen(name);
 
-	if (n == 0 || n >= GM_NAME_BYTES || strpbrk(name, BLANKS) != NULL)
-		return wrong(r,
-			     "a %s's name has 1 to %u characters and no "
-			     "blanks: [%s NAME]",
-			     word, GM_NAME_BYTES - 1, word);
+	if (n == 0 || n >= GM_NAME_BYTES ||
+	    strpbrk(name, GM_INI_BLANKS) != NULL)
+		return gm_ini_wrong(&r->ini,
+				    "a %s's name has 1 to %u characters and no "
+				    "blanks: [%s NAME]",
+				    word, GM_NAME_BYTES - 1, word);
 	return 0;
 }
 
@@ -185,9 +153,10 @@ static int add_map(struct reader *r, const char *name)
 		return -EINVAL;
 	for (uint32_t i = 0; i < config->n_maps; i++) {
 		if (strcmp(config->maps[i].name, name) == 0)
-			return wrong(r, "map %s is described at %s:%d already",
-				     name, config->maps[i].file,
-				     config->maps[i].line);
+			return gm_ini_wrong(
+				&r->ini, "map %s is described at %s:%d already",
+				name, config->maps[i].file,
+				config->maps[i].line);
 	}
 	maps = realloc(config->maps, (config->n_maps + 1) * sizeof(*maps));
 	if (maps == NULL)
@@ -195,8 +164,8 @@ static int add_map(struct reader *r, const char *name)
 	config->maps = maps;
 	r->map = &maps[config->n_maps];
 	*r->map = (struct gm_config_map){ .name = strdup(name),
-					  .file = strdup(r->path),
-					  .line = r->line };
+					  .file = strdup(r->ini.path),
+					  .line = r->ini.line };
 	config->n_maps++;
 	if (r->map->name == NULL || r->map->file == NULL)
 		return no_memory(r);
@@ -212,9 +181,10 @@ static int add_model(struct reader *r, const char *name)
 		return -EINVAL;
 	for (uint32_t i = 0; i < config->n_models; i++) {
 		if (strcmp(config->models[i].name, name) == 0)
-			return wrong(r, "model %s is listed at %s:%d already",
-				     name, config->models[i].file,
-				     config->models[i].line);
+			return gm_ini_wrong(
+				&r->ini, "model %s is listed at %s:%d already",
+				name, config->models[i].file,
+				config->models[i].line);
 	}
 	models = realloc(config->models,
 			 (config->n_models + 1) * sizeof(*models));
@@ -224,26 +194,30 @@ static int add_model(struct reader *r, const char *name)
 	r->model = &models[config->n_models];
 	*r->model = (struct gm_config_model){ .name = strdup(name),
 					      .uid = geteuid(),
-					      .file = strdup(r->path),
-					      .line = r->line };
+					      .file = strdup(r->ini.path),
+					      .line = r->ini.line };
 	config->n_models++;
 	if (r->model->name == NULL || r->model->file == NULL)
 		return no_memory(r);
 	return 0;
 }
 
-static int end_section(struct reader *r)
+static int end_named(struct gm_ini *ini)
 {
+	struct reader *r = reader_of(ini);
+
 	if (r->model != NULL && r->model->path == NULL) {
-		r->line = r->model->line;
-		return wrong(r, "model %s has no path: add path = /models/%s",
-			     r->model->name, r->model->name);
+		r->ini.line = r->model->line;
+		return gm_ini_wrong(
+			&r->ini, "model %s has no path: add path = /models/%s",
+			r->model->name, r->model->name);
 	}
 	r->model = NULL;
 	if (r->map != NULL && r->map->spec == NULL) {
-		r->line = r->map->line;
-		return wrong(r, "map %s has no spec: add spec = 0:16;1:16",
-			     r->map->name);
+		r->ini.line = r->map->line;
+		return gm_ini_wrong(&r->ini,
+				    "map %s has no spec: add spec = 0:16;1:16",
+				    r->map->name);
 	}
 	r->map = NULL;
 	return 0;
@@ -254,62 +228,8 @@ static int is_of(const char *section, const char *word)
 	size_t n = strlen(word);
 
 	return strncmp(section, word, n) == 0 &&
-	       (section[n] == '\0' || strchr(BLANKS, section[n]) != NULL);
-}
-
-/* The names of a section's keys, or of all sections. */
-static void list(const struct reader *r, const char *section, char *ret_list,
-		 size_t bytes)
-{
-	const char *last = "";
-	size_t n = 0;
-
-	ret_list[0] = '\0';
-	for (size_t i = 0; i < r->n_keys && n < bytes; i++) {
-		const struct gm_config_key *key = &r->keys[i];
-		const char *name = section != NULL ? key->name : key->section;
-
-		if (section != NULL ? strcmp(key->section, section) != 0
-				    : strcmp(name, last) == 0)
-			continue;
-		n += (size_t)snprintf(ret_list + n, bytes - n, "%s%s",
-				      n != 0 ? ", " : "", name);
-		last = name;
-	}
-}
-
-static int open_section(struct reader *r, char *text)
-{
-	char *end = strchr(text, ']');
-	char names[128];
-	int ret;
-
-	if (end == NULL || end[1] != '\0')
-		return wrong(r, "a section is one word or two: [host], "
-				"[map NAME]");
-	ret = end_section(r);
-	if (ret != 0)
-		return ret;
-	*end = '\0';
-	text = strip(text + 1);
-	if (is_of(text, MAP_WORD)) {
-		snprintf(r->section, sizeof(r->section), "%s", MAP_WORD);
-		return add_map(r, strip(text + strlen(MAP_WORD)));
-	}
-	if (is_of(text, MODEL_WORD)) {
-		snprintf(r->section, sizeof(r->section), "%s", MODEL_WORD);
-		return add_model(r, strip(text + strlen(MODEL_WORD)));
-	}
-	for (size_t i = 0; i < r->n_keys; i++) {
-		if (strcmp(r->keys[i].section, text) != 0)
-			continue;
-		snprintf(r->section, sizeof(r->section), "%s", text);
-		return 0;
-	}
-	list(r, NULL, names, sizeof(names));
-	return wrong(
-		r, "no section [%.40s]: there are %s, map NAME and model NAME",
-		text, names);
+	       (section[n] == '\0' ||
+		strchr(GM_INI_BLANKS, section[n]) != NULL);
 }
 
 static int set_map(struct reader *r, const char *name, const char *value)
@@ -319,162 +239,67 @@ static int set_map(struct reader *r, const char *name, const char *value)
 	if (strcmp(name, "spec") == 0) {
 		free(r->map->spec);
 		r->map->spec = strdup(value);
-		r->map->line = r->line;
+		r->map->line = r->ini.line;
 		return r->map->spec != NULL ? 0 : no_memory(r);
 	}
 	if (strcmp(name, "layers") != 0)
-		return wrong(r,
-			     "[map NAME] has no key %.40s: it has spec, "
-			     "layers",
-			     name);
-	if (gm_config_parse_number(value, 1, GM_LAYERS_MAX, &layers) != 0)
-		return wrong(r, "layers = %.40s: a number from 1 to %u", value,
-			     GM_LAYERS_MAX);
+		return gm_ini_wrong(&r->ini,
+				    "[map NAME] has no key %.40s: it has spec, "
+				    "layers",
+				    name);
+	if (gm_ini_value_number(value, 1, GM_LAYERS_MAX, &layers) != 0)
+		return gm_ini_wrong(&r->ini,
+				    "layers = %.40s: a number from 1 to %u",
+				    value, GM_LAYERS_MAX);
 	r->map->layers = (uint32_t)layers;
 	return 0;
 }
 
 static int set_model(struct reader *r, const char *name, const char *value)
 {
-	char right[GM_CONFIG_RIGHT_BYTES];
+	char right[GM_INI_RIGHT_BYTES];
 	int ret = gm_config_set_model(r->model, name, value, right);
 
 	if (ret == -ENOENT)
-		return wrong(r, "[model NAME] has no key %.40s: it has %s",
-			     name, gm_config_model_keys);
+		return gm_ini_wrong(&r->ini,
+				    "[model NAME] has no key %.40s: it has %s",
+				    name, gm_config_model_keys);
 	if (ret != 0)
-		return wrong(r, "%s = %.40s: %s", name, value, right);
+		return gm_ini_wrong(&r->ini, "%s = %.40s: %s", name, value,
+				    right);
 	if (strcmp(name, "users") == 0)
-		r->model->line = r->line;
+		r->model->line = r->ini.line;
 	return 0;
 }
 
-static int set(struct reader *r, const char *name, const char *value)
+static int open_named(struct gm_ini *ini, char *text)
 {
-	char names[512];
-
-	if (r->section[0] == '\0')
-		return wrong(r, "%.40s stands before the first section", name);
-	if (r->map != NULL)
-		return set_map(r, name, value);
-	if (r->model != NULL)
-		return set_model(r, name, value);
-	for (size_t i = 0; i < r->n_keys; i++) {
-		const struct gm_config_key *key = &r->keys[i];
-		char right[GM_CONFIG_RIGHT_BYTES];
-
-		if (strcmp(key->section, r->section) != 0 ||
-		    strcmp(key->name, name) != 0)
-			continue;
-		if (gm_config_set(r->config, key, value, right) == 0)
-			return 0;
-		return wrong(r, "%s = %.40s: %s", name, value, right);
-	}
-	list(r, r->section, names, sizeof(names));
-	return wrong(r, "[%s] has no key %.40s: it has %s", r->section, name,
-		     names);
-}
-
-static int read_line(struct reader *r, char *line)
-{
-	char *text = strip(line);
-	char *equals;
-
-	if (*text == '\0' || *text == '#' || *text == ';')
-		return 0;
-	if (*text == '[')
-		return open_section(r, text);
-	equals = strchr(text, '=');
-	if (equals == NULL || equals == text)
-		return wrong(r, "neither [section] nor key = value");
-	*equals = '\0';
-	return set(r, strip(text), strip(equals + 1));
-}
-
-static int read_stream(struct reader *r, FILE *file)
-{
-	char *line = NULL;
-	size_t room = 0;
-	ssize_t n;
-	int ret = 0;
-
-	while (ret == 0 && (n = getline(&line, &room, file)) >= 0) {
-		r->line++;
-		if (memchr(line, '\0', (size_t)n) != NULL)
-			ret = wrong(r, "a NUL byte: this is no text");
-		else
-			ret = read_line(r, line);
-	}
-	if (ret == 0 && ferror(file)) {
-		wrong(r, "%s", strerror(errno));
-		ret = -EIO;
-	}
-	free(line);
-	return ret != 0 ? ret : end_section(r);
-}
-
-static int read_file(struct gm_config *config, const char *path,
-		     bool must_exist, char *ret_why)
-{
-	struct reader r = { .config = config, .path = path, .why = ret_why };
-	FILE *file = fopen(path, "re");
+	struct reader *r = reader_of(ini);
 	int ret;
 
-	if (file == NULL && errno == ENOENT && !must_exist)
+	if (is_of(text, MAP_WORD))
+		ret = add_map(r, gm_ini_strip(text + strlen(MAP_WORD)));
+	else if (is_of(text, MODEL_WORD))
+		ret = add_model(r, gm_ini_strip(text + strlen(MODEL_WORD)));
+	else
 		return 0;
-	if (file == NULL) {
-		ret = -errno;
-		snprintf(ret_why, GM_CONFIG_WHY_BYTES, "%s: %s", path,
-			 strerror(-ret));
-		return ret;
-	}
-	r.keys = gm_config_keys(&r.n_keys);
-	ret = read_stream(&r, file);
-	fclose(file);
-	return ret;
+	return ret != 0 ? ret : 1;
 }
 
-static int is_drop_in(const struct dirent *entry)
+static int set_named(struct gm_ini *ini, const char *name, const char *value)
 {
-	size_t n = strlen(entry->d_name);
+	struct reader *r = reader_of(ini);
 
-	return entry->d_name[0] != '.' && n > 5 &&
-	       strcmp(entry->d_name + n - 5, ".conf") == 0;
+	return r->map != NULL ? set_map(r, name, value)
+			      : set_model(r, name, value);
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-	return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static int read_drop_ins(struct gm_config *config, const char *path,
-			 char *ret_why)
-{
-	char name[PATH_MAX];
-	struct dirent **entries;
-	int n, ret = 0;
-
-	if (snprintf(name, sizeof(name), "%s.d", path) >= (int)sizeof(name))
-		return 0;
-	n = scandir(name, &entries, is_drop_in, by_name);
-	if (n < 0 && (errno == ENOENT || errno == ENOTDIR))
-		return 0;
-	if (n < 0) {
-		ret = -errno;
-		snprintf(ret_why, GM_CONFIG_WHY_BYTES, "%.*s: %s",
-			 GM_CONFIG_WHY_BYTES / 2, name, strerror(-ret));
-		return ret;
-	}
-	for (int i = 0; i < n; i++) {
-		if (ret == 0 &&
-		    snprintf(name, sizeof(name), "%s.d/%s", path,
-			     entries[i]->d_name) < (int)sizeof(name))
-			ret = read_file(config, name, true, ret_why);
-		free(entries[i]);
-	}
-	free(entries);
-	return ret;
-}
+static const struct gm_ini_named named = {
+	.names = "map NAME and model NAME",
+	.open = open_named,
+	.set = set_named,
+	.end = end_named,
+};
 
 /* The other key may be in a later file. */
 static int check_models(const struct gm_config *config, char *ret_why)
@@ -498,10 +323,12 @@ static int check_models(const struct gm_config *config, char *ret_why)
 int gm_config_read(struct gm_config *config, const char *path, bool must_exist,
 		   char ret_why[GM_CONFIG_WHY_BYTES])
 {
-	int ret = read_file(config, path, must_exist, ret_why);
+	struct reader r = { .ini = { .named = &named, .config = config },
+			    .config = config };
+	int ret;
 
-	if (ret == 0)
-		ret = read_drop_ins(config, path, ret_why);
+	r.ini.keys = gm_config_keys(&r.ini.n_keys);
+	ret = gm_ini_read(&r.ini, path, must_exist, ret_why);
 	if (ret == 0)
 		ret = check_models(config, ret_why);
 	if (ret != 0 || config->worker_uid != (uid_t)-1)

@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "agent/common/idset.h"
+#include "agent/common/ini.h"
 
 /* [map NAME]: a layer map to publish at start. */
 struct gm_config_map {
@@ -165,7 +166,7 @@ struct gm_config {
 	struct gm_config_model *models; /* likewise */
 };
 
-#define GM_CONFIG_WHY_BYTES 1024
+#define GM_CONFIG_WHY_BYTES GM_INI_WHY_BYTES
 
 /* Every default; some depend on the machine and on who we are. */
 void gm_config_init(struct gm_config *config);

@@ -20,7 +20,7 @@
 #include "agent/daemon/base/fd_store.h"
 #include "agent/daemon/base/io_thread.h"
 #include "agent/daemon/base/loop.h"
-#include "agent/daemon/base/manager.h"
+#include "agent/common/manager.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/uring.h"
 #include "agent/daemon/config.h"

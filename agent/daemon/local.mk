@@ -25,13 +25,11 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/base/fd_store.c %reldir%/base/fd_store.h \
 	%reldir%/base/io_thread.c %reldir%/base/io_thread.h \
 	%reldir%/base/loop.c %reldir%/base/loop.h \
-	%reldir%/base/manager.c %reldir%/base/manager.h \
 	%reldir%/base/memfd.c %reldir%/base/memfd.h \
 	%reldir%/base/name.c %reldir%/base/name.h \
 	%reldir%/base/oom.c %reldir%/base/oom.h \
 	%reldir%/base/parts.h \
 	%reldir%/base/peercred.c %reldir%/base/peercred.h \
-	%reldir%/base/refusal.c %reldir%/base/refusal.h \
 	%reldir%/base/server.h \
 	%reldir%/base/session_memory.c %reldir%/base/session_memory.h \
 	%reldir%/base/spawn.c %reldir%/base/spawn.h \

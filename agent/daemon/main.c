@@ -31,7 +31,7 @@
 #include "agent/common/sched_hint.h"
 #include "agent/daemon/base/deferred_close.h"
 #include "agent/daemon/base/fd_limits.h"
-#include "agent/daemon/base/manager.h"
+#include "agent/common/manager.h"
 #include "agent/daemon/base/oom.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"

@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "tests/support/fnv.h"
 
 /* Whatever reads a state file answers with one of these, and says why. */

@@ -12,7 +12,7 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/base/events.h"
-#include "agent/daemon/base/manager.h"
+#include "agent/common/manager.h"
 #include "agent/daemon/base/parts.h"
 
 #define RETRY_NS   UINT64_C(20000000)

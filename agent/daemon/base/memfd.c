@@ -12,7 +12,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "shm/queue.h"
 
 /* A client's descriptor is asked for nothing else before its seals: only files

@@ -6,7 +6,7 @@
 #ifndef GM_DAEMON_BASE_NAME_H
 #define GM_DAEMON_BASE_NAME_H
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 
 /* Returns 0, or -EINVAL: empty, too long, no UTF-8, or with a blank or a
  * character that is not printed as itself in it: a control character, one that

@@ -14,7 +14,7 @@
 
 #include "agent/common/close_thread.h"
 #include "agent/daemon/base/loop.h"
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "agent/daemon/base/user.h"
 #include "shm/control.h"
 

@@ -5,7 +5,7 @@
 #ifndef GM_DAEMON_BASE_URING_H
 #define GM_DAEMON_BASE_URING_H
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 
 /*
  * gm_uring_check - set a ring up and take it down again

@@ -6,7 +6,7 @@
 #define GM_DAEMON_DEVICES_CUDA_H
 
 #include <stddef.h>
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "agent/daemon/devices/rows.h"
 
 struct gm_daemon;

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #include "agent/daemon/base/connection.h"
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 
 struct gm_daemon;
 

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "agent/daemon/base/loop.h"
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "agent/daemon/base/spawn.h"
 
 struct gm_daemon;

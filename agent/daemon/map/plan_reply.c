@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "gpumap.h"
 
 #define SPEC_ROOM    sizeof(((struct gpumap_plan *)NULL)->spec)

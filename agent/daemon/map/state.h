@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "agent/daemon/map/state_text.h"
 #include "agent/daemon/state/state.h"
 

@@ -46,7 +46,7 @@
 #include <sys/types.h>
 
 #include "agent/daemon/base/io_thread.h"
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "agent/daemon/map/publish.h"
 #include "agent/daemon/map/state_text.h"
 #include "shm/control.h"

@@ -11,7 +11,7 @@
 #define GM_DAEMON_MAP_TURN_H
 
 #include "agent/daemon/account/wait_line.h"
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 
 struct gm_turn {
 	uint64_t before[GM_ROW_WORDS]; /* the rows that others wait for */

@@ -39,7 +39,7 @@
 
 #include "agent/common/wire.h"
 #include "agent/daemon/base/loop.h"
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "agent/daemon/masks/numa_segments.h"
 #include "agent/daemon/workers/worker_users.h"
 

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 
 struct gm_daemon;
 struct gm_mask_held;

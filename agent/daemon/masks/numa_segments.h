@@ -27,7 +27,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "agent/daemon/segment/block_alloc.h"
 #include "shm/replicas.h"
 

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "agent/mesh/mesh.h"
 #include "shm/meshes.h"
 

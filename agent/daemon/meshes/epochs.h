@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #include "agent/daemon/base/loop.h"
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "agent/daemon/state/dir.h"
 
 struct gm_block;

@@ -26,7 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "agent/daemon/segment/block_alloc.h"
 #include "agent/daemon/segment/segment.h"
 

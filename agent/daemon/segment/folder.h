@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "shm/names.h"
 
 /*

@@ -13,7 +13,7 @@
 #ifndef GM_DAEMON_SEGMENT_LOCK_H
 #define GM_DAEMON_SEGMENT_LOCK_H
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 
 /*
  * gm_lock_take - lock an instance for as long as the descriptor is open

@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "agent/daemon/segment/block_alloc.h"
 #include "shm/check.h"
 

@@ -18,7 +18,7 @@
 #include "agent/daemon/base/connection.h"
 #include "agent/daemon/base/deferred_close.h"
 #include "agent/daemon/base/loop.h"
-#include "agent/daemon/base/manager.h"
+#include "agent/common/manager.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/meshes/rendezvous.h"

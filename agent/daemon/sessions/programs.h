@@ -17,7 +17,7 @@
 
 #include <stdbool.h>
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/base/connection.h"
 

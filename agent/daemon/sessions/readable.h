@@ -16,7 +16,7 @@
 
 #include <stdint.h>
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 
 /*
  * gm_readable_check - may a worker read this file?

@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 #include "agent/common/lineage.h"
-#include "agent/daemon/base/manager.h"
+#include "agent/common/manager.h"
 #include "gpumap.h"
 #include "shm/atomic.h"
 #include "shm/control.h"

@@ -17,7 +17,7 @@
 #include "agent/common/log.h"
 #include "agent/daemon/base/fd_store.h"
 #include "agent/daemon/base/loop.h"
-#include "agent/daemon/base/manager.h"
+#include "agent/common/manager.h"
 #include "agent/daemon/base/memfd.h"
 #include "agent/daemon/base/name.h"
 #include "agent/daemon/base/parts.h"

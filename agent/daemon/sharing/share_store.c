@@ -14,7 +14,7 @@
 #include "agent/common/log.h"
 #include "agent/daemon/base/fd_store.h"
 #include "agent/daemon/base/loop.h"
-#include "agent/daemon/base/manager.h"
+#include "agent/common/manager.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"

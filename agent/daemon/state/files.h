@@ -14,7 +14,7 @@
 #include <sys/queue.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "shm/layout.h"
 
 struct gm_daemon;

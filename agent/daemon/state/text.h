@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "shm/layout.h"
 
 #define GM_STATE_TEXT_MAX    (8u << 20) /* bytes; twice what a map can need */

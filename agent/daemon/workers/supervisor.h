@@ -18,7 +18,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 #include "agent/daemon/workers/worker_request.h"
 
 struct gm_daemon;

@@ -40,7 +40,7 @@
 #include <sys/queue.h>
 
 #include "agent/common/wire.h"
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 
 struct gm_worker_process;
 struct gm_attachment;

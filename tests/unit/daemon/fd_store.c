@@ -16,7 +16,7 @@
 
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/base/loop.h"
-#include "agent/daemon/base/manager.h"
+#include "agent/common/manager.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/daemon.h"
 #include "tests/support/tap.h"

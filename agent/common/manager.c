@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/base/manager.h"
+#include "agent/common/manager.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -113,7 +113,7 @@ static int check_listener(int fd, char *ret_why)
 			ret_why, -EINVAL,
 			"descriptor %d, which the service manager passed, "
 			"is no listening SOCK_SEQPACKET socket: "
-			"gpumapd.socket wants ListenSequentialPacket=",
+			"the socket unit wants ListenSequentialPacket=",
 			fd);
 	if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
 		return gm_why(ret_why, -errno, "descriptor %d: %s", fd,
@@ -128,7 +128,7 @@ static int take_listener(struct gm_manager *m, int fd, char *ret_why)
 	if (m->listener >= 0)
 		return gm_why(ret_why, -EINVAL,
 			      "the service manager passed a second socket, "
-			      "descriptor %d: gpumapd.socket has one "
+			      "descriptor %d: the socket unit has one "
 			      "ListenSequentialPacket=, and no more",
 			      fd);
 	ret = check_listener(fd, ret_why);

@@ -13,15 +13,15 @@
  * Nothing here waits: a state that the manager has no room for is dropped, and
  * the next one says more anyway.
  */
-#ifndef GM_DAEMON_BASE_MANAGER_H
-#define GM_DAEMON_BASE_MANAGER_H
+#ifndef GM_COMMON_MANAGER_H
+#define GM_COMMON_MANAGER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 
 #define GM_MANAGER_STATUS_BYTES 160
 #define GM_MANAGER_NAME_BYTES   48 /* of a kept descriptor, with the NUL */

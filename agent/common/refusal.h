@@ -3,8 +3,8 @@
 
 /* refusal - the words of a refusal, made where it is decided, for the log or a
  * client. */
-#ifndef GM_DAEMON_BASE_REFUSAL_H
-#define GM_DAEMON_BASE_REFUSAL_H
+#ifndef GM_COMMON_REFUSAL_H
+#define GM_COMMON_REFUSAL_H
 
 #define GM_WHY_BYTES 256 /* as in struct gm_refusal */
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/base/refusal.h"
+#include "agent/common/refusal.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -26,7 +26,8 @@ static void send_record(struct gm_sync_client *client,
 	header->body = (uint32_t)(record[1].iov_len + record[2].iov_len);
 	header->bytes =
 		(uint32_t)(sizeof(*header) + header->body + record[3].iov_len);
-	if (sendmsg(client->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+	if (sendmsg(client->source.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >=
+	    0)
 		return;
 	client->is_over = true;
 	if (errno != EPIPE && errno != ECONNRESET)

@@ -12,27 +12,37 @@
 #define GM_SYNC_CLIENT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include "agent/sync/sync.h"
 #include "shm/control_sync.h"
 
 struct gm_gang;          /* gangs.h */
-struct gm_sync;          /* sync.h */
 struct gm_values_client; /* values.h */
 
 struct gm_sync_client {
 	LIST_ENTRY(gm_sync_client) entry;
 	struct gm_sync *sync;
-	int fd;
+	struct gm_sync_source source;
 	uid_t uid;
 	pid_t pid; /* 0: where we cannot see it */
+	uint64_t since_ns;
 	bool said_hello;
+	bool is_refused;      /* gets an answer to its HELLO, and no more */
 	bool is_over;         /* it is ended before the loop sleeps */
 	struct gm_gang *gang; /* NULL: none */
 	struct gm_values_client *values; /* NULL: none */
 };
+
+static inline struct gm_sync_client *
+gm_sync_client_of(struct gm_sync_source *source)
+{
+	return (void *)((char *)source -
+			offsetof(struct gm_sync_client, source));
+}
 
 /* A request, whose form has been checked. */
 struct gm_sync_message {

@@ -1,8 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/sync/sync.h"
+#include "agent/sync/parts.h"
 
+/* The first is closed last, because others use its map. */
 const struct gm_sync_part *const gm_sync_parts[] = {
+	&gm_sync_agent_part,
 	NULL,
 };

@@ -29,15 +29,26 @@
 #define GM_SYNC_BOOT_BYTES     37 /* as /proc/sys/kernel/random/boot_id */
 #define GM_SYNC_NEVER          UINT64_MAX
 
-struct gm_feed;        /* feed.h */
+struct gm_feed;        /* feed.c */
 struct gm_gangs;       /* gangs.h */
-struct gm_own;         /* own.h */
+struct gm_manager;     /* agent/common/manager.h */
+struct gm_own;         /* own.c */
 struct gm_peers;       /* peers.h */
+struct gm_sync_agent;  /* agent.c */
 struct gm_sync_client; /* client.h */
 struct gm_sync_config; /* config.h */
 struct gm_sync_message;
 struct gm_sync_server; /* server.h */
 struct gm_values;      /* values.h */
+
+struct gm_sync;
+
+/* A descriptor that the loop waits for. */
+struct gm_sync_source {
+	int fd;
+	/* The descriptor can be read, or has hung up. */
+	void (*ready)(struct gm_sync *sync, struct gm_sync_source *source);
+};
 
 struct gm_sync {
 	const struct gm_sync_config *config;
@@ -45,6 +56,7 @@ struct gm_sync {
 	struct gm_store_lease *lease; /* of this node; its keys end with it */
 	struct gpumap *map;           /* NULL: no agent at the moment */
 	struct gm_sync_server *server;
+	struct gm_sync_agent *agent;
 	struct gm_own *own;     /* what this node says */
 	struct gm_peers *peers; /* what the nodes have said */
 	struct gm_feed *feed;   /* what the agent was told of it */
@@ -52,6 +64,8 @@ struct gm_sync {
 	struct gm_values *values;
 	char instance[GM_SYNC_INSTANCE_BYTES]; /* random, of this process */
 	char boot[GM_SYNC_BOOT_BYTES];
+	int epoll;
+	bool ends; /* the loop does not sleep again */
 };
 
 /* How to treat one type of request. */
@@ -77,8 +91,8 @@ struct gm_sync_part {
 	void (*client_gone)(struct gm_sync_client *client);
 	/* sync->lease->held has changed. */
 	void (*lease)(struct gm_sync *sync);
-	/* sync->map has changed, or the agent has: it has come, has started
-	 * anew, or has gone. */
+	/* The agent has come, has started anew, or has gone; sync->map may be
+	 * another one. */
 	void (*agent)(struct gm_sync *sync);
 	/* When to call tick(); GM_SYNC_NEVER: not at all.  Asked before each
 	 * sleep. */
@@ -92,8 +106,28 @@ extern const struct gm_sync_part *const gm_sync_parts[];
 /* The loop's clock, CLOCK_BOOTTIME in ns. */
 uint64_t gm_sync_now(void);
 
-/* Is there an agent, and has it been seen within two seconds?  Cost: no system
- * call. */
+/* Is there an agent that serves, and has it been seen within two seconds?
+ * Cost: no system call. */
 bool gm_sync_agent_answers(const struct gm_sync *sync);
+
+/* Have the loop wait for a descriptor.  Returns 0 or a negative errno. */
+int gm_sync_add(struct gm_sync *sync, struct gm_sync_source *source);
+
+/* No longer.  A closed descriptor needs no call. */
+void gm_sync_remove(struct gm_sync *sync, struct gm_sync_source *source);
+
+/* Call lease(), or agent(), of all parts. */
+void gm_sync_lease_changed(struct gm_sync *sync);
+void gm_sync_agent_changed(struct gm_sync *sync);
+
+/*
+ * gm_sync_run - serve until SIGTERM, SIGINT or SIGHUP
+ *
+ * Returns	0
+ *		-EADDRINUSE	another gpumap-sync has the socket
+ *		or another negative errno; the log says why
+ */
+int gm_sync_run(const struct gm_sync_config *config,
+		struct gm_manager *manager);
 
 #endif

@@ -1,0 +1,12 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* parts - the parts of gpumap-sync; each is a source file. */
+#ifndef GM_SYNC_PARTS_H
+#define GM_SYNC_PARTS_H
+
+#include "agent/sync/sync.h"
+
+extern const struct gm_sync_part gm_sync_agent_part;
+
+#endif

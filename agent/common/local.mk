@@ -21,6 +21,7 @@ noinst_LTLIBRARIES += %reldir%/libcommon.la
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/running_clock.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/sched_hint.c %reldir%/sched_hint.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/text.c %reldir%/text.h
+%canon_reldir%_libcommon_la_SOURCES += %reldir%/name.c %reldir%/name.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/numa_bind.c %reldir%/numa_bind.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/read_file.c %reldir%/read_file.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/huge_pages.c %reldir%/huge_pages.h

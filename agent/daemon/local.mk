@@ -26,7 +26,6 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/base/io_thread.c %reldir%/base/io_thread.h \
 	%reldir%/base/loop.c %reldir%/base/loop.h \
 	%reldir%/base/memfd.c %reldir%/base/memfd.h \
-	%reldir%/base/name.c %reldir%/base/name.h \
 	%reldir%/base/oom.c %reldir%/base/oom.h \
 	%reldir%/base/parts.h \
 	%reldir%/base/peercred.c %reldir%/base/peercred.h \

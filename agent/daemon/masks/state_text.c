@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/daemon/base/name.h"
+#include "agent/common/name.h"
 #include "agent/daemon/masks/validate.h"
 #include "agent/daemon/state/field.h"
 #include "agent/mask/mask.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/daemon/base/name.h"
+#include "agent/common/name.h"
 #include "agent/daemon/state/field.h"
 
 void gm_mesh_text_name(const char *name, char ret_name[GM_STATE_NAME_BYTES])

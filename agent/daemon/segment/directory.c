@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/name.h"
 #include "agent/daemon/base/events.h"
-#include "agent/daemon/base/name.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/user.h"
 #include "agent/daemon/config.h"

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/name.h"
 #include "agent/daemon/base/loop.h"
-#include "agent/daemon/base/name.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/sessions/session.h"

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/daemon/base/name.h"
+#include "agent/common/name.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/map/publish.h"
 #include "agent/daemon/sessions/session.h"

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/base/name.h"
+#include "agent/common/name.h"
 #include "agent/daemon/sharing/share.h"
 
 #include <errno.h>

@@ -15,11 +15,11 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/name.h"
 #include "agent/daemon/base/fd_store.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/common/manager.h"
 #include "agent/daemon/base/memfd.h"
-#include "agent/daemon/base/name.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/sharing/export_accounting.h"

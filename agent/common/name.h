@@ -3,8 +3,8 @@
 
 /* name - what an object may be called: names go into logs and onto terminals,
  * and are single words there. */
-#ifndef GM_DAEMON_BASE_NAME_H
-#define GM_DAEMON_BASE_NAME_H
+#ifndef GM_COMMON_NAME_H
+#define GM_COMMON_NAME_H
 
 #include "agent/common/refusal.h"
 

@@ -284,6 +284,7 @@ gm_unit_plan = \
 	%reldir%/plan/balance.c \
 	%reldir%/plan/batch.c \
 	%reldir%/plan/checkpoint.c \
+	%reldir%/plan/cluster.c \
 	%reldir%/plan/fill.c \
 	%reldir%/plan/gguf.c \
 	%reldir%/plan/mapper.c \

@@ -50,6 +50,7 @@
 #define GPUMAP_H
 
 #include <gpumap/buffer.h>
+#include <gpumap/cluster.h>
 #include <gpumap/collective.h>
 #include <gpumap/engine.h>
 #include <gpumap/job.h>

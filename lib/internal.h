@@ -13,6 +13,7 @@
  *	read, choose, policy	devices
  *	view, layers, meshes	layer maps, meshes and groups
  *	mask			masks
+ *	cluster			what all nodes have
  *	health			heartbeat, changes
  *	change			a descriptor that tells of changes
  *	fork_guard		refuse a forked child's calls

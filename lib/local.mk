@@ -14,6 +14,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/change.c \
 	%reldir%/choose.c \
 	%reldir%/client_memory_file.c \
+	%reldir%/cluster.c \
 	%reldir%/comm.c \
 	%reldir%/comm.h \
 	%reldir%/control.c \
@@ -92,6 +93,7 @@ lib_LTLIBRARIES += %reldir%/libgpumap.la
 gpumapincludedir = $(includedir)/gpumap
 gpumapinclude_HEADERS =
 gpumapinclude_HEADERS += include/gpumap/buffer.h
+gpumapinclude_HEADERS += include/gpumap/cluster.h
 gpumapinclude_HEADERS += include/gpumap/collective.h
 gpumapinclude_HEADERS += include/gpumap/cuda.h
 gpumapinclude_HEADERS += include/gpumap/engine.h

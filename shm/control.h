@@ -77,7 +77,8 @@ enum gm_control_type {
 	GM_CONTROL_STARTED = 46,
 	GM_CONTROL_WAITS = 47,
 	GM_CONTROL_SHARE_FDS = 48, /* up to 32 back: of its buffers */
-	GM_CONTROL_TRACE = 49      /* 1 back: memory of records, read-only */
+	GM_CONTROL_TRACE = 49,     /* 1 back: memory of records, read-only */
+	GM_CONTROL_CLUSTER = 50    /* see control_cluster.h */
 };
 
 struct gm_control {

@@ -59,6 +59,11 @@ uint64_t gm_layout_hash(void)
 		sizeof(struct gm_replica_image),
 		offsetof(struct gm_mesh_image, groups_at),
 		sizeof(struct gm_group_image),
+		offsetof(struct gm_cluster_image, heard),
+		offsetof(struct gm_cluster_image, shares_at),
+		sizeof(struct gm_cluster_node_image),
+		sizeof(struct gm_cluster_device_image),
+		sizeof(struct gm_cluster_share_image),
 		sizeof(struct gm_holder_image),
 	};
 	uint64_t hash = FNV_START;

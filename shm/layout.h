@@ -55,8 +55,11 @@
 #define GM_LAYERS_MAX     65536u /* layers of one map */
 #define GM_MESH_GROUPS    1024u  /* groups of one mesh */
 #define GM_MESH_ADDED     64u    /* of these, groups that a client adds */
-#define GM_WORKS          13u    /* kinds of work that a row has room for */
-#define GM_JOB_TIMES      13u    /* spans of time, see gpumap_job_time() */
+#define GM_CLUSTER_NODES  1024u
+#define GM_CLUSTER_ROWS   64u /* of one node */
+#define GM_CLUSTER_SHARES 64u /* likewise */
+#define GM_WORKS          13u /* kinds of work that a row has room for */
+#define GM_JOB_TIMES      13u /* spans of time, see gpumap_job_time() */
 #define GM_MOVING_BUFFERS 8u
 #define GM_MOVING_WORDS   18u
 
@@ -77,7 +80,8 @@ enum gm_kind {
 	GM_KIND_ROW = 1, /* a row's static facts; not in the directory */
 	GM_KIND_LAYERS = 2,
 	GM_KIND_MASK = 3,
-	GM_KIND_MESH = 4
+	GM_KIND_MESH = 4,
+	GM_KIND_CLUSTER = 5 /* one object, GM_CLUSTER_OBJECT */
 };
 
 /* In shared memory. */
@@ -280,10 +284,11 @@ struct gm_layers_image {
 };
 
 /* Bytes that the image of each kind has had since GM_LAYOUT_MAJOR began. */
-#define GM_ROW_IMAGE_LEAST    560u
-#define GM_LAYERS_IMAGE_LEAST 200u
-#define GM_MASK_IMAGE_LEAST   344u
-#define GM_MESH_IMAGE_LEAST   192u
+#define GM_ROW_IMAGE_LEAST     560u
+#define GM_LAYERS_IMAGE_LEAST  200u
+#define GM_MASK_IMAGE_LEAST    344u
+#define GM_MESH_IMAGE_LEAST    192u
+#define GM_CLUSTER_IMAGE_LEAST 320u
 
 /* The memory that a map takes from one row. */
 struct gm_charge_image {
@@ -391,6 +396,79 @@ struct gm_group_image {
 	uint64_t reserved;
 };
 
+/* The name of the one object of GM_KIND_CLUSTER. */
+#define GM_CLUSTER_OBJECT "cluster"
+
+/* The image of a GM_KIND_CLUSTER block: what each node of the cluster says of
+ * itself.  @limit and @heard are stored in place. */
+struct gm_cluster_image {
+	struct gm_object_image object;
+	char cluster[GM_NAME_BYTES]; /* padded with zeros, as all names here */
+	char node[GM_NAME_BYTES];    /* this one */
+	uint64_t limit;              /* ns */
+	/* ns, see timens.h: when all that other nodes had said was known here;
+	 * 0: it never was */
+	uint64_t heard;
+	uint32_t n_nodes; /* at most GM_CLUSTER_NODES */
+	uint32_t n_gone;
+	uint32_t n_refused;
+	uint32_t n_devices;
+	uint32_t n_shares;
+	uint32_t nodes_at;   /* struct gm_cluster_node_image, by name */
+	uint32_t devices_at; /* struct gm_cluster_device_image, by node */
+	uint32_t shares_at;  /* struct gm_cluster_share_image, likewise */
+	uint64_t reserved[2];
+};
+
+struct gm_cluster_node_image {
+	char name[GM_NAME_BYTES];
+	char address[GM_NAME_BYTES];
+	uint32_t state; /* enum gpumap_cluster_state */
+	uint32_t flags; /* GPUMAP_CLUSTER_* */
+	/* ns, see timens.h: when it changed or went; modulo 2^64, as that may
+	 * have been before this machine started */
+	uint64_t since;
+	uint64_t epoch; /* of its agent */
+	uint32_t agent_version;
+	uint32_t n_devices; /* at most GM_CLUSTER_ROWS */
+	uint32_t n_shares;  /* at most GM_CLUSTER_SHARES */
+	uint32_t more_devices;
+	uint32_t more_shares;
+	uint32_t first_device; /* its first entry of the table */
+	uint32_t first_share;
+	uint32_t unused;
+};
+
+struct gm_cluster_device_image {
+	uint32_t node; /* entry of the table of nodes */
+	uint32_t row;
+	uint8_t uuid[16];
+	char name[GM_NAME_BYTES];
+	uint16_t kind;  /* enum gpumap_device_kind */
+	uint16_t state; /* enum gpumap_device_state */
+	uint16_t cc_major;
+	uint16_t cc_minor;
+	uint32_t flags; /* GPUMAP_DEVICE_* */
+	int32_t numa_node;
+	uint64_t total_bytes;
+	uint64_t free_bytes;
+	uint64_t reserved_bytes;
+	uint64_t used_by_holders;
+	uint32_t links;
+	uint32_t unused;
+};
+
+struct gm_cluster_share_image {
+	uint32_t node; /* entry of the table of nodes */
+	uint32_t uid;
+	uint32_t flags; /* GPUMAP_SHARE_* */
+	uint32_t unused;
+	char name[GM_NAME_BYTES];
+	uint64_t bytes;
+	uint64_t rows[GM_ROWS / 64]; /* a bit for each */
+	uint8_t fingerprint[32];     /* all 0: it has none */
+};
+
 enum gm_holder_kind {
 	GM_HOLDER_FREE = 0,
 	GM_HOLDER_PIN = 1,
@@ -472,6 +550,19 @@ GM_ASSERT_BYTES(gm_mesh_image, 192);
 GM_ASSERT_AT(gm_group_image, n, 68);
 GM_ASSERT_AT(gm_group_image, epoch, 80);
 GM_ASSERT_BYTES(gm_group_image, 96);
+
+GM_ASSERT_AT(gm_cluster_image, limit, 256);
+GM_ASSERT_AT(gm_cluster_image, heard, 264);
+GM_ASSERT_AT(gm_cluster_image, nodes_at, 292);
+GM_ASSERT_BYTES(gm_cluster_image, GM_CLUSTER_IMAGE_LEAST);
+GM_ASSERT_AT(gm_cluster_node_image, since, 136);
+GM_ASSERT_AT(gm_cluster_node_image, first_device, 172);
+GM_ASSERT_BYTES(gm_cluster_node_image, 184);
+GM_ASSERT_AT(gm_cluster_device_image, kind, 88);
+GM_ASSERT_AT(gm_cluster_device_image, total_bytes, 104);
+GM_ASSERT_BYTES(gm_cluster_device_image, 144);
+GM_ASSERT_AT(gm_cluster_share_image, bytes, 80);
+GM_ASSERT_BYTES(gm_cluster_share_image, 152);
 
 /* Offsets of the fixed parts of a segment. */
 #define GM_ROWS_AT    4096u

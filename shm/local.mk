@@ -7,6 +7,7 @@ noinst_LTLIBRARIES += %reldir%/libshm.la
 	%reldir%/atomic.h \
 	%reldir%/chars.h \
 	%reldir%/control.h \
+	%reldir%/control_cluster.h \
 	%reldir%/control_comm.h \
 	%reldir%/control_mesh.h \
 	%reldir%/control_masks.h \
@@ -18,6 +19,7 @@ noinst_LTLIBRARIES += %reldir%/libshm.la
 	%reldir%/seq.h \
 	%reldir%/tracepoint.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/check.c %reldir%/check.h
+%canon_reldir%_libshm_la_SOURCES += %reldir%/cluster.c %reldir%/cluster.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/journal.c %reldir%/journal.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/layer_name.c
 %canon_reldir%_libshm_la_SOURCES += %reldir%/layer_name.h

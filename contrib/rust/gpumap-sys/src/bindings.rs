@@ -276,6 +276,193 @@ extern "C" {
         ret_fd: *mut ::std::os::raw::c_int,
     ) -> ::std::os::raw::c_int;
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct gpumap_cluster {
+    pub size: usize,
+    pub name: [::std::os::raw::c_char; 64usize],
+    pub node: [::std::os::raw::c_char; 64usize],
+    pub version: u64,
+    pub published_ns: u64,
+    pub age_ns: u64,
+    pub limit_ns: u64,
+    pub stale: u32,
+    pub n_nodes: u32,
+    pub n_gone: u32,
+    pub n_refused: u32,
+    pub n_devices: u32,
+    pub n_shares: u32,
+}
+impl Default for gpumap_cluster {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+pub const GPUMAP_CLUSTER_LIVE: gpumap_cluster_state = 1;
+pub const GPUMAP_CLUSTER_GONE: gpumap_cluster_state = 2;
+pub const GPUMAP_CLUSTER_REFUSED: gpumap_cluster_state = 3;
+pub type gpumap_cluster_state = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct gpumap_cluster_node {
+    pub size: usize,
+    pub version: u64,
+    pub name: [::std::os::raw::c_char; 64usize],
+    pub address: [::std::os::raw::c_char; 64usize],
+    pub state: u32,
+    pub flags: u32,
+    pub age_ns: u64,
+    pub epoch: u64,
+    pub agent_version: u32,
+    pub n_devices: u32,
+    pub n_shares: u32,
+    pub more_devices: u32,
+    pub more_shares: u32,
+    pub index: u32,
+}
+impl Default for gpumap_cluster_node {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct gpumap_cluster_device {
+    pub size: usize,
+    pub version: u64,
+    pub node: u32,
+    pub row: u32,
+    pub uuid: [u8; 16usize],
+    pub name: [::std::os::raw::c_char; 64usize],
+    pub kind: u32,
+    pub state: u32,
+    pub flags: u32,
+    pub numa_node: i32,
+    pub cc_major: u32,
+    pub cc_minor: u32,
+    pub total_bytes: u64,
+    pub free_bytes: u64,
+    pub reserved_bytes: u64,
+    pub used_by_holders: u64,
+    pub links: u32,
+    pub reserved: u32,
+}
+impl Default for gpumap_cluster_device {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct gpumap_cluster_share {
+    pub size: usize,
+    pub version: u64,
+    pub node: u32,
+    pub uid: u32,
+    pub flags: u32,
+    pub reserved: u32,
+    pub name: [::std::os::raw::c_char; 64usize],
+    pub bytes: u64,
+    pub rows: [u64; 4usize],
+    pub fingerprint: [u8; 32usize],
+}
+impl Default for gpumap_cluster_share {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+extern "C" {
+    pub fn gpumap_cluster_read(
+        map: *const gpumap,
+        ret_cluster: *mut gpumap_cluster,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    pub fn gpumap_cluster_next_node(
+        map: *const gpumap,
+        cursor: *mut u32,
+        ret_node: *mut gpumap_cluster_node,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    pub fn gpumap_cluster_next_device(
+        map: *const gpumap,
+        node: u32,
+        cursor: *mut u32,
+        ret_device: *mut gpumap_cluster_device,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    pub fn gpumap_cluster_next_share(
+        map: *const gpumap,
+        node: u32,
+        name: *const ::std::os::raw::c_char,
+        cursor: *mut u32,
+        ret_share: *mut gpumap_cluster_share,
+    ) -> ::std::os::raw::c_int;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct gpumap_cluster_entry {
+    pub node: *const gpumap_cluster_node,
+    pub devices: *const gpumap_cluster_device,
+    pub shares: *const gpumap_cluster_share,
+    pub n_devices: u32,
+    pub n_shares: u32,
+    pub remove: u32,
+    pub reserved: u32,
+}
+impl Default for gpumap_cluster_entry {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct gpumap_cluster_request {
+    pub size: usize,
+    pub name: *const ::std::os::raw::c_char,
+    pub node: *const ::std::os::raw::c_char,
+    pub limit_ns: u64,
+    pub entries: *const gpumap_cluster_entry,
+    pub n_entries: u32,
+    pub flags: u32,
+}
+impl Default for gpumap_cluster_request {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+extern "C" {
+    pub fn gpumap_cluster_publish(
+        map: *mut gpumap,
+        request: *const gpumap_cluster_request,
+    ) -> ::std::os::raw::c_int;
+}
 pub const GPUMAP_OP_NOP: gpumap_op = 0;
 pub const GPUMAP_OP_FILL: gpumap_op = 1;
 pub const GPUMAP_OP_COPY: gpumap_op = 2;
@@ -2147,6 +2334,16 @@ pub struct gpumap_program {
 }
 pub const GPUMAP_BUFFER_EXPORTABLE: u32 = 1;
 pub const GPUMAP_BUFFER_READ_ONLY: u32 = 2;
+pub const GPUMAP_CLUSTER_ANY: u32 = 4294967295;
+pub const GPUMAP_CLUSTER_BEGIN: u32 = 1;
+pub const GPUMAP_CLUSTER_DRAINING: u32 = 4;
+pub const GPUMAP_CLUSTER_HEARD: u32 = 4;
+pub const GPUMAP_CLUSTER_MORE: u32 = 2;
+pub const GPUMAP_CLUSTER_NODES_MAX: i32 = 1024;
+pub const GPUMAP_CLUSTER_NO_GANGS: u32 = 2;
+pub const GPUMAP_CLUSTER_ROWS_MAX: i32 = 64;
+pub const GPUMAP_CLUSTER_SELF: u32 = 1;
+pub const GPUMAP_CLUSTER_SHARES_MAX: i32 = 64;
 pub const GPUMAP_COMM_NCCL: u32 = 1;
 pub const GPUMAP_COMM_RANKS_MAX: u32 = 64;
 pub const GPUMAP_DEVICE_BF16: u32 = 16;

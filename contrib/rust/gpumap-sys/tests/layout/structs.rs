@@ -12,6 +12,12 @@ gpumap_session_counts { size, submitted, completed, doorbells, parks, }
 gpumap_buffer_info { size, bytes, row, kind, flags, reserved, }
 gpumap_program_image { size, image, bytes, kernel, }
 gpumap_export_info { size, bytes, row, reserved, }
+gpumap_cluster { size, name, node, version, published_ns, age_ns, limit_ns, stale, n_nodes, n_gone, n_refused, n_devices, n_shares, }
+gpumap_cluster_node { size, version, name, address, state, flags, age_ns, epoch, agent_version, n_devices, n_shares, more_devices, more_shares, index, }
+gpumap_cluster_device { size, version, node, row, uuid, name, kind, state, flags, numa_node, cc_major, cc_minor, total_bytes, free_bytes, reserved_bytes, used_by_holders, links, reserved, }
+gpumap_cluster_share { size, version, node, uid, flags, reserved, name, bytes, rows, fingerprint, }
+gpumap_cluster_entry { node, devices, shares, n_devices, n_shares, remove, reserved, }
+gpumap_cluster_request { size, name, node, limit_ns, entries, n_entries, flags, }
 gpumap_time { row, reserved, value, }
 gpumap_job { op, dtype, dst, src, n, alpha, pattern, cookie, dst_buffer, src_buffer, dst_at, src_at, deadline_ns, waits, n_waits, to, mask_n, mask_first, mask, mask_buffer, mask_at, program, src_item_bytes, dst_item_bytes, params, params_bytes, reserved, spare, }
 gpumap_done { cookie, row, status, spare, }

@@ -43,7 +43,8 @@ may_include() {
 	agent/exporter) echo include agent/reader agent/exporter ;;
 	agent/store) echo include shm/point.h agent/common agent/reader \
 		agent/store ;;
-	agent/sync) echo include shm agent/common agent/store agent/sync ;;
+	agent/sync) echo include shm agent/common agent/store \
+		agent/plan/wide_json.h agent/reader agent/sync ;;
 	contrib/python/core) echo include contrib/python/core ;;
 	agent/ctl) echo include shm agent/plan agent/mask agent/mesh \
 		agent/bench agent/doctor agent/top agent/topo agent/trace \

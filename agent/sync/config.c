@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/store/store.h"
+#include "agent/sync/node_name.h"
 #include "gpumap.h"
 
 #define NS_PER_MS      UINT64_C(1000000)
@@ -21,12 +22,6 @@
 #define PASSWORD_BYTES 1024
 
 /* ---- keys ---------------------------------------------------------------- */
-
-bool gm_sync_config_check_name(const char *name)
-{
-	return strlen(name) <= GPUMAP_NAME_MAX && gm_store_check_key(name) &&
-	       strchr(name, '/') == NULL;
-}
 
 static char **text_at(void *config, const struct gm_ini_key *key)
 {
@@ -37,9 +32,9 @@ static int set_name(void *config, const struct gm_ini_key *key,
 		    const char *value, char *ret_right)
 {
 	return gm_ini_value_text(text_at(config, key), value,
-				 gm_sync_config_check_name(value),
+				 gm_node_name_check(value),
 				 "1 to 63 of A-Z a-z 0-9 . _ -, the first of "
-				 "them no dot",
+				 "them no dot and no hyphen",
 				 ret_right);
 }
 
@@ -54,11 +49,8 @@ static bool is_plain(const char *text)
 static int set_address(void *config, const struct gm_ini_key *key,
 		       const char *value, char *ret_right)
 {
-	size_t bytes = strlen(value);
-
 	return gm_ini_value_text(text_at(config, key), value,
-				 bytes > 0 && bytes <= GPUMAP_NAME_MAX &&
-					 is_plain(value),
+				 gm_node_name_check_address(value),
 				 "an IP address or a host name, at most 63 "
 				 "bytes",
 				 ret_right);
@@ -131,7 +123,7 @@ static int set_defaults(struct gm_sync_config *config)
 		.runtime_dir = strdup("/run/gpumap"),
 	};
 	gethostname(host, sizeof(host) - 1);
-	if (gm_sync_config_check_name(host)) {
+	if (gm_node_name_check(host)) {
 		config->node = strdup(host);
 		config->address = strdup(host);
 	}

@@ -57,8 +57,4 @@ int gm_sync_config_read(struct gm_sync_config *ret_config, const char *path,
 
 void gm_sync_config_free(struct gm_sync_config *config);
 
-/* Is it a name of a node, or of a cluster?  1 to 63 of A-Z a-z 0-9 . _ -, the
- * first of them no '.'. */
-bool gm_sync_config_check_name(const char *name);
-
 #endif

@@ -7,12 +7,18 @@ noinst_LTLIBRARIES += %reldir%/libsync.la
 %canon_reldir%_libsync_la_SOURCES += %reldir%/agent.c
 %canon_reldir%_libsync_la_SOURCES += %reldir%/client.c %reldir%/client.h
 %canon_reldir%_libsync_la_SOURCES += %reldir%/config.c %reldir%/config.h
+%canon_reldir%_libsync_la_SOURCES += %reldir%/node_name.c
+%canon_reldir%_libsync_la_SOURCES += %reldir%/node_name.h
 %canon_reldir%_libsync_la_SOURCES += %reldir%/parts.c %reldir%/parts.h
 %canon_reldir%_libsync_la_SOURCES += %reldir%/server.c %reldir%/server.h
+%canon_reldir%_libsync_la_SOURCES += %reldir%/summary.c %reldir%/summary.h
+%canon_reldir%_libsync_la_SOURCES += %reldir%/summary_read.c
+%canon_reldir%_libsync_la_SOURCES += %reldir%/summary_read.h
 %canon_reldir%_libsync_la_SOURCES += %reldir%/sync.c %reldir%/sync.h
 %canon_reldir%_libsync_la_LIBADD = $(JANSSON_LIBS)
 
 sbin_PROGRAMS += %reldir%/gpumap-sync
 %canon_reldir%_gpumap_sync_SOURCES = %reldir%/main.c
 %canon_reldir%_gpumap_sync_LDADD = %reldir%/libsync.la agent/store/libstore.la \
+	agent/plan/libplan.la agent/reader/libreader.la \
 	agent/common/libcommon.la lib/libgpumap.la shm/libshm.la -lpthread

@@ -96,6 +96,17 @@ tests_suites_unit_store_LDADD = tests/libsupport.la agent/store/libstore.la \
 	agent/common/libcommon.la shm/libshm.la
 gm_cases += $(gm_unit_store)
 
+gm_suites += tests/suites/unit_sync
+gm_unit_sync = \
+	%reldir%/sync/node_name.c \
+	%reldir%/sync/summary.c
+tests_suites_unit_sync_SOURCES = $(gm_unit_sync)
+tests_suites_unit_sync_LDADD = tests/libsupport.la agent/sync/libsync.la \
+	agent/store/libstore.la agent/plan/libplan.la \
+	agent/reader/libreader.la agent/common/libcommon.la lib/libclient.la \
+	shm/libshm.la -lpthread -lm
+gm_cases += $(gm_unit_sync)
+
 gm_suites += tests/suites/unit_common
 gm_unit_common = \
 	%reldir%/common/cgroup.c \

@@ -122,6 +122,8 @@ AM_TESTS_ENVIRONMENT = \
 	GPUMAPCTL='$(abs_top_builddir)/agent/ctl/gpumapctl'; export GPUMAPCTL; \
 	GPUMAP_EXPORTER='$(abs_top_builddir)/agent/exporter/gpumap-exporter'; \
 	export GPUMAP_EXPORTER; \
+	GPUMAP_SYNC='$(abs_top_builddir)/agent/sync/gpumap-sync'; \
+	export GPUMAP_SYNC; \
 	GPUMAP_FDSTORE='$(abs_top_builddir)/contrib/fdstore/gpumap-fdstore'; \
 	export GPUMAP_FDSTORE; \
 	CUDA_CPPFLAGS='$(CUDA_CPPFLAGS)'; export CUDA_CPPFLAGS; \

@@ -89,10 +89,9 @@ gm_unit_store = \
 	%reldir%/store/store_etcd_faults.c \
 	%reldir%/store/store_file.c
 tests_suites_unit_store_SOURCES = $(gm_unit_store) \
-	%reldir%/store/etcd_server.c %reldir%/store/etcd_server.h \
-	%reldir%/store/store_rig.c %reldir%/store/store_rig.h \
 	%reldir%/store/store_stories.c %reldir%/store/store_stories.h
-tests_suites_unit_store_LDADD = tests/libsupport.la agent/store/libstore.la \
+tests_suites_unit_store_LDADD = tests/libnodes.la tests/libsupport.la \
+	agent/store/libstore.la \
 	agent/common/libcommon.la shm/libshm.la
 gm_cases += $(gm_unit_store)
 

@@ -7,8 +7,8 @@
  *
  * Data is in /dev/shm, and elections are quick.  All end with the test.
  */
-#ifndef GM_TEST_SYNC_ETCD_SERVER_H
-#define GM_TEST_SYNC_ETCD_SERVER_H
+#ifndef GM_TEST_SUPPORT_ETCD_SERVER_H
+#define GM_TEST_SUPPORT_ETCD_SERVER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
 /*
  * store_rig - a store that a test waits for, and a record of what it said.
  */
-#ifndef GM_TEST_SYNC_STORE_RIG_H
-#define GM_TEST_SYNC_STORE_RIG_H
+#ifndef GM_TEST_SUPPORT_STORE_RIG_H
+#define GM_TEST_SUPPORT_STORE_RIG_H
 
 #include <stdint.h>
 

@@ -8,5 +8,8 @@
 #include "agent/sync/sync.h"
 
 extern const struct gm_sync_part gm_sync_agent_part;
+extern const struct gm_sync_part gm_peers_part;
+extern const struct gm_sync_part gm_own_part;
+extern const struct gm_sync_part gm_feed_part;
 
 #endif

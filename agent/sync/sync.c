@@ -215,19 +215,27 @@ static int open_store(struct gm_sync *sync)
 	return ret;
 }
 
-static void name_instance(struct gm_sync *sync)
+/* Name this process, and this start of the machine. */
+static int name_instance(struct gm_sync *sync)
 {
+	char text[2 * GM_SYNC_BOOT_BYTES] = "";
 	uint64_t number = 0;
 
 	while (getrandom(&number, sizeof(number), 0) != sizeof(number))
 		;
 	snprintf(sync->instance, sizeof(sync->instance), "%016" PRIx64, number);
-	if (gm_read_file(BOOT_ID, sync->boot, sizeof(sync->boot)) < 0)
-		snprintf(sync->boot, sizeof(sync->boot), "unknown");
-	sync->boot[strcspn(sync->boot, "\n")] = '\0';
+	if (gm_read_file(BOOT_ID, text, sizeof(text)) < 0) {
+		gm_log(GM_LOG_ERROR, "start", "why=%s",
+		       gm_quote("this process needs " BOOT_ID ": mount /proc")
+			       .text);
+		return -EIO;
+	}
+	snprintf(sync->boot, sizeof(sync->boot), "%.*s",
+		 (int)strcspn(text, "\n"), text);
+	return 0;
 }
 
-/* Returns how many parts are open, or a negative errno; *@ret_n in any case. */
+/* Returns 0 or a negative errno; *@ret_n are open in any case. */
 static int open_parts(struct gm_sync *sync, size_t *ret_n)
 {
 	int ret = 0;
@@ -251,11 +259,12 @@ int gm_sync_run(const struct gm_sync_config *config, struct gm_manager *manager)
 
 	lease.lease.ttl_ms = (uint32_t)(config->ttl_ns / NS_PER_MS);
 	lease.sync = &sync;
-	name_instance(&sync);
 	sync.epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (sync.epoll < 0)
 		return -errno;
-	ret = gm_sync_server_open(&sync, &sync.server);
+	ret = name_instance(&sync);
+	if (ret == 0)
+		ret = gm_sync_server_open(&sync, &sync.server);
 	if (ret == 0)
 		ret = open_store(&sync);
 	if (ret == 0)

@@ -140,6 +140,14 @@ gm_fuzz += %reldir%/fuzz_spec
 %canon_reldir%_fuzz_spec_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_spec_LDADD = agent/plan/libplan.la
 
+gm_fuzz += %reldir%/fuzz_summary
+%canon_reldir%_fuzz_summary_SOURCES = %reldir%/fuzz_summary.c \
+	%reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_summary_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"summary"'
+%canon_reldir%_fuzz_summary_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_summary_LDADD = agent/sync/libsync.la \
+	agent/plan/libplan.la agent/common/libcommon.la shm/libshm.la
+
 gm_fuzz += %reldir%/fuzz_topology
 %canon_reldir%_fuzz_topology_SOURCES = %reldir%/fuzz_topology.c \
 	tests/support/topology_entries.c tests/support/topology_entries.h \

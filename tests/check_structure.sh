@@ -30,7 +30,7 @@ level_of() {
 	health) echo 5 ;;
 	state) echo 6 ;;
 	map) echo 7 ;;
-	meshes) echo 8 ;;
+	cluster | meshes) echo 8 ;;
 	sharing) echo 9 ;;
 	masks) echo 10 ;;
 	sessions) echo 11 ;;

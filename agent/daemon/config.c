@@ -48,6 +48,8 @@ static void find_people(struct gm_config *config)
 	config->socket_gid = (gid_t)-1;
 	config->worker_uid = geteuid();
 	config->worker_gid = getegid();
+	user = getpwnam("gpumap-sync");
+	config->cluster_uid = user != NULL ? user->pw_uid : (uid_t)-1;
 	if (geteuid() != 0)
 		return;
 	group = getgrnam("gpumap");

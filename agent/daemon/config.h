@@ -151,6 +151,9 @@ struct gm_config {
 	uint64_t mask_bytes;         /* of one node; counts for a new file */
 	uint64_t mask_bytes_per_uid; /* on all nodes, published; pinned; used */
 
+	/* [cluster] */
+	uid_t cluster_uid; /* may publish what nodes say; (uid_t)-1: none */
+
 	/* [programs] */
 	uint32_t programs_policy;  /* enum gm_config_programs */
 	char *programs_directory;  /* NULL: GM_PROGRAMS_DIRECTORY */

@@ -87,21 +87,41 @@ static int set_node(void *arg, const struct gm_ini_key *key, const char *value,
 	return 0;
 }
 
-static int set_user(void *arg, const struct gm_ini_key *key, const char *value,
-		    char *ret_right)
+static const struct passwd *find_user(const char *value, char *ret_right)
 {
-	struct gm_config *config = arg;
 	const struct passwd *user = getpwnam(value);
 	uint64_t id;
 
 	if (user == NULL &&
 	    gm_ini_value_number(value, 0, UINT32_MAX - 1, &id) == 0)
 		user = getpwuid((uid_t)id);
-	if (user == NULL) {
+	if (user == NULL)
 		snprintf(ret_right, GM_INI_RIGHT_BYTES,
 			 "a user of this machine, or its number");
+	return user;
+}
+
+static int set_cluster_user(void *arg, const struct gm_ini_key *key,
+			    const char *value, char *ret_right)
+{
+	struct gm_config *config = arg;
+	const struct passwd *user = find_user(value, ret_right);
+
+	(void)key;
+	if (user == NULL)
 		return -EINVAL;
-	}
+	config->cluster_uid = user->pw_uid;
+	return 0;
+}
+
+static int set_user(void *arg, const struct gm_ini_key *key, const char *value,
+		    char *ret_right)
+{
+	struct gm_config *config = arg;
+	const struct passwd *user = find_user(value, ret_right);
+
+	if (user == NULL)
+		return -EINVAL;
 	if (gm_worker_uid_is_nobody(NULL, user->pw_uid)) {
 		snprintf(ret_right, GM_INI_RIGHT_BYTES,
 			 "a user of its own, as useradd --system gpumap makes "
@@ -240,6 +260,7 @@ static const struct gm_ini_key keys[] = {
 	KEY("cuda", "standby", SWITCH, cuda_standby, 0, 1),
 	KEY("cuda", "sysfs", PATH, cuda_sysfs, 0, 0),
 	KEY("dummy", "file", PATH, dummy_file, 0, 0),
+	OWN("cluster", "user", set_cluster_user, cluster_uid, 0, 0),
 	KEY("masks", "bytes", SIZE, mask_bytes, UINT64_C(1) << 20, TIB),
 	KEY("masks", "bytes-per-uid", SIZE, mask_bytes_per_uid, 0, 1024 * TIB),
 	KEY("programs", "directory", PATH, programs_directory, 0, 0),
@@ -280,17 +301,10 @@ static bool are_users(const char *text)
 /* An agent without privileges cannot become another user. */
 static int set_model_user(uint32_t *to, const char *value, char *ret_right)
 {
-	const struct passwd *user = getpwnam(value);
-	uint64_t id;
+	const struct passwd *user = find_user(value, ret_right);
 
-	if (user == NULL &&
-	    gm_ini_value_number(value, 0, UINT32_MAX - 1, &id) == 0)
-		user = getpwuid((uid_t)id);
-	if (user == NULL) {
-		snprintf(ret_right, GM_INI_RIGHT_BYTES,
-			 "a user of this machine, or its number");
+	if (user == NULL)
 		return -EINVAL;
-	}
 	if (geteuid() != 0 && user->pw_uid != geteuid()) {
 		snprintf(ret_right, GM_INI_RIGHT_BYTES,
 			 "gpumapd is not root, so it loads models as its own "

@@ -23,6 +23,7 @@
 #include "agent/common/manager.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/uring.h"
+#include "agent/daemon/cluster/cluster.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/dummy.h"
 #include "agent/daemon/devices/home_node.h"
@@ -93,6 +94,7 @@ struct whole {
 	struct gm_io_thread heavy_thread;
 	struct gm_changes changes;
 	struct gm_listed_models models;
+	struct gm_cluster_copies cluster;
 
 	int lock;
 	struct gm_source signals;
@@ -143,6 +145,7 @@ struct gm_daemon *gm_daemon_new(void)
 	w->d.heavy_thread = &w->heavy_thread;
 	w->d.changes = &w->changes;
 	w->d.models = &w->models;
+	w->d.cluster = &w->cluster;
 	gm_wait_line_init(&w->d);
 	return &w->d;
 }
@@ -583,6 +586,7 @@ static void stop(struct gm_daemon *d)
 	gm_wait_line_exit(d);
 	gm_listed_models_exit(d);
 	gm_listener_exit(d);
+	gm_cluster_exit(d);
 	gm_supervisor_exit(d);
 	gm_drains_exit(d);
 	gm_cuda_rows_exit(d);

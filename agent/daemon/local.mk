@@ -65,6 +65,9 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/map/transaction.c %reldir%/map/transaction.h \
 	%reldir%/map/turn.c %reldir%/map/turn.h
 %canon_reldir%_libdaemon_la_SOURCES += \
+	%reldir%/cluster/cluster.c %reldir%/cluster/cluster.h \
+	%reldir%/cluster/nodes.c %reldir%/cluster/nodes.h
+%canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/masks/device_replicas.c %reldir%/masks/device_replicas.h \
 	%reldir%/masks/held.c %reldir%/masks/held.h \
 	%reldir%/masks/masks.c %reldir%/masks/masks.h \

@@ -9,6 +9,7 @@
 #include "agent/daemon/account/wait_line.h"
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/base/parts.h"
+#include "agent/daemon/cluster/cluster.h"
 #include "agent/daemon/health/cuda.h"
 #include "agent/daemon/health/drain.h"
 #include "agent/daemon/map/calibration.h"
@@ -42,6 +43,7 @@
 static void connection_dropped(struct gm_connection *c, const char *why)
 {
 	gm_transactions_connection_dropped(c, why);
+	gm_cluster_connection_dropped(c);
 	gm_drains_connection_dropped(c, why);
 	gm_retry_queue_connection_dropped(c, why);
 	gm_exports_connection_dropped(c, why);

@@ -78,6 +78,7 @@ tests_libsupport_la_SOURCES += \
 	%reldir%/cuda_agent.c %reldir%/cuda_agent.h \
 	%reldir%/cuda_backend.c %reldir%/cuda_backend.h \
 	%reldir%/cuda_session.c %reldir%/cuda_session.h \
+	%reldir%/cluster_nodes.c %reldir%/cluster_nodes.h \
 	%reldir%/damage.c %reldir%/damage.h \
 	%reldir%/jump.c %reldir%/jump.h \
 	%reldir%/driver_copy.c %reldir%/driver_copy.h \

@@ -191,6 +191,14 @@ tests_suites_system_masks_LDADD = tests/libsupport.la lib/libgpumap.la \
 gm_cases += $(gm_system_masks)
 GM_TORTURE += %reldir%/masks/death.c %reldir%/masks/readers.c
 
+gm_suites += tests/suites/system_cluster
+gm_system_cluster = \
+	%reldir%/cluster/publish.c
+tests_suites_system_cluster_SOURCES = $(gm_system_cluster)
+tests_suites_system_cluster_LDADD = tests/libsupport.la lib/libgpumap.la \
+	shm/libshm.la
+gm_cases += $(gm_system_cluster)
+
 gm_suites += tests/suites/system_meshes
 gm_system_meshes = \
 	%reldir%/meshes/damage.c \

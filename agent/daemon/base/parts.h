@@ -18,6 +18,7 @@ struct gm_config;         /* config.h */
 struct gm_control_server; /* base/server.h */
 struct gm_cordons;        /* map/cordon.h */
 struct gm_calibrations;   /* map/calibration.h */
+struct gm_cluster_copies; /* cluster/cluster.h */
 struct gm_credits;        /* account/credit.h */
 struct gm_cuda_rows;      /* health/cuda.h */
 struct gm_devices;        /* devices/rows.h */
@@ -80,6 +81,7 @@ struct gm_daemon {
 	struct gm_io_thread *heavy_thread; /* an I/O thread for heavy jobs */
 	struct gm_changes *changes;
 	struct gm_listed_models *models;
+	struct gm_cluster_copies *cluster;
 
 	struct gm_supervisor *supervisor; /* NULL until it has started */
 	struct gm_control_server *server; /* likewise */

@@ -268,9 +268,10 @@ static int check_quota(const struct gm_daemon *d, uint32_t uid,
 
 static const char *noun_of(uint32_t kind)
 {
-	return kind == GM_KIND_MASK   ? "mask"
-	       : kind == GM_KIND_MESH ? "mesh"
-				      : "map";
+	return kind == GM_KIND_MASK      ? "mask"
+	       : kind == GM_KIND_MESH    ? "mesh"
+	       : kind == GM_KIND_CLUSTER ? "cluster"
+					 : "map";
 }
 
 int gm_directory_may_replace(const struct gm_daemon *d, uint32_t kind,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "gpumap.h"
+#include "shm/cluster.h"
 #include "shm/layers.h"
 #include "shm/replicas.h"
 #include "shm/meshes.h"
@@ -309,6 +310,76 @@ static int check_mesh(const struct gm_object *object, uint32_t slot,
 	return ret;
 }
 
+/* The nodes of a cluster that have been checked. */
+struct sums {
+	uint32_t n_devices;
+	uint32_t n_shares;
+	uint32_t n_gone;
+	uint32_t n_refused;
+	char name[GM_NAME_BYTES]; /* of the last one */
+};
+
+/* Its devices and shares follow those of the node before it. */
+static bool check_cluster_node(const struct gm_object *object,
+			       const struct gm_cluster_image *image, uint32_t i,
+			       struct sums *sums)
+{
+	struct gm_cluster_node_image node;
+
+	if (gm_cluster_get_node(object, image, i, &node) != 0 ||
+	    (i > 0 && strcmp(sums->name, node.name) >= 0) ||
+	    node.first_device != sums->n_devices ||
+	    node.first_share != sums->n_shares)
+		return false;
+	memcpy(sums->name, node.name, sizeof(sums->name));
+	sums->n_gone += node.state == GPUMAP_CLUSTER_GONE;
+	sums->n_refused += node.state == GPUMAP_CLUSTER_REFUSED;
+	for (uint32_t k = 0; k < node.n_devices; k++) {
+		struct gm_cluster_device_image device;
+
+		if (gm_cluster_get_device(object, image, sums->n_devices++,
+					  &device) != 0 ||
+		    device.node != i)
+			return false;
+	}
+	for (uint32_t k = 0; k < node.n_shares; k++) {
+		struct gm_cluster_share_image share;
+
+		if (gm_cluster_get_share(object, image, sums->n_shares++,
+					 &share) != 0 ||
+		    share.node != i)
+			return false;
+	}
+	return true;
+}
+
+static int check_cluster(const struct gm_object *object, uint32_t slot,
+			 char *ret_why)
+{
+	struct gm_cluster_image image;
+	struct sums sums = { .n_devices = 0 };
+
+	if (gm_cluster_image(object, &image) != 0 || image.object.flags != 0 ||
+	    strcmp(image.object.name, GM_CLUSTER_OBJECT) != 0)
+		return gm_why(ret_why, -EPROTO,
+			      "the cluster in slot %u is damaged", slot);
+	for (uint32_t i = 0; i < image.n_nodes; i++) {
+		if (!check_cluster_node(object, &image, i, &sums))
+			return gm_why(ret_why, -EPROTO,
+				      "node %u of the cluster in slot %u is "
+				      "damaged",
+				      i, slot);
+	}
+	if (sums.n_devices != image.n_devices ||
+	    sums.n_shares != image.n_shares || sums.n_gone != image.n_gone ||
+	    sums.n_refused != image.n_refused)
+		return gm_why(ret_why, -EPROTO,
+			      "the cluster in slot %u has other numbers than "
+			      "its nodes",
+			      slot);
+	return 0;
+}
+
 static int check_object(const struct gm_map *map, uint32_t slot,
 			struct gm_adopted_state *past, char *ret_why)
 {
@@ -327,7 +398,8 @@ static int check_object(const struct gm_map *map, uint32_t slot,
 			      "slot %u has another key than its block", slot);
 	if (object.image.kind != GM_KIND_LAYERS &&
 	    object.image.kind != GM_KIND_MASK &&
-	    object.image.kind != GM_KIND_MESH)
+	    object.image.kind != GM_KIND_MESH &&
+	    object.image.kind != GM_KIND_CLUSTER)
 		return gm_why(ret_why, -EPROTO, "slot %u is of kind %u", slot,
 			      object.image.kind);
 	for (uint32_t i = 0; i < slot; i++) {
@@ -344,6 +416,8 @@ static int check_object(const struct gm_map *map, uint32_t slot,
 		return check_mask(&object, slot, past, ret_why);
 	if (object.image.kind == GM_KIND_MESH)
 		return check_mesh(&object, slot, past, ret_why);
+	if (object.image.kind == GM_KIND_CLUSTER)
+		return check_cluster(&object, slot, ret_why);
 	return check_layers(&object, slot, past, ret_why);
 }
 

@@ -14,6 +14,7 @@
 #include "agent/daemon/account/wait_line.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
+#include "agent/daemon/cluster/cluster.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/health/drain.h"
 #include "agent/daemon/map/calibration.h"
@@ -531,6 +532,10 @@ static const struct gm_request_kind kinds[] = {
 					      sizeof(struct gm_mesh_publish),
 				      .has_tail = true,
 				      .handle = gm_mesh_change_handle },
+	[GM_CONTROL_CLUSTER] = { .body_bytes =
+					 sizeof(struct gm_cluster_publish),
+				 .has_tail = true,
+				 .handle = gm_cluster_handle },
 	[GM_CONTROL_COMM_OPEN] = { .body_bytes = sizeof(struct gm_comm_open),
 				   .has_tail = true,
 				   .handle = gm_comm_handle_open },

@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# Make gpumapd.conf from the page about it, gpumapd.conf.5.scd: each section with
-# each of its keys, commented, the default as its value.
+# Make a configuration from the page about it, as gpumapd.conf from
+# gpumapd.conf.5.scd: each section with each of its keys, commented, the default
+# as its value.
 
 # Remove the page's marks of emphasis: * and the _ around words.
 function plain(text,   word) {
@@ -31,8 +32,12 @@ function end_key() {
 	key = text = ""
 }
 
-BEGIN {
-	print "# gpumapd.conf - configuration of gpumapd, see gpumapd.conf(5)"
+NR == 1 {
+	page = $0
+	file = program = page
+	sub(/\(.*/, "", file)
+	sub(/\.conf.*/, "", program)
+	print "# " file " - configuration of " program ", see " page
 	print "#"
 	print "# Each key stands here with its default.  Remove the # before a key that you"
 	print "# change, and before its section if that has one."

@@ -26,13 +26,16 @@ include $(top_srcdir)/agent/sync/local.mk
 
 EXTRA_DIST += %reldir%/README.md %reldir%/gpumapd.conf.awk
 
-# The configuration with each key, commented: for packages, and to read.
-doc_DATA += %reldir%/gpumapd.conf
-CLEANFILES += %reldir%/gpumapd.conf
+# The configurations with each key, commented: for packages, and to read.
+gm_confs = %reldir%/gpumapd.conf %reldir%/sync/gpumap-sync.conf
+doc_DATA += $(gm_confs)
+CLEANFILES += $(gm_confs)
 
-%reldir%/gpumapd.conf: %reldir%/gpumapd.conf.5.scd %reldir%/gpumapd.conf.awk
+%reldir%/gpumapd.conf: %reldir%/gpumapd.conf.5.scd
+%reldir%/sync/gpumap-sync.conf: %reldir%/sync/gpumap-sync.conf.5.scd
+$(gm_confs): %reldir%/gpumapd.conf.awk
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(AWK) -f $(srcdir)/%reldir%/gpumapd.conf.awk \
-	  $(srcdir)/%reldir%/gpumapd.conf.5.scd >$@.tmp && mv $@.tmp $@
+	  $(srcdir)/$@.5.scd >$@.tmp && mv $@.tmp $@
 
 gm_man += %reldir%/gpumap-node.5
 gm_man += %reldir%/gpumapctl.1 %reldir%/gpumapctl-run.1

@@ -12,7 +12,6 @@ cd "$abs_top_srcdir" || exit 1
 ctl=agent/gpumapctl.1.scd
 run=agent/gpumapctl-run.1.scd
 daemon=agent/gpumapd.8.scd
-conf=agent/gpumapd.conf.5.scd
 
 if [ ! -x "$GPUMAPD" ] || [ ! -x "$GPUMAPCTL" ]; then
 	skip "the pages of the programs" "there are no programs in this build"
@@ -150,70 +149,86 @@ check "gpumapd(8) has each event with its keys" "$(
 file=$(mktemp "${TMPDIR:-/tmp}/gpumap-pages.XXXXXX") || exit 99
 trap 'rm -f "$file"' EXIT
 
-# complaint TEXT - what gpumapd says of a configuration that is wrong.
+# complaint TEXT - what $program says of a configuration that is wrong.
 complaint() {
 	printf '%b\n' "$1" >"$file"
-	"$GPUMAPD" --config "$file" 2>&1 | sed -n 's/.*why="\(.*\)"$/\1/p'
+	"$program" --config "$file" 2>&1 | sed -n 's/.*why="\(.*\)"$/\1/p'
+}
+
+# keys_of SECTION NAME - "[NAME] KEY" for each key that a section may have.
+keys_of() {
+	complaint "$1\n? = 1" | sed 's/.*: it has //; s/, /\n/g' |
+		sed "s/^/[$2] /"
 }
 
 # "[SECTION] KEY", as the program lists them when it is asked for others.
 said_keys() {
-	complaint '[?]' | sed 's/.*there are \(.*\), map NAME and model NAME$/\1/; s/, /\n/g' |
+	complaint '[?]' | sed 's/.*: there are //
+		s/, map NAME and model NAME$//; s/, /\n/g' |
 		while read -r name; do
-			complaint "[$name]\n? = 1" |
-				sed 's/.*: it has //; s/, /\n/g' |
-				sed "s/^/[$name] /"
+			keys_of "[$name]" "$name"
 		done
-	complaint '[map m]\n? = 1' | sed 's/.*: it has //; s/, /\n/g' |
-		sed 's/^/[map NAME] /'
-	complaint '[model m]\n? = 1' | sed 's/.*: it has //; s/, /\n/g' |
-		sed 's/^/[model NAME] /'
+	[ "$program" = "$GPUMAPD" ] || return 0
+	keys_of '[map m]' 'map NAME'
+	keys_of '[model m]' 'model NAME'
 }
 
 # "[SECTION] KEY = FORM", as the page has them.
 shown_forms() {
-	section SECTIONS $conf | awk '
+	section SECTIONS "$page" | awk '
 		/^## / { name = substr($0, 4) }
 		/^[a-z-]+ = / { print name " " $0 }'
 }
 
-keys=$(said_keys)
-check "gpumapd.conf(5) has each key" "$(
-	differences key "$keys" "$(shown_forms | sed 's/ = .*//')")"
-
-# gpumapd answers a wrong value with the values that the key may have.
-check "gpumapd.conf(5) says of each what it may be" "$(
+# A wrong value is answered with the values that the key may have.
+wrong_forms() {
 	echo "$keys" | grep -v -e '^\[map NAME\] spec$' \
 		-e '^\[model NAME\] map$' | while read -r key; do
 		name=${key##* }
 		text=$(echo "${key% *}" | sed 's/NAME/m/')
-		right=$(complaint "$text\n$name = ?" | sed 's/.* = ?: //')
+		right=$(complaint "$text\n$name = ? ?" | sed 's/.* = ? ?: //')
 		shown_forms | grep -qxF -e "$key = $right" \
 			-e "$key = ${right%%, as [0-9]*}" ||
 			echo "$key: the page does not say $right"
-	done)"
-
-# ---- the configuration with every key ----------------------------------------
-
-whole=${abs_top_builddir:-.}/agent/gpumapd.conf
-check "gpumapd.conf has each key, commented" "$(
-	differences key "$keys" "$(awk '
-		/^#?\[/ { sub(/^#/, ""); section = $0 }
-		/^#[a-z]/ { print section " " substr($1, 2) }' "$whole")")"
-check "gpumapd.conf sets nothing" "$(
-	grep -v -e '^#' -e '^\[.*\]$' -e '^$' "$whole")"
+	done
+}
 
 # The last line alone is wrong, also with each default that the file has.
-check "gpumapd takes gpumapd.conf, and each default in it" "$(
+refused_defaults() {
 	for change in '' 's/^#\([a-z-]* = .\)/\1/'; do
 		{
 			sed "$change" "$whole"
 			echo '[?]'
 		} >"$file"
-		said=$("$GPUMAPD" --config "$file" 2>&1)
+		said=$("$program" --config "$file" 2>&1)
 		case $said in
 		*"$file:$(wc -l <"$file"): no section"*) ;;
 		*) echo "$said" ;;
 		esac
-	done)"
+	done
+}
+
+# check_conf PROGRAM PAGE - the page about the program's configuration, and the
+# configuration that is made from it.
+check_conf() {
+	program=$1
+	page=$2
+	whole=${abs_top_builddir:-.}/${page%.5.scd}
+	conf=${whole##*/}
+	keys=$(said_keys)
+	check "$conf(5) has each key" "$(
+		differences key "$keys" "$(shown_forms | sed 's/ = .*//')")"
+	check "$conf(5) says of each what it may be" "$(wrong_forms)"
+	check "$conf has each key, commented" "$(
+		differences key "$keys" "$(awk '
+			/^#?\[/ { sub(/^#/, ""); section = $0 }
+			/^#[a-z]/ { print section " " substr($1, 2) }' \
+			"$whole")")"
+	check "$conf sets nothing" "$(
+		grep -v -e '^#' -e '^\[.*\]$' -e '^$' "$whole")"
+	check "$conf is taken, and each default in it" "$(refused_defaults)"
+}
+
+check_conf "$GPUMAPD" agent/gpumapd.conf.5.scd
+check_conf "$GPUMAP_SYNC" agent/sync/gpumap-sync.conf.5.scd
 tap_done

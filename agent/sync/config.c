@@ -33,8 +33,8 @@ static int set_name(void *config, const struct gm_ini_key *key,
 {
 	return gm_ini_value_text(text_at(config, key), value,
 				 gm_node_name_check(value),
-				 "1 to 63 of A-Z a-z 0-9 . _ -, the first of "
-				 "them no dot and no hyphen",
+				 "1 to 63 letters, digits, dots, hyphens or "
+				 "underscores, and no dot or hyphen first",
 				 ret_right);
 }
 

@@ -25,3 +25,5 @@ sbin_PROGRAMS += %reldir%/gpumap-sync
 %canon_reldir%_gpumap_sync_LDADD = %reldir%/libsync.la agent/store/libstore.la \
 	agent/plan/libplan.la agent/reader/libreader.la \
 	agent/common/libcommon.la lib/libgpumap.la shm/libshm.la -lpthread
+
+gm_man += %reldir%/gpumap-sync.conf.5

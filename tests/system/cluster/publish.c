@@ -575,7 +575,7 @@ static void a_full_segment_is_no_end(void)
 	OK(strstr(gpumap_refusal(map), "segment.size") != NULL);
 	EQ(cluster_nodes_check(map, &two), 0);
 	EQ(read_cluster().stale, 1);
-	/* That would say that the published nodes are all. */
+	/* Otherwise old nodes would pass for all that there are. */
 	EQ(ask(NULL, 0, GPUMAP_CLUSTER_HEARD), -ENOSPC);
 	EQ(read_cluster().stale, 1);
 	EQ(cluster_nodes_publish(map, &small, GPUMAP_CLUSTER_HEARD), 0);

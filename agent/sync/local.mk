@@ -10,6 +10,7 @@ noinst_LTLIBRARIES += %reldir%/libsync.la
 %canon_reldir%_libsync_la_SOURCES += %reldir%/node_name.c
 %canon_reldir%_libsync_la_SOURCES += %reldir%/node_name.h
 %canon_reldir%_libsync_la_SOURCES += %reldir%/feed.c
+%canon_reldir%_libsync_la_SOURCES += %reldir%/fields.c %reldir%/fields.h
 %canon_reldir%_libsync_la_SOURCES += %reldir%/own.c %reldir%/own.h
 %canon_reldir%_libsync_la_SOURCES += %reldir%/parts.c %reldir%/parts.h
 %canon_reldir%_libsync_la_SOURCES += %reldir%/peers.c %reldir%/peers.h

@@ -10,7 +10,7 @@
 
 #include "agent/common/name.h"
 #include "agent/common/text.h"
-#include "agent/plan/wide_json.h"
+#include "agent/sync/fields.h"
 #include "agent/sync/node_name.h"
 
 #define FORMAT       1
@@ -31,8 +31,6 @@ static const char *const states[] = {
 	[GPUMAP_DEVICE_LOST] = "lost",
 };
 
-static const char digits[] = "0123456789abcdef";
-
 void gm_summary_free(struct gm_summary *summary)
 {
 	free(summary->devices);
@@ -45,37 +43,6 @@ void gm_summary_free(struct gm_summary *summary)
 
 /* ---- writing ------------------------------------------------------------- */
 
-static int set_text(json_t *object, const char *key, const char *text)
-{
-	return json_object_set_new(object, key, gm_wide_text(text));
-}
-
-static int set_number(json_t *object, const char *key, uint64_t number)
-{
-	return json_object_set_new(object, key, gm_wide_integer(number));
-}
-
-static int set_hex(json_t *object, const char *key, const uint8_t *bytes,
-		   size_t n)
-{
-	char text[65];
-
-	for (size_t i = 0; i < n; i++) {
-		text[2 * i] = digits[bytes[i] >> 4];
-		text[2 * i + 1] = digits[bytes[i] & 15];
-	}
-	text[2 * n] = '\0';
-	return set_text(object, key, text);
-}
-
-static json_t *or_nothing(json_t *object, int r)
-{
-	if (r == 0)
-		return object;
-	json_decref(object);
-	return NULL;
-}
-
 static json_t *device_object(const struct gpumap_cluster_device *device)
 {
 	json_t *object = json_object();
@@ -83,22 +50,23 @@ static json_t *device_object(const struct gpumap_cluster_device *device)
 	int r = 0;
 
 	snprintf(cc, sizeof(cc), "%u.%u", device->cc_major, device->cc_minor);
-	r |= set_number(object, "row", device->row);
-	r |= set_hex(object, "uuid", device->uuid, sizeof(device->uuid));
-	r |= set_text(object, "name", device->name);
-	r |= set_text(object, "kind", kinds[device->kind]);
-	r |= set_text(object, "state", states[device->state]);
-	r |= set_number(object, "flags", device->flags);
+	r |= gm_fields_set_number(object, "row", device->row);
+	r |= gm_fields_set_hex(object, "uuid", device->uuid,
+			       sizeof(device->uuid));
+	r |= gm_fields_set_text(object, "name", device->name);
+	r |= gm_fields_set_text(object, "kind", kinds[device->kind]);
+	r |= gm_fields_set_text(object, "state", states[device->state]);
+	r |= gm_fields_set_number(object, "flags", device->flags);
 	r |= json_object_set_new(object, "numa",
 				 json_integer(device->numa_node));
 	if (device->cc_major > 0)
-		r |= set_text(object, "cc", cc);
-	r |= set_number(object, "total", device->total_bytes);
-	r |= set_number(object, "free", device->free_bytes);
-	r |= set_number(object, "reserved", device->reserved_bytes);
-	r |= set_number(object, "used", device->used_by_holders);
-	r |= set_number(object, "links", device->links);
-	return or_nothing(object, r);
+		r |= gm_fields_set_text(object, "cc", cc);
+	r |= gm_fields_set_number(object, "total", device->total_bytes);
+	r |= gm_fields_set_number(object, "free", device->free_bytes);
+	r |= gm_fields_set_number(object, "reserved", device->reserved_bytes);
+	r |= gm_fields_set_number(object, "used", device->used_by_holders);
+	r |= gm_fields_set_number(object, "links", device->links);
+	return gm_fields_or_nothing(object, r);
 }
 
 static bool has_bit(const uint64_t *words, uint32_t bit)
@@ -115,14 +83,15 @@ static json_t *share_object(const struct gpumap_cluster_share *share)
 	for (uint32_t row = 0; row < GPUMAP_ROWS_MAX; row++)
 		if (has_bit(share->rows, row))
 			r |= json_array_append_new(rows, json_integer(row));
-	r |= set_text(object, "name", share->name);
-	r |= set_number(object, "bytes", share->bytes);
-	r |= set_number(object, "uid", share->uid);
-	r |= set_number(object, "flags", share->flags);
+	r |= gm_fields_set_text(object, "name", share->name);
+	r |= gm_fields_set_number(object, "bytes", share->bytes);
+	r |= gm_fields_set_number(object, "uid", share->uid);
+	r |= gm_fields_set_number(object, "flags", share->flags);
 	if (memcmp(share->fingerprint, none, sizeof(none)) != 0)
-		r |= set_hex(object, "hash", share->fingerprint, sizeof(none));
+		r |= gm_fields_set_hex(object, "hash", share->fingerprint,
+				       sizeof(none));
 	r |= json_object_set_new(object, "rows", rows);
-	return or_nothing(object, r);
+	return gm_fields_or_nothing(object, r);
 }
 
 /* The value without its lists, and with the longest counts. */
@@ -132,13 +101,13 @@ static json_t *head_object(const struct gm_summary *summary)
 	json_t *object = json_object();
 	int r = 0;
 
-	r |= set_number(object, "format", FORMAT);
-	r |= set_text(object, "node", node->name);
-	r |= set_text(object, "instance", summary->instance);
-	r |= set_text(object, "boot", summary->boot);
-	r |= set_number(object, "version", node->agent_version);
-	r |= set_number(object, "epoch", node->epoch);
-	r |= set_text(object, "address", node->address);
+	r |= gm_fields_set_number(object, "format", FORMAT);
+	r |= gm_fields_set_text(object, "node", node->name);
+	r |= gm_fields_set_text(object, "instance", summary->instance);
+	r |= gm_fields_set_text(object, "boot", summary->boot);
+	r |= gm_fields_set_number(object, "version", node->agent_version);
+	r |= gm_fields_set_number(object, "epoch", node->epoch);
+	r |= gm_fields_set_text(object, "address", node->address);
 	r |= json_object_set_new(
 		object, "gangs",
 		json_boolean((node->flags & GPUMAP_CLUSTER_NO_GANGS) == 0));
@@ -146,10 +115,10 @@ static json_t *head_object(const struct gm_summary *summary)
 		object, "draining",
 		json_boolean((node->flags & GPUMAP_CLUSTER_DRAINING) != 0));
 	r |= json_object_set_new(object, "rows", json_array());
-	r |= set_number(object, "rows_more", UINT32_MAX);
+	r |= gm_fields_set_number(object, "rows_more", UINT32_MAX);
 	r |= json_object_set_new(object, "shares", json_array());
-	r |= set_number(object, "shares_more", UINT32_MAX);
-	return or_nothing(object, r);
+	r |= gm_fields_set_number(object, "shares_more", UINT32_MAX);
+	return gm_fields_or_nothing(object, r);
 }
 
 /* Bytes of the text of a value, 0: out of memory. */
@@ -199,10 +168,12 @@ static int append_all(json_t *object, const struct gm_summary *summary)
 		shares += r == 1;
 	}
 	if (r < 0 ||
-	    set_number(object, "rows_more",
-		       node->more_devices + (node->n_devices - rows)) != 0 ||
-	    set_number(object, "shares_more",
-		       node->more_shares + (node->n_shares - shares)) != 0)
+	    gm_fields_set_number(object, "rows_more",
+				 node->more_devices +
+					 (node->n_devices - rows)) != 0 ||
+	    gm_fields_set_number(object, "shares_more",
+				 node->more_shares +
+					 (node->n_shares - shares)) != 0)
 		return -ENOMEM;
 	return 0;
 }
@@ -227,15 +198,6 @@ int gm_summary_encode(const struct gm_summary *summary,
 
 /* ---- reading ------------------------------------------------------------- */
 
-static uint64_t get_number(struct gm_fields *f, const char *key, uint64_t most)
-{
-	uint64_t number = gm_json_field_number(f, key);
-
-	if (number > most)
-		gm_json_field_refuse(f, key, "is too large");
-	return f->r == 0 ? number : 0;
-}
-
 static bool get_bool(struct gm_fields *f, const char *key)
 {
 	if (!gm_json_field_given(f, key))
@@ -254,38 +216,6 @@ static uint32_t get_word(struct gm_fields *f, const char *key,
 			return i;
 	gm_json_field_refuse(f, key, "is no word that is known here");
 	return 0;
-}
-
-static void get_hex(struct gm_fields *f, const char *key, uint8_t *ret_bytes,
-		    size_t n)
-{
-	const char *text = gm_json_field_text(f, key);
-
-	if (text == NULL)
-		return;
-	if (strlen(text) != 2 * n || strspn(text, digits) != 2 * n) {
-		gm_json_field_refuse(f, key,
-				     "has not so many hexadecimal digits");
-		return;
-	}
-	for (size_t i = 0; i < n; i++)
-		ret_bytes[i] =
-			(uint8_t)((strchr(digits, text[2 * i]) - digits) * 16 +
-				  (strchr(digits, text[2 * i + 1]) - digits));
-}
-
-/* A text of exactly so many digits, and other characters of @more. */
-static void get_id(struct gm_fields *f, const char *key, const char *allowed,
-		   char *ret_id, size_t bytes)
-{
-	const char *text = gm_json_field_text(f, key);
-
-	if (text == NULL)
-		return;
-	if (strlen(text) != bytes - 1 || strspn(text, allowed) != bytes - 1)
-		gm_json_field_refuse(f, key, "is none");
-	else
-		memcpy(ret_id, text, bytes);
 }
 
 /* A name that a driver gives may have blanks in it. */
@@ -324,24 +254,25 @@ static void get_device(struct gm_fields *f,
 {
 	const char *name = gm_json_field_text(f, "name");
 
-	device->row = (uint32_t)get_number(f, "row", GPUMAP_ROWS_MAX - 1);
-	get_hex(f, "uuid", device->uuid, sizeof(device->uuid));
+	device->row = (uint32_t)gm_fields_number(f, "row", GPUMAP_ROWS_MAX - 1);
+	gm_fields_hex(f, "uuid", device->uuid, sizeof(device->uuid));
 	if (name != NULL && is_plain(name))
 		memcpy(device->name, name, strlen(name));
 	else
 		gm_json_field_refuse(f, "name", "is no name of a device");
 	device->kind = get_word(f, "kind", kinds, COUNT(kinds));
 	device->state = get_word(f, "state", states, COUNT(states));
-	device->flags = (uint32_t)get_number(f, "flags", UINT32_MAX);
+	device->flags = (uint32_t)gm_fields_number(f, "flags", UINT32_MAX);
 	device->numa_node = gm_json_field_signed(f, "numa");
 	if (device->numa_node < -1)
 		gm_json_field_refuse(f, "numa", "is no node");
 	get_cc(f, device);
-	device->total_bytes = get_number(f, "total", UINT64_MAX);
-	device->free_bytes = get_number(f, "free", device->total_bytes);
-	device->reserved_bytes = get_number(f, "reserved", UINT64_MAX);
-	device->used_by_holders = get_number(f, "used", device->reserved_bytes);
-	device->links = (uint32_t)get_number(f, "links", UINT32_MAX);
+	device->total_bytes = gm_fields_number(f, "total", UINT64_MAX);
+	device->free_bytes = gm_fields_number(f, "free", device->total_bytes);
+	device->reserved_bytes = gm_fields_number(f, "reserved", UINT64_MAX);
+	device->used_by_holders =
+		gm_fields_number(f, "used", device->reserved_bytes);
+	device->links = (uint32_t)gm_fields_number(f, "links", UINT32_MAX);
 }
 
 static void get_share_rows(struct gm_fields *f, uint64_t *ret_rows)
@@ -371,40 +302,18 @@ static void get_share(struct gm_fields *f, struct gpumap_cluster_share *share)
 		gm_json_field_refuse(f, "name", "is no name of a share");
 	if (f->r == 0)
 		memcpy(share->name, name, strlen(name));
-	share->bytes = get_number(f, "bytes", UINT64_MAX);
-	share->uid = (uint32_t)get_number(f, "uid", UINT32_MAX);
-	share->flags = (uint32_t)get_number(f, "flags", UINT32_MAX);
+	share->bytes = gm_fields_number(f, "bytes", UINT64_MAX);
+	share->uid = (uint32_t)gm_fields_number(f, "uid", UINT32_MAX);
+	share->flags = (uint32_t)gm_fields_number(f, "flags", UINT32_MAX);
 	if (gm_json_field_given(f, "hash"))
-		get_hex(f, "hash", share->fingerprint,
-			sizeof(share->fingerprint));
+		gm_fields_hex(f, "hash", share->fingerprint,
+			      sizeof(share->fingerprint));
 	get_share_rows(f, share->rows);
-}
-
-/* The item of a list.  @name: room for what messages call it. */
-static struct gm_fields item(struct gm_fields *f, const char *key,
-			     const json_t *list, size_t i, char name[32])
-{
-	const json_t *object = json_array_get(list, i);
-
-	snprintf(name, 32, "%s[%zu].", key, i);
-	if (!json_is_object(object))
-		gm_json_field_refuse(f, key, "has one that is no object");
-	return (struct gm_fields){ object, name, f->err, f->r };
-}
-
-/* A list of at most @most items, NULL where it is none. */
-static const json_t *get_list(struct gm_fields *f, const char *key, size_t most)
-{
-	const json_t *list = gm_json_field_list(f, key);
-
-	if (json_array_size(list) > most)
-		gm_json_field_refuse(f, key, "has too many");
-	return f->r == 0 ? list : NULL;
 }
 
 static int get_devices(struct gm_fields *f, struct gm_summary *summary)
 {
-	const json_t *list = get_list(f, "rows", GPUMAP_CLUSTER_ROWS_MAX);
+	const json_t *list = gm_fields_list(f, "rows", GPUMAP_CLUSTER_ROWS_MAX);
 	size_t n = json_array_size(list);
 	struct gpumap_cluster_device *of = calloc(n + 1, sizeof(*of));
 	char name[32];
@@ -413,7 +322,7 @@ static int get_devices(struct gm_fields *f, struct gm_summary *summary)
 	if (of == NULL)
 		return gm_error_no_memory(f->err);
 	for (size_t i = 0; i < n && f->r == 0; i++) {
-		struct gm_fields row = item(f, "rows", list, i, name);
+		struct gm_fields row = gm_fields_item(f, "rows", list, i, name);
 
 		of[i].size = sizeof(of[i]);
 		get_device(&row, &of[i]);
@@ -426,13 +335,14 @@ static int get_devices(struct gm_fields *f, struct gm_summary *summary)
 	}
 	summary->node.n_devices = (uint32_t)n;
 	summary->node.more_devices =
-		(uint32_t)get_number(f, "rows_more", GPUMAP_ROWS_MAX - n);
+		(uint32_t)gm_fields_number(f, "rows_more", GPUMAP_ROWS_MAX - n);
 	return f->r;
 }
 
 static int get_shares(struct gm_fields *f, struct gm_summary *summary)
 {
-	const json_t *list = get_list(f, "shares", GPUMAP_CLUSTER_SHARES_MAX);
+	const json_t *list =
+		gm_fields_list(f, "shares", GPUMAP_CLUSTER_SHARES_MAX);
 	size_t n = json_array_size(list);
 	struct gpumap_cluster_share *of = calloc(n + 1, sizeof(*of));
 	char name[32];
@@ -441,7 +351,8 @@ static int get_shares(struct gm_fields *f, struct gm_summary *summary)
 	if (of == NULL)
 		return gm_error_no_memory(f->err);
 	for (size_t i = 0; i < n && f->r == 0; i++) {
-		struct gm_fields share = item(f, "shares", list, i, name);
+		struct gm_fields share =
+			gm_fields_item(f, "shares", list, i, name);
 
 		of[i].size = sizeof(of[i]);
 		get_share(&share, &of[i]);
@@ -453,7 +364,7 @@ static int get_shares(struct gm_fields *f, struct gm_summary *summary)
 	}
 	summary->node.n_shares = (uint32_t)n;
 	summary->node.more_shares =
-		(uint32_t)get_number(f, "shares_more", UINT32_MAX);
+		(uint32_t)gm_fields_number(f, "shares_more", UINT32_MAX);
 	return f->r;
 }
 
@@ -474,14 +385,15 @@ static void get_node(struct gm_fields *f, const char *name,
 				     "is no IP address and no host's name");
 	if (f->r == 0)
 		memcpy(node->address, text, strlen(text));
-	get_id(f, "instance", digits, summary->instance,
-	       sizeof(summary->instance));
-	get_id(f, "boot", "0123456789abcdef-", summary->boot,
-	       sizeof(summary->boot));
+	gm_fields_id(f, "instance", GM_FIELDS_DIGITS, summary->instance,
+		     sizeof(summary->instance));
+	gm_fields_id(f, "boot", GM_FIELDS_DIGITS "-", summary->boot,
+		     sizeof(summary->boot));
 	node->size = sizeof(*node);
 	node->state = GPUMAP_CLUSTER_LIVE;
-	node->agent_version = (uint32_t)get_number(f, "version", UINT32_MAX);
-	node->epoch = get_number(f, "epoch", UINT64_MAX);
+	node->agent_version =
+		(uint32_t)gm_fields_number(f, "version", UINT32_MAX);
+	node->epoch = gm_fields_number(f, "epoch", UINT64_MAX);
 	if (!get_bool(f, "gangs"))
 		node->flags |= GPUMAP_CLUSTER_NO_GANGS;
 	if (get_bool(f, "draining"))

@@ -82,20 +82,21 @@ static bool keep_waiting(const struct gpumap *map, struct patience *patience,
 	return false;
 }
 
-static int connect_to(const struct gpumap *map, int fd, char why[GM_WHY])
+static int connect_to(const char *path, const char *program, int fd,
+		      char why[GM_WHY])
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
 	struct patience patience = begin_wait(0);
-	int n = snprintf(to.sun_path, sizeof(to.sun_path), "%s/%s.sock",
-			 map->runtime_dir, map->instance);
+	size_t n = strlen(path);
 
-	if (n < 0 || (size_t)n >= sizeof(to.sun_path)) {
+	if (n >= sizeof(to.sun_path)) {
 		explain(why,
 			"%s is too long for a socket's path; use a "
 			"shorter runtime directory",
-			map->runtime_dir);
+			path);
 		return -EINVAL;
 	}
+	memcpy(to.sun_path, path, n);
 	do {
 		if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
 			return 0;
@@ -103,14 +104,44 @@ static int connect_to(const struct gpumap *map, int fd, char why[GM_WHY])
 	if (errno == EACCES || errno == EPERM) {
 		explain(why,
 			"this user may not open %s: group and mode in "
-			"[socket] of gpumapd.conf say who may",
-			to.sun_path);
+			"[socket] of %s.conf say who may",
+			to.sun_path, program);
 		return -EACCES;
 	}
-	explain(why, "no agent answers on %s (%s); is gpumapd running?",
+	explain(why, "no %s answers on %s (%s); is %s running?",
+		strcmp(program, "gpumapd") == 0 ? "agent" : program,
 		to.sun_path,
-		errno == ENOENT ? "there is no such socket" : "nobody listens");
+		errno == ENOENT ? "there is no such socket" : "nobody listens",
+		program);
 	return -ECONNREFUSED;
+}
+
+int gm_link_connect(const char *path, const char *program,
+		    struct gm_link *ret_link, char why[GM_WHY])
+{
+	static const struct timeval patience = { .tv_sec = PATIENCE_S };
+	static const int room = GM_CONTROL_BYTES_MAX;
+	struct gm_link link = { .fd = -1 };
+	int ret;
+
+	link.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (link.fd < 0) {
+		ret = -errno;
+		explain(why, "no socket: %s", gpumap_strerror(ret));
+		return ret;
+	}
+	setsockopt(link.fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
+		   sizeof(patience));
+	setsockopt(link.fd, SOL_SOCKET, SO_SNDTIMEO, &patience,
+		   sizeof(patience));
+	/* A record goes through in one piece; the kernel may allow less. */
+	setsockopt(link.fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	ret = connect_to(path, program, link.fd, why);
+	if (ret == 0)
+		*ret_link = link;
+	else
+		gm_link_close(&link);
+	return ret;
 }
 
 static int retired(char why[GM_WHY])
@@ -162,28 +193,19 @@ static int hello(struct gpumap *map, struct gm_link *link, char why[GM_WHY])
 
 int gm_link_open(struct gpumap *map, struct gm_link *ret_link, char why[GM_WHY])
 {
-	static const struct timeval patience = { .tv_sec = PATIENCE_S };
-	static const int room = GM_CONTROL_BYTES_MAX;
-	struct gm_link link = { .fd = -1 };
+	/* One that is too long for these bytes is too long for the socket. */
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
+	struct gm_link link;
 	int ret;
 
 	if (map->map.header != NULL && gm_health_retired(map))
 		return retired(why);
-	link.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (link.fd < 0) {
-		ret = -errno;
-		explain(why, "no socket: %s", gpumap_strerror(ret));
+	snprintf(path, sizeof(path), "%s/%s.sock", map->runtime_dir,
+		 map->instance);
+	ret = gm_link_connect(path, "gpumapd", &link, why);
+	if (ret != 0)
 		return ret;
-	}
-	setsockopt(link.fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
-		   sizeof(patience));
-	setsockopt(link.fd, SOL_SOCKET, SO_SNDTIMEO, &patience,
-		   sizeof(patience));
-	/* A record goes through in one piece; the kernel may allow less. */
-	setsockopt(link.fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
-	ret = connect_to(map, link.fd, why);
-	if (ret == 0)
-		ret = hello(map, &link, why);
+	ret = hello(map, &link, why);
 	if (ret != 0) {
 		gm_link_close(&link);
 		return ret;
@@ -380,10 +402,8 @@ static void refuse(const char *body, uint32_t bytes, struct gm_call *call)
 	memcpy(call->refusal, body, n);
 }
 
-/* Validate a reply.  Returns 0 with the agent's status, or what is wrong with
- * the reply. */
-static int check(const struct gm_link *link, const char *record, size_t bytes,
-		 struct gm_call *call, int *ret_status)
+int gm_link_check(const char *record, size_t bytes, uint32_t serial,
+		  struct gm_call *call, int *ret_status)
 {
 	const char *body = record + sizeof(struct gm_control);
 	struct gm_control header;
@@ -393,7 +413,7 @@ static int check(const struct gm_link *link, const char *record, size_t bytes,
 		return -EPROTO;
 	memcpy(&header, record, sizeof(header));
 	if (header.magic != GM_CONTROL_MAGIC || header.bytes != bytes ||
-	    header.type != call->type || header.serial != link->serial ||
+	    header.type != call->type || header.serial != serial ||
 	    header.body > bytes - sizeof(header) || header.status > 0 ||
 	    header.status < -4095)
 		return -EPROTO;
@@ -423,8 +443,8 @@ static int call_with(const struct gpumap *map, struct gm_link *link,
 	if (ret == 0)
 		ret = receive(map, link, call, max_fds, record);
 	if (ret == 0)
-		ret = check(link, record->iov_base, record->iov_len, call,
-			    &status);
+		ret = gm_link_check(record->iov_base, record->iov_len,
+				    link->serial, call, &status);
 	if (ret < 0) {
 		gm_call_close_fds(call);
 		gm_link_close(link);
@@ -464,7 +484,7 @@ int gm_link_take(const struct gm_link *link, struct gm_call *call)
 		return -EAGAIN;
 	if (n <= 0)
 		return -ECONNRESET;
-	ret = check(link, record, (size_t)n, call, &status);
+	ret = gm_link_check(record, (size_t)n, link->serial, call, &status);
 	return ret != 0 ? ret : status;
 }
 

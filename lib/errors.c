@@ -25,7 +25,9 @@ static const struct {
 	  "would be written; or it is not shared with this user" },
 	{ -EAGAIN, "published anew meanwhile, or no credit left; "
 		   "refresh or take completions, and try again" },
-	{ -EALREADY, "this session holds, or has claimed, the share already" },
+	{ -EALREADY,
+	  "this session holds, or has claimed, the share already; or this "
+	  "connection has a gang, or is a rank" },
 	{ -EBADF, "the descriptor is none, or cannot be read" },
 	{ -EBUSY,
 	  "a row that is being brought back, or was drained with its "
@@ -34,12 +36,16 @@ static const struct {
 	{ -ECANCELED,
 	  "it was taken back before it was begun, or undone meanwhile" },
 	{ -ECONNREFUSED, "no agent answers; is gpumapd running?" },
-	{ -ECONNRESET, "the agent went away, and the session with it" },
+	{ -ECONNRESET, "the agent, or gpumap-sync, went away, and the session "
+		       "or connection with it" },
 	{ -EDQUOT, "this user's or this session's quota is used up" },
 	{ -EEXIST, "there is such a thing already" },
 	{ -EFAULT, "memory of one rank is out of another's reach" },
 	{ -EFBIG, "larger than any may be here, see masks.bytes-per-uid, or "
 		  "programs.image-limit, of gpumapd.conf" },
+	{ -EHOSTUNREACH,
+	  "a node is not in the cluster, or is gone, or the store that the "
+	  "nodes share cannot be reached" },
 	{ -EINPROGRESS, "a call of NCCL's is not over yet" },
 	{ -EINVAL, "an argument was refused" },
 	{ -EIO, "the worker of the row died before the job ended, or the "
@@ -65,7 +71,7 @@ static const struct {
 	{ -EOPNOTSUPP, UNSUPPORTED },
 	{ -EOVERFLOW, "sizes of 2^64 bytes or more" },
 	{ -EOWNERDEAD, "opened by the process that forked this one; open "
-		       "your own" },
+		       "your own; of a gang: it is lost, with a node of it" },
 	{ -EPERM, "it belongs to another user or session, or is for "
 		  "administrators, or the agent's settings forbid it" },
 	{ -EPROTO, "what is there breaks the contract: another layout, a "
@@ -79,7 +85,8 @@ static const struct {
 		  "namespace" },
 	{ -ESTALE, "the agent has not been seen for two seconds, or its map "
 		   "was retired; of a job: its buffer or program is gone; of a "
-		   "group: it is broken, open it anew" },
+		   "group or cohort: it is broken, open it anew; of a value: "
+		   "it was written anew" },
 	{ -ETIME, "the deadline passed" },
 	{ -ETIMEDOUT,
 	  "a row was not drained, or its card not seen again, in "

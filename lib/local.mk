@@ -15,6 +15,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/choose.c \
 	%reldir%/client_memory_file.c \
 	%reldir%/cluster.c \
+	%reldir%/cohort.c %reldir%/cohort.h \
 	%reldir%/comm.c \
 	%reldir%/comm.h \
 	%reldir%/control.c \
@@ -47,6 +48,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/model_table.c \
 	%reldir%/model_table.h \
 	%reldir%/named_file.c \
+	%reldir%/gang.c \
 	%reldir%/handle_check.c %reldir%/handle_check.h \
 	%reldir%/plan.c \
 	%reldir%/policy.c \
@@ -64,6 +66,9 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/shares.h \
 	%reldir%/spread.c %reldir%/spread.h \
 	%reldir%/submit.c \
+	%reldir%/sync_check.c \
+	%reldir%/sync_link.c %reldir%/sync_link.h \
+	%reldir%/value.c %reldir%/value.h \
 	%reldir%/view.c \
 	%reldir%/cuda_visible_devices.c \
 	%reldir%/cuda_visible_devices.h \
@@ -109,6 +114,7 @@ gpumapinclude_HEADERS += include/gpumap/policy.h
 gpumapinclude_HEADERS += include/gpumap/program.h
 gpumapinclude_HEADERS += include/gpumap/session.h
 gpumapinclude_HEADERS += include/gpumap/share.h
+gpumapinclude_HEADERS += include/gpumap/sync.h
 gpumapinclude_HEADERS += include/gpumap/trace.h
 gpumapinclude_HEADERS += include/gpumap/types.h
 gpumapinclude_HEADERS += include/gpumap/uring.h

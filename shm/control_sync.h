@@ -25,7 +25,8 @@ enum gm_sync_type {
 	GM_SYNC_GANG_RELEASE = 4,
 	GM_SYNC_VALUE_GET = 5,
 	GM_SYNC_VALUE_CAS = 6,
-	GM_SYNC_VALUE_WAIT = 7
+	GM_SYNC_VALUE_WAIT = 7,
+	GM_SYNC_VALUE_LIST = 8
 };
 
 /* HELLO: no request body. */
@@ -37,8 +38,8 @@ struct gm_sync_hello_reply {
 	uint32_t reserved;
 };
 
-/* EVENT: its header's status is -EOWNERDEAD: the gang is lost.  Body: a
- * gm_refusal. */
+/* EVENT: its header's status is -EOWNERDEAD: the gang is lost; or -ESTALE: this
+ * node's lease is, and the ephemeral values.  Body: a gm_refusal. */
 
 /* GANG_RESERVE: tail: n_members times a gm_sync_gang_member and its parts.  No
  * reply body. */
@@ -96,6 +97,17 @@ struct gm_sync_value_wait_reply {
 	uint64_t seen;
 };
 
+/* VALUE_LIST: the keys that begin with a prefix.  Reply tail: their ends, a NUL
+ * after each. */
+struct gm_sync_value_list {
+	char prefix[128];
+};
+
+struct gm_sync_value_list_reply {
+	uint32_t n;    /* in the tail */
+	uint32_t more; /* there was no room for them */
+};
+
 _Static_assert(sizeof(struct gm_sync_hello_reply) == 144, "wire");
 _Static_assert(sizeof(struct gm_sync_gang) == 80, "wire");
 _Static_assert(sizeof(struct gm_sync_gang_member) == 72, "wire");
@@ -106,5 +118,7 @@ _Static_assert(sizeof(struct gm_sync_value_cas) == 144, "wire");
 _Static_assert(sizeof(struct gm_sync_value_cas_reply) == 8, "wire");
 _Static_assert(sizeof(struct gm_sync_value_wait) == 144, "wire");
 _Static_assert(sizeof(struct gm_sync_value_wait_reply) == 8, "wire");
+_Static_assert(sizeof(struct gm_sync_value_list) == 128, "wire");
+_Static_assert(sizeof(struct gm_sync_value_list_reply) == 8, "wire");
 
 #endif

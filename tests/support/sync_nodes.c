@@ -47,7 +47,7 @@ void sync_place_file(struct sync_place *place, const char *directory)
 void sync_place_etcd(struct sync_place *place)
 {
 	*place = (struct sync_place){ 0 };
-	etcd_make(&place->server, 1);
+	etcd_make(&place->server, 0);
 	etcd_start(&place->server);
 	if (!etcd_serves(&place->server))
 		die("etcd");

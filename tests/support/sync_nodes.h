@@ -46,7 +46,7 @@ struct sync_node {
 	char dir[96]; /* of gpumap-sync, in that of the agent */
 	char config[112];
 	char log[112];
-	char socket[112];
+	char socket[108];
 	const char *store;     /* other lines of [store] than the place's */
 	const char *more;      /* sections and keys to end the file with */
 	uint32_t ttl_ms;       /* of the next start */

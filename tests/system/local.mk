@@ -278,6 +278,19 @@ gm_cases += $(gm_system_sharing)
 GM_TORTURE += %reldir%/sharing/claims.c %reldir%/sharing/death.c \
 	%reldir%/sharing/restart_rounds.c
 
+gm_suites += tests/suites/system_sync
+gm_system_sync = \
+	%reldir%/sync/clients.c \
+	%reldir%/sync/nodes_etcd.c \
+	%reldir%/sync/nodes_file.c
+tests_suites_system_sync_SOURCES = $(gm_system_sync) \
+	%reldir%/sync/sync_stories.c %reldir%/sync/sync_stories.h
+tests_suites_system_sync_LDADD = tests/libnodes.la tests/libsupport.la \
+	agent/sync/libsync.la agent/store/libstore.la agent/plan/libplan.la \
+	agent/reader/libreader.la lib/libgpumap.la agent/common/libcommon.la \
+	shm/libshm.la -lpthread
+gm_cases += $(gm_system_sync)
+
 gm_suites += tests/suites/system_workers
 gm_system_workers = \
 	%reldir%/workers/abuse.c \

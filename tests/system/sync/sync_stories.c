@@ -1,0 +1,492 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "tests/system/sync/sync_stories.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/sync/summary.h"
+#include "tests/support/process.h"
+#include "tests/support/story.h"
+#include "tests/support/store_rig.h"
+#include "tests/support/tap.h"
+
+#define LATE_MS    (SYNC_TTL_MS + 1000) /* a node is GONE by then */
+#define LONG_TTL   60000u               /* of which nothing lapses in a test */
+#define CHANGES    12
+#define ROW_CHANGE 1000
+#define ELSEWHERE  "00000000-1111-4222-8333-444444444444" /* a boot */
+
+struct sync_node stories_a, stories_b;
+struct gm_store *stories_store;
+
+static struct sync_node *const a = &stories_a, *const b = &stories_b;
+static struct sync_place *place;
+
+/* ---- begin and end ------------------------------------------------------- */
+
+void stories_begin(struct sync_place *at)
+{
+	place = at;
+	stories_store = sync_place_open(place);
+	if (!OK(sync_node_start(a, place)) || !OK(sync_node_start(b, place)))
+		exit(tap_done());
+	OK(sync_node_sees(a, "b", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	OK(sync_node_sees(b, "a", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+}
+
+void stories_end(void)
+{
+	EQ(sync_node_kill(a, SIGTERM), 0);
+	EQ(sync_node_kill(b, SIGINT), 0);
+	OK(!sync_node_logged(a, "level=error"));
+	OK(access(a->socket, F_OK) != 0);
+	gm_store_close(stories_store);
+	sync_node_remove(a);
+	sync_node_remove(b);
+}
+
+/* ---- what is said -------------------------------------------------------- */
+
+/* Reserve bytes of row 0, or give them back for 0. */
+static int reserve(const struct sync_node *node, uint64_t bytes)
+{
+	const uint32_t row = 0;
+	struct gpumap_plan answer = { .size = sizeof(answer) };
+	struct gpumap_plan_charge charge;
+	const struct gpumap_plan_request request = {
+		.size = sizeof(request),
+		.name = "moved",
+		.flags = GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD,
+		.setting = GPUMAP_SETTING_RESERVE,
+		.rows = &row,
+		.n_rows = 1,
+		.n_layers = 1,
+		.layer_bytes = &bytes,
+	};
+
+	if (bytes == 0)
+		return gpumap_layers_release(node->map, "moved");
+	return gpumap_plan_make(node->map, &request, &answer, NULL, 0, &charge,
+				1);
+}
+
+/* Bytes of row 0 that other nodes are told of at once. */
+static uint64_t enough(const struct sync_node *node)
+{
+	return story_device(node->map, 0).total_bytes / 200;
+}
+
+/* The summary in another node's words is what this one's map has. */
+static void rows_are_alike(void)
+{
+	struct gpumap_cluster_device said = { .size = sizeof(said) };
+	struct gpumap_device device = { .size = sizeof(device) };
+	struct gpumap_cluster_node node;
+	uint32_t cursor = 0;
+
+	OK(sync_node_read(b, "a", &node));
+	STR(node.address, "127.0.0.1");
+	EQ(node.flags, 0);
+	EQ(node.n_devices, gpumap_device_count(a->map));
+	EQ(gpumap_cluster_next_device(b->map, node.index, &cursor, &said), 1);
+	EQ(gpumap_device_read(a->map, said.row, &device), 0);
+	STR(said.name, device.name);
+	OK(memcmp(said.uuid, device.uuid, sizeof(said.uuid)) == 0);
+	EQ(said.total_bytes, device.total_bytes);
+	EQ(said.kind, GPUMAP_DEVICE_HOST);
+	OK(sync_node_read(a, "a", &node));
+	EQ(node.flags, GPUMAP_CLUSTER_SELF);
+}
+
+static void a_change_is_seen_elsewhere(void)
+{
+	uint64_t much = enough(a);
+	int most = 0;
+
+	for (uint64_t i = 1; i <= CHANGES; i++) {
+		int ms;
+
+		EQ(reserve(a, i * much), 0);
+		ms = sync_node_sees_reserved(b, "a", i * much, SYNC_LIMIT_MS);
+		if (!OK(ms >= 0))
+			return;
+		if (ms > most)
+			most = ms;
+		/* The next one is not held back by this one. */
+		story_nap(300000);
+	}
+	NOTE("a change was seen elsewhere within %d ms", most);
+	EQ(reserve(a, 0), 0);
+	OK(sync_node_sees_reserved(b, "a", 0, SYNC_LIMIT_MS) >= 0);
+}
+
+/* ---- nodes that come and go ---------------------------------------------- */
+
+static void a_killed_node_is_gone_and_returns(void)
+{
+	struct gpumap_cluster_node gone;
+	struct sync_node c;
+	int ms;
+
+	sync_node_make(&c, "c", NULL);
+	OK(sync_node_start(&c, place));
+	OK(sync_node_sees(a, "c", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	OK(sync_node_sees(&c, "a", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	EQ(sync_node_kill(&c, SIGKILL), -SIGKILL);
+	ms = sync_node_sees(a, "c", GPUMAP_CLUSTER_GONE, LATE_MS);
+	OK(ms >= 0);
+	NOTE("killed: gone elsewhere after %d ms", ms);
+	OK(sync_node_sees(b, "c", GPUMAP_CLUSTER_GONE, LATE_MS) >= 0);
+	OK(sync_node_read(a, "c", &gone));
+	EQ(gone.n_devices, 1);
+	/* Its agent has nothing to hear any more. */
+	OK(sync_node_start(&c, place));
+	OK(sync_node_sees(a, "c", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	sync_node_remove(&c);
+	OK(sync_node_sees(a, "c", GPUMAP_CLUSTER_GONE, LATE_MS) >= 0);
+}
+
+/* With a lease that lapses in no test, only what is given back can go. */
+static void a_node_that_ends_is_gone_at_once(void)
+{
+	struct sync_node d;
+	int ms;
+
+	sync_node_make(&d, "d", NULL);
+	d.ttl_ms = LONG_TTL;
+	OK(sync_node_start(&d, place));
+	OK(sync_node_sees(a, "d", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	EQ(sync_node_kill(&d, SIGTERM), 0);
+	ms = sync_node_sees(a, "d", GPUMAP_CLUSTER_GONE, LONG_TTL / 3);
+	OK(ms >= 0);
+	NOTE("ended: gone elsewhere after %d ms", ms);
+	sync_node_remove(&d);
+}
+
+/* Its predecessor's lease has not lapsed: the key is taken over, and no other
+ * node sees it go. */
+static void a_successor_is_heard_at_once(void)
+{
+	char before[GM_STORE_VALUE_BYTES + 1], after[GM_STORE_VALUE_BYTES + 1];
+	unsigned int n_gone;
+	struct sync_node e;
+	uint64_t revision;
+	int ms;
+
+	sync_node_make(&e, "e", NULL);
+	e.ttl_ms = LONG_TTL;
+	OK(sync_node_start(&e, place));
+	OK(sync_node_sees(a, "e", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	n_gone = sync_node_count_log(a, "event=node_gone node=e");
+	EQ(rig_get(stories_store, "nodes/e", before, &revision), 0);
+	EQ(sync_node_kill(&e, SIGKILL), -SIGKILL);
+	sync_node_spawn(&e, place);
+	for (ms = 0; ms < (int)LONG_TTL / 3; ms += 10) {
+		EQ(rig_get(stories_store, "nodes/e", after, &revision), 0);
+		if (strcmp(before, after) != 0)
+			break;
+		story_nap(10000);
+	}
+	OK(strcmp(before, after) != 0);
+	NOTE("its successor was heard after %d ms", ms);
+	EQ(reserve(&e, enough(&e)), 0);
+	OK(sync_node_sees_reserved(a, "e", enough(&e), SYNC_LIMIT_MS) >= 0);
+	EQ(sync_node_count_log(a, "event=node_gone node=e"), n_gone);
+	EQ(sync_node_kill(&e, SIGTERM), 0);
+	sync_node_remove(&e);
+}
+
+/* ---- the agent ----------------------------------------------------------- */
+
+/* @node's agent has started anew, and has the whole cluster again. */
+static void agent_is_back(struct sync_node *node, const struct sync_node *other,
+			  uint64_t epoch)
+{
+	struct gpumap_cluster_node seen;
+
+	sync_node_attach(node);
+	OK(sync_node_sees(node, node->name, GPUMAP_CLUSTER_LIVE,
+			  SYNC_LIMIT_MS) >= 0);
+	OK(sync_node_sees(node, other->name, GPUMAP_CLUSTER_LIVE,
+			  SYNC_LIMIT_MS) >= 0);
+	for (int ms = 0; ms < SYNC_LIMIT_MS; ms += 10) {
+		if (sync_node_read(other, node->name, &seen) &&
+		    seen.epoch == epoch && seen.flags == 0)
+			break;
+		story_nap(10000);
+	}
+	EQ(seen.epoch, epoch);
+	EQ(seen.flags, 0);
+}
+
+static void an_agent_starts_anew(void)
+{
+	struct gpumap_cluster_node seen = { 0 };
+
+	EQ(agent_kill(&b->agent, SIGTERM), 0);
+	for (int ms = 0; ms < SYNC_LIMIT_MS; ms += 10) {
+		if (sync_node_read(a, "b", &seen) &&
+		    seen.flags == GPUMAP_CLUSTER_DRAINING)
+			break;
+		story_nap(10000);
+	}
+	EQ(seen.flags, GPUMAP_CLUSTER_DRAINING);
+	EQ(seen.state, GPUMAP_CLUSTER_LIVE);
+	OK(agent_start(&b->agent));
+	agent_is_back(b, a, 2);
+	EQ(agent_kill(&b->agent, SIGKILL), -SIGKILL);
+	OK(agent_start(&b->agent));
+	agent_is_back(b, a, 3);
+}
+
+/* A hung agent costs neither the lease nor what other nodes hear. */
+static void a_frozen_agent_holds_nothing_up(void)
+{
+	struct sync_node f;
+
+	sync_node_make(&f, "f", NULL);
+	f.ttl_ms = 5000;
+	OK(sync_node_start(&f, place));
+	OK(sync_node_sees(a, "f", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	OK(process_stop(agent_main_pid(&f.agent)));
+	/* News for the frozen one, for as long as its lease. */
+	for (int i = 0; i < 14; i++) {
+		EQ(reserve(a, (uint64_t)(i % 2 + 1) * enough(a)), 0);
+		story_nap(500000);
+	}
+	EQ(reserve(a, 0), 0);
+	EQ(sync_node_state(a, "f"), GPUMAP_CLUSTER_LIVE);
+	OK(!sync_node_logged(&f, "event=lease_lost"));
+	kill(agent_main_pid(&f.agent), SIGCONT);
+	OK(sync_node_sees_reserved(&f, "a", 0, SYNC_LIMIT_MS) >= 0);
+	sync_node_remove(&f);
+}
+
+/* ---- others in the store ------------------------------------------------- */
+
+/* The value of a node's key as another machine would write it. */
+static void say(const char *name, const char *boot, char *ret_value)
+{
+	struct gm_summary summary = { .node = { .size = sizeof(summary.node) },
+				      .instance = "0123456789abcdef" };
+	int bytes;
+
+	snprintf(summary.node.name, sizeof(summary.node.name), "%s", name);
+	snprintf(summary.node.address, sizeof(summary.node.address),
+		 "192.0.2.7");
+	snprintf(summary.boot, sizeof(summary.boot), "%s", boot);
+	summary.node.agent_version = GPUMAP_VERSION;
+	bytes = gm_summary_encode(&summary, ret_value);
+	OK(bytes > 0);
+	ret_value[bytes] = '\0';
+}
+
+static void a_taken_name_is_left_alone(void)
+{
+	char value[GM_STORE_VALUE_BYTES + 1], now[GM_STORE_VALUE_BYTES + 1];
+	uint64_t revision;
+	struct sync_node g;
+
+	say("g", ELSEWHERE, value);
+	EQ(rig_put(stories_store, "nodes/g", value, NULL, NULL), 0);
+	sync_node_make(&g, "g", NULL);
+	OK(agent_start(&g.agent));
+	sync_node_attach(&g);
+	sync_node_spawn(&g, place);
+	OK(sync_node_wait_log(&g, "event=name_taken node=g"));
+	/* The node sees the others, and goes on being silent. */
+	OK(sync_node_sees(&g, "a", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	EQ(reserve(&g, enough(&g)), 0);
+	EQ(reserve(a, enough(a)), 0);
+	OK(sync_node_sees_reserved(&g, "a", enough(a), SYNC_LIMIT_MS) >= 0);
+	EQ(rig_get(stories_store, "nodes/g", now, &revision), 0);
+	STR(now, value);
+	EQ(sync_node_count_log(&g, "event=name_taken"), 1);
+	EQ(rig_put(stories_store, "nodes/g", NULL, NULL, NULL), 0);
+	OK(sync_node_sees_reserved(a, "g", enough(&g), SYNC_LIMIT_MS) >= 0);
+	EQ(reserve(a, 0), 0);
+	/* The other machine writes again, in spite of ours. */
+	EQ(rig_put(stories_store, "nodes/g", value, NULL, NULL), 0);
+	for (int ms = 0; ms < SYNC_LIMIT_MS &&
+			 sync_node_count_log(&g, "event=name_taken") < 2;
+	     ms += 10)
+		story_nap(10000);
+	EQ(sync_node_count_log(&g, "event=name_taken"), 2);
+	EQ(rig_put(stories_store, "nodes/g", NULL, NULL, NULL), 0);
+	OK(sync_node_wait_log(&g, "event=name_free"));
+	sync_node_remove(&g);
+}
+
+/* Two processes of one machine do not take a name from each other for ever. */
+static void a_second_process_of_a_name_ends_the_first(void)
+{
+	struct sync_node h, twin;
+	uint64_t revision, again;
+	char value[GM_STORE_VALUE_BYTES + 1];
+
+	sync_node_make(&h, "h", NULL);
+	sync_node_make(&twin, "h", NULL);
+	OK(sync_node_start(&h, place));
+	OK(sync_node_start(&twin, place));
+	OK(sync_node_wait_log(&h, "event=name_taken node=h"));
+	EQ(rig_get(stories_store, "nodes/h", value, &revision), 0);
+	EQ(reserve(&h, enough(&h)), 0);
+	OK(sync_node_sees(&twin, "a", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	EQ(rig_get(stories_store, "nodes/h", value, &again), 0);
+	EQ(sync_node_count_log(&twin, "event=name_taken"), 0);
+	sync_node_remove(&h);
+	sync_node_remove(&twin);
+}
+
+/* Values that no gpumap-sync writes. */
+static const char *const hostile[] = {
+	"",
+	"{",
+	"\xff\xfe\x01",
+	"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+	"{\"format\":2,\"node\":\"evil\"}",
+	"{\"format\":1,\"node\":\"a\",\"instance\":\"0123456789abcdef\"}",
+};
+
+static void a_hostile_node_is_refused(void)
+{
+	unsigned int n_refused = sync_node_count_log(a, "event=node_refused");
+	struct gpumap_cluster_node node;
+	char good[GM_STORE_VALUE_BYTES + 1];
+
+	for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
+		EQ(rig_put(stories_store, "nodes/evil", hostile[i], NULL, NULL),
+		   0);
+		OK(sync_node_sees(a, "evil", GPUMAP_CLUSTER_REFUSED,
+				  SYNC_LIMIT_MS) >= 0);
+	}
+	OK(sync_node_sees(b, "evil", GPUMAP_CLUSTER_REFUSED, SYNC_LIMIT_MS) >=
+	   0);
+	EQ(sync_node_count_log(a, "event=node_refused"), n_refused + 1);
+	OK(sync_node_read(a, "evil", &node));
+	EQ(node.n_devices, 0);
+	/* The others are as they were. */
+	EQ(reserve(b, enough(b)), 0);
+	OK(sync_node_sees_reserved(a, "b", enough(b), SYNC_LIMIT_MS) >= 0);
+	EQ(reserve(b, 0), 0);
+	/* Reason may return. */
+	say("evil", ELSEWHERE, good);
+	EQ(rig_put(stories_store, "nodes/evil", good, NULL, NULL), 0);
+	OK(sync_node_sees(a, "evil", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	EQ(rig_put(stories_store, "nodes/evil", NULL, NULL, NULL), 0);
+	OK(sync_node_sees(a, "evil", GPUMAP_CLUSTER_GONE, SYNC_LIMIT_MS) >= 0);
+}
+
+/* A value on this node's own key is replaced. */
+static void a_node_keeps_its_key(void)
+{
+	char value[GM_STORE_VALUE_BYTES + 1] = "";
+	uint64_t revision;
+
+	EQ(rig_put(stories_store, "nodes/a", "{", NULL, NULL), 0);
+	OK(sync_node_sees(b, "a", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	for (int ms = 0; ms < SYNC_LIMIT_MS; ms += 10) {
+		EQ(rig_get(stories_store, "nodes/a", value, &revision), 0);
+		if (strcmp(value, "{") != 0)
+			break;
+		story_nap(10000);
+	}
+	OK(strstr(value, "\"node\":\"a\"") != NULL);
+	EQ(rig_put(stories_store, "nodes/a", NULL, NULL, NULL), 0);
+	OK(sync_node_sees(b, "a", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+}
+
+/* ---- growth -------------------------------------------------------------- */
+
+/* Kilobytes of a process that are in memory. */
+static long resident(pid_t pid)
+{
+	char path[64], line[128];
+	long kb = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	file = fopen(path, "re");
+	while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+		if (sscanf(line, "VmRSS: %ld", &kb) == 1)
+			break;
+	if (file != NULL)
+		fclose(file);
+	return kb;
+}
+
+static void changes_leave_nothing_behind(void)
+{
+	char value[GM_STORE_VALUE_BYTES + 1];
+	long sync_kb = 0, agent_kb = 0;
+	int sync_fds = 0;
+
+	say("many", ELSEWHERE, value);
+	for (int i = 0; i < 2 * ROW_CHANGE; i++) {
+		char *epoch = strstr(value, "\"epoch\":");
+
+		if (epoch != NULL)
+			epoch[8] = (char)('1' + i % 9);
+		if (rig_put(stories_store, "nodes/many", value, NULL, NULL) !=
+		    0) {
+			OK(false);
+			return;
+		}
+		if (i == ROW_CHANGE) {
+			sync_kb = resident(a->pid);
+			agent_kb = resident(agent_main_pid(&a->agent));
+			sync_fds = story_holds(a->pid, NULL);
+		}
+	}
+	EQ(rig_put(stories_store, "nodes/many", NULL, NULL, NULL), 0);
+	OK(sync_node_sees(a, "many", GPUMAP_CLUSTER_GONE, SYNC_LIMIT_MS) >= 0);
+	EQ(story_holds(a->pid, NULL), sync_fds);
+	NOTE("gpumap-sync %ld KiB, then %ld; gpumapd %ld KiB, then %ld",
+	     sync_kb, resident(a->pid), agent_kb,
+	     resident(agent_main_pid(&a->agent)));
+	OK(resident(a->pid) <= sync_kb + 512);
+	OK(resident(agent_main_pid(&a->agent)) <= agent_kb + 512);
+}
+
+/* ---- a store that is not there ------------------------------------------- */
+
+void stories_start_without(void (*cut)(void), void (*heal)(void))
+{
+	struct sync_node late;
+
+	sync_node_make(&late, "late", NULL);
+	OK(agent_start(&late.agent));
+	sync_node_attach(&late);
+	cut();
+	sync_node_spawn(&late, place);
+	OK(sync_node_wait_log(&late, "event=agent "));
+	EQ(sync_node_state(&late, "late"), 0);
+	heal();
+	OK(sync_node_sees(&late, "late", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >=
+	   0);
+	OK(sync_node_sees(&late, "a", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	OK(sync_node_sees(a, "late", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	EQ(sync_node_kill(&late, SIGTERM), 0);
+	sync_node_remove(&late);
+}
+
+void stories_tell(void)
+{
+	rows_are_alike();
+	a_change_is_seen_elsewhere();
+	a_killed_node_is_gone_and_returns();
+	a_node_that_ends_is_gone_at_once();
+	a_successor_is_heard_at_once();
+	an_agent_starts_anew();
+	a_frozen_agent_holds_nothing_up();
+	a_taken_name_is_left_alone();
+	a_second_process_of_a_name_ends_the_first();
+	a_hostile_node_is_refused();
+	a_node_keeps_its_key();
+	changes_leave_nothing_behind();
+}

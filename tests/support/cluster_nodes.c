@@ -183,12 +183,15 @@ static int check_lists(const struct gpumap *map, const struct cluster_nodes *of,
 	return 0;
 }
 
-int cluster_nodes_check(const struct gpumap *map,
-			const struct cluster_nodes *of)
+int cluster_nodes_check_version(const struct gpumap *map,
+				const struct cluster_nodes *of,
+				uint64_t version)
 {
 	struct gpumap_cluster cluster = { .size = sizeof(cluster) };
 	int ret = gpumap_cluster_read(map, &cluster);
 
+	if (ret == 0 && cluster.version != version)
+		ret = -EAGAIN;
 	if (ret != 0)
 		return ret;
 	if (strcmp(cluster.name, "c") != 0 ||
@@ -200,5 +203,15 @@ int cluster_nodes_check(const struct gpumap *map,
 		     cluster.n_devices, cluster.n_shares);
 		return -EINVAL;
 	}
-	return check_lists(map, of, cluster.version);
+	return check_lists(map, of, version);
+}
+
+int cluster_nodes_check(const struct gpumap *map,
+			const struct cluster_nodes *of)
+{
+	struct gpumap_cluster cluster = { .size = sizeof(cluster) };
+	int ret = gpumap_cluster_read(map, &cluster);
+
+	return ret == 0 ? cluster_nodes_check_version(map, of, cluster.version)
+			: ret;
 }

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * cluster_nodes.h - nodes of a cluster whose every figure follows from a number:
- * published as gpumap-sync does, and read back whole.
+ * cluster_nodes.h - nodes of a cluster whose every figure follows from a
+ * number: published as gpumap-sync does, and read back whole.
  */
 #ifndef GM_TEST_SUPPORT_CLUSTER_NODES_H
 #define GM_TEST_SUPPORT_CLUSTER_NODES_H
@@ -43,9 +43,15 @@ cluster_request(const struct gpumap_cluster_entry *entries, uint32_t n,
 int cluster_nodes_publish(struct gpumap *map, const struct cluster_nodes *of,
 			  uint32_t flags);
 
-/* Are these nodes, and no others, what is published?  Notes the difference.
- * -EAGAIN: another publication came in between. */
+/* Are these nodes, and no others, what is published?  Returns 0, or -EINVAL
+ * with a note of the difference; what gpumap_cluster_read() does; -EAGAIN when
+ * another publication came in between. */
 int cluster_nodes_check(const struct gpumap *map,
 			const struct cluster_nodes *of);
+
+/* The same of one version. */
+int cluster_nodes_check_version(const struct gpumap *map,
+				const struct cluster_nodes *of,
+				uint64_t version);
 
 #endif

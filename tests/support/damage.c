@@ -5,7 +5,8 @@
 
 gm_a64 *damage_word(const struct agent_map *m, uint32_t kind, size_t at)
 {
-	uint64_t key = gm_object_key(kind, "m");
+	uint64_t key = gm_object_key(
+		kind, kind == GM_KIND_CLUSTER ? GM_CLUSTER_OBJECT : "m");
 	uint32_t i = 0, unit;
 
 	while (gm_get(&m->map.objects[i].key) != key)

@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * damage.h - an object "m" that an agent left is damaged: its readers do not
- * believe it, and the next agent retires the segment and makes it anew.
+ * damage.h - an object that an agent left, "m" or the cluster, is damaged: its
+ * readers do not believe it, and the next agent retires the segment and makes
+ * it anew.
  */
 #ifndef GM_TEST_SUPPORT_DAMAGE_H
 #define GM_TEST_SUPPORT_DAMAGE_H

@@ -193,11 +193,16 @@ GM_TORTURE += %reldir%/masks/death.c %reldir%/masks/readers.c
 
 gm_suites += tests/suites/system_cluster
 gm_system_cluster = \
-	%reldir%/cluster/publish.c
+	%reldir%/cluster/damage.c \
+	%reldir%/cluster/hostile.c \
+	%reldir%/cluster/growth.c \
+	%reldir%/cluster/publish.c \
+	%reldir%/cluster/readers.c
 tests_suites_system_cluster_SOURCES = $(gm_system_cluster)
 tests_suites_system_cluster_LDADD = tests/libsupport.la lib/libgpumap.la \
 	shm/libshm.la
 gm_cases += $(gm_system_cluster)
+GM_TORTURE += %reldir%/cluster/readers.c
 
 gm_suites += tests/suites/system_meshes
 gm_system_meshes = \

@@ -3,8 +3,8 @@
 
 /*
  * The nodes of a cluster: published in portions and by changes, refused in
- * words, read one by one, stale by age, there again after the agent, and unknown
- * to a new one until all are sent.
+ * words, read one by one, stale by age, there again after the agent, and
+ * unknown to a new one until all are sent.
  */
 
 #include <errno.h>

@@ -39,4 +39,5 @@ $(gm_confs): %reldir%/gpumapd.conf.awk
 
 gm_man += %reldir%/gpumap-node.5
 gm_man += %reldir%/gpumapctl.1 %reldir%/gpumapctl-run.1
+gm_man += %reldir%/gpumapctl-cluster.1
 gm_man += %reldir%/gpumapd.8 %reldir%/gpumapd.conf.5

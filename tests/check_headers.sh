@@ -49,7 +49,7 @@ may_include() {
 	agent/ctl) echo include shm agent/plan agent/mask agent/mesh \
 		agent/bench agent/doctor agent/top agent/topo agent/trace \
 		agent/reader agent/common/idset.h \
-		agent/common/numa_bind.h \
+		agent/common/numa_bind.h agent/common/text.h \
 		agent/ctl ;;
 	esac
 }

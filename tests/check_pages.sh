@@ -11,6 +11,7 @@ cd "$abs_top_srcdir" || exit 1
 
 ctl=agent/gpumapctl.1.scd
 run=agent/gpumapctl-run.1.scd
+cluster=agent/gpumapctl-cluster.1.scd
 daemon=agent/gpumapd.8.scd
 
 if [ ! -x "$GPUMAPD" ] || [ ! -x "$GPUMAPCTL" ]; then
@@ -87,6 +88,11 @@ check "gpumapctl-run(1) has each option of run" "$(
 		grep -o -e "$words")" "$(
 		section OPTIONS $run | grep '^--[a-z-]*\( [A-Z]\| [a-z|]*\)\?' |
 			grep -v ' and \|^--json' | grep -o -e "$words")")"
+check "gpumapctl-cluster(1) has each option of cluster" "$(
+	differences option "$(section COMMANDS $ctl | grep '^cluster ' |
+		grep -o -e "$words" | sort -u)" "$(
+		section OPTIONS $cluster | grep '^--[a-z-]*' |
+			grep -v '^--instance' | grep -o -e "$words")")"
 check "gpumapd(8) has each exit status" "$(
 	differences status "$(statuses agent/daemon/daemon.h)" \
 		"$(section 'EXIT STATUS' $daemon |

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/ctl/bench/bench.h"
+#include "agent/ctl/cluster/cluster.h"
 #include "agent/ctl/run/run.h"
 
 /* Options that every command takes. */
@@ -18,6 +19,12 @@ const char gm_ctl_common_usage[] =
 
 /* In the usage of run: these are how plan places a model. */
 #define OPTIONS_OF_PLAN "OPTIONS OF plan"
+
+/* How a cluster's plan places a model. */
+#define CLUSTER_PLACING                                                   \
+	"[--share MODEL] [--fingerprint HEX] [--only NODES] [--nodes N] " \
+	"[--devices-per-node N] [--tp N] [--pp N] [--dtype DTYPE] "       \
+	"[--isq TYPE] [--max-seq-len N] [--max-batch N] "
 
 static const struct gm_command commands[] = {
 	{ "status", "", "is the agent alive, and what has it published", 0,
@@ -93,6 +100,21 @@ static const struct gm_command commands[] = {
 	{ "bench", "[--only PREFIX] [--rounds N]",
 	  "measure this instance beside what the machine can do", 0,
 	  gm_ctl_bench, false },
+	{ "cluster nodes", "", "the nodes that gpumap-sync knows of", 0,
+	  gm_ctl_cluster_nodes, false },
+	{ "cluster devices",
+	  "[--node NODE] [--free SIZE] [--sort node|free|total|name]",
+	  "the devices of all nodes", 0, gm_ctl_cluster_devices, false },
+	{ "cluster models", "MODEL", "which nodes have this model loaded", 1,
+	  gm_ctl_cluster_models, false },
+	{ "cluster topo", "", "the nodes with their devices and models", 0,
+	  gm_ctl_cluster_topo, false },
+	{ "cluster plan",
+	  "--model DIR | --layers N --bytes SIZE " CLUSTER_PLACING
+	  "[--for torchrun|mpirun|vllm|sglang|llama.cpp|env] [--name NAME] "
+	  "[--port PORT]",
+	  "on which nodes and devices a model would be", 0, gm_ctl_cluster_plan,
+	  false },
 	{ "completion", "bash|zsh|fish",
 	  "print a shell's script for the completion of gpumapctl", 1,
 	  gm_ctl_completion, true },
@@ -150,6 +172,8 @@ static const struct gm_command commands[] = {
 	  true },
 	{ "choose", "--batch", "choose devices and topologies, by request", 0,
 	  gm_ctl_choose, true },
+	{ "cluster models", "", "which node has which model loaded", 0,
+	  gm_ctl_cluster_models, false },
 	{ "mask publish",
 	  "NAME --file FILE [--tensor NAME] [--map MAP | --rows LIST]",
 	  "publish an attention mask that a file holds", 1, gm_ctl_mask_publish,
@@ -161,7 +185,7 @@ static const struct gm_command commands[] = {
 #define N_COMMON   6u
 
 /* The common ones; then one for each bit of GM_OPT_*, in their order; and those
- * of run, which share the bit GM_OPT_RUN. */
+ * that share the bit GM_OPT_REST. */
 static const struct gm_ctl_option options[] = {
 	{ "instance", GM_VALUE_TEXT, offsetof(struct gm_ctl, instance) },
 	{ "runtime-dir", GM_VALUE_TEXT, offsetof(struct gm_ctl, runtime_dir) },
@@ -255,13 +279,21 @@ static const struct gm_ctl_option options[] = {
 	{ "cache-dir", GM_VALUE_TEXT, offsetof(struct gm_ctl, run.cache_dir) },
 	{ "no-agent", GM_VALUE_TEXT, offsetof(struct gm_ctl, run.no_agent) },
 	{ "print-env", GM_VALUE_FLAG, offsetof(struct gm_ctl, run.print_env) },
+	{ "sort", GM_VALUE_TEXT, offsetof(struct gm_ctl, cluster.sort) },
+	{ "share", GM_VALUE_TEXT, offsetof(struct gm_ctl, cluster.share) },
+	{ "nodes", GM_VALUE_COUNT, offsetof(struct gm_ctl, cluster.nodes) },
+	{ "devices-per-node", GM_VALUE_COUNT,
+	  offsetof(struct gm_ctl, cluster.devices) },
+	{ "tp", GM_VALUE_COUNT, offsetof(struct gm_ctl, cluster.tp) },
+	{ "pp", GM_VALUE_COUNT, offsetof(struct gm_ctl, cluster.pp) },
+	{ "port", GM_VALUE_COUNT, offsetof(struct gm_ctl, cluster.port) },
 };
 
 #define N_OPTIONS (sizeof(options) / sizeof(options[0]))
 
 _Static_assert(N_OPTIONS - N_COMMON >= GM_OPT_N, "each bit has an option");
 _Static_assert(N_OPTIONS <= GM_CTL_OPTIONS, "there is room for all");
-_Static_assert(GM_OPT_RUN == UINT64_C(1) << GM_OPT_N, "and run has the next");
+_Static_assert(GM_OPT_REST == UINT64_C(1) << GM_OPT_N, "the rest has the next");
 
 const struct gm_command *gm_ctl_command_at(size_t i)
 {
@@ -280,7 +312,16 @@ uint64_t gm_ctl_option_bit(const struct gm_ctl_option *option)
 	if (i < N_COMMON)
 		return 0;
 	return i - N_COMMON < GM_OPT_N ? UINT64_C(1) << (i - N_COMMON)
-				       : GM_OPT_RUN;
+				       : GM_OPT_REST;
+}
+
+uint64_t gm_ctl_option_rest(const struct gm_ctl_option *option)
+{
+	size_t i = option != NULL ? (size_t)(option - options) : 0;
+
+	return i < N_COMMON + GM_OPT_N
+		       ? 0
+		       : UINT64_C(1) << (i - N_COMMON - GM_OPT_N);
 }
 
 const struct gm_ctl_option *gm_ctl_option_named(const char *name, size_t n)
@@ -371,15 +412,18 @@ struct gm_ctl_terms gm_ctl_terms_of(const struct gm_command *command)
 	return (struct gm_ctl_terms){ .name = command->name, .text = "" };
 }
 
-uint64_t gm_ctl_command_options(const struct gm_command *command)
+bool gm_ctl_takes_options(const struct gm_command *command,
+			  const struct gm_ctl *ctl)
 {
 	struct gm_ctl_terms terms = gm_ctl_terms_of(command);
+	uint64_t given = 0, rest = 0;
 	struct gm_ctl_term term;
-	uint64_t bits = 0;
 
-	while (gm_ctl_terms_next(&terms, &term))
-		bits |= gm_ctl_option_bit(term.option);
-	return bits;
+	while (gm_ctl_terms_next(&terms, &term)) {
+		given |= gm_ctl_option_bit(term.option);
+		rest |= gm_ctl_option_rest(term.option);
+	}
+	return (ctl->given & ~given) == 0 && (ctl->rest & ~rest) == 0;
 }
 
 /* Is @word the name of a command, or the first word of it? */
@@ -408,11 +452,31 @@ void gm_ctl_usage(FILE *to, const char *word)
 
 /* ---- the command of a line ----------------------------------------------- */
 
-bool gm_ctl_ends_options(const char *word)
+bool gm_ctl_ends_options(const char *word, const char *second)
 {
+	size_t n = strlen(word);
+
+	for (size_t i = 0; i < N_COMMANDS; i++) {
+		const char *name = commands[i].name;
+
+		if (commands[i].n_args == GM_ARGS_COMMAND &&
+		    strncmp(name, word, n) == 0 &&
+		    (name[n] == '\0' || (name[n] == ' ' && second != NULL &&
+					 strcmp(name + n + 1, second) == 0)))
+			return true;
+	}
+	return false;
+}
+
+bool gm_ctl_may_end_options(const char *word)
+{
+	size_t n = strlen(word);
+
 	for (size_t i = 0; i < N_COMMANDS; i++)
-		if (strcmp(commands[i].name, word) == 0)
-			return commands[i].n_args == GM_ARGS_COMMAND;
+		if (commands[i].n_args == GM_ARGS_COMMAND &&
+		    strncmp(commands[i].name, word, n) == 0 &&
+		    commands[i].name[n] == ' ')
+			return true;
 	return false;
 }
 

@@ -50,6 +50,9 @@ const struct gm_ctl_option *gm_ctl_option_named(const char *name, size_t n);
 /* Its GM_OPT_*; 0 for one that every command takes, and for NULL. */
 uint64_t gm_ctl_option_bit(const struct gm_ctl_option *option);
 
+/* Its bit of gm_ctl.rest; 0 if it has a GM_OPT_* of its own. */
+uint64_t gm_ctl_option_rest(const struct gm_ctl_option *option);
+
 /* Options that every command takes, as a usage. */
 extern const char gm_ctl_common_usage[];
 
@@ -78,15 +81,21 @@ struct gm_ctl_terms gm_ctl_terms_of(const struct gm_command *command);
 bool gm_ctl_terms_next(struct gm_ctl_terms *terms,
 		       struct gm_ctl_term *ret_term);
 
-/* The GM_OPT_* that a command takes, in all its forms. */
-uint64_t gm_ctl_command_options(const struct gm_command *command);
+/* Does a command take all options that were given, in one of its forms? */
+bool gm_ctl_takes_options(const struct gm_command *command,
+			  const struct gm_ctl *ctl);
 
 /* Print the usage of the commands whose first word is @word; of all, where none
  * is, or @word is NULL. */
 void gm_ctl_usage(FILE *to, const char *word);
 
-/* Is this the name of a command that another program's words follow? */
-bool gm_ctl_ends_options(const char *word);
+/* Is this the name of a command that another program's words follow?  @second
+ * is the operand behind @word, or NULL: of some commands the name has two
+ * words. */
+bool gm_ctl_ends_options(const char *word, const char *second);
+
+/* Does a second operand decide on that? */
+bool gm_ctl_may_end_options(const char *word);
 
 /* Find the command @word.  If the next operand is the second word of a
  * command's name, find that command and remove the operand. */

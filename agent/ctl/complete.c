@@ -91,7 +91,8 @@ static const char *kind_of(const char *first)
 static const char *names_of(const struct gm_ctl_line *line, const char *called,
 			    size_t n)
 {
-	static const char *const kinds[] = { "MAP", "MESH", "GROUP", "ROW" };
+	static const char *const kinds[] = { "MAP",  "MESH",  "GROUP", "ROW",
+					     "NODE", "NODES", "MODEL" };
 	const struct gm_ctl_option *option = line->option;
 
 	if (option != NULL && option->value == GM_VALUE_ROWS)
@@ -278,6 +279,16 @@ static const char *take_option(struct gm_ctl_line *line, const char *word)
 	return word[n] == '=' ? word + n + 1 : NULL;
 }
 
+/* Do another program's words follow the operands that were read? */
+static bool ends_options(const struct gm_ctl_line *line)
+{
+	const struct gm_ctl *ctl = &line->ctl;
+
+	return line->first != NULL &&
+	       gm_ctl_ends_options(line->first,
+				   ctl->n_args > 0 ? ctl->args[0] : NULL);
+}
+
 /* Read the words before the last, of @n; those that are operands become
  * line->ctl.args.  Returns the index of the word with which another program's
  * command line begins, or 0. */
@@ -300,14 +311,13 @@ static int read_words(struct gm_ctl_line *line, char **words, int n)
 				set_value(line, value);
 		} else if (line->first == NULL) {
 			line->first = word;
-		} else if (gm_ctl_ends_options(line->first)) {
+		} else if (ends_options(line)) {
 			return i;
 		} else {
 			line->ctl.args[line->ctl.n_args++] = word;
 		}
 	}
-	if (line->option != NULL || line->first == NULL ||
-	    !gm_ctl_ends_options(line->first))
+	if (line->option != NULL || !ends_options(line))
 		return 0;
 	return ended || *words[n - 1] != '-' ? n - 1 : 0;
 }

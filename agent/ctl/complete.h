@@ -30,7 +30,8 @@ void gm_ctl_offer(const struct gm_ctl_line *line, const char *text,
 		  const char *about);
 
 /* Offer what the running agent has; nothing where none is.  @kind: MAP, MASK,
- * MESH, SHARE, ROW, or GROUP of the mesh that is the first operand. */
+ * MESH, SHARE, ROW, GROUP of the mesh that is the first operand; NODE and
+ * NODES of its cluster, and MODEL of these. */
 void gm_ctl_offer_names(struct gm_ctl_line *line, const char *kind);
 
 #endif

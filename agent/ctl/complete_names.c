@@ -61,6 +61,34 @@ static void offer_shares(const struct gm_ctl_line *line)
 	free(shares);
 }
 
+static void offer_nodes(const struct gm_ctl_line *line)
+{
+	struct gpumap_cluster_node node = { .size = sizeof(node) };
+	uint32_t cursor = 0;
+
+	while (gpumap_cluster_next_node(line->ctl.map, &cursor, &node) == 1)
+		gm_ctl_offer(line, node.name, node.address);
+}
+
+/* A model that several nodes have is offered once. */
+static void offer_models(const struct gm_ctl_line *line)
+{
+	struct gpumap_cluster_share share = { .size = sizeof(share) },
+				    other = { .size = sizeof(other) };
+	uint32_t cursor = 0;
+
+	while (gpumap_cluster_next_share(line->ctl.map, GPUMAP_CLUSTER_ANY,
+					 NULL, &cursor, &share) == 1) {
+		uint32_t first = 0;
+
+		if (gpumap_cluster_next_share(line->ctl.map, GPUMAP_CLUSTER_ANY,
+					      share.name, &first,
+					      &other) == 1 &&
+		    first == cursor)
+			gm_ctl_offer(line, share.name, "");
+	}
+}
+
 static void give_up(int signal)
 {
 	(void)signal;
@@ -88,6 +116,10 @@ void gm_ctl_offer_names(struct gm_ctl_line *line, const char *kind)
 		offer_rows(line);
 	else if (strcmp(kind, "GROUP") == 0)
 		offer_groups(line);
+	else if (strncmp(kind, "NODE", 4) == 0)
+		offer_nodes(line);
+	else if (strcmp(kind, "MODEL") == 0)
+		offer_models(line);
 	else
 		offer_shares(line);
 	gpumap_detach(line->ctl.map);

@@ -25,7 +25,8 @@ enum gm_ctl_exit {
 	GM_EXIT_FAILED = 1,   /* refused, or failed */
 	GM_EXIT_USAGE = 2,    /* the command line is wrong */
 	GM_EXIT_NO_AGENT = 3, /* no map is published, or no agent answers */
-	GM_EXIT_UNWELL = 4    /* status, wait: the map is not READY, or stale */
+	GM_EXIT_UNWELL = 4,   /* status, wait: the map is not READY, or stale */
+	GM_EXIT_STALE = 5     /* cluster: other nodes may have changed */
 };
 
 /* Options that a command may take besides the common ones. */
@@ -101,8 +102,8 @@ enum gm_ctl_exit {
 /* For top. */
 #define GM_OPT_INTERVAL (UINT64_C(1) << 62)
 #define GM_OPT_N        63u
-/* Any of run's own; what run does with them depends on their values. */
-#define GM_OPT_RUN    (UINT64_C(1) << 63)
+/* Any that has no bit of its own: commands look at their values. */
+#define GM_OPT_REST   (UINT64_C(1) << 63)
 
 #define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
 
@@ -113,6 +114,7 @@ struct gm_ctl {
 	bool json;
 	bool progress;  /* --progress: without a terminal as well */
 	uint64_t given; /* GM_OPT_* */
+	uint64_t rest;  /* a bit for each option without a GM_OPT_* */
 	const char *model;
 	const char *spec;
 	const char *op;
@@ -190,6 +192,15 @@ struct gm_ctl {
 		bool no_bind;
 		bool print_env;
 	} run;
+	struct {
+		const char *sort;
+		const char *share; /* the model's name on nodes that have it */
+		uint64_t nodes;
+		uint64_t devices; /* of a node */
+		uint64_t tp;
+		uint64_t pp;
+		uint64_t port;
+	} cluster;
 	uint32_t rows[GPUMAP_ROWS_MAX];
 	uint32_t n_rows;
 	const char *groups[GM_CTL_GROUPS];
@@ -212,7 +223,7 @@ struct gm_command {
 	bool offline; /* needs no agent: @map stays NULL */
 };
 
-/* One file per family; run and bench have folders of their own. */
+/* One file per family; run, bench and cluster have folders of their own. */
 int gm_ctl_status(struct gm_ctl *ctl);
 int gm_ctl_wait(struct gm_ctl *ctl);
 int gm_ctl_devices(struct gm_ctl *ctl);

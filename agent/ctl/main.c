@@ -127,6 +127,7 @@ static int take(struct gm_ctl *ctl, const struct gm_ctl_option *own,
 	int ret = 0;
 
 	ctl->given |= gm_ctl_option_bit(own);
+	ctl->rest |= gm_ctl_option_rest(own);
 	switch (own->value) {
 	case GM_VALUE_HELP:
 		gm_ctl_usage(stdout, word);
@@ -207,23 +208,41 @@ static int take_options(int argc, char **argv, const char *form,
 	return ret;
 }
 
-/* Options stand before and after the word of a command, also between its
+/* Options stand before and after the words of a command, also between its
  * operands; but those behind the COMMAND of run are COMMAND's own. */
 static int parse(int argc, char **argv, struct gm_ctl *ctl,
 		 const char **ret_word)
 {
 	int ret = take_options(argc, argv, "+:hq", NULL, ctl);
+	char *second = NULL;
 
 	*ret_word = optind < argc ? argv[optind] : NULL;
 	if (ret != GM_EXIT_OK || *ret_word == NULL)
 		return ret;
 	argc -= optind;
 	argv += optind;
+	if (gm_ctl_may_end_options(*ret_word)) {
+		ret = take_options(argc, argv, "+:hq", *ret_word, ctl);
+		if (ret != GM_EXIT_OK)
+			return ret;
+		argc -= optind;
+		argv += optind;
+		second = argc > 0 ? argv[0] : NULL;
+		if (second == NULL)
+			return ret;
+	}
 	ret = take_options(argc, argv,
-			   gm_ctl_ends_options(*ret_word) ? "+:hq" : ":hq",
+			   gm_ctl_ends_options(*ret_word, second) ? "+:hq"
+								  : ":hq",
 			   *ret_word, ctl);
 	ctl->args = argv + optind;
 	ctl->n_args = argc - optind;
+	if (second != NULL) {
+		/* Before the operands there is the second word's own place, at
+		 * least. */
+		*--ctl->args = second;
+		ctl->n_args++;
+	}
 	return ret;
 }
 
@@ -298,7 +317,7 @@ int main(int argc, char **argv)
 		return bad(word, "is no command");
 	if (!takes(command, ctl.n_args))
 		return bad_operands(command, ctl.n_args);
-	if ((ctl.given & ~gm_ctl_command_options(command)) != 0)
+	if (!gm_ctl_takes_options(command, &ctl))
 		return bad_form(command, "does not take one of these options");
 	if (strcmp(command->operands, "--batch") == 0 && ctl.given == 0)
 		return bad_form(command, "alone does nothing");

@@ -232,16 +232,16 @@ int gm_ctl_checkpoint(const struct gm_ctl *ctl, struct gm_checkpoint *ret_model,
 }
 
 /* Divide what the model takes by what quantising would save. */
-static int quantise(struct gm_ctl_planning *p)
+static int quantise(const struct gm_ctl *ctl, struct gm_checkpoint *ckpt,
+		    struct gm_plan_model *model, enum gm_isq *ret_isq)
 {
 	struct gm_plan_error error = { .code = 0 };
-	struct gm_plan_model *model = &p->q.model;
 	uint32_t factor;
 
-	p->isq = GM_ISQ_N;
-	if (p->ctl->plan.isq == NULL)
+	*ret_isq = GM_ISQ_N;
+	if (ctl->plan.isq == NULL)
 		return GM_EXIT_OK;
-	if (gm_isq_parse(p->ctl->plan.isq, &p->isq, &error) != 0) {
+	if (gm_isq_parse(ctl->plan.isq, ret_isq, &error) != 0) {
 		fprintf(stderr, "gpumapctl: --isq: %s\n", error.text);
 		return GM_EXIT_USAGE;
 	}
@@ -249,12 +249,12 @@ static int quantise(struct gm_ctl_planning *p)
 		fprintf(stderr,
 			"gpumapctl: --isq: the weights are %s, which is not "
 			"quantised further: leave it out\n",
-			p->model.dtype);
+			ckpt->dtype);
 		return GM_EXIT_FAILED;
 	}
-	factor = gm_isq_pack_factor(p->isq, model->weight_bytes);
+	factor = gm_isq_pack_factor(*ret_isq, model->weight_bytes);
 	for (uint32_t i = 0; i < model->n_layers; i++)
-		p->model.layer_bytes[i] /= factor;
+		ckpt->layer_bytes[i] /= factor;
 	model->other_bytes /= factor;
 	model->weight_bytes = 0; /* advice packs no more */
 	return GM_EXIT_OK;
@@ -268,23 +268,23 @@ static uint32_t weight_bytes(const char *dtype)
 	return strcmp(dtype, "F16") == 0 || strcmp(dtype, "BF16") == 0 ? 2 : 0;
 }
 
-static int read_model(struct gm_ctl_planning *p)
+int gm_ctl_plan_model(const struct gm_ctl *ctl, struct gm_checkpoint *ret_ckpt,
+		      struct gm_plan_model *ret_model, enum gm_isq *ret_isq)
 {
 	struct gm_plan_error error = { .code = 0 };
-	const struct gm_checkpoint *model = &p->model;
 
-	if (gm_ctl_checkpoint(p->ctl, &p->model, &error) != 0)
+	if (gm_ctl_checkpoint(ctl, ret_ckpt, &error) != 0)
 		return gm_ctl_plan_error(&error);
-	p->q.model = (struct gm_plan_model){
-		.n_layers = model->n_layers,
-		.layer_bytes = model->layer_bytes,
-		.other_bytes = model->non_mapped_bytes,
-		.weight_bytes = weight_bytes(model->dtype),
-		.n_heads = model->config.n_heads,
-		.has_kv = model->config.has_kv,
-		.kv = model->config.kv,
+	*ret_model = (struct gm_plan_model){
+		.n_layers = ret_ckpt->n_layers,
+		.layer_bytes = ret_ckpt->layer_bytes,
+		.other_bytes = ret_ckpt->non_mapped_bytes,
+		.weight_bytes = weight_bytes(ret_ckpt->dtype),
+		.n_heads = ret_ckpt->config.n_heads,
+		.has_kv = ret_ckpt->config.has_kv,
+		.kv = ret_ckpt->config.kv,
 	};
-	return quantise(p);
+	return quantise(ctl, ret_ckpt, ret_model, ret_isq);
 }
 
 static int read_rows(struct gm_ctl_planning *p)
@@ -318,7 +318,8 @@ int gm_ctl_plan_read(struct gm_ctl_planning *p)
 	int ret = read_request(p);
 
 	if (ret == GM_EXIT_OK)
-		ret = read_model(p);
+		ret = gm_ctl_plan_model(p->ctl, &p->model, &p->q.model,
+					&p->isq);
 	return ret == GM_EXIT_OK ? read_rows(p) : ret;
 }
 

@@ -49,6 +49,11 @@ int gm_ctl_choose_rows(const struct gm_ctl *ctl, struct gm_ctl_node *node);
 int gm_ctl_checkpoint(const struct gm_ctl *ctl, struct gm_checkpoint *ret_model,
 		      struct gm_plan_error *ret_error);
 
+/* The same as the model of a request, with --isq.  @ret_ckpt keeps what the
+ * model points to. */
+int gm_ctl_plan_model(const struct gm_ctl *ctl, struct gm_checkpoint *ret_ckpt,
+		      struct gm_plan_model *ret_model, enum gm_isq *ret_isq);
+
 /* Read the options, the model and the rows. */
 int gm_ctl_plan_read(struct gm_ctl_planning *p);
 

@@ -104,6 +104,9 @@ const char *gm_pci_path(const char *root, const struct gpumap_device *a,
 
 #define GM_TOPO_BAR 284 /* pixels: a row's memory in the picture */
 
+/* Write the row's memory as a bar: '#' used, '=' promised, '.' free. */
+void gm_topo_bar(FILE *to, const struct gpumap_device *device);
+
 /* Write it. */
 void gm_topo_text(FILE *to, const struct gm_topo *topo);
 void gm_topo_dot(FILE *to, const struct gm_topo *topo);

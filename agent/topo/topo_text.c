@@ -9,8 +9,7 @@
 
 #define BAR 40 /* columns */
 
-/* '#' used, '=' promised, '.' free. */
-static void put_bar(FILE *to, const struct gpumap_device *d)
+void gm_topo_bar(FILE *to, const struct gpumap_device *d)
 {
 	struct gm_topo_memory m = gm_topo_memory(d);
 	double total = d->total_bytes > 0 ? (double)d->total_bytes : 1;
@@ -37,7 +36,7 @@ static void put_row(FILE *to, const struct gm_topo_row *row)
 		fprintf(to, "  %s%s%s", gm_device_state(d->state),
 			d->reason[0] != '\0' ? ": " : "", d->reason);
 	fputs("\n    ", to);
-	put_bar(to, d);
+	gm_topo_bar(to, d);
 	fprintf(to, " %s used, %s promised, %s free of %s\n",
 		gm_size_text(m.used, used), gm_size_text(m.promised, promised),
 		gm_size_text(m.left, left), gm_size_text(d->total_bytes, all));

@@ -35,6 +35,7 @@ gm_cases += $(gm_system_containers)
 
 gm_suites += tests/suites/system_ctl
 gm_system_ctl = \
+	%reldir%/ctl/cluster.c \
 	%reldir%/ctl/collective.c \
 	%reldir%/ctl/complete.c \
 	%reldir%/ctl/cordon.c \

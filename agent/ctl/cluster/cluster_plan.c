@@ -1,0 +1,488 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Options and the cluster to a request, and the request to a plan. */
+
+#include "agent/ctl/cluster/cluster_plan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/ctl/parse.h"
+#include "agent/ctl/plan.h"
+
+#define LLAMA_CPP_STAGES 15u /* devices of --tensor-split */
+
+static int wrong(const char *what)
+{
+	fprintf(stderr, "gpumapctl: cluster: %s; see gpumapctl-cluster(1)\n",
+		what);
+	return GM_EXIT_USAGE;
+}
+
+/* ---- options ------------------------------------------------------------- */
+
+static int read_launcher(struct gm_ctl_cluster_job *job)
+{
+	static const struct {
+		const char *name;
+		enum gm_ctl_launcher launcher;
+	} launchers[] = {
+		{ "torchrun", GM_LAUNCHER_TORCHRUN },
+		{ "mpirun", GM_LAUNCHER_MPIRUN },
+		{ "vllm", GM_LAUNCHER_VLLM },
+		{ "sglang", GM_LAUNCHER_SGLANG },
+		{ "llama.cpp", GM_LAUNCHER_LLAMA_CPP },
+		{ "env", GM_LAUNCHER_ENV },
+	};
+	int i;
+
+	if (job->ctl->export.engine == NULL)
+		return GM_EXIT_OK;
+	i = gm_ctl_find_word("--for", job->ctl->export.engine, launchers,
+			     sizeof(launchers[0]),
+			     sizeof(launchers) / sizeof(launchers[0]));
+	if (i < 0)
+		return GM_EXIT_USAGE;
+	job->launcher = launchers[i].launcher;
+	return GM_EXIT_OK;
+}
+
+static int read_numbers(struct gm_ctl_cluster_job *job)
+{
+	const struct gm_ctl *ctl = job->ctl;
+	uint8_t hash[32];
+
+	if ((ctl->model != NULL) == (ctl->layers > 0))
+		return wrong("give --model, or --layers with --bytes");
+	if ((ctl->layers > 0) != (ctl->bytes > 0))
+		return wrong("--layers and --bytes go together");
+	if (ctl->model == NULL && ctl->plan.isq != NULL)
+		return wrong("--isq is for --model");
+	if (ctl->layers > GM_CLUSTER_PLAN_LAYERS ||
+	    ctl->cluster.nodes > UINT32_MAX ||
+	    ctl->cluster.devices > UINT32_MAX || ctl->cluster.tp > UINT32_MAX ||
+	    ctl->cluster.pp > UINT32_MAX || ctl->plan.max_batch > UINT32_MAX)
+		return wrong("a number is too large");
+	if (ctl->cluster.port > UINT16_MAX)
+		return wrong("--port is 1 to 65535");
+	if (ctl->load.fingerprint != NULL &&
+	    gm_parse_hash(ctl->load.fingerprint, hash) != 0)
+		return wrong("--fingerprint needs 64 hexadecimal digits, not "
+			     "all 0");
+	if (ctl->dtype != NULL && strcmp(ctl->dtype, "auto") != 0 &&
+	    (gm_dtype_parse(ctl->dtype, &job->dtype, NULL) != 0 ||
+	     job->dtype > GM_DTYPE_F64))
+		return wrong("--dtype is auto, bf16, f16, f32 or f64");
+	if (job->launcher == GM_LAUNCHER_LLAMA_CPP &&
+	    (ctl->cluster.tp > 0 || ctl->cluster.pp > 0))
+		return wrong("llama.cpp has whole layers on each device: leave "
+			     "--tp and --pp out");
+	return GM_EXIT_OK;
+}
+
+/* Equal layers, of which only the sum is known. */
+static int make_layers(struct gm_ctl_cluster_job *job)
+{
+	uint64_t n = job->ctl->layers, bytes = job->ctl->bytes;
+
+	job->layer_bytes = calloc(n, sizeof(*job->layer_bytes));
+	if (job->layer_bytes == NULL)
+		return gm_ctl_fail(job->ctl, -ENOMEM, "cluster");
+	for (uint64_t i = 0; i < n; i++)
+		job->layer_bytes[i] = bytes / n + (bytes % n != 0);
+	job->isq = GM_ISQ_N;
+	job->model_bytes = bytes;
+	job->q.model = (struct gm_plan_model){
+		.n_layers = (uint32_t)n,
+		.layer_bytes = job->layer_bytes,
+	};
+	return GM_EXIT_OK;
+}
+
+int gm_ctl_cluster_job_read(struct gm_ctl_cluster_job *job)
+{
+	const struct gm_ctl *ctl = job->ctl;
+	int ret = read_launcher(job);
+
+	if (ret == GM_EXIT_OK)
+		ret = read_numbers(job);
+	if (ret != GM_EXIT_OK)
+		return ret;
+	if (ctl->model == NULL)
+		ret = make_layers(job);
+	else
+		ret = gm_ctl_plan_model(ctl, &job->model, &job->q.model,
+					&job->isq);
+	if (ctl->model != NULL)
+		job->model_bytes = job->model.total_bytes;
+	job->q.max_seq_len = ctl->plan.max_seq_len;
+	job->q.max_batch_size = ctl->plan.max_batch;
+	job->q.take_nodes = (uint32_t)ctl->cluster.nodes;
+	job->q.take_devices = (uint32_t)ctl->cluster.devices;
+	job->q.tp = (uint32_t)ctl->cluster.tp;
+	job->q.pp = (uint32_t)ctl->cluster.pp;
+	job->q.is_free = job->launcher == GM_LAUNCHER_LLAMA_CPP;
+	job->q.max_stages = job->q.is_free ? LLAMA_CPP_STAGES : 0;
+	return ret;
+}
+
+/* ---- nodes --------------------------------------------------------------- */
+
+/* Is the node in --only? */
+static bool is_wanted(const struct gm_ctl *ctl, const char *name)
+{
+	size_t n = strlen(name);
+	const char *at = ctl->only;
+
+	for (; at != NULL; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (strncmp(at, name, n) == 0 &&
+		    (at[n] == ',' || at[n] == '\0'))
+			return true;
+	}
+	return ctl->only == NULL;
+}
+
+/* Is each node of --only in the cluster? */
+static int check_only(const struct gm_ctl_cluster_job *job)
+{
+	const char *at = job->ctl->only;
+
+	for (; at != NULL; at = strchr(at, ',')) {
+		char name[GPUMAP_NAME_MAX + 1];
+
+		at += *at == ',';
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, ","), at);
+		if (gm_ctl_cluster_find(&job->cluster, name) == NULL)
+			return gm_ctl_unknown("node", name, "cluster nodes");
+	}
+	return GM_EXIT_OK;
+}
+
+/* Cards, or where no node has any the hosts, or dummies. */
+static uint32_t find_kind(const struct gm_ctl_cluster_job *job)
+{
+	bool has[4] = { false };
+
+	for (uint32_t i = 0; i < job->cluster.head.n_nodes; i++) {
+		const struct gm_ctl_cluster_node *node = &job->cluster.nodes[i];
+
+		if (!is_wanted(job->ctl, node->info.name))
+			continue;
+		for (uint32_t k = 0; k < node->info.n_devices; k++)
+			if (node->devices[k].kind < 4)
+				has[node->devices[k].kind] = true;
+	}
+	return has[GPUMAP_DEVICE_CUDA]   ? GPUMAP_DEVICE_CUDA
+	       : has[GPUMAP_DEVICE_HOST] ? GPUMAP_DEVICE_HOST
+					 : GPUMAP_DEVICE_DUMMY;
+}
+
+static void leave_out(struct gm_ctl_cluster_job *job,
+		      const struct gm_ctl_cluster_node *node, int64_t row,
+		      const char *why)
+{
+	struct gm_ctl_left_out *out = &job->left_out[job->n_left_out++];
+
+	out->node = node->info.name;
+	out->row = row;
+	snprintf(out->why, sizeof(out->why), "%s", why);
+}
+
+/* Has the node the model?  A name alone will do where all nodes have the same
+ * model of it. */
+static bool is_warm(const struct gm_ctl_cluster_job *job,
+		    const struct gm_ctl_cluster_node *node)
+{
+	const struct gm_ctl *ctl = job->ctl;
+	uint8_t hash[32];
+
+	if (ctl->cluster.share == NULL && ctl->load.fingerprint == NULL)
+		return false;
+	if (ctl->load.fingerprint != NULL)
+		gm_parse_hash(ctl->load.fingerprint, hash);
+	for (uint32_t i = 0; i < node->info.n_shares; i++) {
+		const struct gpumap_cluster_share *s = &node->shares[i];
+
+		if (ctl->cluster.share != NULL &&
+		    strcmp(s->name, ctl->cluster.share) != 0)
+			continue;
+		if (ctl->load.fingerprint == NULL ||
+		    memcmp(s->fingerprint, hash, sizeof(hash)) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Have nodes different models of the name of --share? */
+static bool is_ambiguous(const struct gm_ctl_cluster_job *job)
+{
+	const uint8_t *first = NULL;
+
+	if (job->ctl->cluster.share == NULL ||
+	    job->ctl->load.fingerprint != NULL)
+		return false;
+	for (uint32_t i = 0; i < job->cluster.head.n_nodes; i++) {
+		const struct gm_ctl_cluster_node *node = &job->cluster.nodes[i];
+
+		for (uint32_t k = 0; k < node->info.n_shares; k++) {
+			const struct gpumap_cluster_share *s = &node->shares[k];
+
+			if (node->info.state != GPUMAP_CLUSTER_LIVE ||
+			    strcmp(s->name, job->ctl->cluster.share) != 0)
+				continue;
+			if (first != NULL &&
+			    memcmp(first, s->fingerprint, 32) != 0)
+				return true;
+			first = s->fingerprint;
+		}
+	}
+	return false;
+}
+
+static int take_devices(struct gm_ctl_cluster_job *job,
+			const struct gm_ctl_cluster_node *node,
+			struct gm_cluster_plan_node *ret)
+{
+	struct gm_cluster_plan_device *devices =
+		calloc((size_t)node->info.n_devices + 1, sizeof(*devices));
+	uint32_t n = 0;
+
+	if (devices == NULL)
+		return gm_ctl_fail(job->ctl, -ENOMEM, "cluster");
+	for (uint32_t i = 0; i < node->info.n_devices; i++) {
+		const struct gpumap_cluster_device *d = &node->devices[i];
+		const char *why = gm_ctl_cluster_device_why(d);
+
+		if (d->kind != job->kind)
+			continue;
+		if (why != NULL) {
+			leave_out(job, node, d->row, why);
+			continue;
+		}
+		devices[n++] = (struct gm_cluster_plan_device){
+			.row = d->row,
+			.links = d->links,
+			.is_host = d->kind == GPUMAP_DEVICE_HOST ||
+				   (d->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0,
+			.avail = gm_ctl_cluster_avail(d),
+		};
+	}
+	ret->name = node->info.name;
+	ret->devices = devices;
+	ret->n_devices = n;
+	return GM_EXIT_OK;
+}
+
+static int take_node(struct gm_ctl_cluster_job *job,
+		     const struct gm_ctl_cluster_node *node, bool warm)
+{
+	struct gm_cluster_plan_node *to = &job->candidates[job->q.n_nodes];
+	char text[GM_CTL_CLUSTER_WHY];
+	const char *why = gm_ctl_cluster_node_why(node, text);
+	int ret;
+
+	if (!is_wanted(job->ctl, node->info.name))
+		return GM_EXIT_OK;
+	if (why != NULL) {
+		leave_out(job, node, -1, why);
+		return GM_EXIT_OK;
+	}
+	ret = take_devices(job, node, to);
+	if (ret != GM_EXIT_OK || to->n_devices == 0) {
+		free((void *)(uintptr_t)to->devices);
+		to->devices = NULL;
+		return ret;
+	}
+	to->is_warm = warm;
+	job->of[job->q.n_nodes++] = node;
+	return GM_EXIT_OK;
+}
+
+/* llama.cpp has the layers of RPC servers between those of its own CPUs and
+ * those of its own cards. */
+static bool comes_at_an_end(const struct gm_ctl_cluster_job *job,
+			    const struct gm_ctl_cluster_node *node, bool first)
+{
+	return job->launcher == GM_LAUNCHER_LLAMA_CPP &&
+	       (node->info.flags & GPUMAP_CLUSTER_SELF) != 0 &&
+	       first == (job->kind == GPUMAP_DEVICE_HOST);
+}
+
+static int take_nodes(struct gm_ctl_cluster_job *job)
+{
+	const struct gm_ctl_cluster *cluster = &job->cluster;
+	bool ambiguous = is_ambiguous(job);
+	int ret = GM_EXIT_OK;
+
+	if (ambiguous)
+		fprintf(stderr,
+			"gpumapctl: cluster: nodes have different models of "
+			"the name \"%s\", so none is preferred: give "
+			"--fingerprint, which gpumapctl cluster models shows\n",
+			job->ctl->cluster.share);
+	/* This node first, the others, and this one last. */
+	for (int round = 0; round < 3; round++)
+		for (uint32_t i = 0;
+		     ret == GM_EXIT_OK && i < cluster->head.n_nodes; i++) {
+			const struct gm_ctl_cluster_node *node =
+				&cluster->nodes[i];
+			int at = comes_at_an_end(job, node, true)    ? 0
+				 : comes_at_an_end(job, node, false) ? 2
+								     : 1;
+
+			if (at == round)
+				ret = take_node(job, node,
+						!ambiguous &&
+							is_warm(job, node));
+		}
+	return ret;
+}
+
+/* ---- the plan ------------------------------------------------------------ */
+
+static void choose_dtype(struct gm_ctl_cluster_job *job)
+{
+	struct gm_dtype_row *rows =
+		calloc((size_t)job->cluster.head.n_devices + 1, sizeof(*rows));
+	size_t n = 0;
+
+	if (job->ctl->dtype == NULL || strcmp(job->ctl->dtype, "auto") == 0) {
+		for (uint32_t i = 0; rows != NULL && i < job->q.n_nodes; i++)
+			for (uint32_t k = 0; k < job->of[i]->info.n_devices;
+			     k++) {
+				const struct gpumap_cluster_device *d =
+					&job->of[i]->devices[k];
+
+				if (d->kind == job->kind)
+					rows[n++] = (struct gm_dtype_row){
+						d->kind == GPUMAP_DEVICE_CUDA,
+						d->cc_major, d->cc_minor
+					};
+			}
+		job->dtype = gm_dtype_choose(rows, n);
+	}
+	job->q.dtype_bytes = gm_dtype_bytes(job->dtype);
+	free(rows);
+}
+
+/* Say why there is none, and which nodes could not be asked. */
+static int refused(const struct gm_ctl_cluster_job *job,
+		   const struct gm_plan_error *error)
+{
+	int ret = gm_ctl_plan_error(error);
+
+	for (size_t i = 0; i < job->n_left_out; i++) {
+		const struct gm_ctl_left_out *out = &job->left_out[i];
+
+		if (out->row < 0)
+			fprintf(stderr, "gpumapctl: node %s is left out: %s\n",
+				out->node, out->why);
+		else
+			fprintf(stderr,
+				"gpumapctl: row %lld of node %s is left out: "
+				"%s\n",
+				(long long)out->row, out->node, out->why);
+	}
+	return ret;
+}
+
+static int make(struct gm_ctl_cluster_job *job)
+{
+	size_t n_nodes = job->cluster.head.n_nodes;
+	struct gm_plan_error error = { .code = 0 };
+	int ret;
+
+	job->kind = find_kind(job);
+	job->candidates = calloc(n_nodes + 1, sizeof(*job->candidates));
+	job->of = calloc(n_nodes + 1, sizeof(*job->of));
+	job->left_out = calloc(n_nodes + job->cluster.head.n_devices + 1,
+			       sizeof(*job->left_out));
+	if (job->candidates == NULL || job->of == NULL || job->left_out == NULL)
+		return gm_ctl_fail(job->ctl, -ENOMEM, "cluster");
+	ret = take_nodes(job);
+	if (ret != GM_EXIT_OK)
+		return ret;
+	choose_dtype(job);
+	job->q.nodes = job->candidates;
+	ret = gm_cluster_plan_make(&job->q, &job->plan, &error);
+	return ret == 0 ? GM_EXIT_OK : refused(job, &error);
+}
+
+int gm_ctl_cluster_job_plan(struct gm_ctl_cluster_job *job)
+{
+	int ret = gm_ctl_cluster_read(job->ctl, &job->cluster);
+
+	if (ret == GM_EXIT_OK)
+		ret = gm_ctl_cluster_status(&job->cluster);
+	if (ret == GM_EXIT_OK)
+		ret = check_only(job);
+	return ret == GM_EXIT_OK ? make(job) : ret;
+}
+
+void gm_ctl_cluster_job_reset(struct gm_ctl_cluster_job *job)
+{
+	for (uint32_t i = 0; i < job->q.n_nodes; i++)
+		free((void *)(uintptr_t)job->candidates[i].devices);
+	gm_cluster_plan_free(&job->plan);
+	free(job->candidates);
+	free(job->of);
+	free(job->left_out);
+	gm_ctl_cluster_free(&job->cluster);
+	job->candidates = NULL;
+	job->of = NULL;
+	job->left_out = NULL;
+	job->n_left_out = 0;
+	job->q.n_nodes = 0;
+	job->cluster = (struct gm_ctl_cluster){ .nodes = NULL };
+}
+
+void gm_ctl_cluster_job_free(struct gm_ctl_cluster_job *job)
+{
+	gm_ctl_cluster_job_reset(job);
+	gm_checkpoint_free(&job->model);
+	free(job->layer_bytes);
+}
+
+const struct gpumap_cluster_device *
+gm_ctl_cluster_rank(const struct gm_ctl_cluster_job *job, uint32_t rank)
+{
+	const struct gm_cluster_plan_rank *r = &job->plan.ranks[rank];
+	const struct gm_ctl_cluster_node *node =
+		gm_ctl_cluster_taken(job, r->node);
+	const struct gpumap_cluster_device *d = node->devices;
+
+	while (d->row != r->row)
+		d++;
+	return d;
+}
+
+uint32_t gm_ctl_cluster_self(const struct gm_ctl_cluster_job *job)
+{
+	for (uint32_t i = 0; i < job->plan.n_nodes; i++)
+		if ((gm_ctl_cluster_taken(job, i)->info.flags &
+		     GPUMAP_CLUSTER_SELF) != 0)
+			return i;
+	return UINT32_MAX;
+}
+
+int gm_ctl_cluster_plan(struct gm_ctl *ctl)
+{
+	struct gm_ctl_cluster_job job = { .ctl = ctl };
+	int ret = gm_ctl_cluster_job_read(&job);
+
+	if (ret == GM_EXIT_OK)
+		ret = gm_ctl_cluster_job_plan(&job);
+	if (ret == GM_EXIT_OK && ctl->json)
+		ret = gm_ctl_print(
+			gm_ctl_cluster_plan_json(&job, ctl->run.name));
+	else if (ret == GM_EXIT_OK && job.launcher != GM_LAUNCHER_NONE)
+		gm_ctl_cluster_script(&job, ctl->run.name);
+	else if (ret == GM_EXIT_OK)
+		gm_ctl_cluster_table(&job);
+	gm_ctl_cluster_job_free(&job);
+	return ret;
+}

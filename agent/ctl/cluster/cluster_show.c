@@ -1,0 +1,303 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Show a plan over nodes: a table, and JSON with the mesh of its ranks. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/ctl/cluster/cluster_plan.h"
+#include "agent/mesh/mesh.h"
+
+#define GIB (1024.0 * 1024 * 1024)
+
+/* ---- the table ----------------------------------------------------------- */
+
+/* "0-39", or "7". */
+static const char *layers_text(const struct gm_cluster_plan_stage *stage,
+			       char ret_text[32])
+{
+	uint32_t last = stage->first_layer + stage->n_layers - 1;
+
+	if (stage->n_layers == 1)
+		snprintf(ret_text, 32, "%u", last);
+	else
+		snprintf(ret_text, 32, "%u-%u", stage->first_layer, last);
+	return ret_text;
+}
+
+static void rank_line(const struct gm_ctl_cluster_job *job, uint32_t rank)
+{
+	const struct gm_cluster_plan_rank *r = &job->plan.ranks[rank];
+	char layers[32];
+
+	printf("%4u  %-20s %3u  %5u  %-10s %8.2f %8.2f %8.2f %8.2f %9.2f\n",
+	       rank, gm_ctl_cluster_taken(job, r->node)->info.name, r->row,
+	       r->stage, layers_text(&job->plan.stages[r->stage], layers),
+	       (double)r->weight_bytes / GIB, (double)r->kv_bytes / GIB,
+	       (double)r->act_bytes / GIB, (double)r->reserve_bytes / GIB,
+	       (double)r->left_bytes / GIB);
+}
+
+static void put_warm(const struct gm_ctl_cluster_job *job)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < job->plan.n_nodes; i++)
+		if (job->candidates[job->plan.nodes[i]].is_warm)
+			printf("%s%s", n++ == 0 ? "\nhave the model: " : ", ",
+			       gm_ctl_cluster_taken(job, i)->info.name);
+	if (n > 0)
+		putchar('\n');
+}
+
+static void put_left_out(const struct gm_ctl_cluster_job *job)
+{
+	for (size_t i = 0; i < job->n_left_out; i++) {
+		const struct gm_ctl_left_out *out = &job->left_out[i];
+
+		printf("%sleft out: %s", i == 0 ? "\n" : "", out->node);
+		if (out->row >= 0)
+			printf(" row %lld", (long long)out->row);
+		printf(": %s\n", out->why);
+	}
+}
+
+void gm_ctl_cluster_table(const struct gm_ctl_cluster_job *job)
+{
+	const struct gm_cluster_plan *p = &job->plan;
+	const char *model = job->ctl->model;
+	char size[32];
+
+	printf("%s: %u layers, %s%s%s\n", model != NULL ? model : "model",
+	       job->q.model.n_layers, gm_size_text(job->model_bytes, size),
+	       job->isq != GM_ISQ_N ? ", as if quantised to " : "",
+	       job->isq != GM_ISQ_N ? gm_isq_name(job->isq) : "");
+	printf("%u of %u nodes of %s, %u stage%s, tensor parallel %u, %s\n\n",
+	       p->n_nodes, job->cluster.head.n_nodes, job->cluster.head.name,
+	       p->n_stages, p->n_stages > 1 ? "s" : "", p->tp,
+	       gm_dtype_name(job->dtype));
+	printf("rank  %-20s row  stage  %-10s %8s %8s %8s %8s %9s\n",
+	       "node, GiB", "layers", "weights", "KV", "act.", "kept", "left");
+	for (uint32_t rank = 0; rank < p->n_ranks; rank++)
+		rank_line(job, rank);
+	put_warm(job);
+	put_left_out(job);
+}
+
+/* ---- JSON ---------------------------------------------------------------- */
+
+static json_t *whole(uint64_t value)
+{
+	return json_integer((json_int_t)value);
+}
+
+static json_t *nodes_json(const struct gm_ctl_cluster_job *job)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < job->plan.n_nodes; i++) {
+		const struct gpumap_cluster_node *n =
+			&gm_ctl_cluster_taken(job, i)->info;
+		uint32_t n_ranks = 0, first = UINT32_MAX;
+
+		for (uint32_t r = 0; r < job->plan.n_ranks; r++) {
+			if (job->plan.ranks[r].node != i)
+				continue;
+			first = r < first ? r : first;
+			n_ranks++;
+		}
+		json_array_append_new(
+			list,
+			json_pack("{s:o, s:s, s:s, s:b, s:b, s:o, s:o}",
+				  "node_rank", whole(i), "name", n->name,
+				  "address", n->address, "self",
+				  (n->flags & GPUMAP_CLUSTER_SELF) != 0, "warm",
+				  job->candidates[job->plan.nodes[i]].is_warm,
+				  "first_rank", whole(first), "ranks",
+				  whole(n_ranks)));
+	}
+	return list;
+}
+
+static json_t *stages_json(const struct gm_ctl_cluster_job *job)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < job->plan.n_stages; i++) {
+		const struct gm_cluster_plan_stage *s = &job->plan.stages[i];
+
+		json_array_append_new(
+			list,
+			json_pack("{s:o, s:s, s:o, s:o}", "stage", whole(i),
+				  "node",
+				  gm_ctl_cluster_taken(job, s->node)->info.name,
+				  "first_layer", whole(s->first_layer),
+				  "n_layers", whole(s->n_layers)));
+	}
+	return list;
+}
+
+static json_t *rank_json(const struct gm_ctl_cluster_job *job, uint32_t rank,
+			 uint32_t local)
+{
+	const struct gm_cluster_plan_rank *r = &job->plan.ranks[rank];
+	const struct gpumap_cluster_device *d = gm_ctl_cluster_rank(job, rank);
+	char uuid[48];
+
+	return json_pack(
+		"{s:o, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+		"rank", whole(rank), "node",
+		gm_ctl_cluster_taken(job, r->node)->info.name, "row",
+		whole(r->row), "local_rank", whole(local), "uuid",
+		gm_ctl_cluster_uuid(d->uuid, uuid) + 4, "stage",
+		whole(r->stage), "tp_rank", whole(rank % job->plan.tp),
+		"weight_bytes", whole(r->weight_bytes), "kv_bytes",
+		whole(r->kv_bytes), "activation_bytes", whole(r->act_bytes),
+		"reserve_bytes", whole(r->reserve_bytes), "left_bytes",
+		whole(r->left_bytes));
+}
+
+static json_t *ranks_json(const struct gm_ctl_cluster_job *job)
+{
+	json_t *list = json_array();
+	uint32_t local = 0;
+
+	for (uint32_t r = 0; r < job->plan.n_ranks; r++) {
+		local = r > 0 && job->plan.ranks[r].node ==
+						job->plan.ranks[r - 1].node
+				? local + 1
+				: 0;
+		json_array_append_new(list, rank_json(job, r, local));
+	}
+	return list;
+}
+
+static json_t *group_json(const struct gm_mesh_group *group)
+{
+	json_t *ranks = json_array();
+
+	for (uint64_t i = 0; i < group->n; i++)
+		json_array_append_new(ranks, whole(gm_mesh_rank(group, i)));
+	return json_pack("{s:s, s:o}", "name", group->name, "ranks", ranks);
+}
+
+/* The arrangement of the ranks, and its groups, as a mesh of one node has
+ * them. */
+static json_t *mesh_json(const struct gm_cluster_plan *p)
+{
+	struct gm_mesh_shape shape = {
+		.kind = p->tp > 1 && p->n_stages > 1 ? GM_MESH_MIXED
+			: p->tp > 1                  ? GM_MESH_TENSOR
+			: p->n_stages > 1            ? GM_MESH_PIPELINE
+						     : GM_MESH_DATA,
+		.tp = p->tp,
+		.pp = p->n_stages,
+		.dp = 1,
+	};
+	json_t *groups = json_array();
+	char text[GM_MESH_TEXT];
+	struct gm_mesh mesh;
+
+	if (gm_mesh_make(&shape, p->n_ranks, &mesh, NULL) != 0)
+		return groups;
+	for (uint64_t i = 0; i < mesh.n_shaped; i++) {
+		struct gm_mesh_group group;
+
+		gm_mesh_group(&mesh, i, &group);
+		json_array_append_new(groups, group_json(&group));
+	}
+	gm_mesh_free(&mesh);
+	return json_pack("{s:s, s:o, s:o}", "topology",
+			 gm_mesh_print(&shape, text), "world",
+			 whole(p->n_ranks), "groups", groups);
+}
+
+static json_t *left_out_json(const struct gm_ctl_cluster_job *job)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < job->n_left_out; i++) {
+		const struct gm_ctl_left_out *out = &job->left_out[i];
+
+		json_array_append_new(
+			list,
+			json_pack("{s:s, s:o, s:s}", "node", out->node, "row",
+				  out->row >= 0 ? json_integer(out->row)
+						: json_null(),
+				  "why", out->why));
+	}
+	return list;
+}
+
+static json_t *env_json(const struct gm_run_words *env)
+{
+	json_t *object = json_object();
+
+	for (uint32_t i = 0; i < env->n; i++) {
+		size_t n = strcspn(env->v[i], "=");
+
+		json_object_setn_new(object, env->v[i], n,
+				     json_string(env->v[i] + n + 1));
+	}
+	return object;
+}
+
+static json_t *words_json(const char *node,
+			  const struct gm_ctl_cluster_words *words)
+{
+	json_t *argv = json_array();
+
+	for (uint32_t i = 0; i < words->argv.n; i++)
+		json_array_append_new(argv, json_string(words->argv.v[i]));
+	return json_pack("{s:s, s:o, s:o}", "node", node, "env",
+			 env_json(&words->env), "argv", argv);
+}
+
+static json_t *commands_json(const struct gm_ctl_cluster_job *job,
+			     const char *name)
+{
+	struct gm_ctl_cluster_words words;
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < job->plan.n_nodes; i++) {
+		gm_ctl_cluster_words(job, i, name, &words);
+		json_array_append_new(
+			list,
+			words_json(gm_ctl_cluster_taken(job, i)->info.name,
+				   &words));
+		gm_ctl_cluster_words_free(&words);
+	}
+	if (gm_ctl_cluster_has_head(job)) {
+		gm_ctl_cluster_head_words(job, name, &words);
+		json_array_append_new(list, words_json(job->cluster.head.node,
+						       &words));
+		gm_ctl_cluster_words_free(&words);
+	}
+	return list;
+}
+
+json_t *gm_ctl_cluster_plan_json(const struct gm_ctl_cluster_job *job,
+				 const char *name)
+{
+	const struct gm_cluster_plan *p = &job->plan;
+	json_t *object = gm_ctl_cluster_head(&job->cluster);
+
+	json_object_update_new(
+		object,
+		json_pack("{s:s?, s:o, s:o, s:s, s:s?, s:o, s:o, s:o, s:o, "
+			  "s:o, s:o, s:o, s:o}",
+			  "model", job->ctl->model, "n_layers",
+			  whole(job->q.model.n_layers), "model_bytes",
+			  whole(job->model_bytes), "dtype",
+			  gm_dtype_name(job->dtype), "isq",
+			  job->isq != GM_ISQ_N ? gm_isq_name(job->isq) : NULL,
+			  "tp", whole(p->tp), "pp", whole(p->n_stages), "nodes",
+			  nodes_json(job), "stages", stages_json(job), "ranks",
+			  ranks_json(job), "mesh", mesh_json(p), "left_out",
+			  left_out_json(job), "commands",
+			  job->launcher != GM_LAUNCHER_NONE
+				  ? commands_json(job, name)
+				  : json_null()));
+	return object;
+}

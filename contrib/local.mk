@@ -14,6 +14,7 @@ include $(top_srcdir)/%reldir%/debian/local.mk
 include $(top_srcdir)/%reldir%/apparmor/local.mk
 include $(top_srcdir)/%reldir%/bpftrace/local.mk
 include $(top_srcdir)/%reldir%/completion/local.mk
+include $(top_srcdir)/%reldir%/etcd/local.mk
 include $(top_srcdir)/%reldir%/exporter/local.mk
 include $(top_srcdir)/%reldir%/fdstore/local.mk
 include $(top_srcdir)/%reldir%/python/local.mk

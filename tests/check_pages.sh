@@ -13,6 +13,7 @@ ctl=agent/gpumapctl.1.scd
 run=agent/gpumapctl-run.1.scd
 cluster=agent/gpumapctl-cluster.1.scd
 daemon=agent/gpumapd.8.scd
+sync=agent/sync/gpumap-sync.8.scd
 
 if [ ! -x "$GPUMAPD" ] || [ ! -x "$GPUMAPCTL" ]; then
 	skip "the pages of the programs" "there are no programs in this build"
@@ -50,7 +51,7 @@ section() {
 
 # options FILE - the long options in a getopt table, or in one of ours.
 options() {
-	sed -n 's/^\t{ "\([a-z-]*\)", \([a-z]*_argument\|GM_VALUE_[A-Z]*\),.*/--\1/p' \
+	sed -n 's/^\t*{ "\([a-z-]*\)", \([a-z]*_argument\|GM_VALUE_[A-Z]*\),.*/--\1/p' \
 		"$1"
 }
 
@@ -71,6 +72,12 @@ check "gpumapd(8) has each option" "$(
 check "gpumapd --help has each option" "$(
 	differences option "$(options agent/daemon/main.c)" \
 		"$("$GPUMAPD" --help | grep '^  --' | grep -o -e "$words")")"
+check "gpumap-sync(8) has each option" "$(
+	differences option "$(options agent/sync/main.c)" \
+		"$(section OPTIONS $sync | grep '^--' | grep -o -e "$words")")"
+check "gpumap-sync --help has each option" "$(
+	differences option "$(options agent/sync/main.c)" \
+		"$("$GPUMAP_SYNC" --help | grep '^  --' | grep -o -e "$words")")"
 
 # statuses FILE - the values of the GM_EXIT_ and GM_RUN_ constants.
 statuses() {
@@ -112,7 +119,7 @@ pairs() {
 	awk '{ print $1; for (i = 2; i <= NF; i++) print $1, $i }' | sort -u
 }
 
-# events - "EVENT KEY..." for whatever gpumapd, its probe and its workers log.
+# events FILE... - "EVENT KEY..." for whatever these log.
 events() {
 	awk 'BEGIN { RS = ";" }
 		function keys(text,   list) {
@@ -140,15 +147,24 @@ events() {
 			sub(/[^"]*"/, "", text)
 			sub(/".*/, "", text)
 			print text " why"
-		}' agent/daemon/*.c agent/daemon/*/*.c agent/worker/*.c \
-		agent/worker/*/*.c agent/probe/*.c
+		}' "$@"
 }
 
-check "gpumapd(8) has each event with its keys" "$(
-	differences event "$(events | pairs)" "$(
-		awk '/^# / { on = $0 == "# LOG"; next } on' $daemon |
-			sed -n -e 's/++$//' -e 's/^\*\([a-z_]*\)\*/\1/p' |
-			pairs)")"
+# check_log PAGE FILE... - the chapter about the log of a program of these files.
+check_log() {
+	page=$1
+	shift
+	check "$(basename "$page" .scd) has each event with its keys" "$(
+		differences event "$(events "$@" | pairs)" "$(
+			awk '/^# / { on = $0 == "# LOG"; next } on' "$page" |
+				sed -n -e 's/++$//' \
+					-e 's/^\*\([a-z_]*\)\*/\1/p' |
+				pairs)")"
+}
+
+check_log $daemon agent/daemon/*.c agent/daemon/*/*.c agent/worker/*.c \
+	agent/worker/*/*.c agent/probe/*.c
+check_log $sync agent/sync/*.c
 
 # ---- the configuration ------------------------------------------------------
 

@@ -27,4 +27,4 @@ sbin_PROGRAMS += %reldir%/gpumap-sync
 	agent/plan/libplan.la agent/reader/libreader.la \
 	agent/common/libcommon.la lib/libgpumap.la shm/libshm.la -lpthread
 
-gm_man += %reldir%/gpumap-sync.conf.5
+gm_man += %reldir%/gpumap-sync.8 %reldir%/gpumap-sync.conf.5

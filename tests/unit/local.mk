@@ -87,6 +87,7 @@ gm_suites += tests/suites/unit_store
 gm_unit_store = \
 	%reldir%/store/store_etcd.c \
 	%reldir%/store/store_etcd_faults.c \
+	%reldir%/store/store_etcd_roles.c \
 	%reldir%/store/store_file.c
 tests_suites_unit_store_SOURCES = $(gm_unit_store) \
 	%reldir%/store/store_stories.c %reldir%/store/store_stories.h

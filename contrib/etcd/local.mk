@@ -1,0 +1,9 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+
+# contrib/etcd: the rights of nodes in etcd.
+EXTRA_DIST += %reldir%/etcd-node
+
+if AGENT
+doc_DATA += %reldir%/etcd-node
+endif

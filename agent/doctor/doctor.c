@@ -14,10 +14,8 @@
 #include "agent/common/read_file.h"
 
 static const struct gm_check *const tables[] = {
-	gm_doctor_machine,
-	gm_doctor_service,
-	gm_doctor_rows,
-	gm_doctor_cards,
+	gm_doctor_machine, gm_doctor_service, gm_doctor_rows,
+	gm_doctor_cards,   gm_doctor_cluster,
 };
 
 const struct gm_check *gm_doctor_check(size_t i)
@@ -129,6 +127,30 @@ static int read_rows(struct gm_doctor *doctor)
 	return 0;
 }
 
+static int read_cluster(struct gm_doctor *doctor)
+{
+	struct gpumap_cluster cluster = { .size = sizeof(cluster) };
+	uint32_t cursor = 0;
+
+	if (gpumap_cluster_read(doctor->map, &cluster) != 0)
+		return 0;
+	doctor->nodes =
+		calloc((size_t)cluster.n_nodes + 1, sizeof(*doctor->nodes));
+	if (doctor->nodes == NULL)
+		return -ENOMEM;
+	doctor->cluster = cluster;
+	while (doctor->n_nodes < cluster.n_nodes) {
+		struct gpumap_cluster_node *node =
+			&doctor->nodes[doctor->n_nodes];
+
+		node->size = sizeof(*node);
+		if (gpumap_cluster_next_node(doctor->map, &cursor, node) != 1)
+			break;
+		doctor->n_nodes++;
+	}
+	return 0;
+}
+
 int gm_doctor_begin(struct gm_doctor *doctor)
 {
 	struct gpumap_attach_opts opts = { .size = sizeof(opts),
@@ -144,11 +166,12 @@ int gm_doctor_begin(struct gm_doctor *doctor)
 	gpumap_health(doctor->map, &doctor->health);
 	if (!doctor->health.stale)
 		doctor->agent = agent_of(&doctor->health);
-	return read_rows(doctor);
+	return read_rows(doctor) == 0 ? read_cluster(doctor) : -ENOMEM;
 }
 
 void gm_doctor_end(struct gm_doctor *doctor)
 {
+	free(doctor->nodes);
 	free(doctor->rows);
 	gpumap_detach(doctor->map);
 }

@@ -12,6 +12,7 @@
  *	service.c	the agent: its limits, its map, its socket, its folders
  *	rows.c		what the map says of the rows
  *	cards.c		NVIDIA's driver and cards, from files alone
+ *	cluster.c	what the map says of other nodes
  */
 #ifndef GM_DOCTOR_H
 #define GM_DOCTOR_H
@@ -34,6 +35,9 @@ struct gm_doctor {
 	pid_t agent; /* its pid here; 0: not seen */
 	struct gpumap_device *rows;
 	uint32_t n_rows;
+	struct gpumap_cluster cluster; /* @size 0: it is in none */
+	struct gpumap_cluster_node *nodes;
+	uint32_t n_nodes;
 };
 
 struct gm_check {
@@ -58,6 +62,7 @@ extern const struct gm_check gm_doctor_machine[];
 extern const struct gm_check gm_doctor_service[];
 extern const struct gm_check gm_doctor_rows[];
 extern const struct gm_check gm_doctor_cards[];
+extern const struct gm_check gm_doctor_cluster[];
 
 /* Read a file below the root as one line, or all of it.  Returns false, with
  * "", if there is none. */

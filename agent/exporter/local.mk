@@ -6,6 +6,8 @@ if EXPORTER
 sbin_PROGRAMS += %reldir%/gpumap-exporter
 %canon_reldir%_gpumap_exporter_SOURCES =
 %canon_reldir%_gpumap_exporter_SOURCES += %reldir%/target.c %reldir%/target.h
+%canon_reldir%_gpumap_exporter_SOURCES += %reldir%/cluster_metrics.c
+%canon_reldir%_gpumap_exporter_SOURCES += %reldir%/cluster_metrics.h
 %canon_reldir%_gpumap_exporter_SOURCES += %reldir%/exposition.c
 %canon_reldir%_gpumap_exporter_SOURCES += %reldir%/exposition.h
 %canon_reldir%_gpumap_exporter_SOURCES += %reldir%/http.c %reldir%/http.h

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/exporter/cluster_metrics.h"
 #include "agent/exporter/job_metrics.h"
 #include "agent/exporter/usage.h"
 #include "agent/reader/device_text.h"
@@ -545,6 +546,7 @@ static bool write_map(struct gm_exposition *e, const struct gpumap *map)
 	write_maps(&s);
 	write_masks(&s);
 	write_meshes(&s);
+	gm_cluster_metrics_write(e, map);
 	free(s.rows);
 	return true;
 }

@@ -244,6 +244,7 @@ gm_cases += $(gm_unit_mask)
 
 gm_suites += tests/suites/unit_doctor
 gm_unit_doctor = \
+	%reldir%/doctor/cluster.c \
 	%reldir%/doctor/files.c \
 	%reldir%/doctor/rows.c
 tests_suites_unit_doctor_SOURCES = $(gm_unit_doctor) \

@@ -9,6 +9,7 @@
 
 #include <sys/stat.h>
 
+#include "tests/support/cluster_nodes.h"
 #include "tests/support/ctl.h"
 #include "tests/support/exporter.h"
 #include "tests/support/load_file.h"
@@ -342,6 +343,40 @@ static void prometheus_reads_it(void)
 
 /* ---- the file ------------------------------------------------------------ */
 
+/* Counts alone: a node of a thousand has no series here. */
+static void a_cluster_is_counted(void)
+{
+	static const struct cluster_nodes nodes = { 5, 3, 2, 1 };
+	struct gpumap_cluster_entry entries[2] = { { .node = NULL } };
+	struct cluster_node made[2] = { { .node = { .size = 0 } } };
+	struct gpumap_cluster_request request =
+		cluster_request(entries, 2, GPUMAP_CLUSTER_HEARD);
+
+	OK(exporter_scrape(&exporter));
+	OK(strstr(out, "gpumap_cluster") == NULL);
+	EQ(cluster_nodes_publish(map, &nodes, 0), 0);
+	OK(exporter_scrape(&exporter));
+	OK(EXPORTER_VALUE("gpumap_cluster_stale") == 1);
+	OK(strstr(out, "\ngpumap_cluster_age_seconds ") == NULL);
+	for (uint32_t i = 0; i < 2; i++)
+		entries[i] = cluster_node_make(&nodes, 3 + i, &made[i]);
+	made[0].node.state = GPUMAP_CLUSTER_GONE;
+	made[1].node.state = GPUMAP_CLUSTER_REFUSED;
+	entries[1].n_devices = entries[1].n_shares = 0;
+	request.limit_ns = STORY_LIMIT_NS;
+	EQ(gpumap_cluster_publish(map, &request), 0);
+	OK(exporter_scrape(&exporter));
+	OK(EXPORTER_VALUE("gpumap_cluster_stale") == 0);
+	OK(EXPORTER_VALUE("gpumap_cluster_age_seconds") > 0);
+	OK(EXPORTER_VALUE("gpumap_cluster_age_seconds") < 30);
+	OK(EXPORTER_VALUE("gpumap_cluster_nodes", "state=\"LIVE\"") == 3);
+	OK(EXPORTER_VALUE("gpumap_cluster_nodes", "state=\"GONE\"") == 1);
+	OK(EXPORTER_VALUE("gpumap_cluster_nodes", "state=\"REFUSED\"") == 1);
+	OK(EXPORTER_VALUE("gpumap_cluster_devices") == 12);
+	OK(EXPORTER_VALUE("gpumap_cluster_shares") == 8);
+	OK(strstr(out, "n0001") == NULL);
+}
+
 static int textfile(const char *path, const char *option)
 {
 	return run(WORDS(exporter_program(), "--instance", agent.instance,
@@ -382,6 +417,7 @@ TAP_CASE()
 	objects_are_there();
 	reservations_add_up();
 	lists_are_asked_for();
+	a_cluster_is_counted();
 	openmetrics_ends();
 	prometheus_reads_it();
 	a_file_is_whole();

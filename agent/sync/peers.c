@@ -198,7 +198,8 @@ static void put(struct gm_peers *peers, const char *name,
 	gm_summary_free(&peer->summary);
 	peer->summary = summary;
 	touch(peer, event->revision);
-	if (before != GPUMAP_CLUSTER_LIVE)
+	/* Those that were there before are counted when the list is whole. */
+	if (before != GPUMAP_CLUSTER_LIVE && peers->is_known)
 		gm_log(GM_LOG_INFO, "node_live", "node=%s", name);
 }
 

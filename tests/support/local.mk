@@ -110,6 +110,7 @@ check_LTLIBRARIES += tests/libnodes.la
 tests_libnodes_la_SOURCES = \
 	%reldir%/etcd_server.c %reldir%/etcd_server.h \
 	%reldir%/store_rig.c %reldir%/store_rig.h \
+	%reldir%/sync_crowd.c %reldir%/sync_crowd.h \
 	%reldir%/sync_nodes.c %reldir%/sync_nodes.h
 
 check_LTLIBRARIES += tests/libptx.la

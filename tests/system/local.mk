@@ -287,6 +287,7 @@ GM_TORTURE += %reldir%/sharing/claims.c %reldir%/sharing/death.c \
 gm_suites += tests/suites/system_sync
 gm_system_sync = \
 	%reldir%/sync/clients.c \
+	%reldir%/sync/crowd.c \
 	%reldir%/sync/nodes_etcd.c \
 	%reldir%/sync/nodes_file.c
 tests_suites_system_sync_SOURCES = $(gm_system_sync) \

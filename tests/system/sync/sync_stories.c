@@ -13,6 +13,7 @@
 #include "tests/support/process.h"
 #include "tests/support/story.h"
 #include "tests/support/store_rig.h"
+#include "tests/support/sync_crowd.h"
 #include "tests/support/tap.h"
 
 #define LATE_MS    (SYNC_TTL_MS + 1000) /* a node is GONE by then */
@@ -403,23 +404,6 @@ static void a_node_keeps_its_key(void)
 
 /* ---- growth -------------------------------------------------------------- */
 
-/* Kilobytes of a process that are in memory. */
-static long resident(pid_t pid)
-{
-	char path[64], line[128];
-	long kb = -1;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	file = fopen(path, "re");
-	while (file != NULL && fgets(line, sizeof(line), file) != NULL)
-		if (sscanf(line, "VmRSS: %ld", &kb) == 1)
-			break;
-	if (file != NULL)
-		fclose(file);
-	return kb;
-}
-
 static void changes_leave_nothing_behind(void)
 {
 	char value[GM_STORE_VALUE_BYTES + 1];
@@ -438,8 +422,9 @@ static void changes_leave_nothing_behind(void)
 			return;
 		}
 		if (i == ROW_CHANGE) {
-			sync_kb = resident(a->pid);
-			agent_kb = resident(agent_main_pid(&a->agent));
+			sync_kb = crowd_resident_own(a->pid);
+			agent_kb =
+				crowd_resident_own(agent_main_pid(&a->agent));
 			sync_fds = story_holds(a->pid, NULL);
 		}
 	}
@@ -447,10 +432,10 @@ static void changes_leave_nothing_behind(void)
 	OK(sync_node_sees(a, "many", GPUMAP_CLUSTER_GONE, SYNC_LIMIT_MS) >= 0);
 	EQ(story_holds(a->pid, NULL), sync_fds);
 	NOTE("gpumap-sync %ld KiB, then %ld; gpumapd %ld KiB, then %ld",
-	     sync_kb, resident(a->pid), agent_kb,
-	     resident(agent_main_pid(&a->agent)));
-	OK(resident(a->pid) <= sync_kb + 512);
-	OK(resident(agent_main_pid(&a->agent)) <= agent_kb + 512);
+	     sync_kb, crowd_resident_own(a->pid), agent_kb,
+	     crowd_resident_own(agent_main_pid(&a->agent)));
+	OK(crowd_resident_own(a->pid) <= sync_kb + 512);
+	OK(crowd_resident_own(agent_main_pid(&a->agent)) <= agent_kb + 512);
 }
 
 /* ---- a store that is not there ------------------------------------------- */

@@ -8,9 +8,10 @@
  *	NAME/rank/EPOCH/R	ephemeral: the token of the connection that is
  *				rank R
  *
- *   - An epoch is FORMING, WHOLE with an id, then perhaps ENDED.  Each step, and
- *     the step to the next epoch, is a cas of the state: of two processes that
- *     take different steps at once one succeeds, and the other reads again.
+ *   - An epoch is FORMING, WHOLE with an id, then perhaps ENDED.  Each step,
+ *     and the step to the next epoch, is a cas of the state: of two processes
+ *     that take different steps at once one succeeds, and the other reads
+ *     again.
  *   - Rank 0 makes the epoch WHOLE, with its id, once it has seen all ranks'
  *     keys.  A process joins only in a FORMING epoch, so each receives the id
  *     if its key was there, and is still its own.
@@ -30,7 +31,7 @@
 #include <sys/random.h>
 
 #include "lib/cohort.h"
-#include "lib/value.h"
+#include "lib/shared_value.h"
 
 #define KEY_ROOM   (GPUMAP_VALUE_KEY_MAX + 1)
 #define STATE_ROOM 512u /* of a state as text */
@@ -162,8 +163,8 @@ static int get_state(struct gpumap_sync *sync, const char *name,
 
 	memset(ret_state, 0, sizeof(*ret_state));
 	name_state(name, key);
-	ret = gm_value_get(sync, key, text, sizeof(text) - 1, &bytes,
-			   &revision);
+	ret = gm_shared_value_get(sync, key, text, sizeof(text) - 1, &bytes,
+				  &revision);
 	if (ret == -ENOENT)
 		return 0;
 	if (ret == 0)
@@ -178,7 +179,8 @@ static int get_state(struct gpumap_sync *sync, const char *name,
 	return ret;
 }
 
-/* Replace the state; @next NULL: delete it.  Returns as gm_value_cas(). */
+/* Replace the state; @next NULL: delete it.  Returns as
+ * gm_shared_value_cas(). */
 static int put_state(struct gpumap_sync *sync, const char *name,
 		     const struct state *now, struct state *next)
 {
@@ -188,13 +190,13 @@ static int put_state(struct gpumap_sync *sync, const char *name,
 	int ret;
 
 	name_state(name, key);
-	ret = gm_value_cas(sync,
-			   &(struct gpumap_value_write){
-				   .key = key,
-				   .value = next != NULL ? text : NULL,
-				   .bytes = n,
-				   .expected = now->revision },
-			   &revision);
+	ret = gm_shared_value_cas(sync,
+				  &(struct gpumap_value_write){
+					  .key = key,
+					  .value = next != NULL ? text : NULL,
+					  .bytes = n,
+					  .expected = now->revision },
+				  &revision);
 	if (ret == 0 && next != NULL)
 		next->revision = revision;
 	return ret;
@@ -216,7 +218,7 @@ static int move_on(struct gpumap_sync *sync, const char *name,
  *
  * ret_bits	a bit for each rank of the world; NULL: their number alone
  *
- * Returns	their number, or as gm_value_list()
+ * Returns	their number, or as gm_shared_value_list()
  */
 static int list_ranks(struct gpumap_sync *sync, const char *name,
 		      const struct state *state, uint64_t *ret_bits)
@@ -227,7 +229,7 @@ static int list_ranks(struct gpumap_sync *sync, const char *name,
 	int ret, found = 0;
 
 	name_ranks(name, state->epoch, prefix);
-	ret = gm_value_list(sync, prefix, ends, sizeof(ends), &bytes);
+	ret = gm_shared_value_list(sync, prefix, ends, sizeof(ends), &bytes);
 	if (ret != 0)
 		return ret;
 	for (size_t at = 0; at < bytes; at += strlen(ends + at) + 1) {
@@ -248,7 +250,7 @@ static int list_ranks(struct gpumap_sync *sync, const char *name,
 }
 
 /* Is the rank's key this connection's own?  Returns 1, 0: another's, -ENOENT:
- * there is none, or as gm_value_get(). */
+ * there is none, or as gm_shared_value_get(). */
 static int is_ours(struct gpumap_sync *sync, const char *name, uint64_t epoch,
 		   uint32_t rank, uint64_t *ret_revision)
 {
@@ -258,7 +260,8 @@ static int is_ours(struct gpumap_sync *sync, const char *name, uint64_t epoch,
 	int ret;
 
 	name_rank(name, epoch, rank, key);
-	ret = gm_value_get(sync, key, token, sizeof(token), &bytes, &revision);
+	ret = gm_shared_value_get(sync, key, token, sizeof(token), &bytes,
+				  &revision);
 	if (ret == -ENOBUFS)
 		return 0;
 	if (ret != 0)
@@ -279,10 +282,10 @@ static int drop_rank(struct gpumap_sync *sync, const char *name, uint64_t epoch,
 	if (ret != 1)
 		return ret == 0 || ret == -ENOENT ? 0 : ret;
 	name_rank(name, epoch, rank, key);
-	ret = gm_value_cas(sync,
-			   &(struct gpumap_value_write){ .key = key,
-							 .expected = revision },
-			   &revision);
+	ret = gm_shared_value_cas(sync,
+				  &(struct gpumap_value_write){
+					  .key = key, .expected = revision },
+				  &revision);
 	return ret == -ESTALE ? 0 : ret;
 }
 
@@ -309,7 +312,8 @@ struct joining {
  * error. */
 static int sleep_until(struct joining *j, const char *prefix, uint64_t until_ns)
 {
-	int ret = gm_value_wait(j->sync, prefix, j->seen, until_ns, &j->seen);
+	int ret = gm_shared_value_wait(j->sync, prefix, j->seen, until_ns,
+				       &j->seen);
 
 	return ret == 0 || ret == -ETIMEDOUT || ret == -ECANCELED ? AGAIN : ret;
 }
@@ -430,7 +434,7 @@ static int take_rank(struct joining *j)
 		drop_rank(j->sync, join->name, j->epoch, join->rank);
 	j->epoch = 0;
 	name_rank(join->name, j->state.epoch, join->rank, key);
-	ret = gm_value_cas(
+	ret = gm_shared_value_cas(
 		j->sync,
 		&(struct gpumap_value_write){ .key = key,
 					      .value = j->sync->token,
@@ -646,7 +650,8 @@ static int join_locked(struct gpumap_sync *sync,
 	else
 		sync->until_ns = GPUMAP_NO_DEADLINE;
 	if (ret == 0)
-		ret = gm_value_wait(sync, "", 0, sync->until_ns, &j.seen);
+		ret = gm_shared_value_wait(sync, "", 0, sync->until_ns,
+					   &j.seen);
 	if (ret == 0)
 		ret = meet(&j);
 	if (ret != 0)
@@ -726,8 +731,8 @@ int gm_cohort_look(struct gpumap_sync *sync)
 		return 0;
 	snprintf(prefix, sizeof(prefix), "%s/", cohort->name);
 	if (cohort->changed)
-		ret = gm_value_ask_wait(sync, prefix, cohort->seen,
-					&cohort->serial);
+		ret = gm_shared_value_ask_wait(sync, prefix, cohort->seen,
+					       &cohort->serial);
 	if (ret != 0)
 		return ret == -ECONNRESET ? ret : 0;
 	cohort->changed = false;

@@ -68,7 +68,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/submit.c \
 	%reldir%/sync_check.c \
 	%reldir%/sync_link.c %reldir%/sync_link.h \
-	%reldir%/value.c %reldir%/value.h \
+	%reldir%/shared_value.c %reldir%/shared_value.h \
 	%reldir%/view.c \
 	%reldir%/cuda_visible_devices.c \
 	%reldir%/cuda_visible_devices.h \

@@ -20,8 +20,7 @@
 #include "agent/sync/sync.h"
 #include "shm/control_sync.h"
 
-struct gm_gang;          /* gangs.h */
-struct gm_values_client; /* values.h */
+struct gm_gang; /* gangs.h */
 
 struct gm_sync_client {
 	LIST_ENTRY(gm_sync_client) entry;
@@ -34,7 +33,6 @@ struct gm_sync_client {
 	bool is_refused;      /* gets an answer to its HELLO, and no more */
 	bool is_over;         /* it is ended before the loop sleeps */
 	struct gm_gang *gang; /* NULL: none */
-	struct gm_values_client *values; /* NULL: none */
 };
 
 static inline struct gm_sync_client *

@@ -19,6 +19,11 @@ noinst_LTLIBRARIES += %reldir%/libsync.la
 %canon_reldir%_libsync_la_SOURCES += %reldir%/summary_read.c
 %canon_reldir%_libsync_la_SOURCES += %reldir%/summary_read.h
 %canon_reldir%_libsync_la_SOURCES += %reldir%/sync.c %reldir%/sync.h
+%canon_reldir%_libsync_la_SOURCES += %reldir%/ephemerals.c
+%canon_reldir%_libsync_la_SOURCES += %reldir%/ephemerals.h
+%canon_reldir%_libsync_la_SOURCES += %reldir%/values.c
+%canon_reldir%_libsync_la_SOURCES += %reldir%/value_waits.c
+%canon_reldir%_libsync_la_SOURCES += %reldir%/value_waits.h
 %canon_reldir%_libsync_la_LIBADD = $(JANSSON_LIBS)
 
 sbin_PROGRAMS += %reldir%/gpumap-sync

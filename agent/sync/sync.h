@@ -39,7 +39,7 @@ struct gm_sync_client; /* client.h */
 struct gm_sync_config; /* config.h */
 struct gm_sync_message;
 struct gm_sync_server; /* server.h */
-struct gm_values;      /* values.h */
+struct gm_values;      /* values.c */
 
 struct gm_sync;
 

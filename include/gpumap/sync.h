@@ -203,8 +203,8 @@ struct gpumap_value_write {
  *		-ESTALE		it has another revision, which is stored; 0:
  *				there is none
  *		-ETIMEDOUT	it was perhaps written: get it to know
- *		-EHOSTUNREACH	the store cannot be reached, or this node's lease
- *				is not held; nothing was written
+ *		-EHOSTUNREACH	the store cannot be reached, or this node's
+ *				lease is not held; nothing was written
  *		-EDQUOT		this user has too many values, or requests
  *		-EINVAL, -E2BIG, -EACCES, -EIO, -ENOSPC, -EPROTO, -ECONNRESET,
  *		-EOWNERDEAD
@@ -270,10 +270,10 @@ struct gpumap_cohort_join {
  * ret_epoch	of the cohort; may be NULL
  *
  * Returns	0
- *		-ETIMEDOUT	a rank did not join; the others may go on waiting
- *				for it
- *		-ESTALE		this node's lease was lost meanwhile; or, to rank
- *				0, the epoch moved on, and ranks may have
+ *		-ETIMEDOUT	a rank did not join; the others may go on
+ *				waiting for it
+ *		-ESTALE		this node's lease was lost meanwhile; or, to
+ *				rank 0, the epoch moved on, and ranks may have
  *				received the id: join again, with another id
  *		-EBUSY		another process is this rank
  *		-EPROTO		others have another world or version
@@ -298,8 +298,8 @@ GPUMAP_API int gpumap_cohort_join(struct gpumap_sync *sync,
 /*
  * gpumap_cohort_leave - stop being that rank
  *
- * flags	0: the communicator has ended normally, so all other ranks leave,
- *		too; or GPUMAP_COHORT_BROKEN
+ * flags	0: the communicator has ended normally, so all other ranks
+ *		leave, too; or GPUMAP_COHORT_BROKEN
  *
  * The connection is no rank afterwards, whatever is returned.
  *

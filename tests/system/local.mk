@@ -205,6 +205,16 @@ tests_suites_system_cluster_LDADD = tests/libsupport.la lib/libgpumap.la \
 gm_cases += $(gm_system_cluster)
 GM_TORTURE += %reldir%/cluster/readers.c
 
+gm_suites += tests/suites/system_rendezvous
+gm_system_rendezvous = \
+	%reldir%/rendezvous/values.c
+tests_suites_system_rendezvous_SOURCES = $(gm_system_rendezvous) \
+	%reldir%/rendezvous/place.c %reldir%/rendezvous/place.h
+tests_suites_system_rendezvous_LDADD = tests/libnodes.la tests/libsupport.la \
+	agent/store/libstore.la agent/common/libcommon.la lib/libgpumap.la \
+	shm/libshm.la
+gm_cases += $(gm_system_rendezvous)
+
 gm_suites += tests/suites/system_meshes
 gm_system_meshes = \
 	%reldir%/meshes/damage.c \

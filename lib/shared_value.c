@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "lib/value.h"
+#include "lib/shared_value.h"
 
 /* Beyond the time that gpumap-sync was told to wait. */
 #define WAIT_EXTRA_NS (5 * GM_SECOND)
@@ -23,8 +23,9 @@ static int put_key(const char *key, char ret_key[GPUMAP_VALUE_KEY_MAX + 1])
 	return 0;
 }
 
-int gm_value_get(struct gpumap_sync *sync, const char *key, void *ret_value,
-		 size_t n, size_t *ret_bytes, uint64_t *ret_revision)
+int gm_shared_value_get(struct gpumap_sync *sync, const char *key,
+			void *ret_value, size_t n, size_t *ret_bytes,
+			uint64_t *ret_revision)
 {
 	struct gm_sync_value_get body;
 	struct gm_sync_value_get_reply reply;
@@ -56,8 +57,9 @@ int gm_value_get(struct gpumap_sync *sync, const char *key, void *ret_value,
 	return 0;
 }
 
-int gm_value_cas(struct gpumap_sync *sync,
-		 const struct gpumap_value_write *write, uint64_t *ret_revision)
+int gm_shared_value_cas(struct gpumap_sync *sync,
+			const struct gpumap_value_write *write,
+			uint64_t *ret_revision)
 {
 	struct gm_sync_value_cas body = { .expected = write->expected,
 					  .flags = write->flags,
@@ -116,8 +118,9 @@ static int put_wait(struct wait *wait, const char *prefix, uint64_t seen,
 	return put_key(prefix, wait->body.prefix);
 }
 
-int gm_value_wait(struct gpumap_sync *sync, const char *prefix, uint64_t seen,
-		  uint64_t deadline_ns, uint64_t *ret_seen)
+int gm_shared_value_wait(struct gpumap_sync *sync, const char *prefix,
+			 uint64_t seen, uint64_t deadline_ns,
+			 uint64_t *ret_seen)
 {
 	uint64_t left = gm_sync_link_left(deadline_ns);
 	uint64_t until_ns = sync->until_ns;
@@ -136,8 +139,8 @@ int gm_value_wait(struct gpumap_sync *sync, const char *prefix, uint64_t seen,
 	return ret;
 }
 
-int gm_value_ask_wait(struct gpumap_sync *sync, const char *prefix,
-		      uint64_t seen, uint32_t *ret_serial)
+int gm_shared_value_ask_wait(struct gpumap_sync *sync, const char *prefix,
+			     uint64_t seen, uint32_t *ret_serial)
 {
 	struct wait wait;
 	int ret = put_wait(&wait, prefix, seen, UINT64_MAX);
@@ -145,8 +148,8 @@ int gm_value_ask_wait(struct gpumap_sync *sync, const char *prefix,
 	return ret == 0 ? gm_sync_link_ask(sync, &wait.call, ret_serial) : ret;
 }
 
-int gm_value_list(struct gpumap_sync *sync, const char *prefix, char *ret_ends,
-		  size_t n, size_t *ret_bytes)
+int gm_shared_value_list(struct gpumap_sync *sync, const char *prefix,
+			 char *ret_ends, size_t n, size_t *ret_bytes)
 {
 	struct gm_sync_value_list body;
 	struct gm_sync_value_list_reply reply;
@@ -174,7 +177,8 @@ int gpumap_value_get(struct gpumap_sync *sync, const char *key, void *ret_value,
 
 	if (ret != 0)
 		return ret;
-	ret = gm_value_get(sync, key, ret_value, n, ret_bytes, ret_revision);
+	ret = gm_shared_value_get(sync, key, ret_value, n, ret_bytes,
+				  ret_revision);
 	return gm_sync_link_end(sync, ret);
 }
 
@@ -189,7 +193,7 @@ int gpumap_value_cas(struct gpumap_sync *sync,
 		return ret;
 	ret = gm_map_size_in(NULL, &ours, sizeof(ours), write);
 	if (ret == 0)
-		ret = gm_value_cas(sync, &ours, ret_revision);
+		ret = gm_shared_value_cas(sync, &ours, ret_revision);
 	return gm_sync_link_end(sync, ret);
 }
 
@@ -200,6 +204,6 @@ int gpumap_value_wait(struct gpumap_sync *sync, const char *prefix,
 
 	if (ret != 0)
 		return ret;
-	ret = gm_value_wait(sync, prefix, seen, deadline_ns, ret_seen);
+	ret = gm_shared_value_wait(sync, prefix, seen, deadline_ns, ret_seen);
 	return gm_sync_link_end(sync, ret);
 }

@@ -92,9 +92,15 @@ void etcd_make(struct etcd_server *server, int number)
 	snprintf(server->name, sizeof(server->name), "m%d", number);
 	snprintf(server->data, sizeof(server->data),
 		 "/dev/shm/gpumap-test.%d.etcd%d", getpid(), number);
-	snprintf(server->url, sizeof(server->url), "http://127.0.0.1:%u",
-		 server->port);
+	etcd_live_at(server, "127.0.0.1");
 	EQ(mkdir(server->data, 0700), 0);
+}
+
+void etcd_live_at(struct etcd_server *server, const char *address)
+{
+	server->host = address;
+	snprintf(server->url, sizeof(server->url), "http://%s:%u", address,
+		 server->port);
 }
 
 void etcd_start(struct etcd_server *server)
@@ -126,7 +132,8 @@ void etcd_start(struct etcd_server *server)
 
 	snprintf(data, sizeof(data), "%s/data", server->data);
 	snprintf(client, sizeof(client), "%s", server->url);
-	snprintf(peer, sizeof(peer), "http://127.0.0.1:%u", server->peer_port);
+	snprintf(peer, sizeof(peer), "http://%s:%u", server->host,
+		 server->peer_port);
 	snprintf(first, sizeof(first), "%s=%s", server->name, peer);
 	for (int i = 0; server->more[i] != NULL; i++)
 		argv[n++] = server->more[i];

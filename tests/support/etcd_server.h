@@ -22,6 +22,7 @@ struct etcd_server {
 	char name[8];
 	char data[80];
 	char url[64];
+	const char *host;     /* address, see etcd_live_at() */
 	const char *cluster;  /* "name=url,name=url" */
 	const char *more[12]; /* arguments, to a NULL */
 };
@@ -35,6 +36,10 @@ uint16_t etcd_free_port(void);
 /* Names, ports and an empty folder; then etcd_start() starts it, also again. */
 void etcd_make(struct etcd_server *server, int number);
 void etcd_start(struct etcd_server *server);
+
+/* Before the first start: another address than 127.0.0.1.  The string stays the
+ * caller's. */
+void etcd_live_at(struct etcd_server *server, const char *address);
 
 /* Post a body to a path of the gateway.  Returns 0 for success. */
 int etcd_tell(const struct etcd_server *server, const char *path,

@@ -104,15 +104,16 @@ tests_libsupport_la_SOURCES += \
 	%reldir%/worker/worker_cuda.c %reldir%/worker/worker_cuda.h \
 	%reldir%/worker/worker_row.c %reldir%/worker/worker_row.h
 
-# The operators' definition in C, and a reader of PTX that holds the text to it.
 # Stores, and the nodes that meet there.
 check_LTLIBRARIES += tests/libnodes.la
 tests_libnodes_la_SOURCES = \
 	%reldir%/etcd_server.c %reldir%/etcd_server.h \
 	%reldir%/store_rig.c %reldir%/store_rig.h \
 	%reldir%/sync_crowd.c %reldir%/sync_crowd.h \
+	%reldir%/net.c %reldir%/net.h \
 	%reldir%/sync_nodes.c %reldir%/sync_nodes.h
 
+# The operators' definition in C, and a reader of PTX that holds the text to it.
 check_LTLIBRARIES += tests/libptx.la
 tests_libptx_la_SOURCES = \
 	%reldir%/operators/operators_ref.c %reldir%/operators/operators_ref.h \

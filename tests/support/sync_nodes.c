@@ -44,15 +44,21 @@ void sync_place_file(struct sync_place *place, const char *directory)
 		die(directory);
 }
 
-void sync_place_etcd(struct sync_place *place)
+void sync_place_etcd_at(struct sync_place *place, const char *address)
 {
 	*place = (struct sync_place){ 0 };
 	etcd_make(&place->server, 0);
+	etcd_live_at(&place->server, address);
 	etcd_start(&place->server);
 	if (!etcd_serves(&place->server))
 		die("etcd");
 	snprintf(place->url, sizeof(place->url), "%s", place->server.url);
 	snprintf(place->text, sizeof(place->text), "etcd = %s\n", place->url);
+}
+
+void sync_place_etcd(struct sync_place *place)
+{
+	sync_place_etcd_at(place, "127.0.0.1");
 }
 
 struct gm_store *sync_place_open(const struct sync_place *place)

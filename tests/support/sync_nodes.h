@@ -36,6 +36,7 @@ struct sync_place {
  * before. */
 void sync_place_file(struct sync_place *place, const char *directory);
 void sync_place_etcd(struct sync_place *place);
+void sync_place_etcd_at(struct sync_place *place, const char *address);
 
 /* A store of the test's own there. */
 struct gm_store *sync_place_open(const struct sync_place *place);

@@ -299,7 +299,8 @@ gm_system_sync = \
 	%reldir%/sync/clients.c \
 	%reldir%/sync/crowd.c \
 	%reldir%/sync/nodes_etcd.c \
-	%reldir%/sync/nodes_file.c
+	%reldir%/sync/nodes_file.c \
+	%reldir%/sync/partitions.c
 tests_suites_system_sync_SOURCES = $(gm_system_sync) \
 	%reldir%/sync/sync_stories.c %reldir%/sync/sync_stories.h
 tests_suites_system_sync_LDADD = tests/libnodes.la tests/libsupport.la \

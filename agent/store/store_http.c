@@ -11,12 +11,10 @@
 #include "agent/store/store_json.h"
 
 #define TIMEOUT_MS   5000u
-#define CONNECT_MS   1500u
-#define ATTEMPT_MS   1500u
 #define LEAST_MS     200u
 #define PAUSE_NS     (50 * GM_STORE_NS_MS)
-#define PAUSE_MAX_NS (2000 * GM_STORE_NS_MS)
-#define DOUBLINGS    6u
+#define PAUSE_MAX_NS (400 * GM_STORE_NS_MS)
+#define DOUBLINGS    3u
 #define TOKENS       3u /* that may be refused, of one call */
 
 uint64_t gm_store_http_pause(unsigned int n_failures)
@@ -246,11 +244,16 @@ static bool set_headers(struct gm_store_call *call)
 static void set_times(struct gm_store_call *call, uint64_t now_ns)
 {
 	uint64_t left_ms = (call->until_ns - now_ns) / GM_STORE_NS_MS + 1;
+	uint64_t attempt_ms = call->http->timeout_ms * 3 / 10;
+	/* With the default less than the second after which the kernel asks for
+	 * a connection again: what was asked while the network was cut must not
+	 * hold up what is asked when it is back. */
+	uint64_t connect_ms = call->http->timeout_ms / 6;
 
-	if (call->again && left_ms > ATTEMPT_MS)
-		left_ms = ATTEMPT_MS;
+	if (call->again && left_ms > attempt_ms)
+		left_ms = attempt_ms;
 	curl_easy_setopt(call->easy, CURLOPT_CONNECTTIMEOUT_MS,
-			 (long)(left_ms < CONNECT_MS ? left_ms : CONNECT_MS));
+			 (long)(left_ms < connect_ms ? left_ms : connect_ms));
 	if (call->line == NULL)
 		curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, (long)left_ms);
 }

@@ -83,6 +83,36 @@ static void make_mesh(struct segment *to)
 	segment_mesh(to, 2, &mesh);
 }
 
+static void make_cluster(struct segment *to)
+{
+	static const struct gm_cluster_device_image devices[] = {
+		{ .row = 0, .name = "d", .kind = 1, .state = 2 },
+		{ .row = 1, .name = "e", .kind = 1, .state = 2 },
+	};
+	static const struct gm_cluster_share_image share = { .name = "s" };
+	static const struct gm_cluster_node one = {
+		.image = { .name = "a", .state = 1, .n_devices = 2 },
+		.devices = devices,
+	};
+	static const struct gm_cluster_node two = {
+		.image = { .name = "b",
+			   .state = 1,
+			   .n_devices = 1,
+			   .n_shares = 1 },
+		.devices = devices,
+		.shares = &share,
+	};
+	static const struct gm_cluster_node *const nodes[] = { &one, &two };
+	const struct gm_cluster cluster = { .cluster = "c",
+					    .node = "a",
+					    .n_nodes = 2,
+					    .limit = 1,
+					    .heard = 1,
+					    .nodes = nodes };
+
+	segment_cluster(to, 3, &cluster);
+}
+
 static void make_once(void)
 {
 	static const uint32_t rows[] = { 0, 0, 1, 1, 1 };
@@ -108,6 +138,7 @@ static void make_once(void)
 	segment_layers(&segment, GM_OBJECTS - 1, &layers);
 	publish_mask(1);
 	make_mesh(&segment);
+	make_cluster(&segment);
 }
 
 static gm_a64 *target(uint8_t where, uint16_t word)
@@ -238,6 +269,52 @@ static void read_mesh(const struct gpumap *map, const char *name)
 	}
 }
 
+static void read_cluster_of(const struct gpumap *map,
+			    const struct gpumap_cluster *cluster, uint32_t of)
+{
+	struct gpumap_cluster_device device = { .size = sizeof(device) };
+	struct gpumap_cluster_share share = { .size = sizeof(share) };
+	uint32_t cursor = 0;
+
+	while (gpumap_cluster_next_device(map, of, &cursor, &device) == 1) {
+		MUST(cursor <= cluster->n_devices);
+		MUST(device.node < cluster->n_nodes);
+		MUST(device.row < GPUMAP_ROWS_MAX);
+		MUST(memchr(device.name, '\0', sizeof(device.name)) != NULL);
+	}
+	for (cursor = 0;
+	     gpumap_cluster_next_share(map, of, NULL, &cursor, &share) == 1;) {
+		MUST(cursor <= cluster->n_shares);
+		MUST(share.node < cluster->n_nodes);
+		MUST(memchr(share.name, '\0', sizeof(share.name)) != NULL);
+	}
+	for (cursor = 0;
+	     gpumap_cluster_next_share(map, of, "s", &cursor, &share) == 1;)
+		MUST(strcmp(share.name, "s") == 0);
+}
+
+static void read_cluster(const struct gpumap *map)
+{
+	struct gpumap_cluster cluster = { .size = sizeof(cluster) };
+	struct gpumap_cluster_node node = { .size = sizeof(node) };
+	uint32_t cursor = 0;
+
+	if (gpumap_cluster_read(map, &cluster) != 0)
+		return;
+	MUST(cluster.n_nodes <= GPUMAP_CLUSTER_NODES_MAX);
+	MUST(memchr(cluster.name, '\0', sizeof(cluster.name)) != NULL);
+	MUST(memchr(cluster.node, '\0', sizeof(cluster.node)) != NULL);
+	while (gpumap_cluster_next_node(map, &cursor, &node) == 1) {
+		MUST(node.index < cluster.n_nodes);
+		MUST(node.n_devices <= GPUMAP_CLUSTER_ROWS_MAX);
+		MUST(node.n_shares <= GPUMAP_CLUSTER_SHARES_MAX);
+		MUST(memchr(node.name, '\0', sizeof(node.name)) != NULL);
+		MUST(memchr(node.address, '\0', sizeof(node.address)) != NULL);
+		read_cluster_of(map, &cluster, node.index);
+	}
+	read_cluster_of(map, &cluster, GPUMAP_CLUSTER_ANY);
+}
+
 static void choose(const struct gpumap *map, uint32_t n)
 {
 	struct gpumap_choice choice = { .size = sizeof(choice) };
@@ -287,6 +364,7 @@ static void read_everything(struct gpumap *map)
 		read_mesh(map, name);
 	}
 	read_mesh(map, "n");
+	read_cluster(map);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -71,6 +71,22 @@ void segment_mesh(struct segment *segment, uint32_t index,
 	free(words);
 }
 
+void segment_cluster(struct segment *segment, uint32_t index,
+		     const struct gm_cluster *cluster)
+{
+	struct gm_object_slot *slot = &segment->map.objects[index];
+	uint64_t bytes = gm_cluster_bytes(cluster);
+	uint64_t *words = calloc(1, bytes);
+
+	if (words == NULL)
+		abort();
+	gm_cluster_build(cluster, gm_seq_version(gm_get(&slot->slot)) + 1,
+			 words);
+	gm_put(&slot->key, gm_object_key(GM_KIND_CLUSTER, GM_CLUSTER_OBJECT));
+	segment_publish(segment, &slot->slot, words, bytes);
+	free(words);
+}
+
 void segment_mask(struct segment *segment, uint32_t index, const char *name,
 		  uint64_t made, uint32_t n_rows)
 {

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "gpumap.h"
+#include "shm/cluster.h"
 #include "shm/layers.h"
 #include "shm/meshes.h"
 #include "shm/replicas.h"
@@ -42,6 +43,10 @@ void segment_layers(struct segment *segment, uint32_t index,
 /* Publish a mesh likewise. */
 void segment_mesh(struct segment *segment, uint32_t index,
 		  const struct gm_meshes *mesh);
+
+/* Publish a cluster likewise. */
+void segment_cluster(struct segment *segment, uint32_t index,
+		     const struct gm_cluster *cluster);
 
 /* The bytes of a mask of segment_mask(), and their offset in each node
  * segment. */

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "shm/control.h"
+#include "tests/support/cluster_nodes.h"
 #include "tests/support/ctl.h"
 #include "tests/support/dice.h"
 #include "tests/support/story.h"
@@ -272,7 +273,7 @@ static void change(struct record *r)
 		change_length(r);
 		break;
 	case 9:
-		r->header.type = (uint16_t)draw(GM_CONTROL_SHARE_FDS + 8);
+		r->header.type = (uint16_t)draw(GM_CONTROL_CLUSTER + 8);
 		break;
 	case 10:
 	case 11:
@@ -462,6 +463,21 @@ static void plays_with_lists(struct gpumap *map)
 	gpumap_share_release(map, dice(2) ? "a" : "b");
 }
 
+static void plays_with_nodes(struct gpumap *map)
+{
+	const struct cluster_nodes nodes = { (uint32_t)dice(4),
+					     (uint32_t)dice(4),
+					     (uint32_t)dice(4),
+					     (uint32_t)dice(9) };
+	struct gpumap_cluster_request request =
+		cluster_request(NULL, 0, GPUMAP_CLUSTER_HEARD);
+	struct gpumap_cluster cluster = { .size = sizeof(cluster) };
+
+	cluster_nodes_publish(map, &nodes, 0);
+	gpumap_cluster_publish(map, &request);
+	gpumap_cluster_read(map, &cluster);
+}
+
 static _Noreturn void lives_by_library(uint64_t seed)
 {
 	struct gpumap_attach_opts where = { .size = sizeof(where),
@@ -485,6 +501,7 @@ static _Noreturn void lives_by_library(uint64_t seed)
 				plays_with_buffers(session);
 				plays_with_memory(session);
 				plays_with_lists(map);
+				plays_with_nodes(map);
 			}
 			gpumap_session_close(session);
 		}

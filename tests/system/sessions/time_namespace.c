@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <sys/wait.h>
 
+#include "tests/support/cluster_nodes.h"
 #include "tests/support/mesh_agent.h"
 
 #ifndef CLONE_NEWTIME
@@ -146,6 +147,38 @@ static void jobs_have_deadlines(struct gpumap *map)
 	gpumap_session_close(session);
 }
 
+/* A node that has not changed for longer than some machines run. */
+#define NODE_AGE_NS    (5000000 * (uint64_t)SECOND_NS)
+#define CLUSTER_AGE_NS (1000 * (uint64_t)SECOND_NS) /* at most */
+
+static int publish_cluster(struct gpumap *map)
+{
+	static const struct cluster_nodes one = { 1, 1, 0, 1 };
+	struct cluster_node made = { .node = { .size = 0 } };
+	struct gpumap_cluster_entry entry = cluster_node_make(&one, 0, &made);
+	struct gpumap_cluster_request request = cluster_request(
+		&entry, 1, GPUMAP_CLUSTER_BEGIN | GPUMAP_CLUSTER_HEARD);
+
+	made.node.age_ns = NODE_AGE_NS;
+	request.limit_ns = CLUSTER_AGE_NS;
+	return gpumap_cluster_publish(map, &request);
+}
+
+static void the_cluster_has_its_age(const struct gpumap *map)
+{
+	struct gpumap_cluster cluster = { .size = sizeof(cluster) };
+	struct gpumap_cluster_node node = { .size = sizeof(node) };
+	uint32_t cursor = 0;
+
+	must(gpumap_cluster_read(map, &cluster) == 0 && cluster.stale == 0 &&
+		     cluster.age_ns > 0 && cluster.age_ns < CLUSTER_AGE_NS,
+	     "the cluster was heard of at another time");
+	must(gpumap_cluster_next_node(map, &cursor, &node) == 1 &&
+		     node.age_ns >= NODE_AGE_NS &&
+		     node.age_ns < NODE_AGE_NS + CLUSTER_AGE_NS,
+	     "a node has changed at another time");
+}
+
 /* In a child whose clock is ahead of its parent's by @ahead_ns, where row 0 has
  * its state since @since_ns.  @inherited: the parent's attachment. */
 static int look_around(struct gpumap *inherited, int64_t ahead_ns,
@@ -157,6 +190,7 @@ static int look_around(struct gpumap *inherited, int64_t ahead_ns,
 		map = story_attach(&agent);
 	if (map == NULL)
 		return 1;
+	the_cluster_has_its_age(map);
 	if (inherited != NULL)
 		the_agent_lives(map); /* the library looks at the clock anew */
 	must(story_device(map, 0).since_ns == since_ns + (uint64_t)ahead_ns,
@@ -210,7 +244,8 @@ static bool agent_begins(int64_t ahead_ns, struct gpumap **ret_map)
 	if (ahead_ns != 0)
 		children_stay();
 	return good && OK((*ret_map = story_attach(&agent))) &&
-	       EQ(mesh_publish(*ret_map), 0);
+	       EQ(mesh_publish(*ret_map), 0) &&
+	       EQ(publish_cluster(*ret_map), 0);
 }
 
 static void agent_is_here(void)

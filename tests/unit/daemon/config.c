@@ -89,6 +89,8 @@ static const struct {
 	  ":2: user = 65534: a user of its own, as useradd --system gpumap "
 	  "makes one; others run processes as this one, which could kill "
 	  "workers" },
+	{ "[cluster]\nuser = no-such-user\n",
+	  ":2: user = no-such-user: a user of this machine, or its number" },
 	{ "[cuda]\nenabled = yes\n",
 	  ":2: enabled = yes: auto, off or required" },
 	{ "[cuda]\nshare = all\n", ":2: share = all: same-user or any" },
@@ -325,6 +327,24 @@ static void workers_are_no_other_user(void)
 	gm_config_free(&config);
 }
 
+/* No user, unless there is the one that gpumap-sync runs as. */
+static void one_user_may_publish_nodes(void)
+{
+	const struct passwd *user = getpwnam("gpumap-sync");
+	char why[GM_CONFIG_WHY_BYTES];
+	struct gm_config config;
+
+	EQ(read_text(&config, "", why), 0);
+	OK(config.cluster_uid == (user != NULL ? user->pw_uid : (uid_t)-1));
+	gm_config_free(&config);
+	EQ(read_text(&config, "[cluster]\nuser = root\n", why), 0);
+	EQ(config.cluster_uid, 0);
+	gm_config_free(&config);
+	EQ(read_text(&config, "[cluster]\nuser = 65534\n", why), 0);
+	EQ(config.cluster_uid, 65534);
+	gm_config_free(&config);
+}
+
 static void long_specs_are_whole(void)
 {
 	char text[8192] = "[map a]\nspec = ", why[GM_CONFIG_WHY_BYTES];
@@ -472,6 +492,7 @@ TAP_CASE()
 	cuda_has_its_keys();
 	no_user_may_take_everything();
 	workers_are_no_other_user();
+	one_user_may_publish_nodes();
 	long_specs_are_whole();
 	no_text_is_refused();
 	drop_ins_come_in_order();

@@ -115,6 +115,13 @@ static const struct gm_command commands[] = {
 	  "[--port PORT]",
 	  "on which nodes and devices a model would be", 0, gm_ctl_cluster_plan,
 	  false },
+	{ "cluster run",
+	  "--model DIR | --layers N --bytes SIZE " CLUSTER_PLACING
+	  "[--for torchrun|mpirun|vllm|sglang|llama.cpp|env] [--name NAME] "
+	  "[--port PORT] [--wait S] [--stop-when-lost] [--no-bind] "
+	  "[--cache-dir DIR] [--sync SOCKET] [--] COMMAND...",
+	  "reserve that on all nodes or none, and become COMMAND",
+	  GM_ARGS_COMMAND, gm_ctl_cluster_run, false },
 	{ "completion", "bash|zsh|fish",
 	  "print a shell's script for the completion of gpumapctl", 1,
 	  gm_ctl_completion, true },
@@ -287,6 +294,9 @@ static const struct gm_ctl_option options[] = {
 	{ "tp", GM_VALUE_COUNT, offsetof(struct gm_ctl, cluster.tp) },
 	{ "pp", GM_VALUE_COUNT, offsetof(struct gm_ctl, cluster.pp) },
 	{ "port", GM_VALUE_COUNT, offsetof(struct gm_ctl, cluster.port) },
+	{ "sync", GM_VALUE_TEXT, offsetof(struct gm_ctl, cluster.sync) },
+	{ "stop-when-lost", GM_VALUE_FLAG,
+	  offsetof(struct gm_ctl, cluster.stop_when_lost) },
 };
 
 #define N_OPTIONS (sizeof(options) / sizeof(options[0]))

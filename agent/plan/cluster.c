@@ -583,6 +583,7 @@ static int does_not_fit(const struct search *s)
 			"ask for fewer nodes, or fewer devices of each",
 			"There are not so many nodes with so many devices");
 	last = best.nodes[best.n - 1];
+	qsort(best.nodes, best.n, sizeof(best.nodes[0]), by_index);
 	return gm_error_set(
 		s->err, -ENOSPC,
 		"free memory, add nodes, or lower --max-seq-len or --max-batch",

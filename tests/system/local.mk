@@ -36,6 +36,8 @@ gm_cases += $(gm_system_containers)
 gm_suites += tests/suites/system_ctl
 gm_system_ctl = \
 	%reldir%/ctl/cluster.c \
+	%reldir%/ctl/cluster_plan.c \
+	%reldir%/ctl/cluster_run.c \
 	%reldir%/ctl/collective.c \
 	%reldir%/ctl/complete.c \
 	%reldir%/ctl/cordon.c \

@@ -132,7 +132,7 @@ static void tell_stale(const struct gm_ctl_cluster *cluster)
 		cluster->head.name, since);
 }
 
-int gm_ctl_cluster_read(const struct gm_ctl *ctl,
+int gm_ctl_cluster_read(const struct gm_ctl *ctl, bool quiet,
 			struct gm_ctl_cluster *ret_cluster)
 {
 	struct gm_ctl_cluster cluster = { .nodes = NULL };
@@ -154,7 +154,7 @@ int gm_ctl_cluster_read(const struct gm_ctl *ctl,
 		return gm_ctl_fail(ctl, ret, "cluster");
 	make_plain(cluster.head.name, sizeof(cluster.head.name));
 	make_plain(cluster.head.node, sizeof(cluster.head.node));
-	if (cluster.head.stale != 0)
+	if (cluster.head.stale != 0 && !quiet)
 		tell_stale(&cluster);
 	*ret_cluster = cluster;
 	return GM_EXIT_OK;

@@ -11,8 +11,10 @@
  *	cluster_plan.c	a model on several nodes: options to a plan
  *	cluster_show.c	the plan as a table and as JSON
  *	cluster_ranks.c	the plan in the words of launchers and engines
+ *	cluster_run.c	reserve the plan as a gang, and become a command
+ *	cluster_hold.c	the process that holds the gang
  *
- * They read what the agent publishes: no process is asked.  Texts come
+ * All but run read what the agent publishes: no process is asked.  Texts come
  * from other nodes, so each byte that a terminal would obey is replaced.
  */
 #ifndef GM_CTL_CLUSTER_H
@@ -37,9 +39,9 @@ struct gm_ctl_cluster {
 /* ---- cluster.c ----------------------------------------------------------- */
 
 /* Read the cluster.  A stale one is said on standard error before anything
- * else.  Returns an exit status, after printing what was wrong; give it back
- * with gm_ctl_cluster_free(), also then. */
-int gm_ctl_cluster_read(const struct gm_ctl *ctl,
+ * else, unless @quiet.  Returns an exit status, after printing what was wrong;
+ * give it back with gm_ctl_cluster_free(), also then. */
+int gm_ctl_cluster_read(const struct gm_ctl *ctl, bool quiet,
 			struct gm_ctl_cluster *ret_cluster);
 void gm_ctl_cluster_free(struct gm_ctl_cluster *cluster);
 
@@ -85,5 +87,6 @@ int gm_ctl_cluster_devices(struct gm_ctl *ctl);
 int gm_ctl_cluster_models(struct gm_ctl *ctl);
 int gm_ctl_cluster_topo(struct gm_ctl *ctl);
 int gm_ctl_cluster_plan(struct gm_ctl *ctl);
+int gm_ctl_cluster_run(struct gm_ctl *ctl);
 
 #endif

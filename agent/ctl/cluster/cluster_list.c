@@ -97,7 +97,7 @@ int gm_ctl_cluster_nodes(struct gm_ctl *ctl)
 {
 	struct gm_ctl_cluster cluster;
 	json_t *list = NULL;
-	int ret = gm_ctl_cluster_read(ctl, &cluster);
+	int ret = gm_ctl_cluster_read(ctl, false, &cluster);
 
 	if (ret != GM_EXIT_OK)
 		return ret;
@@ -284,7 +284,7 @@ int gm_ctl_cluster_devices(struct gm_ctl *ctl)
 
 	if (at < 0)
 		return GM_EXIT_USAGE;
-	ret = gm_ctl_cluster_read(ctl, &cluster);
+	ret = gm_ctl_cluster_read(ctl, false, &cluster);
 	if (ret != GM_EXIT_OK)
 		return ret;
 	if (ctl->plan.node != NULL &&
@@ -416,7 +416,7 @@ int gm_ctl_cluster_models(struct gm_ctl *ctl)
 	struct gm_ctl_cluster cluster;
 	struct copy *copies;
 	size_t n = 0;
-	int ret = gm_ctl_cluster_read(ctl, &cluster);
+	int ret = gm_ctl_cluster_read(ctl, false, &cluster);
 
 	if (ret != GM_EXIT_OK)
 		return ret;

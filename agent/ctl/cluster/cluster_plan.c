@@ -409,13 +409,17 @@ static int make(struct gm_ctl_cluster_job *job)
 	choose_dtype(job);
 	job->q.nodes = job->candidates;
 	ret = gm_cluster_plan_make(&job->q, &job->plan, &error);
+	job->refusal = ret;
+	if (ret != 0 && job->quiet)
+		return GM_EXIT_FAILED;
 	return ret == 0 ? GM_EXIT_OK : refused(job, &error);
 }
 
 int gm_ctl_cluster_job_plan(struct gm_ctl_cluster_job *job)
 {
-	int ret = gm_ctl_cluster_read(job->ctl, &job->cluster);
+	int ret = gm_ctl_cluster_read(job->ctl, job->quiet, &job->cluster);
 
+	job->refusal = 0;
 	if (ret == GM_EXIT_OK)
 		ret = gm_ctl_cluster_status(&job->cluster);
 	if (ret == GM_EXIT_OK)

@@ -42,6 +42,8 @@ struct gm_ctl_cluster_job {
 	/* of each candidate, its node */
 	const struct gm_ctl_cluster_node **of;
 	struct gm_cluster_plan plan;
+	int refusal; /* why there is no plan, or 0: negative errno */
+	bool quiet;  /* do not say why */
 	struct gm_ctl_left_out *left_out;
 	size_t n_left_out;
 };

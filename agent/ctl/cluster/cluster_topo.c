@@ -135,7 +135,7 @@ static int print_json(const struct gm_ctl_cluster *cluster)
 int gm_ctl_cluster_topo(struct gm_ctl *ctl)
 {
 	struct gm_ctl_cluster cluster;
-	int ret = gm_ctl_cluster_read(ctl, &cluster);
+	int ret = gm_ctl_cluster_read(ctl, false, &cluster);
 
 	if (ret != GM_EXIT_OK)
 		return ret;

@@ -108,8 +108,7 @@ static void make_plain(char *name)
 		name[strspn(name, plain)] = '_';
 }
 
-/* "run.COMMAND.1a2b3c4d": no two runs have the same. */
-static int make_name(struct gm_run *run)
+int gm_run_name(struct gm_run *run)
 {
 	const char *command = run->ctl->args[0], *slash = strrchr(command, '/');
 	uint32_t mark;
@@ -173,7 +172,7 @@ static int read_options(struct gm_run *run)
 		return GM_EXIT_USAGE;
 	if (read_gate(ctl) != GM_EXIT_OK)
 		return GM_EXIT_USAGE;
-	return make_name(run);
+	return gm_run_name(run);
 }
 
 /* ---- the command --------------------------------------------------------- */
@@ -230,7 +229,14 @@ static int no_command(const char *file, int error)
 	return missing ? GM_RUN_NOT_FOUND : GM_RUN_NOT_EXECUTABLE;
 }
 
-static int become(const struct gm_run *run)
+int gm_run_find_command(const char *file)
+{
+	int ret = search(file);
+
+	return ret == 0 ? GM_EXIT_OK : no_command(file, ret);
+}
+
+int gm_run_become(const struct gm_run *run)
 {
 	struct gm_run_words env = { 0 };
 	int ret;
@@ -318,9 +324,9 @@ static int run_all(struct gm_run *run)
 
 	if (ret != GM_EXIT_OK)
 		return ret;
-	ret = search(ctl->args[0]);
-	if (ret != 0)
-		return no_command(ctl->args[0], ret);
+	ret = gm_run_find_command(ctl->args[0]);
+	if (ret != GM_EXIT_OK)
+		return ret;
 	for (int i = 0; i < ctl->n_args; i++)
 		gm_run_add(&run->argv, "%s", ctl->args[i]);
 	run->map_name = run->name;
@@ -337,7 +343,7 @@ static int run_all(struct gm_run *run)
 	if (run->unreserved)
 		gm_run_say("no agent: %s runs without a reservation",
 			   ctl->args[0]);
-	return become(run);
+	return gm_run_become(run);
 }
 
 int gm_ctl_run(struct gm_ctl *ctl)

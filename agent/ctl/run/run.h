@@ -19,6 +19,8 @@
 #ifndef GM_CTL_RUN_H
 #define GM_CTL_RUN_H
 
+#include <sys/types.h>
+
 #include "agent/ctl/ctl.h"
 
 /* Exit statuses of run's own, beside those of ctl.h. */
@@ -71,6 +73,15 @@ void gm_run_add(struct gm_run_words *words, const char *format, ...)
 
 void gm_run_words_free(struct gm_run_words *words);
 
+/* Make @run->name of --name, or "run.COMMAND.1a2b3c4d", which no other run
+ * has.  Returns an exit status. */
+int gm_run_name(struct gm_run *run);
+
+/* Look the command up in PATH, and become it.  Return an exit status, after
+ * printing what was wrong; the second returns only then. */
+int gm_run_find_command(const char *file);
+int gm_run_become(const struct gm_run *run);
+
 /* There is no agent.  May the command run all the same? */
 bool gm_run_without_agent(struct gm_run *run);
 
@@ -101,6 +112,9 @@ void gm_run_tell_stop(struct gm_run_teller *teller);
  * set its variables and arguments, and those that name the devices. */
 int gm_run_engine_check(struct gm_run *run);
 int gm_run_engine_set(struct gm_run *run);
+
+/* Add an option with its value, or NULL, unless the command has it. */
+void gm_run_option(struct gm_run *run, const char *option, const char *value);
 
 /* Set what tells the command of its reservation; and its cache directories,
  * which are made if @makes. */
@@ -133,6 +147,15 @@ void gm_run_start_free(struct gm_run *run);
 
 /* How long the window may last; 0: there is none. */
 uint64_t gm_run_start_limit_ns(const struct gm_run *run);
+
+/* In a process of our own: close every descriptor but the @n of @keep and the
+ * standard ones, which are of /dev/null from now on; but one that speaks keeps
+ * standard error. */
+void gm_run_close_others(int *keep, size_t n, bool speaks);
+
+/* Reap a child, and leave no SIGCHLD of it to the command, unless one was
+ * pending.  Returns whether its status was 0. */
+bool gm_run_reap(pid_t pid, bool was_pending);
 
 /* Start the process that ends the window. */
 int gm_run_start_watch(const struct gm_run *run);

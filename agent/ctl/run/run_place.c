@@ -154,21 +154,37 @@ static int count_layers(const struct gm_ctl *ctl, struct gm_run_place *place,
 				      ctl->mask.map);
 }
 
+/* Does gpumap-sync hold the map, for a gang?  The command of this node is
+ * another process. */
+static bool is_gangs(const struct gm_ctl *ctl, const struct gpumap_layers *head)
+{
+	struct gpumap_holder holder = { .size = sizeof(holder) };
+	char command[GM_CTL_NAME];
+	uint32_t cursor = 0;
+
+	while (gpumap_holder_next(ctl->map, &cursor, &holder) == 1)
+		if (strcmp(holder.name, head->name) == 0)
+			return holder.version == head->version &&
+			       strstr(gm_ctl_command(ctl, holder.pid,
+						     holder.uid, command),
+				      "gpumap-sync") != NULL;
+	return false;
+}
+
 /* May this process use a map that is committed already? */
 static int take_committed(struct gm_run *run, struct gm_run_place *place,
 			  const struct gpumap_layers *head)
 {
+	bool is_held = (head->flags & GPUMAP_LAYERS_HELD) != 0;
 	char user[GM_CTL_NAME];
 
-	if ((head->flags & GPUMAP_LAYERS_HELD) != 0 ||
-	    head->owner_uid != geteuid())
+	if ((is_held || head->owner_uid != geteuid()) &&
+	    !(is_held && is_gangs(run->ctl, head)))
 		return gm_run_failed("map \"%s\" is reserved by %s already%s: "
 				     "gpumapctl who shows it",
 				     head->name,
 				     gm_ctl_user(head->owner_uid, user),
-				     (head->flags & GPUMAP_LAYERS_HELD) != 0
-					     ? ", for one process"
-					     : "");
+				     is_held ? ", for one process" : "");
 	place->is_committed = true;
 	run->map_name = run->ctl->mask.map;
 	return GM_EXIT_OK;

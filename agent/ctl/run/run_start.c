@@ -417,14 +417,12 @@ static int by_number(const void *a, const void *b)
 	return *(const int *)a - *(const int *)b;
 }
 
-/* Close every descriptor but the @n of @keep and the standard ones, which are
- * of /dev/null from now on. */
-static void close_others(int *keep, size_t n)
+void gm_run_close_others(int *keep, size_t n, bool speaks)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	unsigned int from = 3;
 
-	for (int fd = 0; fd < 3; fd++)
+	for (int fd = 0; fd < (speaks ? 2 : 3); fd++)
 		if (null < 0 || dup2(null, fd) < 0)
 			close(fd);
 	qsort(keep, n, sizeof(*keep), by_number);
@@ -453,12 +451,11 @@ static _Noreturn void detach(struct gm_run_start *s)
 	default:
 		_exit(0);
 	}
-	close_others(keep, 3);
+	gm_run_close_others(keep, 3, false);
 	watch(s);
 }
 
-/* Reap the child, and leave no SIGCHLD of it to the command. */
-static bool reap(pid_t pid, bool was_pending)
+bool gm_run_reap(pid_t pid, bool was_pending)
 {
 	sigset_t chld, pending;
 	int status = 0;
@@ -492,7 +489,7 @@ int gm_run_start_watch(const struct gm_run *run)
 	pid = s->command >= 0 ? fork() : -1;
 	if (pid == 0)
 		detach(s);
-	if (pid < 0 || !reap(pid, was_pending))
+	if (pid < 0 || !gm_run_reap(pid, was_pending))
 		return gm_run_failed("cannot start the process that ends the "
 				     "start window: %s",
 				     strerror(errno));

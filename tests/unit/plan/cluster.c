@@ -579,10 +579,10 @@ static void errors_name_what_is_missing(void)
 
 	make_cards(&q, 2, 2, 24);
 	make_model(&q);
-	STR(show(&q), "52 of 80 layers fit on nodes n1, n0, 2 devices each: n0 "
+	STR(show(&q), "52 of 80 layers fit on nodes n0, n1, 2 devices each: n0 "
 		      "lacks 44.9 GiB on a device for the others");
 	q.tp = 2;
-	STR(show(&q), "48 of 80 layers fit on nodes n1, n0, 2 devices each: n0 "
+	STR(show(&q), "48 of 80 layers fit on nodes n0, n1, 2 devices each: n0 "
 		      "lacks 25.5 GiB on each device for the others");
 	q.tp = 0;
 	q.take_nodes = 3;

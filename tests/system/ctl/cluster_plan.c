@@ -1,0 +1,284 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Checks gpumapctl cluster plan: the table, the words of each launcher, and
+ * what is said of nodes that are left out, on a cluster that this test
+ * publishes.
+ */
+
+#include "tests/support/ctl_cluster.h"
+#include "tests/support/story.h"
+
+#define HOUR_NS (3600 * CLUSTER_SECOND)
+
+static struct lab_node nodes[5];
+static struct gpumap *map;
+
+/* Four live nodes of two cards, of which b and e have the model, and one that
+ * is gone; this node is a. */
+static void publish(void)
+{
+	static const char *const names[] = { "a", "b", "c", "d", "e" };
+	char address[32];
+
+	for (uint32_t i = 0; i < 5; i++) {
+		snprintf(address, sizeof(address), "10.0.0.%u", i + 1);
+		lab_node(&nodes[i], names[i], address);
+		for (uint32_t k = 0; k < 2; k++)
+			lab_card(&nodes[i], 78);
+	}
+	nodes[0].info.flags = GPUMAP_CLUSTER_SELF;
+	nodes[2].info.state = GPUMAP_CLUSTER_GONE;
+	nodes[2].info.age_ns = 2550 * CLUSTER_SECOND;
+	nodes[3].devices[1].flags = GPUMAP_DEVICE_CORDONED;
+	strcpy(nodes[4].info.address, "fd00::5");
+	lab_share(&nodes[1], "llama", 0xaa);
+	lab_share(&nodes[4], "llama", 0xaa);
+	EQ(lab_publish(map, nodes, 5, HOUR_NS, GPUMAP_CLUSTER_HEARD), 0);
+}
+
+#define PLAN(...)                                                           \
+	CTL("cluster", "plan", "--layers", "80", "--bytes", "160G", "--tp", \
+	    "2", __VA_ARGS__)
+
+/* ---- text ---------------------------------------------------------------- */
+
+static void a_table_has_each_rank(void)
+{
+	EQ(PLAN("--nodes", "2"), DONE);
+	STR(out,
+	    "model: 80 layers, 160 GiB\n"
+	    "2 of 5 nodes of lab, 2 stages, tensor parallel 2, bf16\n\n"
+	    "rank  node, GiB            row  stage  layers      weights       "
+	    "KV     act.     kept      left\n"
+	    "   0  a                      0      0  0-39          40.00     "
+	    "0.00     0.00     1.56     36.44\n"
+	    "   1  a                      1      0  0-39          40.00     "
+	    "0.00     0.00     1.56     36.44\n"
+	    "   2  b                      0      1  40-79         40.00     "
+	    "0.00     0.00     1.56     36.44\n"
+	    "   3  b                      1      1  40-79         40.00     "
+	    "0.00     0.00     1.56     36.44\n"
+	    "\nleft out: c: gone for 42 min\n"
+	    "left out: d row 1: cordoned\n");
+	STR(err, "");
+}
+
+static void nodes_with_the_model_come_first(void)
+{
+	EQ(PLAN("--nodes", "2", "--share", "llama"), DONE);
+	OK(prints("\n   2  e   ") && prints("\nhave the model: b, e\n"));
+	EQ(PLAN("--nodes", "2", "--fingerprint",
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+		"aa"),
+	   DONE);
+	OK(prints("\nhave the model: b, e\n"));
+	EQ(PLAN("--nodes", "2", "--share", "llama", "--only", "a,e"), DONE);
+	OK(prints("\n   0  a   ") && prints("\nhave the model: e\n"));
+	/* Which of two models is meant? */
+	memset(nodes[4].shares[0].fingerprint, 0xbb, 32);
+	EQ(lab_publish(map, nodes, 5, HOUR_NS, GPUMAP_CLUSTER_HEARD), 0);
+	EQ(PLAN("--nodes", "2", "--share", "llama"), DONE);
+	OK(strstr(err, "different models of the name \"llama\"") != NULL);
+	OK(strstr(out, "have the model") == NULL);
+	publish();
+}
+
+static void what_does_not_fit_is_said_with_the_nodes_left_out(void)
+{
+	EQ(PLAN("--bytes", "800G"), FAILED);
+	STR(out, "");
+	OK(strncmp(err, "gpumapctl: 45 of 80 layers fit on nodes ", 40) == 0);
+	OK(strstr(err, ", 2 devices each: ") != NULL);
+	OK(strstr(err, " lacks ") != NULL);
+	OK(strstr(err, "gpumapctl: node c is left out: gone for 42 min\n"
+		       "gpumapctl: row 1 of node d is left out: cordoned\n") !=
+	   NULL);
+	EQ(PLAN("--nodes", "4"), FAILED);
+	EQ(PLAN("--only", "c"), FAILED);
+	OK(strstr(err, "0 nodes can take a part of the model") != NULL);
+	EQ(PLAN("--only", "a,x"), FAILED);
+	OK(complains("there is no node \"x\""));
+	EQ(PLAN("--tp", "4"), FAILED);
+	OK(strstr(err, "No node has 4 devices") != NULL);
+}
+
+static void options_that_contradict_are_refused(void)
+{
+	EQ(CTL("cluster", "plan"), USAGE);
+	OK(complains("give --model, or --layers with --bytes"));
+	EQ(CTL("cluster", "plan", "--layers", "3"), USAGE);
+	EQ(CTL("cluster", "plan", "--bytes", "3G"), USAGE);
+	EQ(PLAN("--model", "x"), USAGE);
+	EQ(PLAN("--for", "x"), USAGE);
+	OK(complains("--for"));
+	EQ(PLAN("--for", "llama.cpp"), USAGE);
+	EQ(PLAN("--port", "65536"), USAGE);
+	EQ(PLAN("--isq", "q4k"), USAGE);
+	EQ(PLAN("--fingerprint", "12"), USAGE);
+	EQ(PLAN("--dtype", "x"), USAGE);
+	EQ(CTL("cluster", "plan", "--model", "/no/such/model"), FAILED);
+}
+
+/* ---- launchers ----------------------------------------------------------- */
+
+#define NODE_A                                                             \
+	"# node a, 10.0.0.1: node rank 0 of 2, ranks: 2\n"                 \
+	"export CUDA_VISIBLE_DEVICES="                                     \
+	"GPU-61000000-0000-0000-0000-000000000001,"                        \
+	"GPU-61000000-0000-0000-0000-000000000002\n"                       \
+	"export CUDA_DEVICE_ORDER=PCI_BUS_ID\nexport GPUMAP_CLUSTER=lab\n" \
+	"export GPUMAP_MAP=m\nexport GPUMAP_NODE=a\n"                      \
+	"export GPUMAP_NODE_RANK=0\nexport GPUMAP_NODES=2\n"               \
+	"export GPUMAP_ROWS=0,1\nexport GPUMAP_WORLD_SIZE=4\n"
+#define NODE_E                                                             \
+	"\n# node e, fd00::5: node rank 1 of 2, ranks: 2\n"                \
+	"export CUDA_VISIBLE_DEVICES="                                     \
+	"GPU-65000000-0000-0000-0000-000000000001,"                        \
+	"GPU-65000000-0000-0000-0000-000000000002\n"                       \
+	"export CUDA_DEVICE_ORDER=PCI_BUS_ID\nexport GPUMAP_CLUSTER=lab\n" \
+	"export GPUMAP_MAP=m\nexport GPUMAP_NODE=e\n"                      \
+	"export GPUMAP_NODE_RANK=1\nexport GPUMAP_NODES=2\n"               \
+	"export GPUMAP_ROWS=0,1\nexport GPUMAP_WORLD_SIZE=4\n"
+
+#define MASTER_A                        \
+	"export MASTER_ADDR=10.0.0.1\n" \
+	"export MASTER_PORT=29500\nexport WORLD_SIZE=4\n"
+
+#define FOR(launcher, only) \
+	PLAN("--nodes", "2", "--only", only, "--name", "m", "--for", launcher)
+
+static void launchers_have_their_words(void)
+{
+	EQ(FOR("env", "a,e"), DONE);
+	STR(out, NODE_A MASTER_A "\"$@\"\n" NODE_E MASTER_A "\"$@\"\n");
+	EQ(FOR("torchrun", "a,e"), DONE);
+	STR(out, NODE_A
+	    "torchrun --nnodes=2 --node-rank=0 --nproc-per-node=2 "
+	    "--rdzv-backend=static --rdzv-endpoint=10.0.0.1:29500 --rdzv-id=m "
+	    "\"$@\"\n" NODE_E
+	    "torchrun --nnodes=2 --node-rank=1 --nproc-per-node=2 "
+	    "--rdzv-backend=static --rdzv-endpoint=10.0.0.1:29500 --rdzv-id=m "
+	    "\"$@\"\n");
+	EQ(FOR("vllm", "a,e"), DONE);
+	STR(out,
+	    NODE_A "export VLLM_PP_LAYER_PARTITION=40,40\n"
+		   "export VLLM_HOST_IP=10.0.0.1\n"
+		   "vllm serve \"$@\" --tensor-parallel-size 2 "
+		   "--pipeline-parallel-size 2 --nnodes 2 --node-rank 0 "
+		   "--distributed-executor-backend mp --master-addr 10.0.0.1 "
+		   "--master-port 29501\n" NODE_E
+		   "export VLLM_PP_LAYER_PARTITION=40,40\n"
+		   "export VLLM_HOST_IP=fd00::5\n"
+		   "vllm serve \"$@\" --tensor-parallel-size 2 "
+		   "--pipeline-parallel-size 2 --nnodes 2 --node-rank 1 "
+		   "--distributed-executor-backend mp --master-addr 10.0.0.1 "
+		   "--master-port 29501 --headless\n");
+	EQ(FOR("sglang", "a,e"), DONE);
+	OK(prints(NODE_A "export SGLANG_PP_LAYER_PARTITION=40,40\n"
+			 "python3 -m sglang.launch_server \"$@\" "
+			 "--tensor-parallel-size 2 --pipeline-parallel-size 2 "
+			 "--nnodes 2 --node-rank 0 --dist-init-addr "
+			 "10.0.0.1:20000\n"));
+	/* The first node is the one with an IPv6 address. */
+	EQ(PLAN("--bytes", "80G", "--only", "e", "--for", "sglang"), DONE);
+	OK(strstr(out, "--nnodes") == NULL);
+	EQ(PLAN("--bytes", "80G", "--only", "e", "--for", "torchrun", "--port",
+		"7"),
+	   DONE);
+	OK(prints(" '--rdzv-endpoint=[fd00::5]:7' "));
+}
+
+static void mpirun_has_a_context_for_each_node(void)
+{
+	EQ(FOR("mpirun", "a,b"), DONE);
+	OK(strncmp(out,
+		   "# node a\nmpirun -np 2 --host 10.0.0.1:2 -x "
+		   "CUDA_VISIBLE_DEVICES="
+		   "GPU-61000000-0000-0000-0000-000000000001,",
+		   100) == 0);
+	OK(prints(" -x WORLD_SIZE=4 \"$@\" : -np 2 --host 10.0.0.2:2 -x "
+		  "CUDA_VISIBLE_DEVICES="
+		  "GPU-62000000-0000-0000-0000-000000000001,"));
+	OK(prints(" -x MASTER_ADDR=10.0.0.1 "));
+}
+
+/* Its devices are those of RPC servers first, and then its own. */
+static void llama_cpp_has_this_node_last(void)
+{
+	EQ(CTL("cluster", "plan", "--layers", "80", "--bytes", "300G", "--for",
+	       "llama.cpp", "--only", "a,b,d", "--nodes", "3"),
+	   DONE);
+	OK(prints("# node b, 10.0.0.2: node rank 0 of 3, ranks: 2\n"));
+	OK(prints("rpc-server --host 10.0.0.2 --port 50052\n"));
+	OK(prints("# node a, 10.0.0.1: node rank 2 of 3, ranks: 2\n"));
+	OK(prints("llama-server \"$@\" --rpc 10.0.0.2:50052,10.0.0.4:50052 "
+		  "--n-gpu-layers 81 --split-mode layer --tensor-split "
+		  "16,16,16,16,17 --fit off\n"));
+	/* A node that is not in the plan shows no card of its own. */
+	EQ(CTL("cluster", "plan", "--layers", "80", "--bytes", "200G", "--for",
+	       "llama.cpp", "--only", "b,e"),
+	   DONE);
+	OK(prints("\n# node a\nexport CUDA_VISIBLE_DEVICES=-1\nllama-server "
+		  "\"$@\" --rpc '10.0.0.2:50052,[fd00::5]:50052' "));
+}
+
+/* ---- JSON ---------------------------------------------------------------- */
+
+static void an_object_has_the_mesh(void)
+{
+	const json_t *mesh, *one;
+	json_t *json;
+
+	EQ(PLAN("--json", "--nodes", "2", "--for", "vllm"), DONE);
+	json = object();
+	OK(has_fields(json, "cluster node version age_ns limit_ns stale model "
+			    "n_layers model_bytes dtype isq tp pp nodes "
+			    "stages ranks mesh left_out commands"));
+	EQ(number(json, "tp"), 2);
+	EQ(number(json, "pp"), 2);
+	OK(has_fields(json_array_get(list(json, "nodes", 2), 0),
+		      "node_rank name address self warm first_rank ranks"));
+	OK(has_fields(json_array_get(list(json, "stages", 2), 1),
+		      "stage node first_layer n_layers"));
+	one = json_array_get(list(json, "ranks", 4), 3);
+	OK(has_fields(one, "rank node row local_rank uuid stage tp_rank "
+			   "weight_bytes kv_bytes activation_bytes "
+			   "reserve_bytes left_bytes"));
+	EQ(number(one, "local_rank"), 1);
+	EQ(number(one, "tp_rank"), 1);
+	STR(text(one, "node"), "b");
+	mesh = json_object_get(json, "mesh");
+	STR(text(mesh, "topology"), "mixed=2x2x1");
+	EQ(number(mesh, "world"), 4);
+	OK(json_array_size(json_object_get(mesh, "groups")) >= 5);
+	OK(has_fields(json_array_get(list(json, "left_out", 2), 1),
+		      "node row why"));
+	one = json_array_get(list(json, "commands", 2), 1);
+	OK(has_fields(one, "node env argv"));
+	STR(text(json_object_get(one, "env"), "GPUMAP_NODE"), "b");
+	json_decref(json);
+	EQ(PLAN("--json", "--nodes", "2"), DONE);
+	json = object();
+	OK(json_is_null(json_object_get(json, "commands")));
+	json_decref(json);
+}
+
+TAP_CASE()
+{
+	if (!ctl_start(NULL))
+		return tap_done();
+	map = story_attach(&agent);
+	publish();
+	a_table_has_each_rank();
+	nodes_with_the_model_come_first();
+	what_does_not_fit_is_said_with_the_nodes_left_out();
+	options_that_contradict_are_refused();
+	launchers_have_their_words();
+	mpirun_has_a_context_for_each_node();
+	llama_cpp_has_this_node_last();
+	an_object_has_the_mesh();
+	gpumap_detach(map);
+	return tap_done();
+}

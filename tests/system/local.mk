@@ -303,6 +303,7 @@ gm_system_sync = \
 	%reldir%/sync/nodes_etcd.c \
 	%reldir%/sync/nodes_file.c \
 	%reldir%/sync/partitions.c
+	%reldir%/sync/summary_read.c
 tests_suites_system_sync_SOURCES = $(gm_system_sync) \
 	%reldir%/sync/sync_stories.c %reldir%/sync/sync_stories.h
 tests_suites_system_sync_LDADD = tests/libnodes.la tests/libsupport.la \

@@ -209,13 +209,17 @@ GM_TORTURE += %reldir%/cluster/readers.c
 
 gm_suites += tests/suites/system_rendezvous
 gm_system_rendezvous = \
+	%reldir%/rendezvous/cohort.c \
+	%reldir%/rendezvous/cohort_death.c \
 	%reldir%/rendezvous/values.c
 tests_suites_system_rendezvous_SOURCES = $(gm_system_rendezvous) \
-	%reldir%/rendezvous/place.c %reldir%/rendezvous/place.h
+	%reldir%/rendezvous/place.c %reldir%/rendezvous/place.h \
+	%reldir%/rendezvous/ranks.c %reldir%/rendezvous/ranks.h
 tests_suites_system_rendezvous_LDADD = tests/libnodes.la tests/libsupport.la \
 	agent/store/libstore.la agent/common/libcommon.la lib/libgpumap.la \
 	shm/libshm.la
 gm_cases += $(gm_system_rendezvous)
+GM_TORTURE += %reldir%/rendezvous/cohort_death.c
 
 gm_suites += tests/suites/system_meshes
 gm_system_meshes = \

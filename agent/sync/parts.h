@@ -11,6 +11,7 @@ extern const struct gm_sync_part gm_sync_agent_part;
 extern const struct gm_sync_part gm_peers_part;
 extern const struct gm_sync_part gm_own_part;
 extern const struct gm_sync_part gm_feed_part;
+extern const struct gm_sync_part gm_gangs_part;
 extern const struct gm_sync_part gm_values_part;
 
 #endif

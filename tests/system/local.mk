@@ -304,11 +304,14 @@ gm_suites += tests/suites/system_sync
 gm_system_sync = \
 	%reldir%/sync/clients.c \
 	%reldir%/sync/crowd.c \
+	%reldir%/sync/gangs_etcd.c \
+	%reldir%/sync/gangs_file.c \
 	%reldir%/sync/nodes_etcd.c \
 	%reldir%/sync/nodes_file.c \
 	%reldir%/sync/partitions.c
 	%reldir%/sync/summary_read.c
 tests_suites_system_sync_SOURCES = $(gm_system_sync) \
+	%reldir%/sync/gang_stories.c %reldir%/sync/gang_stories.h \
 	%reldir%/sync/sync_stories.c %reldir%/sync/sync_stories.h
 tests_suites_system_sync_LDADD = tests/libnodes.la tests/libsupport.la \
 	agent/sync/libsync.la agent/store/libstore.la agent/plan/libplan.la \

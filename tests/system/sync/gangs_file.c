@@ -1,0 +1,26 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Gangs of nodes that meet in a directory.
+ */
+
+#include <stdio.h>
+
+#include "tests/support/tap.h"
+#include "tests/system/sync/gang_stories.h"
+
+TAP_CASE()
+{
+	struct sync_place place;
+	char directory[96];
+
+	gang_make();
+	snprintf(directory, sizeof(directory), "%.80s/store",
+		 gang_nodes[0].agent.dir);
+	sync_place_file(&place, directory);
+	gang_begin(&place);
+	gang_stories_tell();
+	gang_end();
+	return tap_done();
+}

@@ -28,9 +28,10 @@
 #define PORTION       256u /* nodes */
 
 struct gm_feed {
-	bool begins;    /* the agent is to forget what came before */
-	bool is_midway; /* portions have been sent, and readers see none */
-	char at[64];    /* the last node that was sent */
+	bool begins;       /* the agent is to forget what came before */
+	bool has_recalled; /* what an earlier gpumap-sync knew */
+	bool is_midway;    /* portions have been sent, and readers see none */
+	char at[64];       /* the last node that was sent */
 	uint64_t due_ns;
 	uint64_t heard_ns;
 	uint64_t retry_ns; /* after the next failure */
@@ -166,6 +167,9 @@ static void tick(struct gm_sync *sync, uint64_t now_ns)
 	uint32_t place;
 	int ret;
 
+	if (!feed->has_recalled)
+		gm_peers_recall(sync->peers, sync->map);
+	feed->has_recalled = true;
 	request.n_entries = gather(feed, sync, &place);
 	is_last = gm_peers_at(sync->peers, place) == NULL;
 	if (feed->begins && !feed->is_midway)

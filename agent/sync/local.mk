@@ -20,6 +20,7 @@ noinst_LTLIBRARIES += %reldir%/libsync.la
 %canon_reldir%_libsync_la_SOURCES += %reldir%/own.c %reldir%/own.h
 %canon_reldir%_libsync_la_SOURCES += %reldir%/parts.c %reldir%/parts.h
 %canon_reldir%_libsync_la_SOURCES += %reldir%/peers.c %reldir%/peers.h
+%canon_reldir%_libsync_la_SOURCES += %reldir%/peers_recall.c
 %canon_reldir%_libsync_la_SOURCES += %reldir%/server.c %reldir%/server.h
 %canon_reldir%_libsync_la_SOURCES += %reldir%/summary.c %reldir%/summary.h
 %canon_reldir%_libsync_la_SOURCES += %reldir%/summary_read.c

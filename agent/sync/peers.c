@@ -108,7 +108,7 @@ static struct gm_peer *no_room(struct gm_peers *peers, const char *name,
 	return NULL;
 }
 
-static struct gm_peer *add(struct gm_peers *peers, const char *name)
+struct gm_peer *gm_peers_add(struct gm_peers *peers, const char *name)
 {
 	uint32_t place = place_of(peers, name);
 	struct gm_peer *peer;
@@ -182,7 +182,7 @@ static void put(struct gm_peers *peers, const char *name,
 	if (peer != NULL && peer->revision == event->revision)
 		return;
 	if (peer == NULL)
-		peer = add(peers, name);
+		peer = gm_peers_add(peers, name);
 	if (peer == NULL)
 		return;
 	if (event->value == NULL) {

@@ -48,6 +48,16 @@ bool gm_peers_known(const struct gm_peers *peers);
 /* Does the watch say every change now, as far as the store knows? */
 bool gm_peers_whole(const struct gm_peers *peers);
 
+/*
+ * gm_peers_recall - take the nodes that an earlier gpumap-sync knew, and that
+ * are in the store no more, from the agent's map: they are GONE
+ */
+void gm_peers_recall(struct gm_peers *peers, const struct gpumap *map);
+
+/* Add a node, which is none of the list.  Returns NULL where there is no
+ * room. */
+struct gm_peer *gm_peers_add(struct gm_peers *peers, const char *name);
+
 /* All news have been told: free what is forgotten. */
 void gm_peers_told(struct gm_peers *peers);
 

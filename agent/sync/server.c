@@ -89,6 +89,7 @@ static int listen_at(struct gm_sync_server *server, const char *path)
 	if (bind(fd, (const struct sockaddr *)&at, sizeof(at)) != 0)
 		return fail(path, errno, "see the directory of [socket] path");
 	if (config->socket_gid != (gid_t)-1 &&
+	    config->socket_gid != getegid() &&
 	    chown(path, (uid_t)-1, config->socket_gid) != 0)
 		gm_log(GM_LOG_WARNING, "socket_group", "why=%s remedy=%s",
 		       gm_quote(strerror(errno)).text,

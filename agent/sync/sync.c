@@ -21,7 +21,7 @@
 #include "agent/sync/server.h"
 
 #define NS_PER_MS     UINT64_C(1000000)
-#define SLEEP_MOST_NS UINT64_C(1000000000)
+#define SLEEP_MOST_NS UINT64_C(500000000)
 #define EVENTS        64
 #define BOOT_ID       "/proc/sys/kernel/random/boot_id"
 

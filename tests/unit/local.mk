@@ -98,6 +98,7 @@ gm_cases += $(gm_unit_store)
 
 gm_suites += tests/suites/unit_sync
 gm_unit_sync = \
+	%reldir%/sync/config.c \
 	%reldir%/sync/node_name.c \
 	%reldir%/sync/summary.c
 tests_suites_unit_sync_SOURCES = $(gm_unit_sync)

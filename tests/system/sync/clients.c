@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -263,6 +264,51 @@ static void one_process_has_the_socket(void)
 	close(say_hello());
 }
 
+/* ---- the service manager ------------------------------------------------- */
+
+static char manager_path[108];
+
+static void name_manager(void)
+{
+	setenv("NOTIFY_SOCKET", manager_path, 1);
+	setenv("WATCHDOG_USEC", "2000000", 1);
+}
+
+/* The next state that is told; "" after the limit. */
+static const char *told(int manager)
+{
+	static char state[128];
+	ssize_t n = recv(manager, state, sizeof(state) - 1, 0);
+
+	state[n > 0 ? n : 0] = '\0';
+	return state;
+}
+
+static void the_manager_is_told(void)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	struct timeval limit = { .tv_sec = SYNC_LIMIT_MS / 1000 };
+	int manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	const char *state;
+
+	snprintf(manager_path, sizeof(manager_path), "%.90s/manager", node.dir);
+	memcpy(at.sun_path, manager_path, sizeof(manager_path));
+	setsockopt(manager, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	EQ(bind(manager, (const struct sockaddr *)&at, sizeof(at)), 0);
+	node.prepare = name_manager;
+	sync_node_spawn(&node, &place);
+	STR(told(manager), "READY=1");
+	for (int i = 0; i < 3; i++)
+		STR(told(manager), "WATCHDOG=1");
+	EQ(sync_node_kill(&node, SIGTERM), 0);
+	do {
+		state = told(manager);
+	} while (strcmp(state, "WATCHDOG=1") == 0);
+	STR(state, "STOPPING=1");
+	node.prepare = NULL;
+	close(manager);
+}
+
 static void a_wrong_configuration_says_so(void)
 {
 	node.pid = 0;
@@ -292,6 +338,7 @@ TAP_CASE()
 	a_crowd_is_refused();
 	one_process_has_the_socket();
 	EQ(sync_node_kill(&node, SIGTERM), 0);
+	the_manager_is_told();
 	a_wrong_configuration_says_so();
 	sync_node_remove(&node);
 	return tap_done();

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "tests/support/store_rig.h"
+#include "tests/support/story.h"
 #include "tests/support/tap.h"
 #include "tests/system/sync/sync_stories.h"
 
@@ -39,6 +40,19 @@ static void compact(void)
 	EQ(etcd_tell(&place.server, "/v3/kv/compaction", body), 0);
 }
 
+static bool becomes_stale(const struct sync_node *node, uint32_t stale)
+{
+	struct gpumap_cluster cluster = { .size = sizeof(cluster) };
+
+	for (int ms = 0; ms < SYNC_LIMIT_MS; ms += 10) {
+		if (gpumap_cluster_read(node->map, &cluster) == 0 &&
+		    cluster.stale == stale)
+			return true;
+		story_nap(10000);
+	}
+	return false;
+}
+
 /* A node that is cut off misses deletions, and their history is compacted
  * away. */
 static void a_cut_node_misses_nothing(void)
@@ -65,12 +79,15 @@ static void a_cut_node_misses_nothing(void)
 	OK(sync_node_sees(&stories_a, "cut", GPUMAP_CLUSTER_GONE,
 			  SYNC_LIMIT_MS) >= 0);
 	compact();
+	/* Old news, and readers can tell. */
 	EQ(sync_node_state(&cut, "brief"), GPUMAP_CLUSTER_LIVE);
+	OK(becomes_stale(&cut, 1));
 	etcd_way_open(&way, 0);
 	OK(sync_node_sees(&cut, "brief", GPUMAP_CLUSTER_GONE, SYNC_LIMIT_MS) >=
 	   0);
 	OK(sync_node_sees(&stories_a, "cut", GPUMAP_CLUSTER_LIVE,
 			  SYNC_LIMIT_MS) >= 0);
+	OK(becomes_stale(&cut, 0));
 	sync_node_remove(&cut);
 	sync_node_remove(&brief);
 	etcd_way_close(&way);

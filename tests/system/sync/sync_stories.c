@@ -131,6 +131,7 @@ static void a_change_is_seen_elsewhere(void)
 static void a_killed_node_is_gone_and_returns(void)
 {
 	struct gpumap_cluster_node gone;
+	unsigned int n_published;
 	struct sync_node c;
 	int ms;
 
@@ -145,11 +146,50 @@ static void a_killed_node_is_gone_and_returns(void)
 	OK(sync_node_sees(b, "c", GPUMAP_CLUSTER_GONE, LATE_MS) >= 0);
 	OK(sync_node_read(a, "c", &gone));
 	EQ(gone.n_devices, 1);
-	/* Its agent has nothing to hear any more. */
+	/* The next gpumap-sync of an agent recalls the node from the map. */
+	EQ(sync_node_kill(b, SIGKILL), -SIGKILL);
+	n_published = agent_count_log(&b->agent, "event=cluster_begun");
+	sync_node_spawn(b, place);
+	for (ms = 0;
+	     ms < SYNC_LIMIT_MS &&
+	     agent_count_log(&b->agent, "event=cluster_begun") == n_published;
+	     ms += 10)
+		story_nap(10000);
+	OK(ms < SYNC_LIMIT_MS);
+	OK(sync_node_sees(b, "b", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	OK(sync_node_read(b, "c", &gone));
+	EQ(gone.state, GPUMAP_CLUSTER_GONE);
+	EQ(gone.n_devices, 1);
 	OK(sync_node_start(&c, place));
 	OK(sync_node_sees(a, "c", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	OK(sync_node_sees(b, "c", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
 	sync_node_remove(&c);
 	OK(sync_node_sees(a, "c", GPUMAP_CLUSTER_GONE, LATE_MS) >= 0);
+}
+
+/* A node that is gone is forgotten by those that are told to. */
+static void a_node_is_forgotten(void)
+{
+	struct sync_node i, brief;
+
+	sync_node_make(&i, "i", NULL);
+	sync_node_make(&brief, "brief", NULL);
+	i.more = "[cluster]\nforget = 1s\n";
+	OK(sync_node_start(&i, place));
+	OK(sync_node_start(&brief, place));
+	OK(sync_node_sees(&i, "brief", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >=
+	   0);
+	OK(sync_node_sees(a, "brief", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	EQ(sync_node_kill(&brief, SIGTERM), 0);
+	OK(sync_node_sees(&i, "brief", GPUMAP_CLUSTER_GONE, SYNC_LIMIT_MS) >=
+	   0);
+	OK(sync_node_sees(&i, "brief", 0, SYNC_LIMIT_MS) >= 0);
+	OK(sync_node_sees(a, "brief", GPUMAP_CLUSTER_GONE, SYNC_LIMIT_MS) >= 0);
+	OK(sync_node_start(&brief, place));
+	OK(sync_node_sees(&i, "brief", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >=
+	   0);
+	sync_node_remove(&brief);
+	sync_node_remove(&i);
 }
 
 /* With a lease that lapses in no test, only what is given back can go. */
@@ -465,6 +505,7 @@ void stories_tell(void)
 	rows_are_alike();
 	a_change_is_seen_elsewhere();
 	a_killed_node_is_gone_and_returns();
+	a_node_is_forgotten();
 	a_node_that_ends_is_gone_at_once();
 	a_successor_is_heard_at_once();
 	an_agent_starts_anew();

@@ -21,6 +21,32 @@ static uint32_t count_maps(const struct gm_ctl *ctl)
 	return n;
 }
 
+/* NULL: this node is in none. */
+static json_t *cluster_json(const struct gpumap_cluster *cluster)
+{
+	if (cluster->size == 0)
+		return json_null();
+	return json_pack("{s:s, s:s, s:I, s:I, s:I, s:b}", "name",
+			 cluster->name, "node", cluster->node, "nodes",
+			 (json_int_t)cluster->n_nodes, "gone",
+			 (json_int_t)cluster->n_gone, "refused",
+			 (json_int_t)cluster->n_refused, "stale",
+			 (int)cluster->stale);
+}
+
+static void cluster_line(const struct gpumap_cluster *cluster)
+{
+	if (cluster->size == 0)
+		return;
+	printf("cluster     %s, this node is %s; %u nodes, %u gone, %u "
+	       "refused%s\n",
+	       cluster->name, cluster->node, cluster->n_nodes, cluster->n_gone,
+	       cluster->n_refused,
+	       cluster->stale ? "; STALE: what they have now is not known; is "
+				"gpumap-sync running?"
+			      : "");
+}
+
 static int status_of(const struct gpumap_health *health)
 {
 	return health->state == GPUMAP_READY && !health->stale ? GM_EXIT_OK
@@ -32,16 +58,19 @@ int gm_ctl_status(struct gm_ctl *ctl)
 	struct gpumap_health health = { .size = sizeof(health) };
 	uint32_t rows = gpumap_device_count(ctl->map);
 	uint32_t maps = count_maps(ctl);
+	struct gpumap_cluster cluster = { .size = sizeof(cluster) };
 	char size[32];
 	int ret;
 
 	ret = gpumap_health(ctl->map, &health);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "status");
+	if (gpumap_cluster_read(ctl->map, &cluster) != 0)
+		cluster.size = 0;
 	if (ctl->json) {
 		ret = gm_ctl_print(json_pack(
 			"{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-			"s:I}",
+			"s:I, s:o}",
 			"instance", ctl->instance, "state",
 			gm_ctl_state(health.state), "stale", (int)health.stale,
 			"age_ns", (json_int_t)health.age_ns, "epoch",
@@ -50,7 +79,8 @@ int gm_ctl_status(struct gm_ctl *ctl)
 			(json_int_t)health.tick, "agent_pid",
 			(json_int_t)health.agent_pid, "bytes",
 			(json_int_t)health.bytes, "rows", (json_int_t)rows,
-			"maps", (json_int_t)maps));
+			"maps", (json_int_t)maps, "cluster",
+			cluster_json(&cluster)));
 		return ret != GM_EXIT_OK ? ret : status_of(&health);
 	}
 	printf("instance    %s\n", ctl->instance);
@@ -66,6 +96,7 @@ int gm_ctl_status(struct gm_ctl *ctl)
 	printf("segment     %s\n", gm_size_text(health.bytes, size));
 	printf("devices     %u\n", rows);
 	printf("layer maps  %u\n", maps);
+	cluster_line(&cluster);
 	return status_of(&health);
 }
 

@@ -15,7 +15,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "tests/support/cluster_nodes.h"
 #include "tests/support/ctl.h"
+#include "tests/support/story.h"
 
 #define CONFIG "[host]\nrows = 2\n[map model]\nspec = 0:2;1:3\n"
 
@@ -30,7 +32,7 @@ static void status_tells_of_the_agent(void)
 	EQ(CTL("status", "--json"), DONE);
 	json = object();
 	OK(has_fields(json, "instance state stale age_ns epoch generation "
-			    "tick agent_pid bytes rows maps"));
+			    "tick agent_pid bytes rows maps cluster"));
 	STR(text(json, "instance"), agent.instance);
 	STR(text(json, "state"), "READY");
 	OK(json_is_false(json_object_get(json, "stale")));
@@ -40,7 +42,34 @@ static void status_tells_of_the_agent(void)
 	EQ(number(json, "rows"), 2);
 	EQ(number(json, "maps"), 1);
 	OK(number(json, "age_ns") >= 0 && number(json, "generation") > 0);
+	OK(json_is_null(json_object_get(json, "cluster")));
 	json_decref(json);
+}
+
+static void status_tells_of_the_cluster(void)
+{
+	static const struct cluster_nodes nodes = { 3, 1, 1, 1 };
+	struct gpumap *map = story_attach(&agent);
+	const json_t *cluster;
+	json_t *json;
+
+	EQ(CTL("status"), DONE);
+	OK(!prints("cluster"));
+	EQ(cluster_nodes_publish(map, &nodes, 0), 0);
+	EQ(CTL("status"), DONE);
+	OK(prints("cluster     c, this node is n0000; 3 nodes, 0 gone, 0 "
+		  "refused; STALE"));
+	EQ(CTL("status", "--json"), DONE);
+	json = object();
+	cluster = json_object_get(json, "cluster");
+	OK(has_fields(cluster, "name node nodes gone refused stale"));
+	STR(text(cluster, "name"), "c");
+	STR(text(cluster, "node"), "n0000");
+	EQ(number(cluster, "nodes"), 3);
+	EQ(number(cluster, "gone"), 0);
+	OK(json_is_true(json_object_get(cluster, "stale")));
+	json_decref(json);
+	gpumap_detach(map);
 }
 
 static void devices_are_listed(void)
@@ -502,6 +531,7 @@ TAP_CASE()
 	if (!ctl_start(CONFIG))
 		return tap_done();
 	status_tells_of_the_agent();
+	status_tells_of_the_cluster();
 	devices_are_listed();
 	sessions_are_listed();
 	scatters_are_right();

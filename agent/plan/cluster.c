@@ -22,6 +22,8 @@
 struct candidate {
 	uint64_t room; /* of the fullest device of those that are emptiest; with
 			* is_free of all of them together */
+	uint64_t sum;  /* of the room of all stages, here and on the emptier
+			* nodes of the list */
 	uint32_t node;
 };
 
@@ -250,6 +252,25 @@ static uint64_t form_room(const struct search *s, const struct form *f,
 	return over ? UINT64_MAX : sum;
 }
 
+/* Sort a list, and sum it up from the emptiest node on. */
+static void order(const struct search *s, const struct form *f, uint32_t warm)
+{
+	struct candidate *list = f->lists[warm];
+	uint64_t sum = 0;
+	bool over = false;
+
+	qsort(list, f->n[warm], sizeof(*list), by_room);
+	for (uint32_t i = f->n[warm]; i-- > 0;) {
+		uint64_t room =
+			s->q->is_free
+				? list[i].room
+				: gm_checked_mul(&over, list[i].room, f->k);
+
+		sum = gm_checked_add(&over, sum, room);
+		list[i].sum = over ? UINT64_MAX : sum;
+	}
+}
+
 /* Find what a rank takes, and the nodes, when the form is first looked at. */
 static int make_form(const struct search *s, struct form *f)
 {
@@ -272,11 +293,10 @@ static int make_form(const struct search *s, struct form *f)
 
 		if (room > 0)
 			f->lists[warm][f->n[warm]++] =
-				(struct candidate){ room, i };
+				(struct candidate){ room, 0, i };
 	}
-	for (uint32_t warm = 0; warm < 2; warm++)
-		qsort(f->lists[warm], f->n[warm], sizeof(*f->lists[warm]),
-		      by_room);
+	order(s, f, 0);
+	order(s, f, 1);
 	f->is_made = true;
 	return 0;
 }
@@ -467,6 +487,20 @@ static bool may_have(const struct gm_cluster_plan_request *q,
 	       f->k * n <= GM_CLUSTER_PLAN_STAGES;
 }
 
+/* Are the emptiest nodes all together too small?  Most that do not fit are. */
+static bool is_too_small(const struct form *f, const struct set *set)
+{
+	uint64_t room = 0;
+	bool over = false;
+
+	for (uint32_t warm = 0; warm < 2; warm++)
+		if (set->n[warm] > 0)
+			room = gm_checked_add(&over, room,
+					      nth(f, set, warm, 0)->sum);
+	return !over &&
+	       room < gm_cluster_fit_bytes(&f->fit, 0, f->fit.n_layers);
+}
+
 /* Returns 1 when there is a plan, 0, or a negative errno. */
 static int try_forms(const struct search *s, uint32_t n_cold, uint32_t n,
 		     struct form **ret_form, struct set *ret_set)
@@ -483,7 +517,7 @@ static int try_forms(const struct search *s, uint32_t n_cold, uint32_t n,
 		if (ret != 0)
 			return ret;
 		if (emptiest(f, n_cold, n - n_cold, ret_set) &&
-		    fits(s, f, ret_set, nodes)) {
+		    !is_too_small(f, ret_set) && fits(s, f, ret_set, nodes)) {
 			*ret_form = f;
 			return 1;
 		}

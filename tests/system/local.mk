@@ -304,6 +304,7 @@ gm_suites += tests/suites/system_sync
 gm_system_sync = \
 	%reldir%/sync/clients.c \
 	%reldir%/sync/crowd.c \
+	%reldir%/sync/gang_command.c \
 	%reldir%/sync/gangs_etcd.c \
 	%reldir%/sync/gangs_file.c \
 	%reldir%/sync/nodes_etcd.c \
@@ -316,7 +317,7 @@ tests_suites_system_sync_SOURCES = $(gm_system_sync) \
 tests_suites_system_sync_LDADD = tests/libnodes.la tests/libsupport.la \
 	agent/sync/libsync.la agent/store/libstore.la agent/plan/libplan.la \
 	agent/reader/libreader.la lib/libgpumap.la agent/common/libcommon.la \
-	shm/libshm.la -lpthread
+	shm/libshm.la $(JANSSON_LIBS) -lpthread
 gm_cases += $(gm_system_sync)
 
 gm_suites += tests/suites/system_workers

@@ -254,64 +254,62 @@ static void set_variables(struct gm_run *run, const struct gm_run_words *argv,
 	}
 }
 
-/* The commands of the whole plan, or this node's. */
-static void take_words(const struct gm_ctl_cluster_job *job, struct gm_run *run)
+static void take_words(const struct gm_ctl_cluster_job *job, struct gm_run *run,
+		       const struct gm_ctl_cluster_words *words)
 {
-	uint32_t self = gm_ctl_cluster_self(job);
-	struct gm_ctl_cluster_words words = { .env.n = 0 };
-
-	if (self != UINT32_MAX)
-		gm_ctl_cluster_words(job, self, run->name, &words);
-	if (gm_ctl_cluster_has_head(job)) {
-		gm_run_words_free(&words.argv);
-		if (self == UINT32_MAX)
-			gm_run_words_free(&words.env);
-		struct gm_ctl_cluster_words head;
-
-		gm_ctl_cluster_head_words(job, run->name, &head);
-		for (uint32_t i = 0; i < head.env.n; i++)
-			gm_run_add(&words.env, "%s", head.env.v[i]);
-		words.argv = head.argv;
-		gm_run_words_free(&head.env);
-	}
-	for (uint32_t i = 0; i < words.env.n; i++)
-		gm_run_add(&run->env, "%s", words.env.v[i]);
+	for (uint32_t i = 0; i < words->env.n; i++)
+		gm_run_add(&run->env, "%s", words->env.v[i]);
+	if (words->argv.n == 0)
+		return;
 	switch (job->launcher) {
 	case GM_LAUNCHER_MPIRUN:
-		put_launcher(run, &words.argv);
+		put_launcher(run, &words->argv);
 		break;
 	case GM_LAUNCHER_TORCHRUN:
 	case GM_LAUNCHER_LLAMA_CPP:
-		set_variables(run, &words.argv, job->launcher);
+		set_variables(run, &words->argv, job->launcher);
 		break;
 	case GM_LAUNCHER_VLLM:
 	case GM_LAUNCHER_SGLANG:
-		append_options(run, &words.argv);
+		append_options(run, &words->argv);
 		break;
 	default:
 		break;
 	}
-	gm_ctl_cluster_words_free(&words);
+}
+
+/* A command on a node outside the plan knows the plan, and has no device. */
+static void set_outside(const struct gm_ctl_cluster_job *job,
+			struct gm_run *run)
+{
+	gm_run_add(&run->env, "GPUMAP_CLUSTER=%s", job->cluster.head.name);
+	gm_run_add(&run->env, "GPUMAP_MAP=%s", run->name);
+	gm_run_add(&run->env, "GPUMAP_NODES=%u", job->plan.n_nodes);
+	gm_run_add(&run->env, "GPUMAP_WORLD_SIZE=%u", job->plan.n_ranks);
 }
 
 static void set_all(const struct gm_ctl_cluster_job *job, struct gm_run *run,
 		    const char *folder)
 {
 	uint32_t self = gm_ctl_cluster_self(job);
+	struct gm_ctl_cluster_words words;
 
 	gm_run_add(&run->env, "GPUMAP_INSTANCE=%s", run->ctl->instance);
 	gm_run_add(&run->env, "GPUMAP_RUNTIME_DIR=%s", run->ctl->runtime_dir);
 	gm_run_add(&run->env, "GPUMAP_RANKS=%s/ranks.json", folder);
 	gm_run_add(&run->env, "GPUMAP_HOSTS=%s/hosts", folder);
-	if (self == UINT32_MAX) {
-		gm_run_add(&run->env, "GPUMAP_CLUSTER=%s",
-			   job->cluster.head.name);
-		gm_run_add(&run->env, "GPUMAP_MAP=%s", run->name);
-		gm_run_add(&run->env, "GPUMAP_NODES=%u", job->plan.n_nodes);
-		gm_run_add(&run->env, "GPUMAP_WORLD_SIZE=%u",
-			   job->plan.n_ranks);
+	if (self != UINT32_MAX) {
+		gm_ctl_cluster_words(job, self, run->name, &words);
+		take_words(job, run, &words);
+		gm_ctl_cluster_words_free(&words);
+	} else {
+		set_outside(job, run);
 	}
-	take_words(job, run);
+	if (gm_ctl_cluster_has_head(job)) {
+		gm_ctl_cluster_head_words(job, run->name, &words);
+		take_words(job, run, &words);
+		gm_ctl_cluster_words_free(&words);
+	}
 	for (uint32_t r = 0; r < job->plan.n_ranks; r++)
 		if (job->plan.ranks[r].node == self)
 			run->rows[run->n_rows++] = job->plan.ranks[r].row;

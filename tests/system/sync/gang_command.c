@@ -1,0 +1,195 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * gpumapctl cluster run on two nodes: the reservation is on both while the
+ * command lives, and no longer; the command is told of its part, and the other
+ * node's command has the other; and when a node is gone, that is said.
+ */
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tests/support/run.h"
+#include "tests/support/sync_nodes.h"
+
+static struct sync_node nodes[2];
+static struct sync_place place;
+static char folder[128];
+
+/* Call gpumapctl as on this node. */
+static void be_on(uint32_t i)
+{
+	agent = nodes[i].agent;
+}
+
+#define START(job, ...)                                                        \
+	run_start_ctl(job,                                                     \
+		      WORDS("cluster", "run", "--sync", nodes[0].socket,       \
+			    "--cache-dir", folder, "--layers", "8", "--bytes", \
+			    "64M", "--nodes", "2", __VA_ARGS__))
+
+static uint32_t count_files(void)
+{
+	DIR *dir = opendir(folder);
+	const struct dirent *entry;
+	uint32_t n = 0;
+
+	while (dir != NULL && (entry = readdir(dir)) != NULL)
+		n += strncmp(entry->d_name, "gpumap-cluster", 14) == 0;
+	if (dir != NULL)
+		closedir(dir);
+	return n;
+}
+
+static bool all_gone(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	while (count_files() > 0 && story_now() < until)
+		story_nap(1000);
+	return run_all_gone(nodes[0].map) && run_all_gone(nodes[1].map) &&
+	       count_files() == 0;
+}
+
+/* The files and the variables of the command here. */
+#define SHOW                                                                \
+	"cat \"$GPUMAP_HOSTS\"; test -s \"$GPUMAP_RANKS\" && echo ranks; "  \
+	"echo $GPUMAP_MAP $GPUMAP_CLUSTER $GPUMAP_NODE $GPUMAP_NODE_RANK "  \
+	"$GPUMAP_NODES $GPUMAP_WORLD_SIZE $CUDA_VISIBLE_DEVICES; echo up; " \
+	"exec sleep 600"
+
+static void both_nodes_hold_while_the_command_lives(void)
+{
+	struct gpumap_holder holder = { .size = sizeof(holder) };
+	struct run_job job;
+
+	be_on(0);
+	START(&job, "--name", "g", "--", "sh", "-c", SHOW);
+	if (!OK(run_printed(&job, job.out, "up\n")))
+		run_printed(&job, job.err, "\n");
+	OK(run_holder(nodes[0].map, "g", &holder));
+	OK(run_holder(nodes[1].map, "g", &holder));
+	EQ(count_files(), 1);
+
+	/* The other node's command is any user's of gpumapctl there. */
+	be_on(1);
+	EQ(CTL("run", "--map", "g", "--cache-dir", folder, "--", "sh", "-c",
+	       "echo $GPUMAP_MAP $GPUMAP_ROWS $CUDA_VISIBLE_DEVICES"),
+	   DONE);
+	STR(out, "g 0 -1\n");
+	if (ctl_as_another(2)) {
+		EQ(CTL("run", "--map", "g", "--", "sh", "-c",
+		       "echo $GPUMAP_MAP"),
+		   DONE);
+		STR(out, "g\n");
+		user = 0;
+	}
+	OK(run_holder(nodes[1].map, "g", &holder));
+
+	kill(job.pid, SIGTERM);
+	EQ(run_end(&job), -SIGTERM);
+	OK(prints(" slots=1\n") && prints("\nranks\n") &&
+	   prints("\ng test a 0 2 2 -1\nup\n"));
+	STR(err, "");
+	OK(all_gone());
+	EQ(CTL("run", "--map", "g", "--", "true"), FAILED);
+}
+
+static void the_status_is_the_commands(void)
+{
+	struct run_job job;
+
+	be_on(0);
+	START(&job, "--", "sh", "-c", "exit 7");
+	EQ(run_end(&job), 7);
+	START(&job, "--for", "mpirun", "--", "echo", "ran");
+	/* There is no mpirun here, or it finds no such hosts. */
+	OK(run_end(&job) != 0);
+	START(&job, "--for", "vllm", "--", "echo", "--tp", "5");
+	EQ(run_end(&job), DONE);
+	OK(prints("--tp 5 --pipeline-parallel-size 2 --nnodes 2 --node-rank 0 "
+		  "--distributed-executor-backend mp --master-addr "));
+	OK(strstr(err, "--tp stays as the command has it") != NULL);
+	START(&job, "--for", "torchrun", "--name", "t", "--", "sh", "-c",
+	      "echo $PET_NNODES $PET_NODE_RANK $PET_NPROC_PER_NODE "
+	      "$PET_RDZV_BACKEND $PET_RDZV_ID");
+	EQ(run_end(&job), DONE);
+	STR(out, "2 0 1 static t\n");
+	START(&job, "--for", "llama.cpp", "--", "sh", "-c",
+	      "echo $LLAMA_ARG_N_GPU_LAYERS $LLAMA_ARG_FIT $LLAMA_ARG_RPC");
+	EQ(run_end(&job), DONE);
+	OK(prints("5 off ") && prints(":50052\n"));
+	OK(all_gone());
+}
+
+static void all_or_none(void)
+{
+	struct run_job job;
+
+	be_on(1);
+	EQ(CTL("publish", "taken", "--spec", "0:1"), DONE);
+	be_on(0);
+	START(&job, "--name", "taken", "--", "echo", "ran");
+	EQ(run_end(&job), FAILED);
+	STR(out, "");
+	OK(strstr(err, "cluster run: node b: there is a map of this name") !=
+	   NULL);
+	OK(run_all_gone(nodes[0].map));
+	be_on(1);
+	EQ(CTL("release", "taken"), DONE);
+	OK(all_gone());
+}
+
+/* @stops: the command is to be ended. */
+static void a_lost_node_is_said(bool stops)
+{
+	struct run_job job;
+
+	be_on(0);
+	if (stops)
+		START(&job, "--stop-when-lost", "--", "sh", "-c", SHOW);
+	else
+		START(&job, "--", "sh", "-c", SHOW);
+	OK(run_printed(&job, job.out, "up\n"));
+	EQ(sync_node_kill(&nodes[1], SIGKILL), -SIGKILL);
+	OK(run_printed(&job, job.err,
+		       stops ? "is lost on all nodes: "
+			     : "; it goes on without\n"));
+	OK(run_all_gone(nodes[0].map));
+	if (!stops)
+		kill(job.pid, SIGTERM);
+	EQ(run_end(&job), -SIGTERM);
+	sync_node_spawn(&nodes[1], &place);
+	OK(sync_node_sees(&nodes[0], "b", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >=
+	   0);
+	OK(all_gone());
+}
+
+TAP_CASE()
+{
+	sync_node_make(&nodes[0], "a", NULL);
+	sync_node_make(&nodes[1], "b", NULL);
+	sync_place_file(&place, nodes[0].agent.dir);
+	snprintf(folder, sizeof(folder), "%s/files", nodes[0].agent.dir);
+	EQ(mkdir(folder, 0700), 0);
+	setenv("XDG_RUNTIME_DIR", folder, 1);
+	for (uint32_t i = 0; i < 2; i++) {
+		if (!OK(sync_node_start(&nodes[i], &place)))
+			return tap_done();
+		sync_node_attach(&nodes[i]);
+	}
+	OK(sync_node_sees(&nodes[0], "b", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >=
+	   0);
+	both_nodes_hold_while_the_command_lives();
+	the_status_is_the_commands();
+	all_or_none();
+	a_lost_node_is_said(false);
+	a_lost_node_is_said(true);
+	for (uint32_t i = 0; i < 2; i++)
+		sync_node_remove(&nodes[i]);
+	return tap_done();
+}

@@ -8,6 +8,7 @@ EXTRA_DIST += %reldir%/cdi.yaml
 EXTRA_DIST += %reldir%/compose.nvidia.yaml
 EXTRA_DIST += %reldir%/compose.yaml
 EXTRA_DIST += %reldir%/kubernetes/client.yaml
+EXTRA_DIST += %reldir%/kubernetes/gpumap-sync.yaml
 EXTRA_DIST += %reldir%/kubernetes/gpumapd.yaml
 EXTRA_DIST += %reldir%/manifests.py
 EXTRA_DIST += contrib/slurm/health-check contrib/slurm/task-prolog

@@ -106,6 +106,40 @@ def check_cdi() -> None:
     )
 
 
+def check_sync() -> None:
+    config_map, daemon_set = documents("kubernetes/gpumap-sync.yaml")
+    pod = daemon_set["spec"]["template"]["spec"]
+    sync, security = pod["containers"][0], pod["securityContext"]
+    build = HERE / "build"
+    tell(
+        "gpumap-sync is the image's user, in its group",
+        {str(security["runAsUser"])} == words(r"^sync=(\d+)", build)
+        and {str(security["runAsGroup"])} == words(r"^workers=(\d+)", build)
+        and {sync["image"]} == words(r"^name=(\S+)$", build),
+        security,
+    )
+    tell(
+        "it may write its socket's directory alone",
+        [
+            mount["mountPath"]
+            for mount in sync["volumeMounts"]
+            if not mount.get("readOnly")
+        ]
+        == [f"{RUNTIME}-sync"]
+        and sync["securityContext"]["readOnlyRootFilesystem"]
+        and sync["securityContext"]["capabilities"] == {"drop": ["ALL"]},
+        sync,
+    )
+    (text,) = config_map["data"].values()
+    paths = re.findall(r"^(?:ca|password-file) = (\S+)/\S+$", text, re.M)
+    mounted = {mount["mountPath"] for mount in sync["volumeMounts"]}
+    tell(
+        "its configuration names files that are mounted",
+        len(paths) == 2 and set(paths) <= mounted,
+        paths,
+    )
+
+
 def check_agreement() -> None:
     (compose,) = documents("compose.yaml")
     (nvidia,) = documents("compose.nvidia.yaml")
@@ -183,4 +217,5 @@ def check_agreement() -> None:
 if __name__ == "__main__":
     check_cdi()
     check_agreement()
+    check_sync()
     sys.exit(0)

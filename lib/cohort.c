@@ -304,6 +304,9 @@ struct joining {
 	bool is_id_out;
 	/* Until when what is in the way may be that of a dead process. */
 	uint64_t lapse_ns;
+	/* for the caller, if that is still so at the deadline; 0: nothing */
+	int obstacle;
+	char why[GM_WHY];
 	struct state state;
 	uint8_t *ret_id;
 };
@@ -327,30 +330,33 @@ static bool is_late(const struct joining *j)
  * or @error when it has stayed. */
 static int wait_for_lapse(struct joining *j, int error)
 {
-	char prefix[KEY_ROOM], why[GM_WHY];
+	char prefix[KEY_ROOM];
 	uint64_t until = j->sync->until_ns;
 
 	if (j->lapse_ns == 0)
 		j->lapse_ns = gm_now_ns() + j->sync->lease_ns + LAPSE_EXTRA_NS;
-	if (gm_now_ns() >= j->lapse_ns || is_late(j))
+	if (gm_now_ns() >= j->lapse_ns)
 		return error;
 	if (j->lapse_ns < until)
 		until = j->lapse_ns;
-	snprintf(why, sizeof(why), "%s", gpumap_refusal(NULL));
+	j->obstacle = error;
+	snprintf(j->why, sizeof(j->why), "%s", gpumap_refusal(NULL));
 	snprintf(prefix, sizeof(prefix), "%s/", j->join->name);
-	error = sleep_until(j, prefix, until);
-	if (error == AGAIN)
-		gm_map_refuse(NULL, why);
-	return error;
+	return sleep_until(j, prefix, until);
 }
 
 static int refuse_others(struct joining *j)
 {
+	uint32_t theirs = j->state.version, ours = j->join->version;
+
+	/* As NCCL prints its version. */
 	gm_refuse(NULL, -EPROTO,
 		  "processes have joined cohort %s with world %u and version "
-		  "%u, and not %u and %u: give each job a cohort of its own",
-		  j->join->name, j->state.world, j->state.version,
-		  j->join->world, j->join->version);
+		  "%u.%u.%u, and not %u and %u.%u.%u: give each job a cohort "
+		  "of its own, and all its ranks one version",
+		  j->join->name, j->state.world, theirs / 10000,
+		  theirs / 100 % 100, theirs % 100, j->join->world,
+		  ours / 10000, ours / 100 % 100, ours % 100);
 	return wait_for_lapse(j, -EPROTO);
 }
 
@@ -486,8 +492,10 @@ static int attempt(struct joining *j)
 	const struct gpumap_cohort_join *join = j->join;
 	char key[KEY_ROOM];
 	bool is_other;
-	int ret = get_state(j->sync, join->name, &j->state);
+	int ret;
 
+	j->obstacle = 0;
+	ret = get_state(j->sync, join->name, &j->state);
 	if (ret != 0)
 		return ret;
 	if (j->is_id_out && j->state.epoch != j->epoch)
@@ -577,6 +585,10 @@ static int meet(struct joining *j)
 			ret = -ESTALE;
 		}
 	} while (ret == AGAIN && !is_late(j));
+	if (ret == AGAIN && j->obstacle != 0) {
+		gm_map_refuse(NULL, j->why);
+		ret = j->obstacle;
+	}
 	if ((ret == AGAIN || ret == -ETIMEDOUT) && !j->sync->is_lost)
 		ret = give_up(j);
 	if (ret == 0)

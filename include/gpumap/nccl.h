@@ -2,10 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/nccl.h - make an NCCL communicator of a mesh's group.
+ * gpumap/nccl.h - make an NCCL communicator of a mesh's group, or of a cohort.
  *
  * For programs that run NCCL themselves, with one process for each rank: they
- * meet by way of the agent, so they need no address, no port and no launcher.
+ * meet by way of the agent, or on several nodes by way of gpumap-sync, so they
+ * need no address, no port and no launcher.
  * The program needs nccl.h, 2.19 or newer, and links with libnccl; libgpumap
  * needs neither.  The program also needs POSIX clocks: in C -std=gnu11 or
  * _POSIX_C_SOURCE.
@@ -20,9 +21,10 @@
  * rank ends, gives up or comes too late, when a row of the group is lost and
  * when the agent restarts, the epoch moves on: gpumap_nccl_check() returns
  * -ESTALE, and every rank calls gpumap_nccl_abort() and then gpumap_nccl_init()
- * again.  With NCCL alone the other ranks would wait for ever.  Check between
- * steps, and while waiting for a stream.  Never wait for one with
- * cuStreamSynchronize(), which no abort interrupts in the waiting thread.
+ * again.  A cohort's epoch moves on alike, see gpumap/sync.h.  With NCCL alone
+ * the other ranks would wait for ever.  Check between steps, and while waiting
+ * for a stream.  Never wait for one with cuStreamSynchronize(), which no abort
+ * interrupts in the waiting thread.
  *
  * The device is the current device of the calling thread.  Each rank has a
  * device of its own, all have one version of NCCL, and they share a network
@@ -30,14 +32,15 @@
  * ranks the same NCCL_HOSTID and IPC namespace; otherwise NCCL takes them for
  * different machines and uses the network.
  *
- * The rank's membership ends with the attachment: keep the attachment until
- * gpumap_nccl_finish() or gpumap_nccl_abort(), and do not use it from another
- * thread meanwhile.
+ * The rank's membership ends with the attachment, or the connection: keep it
+ * until gpumap_nccl_finish() or gpumap_nccl_abort(), and do not use it from
+ * another thread meanwhile.
  */
 #ifndef GPUMAP_NCCL_H
 #define GPUMAP_NCCL_H
 
 #include <errno.h>
+#include <poll.h>
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
@@ -60,10 +63,11 @@ struct gpumap_nccl {
 	int n;
 	/* epoch of the group that the communicator belongs to */
 	uint64_t epoch;
-	ncclResult_t result; /* NCCL's result that caused the last -EIO */
-	struct gpumap *map;
-	uint64_t ticket;
-	char mesh[GPUMAP_NAME_MAX + 1];
+	ncclResult_t result;      /* NCCL's result that caused the last -EIO */
+	struct gpumap *map;       /* NULL: of a cohort */
+	struct gpumap_sync *sync; /* NULL: of a mesh's group */
+	uint64_t ticket;          /* 0: it has not joined */
+	char mesh[GPUMAP_NAME_MAX + 1]; /* or the cohort */
 	char group[GPUMAP_NAME_MAX + 1];
 };
 
@@ -78,13 +82,20 @@ static inline uint64_t gpumap_nccl_now(void)
 	       (uint64_t)now.tv_nsec;
 }
 
-/* Sleep until the map changes, or for a moment. */
-static inline void gpumap_nccl_nap(const struct gpumap *map, uint64_t ns,
+/* Sleep until the map or the cohort changes, or for a moment. */
+static inline void gpumap_nccl_nap(const struct gpumap_nccl *nccl, uint64_t ns,
 				   uint64_t until_ns)
 {
 	uint64_t moment = gpumap_nccl_now() + ns;
+	struct pollfd told;
 
-	if (gpumap_wait_change(map, gpumap_generation(map),
+	if (nccl->sync != NULL) {
+		told.fd = gpumap_sync_fd(nccl->sync);
+		told.events = POLLIN;
+		poll(&told, 1, (int)(ns / 1000000));
+		return;
+	}
+	if (gpumap_wait_change(nccl->map, gpumap_generation(nccl->map),
 			       moment < until_ns ? moment : until_ns) ==
 	    -ESTALE) {
 		struct timespec rest = { 0, 1000000 };
@@ -103,6 +114,23 @@ static inline int gpumap_nccl_retired(const struct gpumap *map)
 	       health.state == GPUMAP_RETIRED;
 }
 
+/* Has the epoch moved on?  Returns as gpumap_nccl_check(). */
+static inline int gpumap_nccl_stale(const struct gpumap_nccl *nccl)
+{
+	struct gpumap_mesh_group group;
+	int ret;
+
+	if (nccl->sync != NULL)
+		return gpumap_sync_check(nccl->sync);
+	memset(&group, 0, sizeof(group));
+	group.size = sizeof(group);
+	ret = gpumap_mesh_group(nccl->map, nccl->mesh, nccl->group, &group,
+				NULL, NULL, 0);
+	if (ret == -ENOENT || (ret == 0 && group.epoch != nccl->epoch))
+		return -ESTALE;
+	return ret;
+}
+
 /*
  * gpumap_nccl_check - is the communicator still usable?
  *
@@ -112,21 +140,17 @@ static inline int gpumap_nccl_retired(const struct gpumap *map)
  *				again
  *		-EIO		NCCL has failed, with @result: likewise
  *		-EAGAIN, -EPROTO	as gpumap_mesh_group()
- * Cost		no system call of this header; a search of the directory
+ *		-ECONNRESET, -EOWNERDEAD	of a cohort: as
+ *						gpumap_sync_check()
+ * Cost		no system call of this header, and a search of the directory; of
+ *		a cohort as gpumap_sync_check()
  * Threads	the one that uses the communicator
  */
 static inline int gpumap_nccl_check(struct gpumap_nccl *nccl)
 {
-	struct gpumap_mesh_group group;
 	ncclResult_t state = ncclSuccess;
-	int ret;
+	int ret = gpumap_nccl_stale(nccl);
 
-	memset(&group, 0, sizeof(group));
-	group.size = sizeof(group);
-	ret = gpumap_mesh_group(nccl->map, nccl->mesh, nccl->group, &group,
-				NULL, NULL, 0);
-	if (ret == -ENOENT || (ret == 0 && group.epoch != nccl->epoch))
-		return -ESTALE;
 	if (ret != 0)
 		return ret;
 	nccl->result = ncclCommGetAsyncError(nccl->comm, &state);
@@ -148,7 +172,8 @@ static inline int gpumap_nccl_check(struct gpumap_nccl *nccl)
  *
  * Returns	0
  *		-ETIMEDOUT	it is not, at @deadline_ns
- *		-ESTALE, -EIO, -EPROTO	as gpumap_nccl_check()
+ *		-ESTALE, -EIO, -EPROTO, -ECONNRESET, -EOWNERDEAD	as
+ *				gpumap_nccl_check()
  * Cost		polls a thousand times a second
  * Threads	the one that uses the communicator
  */
@@ -167,8 +192,22 @@ static inline int gpumap_nccl_wait(struct gpumap_nccl *nccl,
 			return ret;
 		if (gpumap_nccl_now() >= deadline_ns)
 			return -ETIMEDOUT;
-		gpumap_nccl_nap(nccl->map, GPUMAP_NCCL_LOOK_NS, deadline_ns);
+		gpumap_nccl_nap(nccl, GPUMAP_NCCL_LOOK_NS, deadline_ns);
 	}
+}
+
+/* Stop being a rank. */
+static inline int gpumap_nccl_leave(const struct gpumap_nccl *nccl, int broken)
+{
+	int ret;
+
+	if (nccl->sync != NULL)
+		ret = gpumap_cohort_leave(nccl->sync,
+					  broken ? GPUMAP_COHORT_BROKEN : 0);
+	else
+		ret = gpumap_mesh_leave(nccl->map, nccl->ticket,
+					broken ? GPUMAP_MESH_BROKEN : 0);
+	return ret == -ENOENT ? 0 : ret;
 }
 
 /*
@@ -182,6 +221,8 @@ static inline int gpumap_nccl_wait(struct gpumap_nccl *nccl,
  *							told, because it is
  *							gone: the epoch has
  *							ended, too
+ *		-EHOSTUNREACH, -ETIMEDOUT	the cohort could not be told:
+ *						close the connection
  * Cost		ncclCommAbort(), which has been seen to hang: call it in a
  *		process that a watchdog can kill
  * Threads	the one that uses the communicator
@@ -193,12 +234,11 @@ static inline int gpumap_nccl_abort(struct gpumap_nccl *nccl)
 	/* Leave the group first: the other ranks wait for this one, and this
 	 * one's abort may wait for them. */
 	if (nccl->ticket != 0)
-		ret = gpumap_mesh_leave(nccl->map, nccl->ticket,
-					GPUMAP_MESH_BROKEN);
+		ret = gpumap_nccl_leave(nccl, 1);
 	if (nccl->comm != NULL)
 		ncclCommAbort(nccl->comm);
 	memset(nccl, 0, sizeof(*nccl));
-	return ret == -ENOENT ? 0 : ret;
+	return ret;
 }
 
 /* All other ranks have joined: initialise NCCL. */
@@ -233,6 +273,23 @@ struct gpumap_nccl_id {
 	int is_made;
 };
 
+/* Read NCCL's version, and make rank 0's id unless there is one. */
+static inline int gpumap_nccl_prepare(struct gpumap_nccl *nccl,
+				      struct gpumap_nccl_id *ours,
+				      uint32_t *ret_version)
+{
+	int version = 0;
+
+	nccl->result = ncclGetVersion(&version);
+	if (nccl->result == ncclSuccess && nccl->rank == 0 && !ours->is_made) {
+		memset(&ours->id, 0, sizeof(ours->id));
+		nccl->result = ncclGetUniqueId(&ours->id);
+		ours->is_made = nccl->result == ncclSuccess;
+	}
+	*ret_version = (uint32_t)version;
+	return nccl->result == ncclSuccess ? 0 : -EIO;
+}
+
 typedef char gpumap_nccl_id_fits[sizeof(ncclUniqueId) == GPUMAP_MESH_ID_BYTES
 					 ? 1
 					 : -1];
@@ -266,17 +323,12 @@ static inline int gpumap_nccl_try(struct gpumap_nccl *nccl,
 {
 	struct gpumap_mesh_join join;
 	uint8_t bytes[GPUMAP_MESH_ID_BYTES];
+	uint32_t version;
 	ncclUniqueId id;
-	int ret, version = 0;
+	int ret = gpumap_nccl_prepare(nccl, ours, &version);
 
-	nccl->result = ncclGetVersion(&version);
-	if (nccl->result == ncclSuccess && nccl->rank == 0 && !ours->is_made) {
-		memset(&ours->id, 0, sizeof(ours->id));
-		nccl->result = ncclGetUniqueId(&ours->id);
-		ours->is_made = nccl->result == ncclSuccess;
-	}
-	if (nccl->result != ncclSuccess)
-		return -EIO;
+	if (ret != 0)
+		return ret;
 	memset(&join, 0, sizeof(join));
 	join.size = sizeof(join);
 	join.mesh = nccl->mesh;
@@ -284,7 +336,7 @@ static inline int gpumap_nccl_try(struct gpumap_nccl *nccl,
 	join.epoch = nccl->epoch;
 	join.deadline_ns = until != 0 ? until : 1; /* 0: never */
 	join.rank = (uint32_t)nccl->rank;
-	join.version = (uint32_t)version;
+	join.version = version;
 	join.id = nccl->rank == 0 ? &ours->id : NULL;
 	ret = gpumap_mesh_join(nccl->map, &join, bytes, &nccl->ticket);
 	if (ret != 0)
@@ -293,6 +345,21 @@ static inline int gpumap_nccl_try(struct gpumap_nccl *nccl,
 		ours->is_made = 0; /* the id is only for these ranks */
 	memcpy(&id, bytes, sizeof(id));
 	return gpumap_nccl_form(nccl, &id, until);
+}
+
+/* May an attempt that failed be followed by another?  Returns 0, or the result
+ * of the call. */
+static inline int gpumap_nccl_retry(const struct gpumap_nccl *nccl, int ret,
+				    uint64_t deadline_ns)
+{
+	/* Another rank has died, and the agent will notice it. */
+	if (ret == -EIO && nccl->result == ncclRemoteError)
+		ret = -ESTALE;
+	if (ret != -EAGAIN && ret != -ESTALE && ret != -ETIMEDOUT)
+		return ret;
+	if (nccl->map != NULL && gpumap_nccl_retired(nccl->map))
+		return -ESTALE;
+	return gpumap_nccl_now() >= deadline_ns ? -ETIMEDOUT : 0;
 }
 
 /*
@@ -329,7 +396,7 @@ static inline int gpumap_nccl_init(struct gpumap *map, const char *mesh,
 {
 	struct gpumap_nccl_id ours;
 	struct gpumap_nccl nccl;
-	int ret;
+	int ret, why;
 
 	if (group == NULL)
 		group = "world";
@@ -347,17 +414,97 @@ static inline int gpumap_nccl_init(struct gpumap *map, const char *mesh,
 		if (ret == 0)
 			break;
 		ret_nccl->result = nccl.result;
-		/* Another rank has died, and the agent will notice it. */
-		if (ret == -EIO && nccl.result == ncclRemoteError)
-			ret = -ESTALE;
-		if (ret != -EAGAIN && ret != -ESTALE && ret != -ETIMEDOUT)
+		nccl.map = map; /* all zero after an abort */
+		why = ret;
+		ret = gpumap_nccl_retry(&nccl, why, deadline_ns);
+		if (ret != 0)
 			return ret;
-		if (gpumap_nccl_retired(map))
-			return -ESTALE;
-		if (gpumap_nccl_now() >= deadline_ns)
-			return -ETIMEDOUT;
-		if (ret == -EAGAIN)
-			gpumap_nccl_nap(map, UINT64_C(100000000), deadline_ns);
+		if (why == -EAGAIN)
+			gpumap_nccl_nap(&nccl, UINT64_C(100000000),
+					deadline_ns);
+	}
+	*ret_nccl = nccl;
+	return 0;
+}
+
+/* One attempt, in the epoch that the cohort is in. */
+static inline int gpumap_nccl_try_cohort(struct gpumap_nccl *nccl,
+					 struct gpumap_nccl_id *ours,
+					 uint64_t until)
+{
+	struct gpumap_cohort_join join;
+	uint8_t bytes[GPUMAP_COHORT_ID_BYTES];
+	uint32_t version;
+	ncclUniqueId id;
+	int ret = gpumap_nccl_prepare(nccl, ours, &version);
+
+	if (ret != 0)
+		return ret;
+	memset(&join, 0, sizeof(join));
+	join.size = sizeof(join);
+	join.name = nccl->mesh;
+	join.world = (uint32_t)nccl->n;
+	join.rank = (uint32_t)nccl->rank;
+	join.version = version;
+	join.id = nccl->rank == 0 ? &ours->id : NULL;
+	join.deadline_ns = until != 0 ? until : 1; /* 0: never */
+	ret = gpumap_cohort_join(nccl->sync, &join, bytes, &nccl->epoch);
+	if (ret == 0 || ret == -ESTALE)
+		ours->is_made = 0; /* ranks may have it */
+	if (ret != 0)
+		return ret;
+	nccl->ticket = 1;
+	memcpy(&id, bytes, sizeof(id));
+	return gpumap_nccl_form(nccl, &id, until);
+}
+
+/*
+ * gpumap_nccl_init_cohort - form the communicator of a cohort, whose ranks are
+ * processes of several nodes
+ *
+ * world	ranks in all; the same of all
+ * rank		of this process
+ * deadline_ns, ret_nccl	as gpumap_nccl_init()
+ *
+ * The call waits until all ranks have called this.  If the epoch moves on
+ * meanwhile, or another rank dies, it begins again, until @deadline_ns.
+ *
+ * Returns	0
+ *		-ETIMEDOUT	other ranks did not come, or NCCL did not get
+ *				ready
+ *		-EIO		NCCL has failed, as @result says
+ *		-EBUSY, -EPROTO, -EALREADY, -EHOSTUNREACH, -EINVAL, -EDQUOT,
+ *		-EACCES, -ENOSPC, -ECONNRESET, -EOWNERDEAD	as
+ *				gpumap_cohort_join(); gpumap_refusal(NULL) says
+ *				more
+ * Cost		writes to the store, and ncclCommInitRankConfig()
+ * Threads	any, in turn
+ */
+static inline int gpumap_nccl_init_cohort(struct gpumap_sync *sync,
+					  const char *name, uint32_t world,
+					  uint32_t rank, uint64_t deadline_ns,
+					  struct gpumap_nccl *ret_nccl)
+{
+	struct gpumap_nccl_id ours;
+	struct gpumap_nccl nccl;
+	int ret;
+
+	if (strlen(name) > GPUMAP_NAME_MAX || world > GPUMAP_COHORT_RANKS_MAX)
+		return -EINVAL;
+	ours.is_made = 0;
+	for (;;) {
+		memset(&nccl, 0, sizeof(nccl));
+		nccl.sync = sync;
+		nccl.n = (int)world;
+		nccl.rank = (int)rank;
+		memcpy(nccl.mesh, name, strlen(name));
+		ret = gpumap_nccl_try_cohort(&nccl, &ours, deadline_ns);
+		if (ret == 0)
+			break;
+		ret_nccl->result = nccl.result;
+		ret = gpumap_nccl_retry(&nccl, ret, deadline_ns);
+		if (ret != 0)
+			return ret;
 	}
 	*ret_nccl = nccl;
 	return 0;
@@ -369,10 +516,11 @@ static inline int gpumap_nccl_init(struct gpumap *map, const char *mesh,
  * All ranks call this.  If it fails it has aborted.
  *
  * Returns	0
- *		-ETIMEDOUT, -ESTALE, -EIO, -EPROTO	as gpumap_nccl_wait()
- *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	the communicator has
- *							ended, and the agent
- *							could not be told
+ *		-ETIMEDOUT, -ESTALE, -EIO, -EPROTO, -ECONNRESET, -EOWNERDEAD
+ *				as gpumap_nccl_wait()
+ *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD, -EHOSTUNREACH	the
+ *				communicator has ended, and the agent or the
+ *				cohort could not be told
  * Cost		ncclCommFinalize(), ncclCommDestroy(), and a round trip on the
  *		control socket
  * Threads	the one that uses the communicator
@@ -388,9 +536,9 @@ static inline int gpumap_nccl_finish(struct gpumap_nccl *nccl,
 		return ret;
 	}
 	ncclCommDestroy(nccl->comm);
-	ret = gpumap_mesh_leave(nccl->map, nccl->ticket, 0);
+	ret = gpumap_nccl_leave(nccl, 0);
 	memset(nccl, 0, sizeof(*nccl));
-	return ret == -ENOENT ? 0 : ret;
+	return ret;
 }
 
 #ifdef __cplusplus

@@ -29,6 +29,7 @@ gm_cuda = \
 	%reldir%/nccl.c \
 	%reldir%/nccl_api.c \
 	%reldir%/nccl_api_republish.c \
+	%reldir%/nccl_cohort.c \
 	%reldir%/nccl_death.c \
 	%reldir%/nccl_drain.c \
 	%reldir%/nccl_init.c \
@@ -46,10 +47,11 @@ gm_cuda = \
 	%reldir%/usage.c \
 	%reldir%/worker.c \
 	%reldir%/worker_buffers.c
-tests_suites_cuda_SOURCES = $(gm_cuda)
+tests_suites_cuda_SOURCES = $(gm_cuda) %reldir%/nccl_stories.h
 tests_suites_cuda_CPPFLAGS = -I$(srcdir)/tests/stubs $(AM_CPPFLAGS) \
 	$(CUDA_CPPFLAGS)
-tests_suites_cuda_LDADD = tests/libcontract.la tests/libsupport.la \
+tests_suites_cuda_LDADD = tests/libcontract.la tests/libnodes.la \
+	tests/libsupport.la agent/store/libstore.la agent/common/libcommon.la \
 	tests/fake/libmachine.la tests/fake/libranks.la lib/libclient.la \
 	agent/mask/libmask.la tests/libptx.la agent/cuda/libcu.la \
 	shm/libshm.la $(JANSSON_LIBS) $(DL_LIBS) -lpthread -lm

@@ -3,8 +3,8 @@
 
 /*
  * A cohort: its ranks meet over three nodes and receive one id, which no rank
- * receives alone; a rank that ends, breaks or comes anew moves the epoch on, one
- * that leaves does not; a rank that does not come is named; and the last to
+ * receives alone; a rank that ends, breaks or comes anew moves the epoch on,
+ * one that leaves does not; a rank that does not come is named; and the last to
  * leave leaves nothing behind.
  */
 
@@ -231,6 +231,8 @@ static void a_rank_is_one_process(struct place *place)
 	begin(&other, "busy", 1, 60000);
 	EQ(end(&other), -EBUSY);
 	OK(strstr(other.why, "another process is rank 1") != NULL);
+	begin(&other, "busy", 1, 100);
+	EQ(end(&other), -EBUSY);
 	/* Another world, while the ranks are there and afterwards. */
 	other.join.world = 1;
 	other.join.rank = 0;

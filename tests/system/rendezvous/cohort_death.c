@@ -3,8 +3,8 @@
 
 /*
  * Ranks and gpumap-syncs of a cohort are killed at any instant, also while the
- * others meet: the living ones are told and meet again, no epoch has two ids, no
- * two epochs have one, and no join outlasts its deadline.
+ * others meet: the living ones are told and meet again, no epoch has two ids,
+ * no two epochs have one, and no join outlasts its deadline.
  */
 
 #include "tests/support/dice.h"

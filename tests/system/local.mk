@@ -197,6 +197,7 @@ GM_TORTURE += %reldir%/masks/death.c %reldir%/masks/readers.c
 gm_suites += tests/suites/system_cluster
 gm_system_cluster = \
 	%reldir%/cluster/damage.c \
+	%reldir%/cluster/death.c \
 	%reldir%/cluster/hostile.c \
 	%reldir%/cluster/growth.c \
 	%reldir%/cluster/publish.c \
@@ -205,7 +206,7 @@ tests_suites_system_cluster_SOURCES = $(gm_system_cluster)
 tests_suites_system_cluster_LDADD = tests/libsupport.la lib/libgpumap.la \
 	shm/libshm.la
 gm_cases += $(gm_system_cluster)
-GM_TORTURE += %reldir%/cluster/readers.c
+GM_TORTURE += %reldir%/cluster/death.c %reldir%/cluster/readers.c
 
 gm_suites += tests/suites/system_rendezvous
 gm_system_rendezvous = \

@@ -153,6 +153,7 @@ gm_cases += $(gm_unit_cuda)
 gm_suites += tests/suites/unit_daemon
 gm_unit_daemon = \
 	%reldir%/daemon/block_alloc.c \
+	%reldir%/daemon/cluster_nodes.c \
 	%reldir%/daemon/config.c \
 	%reldir%/daemon/connection.c \
 	%reldir%/daemon/credit.c \

@@ -24,7 +24,7 @@
 
 static struct gm_cluster_plan_device devices[GM_CLUSTER_PLAN_NODES][8];
 static struct gm_cluster_plan_node nodes[GM_CLUSTER_PLAN_NODES];
-static char names[GM_CLUSTER_PLAN_NODES][8];
+static char names[GM_CLUSTER_PLAN_NODES][16];
 static uint64_t layer_bytes[256];
 static struct gm_plan_error error;
 

@@ -39,6 +39,8 @@ struct gm_own {
 	uint64_t pace_ns; /* when not to look before */
 	uint64_t shares_ns;
 	uint32_t generation; /* of the map, as it was looked at */
+	/* why the last put failed, as it was logged; "": it did not */
+	char why[GM_STORE_WHY_BYTES];
 };
 
 bool gm_own_is_said(const struct gm_own *own)
@@ -120,6 +122,15 @@ static void follow_key(struct gm_own *own)
 	own->waits_for_key = false;
 }
 
+/* The next attempts fail alike: a reason is logged once. */
+static void not_said(struct gm_own *own, const char *why)
+{
+	if (strcmp(own->why, why) == 0)
+		return;
+	snprintf(own->why, sizeof(own->why), "%s", why);
+	gm_log(GM_LOG_WARNING, "not_said", "why=%s", gm_quote(why).text);
+}
+
 static void written(struct gm_store_write *write,
 		    const struct gm_store_result *result)
 {
@@ -132,14 +143,14 @@ static void written(struct gm_store_write *write,
 	own->is_said = result->status == 0;
 	if (result->status == 0) {
 		own->expected = own->ours = result->revision;
+		own->why[0] = '\0';
 	} else if (is_late) {
 		own->expected = result->revision;
 	} else if (result->status == -ESTALE || result->status == -ETIMEDOUT) {
 		own->waits_for_key = own->seen == result->revision;
 	} else if (result->status != -ECANCELED &&
 		   result->status != -EOWNERDEAD) {
-		gm_log(GM_LOG_WARNING, "not_said", "why=%s",
-		       gm_quote(result->why).text);
+		not_said(own, result->why);
 	}
 	if (result->status != 0 && !is_late)
 		own->put_ns = gm_sync_now() + RETRY_NS;
@@ -167,8 +178,7 @@ static void put(struct gm_own *own, struct gm_summary *now, uint64_t now_ns)
 	own->is_said &= own->is_writing;
 	own->said_ns = now_ns;
 	if (ret != 0)
-		gm_log(GM_LOG_WARNING, "not_said", "why=%s",
-		       gm_quote(strerror(-ret)).text);
+		not_said(own, strerror(-ret));
 }
 
 /* ---- looking ------------------------------------------------------------- */

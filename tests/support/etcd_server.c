@@ -153,6 +153,24 @@ void etcd_start(struct etcd_server *server)
 	}
 }
 
+void etcd_members_make(struct etcd_members *members)
+{
+	*members = (struct etcd_members){ 0 };
+	for (int i = 0; i < ETCD_MEMBERS; i++) {
+		struct etcd_server *one = &members->of[i];
+		size_t n = strlen(members->cluster);
+		size_t m = strlen(members->endpoints);
+
+		etcd_make(one, i + 1);
+		one->cluster = members->cluster;
+		snprintf(members->cluster + n, sizeof(members->cluster) - n,
+			 "%s%s=http://%s:%u", i > 0 ? "," : "", one->name,
+			 one->host, one->peer_port);
+		snprintf(members->endpoints + m, sizeof(members->endpoints) - m,
+			 "%s%s", i > 0 ? "," : "", one->url);
+	}
+}
+
 int etcd_tell(const struct etcd_server *server, const char *path,
 	      const char *body)
 {

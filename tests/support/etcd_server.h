@@ -41,6 +41,16 @@ void etcd_start(struct etcd_server *server);
  * caller's. */
 void etcd_live_at(struct etcd_server *server, const char *address);
 
+/* Members of one etcd: as etcd_make() of each.  @cluster is theirs; @endpoints
+ * is for a client. */
+struct etcd_members {
+	struct etcd_server of[ETCD_MEMBERS];
+	char cluster[256];
+	char endpoints[256];
+};
+
+void etcd_members_make(struct etcd_members *members);
+
 /* Post a body to a path of the gateway.  Returns 0 for success. */
 int etcd_tell(const struct etcd_server *server, const char *path,
 	      const char *body);

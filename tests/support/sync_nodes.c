@@ -44,16 +44,21 @@ void sync_place_file(struct sync_place *place, const char *directory)
 		die(directory);
 }
 
-void sync_place_etcd_at(struct sync_place *place, const char *address)
+void sync_place_etcd_is(struct sync_place *place)
 {
-	*place = (struct sync_place){ 0 };
-	etcd_make(&place->server, 0);
-	etcd_live_at(&place->server, address);
 	etcd_start(&place->server);
 	if (!etcd_serves(&place->server))
 		die("etcd");
 	snprintf(place->url, sizeof(place->url), "%s", place->server.url);
 	snprintf(place->text, sizeof(place->text), "etcd = %s\n", place->url);
+}
+
+void sync_place_etcd_at(struct sync_place *place, const char *address)
+{
+	*place = (struct sync_place){ 0 };
+	etcd_make(&place->server, 0);
+	etcd_live_at(&place->server, address);
+	sync_place_etcd_is(place);
 }
 
 void sync_place_etcd(struct sync_place *place)
@@ -193,6 +198,35 @@ void sync_node_remove(struct sync_node *node)
 	gpumap_detach(node->map);
 	node->map = NULL;
 	agent_remove(&node->agent);
+}
+
+/* ---- changes ------------------------------------------------------------- */
+
+uint64_t sync_node_step(const struct sync_node *node)
+{
+	return story_device(node->map, 0).total_bytes / 128;
+}
+
+int sync_node_reserve(struct sync_node *node, uint64_t bytes)
+{
+	const uint32_t row = 0;
+	struct gpumap_plan answer = { .size = sizeof(answer) };
+	struct gpumap_plan_charge charge;
+	const struct gpumap_plan_request request = {
+		.size = sizeof(request),
+		.name = "moved",
+		.flags = GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD,
+		.setting = GPUMAP_SETTING_RESERVE,
+		.rows = &row,
+		.n_rows = 1,
+		.n_layers = 1,
+		.layer_bytes = &bytes,
+	};
+
+	if (bytes == 0)
+		return gpumap_layers_release(node->map, "moved");
+	return gpumap_plan_make(node->map, &request, &answer, NULL, 0, &charge,
+				1);
 }
 
 /* ---- the log ------------------------------------------------------------- */

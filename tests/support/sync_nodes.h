@@ -38,6 +38,9 @@ void sync_place_file(struct sync_place *place, const char *directory);
 void sync_place_etcd(struct sync_place *place);
 void sync_place_etcd_at(struct sync_place *place, const char *address);
 
+/* @server is made already; start it. */
+void sync_place_etcd_is(struct sync_place *place);
+
 /* A store of the test's own there. */
 struct gm_store *sync_place_open(const struct sync_place *place);
 
@@ -84,6 +87,13 @@ void sync_node_attach(struct sync_node *node);
 
 /* End all that runs, and remove the files. */
 void sync_node_remove(struct sync_node *node);
+
+/* Bytes of row 0 whose reservation other nodes are told of at once. */
+uint64_t sync_node_step(const struct sync_node *node);
+
+/* Reserve so much of the node's row 0 instead of what was reserved so before, 0
+ * for nothing.  Returns as gpumap_plan_make(). */
+int sync_node_reserve(struct sync_node *node, uint64_t bytes);
 
 /* ---- what a node sees ---------------------------------------------------- */
 

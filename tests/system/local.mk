@@ -311,6 +311,7 @@ gm_system_sync = \
 	%reldir%/sync/nodes_etcd.c \
 	%reldir%/sync/nodes_file.c \
 	%reldir%/sync/partitions.c \
+	%reldir%/sync/store_faults.c \
 	%reldir%/sync/summary_read.c
 tests_suites_system_sync_SOURCES = $(gm_system_sync) \
 	%reldir%/sync/gang_stories.c %reldir%/sync/gang_stories.h \

@@ -44,31 +44,6 @@ static void enter_2(void)
 
 /* ---- changes ------------------------------------------------------------- */
 
-/* Reserve so much of a node's row 0 instead of what was reserved before; 0:
- * nothing. */
-static void reserve(struct sync_node *node, uint64_t bytes)
-{
-	static const uint32_t row;
-	struct gpumap_plan plan = { .size = sizeof(plan) };
-	const struct gpumap_plan_request request = {
-		.size = sizeof(request),
-		.name = "change",
-		.flags = GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD,
-		.setting = GPUMAP_SETTING_RESERVE,
-		.rows = &row,
-		.n_rows = 1,
-		.n_layers = 1,
-		.layer_bytes = &bytes,
-	};
-
-	if (bytes == 0)
-		EQ(gpumap_layers_release(node->map, "change"), 0);
-	else
-		EQ(gpumap_plan_make(node->map, &request, &plan, NULL, 0, NULL,
-				    0),
-		   0);
-}
-
 static int compare(const void *a, const void *b)
 {
 	return *(const int *)a - *(const int *)b;
@@ -79,7 +54,7 @@ static void changes_are_seen_on_the_others(void)
 	int ms[CHANGES * 2], n = 0;
 
 	for (uint64_t i = 1; i <= CHANGES; i++) {
-		reserve(&nodes[0], i * part);
+		EQ(sync_node_reserve(&nodes[0], i * part), 0);
 		for (int j = 1; j < NODES; j++) {
 			ms[n] = sync_node_sees_reserved(
 				&nodes[j], "n0", i * part, SYNC_LIMIT_MS);
@@ -88,7 +63,7 @@ static void changes_are_seen_on_the_others(void)
 		/* The next one is not held back by this one. */
 		story_nap(210000);
 	}
-	reserve(&nodes[0], 0);
+	EQ(sync_node_reserve(&nodes[0], 0), 0);
 	qsort(ms, (size_t)n, sizeof(ms[0]), compare);
 	NOTE("a change is seen elsewhere after %d ms (median), at most %d ms",
 	     ms[n / 2], ms[n - 1]);
@@ -164,8 +139,8 @@ static void a_cut_node_is_known_to_be_gone(void)
 	its_own_clients_go_on(&nodes[CUT]);
 
 	/* What happens meanwhile comes later, also without its history. */
-	reserve(&nodes[0], 7 * part);
-	reserve(&nodes[CUT], 8 * part);
+	EQ(sync_node_reserve(&nodes[0], 7 * part), 0);
+	EQ(sync_node_reserve(&nodes[CUT], 8 * part), 0);
 	OK(sync_node_sees_reserved(&nodes[1], "n0", 7 * part, SYNC_LIMIT_MS) >=
 	   0);
 	compact();
@@ -186,8 +161,8 @@ static void a_cut_node_is_known_to_be_gone(void)
 	sync_node_spawn(&nodes[1], &etcd);
 	OK(sync_node_sees(&nodes[CUT], "n1", GPUMAP_CLUSTER_LIVE,
 			  SYNC_LIMIT_MS) >= 0);
-	reserve(&nodes[0], 0);
-	reserve(&nodes[CUT], 0);
+	EQ(sync_node_reserve(&nodes[0], 0), 0);
+	EQ(sync_node_reserve(&nodes[CUT], 0), 0);
 }
 
 /* A cut that is shorter than the lease is no event for anybody. */
@@ -198,10 +173,10 @@ static void a_short_cut_is_no_event(void)
 	net_cut(&places[CUT]);
 	story_nap(300000);
 	net_heal(&places[CUT]);
-	reserve(&nodes[0], 9 * part);
+	EQ(sync_node_reserve(&nodes[0], 9 * part), 0);
 	OK(sync_node_sees_reserved(&nodes[CUT], "n0", 9 * part,
 				   SYNC_LIMIT_MS) >= 0);
-	reserve(&nodes[0], 0);
+	EQ(sync_node_reserve(&nodes[0], 0), 0);
 	EQ((intmax_t)sync_node_count_log(&nodes[0], "event=node_gone"), n);
 }
 
@@ -233,7 +208,7 @@ TAP_CASE()
 		OK(sync_node_sees(&nodes[i / NODES], name, GPUMAP_CLUSTER_LIVE,
 				  SYNC_LIMIT_MS) >= 0);
 	}
-	part = story_device(nodes[0].map, 0).total_bytes / 128;
+	part = sync_node_step(&nodes[0]);
 	changes_are_seen_on_the_others();
 	for (int i = 0; i < story_rounds_or(2); i++)
 		a_cut_node_is_known_to_be_gone();

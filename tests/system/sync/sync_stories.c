@@ -53,35 +53,6 @@ void stories_end(void)
 
 /* ---- what is said -------------------------------------------------------- */
 
-/* Reserve bytes of row 0, or give them back for 0. */
-static int reserve(const struct sync_node *node, uint64_t bytes)
-{
-	const uint32_t row = 0;
-	struct gpumap_plan answer = { .size = sizeof(answer) };
-	struct gpumap_plan_charge charge;
-	const struct gpumap_plan_request request = {
-		.size = sizeof(request),
-		.name = "moved",
-		.flags = GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD,
-		.setting = GPUMAP_SETTING_RESERVE,
-		.rows = &row,
-		.n_rows = 1,
-		.n_layers = 1,
-		.layer_bytes = &bytes,
-	};
-
-	if (bytes == 0)
-		return gpumap_layers_release(node->map, "moved");
-	return gpumap_plan_make(node->map, &request, &answer, NULL, 0, &charge,
-				1);
-}
-
-/* Bytes of row 0 that other nodes are told of at once. */
-static uint64_t enough(const struct sync_node *node)
-{
-	return story_device(node->map, 0).total_bytes / 200;
-}
-
 /* The summary in another node's words is what this one's map has. */
 static void rows_are_alike(void)
 {
@@ -107,13 +78,13 @@ static void rows_are_alike(void)
 static void a_change_is_seen_elsewhere(void)
 {
 	int rounds = story_rounds_or(CHANGES), most = 0, n_late = 0;
-	uint64_t much = enough(a);
+	uint64_t much = sync_node_step(a);
 
 	for (int i = 0; i < rounds; i++) {
 		uint64_t bytes = (uint64_t)(i % 7 + 1) * much;
 		int ms;
 
-		EQ(reserve(a, bytes), 0);
+		EQ(sync_node_reserve(a, bytes), 0);
 		ms = sync_node_sees_reserved(b, "a", bytes, SYNC_LIMIT_MS);
 		if (!OK(ms >= 0))
 			return;
@@ -126,7 +97,7 @@ static void a_change_is_seen_elsewhere(void)
 	NOTE("of %d changes %d were seen elsewhere after more than 300 ms; the "
 	     "last after %d ms",
 	     rounds, n_late, most);
-	EQ(reserve(a, 0), 0);
+	EQ(sync_node_reserve(a, 0), 0);
 	OK(sync_node_sees_reserved(b, "a", 0, SYNC_LIMIT_MS) >= 0);
 }
 
@@ -239,8 +210,9 @@ static void a_successor_is_heard_at_once(void)
 	}
 	OK(strcmp(before, after) != 0);
 	NOTE("its successor was heard after %d ms", ms);
-	EQ(reserve(&e, enough(&e)), 0);
-	OK(sync_node_sees_reserved(a, "e", enough(&e), SYNC_LIMIT_MS) >= 0);
+	EQ(sync_node_reserve(&e, sync_node_step(&e)), 0);
+	OK(sync_node_sees_reserved(a, "e", sync_node_step(&e), SYNC_LIMIT_MS) >=
+	   0);
 	EQ(sync_node_count_log(a, "event=node_gone node=e"), n_gone);
 	EQ(sync_node_kill(&e, SIGTERM), 0);
 	sync_node_remove(&e);
@@ -301,10 +273,12 @@ static void a_frozen_agent_holds_nothing_up(void)
 	OK(process_stop(agent_main_pid(&f.agent)));
 	/* News for the frozen one, for as long as its lease. */
 	for (int i = 0; i < 14; i++) {
-		EQ(reserve(a, (uint64_t)(i % 2 + 1) * enough(a)), 0);
+		EQ(sync_node_reserve(a,
+				     (uint64_t)(i % 2 + 1) * sync_node_step(a)),
+		   0);
 		story_nap(500000);
 	}
-	EQ(reserve(a, 0), 0);
+	EQ(sync_node_reserve(a, 0), 0);
 	EQ(sync_node_state(a, "f"), GPUMAP_CLUSTER_LIVE);
 	OK(!sync_node_logged(&f, "event=lease_lost"));
 	kill(agent_main_pid(&f.agent), SIGCONT);
@@ -346,15 +320,17 @@ static void a_taken_name_is_left_alone(void)
 	OK(sync_node_wait_log(&g, "event=name_taken node=g"));
 	/* The node sees the others, and goes on being silent. */
 	OK(sync_node_sees(&g, "a", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
-	EQ(reserve(&g, enough(&g)), 0);
-	EQ(reserve(a, enough(a)), 0);
-	OK(sync_node_sees_reserved(&g, "a", enough(a), SYNC_LIMIT_MS) >= 0);
+	EQ(sync_node_reserve(&g, sync_node_step(&g)), 0);
+	EQ(sync_node_reserve(a, sync_node_step(a)), 0);
+	OK(sync_node_sees_reserved(&g, "a", sync_node_step(a), SYNC_LIMIT_MS) >=
+	   0);
 	EQ(rig_get(stories_store, "nodes/g", now, &revision), 0);
 	STR(now, value);
 	EQ(sync_node_count_log(&g, "event=name_taken"), 1);
 	EQ(rig_put(stories_store, "nodes/g", NULL, NULL, NULL), 0);
-	OK(sync_node_sees_reserved(a, "g", enough(&g), SYNC_LIMIT_MS) >= 0);
-	EQ(reserve(a, 0), 0);
+	OK(sync_node_sees_reserved(a, "g", sync_node_step(&g), SYNC_LIMIT_MS) >=
+	   0);
+	EQ(sync_node_reserve(a, 0), 0);
 	/* The other machine writes again, in spite of ours. */
 	EQ(rig_put(stories_store, "nodes/g", value, NULL, NULL), 0);
 	for (int ms = 0; ms < SYNC_LIMIT_MS &&
@@ -380,7 +356,7 @@ static void a_second_process_of_a_name_ends_the_first(void)
 	OK(sync_node_start(&twin, place));
 	OK(sync_node_wait_log(&h, "event=name_taken node=h"));
 	EQ(rig_get(stories_store, "nodes/h", value, &revision), 0);
-	EQ(reserve(&h, enough(&h)), 0);
+	EQ(sync_node_reserve(&h, sync_node_step(&h)), 0);
 	OK(sync_node_sees(&twin, "a", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
 	EQ(rig_get(stories_store, "nodes/h", value, &again), 0);
 	EQ(sync_node_count_log(&twin, "event=name_taken"), 0);
@@ -416,9 +392,10 @@ static void a_hostile_node_is_refused(void)
 	OK(sync_node_read(a, "evil", &node));
 	EQ(node.n_devices, 0);
 	/* The others are as they were. */
-	EQ(reserve(b, enough(b)), 0);
-	OK(sync_node_sees_reserved(a, "b", enough(b), SYNC_LIMIT_MS) >= 0);
-	EQ(reserve(b, 0), 0);
+	EQ(sync_node_reserve(b, sync_node_step(b)), 0);
+	OK(sync_node_sees_reserved(a, "b", sync_node_step(b), SYNC_LIMIT_MS) >=
+	   0);
+	EQ(sync_node_reserve(b, 0), 0);
 	/* Reason may return. */
 	say("evil", ELSEWHERE, good);
 	EQ(rig_put(stories_store, "nodes/evil", good, NULL, NULL), 0);

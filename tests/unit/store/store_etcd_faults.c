@@ -133,9 +133,8 @@ static void a_silent_server_is_left(void)
 
 static void a_lost_member_is_replaced(void)
 {
-	struct etcd_server members[ETCD_MEMBERS];
-	char cluster[256] = "", endpoints[256] = "";
-	struct gm_store_opts opts = { .endpoints = endpoints,
+	struct etcd_members members;
+	struct gm_store_opts opts = { .endpoints = members.endpoints,
 				      .root = ROOT,
 				      .timeout_ms = 2000 };
 	struct gm_store *store;
@@ -143,19 +142,9 @@ static void a_lost_member_is_replaced(void)
 	struct rig_lease lease;
 	char value[16];
 
-	for (int i = 0; i < ETCD_MEMBERS; i++) {
-		size_t n = strlen(cluster), m = strlen(endpoints);
-
-		etcd_make(&members[i], i + 1);
-		snprintf(cluster + n, sizeof(cluster) - n,
-			 "%s%s=http://127.0.0.1:%u", i > 0 ? "," : "",
-			 members[i].name, members[i].peer_port);
-		snprintf(endpoints + m, sizeof(endpoints) - m, "%s%s",
-			 i > 0 ? "," : "", members[i].url);
-		members[i].cluster = cluster;
-	}
+	etcd_members_make(&members);
 	for (int i = 0; i < ETCD_MEMBERS; i++)
-		etcd_start(&members[i]);
+		etcd_start(&members.of[i]);
 	store = rig_open(&opts);
 	rig_watch(store, &watch, "");
 	OK(rig_resyncs(store, &watch, 1));
@@ -163,21 +152,21 @@ static void a_lost_member_is_replaced(void)
 	EQ(rig_put(store, "leased", "1", &lease.lease, NULL), 0);
 	/* Each in turn, the leader among them, stops and goes on. */
 	for (int i = 0; i < ETCD_MEMBERS; i++) {
-		kill(members[i].pid, SIGSTOP);
+		kill(members.of[i].pid, SIGSTOP);
 		snprintf(value, sizeof(value), "%d", i);
 		while (rig_put(store, "k", value, NULL, NULL) != 0)
 			rig_run(store, 20);
 		OK(rig_sees(store, &watch, "k", value));
-		kill(members[i].pid, SIGCONT);
+		kill(members.of[i].pid, SIGCONT);
 	}
 	for (int i = 0; i < ETCD_MEMBERS; i++) {
-		etcd_kill(&members[i]);
+		etcd_kill(&members.of[i]);
 		snprintf(value, sizeof(value), "killed %d", i);
 		while (rig_put(store, "k", value, NULL, NULL) != 0)
 			rig_run(store, 20);
 		OK(rig_sees(store, &watch, "k", value));
-		etcd_start(&members[i]);
-		OK(etcd_listens(&members[i]));
+		etcd_start(&members.of[i]);
+		OK(etcd_listens(&members.of[i]));
 	}
 	EQ(lease.n_lost, 0);
 	STR(rig_seen(&watch, "leased"), "1");
@@ -185,7 +174,7 @@ static void a_lost_member_is_replaced(void)
 	gm_store_close(store);
 	rig_watch_end(&watch);
 	for (int i = 0; i < ETCD_MEMBERS; i++)
-		etcd_remove(&members[i]);
+		etcd_remove(&members.of[i]);
 }
 
 /* ---- liars --------------------------------------------------------------- */

@@ -68,7 +68,7 @@ static void append_node(uint32_t name, uint64_t epoch, uint32_t n_devices,
 static int take(uint32_t n, char why[GM_WHY_BYTES],
 		struct gm_cluster_update *update)
 {
-	/* Of no alignment, and one byte more would be seen. */
+	/* Without alignment, and a read behind the end would be seen. */
 	char *copy = malloc(tail_bytes + 1);
 	int ret;
 

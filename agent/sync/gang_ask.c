@@ -388,8 +388,8 @@ static int count_held(const struct gm_gang *gang, bool all,
 	return r == 0 ? n : -EOWNERDEAD;
 }
 
-/* The time to answer is over. */
-static void give_up(struct gm_gang *gang)
+/* The time to answer is over.  @otherwise: where all have answered. */
+static void give_up(struct gm_gang *gang, const char *otherwise)
 {
 	char why[GM_WHY_BYTES];
 	int r;
@@ -412,9 +412,10 @@ static void give_up(struct gm_gang *gang)
 		       "node %s has not answered: see the log of its "
 		       "gpumap-sync",
 		       node);
-		break;
+		fail(gang, -ETIMEDOUT, why);
+		return;
 	}
-	fail(gang, -ETIMEDOUT, why);
+	fail(gang, -ETIMEDOUT, otherwise);
 }
 
 static void fail_cut_off(struct gm_gang *gang, const char *out)
@@ -447,6 +448,8 @@ static void look_at_asked(struct gm_gang *gang, uint64_t now_ns)
 	gm_gangs_wake(gang->gangs, gang->deadline_ns);
 	if (!gang->is_begun) {
 		begin(gang, now_ns);
+	} else if (n == -ETIMEDOUT) {
+		give_up(gang, why);
 	} else if (n < 0) {
 		fail(gang, n, why);
 	} else if (gang->failed != 0) {
@@ -460,7 +463,7 @@ static void look_at_asked(struct gm_gang *gang, uint64_t now_ns)
 		gang->state = GANG_TOLD;
 		gm_sync_client_reply(gang->client, &gang->request, &reply);
 	} else if (now_ns >= gang->deadline_ns) {
-		give_up(gang);
+		give_up(gang, "not all nodes have answered");
 	}
 }
 

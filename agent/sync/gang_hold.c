@@ -36,7 +36,7 @@ struct gm_gang_hold {
 	bool is_complete;    /* all others hold */
 	bool is_reserved;    /* the agent has the map, or may have */
 	uint64_t version;    /* of the map; 0: not known */
-	uint64_t until_ns;   /* when it must be complete */
+	uint64_t until_ns;   /* of the agent's answer, then of the others' */
 	uint64_t agent_ns;   /* when to ask the agent again, or to look */
 	uint64_t release_ns; /* when to release again */
 	uint64_t store_ns;   /* when to write again */
@@ -246,6 +246,7 @@ static void reserve(struct gm_gang_hold *hold, uint64_t now_ns)
 		return;
 	}
 	hold->state = HOLD_HELD;
+	hold->until_ns = now_ns + gangs->sync->config->ttl_ns / 2;
 	hold->release_ns = 0;
 	hold->answer.status = 0;
 	hold->answer.why[0] = '\0';

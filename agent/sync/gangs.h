@@ -15,7 +15,7 @@
  *     gang of which it was told is lost when one of these answers goes.
  *   - A member holds while its lease and the record are there, and the answers
  *     of all others have been there since it has seen them.  A member that does
- *     not see them within the lease's time gives up.
+ *     not see them within half the lease's time gives up.
  *   - No member waits while it holds: so no two gangs wait for each other.
  */
 #ifndef GM_GANGS_H

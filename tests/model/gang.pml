@@ -9,7 +9,7 @@
  * record asks its agent, and puts its hold under its own lease.  The process is
  * told when both hold, and told that the gang is lost when a hold goes.  A
  * member ends its reservation when the record goes, when the other's hold goes
- * or is refused, when it has not seen the gang complete within the lease's
+ * or is refused, when it has not seen the gang complete within half the lease's
  * time, and when it is cut off.
  *
  * All that can be done is done before a tick passes, in any order; strikes come
@@ -243,7 +243,7 @@ inline become(n, s)
 {
 	reserved[n] = (s == HELD);
 	complete[n] = false;
-	patience[n] = (s == SEEN -> TTL : (s == HELD -> patience[n] : 0));
+	patience[n] = (s == SEEN -> TTL : (s == HELD -> TTL / 2 : 0));
 	state[n] = s
 }
 

@@ -99,9 +99,11 @@ gm_cases += $(gm_unit_store)
 gm_suites += tests/suites/unit_sync
 gm_unit_sync = \
 	%reldir%/sync/config.c \
+	%reldir%/sync/gangs.c \
 	%reldir%/sync/node_name.c \
 	%reldir%/sync/summary.c
-tests_suites_unit_sync_SOURCES = $(gm_unit_sync)
+tests_suites_unit_sync_SOURCES = $(gm_unit_sync) \
+	%reldir%/sync/gang_rig.c %reldir%/sync/gang_rig.h
 tests_suites_unit_sync_LDADD = tests/libsupport.la agent/sync/libsync.la \
 	agent/store/libstore.la agent/plan/libplan.la \
 	agent/reader/libreader.la agent/common/libcommon.la lib/libclient.la \

@@ -1,0 +1,496 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Gangs of three nodes in one process: told stories, and thousands of steps by
+ * chance in which nodes are killed and cut off, and writes come late.  The
+ * properties are those of tests/model/gang.pml.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/sync/gangs.h"
+#include "tests/support/dice.h"
+#include "tests/support/tap.h"
+#include "tests/unit/sync/gang_rig.h"
+
+#define ALL    7u
+#define SOON   (300 * RIG_MS) /* nothing that is not struck takes longer */
+#define STEPS  150000
+#define SLOW   (700 * RIG_MS) /* slow writes and watches add it */
+#define LIMIT  (RIG_TTL + SLOW)
+#define RECENT 16u
+
+/* ---- stories ------------------------------------------------------------- */
+
+static int hear_status(unsigned int client, const char *says)
+{
+	char why[GM_WHY_BYTES] = "";
+	int status = rig_hear(client, NULL, why);
+
+	if (says != NULL && !OK(strstr(why, says) != NULL))
+		NOTE("%d: %s", status, why);
+	return status;
+}
+
+static bool all_hold(const char *name)
+{
+	return rig_map(0, name) != NULL && rig_map(1, name) != NULL &&
+	       rig_map(2, name) != NULL;
+}
+
+static bool none_holds(const char *name)
+{
+	return rig_map(0, name) == NULL && rig_map(1, name) == NULL &&
+	       rig_map(2, name) == NULL;
+}
+
+/* A gang of all nodes that the process of client 0 was told of. */
+static void make_one(void)
+{
+	rig_begin();
+	rig_open(0, 0);
+	rig_reserve(0, "g", ALL, 60);
+	rig_settle(SOON);
+	EQ(rig_hear(0, NULL, NULL), 0);
+	OK(all_hold("g"));
+}
+
+static void end_one(void)
+{
+	rig_close(0);
+	rig_settle(2 * RIG_TTL + SOON);
+	OK(none_holds("g"));
+	EQ(rig_count_keys(), 0);
+	for (unsigned int i = 0; i < RIG_NODES; i++)
+		OK(!rig_nodes[i].is_up ||
+		   (LIST_EMPTY(&rig_nodes[i].sync.gangs->asked) &&
+		    LIST_EMPTY(&rig_nodes[i].sync.gangs->taken)));
+	rig_end();
+}
+
+static void all_or_none(void)
+{
+	make_one();
+	rig_open(1, 1);
+	rig_reserve(1, "h", 6, 41);
+	rig_settle(SOON);
+	EQ(hear_status(1, "node "), -ENOSPC);
+	rig_reserve(1, "g", 2, 1);
+	rig_settle(SOON);
+	EQ(hear_status(1, "another gang"), -EEXIST);
+	rig_reserve(1, "h", 6, 40);
+	rig_settle(SOON);
+	EQ(rig_hear(1, NULL, NULL), 0);
+	rig_release(0);
+	rig_settle(SOON);
+	EQ(rig_hear(0, NULL, NULL), 0);
+	OK(none_holds("g"));
+	OK(rig_map(1, "h") != NULL && rig_map(2, "h") != NULL);
+	/* Its name is free at once. */
+	rig_reserve(0, "g", ALL, 60);
+	rig_settle(SOON);
+	EQ(rig_hear(0, NULL, NULL), 0);
+	rig_reserve(0, "again", ALL, 1);
+	EQ(hear_status(0, "release it"), -EALREADY);
+	rig_close(1);
+	end_one();
+}
+
+static void one_that_takes_none_says_so(void)
+{
+	rig_begin();
+	rig_nodes[1].config.gangs = false;
+	rig_open(0, 0);
+	rig_reserve(0, "g", ALL, 1);
+	rig_settle(SOON);
+	EQ(hear_status(0, "node b: it takes no gangs"), -EPERM);
+	OK(none_holds("g"));
+	end_one();
+}
+
+static void an_agent_that_is_away_is_waited_for(void)
+{
+	rig_begin();
+	rig_nodes[2].agent_up = false;
+	rig_open(0, 0);
+	rig_reserve(0, "g", ALL, 1);
+	rig_settle(RIG_TTL / 4);
+	EQ(rig_hear(0, NULL, NULL), -EAGAIN);
+	rig_nodes[2].agent_up = true;
+	rig_settle(SOON);
+	EQ(rig_hear(0, NULL, NULL), 0);
+	rig_nodes[2].agent_up = false;
+	rig_release(0);
+	rig_settle(SOON);
+	EQ(rig_hear(0, NULL, NULL), 0);
+	rig_reserve(0, "h", ALL, 1);
+	rig_settle(RIG_TTL + SOON);
+	EQ(hear_status(0, "node c"), -ETIMEDOUT);
+	OK(none_holds("h"));
+	OK(rig_map(2, "g") != NULL);
+	rig_nodes[2].agent_up = true;
+	end_one();
+}
+
+static void a_dead_member_is_told(void)
+{
+	char why[GM_WHY_BYTES];
+	uint16_t type = 0;
+
+	make_one();
+	rig_kill(1);
+	rig_settle(RIG_TTL / 2);
+	OK(rig_map(0, "g") != NULL && rig_map(2, "g") != NULL);
+	EQ(rig_hear(0, NULL, NULL), -EAGAIN);
+	rig_settle(RIG_TTL / 2 + SOON);
+	EQ(rig_hear(0, &type, why), -EOWNERDEAD);
+	EQ(type, GM_SYNC_EVENT);
+	OK(strstr(why, "node b") != NULL);
+	OK(none_holds("g"));
+	end_one();
+}
+
+static void a_member_that_returns_holds_again(void)
+{
+	make_one();
+	rig_kill(1);
+	OK(rig_map(1, "g") == NULL);
+	rig_start(1);
+	/* Its old lease has to lapse before it has another here. */
+	rig_nodes[1].lapse_ns = rig_now;
+	rig_settle(2 * RIG_TTL);
+	OK(rig_map(1, "g") != NULL || none_holds("g"));
+	end_one();
+}
+
+static void what_the_coordinator_leaves_ends(void)
+{
+	make_one();
+	rig_kill(0);
+	rig_kill(1);
+	rig_settle(RIG_TTL + SOON);
+	OK(none_holds("g"));
+	rig_start(0);
+	end_one();
+}
+
+static void a_node_that_is_cut_off_ends_what_it_has(void)
+{
+	make_one();
+	rig_cut(2, true);
+	rig_settle(RIG_TTL + SOON);
+	OK(none_holds("g"));
+	EQ(hear_status(0, "node c"), -EOWNERDEAD);
+	rig_cut(2, false);
+	end_one();
+	make_one();
+	rig_cut(0, true);
+	rig_settle(RIG_TTL + SOON);
+	OK(none_holds("g"));
+	EQ(hear_status(0, "cut off"), -EOWNERDEAD);
+	rig_cut(0, false);
+	end_one();
+}
+
+static void records_that_nobody_wants_go(void)
+{
+	rig_begin();
+	rig_put("gangs/a/0123456789abcdef",
+		"{\"format\":1,\"name\":\"g\",\"uid\":0,\"members\":[{\"node\":"
+		"\"b\",\"parts\":[{\"uuid\":"
+		"\"00000000000000000000000000000000\",\"bytes\":1}]}]}");
+	rig_put("holds/b/aaaaaaaaaaaaaaaa", "{}");
+	rig_put("gangs/a/nothing", "{}");
+	rig_settle(SOON);
+	OK(none_holds("g"));
+	EQ(rig_count_keys(), 1); /* it is no gang's */
+	rig_put("gangs/c/0123456789abcdef", "{]");
+	rig_settle(SOON);
+	EQ(rig_count_keys(), 1);
+	rig_end();
+}
+
+/* ---- by chance ----------------------------------------------------------- */
+
+/* A gang that a process asked for, and its answer. */
+static struct ask {
+	char name[64];
+	uint32_t nodes;
+	uint32_t held; /* by these, at some moment since */
+	bool is_told;
+	bool is_wanted;
+	bool was_whole; /* all have held at the same time */
+	uint64_t alone_ns[RIG_NODES];
+	uint64_t untold_ns[RIG_NODES];
+	uint64_t stays_ns[RIG_NODES];
+} asks[RIG_CLIENTS][RECENT];
+
+static struct ask *asked[RIG_CLIENTS]; /* NULL: it has none */
+static uint64_t cut_ns[RIG_NODES];     /* when it was cut off last, or healed */
+static unsigned int n_told, n_refused, n_lost, wrong;
+static bool may_cut;
+
+static void note_reserve(unsigned int node, const char *name)
+{
+	for (unsigned int k = 0; k < RIG_CLIENTS; k++)
+		if (asked[k] != NULL && strcmp(asked[k]->name, name) == 0)
+			asked[k]->held |= 1u << node;
+}
+
+static void blame(const char *what, const struct ask *ask, unsigned int node)
+{
+	if (wrong++ < 10)
+		NOTE("%s: %s of nodes %x on %u at %llu ms", what, ask->name,
+		     ask->nodes, node, (unsigned long long)(rig_now / RIG_MS));
+}
+
+/* An agent that is away promises nothing to others. */
+static bool holds(unsigned int node, const struct ask *ask)
+{
+	return rig_nodes[node].agent_up && rig_map(node, ask->name) != NULL;
+}
+
+/* Twice the time where a node was cut off within it. */
+static uint64_t limit(void)
+{
+	for (unsigned int i = 0; i < RIG_NODES; i++)
+		if (may_cut && rig_now < cut_ns[i] + 2 * LIMIT)
+			return 2 * LIMIT;
+	return LIMIT;
+}
+
+static void check_ask(struct ask *ask)
+{
+	uint32_t held = 0;
+
+	for (unsigned int i = 0; i < RIG_NODES; i++)
+		held |= (uint32_t)holds(i, ask) << i;
+	for (unsigned int i = 0; i < RIG_NODES; i++) {
+		bool is_mine = (held >> i & 1) != 0;
+
+		if ((ask->nodes >> i & 1) == 0)
+			continue;
+		ask->was_whole = ask->was_whole || held == ask->nodes;
+		if (!is_mine || held == ask->nodes)
+			ask->alone_ns[i] = rig_now;
+		if (is_mine || !ask->is_told)
+			ask->untold_ns[i] = rig_now;
+		if (rig_now > ask->alone_ns[i] + limit() +
+				      (ask->was_whole ? 0 : RIG_TTL / 2))
+			blame("one-sided", ask, i);
+		if (rig_now > ask->untold_ns[i] + limit())
+			blame("untold", ask, i);
+		if (!is_mine || ask->is_wanted)
+			ask->stays_ns[i] = rig_now;
+		if (rig_now > ask->stays_ns[i] + limit())
+			blame("stays", ask, i);
+	}
+}
+
+static void check_all(void)
+{
+	for (unsigned int k = 0; k < RIG_CLIENTS; k++)
+		for (unsigned int i = 0; i < RECENT; i++)
+			if (asks[k][i].nodes != 0)
+				check_ask(&asks[k][i]);
+	for (unsigned int i = 0; i < RIG_NODES; i++)
+		if (rig_promised(i) > RIG_ROOM && wrong++ < 10)
+			NOTE("node %u has promised %llu", i,
+			     (unsigned long long)rig_promised(i));
+}
+
+static void stop_wanting(unsigned int k)
+{
+	if (asked[k] == NULL)
+		return;
+	asked[k]->is_wanted = asked[k]->is_told = false;
+	asked[k] = NULL;
+}
+
+static void hear(unsigned int k)
+{
+	struct ask *ask = asked[k];
+	uint16_t type;
+	int status = rig_hear(k, &type, NULL);
+
+	if (status == -EAGAIN || ask == NULL)
+		return;
+	if (type == GM_SYNC_GANG_RESERVE && status == 0) {
+		n_told++;
+		ask->is_told = true;
+		if (ask->held != ask->nodes)
+			blame("not held", ask, ask->held);
+	} else if (type == GM_SYNC_GANG_RESERVE) {
+		n_refused++;
+		stop_wanting(k);
+	} else if (type == GM_SYNC_EVENT) {
+		n_lost++;
+		stop_wanting(k);
+	}
+}
+
+static void ask(unsigned int k)
+{
+	static unsigned int number;
+	struct ask *ask = &asks[k][0];
+	uint32_t nodes = (uint32_t)dice(ALL) + 1;
+
+	/* Those before may be ending still. */
+	memmove(ask + 1, ask, (RECENT - 1) * sizeof(*ask));
+	*ask = (struct ask){ .nodes = nodes, .is_wanted = true };
+	snprintf(ask->name, sizeof(ask->name), "g%u", ++number);
+	for (unsigned int i = 0; i < RIG_NODES; i++)
+		ask->alone_ns[i] = ask->untold_ns[i] = ask->stays_ns[i] =
+			rig_now;
+	asked[k] = ask;
+	rig_reserve(k, ask->name, nodes, 1 + dice(60));
+}
+
+static void act(unsigned int k)
+{
+	struct rig_client *client = &rig_clients[k];
+	unsigned int node = (unsigned int)dice(RIG_NODES);
+
+	if (!client->is_open) {
+		stop_wanting(k);
+		if (rig_nodes[node].is_up)
+			rig_open(k, node);
+	} else if (dice(50) == 0) {
+		stop_wanting(k);
+		rig_close(k);
+	} else if (asked[k] == NULL) {
+		ask(k);
+	} else if (asked[k]->is_told && dice(10) == 0) {
+		stop_wanting(k);
+		rig_release(k);
+	}
+}
+
+static void strike(unsigned int i)
+{
+	struct rig_node *node = &rig_nodes[i];
+
+	switch (dice(may_cut ? 6 : 4)) {
+	case 0:
+		if (!node->is_up && rig_now >= node->lapse_ns)
+			rig_start(i);
+		else
+			rig_kill(i);
+		if (dice(3) == 0) /* two at once */
+			rig_kill((i + 1) % RIG_NODES);
+		break;
+	case 1:
+		node->agent_up = !node->agent_up;
+		break;
+	case 2:
+		node->rival =
+			dice(RIG_ROOM - rig_promised(i) + node->rival + 1);
+		break;
+	case 3:
+		rig_deliver_late(i);
+		break;
+	default:
+		if (node->is_cut || dice(4) == 0) {
+			rig_cut(i, !node->is_cut);
+			cut_ns[i] = rig_now;
+		}
+		break;
+	}
+}
+
+/* A node is not down for ever: neither is its agent. */
+static void mend(void)
+{
+	for (unsigned int i = 0; i < RIG_NODES; i++) {
+		struct rig_node *node = &rig_nodes[i];
+
+		if (!node->is_up && rig_now >= node->lapse_ns && dice(150) == 0)
+			rig_start(i);
+		if (!node->agent_up && dice(30) == 0)
+			node->agent_up = true;
+		if (node->is_cut)
+			cut_ns[i] = rig_now;
+		if (node->is_cut && dice(200) == 0)
+			rig_cut(i, false);
+	}
+}
+
+static void step(void)
+{
+	for (unsigned int i = 0; i < RIG_NODES; i++) {
+		if (dice(2) == 0)
+			rig_deliver(i);
+		if (dice(2) == 0)
+			rig_watch(i);
+	}
+	for (unsigned int k = 0; k < RIG_CLIENTS; k++) {
+		if (rig_clients[k].is_open)
+			hear(k);
+		if (dice(30) == 0)
+			act(k);
+		if (!rig_clients[k].is_open)
+			stop_wanting(k);
+	}
+	if (dice(25) == 0)
+		strike((unsigned int)dice(RIG_NODES));
+	mend();
+	rig_pass(dice(20) * RIG_MS);
+	check_all();
+}
+
+static void nothing_is_left(void)
+{
+	for (unsigned int i = 0; i < RIG_NODES; i++) {
+		rig_cut(i, false);
+		rig_nodes[i].agent_up = true;
+	}
+	for (unsigned int k = 0; k < RIG_CLIENTS; k++)
+		rig_close(k);
+	rig_settle(2 * RIG_TTL);
+	for (unsigned int i = 0; i < RIG_NODES; i++)
+		if (!rig_nodes[i].is_up)
+			rig_start(i);
+	rig_settle(2 * RIG_TTL);
+	EQ(rig_count_keys(), 0);
+	for (unsigned int i = 0; i < RIG_NODES; i++) {
+		EQ(rig_promised(i), rig_nodes[i].rival);
+		OK(LIST_EMPTY(&rig_nodes[i].sync.gangs->asked));
+		OK(LIST_EMPTY(&rig_nodes[i].sync.gangs->taken));
+	}
+}
+
+static void holds_by_chance(bool cuts)
+{
+	may_cut = cuts;
+	n_told = n_refused = n_lost = wrong = 0;
+	memset(asks, 0, sizeof(asks));
+	memset(asked, 0, sizeof(asked));
+	rig_begin();
+	rig_on_reserve = note_reserve;
+	for (int i = 0; i < STEPS; i++)
+		step();
+	NOTE("%u told, %u refused, %u lost", n_told, n_refused, n_lost);
+	EQ(wrong, 0);
+	OK(n_told > 100 && n_refused > 100 && n_lost > 30);
+	nothing_is_left();
+	rig_on_reserve = NULL;
+	rig_end();
+}
+
+TAP_CASE()
+{
+	all_or_none();
+	one_that_takes_none_says_so();
+	an_agent_that_is_away_is_waited_for();
+	a_dead_member_is_told();
+	a_member_that_returns_holds_again();
+	what_the_coordinator_leaves_ends();
+	a_node_that_is_cut_off_ends_what_it_has();
+	records_that_nobody_wants_go();
+	holds_by_chance(false);
+	holds_by_chance(true);
+	return tap_done();
+}

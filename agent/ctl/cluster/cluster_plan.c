@@ -369,12 +369,15 @@ static void choose_dtype(struct gm_ctl_cluster_job *job)
 	free(rows);
 }
 
-/* Say why there is none, and which nodes could not be asked. */
+/* Say why there is none; and which nodes could not be asked, where more of them
+ * would help. */
 static int refused(const struct gm_ctl_cluster_job *job,
 		   const struct gm_plan_error *error)
 {
 	int ret = gm_ctl_plan_error(error);
 
+	if (error->code != -ENOSPC && error->code != -ENODEV)
+		return ret;
 	for (size_t i = 0; i < job->n_left_out; i++) {
 		const struct gm_ctl_left_out *out = &job->left_out[i];
 

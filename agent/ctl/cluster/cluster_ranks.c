@@ -143,13 +143,13 @@ static void add_torchrun(const struct gm_ctl_cluster_job *job, uint32_t i,
 
 	gm_run_add(argv, "torchrun");
 	gm_run_add(argv, "--nnodes=%u", job->plan.n_nodes);
-	gm_run_add(argv, "--node-rank=%u", i);
-	gm_run_add(argv, "--nproc-per-node=%u", count_ranks(job, i));
-	gm_run_add(argv, "--rdzv-backend=static");
-	gm_run_add(argv, "--rdzv-endpoint=%s",
+	gm_run_add(argv, "--node_rank=%u", i);
+	gm_run_add(argv, "--nproc_per_node=%u", count_ranks(job, i));
+	gm_run_add(argv, "--rdzv_backend=static");
+	gm_run_add(argv, "--rdzv_endpoint=%s",
 		   endpoint(job, 0, port_of(job, TORCH_PORT), text));
 	if (name != NULL)
-		gm_run_add(argv, "--rdzv-id=%s", name);
+		gm_run_add(argv, "--rdzv_id=%s", name);
 	gm_run_add(argv, GM_CTL_CLUSTER_COMMAND);
 }
 
@@ -333,7 +333,7 @@ static void add_llama_cpp(const struct gm_ctl_cluster_job *job, uint32_t i,
 		add_llama_main(job, argv);
 		return;
 	}
-	gm_run_add(argv, "rpc-server");
+	gm_run_add(argv, "ggml-rpc-server");
 	gm_run_add(argv, "--host");
 	gm_run_add(argv, "%s", info_of(job, i)->address);
 	add_option(argv, "--port", port_of(job, LLAMA_CPP_PORT));

@@ -8,6 +8,7 @@
  */
 
 #include "tests/support/ctl_cluster.h"
+#include "tests/support/ctl_model.h"
 #include "tests/support/story.h"
 
 #define HOUR_NS (3600 * CLUSTER_SECOND)
@@ -155,11 +156,11 @@ static void launchers_have_their_words(void)
 	STR(out, NODE_A MASTER_A "\"$@\"\n" NODE_E MASTER_A "\"$@\"\n");
 	EQ(FOR("torchrun", "a,e"), DONE);
 	STR(out, NODE_A
-	    "torchrun --nnodes=2 --node-rank=0 --nproc-per-node=2 "
-	    "--rdzv-backend=static --rdzv-endpoint=10.0.0.1:29500 --rdzv-id=m "
+	    "torchrun --nnodes=2 --node_rank=0 --nproc_per_node=2 "
+	    "--rdzv_backend=static --rdzv_endpoint=10.0.0.1:29500 --rdzv_id=m "
 	    "\"$@\"\n" NODE_E
-	    "torchrun --nnodes=2 --node-rank=1 --nproc-per-node=2 "
-	    "--rdzv-backend=static --rdzv-endpoint=10.0.0.1:29500 --rdzv-id=m "
+	    "torchrun --nnodes=2 --node_rank=1 --nproc_per_node=2 "
+	    "--rdzv_backend=static --rdzv_endpoint=10.0.0.1:29500 --rdzv_id=m "
 	    "\"$@\"\n");
 	EQ(FOR("vllm", "a,e"), DONE);
 	STR(out,
@@ -187,7 +188,7 @@ static void launchers_have_their_words(void)
 	EQ(PLAN("--bytes", "80G", "--only", "e", "--for", "torchrun", "--port",
 		"7"),
 	   DONE);
-	OK(prints(" '--rdzv-endpoint=[fd00::5]:7' "));
+	OK(prints(" '--rdzv_endpoint=[fd00::5]:7' "));
 }
 
 static void mpirun_has_a_context_for_each_node(void)
@@ -211,7 +212,7 @@ static void llama_cpp_has_this_node_last(void)
 	       "llama.cpp", "--only", "a,b,d", "--nodes", "3"),
 	   DONE);
 	OK(prints("# node b, 10.0.0.2: node rank 0 of 3, ranks: 2\n"));
-	OK(prints("rpc-server --host 10.0.0.2 --port 50052\n"));
+	OK(prints("ggml-rpc-server --host 10.0.0.2 --port 50052\n"));
 	OK(prints("# node a, 10.0.0.1: node rank 2 of 3, ranks: 2\n"));
 	OK(prints("llama-server \"$@\" --rpc 10.0.0.2:50052,10.0.0.4:50052 "
 		  "--n-gpu-layers 81 --split-mode layer --tensor-split "
@@ -265,6 +266,67 @@ static void an_object_has_the_mesh(void)
 	json_decref(json);
 }
 
+/* ---- a checkpoint -------------------------------------------------------- */
+
+/* Four layers of 4 MiB, and 2 MiB besides; 512 KiB of KV cache a layer, and 8
+ * MiB of activations. */
+static void make_model(void)
+{
+	static const char config[] =
+		"{\"model_type\":\"llama\",\"num_hidden_layers\":4,"
+		"\"hidden_size\":64,\"num_attention_heads\":4,"
+		"\"num_key_value_heads\":2}";
+	char header[4096], *at = header;
+	int begin = 2 << 20;
+
+	at += sprintf(at,
+		      "{\"embed\":{\"dtype\":\"F16\",\"shape\":[1048576],"
+		      "\"data_offsets\":[0,%d]}",
+		      begin);
+	for (int i = 0; i < 4; i++, begin += 4 << 20)
+		at += sprintf(at,
+			      ",\"model.layers.%d.w\":{\"dtype\":\"F16\","
+			      "\"shape\":[2097152],\"data_offsets\":[%d,%d]}",
+			      i, begin, begin + (4 << 20));
+	sprintf(at, "}");
+	snprintf(model, sizeof(model), "%s/model", agent.dir);
+	write_model(config, header, begin);
+}
+
+static void a_checkpoint_is_measured(void)
+{
+	const json_t *rank;
+	json_t *json;
+
+	make_model();
+	EQ(CTL("cluster", "plan", "--model", model, "--nodes", "2", "--tp", "2",
+	       "--json"),
+	   DONE);
+	json = object();
+	STR(text(json, "model"), model);
+	EQ(number(json, "n_layers"), 4);
+	EQ(number(json, "model_bytes"), 18 << 20);
+	rank = json_array_get(list(json, "ranks", 4), 3);
+	EQ(number(rank, "weight_bytes"), (2 * 2 + 2) << 20);
+	EQ(number(rank, "kv_bytes"), 2 * (256 << 10));
+	EQ(number(rank, "activation_bytes"), 4 << 20);
+	json_decref(json);
+	EQ(CTL("cluster", "plan", "--model", model, "--nodes", "2", "--tp", "2",
+	       "--isq", "q4k", "--max-seq-len", "8192", "--dtype", "f32",
+	       "--json"),
+	   DONE);
+	json = object();
+	STR(text(json, "dtype"), "f32");
+	rank = json_array_get(list(json, "ranks", 4), 3);
+	OK(number(rank, "weight_bytes") < 3 << 20);
+	EQ(number(rank, "kv_bytes"), 2 * (1 << 20));
+	json_decref(json);
+	EQ(CTL("cluster", "plan", "--model", model, "--tp", "3"), FAILED);
+	OK(complains("The model's 4 attention heads are not to be divided by "
+		     "3 tensor parallel ranks; choose a number"));
+	remove_model();
+}
+
 TAP_CASE()
 {
 	if (!ctl_start(NULL))
@@ -279,6 +341,7 @@ TAP_CASE()
 	mpirun_has_a_context_for_each_node();
 	llama_cpp_has_this_node_last();
 	an_object_has_the_mesh();
+	a_checkpoint_is_measured();
 	gpumap_detach(map);
 	return tap_done();
 }

@@ -144,6 +144,66 @@ static void all_or_none(void)
 	OK(all_gone());
 }
 
+/* The bytes of a model of which both nodes together have room for one and not
+ * for two, as text. */
+static const char *more_than_half(void)
+{
+	static char text[32];
+	uint64_t least = UINT64_MAX;
+	json_t *json;
+
+	be_on(0);
+	EQ(CTL("--json", "cluster", "devices"), DONE);
+	json = object();
+	for (size_t i = 0; i < 2; i++) {
+		const json_t *d =
+			json_array_get(json_object_get(json, "devices"), i);
+		uint64_t bytes = (uint64_t)number(d, "available_bytes");
+
+		least = bytes < least ? bytes : least;
+	}
+	json_decref(json);
+	snprintf(text, sizeof(text), "%" PRIu64, least / 10 * 14);
+	return text;
+}
+
+static void a_second_command_waits_for_the_first(void)
+{
+	const char *bytes = more_than_half();
+	struct run_job first, second;
+
+	START(&first, "--bytes", bytes, "--", "sh", "-c",
+	      "echo up; exec sleep 600");
+	OK(run_printed(&first, first.out, "up\n"));
+	START(&second, "--bytes", bytes, "--", "echo", "ran");
+	EQ(run_end(&second), NOT_NOW);
+	START(&second, "--bytes", bytes, "--wait", "600", "--", "echo", "ran");
+	OK(run_printed(&second, second.err, "gpumapctl: "));
+	kill(first.pid, SIGTERM);
+	EQ(run_end(&first), -SIGTERM);
+	EQ(run_end(&second), DONE);
+	STR(out, "ran\n");
+	OK(all_gone());
+}
+
+/* A command that waits for its children waits for its own alone. */
+static void the_holder_is_no_child_of_the_command(void)
+{
+	struct run_job job;
+	char path[64], children[64] = "";
+
+	be_on(0);
+	START(&job, "--", "sh", "-c", SHOW);
+	OK(run_printed(&job, job.out, "up\n"));
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", job.pid,
+		 job.pid);
+	ctl_read(path, children, sizeof(children));
+	STR(children, "");
+	kill(job.pid, SIGKILL);
+	EQ(run_end(&job), -SIGKILL);
+	OK(all_gone());
+}
+
 /* @stops: the command is to be ended. */
 static void a_lost_node_is_said(bool stops)
 {
@@ -187,6 +247,8 @@ TAP_CASE()
 	both_nodes_hold_while_the_command_lives();
 	the_status_is_the_commands();
 	all_or_none();
+	a_second_command_waits_for_the_first();
+	the_holder_is_no_child_of_the_command();
 	a_lost_node_is_said(false);
 	a_lost_node_is_said(true);
 	for (uint32_t i = 0; i < 2; i++)

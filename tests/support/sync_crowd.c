@@ -303,6 +303,19 @@ long crowd_resident_own(pid_t pid)
 	return status_kb(pid, "RssAnon:");
 }
 
+void crowd_stays(pid_t pid, long kb, long more_kb)
+{
+	long now_kb = crowd_resident_own(pid);
+
+#ifdef GM_SANITIZED
+	NOTE("%ld KiB, %ld before, %ld more may be", now_kb, kb, more_kb);
+	SKIP(1, "sanitizers keep what was freed");
+#else
+	if (!OK(now_kb <= kb + more_kb))
+		NOTE("%ld KiB, %ld before", now_kb, kb);
+#endif
+}
+
 uint64_t crowd_cpu_ms(pid_t pid)
 {
 	unsigned long long user = 0, system = 0;

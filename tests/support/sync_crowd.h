@@ -51,6 +51,10 @@ int crowd_is_seen(const struct sync_node *node, uint32_t n, uint32_t state,
 long crowd_resident(pid_t pid);
 long crowd_resident_own(pid_t pid);
 
+/* Check that the memory of its own is not more than @kb and @more_kb.  A
+ * sanitizer keeps what was freed, so that nothing can be said there. */
+void crowd_stays(pid_t pid, long kb, long more_kb);
+
 /* Its milliseconds of a CPU, of user and system. */
 uint64_t crowd_cpu_ms(pid_t pid);
 

@@ -85,8 +85,8 @@ static void play(const struct sync_place *place, uint32_t n)
 				crowd_resident_own(agent_main_pid(&node.agent));
 		}
 	}
-	OK(crowd_resident_own(node.pid) <= sync_kb + 1024);
-	OK(crowd_resident_own(agent_main_pid(&node.agent)) <= agent_kb + 1024);
+	crowd_stays(node.pid, sync_kb, 1024);
+	crowd_stays(agent_main_pid(&node.agent), agent_kb, 1024);
 	EQ(crowd.shared->n_failed, 0);
 	crowd_kill(&crowd);
 	ms = crowd_is_seen(&node, n, GPUMAP_CLUSTER_GONE, TTL_MS + 1000);

@@ -454,8 +454,8 @@ static void changes_leave_nothing_behind(void)
 	NOTE("gpumap-sync %ld KiB, then %ld; gpumapd %ld KiB, then %ld",
 	     sync_kb, crowd_resident_own(a->pid), agent_kb,
 	     crowd_resident_own(agent_main_pid(&a->agent)));
-	OK(crowd_resident_own(a->pid) <= sync_kb + 512);
-	OK(crowd_resident_own(agent_main_pid(&a->agent)) <= agent_kb + 512);
+	crowd_stays(a->pid, sync_kb, 512);
+	crowd_stays(agent_main_pid(&a->agent), agent_kb, 512);
 }
 
 /* ---- a store that is not there ------------------------------------------- */

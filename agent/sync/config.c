@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/store/store.h"
 #include "agent/sync/node_name.h"
 #include "gpumap.h"
 
@@ -169,9 +168,46 @@ static int read_password(struct gm_sync_config *config, char *ret_why)
 
 /* ---- files --------------------------------------------------------------- */
 
+int gm_sync_config_store(const struct gm_sync_config *config,
+			 struct gm_store **ret_store,
+			 char ret_why[GM_STORE_WHY_BYTES])
+{
+	char root[GM_STORE_KEY_BYTES];
+	const struct gm_store_opts opts = {
+		.directory = config->directory,
+		.endpoints = config->etcd,
+		.root = root,
+		.ca = config->ca,
+		.cert = config->cert,
+		.key = config->key,
+		.user = config->user,
+		.password = config->password,
+		.timeout_ms = (uint32_t)(config->timeout_ns / NS_PER_MS),
+	};
+
+	snprintf(root, sizeof(root), "/gpumap/v1/%s/", config->cluster);
+	return gm_store_open(&opts, ret_store, ret_why);
+}
+
+/* Nothing is asked of the store. */
+static int try_store(const struct gm_sync_config *config, const char *path,
+		     char *ret_why)
+{
+	char why[GM_STORE_WHY_BYTES] = "";
+	struct gm_store *store = NULL;
+	int ret = gm_sync_config_store(config, &store, why);
+
+	if (ret != 0)
+		snprintf(ret_why, GM_INI_WHY_BYTES, "%s: [store]: %s", path,
+			 why[0] != '\0' ? why : strerror(-ret));
+	gm_store_close(store);
+	return ret;
+}
+
 static int check(struct gm_sync_config *config, const char *path, char *ret_why)
 {
 	const char *what = NULL;
+	int ret = 0;
 
 	if (config->node == NULL)
 		what = "this machine's host name is no name of a node: add "
@@ -193,8 +229,9 @@ static int check(struct gm_sync_config *config, const char *path, char *ret_why)
 		config->address = strdup(config->node);
 	if (config->address == NULL)
 		return -ENOMEM;
-	return config->password_file != NULL ? read_password(config, ret_why)
-					     : 0;
+	if (config->password_file != NULL)
+		ret = read_password(config, ret_why);
+	return ret == 0 ? try_store(config, path, ret_why) : ret;
 }
 
 int gm_sync_config_read(struct gm_sync_config *ret_config, const char *path,

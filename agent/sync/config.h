@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "agent/common/ini.h"
+#include "agent/store/store.h"
 
 /* Strings are NULL where nothing was said and there is no default. */
 struct gm_sync_config {
@@ -54,6 +55,11 @@ struct gm_sync_config {
  */
 int gm_sync_config_read(struct gm_sync_config *ret_config, const char *path,
 			bool must_exist, char ret_why[GM_INI_WHY_BYTES]);
+
+/* Open the store that it names, see gm_store_open(). */
+int gm_sync_config_store(const struct gm_sync_config *config,
+			 struct gm_store **ret_store,
+			 char ret_why[GM_STORE_WHY_BYTES]);
 
 void gm_sync_config_free(struct gm_sync_config *config);
 

@@ -190,23 +190,9 @@ static void lease_event(struct gm_store_lease *lease, const char *why)
 
 static int open_store(struct gm_sync *sync)
 {
-	const struct gm_sync_config *config = sync->config;
-	char root[GM_STORE_KEY_BYTES], why[GM_STORE_WHY_BYTES];
-	const struct gm_store_opts opts = {
-		.directory = config->directory,
-		.endpoints = config->etcd,
-		.root = root,
-		.ca = config->ca,
-		.cert = config->cert,
-		.key = config->key,
-		.user = config->user,
-		.password = config->password,
-		.timeout_ms = (uint32_t)(config->timeout_ns / NS_PER_MS),
-	};
-	int ret;
+	char why[GM_STORE_WHY_BYTES] = "";
+	int ret = gm_sync_config_store(sync->config, &sync->store, why);
 
-	snprintf(root, sizeof(root), "/gpumap/v1/%s/", config->cluster);
-	ret = gm_store_open(&opts, &sync->store, why);
 	if (ret == 0)
 		ret = gm_store_lease(sync->store, sync->lease);
 	if (ret != 0)

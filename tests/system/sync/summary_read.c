@@ -87,7 +87,7 @@ static void others_see_the_same(void)
 	gm_summary_free(&other);
 }
 
-/* What a change of the map counts as. */
+/* The kind of a difference that a change of the map makes. */
 static enum gm_summary_difference change(void)
 {
 	struct gm_summary before = summary;

@@ -63,6 +63,10 @@ static const char *path_of(const char *name)
 	return path;
 }
 
+/* ---- deaths -------------------------------------------------------------- */
+
+#ifdef GM_TESTPOINTS
+
 /* How many names the directory has that begin so. */
 static int count_names(const char *prefix)
 {
@@ -79,10 +83,6 @@ static int count_names(const char *prefix)
 		pclose(list);
 	return n;
 }
-
-/* ---- deaths -------------------------------------------------------------- */
-
-#ifdef GM_TESTPOINTS
 
 /* The acts of killed processes, with a key that had "old" or nothing. */
 static void put_new(struct gm_store *store)

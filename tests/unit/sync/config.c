@@ -18,7 +18,7 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 
-/* Of a configuration that names etcd, and is right. */
+/* Reading a right configuration that names etcd returns this. */
 #ifdef GM_HAVE_ETCD
 #define WITH_ETCD 0
 #else

@@ -58,6 +58,35 @@ static int mesh_stats(void *to)
 	return gpumap_mesh_stats(map, "mesh", to);
 }
 
+static int cluster(void *to)
+{
+	return gpumap_cluster_read(map, to);
+}
+
+static int cluster_node(void *to)
+{
+	uint32_t cursor = 0;
+	int ret = gpumap_cluster_next_node(map, &cursor, to);
+
+	return ret == 1 ? 0 : ret;
+}
+
+static int cluster_device(void *to)
+{
+	uint32_t cursor = 0;
+	int ret = gpumap_cluster_next_device(map, 0, &cursor, to);
+
+	return ret == 1 ? 0 : ret;
+}
+
+static int cluster_share(void *to)
+{
+	uint32_t cursor = 0;
+	int ret = gpumap_cluster_next_share(map, 0, NULL, &cursor, to);
+
+	return ret == 1 ? 0 : ret;
+}
+
 static int counts(void *to)
 {
 	return gpumap_session_counts(session, to);
@@ -83,6 +112,13 @@ static const struct {
 	{ "mesh_next_group", mesh_next_group, sizeof(struct gpumap_mesh_group),
 	  false },
 	{ "mesh_stats", mesh_stats, sizeof(struct gpumap_mesh_stats), false },
+	{ "cluster", cluster, sizeof(struct gpumap_cluster), false },
+	{ "cluster_node", cluster_node, sizeof(struct gpumap_cluster_node),
+	  false },
+	{ "cluster_device", cluster_device,
+	  sizeof(struct gpumap_cluster_device), false },
+	{ "cluster_share", cluster_share, sizeof(struct gpumap_cluster_share),
+	  false },
 	{ "counts", counts, sizeof(struct gpumap_session_counts), false },
 	{ "buffer_info", buffer_info, sizeof(struct gpumap_buffer_info),
 	  false },
@@ -165,6 +201,7 @@ static void structs_that_are_null_are_refused(void)
 	EQ(gpumap_layers_publish(map, NULL), -EINVAL);
 	EQ(gpumap_mask_publish(map, NULL, NULL), -EINVAL);
 	EQ(gpumap_mesh_publish(map, NULL), -EINVAL);
+	EQ(gpumap_cluster_publish(map, NULL), -EINVAL);
 	EQ(gpumap_mesh_join(map, NULL, id, &number), -EINVAL);
 	EQ(gpumap_mesh_place(NULL, 0, NULL), -EINVAL);
 	EQ(gpumap_plan_make(map, NULL, &plan, NULL, 0, NULL, 0), -EINVAL);
@@ -221,12 +258,37 @@ static void publish_mesh(void)
 	segment_mesh(&file.segment, 11, &two);
 }
 
+static void publish_cluster(void)
+{
+	static const struct gm_cluster_device_image device = {
+		.name = "d",
+		.kind = GPUMAP_DEVICE_HOST,
+		.state = GPUMAP_DEVICE_READY,
+	};
+	static const struct gm_cluster_share_image share = { .name = "s" };
+	static const struct gm_cluster_node node = {
+		.image = { .name = "n",
+			   .state = GPUMAP_CLUSTER_LIVE,
+			   .n_devices = 1,
+			   .n_shares = 1 },
+		.devices = &device,
+		.shares = &share,
+	};
+	static const struct gm_cluster_node *const nodes[] = { &node };
+	const struct gm_cluster one = {
+		.cluster = "c", .node = "n", .n_nodes = 1, .nodes = nodes
+	};
+
+	segment_cluster(&file.segment, 12, &one);
+}
+
 TAP_CASE()
 {
 	if (!client_begin("arguments"))
 		return tap_done();
 	segment_mask(&file.segment, 9, "mask", 1, 1);
 	publish_mesh();
+	publish_cluster();
 	session = open_session(16, 0);
 	EQ(gpumap_buffer_alloc(session, 0, 64, 0, GPUMAP_NO_DEADLINE, &buffer),
 	   0);

@@ -326,6 +326,7 @@ static void requests_that_may_not_be(void)
 	struct gpumap_mask_request tensor = { .size = 0 };
 	struct gpumap_mesh_request ranks = { .size = 0 };
 	struct gpumap_mesh_join join = { .size = 0 };
+	struct gpumap_cluster_request nodes = { .size = 0 };
 	struct gpumap_usage usage = { .size = 1 };
 	struct gpumap_share_info info = { .size = 1 };
 	struct gpumap_export_info export = { .size = 1 };
@@ -337,6 +338,7 @@ static void requests_that_may_not_be(void)
 	FAILS(gpumap_plan_make(map, &of, &plan, NULL, 0, NULL, 0), -EINVAL);
 	FAILS(gpumap_mask_publish(map, &tensor, NULL), -EINVAL);
 	FAILS(gpumap_mesh_publish(map, &ranks), -EINVAL);
+	FAILS(gpumap_cluster_publish(map, &nodes), -EINVAL);
 	FAILS(gpumap_mesh_join(map, &join, id, &pin), -EINVAL);
 	FAILS(gpumap_mesh_leave(map, 1, 8), -EINVAL);
 	FAILS(gpumap_mesh_pin(map, "m", NULL, 9, &view, &pin), -EINVAL);

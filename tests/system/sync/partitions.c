@@ -138,7 +138,7 @@ static void a_cut_node_is_known_to_be_gone(void)
 	OK(!is_stale(&nodes[0]));
 	its_own_clients_go_on(&nodes[CUT]);
 
-	/* What happens meanwhile comes later, also without its history. */
+	/* Changes meanwhile come later, also without their history. */
 	EQ(sync_node_reserve(&nodes[0], 7 * part), 0);
 	EQ(sync_node_reserve(&nodes[CUT], 8 * part), 0);
 	OK(sync_node_sees_reserved(&nodes[1], "n0", 7 * part, SYNC_LIMIT_MS) >=
@@ -165,7 +165,7 @@ static void a_cut_node_is_known_to_be_gone(void)
 	EQ(sync_node_reserve(&nodes[CUT], 0), 0);
 }
 
-/* A cut that is shorter than the lease is no event for anybody. */
+/* A cut that is shorter than the lease is no event for any node. */
 static void a_short_cut_is_no_event(void)
 {
 	unsigned int n = sync_node_count_log(&nodes[0], "event=node_gone");

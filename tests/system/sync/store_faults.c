@@ -66,7 +66,7 @@ static void changes_are_seen(uint64_t steps)
 	}
 }
 
-/* Has nobody been lost meanwhile? */
+/* Has each node been there all the time? */
 static void nobody_was_gone(void)
 {
 	for (int i = 0; i < NODES; i++) {

@@ -79,8 +79,8 @@ void rig_deliver_late(unsigned int i);
 /* Tell a node's watches what has changed. */
 void rig_watch(unsigned int i);
 
-/* Let time pass: leases are renewed or lapse, late writes arrive, and nodes that
- * are due are called. */
+/* Let time pass: leases are renewed or lapse, late writes arrive, and nodes
+ * that are due are called. */
 void rig_pass(uint64_t ns);
 
 /* Deliver everything for so long. */

@@ -614,8 +614,8 @@ static int does_not_fit(const struct search *s)
 	if (f == NULL)
 		return gm_error_set(
 			s->err, -ENODEV,
-			"ask for fewer nodes, or fewer devices of each",
-			"There are not so many nodes with so many devices");
+			"free memory, or ask for fewer nodes or devices",
+			"Too few nodes have so many devices with free memory");
 	last = best.nodes[best.n - 1];
 	qsort(best.nodes, best.n, sizeof(best.nodes[0]), by_index);
 	return gm_error_set(

@@ -6,6 +6,7 @@
  * this test publishes, with nodes that are gone, and when all of it is stale.
  */
 
+#include "tests/support/cluster_nodes.h"
 #include "tests/support/ctl_cluster.h"
 #include "tests/support/story.h"
 
@@ -294,6 +295,42 @@ static void nodes_and_models_have_names(void)
 	STR(out, "words\nmpirun\t\n");
 }
 
+/* ---- many ---------------------------------------------------------------- */
+
+static uint32_t count_lines(void)
+{
+	uint32_t n = 0;
+
+	for (const char *at = out; (at = strchr(at, '\n')) != NULL; at++)
+		n++;
+	return n;
+}
+
+static void a_thousand_nodes_are_listed(void)
+{
+	const struct cluster_nodes many = {
+		.n = 1024, .n_devices = 8, .n_shares = 2, .content = 1
+	};
+	uint64_t start;
+
+	EQ(cluster_nodes_publish(map, &many, GPUMAP_CLUSTER_HEARD), 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		static const char *const commands[] = { "nodes", "devices",
+							"topo" };
+		static const uint32_t lines[] = { 1025, 8193, 1024 };
+
+		start = story_now();
+		EQ(CTL("cluster", commands[i]), DONE);
+		NOTE("cluster %s in %" PRIu64 " ms", commands[i],
+		     (story_now() - start) / 1000000);
+		OK(count_lines() >= lines[i]);
+	}
+	start = story_now();
+	CTL("cluster", "plan", "--layers", "80", "--bytes", "8G");
+	NOTE("cluster plan in %" PRIu64 " ms: %.200s%.200s",
+	     (story_now() - start) / 1000000, out, err);
+}
+
 TAP_CASE()
 {
 	if (!ctl_start(NULL))
@@ -307,6 +344,7 @@ TAP_CASE()
 	what_is_not_there_is_said();
 	a_terminal_obeys_no_name();
 	nodes_and_models_have_names();
+	a_thousand_nodes_are_listed();
 	gpumap_detach(map);
 	return tap_done();
 }

@@ -225,6 +225,24 @@ static void llama_cpp_has_this_node_last(void)
 		  "\"$@\" --rpc '10.0.0.2:50052,[fd00::5]:50052' "));
 }
 
+/* Where no node has a card: CPUs have the first layers, and each server is one
+ * device. */
+static void llama_cpp_has_this_nodes_cpus_first(void)
+{
+	for (uint32_t i = 0; i < 2; i++)
+		for (uint32_t k = 0; k < 2; k++)
+			nodes[i].devices[k].kind = GPUMAP_DEVICE_HOST;
+	EQ(lab_publish(map, nodes, 2, HOUR_NS, GPUMAP_CLUSTER_HEARD), 0);
+	EQ(CTL("cluster", "plan", "--layers", "80", "--bytes", "300G", "--for",
+	       "llama.cpp"),
+	   DONE);
+	OK(prints("# node a, 10.0.0.1: node rank 0 of 2, ranks: 2\n"
+		  "export CUDA_VISIBLE_DEVICES=-1\n"));
+	OK(prints("\nllama-server \"$@\" --rpc 10.0.0.2:50052 --n-gpu-layers "
+		  "41 --fit off\n"));
+	publish();
+}
+
 /* ---- JSON ---------------------------------------------------------------- */
 
 static void an_object_has_the_mesh(void)
@@ -340,6 +358,7 @@ TAP_CASE()
 	launchers_have_their_words();
 	mpirun_has_a_context_for_each_node();
 	llama_cpp_has_this_node_last();
+	llama_cpp_has_this_nodes_cpus_first();
 	an_object_has_the_mesh();
 	a_checkpoint_is_measured();
 	gpumap_detach(map);

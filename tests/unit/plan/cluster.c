@@ -609,6 +609,9 @@ static void errors_name_what_is_missing(void)
 	q.n_nodes = 0;
 	q.take_nodes = 0;
 	STR(show(&q), "0 nodes can take a part of the model, and 1 is wanted");
+	make_cards(&q, 2, 2, 0);
+	make_model(&q);
+	STR(show(&q), "Too few nodes have so many devices with free memory");
 	make_cards(&q, 1, 8, 80);
 	make_model(&q);
 	layer_bytes[3] = UINT64_MAX;

@@ -15,8 +15,10 @@
 #include <sys/stat.h>
 
 #include "shm/layout.h"
+#include "tests/support/cluster_nodes.h"
 #include "tests/support/ctl.h"
 #include "tests/support/process.h"
+#include "tests/support/story.h"
 
 /* The check @id of the JSON that was printed; NULL: there is none. */
 static const json_t *check_of(const json_t *json, const char *id)
@@ -140,6 +142,26 @@ static void another_user_is_refused(void)
 	user = 0;
 	OK(says("agent.socket", "FAIL", "may not talk", "usermod -aG gpumap"));
 	OK(says("agent.map", "PASS", "", NULL));
+}
+
+static void a_cluster_is_looked_at(void)
+{
+	static const struct cluster_nodes nodes = { 3, 1, 1, 1 };
+	struct gpumap *map = story_attach(&agent);
+
+	CTL("doctor", "--json");
+	OK(says("cluster.gone", "SKIP", "in no cluster", NULL));
+	EQ(cluster_nodes_publish(map, &nodes, 0), 0);
+	EQ(CTL("doctor", "--json"), FAILED);
+	OK(says("cluster.age", "FAIL", "cluster c was never seen as a whole",
+		"gpumap-sync"));
+	OK(says("cluster.self", "PASS", "n0000", NULL));
+	OK(says("cluster.gone", "PASS", "", NULL));
+	OK(says("cluster.left_out", "WARN",
+		"n0001 (1 rows, 1 shares), n0002 (2 rows, 0 shares)",
+		"64 rows"));
+	OK(says("cluster.version", "PASS", "", NULL));
+	gpumap_detach(map);
 }
 
 static void a_silent_agent_is_told(void)
@@ -306,6 +328,7 @@ TAP_CASE()
 	refusals_are_told();
 	mounts_are_told();
 	a_bundle_has_no_secrets();
+	a_cluster_is_looked_at();
 	a_silent_agent_is_told();
 	no_agent_is_told();
 	EQ(agent_kill(&agent, SIGTERM), 0);

@@ -170,12 +170,6 @@ tests_program_unlike_la_SOURCES = %reldir%/programs/unlike.c
 tests_program_unlike_la_LDFLAGS = $(gm_module_flags)
 tests_program_unlike_la_LIBADD =
 
-# A wall clock that is wrong.
-check_LTLIBRARIES += tests/wall_clock.la
-tests_wall_clock_la_SOURCES = %reldir%/wall_clock.c
-tests_wall_clock_la_LDFLAGS = $(gm_module_flags)
-tests_wall_clock_la_LIBADD =
-
 # Drivers and NVMLs with names alone, for tests of who finds them.
 check_LTLIBRARIES += tests/tiny/driver.la tests/tiny/driver_old.la \
 	tests/tiny/driver_else.la tests/tiny/nvml.la tests/tiny/nvml_bare.la

@@ -67,7 +67,7 @@ static void changes_are_seen(uint64_t steps)
 }
 
 /* Has each node been there all the time? */
-static void nobody_was_gone(void)
+static void none_was_gone(void)
 {
 	for (int i = 0; i < NODES; i++) {
 		EQ(sync_node_count_log(&nodes[i], "event=node_gone"), 0);
@@ -93,7 +93,7 @@ static void a_slow_store_is_only_slow(void)
 	start_nodes(&place);
 	for (uint64_t i = 1; i <= 5; i++)
 		changes_are_seen(i);
-	nobody_was_gone();
+	none_was_gone();
 	remove_nodes();
 	etcd_way_close(&way);
 	etcd_remove(&place.server);
@@ -151,13 +151,13 @@ static void a_full_store_keeps_what_it_has(void)
 	OK(sync_node_wait_log(&nodes[0], "event=not_said"));
 	rig_run(store, 2 * SYNC_TTL_MS);
 	EQ(sync_node_count_log(&nodes[0], "event=not_said"), 1);
-	nobody_was_gone();
+	none_was_gone();
 	OK(sync_node_sees_reserved(&nodes[1], "n0", bytes / 2, 0) >= 0);
 
 	make_room(&place.server, last);
 	OK(sync_node_sees_reserved(&nodes[1], "n0", bytes, SYNC_LIMIT_MS) >= 0);
 	changes_are_seen(3);
-	nobody_was_gone();
+	none_was_gone();
 	remove_nodes();
 	gm_store_close(store);
 	etcd_remove(&place.server);
@@ -185,7 +185,7 @@ static void a_lost_member_is_not_missed(void)
 		etcd_start(&members.of[i]);
 		OK(etcd_serves(&members.of[i]));
 	}
-	nobody_was_gone();
+	none_was_gone();
 	remove_nodes();
 	for (int i = 0; i < ETCD_MEMBERS; i++)
 		etcd_remove(&members.of[i]);
@@ -198,7 +198,7 @@ static void be_ahead(void)
 {
 	char library[512];
 
-	snprintf(library, sizeof(library), "%s/tests/.libs/wall_clock.so",
+	snprintf(library, sizeof(library), "%s/tests/fake/.libs/wall_clock.so",
 		 getenv("abs_top_builddir"));
 	setenv("LD_PRELOAD", library, 1);
 	/* A sanitised program wants to be first. */
@@ -228,7 +228,7 @@ static void clocks_differ(const struct sync_place *place)
 	changes_are_seen(1);
 	story_nap(SYNC_TTL_MS * 2000);
 	changes_are_seen(2);
-	nobody_was_gone();
+	none_was_gone();
 	remove_nodes();
 }
 

@@ -27,6 +27,7 @@ EXTRA_DIST += \
 	%reldir%/chrome_rules.h \
 	%reldir%/collective_nccl.h \
 	%reldir%/ctl.h \
+	%reldir%/ctl_cluster.h \
 	%reldir%/exporter.h \
 	%reldir%/ctl_model.h \
 	%reldir%/credit_rig.h \

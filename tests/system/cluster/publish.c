@@ -592,14 +592,26 @@ static int publish_as(void)
 	return mine == NULL ? 100 : -cluster_nodes_publish(mine, &two, 0);
 }
 
+static int publish_map_as(void)
+{
+	struct gpumap_layers_request request = { .size = sizeof(request),
+						 .name = "m",
+						 .spec = "0:1" };
+	struct gpumap *mine = story_attach(&agent);
+
+	return mine == NULL ? 100 : -gpumap_layers_publish(mine, &request);
+}
+
+/* The limits of objects are not for this one, which belongs to the agent. */
 static void only_some_users_may(void)
 {
 	if (getuid() != 0) {
-		SKIP(3, "only root can be other users");
+		SKIP(4, "only root can be other users");
 		return;
 	}
 	EQ(user_run(OTHER, publish_as), EPERM);
 	EQ(user_run(SYNC, publish_as), 0);
+	EQ(user_run(SYNC, publish_map_as), EDQUOT);
 	EQ(user_run(0, publish_as), 0);
 }
 
@@ -680,7 +692,9 @@ TAP_CASE()
 {
 	char config[128];
 
-	snprintf(config, sizeof(config), "[socket]\nmode = 0666\n%s",
+	snprintf(config, sizeof(config),
+		 "[socket]\nmode = 0666\n[limits]\nobjects-per-uid = 0\n"
+		 "%s",
 		 getuid() == 0 ? "[cluster]\nuser = nobody\n" : "");
 	agent_make(&agent, config);
 	if (!start()) {

@@ -230,13 +230,13 @@ static int list_ranks(struct gpumap_sync *sync, const char *name,
 
 	name_ranks(name, state->epoch, prefix);
 	ret = gm_shared_value_list(sync, prefix, ends, sizeof(ends), &bytes);
-	if (ret != 0)
+	if (ret != 0 && ret != -ENOBUFS)
 		return ret;
 	for (size_t at = 0; at < bytes; at += strlen(ends + at) + 1) {
 		char again[12], *end;
 		unsigned long rank = strtoul(ends + at, &end, 10);
 
-		if (ends[bytes - 1] != '\0' || rank >= state->world)
+		if (rank >= state->world)
 			continue;
 		snprintf(again, sizeof(again), "%lu", rank);
 		if (strcmp(again, ends + at) != 0)

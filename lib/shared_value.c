@@ -148,26 +148,46 @@ int gm_shared_value_ask_wait(struct gpumap_sync *sync, const char *prefix,
 	return ret == 0 ? gm_sync_link_ask(sync, &wait.call, ret_serial) : ret;
 }
 
+static bool fits(const char *ends, uint32_t bytes, size_t n)
+{
+	return bytes <= n && (bytes == 0 || ends[bytes - 1] == '\0');
+}
+
 int gm_shared_value_list(struct gpumap_sync *sync, const char *prefix,
 			 char *ret_ends, size_t n, size_t *ret_bytes)
 {
 	struct gm_sync_value_list body;
 	struct gm_sync_value_list_reply reply;
+	char ends[GM_SYNC_ENDS_BYTES];
 	struct gm_call call = { .type = GM_SYNC_VALUE_LIST,
 				.body = &body,
 				.body_bytes = sizeof(body),
 				.reply = &reply,
 				.reply_bytes = sizeof(reply),
-				.reply_tail = ret_ends,
-				.reply_tail_room = (uint32_t)n };
+				.reply_tail = ends,
+				.reply_tail_room = sizeof(ends) };
 	int ret = put_key(prefix, body.prefix);
+	uint32_t bytes;
 
 	if (ret == 0)
 		ret = gm_sync_link_call(sync, &call);
 	if (ret != 0)
 		return ret;
-	*ret_bytes = call.reply_tail_bytes;
-	return 0;
+	bytes = call.reply_tail_bytes;
+	if (bytes > 0 && ends[bytes - 1] != '\0')
+		return gm_refuse_plain(NULL, -EPROTO);
+	/* Whole ones. */
+	while (!fits(ends, bytes, n))
+		bytes--;
+	if (bytes > 0)
+		memcpy(ret_ends, ends, bytes);
+	*ret_bytes = bytes;
+	if (bytes == call.reply_tail_bytes && reply.more == 0)
+		return 0;
+	return gm_refuse(NULL, -ENOBUFS,
+			 "%u keys begin with %s: use a longer prefix, or more "
+			 "room",
+			 reply.n + reply.more, prefix);
 }
 
 int gpumap_value_get(struct gpumap_sync *sync, const char *key, void *ret_value,
@@ -205,5 +225,16 @@ int gpumap_value_wait(struct gpumap_sync *sync, const char *prefix,
 	if (ret != 0)
 		return ret;
 	ret = gm_shared_value_wait(sync, prefix, seen, deadline_ns, ret_seen);
+	return gm_sync_link_end(sync, ret);
+}
+
+int gpumap_value_list(struct gpumap_sync *sync, const char *prefix,
+		      char *ret_ends, size_t n, size_t *ret_bytes)
+{
+	int ret = gm_sync_link_begin(sync);
+
+	if (ret != 0)
+		return ret;
+	ret = gm_shared_value_list(sync, prefix, ret_ends, n, ret_bytes);
 	return gm_sync_link_end(sync, ret);
 }

@@ -13,7 +13,7 @@
 
 #include "lib/sync_link.h"
 
-/* As gpumap_value_get(), _cas() and _wait(). */
+/* As gpumap_value_get(), _cas(), _wait() and _list(). */
 int gm_shared_value_get(struct gpumap_sync *sync, const char *key,
 			void *ret_value, size_t n, size_t *ret_bytes,
 			uint64_t *ret_revision);
@@ -24,13 +24,6 @@ int gm_shared_value_wait(struct gpumap_sync *sync, const char *prefix,
 			 uint64_t seen, uint64_t deadline_ns,
 			 uint64_t *ret_seen);
 
-/*
- * gm_shared_value_list - the ends of the keys that begin with a prefix
- *
- * ret_ends	their bytes, a NUL after each; as many as have room
- *
- * Returns	0, or as gm_shared_value_get()
- */
 int gm_shared_value_list(struct gpumap_sync *sync, const char *prefix,
 			 char *ret_ends, size_t n, size_t *ret_bytes);
 

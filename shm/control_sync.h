@@ -97,6 +97,8 @@ struct gm_sync_value_wait_reply {
 	uint64_t seen;
 };
 
+#define GM_SYNC_ENDS_BYTES (32u << 10) /* of a list, at most */
+
 /* VALUE_LIST: the keys that begin with a prefix.  Reply tail: their ends, a NUL
  * after each. */
 struct gm_sync_value_list {

@@ -34,7 +34,6 @@
 #define VALUES_OF_ALL      (GM_STORE_KEYS / 2)
 #define REQUESTS_OF_CLIENT 16u
 #define REQUESTS_OF_UID    512u
-#define ENDS_ROOM          (32u << 10) /* of a list */
 
 struct gm_values {
 	struct gm_sync *sync;
@@ -283,7 +282,8 @@ static void value_get(struct gm_sync_client *client,
 static void value_list(struct gm_sync_client *client,
 		       const struct gm_sync_message *message)
 {
-	struct request *request = begin(client, message, true, ENDS_ROOM);
+	struct request *request =
+		begin(client, message, true, GM_SYNC_ENDS_BYTES);
 
 	if (request == NULL)
 		return;

@@ -217,6 +217,24 @@ GPUMAP_API int gpumap_value_cas(struct gpumap_sync *sync,
 				uint64_t *ret_revision);
 
 /*
+ * gpumap_value_list - list the keys that begin with a prefix
+ *
+ * prefix	as a key, or one without its end; "": all of this user's
+ * ret_ends	receives what follows the prefix in each, with a NUL after it
+ * n		room in ret_ends
+ *
+ * Returns	0
+ *		-ENOBUFS	they have more than @n bytes, or more than 32
+ *				KiB; ret_ends has some, of ret_bytes
+ *		-ETIMEDOUT, -EHOSTUNREACH, -EDQUOT, -EINVAL, -EACCES, -EIO,
+ *		-EPROTO, -ECONNRESET, -EOWNERDEAD	as gpumap_value_get()
+ * Cost		a round trip to the store
+ * Threads	any, in turn
+ */
+GPUMAP_API int gpumap_value_list(struct gpumap_sync *sync, const char *prefix,
+				 char *ret_ends, size_t n, size_t *ret_bytes);
+
+/*
  * gpumap_value_wait - wait until something below a prefix has changed
  *
  * prefix	as a key, or one without its end; "": all of this user's

@@ -247,6 +247,7 @@ int core_add_model(PyObject *module);
 int core_add_tensor(PyObject *module);
 int core_add_mask(PyObject *module);
 int core_add_comm(PyObject *module);
+int core_add_sync(PyObject *module);
 
 /* ---- pools of CUDA memory ------------------------------------------------ */
 

@@ -110,7 +110,7 @@ PyMODINIT_FUNC PyInit__core(void)
 	static int (*const parts[])(PyObject *) = {
 		core_add_map,   core_add_layers, core_add_session,
 		core_add_arena, core_add_tensor, core_add_model,
-		core_add_mask,  core_add_comm,
+		core_add_mask,  core_add_comm,   core_add_sync,
 	};
 	static bool watched;
 	PyObject *module = PyModule_Create(&module_def);

@@ -51,6 +51,7 @@ from .errors import (
     Full,
     Gone,
     Invalid,
+    Lost,
     Mismatch,
     NoDescriptors,
     NoDevice,
@@ -66,6 +67,7 @@ from .errors import (
     Timeout,
     TooLarge,
     TooNew,
+    Unreachable,
     Unsupported,
     WorkerDied,
 )
@@ -95,6 +97,7 @@ from .map import Devices, Layers, Map, Reservation, attach
 from .mask import Mask
 from .mesh import Joined, Mesh
 from .session import Buffer, Job, Memory, Session, Share, Source
+from .sync import Member, Sync
 from .comm import Comm  # isort: skip
 from .model import File, Model, Tensor
 
@@ -142,11 +145,13 @@ __all__ = [
     "Known",
     "Layers",
     "LayersInfo",
+    "Lost",
     "Map",
     "Mask",
     "MaskForm",
     "MaskInfo",
     "MaskKind",
+    "Member",
     "Memory",
     "Mesh",
     "MeshInfo",
@@ -183,11 +188,13 @@ __all__ = [
     "Stale",
     "State",
     "Strategy",
+    "Sync",
     "Tensor",
     "Tile",
     "Timeout",
     "TooLarge",
     "TooNew",
+    "Unreachable",
     "Unsupported",
     "Usage",
     "Waiting",

@@ -60,6 +60,14 @@ class Stale(Error):
     """The handle is of an earlier time: attach, open or read again."""
 
 
+class Lost(Error):
+    """A gang is lost: a node of it is gone, or this one was cut off."""
+
+
+class Unreachable(Error, ConnectionError):
+    """A node is gone, or the store that the nodes share cannot be reached."""
+
+
 class Forked(Error):
     """The parent process opened it: attach in this process."""
 
@@ -186,6 +194,7 @@ _CLASSES: dict[int, type[Error]] = {
     _errno.EEXIST: Exists,
     _errno.EFAULT: OutOfRange,
     _errno.EFBIG: TooLarge,
+    _errno.EHOSTUNREACH: Unreachable,
     _errno.EINPROGRESS: Busy,
     _errno.EINVAL: Invalid,
     _errno.EIO: WorkerDied,
@@ -223,6 +232,8 @@ _BY_CALL: dict[tuple[str, int], type[Error]] = {
     ("gpumap_model_load", _errno.EEXIST): Mismatch,
     ("gpumap_model_wait", _errno.EEXIST): Mismatch,
     ("gpumap_plan_make", _errno.ETIMEDOUT): DoesNotFit,
+    ("gpumap_sync_check", _errno.EOWNERDEAD): Lost,
+    ("gpumap_gang_reserve", _errno.ENOSPC): DoesNotFit,
 }
 
 

@@ -56,6 +56,34 @@ static void a_value_is_written_once(struct place *place)
 	gpumap_sync_close(b);
 }
 
+static void keys_are_listed(struct place *place)
+{
+	struct gpumap_sync *a = place_connect(place, 0);
+	uint64_t revisions[3] = { 0 };
+	char ends[16] = "";
+	size_t bytes = 99;
+
+	if (a == NULL)
+		return;
+	EQ(gpumap_value_list(a, "list/", ends, sizeof(ends), &bytes), 0);
+	EQ(bytes, 0);
+	EQ(place_put(a, "list/one", "1", 0, 0, &revisions[0]), 0);
+	EQ(place_put(a, "list/two/x", "2", 0, 0, &revisions[1]), 0);
+	EQ(place_put(a, "listed", "3", 0, 0, &revisions[2]), 0);
+	EQ(gpumap_value_list(a, "list/", ends, sizeof(ends), &bytes), 0);
+	EQ(bytes, 10);
+	OK(memcmp(ends, "one\0two/x", 10) == 0);
+	EQ(gpumap_value_list(a, "list/", ends, 9, &bytes), -ENOBUFS);
+	EQ(bytes, 4);
+	EQ(gpumap_value_list(a, "list/two", ends, 9, &bytes), 0);
+	STR(ends, "/x");
+	EQ(gpumap_value_list(a, "/", ends, 9, &bytes), -EINVAL);
+	EQ(place_put(a, "list/one", NULL, revisions[0], 0, &revisions[0]), 0);
+	EQ(place_put(a, "list/two/x", NULL, revisions[1], 0, &revisions[1]), 0);
+	EQ(place_put(a, "listed", NULL, revisions[2], 0, &revisions[2]), 0);
+	gpumap_sync_close(a);
+}
+
 static void the_longest_value_fits(struct place *place)
 {
 	struct gpumap_sync *a = place_connect(place, 0);
@@ -351,6 +379,7 @@ static void users_have_values_of_their_own(struct place *place)
 static void tell(struct place *place)
 {
 	a_value_is_written_once(place);
+	keys_are_listed(place);
 	the_longest_value_fits(place);
 	what_is_no_key_is_refused(place);
 	no_writer_is_lost(place);

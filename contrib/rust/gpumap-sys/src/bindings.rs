@@ -2369,6 +2369,15 @@ extern "C" {
     ) -> ::std::os::raw::c_int;
 }
 extern "C" {
+    pub fn gpumap_value_list(
+        sync: *mut gpumap_sync,
+        prefix: *const ::std::os::raw::c_char,
+        ret_ends: *mut ::std::os::raw::c_char,
+        n: usize,
+        ret_bytes: *mut usize,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
     pub fn gpumap_value_wait(
         sync: *mut gpumap_sync,
         prefix: *const ::std::os::raw::c_char,

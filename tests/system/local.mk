@@ -201,7 +201,8 @@ gm_system_cluster = \
 	%reldir%/cluster/hostile.c \
 	%reldir%/cluster/growth.c \
 	%reldir%/cluster/publish.c \
-	%reldir%/cluster/readers.c
+	%reldir%/cluster/readers.c \
+	%reldir%/cluster/slow_disk.c
 tests_suites_system_cluster_SOURCES = $(gm_system_cluster)
 tests_suites_system_cluster_LDADD = tests/libsupport.la lib/libgpumap.la \
 	shm/libshm.la

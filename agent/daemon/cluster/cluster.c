@@ -127,25 +127,16 @@ static int publish(struct gm_daemon *d, const struct gm_cluster_publish *ask,
 	return ret;
 }
 
-/* ---- the change ---------------------------------------------------------- */
+/* ---- updates ------------------------------------------------------------- */
 
+/* A request, and who made it. */
 struct asked {
-	struct gm_change change;
+	struct gm_change change; /* if it waits for its turn */
+	struct gm_daemon *d;
+	struct gm_connection *connection;
 	struct gm_cluster_publish ask;
 	struct gm_cluster_update update;
 };
-
-static struct asked *asked_of(struct gm_change *change)
-{
-	return gm_owner(change, struct asked, change);
-}
-
-static int refuse_unknown(char *ret_why)
-{
-	return gm_why(ret_why, -ESTALE,
-		      "this agent does not know what came before from this "
-		      "connection: send all nodes, with GPUMAP_CLUSTER_BEGIN");
-}
 
 static bool is_begun(const struct gm_cluster_copies *copies,
 		     const struct gm_cluster_publish *ask)
@@ -154,68 +145,101 @@ static bool is_begun(const struct gm_cluster_copies *copies,
 	       memcmp(copies->node, ask->node, GM_NAME_BYTES) == 0;
 }
 
-static int check(struct gm_change *change)
+static bool begins(const struct asked *asked)
+{
+	return (asked->ask.flags & GPUMAP_CLUSTER_BEGIN) != 0;
+}
+
+static int check_update(const struct asked *asked, char *ret_why)
 {
 	static const struct gm_cluster_list none;
-	const struct asked *asked = asked_of(change);
-	const struct gm_cluster_copies *copies = change->d->cluster;
-	bool begins = (asked->ask.flags & GPUMAP_CLUSTER_BEGIN) != 0;
+	const struct gm_cluster_copies *copies = asked->d->cluster;
 
-	change->act = GM_CHANGE_OWN;
-	if (!begins && copies->publisher != change->connection)
-		return refuse_unknown(change->why);
-	if (!begins && !is_begun(copies, &asked->ask))
-		return gm_why(change->why, -EINVAL,
+	if (!begins(asked) && copies->publisher != asked->connection)
+		return gm_why(ret_why, -ESTALE,
+			      "this agent does not know what came before from "
+			      "this connection: send all nodes, with "
+			      "GPUMAP_CLUSTER_BEGIN");
+	if (!begins(asked) && !is_begun(copies, &asked->ask))
+		return gm_why(ret_why, -EINVAL,
 			      "the cluster or this node has another name than "
 			      "before: begin again, with GPUMAP_CLUSTER_BEGIN");
-	if (!gm_cluster_list_admits(begins ? &none : &copies->list,
+	if (!gm_cluster_list_admits(begins(asked) ? &none : &copies->list,
 				    &asked->update))
-		return gm_why(change->why, -E2BIG,
-			      "a cluster has at most %u nodes",
+		return gm_why(ret_why, -E2BIG, "a cluster has at most %u nodes",
 			      GM_CLUSTER_NODES);
 	return 0;
 }
 
-static void begin(struct gm_cluster_copies *copies, struct gm_change *change,
-		  const struct gm_cluster_publish *ask)
+static void begin(struct gm_cluster_copies *copies, const struct asked *asked)
 {
+	const struct gm_connection *c = asked->connection;
+
 	gm_cluster_list_clear(&copies->list);
-	copies->publisher = change->connection;
-	memcpy(copies->cluster, ask->cluster, sizeof(copies->cluster));
-	memcpy(copies->node, ask->node, sizeof(copies->node));
-	gm_log_of(change->uid, GM_LOG_INFO, "cluster_begun",
+	copies->publisher = asked->connection;
+	memcpy(copies->cluster, asked->ask.cluster, sizeof(copies->cluster));
+	memcpy(copies->node, asked->ask.node, sizeof(copies->node));
+	gm_log_of(c->uid, GM_LOG_INFO, "cluster_begun",
 		  "cluster=%s node=%s uid=%u pid=%d", copies->cluster,
-		  copies->node, change->uid, (int)change->pid);
+		  copies->node, (unsigned)c->uid, (int)c->pid);
+}
+
+/* Do what a request says that has been checked. */
+static int update(struct asked *asked, char *ret_why)
+{
+	struct gm_cluster_copies *copies = asked->d->cluster;
+
+	if (begins(asked))
+		begin(copies, asked);
+	gm_cluster_list_apply(&copies->list, &asked->update);
+	copies->is_changed = true;
+	if ((asked->ask.flags & GPUMAP_CLUSTER_MORE) != 0)
+		return 0;
+	return publish(asked->d, &asked->ask, ret_why);
+}
+
+static void free_asked(struct asked *asked)
+{
+	gm_cluster_update_drop(&asked->update);
+	free(asked);
+}
+
+/* ---- the first publication ----------------------------------------------- */
+
+static struct asked *asked_of(struct gm_change *change)
+{
+	return gm_owner(change, struct asked, change);
+}
+
+static int check(struct gm_change *change)
+{
+	change->act = GM_CHANGE_OWN;
+	return check_update(asked_of(change), change->why);
 }
 
 static void proceed(struct gm_change *change)
 {
-	struct asked *asked = asked_of(change);
-	struct gm_cluster_copies *copies = change->d->cluster;
-	int ret = 0;
-
-	if ((asked->ask.flags & GPUMAP_CLUSTER_BEGIN) != 0)
-		begin(copies, change, &asked->ask);
-	gm_cluster_list_apply(&copies->list, &asked->update);
-	copies->is_changed = true;
-	if ((asked->ask.flags & GPUMAP_CLUSTER_MORE) == 0)
-		ret = publish(change->d, &asked->ask, change->why);
-	gm_transactions_end(change, ret);
+	gm_transactions_end(change, update(asked_of(change), change->why));
 }
 
-static void free_asked(struct gm_change *change)
+static void free_change(struct gm_change *change)
 {
-	struct asked *asked = asked_of(change);
-
-	gm_cluster_update_drop(&asked->update);
-	free(asked);
+	free_asked(asked_of(change));
 }
 
 static const struct gm_change_kind cluster_kind = {
 	.check = check,
 	.proceed = proceed,
-	.free = free_asked,
+	.free = free_change,
 };
+
+/* Another change may be about to give a free place of the directory to its
+ * object, and the cluster has no place yet. */
+static bool needs_place(const struct asked *asked)
+{
+	return (asked->ask.flags & GPUMAP_CLUSTER_MORE) == 0 &&
+	       find_block(asked->d) == NULL;
+}
 
 /* ---- the request --------------------------------------------------------- */
 
@@ -306,10 +330,21 @@ int gm_cluster_handle(struct gm_connection *c, const struct gm_request *r)
 		free(asked);
 		return ret;
 	}
+	asked->d = c->server->d;
+	asked->connection = c;
 	asked->ask = ask;
-	asked->change.kind = &cluster_kind;
-	asked->change.bytes = sizeof(*asked) + r->tail_bytes;
-	return gm_transactions_add(c, &r->header, &asked->change);
+	if (needs_place(asked)) {
+		asked->change.kind = &cluster_kind;
+		asked->change.bytes = sizeof(*asked) + r->tail_bytes;
+		return gm_transactions_add(c, &r->header, &asked->change);
+	}
+	ret = check_update(asked, c->server->why);
+	if (ret == 0)
+		ret = update(asked, c->server->why);
+	free_asked(asked);
+	if (ret == 0)
+		gm_connection_reply(c, &r->header, NULL);
+	return ret;
 }
 
 void gm_cluster_connection_dropped(struct gm_connection *c)

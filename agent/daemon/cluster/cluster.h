@@ -9,10 +9,11 @@
  * stays in the segment when that connection or this agent ends, and readers
  * see its age.
  *
- * A request changes the agent's own copies in its turn among the changes of the
- * directory (map/transaction.h); the last one of a series publishes them.  A
- * request that only says that all is known is answered at once, and stores its
- * time in place.
+ * A request changes the agent's own copies, and the last one of a series
+ * publishes them; one that only says that all is known stores its time in
+ * place.  All are answered at once, whatever the disk does, except the first
+ * publication: it has its turn among the changes of the directory
+ * (map/transaction.h).
  */
 #ifndef GM_DAEMON_CLUSTER_H
 #define GM_DAEMON_CLUSTER_H

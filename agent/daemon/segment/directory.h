@@ -57,8 +57,8 @@ struct gm_draft {
 /*
  * An object that is published in two steps, with time for its state file
  * between.  The object has its block, written and not yet named by a slot, and
- * its place.  There is one such object at a time, and meanwhile no other is
- * published; objects may be taken out.
+ * its place.  There is one such object at a time, and meanwhile no other gets a
+ * place; objects may be taken out, and the cluster published where it is.
  */
 struct gm_put {
 	struct gm_block block;

@@ -38,6 +38,7 @@
 #define LATEST_NS (2000 * GM_STORE_NS_MS)
 #define SOON_NS   (10 * GM_STORE_NS_MS) /* changes come together */
 #define BEATS_NS  (500 * GM_STORE_NS_MS)
+#define DELETE_NS (20 * GM_STORE_NS_MS) /* of a look, for what has ended */
 #define SWEEP_NS  (60000 * GM_STORE_NS_MS)
 #define RACY_NS   (2000 * GM_STORE_NS_MS) /* stamps are coarser than changes */
 #define DUTY      20u
@@ -283,8 +284,13 @@ static void read_beat(struct gm_store_file *f, struct file_lease *lease,
 	lease->changed_ns = running_ns;
 }
 
-/* Find the keys whose leases have ended, and delete them. */
-static void end_leases(struct gm_store_file *f, uint64_t running_ns)
+static uint64_t live_revision(const struct file_key *key)
+{
+	return key->ended ? 0 : key->key.revision;
+}
+
+/* Find the keys whose leases have ended. */
+static void find_ended(struct gm_store_file *f, uint64_t running_ns)
 {
 	for (size_t i = 0; i < f->keys.n; i++) {
 		struct file_key *key =
@@ -299,25 +305,41 @@ static void end_leases(struct gm_store_file *f, uint64_t running_ns)
 		read_beat(f, lease, key->lease, running_ns);
 		key->ended = running_ns - lease->changed_ns >=
 			     key->ttl_ms * GM_STORE_NS_MS;
-		if (!key->ended ||
+	}
+}
+
+/* Delete keys that have ended, for a while: watches hear of all at once, and
+ * what is left is deleted the next time. */
+static void delete_ended(struct gm_store_file *f)
+{
+	uint64_t until_ns = gm_store_now() + DELETE_NS;
+	char name[GM_STORE_ID_BYTES];
+
+	for (size_t i = 0; i < f->keys.n && gm_store_now() < until_ns; i++) {
+		struct file_key *key =
+			(struct file_key *)(void *)f->keys.list[i];
+
+		if (live_revision(key) != 0 || key->key.revision == 0 ||
 		    gm_store_folder_delete(&f->folder, key->key.key,
 					   key->key.revision) != 0)
 			continue;
 		key->key.revision = 0;
 		/* Its owner sees that it has ended. */
-		unlinkat(f->folder.fd, lease->key.key, 0);
+		gm_store_folder_id('@', key->lease, name);
+		unlinkat(f->folder.fd, name, 0);
 	}
+}
+
+static void end_leases(struct gm_store_file *f, uint64_t running_ns)
+{
+	find_ended(f, running_ns);
+	delete_ended(f);
 	for (size_t i = f->leases.n; i-- > 0;)
 		if (f->leases.list[i]->mark != f->n_looks)
 			gm_keys_remove(&f->leases, i);
 }
 
 /* ---- events -------------------------------------------------------------- */
-
-static uint64_t live_revision(const struct file_key *key)
-{
-	return key->ended ? 0 : key->key.revision;
-}
 
 /* Set the reason why a key is refused. */
 static void find_why(struct gm_store_file *f, const struct file_key *key)

@@ -63,10 +63,6 @@ static const char *path_of(const char *name)
 	return path;
 }
 
-/* ---- deaths -------------------------------------------------------------- */
-
-#ifdef GM_TESTPOINTS
-
 /* How many names the directory has that begin so. */
 static int count_names(const char *prefix)
 {
@@ -83,6 +79,10 @@ static int count_names(const char *prefix)
 		pclose(list);
 	return n;
 }
+
+/* ---- deaths -------------------------------------------------------------- */
+
+#ifdef GM_TESTPOINTS
 
 /* The acts of killed processes, with a key that had "old" or nothing. */
 static void put_new(struct gm_store *store)
@@ -422,6 +422,74 @@ static void readers(void)
 	gm_store_close(store);
 }
 
+#define MANY 3000
+
+/* Put many keys under a lease, and live on. */
+static void own_many(int tell)
+{
+	struct gm_store *store = rig_open(&place.direct);
+	struct rig_lease lease;
+	char key[32];
+
+	if (!rig_lease(store, &lease, 4 * GM_STORE_LEASE_MIN))
+		_exit(1);
+	for (int i = 0; i < MANY; i++) {
+		snprintf(key, sizeof(key), "many/%d", i);
+		if (rig_put(store, key, "value", &lease.lease, NULL) != 0)
+			_exit(1);
+	}
+	if (write(tell, "", 1) != 1)
+		_exit(1);
+	for (;;)
+		rig_run(store, GM_STORE_LEASE_MIN);
+}
+
+static bool has_many(void *data)
+{
+	return ((struct rig_watch *)data)->values.n == MANY;
+}
+
+static bool has_none(void *data)
+{
+	return ((struct rig_watch *)data)->values.n == 0;
+}
+
+/* However many keys end, and however long a disk takes to delete each. */
+static void what_has_ended_is_said_before_it_is_deleted(void)
+{
+	struct gm_store *store = rig_open(&place.direct);
+	struct rig_watch watch;
+	int said[2], n_left;
+	char byte;
+	pid_t pid;
+
+	EQ(pipe(said), 0);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		own_many(said[1]);
+	EQ(read(said[0], &byte, 1), 1);
+	rig_watch(store, &watch, "many/");
+	OK(rig_until(store, has_many, &watch));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	OK(rig_until(store, has_none, &watch));
+	n_left = count_names("many+");
+	NOTE("%d keys were left when the last was said", n_left);
+	OK(n_left > 0);
+	for (int i = 0; i < 600 && n_left > 0; i++) {
+		rig_run(store, 100);
+		n_left = count_names("many+");
+	}
+	EQ(n_left, 0);
+	EQ(watch.n_puts, MANY);
+	EQ(watch.n_deletes, MANY);
+	gm_store_close(store);
+	rig_watch_end(&watch);
+	close(said[0]);
+	close(said[1]);
+}
+
 /* When the disk is full, all that was acknowledged is there, and a lease is
  * renewed. */
 static void full_disk(void)
@@ -482,6 +550,7 @@ TAP_CASE()
 	hostile_names();
 	directories();
 	readers();
+	what_has_ended_is_said_before_it_is_deleted();
 	full_disk();
 	unlink(link_to_it);
 	shm_names_remove_dir(folder);

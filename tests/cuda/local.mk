@@ -43,6 +43,7 @@ gm_cuda = \
 	%reldir%/row_drain.c \
 	%reldir%/rows.c \
 	%reldir%/slices.c \
+	%reldir%/summary.c \
 	%reldir%/two_models.c \
 	%reldir%/usage.c \
 	%reldir%/worker.c \
@@ -51,7 +52,9 @@ tests_suites_cuda_SOURCES = $(gm_cuda) %reldir%/nccl_stories.h
 tests_suites_cuda_CPPFLAGS = -I$(srcdir)/tests/stubs $(AM_CPPFLAGS) \
 	$(CUDA_CPPFLAGS)
 tests_suites_cuda_LDADD = tests/libcontract.la tests/libnodes.la \
-	tests/libsupport.la agent/store/libstore.la agent/common/libcommon.la \
+	tests/libsupport.la agent/sync/libsync.la agent/store/libstore.la \
+	agent/plan/libplan.la agent/reader/libreader.la \
+	agent/common/libcommon.la \
 	tests/fake/libmachine.la tests/fake/libranks.la lib/libclient.la \
 	agent/mask/libmask.la tests/libptx.la agent/cuda/libcu.la \
 	shm/libshm.la $(JANSSON_LIBS) $(DL_LIBS) -lpthread -lm

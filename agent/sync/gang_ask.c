@@ -282,7 +282,7 @@ static int encode(struct gm_gang *gang, char why[GM_WHY_BYTES])
 	else if (n < 0)
 		gm_why(why, n,
 		       "the gang has more than the %u bytes that a record may "
-		       "have, some 250 devices: make two of it",
+		       "have, some 240 devices: make two of it",
 		       GM_STORE_VALUE_BYTES);
 	return n;
 }

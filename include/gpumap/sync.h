@@ -113,7 +113,7 @@ struct gpumap_gang_request {
 	uint32_t n_members;                       /* 1 to _NODES_MAX */
 	uint32_t flags;                           /* 0 */
 	/* on CLOCK_MONOTONIC, when to give up; 0: the cluster's lease time from
-	 * now */
+	 * now, which is the most, because nodes hold while others are asked */
 	uint64_t deadline_ns;
 };
 
@@ -133,7 +133,8 @@ struct gpumap_gang_request {
  *		-ETIMEDOUT	a node did not answer
  *		-EPERM		a node takes no gangs
  *		-EALREADY	this connection has a gang
- *		-EINVAL, -E2BIG, -ENOMEM, -EMSGSIZE, -ECONNRESET, -EOWNERDEAD
+ *		-E2BIG		more than some 240 devices in all
+ *		-EINVAL, -ENOMEM, -EMSGSIZE, -ECONNRESET, -EOWNERDEAD
  *		gpumap_refusal(NULL) names the node, and says more.  Nothing is
  *		reserved then, or no longer than the lease time
  * Cost		some writes to the store, one after the other

@@ -309,12 +309,15 @@ gm_system_sync = \
 	%reldir%/sync/gang_command.c \
 	%reldir%/sync/gangs_etcd.c \
 	%reldir%/sync/gangs_file.c \
+	%reldir%/sync/gangs_killed_etcd.c \
+	%reldir%/sync/gangs_killed_file.c \
 	%reldir%/sync/nodes_etcd.c \
 	%reldir%/sync/nodes_file.c \
 	%reldir%/sync/partitions.c \
 	%reldir%/sync/store_faults.c \
 	%reldir%/sync/summary_read.c
 tests_suites_system_sync_SOURCES = $(gm_system_sync) \
+	%reldir%/sync/gang_history.c %reldir%/sync/gang_history.h \
 	%reldir%/sync/gang_stories.c %reldir%/sync/gang_stories.h \
 	%reldir%/sync/sync_stories.c %reldir%/sync/sync_stories.h
 tests_suites_system_sync_LDADD = tests/libnodes.la tests/libsupport.la \
@@ -322,6 +325,8 @@ tests_suites_system_sync_LDADD = tests/libnodes.la tests/libsupport.la \
 	agent/reader/libreader.la lib/libgpumap.la agent/common/libcommon.la \
 	shm/libshm.la $(JANSSON_LIBS) -lpthread
 gm_cases += $(gm_system_sync)
+GM_TORTURE += %reldir%/sync/gangs_killed_etcd.c \
+	%reldir%/sync/gangs_killed_file.c
 GM_TORTURE += %reldir%/sync/nodes_etcd.c %reldir%/sync/nodes_file.c
 
 gm_suites += tests/suites/system_workers

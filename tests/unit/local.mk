@@ -99,6 +99,7 @@ gm_cases += $(gm_unit_store)
 gm_suites += tests/suites/unit_sync
 gm_unit_sync = \
 	%reldir%/sync/config.c \
+	%reldir%/sync/gang_record.c \
 	%reldir%/sync/gangs.c \
 	%reldir%/sync/node_name.c \
 	%reldir%/sync/summary.c

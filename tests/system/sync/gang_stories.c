@@ -170,6 +170,46 @@ static void all_hold_and_all_release(void)
 	}
 }
 
+static int by_size(const void *a, const void *b)
+{
+	const uint64_t *one = a, *other = b;
+
+	return *one < *other ? -1 : *one > *other;
+}
+
+/* The time to reserve and to release, for the reader. */
+static void tell_times(uint32_t nodes, const char *what)
+{
+	unsigned int n = (unsigned int)story_rounds_or(40);
+	uint64_t *took[2] = { calloc(n, sizeof(uint64_t)),
+			      calloc(n, sizeof(uint64_t)) };
+	struct gpumap_sync *sync = connect_to(0);
+	unsigned int failed = 0;
+
+	for (unsigned int i = 0; took[0] != NULL && took[1] != NULL && i < n;
+	     i++) {
+		uint64_t since_ns = story_now();
+
+		failed += gang_reserve(sync, "g", nodes, 1) != 0;
+		took[0][i] = story_now() - since_ns;
+		since_ns = story_now();
+		failed += gpumap_gang_release(sync) != 0;
+		took[1][i] = story_now() - since_ns;
+	}
+	EQ(failed, 0);
+	for (unsigned int k = 0; k < 2; k++) {
+		qsort(took[k], n, sizeof(*took[k]), by_size);
+		NOTE("%s %s: median %.1f ms, p99 %.1f ms, most %.1f ms", what,
+		     k == 0 ? "reserved" : "released",
+		     (double)took[k][n / 2] / 1e6,
+		     (double)took[k][n * 99 / 100] / 1e6,
+		     (double)took[k][n - 1] / 1e6);
+		free(took[k]);
+	}
+	gpumap_sync_close(sync);
+	OK(wait_held(ALL, "g", 0) >= 0);
+}
+
 static void refused(int want, const char *says)
 {
 	if (!OK(strstr(gpumap_refusal(NULL), says) != NULL))
@@ -334,6 +374,8 @@ static void a_map_that_is_released_ends_the_gang(void)
 void gang_stories_tell(void)
 {
 	all_hold_and_all_release();
+	tell_times(6, "two nodes");
+	tell_times(ALL, "three nodes");
 	a_refusal_names_the_node();
 	a_killed_process_holds_nothing();
 	a_lost_member_ends_the_gang();

@@ -1,0 +1,29 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Gangs of nodes that meet in an etcd, while everything is killed.
+ */
+
+#include "tests/support/story.h"
+#include "tests/support/tap.h"
+#include "tests/system/sync/gang_history.h"
+
+#define GANGS 40
+
+TAP_CASE()
+{
+	struct sync_place place;
+
+	if (!etcd_is_here()) {
+		LACK("etcd", 1, "there is no etcd here");
+		return tap_done();
+	}
+	gang_make();
+	sync_place_etcd(&place);
+	gang_begin(&place);
+	gang_history_tell(&place, (unsigned int)story_rounds_or(GANGS));
+	gang_end();
+	etcd_remove(&place.server);
+	return tap_done();
+}

@@ -47,6 +47,7 @@ EXTRA_DIST += %reldir%/gpumap/sync.py
 EXTRA_DIST += %reldir%/gpumap/tinygrad.py
 EXTRA_DIST += %reldir%/gpumap/torch.py
 EXTRA_DIST += %reldir%/gpumap/torchrun.py
+EXTRA_DIST += %reldir%/gpumap/torchrun_sync.py
 EXTRA_DIST += %reldir%/gpumap/vllm.py
 EXTRA_DIST += %reldir%/pyproject.toml
 EXTRA_DIST += %reldir%/setup.py
@@ -74,6 +75,7 @@ EXTRA_DIST += %reldir%/tests/syncs.py
 EXTRA_DIST += %reldir%/tests/test_sync.py
 EXTRA_DIST += %reldir%/tests/test_torch.py
 EXTRA_DIST += %reldir%/tests/test_torchrun.py
+EXTRA_DIST += %reldir%/tests/test_torchrun_sync.py
 EXTRA_DIST += %reldir%/try-vllm
 
 # A wheel with the client library inside.

@@ -282,7 +282,8 @@ static bool is_whole(const struct gm_cluster_plan_request *q,
 		    rank->node != s->node || rank->stage != r / p->tp)
 			return false;
 		taken[rank->node][d] = true;
-		if (rank->weight_bytes !=
+		if (rank->left_bytes > nodes[node].devices[d].avail ||
+		    rank->weight_bytes !=
 			    cost(q, p->tp, s->first_layer,
 				 s->first_layer + s->n_layers) +
 				    (is_edge ? q->model.other_bytes : 0) ||
@@ -449,6 +450,20 @@ static const char *show(const struct gm_cluster_plan_request *q)
 	return text;
 }
 
+/* Which rows of node 0 are taken, as a bit each. */
+static uint32_t rows_taken(const struct gm_cluster_plan_request *q)
+{
+	struct gm_cluster_plan p;
+	uint32_t rows = 0;
+
+	if (gm_cluster_plan_make(q, &p, &error) != 0)
+		return 0;
+	for (uint32_t r = 0; r < p.n_ranks; r++)
+		rows |= 1u << p.ranks[r].row;
+	gm_cluster_plan_free(&p);
+	return rows;
+}
+
 static void the_fewest_nodes_that_will_do_are_taken(void)
 {
 	struct gm_cluster_plan_request q;
@@ -484,6 +499,40 @@ static void warm_nodes_are_preferred_to_fewer(void)
 	STR(show(&q), "n0:0-79/4");
 }
 
+/* One node of hosts with so many bytes each, and layers of a byte. */
+static void make_hosts(struct gm_cluster_plan_request *q, uint32_t n_layers,
+		       uint32_t n, const uint64_t *rooms)
+{
+	make_cards(q, 1, n, 0);
+	for (uint32_t d = 0; d < n; d++) {
+		devices[0][d].is_host = true;
+		devices[0][d].avail = rooms[d];
+	}
+	for (uint32_t i = 0; i < n_layers; i++)
+		layer_bytes[i] = 1;
+	q->model = (struct gm_plan_model){ .n_layers = n_layers,
+					   .layer_bytes = layer_bytes };
+}
+
+static void equal_devices_differ_by_a_layer_at_most(void)
+{
+	struct gm_cluster_plan_request q;
+
+	make_hosts(&q, 10, 3, (const uint64_t[]){ 9, 9, 9 });
+	q.pp = 3;
+	STR(show(&q), "n0:0-3/1 n0:4-6/1 n0:7-9/1");
+}
+
+static void free_plans_take_the_emptiest_devices(void)
+{
+	struct gm_cluster_plan_request q;
+
+	make_hosts(&q, 14, 3, (const uint64_t[]){ 5, 5, 9 });
+	q.is_free = true;
+	STR(show(&q), "n0:0-4/1 n0:5-13/1");
+	EQ(rows_taken(&q), 0x5);
+}
+
 static void layers_follow_the_room_of_nodes(void)
 {
 	struct gm_cluster_plan_request q;
@@ -499,20 +548,6 @@ static void layers_follow_the_room_of_nodes(void)
 	/* Each of the two has them whole. */
 	q.model.other_bytes = 20 * GIB;
 	STR(show(&q), "n0:0-71/4 n1:72-79/4");
-}
-
-/* Which rows of node 0 are taken, as a bit each. */
-static uint32_t rows_taken(const struct gm_cluster_plan_request *q)
-{
-	struct gm_cluster_plan p;
-	uint32_t rows = 0;
-
-	if (gm_cluster_plan_make(q, &p, &error) != 0)
-		return 0;
-	for (uint32_t r = 0; r < p.n_ranks; r++)
-		rows |= 1u << p.ranks[r].row;
-	gm_cluster_plan_free(&p);
-	return rows;
 }
 
 static void devices_with_links_come_before_fuller_ones(void)
@@ -659,6 +694,8 @@ TAP_CASE()
 {
 	the_fewest_nodes_that_will_do_are_taken();
 	warm_nodes_are_preferred_to_fewer();
+	equal_devices_differ_by_a_layer_at_most();
+	free_plans_take_the_emptiest_devices();
 	layers_follow_the_room_of_nodes();
 	devices_with_links_come_before_fuller_ones();
 	a_node_alone_is_charged_as_ranks_of_nccl();

@@ -213,6 +213,7 @@ gm_suites += tests/suites/system_rendezvous
 gm_system_rendezvous = \
 	%reldir%/rendezvous/cohort.c \
 	%reldir%/rendezvous/cohort_death.c \
+	%reldir%/rendezvous/hostile.c \
 	%reldir%/rendezvous/values.c
 tests_suites_system_rendezvous_SOURCES = $(gm_system_rendezvous) \
 	%reldir%/rendezvous/place.c %reldir%/rendezvous/place.h \

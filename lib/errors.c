@@ -63,6 +63,7 @@ static const struct {
 	{ -ENOENT, "there is nothing of this name" },
 	{ -ENOEXEC, "no program that can be loaded, or one of another version, "
 		    "or of another card" },
+	{ -ENOLINK, "a gang is lost, with one of its nodes" },
 	{ -ENOMEM, "out of memory: no room of this size in the arena, or on "
 		   "the device" },
 	{ -ENOSPC, "no room: the model does not fit, or the segment, its table "
@@ -71,7 +72,7 @@ static const struct {
 	{ -EOPNOTSUPP, UNSUPPORTED },
 	{ -EOVERFLOW, "sizes of 2^64 bytes or more" },
 	{ -EOWNERDEAD, "opened by the process that forked this one; open "
-		       "your own; of a gang: it is lost, with a node of it" },
+		       "your own" },
 	{ -EPERM, "it belongs to another user or session, or is for "
 		  "administrators, or the agent's settings forbid it" },
 	{ -EPROTO, "what is there breaks the contract: another layout, a "

@@ -14,7 +14,7 @@ int gpumap_sync_check(struct gpumap_sync *sync)
 	ret = gm_sync_link_drain(sync);
 	if (ret == 0 && sync->gang_lost) {
 		gm_map_refuse(NULL, sync->gang_why);
-		return gm_sync_link_end(sync, -EOWNERDEAD);
+		return gm_sync_link_end(sync, -ENOLINK);
 	}
 	if (ret == 0 && sync->lease_lost) {
 		sync->lease_lost = false;

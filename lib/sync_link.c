@@ -91,10 +91,10 @@ static void keep_event(struct gpumap_sync *sync, const struct gm_control *event,
 		       const char *body)
 {
 	char *why =
-		event->status == -EOWNERDEAD ? sync->gang_why : sync->lease_why;
+		event->status == -ENOLINK ? sync->gang_why : sync->lease_why;
 	size_t n = event->body < GM_WHY ? event->body : GM_WHY - 1;
 
-	if (event->status == -EOWNERDEAD)
+	if (event->status == -ENOLINK)
 		sync->gang_lost = true;
 	else if (event->status == -ESTALE)
 		lose_lease(sync);

@@ -38,7 +38,7 @@ struct gm_sync_hello_reply {
 	uint32_t reserved;
 };
 
-/* EVENT: its header's status is -EOWNERDEAD: the gang is lost; or -ESTALE: this
+/* EVENT: its header's status is -ENOLINK: the gang is lost; or -ESTALE: this
  * node's lease is, and the ephemeral values.  Body: a gm_refusal. */
 
 /* GANG_RESERVE: tail: n_members times a gm_sync_gang_member and its parts.  No

@@ -174,7 +174,7 @@ static void lose(struct gm_gang *gang, const char *why)
 	gm_log_of(gang->record.uid, GM_LOG_WARNING, "gang_lost",
 		  "name=%s uid=%u why=%s", gm_quote(gang->record.name).text,
 		  (unsigned)gang->record.uid, gm_quote(why).text);
-	gm_sync_client_tell(gang->client, -EOWNERDEAD, why);
+	gm_sync_client_tell(gang->client, -ENOLINK, why);
 	leave(gang);
 }
 
@@ -372,7 +372,7 @@ static int count_held(const struct gm_gang *gang, bool all,
 			gm_gangs_answer(gang->gangs, node, gang->path);
 
 		if (seen == NULL && all)
-			return gm_why(why, -EOWNERDEAD,
+			return gm_why(why, -ENOLINK,
 				      "node %s is gone, or cut off from the "
 				      "store",
 				      node);
@@ -385,7 +385,7 @@ static int count_held(const struct gm_gang *gang, bool all,
 		if (r != -ECANCELED)
 			return r == -EPROTO ? -EHOSTUNREACH : r;
 	}
-	return r == 0 ? n : -EOWNERDEAD;
+	return r == 0 ? n : -ENOLINK;
 }
 
 /* The time to answer is over.  @otherwise: where all have answered. */

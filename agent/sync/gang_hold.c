@@ -298,7 +298,7 @@ static void look(struct gm_gang_hold *hold, uint64_t now_ns)
 	    gangs->ops->has(gangs->sync, hold->record.name, hold->version))
 		return;
 	hold->is_reserved = false;
-	refuse(hold, -EOWNERDEAD,
+	refuse(hold, -ENOLINK,
 	       "the map was released there, or its agent has lost it");
 }
 

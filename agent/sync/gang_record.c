@@ -24,7 +24,7 @@ static const struct {
 	{ "ENODEV", ENODEV },       { "EPERM", EPERM },
 	{ "EINVAL", EINVAL },       { "EHOSTUNREACH", EHOSTUNREACH },
 	{ "ENOMEM", ENOMEM },       { "ETIMEDOUT", ETIMEDOUT },
-	{ "EPROTO", EPROTO },       { "EOWNERDEAD", EOWNERDEAD },
+	{ "EPROTO", EPROTO },       { "ENOLINK", ENOLINK },
 	{ "ECANCELED", ECANCELED },
 };
 

@@ -74,13 +74,15 @@ GPUMAP_API int gpumap_sync_fd(const struct gpumap_sync *sync);
  * until the cohort is left or joined again.  A lost lease is said once.
  *
  * Returns	0
- *		-EOWNERDEAD	the gang is lost: one of its nodes is gone, or
+ *		-ENOLINK	the gang is lost: one of its nodes is gone, or
  *				this one is cut off; its reservations end on all
  *				nodes
  *		-ESTALE		the cohort's epoch has moved on: join again; or
  *				this node's lease was lost, and with it the
  *				ephemeral values: write them again
  *		-ECONNRESET	gpumap-sync has ended, and so has all of this
+ *		-EOWNERDEAD	called in a forked child: the gang is its
+ *				parent's
  *		gpumap_refusal(NULL) says more
  * Cost		a system call; round trips to the store after a change of the
  *		cohort
@@ -131,6 +133,7 @@ struct gpumap_gang_request {
  *		-EHOSTUNREACH	a node is not in the cluster, or is gone; or the
  *				store cannot be reached
  *		-ETIMEDOUT	a node did not answer
+ *		-ENOLINK	a node held it, and gave it up meanwhile
  *		-EPERM		a node takes no gangs
  *		-EALREADY	this connection has a gang
  *		-E2BIG		more than some 240 devices in all

@@ -89,7 +89,7 @@ static void hold_on(const struct gm_cluster_hold *hold, int command,
 		if (is_lost || fds[1].revents == 0)
 			continue;
 		ret = gpumap_sync_check(sync);
-		if (ret != -EOWNERDEAD && ret != -ECONNRESET)
+		if (ret != -ENOLINK && ret != -ECONNRESET)
 			continue;
 		is_lost = true;
 		if (fds[0].revents == 0)

@@ -74,7 +74,7 @@ static int make_gang(const struct gm_ctl_cluster_job *job, const char *name,
 static bool may_pass(int error)
 {
 	return error == -ENOSPC || error == -ENODEV || error == -EHOSTUNREACH ||
-	       error == -ETIMEDOUT || error == -EOWNERDEAD;
+	       error == -ETIMEDOUT || error == -ENOLINK;
 }
 
 static int reserve_once(struct gm_ctl_cluster_job *job, struct gm_run *run,

@@ -207,6 +207,7 @@ _CLASSES: dict[int, type[Error]] = {
     _errno.ENODEV: NoDevice,
     _errno.ENOENT: NotFound,
     _errno.ENOEXEC: Invalid,
+    _errno.ENOLINK: Lost,
     _errno.ENOMEM: NoMemory,
     _errno.ENOSPC: Full,
     _errno.EOPNOTSUPP: Unsupported,
@@ -232,7 +233,6 @@ _BY_CALL: dict[tuple[str, int], type[Error]] = {
     ("gpumap_model_load", _errno.EEXIST): Mismatch,
     ("gpumap_model_wait", _errno.EEXIST): Mismatch,
     ("gpumap_plan_make", _errno.ETIMEDOUT): DoesNotFit,
-    ("gpumap_sync_check", _errno.EOWNERDEAD): Lost,
     ("gpumap_gang_reserve", _errno.ENOSPC): DoesNotFit,
 }
 

@@ -48,7 +48,7 @@ static void keep(struct gpumap_sync *sync)
 	int ms = (int)dice(dice(4) == 0 ? 4000 : 200);
 
 	if (poll(&at, 1, ms) == 1) {
-		if (gpumap_sync_check(sync) == -EOWNERDEAD)
+		if (gpumap_sync_check(sync) == -ENOLINK)
 			record->lost++;
 		return;
 	}

@@ -287,8 +287,8 @@ static void a_lost_member_ends_the_gang(void)
 	EQ(gang_reserve(sync, "g", ALL, 1), 0);
 	EQ(sync_node_kill(&gang_nodes[2], SIGKILL), -SIGKILL);
 	since_ns = story_now();
-	EQ(hear(sync), -EOWNERDEAD);
-	refused(-EOWNERDEAD, "node c");
+	EQ(hear(sync), -ENOLINK);
+	refused(-ENOLINK, "node c");
 	OK(wait_held(ALL, "g", 0) >= 0);
 	ms = (int)((story_now() - since_ns) / 1000000);
 	NOTE("the others held for %d ms more", ms);
@@ -365,8 +365,8 @@ static void a_map_that_is_released_ends_the_gang(void)
 
 	EQ(gang_reserve(sync, "g", ALL, 1), 0);
 	EQ(gpumap_layers_release(gang_nodes[2].map, "g"), 0);
-	EQ(hear(sync), -EOWNERDEAD);
-	refused(-EOWNERDEAD, "node c");
+	EQ(hear(sync), -ENOLINK);
+	refused(-ENOLINK, "node c");
 	OK(wait_held(ALL, "g", 0) >= 0);
 	gpumap_sync_close(sync);
 }

@@ -146,7 +146,7 @@ static void a_dead_member_is_told(void)
 	OK(rig_map(0, "g") != NULL && rig_map(2, "g") != NULL);
 	EQ(rig_hear(0, NULL, NULL), -EAGAIN);
 	rig_settle(RIG_TTL / 2 + SOON);
-	EQ(rig_hear(0, &type, why), -EOWNERDEAD);
+	EQ(rig_hear(0, &type, why), -ENOLINK);
 	EQ(type, GM_SYNC_EVENT);
 	OK(strstr(why, "node b") != NULL);
 	OK(none_holds("g"));
@@ -183,14 +183,14 @@ static void a_node_that_is_cut_off_ends_what_it_has(void)
 	rig_cut(2, true);
 	rig_settle(RIG_TTL + SOON);
 	OK(none_holds("g"));
-	EQ(hear_status(0, "node c"), -EOWNERDEAD);
+	EQ(hear_status(0, "node c"), -ENOLINK);
 	rig_cut(2, false);
 	end_one();
 	make_one();
 	rig_cut(0, true);
 	rig_settle(RIG_TTL + SOON);
 	OK(none_holds("g"));
-	EQ(hear_status(0, "cut off"), -EOWNERDEAD);
+	EQ(hear_status(0, "cut off"), -ENOLINK);
 	rig_cut(0, false);
 	end_one();
 }

@@ -2602,6 +2602,7 @@ pub const ENODATA: i32 = 61;
 pub const ENODEV: i32 = 19;
 pub const ENOENT: i32 = 2;
 pub const ENOEXEC: i32 = 8;
+pub const ENOLINK: i32 = 67;
 pub const ENOMEM: i32 = 12;
 pub const ENOSPC: i32 = 28;
 pub const ENOTSUP: i32 = 95;

@@ -18,6 +18,7 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/cluster/cluster.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/cluster/cluster_hold.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/cluster/cluster_hold.h
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/cluster/cluster_leave.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/cluster/cluster_list.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/cluster/cluster_plan.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/cluster/cluster_plan.h

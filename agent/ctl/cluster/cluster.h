@@ -13,8 +13,9 @@
  *	cluster_ranks.c	the plan in the words of launchers and engines
  *	cluster_run.c	reserve the plan as a gang, and become a command
  *	cluster_hold.c	the process that holds the gang
+ *	cluster_leave.c	have the agent forget the cluster
  *
- * All but run read what the agent publishes: no process is asked.  Texts come
+ * All but run and leave read what the agent publishes: no process is asked.  Texts come
  * from other nodes, so each byte that a terminal would obey is replaced.
  */
 #ifndef GM_CTL_CLUSTER_H
@@ -88,5 +89,6 @@ int gm_ctl_cluster_models(struct gm_ctl *ctl);
 int gm_ctl_cluster_topo(struct gm_ctl *ctl);
 int gm_ctl_cluster_plan(struct gm_ctl *ctl);
 int gm_ctl_cluster_run(struct gm_ctl *ctl);
+int gm_ctl_cluster_leave(struct gm_ctl *ctl);
 
 #endif

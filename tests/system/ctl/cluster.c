@@ -222,6 +222,19 @@ static void a_stale_cluster_is_said_first(void)
 	OK(complains("cluster lab is stale"));
 }
 
+/* While gpumap-sync tells of it nothing is forgotten. */
+static void a_stale_cluster_can_be_left(void)
+{
+	publish(HOUR_NS);
+	EQ(CTL("cluster", "leave"), FAILED);
+	OK(complains("stop it first"));
+	EQ(CTL("cluster", "nodes"), DONE);
+	publish(1);
+	EQ(CTL("cluster", "leave"), DONE);
+	EQ(CTL("cluster", "nodes"), FAILED);
+	EQ(CTL("cluster", "leave"), FAILED);
+}
+
 static void what_is_not_there_is_said(void)
 {
 	if (!publish(HOUR_NS))
@@ -341,6 +354,7 @@ TAP_CASE()
 	tables_say_what_nodes_have();
 	objects_say_the_same();
 	a_stale_cluster_is_said_first();
+	a_stale_cluster_can_be_left();
 	what_is_not_there_is_said();
 	a_terminal_obeys_no_name();
 	nodes_and_models_have_names();

@@ -6,7 +6,7 @@
 #
 #   - a test that asks how many rounds there are (story_rounds(),
 #     stage_strikes(), GM_ROUNDS) is in GM_TORTURE, and so is what includes it,
-#     to run it on cards;
+#     to run it on cards, or has stories told by it;
 #   - what is in GM_TORTURE asks: without it, it would be make check over again.
 #
 # GM_CASES and GM_TORTURE are the lists of the makefiles.
@@ -16,8 +16,23 @@ cd "$abs_top_srcdir" || exit 1
 
 asks() {
 	included=$(sed -n 's/^#include "\(.*\.c\)"/\1/p' "$1")
-	grep -qE 'story_rounds(_or)?\(|stage_strikes\(|GM_ROUNDS' \
-		"${included:-$1}"
+	for file in "${included:-$1}" $(told_by "$1"); do
+		if grep -qE 'story_rounds(_or)?\(|stage_strikes\(|GM_ROUNDS' \
+			"$file"; then
+			return 0
+		fi
+	done
+	return 1
+}
+
+# The files of stories that several tests tell.
+told_by() {
+	for header in $(sed -n 's/^#include "\(.*_stories\.h\)"/\1/p' "$1"); do
+		echo "$header"
+		if [ -e "${header%.h}.c" ]; then
+			echo "${header%.h}.c"
+		fi
+	done
 }
 
 is_played() {

@@ -61,7 +61,7 @@ tests_suites_cuda_LDADD = tests/libcontract.la tests/libnodes.la \
 gm_cases += $(gm_cuda)
 GM_TORTURE += %reldir%/collective_buffers.c %reldir%/faults.c \
 	%reldir%/mask_copy.c %reldir%/mask_death.c %reldir%/mig_reuse.c \
-	%reldir%/nccl_api.c %reldir%/nccl_death.c
+	%reldir%/nccl_api.c %reldir%/nccl_cohort.c %reldir%/nccl_death.c
 
 # Tests of tests/system, which run on host rows there and on cards here.
 gm_suites += tests/suites/cuda_collectives

@@ -326,9 +326,11 @@ tests_suites_system_sync_LDADD = tests/libnodes.la tests/libsupport.la \
 	agent/reader/libreader.la lib/libgpumap.la agent/common/libcommon.la \
 	shm/libshm.la $(JANSSON_LIBS) -lpthread
 gm_cases += $(gm_system_sync)
-GM_TORTURE += %reldir%/sync/gangs_killed_etcd.c \
+GM_TORTURE += %reldir%/sync/gangs_etcd.c %reldir%/sync/gangs_file.c \
+	%reldir%/sync/gangs_killed_etcd.c \
 	%reldir%/sync/gangs_killed_file.c
-GM_TORTURE += %reldir%/sync/nodes_etcd.c %reldir%/sync/nodes_file.c
+GM_TORTURE += %reldir%/sync/nodes_etcd.c %reldir%/sync/nodes_file.c \
+	%reldir%/sync/partitions.c
 
 gm_suites += tests/suites/system_workers
 gm_system_workers = \

@@ -27,12 +27,13 @@ asks() {
 
 # The files of stories that several tests tell.
 told_by() {
-	for header in $(sed -n 's/^#include "\(.*_stories\.h\)"/\1/p' "$1"); do
-		echo "$header"
-		if [ -e "${header%.h}.c" ]; then
-			echo "${header%.h}.c"
-		fi
-	done
+	sed -n 's/^#include "\(.*_stories\)\.h"/\1/p' "$1" |
+		while read -r stories; do
+			echo "$stories.h"
+			if [ -e "$stories.c" ]; then
+				echo "$stories.c"
+			fi
+		done
 }
 
 is_played() {

@@ -15,8 +15,9 @@
  *	cluster_hold.c	the process that holds the gang
  *	cluster_leave.c	have the agent forget the cluster
  *
- * All but run and leave read what the agent publishes: no process is asked.  Texts come
- * from other nodes, so each byte that a terminal would obey is replaced.
+ * All but run and leave read what the agent publishes: no process is asked.
+ * Texts come from other nodes, so each byte that a terminal would obey is
+ * replaced.
  */
 #ifndef GM_CTL_CLUSTER_H
 #define GM_CTL_CLUSTER_H

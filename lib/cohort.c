@@ -307,6 +307,8 @@ struct joining {
 	/* for the caller, if that is still so at the deadline; 0: nothing */
 	int obstacle;
 	char why[GM_WHY];
+	/* that others had another world or version; "": they had not */
+	char others[GM_WHY];
 	struct state state;
 	uint8_t *ret_id;
 };
@@ -357,6 +359,7 @@ static int refuse_others(struct joining *j)
 		  j->join->name, j->state.world, theirs / 10000,
 		  theirs / 100 % 100, theirs % 100, j->join->world,
 		  ours / 10000, ours / 100 % 100, ours % 100);
+	snprintf(j->others, sizeof(j->others), "%s", gpumap_refusal(NULL));
 	return wait_for_lapse(j, -EPROTO);
 }
 
@@ -595,6 +598,11 @@ static int meet(struct joining *j)
 		return 0;
 	if (ret == AGAIN)
 		ret = -ETIMEDOUT;
+	/* They gave up just before, and this is why ranks are missing. */
+	if (ret == -ETIMEDOUT && j->others[0] != '\0') {
+		gm_map_refuse(NULL, j->others);
+		ret = -EPROTO;
+	}
 	if (j->epoch == 0 || j->sync->is_lost)
 		return ret;
 	snprintf(why, sizeof(why), "%s", gpumap_refusal(NULL));

@@ -335,7 +335,8 @@ static void mixed_versions_are_refused_by_name(void)
 	pid_t pids[2];
 
 	pids[0] = start_rank(1, "version=21903", 2000000000, true);
-	pids[1] = start_rank(2, "version=22706", 2000000000, true);
+	/* Waits longer: when the first gives up, it takes the first's place. */
+	pids[1] = start_rank(2, "version=22706", 3000000000, true);
 	OK(end_well(pids, 2));
 	OK((reports[1].ret == -EPROTO) != (reports[2].ret == -EPROTO));
 	for (int i = 1; i <= 2; i++) {

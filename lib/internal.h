@@ -32,8 +32,7 @@
  *	submit, wait		entries into rings, completions out of them
  *	scatter			one job on many rows
  *	comm, mesh_join		one job of all rows of a group
- *	sync_link, gang,	requests to gpumap-sync, see
- *	shared_value, cohort	sync_link.h
+ *	sync/			requests to gpumap-sync, see sync/link.h
  *	model, checkpoint/	checkpoints, see model.h
  *
  * Edges

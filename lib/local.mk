@@ -15,7 +15,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/choose.c \
 	%reldir%/client_memory_file.c \
 	%reldir%/cluster.c \
-	%reldir%/cohort.c %reldir%/cohort.h \
+	%reldir%/sync/cohort.c %reldir%/sync/cohort.h \
 	%reldir%/comm.c \
 	%reldir%/comm.h \
 	%reldir%/control.c \
@@ -48,7 +48,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/model_table.c \
 	%reldir%/model_table.h \
 	%reldir%/named_file.c \
-	%reldir%/gang.c \
+	%reldir%/sync/gang.c \
 	%reldir%/handle_check.c %reldir%/handle_check.h \
 	%reldir%/plan.c \
 	%reldir%/policy.c \
@@ -66,9 +66,9 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/shares.h \
 	%reldir%/spread.c %reldir%/spread.h \
 	%reldir%/submit.c \
-	%reldir%/sync_check.c \
-	%reldir%/sync_link.c %reldir%/sync_link.h \
-	%reldir%/shared_value.c %reldir%/shared_value.h \
+	%reldir%/sync/check.c \
+	%reldir%/sync/link.c %reldir%/sync/link.h \
+	%reldir%/sync/shared_value.c %reldir%/sync/shared_value.h \
 	%reldir%/view.c \
 	%reldir%/cuda_visible_devices.c \
 	%reldir%/cuda_visible_devices.h \

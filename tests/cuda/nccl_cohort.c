@@ -5,7 +5,7 @@
  * agent. */
 
 #include "tests/cuda/nccl_stories.h"
-#include "tests/support/sync_nodes.h"
+#include "tests/support/nodes/sync_nodes.h"
 
 #define NODES 2
 

@@ -79,7 +79,7 @@ tests_libsupport_la_SOURCES += \
 	%reldir%/cuda_agent.c %reldir%/cuda_agent.h \
 	%reldir%/cuda_backend.c %reldir%/cuda_backend.h \
 	%reldir%/cuda_session.c %reldir%/cuda_session.h \
-	%reldir%/cluster_nodes.c %reldir%/cluster_nodes.h \
+	%reldir%/nodes/cluster_nodes.c %reldir%/nodes/cluster_nodes.h \
 	%reldir%/damage.c %reldir%/damage.h \
 	%reldir%/jump.c %reldir%/jump.h \
 	%reldir%/driver_copy.c %reldir%/driver_copy.h \
@@ -108,11 +108,11 @@ tests_libsupport_la_SOURCES += \
 # Stores, and the nodes that meet there.
 check_LTLIBRARIES += tests/libnodes.la
 tests_libnodes_la_SOURCES = \
-	%reldir%/etcd_server.c %reldir%/etcd_server.h \
-	%reldir%/store_rig.c %reldir%/store_rig.h \
-	%reldir%/sync_crowd.c %reldir%/sync_crowd.h \
-	%reldir%/net.c %reldir%/net.h \
-	%reldir%/sync_nodes.c %reldir%/sync_nodes.h
+	%reldir%/nodes/etcd_server.c %reldir%/nodes/etcd_server.h \
+	%reldir%/nodes/store_rig.c %reldir%/nodes/store_rig.h \
+	%reldir%/nodes/sync_crowd.c %reldir%/nodes/sync_crowd.h \
+	%reldir%/nodes/net.c %reldir%/nodes/net.h \
+	%reldir%/nodes/sync_nodes.c %reldir%/nodes/sync_nodes.h
 
 # The operators' definition in C, and a reader of PTX that holds the text to it.
 check_LTLIBRARIES += tests/libptx.la

@@ -10,7 +10,7 @@
 #include <errno.h>
 
 #include "shm/cluster.h"
-#include "tests/support/cluster_nodes.h"
+#include "tests/support/nodes/cluster_nodes.h"
 #include "tests/support/damage.h"
 
 #define N         3u

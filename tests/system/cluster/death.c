@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-#include "tests/support/cluster_nodes.h"
+#include "tests/support/nodes/cluster_nodes.h"
 #include "tests/support/story.h"
 
 static const char *const points[] = {

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "tests/support/cluster_nodes.h"
+#include "tests/support/nodes/cluster_nodes.h"
 #include "tests/support/story.h"
 
 #define FIRST  100 /* publications before the first look */

@@ -12,7 +12,7 @@
 
 #include "shm/cluster.h"
 #include "shm/control_cluster.h"
-#include "tests/support/cluster_nodes.h"
+#include "tests/support/nodes/cluster_nodes.h"
 #include "tests/support/dice.h"
 #include "tests/support/raw.h"
 #include "tests/support/story.h"

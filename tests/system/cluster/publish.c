@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <sys/wait.h>
 
-#include "tests/support/cluster_nodes.h"
+#include "tests/support/nodes/cluster_nodes.h"
 #include "tests/support/story.h"
 #include "tests/support/users.h"
 

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 
 #include "shm/atomic.h"
-#include "tests/support/cluster_nodes.h"
+#include "tests/support/nodes/cluster_nodes.h"
 #include "tests/support/story.h"
 
 #define READERS 4

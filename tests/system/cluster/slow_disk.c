@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <sys/wait.h>
 
-#include "tests/support/cluster_nodes.h"
+#include "tests/support/nodes/cluster_nodes.h"
 #include "tests/support/story.h"
 
 #define TRIES 50

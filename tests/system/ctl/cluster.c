@@ -6,7 +6,7 @@
  * this test publishes, with nodes that are gone, and when all of it is stale.
  */
 
-#include "tests/support/cluster_nodes.h"
+#include "tests/support/nodes/cluster_nodes.h"
 #include "tests/support/ctl_cluster.h"
 #include "tests/support/story.h"
 

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 #include "shm/layout.h"
-#include "tests/support/cluster_nodes.h"
+#include "tests/support/nodes/cluster_nodes.h"
 #include "tests/support/ctl.h"
 #include "tests/support/process.h"
 #include "tests/support/story.h"

@@ -9,7 +9,7 @@
 
 #include <sys/stat.h>
 
-#include "tests/support/cluster_nodes.h"
+#include "tests/support/nodes/cluster_nodes.h"
 #include "tests/support/ctl.h"
 #include "tests/support/exporter.h"
 #include "tests/support/load_file.h"

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "shm/control.h"
-#include "tests/support/cluster_nodes.h"
+#include "tests/support/nodes/cluster_nodes.h"
 #include "tests/support/ctl.h"
 #include "tests/support/dice.h"
 #include "tests/support/story.h"

@@ -9,7 +9,7 @@
 #define GM_TEST_PLACE_H
 
 #include "tests/support/story.h"
-#include "tests/support/sync_nodes.h"
+#include "tests/support/nodes/sync_nodes.h"
 
 #define PLACE_NODES 3
 

@@ -12,7 +12,7 @@
 #include <sched.h>
 #include <sys/wait.h>
 
-#include "tests/support/cluster_nodes.h"
+#include "tests/support/nodes/cluster_nodes.h"
 #include "tests/support/mesh_agent.h"
 
 #ifndef CLONE_NEWTIME

@@ -20,7 +20,7 @@
 #include "gpumap.h"
 #include "shm/control_sync.h"
 #include "tests/support/story.h"
-#include "tests/support/sync_nodes.h"
+#include "tests/support/nodes/sync_nodes.h"
 #include "tests/support/tap.h"
 
 static struct sync_node node;

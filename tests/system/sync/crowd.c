@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "tests/support/story.h"
-#include "tests/support/sync_crowd.h"
+#include "tests/support/nodes/sync_crowd.h"
 #include "tests/support/tap.h"
 
 #define TTL_MS     5000

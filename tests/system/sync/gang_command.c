@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 #include "tests/support/run.h"
-#include "tests/support/sync_nodes.h"
+#include "tests/support/nodes/sync_nodes.h"
 
 static struct sync_node nodes[2];
 static struct sync_place place;

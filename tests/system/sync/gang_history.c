@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "tests/support/dice.h"
-#include "tests/support/store_rig.h"
+#include "tests/support/nodes/store_rig.h"
 #include "tests/support/story.h"
 #include "tests/support/tap.h"
 

@@ -9,7 +9,7 @@
 #ifndef GM_TEST_GANG_STORIES_H
 #define GM_TEST_GANG_STORIES_H
 
-#include "tests/support/sync_nodes.h"
+#include "tests/support/nodes/sync_nodes.h"
 
 #define GANG_NODES 3u
 #define GANG_CARD  (UINT64_C(16) << 30)

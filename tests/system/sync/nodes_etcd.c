@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/support/store_rig.h"
+#include "tests/support/nodes/store_rig.h"
 #include "tests/support/story.h"
 #include "tests/support/tap.h"
 #include "tests/system/sync/sync_stories.h"

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/net.h"
-#include "tests/support/store_rig.h"
+#include "tests/support/nodes/net.h"
+#include "tests/support/nodes/store_rig.h"
 #include "tests/support/story.h"
-#include "tests/support/sync_nodes.h"
+#include "tests/support/nodes/sync_nodes.h"
 #include "tests/support/tap.h"
 
 #define NODES   3

@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/support/store_rig.h"
+#include "tests/support/nodes/store_rig.h"
 #include "tests/support/story.h"
-#include "tests/support/sync_nodes.h"
+#include "tests/support/nodes/sync_nodes.h"
 #include "tests/support/tap.h"
 
 #define NODES   2

@@ -12,8 +12,8 @@
 #include "agent/sync/summary.h"
 #include "tests/support/process.h"
 #include "tests/support/story.h"
-#include "tests/support/store_rig.h"
-#include "tests/support/sync_crowd.h"
+#include "tests/support/nodes/store_rig.h"
+#include "tests/support/nodes/sync_crowd.h"
 #include "tests/support/tap.h"
 
 #define LONG_TTL   60000u /* of which nothing lapses in a test */

@@ -9,7 +9,7 @@
 #ifndef GM_TEST_SYNC_STORIES_H
 #define GM_TEST_SYNC_STORIES_H
 
-#include "tests/support/sync_nodes.h"
+#include "tests/support/nodes/sync_nodes.h"
 
 /* Start both nodes; the place is made. */
 void stories_begin(struct sync_place *place);

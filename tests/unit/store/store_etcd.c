@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 #include "tests/support/tap.h"
-#include "tests/support/etcd_server.h"
-#include "tests/support/store_rig.h"
+#include "tests/support/nodes/etcd_server.h"
+#include "tests/support/nodes/store_rig.h"
 #include "tests/unit/store/store_stories.h"
 
 #define ROOT "/gpumap/v1/test/"

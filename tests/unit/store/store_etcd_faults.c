@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "tests/support/tap.h"
-#include "tests/support/etcd_server.h"
-#include "tests/support/store_rig.h"
+#include "tests/support/nodes/etcd_server.h"
+#include "tests/support/nodes/store_rig.h"
 
 #define ROOT "/gpumap/v1/test/"
 

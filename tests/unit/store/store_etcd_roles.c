@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/support/etcd_server.h"
-#include "tests/support/store_rig.h"
+#include "tests/support/nodes/etcd_server.h"
+#include "tests/support/nodes/store_rig.h"
 #include "tests/support/tap.h"
 
 #define ROOT "/gpumap/v1/lab/"

@@ -22,7 +22,7 @@
 #include "tests/support/shm_names.h"
 #include "tests/support/tap.h"
 #include "tests/support/users.h"
-#include "tests/support/store_rig.h"
+#include "tests/support/nodes/store_rig.h"
 #include "tests/unit/store/store_stories.h"
 
 static char folder[64], link_to_it[72];

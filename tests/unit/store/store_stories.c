@@ -13,7 +13,7 @@
 #include "tests/support/dice.h"
 #include "tests/support/process.h"
 #include "tests/support/tap.h"
-#include "tests/support/store_rig.h"
+#include "tests/support/nodes/store_rig.h"
 
 static char text[GM_STORE_VALUE_BYTES + 2];
 

@@ -30,8 +30,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "lib/cohort.h"
-#include "lib/shared_value.h"
+#include "lib/sync/cohort.h"
+#include "lib/sync/shared_value.h"
 
 #define KEY_ROOM   (GPUMAP_VALUE_KEY_MAX + 1)
 #define STATE_ROOM 512u /* of a state as text */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/sync_link.h"
+#include "lib/sync/link.h"
 
 /* Beyond the time that gpumap-sync was told to wait: it asks the store. */
 #define EXTRA_NS (10 * GM_SECOND)

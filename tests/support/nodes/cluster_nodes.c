@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/support/cluster_nodes.h"
+#include "tests/support/nodes/cluster_nodes.h"
 
 #include <errno.h>
 #include <stdio.h>

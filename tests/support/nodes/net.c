@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/support/net.h"
+#include "tests/support/nodes/net.h"
 
 #include <fcntl.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/support/store_rig.h"
+#include "tests/support/nodes/store_rig.h"
 
 #include <poll.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/support/sync_crowd.h"
+#include "tests/support/nodes/sync_crowd.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "agent/sync/summary.h"
-#include "tests/support/store_rig.h"
+#include "tests/support/nodes/store_rig.h"
 #include "tests/support/story.h"
 #include "tests/support/tap.h"
 

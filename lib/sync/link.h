@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * sync_link.h - a connection to gpumap-sync, and requests on it.
+ * link.h - a connection to gpumap-sync, and requests on it.
  *
  * A request waits for the reply of its serial, with a deadline.  Other records
  * that come meanwhile are kept: events, for gpumap_sync_check(); the answer to

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "lib/sync_link.h"
+#include "lib/sync/link.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -11,7 +11,7 @@
 #ifndef GM_SHARED_VALUE_H
 #define GM_SHARED_VALUE_H
 
-#include "lib/sync_link.h"
+#include "lib/sync/link.h"
 
 /* As gpumap_value_get(), _cas(), _wait() and _list(). */
 int gm_shared_value_get(struct gpumap_sync *sync, const char *key,

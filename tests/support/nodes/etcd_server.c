@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/support/etcd_server.h"
+#include "tests/support/nodes/etcd_server.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "tests/support/sync_nodes.h"
+#include "tests/support/nodes/sync_nodes.h"
 
 #define CROWD_STORES 4 /* each with a lease for its part of the nodes */
 #define CROWD_ROWS   8 /* cards of a node */

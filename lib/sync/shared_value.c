@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "lib/shared_value.h"
+#include "lib/sync/shared_value.h"
 
 /* Beyond the time that gpumap-sync was told to wait. */
 #define WAIT_EXTRA_NS (5 * GM_SECOND)

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "lib/cohort.h"
+#include "lib/sync/cohort.h"
 
 int gpumap_sync_check(struct gpumap_sync *sync)
 {

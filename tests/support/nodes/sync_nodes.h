@@ -18,7 +18,7 @@
 #include "agent/store/store.h"
 #include "gpumap.h"
 #include "tests/support/agent.h"
-#include "tests/support/etcd_server.h"
+#include "tests/support/nodes/etcd_server.h"
 
 #define SYNC_CLUSTER  "test"
 #define SYNC_TTL_MS   2000

@@ -119,19 +119,8 @@ static _Noreturn void detach(const struct gm_cluster_hold *hold, int command,
 			     int out)
 {
 	int keep[] = { command, out };
-	sigset_t all;
 
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, NULL);
-	setsid();
-	switch (fork()) {
-	case -1:
-		_exit(1);
-	case 0:
-		break;
-	default:
-		_exit(0);
-	}
+	gm_run_orphan();
 	gm_run_close_others(keep, 2, true);
 	be_holder(hold, command, out);
 }

@@ -230,19 +230,6 @@ static json_t *left_out_json(const struct gm_ctl_cluster_job *job)
 	return list;
 }
 
-static json_t *env_json(const struct gm_run_words *env)
-{
-	json_t *object = json_object();
-
-	for (uint32_t i = 0; i < env->n; i++) {
-		size_t n = strcspn(env->v[i], "=");
-
-		json_object_setn_new(object, env->v[i], n,
-				     json_string(env->v[i] + n + 1));
-	}
-	return object;
-}
-
 static json_t *words_json(const char *node,
 			  const struct gm_ctl_cluster_words *words)
 {
@@ -251,7 +238,7 @@ static json_t *words_json(const char *node,
 	for (uint32_t i = 0; i < words->argv.n; i++)
 		json_array_append_new(argv, json_string(words->argv.v[i]));
 	return json_pack("{s:s, s:o, s:o}", "node", node, "env",
-			 env_json(&words->env), "argv", argv);
+			 gm_run_env_json(&words->env), "argv", argv);
 }
 
 static json_t *commands_json(const struct gm_ctl_cluster_job *job,

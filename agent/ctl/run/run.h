@@ -73,6 +73,9 @@ void gm_run_add(struct gm_run_words *words, const char *format, ...)
 
 void gm_run_words_free(struct gm_run_words *words);
 
+/* Words "NAME=VALUE" as an object. */
+json_t *gm_run_env_json(const struct gm_run_words *env);
+
 /* Make @run->name of --name, or "run.COMMAND.1a2b3c4d", which no other run
  * has.  Returns an exit status. */
 int gm_run_name(struct gm_run *run);
@@ -147,6 +150,10 @@ void gm_run_start_free(struct gm_run *run);
 
 /* How long the window may last; 0: there is none. */
 uint64_t gm_run_start_limit_ns(const struct gm_run *run);
+
+/* In a child: go on in a process that is no child of the caller's, in a session
+ * of its own, and that takes no signal but SIGKILL. */
+void gm_run_orphan(void);
 
 /* In a process of our own: close every descriptor but the @n of @keep and the
  * standard ones, which are of /dev/null from now on; but one that speaks keeps

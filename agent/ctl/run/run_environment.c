@@ -230,7 +230,7 @@ void gm_run_environment_merge(const struct gm_run *run,
 		gm_run_add(ret_words, "%s", run->env.v[i]);
 }
 
-static json_t *env_json(const struct gm_run_words *env)
+json_t *gm_run_env_json(const struct gm_run_words *env)
 {
 	json_t *object = json_object();
 
@@ -275,10 +275,10 @@ static int show_json(const struct gm_run *run)
 		json_array_append_new(argv, json_string(run->argv.v[i]));
 	rows = rows_json(run, &bytes);
 	return gm_ctl_print(json_pack("{s:o, s:o, s:o, s:I, s:o, s:o}", "env",
-				      env_json(&run->env), "argv", argv, "rows",
-				      rows, "bytes", (json_int_t)bytes, "cpus",
-				      text_or_null(binding.cpus), "nodes",
-				      text_or_null(binding.nodes)));
+				      gm_run_env_json(&run->env), "argv", argv,
+				      "rows", rows, "bytes", (json_int_t)bytes,
+				      "cpus", text_or_null(binding.cpus),
+				      "nodes", text_or_null(binding.nodes)));
 }
 
 int gm_run_environment_show(const struct gm_run *run)

@@ -434,10 +434,8 @@ void gm_run_close_others(int *keep, size_t n, bool speaks)
 	close_range(from, ~0u, 0);
 }
 
-/* In the child: start the watcher as no child of the command's. */
-static _Noreturn void detach(struct gm_run_start *s)
+void gm_run_orphan(void)
 {
-	int keep[] = { s->command, s->socket, s->here };
 	sigset_t all;
 
 	sigfillset(&all);
@@ -451,6 +449,14 @@ static _Noreturn void detach(struct gm_run_start *s)
 	default:
 		_exit(0);
 	}
+}
+
+/* In the child: start the watcher as no child of the command's. */
+static _Noreturn void detach(struct gm_run_start *s)
+{
+	int keep[] = { s->command, s->socket, s->here };
+
+	gm_run_orphan();
 	gm_run_close_others(keep, 3, false);
 	watch(s);
 }

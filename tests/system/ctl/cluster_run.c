@@ -6,7 +6,6 @@
  * not run, the exit status says why, and no file is left.
  */
 
-#include <dirent.h>
 #include <sys/stat.h>
 
 #include "tests/support/ctl_cluster.h"
@@ -34,19 +33,6 @@ static void publish(uint64_t limit_ns)
 	CTL("cluster", "run", "--sync", socket_path, "--cache-dir", folder, \
 	    "--layers", "8", "--bytes", "80G", __VA_ARGS__)
 
-static uint32_t count_files(void)
-{
-	DIR *dir = opendir(folder);
-	const struct dirent *entry;
-	uint32_t n = 0;
-
-	while (dir != NULL && (entry = readdir(dir)) != NULL)
-		n += strncmp(entry->d_name, "gpumap-cluster", 14) == 0;
-	if (dir != NULL)
-		closedir(dir);
-	return n;
-}
-
 static void nothing_runs_without_a_reservation(void)
 {
 	publish(HOUR_NS);
@@ -70,7 +56,7 @@ static void nothing_runs_without_a_reservation(void)
 		     "that are: run it on b, or give --only"));
 	publish(1);
 	EQ(RUN("--", "echo", "ran"), STALE);
-	EQ(count_files(), 0);
+	EQ(lab_count_files(folder), 0);
 }
 
 TAP_CASE()

@@ -7,12 +7,12 @@
  * node's command has the other; and when a node is gone, that is said.
  */
 
-#include <dirent.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tests/support/ctl_cluster.h"
 #include "tests/support/run.h"
 #include "tests/support/nodes/sync_nodes.h"
 
@@ -32,27 +32,14 @@ static void be_on(uint32_t i)
 			    "--cache-dir", folder, "--layers", "8", "--bytes", \
 			    "64M", "--nodes", "2", __VA_ARGS__))
 
-static uint32_t count_files(void)
-{
-	DIR *dir = opendir(folder);
-	const struct dirent *entry;
-	uint32_t n = 0;
-
-	while (dir != NULL && (entry = readdir(dir)) != NULL)
-		n += strncmp(entry->d_name, "gpumap-cluster", 14) == 0;
-	if (dir != NULL)
-		closedir(dir);
-	return n;
-}
-
 static bool all_gone(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
 
-	while (count_files() > 0 && story_now() < until)
+	while (lab_count_files(folder) > 0 && story_now() < until)
 		story_nap(1000);
 	return run_all_gone(nodes[0].map) && run_all_gone(nodes[1].map) &&
-	       count_files() == 0;
+	       lab_count_files(folder) == 0;
 }
 
 /* The files and the variables of the command here. */
@@ -73,7 +60,7 @@ static void both_nodes_hold_while_the_command_lives(void)
 		run_printed(&job, job.err, "\n");
 	OK(run_holder(nodes[0].map, "g", &holder));
 	OK(run_holder(nodes[1].map, "g", &holder));
-	EQ(count_files(), 1);
+	EQ(lab_count_files(folder), 1);
 
 	/* The other node's command is any user's of gpumapctl there. */
 	be_on(1);

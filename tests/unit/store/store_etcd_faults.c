@@ -315,6 +315,49 @@ static void certificates_are_checked(void)
 
 /* ---- users --------------------------------------------------------------- */
 
+/* Let the user node, with the password secret, and no other have what is below
+ * ROOT. */
+static void lock(struct etcd_server *locked)
+{
+	etcd_make(locked, 9);
+	locked->more[0] = "--auth-token-ttl";
+	locked->more[1] = "1";
+	etcd_start(locked);
+	OK(etcd_listens(locked));
+	while (etcd_tell(locked, "/v3/auth/user/add",
+			 "{\"name\":\"root\",\"password\":\"r\"}") != 0)
+		usleep(20000);
+	EQ(etcd_tell(locked, "/v3/auth/role/add", "{\"name\":\"root\"}"), 0);
+	EQ(etcd_tell(locked, "/v3/auth/user/grant",
+		     "{\"user\":\"root\",\"role\":\"root\"}"),
+	   0);
+	EQ(etcd_tell(locked, "/v3/auth/user/add",
+		     "{\"name\":\"node\",\"password\":\"secret\"}"),
+	   0);
+	EQ(etcd_tell(locked, "/v3/auth/role/add", "{\"name\":\"nodes\"}"), 0);
+	/* To read and write "/gpumap/v1/test/" to "/gpumap/v1/test0" */
+	EQ(etcd_tell(locked, "/v3/auth/role/grant",
+		     "{\"name\":\"nodes\",\"perm\":{\"permType\":\"READWRITE\","
+		     "\"key\":\"L2dwdW1hcC92MS90ZXN0Lw==\","
+		     "\"range_end\":\"L2dwdW1hcC92MS90ZXN0MA==\"}}"),
+	   0);
+	EQ(etcd_tell(locked, "/v3/auth/user/grant",
+		     "{\"user\":\"node\",\"role\":\"nodes\"}"),
+	   0);
+	EQ(etcd_tell(locked, "/v3/auth/enable", "{}"), 0);
+}
+
+/* A put is refused, for this reason. */
+static void is_denied(const struct gm_store_opts *opts, const char *why)
+{
+	struct gm_store *store = rig_open(opts);
+	struct rig_result result;
+
+	EQ(rig_put(store, "k", "1", NULL, &result), -EACCES);
+	OK(strstr(result.why, why) != NULL);
+	gm_store_close(store);
+}
+
 static void users_have_passwords(void)
 {
 	struct etcd_server locked;
@@ -327,33 +370,7 @@ static void users_have_passwords(void)
 	struct rig_watch watch;
 	struct gm_store *store;
 
-	etcd_make(&locked, 9);
-	locked.more[0] = "--auth-token-ttl";
-	locked.more[1] = "1";
-	etcd_start(&locked);
-	OK(etcd_listens(&locked));
-	while (etcd_tell(&locked, "/v3/auth/user/add",
-			 "{\"name\":\"root\",\"password\":\"r\"}") != 0)
-		usleep(20000);
-	EQ(etcd_tell(&locked, "/v3/auth/role/add", "{\"name\":\"root\"}"), 0);
-	EQ(etcd_tell(&locked, "/v3/auth/user/grant",
-		     "{\"user\":\"root\",\"role\":\"root\"}"),
-	   0);
-	EQ(etcd_tell(&locked, "/v3/auth/user/add",
-		     "{\"name\":\"node\",\"password\":\"secret\"}"),
-	   0);
-	EQ(etcd_tell(&locked, "/v3/auth/role/add", "{\"name\":\"nodes\"}"), 0);
-	/* To read and write "/gpumap/v1/test/" to "/gpumap/v1/test0" */
-	EQ(etcd_tell(&locked, "/v3/auth/role/grant",
-		     "{\"name\":\"nodes\",\"perm\":{\"permType\":\"READWRITE\","
-		     "\"key\":\"L2dwdW1hcC92MS90ZXN0Lw==\","
-		     "\"range_end\":\"L2dwdW1hcC92MS90ZXN0MA==\"}}"),
-	   0);
-	EQ(etcd_tell(&locked, "/v3/auth/user/grant",
-		     "{\"user\":\"node\",\"role\":\"nodes\"}"),
-	   0);
-	EQ(etcd_tell(&locked, "/v3/auth/enable", "{}"), 0);
-
+	lock(&locked);
 	store = rig_open(&opts);
 	rig_watch(store, &watch, "");
 	EQ(rig_put(store, "k", "1", NULL, &result), 0);
@@ -366,21 +383,12 @@ static void users_have_passwords(void)
 	rig_watch_end(&watch);
 
 	opts.root = "/other/";
-	store = rig_open(&opts);
-	EQ(rig_put(store, "k", "1", NULL, &result), -EACCES);
-	OK(strstr(result.why, "permission denied") != NULL);
-	gm_store_close(store);
+	is_denied(&opts, "permission denied");
 	opts.root = ROOT;
 	opts.password = "wrong";
-	store = rig_open(&opts);
-	EQ(rig_put(store, "k", "1", NULL, &result), -EACCES);
-	OK(strstr(result.why, "invalid user ID or password") != NULL);
-	gm_store_close(store);
+	is_denied(&opts, "invalid user ID or password");
 	opts.user = NULL;
-	store = rig_open(&opts);
-	EQ(rig_put(store, "k", "1", NULL, &result), -EACCES);
-	OK(strstr(result.why, "give a user and a password") != NULL);
-	gm_store_close(store);
+	is_denied(&opts, "give a user and a password");
 	etcd_remove(&locked);
 }
 

@@ -192,57 +192,55 @@ static bool has_flags(const void *flags)
 
 /* ---- whole screens ------------------------------------------------------- */
 
-static void screens_are_as_expected(void)
+/* Lines that name this user. */
+static char has[128], wide[256];
+
+static const char *const small[] = {
+	" test.*  gpumapd *.*.* READY*, start 1  3 rows*:??:??",
+	"─ rows ─*─ ██ sessions  ▓▓ others  ▒▒ "
+	"promised  ·· free",
+	" row kind  state      memory                    taken/all  "
+	"device",
+	" NUMA node 0  1 row, * used, 0 B promised, * free",
+	"   0 host  READY      ?????????????????*/*  host *",
+	" no NUMA node  2 rows, 20.0 GiB used, 30.0 GiB promised, 110 "
+	"GiB free",
+	"   1 dummy READY      ▓▓▒▒▒▒"
+	"▒▒▒········ 40.0 GiB/80.0 "
+	"GiB  "
+	"H100",
+	"   2 dummy READY      ▓▓······"
+	"········· 10.0 GiB/80.0 GiB  "
+	"H100",
+	"─ row 1  H100  40.0 GiB free "
+	"─*─",
+	"   12 %",
+	" used *▂",
+	"─ sessions and reservations 1  models  waits "
+	"─*─",
+	has,
+	"   no process reserves 30.0 GiB of row 1 as kept",
+	"",
+	"",
+	"",
+	"",
+	"",
+	"",
+	"",
+	"",
+	"",
+	" q quit  h help  Tab panel  s sort  / filter  t tree  d drain "
+	" "
+	"space pause",
+	NULL
+};
+
+static const char *large[LINES];
+
+static void write_large(void)
 {
-	char has[128], wide[256];
-	const char *const small[] = {
-		" test.*  gpumapd *.*.* READY*, start 1  3 rows*:??:??",
-		"─ rows ─*─ ██ sessions  ▓▓ others  ▒▒ "
-		"promised  ·· free",
-		" row kind  state      memory                    taken/all  "
-		"device",
-		" NUMA node 0  1 row, * used, 0 B promised, * free",
-		"   0 host  READY      ?????????????????*/*  host *",
-		" no NUMA node  2 rows, 20.0 GiB used, 30.0 GiB promised, 110 "
-		"GiB free",
-		"   1 dummy READY      ▓▓▒▒▒▒"
-		"▒▒▒········ 40.0 GiB/80.0 "
-		"GiB  "
-		"H100",
-		"   2 dummy READY      ▓▓······"
-		"········· 10.0 GiB/80.0 GiB  "
-		"H100",
-		"─ row 1  H100  40.0 GiB free "
-		"─*─",
-		"   12 %",
-		" used *▂",
-		"─ sessions and reservations 1  models  waits "
-		"─*─",
-		has,
-		"   no process reserves 30.0 GiB of row 1 as kept",
-		"",
-		"",
-		"",
-		"",
-		"",
-		"",
-		"",
-		"",
-		"",
-		" q quit  h help  Tab panel  s sort  / filter  t tree  d drain "
-		" "
-		"space pause",
-		NULL
-	};
-	const char *large[LINES] = { NULL };
 	int n = 0;
 
-	snprintf(has, sizeof(has), " %s  has 0 B, reserves 30.0 GiB",
-		 user_name);
-	OK(shows("   1 dummy READY"));
-	press("Down");
-	OK(is_screen(small));
-	EQ(tmux("resize-window -x 200 -y 50"), 0);
 	large[n++] = " test.*  gpumapd *.*.* READY*, start 1  3 rows*:??:??";
 	large[n++] = "─ rows ─*─ ██ sessions  ▓▓"
 		     " others  ▒▒ promised  ·· free";
@@ -269,10 +267,6 @@ static void screens_are_as_expected(void)
 	large[n++] = "";
 	large[n++] = " used *▅";
 	large[n++] = "─ sessions and reservations 1 ─*─ models 1 ─*─";
-	snprintf(wide, sizeof(wide),
-		 "%s * kept *%s*30.0 GiB 1 layer, "
-		 "reserved, row 1",
-		 has, user_name);
 	large[n++] = wide;
 	large[n++] = small[13];
 	while (n < 46)
@@ -281,6 +275,21 @@ static void screens_are_as_expected(void)
 	large[n++] = " * no request waits";
 	large[n++] = "";
 	large[n++] = small[23];
+}
+
+static void screens_are_as_expected(void)
+{
+	snprintf(has, sizeof(has), " %s  has 0 B, reserves 30.0 GiB",
+		 user_name);
+	snprintf(wide, sizeof(wide),
+		 "%s * kept *%s*30.0 GiB 1 layer, "
+		 "reserved, row 1",
+		 has, user_name);
+	write_large();
+	OK(shows("   1 dummy READY"));
+	press("Down");
+	OK(is_screen(small));
+	EQ(tmux("resize-window -x 200 -y 50"), 0);
 	OK(is_screen(large));
 	/* Nothing of the larger screen is left over. */
 	EQ(tmux("resize-window -x 40 -y 10"), 0);

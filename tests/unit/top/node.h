@@ -113,6 +113,10 @@ static inline void node_lists(void)
 		.info = { .session = 0, .row = 0, .bytes = 2 * GIB },
 		.process = node_process(0, "bob", "-"),
 	};
+}
+
+static inline void node_models(void)
+{
 	shares[0] = (struct gm_top_share){
 		.info = { .name = "llama",
 			  .n_holders = 3,
@@ -128,6 +132,10 @@ static inline void node_lists(void)
 		.bytes = 40 * GIB,
 		.rows = { 0x1e },
 	};
+}
+
+static inline void node_waits(void)
+{
 	waits[0] = (struct gm_top_wait){
 		.info = { .name = "first",
 			  .bytes = 60 * GIB,
@@ -168,6 +176,8 @@ static inline void node_make(uint32_t n)
 	};
 	node_rows(n);
 	node_lists();
+	node_models();
+	node_waits();
 	setenv("TZ", "UTC", 1);
 	gm_top_view_free(&view);
 	view = (struct gm_top_view){ .width = 80,

@@ -250,6 +250,35 @@ static void a_rank_is_one_process(struct place *place)
 	gpumap_sync_close(other.sync);
 }
 
+/* Ranks with another version give up first, and are missing then. */
+static void another_version_is_said_after_it_has_left(struct place *place)
+{
+	struct rank first = { .sync = place_connect(place, 0) };
+	struct rank other = { .sync = place_connect(place, 1) };
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	char ends[64];
+	size_t bytes = 0;
+
+	if (first.sync == NULL || other.sync == NULL)
+		return;
+	begin(&first, "mixed", 1, 1000);
+	while (bytes == 0 && story_now() < until)
+		EQ(gpumap_value_list(other.sync, "mixed/rank/", ends,
+				     sizeof(ends), &bytes),
+		   0);
+	other.join = first.join;
+	other.join.rank = 2;
+	other.join.version = 22706;
+	other.join.deadline_ns = place_in(3000);
+	act(&other);
+	EQ(end(&first), -ETIMEDOUT);
+	EQ(other.status, -EPROTO);
+	OK(strstr(other.why, "2.19.3") != NULL &&
+	   strstr(other.why, "2.27.6") != NULL);
+	gpumap_sync_close(first.sync);
+	gpumap_sync_close(other.sync);
+}
+
 static void what_is_no_join_is_refused(struct place *place)
 {
 	struct rank rank = { .sync = place_connect(place, 0) };
@@ -298,6 +327,7 @@ static void tell(struct place *place)
 	a_rank_that_ends_moves_the_epoch_on(place);
 	a_lost_lease_ends_a_rank(place);
 	a_rank_is_one_process(place);
+	another_version_is_said_after_it_has_left(place);
 	what_is_no_join_is_refused(place);
 }
 

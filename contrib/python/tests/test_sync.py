@@ -97,14 +97,17 @@ def test_what_is_refused(syncs: Syncs, a: gpumap.Sync) -> None:
 
 
 def test_a_child_opens_its_own(a: gpumap.Sync) -> None:
-    pid = os.fork()
-    if pid == 0:
-        try:
-            a.get("x")
-        except gpumap.Forked:
-            os._exit(0)
-        os._exit(1)
-    assert os.waitpid(pid, 0)[1] == 0
+    for call in (lambda: a.get("x"), a.check):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                call()
+            except gpumap.Forked:
+                os._exit(0)
+            except BaseException:
+                os._exit(1)
+            os._exit(2)
+        assert os.waitpid(pid, 0)[1] == 0
     a.check()
 
 

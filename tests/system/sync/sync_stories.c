@@ -19,6 +19,8 @@
 #define LONG_TTL   60000u /* of which nothing lapses in a test */
 #define CHANGES    12
 #define ROW_CHANGE 1000
+#define RATE_NS    UINT64_C(1000000000)
+#define OLD_NS     UINT64_C(500000000)
 #define ELSEWHERE  "00000000-1111-4222-8333-444444444444" /* a boot */
 
 struct sync_node stories_a, stories_b;
@@ -100,6 +102,40 @@ static void a_change_is_seen_elsewhere(void)
 	OK(sync_node_sees_reserved(b, "a", 0, SYNC_LIMIT_MS) >= 0);
 }
 
+/* Change row 0 all the time.  Returns how often the store had something new,
+ * and in *@ret_ms the time. */
+static unsigned int count_writes(uint64_t bytes, uint64_t *ret_ms)
+{
+	char value[GM_STORE_VALUE_BYTES + 1];
+	uint64_t since_ns = story_now(), revision, last = 0;
+	unsigned int n = 0;
+
+	for (uint64_t i = 0; story_now() - since_ns < 2 * RATE_NS; i++) {
+		EQ(sync_node_reserve(a, (i % 2 + 1) * bytes), 0);
+		EQ(rig_get(stories_store, "nodes/a", value, &revision), 0);
+		n += revision != last;
+		last = revision;
+	}
+	EQ(sync_node_reserve(a, 0), 0);
+	*ret_ms = (story_now() - since_ns) / 1000000;
+	return n;
+}
+
+/* Facts are written five times a second at most, figures alone once. */
+static void many_changes_are_few_writes(void)
+{
+	unsigned int n;
+	uint64_t ms;
+
+	n = count_writes(sync_node_step(a), &ms);
+	OK(n > 1);
+	OK(n <= ms / 200 + 2);
+	NOTE("%u writes in %llu ms", n, (unsigned long long)ms);
+	n = count_writes(sync_node_step(a) / 8, &ms);
+	OK(n <= ms / 1000 + 3);
+	NOTE("of figures %u in %llu ms", n, (unsigned long long)ms);
+}
+
 /* ---- nodes that come and go ---------------------------------------------- */
 
 static void a_killed_node_is_gone_and_returns(void)
@@ -107,6 +143,7 @@ static void a_killed_node_is_gone_and_returns(void)
 	struct gpumap_cluster_node gone;
 	unsigned int n_published;
 	struct sync_node c;
+	uint64_t age_ns;
 	int ms;
 
 	sync_node_make(&c, "c", NULL);
@@ -120,7 +157,14 @@ static void a_killed_node_is_gone_and_returns(void)
 	OK(sync_node_sees(b, "c", GPUMAP_CLUSTER_GONE, SYNC_LIMIT_MS) >= 0);
 	OK(sync_node_read(a, "c", &gone));
 	EQ(gone.n_devices, 1);
-	/* The next gpumap-sync of an agent recalls the node from the map. */
+	/* The next gpumap-sync of an agent recalls the node from the map, and
+	 * since when it is gone. */
+	for (ms = 0; ms < SYNC_LIMIT_MS && sync_node_read(b, "c", &gone) &&
+		     gone.age_ns < OLD_NS;
+	     ms += 10)
+		story_nap(10000);
+	age_ns = gone.age_ns;
+	OK(age_ns >= OLD_NS);
 	EQ(sync_node_kill(b, SIGKILL), -SIGKILL);
 	n_published = agent_count_log(&b->agent, "event=cluster_begun");
 	sync_node_spawn(b, place);
@@ -134,6 +178,7 @@ static void a_killed_node_is_gone_and_returns(void)
 	OK(sync_node_read(b, "c", &gone));
 	EQ(gone.state, GPUMAP_CLUSTER_GONE);
 	EQ(gone.n_devices, 1);
+	OK(gone.age_ns > age_ns);
 	OK(sync_node_start(&c, place));
 	OK(sync_node_sees(a, "c", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
 	OK(sync_node_sees(b, "c", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
@@ -260,9 +305,26 @@ static void an_agent_starts_anew(void)
 	agent_is_back(b, a, 3);
 }
 
+/* Another process has the agent forget all nodes: they are sent again. */
+static void another_publisher_does_not_stay(void)
+{
+	const struct gpumap_cluster_request none = {
+		.size = sizeof(none),
+		.name = "other",
+		.node = "other",
+		.limit_ns = 1,
+		.flags = GPUMAP_CLUSTER_BEGIN,
+	};
+
+	EQ(gpumap_cluster_publish(a->map, &none), 0);
+	OK(sync_node_sees(a, "a", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	OK(sync_node_sees(a, "b", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+}
+
 /* A hung agent costs neither the lease nor what other nodes hear. */
 static void a_frozen_agent_holds_nothing_up(void)
 {
+	struct gpumap_cluster_node seen = { 0 };
 	struct sync_node f;
 
 	sync_node_make(&f, "f", NULL);
@@ -278,7 +340,9 @@ static void a_frozen_agent_holds_nothing_up(void)
 		story_nap(500000);
 	}
 	EQ(sync_node_reserve(a, 0), 0);
-	EQ(sync_node_state(a, "f"), GPUMAP_CLUSTER_LIVE);
+	OK(sync_node_read(a, "f", &seen));
+	EQ(seen.state, GPUMAP_CLUSTER_LIVE);
+	EQ(seen.flags, GPUMAP_CLUSTER_DRAINING);
 	OK(!sync_node_logged(&f, "event=lease_lost"));
 	kill(agent_main_pid(&f.agent), SIGCONT);
 	OK(sync_node_sees_reserved(&f, "a", 0, SYNC_LIMIT_MS) >= 0);
@@ -388,6 +452,9 @@ static void a_hostile_node_is_refused(void)
 	OK(sync_node_sees(b, "evil", GPUMAP_CLUSTER_REFUSED, SYNC_LIMIT_MS) >=
 	   0);
 	EQ(sync_node_count_log(a, "event=node_refused"), n_refused + 1);
+	/* A key that no node can have is none. */
+	EQ(rig_put(stories_store, "nodes/-evil", "{", NULL, NULL), 0);
+	OK(sync_node_wait_log(a, "event=node_left_out node=- "));
 	OK(sync_node_read(a, "evil", &node));
 	EQ(node.n_devices, 0);
 	/* The others are as they were. */
@@ -399,6 +466,7 @@ static void a_hostile_node_is_refused(void)
 	say("evil", ELSEWHERE, good);
 	EQ(rig_put(stories_store, "nodes/evil", good, NULL, NULL), 0);
 	OK(sync_node_sees(a, "evil", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	EQ(rig_put(stories_store, "nodes/-evil", NULL, NULL, NULL), 0);
 	EQ(rig_put(stories_store, "nodes/evil", NULL, NULL, NULL), 0);
 	OK(sync_node_sees(a, "evil", GPUMAP_CLUSTER_GONE, SYNC_LIMIT_MS) >= 0);
 }
@@ -427,9 +495,13 @@ static void a_node_keeps_its_key(void)
 static void changes_leave_nothing_behind(void)
 {
 	char value[GM_STORE_VALUE_BYTES + 1];
+	struct gpumap_cluster before = { .size = sizeof(before) }, after;
 	long sync_kb = 0, agent_kb = 0;
+	uint64_t since_ns = story_now();
 	int sync_fds = 0;
 
+	after = before;
+	EQ(gpumap_cluster_read(a->map, &before), 0);
 	say("many", ELSEWHERE, value);
 	for (int i = 0; i < 2 * ROW_CHANGE; i++) {
 		char *epoch = strstr(value, "\"epoch\":");
@@ -445,12 +517,19 @@ static void changes_leave_nothing_behind(void)
 			sync_kb = crowd_resident_own(a->pid);
 			agent_kb =
 				crowd_resident_own(agent_main_pid(&a->agent));
-			sync_fds = story_holds(a->pid, NULL);
+			sync_fds = story_holds_at_rest(a->pid);
 		}
 	}
 	EQ(rig_put(stories_store, "nodes/many", NULL, NULL, NULL), 0);
 	OK(sync_node_sees(a, "many", GPUMAP_CLUSTER_GONE, SYNC_LIMIT_MS) >= 0);
-	EQ(story_holds(a->pid, NULL), sync_fds);
+	EQ(gpumap_cluster_read(a->map, &after), 0);
+	NOTE("%llu publications in %llu ms",
+	     (unsigned long long)(after.version - before.version),
+	     (unsigned long long)(story_now() - since_ns) / 1000000);
+	OK(after.version > before.version);
+	OK(after.version - before.version <=
+	   (story_now() - since_ns) / 200000000 + 2);
+	OK(story_gives_back(a->pid, sync_fds));
 	NOTE("gpumap-sync %ld KiB, then %ld; gpumapd %ld KiB, then %ld",
 	     sync_kb, crowd_resident_own(a->pid), agent_kb,
 	     crowd_resident_own(agent_main_pid(&a->agent)));
@@ -484,11 +563,13 @@ void stories_tell(void)
 {
 	rows_are_alike();
 	a_change_is_seen_elsewhere();
+	many_changes_are_few_writes();
 	a_killed_node_is_gone_and_returns();
 	a_node_is_forgotten();
 	a_node_that_ends_is_gone_at_once();
 	a_successor_is_heard_at_once();
 	an_agent_starts_anew();
+	another_publisher_does_not_stay();
 	a_frozen_agent_holds_nothing_up();
 	a_taken_name_is_left_alone();
 	a_second_process_of_a_name_ends_the_first();

@@ -142,6 +142,14 @@ static void process_ended(struct gm_source *source, uint32_t events)
 			   GM_DROP_HUNG_UP, "its process has ended");
 }
 
+/* The kernel hands out pidfds of reaped processes, too (Linux 6.16). */
+static bool has_ended(int pidfd)
+{
+	struct pollfd end = { .fd = pidfd, .events = POLLIN };
+
+	return poll(&end, 1, 0) != 0;
+}
+
 int gm_connection_watch(struct gm_connection *c)
 {
 	int fd, ret;
@@ -154,7 +162,9 @@ int gm_connection_watch(struct gm_connection *c)
 	if (fd < 0)
 		return fd;
 	c->process = (struct gm_source){ fd, process_ended };
-	ret = gm_loop_add(c->server->d->loop, &c->process, EPOLLIN);
+	ret = has_ended(fd)
+		      ? -ESRCH
+		      : gm_loop_add(c->server->d->loop, &c->process, EPOLLIN);
 	if (ret != 0) {
 		close(fd);
 		c->process.fd = -1;
@@ -164,14 +174,11 @@ int gm_connection_watch(struct gm_connection *c)
 
 bool gm_connection_lives(const struct gm_connection *c)
 {
-	struct pollfd end = {
-		.fd = gm_peer_pidfd(c->source.fd, c->pid, c->node_ns),
-		.events = POLLIN,
-	};
-	bool lives = end.fd >= 0 && poll(&end, 1, 0) == 0;
+	int fd = gm_peer_pidfd(c->source.fd, c->pid, c->node_ns);
+	bool lives = fd >= 0 && !has_ended(fd);
 
-	if (end.fd >= 0)
-		close(end.fd);
+	if (fd >= 0)
+		close(fd);
 	return lives;
 }
 

@@ -264,9 +264,12 @@ static void records_do_not_meet(void)
 	struct record all = request(GM_CONTROL_SESSIONS, NULL, 0), reply;
 	struct record session =
 		request(GM_CONTROL_SESSION_OPEN, &open, sizeof(open));
-	int owner = connect_known(), fd = connect_known();
 	struct gm_list_reply list;
+	int owner, fd;
 
+	OK(story_gives_back(agent.pid, held)); /* no session is ending */
+	owner = connect_known();
+	fd = connect_known();
 	EQ(ask(owner, &session, &reply), 0);
 	EQ(ask(fd, &none, &reply), 0);
 	memcpy(&list, reply.body, sizeof(list));

@@ -60,8 +60,10 @@ int gm_recover_run(struct gm_worker *worker)
 			return EXIT_FAILURE; /* gpumapd starts another */
 		if (wire.type == GM_WIRE_DRAIN)
 			return EXIT_SUCCESS;
-		if (wire.type != GM_WIRE_ATTACH)
+		if (wire.type != GM_WIRE_ATTACH) {
+			gm_agent_socket_close_fds(fds);
 			continue;
+		}
 		reply = gm_agent_socket_about(GM_WIRE_ATTACHED, wire.session,
 					      wire.place);
 		reply.status = recover(worker, &wire, fds);

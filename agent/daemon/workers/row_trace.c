@@ -37,16 +37,13 @@ static int make(int *ret_fd, int *ret_reader_fd)
 	return -error;
 }
 
+/* A recovery process, which runs no jobs, takes no notice; the worker after it
+ * is sent the memory as it starts. */
 static int send_to_worker(struct gm_worker_process *worker)
 {
 	struct gm_wire wire = { .type = GM_WIRE_TRACE };
 
 	return gm_worker_child_send(worker, &wire, &worker->trace.fd, 1);
-}
-
-static bool has_worker(const struct gm_worker_process *worker)
-{
-	return worker->socket.fd >= 0 && !worker->is_recovery;
 }
 
 int gm_row_trace_begin(struct gm_worker_process *worker, const void *reader,
@@ -58,7 +55,7 @@ int gm_row_trace_begin(struct gm_worker_process *worker, const void *reader,
 		return ret;
 	gm_row_trace_end(worker);
 	worker->trace = (struct gm_row_trace){ .reader = reader, .fd = fd };
-	if (has_worker(worker))
+	if (worker->socket.fd >= 0)
 		ret = send_to_worker(worker);
 	if (ret < 0) {
 		gm_row_trace_end(worker);
@@ -83,7 +80,7 @@ void gm_row_trace_end(struct gm_worker_process *worker)
 		return;
 	close(worker->trace.fd);
 	worker->trace = (struct gm_row_trace){ .fd = -1 };
-	if (has_worker(worker))
+	if (worker->socket.fd >= 0)
 		gm_worker_child_send(worker, &wire, NULL, 0);
 }
 

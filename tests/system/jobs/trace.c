@@ -6,8 +6,12 @@
  * after the worker's death; only administrators may; one reader has a row.
  */
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "shm/trace.h"
+#include "tests/support/raw.h"
 #include "tests/support/story_rows.h"
 
 #define N    (UINT32_C(1) << 20)
@@ -205,14 +209,113 @@ static void only_administrators_may(void)
 
 static void bad_calls_are_refused(void)
 {
-	const uint32_t none = GPUMAP_ROWS_MAX - 1;
+	const uint32_t none[] = { UINT32_MAX, GPUMAP_ROWS_MAX,
+				  GPUMAP_ROWS_MAX - 1 };
 	struct gpumap_trace *trace = NULL;
 
-	EQ(gpumap_trace_open(map, &none, 1, &trace), -ENODEV);
+	for (int i = 0; i < 3; i++)
+		EQ(gpumap_trace_open(map, &none[i], 1, &trace), -ENODEV);
 	OK(strstr(gpumap_refusal(map), "row 255 has no worker"));
-	EQ(gpumap_trace_open(map, &none, 0, &trace), -EINVAL);
+	EQ(gpumap_trace_open(map, none, 0, &trace), -EINVAL);
 	EQ(gpumap_trace_open(map, NULL, 1, &trace), -EINVAL);
 	gpumap_trace_close(NULL);
+}
+
+static int open_raw(struct raw *c)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
+	return raw_open(c, path);
+}
+
+static int ask_raw(struct raw *c, const struct gm_trace_ask *ask,
+		   int ret_fds[GM_CONTROL_FDS_MAX])
+{
+	return raw_ask(c, GM_CONTROL_TRACE, ask, sizeof(*ask), NULL, 0,
+		       ret_fds);
+}
+
+/* A reader cannot write the memory, whose writer is the row's worker. */
+static void the_memory_is_only_read(void)
+{
+	const struct gm_trace_ask ask = { .row = 0 };
+	int fds[GM_CONTROL_FDS_MAX];
+	struct raw c;
+	void *at;
+
+	EQ(open_raw(&c), 0);
+	EQ(ask_raw(&c, &ask, fds), 0);
+	EQ(fcntl(fds[0], F_GETFL) & O_ACCMODE, O_RDONLY);
+	at = mmap(NULL, GM_TRACE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+		  fds[0], 0);
+	OK(at == MAP_FAILED && errno == EACCES);
+	close(fds[0]);
+	raw_close(&c);
+}
+
+static void no_request_is_guessed_at(void)
+{
+	struct gm_trace_ask ask = { .row = 0, .reserved = 1 };
+	struct raw c;
+
+	EQ(open_raw(&c), 0);
+	EQ(ask_raw(&c, &ask, NULL), -EINVAL);
+	STR(c.refusal, "a reserved field is set");
+	EQ(raw_session(&c, 0, 0, 4096), 0);
+	ask.reserved = 0;
+	EQ(ask_raw(&c, &ask, NULL), -EINVAL);
+	OK(strstr(c.refusal, "connect another"));
+	raw_close(&c);
+}
+
+/* A process has the connection of one that has ended. */
+static void a_dead_process_traces_nothing(void)
+{
+	const struct gm_trace_ask ask = { .row = 0 };
+	int begin[2], said[2], status = 0;
+	struct raw c;
+	char byte;
+	pid_t pid;
+
+	EQ(pipe(begin) | pipe(said), 0);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		if (open_raw(&c) == 0 && fork() == 0 &&
+		    read(begin[0], &byte, 1) == 1) {
+			status = ask_raw(&c, &ask, NULL);
+			_exit(write(said[1], &status, sizeof(status)) < 0);
+		}
+		_exit(0);
+	}
+	close(begin[0]);
+	close(said[1]);
+	EQ(waitpid(pid, NULL, 0), pid);
+	EQ(write(begin[1], "", 1), 1);
+	EQ(read(said[0], &status, sizeof(status)), sizeof(status));
+	EQ(status, -ESRCH);
+	close(begin[1]);
+	close(said[0]);
+}
+
+/* The agent and the worker of row 0 give the memory back. */
+static void nothing_is_kept(void)
+{
+	const pid_t pids[] = { (pid_t)story_device(map, 0).worker_pid,
+			       agent_main_pid(&agent) };
+	uint64_t limit = story_now() + STORY_LIMIT_NS;
+	struct gpumap_trace *trace = NULL;
+
+	EQ(gpumap_trace_open(map, NULL, 0, &trace), 0);
+	OK(story_holds(pids[1], "gpumap-trace") > 0);
+	gpumap_trace_close(trace);
+	for (int i = 0; i < 2; i++) {
+		while (story_holds(pids[i], "gpumap-trace") != 0 &&
+		       story_now() < limit)
+			story_nap(1000);
+		EQ(story_holds(pids[i], "gpumap-trace"), 0);
+	}
 }
 
 /* Records of before can still be read. */
@@ -246,6 +349,10 @@ TAP_CASE()
 	the_next_worker_goes_on();
 	only_administrators_may();
 	bad_calls_are_refused();
+	the_memory_is_only_read();
+	no_request_is_guessed_at();
+	a_dead_process_traces_nothing();
+	nothing_is_kept();
 	the_agent_ends();
 	return stage_finish(&agent, map);
 }

@@ -35,7 +35,8 @@ struct gm_sync_server {
 	int lock;
 	uint64_t pause_ns; /* until we accept again; 0: we do */
 	LIST_HEAD(, gm_sync_client) clients;
-	uint32_t n_clients;
+	uint32_t n_clients; /* without those that are refused */
+	uint32_t n_refused;
 	bool keeps_fds_out;
 	struct gm_close_thread close_thread;
 	char record[GM_SYNC_BYTES_MAX] __attribute__((aligned(8)));
@@ -148,7 +149,10 @@ void gm_sync_server_reap(struct gm_sync_server *server)
 			if (gm_sync_parts[i]->client_gone != NULL)
 				gm_sync_parts[i]->client_gone(client);
 		LIST_REMOVE(client, entry);
-		server->n_clients--;
+		if (client->is_refused)
+			server->n_refused--;
+		else
+			server->n_clients--;
 		gm_sync_remove(server->sync, &client->source);
 		close_socket(server, client->source.fd);
 		free(client);
@@ -300,15 +304,20 @@ static void receive(struct gm_sync *sync, struct gm_sync_source *source)
 
 /* ---- accepting ----------------------------------------------------------- */
 
-/* Take a connection.  Returns whether it is to be closed. */
+/* Take a connection.  Returns false if it is to be closed.  One that is refused
+ * takes no place of a client that is not. */
 static bool admit(struct gm_sync_server *server, int fd)
 {
 	struct gm_sync_client *client;
 	struct ucred peer;
 	socklen_t bytes = sizeof(peer);
+	bool is_refused;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 ||
-	    server->n_clients >= GM_SYNC_CLIENTS + REFUSED_MAX)
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+		return false;
+	is_refused = server->n_clients >= GM_SYNC_CLIENTS ||
+		     count_of(server, peer.uid) >= GM_SYNC_CLIENTS_OF_UID;
+	if (is_refused && server->n_refused >= REFUSED_MAX)
 		return false;
 	client = calloc(1, sizeof(*client));
 	if (client == NULL)
@@ -318,15 +327,16 @@ static bool admit(struct gm_sync_server *server, int fd)
 	client->uid = peer.uid;
 	client->pid = peer.pid;
 	client->since_ns = gm_sync_now();
-	client->is_refused =
-		server->n_clients >= GM_SYNC_CLIENTS ||
-		count_of(server, peer.uid) >= GM_SYNC_CLIENTS_OF_UID;
+	client->is_refused = is_refused;
 	if (gm_sync_add(server->sync, &client->source) != 0) {
 		free(client);
 		return false;
 	}
 	LIST_INSERT_HEAD(&server->clients, client, entry);
-	server->n_clients++;
+	if (is_refused)
+		server->n_refused++;
+	else
+		server->n_clients++;
 	return true;
 }
 

@@ -20,8 +20,11 @@
 #include "gpumap.h"
 #include "shm/control_sync.h"
 #include "tests/support/story.h"
+#include "tests/support/users.h"
 #include "tests/support/nodes/sync_nodes.h"
 #include "tests/support/tap.h"
+
+#define OTHER 54333
 
 static struct sync_node node;
 static struct sync_place place;
@@ -242,6 +245,34 @@ static void a_crowd_is_refused(void)
 	close(say_hello());
 }
 
+static int say_hello_as_other(void)
+{
+	struct gm_control hello = request_of(GM_SYNC_HELLO, 7);
+	struct answer answer = { 0 };
+	int fd = call_up();
+
+	return fd < 0 || ask(fd, &hello, sizeof(hello), &answer) <= 0 ||
+	       answer.header.status != 0;
+}
+
+/* A user who makes connections without end is refused, and no other user. */
+static void a_crowd_is_in_nobodys_way(void)
+{
+	enum { CROWD = GM_SYNC_CLIENTS + 300 };
+	static int fds[CROWD];
+
+	if (getuid() != 0) {
+		SKIP(1, "only root becomes another user");
+		return;
+	}
+	for (int i = 0; i < CROWD; i++)
+		fds[i] = call_up();
+	EQ(user_run(OTHER, say_hello_as_other), 0);
+	for (int i = 0; i < CROWD; i++)
+		close(fds[i]);
+	close(say_hello());
+}
+
 /* ---- the socket ---------------------------------------------------------- */
 
 static void one_process_has_the_socket(void)
@@ -250,7 +281,7 @@ static void one_process_has_the_socket(void)
 	struct stat st;
 
 	EQ(stat(node.socket, &st), 0);
-	EQ(st.st_mode & 07777, 0600);
+	EQ(st.st_mode & 07777, 0666);
 	node.pid = 0;
 	sync_node_spawn(&node, &place);
 	EQ(sync_node_kill(&node, 0), 3);
@@ -324,7 +355,7 @@ TAP_CASE()
 	char directory[96];
 
 	sync_node_make(&node, "lone", NULL);
-	node.more = "[socket]\nmode = 0600\n";
+	node.more = "[socket]\nmode = 0666\n";
 	snprintf(directory, sizeof(directory), "%.80s/store", node.agent.dir);
 	sync_place_file(&place, directory);
 	sync_node_spawn(&node, &place);
@@ -336,6 +367,7 @@ TAP_CASE()
 	a_client_that_does_not_read_is_ended();
 	a_silent_client_is_ended();
 	a_crowd_is_refused();
+	a_crowd_is_in_nobodys_way();
 	one_process_has_the_socket();
 	EQ(sync_node_kill(&node, SIGTERM), 0);
 	the_manager_is_told();

@@ -216,9 +216,7 @@ static void go(struct gm_peers *peers, const char *name)
 
 static void cut(struct gm_peers *peers, const char *why)
 {
-	if (peers->is_whole)
-		gm_log(GM_LOG_WARNING, "store_cut", "why=%s",
-		       gm_quote(why).text);
+	gm_log(GM_LOG_WARNING, "store_cut", "why=%s", gm_quote(why).text);
 	peers->is_whole = false;
 }
 

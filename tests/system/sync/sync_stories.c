@@ -549,6 +549,7 @@ void stories_start_without(void (*cut)(void), void (*heal)(void))
 	cut();
 	sync_node_spawn(&late, place);
 	OK(sync_node_wait_log(&late, "event=agent "));
+	OK(sync_node_wait_log(&late, "event=store_cut"));
 	EQ(sync_node_state(&late, "late"), 0);
 	heal();
 	OK(sync_node_sees(&late, "late", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >=

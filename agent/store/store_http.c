@@ -418,9 +418,16 @@ static int refusal(struct gm_store_call *call, long http_status,
 		return gm_store_fail(store, -EACCES,
 				     "%s: %s: give a user and a password",
 				     where, why);
-	if (code == GM_STORE_HTTP_DENIED || http_status == 403 ||
-	    strstr(why, "authentication failed") != NULL)
-		return -EACCES;
+	if (strstr(why, "authentication failed") != NULL)
+		return gm_store_fail(store, -EACCES,
+				     "%s: %s: etcd has no user %s with this "
+				     "password (etcd-node)",
+				     where, why, call->http->user);
+	if (code == GM_STORE_HTTP_DENIED || http_status == 403)
+		return gm_store_fail(store, -EACCES,
+				     "%s: %s: give the user the rights of this "
+				     "node and cluster (etcd-node)",
+				     where, why);
 	if (code == GM_STORE_HTTP_UNAVAILABLE ||
 	    code == GM_STORE_HTTP_DEADLINE || http_status >= 500)
 		return -ETIMEDOUT;

@@ -161,6 +161,8 @@ static int read_password(struct gm_sync_config *config, char *ret_why)
 				  "others may read or write it: chmod 0640",
 				  ret_why);
 	text[strcspn(text, "\r\n")] = '\0';
+	if (text[0] == '\0')
+		return wrong_file(path, "its first line is empty", ret_why);
 	config->password = strdup(text);
 	explicit_bzero(text, sizeof(text));
 	return config->password != NULL ? 0 : -ENOMEM;

@@ -383,10 +383,10 @@ static void users_have_passwords(void)
 	rig_watch_end(&watch);
 
 	opts.root = "/other/";
-	is_denied(&opts, "permission denied");
+	is_denied(&opts, "permission denied: give the user the rights of this");
 	opts.root = ROOT;
 	opts.password = "wrong";
-	is_denied(&opts, "invalid user ID or password");
+	is_denied(&opts, "invalid user ID or password: etcd has no user node");
 	opts.user = NULL;
 	is_denied(&opts, "give a user and a password");
 	etcd_remove(&locked);

@@ -21,18 +21,32 @@
 static struct etcd_server server;
 static char passwords[2][64];
 
-/* Run etcd-node, as root's user once etcd asks for one.  Returns its status. */
-static int etcd_node(const char *as, const char *cluster, const char *node)
+/* Run etcd-node, as root's user once etcd asks for one, with its output to
+ * @end.  Returns the status of the shell. */
+static int run_script(const char *as, const char *cluster, const char *node,
+		      const char *end)
 {
 	const char *top = getenv("abs_top_srcdir");
 	char command[512];
 
 	snprintf(command, sizeof(command),
 		 "ETCDCTL_ENDPOINTS=%s %s %s/contrib/etcd/etcd-node %s %s "
-		 "%s/%s.password >&2",
+		 "%s/%s.password %s",
 		 server.url, as, top != NULL ? top : ".", cluster, node,
-		 server.data, node);
+		 server.data, node, end);
 	return system(command);
+}
+
+static int etcd_node(const char *as, const char *cluster, const char *node)
+{
+	return run_script(as, cluster, node, ">&2");
+}
+
+/* Does the script warn of an etcd that asks for no users? */
+static bool warns(const char *as)
+{
+	return run_script(as, "lab", "a",
+			  "2>&1 | grep -q 'see etcdctl auth enable'") == 0;
 }
 
 /* The password that the script has made for a node. */
@@ -168,11 +182,11 @@ static void the_script_may_run_again(void)
 static void names_are_checked(void)
 {
 	const char *top = getenv("abs_top_srcdir");
-	static const char *const wrong[] = { "a/b x",   "x .a", "-a x",
-					     "'a b' x", "'' x", "x ''" };
+	static const char *const wrong[] = { "a/b x", "x .a", "-a x", "'a b' x",
+					     "'' x",  "x ''", "x",    "x y z" };
 	char command[256];
 
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < 8; i++) {
 		snprintf(command, sizeof(command),
 			 "%s/contrib/etcd/etcd-node %s /nonexistent/file "
 			 ">/dev/null 2>&1",
@@ -197,9 +211,12 @@ TAP_CASE()
 	OK(etcd_serves(&server));
 	EQ(etcd_node("", "lab", "a"), 0);
 	EQ(etcd_node("", "lab", "b"), 0);
+	OK(warns(""));
 	read_password("a", passwords[0], sizeof(passwords[0]));
 	read_password("b", passwords[1], sizeof(passwords[1]));
 	lock();
+	OK(!warns("ETCDCTL_USER=root:r"));
+	OK(run_script("", "lab", "a", "2>&1 | grep -q ETCDCTL_USER") == 0);
 	a_node_writes_its_own();
 	a_node_writes_nothing_else();
 	another_cluster_is_closed();

@@ -203,6 +203,10 @@ static void a_password_is_kept_secret(void)
 	EQ(read_text(text), -EINVAL);
 	OK(strstr(why, "no file of one line") != NULL);
 	gm_sync_config_free(&config);
+	write_file(password, "\nopen\n", 0600);
+	EQ(read_text(text), -EINVAL);
+	OK(strstr(why, "its first line is empty") != NULL);
+	gm_sync_config_free(&config);
 	unlink(password);
 	EQ(read_text(text), -EINVAL);
 	OK(strstr(why, "No such file") != NULL);

@@ -61,23 +61,49 @@ static bool is_again(size_t i)
 	return false;
 }
 
+/* Print the commands that have another word after @word, with commas, unless
+ * @to is NULL.  Returns how many they are. */
+static unsigned print_family(FILE *to, const char *word)
+{
+	size_t n = strlen(word);
+	unsigned n_found = 0;
+
+	for (size_t i = 0; gm_ctl_command_at(i) != NULL; i++) {
+		const char *name = gm_ctl_command_at(i)->name;
+
+		if (strncmp(name, word, n) != 0 || name[n] != ' ' ||
+		    is_again(i))
+			continue;
+		if (to != NULL)
+			fprintf(to, "%s%s", n_found > 0 ? ", " : "", name);
+		n_found++;
+	}
+	return n_found;
+}
+
+/* Report that there is no command of this name. */
+static int no_command(const struct gm_ctl *ctl, const char *word)
+{
+	if (print_family(NULL, word) == 0)
+		return bad(word, "is no command");
+	fprintf(stderr, "gpumapctl: \"%s%s%s\" is no command: ", word,
+		ctl->n_args > 0 ? " " : "",
+		ctl->n_args > 0 ? ctl->args[0] : "");
+	print_family(stderr, word);
+	fputs("; see gpumapctl --help\n", stderr);
+	return GM_EXIT_USAGE;
+}
+
 /* Report that a command's form is wrong, because @why.  Prints its usage; if
  * others share its first word, theirs too. */
 static int bad_form(const struct gm_command *command, const char *why)
 {
-	size_t n = strlen(command->name);
-	unsigned shared = 0;
+	unsigned n_shared;
 
 	fprintf(stderr, "gpumapctl: \"%s\" %s: ", command->name, why);
-	for (size_t i = 0; gm_ctl_command_at(i) != NULL; i++) {
-		const char *name = gm_ctl_command_at(i)->name;
-
-		if (strncmp(name, command->name, n) == 0 && name[n] == ' ' &&
-		    !is_again(i))
-			fprintf(stderr, "%s%s", shared++ > 0 ? ", " : "", name);
-	}
+	n_shared = print_family(stderr, command->name);
 	fprintf(stderr, "%s%s%s%s; see gpumapctl --help\n",
-		shared > 0 ? " or " : "", command->name,
+		n_shared > 0 ? " or " : "", command->name,
 		command->operands[0] != '\0' ? " " : "", command->operands);
 	return GM_EXIT_USAGE;
 }
@@ -314,7 +340,7 @@ int main(int argc, char **argv)
 	}
 	command = gm_ctl_find_command(&ctl, word);
 	if (command == NULL)
-		return bad(word, "is no command");
+		return no_command(&ctl, word);
 	if (!takes(command, ctl.n_args))
 		return bad_operands(command, ctl.n_args);
 	if (!gm_ctl_takes_options(command, &ctl))

@@ -53,7 +53,8 @@ static void look_at_nodes(const struct gm_doctor *d, struct gm_finding *f,
 	}
 	n = list_nodes(d, fault, list, sizeof(list));
 	if (n > 0)
-		gm_finding_warn(f, remedy, "%u %s: %s", n, text, list);
+		gm_finding_warn(f, remedy, "%u of %u nodes %s: %s", n,
+				d->n_nodes, text, list);
 	else
 		gm_finding_pass(f, "%s", fine);
 }
@@ -134,7 +135,7 @@ static void look_at_gone(const struct gm_doctor *d, struct gm_finding *f)
 	look_at_nodes(d, f, is_gone, "no node is gone",
 		      "systemctl status gpumap-sync there, and the network to "
 		      "the store",
-		      "nodes are gone");
+		      "gone");
 }
 
 static bool is_refused(const struct gm_doctor *d,
@@ -150,7 +151,7 @@ static void look_at_refused(const struct gm_doctor *d, struct gm_finding *f)
 	look_at_nodes(d, f, is_refused, "each node was understood",
 		      "journalctl -u gpumap-sync says why; install one release "
 		      "everywhere",
-		      "nodes were refused");
+		      "refused");
 }
 
 static bool leaves_out(const struct gm_doctor *d,
@@ -167,7 +168,7 @@ static void look_at_left_out(const struct gm_doctor *d, struct gm_finding *f)
 	look_at_nodes(d, f, leaves_out, "each node tells of all that it has",
 		      "a node tells of 64 rows and 64 shares, cards first: "
 		      "fewer rows in its [host] and [dummy], or fewer shares",
-		      "nodes have more than they tell of");
+		      "with more than they tell of");
 }
 
 static bool is_other(const struct gm_doctor *d,
@@ -183,7 +184,7 @@ static void look_at_versions(const struct gm_doctor *d, struct gm_finding *f)
 {
 	look_at_nodes(d, f, is_other, "all nodes run one version",
 		      "install one release everywhere",
-		      "nodes run another version than this one");
+		      "of another version than this one");
 }
 
 const struct gm_check gm_doctor_cluster[] = {

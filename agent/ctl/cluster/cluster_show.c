@@ -77,8 +77,8 @@ void gm_ctl_cluster_table(const struct gm_ctl_cluster_job *job)
 	       p->n_nodes, job->cluster.head.n_nodes, job->cluster.head.name,
 	       p->n_stages, p->n_stages > 1 ? "s" : "", p->tp,
 	       gm_dtype_name(job->dtype));
-	printf("rank  %-20s row  stage  %-10s %8s %8s %8s %8s %9s\n",
-	       "node, GiB", "layers", "weights", "KV", "act.", "kept", "left");
+	printf("rank  %-20s row  stage  %-10s %8s %8s %8s %8s %9s  in GiB\n",
+	       "node", "layers", "weights", "KV", "act.", "kept", "left");
 	for (uint32_t rank = 0; rank < p->n_ranks; rank++)
 		rank_line(job, rank);
 	put_warm(job);

@@ -246,7 +246,9 @@ static void what_is_not_there_is_said(void)
 	EQ(CTL("cluster", "devices", "--sort", "x"), USAGE);
 	OK(complains("--sort"));
 	EQ(CTL("cluster"), USAGE);
+	OK(complains("\"cluster\" is no command: cluster nodes, cluster dev"));
 	EQ(CTL("cluster", "x"), USAGE);
+	OK(complains("\"cluster x\" is no command: cluster nodes, cluster "));
 	EQ(CTL("cluster", "nodes", "--tp", "2"), USAGE);
 	EQ(CTL("scatter", "--tp", "2"), USAGE);
 	EQ(CTL("cluster", "nodes", "x"), USAGE);

@@ -51,8 +51,8 @@ static void a_table_has_each_rank(void)
 	STR(out,
 	    "model: 80 layers, 160 GiB\n"
 	    "2 of 5 nodes of lab, 2 stages, tensor parallel 2, bf16\n\n"
-	    "rank  node, GiB            row  stage  layers      weights       "
-	    "KV     act.     kept      left\n"
+	    "rank  node                 row  stage  layers      weights       "
+	    "KV     act.     kept      left  in GiB\n"
 	    "   0  a                      0      0  0-39          40.00     "
 	    "0.00     0.00     1.56     36.44\n"
 	    "   1  a                      1      0  0-39          40.00     "

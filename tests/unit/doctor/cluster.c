@@ -86,13 +86,14 @@ static void other_nodes(void)
 {
 	nodes[0].state = nodes[2].state = GPUMAP_CLUSTER_GONE;
 	is("cluster.gone", GM_VERDICT_WARN,
-	   "2 nodes are gone: a (for 100 s), c (for 100 s)",
+	   "2 of 3 nodes gone: a (for 100 s), c (for 100 s)",
 	   "systemctl status gpumap-sync");
 	nodes[0].state = GPUMAP_CLUSTER_REFUSED;
-	is("cluster.refused", GM_VERDICT_WARN, "1 nodes were refused: a",
+	is("cluster.refused", GM_VERDICT_WARN, "1 of 3 nodes refused: a",
 	   "one release");
 	nodes[2].more_devices = 3;
-	is("cluster.left_out", GM_VERDICT_WARN, "c (3 rows, 0 shares)", "64");
+	is("cluster.left_out", GM_VERDICT_WARN,
+	   "1 of 3 nodes with more than they tell of: c (3 rows", "64");
 	nodes[1].more_shares = 1;
 	is("cluster.left_out", GM_VERDICT_WARN, "b (0 rows, 1 shares)", "64");
 	nodes[0].agent_version = 10203;
@@ -100,7 +101,7 @@ static void other_nodes(void)
 	/* One that has been refused or is gone says nothing of its version. */
 	nodes[0].state = GPUMAP_CLUSTER_GONE;
 	nodes[0].agent_version = 0;
-	is("cluster.gone", GM_VERDICT_WARN, "1 nodes are gone", "network");
+	is("cluster.gone", GM_VERDICT_WARN, "1 of 3 nodes gone", "network");
 }
 
 static void without(void)

@@ -27,7 +27,10 @@ man_MANS = $(gm_man)
 EXTRA_DIST += $(gm_man)
 endif
 
+# Words to type are broken at no hyphen: man's own .nh ends at .TH.
 SUFFIXES = .scd
 .scd:
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(SCDOC) <$< >$@.tmp && mv $@.tmp $@
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(SCDOC) <$< >$@.tmp && \
+	  $(AWK) '{ print } /^\.TH / { print ".nh" }' $@.tmp >$@.nh && \
+	  mv $@.nh $@ && rm $@.tmp
 MAINTAINERCLEANFILES = $(gm_man)

@@ -4,7 +4,7 @@
 
 # The pages of the programs have what these say of themselves, and nothing
 # else: commands and options, keys of the configuration and what each may be,
-# exit statuses, events of the log with their keys.
+# exit statuses, events of the log with their keys.  Each page can be read.
 
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
 cd "$abs_top_srcdir" || exit 1
@@ -253,4 +253,22 @@ check_conf() {
 
 check_conf "$GPUMAPD" agent/gpumapd.conf.5.scd
 check_conf "$GPUMAP_SYNC" agent/sync/gpumap-sync.conf.5.scd
+
+# The pages as they were built; a tarball brings them.
+built=$(find agent contrib lib shm -name '*.scd' | while IFS= read -r page; do
+	for page in "${abs_top_builddir:-.}/${page%.scd}" "${page%.scd}"; do
+		[ ! -f "$page" ] || echo "$page"
+	done
+done | sort -u)
+if [ -z "$built" ] || ! command -v nroff >/dev/null; then
+	skip "pages are formatted" "no pages were built, or there is no nroff"
+else
+	# shellcheck disable=SC2086 # no page has a blank in its name
+	check "names of more than one part stay on one line" "$(awk '
+		/^\.TH / { getline; if ($0 != ".nh") print FILENAME }' $built)"
+	check "each page fits a terminal" "$(for page in $built; do
+		nroff -t -man -Tutf8 -rLL=78n "$page" 2>&1 >/dev/null |
+			sed "s,^,$page: ,"
+	done)"
+fi
 tap_done

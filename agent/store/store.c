@@ -277,7 +277,8 @@ int gm_store_cas(struct gm_store *store, struct gm_store_write *write)
 
 int gm_store_list(struct gm_store *store, struct gm_store_list *list)
 {
-	if (!gm_store_check_prefix(list->prefix))
+	if (!(list->one ? gm_store_check_key(list->prefix)
+			: gm_store_check_prefix(list->prefix)))
 		return -EINVAL;
 	return enqueue(store, &list->link, GM_STORE_REQUEST_LIST);
 }

@@ -117,6 +117,8 @@ struct gm_store_event {
 /* A list of the keys that begin with @prefix; "" is all.  As above. */
 struct gm_store_list {
 	const char *prefix;
+	bool one;  /* the key @prefix alone */
+	bool keys; /* and no values: each event has NULL and no reason */
 	void (*item)(struct gm_store_list *list,
 		     const struct gm_store_event *put);
 	void (*done)(struct gm_store_list *list,

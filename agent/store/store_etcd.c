@@ -12,6 +12,7 @@
 #include "agent/store/store_json.h"
 
 #define PAGE     64u
+#define KEYS     1024u                  /* of a page without values */
 #define CLOSE_NS (500 * GM_STORE_NS_MS) /* to give leases back */
 #define NS_S     UINT64_C(1000000000)
 
@@ -181,10 +182,14 @@ static void ask_for_page(struct gm_store_etcd_list *list)
 	json_t *from = list->from != NULL
 			       ? json_string(list->from)
 			       : gm_store_etcd_key(list->etcd, list->prefix);
-	json_t *body = json_pack("{s:o, s:o, s:o}", "key", from, "range_end",
-				 gm_store_etcd_end(list->etcd, list->prefix),
-				 "limit", gm_store_json_text(list->limit));
+	json_t *body = json_pack("{s:o, s:o, s:b}", "key", from, "limit",
+				 gm_store_json_text(list->limit), "keys_only",
+				 list->keys);
 
+	if (!list->one && body != NULL)
+		json_object_set_new(body, "range_end",
+				    gm_store_etcd_end(list->etcd,
+						      list->prefix));
 	if (list->from != NULL && body != NULL)
 		json_object_set_new(body, "revision",
 				    gm_store_json_text(list->revision));
@@ -196,7 +201,7 @@ static void ask_for_page(struct gm_store_etcd_list *list)
 
 void gm_store_etcd_list_begin(struct gm_store_etcd_list *list)
 {
-	list->limit = PAGE;
+	list->limit = list->keys ? KEYS : PAGE;
 	list->n_keys = 0;
 	free(list->from);
 	list->from = NULL;
@@ -215,8 +220,11 @@ static void say_item(struct gm_store_etcd_list *list,
 		     const struct gm_store_event *put)
 {
 	struct gm_store_list *user = GM_STORE_LIST_OF(list->data);
+	struct gm_store_event event = *put;
 
-	user->item(user, put);
+	if (user->keys)
+		event.value = NULL;
+	user->item(user, &event);
 }
 
 static void end_list(struct gm_store_etcd_list *list, int status)
@@ -234,6 +242,8 @@ static bool begin_list(struct gm_store_etcd *etcd,
 		return false;
 	list->etcd = etcd;
 	list->prefix = GM_STORE_LIST_OF(request)->prefix;
+	list->one = GM_STORE_LIST_OF(request)->one;
+	list->keys = GM_STORE_LIST_OF(request)->keys;
 	list->item = say_item;
 	list->end = end_list;
 	list->data = request;

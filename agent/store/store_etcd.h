@@ -36,6 +36,8 @@ struct gm_store_etcd_list {
 	struct gm_store_call call; /* the first: a call is its list */
 	struct gm_store_etcd *etcd;
 	const char *prefix;
+	bool one;  /* the key @prefix alone */
+	bool keys; /* without their values */
 	/* A key, or one whose value is refused. */
 	void (*item)(struct gm_store_etcd_list *list,
 		     const struct gm_store_event *put);

@@ -39,6 +39,7 @@
 #define SOON_NS   (10 * GM_STORE_NS_MS) /* changes come together */
 #define BEATS_NS  (500 * GM_STORE_NS_MS)
 #define DELETE_NS (20 * GM_STORE_NS_MS) /* of a look, for what has ended */
+#define WORK_NS   (20 * GM_STORE_NS_MS) /* of requests, until leases are due */
 #define SWEEP_NS  (60000 * GM_STORE_NS_MS)
 #define RACY_NS   (2000 * GM_STORE_NS_MS) /* stamps are coarser than changes */
 #define DUTY      20u
@@ -648,30 +649,57 @@ static void say_to_list(void *data, const struct gm_store_event *event)
 	list->item(list, event);
 }
 
+static void list_key(struct gm_store_file *f, struct gm_store_list *list,
+		     struct file_key *key)
+{
+	const struct gm_store_event event = { .kind = GM_STORE_PUT,
+					      .key = key->key.key,
+					      .revision = live_revision(key),
+					      .why = "" };
+
+	if (list->keys && event.revision != 0)
+		list->item(list, &event);
+	/* A value that is gone has been followed by another. */
+	while (!list->keys && live_revision(key) != 0 &&
+	       !say_put(f, key, say_to_list, list))
+		look_at(f, key);
+}
+
+static void list_one(struct gm_store_file *f, struct gm_store_list *list)
+{
+	struct file_key new = { .lease = 0 }, *key;
+
+	key = (struct file_key *)(void *)gm_keys_find(&f->keys, list->prefix);
+	if (key == NULL) {
+		key = &new;
+		strcpy(new.key.key, list->prefix);
+	}
+	look_at(f, key);
+	list_key(f, list, key);
+}
+
 static void list_keys(struct gm_store_file *f, struct gm_store_link *request)
 {
 	struct gm_store_list *list = GM_STORE_LIST_OF(request);
-	int ret = look(f);
+	int ret = list->one ? 0 : look(f);
 
-	for (size_t i = 0; ret == 0 && i < f->keys.n; i++) {
-		struct file_key *key =
-			(struct file_key *)(void *)f->keys.list[i];
-
-		if (!gm_keys_begins(key->key.key, list->prefix))
-			continue;
-		/* A value that is gone has been followed by another. */
-		while (live_revision(key) != 0 &&
-		       !say_put(f, key, say_to_list, list))
-			look_at(f, key);
-	}
+	if (list->one)
+		list_one(f, list);
+	for (size_t i = 0; ret == 0 && !list->one && i < f->keys.n; i++)
+		if (gm_keys_begins(f->keys.list[i]->key, list->prefix))
+			list_key(f, list,
+				 (struct file_key *)(void *)f->keys.list[i]);
 	gm_store_finish(&f->store, request, ret, 0);
 }
 
+/* Carry requests out for a while: what is left comes after the leases. */
 static void carry_out(struct gm_store_file *f)
 {
+	uint64_t until_ns = gm_store_now() + WORK_NS;
 	struct gm_store_link *request;
 
-	while ((request = gm_store_take(&f->store)) != NULL) {
+	while (gm_store_now() < until_ns &&
+	       (request = gm_store_take(&f->store)) != NULL) {
 		bool is_list = request->kind == GM_STORE_REQUEST_LIST;
 		uint64_t lease = 0;
 

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGAIN_NS UINT64_C(1000000000) /* after a deletion that failed */
+#define AGAIN_NS  UINT64_C(1000000000) /* after a deletion that failed */
+#define DELETIONS 16u                  /* that the store has at a time */
 
 struct gm_ephemeral {
 	LIST_ENTRY(gm_ephemeral) entry;
@@ -18,6 +19,7 @@ struct gm_ephemeral {
 	uint64_t due_ns;   /* of the next deletion; GM_SYNC_NEVER: none */
 	bool is_written;   /* a write is on its way */
 	bool is_lost;      /* with the lease, while it was on its way */
+	bool waits;        /* until the store has fewer deletions */
 	struct gm_store_write deletion;
 	char key[GM_STORE_KEY_BYTES];
 	size_t bytes;
@@ -38,19 +40,38 @@ static void forget(struct gm_ephemeral *one)
 
 /* ---- deleting ------------------------------------------------------------ */
 
+static void settle(struct gm_ephemeral *one);
+
+static void settle_next(struct gm_ephemerals *all)
+{
+	struct gm_ephemeral *one;
+
+	LIST_FOREACH(one, &all->list, entry)
+	{
+		if (one->waits) {
+			one->waits = false;
+			settle(one);
+			return;
+		}
+	}
+}
+
 static void deleted(struct gm_store_write *write,
 		    const struct gm_store_result *result)
 {
 	struct gm_ephemeral *one =
 		(void *)((char *)write -
 			 offsetof(struct gm_ephemeral, deletion));
+	struct gm_ephemerals *all = one->all;
 
 	one->is_written = false;
+	all->n_deletions--;
 	if (result->status == 0 || result->status == -ESTALE ||
 	    result->status == -ECANCELED || one->is_lost)
 		forget(one);
 	else
 		one->due_ns = gm_sync_now() + AGAIN_NS;
+	settle_next(all);
 }
 
 /* Delete it, if its client is gone and its revision is known. */
@@ -59,12 +80,17 @@ static void settle(struct gm_ephemeral *one)
 	if (one->client != NULL || one->is_written || one->revision == 0)
 		return;
 	one->due_ns = GM_SYNC_NEVER;
+	one->waits = one->all->n_deletions == DELETIONS;
+	if (one->waits)
+		return;
 	one->deletion = (struct gm_store_write){ .key = one->key,
 						 .expected = one->revision,
 						 .done = deleted };
 	one->is_written =
 		gm_store_cas(one->all->sync->store, &one->deletion) == 0;
-	if (!one->is_written)
+	if (one->is_written)
+		one->all->n_deletions++;
+	else
 		one->due_ns = gm_sync_now() + AGAIN_NS;
 }
 

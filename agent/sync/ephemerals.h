@@ -20,6 +20,7 @@ struct gm_ephemeral;
 
 struct gm_ephemerals {
 	struct gm_sync *sync;
+	uint32_t n_deletions; /* that the store has */
 	LIST_HEAD(, gm_ephemeral) list;
 };
 

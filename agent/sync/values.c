@@ -14,7 +14,8 @@
  *     of what a store may have.  Two nodes that write at once may exceed this
  *     by what is on its way.
  *   - A client may send no more than REQUESTS_OF_CLIENT requests before they
- *     are answered, a user REQUESTS_OF_UID.
+ *     are answered, a user REQUESTS_OF_UID.  The store has ASKED_OF_UID of a
+ *     user's at a time, so that what a user asks for does not hold up others.
  */
 
 #include <errno.h>
@@ -34,6 +35,7 @@
 #define VALUES_OF_ALL      (GM_STORE_KEYS / 2)
 #define REQUESTS_OF_CLIENT 16u
 #define REQUESTS_OF_UID    512u
+#define ASKED_OF_UID       16u
 
 struct gm_values {
 	struct gm_sync *sync;
@@ -41,16 +43,17 @@ struct gm_values {
 	struct gm_keys keys; /* of all users, as the watch says */
 	struct gm_value_waits waits;
 	struct gm_ephemerals ephemerals;
-	LIST_HEAD(, request) requests;
+	TAILQ_HEAD(, request) requests;
 };
 
 /* A request that the store has not answered. */
 struct request {
-	LIST_ENTRY(request) entry;
+	TAILQ_ENTRY(request) entry;
 	struct gm_values *values;
 	struct gm_sync_client *client; /* NULL: gone */
 	struct gm_control header;
 	uid_t uid;
+	bool is_asked;                  /* the store has it */
 	struct gm_ephemeral *ephemeral; /* NULL: it writes none */
 	struct gm_store_write write;
 	struct gm_store_list list;
@@ -63,17 +66,29 @@ struct request {
 	char key[GM_STORE_KEY_BYTES]; /* or a prefix */
 	size_t bytes;                 /* of @data */
 	size_t room;
-	char data[];
+	char *data;
 };
 
 /* ---- requests ------------------------------------------------------------ */
 
+static void drop(struct request *request)
+{
+	TAILQ_REMOVE(&request->values->requests, request, entry);
+	free(request->data);
+	free(request);
+}
+
+static void ask_next(struct gm_values *values, uid_t uid);
+
 static void finish(struct request *request, const struct gm_sync_reply *reply)
 {
+	struct gm_values *values = request->values;
+	uid_t uid = request->uid;
+
 	if (request->client != NULL)
 		gm_sync_client_reply(request->client, &request->header, reply);
-	LIST_REMOVE(request, entry);
-	free(request);
+	drop(request);
+	ask_next(values, uid);
 }
 
 static void refuse(struct request *request, int status, const char *why)
@@ -89,7 +104,7 @@ static uint32_t count_requests(const struct gm_values *values, uid_t uid,
 	const struct request *request;
 	uint32_t n = 0;
 
-	LIST_FOREACH(request, &values->requests, entry)
+	TAILQ_FOREACH(request, &values->requests, entry)
 	n += request->uid == uid &&
 	     (client == NULL || request->client == client);
 	return n;
@@ -127,7 +142,8 @@ static size_t read_key(struct gm_sync_client *client,
 	return 0;
 }
 
-/* Begin a request with @room bytes of data.  Returns NULL after a refusal. */
+/* Begin a request, with room for so much data when the store is asked.  Returns
+ * NULL after a refusal. */
 static struct request *begin(struct gm_sync_client *client,
 			     const struct gm_sync_message *message,
 			     bool is_prefix, size_t room)
@@ -146,7 +162,7 @@ static struct request *begin(struct gm_sync_client *client,
 				      "the store: make fewer at a time");
 		return NULL;
 	}
-	request = calloc(1, sizeof(*request) + room);
+	request = calloc(1, sizeof(*request));
 	if (request == NULL) {
 		gm_sync_client_refuse(client, message->header, -ENOMEM, NULL);
 		return NULL;
@@ -158,7 +174,7 @@ static struct request *begin(struct gm_sync_client *client,
 	request->folder = folder;
 	request->room = room;
 	memcpy(request->key, key, sizeof(key));
-	LIST_INSERT_HEAD(&values->requests, request, entry);
+	TAILQ_INSERT_TAIL(&values->requests, request, entry);
 	return request;
 }
 
@@ -256,16 +272,6 @@ static void listed(struct gm_store_list *list,
 		finish(request, &reply);
 }
 
-static void ask_list(struct request *request)
-{
-	int ret;
-
-	request->list.prefix = request->key;
-	ret = gm_store_list(request->values->sync->store, &request->list);
-	if (ret != 0)
-		refuse(request, ret, NULL);
-}
-
 static void value_get(struct gm_sync_client *client,
 		      const struct gm_sync_message *message)
 {
@@ -276,7 +282,8 @@ static void value_get(struct gm_sync_client *client,
 		return;
 	request->list.item = take_value;
 	request->list.done = got;
-	ask_list(request);
+	request->list.one = true;
+	ask_next(request->values, request->uid);
 }
 
 static void value_list(struct gm_sync_client *client,
@@ -289,7 +296,8 @@ static void value_list(struct gm_sync_client *client,
 		return;
 	request->list.item = take_end;
 	request->list.done = listed;
-	ask_list(request);
+	request->list.keys = true;
+	ask_next(request->values, request->uid);
 }
 
 /* ---- CAS ----------------------------------------------------------------- */
@@ -388,6 +396,11 @@ static void value_cas(struct gm_sync_client *client,
 	request = begin(client, message, false, message->tail_bytes);
 	if (request == NULL)
 		return;
+	request->data = malloc(request->room + 1);
+	if (request->data == NULL) {
+		refuse(request, -ENOMEM, NULL);
+		return;
+	}
 	memcpy(request->data, message->tail, message->tail_bytes);
 	request->write = (struct gm_store_write){
 		.key = request->key,
@@ -405,12 +418,69 @@ static void value_cas(struct gm_sync_client *client,
 			return;
 		}
 	}
-	ret = gm_store_cas(client->sync->store, &request->write);
-	if (ret == 0)
+	ask_next(request->values, request->uid);
+}
+
+/* ---- asking the store ---------------------------------------------------- */
+
+/* Hand a request to the store.  Returns 0 or a negative errno. */
+static int ask(struct request *request)
+{
+	struct gm_store *store = request->values->sync->store;
+
+	request->is_asked = true;
+	if (request->write.done != NULL)
+		return gm_store_cas(store, &request->write);
+	request->list.prefix = request->key;
+	request->data = malloc(request->room);
+	return request->data != NULL ? gm_store_list(store, &request->list)
+				     : -ENOMEM;
+}
+
+/* The user's next request that waits; NULL: there is none, or the store has as
+ * many as it may. */
+static struct request *find_next(const struct gm_values *values, uid_t uid)
+{
+	struct request *request, *next = NULL;
+	uint32_t n_asked = 0;
+
+	TAILQ_FOREACH(request, &values->requests, entry)
+	{
+		if (request->uid != uid)
+			continue;
+		n_asked += request->is_asked;
+		if (next == NULL && !request->is_asked)
+			next = request;
+	}
+	return n_asked < ASKED_OF_UID ? next : NULL;
+}
+
+static void ask_next(struct gm_values *values, uid_t uid)
+{
+	struct request *request;
+
+	while ((request = find_next(values, uid)) != NULL) {
+		int ret = ask(request);
+
+		if (ret == 0)
+			continue;
+		if (request->ephemeral != NULL)
+			gm_ephemerals_end(request->ephemeral, ret, 0);
+		gm_sync_client_refuse(request->client, &request->header, ret,
+				      NULL);
+		drop(request);
+	}
+}
+
+/* One that the store has goes on without its client. */
+static void leave(struct request *request)
+{
+	request->client = NULL;
+	if (request->is_asked)
 		return;
 	if (request->ephemeral != NULL)
-		gm_ephemerals_end(request->ephemeral, ret, 0);
-	refuse(request, ret, NULL);
+		gm_ephemerals_end(request->ephemeral, -ECANCELED, 0);
+	drop(request);
 }
 
 /* ---- WAIT, and the watch ------------------------------------------------- */
@@ -489,7 +559,7 @@ static int open_values(struct gm_sync *sync)
 	values->keys.entry_bytes = sizeof(struct gm_key);
 	values->watch =
 		(struct gm_store_watch){ .prefix = FOLDER, .event = saw };
-	LIST_INIT(&values->requests);
+	TAILQ_INIT(&values->requests);
 	gm_ephemerals_init(&values->ephemerals, sync);
 	/* Not 0, and room to grow. */
 	gm_value_waits_init(&values->waits,
@@ -504,13 +574,16 @@ static int open_values(struct gm_sync *sync)
 static void client_gone(struct gm_sync_client *client)
 {
 	struct gm_values *values = client->sync->values;
-	struct request *request;
+	struct request *request, *next;
 
 	if (values == NULL)
 		return; /* it never began */
-	LIST_FOREACH(request, &values->requests, entry)
-	if (request->client == client)
-		request->client = NULL;
+	for (request = TAILQ_FIRST(&values->requests); request != NULL;
+	     request = next) {
+		next = TAILQ_NEXT(request, entry);
+		if (request->client == client)
+			leave(request);
+	}
 	gm_value_waits_drop(&values->waits, client);
 	gm_ephemerals_client_gone(&values->ephemerals, client);
 }
@@ -524,10 +597,31 @@ static void tell_lost(struct gm_sync_client *client)
 	gm_value_waits_wake(&client->sync->values->waits, client);
 }
 
+/* What the store does not have yet would be written under another lease. */
+static void refuse_waiting(struct gm_values *values)
+{
+	struct request *request, *next;
+
+	for (request = TAILQ_FIRST(&values->requests); request != NULL;
+	     request = next) {
+		next = TAILQ_NEXT(request, entry);
+		if (request->is_asked || request->ephemeral == NULL)
+			continue;
+		gm_ephemerals_end(request->ephemeral, -EHOSTUNREACH, 0);
+		gm_sync_client_refuse(request->client, &request->header,
+				      -EHOSTUNREACH,
+				      "this node's lease was lost: see the log "
+				      "of gpumap-sync");
+		drop(request);
+	}
+}
+
 static void lease_changed(struct gm_sync *sync)
 {
-	if (!sync->lease->held && sync->values != NULL)
-		gm_ephemerals_lost(&sync->values->ephemerals, tell_lost);
+	if (sync->lease->held || sync->values == NULL)
+		return;
+	refuse_waiting(sync->values);
+	gm_ephemerals_lost(&sync->values->ephemerals, tell_lost);
 }
 
 static uint64_t due(const struct gm_sync *sync)

@@ -15,6 +15,7 @@
 
 #define RECORDS 4000
 #define VALUES  2048 /* that a user may have */
+#define ASKED   16   /* requests that a process may make at a time */
 
 static int connect_raw(const char *path)
 {
@@ -128,10 +129,85 @@ static void a_user_has_no_more_than_its_share(struct place *place)
 	gpumap_sync_close(b);
 }
 
+/* Send as many requests as a process may, and read no answer. */
+static int ask_much(const char *path, uint16_t type, const char *key)
+{
+	struct {
+		struct gm_control header;
+		char key[128];
+	} record = { .header = { .magic = GM_CONTROL_MAGIC,
+				 .version = GM_CONTROL_VERSION,
+				 .type = GM_SYNC_HELLO,
+				 .bytes = sizeof(record.header) } };
+	int fd = connect_raw(path);
+
+	send(fd, &record, sizeof(record.header), MSG_NOSIGNAL);
+	record.header.type = type;
+	record.header.bytes = sizeof(record);
+	record.header.body = sizeof(record.key);
+	snprintf(record.key, sizeof(record.key), "%s", key);
+	for (int i = 0; i < ASKED; i++)
+		send(fd, &record, sizeof(record), MSG_NOSIGNAL);
+	return fd;
+}
+
+/* To HELLO, too. */
+static int count_answers(int fd)
+{
+	static char record[GM_SYNC_BYTES_MAX];
+	int n = 0;
+
+	while (n <= ASKED && recv(fd, record, sizeof(record), 0) > 0)
+		n++;
+	return n;
+}
+
+/* Requests that read much, as many as a user may make, delay other requests,
+ * but not the lease. */
+static void requests_cost_no_lease(struct place *place)
+{
+	enum { ASKERS = 32, LARGE = 500 };
+	struct gpumap_sync *a = place_connect(place, 0);
+	struct gpumap_sync *b = place_connect(place, 1);
+	static char value[GPUMAP_VALUE_BYTES_MAX + 1];
+	uint64_t revision = 0, since_ns;
+	int fds[ASKERS], n_written = 0, n_answers = 0;
+	char key[32];
+
+	if (a == NULL || b == NULL)
+		return;
+	memset(value, 'v', GPUMAP_VALUE_BYTES_MAX);
+	for (int i = 0; i < LARGE; i++) {
+		snprintf(key, sizeof(key), "large%d", i);
+		n_written += place_put(a, key, value, 0, GPUMAP_VALUE_EPHEMERAL,
+				       &revision) == 0;
+	}
+	EQ(n_written, LARGE);
+	since_ns = story_now();
+	for (int i = 0; i < ASKERS; i++)
+		fds[i] = ask_much(place->nodes[1].socket,
+				  i % 2 == 0 ? GM_SYNC_VALUE_LIST
+					     : GM_SYNC_VALUE_GET,
+				  "large");
+	for (int i = 0; i < ASKERS; i++) {
+		n_answers += count_answers(fds[i]);
+		close(fds[i]);
+	}
+	EQ(n_answers, ASKERS * (ASKED + 1));
+	NOTE("%d requests took %u ms", ASKERS * ASKED,
+	     (unsigned int)((story_now() - since_ns) / 1000000));
+	for (int i = 0; i < PLACE_NODES; i++)
+		EQ(sync_node_count_log(&place->nodes[i], "lease_lost"), 0);
+	gpumap_sync_close(a);
+	OK(place_sees(b, "large0", ""));
+	gpumap_sync_close(b);
+}
+
 static void tell(struct place *place)
 {
 	any_record_is_survived(place);
 	a_user_has_no_more_than_its_share(place);
+	requests_cost_no_lease(place);
 }
 
 TAP_CASE()

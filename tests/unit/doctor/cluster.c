@@ -10,7 +10,7 @@
 #define SECOND_NS UINT64_C(1000000000)
 #define SOCKET    "run/gpumap-sync/node"
 
-static struct gpumap_cluster_node nodes[3];
+static struct gpumap_cluster_node nodes[6]; /* three, or a crowd */
 static struct gm_doctor doctor = { .root = tree.root, .nodes = nodes };
 static struct examined well;
 
@@ -116,13 +116,22 @@ static void without(void)
 	tree_unlink(SOCKET);
 	EQ(look(&gm_doctor_cluster[0], &none).verdict, GM_VERDICT_SKIP);
 	tree_file(SOCKET, "");
-	/* A long list is cut. */
-	for (uint32_t i = 0; i < 3; i++) {
+}
+
+/* A long list is cut, and counts all the same. */
+static void many(void)
+{
+	struct gm_finding f;
+
+	doctor.n_nodes = 6;
+	for (uint32_t i = 0; i < 6; i++) {
 		nodes[i].flags = 0;
 		nodes[i].state = GPUMAP_CLUSTER_GONE;
 		memset(nodes[i].name, 'x', sizeof(nodes[i].name) - 1);
 	}
-	OK(strlen(look(&gm_doctor_cluster[2], &doctor).text) < 320);
+	f = look(&gm_doctor_cluster[2], &doctor);
+	OK(strncmp(f.text, "6 nodes are gone: xxx", 21) == 0);
+	OK(strlen(f.text) < 320);
 	make_well();
 }
 
@@ -141,6 +150,7 @@ TAP_CASE()
 	this_node();
 	other_nodes();
 	without();
+	many();
 	tree_end();
 	return tap_done();
 }

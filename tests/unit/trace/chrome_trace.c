@@ -13,6 +13,7 @@
 #include "tests/support/dice.h"
 
 #define SINCE 1000000u
+#define LANES 64 /* that a session has on a row, at most */
 
 static char *text;
 static size_t bytes;
@@ -115,6 +116,15 @@ static void times_are_exact(void)
 	EQ(json_integer_value(json_object_get(args, "status")), -5);
 	EQ(json_integer_value(json_object_get(args, "wait_ns")), 1234566);
 	json_decref(json);
+	/* Times that cannot be are none. */
+	job.read_ns = job.started_ns + 1;
+	begin();
+	EQ(gm_chrome_trace_job(trace, &job, "u8"), 0);
+	json = end("h");
+	EQ(json_integer_value(json_object_get(
+		   json_object_get(event(json, 0), "args"), "wait_ns")),
+	   0);
+	json_decref(json);
 }
 
 static void one_that_began_before_is_cut(void)
@@ -131,6 +141,7 @@ static void one_that_began_before_is_cut(void)
 	json = end("h");
 	EQ(chrome_check(json), 2);
 	OK(chrome_slices[0].ts == 0 && chrome_slices[1].ts == 0);
+	OK(chrome_slices[0].end == 0.5 && chrome_slices[1].end == 0);
 	json_decref(json);
 }
 
@@ -151,6 +162,45 @@ static void overlapping_jobs_get_lanes(void)
 	}
 	json = end("h");
 	EQ(chrome_check(json), 4000);
+	json_decref(json);
+}
+
+/* The thread of the job that was written as the @i-th. */
+static intmax_t lane(const json_t *json, size_t i)
+{
+	return (intmax_t)chrome_number(event(json, i), "tid");
+}
+
+static void jobs_one_after_another_share_a_lane(void)
+{
+	json_t *json;
+
+	begin();
+	put(0, 1, 0, 10);
+	put(0, 1, 10, 20);
+	put(0, 1, 19, 30);
+	json = end("h");
+	EQ(chrome_check(json), 3);
+	EQ(lane(json, 1), lane(json, 0));
+	OK(lane(json, 2) != lane(json, 0));
+	json_decref(json);
+}
+
+/* Those for which there is no lane are in the last. */
+static void no_more_lanes_than_there_are(void)
+{
+	json_t *json;
+
+	begin();
+	for (uint32_t i = 0; i < LANES + 9; i++)
+		put(0, 1, i, 1000 + i);
+	put(1, 1, 0, 1);
+	json = end("h");
+	EQ(chrome_read(json_object_get(json, "traceEvents")), 0);
+	EQ(lane(json, LANES - 1), lane(json, 0) + LANES - 1);
+	for (uint32_t i = LANES; i < LANES + 9; i++)
+		EQ(lane(json, i), lane(json, LANES - 1));
+	EQ(lane(json, LANES + 9), lane(json, 0) + LANES);
 	json_decref(json);
 }
 
@@ -182,6 +232,8 @@ TAP_CASE()
 	times_are_exact();
 	one_that_began_before_is_cut();
 	overlapping_jobs_get_lanes();
+	jobs_one_after_another_share_a_lane();
+	no_more_lanes_than_there_are();
 	names_are_made_harmless();
 	operations_have_names();
 	return tap_done();

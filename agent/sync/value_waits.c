@@ -147,20 +147,6 @@ void gm_value_waits_add(struct gm_value_waits *waits,
 	TAILQ_INSERT_TAIL(&waits->list, wait, entry);
 }
 
-void gm_value_waits_wake(struct gm_value_waits *waits,
-			 struct gm_sync_client *client)
-{
-	struct gm_value_wait *wait, *next;
-
-	for (wait = TAILQ_FIRST(&waits->list); wait != NULL; wait = next) {
-		next = TAILQ_NEXT(wait, entry);
-		if (wait->client != client)
-			continue;
-		answer(waits, client, &wait->request);
-		end(waits, wait);
-	}
-}
-
 void gm_value_waits_drop(struct gm_value_waits *waits,
 			 const struct gm_sync_client *client)
 {

@@ -37,10 +37,6 @@ void gm_value_waits_add(struct gm_value_waits *waits,
 			const struct gm_sync_message *message,
 			const char *prefix);
 
-/* Answer all requests of a client, as if all had changed. */
-void gm_value_waits_wake(struct gm_value_waits *waits,
-			 struct gm_sync_client *client);
-
 /* Forget those of a client that is gone; NULL: of all. */
 void gm_value_waits_drop(struct gm_value_waits *waits,
 			 const struct gm_sync_client *client);

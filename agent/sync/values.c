@@ -594,7 +594,6 @@ static void tell_lost(struct gm_sync_client *client)
 			    "this node was cut off from the store, and its "
 			    "lease was lost: ephemeral values and ranks have "
 			    "ended; write them, or join, again");
-	gm_value_waits_wake(&client->sync->values->waits, client);
 }
 
 /* What the store does not have yet would be written under another lease. */

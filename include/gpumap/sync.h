@@ -246,8 +246,8 @@ GPUMAP_API int gpumap_value_list(struct gpumap_sync *sync, const char *prefix,
  *		what changed since then ends the wait at once
  * deadline_ns	on CLOCK_MONOTONIC, or GPUMAP_NO_DEADLINE
  *
- * Returns	0: there may be a change; read the values to know.  With @seen 0
- *		at once
+ * Returns	0: there may be a change, or gpumap_sync_check() says what the
+ *		process has lost; read the values to know.  With @seen 0 at once
  *		-ETIMEDOUT	nothing has changed
  *		-EINVAL, -EDQUOT, -ECONNRESET, -EOWNERDEAD
  * Cost		a round trip to gpumap-sync, and the wait

@@ -121,7 +121,8 @@ static void keep_change(struct gm_cohort *cohort,
 /*
  * take - take a record, if there is one
  *
- * call		whose reply, to @serial, ends the wait; or NULL
+ * call		whose reply, to @serial, ends the wait; or NULL.  An event
+ *		ends a wait for a change as a change does
  *
  * Returns	1 with the reply and its status, 0 with another record, -EAGAIN,
  *		or why the connection is of no use any more
@@ -150,8 +151,10 @@ static int take(struct gpumap_sync *sync, struct gm_call *call, uint32_t serial,
 				    ret_status);
 		return ret == 0 ? 1 : ret;
 	}
-	if (header.serial == 0 && header.type == GM_SYNC_EVENT)
+	if (header.serial == 0 && header.type == GM_SYNC_EVENT) {
 		keep_event(sync, &header, sync->record + sizeof(header));
+		return call != NULL && call->type == GM_SYNC_VALUE_WAIT;
+	}
 	if (header.serial != 0 && header.serial == cohort->serial)
 		keep_change(cohort, &header, sync->record + sizeof(header));
 	return 0;

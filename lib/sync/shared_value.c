@@ -110,6 +110,7 @@ static int put_wait(struct wait *wait, const char *prefix, uint64_t seen,
 	memset(wait, 0, sizeof(*wait));
 	wait->body.seen = seen;
 	wait->body.timeout_ns = timeout_ns;
+	wait->reply.seen = seen; /* where an event ends it */
 	wait->call.type = GM_SYNC_VALUE_WAIT;
 	wait->call.body = &wait->body;
 	wait->call.body_bytes = sizeof(wait->body);

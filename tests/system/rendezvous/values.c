@@ -303,27 +303,68 @@ static void a_dead_gpumap_sync_takes_them_along(struct place *place)
 	gpumap_sync_close(a);
 }
 
+/* A process with an ephemeral value that waits for what never comes: the loss
+ * of the lease ends the wait.  Returns its pid, once it waits. */
+static pid_t wait_in_vain(const struct place *place, int node)
+{
+	struct gpumap_sync *mine = NULL;
+	uint64_t revision = 0, seen = 0;
+	int ready[2];
+	pid_t child;
+	char byte;
+
+	EQ(pipe2(ready, O_CLOEXEC), 0);
+	fflush(stdout);
+	child = fork();
+	if (child == 0) {
+		if (gpumap_sync_open(place->nodes[node].socket, &mine) != 0 ||
+		    place_put(mine, "l/2", "two", 0, GPUMAP_VALUE_EPHEMERAL,
+			      &revision) != 0 ||
+		    gpumap_value_wait(mine, "quiet/", 0, 0, &seen) != 0 ||
+		    write(ready[1], "", 1) != 1)
+			_exit(1);
+		if (gpumap_value_wait(mine, "quiet/", seen, place_in(60000),
+				      &seen) != 0)
+			_exit(2);
+		_exit(gpumap_sync_check(mine) == -ESTALE ? 0 : 3);
+	}
+	close(ready[1]);
+	EQ(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return child;
+}
+
 /* A gpumap-sync that stands still for longer than its lease says so. */
 static void a_lost_lease_is_told(struct place *place)
 {
 	struct gpumap_sync *a = place_connect(place, 0);
 	struct gpumap_sync *c = place_connect(place, 2);
 	struct pollfd told = { .fd = gpumap_sync_fd(c), .events = POLLIN };
-	pid_t pid = place->nodes[2].pid;
-	uint64_t revision = 0;
+	pid_t pid = place->nodes[2].pid, child;
+	uint64_t revision = 0, seen = 0, later = 0;
+	int status = 0;
 
 	if (a == NULL || c == NULL)
 		return;
+	child = wait_in_vain(place, 2);
+	EQ(gpumap_value_wait(c, "quiet/", 0, 0, &seen), 0);
 	EQ(place_put(c, "l/1", "one", 0, GPUMAP_VALUE_EPHEMERAL, &revision), 0);
 	OK(process_stop(pid));
 	OK(place_sees(a, "l/1", ""));
 	kill(pid, SIGCONT);
 	EQ(poll(&told, 1, 30000), 1);
+	/* No process waits beside an event that has come. */
+	EQ(gpumap_value_wait(c, "quiet/", seen, place_in(60000), &later), 0);
+	EQ(later, seen);
 	EQ(gpumap_sync_check(c), -ESTALE);
 	OK(strstr(gpumap_refusal(NULL), "lease") != NULL);
+	EQ(gpumap_value_wait(c, "quiet/", seen, place_in(1), &later),
+	   -ETIMEDOUT);
 	EQ(gpumap_sync_check(c), 0);
 	EQ(poll(&told, 1, 0), 0);
 	OK(sync_node_wait_log(&place->nodes[2], "lease_lost"));
+	EQ(waitpid(child, &status, 0), child);
+	EQ(status, 0);
 	for (int ret = -EHOSTUNREACH; ret == -EHOSTUNREACH;) {
 		ret = place_put(c, "l/1", "two", 0, GPUMAP_VALUE_EPHEMERAL,
 				&revision);

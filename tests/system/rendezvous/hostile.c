@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A process that sends gpumap-sync arbitrary records, and one that writes
- * as many values as it can: others are served all the same.
+ * A process that sends gpumap-sync arbitrary records, and one that writes or
+ * asks as much as it can: others are served all the same.
  */
 
 #include <sys/socket.h>
@@ -11,17 +11,22 @@
 
 #include "shm/control_sync.h"
 #include "tests/support/dice.h"
+#include "tests/support/process.h"
+#include "tests/support/nodes/store_rig.h"
 #include "tests/system/rendezvous/place.h"
 
 #define RECORDS 4000
 #define VALUES  2048 /* that a user may have */
 #define ASKED   16   /* requests that a process may make at a time */
+#define ASKERS  32   /* so many processes make all that a user may */
 
 static int connect_raw(const char *path)
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	struct timeval limit = { .tv_sec = SYNC_LIMIT_MS / 1000 };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	snprintf(to.sun_path, sizeof(to.sun_path), "%s", path);
 	if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0) {
 		close(fd);
@@ -96,6 +101,30 @@ static void any_record_is_survived(struct place *place)
 	gpumap_sync_close(a);
 }
 
+/* Write values through @a, in turn through @b, until each refuses.  Returns how
+ * many were written, after it has deleted them. */
+static int write_lasting(struct gpumap_sync *a, struct gpumap_sync *b)
+{
+	struct gpumap_sync *const to[] = { a, b };
+	uint64_t revisions[VALUES];
+	char key[32];
+	int n = 0, ret;
+
+	for (int i = 0; i < 2; i++) {
+		do {
+			snprintf(key, sizeof(key), "lasting/%d", n);
+			ret = place_put(to[i], key, "v", 0, 0, &revisions[n]);
+			n += ret == 0;
+		} while (ret == 0 && n < VALUES);
+		EQ(ret, -EDQUOT);
+	}
+	for (int i = 0; i < n; i++) {
+		snprintf(key, sizeof(key), "lasting/%d", i);
+		EQ(place_put(a, key, NULL, revisions[i], 0, &revisions[i]), 0);
+	}
+	return n;
+}
+
 /* All ephemeral: they are gone with the process, and there is room again. */
 static void a_user_has_no_more_than_its_share(struct place *place)
 {
@@ -117,6 +146,9 @@ static void a_user_has_no_more_than_its_share(struct place *place)
 	/* Values that the watch has not told of do not count yet. */
 	OK(n > VALUES - 100 && n <= VALUES + 16);
 	NOTE("%d values", n);
+	/* Those that are to last count with them, on other nodes too. */
+	n = write_lasting(a, b);
+	NOTE("%d more", n);
 	gpumap_sync_close(a);
 	OK(place_sees(b, "many/0", ""));
 	ret = -EDQUOT;
@@ -129,35 +161,62 @@ static void a_user_has_no_more_than_its_share(struct place *place)
 	gpumap_sync_close(b);
 }
 
-/* Send as many requests as a process may, and read no answer. */
-static int ask_much(const char *path, uint16_t type, const char *key)
-{
-	struct {
-		struct gm_control header;
-		char key[128];
-	} record = { .header = { .magic = GM_CONTROL_MAGIC,
-				 .version = GM_CONTROL_VERSION,
-				 .type = GM_SYNC_HELLO,
-				 .bytes = sizeof(record.header) } };
-	int fd = connect_raw(path);
+struct value_request {
+	struct gm_control header;
+	char key[128];
+};
 
-	send(fd, &record, sizeof(record.header), MSG_NOSIGNAL);
-	record.header.type = type;
-	record.header.bytes = sizeof(record);
-	record.header.body = sizeof(record.key);
-	snprintf(record.key, sizeof(record.key), "%s", key);
-	for (int i = 0; i < ASKED; i++)
-		send(fd, &record, sizeof(record), MSG_NOSIGNAL);
+/* The status of the next reply, and whose it is; 1: there is none. */
+static int hear(int fd, uint32_t *ret_serial)
+{
+	static char record[GM_SYNC_BYTES_MAX];
+	struct gm_control header;
+
+	if (recv(fd, record, sizeof(record), 0) < (ssize_t)sizeof(header))
+		return 1;
+	memcpy(&header, record, sizeof(header));
+	*ret_serial = header.serial;
+	return header.status;
+}
+
+static void send_request(int fd, uint16_t type, const char *key,
+			 uint32_t serial)
+{
+	struct value_request request = {
+		.header = { .magic = GM_CONTROL_MAGIC,
+			    .bytes = sizeof(request),
+			    .version = GM_CONTROL_VERSION,
+			    .type = type,
+			    .serial = serial,
+			    .body = sizeof(request.key) },
+	};
+
+	snprintf(request.key, sizeof(request.key), "%s", key);
+	EQ(send(fd, &request, sizeof(request), MSG_NOSIGNAL), sizeof(request));
+}
+
+/* A process that has said HELLO.  Returns its socket. */
+static int connect_known(const struct place *place, int node)
+{
+	struct gm_control hello = { .magic = GM_CONTROL_MAGIC,
+				    .bytes = sizeof(hello),
+				    .version = GM_CONTROL_VERSION,
+				    .type = GM_SYNC_HELLO };
+	int fd = connect_raw(place->nodes[node].socket);
+	uint32_t serial;
+
+	EQ(send(fd, &hello, sizeof(hello), MSG_NOSIGNAL), sizeof(hello));
+	EQ(hear(fd, &serial), 0);
 	return fd;
 }
 
-/* To HELLO, too. */
+/* Returns how many replies come, of those that are to come. */
 static int count_answers(int fd)
 {
-	static char record[GM_SYNC_BYTES_MAX];
+	uint32_t serial;
 	int n = 0;
 
-	while (n <= ASKED && recv(fd, record, sizeof(record), 0) > 0)
+	while (n < ASKED && hear(fd, &serial) <= 0)
 		n++;
 	return n;
 }
@@ -166,7 +225,7 @@ static int count_answers(int fd)
  * but not the lease. */
 static void requests_cost_no_lease(struct place *place)
 {
-	enum { ASKERS = 32, LARGE = 500 };
+	enum { LARGE = 500 };
 	struct gpumap_sync *a = place_connect(place, 0);
 	struct gpumap_sync *b = place_connect(place, 1);
 	static char value[GPUMAP_VALUE_BYTES_MAX + 1];
@@ -184,16 +243,19 @@ static void requests_cost_no_lease(struct place *place)
 	}
 	EQ(n_written, LARGE);
 	since_ns = story_now();
-	for (int i = 0; i < ASKERS; i++)
-		fds[i] = ask_much(place->nodes[1].socket,
-				  i % 2 == 0 ? GM_SYNC_VALUE_LIST
-					     : GM_SYNC_VALUE_GET,
-				  "large");
+	for (int i = 0; i < ASKERS; i++) {
+		fds[i] = connect_known(place, 1);
+		for (uint32_t n = 1; n <= ASKED; n++)
+			send_request(fds[i],
+				     i % 2 == 0 ? GM_SYNC_VALUE_LIST
+						: GM_SYNC_VALUE_GET,
+				     "large", n);
+	}
 	for (int i = 0; i < ASKERS; i++) {
 		n_answers += count_answers(fds[i]);
 		close(fds[i]);
 	}
-	EQ(n_answers, ASKERS * (ASKED + 1));
+	EQ(n_answers, ASKERS * ASKED);
 	NOTE("%d requests took %u ms", ASKERS * ASKED,
 	     (unsigned int)((story_now() - since_ns) / 1000000));
 	for (int i = 0; i < PLACE_NODES; i++)
@@ -203,11 +265,68 @@ static void requests_cost_no_lease(struct place *place)
 	gpumap_sync_close(b);
 }
 
+/* Requests that the store does not answer are counted, by client and by user.
+ * Those that were taken are answered. */
+static void nobody_asks_without_end(struct place *place)
+{
+	int fds[ASKERS + 1], n_answered = 0;
+	uint32_t serial = 0;
+
+	if (place->where.directory[0] != '\0')
+		return; /* files are always read */
+	for (int i = 0; i <= ASKERS; i++)
+		fds[i] = connect_known(place, 0);
+	OK(process_stop(place->where.server.pid));
+	for (int i = 0; i < ASKERS; i++) {
+		for (uint32_t n = 1; n <= ASKED + 1; n++)
+			send_request(fds[i], GM_SYNC_VALUE_GET, "x/y", n);
+		EQ(hear(fds[i], &serial), -EDQUOT);
+		EQ(serial, ASKED + 1);
+	}
+	send_request(fds[ASKERS], GM_SYNC_VALUE_GET, "x/y", 1);
+	EQ(hear(fds[ASKERS], &serial), -EDQUOT);
+	kill(place->where.server.pid, SIGCONT);
+	for (int i = 0; i < ASKERS; i++)
+		n_answered += count_answers(fds[i]);
+	EQ(n_answered, ASKERS * ASKED);
+	send_request(fds[ASKERS], GM_SYNC_VALUE_GET, "x/y", 2);
+	EQ(hear(fds[ASKERS], &serial), 0);
+	for (int i = 0; i <= ASKERS; i++)
+		close(fds[i]);
+}
+
+/* All users together have half of what a store may have. */
+static void all_have_no_more_than_half(struct place *place)
+{
+	struct gpumap_sync *a = place_connect(place, 0);
+	struct gm_store *store;
+	char key[48];
+	int n = 0;
+
+	if (place->where.directory[0] != '\0' || a == NULL) {
+		gpumap_sync_close(a);
+		return; /* no quicker there, and no other code */
+	}
+	store = sync_place_open(&place->where);
+	for (uint32_t i = 0; i < GM_STORE_KEYS / 2; i++) {
+		snprintf(key, sizeof(key), "cohorts/u1/%u", i);
+		n += rig_put(store, key, "v", NULL, NULL) == 0;
+	}
+	EQ(n, GM_STORE_KEYS / 2);
+	gm_store_close(store);
+	n = write_lasting(a, a);
+	NOTE("%d values, and half", n);
+	OK(n < VALUES - 100);
+	gpumap_sync_close(a);
+}
+
 static void tell(struct place *place)
 {
 	any_record_is_survived(place);
+	nobody_asks_without_end(place);
 	a_user_has_no_more_than_its_share(place);
 	requests_cost_no_lease(place);
+	all_have_no_more_than_half(place);
 }
 
 TAP_CASE()

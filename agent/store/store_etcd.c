@@ -113,15 +113,19 @@ static char *find_next(const json_t *kvs)
 {
 	const json_t *last = json_array_get(kvs, json_array_size(kvs) - 1);
 	const char *text = json_string_value(json_object_get(last, "key"));
-	char key[1024], *next;
-	int n = text != NULL ? gm_store_json_decode(text, sizeof(key) - 1, key)
-			     : -EPROTO;
+	size_t most = text != NULL ? strlen(text) : 0; /* as others name keys */
+	char *key = malloc(most + 1), *next = NULL;
+	int n = text != NULL && key != NULL
+			? gm_store_json_decode(text, most, key)
+			: -EPROTO;
 
-	next = n >= 0 ? malloc(GM_STORE_JSON_BASE64((size_t)n + 1)) : NULL;
-	if (next == NULL)
-		return NULL;
-	key[n] = '\0';
-	gm_store_json_encode(key, (size_t)n + 1, next);
+	if (n >= 0)
+		next = malloc(GM_STORE_JSON_BASE64((size_t)n + 1));
+	if (next != NULL) {
+		key[n] = '\0';
+		gm_store_json_encode(key, (size_t)n + 1, next);
+	}
+	free(key);
 	return next;
 }
 

@@ -596,7 +596,7 @@ static void tell_lost(struct gm_sync_client *client)
 			    "ended; write them, or join, again");
 }
 
-/* What the store does not have yet would be written under another lease. */
+/* Values that the store does not have yet would be under another lease. */
 static void refuse_waiting(struct gm_values *values)
 {
 	struct request *request, *next;

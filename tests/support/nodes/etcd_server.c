@@ -174,7 +174,7 @@ void etcd_members_make(struct etcd_members *members)
 int etcd_tell(const struct etcd_server *server, const char *path,
 	      const char *body)
 {
-	char command[512];
+	char command[4096];
 
 	snprintf(command, sizeof(command),
 		 "curl -s -m 10 -o /dev/null -f '%s%s' -d '%s'", server->url,

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "agent/store/store_json.h"
 #include "tests/support/tap.h"
 #include "tests/support/nodes/etcd_server.h"
 #include "tests/support/nodes/store_rig.h"
@@ -96,6 +97,33 @@ static void strange_values_are_refused(void)
 	   0);
 }
 
+/* Keys that are longer than any of ours, one of them the last of a page. */
+static void long_keys_are_passed_by(void)
+{
+	enum { LONG = 70, BYTES = 1200 };
+	static char key[BYTES + 1], text[GM_STORE_JSON_BASE64(BYTES)];
+	static char body[sizeof(text) + 64];
+	struct gm_store *store = rig_open(&place.direct);
+	int n_put = 0;
+
+	for (int i = 0; i < LONG; i++) {
+		memset(key, 'k', BYTES);
+		key[snprintf(key, sizeof(key), ROOT "long%03d", i)] = 'k';
+		gm_store_json_encode(key, BYTES, text);
+		snprintf(body, sizeof(body), "{\"key\":\"%s\"}", text);
+		n_put += etcd_tell(&server, "/v3/kv/put", body) == 0;
+	}
+	EQ(n_put, LONG);
+	EQ(rig_put(store, "short", "value", NULL, NULL), 0);
+	EQ(rig_count(store, ""), 1);
+	gm_store_close(store);
+	/* From "/gpumap/v1/test/long" to "/gpumap/v1/test/m". */
+	EQ(etcd_tell(&server, "/v3/kv/deleterange",
+		     "{\"key\":\"L2dwdW1hcC92MS90ZXN0L2xvbmc=\",\"range_end\":"
+		     "\"L2dwdW1hcC92MS90ZXN0L20=\"}"),
+	   0);
+}
+
 static void options_are_checked(void)
 {
 	static const char *const bad[] = { "",
@@ -141,6 +169,7 @@ TAP_CASE()
 	stories_of_leases(&place);
 	stories_of_cuts(&place);
 	strange_values_are_refused();
+	long_keys_are_passed_by();
 	etcd_way_close(&way);
 	etcd_remove(&server);
 	return tap_done();

@@ -1,7 +1,17 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/sync/own.h"
+/*
+ * own - what this node says of itself: its key, under its lease.
+ *
+ * Objects, states, shares and the agent are said at once, but for the 200 ms
+ * after what was said last; bytes that have merely moved wait for a second, and
+ * longer in a cluster of more than 50 nodes.
+ *
+ * A key is written only as it was seen.  Where another machine has this node's
+ * name, the one that comes later says nothing until the other's key is gone.
+ * The predecessor on this machine is replaced at once.
+ */
 
 #include <errno.h>
 #include <stdio.h>
@@ -42,11 +52,6 @@ struct gm_own {
 	/* why the last put failed, as it was logged; "": it did not */
 	char why[GM_STORE_WHY_BYTES];
 };
-
-bool gm_own_is_said(const struct gm_own *own)
-{
-	return own->is_said && !own->conflicts;
-}
 
 /* ---- the key ------------------------------------------------------------- */
 

@@ -102,6 +102,7 @@ gm_unit_sync = \
 	%reldir%/sync/gang_record.c \
 	%reldir%/sync/gangs.c \
 	%reldir%/sync/node_name.c \
+	%reldir%/sync/nodes.c \
 	%reldir%/sync/summary.c
 tests_suites_unit_sync_SOURCES = $(gm_unit_sync) \
 	%reldir%/sync/gang_rig.c %reldir%/sync/gang_rig.h

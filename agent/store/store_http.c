@@ -289,6 +289,11 @@ static bool make(struct gm_store_call *call, uint64_t now_ns)
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->error);
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+#if LIBCURL_VERSION_NUM >= 0x075700
+	/* A thread that waits for a name server is left behind: this one would
+	 * have to wait for it. */
+	curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+#endif
 	curl_easy_setopt(easy, CURLOPT_PROXY, "");
 	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
 			 (long)CURL_HTTP_VERSION_1_1);

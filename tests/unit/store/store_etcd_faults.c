@@ -6,10 +6,16 @@
  * of three that is lost; certificates, users and passwords.
  */
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <netdb.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/tap.h"
@@ -127,6 +133,65 @@ static void a_silent_server_is_left(void)
 	gm_store_close(store);
 	rig_watch_end(&watch);
 	etcd_way_close(&way);
+}
+
+/* ---- names --------------------------------------------------------------- */
+
+static sem_t names_are_told;
+static atomic_int n_asked, n_untold;
+
+/* In place of libc's: the name server of one name does not answer. */
+__attribute__((visibility("default"))) int
+getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+	    struct addrinfo **ret_list)
+{
+	static int (*libc)(const char *, const char *, const struct addrinfo *,
+			   struct addrinfo **);
+	struct timespec limit;
+
+	if (libc == NULL)
+		libc = dlsym(RTLD_NEXT, "getaddrinfo");
+	if (name == NULL || strcmp(name, "silent.test") != 0)
+		return libc(name, service, hints, ret_list);
+	n_asked++;
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += 30;
+	if (sem_timedwait(&names_are_told, &limit) != 0)
+		n_untold++;
+	sem_post(&names_are_told);
+	return EAI_AGAIN;
+}
+
+/* The option for it is of libcurl 7.87. */
+static bool curl_leaves_names(void)
+{
+	const char *(*curl_version)(void) = dlsym(RTLD_DEFAULT, "curl_version");
+	unsigned int major = 0, minor = 0;
+
+	return curl_version != NULL &&
+	       sscanf(curl_version(), "libcurl/%u.%u", &major, &minor) == 2 &&
+	       (major > 7 || (major == 7 && minor >= 87));
+}
+
+/* A request ends while the name server is silent: nothing waits for it. */
+static void a_silent_name_server_is_not_waited_for(void)
+{
+	struct gm_store_opts opts = { .endpoints = "http://silent.test:1",
+				      .root = ROOT,
+				      .timeout_ms = 600 };
+	struct gm_store *store;
+
+	if (!curl_leaves_names()) {
+		LACK("libcurl 7.87", 1, "this libcurl waits for names");
+		return;
+	}
+	store = rig_open(&opts);
+	EQ(sem_init(&names_are_told, 0, 0), 0);
+	EQ(rig_put(store, "key", "1", NULL, NULL), -EHOSTUNREACH);
+	gm_store_close(store);
+	OK(n_asked > 0);
+	EQ(n_untold, 0);
+	sem_post(&names_are_told);
 }
 
 /* ---- three members ------------------------------------------------------- */
@@ -409,6 +474,7 @@ TAP_CASE()
 	a_killed_server_comes_again();
 	a_slow_server_serves();
 	a_silent_server_is_left();
+	a_silent_name_server_is_not_waited_for();
 	etcd_remove(&server);
 	liars();
 	certificates_are_checked();

@@ -259,11 +259,6 @@ static int check_nodes(const struct gm_gang *gang, char why[GM_WHY_BYTES])
 				      "node %s is gone: it was stopped, is cut "
 				      "off, or has died",
 				      node);
-		if ((peer->summary.node.flags & GPUMAP_CLUSTER_NO_GANGS) != 0)
-			return gm_why(why, -EPERM,
-				      "node %s takes no gangs: see [cluster] "
-				      "gangs of its gpumap-sync.conf",
-				      node);
 	}
 	return 0;
 }

@@ -164,13 +164,9 @@ void gm_gang_hold_event(struct gm_gangs *gangs, const char *path,
 	/* Another node's, that chose the same ID. */
 	if (strcmp(hold->path, path) != 0)
 		return;
-	if (is_same(hold, event)) {
-		if (hold->state == HOLD_OVER)
-			hold->state = HOLD_NEW;
-		return;
-	}
-	/* A record does not change: this one is gone. */
-	hold->state = HOLD_OVER;
+	/* A record does not change, nor return: this one is gone. */
+	if (!is_same(hold, event))
+		hold->state = HOLD_OVER;
 }
 
 void gm_gang_hold_remove(struct gm_gangs *gangs, const char *id)

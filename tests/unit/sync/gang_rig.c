@@ -41,7 +41,7 @@ struct late {
 
 struct rig_node rig_nodes[RIG_NODES];
 struct rig_client rig_clients[RIG_CLIENTS];
-uint64_t rig_now;
+uint64_t rig_now, rig_timeout_ns;
 void (*rig_on_reserve)(unsigned int node, const char *name);
 
 static struct key keys[KEYS];
@@ -363,6 +363,8 @@ static int reserve(struct gm_sync *sync, const char *name,
 	uint64_t bytes = member->parts[0].bytes;
 	uint64_t own = map != NULL ? map->bytes : 0;
 
+	if (rig_nodes[i].is_taken)
+		return gm_why(ret_why, -EEXIST, "another process has it");
 	if (rig_promised(i) - own + bytes > RIG_ROOM)
 		return gm_why(ret_why, -ENOSPC, "no room");
 	if (map != NULL)
@@ -585,7 +587,7 @@ void rig_reserve(unsigned int k, const char *name, uint32_t nodes,
 		struct gm_sync_gang_member member;
 		struct gm_sync_gang_part part;
 	} tail[RIG_NODES] = { 0 };
-	struct gm_sync_gang body = { 0 };
+	struct gm_sync_gang body = { .timeout_ns = rig_timeout_ns };
 	struct gm_sync_message message = { .header = &header,
 					   .body = &body,
 					   .body_bytes = sizeof(body),

@@ -47,6 +47,7 @@ struct rig_node {
 	bool agent_up;
 	struct rig_map maps[RIG_MAPS];
 	uint64_t rival; /* bytes that others have */
+	bool is_taken;  /* others have a map of every name */
 };
 
 struct rig_client {
@@ -90,7 +91,9 @@ void rig_settle(uint64_t ns);
 void rig_open(unsigned int client, unsigned int node);
 void rig_close(unsigned int client);
 
-/* The process asks for bytes on nodes, a bit for each; or releases its gang. */
+/* The process asks for bytes on nodes, a bit for each, and waits for so long,
+ * 0: as long as it may; or releases its gang. */
+extern uint64_t rig_timeout_ns;
 void rig_reserve(unsigned int client, const char *name, uint32_t nodes,
 		 uint64_t bytes);
 void rig_release(unsigned int client);

@@ -127,11 +127,83 @@ static void an_agent_that_is_away_is_waited_for(void)
 	rig_settle(SOON);
 	EQ(rig_hear(0, NULL, NULL), 0);
 	rig_reserve(0, "h", ALL, 1);
-	rig_settle(RIG_TTL + SOON);
+	/* Those that hold wait for half as long as the node that asks may. */
+	rig_settle(RIG_TTL / 2 - SOON);
+	EQ(rig_hear(0, NULL, NULL), -EAGAIN);
+	OK(rig_map(0, "h") != NULL && rig_map(1, "h") != NULL);
+	rig_settle(2 * SOON);
 	EQ(hear_status(0, "node c"), -ETIMEDOUT);
 	OK(none_holds("h"));
 	OK(rig_map(2, "g") != NULL);
 	rig_nodes[2].agent_up = true;
+	end_one();
+}
+
+/* The agent may not know yet that the node's last gpumap-sync has ended. */
+static void a_young_node_waits_for_a_name(void)
+{
+	rig_begin();
+	rig_open(0, 0);
+	rig_nodes[1].is_taken = true;
+	rig_reserve(0, "g", ALL, 1);
+	rig_settle(SOON);
+	EQ(hear_status(0, "node b: another process"), -EEXIST);
+	rig_kill(1);
+	rig_nodes[1].lapse_ns = rig_now;
+	rig_start(1);
+	rig_reserve(0, "g", ALL, 1);
+	rig_settle(SOON);
+	EQ(rig_hear(0, NULL, NULL), -EAGAIN);
+	rig_nodes[1].is_taken = false;
+	rig_settle(SOON);
+	EQ(rig_hear(0, NULL, NULL), 0);
+	OK(all_hold("g"));
+	end_one();
+}
+
+/* Let time pass without an answer of the store to node a. */
+static void settle_without_a(uint64_t ns)
+{
+	uint64_t until_ns = rig_now + ns;
+
+	while (rig_now < until_ns) {
+		for (unsigned int i = 0; i < RIG_NODES; i++) {
+			while (i != 0 && rig_deliver(i))
+				;
+			rig_watch(i);
+		}
+		rig_pass(5 * RIG_MS);
+	}
+}
+
+static void no_process_waits_longer_than_the_lease(void)
+{
+	rig_begin();
+	rig_open(0, 0);
+	rig_timeout_ns = 10 * RIG_TTL;
+	rig_reserve(0, "g", ALL, 1);
+	settle_without_a(RIG_TTL + SOON);
+	EQ(hear_status(0, "the store does not answer"), -EHOSTUNREACH);
+	rig_timeout_ns = RIG_TTL / 4;
+	rig_settle(SOON);
+	rig_reserve(0, "g", ALL, 1);
+	settle_without_a(RIG_TTL / 4 + SOON);
+	EQ(hear_status(0, "the store does not answer"), -EHOSTUNREACH);
+	rig_timeout_ns = 0;
+	end_one();
+}
+
+/* A process asks just before its node knows that the lease is lost. */
+static void a_node_that_is_cut_off_says_so(void)
+{
+	rig_begin();
+	rig_open(0, 0);
+	rig_cut(0, true);
+	settle_without_a(RIG_TTL / 2);
+	rig_reserve(0, "g", ALL, 1);
+	settle_without_a(RIG_TTL / 2 + SOON);
+	EQ(hear_status(0, "cut off"), -EHOSTUNREACH);
+	rig_cut(0, false);
 	end_one();
 }
 
@@ -177,6 +249,18 @@ static void what_the_coordinator_leaves_ends(void)
 	end_one();
 }
 
+/* Members end what they have by themselves: here the store does not do what
+ * node a asks it to. */
+static void members_watch_each_other(void)
+{
+	make_one();
+	rig_kill(1);
+	settle_without_a(RIG_TTL + SOON);
+	OK(none_holds("g"));
+	EQ(hear_status(0, "node b is gone"), -ENOLINK);
+	end_one();
+}
+
 static void a_node_that_is_cut_off_ends_what_it_has(void)
 {
 	make_one();
@@ -192,6 +276,52 @@ static void a_node_that_is_cut_off_ends_what_it_has(void)
 	OK(none_holds("g"));
 	EQ(hear_status(0, "cut off"), -ENOLINK);
 	rig_cut(0, false);
+	end_one();
+}
+
+/* The key of a node's answer about the only gang. */
+static const char *answer_of(unsigned int node)
+{
+	static char key[GM_GANG_KEY_BYTES];
+	const struct gm_keys *seen = &rig_nodes[node].sync.gangs->seen;
+
+	key[0] = '\0';
+	for (size_t i = 0; i < seen->n; i++)
+		if (seen->list[i]->key[strlen(GM_GANG_ANSWERS)] ==
+		    rig_nodes[node].config.node[0])
+			snprintf(key, sizeof(key), "%.80s", seen->list[i]->key);
+	return key;
+}
+
+/* A node cannot end the gang of another by a record of the same number. */
+static void the_number_of_another_gang_is_of_no_use(void)
+{
+	char key[GM_GANG_KEY_BYTES];
+
+	make_one();
+	snprintf(key, sizeof(key), GM_GANG_RECORDS "c%.20s",
+		 strrchr(answer_of(1), '/'));
+	rig_put(key, "{\"format\":1,\"name\":\"g\",\"uid\":0,"
+		     "\"members\":[{\"node\":\"b\",\"parts\":[{\"uuid\":"
+		     "\"00000000000000000000000000000000\",\"bytes\":1}]}]}");
+	rig_settle(SOON);
+	EQ(rig_hear(0, NULL, NULL), -EAGAIN);
+	OK(all_hold("g"));
+	end_one();
+}
+
+/* The store says no to a write, and why; the watch has not told of it. */
+static void an_answer_replaces_what_was_written_meanwhile(void)
+{
+	make_one();
+	rig_put(answer_of(2), "{}");
+	rig_nodes[2].maps[0].version = 0;
+	for (int i = 0; i < 300; i++) {
+		rig_deliver(2);
+		rig_pass(5 * RIG_MS);
+	}
+	rig_settle(SOON);
+	EQ(hear_status(0, "node c: the map was released"), -ENOLINK);
 	end_one();
 }
 
@@ -485,10 +615,16 @@ TAP_CASE()
 	all_or_none();
 	one_that_takes_none_says_so();
 	an_agent_that_is_away_is_waited_for();
+	a_young_node_waits_for_a_name();
+	no_process_waits_longer_than_the_lease();
+	a_node_that_is_cut_off_says_so();
 	a_dead_member_is_told();
+	members_watch_each_other();
 	a_member_that_returns_holds_again();
 	what_the_coordinator_leaves_ends();
 	a_node_that_is_cut_off_ends_what_it_has();
+	the_number_of_another_gang_is_of_no_use();
+	an_answer_replaces_what_was_written_meanwhile();
 	records_that_nobody_wants_go();
 	holds_by_chance(false);
 	holds_by_chance(true);

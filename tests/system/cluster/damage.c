@@ -87,6 +87,11 @@ static void nodes_leave_the_block(struct agent_map *m)
 	set(m, IMAGE(nodes_at), UINT32_MAX - 7);
 }
 
+static void nodes_are_in_the_image(struct agent_map *m)
+{
+	set(m, IMAGE(nodes_at), 0);
+}
+
 static void devices_leave_the_block(struct agent_map *m)
 {
 	set(m, IMAGE(devices_at), get(m, IMAGE(object.bytes)));
@@ -199,6 +204,7 @@ static const struct damage damages[] = {
 	{ too_many_devices, "is damaged", false },
 	{ too_many_shares, "is damaged", false },
 	{ nodes_leave_the_block, "is damaged", false },
+	{ nodes_are_in_the_image, "is damaged", false },
 	{ devices_leave_the_block, "is damaged", false },
 	{ shares_are_half_words, "is damaged", false },
 	{ flags_of_a_map, "is damaged", true },

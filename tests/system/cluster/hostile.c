@@ -121,8 +121,14 @@ static void numbers_lie(void)
 	refused(&body, &tail, TAIL_BYTES, "one node for two");
 	body.n_entries = 0;
 	refused(&body, &tail, TAIL_BYTES, "one node for none");
+	body.flags = GPUMAP_CLUSTER_HEARD;
+	refused(&body, &tail, TAIL_BYTES, "one node, and only a time to store");
+	EQ(send_tail(&body, NULL, 0), 0);
 	body.n_entries = UINT32_MAX;
 	EQ(send_tail(&body, &tail, TAIL_BYTES), -E2BIG);
+	body = good_body();
+	body.limit_ns = UINT64_MAX;
+	refused(&body, &tail, TAIL_BYTES, "a limit without end");
 	body = good_body();
 	tail.node.n_devices = UINT32_MAX;
 	refused(&body, &tail, TAIL_BYTES, "devices without end");

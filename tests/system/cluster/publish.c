@@ -192,12 +192,35 @@ static void an_old_cluster_is_stale(void)
 	request.limit_ns = UINT64_C(600000000000);
 	EQ(gpumap_cluster_publish(map, &request), 0);
 	EQ(read_cluster().stale, 0);
-	request.limit_ns = 1000;
 	request.flags = 0;
+	while (read_cluster().age_ns < 20000000)
+		story_nap(1000);
+	EQ(gpumap_cluster_publish(map, &request), 0);
+	OK(read_cluster().age_ns >= 20000000);
+	request.limit_ns = 1000;
 	EQ(gpumap_cluster_publish(map, &request), 0);
 	while (read_cluster().stale == 0 && story_now() < until)
 		story_nap(1000);
 	EQ(read_cluster().stale, 1);
+}
+
+/* Nothing was heard of the nodes of another cluster. */
+static void another_cluster_begins_anew(void)
+{
+	static const struct cluster_nodes one = { 1, 1, 1, 13 };
+	struct cluster_node made = { .node = { .size = 0 } };
+	struct gpumap_cluster_entry entry = cluster_node_make(&one, 0, &made);
+	struct gpumap_cluster_request request =
+		cluster_request(&entry, 1, GPUMAP_CLUSTER_BEGIN);
+
+	EQ(cluster_nodes_publish(map, &one, GPUMAP_CLUSTER_HEARD), 0);
+	EQ(gpumap_cluster_publish(map, &request), 0);
+	OK(read_cluster().age_ns != UINT64_MAX);
+	request.name = "other";
+	EQ(gpumap_cluster_publish(map, &request), 0);
+	STR(read_cluster().name, "other");
+	EQ(read_cluster().stale, 1);
+	OK(read_cluster().age_ns == UINT64_MAX);
 }
 
 static void the_last_node_takes_the_object_along(void)
@@ -707,6 +730,7 @@ TAP_CASE()
 	a_series_is_seen_as_a_whole();
 	being_heard_publishes_nothing();
 	an_old_cluster_is_stale();
+	another_cluster_begins_anew();
 	the_last_node_takes_the_object_along();
 	refusals_leave_all_as_it_was();
 	sizes_are_checked();

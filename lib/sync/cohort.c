@@ -16,7 +16,7 @@
  *     keys.  A process joins only in a FORMING epoch, so each receives the id
  *     if its key was there, and is still its own.
  *   - A process gives up by moving the epoch on.  If rank 0 was faster, it has
- *     joined.
+ *     joined, also when a rank has left since: ENDED keeps the id.
  *   - A member that sees a rank's key gone in a WHOLE epoch moves the epoch on.
  *     A rank that leaves makes the epoch ENDED first.
  *   - The last to leave deletes the state, so the first epoch of a new one is
@@ -395,23 +395,6 @@ static int make_state(struct joining *j)
 	return ret == 0 || ret == -ESTALE || ret == -ETIMEDOUT ? AGAIN : ret;
 }
 
-/* The epoch has its id: is it this rank's, too? */
-static int enter_whole(struct joining *j)
-{
-	uint64_t revision;
-	int ret = is_ours(j->sync, j->join->name, j->state.epoch, j->join->rank,
-			  &revision);
-
-	if (ret == 0)
-		return refuse_busy(j);
-	if (ret == -ENOENT)
-		return begin_anew(j);
-	if (ret != 1)
-		return ret;
-	memcpy(j->ret_id, j->state.id, sizeof(j->state.id));
-	return 0;
-}
-
 /* The epoch is one that this process cannot join. */
 static int pass_by(struct joining *j, bool is_other)
 {
@@ -427,6 +410,25 @@ static int pass_by(struct joining *j, bool is_other)
 	/* Its ranks are leaving. */
 	snprintf(prefix, sizeof(prefix), "%s/", j->join->name);
 	return sleep_until(j, prefix, j->sync->until_ns);
+}
+
+/* The epoch has its id: is it this rank's, too? */
+static int enter_whole(struct joining *j)
+{
+	uint64_t revision;
+	int ret = is_ours(j->sync, j->join->name, j->state.epoch, j->join->rank,
+			  &revision);
+
+	if (ret == 0)
+		return refuse_busy(j);
+	if (ret == -ENOENT && j->state.phase == ENDED)
+		return pass_by(j, false);
+	if (ret == -ENOENT)
+		return begin_anew(j);
+	if (ret != 1)
+		return ret;
+	memcpy(j->ret_id, j->state.id, sizeof(j->state.id));
+	return 0;
 }
 
 /* Have this rank's key in the epoch.  Returns 0 with it. */
@@ -510,6 +512,9 @@ static int attempt(struct joining *j)
 		return make_state(j);
 	is_other = j->state.world != join->world ||
 		   j->state.version != join->version;
+	/* All ranks have met, and some of them may have left since. */
+	if (!is_other && j->state.phase == ENDED && j->epoch == j->state.epoch)
+		return enter_whole(j);
 	if (is_other || j->state.phase == ENDED)
 		return pass_by(j, is_other);
 	if (j->state.phase == WHOLE)
@@ -555,7 +560,7 @@ static int give_up(struct joining *j)
 		ret = get_state(j->sync, j->join->name, &j->state);
 		if (ret != 0 || j->epoch == 0 || j->state.epoch != j->epoch)
 			break;
-		if (j->state.phase == WHOLE)
+		if (j->state.phase != FORMING)
 			return enter_whole(j);
 		name_missing(j);
 		snprintf(why, sizeof(why), "%s", gpumap_refusal(NULL));

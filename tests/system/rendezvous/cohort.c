@@ -8,6 +8,7 @@
  * leave leaves nothing behind.
  */
 
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 
@@ -177,6 +178,43 @@ static void no_rank_receives_the_id_alone(struct place *place)
 	close_all();
 }
 
+/* All have met, and rank 0 has left, before another rank reads that. */
+static void one_that_leaves_takes_no_id_away(struct place *place)
+{
+	char text[512], key[64];
+	uint64_t epoch = 0, revision = 0;
+	size_t bytes = 0;
+	int n;
+
+	if (!connect_all(place))
+		return;
+	begin(&ranks[1], "brief", 1, 5000);
+	while (gpumap_value_list(ranks[0].sync, "brief/rank/", key, sizeof(key),
+				 &bytes) == 0 &&
+	       bytes == 0)
+		story_nap(1000);
+	EQ(gpumap_value_get(ranks[0].sync, "brief/state", text,
+			    sizeof(text) - 1, &bytes, &revision),
+	   0);
+	text[bytes] = '\0';
+	EQ(sscanf(text, "gpumap-cohort 1 epoch=%" SCNu64, &epoch), 1);
+	n = snprintf(text, sizeof(text),
+		     "gpumap-cohort 1 epoch=%" PRIu64
+		     " world=3 version=21903 ended ",
+		     epoch);
+	for (int i = 0; i < GPUMAP_COHORT_ID_BYTES; i++)
+		n += sprintf(text + n, "5a");
+	EQ(place_put(ranks[0].sync, "brief/state", text, revision, 0,
+		     &revision),
+	   0);
+	EQ(end(&ranks[1]), 0);
+	EQ(ranks[1].epoch, epoch);
+	EQ(ranks[1].id[0], 0x5a);
+	EQ(gpumap_cohort_leave(ranks[1].sync, 0), 0);
+	STR(place_text(ranks[0].sync, "brief/state"), "");
+	close_all();
+}
+
 /* ---- moving on ----------------------------------------------------------- */
 
 static void a_rank_that_ends_moves_the_epoch_on(struct place *place)
@@ -324,6 +362,7 @@ static void tell(struct place *place)
 {
 	ranks_meet_and_leave(place);
 	no_rank_receives_the_id_alone(place);
+	one_that_leaves_takes_no_id_away(place);
 	a_rank_that_ends_moves_the_epoch_on(place);
 	a_lost_lease_ends_a_rank(place);
 	a_rank_is_one_process(place);

@@ -99,12 +99,14 @@ gm_cases += $(gm_unit_store)
 gm_suites += tests/suites/unit_sync
 gm_unit_sync = \
 	%reldir%/sync/config.c \
+	%reldir%/sync/ephemerals.c \
 	%reldir%/sync/gang_record.c \
 	%reldir%/sync/gangs.c \
 	%reldir%/sync/node_name.c \
 	%reldir%/sync/nodes.c \
 	%reldir%/sync/summary.c
 tests_suites_unit_sync_SOURCES = $(gm_unit_sync) \
+	%reldir%/sync/asked_store.h \
 	%reldir%/sync/gang_rig.c %reldir%/sync/gang_rig.h
 tests_suites_unit_sync_LDADD = tests/libsupport.la agent/sync/libsync.la \
 	agent/store/libstore.la agent/plan/libplan.la \

@@ -10,11 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/store/store_backend.h"
 #include "agent/sync/config.h"
 #include "agent/sync/parts.h"
 #include "agent/sync/peers.h"
-#include "tests/support/tap.h"
+#include "tests/unit/sync/asked_store.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define FORGET_NS (1000 * SECOND_NS)
@@ -23,22 +22,11 @@
 #define BOOT      "00000000-1111-4222-8333-444444444444"
 #define ELSEWHERE "99999999-1111-4222-8333-444444444444"
 
-static struct gm_store store;
-static struct gm_store_watch *watch;
 static struct gm_store_lease lease;
 static struct gm_sync this_node;
 static uint64_t now_ns;
 
 /* ---- the store ----------------------------------------------------------- */
-
-static int take_watch(struct gm_store *of, struct gm_store_watch *theirs)
-{
-	theirs->own = of;
-	watch = theirs;
-	return 0;
-}
-
-static const struct gm_store_backend backend = { .watch = take_watch };
 
 static void tell(uint32_t kind, const char *key, const char *value, int bytes,
 		 uint64_t revision)
@@ -73,22 +61,6 @@ static void tell_node(const char *name, const char *instance, const char *boot,
 	     revision);
 }
 
-/* The write that the store was asked for, or NULL. */
-static struct gm_store_write *asked(void)
-{
-	return store.first != NULL ? GM_STORE_WRITE_OF(store.first) : NULL;
-}
-
-static void answer(int status, uint64_t revision)
-{
-	struct gm_store_link *link = gm_store_take(&store);
-
-	if (!OK(link != NULL))
-		return;
-	gm_store_fail(&store, status, "the test's store says %d", status);
-	gm_store_finish(&store, link, status, revision);
-}
-
 /* ---- the node ------------------------------------------------------------ */
 
 static void begin(void)
@@ -101,10 +73,7 @@ static void begin(void)
 						.ttl_ns = 5 * SECOND_NS,
 						.forget_ns = FORGET_NS };
 
-	store = (struct gm_store){ .backend = &backend,
-				   .epoll = -1,
-				   .timer = -1,
-				   .last = &store.first };
+	store_begin();
 	now_ns = gm_sync_now();
 	lease = (struct gm_store_lease){ .held = true };
 	this_node = (struct gm_sync){ .config = &config,
@@ -119,8 +88,7 @@ static void begin(void)
 
 static void end(void)
 {
-	while (store.first != NULL)
-		answer(-ECANCELED, 0);
+	store_end();
 	gm_own_part.close(&this_node);
 	gm_peers_part.close(&this_node);
 }

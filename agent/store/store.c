@@ -121,13 +121,14 @@ void gm_store_cancel(struct gm_store *store, struct gm_store_link *request)
 }
 
 void gm_store_hold(struct gm_store *store, struct gm_store_lease *lease,
-		   bool held)
+		   uint64_t id)
 {
 	char why[GM_STORE_WHY_BYTES] = "";
 
-	if (!held)
+	if (id == 0)
 		memcpy(why, store->why, sizeof(why));
-	lease->held = held;
+	lease->held = id != 0;
+	lease->id = id;
 	lease->event(lease, why);
 }
 

@@ -111,6 +111,7 @@ struct gm_store_event {
 	const void *value;
 	size_t bytes;
 	uint64_t revision;
+	uint64_t lease;  /* PUT: that the key ends with, its ID; 0: none */
 	const char *why; /* CUT, and PUT without a value */
 };
 
@@ -140,6 +141,7 @@ struct gm_store_watch {
 struct gm_store_lease {
 	uint32_t ttl_ms;
 	bool held;
+	uint64_t id; /* while it is held; no other ever has it */
 	/* @held has changed.  @why of a loss. */
 	void (*event)(struct gm_store_lease *lease, const char *why);
 	void *own; /* the store's */

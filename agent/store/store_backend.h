@@ -69,9 +69,9 @@ void gm_store_finish(struct gm_store *store, struct gm_store_link *request,
 /* End it, because the store is closed. */
 void gm_store_cancel(struct gm_store *store, struct gm_store_link *request);
 
-/* Change @lease->held, and say so. */
+/* A lease is held now, or is lost, for @id 0: say so. */
 void gm_store_hold(struct gm_store *store, struct gm_store_lease *lease,
-		   bool held);
+		   uint64_t id);
 
 /* Set the reason.  Returns @status. */
 int gm_store_fail(struct gm_store *store, int status, const char *format, ...)

@@ -88,6 +88,8 @@ bool gm_store_etcd_read(const struct gm_store_etcd *etcd, const json_t *kv,
 					    .key = key + etcd->root_bytes,
 					    .revision = gm_store_json_number(
 						    kv, "mod_revision"),
+					    .lease = gm_store_json_number(
+						    kv, "lease"),
 					    .why = "" };
 	if (strlen(key) != (size_t)n ||
 	    memcmp(key, etcd->root, etcd->root_bytes) != 0 ||
@@ -401,7 +403,7 @@ static void take_requests(struct gm_store_etcd *etcd)
 static void lose(struct gm_store_etcd_lease *l)
 {
 	l->id = 0;
-	gm_store_hold(&l->etcd->store, l->lease, false);
+	gm_store_hold(&l->etcd->store, l->lease, 0);
 }
 
 /* How long a lease is that an answer grants or renews; 0: it has ended. */
@@ -430,7 +432,7 @@ static void on_grant(struct gm_store_call *call, int status,
 	l->ttl_ns = ttl_ns;
 	l->since_ns = l->asked_ns;
 	l->due_ns = l->since_ns + ttl_ns / 3;
-	gm_store_hold(&l->etcd->store, l->lease, true);
+	gm_store_hold(&l->etcd->store, l->lease, l->id);
 }
 
 static void on_renewal(struct gm_store_call *call, int status,

@@ -368,6 +368,7 @@ static bool say_put(struct gm_store_file *f, struct file_key *key,
 	struct gm_store_event event = { .kind = GM_STORE_PUT,
 					.key = key->key.key,
 					.revision = key->key.revision,
+					.lease = key->lease,
 					.why = "" };
 	char why[GM_STORE_WHY_BYTES];
 	int ret = -EBADMSG;
@@ -564,7 +565,7 @@ static void lose(struct gm_store_file *f, struct own_lease *own)
 {
 	own->id = 0;
 	own->due_ns = 0;
-	gm_store_hold(&f->store, own->lease, false);
+	gm_store_hold(&f->store, own->lease, 0);
 }
 
 static void renew(struct gm_store_file *f, struct own_lease *own)
@@ -592,7 +593,7 @@ static void renew(struct gm_store_file *f, struct own_lease *own)
 	if (ret == 0)
 		own->since_ns = now_ns;
 	if (ret == 0 && is_new) {
-		gm_store_hold(&f->store, own->lease, true);
+		gm_store_hold(&f->store, own->lease, own->id);
 	} else if (ret != 0 && is_new) {
 		own->id = 0;
 	} else if (ret == -ENOENT) {
@@ -655,6 +656,7 @@ static void list_key(struct gm_store_file *f, struct gm_store_list *list,
 	const struct gm_store_event event = { .kind = GM_STORE_PUT,
 					      .key = key->key.key,
 					      .revision = live_revision(key),
+					      .lease = key->lease,
 					      .why = "" };
 
 	if (list->keys && event.revision != 0)

@@ -8,8 +8,11 @@
  * their client is gone they are deleted, unless another process has written
  * them since; a deletion that fails is made again.
  *
- * A write may end without an answer, and be carried out even later.  Its value
- * is kept then: the watch says when the store has it, and with which revision.
+ * A write may end without an answer, and be carried out even later.  The key is
+ * looked at then, once a second and whenever the watch says something of it,
+ * until it has another revision than the write was to replace: a value with
+ * these bytes, under this node's lease, that no other process here has written,
+ * is that of the write.
  */
 #ifndef GM_EPHEMERALS_H
 #define GM_EPHEMERALS_H
@@ -49,7 +52,7 @@ int gm_ephemerals_end(struct gm_ephemeral *one, int status, uint64_t revision);
 void gm_ephemerals_replaced(struct gm_ephemerals *all, const char *key,
 			    uint64_t revision);
 
-/* The store has a value. */
+/* The store has a value, as the watch says. */
 void gm_ephemerals_saw(struct gm_ephemerals *all,
 		       const struct gm_store_event *put);
 

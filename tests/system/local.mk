@@ -214,6 +214,7 @@ gm_system_rendezvous = \
 	%reldir%/rendezvous/cohort.c \
 	%reldir%/rendezvous/cohort_death.c \
 	%reldir%/rendezvous/hostile.c \
+	%reldir%/rendezvous/lost_answers.c \
 	%reldir%/rendezvous/values.c
 tests_suites_system_rendezvous_SOURCES = $(gm_system_rendezvous) \
 	%reldir%/rendezvous/place.c %reldir%/rendezvous/place.h \

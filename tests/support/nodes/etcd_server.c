@@ -226,16 +226,33 @@ void etcd_remove(struct etcd_server *server)
 
 void etcd_way_make(struct etcd_way *way, uint16_t to)
 {
-	*way = (struct etcd_way){ .port = etcd_free_port(), .to = to };
+	*way = (struct etcd_way){ .port = etcd_free_port(),
+				  .to = to,
+				  .told = { -1, -1 },
+				  .go = { -1, -1 } };
 	snprintf(way->url, sizeof(way->url), "http://127.0.0.1:%u", way->port);
 }
 
-/* Pass on what one end sends.  Returns false at the end. */
-static bool pass_on(int from, int to)
+/* Wait until the test lets it go on.  Returns false to end the connection. */
+static bool may_go(const struct etcd_way *way)
+{
+	char go;
+
+	return read(way->go[0], &go, 1) == 1 && go == 'g';
+}
+
+/* Pass on what one end sends; what has the text @mark stops.  Returns false at
+ * the end. */
+static bool pass_on(const struct etcd_way *way, const char *mark, int from,
+		    int to)
 {
 	char bytes[65536];
 	ssize_t n = read(from, bytes, sizeof(bytes)), done = 0;
+	bool stops = mark != NULL && n > 0 &&
+		     memmem(bytes, (size_t)n, mark, strlen(mark)) != NULL;
 
+	if (stops && (write(way->told[1], "s", 1) != 1 || !may_go(way)))
+		return false;
 	while (n > 0 && done < n) {
 		ssize_t one = send(to, bytes + done, (size_t)(n - done),
 				   MSG_NOSIGNAL);
@@ -244,22 +261,22 @@ static bool pass_on(int from, int to)
 			return false;
 		done += one;
 	}
-	return n > 0;
+	return n > 0 && (!stops || may_go(way));
 }
 
-static void carry(int client, uint16_t to, uint32_t late_ms)
+static void carry(const struct etcd_way *way, int client, uint32_t late_ms)
 {
-	int server = connect_to(to);
+	int server = connect_to(way->to);
 	struct pollfd ends[2] = { { client, POLLIN, 0 },
 				  { server, POLLIN, 0 } };
 
 	while (server >= 0 && poll(ends, 2, -1) > 0) {
 		if (ends[0].revents != 0) {
 			nap(late_ms);
-			if (!pass_on(client, server))
+			if (!pass_on(way, way->mark, client, server))
 				return;
 		}
-		if (ends[1].revents != 0 && !pass_on(server, client))
+		if (ends[1].revents != 0 && !pass_on(way, NULL, server, client))
 			return;
 	}
 }
@@ -277,15 +294,19 @@ static void lie(int client, const char *answer, unsigned int n_times)
 			return;
 }
 
-static void serve(const struct etcd_way *way, int listener, uint32_t late_ms)
+static void serve(struct etcd_way *way, int listener, uint32_t late_ms)
 {
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGCHLD, SIG_IGN);
 	/* No connection of the test's stores is kept open here. */
+	way->told[1] =
+		way->mark != NULL ? fcntl(way->told[1], F_DUPFD, 100) : 0;
+	way->go[0] = way->mark != NULL ? fcntl(way->go[0], F_DUPFD, 100) : 0;
 	if (dup2(listener, 3) == 3)
 		listener = 3;
-	close_range(4, ~0u, 0);
+	close_range(4, 99, 0);
+	close_range(102, ~0u, 0);
 	for (;;) {
 		int client = accept(listener, NULL, NULL);
 
@@ -297,7 +318,7 @@ static void serve(const struct etcd_way *way, int listener, uint32_t late_ms)
 			if (way->answer != NULL)
 				lie(client, way->answer, way->n_times);
 			else
-				carry(client, way->to, late_ms);
+				carry(way, client, late_ms);
 			_exit(0);
 		}
 		close(client);
@@ -325,8 +346,40 @@ void etcd_liar_open(struct etcd_way *way, const char *answer,
 	etcd_way_open(way, 0);
 }
 
+void etcd_way_stop(struct etcd_way *way, const char *mark)
+{
+	way->mark = mark;
+	EQ(pipe2(way->told, O_CLOEXEC), 0);
+	EQ(pipe2(way->go, O_CLOEXEC), 0);
+	etcd_way_open(way, 0);
+}
+
+bool etcd_way_stopped(const struct etcd_way *way)
+{
+	struct pollfd told = { way->told[0], POLLIN, 0 };
+	char byte;
+
+	return poll(&told, 1, LIMIT_MS) == 1 &&
+	       read(way->told[0], &byte, 1) == 1;
+}
+
+void etcd_way_go(const struct etcd_way *way)
+{
+	EQ(write(way->go[1], "g", 1), 1);
+}
+
+void etcd_way_drop(const struct etcd_way *way)
+{
+	EQ(write(way->go[1], "d", 1), 1);
+}
+
 void etcd_way_close(struct etcd_way *way)
 {
+	for (int i = 0; i < 2 && way->mark != NULL; i++) {
+		close(way->told[i]);
+		close(way->go[i]);
+	}
+	way->mark = NULL;
 	if (way->pid == 0)
 		return;
 	kill(-way->pid, SIGKILL);

@@ -70,6 +70,10 @@ struct etcd_way {
 	uint16_t to;
 	char url[40];
 	const char *answer; /* of a liar, or NULL */
+	/* What is sent with this text in it waits, see etcd_way_stop(); or
+	 * NULL. */
+	const char *mark;
+	int told[2], go[2]; /* pipes */
 	unsigned int n_times;
 };
 
@@ -79,6 +83,16 @@ void etcd_way_open(struct etcd_way *way, uint32_t late_ms);
 /* Answer each request so, with the last ten bytes repeated. */
 void etcd_liar_open(struct etcd_way *way, const char *answer,
 		    unsigned int n_times);
+
+/*
+ * Open it, and stop each request that has a text in it.  etcd_way_stopped()
+ * waits for one; then one etcd_way_go() passes it on, and another one its
+ * answer.  etcd_way_drop() ends the connection instead.
+ */
+void etcd_way_stop(struct etcd_way *way, const char *mark);
+bool etcd_way_stopped(const struct etcd_way *way);
+void etcd_way_go(const struct etcd_way *way);
+void etcd_way_drop(const struct etcd_way *way);
 
 /* End it with all its connections. */
 void etcd_way_close(struct etcd_way *way);

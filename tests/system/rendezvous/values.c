@@ -220,7 +220,7 @@ static void a_wait_ends_with_a_change(struct place *place)
 	EQ(place_put(b, "w/x", NULL, 1, 0, &revision), -ESTALE);
 	EQ(place_put(b, "w/x", NULL, revision, 0, &revision), 0);
 	EQ(gpumap_value_wait(a, "w/x", later, place_in(60000), &seen), 0);
-	/* Of one change, too. */
+	/* A single change counts, too. */
 	EQ(gpumap_value_wait(a, "w/x", later, 0, &seen), 0);
 	EQ(seen, later + 1);
 	EQ(place_put(b, "other/x", NULL, 1, 0, &revision), -ESTALE);

@@ -33,13 +33,20 @@ static int check_counts(const struct gpumap_gang_request *request)
 	    request->members == NULL)
 		return gm_refuse(NULL, -EINVAL, "a gang has 1 to %d nodes",
 				 GPUMAP_GANG_NODES_MAX);
-	for (uint32_t i = 0; i < request->n_members; i++)
-		if (request->members[i].n_parts < 1 ||
-		    request->members[i].n_parts > GPUMAP_GANG_PARTS_MAX ||
-		    request->members[i].parts == NULL)
+	for (uint32_t i = 0; i < request->n_members; i++) {
+		const struct gpumap_gang_member *member = &request->members[i];
+
+		if (member->reserved != 0)
+			return gm_refuse(NULL, -EINVAL,
+					 "a field of a node that has to be 0 "
+					 "is not");
+		if (member->n_parts < 1 ||
+		    member->n_parts > GPUMAP_GANG_PARTS_MAX ||
+		    member->parts == NULL)
 			return gm_refuse(NULL, -EINVAL,
 					 "a node of a gang has 1 to %d devices",
 					 GPUMAP_GANG_PARTS_MAX);
+	}
 	return 0;
 }
 

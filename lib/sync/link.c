@@ -296,6 +296,8 @@ static int connect_and_say_hello(struct gpumap_sync *sync, const char *path)
 
 	if (ret != 0)
 		return gm_refuse_memory(NULL, sizeof(uint64_t));
+	if (path[0] == '\0')
+		return gm_refuse(NULL, -EINVAL, "the socket has no path");
 	ret = gm_link_connect(path, "gpumap-sync", &sync->link, why);
 	if (ret != 0) {
 		gm_map_refuse(NULL, why);

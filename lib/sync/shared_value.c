@@ -80,6 +80,9 @@ int gm_shared_value_cas(struct gpumap_sync *sync,
 
 	if (ret != 0)
 		return ret;
+	if (write->reserved != 0)
+		return gm_refuse(NULL, -EINVAL,
+				 "a field of a write that has to be 0 is not");
 	if (write->value != NULL && write->bytes > GPUMAP_VALUE_BYTES_MAX)
 		return gm_refuse(NULL, -E2BIG,
 				 "a value has %d bytes at most, and not %zu",
@@ -92,9 +95,15 @@ int gm_shared_value_cas(struct gpumap_sync *sync,
 	ret = gm_sync_link_call(sync, &call);
 	if (ret == 0)
 		*ret_revision = reply.revision;
-	else if (ret == -ESTALE)
-		*ret_revision = refused.now.revision;
-	return ret;
+	if (ret != -ESTALE)
+		return ret;
+	*ret_revision = refused.now.revision;
+	return gm_refuse(NULL, -ESTALE,
+			 refused.now.revision != 0
+				 ? "%s has another revision: get it, and write "
+				   "again"
+				 : "there is no value %s any more",
+			 write->key);
 }
 
 /* A request to wait, with room for its answer. */

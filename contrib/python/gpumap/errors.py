@@ -148,7 +148,7 @@ class Draining(Error):
 
 
 class TooLarge(Error):
-    """Larger than the administrator, or a socket, lets through."""
+    """Larger than the administrator, a socket or a store lets through."""
 
 
 class TooNew(Error):
@@ -229,6 +229,8 @@ _CLASSES: dict[int, type[Error]] = {
 # Some calls give an errno another meaning.
 _BY_CALL: dict[tuple[str, int], type[Error]] = {
     ("gpumap_attach", _errno.ENOENT): NotRunning,
+    ("gpumap_value_cas", _errno.E2BIG): TooLarge,
+    ("gpumap_gang_reserve", _errno.E2BIG): TooLarge,
     ("gpumap_plan_make", _errno.ENOSPC): DoesNotFit,
     ("gpumap_model_load", _errno.EEXIST): Mismatch,
     ("gpumap_model_wait", _errno.EEXIST): Mismatch,

@@ -79,7 +79,7 @@ def test_what_is_refused(syncs: Syncs, a: gpumap.Sync) -> None:
         gpumap.Sync(str(syncs.folder / "no-such"))
     with pytest.raises(gpumap.Invalid):
         a.get("a//b")
-    with pytest.raises(gpumap.TooNew):
+    with pytest.raises(gpumap.TooLarge):
         a.cas("large", bytes(16385))
     with pytest.raises(ValueError, match="128 bytes"):
         a.join_cohort("c", 1, 0, id=b"short")

@@ -35,6 +35,8 @@ static void a_value_is_written_once(struct place *place)
 	OK(first != 0);
 	STR(place_text(b, "x/y"), "one");
 	EQ(place_put(b, "x/y", "two", 0, 0, &seen), -ESTALE);
+	STR(gpumap_refusal(NULL),
+	    "x/y has another revision: get it, and write again");
 	EQ(seen, first);
 	EQ(place_put(b, "x/y", "second", first, 0, &second), 0);
 	OK(second != 0 && second != first);
@@ -46,6 +48,8 @@ static void a_value_is_written_once(struct place *place)
 	EQ(place_put(a, "x/y", NULL, first, 0, &seen), -ESTALE);
 	EQ(place_put(a, "x/y", NULL, second, 0, &seen), 0);
 	EQ(seen, 0);
+	EQ(place_put(a, "x/y", NULL, second, 0, &seen), -ESTALE);
+	STR(gpumap_refusal(NULL), "there is no value x/y any more");
 	STR(place_text(b, "x/y"), "");
 	EQ(place_put(a, "x/y", "", 0, 0, &seen), 0);
 	OK(seen != 0 && seen != first && seen != second);
@@ -84,15 +88,25 @@ static void keys_are_listed(struct place *place)
 	gpumap_sync_close(a);
 }
 
-static void the_longest_value_fits(struct place *place)
+static void what_fits_and_what_does_not(struct place *place)
 {
 	struct gpumap_sync *a = place_connect(place, 0);
+	struct gpumap_sync *none = NULL;
 	static char longest[GPUMAP_VALUE_BYTES_MAX + 2];
 	char key[GPUMAP_VALUE_KEY_MAX + 2];
 	uint64_t revision = 0;
 
 	if (a == NULL)
 		return;
+	EQ(gpumap_sync_open("", &none), -EINVAL);
+	EQ(gpumap_value_cas(a,
+			    &(struct gpumap_value_write){
+				    .size = sizeof(struct gpumap_value_write),
+				    .key = "k",
+				    .value = "",
+				    .reserved = 1 },
+			    &revision),
+	   -EINVAL);
 	memset(longest, 'v', sizeof(longest) - 1);
 	memset(key, 'k', sizeof(key) - 1);
 	key[sizeof(key) - 1] = '\0';
@@ -424,7 +438,7 @@ static void tell(struct place *place)
 {
 	a_value_is_written_once(place);
 	keys_are_listed(place);
-	the_longest_value_fits(place);
+	what_fits_and_what_does_not(place);
 	what_is_no_key_is_refused(place);
 	no_writer_is_lost(place);
 	a_wait_ends_with_a_change(place);

@@ -242,6 +242,9 @@ static void a_refusal_names_the_node(void)
 	part.bytes = 0;
 	EQ(gpumap_gang_reserve(sync, &request), -EINVAL);
 	refused(-EINVAL, "node b");
+	members[0].reserved = 1;
+	EQ(gpumap_gang_reserve(sync, &request), -EINVAL);
+	refused(-EINVAL, "has to be 0");
 	OK(wait_held(ALL, "g", 0) >= 0);
 	OK(wait_held(3, "first", 0) >= 0);
 	EQ(gpumap_sync_check(other), 0);

@@ -84,13 +84,13 @@ bool gm_store_etcd_read(const struct gm_store_etcd *etcd, const json_t *kv,
 	if (n < 0 || (size_t)n <= etcd->root_bytes)
 		return false;
 	key[n] = '\0';
-	*ret_put = (struct gm_store_event){ .kind = GM_STORE_PUT,
-					    .key = key + etcd->root_bytes,
-					    .revision = gm_store_json_number(
-						    kv, "mod_revision"),
-					    .lease = gm_store_json_number(
-						    kv, "lease"),
-					    .why = "" };
+	*ret_put = (struct gm_store_event){
+		.kind = GM_STORE_PUT,
+		.key = key + etcd->root_bytes,
+		.revision = gm_store_json_number(kv, "mod_revision"),
+		.lease = gm_store_json_number(kv, "lease"),
+		.why = ""
+	};
 	if (strlen(key) != (size_t)n ||
 	    memcmp(key, etcd->root, etcd->root_bytes) != 0 ||
 	    !gm_store_check_key(ret_put->key) || ret_put->revision == 0)

@@ -143,12 +143,7 @@ static bool is_anothers(const struct gm_ephemeral *one, bool perhaps)
 
 static void look_again(struct gm_ephemeral *one)
 {
-	uint64_t now_ns = gm_sync_now();
-
-	if (now_ns < one->late_ns)
-		one->due_ns = now_ns + AGAIN_NS;
-	else
-		forget(one);
+	one->due_ns = gm_sync_now() + AGAIN_NS;
 }
 
 static struct gm_ephemeral *one_of(struct gm_store_list *look)
@@ -209,7 +204,9 @@ void gm_ephemerals_tick(struct gm_ephemerals *all, uint64_t now_ns)
 		next = LIST_NEXT(one, entry);
 		if (one->due_ns > now_ns)
 			continue;
-		if (one->revision == 0)
+		if (one->revision == 0 && now_ns >= one->late_ns)
+			forget(one);
+		else if (one->revision == 0)
 			look_at(one);
 		else
 			settle(one);

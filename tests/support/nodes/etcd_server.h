@@ -70,7 +70,7 @@ struct etcd_way {
 	uint16_t to;
 	char url[40];
 	const char *answer; /* of a liar, or NULL */
-	/* What is sent with this text in it waits, see etcd_way_stop(); or
+	/* A request with this text in it waits, see etcd_way_stop(); or
 	 * NULL. */
 	const char *mark;
 	int told[2], go[2]; /* pipes */

@@ -16,8 +16,10 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 #define DELETIONS 16u /* at a time */
+#define LATE_NS   (60 * SECOND_NS)
 
-static struct gm_sync this_node = { .store = &store };
+static struct gm_store_lease lease = { .held = true, .id = 77 };
+static struct gm_sync this_node = { .store = &store, .lease = &lease };
 static struct gm_sync_client client, other;
 static struct gm_ephemerals all;
 
@@ -87,19 +89,113 @@ static void one_that_was_not_written_is_none(void)
 	end();
 }
 
-/* The store has not said whether it was written: the watch does. */
-static void one_that_comes_late_is_deleted(void)
+/* ---- writes of which nothing is known ------------------------------------ */
+
+/* "v" is written to "a", and the store does not say whether it was. */
+static void lose_answer(void)
 {
 	begin();
 	EQ(gm_ephemerals_end(write_value(&client, "a", "v"), -ETIMEDOUT, 0),
 	   -ETIMEDOUT);
 	gm_ephemerals_client_gone(&all, &client);
 	EQ(count_asked(), 0);
-	has("a", "w", 8); /* another process's */
-	has("b", "v", 9);
-	EQ(count_asked(), 0);
+}
+
+/* Is the store asked for the value of "a", and for nothing else? */
+static bool looks(void)
+{
+	const struct gm_store_list *list = GM_STORE_LIST_OF(store.first);
+
+	return count_asked() == 1 &&
+	       store.first->kind == GM_STORE_REQUEST_LIST && list->one &&
+	       !list->keys && strcmp(list->prefix, "a") == 0;
+}
+
+/* It has this one. */
+static void finds(const char *value, uint64_t revision, uint64_t under)
+{
+	const struct gm_store_event put = { .kind = GM_STORE_PUT,
+					    .key = "a",
+					    .value = value,
+					    .bytes = strlen(value),
+					    .revision = revision,
+					    .lease = under };
+	struct gm_store_list *list = GM_STORE_LIST_OF(store.first);
+
+	list->item(list, &put);
+	answer(0, 0);
+}
+
+/* The watch says something of "a". */
+static void look_now(void)
+{
 	has("a", "v", 10);
+	EQ(gm_ephemerals_due(&all), 0);
+	gm_ephemerals_tick(&all, gm_sync_now());
+	OK(looks());
+}
+
+static void one_that_comes_late_is_deleted(void)
+{
+	lose_answer();
+	has("b", "v", 9);
+	gm_ephemerals_tick(&all, gm_sync_now());
+	EQ(count_asked(), 0);
+	gm_ephemerals_tick(&all, gm_ephemerals_due(&all));
+	OK(looks());
+	answer(0, 0); /* there is none yet */
+	look_now();
+	answer(-EHOSTUNREACH, 0);
+	look_now();
+	finds("v", 10, lease.id);
 	OK(deletes("a", 10));
+	end();
+}
+
+static void what_others_write_is_not_taken_for_it(void)
+{
+	struct gm_ephemeral *late;
+
+	lose_answer();
+	look_now();
+	finds("w", 10, lease.id);
+	EQ(gm_ephemerals_count(&all, 0), 0);
+	end();
+	lose_answer();
+	look_now();
+	finds("v", 10, 0); /* for good */
+	EQ(gm_ephemerals_count(&all, 0), 0);
+	end();
+	lose_answer();
+	late = write_value(&other, "a", "v");
+	look_now();
+	finds("v", 10, lease.id); /* it may be theirs */
+	EQ(count_asked(), 0);
+	EQ(gm_ephemerals_end(late, 0, 10), 0);
+	look_now();
+	finds("v", 10, lease.id); /* and is */
+	EQ(count_asked(), 0);
+	EQ(gm_ephemerals_count(&all, 0), 0);
+	EQ(gm_ephemerals_count(&all, 7), 1);
+	end();
+}
+
+static void it_is_waited_for_no_longer_than_a_minute(void)
+{
+	uint64_t now_ns = gm_sync_now();
+	struct gm_ephemeral *one;
+
+	begin();
+	one = write_value(&client, "a", "v");
+	EQ(gm_ephemerals_end(one, -ETIMEDOUT, 0), -ETIMEDOUT);
+	for (int i = 0; i < 3; i++) {
+		gm_ephemerals_tick(&all, gm_ephemerals_due(&all));
+		OK(looks());
+		answer(0, 0);
+	}
+	EQ(gm_ephemerals_count(&all, 0), 1);
+	gm_ephemerals_tick(&all, now_ns + LATE_NS + SECOND_NS);
+	EQ(gm_ephemerals_count(&all, 0), 0);
 	end();
 }
 
@@ -183,12 +279,19 @@ static void all_end_with_the_lease(void)
 	EQ(count_asked(), 2);
 	gm_ephemerals_lost(&all, tell);
 	EQ(n_told, 1);
-	/* A value that was on its way may have another lease by now. */
+	/* One that was on its way may have another lease by now. */
 	EQ(gm_ephemerals_end(late, 0, 7), -ETIMEDOUT);
 	/* Values that cannot be deleted are gone all the same. */
 	answer(-EHOSTUNREACH, 0);
 	answer(-EHOSTUNREACH, 0);
 	EQ(gm_ephemerals_count(&all, 7), 0);
+	EQ(gm_ephemerals_count(&all, 0), 0);
+	end();
+	lose_answer();
+	look_now();
+	gm_ephemerals_lost(&all, tell);
+	finds("v", 10, lease.id);
+	EQ(count_asked(), 0);
 	EQ(gm_ephemerals_count(&all, 0), 0);
 	end();
 }
@@ -198,6 +301,8 @@ TAP_CASE()
 	a_value_ends_with_its_process();
 	one_that_was_not_written_is_none();
 	one_that_comes_late_is_deleted();
+	what_others_write_is_not_taken_for_it();
+	it_is_waited_for_no_longer_than_a_minute();
 	one_that_another_has_written_stays();
 	a_deletion_that_fails_is_made_again();
 	the_store_has_few_deletions_at_a_time();

@@ -221,7 +221,8 @@ gpumap_layers_publish(struct gpumap *map,
  * Returns	0
  *		-ENOENT		no map has this name
  *		-EINVAL		no map can have this name
- *		-EPERM		it belongs to another user
+ *		-EPERM		it belongs to another user, and this process
+ *				does not hold it
  *		-ENOSPC, -EROFS, -EIO	the file of the map cannot be removed
  *					from the agent's disk: the map stays.
  *					Never for a held map, which has no file;
@@ -239,6 +240,11 @@ GPUMAP_API int gpumap_layers_release(struct gpumap *map, const char *name);
  * The block is not reused until gpumap_unpin(), gpumap_detach(), or the end of
  * this process, even if the agent dies.  A pinned view never returns -EAGAIN,
  * except in a forked child: the pin is this process's, and ends with it.
+ *
+ * A pin of a committed map of this user says that this process uses the map:
+ * memory that it and its descendants have of the map's rows is part of what the
+ * map reserves, as that of the map's holder is, until the map is replaced or
+ * released.
  *
  * ret_view	as gpumap_layers_view()
  * ret_pin	give it back with gpumap_unpin()

@@ -13,7 +13,7 @@
 
 #include "tests/support/card_user.h"
 #include "tests/support/cuda_agent.h"
-#include "tests/support/ctl.h"
+#include "tests/support/run.h"
 #include "tests/support/sysfs_tree.h"
 
 #define GIB (UINT64_C(1) << 30)
@@ -261,6 +261,104 @@ static void what_is_not_told_is_kept_free(void)
 	OK(uses(0));
 }
 
+static void pin_kept(void)
+{
+	struct gpumap *mine = story_attach(&agent);
+	struct gpumap_view view;
+	uint64_t pin;
+
+	if (mine == NULL || gpumap_layers_pin(mine, "kept", &view, &pin) != 0)
+		_exit(1);
+}
+
+/* The agent sees another user, and the machine's file root. */
+static void pin_kept_as_another(void)
+{
+	if (seteuid(54321) != 0)
+		_exit(1);
+	pin_kept();
+	if (seteuid(0) != 0)
+		_exit(1);
+}
+
+/* No process holds the map: those of its user that pin it use it. */
+static void what_uses_a_map_is_credited(void)
+{
+	struct card_user engine, second, other;
+
+	OK(tells(GPUMAP_FIGURES_KNOWN));
+	EQ(reserve(map, "kept", 2 * GIB, 0), 0);
+	if (!card_user_start_as(&engine, hardware(), card(), 2, pin_kept) ||
+	    !card_user_start_as(&second, hardware(), card(), 1, pin_kept))
+		return;
+	card_user_has(&engine, GIB / 2);
+	OK(uses(GIB / 2));
+	card_user_has(&second, GIB);
+	OK(uses(3 * GIB / 2));
+	if (geteuid() == 0) {
+		card_user_start_as(&other, hardware(), card(), 1,
+				   pin_kept_as_another);
+		card_user_has(&other, GIB / 4);
+		OK(is_left(scene_free() - GIB / 2 -
+			   (story_device(map, 0).reserved_bytes - 2 * GIB)));
+		EQ(story_device(map, 0).used_by_holders, 3 * GIB / 2);
+		card_user_end(&other);
+	}
+	/* The next agent finds the pins again. */
+	agent_kill(&agent, SIGKILL);
+	if (!OK(agent_start(&agent)))
+		return;
+	OK(uses(3 * GIB / 2));
+	card_user_end(&second);
+	OK(uses(GIB / 2));
+	/* They are of this map, and not of the next. */
+	EQ(reserve(map, "kept", 2 * GIB, 0), 0);
+	OK(uses(0));
+	EQ(gpumap_layers_release(map, "kept"), 0);
+	card_user_end(&engine);
+}
+
+/* As gpumapctl's command: have memory of the card, until there is an end. */
+static int be_engine(const char *gpu, const char *bytes)
+{
+	struct fake_hardware hw;
+
+	if (fake_hardware_join(false, &hw) != 0)
+		return 1;
+	fake_lock(&hw);
+	hw.self->holds |= UINT32_C(1) << atoi(gpu);
+	if (!fake_charge(&hw, (uint32_t)atoi(gpu), strtoull(bytes, NULL, 10)))
+		return 1;
+	fake_unlock(&hw);
+	puts("up");
+	fflush(stdout);
+	pause();
+	return 0;
+}
+
+static void a_command_uses_its_map(void)
+{
+	char self[512] = "", gpu[16], bytes[32];
+	struct run_job job;
+
+	OK(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+	snprintf(gpu, sizeof(gpu), "%u", card());
+	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)GIB);
+	setenv("GPUMAP_FAKE_HARDWARE", hardware(), 1);
+	EQ(reserve(map, "kept", 2 * GIB, 0), 0);
+	OK(tells(GPUMAP_FIGURES_KNOWN));
+	RUN_START(&job, "--map", "kept", "--cache-dir", "/tmp", "--", self,
+		  "engine", gpu, bytes);
+	OK(run_printed(&job, job.out, "up\n"));
+	OK(uses(GIB));
+	kill(job.pid, SIGTERM);
+	EQ(run_end(&job), -SIGTERM);
+	STR(err, "");
+	OK(uses(0));
+	EQ(gpumap_layers_release(map, "kept"), 0);
+	unsetenv("GPUMAP_FAKE_HARDWARE");
+}
+
 /* The next agent finds the holder again, and then what it has. */
 static void an_agent_may_die(void)
 {
@@ -295,10 +393,12 @@ static void another_namespace_tells_nothing(void)
 	card_user_end(&engine);
 }
 
-TAP_CASE()
+TAP_CASE_ARGS(argc, argv)
 {
 	char config[160];
 
+	if (argc == 4)
+		return be_engine(argv[2], argv[3]);
 	if (!tree_begin())
 		return tap_done();
 	chmod(tree.root, 0755);
@@ -313,6 +413,8 @@ TAP_CASE()
 		a_container_s_memory_is_credited();
 		others_may_have_the_rest();
 		what_is_not_told_is_kept_free();
+		what_uses_a_map_is_credited();
+		a_command_uses_its_map();
 		an_agent_may_die();
 		another_namespace_tells_nothing();
 		gpumap_detach(map);

@@ -355,6 +355,11 @@ static int run_all(struct gm_ctl_cluster_job *job, struct gm_run *run)
 	if (ret == GM_EXIT_OK) {
 		set_all(job, run, folder);
 		ret = write_files(job, run->name, folder);
+		if (ret == GM_EXIT_OK &&
+		    gm_ctl_cluster_self(job) != UINT32_MAX) {
+			run->map_name = run->name;
+			gm_run_use_map(run);
+		}
 		if (ret == GM_EXIT_OK && !ctl->run.no_bind)
 			gm_run_bind(run);
 		/* From here on the folder is the holder's. */

@@ -103,6 +103,10 @@ int gm_run_place_find(struct gm_run *run);
  * as the options say.  Fills in the rows of @run. */
 int gm_run_place_ask(struct gm_run *run);
 int gm_run_place_reserve(struct gm_run *run);
+
+/* Have the agent count the memory of this process as part of what the map
+ * @run->map_name reserves.  A failure is a warning. */
+void gm_run_use_map(const struct gm_run *run);
 void gm_run_place_free(struct gm_run *run);
 
 /* Start a thread that says what the request waits for; and end it.  NULL: there

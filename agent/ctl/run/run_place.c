@@ -154,37 +154,18 @@ static int count_layers(const struct gm_ctl *ctl, struct gm_run_place *place,
 				      ctl->mask.map);
 }
 
-/* Does gpumap-sync hold the map, for a gang?  The command of this node is
- * another process. */
-static bool is_gangs(const struct gm_ctl *ctl, const struct gpumap_layers *head)
-{
-	struct gpumap_holder holder = { .size = sizeof(holder) };
-	char command[GM_CTL_NAME];
-	uint32_t cursor = 0;
-
-	while (gpumap_holder_next(ctl->map, &cursor, &holder) == 1)
-		if (strcmp(holder.name, head->name) == 0)
-			return holder.version == head->version &&
-			       strstr(gm_ctl_command(ctl, holder.pid,
-						     holder.uid, command),
-				      "gpumap-sync") != NULL;
-	return false;
-}
-
 /* May this process use a map that is committed already? */
 static int take_committed(struct gm_run *run, struct gm_run_place *place,
 			  const struct gpumap_layers *head)
 {
-	bool is_held = (head->flags & GPUMAP_LAYERS_HELD) != 0;
 	char user[GM_CTL_NAME];
 
-	if ((is_held || head->owner_uid != geteuid()) &&
-	    !(is_held && is_gangs(run->ctl, head)))
-		return gm_run_failed("map \"%s\" is reserved by %s already%s: "
-				     "gpumapctl who shows it",
+	if (head->owner_uid != geteuid() && geteuid() != 0)
+		return gm_run_failed("map \"%s\" is reserved by %s already, "
+				     "whose processes and root's may use it: "
+				     "gpumapctl maps lists others",
 				     head->name,
-				     gm_ctl_user(head->owner_uid, user),
-				     is_held ? ", for one process" : "");
+				     gm_ctl_user(head->owner_uid, user));
 	place->is_committed = true;
 	run->map_name = run->ctl->mask.map;
 	return GM_EXIT_OK;
@@ -411,16 +392,29 @@ static int reserve(struct gm_run *run, uint64_t wait_ns)
 	return ret;
 }
 
-int gm_run_place_reserve(struct gm_run *run)
+void gm_run_use_map(const struct gm_run *run)
+{
+	struct gpumap_view view;
+	uint64_t pin;
+	int error =
+		gpumap_layers_pin(run->ctl->map, run->map_name, &view, &pin);
+	const char *why = gpumap_refusal(run->ctl->map);
+
+	if (error != 0)
+		gm_run_say("map \"%s\" cannot be pinned, so what the command "
+			   "allocates counts twice, as in use and as reserved: "
+			   "%s",
+			   run->map_name,
+			   why[0] != '\0' ? why : gpumap_strerror(error));
+}
+
+/* Make a reservation for this process. */
+static int reserve_own(struct gm_run *run)
 {
 	uint64_t wait_s = run->ctl->run.wait_s;
 	struct gm_run_teller *teller;
 	int ret;
 
-	if (run->place->is_committed && !run->ctl->run.gate) {
-		take_known_rows(run);
-		return GM_EXIT_OK;
-	}
 	teller = wait_s > 0 ? gm_run_tell_start(run) : NULL;
 	ret = reserve(run, wait_s < UINT64_MAX / SECOND / 4 ? wait_s * SECOND
 							    : UINT64_MAX / 4);
@@ -430,4 +424,18 @@ int gm_run_place_reserve(struct gm_run *run)
 	if (is_gone(ret) && gm_run_without_agent(run))
 		return GM_EXIT_OK;
 	return refused(run, ret);
+}
+
+int gm_run_place_reserve(struct gm_run *run)
+{
+	bool is_committed = run->place->is_committed;
+	int ret = GM_EXIT_OK;
+
+	if (!is_committed || run->ctl->run.gate)
+		ret = reserve_own(run);
+	else
+		take_known_rows(run);
+	if (ret == GM_EXIT_OK && is_committed && !run->unreserved)
+		gm_run_use_map(run);
+	return ret;
 }

@@ -35,10 +35,7 @@ void gm_credit_unbind(struct gm_daemon *d, uint32_t place)
 		return;
 	slot = credits->bound[i].slot;
 	credits->bound[i] = credits->bound[--credits->n_bound];
-	for (uint32_t row = 0; row < d->devices->n; row++) {
-		if (gm_ledger_promise(d, slot, row) != NULL)
-			gm_credit_recount(d, row);
-	}
+	gm_credit_recount_slot(d, slot);
 }
 
 /* ---- looks --------------------------------------------------------------- */
@@ -97,13 +94,12 @@ void gm_credit_look(struct gm_daemon *d, uint32_t row,
 
 /* ---- counting ------------------------------------------------------------ */
 
-/* One process that has reserved some of the row. */
+/* One process that is bound to reservations of the row. */
 struct pot {
 	const struct gm_lineage_member *process;
 	uint64_t low_bytes; /* that its line has for itself */
 	uint64_t high_bytes;
 	uint64_t session_bytes;
-	uint64_t wanted; /* by its reservations, of what the look tells */
 };
 
 struct count {
@@ -142,21 +138,15 @@ static void list_pots(struct count *count)
 
 	for (uint32_t i = 0; i < d->credits->n_bound; i++) {
 		const struct gm_credit_bound *bound = &d->credits->bound[i];
-		const struct gm_promise *promise =
-			gm_ledger_promise(d, bound->slot, count->row);
 		struct pot *pot;
 
-		if (promise == NULL)
+		if (gm_ledger_promise(d, bound->slot, count->row) == NULL ||
+		    find(count, &bound->process) != NULL)
 			continue;
-		pot = find(count, &bound->process);
-		if (pot == NULL) {
-			pot = &count->pots[count->n_pots++];
-			*pot = (struct pot){ .process = &bound->process };
-			pot->session_bytes = gm_usage_of_process(
-				d, count->row, (pid_t)bound->process.pid);
-		}
-		if (is_younger(count, bound->slot))
-			pot->wanted += promise->bytes;
+		pot = &count->pots[count->n_pots++];
+		*pot = (struct pot){ .process = &bound->process };
+		pot->session_bytes = gm_usage_of_process(
+			d, count->row, (pid_t)bound->process.pid);
 	}
 }
 
@@ -171,8 +161,56 @@ static struct pot *pot_of(struct count *count,
 	return pot;
 }
 
-/* Fill the pots.  Those who have more than they have reserved may have been the
- * ones that used the row at the reading. */
+static void clear(const struct gm_daemon *d, uint32_t row)
+{
+	for (uint32_t slot = 0; slot < GM_OBJECTS; slot++) {
+		struct gm_promise *promise = gm_ledger_promise(d, slot, row);
+
+		if (promise != NULL)
+			promise->own_bytes = promise->session_bytes = 0;
+	}
+}
+
+/* Take what there is and what is wanted, and not more than @most. */
+static uint64_t take(uint64_t *pot, uint64_t *most, uint64_t want)
+{
+	uint64_t bytes = *pot < want ? *pot : want;
+
+	if (bytes > *most)
+		bytes = *most;
+	*pot -= bytes;
+	*most -= bytes;
+	return bytes;
+}
+
+static uint64_t left_of(const struct gm_promise *promise)
+{
+	return promise->bytes - promise->own_bytes - promise->session_bytes;
+}
+
+/* Bytes that bound processes have, at most, beyond their reservations: any of
+ * them may have been the ones that used the row at the reading. */
+static uint64_t beyond(struct count *count)
+{
+	struct gm_daemon *d = count->d;
+	uint64_t sum = 0, any = UINT64_MAX;
+
+	for (uint32_t i = 0; i < d->credits->n_bound; i++) {
+		const struct gm_credit_bound *bound = &d->credits->bound[i];
+		struct gm_promise *promise =
+			gm_ledger_promise(d, bound->slot, count->row);
+
+		if (promise != NULL && is_younger(count, bound->slot))
+			promise->own_bytes +=
+				take(&find(count, &bound->process)->high_bytes,
+				     &any, left_of(promise));
+	}
+	for (uint32_t i = 0; i < count->n_pots; i++)
+		sum += count->pots[i].high_bytes;
+	clear(d, count->row);
+	return sum;
+}
+
 static void fill_pots(struct count *count)
 {
 	const struct gm_credit_look *look =
@@ -191,26 +229,9 @@ static void fill_pots(struct count *count)
 		pot->low_bytes += look->of[i].low_bytes;
 		pot->high_bytes += look->of[i].high_bytes;
 	}
-	for (uint32_t i = 0; i < count->n_pots; i++) {
-		const struct pot *pot = &count->pots[i];
-
-		if (pot->high_bytes > pot->wanted)
-			strange += pot->high_bytes - pot->wanted;
-	}
+	strange += beyond(count);
 	if (look->used_bytes > strange)
 		count->most_bytes = look->used_bytes - strange;
-}
-
-/* Take what there is and what is wanted, and not more than @most. */
-static uint64_t take(uint64_t *pot, uint64_t *most, uint64_t want)
-{
-	uint64_t bytes = *pot < want ? *pot : want;
-
-	if (bytes > *most)
-		bytes = *most;
-	*pot -= bytes;
-	*most -= bytes;
-	return bytes;
 }
 
 static void credit(struct count *count, const struct gm_credit_bound *bound)
@@ -219,28 +240,17 @@ static void credit(struct count *count, const struct gm_credit_bound *bound)
 	struct gm_promise *promise =
 		gm_ledger_promise(d, bound->slot, count->row);
 	struct pot *pot = find(count, &bound->process);
-	uint64_t left, any = UINT64_MAX;
+	uint64_t any = UINT64_MAX;
 
-	if (promise == NULL || pot == NULL)
+	if (promise == NULL)
 		return;
-	left = promise->bytes - promise->own_bytes - promise->session_bytes;
 	if (is_younger(count, bound->slot))
-		promise->own_bytes +=
-			take(&pot->low_bytes, &count->most_bytes, left);
-	left = promise->bytes - promise->own_bytes - promise->session_bytes;
+		promise->own_bytes += take(&pot->low_bytes, &count->most_bytes,
+					   left_of(promise));
 	if (d->credits->noted_ns[count->row] >=
 	    d->ledger->of[bound->slot]->since_ns)
-		promise->session_bytes += take(&pot->session_bytes, &any, left);
-}
-
-static void clear(const struct gm_daemon *d, uint32_t row)
-{
-	for (uint32_t slot = 0; slot < GM_OBJECTS; slot++) {
-		struct gm_promise *promise = gm_ledger_promise(d, slot, row);
-
-		if (promise != NULL)
-			promise->own_bytes = promise->session_bytes = 0;
-	}
+		promise->session_bytes +=
+			take(&pot->session_bytes, &any, left_of(promise));
 }
 
 void gm_credit_recount(struct gm_daemon *d, uint32_t row)
@@ -255,6 +265,14 @@ void gm_credit_recount(struct gm_daemon *d, uint32_t row)
 	for (uint32_t i = 0; i < d->credits->n_bound; i++)
 		credit(&count, &d->credits->bound[i]);
 	gm_ledger_recounted(d, row);
+}
+
+void gm_credit_recount_slot(struct gm_daemon *d, uint32_t slot)
+{
+	for (uint32_t row = 0; row < d->devices->n; row++) {
+		if (gm_ledger_promise(d, slot, row) != NULL)
+			gm_credit_recount(d, row);
+	}
 }
 
 /* One reservation less leaves less that all may be credited with. */

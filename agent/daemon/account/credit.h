@@ -5,18 +5,19 @@
  * credit - the part of each reservation that its processes have already.
  *
  * A reservation's processes are those that are bound to it, and their
- * descendants.  Their memory of a row is credited to the reservation:
+ * descendants: the holder of its map, and processes of its user that have
+ * pinned the map.  Their memory of a row is credited to the reservation:
  *
  *   - the memory that the driver says they have allocated for themselves, by
  *     their lines of descent, and the memory of their sessions;
  *   - at most what the reservation has of the row;
  *   - to one reservation only: a process is credited to the nearest process in
- *     its line that has reserved any of the row, and its bytes to that one's
- *     reservations in turn;
+ *     its line that is bound to a reservation of the row, and its bytes to that
+ *     one's reservations in turn;
  *   - if the figures are younger than the reservation: its process may have had
  *     the memory before it reserved any;
  *   - all processes together at most what is in use on the row, less what
- *     strangers have, and holders beyond their reservations.  A process that
+ *     strangers have, and what others have beyond reservations.  A process that
  *     frees and allocates again between two questions to the driver would
  *     otherwise be credited with memory that was free at the reading between
  *     them.
@@ -80,8 +81,10 @@ void gm_credit_row_read(struct gm_daemon *d, uint32_t row);
  * nearest now. */
 void gm_credit_slot_stored(struct gm_daemon *d);
 
-/* A session has left the row. */
+/* A session has left the row; or a process was bound to the map in a slot that
+ * is there already. */
 void gm_credit_recount(struct gm_daemon *d, uint32_t row);
+void gm_credit_recount_slot(struct gm_daemon *d, uint32_t slot);
 
 /* The row is given to another device. */
 void gm_credit_forget(struct gm_daemon *d, uint32_t row);

@@ -16,6 +16,7 @@
 #include "agent/daemon/account/credit.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
+#include "agent/daemon/base/user.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
@@ -48,12 +49,24 @@ static void store(struct gm_daemon *d, uint32_t index,
 	GM_POINT("pin_visible");
 }
 
-/* The process's memory is credited to what it holds. */
+/* Is it pinned by a process that may use it: of the map's user, or of root? */
+static bool is_used(const struct gm_daemon *d,
+		    const struct gm_holder_image *image)
+{
+	const struct gm_block *block = &d->directory->objects[image->slot];
+
+	return block->unit == image->unit && block->version == image->version &&
+	       (block->flags & GM_OBJECT_COMMITTED) != 0 &&
+	       (block->owner_uid == image->uid ||
+		gm_user_is_privileged(image->uid));
+}
+
+/* The process's memory is credited to what it holds or uses. */
 static void bind(struct gm_daemon *d, uint32_t index)
 {
 	const struct gm_holder_image *image = &d->holders->table[index];
 
-	if (image->kind == GM_HOLDER_RESERVE)
+	if (image->kind == GM_HOLDER_RESERVE || is_used(d, image))
 		gm_credit_bind(d, index, image->slot,
 			       &d->holders->of[index]->is);
 }
@@ -343,6 +356,8 @@ int gm_pins_pin(struct gm_daemon *d, struct gm_pin_owner owner, uint32_t kind,
 	put_block(&image, block);
 	d->holders->table[place] = image;
 	store(d, place, &image);
+	bind(d, place);
+	gm_credit_recount_slot(d, image.slot);
 	*ret_pin = (struct gm_pin){ .claim = image.claim,
 				    .unit = image.unit,
 				    .version = image.version };
@@ -477,17 +492,18 @@ void gm_pins_object_moved(struct gm_daemon *d, const struct gm_block *old,
 			  const struct gm_block *new_block)
 {
 	(void)new_block;
-	if ((old->flags & GM_OBJECT_HELD) == 0)
+	if ((old->flags & GM_OBJECT_COMMITTED) == 0)
 		return;
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
 		const struct gm_holder_image *image = &d->holders->table[i];
 
-		if (image->kind == GM_HOLDER_RESERVE &&
-		    image->unit == old->unit &&
-		    image->version == old->version) {
+		if (image->kind == GM_HOLDER_FREE || image->unit != old->unit ||
+		    image->version != old->version)
+			continue;
+		if (image->kind == GM_HOLDER_RESERVE)
 			drop_last(d, i);
-			return;
-		}
+		else
+			gm_credit_unbind(d, i);
 	}
 }
 

@@ -10,6 +10,9 @@
  * both; what it says about a process counts only while pid and start time
  * agree.
  *
+ * Memory of a committed map's rows is credited to the map if its process holds
+ * the map, or has pinned it and may use it: see account/credit.h.
+ *
  * The entry of a held map is stored before the slot that names its block, and
  * freed after the slot has moved on: there is no instant at which a held map
  * has no holder.  An entry whose block no slot names means nothing.
@@ -101,8 +104,9 @@ pid_t gm_pins_holder(const struct gm_daemon *d, uint32_t slot);
 /* The process will hold nothing. */
 void gm_pins_let_go(struct gm_daemon *d, uint32_t place);
 
-/* Events; see base/events.h.  A held map that no slot names any more is held by
- * no process; and is the block that starts at @unit pinned? */
+/* Events; see base/events.h.  A map that no slot names any more is held by no
+ * process, and nothing is credited to it; and is the block that starts at @unit
+ * pinned? */
 void gm_pins_object_moved(struct gm_daemon *d, const struct gm_block *old,
 			  const struct gm_block *new_block);
 bool gm_pins_have(const struct gm_daemon *d, uint32_t unit);

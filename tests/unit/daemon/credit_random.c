@@ -4,9 +4,11 @@
 /*
  * credit: a million steps of processes that come, go, reserve, allocate and
  * free by chance, against an oracle that knows what each of them had at the
- * instant at which the free bytes were read.  The bytes that may be reserved
- * are never more than the oracle says, never less than without any credit, and
- * exactly what the oracle says after a look during which nothing moved.
+ * instant at which the free bytes were read.  Two processes may be bound to a
+ * reservation.  The bytes that may be reserved are never more than the oracle
+ * says, never less than without any credit, and exactly what the oracle says
+ * after a look during which nothing moved, unless it depends on how the memory
+ * of several processes is divided among several reservations.
  */
 
 #include "tests/support/credit_rig.h"
@@ -33,7 +35,8 @@ struct seen {
 };
 
 struct slot {
-	uint32_t holder; /* in processes; PROCESSES: the slot is free */
+	/* in processes; PROCESSES: the slot is free, or no other is bound */
+	uint32_t holder, user;
 	uint64_t bytes;
 	bool is_seen; /* a look was taken since */
 };
@@ -42,7 +45,7 @@ static struct process processes[PROCESSES];
 static struct slot slots[SLOTS];
 static struct seen seen[PROCESSES];
 static uint64_t starts, read_free = TOTAL;
-static uint64_t n_granted, n_exact, n_credited, n_reused;
+static uint64_t n_granted, n_joined, n_exact, n_credited, n_reused;
 
 static uint64_t in_use(void)
 {
@@ -64,10 +67,15 @@ static void remember(uint32_t i)
 		process->starts[process->n++] = processes[i].is.start;
 }
 
+static bool is_of(uint32_t i, uint64_t start)
+{
+	return i != PROCESSES && processes[i].is.start == start;
+}
+
 static bool holds(uint32_t slot, uint64_t start)
 {
-	return slots[slot].holder != PROCESSES &&
-	       processes[slots[slot].holder].is.start == start;
+	return is_of(slots[slot].holder, start) ||
+	       is_of(slots[slot].user, start);
 }
 
 /* The nearest that holds something; 0: none does. */
@@ -82,27 +90,104 @@ static uint64_t holder_of(const struct seen *process)
 	return 0;
 }
 
-/* The bytes of all reservations that were in use at the reading. */
+/* The memory of one process and those that descend from it, at the reading, and
+ * the reservations that it may be of. */
+struct pot {
+	uint64_t start, left;
+	uint64_t of[SLOTS]; /* what was given to each */
+};
+
+static struct pot pots[PROCESSES];
+static uint64_t rest[SLOTS]; /* of the reservations */
+static uint32_t n_pots;
+
+static void gather(void)
+{
+	n_pots = 0;
+	for (uint32_t s = 0; s < SLOTS; s++)
+		rest[s] = slots[s].is_seen ? slots[s].bytes : 0;
+	for (uint32_t i = 0; i < PROCESSES; i++) {
+		uint64_t start = holder_of(&seen[i]);
+		uint32_t p = 0;
+
+		while (p < n_pots && pots[p].start != start)
+			p++;
+		if (start == 0)
+			continue;
+		if (p == n_pots)
+			pots[n_pots++] = (struct pot){ .start = start };
+		pots[p].left += seen[i].had;
+	}
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Give a reservation so much, and make room by moving what others were given.
+ * Returns what was given. */
+static uint64_t give(uint32_t s, uint64_t bytes, uint32_t *been)
+{
+	uint64_t given = 0;
+
+	*been |= UINT32_C(1) << s;
+	for (uint32_t p = 0; p < n_pots && given < bytes; p++) {
+		struct pot *pot = &pots[p];
+		uint64_t n = least(pot->left, bytes - given);
+
+		if (!holds(s, pot->start))
+			continue;
+		pot->left -= n;
+		for (uint32_t t = 0; t < SLOTS; t++) {
+			uint64_t most = least(pot->of[t], bytes - given - n);
+
+			if (most == 0 || (*been >> t & 1) != 0)
+				continue;
+			most = give(t, most, been);
+			pot->of[t] -= most;
+			n += most;
+		}
+		pot->of[s] += n;
+		given += n;
+	}
+	return given;
+}
+
+/* The bytes of all reservations that were in use at the reading, at most. */
 static uint64_t truly_used(void)
 {
-	uint64_t left[PROCESSES], sum = 0;
+	uint64_t sum = 0;
 
-	for (uint32_t i = 0; i < PROCESSES; i++)
-		left[i] = seen[i].had;
+	gather();
 	for (uint32_t s = 0; s < SLOTS; s++) {
-		uint64_t want = slots[s].is_seen ? slots[s].bytes : 0;
+		uint64_t given;
 
-		for (uint32_t i = 0; i < PROCESSES; i++) {
-			uint64_t take = left[i] < want ? left[i] : want;
+		do {
+			uint32_t been = 0;
 
-			if (!holds(s, holder_of(&seen[i])))
-				continue;
-			left[i] -= take;
-			want -= take;
-			sum += take;
-		}
+			given = rest[s] != 0 ? give(s, rest[s], &been) : 0;
+			rest[s] -= given;
+			sum += given;
+		} while (given != 0);
 	}
 	return sum;
+}
+
+/* Is there one way only to divide the memory?  Then no process has a
+ * reservation for itself, and another one together with others. */
+static bool is_plain(void)
+{
+	for (uint32_t s = 0; s < SLOTS; s++) {
+		for (uint32_t t = 0; slots[s].user != PROCESSES && t < SLOTS;
+		     t++) {
+			if (t != s &&
+			    (holds(t, processes[slots[s].user].is.start) ||
+			     holds(t, processes[slots[s].holder].is.start)))
+				return false;
+		}
+	}
+	return true;
 }
 
 static uint64_t promised(void)
@@ -134,7 +219,24 @@ static void release_slot(uint32_t s)
 	gm_ledger_put(d, s, NULL);
 	gm_credit_slot_stored(d);
 	gm_credit_unbind(d, s);
-	slots[s] = (struct slot){ .holder = PROCESSES };
+	gm_credit_unbind(d, SLOTS + s);
+	slots[s] = (struct slot){ .holder = PROCESSES, .user = PROCESSES };
+}
+
+/* A second process is bound to it, or no longer. */
+static void join_or_leave(uint32_t s, uint32_t i)
+{
+	if (slots[s].user != PROCESSES) {
+		slots[s].user = PROCESSES;
+		gm_credit_unbind(d, SLOTS + s);
+		return;
+	}
+	if (slots[s].holder == i)
+		return;
+	slots[s].user = i;
+	gm_credit_bind(d, SLOTS + s, s, &processes[i].is);
+	gm_credit_recount(d, 0);
+	n_joined++;
 }
 
 /* Its children have no parent from then on. */
@@ -143,6 +245,8 @@ static void process_ends(uint32_t i)
 	for (uint32_t s = 0; s < SLOTS; s++) {
 		if (slots[s].holder == i)
 			release_slot(s);
+		else if (slots[s].user == i)
+			join_or_leave(s, i);
 	}
 	for (uint32_t k = 0; k < PROCESSES; k++) {
 		if (processes[k].parent == i)
@@ -189,6 +293,10 @@ static void reserve_or_release(uint32_t i)
 	uint64_t may = gm_ledger_avail(d, 0, GM_LEDGER_NOBODY);
 	struct gm_reservation *reservation;
 
+	if (slots[s].holder != PROCESSES && dice(4) == 0) {
+		join_or_leave(s, i);
+		return;
+	}
 	if (slots[s].holder != PROCESSES || may == 0 || dice(3) == 0) {
 		if (slots[s].holder != PROCESSES)
 			release_slot(s);
@@ -200,8 +308,9 @@ static void reserve_or_release(uint32_t i)
 		exit(99);
 	reservation->n = 1;
 	reservation->of[0].bytes = dice(2) ? may : 1 + dice(may);
-	slots[s] =
-		(struct slot){ .holder = i, .bytes = reservation->of[0].bytes };
+	slots[s] = (struct slot){ .holder = i,
+				  .user = PROCESSES,
+				  .bytes = reservation->of[0].bytes };
 	gm_credit_bind(d, s, s, &processes[i].is);
 	gm_ledger_put(d, s, reservation);
 	gm_credit_slot_stored(d);
@@ -292,7 +401,7 @@ static void a_million_steps(void)
 	for (uint32_t i = 0; i < PROCESSES; i++)
 		processes[i].parent = PROCESSES;
 	for (uint32_t s = 0; s < SLOTS; s++)
-		slots[s].holder = PROCESSES;
+		slots[s].holder = slots[s].user = PROCESSES;
 	for (uint32_t step = 0; step < STEPS; step++) {
 		uint32_t i = (uint32_t)dice(PROCESSES), what = dice(16);
 		bool is_exact = false;
@@ -307,7 +416,7 @@ static void a_million_steps(void)
 		else if (what < 12)
 			reserve_or_release(i);
 		else
-			is_exact = look();
+			is_exact = look() && is_plain();
 		may = gm_ledger_avail(d, 0, GM_LEDGER_NOBODY);
 		unsafe += may > oracle();
 		useless += may < left(read_free, promised()) &&
@@ -324,6 +433,7 @@ static void a_million_steps(void)
 	EQ(inexact, 0);
 	EQ(torn, 0);
 	OK(n_granted > STEPS / 50);
+	OK(n_joined > STEPS / 100);
 	OK(n_exact > STEPS / 20);
 	OK(n_credited > STEPS / 4);
 	OK(n_reused > STEPS / 100);

@@ -44,8 +44,9 @@ static int check(struct gpumap *map, const struct gpumap_plan_request *ours)
 {
 	const uint32_t publish = GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT;
 
-	if (ours->reserved != 0)
-		return -E2BIG;
+	if (ours->owner_uid != 0 && (ours->flags & GPUMAP_PLAN_FOR) == 0)
+		return refuse(map, -EINVAL,
+			      "a map for another user needs GPUMAP_PLAN_FOR");
 	if ((ours->flags & publish) != 0 &&
 	    (ours->name == NULL || gm_object_name(ours->name) == 0))
 		return refuse(map, -EINVAL,
@@ -91,6 +92,7 @@ static void put_body(const struct gpumap_plan_request *ours,
 		.paged_element_bytes = ours->paged_element_bytes,
 		.wait_ns = ours->wait_ns,
 		.start_ns = ours->start_ns,
+		.owner_uid = ours->owner_uid,
 	};
 	_Static_assert(sizeof(ours->paged_share) == 4, "a float's bits");
 	memcpy(&body->paged_share, &ours->paged_share, 4);

@@ -258,8 +258,10 @@ struct gm_control_plan {
 	uint32_t paged_share; /* the bits of a float */
 	uint32_t paged_element_bytes;
 	/* The reservation. */
-	uint64_t wait_ns;  /* with COMMIT; 0: do not wait for room */
-	uint64_t start_ns; /* with HELD; 0: it has no start window */
+	uint64_t wait_ns;   /* with COMMIT; 0: do not wait for room */
+	uint64_t start_ns;  /* with HELD; 0: it has no start window */
+	uint32_t owner_uid; /* with FOR */
+	uint32_t reserved;
 };
 
 #define GM_PLAN_RUNS_MAX 8192u /* of one reply */
@@ -671,7 +673,7 @@ _Static_assert(sizeof(struct gm_calibrate) == 112, "wire");
 _Static_assert(sizeof(struct gm_session_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_queue_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_session_item) == 88, "wire");
-_Static_assert(sizeof(struct gm_control_plan) == 192, "wire");
+_Static_assert(sizeof(struct gm_control_plan) == 200, "wire");
 _Static_assert(sizeof(struct gm_control_plan_reply) == 56, "wire");
 _Static_assert(sizeof(struct gm_control_charge) == 64, "wire");
 _Static_assert(sizeof(struct gm_control_run) == 8, "wire");

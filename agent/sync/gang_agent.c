@@ -65,7 +65,7 @@ static int translate(int error)
 	}
 }
 
-static int reserve(struct gm_sync *sync, const char *name,
+static int reserve(struct gm_sync *sync, const struct gm_gang_record *record,
 		   const struct gm_gang_member *member, uint64_t *ret_version,
 		   char ret_why[GM_WHY_BYTES])
 {
@@ -74,9 +74,10 @@ static int reserve(struct gm_sync *sync, const char *name,
 	struct gpumap_plan plan = { .size = sizeof(plan) };
 	const struct gpumap_plan_request request = {
 		.size = sizeof(request),
-		.name = name,
-		.flags =
-			GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD | GPUMAP_PLAN_NEW,
+		.name = record->name,
+		.flags = GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD |
+			 GPUMAP_PLAN_NEW | GPUMAP_PLAN_FOR,
+		.owner_uid = record->uid,
 		.setting = GPUMAP_SETTING_RESERVE,
 		.rows = rows,
 		.n_rows = member->n_parts,
@@ -100,16 +101,24 @@ static int reserve(struct gm_sync *sync, const char *name,
 	return translate(r);
 }
 
-static bool has(const struct gm_sync *sync, const char *name, uint64_t version)
+/* A user that no limits apply to has no map of its own. */
+static bool is_for(const struct gpumap_holder *holder,
+		   const struct gm_gang_record *record)
+{
+	return holder->pid != 0 &&
+	       (holder->uid == record->uid || holder->uid == geteuid());
+}
+
+static bool has(const struct gm_sync *sync, const struct gm_gang_record *record,
+		uint64_t version)
 {
 	struct gpumap_holder holder = { .size = sizeof(holder) };
 	uint32_t cursor = 0;
 
 	while (gpumap_holder_next(sync->map, &cursor, &holder) == 1)
-		if (strcmp(holder.name, name) == 0)
+		if (strcmp(holder.name, record->name) == 0)
 			return version != 0 ? holder.version == version
-					    : holder.pid != 0 &&
-						      holder.uid == geteuid();
+					    : is_for(&holder, record);
 	return false;
 }
 

@@ -231,7 +231,7 @@ static void reserve(struct gm_gang_hold *hold, uint64_t now_ns)
 	    !gangs->ops->agent_answers(gangs->sync))
 		return;
 	hold->version = 0;
-	r = gangs->ops->reserve(gangs->sync, hold->record.name, hold->member,
+	r = gangs->ops->reserve(gangs->sync, &hold->record, hold->member,
 				&hold->version, why);
 	/* A request without an answer may have been carried out. */
 	hold->is_reserved = r == 0 || r == -ETIMEDOUT || r == -EAGAIN;
@@ -273,10 +273,10 @@ static void release(struct gm_gang_hold *hold, uint64_t now_ns)
 	hold->release_ns = now_ns + RETRY_NS;
 	if (!gangs->ops->agent_answers(gangs->sync))
 		return;
-	r = gangs->ops->has(gangs->sync, name, hold->version)
+	r = gangs->ops->has(gangs->sync, &hold->record, hold->version)
 		    ? gangs->ops->release(gangs->sync, name)
 		    : 0;
-	hold->is_reserved = r != 0 && r != -ENOENT;
+	hold->is_reserved = r != 0 && r != -ENOENT && r != -EPERM;
 	if (!hold->is_reserved)
 		free_name(hold);
 	else
@@ -291,7 +291,7 @@ static void look(struct gm_gang_hold *hold, uint64_t now_ns)
 
 	hold->agent_ns = now_ns + LOOK_NS;
 	if (!gangs->ops->agent_answers(gangs->sync) ||
-	    gangs->ops->has(gangs->sync, hold->record.name, hold->version))
+	    gangs->ops->has(gangs->sync, &hold->record, hold->version))
 		return;
 	hold->is_reserved = false;
 	refuse(hold, -ENOLINK,

@@ -34,14 +34,17 @@
 struct gm_gangs_ops {
 	uint64_t (*now)(void);
 	bool (*agent_answers)(const struct gm_sync *sync);
-	/* Hold a map @name.  Returns 0; -EAGAIN: the agent has gone; or an
-	 * error for the process that asks. */
-	int (*reserve)(struct gm_sync *sync, const char *name,
+	/* Hold the map of a record for its user.  Returns 0; -EAGAIN: the
+	 * agent has gone; or an error for the process that asks. */
+	int (*reserve)(struct gm_sync *sync,
+		       const struct gm_gang_record *record,
 		       const struct gm_gang_member *member,
 		       uint64_t *ret_version, char ret_why[GM_WHY_BYTES]);
-	/* Is this process's map there?  @version 0: any of it. */
-	bool (*has)(const struct gm_sync *sync, const char *name,
-		    uint64_t version);
+	/* Is the map there?  @version 0: any that may be this process's. */
+	bool (*has)(const struct gm_sync *sync,
+		    const struct gm_gang_record *record, uint64_t version);
+	/* Returns 0; -ENOENT; -EPERM: this process does not hold it; or
+	 * another error. */
 	int (*release)(struct gm_sync *sync, const char *name);
 };
 

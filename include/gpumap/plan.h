@@ -27,6 +27,9 @@ extern "C" {
 #define GPUMAP_PLAN_BASE (UINT32_C(1) << 3) /* @base_row is set */
 #define GPUMAP_PLAN_NEW \
 	(UINT32_C(1) << 4) /* replace no map, or one that this process holds */
+/* the map is @owner_uid's; for root, and the user in [cluster] of
+ * gpumapd.conf(5) */
+#define GPUMAP_PLAN_FOR (UINT32_C(1) << 5)
 
 /* How a paged KV cache is sized. */
 enum gpumap_paged {
@@ -72,7 +75,7 @@ struct gpumap_plan_request {
 	float paged_share;
 	uint32_t paged_block;         /* tokens: 8, 16 or 32; 0: 32 */
 	uint32_t paged_element_bytes; /* 0: of compute_dtype */
-	uint32_t reserved;            /* 0 */
+	uint32_t owner_uid;           /* with GPUMAP_PLAN_FOR; else 0 */
 	/* With COMMIT: wait so long for room instead of being refused with
 	 * -ENOSPC or -EBUSY.  0: do not wait */
 	uint64_t wait_ns;
@@ -138,6 +141,11 @@ struct gpumap_plan_charge {
  * that it would be more than one user's share, it waits for them to end, and
  * keeps none waiting.
  *
+ * A map that is made for another user counts in all limits as that user's,
+ * whose processes may replace and release it; the process that holds it may
+ * release it, too.  For a user that no limits apply to, such as root, the map
+ * is the caller's own.
+ *
  * A map with start_ns is admitted when no process is in its start window on one
  * of its rows.  The window ends with gpumap_started(), the map, its holder, or
  * start_ns after the admission.
@@ -172,7 +180,8 @@ struct gpumap_plan_charge {
  *				turn; or, to publish, it has published or
  *				reserved as much as it may, or requests more
  *				than that, wait_ns or not
- *		-EPERM		the name belongs to another user
+ *		-EPERM		the name belongs to another user; or this user
+ *				may not make maps for others
  *		-EEXIST		with GPUMAP_PLAN_NEW: a map has this name, and
  *				this process does not hold it
  *		-ESHUTDOWN	the agent is shutting down

@@ -122,9 +122,11 @@ struct gpumap_gang_request {
 /*
  * gpumap_gang_reserve - reserve devices on several nodes, all or none
  *
- * Each node's gpumap-sync holds the bytes, as a held layer map @name, for as
- * long as this connection, this node and its own are there.  When a node goes,
- * the others end their reservations within the cluster's lease time.
+ * Each node's gpumap-sync holds the bytes, as a held layer map @name of this
+ * user, for as long as this connection, this node and its own are there.  A
+ * process that pins the map (gpumap_layers_pin()) uses what it reserves.  When
+ * a node goes, the others end their reservations within the cluster's lease
+ * time.
  *
  * Returns	0
  *		-ENOSPC		a node has no room

@@ -48,6 +48,8 @@ struct want {
 	uint32_t n_rows; /* 0: any one */
 	bool is_one;     /* of the rows */
 	bool is_held;
+	bool is_for; /* made for @owner */
+	uid_t owner;
 	uint64_t bytes;
 	uint64_t wait_ns;
 	uint64_t start_ns;
@@ -117,12 +119,14 @@ static inline struct outcome reserve_now(const struct want *want)
 		.size = sizeof(request),
 		.name = want->name,
 		.flags = GPUMAP_PLAN_COMMIT |
-			 (want->is_held ? GPUMAP_PLAN_HELD : 0),
+			 (want->is_held ? GPUMAP_PLAN_HELD : 0) |
+			 (want->is_for ? GPUMAP_PLAN_FOR : 0),
 		.setting = GPUMAP_SETTING_RESERVE,
 		.rows = want->n_rows != 0 ? want->rows : NULL,
 		.n_rows = want->n_rows,
 		.n_layers = is_one ? 1 : want->n_rows,
 		.layer_bytes = bytes,
+		.owner_uid = want->owner,
 		.wait_ns = want->wait_ns,
 		.start_ns = want->start_ns,
 	};

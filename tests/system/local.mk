@@ -245,6 +245,7 @@ gm_suites += tests/suites/system_planning
 gm_system_planning = \
 	%reldir%/planning/abuse.c \
 	%reldir%/planning/concurrent_commits.c \
+	%reldir%/planning/for_user.c \
 	%reldir%/planning/plan.c \
 	%reldir%/planning/wait.c \
 	%reldir%/planning/wait_abuse.c \

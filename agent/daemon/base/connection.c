@@ -23,6 +23,7 @@
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/peercred.h"
+#include "agent/daemon/base/user.h"
 #include "agent/daemon/config.h"
 #include "shm/point.h"
 
@@ -180,6 +181,12 @@ bool gm_connection_lives(const struct gm_connection *c)
 	if (fd >= 0)
 		close(fd);
 	return lives;
+}
+
+bool gm_connection_is_sync(const struct gm_connection *c)
+{
+	return gm_user_is_privileged(c->uid) ||
+	       c->uid == c->server->d->config->cluster_uid;
 }
 
 /* ---- replies ----------------------------------------------------------- */

@@ -192,6 +192,10 @@ void gm_connection_refuse_with(struct gm_connection *c,
  * for it, when its pid is no longer its own. */
 bool gm_connection_lives(const struct gm_connection *c);
 
+/* Is its user root, the agent's own, or the one in [cluster], as which
+ * gpumap-sync runs? */
+bool gm_connection_is_sync(const struct gm_connection *c);
+
 /* Answer the request that waits, and read on.  @why counts for a refusal, the
  * rest for success; @fd may be -1. */
 void gm_connection_answer(struct gm_connection *c, int status, const char *why,

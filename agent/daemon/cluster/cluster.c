@@ -243,12 +243,6 @@ static bool needs_place(const struct asked *asked)
 
 /* ---- the request --------------------------------------------------------- */
 
-static bool may_publish(const struct gm_connection *c)
-{
-	return gm_user_is_privileged(c->uid) ||
-	       c->uid == c->server->d->config->cluster_uid;
-}
-
 /* A name, padded with zeros. */
 static int check_name(const char name[GM_NAME_BYTES], const char *what,
 		      char *ret_why)
@@ -305,7 +299,7 @@ int gm_cluster_handle(struct gm_connection *c, const struct gm_request *r)
 	int ret;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	if (!may_publish(c))
+	if (!gm_connection_is_sync(c))
 		return gm_connection_bad(
 			c, -EPERM,
 			"uid %u may not publish what nodes say: root may, uid "

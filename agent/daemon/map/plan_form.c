@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/plan/plan.h"
 #include "gpumap.h"
@@ -13,7 +14,7 @@
 
 #define ALL_FLAGS                                                      \
 	(GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD | \
-	 GPUMAP_PLAN_BASE | GPUMAP_PLAN_NEW)
+	 GPUMAP_PLAN_BASE | GPUMAP_PLAN_NEW | GPUMAP_PLAN_FOR)
 
 /* The text of a tail's part: NUL-terminated, and nowhere else. */
 static bool is_text(const char *at, uint32_t bytes)
@@ -40,7 +41,8 @@ static bool is_known(const struct gm_control_plan *ask)
 {
 	enum gm_dtype dtype;
 
-	return (ask->flags & ~ALL_FLAGS) == 0 &&
+	return (ask->flags & ~ALL_FLAGS) == 0 && ask->reserved == 0 &&
+	       (ask->owner_uid == 0 || (ask->flags & GPUMAP_PLAN_FOR) != 0) &&
 	       ask->setting >= GPUMAP_SETTING_MANUAL &&
 	       ask->setting <= GPUMAP_SETTING_RESERVE &&
 	       ask->strategy <= GPUMAP_STRATEGY_FEWEST &&
@@ -63,6 +65,13 @@ int gm_plan_form_check(struct gm_connection *c,
 			c, -EINVAL,
 			"a flag, the setting, the strategy or a dtype of the "
 			"plan is none that this agent knows");
+	if ((ask->flags & GPUMAP_PLAN_FOR) != 0 && !gm_connection_is_sync(c))
+		return gm_connection_bad(
+			c, -EPERM,
+			"uid %u may not make maps for others: root may, uid "
+			"%u, which runs the agent, and the user in [cluster] "
+			"of gpumapd.conf",
+			(unsigned)c->uid, (unsigned)geteuid());
 	if ((ask->flags & GPUMAP_PLAN_HELD) != 0 &&
 	    (ask->flags & GPUMAP_PLAN_COMMIT) == 0)
 		return gm_connection_bad(c, -EINVAL,

@@ -11,6 +11,7 @@
 #include "agent/daemon/account/ledger.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
+#include "agent/daemon/base/user.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/map/layer_maps.h"
 #include "agent/daemon/map/pins.h"
@@ -335,6 +336,13 @@ static int may_publish(struct plan_change *plan)
 	return ret == 0 ? check_new(plan, change->why) : ret;
 }
 
+/* The map's user is another one than the one that asks. */
+static bool is_for_other(const struct gm_control_plan *ask)
+{
+	return (ask->flags & GPUMAP_PLAN_FOR) != 0 &&
+	       !gm_user_is_privileged(ask->owner_uid);
+}
+
 /* The change may have been tried before, and be in the line. */
 static void begin_again(struct plan_change *plan)
 {
@@ -357,6 +365,8 @@ static int check(struct gm_change *change)
 	int ret;
 
 	begin_again(plan);
+	if (is_for_other(ask))
+		change->uid = ask->owner_uid;
 	q->setting = is_reserve(plan) ? GM_SETTING_MANUAL
 				      : (enum gm_setting)ask->setting;
 	if (ask->strategy != 0)

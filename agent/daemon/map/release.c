@@ -11,6 +11,7 @@
 #include "agent/daemon/base/io_thread.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
+#include "agent/daemon/map/pins.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/state/state.h"
@@ -26,6 +27,22 @@ static struct release *release_of(struct gm_change *change)
 	return gm_owner(change, struct release, change);
 }
 
+/* The process that holds a map may release it, for whichever user it is. */
+static void act_for_user(struct gm_change *change)
+{
+	const struct gm_daemon *d = change->d;
+	const struct release *release = release_of(change);
+	const struct gm_block *block =
+		release->kind == GM_KIND_LAYERS
+			? gm_directory_find(d, GM_KIND_LAYERS, release->name)
+			: NULL;
+
+	if (block != NULL &&
+	    gm_pins_holder(d, (uint32_t)(block - d->directory->objects)) ==
+		    change->pid)
+		change->uid = block->owner_uid;
+}
+
 /* One that waits for its devices can be released like any other. */
 static int check(struct gm_change *change)
 {
@@ -38,6 +55,7 @@ static int check(struct gm_change *change)
 	change->act =
 		kind->remove_file == NULL ? GM_CHANGE_TAKE : GM_CHANGE_OWN;
 	change->name = release->name;
+	act_for_user(change);
 	ret = gm_directory_may_remove(change->d, release->kind, release->name,
 				      change->uid, change->why);
 	if (ret != -ENOENT)

@@ -118,7 +118,7 @@ struct gm_change {
 	const struct gm_change_kind *kind;
 	struct gm_daemon *d;
 	size_t bytes; /* that the change takes while it waits */
-	uint32_t uid; /* who asks, as the kernel says */
+	uint32_t uid; /* who asks, as the kernel says; or for whom */
 	pid_t pid;
 	struct gm_connection *connection; /* NULL: it has hung up, or the
 					   * agent asks itself */

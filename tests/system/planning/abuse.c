@@ -67,8 +67,8 @@ static void nonsense_is_refused(void)
 	bad.n_layers = 65537;
 	refused(&bad, -EINVAL, "at most 65536 layers");
 	bad = good;
-	bad.reserved = 1;
-	refused(&bad, -E2BIG, "");
+	bad.owner_uid = 1;
+	refused(&bad, -EINVAL, "needs GPUMAP_PLAN_FOR");
 	sizes[0] = sizes[1] = UINT64_C(1) << 63;
 	refused(&good, -EOVERFLOW, "");
 }

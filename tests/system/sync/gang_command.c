@@ -85,6 +85,39 @@ static void both_nodes_hold_while_the_command_lives(void)
 	EQ(CTL("run", "--map", "g", "--", "true"), FAILED);
 }
 
+/* On each node the map is the user's, whose process may use it there. */
+static void another_user_has_its_own(void)
+{
+	struct gpumap_holder holder = { .size = sizeof(holder) };
+	struct run_job job;
+
+	be_on(0);
+	if (!ctl_as_another(11))
+		return;
+	EQ(chmod(nodes[0].socket, 0666), 0);
+	unsetenv("XDG_RUNTIME_DIR");
+	run_start_ctl(&job, WORDS("cluster", "run", "--sync", nodes[0].socket,
+				  "--cache-dir", "/tmp", "--layers", "8",
+				  "--bytes", "64M", "--nodes", "2", "--name",
+				  "theirs", "--", "sh", "-c", SHOW));
+	if (!OK(run_printed(&job, job.out, "up\n")))
+		run_printed(&job, job.err, "\n");
+	for (uint32_t i = 0; i < 2; i++) {
+		OK(run_holder(nodes[i].map, "theirs", &holder));
+		EQ(holder.uid, NOBODY);
+	}
+	be_on(1);
+	EQ(CTL("run", "--cache-dir", "/tmp", "--map", "theirs", "--", "sh",
+	       "-c", "echo $GPUMAP_MAP"),
+	   DONE);
+	STR(out, "theirs\n");
+	kill(job.pid, SIGTERM);
+	EQ(run_end(&job), -SIGTERM);
+	user = 0;
+	setenv("XDG_RUNTIME_DIR", folder, 1);
+	OK(all_gone());
+}
+
 static void the_status_is_the_commands(void)
 {
 	struct run_job job;
@@ -231,6 +264,7 @@ TAP_CASE()
 	OK(sync_node_sees(&nodes[0], "b", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >=
 	   0);
 	both_nodes_hold_while_the_command_lives();
+	another_user_has_its_own();
 	the_status_is_the_commands();
 	all_or_none();
 	a_second_command_waits_for_the_first();

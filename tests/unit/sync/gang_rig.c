@@ -354,11 +354,12 @@ static bool answers(const struct gm_sync *sync)
 }
 
 /* As the agent does it, also in the place of a map of the same holder. */
-static int reserve(struct gm_sync *sync, const char *name,
+static int reserve(struct gm_sync *sync, const struct gm_gang_record *record,
 		   const struct gm_gang_member *member, uint64_t *ret_version,
 		   char ret_why[GM_WHY_BYTES])
 {
 	unsigned int i = index_of(sync);
+	const char *name = record->name;
 	struct rig_map *map = find_map(i, name);
 	uint64_t bytes = member->parts[0].bytes;
 	uint64_t own = map != NULL ? map->bytes : 0;
@@ -385,9 +386,10 @@ static int reserve(struct gm_sync *sync, const char *name,
 	return 0;
 }
 
-static bool has(const struct gm_sync *sync, const char *name, uint64_t version)
+static bool has(const struct gm_sync *sync, const struct gm_gang_record *record,
+		uint64_t version)
 {
-	const struct rig_map *map = find_map(index_of(sync), name);
+	const struct rig_map *map = find_map(index_of(sync), record->name);
 
 	return map != NULL && (version == 0 || map->version == version);
 }

@@ -2102,7 +2102,7 @@ pub struct gpumap_plan_request {
     pub paged_share: f32,
     pub paged_block: u32,
     pub paged_element_bytes: u32,
-    pub reserved: u32,
+    pub owner_uid: u32,
     pub wait_ns: u64,
     pub start_ns: u64,
 }
@@ -2552,6 +2552,7 @@ pub const GPUMAP_NO_DEADLINE: u64 = 18446744073709551615;
 pub const GPUMAP_PARAMS_MAX: u32 = 4096;
 pub const GPUMAP_PLAN_BASE: u32 = 8;
 pub const GPUMAP_PLAN_COMMIT: u32 = 2;
+pub const GPUMAP_PLAN_FOR: u32 = 32;
 pub const GPUMAP_PLAN_HELD: u32 = 4;
 pub const GPUMAP_PLAN_NEW: u32 = 16;
 pub const GPUMAP_PLAN_PUBLISH: u32 = 1;

@@ -280,8 +280,10 @@ static void a_process_has_few_waits(struct place *place)
 		      .body = { .prefix = "quiet/",
 				.timeout_ns = UINT64_MAX } };
 	struct gm_sync_value_wait_reply reply = { .seen = 0 };
+	struct gpumap_sync *a = place_connect(place, 0);
 	int fd = connect_known(place, 0);
 	char record[sizeof(request.header) + sizeof(reply)];
+	uint64_t revision = 0;
 	uint32_t serial = 0;
 
 	EQ(send(fd, &request, sizeof(request), MSG_NOSIGNAL), sizeof(request));
@@ -298,6 +300,16 @@ static void a_process_has_few_waits(struct place *place)
 		EQ(serial, i);
 	}
 	close(fd);
+	/* The next process does not hear what this one waited for. */
+	fd = connect_known(place, 0);
+	EQ(place_put(a, "quiet/x", "v", 0, 0, &revision), 0);
+	OK(place_sees(a, "quiet/x", "v"));
+	send_request(fd, GM_SYNC_VALUE_GET, "quiet/x", 99);
+	EQ(hear(fd, &serial), 0);
+	EQ(serial, 99);
+	close(fd);
+	EQ(place_put(a, "quiet/x", NULL, revision, 0, &revision), 0);
+	gpumap_sync_close(a);
 }
 
 /* Requests that the store does not answer are counted, by client and by user.

@@ -111,7 +111,7 @@ static bool looks(void)
 	       !list->keys && strcmp(list->prefix, "a") == 0;
 }
 
-/* It has this one. */
+/* The store has this one. */
 static void finds(const char *value, uint64_t revision, uint64_t under)
 {
 	const struct gm_store_event put = { .kind = GM_STORE_PUT,

@@ -34,6 +34,7 @@ gm_unit_lib = \
 	%reldir%/lib/attach.c \
 	%reldir%/lib/buffers.c \
 	%reldir%/lib/choose.c \
+	%reldir%/lib/cohort.c \
 	%reldir%/lib/comm_open.c \
 	%reldir%/lib/completion.c \
 	%reldir%/lib/container_devices.c \

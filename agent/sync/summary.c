@@ -218,12 +218,13 @@ static uint32_t get_word(struct gm_fields *f, const char *key,
 	return 0;
 }
 
-/* A name that a driver gives may have blanks in it. */
+/* A name that a driver gives may have blanks in it.  The agent knows no other
+ * names, and takes either all nodes or none. */
 static bool is_plain(const char *text)
 {
 	uint32_t point, n;
 
-	if (strlen(text) > GPUMAP_NAME_MAX)
+	if (text[0] == '\0' || strlen(text) > GPUMAP_NAME_MAX)
 		return false;
 	for (; *text != '\0'; text += n) {
 		n = gm_text_decode(text, &point);

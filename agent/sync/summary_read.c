@@ -39,7 +39,8 @@ static void take_device(const struct gpumap_device *device,
 		to->cc_minor = device->cc_minor;
 	}
 	memcpy(to->uuid, device->uuid, sizeof(to->uuid));
-	snprintf(to->name, sizeof(to->name), "%s", device->name);
+	snprintf(to->name, sizeof(to->name), "%s",
+		 device->name[0] != '\0' ? device->name : "?");
 	gm_text_make_plain(to->name, strlen(to->name));
 }
 

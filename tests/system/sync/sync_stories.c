@@ -435,6 +435,15 @@ static const char *const hostile[] = {
 	"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
 	"{\"format\":2,\"node\":\"evil\"}",
 	"{\"format\":1,\"node\":\"a\",\"instance\":\"0123456789abcdef\"}",
+	/* Its device has no name: the agent would refuse all nodes for it. */
+	"{\"format\":1,\"node\":\"evil\",\"instance\":\"0123456789abcdef\","
+	"\"boot\":\"01234567-89ab-cdef-0123-456789abcdef\",\"version\":200,"
+	"\"epoch\":1,\"address\":\"192.0.2.7\",\"gangs\":true,"
+	"\"draining\":false,\"rows\":[{\"row\":0,\"uuid\":"
+	"\"00112233445566778899aabbccddeeff\",\"name\":\"\","
+	"\"kind\":\"cuda\",\"state\":\"ready\",\"flags\":0,\"numa\":0,"
+	"\"total\":0,\"free\":0,\"reserved\":0,\"used\":0,\"links\":0}],"
+	"\"rows_more\":0,\"shares\":[],\"shares_more\":0}",
 };
 
 static void a_hostile_node_is_refused(void)

@@ -152,7 +152,7 @@ static void limits_are_exact(void)
 	taken("\"row\":2", "\"row\":255");
 	refused("\"row\":2", "\"row\":256", "rows[0].row is too large");
 	taken("NVIDIA H100", SIXTY_THREE);
-	taken("NVIDIA H100", "");
+	refused("NVIDIA H100", "", "rows[0].name");
 	refused("NVIDIA H100", SIXTY_THREE "x", "rows[0].name");
 	taken("\"m\"", "\"" SIXTY_THREE "\"");
 	refused("\"m\"", "\"" SIXTY_THREE "x\"", "shares[0].name");
@@ -436,7 +436,7 @@ static char *row_list(uint32_t n)
 
 	for (uint32_t i = 0; i < n; i++)
 		to += sprintf(to,
-			      "%s{\"row\":%u,\"uuid\":\"%032x\",\"name\":\"\","
+			      "%s{\"row\":%u,\"uuid\":\"%032x\",\"name\":\"r\","
 			      "\"kind\":\"host\",\"state\":\"ready\","
 			      "\"flags\":0,\"numa\":-1,\"total\":0,"
 			      "\"free\":0,\"reserved\":0,\"used\":0,"

@@ -369,6 +369,7 @@ static void a_rank_in_the_way_may_lapse(void)
 	put_state(EPOCH, 1, "forming", '\0');
 	put("c/rank/5/0", OTHER, 32);
 	EQ(join(1, 0, 60000), -EBUSY);
+	OK(story_now() < deadline_ns);
 	EQ(state_epoch(), EPOCH);
 	end();
 }
@@ -382,6 +383,28 @@ static void an_epoch_that_ended_is_left_alone(void)
 	EQ(join(1, 0, 60000), 0);
 	EQ(epoch, EPOCH + 1);
 	OK(has_id(0x77));
+	end();
+}
+
+/* Another rank gives up, and all come again. */
+static void move_on(uint32_t type, const char *key)
+{
+	if (type != GM_SYNC_VALUE_WAIT || *key == '\0')
+		return;
+	if (find("c/rank/6/1") == NULL)
+		put_state(EPOCH + 1, 2, "forming", '\0');
+	else
+		put_state(EPOCH + 1, 2, "whole", '3');
+}
+
+static void a_rank_follows_the_epoch(void)
+{
+	begin(move_on);
+	put_state(EPOCH, 2, "forming", '\0');
+	EQ(join(2, 1, 60000), 0);
+	EQ(epoch, EPOCH + 1);
+	OK(find("c/rank/6/1") != NULL);
+	OK(find("c/rank/5/1") == NULL);
 	end();
 }
 
@@ -418,6 +441,7 @@ TAP_CASE()
 	a_rank_that_gives_up_may_have_joined();
 	a_rank_in_the_way_may_lapse();
 	an_epoch_that_ended_is_left_alone();
+	a_rank_follows_the_epoch();
 	a_lost_lease_ends_the_joining();
 	close(listener);
 	unlink(path);

@@ -21,6 +21,8 @@ prelude() {
 		#include <errno.h>
 		#include <fcntl.h>
 		#include <poll.h>
+		#include <stdio.h>
+		#include <stdlib.h>
 		#include <string.h>
 		#include <sys/epoll.h>
 		#include <sys/mman.h>

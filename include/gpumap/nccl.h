@@ -11,11 +11,15 @@
  * needs neither.  The program also needs POSIX clocks: in C -std=gnu11 or
  * _POSIX_C_SOURCE.
  *
- *	gpumap_nccl_init(map, "train", "tp_0", rank, 60000000000, &tp);
+ *	gpumap_nccl_init(map, "train", "tp_0", rank, in_a_minute, &tp);
  *	result = ncclAllReduce(..., tp.comm, stream);
- *	ret = gpumap_nccl_wait(&tp, result, 10000000000);
+ *	ret = gpumap_nccl_wait(&tp, result, GPUMAP_NO_DEADLINE);
  *	...
- *	gpumap_nccl_finish(&tp, 10000000000);
+ *	gpumap_nccl_finish(&tp, GPUMAP_NO_DEADLINE);
+ *
+ * with gpumap_nccl_now() + 60000000000 as in_a_minute.  On several nodes
+ * gpumap_nccl_init_cohort(sync, "train", world, rank, in_a_minute, &tp) comes
+ * first instead.
  *
  * A communicator belongs to one epoch of its group, and ends with it.  When a
  * rank ends, gives up or comes too late, when a row of the group is lost and
@@ -140,8 +144,8 @@ static inline int gpumap_nccl_stale(const struct gpumap_nccl *nccl)
  *				again
  *		-EIO		NCCL has failed, with @result: likewise
  *		-EAGAIN, -EPROTO	as gpumap_mesh_group()
- *		-ECONNRESET, -EOWNERDEAD	of a cohort: as
- *						gpumap_sync_check()
+ *		-ENOLINK, -ECONNRESET, -EOWNERDEAD	of a cohort: as
+ *				gpumap_sync_check()
  * Cost		no system call of this header, and a search of the directory; of
  *		a cohort as gpumap_sync_check()
  * Threads	the one that uses the communicator
@@ -172,7 +176,7 @@ static inline int gpumap_nccl_check(struct gpumap_nccl *nccl)
  *
  * Returns	0
  *		-ETIMEDOUT	it is not, at @deadline_ns
- *		-ESTALE, -EIO, -EPROTO, -ECONNRESET, -EOWNERDEAD	as
+ *		-ESTALE, -EIO, -EPROTO, -ENOLINK, -ECONNRESET, -EOWNERDEAD	as
  *				gpumap_nccl_check()
  * Cost		polls a thousand times a second
  * Threads	the one that uses the communicator
@@ -516,8 +520,8 @@ static inline int gpumap_nccl_init_cohort(struct gpumap_sync *sync,
  * All ranks call this.  If it fails it has aborted.
  *
  * Returns	0
- *		-ETIMEDOUT, -ESTALE, -EIO, -EPROTO, -ECONNRESET, -EOWNERDEAD
- *				as gpumap_nccl_wait()
+ *		-ETIMEDOUT, -ESTALE, -EIO, -EPROTO, -ENOLINK, -ECONNRESET,
+ *		-EOWNERDEAD	as gpumap_nccl_wait()
  *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD, -EHOSTUNREACH	the
  *				communicator has ended, and the agent or the
  *				cohort could not be told

@@ -154,7 +154,8 @@ GPUMAP_API int gpumap_gang_reserve(struct gpumap_sync *sync,
  * Returns	0
  *		-ENOENT		this connection has no gang, or it was lost
  *		-ETIMEDOUT, -ECONNRESET, -EOWNERDEAD
- * Cost		a round trip to gpumap-sync
+ * Cost		a round trip to the store; where nothing answers there, until
+ *		gpumap-sync gives it up
  * Threads	any, in turn
  */
 GPUMAP_API int gpumap_gang_release(struct gpumap_sync *sync);

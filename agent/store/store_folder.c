@@ -20,24 +20,28 @@
 #define HEAD       "gpumap-value 1 %016" PRIx64 " %08" PRIx32 " %08" PRIx32 "\n"
 #define HEAD_BYTES 50u
 #define BEAT       "gpumap-lease 1 %016" PRIx64 "\n"
-#define LOOKS      1000 /* at a key that changes meanwhile */
+#define LOOKS      100  /* at a key that changes meanwhile */
+#define TRIES      1000 /* to change a key that others change meanwhile */
 #define OLD_S      3600
 
 /* ---- names --------------------------------------------------------------- */
 
-void gm_store_folder_name(const char *key, char ret_name[GM_STORE_KEY_BYTES])
+void gm_store_folder_name(const char *key, char ret_name[GM_STORE_NAME_BYTES])
 {
 	size_t i = 0;
 
+	ret_name[0] = '+';
 	for (; key[i] != '\0'; i++)
-		ret_name[i] = key[i] == '/' ? '+' : key[i];
-	ret_name[i] = '\0';
+		ret_name[i + 1] = key[i] == '/' ? '+' : key[i];
+	ret_name[i + 1] = '\0';
 }
 
 bool gm_store_folder_key(const char *name, char ret_key[GM_STORE_KEY_BYTES])
 {
 	size_t i = 0;
 
+	if (*name++ != '+')
+		return false;
 	for (; name[i] != '\0' && i < GM_STORE_KEY_BYTES - 1; i++)
 		ret_key[i] = name[i] == '+' ? '/' : name[i];
 	ret_key[i] = '\0';
@@ -151,11 +155,13 @@ static DIR *open_list(int fd)
 
 /* ---- looking ------------------------------------------------------------- */
 
-/* Count the values that a listing of a key shows, and find the least. */
+/* Count the values that a listing of a key shows, and find the least.  Returns
+ * -ENOTEMPTY if there is anything else. */
 static int list_tokens(int fd, unsigned int *ret_n, uint64_t *ret_revision)
 {
 	DIR *list = open_list(fd);
 	const struct dirent *entry;
+	int ret = 0;
 
 	*ret_n = 0;
 	*ret_revision = 0;
@@ -168,14 +174,18 @@ static int list_tokens(int fd, unsigned int *ret_n, uint64_t *ret_revision)
 		if (entry == NULL)
 			break;
 		id = gm_store_folder_read_id('t', entry->d_name);
-		if (id == 0)
+		if (id == 0) {
+			if (strcmp(entry->d_name, ".") != 0 &&
+			    strcmp(entry->d_name, "..") != 0)
+				ret = -ENOTEMPTY;
 			continue;
+		}
 		if (*ret_revision == 0 || id < *ret_revision)
 			*ret_revision = id;
 		(*ret_n)++;
 	}
 	closedir(list);
-	return 0;
+	return ret;
 }
 
 static int open_key(struct gm_store_folder *folder, const char *name)
@@ -197,7 +207,7 @@ static int open_key(struct gm_store_folder *folder, const char *name)
 int gm_store_folder_look(struct gm_store_folder *folder, const char *key,
 			 int *ret_fd, uint64_t *ret_revision)
 {
-	char name[GM_STORE_KEY_BYTES];
+	char name[GM_STORE_NAME_BYTES];
 	unsigned int n = 0;
 
 	gm_store_folder_name(key, name);
@@ -216,6 +226,11 @@ int gm_store_folder_look(struct gm_store_folder *folder, const char *key,
 			return 0;
 		}
 		close(fd);
+		if (ret == -ENOTEMPTY)
+			return gm_store_fail(folder->store, -EBUSY,
+					     "%s: %s has what is no value: "
+					     "remove it",
+					     folder->path, name);
 		if (ret != 0 && ret != -ENOENT) {
 			errno = -ret;
 			return failed(folder, name);
@@ -415,7 +430,8 @@ static int settle(struct gm_store_folder *folder, int fd, uint64_t old)
 static int give_birth(struct gm_store_folder *folder, const char *key,
 		      uint64_t revision)
 {
-	char name[GM_STORE_KEY_BYTES], tmp[TMP_BYTES], token[GM_STORE_ID_BYTES];
+	char name[GM_STORE_NAME_BYTES], tmp[TMP_BYTES],
+		token[GM_STORE_ID_BYTES];
 	int fd, token_fd, ret = 0;
 
 	gm_store_folder_name(key, name);
@@ -472,7 +488,7 @@ static int replace(struct gm_store_folder *folder, int fd, uint64_t old,
 static int erase(struct gm_store_folder *folder, const char *key, int fd,
 		 uint64_t old)
 {
-	char token[GM_STORE_ID_BYTES], name[GM_STORE_KEY_BYTES];
+	char token[GM_STORE_ID_BYTES], name[GM_STORE_NAME_BYTES];
 	int ret;
 
 	gm_store_folder_id('t', old, token);
@@ -522,7 +538,7 @@ int gm_store_folder_write(struct gm_store_folder *folder,
 		ret = write_value(folder, revision, write, lease);
 	if (ret != 0)
 		return ret;
-	for (int i = 0; i < LOOKS; i++) {
+	for (int i = 0; i < TRIES; i++) {
 		ret = try_to_write(folder, write, revision, is_cas,
 				   ret_revision);
 		if (ret != -EAGAIN)

@@ -4,7 +4,7 @@
 /*
  * store_folder - names in a directory that nodes share, and their changes.
  *
- *	KEY/t<ID>	the key has the value ID; '+' stands for '/' in KEY
+ *	+KEY/t<ID>	the key has the value ID; '+' stands for '/' in KEY
  *	=<ID>		the value: a line about it, and its bytes
  *	@<ID>		a lease: its owner writes another number each third of
  *			its time
@@ -12,14 +12,15 @@
  *
  * ID has 16 digits, is random, and is never used again.
  *
- * A change is one rename(2), from KEY/t<OLD> to KEY/t<NEW>, after the value of
+ * A change is one rename(2), from t<OLD> to t<NEW> in +KEY, after the value of
  * NEW is on the disk.  If several processes rename the same OLD, the kernel or
  * the NFS server lets one; the others find no such file.  No OLD comes back, so
  * that nothing has to be known about the time between looking and renaming.  A
- * new key is a directory with t<NEW> in it, renamed to KEY: that fails if KEY
- * is a directory with a value, and succeeds if KEY is empty.  A deletion is
- * unlink(2) of KEY/t<OLD>.  rmdir(2) of KEY tells whether there is no value,
- * for a listing may miss a name that is being renamed.
+ * new key is a directory with t<NEW> in it, renamed to +KEY: that fails if +KEY
+ * is a directory with a value, and succeeds if it is empty.  A deletion is
+ * unlink(2) of t<OLD>.  rmdir(2) of +KEY tells whether there is no value, for a
+ * listing may miss a name that is being renamed.  Other names are of other
+ * programs, such as lost+found.
  *
  * Killed at any instant, a process leaves the old value or the new one, and
  * perhaps a file that no key names, which gm_store_folder_sweep() removes after
@@ -39,8 +40,9 @@
 
 #include "agent/store/store_backend.h"
 
-#define GM_STORE_ID_BYTES   18u    /* of a mark and an ID, with the NUL */
-#define GM_STORE_BEAT_BYTES 64u    /* of a lease's file, at most */
+#define GM_STORE_ID_BYTES   18u /* of a mark and an ID, with the NUL */
+#define GM_STORE_BEAT_BYTES 64u /* of a lease's file, at most */
+#define GM_STORE_NAME_BYTES (GM_STORE_KEY_BYTES + 1)
 #define GM_STORE_NAMES_MOST 65536u /* names in a directory that are looked at */
 
 /* The first line of a value. */
@@ -62,7 +64,7 @@ int gm_store_folder_open(struct gm_store_folder *folder);
 void gm_store_folder_close(struct gm_store_folder *folder);
 
 /* The name of a key's directory, and the key of such a name: false for none. */
-void gm_store_folder_name(const char *key, char ret_name[GM_STORE_KEY_BYTES]);
+void gm_store_folder_name(const char *key, char ret_name[GM_STORE_NAME_BYTES]);
 bool gm_store_folder_key(const char *name, char ret_key[GM_STORE_KEY_BYTES]);
 
 /* "<MARK><ID>", and its ID: 0 for none. */

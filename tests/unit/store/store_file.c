@@ -319,8 +319,8 @@ static void hostile_values(void)
 	EQ(mkdir(folder, 0755), 0);
 }
 
-/* Names that are no keys are left alone; keys that are no directories of ours
- * are refused. */
+/* Names that are no keys are left alone, as those of other programs; keys that
+ * are no directories of ours are refused. */
 static void hostile_names(void)
 {
 	struct gm_store *store = rig_open(&place.opts);
@@ -329,17 +329,20 @@ static void hostile_names(void)
 	write_file("a b", "x", 1);
 	write_file("@123", "x", 1);
 	write_file("=zz", "x", 1);
-	write_file("file", "x", 1);
-	EQ(symlink("/etc", path_of("link")), 0);
-	EQ(mkfifo(path_of("fifo"), 0644), 0);
-	EQ(mkdir(path_of("wide"), 0777), 0);
-	EQ(chmod(path_of("wide"), 0777), 0);
-	write_file("wide/t0000000000000007", "", 0);
-	EQ(mkdir(path_of("two"), 0755), 0);
-	write_file("two/t0000000000000007", "", 0);
-	write_file("two/t0000000000000008", "", 0);
-	EQ(mkdir(path_of("full"), 0755), 0);
-	write_file("full/other", "", 0);
+	EQ(mkdir(path_of("lost+found"), 0700), 0);
+	EQ(mkdir(path_of("other"), 0755), 0);
+	write_file("other/file", "x", 1);
+	write_file("+file", "x", 1);
+	EQ(symlink("/etc", path_of("+link")), 0);
+	EQ(mkfifo(path_of("+fifo"), 0644), 0);
+	EQ(mkdir(path_of("+wide"), 0777), 0);
+	EQ(chmod(path_of("+wide"), 0777), 0);
+	write_file("+wide/t0000000000000007", "", 0);
+	EQ(mkdir(path_of("+two"), 0755), 0);
+	write_file("+two/t0000000000000007", "", 0);
+	write_file("+two/t0000000000000008", "", 0);
+	EQ(mkdir(path_of("+full"), 0755), 0);
+	write_file("+full/other", "", 0);
 	EQ(rig_put(store, "good", "value", NULL, NULL), 0);
 	rig_watch(store, &watch, "");
 	OK(rig_resyncs(store, &watch, 1));
@@ -354,8 +357,9 @@ static void hostile_names(void)
 	OK(rig_put(store, "link", "x", NULL, NULL) < 0);
 	OK(rig_put(store, "wide", "x", NULL, NULL) < 0);
 	OK(access("/etc/hosts", F_OK) == 0);
-	EQ(unlink(path_of("link")), 0);
+	EQ(unlink(path_of("+link")), 0);
 	OK(rig_sees(store, &watch, "link", ""));
+	EQ(access(path_of("lost+found"), F_OK), 0);
 	gm_store_close(store);
 	rig_watch_end(&watch);
 	shm_names_remove_dir(folder);
@@ -474,12 +478,12 @@ static void what_has_ended_is_said_before_it_is_deleted(void)
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	OK(rig_until(store, has_none, &watch));
-	n_left = count_names("many+");
+	n_left = count_names("+many+");
 	NOTE("%d keys were left when the last was said", n_left);
 	OK(n_left > 0);
 	for (int i = 0; i < 600 && n_left > 0; i++) {
 		rig_run(store, 100);
-		n_left = count_names("many+");
+		n_left = count_names("+many+");
 	}
 	EQ(n_left, 0);
 	EQ(watch.n_puts, MANY);

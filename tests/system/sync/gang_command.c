@@ -242,6 +242,9 @@ static void a_lost_node_is_said(bool stops)
 	if (!stops)
 		kill(job.pid, SIGTERM);
 	EQ(run_end(&job), -SIGTERM);
+	/* The agent hears of it after gpumap-sync. */
+	OK(sync_node_sees(&nodes[0], "b", GPUMAP_CLUSTER_GONE, SYNC_LIMIT_MS) >=
+	   0);
 	sync_node_spawn(&nodes[1], &place);
 	OK(sync_node_sees(&nodes[0], "b", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >=
 	   0);

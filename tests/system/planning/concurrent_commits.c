@@ -258,7 +258,7 @@ static void watch(uint64_t for_ms)
 	bool killed = false;
 
 	while ((now = story_now()) < until ||
-	       (!has_met_all() && now < start + STORY_LIMIT_NS)) {
+	       (!(killed && has_met_all()) && now < start + STORY_LIMIT_NS)) {
 		uint64_t sum = all_reserved();
 
 		looks++;

@@ -2,13 +2,18 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Nodes whose etcd is slow, full, loses a member, and whose clocks differ.
+ * Nodes whose etcd is slow, full, on a full disk, loses a member, and whose
+ * clocks differ.
  */
 
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -163,6 +168,91 @@ static void a_full_store_keeps_what_it_has(void)
 	etcd_remove(&place.server);
 }
 
+/* ---- a full disk --------------------------------------------------------- */
+
+/* Let etcd's folder be a small file system, in which etcd has its log. */
+static bool make_small_disk(const struct etcd_server *server)
+{
+	if (geteuid() == 0 && unshare(CLONE_NEWNS) == 0 &&
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	    mount("tmpfs", server->data, "tmpfs", 0, "size=192m,mode=700") == 0)
+		return true;
+	SKIP(1, "cannot mount a small disk");
+	return false;
+}
+
+static void fill_disk(const char *path)
+{
+	static const char zeros[65536];
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	OK(fd >= 0);
+	while (write(fd, zeros, sizeof(zeros)) > 0)
+		;
+	close(fd);
+}
+
+/* Write values that begin with a number until one fails.  Returns the last
+ * number that was acknowledged. */
+static unsigned long count_up(struct gm_store *store)
+{
+	static char value[VALUE + 1];
+	struct rig_result result;
+	unsigned long n = 0;
+
+	memset(value, 'x', VALUE);
+	do {
+		value[snprintf(value, 16, "%lu", ++n)] = ' ';
+	} while (rig_put(store, "count", value, NULL, &result) == 0);
+	NOTE("%lu writes, then: %s", n - 1, result.why);
+	return n - 1;
+}
+
+/* etcd ends when its disk is full.  What it has acknowledged is there when it
+ * runs again, and nodes have told it what was new meanwhile. */
+static void a_full_disk_loses_nothing(void)
+{
+	struct sync_place place = { .url = "" };
+	static char text[GM_STORE_VALUE_BYTES + 1];
+	char filler[96];
+	struct gm_store *store;
+	unsigned long n;
+	uint64_t bytes;
+	int status = 0;
+
+	etcd_make(&place.server, 1);
+	if (!make_small_disk(&place.server)) {
+		etcd_remove(&place.server);
+		return;
+	}
+	snprintf(filler, sizeof(filler), "%s/filler", place.server.data);
+	sync_place_etcd_is(&place);
+	store = sync_place_open(&place);
+	make_nodes(NULL, SYNC_TTL_MS);
+	start_nodes(&place);
+	changes_are_seen(1);
+	fill_disk(filler);
+	n = count_up(store);
+	EQ(waitpid(place.server.pid, &status, 0), place.server.pid);
+	OK(WIFEXITED(status) || WIFSIGNALED(status));
+	bytes = 2 * sync_node_step(&nodes[0]);
+	EQ(sync_node_reserve(&nodes[0], bytes), 0);
+	OK(sync_node_wait_log(&nodes[0], "event=lease_lost"));
+
+	EQ(unlink(filler), 0);
+	etcd_start(&place.server);
+	OK(etcd_serves(&place.server));
+	OK(sync_node_sees_reserved(&nodes[1], "n0", bytes, SYNC_LIMIT_MS) >= 0);
+	changes_are_seen(3);
+	EQ(rig_get(store, "count", text, NULL), 0);
+	OK(strtoul(text, NULL, 10) >= n);
+	remove_nodes();
+	gm_store_close(store);
+	etcd_kill(&place.server);
+	EQ(umount(place.server.data), 0);
+	etcd_remove(&place.server);
+}
+
 /* ---- three members ------------------------------------------------------- */
 
 static void a_lost_member_is_not_missed(void)
@@ -255,6 +345,7 @@ TAP_CASE()
 	}
 	a_slow_store_is_only_slow();
 	a_full_store_keeps_what_it_has();
+	a_full_disk_loses_nothing();
 	a_lost_member_is_not_missed();
 	clocks_do_not_matter();
 	return tap_done();

@@ -14,7 +14,8 @@
 enum watch_state {
 	WAITS,  /* until @due_ns */
 	LISTS,  /* @list is under way */
-	LISTENS /* @stream is */
+	ASKS,   /* @stream is, and etcd has not answered; until @due_ns */
+	LISTENS /* it has */
 };
 
 struct gm_store_etcd_watch {
@@ -145,6 +146,11 @@ static bool on_line(struct gm_store_call *call, const json_t *value)
 		gm_store_fail(store, 0, "etcd has lost the last revisions");
 		return false;
 	}
+	if (w->state == ASKS) {
+		w->state = LISTENS;
+		w->is_cut = false;
+		say_kind(w, GM_STORE_RESYNC);
+	}
 	w->n_failures = 0;
 	json_array_foreach(json_object_get(result, "events"), i, event) if (
 		!take_event(
@@ -172,7 +178,8 @@ static void listen_after_list(struct gm_store_etcd_watch *w)
 				 "start_revision",
 				 gm_store_json_text(w->list.revision + 1));
 
-	w->state = LISTENS;
+	w->state = ASKS;
+	w->due_ns = gm_store_now() + w->etcd->http.timeout_ms * GM_STORE_NS_MS;
 	w->stream = (struct gm_store_call){ .path = "/v3/watch",
 					    .line = on_line,
 					    .done = on_stream_end };
@@ -198,9 +205,18 @@ static void on_list_end(struct gm_store_etcd_list *list, int status)
 	for (size_t i = w->said.n; i-- > 0;)
 		if (w->said.list[i]->mark != w->n_lists)
 			say_deleted(w, i);
-	w->is_cut = false;
 	listen_after_list(w);
-	say_kind(w, GM_STORE_RESYNC);
+}
+
+/* The list was answered, and the watch is not.  Probes would be. */
+static void give_up(struct gm_store_etcd_watch *w)
+{
+	gm_store_http_leave(&w->stream);
+	gm_store_http_drop(&w->stream);
+	gm_store_fail(&w->etcd->store, 0,
+		      "etcd does not answer a watch: no proxy between may keep "
+		      "answers back");
+	begin_again(w);
 }
 
 static void begin_list(struct gm_store_etcd_watch *w)
@@ -266,7 +282,7 @@ int gm_store_etcd_watch_add(struct gm_store *store,
 /* When there is something to do, GM_STORE_NEVER while a call is under way. */
 static uint64_t find_due(const struct gm_store_etcd_watch *w)
 {
-	if (w->state == WAITS)
+	if (w->state == WAITS || w->state == ASKS)
 		return w->due_ns;
 	return w->state == LISTENS && !w->probes
 		       ? w->etcd->http.good_ns + PROBE_NS
@@ -283,6 +299,8 @@ void gm_store_etcd_watch_run(struct gm_store_etcd *etcd)
 			continue;
 		if (w->state == WAITS)
 			begin_list(w);
+		else if (w->state == ASKS)
+			give_up(w);
 		else
 			begin_probe(w);
 	}

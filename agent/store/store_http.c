@@ -636,13 +636,17 @@ static bool make_due(struct gm_store_http *http, struct gm_store_call *call,
 		end(call, -ENOMEM, NULL);
 		return true;
 	}
-	if (call->is_auth || http->user == NULL || http->token != NULL)
-		return !make(call, now_ns);
+	/* This process may have stood still. */
 	if (now_ns >= call->until_ns) {
-		gm_store_fail(http->store, 0, "no token comes");
+		gm_store_fail(http->store, 0, "%s",
+			      http->user != NULL && http->token == NULL
+				      ? "no token comes"
+				      : "the time of the request is over");
 		end(call, -EHOSTUNREACH, NULL);
 		return true;
 	}
+	if (call->is_auth || http->user == NULL || http->token != NULL)
+		return !make(call, now_ns);
 	ask_for_token(http);
 	return false;
 }
@@ -723,6 +727,12 @@ uint64_t gm_store_http_run(struct gm_store_http *http,
 bool gm_store_http_busy(const struct gm_store_http *http)
 {
 	return http->calls != NULL;
+}
+
+void gm_store_http_leave(struct gm_store_call *call)
+{
+	if (call->easy != NULL)
+		leave(call->http, call->endpoint);
 }
 
 void gm_store_http_drop(struct gm_store_call *call)

@@ -92,6 +92,9 @@ int gm_store_http_open(struct gm_store_http *http,
 		       const struct gm_store_opts *opts,
 		       char ret_why[GM_STORE_WHY_BYTES]);
 
+/* The endpoint of a call is not well: go to the next. */
+void gm_store_http_leave(struct gm_store_call *call);
+
 /* Forget a call, or all, without done(). */
 void gm_store_http_drop(struct gm_store_call *call);
 void gm_store_http_cancel(struct gm_store_http *http);

@@ -135,6 +135,67 @@ static void a_silent_server_is_left(void)
 	etcd_way_close(&way);
 }
 
+static void keep(struct gm_store_write *write,
+		 const struct gm_store_result *result)
+{
+	*(int *)write->value = result->status;
+}
+
+static bool is_kept(void *data)
+{
+	return *(const int *)data != 1;
+}
+
+/* The process stands still while a request waits for its next attempt, and its
+ * time is over when it goes on: a server that accepts and says nothing does not
+ * keep it. */
+static void a_request_whose_time_is_over_ends(void)
+{
+	struct gm_store_opts opts = { .endpoints = way.url,
+				      .root = ROOT,
+				      .timeout_ms = 1000 };
+	struct gm_store *store = rig_open(&opts);
+	int status = 1;
+	struct gm_store_write write = {
+		.key = "key", .value = &status, .bytes = 1, .done = keep
+	};
+
+	EQ(gm_store_cas(store, &write), 0);
+	rig_run(store, 100); /* nothing listens there */
+	EQ(status, 1);
+	usleep(1100000);
+	etcd_way_open(&way, 0);
+	etcd_way_signal(&way, SIGSTOP);
+	OK(rig_until(store, is_kept, &status));
+	EQ(status, -EHOSTUNREACH);
+	gm_store_close(store);
+	etcd_way_signal(&way, SIGCONT);
+	etcd_way_close(&way);
+}
+
+/* A proxy that keeps the answers of watches back is no way to changes: the
+ * watch is not whole, and says so. */
+static void a_watch_that_says_nothing_is_not_whole(void)
+{
+	struct gm_store_opts opts = { .endpoints = way.url,
+				      .root = ROOT,
+				      .timeout_ms = 1000 };
+	struct gm_store *store;
+	struct rig_watch watch;
+
+	etcd_way_stop(&way, "POST /v3/watch");
+	store = rig_open(&opts);
+	rig_watch(store, &watch, "");
+	OK(rig_cuts(store, &watch, 1));
+	EQ(watch.n_resyncs, 0);
+	OK(strstr(watch.why, "proxy") != NULL);
+	EQ(rig_put(store, "key", "1", NULL, NULL), 0);
+	EQ(rig_put(store, "key", NULL, NULL, NULL), 0);
+	gm_store_close(store);
+	rig_watch_end(&watch);
+	etcd_way_close(&way);
+}
+
 /* ---- names --------------------------------------------------------------- */
 
 static sem_t names_are_told;
@@ -474,6 +535,8 @@ TAP_CASE()
 	a_killed_server_comes_again();
 	a_slow_server_serves();
 	a_silent_server_is_left();
+	a_request_whose_time_is_over_ends();
+	a_watch_that_says_nothing_is_not_whole();
 	a_silent_name_server_is_not_waited_for();
 	etcd_remove(&server);
 	liars();

@@ -49,6 +49,10 @@ static void put_warm(const struct gm_ctl_cluster_job *job)
 			       gm_ctl_cluster_taken(job, i)->info.name);
 	if (n > 0)
 		putchar('\n');
+	else if (job->ctl->cluster.share != NULL ||
+		 job->ctl->load.fingerprint != NULL)
+		printf("\nnone of these nodes has the model: gpumapctl cluster "
+		       "models lists those there are\n");
 }
 
 static void put_left_out(const struct gm_ctl_cluster_job *job)

@@ -362,6 +362,7 @@ static void on_token(struct gm_store_call *call, int status,
 	if (status == 0)
 		status = gm_store_fail(http->store, -EPROTO,
 				       "etcd gives no token");
+	memcpy(http->no_token, http->store->why, sizeof(http->no_token));
 	/* Those who wait for it were not carried out. */
 	for (other = http->calls; other != NULL; other = next) {
 		next = other->next;
@@ -400,13 +401,26 @@ static const char *message_of(const json_t *answer)
 	return text != NULL ? text : "no reason";
 }
 
+/* Take what etcd's gateway says itself, or a proxy: a line of text. */
+static const char *line_of(const struct gm_store_call *call, char text[128])
+{
+	size_t n = call->n < 127 ? call->n : 127;
+
+	memcpy(text, call->n > 0 ? call->answer : "", n);
+	text[n] = '\0';
+	text[strcspn(text, "\r\n")] = '\0';
+	return text[0] != '\0' ? text : "no reason";
+}
+
 /* etcd has refused a call.  Returns the status. */
 static int refusal(struct gm_store_call *call, long http_status,
 		   const json_t *answer)
 {
 	struct gm_store *store = call->http->store;
 	const char *where = call->http->endpoints[call->endpoint];
-	const char *why = message_of(answer);
+	char line[128];
+	const char *why = json_is_object(answer) ? message_of(answer)
+						 : line_of(call, line);
 	json_int_t code = json_integer_value(json_object_get(answer, "code"));
 
 	gm_store_fail(store, 0, "%s: %s (HTTP %ld)", where, why, http_status);
@@ -428,6 +442,11 @@ static int refusal(struct gm_store_call *call, long http_status,
 				     "%s: %s: etcd has no user %s with this "
 				     "password (etcd-node)",
 				     where, why, call->http->user);
+	if (strstr(why, "CommonName") != NULL)
+		return gm_store_fail(store, -EACCES,
+				     "%s: %s: give this node a certificate "
+				     "without a common name",
+				     where, why);
 	if (code == GM_STORE_HTTP_DENIED || http_status == 403)
 		return gm_store_fail(store, -EACCES,
 				     "%s: %s: give the user the rights of this "
@@ -507,6 +526,7 @@ static void take_failure(struct gm_store_call *call, CURLcode code)
 	struct gm_store_http *http = call->http;
 	const char *where = http->endpoints[call->endpoint];
 	curl_off_t connected = 0;
+	bool wants_cert;
 	int status;
 
 	if (call->too_long) {
@@ -520,9 +540,13 @@ static void take_failure(struct gm_store_call *call, CURLcode code)
 	curl_easy_getinfo(call->easy, CURLINFO_PRETRANSFER_TIME_T, &connected);
 	status = was_not_sent(code) || connected == 0 ? -EHOSTUNREACH
 						      : -ETIMEDOUT;
-	gm_store_fail(http->store, 0, "%s: %s", where,
+	wants_cert = http->cert == NULL &&
+		     strstr(call->error, "alert") != NULL &&
+		     strstr(call->error, "certificate") != NULL;
+	gm_store_fail(http->store, 0, "%s: %s%s", where,
 		      call->error[0] != '\0' ? call->error
-					     : curl_easy_strerror(code));
+					     : curl_easy_strerror(code),
+		      wants_cert ? ": give cert and key" : "");
 	leave(http, call->endpoint);
 	if (is_refused(code) && http->n_failures >= http->n_endpoints)
 		end(call, -EACCES, NULL);
@@ -627,6 +651,14 @@ static void take_ends(struct gm_store_http *http)
 	}
 }
 
+/* Why a call's time passed before it was made. */
+static const char *why_late(const struct gm_store_http *http)
+{
+	if (http->user == NULL || http->token != NULL)
+		return "the time of the request is over";
+	return http->no_token[0] != '\0' ? http->no_token : "no token comes";
+}
+
 /* A call that waits, whose time has come.  Returns whether it has ended. */
 static bool make_due(struct gm_store_http *http, struct gm_store_call *call,
 		     uint64_t now_ns)
@@ -638,10 +670,7 @@ static bool make_due(struct gm_store_http *http, struct gm_store_call *call,
 	}
 	/* This process may have stood still. */
 	if (now_ns >= call->until_ns) {
-		gm_store_fail(http->store, 0, "%s",
-			      http->user != NULL && http->token == NULL
-				      ? "no token comes"
-				      : "the time of the request is over");
+		gm_store_fail(http->store, 0, "%s", why_late(http));
 		end(call, -EHOSTUNREACH, NULL);
 		return true;
 	}

@@ -80,7 +80,8 @@ struct gm_store_http {
 	unsigned int n_failures; /* one after the other */
 	uint64_t good_ns;        /* when an answer came */
 	char *ca, *cert, *key, *user, *password;
-	char *token; /* NULL: none yet */
+	char *token;                       /* NULL: none yet */
+	char no_token[GM_STORE_WHY_BYTES]; /* why the last request gave none */
 	struct gm_store_call *calls;
 	struct gm_store_call auth;
 	bool is_asking; /* for a token */

@@ -341,8 +341,34 @@ static void a_liar_is_not_believed(const char *answer, unsigned int n_times)
 	etcd_way_close(&liar);
 }
 
+/* Words of etcd's gateway itself, which are no JSON. */
+static void a_line_of_text_is_said(void)
+{
+	struct etcd_way liar;
+	struct gm_store_opts opts = { .endpoints = liar.url,
+				      .root = ROOT,
+				      .timeout_ms = 300 };
+	struct gm_store *store;
+	struct rig_result result;
+
+	etcd_way_make(&liar, 0);
+	etcd_liar_open(&liar,
+		       "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
+		       "CommonName of client sending a request against gateway "
+		       "will be ignored and not used as expected\n",
+		       1);
+	store = rig_open(&opts);
+	EQ(rig_put(store, "k", "1", NULL, &result), -EACCES);
+	if (!OK(strstr(result.why, "will be ignored") != NULL &&
+		strstr(result.why, "without a common name") != NULL))
+		NOTE("%s", result.why);
+	gm_store_close(store);
+	etcd_way_close(&liar);
+}
+
 static void liars(void)
 {
+	a_line_of_text_is_said();
 	a_liar_is_not_believed("what?\n", 1);
 	a_liar_is_not_believed("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{",
 			       1);
@@ -390,6 +416,18 @@ static void tls_refuses(const struct gm_store_opts *opts, const char *word)
 	gm_store_close(store);
 }
 
+/* The same of one that is tried until its time is up. */
+static void no_way_in(const struct gm_store_opts *opts, const char *word)
+{
+	struct gm_store *store = rig_open(opts);
+	struct rig_result result;
+
+	OK(rig_put(store, "k", "2", NULL, &result) < 0);
+	if (!OK(strstr(result.why, word) != NULL))
+		NOTE("%s", result.why);
+	gm_store_close(store);
+}
+
 static void certificates_are_checked(void)
 {
 	struct etcd_server secure;
@@ -429,6 +467,15 @@ static void certificates_are_checked(void)
 	OK(rig_sees(store, &watch, "k", "1"));
 	gm_store_close(store);
 	rig_watch_end(&watch);
+	/* The server wants a certificate, before it gives a token. */
+	opts.cert = opts.key = NULL;
+	no_way_in(&opts, "give cert and key");
+	opts.user = "node";
+	opts.password = "secret";
+	no_way_in(&opts, "give cert and key");
+	opts.user = opts.password = NULL;
+	opts.cert = pem;
+	opts.key = key;
 	opts.ca = other;
 	tls_refuses(&opts, "certificate");
 	opts.ca = "/nonexistent";

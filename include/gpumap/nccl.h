@@ -176,8 +176,8 @@ static inline int gpumap_nccl_check(struct gpumap_nccl *nccl)
  *
  * Returns	0
  *		-ETIMEDOUT	it is not, at @deadline_ns
- *		-ESTALE, -EIO, -EPROTO, -ENOLINK, -ECONNRESET, -EOWNERDEAD	as
- *				gpumap_nccl_check()
+ *		-ESTALE, -EIO, -EPROTO, -ENOLINK, -ECONNRESET,
+ *		-EOWNERDEAD	as gpumap_nccl_check()
  * Cost		polls a thousand times a second
  * Threads	the one that uses the communicator
  */

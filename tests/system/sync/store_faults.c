@@ -208,8 +208,8 @@ static unsigned long count_up(struct gm_store *store)
 	return n - 1;
 }
 
-/* etcd ends when its disk is full.  What it has acknowledged is there when it
- * runs again, and nodes have told it what was new meanwhile. */
+/* etcd ends when its disk is full.  When it runs again it has all writes that
+ * it has acknowledged, and nodes have told it what was new meanwhile. */
 static void a_full_disk_loses_nothing(void)
 {
 	struct sync_place place = { .url = "" };

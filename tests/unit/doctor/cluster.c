@@ -130,7 +130,7 @@ static void many(void)
 		memset(nodes[i].name, 'x', sizeof(nodes[i].name) - 1);
 	}
 	f = look(&gm_doctor_cluster[2], &doctor);
-	OK(strncmp(f.text, "6 nodes are gone: xxx", 21) == 0);
+	OK(strncmp(f.text, "6 of 6 nodes gone: xxx", 22) == 0);
 	OK(strlen(f.text) < 320);
 	make_well();
 }

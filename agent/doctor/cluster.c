@@ -63,6 +63,7 @@ static void look_at_nodes(const struct gm_doctor *d, struct gm_finding *f,
 
 static void look_at_age(const struct gm_doctor *d, struct gm_finding *f)
 {
+	const char *elsewhere = "does not run, or not at " SOCKET;
 	bool runs = gm_doctor_exists(d, SOCKET);
 	const char *remedy = runs ? "journalctl -u gpumap-sync says why it "
 				    "does not reach the store"
@@ -81,8 +82,7 @@ static void look_at_age(const struct gm_doctor *d, struct gm_finding *f)
 		gm_finding_fail(f, remedy,
 				"cluster %s was never seen as a whole: "
 				"gpumap-sync %s",
-				d->cluster.name,
-				runs ? "runs" : "does not run");
+				d->cluster.name, runs ? "runs" : elsewhere);
 	else
 		gm_finding_fail(f, remedy,
 				"cluster %s was seen as a whole %" PRIu64
@@ -90,7 +90,7 @@ static void look_at_age(const struct gm_doctor *d, struct gm_finding *f)
 				" s: gpumap-sync %s",
 				d->cluster.name, d->cluster.age_ns / NS,
 				d->cluster.limit_ns / NS,
-				runs ? "runs" : "does not run");
+				runs ? "runs" : elsewhere);
 }
 
 /* Without its own entry other nodes do not see it. */

@@ -10,14 +10,16 @@
  * time.
  *
  * Leases know no wall clock and compare no time of two machines.  The owner
- * writes another number into the lease's file each third of its time.  Each
- * watch remembers, by its own clock, when it last saw the number change: a
- * lease whose number stays for the lease's time has ended, and each watch that
- * sees it deletes its keys by their revisions.  The time in which the watching
- * process did not run does not count.  The owner, by its own clock, holds a
- * lease for no longer than its time from before the last number was written,
- * so it knows of the end before any watch does.  A watch or a list that begins
- * gives each lease its whole time.
+ * writes another number into the lease's file each quarter of the lease's time.
+ * Each watch looks at it each tenth, at least twice a second, and remembers, by
+ * its own clock, when it last saw the number change: a lease whose number stays
+ * for three quarters of the time has ended, so that all watches know of an
+ * owner's end within the time.  Each deletes the lease's keys by their
+ * revisions.  The time in which the watching process did not run does not
+ * count.  The owner, by its own clock, holds a lease for no longer than three
+ * quarters from before the last number was written, so it knows of the end
+ * before any watch does.  A watch or a list that begins gives each lease as
+ * long.
  */
 
 #include <dirent.h>
@@ -36,10 +38,10 @@
 
 #define LOOK_NS   (200 * GM_STORE_NS_MS) /* from one look to the next */
 #define LATEST_NS (2000 * GM_STORE_NS_MS)
-#define SOON_NS   (10 * GM_STORE_NS_MS) /* changes come together */
-#define BEATS_NS  (500 * GM_STORE_NS_MS)
-#define DELETE_NS (20 * GM_STORE_NS_MS) /* of a look, for what has ended */
-#define WORK_NS   (20 * GM_STORE_NS_MS) /* of requests, until leases are due */
+#define SOON_NS   (10 * GM_STORE_NS_MS)  /* changes come together */
+#define BEATS_NS  (500 * GM_STORE_NS_MS) /* at most between two looks at them */
+#define DELETE_NS (20 * GM_STORE_NS_MS)  /* of a look, for what has ended */
+#define WORK_NS   (20 * GM_STORE_NS_MS)  /* of requests, until leases are due */
 #define SWEEP_NS  (60000 * GM_STORE_NS_MS)
 #define RACY_NS   (2000 * GM_STORE_NS_MS) /* stamps are coarser than changes */
 #define DUTY      20u
@@ -256,6 +258,12 @@ static void look_for_missing(struct gm_store_file *f)
 
 /* ---- leases of all ------------------------------------------------------- */
 
+/* How long a lease is held after a beat. */
+static uint64_t hold_ns(uint32_t ttl_ms)
+{
+	return ttl_ms * GM_STORE_NS_MS / 4 * 3;
+}
+
 static struct file_lease *find_lease(struct gm_store_file *f, uint64_t id,
 				     uint64_t running_ns)
 {
@@ -290,9 +298,11 @@ static uint64_t live_revision(const struct file_key *key)
 	return key->ended ? 0 : key->key.revision;
 }
 
-/* Find the keys whose leases have ended. */
-static void find_ended(struct gm_store_file *f, uint64_t running_ns)
+/* Find the keys whose leases have ended.  Returns how soon to look again. */
+static uint64_t find_ended(struct gm_store_file *f, uint64_t running_ns)
 {
+	uint64_t again_ns = BEATS_NS;
+
 	for (size_t i = 0; i < f->keys.n; i++) {
 		struct file_key *key =
 			(struct file_key *)(void *)f->keys.list[i];
@@ -304,9 +314,12 @@ static void find_ended(struct gm_store_file *f, uint64_t running_ns)
 		if (lease == NULL)
 			continue;
 		read_beat(f, lease, key->lease, running_ns);
-		key->ended = running_ns - lease->changed_ns >=
-			     key->ttl_ms * GM_STORE_NS_MS;
+		key->ended =
+			running_ns - lease->changed_ns >= hold_ns(key->ttl_ms);
+		if (key->ttl_ms * GM_STORE_NS_MS / 10 < again_ns)
+			again_ns = key->ttl_ms * GM_STORE_NS_MS / 10;
 	}
+	return again_ns;
 }
 
 /* Delete keys that have ended, for a while: watches hear of all at once, and
@@ -331,13 +344,16 @@ static void delete_ended(struct gm_store_file *f)
 	}
 }
 
-static void end_leases(struct gm_store_file *f, uint64_t running_ns)
+/* Returns how soon to do it again. */
+static uint64_t end_leases(struct gm_store_file *f, uint64_t running_ns)
 {
-	find_ended(f, running_ns);
+	uint64_t again_ns = find_ended(f, running_ns);
+
 	delete_ended(f);
 	for (size_t i = f->leases.n; i-- > 0;)
 		if (f->leases.list[i]->mark != f->n_looks)
 			gm_keys_remove(&f->leases, i);
+	return again_ns;
 }
 
 /* ---- events -------------------------------------------------------------- */
@@ -502,8 +518,7 @@ static int look(struct gm_store_file *f)
 	look_for_missing(f);
 	running_ns = gm_running_clock_read(&f->clock, gm_store_now());
 	if (now_ns >= f->beats_ns) {
-		end_leases(f, running_ns);
-		f->beats_ns = now_ns + BEATS_NS;
+		f->beats_ns = now_ns + end_leases(f, running_ns);
 	}
 	if (now_ns >= f->sweep_ns) {
 		gm_store_folder_sweep(&f->folder, is_named, f);
@@ -571,14 +586,14 @@ static void lose(struct gm_store_file *f, struct own_lease *own)
 static void renew(struct gm_store_file *f, struct own_lease *own)
 {
 	uint64_t now_ns = gm_store_now();
-	uint64_t ttl_ns = own->lease->ttl_ms * GM_STORE_NS_MS;
+	uint64_t limit_ns = hold_ns(own->lease->ttl_ms);
 	bool is_new = own->id == 0;
 	int ret;
 
-	if (!is_new && now_ns - own->since_ns >= ttl_ns) {
+	if (!is_new && now_ns - own->since_ns >= limit_ns) {
 		gm_store_fail(&f->store, 0,
 			      "the lease was not renewed for %u ms",
-			      own->lease->ttl_ms);
+			      (unsigned int)(limit_ns / GM_STORE_NS_MS));
 		lose(f, own);
 		return;
 	}
@@ -589,7 +604,7 @@ static void renew(struct gm_store_file *f, struct own_lease *own)
 	ret = f->folder.fd < 0 ? -EHOSTUNREACH
 			       : gm_store_folder_beat(&f->folder, own->id,
 						      ++own->number, is_new);
-	own->due_ns = now_ns + (ret == 0 ? ttl_ns / 3 : LOOK_NS);
+	own->due_ns = now_ns + (ret == 0 ? limit_ns / 3 : LOOK_NS);
 	if (ret == 0)
 		own->since_ns = now_ns;
 	if (ret == 0 && is_new) {
@@ -626,7 +641,7 @@ static bool find_own(const struct gm_store_lease *lease, uint64_t *ret_id)
 	if (lease == NULL)
 		return true;
 	return own != NULL && own->id != 0 &&
-	       gm_store_now() - own->since_ns < lease->ttl_ms * GM_STORE_NS_MS;
+	       gm_store_now() - own->since_ns < hold_ns(lease->ttl_ms);
 }
 
 /* ---- requests ------------------------------------------------------------ */
@@ -754,8 +769,8 @@ static uint64_t find_due(const struct gm_store_file *f)
 		due_ns = least(due_ns, own->due_ns);
 		if (own->id != 0)
 			due_ns = least(due_ns,
-				       own->since_ns + own->lease->ttl_ms *
-							       GM_STORE_NS_MS);
+				       own->since_ns +
+					       hold_ns(own->lease->ttl_ms));
 	}
 	return due_ns;
 }

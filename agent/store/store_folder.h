@@ -6,8 +6,8 @@
  *
  *	+KEY/t<ID>	the key has the value ID; '+' stands for '/' in KEY
  *	=<ID>		the value: a line about it, and its bytes
- *	@<ID>		a lease: its owner writes another number each third of
- *			its time
+ *	@<ID>		a lease: its owner writes another number each quarter
+ *			of its time
  *	.tmp.<ID>	what is not ready
  *
  * ID has 16 digits, is random, and is never used again.

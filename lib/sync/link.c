@@ -215,7 +215,7 @@ int gm_sync_link_ask(struct gpumap_sync *sync, struct gm_call *call,
 
 int gm_sync_link_call(struct gpumap_sync *sync, struct gm_call *call)
 {
-	uint32_t serial;
+	uint32_t serial = 0;
 	int status = 0, ret = gm_sync_link_ask(sync, call, &serial);
 
 	if (ret != 0)

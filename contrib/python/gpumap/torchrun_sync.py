@@ -22,6 +22,7 @@ import contextlib
 import datetime
 import hashlib
 import secrets
+import threading
 import time
 import zlib
 from collections.abc import Callable
@@ -76,19 +77,18 @@ class _Run:
         self.root = f"torchrun/{_name(run_id)}/"
         self.me = secrets.token_hex(8)
         self._sync: Sync | None = None
+        self._is_told = False
+        self._lock = threading.Lock()  # of these two
 
     def call(self, act: Callable[[Sync], _T]) -> _T:
         """Do it, again where gpumap-sync or the store has been away."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
-                if self._sync is None:
-                    self._sync = Sync(self.path)
-                    self._announce(self._sync)
-                return act(self._sync)
+                return act(self._connect())
             except (errors.Gone, errors.NotRunning, errors.Unreachable) as e:
                 if isinstance(e, errors.Gone):
-                    self._sync = None
+                    self._disconnect()
                 if time.monotonic() > deadline:
                     raise api.RendezvousConnectionError(str(e)) from e
             except errors.Timeout:
@@ -97,8 +97,35 @@ class _Run:
                 raise api.RendezvousConnectionError(str(e)) from e
             time.sleep(_NAP_S)
 
+    def _connect(self) -> Sync:
+        """The connection of all threads; this node is told of by it, anew where
+        the lease was lost."""
+        with self._lock:
+            if self._sync is None:
+                sync = Sync(self.path)
+                self._announce(sync)
+                self._sync = sync
+            else:
+                try:
+                    self._sync.check()
+                except errors.Stale:
+                    self._is_told = False
+                if not self._is_told:
+                    self._announce(self._sync)
+            return self._sync
+
+    def _disconnect(self) -> None:
+        """It has ended, unless another thread has made another already."""
+        with self._lock, contextlib.suppress(errors.Error):
+            try:
+                if self._sync is not None:
+                    self._sync.check()
+            except errors.Gone:
+                self._sync = None
+
     def _announce(self, sync: Sync) -> None:
         sync.cas(f"{self.root}nodes/{self.me}", b"", ephemeral=True)
+        self._is_told = True
 
     def begin(self) -> None:
         """Take part.  A node that is alone clears what an earlier run of this
@@ -125,8 +152,9 @@ class _Run:
 
         with contextlib.suppress(api.RendezvousError, errors.Error):
             self.call(act)
-        if self._sync is not None:
-            self._sync.close()
+        with self._lock:
+            if self._sync is not None:
+                self._sync.close()
             self._sync = None
 
     def _all(self, sync: Sync) -> dict[str, int]:

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import datetime
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -93,6 +95,39 @@ def run_of(syncs: Syncs, node: str, run_id: str) -> _Run:
     run = _Run(syncs.socket(node), run_id)
     run.begin()
     return run
+
+
+def test_a_lost_lease(syncs: Syncs) -> None:
+    """A node whose values have ended takes part again with its next call."""
+    run = run_of(syncs, "a", "job")
+    nodes = f"{run.root}nodes/"
+    with gpumap.Sync(syncs.socket("b")) as other:
+        syncs.processes["a"].send_signal(signal.SIGSTOP)
+        wait_for(lambda: other.list(nodes) == [])
+        syncs.processes["a"].send_signal(signal.SIGCONT)
+        wait_for(lambda: run.call(lambda sync: sync.list(nodes)) == [run.me])
+    run.end()
+
+
+def test_threads_share_a_connection(
+    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def slow(path: str | None) -> gpumap.Sync:
+        time.sleep(0.1)
+        made.append(gpumap.Sync(path))
+        return made[-1]
+
+    monkeypatch.setattr("gpumap.torchrun_sync.Sync", slow)
+    run = _Run(syncs.socket("a"), "job")
+    threads = [threading.Thread(target=run.begin) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+    run.end()
 
 
 def test_entry_point() -> None:

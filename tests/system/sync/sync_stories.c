@@ -59,9 +59,13 @@ static void rows_are_alike(void)
 {
 	struct gpumap_cluster_device said = { .size = sizeof(said) };
 	struct gpumap_device device = { .size = sizeof(device) };
+	struct gpumap_cluster cluster = { .size = sizeof(cluster) };
 	struct gpumap_cluster_node node;
 	uint32_t cursor = 0;
 
+	/* A node that is dead is gone by then. */
+	EQ(gpumap_cluster_read(b->map, &cluster), 0);
+	EQ(cluster.limit_ns, (SYNC_TTL_MS + 1000) * INTMAX_C(1000000));
 	OK(sync_node_read(b, "a", &node));
 	STR(node.address, "127.0.0.1");
 	EQ(node.flags, 0);
@@ -121,7 +125,8 @@ static unsigned int count_writes(uint64_t bytes, uint64_t *ret_ms)
 	return n;
 }
 
-/* Facts are written five times a second at most, figures alone once. */
+/* Bytes that maps reserve are written five times a second at most, and those
+ * of less than 1/256 of a row not for their own sake. */
 static void many_changes_are_few_writes(void)
 {
 	unsigned int n;
@@ -133,7 +138,7 @@ static void many_changes_are_few_writes(void)
 	NOTE("%u writes in %llu ms", n, (unsigned long long)ms);
 	n = count_writes(sync_node_step(a) / 8, &ms);
 	OK(n <= ms / 1000 + 3);
-	NOTE("of figures %u in %llu ms", n, (unsigned long long)ms);
+	NOTE("of small ones %u in %llu ms", n, (unsigned long long)ms);
 }
 
 /* ---- nodes that come and go ---------------------------------------------- */

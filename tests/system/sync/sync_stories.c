@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "agent/sync/summary.h"
+#include "shm/cluster.h"
+#include "shm/control.h"
 #include "tests/support/process.h"
 #include "tests/support/story.h"
 #include "tests/support/nodes/store_rig.h"
@@ -310,8 +312,8 @@ static void an_agent_starts_anew(void)
 	agent_is_back(b, a, 3);
 }
 
-/* Another process has the agent forget all nodes: they are sent again. */
-static void another_publisher_does_not_stay(void)
+/* Another process has the agent forget all nodes. */
+static void forget_all(void)
 {
 	const struct gpumap_cluster_request none = {
 		.size = sizeof(none),
@@ -322,6 +324,11 @@ static void another_publisher_does_not_stay(void)
 	};
 
 	EQ(gpumap_cluster_publish(a->map, &none), 0);
+}
+
+static void another_publisher_does_not_stay(void)
+{
+	forget_all();
 	OK(sync_node_sees(a, "a", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
 	OK(sync_node_sees(a, "b", GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
 }
@@ -357,12 +364,25 @@ static void a_frozen_agent_holds_nothing_up(void)
 /* ---- others in the store ------------------------------------------------- */
 
 /* The value of a node's key as another machine would write it. */
-static void say(const char *name, const char *boot, char *ret_value)
+static void say_rows(const char *name, const char *boot, uint32_t rows,
+		     char *ret_value)
 {
-	struct gm_summary summary = { .node = { .size = sizeof(summary.node) },
-				      .instance = "0123456789abcdef" };
+	static struct gpumap_cluster_device devices[GPUMAP_CLUSTER_ROWS_MAX];
+	struct gm_summary summary = { .node = { .size = sizeof(summary.node),
+						.n_devices = rows },
+				      .instance = "0123456789abcdef",
+				      .devices = devices };
 	int bytes;
 
+	for (uint32_t i = 0; i < rows; i++)
+		devices[i] = (struct gpumap_cluster_device){
+			.size = sizeof(devices[i]),
+			.row = i,
+			.uuid = { (uint8_t)(i + 1) },
+			.name = "d",
+			.kind = GPUMAP_DEVICE_CUDA,
+			.state = GPUMAP_DEVICE_READY,
+		};
 	snprintf(summary.node.name, sizeof(summary.node.name), "%s", name);
 	snprintf(summary.node.address, sizeof(summary.node.address),
 		 "192.0.2.7");
@@ -371,6 +391,11 @@ static void say(const char *name, const char *boot, char *ret_value)
 	bytes = gm_summary_encode(&summary, ret_value);
 	OK(bytes > 0);
 	ret_value[bytes] = '\0';
+}
+
+static void say(const char *name, const char *boot, char *ret_value)
+{
+	say_rows(name, boot, 0, ret_value);
 }
 
 static void a_taken_name_is_left_alone(void)
@@ -574,6 +599,41 @@ void stories_start_without(void (*cut)(void), void (*heal)(void))
 	sync_node_remove(&late);
 }
 
+/* More nodes than one request to the agent may tell of. */
+static void a_large_cluster_comes_in_portions(void)
+{
+	enum { LARGE = 120 };
+	struct gpumap_cluster cluster = { .size = sizeof(cluster) };
+	uint64_t until_ns = story_now() + STORY_LIMIT_NS;
+	char value[GM_STORE_VALUE_BYTES + 1];
+	char name[16], key[32];
+	int n = 0;
+
+	for (int i = 0; i < LARGE; i++) {
+		snprintf(name, sizeof(name), "large%d", i);
+		snprintf(key, sizeof(key), "nodes/%s", name);
+		say_rows(name, ELSEWHERE, GPUMAP_CLUSTER_ROWS_MAX, value);
+		n += rig_put(stories_store, key, value, NULL, NULL) == 0;
+	}
+	EQ(n, LARGE);
+	OK(sync_node_sees(a, name, GPUMAP_CLUSTER_LIVE, SYNC_LIMIT_MS) >= 0);
+	forget_all();
+	while (cluster.n_devices < LARGE * GPUMAP_CLUSTER_ROWS_MAX &&
+	       story_now() < until_ns) {
+		gpumap_cluster_read(a->map, &cluster);
+		story_nap(10000);
+	}
+	OK(cluster.n_devices >= LARGE * GPUMAP_CLUSTER_ROWS_MAX);
+	OK(cluster.n_devices * sizeof(struct gm_cluster_device_image) >
+	   GM_CONTROL_BYTES_MAX);
+	EQ(sync_node_state(a, name), GPUMAP_CLUSTER_LIVE);
+	for (int i = 0; i < LARGE; i++) {
+		snprintf(key, sizeof(key), "nodes/large%d", i);
+		n -= rig_put(stories_store, key, NULL, NULL, NULL) == 0;
+	}
+	EQ(n, 0);
+}
+
 void stories_tell(void)
 {
 	rows_are_alike();
@@ -591,4 +651,5 @@ void stories_tell(void)
 	a_hostile_node_is_refused();
 	a_node_keeps_its_key();
 	changes_leave_nothing_behind();
+	a_large_cluster_comes_in_portions();
 }

@@ -38,8 +38,8 @@ struct gm_shared {
 	struct gm_control_server *server;
 	struct gm_user *user; /* who is charged */
 	uint64_t id;
-	uint64_t since_ns;
-	int about; /* a memfd, or -1 */
+	uint64_t since_ns; /* of the node: holders compare its age to theirs */
+	int about;         /* a memfd, or -1 */
 	uint64_t about_bytes;
 	uint64_t charged; /* for it and the fields of its key, whole pages */
 	struct gm_kept_key key;

@@ -15,7 +15,7 @@
 
 #include "agent/common/log.h"
 #include "agent/common/name.h"
-#include "agent/daemon/base/loop.h"
+#include "agent/common/node_clock.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/sessions/session.h"
@@ -182,7 +182,7 @@ static struct gm_shared *make(struct gm_connection *c,
 	memcpy(shared->uids, uids, ask->n_uids * sizeof(*uids));
 	memcpy(shared->name, ask->name, strlen(ask->name) + 1);
 	shared->server = c->server;
-	shared->since_ns = gm_loop_now();
+	shared->since_ns = gm_node_clock_now();
 	shared->about = -1;
 	shared->about_bytes = ask->about_bytes;
 	shared->flags = ask->flags;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/base/loop.h"
+#include "agent/common/node_clock.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
@@ -348,7 +348,7 @@ static struct gm_shares_item describe(const struct gm_shared *shared)
 	struct gm_shares_item item = {
 		.id = shared->id,
 		.about_bytes = shared->about_bytes,
-		.age_ns = gm_loop_now() - shared->since_ns,
+		.age_ns = gm_node_clock_now() - shared->since_ns,
 		.uid = shared->user->uid,
 		.flags = shared->flags,
 		.n_buffers = shared->n_buffers,

@@ -16,6 +16,7 @@
 
 #include "agent/common/log.h"
 #include "agent/common/name.h"
+#include "agent/common/node_clock.h"
 #include "agent/daemon/base/fd_store.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/common/manager.h"
@@ -136,7 +137,7 @@ static int check(struct gm_daemon *d, const struct gm_share_record *record,
 
 static uint64_t made_at(const struct gm_share_head *head)
 {
-	uint64_t now = gm_loop_now();
+	uint64_t now = gm_node_clock_now();
 	struct timespec boot;
 	uint64_t age;
 

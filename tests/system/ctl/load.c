@@ -482,6 +482,30 @@ static void it_can_be_stopped_without_an_agent(const struct shards *s)
 	OK(agent_start(&agent));
 }
 
+/* An agent that does not run for a moment has the share, and says so. */
+static void a_pause_of_the_agent_releases_nothing(const struct shards *s)
+{
+	pid_t pid = begin(s->path, NULL, NULL);
+	struct gpumap_share_info info = { .size = sizeof(info) };
+	uint64_t held, now;
+
+	OK(comes_to("holding it"));
+	held = story_now();
+	OK(process_stop(agent.pid));
+	while (story_now() < held + UINT64_C(1000000000))
+		story_nap(10000);
+	kill(agent.pid, SIGCONT);
+	now = story_now();
+	EQ(gpumap_share_list(map, &info, 1), 1);
+	if (!OK(info.age_ns >= now - held))
+		NOTE("%llu ns, and is %llu ns old",
+		     (unsigned long long)info.age_ns,
+		     (unsigned long long)(now - held));
+	kill(pid, SIGTERM);
+	EQ(end_of(pid), 0);
+	OK(strstr(err, "released") == NULL);
+}
+
 /* The next agent counts shares anew, and another process is faster. */
 static void another_share_is_not_held(const struct shards *s)
 {
@@ -579,6 +603,7 @@ TAP_CASE()
 	they_are_lost_with_the_agent(&s, SIGKILL);
 	they_are_lost_with_the_agent(&s, SIGTERM);
 	it_can_be_stopped_without_an_agent(&s);
+	a_pause_of_the_agent_releases_nothing(&s);
 	another_share_is_not_held(&s);
 	it_holds_them_over_a_restart(&s);
 	shards_remove(&s);

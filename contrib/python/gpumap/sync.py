@@ -68,7 +68,8 @@ class Sync(_core.Sync):
     ) -> int:
         """Wait until a value below the prefix may have changed.
 
-        seen   what the last call returned, 0 at first
+        seen      what the last call returned, 0 at first
+        timeout   None: for ever
 
         Timeout: nothing has changed.
         """
@@ -120,6 +121,7 @@ class Sync(_core.Sync):
 
         id        from rank 0: 128 bytes that each rank receives
         version   must be the same of all
+        timeout   None: for ever
 
         Timeout: a rank did not come.  Busy: another process is this rank.
         Stale: join again, as rank 0 with another id.

@@ -132,6 +132,27 @@ static void tell_stale(const struct gm_ctl_cluster *cluster)
 		cluster->head.name, since);
 }
 
+static void widen(int *width, const char *text)
+{
+	int n = (int)strlen(text);
+
+	*width = n > *width ? n : *width;
+}
+
+static void find_widths(struct gm_ctl_cluster *cluster)
+{
+	cluster->node_width = 20;
+	cluster->address_width = cluster->share_width = 24;
+	for (uint32_t i = 0; i < cluster->head.n_nodes; i++) {
+		const struct gm_ctl_cluster_node *node = &cluster->nodes[i];
+
+		widen(&cluster->node_width, node->info.name);
+		widen(&cluster->address_width, node->info.address);
+		for (uint32_t k = 0; k < node->info.n_shares; k++)
+			widen(&cluster->share_width, node->shares[k].name);
+	}
+}
+
 int gm_ctl_cluster_read(const struct gm_ctl *ctl, bool quiet,
 			struct gm_ctl_cluster *ret_cluster)
 {
@@ -154,6 +175,7 @@ int gm_ctl_cluster_read(const struct gm_ctl *ctl, bool quiet,
 		return gm_ctl_fail(ctl, ret, "cluster");
 	make_plain(cluster.head.name, sizeof(cluster.head.name));
 	make_plain(cluster.head.node, sizeof(cluster.head.node));
+	find_widths(&cluster);
 	if (cluster.head.stale != 0 && !quiet)
 		tell_stale(&cluster);
 	*ret_cluster = cluster;

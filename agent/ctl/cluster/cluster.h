@@ -36,6 +36,10 @@ struct gm_ctl_cluster_node {
 struct gm_ctl_cluster {
 	struct gpumap_cluster head;
 	struct gm_ctl_cluster_node *nodes; /* head.n_nodes, by their names */
+	/* of the columns of a table: 20, 24 and 24, or what the longest takes */
+	int node_width;
+	int address_width;
+	int share_width;
 };
 
 /* ---- cluster.c ----------------------------------------------------------- */

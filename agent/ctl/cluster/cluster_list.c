@@ -75,7 +75,8 @@ static json_t *node_json(const struct gm_ctl_cluster_node *node)
 		(json_int_t)sums.total, "free_bytes", (json_int_t)sums.avail);
 }
 
-static void node_line(const struct gm_ctl_cluster_node *node)
+static void node_line(const struct gm_ctl_cluster *cluster,
+		      const struct gm_ctl_cluster_node *node)
 {
 	const struct gpumap_cluster_node *n = &node->info;
 	struct sums sums = sums_of(node);
@@ -83,8 +84,9 @@ static void node_line(const struct gm_ctl_cluster_node *node)
 
 	snprintf(rows, sizeof(rows), "%u", n->n_devices + n->more_devices);
 	snprintf(shares, sizeof(shares), "%u", n->n_shares + n->more_shares);
-	printf("%-20s %-24s %-8s %8s %5s %10s %10s %7s%s%s%s\n", n->name,
-	       n->address, gm_ctl_cluster_state(n->state),
+	printf("%-*s %-*s %-8s %8s %5s %10s %10s %7s%s%s%s\n",
+	       cluster->node_width, n->name, cluster->address_width, n->address,
+	       gm_ctl_cluster_state(n->state),
 	       gm_ctl_cluster_age(n->age_ns, age), rows,
 	       gm_size_text(sums.total, total), gm_size_text(sums.avail, avail),
 	       shares,
@@ -104,7 +106,8 @@ int gm_ctl_cluster_nodes(struct gm_ctl *ctl)
 	if (ctl->json)
 		list = json_array();
 	else
-		printf("%-20s %-24s %-8s %8s %5s %10s %10s %7s\n", "node",
+		printf("%-*s %-*s %-8s %8s %5s %10s %10s %7s\n",
+		       cluster.node_width, "node", cluster.address_width,
 		       "address", "state", "since", "rows", "total", "free",
 		       "shares");
 	for (uint32_t i = 0; i < cluster.head.n_nodes; i++) {
@@ -112,7 +115,7 @@ int gm_ctl_cluster_nodes(struct gm_ctl *ctl)
 			json_array_append_new(list,
 					      node_json(&cluster.nodes[i]));
 		else
-			node_line(&cluster.nodes[i]);
+			node_line(&cluster, &cluster.nodes[i]);
 	}
 	ret = ctl->json ? print_list(&cluster, "nodes", list)
 			: gm_ctl_cluster_status(&cluster);
@@ -156,15 +159,17 @@ static json_t *device_json(const struct item *item)
 		(json_int_t)d->links);
 }
 
-static void device_line(const struct item *item)
+static void device_line(const struct gm_ctl_cluster *cluster,
+			const struct item *item)
 {
 	const struct gpumap_cluster_device *d = item->device;
 	char total[32], avail[32], reserved[32];
 	uint32_t state = item->node->info.state;
 
-	printf("%-20s %3u  %-5s %-10s %10s %10s %10s %5u  %s%s%s%s\n",
-	       item->node->info.name, d->row, gm_device_kind(d->kind),
-	       gm_device_state(d->state), gm_size_text(d->total_bytes, total),
+	printf("%-*s %3u  %-5s %-10s %10s %10s %10s %5u  %s%s%s%s\n",
+	       cluster->node_width, item->node->info.name, d->row,
+	       gm_device_kind(d->kind), gm_device_state(d->state),
+	       gm_size_text(d->total_bytes, total),
 	       gm_size_text(gm_ctl_cluster_avail(d), avail),
 	       gm_size_text(d->reserved_bytes, reserved), d->links, d->name,
 	       (d->flags & GPUMAP_DEVICE_CORDONED) != 0 ? ", cordoned" : "",
@@ -250,14 +255,15 @@ static int show_devices(const struct gm_ctl *ctl,
 		return gm_ctl_fail(ctl, -ENOMEM, "cluster devices");
 	n = collect(ctl, cluster, items, order);
 	if (!ctl->json)
-		printf("%-20s row  kind  state      %10s %10s %10s links  "
+		printf("%-*s row  kind  state      %10s %10s %10s links  "
 		       "name\n",
-		       "node", "total", "free", "reserved");
+		       cluster->node_width, "node", "total", "free",
+		       "reserved");
 	for (size_t i = 0; i < n; i++) {
 		if (ctl->json)
 			json_array_append_new(list, device_json(&items[i]));
 		else
-			device_line(&items[i]);
+			device_line(cluster, &items[i]);
 	}
 	free(items);
 	return ctl->json ? print_list(cluster, "devices", list)
@@ -368,14 +374,15 @@ static json_t *model_json(const struct copy *copies, size_t n)
 			 "bytes", (json_int_t)share->bytes, "nodes", nodes);
 }
 
-static void model_line(const struct copy *copies, size_t n)
+static void model_line(const struct gm_ctl_cluster *cluster,
+		       const struct copy *copies, size_t n)
 {
 	const struct gpumap_cluster_share *share = copies->share;
 	const char *print;
 	char text[65], size[32];
 
 	print = gm_ctl_cluster_print(share->fingerprint, text);
-	printf("%-24s %10s  %-12.12s  ", share->name,
+	printf("%-*s %10s  %-12.12s  ", cluster->share_width, share->name,
 	       gm_size_text(share->bytes, size), print != NULL ? print : "-");
 	for (size_t i = 0; i < n; i++) {
 		uint32_t state = copies[i].node->info.state;
@@ -395,8 +402,8 @@ static int show_models(const struct gm_ctl *ctl,
 	size_t n;
 
 	if (!ctl->json)
-		printf("%-24s %10s  %-12s  nodes\n", "model", "size",
-		       "fingerprint");
+		printf("%-*s %10s  %-12s  nodes\n", cluster->share_width,
+		       "model", "size", "fingerprint");
 	for (size_t i = 0; i < n_copies; i += n) {
 		for (n = 1; i + n < n_copies; n++)
 			if (compare_models(&copies[i], &copies[i + n]) != 0)
@@ -404,7 +411,7 @@ static int show_models(const struct gm_ctl *ctl,
 		if (ctl->json)
 			json_array_append_new(list, model_json(&copies[i], n));
 		else
-			model_line(&copies[i], n);
+			model_line(cluster, &copies[i], n);
 	}
 	return ctl->json ? print_list(cluster, "models", list)
 			 : gm_ctl_cluster_status(cluster);

@@ -31,9 +31,10 @@ static void rank_line(const struct gm_ctl_cluster_job *job, uint32_t rank)
 	const struct gm_cluster_plan_rank *r = &job->plan.ranks[rank];
 	char layers[32];
 
-	printf("%4u  %-20s %3u  %5u  %-10s %8.2f %8.2f %8.2f %8.2f %9.2f\n",
-	       rank, gm_ctl_cluster_taken(job, r->node)->info.name, r->row,
-	       r->stage, layers_text(&job->plan.stages[r->stage], layers),
+	printf("%4u  %-*s %3u  %5u  %-10s %8.2f %8.2f %8.2f %8.2f %9.2f\n",
+	       rank, job->cluster.node_width,
+	       gm_ctl_cluster_taken(job, r->node)->info.name, r->row, r->stage,
+	       layers_text(&job->plan.stages[r->stage], layers),
 	       (double)r->weight_bytes / GIB, (double)r->kv_bytes / GIB,
 	       (double)r->act_bytes / GIB, (double)r->reserve_bytes / GIB,
 	       (double)r->left_bytes / GIB);
@@ -81,8 +82,9 @@ void gm_ctl_cluster_table(const struct gm_ctl_cluster_job *job)
 	       p->n_nodes, job->cluster.head.n_nodes, job->cluster.head.name,
 	       p->n_stages, p->n_stages > 1 ? "s" : "", p->tp,
 	       gm_dtype_name(job->dtype));
-	printf("rank  %-20s row  stage  %-10s %8s %8s %8s %8s %9s  in GiB\n",
-	       "node", "layers", "weights", "KV", "act.", "kept", "left");
+	printf("rank  %-*s row  stage  %-10s %8s %8s %8s %8s %9s  in GiB\n",
+	       job->cluster.node_width, "node", "layers", "weights", "KV",
+	       "act.", "kept", "left");
 	for (uint32_t rank = 0; rank < p->n_ranks; rank++)
 		rank_line(job, rank);
 	put_warm(job);

@@ -14,7 +14,7 @@
 
 enum { STALE = 5 };
 
-static struct lab_node nodes[4];
+static struct lab_node nodes[5];
 static struct gpumap *map;
 
 /* a is this node; b has less room and a cordoned row; c is gone, d was
@@ -124,6 +124,37 @@ static void tables_say_what_nodes_have(void)
 	OK(prints("  3 more rows\n"));
 	OK(prints("node c  node-c.example  gone for 42 min\n"));
 	OK(prints("node d  10.0.0.4  its summary was refused"));
+}
+
+/* The column of @text in its line of what was printed; -1: there is none. */
+static long column_of(const char *text)
+{
+	const char *at = strstr(out, text), *from = at;
+
+	while (from != NULL && from > out && from[-1] != '\n')
+		from--;
+	return at != NULL ? at - from : -1;
+}
+
+/* As of machines in a cloud. */
+static void columns_fit_long_names(void)
+{
+	static const char name[] = "ip-10-0-12-34.eu-west-1.compute.internal";
+
+	make_nodes();
+	lab_node(&nodes[4], name, name);
+	lab_share(&nodes[4], "a-model-of-a-name-that-is-longer-than-most",
+		  0xcc);
+	EQ(lab_publish(map, nodes, 5, HOUR_NS, GPUMAP_CLUSTER_HEARD), 0);
+	EQ(CTL("cluster", "nodes"), DONE);
+	EQ(column_of("state"), 2 * (long)sizeof(name));
+	EQ(column_of("refused"), column_of("state"));
+	OK(prints("compute.internal live "));
+	EQ(CTL("cluster", "devices"), DONE);
+	EQ(column_of("cuda"), column_of("kind"));
+	EQ(CTL("cluster", "models"), DONE);
+	EQ(column_of("aaaaaaaaaaaa"), column_of("fingerprint"));
+	EQ(column_of("cccccccccccc"), column_of("fingerprint"));
 }
 
 /* ---- JSON ---------------------------------------------------------------- */
@@ -354,6 +385,7 @@ TAP_CASE()
 	EQ(CTL("cluster", "nodes"), FAILED);
 	OK(complains("this node is in none: start gpumap-sync"));
 	tables_say_what_nodes_have();
+	columns_fit_long_names();
 	objects_say_the_same();
 	a_stale_cluster_is_said_first();
 	a_stale_cluster_can_be_left();

@@ -36,7 +36,7 @@ struct gm_ctl_cluster_node {
 struct gm_ctl_cluster {
 	struct gpumap_cluster head;
 	struct gm_ctl_cluster_node *nodes; /* head.n_nodes, by their names */
-	/* of the columns of a table: 20, 24 and 24, or what the longest takes */
+	/* of the columns of a table: 20, 24 and 24, or the longest text's */
 	int node_width;
 	int address_width;
 	int share_width;

@@ -27,7 +27,9 @@ static struct release *release_of(struct gm_change *change)
 	return gm_owner(change, struct release, change);
 }
 
-/* The process that holds a map may release it, for whichever user it is. */
+/* The process that holds a map may release it, for whichever user it is.  A
+ * connection may have outlived the process that made it, and the pid be another
+ * one's. */
 static void act_for_user(struct gm_change *change)
 {
 	const struct gm_daemon *d = change->d;
@@ -37,9 +39,10 @@ static void act_for_user(struct gm_change *change)
 			? gm_directory_find(d, GM_KIND_LAYERS, release->name)
 			: NULL;
 
-	if (block != NULL &&
+	if (block != NULL && change->connection != NULL &&
 	    gm_pins_holder(d, (uint32_t)(block - d->directory->objects)) ==
-		    change->pid)
+		    change->pid &&
+	    gm_connection_lives(change->connection))
 		change->uid = block->owner_uid;
 }
 

@@ -302,6 +302,13 @@ static int handle_release(struct gm_connection *c, const struct gm_request *r)
 
 /* ---- pins -------------------------------------------------------------- */
 
+static int peer_is_gone(struct gm_connection *c)
+{
+	return gm_connection_bad(c, -ESRCH,
+				 "process %d, which connected, is gone",
+				 (int)c->pid);
+}
+
 static int handle_pin(struct gm_connection *c, const struct gm_request *r)
 {
 	struct gm_control_server *s = c->server;
@@ -325,9 +332,7 @@ static int handle_pin(struct gm_connection *c, const struct gm_request *r)
 	/* Now that the pid is held: is it still who asks? */
 	if (!gm_connection_lives(c)) {
 		gm_pins_unpin(s->d, c->pid, pin.claim);
-		return gm_connection_bad(c, -ESRCH,
-					 "process %d, which connected, is gone",
-					 (int)c->pid);
+		return peer_is_gone(c);
 	}
 	reply = (struct gm_pin_reply){ pin.claim, pin.unit, pin.version };
 	gm_connection_reply(c, &r->header,
@@ -364,8 +369,12 @@ static int handle_started(struct gm_connection *c, const struct gm_request *r)
 static int handle_unpin(struct gm_connection *c, const struct gm_request *r)
 {
 	const struct gm_unpin *unpin = (const void *)r->body;
-	int error = gm_pins_unpin(c->server->d, c->pid, unpin->claim);
+	int error;
 
+	/* Its pins have ended with it, and the pid may be another's. */
+	if (!gm_connection_lives(c))
+		return peer_is_gone(c);
+	error = gm_pins_unpin(c->server->d, c->pid, unpin->claim);
 	if (error)
 		return gm_connection_bad(c, error, "process %d has no pin %llu",
 					 (int)c->pid,

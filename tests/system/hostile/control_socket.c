@@ -552,22 +552,45 @@ static int pin(int fd)
 	return ask(fd, &r, &reply);
 }
 
+static int unpin(int fd, uint64_t claim)
+{
+	const struct gm_unpin body = { claim };
+	struct record reply,
+		r = request(GM_CONTROL_UNPIN, &body, sizeof(body));
+
+	return ask(fd, &r, &reply);
+}
+
+static int release_held(int fd)
+{
+	struct gm_object_name name = { .kind = GM_KIND_LAYERS,
+				       .name = "held" };
+	struct record reply,
+		r = request(GM_CONTROL_RELEASE, &name, sizeof(name));
+
+	return ask(fd, &r, &reply);
+}
+
 /* A process connects, leaves the connection to a child, and exits.  The child
- * asks for a pin when told to, and reports the reply's status. */
-static pid_t leave_connection(int go, int said)
+ * asks for a pin when told to, and reports the reply's status; or asks for what
+ * is the business of the process that has made the claim it is told of. */
+static pid_t leave_connection(uid_t uid, int go, int said)
 {
 	pid_t pid = fork();
-	int fd, status;
-	char byte;
+	uint64_t claim;
+	int fd, status[2];
 
 	if (pid != 0) {
 		waitpid(pid, NULL, 0);
 		return pid;
 	}
+	if (uid != 0 && !user_become(uid, uid))
+		_exit(1);
 	fd = connect_known();
-	if (fork() == 0 && read(go, &byte, 1) == 1) {
-		status = pin(fd);
-		_exit(write(said, &status, sizeof(status)) < 0);
+	if (fork() == 0 && read(go, &claim, sizeof(claim)) == sizeof(claim)) {
+		status[0] = claim == 0 ? pin(fd) : release_held(fd);
+		status[1] = claim == 0 ? 0 : unpin(fd, claim);
+		_exit(write(said, status, sizeof(status)) < 0);
 	}
 	_exit(0);
 }
@@ -626,12 +649,13 @@ static void end_other(bool is_thread, pthread_t thread, pid_t pid)
  * pin. */
 static void the_pid_of_a_dead_peer_pins_nothing(bool to_thread)
 {
-	int go[2], said[2], status = 0;
+	int go[2], said[2], status[2] = { 0 };
+	const uint64_t no_claim = 0;
 	pthread_t thread = 0;
 	pid_t peer, other;
 
 	EQ(pipe(go) | pipe(said), 0);
-	peer = leave_connection(go[0], said[1]);
+	peer = leave_connection(0, go[0], said[1]);
 	/* Before SO_PEERPIDFD (Linux 6.5) the agent compares start times in
 	 * clock ticks, with a tolerance of one tick. */
 	usleep(3 * 1000000 / (useconds_t)sysconf(_SC_CLK_TCK));
@@ -639,10 +663,104 @@ static void the_pid_of_a_dead_peer_pins_nothing(bool to_thread)
 	other = start_other(to_thread, &thread);
 	if (other != peer)
 		NOTE("no process could be given the pid of another");
-	EQ(write(go[1], "", 1), 1);
-	EQ(read(said[0], &status, sizeof(status)), sizeof(status));
-	EQ(status, -ESRCH);
+	EQ(write(go[1], &no_claim, sizeof(no_claim)), sizeof(no_claim));
+	EQ(read(said[0], status, sizeof(status)), sizeof(status));
+	EQ(status[0], -ESRCH);
 	end_other(to_thread, thread, other);
+	for (int i = 0; i < 2; i++) {
+		close(go[i]);
+		close(said[i]);
+	}
+}
+
+/* Hold a map and pin another, say the pin's claim, and stay. */
+static void hold_and_pin(int said)
+{
+	const uint64_t bytes = 1 << 20;
+	const uint32_t row = 0;
+	struct gpumap_plan plan = { .size = sizeof(plan) };
+	const struct gpumap_plan_request request = {
+		.size = sizeof(request),
+		.name = "held",
+		.flags = GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD,
+		.setting = GPUMAP_SETTING_RESERVE,
+		.rows = &row,
+		.n_rows = 1,
+		.n_layers = 1,
+		.layer_bytes = &bytes,
+	};
+	struct gpumap_view view;
+	struct gpumap *map;
+	uint64_t claim = 0;
+
+	if (!user_become(ONE, ONE))
+		_exit(1);
+	map = story_attach(&agent);
+	if (map == NULL || gpumap_layers_pin(map, "model", &view, &claim) != 0)
+		_exit(1);
+	if (gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0) != 0)
+		claim = 0;
+	if (write(said, &claim, sizeof(claim)) < 0)
+		_exit(1);
+	pause();
+	_exit(0);
+}
+
+/* Start it with this pid, which other processes may get for a while. */
+static pid_t start_holder(pid_t pid, int said)
+{
+	for (int i = 0; i < 100; i++) {
+		int go[2];
+		char byte;
+		pid_t child;
+
+		EQ(pipe(go), 0);
+		choose_pid(pid);
+		child = fork();
+		if (child == 0) {
+			close(go[1]);
+			if (read(go[0], &byte, 1) == 1)
+				hold_and_pin(said);
+			_exit(0);
+		}
+		close(go[0]);
+		if (child == pid)
+			EQ(write(go[1], "", 1), 1);
+		close(go[1]);
+		if (child == pid)
+			return child;
+		waitpid(child, NULL, 0);
+		story_nap(10000000);
+	}
+	return -1;
+}
+
+/* Nor may what asks on its connection end what another user's process of that
+ * pid holds and has pinned. */
+static void the_pid_of_a_dead_peer_ends_nothing(void)
+{
+	int go[2], said[2], status[2] = { 0 };
+	uint64_t claim = 0;
+	pid_t peer, other;
+
+	if (geteuid() != 0) {
+		SKIP(1, "needs root, to choose a pid");
+		return;
+	}
+	EQ(pipe(go) | pipe(said), 0);
+	peer = leave_connection(OTHER, go[0], said[1]);
+	usleep(3 * 1000000 / (useconds_t)sysconf(_SC_CLK_TCK));
+	other = start_holder(peer, said[1]);
+	if (OK(other == peer) &&
+	    EQ(read(said[0], &claim, sizeof(claim)), sizeof(claim)) &&
+	    OK(claim != 0)) {
+		EQ(write(go[1], &claim, sizeof(claim)), sizeof(claim));
+		EQ(read(said[0], status, sizeof(status)), sizeof(status));
+		EQ(status[0], -EPERM);
+		EQ(status[1], -ESRCH);
+	}
+	if (other > 0)
+		end_other(false, 0, other);
 	for (int i = 0; i < 2; i++) {
 		close(go[i]);
 		close(said[i]);
@@ -742,6 +860,7 @@ TAP_CASE()
 		session_memory_is_sealed();
 		the_pid_of_a_dead_peer_pins_nothing(false);
 		the_pid_of_a_dead_peer_pins_nothing(true);
+		the_pid_of_a_dead_peer_ends_nothing();
 		descriptors_may_run_out();
 		shared_segment_cannot_be_written();
 	}

@@ -366,8 +366,28 @@ static void a_line_of_text_is_said(void)
 	etcd_way_close(&liar);
 }
 
+/* A 200 without sense may be that of a proxy: the write may have been done. */
+static void a_write_may_be_behind_nonsense(void)
+{
+	struct etcd_way liar;
+	struct gm_store_opts opts = { .endpoints = liar.url,
+				      .root = ROOT,
+				      .timeout_ms = 300 };
+	struct gm_store *store;
+	struct rig_result result;
+
+	etcd_way_make(&liar, 0);
+	etcd_liar_open(&liar, ANSWER("[1]"), 1);
+	store = rig_open(&opts);
+	EQ(rig_cas(store, "k", "1", 0, &result), -ETIMEDOUT);
+	OK(strstr(result.why, "is it etcd?") != NULL);
+	gm_store_close(store);
+	etcd_way_close(&liar);
+}
+
 static void liars(void)
 {
+	a_write_may_be_behind_nonsense();
 	a_line_of_text_is_said();
 	a_liar_is_not_believed("what?\n", 1);
 	a_liar_is_not_believed("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{",

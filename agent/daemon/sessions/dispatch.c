@@ -304,9 +304,8 @@ static int handle_release(struct gm_connection *c, const struct gm_request *r)
 
 static int peer_is_gone(struct gm_connection *c)
 {
-	return gm_connection_bad(c, -ESRCH,
-				 "process %d, which connected, is gone",
-				 (int)c->pid);
+	return gm_connection_bad(
+		c, -ESRCH, "process %d, which connected, is gone", (int)c->pid);
 }
 
 static int handle_pin(struct gm_connection *c, const struct gm_request *r)

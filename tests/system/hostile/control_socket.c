@@ -555,16 +555,14 @@ static int pin(int fd)
 static int unpin(int fd, uint64_t claim)
 {
 	const struct gm_unpin body = { claim };
-	struct record reply,
-		r = request(GM_CONTROL_UNPIN, &body, sizeof(body));
+	struct record reply, r = request(GM_CONTROL_UNPIN, &body, sizeof(body));
 
 	return ask(fd, &r, &reply);
 }
 
 static int release_held(int fd)
 {
-	struct gm_object_name name = { .kind = GM_KIND_LAYERS,
-				       .name = "held" };
+	struct gm_object_name name = { .kind = GM_KIND_LAYERS, .name = "held" };
 	struct record reply,
 		r = request(GM_CONTROL_RELEASE, &name, sizeof(name));
 

@@ -27,9 +27,17 @@ static struct release *release_of(struct gm_change *change)
 	return gm_owner(change, struct release, change);
 }
 
-/* The process that holds a map may release it, for whichever user it is.  A
- * connection may have outlived the process that made it, and the pid be another
+/* Does the process that asks hold the map in this slot?  The agent may see no
+ * pid of it; and its connection may have outlived it, and the pid be another
  * one's. */
+static bool is_holder(const struct gm_change *change, uint32_t slot)
+{
+	return change->pid > 0 && change->connection != NULL &&
+	       gm_pins_holder(change->d, slot) == change->pid &&
+	       gm_connection_lives(change->connection);
+}
+
+/* The process that holds a map may release it, for whichever user it is. */
 static void act_for_user(struct gm_change *change)
 {
 	const struct gm_daemon *d = change->d;
@@ -39,10 +47,8 @@ static void act_for_user(struct gm_change *change)
 			? gm_directory_find(d, GM_KIND_LAYERS, release->name)
 			: NULL;
 
-	if (block != NULL && change->connection != NULL &&
-	    gm_pins_holder(d, (uint32_t)(block - d->directory->objects)) ==
-		    change->pid &&
-	    gm_connection_lives(change->connection))
+	if (block != NULL &&
+	    is_holder(change, (uint32_t)(block - d->directory->objects)))
 		change->uid = block->owner_uid;
 }
 

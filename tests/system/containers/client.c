@@ -168,11 +168,18 @@ static int read_map(struct gpumap *map)
 	return read_mask(map);
 }
 
+/* A map that no process holds stays if another user releases it, also one whose
+ * pid the agent does not see. */
 static int plan(struct gpumap *map)
 {
 	int ret = reserve(map, own_name, 0);
 
-	return ret == 0 ? gpumap_layers_release(map, own_name) : ret;
+	if (ret == 0)
+		ret = gpumap_layers_release(map, own_name);
+	if (ret == 0 && in->uid != 0 &&
+	    gpumap_layers_release(map, "map") != -EPERM)
+		ret = -EBADMSG;
+	return ret;
 }
 
 static int scatter(struct gpumap_session *session)

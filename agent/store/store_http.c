@@ -490,7 +490,7 @@ static void take_answer(struct gm_store_call *call, long http_status)
 		}
 		status = refusal(call, http_status, answer);
 	} else if (!json_is_object(answer)) {
-		/* What was asked for was perhaps done. */
+		/* The write was perhaps carried out. */
 		status = gm_store_fail(http->store,
 				       call->once ? -ETIMEDOUT : -EPROTO,
 				       "%s: no JSON object: is it etcd?",

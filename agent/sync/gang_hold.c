@@ -276,7 +276,9 @@ static void release(struct gm_gang_hold *hold, uint64_t now_ns)
 	r = gangs->ops->has(gangs->sync, &hold->record, hold->version)
 		    ? gangs->ops->release(gangs->sync, name)
 		    : 0;
-	hold->is_reserved = r != 0 && r != -ENOENT && r != -EPERM;
+	/* Where the version is not known, it may be the user's own map. */
+	hold->is_reserved =
+		r != 0 && r != -ENOENT && (r != -EPERM || hold->version != 0);
 	if (!hold->is_reserved)
 		free_name(hold);
 	else

@@ -396,10 +396,15 @@ static bool has(const struct gm_sync *sync, const struct gm_gang_record *record,
 
 static int release(struct gm_sync *sync, const char *name)
 {
-	struct rig_map *map = find_map(index_of(sync), name);
+	unsigned int i = index_of(sync);
+	struct rig_map *map = find_map(i, name);
 
 	if (map == NULL)
 		return -ENOENT;
+	if (rig_nodes[i].n_refused != 0) {
+		rig_nodes[i].n_refused--;
+		return -EPERM;
+	}
 	if (dice(20) == 0)
 		return -ECONNRESET;
 	map->version = 0;

@@ -46,8 +46,9 @@ struct rig_node {
 	/* the agent */
 	bool agent_up;
 	struct rig_map maps[RIG_MAPS];
-	uint64_t rival; /* bytes that others have */
-	bool is_taken;  /* others have a map of every name */
+	uint64_t rival;         /* bytes that others have */
+	bool is_taken;          /* others have a map of every name */
+	unsigned int n_refused; /* releases: it cannot look at its client */
 };
 
 struct rig_client {

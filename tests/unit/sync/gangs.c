@@ -99,6 +99,14 @@ static void all_or_none(void)
 	end_one();
 }
 
+/* The agent may be unable to tell that its client holds the map. */
+static void a_release_that_is_refused_is_tried_again(void)
+{
+	make_one();
+	rig_nodes[1].n_refused = 2;
+	end_one();
+}
+
 static void one_that_takes_none_says_so(void)
 {
 	rig_begin();
@@ -628,5 +636,6 @@ TAP_CASE()
 	records_that_nobody_wants_go();
 	holds_by_chance(false);
 	holds_by_chance(true);
+	a_release_that_is_refused_is_tried_again();
 	return tap_done();
 }

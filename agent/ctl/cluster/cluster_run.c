@@ -14,7 +14,8 @@
 #include "agent/ctl/cluster/cluster_hold.h"
 #include "agent/ctl/cluster/cluster_plan.h"
 
-#define SECOND UINT64_C(1000000000)
+#define SECOND       UINT64_C(1000000000)
+#define FOLDER_BYTES 96u
 
 static int wrong(const char *what)
 {
@@ -77,14 +78,29 @@ static bool may_pass(int error)
 	       error == -ETIMEDOUT || error == -ENOLINK;
 }
 
+static int make_folder(char ret_folder[FOLDER_BYTES])
+{
+	const char *base = getenv("XDG_RUNTIME_DIR");
+
+	if (base == NULL || base[0] != '/' || strlen(base) > 64)
+		base = "/tmp";
+	snprintf(ret_folder, FOLDER_BYTES, "%s/gpumap-cluster.XXXXXX", base);
+	if (mkdtemp(ret_folder) != NULL)
+		return GM_EXIT_OK;
+	fprintf(stderr, "gpumapctl: cluster run: cannot make %s: %s\n",
+		ret_folder, strerror(errno));
+	return GM_EXIT_FAILED;
+}
+
+/* On success the folder is the holder's. */
 static int reserve_once(struct gm_ctl_cluster_job *job, struct gm_run *run,
-			const char *folder, char why[GM_CLUSTER_HOLD_WHY],
-			int *ret_error)
+			char ret_folder[FOLDER_BYTES],
+			char why[GM_CLUSTER_HOLD_WHY], int *ret_error)
 {
 	struct gm_cluster_hold hold = {
 		.path = job->ctl->cluster.sync,
 		.command = job->ctl->args[0],
-		.folder = folder,
+		.folder = ret_folder,
 		.stops = job->ctl->cluster.stop_when_lost,
 	};
 	struct gang gang;
@@ -93,9 +109,15 @@ static int reserve_once(struct gm_ctl_cluster_job *job, struct gm_run *run,
 	if (ret != GM_EXIT_OK)
 		return ret;
 	hold.request = &gang.request;
-	*ret_error = gm_cluster_hold(&hold, why);
+	ret = make_folder(ret_folder);
+	if (ret == GM_EXIT_OK) {
+		*ret_error = gm_cluster_hold(&hold, why);
+		ret = *ret_error == 0 ? GM_EXIT_OK : GM_EXIT_FAILED;
+		if (*ret_error != 0)
+			gm_cluster_hold_remove(ret_folder);
+	}
 	free(gang.parts);
-	return *ret_error == 0 ? GM_EXIT_OK : GM_EXIT_FAILED;
+	return ret;
 }
 
 static int check_self(const struct gm_ctl_cluster_job *job)
@@ -128,14 +150,14 @@ static int not_now(const struct gm_ctl_cluster_job *job, int status)
 /* Plan and reserve, again and again until --wait is over: what is free changes,
  * and so do nodes. */
 static int reserve(struct gm_ctl_cluster_job *job, struct gm_run *run,
-		   const char *folder)
+		   char ret_folder[FOLDER_BYTES])
 {
 	uint64_t wait_s = job->ctl->run.wait_s, until = gm_clock_ns();
 
 	until += wait_s < UINT64_MAX / SECOND / 4 ? wait_s * SECOND
 						  : UINT64_MAX / 4;
 	for (;;) {
-		char why[GM_CLUSTER_HOLD_WHY];
+		char why[GM_CLUSTER_HOLD_WHY] = "";
 		int error = 0;
 		int ret = gm_ctl_cluster_job_plan(job);
 
@@ -145,9 +167,7 @@ static int reserve(struct gm_ctl_cluster_job *job, struct gm_run *run,
 			error = ret == GM_EXIT_STALE ? -EHOSTUNREACH
 						     : job->refusal;
 		if (ret == GM_EXIT_OK)
-			ret = reserve_once(job, run, folder, why, &error);
-		else
-			why[0] = '\0';
+			ret = reserve_once(job, run, ret_folder, why, &error);
 		if (ret == GM_EXIT_OK)
 			return ret;
 		if (why[0] != '\0' && !job->quiet)
@@ -317,24 +337,10 @@ static void set_all(const struct gm_ctl_cluster_job *job, struct gm_run *run,
 
 /* ---- the command --------------------------------------------------------- */
 
-static int make_folder(char ret_folder[96])
-{
-	const char *base = getenv("XDG_RUNTIME_DIR");
-
-	if (base == NULL || base[0] != '/' || strlen(base) > 64)
-		base = "/tmp";
-	snprintf(ret_folder, 96, "%s/gpumap-cluster.XXXXXX", base);
-	if (mkdtemp(ret_folder) != NULL)
-		return GM_EXIT_OK;
-	fprintf(stderr, "gpumapctl: cluster run: cannot make %s: %s\n",
-		ret_folder, strerror(errno));
-	return GM_EXIT_FAILED;
-}
-
 static int run_all(struct gm_ctl_cluster_job *job, struct gm_run *run)
 {
 	const struct gm_ctl *ctl = job->ctl;
-	char folder[96];
+	char folder[FOLDER_BYTES];
 	int ret = gm_ctl_cluster_job_read(job);
 
 	if (ret == GM_EXIT_OK && ctl->json)
@@ -345,28 +351,24 @@ static int run_all(struct gm_ctl_cluster_job *job, struct gm_run *run)
 		ret = gm_run_name(run);
 	if (ret == GM_EXIT_OK)
 		ret = gm_run_environment_caches(run, true);
-	if (ret == GM_EXIT_OK)
-		ret = make_folder(folder);
 	if (ret != GM_EXIT_OK)
 		return ret;
 	for (int i = 0; i < ctl->n_args; i++)
 		gm_run_add(&run->argv, "%s", ctl->args[i]);
 	ret = reserve(job, run, folder);
-	if (ret == GM_EXIT_OK) {
-		set_all(job, run, folder);
-		ret = write_files(job, run->name, folder);
-		if (ret == GM_EXIT_OK &&
-		    gm_ctl_cluster_self(job) != UINT32_MAX) {
-			run->map_name = run->name;
-			gm_run_use_map(run);
-		}
-		if (ret == GM_EXIT_OK && !ctl->run.no_bind)
-			gm_run_bind(run);
-		/* From here on the folder is the holder's. */
-		return ret == GM_EXIT_OK ? gm_run_become(run) : ret;
+	if (ret != GM_EXIT_OK)
+		return ret;
+	set_all(job, run, folder);
+	ret = write_files(job, run->name, folder);
+	if (ret != GM_EXIT_OK)
+		return ret;
+	if (gm_ctl_cluster_self(job) != UINT32_MAX) {
+		run->map_name = run->name;
+		gm_run_use_map(run);
 	}
-	gm_cluster_hold_remove(folder);
-	return ret;
+	if (!ctl->run.no_bind)
+		gm_run_bind(run);
+	return gm_run_become(run);
 }
 
 int gm_ctl_cluster_run(struct gm_ctl *ctl)

@@ -196,6 +196,12 @@ static void a_second_command_waits_for_the_first(void)
 	OK(run_printed(&first, first.out, "up\n"));
 	START(&second, "--bytes", bytes, "--", "echo", "ran");
 	EQ(run_end(&second), NOT_NOW);
+	/* One that is interrupted while it waits leaves nothing behind. */
+	START(&second, "--bytes", bytes, "--wait", "600", "--", "echo", "ran");
+	OK(run_printed(&second, second.err, "gpumapctl: "));
+	kill(second.pid, SIGINT);
+	EQ(run_end(&second), -SIGINT);
+	EQ(lab_count_files(folder), 1);
 	START(&second, "--bytes", bytes, "--wait", "600", "--", "echo", "ran");
 	OK(run_printed(&second, second.err, "gpumapctl: "));
 	kill(first.pid, SIGTERM);

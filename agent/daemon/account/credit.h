@@ -5,8 +5,9 @@
  * credit - the part of each reservation that its processes have already.
  *
  * A reservation's processes are those that are bound to it, and their
- * descendants: the holder of its map, and processes of its user that have
- * pinned the map.  Their memory of a row is credited to the reservation:
+ * descendants: the holder of its map, and processes of its user, or of root,
+ * that have pinned the map.  Their memory of a row is credited to the
+ * reservation:
  *
  *   - the memory that the driver says they have allocated for themselves, by
  *     their lines of descent, and the memory of their sessions;

@@ -241,10 +241,10 @@ GPUMAP_API int gpumap_layers_release(struct gpumap *map, const char *name);
  * this process, even if the agent dies.  A pinned view never returns -EAGAIN,
  * except in a forked child: the pin is this process's, and ends with it.
  *
- * A pin of a committed map of this user, or of any user for root, says that this
- * process uses the map: memory that it and its descendants have of the map's
- * rows is part of what the map reserves, as that of the map's holder is, until
- * the pin is given back, or the map is replaced or released.
+ * A pin of a committed map of this user, or of any user for root, says that
+ * this process uses the map: memory that it and its descendants have of the
+ * map's rows is part of what the map reserves, as that of the map's holder is,
+ * until the pin is given back, or the map is replaced or released.
  *
  * ret_view	as gpumap_layers_view()
  * ret_pin	give it back with gpumap_unpin()

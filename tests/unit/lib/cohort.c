@@ -329,7 +329,7 @@ static void be_late(uint32_t type, const char *key)
 	if (type == GM_SYNC_VALUE_GET && now_ns > deadline_ns)
 		put_state(EPOCH, 2, "whole", '3');
 	else if (type == GM_SYNC_VALUE_WAIT && find("c/rank/5/1") != NULL)
-		story_nap((deadline_ns - now_ns) / 1000 + 1000);
+		usleep((useconds_t)((deadline_ns - now_ns) / 1000) + 1000);
 }
 
 static void a_rank_that_gives_up_may_have_joined(void)
@@ -352,7 +352,7 @@ static void lapse(uint32_t type, const char *key)
 static void change_nothing(uint32_t type, const char *key)
 {
 	if (type == GM_SYNC_VALUE_WAIT && *key != '\0')
-		story_nap(10000);
+		usleep(10000);
 }
 
 /* The rank of a process whose node has died ends with the lease. */

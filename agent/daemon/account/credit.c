@@ -102,25 +102,40 @@ struct pot {
 	uint64_t session_bytes;
 };
 
+#define POT_PLACES (2 * GM_HOLDERS)
+
 struct count {
 	struct gm_daemon *d;
 	uint32_t row;
 	uint64_t most_bytes; /* that all lines may be credited with */
 	uint32_t n_pots;
 	struct pot pots[GM_HOLDERS];
+	uint16_t at[POT_PLACES]; /* one more than a pot's index, by pids */
 };
+
+/* Where the index of a process's pot is, or 0 for none. */
+static uint16_t *find_place(struct count *count,
+			    const struct gm_lineage_member *process)
+{
+	for (uint32_t i = process->pid % POT_PLACES;;
+	     i = (i + 1) % POT_PLACES) {
+		const struct gm_lineage_member *other =
+			count->at[i] != 0
+				? count->pots[count->at[i] - 1].process
+				: NULL;
+
+		if (other == NULL || (other->pid == process->pid &&
+				      other->start == process->start))
+			return &count->at[i];
+	}
+}
 
 static struct pot *find(struct count *count,
 			const struct gm_lineage_member *process)
 {
-	for (uint32_t i = 0; i < count->n_pots; i++) {
-		struct pot *pot = &count->pots[i];
+	uint16_t n = *find_place(count, process);
 
-		if (pot->process->pid == process->pid &&
-		    pot->process->start == process->start)
-			return pot;
-	}
-	return NULL;
+	return n != 0 ? &count->pots[n - 1] : NULL;
 }
 
 /* Figures of a look that began before the reservation do not count. */
@@ -138,15 +153,19 @@ static void list_pots(struct count *count)
 
 	for (uint32_t i = 0; i < d->credits->n_bound; i++) {
 		const struct gm_credit_bound *bound = &d->credits->bound[i];
-		struct pot *pot;
+		uint16_t *place;
 
-		if (gm_ledger_promise(d, bound->slot, count->row) == NULL ||
-		    find(count, &bound->process) != NULL)
+		if (gm_ledger_promise(d, bound->slot, count->row) == NULL)
 			continue;
-		pot = &count->pots[count->n_pots++];
-		*pot = (struct pot){ .process = &bound->process };
-		pot->session_bytes = gm_usage_of_process(
-			d, count->row, (pid_t)bound->process.pid);
+		place = find_place(count, &bound->process);
+		if (*place != 0)
+			continue;
+		count->pots[count->n_pots] = (struct pot){
+			.process = &bound->process,
+			.session_bytes = gm_usage_of_process(
+				d, count->row, (pid_t)bound->process.pid),
+		};
+		*place = (uint16_t)++count->n_pots;
 	}
 }
 

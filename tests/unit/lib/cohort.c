@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "gpumap/sync.h"
+#include "lib/internal.h"
 #include "shm/control_sync.h"
-#include "tests/support/story.h"
 #include "tests/support/tap.h"
 
 #define VALUES   16
@@ -275,7 +275,7 @@ static int join(uint32_t world, uint32_t rank, uint32_t limit_ms)
 					  .id = rank == 0 ? sevens : NULL };
 
 	memset(sevens, 0x77, sizeof(sevens));
-	deadline_ns = story_now() + limit_ms * UINT64_C(1000000);
+	deadline_ns = gm_now_ns() + limit_ms * UINT64_C(1000000);
 	ask.deadline_ns = deadline_ns;
 	return gpumap_cohort_join(sync_of, &ask, id, &epoch);
 }
@@ -323,7 +323,7 @@ static void no_id_is_given_out_twice(void)
 /* Rank 0 gives out the id as this one gives up. */
 static void be_late(uint32_t type, const char *key)
 {
-	uint64_t now_ns = story_now();
+	uint64_t now_ns = gm_now_ns();
 
 	(void)key;
 	if (type == GM_SYNC_VALUE_GET && now_ns > deadline_ns)
@@ -369,7 +369,7 @@ static void a_rank_in_the_way_may_lapse(void)
 	put_state(EPOCH, 1, "forming", '\0');
 	put("c/rank/5/0", OTHER, 32);
 	EQ(join(1, 0, 60000), -EBUSY);
-	OK(story_now() < deadline_ns);
+	OK(gm_now_ns() < deadline_ns);
 	EQ(state_epoch(), EPOCH);
 	end();
 }
@@ -419,7 +419,7 @@ static void a_lost_lease_ends_the_joining(void)
 	begin(lose_lease);
 	put_state(EPOCH, 2, "forming", '\0');
 	EQ(join(2, 1, 60000), -ESTALE);
-	OK(story_now() < deadline_ns);
+	OK(gm_now_ns() < deadline_ns);
 	OK(strstr(gpumap_refusal(NULL), "the test says so") != NULL);
 	end();
 }

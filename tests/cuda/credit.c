@@ -313,7 +313,9 @@ static void what_uses_a_map_is_credited(void)
 	OK(uses(GIB / 2));
 	/* They are of this map, and not of the next. */
 	EQ(reserve(map, "kept", 2 * GIB, 0), 0);
-	OK(uses(0));
+	card_user_has(&engine, GIB);
+	OK(is_left(scene_free() - story_device(map, 0).reserved_bytes));
+	EQ(story_device(map, 0).used_by_holders, 0);
 	EQ(gpumap_layers_release(map, "kept"), 0);
 	card_user_end(&engine);
 }

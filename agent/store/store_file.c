@@ -11,15 +11,15 @@
  *
  * Leases know no wall clock and compare no time of two machines.  The owner
  * writes another number into the lease's file each quarter of the lease's time.
- * Each watch looks at it each tenth, at least twice a second, and remembers, by
- * its own clock, when it last saw the number change: a lease whose number stays
- * for three quarters of the time has ended, so that all watches know of an
- * owner's end within the time.  Each deletes the lease's keys by their
- * revisions.  The time in which the watching process did not run does not
- * count.  The owner, by its own clock, holds a lease for no longer than three
- * quarters from before the last number was written, so it knows of the end
- * before any watch does.  A watch or a list that begins gives each lease as
- * long.
+ * Each watch looks at it each tenth, with the next look at the keys, at least
+ * twice a second unless looks take long, and remembers, by its own clock, when
+ * it last saw the number change: a lease whose number stays for three quarters
+ * of the time has ended, so that watches know of an owner's end within the time
+ * where looks are quick.  Each deletes the lease's keys by their revisions.
+ * The time in which the watching process did not run does not count.  The
+ * owner, by its own clock, holds a lease for no longer than three quarters from
+ * before the last number was written, so it knows of the end before any watch
+ * does.  A watch or a list that begins gives each lease as long.
  */
 
 #include <dirent.h>

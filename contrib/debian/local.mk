@@ -34,7 +34,9 @@ EXTRA_DIST += %reldir%/tests/control
 EXTRA_DIST += %reldir%/tests/story
 
 .PHONY: deb clean-deb
-deb: dist clean-deb
+deb: clean-deb
+	$(AM_V_at)$(srcdir)/%reldir%/build-packages --needs
+	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) dist
 	$(AM_V_at)$(srcdir)/%reldir%/build-packages $(distdir).tar.xz \
 	  packages
 clean-deb:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 
 # contrib: what is shipped beside the code, and the manual pages.
-EXTRA_DIST += $(gm_man:=.scd) \
+EXTRA_DIST += $(gm_pages:=.scd) \
 	README.md .clang-format .editorconfig .ci/run .ci/nightly .reuse/dep5 \
 	.github/CONTRIBUTING.md .github/SECURITY.md \
 	%reldir%/quickstart %reldir%/check-gpu %reldir%/pictures/screen \
@@ -24,7 +24,7 @@ include $(top_srcdir)/%reldir%/systemd/local.mk
 
 if MAN
 man_MANS = $(gm_man)
-EXTRA_DIST += $(gm_man)
+EXTRA_DIST += $(gm_pages)
 endif
 
 # Words to type are broken at no hyphen: man's own .nh ends at .TH.
@@ -33,4 +33,4 @@ SUFFIXES = .scd
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(SCDOC) <$< >$@.tmp && \
 	  $(AWK) '{ print } /^\.TH / { print ".nh" }' $@.tmp >$@.nh && \
 	  mv $@.nh $@ && rm $@.tmp
-MAINTAINERCLEANFILES = $(gm_man)
+MAINTAINERCLEANFILES = $(gm_pages)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 
 # agent/exporter: gpumap-exporter, which sees the agent only through libgpumap.
+gm_pages += %reldir%/gpumap-exporter.8
 if EXPORTER
 sbin_PROGRAMS += %reldir%/gpumap-exporter
 %canon_reldir%_gpumap_exporter_SOURCES =

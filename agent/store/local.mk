@@ -10,8 +10,10 @@ noinst_LTLIBRARIES += %reldir%/libstore.la
 %canon_reldir%_libstore_la_SOURCES += %reldir%/store_file.c
 %canon_reldir%_libstore_la_SOURCES += %reldir%/store_folder.c
 %canon_reldir%_libstore_la_SOURCES += %reldir%/store_folder.h
+%canon_reldir%_libstore_la_SOURCES += %reldir%/store_json.c
+%canon_reldir%_libstore_la_SOURCES += %reldir%/store_json.h
 %canon_reldir%_libstore_la_CPPFLAGS = $(AM_CPPFLAGS)
-%canon_reldir%_libstore_la_LIBADD =
+%canon_reldir%_libstore_la_LIBADD = $(JANSSON_LIBS)
 
 if ETCD
 %canon_reldir%_libstore_la_SOURCES += %reldir%/store_etcd.c
@@ -19,8 +21,6 @@ if ETCD
 %canon_reldir%_libstore_la_SOURCES += %reldir%/store_etcd_watch.c
 %canon_reldir%_libstore_la_SOURCES += %reldir%/store_http.c
 %canon_reldir%_libstore_la_SOURCES += %reldir%/store_http.h
-%canon_reldir%_libstore_la_SOURCES += %reldir%/store_json.c
-%canon_reldir%_libstore_la_SOURCES += %reldir%/store_json.h
 %canon_reldir%_libstore_la_CPPFLAGS += $(CURL_CFLAGS)
-%canon_reldir%_libstore_la_LIBADD += $(CURL_LIBS) $(JANSSON_LIBS)
+%canon_reldir%_libstore_la_LIBADD += $(CURL_LIBS)
 endif

@@ -21,7 +21,8 @@ gm_gpu = \
 	%reldir%/service.c \
 	%reldir%/slow_calls.c
 tests_suites_gpu_SOURCES = $(gm_gpu) %reldir%/agent.h %reldir%/gpu.h
-tests_suites_gpu_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_suites_gpu_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) \
+	-idirafter $(srcdir)/tests/stubs
 tests_suites_gpu_LDADD = tests/libcontract.la tests/libsupport.la \
 	lib/libgpumap.la agent/mask/libmask.la agent/plan/libplan.la \
 	agent/mesh/libmesh.la tests/libptx.la agent/worker/libworker.la \

@@ -51,6 +51,9 @@ void tap_lack(const char *thing, int n, const char *why);
 #define LACK(thing, n, why) tap_lack((thing), (n), (why))
 #define NOTE(...)           (printf("# " __VA_ARGS__), puts(""), fflush(stdout))
 
+/* Does this build have the test points of shm/point.h? */
+bool tap_has_points(void);
+
 /* The plan, last.  Returns main's status. */
 int tap_done(void);
 

@@ -79,10 +79,16 @@ uint16_t etcd_free_port(void)
 
 /* ---- members ------------------------------------------------------------- */
 
-bool etcd_is_here(void)
+const char *etcd_lack(void)
 {
-	return system("etcd --version >/dev/null 2>&1 && "
-		      "curl --version >/dev/null 2>&1") == 0;
+#ifndef GM_HAVE_ETCD
+	return "built without libcurl";
+#endif
+	if (system("etcd --version >/dev/null 2>&1") != 0)
+		return "no etcd is installed";
+	if (system("curl --version >/dev/null 2>&1") != 0)
+		return "no curl is installed";
+	return NULL;
 }
 
 void etcd_make(struct etcd_server *server, int number)

@@ -27,8 +27,8 @@ struct etcd_server {
 	const char *more[12]; /* arguments, to a NULL */
 };
 
-/* Are there an etcd and a curl to be run? */
-bool etcd_is_here(void);
+/* What stories of etcd lack here, for LACK(); NULL: nothing. */
+const char *etcd_lack(void);
 
 /* A port that no process has. */
 uint16_t etcd_free_port(void);

@@ -354,6 +354,19 @@ static void is_told_while(pid_t stopped, const char *what,
 	objects_advance(what);
 }
 
+static void work_that_pauses_shows_a_line(void)
+{
+	if (!tap_has_points()) {
+		SKIP(1, "needs --enable-testpoints");
+		return;
+	}
+	headers_of_many_files();
+	the_line_has_room();
+	no_line_where_it_cannot_be_drawn_anew();
+	an_interrupt_clears_the_line();
+	a_stop_clears_the_line_until_it_goes_on();
+}
+
 static pid_t worker(void)
 {
 	return (pid_t)story_device(map, 0).worker_pid;
@@ -428,12 +441,8 @@ TAP_CASE()
 	setenv("NO_COLOR", "1", 1);
 	make_model();
 	if (open_terminal()) {
-		headers_of_many_files();
-		the_line_has_room();
-		no_line_where_it_cannot_be_drawn_anew();
 		short_work_shows_nothing();
-		an_interrupt_clears_the_line();
-		a_stop_clears_the_line_until_it_goes_on();
+		work_that_pauses_shows_a_line();
 		a_load();
 		a_mask();
 		a_release();

@@ -214,13 +214,6 @@ static void it_waits_and_is_waited_for(void)
 
 /* ---- a worker that dies once it has run ---------------------------------- */
 
-static bool has_marks(void)
-{
-	const char *build = getenv("GM_BUILD");
-
-	return build && strstr(build, "testpoints") && geteuid() == 0;
-}
-
 /* A worker dies at @mark, after its job's program has run, or before.  The job
  * and those behind it have not ended, so each ends once, with -EIO.  After that
  * the program can run again. */
@@ -280,6 +273,8 @@ static void what_had_run_ends_once(const char *mark, bool has_run)
 
 TAP_CASE()
 {
+	bool marked = tap_has_points() && geteuid() == 0;
+
 	make();
 	if (begin("policy = any\n")) {
 		items_may_be_of_unlike_sizes();
@@ -287,10 +282,10 @@ TAP_CASE()
 		it_waits_and_is_waited_for();
 		end();
 	}
-	if (!has_marks())
+	if (!marked)
 		SKIP(1, "needs --enable-testpoints, and root");
-	for (int n = getenv("GM_ROUNDS") ? story_rounds() : 2;
-	     has_marks() && n > 0; n--) {
+	for (int n = getenv("GM_ROUNDS") ? story_rounds() : 2; marked && n > 0;
+	     n--) {
 		what_had_run_ends_once("worker_runs", false);
 		what_had_run_ends_once("worker_ran", true);
 	}

@@ -330,13 +330,6 @@ static const char *const points[] = {
 
 static int n_at_points; /* deaths */
 
-static bool has_points(void)
-{
-	const char *build = getenv("GM_BUILD");
-
-	return build != NULL && strstr(build, "testpoints") != NULL;
-}
-
 /* Fewer of them, and quicker, until the agent is dead; one was so before. */
 static void run_few(int round)
 {
@@ -344,7 +337,7 @@ static void run_few(int round)
 
 	for (uint32_t place = 0; place < FEW; place++)
 		give_birth(place);
-	if (!has_points())
+	if (!tap_has_points())
 		until = story_now() + 10000000 +
 			(uint64_t)story_moment(round, 50000) * 1000;
 	kill_one(0);
@@ -365,7 +358,7 @@ static bool one_life(int round)
 		run_few(round);
 		return true;
 	}
-	if (!has_points() || story_lives(agent.pid)) {
+	if (!tap_has_points() || story_lives(agent.pid)) {
 		agent_show_log(&agent);
 		return false;
 	}
@@ -382,23 +375,23 @@ static bool one_death(int round)
 
 	snprintf(env, sizeof(env), "GM_POINT=%s:kill:%d",
 		 points[(size_t)round % POINTS], 5 + (int)dice(45));
-	agent.env[0] = has_points() ? env : NULL;
+	agent.env[0] = tap_has_points() ? env : NULL;
 	if (!one_life(round)) {
 		NOTE("round %d, %s, was not open", round,
-		     has_points() ? env : "");
+		     tap_has_points() ? env : "");
 		return false;
 	}
 	agent.env[0] = NULL;
 	if (!agent_start(&agent)) {
 		NOTE("round %d, %s, left what nobody could open", round,
-		     has_points() ? env : "");
+		     tap_has_points() ? env : "");
 		return false;
 	}
 	map = story_attach(&agent);
 	good = map != NULL && calms_down() && within() && all_are_there() &&
 	       all_reserved() == all_charged(&held);
 	if (!good)
-		NOTE("round %d, %s", round, has_points() ? env : "");
+		NOTE("round %d, %s", round, tap_has_points() ? env : "");
 	gpumap_detach(map);
 	agent_kill(&agent, round % 2 ? SIGKILL : SIGTERM);
 	return good;
@@ -414,7 +407,7 @@ static void no_death_loses_a_promise(void)
 	EQ(wrong, 0);
 	EQ(tally->wrong, 0);
 	NOTE("%d of %d agents died at a point", n_at_points, rounds);
-	OK(!has_points() || n_at_points > 0);
+	OK(!tap_has_points() || n_at_points > 0);
 }
 
 TAP_CASE()

@@ -146,8 +146,8 @@ TAP_CASE()
 {
 	char lines[96];
 
-	if (!etcd_is_here()) {
-		LACK("etcd", 1, "there is no etcd here");
+	if (etcd_lack() != NULL) {
+		LACK("etcd", 1, etcd_lack());
 		return tap_done();
 	}
 	gm_store_json_encode(VALUE, sizeof(VALUE) - 1, mark);

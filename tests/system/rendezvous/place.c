@@ -49,8 +49,8 @@ void place_each(void (*story)(struct place *place))
 	run(&place, story);
 	snprintf(command, sizeof(command), "rm -r %s", folder);
 	EQ(system(command), 0);
-	if (!etcd_is_here()) {
-		LACK("etcd", 1, "there is no etcd here");
+	if (etcd_lack() != NULL) {
+		LACK("etcd", 1, etcd_lack());
 		return;
 	}
 	NOTE("in etcd");

@@ -108,8 +108,8 @@ TAP_CASE_ARGS(argc, argv)
 	sync_place_file(&place, directory);
 	play(&place, n);
 	sync_node_remove(&node);
-	if (!etcd_is_here()) {
-		LACK("etcd", 1, "no etcd is installed, or no curl");
+	if (etcd_lack() != NULL) {
+		LACK("etcd", 1, etcd_lack());
 		return tap_done();
 	}
 	sync_node_make(&node, "self", NULL);

@@ -15,8 +15,8 @@ TAP_CASE()
 {
 	struct sync_place place;
 
-	if (!etcd_is_here()) {
-		LACK("etcd", 1, "there is no etcd here");
+	if (etcd_lack() != NULL) {
+		LACK("etcd", 1, etcd_lack());
 		return tap_done();
 	}
 	gang_make();

@@ -183,9 +183,10 @@ static void a_short_cut_is_no_event(void)
 TAP_CASE()
 {
 	static void (*const enter[NODES])(void) = { enter_0, enter_1, enter_2 };
-	const char *lack = etcd_is_here() ? net_make(places, NODES)
-					  : "there is no etcd here";
+	const char *lack = etcd_lack();
 
+	if (lack == NULL)
+		lack = net_make(places, NODES);
 	if (lack != NULL) {
 		LACK("network namespaces and etcd", 1, lack);
 		return tap_done();

@@ -199,11 +199,10 @@ static int death_at(const char *point, const char *recovery_point,
 static void death_at_every_point(void)
 {
 	int recoveries[N_OF(recovery_points)] = { 0 };
-	const char *build = getenv("GM_BUILD");
 	/* Each point is one of a worker's four times in each. */
 	int n = rounds(4) / 4, wrong = 0;
 
-	if (!build || !strstr(build, "testpoints")) {
+	if (!tap_has_points()) {
 		SKIP(4, "built without --enable-testpoints");
 		return;
 	}

@@ -149,15 +149,11 @@ static void options_are_checked(void)
 
 TAP_CASE()
 {
-#ifndef GM_HAVE_ETCD
-	SKIP(1, "built without libcurl");
-	return tap_done();
-#endif
-	options_are_checked();
-	if (!etcd_is_here()) {
-		LACK("etcd", 1, "no etcd is installed, or no curl");
+	if (etcd_lack() != NULL) {
+		LACK("etcd", 1, etcd_lack());
 		return tap_done();
 	}
+	options_are_checked();
 	etcd_make(&server, 0);
 	etcd_start(&server);
 	OK(etcd_serves(&server));

@@ -587,12 +587,8 @@ static void users_have_passwords(void)
 
 TAP_CASE()
 {
-#ifndef GM_HAVE_ETCD
-	SKIP(1, "built without libcurl");
-	return tap_done();
-#endif
-	if (!etcd_is_here()) {
-		LACK("etcd", 1, "no etcd is installed, or no curl");
+	if (etcd_lack() != NULL) {
+		LACK("etcd", 1, etcd_lack());
 		return tap_done();
 	}
 	etcd_make(&server, 0);

@@ -233,20 +233,23 @@ AC_DEFUN([GM_WITH_HEADER], [
 ])
 
 # GM_SUMMARY
-# Print the decisions, and who made them, in one screen.
+# Print the decisions in one screen, and the packages that bring what was left out.
 AC_DEFUN([GM_SUMMARY], [
+  gm_with() {
+    AS_CASE([$[]1], [no], [AS_ECHO(["no ($[]2)"])], [AS_ECHO([yes])])
+  }
   AS_ECHO(["
 gpumap $PACKAGE_VERSION
 
   prefix        $prefix
   compiler      $CC $CFLAGS
   agent         $enable_agent
-  exporter      $enable_exporter
-  etcd          $enable_etcd
-  top's screen  $with_ncurses
-  cuda.h        $gm_cuda
-  nccl.h        $gm_nccl
-  sys/sdt.h     $gm_sdt
+  exporter      `gm_with $enable_exporter 'Debian: libmicrohttpd-dev, Fedora: libmicrohttpd-devel'`
+  etcd          `gm_with $enable_etcd 'Debian: libcurl4-openssl-dev, Fedora: libcurl-devel'`
+  top's screen  `gm_with $with_ncurses 'Debian: libncurses-dev, Fedora: ncurses-devel'`
+  cuda.h        `gm_with $gm_cuda 'for tests alone'`
+  nccl.h        `gm_with $gm_nccl 'for tests alone'`
+  sys/sdt.h     `gm_with $gm_sdt 'Debian: systemtap-sdt-dev, Fedora: systemtap-sdt-devel'`
   manual pages  $gm_man
   build         ${GM_BUILD:-plain}
 "])

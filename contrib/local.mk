@@ -3,7 +3,7 @@
 
 # contrib: what is shipped beside the code, and the manual pages.
 EXTRA_DIST += $(gm_pages:=.scd) \
-	README.md .clang-format .editorconfig .ci/run .ci/nightly .reuse/dep5 \
+	README.md .clang-format .editorconfig .ci/bare .ci/run .ci/nightly .reuse/dep5 \
 	.github/CONTRIBUTING.md .github/SECURITY.md \
 	%reldir%/quickstart %reldir%/check-gpu %reldir%/pictures/screen \
 	%reldir%/pictures/top.svg %reldir%/pictures/topo.svg \

@@ -79,6 +79,18 @@ check "gpumap-sync --help has each option" "$(
 	differences option "$(options agent/sync/main.c)" \
 		"$("$GPUMAP_SYNC" --help | grep '^  --' | grep -o -e "$words")")"
 
+# named HELP LOG - whether both name one configuration, the default.
+named() {
+	[ -n "$1" ] || echo "--help names no configuration"
+	[ "$1" = "$2" ] || echo "the log names '$2', and --help '$1'"
+}
+
+# The start ends behind the line, for want of a folder.
+check "gpumapd names the configuration that --help names" "$(named \
+	"$("$GPUMAPD" --help | sed -n 's,^  *\(/.*/gpumapd\.conf\))$,\1,p')" \
+	"$("$GPUMAPD" --runtime-dir /proc/none 2>&1 |
+		sed -n 's/.*event=config path="\(.*\)" files=[0-9]*$/\1/p')")"
+
 # statuses FILE - the values of the GM_EXIT_ and GM_RUN_ constants.
 statuses() {
 	sed -n 's/^\tGM_\(EXIT\|RUN\)_[A-Z_]* = \([0-9]*\).*/\2/p' "$1"

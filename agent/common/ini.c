@@ -193,6 +193,7 @@ static int read_file(struct gm_ini *ini, const char *path, bool must_exist)
 	ini->is_named = false;
 	ret = read_stream(ini, file);
 	fclose(file);
+	ini->n_files++;
 	return ret;
 }
 
@@ -244,5 +245,7 @@ int gm_ini_read(struct gm_ini *ini, const char *path, bool must_exist,
 
 	ini->why = ret_why;
 	ret = read_file(ini, path, must_exist);
-	return ret != 0 ? ret : read_drop_ins(ini, path);
+	if (ret == 0)
+		ret = read_drop_ins(ini, path);
+	return ret != 0 ? ret : ini->n_files;
 }

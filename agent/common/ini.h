@@ -41,6 +41,7 @@ struct gm_ini {
 	void *config;                     /* that the keys are of */
 	const char *path;
 	int line;
+	int n_files; /* that were read */
 	char section[32];
 	bool is_named; /* in a section of two words */
 	char *why;
@@ -52,7 +53,7 @@ struct gm_ini {
  * must_exist	a missing main file is an error; missing drop-ins never are
  * ret_why	"file:line: what is wrong, and what would be right"
  *
- * Returns	0
+ * Returns	how many files were read, 0 where there is none
  *		-EINVAL		a line means nothing
  *		-ENOMEM, and what open and read return, with ret_why set
  */

@@ -327,14 +327,14 @@ int gm_config_read(struct gm_config *config, const char *path, bool must_exist,
 {
 	struct reader r = { .ini = { .named = &named, .config = config },
 			    .config = config };
-	int ret;
+	int n, ret = 0;
 
 	r.ini.keys = gm_config_keys(&r.ini.n_keys);
-	ret = gm_ini_read(&r.ini, path, must_exist, ret_why);
-	if (ret == 0)
+	n = gm_ini_read(&r.ini, path, must_exist, ret_why);
+	if (n >= 0)
 		ret = check_models(config, ret_why);
-	if (ret != 0 || config->worker_uid != (uid_t)-1)
-		return ret;
+	if (n < 0 || ret != 0 || config->worker_uid != (uid_t)-1)
+		return ret != 0 ? ret : n;
 	snprintf(ret_why, GM_CONFIG_WHY_BYTES,
 		 "no uid is free for workers: make a user, as by useradd "
 		 "--system gpumap, or name one as user in [worker] of "

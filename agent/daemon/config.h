@@ -180,7 +180,7 @@ void gm_config_init(struct gm_config *config);
  * must_exist	a missing main file is an error; missing drop-ins never are
  * ret_why	"file:line: what is wrong, and what would be right"
  *
- * Returns	0
+ * Returns	how many files were read, 0 where there is none
  *		-EINVAL		a line means nothing
  *		-ENOMEM, and what open and read return, with ret_why set
  */

@@ -243,11 +243,13 @@ static int run(struct gm_daemon *d, const struct command *command)
 	gm_config_init(d->config);
 	ret = gm_config_read(d->config, command->config_path,
 			     command->config_named, why);
-	if (ret != 0) {
+	if (ret < 0) {
 		gm_log(GM_LOG_ERROR, "config", "why=%s", gm_quote(why).text);
 		gm_config_free(d->config);
 		return GM_EXIT_CONFIG;
 	}
+	gm_log(GM_LOG_INFO, "config", "path=%s files=%d",
+	       gm_quote(command->config_path).text, ret);
 	if (d->config->worker_is_unnamed)
 		gm_log(GM_LOG_INFO, "worker_uid",
 		       "uid=%u why=\"there is no user gpumap, and no user in "

@@ -242,12 +242,14 @@ int gm_sync_config_read(struct gm_sync_config *ret_config, const char *path,
 	struct gm_ini ini = { .keys = keys,
 			      .n_keys = sizeof(keys) / sizeof(keys[0]),
 			      .config = ret_config };
-	int ret = set_defaults(ret_config);
+	int n = set_defaults(ret_config), ret = 0;
 
 	snprintf(ret_why, GM_INI_WHY_BYTES, "out of memory");
-	if (ret == 0)
-		ret = gm_ini_read(&ini, path, must_exist, ret_why);
-	return ret != 0 ? ret : check(ret_config, path, ret_why);
+	if (n == 0)
+		n = gm_ini_read(&ini, path, must_exist, ret_why);
+	if (n >= 0)
+		ret = check(ret_config, path, ret_why);
+	return ret != 0 ? ret : n;
 }
 
 void gm_sync_config_free(struct gm_sync_config *config)

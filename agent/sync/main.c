@@ -117,14 +117,16 @@ static int replace(char **to, const char *by)
 static int read_config(struct gm_sync_config *config, const struct options *o)
 {
 	char why[GM_INI_WHY_BYTES];
-	int ret = gm_sync_config_read(config, o->config, o->config_named, why);
+	int n = gm_sync_config_read(config, o->config, o->config_named, why);
+	int ret = n < 0 ? n : replace(&config->instance, o->instance);
 
-	if (ret == 0)
-		ret = replace(&config->instance, o->instance);
 	if (ret == 0)
 		ret = replace(&config->runtime_dir, o->runtime_dir);
 	if (ret != 0)
 		gm_log(GM_LOG_ERROR, "config", "why=%s", gm_quote(why).text);
+	else if (!o->check)
+		gm_log(GM_LOG_INFO, "config", "path=%s files=%d",
+		       gm_quote(o->config).text, n);
 	return ret;
 }
 

@@ -60,6 +60,20 @@ static bool whole(const struct agent_map *m, uint32_t first)
 	       rows[0] == 1 && rows[3] == 1 && rows[4] == 0 && rows[5] == 0;
 }
 
+static void start_names_its_configuration(void)
+{
+	char line[128];
+	struct agent a;
+
+	agent_make(&a, CONFIG);
+	agent_every_node(&a); /* there is no drop-in */
+	snprintf(line, sizeof(line), "event=config path=\"%s\" files=1\n",
+		 a.config);
+	OK(agent_start_until(&a, "open"));
+	OK(agent_logged(&a, line));
+	agent_remove(&a);
+}
+
 static void killed_agent_is_followed_by_another(void)
 {
 	struct agent_map m, again;
@@ -530,6 +544,7 @@ static void start_survives_disturbance(void)
 TAP_CASE()
 {
 	start_survives_disturbance();
+	start_names_its_configuration();
 	killed_agent_is_followed_by_another();
 	row_that_is_gone_is_lost();
 	every_instant_is_a_good_one_to_die();

@@ -25,13 +25,16 @@ static void write_file(const char *name, const char *text, size_t bytes)
 		exit(99);
 }
 
+static int n_files; /* read by the last read_text(), or its error */
+
 static int read_text(struct gm_config *config, const char *text,
 		     char why[GM_CONFIG_WHY_BYTES])
 {
 	write_file(path, text, strlen(text));
 	gm_config_init(config);
 	why[0] = '\0';
-	return gm_config_read(config, path, true, why);
+	n_files = gm_config_read(config, path, true, why);
+	return n_files < 0 ? n_files : 0;
 }
 
 static const struct {
@@ -385,6 +388,7 @@ static void drop_ins_come_in_order(void)
 	snprintf(name, sizeof(name), "%s.d/30-c.conf~", path);
 	write_file(name, "nonsense\n", 9);
 	EQ(read_text(&config, "[host]\nrows = 2\n", why), 0);
+	EQ(n_files, 3);
 	EQ(config.host_rows, 8);
 	OK(!config.host_enabled);
 	gm_config_free(&config);

@@ -40,11 +40,14 @@ static void write_file(const char *name, const char *text, mode_t mode)
 	}
 }
 
+static int n_files; /* read by the last read_text(), or its error */
+
 /* Read a file of this text; free the configuration afterwards. */
 static int read_text(const char *text)
 {
 	write_file(path, text, 0644);
-	return gm_sync_config_read(&config, path, true, why);
+	n_files = gm_sync_config_read(&config, path, true, why);
+	return n_files < 0 ? n_files : 0;
 }
 
 static void defaults_are_said_by_the_page(void)
@@ -114,6 +117,7 @@ static void a_drop_in_goes_before_the_file(void)
 	EQ(mkdir(dir, 0700), 0);
 	write_file(name, "[cluster]\nnode = b\n", 0644);
 	EQ(read_text("[cluster]\nnode = a\n[store]\ndirectory = /x\n"), 0);
+	EQ(n_files, 2);
 	STR(config.node, "b");
 	gm_sync_config_free(&config);
 	unlink(name);

@@ -86,6 +86,13 @@ static void write_ranges(const uint32_t *rows, uint32_t n, uint32_t row,
 	}
 }
 
+const char *gm_topo_part_word(const struct gm_topo_part *part)
+{
+	if (part->n_layers == 0)
+		return "no layer";
+	return part->n_layers == 1 ? "layer " : "layers ";
+}
+
 static int add_part(struct gm_topo_row *row, const struct gm_topo_part *part)
 {
 	struct gm_topo_part *v = realloc(

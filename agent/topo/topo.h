@@ -83,6 +83,9 @@ int gm_topo_of_node(const struct gm_nodefile *node, struct gm_topo *ret_topo);
 
 void gm_topo_free(struct gm_topo *topo);
 
+/* The words before @part->layers. */
+const char *gm_topo_part_word(const struct gm_topo_part *part);
+
 /* The link between two rows, or NULL. */
 const struct gm_topo_link *gm_topo_between(const struct gm_topo *topo,
 					   uint32_t a, uint32_t b);

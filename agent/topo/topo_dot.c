@@ -34,8 +34,7 @@ static void put_row(FILE *to, const struct gm_topo_row *row)
 
 		fputs("\\n", to);
 		put_quoted(to, p->map);
-		fprintf(to, ": %s%s", p->n_layers > 0 ? "layers " : "no layer",
-			p->layers);
+		fprintf(to, ": %s%s", gm_topo_part_word(p), p->layers);
 	}
 	for (uint32_t i = 0; i < row->n_ranks; i++) {
 		fputs("\\n", to);

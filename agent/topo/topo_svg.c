@@ -136,29 +136,47 @@ static void put_place(const struct gpumap_device *d, char ret_line[160])
 	else if ((d->flags & GPUMAP_DEVICE_MIG) != 0)
 		snprintf(ret_line, 160, "split into instances");
 	else if (d->units > 0)
-		snprintf(ret_line, 160, "%u %s", d->units,
+		snprintf(ret_line, 160, "%u %s%s", d->units,
 			 (d->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0
-				 ? "CPUs"
-				 : "multiprocessors");
+				 ? "CPU"
+				 : "multiprocessor",
+			 d->units == 1 ? "" : "s");
 	else
 		ret_line[0] = '\0';
 }
 
-/* A long name is cut, so that the layers have room. */
+/* The first @n bytes of @head, cut where @rest would have no room behind them
+ * in a line of @most. */
+static void join(char ret_line[256], int most, const char *head, int n,
+		 const char *rest)
+{
+	int room = most - (int)strlen(rest);
+
+	room = room > 8 ? room : 8;
+	if (n > room)
+		snprintf(ret_line, 256, "%.*s...%s", room - 3, head, rest);
+	else
+		snprintf(ret_line, 256, "%.*s%s", n, head, rest);
+}
+
+/* The last word tells host rows apart. */
+static void put_name(const char *name, char ret_line[256])
+{
+	const char *last = strrchr(name, ' ');
+
+	if (last == NULL)
+		last = name + strlen(name);
+	join(ret_line, CHARS, name, (int)(last - name), last);
+}
+
 static void put_part(const struct gm_topo_part *p, char ret_line[256])
 {
 	char layers[128], bytes[32];
-	int room = CHARS - 2, n;
 
-	n = snprintf(layers, sizeof(layers), ": %s%s%s%s",
-		     p->n_layers > 0 ? "layers " : "no layer", p->layers,
-		     p->bytes > 0 ? ", " : "",
-		     p->bytes > 0 ? gm_size_text(p->bytes, bytes) : "");
-	room = room - n > 8 ? room - n : 8;
-	if ((int)strlen(p->map) > room)
-		snprintf(ret_line, 256, "%.*s...%s", room - 3, p->map, layers);
-	else
-		snprintf(ret_line, 256, "%s%s", p->map, layers);
+	snprintf(layers, sizeof(layers), ": %s%s%s%s", gm_topo_part_word(p),
+		 p->layers, p->bytes > 0 ? ", " : "",
+		 p->bytes > 0 ? gm_size_text(p->bytes, bytes) : "");
+	join(ret_line, CHARS - 2, p->map, (int)strlen(p->map), layers);
 }
 
 static void put_parts(FILE *to, const struct gm_topo_row *row, int x, int y)
@@ -210,7 +228,8 @@ static void put_row(FILE *to, const struct gm_topo_row *row, int x, int y,
 		 gm_device_kind(d->kind), is_ready ? "" : ", ",
 		 is_ready ? "" : gm_device_state(d->state));
 	put_line(to, x, y, " class=\"b\"", line);
-	put_line(to, x, y += LINE, "", d->name);
+	put_name(d->name, line);
+	put_line(to, x, y += LINE, "", line);
 	put_place(d, line);
 	if (line[0] != '\0')
 		put_line(to, x, y + LINE, "", line);

@@ -47,7 +47,7 @@ static void put_row(FILE *to, const struct gm_topo_row *row)
 		if (p->bytes > 0)
 			gm_size_text(p->bytes, bytes);
 		fprintf(to, "    %s: %s%s%s%s%s\n", p->map,
-			p->n_layers > 0 ? "layers " : "no layer", p->layers,
+			gm_topo_part_word(p), p->layers,
 			p->bytes > 0 ? ", " : "", bytes,
 			p->is_committed ? ", reserved" : "");
 	}

@@ -196,6 +196,29 @@ static void a_text_is_as_expected(void)
 	OK(prints("\n\nNUMA node 1\n  row 4  cuda  "));
 }
 
+/* Two rows of one machine differ at the end of their names alone. */
+static void a_long_name_keeps_its_end(void)
+{
+	static const char text[] =
+		"name: one\nrows:\n"
+		"  - name: host Intel Xeon Platinum 8480C at 2.00GHz "
+		"node0/1of2\n"
+		"    kind: host\n    cpus: 1\n    memory: 16G\n";
+	char path[96];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/one.yaml", agent.dir);
+	file = fopen(path, "we");
+	if (!OK(file != NULL) || !OK(fputs(text, file) >= 0) ||
+	    !OK(fclose(file) == 0))
+		return;
+	EQ(run(WORDS(ctl_program(), "topo", "--node", path, "--format", "svg")),
+	   DONE);
+	OK(prints(">host Intel Xeon Platinum ... node0/1of2<"));
+	OK(prints(">1 CPU<"));
+	picture_is_right(1);
+}
+
 /* ---- an agent ------------------------------------------------------------ */
 
 static void maps_are_drawn(void)
@@ -228,6 +251,7 @@ static void maps_are_drawn(void)
 	   prints("fetch('topo.json'") && prints("</html>\n"));
 	EQ(CTL("topo", "--format", "svg"), DONE);
 	OK(prints(">model: layers 3-6<"));
+	OK(prints(">single: layer 0<"));
 	/* A long name leaves the layers their place. */
 	OK(prints("a-name-that-does-not-...: layers 0-63<"));
 	picture_is_right(11);
@@ -265,7 +289,7 @@ static void promises_are_drawn(void)
 #define CONFIG                                                             \
 	"[host]\nrows = 1\n[map model]\nspec = 1:3;2:4;3:3\n"              \
 	"[map a-name-that-does-not-fit-into-a-card-of-the-picture-at-all]" \
-	"\nspec = 2:64\n"
+	"\nspec = 2:64\n[map single]\nspec = 6:1\n"
 
 static void agents_are_drawn(void)
 {
@@ -297,6 +321,7 @@ TAP_CASE()
 	agent_make(&agent, NULL);
 	node_files_are_drawn();
 	a_text_is_as_expected();
+	a_long_name_keeps_its_end();
 	agent_remove(&agent);
 	agents_are_drawn();
 	agent_remove(&agent);

@@ -193,7 +193,8 @@ int gm_ctl_doctor(struct gm_ctl *ctl)
 	if (ret == 0 && ctl->json)
 		ret = gm_ctl_print(json_pack("{s:O}", "checks", checks));
 	else if (ret == 0 && !ctl->doctor.quiet)
-		printf("%u passed, %u warnings, %u failed, %u skipped\n",
+		printf("%u passed, %u warnings, %u failed, %u skipped; "
+		       "-q shows warnings and failures only\n",
 		       n[GM_VERDICT_PASS], n[GM_VERDICT_WARN],
 		       n[GM_VERDICT_FAIL], n[GM_VERDICT_SKIP]);
 	json_decref(checks);

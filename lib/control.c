@@ -103,8 +103,9 @@ static int connect_to(const char *path, const char *program, int fd,
 	} while (keep_waiting(NULL, &patience, errno));
 	if (errno == EACCES || errno == EPERM) {
 		explain(why,
-			"this user may not open %s: group and mode in "
-			"[socket] of %s.conf say who may",
+			"this user may not open %s: add the user to its group "
+			"(usermod -aG GROUP USER) and log in again; group and "
+			"mode in [socket] of %s.conf say which it is",
 			to.sun_path, program);
 		return -EACCES;
 	}

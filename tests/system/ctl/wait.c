@@ -39,7 +39,8 @@ static void who_may_not_ask_is_told(void)
 	if (!ctl_as_another(6))
 		return;
 	EQ(CTL("wait"), FAILED);
-	OK(complains("this user may not open "));
+	OK(complains("this user may not open ") &&
+	   complains("add the user to its group (usermod -aG "));
 	EQ(CTL("who"), FAILED);
 	OK(prints("reserved") && strstr(err, "memory of sessions is not "
 					     "listed: this user may not open"));

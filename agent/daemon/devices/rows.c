@@ -301,9 +301,13 @@ static int match(struct gm_daemon *d, const struct gm_device *found, size_t n,
 
 		if (!device->present && !device->named &&
 		    device->moving.state != GPUMAP_DEVICE_LOST)
-			gm_devices_state(d, row, GPUMAP_DEVICE_LOST,
-					 "no longer there or not configured",
-					 -ENODEV);
+			gm_devices_state(
+				d, row, GPUMAP_DEVICE_LOST,
+				device->facts.kind == GPUMAP_DEVICE_HOST
+					? "no longer configured: see gpumapd "
+					  "--remove"
+					: "no longer there or not configured",
+				-ENODEV);
 	}
 	for (size_t i = 0; i < n; i++) {
 		ret = has_row[i] ? 0 : give_out(d, &found[i]);

@@ -135,7 +135,9 @@ static void row_that_is_gone_is_lost(void)
 	EQ(gm_rows_used(&m.map), 3);
 	EQ(gm_rows_moving(&m.map, 1, &moving), 0);
 	EQ(moving.state, GPUMAP_DEVICE_LOST);
-	STR(moving.reason, "no longer there or not configured");
+	STR(moving.reason, "no longer configured: see gpumapd --remove");
+	OK(agent_logged(&a, "row=1 state=LOST reason=\"no longer "
+			    "configured: see gpumapd --remove\""));
 	EQ(gm_rows_facts(&m.map, 2, &facts), 0);
 	EQ(facts.row, 2);
 

@@ -62,6 +62,7 @@ gm_scripts += %reldir%/check_metrics.sh
 gm_scripts += %reldir%/check_operators.sh
 gm_scripts += %reldir%/check_pages.sh
 gm_scripts += %reldir%/check_points.sh
+gm_scripts += %reldir%/check_shm_page.sh
 gm_scripts += %reldir%/check_shm_pure.sh
 gm_scripts += %reldir%/check_structure.sh
 gm_scripts += %reldir%/check_symbols.sh

@@ -407,7 +407,7 @@ static int check_what(const struct gpumap_comm *comm,
 				 "0 to %u, and no rank sends to itself",
 				 what->root, what->peer, comm->n - 1);
 	if (what->n > (uint64_t)INT64_MAX / GM_COMM_RANKS_MAX /
-			      gm_client_dtype_bytes(what->dtype))
+			      gm_ops_dtype_bytes(what->dtype))
 		return gm_refuse(map, -ERANGE,
 				 "%" PRIu64 " elements are more than any "
 				 "memory has",
@@ -469,14 +469,14 @@ static int check_rank(const struct gpumap_comm *comm,
 		.at = r->send_at,
 		.memory = r->send,
 		.n = what->n * gives(comm, what, rank),
-		.element = gm_client_dtype_bytes(what->dtype),
+		.element = gm_ops_dtype_bytes(what->dtype),
 	};
 	const struct gm_operand recv = {
 		.buffer = r->recv_buffer,
 		.at = r->recv_at,
 		.memory = r->recv,
 		.n = what->n * gets(comm, what, rank),
-		.element = gm_client_dtype_bytes(what->dtype),
+		.element = gm_ops_dtype_bytes(what->dtype),
 		.is_written = true,
 	};
 	int ret = (r->spare[0] | r->spare[1]) != 0

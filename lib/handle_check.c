@@ -172,8 +172,7 @@ static struct gm_operand src_of(const struct gpumap_job *job)
 	return (struct gm_operand){ .buffer = job->src_buffer,
 				    .at = job->src_at,
 				    .n = job->n,
-				    .element =
-					    gm_client_dtype_bytes(job->dtype) };
+				    .element = gm_ops_dtype_bytes(job->dtype) };
 }
 
 static struct gm_operand mask_of(const struct gpumap_job *job)
@@ -181,20 +180,21 @@ static struct gm_operand mask_of(const struct gpumap_job *job)
 	return (struct gm_operand){ .buffer = job->mask_buffer,
 				    .at = job->mask_at,
 				    .n = job->mask_n,
-				    .element = gm_job_mask_bytes(job) };
+				    .element = gm_ops_mask_bytes(job->op,
+								 job->dtype) };
 }
 
 int gm_buffers_check(const struct gpumap_session *session, uint32_t row,
 		     const struct gpumap_job *job)
 {
-	uint32_t has = gm_op_fields(job->op);
+	uint32_t has = gm_ops_has(job->op);
 	struct gm_operand operand;
 	int ret = 0;
 
-	if ((has & GM_HAS_DST) == 0)
+	if ((has & GM_OPS_DST) == 0)
 		return 0;
 	if (is_file(job->dst_buffer) ||
-	    ((has & GM_HAS_SRC) != 0 &&
+	    ((has & GM_OPS_SRC) != 0 &&
 	     is_file(job->src_buffer) != (job->op == GPUMAP_OP_LOAD)))
 		return refuse_kind(session, "a file, or none of LOAD");
 	if (job->dst_buffer != 0) {
@@ -203,7 +203,7 @@ int gm_buffers_check(const struct gpumap_session *session, uint32_t row,
 	} else {
 		ret = check_arena(session, job->dst);
 	}
-	if (ret != 0 || (has & GM_HAS_SRC) == 0)
+	if (ret != 0 || (has & GM_OPS_SRC) == 0)
 		return ret;
 	if (job->src_buffer != 0) {
 		operand = src_of(job);
@@ -211,7 +211,7 @@ int gm_buffers_check(const struct gpumap_session *session, uint32_t row,
 	} else {
 		ret = check_arena(session, job->src);
 	}
-	if (ret != 0 || (has & GM_HAS_MASK) == 0)
+	if (ret != 0 || (has & GM_OPS_MASK) == 0)
 		return ret;
 	if (is_file(job->mask_buffer))
 		return refuse_kind(session, "a file");
@@ -224,7 +224,7 @@ int gm_buffers_check(const struct gpumap_session *session, uint32_t row,
 
 bool gm_buffers_cross(uint32_t row, const struct gpumap_job *job)
 {
-	return (gm_op_fields(job->op) & GM_HAS_SRC) != 0 &&
+	return (gm_ops_has(job->op) & GM_OPS_SRC) != 0 &&
 	       is_another_rows(job->src_buffer, row);
 }
 
@@ -301,16 +301,16 @@ int gm_buffers_show(struct gpumap_session *session, uint32_t row,
 		    const struct gpumap_job *jobs, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		uint32_t has = gm_op_fields(jobs[i].op);
+		uint32_t has = gm_ops_has(jobs[i].op);
 		int ret = 0;
 
-		if ((has & GM_HAS_DST) != 0)
+		if ((has & GM_OPS_DST) != 0)
 			ret = show(session, row, jobs[i].dst_buffer);
-		if (ret == 0 && (has & GM_HAS_SRC) != 0)
+		if (ret == 0 && (has & GM_OPS_SRC) != 0)
 			ret = show(session, row, jobs[i].src_buffer);
-		if (ret == 0 && (has & GM_HAS_MASK) != 0)
+		if (ret == 0 && (has & GM_OPS_MASK) != 0)
 			ret = show(session, row, jobs[i].mask_buffer);
-		if (ret == 0 && (has & GM_HAS_PROGRAM) != 0)
+		if (ret == 0 && (has & GM_OPS_PROGRAM) != 0)
 			ret = show(session, row, jobs[i].program);
 		if (ret != 0)
 			return ret;

@@ -61,6 +61,7 @@
 #include "lib/spread.h"
 #include "shm/check.h"
 #include "shm/control.h"
+#include "shm/ops.h"
 #include "shm/queue.h"
 
 #define GM_SECOND UINT64_C(1000000000) /* ns */
@@ -577,24 +578,6 @@ void gm_session_lose(struct gpumap_session *session);
 
 /* ---- submit ------------------------------------------------------------- */
 
-/* Bytes of an element, 0 for an unknown dtype. */
-uint32_t gm_client_dtype_bytes(uint32_t dtype);
-
-/* The fields of a job that an operation uses. */
-enum {
-	GM_HAS_DST = 1,
-	GM_HAS_SRC = 2,
-	GM_HAS_ALPHA = 4,
-	GM_HAS_PATTERN = 8,
-	GM_HAS_TO = 16,  /* dst has a dtype of its own */
-	GM_HAS_ONE = 32, /* dst is one element */
-	GM_HAS_MASK = 64,
-	GM_HAS_PROGRAM = 128
-};
-
-/* GM_HAS_* of an operation that a job may have. */
-uint32_t gm_op_fields(uint32_t op);
-
 /* Check a job's operation and dtypes.  Returns 0; -EINVAL: a job may not have
  * the operation, or a dtype is unknown; -EOPNOTSUPP: the agent does not know
  * the operation. */
@@ -604,21 +587,10 @@ int gm_job_known(const struct gpumap_session *session,
 /* Bytes of an element of dst, 0 for an unknown dtype. */
 uint32_t gm_job_dst_bytes(const struct gpumap_job *job);
 
-/* The dtype in which a reduction's results are added up. */
-uint32_t gm_job_result(const struct gpumap_job *job);
-
-/* Bytes of an element of the job's mask. */
-static inline uint32_t gm_job_mask_bytes(const struct gpumap_job *job)
-{
-	return job->op == GPUMAP_OP_MASK_BOOL
-		       ? 1
-		       : gm_client_dtype_bytes(job->dtype);
-}
-
 /* Elements of dst. */
 static inline uint64_t gm_job_dst_n(const struct gpumap_job *job)
 {
-	return (gm_op_fields(job->op) & GM_HAS_ONE) != 0 ? 1 : job->n;
+	return (gm_ops_has(job->op) & GM_OPS_ONE) != 0 ? 1 : job->n;
 }
 
 /* Check one job for one row.  Returns 0, -ERANGE, or as gm_job_known() and

@@ -57,7 +57,7 @@ static int fill_body(struct gpumap *map, const struct gpumap_mask_request *r,
 static int check_tensor(struct gpumap *map, const struct gpumap_mask_request *r,
 			uint64_t *ret_bytes)
 {
-	uint64_t bytes = gm_client_dtype_bytes(r->dtype);
+	uint64_t bytes = gm_ops_dtype_bytes(r->dtype);
 
 	if (r->rank == 0 || r->rank > GPUMAP_MASK_RANK_MAX)
 		return refuse(map, -EINVAL, "a mask has 1 to 4 dimensions");

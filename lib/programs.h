@@ -14,7 +14,7 @@
 static inline uint32_t gm_job_src_bytes(const struct gpumap_job *job)
 {
 	return job->op == GPUMAP_OP_RUN ? job->src_item_bytes
-					: gm_client_dtype_bytes(job->dtype);
+					: gm_ops_dtype_bytes(job->dtype);
 }
 
 /* May a job that runs a program be submitted?  Returns as gm_buffers_check(),

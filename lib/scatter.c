@@ -187,17 +187,17 @@ static int validate(const struct gpumap_session *s,
 		ret = gm_waits_check(s, job);
 	if (ret != 0)
 		return ret;
-	has = gm_op_fields(job->op);
+	has = gm_ops_has(job->op);
 	if (opts->rows == NULL &&
 	    (opts->dst_buffers != NULL || opts->src_buffers != NULL))
 		return gm_refuse(s->map, -EINVAL,
 				 "buffers are listed for each row, and rows is "
 				 "NULL: list the rows");
-	if ((has & GM_HAS_DST) != 0 && job->dst_buffer == 0 &&
+	if ((has & GM_OPS_DST) != 0 && job->dst_buffer == 0 &&
 	    opts->dst_buffers == NULL &&
 	    reaches(s, job->dst, gm_job_dst_n(job), gm_job_dst_bytes(job)))
 		return refuse_beyond(s, "dst", gm_job_dst_n(job));
-	if ((has & GM_HAS_SRC) != 0 && job->src_buffer == 0 &&
+	if ((has & GM_OPS_SRC) != 0 && job->src_buffer == 0 &&
 	    opts->src_buffers == NULL &&
 	    reaches(s, job->src, job->n, gm_job_src_bytes(job)))
 		return refuse_beyond(s, "src", job->n);
@@ -208,7 +208,7 @@ static int validate(const struct gpumap_session *s,
 static bool fits(const struct gpumap_session *s, const struct gpumap_job *job,
 		 const struct gpumap_scatter_opts *opts, uint32_t n_tiles)
 {
-	return (gm_op_fields(job->op) & GM_HAS_ONE) == 0 ||
+	return (gm_ops_has(job->op) & GM_OPS_ONE) == 0 ||
 	       job->dst_buffer != 0 || opts->dst_buffers != NULL ||
 	       !reaches(s, job->dst, n_tiles, gm_job_dst_bytes(job));
 }
@@ -219,7 +219,7 @@ static struct gpumap_job part_of(const struct gpumap_job *job,
 				 const struct plan *plan, uint32_t i)
 {
 	const struct gpumap_tile *tile = &plan->tiles[i];
-	bool is_one = (gm_op_fields(job->op) & GM_HAS_ONE) != 0;
+	bool is_one = (gm_ops_has(job->op) & GM_OPS_ONE) != 0;
 	uint64_t dst_skip = (is_one ? i : tile->first) * gm_job_dst_bytes(job);
 	uint64_t src_skip = tile->first * gm_job_src_bytes(job);
 	struct gpumap_job part = *job;
@@ -334,11 +334,11 @@ static int verdict(const struct plan *plan)
 /* Is a tile's input unchanged even if the tile failed halfway? */
 static bool keeps_input(const struct gpumap_job *job)
 {
-	uint32_t has = gm_op_fields(job->op);
+	uint32_t has = gm_ops_has(job->op);
 
 	if (job->op == GPUMAP_OP_AXPY)
 		return false;
-	if ((has & GM_HAS_DST) == 0 || (has & GM_HAS_SRC) == 0)
+	if ((has & GM_OPS_DST) == 0 || (has & GM_OPS_SRC) == 0)
 		return true;
 	return job->dst_buffer != job->src_buffer ||
 	       (job->dst_buffer != 0 ? job->dst_at != job->src_at
@@ -353,8 +353,8 @@ static int check_flags(const struct gpumap_session *s,
 		return -E2BIG;
 	/* Results are combined here, so they must lie in the arena. */
 	if (opts->ret_combined != NULL &&
-	    ((gm_op_fields(job->op) & GM_HAS_ONE) == 0 ||
-	     job->dst_buffer != 0 || opts->dst_buffers != NULL))
+	    ((gm_ops_has(job->op) & GM_OPS_ONE) == 0 || job->dst_buffer != 0 ||
+	     opts->dst_buffers != NULL))
 		return gm_refuse(s->map, -EINVAL,
 				 "only results of a reduction in the arena are "
 				 "combined: leave ret_combined NULL");
@@ -468,8 +468,9 @@ static int run(struct gpumap_session *s, const struct gpumap_job *job,
 	if (ret == 0)
 		ret = verdict(plan);
 	if (ret > 0 && plan->combined != NULL)
-		gm_scatter_combine(job->op, gm_job_result(job), job->dst,
-				   (uint32_t)ret, plan->combined);
+		gm_scatter_combine(job->op,
+				   gm_ops_result(job->op, job->dtype, job->to),
+				   job->dst, (uint32_t)ret, plan->combined);
 	if (ret_tiles != NULL) {
 		memset(ret_tiles, 0, n * sizeof(*ret_tiles));
 		memcpy(ret_tiles, plan->tiles, plan->n * sizeof(*ret_tiles));

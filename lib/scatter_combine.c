@@ -97,7 +97,7 @@ static bool is_nan(uint64_t bits, uint32_t dtype, uint32_t bytes)
 static void find_best(uint32_t op, uint32_t dtype, const void *from, uint32_t n,
 		      void *ret_one)
 {
-	uint32_t bytes = gm_client_dtype_bytes(dtype);
+	uint32_t bytes = gm_ops_dtype_bytes(dtype);
 	uint64_t best = load(from, 0, bytes);
 
 	for (uint32_t i = 1; i < n && !is_nan(best, dtype, bytes); i++) {

@@ -10,100 +10,24 @@
 #include "shm/point.h"
 #include "shm/tracepoint.h"
 
-uint32_t gm_client_dtype_bytes(uint32_t dtype)
-{
-	static const uint8_t bytes[] = {
-		[GPUMAP_DTYPE_U8] = 1,   [GPUMAP_DTYPE_F16] = 2,
-		[GPUMAP_DTYPE_BF16] = 2, [GPUMAP_DTYPE_F32] = 4,
-		[GPUMAP_DTYPE_I32] = 4,  [GPUMAP_DTYPE_I64] = 8,
-		[GPUMAP_DTYPE_F64] = 8,  [GPUMAP_DTYPE_U16] = 2,
-		[GPUMAP_DTYPE_U32] = 4,  [GPUMAP_DTYPE_U64] = 8,
-	};
-
-	return dtype < sizeof(bytes) ? bytes[dtype] : 0;
-}
-
-#define HAS_PART (GM_HAS_DST | GM_HAS_SRC | GM_HAS_PATTERN | GM_HAS_TO)
-
-static const uint8_t fields[] = {
-	[GPUMAP_OP_NOP] = 0,
-	[GPUMAP_OP_FILL] = GM_HAS_DST | GM_HAS_PATTERN,
-	[GPUMAP_OP_COPY] = GM_HAS_DST | GM_HAS_SRC,
-	[GPUMAP_OP_SCALE] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_ALPHA,
-	[GPUMAP_OP_AXPY] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_ALPHA,
-	/* Internal: no job of a caller may have them. */
-	[GPUMAP_OP_ALLOC] = GM_HAS_DST | GM_HAS_PATTERN,
-	[GPUMAP_OP_FREE] = GM_HAS_DST,
-	[GPUMAP_OP_CAST] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_TO,
-	[GPUMAP_OP_SUM] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_ONE,
-	[GPUMAP_OP_MIN] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_ONE,
-	[GPUMAP_OP_MAX] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_ONE,
-	[GPUMAP_OP_MASK_ADD] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_MASK,
-	[GPUMAP_OP_MASK_BOOL] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_MASK,
-	[GPUMAP_OP_LOAD] = GM_HAS_DST | GM_HAS_SRC,
-	[GPUMAP_OP_RUN] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_PROGRAM,
-	/* Operations of gpumap_comm_submit(). */
-	[GPUMAP_OP_BARRIER] = HAS_PART,
-	[GPUMAP_OP_ALL_REDUCE] = HAS_PART,
-	[GPUMAP_OP_ALL_GATHER] = HAS_PART,
-	[GPUMAP_OP_REDUCE_SCATTER] = HAS_PART,
-	[GPUMAP_OP_BROADCAST] = HAS_PART,
-	[GPUMAP_OP_SEND] = HAS_PART,
-	[GPUMAP_OP_RECV] = HAS_PART,
-};
-
-/* One bit for each operation of a job: all up to RUN, except the two internal
- * ones. */
-#define JOB_OPS                                 \
-	(((UINT32_C(2) << GPUMAP_OP_RUN) - 1) & \
-	 ~(UINT32_C(1) << GPUMAP_OP_ALLOC | UINT32_C(1) << GPUMAP_OP_FREE))
-
-uint32_t gm_op_fields(uint32_t op)
-{
-	return fields[op];
-}
-
-/* The dtype of the sum of elements. */
-static uint32_t sum_of(uint32_t dtype)
-{
-	switch (dtype) {
-	case GPUMAP_DTYPE_F16:
-	case GPUMAP_DTYPE_BF16:
-	case GPUMAP_DTYPE_F32:
-		return GPUMAP_DTYPE_F32;
-	case GPUMAP_DTYPE_F64:
-		return GPUMAP_DTYPE_F64;
-	default:
-		/* also for the other dtypes: their sums wrap alike */
-		return GPUMAP_DTYPE_U64;
-	}
-}
-
-uint32_t gm_job_result(const struct gpumap_job *job)
-{
-	return job->op == GPUMAP_OP_SUM ? sum_of(job->dtype) : job->dtype;
-}
-
 uint32_t gm_job_dst_bytes(const struct gpumap_job *job)
 {
-	if (job->op == GPUMAP_OP_SUM)
-		return gm_client_dtype_bytes(sum_of(job->dtype));
-	if (job->op == GPUMAP_OP_RUN)
-		return job->dst_item_bytes;
-	return gm_client_dtype_bytes(
-		(fields[job->op] & GM_HAS_TO) != 0 ? job->to : job->dtype);
+	return job->op == GPUMAP_OP_RUN
+		       ? job->dst_item_bytes
+		       : gm_ops_dtype_bytes(
+				 gm_ops_result(job->op, job->dtype, job->to));
 }
 
 /* The reason why a job may not have its operation, dtype, or spare words. */
 static int refuse_unknown(const struct gpumap_session *s,
 			  const struct gpumap_job *job)
 {
-	if (gm_client_dtype_bytes(job->dtype) == 0)
+	if (gm_ops_dtype_bytes(job->dtype) == 0)
 		return gm_refuse(s->map, -EINVAL,
 				 "a job has dtype %u: set one of enum "
 				 "gpumap_dtype up to GPUMAP_DTYPE_U64",
 				 job->dtype);
-	if (job->op >= sizeof(fields) || (JOB_OPS >> job->op & 1) == 0)
+	if ((gm_ops_has(job->op) & GM_OPS_JOB) == 0)
 		return gm_refuse(s->map, -EINVAL,
 				 "a job has op %u: set an operation that "
 				 "gpumap/job.h has for jobs",
@@ -129,13 +53,13 @@ static int refuse_memory(const struct gpumap_session *s, const char *what)
 int gm_job_known(const struct gpumap_session *session,
 		 const struct gpumap_job *job)
 {
-	if (gm_client_dtype_bytes(job->dtype) == 0 ||
+	if (job->dtype > GPUMAP_DTYPE_U64 ||
 	    (job->spare[0] | job->spare[1] | job->spare[2] | job->spare[3]) !=
 		    0)
 		return refuse_unknown(session, job);
 	if (job->op <= GPUMAP_OP_AXPY)
 		return 0;
-	if (job->op >= sizeof(fields) || (JOB_OPS >> job->op & 1) == 0)
+	if ((gm_ops_has(job->op) & GM_OPS_JOB) == 0)
 		return refuse_unknown(session, job);
 	if (job->op == GPUMAP_OP_RUN)
 		return session->runs_programs
@@ -146,7 +70,7 @@ int gm_job_known(const struct gpumap_session *session,
 					   "GPUMAP_SESSION_PROGRAMS");
 	if (gm_job_dst_bytes(job) == 0)
 		return refuse_unknown(session, job);
-	if ((fields[job->op] & GM_HAS_MASK) != 0 &&
+	if ((gm_ops[job->op].has & GM_OPS_MASK) != 0 &&
 	    job->mask_first >= job->mask_n)
 		return gm_refuse(session->map, -EINVAL,
 				 "mask_first is %u, and the mask has %u "
@@ -172,11 +96,14 @@ static inline int check_arena(const struct gpumap_session *s,
 
 	if (ret != 0)
 		return ret;
-	if ((fields[job->op] & GM_HAS_DST) != 0 && !gm_in_arena(s, job->dst))
+	if ((gm_ops[job->op].has & GM_OPS_DST) != 0 &&
+	    !gm_in_arena(s, job->dst))
 		return refuse_memory(s, "dst");
-	if ((fields[job->op] & GM_HAS_SRC) != 0 && !gm_in_arena(s, job->src))
+	if ((gm_ops[job->op].has & GM_OPS_SRC) != 0 &&
+	    !gm_in_arena(s, job->src))
 		return refuse_memory(s, "src");
-	if ((fields[job->op] & GM_HAS_MASK) != 0 && !gm_in_arena(s, job->mask))
+	if ((gm_ops[job->op].has & GM_OPS_MASK) != 0 &&
+	    !gm_in_arena(s, job->mask))
 		return refuse_memory(s, "mask");
 	return 0;
 }
@@ -220,32 +147,32 @@ static inline __attribute__((always_inline)) void
 pack(const struct gpumap_session *s, const struct gpumap_job *job,
      uint32_t incarnation, bool rich, uint64_t ret_words[GM_ENTRY_WORDS])
 {
-	uint8_t has = fields[job->op];
+	uint32_t has = gm_ops[job->op].has;
 	struct gm_entry entry = { .op = (uint8_t)job->op,
 				  .dtype = (uint8_t)job->dtype,
 				  .incarnation = incarnation,
 				  .n = job->n };
 
-	if ((has & GM_HAS_DST) != 0)
+	if ((has & GM_OPS_DST) != 0)
 		entry.dst = offset_of(s, job->dst);
-	if ((has & GM_HAS_SRC) != 0)
+	if ((has & GM_OPS_SRC) != 0)
 		entry.src = offset_of(s, job->src);
-	if ((has & GM_HAS_ALPHA) != 0)
+	if ((has & GM_OPS_ALPHA) != 0)
 		memcpy(&entry.value, &job->alpha, sizeof(entry.value));
-	if ((has & GM_HAS_PATTERN) != 0)
+	if ((has & GM_OPS_PATTERN) != 0)
 		entry.value = job->pattern;
-	if ((has & GM_HAS_MASK) != 0)
+	if ((has & GM_OPS_MASK) != 0)
 		entry.value = job->mask_n | (uint64_t)job->mask_first << 32;
-	if (rich && (has & GM_HAS_PROGRAM) != 0)
+	if (rich && (has & GM_OPS_PROGRAM) != 0)
 		entry.value = job->src_item_bytes |
 			      (uint64_t)job->dst_item_bytes << 32;
-	if ((has & GM_HAS_TO) != 0)
+	if ((has & GM_OPS_TO) != 0)
 		entry.to = (uint8_t)job->to;
-	if (rich && (has & GM_HAS_DST) != 0 && job->dst_buffer != 0) {
+	if (rich && (has & GM_OPS_DST) != 0 && job->dst_buffer != 0) {
 		entry.dst_buffer = job->dst_buffer;
 		entry.dst = job->dst_at;
 	}
-	if (rich && (has & GM_HAS_SRC) != 0 && job->src_buffer != 0) {
+	if (rich && (has & GM_OPS_SRC) != 0 && job->src_buffer != 0) {
 		entry.src_buffer = job->src_buffer;
 		entry.src = job->src_at;
 	}
@@ -323,12 +250,12 @@ static void pack_more(const struct gpumap_session *s, uint32_t row,
 				.deadline_ns = shared_deadline(
 					s->map, job->deadline_ns) };
 
-	if ((fields[job->op] & GM_HAS_MASK) != 0) {
+	if ((gm_ops[job->op].has & GM_OPS_MASK) != 0) {
 		more.third_buffer = job->mask_buffer;
 		more.third = job->mask_buffer != 0 ? job->mask_at
 						   : offset_of(s, job->mask);
 	}
-	if ((fields[job->op] & GM_HAS_PROGRAM) != 0) {
+	if ((gm_ops[job->op].has & GM_OPS_PROGRAM) != 0) {
 		more.third_buffer = job->program;
 		if (job->params_bytes != 0)
 			more.third = gm_params_make(offset_of(s, job->params),

@@ -27,6 +27,7 @@ noinst_LTLIBRARIES += %reldir%/libshm.la
 %canon_reldir%_libshm_la_SOURCES += %reldir%/layout.c %reldir%/layout.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/meshes.c %reldir%/meshes.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/objects.c %reldir%/objects.h
+%canon_reldir%_libshm_la_SOURCES += %reldir%/ops.c %reldir%/ops.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/preference.c
 %canon_reldir%_libshm_la_SOURCES += %reldir%/preference.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/replicas.c

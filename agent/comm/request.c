@@ -6,6 +6,7 @@
 #include "agent/comm/comm.h"
 
 #include "gpumap.h"
+#include "shm/ops.h"
 
 uint64_t gm_comm_given(const struct gm_comm_ask *ask, uint32_t rank,
 		       uint32_t ranks)
@@ -43,13 +44,9 @@ uint64_t gm_comm_gotten(const struct gm_comm_ask *ask, uint32_t rank,
 
 uint32_t gm_comm_each(uint32_t dtype)
 {
-	static const uint8_t bytes[] = {
-		[GPUMAP_DTYPE_U8] = 1,   [GPUMAP_DTYPE_F16] = 2,
-		[GPUMAP_DTYPE_BF16] = 2, [GPUMAP_DTYPE_F32] = 4,
-		[GPUMAP_DTYPE_I32] = 4,  [GPUMAP_DTYPE_I64] = 8,
-	};
-
-	return dtype < sizeof(bytes) ? bytes[dtype] : 0;
+	return gm_ops_takes(GPUMAP_OP_ALL_REDUCE, dtype, 0) == 0
+		       ? gm_ops_dtype_bytes(dtype)
+		       : 0;
 }
 
 bool gm_comm_is_aligned(const struct gm_comm_ask *ask, uint64_t send,

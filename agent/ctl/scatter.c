@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "agent/ctl/clock.h"
+#include "shm/ops.h"
 
 #define ALPHA         3.0
 #define PATTERN       UINT64_C(0x5a)
@@ -33,12 +34,8 @@ struct kind {
 	uint32_t op;
 	uint32_t dtype;
 	uint32_t to; /* of the result */
-	/* bytes of an element of the source, if there is one */
-	uint32_t element;
-	uint32_t result; /* bytes */
 	bool (*right)(const struct run *run, uint64_t i);
 	bool reduces;
-	uint32_t mask; /* bytes of the mask's elements, 0: none */
 };
 
 struct run {
@@ -46,6 +43,8 @@ struct run {
 	const struct kind *kind;
 	struct gpumap_session *session;
 	struct gpumap_job job;
+	/* bytes of an element of the source, of the result and of the mask */
+	uint32_t element, result, mask;
 	uint64_t bytes;
 	struct gpumap_tile tiles[GPUMAP_ROWS_MAX];
 	int n_tiles;
@@ -165,24 +164,22 @@ static bool reduction_is_right(const struct run *run, uint64_t i)
 	       (run->job.op == GPUMAP_OP_MIN ? least : most);
 }
 
-#define U8  GPUMAP_DTYPE_U8
-#define F32 GPUMAP_DTYPE_F32
-#define I32 GPUMAP_DTYPE_I32
+#define U8   GPUMAP_DTYPE_U8
+#define F32  GPUMAP_DTYPE_F32
+#define I32  GPUMAP_DTYPE_I32
+#define BF16 GPUMAP_DTYPE_BF16
 
 static const struct kind kinds[] = {
-	{ "copy", GPUMAP_OP_COPY, U8, 0, 1, 1, copy_is_right, false, 0 },
-	{ "fill", GPUMAP_OP_FILL, U8, 0, 1, 1, fill_is_right, false, 0 },
-	{ "scale", GPUMAP_OP_SCALE, F32, 0, 4, 4, scale_is_right, false, 0 },
-	{ "axpy", GPUMAP_OP_AXPY, F32, 0, 4, 4, axpy_is_right, false, 0 },
-	{ "cast", GPUMAP_OP_CAST, F32, GPUMAP_DTYPE_BF16, 4, 2, cast_is_right,
-	  false, 0 },
-	{ "mask_add", GPUMAP_OP_MASK_ADD, F32, 0, 4, 4, mask_add_is_right,
-	  false, 4 },
-	{ "mask_bool", GPUMAP_OP_MASK_BOOL, F32, 0, 4, 4, mask_bool_is_right,
-	  false, 1 },
-	{ "sum", GPUMAP_OP_SUM, I32, 0, 4, 8, reduction_is_right, true, 0 },
-	{ "min", GPUMAP_OP_MIN, I32, 0, 4, 4, reduction_is_right, true, 0 },
-	{ "max", GPUMAP_OP_MAX, I32, 0, 4, 4, reduction_is_right, true, 0 },
+	{ "copy", GPUMAP_OP_COPY, U8, 0, copy_is_right, false },
+	{ "fill", GPUMAP_OP_FILL, U8, 0, fill_is_right, false },
+	{ "scale", GPUMAP_OP_SCALE, F32, 0, scale_is_right, false },
+	{ "axpy", GPUMAP_OP_AXPY, F32, 0, axpy_is_right, false },
+	{ "cast", GPUMAP_OP_CAST, F32, BF16, cast_is_right, false },
+	{ "mask_add", GPUMAP_OP_MASK_ADD, F32, 0, mask_add_is_right, false },
+	{ "mask_bool", GPUMAP_OP_MASK_BOOL, F32, 0, mask_bool_is_right, false },
+	{ "sum", GPUMAP_OP_SUM, I32, 0, reduction_is_right, true },
+	{ "min", GPUMAP_OP_MIN, I32, 0, reduction_is_right, true },
+	{ "max", GPUMAP_OP_MAX, I32, 0, reduction_is_right, true },
 };
 
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -196,7 +193,7 @@ const char *gm_ctl_scatter_op(size_t i)
 static uint64_t result_bytes(const struct run *run)
 {
 	return (run->kind->reduces ? GPUMAP_ROWS_MAX : run->job.n) *
-	       run->kind->result;
+	       run->result;
 }
 
 /* Fill source and destination with the values that the check expects. */
@@ -229,7 +226,7 @@ static void prepare_mask(const struct run *run, void *memory)
 	float *adds = memory;
 
 	for (uint32_t k = 0; k < MASK_N; k++) {
-		if (run->kind->mask == 1)
+		if (run->mask == 1)
 			hides[k] = mask_hides(k);
 		else
 			adds[k] = mask_f32(k);
@@ -304,13 +301,13 @@ static int set_up(struct run *run)
 		ret = gpumap_alloc(run->session, row, result_bytes(run),
 				   &run->job.dst);
 	else
-		ret = alloc(run, run->kind->result, &run->job.dst);
+		ret = alloc(run, run->result, &run->job.dst);
 	if (ret == 0 && run->job.op != GPUMAP_OP_FILL) {
-		ret = alloc(run, run->kind->element, &memory);
+		ret = alloc(run, run->element, &memory);
 		run->job.src = ret == 0 ? memory : NULL;
 	}
-	if (ret == 0 && run->kind->mask != 0) {
-		ret = gpumap_alloc(run->session, row, MASK_N * run->kind->mask,
+	if (ret == 0 && run->mask != 0) {
+		ret = gpumap_alloc(run->session, row, MASK_N * run->mask,
 				   &memory);
 		run->job.mask = ret == 0 ? memory : NULL;
 		run->job.mask_n = MASK_N;
@@ -416,20 +413,25 @@ int gm_ctl_scatter(struct gm_ctl *ctl)
 	if (ret < 0)
 		return GM_EXIT_USAGE;
 	run.kind = kind = &kinds[ret];
+	run.element = gm_ops_dtype_bytes(kind->dtype);
+	run.result = gm_ops_dtype_bytes(
+		gm_ops_result(kind->op, kind->dtype, kind->to));
+	if ((gm_ops_has(kind->op) & GM_OPS_MASK) != 0)
+		run.mask = gm_ops_mask_bytes(kind->op, kind->dtype);
 	run.bytes = (ctl->given & GM_OPT_BYTES) ? ctl->bytes : DEFAULT_BYTES;
-	run.bytes = run.bytes / kind->element * kind->element;
+	run.bytes = run.bytes / run.element * run.element;
 	run.rounds = (ctl->given & GM_OPT_ROUNDS) ? ctl->rounds : 3;
 	if (run.bytes == 0 || run.bytes > MOST_BYTES) {
 		fprintf(stderr,
 			"gpumapctl: --bytes of %s is from %u, an element, to "
 			"1024G\n",
-			kind->name, kind->element);
+			kind->name, run.element);
 		return GM_EXIT_USAGE;
 	}
 	run.job = (struct gpumap_job){ .op = kind->op,
 				       .dtype = kind->dtype,
 				       .to = kind->to,
-				       .n = run.bytes / kind->element,
+				       .n = run.bytes / run.element,
 				       .alpha = ALPHA,
 				       .pattern = PATTERN };
 	ret = set_up(&run);

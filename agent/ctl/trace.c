@@ -15,6 +15,7 @@
 #include "agent/reader/device_text.h"
 #include "agent/reader/list.h"
 #include "agent/trace/chrome_trace.h"
+#include "shm/ops.h"
 
 #define SECOND    UINT64_C(1000000000)
 #define TIMEOUT_S 5
@@ -91,8 +92,10 @@ static int record(struct gpumap_trace *trace, struct gm_chrome_trace *to,
 		if (n < 0)
 			return n == -ECONNRESET ? 0 : n;
 		for (int i = 0; i < n; i++) {
+			const char *op = gm_ops_name(jobs[i].op);
 			int ret = gm_chrome_trace_job(
-				to, &jobs[i], gm_ctl_dtype(jobs[i].dtype));
+				to, &jobs[i], op != NULL ? op : "?",
+				gm_ctl_dtype(jobs[i].dtype));
 
 			if (ret != 0)
 				return ret;

@@ -157,8 +157,9 @@ struct gm_cuda_pieces {
 
 struct gm_cuda_functions {
 	/* By enum gm_operator and gpumap_dtype; NULL: not to be had.  FILL's is
-	 * that of U8, for any. */
-	struct CUfunc_st *of[GM_OPERATORS][GM_CUDA_DTYPES];
+	 * that of U8, for any.  The last line has none, for operations without
+	 * a kernel. */
+	struct CUfunc_st *of[GM_OPERATORS + 1][GM_CUDA_DTYPES];
 	/* CAST, from one to the other. */
 	struct CUfunc_st *cast[GM_CUDA_DTYPES][GM_CUDA_DTYPES];
 };

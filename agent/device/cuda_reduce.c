@@ -26,13 +26,13 @@ _Static_assert(CHUNK % GM_CUDA_CHUNKS == 0, "what level 1 carries fits");
 /* The dtype of elements of level 1 and up. */
 static uint32_t result_of(const struct gm_task *task)
 {
-	return gm_operators_result(gm_cuda_operator(task->op), task->dtype);
+	return gm_ops_result(task->op, task->dtype, task->to);
 }
 
 static struct CUfunc_st *function_of(const struct gm_cuda *cuda,
 				     const struct gm_task *task, uint32_t level)
 {
-	return cuda->functions.of[gm_cuda_operator(task->op)]
+	return cuda->functions.of[gm_operators_of(task->op)]
 				 [level ? result_of(task) : task->dtype];
 }
 
@@ -120,7 +120,7 @@ static int reduce(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
 
 	return gm_cuda_check(
 		cuda, gm_cuda_launch(cuda, function_of(cuda, s->task, level),
-				     gm_cuda_operator(s->task->op), what.n,
+				     gm_operators_of(s->task->op), what.n,
 				     params, stream));
 }
 

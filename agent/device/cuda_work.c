@@ -97,7 +97,7 @@ static void set_device_side(struct gm_cuda_side *side, uint64_t address)
 static int set_dst(struct gm_cuda *cuda, struct gm_cuda_slice *s,
 		   uint64_t first)
 {
-	bool reduces = s->memory & GM_TASK_REDUCES;
+	bool reduces = s->has & GM_OPS_ONE;
 	uint64_t offset = reduces ? 0 : first * s->dst.each;
 
 	if (s->task->dst)
@@ -127,11 +127,11 @@ static int set_sides(struct gm_cuda *cuda, struct gm_cuda_slice *s,
 {
 	int rc = 0;
 
-	if (s->dst.each && (!(s->memory & GM_TASK_REDUCES) || s->is_last))
+	if (s->dst.each && (!(s->has & GM_OPS_ONE) || s->is_last))
 		rc = set_dst(cuda, s, first);
-	if (rc == 0 && (s->memory & GM_TASK_READS_SRC))
+	if (rc == 0 && (s->has & GM_OPS_SRC))
 		rc = set_src(cuda, s, first);
-	if (rc == 0 && (s->memory & GM_TASK_READS_MASK))
+	if (rc == 0 && (s->has & GM_OPS_MASK))
 		rc = gm_cuda_mask_find(cuda, s, first);
 	return rc;
 }
@@ -157,7 +157,7 @@ int gm_cuda_advance(struct gm_cuda *cuda, struct gm_cuda_side *side,
 static int fill_staging(struct gm_cuda_slice *s,
 			const struct gm_cuda_slot *before)
 {
-	bool reads_dst = s->dst.unit && (s->memory & GM_TASK_READS_DST);
+	bool reads_dst = s->dst.unit && (s->has & GM_OPS_READS_DST);
 	bool has_params = s->task->kernel && s->task->mask_n;
 
 	if (!s->src.unit && !reads_dst && !s->mask.unit && !has_params)
@@ -199,23 +199,6 @@ static gm_cu_result copy(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
 	return cu->cuMemcpyDtoHAsync(s->dst.host, cuda->bounce, bytes, stream);
 }
 
-static const uint8_t operators[] = {
-	[GPUMAP_OP_FILL] = GM_OPERATOR_FILL,
-	[GPUMAP_OP_SCALE] = GM_OPERATOR_SCALE,
-	[GPUMAP_OP_AXPY] = GM_OPERATOR_AXPY,
-	[GPUMAP_OP_CAST] = GM_OPERATOR_CAST,
-	[GPUMAP_OP_SUM] = GM_OPERATOR_SUM,
-	[GPUMAP_OP_MIN] = GM_OPERATOR_MIN,
-	[GPUMAP_OP_MAX] = GM_OPERATOR_MAX,
-	[GPUMAP_OP_MASK_ADD] = GM_OPERATOR_MASK_ADD,
-	[GPUMAP_OP_MASK_BOOL] = GM_OPERATOR_MASK_BOOL,
-};
-
-uint32_t gm_cuda_operator(uint32_t op)
-{
-	return operators[op];
-}
-
 /* The kernel of an operator that has one, NULL where it is not to be had. */
 static struct CUfunc_st *function_of(const struct gm_cuda *cuda,
 				     const struct gm_task *task)
@@ -226,7 +209,7 @@ static struct CUfunc_st *function_of(const struct gm_cuda *cuda,
 		return fn->of[GM_OPERATOR_FILL][GPUMAP_DTYPE_U8];
 	if (task->op == GPUMAP_OP_CAST)
 		return fn->cast[task->dtype][task->to];
-	return fn->of[operators[task->op]][task->dtype];
+	return fn->of[gm_operators_of(task->op)][task->dtype];
 }
 
 gm_cu_result gm_cuda_launch(struct gm_cuda *cuda, struct CUfunc_st *fn,
@@ -278,7 +261,7 @@ static gm_cu_result compute(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
 							   : &rounded };
 
 	return gm_cuda_launch(cuda, function_of(cuda, task),
-			      operators[task->op], n, params, stream);
+			      gm_operators_of(task->op), n, params, stream);
 }
 
 static gm_cu_result mask(struct gm_cuda *cuda, struct gm_cuda_slice *s,
@@ -290,7 +273,7 @@ static gm_cu_result mask(struct gm_cuda *cuda, struct gm_cuda_slice *s,
 
 	s->mask_at = (at + n) % m;
 	return gm_cuda_launch(cuda, function_of(cuda, s->task),
-			      operators[s->task->op], n, params, stream);
+			      gm_operators_of(s->task->op), n, params, stream);
 }
 
 static gm_cu_result issue(struct gm_cuda *cuda, struct gm_cuda_slice *s,
@@ -325,7 +308,7 @@ static int issue_all(struct gm_cuda *cuda, struct gm_cuda_slice *s,
 {
 	/* One of two calls may be on the lane though the other is refused. */
 	bool is_two = s->dst.host && s->src.host;
-	bool has_src = s->memory & GM_TASK_READS_SRC;
+	bool has_src = s->has & GM_OPS_SRC;
 	uint64_t left = s->n, n;
 	int rc;
 
@@ -360,7 +343,7 @@ static bool can_do(const struct gm_cuda *cuda, const struct gm_cuda_slice *s)
 
 	if (task->kernel)
 		return true;
-	if (s->memory & GM_TASK_REDUCES)
+	if (s->has & GM_OPS_ONE)
 		return gm_cuda_can_reduce(cuda, task);
 	if (task->op == GPUMAP_OP_COPY || function_of(cuda, task))
 		return true;
@@ -441,9 +424,8 @@ static int begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 		landing = (struct gm_cuda_landing){
 			.to = s->dst.client,
 			.from = s->dst.host,
-			.bytes = s->memory & GM_TASK_REDUCES
-					 ? s->dst.each
-					 : s->n * s->dst.each,
+			.bytes = s->has & GM_OPS_ONE ? s->dst.each
+						     : s->n * s->dst.each,
 		};
 	slot->units = s->dst.unit | s->src.unit | s->mask.unit;
 	if (s->mask.client && !s->mask.unit)
@@ -472,7 +454,7 @@ static int begin_or_not(struct gm_cuda *cuda, struct gm_cuda_slice *s,
 	if (!slot)
 		return -EAGAIN;
 	rc = set_sides(cuda, s, first);
-	if (rc == 0 && (s->memory & GM_TASK_REDUCES))
+	if (rc == 0 && (s->has & GM_OPS_ONE))
 		rc = gm_cuda_reducer_take(cuda, lane_of(s), s->task, first,
 					  &s->reducer);
 	if (rc == 0)
@@ -509,18 +491,17 @@ static int measure(const struct gm_cuda *cuda, const struct gm_task *task,
 	    (task->kernel ? count < task->n : count > most / sizes.each))
 		return -ERANGE;
 	s->each = sizes.each;
-	if ((s->memory & GM_TASK_REDUCES) && first % GM_OPERATOR_CHUNK)
+	if ((s->has & GM_OPS_ONE) && first % GM_OPERATOR_CHUNK)
 		return -ERANGE;
 	s->n = count;
 	s->is_last = first + count == task->n;
 	s->dst.each = sizes.dst_each;
 	s->src.each = sizes.src_each;
 	s->mask.each = sizes.mask_each;
-	/* A client's kernel may read or write it. */
-	if (task->kernel && s->src.each)
-		s->memory |= GM_TASK_READS_SRC;
-	if (task->kernel && s->dst.each)
-		s->memory |= GM_TASK_READS_DST | GM_TASK_WRITES_DST;
+	/* A client's kernel may read or write what there is. */
+	if (task->kernel)
+		s->has = (s->src.each ? GM_OPS_SRC : 0) |
+			 (s->dst.each ? GM_OPS_DST | GM_OPS_READS_DST : 0);
 	return 0;
 }
 
@@ -540,9 +521,8 @@ int gm_cuda_start(struct gm_backend_device *dev, const struct gm_task *task,
 		  struct gm_async_exec *ret_flight)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
-	struct gm_cuda_slice s = { .task = task,
-				   .memory = gm_op_memory(task->op) };
-	int rc = gm_op_takes(task->op, task->dtype, task->to);
+	struct gm_cuda_slice s = { .task = task, .has = gm_ops_has(task->op) };
+	int rc = gm_ops_takes(task->op, task->dtype, task->to);
 
 	if (gm_cuda_is_lost(cuda))
 		return -ENOTRECOVERABLE;

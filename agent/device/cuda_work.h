@@ -24,9 +24,9 @@ struct gm_cuda_side {
 /* Elements, but those of a copy are bytes. */
 struct gm_cuda_slice {
 	const struct gm_task *task;
-	uint32_t memory; /* GM_TASK_* */
-	uint32_t each;   /* bytes of the larger operand's element */
-	bool is_last;    /* of its task */
+	uint32_t has;  /* GM_OPS_* */
+	uint32_t each; /* bytes of the larger operand's element */
+	bool is_last;  /* of its task */
 	uint64_t n;
 	struct gm_cuda_side dst, src;
 	struct gm_cuda_side mask; /* all that is needed, from its first byte */
@@ -43,9 +43,6 @@ int gm_cuda_advance(struct gm_cuda *cuda, struct gm_cuda_side *side,
 gm_cu_result gm_cuda_launch(struct gm_cuda *cuda, struct CUfunc_st *fn,
 			    uint32_t op, uint64_t n, void **params,
 			    struct CUstream_st *stream);
-
-/* enum gm_operator of an operator that has kernels. */
-uint32_t gm_cuda_operator(uint32_t op);
 
 /* A unit of staging for the operand.  Returns 0 or -EAGAIN. */
 int gm_cuda_take_unit(struct gm_cuda *cuda, struct gm_cuda_side *side);

@@ -168,7 +168,7 @@ struct gm_backend {
 	 * caller publishes next.
 	 *
 	 * Returns	0
-	 *		-EOPNOTSUPP, -EINVAL	as gm_op_takes()
+	 *		-EOPNOTSUPP, -EINVAL	as gm_ops_takes()
 	 *		-ERANGE		the slice is not inside the task, or not
 	 *				the next of a reduction
 	 */

@@ -104,7 +104,7 @@ static int reduce(struct host *host, const struct gm_task *task, uint64_t first,
 {
 	struct gm_reduce own, *r = task->so_far ? task->so_far : &own;
 
-	if (!(gm_op_memory(task->op) & GM_TASK_REDUCES))
+	if (!(gm_ops_has(task->op) & GM_OPS_ONE))
 		return -EOPNOTSUPP;
 	if (first == 0)
 		gm_reduce_begin(r, task->op, task->dtype);
@@ -165,7 +165,7 @@ static int host_run(struct gm_backend_device *dev, const struct gm_task *task,
 {
 	struct host *host = (struct host *)dev;
 	const struct gm_host_kernels *k = host->kernels;
-	int rc = gm_op_takes(task->op, task->dtype, task->to);
+	int rc = gm_ops_takes(task->op, task->dtype, task->to);
 	struct gm_task_sizes s = { 0 };
 	const char *src;
 	char *dst;

@@ -127,7 +127,7 @@ static void add_some(struct gm_reduce_level *level,
 		     const char *from, uint64_t n)
 {
 	char row[GM_REDUCE_LANES * sizeof(double)] = { 0 };
-	uint32_t each = gm_task_dtype_bytes(dtype);
+	uint32_t each = gm_ops_dtype_bytes(dtype);
 
 	memcpy(row + level->n % GM_REDUCE_LANES * each, from, n * each);
 	k->sum_rows[dtype](&level->lane, row, 1);
@@ -137,7 +137,7 @@ static void add_floats(struct gm_reduce *r, const struct gm_host_kernels *k,
 		       uint32_t dtype, const char *from, uint64_t n)
 {
 	struct gm_reduce_level *level = &r->level[0];
-	uint32_t each = gm_task_dtype_bytes(dtype);
+	uint32_t each = gm_ops_dtype_bytes(dtype);
 	uint64_t count;
 
 	for (; n > 0; n -= count, from += count * each) {
@@ -166,7 +166,7 @@ static void add_floats(struct gm_reduce *r, const struct gm_host_kernels *k,
 
 void gm_reduce_begin(struct gm_reduce *r, uint32_t op, uint32_t dtype)
 {
-	uint32_t bytes = gm_task_dtype_bytes(dtype);
+	uint32_t bytes = gm_ops_dtype_bytes(dtype);
 	uint64_t low = is_signed(dtype) ? UINT64_C(1) << (8 * bytes - 1) : 0;
 
 	*r = (struct gm_reduce){ 0 };
@@ -213,7 +213,7 @@ static void end_sum(struct gm_reduce *r, uint32_t dtype, void *dst)
 
 void gm_reduce_end(struct gm_reduce *r, uint32_t op, uint32_t dtype, void *dst)
 {
-	uint32_t bytes = gm_task_dtype_bytes(dtype);
+	uint32_t bytes = gm_ops_dtype_bytes(dtype);
 
 	if (op == GPUMAP_OP_SUM && is_float(dtype))
 		end_sum(r, dtype, dst);

@@ -6,13 +6,13 @@
  *
  * The worker makes a task from a queue entry after it has validated the
  * offsets and turned them into pointers: a task holds no unchecked value of a
- * client.  One table here holds the checks that do not need the memory.
+ * client.
  *
  * Arithmetic is that of gpumap.h, which agent/cuda/operators.h has in detail: a
  * result depends neither on the CPU, nor on the slices or on the rows it was
  * computed by.  (Which NaN comes out is the one thing left open.)
  *
- * Overlap.  dst and src may be the same elements where GM_TASK_IN_PLACE says
+ * Overlap.  dst and src may be the same elements where GM_OPS_IN_PLACE says
  * so.  The worker refuses every other overlap by gm_task_overlaps().
  */
 #ifndef GM_TASK_H
@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "gpumap.h"
+#include "shm/ops.h"
 
 struct gm_kernel;
 struct gm_reduce;
@@ -31,7 +32,7 @@ struct gm_task {
 	uint32_t dtype;  /* enum gpumap_dtype, of src */
 	uint32_t to;     /* CAST: of dst; else 0, and dst is as src */
 	void *dst;       /* n elements, NULL for NOP; any alignment.  One of a
-			  * reduction, whose dtype is gm_op_result()'s */
+			  * reduction, whose dtype is gm_ops_result()'s */
 	const void *src; /* n elements, NULL for NOP and FILL */
 	/* The same as the device names it, for a backend with start(): from
 	 * gm_buffer.address, when dst or src is NULL, or gm_region.address.  0:
@@ -56,44 +57,6 @@ struct gm_task {
 				   * above */
 	};
 };
-
-/* Is it one rank's part of a collective? */
-static inline bool gm_op_is_collective(uint32_t op)
-{
-	return op >= GPUMAP_OP_BARRIER && op <= GPUMAP_OP_RECV;
-}
-
-/* Bytes of one element, 0 for a number that is no dtype. */
-uint32_t gm_task_dtype_bytes(uint32_t dtype);
-
-/* "copy" and so on, NULL for a number that is no operator. */
-const char *gm_op_name(uint32_t op);
-
-/* The use of each operand of an operator: GM_TASK_*, 0 for NOP and unknown. */
-uint32_t gm_op_memory(uint32_t op);
-
-#define GM_TASK_READS_SRC  (UINT32_C(1) << 0)
-#define GM_TASK_READS_DST  (UINT32_C(1) << 1)
-#define GM_TASK_WRITES_DST (UINT32_C(1) << 2)
-#define GM_TASK_IN_PLACE   (UINT32_C(1) << 3) /* dst may be src */
-#define GM_TASK_CASTS      (UINT32_C(1) << 4) /* it has a dtype of dst, `to` */
-#define GM_TASK_REDUCES    (UINT32_C(1) << 5) /* dst is one element */
-#define GM_TASK_READS_MASK (UINT32_C(1) << 6)
-
-/*
- * gm_op_takes - does the operator exist for elements of this dtype
- *
- * to		of no account without GM_TASK_CASTS
- *
- * Returns	0
- *		-EOPNOTSUPP	no such operator
- *		-EINVAL		no such dtype, or one it is not made for
- */
-int gm_op_takes(uint32_t op, uint32_t dtype, uint32_t to);
-
-/* The dtype of dst: enum gpumap_dtype.  For an operator and dtypes that go
- * together. */
-uint32_t gm_op_result(uint32_t op, uint32_t dtype, uint32_t to);
 
 /* Bytes of a task's operands, and of an element of each; 0 where it has none.
  * For RUN an item is an element, and either operand may be none. */

@@ -30,37 +30,6 @@ struct gm_chrome_trace {
 	void *tracks; /* a tree, see tsearch(3) */
 };
 
-static const char *const ops[] = {
-	[GPUMAP_OP_NOP] = "NOP",
-	[GPUMAP_OP_FILL] = "FILL",
-	[GPUMAP_OP_COPY] = "COPY",
-	[GPUMAP_OP_SCALE] = "SCALE",
-	[GPUMAP_OP_AXPY] = "AXPY",
-	[GPUMAP_OP_ALLOC] = "ALLOC",
-	[GPUMAP_OP_FREE] = "FREE",
-	[GPUMAP_OP_CAST] = "CAST",
-	[GPUMAP_OP_SUM] = "SUM",
-	[GPUMAP_OP_MIN] = "MIN",
-	[GPUMAP_OP_MAX] = "MAX",
-	[GPUMAP_OP_MASK_ADD] = "MASK_ADD",
-	[GPUMAP_OP_MASK_BOOL] = "MASK_BOOL",
-	[GPUMAP_OP_LOAD] = "LOAD",
-	[GPUMAP_OP_RUN] = "RUN",
-	[GPUMAP_OP_BARRIER] = "BARRIER",
-	[GPUMAP_OP_ALL_REDUCE] = "ALL_REDUCE",
-	[GPUMAP_OP_ALL_GATHER] = "ALL_GATHER",
-	[GPUMAP_OP_REDUCE_SCATTER] = "REDUCE_SCATTER",
-	[GPUMAP_OP_BROADCAST] = "BROADCAST",
-	[GPUMAP_OP_SEND] = "SEND",
-	[GPUMAP_OP_RECV] = "RECV",
-};
-
-const char *gm_chrome_trace_op(uint32_t op)
-{
-	return op < sizeof(ops) / sizeof(ops[0]) && ops[op] != NULL ? ops[op]
-								    : "?";
-}
-
 struct gm_chrome_trace *gm_chrome_trace_begin(FILE *to, uint64_t since_ns)
 {
 	struct gm_chrome_trace *trace = calloc(1, sizeof(*trace));
@@ -134,7 +103,8 @@ static void put_time(FILE *to, const char *name, uint64_t ns)
 }
 
 int gm_chrome_trace_job(struct gm_chrome_trace *trace,
-			const struct gpumap_trace_job *job, const char *dtype)
+			const struct gpumap_trace_job *job, const char *op,
+			const char *dtype)
 {
 	struct track *track = track_of(trace, job);
 	FILE *to = trace->to;
@@ -149,8 +119,7 @@ int gm_chrome_trace_job(struct gm_chrome_trace *trace,
 	fprintf(to,
 		"{\"ph\":\"X\",\"cat\":\"job\",\"name\":\"%s\",\"pid\":%u,"
 		"\"tid\":%" PRIu64 ",",
-		gm_chrome_trace_op(job->op), job->row + 1,
-		track->id + lane_of(track, job));
+		op, job->row + 1, track->id + lane_of(track, job));
 	put_time(to, "ts", begun_ns - trace->since_ns);
 	putc(',', to);
 	put_time(to, "dur",

@@ -26,9 +26,10 @@ struct gm_chrome_trace;
 /* Begin a document; times in it are from @since_ns on.  NULL: no memory. */
 struct gm_chrome_trace *gm_chrome_trace_begin(FILE *to, uint64_t since_ns);
 
-/* Write a job.  @dtype: its name.  Returns 0 or -ENOMEM. */
+/* Write a job.  @op, @dtype: their names.  Returns 0 or -ENOMEM. */
 int gm_chrome_trace_job(struct gm_chrome_trace *trace,
-			const struct gpumap_trace_job *job, const char *dtype);
+			const struct gpumap_trace_job *job, const char *op,
+			const char *dtype);
 
 /*
  * Name the rows and sessions whose jobs were written.
@@ -54,8 +55,5 @@ struct gm_chrome_totals {
 void gm_chrome_trace_end(struct gm_chrome_trace *trace,
 			 const struct gm_chrome_names *names,
 			 const struct gm_chrome_totals *totals);
-
-/* "FILL", for example; "?" for a number that is no operation. */
-const char *gm_chrome_trace_op(uint32_t op);
 
 #endif

@@ -46,12 +46,12 @@ static int check_run(struct gm_backend_device *dev, const struct gm_task *task,
 
 	(void)dev;
 	MUST(gm_task_sizes(task, &s) == 0);
-	MUST(gm_op_takes(task->op, task->dtype, task->to) == 0);
+	MUST(gm_ops_takes(task->op, task->dtype, task->to) == 0);
 	MUST(first <= task->n && count <= task->n - first);
 	MUST(inside(task->dst, s.dst, s.dst_each));
-	if (gm_op_memory(task->op) & GM_TASK_READS_SRC)
+	if (gm_ops_has(task->op) & GM_OPS_SRC)
 		MUST(inside(task->src, s.src, s.src_each));
-	if (gm_op_memory(task->op) & GM_TASK_READS_MASK) {
+	if (gm_ops_has(task->op) & GM_OPS_MASK) {
 		MUST(task->mask_first < task->mask_n);
 		MUST(inside(task->mask, s.mask, s.mask_each));
 	}
@@ -63,7 +63,7 @@ static int check_tile(const struct gpumap_program_tile *tile)
 {
 	uint64_t dst = tile->n * tile->dst_item_bytes;
 	uint64_t src = tile->n * tile->src_item_bytes;
-	uint64_t each = gm_task_dtype_bytes(tile->dtype);
+	uint64_t each = gm_ops_dtype_bytes(tile->dtype);
 
 	MUST(tile->n > 0 && each > 0);
 	MUST(tile->dst_item_bytes <= UINT32_MAX &&

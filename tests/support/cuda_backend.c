@@ -164,7 +164,7 @@ struct gm_task trial_copy(struct bench *b, uint32_t side, bool is_out)
 /* Bytes behind src at which its mask begins. */
 static uint64_t trial_mask_at(const struct trial *t)
 {
-	return t->n * gm_task_dtype_bytes(t->dtype);
+	return t->n * gm_ops_dtype_bytes(t->dtype);
 }
 
 static struct gm_task trial_task(struct bench *b, const struct trial *t)
@@ -184,7 +184,7 @@ static struct gm_task trial_task(struct bench *b, const struct trial *t)
 		task.dst_address = b->buffer[0]->address + t->at[0];
 	else
 		task.dst = b->client + t->at[0];
-	if (!(gm_op_memory(t->op) & GM_TASK_READS_SRC))
+	if (!(gm_ops_has(t->op) & GM_OPS_SRC))
 		return task;
 	if (t->on_device[1])
 		task.src_address = b->buffer[1]->address + t->at[1];
@@ -249,7 +249,7 @@ bool trial_holds(struct bench *b, const struct trial *t)
 		return true;
 	NOTE("%s, dtype %u, %" PRIu64 " elements at %" PRIu64 " and %" PRIu64
 	     ", device %d%d: %d",
-	     gm_op_name(t->op), t->dtype, t->n, t->at[0], t->at[1],
+	     gm_ops_name(t->op), t->dtype, t->n, t->at[0], t->at[1],
 	     t->on_device[0], t->on_device[1], rc);
 	return false;
 }

@@ -9,6 +9,7 @@ gm_unit_shm = \
 	%reldir%/shm/layer_name.c \
 	%reldir%/shm/layout.c \
 	%reldir%/shm/map.c \
+	%reldir%/shm/ops.c \
 	%reldir%/shm/point.c \
 	%reldir%/shm/preference.c \
 	%reldir%/shm/ring.c \

@@ -77,7 +77,7 @@ int gm_remote_copy_begin(struct gm_worker *worker,
 	session->carry = (struct gm_remote_copy){
 		.what = session->pending,
 		.session = session,
-		.bytes = task->n * gm_task_dtype_bytes(task->dtype),
+		.bytes = task->n * gm_ops_dtype_bytes(task->dtype),
 		.away = session->carry.away,
 	};
 	session->pending.handle = 0;

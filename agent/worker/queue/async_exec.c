@@ -413,7 +413,7 @@ static bool read_entry(struct gm_worker *w, struct gm_worker_session *s,
 		if (rc == 0 && verdict.buffer)
 			gm_buffers_free(&s->buffers, verdict.buffer,
 					s->entries.pos);
-		if (gm_op_is_collective(verdict.task.op))
+		if (gm_ops_is_collective(verdict.task.op))
 			gm_collective_refused(s, &verdict, rc);
 		read_ended(s, &verdict.task, batch, rc, is_second);
 	}

@@ -17,17 +17,14 @@ static const char *breach(const struct gm_entry *entry)
 {
 	if (entry->op == GM_OP_MORE)
 		return "a second slot without a first";
-	if (!gm_op_name(entry->op))
+	if (!gm_ops_name(entry->op))
 		return "unknown operation";
 	if (entry->flags & ~(GM_ENTRY_MORE | GM_ENTRY_CANCELLED))
 		return "unknown flag";
-	if (((gm_op_memory(entry->op) & GM_TASK_READS_MASK) ||
-	     entry->op == GPUMAP_OP_RUN) &&
+	if ((gm_ops_has(entry->op) & (GM_OPS_MASK | GM_OPS_PROGRAM)) &&
 	    !(entry->flags & GM_ENTRY_MORE))
 		return "a third operand without a second slot";
-	if (entry->zero ||
-	    (entry->to && !(gm_op_memory(entry->op) & GM_TASK_CASTS) &&
-	     !gm_op_is_collective(entry->op)))
+	if (entry->zero || (entry->to && !(gm_ops_has(entry->op) & GM_OPS_TO)))
 		return "reserved bits are set";
 	return NULL;
 }
@@ -144,8 +141,8 @@ static int make_task(const struct gm_decoder *decoder,
 		     const struct gm_entry *entry, const struct gm_more *more,
 		     struct gm_decoded_entry *v)
 {
-	bool masks = gm_op_memory(entry->op) & GM_TASK_READS_MASK;
-	bool reads = gm_op_memory(entry->op) & GM_TASK_READS_SRC;
+	bool masks = gm_ops_has(entry->op) & GM_OPS_MASK;
+	bool reads = gm_ops_has(entry->op) & GM_OPS_SRC;
 	struct place dst = { 0 }, src = { 0 };
 	struct gm_task_sizes s;
 	int rc;
@@ -155,7 +152,7 @@ static int make_task(const struct gm_decoder *decoder,
 	v->task.mask_first = masks ? (uint32_t)(entry->value >> 32) : 0;
 	/* An empty reduction has no minimum; all reductions follow the same
 	 * rule. */
-	if (entry->n == 0 && (gm_op_memory(entry->op) & GM_TASK_REDUCES))
+	if (entry->n == 0 && (gm_ops_has(entry->op) & GM_OPS_ONE))
 		return -EINVAL;
 	if (gm_task_sizes(&v->task, &s) < 0)
 		return -ERANGE; /* larger than any memory */
@@ -286,7 +283,7 @@ static int place_items(const struct gm_decoder *decoder,
 	*ret_place = (struct place){ 0 };
 	if (item_bytes == 0)
 		return 0;
-	if (at % gm_task_dtype_bytes(entry->dtype) != 0)
+	if (at % gm_ops_dtype_bytes(entry->dtype) != 0)
 		return -EINVAL;
 	if (__builtin_mul_overflow(entry->n, item_bytes, &bytes))
 		return -ERANGE;
@@ -423,17 +420,17 @@ int gm_decode_entry(const struct gm_decoder *decoder,
 		check_more(more, &second, ret_verdict);
 	if (ret_verdict->why)
 		return -EPROTO;
-	rc = gm_op_is_collective(entry.op)
+	rc = gm_ops_is_collective(entry.op)
 		     ? check_collective(&entry, ret_verdict)
 		     : 0;
 	if (entry.incarnation != decoder->incarnation)
 		return -EIO;
-	if (gm_op_is_collective(entry.op))
+	if (gm_ops_is_collective(entry.op))
 		return rc;
-	rc = gm_op_takes(entry.op, entry.dtype, entry.to);
+	rc = gm_ops_takes(entry.op, entry.dtype, entry.to);
 	if (rc < 0)
 		return rc;
-	if (gm_op_memory(entry.op))
+	if (gm_ops_has(entry.op) & GM_OPS_COMPUTED)
 		return make_task(decoder, &entry, &second, ret_verdict);
 	if (entry.op == GPUMAP_OP_ALLOC)
 		return check_alloc(decoder, &entry, ret_verdict);

@@ -79,8 +79,8 @@ static inline bool gm_decode_is_plain(const struct gm_decoder *decoder,
 /* The elements of a job, also of a collective. */
 static inline uint64_t gm_decode_elements(const struct gm_decoded_entry *entry)
 {
-	return gm_op_is_collective(entry->task.op) ? entry->ask.n
-						   : entry->task.n;
+	return gm_ops_is_collective(entry->task.op) ? entry->ask.n
+						    : entry->task.n;
 }
 
 /*

@@ -236,7 +236,7 @@ static uint64_t serve_entry(struct gm_worker_session *s,
 			serve_buffer(s, &verdict, batch, timing);
 			return 0;
 		}
-		if (gm_op_is_collective(verdict.task.op))
+		if (gm_ops_is_collective(verdict.task.op))
 			gm_collective_refused(s, &verdict, rc);
 		if (is_second)
 			gm_batch_end(batch, rc);

@@ -45,7 +45,7 @@ static inline int count_run(struct gm_backend_device *dev,
 			    uint64_t count)
 {
 	struct counting *k = (struct counting *)dev;
-	uint64_t bytes = count * gm_task_dtype_bytes(task->dtype);
+	uint64_t bytes = count * gm_ops_dtype_bytes(task->dtype);
 
 	k->runs++;
 	k->elements += count;

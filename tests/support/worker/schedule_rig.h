@@ -60,7 +60,7 @@ static inline int count_run(struct gm_backend_device *dev,
 {
 	(void)dev;
 	(void)first;
-	whose(task->dst)->bytes += count * gm_task_dtype_bytes(task->dtype);
+	whose(task->dst)->bytes += count * gm_ops_dtype_bytes(task->dtype);
 	return 0;
 }
 

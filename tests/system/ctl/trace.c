@@ -112,7 +112,7 @@ static void jobs_are_written(pid_t client)
 		  process) != NULL);
 	json_array_foreach(json_object_get(json, "traceEvents"), i, event)
 		scales +=
-		strcmp(text(event, "name"), "SCALE") == 0 &&
+		strcmp(text(event, "name"), "scale") == 0 &&
 		number(json_object_get(event, "args"), "elements") == 1000000;
 	EQ((intmax_t)scales, (intmax_t)chrome_n);
 	json_decref(json);

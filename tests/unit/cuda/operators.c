@@ -83,6 +83,9 @@ static void what_there_is_not(void)
 
 static void results_of_reductions(void)
 {
+	EQ(gm_operators_of(GPUMAP_OP_FILL), GM_OPERATOR_FILL);
+	EQ(gm_operators_of(GPUMAP_OP_MAX), GM_OPERATOR_MAX);
+	EQ(gm_operators_of(GPUMAP_OP_COPY), GM_OPERATORS);
 	EQ(gm_operators_result(GM_OPERATOR_SUM, GPUMAP_DTYPE_U8),
 	   GPUMAP_DTYPE_U64);
 	EQ(gm_operators_result(GM_OPERATOR_SUM, GPUMAP_DTYPE_I32),

@@ -56,7 +56,7 @@ static void all_dtypes_are_copied_and_filled(void)
 {
 	int failed = 0;
 
-	for (uint32_t dtype = 0; gm_task_dtype_bytes(dtype); dtype++) {
+	for (uint32_t dtype = 0; gm_ops_dtype_bytes(dtype); dtype++) {
 		struct trial t = { GPUMAP_OP_FILL, dtype, 777, { 4096, 64 },
 				   { true, true }, 0,     0 };
 
@@ -123,9 +123,9 @@ static void short_jobs_of_every_length(void)
 		};
 
 		/* Those of 16 bits begin within a word as well. */
-		if (gm_task_dtype_bytes(gm_op_result(t.op, t.dtype, t.to)) == 2)
+		if (gm_ops_dtype_bytes(gm_ops_result(t.op, t.dtype, t.to)) == 2)
 			t.at[0] += 2;
-		if (gm_task_dtype_bytes(t.dtype) == 2)
+		if (gm_ops_dtype_bytes(t.dtype) == 2)
 			t.at[1] += 2 * (n % 2);
 		failed += !trial_holds(&b, &t);
 	}

@@ -94,7 +94,7 @@ static void short_ones(size_t o, uint32_t dtype)
 			      (enum numbers)(i % 3));
 		pass = holds(o, dtype, n, i % 2 ? n : 1 + dice(n));
 	}
-	tap_check(pass, gm_op_name(ops[o].op), __FILE__, __LINE__);
+	tap_check(pass, gm_ops_name(ops[o].op), __FILE__, __LINE__);
 }
 
 /* The extreme one of two zeros, by its sign. */

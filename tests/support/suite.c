@@ -11,7 +11,9 @@
  *				run this one
  *
  * Each case runs in a process of its own.  One that has not ended after
- * TAP_LIMIT seconds (900) is killed, and named.
+ * TAP_LIMIT seconds (900) is killed, and named.  Processes that a case leaves
+ * behind, in whatever session or process group, are killed at its end: the
+ * suite is the reaper of their orphans.
  *
  * A case that executes /proc/self/exe comes back to itself with the arguments
  * that it gave: TAP_CASE in the environment names it.  Where the environment is
@@ -74,30 +76,89 @@ static long limit_s(void)
 	return n > 0 ? n : LIMIT_S;
 }
 
-/* The status that a shell would show. */
-static int wait_for(const char *name, pid_t pid, const sigset_t *child)
+static struct timespec in_limit(void)
 {
-	struct timespec until, now, left;
-	int status;
+	struct timespec until;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += limit_s();
-	while (waitpid(pid, &status, WNOHANG) == 0) {
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		if (now.tv_sec >= until.tv_sec) {
-			kill(pid, SIGKILL);
-			waitpid(pid, &status, 0);
-			printf("Bail out! %s has not ended after %ld s\n", name,
-			       limit_s());
-			return 99;
-		}
-		left = (struct timespec){ .tv_sec = until.tv_sec - now.tv_sec };
-		sigtimedwait(child, NULL, &left);
-	}
-	if (WIFEXITED(status))
+	return until;
+}
+
+/* Wait for the next SIGCHLD.  Returns false from @until on. */
+static bool nap(const struct timespec *until, const sigset_t *child)
+{
+	struct timespec now, left;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (now.tv_sec >= until->tv_sec)
+		return false;
+	left = (struct timespec){ .tv_sec = until->tv_sec - now.tv_sec };
+	sigtimedwait(child, NULL, &left);
+	return true;
+}
+
+static void kill_children(void)
+{
+	char path[64];
+	FILE *list;
+	int pid;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+	list = fopen(path, "re");
+	while (list != NULL && fscanf(list, "%d", &pid) == 1)
+		kill(pid, SIGKILL);
+	if (list != NULL)
+		fclose(list);
+}
+
+/* Until there are no children: those of a child that ends become ours. */
+static bool kill_descendants(const sigset_t *child)
+{
+	struct timespec until = in_limit();
+	pid_t pid;
+
+	do {
+		kill_children();
+		do
+			pid = waitpid(-1, NULL, WNOHANG);
+		while (pid > 0);
+	} while (pid == 0 && nap(&until, child));
+	return pid < 0;
+}
+
+/* Wait for the case, and for orphans that end before it.  Returns false where
+ * its limit is up. */
+static bool wait_for(pid_t pid, const sigset_t *child, int *ret_status)
+{
+	struct timespec until = in_limit();
+	pid_t ended;
+
+	do {
+		do
+			ended = waitpid(-1, ret_status, WNOHANG);
+		while (ended > 0 && ended != pid);
+	} while (ended == 0 && nap(&until, child));
+	return ended == pid;
+}
+
+/* The status that a shell would show. */
+static int end_of(const char *name, pid_t pid, const sigset_t *child)
+{
+	int status = 0;
+	bool ended = wait_for(pid, child, &status);
+
+	if (!kill_descendants(child))
+		printf("Bail out! a process of %s cannot be killed\n", name);
+	else if (!ended)
+		printf("Bail out! %s has not ended after %ld s\n", name,
+		       limit_s());
+	else if (WIFEXITED(status))
 		return WEXITSTATUS(status);
-	printf("Bail out! %s was ended by signal %d\n", name, WTERMSIG(status));
-	return 128 + WTERMSIG(status);
+	else
+		printf("Bail out! %s was ended by signal %d\n", name,
+		       WTERMSIG(status));
+	return ended && WIFSIGNALED(status) ? 128 + WTERMSIG(status) : 99;
 }
 
 /* In a process that ends with this one. */
@@ -112,6 +173,7 @@ static int run_case(const struct tap_case *c, int argc, char **argv)
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &child, &before);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	setenv("TAP_CASE", name_of(c, name), 1);
 	fflush(stdout);
 	pid = fork();
@@ -126,7 +188,7 @@ static int run_case(const struct tap_case *c, int argc, char **argv)
 		printf("Bail out! fork: %s\n", strerror(errno));
 		return 99;
 	}
-	status = wait_for(name, pid, &child);
+	status = end_of(name, pid, &child);
 	fflush(stdout);
 	return status;
 }

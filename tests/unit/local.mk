@@ -1,7 +1,15 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# tests/unit: one module of the product at a time, linked in; no agent runs.
+# tests/unit: one module of the product at a time, and main() of the suites,
+# linked in; no agent runs.
+
+gm_suites += tests/suites/unit_support
+gm_unit_support = \
+	%reldir%/support/suite.c
+tests_suites_unit_support_SOURCES = $(gm_unit_support)
+tests_suites_unit_support_LDADD = tests/libsupport.la
+gm_cases += $(gm_unit_support)
 
 gm_suites += tests/suites/unit_shm
 gm_unit_shm = \

@@ -93,7 +93,6 @@ static inline void make(void)
 {
 	agent_make(&agent, NULL);
 	snprintf(folder, sizeof(folder), "%s-programs", agent.dir);
-	umask(022);
 	if (mkdir(folder, 0755) != 0)
 		exit(99);
 	atexit(remove_folder);

@@ -13,7 +13,8 @@
  * Each case runs in a process of its own.  One that has not ended after
  * TAP_LIMIT seconds (900) is killed, and named.  Processes that a case leaves
  * behind, in whatever session or process group, are killed at its end: the
- * suite is the reaper of their orphans.
+ * suite is the reaper of their orphans.  The umask is 022, and no signal but
+ * SIGHUP is ignored.
  *
  * A case that executes /proc/self/exe comes back to itself with the arguments
  * that it gave: TAP_CASE in the environment names it.  Where the environment is
@@ -26,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -161,6 +163,20 @@ static int end_of(const char *name, pid_t pid, const sigset_t *child)
 	return ended && WIFSIGNALED(status) ? 128 + WTERMSIG(status) : 99;
 }
 
+/* As from a terminal, whatever has started the suite: a shell's background has
+ * SIGINT ignored.  SIGHUP stays ignored, for nohup. */
+static void be_ordinary(void)
+{
+	struct sigaction action;
+
+	umask(022);
+	for (int i = 1; i < NSIG; i++) {
+		if (i != SIGHUP && sigaction(i, NULL, &action) == 0 &&
+		    action.sa_handler == SIG_IGN)
+			signal(i, SIG_DFL);
+	}
+}
+
 /* In a process that ends with this one. */
 static int run_case(const struct tap_case *c, int argc, char **argv)
 {
@@ -182,6 +198,7 @@ static int run_case(const struct tap_case *c, int argc, char **argv)
 		sigprocmask(SIG_SETMASK, &before, NULL);
 		if (getppid() != parent)
 			_exit(99);
+		be_ordinary();
 		exit(c->run(argc, argv));
 	}
 	if (pid < 0) {

@@ -391,7 +391,6 @@ static void a_file_is_whole(void)
 
 	snprintf(path, sizeof(path), "%s/gpumap.prom", agent.dir);
 	snprintf(missing, sizeof(missing), "%s/none/gpumap.prom", agent.dir);
-	umask(022);
 	EQ(textfile(path, NULL), 0);
 	EQ(textfile(path, NULL), 0); /* in the place of the first */
 	EQ(stat(path, &st), 0);

@@ -2,14 +2,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The suite ends the processes that a case leaves behind.  The cases are this
- * file again, in a suite of their own, with their output in a pipe: its end
- * comes when no process holds the pipe.
+ * The suite ends the processes that a case leaves behind, and hides from a case
+ * how the suite was called.  The cases are this file again, in a suite of their
+ * own, with their output in a pipe: its end comes when no process holds the
+ * pipe.
  */
 
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,9 +39,20 @@ static void leave_an_orphan(void)
 	waitpid(pid, NULL, 0);
 }
 
+/* The test has started the suite with another umask, and ignores SIGINT. */
+static bool is_ordinary(void)
+{
+	struct sigaction action;
+
+	return umask(0) == 022 && sigaction(SIGINT, NULL, &action) == 0 &&
+	       action.sa_handler == SIG_DFL;
+}
+
 static int play(const char *part)
 {
 	leave_an_orphan();
+	if (strcmp(part, "passes") == 0)
+		return is_ordinary() ? 0 : 4;
 	if (strcmp(part, "is killed") == 0)
 		raise(SIGKILL);
 	while (strcmp(part, "hangs") == 0)
@@ -83,6 +96,8 @@ static struct heard run_part(const char *part)
 	pid = fork();
 	if (pid == 0) {
 		dup2(ends[1], STDOUT_FILENO);
+		umask(077);
+		signal(SIGINT, SIG_IGN);
 		unsetenv("TAP_CASE");
 		setenv("TAP_LIMIT", strcmp(part, "hangs") == 0 ? "1" : "900",
 		       1);

@@ -473,7 +473,6 @@ static void session_sizes_are_checked(void)
 	close(fd);
 }
 
-/* A client cannot change the size of its session's memory. */
 /* A session's page may say anything of the models that it loads. */
 static void words_about_loads_are_checked(void)
 {
@@ -486,11 +485,13 @@ static void words_about_loads_are_checked(void)
 		{ 1, (uint64_t)INT64_MAX + 1, 0, 0 },
 		{ 7, 0, 0, 0 },
 	};
-	struct gpumap *map = story_attach(&agent);
 	struct gpumap_session_info info = { 0 };
+	struct gpumap *map;
 	char path[128];
 	struct raw c;
 
+	OK(story_gives_back(agent.pid, held)); /* no session is ending */
+	map = story_attach(&agent);
 	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
 	EQ(raw_open_queue(&c, path, 0, 16, 4096), 0);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -505,6 +506,7 @@ static void words_about_loads_are_checked(void)
 	gpumap_detach(map);
 }
 
+/* A client cannot change the size of its session's memory. */
 static void session_memory_is_sealed(void)
 {
 	struct gm_session_open open = { .range_bytes = 4096 };

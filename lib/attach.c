@@ -58,18 +58,20 @@ static int map_named(struct gpumap *map, uid_t owner)
 
 /* The owner of the runtime directory decides which process answers on the
  * socket there.  Where this process does not see the directory, it believes
- * root's agent, and one of its own user. */
+ * root's agent, and one of its own user.  The reason of a failure is that of a
+ * file which is there. */
 static int map_by_name(struct gpumap *map)
 {
 	struct stat dir;
-	int ret;
+	int ret, own;
 
 	if (stat(map->runtime_dir, &dir) == 0 && S_ISDIR(dir.st_mode))
 		return map_named(map, dir.st_uid);
 	ret = map_named(map, 0);
-	if (ret != 0 && geteuid() != 0 && map_named(map, geteuid()) == 0)
-		ret = 0;
-	return ret;
+	if (ret == 0 || geteuid() == 0)
+		return ret;
+	own = map_named(map, geteuid());
+	return own == 0 || ret == -ENOENT ? own : ret;
 }
 
 /* The agent that hands the file over owns it.  @why receives a sentence on

@@ -20,6 +20,8 @@
 
 #define STEP_MS 5
 #define NO_CUDA "\n[cuda]\nenabled = off\n"
+/* Several tests run at once, where /dev/shm may have 64 MiB. */
+#define SMALL_SEGMENT "\n[segment]\nsize = 4M\n"
 
 /* Paths that are removed at the end of this process, whatever became of the
  * struct that a test had on its stack. */
@@ -112,10 +114,9 @@ void agent_every_node(struct agent *a)
 	shm_names_remove_dir(dir);
 }
 
-/* Only tests of GPUs ask which GPUs this machine has. */
-static bool says_cuda(const char *config)
+static bool says(const char *config, const char *section)
 {
-	return config != NULL && strstr(config, "[cuda]") != NULL;
+	return config != NULL && strstr(config, section) != NULL;
 }
 
 void agent_configure(struct agent *a, const char *config)
@@ -123,7 +124,8 @@ void agent_configure(struct agent *a, const char *config)
 	FILE *file = fopen(a->config, "we");
 
 	if (file == NULL || fputs(config != NULL ? config : "", file) < 0 ||
-	    (!says_cuda(config) && fputs(NO_CUDA, file) < 0) ||
+	    (!says(config, "[cuda]") && fputs(NO_CUDA, file) < 0) ||
+	    (!says(config, "[segment]") && fputs(SMALL_SEGMENT, file) < 0) ||
 	    fclose(file) != 0)
 		die(a->config);
 	agent_every_node(a);

@@ -53,8 +53,9 @@ struct agent {
  *
  * config	text of gpumapd.conf, NULL for every default
  *
- * Its host rows are of one NUMA node, whatever the machine has, and it has no
- * CUDA rows unless @config has a section about them.
+ * Its host rows are of one NUMA node, whatever the machine has, it has no CUDA
+ * rows unless @config has a section about them, and the segment of 4 MiB unless
+ * @config has a section about that.
  * Ends the test program where it fails: nothing can be tested then.
  */
 void agent_make(struct agent *a, const char *config);

@@ -97,6 +97,15 @@ EXTRA_DIST += %reldir%/model/share_store.pml
 EXTRA_DIST += %reldir%/model/state.pml
 EXTRA_DIST += %reldir%/model/wait.pml
 
+# Tests load stand-ins by LD_PRELOAD, which parts its paths at blanks.
+check_DATA = gm_path
+gm_path:
+	@case '$(abs_top_builddir)' in *[[:space:]]*) \
+	  echo "make check: the path of the build folder has a blank, which" \
+	    "LD_PRELOAD does not take: build in another folder" >&2; \
+	  exit 1;; \
+	esac
+
 TEST_EXTENSIONS = .sh .c
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) \
 	$(top_srcdir)/contrib/build-aux/tap-driver.sh
@@ -208,4 +217,5 @@ format:
 		xargs -0 clang-format -i
 
 .PHONY: check-torture check-tsan check-gpu gm_gpu_programs gm_gpu_install \
+	gm_path \
 	stage bench fuzz-targets abi-check abi-baseline format

@@ -143,7 +143,8 @@ static bool start(void)
 	snprintf(text, sizeof(text),
 		 "[host]\nrows = 1\n[masks]\nbytes = 256M\n"
 		 "[socket]\nmode = %s\ngroup = %u\n",
-		 geteuid() == 0 ? "0660" : "0600", STRANGER);
+		 geteuid() == 0 ? "0660" : "0600",
+		 geteuid() == 0 ? STRANGER : getegid());
 	cuda_scene_agent(&m.scene, &m.agent, "", text);
 	if (!OK(agent_start(&m.agent)))
 		return false;

@@ -197,8 +197,8 @@ static bool begin(const char *refresh)
 	snprintf(config, sizeof(config),
 		 "[host]\nrows = 1\n[agent]\nrefresh = %s\n"
 		 "[limits]\nimports-per-uid = 2\n"
-		 "[socket]\nmode = 0660\ngroup = 61364\n",
-		 refresh);
+		 "[socket]\nmode = 0660\ngroup = %u\n",
+		 refresh, geteuid() == 0 ? STRANGER : getegid());
 	cuda_scene_agent(&m.scene, &m.agent, "", config);
 	return OK(agent_start(&m.agent)) &&
 	       OK((m.map = story_attach(&m.agent)) != NULL) &&

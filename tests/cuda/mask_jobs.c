@@ -501,7 +501,7 @@ static bool start(const char *mode)
 	snprintf(text, sizeof(text),
 		 "[host]\nrows = 1\n[socket]\nmode = %s\ngroup = %u\n"
 		 "[masks]\nbytes = 16M\n",
-		 mode, STRANGER);
+		 mode, geteuid() == 0 ? STRANGER : getegid());
 	cuda_scene_agent(&scene, &agent, "", text);
 	if (!OK(agent_start(&agent)))
 		return false;

@@ -58,20 +58,6 @@ static void gives_back(void)
 	OK(story_gives_back(agent.pid, held));
 }
 
-/* Until the row's worker has no file of ours open. */
-static bool lets_go(uint32_t row)
-{
-	int n = -1;
-
-	for (int i = 0; i < 5000 && n != 0; i++) {
-		n = story_holds((pid_t)story_device(map, row).worker_pid,
-				"agent-load.");
-		if (n != 0)
-			story_nap(1000);
-	}
-	return n == 0;
-}
-
 /* ---- the story --------------------------------------------------------- */
 
 static uint32_t card(void)
@@ -154,7 +140,7 @@ static void a_file_is_forgotten_before_its_turn(void)
 	cuda_scene_mend(&stage_scene);
 	EQ(story_device(map, 0).restarts, restarts);
 	gpumap_session_close(session);
-	OK(lets_go(0));
+	story_lets_go((pid_t)story_device(map, 0).worker_pid, "agent-load.");
 	close(fd);
 	gives_back();
 }

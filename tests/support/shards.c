@@ -171,20 +171,12 @@ bool shards_taken(struct gpumap *map, uint64_t bytes)
 	return false;
 }
 
-bool shards_let_go(struct gpumap *map)
+void shards_let_go(struct gpumap *map)
 {
-	int n = 1;
+	for (uint32_t row = 0; row < gpumap_device_count(map); row++) {
+		pid_t pid = (pid_t)story_device(map, row).worker_pid;
 
-	for (int i = 0; i < 5000 && n > 0; i++) {
-		n = 0;
-		for (uint32_t row = 0; row < gpumap_device_count(map); row++) {
-			pid_t pid = (pid_t)story_device(map, row).worker_pid;
-
-			if (pid > 0)
-				n += story_holds(pid, "agent-model.") > 0;
-		}
-		if (n > 0)
-			story_nap(1000);
+		if (pid > 0)
+			story_lets_go(pid, "agent-model.");
 	}
-	return n == 0;
 }

@@ -54,6 +54,6 @@ int shards_map(struct gpumap *map, const char *name, const char *spec);
 bool shards_taken(struct gpumap *map, uint64_t bytes);
 
 /* Check that no worker has a file of it open any more. */
-bool shards_let_go(struct gpumap *map);
+void shards_let_go(struct gpumap *map);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include "tests/support/story.h"
 
+#include <fcntl.h>
+
 int story_rounds_or(int n)
 {
 	const char *rounds = getenv("GM_ROUNDS");
@@ -146,6 +148,34 @@ int story_holds(pid_t pid, const char *what)
 	if (maps)
 		fclose(maps);
 	return n;
+}
+
+bool story_sees(pid_t pid, int n)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && (errno == EACCES || errno == EPERM)) {
+		SKIP(n, "needs root, to see what another process holds");
+		return false;
+	}
+	if (fd >= 0)
+		close(fd);
+	return true;
+}
+
+void story_lets_go(pid_t pid, const char *what)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	if (!story_sees(pid, 1))
+		return;
+	while (story_holds(pid, what) > 0 && story_now() < until)
+		story_nap(1000);
+	if (!OK(story_holds(pid, what) <= 0))
+		NOTE("%s is held", what);
 }
 
 int story_holds_at_rest(pid_t pid)

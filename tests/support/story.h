@@ -77,6 +77,14 @@ bool story_back(const struct gpumap *map, uint32_t row, uint32_t restarts);
  * descriptors for NULL.  -1: it cannot be looked at, or is gone. */
 int story_holds(pid_t pid, const char *what);
 
+/* May this process see what @pid holds?  Skips @n checks where only root may:
+ * the kernel hides what a process has that may not be dumped, as workers. */
+bool story_sees(pid_t pid, int n);
+
+/* Wait until a process holds nothing that is named @what, or is gone, and check
+ * it.  Skipped where this process may not see that. */
+void story_lets_go(pid_t pid, const char *what);
+
 /* How many descriptors a process has once it gets and gives up no more. */
 int story_holds_at_rest(pid_t pid);
 

@@ -213,16 +213,19 @@ static void it_is_unloaded(struct gpumap_session *session, uint64_t square)
 	float *memory = arena(session, 0);
 	struct gpumap_job job = square_job(square, memory);
 	pid_t worker = program_worker(0);
+	bool sees = story_sees(worker, 2);
 	uint64_t again = 0;
 
-	OK(story_holds(worker, "gpumap-program") > 0);
+	if (sees)
+		OK(story_holds(worker, "gpumap-program") > 0);
 	EQ(story_buffer(session, square).kind, GPUMAP_BUFFER_PROGRAM);
 	EQ(story_buffer(session, square).bytes, 0);
 	EQ(story_buffer(session, square).row, UINT32_MAX);
 	EQ(gpumap_program_unload(session, square), 0);
 	EQ(gpumap_program_unload(session, square), -ESTALE);
 	EQ(story_run(session, 0, &job), -ESTALE);
-	EQ(story_holds(worker, "gpumap-program"), 0);
+	if (sees)
+		EQ(story_holds(worker, "gpumap-program"), 0);
 	EQ(gpumap_program_load(session, 0, "square", &again), 0);
 	OK(again != square);
 	job = square_job(again, memory);

@@ -498,10 +498,7 @@ static void die_at(const char *point, uint32_t flags)
 		    ticket);
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))))
 		copy_until_right(ticket, flags);
-	for (int i = 0; i < 5000 && story_holds(agent.pid, "gpumap-stage") > 0;
-	     i++)
-		story_nap(1000);
-	EQ(story_holds(agent.pid, "gpumap-stage"), 0);
+	story_lets_go(agent.pid, "gpumap-stage");
 	stage_recovered(&agent, map, ticket);
 }
 
@@ -587,10 +584,8 @@ static void nothing_is_left(int held)
 	for (uint32_t row = 0; row < ROWS; row++) {
 		pid_t pid = (pid_t)story_device(map, row).worker_pid;
 
-		while (story_holds(pid, "gpumap-stage") > 0 &&
-		       story_now() < until)
-			story_nap(1000);
-		OK(story_holds(pid, "gpumap-stage") <= 0);
+		if (pid > 0)
+			story_lets_go(pid, "gpumap-stage");
 	}
 }
 

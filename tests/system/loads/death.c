@@ -110,7 +110,7 @@ static void a_worker_dies_at_any_instant(void)
 
 static void a_client_dies_at_any_instant(void)
 {
-	int fd = load_file(".", BYTES), held = 0;
+	int fd = load_file(".", BYTES);
 	pid_t worker = (pid_t)story_device(map, 0).worker_pid;
 
 	for (int round = 0; round < story_rounds(); round++) {
@@ -134,14 +134,8 @@ static void a_client_dies_at_any_instant(void)
 		waitpid(pid, NULL, 0);
 	}
 	close(fd);
-	for (int i = 0; i < 10000; i++) {
-		held = story_holds(agent.pid, "agent-load.") +
-		       story_holds(worker, "agent-load.");
-		if (held == 0)
-			break;
-		story_nap(1000);
-	}
-	EQ(held, 0);
+	story_lets_go(agent.pid, "agent-load.");
+	story_lets_go(worker, "agent-load.");
 	EQ(story_device(map, 0).worker_pid, worker);
 }
 

@@ -88,18 +88,10 @@ static void gives_back(void)
 	OK(story_gives_back(agent.pid, held));
 }
 
-/* Wait until the row's worker has none of this test's files open. */
-static bool lets_go(uint32_t row)
+/* Check that row 0's worker has none of this test's files open. */
+static void worker_lets_go(void)
 {
-	int n = -1;
-
-	for (int i = 0; i < 5000 && n != 0; i++) {
-		n = story_holds((pid_t)story_device(map, row).worker_pid,
-				"agent-load.");
-		if (n != 0)
-			story_nap(1000);
-	}
-	return n == 0;
+	story_lets_go((pid_t)story_device(map, 0).worker_pid, "agent-load.");
 }
 
 /* ---- every byte --------------------------------------------------------- */
@@ -153,7 +145,7 @@ static void files_of_all_sizes_load(const char *folder)
 		close(fd);
 	}
 	gpumap_session_close(session);
-	OK(lets_go(0));
+	worker_lets_go();
 	gives_back();
 }
 
@@ -527,7 +519,7 @@ static void a_file_is_forgotten_when_it_is_loaded(void)
 		EQ(gpumap_submit(session, 0, &job, 1), -ESTALE);
 	}
 	/* The files are closed before the session is. */
-	OK(lets_go(0));
+	worker_lets_go();
 	gpumap_session_close(session);
 	close(fd);
 	gives_back();
@@ -551,7 +543,7 @@ static void files_come_and_go(void)
 			status = gpumap_buffer_unregister(session, file);
 	}
 	EQ(status, 0);
-	OK(lets_go(0));
+	worker_lets_go();
 	gpumap_session_close(session);
 	close(fd);
 	gives_back();

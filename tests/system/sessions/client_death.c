@@ -127,7 +127,8 @@ static bool neighbour_works(int round)
 
 /* ---- rounds ------------------------------------------------------------ */
 
-/* Shared memory of all sessions that the agent and its workers hold. */
+/* Shared memory of all sessions that the agent holds, and those of its workers
+ * that this process may look at. */
 static int held_by_all(void)
 {
 	int n = story_holds(agent.pid, "gpumap-");
@@ -135,6 +136,8 @@ static int held_by_all(void)
 	for (uint32_t row = 0; row < 2; row++) {
 		pid_t worker = (pid_t)story_device(map, row).worker_pid;
 
+		if (!story_sees(worker, 0))
+			continue;
 		n += story_holds(worker, "gpumap-arena");
 		n += story_holds(worker, "gpumap-queues");
 	}
@@ -248,6 +251,7 @@ static void killed_client_leaves_nothing(void)
 	EQ(sum.unborn, 0);
 	EQ(sum.undead, 0);
 	EQ(sum.held, 0);
+	story_sees((pid_t)story_device(map, 0).worker_pid, 1);
 	EQ(sum.kept, 0);
 	EQ(sum.disturbed, 0);
 	EQ(story_device(map, 0).restarts, 0);

@@ -570,7 +570,7 @@ static int check_import(struct gm_connection *c, const struct gm_import *ask,
 int gm_exports_import_handle(struct gm_connection *c,
 			     const struct gm_request *r)
 {
-	struct gm_export *export;
+	struct gm_export *export = NULL;
 	struct gm_import ask;
 	int error;
 

@@ -64,7 +64,7 @@ static void lists_are_read_and_written(void)
 static void a_text_that_does_not_fit_is_not_written(void)
 {
 	struct gm_idset set;
-	char text[6] = "before";
+	char text[7] = "before";
 
 	EQ(gm_idset_parse("0-3,8", &set), 5);
 	EQ(gm_idset_format(&set, text, 5), -ENOBUFS);

@@ -242,7 +242,7 @@ struct gm_cuda_slot *gm_cuda_slot_free(struct gm_cuda_lane *lane)
 static int write_word(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 		      struct gm_cuda_slot *slot)
 {
-	union gm_cu_mem_op op = { 0 };
+	union gm_cu_mem_op op = { .size = { 0 } };
 	int rc;
 
 	slot->queried = true;

@@ -154,9 +154,10 @@ static void tell_pending(struct gm_monitor *s)
 	while (s->n_pending) {
 		const struct gm_pending *p = &s->pending[s->first_pending];
 		struct gm_probe_wire wire = { .type = p->type,
-					      .serial = p->serial,
-					      .event = p->event };
+					      .serial = p->serial };
 
+		/* An initializer of a member leaves the rest of the union. */
+		wire.event = p->event;
 		memcpy(wire.uuid, p->uuid, sizeof(wire.uuid));
 		if (!say(s, &wire))
 			return;

@@ -311,7 +311,7 @@ static void a_word_follows_the_bytes_before_it(void)
 
 static CUstreamBatchMemOpParams write_op(CUdeviceptr at, uint64_t value)
 {
-	CUstreamBatchMemOpParams op = { 0 };
+	CUstreamBatchMemOpParams op = { .pad = { 0 } };
 
 	op.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
 	op.writeValue.address = at;

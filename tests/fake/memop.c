@@ -189,7 +189,7 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 static CUresult one(CUstream stream, CUstreamBatchMemOpType type,
 		    CUdeviceptr address, uint64_t value, unsigned int flags)
 {
-	CUstreamBatchMemOpParams p = { 0 };
+	CUstreamBatchMemOpParams p = { .pad = { 0 } };
 
 	p.writeValue.operation = type;
 	p.writeValue.address = address;

@@ -211,7 +211,7 @@ static void send_reply(struct gm_connection *c, struct gm_control *header,
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(GM_CONTROL_FDS_MAX * sizeof(int))];
-	} control = { 0 };
+	} control = { .bytes = { 0 } };
 	struct msghdr message = { .msg_iov = record, .msg_iovlen = 3 };
 
 	if (c->source.fd < 0)

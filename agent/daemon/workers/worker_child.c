@@ -121,7 +121,7 @@ int gm_worker_child_send(struct gm_worker_process *worker,
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(4 * sizeof(int))];
-	} control = { 0 };
+	} control = { .bytes = { 0 } };
 	struct iovec record = { (void *)wire, sizeof(*wire) };
 	struct msghdr message = { .msg_iov = &record, .msg_iovlen = 1 };
 

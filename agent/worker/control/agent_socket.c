@@ -105,7 +105,7 @@ int gm_agent_socket_send(int pair, const struct gm_wire *wire, int fd,
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
+	} control = { .bytes = { 0 } };
 	struct iovec data = { (void *)(uintptr_t)wire, sizeof(*wire) };
 	struct msghdr msg = { .msg_iov = &data, .msg_iovlen = 1 };
 	ssize_t n;

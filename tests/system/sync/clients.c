@@ -168,7 +168,7 @@ static void descriptors_are_not_taken(void)
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
+	} control = { .bytes = { 0 } };
 	struct gm_control request = request_of(999, 1);
 	struct iovec record = { &request, sizeof(request) };
 	struct msghdr message = { .msg_iov = &record,

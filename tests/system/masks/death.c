@@ -209,7 +209,7 @@ TAP_CASE()
 		if (POINTS)
 			every_point_is_survived();
 		else
-			SKIP(1, "no test points in this build");
+			SKIP(1, "needs --enable-testpoints");
 	}
 	gpumap_detach(map);
 	if (tap_failures)

@@ -286,7 +286,7 @@ TAP_CASE()
 		if (POINTS)
 			a_death_in_the_middle_is_told();
 		else
-			SKIP(1, "no test points are built in");
+			SKIP(1, "needs --enable-testpoints");
 	}
 	gpumap_detach(other);
 	story_finish(&agent, map);

@@ -203,7 +203,7 @@ static void death_at_every_point(void)
 	int n = rounds(4) / 4, wrong = 0;
 
 	if (!tap_has_points()) {
-		SKIP(4, "built without --enable-testpoints");
+		SKIP(4, "needs --enable-testpoints");
 		return;
 	}
 	n = n > 0 ? n : 1;

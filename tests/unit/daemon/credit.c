@@ -358,7 +358,7 @@ static void a_row_never_has_more_in_use_than_reserved(void)
 #ifdef GM_TESTPOINTS
 	OK(WIFSIGNALED(status));
 #else
-	SKIP(1, "built without --enable-testpoints");
+	SKIP(1, "needs --enable-testpoints");
 #endif
 	EQ(reserved(0), 0);
 	EQ(used(0), 0);

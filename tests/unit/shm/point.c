@@ -184,7 +184,7 @@ TAP_CASE()
 TAP_CASE()
 {
 	STR(TEXT_OF(GM_POINT("ring_push_visible")), "((void)0)");
-	SKIP(1, "the rest needs --enable-testpoints");
+	SKIP(1, "needs --enable-testpoints");
 	return tap_done();
 }
 

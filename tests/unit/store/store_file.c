@@ -188,7 +188,7 @@ static void deaths(void)
 
 static void deaths(void)
 {
-	SKIP(1, "built without --enable-testpoints");
+	SKIP(1, "needs --enable-testpoints");
 }
 
 #endif

@@ -165,7 +165,7 @@ static void one_dies_of_a_pair(uint32_t row)
 	if (!nccl_open(session, "cards", 20 * MIB, &g))
 		return;
 	EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
-	nccl_slow_down(pair.root, 800);
+	nccl_slow_down(pair.root, 8000);
 	EQ(cards_submit(&g, &pair, 1), 0);
 	story_nap(20000);
 	kill((pid_t)device.worker_pid, SIGKILL);
@@ -370,7 +370,7 @@ static void the_agent_dies(bool is_busy)
 	for (uint32_t row = 0; row < 4; row++)
 		pids[row] = story_device(map, row).worker_pid;
 	if (is_busy) {
-		nccl_slow_down(2, 100);
+		nccl_slow_down(2, 8000);
 		EQ(cards_submit(&g, &whole, 5), 0);
 		story_nap(20000);
 	}

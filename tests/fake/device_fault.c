@@ -6,15 +6,32 @@
 #define XID_OFF_THE_BUS 79
 #define LOOK_NS         1000000
 
+static bool is_mended(void)
+{
+	bool is_mended;
+
+	fake_lock(&fake.hw);
+	is_mended = fake.hw.board->plan.n_faults + fake.hw.plan.n_faults == 0;
+	fake_unlock(&fake.hw);
+	return is_mended;
+}
+
 static bool is_gone(uint32_t gpu)
 {
 	bool is_lost;
 
 	fake_lock(&fake.hw);
-	is_lost = fake.hw.board->gpus[gpu].is_lost ||
-		  fake.hw.board->plan.n_faults + fake.hw.plan.n_faults == 0;
+	is_lost = fake.hw.board->gpus[gpu].is_lost;
 	fake_unlock(&fake.hw);
-	return is_lost;
+	return is_lost || is_mended();
+}
+
+void fake_take_time(uint64_t ns)
+{
+	uint64_t until = fake_now_ns() + ns;
+
+	while (ns != 0 && fake_now_ns() < until && !is_mended())
+		fake_sleep_ns(ns < LOOK_NS ? ns : LOOK_NS);
 }
 
 /* For ever: until the card is lost, or the plan that says so taken away. */
@@ -71,6 +88,6 @@ CUresult fake_strike(struct fake_context *ctx, enum fake_fault_on on)
 		what = *fault;
 	fake_unlock(&fake.hw);
 
-	fake_sleep_ns(takes_ns);
+	fake_take_time(takes_ns);
 	return fault ? apply_fault(gpu, &what) : CUDA_SUCCESS;
 }

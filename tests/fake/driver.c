@@ -44,7 +44,7 @@ static CUresult power_on(void)
 	exit_ns = exit_takes ? exit_takes->value : 0;
 	result = fails ? (CUresult)fails->value : CUDA_SUCCESS;
 	fake_unlock(&fake.hw);
-	fake_sleep_ns(takes_ns);
+	fake_take_time(takes_ns);
 	if (!result && exit_ns)
 		fake_exit_slowly(exit_ns);
 	return result;

@@ -42,6 +42,7 @@ struct late {
 struct rig_node rig_nodes[RIG_NODES];
 struct rig_client rig_clients[RIG_CLIENTS];
 uint64_t rig_now, rig_timeout_ns;
+bool rig_fails;
 void (*rig_on_reserve)(unsigned int node, const char *name);
 
 static struct key keys[KEYS];
@@ -319,6 +320,13 @@ void rig_watch(unsigned int i)
 
 /* ---- agents -------------------------------------------------------------- */
 
+/* One of @n calls. */
+static bool fails(struct rig_node *node, uint64_t n)
+{
+	node->has_failed = rig_fails && !node->has_failed && dice(n) == 0;
+	return node->has_failed;
+}
+
 static struct rig_map *find_map(unsigned int node, const char *name)
 {
 	for (unsigned int i = 0; i < RIG_MAPS; i++)
@@ -379,7 +387,7 @@ static int reserve(struct gm_sync *sync, const struct gm_gang_record *record,
 	if (rig_on_reserve != NULL)
 		rig_on_reserve(i, name);
 	/* The answer may be lost. */
-	if (dice(50) == 0) {
+	if (fails(&rig_nodes[i], 50)) {
 		*ret_version = 0;
 		return dice(2) == 0 ? -ETIMEDOUT : -EAGAIN;
 	}
@@ -405,7 +413,7 @@ static int release(struct gm_sync *sync, const char *name)
 		rig_nodes[i].n_refused--;
 		return -EPERM;
 	}
-	if (dice(20) == 0)
+	if (fails(&rig_nodes[i], 20))
 		return -ECONNRESET;
 	map->version = 0;
 	return 0;

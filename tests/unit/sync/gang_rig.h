@@ -49,6 +49,7 @@ struct rig_node {
 	uint64_t rival;         /* bytes that others have */
 	bool is_taken;          /* others have a map of every name */
 	unsigned int n_refused; /* releases: it cannot look at its client */
+	bool has_failed;        /* the last call, by chance */
 };
 
 struct rig_client {
@@ -112,6 +113,9 @@ uint64_t rig_promised(unsigned int node);
 
 /* Keys in the store. */
 unsigned int rig_count_keys(void);
+
+/* Whether calls of agents fail by chance; never two of a node in succession. */
+extern bool rig_fails;
 
 /* Called when a node has reserved a map. */
 extern void (*rig_on_reserve)(unsigned int node, const char *name);

@@ -361,13 +361,14 @@ static struct ask {
 	bool is_told;
 	bool is_wanted;
 	bool was_whole; /* all have held at the same time */
-	uint64_t alone_ns[RIG_NODES];
+	uint64_t alone_ns[RIG_NODES][RIG_NODES]; /* one holds, another not */
 	uint64_t untold_ns[RIG_NODES];
 	uint64_t stays_ns[RIG_NODES];
 } asks[RIG_CLIENTS][RECENT];
 
 static struct ask *asked[RIG_CLIENTS]; /* NULL: it has none */
 static uint64_t cut_ns[RIG_NODES];     /* when it was cut off last, or healed */
+static uint64_t killed_ns[RIG_NODES];  /* when it was killed last */
 static unsigned int n_told, n_refused, n_lost, wrong;
 static bool may_cut;
 
@@ -400,6 +401,14 @@ static uint64_t limit(void)
 	return LIMIT;
 }
 
+/* The time of a node whose agent is away begins anew when it is killed: the
+ * others learn of that by its lease. */
+static uint64_t limit_of(unsigned int node, uint64_t from_ns)
+{
+	return (from_ns > killed_ns[node] ? from_ns : killed_ns[node]) +
+	       limit();
+}
+
 static void check_ask(struct ask *ask)
 {
 	uint32_t held = 0;
@@ -412,14 +421,16 @@ static void check_ask(struct ask *ask)
 		if ((ask->nodes >> i & 1) == 0)
 			continue;
 		ask->was_whole = ask->was_whole || held == ask->nodes;
-		if (!is_mine || held == ask->nodes)
-			ask->alone_ns[i] = rig_now;
 		if (is_mine || !ask->is_told)
 			ask->untold_ns[i] = rig_now;
-		if (rig_now > ask->alone_ns[i] + limit() +
-				      (ask->was_whole ? 0 : RIG_TTL / 2))
-			blame("one-sided", ask, i);
-		if (rig_now > ask->untold_ns[i] + limit())
+		for (unsigned int j = 0; j < RIG_NODES; j++)
+			if (!is_mine || ((ask->nodes & ~held) >> j & 1) == 0)
+				ask->alone_ns[i][j] = rig_now;
+			else if (rig_now >
+				 limit_of(j, ask->alone_ns[i][j]) +
+					 (ask->was_whole ? 0 : RIG_TTL / 2))
+				blame("one-sided", ask, i);
+		if (rig_now > limit_of(i, ask->untold_ns[i]))
 			blame("untold", ask, i);
 		if (!is_mine || ask->is_wanted)
 			ask->stays_ns[i] = rig_now;
@@ -480,9 +491,11 @@ static void ask(unsigned int k)
 	memmove(ask + 1, ask, (RECENT - 1) * sizeof(*ask));
 	*ask = (struct ask){ .nodes = nodes, .is_wanted = true };
 	snprintf(ask->name, sizeof(ask->name), "g%u", ++number);
-	for (unsigned int i = 0; i < RIG_NODES; i++)
-		ask->alone_ns[i] = ask->untold_ns[i] = ask->stays_ns[i] =
-			rig_now;
+	for (unsigned int i = 0; i < RIG_NODES; i++) {
+		ask->untold_ns[i] = ask->stays_ns[i] = rig_now;
+		for (unsigned int j = 0; j < RIG_NODES; j++)
+			ask->alone_ns[i][j] = rig_now;
+	}
 	asked[k] = ask;
 	rig_reserve(k, ask->name, nodes, 1 + dice(60));
 }
@@ -507,6 +520,13 @@ static void act(unsigned int k)
 	}
 }
 
+static void kill_node(unsigned int i)
+{
+	if (rig_nodes[i].is_up)
+		killed_ns[i] = rig_now;
+	rig_kill(i);
+}
+
 static void strike(unsigned int i)
 {
 	struct rig_node *node = &rig_nodes[i];
@@ -516,9 +536,9 @@ static void strike(unsigned int i)
 		if (!node->is_up && rig_now >= node->lapse_ns)
 			rig_start(i);
 		else
-			rig_kill(i);
+			kill_node(i);
 		if (dice(3) == 0) /* two at once */
-			rig_kill((i + 1) % RIG_NODES);
+			kill_node((i + 1) % RIG_NODES);
 		break;
 	case 1:
 		node->agent_up = !node->agent_up;
@@ -608,6 +628,7 @@ static void holds_by_chance(bool cuts)
 	memset(asked, 0, sizeof(asked));
 	rig_begin();
 	rig_on_reserve = note_reserve;
+	rig_fails = true;
 	for (int i = 0; i < STEPS; i++)
 		step();
 	NOTE("%u told, %u refused, %u lost", n_told, n_refused, n_lost);
@@ -615,6 +636,7 @@ static void holds_by_chance(bool cuts)
 	OK(n_told > 100 && n_refused > 100 && n_lost > 30);
 	nothing_is_left();
 	rig_on_reserve = NULL;
+	rig_fails = false;
 	rig_end();
 }
 

@@ -356,7 +356,7 @@ static void memory_outlives_a_killed_exporter(void)
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
 	OK(WIFSIGNALED(status));
-	for (int i = 0; i < 100 && free_bytes() + 4 * granule < before; i++)
+	for (int i = 0; i < 1500 && free_bytes() + 4 * granule < before; i++)
 		contract_rest_ms(20);
 	left = free_bytes();
 	PRESUME(before - left == 4 * granule);
@@ -386,7 +386,7 @@ static void a_killed_process_gives_all_back(void)
 	close(fd);
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
-	for (int i = 0; i < 100 && free_bytes() < before; i++)
+	for (int i = 0; i < 1500 && free_bytes() < before; i++)
 		contract_rest_ms(20);
 	PRESUME(free_bytes() == before);
 	close(socket);

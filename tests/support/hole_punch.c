@@ -94,7 +94,7 @@ int hole_punch_is_shown(void)
 		_exit(0);
 	}
 	/* Until it sleeps. */
-	for (int i = 0; i < 10000 && n <= 1; i++) {
+	for (int i = 0; i < 300000 && n <= 1; i++) {
 		char path[64];
 
 		snprintf(path, sizeof(path), "/proc/%d/wchan", (int)child);

@@ -3,7 +3,7 @@
 
 #include "tests/support/probe_rig.h"
 
-#define PROBE_WAIT_S 20 /* a limit that only a failing test reaches */
+#define PROBE_WAIT_S 30 /* a limit that only a failing test reaches */
 
 static void probe_exec(const struct scene *scene, int fd,
 		       const char *const *options)

@@ -101,7 +101,7 @@ int raw_send(const struct raw *c, const struct raw_record *record, int flags)
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(253 * sizeof(int))]; /* SCM_MAX_FD */
-	} control = { 0 };
+	} control = { .bytes = { 0 } };
 	struct iovec parts[3] = {
 		{ (void *)&record->header, sizeof(record->header) },
 		{ (void *)record->body, record->body_bytes },

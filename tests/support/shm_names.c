@@ -19,7 +19,7 @@
 
 #define ATTEMPTS 100
 #define STEP_MS  5
-#define LIMIT_MS 5000
+#define LIMIT_MS 30000
 
 void shm_names_file(char ret_path[GM_NAMES_BYTES], const char *instance,
 		    const char *file)

@@ -31,6 +31,7 @@
 #define STORY_ROUNDS 20
 #endif
 #define STORY_LIMIT_NS UINT64_C(30000000000) /* against hanging */
+#define STORY_LOOKS    30000                 /* a millisecond apart, likewise */
 
 /* How many rounds to play: as many as GM_ROUNDS says, in the torture target, or
  * @n. */

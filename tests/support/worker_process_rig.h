@@ -28,7 +28,7 @@
 #include "tests/support/shm_names.h"
 #include "tests/support/tap.h"
 
-#define LIMIT_NS UINT64_C(20000000000) /* against hanging */
+#define LIMIT_NS UINT64_C(30000000000) /* against hanging */
 #define STEP_NS  UINT64_C(2000000)
 
 /* ---- an agent's inside --------------------------------------------------- */

@@ -362,8 +362,8 @@ static void a_workers_death_is_told(const struct shards *s)
 	   0);
 	gpumap_session_close(session);
 	gpumap_model_close(model, GPUMAP_NO_DEADLINE);
-	for (int i = 0; i < 5000 && !strstr(err, "died"); i++) {
-		story_nap(5000);
+	for (int i = 0; i < STORY_LOOKS && !strstr(err, "died"); i++) {
+		story_nap(1000);
 		read_back("err", err, sizeof(err));
 	}
 	OK(strstr(err, "worker of row 1 died; \"two\" is still there"));
@@ -426,9 +426,10 @@ static void it_ends_when_the_weights_are_lost(const struct shards *s)
 	OK(strstr(err, "\"two\" is lost: the worker of row 1 died or has left "
 		       "service"));
 	EQ(gpumap_device_undrain(map, 1), 0);
-	for (int i = 0;
-	     i < 5000 && story_device(map, 1).state != GPUMAP_DEVICE_READY; i++)
-		story_nap(5000);
+	for (int i = 0; i < STORY_LOOKS &&
+			story_device(map, 1).state != GPUMAP_DEVICE_READY;
+	     i++)
+		story_nap(1000);
 	OK(shards_taken(map, 0));
 }
 

@@ -41,7 +41,7 @@
 #define STRANGER   61400u /* the first of ATTACKS uids without processes */
 #define ATTACKS    32
 #define SECOND     UINT64_C(1000000000)
-#define RECOVER_NS (10 * SECOND)
+#define RECOVER_NS (60 * SECOND)
 
 static const char config[] = "[socket]\n"
 			     "mode = 0666\n"

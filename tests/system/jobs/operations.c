@@ -46,7 +46,7 @@ static int n_open;
 /* An agent learns of a session's end a moment later. */
 static void settle(void)
 {
-	for (int i = 0; i < 10000; i++) {
+	for (int i = 0; i < STORY_LOOKS; i++) {
 		if (gpumap_session_list(map, NULL, 0) <= n_open)
 			return;
 		usleep(1000);

@@ -315,7 +315,7 @@ static void buffers_end_with_workers(uint32_t flags)
 	OK(is_painted(brought(&s, 0, target, BYTES), BYTES, 0, 7));
 	/* With the source row's worker the source is gone. */
 	kill_worker(1);
-	for (int i = 0; i < 5000 && run(&s, 0, &job) == 0; i++)
+	for (int i = 0; i < STORY_LOOKS && run(&s, 0, &job) == 0; i++)
 		story_nap(1000);
 	EQ(run(&s, 0, &job), -ESTALE);
 	EQ(gpumap_buffer_free(s.session, source), 0);

@@ -324,7 +324,7 @@ static void a_late_allocation_is_given_back(void)
 	EQ(gpumap_buffer_free(s, first), 0);
 	EQ(gpumap_buffer_free(s, alloc_on(s, 0)), 0);
 	/* All of it has been answered: three allocations and three frees. */
-	for (int i = 0; i < 10000; i++) {
+	for (int i = 0; i < STORY_LOOKS; i++) {
 		struct gpumap_done done;
 
 		gpumap_poll(s, &done, 1);

@@ -52,7 +52,7 @@ static void so_many_reads_are_under_way(void)
 	fuse.orders->held_bytes = 0;
 	fuse.orders->holds = true;
 	EQ(gpumap_submit(session, 0, &job, 1), 0);
-	for (int i = 0; i < 10000 && fuse.orders->held < DEPTH; i++)
+	for (int i = 0; i < STORY_LOOKS && fuse.orders->held < DEPTH; i++)
 		story_nap(1000);
 	/* A read beyond the limit would arrive about now. */
 	story_nap(20000);
@@ -168,7 +168,7 @@ static void get_stuck(struct gpumap_session **sessions, int n, int fd)
 			       memory);
 		EQ(gpumap_submit(sessions[i], 0, &job, 1), 0);
 	}
-	for (int i = 0; i < 10000 && fuse.orders->unanswered == 0; i++)
+	for (int i = 0; i < STORY_LOOKS && fuse.orders->unanswered == 0; i++)
 		story_nap(1000);
 	OK(fuse.orders->unanswered > 0);
 }

@@ -565,7 +565,7 @@ static void storage_fails(struct gpumap_session *session)
 	fuse.orders->error = 0;
 	session = session_open(map);
 	EQ(begin(session, path, NULL, &model), 0);
-	for (int i = 0; i < 10000 && fuse.orders->unanswered == 0; i++)
+	for (int i = 0; i < STORY_LOOKS && fuse.orders->unanswered == 0; i++)
 		gpumap_model_wait(model, story_now() + 1000000);
 	EQ(gpumap_model_cancel(model), 0);
 	EQ(gpumap_model_close(model, story_now() + 20000000), -ETIME);

@@ -152,7 +152,7 @@ static void a_user_has_no_more_than_its_share(struct place *place)
 	gpumap_sync_close(a);
 	OK(place_sees(b, "many/0", ""));
 	ret = -EDQUOT;
-	for (int i = 0; i < 3000 && ret == -EDQUOT; i++) {
+	for (int i = 0; i < 6000 && ret == -EDQUOT; i++) {
 		ret = place_put(b, "more", "v", 0, GPUMAP_VALUE_EPHEMERAL,
 				&revision);
 		story_nap(5000);

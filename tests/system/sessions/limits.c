@@ -342,9 +342,9 @@ static bool closes_at_once(void)
 static void refused_ones_are_few(void)
 {
 	enum { MANY = 200 };
-	uint64_t until = raw_now() + UINT64_C(10000000000);
 	static struct raw c[MANY];
 	int held = count_fds(), most = 0, failed = 0;
+	uint64_t until;
 
 	for (int i = 0; i < MANY; i++)
 		failed += raw_connect(&c[i], path) != 0;
@@ -359,6 +359,7 @@ static void refused_ones_are_few(void)
 	}
 	OK(held > 0);
 	NOTE("%d descriptors at most, %d before", most, held);
+	until = raw_now() + RAW_PATIENCE_NS;
 	while (!closes_at_once() && most > held + 12 + 16 + 1 &&
 	       raw_now() < until) {
 		raw_nap(1000000);

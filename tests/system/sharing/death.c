@@ -103,7 +103,8 @@ static void who_shares_and_who_opens(bool sharer_first)
 		EQ(tell(&two, 'o', "", 0), 0);
 		EQ(tell(&two, 'v', "", 0), 10 * round);
 		player_end(sharer_first ? &one : &two, SIGKILL);
-		for (int i = 0; i < 5000 && shared(NAME).n_holders != 1; i++)
+		for (int i = 0; i < STORY_LOOKS && shared(NAME).n_holders != 1;
+		     i++)
 			story_nap(1000);
 		EQ(shared(NAME).n_holders, 1);
 		/* A client that comes now finds all of it, and gets it. */
@@ -223,8 +224,9 @@ static void a_drained_row_keeps_nothing(void)
 	EQ(shares_n(), 0);
 	EQ(tell(&two, 'o', "", 0), -ENOENT);
 	EQ(gpumap_device_undrain(map, 0), 0);
-	for (int i = 0;
-	     i < 5000 && story_device(map, 0).state != GPUMAP_DEVICE_READY; i++)
+	for (int i = 0; i < STORY_LOOKS &&
+			story_device(map, 0).state != GPUMAP_DEVICE_READY;
+	     i++)
 		story_nap(1000);
 	player_end(&two, SIGKILL);
 	one = new_part();

@@ -144,7 +144,7 @@ static void exports_are_charged_to_the_last(void)
 	EQ(raw_export(&owner, buffer(0, 6), &more), 0);
 	EQ(raw_export(&owner, buffer(0, 7), &more), -EDQUOT);
 	raw_close(&other);
-	for (int i = 0; i < 5000 && kept(&importers); i++)
+	for (int i = 0; i < STORY_LOOKS && kept(&importers); i++)
 		story_nap(1000);
 	EQ(kept(&importers), 0);
 	raw_close(&owner);
@@ -165,7 +165,8 @@ static void exports_end_with_their_worker(void)
 	EQ(import_into(&other, here.id, 1, NULL), 0);
 	/* And with their session. */
 	raw_close(&owner);
-	for (int i = 0; i < 5000 && !import_into(&other, here.id, 1, NULL); i++)
+	for (int i = 0;
+	     i < STORY_LOOKS && !import_into(&other, here.id, 1, NULL); i++)
 		story_nap(1000);
 	EQ(import_into(&other, here.id, 1, NULL), -ENOENT);
 	raw_close(&other);
@@ -218,7 +219,7 @@ static void what_is_kept_counts(void)
 			sizeof(handle)),
 	   0);
 	raw_close(&owner);
-	for (int i = 0; i < 5000 && kept(&power) == 0; i++)
+	for (int i = 0; i < STORY_LOOKS && kept(&power) == 0; i++)
 		story_nap(1000);
 	EQ(kept(&power), export.bytes);
 	if (!open_both(&owner))
@@ -279,7 +280,7 @@ static int be_greedy(const struct gm_export_reply *exports, int ready,
 	raw_close(&more);
 	if (write(ready, "", 1) != 1 || read(forgotten, &byte, 1) != 1)
 		return 6;
-	for (int i = 0; i < 5000; i++) {
+	for (int i = 0; i < STORY_LOOKS; i++) {
 		int fd = take_fd(&c, exports[3].id);
 
 		if (fd == -EDQUOT &&
@@ -333,7 +334,7 @@ static void a_stranger_pays_himself(void)
 	EQ(write(forgotten[1], "", 1), 1);
 	EQ(waitpid(pid, &status, 0), pid);
 	EQ(status, 0);
-	for (int i = 0; i < 5000 && kept(&importers); i++)
+	for (int i = 0; i < STORY_LOOKS && kept(&importers); i++)
 		story_nap(1000);
 	EQ(kept(&importers), 0);
 	for (int i = 0; i < 2; i++) {

@@ -456,7 +456,7 @@ static void what_is_asked_anew_may_leave(void)
 		return;
 	EQ(register_new(&c, ODD_SILENT_AGAIN, 1, fd, &forget.handle), 0);
 	kill((pid_t)story_device(map, 1).worker_pid, SIGKILL);
-	for (int i = 0; i < 5000; i++) {
+	for (int i = 0; i < STORY_LOOKS; i++) {
 		struct gpumap_device device = story_device(map, 1);
 
 		if (device.restarts > restarts && device.worker_pid)

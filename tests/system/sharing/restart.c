@@ -256,7 +256,7 @@ static void a_share_is_found_again(int signal)
 	EQ(tell(&two, 'c', "", 0), -ECONNRESET);
 	player_end(&three, SIGKILL);
 	player_end(&one, SIGKILL);
-	for (int i = 0; i < 5000 && shared(NAME).n_holders != 1; i++)
+	for (int i = 0; i < STORY_LOOKS && shared(NAME).n_holders != 1; i++)
 		story_nap(1000);
 	EQ(shared(NAME).pid, 0);
 	/* And over one more. */

@@ -342,7 +342,7 @@ static void it_is_charged_to_the_last(void)
 	EQ(gpumap_share_open(other, "kept", 0, NULL, &seen), 0);
 	EQ(charged(), 2 * BYTES);
 	gpumap_session_close(owner);
-	for (int i = 0; i < 5000 && left_over() != 2 * BYTES; i++)
+	for (int i = 0; i < STORY_LOOKS && left_over() != 2 * BYTES; i++)
 		story_nap(1000);
 	EQ(left_over(), 2 * BYTES);
 	EQ(charged(), 2 * BYTES);
@@ -543,7 +543,7 @@ static void strangers_have_what_they_may(void)
 	EQ(shared("all").n_holders, 2);
 	/* The share outlives its owner for the user. */
 	gpumap_session_close(owner);
-	for (int i = 0; i < 5000 && shares_n() > 2; i++)
+	for (int i = 0; i < STORY_LOOKS && shares_n() > 2; i++)
 		story_nap(1000);
 	EQ(tell(&stranger, 'c', "", 0), 0);
 	EQ(shared("named").n_holders, 1);

@@ -89,7 +89,7 @@ static void play(const struct sync_place *place, uint32_t n)
 	crowd_stays(agent_main_pid(&node.agent), agent_kb, 1024);
 	EQ(crowd.shared->n_failed, 0);
 	crowd_kill(&crowd);
-	ms = crowd_is_seen(&node, n, GPUMAP_CLUSTER_GONE, TTL_MS + 1000);
+	ms = crowd_is_seen(&node, n, GPUMAP_CLUSTER_GONE, SYNC_LIMIT_MS);
 	OK(ms >= 0);
 	NOTE("all were gone after %d ms", ms);
 	tell("gone");

@@ -242,7 +242,7 @@ static void session_may_end_while_its_worker_is_dead(void)
 		gpumap_session_close(side.session);
 		OK(story_back(map, 0, device.restarts));
 	}
-	for (int i = 0; i < 30000; i++) {
+	for (int i = 0; i < STORY_LOOKS; i++) {
 		held = story_holds(agent.pid, "gpumap-arena");
 		if (held == STAGE_ROWS)
 			break;

@@ -116,7 +116,7 @@ static int card_goes(void)
 	CUresult result = CUDA_SUCCESS;
 
 	WANT(!start(0) && !cu.cuMemAlloc_v2(&at, 4096));
-	for (int i = 0; i < 1000 && !result; i++) {
+	for (int i = 0; i < 15000 && !result; i++) {
 		result = cu.cuCtxSynchronize();
 		contract_rest_ms(2);
 	}
@@ -381,7 +381,7 @@ static void a_plan_may_be_for_one_process(void)
 
 static bool wait_for(struct scene *scene, uint64_t less_than)
 {
-	for (int i = 0; i < 5000 && scene_left(scene) >= less_than; i++)
+	for (int i = 0; i < 15000 && scene_left(scene) >= less_than; i++)
 		contract_rest_ms(2);
 	return scene_left(scene) < less_than;
 }

@@ -351,7 +351,7 @@ static void an_instance_is_a_device(void)
 	visible_as(&scene, "%1", NULL, "1");
 	setenv("CUDA_VISIBLE_DEVICES", "0", 1);
 	pid = scene_begin(&scene, "be an instance", "driver 12.4");
-	for (int i = 0; i < 5000 && left_of(&scene, 1) >> 30; i++)
+	for (int i = 0; i < 15000 && left_of(&scene, 1) >> 30; i++)
 		contract_rest_ms(2);
 	EQ(left_of(&scene, 1) >> 30, 0);
 	EQ(left_of(&scene, 2), other);
@@ -384,7 +384,7 @@ static void cards_tell_of_their_instances(void)
 	if (!scene_set(&scene, "split.yaml", NULL))
 		return;
 	pid = scene_begin(&scene, "hear", NULL);
-	for (int i = 0; i < 5000 && scene_nodes_of(&scene, pid) != 2; i++)
+	for (int i = 0; i < 15000 && scene_nodes_of(&scene, pid) != 2; i++)
 		contract_rest_ms(2);
 	scene_add(&scene, "row 7: xid 31; row 2: xid 43; row 0: memory error");
 	EQ(scene_end(pid), 0);

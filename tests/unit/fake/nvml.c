@@ -226,7 +226,7 @@ static void rest_ms(long ms)
 /* Wait until a process has so many nodes open. */
 static bool holds(const struct scene *scene, pid_t pid, int n)
 {
-	for (int i = 0; i < 1000 && scene_nodes_of(scene, pid) != n; i++)
+	for (int i = 0; i < 15000 && scene_nodes_of(scene, pid) != n; i++)
 		rest_ms(2);
 	return scene_nodes_of(scene, pid) == n;
 }

@@ -46,7 +46,7 @@ static struct gpumap_job copy(uint64_t n)
 /* Wait until the peer has as many: a free has no answer. */
 static bool settles_at(uint32_t n)
 {
-	for (int i = 0; i < 10000 && gm_get(&peer.n_buffers) != n; i++)
+	for (int i = 0; i < 30000 && gm_get(&peer.n_buffers) != n; i++)
 		usleep(1000);
 	return gm_get(&peer.n_buffers) == n;
 }
@@ -413,7 +413,7 @@ static void frees_alone_cost_no_credit_for_long(void)
 
 	for (int i = 0; i < 50; i++)
 		buffers[i] = alloc_on(s, 1, 64);
-	for (int i = 0; i < 10000 && left > 0; i++) {
+	for (int i = 0; i < 30000 && left > 0; i++) {
 		int ret = gpumap_buffer_free(s, buffers[left - 1]);
 
 		if (ret == -EAGAIN)

@@ -20,7 +20,7 @@ static void serve_one(void)
 	uint32_t served = gm_get(&peer.served);
 
 	gm_put(&peer.hold, 0);
-	for (int i = 0; i < 50000 && gm_get(&peer.served) == served; i++)
+	for (int i = 0; i < 300000 && gm_get(&peer.served) == served; i++)
 		usleep(100);
 	EQ(gm_get(&peer.hold), 1);
 }

@@ -43,7 +43,7 @@ static void the_descriptor_wakes(void)
 		woken &= gpumap_session_arm(s) == 0;
 		woken &= !readable(fd, 0);
 		gm_put(&peer.hold, 0);
-		woken &= readable(fd, 5000);
+		woken &= readable(fd, 30000);
 		woken &= gpumap_poll(s, &done, 1) == 1;
 	}
 	OK(woken);
@@ -86,7 +86,7 @@ static void taking_and_waiting_disarm(void)
 
 	EQ(gpumap_session_arm(s), 0);
 	EQ(gpumap_submit(s, 0, &nop, 1), 0);
-	OK(readable(fd, 5000));
+	OK(readable(fd, 30000));
 	EQ(gpumap_poll(s, &done, 1), 1);
 	EQ(gpumap_session_arm(s), 0);
 	EQ(gpumap_poll(s, &done, 1), 0);

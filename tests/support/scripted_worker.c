@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/common/wire.h"
@@ -34,7 +33,7 @@ static void say(struct gm_wire *wire, int fd)
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
+	} control = { .bytes = { 0 } };
 	struct iovec record = { wire, sizeof(*wire) };
 	struct msghdr message = { .msg_iov = &record, .msg_iovlen = 1 };
 	struct cmsghdr *head;
@@ -101,8 +100,6 @@ static void claim(const struct gm_wire *wire)
 	}
 	if (index == ODD_SILENT || (index == ODD_SILENT_AGAIN && !is_first))
 		return;
-	if (index == ODD_SLOW && wire->type == GM_WIRE_IMPORT)
-		nanosleep(&(struct timespec){ .tv_nsec = 500000000 }, NULL);
 	if (index == ODD_REFUSED)
 		status = -ENOMEM;
 	if ((index == ODD_PRIVATE || index == ODD_PRIVATE_TOO) &&

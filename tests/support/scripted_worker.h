@@ -18,7 +18,6 @@ enum odd_index {
 	ODD_COUNT = 4005,   /* an export of as many bytes as registrations */
 	ODD_PRIVATE = 4007, /* cannot be exported */
 	ODD_PRIVATE_TOO = 4008,
-	ODD_SLOW = 4009,          /* import it half a second late */
 	ODD_DEADLY_IMPORT = 4010, /* die of importing it */
 	ODD_POWER = 3000 /* and up to 63 more: an export of 2^0 bytes and up */
 };

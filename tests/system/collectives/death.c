@@ -220,8 +220,9 @@ static void a_worker_is_killed(void)
 	tell("a worker was killed");
 }
 
-/* A worker stops for good, or for a moment.  The deadline holds in both cases.
- * A machine that is held up may exceed it, but not in every round. */
+/* A worker stops for good, or for a moment.  The deadline holds in both cases:
+ * all have ended while the worker stands, and before gpumapd kills it for that.
+ * A machine that is held up may be late, but not in every round. */
 static void a_worker_stops(void)
 {
 	int stopped = 0, in_time = 0;
@@ -244,8 +245,7 @@ static void a_worker_stops(void)
 		}
 		collect_all(round, deadline);
 		stopped += for_good;
-		in_time += for_good &&
-			   story_now() < deadline + UINT64_C(2000000000);
+		in_time += for_good && process_state(pid) == 'T';
 		if (for_good)
 			kill(pid, round % 8 == 3 ? SIGCONT : SIGKILL);
 		if (!renew())

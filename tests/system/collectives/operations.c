@@ -486,12 +486,16 @@ static void a_deadline_ends_all(void)
 	if (!collective_open(session, "ranks3", 65536, &g))
 		return;
 	EQ(collective_once(&g, &s, 1), 0);
-	OK(process_stop(pid));
+	/* No deadline ends a part before all are submitted. */
+	for (uint32_t row = 0; row < 3; row++)
+		OK(process_stop(worker_of(row)));
 	began = story_now();
 	g.deadline_ns = began + 300000000;
 	EQ(collective_submit(&g, &s, 1), 0);
 	g.deadline_ns = 0;
 	EQ(collective_submit(&g, &s, 2), 0);
+	for (uint32_t row = 0; row < 2; row++)
+		EQ(kill(worker_of(row), SIGCONT), 0);
 	/* The waiting row serves another session. */
 	EQ(gpumap_submit(other, 0, &nop, 1), 0);
 	EQ(collective_end(other, 3), 0);

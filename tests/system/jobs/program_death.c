@@ -196,7 +196,7 @@ static void the_limit_ends_it(void)
 {
 	pid_t own, worker;
 
-	if (!begin("policy = any\nlimit = 100ms\n"))
+	if (!begin("policy = any\nlimit = 5s\n"))
 		return;
 	own = (pid_t)story_device(map, 0).worker_pid;
 	submit_beside();

@@ -154,8 +154,8 @@ static void no_rank_receives_the_id_alone(struct place *place)
 
 	if (!connect_all(place))
 		return;
-	begin(&ranks[0], "alone", 0, 300);
-	begin(&ranks[2], "alone", 2, 300);
+	begin(&ranks[0], "alone", 0, 3000);
+	begin(&ranks[2], "alone", 2, 3000);
 	for (int i = 0; i < WORLD; i += 2) {
 		EQ(end(&ranks[i]), -ETIMEDOUT);
 		OK(memcmp(ranks[i].id, none, sizeof(none)) == 0);
@@ -188,7 +188,7 @@ static void one_that_leaves_takes_no_id_away(struct place *place)
 
 	if (!connect_all(place))
 		return;
-	begin(&ranks[1], "brief", 1, 5000);
+	begin(&ranks[1], "brief", 1, 60000);
 	while (gpumap_value_list(ranks[0].sync, "brief/rank/", key, sizeof(key),
 				 &bytes) == 0 &&
 	       bytes == 0)
@@ -269,7 +269,7 @@ static void a_rank_is_one_process(struct place *place)
 	begin(&other, "busy", 1, 60000);
 	EQ(end(&other), -EBUSY);
 	OK(strstr(other.why, "another process is rank 1") != NULL);
-	begin(&other, "busy", 1, 100);
+	begin(&other, "busy", 1, 3000);
 	EQ(end(&other), -EBUSY);
 	/* Another world, while the ranks are there and afterwards. */
 	other.join.world = 1;
@@ -299,7 +299,7 @@ static void another_version_is_said_after_it_has_left(struct place *place)
 
 	if (first.sync == NULL || other.sync == NULL)
 		return;
-	begin(&first, "mixed", 1, 1000);
+	begin(&first, "mixed", 1, 3000);
 	while (bytes == 0 && story_now() < until)
 		EQ(gpumap_value_list(other.sync, "mixed/rank/", ends,
 				     sizeof(ends), &bytes),
@@ -307,7 +307,7 @@ static void another_version_is_said_after_it_has_left(struct place *place)
 	other.join = first.join;
 	other.join.rank = 2;
 	other.join.version = 22706;
-	other.join.deadline_ns = place_in(3000);
+	other.join.deadline_ns = place_in(6000);
 	act(&other);
 	EQ(end(&first), -ETIMEDOUT);
 	EQ(other.status, -EPROTO);

@@ -153,7 +153,7 @@ static void a_request_whose_time_is_over_ends(void)
 {
 	struct gm_store_opts opts = { .endpoints = way.url,
 				      .root = ROOT,
-				      .timeout_ms = 1000 };
+				      .timeout_ms = 3000 };
 	struct gm_store *store = rig_open(&opts);
 	int status = 1;
 	struct gm_store_write write = {
@@ -163,7 +163,7 @@ static void a_request_whose_time_is_over_ends(void)
 	EQ(gm_store_cas(store, &write), 0);
 	rig_run(store, 100); /* nothing listens there */
 	EQ(status, 1);
-	usleep(1100000);
+	usleep(3100000);
 	etcd_way_open(&way, 0);
 	etcd_way_signal(&way, SIGSTOP);
 	OK(rig_until(store, is_kept, &status));
@@ -179,7 +179,7 @@ static void a_watch_that_says_nothing_is_not_whole(void)
 {
 	struct gm_store_opts opts = { .endpoints = way.url,
 				      .root = ROOT,
-				      .timeout_ms = 1000 };
+				      .timeout_ms = 3000 };
 	struct gm_store *store;
 	struct rig_watch watch;
 
@@ -313,7 +313,7 @@ static void a_liar_is_not_believed(const char *answer, unsigned int n_times)
 	struct etcd_way liar;
 	struct gm_store_opts opts = { .endpoints = liar.url,
 				      .root = ROOT,
-				      .timeout_ms = n_times > 1 ? 10000 : 300 };
+				      .timeout_ms = n_times > 1 ? 60000 : 300 };
 	struct gm_store *store;
 	struct rig_watch watch;
 	/* Without an event(): it is never granted. */
@@ -347,7 +347,7 @@ static void a_line_of_text_is_said(void)
 	struct etcd_way liar;
 	struct gm_store_opts opts = { .endpoints = liar.url,
 				      .root = ROOT,
-				      .timeout_ms = 300 };
+				      .timeout_ms = 10000 };
 	struct gm_store *store;
 	struct rig_result result;
 
@@ -372,7 +372,7 @@ static void a_write_may_be_behind_nonsense(void)
 	struct etcd_way liar;
 	struct gm_store_opts opts = { .endpoints = liar.url,
 				      .root = ROOT,
-				      .timeout_ms = 300 };
+				      .timeout_ms = 10000 };
 	struct gm_store *store;
 	struct rig_result result;
 
@@ -457,7 +457,7 @@ static void certificates_are_checked(void)
 				      .ca = pem,
 				      .cert = pem,
 				      .key = key,
-				      .timeout_ms = 1000 };
+				      .timeout_ms = 3000 };
 	struct gm_store *store;
 	struct rig_watch watch;
 
@@ -558,7 +558,7 @@ static void users_have_passwords(void)
 				      .root = ROOT,
 				      .user = "node",
 				      .password = "secret",
-				      .timeout_ms = 2000 };
+				      .timeout_ms = 10000 };
 	struct rig_result result;
 	struct rig_watch watch;
 	struct gm_store *store;

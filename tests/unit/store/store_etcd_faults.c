@@ -266,7 +266,7 @@ static void a_lost_member_is_replaced(void)
 	struct gm_store *store;
 	struct rig_watch watch;
 	struct rig_lease lease;
-	char value[16];
+	char key[8], value[16];
 
 	etcd_members_make(&members);
 	for (int i = 0; i < ETCD_MEMBERS; i++)
@@ -276,21 +276,24 @@ static void a_lost_member_is_replaced(void)
 	OK(rig_resyncs(store, &watch, 1));
 	OK(rig_lease(store, &lease, 10000));
 	EQ(rig_put(store, "leased", "1", &lease.lease, NULL), 0);
-	/* Each in turn, the leader among them, stops and goes on. */
+	/* Each in turn, the leader among them, stops and goes on.  A write that
+	 * was given up may be done later, so each has a key of its own. */
 	for (int i = 0; i < ETCD_MEMBERS; i++) {
 		kill(members.of[i].pid, SIGSTOP);
+		snprintf(key, sizeof(key), "k%d", i);
 		snprintf(value, sizeof(value), "%d", i);
-		while (rig_put(store, "k", value, NULL, NULL) != 0)
+		while (rig_put(store, key, value, NULL, NULL) != 0)
 			rig_run(store, 20);
-		OK(rig_sees(store, &watch, "k", value));
+		OK(rig_sees(store, &watch, key, value));
 		kill(members.of[i].pid, SIGCONT);
 	}
 	for (int i = 0; i < ETCD_MEMBERS; i++) {
 		etcd_kill(&members.of[i]);
+		snprintf(key, sizeof(key), "d%d", i);
 		snprintf(value, sizeof(value), "killed %d", i);
-		while (rig_put(store, "k", value, NULL, NULL) != 0)
+		while (rig_put(store, key, value, NULL, NULL) != 0)
 			rig_run(store, 20);
-		OK(rig_sees(store, &watch, "k", value));
+		OK(rig_sees(store, &watch, key, value));
 		etcd_start(&members.of[i]);
 		OK(etcd_listens(&members.of[i]));
 	}

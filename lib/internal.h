@@ -517,6 +517,7 @@ struct gpumap_session {
 
 	struct gpumap_model *models; /* all models not yet freed */
 	uint32_t n_loading;          /* the number of them still in progress */
+	struct gm_loading told;      /* what the agent knows of them */
 
 	struct gpumap_comm *comms;
 	uint64_t late_ns; /* from then on a collective may be late; 0: none */
@@ -725,7 +726,7 @@ void gm_model_ended(uint64_t cookie, int32_t status);
 /* Go on with all models that are being loaded. */
 void gm_models_turn(struct gpumap_session *session);
 
-/* Say in shared memory how far the session's models are. */
+/* Tell the agent how far the session's models are, if it is news. */
 void gm_models_tell(struct gpumap_session *session);
 
 /* Detach the models from a session that is being closed. */

@@ -20,6 +20,8 @@
 
 #include "shm/point.h"
 
+#define TELL_STEPS 64u
+
 /* ---- failure ------------------------------------------------------------- */
 
 static const char *file_name(const struct gpumap_model *m, uint32_t file)
@@ -492,17 +494,32 @@ int gm_model_turn(struct gpumap_model *model)
 	return ret;
 }
 
+/* A request costs a round trip: TELL_STEPS of them and two for a load. */
+static bool is_news(const struct gm_loading *told, const struct gm_loading *now)
+{
+	return now->total != told->total ||
+	       now->bytes - told->bytes > now->total / TELL_STEPS;
+}
+
 void gm_models_tell(struct gpumap_session *session)
 {
-	uint64_t bytes = 0, total = 0;
+	struct gm_loading now = { .bytes = 0 };
+	struct gm_call call = { .type = GM_CONTROL_LOADING,
+				.body = &now,
+				.body_bytes = sizeof(now) };
+	char why[GM_WHY];
 
 	for (struct gpumap_model *m = session->models; m != NULL; m = m->next)
 		if (m->state == GPUMAP_MODEL_LOADING) {
-			bytes += m->loaded;
-			total += m->total;
+			now.bytes += m->loaded;
+			now.total += m->total;
 		}
-	gm_put(&session->client->load_bytes, bytes);
-	gm_put(&session->client->load_total, total);
+	if (session->broken != 0 || !is_news(&session->told, &now))
+		return;
+	session->told = now;
+	memcpy(why, gpumap_refusal(session->map), sizeof(why));
+	gm_session_call(session, &call, 0); /* an older agent shows none */
+	gm_map_refuse(session->map, why);
 }
 
 void gm_models_turn(struct gpumap_session *session)

@@ -78,7 +78,8 @@ enum gm_control_type {
 	GM_CONTROL_WAITS = 47,
 	GM_CONTROL_SHARE_FDS = 48, /* up to 32 back: of its buffers */
 	GM_CONTROL_TRACE = 49,     /* 1 back: memory of records, read-only */
-	GM_CONTROL_CLUSTER = 50    /* see control_cluster.h */
+	GM_CONTROL_CLUSTER = 50,   /* see control_cluster.h */
+	GM_CONTROL_LOADING = 51
 };
 
 struct gm_control {
@@ -217,8 +218,15 @@ struct gm_session_item {
 	uint64_t arena_bytes;
 	uint64_t age_ns;
 	uint64_t rows[GM_ROW_WORDS]; /* that it has queues of; a bit each */
-	uint64_t load_bytes;         /* as it says itself: struct gm_client */
+	uint64_t load_bytes;         /* as it has said: struct gm_loading */
 	uint64_t load_total;
+};
+
+/* LOADING: how far the models are that the session loads, for SESSIONS.  The
+ * agent shows both and believes neither.  No reply body. */
+struct gm_loading {
+	uint64_t bytes; /* that were read, @total at most */
+	uint64_t total; /* 2^63 - 1 at most; 0: it loads none */
 };
 
 /*
@@ -669,6 +677,7 @@ _Static_assert(sizeof(struct gm_pin_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_change_ask) == 8, "wire");
 _Static_assert(sizeof(struct gm_change_reply) == 8, "wire");
 _Static_assert(sizeof(struct gm_session_open) == 16, "wire");
+_Static_assert(sizeof(struct gm_loading) == 16, "wire");
 _Static_assert(sizeof(struct gm_calibrate) == 112, "wire");
 _Static_assert(sizeof(struct gm_session_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_queue_reply) == 16, "wire");

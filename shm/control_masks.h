@@ -14,8 +14,8 @@
  * of it for each row.
  *
  * A CUSTOM one is generated as @form says, or its tensor is read from the
- * descriptor that comes along: a memfd that cannot shrink, as with REGISTER and
- * on a session's connection.  Tail: n_rows uint32_t, or none where @map names a
+ * descriptor that comes along: a memfd that is sealed against all change, on a
+ * session's connection.  Tail: n_rows uint32_t, or none where @map names a
  * layer map, whose rows the mask then follows.
  */
 struct gm_mask_publish {

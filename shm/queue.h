@@ -111,10 +111,6 @@ struct gm_client {
 	gm_a32 cpu;                     /* where it last ran, plus 1 */
 	gm_a32 by_fd; /* nonzero: a byte on the socket also wakes it */
 	gm_a32 reserved;
-	/* Models that the session loads: bytes that were read, and all of them,
-	 * 0 while it loads none.  The agent shows both and believes neither. */
-	gm_a64 load_bytes;
-	gm_a64 load_total;
 	alignas(GM_LINE) gm_a32 wake; /* a futex; every waker adds 1 */
 	alignas(GM_LINE) gm_a32 unused[GM_LINE / 4]; /* distance to the rings */
 };
@@ -139,8 +135,6 @@ struct gm_timeline {
 
 _Static_assert(sizeof(struct gm_timeline) == 256, "layout");
 _Static_assert(sizeof(struct gm_client) <= GM_PAGE, "one page");
-_Static_assert(offsetof(struct gm_client, load_bytes) == 16, "layout");
-_Static_assert(offsetof(struct gm_client, load_total) == 24, "layout");
 _Static_assert(offsetof(struct gm_client, wake) == 128, "layout");
 _Static_assert(sizeof(struct gm_queue) == 128, "layout");
 

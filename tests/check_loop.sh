@@ -2,11 +2,14 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# Check the calls of gpumapd that take the lock of a file, or its position's.
+# Check the calls of gpumapd that take the lock of a file, of its position, or
+# of a page of it.
 #
 # A client holds the locks of a file that it can write for as long as it likes:
-# by a write() from a page that never arrives.  A process that waits for such a
-# lock cannot be killed.  So each of these calls is about a file that no client
+# by a write() from a page that never arrives.  A read waits for the lock of a
+# page, which the kernel holds while it unmaps the page from a client that has
+# mapped it a million times, and punches a hole there.  A process that waits for
+# such a lock cannot be killed.  So each of these calls is about a file that no client
 # can write, or that no client has yet.  A new call needs a line here, which
 # says why it may be made.
 #
@@ -17,7 +20,8 @@
 cd "$abs_top_srcdir/agent" || exit 1
 
 folders="comm common cuda daemon mask mesh plan ../shm"
-calls="read readv pread preadv write writev pwrite pwritev pwritev2 lseek
+calls="read readv pread preadv preadv2 process_vm_readv
+write writev pwrite pwritev pwritev2 lseek
 getdents64 fallocate posix_fallocate ftruncate truncate fopen fdopen freopen
 O_TRUNC stat lstat fstat fstatat newfstatat statx chmod fchmod fchmodat
 chown lchown fchown fchownat utimes utimensat futimens fsync fdatasync sync
@@ -54,7 +58,7 @@ allowed() {
 	daemon/masks/numa_segments.c fstat 2: clients cannot write it
 	daemon/masks/numa_segments.c ftruncate 1: clients cannot write it
 	daemon/masks/numa_segments.c posix_fallocate 1: clients cannot write it
-	daemon/masks/publish.c pread 1: the I/O thread's, of a memfd
+	daemon/masks/publish.c pread 1: a memfd that is sealed
 	daemon/meshes/comms.c pwrite 2: only workers have it
 	daemon/segment/folder.c chmod 1: at the start
 	daemon/segment/folder.c fstat 2: clients cannot write it
@@ -71,7 +75,6 @@ allowed() {
 	daemon/sessions/listener.c chown 1: the socket's name, at the start
 	daemon/sessions/programs.c fstat 3: the administrator's
 	daemon/sessions/readable.c statx 1: of no file in memory, not asked anew
-	daemon/sessions/session.c pread 1: reading a memfd takes no lock of it
 	daemon/sharing/exports.c F_ADD_SEALS 1: before a client has it
 	daemon/state/dir.c fchown 1: a folder of workers, at the start
 	daemon/state/dir.c flock 1: at the start, and does not wait

@@ -91,6 +91,18 @@ static int check_access(int fd, bool writable, char *ret_why)
 	return 0;
 }
 
+int gm_memfd_check_fixed(int fd, const char *what, char ret_why[GM_WHY_BYTES])
+{
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+
+	if ((fcntl(fd, F_GET_SEALS) & seals) == seals)
+		return 0;
+	return gm_why(ret_why, -EPERM,
+		      "%s could change; add F_SEAL_SHRINK, F_SEAL_GROW and "
+		      "F_SEAL_WRITE to the memfd's seals",
+		      what);
+}
+
 int gm_memfd_check(int fd, uint64_t at, uint64_t bytes, bool writable,
 		   char ret_why[GM_WHY_BYTES])
 {

@@ -42,4 +42,16 @@ int gm_memfd_bytes(int fd, uint64_t *ret_bytes, char ret_why[GM_WHY_BYTES]);
 int gm_memfd_check(int fd, uint64_t at, uint64_t bytes, bool writable,
 		   char ret_why[GM_WHY_BYTES]);
 
+/*
+ * gm_memfd_check_fixed - does a memfd stay as it is?
+ *
+ * A thread may read such a memfd: no client can punch holes into it, and keep
+ * the reader waiting for a page.
+ *
+ * what		"an image": what the reason begins with
+ *
+ * Returns	0; -EPERM: it could change
+ */
+int gm_memfd_check_fixed(int fd, const char *what, char ret_why[GM_WHY_BYTES]);
+
 #endif

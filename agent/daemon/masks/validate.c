@@ -137,13 +137,17 @@ static int check_tensor(struct gm_connection *c,
 			const struct gm_mask_image *image, uint64_t at)
 {
 	uint64_t end;
+	int ret;
 
 	if (c->fd < 0)
 		return gm_connection_bad(c, -EINVAL,
 					 "a loaded mask comes with a memfd");
 	if (__builtin_add_overflow(at, image->bytes, &end))
 		return gm_connection_bad(c, -EOVERFLOW, "at is too large");
-	return gm_memfd_check(c->fd, 0, end, false, c->server->why);
+	ret = gm_memfd_check(c->fd, 0, end, false, c->server->why);
+	return ret == 0 ? gm_memfd_check_fixed(c->fd, "the tensor",
+					       c->server->why)
+			: ret;
 }
 
 static int check_kind(struct gm_connection *c, const struct gm_mask_publish *p,

@@ -473,6 +473,8 @@ static const struct gm_request_kind kinds[] = {
 				    .handle = gm_session_handle_queue },
 	[GM_CONTROL_SESSIONS] = { .body_bytes = sizeof(struct gm_sessions),
 				  .handle = gm_session_handle_list },
+	[GM_CONTROL_LOADING] = { .body_bytes = sizeof(struct gm_loading),
+				 .handle = gm_session_handle_loading },
 	[GM_CONTROL_PLAN] = { .body_bytes = sizeof(struct gm_control_plan),
 			      .has_tail = true,
 			      .handle = gm_plan_change_handle },

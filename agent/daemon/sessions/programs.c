@@ -23,7 +23,6 @@
 #include "shm/queue.h"
 
 #define NAME_BYTES GM_PROGRAM_NAME_BYTES
-#define SEALS      (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)
 
 /* ---- who --------------------------------------------------------------- */
 
@@ -287,12 +286,9 @@ int gm_program_check_image(const struct gm_config *config, int fd,
 		return error;
 	if (bytes == 0)
 		return gm_why(ret_why, -EINVAL, "an image has at least a byte");
-	if ((fcntl(fd, F_GET_SEALS) & SEALS) != SEALS)
-		return gm_why(
-			ret_why, -EPERM,
-			"the image's memfd could change: add F_SEAL_WRITE, "
-			"F_SEAL_SHRINK and F_SEAL_GROW to its seals");
-	error = check_size(config, bytes, "the image", ret_why);
+	error = gm_memfd_check_fixed(fd, "the image", ret_why);
+	if (error == 0)
+		error = check_size(config, bytes, "the image", ret_why);
 	if (error == 0)
 		*ret_bytes = bytes;
 	return error;

@@ -657,22 +657,28 @@ int gm_session_handle_queue(struct gm_connection *c, const struct gm_request *r)
 	return 0;
 }
 
-/* ---- SESSIONS ---------------------------------------------------------- */
+/* ---- LOADING ------------------------------------------------------------ */
 
-/* The session's page is the client's, so it is not mapped here, and may say
- * anything: no number that lists cannot show, and no more than all of it. */
-static void read_load(const struct gm_session *session,
-		      struct gm_session_item *item)
+int gm_session_handle_loading(struct gm_connection *c,
+			      const struct gm_request *r)
 {
-	uint64_t load[2]; /* load_bytes and load_total */
+	const struct gm_loading *loading = (const void *)r->body;
 
-	if (pread(session->queues, load, sizeof(load),
-		  offsetof(struct gm_client, load_bytes)) != sizeof(load) ||
-	    load[1] > INT64_MAX)
-		return;
-	item->load_bytes = load[0] < load[1] ? load[0] : load[1];
-	item->load_total = load[1];
+	if (!c->session)
+		return gm_connection_bad(c, -EINVAL,
+					 "this connection is no session");
+	if (loading->total > INT64_MAX || loading->bytes > loading->total)
+		return gm_connection_bad(c, -EINVAL,
+					 "%" PRIu64 " bytes of %" PRIu64
+					 ": at most 2^63 - 1, and no more than "
+					 "all",
+					 loading->bytes, loading->total);
+	c->session->loading = *loading;
+	gm_connection_reply(c, &r->header, NULL);
+	return 0;
 }
+
+/* ---- SESSIONS ---------------------------------------------------------- */
 
 static struct gm_session_item describe(const struct gm_session *session,
 				       uint64_t now)
@@ -685,12 +691,13 @@ static struct gm_session_item describe(const struct gm_session *session,
 		.depth = session->depth,
 		.arena_bytes = arena_bytes(session),
 		.age_ns = now - session->since_ns,
+		.load_bytes = session->loading.bytes,
+		.load_total = session->loading.total,
 	};
 
 	for (uint32_t row = 0; row < session->n_rows; row++)
 		if (session->queue[row] != NULL)
 			item.rows[row / 64] |= UINT64_C(1) << row % 64;
-	read_load(session, &item);
 	return item;
 }
 

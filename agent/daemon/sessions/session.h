@@ -48,6 +48,7 @@ struct gm_session {
 	bool has_lent; /* own memory that another user may write for good */
 	uint64_t range_bytes;
 	uint64_t since_ns;
+	struct gm_loading loading;
 	int queues; /* memfds */
 	int arena;
 	struct gm_session_release *release; /* of their memory; see session.c */
@@ -72,6 +73,8 @@ void gm_session_free(struct gm_session *session);
 int gm_session_handle_open(struct gm_connection *c, const struct gm_request *r);
 int gm_session_handle_queue(struct gm_connection *c,
 			    const struct gm_request *r);
+int gm_session_handle_loading(struct gm_connection *c,
+			      const struct gm_request *r);
 int gm_session_handle_list(struct gm_connection *c, const struct gm_request *r);
 
 #endif

@@ -7,7 +7,6 @@
 #include "agent/daemon/sharing/share.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,19 +52,14 @@ static uint64_t lists_bytes(const struct gm_share_ask *ask)
 int gm_shared_check_about(int fd, uint64_t about_bytes,
 			  char ret_why[GM_WHY_BYTES])
 {
-	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 	uint64_t bytes;
 	int error = gm_memfd_check(fd, 0, about_bytes, false, ret_why);
 
-	if (error)
-		return error;
-	if ((fcntl(fd, F_GET_SEALS) & seals) != seals)
-		return gm_why(
-			ret_why, -EPERM,
-			"what is said about it could change; add "
-			"F_SEAL_SHRINK, "
-			"F_SEAL_GROW and F_SEAL_WRITE to the memfd's seals");
-	error = gm_memfd_bytes(fd, &bytes, ret_why);
+	if (error == 0)
+		error = gm_memfd_check_fixed(fd, "what is said about it",
+					     ret_why);
+	if (error == 0)
+		error = gm_memfd_bytes(fd, &bytes, ret_why);
 	if (error)
 		return error;
 	if (bytes != about_bytes)

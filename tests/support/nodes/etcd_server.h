@@ -27,7 +27,8 @@ struct etcd_server {
 	const char *more[12]; /* arguments, to a NULL */
 };
 
-/* What stories of etcd lack here, for LACK(); NULL: nothing. */
+/* For LACK(): the thing that stories of etcd need and this machine lacks.  NULL:
+ * none. */
 const char *etcd_lack(void);
 
 /* A port that no process has. */

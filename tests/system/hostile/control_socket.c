@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -473,37 +474,117 @@ static void session_sizes_are_checked(void)
 	close(fd);
 }
 
-/* A session's page may say anything of the models that it loads. */
+/* How far a session's loads are, as others see it. */
+static void others_see(uint64_t bytes, uint64_t total)
+{
+	struct gpumap *map = story_attach(&agent);
+	struct gpumap_session_info info = { 0 };
+
+	EQ(gpumap_session_list(map, &info, 1), 1);
+	EQ((intmax_t)info.load_bytes, (intmax_t)bytes);
+	EQ((intmax_t)info.load_total_bytes, (intmax_t)total);
+	gpumap_detach(map);
+}
+
+/* A session may say anything of the models that it loads. */
 static void words_about_loads_are_checked(void)
 {
 	static const struct {
-		uint64_t bytes, total, want_bytes, want_total;
+		struct gm_loading loading;
+		int status;
+		uint64_t want_bytes, want_total;
 	} cases[] = {
-		{ 3, 5, 3, 5 },
-		{ 6, 5, 5, 5 },
-		{ UINT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX },
-		{ 1, (uint64_t)INT64_MAX + 1, 0, 0 },
-		{ 7, 0, 0, 0 },
+		{ { 3, 5 }, 0, 3, 5 },
+		{ { 6, 5 }, -EINVAL, 3, 5 },
+		{ { INT64_MAX, INT64_MAX }, 0, INT64_MAX, INT64_MAX },
+		{ { 1, (uint64_t)INT64_MAX + 1 },
+		  -EINVAL,
+		  INT64_MAX,
+		  INT64_MAX },
+		{ { 1, 0 }, -EINVAL, INT64_MAX, INT64_MAX },
+		{ { 0, 0 }, 0, 0, 0 },
 	};
-	struct gpumap_session_info info = { 0 };
-	struct gpumap *map;
+	struct gm_loading any = { 1, 2 };
 	char path[128];
 	struct raw c;
 
-	OK(story_gives_back(agent.pid, held)); /* no session is ending */
-	map = story_attach(&agent);
 	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
+	EQ(raw_open(&c, path), 0);
+	EQ(raw_ask(&c, GM_CONTROL_LOADING, &any, sizeof(any), NULL, 0, NULL),
+	   -EINVAL); /* no session */
+	raw_close(&c);
 	EQ(raw_open_queue(&c, path, 0, 16, 4096), 0);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		gm_put(&c.page->load_bytes, cases[i].bytes);
-		gm_put(&c.page->load_total, cases[i].total);
-		EQ(gpumap_session_list(map, &info, 1), 1);
-		EQ((intmax_t)info.load_bytes, (intmax_t)cases[i].want_bytes);
-		EQ((intmax_t)info.load_total_bytes,
-		   (intmax_t)cases[i].want_total);
+		EQ(raw_ask(&c, GM_CONTROL_LOADING, &cases[i].loading,
+			   sizeof(cases[i].loading), NULL, 0, NULL),
+		   cases[i].status);
+		others_see(cases[i].want_bytes, cases[i].want_total);
 	}
 	raw_close(&c);
-	gpumap_detach(map);
+}
+
+/* To read the memory of a session waits for as long as its client likes: the
+ * client punches holes into a page that it has mapped very often. */
+static void session_memory_is_not_read(void)
+{
+	char path[128];
+	struct raw c;
+
+	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
+	EQ(raw_open_queue(&c, path, 0, 16, 4096), 0);
+	/* Behind the words that the worker reads. */
+	memset((char *)c.page + offsetof(struct gm_client, reserved), 1,
+	       offsetof(struct gm_client, wake) -
+		       offsetof(struct gm_client, reserved));
+	others_see(0, 0);
+	raw_close(&c);
+}
+
+/* Publish a mask of 4096 bytes from a memfd with these seals. */
+static int publish_tensor(struct raw *c, int seals)
+{
+	struct gm_mask_publish body = { .name = "sealed",
+					.kind = GPUMAP_MASK_CUSTOM,
+					.form = GPUMAP_MASK_LOADED,
+					.dtype = GPUMAP_DTYPE_U8,
+					.rank = 1,
+					.shape = { 4096 },
+					.n_rows = 1 };
+	uint32_t row = 0;
+	int fd = memfd_create("tensor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct raw_record record = { .header = raw_header(
+					     c, GM_CONTROL_MASK_PUBLISH,
+					     sizeof(body), sizeof(row)),
+				     .body = &body,
+				     .body_bytes = sizeof(body),
+				     .tail = &row,
+				     .tail_bytes = sizeof(row),
+				     .fds = &fd,
+				     .n_fds = 1 };
+	struct gm_control header = { .status = -ENOMSG };
+	int none[GM_CONTROL_FDS_MAX];
+
+	EQ(ftruncate(fd, 4096), 0);
+	EQ(fcntl(fd, F_ADD_SEALS, seals), 0);
+	EQ(raw_send(c, &record, 0), 0);
+	OK(raw_receive(c, &header, c->refusal, sizeof(c->refusal), none) >= 0);
+	close(fd);
+	return header.status;
+}
+
+/* gpumapd reads it, and a hole in it would keep the thread waiting. */
+static void a_tensor_that_can_change_is_not_read(void)
+{
+	const int rest = F_SEAL_SHRINK | F_SEAL_GROW;
+	char path[128];
+	struct raw c;
+
+	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
+	EQ(raw_open_queue(&c, path, 0, 16, 4096), 0);
+	EQ(publish_tensor(&c, rest), -EPERM);
+	OK(strstr(c.refusal, "F_SEAL_WRITE") != NULL);
+	EQ(publish_tensor(&c, rest | F_SEAL_WRITE), 0);
+	raw_close(&c);
 }
 
 /* A client cannot change the size of its session's memory. */
@@ -857,6 +938,8 @@ TAP_CASE()
 		sessions_are_limited();
 		session_sizes_are_checked();
 		words_about_loads_are_checked();
+		session_memory_is_not_read();
+		a_tensor_that_can_change_is_not_read();
 		session_memory_is_sealed();
 		the_pid_of_a_dead_peer_pins_nothing(false);
 		the_pid_of_a_dead_peer_pins_nothing(true);

@@ -77,7 +77,6 @@ static void others_are_served(void)
 	raw_close(&good);
 }
 
-/* The list has a word of each session's memory. */
 static void sessions_are_listed(void)
 {
 	struct gpumap *map = story_attach(&agent);

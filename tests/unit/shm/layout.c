@@ -195,8 +195,6 @@ static void session_memory(void)
 	AT(gm_client, parked);
 	AT(gm_client, cpu);
 	AT(gm_client, by_fd);
-	AT(gm_client, load_bytes);
-	AT(gm_client, load_total);
 	AT(gm_client, wake);
 	SIZE(gm_queue);
 	AT(gm_queue, parked);
@@ -256,6 +254,7 @@ static void messages(void)
 	SIZE(gm_sessions);
 	SIZE(gm_list_reply);
 	SIZE(gm_session_item);
+	SIZE(gm_loading);
 	SIZE(gm_control_plan);
 	AT(gm_control_plan, flags);
 	AT(gm_control_plan, n_layers);

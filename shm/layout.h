@@ -488,8 +488,10 @@ struct gm_holder_image {
 	uint32_t unit; /* where the block starts */
 	uint32_t pid;  /* as the agent sees it */
 	uint32_t uid;
-	uint64_t start; /* start time of pid, field 22 of /proc/pid/stat */
-	uint32_t slot;  /* of the object; a slot gives no version twice */
+	/* The process began then or before: field 22 of /proc/pid/stat is this
+	 * at most. */
+	uint64_t start;
+	uint32_t slot; /* of the object; a slot gives no version twice */
 	uint32_t unused;
 	uint64_t version;
 	uint64_t bytes;

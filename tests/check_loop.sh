@@ -8,8 +8,9 @@
 # A client holds the locks of a file that it can write for as long as it likes:
 # by a write() from a page that never arrives.  A read waits for the lock of a
 # page, which the kernel holds while it unmaps the page from a client that has
-# mapped it a million times, and punches a hole there.  A process that waits for
-# such a lock cannot be killed.  So each of these calls is about a file that no client
+# mapped it a million times, and punches a hole there.  To look up a name in the
+# folder of a process in /proc waits for the folder's lock, which that process
+# holds likewise.  A process that waits for such a lock cannot be killed.  So each of these calls is about a file that no client
 # can write, or that no client has yet.  A new call needs a line here, which
 # says why it may be made.
 #
@@ -27,12 +28,17 @@ O_TRUNC stat lstat fstat fstatat newfstatat statx chmod fchmod fchmodat
 chown lchown fchown fchownat utimes utimensat futimens fsync fdatasync sync
 syncfs sync_file_range copy_file_range sendfile splice vmsplice setxattr
 fsetxattr fremovexattr flock lockf F_SETLK F_SETLKW F_OFD_SETLK F_OFD_SETLKW
-F_ADD_SEALS MADV_REMOVE eventfd_read eventfd_write"
+F_ADD_SEALS MADV_REMOVE eventfd_read eventfd_write gm_lineage_stat
+gm_lineage_read"
 
 # FILE CALL TIMES: the reason
 allowed() {
 	sed 's/:.*//' <<-'EOF'
 	common/ini.c fopen 1: the administrator's
+	common/lineage.c gm_lineage_read 1: its own definition
+	common/lineage.c gm_lineage_stat 4: its own, for the probe
+	common/lineage.h gm_lineage_read 1: its declaration
+	common/lineage.h gm_lineage_stat 1: its declaration
 	common/log.c write 1: standard error
 	common/meminfo.c fopen 1: a file of /proc
 	common/read_file.c read 1: a description of our own
@@ -44,6 +50,7 @@ allowed() {
 	daemon/base/io_thread.c eventfd_write 1: the process's own
 	daemon/base/memfd.c lseek 1: a description of our own; its end, no lock
 	daemon/base/oom.c fopen 1: a file of /proc
+	daemon/base/peercred.c gm_lineage_stat 1: before Linux 6.5 alone
 	daemon/base/session_memory.c F_ADD_SEALS 1: before a client has it
 	daemon/base/session_memory.c fallocate 1: before a client has it
 	daemon/base/session_memory.c ftruncate 1: before a client has it
@@ -52,6 +59,7 @@ allowed() {
 	daemon/daemon.c read 1: a signalfd of our own
 	daemon/devices/host.c fopen 1: a file of /proc
 	daemon/main.c stat 2: the runtime directory, at the start
+	daemon/map/pins.c gm_lineage_stat 1: at the start
 	daemon/masks/numa_segments.c fallocate 1: clients cannot write it
 	daemon/masks/numa_segments.c fchmod 1: clients cannot write it
 	daemon/masks/numa_segments.c fchown 1: clients cannot write it
@@ -79,6 +87,7 @@ allowed() {
 	daemon/state/dir.c fchown 1: a folder of workers, at the start
 	daemon/state/dir.c flock 1: at the start, and does not wait
 	daemon/sharing/share_record.c fallocate 2: clients never have it
+	daemon/sharing/share_restore.c gm_lineage_stat 1: at the start
 	daemon/state/dir.c fstat 2: the administrator's
 	daemon/state/dir.c fstatat 2: the administrator's
 	daemon/state/dir.c fsync 6: the administrator's

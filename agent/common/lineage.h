@@ -23,6 +23,10 @@ struct gm_lineage_member {
 /*
  * gm_lineage_stat - the start time and the parent of a process
  *
+ * The process can have the call wait for as long as it likes: by a reader of
+ * its folder in /proc that does not go on.  So gpumapd's loop makes it of no
+ * client.
+ *
  * Returns	0
  *		-ESRCH		there is no such process
  *		-EPROTO		/proc/pid/stat is not as it should be

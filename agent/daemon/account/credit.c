@@ -21,7 +21,8 @@ void gm_credit_bind(struct gm_daemon *d, uint32_t place, uint32_t slot,
 	struct gm_credits *credits = d->credits;
 
 	credits->bound[credits->n_bound++] =
-		(struct gm_credit_bound){ place, slot, *process };
+		(struct gm_credit_bound){ place, slot, gm_node_clock_now(),
+					  *process };
 }
 
 void gm_credit_unbind(struct gm_daemon *d, uint32_t place)
@@ -97,6 +98,7 @@ void gm_credit_look(struct gm_daemon *d, uint32_t row,
 /* One process that is bound to reservations of the row. */
 struct pot {
 	const struct gm_lineage_member *process;
+	uint64_t since_ns;  /* the earliest of its bindings */
 	uint64_t low_bytes; /* that its line has for itself */
 	uint64_t high_bytes;
 	uint64_t session_bytes;
@@ -113,7 +115,8 @@ struct count {
 	uint16_t at[POT_PLACES]; /* one more than a pot's index, by pids */
 };
 
-/* Where the index of a process's pot is, or 0 for none. */
+/* Where the index of a process's pot is, or 0 for none.  Those that are bound
+ * run, so that each has a pid of its own. */
 static uint16_t *find_place(struct count *count,
 			    const struct gm_lineage_member *process)
 {
@@ -124,8 +127,7 @@ static uint16_t *find_place(struct count *count,
 				? count->pots[count->at[i] - 1].process
 				: NULL;
 
-		if (other == NULL || (other->pid == process->pid &&
-				      other->start == process->start))
+		if (other == NULL || other->pid == process->pid)
 			return &count->at[i];
 	}
 }
@@ -158,10 +160,16 @@ static void list_pots(struct count *count)
 		if (gm_ledger_promise(d, bound->slot, count->row) == NULL)
 			continue;
 		place = find_place(count, &bound->process);
-		if (*place != 0)
+		if (*place != 0) {
+			struct pot *pot = &count->pots[*place - 1];
+
+			if (bound->since_ns < pot->since_ns)
+				pot->since_ns = bound->since_ns;
 			continue;
+		}
 		count->pots[count->n_pots] = (struct pot){
 			.process = &bound->process,
+			.since_ns = bound->since_ns,
 			.session_bytes = gm_usage_of_process(
 				d, count->row, (pid_t)bound->process.pid),
 		};
@@ -169,15 +177,22 @@ static void list_pots(struct count *count)
 	}
 }
 
-/* The nearest in the line; NULL: the process is a stranger. */
+/* The nearest in the line; NULL: the process is a stranger.  Another process
+ * that has a bound one's pid later began later; a look that began before the
+ * process was bound does not tell which of two had the pid. */
 static struct pot *pot_of(struct count *count,
 			  const struct gm_probe_process *process)
 {
-	struct pot *pot = NULL;
+	uint64_t looked_ns = count->d->credits->looks[count->row]->looked_ns;
 
-	for (uint32_t i = 0; i < process->n && pot == NULL; i++)
-		pot = find(count, &process->line[i]);
-	return pot;
+	for (uint32_t i = 0; i < process->n; i++) {
+		struct pot *pot = find(count, &process->line[i]);
+
+		if (pot != NULL &&
+		    process->line[i].start <= pot->process->start)
+			return looked_ns >= pot->since_ns ? pot : NULL;
+	}
+	return NULL;
 }
 
 static void clear(const struct gm_daemon *d, uint32_t row)

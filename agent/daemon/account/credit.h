@@ -42,7 +42,8 @@ struct gm_daemon;
 struct gm_credit_bound {
 	uint32_t place; /* among the holders */
 	uint32_t slot;
-	struct gm_lineage_member process;
+	uint64_t since_ns; /* the process has had its pid since then */
+	struct gm_lineage_member process; /* start: it began then or before */
 };
 
 /* One look at a row. */

@@ -4,6 +4,7 @@
 #include "agent/daemon/map/pins.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,8 +172,8 @@ static void ended_before(struct gm_timer *timer)
 	end(gm_owner(timer, struct gm_holder_process, late));
 }
 
-/* The descriptor first: after it the pid cannot change hands unnoticed, and
- * the start time that is read then is of the process that we watch. */
+/* The process has begun by now, and no later: nothing is read of it, because to
+ * look up a name in its folder of /proc waits for a lock that it can hold. */
 static int watch(struct gm_daemon *d, pid_t pid,
 		 struct gm_holder_process **ret_process)
 {
@@ -192,9 +193,9 @@ static int watch(struct gm_daemon *d, pid_t pid,
 		free(process);
 		return ret;
 	}
-	ret = gm_lineage_stat(pid, &process->is);
-	if (ret == 0)
-		ret = gm_loop_add(d->loop, &process->source, EPOLLIN);
+	process->is.pid = (uint32_t)pid;
+	process->is.start = gm_lineage_now();
+	ret = gm_loop_add(d->loop, &process->source, EPOLLIN);
 	if (ret != 0) {
 		close(process->source.fd);
 		free(process);
@@ -221,20 +222,17 @@ static int watched(struct gm_daemon *d, pid_t pid,
 		   struct gm_holder_process **ret_process)
 {
 	struct gm_holder_process *process = known(d, pid);
-	struct gm_lineage_member now;
-	int ret;
+	struct pollfd ended = { .events = POLLIN };
 
-	if (process == NULL)
-		return watch(d, pid, ret_process);
-	ret = gm_lineage_stat(pid, &now);
-	if (ret != 0)
-		return ret;
-	if (now.start != process->is.start) {
+	if (process != NULL) {
+		ended.fd = process->source.fd;
+		if (poll(&ended, 1, 0) == 0) {
+			*ret_process = process;
+			return 0;
+		}
 		end(process);
-		return watch(d, pid, ret_process);
 	}
-	*ret_process = process;
-	return 0;
+	return watch(d, pid, ret_process);
 }
 
 static int check_quota(const struct gm_daemon *d, uid_t uid, uint32_t bytes,
@@ -540,18 +538,20 @@ static int adopt(struct gm_daemon *d, uint32_t index)
 {
 	const struct gm_holder_image *image = &d->holders->table[index];
 	struct gm_holder_process *process;
+	struct gm_lineage_member now;
 	int ret = watched(d, (pid_t)image->pid, &process);
 
 	if (ret != 0)
 		return ret == -ESRCH ? 0 : ret;
-	if (process->is.start == image->start) {
+	ret = gm_lineage_stat((pid_t)image->pid, &now);
+	if (ret == 0 && now.start <= image->start) {
 		d->holders->of[index] = process;
 		process->n_claims++;
 		bind(d, index);
 	} else if (process->n_claims == 0) {
 		forget(process); /* the pid is another's by now */
 	}
-	return 0;
+	return ret == -ESRCH ? 0 : ret;
 }
 
 int gm_pins_adopt(struct gm_daemon *d)

@@ -19,7 +19,7 @@
  * A place counts once its word is stored, which is last.  The memfd is sealed,
  * so that it cannot shrink under the agent that maps it.
  *
- *   SHARE.place	a process's start time, before the word of its place
+ *   SHARE.place	when a process had begun, before the word of its place
  *   SHARE.ended	the end of the share, before anything else of it ends
  *
  * The format is one between builds: another one has another magic, and is not
@@ -71,7 +71,7 @@ struct gm_share_part {
 
 struct gm_share_place {
 	gm_a64 word; /* the process's pid, and _FIRST; 0: the place is free */
-	uint64_t start; /* of the process, see lineage.h */
+	uint64_t start; /* the process began then or before, see lineage.h */
 	uint32_t uid;
 	uint32_t reserved;
 };

@@ -246,7 +246,7 @@ static int open_process(pid_t pid, uint64_t start)
 	if (fd < 0)
 		return errno == EINVAL || errno == ENOENT ? -ESRCH : -errno;
 	error = gm_lineage_stat(pid, &now);
-	if (error == 0 && now.start == start)
+	if (error == 0 && now.start <= start)
 		return fd;
 	close(fd);
 	return error ? error : -ESRCH;

@@ -193,35 +193,26 @@ void gm_share_store_end(struct gm_shared *shared)
 
 /* ---- holders ------------------------------------------------------------- */
 
-/* The session's process, by its start time; -ESRCH where the next agent could
- * not tell that it has ended.  The process is alive after the reading, so that
- * what was read is of no other one. */
-static int identify(const struct gm_share_holder *holder,
-		    struct gm_lineage_member *ret_process)
+/* Could the next agent not tell that the session's process has ended? */
+static bool is_unknown(const struct gm_share_holder *holder)
 {
 	struct pollfd end = { .fd = holder->session->connection->process.fd,
 			      .events = POLLIN };
-	int error;
 
-	if (holder->pid <= 0 || end.fd < 0)
-		return -ESRCH;
-	error = gm_lineage_stat(holder->pid, ret_process);
-	return error == 0 && poll(&end, 1, 0) != 0 ? -ESRCH : error;
+	return holder->pid <= 0 || end.fd < 0 || poll(&end, 1, 0) != 0;
 }
 
 int gm_share_store_hold(struct gm_share_holder *holder)
 {
 	struct gm_share_record *in = &holder->shared->record;
-	struct gm_lineage_member process;
+	const struct gm_lineage_member process = {
+		.pid = (uint32_t)holder->pid,
+		.start = gm_lineage_now(),
+	};
 	int error;
 
-	if (!in->head)
+	if (!in->head || is_unknown(holder))
 		return 0;
-	error = identify(holder, &process);
-	if (error)
-		return error == -EMFILE || error == -ENFILE || error == -ENOMEM
-			       ? error
-			       : 0;
 	error = gm_share_record_hold(in, &process, holder->user->uid,
 				     holder->is_first, &holder->place);
 	holder->has_place = error == 0;

@@ -5,7 +5,8 @@
  * Checks that gpumapd takes no lock of a file that a client can write: a client
  * holds the locks of its memory for as long as it likes, by a write() from a
  * page that never arrives, and nothing ends a process that waits for them.  A
- * lease of the file is waited for no more than a lock.
+ * lease of the file is waited for no more than a lock.  The same holds for the
+ * lock of a client's folder in /proc.
  */
 
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/support/fuse.h"
@@ -133,6 +135,119 @@ static void locks_are_not_waited_for(void)
 	close(fd);
 }
 
+/* ---- /proc --------------------------------------------------------------- */
+
+/* A client that pins a map, and lets no process look up a name in the client's
+ * folder in /proc: one thread reads the folder into a page that never arrives, and
+ * another one waits to make a name there. */
+struct client {
+	pthread_barrier_t began;
+	pid_t maker;
+	char *page;
+	int folder;
+};
+
+static void *read_folder(void *arg)
+{
+	const struct client *client = arg;
+
+	syscall(SYS_getdents64, client->folder, client->page, 4096);
+	return NULL;
+}
+
+static void *make_name(void *arg)
+{
+	struct client *client = arg;
+	char name[32];
+
+	client->maker = (pid_t)syscall(SYS_gettid);
+	snprintf(name, sizeof(name), "/proc/%d/name", (int)getpid());
+	pthread_barrier_wait(&client->began);
+	pthread_barrier_wait(&client->began);
+	mkdir(name, 0700);
+	return NULL;
+}
+
+/* Wait until the thread of this file in /proc sleeps in the kernel. */
+static bool is_stuck(int stat)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	char text[512] = "", *state = NULL;
+
+	do {
+		ssize_t n = pread(stat, text, sizeof(text) - 1, 0);
+
+		text[n > 0 ? n : 0] = '\0';
+		state = strrchr(text, ')');
+		story_nap(1000);
+	} while ((!state || strncmp(state, ") D", 3) != 0) &&
+		 story_now() < until);
+	return state && strncmp(state, ") D", 3) == 0;
+}
+
+/* In a child, which writes the answer to its PIN. */
+static void hold_folder_and_pin(const struct fuse *own, int answer, void *page)
+{
+	struct gm_object_name pin = { .kind = GM_KIND_LAYERS, .name = "other" };
+	struct client client = { .page = page };
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	struct gm_pin_reply reply;
+	pthread_t threads[2];
+	char name[64];
+	struct raw c;
+	int stat, status = raw_open(&c, path);
+
+	client.folder = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	pthread_barrier_init(&client.began, NULL, 2);
+	pthread_create(&threads[0], NULL, make_name, &client);
+	pthread_barrier_wait(&client.began);
+	snprintf(name, sizeof(name), "/proc/self/task/%d/stat", client.maker);
+	stat = open(name, O_RDONLY | O_CLOEXEC);
+	pthread_create(&threads[1], NULL, read_folder, &client);
+	while (own->orders->unanswered == 0 && story_now() < until)
+		story_nap(1000);
+	pthread_barrier_wait(&client.began);
+	if (status == 0)
+		status = is_stuck(stat) ? raw_ask(&c, GM_CONTROL_PIN, &pin,
+						  sizeof(pin), &reply,
+						  sizeof(reply), NULL)
+					: -ENOMSG;
+	(void)!write(answer, &status, sizeof(status));
+	pause();
+}
+
+/* The file system ends at once: every process that looks at the client waits. */
+static void folders_in_proc_are_not_waited_for(const char *folder)
+{
+	int fd, ends[2], status = -ENOMSG;
+	struct fuse own;
+	void *page;
+	pid_t pid;
+
+	if (!OK(fuse_begin(&own, folder)))
+		return;
+	own.orders->fails_from = 0;
+	fd = fuse_open(&own);
+	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	if (fd < 0 || page == MAP_FAILED || pipe2(ends, O_CLOEXEC) != 0)
+		exit(99);
+	others_are_served(); /* the map is there */
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		hold_folder_and_pin(&own, ends[1], page);
+	close(ends[1]);
+	EQ(read(ends[0], &status, sizeof(status)), sizeof(status));
+	EQ(status, 0);
+	others_are_served();
+	kill(pid, SIGKILL);
+	fuse_end(&own);
+	waitpid(pid, NULL, 0);
+	close(ends[0]);
+	close(fd);
+	munmap(page, 4096);
+}
+
 /* A lease is to be had of what open() has opened, and of that alone. */
 static int with_a_lease(int fd)
 {
@@ -183,6 +298,8 @@ TAP_CASE()
 	if (OK(agent_start(&agent))) {
 		leases_are_not_waited_for();
 		locks_are_not_waited_for();
+		snprintf(folder, sizeof(folder), "%s/proc", agent.dir);
+		folders_in_proc_are_not_waited_for(folder);
 	} else {
 		fuse_end(&fuse);
 	}

@@ -120,11 +120,12 @@ static void a_pid_alone_names_no_process(void)
 	struct gm_lineage_member line[] = { member(holder), stranger(1) };
 
 	EQ(hold("m", holder, 0, 600, SHOWN), 0);
-	line[0].start++;
+	/* One that began later has its pid. */
+	line[0].start = gm_lineage_now() + 1;
 	look_once(0, 500, line, 2);
 	EQ(used(0), 0);
 	EQ(avail(0), 0);
-	line[0].start--;
+	line[0] = member(holder);
 	look_once(0, 500, line, 0); /* no line is known */
 	EQ(used(0), 0);
 	look_once(0, 500, line, 1);

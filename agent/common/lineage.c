@@ -32,13 +32,16 @@ static int parse(const char *text, struct gm_lineage_member *member)
 	return 0;
 }
 
+/* The file of the first thread, because that of the process has sums over all
+ * threads, which cost milliseconds where there are many. */
 int gm_lineage_stat(pid_t pid, struct gm_lineage_member *ret_member)
 {
 	struct gm_lineage_member member = { .pid = (uint32_t)pid };
 	char path[64], text[1024];
 	int n;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid,
+		 (int)pid);
 	n = gm_read_file(path, text, sizeof(text));
 	if (n < 0)
 		return n == -ENOENT ? -ESRCH : n;

@@ -204,7 +204,8 @@ gm_unit_daemon = \
 	%reldir%/daemon/worker_process_refused.c \
 	%reldir%/daemon/worker_uid.c
 tests_suites_unit_daemon_SOURCES = $(gm_unit_daemon)
-tests_suites_unit_daemon_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
+tests_suites_unit_daemon_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc \
+	-Wl,--wrap=clock_gettime
 tests_suites_unit_daemon_LDADD = tests/libsupport.la \
 	agent/daemon/libdaemon.la agent/plan/libplan.la \
 	agent/mesh/libmesh.la agent/cuda/libcu.la agent/common/libcommon.la \

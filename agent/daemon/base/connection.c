@@ -33,6 +33,7 @@
 
 #define RECORDS_A_TURN 16u /* of a uid; then others have theirs */
 #define BYTES_A_TURN   (UINT64_C(64) << 10) /* likewise */
+#define TURN_NS        UINT64_C(200000)     /* likewise */
 #define FULL_NS        UINT64_C(20000000)   /* until there may be room, */
 #define FULL_MOST_NS   UINT64_C(1000000000) /* doubled up to this */
 #define REFUSED_MAX    16u /* that are told why; the rest is just closed */
@@ -541,7 +542,7 @@ static void serve_next(struct gm_control_server *s)
 	struct gm_user *user = TAILQ_FIRST(&s->ready);
 	struct gm_connection *c;
 	uint32_t records = 0;
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, end_ns = gm_loop_now() + TURN_NS;
 
 	TAILQ_REMOVE(&s->ready, user, turn);
 	TAILQ_INSERT_TAIL(&s->ready, user, turn);
@@ -552,6 +553,8 @@ static void serve_next(struct gm_control_server *s)
 
 		records += n > 0;
 		bytes += n;
+		if (gm_loop_now() >= end_ns)
+			break;
 	}
 	gm_user_drop(s, user);
 }

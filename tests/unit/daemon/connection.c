@@ -12,20 +12,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "agent/common/node_clock.h"
 #include "agent/daemon/base/connection.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/daemon.h"
 #include "tests/support/tap.h"
 
-#define CROWD      8u  /* connections of one uid */
-#define RECORDS    40u /* of each */
-#define LIMIT_S    30  /* against hanging */
+#define CROWD       8u  /* connections of one uid */
+#define RECORDS     40u /* of each */
+#define LIMIT_S     30  /* against hanging */
 
-#define TYPE_PLAIN 1
-#define TYPE_FD    2
+#define TYPE_PLAIN  1
+#define TYPE_FD     2
+#define TYPE_COSTLY 3
+#define COST_NS     100000
 
 static struct gm_daemon *d;
 static struct gm_control_server server;
@@ -37,6 +41,22 @@ struct peer {
 };
 
 static struct peer peers[CROWD + 1];
+
+/* ---- time ---------------------------------------------------------------- */
+
+static uint64_t stands_ns; /* the time that it is; 0: time goes on */
+
+int __real_clock_gettime(clockid_t clock, struct timespec *ret_now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_now);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_now)
+{
+	if (stands_ns == 0 || clock != CLOCK_MONOTONIC)
+		return __real_clock_gettime(clock, ret_now);
+	*ret_now = (struct timespec){ (time_t)(stands_ns / 1000000000),
+				      (long)(stands_ns % 1000000000) };
+	return 0;
+}
 
 /* ---- handlers ------------------------------------------------------------ */
 
@@ -63,13 +83,25 @@ static int handle_fd(struct gm_connection *c, const struct gm_request *r)
 	return 0;
 }
 
+static int handle_costly(struct gm_connection *c, const struct gm_request *r)
+{
+	(void)r;
+	count(c);
+	stands_ns += COST_NS;
+	return 0;
+}
+
 static const struct gm_request_kind *kind_of(uint16_t type)
 {
-	static const struct gm_request_kind plain = { .has_tail = true,
-						      .handle = handle_plain };
-	static const struct gm_request_kind with_fd = { .handle = handle_fd };
+	static const struct gm_request_kind kinds[] = {
+		[TYPE_PLAIN] = { .has_tail = true, .handle = handle_plain },
+		[TYPE_FD] = { .handle = handle_fd },
+		[TYPE_COSTLY] = { .handle = handle_costly },
+	};
 
-	return type == TYPE_PLAIN ? &plain : type == TYPE_FD ? &with_fd : NULL;
+	return type < sizeof(kinds) / sizeof(kinds[0]) && kinds[type].handle
+		       ? &kinds[type]
+		       : NULL;
 }
 
 static bool never(struct gm_connection *c, const struct gm_request *r,
@@ -91,6 +123,7 @@ static void stop(struct gm_loop *loop)
 
 static void turn(void)
 {
+	stands_ns += stands_ns != 0 ? 1000000 : 0;
 	d->loop->turned = stop;
 	EQ(gm_loop_run(d->loop), 0);
 	d->loop->stop = false;
@@ -146,6 +179,7 @@ static uint32_t taken_of_crowd(void)
 
 static void all_come(void)
 {
+	stands_ns = gm_node_clock_now();
 	for (uint32_t i = 0; i < CROWD; i++)
 		come(&peers[i], 1000);
 	come(&peers[CROWD], 2000);
@@ -153,6 +187,7 @@ static void all_come(void)
 
 static void all_leave(void)
 {
+	stands_ns = 0;
 	for (uint32_t i = 0; i <= CROWD; i++)
 		gm_connection_drop(peers[i].c, GM_DROP_AGENT, NULL);
 	for (uint32_t i = 0; i <= CROWD; i++)
@@ -193,6 +228,22 @@ static void bytes_count(void)
 	all_leave();
 }
 
+/* A uid's turn ends after 200 us, too, and another uid has its own. */
+static void time_counts(void)
+{
+	all_come();
+	for (uint32_t i = 0; i < CROWD; i++)
+		send_records(&peers[i], TYPE_COSTLY, 2, 0);
+	send_records(&peers[CROWD], TYPE_PLAIN, 20, 0);
+	turn();
+	EQ(taken_of_crowd(), 2);
+	EQ(peers[CROWD].n_taken, 16);
+	turn();
+	EQ(taken_of_crowd(), 4);
+	EQ(peers[CROWD].n_taken, 20);
+	all_leave();
+}
+
 /* A uid that has ended is found in one turn. */
 static void ends_are_no_records(void)
 {
@@ -201,6 +252,7 @@ static void ends_are_no_records(void)
 		close(peers[i].socket);
 	turn();
 	OK(TAILQ_EMPTY(&server.known));
+	stands_ns = 0;
 }
 
 static void reads_reply(const struct peer *peer)
@@ -270,6 +322,7 @@ TAP_CASE()
 
 	uids_take_turns();
 	bytes_count();
+	time_counts();
 	ends_are_no_records();
 	unread_replies_are_looked_at_less_often();
 

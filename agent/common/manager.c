@@ -233,8 +233,9 @@ int gm_manager_init(struct gm_manager *m, char ret_why[GM_WHY_BYTES])
 		m->watchdog_ns = us * 1000;
 	/* The unit's own is for systemd before 254. */
 	if ((number_of("FDSTORE", &n) || number_of("GPUMAP_FDSTORE_MAX", &n)) &&
-	    n <= UINT32_MAX && m->socket >= 0)
-		m->keeps_most = (uint32_t)n;
+	    m->socket >= 0)
+		m->keeps_most = n < GM_MANAGER_KEEPS_MAX ? (uint32_t)n
+							 : GM_MANAGER_KEEPS_MAX;
 	ret = find_passed(m, ret_why);
 	unsetenv("NOTIFY_SOCKET");
 	unsetenv("WATCHDOG_USEC");

@@ -25,6 +25,9 @@
 
 #define GM_MANAGER_STATUS_BYTES 160
 #define GM_MANAGER_NAME_BYTES   48 /* of a kept descriptor, with the NUL */
+/* Descriptors that are given to a manager: their names, of 31 bytes with a
+ * colon, go into one string of the environment, of 128 KiB at most. */
+#define GM_MANAGER_KEEPS_MAX 4096u
 
 /* The name of each descriptor that we have the manager keep begins so. */
 #define GM_MANAGER_KEPT "share-"

@@ -26,8 +26,8 @@
 #include "contrib/fdstore/store.h"
 
 #define MOST_DEFAULT  4096ul
-#define MOST_MAX      65536ul
-#define DELAY_DEFAULT 200ul /* ms, as RestartSec= of gpumapd.service */
+#define MOST_MAX      4096ul /* names of gpumapd's that fit in a variable */
+#define DELAY_DEFAULT 200ul  /* ms, as RestartSec= of gpumapd.service */
 #define DELAY_MAX     3600000ul
 #define EXIT_CONFIG   2 /* gpumapd's: the next start would fail, too */
 

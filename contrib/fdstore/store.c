@@ -21,6 +21,8 @@
 #define FIRST_FD    3
 #define TEXT_BYTES  4096
 #define QUEUE_BYTES (1 << 20)
+/* A string of the environment has 128 KiB at most, its name and NUL included. */
+#define NAMES_MAX ((128u << 10) - sizeof("LISTEN_FDNAMES="))
 
 /* ---- the socket ---------------------------------------------------------- */
 
@@ -180,35 +182,58 @@ static void name_of(const char *text, char ret_name[FDSTORE_NAME_BYTES])
 		snprintf(ret_name, FDSTORE_NAME_BYTES, "%.*s", (int)n, value);
 }
 
-/* systemd keeps one descriptor of an open file. */
-static bool has(const struct store *s, int fd)
+/* Those that are kept are in the order of their open files, which kcmp() tells.
+ * Returns where @fd has its place, and in *@ret_has whether its file is there:
+ * systemd keeps one descriptor of an open file. */
+static unsigned place_of(const struct store *s, int fd, bool *ret_has)
 {
+	unsigned low = 0, high = s->n;
 	pid_t pid = getpid();
 
-	for (unsigned i = 0; i < s->n; i++) {
-		if (syscall(SYS_kcmp, pid, pid, KCMP_FILE, s->kept[i].fd, fd) ==
-		    0)
-			return true;
+	*ret_has = false;
+	while (low < high && !*ret_has) {
+		unsigned middle = low + (high - low) / 2;
+		long order = syscall(SYS_kcmp, pid, pid, KCMP_FILE, fd,
+				     s->kept[middle].fd);
+
+		*ret_has = order == 0;
+		if (order == 2) /* it comes behind */
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return false;
+	return low;
+}
+
+/* Why it is not kept, or NULL. */
+static const char *find_hindrance(const struct store *s, const char *name)
+{
+	size_t bytes = strlen(name) + 1; /* with a colon */
+
+	if (s->n == s->most)
+		return "so many are kept: raise --max";
+	for (unsigned i = 0; i < s->n; i++)
+		bytes += strlen(s->kept[i].name) + 1;
+	return bytes > NAMES_MAX ? "the names would not fit in a variable"
+				 : NULL;
 }
 
 static void add(struct store *s, const char *name, int fd)
 {
-	struct kept *kept = &s->kept[s->n];
+	bool has;
+	struct kept *kept = &s->kept[place_of(s, fd, &has)];
+	const char *why = has ? NULL : find_hindrance(s, name);
 
-	if (has(s, fd)) {
-		close(fd);
-		return;
-	}
-
-	if (s->n == s->most) {
+	if (why != NULL)
 		gm_log(GM_LOG_WARNING, "fd_refused",
-		       "name=%s why=\"%u are kept: raise --max\"",
-		       gm_quote(name).text, s->most);
+		       "name=%s kept=%u why=\"%s\"", gm_quote(name).text, s->n,
+		       why);
+	if (has || why != NULL) {
 		close(fd);
 		return;
 	}
+	memmove(kept + 1, kept,
+		(size_t)(s->kept + s->n - kept) * sizeof(*kept));
 	kept->fd = fd;
 	snprintf(kept->name, sizeof(kept->name), "%s", name);
 	s->n++;

@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +20,7 @@
 #include "tests/support/tap.h"
 
 static char path[64]; /* of a file to which the command writes */
+static const char *most = "7";
 
 /* Run it with the shell as the command. */
 static pid_t start(const char *script)
@@ -36,7 +40,7 @@ static pid_t start(const char *script)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (!freopen("/dev/null", "w", stderr))
 			_exit(98);
-		execl(program, program, "--delay", "0", "--max", "7", "--",
+		execl(program, program, "--delay", "0", "--max", most, "--",
 		      "sh", "-c", script, NULL);
 		_exit(97);
 	}
@@ -149,6 +153,75 @@ static void the_environment_is_as_said(void)
 	EQ(access(folder, F_OK), -1);
 }
 
+/* Send a descriptor as the process with this pid does; root may. */
+static bool store(int to, pid_t pid, const char *state, int fd)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int)) +
+			   CMSG_SPACE(sizeof(struct ucred))];
+	} control = { 0 };
+	struct ucred as = { .pid = pid };
+	struct iovec text = { (void *)(uintptr_t)state, strlen(state) };
+	struct msghdr message = { .msg_iov = &text,
+				  .msg_iovlen = 1,
+				  .msg_control = control.bytes,
+				  .msg_controllen = sizeof(control.bytes) };
+	struct cmsghdr *part = CMSG_FIRSTHDR(&message);
+
+	part->cmsg_level = SOL_SOCKET;
+	part->cmsg_type = SCM_RIGHTS;
+	part->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(part), &fd, sizeof(fd));
+	part = CMSG_NXTHDR(&message, part);
+	part->cmsg_level = SOL_SOCKET;
+	part->cmsg_type = SCM_CREDENTIALS;
+	part->cmsg_len = CMSG_LEN(sizeof(as));
+	memcpy(CMSG_DATA(part), &as, sizeof(as));
+	return sendmsg(to, &message, 0) > 0;
+}
+
+/* Names as long as they may be, and each file twice: one string of the
+ * environment has 128 KiB, so 511 of 256 bytes fit, with the variable's name. */
+static void names_never_keep_the_next_one_from_starting(void)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	char last[256], state[320], *socket_path;
+	int to = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), sent = 0;
+	pid_t pid, command;
+
+	if (geteuid() != 0) {
+		SKIP(1, "to send as another process needs root");
+		return;
+	}
+	most = "600";
+	pid = start("echo $$:$LISTEN_FDS:$NOTIFY_SOCKET >>$OUT; "
+		    "exec sleep 1000");
+	EQ(lines(1, last), 1);
+	command = (pid_t)atoi(last);
+	socket_path = strrchr(last, ':');
+	if (!OK(socket_path))
+		return;
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", socket_path + 1);
+	EQ(connect(to, (const struct sockaddr *)&at, sizeof(at)), 0);
+	for (int i = 0; i < 600; i++) {
+		int fd = memfd_create("kept", MFD_CLOEXEC);
+
+		snprintf(state, sizeof(state), "FDSTORE=1\nFDNAME=%0255d", i);
+		sent += store(to, command, state, fd);
+		sent += store(to, command, state, fd);
+		close(fd);
+	}
+	EQ(sent, 1200);
+	kill(command, SIGKILL);
+	EQ(lines(2, last), 2);
+	EQ(atoi(strchr(last, ':') + 1), 511);
+	kill(pid, SIGTERM);
+	EQ(end_of(pid), 128 + SIGTERM);
+	close(to);
+	most = "7";
+}
+
 static int run(const char *a, const char *b, const char *c)
 {
 	const char *program = getenv("GPUMAP_FDSTORE");
@@ -170,7 +243,7 @@ static void a_wrong_command_line_is_refused(void)
 {
 	EQ(run(NULL, NULL, NULL), 2);
 	EQ(run("--max", "0", "true"), 2);
-	EQ(run("--max", "65537", "true"), 2);
+	EQ(run("--max", "4097", "true"), 2);
 	EQ(run("--delay", "-1", "true"), 2);
 	EQ(run("--delay", "1x", "true"), 2);
 	EQ(run("--unknown", "true", NULL), 2);
@@ -189,6 +262,7 @@ TAP_CASE()
 	a_hang_up_is_a_restart();
 	the_command_ends_with_it();
 	the_environment_is_as_said();
+	names_never_keep_the_next_one_from_starting();
 	a_wrong_command_line_is_refused();
 	unlink(path);
 	return tap_done();

@@ -488,7 +488,7 @@ struct gm_share_claim {
 #define GM_SHARE_CLAIM_DROP   1u
 #define GM_SHARE_CLAIM_OTHERS 2u  /* the share will be for other users, too */
 #define GM_SHARE_CLAIM_KEEP   4u  /* it will be GPUMAP_SHARE_KEEP */
-#define GM_SHARE_CLAIMS_MAX   16u /* of a session */
+#define GM_SHARE_CLAIMS_MAX   16u /* of a uid */
 
 /* SHARE_END: end a share for all its holders.  For the user who shared it, and
  * for root.  Imported buffers stay.  No reply body. */

@@ -22,11 +22,21 @@
 #define MS      UINT64_C(1000000)
 #define SPEAKER "gpumapctl: " /* before each line of an error */
 
+/* The share of its name, or NULL. */
+static const struct gm_shared *find(const struct gm_daemon *d,
+				    const struct gm_listed_model *model)
+{
+	return d->server != NULL ? gm_shared_find(d->server, model->what->name)
+				 : NULL;
+}
+
+/* Another user's share is not the model. */
 static bool is_there(const struct gm_daemon *d,
 		     const struct gm_listed_model *model)
 {
-	return d->server != NULL &&
-	       gm_shared_find(d->server, model->what->name) != NULL;
+	const struct gm_shared *shared = find(d, model);
+
+	return shared != NULL && shared->user->uid == model->what->uid;
 }
 
 /* ---- the child ----------------------------------------------------------- */
@@ -220,7 +230,7 @@ static void load(struct gm_listed_models *m, struct gm_listed_model *model)
 	       (unsigned)model->what->uid);
 }
 
-/* ---- kept from an earlier agent ------------------------------------------ */
+/* ---- what has the name --------------------------------------------------- */
 
 /* The key of the section that another model has; or NULL.  To look up the names
  * of users may take long: the loop does not. */
@@ -240,13 +250,15 @@ static const char *find_difference(const struct gm_shared *shared,
 	return NULL;
 }
 
-/* The section may have changed since the model was loaded. */
-static void compare(const struct gm_daemon *d,
-		    const struct gm_config_model *what)
+/* The section may have changed since the model was loaded, and an earlier agent
+ * may have admitted another user. */
+static void compare(struct gm_listed_model *model,
+		    const struct gm_shared *shared)
 {
-	const struct gm_shared *shared = gm_shared_find(d->server, what->name);
-	const char *key = shared ? find_difference(shared, what) : NULL;
+	const struct gm_config_model *what = model->what;
+	const char *key = find_difference(shared, what);
 
+	model->compared = shared->id;
 	if (key)
 		gm_log(GM_LOG_WARNING, "model_differs",
 		       "name=%s key=%s uid=%u remedy=%s",
@@ -282,7 +294,6 @@ static bool make(struct gm_listed_models *m, struct gm_daemon *d)
 			.what = &d->config->models[i],
 			.wait_ns = d->config->load_retry_ns,
 		};
-		compare(d, m->of[i].what);
 	}
 	return true;
 }
@@ -297,8 +308,11 @@ void gm_listed_models_look(struct gm_daemon *d)
 		return;
 	for (uint32_t i = 0; i < m->n; i++) {
 		struct gm_listed_model *model = &m->of[i];
+		const struct gm_shared *shared = find(d, model);
 
-		if (is_there(d, model))
+		if (shared && shared->id != model->compared)
+			compare(model, shared);
+		if (shared)
 			continue;
 		if (model->due_ns <= now && m->loading == NULL)
 			load(m, model);

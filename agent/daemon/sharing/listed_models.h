@@ -6,8 +6,8 @@
  *
  * A model is loaded by a child, gpumapctl load --detach, which reads the files,
  * and hands the share over.  One child runs at a time.  A name that is shared
- * is left as it is, whichever session has shared it; when it is free again, the
- * model is loaded.  Loads of one model begin at least load.retry apart, and
+ * is left as it is, and the log says where it is another user's, or not as the
+ * section says; when it is free again, the model is loaded.  Loads of one model begin at least load.retry apart, and
  * twice as far after each that fails.
  */
 #ifndef GM_DAEMON_SHARING_LISTED_MODELS_H
@@ -27,8 +27,9 @@ struct gm_daemon;
 
 struct gm_listed_model {
 	const struct gm_config_model *what;
-	uint64_t due_ns;  /* no load begins before */
-	uint64_t wait_ns; /* after the next one that fails */
+	uint64_t due_ns;   /* no load begins before */
+	uint64_t wait_ns;  /* after the next one that fails */
+	uint64_t compared; /* the share of its name that was compared last */
 };
 
 struct gm_listed_models {

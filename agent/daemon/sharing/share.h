@@ -64,6 +64,11 @@ struct gm_shared *gm_shared_find(const struct gm_control_server *s,
 int gm_shared_admit_name(struct gm_connection *c, const char *name,
 			 size_t bytes);
 
+/* May a session of this user share, or be about to share, by this name?  A name
+ * that the configuration lists is its user's.  Returns 0, or -EACCES with the
+ * reason. */
+int gm_shared_admit_listed(struct gm_connection *c, const char *name);
+
 /* May other users than its own have what a session shares?  Returns 0, or
  * -EPERM with the reason. */
 int gm_shared_admit_others(struct gm_connection *c);

@@ -227,8 +227,10 @@ static int publish(struct gm_connection *c, const struct gm_request *r,
 static int admit(struct gm_connection *c, const struct gm_share_ask *ask,
 		 const uint32_t *uids, const struct gm_kept_key *key)
 {
-	int error = is_for_others(c, ask, uids) ? gm_shared_admit_others(c) : 0;
+	int error = gm_shared_admit_listed(c, ask->name);
 
+	if (error == 0 && is_for_others(c, ask, uids))
+		error = gm_shared_admit_others(c);
 	if (error == 0 && ask->flags & GPUMAP_SHARE_KEEP)
 		error = gm_shared_admit_kept(c, ask->name);
 	if (error == 0 && gm_shared_find(c->server, ask->name))

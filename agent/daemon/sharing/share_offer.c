@@ -123,22 +123,23 @@ static int check_count(struct gm_connection *c)
 	uint32_t n = 0;
 
 	TAILQ_FOREACH(claimed, &c->server->share_claims, entry)
-	n += claimed->session == c->session;
+	n += claimed->session->user == c->user;
 	if (n < GM_SHARE_CLAIMS_MAX)
 		return 0;
 	return gm_connection_bad(c, -EDQUOT,
-				 "the session has claimed %u names: share by "
-				 "one of them first, or drop it",
-				 n);
+				 "uid %u has claimed %u names: share by one of "
+				 "them first, or drop it",
+				 (unsigned)c->uid, n);
 }
 
 /* May the session share as it means to?  Refuse it before it loads anything. */
 static int admit_flags(struct gm_connection *c, const char *name,
 		       uint32_t flags)
 {
-	int error =
-		flags & GM_SHARE_CLAIM_OTHERS ? gm_shared_admit_others(c) : 0;
+	int error = gm_shared_admit_listed(c, name);
 
+	if (error == 0 && flags & GM_SHARE_CLAIM_OTHERS)
+		error = gm_shared_admit_others(c);
 	if (error == 0 && flags & GM_SHARE_CLAIM_KEEP)
 		error = gm_shared_admit_kept(c, name);
 	return error;

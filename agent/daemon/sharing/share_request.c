@@ -236,17 +236,39 @@ static uint32_t count_kept(const struct gm_connection *c)
 	return n;
 }
 
-/* The administrator has the user keep a model of this name. */
-static bool is_listed(const struct gm_connection *c, const char *name)
+/* The section of the configuration for this name, or NULL. */
+static const struct gm_config_model *find_listed(const struct gm_connection *c,
+						 const char *name)
 {
 	const struct gm_config *config = c->server->d->config;
 
 	for (uint32_t i = 0; i < config->n_models; i++) {
-		if (config->models[i].uid == c->uid &&
-		    strcmp(config->models[i].name, name) == 0)
-			return true;
+		if (strcmp(config->models[i].name, name) == 0)
+			return &config->models[i];
 	}
-	return false;
+	return NULL;
+}
+
+int gm_shared_admit_listed(struct gm_connection *c, const char *name)
+{
+	const struct gm_config_model *model = find_listed(c, name);
+
+	if (model == NULL || model->uid == c->uid ||
+	    gm_user_is_privileged(c->uid))
+		return 0;
+	return gm_connection_bad(
+		c, -EACCES,
+		"[model %s] of gpumapd.conf keeps this name for uid %u: open "
+		"it when gpumapd has loaded the model, or take another name",
+		name, (unsigned)model->uid);
+}
+
+/* The administrator has the user keep a model of this name. */
+static bool is_listed(const struct gm_connection *c, const char *name)
+{
+	const struct gm_config_model *model = find_listed(c, name);
+
+	return model != NULL && model->uid == c->uid;
 }
 
 /* Its memory stays when no process of the user runs any more. */

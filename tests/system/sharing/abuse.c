@@ -338,6 +338,7 @@ static void claims_are_one_sessions(void)
 		EQ(claim_with(other, name, 0, 0), 0);
 	}
 	refused("one too many", claim_with(other, "c99", 0, 0), -EDQUOT, "16");
+	refused("the user's", claim_with(owner, "c99", 0, 0), -EDQUOT, "16");
 	refused("twice", claim_with(other, "c0", 0, 0), -EALREADY, "already");
 	refused("somebody else's", claim_with(owner, "c0", 0, 0), -EBUSY,
 		"about to");

@@ -321,6 +321,29 @@ static void it_is_loaded_for_its_user(void)
 	end();
 }
 
+/* From before it is loaded on.  Root's share of the name is not the model. */
+static void the_name_is_its_users(void)
+{
+	if (!ctl_as_another(7))
+		return;
+	user = NOBODY;
+	if (!begin("[model chat]\npath = /no-such-folder\nuser = 1\n"))
+		return;
+	EQ(CTL("load", "chat", "--map", "two", "--detach", "--model",
+	       model.path),
+	   FAILED);
+	OK(complains("[model chat]"));
+	EQ(shared("chat").share, 0);
+	user = 0;
+	EQ(CTL("load", "chat", "--map", "two", "--detach", "--model",
+	       model.path),
+	   DONE);
+	OK(agent_wait_log(&agent,
+			  "event=model_differs name=\"chat\" key=user uid=0 "));
+	EQ(agent_count_log(&agent, "event=model_differs"), 1);
+	end();
+}
+
 static void it_has_its_fingerprint_for_all(void)
 {
 	if (!begin(listed("chat", "users = any\nfingerprint = a1"
@@ -336,12 +359,52 @@ static void it_has_its_fingerprint_for_all(void)
 	end();
 }
 
+/* Wait for a state with this text. */
+static void is_told(int fd, const char *text, char ret_state[256])
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	ret_state[0] = '\0';
+	while (strstr(ret_state, text) == NULL && story_now() < until) {
+		ssize_t n = recv(fd, ret_state, 255, 0);
+
+		ret_state[n > 0 ? n : 0] = '\0';
+		if (n <= 0)
+			story_nap(1000);
+	}
+}
+
+/* Another user's share of the name does not count. */
+static void a_manager_is_told_of_models_alone(int fd)
+{
+	char two[1024], code[256], state[256];
+
+	snprintf(code, sizeof(code), "while test -e '%s'; do sleep 0.01; done",
+		 mark);
+	play_loader(code);
+	snprintf(two, sizeof(two),
+		 "[model chat]\npath = /no-such-folder\nuser = 1\n%s",
+		 listed("talk", ""));
+	if (!begin(two))
+		return;
+	comes("talk", 0);
+	EQ(CTL("load", "chat", "--map", "two", "--detach", "--model",
+	       model.path),
+	   DONE);
+	is_told(fd, "; 1 models, 0 loading", state);
+	fclose(fopen(mark, "we"));
+	EQ(CTL("shares", "release", "talk"), DONE);
+	is_told(fd, ", 1 loading", state);
+	OK(strstr(state, "; 0 models, 1 loading") != NULL);
+	unlink(mark);
+	end();
+}
+
 static void a_manager_is_told(void)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	static char variable[160];
-	char state[256] = "";
+	char state[256];
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	snprintf(at.sun_path, sizeof(at.sun_path), "%s/notify", agent.dir);
@@ -352,18 +415,15 @@ static void a_manager_is_told(void)
 	agent.env[0] = variable;
 	if (begin(listed("chat", ""))) {
 		comes("chat", 0);
-		while (strstr(state, "; 1 models, 0 loading") == NULL &&
-		       story_now() < until) {
-			ssize_t n = recv(fd, state, sizeof(state) - 1, 0);
-
-			state[n > 0 ? n : 0] = '\0';
-			if (n <= 0)
-				story_nap(1000);
-		}
+		is_told(fd, "; 1 models, 0 loading", state);
 		OK(strstr(state, "STATUS=serving; 2 of 2 rows ready; ") ==
 		   state);
 		end();
 	}
+	if (geteuid() == 0)
+		a_manager_is_told_of_models_alone(fd);
+	else
+		SKIP(1, "another user needs root");
 	agent.env[0] = NULL;
 	close(fd);
 	unlink(at.sun_path);
@@ -387,6 +447,7 @@ TAP_CASE()
 	the_reason_is_logged();
 	one_loads_at_a_time();
 	it_is_loaded_for_its_user();
+	the_name_is_its_users();
 	it_has_its_fingerprint_for_all();
 	a_manager_is_told();
 	unlink(loader);

@@ -43,6 +43,18 @@ static void all_is_released(void)
 	store.most = MOST;
 }
 
+static int share_unclaimed(struct gpumap_session *session, const char *name)
+{
+	uint64_t buffer, id;
+	struct gpumap_share_request request = { .size = sizeof(request),
+						.name = name,
+						.buffers = &buffer,
+						.n_buffers = 1 };
+	int ret = make(session, 0, 7, &buffer);
+
+	return ret ? ret : gpumap_share_publish(session, &request, &id);
+}
+
 static int64_t takes_part(struct gpumap_session *first, struct line *line)
 {
 	static struct gpumap_session *session;
@@ -56,6 +68,10 @@ static int64_t takes_part(struct gpumap_session *first, struct line *line)
 			       true) > 0
 			       ? 0
 			       : -EDQUOT;
+	case 'c':
+		return gpumap_share_claim(session, line->name, 0, NULL, 0);
+	case 's':
+		return share_unclaimed(session, line->name);
 	case 'o':
 		return gpumap_share_open(session, line->name,
 					 GPUMAP_SHARE_READ_ONLY, NULL, &id);
@@ -361,6 +377,28 @@ static void models_are_listed_and_are_not(void)
 	all_is_released();
 }
 
+/* No other user can take it, from before the model is loaded on. */
+static void a_listed_name_is_its_users(void)
+{
+	struct player one, stranger;
+
+	agent.loader = "/no-such-program";
+	if (!begin(ANY, SECTION("65534", "")))
+		return;
+	one = player_start(NOBODY, takes_part);
+	stranger = player_start(STRANGER, takes_part);
+	EQ(tell(&stranger, 'c', "chat", 0), -EACCES);
+	EQ(tell(&stranger, 's', "chat", 0), -EACCES);
+	EQ(tell(&stranger, 'c', "other", 0), 0);
+	EQ(tell(&stranger, 's', "third", 0), 0);
+	EQ(tell(&one, 'c', "chat", 0), 0);
+	EQ(tell(&one, 's', "chat", 0), 0);
+	player_end(&stranger, 0);
+	player_end(&one, 0);
+	all_is_released();
+	agent.loader = NULL;
+}
+
 TAP_CASE()
 {
 	if (geteuid() != 0) {
@@ -380,6 +418,7 @@ TAP_CASE()
 	the_store_is_smaller();
 	a_users_part_of_the_store_is_counted();
 	models_are_listed_and_are_not();
+	a_listed_name_is_its_users();
 	if (tap_failures)
 		agent_show_log(&agent);
 	store_close(&store);

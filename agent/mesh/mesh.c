@@ -107,16 +107,20 @@ static int refuse_zero(const struct gm_mesh_shape *shape,
 {
 	static const char remedy[] = "give factors of 1 or more";
 
-	if (shape->kind == GM_MESH_TENSOR)
+	if (shape->kind == GM_MESH_TENSOR && shape->tp == 0)
 		return gm_error_set(err, -EINVAL, remedy,
 				    "Tensor parallel degree 0 is no degree");
-	if (shape->kind == GM_MESH_PIPELINE)
+	if (shape->kind == GM_MESH_PIPELINE && shape->pp == 0)
 		return gm_error_set(err, -EINVAL, remedy,
 				    "Pipeline parallel of 0 stages is none");
 	return gm_error_set(err, -EINVAL, remedy,
-			    "Mixed parallelism (TP=%" PRIu64 ", PP=%" PRIu64
-			    ", DP=%" PRIu64 ") has a factor of 0",
-			    shape->tp, shape->pp, shape->dp);
+			    "%s of a %s mesh (TP=%" PRIu64 ", PP=%" PRIu64
+			    ", DP=%" PRIu64 ") is 0",
+			    shape->tp == 0   ? "TP"
+			    : shape->pp == 0 ? "PP"
+					     : "DP",
+			    kind_name(shape->kind), shape->tp, shape->pp,
+			    shape->dp);
 }
 
 int gm_mesh_expected(const struct gm_mesh_shape *shape, uint64_t *ret_world,

@@ -280,9 +280,10 @@ struct gpumap_mesh_request {
 	const char *name;
 	uint32_t topology; /* enum gpumap_mesh_topology */
 	uint32_t n_rows;
-	uint64_t tp; /* of tensor: the degree; 1 where there is none */
-	uint64_t pp; /* of pipeline: the stages; likewise */
-	uint64_t dp;
+	/* The factors of the topology; one that it does not have is 0 or 1. */
+	uint64_t tp; /* of tensor and mixed: the degree */
+	uint64_t pp; /* of pipeline and mixed: the stages */
+	uint64_t dp; /* of mixed: the replicas */
 	/* The row of each rank, none twice; NULL with n_rows 0: all devices of
 	 * the first of the kinds cuda, host and dummy that exists. */
 	const uint32_t *rows;

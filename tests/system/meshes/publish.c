@@ -118,6 +118,35 @@ static void a_mesh_is_what_was_asked_for(void)
 	   group.backend == GPUMAP_MESH_MOCK);
 }
 
+/* A factor that the topology does not have may be 0. */
+static void factors_may_be_left_out(void)
+{
+	static const struct {
+		uint32_t topology;
+		uint64_t tp, pp, dp;
+		uint32_t has_tp, has_pp;
+	} cases[] = { { GPUMAP_MESH_TENSOR, 2, 0, 0, 2, 1 },
+		      { GPUMAP_MESH_PIPELINE, 0, 3, 0, 1, 3 },
+		      { GPUMAP_MESH_DATA, 0, 0, 0, 1, 1 } };
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct gpumap_mesh mesh = { .size = sizeof(mesh) };
+
+		EQ(publish("short", cases[i].topology, cases[i].tp, cases[i].pp,
+			   cases[i].dp),
+		   0);
+		EQ(gpumap_mesh_read(map, "short", &mesh, NULL, 0), 0);
+		EQ(mesh.tp, cases[i].has_tp);
+		EQ(mesh.pp, cases[i].has_pp);
+		EQ(mesh.dp, 1);
+	}
+	EQ(publish("short", GPUMAP_MESH_TENSOR, 0, 2, 2), -EINVAL);
+	OK(strstr(gpumap_refusal(map), "Tensor parallel degree 0") != NULL);
+	EQ(publish("short", GPUMAP_MESH_MIXED, 2, 0, 2), -EINVAL);
+	OK(strstr(gpumap_refusal(map), "PP of a mixed mesh") != NULL);
+	EQ(gpumap_mesh_release(map, "short"), 0);
+}
+
 /* Mesh "m" with group "x" is not mesh "mx" with a group without a name. */
 static void names_do_not_run_together(void)
 {
@@ -539,6 +568,7 @@ TAP_CASE()
 	configure();
 	if (OK(start())) {
 		a_mesh_is_what_was_asked_for();
+		factors_may_be_left_out();
 		names_do_not_run_together();
 		ranks_know_their_groups_and_places();
 		worlds_are_chosen_and_may_be_larger();

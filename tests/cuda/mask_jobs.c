@@ -361,7 +361,7 @@ static int be_stranger(gid_t group)
 	if (gpumap_export_fd(map, strtoull(getenv("OVERHEARD"), NULL, 0), &info,
 			     &fd) != -EACCES)
 		return 3;
-	if (strstr(gpumap_refusal(map), "socket.mode") == NULL)
+	if (strstr(gpumap_refusal(map), "mode to 0660") == NULL)
 		return 4;
 	gpumap_detach(map);
 	return 0;

@@ -17,6 +17,7 @@
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
+#include "agent/plan/size_text.h"
 #include "gpumap.h"
 
 /* Returns false when it is 2^63 or more. */
@@ -155,10 +156,9 @@ static int check_room(uint32_t row, uint64_t want, uint64_t avail,
 	if (ret_shortage != NULL)
 		*ret_shortage = (struct gm_shortage){ want - avail, row };
 	return gm_why(ret_why, -ENOSPC,
-		      "row %u has %llu bytes that no map reserves, the "
-		      "map takes %llu: release one that gpumapctl who shows, "
-		      "or ask for less",
-		      row, (unsigned long long)avail, (unsigned long long)want);
+		      "row %u has %s that no map reserves, the map takes %s: "
+		      "release one that gpumapctl who shows, or ask for less",
+		      row, gm_size_down(avail).text, gm_size_up(want).text);
 }
 
 /* Bytes of each row that a uid's maps reserve, without the map in @slot.  One
@@ -214,10 +214,12 @@ static int check_share(const struct gm_daemon *d, uint32_t uid, uint32_t row,
 	if (want <= left(most, has))
 		return 0;
 	return gm_why(ret_why, -EDQUOT,
-		      "uid %u has reserved %llu bytes of row %u and may have "
-		      "%llu: release a map, or raise limits.reserve-per-uid",
-		      uid, (unsigned long long)has, row,
-		      (unsigned long long)most);
+		      "uid %u has reserved %s of row %u, asks for %s, and may "
+		      "have %s: %s, or raise reserve-per-uid in [limits] of "
+		      "gpumapd.conf",
+		      uid, gm_size_down(has).text, row, gm_size_up(want).text,
+		      gm_size_down(most).text,
+		      has != 0 ? "release a map" : "ask for less");
 }
 
 bool gm_ledger_may_share(const struct gm_daemon *d, uint32_t uid, uint32_t row,

@@ -4,7 +4,6 @@
 #include "agent/daemon/base/user.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include "agent/daemon/base/server.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/map/transaction.h"
+#include "agent/plan/size_text.h"
 
 static bool is_idle(const struct gm_user *user, uint64_t now)
 {
@@ -77,14 +77,15 @@ int gm_user_admit_memory(struct gm_control_server *s,
 
 	s->memory_limit = GM_MEMORY_LIMIT_USER;
 	if (user->arena_bytes > most || bytes > most - user->arena_bytes)
-		return gm_why(s->why, -EDQUOT,
-			      "%s: uid %u has %" PRIu64 " bytes of arenas and "
-			      "what counts with them, and asks for %" PRIu64
-			      ", its limit is %" PRIu64 "; close or forget "
-			      "some, or raise arena-per-uid in [limits] of "
-			      "gpumapd.conf",
-			      what, (unsigned)user->uid, user->arena_bytes,
-			      bytes, most);
+		return gm_why(
+			s->why, -EDQUOT,
+			"%s: uid %u has %s of arenas and what counts with "
+			"them, and asks for %s, its limit is %s; close or "
+			"forget some, or raise arena-per-uid in [limits] of "
+			"gpumapd.conf",
+			what, (unsigned)user->uid,
+			gm_size_down(user->arena_bytes).text,
+			gm_size_up(bytes).text, gm_size_down(most).text);
 	/* The administrator may have given one uid more than all by default. */
 	if (most < config->arena_bytes_of_all)
 		most = config->arena_bytes_of_all;
@@ -93,13 +94,12 @@ int gm_user_admit_memory(struct gm_control_server *s,
 	s->memory_limit = GM_MEMORY_LIMIT_ALL;
 	if (all > most || bytes > most - all)
 		return gm_why(s->why, -EDQUOT,
-			      "%s: all users together have %" PRIu64
-			      " bytes of "
-			      "arenas and what counts with them, and uid %u "
-			      "asks for %" PRIu64 ", the limit is %" PRIu64
-			      "; close some, or raise arenas in [limits] of "
-			      "gpumapd.conf",
-			      what, all, (unsigned)user->uid, bytes, most);
+			      "%s: all users together have %s of arenas and "
+			      "what counts with them, and uid %u asks for %s, "
+			      "the limit is %s; close some, or raise arenas in "
+			      "[limits] of gpumapd.conf",
+			      what, gm_size_down(all).text, (unsigned)user->uid,
+			      gm_size_up(bytes).text, gm_size_down(most).text);
 	s->memory_limit = GM_MEMORY_LIMIT_NONE;
 	return 0;
 }

@@ -21,6 +21,7 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
+#include "agent/plan/size_text.h"
 #include "shm/layers.h"
 #include "shm/point.h"
 #include "shm/seq.h"
@@ -254,14 +255,13 @@ static int check_quota(const struct gm_daemon *d, uid_t uid, uint32_t bytes,
 		return gm_why(
 			ret_why, -EDQUOT,
 			"uid %u has %u pins and held maps: give one back, "
-			"or raise limits.pins-per-uid",
+			"or raise pins-per-uid in [limits] of gpumapd.conf",
 			(unsigned int)uid, n - 1);
 	if (total > d->config->pin_bytes_per_uid)
-		return gm_why(
-			ret_why, -EDQUOT,
-			"uid %u would pin %llu bytes: unpin something, or "
-			"raise limits.pin-bytes-per-uid",
-			(unsigned int)uid, (unsigned long long)total);
+		return gm_why(ret_why, -EDQUOT,
+			      "uid %u would pin %s: unpin something, or raise "
+			      "pin-bytes-per-uid in [limits] of gpumapd.conf",
+			      (unsigned int)uid, gm_size_up(total).text);
 	return 0;
 }
 

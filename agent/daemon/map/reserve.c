@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "agent/plan/size_text.h"
+
 static int check(const struct gm_reserve *r, char *ret_why)
 {
 	if (r->n != 1 && r->n != r->n_devices)
@@ -30,11 +32,11 @@ static int never_fits(const struct gm_plan_device *device, uint64_t bytes,
 		ret->shortage = (struct gm_shortage){ bytes - device->total,
 						      device->row };
 	return gm_why(ret_why, -ENOSPC,
-		      "row %u has %llu bytes in all, the reservation takes "
-		      "%llu: ask for less, or for another row",
+		      "row %u has %s in all, the reservation takes %s: ask for "
+		      "less, or for another row",
 		      ret->shortage.row,
-		      (unsigned long long)(bytes - ret->shortage.bytes),
-		      (unsigned long long)bytes);
+		      gm_size_down(bytes - ret->shortage.bytes).text,
+		      gm_size_up(bytes).text);
 }
 
 /* Room is looked for later, with that of all other maps. */
@@ -113,12 +115,13 @@ static int say(const struct gm_daemon *d, const struct gm_reserve *r,
 				     ret_why);
 	ret->shortage = (struct gm_shortage){ r->bytes[0] - obstacle->most,
 					      obstacle->most_row };
-	return gm_why(ret_why, -ENOSPC,
-		      "row %u, which has the most, has %llu bytes that no map "
-		      "reserves, the reservation takes %llu: release one that "
-		      "gpumapctl who shows, or ask for less",
-		      obstacle->most_row, (unsigned long long)obstacle->most,
-		      (unsigned long long)r->bytes[0]);
+	return gm_why(
+		ret_why, -ENOSPC,
+		"row %u, which has the most, has %s that no map reserves, "
+		"the reservation takes %s: release one that gpumapctl who "
+		"shows, or ask for less",
+		obstacle->most_row, gm_size_down(obstacle->most).text,
+		gm_size_up(r->bytes[0]).text);
 }
 
 static bool has_claim(const struct gm_wait_place *place)

@@ -7,7 +7,6 @@
 #include "agent/daemon/workers/worker_child.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 #include "agent/daemon/segment/segment.h"
 #include "agent/daemon/sharing/exports.h"
 #include "agent/daemon/workers/worker_process.h"
+#include "agent/plan/size_text.h"
 #include "gpumap.h"
 #include "shm/point.h"
 
@@ -341,12 +341,13 @@ static int check_bytes(struct gm_daemon *d, uint32_t row, uint32_t uid,
 	}
 	if (ret != 0 || bytes <= left)
 		return ret;
-	return gm_why(ret_why, -ENOSPC,
-		      "row %u has %" PRIu64 " bytes left for masks of uid %u, "
-		      "and this one takes %" PRIu64
-		      " of it: release some, take the row off the list, or "
-		      "reserve more with a layer map",
-		      row, left, (unsigned)uid, bytes);
+	return gm_why(
+		ret_why, -ENOSPC,
+		"row %u has %s left for masks of uid %u, and this one "
+		"takes %s of it: release some, take the row off the list, or "
+		"reserve more with a layer map",
+		row, gm_size_down(left).text, (unsigned)uid,
+		gm_size_up(bytes).text);
 }
 
 static int check(struct gm_daemon *d, uint32_t row, uint32_t uid,

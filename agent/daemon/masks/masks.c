@@ -18,6 +18,7 @@
 #include "agent/daemon/masks/replica_private.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
+#include "agent/plan/size_text.h"
 
 uint64_t gm_masks_homes(const struct gm_daemon *d,
 			const struct gm_replica_image *replicas, uint32_t n)
@@ -254,10 +255,11 @@ int gm_masks_admit_quota(const struct gm_daemon *d, uint32_t uid,
 	    has <= d->config->mask_bytes_per_uid - bytes)
 		return 0;
 	return gm_why(ret_why, -EDQUOT,
-		      "uid %u has masks of %llu bytes, and this one takes %llu "
-		      "more: release some, or raise masks.bytes-per-uid (%llu)",
-		      uid, (unsigned long long)has, (unsigned long long)bytes,
-		      (unsigned long long)d->config->mask_bytes_per_uid);
+		      "uid %u has masks of %s, and this one takes %s more: "
+		      "release some, or raise bytes-per-uid in [masks] of "
+		      "gpumapd.conf (%s)",
+		      uid, gm_size_down(has).text, gm_size_up(bytes).text,
+		      gm_size_down(d->config->mask_bytes_per_uid).text);
 }
 
 /* The memory belongs to the socket's group.  A client that has connected is in
@@ -270,7 +272,7 @@ int gm_masks_admit_reader(const struct gm_daemon *d, uint32_t uid,
 		return 0;
 	return gm_why(ret_why, -EACCES,
 		      "everybody may connect, but masks are for a group: set "
-		      "socket.mode to 0660 and socket.group");
+		      "mode to 0660, and group, in [socket] of gpumapd.conf");
 }
 
 int gm_masks_check_pin(const struct gm_daemon *d, uint32_t uid,
@@ -290,7 +292,7 @@ int gm_masks_check_pin(const struct gm_daemon *d, uint32_t uid,
 	if (bytes <= d->config->mask_bytes_per_uid)
 		return 0;
 	return gm_why(ret_why, -EDQUOT,
-		      "uid %u would pin masks of %llu bytes: unpin some, or "
-		      "raise masks.bytes-per-uid",
-		      uid, (unsigned long long)bytes);
+		      "uid %u would pin masks of %s: unpin some, or raise "
+		      "bytes-per-uid in [masks] of gpumapd.conf",
+		      uid, gm_size_up(bytes).text);
 }

@@ -23,6 +23,7 @@
 #include "agent/daemon/segment/folder.h"
 #include "agent/daemon/segment/mount.h"
 #include "agent/daemon/segment/segment.h"
+#include "agent/plan/size_text.h"
 #include "shm/point.h"
 
 /* The path of a node's segment.  Returns as gm_folder_path(). */
@@ -304,12 +305,12 @@ int gm_numa_segments_take(struct gm_node_segment *segment, uint64_t bytes,
 	if (bytes > segment->bytes ||
 	    gm_blocks_alloc(heap, units_of(bytes), &unit) != 0)
 		return gm_why(ret_why, -ENOSPC,
-			      "no room for %llu bytes on node %u, %llu of %llu "
-			      "are free: release masks, or raise masks.bytes "
-			      "and restart with --remove",
-			      (unsigned long long)bytes, segment->node,
-			      (unsigned long long)heap->n_free * GM_SPAN_UNIT,
-			      (unsigned long long)segment->bytes);
+			      "no room for %s on node %u, %s of %s are free: "
+			      "release masks, or raise bytes in [masks] of "
+			      "gpumapd.conf and restart with --remove",
+			      gm_size_up(bytes).text, segment->node,
+			      gm_size_down(heap->n_free * GM_SPAN_UNIT).text,
+			      gm_size_down(segment->bytes).text);
 	span = add(segment, unit, bytes, hash);
 	if (span == NULL) {
 		gm_blocks_free(heap, unit, units_of(bytes));
@@ -418,9 +419,9 @@ int gm_numa_segments_fill(const struct gm_span *span, const void *bytes,
 				  FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				  (off_t)at, (off_t)room);
 		return gm_why(ret_why, ret,
-			      "%s: no room for %llu bytes of a mask: release "
-			      "masks, or give it more (docker: --shm-size)",
-			      GM_NAMES_SHM, (unsigned long long)span->bytes);
+			      "%s: no room for %s of a mask: release masks, or "
+			      "give it more (docker: --shm-size)",
+			      GM_NAMES_SHM, gm_size_up(span->bytes).text);
 	}
 	if (segment->high < span->unit + units_of(span->bytes))
 		segment->high = span->unit + units_of(span->bytes);

@@ -23,6 +23,7 @@
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/state/state.h"
 #include "agent/mask/mask.h"
+#include "agent/plan/size_text.h"
 #include "gpumap.h"
 #include "shm/point.h"
 
@@ -201,9 +202,8 @@ int gm_mask_change_stage(struct gm_mask_change *p)
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p->staging == MAP_FAILED) {
 		p->staging = NULL;
-		return gm_why(p->change.why, -ENOMEM,
-			      "no memory to make %llu bytes in",
-			      (unsigned long long)p->image.bytes);
+		return gm_why(p->change.why, -ENOMEM, "no memory to make %s in",
+			      gm_size_up(p->image.bytes).text);
 	}
 	madvise(p->staging, staging_bytes(p), MADV_HUGEPAGE);
 	return 0;

@@ -15,6 +15,7 @@
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
 #include "agent/daemon/sessions/register.h"
+#include "agent/plan/size_text.h"
 #include "gpumap.h"
 
 _Static_assert(GPUMAP_MASK_RANK_MAX == GM_MASK_RANK_MAX, "one tensor");
@@ -107,10 +108,11 @@ static int check_loaded(struct gm_mask_image *image, uint64_t limit,
 				      "a mask of 2^64 bytes or more");
 	}
 	if (bytes > limit)
-		return gm_why(ret_why, -EFBIG,
-			      "%" PRIu64 " bytes, but masks here have at most "
-			      "%" PRIu64 ": see masks.bytes-per-uid",
-			      bytes, limit);
+		return gm_why(
+			ret_why, -EFBIG,
+			"the mask has %s, and masks here have at most %s: "
+			"see bytes-per-uid in [masks] of gpumapd.conf",
+			gm_size_up(bytes).text, gm_size_down(limit).text);
 	image->bytes = bytes;
 	put_strides(image, gm_mask_dtype_bytes(image->dtype));
 	return 0;

@@ -17,6 +17,7 @@
 #include "agent/daemon/base/user.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/segment/segment.h"
+#include "agent/plan/size_text.h"
 #include "shm/objects.h"
 #include "shm/point.h"
 #include "shm/seq.h"
@@ -98,12 +99,13 @@ static int reserve(struct gm_daemon *d, uint64_t bytes, uint32_t *ret_unit,
 	int ret = gm_blocks_alloc(heap, (uint32_t)(bytes / GM_UNIT), ret_unit);
 
 	if (ret != 0)
-		return gm_why(ret_why, ret,
-			      "no room for %llu bytes, %llu are free: release "
-			      "objects, or raise segment.size and restart with "
-			      "--remove",
-			      (unsigned long long)bytes,
-			      (unsigned long long)heap->n_free * GM_UNIT);
+		return gm_why(
+			ret_why, ret,
+			"no room for %s, %s are free: release objects, or "
+			"raise size in [segment] of gpumapd.conf and "
+			"restart with --remove",
+			gm_size_up(bytes).text,
+			gm_size_down(heap->n_free * GM_UNIT).text);
 	gm_put(&d->segment->map.header->rotor, heap->rotor);
 	GM_POINT("publish_reserved");
 	return 0;
@@ -256,13 +258,15 @@ static int check_quota(const struct gm_daemon *d, uint32_t uid,
 		return gm_why(
 			ret_why, -EDQUOT,
 			"uid %u has %u objects published: release one, or "
-			"raise limits.objects-per-uid",
+			"raise objects-per-uid in [limits] of gpumapd.conf",
 			uid, objects - 1);
 	if (bytes > d->config->object_bytes_per_uid)
-		return gm_why(ret_why, -EDQUOT,
-			      "uid %u would have %llu bytes published: release "
-			      "objects, or raise limits.object-bytes-per-uid",
-			      uid, (unsigned long long)bytes);
+		return gm_why(
+			ret_why, -EDQUOT,
+			"uid %u would have %s published: release objects, "
+			"or raise object-bytes-per-uid in [limits] of "
+			"gpumapd.conf",
+			uid, gm_size_up(bytes).text);
 	return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "agent/daemon/sessions/register.h"
 #include "agent/daemon/sessions/registration.h"
 #include "agent/daemon/sessions/session.h"
+#include "agent/plan/size_text.h"
 #include "gpumap.h"
 #include "shm/queue.h"
 
@@ -74,12 +75,13 @@ static int check_bytes(struct gm_connection *c,
 	    (user->mask_bytes <= limit && bytes <= limit - user->mask_bytes))
 		return 0;
 	return gm_connection_bad(c, -EDQUOT,
-				 "uid %u uses masks of %" PRIu64
-				 " bytes, and this one has %" PRIu64
-				 ": forget some, or raise masks.bytes-per-uid "
-				 "(%" PRIu64 ")",
-				 (unsigned)c->uid, user->mask_bytes, bytes,
-				 limit);
+				 "uid %u uses masks of %s, and this one has "
+				 "%s: forget some, or raise bytes-per-uid in "
+				 "[masks] of gpumapd.conf (%s)",
+				 (unsigned)c->uid,
+				 gm_size_down(user->mask_bytes).text,
+				 gm_size_up(bytes).text,
+				 gm_size_down(limit).text);
 }
 
 int gm_mask_use_handle(struct gm_connection *c, const struct gm_request *r)

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/map/publish.h"
 #include "agent/daemon/sessions/session.h"
+#include "agent/plan/size_text.h"
 #include "gpumap.h"
 #include "shm/queue.h"
 
@@ -155,9 +155,10 @@ static int check_size(const struct gm_config *config, uint64_t bytes,
 	if (bytes <= config->image_bytes)
 		return 0;
 	return gm_why(ret_why, -EFBIG,
-		      "%s has %" PRIu64 " bytes, the limit is %" PRIu64
-		      "; raise image-limit in [programs] of gpumapd.conf",
-		      what, bytes, config->image_bytes);
+		      "%s has %s, the limit is %s; raise image-limit in "
+		      "[programs] of gpumapd.conf",
+		      what, gm_size_up(bytes).text,
+		      gm_size_down(config->image_bytes).text);
 }
 
 static int check_file(int fd, const char *path, uint64_t *ret_bytes,

@@ -25,6 +25,7 @@
 #include "agent/daemon/sharing/exports.h"
 #include "agent/daemon/sharing/peer_mapping.h"
 #include "agent/daemon/sharing/share.h"
+#include "agent/plan/size_text.h"
 #include "gpumap.h"
 #include "shm/point.h"
 #include "shm/queue.h"
@@ -262,9 +263,9 @@ static int check(struct gm_connection *c, struct gm_session_open *open,
 					 open->flags);
 	if (open->range_bytes > RANGE_MAX)
 		return gm_connection_bad(c, -EDQUOT,
-					 "a range of %" PRIu64 " bytes is more "
-					 "than any row could have",
-					 open->range_bytes);
+					 "a range of %s is more than any row "
+					 "could have",
+					 gm_size_up(open->range_bytes).text);
 	open->range_bytes =
 		(open->range_bytes + GM_PAGE - 1) / GM_PAGE * GM_PAGE;
 	return 0;
@@ -295,10 +296,11 @@ static int check_limits(struct gm_connection *c, uint64_t bytes)
 	if (bytes > config->arena_bytes)
 		return gm_connection_bad(
 			c, -EDQUOT,
-			"an arena of %" PRIu64 " bytes over all rows; a "
-			"session's limit is %" PRIu64 ": ask for less, or "
-			"raise arena in [limits] of gpumapd.conf",
-			bytes, config->arena_bytes);
+			"an arena of %s over all rows; a session's limit is "
+			"%s: ask for less, or raise arena in [limits] of "
+			"gpumapd.conf",
+			gm_size_up(bytes).text,
+			gm_size_down(config->arena_bytes).text);
 	return gm_user_admit_memory(c->server, user, bytes, "a session");
 }
 

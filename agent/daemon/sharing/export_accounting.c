@@ -4,7 +4,6 @@
 #include "agent/daemon/sharing/export_accounting.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "agent/daemon/base/events.h"
@@ -13,6 +12,7 @@
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/share.h"
+#include "agent/plan/size_text.h"
 
 static void free_export(struct gm_export *export)
 {
@@ -274,11 +274,12 @@ static int check_bytes(struct gm_connection *c, const struct gm_export *export,
 		return 0;
 	return gm_connection_bad(
 		c, -EDQUOT,
-		"uid %u has imported %" PRIu64 " bytes of row %u that are "
-		"others' and asks for %" PRIu64 ", it may have %" PRIu64
-		"; forget some, or raise import-bytes-per-uid in [limits] of "
+		"uid %u has imported %s of row %u that are others' and asks "
+		"for %s, it may have %s; forget some, or raise "
+		"import-bytes-per-uid in [limits] of "
 		"gpumapd.conf",
-		(unsigned)c->uid, has, export->row, more, most);
+		(unsigned)c->uid, gm_size_down(has).text, export->row,
+		gm_size_up(more).text, gm_size_down(most).text);
 }
 
 int gm_export_accounting_admit_held(struct gm_connection *c,

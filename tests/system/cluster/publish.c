@@ -596,7 +596,7 @@ static void a_full_segment_is_no_end(void)
 	static const struct cluster_nodes small = { 4, 1, 1, 5 };
 
 	EQ(cluster_nodes_publish(map, &vast, GPUMAP_CLUSTER_HEARD), -ENOSPC);
-	OK(strstr(gpumap_refusal(map), "segment.size") != NULL);
+	OK(strstr(gpumap_refusal(map), "size in [segment]") != NULL);
 	EQ(cluster_nodes_check(map, &two), 0);
 	EQ(read_cluster().stale, 1);
 	/* Otherwise old nodes would pass for all that there are. */

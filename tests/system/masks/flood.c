@@ -177,7 +177,7 @@ static int be_greedy(void)
 		n += ret == 0;
 	}
 	if (ret != -EDQUOT ||
-	    strstr(gpumap_refusal(map), "masks.bytes-per-uid") == NULL)
+	    strstr(gpumap_refusal(map), "bytes-per-uid in [masks]") == NULL)
 		return 3;
 	/* The last is published, and not used.  One that is used twice is there
 	 * once; what is forgotten counts no more, but for others who use it. */

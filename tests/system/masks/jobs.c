@@ -344,7 +344,7 @@ static int be_stranger(void)
 		return 2;
 	if (gpumap_buffer_register_mask(session, "ours", &mask, NULL) !=
 		    -EACCES ||
-	    strstr(gpumap_refusal(map), "socket.mode") == NULL)
+	    strstr(gpumap_refusal(map), "mode to 0660") == NULL)
 		return 3;
 	/* But their own. */
 	if (publish("theirs", GPUMAP_DTYPE_F32, 6, 2) != 0 ||

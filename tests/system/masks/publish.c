@@ -403,7 +403,7 @@ static int be_stranger(void)
 	r.name = "more";
 	r.past_kv_len = 1;
 	if (publish(&r, NULL) != -EDQUOT ||
-	    strstr(gpumap_refusal(map), "masks.bytes-per-uid") == NULL)
+	    strstr(gpumap_refusal(map), "bytes-per-uid in [masks]") == NULL)
 		return 7;
 	/* In place of the first there is room. */
 	r.name = "theirs";
@@ -448,7 +448,8 @@ static void memory_is_limited_and_comes_back(void)
 		}
 		EQ(ret, -ENOSPC);
 		EQ(n, 4);
-		OK(strstr(gpumap_refusal(map), "masks.bytes") != NULL);
+		OK(strstr(gpumap_refusal(map), "raise bytes in [masks]") !=
+		   NULL);
 		while (n-- > 0) {
 			snprintf(name, sizeof(name), "m%d", n);
 			ret = gpumap_mask_release(map, name);

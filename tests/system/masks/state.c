@@ -315,7 +315,7 @@ static void following_asks_the_owner(void)
 	while (!agent_logged(&agent, "event=mask_stays name=theirs") &&
 	       story_now() < until)
 		story_nap(1000);
-	OK(agent_logged(&agent, "masks.bytes-per-uid"));
+	OK(agent_logged(&agent, "bytes-per-uid in [masks]"));
 	EQ(info_of("theirs").n_rows, 2);
 	/* The agent's own is not asked. */
 	while (info_of("follows").n_rows != 1 && story_now() < until)

@@ -207,7 +207,7 @@ static void sessions_are_checked(void)
 		open_with(&c, 16, 0x80000000, MIB), -EINVAL, "0x80000000");
 	refused(&c, "an arena over the session's limit",
 		open_with(&c, 16, 0, 64 * MIB), -EDQUOT,
-		"134217728|67108864|arena|gpumapd.conf");
+		"128 MiB|64 MiB|arena|gpumapd.conf");
 	refused(&c, "an arena of all there is",
 		open_with(&c, 16, 0, UINT64_MAX), -EDQUOT, "");
 	refused(&c, "an arena whose sum over the rows wraps",
@@ -288,7 +288,7 @@ static void sessions_are_counted(void)
 	wait_for_sessions(2);
 	refused(&c[3], "an arena over what the uid has left",
 		open_with(&c[3], 16, 0, 17 * MIB), -EDQUOT,
-		"67108864|35651584|100663296|arena-per-uid");
+		"64 MiB|34 MiB|96 MiB|arena-per-uid");
 	EQ(open_with(&c[3], 16, 0, 16 * MIB), 0);
 	for (int i = 0; i < 4; i++)
 		raw_close(&c[i]);

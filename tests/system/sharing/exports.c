@@ -284,7 +284,7 @@ static int be_greedy(const struct gm_export_reply *exports, int ready,
 		int fd = take_fd(&c, exports[3].id);
 
 		if (fd == -EDQUOT &&
-		    says(c.refusal, "24576 bytes|import-bytes-per-uid"))
+		    says(c.refusal, "24 KiB|import-bytes-per-uid"))
 			break;
 		if (fd >= 0)
 			return 7;

@@ -48,9 +48,8 @@ static void too_much_is_refused(void)
 	EQ(commit("a", 0, 1, 600), 0);
 	heap = d->directory->heap.n_free;
 	EQ(commit("b", 0, 1, 401), -ENOSPC);
-	STR(why, "row 1 has 400 bytes that no map reserves, the map "
-		 "takes 401: release one that gpumapctl who shows, or ask for "
-		 "less");
+	STR(why, "row 1 has 400 B that no map reserves, the map takes 401 B: "
+		 "release one that gpumapctl who shows, or ask for less");
 	OK(!is_published("b"));
 	EQ(d->directory->heap.n_free, heap);
 	EQ(reserved(1), 600);
@@ -130,8 +129,14 @@ static void uids_have_a_share(void)
 	d->config->reserve_per_uid = 30;
 	EQ(commit("a", OTHER, 0, 200), 0);
 	EQ(commit("b", OTHER, 0, 101), -EDQUOT);
-	STR(why, "uid 54321 has reserved 200 bytes of row 0 and may have 300: "
-		 "release a map, or raise limits.reserve-per-uid");
+	STR(why, "uid 54321 has reserved 200 B of row 0, asks for 101 B, and "
+		 "may have 300 B: release a map, or raise reserve-per-uid in "
+		 "[limits] of gpumapd.conf");
+	/* A user who has reserved nothing has nothing to release. */
+	EQ(commit("c", OTHER + 1, 0, 301), -EDQUOT);
+	STR(why, "uid 54322 has reserved 0 B of row 0, asks for 301 B, and may "
+		 "have 300 B: ask for less, or raise reserve-per-uid in "
+		 "[limits] of gpumapd.conf");
 	/* The last digits of the total count as well. */
 	d->devices->of[0]->facts.total_bytes = TOTAL + 50;
 	EQ(commit("b", OTHER, 0, 116), -EDQUOT);
@@ -245,7 +250,7 @@ static void holding_can_fail(void)
 	EQ(hold("m", child, 0, 1, SHOWN), 0);
 	EQ(hold("n", child, 0, 1, SHOWN), -EDQUOT);
 	STR(why, "uid 0 has 1 pins and held maps: give one back, or raise "
-		 "limits.pins-per-uid");
+		 "pins-per-uid in [limits] of gpumapd.conf");
 	d->config->pins_per_uid = 256;
 	EQ(entries(), 1);
 	EQ(release("m"), 0);

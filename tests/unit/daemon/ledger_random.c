@@ -109,7 +109,7 @@ static void two_thousand_maps_fit(void)
 		n++;
 	OK(n > 0);
 	EQ(commit_large(0, GM_LAYERS_MAX), -ENOSPC);
-	OK(strstr(why, "release objects, or raise segment.size") != NULL);
+	OK(strstr(why, "release objects, or raise size in [segment]") != NULL);
 	left = d->directory->heap.n_free;
 	OK(!is_published("large9999"));
 	EQ(commit_large(9999, GM_LAYERS_MAX), -ENOSPC);

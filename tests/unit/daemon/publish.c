@@ -160,10 +160,10 @@ static void others_have_quotas(void)
 	EQ(publish("q2", OTHER, 1, NULL), 0);
 	EQ(publish("q3", OTHER, 1, NULL), -EDQUOT);
 	STR(why, "uid 54321 has 2 objects published: release one, or raise "
-		 "limits.objects-per-uid");
+		 "objects-per-uid in [limits] of gpumapd.conf");
 	EQ(publish("q2", OTHER, 9, NULL), 0);
 	EQ(publish("q2", OTHER, 1000, NULL), -EDQUOT);
-	OK(strstr(why, "raise limits.object-bytes-per-uid") != NULL);
+	OK(strstr(why, "object-bytes-per-uid in [limits]") != NULL);
 	EQ(publish("q3", THIRD, 1, NULL), 0);
 	EQ(publish("q4", 0, 1000, NULL), 0);
 	EQ(release("q1", 0), 0);
@@ -242,12 +242,12 @@ static void pins_have_quotas(void)
 	EQ(pin("p", getpid(), OTHER, &pins[1]), 0);
 	EQ(pin("p", getpid(), OTHER, &pins[2]), -EDQUOT);
 	STR(why, "uid 54321 has 2 pins and held maps: give one back, or raise "
-		 "limits.pins-per-uid");
+		 "pins-per-uid in [limits] of gpumapd.conf");
 	EQ(pin("p", getpid(), THIRD, &pins[2]), 0);
 	EQ(gm_pins_unpin(d, getpid(), pins[0].claim), 0);
 	d->config->pin_bytes_per_uid = 600;
 	EQ(pin("p", getpid(), OTHER, &pins[0]), -EDQUOT);
-	OK(strstr(why, "limits.pin-bytes-per-uid") != NULL);
+	OK(strstr(why, "pin-bytes-per-uid in [limits]") != NULL);
 	EQ(gm_pins_unpin(d, getpid(), pins[1].claim), 0);
 	EQ(gm_pins_unpin(d, getpid(), pins[2].claim), 0);
 	EQ(pin("nobody", getpid(), OTHER, &pins[0]), -ENOENT);

@@ -362,6 +362,12 @@ void gm_ctl_name_json(const struct gm_ctl *ctl, json_t *object, uint32_t uid,
 		      uint32_t pid);
 
 const char *gm_ctl_state(uint32_t state);
+
+/* The end of a noun in the plural, for @n of them. */
+static inline const char *gm_ctl_s(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
 const char *gm_ctl_dtype(uint32_t dtype);
 const char *gm_ctl_setting(uint32_t setting);
 const char *gm_ctl_strategy(uint32_t strategy);

@@ -21,7 +21,8 @@ struct hit {
 	json_t *sessions; /* all NULL: as text */
 	json_t *shares;
 	json_t *maps;
-	uint32_t n;
+	uint32_t n; /* sessions and shares */
+	uint32_t n_maps;
 };
 
 static void hit_session(struct hit *hit, const struct gpumap_session_info *info)
@@ -51,9 +52,10 @@ static void hit_share(struct hit *hit, const struct gpumap_share_info *info)
 	hit->n++;
 	if (hit->shares == NULL)
 		printf("  share \"%s\" of user %s: all of it, %s on all its "
-		       "rows, for %u sessions\n",
+		       "rows, for %u session%s\n",
 		       info->name, gm_ctl_user(info->uid, user),
-		       gm_size_text(info->bytes, size), info->n_holders);
+		       gm_size_text(info->bytes, size), info->n_holders,
+		       gm_ctl_s(info->n_holders));
 	else
 		json_array_append_new(
 			hit->shares,
@@ -87,7 +89,7 @@ static int list_shares(struct hit *hit)
 	return n < 0 ? n : 0;
 }
 
-/* Layer maps stay, with what they reserve. */
+/* Layer maps stay, with what they reserve: they have a heading of their own. */
 static void list_maps(struct hit *hit)
 {
 	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
@@ -103,14 +105,17 @@ static void list_maps(struct hit *hit)
 		for (uint32_t i = 0; i < head.n_rows; i++) {
 			if (charges[i].row != hit->row)
 				continue;
-			hit->n++;
-			if (hit->maps == NULL)
-				printf("  layer map \"%s\" stays, with %u "
-				       "layers there\n",
-				       name, charges[i].n_layers);
-			else
+			if (hit->maps != NULL)
 				json_array_append_new(hit->maps,
 						      json_string(name));
+			else
+				printf("%s  layer map \"%s\", with %u layer%s "
+				       "there\n",
+				       hit->n_maps == 0 ? "and would leave:\n"
+							: "",
+				       name, charges[i].n_layers,
+				       gm_ctl_s(charges[i].n_layers));
+			hit->n_maps++;
 		}
 	}
 }
@@ -130,6 +135,8 @@ static int dry_run(struct gm_ctl *ctl, uint32_t row)
 	ret = list_sessions(&hit);
 	if (ret == 0)
 		ret = list_shares(&hit);
+	if (ret == 0 && hit.n == 0 && !ctl->json)
+		puts("  nothing");
 	if (ret == 0)
 		list_maps(&hit);
 	if (ret == 0 && ctl->json)
@@ -142,8 +149,6 @@ static int dry_run(struct gm_ctl *ctl, uint32_t row)
 	json_decref(hit.maps);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "row %u", row);
-	if (hit.n == 0)
-		puts("  nothing");
 	return GM_EXIT_OK;
 }
 

@@ -131,11 +131,10 @@ static int ended(const struct gm_load_held *held)
 
 /* ---- another agent ------------------------------------------------------- */
 
-static void lose(struct gm_load_held *held, int error)
+static void lose(struct gm_load_held *held)
 {
 	fprintf(stderr,
-		"gpumapctl: the agent is gone (%s); waiting for the next one\n",
-		gpumap_strerror(error));
+		"gpumapctl: the agent is gone; waiting for the next one\n");
 	gpumap_session_close(*held->session);
 	*held->session = NULL;
 }
@@ -202,7 +201,7 @@ static int look(struct gm_load_held *held)
 	if (ret >= 0)
 		ret = is_shared(held);
 	if (ret < 0) {
-		lose(held, ret);
+		lose(held);
 		return -1;
 	}
 	if (ret == 0)

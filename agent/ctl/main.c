@@ -15,6 +15,7 @@
 #include "agent/ctl/commands.h"
 #include "agent/ctl/load_user.h"
 #include "agent/ctl/parse.h"
+#include "agent/plan/number.h"
 
 /* getopt_long()'s value of the first option; those of the others follow. */
 #define OPT_FIRST 256
@@ -178,10 +179,9 @@ static int take(struct gm_ctl *ctl, const struct gm_ctl_option *own,
 			return bad_value(own->name, text, "is less than one");
 		break;
 	case GM_VALUE_SIZE:
-		if (gm_parse_size(text, (uint64_t *)at) == 0)
+		if (gm_number_size(text, (uint64_t *)at) == 0)
 			break;
-		return bad_value(own->name, text,
-				 "is no size: bytes, or K, M or G of them");
+		return bad_value(own->name, text, GM_NUMBER_NO_SIZE);
 	case GM_VALUE_ROWS:
 		if (gm_parse_rows(text, ctl->rows, &ctl->n_rows) == 0)
 			break;

@@ -180,8 +180,9 @@ static void layers_table(const struct layer_map *map)
 	char size[32];
 	uint32_t first = 0;
 
-	printf("%s  version %llu, %u layers over %u rows, %s\n", head->name,
-	       (unsigned long long)head->version, head->n_layers, head->n_rows,
+	printf("%s  version %llu, %u layer%s over %u row%s, %s\n", head->name,
+	       (unsigned long long)head->version, head->n_layers,
+	       gm_ctl_s(head->n_layers), head->n_rows, gm_ctl_s(head->n_rows),
 	       head->spec);
 	while (first < head->n_layers) {
 		uint32_t last = first;
@@ -236,8 +237,9 @@ static int published(const struct gm_ctl *ctl, const char *name,
 				    json_integer((json_int_t)model->n_tensors));
 		return gm_ctl_print(object);
 	}
-	printf("%s: version %llu, %u layers over %u rows", name,
-	       (unsigned long long)head.version, head.n_layers, head.n_rows);
+	printf("%s: version %llu, %u layer%s over %u row%s", name,
+	       (unsigned long long)head.version, head.n_layers,
+	       gm_ctl_s(head.n_layers), head.n_rows, gm_ctl_s(head.n_rows));
 	if (model->n_tensors != 0)
 		printf(", %llu tensors, %s",
 		       (unsigned long long)model->n_tensors,

@@ -261,8 +261,10 @@ static int published(const struct gm_ctl *ctl, const char *name,
 		printf(", %s of %s, %s", gm_ctl_mask_shape(&mask.info, shape),
 		       gm_ctl_dtype(mask.info.dtype),
 		       gm_size_text(mask.info.bytes, size));
-	printf(", on %u rows: written %u times, %u times there already\n",
-	       mask.info.n_rows, result->n_copies, result->n_shared);
+	printf(", on %u row%s: written %u time%s, %u time%s there already\n",
+	       mask.info.n_rows, gm_ctl_s(mask.info.n_rows), result->n_copies,
+	       gm_ctl_s(result->n_copies), result->n_shared,
+	       gm_ctl_s(result->n_shared));
 	print_window(&mask.info);
 	return GM_EXIT_OK;
 }

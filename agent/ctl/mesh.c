@@ -145,9 +145,10 @@ static int published(const struct gm_ctl *ctl, const char *name)
 		return gm_ctl_fail(ctl, ret, "mesh \"%s\"", name);
 	if (ctl->json)
 		return gm_ctl_print(gm_ctl_mesh_head(&mesh));
-	printf("%s: version %llu, %s over %u ranks, %u groups\n", name,
+	printf("%s: version %llu, %s over %u rank%s, %u group%s\n", name,
 	       (unsigned long long)mesh.version,
-	       gm_ctl_topology(&mesh, topology), mesh.world, mesh.n_groups);
+	       gm_ctl_topology(&mesh, topology), mesh.world,
+	       gm_ctl_s(mesh.world), mesh.n_groups, gm_ctl_s(mesh.n_groups));
 	return GM_EXIT_OK;
 }
 

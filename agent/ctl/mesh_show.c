@@ -244,10 +244,10 @@ static void show_table(const struct whole *mesh)
 	const struct gpumap_mesh *head = &mesh->head;
 	char topology[GM_MESH_TEXT], size[32];
 
-	printf("%s  version %llu, %s over %u ranks, %u ready, %s\n", head->name,
-	       (unsigned long long)head->version,
+	printf("%s  version %llu, %s over %u rank%s, %u ready, %s\n",
+	       head->name, (unsigned long long)head->version,
 	       gm_ctl_topology(head, topology), head->world,
-	       mesh->stats.n_ready,
+	       gm_ctl_s(head->world), mesh->stats.n_ready,
 	       gm_size_text(mesh->stats.total_bytes, size));
 	picture(mesh);
 	printf("  %-24s %-7s %-6s ranks\n", "group", "backend", "state");

@@ -36,28 +36,6 @@ int gm_parse_number(const char *text, uint64_t *ret_value)
 	return ret;
 }
 
-int gm_parse_size(const char *text, uint64_t *ret_bytes)
-{
-	static const char units[] = "KMG";
-	uint64_t value;
-	unsigned shift = 0;
-	int ret = digits(&text, &value);
-
-	if (ret != 0)
-		return ret;
-	if (*text != '\0') {
-		const char *unit = strchr(units, toupper((unsigned char)*text));
-
-		if (unit == NULL || text[1] != '\0')
-			return -EINVAL;
-		shift = 10 * (unsigned)(unit - units + 1);
-	}
-	if (value > UINT64_MAX >> shift)
-		return -ERANGE;
-	*ret_bytes = value << shift;
-	return 0;
-}
-
 int gm_parse_rows(const char *text, uint32_t ret_rows[GPUMAP_ROWS_MAX],
 		  uint32_t *ret_n)
 {

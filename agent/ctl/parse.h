@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* parse - parse numbers, sizes and lists of a command line. */
+/* parse - parse numbers and lists of a command line. */
 #ifndef GM_PARSE_H
 #define GM_PARSE_H
 
@@ -11,9 +11,6 @@
 
 /* Decimal digits only.  Returns 0, -EINVAL or -ERANGE. */
 int gm_parse_number(const char *text, uint64_t *ret_value);
-
-/* A number with K, M or G (of 1024) after it, or none.  Returns likewise. */
-int gm_parse_size(const char *text, uint64_t *ret_bytes);
 
 /* "0,2,5": each row once, at least one.  Returns 0 or -EINVAL. */
 int gm_parse_rows(const char *text, uint32_t ret_rows[GPUMAP_ROWS_MAX],

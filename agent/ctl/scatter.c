@@ -394,12 +394,13 @@ static int show(const struct run *run)
 		       (unsigned long long)run->tiles[i].first,
 		       (unsigned long long)(run->tiles[i].first +
 					    run->tiles[i].n - 1));
-	printf("%s of %s over %d rows: every %s is right; best of %llu "
-	       "rounds %.3f ms, %.1f GB/s\n",
+	printf("%s of %s over %d row%s: every %s is right; best of %llu "
+	       "round%s %.3f ms, %.1f GB/s\n",
 	       run->kind->name, gm_size_text(run->bytes, size), run->n_tiles,
+	       gm_ctl_s((uint64_t)run->n_tiles),
 	       run->kind->reduces ? "row's result" : "element",
-	       (unsigned long long)run->rounds, (double)run->best_ns / 1e6,
-	       rate);
+	       (unsigned long long)run->rounds, gm_ctl_s(run->rounds),
+	       (double)run->best_ns / 1e6, rate);
 	return GM_EXIT_OK;
 }
 
@@ -424,7 +425,7 @@ int gm_ctl_scatter(struct gm_ctl *ctl)
 	if (run.bytes == 0 || run.bytes > MOST_BYTES) {
 		fprintf(stderr,
 			"gpumapctl: --bytes of %s is from %u, an element, to "
-			"1024G\n",
+			"1T\n",
 			kind->name, run.element);
 		return GM_EXIT_USAGE;
 	}

@@ -84,7 +84,8 @@ static void look_at_states(const struct gm_doctor *d, struct gm_finding *f)
 				"others are on their way",
 				"not in service now: %s", list);
 	else
-		gm_finding_pass(f, "all %u rows are in service", d->n_rows);
+		gm_finding_pass(f, "%u row%s in service, and no other",
+				d->n_rows, d->n_rows == 1 ? "" : "s");
 }
 
 static bool has_died(const struct gm_doctor *d, const struct gpumap_device *row,

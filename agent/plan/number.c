@@ -3,6 +3,7 @@
 
 #include "agent/plan/number.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -37,7 +38,8 @@ int gm_number_size(const char *text, uint64_t *ret_bytes)
 	uint64_t value;
 
 	if (text[n] != '\0') {
-		const char *unit = strchr(units, text[n]);
+		const char *unit =
+			strchr(units, toupper((unsigned char)text[n]));
 
 		if (!unit || text[n + 1] != '\0')
 			return -EINVAL;

@@ -22,10 +22,15 @@ const char *gm_number_parse(const char *text, size_t n, uint64_t *ret_value);
 /*
  * gm_number_size - read digits, and K, M, G or T of 1024, as bytes
  *
+ * Small letters will do.
+ *
  * Returns	0
  *		-EINVAL	it is no size, or 2^64 bytes or more
  * Threads	any
  */
 int gm_number_size(const char *text, uint64_t *ret_bytes);
+
+/* To follow a word that gm_number_size() refuses. */
+#define GM_NUMBER_NO_SIZE "is no size: bytes, or K, M, G or T of them"
 
 #endif

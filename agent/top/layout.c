@@ -139,7 +139,8 @@ static void put_header(struct gm_top_view *view, const struct gm_top_facts *f)
 				   gm_top_time(f->up_s, text));
 	x = gm_page_printf(page, x, GM_STYLE_DIM, ", start %llu",
 			   (unsigned long long)f->health.epoch);
-	x = gm_page_printf(page, x + 2, GM_STYLE_PLAIN, "%u rows", f->n_rows);
+	x = gm_page_printf(page, x + 2, GM_STYLE_PLAIN, "%u row%s", f->n_rows,
+			   f->n_rows == 1 ? "" : "s");
 	if (died > 0)
 		x = gm_page_printf(page, x + 2, GM_STYLE_WARN,
 				   "%u worker%s died", died,

@@ -336,8 +336,9 @@ void gm_topo_svg(FILE *to, const struct gm_topo *t)
 		"height=\"%d\" viewBox=\"0 0 %d %d\">\n"
 		"<title id=\"topo-title\">",
 		WIDTH, height, WIDTH, height);
-	snprintf(line, sizeof(line), "%s: %u rows on %u NUMA nodes", t->name,
-		 t->n_rows, t->n_nodes);
+	snprintf(line, sizeof(line), "%s: %u row%s on %u NUMA node%s", t->name,
+		 t->n_rows, t->n_rows == 1 ? "" : "s", t->n_nodes,
+		 t->n_nodes == 1 ? "" : "s");
 	put_escaped(to, line);
 	fprintf(to,
 		"</title>\n<desc id=\"topo-desc\">The rows of each NUMA node, "

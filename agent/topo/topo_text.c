@@ -99,7 +99,8 @@ static void put_matrix(FILE *to, const struct gm_topo *t)
 
 void gm_topo_text(FILE *to, const struct gm_topo *t)
 {
-	fprintf(to, "%s: %u rows\n", t->name, t->n_rows);
+	fprintf(to, "%s: %u row%s\n", t->name, t->n_rows,
+		t->n_rows == 1 ? "" : "s");
 	for (uint32_t n = 0; n < t->n_nodes; n++) {
 		const struct gm_topo_node *node = &t->nodes[n];
 

@@ -321,6 +321,7 @@ gm_unit_plan = \
 	%reldir%/plan/mapper.c \
 	%reldir%/plan/model_config.c \
 	%reldir%/plan/nodefile.c \
+	%reldir%/plan/number.c \
 	%reldir%/plan/pipeline.c \
 	%reldir%/plan/placement.c \
 	%reldir%/plan/plan.c \

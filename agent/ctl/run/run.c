@@ -15,6 +15,7 @@
 
 #include "agent/ctl/export.h"
 #include "agent/ctl/parse.h"
+#include "agent/plan/number.h"
 
 #define NAME_MARK 8 /* hexadecimal digits at the end of a name */
 
@@ -152,9 +153,13 @@ static int read_options(struct gm_run *run)
 	    1)
 		return gm_run_wrong("give one of --reserve, --map and --model");
 	if (ctl->run.reserve != NULL &&
-	    gm_parse_size(ctl->run.reserve, &run->bytes) != 0)
-		return gm_run_wrong("--reserve is no size: bytes, or K, M or G "
-				    "of them");
+	    gm_number_size(ctl->run.reserve, &run->bytes) != 0) {
+		fprintf(stderr,
+			"gpumapctl: run: --reserve: \"%s\" " GM_NUMBER_NO_SIZE
+			"; see gpumapctl-run(1)\n",
+			ctl->run.reserve);
+		return GM_EXIT_USAGE;
+	}
 	if (ctl->mask.map != NULL && (ctl->n_rows > 0 || ctl->run.any))
 		return gm_run_wrong("--map has its rows: give neither --rows "
 				    "nor --any");

@@ -22,7 +22,7 @@ static void wrong_options_are_told(void)
 	OK(complains("give one of --reserve, --map and --model"));
 	EQ(RUN("--reserve", "1M", "--map", "m", "true"), USAGE);
 	EQ(RUN("--reserve", "1X", "true"), USAGE);
-	OK(complains("--reserve is no size"));
+	OK(complains("--reserve: \"1X\" is no size: bytes, or K, M, G or T"));
 	EQ(RUN("--reserve", "1M"), USAGE);
 	OK(complains("needs a command to run"));
 	EQ(RUN("--reserve", "1M", "--ready-tcp", "80", "true"), USAGE);

@@ -222,7 +222,7 @@ static void scatters_are_right(void)
 	EQ(CTL("scatter", "--rows", "5", "--bytes", "1M"), FAILED);
 	OK(complains("there is no row 5: gpumapctl devices lists them"));
 	EQ(CTL("scatter", "--bytes", "1000000G"), USAGE);
-	OK(complains("--bytes of copy is from 1, an element, to 1024G"));
+	OK(complains("--bytes of copy is from 1, an element, to 1T"));
 	EQ(CTL("scatter", "--op", "sum", "--bytes", "3"), USAGE);
 	OK(complains("--bytes of sum is from 4"));
 }
@@ -354,8 +354,10 @@ static void a_wrong_option_is_named(void)
 	OK(complains("\"--spec\" wants a value"));
 	EQ(CTL("status", "--instance"), USAGE);
 	OK(complains("\"--instance\" wants a value"));
-	EQ(CTL("scatter", "--bytes", "3T"), USAGE);
-	OK(complains("--bytes: \"3T\" is no size: bytes, or K, M or G"));
+	EQ(CTL("scatter", "--bytes", "2T"), USAGE);
+	OK(complains("--bytes of copy is from 1, an element, to 1T"));
+	EQ(CTL("scatter", "--bytes", "3P"), USAGE);
+	OK(complains("--bytes: \"3P\" is no size: bytes, or K, M, G or T"));
 	EQ(CTL("publish", "m", "--spec", "1", "--layers", "0"), USAGE);
 	OK(complains("--layers: \"0\" is less than one"));
 }

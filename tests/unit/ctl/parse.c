@@ -26,25 +26,6 @@ static void numbers_are_decimal_and_fit(void)
 	OK(value == UINT64_MAX);
 }
 
-static void sizes_take_a_unit(void)
-{
-	uint64_t bytes = 7;
-
-	EQ(gm_parse_size("12", &bytes), 0);
-	EQ(bytes, 12);
-	EQ(gm_parse_size("12K", &bytes), 0);
-	EQ(bytes, 12288);
-	EQ(gm_parse_size("3m", &bytes), 0);
-	EQ(bytes, 3 << 20);
-	EQ(gm_parse_size("17179869183G", &bytes), 0);
-	OK(bytes == UINT64_C(17179869183) << 30);
-	EQ(gm_parse_size("17179869184G", &bytes), -ERANGE);
-	EQ(gm_parse_size("1T", &bytes), -EINVAL);
-	EQ(gm_parse_size("1KB", &bytes), -EINVAL);
-	EQ(gm_parse_size("K", &bytes), -EINVAL);
-	OK(bytes == UINT64_C(17179869183) << 30);
-}
-
 static void rows_are_listed_once_each(void)
 {
 	uint32_t rows[GPUMAP_ROWS_MAX] = { 9 }, n = 5;
@@ -107,7 +88,6 @@ static void a_hash_has_64_digits(void)
 TAP_CASE()
 {
 	numbers_are_decimal_and_fit();
-	sizes_take_a_unit();
 	rows_are_listed_once_each();
 	a_hash_has_64_digits();
 	return tap_done();

@@ -88,19 +88,19 @@ uint32_t gpumap_generation(const struct gpumap *map)
 }
 
 /* FUTEX_WAIT works on a read-only mapping; FUTEX_WAKE would not. */
-static void sleep_on(const gm_a32 *word, uint32_t seen, uint64_t ns)
+void gm_health_sleep(const struct gpumap *map, uint32_t seen, uint64_t ns)
 {
 	struct timespec timeout = { .tv_sec = (time_t)(ns / GM_SECOND),
 				    .tv_nsec = (long)(ns % GM_SECOND) };
 
 	/* Woken, timed out, raced, interrupted: the caller checks again. */
-	syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, NULL, 0);
+	syscall(SYS_futex, &map->map.header->generation, FUTEX_WAIT, seen,
+		&timeout, NULL, 0);
 }
 
 int gpumap_wait_change(const struct gpumap *map, uint32_t seen,
 		       uint64_t deadline_ns)
 {
-	const struct gm_header *header = map->map.header;
 	uint64_t due = UINT64_MAX; /* the end of the last nap */
 
 	while (gpumap_generation(map) == seen) {
@@ -116,7 +116,7 @@ int gpumap_wait_change(const struct gpumap *map, uint32_t seen,
 		if (deadline_ns - now < nap)
 			nap = deadline_ns - now;
 		due = now + nap;
-		sleep_on(&header->generation, seen, nap);
+		gm_health_sleep(map, seen, nap);
 	}
 	return 0;
 }

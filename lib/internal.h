@@ -353,6 +353,16 @@ static inline bool gm_health_stood_still(uint64_t due_ns, uint64_t now_ns)
 	return now_ns > due_ns && now_ns - due_ns > GM_SECOND;
 }
 
+/* Sleep for @ns, or until the generation is no longer @seen. */
+void gm_health_sleep(const struct gpumap *map, uint32_t seen, uint64_t ns);
+
+/* Is the row's worker being started, for sessions that open now? */
+bool gm_ready_is_awaited(const struct gm_row_image *facts,
+			 const struct gm_moving_image *moving);
+
+/* Store that the row's worker is being started.  Returns @error. */
+int gm_ready_refuse(const struct gpumap *map, int error, uint32_t row);
+
 /* The offset of this process's clock (shm/timens.h).  One system call, in a
  * time namespace of its own four. */
 uint64_t gm_health_clock_offset(void);
@@ -450,7 +460,8 @@ struct gm_queue_pair {
 struct gm_field {
 	uint64_t tick;
 	uint32_t generation;
-	uint32_t n; /* 0: not read yet, or no row */
+	uint32_t n;        /* 0: not read yet, or no row */
+	uint32_t starting; /* a row that is not READY yet; GM_ROWS: none */
 	uint32_t rows[GM_ROWS];
 	double weights[GM_ROWS];
 };
@@ -576,6 +587,9 @@ int gm_session_begin(const struct gpumap_session *session);
 
 /* The agent has gone: end all entries in flight with -ECONNRESET. */
 void gm_session_lose(struct gpumap_session *session);
+
+/* Has it?  Then the session is lost. */
+void gm_session_look(struct gpumap_session *session);
 
 /* ---- submit ------------------------------------------------------------- */
 

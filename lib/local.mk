@@ -55,6 +55,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/programs.c %reldir%/programs.h \
 	%reldir%/publish.c \
 	%reldir%/read.c \
+	%reldir%/ready.c \
 	%reldir%/refusal.c \
 	%reldir%/checkpoint/json_scan.c \
 	%reldir%/checkpoint/json_scan.h \

@@ -13,6 +13,11 @@
 
 _Static_assert(GM_SPLIT_ROWS >= GM_ROWS, "a split over the whole table");
 
+static uint64_t deadline_of(const struct gpumap_scatter_opts *opts)
+{
+	return opts->deadline_ns != 0 ? opts->deadline_ns : GPUMAP_NO_DEADLINE;
+}
+
 /* One scatter under way, on the caller's stack. */
 struct plan {
 	uint32_t n; /* tiles */
@@ -27,9 +32,9 @@ struct plan {
 	uint16_t places[GM_ROWS]; /* index of a tile's row among the caller's */
 };
 
-/* The rows that take part when the caller names none, with their scores.  Both
- * are read again whenever the table has changed. */
-static const struct gm_field *field_of(struct gpumap_session *s)
+/* The rows that take part when the caller names none, with their scores, as
+ * they are now.  Both are read again whenever the table has changed. */
+static const struct gm_field *read_field(struct gpumap_session *s)
 {
 	const struct gm_map *map = &s->map->map;
 	uint64_t tick =
@@ -42,6 +47,7 @@ static const struct gm_field *field_of(struct gpumap_session *s)
 	    field->generation == generation)
 		return field;
 	field->n = 0;
+	field->starting = GM_ROWS;
 	n = gm_rows_used(map);
 	for (uint32_t row = 0; row < n && row < s->n_rows; row++) {
 		struct gm_moving_image moving;
@@ -51,8 +57,11 @@ static const struct gm_field *field_of(struct gpumap_session *s)
 		    (facts.kind != GPUMAP_DEVICE_HOST &&
 		     facts.kind != GPUMAP_DEVICE_CUDA) ||
 		    (facts.flags & GPUMAP_DEVICE_CORDONED) != 0 ||
-		    gm_rows_moving(map, row, &moving) != 0 ||
-		    moving.state != GPUMAP_DEVICE_READY)
+		    gm_rows_moving(map, row, &moving) != 0)
+			continue;
+		if (gm_ready_is_awaited(&facts, &moving))
+			field->starting = row;
+		if (moving.state != GPUMAP_DEVICE_READY)
 			continue;
 		field->rows[field->n] = row;
 		field->weights[field->n++] = moving.score;
@@ -60,6 +69,47 @@ static const struct gm_field *field_of(struct gpumap_session *s)
 	field->tick = tick;
 	field->generation = generation;
 	return field;
+}
+
+static int refuse_all(struct gpumap_session *s)
+{
+	gm_session_look(s); /* an agent that ends drains its rows */
+	if (s->broken != 0)
+		return gm_session_begin(s);
+	if (gm_get(&s->map->map.header->state) == GM_STATE_DRAINING)
+		return gm_refuse_plain(s->map, -ESHUTDOWN);
+	return gm_refuse(s->map, -ENODEV,
+			 "no row of this session is READY: see gpumapctl "
+			 "devices");
+}
+
+/* The same, once no worker is being started.  An agent that is not seen starts
+ * none: the rows that serve do without. */
+static int await_field(struct gpumap_session *s, uint64_t deadline_ns,
+		       const struct gm_field **ret_field)
+{
+	uint32_t seen = gpumap_generation(s->map);
+	const struct gm_field *field;
+	int ret = 0;
+
+	while ((field = read_field(s))->starting != GM_ROWS && ret != -ESTALE) {
+		uint64_t now = gm_now_ns(), until = now + GM_NAP_NS;
+
+		if (now >= deadline_ns)
+			return gm_ready_refuse(s->map, -ENODEV,
+					       field->starting);
+		if (deadline_ns < until)
+			until = deadline_ns;
+		ret = gpumap_wait_change(s->map, seen, until);
+		seen = gpumap_generation(s->map);
+		gm_session_look(s);
+		if (s->broken != 0)
+			return gm_session_begin(s);
+	}
+	if (field->n == 0)
+		return refuse_all(s);
+	*ret_field = field;
+	return 0;
 }
 
 /* Check the caller's rows.  The weights are the caller's, or the rows' scores
@@ -119,16 +169,15 @@ static int lay_out(struct gpumap_session *s, uint64_t n,
 			return ret;
 		weights = named;
 	} else {
-		const struct gm_field *field = field_of(s);
+		const struct gm_field *field = NULL;
 
 		if (opts->n_rows != 0 || opts->weights != NULL)
 			return gm_refuse(s->map, -EINVAL,
 					 "n_rows or weights are set, and rows "
 					 "is NULL: list the rows");
-		if (field->n == 0)
-			return gm_refuse(s->map, -ENODEV,
-					 "no row of this session is READY: see "
-					 "gpumapctl devices");
+		ret = await_field(s, deadline_of(opts), &field);
+		if (ret != 0)
+			return ret;
 		rows = field->rows;
 		weights = field->weights;
 		k = field->n;
@@ -293,7 +342,7 @@ static int reserve(struct gpumap_session *s, const struct gpumap_job *job,
 	}
 	for (uint32_t i = 0; i < plan->n; i++)
 		if (!gm_pair_begin(s, plan->pairs[i], gm_jobs_slots(job, 1)))
-			return -EAGAIN;
+			return gm_refuse_plain(s->map, -EAGAIN);
 	return names_buffers(job, plan) ? check_buffers(s, job, plan) : 0;
 }
 

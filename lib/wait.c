@@ -283,7 +283,7 @@ void gm_session_lose(struct gpumap_session *session)
 	session->broken = -ECONNRESET;
 }
 
-static void look_at_socket(struct gpumap_session *session)
+void gm_session_look(struct gpumap_session *session)
 {
 	session->looked_ns = gm_now_ns();
 	if (session->link.fd < 0 || gm_link_lost(&session->link))
@@ -299,7 +299,7 @@ static void look_at_map(struct gpumap_session *s)
 	if (gm_get(&map->map.header->epoch) != s->epoch ||
 	    gm_get(&map->map.header->state) == GM_STATE_RETIRED ||
 	    gm_health_map_age(map) >= GM_STALE_NS)
-		look_at_socket(s);
+		gm_session_look(s);
 }
 
 /* ---- wait --------------------------------------------------------------- */
@@ -412,7 +412,7 @@ int gm_session_idle(struct gpumap_session *session, uint64_t deadline_ns,
 	if (now >= deadline_ns)
 		return -ETIME;
 	if (now - session->looked_ns >= GM_NAP_NS) {
-		look_at_socket(session);
+		gm_session_look(session);
 		return 0;
 	}
 	if (deadline_ns - now < nap)
@@ -555,7 +555,7 @@ int gpumap_session_arm(struct gpumap_session *session)
 	gm_session_tell_cpu(s);
 	disarm(s);
 	drain(s);
-	look_at_socket(s);
+	gm_session_look(s);
 	if (s->done_first != NULL)
 		return 1;
 	if (s->broken != 0)

@@ -14,6 +14,19 @@ run=$(sed 1,3d tests/support/readme_client.c)
 check "the README's client is the one that is tested" \
 	"$([ "$shown" = "$run" ] || echo "README.md and readme_client.c differ")"
 
+# gpumap(3) shows how to go on after the agent's death, as make check does.
+shown=$(awk '/^```/ { open = !open; part = ""; next }
+	open { part = part $0 "\n" }
+	open && /gpumap_wait_ready/ { found = 1 }
+	open && found { all = part }
+	!open && found { exit }
+	END { printf "%s", all }' lib/gpumap.3.scd)
+run=$(sed 's/^\t\t//' tests/support/restart_client.c)
+check "gpumap(3)'s loop is the one that is tested" "$(case $run in
+	*"$shown"*) [ -n "$shown" ] || echo "gpumap(3) shows no such loop" ;;
+	*) echo "gpumap(3) and restart_client.c differ" ;;
+	esac)"
+
 # Files that are built, and patterns for several files, are not looked for.
 named_in() {
 	grep -ohE '(^|[^/[:alnum:]_.-])(agent|contrib|include|lib|shm|tests|\.ci|\.github)/[A-Za-z0-9_./-]+' \

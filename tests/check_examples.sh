@@ -35,6 +35,8 @@ prelude() {
 		int example(struct gpumap *map, struct gpumap_session *session);
 		int example(struct gpumap *map, struct gpumap_session *session)
 		{
+			struct gpumap_attach_opts opts = { .size = sizeof(opts) };
+			struct gpumap_job job = { .op = GPUMAP_OP_NOP };
 			struct gpumap_tensor t = { .size = sizeof(t) };
 			struct gpumap_collective what = { .size = sizeof(what) };
 			const struct gpumap_mask_view *view;

@@ -342,7 +342,8 @@ struct gpumap_tile {
 struct gpumap_scatter_opts {
 	size_t size;           /* sizeof(struct gpumap_scatter_opts) */
 	const uint32_t *rows;  /* each once; NULL: all READY host and CUDA rows
-				* of the device table */
+				* of the device table, once no worker is being
+				* started */
 	const double *weights; /* one per row of rows; NULL: their scores */
 	uint32_t n_rows;       /* in rows, weights and buffers */
 	uint32_t flags;        /* GPUMAP_SCATTER_* */
@@ -375,6 +376,10 @@ struct gpumap_scatter_opts {
  * job->cookie is not used, and completions of other jobs stay for
  * gpumap_poll().  job->waits and job->deadline_ns hold for every tile.
  *
+ * Without a list of rows the call waits for rows that are PROBING or
+ * RESTARTING, until they are READY or FAILED, as gpumap_alloc() waits for one:
+ * after a restart of the agent no row is left out.  See gpumap_wait_ready().
+ *
  * With GPUMAP_SCATTER_FALLBACK the result must not overlap the input, so AXPY
  * and jobs in place are refused; so are dst_buffers, src_buffers and LOAD,
  * which another row does not reach.  A tile that was done again has the row and
@@ -397,7 +402,10 @@ struct gpumap_scatter_opts {
  *				that is no reduction, or has its results in
  *				buffers
  *		-ERANGE		the job reaches past the arena or a buffer
- *		-ENODEV		no row, or a row that does not exist
+ *		-ENODEV		no row, or a row that does not exist; without a
+ *				list of rows also: a worker was still being
+ *				started when opts->deadline_ns passed
+ *		-ESHUTDOWN	the agent is shutting down, and no row is READY
  *		-ENOBUFS	more tiles than n
  *		-ESTALE, -EPERM, -ENOENT, -EACCES, -EOPNOTSUPP, -EDQUOT
  *				of a buffer, as gpumap_submit()
@@ -439,7 +447,7 @@ GPUMAP_API int gpumap_scatter(struct gpumap_session *session,
  * Returns	0
  *		-EINVAL		n or element is 0; a row is named twice; weights
  *				without rows
- *		-ENODEV		no row, or a row that does not exist
+ *		-ENODEV, -ESHUTDOWN	as gpumap_scatter(), which waits likewise
  *		-ENOMEM, and what gpumap_alloc() returns
  *		-E2BIG		a field newer than this library
  * Cost		as gpumap_alloc(), and a system call for each tile

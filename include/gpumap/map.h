@@ -133,6 +133,37 @@ GPUMAP_API int gpumap_wait_change(const struct gpumap *map, uint32_t seen,
 				  uint64_t deadline_ns);
 
 /*
+ * gpumap_wait_ready - wait until the agent answers and every row has its worker
+ *
+ * For a program that starts with the machine, and for one whose agent has died:
+ * its sessions have ended with -ECONNRESET, and the next agent goes on with the
+ * same map.  The call asks the agent for a sign of life, so it does not take
+ * the map of a dead one for READY, and then waits while a host or CUDA row is
+ * PROBING or RESTARTING.  Rows that are FAILED, LOST, DRAINING or cordoned are
+ * not waited for.  gpumap_session_open() and gpumap_alloc() need no row to be
+ * READY; they wait by themselves.
+ *
+ * deadline_ns	on CLOCK_MONOTONIC, or GPUMAP_NO_DEADLINE; 0: look once
+ *
+ * Returns	0
+ *		-ETIME		the deadline passed, and the agent's map was not
+ *				READY, or a row was not: gpumap_refusal() says
+ *				which
+ *		-ECONNREFUSED, -ECONNRESET, -ESHUTDOWN
+ *				the deadline passed, and no agent answered
+ *		-ESTALE		the map was retired: attach again
+ *		-EACCES, -EPROTO, -ETIMEDOUT, -E2BIG, -EUSERS, -EINVAL, -EMFILE,
+ *		-ENFILE, -ENOMEM, -EOWNERDEAD	as a request: see below
+ *		gpumap_refusal() says more
+ * Cost		a round trip on the control socket, ten times a second and after
+ *		each change of the generation; a futex wait between them.  Where
+ *		the agent hangs, a round trip takes up to two seconds, also past
+ *		the deadline
+ * Threads	any, in turn
+ */
+GPUMAP_API int gpumap_wait_ready(struct gpumap *map, uint64_t deadline_ns);
+
+/*
  * gpumap_change_fd - get a descriptor that becomes readable after a change
  *
  * For programs that sleep on descriptors, with epoll, poll or an event loop;

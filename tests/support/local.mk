@@ -128,6 +128,11 @@ check_PROGRAMS += %reldir%/readme_client
 %canon_reldir%_readme_client_SOURCES = %reldir%/readme_client.c
 %canon_reldir%_readme_client_LDADD = lib/libgpumap.la
 
+# The loop that gpumap(3) shows; system/ctl/wait.c runs it.
+check_PROGRAMS += %reldir%/restart_client
+%canon_reldir%_restart_client_SOURCES = %reldir%/restart_client.c
+%canon_reldir%_restart_client_LDADD = lib/libgpumap.la
+
 # A probe and a worker that do as a test tells them.
 check_PROGRAMS += %reldir%/scripted_probe %reldir%/scripted_worker
 %canon_reldir%_scripted_probe_SOURCES = %reldir%/scripted_probe.c

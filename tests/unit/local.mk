@@ -61,6 +61,7 @@ gm_unit_lib = \
 	%reldir%/lib/pins.c \
 	%reldir%/lib/plan_request.c \
 	%reldir%/lib/policy.c \
+	%reldir%/lib/ready.c \
 	%reldir%/lib/refusal.c \
 	%reldir%/lib/share_answers.c \
 	%reldir%/lib/scatter_combine.c \

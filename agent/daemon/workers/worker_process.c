@@ -375,12 +375,24 @@ static void start_when_free(struct gm_worker_process *worker)
 	} else if (gm_loop_now() >= worker->stale_due_ns) {
 		/* A process that is no worker is left alone, which is logged
 		 * once. */
+		bool is_stuck = worker->stale_was_killed;
+
 		worker->stale_due_ns = gm_loop_now() + ORPHAN_NS;
 		worker->stale_was_killed =
 			gm_stale_worker_end(worker->row, worker->lock_path,
 					    holder) == 0;
-		if (!worker->stale_was_killed)
+		if (!worker->stale_was_killed) {
 			worker->stale_due_ns = UINT64_MAX;
+			is_stuck = true;
+		}
+		/* A client need not wait for a row that may never have a
+		 * worker. */
+		if (is_stuck) {
+			snprintf(reason, sizeof(reason),
+				 "process %d holds its lock, and does not end",
+				 (int)holder);
+			show(worker, GPUMAP_DEVICE_FAILED, reason);
+		}
 	}
 	gm_worker_child_enter(worker, GM_PROCESS_LOCKED, LOCK_POLL_NS);
 }

@@ -157,33 +157,66 @@ static PyObject *map_generation(PyObject *object, void *unused)
 	return PyLong_FromUnsignedLong(generation);
 }
 
+/* Wait for a change of the generation, or for READY rows where @seen is NULL;
+ * now and then look for a signal.  Returns false where there was one, or there
+ * is no map; else the map is in use, and *ret_result is the library's. */
+static bool wait_in_slices(struct core_map *self, const unsigned int *seen,
+			   PyObject *seconds, struct gpumap **ret_map,
+			   int *ret_result)
+{
+	uint64_t deadline_ns;
+
+	if (!core_deadline(seconds, &deadline_ns))
+		return false;
+	for (;;) {
+		uint64_t slice_ns = core_slice(deadline_ns);
+		struct gpumap *map = core_map_use(self);
+		int ret;
+
+		if (map == NULL)
+			return false;
+		CORE_UNLOCK();
+		ret = seen != NULL ? gpumap_wait_change(map, *seen, slice_ns)
+				   : gpumap_wait_ready(map, slice_ns);
+		CORE_LOCK();
+		/* While no agent answers, the next slice looks for one. */
+		if ((ret != -ETIME && ret != -ECONNREFUSED &&
+		     ret != -ECONNRESET && ret != -ESHUTDOWN) ||
+		    slice_ns == deadline_ns) {
+			*ret_map = map;
+			*ret_result = ret;
+			return true;
+		}
+		core_map_unuse(self);
+		if (PyErr_CheckSignals() != 0)
+			return false;
+	}
+}
+
+static PyObject *map_wait_ready(PyObject *object, PyObject *args)
+{
+	struct core_map *self = (struct core_map *)object;
+	PyObject *seconds = Py_None;
+	struct gpumap *map;
+	int ret;
+
+	if (!PyArg_ParseTuple(args, "|O", &seconds) ||
+	    !wait_in_slices(self, NULL, seconds, &map, &ret))
+		return NULL;
+	return core_map_result(self, "gpumap_wait_ready", ret);
+}
+
 static PyObject *map_wait_change(PyObject *object, PyObject *args)
 {
 	struct core_map *self = (struct core_map *)object;
 	unsigned int seen;
 	PyObject *seconds = Py_None;
-	uint64_t deadline_ns;
 	struct gpumap *map;
 	int ret;
 
 	if (!PyArg_ParseTuple(args, "I|O", &seen, &seconds) ||
-	    !core_deadline(seconds, &deadline_ns))
+	    !wait_in_slices(self, &seen, seconds, &map, &ret))
 		return NULL;
-	for (;;) {
-		uint64_t slice_ns = core_slice(deadline_ns);
-
-		map = core_map_use(self);
-		if (map == NULL)
-			return NULL;
-		CORE_UNLOCK();
-		ret = gpumap_wait_change(map, seen, slice_ns);
-		CORE_LOCK();
-		if (ret != -ETIME || slice_ns == deadline_ns)
-			break;
-		core_map_unuse(self);
-		if (PyErr_CheckSignals() != 0)
-			return NULL;
-	}
 	if (ret >= 0) {
 		uint32_t now = gpumap_generation(map);
 
@@ -602,6 +635,7 @@ static PyMethodDef map_methods[] = {
 	  "0: sleep now; 1: the generation differs from seen already." },
 	{ "_health", map_health, METH_NOARGS, NULL },
 	{ "_wait_change", map_wait_change, METH_VARARGS, NULL },
+	{ "_wait_ready", map_wait_ready, METH_VARARGS, NULL },
 	{ "_device_count", map_device_count, METH_NOARGS, NULL },
 	{ "_device_read", map_device_read, METH_O, NULL },
 	{ "_device_find", map_device_find, METH_VARARGS, NULL },

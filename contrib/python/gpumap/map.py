@@ -242,6 +242,20 @@ class Map(_core.Map):
         """
         return self._wait_change(seen, timeout)
 
+    def wait_ready(self, timeout: float | None = None) -> None:
+        """Sleep until the agent answers and every row has its worker.
+
+        timeout   seconds; None: for ever
+
+        After Gone: the next agent goes on with the same map, where another
+        session can be opened.  Rows that are FAILED, LOST, DRAINING or cordoned
+        are not waited for.
+
+        Timeout: a row is not READY yet, and the text names it.  NotRunning: no
+        agent answered in that time.  Stale: the map was retired, attach again.
+        """
+        self._wait_ready(timeout)
+
     # ---- devices -------------------------------------------------------------
 
     @property

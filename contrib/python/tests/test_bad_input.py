@@ -71,6 +71,7 @@ LEFT_OUT = {
     "_device_undrain",
     "_device_cordon",
     "_wait_change",
+    "_wait_ready",
     "_mesh_join",
     "_plan_make",
     "_policy_set",

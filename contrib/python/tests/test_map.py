@@ -301,6 +301,11 @@ def test_wait_change_times_out(map: gpumap.Map) -> None:
     assert map.wait_change(map.generation - 1) == map.generation
 
 
+def test_wait_ready(map: gpumap.Map) -> None:
+    map.wait_ready()
+    map.wait_ready(0)
+
+
 def test_wait_change_is_interrupted(map: gpumap.Map) -> None:
     code = (
         "import gpumap, signal\n"

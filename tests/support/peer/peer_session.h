@@ -3,8 +3,8 @@
 
 /*
  * peer_session.h - one attachment to one peer, for the tests of the session
- * side: three rows, of which 0 and 1 are READY with scores of 3 to 1, and a
- * layer map.
+ * side: three rows, of which 0 and 1 are READY with scores of 3 to 1 and 2 has
+ * FAILED, and a layer map.
  */
 #ifndef GM_TEST_SUPPORT_PEER_PEER_SESSION_H
 #define GM_TEST_SUPPORT_PEER_PEER_SESSION_H
@@ -100,7 +100,7 @@ static inline bool client_begin(const char *what)
 	segment_row(&file.segment, 2, "host two");
 	moving(0, GPUMAP_DEVICE_READY, 3);
 	moving(1, GPUMAP_DEVICE_READY, 1);
-	moving(2, GPUMAP_DEVICE_PROBING, 0);
+	moving(2, GPUMAP_DEVICE_FAILED, 0);
 	publish_model();
 	opts.instance = file.instance;
 	opts.runtime_dir = peer.dir;

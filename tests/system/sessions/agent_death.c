@@ -235,7 +235,8 @@ static void a_stopped_worker_does_not_keep_its_row(void)
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-/* The next agent leaves a lock that another process holds alone. */
+/* The next agent leaves a lock that another process holds alone, and no client
+ * waits for its row. */
 static void a_stranger_keeps_the_lock(void)
 {
 	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -248,7 +249,8 @@ static void a_stranger_keeps_the_lock(void)
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	EQ(fcntl(fd, F_SETLK, &whole), 0);
 	OK(agent_start_until(&agent, "stale_worker_left"));
-	EQ(story_device(map, 0).state, GPUMAP_DEVICE_RESTARTING);
+	OK(agent_wait_log(&agent, "event=row_state row=0 state=FAILED"));
+	EQ(story_device(map, 0).state, GPUMAP_DEVICE_FAILED);
 	close(fd);
 	OK(agent_wait_log(&agent, "event=ready"));
 	EQ(health().epoch, epoch + 1);

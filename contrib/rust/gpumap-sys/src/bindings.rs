@@ -806,6 +806,12 @@ extern "C" {
     ) -> ::std::os::raw::c_int;
 }
 extern "C" {
+    pub fn gpumap_wait_ready(
+        map: *mut gpumap,
+        deadline_ns: u64,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
     pub fn gpumap_change_fd(map: *mut gpumap) -> ::std::os::raw::c_int;
 }
 extern "C" {

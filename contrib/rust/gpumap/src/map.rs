@@ -244,6 +244,26 @@ impl Map {
         Ok(self.generation())
     }
 
+    /// Sleeps until the agent answers and every row has its worker.  None: for
+    /// ever.
+    ///
+    /// After [`Kind::Gone`] the next agent goes on with the same map,
+    /// where another session can be opened.  Rows that are failed, lost,
+    /// draining or cordoned are not waited for.
+    ///
+    /// # Errors
+    ///
+    /// [`Kind::Timeout`]: a row was not ready yet, and the text names it.
+    /// [`Kind::NotRunning`]: no agent answered in that time.  [`Kind::Stale`]:
+    /// the map was retired, attach again.
+    pub fn wait_ready(&self, timeout: Option<Duration>) -> Result<()> {
+        let deadline = ffi::deadline_ns(timeout);
+        // SAFETY: the map is attached.
+        let ret = unsafe { sys::gpumap_wait_ready(self.as_raw(), deadline) };
+        self.check("gpumap_wait_ready", ret)?;
+        Ok(())
+    }
+
     /// A descriptor that becomes readable after a change, for epoll and event
     /// loops: always the same.  Call [`Map::change_arm`] before each sleep, and
     /// do not read from it.

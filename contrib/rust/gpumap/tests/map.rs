@@ -143,6 +143,8 @@ fn threads_share_a_map_and_see_changes() {
         map.release("m").unwrap();
         assert_ne!(waiter.join().unwrap().unwrap(), seen);
     });
+    map.wait_ready(Some(MINUTE)).unwrap();
+    map.wait_ready(Some(Duration::ZERO)).unwrap();
     assert!(!map.change_arm(seen).unwrap());
     map.change_fd().unwrap();
     map.set_request_limit(Some(MINUTE));

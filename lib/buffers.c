@@ -146,8 +146,8 @@ static int find_credit(struct gpumap_session *s, struct gm_queue_pair *pair,
 	 * for those: take them. */
 	gm_session_reap(s, NULL, 0);
 	if (s->broken != 0)
-		return s->broken;
-	return gm_pair_begin(s, pair, n) ? 0 : -EAGAIN;
+		return gm_session_begin(s);
+	return gm_pair_begin(s, pair, n) ? 0 : gm_refuse_plain(s->map, -EAGAIN);
 }
 
 /* The FREE goes behind all entries of the ring that use the buffer; its
@@ -237,7 +237,7 @@ int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
 				"a buffer has at least a byte, and its "
 				"session may write to it");
 	if (ret == 0 && (flags & ~GPUMAP_BUFFER_EXPORTABLE) != 0)
-		ret = -E2BIG;
+		ret = gm_refuse_unknown(session->map);
 	if (ret == 0)
 		ret = gm_session_pair(session, row, &pair);
 	if (ret == 0)
@@ -404,7 +404,7 @@ static int check_file(struct gpumap_session *s, int fd, uint64_t at,
 	int seals = fcntl(fd, F_GET_SEALS);
 
 	if (fstat(fd, &file) != 0)
-		return -errno;
+		return gm_refuse_plain(s->map, -errno);
 	if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
 		why = "memory is registered by a memfd that cannot shrink: "
 		      "make it with MFD_ALLOW_SEALING and add F_SEAL_SHRINK";
@@ -432,7 +432,7 @@ int gpumap_buffer_register(struct gpumap_session *session, int fd, uint64_t at,
 				"registered memory is not exported: share its "
 				"file instead");
 	if (ret == 0 && (flags & ~GPUMAP_BUFFER_READ_ONLY) != 0)
-		ret = -E2BIG;
+		ret = gm_refuse_unknown(session->map);
 	if (ret == 0)
 		ret = check_file(session, fd, at, bytes);
 	if (ret != 0)
@@ -591,7 +591,7 @@ int gpumap_buffer_import(struct gpumap_session *session, uint64_t export_id,
 				"an import is not exported: its exporter's "
 				"number is for all");
 	if (ret == 0 && (flags & ~GPUMAP_BUFFER_READ_ONLY) != 0)
-		ret = -E2BIG;
+		ret = gm_refuse_unknown(session->map);
 	if (ret == 0)
 		ret = gm_buffer_import(session, export_id, flags, &buffer);
 	if (ret == 0)

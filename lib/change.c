@@ -152,9 +152,7 @@ static int arm(struct gpumap *map, struct gm_change_wait *change, uint32_t seen)
 		return 1;
 	if (ret == 0)
 		ret = ask(map, change, &call);
-	if (ret != 0)
-		gm_map_refuse(map, call.why);
-	return ret;
+	return ret == 0 ? 0 : gm_refuse_call(map, ret, &call);
 }
 
 int gpumap_change_arm(struct gpumap *map, uint32_t seen)

@@ -237,7 +237,7 @@ int gpumap_comm_open_opts(struct gpumap_session *session, const char *mesh,
 	if (ret == 0 && opts != NULL)
 		ret = gm_map_size_in(session->map, &ours, sizeof(ours), opts);
 	if (ret == 0 && ((ours.flags & ~GPUMAP_COMM_NCCL) || ours.reserved))
-		ret = -E2BIG;
+		ret = gm_refuse_unknown(session->map);
 	if (ret != 0)
 		return ret;
 	sweep(session);
@@ -599,7 +599,7 @@ static int submit(struct gpumap_comm *comm,
 	int ret;
 
 	if (whole == NULL)
-		return -EAGAIN;
+		return gm_refuse_plain(comm->session->map, -EAGAIN);
 	for (uint32_t r = 0; r < comm->n; r++) {
 		if (!takes_part(what, r))
 			continue;
@@ -614,7 +614,7 @@ static int submit(struct gpumap_comm *comm,
 	for (uint32_t i = 0; i < n; i++)
 		if (!gm_pair_begin(comm->session, comm->session->pairs[rows[i]],
 				   gm_jobs_slots(&parts[i], 1)))
-			return -EAGAIN;
+			return gm_refuse_plain(comm->session->map, -EAGAIN);
 	ret = show_all(comm, rows, parts, n);
 	if (ret == 0)
 		push_all(comm, whole, what, rows, parts, n);

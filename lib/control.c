@@ -550,8 +550,7 @@ int gm_map_call(struct gpumap *map, struct gm_call *call, uint32_t max_fds)
 		ret = call_locked(map, call, max_fds);
 		pthread_mutex_unlock(&map->link_lock);
 	}
-	gm_map_refuse(map, call->why);
-	return ret;
+	return gm_refuse_call(map, ret, call);
 }
 
 int gpumap_request_limit(struct gpumap *map, uint64_t limit_ns)

@@ -36,13 +36,15 @@ static const struct {
 	{ -ECANCELED,
 	  "it was taken back before it was begun, or undone meanwhile" },
 	{ -ECONNREFUSED, "no agent answers; is gpumapd running?" },
-	{ -ECONNRESET, "the agent, or gpumap-sync, went away, and the session "
-		       "or connection with it" },
+	{ -ECONNRESET,
+	  "the agent has gone, or has ended this session: gpumap_wait_ready() "
+	  "waits for the next agent, where another can be opened; or "
+	  "gpumap-sync has gone" },
 	{ -EDQUOT, "this user's or this session's quota is used up" },
 	{ -EEXIST, "there is such a thing already" },
 	{ -EFAULT, "memory of one rank is out of another's reach" },
-	{ -EFBIG, "larger than any may be here, see masks.bytes-per-uid, or "
-		  "programs.image-limit, of gpumapd.conf" },
+	{ -EFBIG, "larger than any may be here, see bytes-per-uid in [masks], "
+		  "or image-limit in [programs], of gpumapd.conf" },
 	{ -EHOSTUNREACH,
 	  "a node is not in the cluster, or is gone, or the store that the "
 	  "nodes share cannot be reached" },

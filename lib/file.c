@@ -27,14 +27,14 @@ static int validate(struct gpumap_session *s, int fd)
 	struct stat file;
 
 	if (flags < 0)
-		return -errno;
+		return gm_refuse_plain(s->map, -errno);
 	if ((flags & O_PATH) != 0 || (flags & O_ACCMODE) == O_WRONLY) {
 		gm_map_refuse(s->map, "the descriptor cannot be read: open the "
 				      "file O_RDONLY");
 		return -EBADF;
 	}
 	if (fstat(fd, &file) != 0)
-		return -errno;
+		return gm_refuse_plain(s->map, -errno);
 	if (S_ISREG(file.st_mode) || S_ISBLK(file.st_mode))
 		return 0;
 	gm_map_refuse(s->map, "a file to load from is a regular file or a "
@@ -95,7 +95,7 @@ int gpumap_buffer_register_file(struct gpumap_session *session, int fd,
 	int own;
 
 	if (ret == 0 && flags != 0)
-		ret = -E2BIG;
+		ret = gm_refuse_unknown(session->map);
 	if (ret == 0)
 		ret = validate(session, fd);
 	if (ret != 0)

@@ -310,9 +310,16 @@ void gm_map_refuse(const struct gpumap *map, const char *why);
 int gm_refuse(const struct gpumap *map, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Store "": there is no more to say than gpumap_strerror(@error).  Returns
+/* Store gpumap_strerror(@error), or "" for 0: there is no more to say.  Returns
  * @error. */
 int gm_refuse_plain(const struct gpumap *map, int error);
+
+/* Store the reason of a request, if it has one; else the same. */
+int gm_refuse_call(const struct gpumap *map, int error,
+		   const struct gm_call *call);
+
+/* A flag or a field is not known.  Returns -E2BIG. */
+int gm_refuse_unknown(const struct gpumap *map);
 
 /* The kernel gives this process no @bytes.  Returns -ENOMEM. */
 int gm_refuse_memory(const struct gpumap *map, size_t bytes);

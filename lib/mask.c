@@ -65,7 +65,7 @@ static void explain_access(struct gpumap *map, const char *file)
 	if (stat(path, &st) == 0)
 		snprintf(why, sizeof(why),
 			 "%s is for its owner and group %u: add this user to "
-			 "that group, or set socket.group of gpumapd.conf to "
+			 "that group, or set group in [socket] of gpumapd.conf to "
 			 "one that it is in",
 			 path, (unsigned int)st.st_gid);
 	else
@@ -361,7 +361,7 @@ int gpumap_mask_open(struct gpumap *map, const char *name, uint32_t flags,
 		return gm_refuse(map, -EINVAL,
 				 "a name has between 1 and 63 bytes");
 	if ((flags & ~GPUMAP_MASK_PIN) != 0)
-		return -E2BIG;
+		return gm_refuse_unknown(map);
 	o = calloc(1, sizeof(*o));
 	if (o == NULL)
 		return gm_refuse_memory(map, sizeof(*o));

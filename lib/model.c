@@ -103,9 +103,9 @@ static int check_opts(struct gpumap_session *s,
 					"weights are written once, by this "
 					"session: see share_flags for "
 					"GPUMAP_SHARE_READ_ONLY")
-			       : -E2BIG;
+			       : gm_refuse_unknown(s->map);
 	if ((opts->share_flags & ~GM_SHARE_FLAGS) != 0)
-		return -E2BIG;
+		return gm_refuse_unknown(s->map);
 	if (opts->name == NULL &&
 	    (opts->share_flags != 0 || opts->n_uids != 0 ||
 	     opts->fingerprint != NULL ||
@@ -337,7 +337,7 @@ int gpumap_model_open(struct gpumap_session *session, const char *name,
 
 	if (ret == 0 &&
 	    (flags & ~(GPUMAP_SHARE_READ_ONLY | GPUMAP_MODEL_MAPPED)) != 0)
-		ret = -E2BIG;
+		ret = gm_refuse_unknown(session->map);
 	if (ret == 0)
 		ret = name != NULL
 			      ? check_name(session, &opts)

@@ -38,8 +38,24 @@ int gm_refuse(const struct gpumap *map, int error, const char *format, ...)
 
 int gm_refuse_plain(const struct gpumap *map, int error)
 {
-	gm_map_refuse(map, "");
+	gm_map_refuse(map, error < 0 ? gpumap_strerror(error) : "");
 	return error;
+}
+
+int gm_refuse_call(const struct gpumap *map, int error,
+		   const struct gm_call *call)
+{
+	if (call->why[0] == '\0')
+		return gm_refuse_plain(map, error);
+	gm_map_refuse(map, call->why);
+	return error;
+}
+
+int gm_refuse_unknown(const struct gpumap *map)
+{
+	return gm_refuse(map, -E2BIG,
+			 "a flag or a field is set that this library does not "
+			 "know: leave it 0, or use a newer library");
 }
 
 int gm_refuse_memory(const struct gpumap *map, size_t bytes)

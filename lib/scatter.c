@@ -399,7 +399,7 @@ static int check_flags(const struct gpumap_session *s,
 		       const struct gpumap_scatter_opts *opts)
 {
 	if ((opts->flags & ~GPUMAP_SCATTER_FALLBACK) != 0)
-		return -E2BIG;
+		return gm_refuse_unknown(s->map);
 	/* Results are combined here, so they must lie in the arena. */
 	if (opts->ret_combined != NULL &&
 	    ((gm_ops_has(job->op) & GM_OPS_ONE) == 0 || job->dst_buffer != 0 ||
@@ -557,9 +557,9 @@ int gpumap_scatter(struct gpumap_session *session, const struct gpumap_job *job,
 		ret = reserve(session, job, &plan);
 	if (ret != 0)
 		return ret;
-	plan.deadline_ns =
-		ours.deadline_ns != 0 ? ours.deadline_ns : GPUMAP_NO_DEADLINE;
-	return run(session, job, &plan, ret_tiles, n);
+	plan.deadline_ns = deadline_of(&ours);
+	ret = run(session, job, &plan, ret_tiles, n);
+	return ret < 0 ? gm_refuse_plain(session->map, ret) : ret;
 }
 
 int gpumap_scatter_alloc(struct gpumap_session *session, uint64_t n,

@@ -130,8 +130,7 @@ static int request_session(struct gpumap_session *s,
 	if (ret == 0)
 		ret = accept_reply(s, &call, &reply, open);
 	gm_call_close_fds(&call);
-	gm_map_refuse(s->map, call.why);
-	return ret;
+	return gm_refuse_call(s->map, ret, &call);
 }
 
 int gpumap_session_open(struct gpumap *map,
@@ -149,7 +148,7 @@ int gpumap_session_open(struct gpumap *map,
 		return ret;
 	if ((ours.flags & ~(GPUMAP_SESSION_POLLABLE | GPUMAP_SESSION_SPARSE |
 			    GPUMAP_SESSION_PROGRAMS)) != 0)
-		return -E2BIG;
+		return gm_refuse_unknown(map);
 	if (ours.depth != 0 && !valid_depth(ours.depth))
 		return gm_refuse(map, -EINVAL,
 				 "a depth is a power of two from %u to %u, and "
@@ -234,10 +233,10 @@ int gm_session_call(struct gpumap_session *session, struct gm_call *call,
 {
 	int ret = gm_link_call(session->map, &session->link, call, max_fds);
 
-	gm_map_refuse(session->map, call->why);
 	if (session->link.fd < 0)
 		gm_session_lose(session);
-	return ret == -EPIPE ? -ECONNRESET : ret;
+	return gm_refuse_call(session->map, ret == -EPIPE ? -ECONNRESET : ret,
+			      call);
 }
 
 /* ---- queue pairs -------------------------------------------------------- */
@@ -288,7 +287,7 @@ static int open_pair(struct gpumap_session *s, uint32_t row)
 	int ret;
 
 	if (pair == NULL)
-		return -ENOMEM;
+		return gm_refuse_memory(s->map, sizeof(*pair));
 	pair->row = row;
 	pair->doorbell = -1;
 	pair->tickets = calloc(s->depth, sizeof(*pair->tickets));
@@ -296,7 +295,9 @@ static int open_pair(struct gpumap_session *s, uint32_t row)
 		      ? gm_arena_init(&pair->arena, row * s->range_bytes,
 				      s->range_bytes)
 		      : -ENOMEM;
-	if (ret == 0)
+	if (ret != 0)
+		gm_refuse_memory(s->map, s->depth * sizeof(*pair->tickets));
+	else
 		ret = request_queue(s, pair);
 	if (ret != 0) {
 		close_pair(pair);

@@ -63,6 +63,13 @@ static struct gm_share *find(const struct gpumap_session *session,
 	return s;
 }
 
+static int refuse_share(const struct gpumap_session *session)
+{
+	return gm_refuse(session->map, -ENOENT,
+			 "the session holds no such share: it is another's, or "
+			 "was closed");
+}
+
 static void drop(struct gm_share *share)
 {
 	if (share->about != NULL)
@@ -265,7 +272,7 @@ static int check(struct gpumap_session *s, const struct gpumap_share_request *r)
 	if (ret != 0)
 		return ret;
 	if ((r->flags & ~GM_SHARE_FLAGS) != 0)
-		return -E2BIG;
+		return gm_refuse_unknown(s->map);
 	if (r->n_buffers == 0 || r->n_buffers > GPUMAP_SHARE_BUFFERS_MAX)
 		why = "a share has 1 to 1024 buffers";
 	else if (r->n_uids > GPUMAP_SHARE_UIDS_MAX)
@@ -454,7 +461,7 @@ int gpumap_share_claim(struct gpumap_session *session, const char *name,
 
 	if (ret == 0 &&
 	    (flags & ~(GPUMAP_SHARE_ANY_USER | GPUMAP_SHARE_KEEP)) != 0)
-		ret = -E2BIG;
+		ret = gm_refuse_unknown(session->map);
 	if (ret == 0)
 		ret = check_name(session, name);
 	if (ret != 0)
@@ -506,7 +513,7 @@ int gpumap_share_open(struct gpumap_session *session, const char *name,
 	int ret = gm_session_begin(session);
 
 	if (ret == 0 && (flags & ~GPUMAP_SHARE_READ_ONLY) != 0)
-		ret = -E2BIG;
+		ret = gm_refuse_unknown(session->map);
 	if (ret == 0)
 		ret = check_name(session, name);
 	if (ret == 0)
@@ -543,7 +550,7 @@ int gpumap_share_info(struct gpumap_session *session, uint64_t share,
 		return ret;
 	s = find(session, share);
 	if (s == NULL)
-		return -ENOENT;
+		return refuse_share(session);
 	info.share = s->id;
 	memcpy(info.name, s->name, sizeof(info.name));
 	info.uid = s->uid;
@@ -569,7 +576,7 @@ static int find_part(const struct gpumap_session *session, uint64_t share,
 		return ret;
 	s = find(session, share);
 	if (s == NULL)
-		return -ENOENT;
+		return refuse_share(session);
 	if (index >= s->n)
 		return -ERANGE;
 	*ret_share = s;
@@ -706,7 +713,7 @@ int gpumap_share_close(struct gpumap_session *session, uint64_t share)
 		return ret;
 	s = find(session, share);
 	if (s == NULL)
-		return -ENOENT;
+		return refuse_share(session);
 	ret = let_go(session, share, true);
 	if (ret == 0)
 		ret = request_close(session, share);

@@ -66,10 +66,8 @@ static int add_row(struct gpumap_trace *trace, uint32_t number)
 	if (ret == 0)
 		ret = map_ring(row, call.fds[0]);
 	gm_call_close_fds(&call);
-	if (ret != 0) {
-		gm_map_refuse(trace->map, call.why);
-		return ret;
-	}
+	if (ret != 0)
+		return gm_refuse_call(trace->map, ret, &call);
 	row->row = number;
 	trace->n++;
 	return 0;

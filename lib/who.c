@@ -145,10 +145,10 @@ static int list_all(struct gpumap *map, const struct list *list,
 			return ret;
 		if (reply.n > list->most ||
 		    call.reply_tail_bytes != reply.n * list->item_bytes)
-			return -EPROTO;
+			return gm_refuse_plain(map, -EPROTO);
 		for (uint32_t i = 0; i < reply.n; i++) {
 			if (!list->go_on(list->ask, item))
-				return -EPROTO;
+				return gm_refuse_plain(map, -EPROTO);
 			if (got < n)
 				list->put(item, list->size,
 					  (char *)ret_array +

@@ -287,12 +287,12 @@ GPUMAP_API const char *gpumap_strerror(int error);
  * map		the attachment of that call, or of the session that it used;
  *		NULL: the call was gpumap_attach(), which has always a reason
  *
- * Each call that fails stores its reason, or "" if there is no more to say than
- * gpumap_strerror() does.  Errors -EINVAL, -EDQUOT and -ENOMEM always have a
- * reason.  A call that succeeds may store "", but those that give back memory,
- * a buffer, a session or the attachment leave the reason of an earlier one.
- * Calls that are async-signal-safe, and those about the tensors of a model,
- * store nothing.
+ * Each call that fails stores its reason: gpumap_strerror()'s text where there is
+ * no more to say.  Errors -EINVAL, -EDQUOT and -ENOMEM always have a reason of
+ * their own.  A call that succeeds may store "", but those that give back
+ * memory, a buffer, a session or the attachment leave the reason of an earlier
+ * one.  Calls that are async-signal-safe, and those about the tensors of a
+ * model, store nothing.
  *
  * Returns	text that names the error and its remedy, the agent's own where
  *		the agent refused; or "", also when this thread's last reason

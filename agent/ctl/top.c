@@ -121,7 +121,7 @@ static int show(struct gm_ctl *ctl, const struct gm_top_names *names)
 {
 	fprintf(stderr, "gpumapctl: top --once works here, but no screen: this "
 			"gpumapctl was built without ncurses\n");
-	return GM_EXIT_FAILED;
+	return GM_EXIT_USAGE;
 }
 #endif
 

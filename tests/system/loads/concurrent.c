@@ -293,6 +293,7 @@ static void a_person_sees_how_far_it_is(void)
 		if (dup2(tell, STDERR_FILENO) < 0 ||
 		    dup2(tell, STDOUT_FILENO) < 0)
 			_exit(98);
+		setenv("TERM", "xterm", 1);
 		execl(gpumapctl, gpumapctl, "--runtime-dir", agent.dir,
 		      "--instance", agent.instance, "load", "two", "--model",
 		      path, "--once", NULL);

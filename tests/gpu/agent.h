@@ -58,7 +58,8 @@ static inline void gpu_agent_go_under(char **argv)
 
 	if (!under || !top)
 		return;
-	snprintf(path, sizeof(path), "/dev/shm/gpumap-hardware.%d", getpid());
+	snprintf(path, sizeof(path), "%s/gpumap-hardware.%d", shm_names_large(),
+		 getpid());
 	snprintf(nodes, sizeof(nodes), "/tmp/gpumap-nodes.%d", getpid());
 	snprintf(driver, sizeof(driver), "/tmp/gpumap-driver.%d", getpid());
 	snprintf(text, sizeof(text),

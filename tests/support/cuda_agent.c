@@ -33,8 +33,8 @@ bool cuda_scene_make(struct cuda_scene *scene, const char *node,
 	int fd, error;
 
 	snprintf(scene->hardware, sizeof(scene->hardware),
-		 "GPUMAP_FAKE_HARDWARE=/dev/shm/gpumap-hardware.%d",
-		 (int)getpid());
+		 "GPUMAP_FAKE_HARDWARE=%s/gpumap-hardware.%d",
+		 shm_names_large(), (int)getpid());
 	snprintf(scene->driver, sizeof(scene->driver), "/tmp/gpumap-driver.%d",
 		 (int)getpid());
 	snprintf(scene->kernels, sizeof(scene->kernels),

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,6 +33,15 @@ bool shm_names_own(void)
 	return unshare(CLONE_NEWNS) == 0 &&
 	       mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
 	       mount("own", "/dev/shm", "tmpfs", 0, "mode=1777") == 0;
+}
+
+const char *shm_names_large(void)
+{
+	struct statvfs shm;
+	bool is_large = statvfs("/dev/shm", &shm) == 0 &&
+			shm.f_blocks * shm.f_frsize >= UINT64_C(1) << 30;
+
+	return is_large ? "/dev/shm" : "/tmp";
 }
 
 static bool make_one(const char *path)

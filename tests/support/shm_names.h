@@ -20,6 +20,10 @@ void shm_names_file(char ret_path[GM_NAMES_BYTES], const char *instance,
  */
 bool shm_names_own(void);
 
+/* The folder of a test's large files, as an etcd's log and a stand-in's memory:
+ * /dev/shm, or /tmp where that has less than 1 GiB in all. */
+const char *shm_names_large(void);
+
 /* Make the folder of this user's instance, as gpumapd does. */
 bool shm_names_make(const char *instance);
 

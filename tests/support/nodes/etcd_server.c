@@ -96,8 +96,8 @@ void etcd_make(struct etcd_server *server, int number)
 	*server = (struct etcd_server){ .port = etcd_free_port(),
 					.peer_port = etcd_free_port() };
 	snprintf(server->name, sizeof(server->name), "m%d", number);
-	snprintf(server->data, sizeof(server->data),
-		 "/dev/shm/gpumap-test.%d.etcd%d", getpid(), number);
+	snprintf(server->data, sizeof(server->data), "%s/gpumap-test.%d.etcd%d",
+		 shm_names_large(), getpid(), number);
 	etcd_live_at(server, "127.0.0.1");
 	EQ(mkdir(server->data, 0700), 0);
 }

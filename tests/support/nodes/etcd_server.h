@@ -5,7 +5,8 @@
  * etcd_server - members of an etcd of the test's own, and a way to each that
  * can be slow, silent or gone.
  *
- * Data is in /dev/shm, and elections are quick.  All end with the test.
+ * Data is in /dev/shm where that has room, and elections are quick.  All end
+ * with the test.
  */
 #ifndef GM_TEST_SUPPORT_ETCD_SERVER_H
 #define GM_TEST_SUPPORT_ETCD_SERVER_H

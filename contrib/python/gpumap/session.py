@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -245,6 +246,36 @@ class Job:
         if self.timeout is not None:
             fields["deadline_ns"] = deadline_ns(self.timeout)
         return fields
+
+
+_FORMATS = {
+    DType.U8: "B",
+    DType.F16: "e",
+    DType.F32: "f",
+    DType.I32: "i",
+    DType.I64: "q",
+    DType.F64: "d",
+    DType.U16: "H",
+    DType.U32: "I",
+    DType.U64: "Q",
+}
+
+
+def _number(job: Job, data: bytes) -> int | float:
+    """The element of a reduction's result that the bytes begin with."""
+    fields = job._fields()
+    dtype = DType(fields["dtype"])
+    if fields["op"] == Op.SUM:
+        if dtype in (DType.F16, DType.BF16):
+            dtype = DType.F32
+        elif dtype == DType.I32:
+            dtype = DType.I64
+        elif dtype in (DType.U8, DType.U16, DType.U32):
+            dtype = DType.U64
+    if dtype == DType.BF16:  # the upper half of an f32
+        dtype, data = DType.F32, b"\0\0" + data
+    number: int | float = struct.unpack_from("=" + _FORMATS[dtype], data)[0]
+    return number
 
 
 def deadline_ns(timeout: float) -> int:
@@ -489,14 +520,15 @@ class Session(_core.Session):
         *,
         rows: Iterable[int] | None = None,
         weights: Sequence[float] | None = None,
-    ) -> bytes:
+    ) -> int | float:
         """Scatter a reduction, and combine the tiles' results.
 
         job   "sum", "min" or "max"; its dst has room for an element a tile
 
-        Returns the 8 bytes that begin with the result's element.
+        Returns the result, a float if the job's elements are.
         """
-        return self._scattered(job, rows, weights, False, None, True)[1]
+        data = self._scattered(job, rows, weights, False, None, True)[1]
+        return _number(job, data)
 
     def _scattered(
         self,

@@ -171,14 +171,50 @@ def test_scatter(session: gpumap.Session) -> None:
         (1, 3 << 18),
     ]
     result = session.memory(0, 64)
-    data = session.reduce(
-        Job("sum", 1 << 20, "u8", result, memory), rows=[0, 1]
+    assert (
+        session.reduce(
+            Job("sum", 1 << 20, "u8", result, memory), rows=[0, 1]
+        )
+        == 3 << 20
     )
-    assert struct.unpack("<Q", data) == (3 << 20,)
     with pytest.raises(ValueError):
         session.scatter(
             Job("fill", 8, "u8", memory), rows=[0], weights=[1.0, 2.0]
         )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "form", "values"),
+    [
+        ("u8", "B", [7, 255, 3, 3]),
+        ("u16", "H", [7, 65535, 3, 3]),
+        ("u32", "I", [7, 1 << 31, 3, 3]),
+        ("u64", "Q", [7, 1 << 63, 3, 3]),
+        ("i32", "i", [7, -(1 << 31), 3, 3]),
+        ("i64", "q", [7, -(1 << 62), 3, 3]),
+        ("f16", "e", [7.5, -2.0, 3.0, 3.0]),
+        ("f32", "f", [7.5, -2.0, 3.0, 3.0]),
+        ("f64", "d", [7.5, -2.0, 3.0, 3.0]),
+        ("bf16", None, [7.5, -2.0, 3.0, 3.0]),
+    ],
+)
+def test_reductions_are_numbers(
+    session: gpumap.Session,
+    dtype: str,
+    form: str | None,
+    values: list[int] | list[float],
+) -> None:
+    data = session.memory(0, 64)
+    if form is None:  # the upper halves of f32
+        parts = [struct.pack("<f", value)[2:] for value in values]
+        memoryview(data)[:8] = b"".join(parts)
+    else:
+        struct.pack_into(f"<4{form}", memoryview(data), 0, *values)
+    result = session.memory(0, 64)
+    for op, want in (("sum", sum(values)), ("min", min(values)),
+                     ("max", max(values))):
+        got = session.reduce(Job(op, 4, dtype, result, data), rows=[0, 1])
+        assert got == want and type(got) is type(values[0]), op
 
 
 def test_buffers(session: gpumap.Session, map: gpumap.Map) -> None:

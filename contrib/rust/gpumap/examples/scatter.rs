@@ -24,7 +24,6 @@ fn main() -> Result<(), gpumap::Error> {
     for tile in session.scatter(&job, &all)? {
         println!("row {}: {} from {} on", tile.row, tile.n, tile.first);
     }
-    let sum = u64::from_ne_bytes(session.reduce(&job, &all)?);
-    println!("sum {}", sum);
+    println!("sum {}", session.reduce(&job, &all)?);
     Ok(())
 }

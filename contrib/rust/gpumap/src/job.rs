@@ -622,17 +622,15 @@ impl<'m> Session<'m> {
 
     /// Scatters a reduction, and combines the tiles' results.
     ///
-    /// Returns the result's element, in the first of 8 bytes.
-    ///
     /// # Errors
     ///
     /// Those of [`Session::scatter`]; [`Kind::Invalid`](crate::Kind::Invalid):
     /// the job is no reduction, or its dst is not of the arena.
-    pub fn reduce(&self, job: &Job<'_>, how: &Scatter<'_>) -> Result<[u8; 8]> {
+    pub fn reduce(&self, job: &Job<'_>, how: &Scatter<'_>) -> Result<Number> {
         let mut result = [0; 8];
 
         self.scattered(job, how, result.as_mut_ptr().cast())?;
-        Ok(result)
+        Ok(Number::of(job, result))
     }
 
     fn scattered(
@@ -698,6 +696,79 @@ impl<'m> Session<'m> {
         let bytes = n as usize * element as usize;
         let row = how.rows.first().copied().unwrap_or(0);
         Ok(crate::Memory::new(self, at, bytes, row))
+    }
+}
+
+/// The result of [`Session::reduce`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Number {
+    /// The elements are unsigned integers.
+    Unsigned(u64),
+    /// They are signed integers.
+    Signed(i64),
+    /// They are floats; the value is exact.
+    Float(f64),
+}
+
+impl Number {
+    /// The element that the bytes of a reduction's result begin with.
+    fn of(job: &Job<'_>, bytes: [u8; 8]) -> Number {
+        let first =
+            u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let half = u16::from_ne_bytes([bytes[0], bytes[1]]);
+        let sums = job.op == sys::GPUMAP_OP_SUM;
+        let float = |bits| Number::Float(f32::from_bits(bits).into());
+
+        match job.dtype {
+            DType::F16 | DType::BF16 if sums => float(first),
+            DType::F32 => float(first),
+            DType::F64 => Number::Float(f64::from_ne_bytes(bytes)),
+            DType::F16 => Number::Float(half_float(half)),
+            DType::BF16 => float(u32::from(half) << 16),
+            DType::I32 if !sums => Number::Signed((first as i32).into()),
+            DType::I32 | DType::I64 => {
+                Number::Signed(i64::from_ne_bytes(bytes))
+            }
+            DType::U8 if !sums => Number::Unsigned(bytes[0].into()),
+            DType::U16 if !sums => Number::Unsigned(half.into()),
+            DType::U32 if !sums => Number::Unsigned(first.into()),
+            _ => Number::Unsigned(u64::from_ne_bytes(bytes)),
+        }
+    }
+
+    /// The nearest `f64`.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Number::Unsigned(value) => value as f64,
+            Number::Signed(value) => value as f64,
+            Number::Float(value) => value,
+        }
+    }
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Number::Unsigned(value) => value.fmt(f),
+            Number::Signed(value) => value.fmt(f),
+            Number::Float(value) => value.fmt(f),
+        }
+    }
+}
+
+/// An IEEE 754 binary16.
+fn half_float(bits: u16) -> f64 {
+    let sign = if bits >> 15 == 0 { 1.0 } else { -1.0 };
+    let fraction = f64::from(bits & 0x3ff);
+
+    match bits >> 10 & 0x1f {
+        0 => sign * fraction * 2f64.powi(-24),
+        31 if fraction == 0.0 => sign * f64::INFINITY,
+        31 => f64::NAN,
+        exponent => {
+            sign * (1024.0 + fraction) * 2f64.powi(i32::from(exponent) - 25)
+        }
     }
 }
 

@@ -135,8 +135,8 @@ impl<'m> View<'m> {
     /// [`View::refresh`] and repeat the call.  [`Kind::OutOfRange`]: no such
     /// index.
     #[inline]
-    pub fn get(&self, index: usize) -> Result<u32> {
-        let index = u32::try_from(index).unwrap_or(u32::MAX);
+    pub fn get(&self, index: impl TryInto<u32>) -> Result<u32> {
+        let index = index.try_into().unwrap_or(u32::MAX);
         // SAFETY: the library has filled the view, and self.map is attached.
         let entry = unsafe { sys::gpumap_view_get(&self.view, index) };
 
@@ -153,7 +153,9 @@ impl<'m> View<'m> {
     /// [`Kind::OutOfRange`]: no such index.  [`Kind::NotFound`]: the object was
     /// released.  [`Kind::Stale`]: the map was retired, attach again.
     #[inline]
-    pub fn lookup(&mut self, index: usize) -> Result<u32> {
+    pub fn lookup(&mut self, index: impl TryInto<u32>) -> Result<u32> {
+        let index = index.try_into().unwrap_or(u32::MAX);
+
         match self.get(index) {
             Err(_) => self.lookup_again(index),
             found => found,
@@ -161,7 +163,7 @@ impl<'m> View<'m> {
     }
 
     #[cold]
-    fn lookup_again(&mut self, index: usize) -> Result<u32> {
+    fn lookup_again(&mut self, index: u32) -> Result<u32> {
         // Each attempt meets another publication: bounded, as in the library.
         for _ in 0..1000 {
             self.refresh()?;
@@ -237,7 +239,7 @@ impl<'m> Pinned<'m> {
     /// [`Kind::OutOfRange`]: no such index.  [`Kind::Again`]: in a child that
     /// was forked, the pin is its parent's.
     #[inline]
-    pub fn get(&self, index: usize) -> Result<u32> {
+    pub fn get(&self, index: impl TryInto<u32>) -> Result<u32> {
         self.view.get(index)
     }
 }

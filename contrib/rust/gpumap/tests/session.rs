@@ -316,13 +316,67 @@ fn a_scatter_is_the_job_in_parts() {
     let parts = session.memory(0, 64).unwrap();
     let job = Job::sum(&parts, &data, DType::I64, n);
     let sum = session.reduce(&job, &how).unwrap();
-    assert_eq!(i64::from_ne_bytes(sum), (n * (n - 1) / 2) as i64);
+    assert_eq!(sum, Number::Signed((n * (n - 1) / 2) as i64));
     let short = session.memory(0, 8).unwrap();
     let job = Job::sum(&short, &data, DType::I64, n);
     assert_eq!(kind(session.scatter(&job, &how)), Kind::Again);
     let unlike = Scatter::new().rows(&[0, 1]).weights(&[1.0]);
     assert_eq!(kind(session.scatter(&job, &unlike)), Kind::Invalid);
     assert_eq!(session.in_flight(), 0);
+}
+
+#[test]
+fn reductions_are_numbers() {
+    let agent = Agent::start();
+    let map = agent.attach();
+    let session = map.session().unwrap();
+    let how = Scatter::new().rows(&[0, 1]);
+    let parts = session.memory(0, 64).unwrap();
+    let mut data = session.memory(0, 64).unwrap();
+    let mut reduce = |dtype, bytes: &[u8], n: u64| {
+        data.bytes_mut().unwrap()[..bytes.len()].copy_from_slice(bytes);
+        [
+            Job::sum(&parts, &data, dtype, n),
+            Job::min(&parts, &data, dtype, n),
+            Job::max(&parts, &data, dtype, n),
+        ]
+        .map(|job| session.reduce(&job, &how).unwrap())
+    };
+    let unsigned = |of: [u64; 3]| of.map(Number::Unsigned);
+    let signed = |of: [i64; 3]| of.map(Number::Signed);
+    let float = |of: [f64; 3]| of.map(Number::Float);
+    let words = |of: &[u16]| {
+        of.iter().flat_map(|one| one.to_ne_bytes()).collect::<Vec<_>>()
+    };
+
+    assert_eq!(reduce(DType::U8, &[7, 255], 2), unsigned([262, 7, 255]));
+    assert_eq!(
+        reduce(DType::U16, &words(&[7, 65535]), 2),
+        unsigned([65542, 7, 65535])
+    );
+    let pair: Vec<u8> =
+        [7i32, -9].iter().flat_map(|one| one.to_ne_bytes()).collect();
+    assert_eq!(reduce(DType::I32, &pair, 2), signed([-2, -9, 7]));
+    let pair: Vec<u8> =
+        [7.5f64, -2.0].iter().flat_map(|one| one.to_ne_bytes()).collect();
+    assert_eq!(reduce(DType::F64, &pair, 2), float([5.5, -2.0, 7.5]));
+    let pair: Vec<u8> =
+        [7.5f32, -2.0].iter().flat_map(|one| one.to_ne_bytes()).collect();
+    assert_eq!(reduce(DType::F32, &pair, 2), float([5.5, -2.0, 7.5]));
+    assert_eq!(
+        reduce(DType::F16, &words(&[0x4780, 0xc000]), 2),
+        float([5.5, -2.0, 7.5])
+    );
+    assert_eq!(
+        reduce(DType::F16, &words(&[0x0001, 0x8001]), 2),
+        float([0.0, -(2f64.powi(-24)), 2f64.powi(-24)])
+    );
+    assert_eq!(
+        reduce(DType::BF16, &words(&[0x40f0, 0xc000]), 2),
+        float([5.5, -2.0, 7.5])
+    );
+    assert_eq!(Number::Signed(-2).as_f64(), -2.0);
+    assert_eq!(Number::Float(0.5).to_string(), "0.5");
 }
 
 #[test]

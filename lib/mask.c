@@ -65,8 +65,8 @@ static void explain_access(struct gpumap *map, const char *file)
 	if (stat(path, &st) == 0)
 		snprintf(why, sizeof(why),
 			 "%s is for its owner and group %u: add this user to "
-			 "that group, or set group in [socket] of gpumapd.conf to "
-			 "one that it is in",
+			 "that group, or set group in [socket] of gpumapd.conf "
+			 "to one that it is in",
 			 path, (unsigned int)st.st_gid);
 	else
 		snprintf(why, sizeof(why), "%s cannot be read", path);

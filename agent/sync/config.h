@@ -51,7 +51,8 @@ struct gm_sync_config {
  * must_exist	a missing main file is an error
  * ret_why	what is wrong, and what would be right
  *
- * Returns	how many files were read, or a negative errno; free @ret_config in any case
+ * Returns	how many files were read, or a negative errno; free @ret_config
+ *		in any case
  */
 int gm_sync_config_read(struct gm_sync_config *ret_config, const char *path,
 			bool must_exist, char ret_why[GM_INI_WHY_BYTES]);

@@ -21,7 +21,7 @@
 #define FIRST_FD    3
 #define TEXT_BYTES  4096
 #define QUEUE_BYTES (1 << 20)
-/* A string of the environment has 128 KiB at most, its name and NUL included. */
+/* A string of the environment has 128 KiB at most, with its name and NUL. */
 #define NAMES_MAX ((128u << 10) - sizeof("LISTEN_FDNAMES="))
 
 /* ---- the socket ---------------------------------------------------------- */

@@ -447,7 +447,8 @@ GPUMAP_API int gpumap_scatter(struct gpumap_session *session,
  * Returns	0
  *		-EINVAL		n or element is 0; a row is named twice; weights
  *				without rows
- *		-ENODEV, -ESHUTDOWN	as gpumap_scatter(), which waits likewise
+ *		-ENODEV, -ESHUTDOWN	as gpumap_scatter(), which waits
+ *				likewise
  *		-ENOMEM, and what gpumap_alloc() returns
  *		-E2BIG		a field newer than this library
  * Cost		as gpumap_alloc(), and a system call for each tile

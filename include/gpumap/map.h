@@ -287,9 +287,9 @@ GPUMAP_API const char *gpumap_strerror(int error);
  * map		the attachment of that call, or of the session that it used;
  *		NULL: the call was gpumap_attach(), which has always a reason
  *
- * Each call that fails stores its reason: gpumap_strerror()'s text where there is
- * no more to say.  Errors -EINVAL, -EDQUOT and -ENOMEM always have a reason of
- * their own.  A call that succeeds may store "", but those that give back
+ * Each call that fails stores its reason: gpumap_strerror()'s text where there
+ * is no more to say.  Errors -EINVAL, -EDQUOT and -ENOMEM always have a reason
+ * of their own.  A call that succeeds may store "", but those that give back
  * memory, a buffer, a session or the attachment leave the reason of an earlier
  * one.  Calls that are async-signal-safe, and those about the tensors of a
  * model, store nothing.

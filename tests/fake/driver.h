@@ -122,8 +122,8 @@ void fake_wait(void);
 
 void fake_sleep_ns(uint64_t ns);
 
-/* Sleep for as long as the plan says that a call takes, or until all of the plan
- * is taken away. */
+/* Sleep for as long as the plan says that a call takes, or until all of the
+ * plan is taken away. */
 void fake_take_time(uint64_t ns);
 
 /* handles.c */

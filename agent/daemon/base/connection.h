@@ -5,10 +5,10 @@
  * connection - one client: takes records, checks their form, and sends one
  * reply to each.
  *
- * Uids take turns, one each in a turn of the loop, of so many records and bytes
- * and so much time; the connections of a uid take turns within its own, a record
- * each.  So a client waits for the other uids once, however many connections
- * they have, and whatever their requests cost.
+ * Uids take turns, one each in a turn of the loop, of so many records and
+ * bytes and so much time; the connections of a uid take turns within its own, a
+ * record each.  So a client waits for the other uids once, however many
+ * connections they have, and whatever their requests cost.
  *
  * Requests are answered in order.  A request that cannot be answered yet
  * (QUEUE_OPEN waits for a worker) stops the reading; records that the client

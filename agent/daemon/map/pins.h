@@ -7,8 +7,8 @@
  * A pinned block is not reused until its holder lets go or the kernel says that
  * the holder is gone (pidfd).  A held map leaves the directory when its holder
  * is gone.  The table lies in the segment, so that the next agent knows of
- * both; what it says about a process counts only if the process that has the pid
- * began no later than the table says.
+ * both; what it says about a process counts only if the process that has the
+ * pid began no later than the table says.
  *
  * Memory of a committed map's rows is credited to the map if its process holds
  * the map, or has pinned it and may use it: see account/credit.h.

@@ -7,8 +7,8 @@
  * A model is loaded by a child, gpumapctl load --detach, which reads the files,
  * and hands the share over.  One child runs at a time.  A name that is shared
  * is left as it is, and the log says where it is another user's, or not as the
- * section says; when it is free again, the model is loaded.  Loads of one model begin at least load.retry apart, and
- * twice as far after each that fails.
+ * section says; when it is free again, the model is loaded.  Loads of one model
+ * begin at least load.retry apart, and twice as far after each that fails.
  */
 #ifndef GM_DAEMON_SHARING_LISTED_MODELS_H
 #define GM_DAEMON_SHARING_LISTED_MODELS_H

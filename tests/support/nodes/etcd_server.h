@@ -28,8 +28,8 @@ struct etcd_server {
 	const char *more[12]; /* arguments, to a NULL */
 };
 
-/* For LACK(): the thing that stories of etcd need and this machine lacks.  NULL:
- * none. */
+/* For LACK(): the thing that stories of etcd need and this machine lacks.
+ * NULL: none. */
 const char *etcd_lack(void);
 
 /* A port that no process has. */

@@ -142,8 +142,8 @@ static void locks_are_not_waited_for(void)
 /* ---- /proc --------------------------------------------------------------- */
 
 /* A client that pins a map, and lets no process look up a name in the client's
- * folder in /proc: one thread reads the folder into a page that never arrives, and
- * another one waits to make a name there. */
+ * folder in /proc: one thread reads the folder into a page that never arrives,
+ * and another one waits to make a name there. */
 struct client {
 	pthread_barrier_t began;
 	pid_t maker;
@@ -220,7 +220,7 @@ static void hold_folder_and_pin(const struct fuse *own, int answer, void *page)
 	pause();
 }
 
-/* The file system ends at once: every process that looks at the client waits. */
+/* The file system ends at once: all that look at the client wait. */
 static void folders_in_proc_are_not_waited_for(const char *folder)
 {
 	int fd, ends[2], status = -ENOMSG;

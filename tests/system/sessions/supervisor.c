@@ -182,7 +182,7 @@ static bool store(int to, pid_t pid, const char *state, int fd)
 }
 
 /* Names as long as they may be, and each file twice: one string of the
- * environment has 128 KiB, so 511 of 256 bytes fit, with the variable's name. */
+ * environment has 128 KiB, so 511 of 256 bytes fit, with its name. */
 static void names_never_keep_the_next_one_from_starting(void)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };

@@ -175,8 +175,6 @@ static int export_map(struct gm_ctl *ctl,
 	if (ret != GM_EXIT_OK)
 		return ret;
 	ret = gpumap_engine_export(ctl->map, name, request, ret_settings);
-	if (ret == -ENOENT && gpumap_refusal(ctl->map)[0] == '\0')
-		return gm_ctl_unknown("layer map", name, "maps");
 	return ret == 0 ? GM_EXIT_OK
 			: gm_ctl_fail(ctl, ret, "export \"%s\"", name);
 }

@@ -169,6 +169,11 @@ static int read_map(const struct gpumap *map, const char *name,
 
 		ret = gpumap_layers_read(map, name, &head, NULL, NULL, 0, NULL,
 					 0);
+		if (ret == -ENOENT)
+			return gm_refuse(map, ret,
+					 "there is no layer map \"%s\"; "
+					 "gpumapctl maps lists them",
+					 name);
 		if (ret != 0)
 			return gm_refuse_plain(map, ret);
 		n = head.n_layers;

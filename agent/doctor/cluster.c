@@ -158,8 +158,9 @@ static bool leaves_out(const struct gm_doctor *d,
 		       const struct gpumap_cluster_node *node,
 		       char ret_word[96])
 {
-	snprintf(ret_word, 96, "%u rows, %u shares", node->more_devices,
-		 node->more_shares);
+	snprintf(ret_word, 96, "%u row%s, %u share%s", node->more_devices,
+		 node->more_devices == 1 ? "" : "s", node->more_shares,
+		 node->more_shares == 1 ? "" : "s");
 	return node->more_devices != 0 || node->more_shares != 0;
 }
 

@@ -83,9 +83,10 @@ static void look_at_states(const struct gm_doctor *d, struct gm_finding *f)
 				"gpumapctl undrain ROW after a drain; the "
 				"others are on their way",
 				"not in service now: %s", list);
+	else if (d->n_rows == 1)
+		gm_finding_pass(f, "the row is in service");
 	else
-		gm_finding_pass(f, "%u row%s in service, and no other",
-				d->n_rows, d->n_rows == 1 ? "" : "s");
+		gm_finding_pass(f, "all %u rows are in service", d->n_rows);
 }
 
 static bool has_died(const struct gm_doctor *d, const struct gpumap_device *row,

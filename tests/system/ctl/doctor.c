@@ -159,8 +159,7 @@ static void a_cluster_is_looked_at(void)
 	OK(says("cluster.self", "PASS", "n0000", NULL));
 	OK(says("cluster.gone", "PASS", "", NULL));
 	OK(says("cluster.left_out", "WARN",
-		"n0001 (1 rows, 1 shares), n0002 (2 rows, 0 shares)",
-		"64 rows"));
+		"n0001 (1 row, 1 share), n0002 (2 rows, 0 shares)", "64 rows"));
 	OK(says("cluster.version", "PASS", "", NULL));
 	gpumap_detach(map);
 }

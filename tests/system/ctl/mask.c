@@ -61,11 +61,11 @@ static void masks_are_published_by_a_rule(void)
 	EQ(PUBLISH("b", "--kind", "causal", "--size", "4", "--rows", "1"),
 	   DONE);
 	OK(prints("b: version ") &&
-	   prints(", causal, 4 x 4 of BF16, 32 B, on 1 rows: written 1 "
-		  "times, 0 times there already\n"));
+	   prints(", causal, 4 x 4 of BF16, 32 B, on 1 row: written 1 "
+		  "time, 0 times there already\n"));
 	EQ(PUBLISH("c", "--kind", "causal", "--size", "4", "--rows", "1"),
 	   DONE);
-	OK(prints(": written 0 times, 1 times there already\n"));
+	OK(prints(": written 0 times, 1 time there already\n"));
 }
 
 static void every_kind_can_be_had(void)

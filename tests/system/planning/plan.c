@@ -205,8 +205,8 @@ static void what_is_missing_is_said(void)
 	EQ(plan(&request, &answer), -ENOSPC);
 	EQ(answer.missing_row, 0);
 	OK(answer.missing_bytes >= 4 * GIB + GIB / 4);
-	OK(strstr(gpumap_refusal(map), "row 0 has 8589934592 bytes that "
-				       "no map reserves") != NULL);
+	OK(strstr(gpumap_refusal(map), "row 0 has 8 GiB that no map "
+				       "reserves") != NULL);
 	/* A map that was published without a reservation takes no memory from
 	 * others. */
 	request.flags = GPUMAP_PLAN_PUBLISH;

@@ -69,7 +69,7 @@ static void half_of_it_is_the_largest_arena(void)
 	struct gpumap_session *s = NULL;
 
 	EQ(gpumap_session_open(map, &opts, &s), -EDQUOT);
-	OK(strstr(gpumap_refusal(map), "268435456") != NULL);
+	OK(strstr(gpumap_refusal(map), "256 MiB") != NULL);
 	opts.arena_bytes = LIMIT / 2;
 	EQ(gpumap_session_open(map, &opts, &s), 0);
 	gpumap_session_close(s);

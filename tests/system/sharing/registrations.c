@@ -206,7 +206,7 @@ static void bytes_and_numbers_have_limits(struct raw *c)
 
 	/* Beside them, the arenas of sessions count. */
 	answered(c, "more bytes than the uid may", raw_register(c, &ask, fd),
-		 -EDQUOT, "arena-per-uid|asks for 16777216");
+		 -EDQUOT, "arena-per-uid|asks for 16 MiB");
 	ask.bytes = UINT64_MAX / 2;
 	answered(c, "more than there is", raw_register(c, &ask, fd), -ERANGE,
 		 "");

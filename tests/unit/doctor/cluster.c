@@ -95,7 +95,7 @@ static void other_nodes(void)
 	is("cluster.left_out", GM_VERDICT_WARN,
 	   "1 of 3 nodes with more than they tell of: c (3 rows", "64");
 	nodes[1].more_shares = 1;
-	is("cluster.left_out", GM_VERDICT_WARN, "b (0 rows, 1 shares)", "64");
+	is("cluster.left_out", GM_VERDICT_WARN, "b (0 rows, 1 share)", "64");
 	nodes[0].agent_version = 10203;
 	is("cluster.version", GM_VERDICT_WARN, "a (1.2.3)", "one release");
 	/* One that has been refused or is gone says nothing of its version. */

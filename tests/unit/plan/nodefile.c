@@ -160,7 +160,7 @@ static const struct {
 	  "4: more is free than there is memory" },
 	{ ROW("  memory: 0"), "3: memory: 0: it is a size above 0" },
 	{ ROW("  memory: 80GB"), "3: memory: 80GB: it is a size" },
-	{ ROW("  memory: 80g"), "3: memory: 80g: it is a size" },
+	{ ROW("  memory: 80x"), "3: memory: 80x: it is a size" },
 	{ ROW("  memory: 79.6G"), "3: memory: 79.6G: it is a size" },
 	{ ROW("  memory: -1"), "3: memory: -1: it is a size" },
 	{ ROW("  memory: +1"), "3: memory: +1: it is a size" },

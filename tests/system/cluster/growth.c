@@ -119,7 +119,7 @@ TAP_CASE()
 	SKIP(1, "sanitizers keep what was freed");
 	return tap_done();
 #endif
-	agent_make(&agent, NULL);
+	agent_make(&agent, "[segment]\nsize = 16M\n");
 	if (OK(agent_start_until(&agent, "open")) &&
 	    OK((map = story_attach(&agent)))) {
 		nothing_grows();

@@ -285,7 +285,8 @@ static int who(void)
 	int ends[2], status = -1;
 	pid_t pid;
 
-	if (in->uid != 0 && access(run_program, X_OK) != 0 && errno == EACCES)
+	if ((in->uid != 0 || (in->flags & CLONE_NEWUSER) != 0) &&
+	    access(run_program, X_OK) != 0 && errno == EACCES)
 		return NOT_OURS;
 	if (pipe(ends) != 0)
 		return -errno;

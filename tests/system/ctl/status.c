@@ -38,7 +38,7 @@ static void status_tells_of_the_agent(void)
 	OK(json_is_false(json_object_get(json, "stale")));
 	EQ(number(json, "epoch"), 1);
 	EQ(number(json, "agent_pid"), agent.pid);
-	EQ(number(json, "bytes"), 16 * MIB);
+	EQ(number(json, "bytes"), 4 * MIB);
 	EQ(number(json, "rows"), 2);
 	EQ(number(json, "maps"), 1);
 	OK(number(json, "age_ns") >= 0 && number(json, "generation") > 0);

@@ -44,7 +44,7 @@ static void who_may_not_ask_is_told(void)
 		return;
 	EQ(CTL("wait"), FAILED);
 	OK(complains("this user may not open ") &&
-	   complains("add the user to its group (usermod -aG "));
+	   complains("add it to the group (usermod -aG "));
 	EQ(CTL("who"), FAILED);
 	OK(prints("reserved") && strstr(err, "memory of sessions is not "
 					     "listed: this user may not open"));

@@ -103,9 +103,8 @@ static int connect_to(const char *path, const char *program, int fd,
 	} while (keep_waiting(NULL, &patience, errno));
 	if (errno == EACCES || errno == EPERM) {
 		explain(why,
-			"this user may not open %s: add the user to its group "
-			"(usermod -aG GROUP USER) and log in again; group and "
-			"mode in [socket] of %s.conf say which it is",
+			"this user may not open %s: add it to the group "
+			"(usermod -aG GROUP USER; [socket] of %s.conf)",
 			to.sun_path, program);
 		return -EACCES;
 	}

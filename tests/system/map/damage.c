@@ -551,7 +551,7 @@ static void living_holders_keep_their_block(void)
 	dead.pid = 0x7ffffffe;
 	dead.claim = 18;
 	reused = alive;
-	reused.start++;
+	reused.start--; /* the process began later */
 	reused.claim = 19;
 	store(&m, 3, &alive);
 	store(&m, 5, &dead);

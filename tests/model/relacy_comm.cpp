@@ -298,6 +298,17 @@ bool gm_combine_knows(uint32_t, uint32_t)
 	return true;
 }
 
+/* Each request is of bytes: GPUMAP_DTYPE_U8. */
+int gm_ops_takes(uint32_t, uint32_t, uint32_t)
+{
+	return 0;
+}
+
+uint32_t gm_ops_dtype_bytes(uint32_t)
+{
+	return 1;
+}
+
 static void copy_part(void *dst, const void *src, size_t bytes)
 {
 	copy_cells(dst, src, bytes);

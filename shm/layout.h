@@ -225,7 +225,7 @@ struct gm_row_image {
 	uint32_t shared_bytes; /* shared memory per block */
 	uint32_t l2_bytes;
 	uint64_t total_bytes;
-	uint32_t driver_version; /* as 1000 * major + 10 * minor */
+	uint32_t driver_version; /* as 1000 * major + minor */
 	uint32_t cuda_version;
 	char cpus[256]; /* local CPUs, as "0-3,8" */
 	char mig_profile[32];

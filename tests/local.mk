@@ -36,14 +36,20 @@ include $(top_srcdir)/tests/fuzz/local.mk
 
 EXTRA_DIST += %reldir%/abi/layout.golden
 EXTRA_DIST += %reldir%/data/alerts.yaml
+EXTRA_DIST += %reldir%/nodes/a100.yaml
+EXTRA_DIST += %reldir%/nodes/b200.yaml
 EXTRA_DIST += %reldir%/nodes/cpu-only.yaml
 EXTRA_DIST += %reldir%/nodes/eight-gpu.yaml
+EXTRA_DIST += %reldir%/nodes/gb200.yaml
+EXTRA_DIST += %reldir%/nodes/gb300.yaml
 EXTRA_DIST += %reldir%/nodes/halves.yaml
+EXTRA_DIST += %reldir%/nodes/l40s.yaml
 EXTRA_DIST += %reldir%/nodes/laptop.yaml
 EXTRA_DIST += %reldir%/nodes/mixed.yaml
 EXTRA_DIST += %reldir%/nodes/scarce.yaml
 EXTRA_DIST += %reldir%/nodes/small.yaml
 EXTRA_DIST += %reldir%/nodes/split.yaml
+EXTRA_DIST += %reldir%/nodes/t4.yaml
 EXTRA_DIST += %reldir%/nodes/unified.yaml
 EXTRA_DIST += %reldir%/stubs/cuda.h
 EXTRA_DIST += %reldir%/stubs/cuda_calls.h

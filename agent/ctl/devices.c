@@ -32,12 +32,12 @@ static json_t *pci_address(const struct gpumap_device *d)
 	return gm_device_pci(d, text) ? json_string(text) : json_null();
 }
 
-/* "13.0", or null. */
-static json_t *version(uint32_t number)
+/* "550.163", or null; a step of a minor number is CUDA's 10 or the driver's 1. */
+static json_t *version(uint32_t number, uint32_t step)
 {
 	if (number == 0)
 		return json_null();
-	return json_sprintf("%u.%u", number / 1000, number % 1000 / 10);
+	return json_sprintf("%u.%u", number / 1000, number % 1000 / step);
 }
 
 static const char *recovery_name(uint32_t recovery)
@@ -70,7 +70,7 @@ static json_t *gpu_json(const struct gpumap_device *d)
 {
 	return json_pack(
 		"{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, "
-		"s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:I, s:o}",
+		"s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:I, s:o}",
 		"pci", pci_address(d), "nvml_index", index_of(d->nvml_index),
 		"minor_number", index_of(d->minor_number), "ordinal_pci",
 		index_of(d->ordinal_pci), "ordinal_fastest",
@@ -79,10 +79,11 @@ static json_t *gpu_json(const struct gpumap_device *d)
 		"split", flag(d, GPUMAP_DEVICE_MIG), "ecc",
 		flag(d, GPUMAP_DEVICE_ECC), "fp16", flag(d, GPUMAP_DEVICE_FP16),
 		"bf16", flag(d, GPUMAP_DEVICE_BF16), "int8",
-		flag(d, GPUMAP_DEVICE_INT8), "l2_bytes",
+		flag(d, GPUMAP_DEVICE_INT8), "pageable",
+		flag(d, GPUMAP_DEVICE_PAGEABLE), "l2_bytes",
 		json_integer(d->l2_bytes), "driver_version",
-		version(d->driver_version), "cuda_version",
-		version(d->cuda_version), "utilisation",
+		version(d->driver_version, 1), "cuda_version",
+		version(d->cuda_version, 10), "utilisation",
 		known(d, GPUMAP_KNOWN_UTILISATION, d->utilisation),
 		"temperature",
 		known(d, GPUMAP_KNOWN_TEMPERATURE, d->temperature), "power",

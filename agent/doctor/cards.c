@@ -151,7 +151,8 @@ static void look_at_rows(const struct gm_doctor *d, struct gm_finding *f)
 	if (n < cards.n)
 		gm_finding_warn(f,
 				"devices of [cuda] in gpumapd.conf may leave "
-				"some out; journalctl -u gpumapd",
+				"some out; journalctl -u gpumapd; while one is "
+				"off the bus no others begin to use NCCL",
 				"the bus has %u cards, and the map %u", cards.n,
 				n);
 	else
@@ -287,7 +288,8 @@ static void look_at_nodes(const struct gm_doctor *d, struct gm_finding *f)
 	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
 		if (!gm_doctor_exists(d, nodes[i])) {
 			gm_finding_fail(f,
-					"nvidia-modprobe -c 0 -u; in a "
+					"nvidia-modprobe -c 0 -u, and then "
+					"systemctl daemon-reload; in a "
 					"container give it the devices",
 					"there is no %s", nodes[i]);
 			return;
@@ -327,6 +329,41 @@ static void look_at_mps(const struct gm_doctor *d, struct gm_finding *f)
 			"others");
 	else
 		gm_finding_pass(f, "no daemon of MPS runs");
+}
+
+/* HMM and ATS: a client's program can become its worker then. */
+static void look_at_reach(const struct gm_doctor *d, struct gm_finding *f)
+{
+	struct cards cards;
+	char modules[256];
+	bool is_wide = false;
+
+	if (!has_cards(d, f, &cards))
+		return;
+	if (d->map == NULL) {
+		gm_finding_skip(f, "there is no map");
+		return;
+	}
+	for (uint32_t i = 0; i < d->n_rows; i++)
+		is_wide |= (d->rows[i].flags & GPUMAP_DEVICE_PAGEABLE) != 0;
+	if (!is_wide)
+		gm_finding_pass(f, "what runs on a card reaches no memory but "
+				   "that which it was given");
+	else if (gm_doctor_line(d, "/sys/kernel/security/lsm", modules,
+				sizeof(modules)) &&
+		 strstr(modules, "landlock") != NULL)
+		gm_finding_pass(f, "programs on a card reach all of their "
+				   "worker (HMM or ATS), which may change no "
+				   "file");
+	else
+		gm_finding_warn(f,
+				"lsm=landlock before the others on the "
+				"kernel's command line; or uvm_disable_hmm=1 "
+				"for the module nvidia_uvm; or policy = "
+				"operators-only in [programs]",
+				"programs on a card reach all of their worker "
+				"(HMM or ATS), and Landlock does not keep it "
+				"from files");
 }
 
 /* ---- the bus ------------------------------------------------------------- */
@@ -398,6 +435,7 @@ const struct gm_check gm_doctor_cards[] = {
 	{ "cards.rows", look_at_rows },
 	{ "cards.persistence", look_at_persistence },
 	{ "cards.mps", look_at_mps },
+	{ "cards.reach", look_at_reach },
 	{ "cards.iommu", look_at_iommu },
 	{ "cards.link_width", look_at_links },
 	{ NULL, NULL },

@@ -89,6 +89,8 @@ static void say_device(int ordinal)
 		d->flags |= GPUMAP_DEVICE_ECC;
 	if (attribute(GM_CU_INTEGRATED, dev, 0))
 		d->flags |= GPUMAP_DEVICE_INTEGRATED;
+	if (attribute(GM_CU_PAGEABLE_MEMORY_ACCESS, dev, 0))
+		d->flags |= GPUMAP_DEVICE_PAGEABLE;
 	d->compute_mode = amount(GM_CU_COMPUTE_MODE, dev);
 	d->cuda_version = (uint32_t)cu.version;
 	if (cu.cuDeviceTotalMem(&bytes, dev) == GM_CU_SUCCESS)

@@ -25,7 +25,7 @@ void gm_facts_system(struct gm_facts *facts)
 	int version = 0;
 
 	if (OK(facts->nvml->nvmlSystemGetDriverVersion(text, sizeof(text) - 1)))
-		facts->driver_version = gm_parse_version(text);
+		facts->driver_version = gm_parse_driver(text);
 	if (OK(facts->nvml->nvmlSystemGetCudaDriverVersion_v2(&version)) &&
 	    version > 0)
 		facts->cuda_version = (uint32_t)version;

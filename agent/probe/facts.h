@@ -13,7 +13,7 @@
 struct gm_facts {
 	const struct gm_nvml *nvml;
 	const char *sysfs;
-	uint32_t driver_version; /* as 1000 * major + 10 * minor, 0: not told */
+	uint32_t driver_version; /* as 1000 * major + minor, 0: not told */
 	uint32_t cuda_version;
 };
 

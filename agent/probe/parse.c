@@ -121,7 +121,7 @@ static const char *take_number(const char *text, uint32_t *ret_value)
 	return text;
 }
 
-uint32_t gm_parse_version(const char *text)
+uint32_t gm_parse_driver(const char *text)
 {
 	uint32_t major, minor = 0;
 	const char *at = take_number(text, &major);
@@ -130,7 +130,7 @@ uint32_t gm_parse_version(const char *text)
 		return 0;
 	if (*at == '.')
 		take_number(at + 1, &minor);
-	return 1000 * major + 10 * (minor < 99 ? minor : 99);
+	return 1000 * major + (minor < 999 ? minor : 999);
 }
 
 void gm_parse_profile(const char *name, char *ret_profile, size_t bytes)

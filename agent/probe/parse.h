@@ -39,8 +39,8 @@ int gm_parse_uuid(const char *text, uint8_t ret_uuid[16]);
  */
 int gm_parse_pci(const char *text, uint32_t *ret_domain, uint32_t *ret_bus);
 
-/* "580.65.06" as 580650; 0 for what is no version. */
-uint32_t gm_parse_version(const char *text);
+/* A driver's version, "550.163.01" as 550163; 0 for what is none. */
+uint32_t gm_parse_driver(const char *text);
 
 /* "1g.10gb" of "NVIDIA H100 MIG 1g.10gb", "" where there is none. */
 void gm_parse_profile(const char *name, char *ret_profile, size_t bytes);

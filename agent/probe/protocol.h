@@ -82,7 +82,7 @@ struct gm_note_driver {
 	uint32_t threads_per_unit;
 	uint32_t shared_bytes;
 	uint32_t l2_bytes;
-	uint32_t flags; /* GPUMAP_DEVICE_ECC, _INTEGRATED */
+	uint32_t flags; /* GPUMAP_DEVICE_ECC, _INTEGRATED, _PAGEABLE */
 	uint32_t compute_mode;
 	uint32_t cuda_version;
 	uint32_t reserved;

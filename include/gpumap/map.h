@@ -345,6 +345,10 @@ enum gpumap_device_state {
 #define GPUMAP_DEVICE_MAIN_MEMORY (UINT32_C(1) << 6)
 /* The row takes no new sessions and no plans: gpumap_device_cordon(). */
 #define GPUMAP_DEVICE_CORDONED (UINT32_C(1) << 7)
+/* What runs on it reaches all memory of its process by address, not only what
+ * the driver was told of: HMM or ATS, attribute 88 of CUDA's.  A client's
+ * program can so read and write its worker. */
+#define GPUMAP_DEVICE_PAGEABLE (UINT32_C(1) << 8)
 
 /* The action that a device needs before it works again, as its driver
  * reports. */
@@ -395,8 +399,9 @@ struct gpumap_device {
 	uint32_t shared_bytes; /* per block */
 	uint32_t l2_bytes;
 	uint64_t total_bytes;
-	uint32_t driver_version; /* 1000 * major + 10 * minor; 0: none */
-	uint32_t cuda_version;
+	/* NVIDIA's, 1000 * major + minor: 550163 of 550.163.01; 0: not known */
+	uint32_t driver_version;
+	uint32_t cuda_version; /* 1000 * major + 10 * minor; 0: not known */
 	/* Moving facts, of one refresh. */
 	uint32_t state;  /* enum gpumap_device_state */
 	int32_t error;   /* errno or driver code behind @reason, or 0 */

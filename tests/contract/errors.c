@@ -17,6 +17,7 @@
 
 static CUmodule module;
 static CUstream stream;
+static uint32_t pageable; /* the driver is not told of it */
 
 static bool set_up(void)
 {
@@ -54,6 +55,8 @@ static CUresult store_at(CUdeviceptr at)
 struct finding {
 	CUresult launched, error;
 	int others, words, calls;
+	int reaches_all; /* the device's attribute, and whether it is true */
+	int reached;
 };
 
 static void count_call(void *data)
@@ -75,7 +78,18 @@ static int ask_others(CUresult error)
 	others += cu.cuMemGetInfo_v2(&bytes, &total) != error;
 	others += cu.cuEventCreate(&event, 0) != error;
 	others += cu.cuCtxSynchronize() != error;
+	if (!error) {
+		cu.cuEventDestroy_v2(event);
+		cu.cuMemFree_v2(at);
+	}
 	return others;
+}
+
+/* Of a process that is not lost. */
+static bool tear_down(void)
+{
+	return !cu.cuStreamDestroy_v2(stream) && !cu.cuModuleUnload(module) &&
+	       !cu.cuCtxSetCurrent(NULL) && !cu.cuDevicePrimaryCtxRelease_v2(0);
 }
 
 static struct finding fault(CUresult (*strike)(void))
@@ -98,6 +112,13 @@ static struct finding fault(CUresult (*strike)(void))
 	found.others = ask_others(found.error);
 	found.words = *word != 0;
 	found.calls = calls;
+	cu.cuDeviceGetAttribute(&found.reaches_all,
+				CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 0);
+	found.reached = pageable == 1;
+	if (!found.error) {
+		found.others += cu.cuMemFreeHost((void *)word) != 0;
+		found.others += !tear_down();
+	}
 	return found;
 }
 
@@ -148,6 +169,11 @@ static CUresult strike_trap(void)
 	return launch("contract_trap", NULL);
 }
 
+static CUresult strike_pageable(void)
+{
+	return store_at((CUdeviceptr)(uintptr_t)&pageable);
+}
+
 static const struct {
 	const char *name;
 	CUresult (*strike)(void);
@@ -163,7 +189,10 @@ static const struct {
 	  CUDA_ERROR_MISALIGNED_ADDRESS },
 	{ "a trap", strike_trap, CUDA_ERROR_LAUNCH_FAILED,
 	  CUDA_ERROR_ILLEGAL_INSTRUCTION },
+	{ "a store to pageable memory", strike_pageable,
+	  CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_ADDRESS },
 };
+#define ALWAYS_FAULTS (sizeof(strikes) / sizeof(strikes[0]) - 1)
 
 static int strike_in_child(const char *number, const char *fd)
 {
@@ -199,7 +228,7 @@ static bool run_child(int number, struct finding *ret_found)
 
 static void a_fault_is_told_later_and_stays(void)
 {
-	for (size_t i = 0; i < sizeof(strikes) / sizeof(strikes[0]); i++) {
+	for (size_t i = 0; i < ALWAYS_FAULTS; i++) {
 		struct finding found = { 0 };
 
 		NOTE("%s", strikes[i].name);
@@ -213,6 +242,28 @@ static void a_fault_is_told_later_and_stays(void)
 		EQ(found.words, 0);
 		EQ(found.calls, 0);
 	}
+}
+
+/* HMM and ATS: with this plan, the stand-in has them. */
+static void an_attribute_tells_what_is_in_reach(void)
+{
+	const char *const plans[] = { "", "attribute 88 is 1" };
+	int n = contract_is_real() ? 1 : 2;
+
+	for (int i = 0; i < n; i++) {
+		struct finding found = { 0 };
+
+		if (n > 1)
+			setenv("GPUMAP_FAKE_PLAN", plans[i], 1);
+		OK(run_child(ALWAYS_FAULTS, &found));
+		EQ(found.reached, found.reaches_all);
+		EQ(found.error, found.reaches_all ? CUDA_SUCCESS
+						  : CUDA_ERROR_ILLEGAL_ADDRESS);
+		EQ(found.others, 0);
+		if (n > 1)
+			EQ(found.reaches_all, i);
+	}
+	unsetenv("GPUMAP_FAKE_PLAN");
 }
 
 /* A context beside the one that dies, in this process all the while. */
@@ -235,10 +286,7 @@ static void a_fault_is_its_process_s_alone(void)
 	GOOD(cu.cuMemcpyDtoH_v2(&got, at + 4, 4));
 	EQ(got, 1);
 	GOOD(cu.cuMemFree_v2(at));
-	GOOD(cu.cuStreamDestroy_v2(stream));
-	GOOD(cu.cuModuleUnload(module));
-	GOOD(cu.cuCtxSetCurrent(NULL));
-	GOOD(cu.cuDevicePrimaryCtxRelease_v2(0));
+	OK(tear_down());
 }
 
 /* An error of a call is that call's: nothing is lost by it. */
@@ -252,10 +300,7 @@ static void a_wrong_call_is_no_fault(void)
 	EQ(cu.cuMemAlloc_v2(&at, (size_t)1 << 50), CUDA_ERROR_OUT_OF_MEMORY);
 	EQ(launch("contract_nothing", NULL), CUDA_ERROR_NOT_FOUND);
 	GOOD(cu.cuCtxSynchronize());
-	GOOD(cu.cuStreamDestroy_v2(stream));
-	GOOD(cu.cuModuleUnload(module));
-	GOOD(cu.cuCtxSetCurrent(NULL));
-	GOOD(cu.cuDevicePrimaryCtxRelease_v2(0));
+	OK(tear_down());
 }
 
 TAP_CASE_ARGS(argc, argv)
@@ -265,6 +310,7 @@ TAP_CASE_ARGS(argc, argv)
 					   : strike_in_child(argv[1], argv[2]);
 	if (contract_begin_devices(argv, 1)) {
 		a_fault_is_told_later_and_stays();
+		an_attribute_tells_what_is_in_reach();
 		a_fault_is_its_process_s_alone();
 		a_wrong_call_is_no_fault();
 	}

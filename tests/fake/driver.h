@@ -244,6 +244,10 @@ enum fake_place fake_space_place(const struct fake_context *ctx,
 				 bool is_write, void **ret_at,
 				 uint32_t *ret_gpu);
 
+/* Whether all of it is mapped in this process, for writing too where that is
+ * asked. */
+bool fake_space_is_mapped(uint64_t base, uint64_t bytes, bool is_write);
+
 /*
  * Where in this process the bytes are that code on the card of @ctx finds at
  * an address.  NULL where not all of it is memory that it may use so.

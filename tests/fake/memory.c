@@ -6,8 +6,6 @@
  * freeing and pinning wait for running kernels; freeing waits for all work.
  */
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -228,28 +226,6 @@ CUresult cuMemFreeHost(void *pointer)
 	return fake_leave(result);
 }
 
-/* Whether all of it is mapped here, for writing too where that is asked. */
-static bool is_mapped(uint64_t base, uint64_t bytes, bool is_write)
-{
-	FILE *maps = fopen("/proc/self/maps", "re");
-	uint64_t at = base, from, to;
-	char line[512], mode[8];
-
-	if (!maps)
-		return false;
-	while (at < base + bytes && fgets(line, sizeof(line), maps)) {
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &from, &to,
-			   mode) != 3 ||
-		    to <= at)
-			continue;
-		if (from > at || mode[0] != 'r' || (is_write && mode[1] != 'w'))
-			break;
-		at = to;
-	}
-	fclose(maps);
-	return at >= base + bytes;
-}
-
 static CUresult check_register(struct fake_context *ctx, uint64_t address,
 			       uint64_t bytes, unsigned int flags)
 {
@@ -273,7 +249,7 @@ static CUresult check_register(struct fake_context *ctx, uint64_t address,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (fake_space_overlap(address, bytes))
 		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-	return is_mapped(address, bytes, !is_read_only)
+	return fake_space_is_mapped(address, bytes, !is_read_only)
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_INVALID_VALUE;
 }

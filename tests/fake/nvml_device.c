@@ -70,9 +70,8 @@ nvmlReturn_t nvmlSystemGetDriverVersion(char *text, unsigned int n)
 	if (result)
 		return result;
 	version = fake_nvml_cuda_version();
-	snprintf(own, sizeof(own), "%d.%d.01",
-		 version >= 13000 ? 580 : 525 + version % 1000 / 10 * 5,
-		 version % 1000);
+	snprintf(own, sizeof(own), "%d.163.01",
+		 version >= 13000 ? 580 : 530 + version % 1000 / 10 * 5);
 	return fake_nvml_leave(answer_text(own, text, n));
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -190,6 +192,39 @@ static void *location(const struct fake_range *r, uint64_t address)
 	}
 }
 
+bool fake_space_is_mapped(uint64_t base, uint64_t bytes, bool is_write)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	uint64_t at = base, from, to;
+	char line[512], mode[8];
+
+	if (!maps)
+		return false;
+	while (at < base + bytes && fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &from, &to,
+			   mode) != 3 ||
+		    to <= at)
+			continue;
+		if (from > at || mode[0] != 'r' || (is_write && mode[1] != 'w'))
+			break;
+		at = to;
+	}
+	fclose(maps);
+	return at >= base + bytes;
+}
+
+/* Memory that the driver was not told of: with HMM or ATS it is in reach. */
+static void *reach_pageable(const struct fake_context *ctx, uint64_t address,
+			    uint64_t bytes, bool is_write)
+{
+	if (!fake_attribute(ctx->dev,
+			    CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) ||
+	    fake_space_overlap(address, bytes) ||
+	    !fake_space_is_mapped(address, bytes, is_write))
+		return NULL;
+	return (void *)(uintptr_t)address;
+}
+
 void *fake_space_reach(const struct fake_context *ctx, uint64_t address,
 		       uint64_t bytes, bool is_write)
 {
@@ -198,6 +233,8 @@ void *fake_space_reach(const struct fake_context *ctx, uint64_t address,
 
 	if (__builtin_add_overflow(address, bytes, &end))
 		return NULL;
+	if (!r)
+		return reach_pageable(ctx, address, bytes, is_write);
 	/* Mappings may lie side by side, and then are one piece to a card. */
 	for (;;) {
 		if (!r || !may_use(ctx, r, is_write))

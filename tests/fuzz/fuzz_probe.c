@@ -44,7 +44,7 @@ static void check_names(const char *text)
 		gm_parse_made_uuid(domain, bus, uuid);
 		MUST(uuid[6] >> 4 == 8);
 	}
-	MUST(gm_parse_version(text) < 100000u * 1000 + 1000);
+	MUST(gm_parse_driver(text) < 100000u * 1000 + 1000);
 	gm_parse_profile(text, profile, sizeof(profile));
 	MUST(strlen(profile) < sizeof(profile));
 	gm_parse_information(text, &info);

@@ -71,8 +71,9 @@ static void check_facts(const struct probe_seen *seen,
 	EQ(row->units, gpu->sms);
 	EQ(row->threads_per_unit, gpu->threads_per_sm);
 	OK(row->total_bytes > gpu->total / 2 && row->total_bytes <= gpu->total);
-	OK(row->shared_bytes > 0 && row->driver_version > 0);
-	OK(row->cuda_version >= 12000);
+	OK(row->shared_bytes > 0);
+	EQ(row->driver_version, 580163); /* 580.163.01 */
+	EQ(row->cuda_version, 13000);
 	EQ(row->mig_gi, -1);
 	EQ(!!(row->flags & GPUMAP_DEVICE_BF16), gpu->cc_major >= 8);
 	EQ(row->flags & GPUMAP_DEVICE_MIG, 0);
@@ -102,11 +103,14 @@ static uint32_t place_of(const struct scene *scene, uint32_t i)
 
 static void every_card_is_listed_whole(void)
 {
-	static const char *const nodes[] = { "mixed.yaml", "eight-gpu.yaml" };
+	static const char *const nodes[] = { "mixed.yaml",     "a100.yaml",
+					     "eight-gpu.yaml", "b200.yaml",
+					     "gb200.yaml",     "gb300.yaml",
+					     "l40s.yaml",      "t4.yaml" };
 	struct scene scene;
 	struct probe p;
 
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
 		uint32_t n, speeds = 0;
 
 		if (!scene_set(&scene, nodes[i], NULL))
@@ -196,6 +200,28 @@ static void a_shared_memory_is_the_machines(void)
 	scene_clear(&scene);
 }
 
+/* HMM or ATS: attribute 88 of the driver's. */
+static void what_reaches_all_memory_is_told(void)
+{
+	struct scene scene;
+	struct probe p;
+
+	if (!scene_set(&scene, "mixed.yaml", "row 1: attribute 88 is 1"))
+		return;
+	if (probe_start(&p, &scene, quick)) {
+		UNTIL(&p, p.n_listed == 1);
+		for (uint32_t k = 0; k < scene.hw.board->n_gpus; k++) {
+			struct probe_seen *seen = probe_meet(&p, &scene, k);
+
+			EQ(!!(seen->device.device.facts.flags &
+			      GPUMAP_DEVICE_PAGEABLE),
+			   k == 1);
+		}
+		EQ(probe_end(&p), 0);
+	}
+	scene_clear(&scene);
+}
+
 static void every_pair_is_told_of(void)
 {
 	struct scene scene;
@@ -259,6 +285,7 @@ TAP_CASE()
 	every_card_is_listed_whole();
 	what_moves_is_told_again();
 	a_shared_memory_is_the_machines();
+	what_reaches_all_memory_is_told();
 	every_pair_is_told_of();
 	variables_are_handed_on();
 	return tap_done();

@@ -107,6 +107,7 @@ class DeviceFlags(IntFlag):
     INT8 = 1 << 5
     MAIN_MEMORY = 1 << 6
     CORDONED = 1 << 7
+    PAGEABLE = 1 << 8
 
 
 class Setting(IntEnum):

@@ -326,6 +326,26 @@ static void a_card_is_missing(const struct examined *well)
 	rows[1].state = GPUMAP_DEVICE_READY;
 }
 
+static void a_card_reaches_its_process(const struct examined *well)
+{
+	static const char lsm[] = "sys/kernel/security/lsm";
+	const struct file with = { lsm, "lockdown,capability,landlock,bpf" };
+	const struct file without = { lsm, "lockdown,capability,yama" };
+	const struct file none = { lsm, NULL };
+
+	rows[0].flags = GPUMAP_DEVICE_PAGEABLE;
+	put(&with);
+	OK(breaks(well, &doctor, "cards.reach", GM_VERDICT_PASS,
+		  "may change no file", ""));
+	put(&without);
+	OK(breaks(well, &doctor, "cards.reach", GM_VERDICT_WARN, "(HMM or ATS)",
+		  "uvm_disable_hmm=1"));
+	put(&none);
+	OK(breaks(well, &doctor, "cards.reach", GM_VERDICT_WARN, "(HMM or ATS)",
+		  "lsm=landlock"));
+	rows[0].flags = 0;
+}
+
 static void folders(const struct examined *well)
 {
 	EQ(chmod(tree.root, 0755), 0);
@@ -369,6 +389,7 @@ TAP_CASE()
 	}
 	without_a_module(&well);
 	a_card_is_missing(&well);
+	a_card_reaches_its_process(&well);
 	folders(&well);
 	tree_end();
 	return tap_done();

@@ -87,16 +87,18 @@ static void addresses_are_numbers(void)
 	}
 }
 
-static void versions_are_two_numbers(void)
+static void drivers_are_two_numbers(void)
 {
-	EQ(gm_parse_version("580.65.06"), 580650);
-	EQ(gm_parse_version("525.60"), 525600);
-	EQ(gm_parse_version("12.4"), 12040);
-	EQ(gm_parse_version("595"), 595000);
-	EQ(gm_parse_version("595.123"), 595990);
-	EQ(gm_parse_version(""), 0);
-	EQ(gm_parse_version("N/A"), 0);
-	EQ(gm_parse_version("99999999999.1"), 0);
+	EQ(gm_parse_driver("580.65.06"), 580065);
+	EQ(gm_parse_driver("550.163.01"), 550163);
+	EQ(gm_parse_driver("535.161.08"), 535161);
+	EQ(gm_parse_driver("535.261.03"), 535261);
+	EQ(gm_parse_driver("525.60"), 525060);
+	EQ(gm_parse_driver("595"), 595000);
+	EQ(gm_parse_driver("595.1234"), 595999);
+	EQ(gm_parse_driver(""), 0);
+	EQ(gm_parse_driver("N/A"), 0);
+	EQ(gm_parse_driver("99999999999.1"), 0);
 }
 
 static void copies_end_and_can_be_printed(void)
@@ -172,7 +174,7 @@ TAP_CASE()
 {
 	uuids_are_whole_or_nothing();
 	addresses_are_numbers();
-	versions_are_two_numbers();
+	drivers_are_two_numbers();
 	copies_end_and_can_be_printed();
 	the_modules_file_is_read_line_by_line();
 	made_uuids_are_nobodys();

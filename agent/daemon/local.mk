@@ -85,6 +85,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/masks/validate.c %reldir%/masks/validate.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/meshes/arrange.c %reldir%/meshes/arrange.h \
+	%reldir%/meshes/cliques.c %reldir%/meshes/cliques.h \
 	%reldir%/meshes/comms.c %reldir%/meshes/comms.h \
 	%reldir%/meshes/epochs.c %reldir%/meshes/epochs.h \
 	%reldir%/meshes/publish.c %reldir%/meshes/publish.h \

@@ -23,6 +23,7 @@
 #include "agent/daemon/masks/replica_loans.h"
 #include "agent/daemon/masks/republish.h"
 #include "agent/daemon/masks/state.h"
+#include "agent/daemon/meshes/cliques.h"
 #include "agent/daemon/meshes/epochs.h"
 #include "agent/daemon/meshes/rendezvous.h"
 #include "agent/daemon/meshes/state.h"
@@ -170,7 +171,8 @@ static const struct gm_events events = {
 };
 
 static const struct gm_worker_user *const worker_users[] = {
-	&gm_peer_worker_user, &gm_mask_worker_user, &gm_share_worker_user, NULL
+	&gm_peer_worker_user, &gm_clique_worker_user, &gm_mask_worker_user,
+	&gm_share_worker_user, NULL
 };
 
 static const struct gm_state_kind *const state_kinds[] = {

@@ -218,32 +218,31 @@ static void is_back(uint32_t row)
  * gives back all of its card. */
 static void a_card_is_drained(const struct shape *s, uint32_t ms)
 {
-	struct gpumap_device device = story_device(map, 1);
-	uint32_t gpu = cuda_scene_gpu(&stage_scene, &device);
-	struct gpumap *other = story_attach(&agent);
+	struct nccl_drain drain;
 	struct ranks g;
 	int status;
 
 	NOTE("drained beside a card that takes %u ms", ms);
-	if (!OK(other != NULL) || !nccl_open(session, "cards", 20 * MIB, &g))
+	if (!nccl_open(session, "cards", 20 * MIB, &g))
 		return;
 	EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
 	if (ms)
 		nccl_slow_down(s->peer, ms);
 	EQ(cards_submit(&g, s, 1), 0);
 	story_nap(20000);
-	EQ(gpumap_device_drain(other, 1), 0);
+	if (!nccl_drain_begin(1, &drain))
+		return;
 	status = collective_end(session, 1);
+	nccl_is_left(1);
 	/* A rank may be through with it while others are not, which it waits
 	 * for: of a pair the one that gives. */
 	OK(status == -EIO || (status == 0 && (ms == 0 || s == &pair)));
-	EQ(cuda_scene_users(&stage_scene, gpu), 0);
 	cuda_scene_mend(&stage_scene);
 	EQ(gpumap_comm_renew(g.comm), -ENODEV);
 	EQ(gpumap_comm_flags(g.comm), 0);
-	EQ(gpumap_device_undrain(other, 1), 0);
+	EQ(gpumap_device_undrain(map, 1), 0);
+	EQ(nccl_drain_end(&drain), -ECANCELED);
 	is_back(1);
-	gpumap_detach(other);
 	nccl_close(&g);
 	if (!nccl_open(session, "cards", 20 * MIB, &g))
 		return;

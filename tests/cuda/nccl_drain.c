@@ -4,12 +4,11 @@
 /*
  * Cards that are drained, by the stand-in for NCCL: while they meet, when the
  * meeting ends for all, and while others of their groups have not ended yet: a
- * collective that has ended on one of them ends well on all.
+ * collective that has ended on one of them ends well on all.  And when they are
+ * closed: NCCL has all cards of the node open, in each worker that has met.
  */
 
 #define STAGE_CUDA 1
-
-#include <pthread.h>
 
 #include "tests/support/collective_nccl.h"
 
@@ -35,24 +34,25 @@ static void row_1_is_through(struct ranks *g)
 
 static bool leave_in_the_tail(uint32_t ms, int *ret_status)
 {
-	struct gpumap *other = story_attach(&agent);
+	struct nccl_drain drain;
 	struct ranks g;
 	int drained;
 
-	if (!OK(other != NULL) || !nccl_open(session, "cards", MIB, &g))
+	if (!nccl_open(session, "cards", MIB, &g))
 		return false;
 	EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
 	EQ(cards_once(&g, &from_row_1, 1), 0);
 	nccl_slow_down(0, ms);
 	EQ(cards_submit(&g, &from_row_1, 1), 0);
 	row_1_is_through(&g);
-	drained = gpumap_device_drain(other, 1);
-	OK(drained == 0 || drained == -ETIMEDOUT);
+	if (!nccl_drain_begin(1, &drain))
+		return false;
 	*ret_status = collective_end(session, 1);
 	cuda_scene_mend(&stage_scene);
-	gpumap_detach(other);
 	nccl_close(&g);
-	return true;
+	nccl_leave_session();
+	drained = nccl_drain_end(&drain);
+	return OK(drained == 0 || drained == -ETIMEDOUT);
 }
 
 static void who_leaves_waits_for_the_others(void)
@@ -138,7 +138,8 @@ static int opening_end(struct opening *o)
 	return o->status;
 }
 
-static void the_others_meet(void)
+/* Not by NCCL, which would open the one that is drained. */
+static void the_others_work(void)
 {
 	static const uint32_t rows[] = { 0, 2, 3 };
 	struct ranks g;
@@ -146,14 +147,16 @@ static void the_others_meet(void)
 	EQ(collective_mesh_of(map, "m", rows, 3), 0);
 	if (!nccl_open(session, "m", 10 * MIB, &g))
 		return;
-	nccl_is_well(&g);
+	EQ(gpumap_comm_flags(g.comm), 0);
+	EQ(cards_once(&g, &whole, 97), 0);
 	nccl_close(&g);
 }
 
 /* Cards that would meet for a minute are drained before it is over.  Where they
- * come at last, the others meet without the one. */
+ * come at last, the others work without the one. */
 static void a_drain_ends_the_meeting(const char *fault, bool they_come)
 {
+	struct nccl_drain drain;
 	uint64_t until;
 	struct opening o;
 	int status;
@@ -163,19 +166,24 @@ static void a_drain_ends_the_meeting(const char *fault, bool they_come)
 		return;
 	story_nap(500000);
 	until = story_now() + STORY_LIMIT_NS;
-	EQ(gpumap_device_drain(map, 1), 0);
+	if (!nccl_drain_begin(1, &drain))
+		return;
 	status = opening_end(&o);
+	EQ(nccl_drain_end(&drain), 0);
 	OK(status == -ENODEV || (they_come && status == 0));
 	OK(story_now() < until);
 	OK(!agent_logged(&agent, "event=worker_killed"));
+	EQ(nccl_users(1), 0);
 	if (they_come)
-		the_others_meet();
+		the_others_work();
+	EQ(nccl_users(1), 0);
 	nccl_end();
 }
 
 /* Workers that run already are asked first, and begin to meet. */
 static void nobody_waits_for_who_cannot_come(void)
 {
+	struct nccl_drain drain;
 	struct gpumap_comm *comm;
 	uint64_t until;
 	struct ranks g;
@@ -185,12 +193,52 @@ static void nobody_waits_for_who_cannot_come(void)
 		return;
 	nccl_is_well(&g);
 	nccl_close(&g);
-	EQ(gpumap_device_drain(map, 1), 0);
+	if (!nccl_drain_begin(1, &drain))
+		return;
+	nccl_is_left(1);
 	until = story_now() + STORY_LIMIT_NS;
 	EQ(gpumap_comm_open_opts(session, "cards", NULL, &by_nccl, &comm),
 	   -ENODEV);
 	OK(story_now() < until);
-	the_others_meet();
+	the_others_work();
+	nccl_leave_session();
+	EQ(nccl_drain_end(&drain), 0);
+	nccl_end();
+}
+
+/* ---- when it is closed --------------------------------------------------- */
+
+/* Not before the workers of the other cards have ended, which have it open for
+ * as long as they have sessions. */
+static void a_card_is_closed_by_all(void)
+{
+	struct ranks g;
+	int status;
+
+	if (!nccl_prepare("", "nccl = yes\n",
+			  "[agent]\ndrain-row = 1s\n[host]\nrows = 1\n") ||
+	    !nccl_start() || !nccl_open(session, "cards", 10 * MIB, &g))
+		return;
+	nccl_is_well(&g);
+	nccl_close(&g);
+	OK(nccl_users(1) > 1);
+	EQ(gpumap_device_drain(map, 1), -ETIMEDOUT);
+	OK(strstr(gpumap_refusal(map), "has every card open, by NCCL") != NULL);
+	EQ(story_device(map, 1).worker_pid, 0);
+	OK(nccl_users(1) > 0);
+
+	nccl_leave_session();
+	do
+		status = gpumap_device_drain(map, 1);
+	while (status == -ETIMEDOUT);
+	EQ(status, 0);
+	EQ(nccl_users(1), 0);
+
+	EQ(gpumap_device_undrain(map, 1), 0);
+	if (nccl_open_session() && nccl_open(session, "cards", 10 * MIB, &g)) {
+		nccl_is_well(&g);
+		nccl_close(&g);
+	}
 	nccl_end();
 }
 
@@ -202,6 +250,7 @@ TAP_CASE()
 	who_leaves_waits_for_the_others();
 	who_waits_is_not_ended();
 	for_as_long_as_they_may_meet();
+	a_card_is_closed_by_all();
 	stage_end(&agent);
 	return tap_done();
 }

@@ -151,20 +151,21 @@ static bool leave_beside_a_meeting(void)
 /* A card that is drained while its group rests. */
 static bool leave_at_rest(void)
 {
-	struct gpumap *other;
+	struct nccl_drain drain;
 	bool stays = true;
 	struct ranks g;
 
 	if (!nccl_begin("together tells", "nccl = yes\n"))
 		return true;
-	other = story_attach(&agent);
-	if (OK(other != NULL) && nccl_open(session, "cards", 20 * MIB, &g)) {
+	if (nccl_open(session, "cards", 20 * MIB, &g)) {
 		nccl_is_well(&g);
-		EQ(gpumap_device_drain(other, 1), 0);
-		stays = nccl_one_stays();
-		nccl_close(&g);
+		if (nccl_drain_begin(1, &drain)) {
+			stays = nccl_one_stays();
+			nccl_close(&g);
+			nccl_leave_session();
+			EQ(nccl_drain_end(&drain), 0);
+		}
 	}
-	gpumap_detach(other);
 	nccl_end();
 	return stays;
 }

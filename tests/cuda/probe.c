@@ -14,22 +14,6 @@
 static struct cuda_scene scene;
 static struct agent agent;
 
-/* All processes that have a card's device node open, the probe included. */
-static uint32_t openers(uint32_t gpu)
-{
-	uint32_t n = 0;
-
-	fake_lock(&scene.hw);
-	fake_sweep(&scene.hw);
-	for (uint32_t i = 0; i < FAKE_PROCESSES; i++) {
-		const struct fake_process *p = &scene.hw.board->processes[i];
-
-		n += p->serial != 0 && (p->holds >> gpu & 1);
-	}
-	fake_unlock(&scene.hw);
-	return n;
-}
-
 static bool becomes(const struct gpumap *map, uint32_t row, uint32_t state)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -99,10 +83,10 @@ static void a_drained_card_is_open_nowhere(struct gpumap *map)
 	struct gpumap_device d = story_device(map, 1);
 	uint32_t gpu = cuda_scene_gpu(&scene, &d);
 
-	OK(openers(gpu) > 0);
+	OK(cuda_scene_users(&scene, gpu) > 0);
 	EQ(gpumap_device_drain(map, 1), 0);
 	EQ(story_device(map, 1).state, GPUMAP_DEVICE_DRAINING);
-	EQ(openers(gpu), 0);
+	EQ(cuda_scene_users(&scene, gpu), 0);
 	EQ(gpumap_device_undrain(map, 1), 0);
 	OK(becomes(map, 1, GPUMAP_DEVICE_READY));
 }

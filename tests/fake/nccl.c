@@ -12,6 +12,7 @@
 
 #include "tests/contract/device_code.h"
 #include "tests/fake/nccl.h"
+#include "tests/support/nvml_abi.h"
 
 void fake_nccl_nap(long ms)
 {
@@ -153,15 +154,42 @@ static void *init(void *argument)
 	return NULL;
 }
 
-/* The device whose context is current, as a communicator is of one.  NVML is
- * looked for by the linker's rules alone. */
+static ncclResult_t cards_result = ncclSystemError;
+
+/* All cards of the node are opened by NVML, and stay open until the process
+ * ends; one that cannot be opened fails each communicator that this process
+ * begins.  NVML is looked for by the linker's rules alone. */
+static void open_cards(void)
+{
+	void *ml = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	nvmlReturn_t (*begin)(void), (*count)(unsigned int *),
+		(*open_card)(unsigned int, nvmlDevice_t *);
+	unsigned int n = 0;
+	nvmlDevice_t card;
+	bool good;
+
+	if (!ml)
+		return;
+	*(void **)&begin = dlsym(ml, "nvmlInit_v2");
+	*(void **)&count = dlsym(ml, "nvmlDeviceGetCount_v2");
+	*(void **)&open_card = dlsym(ml, "nvmlDeviceGetHandleByIndex_v2");
+	good = begin && count && open_card && begin() == NVML_SUCCESS &&
+	       count(&n) == NVML_SUCCESS;
+	for (unsigned int i = 0; i < n && good; i++)
+		good = open_card(i, &card) == NVML_SUCCESS;
+	cards_result = good ? ncclSuccess : ncclSystemError;
+}
+
+/* The device whose context is current, as a communicator is of one. */
 static ncclResult_t find_device(ncclComm_t comm)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const struct fake_nccl_cu *cu = fake_nccl_cu();
 	CUcontext ctx = NULL;
 
-	if (!dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL))
-		return ncclSystemError;
+	pthread_once(&once, open_cards);
+	if (cards_result != ncclSuccess)
+		return cards_result;
 	if (!cu || cu->ctx_get_current(&ctx) || !ctx ||
 	    cu->ctx_get_device(&comm->device) ||
 	    cu->device_get_uuid(&comm->gpu, comm->device))

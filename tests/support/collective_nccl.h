@@ -8,6 +8,8 @@
 #ifndef GM_TEST_SUPPORT_COLLECTIVE_NCCL_H
 #define GM_TEST_SUPPORT_COLLECTIVE_NCCL_H
 
+#include <pthread.h>
+
 #include "tests/support/story_rows.h"
 #include "tests/support/collective_buffers.h"
 
@@ -126,14 +128,19 @@ static inline bool nccl_prepare(const char *fault, const char *cuda,
 	return true;
 }
 
-static inline bool nccl_start_agent(void)
+static inline bool nccl_open_session(void)
 {
 	struct gpumap_session_opts opts = { .size = sizeof(opts),
 					    .flags = GPUMAP_SESSION_SPARSE,
 					    .arena_bytes = 40 * MIB };
 
+	return EQ(gpumap_session_open(map, &opts, &session), 0);
+}
+
+static inline bool nccl_start_agent(void)
+{
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&
-	    EQ(gpumap_session_open(map, &opts, &session), 0))
+	    nccl_open_session())
 		return true;
 	agent_show_log(&agent);
 	return false;
@@ -177,9 +184,76 @@ static inline bool nccl_one_stays(void)
 	return agent_logged(&agent, "event=worker_killed");
 }
 
-static inline void nccl_end(void)
+/* A drain in a thread of its own: it waits until no worker has the card open,
+ * and those that have had NCCL have all cards open until their sessions end. */
+struct nccl_drain {
+	struct gpumap *map;
+	uint32_t row;
+	int status;
+	pthread_t thread;
+};
+
+static inline void *nccl_drain_wait(void *arg)
+{
+	struct nccl_drain *drain = arg;
+
+	drain->status = gpumap_device_drain(drain->map, drain->row);
+	return NULL;
+}
+
+static inline bool nccl_drain_begin(uint32_t row, struct nccl_drain *ret_drain)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	*ret_drain =
+		(struct nccl_drain){ .map = story_attach(&agent), .row = row };
+	if (!OK(ret_drain->map != NULL) ||
+	    !EQ(pthread_create(&ret_drain->thread, NULL, nccl_drain_wait,
+			       ret_drain),
+		0))
+		return false;
+	while (story_device(map, row).state != GPUMAP_DEVICE_DRAINING &&
+	       story_now() < until)
+		story_nap(1000);
+	return EQ(story_device(map, row).state, GPUMAP_DEVICE_DRAINING);
+}
+
+/* Returns what has become of it. */
+static inline int nccl_drain_end(struct nccl_drain *drain)
+{
+	pthread_join(drain->thread, NULL);
+	gpumap_detach(drain->map);
+	return drain->status;
+}
+
+/* Wait for the end of the row's own worker. */
+static inline void nccl_is_left(uint32_t row)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	while (story_device(map, row).worker_pid != 0 && story_now() < until)
+		story_nap(1000);
+	EQ(story_device(map, row).worker_pid, 0);
+}
+
+/* Processes that have the card of a row open. */
+static inline uint32_t nccl_users(uint32_t row)
+{
+	struct gpumap_device device = story_device(map, row);
+
+	return cuda_scene_users(&stage_scene,
+				cuda_scene_gpu(&stage_scene, &device));
+}
+
+static inline void nccl_leave_session(void)
 {
 	gpumap_session_close(session);
+	session = NULL;
+}
+
+static inline void nccl_end(void)
+{
+	nccl_leave_session();
 	gpumap_detach(map);
 	EQ(agent_kill(&agent, SIGTERM), 0);
 }

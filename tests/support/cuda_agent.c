@@ -168,7 +168,7 @@ uint32_t cuda_scene_users(struct cuda_scene *scene, uint32_t gpu)
 	for (uint32_t i = 0; i < FAKE_PROCESSES; i++) {
 		const struct fake_process *p = &scene->hw.board->processes[i];
 
-		n += p->serial != 0 && !p->is_nvml && (p->holds >> gpu & 1);
+		n += p->serial != 0 && (p->holds >> gpu & 1);
 	}
 	fake_unlock(&scene->hw);
 	return n;

@@ -62,7 +62,7 @@ uint64_t cuda_scene_copies(struct cuda_scene *scene, uint32_t gpu);
 uint64_t cuda_scene_locks(struct cuda_scene *scene, uint32_t gpu);
 uint64_t cuda_scene_free(struct cuda_scene *scene, uint32_t gpu);
 
-/* Processes that have a card's device node open, NVML's apart. */
+/* Drivers and NVMLs of processes that have a card's device node open. */
 uint32_t cuda_scene_users(struct cuda_scene *scene, uint32_t gpu);
 
 /* The objects of the driver that still exist, and the process that left each

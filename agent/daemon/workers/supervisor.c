@@ -4,8 +4,10 @@
 #include "agent/daemon/workers/supervisor.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +15,7 @@
 
 #include "agent/common/log.h"
 #include "agent/common/numa_bind.h"
+#include "agent/daemon/base/environment.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
@@ -72,6 +75,30 @@ static int open_no_mps(struct gm_supervisor *s)
 	return mkdir(s->no_mps, 0755) == 0 || errno == EEXIST ? 0 : -errno;
 }
 
+/* Workers would take contexts of their own, beside the daemon's clients. */
+static void look_for_mps(const struct gm_supervisor *s)
+{
+	static const char name[] = "CUDA_MPS_PIPE_DIRECTORY=";
+	const char *folder = "/tmp/nvidia-mps";
+	struct gm_environment env;
+	char path[PATH_MAX];
+
+	gm_environment_init(&env);
+	gm_environment_pass(&env, s->d->config->cuda_pass);
+	for (char **at = env.of; *at; at++) {
+		if (strncmp(*at, name, sizeof(name) - 1) == 0)
+			folder = *at + sizeof(name) - 1;
+	}
+	snprintf(path, sizeof(path), "%s/control", folder);
+	if (access(path, F_OK) == 0)
+		return;
+	gm_log(GM_LOG_WARNING, "mps_absent", "path=%s error=%s remedy=%s",
+	       gm_quote(path).text, gm_quote(strerror(errno)).text,
+	       gm_quote("start nvidia-cuda-mps-control -d; the unit's /tmp is "
+			"its own: see mps in gpumapd.conf(5)")
+		       .text);
+}
+
 static int open_worker(struct gm_supervisor *s, uint32_t row)
 {
 	int error = 0;
@@ -125,6 +152,9 @@ int gm_supervisor_start(struct gm_daemon *d)
 		return error;
 	}
 
+	if (d->config->cuda_mps &&
+	    d->config->cuda_enabled != GM_CONFIG_CUDA_OFF)
+		look_for_mps(s);
 	gm_spin_init(&s->spin, NULL,
 		     (uint32_t)gm_idset_count(&d->allowed->cpus));
 	tick(&s->tick);
@@ -268,6 +298,8 @@ void gm_supervisor_what_runs(const struct gm_daemon *d, uint32_t row,
 	const struct gm_worker_process *programs =
 		worker ? gm_worker_groups_running(d->supervisor, row) : NULL;
 
+	gm_why(ret_why, 0, "row %u is not closed yet", row);
+	gm_worker_users_explain_use(d, row, ret_why);
 	if (worker && worker->state == GM_PROCESS_STUCK)
 		gm_why(ret_why, 0,
 		       "process %d of row %u does not end, not even by SIGKILL",
@@ -292,8 +324,6 @@ void gm_supervisor_what_runs(const struct gm_daemon *d, uint32_t row,
 		       "has not finished yet: ask again to wait for it",
 		       (unsigned)programs->group->uid, row,
 		       (int)programs->child.pid);
-	else
-		gm_why(ret_why, 0, "row %u is not closed yet", row);
 }
 
 void gm_supervisor_unbar(struct gm_daemon *d, uint32_t row, uint32_t bars)

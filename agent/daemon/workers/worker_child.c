@@ -26,6 +26,7 @@
 #define BACK_OFF_NS  (100 * MS)    /* after the second early death, times 4 */
 #define BACK_OFF_MAX (30 * SECOND)
 #define LONG_REST    (1 * SECOND) /* from here on a new session is refused */
+#define SOON_NS      (100 * MS)   /* from the last session to a worker's end */
 
 /* ---- the row ----------------------------------------------------------- */
 
@@ -101,6 +102,8 @@ void gm_worker_child_unneeded(struct gm_worker_process *worker)
 				   ? worker->d->config->cuda_idle_ns
 				   : 0;
 
+	if (worker->ends_unneeded && idle_ns > SOON_NS)
+		idle_ns = SOON_NS;
 	if (worker->on_need && worker->state == GM_PROCESS_SERVING)
 		gm_timer_set(worker->d->loop, &worker->idle,
 			     gm_loop_now() + idle_ns);

@@ -104,6 +104,7 @@ static int start_child(struct gm_worker_process *worker, enum gm_exec_part part)
 		return error;
 	worker->is_recovery = part == GM_EXEC_RECOVERY;
 	worker->is_shown = false;
+	worker->has_cards = worker->ends_unneeded = false;
 	worker->drain_requested = worker->is_drained = false;
 	worker->may_leave = worker->leave_sent = false;
 	worker->code = 0;

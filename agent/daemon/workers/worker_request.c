@@ -178,6 +178,9 @@ int gm_worker_requests_ask_all(struct gm_worker_process *worker)
 		if (error)
 			return error;
 		request->state = GM_WORKER_REQUEST_ASKED;
+		if (request->ask == GM_WIRE_JOIN &&
+		    request->join.flags & GM_JOIN_CLIQUE)
+			worker->has_cards = true;
 		gm_user_queue_asked(worker, request->attachment,
 				    is_fetch(request));
 		GM_POINT("worker_request_asked");

@@ -64,6 +64,17 @@ bool gm_worker_users_uses_row(const struct gm_daemon *d, uint32_t row)
 	return is;
 }
 
+void gm_worker_users_explain_use(const struct gm_daemon *d, uint32_t row,
+				 char ret_why[GM_WHY_BYTES])
+{
+	const struct gm_worker_user *user;
+
+	for (unsigned i = 0; (user = user_at(d, i)) != NULL; i++) {
+		if (user->explain_use != NULL)
+			user->explain_use(d, row, ret_why);
+	}
+}
+
 int gm_worker_users_send(struct gm_worker_process *worker)
 {
 	const struct gm_worker_user *user;

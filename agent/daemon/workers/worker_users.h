@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/common/refusal.h"
+
 struct gm_daemon;
 struct gm_worker_process;
 struct gm_wire;
@@ -28,6 +30,9 @@ struct gm_worker_user {
 	bool (*awaits_worker)(const struct gm_worker_process *worker);
 	/* Does another row's worker have the device open for it? */
 	bool (*uses_row)(const struct gm_daemon *d, uint32_t row);
+	/* Which, if there is one, and what the administrator can do. */
+	void (*explain_use)(const struct gm_daemon *d, uint32_t row,
+			    char ret_why[GM_WHY_BYTES]);
 	/* Send what there is to send.  Returns 0, or a negative errno of the
 	 * socket. */
 	int (*say)(struct gm_worker_process *worker);
@@ -52,6 +57,8 @@ bool gm_worker_users_wants_worker(const struct gm_worker_process *worker);
 bool gm_worker_users_keeps_worker(const struct gm_worker_process *worker);
 bool gm_worker_users_awaits_worker(const struct gm_worker_process *worker);
 bool gm_worker_users_uses_row(const struct gm_daemon *d, uint32_t row);
+void gm_worker_users_explain_use(const struct gm_daemon *d, uint32_t row,
+				 char ret_why[GM_WHY_BYTES]);
 int gm_worker_users_send(struct gm_worker_process *worker);
 bool gm_worker_users_on_message(struct gm_worker_process *worker,
 				const struct gm_wire *wire, int fd);

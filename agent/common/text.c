@@ -3,6 +3,8 @@
 
 #include "agent/common/text.h"
 
+#include <string.h>
+
 uint32_t gm_text_decode(const char *text, uint32_t *ret_point)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -60,4 +62,39 @@ void gm_text_make_plain(char *text, size_t n)
 		bytes = 1;
 		text[i] = '?';
 	}
+}
+
+/* The last place before @end where @mark begins, or NULL. */
+static const char *find_last(const char *text, const char *end,
+			     const char *mark)
+{
+	const char *found = NULL;
+
+	for (const char *at = text;
+	     (at = strstr(at, mark)) != NULL && at <= end; at++)
+		found = at;
+	return found;
+}
+
+void gm_text_shorten(char *ret_text, size_t bytes, const char *text)
+{
+	static const char more[] = "...";
+	size_t n = strlen(text);
+	const char *end;
+
+	if (n < bytes) {
+		memcpy(ret_text, text, n + 1);
+		return;
+	}
+	end = find_last(text, text + bytes - 1, ": ");
+	if (end != NULL && end != text) {
+		memcpy(ret_text, text, (size_t)(end - text));
+		ret_text[end - text] = '\0';
+		return;
+	}
+	end = find_last(text, text + bytes - sizeof(more), " ");
+	if (end == NULL)
+		end = text + bytes - sizeof(more);
+	memcpy(ret_text, text, (size_t)(end - text));
+	memcpy(ret_text + (end - text), more, sizeof(more));
 }

@@ -135,7 +135,8 @@ gm_unit_common = \
 	%reldir%/common/lineage.c \
 	%reldir%/common/log.c \
 	%reldir%/common/numa_bind.c \
-	%reldir%/common/running_clock.c
+	%reldir%/common/running_clock.c \
+	%reldir%/common/text.c
 tests_suites_unit_common_SOURCES = $(gm_unit_common)
 tests_suites_unit_common_LDADD = tests/libsupport.la \
 	agent/device/libdevice.la agent/common/libcommon.la $(SECCOMP_LIBS) \

@@ -10,6 +10,7 @@
 
 #include "agent/common/log.h"
 #include "agent/common/node_clock.h"
+#include "agent/common/text.h"
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
@@ -63,7 +64,7 @@ static void enter(struct gm_device *device, uint32_t state, const char *reason,
 	moving->since = gm_node_clock_now();
 	memset(moving->reason, 0, sizeof(moving->reason));
 	if (reason != NULL)
-		snprintf(moving->reason, sizeof(moving->reason), "%s", reason);
+		gm_text_shorten(moving->reason, sizeof(moving->reason), reason);
 }
 
 /* There again, or for the first time: who has a worker waits for it.  A CUDA

@@ -11,6 +11,7 @@
 
 #include "agent/common/log.h"
 #include "agent/common/numa_bind.h"
+#include "agent/common/text.h"
 #include "agent/cuda/nvml.h"
 #include "agent/daemon/account/credit.h"
 #include "agent/daemon/base/events.h"
@@ -134,7 +135,7 @@ static void set_state(struct gm_device *device, const char *text, int code)
 	moving->error = device->present ? 0 : code;
 	memset(moving->reason, 0, sizeof(moving->reason));
 	if (!device->present)
-		snprintf(moving->reason, sizeof(moving->reason), "%s", text);
+		gm_text_shorten(moving->reason, sizeof(moving->reason), text);
 }
 
 static void show_usable(struct gm_daemon *d, struct gm_device *device)
@@ -157,7 +158,7 @@ static void show_unusable(struct gm_daemon *d, struct gm_device *device,
 	uint32_t row = device->facts.row, state = state_of(device->health);
 	char reason[sizeof(moving->reason)];
 
-	snprintf(reason, sizeof(reason), "%s", text);
+	gm_text_shorten(reason, sizeof(reason), text);
 	if (moving->state == state && moving->error == code &&
 	    strcmp(moving->reason, reason) == 0)
 		return;

@@ -483,10 +483,25 @@ static void begin_host(const struct options *o)
 	confine(o->programs ? GM_CONFINE_PROGRAMS : GM_CONFINE_TO_LIST);
 }
 
+/* Before any thread runs.  Without Landlock a card that reaches all memory of
+ * its process has nothing that would hold a program back; doctor says so. */
+static void give_up_files(void)
+{
+	int rc = gm_sandbox_files();
+
+	if (rc == -ENOSYS || rc == -EOPNOTSUPP)
+		gm_log(GM_LOG_WARNING, "landlock_absent", "error=%s",
+		       gm_quote(strerror(-rc)).text);
+	else if (rc < 0)
+		fail("Landlock: %s", strerror(-rc));
+}
+
 static void begin_vendor(const struct options *o)
 {
 	open_ring();
 	become_user(o);
+	if (o->programs)
+		give_up_files();
 	if (o->standby)
 		stand_by(o);
 	take_lock(o);

@@ -4,7 +4,8 @@
 /*
  * Code that the driver compiled is kept, so that the next worker starts without
  * compiling: in a folder of the state directory, or in the one that cache in
- * [cuda] names.  The stand-in keeps a file there.
+ * [cuda] names.  The stand-in keeps a file there.  A worker that runs programs
+ * has none: a program could leave there what another user's worker loads.
  */
 
 #include <sys/stat.h>
@@ -16,17 +17,22 @@ static struct agent agent;
 static struct cuda_scene scene;
 
 /* A worker has compiled its operators. */
-static bool run_a_worker(const char *cuda)
+static bool run_a_worker(const char *cuda, uint32_t flags)
 {
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .flags = flags };
 	struct gpumap *map;
 	struct side side;
 	bool good;
 
-	cuda_scene_agent(&scene, &agent, cuda, "[host]\nenabled = no\n");
+	cuda_scene_agent(&scene, &agent, cuda,
+			 "[host]\nenabled = no\n"
+			 "[programs]\npolicy = any\n");
 	if (!OK(agent_start(&agent)))
 		return false;
 	map = story_attach(&agent);
-	good = OK(map) && OK(open_side(map, &side, 0)) && OK(works(&side, 1));
+	good = OK(map) && OK(open_side_opts(map, &side, 0, &opts)) &&
+	       OK(works(&side, 1));
 	if (good)
 		close_side(&side);
 	story_finish(&agent, map);
@@ -38,7 +44,7 @@ static void it_is_in_the_state_directory(void)
 	char path[256];
 	struct stat st;
 
-	if (!run_a_worker(""))
+	if (!run_a_worker("", 0))
 		return;
 	snprintf(path, sizeof(path), "%s/cuda-cache", agent.state);
 	EQ(stat(path, &st), 0);
@@ -48,6 +54,18 @@ static void it_is_in_the_state_directory(void)
 	EQ(stat(path, &st), 0);
 	OK(geteuid() != 0 || st.st_uid != 0);
 	unlink(path);
+}
+
+static void programs_have_none(void)
+{
+	char path[256];
+	struct stat st;
+
+	if (!run_a_worker("", GPUMAP_SESSION_PROGRAMS))
+		return;
+	OK(agent_logged(&agent, "programs_of="));
+	snprintf(path, sizeof(path), "%s/cuda-cache/index", agent.state);
+	EQ(stat(path, &st), -1);
 }
 
 static void the_administrator_may_name_another(void)
@@ -60,7 +78,7 @@ static void the_administrator_may_name_another(void)
 	snprintf(text, sizeof(text), "cache = %s\n", folder);
 	EQ(mkdir(folder, 0755), 0);
 	EQ(chmod(folder, 0777), 0);
-	if (run_a_worker(text)) {
+	if (run_a_worker(text, 0)) {
 		EQ(stat(index, &st), 0);
 		snprintf(path, sizeof(path), "%s/cuda-cache/index",
 			 agent.state);
@@ -75,6 +93,7 @@ TAP_CASE()
 	if (!cuda_scene_make(&scene, "mixed.yaml", NULL))
 		return tap_done();
 	it_is_in_the_state_directory();
+	programs_have_none();
 	the_administrator_may_name_another();
 	agent_remove(&agent);
 	cuda_scene_end(&scene);

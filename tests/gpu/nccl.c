@@ -169,6 +169,10 @@ TAP_CASE_ARGS(argc, argv)
 		{ "NCCL_CUMEM_ENABLE", "1" },
 		{ "NCCL_NET_PLUGIN", "none" },
 		{ "NCCL_TUNER_PLUGIN", "none" },
+		{ "NCCL_ENV_PLUGIN", "none" },
+		{ "NCCL_PROFILER_PLUGIN", "none" },
+		{ "NCCL_GIN_PLUGIN", "none" },
+		{ "NCCL_RMA_PLUGIN", "none" },
 	};
 
 	gpu_agent_go_under(argv);

@@ -7,10 +7,16 @@
 
 bool open_side(struct gpumap *map, struct side *s, uint32_t row)
 {
+	return open_side_opts(map, s, row, NULL);
+}
+
+bool open_side_opts(struct gpumap *map, struct side *s, uint32_t row,
+		    const struct gpumap_session_opts *opts)
+{
 	void *src, *dst;
 
 	*s = (struct side){ .row = row };
-	if (gpumap_session_open(map, NULL, &s->session) != 0)
+	if (gpumap_session_open(map, opts, &s->session) != 0)
 		return false;
 	if (gpumap_alloc(s->session, row, JOBS * ELEMENTS * 4, &src) == 0 &&
 	    gpumap_alloc(s->session, row, JOBS * ELEMENTS * 4, &dst) == 0) {

@@ -21,6 +21,8 @@ struct side {
 /* ---- jobs that prove what they did --------------------------------------- */
 
 bool open_side(struct gpumap *map, struct side *s, uint32_t row);
+bool open_side_opts(struct gpumap *map, struct side *s, uint32_t row,
+		    const struct gpumap_session_opts *opts);
 void close_side(struct side *s);
 
 /* dst = 3 * src: each is a launch. */

@@ -81,6 +81,10 @@ static inline void check_nccl(void)
 		{ "NCCL_CUMEM_ENABLE", "1" },
 		{ "NCCL_NET_PLUGIN", "none" },
 		{ "NCCL_TUNER_PLUGIN", "none" },
+		{ "NCCL_ENV_PLUGIN", "none" },
+		{ "NCCL_PROFILER_PLUGIN", "none" },
+		{ "NCCL_GIN_PLUGIN", "none" },
+		{ "NCCL_RMA_PLUGIN", "none" },
 	};
 	const int n = sizeof(told) / sizeof(told[0]);
 	extern char **environ;
@@ -102,7 +106,7 @@ static inline void check_environment(void)
 
 	want_variable("CUDA_VISIBLE_DEVICES", ID);
 	want_variable("CUDA_DEVICE_MAX_CONNECTIONS", "32");
-	want_variable("CUDA_MODULE_LOADING", "EAGER");
+	want_variable("CUDA_MODULE_LOADING", "LAZY");
 	want_variable("CUDA_CACHE_PATH", "/var/cache/gpumap");
 	want_variable("CUDA_MPS_PIPE_DIRECTORY", NULL);
 	want_variable("KEEPER_PLAY", NULL);

@@ -130,19 +130,24 @@ static void add_card(const struct gm_worker_process *worker,
 /*
  * The card by its identity and not by a number, which is another one in another
  * order.  As many queues as the driver can have, for lanes must not wait for
- * each other; programs loaded with their module, not under the first job.
+ * each other.  Code is loaded when its function is asked for: gpumap's and
+ * clients' before the first job, and of libnccl's some hundred MiB that alone
+ * which is used.  What a program can write, no other worker may load: programs
+ * have no cache of compiled code.
  */
 static int make_environment(const struct gm_worker_process *worker,
 			    struct launch *l)
 {
 	const struct gm_daemon *d = worker->d;
 	const struct gm_config *config = d->config;
+	bool programs = worker->group->runs_programs;
 	bool nccl = has_nccl(worker);
 	const char *const told[][2] = {
 		{ "CUDA_VISIBLE_DEVICES", d->devices->of[worker->row]->id },
 		{ "CUDA_DEVICE_MAX_CONNECTIONS", "32" },
-		{ "CUDA_MODULE_LOADING", "EAGER" },
-		{ "CUDA_CACHE_PATH", config->cuda_cache },
+		{ "CUDA_MODULE_LOADING", "LAZY" },
+		{ "CUDA_CACHE_PATH", programs ? NULL : config->cuda_cache },
+		{ "CUDA_CACHE_DISABLE", programs ? "1" : NULL },
 		{ "CUDA_MPS_PIPE_DIRECTORY",
 		  config->cuda_mps ? NULL : d->supervisor->no_mps },
 		/* No worker is on another node. */
@@ -157,6 +162,10 @@ static int make_environment(const struct gm_worker_process *worker,
 		/* Libraries that the administrator has not named here. */
 		{ "NCCL_NET_PLUGIN", nccl ? "none" : NULL },
 		{ "NCCL_TUNER_PLUGIN", nccl ? "none" : NULL },
+		{ "NCCL_ENV_PLUGIN", nccl ? "none" : NULL },
+		{ "NCCL_PROFILER_PLUGIN", nccl ? "none" : NULL },
+		{ "NCCL_GIN_PLUGIN", nccl ? "none" : NULL },
+		{ "NCCL_RMA_PLUGIN", nccl ? "none" : NULL },
 	};
 	int error = 0;
 

@@ -4,12 +4,15 @@
 #include "agent/worker/control/sandbox.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
+#include <linux/landlock.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <seccomp.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -214,6 +217,50 @@ int gm_sandbox_user(uid_t uid, gid_t gid)
 	if (uid != 0 && (setresuid(-1, 0, -1) == 0 || geteuid() != uid))
 		return -EPERM;
 	return 0;
+}
+
+/* Of the first version, which every Landlock knows.  Nodes of devices are never
+ * made. */
+#define WRITES                                                            \
+	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE | \
+	 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_DIR |      \
+	 LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_FIFO |   \
+	 LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_SYM |     \
+	 LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK)
+#define WRITES_OF_DEV                                                     \
+	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE | \
+	 LANDLOCK_ACCESS_FS_MAKE_REG)
+
+static int restrict_files(int rules, int dev)
+{
+	const struct landlock_path_beneath_attr below_dev = {
+		.allowed_access = WRITES_OF_DEV, .parent_fd = dev
+	};
+
+	if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH,
+		    &below_dev, 0) < 0 ||
+	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    syscall(SYS_landlock_restrict_self, rules, 0) < 0)
+		return -errno;
+	return 0;
+}
+
+int gm_sandbox_files(void)
+{
+	const struct landlock_ruleset_attr writes = { .handled_access_fs =
+							      WRITES };
+	int rules = (int)syscall(SYS_landlock_create_ruleset, &writes,
+				 sizeof(writes), 0);
+	int dev, rc = -errno;
+
+	if (rules < 0)
+		return rc;
+	dev = open("/dev", O_PATH | O_CLOEXEC);
+	rc = dev < 0 ? -errno : restrict_files(rules, dev);
+	if (dev >= 0)
+		close(dev);
+	close(rules);
+	return rc;
 }
 
 static bool is_family_left(enum gm_confine_how how, int family)

@@ -14,8 +14,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -239,6 +241,94 @@ static int end_of(enum gm_confine_how how, int (*play)(void))
 				   : WEXITSTATUS(status);
 }
 
+/* ---- files --------------------------------------------------------------- */
+
+static char folder[64]; /* with a file "there" */
+
+static int is_open(const char *path, int flags)
+{
+	int fd = open(path, flags | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+static void *write_in_a_thread(void *wrong)
+{
+	*(int *)wrong = is_open("there", O_WRONLY);
+	return NULL;
+}
+
+static int nothing_is_written(void)
+{
+	pthread_t thread;
+	int wrong = 1;
+
+	if (chdir(folder) != 0 || !is_open("there", O_RDONLY) ||
+	    is_open("there", O_WRONLY) || is_open("new", O_CREAT | O_WRONLY) ||
+	    !refused(unlink("there"), EACCES) ||
+	    !refused(rename("there", "here"), EACCES) ||
+	    !refused(link("there", "too"), EACCES) ||
+	    !refused(mkdir("more", 0700), EACCES) ||
+	    !refused(symlink("there", "by"), EACCES))
+		return 1;
+	return pthread_create(&thread, NULL, write_in_a_thread, &wrong) != 0 ||
+	       pthread_join(thread, NULL) != 0 || wrong;
+}
+
+/* What a driver needs. */
+static int devices_are_used(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/dev/shm/gpumap-test.%d", (int)getpid());
+	return !is_open("/dev/null", O_RDWR) ||
+	       !is_open(path, O_CREAT | O_RDWR) || unlink(path) != 0;
+}
+
+/* As end_of(), of a process that has given up its files.  98: this kernel cannot
+ * take them away. */
+static int end_without_files(int (*play)(void))
+{
+	int status = -1;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		int rc = gm_sandbox_files();
+
+		_exit(rc == -ENOSYS || rc == -EOPNOTSUPP ? 98
+		      : rc < 0                           ? 97
+							 : play());
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
+}
+
+static void files_are_given_up(void)
+{
+	char path[80];
+	int status;
+
+	snprintf(folder, sizeof(folder), "/tmp/gpumap-sandbox.%d",
+		 (int)getpid());
+	snprintf(path, sizeof(path), "%s/there", folder);
+	if (!EQ(mkdir(folder, 0700), 0) ||
+	    !OK(is_open(path, O_CREAT | O_WRONLY)))
+		return;
+	status = end_without_files(nothing_is_written);
+	if (status == 98) {
+		LACK("landlock", 2, "this kernel has no Landlock");
+	} else {
+		EQ(status, 0);
+		EQ(end_without_files(devices_are_used), 0);
+	}
+	unlink(path);
+	EQ(rmdir(folder), 0);
+}
+
 static void the_real_nccl_starts(void)
 {
 	void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
@@ -257,6 +347,7 @@ static void the_real_nccl_starts(void)
 
 TAP_CASE()
 {
+	files_are_given_up();
 	if (!CONFINES) {
 		SKIP(1, "this build keeps its system calls");
 		return tap_done();

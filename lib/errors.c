@@ -50,8 +50,9 @@ static const struct {
 	  "nodes share cannot be reached" },
 	{ -EINPROGRESS, "a call of NCCL's is not over yet" },
 	{ -EINVAL, "an argument was refused" },
-	{ -EIO, "the worker of the row died before the job ended, or the "
-		"agent's disk failed" },
+	{ -EIO, "the worker of the row died before the job ended; or NCCL "
+		"refused a collective, and the log says why; or the agent's "
+		"disk failed" },
 	{ -EKEYREJECTED, "what has this name has another fingerprint" },
 	{ -EMFILE, "this process has no descriptor left" },
 	{ -EMSGSIZE, "the request is larger than this kernel lets through a "

@@ -166,10 +166,12 @@ static const struct {
 				      "nvidia-smi nvlink -e, reset the card" },
 	{ GM_CU_OPERATING_SYSTEM,
 	  "a system call of the driver failed: see its limits on memory and "
-	  "files, and whether /dev/nvidia-uvm may be opened" },
+	  "files, and whether /dev/nvidia-uvm may be opened: nvidia-modprobe "
+	  "-c0 -u, then systemctl daemon-reload" },
 	{ GM_CU_SYSTEM_NOT_READY,
 	  "start the fabric manager of the driver's version: systemctl start "
-	  "nvidia-fabricmanager" },
+	  "nvidia-fabricmanager; in confidential computing: nvidia-smi "
+	  "conf-compute -srs 1" },
 	{ GM_CU_SYSTEM_DRIVER_MISMATCH,
 	  "libcuda and the kernel's driver are of different versions: reboot "
 	  "after an upgrade, and take CUDA's compat folder out of the search" },
@@ -188,7 +190,8 @@ static const struct {
 	  "end other clients of the MPS server" },
 	{ GM_CU_UNKNOWN,
 	  "see dmesg for NVRM; after a suspend, or without /dev/nvidia-uvm, "
-	  "reload nvidia-uvm: nvidia-modprobe -c0 -u" },
+	  "reload nvidia-uvm: nvidia-modprobe -c0 -u, then systemctl "
+	  "daemon-reload" },
 };
 
 static const struct known *find(gm_cu_result result)

@@ -258,8 +258,10 @@ static void find_abilities(struct gm_cuda *cuda)
 		attribute(cuda, GM_CU_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
 		attribute(cuda,
 			  GM_CU_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+	/* Where the driver registers none, its own memory of the host moves as
+	 * managed memory does (confidential computing), at each look. */
 	cuda->can_write_words =
-		gm_driver_has(cu, GM_DRIVER_MEMOPS) &&
+		cuda->can_register && gm_driver_has(cu, GM_DRIVER_MEMOPS) &&
 		attribute(cuda, GM_CU_CAN_USE_64_BIT_STREAM_MEM_OPS);
 }
 

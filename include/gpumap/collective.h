@@ -247,8 +247,9 @@ struct gpumap_collective {
  *			may write to its rank's recv until gpumap_comm_close()
  *			returns
  *	-ECANCELED	by gpumap_cancel(), on any of the rows, begun or not
- *	-EIO		the worker of a rank ended; or the communicator was
- *			closed; or as a job
+ *	-EIO		the worker of a rank ended; or NCCL refused, and
+ *			nccl_failed in the agent's log says why; or the
+ *			communicator was closed; or as a job
  *	-ESTALE		the communicator had been broken before
  *	-ENODEV, -ECONNRESET	as a job
  *

@@ -167,9 +167,11 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 		return fake_leave(result);
 	if (!count || count >= OPS_MAX || !ops || flags)
 		return fake_leave(CUDA_ERROR_INVALID_VALUE);
-	if (fake_attribute(ctx->dev,
-			   CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) ==
-	    0)
+	if (!fake_attribute(
+		    ctx->dev,
+		    CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) ||
+	    !fake_attribute(ctx->dev,
+			    CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED))
 		return fake_leave(CUDA_ERROR_NOT_SUPPORTED);
 	for (unsigned int i = 0; i < count && !result; i++)
 		result = check(s->ctx, &ops[i]);

@@ -48,6 +48,14 @@ static int works(void)
 	return end(0);
 }
 
+/* No word of a lane is in memory that moves. */
+static int ends_are_events(void)
+{
+	WANT(bench_open(&b, NULL) == 0);
+	WANT(((const struct gm_cuda *)(const void *)b.dev)->words == NULL);
+	return end(0);
+}
+
 /* A session's memory without pages, of which few are touched. */
 static char *map_much(uint64_t bytes)
 {
@@ -620,6 +628,8 @@ static const struct scene_part parts[] = {
 	{ "works", "attribute 99 is 0", works },
 	{ "works", "attribute 99 is 0; attribute 122 is 0", works },
 	{ "works", "attribute 91 is 0", works },
+	{ "ends_are_events", "attribute 99 is 0", ends_are_events },
+	{ "ends_are_events", "attribute 122 is 0", ends_are_events },
 	{ "works", "symbol missing cuStreamBatchMemOp", works },
 	{ "works", "symbol missing cuMemHostRegister", works },
 	{ "works", "symbol missing cuMemcpyBatchAsync", works },

@@ -4,35 +4,25 @@
 #include "tests/contract/contract.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/stand_in.h"
+
 struct contract_cu cu;
 
-/* Run ourselves under $CONTRACT_UNDER, once. */
-static void go_under(char **argv)
+void *contract_open(const char *name)
 {
-	const char *under = getenv("CONTRACT_UNDER");
-	char *words[16], *rest = NULL, *text;
-	int n = 0;
+	const char *folder = getenv("GM_CUDA_LIBRARY");
+	char path[PATH_MAX];
 
-	if (!under || !*under)
-		return;
-	text = strdup(under);
-	for (char *word = strtok_r(text, " ", &rest); word && n < 12;
-	     word = strtok_r(NULL, " ", &rest))
-		words[n++] = word;
-	for (; *argv && n < 15; argv++)
-		words[n++] = *argv;
-	words[n] = NULL;
-	unsetenv("CONTRACT_UNDER");
-	setenv("GPUMAP_REQUIRE", "cuda", 1);
-	execvp(words[0], words);
-	perror(words[0]);
-	exit(1);
+	snprintf(path, sizeof(path), "%s%s%s", folder ? folder : "",
+		 folder ? "/" : "", name);
+	return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
 static void load(void *library)
@@ -60,9 +50,9 @@ const char *contract_load(char **argv)
 {
 	void *library;
 
-	go_under(argv);
+	stand_in_exec(argv);
 	/* A thread of the driver's may outlive main: it stays loaded. */
-	library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	library = contract_open("libcuda.so.1");
 	if (!library)
 		return dlerror();
 	load(library);

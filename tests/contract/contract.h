@@ -6,9 +6,10 @@
  *
  * The tests reach the driver as programs do: libcuda.so.1 by its soname, each
  * call through cuGetProcAddress under the CUDA version of its form.  They run
- * unchanged on a card and on a machine that is not there: $CONTRACT_UNDER,
- * where set, is a command that gives them one, and they run themselves under
- * it.  A test that needs more than the machine has is skipped with the reason.
+ * unchanged on a card, on a driver of another kind in the folder
+ * $GM_CUDA_LIBRARY, and on a machine that is not there: $CONTRACT_UNDER, where
+ * set, is a command that gives them one, and they run themselves under it.  A
+ * test that needs more than the machine has is skipped with the reason.
  */
 #ifndef GM_TEST_CONTRACT_CONTRACT_H
 #define GM_TEST_CONTRACT_CONTRACT_H
@@ -24,6 +25,9 @@ struct contract_cu {
 
 /* The driver.  A call that it lacks is NULL. */
 extern struct contract_cu cu;
+
+/* dlopen() a library of the driver's, from $GM_CUDA_LIBRARY where that is set. */
+void *contract_open(const char *name);
 
 /* Load it.  NULL, or what there is not. */
 const char *contract_load(char **argv);

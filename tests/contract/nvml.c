@@ -24,7 +24,7 @@ static struct {
 
 static bool load(void)
 {
-	void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	void *library = contract_open("libnvidia-ml.so.1");
 
 	if (!library) {
 		LACK("nvml", 1, "no libnvidia-ml.so.1");

@@ -166,7 +166,7 @@ TAP_CASE_ARGS(argc, argv)
 	int rc;
 
 	stand_in_exec(argv);
-	rc = gm_driver_open(NULL, &cu, why);
+	rc = gm_driver_open(getenv("GM_CUDA_LIBRARY"), &cu, why);
 	if (rc == -ENOENT) {
 		LACK("cuda", 1, why);
 		return tap_done();

@@ -125,6 +125,7 @@ static void driver_attributes(void)
 	ATTRIBUTE(COMPUTE_CAPABILITY_MAJOR);
 	ATTRIBUTE(COMPUTE_CAPABILITY_MINOR);
 	ATTRIBUTE(STREAM_PRIORITIES_SUPPORTED);
+	ATTRIBUTE(PAGEABLE_MEMORY_ACCESS);
 	ATTRIBUTE(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
 	ATTRIBUTE(HOST_REGISTER_SUPPORTED);
 	ATTRIBUTE(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
@@ -441,6 +442,26 @@ static void nvml_answers(void)
 	OF(gpu_instance, gpuInstanceId);
 	OF(compute_instance, computeInstanceId);
 #undef OF
+#define OF(ours, theirs) \
+	MEMBER(struct gm_nvml_process, ours, nvmlProcessInfo_t, theirs)
+	SIZE(struct gm_nvml_process, nvmlProcessInfo_t);
+	OF(pid, pid);
+	OF(bytes, usedGpuMemory);
+	OF(gpu_instance, gpuInstanceId);
+	OF(compute_instance, computeInstanceId);
+#undef OF
+}
+
+/* The struct behind nvmlProcessInfo_t has another tag in each version of the
+ * header, and a signature is compared by tags: here by our own. */
+static void nvml_processes(void)
+{
+	typedef nvmlReturn_t processes(nvmlDevice_t, unsigned int *,
+				       nvmlProcessInfo_t *);
+
+	OK(__builtin_types_compatible_p(
+		processes,
+		__typeof__(nvmlDeviceGetComputeRunningProcesses_v3)));
 }
 
 #define gm_nvml_pci         nvmlPciInfo_st
@@ -455,6 +476,10 @@ static void nvml_answers(void)
 /* An older header has none to compare with. */
 nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned int *node);
 #endif
+
+gm_nvml_result list_processes(struct nvmlDevice_st *dev, unsigned int *n,
+			      struct gm_nvml_process *ret_processes);
+#define nvmlDeviceGetComputeRunningProcesses_v3 list_processes
 
 static void nvml_signatures(void)
 {
@@ -481,6 +506,7 @@ TAP_CASE()
 	nvml_flags();
 	nvml_structs();
 	nvml_answers();
+	nvml_processes();
 	nvml_signatures();
 #else
 	SKIP(1, "NVML: no nvml.h");

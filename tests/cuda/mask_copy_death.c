@@ -12,12 +12,6 @@
 static struct mask_cards m;
 static char ticket[96];
 
-#ifdef GM_TESTPOINTS
-#define POINTS 1
-#else
-#define POINTS 0
-#endif
-
 /* One worker does that, once it has copied one.  Both run by then: the first
  * that does has the mask uploaded. */
 static bool start(const char *action)
@@ -184,7 +178,7 @@ static void whom_it_was_copied_from_dies(void)
 
 TAP_CASE()
 {
-	if (!POINTS || geteuid() != 0) {
+	if (!tap_has_points() || geteuid() != 0) {
 		SKIP(1, "needs --enable-testpoints, and root");
 		return tap_done();
 	}

@@ -228,12 +228,6 @@ static void agents_die(void)
 
 /* ---- at a point ---------------------------------------------------------- */
 
-#ifdef GM_TESTPOINTS
-#define POINTS 1
-#else
-#define POINTS 0
-#endif
-
 static bool start(const char *worker)
 {
 	char text[128];
@@ -308,7 +302,7 @@ TAP_CASE()
 		a_card_is_not_overfilled();
 		workers_die();
 		agents_die();
-		if (POINTS && geteuid() == 0)
+		if (tap_has_points() && geteuid() == 0)
 			every_point_is_survived();
 		else
 			SKIP(1, "needs --enable-testpoints, and root");

@@ -15,12 +15,6 @@
 #include "agent/mask/mask.h"
 #include "tests/support/story.h"
 
-#ifdef GM_TESTPOINTS
-#define POINTS 1
-#else
-#define POINTS 0
-#endif
-
 #define MOST 16u /* spans beside the header, of 1M */
 
 static struct agent agent;
@@ -206,7 +200,7 @@ TAP_CASE()
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&
 	    EQ(publish("old", 3, 64), 0)) {
 		any_moment_is_survived();
-		if (POINTS)
+		if (tap_has_points())
 			every_point_is_survived();
 		else
 			SKIP(1, "needs --enable-testpoints");

@@ -16,12 +16,6 @@
 #include "tests/support/raw.h"
 #include "tests/support/story.h"
 
-#ifdef GM_TESTPOINTS
-#define POINTS 1
-#else
-#define POINTS 0
-#endif
-
 #define WAITERS 600u /* more than twice GM_SEGMENT_WAKES */
 
 static struct agent agent;
@@ -283,7 +277,7 @@ TAP_CASE()
 		records_are_checked();
 		all_of_many_are_told();
 		a_death_is_told();
-		if (POINTS)
+		if (tap_has_points())
 			a_death_in_the_middle_is_told();
 		else
 			SKIP(1, "needs --enable-testpoints");

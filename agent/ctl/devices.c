@@ -32,7 +32,8 @@ static json_t *pci_address(const struct gpumap_device *d)
 	return gm_device_pci(d, text) ? json_string(text) : json_null();
 }
 
-/* "550.163", or null; a step of a minor number is CUDA's 10 or the driver's 1. */
+/* "550.163", or null.  A minor number is a step of 10 in CUDA's, and of 1 in
+ * the driver's. */
 static json_t *version(uint32_t number, uint32_t step)
 {
 	if (number == 0)

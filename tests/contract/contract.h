@@ -26,7 +26,7 @@ struct contract_cu {
 /* The driver.  A call that it lacks is NULL. */
 extern struct contract_cu cu;
 
-/* dlopen() a library of the driver's, from $GM_CUDA_LIBRARY where that is set. */
+/* dlopen() a library of the driver, in $GM_CUDA_LIBRARY if that is set. */
 void *contract_open(const char *name);
 
 /* Load it.  NULL, or what there is not. */

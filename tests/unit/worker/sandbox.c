@@ -287,8 +287,8 @@ static int devices_are_used(void)
 	       !is_open(path, O_CREAT | O_RDWR) || unlink(path) != 0;
 }
 
-/* As end_of(), of a process that has given up its files.  98: this kernel cannot
- * take them away. */
+/* As end_of(), of a process that has given up its files.  98: this kernel
+ * cannot take them away. */
 static int end_without_files(int (*play)(void))
 {
 	int status = -1;

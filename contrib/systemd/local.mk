@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 
 # contrib/systemd: units of the agent, the user of its workers, and folders.
-EXTRA_DIST += %reldir%/boot-vm %reldir%/check-guest %reldir%/check-vm \
+EXTRA_DIST += %reldir%/71-gpumap.rules %reldir%/boot-vm %reldir%/check-guest %reldir%/check-vm \
 	%reldir%/gpumap-exporter.service.in \
 	%reldir%/gpumap-sync.service.in \
 	%reldir%/gpumapd.service.in %reldir%/gpumapd.socket \
@@ -15,6 +15,8 @@ unit_DATA = %reldir%/gpumapd.service %reldir%/gpumapd.socket \
 	%reldir%/gpumap-sync.service
 sysusersdir = $(prefix)/lib/sysusers.d
 sysusers_DATA = %reldir%/sysusers.d/gpumap.conf
+udevdir = $(prefix)/lib/udev/rules.d
+udev_DATA = %reldir%/71-gpumap.rules
 tmpfilesdir = $(prefix)/lib/tmpfiles.d
 tmpfiles_DATA = %reldir%/tmpfiles.d/gpumap.conf
 CLEANFILES += %reldir%/gpumapd.service %reldir%/gpumap-sync.service

@@ -345,8 +345,8 @@ enum gpumap_device_state {
 #define GPUMAP_DEVICE_MAIN_MEMORY (UINT32_C(1) << 6)
 /* The row takes no new sessions and no plans: gpumap_device_cordon(). */
 #define GPUMAP_DEVICE_CORDONED (UINT32_C(1) << 7)
-/* What runs on it reaches all memory of its process by address, not only what
- * the driver was told of: HMM or ATS, attribute 88 of CUDA's.  A client's
+/* Device code reaches all memory of its process by address, and not only that
+ * which the driver was told of: HMM or ATS, attribute 88 of CUDA's.  A client's
  * program can so read and write its worker. */
 #define GPUMAP_DEVICE_PAGEABLE (UINT32_C(1) << 8)
 

@@ -85,7 +85,7 @@ static int ask_others(CUresult error)
 	return others;
 }
 
-/* Of a process that is not lost. */
+/* The process is not lost. */
 static bool tear_down(void)
 {
 	return !cu.cuStreamDestroy_v2(stream) && !cu.cuModuleUnload(module) &&

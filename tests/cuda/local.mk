@@ -26,6 +26,7 @@ gm_cuda = \
 	%reldir%/mask_replicas.c \
 	%reldir%/mask_superseded.c \
 	%reldir%/mig_reuse.c \
+	%reldir%/mps.c \
 	%reldir%/nccl.c \
 	%reldir%/nccl_api.c \
 	%reldir%/nccl_api_republish.c \

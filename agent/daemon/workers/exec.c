@@ -132,8 +132,8 @@ static void add_card(const struct gm_worker_process *worker,
  * order.  As many queues as the driver can have, for lanes must not wait for
  * each other.  Code is loaded when its function is asked for: gpumap's and
  * clients' before the first job, and of libnccl's some hundred MiB that alone
- * which is used.  What a program can write, no other worker may load: programs
- * have no cache of compiled code.
+ * which is used.  No worker may load code that another user's program can have
+ * written: programs have no cache of compiled code.
  */
 static int make_environment(const struct gm_worker_process *worker,
 			    struct launch *l)

@@ -219,8 +219,7 @@ int gm_sandbox_user(uid_t uid, gid_t gid)
 	return 0;
 }
 
-/* Of the first version, which every Landlock knows.  Nodes of devices are never
- * made. */
+/* Every version of Landlock knows these.  No node of a device is made. */
 #define WRITES                                                            \
 	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE | \
 	 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_DIR |      \

@@ -277,7 +277,7 @@ static int nothing_is_written(void)
 	       pthread_join(thread, NULL) != 0 || wrong;
 }
 
-/* What a driver needs. */
+/* A driver needs them. */
 static int devices_are_used(void)
 {
 	char path[64];

@@ -87,6 +87,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/meshes/arrange.c %reldir%/meshes/arrange.h \
 	%reldir%/meshes/cliques.c %reldir%/meshes/cliques.h \
 	%reldir%/meshes/comms.c %reldir%/meshes/comms.h \
+	%reldir%/meshes/open_cards.c %reldir%/meshes/open_cards.h \
 	%reldir%/meshes/epochs.c %reldir%/meshes/epochs.h \
 	%reldir%/meshes/publish.c %reldir%/meshes/publish.h \
 	%reldir%/meshes/rendezvous.c %reldir%/meshes/rendezvous.h \

@@ -23,8 +23,8 @@
 #include "agent/daemon/masks/replica_loans.h"
 #include "agent/daemon/masks/republish.h"
 #include "agent/daemon/masks/state.h"
-#include "agent/daemon/meshes/cliques.h"
 #include "agent/daemon/meshes/epochs.h"
+#include "agent/daemon/meshes/open_cards.h"
 #include "agent/daemon/meshes/rendezvous.h"
 #include "agent/daemon/meshes/state.h"
 #include "agent/daemon/segment/directory.h"
@@ -171,7 +171,7 @@ static const struct gm_events events = {
 };
 
 static const struct gm_worker_user *const worker_users[] = {
-	&gm_peer_worker_user, &gm_clique_worker_user, &gm_mask_worker_user,
+	&gm_peer_worker_user, &gm_open_cards_worker_user, &gm_mask_worker_user,
 	&gm_share_worker_user, NULL
 };
 

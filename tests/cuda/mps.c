@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A daemon of MPS that workers may join is looked for where the driver will: the
- * log says when it is not there, for workers take contexts of their own then.
+ * A daemon of MPS that workers may join is looked for where the driver will:
+ * the log says when it is not there, for workers have contexts of their own
+ * then.
  */
 
 #include <fcntl.h>

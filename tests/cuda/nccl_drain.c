@@ -208,12 +208,25 @@ static void nobody_waits_for_who_cannot_come(void)
 
 /* ---- when it is closed --------------------------------------------------- */
 
+/* Ask until it is. */
+static void is_drained_at_last(uint32_t row)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	int status;
+
+	do
+		status = gpumap_device_drain(map, row);
+	while (status == -ETIMEDOUT && story_now() < until);
+	EQ(status, 0);
+	EQ(nccl_users(row), 0);
+}
+
 /* Not before the workers of the other cards have ended, which have it open for
  * as long as they have sessions. */
 static void a_card_is_closed_by_all(void)
 {
+	struct nccl_drain drain;
 	struct ranks g;
-	int status;
 
 	if (!nccl_prepare("", "nccl = yes\n",
 			  "[agent]\ndrain-row = 1s\n[host]\nrows = 1\n") ||
@@ -221,23 +234,54 @@ static void a_card_is_closed_by_all(void)
 		return;
 	nccl_is_well(&g);
 	nccl_close(&g);
-	OK(nccl_users(1) > 1);
+	EQ(nccl_openers(1), 4);
+	if (!nccl_drain_begin(1, &drain))
+		return;
+	nccl_is_left(1);
+	EQ(nccl_openers(1), 3);
 	EQ(gpumap_device_drain(map, 1), -ETIMEDOUT);
-	OK(strstr(gpumap_refusal(map), "has every card open, by NCCL") != NULL);
-	EQ(story_device(map, 1).worker_pid, 0);
-	OK(nccl_users(1) > 0);
-
+	OK(strstr(gpumap_refusal(map), "has every card open, by NCCL, until "
+				       "its sessions end") != NULL);
+	EQ(nccl_openers(1), 3);
 	nccl_leave_session();
-	do
-		status = gpumap_device_drain(map, 1);
-	while (status == -ETIMEDOUT);
-	EQ(status, 0);
-	EQ(nccl_users(1), 0);
+	EQ(nccl_drain_end(&drain), -ETIMEDOUT);
+	is_drained_at_last(1);
 
 	EQ(gpumap_device_undrain(map, 1), 0);
 	if (nccl_open_session() && nccl_open(session, "cards", 10 * MIB, &g)) {
 		nccl_is_well(&g);
 		nccl_close(&g);
+	}
+	nccl_end();
+}
+
+/* The row has no worker, and so has that of a card that is split. */
+static void so_is_one_that_was_never_of_use(void)
+{
+	uint32_t rows[4], n = 0, bad = 4;
+	struct ranks g;
+
+	if (!nccl_prepare("", "nccl = yes\n",
+			  "[agent]\ndrain-row = 1s\n[host]\nrows = 1\n") ||
+	    !cuda_scene_add(&stage_scene, "row 1: exclusive process") ||
+	    !nccl_start_agent())
+		return;
+	for (uint32_t r = 0; r < 4; r++) {
+		if (story_device(map, r).state == GPUMAP_DEVICE_FAILED)
+			bad = r;
+		else
+			rows[n++] = r;
+	}
+	EQ(n, 3);
+	EQ(collective_mesh_of(map, "m", rows, 2), 0);
+	if (OK(bad < 4) && nccl_open(session, "m", 10 * MIB, &g)) {
+		nccl_is_well(&g);
+		nccl_close(&g);
+		EQ(nccl_openers(bad), 2);
+		EQ(gpumap_device_drain(map, bad), -ETIMEDOUT);
+		OK(strstr(gpumap_refusal(map), "by NCCL") != NULL);
+		nccl_leave_session();
+		is_drained_at_last(bad);
 	}
 	nccl_end();
 }
@@ -251,6 +295,7 @@ TAP_CASE()
 	who_waits_is_not_ended();
 	for_as_long_as_they_may_meet();
 	a_card_is_closed_by_all();
+	so_is_one_that_was_never_of_use();
 	stage_end(&agent);
 	return tap_done();
 }

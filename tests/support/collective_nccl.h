@@ -236,6 +236,29 @@ static inline void nccl_is_left(uint32_t row)
 	EQ(story_device(map, row).worker_pid, 0);
 }
 
+/* Workers whose NVML, which is NCCL's, has the card of a row open. */
+static inline uint32_t nccl_openers(uint32_t row)
+{
+	struct gpumap_device device = story_device(map, row);
+	uint32_t gpu = cuda_scene_gpu(&stage_scene, &device), n = 0;
+	struct fake_hardware *hw = &stage_scene.hw;
+
+	fake_lock(hw);
+	fake_sweep(hw);
+	for (uint32_t r = 0; r < 4; r++) {
+		pid_t worker = (pid_t)story_device(map, r).worker_pid;
+
+		for (uint32_t i = 0; i < FAKE_PROCESSES && worker > 0; i++) {
+			const struct fake_process *p = &hw->board->processes[i];
+
+			n += p->serial != 0 && p->is_nvml && p->pid == worker &&
+			     (p->holds >> gpu & 1);
+		}
+	}
+	fake_unlock(hw);
+	return n;
+}
+
 /* Processes that have the card of a row open. */
 static inline uint32_t nccl_users(uint32_t row)
 {

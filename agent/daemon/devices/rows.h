@@ -43,9 +43,11 @@ struct gm_device {
 	struct gm_moving_image moving;
 	struct gm_idset cpus; /* of the worker; facts.cpus is its text */
 	struct gm_meminfo memory;
-	uint32_t parts;       /* rows that share the memory of its node */
-	uint64_t dummy_free;  /* of a dummy row: what its file says is free */
-	uint32_t bars;        /* GM_BAR_*: why it has no worker */
+	uint32_t parts;      /* rows that share the memory of its node */
+	uint64_t dummy_free; /* of a dummy row: what its file says is free */
+	uint32_t bars;       /* GM_BAR_*: why it has no worker */
+	/* Barred: called once when no process has the device open. */
+	void (*closed)(struct gm_daemon *d, uint32_t row);
 	uint64_t cordoned_ns; /* when that was; 0: before this agent */
 	uint64_t given_ns;    /* when it got its row; of an adopted one 0 */
 	/* since what is free was read, oldest first */

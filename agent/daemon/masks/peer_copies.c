@@ -280,7 +280,7 @@ void gm_mask_peers_go(struct gm_daemon *d)
 			d->supervisor->rows.workers[row];
 
 		if (take(all->left, row) && worker != NULL)
-			gm_demand_closed(worker);
+			gm_demand_closed(d, row);
 		worker = d->supervisor->rows.workers[row];
 		if (take(all->waiting, row) && worker != NULL)
 			gm_attachments_flush(worker);

@@ -9,12 +9,7 @@
  * whose own order is the same everywhere.  Groups of other sessions use
  * windows.
  *
- * NCCL opens every card of the node by NVML when a process's first clique
- * begins, whichever cards that process may use, and closes none (NCCL 2.30.7,
- * src/misc/nvmlwrap.cc).  The driver resets no card that a process has open.  A
- * card that is drained is therefore not closed before every worker that has
- * begun a clique has ended: such a worker ends soon after its last session has,
- * and no other one begins a clique meanwhile.
+ * While a card is drained no clique begins: open_cards.h.
  */
 #ifndef GM_DAEMON_MESHES_CLIQUES_H
 #define GM_DAEMON_MESHES_CLIQUES_H
@@ -22,9 +17,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/daemon/workers/worker_users.h"
-
+struct gm_devices;
 struct gm_session;
+
+/* Is any card drained? */
+bool gm_cliques_are_barred(const struct gm_devices *devices);
 
 /* Are all @n rows cards that may meet, is none of them in use by another
  * session, and is no card drained? */
@@ -34,7 +31,5 @@ bool gm_cliques_may_meet(const struct gm_session *session, const uint32_t *rows,
 /* A clique of the session has these rows, and has them no more. */
 void gm_cliques_take(const struct gm_session *session, uint32_t row);
 void gm_cliques_give_back(const struct gm_session *session, uint32_t row);
-
-extern const struct gm_worker_user gm_clique_worker_user;
 
 #endif

@@ -250,6 +250,45 @@ static void gone(struct gm_worker_request *request, int status, const char *why)
 	settle(g);
 }
 
+static bool has_row(const struct gm_comm_group *g, uint32_t row)
+{
+	bool has = false;
+
+	for (uint32_t i = 0; i < g->n && !has; i++)
+		has = g->rank[i].row == row;
+	return has;
+}
+
+/* The first group that is meeting without this row, or NULL. */
+static struct gm_comm_group *find_meeting(const struct gm_daemon *d,
+					  uint32_t row)
+{
+	const struct gm_session *session;
+	struct gm_comm_group *g;
+
+	TAILQ_FOREACH(session, &d->server->sessions, entry)
+	TAILQ_FOREACH(g, &session->comms.list, entry)
+	{
+		if (g->is_opening && g->has_rows && !g->is_broken &&
+		    !has_row(g, row))
+			return g;
+	}
+	return NULL;
+}
+
+void gm_comms_end_meetings(struct gm_daemon *d, uint32_t row)
+{
+	struct gm_comm_group *g;
+
+	while (d->server && (g = find_meeting(d, row)) != NULL) {
+		g->is_broken = true;
+		g->status = gm_why(g->why, -ESTALE,
+				   "a card is drained, and no others begin to "
+				   "use NCCL meanwhile: open it again");
+		settle(g);
+	}
+}
+
 /* ---- COMM_OPEN ----------------------------------------------------------- */
 
 static int check_row(struct gm_connection *c, const uint32_t *rows, uint32_t i)

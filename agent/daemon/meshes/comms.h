@@ -22,6 +22,7 @@
 #include <sys/queue.h>
 
 struct gm_connection;
+struct gm_daemon;
 struct gm_request;
 struct gm_session;
 
@@ -36,6 +37,11 @@ void gm_comms_init(struct gm_comms *comms);
 
 /* Free those of a session that is being freed. */
 void gm_comms_free(struct gm_session *session);
+
+/* A card is drained: groups of other cards that are being opened are opened
+ * without NCCL, once their clients ask again (-ESTALE).  Those of @row end with
+ * their attachments to it. */
+void gm_comms_end_meetings(struct gm_daemon *d, uint32_t row);
 
 /* Handlers, see sessions/dispatch.h. */
 int gm_comm_handle_open(struct gm_connection *c, const struct gm_request *r);

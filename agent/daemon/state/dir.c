@@ -159,7 +159,8 @@ int gm_state_dir_of_workers(const struct gm_state_dir *dir, const char *name,
 		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (geteuid() == 0 && fchown(fd, uid, gid) != 0)
+	if (fchmod(fd, 0700) != 0 ||
+	    (geteuid() == 0 && fchown(fd, uid, gid) != 0))
 		error = -errno;
 	close(fd);
 	return error;

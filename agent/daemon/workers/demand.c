@@ -7,25 +7,28 @@
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/sharing/share_request.h"
 #include "agent/daemon/workers/attachment.h"
 #include "agent/daemon/workers/worker_child.h"
 #include "agent/daemon/workers/worker_users.h"
 
-void gm_demand_closed(struct gm_worker_process *worker)
+/* A row without a worker, such as that of a card that is split, may be used by
+ * others' all the same. */
+void gm_demand_closed(struct gm_daemon *d, uint32_t row)
 {
-	const struct gm_supervisor *s = worker->d->supervisor;
-	struct gm_worker_process *own = s->rows.workers[worker->row];
-	void (*closed)(struct gm_daemon * d, uint32_t row);
+	struct gm_device *device = d->devices->of[row];
+	const struct gm_worker_process *own = d->supervisor->rows.workers[row];
+	void (*closed)(struct gm_daemon * d, uint32_t row) = device->closed;
 
-	if (!own || !own->closed || own->state != GM_PROCESS_BARRED ||
-	    gm_standby_runs(&own->standby) ||
-	    gm_worker_groups_running(s, worker->row) ||
-	    gm_worker_users_uses_row(worker->d, worker->row))
+	if (!closed ||
+	    (own && (own->state != GM_PROCESS_BARRED ||
+		     gm_standby_runs(&own->standby))) ||
+	    gm_worker_groups_running(d->supervisor, row) ||
+	    gm_worker_users_uses_row(d, row))
 		return;
-	closed = own->closed;
-	own->closed = NULL;
-	closed(own->d, own->row);
+	device->closed = NULL;
+	closed(d, row);
 }
 
 /* ---- its end ----------------------------------------------------------- */

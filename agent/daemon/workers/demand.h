@@ -35,6 +35,6 @@ void gm_demand_recheck(struct gm_supervisor *s);
 void gm_demand_part(struct gm_timer *timer);
 
 /* The row is barred, or a process of it has ended: tell who waits for both. */
-void gm_demand_closed(struct gm_worker_process *worker);
+void gm_demand_closed(struct gm_daemon *d, uint32_t row);
 
 #endif

@@ -272,22 +272,23 @@ void gm_supervisor_bar(struct gm_daemon *d, uint32_t row, uint32_t bar,
 		       bool finish, const char *why,
 		       void (*closed)(struct gm_daemon *d, uint32_t row))
 {
-	struct gm_worker_process *worker = worker_of(d, row);
+	struct gm_worker_process *worker;
 
 	d->devices->of[row]->bars |= bar;
 	gm_worker_users_row_closing(d, row);
-	if (!worker) {
+	if (!d->supervisor) {
 		if (closed)
 			closed(d, row);
 		return;
 	}
 	if (closed)
-		worker->closed = closed;
+		d->devices->of[row]->closed = closed;
 	TAILQ_FOREACH(worker, &d->supervisor->all, entry)
 	{
 		if (worker->row == row)
 			gm_worker_process_bar(worker, finish, why);
 	}
+	gm_demand_closed(d, row);
 }
 
 void gm_supervisor_what_runs(const struct gm_daemon *d, uint32_t row,
@@ -334,6 +335,8 @@ void gm_supervisor_unbar(struct gm_daemon *d, uint32_t row, uint32_t bars)
 	if ((*left & bars) == 0)
 		return;
 	*left &= ~bars;
+	if (*left == 0)
+		d->devices->of[row]->closed = NULL;
 	if (!worker || *left != 0)
 		return;
 	TAILQ_FOREACH(worker, &d->supervisor->all, entry)

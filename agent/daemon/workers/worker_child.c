@@ -16,6 +16,7 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/segment/folder.h"
+#include "agent/daemon/workers/worker_users.h"
 
 #define MS           UINT64_C(1000000)
 #define SECOND       UINT64_C(1000000000)
@@ -102,7 +103,7 @@ void gm_worker_child_unneeded(struct gm_worker_process *worker)
 				   ? worker->d->config->cuda_idle_ns
 				   : 0;
 
-	if (worker->ends_unneeded && idle_ns > SOON_NS)
+	if (idle_ns > SOON_NS && gm_worker_users_hurries_worker(worker))
 		idle_ns = SOON_NS;
 	if (worker->on_need && worker->state == GM_PROCESS_SERVING)
 		gm_timer_set(worker->d->loop, &worker->idle,

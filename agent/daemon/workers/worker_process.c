@@ -104,7 +104,7 @@ static int start_child(struct gm_worker_process *worker, enum gm_exec_part part)
 		return error;
 	worker->is_recovery = part == GM_EXEC_RECOVERY;
 	worker->is_shown = false;
-	worker->has_cards = worker->ends_unneeded = false;
+	worker->has_cards = false;
 	worker->drain_requested = worker->is_drained = false;
 	worker->may_leave = worker->leave_sent = false;
 	worker->code = 0;
@@ -158,7 +158,7 @@ void gm_worker_process_rest(struct gm_worker_process *worker)
 	} else if (gm_worker_child_is_barred(worker)) {
 		gm_worker_child_enter(worker, GM_PROCESS_BARRED, DENY_NS);
 		gm_attachments_refuse(worker);
-		gm_demand_closed(worker);
+		gm_demand_closed(worker->d, worker->row);
 	} else if (is_needless(worker)) {
 		wait_for_need(worker);
 	} else if (wait) {
@@ -506,7 +506,7 @@ void gm_worker_process_bar(struct gm_worker_process *worker, bool finish,
 		gm_worker_process_rest(worker);
 		break;
 	case GM_PROCESS_BARRED:
-		gm_demand_closed(worker);
+		gm_demand_closed(worker->d, worker->row);
 		break;
 	case GM_PROCESS_STARTING:
 	case GM_PROCESS_SERVING:
@@ -522,11 +522,15 @@ void gm_worker_process_bar(struct gm_worker_process *worker, bool finish,
 
 void gm_worker_process_unbar(struct gm_worker_process *worker)
 {
-	worker->closed = NULL;
 	if (worker->state == GM_PROCESS_BARRED)
 		gm_worker_process_rest(worker);
 	else if (worker->state == GM_PROCESS_STUCK)
 		gm_death_stuck(worker);
+}
+
+static void standby_gone(struct gm_worker_process *worker)
+{
+	gm_demand_closed(worker->d, worker->row);
 }
 
 /* ---- its own start and end --------------------------------------------- */
@@ -548,7 +552,7 @@ int gm_worker_process_make(struct gm_daemon *d, struct gm_worker_group *group,
 	worker->idle.fired = gm_demand_idle;
 	worker->is_card = d->devices->of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
 	worker->on_need = worker->is_card || group->runs_programs;
-	gm_standby_init(&worker->standby, gm_demand_closed);
+	gm_standby_init(&worker->standby, standby_gone);
 	worker->journal_fd = -1;
 	worker->trace.fd = -1;
 	worker->waker = -1;

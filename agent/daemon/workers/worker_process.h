@@ -146,9 +146,8 @@ struct gm_worker_process {
 	bool may_leave;  /* no other row is waited for: LEAVE is to be sent */
 	bool leave_sent; /* and was */
 	bool is_shown;   /* as READY, with every attachment taken */
-	bool has_cards;  /* all of the node's are open in it, see cliques.h */
-	bool ends_unneeded; /* soon: it is not to wait for another session */
-	int code;           /* the driver's number behind why, or 0 */
+	bool has_cards;  /* all of the node's are open in it, see open_cards.h */
+	int code;        /* the driver's number behind why, or 0 */
 	char why[GM_WHY_BYTES]; /* why it is ending, when that is known */
 
 	struct gm_timer timer; /* of the state */
@@ -171,9 +170,6 @@ struct gm_worker_process {
 	struct gm_worker_process_times times;
 
 	struct gm_standby standby;
-
-	/* BARRED: called once when no process of the row runs. */
-	void (*closed)(struct gm_daemon *d, uint32_t row);
 
 	/* LOCKED: the process that holds the row's lock, and when it is
 	 * killed. */

@@ -288,9 +288,10 @@ static void look_at_nodes(const struct gm_doctor *d, struct gm_finding *f)
 	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
 		if (!gm_doctor_exists(d, nodes[i])) {
 			gm_finding_fail(f,
-					"nvidia-modprobe -c 0 -u, and then "
-					"systemctl daemon-reload; in a "
-					"container give it the devices",
+					"nvidia-modprobe -c 255 -c 0; "
+					"nvidia-modprobe -u -c 0; restart "
+					"gpumapd; in a container give it the "
+					"devices",
 					"there is no %s", nodes[i]);
 			return;
 		}
@@ -354,7 +355,7 @@ static void look_at_reach(const struct gm_doctor *d, struct gm_finding *f)
 		 strstr(modules, "landlock") != NULL)
 		gm_finding_pass(f, "programs on a card reach all of their "
 				   "worker (HMM or ATS), which may change no "
-				   "file");
+				   "file but below /dev");
 	else
 		gm_finding_warn(f,
 				"lsm=landlock before the others on the "

@@ -489,7 +489,7 @@ static void give_up_files(void)
 {
 	int rc = gm_sandbox_files();
 
-	if (rc == -ENOSYS || rc == -EOPNOTSUPP)
+	if (rc == -ENOSYS || rc == -EOPNOTSUPP || rc == -EPERM)
 		gm_log(GM_LOG_WARNING, "landlock_absent", "error=%s",
 		       gm_quote(strerror(-rc)).text);
 	else if (rc < 0)

@@ -226,14 +226,41 @@ int gm_sandbox_user(uid_t uid, gid_t gid)
 	 LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_FIFO |   \
 	 LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_SYM |     \
 	 LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK)
+/* Since the third version, with Linux 6.2. */
+#define TRUNCATE (UINT64_C(1) << 14)
 #define WRITES_OF_DEV                                                     \
 	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE | \
 	 LANDLOCK_ACCESS_FS_MAKE_REG)
 
-static int restrict_files(int rules, int dev)
+/* Landlock knows no right for these, or only since Linux 6.2 (truncate). */
+static const int denied_files[] = {
+	SCMP_SYS(chmod),        SCMP_SYS(fchmod),      SCMP_SYS(fchmodat),
+	SCMP_SYS(chown),        SCMP_SYS(fchown),      SCMP_SYS(lchown),
+	SCMP_SYS(fchownat),     SCMP_SYS(setxattr),    SCMP_SYS(lsetxattr),
+	SCMP_SYS(fsetxattr),    SCMP_SYS(removexattr), SCMP_SYS(lremovexattr),
+	SCMP_SYS(fremovexattr), SCMP_SYS(truncate),    SCMP_SYS(utime),
+	SCMP_SYS(utimes),       SCMP_SYS(utimensat),
+};
+
+static int deny_attributes(void)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	int rc = filter ? 0 : -ENOMEM;
+
+	for (size_t i = 0; rc == 0 && i < N_OF(denied_files); i++)
+		rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),
+				      denied_files[i], 0);
+	if (rc == 0)
+		rc = seccomp_load(filter);
+	if (filter)
+		seccomp_release(filter);
+	return rc;
+}
+
+static int restrict_files(int rules, int dev, uint64_t truncate)
 {
 	const struct landlock_path_beneath_attr below_dev = {
-		.allowed_access = WRITES_OF_DEV, .parent_fd = dev
+		.allowed_access = WRITES_OF_DEV | truncate, .parent_fd = dev
 	};
 
 	if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH,
@@ -246,20 +273,28 @@ static int restrict_files(int rules, int dev)
 
 int gm_sandbox_files(void)
 {
-	const struct landlock_ruleset_attr writes = { .handled_access_fs =
-							      WRITES };
-	int rules = (int)syscall(SYS_landlock_create_ruleset, &writes,
-				 sizeof(writes), 0);
-	int dev, rc = -errno;
+#ifdef GM_COVERED
+	return 0; /* the runtime writes files at the end */
+#else
+	long version = syscall(SYS_landlock_create_ruleset, NULL, 0,
+			       LANDLOCK_CREATE_RULESET_VERSION);
+	uint64_t truncate = version >= 3 ? TRUNCATE : 0;
+	const struct landlock_ruleset_attr writes = {
+		.handled_access_fs = WRITES | truncate
+	};
+	int rules, dev, rc;
 
+	rules = (int)syscall(SYS_landlock_create_ruleset, &writes,
+			     sizeof(writes), 0);
 	if (rules < 0)
-		return rc;
+		return -errno;
 	dev = open("/dev", O_PATH | O_CLOEXEC);
-	rc = dev < 0 ? -errno : restrict_files(rules, dev);
+	rc = dev < 0 ? -errno : restrict_files(rules, dev, truncate);
 	if (dev >= 0)
 		close(dev);
 	close(rules);
-	return rc;
+	return rc == 0 ? deny_attributes() : rc;
+#endif
 }
 
 static bool is_family_left(enum gm_confine_how how, int family)

@@ -27,15 +27,17 @@
 int gm_sandbox_user(uid_t uid, gid_t gid);
 
 /*
- * gm_sandbox_files - write, make and remove no file any more, but below /dev
+ * gm_sandbox_files - change no file any more, but below /dev
  *
- * By Landlock, for this thread and those that it starts: a client's program on
- * a card that reaches all memory of its process becomes that process, whose
+ * Neither its bytes nor its name, mode, owner, attributes or times: by Landlock
+ * and a filter, for this thread and those that it starts.  A client's program
+ * on a card that reaches all memory of its process becomes that process, whose
  * user has the compiled code that other workers load.  Open descriptors stay as
  * they are.
  *
  * Returns	0 or -errno
  *		-ENOSYS, -EOPNOTSUPP	this kernel has no Landlock
+ *		-EPERM			a filter of system calls forbids it
  */
 int gm_sandbox_files(void);
 

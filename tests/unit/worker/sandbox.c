@@ -271,7 +271,12 @@ static int nothing_is_written(void)
 	    !refused(rename("there", "here"), EACCES) ||
 	    !refused(link("there", "too"), EACCES) ||
 	    !refused(mkdir("more", 0700), EACCES) ||
-	    !refused(symlink("there", "by"), EACCES))
+	    !refused(symlink("there", "by"), EACCES) ||
+	    !refused(chmod(".", 0777), EPERM) ||
+	    !refused(fchmodat(AT_FDCWD, "there", 0666, 0), EPERM) ||
+	    !refused(chown("there", geteuid(), getegid()), EPERM) ||
+	    !refused(truncate("there", 0), EPERM) ||
+	    !refused(utimensat(AT_FDCWD, "there", NULL, 0), EPERM))
 		return 1;
 	return pthread_create(&thread, NULL, write_in_a_thread, &wrong) != 0 ||
 	       pthread_join(thread, NULL) != 0 || wrong;

@@ -167,7 +167,7 @@ static const struct {
 	{ GM_CU_OPERATING_SYSTEM,
 	  "a system call of the driver failed: see its limits on memory and "
 	  "files, and whether /dev/nvidia-uvm may be opened: nvidia-modprobe "
-	  "-c0 -u, then systemctl daemon-reload" },
+	  "-u -c 0, then restart gpumapd" },
 	{ GM_CU_SYSTEM_NOT_READY,
 	  "start the fabric manager of the driver's version: systemctl start "
 	  "nvidia-fabricmanager; in confidential computing: nvidia-smi "
@@ -190,8 +190,7 @@ static const struct {
 	  "end other clients of the MPS server" },
 	{ GM_CU_UNKNOWN,
 	  "see dmesg for NVRM; after a suspend, or without /dev/nvidia-uvm, "
-	  "reload nvidia-uvm: nvidia-modprobe -c0 -u, then systemctl "
-	  "daemon-reload" },
+	  "reload nvidia-uvm: nvidia-modprobe -u -c 0, then restart gpumapd" },
 };
 
 static const struct known *find(gm_cu_result result)

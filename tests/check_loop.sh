@@ -84,6 +84,7 @@ allowed() {
 	daemon/sessions/programs.c fstat 3: the administrator's
 	daemon/sessions/readable.c statx 1: of no file in memory, not asked anew
 	daemon/sharing/exports.c F_ADD_SEALS 1: before a client has it
+	daemon/state/dir.c fchmod 1: a folder of workers, at the start
 	daemon/state/dir.c fchown 1: a folder of workers, at the start
 	daemon/state/dir.c flock 1: at the start, and does not wait
 	daemon/sharing/share_record.c fallocate 2: clients never have it

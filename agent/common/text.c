@@ -86,8 +86,10 @@ void gm_text_shorten(char *ret_text, size_t bytes, const char *text)
 		memcpy(ret_text, text, n + 1);
 		return;
 	}
-	end = find_last(text, text + bytes - 1, ": ");
-	if (end != NULL && end != text) {
+	end = NULL;
+	if (strncmp(text, "CUDA ", 5) == 0 || strncmp(text, "NVML ", 5) == 0)
+		end = find_last(text, text + bytes - 1, ": ");
+	if (end != NULL) {
 		memcpy(ret_text, text, (size_t)(end - text));
 		ret_text[end - text] = '\0';
 		return;

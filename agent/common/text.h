@@ -28,8 +28,9 @@ bool gm_text_is_fit(uint32_t point);
  * is not printed as itself; ' ' stays. */
 void gm_text_make_plain(char *text, size_t n);
 
-/* Copy as much as fits into @bytes: all, or what comes before one of the ": "
- * behind which a reason has its remedy, or else whole words and "...". */
+/* Copy as much as fits into @bytes: all; or of a driver's error, "CUDA 999
+ * UNKNOWN from cuInit: see dmesg", what comes before its remedy; or else whole
+ * words and "...". */
 void gm_text_shorten(char *ret_text, size_t bytes, const char *text);
 
 #endif

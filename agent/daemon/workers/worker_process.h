@@ -146,8 +146,8 @@ struct gm_worker_process {
 	bool may_leave;  /* no other row is waited for: LEAVE is to be sent */
 	bool leave_sent; /* and was */
 	bool is_shown;   /* as READY, with every attachment taken */
-	bool has_cards;  /* all of the node's are open in it, see open_cards.h */
-	int code;        /* the driver's number behind why, or 0 */
+	bool has_cards; /* all of the node's are open in it, see open_cards.h */
+	int code;       /* the driver's number behind why, or 0 */
 	char why[GM_WHY_BYTES]; /* why it is ending, when that is known */
 
 	struct gm_timer timer; /* of the state */

@@ -79,7 +79,8 @@ struct gpumap_comm;
  *				one takes 9 KiB for each rank, and 512 bytes for
  *				each two ranks; with a card among them 2 MiB
  *				more for each rank, and 2 MiB once
- *		-ESTALE		a row's worker ended meanwhile: try again
+ *		-ESTALE		a row's worker ended meanwhile, or a drain of
+ *				another card began: try again
  *		-ENODEV, -ESHUTDOWN, -EMFILE, -ENOMEM, -ECONNRESET, -EPROTO,
  *		-EOWNERDEAD	as gpumap_alloc(); -EAGAIN, -EINVAL as
  *				gpumap_mesh_group().  gpumap_refusal() says more
@@ -106,8 +107,8 @@ GPUMAP_API int gpumap_comm_open(struct gpumap_session *session,
  * and all collectives of a group whose cards could not form an NCCL
  * communicator, pass through the host.  Cards form one if nccl in [cuda] of
  * gpumapd.conf permits it, NCCL 2.19 or later is installed, no rank is a part
- * of a card (MIG), and no card serves another session's communicator in this
- * way, or eight of this session's.
+ * of a card (MIG), no card serves another session's communicator in this way,
+ * or eight of this session's, and no card of the node is drained or has left.
  */
 #define GPUMAP_COMM_NCCL (UINT32_C(1) << 0)
 
@@ -157,7 +158,7 @@ GPUMAP_API uint32_t gpumap_comm_flags(const struct gpumap_comm *comm);
  *
  * Returns	0 or as gpumap_comm_open(): the communicator stays broken then;
  *		renew it later or close it.  -ESTALE: a row's worker ended
- *		meanwhile: try again
+ *		meanwhile, or a drain of another card began: try again
  * Cost		those of gpumap_comm_close() and gpumap_comm_open()
  * Threads	the session's own thread
  */

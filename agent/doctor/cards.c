@@ -321,7 +321,8 @@ static void look_at_mps(const struct gm_doctor *d, struct gm_finding *f)
 
 	if (!has_cards(d, f, &cards))
 		return;
-	if (gm_doctor_exists(d, "/tmp/nvidia-mps/control"))
+	if (gm_doctor_exists(d, "/tmp/nvidia-mps/control") ||
+	    gm_doctor_exists(d, "/run/nvidia-mps/control"))
 		gm_finding_warn(
 			f,
 			"gpumapd's workers stay out of it unless mps = yes in "

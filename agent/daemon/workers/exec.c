@@ -148,8 +148,10 @@ static int make_environment(const struct gm_worker_process *worker,
 		{ "CUDA_MODULE_LOADING", "LAZY" },
 		{ "CUDA_CACHE_PATH", programs ? NULL : config->cuda_cache },
 		{ "CUDA_CACHE_DISABLE", programs ? "1" : NULL },
-		{ "CUDA_MPS_PIPE_DIRECTORY",
-		  config->cuda_mps ? NULL : d->supervisor->no_mps },
+		/* A worker of programs may not open a daemon's pipes. */
+		{ "CUDA_MPS_PIPE_DIRECTORY", config->cuda_mps && !programs
+						     ? NULL
+						     : d->supervisor->no_mps },
 		/* No worker is on another node. */
 		{ "NCCL_SOCKET_IFNAME", nccl ? "lo" : NULL },
 		{ "NCCL_IB_DISABLE", nccl ? "1" : NULL },

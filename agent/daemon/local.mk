@@ -85,7 +85,6 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/masks/validate.c %reldir%/masks/validate.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/meshes/arrange.c %reldir%/meshes/arrange.h \
-	%reldir%/meshes/cliques.c %reldir%/meshes/cliques.h \
 	%reldir%/meshes/comms.c %reldir%/meshes/comms.h \
 	%reldir%/meshes/open_cards.c %reldir%/meshes/open_cards.h \
 	%reldir%/meshes/epochs.c %reldir%/meshes/epochs.h \

@@ -16,9 +16,9 @@
 #include "agent/daemon/base/session_memory.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
-#include "agent/daemon/meshes/cliques.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/workers/attachment.h"
+#include "agent/daemon/workers/worker_child.h"
 #include "agent/daemon/workers/worker_request.h"
 #include "gpumap.h"
 #include "shm/control_comm.h"
@@ -75,17 +75,28 @@ static struct gm_device *device_of(const struct gm_session *session,
 	return session->server->d->devices->of[row];
 }
 
+/*
+ * Jobs of two sessions may come to two cards in two orders, and each card would
+ * wait for the other.  So a row serves the cliques of one session at a time,
+ * whose own order is the same everywhere.  Groups of other sessions use
+ * windows.
+ */
 static void take_rows(struct gm_comm_group *g)
 {
-	for (uint32_t i = 0; i < g->n; i++)
-		gm_cliques_take(g->session, g->rank[i].row);
+	for (uint32_t i = 0; i < g->n; i++) {
+		struct gm_device *device =
+			device_of(g->session, g->rank[i].row);
+
+		device->clique_session = g->session->id;
+		device->n_cliques++;
+	}
 	g->has_rows = true;
 }
 
 static void give_rows_back(struct gm_comm_group *g)
 {
 	for (uint32_t i = 0; g->has_rows && i < g->n; i++)
-		gm_cliques_give_back(g->session, g->rank[i].row);
+		device_of(g->session, g->rank[i].row)->n_cliques--;
 	g->has_rows = false;
 }
 
@@ -319,6 +330,28 @@ static bool is_staged(const struct gm_session *session, const uint32_t *rows,
 	return false;
 }
 
+/* Are all of them cards that may meet, is none in use by another session, and
+ * is no card drained? */
+static bool may_meet(const struct gm_session *session, const uint32_t *rows,
+		     uint32_t n)
+{
+	const struct gm_daemon *d = session->server->d;
+
+	if (d->config->cuda_nccl == GM_CONFIG_NCCL_NO || n < 2 ||
+	    gm_worker_child_drains_card(d))
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct gm_device *device = device_of(session, rows[i]);
+
+		if (!gm_device_is_whole_card(device) ||
+		    device->n_cliques >= GM_JOURNAL_NCCL_GROUPS ||
+		    (device->n_cliques &&
+		     device->clique_session != session->id))
+			return false;
+	}
+	return true;
+}
+
 /* The tail is of any alignment. */
 static int check(struct gm_connection *c, const struct gm_request *r,
 		 const struct gm_comm_open *ask,
@@ -421,8 +454,7 @@ static int make(struct gm_connection *c, const uint32_t *rows, uint32_t n,
 	g->n = n;
 	for (uint32_t i = 0; i < n; i++)
 		g->rank[i].row = rows[i];
-	if ((flags & GM_COMM_MAY_NCCL) &&
-	    gm_cliques_may_meet(c->session, rows, n))
+	if ((flags & GM_COMM_MAY_NCCL) && may_meet(c->session, rows, n))
 		take_rows(g);
 	TAILQ_INSERT_TAIL(&all->list, g, entry);
 	all->n++;

@@ -5,7 +5,6 @@
 
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/devices/rows.h"
-#include "agent/daemon/meshes/cliques.h"
 #include "agent/daemon/meshes/comms.h"
 #include "agent/daemon/workers/demand.h"
 #include "agent/daemon/workers/supervisor.h"
@@ -54,12 +53,6 @@ static void explain_use(const struct gm_daemon *d, uint32_t row,
 	       worker->row, (int)worker->child.pid, until);
 }
 
-/* Not for cards that it has open only because it serves their row. */
-static bool hurries_worker(const struct gm_worker_process *worker)
-{
-	return worker->has_cards && gm_cliques_are_barred(worker->d->devices);
-}
-
 static void row_closing(struct gm_daemon *d, uint32_t row)
 {
 	struct gm_worker_process *worker;
@@ -90,7 +83,6 @@ static void worker_gone(struct gm_worker_process *worker, bool well)
 }
 
 const struct gm_worker_user gm_open_cards_worker_user = {
-	.hurries_worker = hurries_worker,
 	.uses_row = uses_row,
 	.explain_use = explain_use,
 	.worker_gone = worker_gone,

@@ -16,7 +16,7 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/segment/folder.h"
-#include "agent/daemon/workers/worker_users.h"
+#include "agent/daemon/workers/supervisor.h"
 
 #define MS           UINT64_C(1000000)
 #define SECOND       UINT64_C(1000000000)
@@ -58,6 +58,16 @@ void gm_worker_child_show_pid(const struct gm_worker_process *worker, pid_t pid)
 	if (gm_worker_process_is_shown(worker))
 		gm_devices_worker(worker->d, worker->row, pid,
 				  worker->restarts);
+}
+
+bool gm_worker_child_drains_card(const struct gm_daemon *d)
+{
+	bool is = false;
+
+	for (uint32_t row = 0; row < d->devices->n && !is; row++)
+		is = gm_device_is_whole_card(d->devices->of[row]) &&
+		     d->devices->of[row]->bars & GM_BAR_DRAIN;
+	return is;
 }
 
 bool gm_worker_child_is_barred(const struct gm_worker_process *worker)
@@ -103,7 +113,8 @@ void gm_worker_child_unneeded(struct gm_worker_process *worker)
 				   ? worker->d->config->cuda_idle_ns
 				   : 0;
 
-	if (idle_ns > SOON_NS && gm_worker_users_hurries_worker(worker))
+	if (idle_ns > SOON_NS && worker->has_cards &&
+	    gm_worker_child_drains_card(worker->d))
 		idle_ns = SOON_NS;
 	if (worker->on_need && worker->state == GM_PROCESS_SERVING)
 		gm_timer_set(worker->d->loop, &worker->idle,

@@ -27,6 +27,9 @@ void gm_worker_child_show_pid(const struct gm_worker_process *worker,
  * -ENAMETOOLONG. */
 int gm_worker_child_name(struct gm_worker_process *worker);
 
+/* Is any card, or the whole of one that is split, drained? */
+bool gm_worker_child_drains_card(const struct gm_daemon *d);
+
 /* May its device not be used? */
 bool gm_worker_child_is_barred(const struct gm_worker_process *worker);
 

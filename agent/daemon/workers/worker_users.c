@@ -39,19 +39,6 @@ bool gm_worker_users_keeps_worker(const struct gm_worker_process *worker)
 	return is;
 }
 
-bool gm_worker_users_hurries_worker(const struct gm_worker_process *worker)
-{
-	const struct gm_worker_user *user;
-	bool is = false;
-
-	for (unsigned i = 0; (user = user_at(worker->d, i)) != NULL && !is;
-	     i++) {
-		if (user->hurries_worker != NULL)
-			is = user->hurries_worker(worker);
-	}
-	return is;
-}
-
 bool gm_worker_users_awaits_worker(const struct gm_worker_process *worker)
 {
 	const struct gm_worker_user *user;

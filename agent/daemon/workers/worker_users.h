@@ -26,8 +26,6 @@ struct gm_worker_user {
 	bool (*wants_worker)(const struct gm_worker_process *worker);
 	/* Is a worker that no session needs to stay? */
 	bool (*keeps_worker)(const struct gm_worker_process *worker);
-	/* Or to end soon? */
-	bool (*hurries_worker)(const struct gm_worker_process *worker);
 	/* Is one that is to end waited for? */
 	bool (*awaits_worker)(const struct gm_worker_process *worker);
 	/* Does another row's worker have the device open for it? */
@@ -57,7 +55,6 @@ struct gm_worker_user {
  * turn. */
 bool gm_worker_users_wants_worker(const struct gm_worker_process *worker);
 bool gm_worker_users_keeps_worker(const struct gm_worker_process *worker);
-bool gm_worker_users_hurries_worker(const struct gm_worker_process *worker);
 bool gm_worker_users_awaits_worker(const struct gm_worker_process *worker);
 bool gm_worker_users_uses_row(const struct gm_daemon *d, uint32_t row);
 void gm_worker_users_explain_use(const struct gm_daemon *d, uint32_t row,

@@ -104,6 +104,7 @@ struct gm_journal {
 	gm_a64 parks;                 /* times the worker went to sleep */
 	gm_a64 wakes;                 /* clients woken by a system call */
 	gm_a64 doorbells;             /* doorbells that were answered */
+	gm_a64 has_cards; /* 1: by NCCL, all of the node's may be open */
 	alignas(GM_LINE) gm_a64 slow; /* beat, of the slow thread */
 	/* start of the oldest slice that the device has not ended, in ns; 0:
 	 * none */

@@ -102,6 +102,7 @@ struct opening {
 	struct gpumap *map;
 	struct gpumap_session *session;
 	struct gpumap_comm *comm;
+	const char *mesh;
 	pthread_t thread;
 	int status;
 };
@@ -110,18 +111,18 @@ static void *open_it(void *arg)
 {
 	struct opening *o = arg;
 
-	o->status = gpumap_comm_open_opts(o->session, "cards", NULL, &by_nccl,
+	o->status = gpumap_comm_open_opts(o->session, o->mesh, NULL, &by_nccl,
 					  &o->comm);
 	return NULL;
 }
 
-static bool opening_begin(struct opening *o)
+static bool opening_begin(struct opening *o, const char *mesh)
 {
 	struct gpumap_session_opts opts = { .size = sizeof(opts),
 					    .flags = GPUMAP_SESSION_SPARSE,
 					    .arena_bytes = MIB };
 
-	memset(o, 0, sizeof(*o));
+	*o = (struct opening){ .mesh = mesh };
 	o->map = story_attach(&agent);
 	return OK(o->map != NULL) &&
 	       EQ(gpumap_session_open(o->map, &opts, &o->session), 0) &&
@@ -162,7 +163,7 @@ static void a_drain_ends_the_meeting(const char *fault, bool they_come)
 	int status;
 
 	if (!nccl_begin(fault, "nccl = yes\nnccl-limit = 60s\n") ||
-	    !opening_begin(&o))
+	    !opening_begin(&o, "cards"))
 		return;
 	story_nap(500000);
 	until = story_now() + STORY_LIMIT_NS;
@@ -176,6 +177,33 @@ static void a_drain_ends_the_meeting(const char *fault, bool they_come)
 	EQ(nccl_users(1), 0);
 	if (they_come)
 		the_others_work();
+	EQ(nccl_users(1), 0);
+	nccl_end();
+}
+
+/* Cards that meet have all cards of the node open, also the one that is
+ * drained, and would until the limit. */
+static void so_does_that_of_another_card(void)
+{
+	static const uint32_t rows[] = { 0, 2 };
+	struct nccl_drain drain;
+	struct opening o;
+	uint64_t until;
+
+	if (!nccl_begin("absent", "nccl = yes\nnccl-limit = 60s\n"))
+		return;
+	EQ(collective_mesh_of(map, "m", rows, 2), 0);
+	until = story_now() + STORY_LIMIT_NS;
+	if (!opening_begin(&o, "m"))
+		return;
+	while (nccl_openers(1) == 0 && story_now() < until)
+		story_nap(1000);
+	until = story_now() + STORY_LIMIT_NS;
+	if (!nccl_drain_begin(1, &drain))
+		return;
+	EQ(opening_end(&o), -ESTALE);
+	OK(story_now() < until);
+	EQ(nccl_drain_end(&drain), 0);
 	EQ(nccl_users(1), 0);
 	nccl_end();
 }
@@ -300,15 +328,33 @@ static void so_is_one_that_was_never_of_use(void)
 	nccl_end();
 }
 
+/* The library is too old: no worker has begun to use it. */
+static void others_sessions_stay_without_nccl(void)
+{
+	struct ranks g;
+
+	if (!nccl_begin("version=21805", "nccl = yes\n") ||
+	    !nccl_open(session, "cards", 10 * MIB, &g))
+		return;
+	EQ(gpumap_comm_flags(g.comm), 0);
+	EQ(cards_once(&g, &whole, 97), 0);
+	nccl_close(&g);
+	EQ(gpumap_device_drain(map, 1), 0);
+	EQ(nccl_users(1), 0);
+	nccl_end();
+}
+
 TAP_CASE()
 {
 	a_drain_ends_the_meeting("absent", false);
 	a_drain_ends_the_meeting("slow=1500", true);
+	so_does_that_of_another_card();
 	nobody_waits_for_who_cannot_come();
 	who_leaves_waits_for_the_others();
 	who_waits_is_not_ended();
 	for_as_long_as_they_may_meet();
 	a_card_is_closed_by_all();
+	others_sessions_stay_without_nccl();
 	so_is_one_that_was_never_of_use();
 	stage_end(&agent);
 	return tap_done();

@@ -93,7 +93,6 @@ struct gm_mask_devices {
 					   * at */
 	uint32_t n_looks[GM_ROWS];      /* that were asked for, ever */
 	uint64_t waiting[GM_ROWS / 64]; /* rows that wait for another's */
-	uint64_t left[GM_ROWS / 64];    /* whose memory a worker has left */
 	struct gm_mask_want lacks[GM_ROWS];
 };
 

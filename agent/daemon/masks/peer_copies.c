@@ -182,14 +182,13 @@ static void left_by_worker(struct gm_daemon *d, uint32_t row, uint64_t id,
 
 static void forget(struct gm_worker_process *worker, uint32_t i)
 {
-	struct gm_mask_devices *all = worker->d->mask_devices;
 	struct gm_mask_question q = worker->masks[i];
 
 	worker->masks[i] = worker->masks[--worker->n_masks];
 	left_by_worker(worker->d, worker->row, q.id, q.bytes);
 	if (q.from_row < GM_ROWS) {
-		all->left[q.from_row / 64] |= bit_of(q.from_row);
 		left_by_worker(worker->d, q.from_row, q.from, q.from_bytes);
+		gm_demand_recheck(worker->d->supervisor);
 	}
 	gm_mask_devices_notify(worker->d);
 }
@@ -279,9 +278,6 @@ void gm_mask_peers_go(struct gm_daemon *d)
 		struct gm_worker_process *worker =
 			d->supervisor->rows.workers[row];
 
-		if (take(all->left, row) && worker != NULL)
-			gm_demand_closed(d, row);
-		worker = d->supervisor->rows.workers[row];
 		if (take(all->waiting, row) && worker != NULL)
 			gm_attachments_flush(worker);
 	}

@@ -6,7 +6,6 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/meshes/comms.h"
-#include "agent/daemon/workers/demand.h"
 #include "agent/daemon/workers/supervisor.h"
 #include "agent/daemon/workers/worker_child.h"
 #include "agent/daemon/workers/worker_process.h"
@@ -21,8 +20,7 @@ static const struct gm_worker_process *user_of(const struct gm_daemon *d,
 		return NULL;
 	TAILQ_FOREACH(worker, &d->supervisor->all, entry)
 	{
-		if (worker->has_cards && worker->row != row &&
-		    gm_worker_process_has_child(worker))
+		if (gm_worker_process_has_cards(worker) && worker->row != row)
 			break;
 	}
 	return worker;
@@ -63,28 +61,14 @@ static void row_closing(struct gm_daemon *d, uint32_t row)
 	gm_comms_end_meetings(d, row);
 	TAILQ_FOREACH(worker, &d->supervisor->all, entry)
 	{
-		if (worker->has_cards && !gm_worker_process_is_needed(worker))
+		if (gm_worker_process_has_cards(worker) &&
+		    !gm_worker_process_is_needed(worker))
 			gm_worker_child_unneeded(worker);
 	}
-}
-
-/* Rows that are drained may have waited for that alone. */
-static void worker_gone(struct gm_worker_process *worker, bool well)
-{
-	struct gm_daemon *d = worker->d;
-
-	(void)well;
-	if (!worker->has_cards)
-		return;
-	worker->has_cards = false;
-	for (uint32_t row = 0; row < d->devices->n; row++)
-		if (row != worker->row)
-			gm_demand_closed(d, row);
 }
 
 const struct gm_worker_user gm_open_cards_worker_user = {
 	.uses_row = uses_row,
 	.explain_use = explain_use,
-	.worker_gone = worker_gone,
 	.row_closing = row_closing,
 };

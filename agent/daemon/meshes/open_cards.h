@@ -7,9 +7,10 @@
  * NCCL opens every card of the node by NVML when a process's first clique
  * begins, whichever cards that process may use, and closes none (NCCL 2.30.7,
  * src/misc/nvmlwrap.cc).  The driver resets no card that a process has open.  A
- * card that is drained is therefore not closed before every worker that was
- * asked to begin a clique has ended: such a worker ends soon after its last
- * session has, and no other one begins a clique meanwhile.
+ * card that is drained is therefore not closed before every worker that has
+ * begun a clique, or was asked to join a group and has not answered, has ended
+ * or answered that it did not: such a worker ends soon after its last session
+ * has, and no other one begins a clique meanwhile.
  */
 #ifndef GM_DAEMON_MESHES_OPEN_CARDS_H
 #define GM_DAEMON_MESHES_OPEN_CARDS_H

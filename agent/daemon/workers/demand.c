@@ -103,6 +103,8 @@ void gm_demand_part(struct gm_timer *timer)
 		    !gm_worker_users_awaits_worker(worker))
 			let_go(worker);
 	}
+	for (uint32_t row = 0; row < s->d->devices->n; row++)
+		gm_demand_closed(s->d, row);
 }
 
 void gm_demand_recheck(struct gm_supervisor *s)

@@ -27,8 +27,9 @@ void gm_demand_overdue(struct gm_worker_process *worker);
  * memory. */
 void gm_demand_drained(struct gm_worker_process *worker);
 
-/* A worker or a peer mapping is gone: soon look for workers that are not waited
- * for any more.  NULL is allowed. */
+/* A worker, or its use of another row, is gone: soon look for workers that are
+ * not waited for any more, and for rows that no other worker has open.  NULL is
+ * allowed. */
 void gm_demand_recheck(struct gm_supervisor *s);
 
 /* supervisor->parting */

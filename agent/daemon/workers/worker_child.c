@@ -113,7 +113,7 @@ void gm_worker_child_unneeded(struct gm_worker_process *worker)
 				   ? worker->d->config->cuda_idle_ns
 				   : 0;
 
-	if (idle_ns > SOON_NS && worker->has_cards &&
+	if (idle_ns > SOON_NS && gm_worker_process_has_cards(worker) &&
 	    gm_worker_child_drains_card(worker->d))
 		idle_ns = SOON_NS;
 	if (worker->on_need && worker->state == GM_PROCESS_SERVING)

@@ -49,13 +49,25 @@ static void has_failed(struct gm_worker_process *worker,
 	worker->code = wire->code;
 }
 
+/* Whether it has the node's cards open, the worker says in its journal before
+ * it answers JOIN. */
+static bool takes_answer(struct gm_worker_process *worker,
+			 const struct gm_wire *wire, int fd)
+{
+	if (!gm_worker_requests_on_message(worker, wire, fd))
+		return false;
+	if (wire->type == GM_WIRE_JOINED)
+		gm_demand_recheck(worker->d->supervisor);
+	return true;
+}
+
 /* @fd came with it, or is -1. */
 static void on_message(struct gm_worker_process *worker, struct gm_wire *wire,
 		       int fd)
 {
 	wire->text[sizeof(wire->text) - 1] = '\0';
 	if (!worker->is_recovery &&
-	    (gm_worker_requests_on_message(worker, wire, fd) ||
+	    (takes_answer(worker, wire, fd) ||
 	     gm_worker_users_on_message(worker, wire, fd)))
 		return;
 	if (fd >= 0)

@@ -104,7 +104,8 @@ static int start_child(struct gm_worker_process *worker, enum gm_exec_part part)
 		return error;
 	worker->is_recovery = part == GM_EXEC_RECOVERY;
 	worker->is_shown = false;
-	worker->has_cards = false;
+	worker->n_joining = 0;
+	gm_put(&worker->journal->has_cards, 0);
 	worker->drain_requested = worker->is_drained = false;
 	worker->may_leave = worker->leave_sent = false;
 	worker->code = 0;

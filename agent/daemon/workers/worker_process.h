@@ -146,8 +146,7 @@ struct gm_worker_process {
 	bool may_leave;  /* no other row is waited for: LEAVE is to be sent */
 	bool leave_sent; /* and was */
 	bool is_shown;   /* as READY, with every attachment taken */
-	bool has_cards; /* all of the node's are open in it, see open_cards.h */
-	int code;       /* the driver's number behind why, or 0 */
+	int code;        /* the driver's number behind why, or 0 */
 	char why[GM_WHY_BYTES]; /* why it is ending, when that is known */
 
 	struct gm_timer timer; /* of the state */
@@ -187,6 +186,7 @@ struct gm_worker_process {
 	struct gm_fetch_list fetched; /* answers to FETCH, to be told */
 	struct gm_user_queue_list user_queue;
 	uint32_t n_asked;   /* of requests, without an answer */
+	uint32_t n_joining; /* of these, how many JOINs */
 	uint32_t n_fetches; /* of these */
 	uint32_t n_masks;   /* likewise, of replicas of masks */
 	struct gm_mask_question masks[GM_MASK_QUESTIONS];
@@ -206,7 +206,7 @@ struct gm_supervisor {
 	uint64_t pinned_ns; /* last look at which a card's worker may have held
 			     * the driver's locks of the node */
 	struct gm_timer tick;
-	struct gm_timer parting; /* look whom rows that have drained wait for */
+	struct gm_timer parting; /* look for what rows that drain wait for */
 	bool draining;
 };
 
@@ -239,6 +239,15 @@ static inline bool
 gm_worker_process_has_attachments(const struct gm_worker_process *worker)
 {
 	return !TAILQ_EMPTY(&worker->attachments);
+}
+
+/* Has the worker all cards of the node open, by NCCL, or may it be about to? */
+static inline bool
+gm_worker_process_has_cards(const struct gm_worker_process *worker)
+{
+	return gm_worker_process_has_child(worker) &&
+	       (worker->n_joining > 0 ||
+		gm_get(&worker->journal->has_cards) != 0);
 }
 
 /* Does a session need its worker, or a mask that is to be on the device? */

@@ -178,9 +178,7 @@ int gm_worker_requests_ask_all(struct gm_worker_process *worker)
 		if (error)
 			return error;
 		request->state = GM_WORKER_REQUEST_ASKED;
-		if (request->ask == GM_WIRE_JOIN &&
-		    request->join.flags & GM_JOIN_CLIQUE)
-			worker->has_cards = true;
+		worker->n_joining += request->ask == GM_WIRE_JOIN;
 		gm_user_queue_asked(worker, request->attachment,
 				    is_fetch(request));
 		GM_POINT("worker_request_asked");
@@ -404,6 +402,8 @@ bool gm_worker_requests_on_message(struct gm_worker_process *worker,
 		gm_user_queue_answered(worker,
 				       attachment_of(worker, wire->session),
 				       wire->type == GM_WIRE_FETCHED);
+		if (wire->type == GM_WIRE_JOINED && worker->n_joining > 0)
+			worker->n_joining--;
 		request = find(worker, wire);
 		if (request && wire->status < 0)
 			refused(request, wire->status, wire->text);

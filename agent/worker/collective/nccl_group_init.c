@@ -184,8 +184,10 @@ static bool agree(const struct gm_collective_member *m,
 		return false;
 	gm_put_release(&rank_of(m, m->comm.rank)->version,
 		       (uint64_t)version); /* COMM.clique */
-	return all_have(m, (uint64_t)version, patience) &&
-	       have_name(m, dev, patience);
+	if (!all_have(m, (uint64_t)version, patience))
+		return false;
+	gm_put(&m->session->signs->has_cards, 1); /* ordered by JOINED */
+	return have_name(m, dev, patience);
 }
 
 /* ---- connecting ---------------------------------------------------------- */

@@ -86,7 +86,10 @@ static struct gm_nccl_group *connect_within(uint64_t limit_ns, int looks)
 	struct gm_backend_device dev = { .backend = &backend };
 	struct gm_comm_page *page =
 		aligned_alloc(4096, (gm_comm_page_bytes(2) + 4095) & ~4095u);
+	struct gm_journal journal = { .has_cards = 0 };
+	struct gm_worker_session session = { .signs = &journal };
 	struct gm_collective_member m = { .comm = { .page = page, .ranks = 2 },
+					  .session = &session,
 					  .thread = &thread };
 
 	memset(page, 0, gm_comm_page_bytes(2));
@@ -96,6 +99,7 @@ static struct gm_nccl_group *connect_within(uint64_t limit_ns, int looks)
 	n_looks = n_aborted = 0;
 	looks_needed = looks;
 	gm_nccl_group_come(&m, &dev, limit_ns);
+	EQ(gm_get(&journal.has_cards), 1);
 	gm_node_clock_offset = 0;
 	free(page);
 	return m.formed;

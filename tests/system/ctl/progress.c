@@ -343,8 +343,10 @@ static void is_told_while(pid_t stopped, const char *what,
 	pid_t pid;
 
 	OK(process_stop(stopped));
-	pid = begin(false, words);
+	/* It has the last command's output until this one opens it. */
 	snprintf(path, sizeof(path), "%s/out", agent.dir);
+	unlink(path);
+	pid = begin(false, words);
 	do {
 		story_nap(2000);
 		ctl_read(path, out, sizeof(out));

@@ -17,15 +17,24 @@ parsed=$(mktemp "${TMPDIR:-/tmp}/gpumap-apparmor.XXXXXX") || exit 99
 trap 'rm -f "$parsed"' EXIT
 
 check "each place has a path" "$(grep -n '@[a-z]*@' "$profiles")"
-if command -v apparmor_parser >/dev/null; then
-	apparmor_parser --skip-kernel-load --skip-cache --names "$profiles" \
-		2>/dev/null | sort >"$parsed"
+if program=$(command -v apparmor_parser); then
+	# A package that was unpacked elsewhere has its rules beside it.
+	etc=/etc
+	for at in "${program%/*}/../etc" "${program%/*}/../../etc"; do
+		[ -d /etc/apparmor.d/abi ] || [ ! -d "$at/apparmor.d/abi" ] ||
+			etc=$at
+	done
+	parse() {
+		apparmor_parser --skip-kernel-load --skip-cache \
+			--config-file "$etc/apparmor/parser.conf" \
+			--base "$etc/apparmor.d" "$@" "$profiles"
+	}
+	parse --names 2>/dev/null | sort >"$parsed"
 	check "the parser finds three profiles" "$(
 		printf '%s\n' gpumap-probe gpumap-worker gpumapd |
 			diff - "$parsed")"
 	# Without AppArmor in the kernel the parser speaks of a cache.
-	apparmor_parser --skip-kernel-load --skip-cache --stdout \
-		"$profiles" 2>"$parsed" >/dev/null
+	parse --stdout 2>"$parsed" >/dev/null
 	status=$?
 	check "and takes them without a warning" "$(
 		[ $status -eq 0 ] || echo "status $status"

@@ -73,6 +73,6 @@ static void any_may_die(struct place *place)
 
 TAP_CASE()
 {
-	place_each(any_may_die);
+	place_each(any_may_die, SYNC_TTL_MS);
 	return tap_done();
 }

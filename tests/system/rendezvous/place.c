@@ -14,7 +14,8 @@ bool place_start(struct place *place, int node)
 	return sync_node_wait_log(&place->nodes[node], "lease_held");
 }
 
-static void run(struct place *place, void (*story)(struct place *place))
+static void run(struct place *place, void (*story)(struct place *place),
+		uint32_t ttl_ms)
 {
 	static const char *const names[PLACE_NODES] = { "a", "b", "c" };
 	bool starts = true;
@@ -22,6 +23,7 @@ static void run(struct place *place, void (*story)(struct place *place))
 	for (int i = 0; i < PLACE_NODES; i++) {
 		sync_node_make(&place->nodes[i], names[i], NULL);
 		place->nodes[i].more = "[socket]\nmode = 0666\n";
+		place->nodes[i].ttl_ms = ttl_ms;
 	}
 	for (int i = 0; i < PLACE_NODES && starts; i++)
 		starts = OK(place_start(place, i));
@@ -36,7 +38,7 @@ static void run(struct place *place, void (*story)(struct place *place))
 	}
 }
 
-void place_each(void (*story)(struct place *place))
+void place_each(void (*story)(struct place *place), uint32_t ttl_ms)
 {
 	static struct place place;
 	char folder[] = "/tmp/gpumap-test.place.XXXXXX";
@@ -46,7 +48,7 @@ void place_each(void (*story)(struct place *place))
 		return;
 	NOTE("in a directory");
 	sync_place_file(&place.where, folder);
-	run(&place, story);
+	run(&place, story, ttl_ms);
 	snprintf(command, sizeof(command), "rm -r %s", folder);
 	EQ(system(command), 0);
 	if (etcd_lack() != NULL) {
@@ -55,7 +57,7 @@ void place_each(void (*story)(struct place *place))
 	}
 	NOTE("in etcd");
 	sync_place_etcd(&place.where);
-	run(&place, story);
+	run(&place, story, ttl_ms);
 	etcd_kill(&place.where.server);
 	etcd_remove(&place.where.server);
 }

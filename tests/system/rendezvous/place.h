@@ -21,8 +21,9 @@ struct place {
 /* Start a gpumap-sync, and wait until its lease is held. */
 bool place_start(struct place *place, int node);
 
-/* Run @story in a directory, then in etcd. */
-void place_each(void (*story)(struct place *place));
+/* Run @story in a directory, then in etcd.  @ttl_ms is that of the leases:
+ * short where they are to end, else as long as a busy machine may take. */
+void place_each(void (*story)(struct place *place), uint32_t ttl_ms);
 
 /* Connect to a node's gpumap-sync, or return NULL after a failed check. */
 struct gpumap_sync *place_connect(const struct place *place, int node);

@@ -450,6 +450,6 @@ static void tell(struct place *place)
 
 TAP_CASE()
 {
-	place_each(tell);
+	place_each(tell, SYNC_TTL_MS);
 	return tap_done();
 }

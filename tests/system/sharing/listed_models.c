@@ -405,7 +405,7 @@ static void a_manager_is_told_of_models_alone(int fd)
 	is_told(fd, "; 1 models, 0 loading", state);
 	fclose(fopen(mark, "we"));
 	EQ(CTL("shares", "release", "talk"), DONE);
-	is_told(fd, ", 1 loading", state);
+	is_told(fd, "; 0 models, 1 loading", state);
 	OK(strstr(state, "; 0 models, 1 loading") != NULL);
 	unlink(mark);
 	end();

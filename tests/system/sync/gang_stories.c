@@ -32,10 +32,11 @@ static struct sync_place *place;
 
 /* ---- begin and end ------------------------------------------------------- */
 
-void gang_make(void)
+void gang_make(uint32_t ttl_ms)
 {
 	for (unsigned int i = 0; i < GANG_NODES; i++) {
 		sync_node_make(&gang_nodes[i], names[i], NULL);
+		gang_nodes[i].ttl_ms = ttl_ms;
 		agent_configure_dummies(&gang_nodes[i].agent, node_file,
 					"[host]\nenabled = no\n");
 	}
@@ -320,7 +321,7 @@ static void a_member_that_starts_anew_holds_again(void)
 	OK(wait_held(ALL, "g", 1) >= 0);
 	/* Its predecessor's answer would have gone with the lease. */
 	at.fd = gpumap_sync_fd(sync);
-	EQ(poll(&at, 1, SYNC_TTL_MS + 1000), 0);
+	EQ(poll(&at, 1, (int)gang_nodes[1].ttl_ms + 1000), 0);
 	OK(wait_held(ALL, "g", 1) >= 0);
 	gpumap_sync_close(sync);
 	OK(wait_held(ALL, "g", 0) >= 0);

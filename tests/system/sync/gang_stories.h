@@ -14,10 +14,13 @@
 #define GANG_NODES 3u
 #define GANG_CARD  (UINT64_C(16) << 30)
 
+/* A lease that ends where its node dies, and by no load of the machine. */
+#define GANG_TTL_MS 6000
+
 extern struct sync_node gang_nodes[GANG_NODES];
 
 /* Name the nodes: a test may need their directories for the place. */
-void gang_make(void);
+void gang_make(uint32_t ttl_ms);
 
 /* Start the nodes, and wait until each sees all. */
 void gang_begin(struct sync_place *place);

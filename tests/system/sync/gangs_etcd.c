@@ -16,7 +16,7 @@ TAP_CASE()
 		LACK("etcd", 1, etcd_lack());
 		return tap_done();
 	}
-	gang_make();
+	gang_make(GANG_TTL_MS);
 	sync_place_etcd(&place);
 	gang_begin(&place);
 	gang_stories_tell();

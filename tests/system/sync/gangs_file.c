@@ -15,7 +15,7 @@ TAP_CASE()
 	struct sync_place place;
 	char directory[96];
 
-	gang_make();
+	gang_make(GANG_TTL_MS);
 	snprintf(directory, sizeof(directory), "%.80s/store",
 		 gang_nodes[0].agent.dir);
 	sync_place_file(&place, directory);

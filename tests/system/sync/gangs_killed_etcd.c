@@ -19,7 +19,7 @@ TAP_CASE()
 		LACK("etcd", 1, etcd_lack());
 		return tap_done();
 	}
-	gang_make();
+	gang_make(SYNC_TTL_MS);
 	sync_place_etcd(&place);
 	gang_begin(&place);
 	gang_history_tell(&place, (unsigned int)story_rounds_or(GANGS));

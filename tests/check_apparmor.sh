@@ -18,16 +18,18 @@ trap 'rm -f "$parsed"' EXIT
 
 check "each place has a path" "$(grep -n '@[a-z]*@' "$profiles")"
 if program=$(command -v apparmor_parser); then
-	# A package that was unpacked elsewhere has its rules beside it.
-	etc=/etc
-	for at in "${program%/*}/../etc" "${program%/*}/../../etc"; do
-		[ -d /etc/apparmor.d/abi ] || [ ! -d "$at/apparmor.d/abi" ] ||
-			etc=$at
+	# A package that was unpacked elsewhere has its rules beside it, and a
+	# configuration that is of no use there.
+	conf=/etc/apparmor/parser.conf base=/etc/apparmor.d
+	for etc in "${program%/*}/../etc" "${program%/*}/../../etc"; do
+		[ -d "$base/abi" ] || [ ! -d "$etc/apparmor.d/abi" ] || {
+			conf=/dev/null
+			base=$etc/apparmor.d
+		}
 	done
 	parse() {
 		apparmor_parser --skip-kernel-load --skip-cache \
-			--config-file "$etc/apparmor/parser.conf" \
-			--base "$etc/apparmor.d" "$@" "$profiles"
+			--config-file "$conf" --base "$base" "$@" "$profiles"
 	}
 	parse --names 2>/dev/null | sort >"$parsed"
 	check "the parser finds three profiles" "$(

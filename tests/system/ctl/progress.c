@@ -343,7 +343,7 @@ static void is_told_while(pid_t stopped, const char *what,
 	pid_t pid;
 
 	OK(process_stop(stopped));
-	/* It has the last command's output until this one opens it. */
+	/* The file has the last command's output until this one opens it. */
 	snprintf(path, sizeof(path), "%s/out", agent.dir);
 	unlink(path);
 	pid = begin(false, words);

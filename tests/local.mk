@@ -36,6 +36,7 @@ include $(top_srcdir)/tests/fuzz/local.mk
 
 EXTRA_DIST += %reldir%/abi/layout.golden
 EXTRA_DIST += %reldir%/data/alerts.yaml
+EXTRA_DIST += %reldir%/golden
 EXTRA_DIST += %reldir%/nodes/a100.yaml
 EXTRA_DIST += %reldir%/nodes/b200.yaml
 EXTRA_DIST += %reldir%/nodes/cpu-only.yaml

@@ -122,12 +122,14 @@ static void who_hangs_is_ended(void)
 
 /* ---- who leaves ---------------------------------------------------------- */
 
-/* Some of the ranks meet in another group while all have to leave this one. */
+/* Some of the ranks meet in another group while all have to leave this one.  On
+ * a busy machine a rank may be ended before it comes to that. */
 static bool leave_beside_a_meeting(void)
 {
-	struct gpumap_comm *two;
+	struct gpumap_comm *two = NULL;
 	bool stays = true;
 	struct ranks g;
+	int ret;
 
 	if (!nccl_begin("slow=3000 together tells", "nccl = yes\n"))
 		return true;
@@ -136,12 +138,14 @@ static bool leave_beside_a_meeting(void)
 		nccl_slow_down(1, 600);
 		g.deadline_ns = story_now() + 300000000;
 		EQ(cards_submit(&g, &spread, 3), 0);
-		EQ(gpumap_comm_open_opts(session, "two", NULL, &by_nccl, &two),
-		   0);
+		ret = gpumap_comm_open_opts(session, "two", NULL, &by_nccl,
+					    &two);
+		OK(ret == 0 || agent_logged(&agent, "event=worker_killed"));
 		EQ(collective_end(session, 3), -ETIME);
 		cuda_scene_mend(&stage_scene);
 		stays = nccl_one_stays();
-		EQ(gpumap_comm_close(two), 0);
+		if (ret == 0)
+			EQ(gpumap_comm_close(two), 0);
 		nccl_close(&g);
 	}
 	nccl_end();

@@ -1,0 +1,132 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+"""How each command reads its options, attaches to the map, prints and ends."""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import errno
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from .. import Error, Map, attach, version
+
+
+class Exit(enum.IntEnum):
+    """The exit statuses of gpumapctl(1)."""
+
+    OK = 0
+    FAILED = 1  # refused, or failed
+    USAGE = 2  # the command line is wrong
+    NO_AGENT = 3  # no map is published, or no agent answers
+    UNWELL = 4  # the map is not READY, or stale
+    STALE = 5  # other nodes may have changed
+
+
+class Failed(Exception):
+    """Ends the command with a message and an exit status."""
+
+    def __init__(self, message: str, status: Exit = Exit.FAILED) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Parser(argparse.ArgumentParser):
+    """The options of gpumapctl NAME, with those that every command has."""
+
+    def __init__(self, name: str, summary: str) -> None:
+        super().__init__(prog=f"gpumapctl {name}", description=summary)
+        self.add_argument(
+            "--instance", default="node", metavar="NAME", help="of the agent"
+        )
+        self.add_argument(
+            "--runtime-dir",
+            default="/run/gpumap",
+            metavar="DIR",
+            help="of the agent's control socket",
+        )
+        self.add_argument("--json", action="store_true", help="print JSON")
+        # For commands that load: these show none.
+        self.add_argument(
+            "--progress", action="store_true", help=argparse.SUPPRESS
+        )
+        self.add_argument(
+            "--version", action="version", version=f"gpumapctl {release()}"
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """End with a message that names the remedy."""
+        print(
+            f"gpumapctl: {message}; see {self.prog} --help", file=sys.stderr
+        )
+        sys.exit(Exit.USAGE)
+
+
+def release() -> str:
+    """The package's version, "0.2.0"."""
+    number = version()
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+
+
+def open_map(options: argparse.Namespace) -> Map:
+    """Attach to the agent that the options name."""
+    try:
+        return attach(options.instance, options.runtime_dir)
+    except Error as error:
+        status = {errno.ENOENT: Exit.NO_AGENT, errno.EINVAL: Exit.USAGE}
+        raise Failed(
+            error.refusal or str(error.strerror),
+            status.get(error.errno or 0, Exit.FAILED),
+        ) from None
+
+
+def warn_of_age(node: Map) -> None:
+    """Say so where the map's agent has not been seen for two seconds."""
+    health = node.health()
+    if health.stale:
+        print(
+            "gpumapctl: the agent has not been seen for"
+            f" {health.age_ns / 1e9:.1f} s: this is what it said last; is"
+            " gpumapd running?",
+            file=sys.stderr,
+        )
+
+
+def to_json(value: Any, spaced: bool = False) -> str:
+    """One line of JSON."""
+    separators = (", ", ": ") if spaced else (",", ":")
+    return json.dumps(value, ensure_ascii=False, separators=separators)
+
+
+def run(main: Callable[[list[str]], int]) -> NoReturn:
+    """Run a command with the words behind its name, and end the process."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Names are bytes; most are UTF-8.
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(  # type: ignore[union-attr]
+            encoding="utf-8", errors="surrogateescape"
+        )
+    try:
+        status = main(sys.argv[1:])
+    except Failed as failed:
+        print(f"gpumapctl: {failed}", file=sys.stderr)
+        status = failed.status
+    except Error as error:
+        print(
+            f"gpumapctl: {error.refusal or error.strerror}", file=sys.stderr
+        )
+        gone = error.errno in (errno.ECONNREFUSED, errno.ECONNRESET)
+        status = Exit.NO_AGENT if gone else Exit.FAILED
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        print(f"gpumapctl: cannot write: {error.strerror}", file=sys.stderr)
+        status = status or Exit.FAILED
+    sys.stderr.flush()
+    os._exit(status)

@@ -1,0 +1,50 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+"""Numbers and facts as text, the same in each command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from ..enums import Known
+from ..facts import Device
+
+UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
+
+
+def size(bytes: int) -> str:
+    """ "1.5 GiB", "512 B"."""
+    value, unit = float(bytes), 0
+    while value >= 1024 and unit + 1 < len(UNITS):
+        value /= 1024
+        unit += 1
+    digits = 0 if unit == 0 or value >= 100 else 1
+    return f"{value:.{digits}f} {UNITS[unit]}"
+
+
+def pci(device: Device) -> str | None:
+    """ "0000:17:00.0", or None where it is not known."""
+    if not device.known & Known.PCI:
+        return None
+    bus = device.pci_bus
+    return (
+        f"{device.pci_domain:04x}:{bus >> 8 & 0xff:02x}"
+        f":{bus >> 3 & 0x1f:02x}.{bus & 7:x}"
+    )
+
+
+def ranges(numbers: Iterable[int]) -> list[str]:
+    """ ["0-15", "20"] of numbers in rising order."""
+    runs = groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
+    found = []
+    for _, run in runs:
+        members = [number for _, number in run]
+        first, last = members[0], members[-1]
+        found.append(f"{first}" if first == last else f"{first}-{last}")
+    return found
+
+
+def plural(n: int, noun: str) -> str:
+    """ "1 row", "2 rows"."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -96,6 +96,10 @@ PyObject *core_fields_read(const struct core_field *fields, size_t n,
 int core_fields_write(const struct core_field *fields, size_t n, void *to,
 		      PyObject *from, PyObject *keep);
 
+/* Append an object that was just made, and give it up; *list is NULL after an
+ * exception. */
+void core_append(PyObject **list, PyObject *one);
+
 #define CORE_READ(fields, from) \
 	core_fields_read(fields, sizeof(fields) / sizeof((fields)[0]), from)
 #define CORE_WRITE(fields, to, from, keep)                                  \
@@ -148,6 +152,7 @@ extern PyTypeObject *core_map_type;
 extern PyMethodDef core_map_request_methods[]; /* requests.c */
 extern PyMethodDef core_map_mesh_methods[];    /* meshes.c */
 extern PyMethodDef core_map_list_methods[];    /* lists.c */
+extern PyMethodDef core_map_cluster_methods[]; /* cluster.c */
 
 /* ---- sessions ----------------------------------------------------------- */
 
@@ -248,6 +253,7 @@ int core_add_tensor(PyObject *module);
 int core_add_mask(PyObject *module);
 int core_add_comm(PyObject *module);
 int core_add_sync(PyObject *module);
+int core_add_trace(PyObject *module);
 
 /* ---- pools of CUDA memory ------------------------------------------------ */
 

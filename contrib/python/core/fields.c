@@ -195,6 +195,13 @@ PyObject *core_fields_read(const struct core_field *fields, size_t n,
 	return dict;
 }
 
+void core_append(PyObject **list, PyObject *one)
+{
+	if (*list != NULL && (one == NULL || PyList_Append(*list, one) != 0))
+		Py_CLEAR(*list);
+	Py_XDECREF(one);
+}
+
 /* ---- in ----------------------------------------------------------------- */
 
 static int fields_number(const struct core_field *field, char *to,
@@ -329,6 +336,22 @@ static int fields_set(const struct core_field *field, char *to, PyObject *value,
 	Py_ssize_t n;
 
 	switch (field->kind) {
+	case CORE_CHARS:
+		text = core_name(value);
+		if (text == NULL)
+			return -1;
+		if (strlen(text) >= field->bytes)
+			return fields_reject(field->name, "is too long");
+		strcpy(to + field->at, text);
+		return 0;
+	case CORE_BYTES:
+		n = PyBytes_Size(value);
+		if (n < 0)
+			return -1;
+		if ((size_t)n != field->bytes)
+			return fields_reject(field->name, "has another length");
+		memcpy(to + field->at, PyBytes_AsString(value), (size_t)n);
+		return 0;
 	case CORE_TEXT:
 		text = core_text(value, &failed);
 		memcpy(to + field->at, &text, sizeof(text));

@@ -339,6 +339,70 @@ static PyObject *map_device_read(PyObject *object, PyObject *arg)
 			ret < 0 ? NULL : CORE_READ(device_fields, &device));
 }
 
+static const struct core_field path_fields[] = {
+	CORE_FIELD(gpumap_device_path, CORE_U32, to),
+	CORE_FIELD(gpumap_device_path, CORE_U32, from),
+	CORE_FIELD(gpumap_device_path, CORE_U32, nvlinks),
+	CORE_FIELD(gpumap_device_path, CORE_U32, peer),
+};
+
+/* (to, from) */
+static PyObject *map_device_path_read(PyObject *object, PyObject *args)
+{
+	struct core_map *self = (struct core_map *)object;
+	struct gpumap_device_path path = { .size = sizeof(path) };
+	unsigned long to, from;
+	const struct gpumap *map;
+	PyObject *rows[2];
+	int ret = -ENODEV;
+
+	if (!PyArg_ParseTuple(args, "O!O!", &PyLong_Type, &rows[0],
+			      &PyLong_Type, &rows[1]))
+		return NULL;
+	to = PyLong_AsUnsignedLong(rows[0]);
+	from = PyLong_AsUnsignedLong(rows[1]);
+	if (PyErr_Occurred())
+		return NULL;
+	map = core_map_use(self);
+	if (map == NULL)
+		return NULL;
+	if (to <= UINT32_MAX && from <= UINT32_MAX)
+		ret = gpumap_device_path_read(map, (uint32_t)to, (uint32_t)from,
+					      &path);
+	return map_read(self, "gpumap_device_path_read", ret,
+			ret < 0 ? NULL : CORE_READ(path_fields, &path));
+}
+
+static const struct core_field jobs_fields[] = {
+	CORE_FIELD(gpumap_device_jobs, CORE_U32, row),
+	CORE_FIELD(gpumap_device_jobs, CORE_U32, generation),
+	CORE_FIELD(gpumap_device_jobs, CORE_U64, ended),
+	CORE_FIELD(gpumap_device_jobs, CORE_U64, failed),
+	CORE_FIELD(gpumap_device_jobs, CORE_U64, ns),
+	CORE_FIELD(gpumap_device_jobs, CORE_U64S, times),
+	CORE_FIELD(gpumap_device_jobs, CORE_U64, loaded_bytes),
+};
+
+static PyObject *map_device_jobs_read(PyObject *object, PyObject *arg)
+{
+	struct core_map *self = (struct core_map *)object;
+	struct gpumap_device_jobs jobs = { .size = sizeof(jobs) };
+	unsigned long row = PyLong_AsUnsignedLong(arg);
+	const struct gpumap *map;
+	int ret;
+
+	if (row == (unsigned long)-1 && PyErr_Occurred())
+		return NULL;
+	map = core_map_use(self);
+	if (map == NULL)
+		return NULL;
+	ret = row > UINT32_MAX
+		      ? -ENODEV
+		      : gpumap_device_jobs_read(map, (uint32_t)row, &jobs);
+	return map_read(self, "gpumap_device_jobs_read", ret,
+			ret < 0 ? NULL : CORE_READ(jobs_fields, &jobs));
+}
+
 static PyObject *map_device_find(PyObject *object, PyObject *args)
 {
 	struct core_map *self = (struct core_map *)object;
@@ -638,6 +702,8 @@ static PyMethodDef map_methods[] = {
 	{ "_wait_ready", map_wait_ready, METH_VARARGS, NULL },
 	{ "_device_count", map_device_count, METH_NOARGS, NULL },
 	{ "_device_read", map_device_read, METH_O, NULL },
+	{ "_device_path_read", map_device_path_read, METH_VARARGS, NULL },
+	{ "_device_jobs_read", map_device_jobs_read, METH_O, NULL },
 	{ "_device_find", map_device_find, METH_VARARGS, NULL },
 	{ "_device_visible", map_device_visible, METH_VARARGS, NULL },
 	{ "_device_choose", map_device_choose, METH_O, NULL },
@@ -678,12 +744,23 @@ int core_add_map(PyObject *module)
 	};
 	PyMethodDef *const tables[] = { map_methods, core_map_request_methods,
 					core_map_mesh_methods,
-					core_map_list_methods };
+					core_map_list_methods,
+					core_map_cluster_methods };
+	uint64_t ends[GPUMAP_JOB_TIMES];
+	PyObject *times;
 	size_t n = 0;
+	int ret;
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
 		for (const PyMethodDef *m = tables[i]; m->ml_name != NULL; m++)
 			all[n++] = *m;
 	core_map_type = core_add_type(module, &spec, "Map");
-	return core_map_type == NULL ? -1 : 0;
+	if (core_map_type == NULL)
+		return -1;
+	for (uint32_t i = 0; i < GPUMAP_JOB_TIMES; i++)
+		ends[i] = gpumap_job_time_end(i);
+	times = core_u64_tuple(ends, GPUMAP_JOB_TIMES);
+	ret = PyModule_AddObjectRef(module, "JOB_TIME_ENDS", times);
+	Py_XDECREF(times);
+	return ret;
 }

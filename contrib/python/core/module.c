@@ -111,6 +111,7 @@ PyMODINIT_FUNC PyInit__core(void)
 		core_add_map,   core_add_layers, core_add_session,
 		core_add_arena, core_add_tensor, core_add_model,
 		core_add_mask,  core_add_comm,   core_add_sync,
+		core_add_trace,
 	};
 	static bool watched;
 	PyObject *module = PyModule_Create(&module_def);

@@ -16,10 +16,12 @@ Numbers of bytes are plain ints, times are seconds unless their names say _ns.
 from __future__ import annotations
 
 from . import errors
-from ._core import strerror, version
+from ._core import JOB_TIME_ENDS, strerror, version
 from .checkpoint import Shape
 from .enums import (
     ChooseBy,
+    ClusterFlags,
+    ClusterState,
     DeviceFlags,
     DeviceKind,
     DeviceState,
@@ -32,6 +34,7 @@ from .enums import (
     MetaFormat,
     ModelState,
     Op,
+    Peer,
     Reduce,
     Setting,
     State,
@@ -73,7 +76,13 @@ from .errors import (
 )
 from .facts import (
     Charge,
+    Cluster,
+    ClusterDevice,
+    ClusterNode,
+    ClusterShare,
     Device,
+    DeviceJobs,
+    DevicePath,
     Done,
     Fingerprint,
     Group,
@@ -90,6 +99,7 @@ from .facts import (
     Settings,
     ShareInfo,
     Tile,
+    TraceJob,
     Usage,
     Waiting,
 )
@@ -98,6 +108,7 @@ from .mask import Mask
 from .mesh import Joined, Mesh
 from .session import Buffer, Job, Memory, Session, Share, Source
 from .sync import Member, Sync
+from .trace import Trace
 from .comm import Comm  # isort: skip
 from .model import File, Model, Tensor
 
@@ -117,12 +128,20 @@ __all__ = [
     "Canceled",
     "Charge",
     "ChooseBy",
+    "Cluster",
+    "ClusterDevice",
+    "ClusterFlags",
+    "ClusterNode",
+    "ClusterShare",
+    "ClusterState",
     "Comm",
     "DType",
     "Denied",
     "Device",
     "DeviceFlags",
+    "DeviceJobs",
     "DeviceKind",
+    "DevicePath",
     "DeviceState",
     "Devices",
     "DoesNotFit",
@@ -140,6 +159,7 @@ __all__ = [
     "Health",
     "Holder",
     "Invalid",
+    "JOB_TIME_ENDS",
     "Job",
     "Joined",
     "Known",
@@ -169,6 +189,7 @@ __all__ = [
     "NothingInFlight",
     "Op",
     "OutOfRange",
+    "Peer",
     "Plan",
     "Policy",
     "Progress",
@@ -194,6 +215,8 @@ __all__ = [
     "Timeout",
     "TooLarge",
     "TooNew",
+    "Trace",
+    "TraceJob",
     "Unreachable",
     "Unsupported",
     "Usage",

@@ -110,6 +110,31 @@ class DeviceFlags(IntFlag):
     PAGEABLE = 1 << 8
 
 
+class Peer(IntEnum):
+    """May one card copy from another's memory directly?  enum gpumap_peer."""
+
+    NONE = 0  # the driver does not say so
+    REPORTED = 1  # it does, and it was not tried
+    RIGHT = 2  # a copy was tried, and was right
+    WRONG = 3  # one was wrong or failed: none is made
+
+
+class ClusterState(IntEnum):
+    """The knowledge of a node of the cluster, enum gpumap_cluster_state."""
+
+    LIVE = 1
+    GONE = 2  # it tells nothing; what it had is still listed
+    REFUSED = 3  # what it says is of another format, or damaged
+
+
+class ClusterFlags(IntFlag):
+    """Properties of a node of the cluster, GPUMAP_CLUSTER_*."""
+
+    SELF = 1 << 0  # this node
+    NO_GANGS = 1 << 1  # it takes no gangs
+    DRAINING = 1 << 2  # its agent is ending
+
+
 class Setting(IntEnum):
     """The origin of a layer map, enum gpumap_setting."""
 
@@ -168,6 +193,8 @@ class Op(IntEnum):
     COPY = 2
     SCALE = 3
     AXPY = 4
+    ALLOC = 5  # of Session.alloc(); no job
+    FREE = 6  # of Buffer.free(); no job
     CAST = 7
     SUM = 8
     MIN = 9
@@ -279,4 +306,7 @@ MESH_BROKEN = 1 << 0
 COHORT_BROKEN = 1 << 0
 VALUE_EPHEMERAL = 1 << 0
 MESH_ANY = 2**32 - 1
+CLUSTER_BEGIN = 1 << 0
+CLUSTER_MORE = 1 << 1
+CLUSTER_HEARD = 1 << 2
 ENGINE_BY_ENV = 1 << 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import uuid as _uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from .enums import (
@@ -20,6 +20,8 @@ from .enums import (
     SHARE_ANY_USER,
     SHARE_KEEP,
     SHARE_READ_ONLY,
+    ClusterFlags,
+    ClusterState,
     DeviceFlags,
     DeviceKind,
     DeviceState,
@@ -30,6 +32,8 @@ from .enums import (
     MeshBackend,
     MeshTopology,
     ModelState,
+    Op,
+    Peer,
     Setting,
     State,
 )
@@ -151,6 +155,39 @@ class Device:
         facts["flags"] = DeviceFlags(facts["flags"])
         facts["state"] = DeviceState(facts["state"])
         return cls(**facts)
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePath:
+    """The path from the memory of the card in one row to that in another."""
+
+    to: int  # row
+    from_: int  # row
+    nvlinks: int  # between the two, also through a switch
+    peer: Peer
+
+    @classmethod
+    def _of(cls, facts: dict[str, Any]) -> DevicePath:
+        facts["from_"] = facts.pop("from")
+        facts["peer"] = Peer(facts["peer"])
+        return cls(**facts)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceJobs:
+    """The jobs of a row since the row was given out.
+
+    times   how many took how long: item i those of JOB_TIME_ENDS[i] ns at most
+            and of more than JOB_TIME_ENDS[i - 1]
+    """
+
+    row: int
+    generation: int
+    ended: int
+    failed: int  # of these, with an error
+    ns: int  # the time of those in times
+    times: tuple[int, ...]
+    loaded_bytes: int  # of files
 
 
 @dataclass(frozen=True, slots=True)
@@ -504,6 +541,184 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class TraceJob:
+    """A job that has ended.  Times are of CLOCK_MONOTONIC."""
+
+    session: int  # its id
+    read_ns: int  # the worker had read the job's entry
+    started_ns: int  # the device began
+    ended_ns: int
+    n: int  # elements
+    row: int
+    uid: int  # of the session
+    status: int  # 0 or a negative errno
+    op: Op | int  # an int: newer than this package
+    dtype: DType | int
+
+    @classmethod
+    def _of(cls, facts: dict[str, Any]) -> TraceJob:
+        if facts["op"] in _OPS:
+            facts["op"] = Op(facts["op"])
+        if facts["dtype"] in _DTYPES:
+            facts["dtype"] = DType(facts["dtype"])
+        return cls(**facts)
+
+
+_OPS = frozenset(Op)
+_DTYPES = frozenset(DType)
+
+
+_Dict = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDevice:
+    """A device of a node of the cluster."""
+
+    row: int  # on that node
+    uuid: str  # "GPU-8932f937-..."; of others than cards without a prefix
+    name: str
+    kind: DeviceKind
+    state: DeviceState
+    flags: DeviceFlags
+    numa_node: int  # -1: none
+    cc_major: int
+    cc_minor: int
+    total_bytes: int
+    free_bytes: int
+    reserved_bytes: int
+    used_by_holders: int
+    links: int  # NVLinks to the node's other listed devices, in all
+
+    @property
+    def unclaimed(self) -> int:
+        """Bytes that are free, and not kept for holders."""
+        kept = max(self.reserved_bytes - self.used_by_holders, 0)
+        return max(self.free_bytes - kept, 0)
+
+    @classmethod
+    def _of(cls, facts: _Dict) -> ClusterDevice:
+        text = str(_uuid.UUID(bytes=facts["uuid"]))
+        if facts["kind"] == DeviceKind.CUDA:
+            text = "GPU-" + text
+        facts["uuid"] = text
+        facts["kind"] = DeviceKind(facts["kind"])
+        facts["state"] = DeviceState(facts["state"])
+        facts["flags"] = DeviceFlags(facts["flags"])
+        return cls(**facts)
+
+    def _dict(self) -> _Dict:
+        facts = _dict_of(self)
+        text = self.uuid.removeprefix("GPU-").removeprefix("MIG-")
+        facts["uuid"] = _uuid.UUID(text).bytes
+        return facts
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterShare:
+    """A share of a node of the cluster."""
+
+    uid: int  # the user who is charged
+    flags: int
+    name: str
+    bytes: int
+    rows: tuple[int, ...]
+    fingerprint: Hash  # its hash; b"": it has none
+
+    @classmethod
+    def _of(cls, facts: _Dict) -> ClusterShare:
+        if not any(facts["fingerprint"]):
+            facts["fingerprint"] = b""
+        facts["rows"] = rows_of(facts["rows"])
+        return cls(**facts)
+
+    def _dict(self) -> _Dict:
+        facts = _dict_of(self)
+        facts["fingerprint"] = self.fingerprint or b"\0" * 32
+        words = [0] * 4
+        for row in self.rows:
+            words[row // 64] |= 1 << row % 64
+        facts["rows"] = words
+        return facts
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNode:
+    """A node of the cluster, with the devices and shares that it tells of."""
+
+    name: str
+    address: str  # for other nodes: an IP address or a host name
+    state: ClusterState
+    flags: ClusterFlags
+    age_ns: int  # since it changed; GONE: since it went
+    epoch: int  # of its agent
+    agent_version: int
+    more_devices: int  # that are not listed for want of room
+    more_shares: int
+    devices: tuple[ClusterDevice, ...] = ()
+    shares: tuple[ClusterShare, ...] = ()
+
+    @classmethod
+    def _of(
+        cls,
+        facts: _Dict,
+        devices: list[_Dict],
+        shares: list[_Dict],
+    ) -> ClusterNode:
+        facts["state"] = ClusterState(facts["state"])
+        facts["flags"] = ClusterFlags(facts["flags"])
+        return cls(
+            **facts,
+            devices=tuple(ClusterDevice._of(one) for one in devices),
+            shares=tuple(ClusterShare._of(one) for one in shares),
+        )
+
+    def _entry(self) -> tuple[_Dict, list[_Dict], list[_Dict], bool]:
+        facts = _dict_of(self)
+        del facts["devices"], facts["shares"]
+        return (
+            facts,
+            [one._dict() for one in self.devices],
+            [one._dict() for one in self.shares],
+            False,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One publication of the cluster, with all nodes in the order of names.
+
+    Where age_ns is more than limit_ns it is stale: what other nodes have now is
+    not known.
+    """
+
+    name: str
+    node: str  # this node's name in it
+    version: int  # grows with every publication
+    published_ns: int  # since 1970
+    age_ns: int  # since it was known to be whole; 2**64 - 1: it never was
+    limit_ns: int
+    stale: bool
+    n_nodes: int
+    n_gone: int  # of these
+    n_refused: int  # likewise
+    n_devices: int  # listed, of all nodes
+    n_shares: int
+    nodes: tuple[ClusterNode, ...]
+
+    @classmethod
+    def _of(
+        cls,
+        facts: _Dict,
+        nodes: list[tuple[_Dict, list[_Dict], list[_Dict]]],
+    ) -> Cluster:
+        facts["stale"] = bool(facts["stale"])
+        return cls(
+            **facts, nodes=tuple(ClusterNode._of(*one) for one in nodes)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """The thresholds of one row; least is by Work, in the unit of each."""
 
@@ -531,6 +746,10 @@ class Settings:
     notes: tuple[str, ...]
     file: str | None
     rows: tuple[int, ...]
+
+
+def _dict_of(one: ClusterDevice | ClusterShare | ClusterNode) -> _Dict:
+    return {f.name: getattr(one, f.name) for f in fields(one)}
 
 
 def rows_of(words: tuple[int, ...]) -> tuple[int, ...]:

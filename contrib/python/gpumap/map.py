@@ -348,6 +348,26 @@ class Map(_core.Map):
         }
         return list(self._device_choose(choice))
 
+    def path(self, to: int, from_: int) -> facts.DevicePath:
+        """How the cards of two rows are linked, from memory to memory.
+
+        All is 0 until the agent has asked the driver, and of rows that are no
+        cards.  NoDevice: there are no such rows.
+        """
+        return facts.DevicePath._of(self._device_path_read(to, from_))
+
+    def jobs(self, row: int) -> facts.DeviceJobs:
+        """How many jobs a row has done, and how long they took."""
+        return facts.DeviceJobs(**self._device_jobs_read(row))
+
+    def trace(self, rows: Iterable[int] | None = None) -> Trace:
+        """Begin to record the jobs of rows; None: of all that have a worker.
+
+        Denied: only root and the agent's user may.  Busy: another process has a
+        trace of a row.  NoDevice: a row has no worker.
+        """
+        return Trace(self, rows)
+
     def drain(self, row: int) -> None:
         """Take a device out of service, and wait until it is.
 
@@ -820,6 +840,55 @@ class Map(_core.Map):
         """Have the agent remove a mesh."""
         self._mesh_release(name)
 
+    # ---- the cluster ---------------------------------------------------------
+
+    def cluster(self) -> facts.Cluster:
+        """The devices and shares of all nodes, as one publication.
+
+        NotFound: this node is in no cluster.  Again: the agent published again
+        and again meanwhile.
+        """
+        return facts.Cluster._of(*self._cluster_read())
+
+    def publish_cluster(
+        self,
+        name: str,
+        node: str,
+        nodes: Iterable[facts.ClusterNode] = (),
+        *,
+        remove: Iterable[str] = (),
+        limit_ns: int,
+        begin: bool = False,
+        more: bool = False,
+        heard: bool = False,
+    ) -> None:
+        """Have the agent publish what nodes say, as gpumap-sync does.
+
+        node       this node's name
+        nodes      new ones, and those that have changed
+        remove     names of nodes that it is to forget
+        limit_ns   the age at which the cluster is stale
+        begin      forget all nodes that came before
+        more       more is coming: readers see nothing of this yet
+        heard      with this, all that other nodes have said is known
+
+        When no node is left, this node is in no cluster any more.
+
+        Denied: another user than root, the agent's and that of [cluster] user.
+        Stale: the agent knows nothing of what came before, send all.
+        """
+        flags = (
+            begin * enums.CLUSTER_BEGIN
+            | more * enums.CLUSTER_MORE
+            | heard * enums.CLUSTER_HEARD
+        )
+        entries = [one._entry() for one in nodes]
+        entries += [({"name": one}, [], [], True) for one in remove]
+        self._cluster_publish(
+            {"name": name, "node": node, "limit_ns": limit_ns, "flags": flags},
+            entries,
+        )
+
 
 def _in_line(map: Map, request: dict[str, Any]) -> Plan:
     """Make a plan that waits, and can be interrupted.
@@ -891,4 +960,5 @@ def _explained(error: errors.DoesNotFit) -> errors.DoesNotFit:
 from .mask import Mask  # noqa: E402
 from .mesh import Mesh  # noqa: E402
 from .session import Session  # noqa: E402
+from .trace import Trace  # noqa: E402
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import gpumap
 import pytest
 from agent import Agent
+from test_cluster import node as cluster_node
 
 ROUNDS = int(os.environ.get("GPUMAP_ROUNDS", "1000"))
 
@@ -95,6 +96,21 @@ def test_requests(map: gpumap.Map) -> None:
         map.who(), map.usage(), map.shares(), map.reservations()
 
     stays(work, ROUNDS // 4)
+
+
+def test_clusters_and_traces(map: gpumap.Map) -> None:
+    nodes = [cluster_node("a"), cluster_node("b", 3, 2)]
+
+    def work() -> None:
+        map.publish_cluster("test", "a", nodes, limit_ns=1, begin=True)
+        assert len(map.cluster().nodes) == 2
+        with pytest.raises(TypeError):
+            map._cluster_publish({}, [({}, [{"no such": 1}], [], False)])
+        with map.trace([0]) as trace:
+            trace.read(), map.jobs(0), map.path(0, 1)
+
+    stays(work, ROUNDS // 20)
+    map.publish_cluster("test", "a", limit_ns=1, begin=True)
 
 
 def test_sessions(map: gpumap.Map) -> None:

@@ -439,3 +439,14 @@ def test_request_limit() -> None:
             map.publish("later", "0:2")
     finally:
         agent.stop()
+
+
+def test_path(map: gpumap.Map) -> None:
+    path = map.path(1, 0)
+    assert (path.to, path.from_) == (1, 0)
+    assert path.nvlinks == 0 and path.peer == gpumap.Peer.NONE
+    for to, from_ in ((0, 9), (9, 0), (2**40, 0), (0, 2**32)):
+        with pytest.raises(gpumap.NoDevice):
+            map.path(to, from_)
+    with pytest.raises(OverflowError):
+        map.path(-1, 0)

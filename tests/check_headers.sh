@@ -34,10 +34,7 @@ may_include() {
 	agent/bench) echo include shm agent/bench ;;
 	agent/reader) echo include agent/reader ;;
 	agent/top) echo include agent/plan/size_text.h agent/reader \
-		agent/topo/topo.h agent/top ;;
-	agent/topo) echo include agent/common/read_file.h agent/common/idset.h \
-		agent/plan agent/reader agent/topo ;;
-	agent/trace) echo include agent/trace ;;
+		agent/top ;;
 	agent/doctor) echo include agent/common/read_file.h agent/common/idset.h \
 		agent/plan/size_text.h agent/reader agent/doctor ;;
 	agent/exporter) echo include agent/reader agent/exporter ;;
@@ -47,7 +44,7 @@ may_include() {
 		agent/plan/wide_json.h agent/reader agent/sync ;;
 	contrib/python/core) echo include contrib/python/core ;;
 	agent/ctl) echo include shm agent/plan agent/mask agent/mesh \
-		agent/bench agent/doctor agent/top agent/topo agent/trace \
+		agent/bench agent/doctor agent/top \
 		agent/reader agent/common/idset.h \
 		agent/common/numa_bind.h agent/common/text.h \
 		agent/ctl ;;

@@ -138,6 +138,8 @@ AM_TESTS_ENVIRONMENT = \
 	CONTRACT_UNDER='$(abs_top_builddir)/tests/fake/stand-in run'; \
 	export CONTRACT_UNDER; \
 	GPUMAPCTL='$(abs_top_builddir)/agent/ctl/gpumapctl'; export GPUMAPCTL; \
+	GPUMAP_EXEC_PATH='$(abs_top_builddir)/contrib/python/built'; \
+	export GPUMAP_EXEC_PATH; \
 	GPUMAP_EXPORTER='$(abs_top_builddir)/agent/exporter/gpumap-exporter'; \
 	export GPUMAP_EXPORTER; \
 	GPUMAP_SYNC='$(abs_top_builddir)/agent/sync/gpumap-sync'; \

@@ -34,11 +34,12 @@ static const struct gm_command commands[] = {
 	{ "doctor", "[--quiet] [--bundle FILE] [--root DIR]",
 	  "what is wrong with this node, and what helps", 0, gm_ctl_doctor,
 	  true },
-	{ "devices", "", "the device table", 0, gm_ctl_devices, false },
+	{ "devices", "[--node FILE]", "the device table, or a node file's", 0,
+	  gm_ctl_devices, true },
 	{ "topo",
 	  "[--format text|svg|dot|json|html] [--node FILE | --root DIR]",
-	  "the node as a picture: where the layers of each model are", 0,
-	  gm_ctl_topo, true },
+	  "the node as a picture: where the layers of each model are",
+	  GM_ARGS_TOOL, NULL, true },
 	{ "top", "[--once] [--interval S]",
 	  "the node on a screen, as it changes", 0, gm_ctl_top, false },
 	{ "choose",
@@ -95,8 +96,8 @@ static const struct gm_command commands[] = {
 	  "a collective over a group, and check every element of each rank", 2,
 	  gm_ctl_collective, false },
 	{ "trace", "FILE [--rows LIST] [--timeout S]",
-	  "record jobs for some seconds, as a file for Perfetto", 1,
-	  gm_ctl_trace, false },
+	  "record jobs for some seconds, as a file for Perfetto",
+	  GM_ARGS_TOOL, NULL, true },
 	{ "bench", "[--only PREFIX] [--rounds N]",
 	  "measure this instance beside what the machine can do", 0,
 	  gm_ctl_bench, false },
@@ -464,6 +465,15 @@ void gm_ctl_usage(FILE *to, const char *word)
 }
 
 /* ---- the command of a line ----------------------------------------------- */
+
+bool gm_ctl_is_tool(const char *word)
+{
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		if (commands[i].n_args == GM_ARGS_TOOL &&
+		    begins(commands[i].name, word))
+			return true;
+	return false;
+}
 
 bool gm_ctl_ends_options(const char *word, const char *second)
 {

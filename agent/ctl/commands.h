@@ -89,6 +89,9 @@ bool gm_ctl_takes_options(const struct gm_command *command,
  * is, or @word is NULL. */
 void gm_ctl_usage(FILE *to, const char *word);
 
+/* Is this the first word of a command that is another program? */
+bool gm_ctl_is_tool(const char *word);
+
 /* Is this the name of a command that another program's words follow?  @second
  * is the operand behind @word, or NULL: of some commands the name has two
  * words. */

@@ -123,7 +123,7 @@ struct gm_ctl {
 	uint64_t layers;
 	uint64_t bytes;
 	uint64_t rounds;
-	uint64_t timeout_s;  /* of wait, and of trace */
+	uint64_t timeout_s;  /* of wait */
 	uint64_t interval_s; /* of top; 0: not given */
 	struct {
 		const char *node;
@@ -164,7 +164,7 @@ struct gm_ctl {
 	} choose;
 	struct {
 		const char *engine; /* --for */
-		const char *format; /* of topo as well */
+		const char *format;
 	} export;
 	struct {
 		const char *as_file; /* path */
@@ -175,7 +175,7 @@ struct gm_ctl {
 	} load;
 	struct {
 		const char *bundle; /* file */
-		const char *root;   /* folder; of topo as well */
+		const char *root;   /* folder */
 		bool quiet;
 	} doctor;
 	struct {
@@ -216,12 +216,16 @@ struct gm_ctl {
  * more, with whose first the options end. */
 #define GM_ARGS_COMMAND (-1)
 
+/* The words of a command are the options and operands of another program,
+ * gpumapctl-NAME. */
+#define GM_ARGS_TOOL (-2)
+
 struct gm_command {
 	const char *name;     /* may have a blank: "mask list" */
 	const char *operands; /* and options: its usage */
 	const char *what;     /* one line */
 	int n_args;           /* operands it needs */
-	int (*run)(struct gm_ctl *ctl);
+	int (*run)(struct gm_ctl *ctl); /* NULL: a tool */
 	bool offline; /* needs no agent: @map stays NULL */
 };
 
@@ -230,9 +234,7 @@ int gm_ctl_status(struct gm_ctl *ctl);
 int gm_ctl_wait(struct gm_ctl *ctl);
 int gm_ctl_devices(struct gm_ctl *ctl);
 int gm_ctl_doctor(struct gm_ctl *ctl);
-int gm_ctl_topo(struct gm_ctl *ctl);
 int gm_ctl_top(struct gm_ctl *ctl);
-int gm_ctl_trace(struct gm_ctl *ctl);
 int gm_ctl_drain(struct gm_ctl *ctl);
 int gm_ctl_undrain(struct gm_ctl *ctl);
 int gm_ctl_cordon(struct gm_ctl *ctl);
@@ -266,6 +268,10 @@ int gm_ctl_mask_publish(struct gm_ctl *ctl);
 int gm_ctl_mask_list(struct gm_ctl *ctl);
 int gm_ctl_mask_show(struct gm_ctl *ctl);
 int gm_ctl_mask_release(struct gm_ctl *ctl);
+
+/* Become the program of the command argv[@at], GPUMAP_EXEC_PATH/gpumapctl-NAME.
+ * Returns only where it cannot: an exit status; an error has been printed. */
+int gm_ctl_tool(char **argv, int at);
 
 /* Attach to the instance.  Returns an exit status; an error has been
  * printed. */

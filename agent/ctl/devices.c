@@ -1,9 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Show the device table. */
+/* Show the device table, or the rows of a node file as one. */
 
 #include "agent/ctl/ctl.h"
+#include "agent/ctl/plan.h"
+#include "agent/plan/nodefile.h"
 #include "agent/reader/device_text.h"
 
 #include <stdio.h>
@@ -156,28 +158,100 @@ void gm_ctl_device_line(const struct gpumap_device *d)
 	       d->reason[0] != '\0' ? ": " : "", d->reason);
 }
 
+static void show_device(json_t *list, const struct gpumap_device *device)
+{
+	if (list != NULL)
+		json_array_append_new(list, gm_ctl_device_json(device));
+	else
+		gm_ctl_device_line(device);
+}
+
+/* A row of a node file as a device that no process uses. */
+static struct gpumap_device device_of(const struct gm_nodefile_row *row,
+				      uint32_t number)
+{
+	struct gpumap_device d = {
+		.row = number,
+		.kind = row->kind,
+		.state = GPUMAP_DEVICE_READY,
+		.known = GPUMAP_KNOWN_MEMORY |
+			 (row->numa_node >= 0 ? GPUMAP_KNOWN_NUMA : 0) |
+			 (row->units > 0 ? GPUMAP_KNOWN_UNITS : 0) |
+			 (row->has_cc ? GPUMAP_KNOWN_CC : 0),
+		.numa_node = row->numa_node,
+		.units = row->units,
+		.cc_major = row->cc_major,
+		.cc_minor = row->cc_minor,
+		.total_bytes = row->total_bytes,
+		.free_bytes = row->free_bytes,
+		.nvml_index = -1,
+		.minor_number = -1,
+		.ordinal_pci = -1,
+		.ordinal_fastest = -1,
+		.mig_gi = -1,
+		.mig_ci = -1,
+	};
+
+	if (row->is_split)
+		d.flags |= GPUMAP_DEVICE_MIG;
+	if (row->is_integrated)
+		d.flags |= GPUMAP_DEVICE_INTEGRATED;
+	if (row->kind == GPUMAP_DEVICE_HOST || row->is_integrated)
+		d.flags |= GPUMAP_DEVICE_MAIN_MEMORY;
+	snprintf(d.name, sizeof(d.name), "%s", row->name);
+	snprintf(d.mig_profile, sizeof(d.mig_profile), "%s", row->mig);
+	return d;
+}
+
+static int show_file(const char *path, json_t *list, char ret_name[])
+{
+	struct gm_plan_error error = { .code = 0 };
+	struct gm_nodefile file;
+
+	if (gm_nodefile_read(path, &file, &error) != 0)
+		return gm_ctl_plan_error(&error);
+	if (list == NULL)
+		gm_ctl_device_heading();
+	memcpy(ret_name, file.name, sizeof(file.name));
+	for (uint32_t row = 0; row < file.n_rows; row++) {
+		struct gpumap_device device = device_of(&file.rows[row], row);
+
+		show_device(list, &device);
+	}
+	gm_nodefile_free(&file);
+	return GM_EXIT_OK;
+}
+
+static int show_agent(struct gm_ctl *ctl, json_t *list, char ret_name[])
+{
+	int ret = gm_ctl_attach(ctl);
+
+	if (ret != GM_EXIT_OK)
+		return ret;
+	if (list == NULL)
+		gm_ctl_device_heading();
+	snprintf(ret_name, GM_NODEFILE_NAME, "%s", ctl->instance);
+	for (uint32_t row = 0; row < gpumap_device_count(ctl->map); row++) {
+		struct gpumap_device device = { .size = sizeof(device) };
+
+		ret = gpumap_device_read(ctl->map, row, &device);
+		if (ret != 0)
+			return gm_ctl_fail(ctl, ret, "row %u", row);
+		show_device(list, &device);
+	}
+	return GM_EXIT_OK;
+}
+
 int gm_ctl_devices(struct gm_ctl *ctl)
 {
-	uint32_t n = gpumap_device_count(ctl->map);
 	json_t *list = ctl->json ? json_array() : NULL;
+	char name[GM_NODEFILE_NAME];
+	int ret = ctl->plan.node != NULL ? show_file(ctl->plan.node, list, name)
+					 : show_agent(ctl, list, name);
 
-	if (!ctl->json)
-		gm_ctl_device_heading();
-	for (uint32_t row = 0; row < n; row++) {
-		struct gpumap_device device = { .size = sizeof(device) };
-		int ret = gpumap_device_read(ctl->map, row, &device);
-
-		if (ret != 0) {
-			json_decref(list);
-			return gm_ctl_fail(ctl, ret, "row %u", row);
-		}
-		if (ctl->json)
-			json_array_append_new(list,
-					      gm_ctl_device_json(&device));
-		else
-			gm_ctl_device_line(&device);
-	}
-	if (!ctl->json)
-		return GM_EXIT_OK;
-	return gm_ctl_print(json_pack("{s:o}", "devices", list));
+	if (ret == GM_EXIT_OK && ctl->json)
+		return gm_ctl_print(
+			json_pack("{s:s, s:o}", "name", name, "devices", list));
+	json_decref(list);
+	return ret;
 }

@@ -245,6 +245,8 @@ static int parse(int argc, char **argv, struct gm_ctl *ctl,
 	*ret_word = optind < argc ? argv[optind] : NULL;
 	if (ret != GM_EXIT_OK || *ret_word == NULL)
 		return ret;
+	if (gm_ctl_is_tool(*ret_word))
+		return gm_ctl_tool(argv, optind);
 	argc -= optind;
 	argv += optind;
 	if (gm_ctl_may_end_options(*ret_word)) {

@@ -193,6 +193,35 @@ AC_DEFUN([GM_ETCD], [
   AM_CONDITIONAL([ETCD], [test "x$enable_etcd" = xyes])
 ])
 
+# GM_PYTHON
+# --with-python: the commands that are written in Python, where Python 3.11 and its
+# headers are.  Asked for and missing is an error.
+AC_DEFUN([GM_PYTHON], [
+  AC_ARG_WITH([python],
+    [AS_HELP_STRING([--with-python], [gpumapctl topo])],
+    [], [with_python=look])
+  AS_IF([test "x$enable_agent" = xno], [with_python=no])
+  gm_wants_python=$with_python
+  AS_IF([test "x$with_python" != xno], [
+    AM_PATH_PYTHON([3.11], [with_python=yes], [with_python=no PYTHON=:])])
+  AS_IF([test "x$with_python" = xyes], [
+    PYTHON_CPPFLAGS="-isystem `$PYTHON -c 'import sysconfig
+print(sysconfig.get_path("include"))'`"
+    gm_saved_cppflags=$CPPFLAGS
+    CPPFLAGS="$CPPFLAGS $PYTHON_CPPFLAGS"
+    AC_CHECK_HEADER([Python.h], [], [with_python=no])
+    CPPFLAGS=$gm_saved_cppflags])
+  AS_IF([test "x$with_python" = xno && test "x$gm_wants_python" = xyes],
+    [AC_MSG_ERROR([gpumapctl topo needs Python 3.11 and its headers (Debian: python3-dev, Fedora: python3-devel)])])
+  # A program that loads a library with ASan has to load ASan first.
+  TOOL_PYTHON="$PYTHON -I"
+  AS_CASE([$GM_BUILD], [*asan*],
+    [TOOL_PYTHON="/usr/bin/env -S LD_PRELOAD=`$CC -print-file-name=libasan.so` ASAN_OPTIONS=detect_leaks=0 $TOOL_PYTHON"])
+  AC_SUBST([PYTHON_CPPFLAGS])
+  AC_SUBST([TOOL_PYTHON])
+  AM_CONDITIONAL([PYTHON], [test "x$with_python" = xyes])
+])
+
 # GM_DLOPEN
 # Where dlopen is, in a variable of its own: the client library needs libc only,
 # so LIBS stays as it is.
@@ -247,6 +276,7 @@ gpumap $PACKAGE_VERSION
   exporter      `gm_with $enable_exporter 'Debian: libmicrohttpd-dev, Fedora: libmicrohttpd-devel'`
   etcd          `gm_with $enable_etcd 'Debian: libcurl4-openssl-dev, Fedora: libcurl-devel'`
   top's screen  `gm_with $with_ncurses 'Debian: libncurses-dev, Fedora: ncurses-devel'`
+  python tools  `gm_with $with_python 'Debian: python3-dev, Fedora: python3-devel'`
   cuda.h        `gm_with $gm_cuda 'for tests alone'`
   nccl.h        `gm_with $gm_nccl 'for tests alone'`
   sys/sdt.h     `gm_with $gm_sdt 'Debian: systemtap-sdt-dev, Fedora: systemtap-sdt-devel'`

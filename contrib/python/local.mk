@@ -1,57 +1,15 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# contrib/python: the Python package, which setuptools builds and not make.
+# contrib/python: the Python package, which setuptools builds for Python's users; and
+# the commands of gpumapctl that are written in Python, with a package of their own
+# in $(pkglibdir)/python.
 EXTRA_DIST += %reldir%/README.md
 EXTRA_DIST += %reldir%/build-wheel
 EXTRA_DIST += %reldir%/check
-EXTRA_DIST += %reldir%/core/arena.c
-EXTRA_DIST += %reldir%/core/cluster.c
-EXTRA_DIST += %reldir%/core/comm.c
-EXTRA_DIST += %reldir%/core/core.h
 EXTRA_DIST += %reldir%/core/core.map
-EXTRA_DIST += %reldir%/core/dlpack.c
-EXTRA_DIST += %reldir%/core/fields.c
-EXTRA_DIST += %reldir%/core/jobs.c
-EXTRA_DIST += %reldir%/core/layers.c
-EXTRA_DIST += %reldir%/core/lists.c
-EXTRA_DIST += %reldir%/core/map.c
-EXTRA_DIST += %reldir%/core/mask.c
-EXTRA_DIST += %reldir%/core/meshes.c
-EXTRA_DIST += %reldir%/core/model.c
-EXTRA_DIST += %reldir%/core/module.c
-EXTRA_DIST += %reldir%/core/pool.c
-EXTRA_DIST += %reldir%/core/requests.c
-EXTRA_DIST += %reldir%/core/session.c
-EXTRA_DIST += %reldir%/core/sync.c
-EXTRA_DIST += %reldir%/core/tensor.c
-EXTRA_DIST += %reldir%/core/trace.c
-EXTRA_DIST += %reldir%/gpumap/__init__.py
 EXTRA_DIST += %reldir%/gpumap/_core.pyi
-EXTRA_DIST += %reldir%/gpumap/aio.py
-EXTRA_DIST += %reldir%/gpumap/checkpoint.py
-EXTRA_DIST += %reldir%/gpumap/comm.py
-EXTRA_DIST += %reldir%/gpumap/engine.py
-EXTRA_DIST += %reldir%/gpumap/enums.py
-EXTRA_DIST += %reldir%/gpumap/errors.py
-EXTRA_DIST += %reldir%/gpumap/export.py
-EXTRA_DIST += %reldir%/gpumap/facts.py
-EXTRA_DIST += %reldir%/gpumap/hf.py
-EXTRA_DIST += %reldir%/gpumap/jax.py
-EXTRA_DIST += %reldir%/gpumap/map.py
-EXTRA_DIST += %reldir%/gpumap/mask.py
-EXTRA_DIST += %reldir%/gpumap/mesh.py
-EXTRA_DIST += %reldir%/gpumap/model.py
 EXTRA_DIST += %reldir%/gpumap/py.typed
-EXTRA_DIST += %reldir%/gpumap/session.py
-EXTRA_DIST += %reldir%/gpumap/sglang.py
-EXTRA_DIST += %reldir%/gpumap/sync.py
-EXTRA_DIST += %reldir%/gpumap/tinygrad.py
-EXTRA_DIST += %reldir%/gpumap/torch.py
-EXTRA_DIST += %reldir%/gpumap/torchrun.py
-EXTRA_DIST += %reldir%/gpumap/torchrun_sync.py
-EXTRA_DIST += %reldir%/gpumap/trace.py
-EXTRA_DIST += %reldir%/gpumap/vllm.py
 EXTRA_DIST += %reldir%/pyproject.toml
 EXTRA_DIST += %reldir%/setup.py
 EXTRA_DIST += %reldir%/tests/agent.py
@@ -83,6 +41,104 @@ EXTRA_DIST += %reldir%/tests/test_torchrun_sync.py
 EXTRA_DIST += %reldir%/tests/test_trace.py
 EXTRA_DIST += %reldir%/try-vllm
 
+# The package.
+gm_core = \
+	%reldir%/core/arena.c \
+	%reldir%/core/cluster.c \
+	%reldir%/core/comm.c \
+	%reldir%/core/core.h \
+	%reldir%/core/dlpack.c \
+	%reldir%/core/fields.c \
+	%reldir%/core/jobs.c \
+	%reldir%/core/layers.c \
+	%reldir%/core/lists.c \
+	%reldir%/core/map.c \
+	%reldir%/core/mask.c \
+	%reldir%/core/meshes.c \
+	%reldir%/core/model.c \
+	%reldir%/core/module.c \
+	%reldir%/core/pool.c \
+	%reldir%/core/requests.c \
+	%reldir%/core/session.c \
+	%reldir%/core/sync.c \
+	%reldir%/core/tensor.c \
+	%reldir%/core/trace.c
+gm_package = \
+	%reldir%/gpumap/__init__.py \
+	%reldir%/gpumap/aio.py \
+	%reldir%/gpumap/checkpoint.py \
+	%reldir%/gpumap/comm.py \
+	%reldir%/gpumap/engine.py \
+	%reldir%/gpumap/enums.py \
+	%reldir%/gpumap/errors.py \
+	%reldir%/gpumap/export.py \
+	%reldir%/gpumap/facts.py \
+	%reldir%/gpumap/hf.py \
+	%reldir%/gpumap/jax.py \
+	%reldir%/gpumap/map.py \
+	%reldir%/gpumap/mask.py \
+	%reldir%/gpumap/mesh.py \
+	%reldir%/gpumap/model.py \
+	%reldir%/gpumap/session.py \
+	%reldir%/gpumap/sglang.py \
+	%reldir%/gpumap/sync.py \
+	%reldir%/gpumap/tinygrad.py \
+	%reldir%/gpumap/torch.py \
+	%reldir%/gpumap/torchrun.py \
+	%reldir%/gpumap/torchrun_sync.py \
+	%reldir%/gpumap/trace.py \
+	%reldir%/gpumap/vllm.py
+gm_tools = \
+	%reldir%/gpumap/tools/__init__.py \
+	%reldir%/gpumap/tools/command.py \
+	%reldir%/gpumap/tools/processes.py \
+	%reldir%/gpumap/tools/text.py \
+	%reldir%/gpumap/tools/topo.py \
+	%reldir%/gpumap/tools/topo_node.py \
+	%reldir%/gpumap/tools/topo_svg.py \
+	%reldir%/gpumap/tools/trace.py
+EXTRA_DIST += $(gm_core) $(gm_package) $(gm_tools) %reldir%/tool.in
+
+if PYTHON
+packagedir = $(pkglibdir)/python/gpumap
+package_PYTHON = $(gm_package)
+packagetoolsdir = $(packagedir)/tools
+packagetools_PYTHON = $(gm_tools)
+package_LTLIBRARIES = %reldir%/_core.la
+%canon_reldir%__core_la_SOURCES = $(gm_core)
+%canon_reldir%__core_la_CPPFLAGS = $(AM_CPPFLAGS) $(PYTHON_CPPFLAGS) \
+	-DPy_LIMITED_API=0x030b0000
+%canon_reldir%__core_la_CFLAGS = $(AM_CFLAGS) -Wno-unused-parameter \
+	-Wno-cast-function-type -Wno-missing-field-initializers -Wno-write-strings
+%canon_reldir%__core_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared
+%canon_reldir%__core_la_LIBADD = lib/libgpumap.la
+
+# gpumapctl-NAME finds the package in the folder where make install puts it; in the
+# build tree GPUMAP_EXEC_PATH=contrib/python/built has others, which find it there.
+gm_commands = topo trace
+pkglibexec_SCRIPTS = $(gm_commands:%=%reldir%/gpumapctl-%)
+CLEANFILES += $(pkglibexec_SCRIPTS)
+$(pkglibexec_SCRIPTS): $(srcdir)/%reldir%/tool.in Makefile
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && name=$(@F:gpumapctl-%=%) && \
+	$(SED) -e "s|@name[@]|$$name|" -e 's|@python[@]|$(PYTHON) -I|' \
+	  -e 's|@folder[@]|$(pkglibdir)/python|' $(srcdir)/%reldir%/tool.in \
+	  >$@.tmp && chmod +x $@.tmp && mv $@.tmp $@
+
+noinst_DATA = %reldir%/built/stamp
+%reldir%/built/stamp: %reldir%/_core.la $(gm_package) $(gm_tools) \
+		%reldir%/tool.in Makefile
+	$(AM_V_GEN)rm -rf $(@D) && $(MKDIR_P) $(@D)/gpumap && \
+	ln -s $(abs_srcdir)/%reldir%/gpumap/*.py $(@D)/gpumap && \
+	ln -s $(abs_srcdir)/%reldir%/gpumap/tools $(@D)/gpumap/tools && \
+	ln -s $(abs_builddir)/%reldir%/.libs/_core.so $(@D)/gpumap && \
+	for name in $(gm_commands); do \
+	  $(SED) -e "s|@name[@]|$$name|" -e 's|@python[@]|$(TOOL_PYTHON)|' \
+	    -e 's|@folder[@]|$(abs_builddir)/%reldir%/built|' \
+	    $(srcdir)/%reldir%/tool.in >$(@D)/gpumapctl-$$name && \
+	  chmod +x $(@D)/gpumapctl-$$name || exit 1; \
+	done && touch $@
+endif
+
 # A wheel with the client library inside.
 PYTHON3 = python3
 .PHONY: wheel clean-wheel
@@ -90,5 +146,5 @@ wheel:
 	$(AM_V_at)PYTHON="$(PYTHON3)" $(srcdir)/%reldir%/build-wheel \
 		%reldir%/dist
 clean-wheel:
-	rm -rf %reldir%/dist
+	rm -rf %reldir%/dist %reldir%/built
 clean-local: clean-wheel

@@ -281,27 +281,10 @@ gm_unit_top = \
 	%reldir%/top/layout.c
 tests_suites_unit_top_SOURCES = $(gm_unit_top) %reldir%/top/node.h
 tests_suites_unit_top_LDADD = tests/libsupport.la agent/top/libtop.la \
-	agent/topo/libtopo.la agent/reader/libreader.la \
+	agent/reader/libreader.la \
 	agent/common/libcommon.la agent/plan/libplan.la lib/libgpumap.la \
 	$(JANSSON_LIBS) $(NCURSES_LIBS) -lpthread
 gm_cases += $(gm_unit_top)
-
-gm_suites += tests/suites/unit_topo
-gm_unit_topo = \
-	%reldir%/topo/pci_path.c
-tests_suites_unit_topo_SOURCES = $(gm_unit_topo)
-tests_suites_unit_topo_LDADD = tests/libsupport.la agent/topo/libtopo.la \
-	agent/reader/libreader.la agent/common/libcommon.la \
-	agent/plan/libplan.la lib/libgpumap.la $(JANSSON_LIBS)
-gm_cases += $(gm_unit_topo)
-
-gm_suites += tests/suites/unit_trace
-gm_unit_trace = \
-	%reldir%/trace/chrome_trace.c
-tests_suites_unit_trace_SOURCES = $(gm_unit_trace)
-tests_suites_unit_trace_LDADD = tests/libsupport.la agent/trace/libtrace.la \
-	$(JANSSON_LIBS)
-gm_cases += $(gm_unit_trace)
 
 gm_suites += tests/suites/unit_mesh
 gm_unit_mesh = \

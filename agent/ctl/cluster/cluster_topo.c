@@ -7,7 +7,6 @@
 
 #include "agent/ctl/cluster/cluster.h"
 #include "agent/reader/device_text.h"
-#include "agent/topo/topo.h"
 
 /* The figures of a device as of a row of this node. */
 static struct gpumap_device row_of(const struct gpumap_cluster_device *d)
@@ -27,7 +26,7 @@ static struct gpumap_device row_of(const struct gpumap_cluster_device *d)
 static void put_device(const struct gpumap_cluster_device *d)
 {
 	struct gpumap_device row = row_of(d);
-	struct gm_topo_memory m = gm_topo_memory(&row);
+	struct gm_device_memory m = gm_device_memory(&row);
 	const char *why = gm_ctl_cluster_device_why(d);
 	char used[32], promised[32], left[32], all[32];
 
@@ -37,7 +36,7 @@ static void put_device(const struct gpumap_cluster_device *d)
 	if (why != NULL)
 		printf("  %s", why);
 	fputs("\n    ", stdout);
-	gm_topo_bar(stdout, &row);
+	gm_device_bar(stdout, &row);
 	printf(" %s used, %s promised, %s free of %s\n",
 	       gm_size_text(m.used, used), gm_size_text(m.promised, promised),
 	       gm_size_text(m.left, left), gm_size_text(d->total_bytes, all));
@@ -78,7 +77,7 @@ static json_t *devices_json(const struct gm_ctl_cluster_node *node)
 	for (uint32_t i = 0; i < node->info.n_devices; i++) {
 		const struct gpumap_cluster_device *d = &node->devices[i];
 		struct gpumap_device row = row_of(d);
-		struct gm_topo_memory m = gm_topo_memory(&row);
+		struct gm_device_memory m = gm_device_memory(&row);
 
 		json_array_append_new(
 			list,

@@ -209,6 +209,7 @@ class Op(IntEnum):
     REDUCE_SCATTER = 19
     BROADCAST = 20
     SEND = 21
+    RECV = 22
 
 
 class Reduce(IntEnum):

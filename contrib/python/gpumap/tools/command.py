@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import enum
 import errno
+import io
 import json
 import os
 import signal
@@ -15,6 +16,8 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from .. import Error, Map, attach, version
+
+ROWS_MAX = 256
 
 
 class Exit(enum.IntEnum):
@@ -59,12 +62,57 @@ class Parser(argparse.ArgumentParser):
             "--version", action="version", version=f"gpumapctl {release()}"
         )
 
+    def add_rows(self, help: str) -> None:
+        """Add --rows, which rows_of() reads."""
+        self.add_argument("--rows", type=row_list, metavar="LIST", help=help)
+
     def error(self, message: str) -> NoReturn:
         """End with a message that names the remedy."""
         print(
             f"gpumapctl: {message}; see {self.prog} --help", file=sys.stderr
         )
         sys.exit(Exit.USAGE)
+
+
+def row_list(words: str) -> list[int]:
+    """The rows of "0,2-4"."""
+    rows: list[int] = []
+    for word in words.split(","):
+        first, dash, last = word.partition("-")
+        if not (first.isdecimal() and (last.isdecimal() or not dash)):
+            break
+        numbers = range(int(first), int(last or first) + 1)
+        if len(numbers) > ROWS_MAX:
+            break
+        rows += numbers
+    else:
+        if rows and len(set(rows)) == len(rows) <= ROWS_MAX:
+            return rows
+    raise argparse.ArgumentTypeError(
+        f'"{words}" is no list of rows: give each once, such as 0,2 or 0-3'
+    )
+
+
+def rows_of(options: argparse.Namespace, map: Map) -> list[int] | None:
+    """The rows that --rows names, if it was given."""
+    rows: list[int] | None = options.rows
+    for row in rows or []:
+        if row >= len(map.devices):
+            raise Failed(
+                f"there is no row {row}: gpumapctl devices lists them"
+            )
+    return rows
+
+
+def seconds(word: str) -> float:
+    """A time, "0.5"."""
+    try:
+        value = float(word)
+        if 0 <= value < 1e9:
+            return value
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f'"{word}" is no number of seconds')
 
 
 def release() -> str:
@@ -108,10 +156,9 @@ def run(main: Callable[[list[str]], int]) -> NoReturn:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # Names are bytes; most are UTF-8.
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(  # type: ignore[union-attr]
-            encoding="utf-8", errors="surrogateescape"
-        )
+    for stream in sys.stdout, sys.stderr:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     try:
         status = main(sys.argv[1:])
     except Failed as failed:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import groupby
+from unicodedata import east_asian_width
 
 from ..enums import Known
 from ..facts import Device
@@ -48,3 +49,22 @@ def ranges(numbers: Iterable[int]) -> list[str]:
 def plural(n: int, noun: str) -> str:
     """ "1 row", "2 rows"."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def columns(text: str) -> int:
+    """How many columns of a monospace font the text takes."""
+    return sum(1 + (east_asian_width(c) in "WF") for c in text)
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or its beginning with "..." where it has more columns."""
+    if columns(text) <= most:
+        return text
+    while columns(text) > most - 3:
+        text = text[:-1]
+    return text + "..."
+
+
+def printable(text: str) -> str:
+    """The text with "?" for each character that controls or is none."""
+    return "".join(c if c.isprintable() else "?" for c in text)

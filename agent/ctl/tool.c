@@ -1,0 +1,62 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Become the program of a command that is written in Python. */
+
+#include "agent/ctl/ctl.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Let the program call this gpumapctl, whatever the PATH has. */
+static void export_own_path(void)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	if (n <= 0)
+		return;
+	path[n] = '\0';
+	setenv("GPUMAPCTL", path, 1);
+}
+
+int gm_ctl_tool(char **argv, int at)
+{
+	const char *name = argv[at], *folder = getenv("GPUMAP_EXEC_PATH");
+	char path[PATH_MAX];
+	int error;
+
+	if (folder == NULL)
+		folder = GM_PKGLIBEXECDIR;
+	if ((size_t)snprintf(path, sizeof(path), "%s/gpumapctl-%s", folder,
+			     name) >= sizeof(path)) {
+		fputs("gpumapctl: GPUMAP_EXEC_PATH is too long\n", stderr);
+		return GM_EXIT_USAGE;
+	}
+	export_own_path();
+	/* The options before the name stay, in front of those behind it. */
+	for (int i = at; i > 1; i--)
+		argv[i] = argv[i - 1];
+	argv[1] = path;
+	execv(path, argv + 1);
+	error = errno;
+	if (error == ENOENT && access(path, F_OK) == 0)
+		fprintf(stderr,
+			"gpumapctl: %s needs the Python that the first line of "
+			"%s names: install it (Debian, Fedora: python3)\n",
+			name, path);
+	else if (error == ENOENT)
+		fprintf(stderr,
+			"gpumapctl: there is no %s: %s needs Python 3.11, and "
+			"this gpumap was built without it (Debian: "
+			"python3-dev, Fedora: python3-devel)\n",
+			path, name);
+	else
+		fprintf(stderr, "gpumapctl: cannot run %s: %s\n", path,
+			strerror(error));
+	return GM_EXIT_FAILED;
+}

@@ -20,6 +20,8 @@
 /* getopt_long()'s value of the first option; those of the others follow. */
 #define OPT_FIRST 256
 
+#define WORD      32 /* letters of a command's name, at most */
+
 /* Report that "@what" is wrong, because @why. */
 static int bad(const char *what, const char *why)
 {
@@ -82,11 +84,61 @@ static unsigned print_family(FILE *to, const char *word)
 	return n_found;
 }
 
+/* The changes that make one word of another, which has @n letters: a letter
+ * more, less, or another. */
+static size_t distance(const char *a, const char *b, size_t n)
+{
+	size_t row[WORD + 1];
+
+	if (n > WORD)
+		return WORD;
+	for (size_t k = 0; k <= n; k++)
+		row[k] = k;
+	for (size_t i = 1; *a != '\0'; a++, i++) {
+		size_t before = row[0];
+
+		row[0] = i;
+		for (size_t k = 1; k <= n; k++) {
+			size_t least = before + (*a != b[k - 1]);
+
+			before = row[k];
+			least = row[k] < least ? row[k] + 1 : least;
+			row[k] = row[k - 1] < least ? row[k - 1] + 1 : least;
+		}
+	}
+	return row[n];
+}
+
+/* Report that no command begins with this word. */
+static int no_word(const char *word)
+{
+	const char *like = NULL;
+	size_t least = 3;
+
+	for (size_t i = 0; gm_ctl_command_at(i) != NULL; i++) {
+		const char *name = gm_ctl_command_at(i)->name;
+		size_t length = strcspn(name, " ");
+		size_t n = distance(word, name, length);
+
+		if (n < least && n < length) {
+			least = n;
+			like = name;
+		}
+	}
+	if (like == NULL)
+		return bad(word, "is no command");
+	fprintf(stderr,
+		"gpumapctl: \"%s\" is no command: did you mean %.*s? See "
+		"gpumapctl --help\n",
+		word, (int)strcspn(like, " "), like);
+	return GM_EXIT_USAGE;
+}
+
 /* Report that there is no command of this name. */
 static int no_command(const struct gm_ctl *ctl, const char *word)
 {
 	if (print_family(NULL, word) == 0)
-		return bad(word, "is no command");
+		return no_word(word);
 	fprintf(stderr, "gpumapctl: \"%s%s%s\" is no command: ", word,
 		ctl->n_args > 0 ? " " : "",
 		ctl->n_args > 0 ? ctl->args[0] : "");

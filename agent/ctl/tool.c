@@ -51,10 +51,10 @@ int gm_ctl_tool(char **argv, int at)
 			name, path);
 	else if (error == ENOENT)
 		fprintf(stderr,
-			"gpumapctl: there is no %s: %s needs Python 3.11, and "
-			"this gpumap was built without it (Debian: "
-			"python3-dev, Fedora: python3-devel)\n",
-			path, name);
+			"gpumapctl: %s is a program in Python, and there is no "
+			"%s: install the package python3-gpumap, or build "
+			"gpumap where Python 3.11 and its headers are\n",
+			name, path);
 	else
 		fprintf(stderr, "gpumapctl: cannot run %s: %s\n", path,
 			strerror(error));

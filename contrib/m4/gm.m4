@@ -195,24 +195,30 @@ AC_DEFUN([GM_ETCD], [
 
 # GM_PYTHON
 # --with-python: the commands that are written in Python, where Python 3.11 and its
-# headers are.  Asked for and missing is an error.
+# headers are.  Asked for and missing is an error.  Unless PYTHON names one, the
+# system's comes first: services run as users who do not see those of others.
 AC_DEFUN([GM_PYTHON], [
   AC_ARG_WITH([python],
-    [AS_HELP_STRING([--with-python], [gpumapctl topo])],
+    [AS_HELP_STRING([--with-python], [gpumapctl topo and trace])],
     [], [with_python=look])
   AS_IF([test "x$enable_agent" = xno], [with_python=no])
-  gm_wants_python=$with_python
   AS_IF([test "x$with_python" != xno], [
-    AM_PATH_PYTHON([3.11], [with_python=yes], [with_python=no PYTHON=:])])
+    gm_wants_python=$with_python
+    with_python=no
+    for gm_python in ${PYTHON-/usr/bin/python3 python3 python3.11 python3.12 \
+        python3.13 python3.14}; do
+      AS_IF([$gm_python -c 'import os, sys, sysconfig
+header = os.path.join(sysconfig.get_path("include"), "Python.h")
+sys.exit(sys.version_info < (3, 11) or not os.path.exists(header))' \
+        2>&AS_MESSAGE_LOG_FD], [with_python=yes; break])
+    done
+    AS_IF([test "x$with_python" = xyes], [PYTHON=$gm_python],
+      [test "x$gm_wants_python" = xyes], [AC_MSG_ERROR(
+        [gpumapctl topo needs Python 3.11 and its headers (Debian: python3-dev, Fedora: python3-devel)])])])
   AS_IF([test "x$with_python" = xyes], [
+    AM_PATH_PYTHON([3.11])
     PYTHON_CPPFLAGS="-isystem `$PYTHON -c 'import sysconfig
-print(sysconfig.get_path("include"))'`"
-    gm_saved_cppflags=$CPPFLAGS
-    CPPFLAGS="$CPPFLAGS $PYTHON_CPPFLAGS"
-    AC_CHECK_HEADER([Python.h], [], [with_python=no])
-    CPPFLAGS=$gm_saved_cppflags])
-  AS_IF([test "x$with_python" = xno && test "x$gm_wants_python" = xyes],
-    [AC_MSG_ERROR([gpumapctl topo needs Python 3.11 and its headers (Debian: python3-dev, Fedora: python3-devel)])])
+print(sysconfig.get_path("include"))'`"])
   # A program that loads a library with ASan has to load ASan first.
   TOOL_PYTHON="$PYTHON -I"
   AS_CASE([$GM_BUILD], [*asan*],

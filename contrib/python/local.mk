@@ -35,6 +35,7 @@ EXTRA_DIST += %reldir%/tests/test_session.py
 EXTRA_DIST += %reldir%/tests/test_smollm2.py
 EXTRA_DIST += %reldir%/tests/syncs.py
 EXTRA_DIST += %reldir%/tests/test_sync.py
+EXTRA_DIST += %reldir%/tests/test_tools.py
 EXTRA_DIST += %reldir%/tests/test_torch.py
 EXTRA_DIST += %reldir%/tests/test_torchrun.py
 EXTRA_DIST += %reldir%/tests/test_torchrun_sync.py

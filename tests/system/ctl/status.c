@@ -401,6 +401,12 @@ static void a_wrong_command_line_is_refused(void)
 {
 	EQ(CTL("frobnicate"), USAGE);
 	OK(complains("\"frobnicate\" is no command"));
+	EQ(CTL("devises"), USAGE);
+	OK(complains("\"devises\" is no command: did you mean devices?"));
+	EQ(CTL("tip"), USAGE);
+	OK(complains("did you mean top?"));
+	EQ(CTL("x"), USAGE);
+	OK(!complains("did you mean"));
 	EQ(CTL("layers"), USAGE);
 	EQ(CTL("layers", "a", "b"), USAGE);
 	OK(complains("\"layers\" takes 1 operand, not 2: layers NAME; see"));

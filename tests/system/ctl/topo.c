@@ -180,8 +180,7 @@ static void node_files_are_drawn(void)
 	EQ(run(WORDS(ctl_program(), "topo", "--node", "/no/such/file")),
 	   FAILED);
 	EQ(run(WORDS(ctl_program(), "topo", "--format", "png")), USAGE);
-	OK(complains("--format is text, svg, dot, html or json, not "
-		     "\"png\""));
+	OK(complains("--format: invalid choice: 'png' (choose from 'text', "));
 }
 
 static void a_text_is_as_expected(void)
@@ -318,6 +317,10 @@ static void agents_are_drawn(void)
 
 TAP_CASE()
 {
+	if (!ctl_has_tool("topo")) {
+		LACK("python", 1, "built without Python");
+		return tap_done();
+	}
 	agent_make(&agent, NULL);
 	node_files_are_drawn();
 	a_text_is_as_expected();

@@ -232,6 +232,10 @@ TAP_CASE()
 {
 	pid_t client;
 
+	if (!ctl_has_tool("trace")) {
+		LACK("python", 1, "built without Python");
+		return tap_done();
+	}
 	agent_make(&agent, "[host]\nrows = 2\n");
 	snprintf(path, sizeof(path), "%s/trace.json", agent.dir);
 	if (!OK(agent_start(&agent)))

@@ -86,7 +86,7 @@ static struct gm_store *open_as(const char *root, const char *user,
 					    .root = root,
 					    .user = user,
 					    .password = password,
-					    .timeout_ms = 5000 };
+					    .timeout_ms = 30000 };
 
 	return rig_open(&opts);
 }

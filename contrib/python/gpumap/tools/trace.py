@@ -100,22 +100,30 @@ class Document:
         )
 
 
-def record(trace: Trace, document: Document, until: float, room: int) -> None:
-    """Write what comes until the time is up or a signal comes.
+class Until:
+    """Until a time is up or a signal comes."""
 
-    Then write what the rows have recorded until then: at most room records.
+    def __init__(self, seconds: float) -> None:
+        self._time = time.monotonic() + seconds
+        for number in signal.SIGINT, signal.SIGTERM:
+            signal.signal(number, self._stop)
+
+    def _stop(self, *unused: object) -> None:
+        self._time = 0.0
+
+    def over(self) -> bool:
+        """Has it come?"""
+        return time.monotonic() >= self._time
+
+
+def record(trace: Trace, document: Document, until: Until, room: int) -> None:
+    """Write what comes, and then what the rows have recorded until then.
+
+    room   records of these at most
     """
-    stopped = False
-
-    def stop(*unused: object) -> None:
-        nonlocal stopped
-        stopped = True
-
-    for number in signal.SIGINT, signal.SIGTERM:
-        signal.signal(number, stop)
     over = False
     while not over or room > 0:
-        over = over or stopped or time.monotonic() >= until
+        over = over or until.over()
         try:
             jobs = trace.read(AT_ONCE)
         except Gone:
@@ -151,19 +159,30 @@ def name_all(
 
 
 def write(
-    map: Map, trace: Trace, to: TextIO, seconds: float, n_rows: int
-) -> tuple[int, int]:
-    """Record into a file; return how many jobs are in it, and were lost."""
+    map: Map, trace: Trace, to: TextIO, until: Until, n_rows: int
+) -> int:
+    """Record into a file; return how many jobs are in it."""
     sessions = {one.id: one for one in map.who()}
     document = Document(to, time.monotonic_ns())
-    record(trace, document, time.monotonic() + seconds, ROOM * n_rows)
+    record(trace, document, until, ROOM * n_rows)
     try:
         sessions |= {one.id: one for one in map.who()}
     except NotRunning:
         pass
     name_all(document, map, sessions)
     document.end(trace.lost)
-    return document.jobs, trace.lost
+    return document.jobs
+
+
+def report(path: str, jobs: int, lost: int) -> None:
+    """Say to the user what is in the file."""
+    print(f"{jobs} jobs in {path}; ui.perfetto.dev opens it", file=sys.stderr)
+    if lost:
+        print(
+            f"{lost} more were lost: they came faster than they were written;"
+            " record fewer rows",
+            file=sys.stderr,
+        )
 
 
 def main(words: list[str]) -> int:
@@ -181,36 +200,24 @@ def main(words: list[str]) -> int:
         help="how long; 5 by default",
     )
     options = parser.parse_args(words)
+    path = options.file
     with command.open_map(options) as map:
         rows = command.rows_of(options, map)
         # A file of that name stays as it is where there is nothing to record.
         with map.trace(rows) as trace:
+            until = Until(options.timeout)
+            n_rows = len(rows or map.devices)
             try:
-                with open(options.file, "w", encoding="utf-8") as to:
-                    jobs, lost = write(
-                        map,
-                        trace,
-                        to,
-                        options.timeout,
-                        len(rows or map.devices),
-                    )
+                with open(path, "w", encoding="utf-8") as to:
+                    jobs = write(map, trace, to, until, n_rows)
+            except Error:
+                raise
             except OSError as error:
-                if isinstance(error, Error):
-                    raise
-                raise Failed(f"{options.file}: {error.strerror}") from None
+                raise Failed(f"{path}: {error.strerror}") from None
         if options.json:
-            got = {"file": options.file, "jobs": jobs, "lost": lost}
+            got = {"file": path, "jobs": jobs, "lost": trace.lost}
             print(command.to_json(got))
         else:
-            print(
-                f"{jobs} jobs in {options.file}; ui.perfetto.dev opens it",
-                file=sys.stderr,
-            )
-            if lost:
-                print(
-                    f"{lost} more were lost: they came faster than they were"
-                    " written; record fewer rows",
-                    file=sys.stderr,
-                )
+            report(path, jobs, trace.lost)
         command.warn_of_age(map)
     return Exit.OK

@@ -328,12 +328,16 @@ static void a_users_part_of_the_store_is_counted(void)
 	TWO_ROWS "[model chat]\npath = /nonexistent\nuser = " user "\n" more \
 		 "\n"
 
+/* The agent compares them after it has said that it is ready. */
 static bool differs_in(const char *key)
 {
+	uint64_t limit = story_now() + STORY_LIMIT_NS;
 	char text[64];
 
 	snprintf(text, sizeof(text), "event=model_differs name=\"chat\" key=%s",
 		 key);
+	while (!agent_logged(&agent, text) && story_now() < limit)
+		story_nap(1000);
 	return agent_logged(&agent, text);
 }
 

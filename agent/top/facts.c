@@ -62,14 +62,14 @@ void gm_top_cache_free(struct gm_top_cache *cache)
 static int read_row(struct reading *r, struct gm_top_row *row, uint32_t i)
 {
 	struct gpumap_device_jobs jobs = { .size = sizeof(jobs) };
-	struct gm_device_memory memory;
+	struct gm_device_room memory;
 	int ret;
 
 	row->device.size = sizeof(row->device);
 	ret = gpumap_device_read(r->map, i, &row->device);
 	if (ret != 0)
 		return ret;
-	memory = gm_device_memory(&row->device);
+	memory = gm_device_room(&row->device);
 	row->used = memory.used;
 	row->promised = memory.promised;
 	row->left = memory.left;

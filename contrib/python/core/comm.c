@@ -169,25 +169,11 @@ static PyObject *comm_flags(PyObject *object, PyObject *unused)
 
 /* ---- collectives -------------------------------------------------------- */
 
-static const struct core_field what_fields[] = {
-	CORE_FIELD(gpumap_collective, CORE_U32, op),
-	CORE_FIELD(gpumap_collective, CORE_U32, dtype),
-	CORE_FIELD(gpumap_collective, CORE_U32, reduce),
-	CORE_FIELD(gpumap_collective, CORE_U32, root),
-	CORE_FIELD(gpumap_collective, CORE_U32, peer),
-	CORE_FIELD(gpumap_collective, CORE_U64, n),
-	CORE_FIELD(gpumap_collective, CORE_U64, deadline_ns),
-	CORE_FIELD(gpumap_collective, CORE_U64, cookie),
-};
+CORE_STRUCT(what_fields, gpumap_collective, op, dtype, reduce, root, peer, n,
+	    deadline_ns, cookie);
 
-static const struct core_field rank_fields[] = {
-	CORE_FIELD(gpumap_rank, CORE_POINTER, send),
-	CORE_FIELD(gpumap_rank, CORE_POINTER, recv),
-	CORE_FIELD(gpumap_rank, CORE_U64, send_buffer),
-	CORE_FIELD(gpumap_rank, CORE_U64, recv_buffer),
-	CORE_FIELD(gpumap_rank, CORE_U64, send_at),
-	CORE_FIELD(gpumap_rank, CORE_U64, recv_at),
-};
+CORE_STRUCT(rank_fields, gpumap_rank, send, recv, send_buffer, recv_buffer,
+	    send_at, recv_at);
 
 /* (what, [rank] or None, waits or None) */
 static PyObject *comm_submit(PyObject *object, PyObject *args)
@@ -204,7 +190,7 @@ static PyObject *comm_submit(PyObject *object, PyObject *args)
 	if (keep == NULL ||
 	    !PyArg_ParseTuple(args, "O!OO", &PyDict_Type, &dict, &list,
 			      &times) ||
-	    CORE_WRITE(what_fields, &what, dict, keep) != 0 ||
+	    core_write(&what_fields, &what, dict, keep) != 0 ||
 	    core_times(times, waits, &what.n_waits) != 0)
 		goto out;
 	if (list != Py_None && !PyList_Check(list)) {
@@ -219,7 +205,7 @@ static PyObject *comm_submit(PyObject *object, PyObject *args)
 		goto out;
 	}
 	for (Py_ssize_t i = 0; i < n; i++)
-		if (CORE_WRITE(rank_fields, &ranks[i], PyList_GetItem(list, i),
+		if (core_write(&rank_fields, &ranks[i], PyList_GetItem(list, i),
 			       keep) != 0)
 			goto out;
 	comm = comm_enter(self);

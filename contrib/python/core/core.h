@@ -71,21 +71,80 @@ struct core_field {
 	uint32_t count_at; /* of lists */
 };
 
-#define CORE_FIELD(type, kind, member)                        \
-	{                                                     \
-#member, offsetof(struct type, member), kind, \
-			sizeof(((struct type *)0)->member), 0 \
-	}
-#define CORE_LIST(type, kind, member, count)                  \
-	{                                                     \
-#member, offsetof(struct type, member), kind, \
-			sizeof(((struct type *)0)->member),   \
-			offsetof(struct type, count)          \
+/* clang-format off */
+
+/* The kind of a member, by its type. */
+#define CORE_KIND(type, member)                \
+	_Generic(((struct type *)0)->member,   \
+		 uint32_t: CORE_U32,           \
+		 int32_t: CORE_I32,            \
+		 uint64_t: CORE_U64,           \
+		 float: CORE_F32,              \
+		 double: CORE_F64,             \
+		 char *: CORE_CHARS,           \
+		 uint8_t *: CORE_BYTES,        \
+		 uint64_t *: CORE_U64S,        \
+		 const char *: CORE_TEXT,      \
+		 void *: CORE_POINTER,         \
+		 const void *: CORE_POINTER)
+
+#define CORE_LIST_KIND(type, member)                 \
+	_Generic(((struct type *)0)->member,         \
+		 const uint32_t *: CORE_U32_LIST,    \
+		 const uint64_t *: CORE_U64_LIST,    \
+		 const double *: CORE_F64_LIST,      \
+		 const void *: CORE_BLOB)
+
+#define CORE_FIELD(type, member)                                           \
+	{ #member, offsetof(struct type, member), CORE_KIND(type, member), \
+	  sizeof(((struct type *)0)->member), 0 }
+
+/* A list, and the member that has its count. */
+#define CORE_LIST(type, member, count)                                 \
+	{ #member, offsetof(struct type, member),                      \
+	  CORE_LIST_KIND(type, member),                                \
+	  sizeof(((struct type *)0)->member), offsetof(struct type, count) }
+
+/* CORE_FIELDS(type, member, ...): a CORE_FIELD and a comma for each of up to 64
+ * members.  A macro does not expand itself: CORE_AGAIN stays as it is until the
+ * next pass over the text, and CORE_PASSES makes as many. */
+#define CORE_PASS(...)   __VA_ARGS__
+#define CORE_PASS4(...)  CORE_PASS(CORE_PASS(CORE_PASS(CORE_PASS(__VA_ARGS__))))
+#define CORE_PASS16(...) \
+	CORE_PASS4(CORE_PASS4(CORE_PASS4(CORE_PASS4(__VA_ARGS__))))
+#define CORE_PASSES(...) \
+	CORE_PASS16(CORE_PASS16(CORE_PASS16(CORE_PASS16(__VA_ARGS__))))
+#define CORE_NOTHING()
+#define CORE_AGAIN() CORE_NEXT
+#define CORE_NEXT(type, member, ...)  \
+	CORE_FIELD(type, member),     \
+	__VA_OPT__(CORE_AGAIN CORE_NOTHING()()(type, __VA_ARGS__))
+#define CORE_FIELDS(type, ...) CORE_PASSES(CORE_NEXT(type, __VA_ARGS__))
+
+/* CORE_STRUCT(name, type, member, ...) */
+#define CORE_STRUCT(name, type, ...)                      \
+	static const struct core_struct name = {          \
+		sizeof(struct type),                      \
+		{ CORE_FIELDS(type, __VA_ARGS__) { 0 } }, \
 	}
 
+/* CORE_STRUCT_LISTS(name, type, (CORE_LIST(), ...), member, ...) */
+#define CORE_STRUCT_LISTS(name, type, lists, ...)                           \
+	static const struct core_struct name = {                            \
+		sizeof(struct type),                                        \
+		{ CORE_FIELDS(type, __VA_ARGS__) CORE_PASS lists, { 0 } },  \
+	}
+
+/* clang-format on */
+
+/* The fields of a struct that dictionaries have. */
+struct core_struct {
+	size_t bytes;
+	struct core_field fields[]; /* the last has no name */
+};
+
 /* A new dictionary of the fields of @from. */
-PyObject *core_fields_read(const struct core_field *fields, size_t n,
-			   const void *from);
+PyObject *core_read(const struct core_struct *fields, const void *from);
 
 /*
  * Store a dictionary's entries in the fields of @to, which was zeroed.  Lists
@@ -93,18 +152,12 @@ PyObject *core_fields_read(const struct core_field *fields, size_t n,
  * a count that the dictionary has must agree.  Returns 0, or -1 with an
  * exception.
  */
-int core_fields_write(const struct core_field *fields, size_t n, void *to,
-		      PyObject *from, PyObject *keep);
+int core_write(const struct core_struct *fields, void *to, PyObject *from,
+	       PyObject *keep);
 
 /* Append an object that was just made, and give it up; *list is NULL after an
  * exception. */
 void core_append(PyObject **list, PyObject *one);
-
-#define CORE_READ(fields, from) \
-	core_fields_read(fields, sizeof(fields) / sizeof((fields)[0]), from)
-#define CORE_WRITE(fields, to, from, keep)                                  \
-	core_fields_write(fields, sizeof(fields) / sizeof((fields)[0]), to, \
-			  from, keep)
 
 /* The text of a str without NULs, NULL for None; on errors *ret_failed. */
 const char *core_text(PyObject *object, bool *ret_failed);

@@ -115,18 +115,8 @@ static PyObject *map_closed(PyObject *object, void *unused)
 
 /* ---- health and changes ------------------------------------------------- */
 
-static const struct core_field health_fields[] = {
-	CORE_FIELD(gpumap_health, CORE_U32, state),
-	CORE_FIELD(gpumap_health, CORE_U32, stale),
-	CORE_FIELD(gpumap_health, CORE_U64, age_ns),
-	CORE_FIELD(gpumap_health, CORE_U64, epoch),
-	CORE_FIELD(gpumap_health, CORE_U64, tick),
-	CORE_FIELD(gpumap_health, CORE_U32, generation),
-	CORE_FIELD(gpumap_health, CORE_U32, agent_pid),
-	CORE_FIELD(gpumap_health, CORE_U64, bytes),
-	CORE_FIELD(gpumap_health, CORE_U32, agent_version),
-	CORE_FIELD(gpumap_health, CORE_U32, layout_minor),
-};
+CORE_STRUCT(health_fields, gpumap_health, state, stale, age_ns, epoch, tick,
+	    generation, agent_pid, bytes, agent_version, layout_minor);
 
 static PyObject *map_health(PyObject *object, PyObject *unused)
 {
@@ -140,7 +130,7 @@ static PyObject *map_health(PyObject *object, PyObject *unused)
 		return NULL;
 	ret = gpumap_health(map, &health);
 	return map_read(self, "gpumap_health", ret,
-			ret < 0 ? NULL : CORE_READ(health_fields, &health));
+			ret < 0 ? NULL : core_read(&health_fields, &health));
 }
 
 static PyObject *map_generation(PyObject *object, void *unused)
@@ -257,53 +247,14 @@ static PyObject *map_arm(PyObject *object, PyObject *args)
 
 /* ---- devices ------------------------------------------------------------ */
 
-static const struct core_field device_fields[] = {
-	CORE_FIELD(gpumap_device, CORE_U32, row),
-	CORE_FIELD(gpumap_device, CORE_U32, generation),
-	CORE_FIELD(gpumap_device, CORE_U32, kind),
-	CORE_FIELD(gpumap_device, CORE_U32, known),
-	CORE_FIELD(gpumap_device, CORE_U32, flags),
-	CORE_FIELD(gpumap_device, CORE_I32, numa_node),
-	CORE_FIELD(gpumap_device, CORE_BYTES, uuid),
-	CORE_FIELD(gpumap_device, CORE_CHARS, name),
-	CORE_FIELD(gpumap_device, CORE_CHARS, cpus),
-	CORE_FIELD(gpumap_device, CORE_U32, pci_domain),
-	CORE_FIELD(gpumap_device, CORE_U32, pci_bus),
-	CORE_FIELD(gpumap_device, CORE_I32, nvml_index),
-	CORE_FIELD(gpumap_device, CORE_I32, minor_number),
-	CORE_FIELD(gpumap_device, CORE_I32, ordinal_pci),
-	CORE_FIELD(gpumap_device, CORE_I32, ordinal_fastest),
-	CORE_FIELD(gpumap_device, CORE_I32, mig_gi),
-	CORE_FIELD(gpumap_device, CORE_I32, mig_ci),
-	CORE_FIELD(gpumap_device, CORE_CHARS, mig_profile),
-	CORE_FIELD(gpumap_device, CORE_U32, cc_major),
-	CORE_FIELD(gpumap_device, CORE_U32, cc_minor),
-	CORE_FIELD(gpumap_device, CORE_U32, units),
-	CORE_FIELD(gpumap_device, CORE_U32, threads_per_unit),
-	CORE_FIELD(gpumap_device, CORE_U32, shared_bytes),
-	CORE_FIELD(gpumap_device, CORE_U32, l2_bytes),
-	CORE_FIELD(gpumap_device, CORE_U64, total_bytes),
-	CORE_FIELD(gpumap_device, CORE_U32, driver_version),
-	CORE_FIELD(gpumap_device, CORE_U32, cuda_version),
-	CORE_FIELD(gpumap_device, CORE_U32, state),
-	CORE_FIELD(gpumap_device, CORE_I32, error),
-	CORE_FIELD(gpumap_device, CORE_CHARS, reason),
-	CORE_FIELD(gpumap_device, CORE_U64, since_ns),
-	CORE_FIELD(gpumap_device, CORE_U64, free_bytes),
-	CORE_FIELD(gpumap_device, CORE_U64, reserved_bytes),
-	CORE_FIELD(gpumap_device, CORE_U64, budget_bytes),
-	CORE_FIELD(gpumap_device, CORE_F64, score),
-	CORE_FIELD(gpumap_device, CORE_U32, utilisation),
-	CORE_FIELD(gpumap_device, CORE_I32, temperature),
-	CORE_FIELD(gpumap_device, CORE_U32, power),
-	CORE_FIELD(gpumap_device, CORE_U32, worker_pid),
-	CORE_FIELD(gpumap_device, CORE_U32, restarts),
-	CORE_FIELD(gpumap_device, CORE_U32, recovery),
-	CORE_FIELD(gpumap_device, CORE_U32, last_xid),
-	CORE_FIELD(gpumap_device, CORE_U64, xids),
-	CORE_FIELD(gpumap_device, CORE_U64, used_by_holders),
-	CORE_FIELD(gpumap_device, CORE_U32, figures),
-};
+CORE_STRUCT(device_fields, gpumap_device, row, generation, kind, known, flags,
+	    numa_node, uuid, name, cpus, pci_domain, pci_bus, nvml_index,
+	    minor_number, ordinal_pci, ordinal_fastest, mig_gi, mig_ci,
+	    mig_profile, cc_major, cc_minor, units, threads_per_unit,
+	    shared_bytes, l2_bytes, total_bytes, driver_version, cuda_version,
+	    state, error, reason, since_ns, free_bytes, reserved_bytes,
+	    budget_bytes, score, utilisation, temperature, power, worker_pid,
+	    restarts, recovery, last_xid, xids, used_by_holders, figures);
 
 static PyObject *map_device_count(PyObject *object, PyObject *unused)
 {
@@ -336,15 +287,10 @@ static PyObject *map_device_read(PyObject *object, PyObject *arg)
 		      ? -ENODEV
 		      : gpumap_device_read(map, (uint32_t)row, &device);
 	return map_read(self, "gpumap_device_read", ret,
-			ret < 0 ? NULL : CORE_READ(device_fields, &device));
+			ret < 0 ? NULL : core_read(&device_fields, &device));
 }
 
-static const struct core_field path_fields[] = {
-	CORE_FIELD(gpumap_device_path, CORE_U32, to),
-	CORE_FIELD(gpumap_device_path, CORE_U32, from),
-	CORE_FIELD(gpumap_device_path, CORE_U32, nvlinks),
-	CORE_FIELD(gpumap_device_path, CORE_U32, peer),
-};
+CORE_STRUCT(path_fields, gpumap_device_path, to, from, nvlinks, peer);
 
 /* (to, from) */
 static PyObject *map_device_path_read(PyObject *object, PyObject *args)
@@ -370,18 +316,11 @@ static PyObject *map_device_path_read(PyObject *object, PyObject *args)
 		ret = gpumap_device_path_read(map, (uint32_t)to, (uint32_t)from,
 					      &path);
 	return map_read(self, "gpumap_device_path_read", ret,
-			ret < 0 ? NULL : CORE_READ(path_fields, &path));
+			ret < 0 ? NULL : core_read(&path_fields, &path));
 }
 
-static const struct core_field jobs_fields[] = {
-	CORE_FIELD(gpumap_device_jobs, CORE_U32, row),
-	CORE_FIELD(gpumap_device_jobs, CORE_U32, generation),
-	CORE_FIELD(gpumap_device_jobs, CORE_U64, ended),
-	CORE_FIELD(gpumap_device_jobs, CORE_U64, failed),
-	CORE_FIELD(gpumap_device_jobs, CORE_U64, ns),
-	CORE_FIELD(gpumap_device_jobs, CORE_U64S, times),
-	CORE_FIELD(gpumap_device_jobs, CORE_U64, loaded_bytes),
-};
+CORE_STRUCT(jobs_fields, gpumap_device_jobs, row, generation, ended, failed, ns,
+	    times, loaded_bytes);
 
 static PyObject *map_device_jobs_read(PyObject *object, PyObject *arg)
 {
@@ -400,7 +339,7 @@ static PyObject *map_device_jobs_read(PyObject *object, PyObject *arg)
 		      ? -ENODEV
 		      : gpumap_device_jobs_read(map, (uint32_t)row, &jobs);
 	return map_read(self, "gpumap_device_jobs_read", ret,
-			ret < 0 ? NULL : CORE_READ(jobs_fields, &jobs));
+			ret < 0 ? NULL : core_read(&jobs_fields, &jobs));
 }
 
 static PyObject *map_device_find(PyObject *object, PyObject *args)
@@ -450,15 +389,10 @@ static PyObject *map_device_visible(PyObject *object, PyObject *args)
 	return made;
 }
 
-static const struct core_field choice_fields[] = {
-	CORE_FIELD(gpumap_choice, CORE_TEXT, prefer),
-	CORE_FIELD(gpumap_choice, CORE_TEXT, compute_capability),
-	CORE_FIELD(gpumap_choice, CORE_TEXT, cuda_version),
-	CORE_FIELD(gpumap_choice, CORE_U64, total_bytes),
-	CORE_FIELD(gpumap_choice, CORE_U64, free_bytes),
-	CORE_LIST(gpumap_choice, CORE_U32_LIST, rows, n_rows),
-	CORE_FIELD(gpumap_choice, CORE_U32, by),
-};
+CORE_STRUCT_LISTS(choice_fields, gpumap_choice,
+		  (CORE_LIST(gpumap_choice, rows, n_rows)), prefer,
+		  compute_capability, cuda_version, total_bytes, free_bytes,
+		  by);
 
 static PyObject *map_device_choose(PyObject *object, PyObject *dict)
 {
@@ -469,7 +403,7 @@ static PyObject *map_device_choose(PyObject *object, PyObject *dict)
 	struct gpumap *map;
 	int ret;
 
-	if (keep == NULL || CORE_WRITE(choice_fields, &choice, dict, keep) ||
+	if (keep == NULL || core_write(&choice_fields, &choice, dict, keep) ||
 	    (map = core_map_use(self)) == NULL)
 		goto out;
 	ret = gpumap_device_choose(map, &choice, rows, GPUMAP_ROWS_MAX);
@@ -496,15 +430,12 @@ static PyObject *map_names(struct core_map *self,
 	char name[GPUMAP_NAME_MAX + 1];
 	uint32_t cursor = 0;
 
-	while (list != NULL && next(map, &cursor, name) == 1) {
-		PyObject *text = PyUnicode_DecodeUTF8(
-			name, (Py_ssize_t)strnlen(name, sizeof(name)),
-			"surrogateescape");
-
-		if (text == NULL || PyList_Append(list, text) != 0)
-			Py_CLEAR(list);
-		Py_XDECREF(text);
-	}
+	while (list != NULL && next(map, &cursor, name) == 1)
+		core_append(&list,
+			    PyUnicode_DecodeUTF8(
+				    name,
+				    (Py_ssize_t)strnlen(name, sizeof(name)),
+				    "surrogateescape"));
 	if (map != NULL)
 		core_map_unuse(self);
 	return list;
@@ -528,34 +459,13 @@ static PyObject *map_mask_names(PyObject *object, PyObject *unused)
 	return map_names((struct core_map *)object, gpumap_mask_next);
 }
 
-static const struct core_field layers_fields[] = {
-	CORE_FIELD(gpumap_layers, CORE_CHARS, name),
-	CORE_FIELD(gpumap_layers, CORE_U64, version),
-	CORE_FIELD(gpumap_layers, CORE_U64, published_ns),
-	CORE_FIELD(gpumap_layers, CORE_U32, owner_uid),
-	CORE_FIELD(gpumap_layers, CORE_U32, setting),
-	CORE_FIELD(gpumap_layers, CORE_U32, n_layers),
-	CORE_FIELD(gpumap_layers, CORE_U32, n_rows),
-	CORE_FIELD(gpumap_layers, CORE_U32, base_row),
-	CORE_FIELD(gpumap_layers, CORE_U32, dtype),
-	CORE_FIELD(gpumap_layers, CORE_U64, layer_bytes),
-	CORE_FIELD(gpumap_layers, CORE_U64, other_bytes),
-	CORE_FIELD(gpumap_layers, CORE_CHARS, spec),
-	CORE_FIELD(gpumap_layers, CORE_U32, flags),
-	CORE_FIELD(gpumap_layers, CORE_U32, strategy),
-	CORE_FIELD(gpumap_layers, CORE_U32, compute_dtype),
-	CORE_FIELD(gpumap_layers, CORE_U32, max_batch_size),
-	CORE_FIELD(gpumap_layers, CORE_U64, max_seq_len),
-};
+CORE_STRUCT(layers_fields, gpumap_layers, name, version, published_ns,
+	    owner_uid, setting, n_layers, n_rows, base_row, dtype, layer_bytes,
+	    other_bytes, spec, flags, strategy, compute_dtype, max_batch_size,
+	    max_seq_len);
 
-static const struct core_field charge_fields[] = {
-	CORE_FIELD(gpumap_charge, CORE_U32, row),
-	CORE_FIELD(gpumap_charge, CORE_U32, n_layers),
-	CORE_FIELD(gpumap_charge, CORE_U64, weight_bytes),
-	CORE_FIELD(gpumap_charge, CORE_U64, kv_bytes),
-	CORE_FIELD(gpumap_charge, CORE_U64, activation_bytes),
-	CORE_FIELD(gpumap_charge, CORE_U64, reserve_bytes),
-};
+CORE_STRUCT(charge_fields, gpumap_charge, row, n_layers, weight_bytes, kv_bytes,
+	    activation_bytes, reserve_bytes);
 
 /* One publication, with room that is made anew while maps grow. */
 static int map_layers_one(const struct gpumap *map, const char *name,
@@ -619,28 +529,17 @@ static PyObject *map_layers_read(PyObject *object, PyObject *arg)
 			       ? NULL
 			       : core_fail_bare("gpumap_layers_read", ret);
 	}
-	facts = CORE_READ(layers_fields, &layers);
+	facts = core_read(&layers_fields, &layers);
 	list = PyList_New(0);
 	for (uint32_t i = 0;
-	     list != NULL && i < layers.n_rows && i < GPUMAP_ROWS_MAX; i++) {
-		PyObject *charge = CORE_READ(charge_fields, &charges[i]);
-
-		if (charge == NULL || PyList_Append(list, charge) != 0)
-			Py_CLEAR(list);
-		Py_XDECREF(charge);
-	}
+	     list != NULL && i < layers.n_rows && i < GPUMAP_ROWS_MAX; i++)
+		core_append(&list, core_read(&charge_fields, &charges[i]));
 	free(charges);
 	return Py_BuildValue("NNNN", facts, rows, bytes, list);
 }
 
-static const struct core_field holder_fields[] = {
-	CORE_FIELD(gpumap_holder, CORE_CHARS, name),
-	CORE_FIELD(gpumap_holder, CORE_U64, version),
-	CORE_FIELD(gpumap_holder, CORE_U64, since_ns),
-	CORE_FIELD(gpumap_holder, CORE_U32, uid),
-	CORE_FIELD(gpumap_holder, CORE_U32, pid),
-	CORE_FIELD(gpumap_holder, CORE_U64, start_ns),
-};
+CORE_STRUCT(holder_fields, gpumap_holder, name, version, since_ns, uid, pid,
+	    start_ns);
 
 static PyObject *map_holders(PyObject *object, PyObject *unused)
 {
@@ -651,13 +550,8 @@ static PyObject *map_holders(PyObject *object, PyObject *unused)
 	uint32_t cursor = 0;
 
 	(void)unused;
-	while (list != NULL && gpumap_holder_next(map, &cursor, &holder) == 1) {
-		PyObject *one = CORE_READ(holder_fields, &holder);
-
-		if (one == NULL || PyList_Append(list, one) != 0)
-			Py_CLEAR(list);
-		Py_XDECREF(one);
-	}
+	while (list != NULL && gpumap_holder_next(map, &cursor, &holder) == 1)
+		core_append(&list, core_read(&holder_fields, &holder));
 	if (map != NULL)
 		core_map_unuse(self);
 	return list;

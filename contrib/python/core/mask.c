@@ -24,48 +24,17 @@ struct mask_replica {
 
 static PyTypeObject *mask_replica_type;
 
-static const struct core_field info_fields[] = {
-	CORE_FIELD(gpumap_mask_info, CORE_CHARS, name),
-	CORE_FIELD(gpumap_mask_info, CORE_U64, version),
-	CORE_FIELD(gpumap_mask_info, CORE_U64, published_ns),
-	CORE_FIELD(gpumap_mask_info, CORE_U32, owner_uid),
-	CORE_FIELD(gpumap_mask_info, CORE_U32, kind),
-	CORE_FIELD(gpumap_mask_info, CORE_U32, form),
-	CORE_FIELD(gpumap_mask_info, CORE_U32, dtype),
-	CORE_FIELD(gpumap_mask_info, CORE_U32, rank),
-	CORE_FIELD(gpumap_mask_info, CORE_U32, n_rows),
-	CORE_FIELD(gpumap_mask_info, CORE_U64S, shape),
-	CORE_FIELD(gpumap_mask_info, CORE_U64S, strides),
-	CORE_FIELD(gpumap_mask_info, CORE_U64, bytes),
-	CORE_FIELD(gpumap_mask_info, CORE_U64, hash),
-	CORE_FIELD(gpumap_mask_info, CORE_U64, tgt_len),
-	CORE_FIELD(gpumap_mask_info, CORE_U64, past_kv_len),
-	CORE_FIELD(gpumap_mask_info, CORE_U64, sliding_window),
-	CORE_FIELD(gpumap_mask_info, CORE_U64, chunk_size),
-	CORE_FIELD(gpumap_mask_info, CORE_CHARS, map),
-};
+CORE_STRUCT(info_fields, gpumap_mask_info, name, version, published_ns,
+	    owner_uid, kind, form, dtype, rank, n_rows, shape, strides, bytes,
+	    hash, tgt_len, past_kv_len, sliding_window, chunk_size, map);
 
-static const struct core_field request_fields[] = {
-	CORE_FIELD(gpumap_mask_request, CORE_TEXT, name),
-	CORE_FIELD(gpumap_mask_request, CORE_U32, kind),
-	CORE_FIELD(gpumap_mask_request, CORE_U32, form),
-	CORE_FIELD(gpumap_mask_request, CORE_U32, dtype),
-	CORE_FIELD(gpumap_mask_request, CORE_U64, tgt_len),
-	CORE_FIELD(gpumap_mask_request, CORE_U64, past_kv_len),
-	CORE_FIELD(gpumap_mask_request, CORE_U64, sliding_window),
-	CORE_FIELD(gpumap_mask_request, CORE_U64, chunk_size),
-	CORE_FIELD(gpumap_mask_request, CORE_U32, rank),
-	CORE_FIELD(gpumap_mask_request, CORE_U64S, shape),
-	CORE_FIELD(gpumap_mask_request, CORE_TEXT, map),
-	CORE_LIST(gpumap_mask_request, CORE_U32_LIST, rows, n_rows),
-};
+CORE_STRUCT_LISTS(request_fields, gpumap_mask_request,
+		  (CORE_LIST(gpumap_mask_request, rows, n_rows)), name, kind,
+		  form, dtype, tgt_len, past_kv_len, sliding_window, chunk_size,
+		  rank, shape, map);
 
-static const struct core_field result_fields[] = {
-	CORE_FIELD(gpumap_mask_result, CORE_U64, version),
-	CORE_FIELD(gpumap_mask_result, CORE_U64, bytes),
-	CORE_FIELD(gpumap_mask_result, CORE_U32, n_copies),
-	CORE_FIELD(gpumap_mask_result, CORE_U32, n_shared),
-};
+CORE_STRUCT(result_fields, gpumap_mask_result, version, bytes, n_copies,
+	    n_shared);
 
 /* The bytes that a loaded mask's shape and type say, or more than any. */
 static uint64_t mask_bytes(const struct gpumap_mask_request *request)
@@ -95,7 +64,7 @@ static PyObject *mask_publish(PyObject *module, PyObject *args)
 	if (keep == NULL ||
 	    !PyArg_ParseTuple(args, "O!O!O", core_map_type, &self, &PyDict_Type,
 			      &dict, &data) ||
-	    CORE_WRITE(request_fields, &request, dict, keep) != 0)
+	    core_write(&request_fields, &request, dict, keep) != 0)
 		goto out;
 	if (data != Py_None) {
 		if (PyObject_GetBuffer(data, &view, PyBUF_C_CONTIGUOUS) != 0)
@@ -118,7 +87,7 @@ static PyObject *mask_publish(PyObject *module, PyObject *args)
 		goto out;
 	}
 	core_map_unuse(self);
-	made = CORE_READ(result_fields, &result);
+	made = core_read(&result_fields, &result);
 out:
 	PyBuffer_Release(&view);
 	Py_XDECREF(keep);
@@ -145,7 +114,7 @@ static PyObject *mask_info(PyObject *module, PyObject *args)
 	core_map_unuse(self);
 	if (ret < 0)
 		return core_fail_bare("gpumap_mask_read", ret);
-	return Py_BuildValue("NN", CORE_READ(info_fields, &info),
+	return Py_BuildValue("NN", core_read(&info_fields, &info),
 			     core_u32_tuple(rows, info.n_rows));
 }
 

@@ -7,42 +7,14 @@
 
 /* meshes.c - meshes and their groups. */
 
-static const struct core_field mesh_fields[] = {
-	CORE_FIELD(gpumap_mesh, CORE_CHARS, name),
-	CORE_FIELD(gpumap_mesh, CORE_U64, version),
-	CORE_FIELD(gpumap_mesh, CORE_U64, published_ns),
-	CORE_FIELD(gpumap_mesh, CORE_U32, owner_uid),
-	CORE_FIELD(gpumap_mesh, CORE_U32, topology),
-	CORE_FIELD(gpumap_mesh, CORE_U32, world),
-	CORE_FIELD(gpumap_mesh, CORE_U32, expected),
-	CORE_FIELD(gpumap_mesh, CORE_U32, tp),
-	CORE_FIELD(gpumap_mesh, CORE_U32, pp),
-	CORE_FIELD(gpumap_mesh, CORE_U32, dp),
-	CORE_FIELD(gpumap_mesh, CORE_U32, n_groups),
-	CORE_FIELD(gpumap_mesh, CORE_U32, n_added),
-};
+CORE_STRUCT(mesh_fields, gpumap_mesh, name, version, published_ns, owner_uid,
+	    topology, world, expected, tp, pp, dp, n_groups, n_added);
 
-static const struct core_field group_fields[] = {
-	CORE_FIELD(gpumap_mesh_group, CORE_CHARS, name),
-	CORE_FIELD(gpumap_mesh_group, CORE_U64, version),
-	CORE_FIELD(gpumap_mesh_group, CORE_U64, epoch),
-	CORE_FIELD(gpumap_mesh_group, CORE_U32, backend),
-	CORE_FIELD(gpumap_mesh_group, CORE_U32, n),
-	CORE_FIELD(gpumap_mesh_group, CORE_U32, index),
-	CORE_FIELD(gpumap_mesh_group, CORE_U32, within),
-	CORE_FIELD(gpumap_mesh_group, CORE_U32, whole),
-};
+CORE_STRUCT(group_fields, gpumap_mesh_group, name, version, epoch, backend, n,
+	    index, within, whole);
 
-static const struct core_field stats_fields[] = {
-	CORE_FIELD(gpumap_mesh_stats, CORE_U32, world),
-	CORE_FIELD(gpumap_mesh_stats, CORE_U32, n_groups),
-	CORE_FIELD(gpumap_mesh_stats, CORE_U64, total_bytes),
-	CORE_FIELD(gpumap_mesh_stats, CORE_U64, units),
-	CORE_FIELD(gpumap_mesh_stats, CORE_U32, n_cuda),
-	CORE_FIELD(gpumap_mesh_stats, CORE_U32, n_host),
-	CORE_FIELD(gpumap_mesh_stats, CORE_U32, n_dummy),
-	CORE_FIELD(gpumap_mesh_stats, CORE_U32, n_ready),
-};
+CORE_STRUCT(stats_fields, gpumap_mesh_stats, world, n_groups, total_bytes,
+	    units, n_cuda, n_host, n_dummy, n_ready);
 
 /* name -> (facts, rows) */
 static PyObject *meshes_read(PyObject *object, PyObject *arg)
@@ -63,7 +35,7 @@ static PyObject *meshes_read(PyObject *object, PyObject *arg)
 	core_map_unuse(self);
 	if (ret < 0)
 		return core_fail_bare("gpumap_mesh_read", ret);
-	return Py_BuildValue("NN", CORE_READ(mesh_fields, &mesh),
+	return Py_BuildValue("NN", core_read(&mesh_fields, &mesh),
 			     core_u32_tuple(rows, mesh.world));
 }
 
@@ -87,7 +59,7 @@ static PyObject *meshes_group(PyObject *object, PyObject *args)
 	core_map_unuse(self);
 	if (ret < 0)
 		return core_fail_bare("gpumap_mesh_group", ret);
-	return Py_BuildValue("NNN", CORE_READ(group_fields, &group),
+	return Py_BuildValue("NNN", core_read(&group_fields, &group),
 			     core_u32_tuple(ranks, group.n),
 			     core_u32_tuple(rows, group.n));
 }
@@ -117,18 +89,13 @@ static PyObject *meshes_groups(PyObject *object, PyObject *args)
 		while (list != NULL &&
 		       (ret = gpumap_mesh_next_group(map, name, rank, &cursor,
 						     &group)) == 1) {
-			PyObject *one;
-
 			if (PyList_Size(list) == 0)
 				version = group.version;
 			if (group.version != version) {
 				ret = -EAGAIN;
 				break;
 			}
-			one = CORE_READ(group_fields, &group);
-			if (one == NULL || PyList_Append(list, one) != 0)
-				Py_CLEAR(list);
-			Py_XDECREF(one);
+			core_append(&list, core_read(&group_fields, &group));
 		}
 		if (list == NULL)
 			break;
@@ -183,25 +150,17 @@ static PyObject *meshes_stats(PyObject *object, PyObject *arg)
 	core_map_unuse(self);
 	if (ret < 0)
 		return core_fail_bare("gpumap_mesh_stats", ret);
-	return CORE_READ(stats_fields, &stats);
+	return core_read(&stats_fields, &stats);
 }
 
 /* ---- publish ------------------------------------------------------------ */
 
-static const struct core_field request_fields[] = {
-	CORE_FIELD(gpumap_mesh_request, CORE_TEXT, name),
-	CORE_FIELD(gpumap_mesh_request, CORE_U32, topology),
-	CORE_FIELD(gpumap_mesh_request, CORE_U64, tp),
-	CORE_FIELD(gpumap_mesh_request, CORE_U64, pp),
-	CORE_FIELD(gpumap_mesh_request, CORE_U64, dp),
-	CORE_LIST(gpumap_mesh_request, CORE_U32_LIST, rows, n_rows),
-};
+CORE_STRUCT_LISTS(request_fields, gpumap_mesh_request,
+		  (CORE_LIST(gpumap_mesh_request, rows, n_rows)), name,
+		  topology, tp, pp, dp);
 
-static const struct core_field added_fields[] = {
-	CORE_FIELD(gpumap_mesh_added, CORE_TEXT, name),
-	CORE_LIST(gpumap_mesh_added, CORE_U32_LIST, ranks, n),
-	CORE_FIELD(gpumap_mesh_added, CORE_U32, backend),
-};
+CORE_STRUCT_LISTS(added_fields, gpumap_mesh_added,
+		  (CORE_LIST(gpumap_mesh_added, ranks, n)), name, backend);
 
 #define MESHES_ADDED_MAX 64
 
@@ -219,7 +178,7 @@ static PyObject *meshes_publish(PyObject *object, PyObject *args)
 	if (keep == NULL ||
 	    !PyArg_ParseTuple(args, "O!O!", &PyDict_Type, &dict, &PyList_Type,
 			      &list) ||
-	    CORE_WRITE(request_fields, &request, dict, keep) != 0)
+	    core_write(&request_fields, &request, dict, keep) != 0)
 		goto out;
 	n = PyList_Size(list);
 	if (n > MESHES_ADDED_MAX) {
@@ -227,8 +186,8 @@ static PyObject *meshes_publish(PyObject *object, PyObject *args)
 		goto out;
 	}
 	for (Py_ssize_t i = 0; i < n; i++)
-		if (CORE_WRITE(added_fields, &added[i], PyList_GetItem(list, i),
-			       keep) != 0)
+		if (core_write(&added_fields, &added[i],
+			       PyList_GetItem(list, i), keep) != 0)
 			goto out;
 	request.added = n == 0 ? NULL : added;
 	request.n_added = (uint32_t)n;

@@ -14,15 +14,10 @@ struct core_model {
 	struct gpumap_model *model; /* NULL: closed */
 };
 
-static const struct core_field opts_fields[] = {
-	CORE_FIELD(gpumap_model_opts, CORE_TEXT, path),
-	CORE_FIELD(gpumap_model_opts, CORE_TEXT, layers),
-	CORE_LIST(gpumap_model_opts, CORE_U32_LIST, rows, n_rows),
-	CORE_FIELD(gpumap_model_opts, CORE_U32, flags),
-	CORE_FIELD(gpumap_model_opts, CORE_TEXT, name),
-	CORE_LIST(gpumap_model_opts, CORE_U32_LIST, uids, n_uids),
-	CORE_FIELD(gpumap_model_opts, CORE_U32, share_flags),
-};
+CORE_STRUCT_LISTS(opts_fields, gpumap_model_opts,
+		  (CORE_LIST(gpumap_model_opts, rows, n_rows),
+		   CORE_LIST(gpumap_model_opts, uids, n_uids)),
+		  path, layers, flags, name, share_flags);
 
 static struct gpumap_model *model_enter(struct core_model *self)
 {
@@ -64,7 +59,7 @@ static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *named)
 		return NULL;
 	keep = PyList_New(0);
 	if (keep == NULL ||
-	    (name == NULL && CORE_WRITE(opts_fields, &opts, dict, keep) != 0))
+	    (name == NULL && core_write(&opts_fields, &opts, dict, keep) != 0))
 		goto out;
 	opts.fingerprint = expect;
 	if (owner->closed) {
@@ -168,19 +163,9 @@ static PyObject *model_close(PyObject *object, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-static const struct core_field progress_fields[] = {
-	CORE_FIELD(gpumap_model_progress, CORE_U32, state),
-	CORE_FIELD(gpumap_model_progress, CORE_I32, status),
-	CORE_FIELD(gpumap_model_progress, CORE_U64, bytes),
-	CORE_FIELD(gpumap_model_progress, CORE_U64, total_bytes),
-	CORE_FIELD(gpumap_model_progress, CORE_U64, elapsed_ns),
-	CORE_FIELD(gpumap_model_progress, CORE_U64, bytes_per_second),
-	CORE_FIELD(gpumap_model_progress, CORE_U64, left_ns),
-	CORE_FIELD(gpumap_model_progress, CORE_U32, n_tensors),
-	CORE_FIELD(gpumap_model_progress, CORE_U32, n_buffers),
-	CORE_FIELD(gpumap_model_progress, CORE_U32, was_there),
-	CORE_FIELD(gpumap_model_progress, CORE_U64, share),
-};
+CORE_STRUCT(progress_fields, gpumap_model_progress, state, status, bytes,
+	    total_bytes, elapsed_ns, bytes_per_second, left_ns, n_tensors,
+	    n_buffers, was_there, share);
 
 /* (facts, the sentence of the agent while it is WAITING); a model that has
  * failed is no exception here. */
@@ -201,7 +186,7 @@ static PyObject *model_progress(PyObject *object, PyObject *unused)
 	if (ret == -EOWNERDEAD)
 		return core_session_result(self->session,
 					   "gpumap_model_progress", ret);
-	made = Py_BuildValue("Ns", CORE_READ(progress_fields, &progress),
+	made = Py_BuildValue("Ns", core_read(&progress_fields, &progress),
 			     gpumap_refusal(self->session->map->map));
 	core_session_leave(self->session);
 	return made;
@@ -314,14 +299,8 @@ static PyObject *model_names(PyObject *object, PyObject *unused)
 	uint32_t cursor = 0;
 
 	(void)unused;
-	while (list != NULL &&
-	       gpumap_model_next(model, &cursor, &tensor) == 1) {
-		PyObject *text = PyUnicode_FromString(tensor.name);
-
-		if (text == NULL || PyList_Append(list, text) != 0)
-			Py_CLEAR(list);
-		Py_XDECREF(text);
-	}
+	while (list != NULL && gpumap_model_next(model, &cursor, &tensor) == 1)
+		core_append(&list, PyUnicode_FromString(tensor.name));
 	if (model != NULL)
 		core_session_leave(self->session);
 	return list;
@@ -368,15 +347,12 @@ static PyObject *model_buffers(PyObject *object, PyObject *unused)
 	if (n > GPUMAP_SHARE_BUFFERS_MAX)
 		n = GPUMAP_SHARE_BUFFERS_MAX;
 	list = PyList_New(0);
-	for (uint32_t i = 0; list != NULL && i < n; i++) {
-		PyObject *one = Py_BuildValue(
-			"KKI", (unsigned long long)buffers[i].buffer,
-			(unsigned long long)buffers[i].bytes, buffers[i].row);
-
-		if (one == NULL || PyList_Append(list, one) != 0)
-			Py_CLEAR(list);
-		Py_XDECREF(one);
-	}
+	for (uint32_t i = 0; list != NULL && i < n; i++)
+		core_append(&list,
+			    Py_BuildValue("KKI",
+					  (unsigned long long)buffers[i].buffer,
+					  (unsigned long long)buffers[i].bytes,
+					  buffers[i].row));
 	return list;
 }
 

@@ -103,14 +103,9 @@ static PyObject *request_uncordon(PyObject *self, PyObject *row)
 			   gpumap_device_uncordon);
 }
 
-static const struct core_field layers_fields[] = {
-	CORE_FIELD(gpumap_layers_request, CORE_TEXT, name),
-	CORE_FIELD(gpumap_layers_request, CORE_TEXT, spec),
-	CORE_FIELD(gpumap_layers_request, CORE_U32, n_layers),
-	CORE_FIELD(gpumap_layers_request, CORE_U32, dtype),
-	CORE_LIST(gpumap_layers_request, CORE_U64_LIST, layer_bytes, n_layers),
-	CORE_FIELD(gpumap_layers_request, CORE_U64, other_bytes),
-};
+CORE_STRUCT_LISTS(layers_fields, gpumap_layers_request,
+		  (CORE_LIST(gpumap_layers_request, layer_bytes, n_layers)),
+		  name, spec, n_layers, dtype, other_bytes);
 
 static PyObject *request_layers_publish(PyObject *object, PyObject *dict)
 {
@@ -120,7 +115,7 @@ static PyObject *request_layers_publish(PyObject *object, PyObject *dict)
 	struct gpumap *map;
 	int ret;
 
-	if (keep == NULL || CORE_WRITE(layers_fields, &request, dict, keep) ||
+	if (keep == NULL || core_write(&layers_fields, &request, dict, keep) ||
 	    (map = core_map_use(self)) == NULL)
 		goto out;
 	CORE_UNLOCK();
@@ -134,59 +129,21 @@ out:
 
 /* ---- plans -------------------------------------------------------------- */
 
-static const struct core_field plan_fields[] = {
-	CORE_FIELD(gpumap_plan_request, CORE_TEXT, name),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, flags),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, setting),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, strategy),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, base_row),
-	CORE_FIELD(gpumap_plan_request, CORE_TEXT, text),
-	CORE_FIELD(gpumap_plan_request, CORE_TEXT, weights),
-	CORE_LIST(gpumap_plan_request, CORE_U32_LIST, rows, n_rows),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, n_layers),
-	CORE_LIST(gpumap_plan_request, CORE_U64_LIST, layer_bytes, n_layers),
-	CORE_FIELD(gpumap_plan_request, CORE_U64, other_bytes),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, dtype),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, n_heads),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, n_kv_heads),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, k_dim),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, v_dim),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, kv_lora_rank),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, kpe_head_dim),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, compute_dtype),
-	CORE_FIELD(gpumap_plan_request, CORE_U64, max_seq_len),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, max_batch_size),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, paged),
-	CORE_FIELD(gpumap_plan_request, CORE_U64, paged_amount),
-	CORE_FIELD(gpumap_plan_request, CORE_F32, paged_share),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, paged_block),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, paged_element_bytes),
-	CORE_FIELD(gpumap_plan_request, CORE_U64, wait_ns),
-	CORE_FIELD(gpumap_plan_request, CORE_U64, start_ns),
-};
+CORE_STRUCT_LISTS(plan_fields, gpumap_plan_request,
+		  (CORE_LIST(gpumap_plan_request, rows, n_rows),
+		   CORE_LIST(gpumap_plan_request, layer_bytes, n_layers)),
+		  name, flags, setting, strategy, base_row, text, weights,
+		  n_layers, other_bytes, dtype, n_heads, n_kv_heads, k_dim,
+		  v_dim, kv_lora_rank, kpe_head_dim, compute_dtype, max_seq_len,
+		  max_batch_size, paged, paged_amount, paged_share, paged_block,
+		  paged_element_bytes, wait_ns, start_ns);
 
-static const struct core_field plan_result_fields[] = {
-	CORE_FIELD(gpumap_plan, CORE_U32, n_layers),
-	CORE_FIELD(gpumap_plan, CORE_U32, n_charges),
-	CORE_FIELD(gpumap_plan, CORE_U32, base_row),
-	CORE_FIELD(gpumap_plan, CORE_U32, compute_dtype),
-	CORE_FIELD(gpumap_plan, CORE_U64, kv_bytes),
-	CORE_FIELD(gpumap_plan, CORE_U64, version),
-	CORE_FIELD(gpumap_plan, CORE_U64, missing_bytes),
-	CORE_FIELD(gpumap_plan, CORE_U32, missing_row),
-	CORE_FIELD(gpumap_plan, CORE_CHARS, spec),
-	CORE_FIELD(gpumap_plan, CORE_CHARS, warnings),
-};
+CORE_STRUCT(plan_result_fields, gpumap_plan, n_layers, n_charges, base_row,
+	    compute_dtype, kv_bytes, version, missing_bytes, missing_row, spec,
+	    warnings);
 
-static const struct core_field plan_charge_fields[] = {
-	CORE_FIELD(gpumap_plan_charge, CORE_U32, row),
-	CORE_FIELD(gpumap_plan_charge, CORE_U32, n_layers),
-	CORE_FIELD(gpumap_plan_charge, CORE_U64, weight_bytes),
-	CORE_FIELD(gpumap_plan_charge, CORE_U64, kv_bytes),
-	CORE_FIELD(gpumap_plan_charge, CORE_U64, activation_bytes),
-	CORE_FIELD(gpumap_plan_charge, CORE_U64, reserve_bytes),
-	CORE_FIELD(gpumap_plan_charge, CORE_U64, left_bytes),
-};
+CORE_STRUCT(plan_charge_fields, gpumap_plan_charge, row, n_layers, weight_bytes,
+	    kv_bytes, activation_bytes, reserve_bytes, left_bytes);
 
 #define REQUEST_LAYERS_MAX 65536u
 
@@ -198,13 +155,8 @@ static PyObject *request_charges(const struct gpumap_plan_charge *charges,
 
 	if (n > GPUMAP_ROWS_MAX)
 		n = GPUMAP_ROWS_MAX;
-	for (uint32_t i = 0; list != NULL && i < n; i++) {
-		PyObject *one = CORE_READ(plan_charge_fields, &charges[i]);
-
-		if (one == NULL || PyList_Append(list, one) != 0)
-			Py_CLEAR(list);
-		Py_XDECREF(one);
-	}
+	for (uint32_t i = 0; list != NULL && i < n; i++)
+		core_append(&list, core_read(&plan_charge_fields, &charges[i]));
 	return list;
 }
 
@@ -221,7 +173,7 @@ static PyObject *request_plan(PyObject *object, PyObject *dict)
 	struct gpumap *map;
 	int ret;
 
-	if (keep == NULL || CORE_WRITE(plan_fields, &request, dict, keep) ||
+	if (keep == NULL || core_write(&plan_fields, &request, dict, keep) ||
 	    (map = core_map_use(self)) == NULL)
 		goto out;
 	rows = calloc(REQUEST_LAYERS_MAX, sizeof(*rows));
@@ -241,7 +193,7 @@ static PyObject *request_plan(PyObject *object, PyObject *dict)
 		if (ret == -ENOSPC || ret == -ETIMEDOUT) {
 			PyObject *type, *value, *trace, *facts;
 
-			facts = CORE_READ(plan_result_fields, &plan);
+			facts = core_read(&plan_result_fields, &plan);
 			PyErr_Fetch(&type, &value, &trace);
 			PyErr_NormalizeException(&type, &value, &trace);
 			if (facts == NULL ||
@@ -255,7 +207,7 @@ static PyObject *request_plan(PyObject *object, PyObject *dict)
 	core_map_unuse(self);
 	if (plan.n_layers > REQUEST_LAYERS_MAX)
 		plan.n_layers = REQUEST_LAYERS_MAX;
-	made = Py_BuildValue("Ny#N", CORE_READ(plan_result_fields, &plan),
+	made = Py_BuildValue("Ny#N", core_read(&plan_result_fields, &plan),
 			     (const char *)rows, (Py_ssize_t)plan.n_layers * 4,
 			     request_charges(charges, plan.n_charges));
 out:
@@ -267,12 +219,8 @@ out:
 
 /* ---- policies ----------------------------------------------------------- */
 
-static const struct core_field policy_fields[] = {
-	CORE_FIELD(gpumap_policy, CORE_U32, row),
-	CORE_FIELD(gpumap_policy, CORE_U32, generation),
-	CORE_FIELD(gpumap_policy, CORE_U64, calibrated_ns),
-	CORE_FIELD(gpumap_policy, CORE_U64S, least),
-};
+CORE_STRUCT(policy_fields, gpumap_policy, row, generation, calibrated_ns,
+	    least);
 
 static PyObject *request_policy_read(PyObject *object, PyObject *args)
 {
@@ -291,7 +239,7 @@ static PyObject *request_policy_read(PyObject *object, PyObject *args)
 	core_map_unuse(self);
 	if (ret < 0)
 		return core_fail_bare("gpumap_policy_read", ret);
-	return CORE_READ(policy_fields, &policy);
+	return core_read(&policy_fields, &policy);
 }
 
 static PyObject *request_policy_set(PyObject *object, PyObject *dict)
@@ -302,7 +250,7 @@ static PyObject *request_policy_set(PyObject *object, PyObject *dict)
 	struct gpumap *map;
 	int ret;
 
-	if (keep == NULL || CORE_WRITE(policy_fields, &policy, dict, keep) ||
+	if (keep == NULL || core_write(&policy_fields, &policy, dict, keep) ||
 	    (map = core_map_use(self)) == NULL)
 		goto out;
 	CORE_UNLOCK();
@@ -316,27 +264,17 @@ out:
 
 /* ---- settings of engines ------------------------------------------------ */
 
-static const struct core_field engine_fields[] = {
-	CORE_FIELD(gpumap_engine_request, CORE_U32, engine),
-	CORE_FIELD(gpumap_engine_request, CORE_U32, flags),
-	CORE_FIELD(gpumap_engine_request, CORE_TEXT, model),
-	CORE_FIELD(gpumap_engine_request, CORE_TEXT, file_name),
-	CORE_LIST(gpumap_engine_request, CORE_U32_LIST, rows, n_layers),
-	CORE_LIST(gpumap_engine_request, CORE_U64_LIST, layer_bytes, n_layers),
-	CORE_FIELD(gpumap_engine_request, CORE_U32, base_row),
-};
+CORE_STRUCT_LISTS(engine_fields, gpumap_engine_request,
+		  (CORE_LIST(gpumap_engine_request, rows, n_layers),
+		   CORE_LIST(gpumap_engine_request, layer_bytes, n_layers)),
+		  engine, flags, model, file_name, base_row);
 
 static PyObject *request_texts(const char *const *texts, uint32_t n)
 {
 	PyObject *list = PyList_New(0);
 
-	for (uint32_t i = 0; list != NULL && i < n; i++) {
-		PyObject *text = PyUnicode_FromString(texts[i]);
-
-		if (text == NULL || PyList_Append(list, text) != 0)
-			Py_CLEAR(list);
-		Py_XDECREF(text);
-	}
+	for (uint32_t i = 0; list != NULL && i < n; i++)
+		core_append(&list, PyUnicode_FromString(texts[i]));
 	return list;
 }
 
@@ -351,7 +289,7 @@ static PyObject *request_export(PyObject *object, PyObject *args)
 	int ret;
 
 	if (keep == NULL || !PyArg_ParseTuple(args, "zO", &name, &dict) ||
-	    CORE_WRITE(engine_fields, &request, dict, keep) ||
+	    core_write(&engine_fields, &request, dict, keep) ||
 	    (map = core_map_use(self)) == NULL)
 		goto out;
 	CORE_UNLOCK();

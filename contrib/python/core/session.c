@@ -156,11 +156,7 @@ static struct gpumap_session *session_call(struct core_session *self)
 
 /* ---- open and close ----------------------------------------------------- */
 
-static const struct core_field opts_fields[] = {
-	CORE_FIELD(gpumap_session_opts, CORE_U32, depth),
-	CORE_FIELD(gpumap_session_opts, CORE_U32, flags),
-	CORE_FIELD(gpumap_session_opts, CORE_U64, arena_bytes),
-};
+CORE_STRUCT(opts_fields, gpumap_session_opts, depth, flags, arena_bytes);
 
 /* Session(map, {field: value}) */
 static PyObject *session_new(PyTypeObject *type, PyObject *args,
@@ -177,7 +173,7 @@ static PyObject *session_new(PyTypeObject *type, PyObject *args,
 	if (!PyArg_ParseTupleAndKeywords(args, named, "O!O!", names,
 					 core_map_type, &owner, &PyDict_Type,
 					 &dict) ||
-	    CORE_WRITE(opts_fields, &opts, dict, NULL))
+	    core_write(&opts_fields, &opts, dict, NULL))
 		return NULL;
 	map = (struct core_map *)owner;
 	self = (struct core_session *)PyType_GenericAlloc(type, 0);
@@ -279,12 +275,8 @@ static PyObject *session_arm(PyObject *object, PyObject *unused)
 				   gpumap_session_arm(session));
 }
 
-static const struct core_field counts_fields[] = {
-	CORE_FIELD(gpumap_session_counts, CORE_U64, submitted),
-	CORE_FIELD(gpumap_session_counts, CORE_U64, completed),
-	CORE_FIELD(gpumap_session_counts, CORE_U64, doorbells),
-	CORE_FIELD(gpumap_session_counts, CORE_U64, parks),
-};
+CORE_STRUCT(counts_fields, gpumap_session_counts, submitted, completed,
+	    doorbells, parks);
 
 static PyObject *session_counts(PyObject *object, PyObject *unused)
 {
@@ -300,7 +292,7 @@ static PyObject *session_counts(PyObject *object, PyObject *unused)
 	if (ret < 0)
 		return core_session_result(self, "gpumap_session_counts", ret);
 	core_session_leave(self);
-	return CORE_READ(counts_fields, &counts);
+	return core_read(&counts_fields, &counts);
 }
 
 /* ---- buffers ------------------------------------------------------------ */
@@ -512,12 +504,7 @@ static PyObject *session_mask_register(PyObject *object, PyObject *arg)
 			     (unsigned long long)version);
 }
 
-static const struct core_field buffer_fields[] = {
-	CORE_FIELD(gpumap_buffer_info, CORE_U64, bytes),
-	CORE_FIELD(gpumap_buffer_info, CORE_U32, row),
-	CORE_FIELD(gpumap_buffer_info, CORE_U32, kind),
-	CORE_FIELD(gpumap_buffer_info, CORE_U32, flags),
-};
+CORE_STRUCT(buffer_fields, gpumap_buffer_info, bytes, row, kind, flags);
 
 static PyObject *session_buffer_info(PyObject *object, PyObject *arg)
 {
@@ -536,7 +523,7 @@ static PyObject *session_buffer_info(PyObject *object, PyObject *arg)
 	if (ret < 0)
 		return core_session_result(self, "gpumap_buffer_info", ret);
 	core_session_leave(self);
-	return CORE_READ(buffer_fields, &info);
+	return core_read(&buffer_fields, &info);
 }
 
 /* (row, name) -> program */
@@ -565,13 +552,11 @@ static PyObject *session_program_load(PyObject *object, PyObject *args)
 
 /* ---- shares ------------------------------------------------------------- */
 
-static const struct core_field share_fields[] = {
-	CORE_FIELD(gpumap_share_request, CORE_TEXT, name),
-	CORE_LIST(gpumap_share_request, CORE_U64_LIST, buffers, n_buffers),
-	CORE_FIELD(gpumap_share_request, CORE_U32, flags),
-	CORE_LIST(gpumap_share_request, CORE_BLOB, about, about_bytes),
-	CORE_LIST(gpumap_share_request, CORE_U32_LIST, uids, n_uids),
-};
+CORE_STRUCT_LISTS(share_fields, gpumap_share_request,
+		  (CORE_LIST(gpumap_share_request, buffers, n_buffers),
+		   CORE_LIST(gpumap_share_request, about, about_bytes),
+		   CORE_LIST(gpumap_share_request, uids, n_uids)),
+		  name, flags);
 
 /* (request, fingerprint or None) -> share */
 static PyObject *session_share_publish(PyObject *object, PyObject *args)
@@ -587,7 +572,7 @@ static PyObject *session_share_publish(PyObject *object, PyObject *args)
 	if (keep == NULL ||
 	    !PyArg_ParseTuple(args, "O!O", &PyDict_Type, &dict, &pair) ||
 	    !core_fingerprint(pair, &print, &request.fingerprint) ||
-	    CORE_WRITE(share_fields, &request, dict, keep) ||
+	    core_write(&share_fields, &request, dict, keep) ||
 	    (session = session_call(self)) == NULL)
 		goto out;
 	CORE_UNLOCK();
@@ -690,14 +675,8 @@ static PyObject *session_share_unclaim(PyObject *object, PyObject *arg)
 	return core_session_result(self, "gpumap_share_unclaim", ret);
 }
 
-static const struct core_field share_info_fields[] = {
-	CORE_FIELD(gpumap_share_info, CORE_CHARS, name),
-	CORE_FIELD(gpumap_share_info, CORE_U32, uid),
-	CORE_FIELD(gpumap_share_info, CORE_U32, flags),
-	CORE_FIELD(gpumap_share_info, CORE_U32, n_buffers),
-	CORE_FIELD(gpumap_share_info, CORE_U64, bytes),
-	CORE_FIELD(gpumap_share_info, CORE_BYTES, fingerprint),
-};
+CORE_STRUCT(share_info_fields, gpumap_share_info, name, uid, flags, n_buffers,
+	    bytes, fingerprint);
 
 /* share -> facts, with the bytes that describe it */
 static PyObject *session_share_info(PyObject *object, PyObject *arg)
@@ -717,7 +696,7 @@ static PyObject *session_share_info(PyObject *object, PyObject *arg)
 	ret = gpumap_share_info(session, share, &info);
 	if (ret < 0)
 		return core_session_result(self, "gpumap_share_info", ret);
-	made = CORE_READ(share_info_fields, &info);
+	made = core_read(&share_info_fields, &info);
 	about = PyBytes_FromStringAndSize(
 		info.about,
 		info.about == NULL ? 0 : (Py_ssize_t)info.about_bytes);

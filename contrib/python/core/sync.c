@@ -221,13 +221,8 @@ static PyObject *sync_value_list(PyObject *object, PyObject *arg)
 	sync_unuse(object);
 	list = PyList_New(0);
 	for (size_t at = 0; list != NULL && at < bytes;
-	     at += strlen(ends + at) + 1) {
-		PyObject *end = PyUnicode_FromString(ends + at);
-
-		if (end == NULL || PyList_Append(list, end) != 0)
-			Py_CLEAR(list);
-		Py_XDECREF(end);
-	}
+	     at += strlen(ends + at) + 1)
+		core_append(&list, PyUnicode_FromString(ends + at));
 	return list;
 }
 

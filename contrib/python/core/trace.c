@@ -19,8 +19,9 @@ struct trace_opts {
 	uint32_t n_rows;
 };
 
-static const struct core_field opts_fields[] = {
-	CORE_LIST(trace_opts, CORE_U32_LIST, rows, n_rows),
+static const struct core_struct opts_fields = {
+	sizeof(struct trace_opts),
+	{ CORE_LIST(trace_opts, rows, n_rows), { 0 } },
 };
 
 /* Trace(map, opts) */
@@ -38,7 +39,7 @@ static PyObject *trace_new(PyTypeObject *type, PyObject *args, PyObject *named)
 	if (keep == NULL ||
 	    !PyArg_ParseTupleAndKeywords(args, named, "O!O", names,
 					 core_map_type, &owner, &dict) ||
-	    CORE_WRITE(opts_fields, &opts, dict, keep) != 0 ||
+	    core_write(&opts_fields, &opts, dict, keep) != 0 ||
 	    (map = core_map_use(owner)) == NULL)
 		goto out;
 	CORE_UNLOCK();
@@ -102,18 +103,8 @@ static PyObject *trace_closed(PyObject *object, void *unused)
 	return PyBool_FromLong(((struct core_trace *)object)->trace == NULL);
 }
 
-static const struct core_field job_fields[] = {
-	CORE_FIELD(gpumap_trace_job, CORE_U64, session),
-	CORE_FIELD(gpumap_trace_job, CORE_U64, read_ns),
-	CORE_FIELD(gpumap_trace_job, CORE_U64, started_ns),
-	CORE_FIELD(gpumap_trace_job, CORE_U64, ended_ns),
-	CORE_FIELD(gpumap_trace_job, CORE_U64, n),
-	CORE_FIELD(gpumap_trace_job, CORE_U32, row),
-	CORE_FIELD(gpumap_trace_job, CORE_U32, uid),
-	CORE_FIELD(gpumap_trace_job, CORE_I32, status),
-	CORE_FIELD(gpumap_trace_job, CORE_U32, op),
-	CORE_FIELD(gpumap_trace_job, CORE_U32, dtype),
-};
+CORE_STRUCT(job_fields, gpumap_trace_job, session, read_ns, started_ns,
+	    ended_ns, n, row, uid, status, op, dtype);
 
 /* (most) -> ([job], how many more were lost).  The call does not wait, and keeps
  * the interpreter's lock, so one thread at a time reads. */
@@ -138,7 +129,7 @@ static PyObject *trace_read(PyObject *object, PyObject *args)
 	n = gpumap_trace_read(self->trace, jobs, most, &lost);
 	list = n < 0 ? NULL : PyList_New(0);
 	for (int i = 0; list != NULL && i < n; i++)
-		core_append(&list, CORE_READ(job_fields, &jobs[i]));
+		core_append(&list, core_read(&job_fields, &jobs[i]));
 	free(jobs);
 	if (n < 0)
 		return core_fail_bare("gpumap_trace_read", n);

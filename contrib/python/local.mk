@@ -6,6 +6,7 @@ EXTRA_DIST += %reldir%/README.md
 EXTRA_DIST += %reldir%/build-wheel
 EXTRA_DIST += %reldir%/check
 EXTRA_DIST += %reldir%/core/arena.c
+EXTRA_DIST += %reldir%/core/call.c
 EXTRA_DIST += %reldir%/core/cluster.c
 EXTRA_DIST += %reldir%/core/comm.c
 EXTRA_DIST += %reldir%/core/core.h

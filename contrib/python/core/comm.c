@@ -118,54 +118,41 @@ static int comm_traverse(PyObject *object, visitproc visit, void *arg)
 	return 0;
 }
 
-static PyObject *comm_renew(PyObject *object, PyObject *unused)
+static void *comm_begin(PyObject *self)
 {
-	struct core_comm *self = (struct core_comm *)object;
-	struct gpumap_comm *comm = comm_enter(self);
-	int ret;
-
-	(void)unused;
-	if (comm == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_comm_renew(comm);
-	CORE_LOCK();
-	return core_session_result(self->session, "gpumap_comm_renew", ret);
+	return comm_enter((struct core_comm *)self);
 }
 
-static PyObject *comm_rows(PyObject *object, PyObject *unused)
+static void comm_leave(PyObject *self)
 {
-	struct core_comm *self = (struct core_comm *)object;
-	struct gpumap_comm *comm = comm_enter(self);
-	uint32_t rows[GPUMAP_COMM_RANKS_MAX];
-	int n;
-
-	(void)unused;
-	if (comm == NULL)
-		return NULL;
-	n = gpumap_comm_rows(comm, rows, GPUMAP_COMM_RANKS_MAX);
-	if (n < 0)
-		return core_session_result(self->session, "gpumap_comm_rows",
-					   n);
-	core_session_leave(self->session);
-	return core_u32_tuple(rows, n > (int)GPUMAP_COMM_RANKS_MAX
-					    ? GPUMAP_COMM_RANKS_MAX
-					    : (size_t)n);
+	core_session_leave(((struct core_comm *)self)->session);
 }
 
-static PyObject *comm_flags(PyObject *object, PyObject *unused)
+static PyObject *comm_fail(PyObject *self, const char *call, int error)
 {
-	struct core_comm *self = (struct core_comm *)object;
-	struct gpumap_comm *comm = comm_enter(self);
-	uint32_t flags;
-
-	(void)unused;
-	if (comm == NULL)
-		return NULL;
-	flags = gpumap_comm_flags(comm);
-	core_session_leave(self->session);
-	return PyLong_FromUnsignedLong(flags);
+	return core_fail(((struct core_comm *)self)->session->map->map, call,
+			 error);
 }
+
+static const struct core_handle core_comm_asks = { comm_begin, comm_leave,
+						   comm_fail, true };
+
+CORE_CALL(comm_renew, comm, asks, "", "i", gpumap_comm_renew, (comm));
+
+static int read_rows(struct gpumap_comm *comm, struct core_out *out)
+{
+	int n = gpumap_comm_rows(comm, out->rows[0], GPUMAP_COMM_RANKS_MAX);
+
+	out->n_rows = n > (int)GPUMAP_COMM_RANKS_MAX ? GPUMAP_COMM_RANKS_MAX
+						     : (uint32_t)n;
+	return n;
+}
+
+CORE_METHOD(comm_rows, comm, asks, "", "T", "gpumap_comm_rows",
+	    read_rows(comm, out));
+
+CORE_METHOD(comm_flags, comm, asks, "", "i", "gpumap_comm_flags",
+	    (int)gpumap_comm_flags(comm));
 
 /* ---- collectives -------------------------------------------------------- */
 
@@ -233,11 +220,11 @@ static PyMethodDef comm_methods[] = {
 	{ "close", comm_close, METH_NOARGS,
 	  "close($self, /)\n--\n\n"
 	  "End it.  Collectives that are under way end with EIO." },
-	{ "renew", comm_renew, METH_NOARGS,
+	{ "renew", comm_renew, METH_VARARGS,
 	  "renew($self, /)\n--\n\n"
 	  "Open its group again, after it broke or the mesh has changed." },
-	{ "_rows", comm_rows, METH_NOARGS, NULL },
-	{ "_flags", comm_flags, METH_NOARGS, NULL },
+	{ "_rows", comm_rows, METH_VARARGS, NULL },
+	{ "_flags", comm_flags, METH_VARARGS, NULL },
 	{ "_submit", comm_submit, METH_VARARGS, NULL },
 	{ NULL, NULL, 0, NULL },
 };

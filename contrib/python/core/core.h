@@ -121,8 +121,14 @@ struct core_field {
 	__VA_OPT__(CORE_AGAIN CORE_NOTHING()()(type, __VA_ARGS__))
 #define CORE_FIELDS(type, ...) CORE_PASSES(CORE_NEXT(type, __VA_ARGS__))
 
+#define CORE_STRUCT_MAX 1024 /* bytes of the largest struct */
+
+#define CORE_STRUCT_FITS(type) \
+	_Static_assert(sizeof(struct type) <= CORE_STRUCT_MAX, #type)
+
 /* CORE_STRUCT(name, type, member, ...) */
 #define CORE_STRUCT(name, type, ...)                      \
+	CORE_STRUCT_FITS(type);                           \
 	static const struct core_struct name = {          \
 		sizeof(struct type),                      \
 		{ CORE_FIELDS(type, __VA_ARGS__) { 0 } }, \
@@ -130,6 +136,7 @@ struct core_field {
 
 /* CORE_STRUCT_LISTS(name, type, (CORE_LIST(), ...), member, ...) */
 #define CORE_STRUCT_LISTS(name, type, lists, ...)                           \
+	CORE_STRUCT_FITS(type);                                             \
 	static const struct core_struct name = {                            \
 		sizeof(struct type),                                        \
 		{ CORE_FIELDS(type, __VA_ARGS__) CORE_PASS lists, { 0 } },  \
@@ -185,6 +192,114 @@ uint64_t core_now_ns(void);
 /* The earlier of a deadline and the next look for signals. */
 uint64_t core_slice(uint64_t deadline_ns);
 
+/* ---- methods that call one function -------------------------------------- */
+
+#define CORE_TAKES_MAX 7   /* arguments */
+#define CORE_GIVES_MAX 4   /* results */
+#define CORE_ID_BYTES  128 /* of a mesh's or cohort's id */
+
+/* An argument.  A method names each that it takes by a letter: one of
+ * PyArg_ParseTuple(), or
+ *
+ *	R	a row (u32); what is larger becomes UINT32_MAX
+ *	B	a number of 64 bits (u64), that of a buffer for instance
+ *	D	seconds from now, or None (deadline_ns)
+ *	F	a fingerprint's pair, or None (print)
+ *	J	an id, or None (text)
+ *	S	a dictionary (request), of the struct that the call names
+ */
+union core_value {
+	unsigned int u32;
+	unsigned long long u64;
+	uint64_t deadline_ns;
+	int i32;
+	const char *text;
+	Py_ssize_t n;
+	const struct gpumap_fingerprint *print;
+	void *request;
+	PyObject *object;
+};
+
+/* The results that the function stores.  A method names each that it gives by a
+ * letter; several are a tuple, and without a letter there is None:
+ *
+ *	i	what the function returned
+ *	b	likewise, as a bool
+ *	K	the next of the numbers
+ *	J	the id
+ *	S	the facts, as a dictionary
+ *	T	the next of the lists of rows, as a tuple
+ */
+struct core_out {
+	const char *call; /* of the library, that failed */
+	uint64_t numbers[3];
+	void *facts; /* a struct that begins with its size */
+	uint32_t n_rows;
+	uint32_t rows[2][GPUMAP_ROWS_MAX];
+	uint8_t id[CORE_ID_BYTES];
+};
+
+/* How the objects of a type are used by a call. */
+struct core_handle {
+	void *(*begin)(PyObject *self); /* NULL with an exception */
+	void (*end)(PyObject *self);
+	PyObject *(*fail)(PyObject *self, const char *call, int error);
+	bool waits; /* so other threads have the interpreter meanwhile */
+};
+
+struct core_call {
+	const struct core_handle *handle;
+	const char *takes;
+	const char *gives;
+	const char *name; /* in exceptions */
+	int (*function)(void *handle, const union core_value *in,
+			struct core_out *out);
+	const struct core_struct *request;
+	const struct core_struct *facts;
+};
+
+PyObject *core_call(PyObject *self, PyObject *args,
+		    const struct core_call *call);
+
+#define CORE_OF_map     struct gpumap *map
+#define CORE_OF_session struct gpumap_session *session
+#define CORE_OF_comm    struct gpumap_comm *comm
+#define CORE_OF_model   struct gpumap_model *model
+#define CORE_OF_sync    struct gpumap_sync *sync
+
+/*
+ * CORE_METHOD(method, of, how, takes, gives, name, does, ...) - define a method
+ *
+ * of		map, session, comm, model or sync: the handle's name in @does
+ * how		which core_handle: core_<of>_<how>
+ * name		of the library's function
+ * does		an expression of the handle, of @in and @out
+ * ...		.request and .facts, where there are some
+ */
+#define CORE_METHOD(method, of, how, takes, gives, name, does, ...)        \
+	static int method##_call(void *handle, const union core_value *in, \
+				 struct core_out *out)                     \
+	{                                                                  \
+		CORE_OF_##of = handle;                                     \
+		(void)in;                                                  \
+		(void)out;                                                 \
+		return does;                                               \
+	}                                                                  \
+	static PyObject *method(PyObject *self, PyObject *args)            \
+	{                                                                  \
+		static const struct core_call call = {                     \
+			&core_##of##_##how, takes,      gives, name,       \
+			method##_call,      __VA_ARGS__                    \
+		};                                                         \
+		return core_call(self, args, &call);                       \
+	}                                                                  \
+	struct core_call /* for the semicolon */
+
+/* Likewise, with a function of the library and its arguments. */
+#define CORE_CALL(method, of, how, takes, gives, function, arguments, ...) \
+	CORE_METHOD(method, of, how, takes, gives, #function,              \
+		    function arguments, __VA_ARGS__)
+
 /* ---- attachments -------------------------------------------------------- */
 
 struct core_map {
@@ -206,6 +321,9 @@ extern PyMethodDef core_map_request_methods[]; /* requests.c */
 extern PyMethodDef core_map_mesh_methods[];    /* meshes.c */
 extern PyMethodDef core_map_list_methods[];    /* lists.c */
 extern PyMethodDef core_map_cluster_methods[]; /* cluster.c */
+
+/* Handles for CORE_METHOD(). */
+extern const struct core_handle core_map_asks, core_map_reads;
 
 /* ---- sessions ----------------------------------------------------------- */
 
@@ -253,6 +371,10 @@ void core_session_defer(struct core_session *self, enum core_dead_kind kind,
 
 /* Is this a child that was forked after the session was opened? */
 bool core_session_forked(const struct core_session *self);
+
+/* Handles for CORE_METHOD(); late: also after close(). */
+extern const struct core_handle core_session_asks, core_session_reads;
+extern const struct core_handle core_session_late;
 
 extern PyTypeObject *core_session_type;
 extern PyMethodDef core_session_job_methods[]; /* jobs.c */

@@ -210,46 +210,14 @@ static PyObject *jobs_wait(PyObject *object, PyObject *args)
 	return list;
 }
 
-static PyObject *jobs_on_row(PyObject *object, PyObject *args, const char *call,
-			     int (*function)(struct gpumap_session *, uint32_t))
-{
-	struct core_session *self = (struct core_session *)object;
-	struct gpumap_session *session;
-	unsigned int row;
+CORE_CALL(jobs_credit, session, late, "I", "i", gpumap_credit,
+	  (session, in[0].u32));
 
-	if (!PyArg_ParseTuple(args, "I", &row))
-		return NULL;
-	session = core_session_enter(self);
-	if (session == NULL)
-		return NULL;
-	return core_session_result(self, call, function(session, row));
-}
+CORE_CALL(jobs_cancel, session, late, "I", "i", gpumap_cancel,
+	  (session, in[0].u32));
 
-static PyObject *jobs_credit(PyObject *self, PyObject *args)
-{
-	return jobs_on_row(self, args, "gpumap_credit", gpumap_credit);
-}
-
-static PyObject *jobs_cancel(PyObject *self, PyObject *args)
-{
-	return jobs_on_row(self, args, "gpumap_cancel", gpumap_cancel);
-}
-
-static PyObject *jobs_cancel_job(PyObject *object, PyObject *args)
-{
-	struct core_session *self = (struct core_session *)object;
-	struct gpumap_session *session;
-	unsigned long long cookie;
-	unsigned int row;
-
-	if (!PyArg_ParseTuple(args, "IK", &row, &cookie))
-		return NULL;
-	session = core_session_enter(self);
-	if (session == NULL)
-		return NULL;
-	return core_session_result(self, "gpumap_cancel_job",
-				   gpumap_cancel_job(session, row, cookie));
-}
+CORE_CALL(jobs_cancel_job, session, late, "IK", "i", gpumap_cancel_job,
+	  (session, in[0].u32, in[1].u64));
 
 CORE_STRUCT_LISTS(scatter_fields, gpumap_scatter_opts,
 		  (CORE_LIST(gpumap_scatter_opts, rows, n_rows),

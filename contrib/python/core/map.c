@@ -38,15 +38,31 @@ PyObject *core_map_result(struct core_map *self, const char *call, int ret)
 	return result;
 }
 
-/* Likewise for calls that store no reason, and for @made of a success. */
-static PyObject *map_read(struct core_map *self, const char *call, int ret,
-			  PyObject *made)
+/* Calls that store no reason, and make no system call that waits. */
+static PyObject *map_fail_bare(PyObject *self, const char *call, int error)
 {
-	core_map_unuse(self);
-	if (ret >= 0)
-		return made;
-	return core_fail_bare(call, ret);
+	(void)self;
+	return core_fail_bare(call, error);
 }
+
+static PyObject *map_fail(PyObject *self, const char *call, int error)
+{
+	return core_fail(((struct core_map *)self)->map, call, error);
+}
+
+static void *map_begin(PyObject *self)
+{
+	return core_map_use((struct core_map *)self);
+}
+
+static void map_end(PyObject *self)
+{
+	core_map_unuse((struct core_map *)self);
+}
+
+const struct core_handle core_map_asks = { map_begin, map_end, map_fail, true };
+const struct core_handle core_map_reads = { map_begin, map_end, map_fail_bare,
+					    false };
 
 static PyObject *map_new(PyTypeObject *type, PyObject *args, PyObject *named)
 {
@@ -118,20 +134,8 @@ static PyObject *map_closed(PyObject *object, void *unused)
 CORE_STRUCT(health_fields, gpumap_health, state, stale, age_ns, epoch, tick,
 	    generation, agent_pid, bytes, agent_version, layout_minor);
 
-static PyObject *map_health(PyObject *object, PyObject *unused)
-{
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_health health = { .size = sizeof(health) };
-	const struct gpumap *map = core_map_use(self);
-	int ret;
-
-	(void)unused;
-	if (map == NULL)
-		return NULL;
-	ret = gpumap_health(map, &health);
-	return map_read(self, "gpumap_health", ret,
-			ret < 0 ? NULL : core_read(&health_fields, &health));
-}
+CORE_CALL(map_health, map, reads, "", "S", gpumap_health, (map, out->facts),
+	  .facts = &health_fields);
 
 static PyObject *map_generation(PyObject *object, void *unused)
 {
@@ -216,34 +220,9 @@ static PyObject *map_wait_change(PyObject *object, PyObject *args)
 	return core_map_result(self, "gpumap_wait_change", ret);
 }
 
-static PyObject *map_fileno(PyObject *object, PyObject *unused)
-{
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap *map = core_map_use(self);
+CORE_CALL(map_fileno, map, asks, "", "i", gpumap_change_fd, (map));
 
-	(void)unused;
-	if (map == NULL)
-		return NULL;
-	return core_map_result(self, "gpumap_change_fd", gpumap_change_fd(map));
-}
-
-static PyObject *map_arm(PyObject *object, PyObject *args)
-{
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap *map;
-	unsigned int seen;
-	int ret;
-
-	if (!PyArg_ParseTuple(args, "I", &seen))
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_change_arm(map, seen);
-	CORE_LOCK();
-	return core_map_result(self, "gpumap_change_arm", ret);
-}
+CORE_CALL(map_arm, map, asks, "I", "i", gpumap_change_arm, (map, in[0].u32));
 
 /* ---- devices ------------------------------------------------------------ */
 
@@ -256,91 +235,22 @@ CORE_STRUCT(device_fields, gpumap_device, row, generation, kind, known, flags,
 	    budget_bytes, score, utilisation, temperature, power, worker_pid,
 	    restarts, recovery, last_xid, xids, used_by_holders, figures);
 
-static PyObject *map_device_count(PyObject *object, PyObject *unused)
-{
-	struct core_map *self = (struct core_map *)object;
-	const struct gpumap *map = core_map_use(self);
-	uint32_t n;
+CORE_METHOD(map_device_count, map, reads, "", "i", "gpumap_device_count",
+	    (int)gpumap_device_count(map));
 
-	(void)unused;
-	if (map == NULL)
-		return NULL;
-	n = gpumap_device_count(map);
-	core_map_unuse(self);
-	return PyLong_FromUnsignedLong(n);
-}
-
-static PyObject *map_device_read(PyObject *object, PyObject *arg)
-{
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_device device = { .size = sizeof(device) };
-	unsigned long row = PyLong_AsUnsignedLong(arg);
-	const struct gpumap *map;
-	int ret;
-
-	if (row == (unsigned long)-1 && PyErr_Occurred())
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	ret = row > UINT32_MAX
-		      ? -ENODEV
-		      : gpumap_device_read(map, (uint32_t)row, &device);
-	return map_read(self, "gpumap_device_read", ret,
-			ret < 0 ? NULL : core_read(&device_fields, &device));
-}
+CORE_CALL(map_device_read, map, reads, "R", "S", gpumap_device_read,
+	  (map, in[0].u32, out->facts), .facts = &device_fields);
 
 CORE_STRUCT(path_fields, gpumap_device_path, to, from, nvlinks, peer);
 
-/* (to, from) */
-static PyObject *map_device_path_read(PyObject *object, PyObject *args)
-{
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_device_path path = { .size = sizeof(path) };
-	unsigned long to, from;
-	const struct gpumap *map;
-	PyObject *rows[2];
-	int ret = -ENODEV;
-
-	if (!PyArg_ParseTuple(args, "O!O!", &PyLong_Type, &rows[0],
-			      &PyLong_Type, &rows[1]))
-		return NULL;
-	to = PyLong_AsUnsignedLong(rows[0]);
-	from = PyLong_AsUnsignedLong(rows[1]);
-	if (PyErr_Occurred())
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	if (to <= UINT32_MAX && from <= UINT32_MAX)
-		ret = gpumap_device_path_read(map, (uint32_t)to, (uint32_t)from,
-					      &path);
-	return map_read(self, "gpumap_device_path_read", ret,
-			ret < 0 ? NULL : core_read(&path_fields, &path));
-}
+CORE_CALL(map_device_path_read, map, reads, "RR", "S", gpumap_device_path_read,
+	  (map, in[0].u32, in[1].u32, out->facts), .facts = &path_fields);
 
 CORE_STRUCT(jobs_fields, gpumap_device_jobs, row, generation, ended, failed, ns,
 	    times, loaded_bytes);
 
-static PyObject *map_device_jobs_read(PyObject *object, PyObject *arg)
-{
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_device_jobs jobs = { .size = sizeof(jobs) };
-	unsigned long row = PyLong_AsUnsignedLong(arg);
-	const struct gpumap *map;
-	int ret;
-
-	if (row == (unsigned long)-1 && PyErr_Occurred())
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	ret = row > UINT32_MAX
-		      ? -ENODEV
-		      : gpumap_device_jobs_read(map, (uint32_t)row, &jobs);
-	return map_read(self, "gpumap_device_jobs_read", ret,
-			ret < 0 ? NULL : core_read(&jobs_fields, &jobs));
-}
+CORE_CALL(map_device_jobs_read, map, reads, "R", "S", gpumap_device_jobs_read,
+	  (map, in[0].u32, out->facts), .facts = &jobs_fields);
 
 static PyObject *map_device_find(PyObject *object, PyObject *args)
 {
@@ -358,8 +268,9 @@ static PyObject *map_device_find(PyObject *object, PyObject *args)
 	if (map == NULL)
 		return NULL;
 	ret = gpumap_device_find(map, uuid);
-	return map_read(self, "gpumap_device_find", ret,
-			ret < 0 ? NULL : PyLong_FromLong(ret));
+	core_map_unuse(self);
+	return ret < 0 ? core_fail_bare("gpumap_device_find", ret)
+		       : PyLong_FromLong(ret);
 }
 
 static PyObject *map_device_visible(PyObject *object, PyObject *args)
@@ -394,30 +305,18 @@ CORE_STRUCT_LISTS(choice_fields, gpumap_choice,
 		  compute_capability, cuda_version, total_bytes, free_bytes,
 		  by);
 
-static PyObject *map_device_choose(PyObject *object, PyObject *dict)
+static int choose(struct gpumap *map, const struct gpumap_choice *choice,
+		  struct core_out *out)
 {
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_choice choice = { .size = sizeof(choice) };
-	uint32_t rows[GPUMAP_ROWS_MAX];
-	PyObject *keep = PyList_New(0), *made = NULL;
-	struct gpumap *map;
-	int ret;
+	int ret = gpumap_device_choose(map, choice, out->rows[0],
+				       GPUMAP_ROWS_MAX);
 
-	if (keep == NULL || core_write(&choice_fields, &choice, dict, keep) ||
-	    (map = core_map_use(self)) == NULL)
-		goto out;
-	ret = gpumap_device_choose(map, &choice, rows, GPUMAP_ROWS_MAX);
-	if (ret < 0) {
-		made = core_map_result(self, "gpumap_device_choose", ret);
-		goto out;
-	}
-	core_map_unuse(self);
-	made = core_u32_tuple(rows, ret > GPUMAP_ROWS_MAX ? GPUMAP_ROWS_MAX
-							  : (size_t)ret);
-out:
-	Py_XDECREF(keep);
-	return made;
+	out->n_rows = ret > GPUMAP_ROWS_MAX ? GPUMAP_ROWS_MAX : (uint32_t)ret;
+	return ret;
 }
+
+CORE_METHOD(map_device_choose, map, asks, "S", "T", "gpumap_device_choose",
+	    choose(map, in[0].request, out), .request = &choice_fields);
 
 /* ---- what the map lists ------------------------------------------------- */
 
@@ -559,48 +458,39 @@ static PyObject *map_holders(PyObject *object, PyObject *unused)
 
 /* ---- worth -------------------------------------------------------------- */
 
-static PyObject *map_worth(PyObject *object, PyObject *args)
+/* (row, work, size) */
+static int worth(const struct gpumap *map, const union core_value *in)
 {
-	struct core_map *self = (struct core_map *)object;
 	struct gpumap_policy_view view;
-	unsigned int row, work;
-	unsigned long long size;
-	const struct gpumap *map;
-	int ret;
+	int ret = gpumap_policy_view(map, in[0].u32, &view);
 
-	if (!PyArg_ParseTuple(args, "IIK", &row, &work, &size))
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	ret = gpumap_policy_view(map, row, &view);
-	return map_read(
-		self, "gpumap_policy_view", ret,
-		ret < 0 ? NULL
-			: PyBool_FromLong(gpumap_worth(&view, work, size)));
+	return ret < 0 ? ret : gpumap_worth(&view, in[1].u32, in[2].u64);
 }
+
+CORE_METHOD(map_worth, map, reads, "IIK", "b", "gpumap_policy_view",
+	    worth(map, in));
 
 static PyMethodDef map_methods[] = {
 	{ "close", map_close, METH_NOARGS,
 	  "close($self, /)\n--\n\n"
 	  "End this handle.  Objects made from it still work." },
-	{ "fileno", map_fileno, METH_NOARGS,
+	{ "fileno", map_fileno, METH_VARARGS,
 	  "fileno($self, /)\n--\n\n"
 	  "A descriptor that becomes readable after a change of the map.\n\n"
 	  "Call arm() before each sleep on it, and do not read from it." },
 	{ "arm", map_arm, METH_VARARGS,
 	  "Have the descriptor made readable by the next change.\n\n"
 	  "0: sleep now; 1: the generation differs from seen already." },
-	{ "_health", map_health, METH_NOARGS, NULL },
+	{ "_health", map_health, METH_VARARGS, NULL },
 	{ "_wait_change", map_wait_change, METH_VARARGS, NULL },
 	{ "_wait_ready", map_wait_ready, METH_VARARGS, NULL },
-	{ "_device_count", map_device_count, METH_NOARGS, NULL },
-	{ "_device_read", map_device_read, METH_O, NULL },
+	{ "_device_count", map_device_count, METH_VARARGS, NULL },
+	{ "_device_read", map_device_read, METH_VARARGS, NULL },
 	{ "_device_path_read", map_device_path_read, METH_VARARGS, NULL },
-	{ "_device_jobs_read", map_device_jobs_read, METH_O, NULL },
+	{ "_device_jobs_read", map_device_jobs_read, METH_VARARGS, NULL },
 	{ "_device_find", map_device_find, METH_VARARGS, NULL },
 	{ "_device_visible", map_device_visible, METH_VARARGS, NULL },
-	{ "_device_choose", map_device_choose, METH_O, NULL },
+	{ "_device_choose", map_device_choose, METH_VARARGS, NULL },
 	{ "_layers_names", map_layers_names, METH_NOARGS, NULL },
 	{ "_mesh_names", map_mesh_names, METH_NOARGS, NULL },
 	{ "_mask_names", map_mask_names, METH_NOARGS, NULL },

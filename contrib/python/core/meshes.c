@@ -17,52 +17,33 @@ CORE_STRUCT(stats_fields, gpumap_mesh_stats, world, n_groups, total_bytes,
 	    units, n_cuda, n_host, n_dummy, n_ready);
 
 /* name -> (facts, rows) */
-static PyObject *meshes_read(PyObject *object, PyObject *arg)
+static int read_mesh(const struct gpumap *map, const char *name,
+		     struct gpumap_mesh *mesh, struct core_out *out)
 {
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_mesh mesh = { .size = sizeof(mesh) };
-	const char *name = core_name(arg);
-	uint32_t rows[GPUMAP_ROWS_MAX];
-	const struct gpumap *map;
-	int ret;
+	int ret = gpumap_mesh_read(map, name, mesh, out->rows[0],
+				   GPUMAP_ROWS_MAX);
 
-	if (name == NULL)
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	ret = gpumap_mesh_read(map, name, &mesh, rows, GPUMAP_ROWS_MAX);
-	core_map_unuse(self);
-	if (ret < 0)
-		return core_fail_bare("gpumap_mesh_read", ret);
-	return Py_BuildValue("NN", core_read(&mesh_fields, &mesh),
-			     core_u32_tuple(rows, mesh.world));
+	out->n_rows = mesh->world;
+	return ret;
 }
+
+CORE_METHOD(meshes_read, map, reads, "s", "ST", "gpumap_mesh_read",
+	    read_mesh(map, in[0].text, out->facts, out), .facts = &mesh_fields);
 
 /* (name, group or None) -> (facts, ranks, rows) */
-static PyObject *meshes_group(PyObject *object, PyObject *args)
+static int read_group(const struct gpumap *map, const union core_value *in,
+		      struct gpumap_mesh_group *group, struct core_out *out)
 {
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_mesh_group group = { .size = sizeof(group) };
-	uint32_t ranks[GPUMAP_ROWS_MAX], rows[GPUMAP_ROWS_MAX];
-	const char *name, *which;
-	const struct gpumap *map;
-	int ret;
+	int ret =
+		gpumap_mesh_group(map, in[0].text, in[1].text, group,
+				  out->rows[0], out->rows[1], GPUMAP_ROWS_MAX);
 
-	if (!PyArg_ParseTuple(args, "sz", &name, &which))
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	ret = gpumap_mesh_group(map, name, which, &group, ranks, rows,
-				GPUMAP_ROWS_MAX);
-	core_map_unuse(self);
-	if (ret < 0)
-		return core_fail_bare("gpumap_mesh_group", ret);
-	return Py_BuildValue("NNN", core_read(&group_fields, &group),
-			     core_u32_tuple(ranks, group.n),
-			     core_u32_tuple(rows, group.n));
+	out->n_rows = group->n;
+	return ret;
 }
+
+CORE_METHOD(meshes_group, map, reads, "sz", "STT", "gpumap_mesh_group",
+	    read_group(map, in, out->facts, out), .facts = &group_fields);
 
 /* (name, rank or GPUMAP_MESH_ANY) -> [facts] of one publication */
 static PyObject *meshes_groups(PyObject *object, PyObject *args)
@@ -108,50 +89,28 @@ static PyObject *meshes_groups(PyObject *object, PyObject *args)
 }
 
 /* (name, rank) -> (tp, pp, dp) */
-static PyObject *meshes_place(PyObject *object, PyObject *args)
+static int read_place(const struct gpumap *map, const char *name, uint32_t rank,
+		      struct core_out *out)
 {
-	struct core_map *self = (struct core_map *)object;
 	struct gpumap_mesh mesh = { .size = sizeof(mesh) };
-	struct gpumap_mesh_place place;
-	const struct gpumap *map;
-	unsigned int rank;
-	const char *name;
-	int ret;
+	struct gpumap_mesh_place place = { 0 };
+	int ret = gpumap_mesh_read(map, name, &mesh, NULL, 0);
 
-	if (!PyArg_ParseTuple(args, "sI", &name, &rank))
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	ret = gpumap_mesh_read(map, name, &mesh, NULL, 0);
-	core_map_unuse(self);
 	if (ret < 0)
-		return core_fail_bare("gpumap_mesh_read", ret);
+		return ret;
+	out->call = "gpumap_mesh_place";
 	ret = gpumap_mesh_place(&mesh, rank, &place);
-	if (ret < 0)
-		return core_fail_bare("gpumap_mesh_place", ret);
-	return Py_BuildValue("III", place.tp, place.pp, place.dp);
+	out->numbers[0] = place.tp;
+	out->numbers[1] = place.pp;
+	out->numbers[2] = place.dp;
+	return ret;
 }
 
-static PyObject *meshes_stats(PyObject *object, PyObject *arg)
-{
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_mesh_stats stats = { .size = sizeof(stats) };
-	const char *name = core_name(arg);
-	const struct gpumap *map;
-	int ret;
+CORE_METHOD(meshes_place, map, reads, "sI", "KKK", "gpumap_mesh_read",
+	    read_place(map, in[0].text, in[1].u32, out));
 
-	if (name == NULL)
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	ret = gpumap_mesh_stats(map, name, &stats);
-	core_map_unuse(self);
-	if (ret < 0)
-		return core_fail_bare("gpumap_mesh_stats", ret);
-	return core_read(&stats_fields, &stats);
-}
+CORE_CALL(meshes_stats, map, reads, "s", "S", gpumap_mesh_stats,
+	  (map, in[0].text, out->facts), .facts = &stats_fields);
 
 /* ---- publish ------------------------------------------------------------ */
 
@@ -206,69 +165,36 @@ out:
 /* ---- join --------------------------------------------------------------- */
 
 /* (mesh, group, epoch, rank, version, id or None, seconds) -> (id, ticket) */
-static PyObject *meshes_join(PyObject *object, PyObject *args)
+static int join_mesh(struct gpumap *map, const union core_value *in,
+		     struct core_out *out)
 {
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_mesh_join join = { .size = sizeof(join) };
-	uint8_t id[GPUMAP_MESH_ID_BYTES];
-	unsigned long long epoch;
-	PyObject *seconds;
-	struct gpumap *map;
-	const char *bytes;
-	uint64_t ticket;
-	Py_ssize_t n;
-	int ret;
+	struct gpumap_mesh_join join = {
+		.size = sizeof(join),
+		.mesh = in[0].text,
+		.group = in[1].text,
+		.epoch = in[2].u64,
+		.rank = in[3].u32,
+		.version = in[4].u32,
+		.id = in[5].text,
+		/* 1: it has passed; 0 would be none */
+		.deadline_ns = in[6].deadline_ns == 0 ? 1 : in[6].deadline_ns,
+	};
 
-	if (!PyArg_ParseTuple(args, "szKIIz#O", &join.mesh, &join.group, &epoch,
-			      &join.rank, &join.version, &bytes, &n,
-			      &seconds) ||
-	    !core_deadline(seconds, &join.deadline_ns))
-		return NULL;
-	if (bytes != NULL && n != GPUMAP_MESH_ID_BYTES)
-		return PyErr_Format(PyExc_ValueError, "an id has %d bytes",
-				    GPUMAP_MESH_ID_BYTES);
-	if (join.deadline_ns == 0)
-		join.deadline_ns = 1; /* it has passed; 0 would be none */
-	join.epoch = epoch;
-	join.id = bytes;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_mesh_join(map, &join, id, &ticket);
-	CORE_LOCK();
-	if (ret < 0)
-		return core_map_result(self, "gpumap_mesh_join", ret);
-	core_map_unuse(self);
-	return Py_BuildValue("y#K", (const char *)id, (Py_ssize_t)sizeof(id),
-			     (unsigned long long)ticket);
+	return gpumap_mesh_join(map, &join, out->id, out->numbers);
 }
 
-static PyObject *meshes_leave(PyObject *object, PyObject *args)
-{
-	struct core_map *self = (struct core_map *)object;
-	unsigned long long ticket;
-	struct gpumap *map;
-	unsigned int flags;
-	int ret;
+CORE_METHOD(meshes_join, map, asks, "szKIIJD", "JK", "gpumap_mesh_join",
+	    join_mesh(map, in, out));
 
-	if (!PyArg_ParseTuple(args, "KI", &ticket, &flags))
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_mesh_leave(map, ticket, flags);
-	CORE_LOCK();
-	return core_map_result(self, "gpumap_mesh_leave", ret);
-}
+CORE_CALL(meshes_leave, map, asks, "KI", "i", gpumap_mesh_leave,
+	  (map, in[0].u64, in[1].u32));
 
 PyMethodDef core_map_mesh_methods[] = {
-	{ "_mesh_read", meshes_read, METH_O, NULL },
+	{ "_mesh_read", meshes_read, METH_VARARGS, NULL },
 	{ "_mesh_group", meshes_group, METH_VARARGS, NULL },
 	{ "_mesh_groups", meshes_groups, METH_VARARGS, NULL },
 	{ "_mesh_place", meshes_place, METH_VARARGS, NULL },
-	{ "_mesh_stats", meshes_stats, METH_O, NULL },
+	{ "_mesh_stats", meshes_stats, METH_VARARGS, NULL },
 	{ "_mesh_publish", meshes_publish, METH_VARARGS, NULL },
 	{ "_mesh_join", meshes_join, METH_VARARGS, NULL },
 	{ "_mesh_leave", meshes_leave, METH_VARARGS, NULL },

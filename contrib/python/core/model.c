@@ -228,32 +228,28 @@ static PyObject *model_wait(PyObject *object, PyObject *args)
 	Py_RETURN_TRUE;
 }
 
-static PyObject *model_simple(PyObject *object, const char *call,
-			      int (*function)(struct gpumap_model *))
+static void *model_begin(PyObject *self)
 {
-	struct core_model *self = (struct core_model *)object;
-	struct gpumap_model *model = model_enter(self);
-	int ret;
-
-	if (model == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = function(model);
-	CORE_LOCK();
-	return core_session_result(self->session, call, ret);
+	return model_enter((struct core_model *)self);
 }
 
-static PyObject *model_renew(PyObject *self, PyObject *unused)
+static void model_leave(PyObject *self)
 {
-	(void)unused;
-	return model_simple(self, "gpumap_model_renew", gpumap_model_renew);
+	core_session_leave(((struct core_model *)self)->session);
 }
 
-static PyObject *model_cancel(PyObject *self, PyObject *unused)
+static PyObject *model_fail(PyObject *self, const char *call, int error)
 {
-	(void)unused;
-	return model_simple(self, "gpumap_model_cancel", gpumap_model_cancel);
+	return core_fail(((struct core_model *)self)->session->map->map, call,
+			 error);
 }
+
+static const struct core_handle core_model_asks = { model_begin, model_leave,
+						    model_fail, true };
+
+CORE_CALL(model_renew, model, asks, "", "i", gpumap_model_renew, (model));
+
+CORE_CALL(model_cancel, model, asks, "", "i", gpumap_model_cancel, (model));
 
 /* (name, type, shape, row, layer, buffer, at, bytes, part) */
 static PyObject *model_tensor(const struct gpumap_tensor *tensor)
@@ -366,8 +362,8 @@ static PyMethodDef model_methods[] = {
 	{ "_close", model_close, METH_VARARGS, NULL },
 	{ "_progress", model_progress, METH_NOARGS, NULL },
 	{ "_wait", model_wait, METH_VARARGS, NULL },
-	{ "_renew", model_renew, METH_NOARGS, NULL },
-	{ "_cancel", model_cancel, METH_NOARGS, NULL },
+	{ "_renew", model_renew, METH_VARARGS, NULL },
+	{ "_cancel", model_cancel, METH_VARARGS, NULL },
 	{ "_find", model_find, METH_O, NULL },
 	{ "_names", model_names, METH_NOARGS, NULL },
 	{ "_meta", model_meta, METH_NOARGS, NULL },

@@ -106,8 +106,8 @@ static PyObject *trace_closed(PyObject *object, void *unused)
 CORE_STRUCT(job_fields, gpumap_trace_job, session, read_ns, started_ns,
 	    ended_ns, n, row, uid, status, op, dtype);
 
-/* (most) -> ([job], how many more were lost).  The call does not wait, and keeps
- * the interpreter's lock, so one thread at a time reads. */
+/* (most) -> ([job], how many more were lost).  The call does not wait: it keeps
+ * the interpreter's lock, so that one thread at a time reads. */
 static PyObject *trace_read(PyObject *object, PyObject *args)
 {
 	struct core_trace *self = (struct core_trace *)object;

@@ -68,8 +68,9 @@ static struct gpumap_comm *comm_enter(struct core_comm *self)
 	return self->comm;
 }
 
-static void comm_end(struct core_comm *self)
+static void comm_end(PyObject *object)
 {
+	struct core_comm *self = (struct core_comm *)object;
 	struct gpumap_comm *comm = self->comm;
 
 	if (comm == NULL)
@@ -92,30 +93,23 @@ static void comm_end(struct core_comm *self)
 static PyObject *comm_close(PyObject *object, PyObject *unused)
 {
 	(void)unused;
-	comm_end((struct core_comm *)object);
+	comm_end(object);
 	return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-static void comm_dealloc(PyObject *object)
+/* An exception that is on its way stays. */
+static void comm_end_quietly(PyObject *self)
 {
-	struct core_comm *self = (struct core_comm *)object;
-	PyTypeObject *type = Py_TYPE(object);
 	PyObject *kind, *value, *trace;
 
-	PyObject_GC_UnTrack(object);
 	PyErr_Fetch(&kind, &value, &trace);
 	comm_end(self);
 	PyErr_Restore(kind, value, trace);
-	Py_XDECREF((PyObject *)self->session);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
 }
 
-static int comm_traverse(PyObject *object, visitproc visit, void *arg)
+static void comm_dealloc(PyObject *self)
 {
-	Py_VISIT(Py_TYPE(object));
-	Py_VISIT((PyObject *)((struct core_comm *)object)->session);
-	return 0;
+	core_dealloc_owned(self, comm_end_quietly);
 }
 
 static void *comm_begin(PyObject *self)
@@ -229,25 +223,12 @@ static PyMethodDef comm_methods[] = {
 	{ NULL, NULL, 0, NULL },
 };
 
-int core_add_comm(PyObject *module)
-{
-	static PyType_Slot slots[] = {
-		{ Py_tp_new, comm_new },
-		{ Py_tp_dealloc, comm_dealloc },
-		{ Py_tp_traverse, comm_traverse },
-		{ Py_tp_methods, comm_methods },
-		{ Py_tp_doc, "A session's use of a mesh's group." },
-		{ 0, NULL },
-	};
-	static PyType_Spec spec = {
-		.name = "gpumap._core.Comm",
-		.basicsize = sizeof(struct core_comm),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-			 Py_TPFLAGS_HAVE_GC,
-		.slots = slots,
-	};
-	PyTypeObject *type = core_add_type(module, &spec, "Comm");
-
-	Py_XDECREF((PyObject *)type); /* the module has it */
-	return type == NULL ? -1 : 0;
-}
+const struct core_type core_comm_spec = {
+	.name = "gpumap._core.Comm",
+	.doc = "A session's use of a mesh's group.",
+	.bytes = sizeof(struct core_comm),
+	.new = comm_new,
+	.dealloc = comm_dealloc,
+	.traverse = core_traverse_owned,
+	.methods = (PyMethodDef *const[]){ comm_methods, NULL },
+};

@@ -413,27 +413,52 @@ PyObject *core_tensor_dlpack_device(PyObject *self, PyObject *unused);
 
 /* ---- the module --------------------------------------------------------- */
 
-/* Make a type and add it to the module.  Returns NULL with an exception. */
-PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec,
-			    const char *name);
+/* The types of the module; NULL for the parts that one does not have. */
+struct core_type {
+	const char *name; /* "gpumap._core.NAME" */
+	const char *doc;
+	PyTypeObject **ret_type; /* where others find it; may be NULL */
+	size_t bytes;            /* of an object */
+	newfunc new;
+	destructor dealloc;
+	traverseproc traverse;       /* of types that Python may derive from */
+	PyMethodDef *const *methods; /* tables, and NULL */
+	PyGetSetDef *getset;
+	int (*getbuffer)(PyObject *self, Py_buffer *view, int flags);
+	void (*releasebuffer)(PyObject *self, Py_buffer *view);
+	ssizeargfunc item;
+	lenfunc length;
+};
+
+extern const struct core_type core_map_spec, core_view_spec;
+extern const struct core_type core_session_spec, core_memory_spec;
+extern const struct core_type core_mapping_spec, core_tensor_spec;
+extern const struct core_type core_model_spec, core_mask_spec;
+extern const struct core_type core_replica_spec, core_comm_spec;
+extern const struct core_type core_sync_spec, core_trace_spec;
+
+/* Visit the type; of an owned object also its owner, the object from which it
+ * was made: the first member of its struct, or NULL. */
+int core_traverse(PyObject *object, visitproc visit, void *arg);
+int core_traverse_owned(PyObject *object, visitproc visit, void *arg);
+
+/* Free an object that @end, which may be NULL, ends; likewise one that Python
+ * may derive from and that holds an owner. */
+void core_dealloc(PyObject *object, void (*end)(PyObject *object));
+void core_dealloc_owned(PyObject *object, void (*end)(PyObject *object));
 
 extern unsigned core_forks; /* of this process and of those before it */
-
-int core_add_map(PyObject *module);
-int core_add_layers(PyObject *module);
-int core_add_session(PyObject *module);
-int core_add_arena(PyObject *module);
-int core_add_model(PyObject *module);
-int core_add_tensor(PyObject *module);
-int core_add_mask(PyObject *module);
-int core_add_comm(PyObject *module);
-int core_add_sync(PyObject *module);
-int core_add_trace(PyObject *module);
 
 /* ---- pools of CUDA memory ------------------------------------------------ */
 
 /* A method of Map, and a function of the module, see pool.c. */
 PyObject *core_pool_open(PyObject *map, PyObject *args);
 PyObject *core_pool_find(PyObject *module, PyObject *address);
+
+/* ---- masks --------------------------------------------------------------- */
+
+/* Functions of the module, see mask.c. */
+PyObject *core_mask_publish(PyObject *module, PyObject *args);
+PyObject *core_mask_info(PyObject *module, PyObject *args);
 
 #endif

@@ -105,22 +105,14 @@ static PyObject *map_close(PyObject *object, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
-static void map_dealloc(PyObject *object)
+static void map_end_all(PyObject *self)
 {
-	struct core_map *self = (struct core_map *)object;
-	PyTypeObject *type = Py_TYPE(object);
-
-	PyObject_GC_UnTrack(object);
-	gpumap_detach(self->map);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	gpumap_detach(((struct core_map *)self)->map);
 }
 
-/* A subclass has a dictionary; there is nothing to visit here but the type. */
-static int map_traverse(PyObject *object, visitproc visit, void *arg)
+static void map_dealloc(PyObject *self)
 {
-	Py_VISIT(Py_TYPE(object));
-	return 0;
+	core_dealloc(self, map_end_all);
 }
 
 static PyObject *map_closed(PyObject *object, void *unused)
@@ -507,44 +499,18 @@ static PyGetSetDef map_getset[] = {
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 
-int core_add_map(PyObject *module)
-{
-	static PyMethodDef all[96];
-	static PyType_Slot slots[] = {
-		{ Py_tp_new, map_new },
-		{ Py_tp_dealloc, map_dealloc },
-		{ Py_tp_traverse, map_traverse },
-		{ Py_tp_methods, all },
-		{ Py_tp_getset, map_getset },
-		{ Py_tp_doc, "One process's view of one agent." },
-		{ 0, NULL },
-	};
-	static PyType_Spec spec = {
-		.name = "gpumap._core.Map",
-		.basicsize = sizeof(struct core_map),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-			 Py_TPFLAGS_HAVE_GC,
-		.slots = slots,
-	};
-	PyMethodDef *const tables[] = { map_methods, core_map_request_methods,
+const struct core_type core_map_spec = {
+	.name = "gpumap._core.Map",
+	.doc = "One process's view of one agent.",
+	.ret_type = &core_map_type,
+	.bytes = sizeof(struct core_map),
+	.new = map_new,
+	.dealloc = map_dealloc,
+	.traverse = core_traverse,
+	.methods =
+		(PyMethodDef *const[]){ map_methods, core_map_request_methods,
 					core_map_mesh_methods,
 					core_map_list_methods,
-					core_map_cluster_methods };
-	uint64_t ends[GPUMAP_JOB_TIMES];
-	PyObject *times;
-	size_t n = 0;
-	int ret;
-
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		for (const PyMethodDef *m = tables[i]; m->ml_name != NULL; m++)
-			all[n++] = *m;
-	core_map_type = core_add_type(module, &spec, "Map");
-	if (core_map_type == NULL)
-		return -1;
-	for (uint32_t i = 0; i < GPUMAP_JOB_TIMES; i++)
-		ends[i] = gpumap_job_time_end(i);
-	times = core_u64_tuple(ends, GPUMAP_JOB_TIMES);
-	ret = PyModule_AddObjectRef(module, "JOB_TIME_ENDS", times);
-	Py_XDECREF(times);
-	return ret;
-}
+					core_map_cluster_methods, NULL },
+	.getset = map_getset,
+};

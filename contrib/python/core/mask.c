@@ -50,7 +50,7 @@ static uint64_t mask_bytes(const struct gpumap_mask_request *request)
 }
 
 /* publish_mask(map, request, data or None) */
-static PyObject *mask_publish(PyObject *module, PyObject *args)
+PyObject *core_mask_publish(PyObject *module, PyObject *args)
 {
 	struct gpumap_mask_request request = { .size = sizeof(request) };
 	struct gpumap_mask_result result = { .size = sizeof(result) };
@@ -95,7 +95,7 @@ out:
 }
 
 /* mask_info(map, name) -> (facts, rows) */
-static PyObject *mask_info(PyObject *module, PyObject *args)
+PyObject *core_mask_info(PyObject *module, PyObject *args)
 {
 	struct gpumap_mask_info info = { .size = sizeof(info) };
 	uint32_t rows[GPUMAP_ROWS_MAX];
@@ -154,32 +154,19 @@ static PyObject *mask_new(PyTypeObject *type, PyObject *args, PyObject *named)
 	return (PyObject *)self;
 }
 
-static void mask_end(struct core_mask *self)
+static void mask_end(PyObject *object)
 {
+	struct core_mask *self = (struct core_mask *)object;
+
 	if (self->mask == NULL)
 		return;
 	gpumap_mask_close(self->map->map, self->mask);
-	self->mask = NULL;
 	core_map_unuse(self->map);
 }
 
-static void mask_dealloc(PyObject *object)
+static void mask_dealloc(PyObject *self)
 {
-	struct core_mask *self = (struct core_mask *)object;
-	PyTypeObject *type = Py_TYPE(object);
-
-	PyObject_GC_UnTrack(object);
-	mask_end(self);
-	Py_XDECREF((PyObject *)self->map);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
-}
-
-static int mask_traverse(PyObject *object, visitproc visit, void *arg)
-{
-	Py_VISIT(Py_TYPE(object));
-	Py_VISIT((PyObject *)((struct core_mask *)object)->map);
-	return 0;
+	core_dealloc_owned(self, mask_end);
 }
 
 /* The replica of a row in the publication of this moment. */
@@ -274,13 +261,14 @@ static int mask_replica_getbuffer(PyObject *object, Py_buffer *view, int flags)
 				 (Py_ssize_t)self->bytes, 1, flags);
 }
 
-static void mask_replica_dealloc(PyObject *object)
+static void mask_replica_end(PyObject *self)
 {
-	PyTypeObject *type = Py_TYPE(object);
+	Py_XDECREF((PyObject *)((struct mask_replica *)self)->mask);
+}
 
-	Py_XDECREF((PyObject *)((struct mask_replica *)object)->mask);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+static void mask_replica_dealloc(PyObject *self)
+{
+	core_dealloc(self, mask_replica_end);
 }
 
 static PyMethodDef mask_methods[] = {
@@ -289,45 +277,20 @@ static PyMethodDef mask_methods[] = {
 	{ NULL, NULL, 0, NULL },
 };
 
-static PyMethodDef mask_functions[] = {
-	{ "_mask_publish", mask_publish, METH_VARARGS, NULL },
-	{ "_mask_info", mask_info, METH_VARARGS, NULL },
-	{ NULL, NULL, 0, NULL },
+const struct core_type core_mask_spec = {
+	.name = "gpumap._core.Mask",
+	.doc = "A published mask.",
+	.bytes = sizeof(struct core_mask),
+	.new = mask_new,
+	.dealloc = mask_dealloc,
+	.traverse = core_traverse_owned,
+	.methods = (PyMethodDef *const[]){ mask_methods, NULL },
 };
 
-int core_add_mask(PyObject *module)
-{
-	static PyType_Slot slots[] = {
-		{ Py_tp_new, mask_new },
-		{ Py_tp_dealloc, mask_dealloc },
-		{ Py_tp_traverse, mask_traverse },
-		{ Py_tp_methods, mask_methods },
-		{ Py_tp_doc, "A published mask." },
-		{ 0, NULL },
-	};
-	static PyType_Spec spec = {
-		.name = "gpumap._core.Mask",
-		.basicsize = sizeof(struct core_mask),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-			 Py_TPFLAGS_HAVE_GC,
-		.slots = slots,
-	};
-	static PyType_Slot replica_slots[] = {
-		{ Py_tp_dealloc, mask_replica_dealloc },
-		{ Py_bf_getbuffer, mask_replica_getbuffer },
-		{ 0, NULL },
-	};
-	static PyType_Spec replica_spec = {
-		.name = "gpumap._core.Replica",
-		.basicsize = sizeof(struct mask_replica),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-		.slots = replica_slots,
-	};
-	PyTypeObject *type = core_add_type(module, &spec, "Mask");
-
-	Py_XDECREF((PyObject *)type); /* the module has it */
-	mask_replica_type = core_add_type(module, &replica_spec, "Replica");
-	return type == NULL || mask_replica_type == NULL
-		       ? -1
-		       : PyModule_AddFunctions(module, mask_functions);
-}
+const struct core_type core_replica_spec = {
+	.name = "gpumap._core.Replica",
+	.ret_type = &mask_replica_type,
+	.bytes = sizeof(struct mask_replica),
+	.dealloc = mask_replica_dealloc,
+	.getbuffer = mask_replica_getbuffer,
+};

@@ -97,27 +97,19 @@ out:
 	return (PyObject *)self;
 }
 
-static void model_dealloc(PyObject *object)
+static void model_leave_behind(PyObject *object)
 {
 	struct core_model *self = (struct core_model *)object;
-	PyTypeObject *type = Py_TYPE(object);
 
-	PyObject_GC_UnTrack(object);
-	if (self->model != NULL) {
-		core_session_defer(self->session, CORE_DEAD_MODEL, self->model,
-				   0);
-		core_session_unuse(self->session);
-	}
-	Py_XDECREF((PyObject *)self->session);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	if (self->model == NULL)
+		return;
+	core_session_defer(self->session, CORE_DEAD_MODEL, self->model, 0);
+	core_session_unuse(self->session);
 }
 
-static int model_traverse(PyObject *object, visitproc visit, void *arg)
+static void model_dealloc(PyObject *self)
 {
-	Py_VISIT(Py_TYPE(object));
-	Py_VISIT((PyObject *)((struct core_model *)object)->session);
-	return 0;
+	core_dealloc_owned(self, model_leave_behind);
 }
 
 /* Close, waiting for jobs in flight in slices. */
@@ -376,26 +368,13 @@ static PyGetSetDef model_getset[] = {
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 
-int core_add_model(PyObject *module)
-{
-	static PyType_Slot slots[] = {
-		{ Py_tp_new, model_new },
-		{ Py_tp_dealloc, model_dealloc },
-		{ Py_tp_traverse, model_traverse },
-		{ Py_tp_methods, model_methods },
-		{ Py_tp_getset, model_getset },
-		{ Py_tp_doc, "A checkpoint in the memory of rows." },
-		{ 0, NULL },
-	};
-	static PyType_Spec spec = {
-		.name = "gpumap._core.Model",
-		.basicsize = sizeof(struct core_model),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-			 Py_TPFLAGS_HAVE_GC,
-		.slots = slots,
-	};
-	PyTypeObject *type = core_add_type(module, &spec, "Model");
-
-	Py_XDECREF((PyObject *)type); /* the module has it */
-	return type == NULL ? -1 : 0;
-}
+const struct core_type core_model_spec = {
+	.name = "gpumap._core.Model",
+	.doc = "A checkpoint in the memory of rows.",
+	.bytes = sizeof(struct core_model),
+	.new = model_new,
+	.dealloc = model_dealloc,
+	.traverse = core_traverse_owned,
+	.methods = (PyMethodDef *const[]){ model_methods, NULL },
+	.getset = model_getset,
+};

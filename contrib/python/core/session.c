@@ -252,25 +252,18 @@ static PyObject *session_close(PyObject *object, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
-static void session_dealloc(PyObject *object)
+static void session_free(PyObject *object)
 {
 	struct core_session *self = (struct core_session *)object;
-	PyTypeObject *type = Py_TYPE(object);
 
-	PyObject_GC_UnTrack(object);
 	session_end(self);
 	if (self->lock != NULL)
 		PyThread_free_lock(self->lock);
-	Py_XDECREF((PyObject *)self->map);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
 }
 
-static int session_traverse(PyObject *object, visitproc visit, void *arg)
+static void session_dealloc(PyObject *self)
 {
-	Py_VISIT(Py_TYPE(object));
-	Py_VISIT((PyObject *)((struct core_session *)object)->map);
-	return 0;
+	core_dealloc_owned(self, session_free);
 }
 
 static PyObject *session_closed(PyObject *object, void *unused)
@@ -570,32 +563,15 @@ static PyGetSetDef session_getset[] = {
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 
-int core_add_session(PyObject *module)
-{
-	static PyMethodDef all[64];
-	static PyType_Slot slots[] = {
-		{ Py_tp_new, session_new },
-		{ Py_tp_dealloc, session_dealloc },
-		{ Py_tp_traverse, session_traverse },
-		{ Py_tp_methods, all },
-		{ Py_tp_getset, session_getset },
-		{ Py_tp_doc, "Queues to the rows, and memory for payloads." },
-		{ 0, NULL },
-	};
-	static PyType_Spec spec = {
-		.name = "gpumap._core.Session",
-		.basicsize = sizeof(struct core_session),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-			 Py_TPFLAGS_HAVE_GC,
-		.slots = slots,
-	};
-	PyMethodDef *const tables[] = { session_methods,
-					core_session_job_methods };
-	size_t n = 0;
-
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		for (const PyMethodDef *m = tables[i]; m->ml_name != NULL; m++)
-			all[n++] = *m;
-	core_session_type = core_add_type(module, &spec, "Session");
-	return core_session_type == NULL ? -1 : 0;
-}
+const struct core_type core_session_spec = {
+	.name = "gpumap._core.Session",
+	.doc = "Queues to the rows, and memory for payloads.",
+	.ret_type = &core_session_type,
+	.bytes = sizeof(struct core_session),
+	.new = session_new,
+	.dealloc = session_dealloc,
+	.traverse = core_traverse_owned,
+	.methods = (PyMethodDef *const[]){ session_methods,
+					   core_session_job_methods, NULL },
+	.getset = session_getset,
+};

@@ -86,21 +86,14 @@ static PyObject *sync_close(PyObject *object, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
-static void sync_dealloc(PyObject *object)
+static void sync_end(PyObject *self)
 {
-	struct core_sync *self = (struct core_sync *)object;
-	PyTypeObject *type = Py_TYPE(object);
-
-	PyObject_GC_UnTrack(object);
-	gpumap_sync_close(self->sync);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	gpumap_sync_close(((struct core_sync *)self)->sync);
 }
 
-static int sync_traverse(PyObject *object, visitproc visit, void *arg)
+static void sync_dealloc(PyObject *self)
 {
-	Py_VISIT(Py_TYPE(object));
-	return 0;
+	core_dealloc(self, sync_end);
 }
 
 static PyObject *sync_closed(PyObject *object, void *unused)
@@ -383,24 +376,13 @@ static PyGetSetDef sync_getset[] = {
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 
-int core_add_sync(PyObject *module)
-{
-	static PyType_Slot slots[] = {
-		{ Py_tp_new, sync_new },
-		{ Py_tp_dealloc, sync_dealloc },
-		{ Py_tp_traverse, sync_traverse },
-		{ Py_tp_methods, sync_methods },
-		{ Py_tp_getset, sync_getset },
-		{ Py_tp_doc, "A connection to this node's gpumap-sync." },
-		{ 0, NULL },
-	};
-	static PyType_Spec spec = {
-		.name = "gpumap._core.Sync",
-		.basicsize = sizeof(struct core_sync),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-			 Py_TPFLAGS_HAVE_GC,
-		.slots = slots,
-	};
-
-	return core_add_type(module, &spec, "Sync") == NULL ? -1 : 0;
-}
+const struct core_type core_sync_spec = {
+	.name = "gpumap._core.Sync",
+	.doc = "A connection to this node's gpumap-sync.",
+	.bytes = sizeof(struct core_sync),
+	.new = sync_new,
+	.dealloc = sync_dealloc,
+	.traverse = core_traverse,
+	.methods = (PyMethodDef *const[]){ sync_methods, NULL },
+	.getset = sync_getset,
+};

@@ -62,8 +62,10 @@ out:
 	return (PyObject *)self;
 }
 
-static void trace_end(struct core_trace *self)
+static void trace_end(PyObject *object)
 {
+	struct core_trace *self = (struct core_trace *)object;
+
 	if (self->trace == NULL)
 		return;
 	gpumap_trace_close(self->trace);
@@ -74,27 +76,13 @@ static void trace_end(struct core_trace *self)
 static PyObject *trace_close(PyObject *object, PyObject *unused)
 {
 	(void)unused;
-	trace_end((struct core_trace *)object);
+	trace_end(object);
 	Py_RETURN_NONE;
 }
 
-static void trace_dealloc(PyObject *object)
+static void trace_dealloc(PyObject *self)
 {
-	struct core_trace *self = (struct core_trace *)object;
-	PyTypeObject *type = Py_TYPE(object);
-
-	PyObject_GC_UnTrack(object);
-	trace_end(self);
-	Py_XDECREF((PyObject *)self->map);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
-}
-
-static int trace_traverse(PyObject *object, visitproc visit, void *arg)
-{
-	Py_VISIT(Py_TYPE(object));
-	Py_VISIT((PyObject *)((struct core_trace *)object)->map);
-	return 0;
+	core_dealloc_owned(self, trace_end);
 }
 
 static PyObject *trace_closed(PyObject *object, void *unused)
@@ -149,26 +137,13 @@ static PyGetSetDef trace_getset[] = {
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 
-int core_add_trace(PyObject *module)
-{
-	static PyType_Slot slots[] = {
-		{ Py_tp_new, trace_new },
-		{ Py_tp_dealloc, trace_dealloc },
-		{ Py_tp_traverse, trace_traverse },
-		{ Py_tp_methods, trace_methods },
-		{ Py_tp_getset, trace_getset },
-		{ Py_tp_doc, "A recording of the jobs of rows." },
-		{ 0, NULL },
-	};
-	static PyType_Spec spec = {
-		.name = "gpumap._core.Trace",
-		.basicsize = sizeof(struct core_trace),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-			 Py_TPFLAGS_HAVE_GC,
-		.slots = slots,
-	};
-	PyTypeObject *type = core_add_type(module, &spec, "Trace");
-
-	Py_XDECREF((PyObject *)type); /* the module has it */
-	return type == NULL ? -1 : 0;
-}
+const struct core_type core_trace_spec = {
+	.name = "gpumap._core.Trace",
+	.doc = "A recording of the jobs of rows.",
+	.bytes = sizeof(struct core_trace),
+	.new = trace_new,
+	.dealloc = trace_dealloc,
+	.traverse = core_traverse_owned,
+	.methods = (PyMethodDef *const[]){ trace_methods, NULL },
+	.getset = trace_getset,
+};

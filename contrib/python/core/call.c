@@ -3,6 +3,7 @@
 
 #include "core.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* call.c - methods that call one function of the library. */
@@ -11,7 +12,9 @@
 struct call_room {
 	union core_value in[CORE_TAKES_MAX];
 	struct gpumap_fingerprint print;
-	PyObject *keep; /* what the request points to */
+	PyObject *keep;          /* what the request points to */
+	union core_value *slice; /* the end of a slice; NULL: no wait */
+	uint64_t deadline_ns;    /* of the wait */
 	_Alignas(16) char request[CORE_STRUCT_MAX];
 	_Alignas(16) char facts[CORE_STRUCT_MAX];
 };
@@ -56,6 +59,9 @@ static bool call_convert(const struct core_call *call, char letter,
 		return !PyErr_Occurred();
 	case 'D':
 		return core_deadline(object, &value->deadline_ns);
+	case 'W':
+		room->slice = value;
+		return core_deadline(object, &room->deadline_ns);
 	case 'F':
 		return core_fingerprint(object, &room->print, &value->print);
 	case 'J':
@@ -79,7 +85,7 @@ static bool call_takes(const struct core_call *call, PyObject *args,
 	size_t n = strlen(call->takes);
 
 	for (size_t i = 0; i < n; i++)
-		format[i] = strchr("RBDFJS", call->takes[i]) == NULL
+		format[i] = strchr("RBDWFJS", call->takes[i]) == NULL
 				    ? call->takes[i]
 				    : 'O';
 	format[n] = '\0';
@@ -140,34 +146,67 @@ static PyObject *call_gives(const struct core_call *call, int ret,
 	return tuple;
 }
 
+bool core_again(int ret)
+{
+	return ret == -ETIME;
+}
+
+/* Make one slice of the call, or all of it.  Returns false with an exception,
+ * or else the handle is in use. */
+static bool call_once(PyObject *self, const struct core_call *call,
+		      struct call_room *room, struct core_out *out,
+		      int *ret_result)
+{
+	void *handle;
+
+	if (room->slice != NULL)
+		room->slice->deadline_ns = core_slice(room->deadline_ns);
+	handle = call->handle->begin(self);
+	if (handle == NULL)
+		return false;
+	if (call->handle->waits) {
+		CORE_UNLOCK();
+		*ret_result = call->function(handle, room->in, out);
+		CORE_LOCK();
+	} else {
+		*ret_result = call->function(handle, room->in, out);
+	}
+	return true;
+}
+
 PyObject *core_call(PyObject *self, PyObject *args,
 		    const struct core_call *call)
 {
+	const struct core_handle *handle = call->handle;
 	struct core_out out;
 	struct call_room room;
 	PyObject *made = NULL;
-	void *handle;
 	int ret;
 
 	room.keep = NULL;
+	room.slice = NULL;
 	out.call = call->name;
 	if (!call_takes(call, args, &room))
 		goto out;
 	if (call->facts != NULL)
 		out.facts = call_struct(room.facts, call->facts);
-	handle = call->handle->begin(self);
-	if (handle == NULL)
-		goto out;
-	if (call->handle->waits) {
-		CORE_UNLOCK();
-		ret = call->function(handle, room.in, &out);
-		CORE_LOCK();
-	} else {
-		ret = call->function(handle, room.in, &out);
+	for (;;) {
+		if (!call_once(self, call, &room, &out, &ret))
+			goto out;
+		if (room.slice == NULL || !call->again(ret) ||
+		    room.slice->deadline_ns == room.deadline_ns)
+			break;
+		handle->end(self);
+		if (PyErr_CheckSignals() != 0)
+			goto out;
+		if (handle->yield != NULL)
+			handle->yield(self);
 	}
-	made = ret < 0 ? call->handle->fail(self, out.call, ret)
+	if (ret == -ETIME && call->late_is_false)
+		ret = 0;
+	made = ret < 0 ? handle->fail(self, out.call, ret)
 		       : call_gives(call, ret, &out);
-	call->handle->end(self);
+	handle->end(self);
 out:
 	Py_XDECREF(room.keep);
 	return made;

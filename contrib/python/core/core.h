@@ -204,6 +204,8 @@ uint64_t core_slice(uint64_t deadline_ns);
  *	R	a row (u32); what is larger becomes UINT32_MAX
  *	B	a number of 64 bits (u64), that of a buffer for instance
  *	D	seconds from now, or None (deadline_ns)
+ *	W	likewise, of a wait in slices, between which signals are
+ *		handled and others may have the handle
  *	F	a fingerprint's pair, or None (print)
  *	J	an id, or None (text)
  *	S	a dictionary (request), of the struct that the call names
@@ -245,6 +247,8 @@ struct core_handle {
 	void (*end)(PyObject *self);
 	PyObject *(*fail)(PyObject *self, const char *call, int error);
 	bool waits; /* so other threads have the interpreter meanwhile */
+	/* between two slices of a wait, for those that want it; or NULL */
+	void (*yield)(PyObject *self);
 };
 
 struct core_call {
@@ -256,7 +260,12 @@ struct core_call {
 			struct core_out *out);
 	const struct core_struct *request;
 	const struct core_struct *facts;
+	bool (*again)(int ret); /* is this the end of a slice? */
+	bool late_is_false;     /* -ETIME is no exception, but 0 */
 };
+
+/* Is it -ETIME? */
+bool core_again(int ret);
 
 PyObject *core_call(PyObject *self, PyObject *args,
 		    const struct core_call *call);
@@ -274,7 +283,7 @@ PyObject *core_call(PyObject *self, PyObject *args,
  * how		which core_handle: core_<of>_<how>
  * name		of the library's function
  * does		an expression of the handle, of @in and @out
- * ...		.request and .facts, where there are some
+ * ...		.request, .facts and .again, where there are some
  */
 #define CORE_METHOD(method, of, how, takes, gives, name, does, ...)        \
 	static int method##_call(void *handle, const union core_value *in, \

@@ -143,74 +143,28 @@ static PyObject *map_generation(PyObject *object, void *unused)
 	return PyLong_FromUnsignedLong(generation);
 }
 
-/* Wait for a change of the generation, or for READY rows where @seen is NULL;
- * now and then look for a signal.  Returns false where there was one, or there
- * is no map; else the map is in use, and *ret_result is the library's. */
-static bool wait_in_slices(struct core_map *self, const unsigned int *seen,
-			   PyObject *seconds, struct gpumap **ret_map,
-			   int *ret_result)
+/* While no agent answers, the next slice looks for one. */
+static bool wait_again(int ret)
 {
-	uint64_t deadline_ns;
-
-	if (!core_deadline(seconds, &deadline_ns))
-		return false;
-	for (;;) {
-		uint64_t slice_ns = core_slice(deadline_ns);
-		struct gpumap *map = core_map_use(self);
-		int ret;
-
-		if (map == NULL)
-			return false;
-		CORE_UNLOCK();
-		ret = seen != NULL ? gpumap_wait_change(map, *seen, slice_ns)
-				   : gpumap_wait_ready(map, slice_ns);
-		CORE_LOCK();
-		/* While no agent answers, the next slice looks for one. */
-		if ((ret != -ETIME && ret != -ECONNREFUSED &&
-		     ret != -ECONNRESET && ret != -ESHUTDOWN) ||
-		    slice_ns == deadline_ns) {
-			*ret_map = map;
-			*ret_result = ret;
-			return true;
-		}
-		core_map_unuse(self);
-		if (PyErr_CheckSignals() != 0)
-			return false;
-	}
+	return ret == -ETIME || ret == -ECONNREFUSED || ret == -ECONNRESET ||
+	       ret == -ESHUTDOWN;
 }
 
-static PyObject *map_wait_ready(PyObject *object, PyObject *args)
-{
-	struct core_map *self = (struct core_map *)object;
-	PyObject *seconds = Py_None;
-	struct gpumap *map;
-	int ret;
+CORE_CALL(map_wait_ready, map, asks, "|W", "i", gpumap_wait_ready,
+	  (map, in[0].deadline_ns), .again = wait_again);
 
-	if (!PyArg_ParseTuple(args, "|O", &seconds) ||
-	    !wait_in_slices(self, NULL, seconds, &map, &ret))
-		return NULL;
-	return core_map_result(self, "gpumap_wait_ready", ret);
+/* (seen, seconds) -> the generation */
+static int wait_change(struct gpumap *map, const union core_value *in,
+		       uint64_t *ret_generation)
+{
+	int ret = gpumap_wait_change(map, in[0].u32, in[1].deadline_ns);
+
+	*ret_generation = gpumap_generation(map);
+	return ret;
 }
 
-static PyObject *map_wait_change(PyObject *object, PyObject *args)
-{
-	struct core_map *self = (struct core_map *)object;
-	unsigned int seen;
-	PyObject *seconds = Py_None;
-	struct gpumap *map;
-	int ret;
-
-	if (!PyArg_ParseTuple(args, "I|O", &seen, &seconds) ||
-	    !wait_in_slices(self, &seen, seconds, &map, &ret))
-		return NULL;
-	if (ret >= 0) {
-		uint32_t now = gpumap_generation(map);
-
-		core_map_unuse(self);
-		return PyLong_FromUnsignedLong(now);
-	}
-	return core_map_result(self, "gpumap_wait_change", ret);
-}
+CORE_METHOD(map_wait_change, map, asks, "I|W", "K", "gpumap_wait_change",
+	    wait_change(map, in, out->numbers), .again = wait_again);
 
 CORE_CALL(map_fileno, map, asks, "", "i", gpumap_change_fd, (map));
 

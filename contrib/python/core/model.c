@@ -184,42 +184,6 @@ static PyObject *model_progress(PyObject *object, PyObject *unused)
 	return made;
 }
 
-/* seconds -> is it LOADED?  Raises for one that has failed. */
-static PyObject *model_wait(PyObject *object, PyObject *args)
-{
-	struct core_model *self = (struct core_model *)object;
-	PyObject *seconds = Py_None;
-	uint64_t deadline_ns;
-	int ret;
-
-	if (!PyArg_ParseTuple(args, "|O", &seconds) ||
-	    !core_deadline(seconds, &deadline_ns))
-		return NULL;
-	for (;;) {
-		uint64_t slice_ns = core_slice(deadline_ns);
-		struct gpumap_model *model = model_enter(self);
-
-		if (model == NULL)
-			return NULL;
-		CORE_UNLOCK();
-		ret = gpumap_model_wait(model, slice_ns);
-		CORE_LOCK();
-		if (ret != -ETIME)
-			break;
-		core_session_leave(self->session);
-		if (slice_ns == deadline_ns)
-			Py_RETURN_FALSE;
-		if (PyErr_CheckSignals() != 0)
-			return NULL;
-		core_session_yield(self->session);
-	}
-	if (ret < 0)
-		return core_session_result(self->session, "gpumap_model_wait",
-					   ret);
-	core_session_leave(self->session);
-	Py_RETURN_TRUE;
-}
-
 static void *model_begin(PyObject *self)
 {
 	return model_enter((struct core_model *)self);
@@ -236,8 +200,26 @@ static PyObject *model_fail(PyObject *self, const char *call, int error)
 			 error);
 }
 
+static void model_yield(PyObject *self)
+{
+	core_session_yield(((struct core_model *)self)->session);
+}
+
 static const struct core_handle core_model_asks = { model_begin, model_leave,
-						    model_fail, true };
+						    model_fail, true,
+						    model_yield };
+
+/* seconds -> is it LOADED?  Raises for one that has failed. */
+static int wait_loaded(struct gpumap_model *model, uint64_t deadline_ns)
+{
+	int ret = gpumap_model_wait(model, deadline_ns);
+
+	return ret < 0 ? ret : 1;
+}
+
+CORE_METHOD(model_wait, model, asks, "|W", "b", "gpumap_model_wait",
+	    wait_loaded(model, in[0].deadline_ns), .again = core_again,
+	    .late_is_false = true);
 
 CORE_CALL(model_renew, model, asks, "", "i", gpumap_model_renew, (model));
 

@@ -136,14 +136,10 @@ void core_dealloc(PyObject *object, void (*end)(PyObject *object))
 
 void core_dealloc_owned(PyObject *object, void (*end)(PyObject *object))
 {
-	PyTypeObject *type = Py_TYPE(object);
+	PyObject *owner = module_owner(object);
 
-	PyObject_GC_UnTrack(object);
-	if (end != NULL)
-		end(object);
-	Py_XDECREF(module_owner(object));
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	core_dealloc(object, end);
+	Py_XDECREF(owner);
 }
 
 /* The methods of all tables as one, which the type keeps. */

@@ -174,13 +174,20 @@ static PyObject *session_fail(PyObject *self, const char *call, int error)
 	return core_fail(((struct core_session *)self)->map->map, call, error);
 }
 
+static void session_yield(PyObject *self)
+{
+	core_session_yield((struct core_session *)self);
+}
+
 const struct core_handle core_session_asks = { session_begin, session_leave,
-					       session_fail, true };
+					       session_fail, true,
+					       session_yield };
 const struct core_handle core_session_reads = { session_begin, session_leave,
-						session_fail, false };
+						session_fail, false,
+						session_yield };
 const struct core_handle core_session_late = { session_begin_late,
 					       session_leave, session_fail,
-					       true };
+					       true, session_yield };
 
 /* ---- open and close ----------------------------------------------------- */
 
@@ -376,43 +383,16 @@ CORE_CALL(session_share_open, session, asks, "sIF", "K", gpumap_share_open,
 
 /* (name, flags, fingerprint or None, seconds) -> True: this session has the
  * claim; False: the share is there */
-static PyObject *session_share_claim(PyObject *object, PyObject *args)
+static int claim(struct gpumap_session *session, const union core_value *in)
 {
-	struct core_session *self = (struct core_session *)object;
-	const struct gpumap_fingerprint *expect;
-	struct gpumap_fingerprint print;
-	struct gpumap_session *session;
-	uint64_t deadline_ns, slice_ns;
-	PyObject *pair, *seconds;
-	unsigned int flags;
-	const char *name;
-	int ret;
+	int ret = gpumap_share_claim(session, in[0].text, in[1].u32,
+				     in[2].print, in[3].deadline_ns);
 
-	if (!PyArg_ParseTuple(args, "sIOO", &name, &flags, &pair, &seconds) ||
-	    !core_fingerprint(pair, &print, &expect) ||
-	    !core_deadline(seconds, &deadline_ns))
-		return NULL;
-	for (;;) {
-		slice_ns = core_slice(deadline_ns);
-		session = session_call(self);
-		if (session == NULL)
-			return NULL;
-		CORE_UNLOCK();
-		ret = gpumap_share_claim(session, name, flags, expect,
-					 slice_ns);
-		CORE_LOCK();
-		if (ret != -ETIME || slice_ns == deadline_ns)
-			break;
-		core_session_leave(self);
-		if (PyErr_CheckSignals() != 0)
-			return NULL;
-		core_session_yield(self);
-	}
-	if (ret < 0 && ret != -EEXIST)
-		return core_session_result(self, "gpumap_share_claim", ret);
-	core_session_leave(self);
-	return PyBool_FromLong(ret == 0);
+	return ret == 0 ? 1 : ret == -EEXIST ? 0 : ret;
 }
+
+CORE_METHOD(session_share_claim, session, asks, "sIFW", "b",
+	    "gpumap_share_claim", claim(session, in), .again = core_again);
 
 CORE_CALL(session_share_unclaim, session, asks, "s", "i", gpumap_share_unclaim,
 	  (session, in[0].text));

@@ -394,6 +394,8 @@ int core_write(const struct core_struct *fields, void *to, PyObject *from,
 {
 	Py_ssize_t known = 0;
 
+	if (from == NULL) /* a list became shorter meanwhile */
+		return -1;
 	if (!PyDict_Check(from)) {
 		PyErr_SetString(PyExc_TypeError, "a dict is needed");
 		return -1;

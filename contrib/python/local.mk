@@ -7,6 +7,11 @@
 EXTRA_DIST += %reldir%/README.md
 EXTRA_DIST += %reldir%/build-wheel
 EXTRA_DIST += %reldir%/check
+EXTRA_DIST += %reldir%/core/arena.c
+EXTRA_DIST += %reldir%/core/call.c
+EXTRA_DIST += %reldir%/core/cluster.c
+EXTRA_DIST += %reldir%/core/comm.c
+EXTRA_DIST += %reldir%/core/core.h
 EXTRA_DIST += %reldir%/core/core.map
 EXTRA_DIST += %reldir%/gpumap/_core.pyi
 EXTRA_DIST += %reldir%/gpumap/py.typed

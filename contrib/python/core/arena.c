@@ -58,8 +58,10 @@ static PyObject *arena_new(PyTypeObject *type, PyObject *args, PyObject *named)
 	return (PyObject *)self;
 }
 
-static void arena_release(struct arena_memory *self)
+static void arena_release(PyObject *object)
 {
+	struct arena_memory *self = (struct arena_memory *)object;
+
 	if (self->data != NULL && !core_session_forked(self->session))
 		core_session_defer(self->session, CORE_DEAD_MEMORY, self->data,
 				   0);
@@ -73,7 +75,7 @@ static PyObject *arena_free(PyObject *object, PyObject *unused)
 	(void)unused;
 	self->freed = true;
 	if (self->exports == 0)
-		arena_release(self);
+		arena_release(object);
 	Py_RETURN_NONE;
 }
 
@@ -110,29 +112,13 @@ static void arena_releasebuffer(PyObject *object, Py_buffer *view)
 
 	(void)view;
 	if (--self->exports == 0 && self->freed)
-		arena_release(self);
+		arena_release(object);
 	core_session_unuse(self->session);
 }
 
-static void arena_dealloc(PyObject *object)
+static void arena_dealloc(PyObject *self)
 {
-	struct arena_memory *self = (struct arena_memory *)object;
-	PyTypeObject *type = Py_TYPE(object);
-
-	PyObject_GC_UnTrack(object);
-	if (self->session != NULL) {
-		arena_release(self);
-		Py_DECREF((PyObject *)self->session);
-	}
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
-}
-
-static int arena_traverse(PyObject *object, visitproc visit, void *arg)
-{
-	Py_VISIT(Py_TYPE(object));
-	Py_VISIT((PyObject *)((struct arena_memory *)object)->session);
-	return 0;
+	core_dealloc_owned(self, arena_release);
 }
 
 static PyObject *arena_address(PyObject *object, void *unused)
@@ -174,28 +160,15 @@ static PyGetSetDef arena_getset[] = {
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 
-int core_add_arena(PyObject *module)
-{
-	static PyType_Slot slots[] = {
-		{ Py_tp_new, arena_new },
-		{ Py_tp_dealloc, arena_dealloc },
-		{ Py_tp_traverse, arena_traverse },
-		{ Py_tp_methods, arena_methods },
-		{ Py_tp_getset, arena_getset },
-		{ Py_bf_getbuffer, arena_getbuffer },
-		{ Py_bf_releasebuffer, arena_releasebuffer },
-		{ Py_tp_doc, "Memory near a row, as a buffer of bytes." },
-		{ 0, NULL },
-	};
-	static PyType_Spec spec = {
-		.name = "gpumap._core.Memory",
-		.basicsize = sizeof(struct arena_memory),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-			 Py_TPFLAGS_HAVE_GC,
-		.slots = slots,
-	};
-	PyTypeObject *type = core_add_type(module, &spec, "Memory");
-
-	Py_XDECREF((PyObject *)type); /* the module has it */
-	return type == NULL ? -1 : 0;
-}
+const struct core_type core_memory_spec = {
+	.name = "gpumap._core.Memory",
+	.doc = "Memory near a row, as a buffer of bytes.",
+	.bytes = sizeof(struct arena_memory),
+	.new = arena_new,
+	.dealloc = arena_dealloc,
+	.traverse = core_traverse_owned,
+	.methods = (PyMethodDef *const[]){ arena_methods, NULL },
+	.getset = arena_getset,
+	.getbuffer = arena_getbuffer,
+	.releasebuffer = arena_releasebuffer,
+};

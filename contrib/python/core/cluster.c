@@ -10,58 +10,19 @@
 
 #define CLUSTER_ATTEMPTS 100 /* at a whole cluster of one publication */
 
-static const struct core_field head_fields[] = {
-	CORE_FIELD(gpumap_cluster, CORE_CHARS, name),
-	CORE_FIELD(gpumap_cluster, CORE_CHARS, node),
-	CORE_FIELD(gpumap_cluster, CORE_U64, version),
-	CORE_FIELD(gpumap_cluster, CORE_U64, published_ns),
-	CORE_FIELD(gpumap_cluster, CORE_U64, age_ns),
-	CORE_FIELD(gpumap_cluster, CORE_U64, limit_ns),
-	CORE_FIELD(gpumap_cluster, CORE_U32, stale),
-	CORE_FIELD(gpumap_cluster, CORE_U32, n_nodes),
-	CORE_FIELD(gpumap_cluster, CORE_U32, n_gone),
-	CORE_FIELD(gpumap_cluster, CORE_U32, n_refused),
-	CORE_FIELD(gpumap_cluster, CORE_U32, n_devices),
-	CORE_FIELD(gpumap_cluster, CORE_U32, n_shares),
-};
+CORE_STRUCT(head_fields, gpumap_cluster, name, node, version, published_ns,
+	    age_ns, limit_ns, stale, n_nodes, n_gone, n_refused, n_devices,
+	    n_shares);
 
-static const struct core_field node_fields[] = {
-	CORE_FIELD(gpumap_cluster_node, CORE_CHARS, name),
-	CORE_FIELD(gpumap_cluster_node, CORE_CHARS, address),
-	CORE_FIELD(gpumap_cluster_node, CORE_U32, state),
-	CORE_FIELD(gpumap_cluster_node, CORE_U32, flags),
-	CORE_FIELD(gpumap_cluster_node, CORE_U64, age_ns),
-	CORE_FIELD(gpumap_cluster_node, CORE_U64, epoch),
-	CORE_FIELD(gpumap_cluster_node, CORE_U32, agent_version),
-	CORE_FIELD(gpumap_cluster_node, CORE_U32, more_devices),
-	CORE_FIELD(gpumap_cluster_node, CORE_U32, more_shares),
-};
+CORE_STRUCT(node_fields, gpumap_cluster_node, name, address, state, flags,
+	    age_ns, epoch, agent_version, more_devices, more_shares);
 
-static const struct core_field device_fields[] = {
-	CORE_FIELD(gpumap_cluster_device, CORE_U32, row),
-	CORE_FIELD(gpumap_cluster_device, CORE_BYTES, uuid),
-	CORE_FIELD(gpumap_cluster_device, CORE_CHARS, name),
-	CORE_FIELD(gpumap_cluster_device, CORE_U32, kind),
-	CORE_FIELD(gpumap_cluster_device, CORE_U32, state),
-	CORE_FIELD(gpumap_cluster_device, CORE_U32, flags),
-	CORE_FIELD(gpumap_cluster_device, CORE_I32, numa_node),
-	CORE_FIELD(gpumap_cluster_device, CORE_U32, cc_major),
-	CORE_FIELD(gpumap_cluster_device, CORE_U32, cc_minor),
-	CORE_FIELD(gpumap_cluster_device, CORE_U64, total_bytes),
-	CORE_FIELD(gpumap_cluster_device, CORE_U64, free_bytes),
-	CORE_FIELD(gpumap_cluster_device, CORE_U64, reserved_bytes),
-	CORE_FIELD(gpumap_cluster_device, CORE_U64, used_by_holders),
-	CORE_FIELD(gpumap_cluster_device, CORE_U32, links),
-};
+CORE_STRUCT(device_fields, gpumap_cluster_device, row, uuid, name, kind, state,
+	    flags, numa_node, cc_major, cc_minor, total_bytes, free_bytes,
+	    reserved_bytes, used_by_holders, links);
 
-static const struct core_field share_fields[] = {
-	CORE_FIELD(gpumap_cluster_share, CORE_U32, uid),
-	CORE_FIELD(gpumap_cluster_share, CORE_U32, flags),
-	CORE_FIELD(gpumap_cluster_share, CORE_CHARS, name),
-	CORE_FIELD(gpumap_cluster_share, CORE_U64, bytes),
-	CORE_FIELD(gpumap_cluster_share, CORE_U64S, rows),
-	CORE_FIELD(gpumap_cluster_share, CORE_BYTES, fingerprint),
-};
+CORE_STRUCT(share_fields, gpumap_cluster_share, uid, flags, name, bytes, rows,
+	    fingerprint);
 
 /* ---- read ---------------------------------------------------------------- */
 
@@ -96,7 +57,7 @@ static int append_node(const struct gpumap *map, uint64_t version,
 		ret = gpumap_cluster_next_device(map, node.index, &at, &one);
 		ret = one_of(ret, one.version, version);
 		if (ret == 0)
-			core_append(&devices, CORE_READ(device_fields, &one));
+			core_append(&devices, core_read(&device_fields, &one));
 	}
 	at = 0;
 	for (uint32_t i = 0; ret == 0 && i < node.n_shares; i++) {
@@ -106,9 +67,9 @@ static int append_node(const struct gpumap *map, uint64_t version,
 						&one);
 		ret = one_of(ret, one.version, version);
 		if (ret == 0)
-			core_append(&shares, CORE_READ(share_fields, &one));
+			core_append(&shares, core_read(&share_fields, &one));
 	}
-	core_append(list, Py_BuildValue("NNN", CORE_READ(node_fields, &node),
+	core_append(list, Py_BuildValue("NNN", core_read(&node_fields, &node),
 					devices, shares));
 	return ret;
 }
@@ -139,7 +100,7 @@ static PyObject *cluster_read(PyObject *object, PyObject *unused)
 	}
 	core_map_unuse(self);
 	if (nodes != NULL && ret == 0)
-		return Py_BuildValue("NN", CORE_READ(head_fields, &head),
+		return Py_BuildValue("NN", core_read(&head_fields, &head),
 				     nodes);
 	Py_XDECREF(nodes);
 	return PyErr_Occurred() ? NULL
@@ -148,12 +109,8 @@ static PyObject *cluster_read(PyObject *object, PyObject *unused)
 
 /* ---- publish ------------------------------------------------------------- */
 
-static const struct core_field request_fields[] = {
-	CORE_FIELD(gpumap_cluster_request, CORE_TEXT, name),
-	CORE_FIELD(gpumap_cluster_request, CORE_TEXT, node),
-	CORE_FIELD(gpumap_cluster_request, CORE_U64, limit_ns),
-	CORE_FIELD(gpumap_cluster_request, CORE_U32, flags),
-};
+CORE_STRUCT(request_fields, gpumap_cluster_request, name, node, limit_ns,
+	    flags);
 
 /* Zeroed room for @n structs, which @keep has.  Returns NULL with an
  * exception. */
@@ -199,17 +156,17 @@ static bool cluster_entry(PyObject *tuple, PyObject *keep,
 	if (node == NULL || devices == NULL || shares == NULL)
 		return false;
 	node->size = sizeof(*node);
-	if (CORE_WRITE(node_fields, node, dict, keep) != 0)
+	if (core_write(&node_fields, node, dict, keep) != 0)
 		return false;
 	for (Py_ssize_t i = 0; i < n[0]; i++) {
 		devices[i].size = sizeof(devices[i]);
-		if (CORE_WRITE(device_fields, &devices[i],
+		if (core_write(&device_fields, &devices[i],
 			       PyList_GetItem(all[0], i), keep) != 0)
 			return false;
 	}
 	for (Py_ssize_t i = 0; i < n[1]; i++) {
 		shares[i].size = sizeof(shares[i]);
-		if (CORE_WRITE(share_fields, &shares[i],
+		if (core_write(&share_fields, &shares[i],
 			       PyList_GetItem(all[1], i), keep) != 0)
 			return false;
 	}
@@ -235,7 +192,7 @@ static PyObject *cluster_publish(PyObject *object, PyObject *args)
 
 	if (keep == NULL ||
 	    !PyArg_ParseTuple(args, "OO!", &dict, &PyList_Type, &list) ||
-	    CORE_WRITE(request_fields, &request, dict, keep) != 0)
+	    core_write(&request_fields, &request, dict, keep) != 0)
 		goto out;
 	n = PyList_Size(list);
 	if (n > GPUMAP_CLUSTER_NODES_MAX) {

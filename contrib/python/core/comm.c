@@ -68,8 +68,9 @@ static struct gpumap_comm *comm_enter(struct core_comm *self)
 	return self->comm;
 }
 
-static void comm_end(struct core_comm *self)
+static void comm_end(PyObject *object)
 {
+	struct core_comm *self = (struct core_comm *)object;
 	struct gpumap_comm *comm = self->comm;
 
 	if (comm == NULL)
@@ -92,102 +93,68 @@ static void comm_end(struct core_comm *self)
 static PyObject *comm_close(PyObject *object, PyObject *unused)
 {
 	(void)unused;
-	comm_end((struct core_comm *)object);
+	comm_end(object);
 	return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-static void comm_dealloc(PyObject *object)
+/* An exception that is on its way stays. */
+static void comm_end_quietly(PyObject *self)
 {
-	struct core_comm *self = (struct core_comm *)object;
-	PyTypeObject *type = Py_TYPE(object);
 	PyObject *kind, *value, *trace;
 
-	PyObject_GC_UnTrack(object);
 	PyErr_Fetch(&kind, &value, &trace);
 	comm_end(self);
 	PyErr_Restore(kind, value, trace);
-	Py_XDECREF((PyObject *)self->session);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
 }
 
-static int comm_traverse(PyObject *object, visitproc visit, void *arg)
+static void comm_dealloc(PyObject *self)
 {
-	Py_VISIT(Py_TYPE(object));
-	Py_VISIT((PyObject *)((struct core_comm *)object)->session);
-	return 0;
+	core_dealloc_owned(self, comm_end_quietly);
 }
 
-static PyObject *comm_renew(PyObject *object, PyObject *unused)
+static void *comm_begin(PyObject *self)
 {
-	struct core_comm *self = (struct core_comm *)object;
-	struct gpumap_comm *comm = comm_enter(self);
-	int ret;
-
-	(void)unused;
-	if (comm == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_comm_renew(comm);
-	CORE_LOCK();
-	return core_session_result(self->session, "gpumap_comm_renew", ret);
+	return comm_enter((struct core_comm *)self);
 }
 
-static PyObject *comm_rows(PyObject *object, PyObject *unused)
+static void comm_leave(PyObject *self)
 {
-	struct core_comm *self = (struct core_comm *)object;
-	struct gpumap_comm *comm = comm_enter(self);
-	uint32_t rows[GPUMAP_COMM_RANKS_MAX];
-	int n;
-
-	(void)unused;
-	if (comm == NULL)
-		return NULL;
-	n = gpumap_comm_rows(comm, rows, GPUMAP_COMM_RANKS_MAX);
-	if (n < 0)
-		return core_session_result(self->session, "gpumap_comm_rows",
-					   n);
-	core_session_leave(self->session);
-	return core_u32_tuple(rows, n > (int)GPUMAP_COMM_RANKS_MAX
-					    ? GPUMAP_COMM_RANKS_MAX
-					    : (size_t)n);
+	core_session_leave(((struct core_comm *)self)->session);
 }
 
-static PyObject *comm_flags(PyObject *object, PyObject *unused)
+static PyObject *comm_fail(PyObject *self, const char *call, int error)
 {
-	struct core_comm *self = (struct core_comm *)object;
-	struct gpumap_comm *comm = comm_enter(self);
-	uint32_t flags;
-
-	(void)unused;
-	if (comm == NULL)
-		return NULL;
-	flags = gpumap_comm_flags(comm);
-	core_session_leave(self->session);
-	return PyLong_FromUnsignedLong(flags);
+	return core_fail(((struct core_comm *)self)->session->map->map, call,
+			 error);
 }
+
+static const struct core_handle core_comm_asks = { comm_begin, comm_leave,
+						   comm_fail, true };
+
+CORE_CALL(comm_renew, comm, asks, "", "i", gpumap_comm_renew, (comm));
+
+static int read_rows(struct gpumap_comm *comm, struct core_out *out)
+{
+	int n = gpumap_comm_rows(comm, out->rows[0], GPUMAP_COMM_RANKS_MAX);
+
+	out->n_rows = n > (int)GPUMAP_COMM_RANKS_MAX ? GPUMAP_COMM_RANKS_MAX
+						     : (uint32_t)n;
+	return n;
+}
+
+CORE_METHOD(comm_rows, comm, asks, "", "T", "gpumap_comm_rows",
+	    read_rows(comm, out));
+
+CORE_METHOD(comm_flags, comm, asks, "", "i", "gpumap_comm_flags",
+	    (int)gpumap_comm_flags(comm));
 
 /* ---- collectives -------------------------------------------------------- */
 
-static const struct core_field what_fields[] = {
-	CORE_FIELD(gpumap_collective, CORE_U32, op),
-	CORE_FIELD(gpumap_collective, CORE_U32, dtype),
-	CORE_FIELD(gpumap_collective, CORE_U32, reduce),
-	CORE_FIELD(gpumap_collective, CORE_U32, root),
-	CORE_FIELD(gpumap_collective, CORE_U32, peer),
-	CORE_FIELD(gpumap_collective, CORE_U64, n),
-	CORE_FIELD(gpumap_collective, CORE_U64, deadline_ns),
-	CORE_FIELD(gpumap_collective, CORE_U64, cookie),
-};
+CORE_STRUCT(what_fields, gpumap_collective, op, dtype, reduce, root, peer, n,
+	    deadline_ns, cookie);
 
-static const struct core_field rank_fields[] = {
-	CORE_FIELD(gpumap_rank, CORE_POINTER, send),
-	CORE_FIELD(gpumap_rank, CORE_POINTER, recv),
-	CORE_FIELD(gpumap_rank, CORE_U64, send_buffer),
-	CORE_FIELD(gpumap_rank, CORE_U64, recv_buffer),
-	CORE_FIELD(gpumap_rank, CORE_U64, send_at),
-	CORE_FIELD(gpumap_rank, CORE_U64, recv_at),
-};
+CORE_STRUCT(rank_fields, gpumap_rank, send, recv, send_buffer, recv_buffer,
+	    send_at, recv_at);
 
 /* (what, [rank] or None, waits or None) */
 static PyObject *comm_submit(PyObject *object, PyObject *args)
@@ -204,7 +171,7 @@ static PyObject *comm_submit(PyObject *object, PyObject *args)
 	if (keep == NULL ||
 	    !PyArg_ParseTuple(args, "O!OO", &PyDict_Type, &dict, &list,
 			      &times) ||
-	    CORE_WRITE(what_fields, &what, dict, keep) != 0 ||
+	    core_write(&what_fields, &what, dict, keep) != 0 ||
 	    core_times(times, waits, &what.n_waits) != 0)
 		goto out;
 	if (list != Py_None && !PyList_Check(list)) {
@@ -219,7 +186,7 @@ static PyObject *comm_submit(PyObject *object, PyObject *args)
 		goto out;
 	}
 	for (Py_ssize_t i = 0; i < n; i++)
-		if (CORE_WRITE(rank_fields, &ranks[i], PyList_GetItem(list, i),
+		if (core_write(&rank_fields, &ranks[i], PyList_GetItem(list, i),
 			       keep) != 0)
 			goto out;
 	comm = comm_enter(self);
@@ -247,34 +214,21 @@ static PyMethodDef comm_methods[] = {
 	{ "close", comm_close, METH_NOARGS,
 	  "close($self, /)\n--\n\n"
 	  "End it.  Collectives that are under way end with EIO." },
-	{ "renew", comm_renew, METH_NOARGS,
+	{ "renew", comm_renew, METH_VARARGS,
 	  "renew($self, /)\n--\n\n"
 	  "Open its group again, after it broke or the mesh has changed." },
-	{ "_rows", comm_rows, METH_NOARGS, NULL },
-	{ "_flags", comm_flags, METH_NOARGS, NULL },
+	{ "_rows", comm_rows, METH_VARARGS, NULL },
+	{ "_flags", comm_flags, METH_VARARGS, NULL },
 	{ "_submit", comm_submit, METH_VARARGS, NULL },
 	{ NULL, NULL, 0, NULL },
 };
 
-int core_add_comm(PyObject *module)
-{
-	static PyType_Slot slots[] = {
-		{ Py_tp_new, comm_new },
-		{ Py_tp_dealloc, comm_dealloc },
-		{ Py_tp_traverse, comm_traverse },
-		{ Py_tp_methods, comm_methods },
-		{ Py_tp_doc, "A session's use of a mesh's group." },
-		{ 0, NULL },
-	};
-	static PyType_Spec spec = {
-		.name = "gpumap._core.Comm",
-		.basicsize = sizeof(struct core_comm),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-			 Py_TPFLAGS_HAVE_GC,
-		.slots = slots,
-	};
-	PyTypeObject *type = core_add_type(module, &spec, "Comm");
-
-	Py_XDECREF((PyObject *)type); /* the module has it */
-	return type == NULL ? -1 : 0;
-}
+const struct core_type core_comm_spec = {
+	.name = "gpumap._core.Comm",
+	.doc = "A session's use of a mesh's group.",
+	.bytes = sizeof(struct core_comm),
+	.new = comm_new,
+	.dealloc = comm_dealloc,
+	.traverse = core_traverse_owned,
+	.methods = (PyMethodDef *const[]){ comm_methods, NULL },
+};

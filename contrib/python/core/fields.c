@@ -179,16 +179,16 @@ static PyObject *fields_value(const struct core_field *field, const char *from)
 	}
 }
 
-PyObject *core_fields_read(const struct core_field *fields, size_t n,
-			   const void *from)
+PyObject *core_read(const struct core_struct *fields, const void *from)
 {
 	PyObject *dict = PyDict_New();
 
-	for (size_t i = 0; dict != NULL && i < n; i++) {
-		PyObject *value = fields_value(&fields[i], from);
+	for (const struct core_field *field = fields->fields;
+	     dict != NULL && field->name != NULL; field++) {
+		PyObject *value = fields_value(field, from);
 
 		if (value == NULL ||
-		    PyDict_SetItemString(dict, fields[i].name, value) != 0)
+		    PyDict_SetItemString(dict, field->name, value) != 0)
 			Py_CLEAR(dict);
 		Py_XDECREF(value);
 	}
@@ -389,29 +389,32 @@ static int fields_set(const struct core_field *field, char *to, PyObject *value,
 	}
 }
 
-int core_fields_write(const struct core_field *fields, size_t n, void *to,
-		      PyObject *from, PyObject *keep)
+int core_write(const struct core_struct *fields, void *to, PyObject *from,
+	       PyObject *keep)
 {
 	Py_ssize_t known = 0;
 
+	if (from == NULL) /* a list became shorter meanwhile */
+		return -1;
 	if (!PyDict_Check(from)) {
 		PyErr_SetString(PyExc_TypeError, "a dict is needed");
 		return -1;
 	}
 	/* Counts come before the lists that they must agree with. */
 	for (int lists = 0; lists < 2; lists++) {
-		for (size_t i = 0; i < n; i++) {
+		for (const struct core_field *field = fields->fields;
+		     field->name != NULL; field++) {
 			PyObject *value;
 			int ret;
 
-			if ((fields[i].kind >= CORE_U32_LIST) != lists)
+			if ((field->kind >= CORE_U32_LIST) != lists)
 				continue;
-			value = PyDict_GetItemString(from, fields[i].name);
+			value = PyDict_GetItemString(from, field->name);
 			if (value == NULL)
 				continue;
 			known++;
-			ret = lists ? fields_list(&fields[i], to, value, keep)
-				    : fields_set(&fields[i], to, value, keep);
+			ret = lists ? fields_list(field, to, value, keep)
+				    : fields_set(field, to, value, keep);
 			if (ret != 0)
 				return -1;
 		}

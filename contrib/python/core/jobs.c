@@ -8,32 +8,10 @@
 
 /* jobs.c - a session's jobs, completions and scatters. */
 
-static const struct core_field job_fields[] = {
-	CORE_FIELD(gpumap_job, CORE_U32, op),
-	CORE_FIELD(gpumap_job, CORE_U32, dtype),
-	CORE_FIELD(gpumap_job, CORE_POINTER, dst),
-	CORE_FIELD(gpumap_job, CORE_POINTER, src),
-	CORE_FIELD(gpumap_job, CORE_U64, n),
-	CORE_FIELD(gpumap_job, CORE_F64, alpha),
-	CORE_FIELD(gpumap_job, CORE_U64, pattern),
-	CORE_FIELD(gpumap_job, CORE_U64, cookie),
-	CORE_FIELD(gpumap_job, CORE_U64, dst_buffer),
-	CORE_FIELD(gpumap_job, CORE_U64, src_buffer),
-	CORE_FIELD(gpumap_job, CORE_U64, dst_at),
-	CORE_FIELD(gpumap_job, CORE_U64, src_at),
-	CORE_FIELD(gpumap_job, CORE_U64, deadline_ns),
-	CORE_FIELD(gpumap_job, CORE_U32, to),
-	CORE_FIELD(gpumap_job, CORE_U32, mask_n),
-	CORE_FIELD(gpumap_job, CORE_U32, mask_first),
-	CORE_FIELD(gpumap_job, CORE_POINTER, mask),
-	CORE_FIELD(gpumap_job, CORE_U64, mask_buffer),
-	CORE_FIELD(gpumap_job, CORE_U64, mask_at),
-	CORE_FIELD(gpumap_job, CORE_U64, program),
-	CORE_FIELD(gpumap_job, CORE_U32, src_item_bytes),
-	CORE_FIELD(gpumap_job, CORE_U32, dst_item_bytes),
-	CORE_FIELD(gpumap_job, CORE_POINTER, params),
-	CORE_FIELD(gpumap_job, CORE_U32, params_bytes),
-};
+CORE_STRUCT(job_fields, gpumap_job, op, dtype, dst, src, n, alpha, pattern,
+	    cookie, dst_buffer, src_buffer, dst_at, src_at, deadline_ns, to,
+	    mask_n, mask_first, mask, mask_buffer, mask_at, program,
+	    src_item_bytes, dst_item_bytes, params, params_bytes);
 
 int core_times(PyObject *list, struct gpumap_time *ret_times, uint32_t *ret_n)
 {
@@ -79,14 +57,14 @@ static int jobs_one(PyObject *dict, struct gpumap_job *ret_job,
 	}
 	list = PyDict_GetItemString(dict, "waits");
 	if (list == NULL)
-		return CORE_WRITE(job_fields, ret_job, dict, keep);
+		return core_write(&job_fields, ret_job, dict, keep);
 	if (core_times(list, waits, &ret_job->n_waits) != 0)
 		return -1;
 	ret_job->waits = ret_job->n_waits == 0 ? NULL : waits;
 	copy = PyDict_Copy(dict);
 	ret = copy == NULL || PyDict_DelItemString(copy, "waits") != 0
 		      ? -1
-		      : CORE_WRITE(job_fields, ret_job, copy, keep);
+		      : core_write(&job_fields, ret_job, copy, keep);
 	Py_XDECREF(copy);
 	return ret;
 }
@@ -232,77 +210,32 @@ static PyObject *jobs_wait(PyObject *object, PyObject *args)
 	return list;
 }
 
-static PyObject *jobs_on_row(PyObject *object, PyObject *args, const char *call,
-			     int (*function)(struct gpumap_session *, uint32_t))
-{
-	struct core_session *self = (struct core_session *)object;
-	struct gpumap_session *session;
-	unsigned int row;
+CORE_CALL(jobs_credit, session, late, "I", "i", gpumap_credit,
+	  (session, in[0].u32));
 
-	if (!PyArg_ParseTuple(args, "I", &row))
-		return NULL;
-	session = core_session_enter(self);
-	if (session == NULL)
-		return NULL;
-	return core_session_result(self, call, function(session, row));
-}
+CORE_CALL(jobs_cancel, session, late, "I", "i", gpumap_cancel,
+	  (session, in[0].u32));
 
-static PyObject *jobs_credit(PyObject *self, PyObject *args)
-{
-	return jobs_on_row(self, args, "gpumap_credit", gpumap_credit);
-}
+CORE_CALL(jobs_cancel_job, session, late, "IK", "i", gpumap_cancel_job,
+	  (session, in[0].u32, in[1].u64));
 
-static PyObject *jobs_cancel(PyObject *self, PyObject *args)
-{
-	return jobs_on_row(self, args, "gpumap_cancel", gpumap_cancel);
-}
+CORE_STRUCT_LISTS(scatter_fields, gpumap_scatter_opts,
+		  (CORE_LIST(gpumap_scatter_opts, rows, n_rows),
+		   CORE_LIST(gpumap_scatter_opts, weights, n_rows),
+		   CORE_LIST(gpumap_scatter_opts, dst_buffers, n_rows),
+		   CORE_LIST(gpumap_scatter_opts, src_buffers, n_rows)),
+		  flags, deadline_ns);
 
-static PyObject *jobs_cancel_job(PyObject *object, PyObject *args)
-{
-	struct core_session *self = (struct core_session *)object;
-	struct gpumap_session *session;
-	unsigned long long cookie;
-	unsigned int row;
-
-	if (!PyArg_ParseTuple(args, "IK", &row, &cookie))
-		return NULL;
-	session = core_session_enter(self);
-	if (session == NULL)
-		return NULL;
-	return core_session_result(self, "gpumap_cancel_job",
-				   gpumap_cancel_job(session, row, cookie));
-}
-
-static const struct core_field scatter_fields[] = {
-	CORE_LIST(gpumap_scatter_opts, CORE_U32_LIST, rows, n_rows),
-	CORE_LIST(gpumap_scatter_opts, CORE_F64_LIST, weights, n_rows),
-	CORE_FIELD(gpumap_scatter_opts, CORE_U32, flags),
-	CORE_FIELD(gpumap_scatter_opts, CORE_U64, deadline_ns),
-	CORE_LIST(gpumap_scatter_opts, CORE_U64_LIST, dst_buffers, n_rows),
-	CORE_LIST(gpumap_scatter_opts, CORE_U64_LIST, src_buffers, n_rows),
-};
-
-static const struct core_field tile_fields[] = {
-	CORE_FIELD(gpumap_tile, CORE_U32, row),
-	CORE_FIELD(gpumap_tile, CORE_I32, status),
-	CORE_FIELD(gpumap_tile, CORE_U64, first),
-	CORE_FIELD(gpumap_tile, CORE_U64, n),
-	CORE_FIELD(gpumap_tile, CORE_U64, value),
-};
+CORE_STRUCT(tile_fields, gpumap_tile, row, status, first, n, value);
 
 static PyObject *jobs_tiles(const struct gpumap_tile *tiles)
 {
 	PyObject *list = PyList_New(0);
 
 	for (uint32_t i = 0; list != NULL && i < GPUMAP_ROWS_MAX; i++) {
-		PyObject *one;
-
 		if (tiles[i].n == 0)
 			break;
-		one = CORE_READ(tile_fields, &tiles[i]);
-		if (one == NULL || PyList_Append(list, one) != 0)
-			Py_CLEAR(list);
-		Py_XDECREF(one);
+		core_append(&list, core_read(&tile_fields, &tiles[i]));
 	}
 	return list;
 }
@@ -323,7 +256,7 @@ static PyObject *jobs_scatter(PyObject *object, PyObject *args)
 			      &dict, &wanted))
 		return NULL;
 	if (jobs_make(list, &made) != 0 ||
-	    CORE_WRITE(scatter_fields, &opts, dict, made.keep) != 0)
+	    core_write(&scatter_fields, &opts, dict, made.keep) != 0)
 		goto out;
 	if (made.n != 1) {
 		PyErr_SetString(PyExc_ValueError, "a scatter is one job");

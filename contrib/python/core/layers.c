@@ -112,21 +112,9 @@ static PyObject *layers_new(PyTypeObject *type, PyObject *args, PyObject *named)
 	return (PyObject *)self;
 }
 
-static int layers_traverse(PyObject *object, visitproc visit, void *arg)
+static void layers_dealloc(PyObject *self)
 {
-	Py_VISIT(Py_TYPE(object));
-	Py_VISIT((PyObject *)((struct layers_view *)object)->map);
-	return 0;
-}
-
-static void layers_dealloc(PyObject *object)
-{
-	PyTypeObject *type = Py_TYPE(object);
-
-	PyObject_GC_UnTrack(object);
-	Py_XDECREF((PyObject *)((struct layers_view *)object)->map);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	core_dealloc_owned(self, NULL);
 }
 
 static PyMethodDef layers_methods[] = {
@@ -139,27 +127,14 @@ static PyMethodDef layers_methods[] = {
 	{ NULL, NULL, 0, NULL },
 };
 
-int core_add_layers(PyObject *module)
-{
-	static PyType_Slot slots[] = {
-		{ Py_tp_new, layers_new },
-		{ Py_tp_dealloc, layers_dealloc },
-		{ Py_tp_traverse, layers_traverse },
-		{ Py_tp_methods, layers_methods },
-		{ Py_sq_item, layers_item },
-		{ Py_sq_length, layers_length },
-		{ Py_tp_doc, "A table of the map that follows publications." },
-		{ 0, NULL },
-	};
-	static PyType_Spec spec = {
-		.name = "gpumap._core.View",
-		.basicsize = sizeof(struct layers_view),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-			 Py_TPFLAGS_HAVE_GC,
-		.slots = slots,
-	};
-	PyTypeObject *type = core_add_type(module, &spec, "View");
-
-	Py_XDECREF((PyObject *)type); /* the module has it */
-	return type == NULL ? -1 : 0;
-}
+const struct core_type core_view_spec = {
+	.name = "gpumap._core.View",
+	.doc = "A table of the map that follows publications.",
+	.bytes = sizeof(struct layers_view),
+	.new = layers_new,
+	.dealloc = layers_dealloc,
+	.traverse = core_traverse_owned,
+	.methods = (PyMethodDef *const[]){ layers_methods, NULL },
+	.item = layers_item,
+	.length = layers_length,
+};

@@ -38,15 +38,31 @@ PyObject *core_map_result(struct core_map *self, const char *call, int ret)
 	return result;
 }
 
-/* Likewise for calls that store no reason, and for @made of a success. */
-static PyObject *map_read(struct core_map *self, const char *call, int ret,
-			  PyObject *made)
+/* Calls that store no reason, and make no system call that waits. */
+static PyObject *map_fail_bare(PyObject *self, const char *call, int error)
 {
-	core_map_unuse(self);
-	if (ret >= 0)
-		return made;
-	return core_fail_bare(call, ret);
+	(void)self;
+	return core_fail_bare(call, error);
 }
+
+static PyObject *map_fail(PyObject *self, const char *call, int error)
+{
+	return core_fail(((struct core_map *)self)->map, call, error);
+}
+
+static void *map_begin(PyObject *self)
+{
+	return core_map_use((struct core_map *)self);
+}
+
+static void map_end(PyObject *self)
+{
+	core_map_unuse((struct core_map *)self);
+}
+
+const struct core_handle core_map_asks = { map_begin, map_end, map_fail, true };
+const struct core_handle core_map_reads = { map_begin, map_end, map_fail_bare,
+					    false };
 
 static PyObject *map_new(PyTypeObject *type, PyObject *args, PyObject *named)
 {
@@ -89,22 +105,14 @@ static PyObject *map_close(PyObject *object, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
-static void map_dealloc(PyObject *object)
+static void map_end_all(PyObject *self)
 {
-	struct core_map *self = (struct core_map *)object;
-	PyTypeObject *type = Py_TYPE(object);
-
-	PyObject_GC_UnTrack(object);
-	gpumap_detach(self->map);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	gpumap_detach(((struct core_map *)self)->map);
 }
 
-/* A subclass has a dictionary; there is nothing to visit here but the type. */
-static int map_traverse(PyObject *object, visitproc visit, void *arg)
+static void map_dealloc(PyObject *self)
 {
-	Py_VISIT(Py_TYPE(object));
-	return 0;
+	core_dealloc(self, map_end_all);
 }
 
 static PyObject *map_closed(PyObject *object, void *unused)
@@ -115,33 +123,11 @@ static PyObject *map_closed(PyObject *object, void *unused)
 
 /* ---- health and changes ------------------------------------------------- */
 
-static const struct core_field health_fields[] = {
-	CORE_FIELD(gpumap_health, CORE_U32, state),
-	CORE_FIELD(gpumap_health, CORE_U32, stale),
-	CORE_FIELD(gpumap_health, CORE_U64, age_ns),
-	CORE_FIELD(gpumap_health, CORE_U64, epoch),
-	CORE_FIELD(gpumap_health, CORE_U64, tick),
-	CORE_FIELD(gpumap_health, CORE_U32, generation),
-	CORE_FIELD(gpumap_health, CORE_U32, agent_pid),
-	CORE_FIELD(gpumap_health, CORE_U64, bytes),
-	CORE_FIELD(gpumap_health, CORE_U32, agent_version),
-	CORE_FIELD(gpumap_health, CORE_U32, layout_minor),
-};
+CORE_STRUCT(health_fields, gpumap_health, state, stale, age_ns, epoch, tick,
+	    generation, agent_pid, bytes, agent_version, layout_minor);
 
-static PyObject *map_health(PyObject *object, PyObject *unused)
-{
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_health health = { .size = sizeof(health) };
-	const struct gpumap *map = core_map_use(self);
-	int ret;
-
-	(void)unused;
-	if (map == NULL)
-		return NULL;
-	ret = gpumap_health(map, &health);
-	return map_read(self, "gpumap_health", ret,
-			ret < 0 ? NULL : CORE_READ(health_fields, &health));
-}
+CORE_CALL(map_health, map, reads, "", "S", gpumap_health, (map, out->facts),
+	  .facts = &health_fields);
 
 static PyObject *map_generation(PyObject *object, void *unused)
 {
@@ -157,251 +143,60 @@ static PyObject *map_generation(PyObject *object, void *unused)
 	return PyLong_FromUnsignedLong(generation);
 }
 
-/* Wait for a change of the generation, or for READY rows where @seen is NULL;
- * now and then look for a signal.  Returns false where there was one, or there
- * is no map; else the map is in use, and *ret_result is the library's. */
-static bool wait_in_slices(struct core_map *self, const unsigned int *seen,
-			   PyObject *seconds, struct gpumap **ret_map,
-			   int *ret_result)
+/* While no agent answers, the next slice looks for one. */
+static bool wait_again(int ret)
 {
-	uint64_t deadline_ns;
-
-	if (!core_deadline(seconds, &deadline_ns))
-		return false;
-	for (;;) {
-		uint64_t slice_ns = core_slice(deadline_ns);
-		struct gpumap *map = core_map_use(self);
-		int ret;
-
-		if (map == NULL)
-			return false;
-		CORE_UNLOCK();
-		ret = seen != NULL ? gpumap_wait_change(map, *seen, slice_ns)
-				   : gpumap_wait_ready(map, slice_ns);
-		CORE_LOCK();
-		/* While no agent answers, the next slice looks for one. */
-		if ((ret != -ETIME && ret != -ECONNREFUSED &&
-		     ret != -ECONNRESET && ret != -ESHUTDOWN) ||
-		    slice_ns == deadline_ns) {
-			*ret_map = map;
-			*ret_result = ret;
-			return true;
-		}
-		core_map_unuse(self);
-		if (PyErr_CheckSignals() != 0)
-			return false;
-	}
+	return ret == -ETIME || ret == -ECONNREFUSED || ret == -ECONNRESET ||
+	       ret == -ESHUTDOWN;
 }
 
-static PyObject *map_wait_ready(PyObject *object, PyObject *args)
-{
-	struct core_map *self = (struct core_map *)object;
-	PyObject *seconds = Py_None;
-	struct gpumap *map;
-	int ret;
+CORE_CALL(map_wait_ready, map, asks, "|W", "i", gpumap_wait_ready,
+	  (map, in[0].deadline_ns), .again = wait_again);
 
-	if (!PyArg_ParseTuple(args, "|O", &seconds) ||
-	    !wait_in_slices(self, NULL, seconds, &map, &ret))
-		return NULL;
-	return core_map_result(self, "gpumap_wait_ready", ret);
+/* (seen, seconds) -> the generation */
+static int wait_change(struct gpumap *map, const union core_value *in,
+		       uint64_t *ret_generation)
+{
+	int ret = gpumap_wait_change(map, in[0].u32, in[1].deadline_ns);
+
+	*ret_generation = gpumap_generation(map);
+	return ret;
 }
 
-static PyObject *map_wait_change(PyObject *object, PyObject *args)
-{
-	struct core_map *self = (struct core_map *)object;
-	unsigned int seen;
-	PyObject *seconds = Py_None;
-	struct gpumap *map;
-	int ret;
+CORE_METHOD(map_wait_change, map, asks, "I|W", "K", "gpumap_wait_change",
+	    wait_change(map, in, out->numbers), .again = wait_again);
 
-	if (!PyArg_ParseTuple(args, "I|O", &seen, &seconds) ||
-	    !wait_in_slices(self, &seen, seconds, &map, &ret))
-		return NULL;
-	if (ret >= 0) {
-		uint32_t now = gpumap_generation(map);
+CORE_CALL(map_fileno, map, asks, "", "i", gpumap_change_fd, (map));
 
-		core_map_unuse(self);
-		return PyLong_FromUnsignedLong(now);
-	}
-	return core_map_result(self, "gpumap_wait_change", ret);
-}
-
-static PyObject *map_fileno(PyObject *object, PyObject *unused)
-{
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap *map = core_map_use(self);
-
-	(void)unused;
-	if (map == NULL)
-		return NULL;
-	return core_map_result(self, "gpumap_change_fd", gpumap_change_fd(map));
-}
-
-static PyObject *map_arm(PyObject *object, PyObject *args)
-{
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap *map;
-	unsigned int seen;
-	int ret;
-
-	if (!PyArg_ParseTuple(args, "I", &seen))
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_change_arm(map, seen);
-	CORE_LOCK();
-	return core_map_result(self, "gpumap_change_arm", ret);
-}
+CORE_CALL(map_arm, map, asks, "I", "i", gpumap_change_arm, (map, in[0].u32));
 
 /* ---- devices ------------------------------------------------------------ */
 
-static const struct core_field device_fields[] = {
-	CORE_FIELD(gpumap_device, CORE_U32, row),
-	CORE_FIELD(gpumap_device, CORE_U32, generation),
-	CORE_FIELD(gpumap_device, CORE_U32, kind),
-	CORE_FIELD(gpumap_device, CORE_U32, known),
-	CORE_FIELD(gpumap_device, CORE_U32, flags),
-	CORE_FIELD(gpumap_device, CORE_I32, numa_node),
-	CORE_FIELD(gpumap_device, CORE_BYTES, uuid),
-	CORE_FIELD(gpumap_device, CORE_CHARS, name),
-	CORE_FIELD(gpumap_device, CORE_CHARS, cpus),
-	CORE_FIELD(gpumap_device, CORE_U32, pci_domain),
-	CORE_FIELD(gpumap_device, CORE_U32, pci_bus),
-	CORE_FIELD(gpumap_device, CORE_I32, nvml_index),
-	CORE_FIELD(gpumap_device, CORE_I32, minor_number),
-	CORE_FIELD(gpumap_device, CORE_I32, ordinal_pci),
-	CORE_FIELD(gpumap_device, CORE_I32, ordinal_fastest),
-	CORE_FIELD(gpumap_device, CORE_I32, mig_gi),
-	CORE_FIELD(gpumap_device, CORE_I32, mig_ci),
-	CORE_FIELD(gpumap_device, CORE_CHARS, mig_profile),
-	CORE_FIELD(gpumap_device, CORE_U32, cc_major),
-	CORE_FIELD(gpumap_device, CORE_U32, cc_minor),
-	CORE_FIELD(gpumap_device, CORE_U32, units),
-	CORE_FIELD(gpumap_device, CORE_U32, threads_per_unit),
-	CORE_FIELD(gpumap_device, CORE_U32, shared_bytes),
-	CORE_FIELD(gpumap_device, CORE_U32, l2_bytes),
-	CORE_FIELD(gpumap_device, CORE_U64, total_bytes),
-	CORE_FIELD(gpumap_device, CORE_U32, driver_version),
-	CORE_FIELD(gpumap_device, CORE_U32, cuda_version),
-	CORE_FIELD(gpumap_device, CORE_U32, state),
-	CORE_FIELD(gpumap_device, CORE_I32, error),
-	CORE_FIELD(gpumap_device, CORE_CHARS, reason),
-	CORE_FIELD(gpumap_device, CORE_U64, since_ns),
-	CORE_FIELD(gpumap_device, CORE_U64, free_bytes),
-	CORE_FIELD(gpumap_device, CORE_U64, reserved_bytes),
-	CORE_FIELD(gpumap_device, CORE_U64, budget_bytes),
-	CORE_FIELD(gpumap_device, CORE_F64, score),
-	CORE_FIELD(gpumap_device, CORE_U32, utilisation),
-	CORE_FIELD(gpumap_device, CORE_I32, temperature),
-	CORE_FIELD(gpumap_device, CORE_U32, power),
-	CORE_FIELD(gpumap_device, CORE_U32, worker_pid),
-	CORE_FIELD(gpumap_device, CORE_U32, restarts),
-	CORE_FIELD(gpumap_device, CORE_U32, recovery),
-	CORE_FIELD(gpumap_device, CORE_U32, last_xid),
-	CORE_FIELD(gpumap_device, CORE_U64, xids),
-	CORE_FIELD(gpumap_device, CORE_U64, used_by_holders),
-	CORE_FIELD(gpumap_device, CORE_U32, figures),
-};
+CORE_STRUCT(device_fields, gpumap_device, row, generation, kind, known, flags,
+	    numa_node, uuid, name, cpus, pci_domain, pci_bus, nvml_index,
+	    minor_number, ordinal_pci, ordinal_fastest, mig_gi, mig_ci,
+	    mig_profile, cc_major, cc_minor, units, threads_per_unit,
+	    shared_bytes, l2_bytes, total_bytes, driver_version, cuda_version,
+	    state, error, reason, since_ns, free_bytes, reserved_bytes,
+	    budget_bytes, score, utilisation, temperature, power, worker_pid,
+	    restarts, recovery, last_xid, xids, used_by_holders, figures);
 
-static PyObject *map_device_count(PyObject *object, PyObject *unused)
-{
-	struct core_map *self = (struct core_map *)object;
-	const struct gpumap *map = core_map_use(self);
-	uint32_t n;
+CORE_METHOD(map_device_count, map, reads, "", "i", "gpumap_device_count",
+	    (int)gpumap_device_count(map));
 
-	(void)unused;
-	if (map == NULL)
-		return NULL;
-	n = gpumap_device_count(map);
-	core_map_unuse(self);
-	return PyLong_FromUnsignedLong(n);
-}
+CORE_CALL(map_device_read, map, reads, "R", "S", gpumap_device_read,
+	  (map, in[0].u32, out->facts), .facts = &device_fields);
 
-static PyObject *map_device_read(PyObject *object, PyObject *arg)
-{
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_device device = { .size = sizeof(device) };
-	unsigned long row = PyLong_AsUnsignedLong(arg);
-	const struct gpumap *map;
-	int ret;
+CORE_STRUCT(path_fields, gpumap_device_path, to, from, nvlinks, peer);
 
-	if (row == (unsigned long)-1 && PyErr_Occurred())
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	ret = row > UINT32_MAX
-		      ? -ENODEV
-		      : gpumap_device_read(map, (uint32_t)row, &device);
-	return map_read(self, "gpumap_device_read", ret,
-			ret < 0 ? NULL : CORE_READ(device_fields, &device));
-}
+CORE_CALL(map_device_path_read, map, reads, "RR", "S", gpumap_device_path_read,
+	  (map, in[0].u32, in[1].u32, out->facts), .facts = &path_fields);
 
-static const struct core_field path_fields[] = {
-	CORE_FIELD(gpumap_device_path, CORE_U32, to),
-	CORE_FIELD(gpumap_device_path, CORE_U32, from),
-	CORE_FIELD(gpumap_device_path, CORE_U32, nvlinks),
-	CORE_FIELD(gpumap_device_path, CORE_U32, peer),
-};
+CORE_STRUCT(jobs_fields, gpumap_device_jobs, row, generation, ended, failed, ns,
+	    times, loaded_bytes);
 
-/* (to, from) */
-static PyObject *map_device_path_read(PyObject *object, PyObject *args)
-{
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_device_path path = { .size = sizeof(path) };
-	unsigned long to, from;
-	const struct gpumap *map;
-	PyObject *rows[2];
-	int ret = -ENODEV;
-
-	if (!PyArg_ParseTuple(args, "O!O!", &PyLong_Type, &rows[0],
-			      &PyLong_Type, &rows[1]))
-		return NULL;
-	to = PyLong_AsUnsignedLong(rows[0]);
-	from = PyLong_AsUnsignedLong(rows[1]);
-	if (PyErr_Occurred())
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	if (to <= UINT32_MAX && from <= UINT32_MAX)
-		ret = gpumap_device_path_read(map, (uint32_t)to, (uint32_t)from,
-					      &path);
-	return map_read(self, "gpumap_device_path_read", ret,
-			ret < 0 ? NULL : CORE_READ(path_fields, &path));
-}
-
-static const struct core_field jobs_fields[] = {
-	CORE_FIELD(gpumap_device_jobs, CORE_U32, row),
-	CORE_FIELD(gpumap_device_jobs, CORE_U32, generation),
-	CORE_FIELD(gpumap_device_jobs, CORE_U64, ended),
-	CORE_FIELD(gpumap_device_jobs, CORE_U64, failed),
-	CORE_FIELD(gpumap_device_jobs, CORE_U64, ns),
-	CORE_FIELD(gpumap_device_jobs, CORE_U64S, times),
-	CORE_FIELD(gpumap_device_jobs, CORE_U64, loaded_bytes),
-};
-
-static PyObject *map_device_jobs_read(PyObject *object, PyObject *arg)
-{
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_device_jobs jobs = { .size = sizeof(jobs) };
-	unsigned long row = PyLong_AsUnsignedLong(arg);
-	const struct gpumap *map;
-	int ret;
-
-	if (row == (unsigned long)-1 && PyErr_Occurred())
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	ret = row > UINT32_MAX
-		      ? -ENODEV
-		      : gpumap_device_jobs_read(map, (uint32_t)row, &jobs);
-	return map_read(self, "gpumap_device_jobs_read", ret,
-			ret < 0 ? NULL : CORE_READ(jobs_fields, &jobs));
-}
+CORE_CALL(map_device_jobs_read, map, reads, "R", "S", gpumap_device_jobs_read,
+	  (map, in[0].u32, out->facts), .facts = &jobs_fields);
 
 static PyObject *map_device_find(PyObject *object, PyObject *args)
 {
@@ -419,8 +214,9 @@ static PyObject *map_device_find(PyObject *object, PyObject *args)
 	if (map == NULL)
 		return NULL;
 	ret = gpumap_device_find(map, uuid);
-	return map_read(self, "gpumap_device_find", ret,
-			ret < 0 ? NULL : PyLong_FromLong(ret));
+	core_map_unuse(self);
+	return ret < 0 ? core_fail_bare("gpumap_device_find", ret)
+		       : PyLong_FromLong(ret);
 }
 
 static PyObject *map_device_visible(PyObject *object, PyObject *args)
@@ -450,40 +246,23 @@ static PyObject *map_device_visible(PyObject *object, PyObject *args)
 	return made;
 }
 
-static const struct core_field choice_fields[] = {
-	CORE_FIELD(gpumap_choice, CORE_TEXT, prefer),
-	CORE_FIELD(gpumap_choice, CORE_TEXT, compute_capability),
-	CORE_FIELD(gpumap_choice, CORE_TEXT, cuda_version),
-	CORE_FIELD(gpumap_choice, CORE_U64, total_bytes),
-	CORE_FIELD(gpumap_choice, CORE_U64, free_bytes),
-	CORE_LIST(gpumap_choice, CORE_U32_LIST, rows, n_rows),
-	CORE_FIELD(gpumap_choice, CORE_U32, by),
-};
+CORE_STRUCT_LISTS(choice_fields, gpumap_choice,
+		  (CORE_LIST(gpumap_choice, rows, n_rows)), prefer,
+		  compute_capability, cuda_version, total_bytes, free_bytes,
+		  by);
 
-static PyObject *map_device_choose(PyObject *object, PyObject *dict)
+static int choose(struct gpumap *map, const struct gpumap_choice *choice,
+		  struct core_out *out)
 {
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_choice choice = { .size = sizeof(choice) };
-	uint32_t rows[GPUMAP_ROWS_MAX];
-	PyObject *keep = PyList_New(0), *made = NULL;
-	struct gpumap *map;
-	int ret;
+	int ret = gpumap_device_choose(map, choice, out->rows[0],
+				       GPUMAP_ROWS_MAX);
 
-	if (keep == NULL || CORE_WRITE(choice_fields, &choice, dict, keep) ||
-	    (map = core_map_use(self)) == NULL)
-		goto out;
-	ret = gpumap_device_choose(map, &choice, rows, GPUMAP_ROWS_MAX);
-	if (ret < 0) {
-		made = core_map_result(self, "gpumap_device_choose", ret);
-		goto out;
-	}
-	core_map_unuse(self);
-	made = core_u32_tuple(rows, ret > GPUMAP_ROWS_MAX ? GPUMAP_ROWS_MAX
-							  : (size_t)ret);
-out:
-	Py_XDECREF(keep);
-	return made;
+	out->n_rows = ret > GPUMAP_ROWS_MAX ? GPUMAP_ROWS_MAX : (uint32_t)ret;
+	return ret;
 }
+
+CORE_METHOD(map_device_choose, map, asks, "S", "T", "gpumap_device_choose",
+	    choose(map, in[0].request, out), .request = &choice_fields);
 
 /* ---- what the map lists ------------------------------------------------- */
 
@@ -496,15 +275,12 @@ static PyObject *map_names(struct core_map *self,
 	char name[GPUMAP_NAME_MAX + 1];
 	uint32_t cursor = 0;
 
-	while (list != NULL && next(map, &cursor, name) == 1) {
-		PyObject *text = PyUnicode_DecodeUTF8(
-			name, (Py_ssize_t)strnlen(name, sizeof(name)),
-			"surrogateescape");
-
-		if (text == NULL || PyList_Append(list, text) != 0)
-			Py_CLEAR(list);
-		Py_XDECREF(text);
-	}
+	while (list != NULL && next(map, &cursor, name) == 1)
+		core_append(&list,
+			    PyUnicode_DecodeUTF8(
+				    name,
+				    (Py_ssize_t)strnlen(name, sizeof(name)),
+				    "surrogateescape"));
 	if (map != NULL)
 		core_map_unuse(self);
 	return list;
@@ -528,34 +304,13 @@ static PyObject *map_mask_names(PyObject *object, PyObject *unused)
 	return map_names((struct core_map *)object, gpumap_mask_next);
 }
 
-static const struct core_field layers_fields[] = {
-	CORE_FIELD(gpumap_layers, CORE_CHARS, name),
-	CORE_FIELD(gpumap_layers, CORE_U64, version),
-	CORE_FIELD(gpumap_layers, CORE_U64, published_ns),
-	CORE_FIELD(gpumap_layers, CORE_U32, owner_uid),
-	CORE_FIELD(gpumap_layers, CORE_U32, setting),
-	CORE_FIELD(gpumap_layers, CORE_U32, n_layers),
-	CORE_FIELD(gpumap_layers, CORE_U32, n_rows),
-	CORE_FIELD(gpumap_layers, CORE_U32, base_row),
-	CORE_FIELD(gpumap_layers, CORE_U32, dtype),
-	CORE_FIELD(gpumap_layers, CORE_U64, layer_bytes),
-	CORE_FIELD(gpumap_layers, CORE_U64, other_bytes),
-	CORE_FIELD(gpumap_layers, CORE_CHARS, spec),
-	CORE_FIELD(gpumap_layers, CORE_U32, flags),
-	CORE_FIELD(gpumap_layers, CORE_U32, strategy),
-	CORE_FIELD(gpumap_layers, CORE_U32, compute_dtype),
-	CORE_FIELD(gpumap_layers, CORE_U32, max_batch_size),
-	CORE_FIELD(gpumap_layers, CORE_U64, max_seq_len),
-};
+CORE_STRUCT(layers_fields, gpumap_layers, name, version, published_ns,
+	    owner_uid, setting, n_layers, n_rows, base_row, dtype, layer_bytes,
+	    other_bytes, spec, flags, strategy, compute_dtype, max_batch_size,
+	    max_seq_len);
 
-static const struct core_field charge_fields[] = {
-	CORE_FIELD(gpumap_charge, CORE_U32, row),
-	CORE_FIELD(gpumap_charge, CORE_U32, n_layers),
-	CORE_FIELD(gpumap_charge, CORE_U64, weight_bytes),
-	CORE_FIELD(gpumap_charge, CORE_U64, kv_bytes),
-	CORE_FIELD(gpumap_charge, CORE_U64, activation_bytes),
-	CORE_FIELD(gpumap_charge, CORE_U64, reserve_bytes),
-};
+CORE_STRUCT(charge_fields, gpumap_charge, row, n_layers, weight_bytes, kv_bytes,
+	    activation_bytes, reserve_bytes);
 
 /* One publication, with room that is made anew while maps grow. */
 static int map_layers_one(const struct gpumap *map, const char *name,
@@ -619,28 +374,17 @@ static PyObject *map_layers_read(PyObject *object, PyObject *arg)
 			       ? NULL
 			       : core_fail_bare("gpumap_layers_read", ret);
 	}
-	facts = CORE_READ(layers_fields, &layers);
+	facts = core_read(&layers_fields, &layers);
 	list = PyList_New(0);
 	for (uint32_t i = 0;
-	     list != NULL && i < layers.n_rows && i < GPUMAP_ROWS_MAX; i++) {
-		PyObject *charge = CORE_READ(charge_fields, &charges[i]);
-
-		if (charge == NULL || PyList_Append(list, charge) != 0)
-			Py_CLEAR(list);
-		Py_XDECREF(charge);
-	}
+	     list != NULL && i < layers.n_rows && i < GPUMAP_ROWS_MAX; i++)
+		core_append(&list, core_read(&charge_fields, &charges[i]));
 	free(charges);
 	return Py_BuildValue("NNNN", facts, rows, bytes, list);
 }
 
-static const struct core_field holder_fields[] = {
-	CORE_FIELD(gpumap_holder, CORE_CHARS, name),
-	CORE_FIELD(gpumap_holder, CORE_U64, version),
-	CORE_FIELD(gpumap_holder, CORE_U64, since_ns),
-	CORE_FIELD(gpumap_holder, CORE_U32, uid),
-	CORE_FIELD(gpumap_holder, CORE_U32, pid),
-	CORE_FIELD(gpumap_holder, CORE_U64, start_ns),
-};
+CORE_STRUCT(holder_fields, gpumap_holder, name, version, since_ns, uid, pid,
+	    start_ns);
 
 static PyObject *map_holders(PyObject *object, PyObject *unused)
 {
@@ -651,13 +395,8 @@ static PyObject *map_holders(PyObject *object, PyObject *unused)
 	uint32_t cursor = 0;
 
 	(void)unused;
-	while (list != NULL && gpumap_holder_next(map, &cursor, &holder) == 1) {
-		PyObject *one = CORE_READ(holder_fields, &holder);
-
-		if (one == NULL || PyList_Append(list, one) != 0)
-			Py_CLEAR(list);
-		Py_XDECREF(one);
-	}
+	while (list != NULL && gpumap_holder_next(map, &cursor, &holder) == 1)
+		core_append(&list, core_read(&holder_fields, &holder));
 	if (map != NULL)
 		core_map_unuse(self);
 	return list;
@@ -665,48 +404,39 @@ static PyObject *map_holders(PyObject *object, PyObject *unused)
 
 /* ---- worth -------------------------------------------------------------- */
 
-static PyObject *map_worth(PyObject *object, PyObject *args)
+/* (row, work, size) */
+static int worth(const struct gpumap *map, const union core_value *in)
 {
-	struct core_map *self = (struct core_map *)object;
 	struct gpumap_policy_view view;
-	unsigned int row, work;
-	unsigned long long size;
-	const struct gpumap *map;
-	int ret;
+	int ret = gpumap_policy_view(map, in[0].u32, &view);
 
-	if (!PyArg_ParseTuple(args, "IIK", &row, &work, &size))
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	ret = gpumap_policy_view(map, row, &view);
-	return map_read(
-		self, "gpumap_policy_view", ret,
-		ret < 0 ? NULL
-			: PyBool_FromLong(gpumap_worth(&view, work, size)));
+	return ret < 0 ? ret : gpumap_worth(&view, in[1].u32, in[2].u64);
 }
+
+CORE_METHOD(map_worth, map, reads, "IIK", "b", "gpumap_policy_view",
+	    worth(map, in));
 
 static PyMethodDef map_methods[] = {
 	{ "close", map_close, METH_NOARGS,
 	  "close($self, /)\n--\n\n"
 	  "End this handle.  Objects made from it still work." },
-	{ "fileno", map_fileno, METH_NOARGS,
+	{ "fileno", map_fileno, METH_VARARGS,
 	  "fileno($self, /)\n--\n\n"
 	  "A descriptor that becomes readable after a change of the map.\n\n"
 	  "Call arm() before each sleep on it, and do not read from it." },
 	{ "arm", map_arm, METH_VARARGS,
 	  "Have the descriptor made readable by the next change.\n\n"
 	  "0: sleep now; 1: the generation differs from seen already." },
-	{ "_health", map_health, METH_NOARGS, NULL },
+	{ "_health", map_health, METH_VARARGS, NULL },
 	{ "_wait_change", map_wait_change, METH_VARARGS, NULL },
 	{ "_wait_ready", map_wait_ready, METH_VARARGS, NULL },
-	{ "_device_count", map_device_count, METH_NOARGS, NULL },
-	{ "_device_read", map_device_read, METH_O, NULL },
+	{ "_device_count", map_device_count, METH_VARARGS, NULL },
+	{ "_device_read", map_device_read, METH_VARARGS, NULL },
 	{ "_device_path_read", map_device_path_read, METH_VARARGS, NULL },
-	{ "_device_jobs_read", map_device_jobs_read, METH_O, NULL },
+	{ "_device_jobs_read", map_device_jobs_read, METH_VARARGS, NULL },
 	{ "_device_find", map_device_find, METH_VARARGS, NULL },
 	{ "_device_visible", map_device_visible, METH_VARARGS, NULL },
-	{ "_device_choose", map_device_choose, METH_O, NULL },
+	{ "_device_choose", map_device_choose, METH_VARARGS, NULL },
 	{ "_layers_names", map_layers_names, METH_NOARGS, NULL },
 	{ "_mesh_names", map_mesh_names, METH_NOARGS, NULL },
 	{ "_mask_names", map_mask_names, METH_NOARGS, NULL },
@@ -723,44 +453,18 @@ static PyGetSetDef map_getset[] = {
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 
-int core_add_map(PyObject *module)
-{
-	static PyMethodDef all[96];
-	static PyType_Slot slots[] = {
-		{ Py_tp_new, map_new },
-		{ Py_tp_dealloc, map_dealloc },
-		{ Py_tp_traverse, map_traverse },
-		{ Py_tp_methods, all },
-		{ Py_tp_getset, map_getset },
-		{ Py_tp_doc, "One process's view of one agent." },
-		{ 0, NULL },
-	};
-	static PyType_Spec spec = {
-		.name = "gpumap._core.Map",
-		.basicsize = sizeof(struct core_map),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-			 Py_TPFLAGS_HAVE_GC,
-		.slots = slots,
-	};
-	PyMethodDef *const tables[] = { map_methods, core_map_request_methods,
+const struct core_type core_map_spec = {
+	.name = "gpumap._core.Map",
+	.doc = "One process's view of one agent.",
+	.ret_type = &core_map_type,
+	.bytes = sizeof(struct core_map),
+	.new = map_new,
+	.dealloc = map_dealloc,
+	.traverse = core_traverse,
+	.methods =
+		(PyMethodDef *const[]){ map_methods, core_map_request_methods,
 					core_map_mesh_methods,
 					core_map_list_methods,
-					core_map_cluster_methods };
-	uint64_t ends[GPUMAP_JOB_TIMES];
-	PyObject *times;
-	size_t n = 0;
-	int ret;
-
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		for (const PyMethodDef *m = tables[i]; m->ml_name != NULL; m++)
-			all[n++] = *m;
-	core_map_type = core_add_type(module, &spec, "Map");
-	if (core_map_type == NULL)
-		return -1;
-	for (uint32_t i = 0; i < GPUMAP_JOB_TIMES; i++)
-		ends[i] = gpumap_job_time_end(i);
-	times = core_u64_tuple(ends, GPUMAP_JOB_TIMES);
-	ret = PyModule_AddObjectRef(module, "JOB_TIME_ENDS", times);
-	Py_XDECREF(times);
-	return ret;
-}
+					core_map_cluster_methods, NULL },
+	.getset = map_getset,
+};

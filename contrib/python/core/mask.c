@@ -24,48 +24,17 @@ struct mask_replica {
 
 static PyTypeObject *mask_replica_type;
 
-static const struct core_field info_fields[] = {
-	CORE_FIELD(gpumap_mask_info, CORE_CHARS, name),
-	CORE_FIELD(gpumap_mask_info, CORE_U64, version),
-	CORE_FIELD(gpumap_mask_info, CORE_U64, published_ns),
-	CORE_FIELD(gpumap_mask_info, CORE_U32, owner_uid),
-	CORE_FIELD(gpumap_mask_info, CORE_U32, kind),
-	CORE_FIELD(gpumap_mask_info, CORE_U32, form),
-	CORE_FIELD(gpumap_mask_info, CORE_U32, dtype),
-	CORE_FIELD(gpumap_mask_info, CORE_U32, rank),
-	CORE_FIELD(gpumap_mask_info, CORE_U32, n_rows),
-	CORE_FIELD(gpumap_mask_info, CORE_U64S, shape),
-	CORE_FIELD(gpumap_mask_info, CORE_U64S, strides),
-	CORE_FIELD(gpumap_mask_info, CORE_U64, bytes),
-	CORE_FIELD(gpumap_mask_info, CORE_U64, hash),
-	CORE_FIELD(gpumap_mask_info, CORE_U64, tgt_len),
-	CORE_FIELD(gpumap_mask_info, CORE_U64, past_kv_len),
-	CORE_FIELD(gpumap_mask_info, CORE_U64, sliding_window),
-	CORE_FIELD(gpumap_mask_info, CORE_U64, chunk_size),
-	CORE_FIELD(gpumap_mask_info, CORE_CHARS, map),
-};
+CORE_STRUCT(info_fields, gpumap_mask_info, name, version, published_ns,
+	    owner_uid, kind, form, dtype, rank, n_rows, shape, strides, bytes,
+	    hash, tgt_len, past_kv_len, sliding_window, chunk_size, map);
 
-static const struct core_field request_fields[] = {
-	CORE_FIELD(gpumap_mask_request, CORE_TEXT, name),
-	CORE_FIELD(gpumap_mask_request, CORE_U32, kind),
-	CORE_FIELD(gpumap_mask_request, CORE_U32, form),
-	CORE_FIELD(gpumap_mask_request, CORE_U32, dtype),
-	CORE_FIELD(gpumap_mask_request, CORE_U64, tgt_len),
-	CORE_FIELD(gpumap_mask_request, CORE_U64, past_kv_len),
-	CORE_FIELD(gpumap_mask_request, CORE_U64, sliding_window),
-	CORE_FIELD(gpumap_mask_request, CORE_U64, chunk_size),
-	CORE_FIELD(gpumap_mask_request, CORE_U32, rank),
-	CORE_FIELD(gpumap_mask_request, CORE_U64S, shape),
-	CORE_FIELD(gpumap_mask_request, CORE_TEXT, map),
-	CORE_LIST(gpumap_mask_request, CORE_U32_LIST, rows, n_rows),
-};
+CORE_STRUCT_LISTS(request_fields, gpumap_mask_request,
+		  (CORE_LIST(gpumap_mask_request, rows, n_rows)), name, kind,
+		  form, dtype, tgt_len, past_kv_len, sliding_window, chunk_size,
+		  rank, shape, map);
 
-static const struct core_field result_fields[] = {
-	CORE_FIELD(gpumap_mask_result, CORE_U64, version),
-	CORE_FIELD(gpumap_mask_result, CORE_U64, bytes),
-	CORE_FIELD(gpumap_mask_result, CORE_U32, n_copies),
-	CORE_FIELD(gpumap_mask_result, CORE_U32, n_shared),
-};
+CORE_STRUCT(result_fields, gpumap_mask_result, version, bytes, n_copies,
+	    n_shared);
 
 /* The bytes that a loaded mask's shape and type say, or more than any. */
 static uint64_t mask_bytes(const struct gpumap_mask_request *request)
@@ -81,7 +50,7 @@ static uint64_t mask_bytes(const struct gpumap_mask_request *request)
 }
 
 /* publish_mask(map, request, data or None) */
-static PyObject *mask_publish(PyObject *module, PyObject *args)
+PyObject *core_mask_publish(PyObject *module, PyObject *args)
 {
 	struct gpumap_mask_request request = { .size = sizeof(request) };
 	struct gpumap_mask_result result = { .size = sizeof(result) };
@@ -95,7 +64,7 @@ static PyObject *mask_publish(PyObject *module, PyObject *args)
 	if (keep == NULL ||
 	    !PyArg_ParseTuple(args, "O!O!O", core_map_type, &self, &PyDict_Type,
 			      &dict, &data) ||
-	    CORE_WRITE(request_fields, &request, dict, keep) != 0)
+	    core_write(&request_fields, &request, dict, keep) != 0)
 		goto out;
 	if (data != Py_None) {
 		if (PyObject_GetBuffer(data, &view, PyBUF_C_CONTIGUOUS) != 0)
@@ -118,7 +87,7 @@ static PyObject *mask_publish(PyObject *module, PyObject *args)
 		goto out;
 	}
 	core_map_unuse(self);
-	made = CORE_READ(result_fields, &result);
+	made = core_read(&result_fields, &result);
 out:
 	PyBuffer_Release(&view);
 	Py_XDECREF(keep);
@@ -126,7 +95,7 @@ out:
 }
 
 /* mask_info(map, name) -> (facts, rows) */
-static PyObject *mask_info(PyObject *module, PyObject *args)
+PyObject *core_mask_info(PyObject *module, PyObject *args)
 {
 	struct gpumap_mask_info info = { .size = sizeof(info) };
 	uint32_t rows[GPUMAP_ROWS_MAX];
@@ -145,7 +114,7 @@ static PyObject *mask_info(PyObject *module, PyObject *args)
 	core_map_unuse(self);
 	if (ret < 0)
 		return core_fail_bare("gpumap_mask_read", ret);
-	return Py_BuildValue("NN", CORE_READ(info_fields, &info),
+	return Py_BuildValue("NN", core_read(&info_fields, &info),
 			     core_u32_tuple(rows, info.n_rows));
 }
 
@@ -185,32 +154,19 @@ static PyObject *mask_new(PyTypeObject *type, PyObject *args, PyObject *named)
 	return (PyObject *)self;
 }
 
-static void mask_end(struct core_mask *self)
+static void mask_end(PyObject *object)
 {
+	struct core_mask *self = (struct core_mask *)object;
+
 	if (self->mask == NULL)
 		return;
 	gpumap_mask_close(self->map->map, self->mask);
-	self->mask = NULL;
 	core_map_unuse(self->map);
 }
 
-static void mask_dealloc(PyObject *object)
+static void mask_dealloc(PyObject *self)
 {
-	struct core_mask *self = (struct core_mask *)object;
-	PyTypeObject *type = Py_TYPE(object);
-
-	PyObject_GC_UnTrack(object);
-	mask_end(self);
-	Py_XDECREF((PyObject *)self->map);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
-}
-
-static int mask_traverse(PyObject *object, visitproc visit, void *arg)
-{
-	Py_VISIT(Py_TYPE(object));
-	Py_VISIT((PyObject *)((struct core_mask *)object)->map);
-	return 0;
+	core_dealloc_owned(self, mask_end);
 }
 
 /* The replica of a row in the publication of this moment. */
@@ -305,13 +261,14 @@ static int mask_replica_getbuffer(PyObject *object, Py_buffer *view, int flags)
 				 (Py_ssize_t)self->bytes, 1, flags);
 }
 
-static void mask_replica_dealloc(PyObject *object)
+static void mask_replica_end(PyObject *self)
 {
-	PyTypeObject *type = Py_TYPE(object);
+	Py_XDECREF((PyObject *)((struct mask_replica *)self)->mask);
+}
 
-	Py_XDECREF((PyObject *)((struct mask_replica *)object)->mask);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+static void mask_replica_dealloc(PyObject *self)
+{
+	core_dealloc(self, mask_replica_end);
 }
 
 static PyMethodDef mask_methods[] = {
@@ -320,45 +277,20 @@ static PyMethodDef mask_methods[] = {
 	{ NULL, NULL, 0, NULL },
 };
 
-static PyMethodDef mask_functions[] = {
-	{ "_mask_publish", mask_publish, METH_VARARGS, NULL },
-	{ "_mask_info", mask_info, METH_VARARGS, NULL },
-	{ NULL, NULL, 0, NULL },
+const struct core_type core_mask_spec = {
+	.name = "gpumap._core.Mask",
+	.doc = "A published mask.",
+	.bytes = sizeof(struct core_mask),
+	.new = mask_new,
+	.dealloc = mask_dealloc,
+	.traverse = core_traverse_owned,
+	.methods = (PyMethodDef *const[]){ mask_methods, NULL },
 };
 
-int core_add_mask(PyObject *module)
-{
-	static PyType_Slot slots[] = {
-		{ Py_tp_new, mask_new },
-		{ Py_tp_dealloc, mask_dealloc },
-		{ Py_tp_traverse, mask_traverse },
-		{ Py_tp_methods, mask_methods },
-		{ Py_tp_doc, "A published mask." },
-		{ 0, NULL },
-	};
-	static PyType_Spec spec = {
-		.name = "gpumap._core.Mask",
-		.basicsize = sizeof(struct core_mask),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-			 Py_TPFLAGS_HAVE_GC,
-		.slots = slots,
-	};
-	static PyType_Slot replica_slots[] = {
-		{ Py_tp_dealloc, mask_replica_dealloc },
-		{ Py_bf_getbuffer, mask_replica_getbuffer },
-		{ 0, NULL },
-	};
-	static PyType_Spec replica_spec = {
-		.name = "gpumap._core.Replica",
-		.basicsize = sizeof(struct mask_replica),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-		.slots = replica_slots,
-	};
-	PyTypeObject *type = core_add_type(module, &spec, "Mask");
-
-	Py_XDECREF((PyObject *)type); /* the module has it */
-	mask_replica_type = core_add_type(module, &replica_spec, "Replica");
-	return type == NULL || mask_replica_type == NULL
-		       ? -1
-		       : PyModule_AddFunctions(module, mask_functions);
-}
+const struct core_type core_replica_spec = {
+	.name = "gpumap._core.Replica",
+	.ret_type = &mask_replica_type,
+	.bytes = sizeof(struct mask_replica),
+	.dealloc = mask_replica_dealloc,
+	.getbuffer = mask_replica_getbuffer,
+};

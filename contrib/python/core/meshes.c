@@ -7,90 +7,43 @@
 
 /* meshes.c - meshes and their groups. */
 
-static const struct core_field mesh_fields[] = {
-	CORE_FIELD(gpumap_mesh, CORE_CHARS, name),
-	CORE_FIELD(gpumap_mesh, CORE_U64, version),
-	CORE_FIELD(gpumap_mesh, CORE_U64, published_ns),
-	CORE_FIELD(gpumap_mesh, CORE_U32, owner_uid),
-	CORE_FIELD(gpumap_mesh, CORE_U32, topology),
-	CORE_FIELD(gpumap_mesh, CORE_U32, world),
-	CORE_FIELD(gpumap_mesh, CORE_U32, expected),
-	CORE_FIELD(gpumap_mesh, CORE_U32, tp),
-	CORE_FIELD(gpumap_mesh, CORE_U32, pp),
-	CORE_FIELD(gpumap_mesh, CORE_U32, dp),
-	CORE_FIELD(gpumap_mesh, CORE_U32, n_groups),
-	CORE_FIELD(gpumap_mesh, CORE_U32, n_added),
-};
+CORE_STRUCT(mesh_fields, gpumap_mesh, name, version, published_ns, owner_uid,
+	    topology, world, expected, tp, pp, dp, n_groups, n_added);
 
-static const struct core_field group_fields[] = {
-	CORE_FIELD(gpumap_mesh_group, CORE_CHARS, name),
-	CORE_FIELD(gpumap_mesh_group, CORE_U64, version),
-	CORE_FIELD(gpumap_mesh_group, CORE_U64, epoch),
-	CORE_FIELD(gpumap_mesh_group, CORE_U32, backend),
-	CORE_FIELD(gpumap_mesh_group, CORE_U32, n),
-	CORE_FIELD(gpumap_mesh_group, CORE_U32, index),
-	CORE_FIELD(gpumap_mesh_group, CORE_U32, within),
-	CORE_FIELD(gpumap_mesh_group, CORE_U32, whole),
-};
+CORE_STRUCT(group_fields, gpumap_mesh_group, name, version, epoch, backend, n,
+	    index, within, whole);
 
-static const struct core_field stats_fields[] = {
-	CORE_FIELD(gpumap_mesh_stats, CORE_U32, world),
-	CORE_FIELD(gpumap_mesh_stats, CORE_U32, n_groups),
-	CORE_FIELD(gpumap_mesh_stats, CORE_U64, total_bytes),
-	CORE_FIELD(gpumap_mesh_stats, CORE_U64, units),
-	CORE_FIELD(gpumap_mesh_stats, CORE_U32, n_cuda),
-	CORE_FIELD(gpumap_mesh_stats, CORE_U32, n_host),
-	CORE_FIELD(gpumap_mesh_stats, CORE_U32, n_dummy),
-	CORE_FIELD(gpumap_mesh_stats, CORE_U32, n_ready),
-};
+CORE_STRUCT(stats_fields, gpumap_mesh_stats, world, n_groups, total_bytes,
+	    units, n_cuda, n_host, n_dummy, n_ready);
 
 /* name -> (facts, rows) */
-static PyObject *meshes_read(PyObject *object, PyObject *arg)
+static int read_mesh(const struct gpumap *map, const char *name,
+		     struct gpumap_mesh *mesh, struct core_out *out)
 {
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_mesh mesh = { .size = sizeof(mesh) };
-	const char *name = core_name(arg);
-	uint32_t rows[GPUMAP_ROWS_MAX];
-	const struct gpumap *map;
-	int ret;
+	int ret = gpumap_mesh_read(map, name, mesh, out->rows[0],
+				   GPUMAP_ROWS_MAX);
 
-	if (name == NULL)
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	ret = gpumap_mesh_read(map, name, &mesh, rows, GPUMAP_ROWS_MAX);
-	core_map_unuse(self);
-	if (ret < 0)
-		return core_fail_bare("gpumap_mesh_read", ret);
-	return Py_BuildValue("NN", CORE_READ(mesh_fields, &mesh),
-			     core_u32_tuple(rows, mesh.world));
+	out->n_rows = mesh->world;
+	return ret;
 }
+
+CORE_METHOD(meshes_read, map, reads, "s", "ST", "gpumap_mesh_read",
+	    read_mesh(map, in[0].text, out->facts, out), .facts = &mesh_fields);
 
 /* (name, group or None) -> (facts, ranks, rows) */
-static PyObject *meshes_group(PyObject *object, PyObject *args)
+static int read_group(const struct gpumap *map, const union core_value *in,
+		      struct gpumap_mesh_group *group, struct core_out *out)
 {
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_mesh_group group = { .size = sizeof(group) };
-	uint32_t ranks[GPUMAP_ROWS_MAX], rows[GPUMAP_ROWS_MAX];
-	const char *name, *which;
-	const struct gpumap *map;
-	int ret;
+	int ret =
+		gpumap_mesh_group(map, in[0].text, in[1].text, group,
+				  out->rows[0], out->rows[1], GPUMAP_ROWS_MAX);
 
-	if (!PyArg_ParseTuple(args, "sz", &name, &which))
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	ret = gpumap_mesh_group(map, name, which, &group, ranks, rows,
-				GPUMAP_ROWS_MAX);
-	core_map_unuse(self);
-	if (ret < 0)
-		return core_fail_bare("gpumap_mesh_group", ret);
-	return Py_BuildValue("NNN", CORE_READ(group_fields, &group),
-			     core_u32_tuple(ranks, group.n),
-			     core_u32_tuple(rows, group.n));
+	out->n_rows = group->n;
+	return ret;
 }
+
+CORE_METHOD(meshes_group, map, reads, "sz", "STT", "gpumap_mesh_group",
+	    read_group(map, in, out->facts, out), .facts = &group_fields);
 
 /* (name, rank or GPUMAP_MESH_ANY) -> [facts] of one publication */
 static PyObject *meshes_groups(PyObject *object, PyObject *args)
@@ -117,18 +70,13 @@ static PyObject *meshes_groups(PyObject *object, PyObject *args)
 		while (list != NULL &&
 		       (ret = gpumap_mesh_next_group(map, name, rank, &cursor,
 						     &group)) == 1) {
-			PyObject *one;
-
 			if (PyList_Size(list) == 0)
 				version = group.version;
 			if (group.version != version) {
 				ret = -EAGAIN;
 				break;
 			}
-			one = CORE_READ(group_fields, &group);
-			if (one == NULL || PyList_Append(list, one) != 0)
-				Py_CLEAR(list);
-			Py_XDECREF(one);
+			core_append(&list, core_read(&group_fields, &group));
 		}
 		if (list == NULL)
 			break;
@@ -141,67 +89,37 @@ static PyObject *meshes_groups(PyObject *object, PyObject *args)
 }
 
 /* (name, rank) -> (tp, pp, dp) */
-static PyObject *meshes_place(PyObject *object, PyObject *args)
+static int read_place(const struct gpumap *map, const char *name, uint32_t rank,
+		      struct core_out *out)
 {
-	struct core_map *self = (struct core_map *)object;
 	struct gpumap_mesh mesh = { .size = sizeof(mesh) };
-	struct gpumap_mesh_place place;
-	const struct gpumap *map;
-	unsigned int rank;
-	const char *name;
-	int ret;
+	struct gpumap_mesh_place place = { 0 };
+	int ret = gpumap_mesh_read(map, name, &mesh, NULL, 0);
 
-	if (!PyArg_ParseTuple(args, "sI", &name, &rank))
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	ret = gpumap_mesh_read(map, name, &mesh, NULL, 0);
-	core_map_unuse(self);
 	if (ret < 0)
-		return core_fail_bare("gpumap_mesh_read", ret);
+		return ret;
+	out->call = "gpumap_mesh_place";
 	ret = gpumap_mesh_place(&mesh, rank, &place);
-	if (ret < 0)
-		return core_fail_bare("gpumap_mesh_place", ret);
-	return Py_BuildValue("III", place.tp, place.pp, place.dp);
+	out->numbers[0] = place.tp;
+	out->numbers[1] = place.pp;
+	out->numbers[2] = place.dp;
+	return ret;
 }
 
-static PyObject *meshes_stats(PyObject *object, PyObject *arg)
-{
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_mesh_stats stats = { .size = sizeof(stats) };
-	const char *name = core_name(arg);
-	const struct gpumap *map;
-	int ret;
+CORE_METHOD(meshes_place, map, reads, "sI", "KKK", "gpumap_mesh_read",
+	    read_place(map, in[0].text, in[1].u32, out));
 
-	if (name == NULL)
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	ret = gpumap_mesh_stats(map, name, &stats);
-	core_map_unuse(self);
-	if (ret < 0)
-		return core_fail_bare("gpumap_mesh_stats", ret);
-	return CORE_READ(stats_fields, &stats);
-}
+CORE_CALL(meshes_stats, map, reads, "s", "S", gpumap_mesh_stats,
+	  (map, in[0].text, out->facts), .facts = &stats_fields);
 
 /* ---- publish ------------------------------------------------------------ */
 
-static const struct core_field request_fields[] = {
-	CORE_FIELD(gpumap_mesh_request, CORE_TEXT, name),
-	CORE_FIELD(gpumap_mesh_request, CORE_U32, topology),
-	CORE_FIELD(gpumap_mesh_request, CORE_U64, tp),
-	CORE_FIELD(gpumap_mesh_request, CORE_U64, pp),
-	CORE_FIELD(gpumap_mesh_request, CORE_U64, dp),
-	CORE_LIST(gpumap_mesh_request, CORE_U32_LIST, rows, n_rows),
-};
+CORE_STRUCT_LISTS(request_fields, gpumap_mesh_request,
+		  (CORE_LIST(gpumap_mesh_request, rows, n_rows)), name,
+		  topology, tp, pp, dp);
 
-static const struct core_field added_fields[] = {
-	CORE_FIELD(gpumap_mesh_added, CORE_TEXT, name),
-	CORE_LIST(gpumap_mesh_added, CORE_U32_LIST, ranks, n),
-	CORE_FIELD(gpumap_mesh_added, CORE_U32, backend),
-};
+CORE_STRUCT_LISTS(added_fields, gpumap_mesh_added,
+		  (CORE_LIST(gpumap_mesh_added, ranks, n)), name, backend);
 
 #define MESHES_ADDED_MAX 64
 
@@ -219,7 +137,7 @@ static PyObject *meshes_publish(PyObject *object, PyObject *args)
 	if (keep == NULL ||
 	    !PyArg_ParseTuple(args, "O!O!", &PyDict_Type, &dict, &PyList_Type,
 			      &list) ||
-	    CORE_WRITE(request_fields, &request, dict, keep) != 0)
+	    core_write(&request_fields, &request, dict, keep) != 0)
 		goto out;
 	n = PyList_Size(list);
 	if (n > MESHES_ADDED_MAX) {
@@ -227,8 +145,8 @@ static PyObject *meshes_publish(PyObject *object, PyObject *args)
 		goto out;
 	}
 	for (Py_ssize_t i = 0; i < n; i++)
-		if (CORE_WRITE(added_fields, &added[i], PyList_GetItem(list, i),
-			       keep) != 0)
+		if (core_write(&added_fields, &added[i],
+			       PyList_GetItem(list, i), keep) != 0)
 			goto out;
 	request.added = n == 0 ? NULL : added;
 	request.n_added = (uint32_t)n;
@@ -247,69 +165,36 @@ out:
 /* ---- join --------------------------------------------------------------- */
 
 /* (mesh, group, epoch, rank, version, id or None, seconds) -> (id, ticket) */
-static PyObject *meshes_join(PyObject *object, PyObject *args)
+static int join_mesh(struct gpumap *map, const union core_value *in,
+		     struct core_out *out)
 {
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_mesh_join join = { .size = sizeof(join) };
-	uint8_t id[GPUMAP_MESH_ID_BYTES];
-	unsigned long long epoch;
-	PyObject *seconds;
-	struct gpumap *map;
-	const char *bytes;
-	uint64_t ticket;
-	Py_ssize_t n;
-	int ret;
+	struct gpumap_mesh_join join = {
+		.size = sizeof(join),
+		.mesh = in[0].text,
+		.group = in[1].text,
+		.epoch = in[2].u64,
+		.rank = in[3].u32,
+		.version = in[4].u32,
+		.id = in[5].text,
+		/* 1: it has passed; 0 would be none */
+		.deadline_ns = in[6].deadline_ns == 0 ? 1 : in[6].deadline_ns,
+	};
 
-	if (!PyArg_ParseTuple(args, "szKIIz#O", &join.mesh, &join.group, &epoch,
-			      &join.rank, &join.version, &bytes, &n,
-			      &seconds) ||
-	    !core_deadline(seconds, &join.deadline_ns))
-		return NULL;
-	if (bytes != NULL && n != GPUMAP_MESH_ID_BYTES)
-		return PyErr_Format(PyExc_ValueError, "an id has %d bytes",
-				    GPUMAP_MESH_ID_BYTES);
-	if (join.deadline_ns == 0)
-		join.deadline_ns = 1; /* it has passed; 0 would be none */
-	join.epoch = epoch;
-	join.id = bytes;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_mesh_join(map, &join, id, &ticket);
-	CORE_LOCK();
-	if (ret < 0)
-		return core_map_result(self, "gpumap_mesh_join", ret);
-	core_map_unuse(self);
-	return Py_BuildValue("y#K", (const char *)id, (Py_ssize_t)sizeof(id),
-			     (unsigned long long)ticket);
+	return gpumap_mesh_join(map, &join, out->id, out->numbers);
 }
 
-static PyObject *meshes_leave(PyObject *object, PyObject *args)
-{
-	struct core_map *self = (struct core_map *)object;
-	unsigned long long ticket;
-	struct gpumap *map;
-	unsigned int flags;
-	int ret;
+CORE_METHOD(meshes_join, map, asks, "szKIIJD", "JK", "gpumap_mesh_join",
+	    join_mesh(map, in, out));
 
-	if (!PyArg_ParseTuple(args, "KI", &ticket, &flags))
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_mesh_leave(map, ticket, flags);
-	CORE_LOCK();
-	return core_map_result(self, "gpumap_mesh_leave", ret);
-}
+CORE_CALL(meshes_leave, map, asks, "KI", "i", gpumap_mesh_leave,
+	  (map, in[0].u64, in[1].u32));
 
 PyMethodDef core_map_mesh_methods[] = {
-	{ "_mesh_read", meshes_read, METH_O, NULL },
+	{ "_mesh_read", meshes_read, METH_VARARGS, NULL },
 	{ "_mesh_group", meshes_group, METH_VARARGS, NULL },
 	{ "_mesh_groups", meshes_groups, METH_VARARGS, NULL },
 	{ "_mesh_place", meshes_place, METH_VARARGS, NULL },
-	{ "_mesh_stats", meshes_stats, METH_O, NULL },
+	{ "_mesh_stats", meshes_stats, METH_VARARGS, NULL },
 	{ "_mesh_publish", meshes_publish, METH_VARARGS, NULL },
 	{ "_mesh_join", meshes_join, METH_VARARGS, NULL },
 	{ "_mesh_leave", meshes_leave, METH_VARARGS, NULL },

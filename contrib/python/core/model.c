@@ -14,15 +14,10 @@ struct core_model {
 	struct gpumap_model *model; /* NULL: closed */
 };
 
-static const struct core_field opts_fields[] = {
-	CORE_FIELD(gpumap_model_opts, CORE_TEXT, path),
-	CORE_FIELD(gpumap_model_opts, CORE_TEXT, layers),
-	CORE_LIST(gpumap_model_opts, CORE_U32_LIST, rows, n_rows),
-	CORE_FIELD(gpumap_model_opts, CORE_U32, flags),
-	CORE_FIELD(gpumap_model_opts, CORE_TEXT, name),
-	CORE_LIST(gpumap_model_opts, CORE_U32_LIST, uids, n_uids),
-	CORE_FIELD(gpumap_model_opts, CORE_U32, share_flags),
-};
+CORE_STRUCT_LISTS(opts_fields, gpumap_model_opts,
+		  (CORE_LIST(gpumap_model_opts, rows, n_rows),
+		   CORE_LIST(gpumap_model_opts, uids, n_uids)),
+		  path, layers, flags, name, share_flags);
 
 static struct gpumap_model *model_enter(struct core_model *self)
 {
@@ -64,7 +59,7 @@ static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *named)
 		return NULL;
 	keep = PyList_New(0);
 	if (keep == NULL ||
-	    (name == NULL && CORE_WRITE(opts_fields, &opts, dict, keep) != 0))
+	    (name == NULL && core_write(&opts_fields, &opts, dict, keep) != 0))
 		goto out;
 	opts.fingerprint = expect;
 	if (owner->closed) {
@@ -102,27 +97,19 @@ out:
 	return (PyObject *)self;
 }
 
-static void model_dealloc(PyObject *object)
+static void model_leave_behind(PyObject *object)
 {
 	struct core_model *self = (struct core_model *)object;
-	PyTypeObject *type = Py_TYPE(object);
 
-	PyObject_GC_UnTrack(object);
-	if (self->model != NULL) {
-		core_session_defer(self->session, CORE_DEAD_MODEL, self->model,
-				   0);
-		core_session_unuse(self->session);
-	}
-	Py_XDECREF((PyObject *)self->session);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	if (self->model == NULL)
+		return;
+	core_session_defer(self->session, CORE_DEAD_MODEL, self->model, 0);
+	core_session_unuse(self->session);
 }
 
-static int model_traverse(PyObject *object, visitproc visit, void *arg)
+static void model_dealloc(PyObject *self)
 {
-	Py_VISIT(Py_TYPE(object));
-	Py_VISIT((PyObject *)((struct core_model *)object)->session);
-	return 0;
+	core_dealloc_owned(self, model_leave_behind);
 }
 
 /* Close, waiting for jobs in flight in slices. */
@@ -168,19 +155,9 @@ static PyObject *model_close(PyObject *object, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-static const struct core_field progress_fields[] = {
-	CORE_FIELD(gpumap_model_progress, CORE_U32, state),
-	CORE_FIELD(gpumap_model_progress, CORE_I32, status),
-	CORE_FIELD(gpumap_model_progress, CORE_U64, bytes),
-	CORE_FIELD(gpumap_model_progress, CORE_U64, total_bytes),
-	CORE_FIELD(gpumap_model_progress, CORE_U64, elapsed_ns),
-	CORE_FIELD(gpumap_model_progress, CORE_U64, bytes_per_second),
-	CORE_FIELD(gpumap_model_progress, CORE_U64, left_ns),
-	CORE_FIELD(gpumap_model_progress, CORE_U32, n_tensors),
-	CORE_FIELD(gpumap_model_progress, CORE_U32, n_buffers),
-	CORE_FIELD(gpumap_model_progress, CORE_U32, was_there),
-	CORE_FIELD(gpumap_model_progress, CORE_U64, share),
-};
+CORE_STRUCT(progress_fields, gpumap_model_progress, state, status, bytes,
+	    total_bytes, elapsed_ns, bytes_per_second, left_ns, n_tensors,
+	    n_buffers, was_there, share);
 
 /* (facts, the sentence of the agent while it is WAITING); a model that has
  * failed is no exception here. */
@@ -201,74 +178,52 @@ static PyObject *model_progress(PyObject *object, PyObject *unused)
 	if (ret == -EOWNERDEAD)
 		return core_session_result(self->session,
 					   "gpumap_model_progress", ret);
-	made = Py_BuildValue("Ns", CORE_READ(progress_fields, &progress),
+	made = Py_BuildValue("Ns", core_read(&progress_fields, &progress),
 			     gpumap_refusal(self->session->map->map));
 	core_session_leave(self->session);
 	return made;
 }
 
+static void *model_begin(PyObject *self)
+{
+	return model_enter((struct core_model *)self);
+}
+
+static void model_leave(PyObject *self)
+{
+	core_session_leave(((struct core_model *)self)->session);
+}
+
+static PyObject *model_fail(PyObject *self, const char *call, int error)
+{
+	return core_fail(((struct core_model *)self)->session->map->map, call,
+			 error);
+}
+
+static void model_yield(PyObject *self)
+{
+	core_session_yield(((struct core_model *)self)->session);
+}
+
+static const struct core_handle core_model_asks = { model_begin, model_leave,
+						    model_fail, true,
+						    model_yield };
+
 /* seconds -> is it LOADED?  Raises for one that has failed. */
-static PyObject *model_wait(PyObject *object, PyObject *args)
+static int wait_loaded(struct gpumap_model *model, uint64_t deadline_ns)
 {
-	struct core_model *self = (struct core_model *)object;
-	PyObject *seconds = Py_None;
-	uint64_t deadline_ns;
-	int ret;
+	int ret = gpumap_model_wait(model, deadline_ns);
 
-	if (!PyArg_ParseTuple(args, "|O", &seconds) ||
-	    !core_deadline(seconds, &deadline_ns))
-		return NULL;
-	for (;;) {
-		uint64_t slice_ns = core_slice(deadline_ns);
-		struct gpumap_model *model = model_enter(self);
-
-		if (model == NULL)
-			return NULL;
-		CORE_UNLOCK();
-		ret = gpumap_model_wait(model, slice_ns);
-		CORE_LOCK();
-		if (ret != -ETIME)
-			break;
-		core_session_leave(self->session);
-		if (slice_ns == deadline_ns)
-			Py_RETURN_FALSE;
-		if (PyErr_CheckSignals() != 0)
-			return NULL;
-		core_session_yield(self->session);
-	}
-	if (ret < 0)
-		return core_session_result(self->session, "gpumap_model_wait",
-					   ret);
-	core_session_leave(self->session);
-	Py_RETURN_TRUE;
+	return ret < 0 ? ret : 1;
 }
 
-static PyObject *model_simple(PyObject *object, const char *call,
-			      int (*function)(struct gpumap_model *))
-{
-	struct core_model *self = (struct core_model *)object;
-	struct gpumap_model *model = model_enter(self);
-	int ret;
+CORE_METHOD(model_wait, model, asks, "|W", "b", "gpumap_model_wait",
+	    wait_loaded(model, in[0].deadline_ns), .again = core_again,
+	    .late_is_false = true);
 
-	if (model == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = function(model);
-	CORE_LOCK();
-	return core_session_result(self->session, call, ret);
-}
+CORE_CALL(model_renew, model, asks, "", "i", gpumap_model_renew, (model));
 
-static PyObject *model_renew(PyObject *self, PyObject *unused)
-{
-	(void)unused;
-	return model_simple(self, "gpumap_model_renew", gpumap_model_renew);
-}
-
-static PyObject *model_cancel(PyObject *self, PyObject *unused)
-{
-	(void)unused;
-	return model_simple(self, "gpumap_model_cancel", gpumap_model_cancel);
-}
+CORE_CALL(model_cancel, model, asks, "", "i", gpumap_model_cancel, (model));
 
 /* (name, type, shape, row, layer, buffer, at, bytes, part) */
 static PyObject *model_tensor(const struct gpumap_tensor *tensor)
@@ -314,14 +269,8 @@ static PyObject *model_names(PyObject *object, PyObject *unused)
 	uint32_t cursor = 0;
 
 	(void)unused;
-	while (list != NULL &&
-	       gpumap_model_next(model, &cursor, &tensor) == 1) {
-		PyObject *text = PyUnicode_FromString(tensor.name);
-
-		if (text == NULL || PyList_Append(list, text) != 0)
-			Py_CLEAR(list);
-		Py_XDECREF(text);
-	}
+	while (list != NULL && gpumap_model_next(model, &cursor, &tensor) == 1)
+		core_append(&list, PyUnicode_FromString(tensor.name));
 	if (model != NULL)
 		core_session_leave(self->session);
 	return list;
@@ -368,15 +317,12 @@ static PyObject *model_buffers(PyObject *object, PyObject *unused)
 	if (n > GPUMAP_SHARE_BUFFERS_MAX)
 		n = GPUMAP_SHARE_BUFFERS_MAX;
 	list = PyList_New(0);
-	for (uint32_t i = 0; list != NULL && i < n; i++) {
-		PyObject *one = Py_BuildValue(
-			"KKI", (unsigned long long)buffers[i].buffer,
-			(unsigned long long)buffers[i].bytes, buffers[i].row);
-
-		if (one == NULL || PyList_Append(list, one) != 0)
-			Py_CLEAR(list);
-		Py_XDECREF(one);
-	}
+	for (uint32_t i = 0; list != NULL && i < n; i++)
+		core_append(&list,
+			    Py_BuildValue("KKI",
+					  (unsigned long long)buffers[i].buffer,
+					  (unsigned long long)buffers[i].bytes,
+					  buffers[i].row));
 	return list;
 }
 
@@ -390,8 +336,8 @@ static PyMethodDef model_methods[] = {
 	{ "_close", model_close, METH_VARARGS, NULL },
 	{ "_progress", model_progress, METH_NOARGS, NULL },
 	{ "_wait", model_wait, METH_VARARGS, NULL },
-	{ "_renew", model_renew, METH_NOARGS, NULL },
-	{ "_cancel", model_cancel, METH_NOARGS, NULL },
+	{ "_renew", model_renew, METH_VARARGS, NULL },
+	{ "_cancel", model_cancel, METH_VARARGS, NULL },
 	{ "_find", model_find, METH_O, NULL },
 	{ "_names", model_names, METH_NOARGS, NULL },
 	{ "_meta", model_meta, METH_NOARGS, NULL },
@@ -404,26 +350,13 @@ static PyGetSetDef model_getset[] = {
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 
-int core_add_model(PyObject *module)
-{
-	static PyType_Slot slots[] = {
-		{ Py_tp_new, model_new },
-		{ Py_tp_dealloc, model_dealloc },
-		{ Py_tp_traverse, model_traverse },
-		{ Py_tp_methods, model_methods },
-		{ Py_tp_getset, model_getset },
-		{ Py_tp_doc, "A checkpoint in the memory of rows." },
-		{ 0, NULL },
-	};
-	static PyType_Spec spec = {
-		.name = "gpumap._core.Model",
-		.basicsize = sizeof(struct core_model),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-			 Py_TPFLAGS_HAVE_GC,
-		.slots = slots,
-	};
-	PyTypeObject *type = core_add_type(module, &spec, "Model");
-
-	Py_XDECREF((PyObject *)type); /* the module has it */
-	return type == NULL ? -1 : 0;
-}
+const struct core_type core_model_spec = {
+	.name = "gpumap._core.Model",
+	.doc = "A checkpoint in the memory of rows.",
+	.bytes = sizeof(struct core_model),
+	.new = model_new,
+	.dealloc = model_dealloc,
+	.traverse = core_traverse_owned,
+	.methods = (PyMethodDef *const[]){ model_methods, NULL },
+	.getset = model_getset,
+};

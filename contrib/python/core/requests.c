@@ -8,185 +8,57 @@
 
 /* requests.c - what an attachment asks the agent to do. */
 
-/* Is this one of the calls that take a map and a name? */
-static PyObject *request_named(PyObject *object, PyObject *arg,
-			       const char *call,
-			       int (*function)(struct gpumap *, const char *))
-{
-	struct core_map *self = (struct core_map *)object;
-	const char *name = core_name(arg);
-	struct gpumap *map;
-	int ret;
+CORE_CALL(request_layers_release, map, asks, "s", "i", gpumap_layers_release,
+	  (map, in[0].text));
 
-	if (name == NULL)
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = function(map, name);
-	CORE_LOCK();
-	return core_map_result(self, call, ret);
-}
+CORE_CALL(request_started, map, asks, "s", "i", gpumap_started,
+	  (map, in[0].text));
 
-static PyObject *request_row(PyObject *object, PyObject *arg, const char *call,
-			     int (*function)(struct gpumap *, uint32_t))
-{
-	struct core_map *self = (struct core_map *)object;
-	unsigned long row = PyLong_AsUnsignedLong(arg);
-	struct gpumap *map;
-	int ret;
+CORE_CALL(request_mask_release, map, asks, "s", "i", gpumap_mask_release,
+	  (map, in[0].text));
 
-	if (row == (unsigned long)-1 && PyErr_Occurred())
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	if (row > UINT32_MAX)
-		row = UINT32_MAX;
-	CORE_UNLOCK();
-	ret = function(map, (uint32_t)row);
-	CORE_LOCK();
-	return core_map_result(self, call, ret);
-}
+CORE_CALL(request_mesh_release, map, asks, "s", "i", gpumap_mesh_release,
+	  (map, in[0].text));
 
-static PyObject *request_layers_release(PyObject *self, PyObject *name)
-{
-	return request_named(self, name, "gpumap_layers_release",
-			     gpumap_layers_release);
-}
+CORE_CALL(request_share_release, map, asks, "s", "i", gpumap_share_release,
+	  (map, in[0].text));
 
-static PyObject *request_started(PyObject *self, PyObject *name)
-{
-	return request_named(self, name, "gpumap_started", gpumap_started);
-}
+CORE_CALL(request_drain, map, asks, "R", "i", gpumap_device_drain,
+	  (map, in[0].u32));
 
-static PyObject *request_mask_release(PyObject *self, PyObject *name)
-{
-	return request_named(self, name, "gpumap_mask_release",
-			     gpumap_mask_release);
-}
+CORE_CALL(request_undrain, map, asks, "R", "i", gpumap_device_undrain,
+	  (map, in[0].u32));
 
-static PyObject *request_mesh_release(PyObject *self, PyObject *name)
-{
-	return request_named(self, name, "gpumap_mesh_release",
-			     gpumap_mesh_release);
-}
+CORE_CALL(request_cordon, map, asks, "R", "i", gpumap_device_cordon,
+	  (map, in[0].u32));
 
-static PyObject *request_share_release(PyObject *self, PyObject *name)
-{
-	return request_named(self, name, "gpumap_share_release",
-			     gpumap_share_release);
-}
+CORE_CALL(request_uncordon, map, asks, "R", "i", gpumap_device_uncordon,
+	  (map, in[0].u32));
 
-static PyObject *request_drain(PyObject *self, PyObject *row)
-{
-	return request_row(self, row, "gpumap_device_drain",
-			   gpumap_device_drain);
-}
+CORE_STRUCT_LISTS(layers_fields, gpumap_layers_request,
+		  (CORE_LIST(gpumap_layers_request, layer_bytes, n_layers)),
+		  name, spec, n_layers, dtype, other_bytes);
 
-static PyObject *request_undrain(PyObject *self, PyObject *row)
-{
-	return request_row(self, row, "gpumap_device_undrain",
-			   gpumap_device_undrain);
-}
-
-static PyObject *request_cordon(PyObject *self, PyObject *row)
-{
-	return request_row(self, row, "gpumap_device_cordon",
-			   gpumap_device_cordon);
-}
-
-static PyObject *request_uncordon(PyObject *self, PyObject *row)
-{
-	return request_row(self, row, "gpumap_device_uncordon",
-			   gpumap_device_uncordon);
-}
-
-static const struct core_field layers_fields[] = {
-	CORE_FIELD(gpumap_layers_request, CORE_TEXT, name),
-	CORE_FIELD(gpumap_layers_request, CORE_TEXT, spec),
-	CORE_FIELD(gpumap_layers_request, CORE_U32, n_layers),
-	CORE_FIELD(gpumap_layers_request, CORE_U32, dtype),
-	CORE_LIST(gpumap_layers_request, CORE_U64_LIST, layer_bytes, n_layers),
-	CORE_FIELD(gpumap_layers_request, CORE_U64, other_bytes),
-};
-
-static PyObject *request_layers_publish(PyObject *object, PyObject *dict)
-{
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_layers_request request = { .size = sizeof(request) };
-	PyObject *keep = PyList_New(0), *made = NULL;
-	struct gpumap *map;
-	int ret;
-
-	if (keep == NULL || CORE_WRITE(layers_fields, &request, dict, keep) ||
-	    (map = core_map_use(self)) == NULL)
-		goto out;
-	CORE_UNLOCK();
-	ret = gpumap_layers_publish(map, &request);
-	CORE_LOCK();
-	made = core_map_result(self, "gpumap_layers_publish", ret);
-out:
-	Py_XDECREF(keep);
-	return made;
-}
+CORE_CALL(request_layers_publish, map, asks, "S", "i", gpumap_layers_publish,
+	  (map, in[0].request), .request = &layers_fields);
 
 /* ---- plans -------------------------------------------------------------- */
 
-static const struct core_field plan_fields[] = {
-	CORE_FIELD(gpumap_plan_request, CORE_TEXT, name),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, flags),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, setting),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, strategy),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, base_row),
-	CORE_FIELD(gpumap_plan_request, CORE_TEXT, text),
-	CORE_FIELD(gpumap_plan_request, CORE_TEXT, weights),
-	CORE_LIST(gpumap_plan_request, CORE_U32_LIST, rows, n_rows),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, n_layers),
-	CORE_LIST(gpumap_plan_request, CORE_U64_LIST, layer_bytes, n_layers),
-	CORE_FIELD(gpumap_plan_request, CORE_U64, other_bytes),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, dtype),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, n_heads),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, n_kv_heads),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, k_dim),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, v_dim),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, kv_lora_rank),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, kpe_head_dim),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, compute_dtype),
-	CORE_FIELD(gpumap_plan_request, CORE_U64, max_seq_len),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, max_batch_size),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, paged),
-	CORE_FIELD(gpumap_plan_request, CORE_U64, paged_amount),
-	CORE_FIELD(gpumap_plan_request, CORE_F32, paged_share),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, paged_block),
-	CORE_FIELD(gpumap_plan_request, CORE_U32, paged_element_bytes),
-	CORE_FIELD(gpumap_plan_request, CORE_U64, wait_ns),
-	CORE_FIELD(gpumap_plan_request, CORE_U64, start_ns),
-};
+CORE_STRUCT_LISTS(plan_fields, gpumap_plan_request,
+		  (CORE_LIST(gpumap_plan_request, rows, n_rows),
+		   CORE_LIST(gpumap_plan_request, layer_bytes, n_layers)),
+		  name, flags, setting, strategy, base_row, text, weights,
+		  n_layers, other_bytes, dtype, n_heads, n_kv_heads, k_dim,
+		  v_dim, kv_lora_rank, kpe_head_dim, compute_dtype, max_seq_len,
+		  max_batch_size, paged, paged_amount, paged_share, paged_block,
+		  paged_element_bytes, wait_ns, start_ns);
 
-static const struct core_field plan_result_fields[] = {
-	CORE_FIELD(gpumap_plan, CORE_U32, n_layers),
-	CORE_FIELD(gpumap_plan, CORE_U32, n_charges),
-	CORE_FIELD(gpumap_plan, CORE_U32, base_row),
-	CORE_FIELD(gpumap_plan, CORE_U32, compute_dtype),
-	CORE_FIELD(gpumap_plan, CORE_U64, kv_bytes),
-	CORE_FIELD(gpumap_plan, CORE_U64, version),
-	CORE_FIELD(gpumap_plan, CORE_U64, missing_bytes),
-	CORE_FIELD(gpumap_plan, CORE_U32, missing_row),
-	CORE_FIELD(gpumap_plan, CORE_CHARS, spec),
-	CORE_FIELD(gpumap_plan, CORE_CHARS, warnings),
-};
+CORE_STRUCT(plan_result_fields, gpumap_plan, n_layers, n_charges, base_row,
+	    compute_dtype, kv_bytes, version, missing_bytes, missing_row, spec,
+	    warnings);
 
-static const struct core_field plan_charge_fields[] = {
-	CORE_FIELD(gpumap_plan_charge, CORE_U32, row),
-	CORE_FIELD(gpumap_plan_charge, CORE_U32, n_layers),
-	CORE_FIELD(gpumap_plan_charge, CORE_U64, weight_bytes),
-	CORE_FIELD(gpumap_plan_charge, CORE_U64, kv_bytes),
-	CORE_FIELD(gpumap_plan_charge, CORE_U64, activation_bytes),
-	CORE_FIELD(gpumap_plan_charge, CORE_U64, reserve_bytes),
-	CORE_FIELD(gpumap_plan_charge, CORE_U64, left_bytes),
-};
+CORE_STRUCT(plan_charge_fields, gpumap_plan_charge, row, n_layers, weight_bytes,
+	    kv_bytes, activation_bytes, reserve_bytes, left_bytes);
 
 #define REQUEST_LAYERS_MAX 65536u
 
@@ -198,13 +70,8 @@ static PyObject *request_charges(const struct gpumap_plan_charge *charges,
 
 	if (n > GPUMAP_ROWS_MAX)
 		n = GPUMAP_ROWS_MAX;
-	for (uint32_t i = 0; list != NULL && i < n; i++) {
-		PyObject *one = CORE_READ(plan_charge_fields, &charges[i]);
-
-		if (one == NULL || PyList_Append(list, one) != 0)
-			Py_CLEAR(list);
-		Py_XDECREF(one);
-	}
+	for (uint32_t i = 0; list != NULL && i < n; i++)
+		core_append(&list, core_read(&plan_charge_fields, &charges[i]));
 	return list;
 }
 
@@ -221,7 +88,7 @@ static PyObject *request_plan(PyObject *object, PyObject *dict)
 	struct gpumap *map;
 	int ret;
 
-	if (keep == NULL || CORE_WRITE(plan_fields, &request, dict, keep) ||
+	if (keep == NULL || core_write(&plan_fields, &request, dict, keep) ||
 	    (map = core_map_use(self)) == NULL)
 		goto out;
 	rows = calloc(REQUEST_LAYERS_MAX, sizeof(*rows));
@@ -241,7 +108,7 @@ static PyObject *request_plan(PyObject *object, PyObject *dict)
 		if (ret == -ENOSPC || ret == -ETIMEDOUT) {
 			PyObject *type, *value, *trace, *facts;
 
-			facts = CORE_READ(plan_result_fields, &plan);
+			facts = core_read(&plan_result_fields, &plan);
 			PyErr_Fetch(&type, &value, &trace);
 			PyErr_NormalizeException(&type, &value, &trace);
 			if (facts == NULL ||
@@ -255,7 +122,7 @@ static PyObject *request_plan(PyObject *object, PyObject *dict)
 	core_map_unuse(self);
 	if (plan.n_layers > REQUEST_LAYERS_MAX)
 		plan.n_layers = REQUEST_LAYERS_MAX;
-	made = Py_BuildValue("Ny#N", CORE_READ(plan_result_fields, &plan),
+	made = Py_BuildValue("Ny#N", core_read(&plan_result_fields, &plan),
 			     (const char *)rows, (Py_ssize_t)plan.n_layers * 4,
 			     request_charges(charges, plan.n_charges));
 out:
@@ -267,76 +134,28 @@ out:
 
 /* ---- policies ----------------------------------------------------------- */
 
-static const struct core_field policy_fields[] = {
-	CORE_FIELD(gpumap_policy, CORE_U32, row),
-	CORE_FIELD(gpumap_policy, CORE_U32, generation),
-	CORE_FIELD(gpumap_policy, CORE_U64, calibrated_ns),
-	CORE_FIELD(gpumap_policy, CORE_U64S, least),
-};
+CORE_STRUCT(policy_fields, gpumap_policy, row, generation, calibrated_ns,
+	    least);
 
-static PyObject *request_policy_read(PyObject *object, PyObject *args)
-{
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_policy policy = { .size = sizeof(policy) };
-	const struct gpumap *map;
-	unsigned int row;
-	int ret;
+CORE_CALL(request_policy_read, map, reads, "I", "S", gpumap_policy_read,
+	  (map, in[0].u32, out->facts), .facts = &policy_fields);
 
-	if (!PyArg_ParseTuple(args, "I", &row))
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	ret = gpumap_policy_read(map, row, &policy);
-	core_map_unuse(self);
-	if (ret < 0)
-		return core_fail_bare("gpumap_policy_read", ret);
-	return CORE_READ(policy_fields, &policy);
-}
-
-static PyObject *request_policy_set(PyObject *object, PyObject *dict)
-{
-	struct core_map *self = (struct core_map *)object;
-	struct gpumap_policy policy = { .size = sizeof(policy) };
-	PyObject *keep = PyList_New(0), *made = NULL;
-	struct gpumap *map;
-	int ret;
-
-	if (keep == NULL || CORE_WRITE(policy_fields, &policy, dict, keep) ||
-	    (map = core_map_use(self)) == NULL)
-		goto out;
-	CORE_UNLOCK();
-	ret = gpumap_policy_set(map, &policy);
-	CORE_LOCK();
-	made = core_map_result(self, "gpumap_policy_set", ret);
-out:
-	Py_XDECREF(keep);
-	return made;
-}
+CORE_CALL(request_policy_set, map, asks, "S", "i", gpumap_policy_set,
+	  (map, in[0].request), .request = &policy_fields);
 
 /* ---- settings of engines ------------------------------------------------ */
 
-static const struct core_field engine_fields[] = {
-	CORE_FIELD(gpumap_engine_request, CORE_U32, engine),
-	CORE_FIELD(gpumap_engine_request, CORE_U32, flags),
-	CORE_FIELD(gpumap_engine_request, CORE_TEXT, model),
-	CORE_FIELD(gpumap_engine_request, CORE_TEXT, file_name),
-	CORE_LIST(gpumap_engine_request, CORE_U32_LIST, rows, n_layers),
-	CORE_LIST(gpumap_engine_request, CORE_U64_LIST, layer_bytes, n_layers),
-	CORE_FIELD(gpumap_engine_request, CORE_U32, base_row),
-};
+CORE_STRUCT_LISTS(engine_fields, gpumap_engine_request,
+		  (CORE_LIST(gpumap_engine_request, rows, n_layers),
+		   CORE_LIST(gpumap_engine_request, layer_bytes, n_layers)),
+		  engine, flags, model, file_name, base_row);
 
 static PyObject *request_texts(const char *const *texts, uint32_t n)
 {
 	PyObject *list = PyList_New(0);
 
-	for (uint32_t i = 0; list != NULL && i < n; i++) {
-		PyObject *text = PyUnicode_FromString(texts[i]);
-
-		if (text == NULL || PyList_Append(list, text) != 0)
-			Py_CLEAR(list);
-		Py_XDECREF(text);
-	}
+	for (uint32_t i = 0; list != NULL && i < n; i++)
+		core_append(&list, PyUnicode_FromString(texts[i]));
 	return list;
 }
 
@@ -351,7 +170,7 @@ static PyObject *request_export(PyObject *object, PyObject *args)
 	int ret;
 
 	if (keep == NULL || !PyArg_ParseTuple(args, "zO", &name, &dict) ||
-	    CORE_WRITE(engine_fields, &request, dict, keep) ||
+	    core_write(&engine_fields, &request, dict, keep) ||
 	    (map = core_map_use(self)) == NULL)
 		goto out;
 	CORE_UNLOCK();
@@ -379,65 +198,52 @@ out:
 
 /* ---- exports ------------------------------------------------------------ */
 
-/* number -> (fd, bytes, row) */
-static PyObject *request_export_fd(PyObject *object, PyObject *args)
+/* Store a descriptor, and its bytes and row. */
+static int export_fd(struct gpumap *map, uint64_t number, uint64_t *ret_numbers)
 {
-	struct core_map *self = (struct core_map *)object;
 	struct gpumap_export_info info = { .size = sizeof(info) };
-	unsigned long long number;
-	struct gpumap *map;
-	int fd, ret;
+	int fd = -1;
+	int ret = gpumap_export_fd(map, number, &info, &fd);
 
-	if (!PyArg_ParseTuple(args, "K", &number))
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_export_fd(map, number, &info, &fd);
-	CORE_LOCK();
-	if (ret < 0)
-		return core_map_result(self, "gpumap_export_fd", ret);
-	core_map_unuse(self);
-	return Py_BuildValue("iKI", fd, (unsigned long long)info.bytes,
-			     info.row);
+	ret_numbers[0] = (uint64_t)fd;
+	ret_numbers[1] = info.bytes;
+	ret_numbers[2] = info.row;
+	return ret;
 }
 
-/* (seconds or None): from the next request on. */
-static PyObject *request_limit(PyObject *object, PyObject *seconds)
-{
-	struct core_map *self = (struct core_map *)object;
-	uint64_t deadline_ns, now = core_now_ns();
-	struct gpumap *map;
+CORE_METHOD(request_export_fd, map, asks, "K", "KKK", "gpumap_export_fd",
+	    export_fd(map, in[0].u64, out->numbers));
 
-	if (!core_deadline(seconds, &deadline_ns))
-		return NULL;
-	map = core_map_use(self);
-	if (map == NULL)
-		return NULL;
+/* From the next request on. */
+static int limit(struct gpumap *map, uint64_t deadline_ns)
+{
+	uint64_t now = core_now_ns();
+
 	if (deadline_ns != GPUMAP_NO_DEADLINE)
 		deadline_ns = deadline_ns > now ? deadline_ns - now : 0;
-	return core_map_result(self, "gpumap_request_limit",
-			       gpumap_request_limit(map, deadline_ns));
+	return gpumap_request_limit(map, deadline_ns);
 }
+
+CORE_METHOD(request_limit, map, asks, "D", "i", "gpumap_request_limit",
+	    limit(map, in[0].deadline_ns));
 
 PyMethodDef core_map_request_methods[] = {
 	{ "_export_fd", request_export_fd, METH_VARARGS, NULL },
-	{ "_layers_release", request_layers_release, METH_O, NULL },
+	{ "_layers_release", request_layers_release, METH_VARARGS, NULL },
 	{ "_pool_open", core_pool_open, METH_VARARGS, NULL },
-	{ "_request_limit", request_limit, METH_O, NULL },
-	{ "_started", request_started, METH_O, NULL },
-	{ "_mask_release", request_mask_release, METH_O, NULL },
-	{ "_mesh_release", request_mesh_release, METH_O, NULL },
-	{ "_share_release", request_share_release, METH_O, NULL },
-	{ "_device_drain", request_drain, METH_O, NULL },
-	{ "_device_undrain", request_undrain, METH_O, NULL },
-	{ "_device_cordon", request_cordon, METH_O, NULL },
-	{ "_device_uncordon", request_uncordon, METH_O, NULL },
-	{ "_layers_publish", request_layers_publish, METH_O, NULL },
+	{ "_request_limit", request_limit, METH_VARARGS, NULL },
+	{ "_started", request_started, METH_VARARGS, NULL },
+	{ "_mask_release", request_mask_release, METH_VARARGS, NULL },
+	{ "_mesh_release", request_mesh_release, METH_VARARGS, NULL },
+	{ "_share_release", request_share_release, METH_VARARGS, NULL },
+	{ "_device_drain", request_drain, METH_VARARGS, NULL },
+	{ "_device_undrain", request_undrain, METH_VARARGS, NULL },
+	{ "_device_cordon", request_cordon, METH_VARARGS, NULL },
+	{ "_device_uncordon", request_uncordon, METH_VARARGS, NULL },
+	{ "_layers_publish", request_layers_publish, METH_VARARGS, NULL },
 	{ "_plan_make", request_plan, METH_O, NULL },
 	{ "_policy_read", request_policy_read, METH_VARARGS, NULL },
-	{ "_policy_set", request_policy_set, METH_O, NULL },
+	{ "_policy_set", request_policy_set, METH_VARARGS, NULL },
 	{ "_engine_export", request_export, METH_VARARGS, NULL },
 	{ NULL, NULL, 0, NULL },
 };

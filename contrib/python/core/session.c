@@ -154,13 +154,44 @@ static struct gpumap_session *session_call(struct core_session *self)
 	return NULL;
 }
 
+static void *session_begin(PyObject *self)
+{
+	return session_call((struct core_session *)self);
+}
+
+static void *session_begin_late(PyObject *self)
+{
+	return core_session_enter((struct core_session *)self);
+}
+
+static void session_leave(PyObject *self)
+{
+	core_session_leave((struct core_session *)self);
+}
+
+static PyObject *session_fail(PyObject *self, const char *call, int error)
+{
+	return core_fail(((struct core_session *)self)->map->map, call, error);
+}
+
+static void session_yield(PyObject *self)
+{
+	core_session_yield((struct core_session *)self);
+}
+
+const struct core_handle core_session_asks = { session_begin, session_leave,
+					       session_fail, true,
+					       session_yield };
+const struct core_handle core_session_reads = { session_begin, session_leave,
+						session_fail, false,
+						session_yield };
+const struct core_handle core_session_late = { session_begin_late,
+					       session_leave, session_fail,
+					       true, session_yield };
+
 /* ---- open and close ----------------------------------------------------- */
 
-static const struct core_field opts_fields[] = {
-	CORE_FIELD(gpumap_session_opts, CORE_U32, depth),
-	CORE_FIELD(gpumap_session_opts, CORE_U32, flags),
-	CORE_FIELD(gpumap_session_opts, CORE_U64, arena_bytes),
-};
+CORE_STRUCT(opts_fields, gpumap_session_opts, depth, flags, arena_bytes);
 
 /* Session(map, {field: value}) */
 static PyObject *session_new(PyTypeObject *type, PyObject *args,
@@ -177,7 +208,7 @@ static PyObject *session_new(PyTypeObject *type, PyObject *args,
 	if (!PyArg_ParseTupleAndKeywords(args, named, "O!O!", names,
 					 core_map_type, &owner, &PyDict_Type,
 					 &dict) ||
-	    CORE_WRITE(opts_fields, &opts, dict, NULL))
+	    core_write(&opts_fields, &opts, dict, NULL))
 		return NULL;
 	map = (struct core_map *)owner;
 	self = (struct core_session *)PyType_GenericAlloc(type, 0);
@@ -228,25 +259,18 @@ static PyObject *session_close(PyObject *object, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
-static void session_dealloc(PyObject *object)
+static void session_free(PyObject *object)
 {
 	struct core_session *self = (struct core_session *)object;
-	PyTypeObject *type = Py_TYPE(object);
 
-	PyObject_GC_UnTrack(object);
 	session_end(self);
 	if (self->lock != NULL)
 		PyThread_free_lock(self->lock);
-	Py_XDECREF((PyObject *)self->map);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
 }
 
-static int session_traverse(PyObject *object, visitproc visit, void *arg)
+static void session_dealloc(PyObject *self)
 {
-	Py_VISIT(Py_TYPE(object));
-	Py_VISIT((PyObject *)((struct core_session *)object)->map);
-	return 0;
+	core_dealloc_owned(self, session_free);
 }
 
 static PyObject *session_closed(PyObject *object, void *unused)
@@ -255,134 +279,39 @@ static PyObject *session_closed(PyObject *object, void *unused)
 	return PyBool_FromLong(((struct core_session *)object)->closed);
 }
 
-static PyObject *session_fileno(PyObject *object, PyObject *unused)
-{
-	struct core_session *self = (struct core_session *)object;
-	struct gpumap_session *session = session_call(self);
+CORE_CALL(session_fileno, session, reads, "", "i", gpumap_session_fd,
+	  (session));
 
-	(void)unused;
-	if (session == NULL)
-		return NULL;
-	return core_session_result(self, "gpumap_session_fd",
-				   gpumap_session_fd(session));
-}
+CORE_CALL(session_arm, session, reads, "", "i", gpumap_session_arm, (session));
 
-static PyObject *session_arm(PyObject *object, PyObject *unused)
-{
-	struct core_session *self = (struct core_session *)object;
-	struct gpumap_session *session = session_call(self);
+CORE_STRUCT(counts_fields, gpumap_session_counts, submitted, completed,
+	    doorbells, parks);
 
-	(void)unused;
-	if (session == NULL)
-		return NULL;
-	return core_session_result(self, "gpumap_session_arm",
-				   gpumap_session_arm(session));
-}
-
-static const struct core_field counts_fields[] = {
-	CORE_FIELD(gpumap_session_counts, CORE_U64, submitted),
-	CORE_FIELD(gpumap_session_counts, CORE_U64, completed),
-	CORE_FIELD(gpumap_session_counts, CORE_U64, doorbells),
-	CORE_FIELD(gpumap_session_counts, CORE_U64, parks),
-};
-
-static PyObject *session_counts(PyObject *object, PyObject *unused)
-{
-	struct core_session *self = (struct core_session *)object;
-	struct gpumap_session_counts counts = { .size = sizeof(counts) };
-	struct gpumap_session *session = session_call(self);
-	int ret;
-
-	(void)unused;
-	if (session == NULL)
-		return NULL;
-	ret = gpumap_session_counts(session, &counts);
-	if (ret < 0)
-		return core_session_result(self, "gpumap_session_counts", ret);
-	core_session_leave(self);
-	return CORE_READ(counts_fields, &counts);
-}
+CORE_CALL(session_counts, session, reads, "", "S", gpumap_session_counts,
+	  (session, out->facts), .facts = &counts_fields);
 
 /* ---- buffers ------------------------------------------------------------ */
 
 /* (row, bytes, flags, seconds) -> buffer */
-static PyObject *session_buffer_alloc(PyObject *object, PyObject *args)
-{
-	struct core_session *self = (struct core_session *)object;
-	struct gpumap_session *session;
-	unsigned int row, flags;
-	unsigned long long bytes;
-	PyObject *seconds = Py_None;
-	uint64_t buffer, deadline_ns, slice_ns;
-	int ret;
+CORE_CALL(session_buffer_alloc, session, asks, "IKI|D", "K",
+	  gpumap_buffer_alloc,
+	  (session, in[0].u32, in[1].u64, in[2].u32, in[3].deadline_ns,
+	   out->numbers));
 
-	if (!PyArg_ParseTuple(args, "IKI|O", &row, &bytes, &flags, &seconds) ||
-	    !core_deadline(seconds, &deadline_ns))
-		return NULL;
-	slice_ns = deadline_ns;
-	session = session_call(self);
-	if (session == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_buffer_alloc(session, row, bytes, flags, slice_ns,
-				  &buffer);
-	CORE_LOCK();
-	if (ret < 0)
-		return core_session_result(self, "gpumap_buffer_alloc", ret);
-	core_session_leave(self);
-	return PyLong_FromUnsignedLongLong(buffer);
-}
+CORE_CALL(session_buffer_free, session, asks, "B", "i", gpumap_buffer_free,
+	  (session, in[0].u64));
 
-/* The calls that take a session and a buffer. */
-static PyObject *
-session_with_buffer(PyObject *object, PyObject *arg, const char *call,
-		    int (*function)(struct gpumap_session *, uint64_t))
-{
-	struct core_session *self = (struct core_session *)object;
-	unsigned long long buffer = PyLong_AsUnsignedLongLong(arg);
-	struct gpumap_session *session;
-	int ret;
+CORE_CALL(session_buffer_unregister, session, asks, "B", "i",
+	  gpumap_buffer_unregister, (session, in[0].u64));
 
-	if (buffer == (unsigned long long)-1 && PyErr_Occurred())
-		return NULL;
-	session = session_call(self);
-	if (session == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = function(session, buffer);
-	CORE_LOCK();
-	return core_session_result(self, call, ret);
-}
+CORE_CALL(session_buffer_unexport, session, asks, "B", "i",
+	  gpumap_buffer_unexport, (session, in[0].u64));
 
-static PyObject *session_buffer_free(PyObject *self, PyObject *buffer)
-{
-	return session_with_buffer(self, buffer, "gpumap_buffer_free",
-				   gpumap_buffer_free);
-}
+CORE_CALL(session_program_unload, session, asks, "B", "i",
+	  gpumap_program_unload, (session, in[0].u64));
 
-static PyObject *session_buffer_unregister(PyObject *self, PyObject *buffer)
-{
-	return session_with_buffer(self, buffer, "gpumap_buffer_unregister",
-				   gpumap_buffer_unregister);
-}
-
-static PyObject *session_buffer_unexport(PyObject *self, PyObject *buffer)
-{
-	return session_with_buffer(self, buffer, "gpumap_buffer_unexport",
-				   gpumap_buffer_unexport);
-}
-
-static PyObject *session_program_unload(PyObject *self, PyObject *program)
-{
-	return session_with_buffer(self, program, "gpumap_program_unload",
-				   gpumap_program_unload);
-}
-
-static PyObject *session_share_close(PyObject *self, PyObject *share)
-{
-	return session_with_buffer(self, share, "gpumap_share_close",
-				   gpumap_share_close);
-}
+CORE_CALL(session_share_close, session, asks, "B", "i", gpumap_share_close,
+	  (session, in[0].u64));
 
 /* For a Buffer that is collected: it is freed with the next call. */
 static PyObject *session_buffer_defer(PyObject *object, PyObject *arg)
@@ -397,307 +326,79 @@ static PyObject *session_buffer_defer(PyObject *object, PyObject *arg)
 	Py_RETURN_NONE;
 }
 
-static PyObject *session_buffer_export(PyObject *object, PyObject *arg)
-{
-	struct core_session *self = (struct core_session *)object;
-	unsigned long long buffer = PyLong_AsUnsignedLongLong(arg);
-	struct gpumap_session *session;
-	uint64_t number;
-	int ret;
-
-	if (buffer == (unsigned long long)-1 && PyErr_Occurred())
-		return NULL;
-	session = session_call(self);
-	if (session == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_buffer_export(session, buffer, &number);
-	CORE_LOCK();
-	if (ret < 0)
-		return core_session_result(self, "gpumap_buffer_export", ret);
-	core_session_leave(self);
-	return PyLong_FromUnsignedLongLong(number);
-}
+CORE_CALL(session_buffer_export, session, asks, "B", "K", gpumap_buffer_export,
+	  (session, in[0].u64, out->numbers));
 
 /* (export, flags) -> buffer */
-static PyObject *session_buffer_import(PyObject *object, PyObject *args)
-{
-	struct core_session *self = (struct core_session *)object;
-	struct gpumap_session *session;
-	unsigned long long number;
-	unsigned int flags;
-	uint64_t buffer;
-	int ret;
-
-	if (!PyArg_ParseTuple(args, "KI", &number, &flags))
-		return NULL;
-	session = session_call(self);
-	if (session == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_buffer_import(session, number, flags, &buffer);
-	CORE_LOCK();
-	if (ret < 0)
-		return core_session_result(self, "gpumap_buffer_import", ret);
-	core_session_leave(self);
-	return PyLong_FromUnsignedLongLong(buffer);
-}
+CORE_CALL(session_buffer_import, session, asks, "KI", "K", gpumap_buffer_import,
+	  (session, in[0].u64, in[1].u32, out->numbers));
 
 /* (fd, at, bytes, flags) -> buffer */
-static PyObject *session_buffer_register(PyObject *object, PyObject *args)
-{
-	struct core_session *self = (struct core_session *)object;
-	struct gpumap_session *session;
-	unsigned long long at, bytes;
-	unsigned int flags;
-	uint64_t buffer;
-	int fd, ret;
+CORE_CALL(session_buffer_register, session, reads, "iKKI", "K",
+	  gpumap_buffer_register,
+	  (session, in[0].i32, in[1].u64, in[2].u64, in[3].u32, out->numbers));
 
-	if (!PyArg_ParseTuple(args, "iKKI", &fd, &at, &bytes, &flags))
-		return NULL;
-	session = session_call(self);
-	if (session == NULL)
-		return NULL;
-	ret = gpumap_buffer_register(session, fd, at, bytes, flags, &buffer);
-	if (ret < 0)
-		return core_session_result(self, "gpumap_buffer_register", ret);
-	core_session_leave(self);
-	return PyLong_FromUnsignedLongLong(buffer);
-}
-
-static PyObject *session_file_register(PyObject *object, PyObject *args)
-{
-	struct core_session *self = (struct core_session *)object;
-	struct gpumap_session *session;
-	uint64_t buffer;
-	int fd, ret;
-
-	if (!PyArg_ParseTuple(args, "i", &fd))
-		return NULL;
-	session = session_call(self);
-	if (session == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_buffer_register_file(session, fd, 0, &buffer);
-	CORE_LOCK();
-	if (ret < 0)
-		return core_session_result(self, "gpumap_buffer_register_file",
-					   ret);
-	core_session_leave(self);
-	return PyLong_FromUnsignedLongLong(buffer);
-}
+CORE_CALL(session_file_register, session, asks, "i", "K",
+	  gpumap_buffer_register_file, (session, in[0].i32, 0, out->numbers));
 
 /* name -> (buffer, version) */
-static PyObject *session_mask_register(PyObject *object, PyObject *arg)
-{
-	struct core_session *self = (struct core_session *)object;
-	struct gpumap_session *session;
-	const char *name = core_name(arg);
-	uint64_t buffer, version = 0;
-	int ret;
+CORE_CALL(session_mask_register, session, asks, "s", "KK",
+	  gpumap_buffer_register_mask,
+	  (session, in[0].text, &out->numbers[0], &out->numbers[1]));
 
-	if (name == NULL)
-		return NULL;
-	session = session_call(self);
-	if (session == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_buffer_register_mask(session, name, &buffer, &version);
-	CORE_LOCK();
-	if (ret < 0)
-		return core_session_result(self, "gpumap_buffer_register_mask",
-					   ret);
-	core_session_leave(self);
-	return Py_BuildValue("KK", (unsigned long long)buffer,
-			     (unsigned long long)version);
-}
+CORE_STRUCT(buffer_fields, gpumap_buffer_info, bytes, row, kind, flags);
 
-static const struct core_field buffer_fields[] = {
-	CORE_FIELD(gpumap_buffer_info, CORE_U64, bytes),
-	CORE_FIELD(gpumap_buffer_info, CORE_U32, row),
-	CORE_FIELD(gpumap_buffer_info, CORE_U32, kind),
-	CORE_FIELD(gpumap_buffer_info, CORE_U32, flags),
-};
-
-static PyObject *session_buffer_info(PyObject *object, PyObject *arg)
-{
-	struct core_session *self = (struct core_session *)object;
-	struct gpumap_buffer_info info = { .size = sizeof(info) };
-	unsigned long long buffer = PyLong_AsUnsignedLongLong(arg);
-	struct gpumap_session *session;
-	int ret;
-
-	if (buffer == (unsigned long long)-1 && PyErr_Occurred())
-		return NULL;
-	session = session_call(self);
-	if (session == NULL)
-		return NULL;
-	ret = gpumap_buffer_info(session, buffer, &info);
-	if (ret < 0)
-		return core_session_result(self, "gpumap_buffer_info", ret);
-	core_session_leave(self);
-	return CORE_READ(buffer_fields, &info);
-}
+CORE_CALL(session_buffer_info, session, reads, "B", "S", gpumap_buffer_info,
+	  (session, in[0].u64, out->facts), .facts = &buffer_fields);
 
 /* (row, name) -> program */
-static PyObject *session_program_load(PyObject *object, PyObject *args)
-{
-	struct core_session *self = (struct core_session *)object;
-	struct gpumap_session *session;
-	const char *name;
-	unsigned int row;
-	uint64_t program;
-	int ret;
-
-	if (!PyArg_ParseTuple(args, "Is", &row, &name))
-		return NULL;
-	session = session_call(self);
-	if (session == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_program_load(session, row, name, &program);
-	CORE_LOCK();
-	if (ret < 0)
-		return core_session_result(self, "gpumap_program_load", ret);
-	core_session_leave(self);
-	return PyLong_FromUnsignedLongLong(program);
-}
+CORE_CALL(session_program_load, session, asks, "Is", "K", gpumap_program_load,
+	  (session, in[0].u32, in[1].text, out->numbers));
 
 /* ---- shares ------------------------------------------------------------- */
 
-static const struct core_field share_fields[] = {
-	CORE_FIELD(gpumap_share_request, CORE_TEXT, name),
-	CORE_LIST(gpumap_share_request, CORE_U64_LIST, buffers, n_buffers),
-	CORE_FIELD(gpumap_share_request, CORE_U32, flags),
-	CORE_LIST(gpumap_share_request, CORE_BLOB, about, about_bytes),
-	CORE_LIST(gpumap_share_request, CORE_U32_LIST, uids, n_uids),
-};
+CORE_STRUCT_LISTS(share_fields, gpumap_share_request,
+		  (CORE_LIST(gpumap_share_request, buffers, n_buffers),
+		   CORE_LIST(gpumap_share_request, about, about_bytes),
+		   CORE_LIST(gpumap_share_request, uids, n_uids)),
+		  name, flags);
 
 /* (request, fingerprint or None) -> share */
-static PyObject *session_share_publish(PyObject *object, PyObject *args)
+static int publish(struct gpumap_session *session,
+		   struct gpumap_share_request *request,
+		   const struct gpumap_fingerprint *print, uint64_t *ret_share)
 {
-	struct core_session *self = (struct core_session *)object;
-	struct gpumap_share_request request = { .size = sizeof(request) };
-	PyObject *dict, *pair, *keep = PyList_New(0), *made = NULL;
-	struct gpumap_fingerprint print;
-	struct gpumap_session *session;
-	uint64_t share;
-	int ret;
-
-	if (keep == NULL ||
-	    !PyArg_ParseTuple(args, "O!O", &PyDict_Type, &dict, &pair) ||
-	    !core_fingerprint(pair, &print, &request.fingerprint) ||
-	    CORE_WRITE(share_fields, &request, dict, keep) ||
-	    (session = session_call(self)) == NULL)
-		goto out;
-	CORE_UNLOCK();
-	ret = gpumap_share_publish(session, &request, &share);
-	CORE_LOCK();
-	if (ret < 0) {
-		made = core_session_result(self, "gpumap_share_publish", ret);
-		goto out;
-	}
-	core_session_leave(self);
-	made = PyLong_FromUnsignedLongLong(share);
-out:
-	Py_XDECREF(keep);
-	return made;
+	request->fingerprint = print;
+	return gpumap_share_publish(session, request, ret_share);
 }
+
+CORE_METHOD(session_share_publish, session, asks, "SF", "K",
+	    "gpumap_share_publish",
+	    publish(session, in[0].request, in[1].print, out->numbers),
+	    .request = &share_fields);
 
 /* (name, flags, fingerprint or None) -> share */
-static PyObject *session_share_open(PyObject *object, PyObject *args)
-{
-	struct core_session *self = (struct core_session *)object;
-	const struct gpumap_fingerprint *expect;
-	struct gpumap_fingerprint print;
-	struct gpumap_session *session;
-	unsigned int flags;
-	const char *name;
-	PyObject *pair;
-	uint64_t share;
-	int ret;
-
-	if (!PyArg_ParseTuple(args, "sIO", &name, &flags, &pair) ||
-	    !core_fingerprint(pair, &print, &expect))
-		return NULL;
-	session = session_call(self);
-	if (session == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_share_open(session, name, flags, expect, &share);
-	CORE_LOCK();
-	if (ret < 0)
-		return core_session_result(self, "gpumap_share_open", ret);
-	core_session_leave(self);
-	return PyLong_FromUnsignedLongLong(share);
-}
+CORE_CALL(session_share_open, session, asks, "sIF", "K", gpumap_share_open,
+	  (session, in[0].text, in[1].u32, in[2].print, out->numbers));
 
 /* (name, flags, fingerprint or None, seconds) -> True: this session has the
  * claim; False: the share is there */
-static PyObject *session_share_claim(PyObject *object, PyObject *args)
+static int claim(struct gpumap_session *session, const union core_value *in)
 {
-	struct core_session *self = (struct core_session *)object;
-	const struct gpumap_fingerprint *expect;
-	struct gpumap_fingerprint print;
-	struct gpumap_session *session;
-	uint64_t deadline_ns, slice_ns;
-	PyObject *pair, *seconds;
-	unsigned int flags;
-	const char *name;
-	int ret;
+	int ret = gpumap_share_claim(session, in[0].text, in[1].u32,
+				     in[2].print, in[3].deadline_ns);
 
-	if (!PyArg_ParseTuple(args, "sIOO", &name, &flags, &pair, &seconds) ||
-	    !core_fingerprint(pair, &print, &expect) ||
-	    !core_deadline(seconds, &deadline_ns))
-		return NULL;
-	for (;;) {
-		slice_ns = core_slice(deadline_ns);
-		session = session_call(self);
-		if (session == NULL)
-			return NULL;
-		CORE_UNLOCK();
-		ret = gpumap_share_claim(session, name, flags, expect,
-					 slice_ns);
-		CORE_LOCK();
-		if (ret != -ETIME || slice_ns == deadline_ns)
-			break;
-		core_session_leave(self);
-		if (PyErr_CheckSignals() != 0)
-			return NULL;
-		core_session_yield(self);
-	}
-	if (ret < 0 && ret != -EEXIST)
-		return core_session_result(self, "gpumap_share_claim", ret);
-	core_session_leave(self);
-	return PyBool_FromLong(ret == 0);
+	return ret == 0 ? 1 : ret == -EEXIST ? 0 : ret;
 }
 
-static PyObject *session_share_unclaim(PyObject *object, PyObject *arg)
-{
-	struct core_session *self = (struct core_session *)object;
-	const char *name = core_name(arg);
-	struct gpumap_session *session;
-	int ret;
+CORE_METHOD(session_share_claim, session, asks, "sIFW", "b",
+	    "gpumap_share_claim", claim(session, in), .again = core_again);
 
-	if (name == NULL)
-		return NULL;
-	session = session_call(self);
-	if (session == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_share_unclaim(session, name);
-	CORE_LOCK();
-	return core_session_result(self, "gpumap_share_unclaim", ret);
-}
+CORE_CALL(session_share_unclaim, session, asks, "s", "i", gpumap_share_unclaim,
+	  (session, in[0].text));
 
-static const struct core_field share_info_fields[] = {
-	CORE_FIELD(gpumap_share_info, CORE_CHARS, name),
-	CORE_FIELD(gpumap_share_info, CORE_U32, uid),
-	CORE_FIELD(gpumap_share_info, CORE_U32, flags),
-	CORE_FIELD(gpumap_share_info, CORE_U32, n_buffers),
-	CORE_FIELD(gpumap_share_info, CORE_U64, bytes),
-	CORE_FIELD(gpumap_share_info, CORE_BYTES, fingerprint),
-};
+CORE_STRUCT(share_info_fields, gpumap_share_info, name, uid, flags, n_buffers,
+	    bytes, fingerprint);
 
 /* share -> facts, with the bytes that describe it */
 static PyObject *session_share_info(PyObject *object, PyObject *arg)
@@ -717,7 +418,7 @@ static PyObject *session_share_info(PyObject *object, PyObject *arg)
 	ret = gpumap_share_info(session, share, &info);
 	if (ret < 0)
 		return core_session_result(self, "gpumap_share_info", ret);
-	made = CORE_READ(share_info_fields, &info);
+	made = core_read(&share_info_fields, &info);
 	about = PyBytes_FromStringAndSize(
 		info.about,
 		info.about == NULL ? 0 : (Py_ssize_t)info.about_bytes);
@@ -730,56 +431,39 @@ static PyObject *session_share_info(PyObject *object, PyObject *arg)
 }
 
 /* (share, index) -> (buffer, bytes, row) */
-static PyObject *session_share_buffer(PyObject *object, PyObject *args)
+static int share_buffer(struct gpumap_session *session, uint64_t share,
+			uint32_t index, uint64_t *ret_numbers)
 {
-	struct core_session *self = (struct core_session *)object;
 	struct gpumap_export_info info = { .size = sizeof(info) };
-	struct gpumap_session *session;
-	unsigned long long share;
-	unsigned int index;
-	uint64_t buffer;
-	int ret;
+	int ret = gpumap_share_buffer(session, share, index, &info,
+				      &ret_numbers[0]);
 
-	if (!PyArg_ParseTuple(args, "KI", &share, &index))
-		return NULL;
-	session = session_call(self);
-	if (session == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_share_buffer(session, share, index, &info, &buffer);
-	CORE_LOCK();
-	if (ret < 0)
-		return core_session_result(self, "gpumap_share_buffer", ret);
-	core_session_leave(self);
-	return Py_BuildValue("KKI", (unsigned long long)buffer,
-			     (unsigned long long)info.bytes, info.row);
+	ret_numbers[1] = info.bytes;
+	ret_numbers[2] = info.row;
+	return ret;
 }
 
-/* (share, index) -> (fd, bytes, row) */
-static PyObject *session_share_fd(PyObject *object, PyObject *args)
-{
-	struct core_session *self = (struct core_session *)object;
-	struct gpumap_export_info info = { .size = sizeof(info) };
-	struct gpumap_session *session;
-	unsigned long long share;
-	unsigned int index;
-	int fd, ret;
+CORE_METHOD(session_share_buffer, session, asks, "KI", "KKK",
+	    "gpumap_share_buffer",
+	    share_buffer(session, in[0].u64, in[1].u32, out->numbers));
 
-	if (!PyArg_ParseTuple(args, "KI", &share, &index))
-		return NULL;
-	/* A model that was left by close() of its session may still be read. */
-	session = core_session_enter(self);
-	if (session == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_share_fd(session, share, index, &info, &fd);
-	CORE_LOCK();
-	if (ret < 0)
-		return core_session_result(self, "gpumap_share_fd", ret);
-	core_session_leave(self);
-	return Py_BuildValue("iKI", fd, (unsigned long long)info.bytes,
-			     info.row);
+/* (share, index) -> (fd, bytes, row).  A model that was left by close() of its
+ * session may still be read. */
+static int share_fd(struct gpumap_session *session, uint64_t share,
+		    uint32_t index, uint64_t *ret_numbers)
+{
+	struct gpumap_export_info info = { .size = sizeof(info) };
+	int fd = -1;
+	int ret = gpumap_share_fd(session, share, index, &info, &fd);
+
+	ret_numbers[0] = (uint64_t)fd;
+	ret_numbers[1] = info.bytes;
+	ret_numbers[2] = info.row;
+	return ret;
 }
+
+CORE_METHOD(session_share_fd, session, late, "KI", "KKK", "gpumap_share_fd",
+	    share_fd(session, in[0].u64, in[1].u32, out->numbers));
 
 /* (share, first, n) -> [fd], one or more of the n */
 static PyObject *session_share_fds(PyObject *object, PyObject *args)
@@ -819,34 +503,34 @@ static PyMethodDef session_methods[] = {
 	  "close($self, /)\n--\n\n"
 	  "End this handle.  The session ends with the last object made from\n"
 	  "it: memory that is in use, or a model." },
-	{ "fileno", session_fileno, METH_NOARGS,
+	{ "fileno", session_fileno, METH_VARARGS,
 	  "fileno($self, /)\n--\n\n"
 	  "A descriptor that becomes readable when a job ends.\n\n"
 	  "Unsupported: the session was not opened with pollable=True.  Call\n"
 	  "arm() before each sleep on it." },
-	{ "arm", session_arm, METH_NOARGS,
+	{ "arm", session_arm, METH_VARARGS,
 	  "arm($self, /)\n--\n\n"
 	  "Have the descriptor made readable by the next completion.\n\n"
 	  "0: sleep now, for a second at most; 1: completions are waiting." },
-	{ "_counts", session_counts, METH_NOARGS, NULL },
+	{ "_counts", session_counts, METH_VARARGS, NULL },
 	{ "_buffer_alloc", session_buffer_alloc, METH_VARARGS, NULL },
-	{ "_buffer_free", session_buffer_free, METH_O, NULL },
+	{ "_buffer_free", session_buffer_free, METH_VARARGS, NULL },
 	{ "_buffer_defer", session_buffer_defer, METH_O, NULL },
-	{ "_buffer_unregister", session_buffer_unregister, METH_O, NULL },
-	{ "_buffer_export", session_buffer_export, METH_O, NULL },
-	{ "_buffer_unexport", session_buffer_unexport, METH_O, NULL },
+	{ "_buffer_unregister", session_buffer_unregister, METH_VARARGS, NULL },
+	{ "_buffer_export", session_buffer_export, METH_VARARGS, NULL },
+	{ "_buffer_unexport", session_buffer_unexport, METH_VARARGS, NULL },
 	{ "_buffer_import", session_buffer_import, METH_VARARGS, NULL },
 	{ "_buffer_register", session_buffer_register, METH_VARARGS, NULL },
 	{ "_buffer_register_file", session_file_register, METH_VARARGS, NULL },
-	{ "_buffer_register_mask", session_mask_register, METH_O, NULL },
-	{ "_buffer_info", session_buffer_info, METH_O, NULL },
+	{ "_buffer_register_mask", session_mask_register, METH_VARARGS, NULL },
+	{ "_buffer_info", session_buffer_info, METH_VARARGS, NULL },
 	{ "_program_load", session_program_load, METH_VARARGS, NULL },
-	{ "_program_unload", session_program_unload, METH_O, NULL },
+	{ "_program_unload", session_program_unload, METH_VARARGS, NULL },
 	{ "_share_publish", session_share_publish, METH_VARARGS, NULL },
 	{ "_share_claim", session_share_claim, METH_VARARGS, NULL },
-	{ "_share_unclaim", session_share_unclaim, METH_O, NULL },
+	{ "_share_unclaim", session_share_unclaim, METH_VARARGS, NULL },
 	{ "_share_open", session_share_open, METH_VARARGS, NULL },
-	{ "_share_close", session_share_close, METH_O, NULL },
+	{ "_share_close", session_share_close, METH_VARARGS, NULL },
 	{ "_share_info", session_share_info, METH_O, NULL },
 	{ "_share_buffer", session_share_buffer, METH_VARARGS, NULL },
 	{ "_share_fd", session_share_fd, METH_VARARGS, NULL },
@@ -859,32 +543,15 @@ static PyGetSetDef session_getset[] = {
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 
-int core_add_session(PyObject *module)
-{
-	static PyMethodDef all[64];
-	static PyType_Slot slots[] = {
-		{ Py_tp_new, session_new },
-		{ Py_tp_dealloc, session_dealloc },
-		{ Py_tp_traverse, session_traverse },
-		{ Py_tp_methods, all },
-		{ Py_tp_getset, session_getset },
-		{ Py_tp_doc, "Queues to the rows, and memory for payloads." },
-		{ 0, NULL },
-	};
-	static PyType_Spec spec = {
-		.name = "gpumap._core.Session",
-		.basicsize = sizeof(struct core_session),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-			 Py_TPFLAGS_HAVE_GC,
-		.slots = slots,
-	};
-	PyMethodDef *const tables[] = { session_methods,
-					core_session_job_methods };
-	size_t n = 0;
-
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		for (const PyMethodDef *m = tables[i]; m->ml_name != NULL; m++)
-			all[n++] = *m;
-	core_session_type = core_add_type(module, &spec, "Session");
-	return core_session_type == NULL ? -1 : 0;
-}
+const struct core_type core_session_spec = {
+	.name = "gpumap._core.Session",
+	.doc = "Queues to the rows, and memory for payloads.",
+	.ret_type = &core_session_type,
+	.bytes = sizeof(struct core_session),
+	.new = session_new,
+	.dealloc = session_dealloc,
+	.traverse = core_traverse_owned,
+	.methods = (PyMethodDef *const[]){ session_methods,
+					   core_session_job_methods, NULL },
+	.getset = session_getset,
+};

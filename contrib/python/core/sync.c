@@ -86,21 +86,14 @@ static PyObject *sync_close(PyObject *object, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
-static void sync_dealloc(PyObject *object)
+static void sync_end(PyObject *self)
 {
-	struct core_sync *self = (struct core_sync *)object;
-	PyTypeObject *type = Py_TYPE(object);
-
-	PyObject_GC_UnTrack(object);
-	gpumap_sync_close(self->sync);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	gpumap_sync_close(((struct core_sync *)self)->sync);
 }
 
-static int sync_traverse(PyObject *object, visitproc visit, void *arg)
+static void sync_dealloc(PyObject *self)
 {
-	Py_VISIT(Py_TYPE(object));
-	return 0;
+	core_dealloc(self, sync_end);
 }
 
 static PyObject *sync_closed(PyObject *object, void *unused)
@@ -109,32 +102,23 @@ static PyObject *sync_closed(PyObject *object, void *unused)
 	return PyBool_FromLong(((struct core_sync *)object)->closed);
 }
 
-static PyObject *sync_fileno(PyObject *object, PyObject *unused)
+static void *sync_begin(PyObject *self)
 {
-	const struct gpumap_sync *sync = sync_use(object);
-	int fd;
-
-	(void)unused;
-	if (sync == NULL)
-		return NULL;
-	fd = gpumap_sync_fd(sync);
-	sync_unuse(object);
-	return PyLong_FromLong(fd);
+	return sync_use(self);
 }
 
-static PyObject *sync_check(PyObject *object, PyObject *unused)
+static PyObject *sync_fail(PyObject *self, const char *call, int error)
 {
-	struct gpumap_sync *sync = sync_use(object);
-	int ret;
-
-	(void)unused;
-	if (sync == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_sync_check(sync);
-	CORE_LOCK();
-	return sync_result(object, "gpumap_sync_check", ret);
+	(void)self;
+	return core_fail(NULL, call, error);
 }
+
+static const struct core_handle core_sync_asks = { sync_begin, sync_unuse,
+						   sync_fail, true };
+
+CORE_CALL(sync_fileno, sync, asks, "", "i", gpumap_sync_fd, (sync));
+
+CORE_CALL(sync_check, sync, asks, "", "", gpumap_sync_check, (sync));
 
 /* ---- values -------------------------------------------------------------- */
 
@@ -167,34 +151,26 @@ static PyObject *sync_value_get(PyObject *object, PyObject *arg)
 }
 
 /* (key, value or None, expected, flags) -> (written, revision) */
-static PyObject *sync_value_cas(PyObject *object, PyObject *args)
+static int write_value(struct gpumap_sync *sync, const union core_value *in,
+		       uint64_t *ret_revision)
 {
-	struct gpumap_value_write write = { .size = sizeof(write) };
-	unsigned long long expected;
-	struct gpumap_sync *sync;
-	uint64_t revision = 0;
-	const char *value;
-	Py_ssize_t n;
+	const struct gpumap_value_write write = {
+		.size = sizeof(write),
+		.key = in[0].text,
+		.value = in[1].text,
+		.bytes = in[1].text != NULL ? (size_t)in[2].n : 0,
+		.expected = in[3].u64,
+		.flags = in[4].u32,
+	};
 	int ret;
 
-	if (!PyArg_ParseTuple(args, "sz#KI", &write.key, &value, &n, &expected,
-			      &write.flags))
-		return NULL;
-	write.value = value;
-	write.bytes = value != NULL ? (size_t)n : 0;
-	write.expected = expected;
-	sync = sync_use(object);
-	if (sync == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_value_cas(sync, &write, &revision);
-	CORE_LOCK();
-	if (ret != 0 && ret != -ESTALE)
-		return sync_result(object, "gpumap_value_cas", ret);
-	sync_unuse(object);
-	return Py_BuildValue("NK", PyBool_FromLong(ret == 0),
-			     (unsigned long long)revision);
+	*ret_revision = 0;
+	ret = gpumap_value_cas(sync, &write, ret_revision);
+	return ret == -ESTALE ? 0 : ret == 0 ? 1 : ret;
 }
+
+CORE_METHOD(sync_value_cas, sync, asks, "sz#KI", "bK", "gpumap_value_cas",
+	    write_value(sync, in, out->numbers));
 
 /* prefix -> [end of a key] */
 static PyObject *sync_value_list(PyObject *object, PyObject *arg)
@@ -221,13 +197,8 @@ static PyObject *sync_value_list(PyObject *object, PyObject *arg)
 	sync_unuse(object);
 	list = PyList_New(0);
 	for (size_t at = 0; list != NULL && at < bytes;
-	     at += strlen(ends + at) + 1) {
-		PyObject *end = PyUnicode_FromString(ends + at);
-
-		if (end == NULL || PyList_Append(list, end) != 0)
-			Py_CLEAR(list);
-		Py_XDECREF(end);
-	}
+	     at += strlen(ends + at) + 1)
+		core_append(&list, PyUnicode_FromString(ends + at));
 	return list;
 }
 
@@ -350,83 +321,43 @@ out:
 	return made;
 }
 
-static PyObject *sync_gang_release(PyObject *object, PyObject *unused)
-{
-	struct gpumap_sync *sync = sync_use(object);
-	int ret;
-
-	(void)unused;
-	if (sync == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_gang_release(sync);
-	CORE_LOCK();
-	return sync_result(object, "gpumap_gang_release", ret);
-}
+CORE_CALL(sync_gang_release, sync, asks, "", "", gpumap_gang_release, (sync));
 
 /* ---- cohorts ------------------------------------------------------------- */
 
 /* (name, world, rank, version, id or None, seconds) -> (id, epoch) */
-static PyObject *sync_cohort_join(PyObject *object, PyObject *args)
+static int join_cohort(struct gpumap_sync *sync, const union core_value *in,
+		       struct core_out *out)
 {
-	struct gpumap_cohort_join join = { .size = sizeof(join) };
-	uint8_t id[GPUMAP_COHORT_ID_BYTES];
-	struct gpumap_sync *sync;
-	PyObject *seconds;
-	uint64_t epoch = 0;
-	const char *bytes;
-	Py_ssize_t n;
-	int ret;
+	struct gpumap_cohort_join join = {
+		.size = sizeof(join),
+		.name = in[0].text,
+		.world = in[1].u32,
+		.rank = in[2].u32,
+		.version = in[3].u32,
+		.id = in[4].text,
+		/* 1: it has passed; 0 would be none */
+		.deadline_ns = in[5].deadline_ns == 0 ? 1 : in[5].deadline_ns,
+	};
 
-	if (!PyArg_ParseTuple(args, "sIIIz#O", &join.name, &join.world,
-			      &join.rank, &join.version, &bytes, &n,
-			      &seconds) ||
-	    !core_deadline(seconds, &join.deadline_ns))
-		return NULL;
-	if (bytes != NULL && n != GPUMAP_COHORT_ID_BYTES)
-		return PyErr_Format(PyExc_ValueError, "an id has %d bytes",
-				    GPUMAP_COHORT_ID_BYTES);
-	if (join.deadline_ns == 0)
-		join.deadline_ns = 1; /* it has passed; 0 would be none */
-	join.id = bytes;
-	sync = sync_use(object);
-	if (sync == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_cohort_join(sync, &join, id, &epoch);
-	CORE_LOCK();
-	if (ret != 0)
-		return sync_result(object, "gpumap_cohort_join", ret);
-	sync_unuse(object);
-	return Py_BuildValue("y#K", (const char *)id, (Py_ssize_t)sizeof(id),
-			     (unsigned long long)epoch);
+	out->numbers[0] = 0;
+	return gpumap_cohort_join(sync, &join, out->id, out->numbers);
 }
 
-static PyObject *sync_cohort_leave(PyObject *object, PyObject *args)
-{
-	struct gpumap_sync *sync;
-	unsigned int flags;
-	int ret;
+CORE_METHOD(sync_cohort_join, sync, asks, "sIIIJD", "JK", "gpumap_cohort_join",
+	    join_cohort(sync, in, out));
 
-	if (!PyArg_ParseTuple(args, "I", &flags))
-		return NULL;
-	sync = sync_use(object);
-	if (sync == NULL)
-		return NULL;
-	CORE_UNLOCK();
-	ret = gpumap_cohort_leave(sync, flags);
-	CORE_LOCK();
-	return sync_result(object, "gpumap_cohort_leave", ret);
-}
+CORE_CALL(sync_cohort_leave, sync, asks, "I", "", gpumap_cohort_leave,
+	  (sync, in[0].u32));
 
 static PyMethodDef sync_methods[] = {
 	{ "close", sync_close, METH_NOARGS,
 	  "close($self, /)\n--\n\n"
 	  "End the connection, with its gang, rank and ephemeral values." },
-	{ "fileno", sync_fileno, METH_NOARGS,
+	{ "fileno", sync_fileno, METH_VARARGS,
 	  "fileno($self, /)\n--\n\n"
 	  "A descriptor that can be read when check() has something to say." },
-	{ "check", sync_check, METH_NOARGS,
+	{ "check", sync_check, METH_VARARGS,
 	  "check($self, /)\n--\n\n"
 	  "Raise where the gang, the rank or ephemeral values are lost." },
 	{ "_value_get", sync_value_get, METH_O, NULL },
@@ -434,7 +365,7 @@ static PyMethodDef sync_methods[] = {
 	{ "_value_list", sync_value_list, METH_O, NULL },
 	{ "_value_wait", sync_value_wait, METH_VARARGS, NULL },
 	{ "_gang_reserve", sync_gang_reserve, METH_VARARGS, NULL },
-	{ "_gang_release", sync_gang_release, METH_NOARGS, NULL },
+	{ "_gang_release", sync_gang_release, METH_VARARGS, NULL },
 	{ "_cohort_join", sync_cohort_join, METH_VARARGS, NULL },
 	{ "_cohort_leave", sync_cohort_leave, METH_VARARGS, NULL },
 	{ NULL, NULL, 0, NULL },
@@ -445,24 +376,13 @@ static PyGetSetDef sync_getset[] = {
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 
-int core_add_sync(PyObject *module)
-{
-	static PyType_Slot slots[] = {
-		{ Py_tp_new, sync_new },
-		{ Py_tp_dealloc, sync_dealloc },
-		{ Py_tp_traverse, sync_traverse },
-		{ Py_tp_methods, sync_methods },
-		{ Py_tp_getset, sync_getset },
-		{ Py_tp_doc, "A connection to this node's gpumap-sync." },
-		{ 0, NULL },
-	};
-	static PyType_Spec spec = {
-		.name = "gpumap._core.Sync",
-		.basicsize = sizeof(struct core_sync),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-			 Py_TPFLAGS_HAVE_GC,
-		.slots = slots,
-	};
-
-	return core_add_type(module, &spec, "Sync") == NULL ? -1 : 0;
-}
+const struct core_type core_sync_spec = {
+	.name = "gpumap._core.Sync",
+	.doc = "A connection to this node's gpumap-sync.",
+	.bytes = sizeof(struct core_sync),
+	.new = sync_new,
+	.dealloc = sync_dealloc,
+	.traverse = core_traverse,
+	.methods = (PyMethodDef *const[]){ sync_methods, NULL },
+	.getset = sync_getset,
+};

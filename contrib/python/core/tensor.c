@@ -87,17 +87,19 @@ static PyObject *mapping_new(PyTypeObject *type, PyObject *args,
 	return (PyObject *)self;
 }
 
-static void mapping_dealloc(PyObject *object)
+static void mapping_end(PyObject *object)
 {
 	struct tensor_mapping *self = (struct tensor_mapping *)object;
-	PyTypeObject *type = Py_TYPE(object);
 
 	if (self->data != NULL) {
 		munmap(self->data, self->bytes);
 		close(self->fd);
 	}
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+}
+
+static void mapping_dealloc(PyObject *self)
+{
+	core_dealloc(self, mapping_end);
 }
 
 static int mapping_getbuffer(PyObject *object, Py_buffer *view, int flags)
@@ -207,16 +209,17 @@ failed:
 	return NULL;
 }
 
-static void tensor_dealloc(PyObject *object)
+static void tensor_end(PyObject *object)
 {
 	struct core_tensor *self = (struct core_tensor *)object;
-	PyTypeObject *type = Py_TYPE(object);
 
-	PyObject_GC_UnTrack(object);
 	free(self->shape);
 	PyBuffer_Release(&self->memory); /* nothing if there is none */
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+}
+
+static void tensor_dealloc(PyObject *self)
+{
+	core_dealloc(self, tensor_end);
 }
 
 static int tensor_traverse(PyObject *object, visitproc visit, void *arg)
@@ -314,47 +317,25 @@ static PyGetSetDef tensor_getset[] = {
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 
-int core_add_tensor(PyObject *module)
-{
-	static PyType_Slot mapping_slots[] = {
-		{ Py_tp_new, mapping_new },
-		{ Py_tp_dealloc, mapping_dealloc },
-		{ Py_tp_methods, mapping_methods },
-		{ Py_tp_getset, mapping_getset },
-		{ Py_bf_getbuffer, mapping_getbuffer },
-		{ Py_tp_doc, "A descriptor's memory, mapped." },
-		{ 0, NULL },
-	};
-	static PyType_Spec mapping_spec = {
-		.name = "gpumap._core.Mapping",
-		.basicsize = sizeof(struct tensor_mapping),
-		.flags = Py_TPFLAGS_DEFAULT,
-		.slots = mapping_slots,
-	};
-	static PyType_Slot tensor_slots[] = {
-		{ Py_tp_new, tensor_new },
-		{ Py_tp_dealloc, tensor_dealloc },
-		{ Py_tp_traverse, tensor_traverse },
-		{ Py_tp_methods, tensor_methods },
-		{ Py_tp_getset, tensor_getset },
-		{ Py_bf_getbuffer, tensor_getbuffer },
-		{ Py_tp_doc, "Elements in memory that an object keeps." },
-		{ 0, NULL },
-	};
-	static PyType_Spec tensor_spec = {
-		.name = "gpumap._core.Tensor",
-		.basicsize = sizeof(struct core_tensor),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-			 Py_TPFLAGS_HAVE_GC,
-		.slots = tensor_slots,
-	};
-	PyTypeObject *mapping, *tensor;
-	int ret;
+const struct core_type core_mapping_spec = {
+	.name = "gpumap._core.Mapping",
+	.doc = "A descriptor's memory, mapped.",
+	.bytes = sizeof(struct tensor_mapping),
+	.new = mapping_new,
+	.dealloc = mapping_dealloc,
+	.methods = (PyMethodDef *const[]){ mapping_methods, NULL },
+	.getset = mapping_getset,
+	.getbuffer = mapping_getbuffer,
+};
 
-	mapping = core_add_type(module, &mapping_spec, "Mapping");
-	tensor = core_add_type(module, &tensor_spec, "Tensor");
-	ret = mapping == NULL || tensor == NULL ? -1 : 0;
-	Py_XDECREF((PyObject *)mapping); /* the module has them */
-	Py_XDECREF((PyObject *)tensor);
-	return ret;
-}
+const struct core_type core_tensor_spec = {
+	.name = "gpumap._core.Tensor",
+	.doc = "Elements in memory that an object keeps.",
+	.bytes = sizeof(struct core_tensor),
+	.new = tensor_new,
+	.dealloc = tensor_dealloc,
+	.traverse = tensor_traverse,
+	.methods = (PyMethodDef *const[]){ tensor_methods, NULL },
+	.getset = tensor_getset,
+	.getbuffer = tensor_getbuffer,
+};

@@ -19,8 +19,9 @@ struct trace_opts {
 	uint32_t n_rows;
 };
 
-static const struct core_field opts_fields[] = {
-	CORE_LIST(trace_opts, CORE_U32_LIST, rows, n_rows),
+static const struct core_struct opts_fields = {
+	sizeof(struct trace_opts),
+	{ CORE_LIST(trace_opts, rows, n_rows), { 0 } },
 };
 
 /* Trace(map, opts) */
@@ -38,7 +39,7 @@ static PyObject *trace_new(PyTypeObject *type, PyObject *args, PyObject *named)
 	if (keep == NULL ||
 	    !PyArg_ParseTupleAndKeywords(args, named, "O!O", names,
 					 core_map_type, &owner, &dict) ||
-	    CORE_WRITE(opts_fields, &opts, dict, keep) != 0 ||
+	    core_write(&opts_fields, &opts, dict, keep) != 0 ||
 	    (map = core_map_use(owner)) == NULL)
 		goto out;
 	CORE_UNLOCK();
@@ -61,8 +62,10 @@ out:
 	return (PyObject *)self;
 }
 
-static void trace_end(struct core_trace *self)
+static void trace_end(PyObject *object)
 {
+	struct core_trace *self = (struct core_trace *)object;
+
 	if (self->trace == NULL)
 		return;
 	gpumap_trace_close(self->trace);
@@ -73,27 +76,13 @@ static void trace_end(struct core_trace *self)
 static PyObject *trace_close(PyObject *object, PyObject *unused)
 {
 	(void)unused;
-	trace_end((struct core_trace *)object);
+	trace_end(object);
 	Py_RETURN_NONE;
 }
 
-static void trace_dealloc(PyObject *object)
+static void trace_dealloc(PyObject *self)
 {
-	struct core_trace *self = (struct core_trace *)object;
-	PyTypeObject *type = Py_TYPE(object);
-
-	PyObject_GC_UnTrack(object);
-	trace_end(self);
-	Py_XDECREF((PyObject *)self->map);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
-}
-
-static int trace_traverse(PyObject *object, visitproc visit, void *arg)
-{
-	Py_VISIT(Py_TYPE(object));
-	Py_VISIT((PyObject *)((struct core_trace *)object)->map);
-	return 0;
+	core_dealloc_owned(self, trace_end);
 }
 
 static PyObject *trace_closed(PyObject *object, void *unused)
@@ -102,21 +91,11 @@ static PyObject *trace_closed(PyObject *object, void *unused)
 	return PyBool_FromLong(((struct core_trace *)object)->trace == NULL);
 }
 
-static const struct core_field job_fields[] = {
-	CORE_FIELD(gpumap_trace_job, CORE_U64, session),
-	CORE_FIELD(gpumap_trace_job, CORE_U64, read_ns),
-	CORE_FIELD(gpumap_trace_job, CORE_U64, started_ns),
-	CORE_FIELD(gpumap_trace_job, CORE_U64, ended_ns),
-	CORE_FIELD(gpumap_trace_job, CORE_U64, n),
-	CORE_FIELD(gpumap_trace_job, CORE_U32, row),
-	CORE_FIELD(gpumap_trace_job, CORE_U32, uid),
-	CORE_FIELD(gpumap_trace_job, CORE_I32, status),
-	CORE_FIELD(gpumap_trace_job, CORE_U32, op),
-	CORE_FIELD(gpumap_trace_job, CORE_U32, dtype),
-};
+CORE_STRUCT(job_fields, gpumap_trace_job, session, read_ns, started_ns,
+	    ended_ns, n, row, uid, status, op, dtype);
 
-/* (most) -> ([job], how many more were lost).  The call does not wait, and keeps
- * the interpreter's lock, so one thread at a time reads. */
+/* (most) -> ([job], how many more were lost).  The call does not wait: it keeps
+ * the interpreter's lock, so that one thread at a time reads. */
 static PyObject *trace_read(PyObject *object, PyObject *args)
 {
 	struct core_trace *self = (struct core_trace *)object;
@@ -138,7 +117,7 @@ static PyObject *trace_read(PyObject *object, PyObject *args)
 	n = gpumap_trace_read(self->trace, jobs, most, &lost);
 	list = n < 0 ? NULL : PyList_New(0);
 	for (int i = 0; list != NULL && i < n; i++)
-		core_append(&list, CORE_READ(job_fields, &jobs[i]));
+		core_append(&list, core_read(&job_fields, &jobs[i]));
 	free(jobs);
 	if (n < 0)
 		return core_fail_bare("gpumap_trace_read", n);
@@ -158,26 +137,13 @@ static PyGetSetDef trace_getset[] = {
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 
-int core_add_trace(PyObject *module)
-{
-	static PyType_Slot slots[] = {
-		{ Py_tp_new, trace_new },
-		{ Py_tp_dealloc, trace_dealloc },
-		{ Py_tp_traverse, trace_traverse },
-		{ Py_tp_methods, trace_methods },
-		{ Py_tp_getset, trace_getset },
-		{ Py_tp_doc, "A recording of the jobs of rows." },
-		{ 0, NULL },
-	};
-	static PyType_Spec spec = {
-		.name = "gpumap._core.Trace",
-		.basicsize = sizeof(struct core_trace),
-		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-			 Py_TPFLAGS_HAVE_GC,
-		.slots = slots,
-	};
-	PyTypeObject *type = core_add_type(module, &spec, "Trace");
-
-	Py_XDECREF((PyObject *)type); /* the module has it */
-	return type == NULL ? -1 : 0;
-}
+const struct core_type core_trace_spec = {
+	.name = "gpumap._core.Trace",
+	.doc = "A recording of the jobs of rows.",
+	.bytes = sizeof(struct core_trace),
+	.new = trace_new,
+	.dealloc = trace_dealloc,
+	.traverse = core_traverse_owned,
+	.methods = (PyMethodDef *const[]){ trace_methods, NULL },
+	.getset = trace_getset,
+};

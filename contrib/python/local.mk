@@ -7,11 +7,6 @@
 EXTRA_DIST += %reldir%/README.md
 EXTRA_DIST += %reldir%/build-wheel
 EXTRA_DIST += %reldir%/check
-EXTRA_DIST += %reldir%/core/arena.c
-EXTRA_DIST += %reldir%/core/call.c
-EXTRA_DIST += %reldir%/core/cluster.c
-EXTRA_DIST += %reldir%/core/comm.c
-EXTRA_DIST += %reldir%/core/core.h
 EXTRA_DIST += %reldir%/core/core.map
 EXTRA_DIST += %reldir%/gpumap/_core.pyi
 EXTRA_DIST += %reldir%/gpumap/py.typed
@@ -50,6 +45,7 @@ EXTRA_DIST += %reldir%/try-vllm
 # The package.
 gm_core = \
 	%reldir%/core/arena.c \
+	%reldir%/core/call.c \
 	%reldir%/core/cluster.c \
 	%reldir%/core/comm.c \
 	%reldir%/core/core.h \

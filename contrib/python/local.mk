@@ -73,6 +73,7 @@ EXTRA_DIST += %reldir%/tests/test_engines.py
 EXTRA_DIST += %reldir%/tests/test_cluster.py
 EXTRA_DIST += %reldir%/tests/test_errors.py
 EXTRA_DIST += %reldir%/tests/test_export.py
+EXTRA_DIST += %reldir%/tests/test_exporter.py
 EXTRA_DIST += %reldir%/tests/test_leaks.py
 EXTRA_DIST += %reldir%/tests/test_map.py
 EXTRA_DIST += %reldir%/tests/test_meshes.py

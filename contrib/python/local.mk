@@ -25,6 +25,7 @@ EXTRA_DIST += %reldir%/tests/test_engines.py
 EXTRA_DIST += %reldir%/tests/test_cluster.py
 EXTRA_DIST += %reldir%/tests/test_errors.py
 EXTRA_DIST += %reldir%/tests/test_export.py
+EXTRA_DIST += %reldir%/tests/test_exporter.py
 EXTRA_DIST += %reldir%/tests/test_leaks.py
 EXTRA_DIST += %reldir%/tests/test_map.py
 EXTRA_DIST += %reldir%/tests/test_meshes.py
@@ -93,6 +94,8 @@ gm_package = \
 gm_tools = \
 	%reldir%/gpumap/tools/__init__.py \
 	%reldir%/gpumap/tools/command.py \
+	%reldir%/gpumap/tools/exporter.py \
+	%reldir%/gpumap/tools/metrics.py \
 	%reldir%/gpumap/tools/processes.py \
 	%reldir%/gpumap/tools/text.py \
 	%reldir%/gpumap/tools/topo.py \

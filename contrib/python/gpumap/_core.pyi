@@ -102,6 +102,7 @@ class Map:
         timeout: _Seconds,
         /,
     ) -> tuple[bytes, int]: ...
+    def _cluster_totals(self) -> _Facts: ...
     def _cluster_read(
         self,
     ) -> tuple[

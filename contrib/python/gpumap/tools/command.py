@@ -39,11 +39,16 @@ class Failed(Exception):
         self.status = status
 
 
-class Parser(argparse.ArgumentParser):
-    """The options of gpumapctl NAME, with those that every command has."""
+class Options(argparse.ArgumentParser):
+    """The options of a program, with those that every program has.
 
-    def __init__(self, name: str, summary: str) -> None:
-        super().__init__(prog=f"gpumapctl {name}", description=summary)
+    program   its name, in messages
+    command   its name and that of its command
+    """
+
+    def __init__(self, program: str, command: str, summary: str) -> None:
+        super().__init__(prog=command, description=summary)
+        self.program = program
         self.add_argument(
             "--instance", default="node", metavar="NAME", help="of the agent"
         )
@@ -53,25 +58,33 @@ class Parser(argparse.ArgumentParser):
             metavar="DIR",
             help="of the agent's control socket",
         )
+        self.add_argument(
+            "--version", action="version", version=f"{program} {release()}"
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """End with a message that names the remedy."""
+        print(
+            f"{self.program}: {message}; see {self.prog} --help",
+            file=sys.stderr,
+        )
+        sys.exit(Exit.USAGE)
+
+
+class Parser(Options):
+    """The options of gpumapctl NAME."""
+
+    def __init__(self, name: str, summary: str) -> None:
+        super().__init__("gpumapctl", f"gpumapctl {name}", summary)
         self.add_argument("--json", action="store_true", help="print JSON")
         # For commands that load: these show none.
         self.add_argument(
             "--progress", action="store_true", help=argparse.SUPPRESS
         )
-        self.add_argument(
-            "--version", action="version", version=f"gpumapctl {release()}"
-        )
 
     def add_rows(self, help: str) -> None:
         """Add --rows, which rows_of() reads."""
         self.add_argument("--rows", type=row_list, metavar="LIST", help=help)
-
-    def error(self, message: str) -> NoReturn:
-        """End with a message that names the remedy."""
-        print(
-            f"gpumapctl: {message}; see {self.prog} --help", file=sys.stderr
-        )
-        sys.exit(Exit.USAGE)
 
 
 def row_list(words: str) -> list[int]:
@@ -115,9 +128,10 @@ def seconds(word: str) -> float:
     raise argparse.ArgumentTypeError(f'"{word}" is no number of seconds')
 
 
-def release() -> str:
-    """The package's version, "0.2.0"."""
-    number = version()
+def release(number: int | None = None) -> str:
+    """A version, of the package if there is no other: "0.2.0"."""
+    if number is None:
+        number = version()
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
@@ -151,7 +165,9 @@ def to_json(value: Any, spaced: bool = False) -> str:
     return json.dumps(value, ensure_ascii=False, separators=separators)
 
 
-def run(main: Callable[[list[str]], int]) -> NoReturn:
+def run(
+    main: Callable[[list[str]], int], program: str = "gpumapctl"
+) -> NoReturn:
     """Run a command with the words behind its name, and end the process."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -162,18 +178,18 @@ def run(main: Callable[[list[str]], int]) -> NoReturn:
     try:
         status = main(sys.argv[1:])
     except Failed as failed:
-        print(f"gpumapctl: {failed}", file=sys.stderr)
+        print(f"{program}: {failed}", file=sys.stderr)
         status = failed.status
     except Error as error:
         print(
-            f"gpumapctl: {error.refusal or error.strerror}", file=sys.stderr
+            f"{program}: {error.refusal or error.strerror}", file=sys.stderr
         )
         gone = error.errno in (errno.ECONNREFUSED, errno.ECONNRESET)
         status = Exit.NO_AGENT if gone else Exit.FAILED
     try:
         sys.stdout.flush()
     except OSError as error:
-        print(f"gpumapctl: cannot write: {error.strerror}", file=sys.stderr)
+        print(f"{program}: cannot write: {error.strerror}", file=sys.stderr)
         status = status or Exit.FAILED
     sys.stderr.flush()
     os._exit(status)

@@ -19,7 +19,6 @@ include $(top_srcdir)/agent/daemon/local.mk
 include $(top_srcdir)/agent/worker/local.mk
 include $(top_srcdir)/agent/probe/local.mk
 include $(top_srcdir)/agent/ctl/local.mk
-include $(top_srcdir)/agent/exporter/local.mk
 include $(top_srcdir)/agent/sync/local.mk
 
 EXTRA_DIST += %reldir%/README.md %reldir%/gpumapd.conf.awk

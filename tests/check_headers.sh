@@ -37,7 +37,6 @@ may_include() {
 		agent/top ;;
 	agent/doctor) echo include agent/common/read_file.h agent/common/idset.h \
 		agent/plan/size_text.h agent/reader agent/doctor ;;
-	agent/exporter) echo include agent/reader agent/exporter ;;
 	agent/store) echo include shm/point.h agent/common agent/reader \
 		agent/store ;;
 	agent/sync) echo include shm agent/common agent/store \

@@ -8,12 +8,13 @@
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
 cd "$abs_top_srcdir" || exit 1
 
-page=agent/exporter/gpumap-exporter.8.scd
+page=contrib/exporter/gpumap-exporter.8.scd
 rules=contrib/exporter/gpumap-alerts.yaml
 dashboard=contrib/exporter/gpumap-dashboard.json
 
 # The families that the code has, and the metrics in the page's lists.
-families=$(grep -ohE '"gpumap_[a-z_]+"' agent/exporter/*.c | tr -d '"' | sort -u)
+families=$(grep -ohE '"gpumap_[a-z_]+"' contrib/python/gpumap/tools/metrics.py |
+	tr -d '"' | sort -u)
 metrics=$(grep -E '^\*gpumap_' $page | grep -oE 'gpumap_[a-z_]+' | sort -u)
 
 # The family of each metric on standard input.

@@ -14,8 +14,7 @@
 #   - its name begins with a word of its source's name or folder, or with the
 #     name of a source beside it, whose struct it works on;
 #   - no two sources of a folder differ by a plural only;
-#   - a function has at most six parameters, but for public calls and what
-#     libmicrohttpd calls.
+#   - a function has at most six parameters, but for public calls.
 
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
 cd "$abs_top_srcdir" || exit 1

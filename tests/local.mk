@@ -74,6 +74,7 @@ gm_scripts += %reldir%/check_shm_pure.sh
 gm_scripts += %reldir%/check_structure.sh
 gm_scripts += %reldir%/check_symbols.sh
 gm_scripts += %reldir%/check_tracepoints.sh
+gm_scripts += %reldir%/check_tools.sh
 gm_scripts += %reldir%/check_torture.sh
 gm_scripts += %reldir%/check_words.sh
 
@@ -140,7 +141,8 @@ AM_TESTS_ENVIRONMENT = \
 	GPUMAPCTL='$(abs_top_builddir)/agent/ctl/gpumapctl'; export GPUMAPCTL; \
 	GPUMAP_EXEC_PATH='$(abs_top_builddir)/contrib/python/built'; \
 	export GPUMAP_EXEC_PATH; \
-	GPUMAP_EXPORTER='$(abs_top_builddir)/agent/exporter/gpumap-exporter'; \
+	TOOL_PYTHON='$(TOOL_PYTHON)'; export TOOL_PYTHON; \
+	GPUMAP_EXPORTER='$(abs_top_builddir)/contrib/python/built/gpumap-exporter'; \
 	export GPUMAP_EXPORTER; \
 	GPUMAP_SYNC='$(abs_top_builddir)/agent/sync/gpumap-sync'; \
 	export GPUMAP_SYNC; \

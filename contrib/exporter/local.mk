@@ -1,9 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# contrib/exporter: what Prometheus and Grafana make of the exporter's metrics.
+# contrib/exporter: the exporter's page, and what Prometheus and Grafana make of its
+# metrics.
 EXTRA_DIST += %reldir%/gpumap-alerts.yaml %reldir%/gpumap-dashboard.json
 
-if EXPORTER
+gm_pages += %reldir%/gpumap-exporter.8
+if PYTHON
+gm_man += %reldir%/gpumap-exporter.8
 doc_DATA += %reldir%/gpumap-alerts.yaml %reldir%/gpumap-dashboard.json
 endif

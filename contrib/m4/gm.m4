@@ -138,24 +138,6 @@ AC_DEFUN([GM_NEED], [
     [gpumapd needs $2 (Debian: $3, Fedora: $4); --disable-agent builds the client library alone])])
 ])
 
-# GM_EXPORTER
-# --enable-exporter: gpumap-exporter, where libmicrohttpd is.  Asked for and
-# missing is an error.
-AC_DEFUN([GM_EXPORTER], [
-  AC_ARG_ENABLE([exporter],
-    [AS_HELP_STRING([--enable-exporter],
-      [gpumap-exporter, for Prometheus (needs libmicrohttpd)])],
-    [], [enable_exporter=look])
-  AS_IF([test "x$enable_agent" = xno], [enable_exporter=no])
-  AS_IF([test "x$enable_exporter" != xno], [
-    PKG_CHECK_MODULES([MICROHTTPD], [libmicrohttpd >= 0.9.71],
-      [enable_exporter=yes],
-      [AS_IF([test "x$enable_exporter" = xyes], [AC_MSG_ERROR(
-        [gpumap-exporter needs libmicrohttpd (Debian: libmicrohttpd-dev, Fedora: libmicrohttpd-devel)])])
-       enable_exporter=no])])
-  AM_CONDITIONAL([EXPORTER], [test "x$enable_exporter" = xyes])
-])
-
 # GM_NCURSES
 # --with-ncurses: the screen of gpumapctl top, where ncursesw is.  Asked for and
 # missing is an error.
@@ -194,12 +176,12 @@ AC_DEFUN([GM_ETCD], [
 ])
 
 # GM_PYTHON
-# --with-python: the commands that are written in Python, where Python 3.11 and its
+# --with-python: the programs that are written in Python, where Python 3.11 and its
 # headers are.  Asked for and missing is an error.  Unless PYTHON names one, the
 # system's comes first: services run as users who do not see those of others.
 AC_DEFUN([GM_PYTHON], [
   AC_ARG_WITH([python],
-    [AS_HELP_STRING([--with-python], [gpumapctl topo and trace])],
+    [AS_HELP_STRING([--with-python], [gpumapctl topo and trace, and gpumap-exporter])],
     [], [with_python=look])
   AS_IF([test "x$enable_agent" = xno], [with_python=no])
   AS_IF([test "x$with_python" != xno], [
@@ -214,13 +196,13 @@ sys.exit(sys.version_info < (3, 11) or not os.path.exists(header))' \
     done
     AS_IF([test "x$with_python" = xyes], [PYTHON=$gm_python],
       [test "x$gm_wants_python" = xyes], [AC_MSG_ERROR(
-        [gpumapctl topo needs Python 3.11 and its headers (Debian: python3-dev, Fedora: python3-devel)])])])
+        [gpumapctl topo and gpumap-exporter need Python 3.11 and its headers (Debian: python3-dev, Fedora: python3-devel)])])])
   AS_IF([test "x$with_python" = xyes], [
     AM_PATH_PYTHON([3.11])
     PYTHON_CPPFLAGS="-isystem `$PYTHON -c 'import sysconfig
 print(sysconfig.get_path("include"))'`"])
   # A program that loads a library with ASan has to load ASan first.
-  TOOL_PYTHON="$PYTHON -I"
+  TOOL_PYTHON=$PYTHON
   AS_CASE([$GM_BUILD], [*asan*],
     [TOOL_PYTHON="/usr/bin/env -S LD_PRELOAD=`$CC -print-file-name=libasan.so` ASAN_OPTIONS=detect_leaks=0 $TOOL_PYTHON"])
   AC_SUBST([PYTHON_CPPFLAGS])
@@ -279,7 +261,6 @@ gpumap $PACKAGE_VERSION
   prefix        $prefix
   compiler      $CC $CFLAGS
   agent         $enable_agent
-  exporter      `gm_with $enable_exporter 'Debian: libmicrohttpd-dev, Fedora: libmicrohttpd-devel'`
   etcd          `gm_with $enable_etcd 'Debian: libcurl4-openssl-dev, Fedora: libcurl-devel'`
   top's screen  `gm_with $with_ncurses 'Debian: libncurses-dev, Fedora: ncurses-devel'`
   python tools  `gm_with $with_python 'Debian: python3-dev, Fedora: python3-devel'`

@@ -25,7 +25,6 @@ EXTRA_DIST += %reldir%/tests/test_engines.py
 EXTRA_DIST += %reldir%/tests/test_cluster.py
 EXTRA_DIST += %reldir%/tests/test_errors.py
 EXTRA_DIST += %reldir%/tests/test_export.py
-EXTRA_DIST += %reldir%/tests/test_exporter.py
 EXTRA_DIST += %reldir%/tests/test_leaks.py
 EXTRA_DIST += %reldir%/tests/test_map.py
 EXTRA_DIST += %reldir%/tests/test_meshes.py
@@ -36,7 +35,8 @@ EXTRA_DIST += %reldir%/tests/test_session.py
 EXTRA_DIST += %reldir%/tests/test_smollm2.py
 EXTRA_DIST += %reldir%/tests/syncs.py
 EXTRA_DIST += %reldir%/tests/test_sync.py
-EXTRA_DIST += %reldir%/tests/test_tools.py
+EXTRA_DIST += %reldir%/tests/tools/test_exporter.py
+EXTRA_DIST += %reldir%/tests/tools/test_tools.py
 EXTRA_DIST += %reldir%/tests/test_torch.py
 EXTRA_DIST += %reldir%/tests/test_torchrun.py
 EXTRA_DIST += %reldir%/tests/test_torchrun_sync.py
@@ -118,29 +118,32 @@ package_LTLIBRARIES = %reldir%/_core.la
 %canon_reldir%__core_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared
 %canon_reldir%__core_la_LIBADD = lib/libgpumap.la
 
-# gpumapctl-NAME finds the package in the folder where make install puts it; in the
-# build tree GPUMAP_EXEC_PATH=contrib/python/built has others, which find it there.
+# Programs find the package in the folder where make install puts it; those of the
+# build tree, in contrib/python/built, find it there.
 gm_commands = topo trace
 pkglibexec_SCRIPTS = $(gm_commands:%=%reldir%/gpumapctl-%)
-CLEANFILES += $(pkglibexec_SCRIPTS)
-$(pkglibexec_SCRIPTS): $(srcdir)/%reldir%/tool.in Makefile
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && name=$(@F:gpumapctl-%=%) && \
-	$(SED) -e "s|@name[@]|$$name|" -e 's|@python[@]|$(PYTHON) -I|' \
-	  -e 's|@folder[@]|$(pkglibdir)/python|' $(srcdir)/%reldir%/tool.in \
-	  >$@.tmp && chmod +x $@.tmp && mv $@.tmp $@
+sbin_SCRIPTS = %reldir%/gpumap-exporter
+CLEANFILES += $(pkglibexec_SCRIPTS) $(sbin_SCRIPTS)
+
+$(pkglibexec_SCRIPTS) $(sbin_SCRIPTS): $(srcdir)/%reldir%/tool.in Makefile
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && name=$(@F) && \
+	case $$name in gpumapctl-*) program=gpumapctl ;; *) program=$$name ;; esac && \
+	$(SED) -e 's|@python[@]|$(PYTHON)|; s|@folder[@]|$(pkglibdir)/python|' \
+	  -e "s|@program[@]|$$program|; s|@module[@]|$${name#*-}|" \
+	  $(srcdir)/%reldir%/tool.in >$@.tmp && chmod +x $@.tmp && mv $@.tmp $@
 
 noinst_DATA = %reldir%/built/stamp
 %reldir%/built/stamp: %reldir%/_core.la $(gm_package) $(gm_tools) \
-		%reldir%/tool.in Makefile
+		$(pkglibexec_SCRIPTS) $(sbin_SCRIPTS)
 	$(AM_V_GEN)rm -rf $(@D) && $(MKDIR_P) $(@D)/gpumap && \
 	ln -s $(abs_srcdir)/%reldir%/gpumap/*.py $(@D)/gpumap && \
 	ln -s $(abs_srcdir)/%reldir%/gpumap/tools $(@D)/gpumap/tools && \
 	ln -s $(abs_builddir)/%reldir%/.libs/_core.so $(@D)/gpumap && \
-	for name in $(gm_commands); do \
-	  $(SED) -e "s|@name[@]|$$name|" -e 's|@python[@]|$(TOOL_PYTHON)|' \
-	    -e 's|@folder[@]|$(abs_builddir)/%reldir%/built|' \
-	    $(srcdir)/%reldir%/tool.in >$(@D)/gpumapctl-$$name && \
-	  chmod +x $(@D)/gpumapctl-$$name || exit 1; \
+	for program in $(pkglibexec_SCRIPTS) $(sbin_SCRIPTS); do \
+	  built=$(@D)/$${program##*/} && \
+	  $(SED) -e '1s|$(PYTHON)|$(TOOL_PYTHON)|' \
+	    -e 's|$(pkglibdir)/python|$(abs_builddir)/%reldir%/built|' \
+	    $$program >$$built && chmod +x $$built || exit 1; \
 	done && touch $@
 endif
 

@@ -21,7 +21,7 @@ tmpfilesdir = $(prefix)/lib/tmpfiles.d
 tmpfiles_DATA = %reldir%/tmpfiles.d/gpumap.conf
 CLEANFILES += %reldir%/gpumapd.service %reldir%/gpumap-sync.service
 
-if EXPORTER
+if PYTHON
 unit_DATA += %reldir%/gpumap-exporter.service
 CLEANFILES += %reldir%/gpumap-exporter.service
 endif

@@ -93,7 +93,7 @@ tests_suites_cuda_ctl_LDADD = tests/libsupport.la tests/fake/libmachine.la \
 	-lpthread
 gm_cases += $(gm_cuda_ctl)
 
-if EXPORTER
+if PYTHON
 gm_suites += tests/suites/cuda_exporter
 gm_cuda_exporter = \
 	%reldir%/exporter/cards.c

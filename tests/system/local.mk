@@ -70,19 +70,6 @@ tests_suites_system_ctl_LDADD = tests/libsupport.la lib/libgpumap.la \
 gm_cases += $(gm_system_ctl)
 GM_TORTURE += %reldir%/ctl/load.c %reldir%/ctl/run_crowd.c
 
-if EXPORTER
-gm_suites += tests/suites/system_exporter
-gm_system_exporter = \
-	%reldir%/exporter/agents.c \
-	%reldir%/exporter/figures.c \
-	%reldir%/exporter/http.c
-tests_suites_system_exporter_SOURCES = $(gm_system_exporter)
-tests_suites_system_exporter_LDADD = tests/libsupport.la lib/libgpumap.la \
-	$(JANSSON_LIBS) -lm
-gm_cases += $(gm_system_exporter)
-GM_TORTURE += %reldir%/exporter/http.c
-endif
-
 gm_suites += tests/suites/system_hostile
 gm_system_hostile = \
 	%reldir%/hostile/control_socket.c \

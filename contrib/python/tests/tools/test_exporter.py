@@ -1,9 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
-"""gpumap-exporter: its metrics, its HTTP, its files, and its ends.
-
-GPUMAP_EXPORTER names another program to test.
-"""
+"""gpumap-exporter: its metrics, its HTTP, its files, and its ends."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -22,18 +18,9 @@ from typing import Any
 
 import gpumap
 import pytest
-from agent import Agent, die_with_parent, wait_for
+from agent import BUILD, Agent, die_with_parent, wait_for
 
-PROGRAM = (
-    [os.environ["GPUMAP_EXPORTER"]]
-    if "GPUMAP_EXPORTER" in os.environ
-    else [
-        sys.executable,
-        "-c",
-        "from gpumap.tools.command import run;"
-        "from gpumap.tools.exporter import NAME, main; run(main, NAME)",
-    ]
-)
+PROGRAM = [str(BUILD / "contrib/python/built/gpumap-exporter")]
 MIB = 1 << 20
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 LIMIT = 60  # seconds, against hanging

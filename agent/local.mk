@@ -8,7 +8,6 @@ include $(top_srcdir)/agent/plan/local.mk
 include $(top_srcdir)/agent/mask/local.mk
 include $(top_srcdir)/agent/mesh/local.mk
 include $(top_srcdir)/agent/store/local.mk
-include $(top_srcdir)/agent/bench/local.mk
 include $(top_srcdir)/agent/reader/local.mk
 include $(top_srcdir)/agent/doctor/local.mk
 include $(top_srcdir)/agent/top/local.mk

@@ -31,7 +31,6 @@ may_include() {
 	agent/probe) echo include shm agent/common agent/cuda agent/probe ;;
 	agent/worker) echo include shm agent/common agent/cuda agent/device \
 		agent/comm agent/worker ;;
-	agent/bench) echo include shm agent/bench ;;
 	agent/reader) echo include agent/reader ;;
 	agent/top) echo include agent/plan/size_text.h agent/reader \
 		agent/top ;;
@@ -43,7 +42,7 @@ may_include() {
 		agent/plan/wide_json.h agent/reader agent/sync ;;
 	contrib/python/core) echo include contrib/python/core ;;
 	agent/ctl) echo include shm agent/plan agent/mask agent/mesh \
-		agent/bench agent/doctor agent/top \
+		agent/doctor agent/top \
 		agent/reader agent/common/idset.h \
 		agent/common/numa_bind.h agent/common/text.h \
 		agent/ctl ;;

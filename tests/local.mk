@@ -206,7 +206,7 @@ EXTRA_DIST += %reldir%/staged.in
 # One JSON object per line.
 EXTRA_DIST += %reldir%/bench/run
 bench: all
-	@$(MAKE) $(AM_MAKEFLAGS) $(GM_BENCH) >&2
+	@$(MAKE) $(AM_MAKEFLAGS) $(GM_BENCH) tests/bench/bench_instance >&2
 	@$(AM_TESTS_ENVIRONMENT) \
 	for b in $(GM_BENCH); do ./$$b || exit 1; done; \
 	$(SHELL) $(srcdir)/%reldir%/bench/run

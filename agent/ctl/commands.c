@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/ctl/bench/bench.h"
 #include "agent/ctl/cluster/cluster.h"
 #include "agent/ctl/run/run.h"
 
@@ -96,11 +95,8 @@ static const struct gm_command commands[] = {
 	  "a collective over a group, and check every element of each rank", 2,
 	  gm_ctl_collective, false },
 	{ "trace", "FILE [--rows LIST] [--timeout S]",
-	  "record jobs for some seconds, as a file for Perfetto",
-	  GM_ARGS_TOOL, NULL, true },
-	{ "bench", "[--only PREFIX] [--rounds N]",
-	  "measure this instance beside what the machine can do", 0,
-	  gm_ctl_bench, false },
+	  "record jobs for some seconds, as a file for Perfetto", GM_ARGS_TOOL,
+	  NULL, true },
 	{ "cluster nodes", "", "the nodes that gpumap-sync knows of", 0,
 	  gm_ctl_cluster_nodes, false },
 	{ "cluster devices",

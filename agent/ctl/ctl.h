@@ -118,7 +118,7 @@ struct gm_ctl {
 	const char *model;
 	const char *spec;
 	const char *op;
-	const char *only;  /* bench: names that start with this */
+	const char *only;  /* of a cluster: nodes */
 	const char *dtype; /* of a plan, or of a mask */
 	uint64_t layers;
 	uint64_t bytes;
@@ -221,15 +221,15 @@ struct gm_ctl {
 #define GM_ARGS_TOOL (-2)
 
 struct gm_command {
-	const char *name;     /* may have a blank: "mask list" */
-	const char *operands; /* and options: its usage */
-	const char *what;     /* one line */
-	int n_args;           /* operands it needs */
+	const char *name;               /* may have a blank: "mask list" */
+	const char *operands;           /* and options: its usage */
+	const char *what;               /* one line */
+	int n_args;                     /* operands it needs */
 	int (*run)(struct gm_ctl *ctl); /* NULL: a tool */
-	bool offline; /* needs no agent: @map stays NULL */
+	bool offline;                   /* needs no agent: @map stays NULL */
 };
 
-/* One file per family; run, bench and cluster have folders of their own. */
+/* One file per family; run and cluster have folders of their own. */
 int gm_ctl_status(struct gm_ctl *ctl);
 int gm_ctl_wait(struct gm_ctl *ctl);
 int gm_ctl_devices(struct gm_ctl *ctl);

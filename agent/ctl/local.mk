@@ -5,13 +5,6 @@
 bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES = %reldir%/clock.h %reldir%/ctl.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/batch.c %reldir%/batch.h
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/bench/bench.c %reldir%/bench/bench.h
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/bench/bench_load.c
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/bench/bench_read.c
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/bench/bench_crowd.c
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/bench/bench_scatter.c
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/bench/bench_sleep.c
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/bench/bench_trips.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/calibrate.c %reldir%/calibrate.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/choose.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/cluster/cluster.c
@@ -77,7 +70,7 @@ nodist_%canon_reldir%_gpumapctl_SOURCES = %reldir%/completion_scripts.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/wait.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/who.c %reldir%/who.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/who_line.c
-%canon_reldir%_gpumapctl_LDADD = agent/bench/libbench.la \
+%canon_reldir%_gpumapctl_LDADD = \
 	agent/doctor/libdoctor.la agent/top/libtop.la \
 	agent/mask/libmask.la agent/plan/libplan.la agent/mesh/libmesh.la \
 	agent/reader/libreader.la agent/common/libcommon.la shm/libshm.la lib/libgpumap.la \

@@ -18,10 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/bench/copy.h"
-#include "agent/bench/peer.h"
-#include "agent/bench/series.h"
-#include "agent/bench/ticks.h"
+#include "tests/bench/measure/copy.h"
+#include "tests/bench/measure/peer.h"
+#include "tests/bench/measure/series.h"
+#include "tests/bench/measure/ticks.h"
 #include "agent/device/device.h"
 #include "gpumap.h"
 

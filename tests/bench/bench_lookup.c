@@ -16,11 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/bench/lookup.h"
-#include "agent/bench/peer.h"
-#include "agent/bench/raw.h"
-#include "agent/bench/series.h"
-#include "agent/bench/ticks.h"
+#include "tests/bench/measure/lookup.h"
+#include "tests/bench/measure/peer.h"
+#include "tests/bench/measure/raw.h"
+#include "tests/bench/measure/series.h"
+#include "tests/bench/measure/ticks.h"
 #include "tests/support/segment_file.h"
 
 #define NAME         "bench"

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/bench/series.h"
-#include "agent/bench/ticks.h"
+#include "tests/bench/measure/series.h"
+#include "tests/bench/measure/ticks.h"
 #include "gpumap.h"
 #include "tests/support/agent.h"
 #include "tests/support/story.h"

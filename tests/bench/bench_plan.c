@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/bench/series.h"
-#include "agent/bench/ticks.h"
+#include "tests/bench/measure/series.h"
+#include "tests/bench/measure/ticks.h"
 #include "agent/plan/batch.h"
 #include "agent/plan/plan.h"
 

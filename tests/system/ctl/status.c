@@ -3,17 +3,13 @@
 
 /*
  * Checks gpumapctl with a running agent, with none, and with a dead one:
- * status, devices, sessions, scatter, bench, and wrong command lines.
+ * status, devices, sessions, scatter, and wrong command lines.
  */
 
-#include <pthread.h>
 #include <pwd.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "tests/support/nodes/cluster_nodes.h"
 #include "tests/support/ctl.h"
@@ -157,7 +153,7 @@ static void sessions_are_listed(void)
 	gpumap_detach(map);
 }
 
-/* ---- scatter and bench --------------------------------------------------- */
+/* ---- scatter ------------------------------------------------------------- */
 
 static void a_scatter_is_right(const char *op, json_int_t element,
 			       const char *rows, size_t n_rows)
@@ -225,117 +221,6 @@ static void scatters_are_right(void)
 	OK(complains("--bytes of copy is from 1, an element, to 1T"));
 	EQ(CTL("scatter", "--op", "sum", "--bytes", "3"), USAGE);
 	OK(complains("--bytes of sum is from 4"));
-}
-
-/* Other tests check the figures; here they must only be printed. */
-static void bench_prints(const char *only, intmax_t n_lines)
-{
-	json_error_t error;
-	intmax_t n = 0;
-	int status = FAILED;
-	char *line, *rest = NULL;
-
-	/* On a busy machine a round may yield no figure, so the command is
-	 * tried up to ten times. */
-	for (int i = 0; i < 10 && status != DONE; i++)
-		status = CTL("bench", "--only", only, "--rounds", "1");
-	if (!EQ(status, DONE))
-		NOTE("%s", err);
-	for (line = strtok_r(out, "\n", &rest); line != NULL;
-	     line = strtok_r(NULL, "\n", &rest), n++) {
-		json_t *json = json_loads(line, 0, &error);
-
-		OK(has_fields(json, "name value unit baseline ratio goal "
-				    "reached note machine"));
-		EQ(strncmp(text(json, "name"), only, strlen(only)), 0);
-		json_decref(json);
-	}
-	EQ(n, n_lines);
-}
-
-static bool have_default_dir(void)
-{
-	return unshare(CLONE_NEWNS) == 0 &&
-	       mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-	       mount("own", "/run", "tmpfs", 0, NULL) == 0 &&
-	       mkdir("/run/gpumap", 0755) == 0 &&
-	       mount(agent.dir, "/run/gpumap", NULL, MS_BIND, NULL) == 0;
-}
-
-/* Without --runtime-dir, in a child for which the default is the agent's. */
-static void bench_knows_the_default(void)
-{
-	const char *const *words =
-		WORDS(ctl_program(), "--instance", agent.instance, "bench",
-		      "--only", "attach", "--rounds", "1");
-	int status = -1;
-	pid_t pid;
-
-	fflush(stdout);
-	pid = fork();
-	if (pid == 0) {
-		if (!have_default_dir())
-			_exit(77);
-		for (int i = 0; i < 10 && status != DONE; i++)
-			status = run(words);
-		_exit(status == DONE ? 0 : 1);
-	}
-	waitpid(pid, &status, 0);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-		SKIP(1, "needs a mount namespace");
-	else
-		EQ(status, 0);
-}
-
-/* Close the session a while after the user has no session left to open. */
-static void *close_late(void *session)
-{
-	const struct timespec a_while = { .tv_nsec = 100000000 };
-
-	agent_wait_log(&agent, "uid_sessions=64");
-	nanosleep(&a_while, NULL);
-	gpumap_session_close(session);
-	return NULL;
-}
-
-/* The bench opens 64 sessions, which is all that a user may have.  The agent
- * may still count some that the bench closed in its round before. */
-static void a_bench_waits_for_sessions_that_close(void)
-{
-	struct gpumap_attach_opts opts = { .size = sizeof(opts),
-					   .instance = agent.instance,
-					   .runtime_dir = agent.dir };
-	struct gpumap_session *session = NULL;
-	struct gpumap *map = NULL;
-	pthread_t thread;
-
-	EQ(gpumap_attach(&opts, &map), 0);
-	EQ(gpumap_session_open(map, NULL, &session), 0);
-	EQ(pthread_create(&thread, NULL, close_late, session), 0);
-	CTL("bench", "--only", "sessions_", "--rounds", "1");
-	if (!OK(!complains("sessions-per-uid")))
-		NOTE("%s", err);
-	pthread_join(thread, NULL);
-	gpumap_detach(map);
-}
-
-static void a_bench_prints_a_line_each(void)
-{
-	bench_knows_the_default();
-	bench_prints("attach", 1);
-	bench_prints("sessions_", 2);
-}
-
-static void a_bench_of_nothing_is_refused(void)
-{
-	static const char *const none[] = { "frob", "attach_often" };
-
-	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
-		EQ(CTL("bench", "--only", none[i], "--rounds", "1"), USAGE);
-		OK(complains("they begin with lookup_, attach, trip_"));
-	}
-	EQ(CTL("bench", "--rounds", "0"), USAGE);
-	OK(complains("--rounds: \"0\" is less than one"));
 }
 
 /* ---- the command line ---------------------------------------------------- */
@@ -449,8 +334,8 @@ static void output_that_goes_nowhere_is_a_failure(void)
 
 static void without_an_agent_each_says_so(void)
 {
-	static const char *const plain[] = { "status", "devices",  "maps",
-					     "bench",  "sessions", "scatter" };
+	static const char *const plain[] = { "status", "devices", "maps",
+					     "sessions", "scatter" };
 
 	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
 		EQ(ctl_of("test.nobody", WORDS(plain[i])), NO_AGENT);
@@ -506,8 +391,6 @@ static void a_dead_agents_map_can_be_read(void)
 	EQ(CTL("maps"), DONE);
 	EQ(CTL("layers", "model", "--json"), DONE);
 	OK(strstr(err, "is what it said last") != NULL);
-	EQ(CTL("bench", "--only", "attach"), NO_AGENT);
-	OK(complains("is gpumapd running?"));
 	EQ(CTL("sessions"), NO_AGENT);
 	OK(complains("gpumapd"));
 	EQ(CTL("who"), NO_AGENT);
@@ -543,9 +426,6 @@ TAP_CASE()
 	devices_are_listed();
 	sessions_are_listed();
 	scatters_are_right();
-	a_bench_waits_for_sessions_that_close();
-	a_bench_prints_a_line_each();
-	a_bench_of_nothing_is_refused();
 	a_wrong_option_is_named();
 	a_name_that_is_none_is_refused();
 	a_row_that_is_none_is_refused();

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/bench/raw.h"
+#include "tests/bench/measure/raw.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/bench/peer.h"
-#include "agent/bench/series.h"
-#include "agent/bench/ticks.h"
+#include "tests/bench/measure/peer.h"
+#include "tests/bench/measure/series.h"
+#include "tests/bench/measure/ticks.h"
 
 #define PATIENCE_NS 2e9
 #define TURNS       16 /* turns of a batch */

@@ -3,11 +3,11 @@
 
 /* Measure round trips to a worker that sleeps, and the number of wakeups. */
 
-#include "agent/ctl/bench/bench.h"
+#include "tests/bench/instance/bench.h"
 
-#include "agent/bench/peer.h"
-#include "agent/bench/raw.h"
-#include "agent/bench/ticks.h"
+#include "tests/bench/measure/peer.h"
+#include "tests/bench/measure/raw.h"
+#include "tests/bench/measure/ticks.h"
 
 #define SLEEPS   200u             /* round trips of a round */
 #define SPINS    20000u           /* round trips that must not ring */
@@ -73,7 +73,7 @@ static int parked(struct gm_bench *bench, const struct gm_figure *figure,
 	ret = gm_bracket_run(&bracket, measure, bench, &series);
 	gm_busy_stop(&busy);
 	if (ret != 0)
-		return gm_ctl_fail(bench->ctl, ret, "%s", figure->name);
+		return gm_bench_fail(bench, ret, "%s", figure->name);
 	gm_bench_print(bench, figure, &series, note);
 	return GM_EXIT_OK;
 }
@@ -115,7 +115,7 @@ static int wakes_per_park(struct gm_bench *bench)
 		n++;
 	}
 	if (ret != 0)
-		return gm_ctl_fail(bench->ctl, ret, "%s", figure.name);
+		return gm_bench_fail(bench, ret, "%s", figure.name);
 	if (n > 0)
 		gm_bench_print_value(
 			bench, &figure, (double)rang / (double)n,
@@ -143,7 +143,7 @@ static int wakes_awake(struct gm_bench *bench)
 		from = gm_ticks();
 		ret = gm_bench_ping(bench);
 		if (ret != 0)
-			return gm_ctl_fail(bench->ctl, ret, "%s", figure.name);
+			return gm_bench_fail(bench, ret, "%s", figure.name);
 		to = gm_ticks();
 		if (i < LEARN ||
 		    (double)(from - last) * gm_ticks_ns() > AWAKE_NS ||

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/bench/peer.h"
+#include "tests/bench/measure/peer.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -4,7 +4,7 @@
 /* Measure LOAD against bare loops over the same file, a round of each in
  * turn. */
 
-#include "agent/ctl/bench/bench.h"
+#include "tests/bench/instance/bench.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/bench/reads.h"
-#include "agent/bench/ticks.h"
+#include "tests/bench/measure/reads.h"
+#include "tests/bench/measure/ticks.h"
 
 #define BYTES      (UINT64_C(512) << 20)
 #define PIECE      (UINT64_C(32) << 20) /* as when loading a model */
@@ -98,7 +98,7 @@ static int set_up(struct load *l)
 	ret = fill_file(l);
 	if (ret != 0) {
 		fprintf(stderr,
-			"gpumapctl: a file of 512 MiB in the working "
+			"bench: a file of 512 MiB in the working "
 			"directory: %s\n",
 			strerror(-ret));
 		return ret;
@@ -256,5 +256,5 @@ int gm_bench_load(struct gm_bench *bench)
 	if (ret == 0)
 		ret = run(&l);
 	tear_down(&l);
-	return ret == 0 ? GM_EXIT_OK : gm_ctl_fail(bench->ctl, ret, "load");
+	return ret == 0 ? GM_EXIT_OK : gm_bench_fail(bench, ret, "load");
 }

@@ -13,7 +13,7 @@
 #ifndef GM_BRACKET_H
 #define GM_BRACKET_H
 
-#include "agent/bench/series.h"
+#include "tests/bench/measure/series.h"
 
 #define GM_BRACKET_SERIES 8
 

@@ -4,16 +4,16 @@
 /* Measure scatters: large ones against bare copies, small ones for their
  * overhead. */
 
-#include "agent/ctl/bench/bench.h"
+#include "tests/bench/instance/bench.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
-#include "agent/bench/copy.h"
-#include "agent/bench/peer.h"
-#include "agent/bench/ticks.h"
+#include "tests/bench/measure/copy.h"
+#include "tests/bench/measure/peer.h"
+#include "tests/bench/measure/ticks.h"
 
 #define LARGE       (UINT64_C(256) << 20)
 #define SMALL       (UINT64_C(64) << 10)
@@ -329,5 +329,5 @@ int gm_bench_scatter(struct gm_bench *bench)
 
 	if (ret == 0 && bench->n_rows >= 2)
 		ret = over_rows(bench, 2);
-	return ret == 0 ? GM_EXIT_OK : gm_ctl_fail(bench->ctl, ret, "scatter");
+	return ret == 0 ? GM_EXIT_OK : gm_bench_fail(bench, ret, "scatter");
 }

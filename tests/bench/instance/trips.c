@@ -4,12 +4,12 @@
 /* Measure round trips of a no-op while both sides are awake, one and many at a
  * time. */
 
-#include "agent/ctl/bench/bench.h"
+#include "tests/bench/instance/bench.h"
 
 #include <stdio.h>
 
-#include "agent/bench/peer.h"
-#include "agent/bench/ticks.h"
+#include "tests/bench/measure/peer.h"
+#include "tests/bench/measure/ticks.h"
 
 #define TRIPS    20000u
 #define WARM_UP  2000u
@@ -142,7 +142,7 @@ int gm_bench_trips(struct gm_bench *bench)
 	ret = gm_bracket_run(&bracket, measure, bench, series);
 	gm_busy_stop(&busy);
 	if (ret != 0)
-		return gm_ctl_fail(bench->ctl, ret, "round trips");
+		return gm_bench_fail(bench, ret, "round trips");
 	snprintf(note, sizeof(note), "against a raw ping-pong, CPUs %d and %d",
 		 bench->here, bench->there);
 	for (int i = 0; i < N_SERIES; i++)

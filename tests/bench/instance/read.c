@@ -3,7 +3,7 @@
 
 /* Measure attaching, and lookups while no process publishes. */
 
-#include "agent/ctl/bench/bench.h"
+#include "tests/bench/instance/bench.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/bench/lookup.h"
-#include "agent/bench/raw.h"
-#include "agent/bench/ticks.h"
+#include "tests/bench/measure/lookup.h"
+#include "tests/bench/measure/raw.h"
+#include "tests/bench/measure/ticks.h"
 #include "shm/names.h"
 
 #define CHAINS 20000u
@@ -26,7 +26,7 @@ struct table {
 
 static int publish(struct gm_bench *bench, struct table *table)
 {
-	struct gpumap *map = bench->ctl->map;
+	struct gpumap *map = bench->map;
 	char spec[32];
 	struct gpumap_layers_request request = { .size = sizeof(request),
 						 .name = table->name,
@@ -39,8 +39,8 @@ static int publish(struct gm_bench *bench, struct table *table)
 	if (ret == 0)
 		ret = gpumap_layers_view(map, table->name, &table->view);
 	return ret == 0 ? GM_EXIT_OK
-			: gm_ctl_fail(bench->ctl, ret, "publish \"%s\"",
-				      table->name);
+			: gm_bench_fail(bench, ret, "publish \"%s\"",
+					table->name);
 }
 
 static int lookups(struct gm_bench *bench, struct table *table)
@@ -59,10 +59,10 @@ static int lookups(struct gm_bench *bench, struct table *table)
 			int ret;
 
 			gm_lookup_plain(k, CHAINS, &plain);
-			ret = gm_lookup_view(bench->ctl->map, &table->view, k,
+			ret = gm_lookup_view(bench->map, &table->view, k,
 					     CHAINS, &ours, NULL);
 			if (ret != 0)
-				return gm_ctl_fail(bench->ctl, ret, "lookup");
+				return gm_bench_fail(bench, ret, "lookup");
 			gm_series_add(&series, ours.median_ns, plain.median_ns);
 		}
 		gm_bench_print(bench, &figures[kind], &series,
@@ -76,7 +76,7 @@ static void sealed(struct gm_bench *bench, const struct table *table)
 	static const struct gm_figure figure = { "lookup_system_calls",
 						 "calls per lookup", GM_AT_MOST,
 						 0 };
-	int ret = gm_lookup_sealed(bench->ctl->map, &table->view);
+	int ret = gm_lookup_sealed(bench->map, &table->view);
 
 	if (ret == 0)
 		gm_bench_print_value(bench, &figure, 0,
@@ -85,7 +85,7 @@ static void sealed(struct gm_bench *bench, const struct table *table)
 		gm_bench_print_value(bench, &figure, 1,
 				     "at least one: seccomp strict killed it");
 	else
-		fputs("gpumapctl: lookup_system_calls skipped: no strict mode "
+		fputs("bench: lookup_system_calls skipped: no strict mode "
 		      "in this build or on this kernel\n",
 		      stderr);
 }
@@ -96,8 +96,8 @@ static int attach_once(const struct gm_bench *bench, const struct table *table,
 {
 	struct gpumap_attach_opts opts = {
 		.size = sizeof(opts),
-		.instance = bench->ctl->instance,
-		.runtime_dir = bench->ctl->runtime_dir,
+		.instance = bench->instance,
+		.runtime_dir = bench->runtime_dir,
 	};
 	uint64_t from = gm_ticks();
 	struct gpumap_view view;
@@ -124,10 +124,10 @@ static int attaches(struct gm_bench *bench, const struct table *table)
 	int ret = 0;
 
 	/* The agent's user owns the runtime directory (shm/names.h). */
-	if (stat(bench->ctl->runtime_dir, &dir) != 0)
+	if (stat(bench->runtime_dir, &dir) != 0)
 		ret = -errno;
 	else
-		gm_names_file(path, dir.st_uid, bench->ctl->instance, "map");
+		gm_names_file(path, dir.st_uid, bench->instance, "map");
 	for (uint32_t i = 0; ret == 0 && i < bench->rounds; i++) {
 		static double ours[GM_SERIES_MAX], bare[GM_SERIES_MAX];
 		uint32_t n = 0;
@@ -142,7 +142,7 @@ static int attaches(struct gm_bench *bench, const struct table *table)
 				      gm_series_quantile(bare, n, 0.5));
 	}
 	if (ret != 0)
-		return gm_ctl_fail(bench->ctl, ret, "attach");
+		return gm_bench_fail(bench, ret, "attach");
 	gm_bench_print(bench, &figure, &series,
 		       "to the first lookup, against open, mmap and read");
 	return GM_EXIT_OK;
@@ -159,6 +159,6 @@ int gm_bench_read(struct gm_bench *bench)
 		sealed(bench, &table);
 	if (ret == GM_EXIT_OK && gm_bench_wants(bench, "attach"))
 		ret = attaches(bench, &table);
-	gpumap_layers_release(bench->ctl->map, table.name);
+	gpumap_layers_release(bench->map, table.name);
 	return ret;
 }

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/bench/ticks.h"
+#include "tests/bench/measure/ticks.h"
 
 #include "shm/atomic.h"
 

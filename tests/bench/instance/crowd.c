@@ -4,14 +4,14 @@
 /* Measure the cost of other sessions: round trips of a no-op beside sessions
  * that are open and idle, and beside one that copies without a pause. */
 
-#include "agent/ctl/bench/bench.h"
+#include "tests/bench/instance/bench.h"
 
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
-#include "agent/bench/peer.h"
-#include "agent/bench/ticks.h"
+#include "tests/bench/measure/peer.h"
+#include "tests/bench/measure/ticks.h"
 
 #define TRIPS      5000u
 #define WARM_UP    500u
@@ -91,8 +91,7 @@ static int open_session(struct crowd *c, const struct gpumap_session_opts *opts,
 	int ret;
 
 	for (int tries = 0; tries < OPEN_TRIES; tries++) {
-		ret = gpumap_session_open(c->bench->ctl->map, opts,
-					  ret_session);
+		ret = gpumap_session_open(c->bench->map, opts, ret_session);
 		if (ret != -EUSERS && ret != -EDQUOT)
 			break;
 		nanosleep(&nap, NULL);
@@ -229,7 +228,7 @@ int gm_bench_crowd(struct gm_bench *bench)
 	int ret = gm_bracket_run(&bracket, measure, &c, series);
 
 	if (ret != 0)
-		return gm_ctl_fail(bench->ctl, ret, "many sessions");
+		return gm_bench_fail(bench, ret, "many sessions");
 	for (int i = 0; i < N_SERIES; i++)
 		gm_bench_print(bench, &figures[i], &series[i], notes[i]);
 	return GM_EXIT_OK;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/bench/series.h"
+#include "tests/bench/measure/series.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "agent/bench/ticks.h"
+#include "tests/bench/measure/ticks.h"
 
 void gm_series_add(struct gm_series *series, double value, double baseline)
 {

@@ -1,11 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/bench/bracket.h"
+#include "tests/bench/measure/bracket.h"
 
 #include <stdbool.h>
 
-#include "agent/bench/raw.h"
+#include "tests/bench/measure/raw.h"
 
 #define TOLERANCE 1.15
 #define TRIES     3 /* tries for each round that is wanted */

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/bench/reads.h"
+#include "tests/bench/measure/reads.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-#include "agent/bench/ticks.h"
+#include "tests/bench/measure/ticks.h"
 
 /* A registered buffer has at most a GiB. */
 #define REGISTERED_MAX (UINT64_C(1) << 30)

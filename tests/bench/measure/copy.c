@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/bench/copy.h"
+#include "tests/bench/measure/copy.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,8 +11,8 @@
 #include <immintrin.h>
 #endif
 
-#include "agent/bench/peer.h"
-#include "agent/bench/ticks.h"
+#include "tests/bench/measure/peer.h"
+#include "tests/bench/measure/ticks.h"
 
 #define UNIT 16384u /* four pages */
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/bench/lookup.h"
+#include "tests/bench/measure/lookup.h"
 
 #include <linux/seccomp.h>
 #include <signal.h>
@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/bench/series.h"
-#include "agent/bench/ticks.h"
+#include "tests/bench/measure/series.h"
+#include "tests/bench/measure/ticks.h"
 
 #define CHAIN   64u
 #define STEP    97u /* odd, so a chain meets each entry once in 256 */

@@ -121,7 +121,8 @@ CLEANFILES += $(pkglibexec_SCRIPTS)
 $(pkglibexec_SCRIPTS): $(srcdir)/%reldir%/tool.in Makefile
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && name=$(@F:gpumapctl-%=%) && \
 	$(SED) -e "s|@name[@]|$$name|" -e 's|@python[@]|$(PYTHON) -I|' \
-	  -e 's|@folder[@]|$(pkglibdir)/python|' $(srcdir)/%reldir%/tool.in \
+	  -e 's|@folder[@]|$(pkglibdir)/python|' \
+	  -e 's|@sysconfdir[@]|$(sysconfdir)|' $(srcdir)/%reldir%/tool.in \
 	  >$@.tmp && chmod +x $@.tmp && mv $@.tmp $@
 
 noinst_DATA = %reldir%/built/stamp
@@ -134,6 +135,7 @@ noinst_DATA = %reldir%/built/stamp
 	for name in $(gm_commands); do \
 	  $(SED) -e "s|@name[@]|$$name|" -e 's|@python[@]|$(TOOL_PYTHON)|' \
 	    -e 's|@folder[@]|$(abs_builddir)/%reldir%/built|' \
+	    -e 's|@sysconfdir[@]|$(sysconfdir)|' \
 	    $(srcdir)/%reldir%/tool.in >$(@D)/gpumapctl-$$name && \
 	  chmod +x $(@D)/gpumapctl-$$name || exit 1; \
 	done && touch $@

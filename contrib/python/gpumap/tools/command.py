@@ -13,11 +13,16 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from .. import Error, Map, attach, version
+# doctor runs without the package's C half: what needs it imports it when it is
+# called.
+if TYPE_CHECKING:
+    from .. import Map
 
 ROWS_MAX = 256
+
+sysconfdir = "/etc"  # as gpumapctl-NAME, which sets it, was built
 
 
 class Exit(enum.IntEnum):
@@ -59,7 +64,7 @@ class Parser(argparse.ArgumentParser):
             "--progress", action="store_true", help=argparse.SUPPRESS
         )
         self.add_argument(
-            "--version", action="version", version=f"gpumapctl {release()}"
+            "--version", action=Version, nargs=0, help="print it, and end"
         )
 
     def add_rows(self, help: str) -> None:
@@ -72,6 +77,16 @@ class Parser(argparse.ArgumentParser):
             f"gpumapctl: {message}; see {self.prog} --help", file=sys.stderr
         )
         sys.exit(Exit.USAGE)
+
+
+class Version(argparse.Action):
+    """Prints the version."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, *unused: object
+    ) -> NoReturn:
+        print(f"gpumapctl {release()}")
+        parser.exit()
 
 
 def row_list(words: str) -> list[int]:
@@ -115,14 +130,22 @@ def seconds(word: str) -> float:
     raise argparse.ArgumentTypeError(f'"{word}" is no number of seconds')
 
 
+def dotted(version: int) -> str:
+    """ "0.2.0" of 200."""
+    return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
+
+
 def release() -> str:
     """The package's version, "0.2.0"."""
-    number = version()
-    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+    from .. import version
+
+    return dotted(version())
 
 
 def open_map(options: argparse.Namespace) -> Map:
     """Attach to the agent that the options name."""
+    from .. import Error, attach
+
     try:
         return attach(options.instance, options.runtime_dir)
     except Error as error:
@@ -164,7 +187,9 @@ def run(main: Callable[[list[str]], int]) -> NoReturn:
     except Failed as failed:
         print(f"gpumapctl: {failed}", file=sys.stderr)
         status = failed.status
-    except Error as error:
+    except OSError as error:
+        if not hasattr(error, "refusal"):  # it is none of the package's
+            raise
         print(
             f"gpumapctl: {error.refusal or error.strerror}", file=sys.stderr
         )

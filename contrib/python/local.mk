@@ -21,6 +21,7 @@ EXTRA_DIST += %reldir%/tests/test_bad_input.py
 EXTRA_DIST += %reldir%/tests/test_cards.py
 EXTRA_DIST += %reldir%/tests/fake_sglang.py
 EXTRA_DIST += %reldir%/tests/fake_vllm.py
+EXTRA_DIST += %reldir%/tests/test_doctor.py
 EXTRA_DIST += %reldir%/tests/test_engines.py
 EXTRA_DIST += %reldir%/tests/test_cluster.py
 EXTRA_DIST += %reldir%/tests/test_errors.py
@@ -91,6 +92,13 @@ gm_package = \
 gm_tools = \
 	%reldir%/gpumap/tools/__init__.py \
 	%reldir%/gpumap/tools/command.py \
+	%reldir%/gpumap/tools/doctor.py \
+	%reldir%/gpumap/tools/doctor_agent.py \
+	%reldir%/gpumap/tools/doctor_bundle.py \
+	%reldir%/gpumap/tools/doctor_cards.py \
+	%reldir%/gpumap/tools/doctor_machine.py \
+	%reldir%/gpumap/tools/doctor_node.py \
+	%reldir%/gpumap/tools/doctor_rows.py \
 	%reldir%/gpumap/tools/processes.py \
 	%reldir%/gpumap/tools/text.py \
 	%reldir%/gpumap/tools/topo.py \

@@ -10,7 +10,6 @@ include $(top_srcdir)/agent/mesh/local.mk
 include $(top_srcdir)/agent/store/local.mk
 include $(top_srcdir)/agent/bench/local.mk
 include $(top_srcdir)/agent/reader/local.mk
-include $(top_srcdir)/agent/doctor/local.mk
 include $(top_srcdir)/agent/top/local.mk
 include $(top_srcdir)/agent/cuda/local.mk
 include $(top_srcdir)/agent/device/local.mk

@@ -32,7 +32,6 @@ bin_PROGRAMS += %reldir%/gpumapctl
 nodist_%canon_reldir%_gpumapctl_SOURCES = %reldir%/completion_scripts.h
 %canon_reldir%_gpumapctl_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_builddir)
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/devices.c
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/doctor.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/drain.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/collective.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/export.c %reldir%/export.h
@@ -78,7 +77,7 @@ nodist_%canon_reldir%_gpumapctl_SOURCES = %reldir%/completion_scripts.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/who.c %reldir%/who.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/who_line.c
 %canon_reldir%_gpumapctl_LDADD = agent/bench/libbench.la \
-	agent/doctor/libdoctor.la agent/top/libtop.la \
-	agent/mask/libmask.la agent/plan/libplan.la agent/mesh/libmesh.la \
+	agent/top/libtop.la agent/mask/libmask.la agent/plan/libplan.la \
+	agent/mesh/libmesh.la \
 	agent/reader/libreader.la agent/common/libcommon.la shm/libshm.la lib/libgpumap.la \
 	$(JANSSON_LIBS) $(NCURSES_LIBS) $(NUMA_LIBS) $(URING_LIBS) -lpthread

@@ -198,7 +198,7 @@ AC_DEFUN([GM_ETCD], [
 # headers are.  Asked for and missing is an error.
 AC_DEFUN([GM_PYTHON], [
   AC_ARG_WITH([python],
-    [AS_HELP_STRING([--with-python], [gpumapctl topo])],
+    [AS_HELP_STRING([--with-python], [gpumapctl doctor, topo and trace])],
     [], [with_python=look])
   AS_IF([test "x$enable_agent" = xno], [with_python=no])
   gm_wants_python=$with_python
@@ -212,7 +212,7 @@ print(sysconfig.get_path("include"))'`"
     AC_CHECK_HEADER([Python.h], [], [with_python=no])
     CPPFLAGS=$gm_saved_cppflags])
   AS_IF([test "x$with_python" = xno && test "x$gm_wants_python" = xyes],
-    [AC_MSG_ERROR([gpumapctl topo needs Python 3.11 and its headers (Debian: python3-dev, Fedora: python3-devel)])])
+    [AC_MSG_ERROR([gpumapctl doctor, topo and trace need Python 3.11 and its headers (Debian: python3-dev, Fedora: python3-devel)])])
   # A program that loads a library with ASan has to load ASan first.
   TOOL_PYTHON="$PYTHON -I"
   AS_CASE([$GM_BUILD], [*asan*],

@@ -123,7 +123,7 @@ package_LTLIBRARIES = %reldir%/_core.la
 
 # gpumapctl-NAME finds the package in the folder where make install puts it; in the
 # build tree GPUMAP_EXEC_PATH=contrib/python/built has others, which find it there.
-gm_commands = topo trace
+gm_commands = doctor topo trace
 pkglibexec_SCRIPTS = $(gm_commands:%=%reldir%/gpumapctl-%)
 CLEANFILES += $(pkglibexec_SCRIPTS)
 $(pkglibexec_SCRIPTS): $(srcdir)/%reldir%/tool.in Makefile

@@ -34,15 +34,13 @@ may_include() {
 	agent/reader) echo include agent/reader ;;
 	agent/top) echo include agent/plan/size_text.h agent/reader \
 		agent/top ;;
-	agent/doctor) echo include agent/common/read_file.h agent/common/idset.h \
-		agent/plan/size_text.h agent/reader agent/doctor ;;
 	agent/store) echo include shm/point.h agent/common agent/reader \
 		agent/store ;;
 	agent/sync) echo include shm agent/common agent/store \
 		agent/plan/wide_json.h agent/reader agent/sync ;;
 	contrib/python/core) echo include contrib/python/core ;;
 	agent/ctl) echo include shm agent/plan agent/mask agent/mesh \
-		agent/doctor agent/top \
+		agent/top \
 		agent/reader agent/common/idset.h \
 		agent/common/numa_bind.h agent/common/text.h \
 		agent/ctl ;;

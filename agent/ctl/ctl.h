@@ -95,15 +95,11 @@ enum gm_ctl_exit {
 #define GM_OPT_USERS       (UINT64_C(1) << 56)
 #define GM_OPT_RUN_AS      (UINT64_C(1) << 57)
 #define GM_OPT_FINGERPRINT (UINT64_C(1) << 58)
-/* For doctor. */
-#define GM_OPT_QUIET  (UINT64_C(1) << 59)
-#define GM_OPT_BUNDLE (UINT64_C(1) << 60)
-#define GM_OPT_ROOT   (UINT64_C(1) << 61)
 /* For top. */
-#define GM_OPT_INTERVAL (UINT64_C(1) << 62)
-#define GM_OPT_N        63u
+#define GM_OPT_INTERVAL (UINT64_C(1) << 59)
+#define GM_OPT_N        60u
 /* Any that has no bit of its own: commands look at their values. */
-#define GM_OPT_REST   (UINT64_C(1) << 63)
+#define GM_OPT_REST   (UINT64_C(1) << 60)
 
 #define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
 
@@ -173,11 +169,7 @@ struct gm_ctl {
 		const char *run_as;
 		const char *fingerprint;
 	} load;
-	struct {
-		const char *bundle; /* file */
-		const char *root;   /* folder */
-		bool quiet;
-	} doctor;
+	const char *of_tool; /* of an option that its program reads itself */
 	struct {
 		const char *reserve;
 		const char *ready_file;
@@ -233,7 +225,6 @@ struct gm_command {
 int gm_ctl_status(struct gm_ctl *ctl);
 int gm_ctl_wait(struct gm_ctl *ctl);
 int gm_ctl_devices(struct gm_ctl *ctl);
-int gm_ctl_doctor(struct gm_ctl *ctl);
 int gm_ctl_top(struct gm_ctl *ctl);
 int gm_ctl_drain(struct gm_ctl *ctl);
 int gm_ctl_undrain(struct gm_ctl *ctl);

@@ -25,7 +25,6 @@ bin_PROGRAMS += %reldir%/gpumapctl
 nodist_%canon_reldir%_gpumapctl_SOURCES = %reldir%/completion_scripts.h
 %canon_reldir%_gpumapctl_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_builddir)
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/devices.c
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/doctor.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/drain.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/collective.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/export.c %reldir%/export.h
@@ -73,5 +72,8 @@ nodist_%canon_reldir%_gpumapctl_SOURCES = %reldir%/completion_scripts.h
 %canon_reldir%_gpumapctl_LDADD = \
 	agent/doctor/libdoctor.la agent/top/libtop.la \
 	agent/mask/libmask.la agent/plan/libplan.la agent/mesh/libmesh.la \
+%canon_reldir%_gpumapctl_LDADD = agent/bench/libbench.la \
+	agent/top/libtop.la agent/mask/libmask.la agent/plan/libplan.la \
+	agent/mesh/libmesh.la \
 	agent/reader/libreader.la agent/common/libcommon.la shm/libshm.la lib/libgpumap.la \
 	$(JANSSON_LIBS) $(NCURSES_LIBS) $(NUMA_LIBS) $(URING_LIBS) -lpthread

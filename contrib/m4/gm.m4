@@ -181,7 +181,7 @@ AC_DEFUN([GM_ETCD], [
 # system's comes first: services run as users who do not see those of others.
 AC_DEFUN([GM_PYTHON], [
   AC_ARG_WITH([python],
-    [AS_HELP_STRING([--with-python], [gpumapctl topo and trace, and gpumap-exporter])],
+    [AS_HELP_STRING([--with-python], [gpumapctl doctor, topo and trace, and gpumap-exporter])],
     [], [with_python=look])
   AS_IF([test "x$enable_agent" = xno], [with_python=no])
   AS_IF([test "x$with_python" != xno], [
@@ -196,7 +196,7 @@ sys.exit(sys.version_info < (3, 11) or not os.path.exists(header))' \
     done
     AS_IF([test "x$with_python" = xyes], [PYTHON=$gm_python],
       [test "x$gm_wants_python" = xyes], [AC_MSG_ERROR(
-        [gpumapctl topo and gpumap-exporter need Python 3.11 and its headers (Debian: python3-dev, Fedora: python3-devel)])])])
+        [gpumapctl doctor, topo and trace, and gpumap-exporter, need Python 3.11 and its headers (Debian: python3-dev, Fedora: python3-devel)])])])
   AS_IF([test "x$with_python" = xyes], [
     AM_PATH_PYTHON([3.11])
     PYTHON_CPPFLAGS="-isystem `$PYTHON -c 'import sysconfig

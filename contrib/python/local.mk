@@ -21,6 +21,7 @@ EXTRA_DIST += %reldir%/tests/test_bad_input.py
 EXTRA_DIST += %reldir%/tests/test_cards.py
 EXTRA_DIST += %reldir%/tests/fake_sglang.py
 EXTRA_DIST += %reldir%/tests/fake_vllm.py
+EXTRA_DIST += %reldir%/tests/tools/test_doctor.py
 EXTRA_DIST += %reldir%/tests/test_engines.py
 EXTRA_DIST += %reldir%/tests/test_cluster.py
 EXTRA_DIST += %reldir%/tests/test_errors.py
@@ -96,6 +97,13 @@ gm_tools = \
 	%reldir%/gpumap/tools/command.py \
 	%reldir%/gpumap/tools/exporter.py \
 	%reldir%/gpumap/tools/metrics.py \
+	%reldir%/gpumap/tools/doctor.py \
+	%reldir%/gpumap/tools/doctor_agent.py \
+	%reldir%/gpumap/tools/doctor_bundle.py \
+	%reldir%/gpumap/tools/doctor_cards.py \
+	%reldir%/gpumap/tools/doctor_machine.py \
+	%reldir%/gpumap/tools/doctor_node.py \
+	%reldir%/gpumap/tools/doctor_rows.py \
 	%reldir%/gpumap/tools/processes.py \
 	%reldir%/gpumap/tools/text.py \
 	%reldir%/gpumap/tools/topo.py \
@@ -120,15 +128,15 @@ package_LTLIBRARIES = %reldir%/_core.la
 
 # Programs find the package in the folder where make install puts it; those of the
 # build tree, in contrib/python/built, find it there.
-gm_commands = topo trace
+gm_commands = doctor topo trace
 pkglibexec_SCRIPTS = $(gm_commands:%=%reldir%/gpumapctl-%)
 sbin_SCRIPTS = %reldir%/gpumap-exporter
 CLEANFILES += $(pkglibexec_SCRIPTS) $(sbin_SCRIPTS)
-
 $(pkglibexec_SCRIPTS) $(sbin_SCRIPTS): $(srcdir)/%reldir%/tool.in Makefile
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && name=$(@F) && \
 	case $$name in gpumapctl-*) program=gpumapctl ;; *) program=$$name ;; esac && \
 	$(SED) -e 's|@python[@]|$(PYTHON)|; s|@folder[@]|$(pkglibdir)/python|' \
+	  -e 's|@sysconfdir[@]|$(sysconfdir)|' \
 	  -e "s|@program[@]|$$program|; s|@module[@]|$${name#*-}|" \
 	  $(srcdir)/%reldir%/tool.in >$@.tmp && chmod +x $@.tmp && mv $@.tmp $@
 

@@ -4,7 +4,7 @@
 /*
  * Checks gpumapctl doctor on this machine, with an agent that is well, with one
  * that is not, and with none; what it prints, its exit status, and its bundle.
- * The checks of files and rows are those of tests/unit/doctor.
+ * The checks of files and rows are in contrib/python/tests/test_doctor.py.
  */
 
 #include <sched.h>
@@ -110,7 +110,7 @@ static void lines_are_for_people(void)
 	   prints("remedy: gpumapctl uncordon ROW"));
 	EQ(CTL("uncordon", "1"), DONE);
 	EQ(CTL("doctor", "operand"), USAGE);
-	OK(complains("takes 0 operands"));
+	OK(complains("unrecognized arguments: operand"));
 }
 
 /* ---- the agent ----------------------------------------------------------- */
@@ -139,6 +139,11 @@ static void another_user_is_refused(void)
 {
 	if (!ctl_as_another(2))
 		return;
+	if (CTL("doctor", "--version") != DONE) {
+		user = 0;
+		SKIP(2, "another user cannot run the Python of this build");
+		return;
+	}
 	CTL("doctor", "--json");
 	user = 0;
 	OK(says("agent.socket", "FAIL", "may not talk", "usermod -aG gpumap"));
@@ -293,6 +298,29 @@ static void mounts_are_told(void)
 
 /* ---- the bundle ---------------------------------------------------------- */
 
+/* The kernel's command line may have passwords and addresses. */
+static void a_bundle_has_harmless_words_of_the_kernel(const char *path)
+{
+	char root[96], file[128];
+	FILE *cmdline;
+
+	snprintf(root, sizeof(root), "%s/root", agent.dir);
+	snprintf(file, sizeof(file), "%s/proc", root);
+	OK(mkdir(root, 0700) == 0 && mkdir(file, 0700) == 0);
+	snprintf(file, sizeof(file), "%s/proc/cmdline", root);
+	cmdline = fopen(file, "we");
+	if (!OK(cmdline != NULL))
+		return;
+	fputs("rd.iscsi.password=hunter2 iommu=pt ip=192.0.2.7:::host-7 "
+	      "systemd.setenv=\"A=b iommu=hunter3\" hugepages=64\n",
+	      cmdline);
+	fclose(cmdline);
+	CTL("doctor", "-q", "--root", root, "--bundle", path);
+	EQ(run(WORDS("tar", "-xzOf", path, "./proc-cmdline")), 0);
+	OK(prints("iommu=pt hugepages=64\n"));
+	OK(strstr(out, "hunter") == NULL && strstr(out, "192.0.2.7") == NULL);
+}
+
 static void a_bundle_has_no_secrets(void)
 {
 	char path[96], command[400];
@@ -313,8 +341,8 @@ static void a_bundle_has_no_secrets(void)
 		 path);
 	EQ(run(WORDS("sh", "-c", command)), 1);
 	CTL("doctor", "-q", "--bundle", "/nowhere/at/all/b.tar.gz");
-	OK(strstr(err, "tar cannot write /nowhere/at/all/b.tar.gz") != NULL);
-	EQ(run(WORDS("sh", "-c", "ls -d /tmp/gpumap-doctor-* 2>/dev/null")), 2);
+	OK(strstr(err, "cannot write /nowhere/at/all/b.tar.gz") != NULL);
+	a_bundle_has_harmless_words_of_the_kernel(path);
 }
 
 TAP_CASE()

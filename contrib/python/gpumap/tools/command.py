@@ -13,11 +13,16 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from .. import Error, Map, attach, version
+# doctor runs without the package's C half: what needs it imports it when it is
+# called.
+if TYPE_CHECKING:
+    from .. import Map
 
 ROWS_MAX = 256
+
+sysconfdir = "/etc"  # as gpumapctl-NAME, which sets it, was built
 
 
 class Exit(enum.IntEnum):
@@ -59,7 +64,7 @@ class Options(argparse.ArgumentParser):
             help="of the agent's control socket",
         )
         self.add_argument(
-            "--version", action="version", version=f"{program} {release()}"
+            "--version", action=Version, nargs=0, help="print it, and end"
         )
 
     def error(self, message: str) -> NoReturn:
@@ -85,6 +90,17 @@ class Parser(Options):
     def add_rows(self, help: str) -> None:
         """Add --rows, which rows_of() reads."""
         self.add_argument("--rows", type=row_list, metavar="LIST", help=help)
+
+
+class Version(argparse.Action):
+    """Prints the version."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, *unused: object
+    ) -> NoReturn:
+        assert isinstance(parser, Options)
+        print(f"{parser.program} {release()}")
+        parser.exit()
 
 
 def row_list(words: str) -> list[int]:
@@ -131,12 +147,16 @@ def seconds(word: str) -> float:
 def release(number: int | None = None) -> str:
     """A version, of the package if there is no other: "0.2.0"."""
     if number is None:
+        from .. import version
+
         number = version()
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
 def open_map(options: argparse.Namespace) -> Map:
     """Attach to the agent that the options name."""
+    from .. import Error, attach
+
     try:
         return attach(options.instance, options.runtime_dir)
     except Error as error:
@@ -180,7 +200,9 @@ def run(
     except Failed as failed:
         print(f"{program}: {failed}", file=sys.stderr)
         status = failed.status
-    except Error as error:
+    except OSError as error:
+        if not hasattr(error, "refusal"):  # it is none of the package's
+            raise
         print(
             f"{program}: {error.refusal or error.strerror}", file=sys.stderr
         )

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from .. import Error, Map, attach, version
+from . import text
 
 ROWS_MAX = 256
 
@@ -59,7 +60,9 @@ class Parser(argparse.ArgumentParser):
             "--progress", action="store_true", help=argparse.SUPPRESS
         )
         self.add_argument(
-            "--version", action="version", version=f"gpumapctl {release()}"
+            "--version",
+            action="version",
+            version=f"gpumapctl {text.release(version())}",
         )
 
     def add_rows(self, help: str) -> None:
@@ -104,6 +107,15 @@ def rows_of(options: argparse.Namespace, map: Map) -> list[int] | None:
     return rows
 
 
+def count(word: str) -> int:
+    """A whole number, from 1."""
+    if not word.isdecimal() or int(word) >= 1 << 64:
+        raise argparse.ArgumentTypeError(f'"{word}" is not a number that fits')
+    if int(word) == 0:
+        raise argparse.ArgumentTypeError(f'"{word}" is less than one')
+    return int(word)
+
+
 def seconds(word: str) -> float:
     """A time, "0.5"."""
     try:
@@ -113,12 +125,6 @@ def seconds(word: str) -> float:
     except ValueError:
         pass
     raise argparse.ArgumentTypeError(f'"{word}" is no number of seconds')
-
-
-def release() -> str:
-    """The package's version, "0.2.0"."""
-    number = version()
-    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
 def open_map(options: argparse.Namespace) -> Map:

@@ -33,8 +33,6 @@ may_include() {
 		agent/comm agent/worker ;;
 	agent/bench) echo include shm agent/bench ;;
 	agent/reader) echo include agent/reader ;;
-	agent/top) echo include agent/plan/size_text.h agent/reader \
-		agent/top ;;
 	agent/doctor) echo include agent/common/read_file.h agent/common/idset.h \
 		agent/plan/size_text.h agent/reader agent/doctor ;;
 	agent/exporter) echo include agent/reader agent/exporter ;;
@@ -44,7 +42,7 @@ may_include() {
 		agent/plan/wide_json.h agent/reader agent/sync ;;
 	contrib/python/core) echo include contrib/python/core ;;
 	agent/ctl) echo include shm agent/plan agent/mask agent/mesh \
-		agent/bench agent/doctor agent/top \
+		agent/bench agent/doctor \
 		agent/reader agent/common/idset.h \
 		agent/common/numa_bind.h agent/common/text.h \
 		agent/ctl ;;

@@ -41,7 +41,7 @@ static const struct gm_command commands[] = {
 	  "the node as a picture: where the layers of each model are",
 	  GM_ARGS_TOOL, NULL, true },
 	{ "top", "[--once] [--interval S]",
-	  "the node on a screen, as it changes", 0, gm_ctl_top, false },
+	  "the node on a screen, as it changes", GM_ARGS_TOOL, NULL, true },
 	{ "choose",
 	  "[--prefer DEVICE] [--compute-capability V] [--cuda-version V] "
 	  "[--memory SIZE] [--free SIZE] [--rows LIST] "
@@ -96,8 +96,8 @@ static const struct gm_command commands[] = {
 	  "a collective over a group, and check every element of each rank", 2,
 	  gm_ctl_collective, false },
 	{ "trace", "FILE [--rows LIST] [--timeout S]",
-	  "record jobs for some seconds, as a file for Perfetto",
-	  GM_ARGS_TOOL, NULL, true },
+	  "record jobs for some seconds, as a file for Perfetto", GM_ARGS_TOOL,
+	  NULL, true },
 	{ "bench", "[--only PREFIX] [--rounds N]",
 	  "measure this instance beside what the machine can do", 0,
 	  gm_ctl_bench, false },
@@ -276,7 +276,6 @@ static const struct gm_ctl_option options[] = {
 	{ "quiet", GM_VALUE_FLAG, offsetof(struct gm_ctl, doctor.quiet) },
 	{ "bundle", GM_VALUE_TEXT, offsetof(struct gm_ctl, doctor.bundle) },
 	{ "root", GM_VALUE_TEXT, offsetof(struct gm_ctl, doctor.root) },
-	{ "interval", GM_VALUE_COUNT, offsetof(struct gm_ctl, interval_s) },
 	{ "reserve", GM_VALUE_TEXT, offsetof(struct gm_ctl, run.reserve) },
 	{ "any", GM_VALUE_FLAG, offsetof(struct gm_ctl, run.any) },
 	{ "wait", GM_VALUE_NUMBER, offsetof(struct gm_ctl, run.wait_s) },
@@ -301,6 +300,7 @@ static const struct gm_ctl_option options[] = {
 	{ "sync", GM_VALUE_TEXT, offsetof(struct gm_ctl, cluster.sync) },
 	{ "stop-when-lost", GM_VALUE_FLAG,
 	  offsetof(struct gm_ctl, cluster.stop_when_lost) },
+	{ "interval", GM_VALUE_COUNT, offsetof(struct gm_ctl, interval_s) },
 };
 
 #define N_OPTIONS (sizeof(options) / sizeof(options[0]))

@@ -55,7 +55,7 @@ enum gm_ctl_exit {
 #define GM_OPT_MASK   UINT64_C(0x1fe000000)
 #define GM_OPT_MAP    (UINT64_C(1) << 30) /* run's as well */
 #define GM_OPT_PGM    (UINT64_C(1) << 33)
-/* For load and top. */
+/* For load. */
 #define GM_OPT_ONCE (UINT64_C(1) << 34)
 /* For mesh publish. */
 #define GM_OPT_GROUP (UINT64_C(1) << 35)
@@ -99,11 +99,9 @@ enum gm_ctl_exit {
 #define GM_OPT_QUIET  (UINT64_C(1) << 59)
 #define GM_OPT_BUNDLE (UINT64_C(1) << 60)
 #define GM_OPT_ROOT   (UINT64_C(1) << 61)
-/* For top. */
-#define GM_OPT_INTERVAL (UINT64_C(1) << 62)
-#define GM_OPT_N        63u
+#define GM_OPT_N      62u
 /* Any that has no bit of its own: commands look at their values. */
-#define GM_OPT_REST   (UINT64_C(1) << 63)
+#define GM_OPT_REST   (UINT64_C(1) << 62)
 
 #define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
 
@@ -124,7 +122,7 @@ struct gm_ctl {
 	uint64_t bytes;
 	uint64_t rounds;
 	uint64_t timeout_s;  /* of wait */
-	uint64_t interval_s; /* of top; 0: not given */
+	uint64_t interval_s; /* of top, which reads it itself */
 	struct {
 		const char *node;
 		const char *commit; /* name of the map */
@@ -221,12 +219,12 @@ struct gm_ctl {
 #define GM_ARGS_TOOL (-2)
 
 struct gm_command {
-	const char *name;     /* may have a blank: "mask list" */
-	const char *operands; /* and options: its usage */
-	const char *what;     /* one line */
-	int n_args;           /* operands it needs */
+	const char *name;               /* may have a blank: "mask list" */
+	const char *operands;           /* and options: its usage */
+	const char *what;               /* one line */
+	int n_args;                     /* operands it needs */
 	int (*run)(struct gm_ctl *ctl); /* NULL: a tool */
-	bool offline; /* needs no agent: @map stays NULL */
+	bool offline;                   /* needs no agent: @map stays NULL */
 };
 
 /* One file per family; run, bench and cluster have folders of their own. */
@@ -234,7 +232,6 @@ int gm_ctl_status(struct gm_ctl *ctl);
 int gm_ctl_wait(struct gm_ctl *ctl);
 int gm_ctl_devices(struct gm_ctl *ctl);
 int gm_ctl_doctor(struct gm_ctl *ctl);
-int gm_ctl_top(struct gm_ctl *ctl);
 int gm_ctl_drain(struct gm_ctl *ctl);
 int gm_ctl_undrain(struct gm_ctl *ctl);
 int gm_ctl_cordon(struct gm_ctl *ctl);

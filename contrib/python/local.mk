@@ -35,6 +35,7 @@ EXTRA_DIST += %reldir%/tests/test_session.py
 EXTRA_DIST += %reldir%/tests/test_smollm2.py
 EXTRA_DIST += %reldir%/tests/syncs.py
 EXTRA_DIST += %reldir%/tests/test_sync.py
+EXTRA_DIST += %reldir%/tests/test_top.py
 EXTRA_DIST += %reldir%/tests/test_torch.py
 EXTRA_DIST += %reldir%/tests/test_torchrun.py
 EXTRA_DIST += %reldir%/tests/test_torchrun_sync.py
@@ -93,6 +94,14 @@ gm_tools = \
 	%reldir%/gpumap/tools/command.py \
 	%reldir%/gpumap/tools/processes.py \
 	%reldir%/gpumap/tools/text.py \
+	%reldir%/gpumap/tools/top.py \
+	%reldir%/gpumap/tools/top_facts.py \
+	%reldir%/gpumap/tools/top_json.py \
+	%reldir%/gpumap/tools/top_keys.py \
+	%reldir%/gpumap/tools/top_layout.py \
+	%reldir%/gpumap/tools/top_page.py \
+	%reldir%/gpumap/tools/top_panels.py \
+	%reldir%/gpumap/tools/top_screen.py \
 	%reldir%/gpumap/tools/topo.py \
 	%reldir%/gpumap/tools/topo_node.py \
 	%reldir%/gpumap/tools/topo_svg.py \
@@ -115,7 +124,7 @@ package_LTLIBRARIES = %reldir%/_core.la
 
 # gpumapctl-NAME finds the package in the folder where make install puts it; in the
 # build tree GPUMAP_EXEC_PATH=contrib/python/built has others, which find it there.
-gm_commands = topo trace
+gm_commands = top topo trace
 pkglibexec_SCRIPTS = $(gm_commands:%=%reldir%/gpumapctl-%)
 CLEANFILES += $(pkglibexec_SCRIPTS)
 $(pkglibexec_SCRIPTS): $(srcdir)/%reldir%/tool.in Makefile

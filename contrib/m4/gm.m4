@@ -156,24 +156,6 @@ AC_DEFUN([GM_EXPORTER], [
   AM_CONDITIONAL([EXPORTER], [test "x$enable_exporter" = xyes])
 ])
 
-# GM_NCURSES
-# --with-ncurses: the screen of gpumapctl top, where ncursesw is.  Asked for and
-# missing is an error.
-AC_DEFUN([GM_NCURSES], [
-  AC_ARG_WITH([ncurses],
-    [AS_HELP_STRING([--with-ncurses], [the screen of gpumapctl top])],
-    [], [with_ncurses=look])
-  AS_IF([test "x$enable_agent" = xno], [with_ncurses=no])
-  AS_IF([test "x$with_ncurses" != xno], [
-    PKG_CHECK_MODULES([NCURSES], [ncursesw >= 6],
-      [with_ncurses=yes
-       AC_DEFINE([HAVE_NCURSES], [1], [Define to 1 to build the screen of top.])],
-      [AS_IF([test "x$with_ncurses" = xyes], [AC_MSG_ERROR(
-        [the screen of gpumapctl top needs ncursesw (Debian: libncurses-dev, Fedora: ncurses-devel)])])
-       with_ncurses=no])])
-  AM_CONDITIONAL([NCURSES], [test "x$with_ncurses" = xyes])
-])
-
 # GM_ETCD
 # --enable-etcd: stores of gpumap-sync in etcd, where libcurl is.  Asked for and
 # missing is an error.
@@ -275,7 +257,6 @@ gpumap $PACKAGE_VERSION
   agent         $enable_agent
   exporter      `gm_with $enable_exporter 'Debian: libmicrohttpd-dev, Fedora: libmicrohttpd-devel'`
   etcd          `gm_with $enable_etcd 'Debian: libcurl4-openssl-dev, Fedora: libcurl-devel'`
-  top's screen  `gm_with $with_ncurses 'Debian: libncurses-dev, Fedora: ncurses-devel'`
   python tools  `gm_with $with_python 'Debian: python3-dev, Fedora: python3-devel'`
   cuda.h        `gm_with $gm_cuda 'for tests alone'`
   nccl.h        `gm_with $gm_nccl 'for tests alone'`

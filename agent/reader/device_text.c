@@ -65,11 +65,11 @@ bool gm_device_pci(const struct gpumap_device *device,
 	return true;
 }
 
-struct gm_device_memory gm_device_memory(const struct gpumap_device *d)
+struct gm_row_memory gm_device_memory(const struct gpumap_device *d)
 {
 	uint64_t owed = d->reserved_bytes - d->used_by_holders;
-	struct gm_device_memory memory = { .used = d->total_bytes -
-						   d->free_bytes };
+	struct gm_row_memory memory = { .used = d->total_bytes -
+						d->free_bytes };
 
 	memory.promised = owed < d->free_bytes ? owed : d->free_bytes;
 	memory.left = d->free_bytes - memory.promised;
@@ -78,7 +78,7 @@ struct gm_device_memory gm_device_memory(const struct gpumap_device *d)
 
 void gm_device_bar(FILE *to, const struct gpumap_device *d)
 {
-	struct gm_device_memory m = gm_device_memory(d);
+	struct gm_row_memory m = gm_device_memory(d);
 	double total = d->total_bytes > 0 ? (double)d->total_bytes : 1;
 	int used = (int)((double)m.used / total * BAR + 0.5);
 	int taken = (int)((double)(m.used + m.promised) / total * BAR + 0.5);

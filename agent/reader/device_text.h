@@ -30,11 +30,11 @@ bool gm_device_pci(const struct gpumap_device *device,
 
 /* The row's memory: used by processes, promised to holders and not used by them
  * yet, and what is left of it. */
-struct gm_device_memory {
+struct gm_row_memory {
 	uint64_t used, promised, left;
 };
 
-struct gm_device_memory gm_device_memory(const struct gpumap_device *device);
+struct gm_row_memory gm_device_memory(const struct gpumap_device *device);
 
 /* Write it as a bar: '#' used, '=' promised, '.' free. */
 void gm_device_bar(FILE *to, const struct gpumap_device *device);

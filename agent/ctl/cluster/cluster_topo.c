@@ -26,7 +26,7 @@ static struct gpumap_device row_of(const struct gpumap_cluster_device *d)
 static void put_device(const struct gpumap_cluster_device *d)
 {
 	struct gpumap_device row = row_of(d);
-	struct gm_device_memory m = gm_device_memory(&row);
+	struct gm_row_memory m = gm_device_memory(&row);
 	const char *why = gm_ctl_cluster_device_why(d);
 	char used[32], promised[32], left[32], all[32];
 
@@ -77,7 +77,7 @@ static json_t *devices_json(const struct gm_ctl_cluster_node *node)
 	for (uint32_t i = 0; i < node->info.n_devices; i++) {
 		const struct gpumap_cluster_device *d = &node->devices[i];
 		struct gpumap_device row = row_of(d);
-		struct gm_device_memory m = gm_device_memory(&row);
+		struct gm_row_memory m = gm_device_memory(&row);
 
 		json_array_append_new(
 			list,

@@ -10,6 +10,7 @@ include $(top_srcdir)/agent/mesh/local.mk
 include $(top_srcdir)/agent/store/local.mk
 include $(top_srcdir)/agent/reader/local.mk
 include $(top_srcdir)/agent/top/local.mk
+include $(top_srcdir)/agent/doctor/local.mk
 include $(top_srcdir)/agent/cuda/local.mk
 include $(top_srcdir)/agent/device/local.mk
 include $(top_srcdir)/agent/comm/local.mk

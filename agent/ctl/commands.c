@@ -40,7 +40,7 @@ static const struct gm_command commands[] = {
 	  "the node as a picture: where the layers of each model are",
 	  GM_ARGS_TOOL, NULL, true },
 	{ "top", "[--once] [--interval S]",
-	  "the node on a screen, as it changes", 0, gm_ctl_top, false },
+	  "the node on a screen, as it changes", GM_ARGS_TOOL, NULL, true },
 	{ "choose",
 	  "[--prefer DEVICE] [--compute-capability V] [--cuda-version V] "
 	  "[--memory SIZE] [--free SIZE] [--rows LIST] "
@@ -269,7 +269,6 @@ static const struct gm_ctl_option options[] = {
 	{ "run-as", GM_VALUE_TEXT, offsetof(struct gm_ctl, load.run_as) },
 	{ "fingerprint", GM_VALUE_TEXT,
 	  offsetof(struct gm_ctl, load.fingerprint) },
-	{ "interval", GM_VALUE_COUNT, offsetof(struct gm_ctl, interval_s) },
 	{ "quiet", GM_VALUE_NONE, 0 },
 	{ "bundle", GM_VALUE_TEXT, offsetof(struct gm_ctl, of_tool) },
 	{ "root", GM_VALUE_TEXT, offsetof(struct gm_ctl, of_tool) },
@@ -297,6 +296,7 @@ static const struct gm_ctl_option options[] = {
 	{ "sync", GM_VALUE_TEXT, offsetof(struct gm_ctl, cluster.sync) },
 	{ "stop-when-lost", GM_VALUE_FLAG,
 	  offsetof(struct gm_ctl, cluster.stop_when_lost) },
+	{ "interval", GM_VALUE_TEXT, offsetof(struct gm_ctl, of_tool) },
 };
 
 #define N_OPTIONS (sizeof(options) / sizeof(options[0]))

@@ -55,7 +55,7 @@ enum gm_ctl_exit {
 #define GM_OPT_MASK   UINT64_C(0x1fe000000)
 #define GM_OPT_MAP    (UINT64_C(1) << 30) /* run's as well */
 #define GM_OPT_PGM    (UINT64_C(1) << 33)
-/* For load and top. */
+/* For load. */
 #define GM_OPT_ONCE (UINT64_C(1) << 34)
 /* For mesh publish. */
 #define GM_OPT_GROUP (UINT64_C(1) << 35)
@@ -95,11 +95,9 @@ enum gm_ctl_exit {
 #define GM_OPT_USERS       (UINT64_C(1) << 56)
 #define GM_OPT_RUN_AS      (UINT64_C(1) << 57)
 #define GM_OPT_FINGERPRINT (UINT64_C(1) << 58)
-/* For top. */
-#define GM_OPT_INTERVAL (UINT64_C(1) << 59)
-#define GM_OPT_N        60u
+#define GM_OPT_N           59u
 /* Any that has no bit of its own: commands look at their values. */
-#define GM_OPT_REST   (UINT64_C(1) << 60)
+#define GM_OPT_REST   (UINT64_C(1) << 59)
 
 #define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
 
@@ -119,8 +117,7 @@ struct gm_ctl {
 	uint64_t layers;
 	uint64_t bytes;
 	uint64_t rounds;
-	uint64_t timeout_s;  /* of wait */
-	uint64_t interval_s; /* of top; 0: not given */
+	uint64_t timeout_s; /* of wait */
 	struct {
 		const char *node;
 		const char *commit; /* name of the map */
@@ -225,7 +222,6 @@ struct gm_command {
 int gm_ctl_status(struct gm_ctl *ctl);
 int gm_ctl_wait(struct gm_ctl *ctl);
 int gm_ctl_devices(struct gm_ctl *ctl);
-int gm_ctl_top(struct gm_ctl *ctl);
 int gm_ctl_drain(struct gm_ctl *ctl);
 int gm_ctl_undrain(struct gm_ctl *ctl);
 int gm_ctl_cordon(struct gm_ctl *ctl);

@@ -64,7 +64,6 @@ nodist_%canon_reldir%_gpumapctl_SOURCES = %reldir%/completion_scripts.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/scatter.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/shares.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/show.c
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/top.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/tool.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/wait.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/who.c %reldir%/who.h
@@ -73,3 +72,8 @@ nodist_%canon_reldir%_gpumapctl_SOURCES = %reldir%/completion_scripts.h
 	agent/plan/libplan.la agent/mesh/libmesh.la agent/reader/libreader.la \
 	agent/common/libcommon.la shm/libshm.la lib/libgpumap.la \
 	$(JANSSON_LIBS) $(NCURSES_LIBS) $(NUMA_LIBS) $(URING_LIBS) -lpthread
+%canon_reldir%_gpumapctl_LDADD = agent/bench/libbench.la \
+	agent/doctor/libdoctor.la \
+	agent/mask/libmask.la agent/plan/libplan.la agent/mesh/libmesh.la \
+	agent/reader/libreader.la agent/common/libcommon.la shm/libshm.la lib/libgpumap.la \
+	$(JANSSON_LIBS) $(NUMA_LIBS) $(URING_LIBS) -lpthread

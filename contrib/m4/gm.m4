@@ -138,24 +138,6 @@ AC_DEFUN([GM_NEED], [
     [gpumapd needs $2 (Debian: $3, Fedora: $4); --disable-agent builds the client library alone])])
 ])
 
-# GM_NCURSES
-# --with-ncurses: the screen of gpumapctl top, where ncursesw is.  Asked for and
-# missing is an error.
-AC_DEFUN([GM_NCURSES], [
-  AC_ARG_WITH([ncurses],
-    [AS_HELP_STRING([--with-ncurses], [the screen of gpumapctl top])],
-    [], [with_ncurses=look])
-  AS_IF([test "x$enable_agent" = xno], [with_ncurses=no])
-  AS_IF([test "x$with_ncurses" != xno], [
-    PKG_CHECK_MODULES([NCURSES], [ncursesw >= 6],
-      [with_ncurses=yes
-       AC_DEFINE([HAVE_NCURSES], [1], [Define to 1 to build the screen of top.])],
-      [AS_IF([test "x$with_ncurses" = xyes], [AC_MSG_ERROR(
-        [the screen of gpumapctl top needs ncursesw (Debian: libncurses-dev, Fedora: ncurses-devel)])])
-       with_ncurses=no])])
-  AM_CONDITIONAL([NCURSES], [test "x$with_ncurses" = xyes])
-])
-
 # GM_ETCD
 # --enable-etcd: stores of gpumap-sync in etcd, where libcurl is.  Asked for and
 # missing is an error.
@@ -181,7 +163,7 @@ AC_DEFUN([GM_ETCD], [
 # system's comes first: services run as users who do not see those of others.
 AC_DEFUN([GM_PYTHON], [
   AC_ARG_WITH([python],
-    [AS_HELP_STRING([--with-python], [gpumapctl doctor, topo and trace, and gpumap-exporter])],
+    [AS_HELP_STRING([--with-python], [gpumapctl doctor, top, topo and trace, and gpumap-exporter])],
     [], [with_python=look])
   AS_IF([test "x$enable_agent" = xno], [with_python=no])
   AS_IF([test "x$with_python" != xno], [
@@ -196,7 +178,7 @@ sys.exit(sys.version_info < (3, 11) or not os.path.exists(header))' \
     done
     AS_IF([test "x$with_python" = xyes], [PYTHON=$gm_python],
       [test "x$gm_wants_python" = xyes], [AC_MSG_ERROR(
-        [gpumapctl doctor, topo and trace, and gpumap-exporter, need Python 3.11 and its headers (Debian: python3-dev, Fedora: python3-devel)])])])
+        [gpumapctl doctor, top, topo and trace, and gpumap-exporter, need Python 3.11 and its headers (Debian: python3-dev, Fedora: python3-devel)])])])
   AS_IF([test "x$with_python" = xyes], [
     AM_PATH_PYTHON([3.11])
     PYTHON_CPPFLAGS="-isystem `$PYTHON -c 'import sysconfig
@@ -262,7 +244,6 @@ gpumap $PACKAGE_VERSION
   compiler      $CC $CFLAGS
   agent         $enable_agent
   etcd          `gm_with $enable_etcd 'Debian: libcurl4-openssl-dev, Fedora: libcurl-devel'`
-  top's screen  `gm_with $with_ncurses 'Debian: libncurses-dev, Fedora: ncurses-devel'`
   python tools  `gm_with $with_python 'Debian: python3-dev, Fedora: python3-devel'`
   cuda.h        `gm_with $gm_cuda 'for tests alone'`
   nccl.h        `gm_with $gm_nccl 'for tests alone'`

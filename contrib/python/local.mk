@@ -38,6 +38,7 @@ EXTRA_DIST += %reldir%/tests/syncs.py
 EXTRA_DIST += %reldir%/tests/test_sync.py
 EXTRA_DIST += %reldir%/tests/tools/test_exporter.py
 EXTRA_DIST += %reldir%/tests/tools/test_tools.py
+EXTRA_DIST += %reldir%/tests/tools/test_top.py
 EXTRA_DIST += %reldir%/tests/test_torch.py
 EXTRA_DIST += %reldir%/tests/test_torchrun.py
 EXTRA_DIST += %reldir%/tests/test_torchrun_sync.py
@@ -95,8 +96,6 @@ gm_package = \
 gm_tools = \
 	%reldir%/gpumap/tools/__init__.py \
 	%reldir%/gpumap/tools/command.py \
-	%reldir%/gpumap/tools/exporter.py \
-	%reldir%/gpumap/tools/metrics.py \
 	%reldir%/gpumap/tools/doctor.py \
 	%reldir%/gpumap/tools/doctor_agent.py \
 	%reldir%/gpumap/tools/doctor_bundle.py \
@@ -104,8 +103,18 @@ gm_tools = \
 	%reldir%/gpumap/tools/doctor_machine.py \
 	%reldir%/gpumap/tools/doctor_node.py \
 	%reldir%/gpumap/tools/doctor_rows.py \
+	%reldir%/gpumap/tools/exporter.py \
+	%reldir%/gpumap/tools/metrics.py \
 	%reldir%/gpumap/tools/processes.py \
 	%reldir%/gpumap/tools/text.py \
+	%reldir%/gpumap/tools/top.py \
+	%reldir%/gpumap/tools/top_facts.py \
+	%reldir%/gpumap/tools/top_json.py \
+	%reldir%/gpumap/tools/top_keys.py \
+	%reldir%/gpumap/tools/top_layout.py \
+	%reldir%/gpumap/tools/top_page.py \
+	%reldir%/gpumap/tools/top_panels.py \
+	%reldir%/gpumap/tools/top_screen.py \
 	%reldir%/gpumap/tools/topo.py \
 	%reldir%/gpumap/tools/topo_node.py \
 	%reldir%/gpumap/tools/topo_svg.py \
@@ -128,7 +137,7 @@ package_LTLIBRARIES = %reldir%/_core.la
 
 # Programs find the package in the folder where make install puts it; those of the
 # build tree, in contrib/python/built, find it there.
-gm_commands = doctor topo trace
+gm_commands = doctor top topo trace
 pkglibexec_SCRIPTS = $(gm_commands:%=%reldir%/gpumapctl-%)
 sbin_SCRIPTS = %reldir%/gpumap-exporter
 CLEANFILES += $(pkglibexec_SCRIPTS) $(sbin_SCRIPTS)

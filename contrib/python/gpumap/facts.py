@@ -8,7 +8,6 @@ The fields have the names of the C structs, with the units that these have:
 
 from __future__ import annotations
 
-import hashlib
 import uuid as _uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -20,6 +19,7 @@ from .enums import (
     SHARE_ANY_USER,
     SHARE_KEEP,
     SHARE_READ_ONLY,
+    WAIT_FOR_START,
     ClusterFlags,
     ClusterState,
     DeviceFlags,
@@ -132,6 +132,16 @@ class Device:
     def reserved(self) -> int:
         """Bytes that committed maps and reservations have."""
         return self.reserved_bytes
+
+    @property
+    def used(self) -> int:
+        """Bytes that processes have."""
+        return self.total_bytes - self.free_bytes
+
+    @property
+    def promised(self) -> int:
+        """Bytes that are free, and kept for holders who do not use them yet."""
+        return self.free_bytes - self.unclaimed
 
     @property
     def unclaimed(self) -> int:
@@ -317,6 +327,11 @@ class Waiting:
     age_ns: int
     left_ns: int  # until it is refused
 
+    @property
+    def for_start(self) -> bool:
+        """Does it wait for a start window to end?"""
+        return bool(self.flags & WAIT_FOR_START)
+
     @classmethod
     def _of(cls, facts: dict[str, Any]) -> Waiting:
         facts["rows"] = rows_of(facts["rows"])
@@ -416,6 +431,8 @@ class Fingerprint:
 
         {"engine": "vllm 0.33", "dtype": "bf16", "tp": 2, "rank": 0}
         """
+        import hashlib  # takes a while
+
         lines = [f"{key}={fields[key]}" for key in sorted(fields)]
         text = "\n".join(lines)
         if len(text.splitlines()) != len(lines):

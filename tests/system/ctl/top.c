@@ -531,10 +531,6 @@ static void reserve(void)
 
 static void on_a_terminal(void)
 {
-#ifndef HAVE_NCURSES
-	SKIP(1, "built without ncurses");
-	return;
-#endif
 	if (system("command -v tmux >/dev/null") != 0) {
 		LACK("tmux", 1, "no tmux");
 		return;

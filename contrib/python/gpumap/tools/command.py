@@ -15,6 +15,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from . import text
+
 # doctor runs without the package's C half: what needs it imports it when it is
 # called.
 if TYPE_CHECKING:
@@ -99,7 +101,9 @@ class Version(argparse.Action):
         self, parser: argparse.ArgumentParser, *unused: object
     ) -> NoReturn:
         assert isinstance(parser, Options)
-        print(f"{parser.program} {release()}")
+        from .. import version
+
+        print(f"{parser.program} {text.release(version())}")
         parser.exit()
 
 
@@ -133,6 +137,15 @@ def rows_of(options: argparse.Namespace, map: Map) -> list[int] | None:
     return rows
 
 
+def count(word: str) -> int:
+    """A whole number, from 1."""
+    if not word.isdecimal() or int(word) >= 1 << 64:
+        raise argparse.ArgumentTypeError(f'"{word}" is not a number that fits')
+    if int(word) == 0:
+        raise argparse.ArgumentTypeError(f'"{word}" is less than one')
+    return int(word)
+
+
 def seconds(word: str) -> float:
     """A time, "0.5"."""
     try:
@@ -142,15 +155,6 @@ def seconds(word: str) -> float:
     except ValueError:
         pass
     raise argparse.ArgumentTypeError(f'"{word}" is no number of seconds')
-
-
-def release(number: int | None = None) -> str:
-    """A version, of the package if there is no other: "0.2.0"."""
-    if number is None:
-        from .. import version
-
-        number = version()
-    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
 def open_map(options: argparse.Namespace) -> Map:

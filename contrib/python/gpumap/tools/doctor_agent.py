@@ -9,7 +9,7 @@ import os
 import re
 
 from ..enums import State
-from . import command, text
+from . import text
 from .doctor_node import Checks, Finding, fail, ok, skip, warn
 
 UNLIMITED = 2**64 - 1
@@ -46,7 +46,10 @@ class Agent(Checks):
         health = self.node.health
         if health is None:
             return skip("there is no map")
-        agent, ours = command.release(health.agent_version), command.release()
+        from .. import version
+
+        agent = text.release(health.agent_version)
+        ours = text.release(version())
         if agent != ours:
             return warn(
                 f"the agent is of version {agent}, and this libgpumap of"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from ..enums import ClusterFlags, ClusterState, DeviceFlags, DeviceState
 from ..enums import DeviceKind
 from ..facts import ClusterNode, Device
-from . import command, text
+from . import text
 from .doctor_node import Checks, Finding, fail, ok, warn
 
 LIST = 250  # characters of a list
@@ -266,7 +266,7 @@ class Cluster(Checks):
         live = [node for node in self._all if node.state == ClusterState.LIVE]
         return self._report(
             {
-                node.name: command.release(node.agent_version)
+                node.name: text.release(node.agent_version)
                 for node in live
                 if node.agent_version != ours
             },

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from .. import Device, Error, Health, Map
+from .. import Device, Error, Health, Map, version
 from .._core import JOB_TIME_ENDS
 from ..enums import (
     LAYERS_COMMITTED,
@@ -31,7 +31,6 @@ from ..enums import (
 )
 from ..mask import read_info
 from . import text
-from .command import release
 
 NS = 1e9
 UNKNOWN = 2**32 - 1
@@ -358,8 +357,8 @@ def _all(map: Map | None, instance: str, usage: bool) -> Lists:
     agent = health.agent_version if health else 0
     versions = labels(
         agent_instance=instance,
-        version=release(),
-        agent_version=release(agent) if agent else None,
+        version=text.release(version()),
+        agent_version=text.release(agent) if agent else None,
     )
     lists: Lists = {"agent": [("", health)], "build": [(versions, 1)]}
     if map is not None and health is not None:

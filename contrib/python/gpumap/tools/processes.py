@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import time
 from functools import cached_property
 from pathlib import Path
 
@@ -59,6 +60,16 @@ class Processes:
         got = read("cmdline", pid) if self._is(pid, uid) else ""
         words = got.rstrip("\0").split("\0")
         return " ".join(plain(word) for word in words)[:LINE] or None
+
+
+    def agent_seconds(self) -> int:
+        """How long the agent's process has run; 0: it is not seen."""
+        stat = read("stat", self._agent_pid)
+        fields = stat.partition("(gpumapd) ")[2].split()
+        if not fields:
+            return 0
+        started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return int(time.clock_gettime(time.CLOCK_BOOTTIME) - started)
 
 
 def read(file: str, pid: int) -> str:

@@ -46,6 +46,11 @@ def ranges(numbers: Iterable[int]) -> list[str]:
     return found
 
 
+def release(number: int) -> str:
+    """A version, "0.2.0" of 200."""
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+
+
 def plural(n: int, noun: str) -> str:
     """ "1 row", "2 rows"."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

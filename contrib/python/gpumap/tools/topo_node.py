@@ -92,8 +92,8 @@ class Row:
             units=device.units,
             main_memory=bool(device.flags & DeviceFlags.MAIN_MEMORY),
             total=device.total_bytes,
-            used=device.total_bytes - device.free_bytes,
-            promised=device.free_bytes - device.unclaimed,
+            used=device.used,
+            promised=device.promised,
         )
 
 

@@ -31,7 +31,7 @@ def options_in(words: str) -> set[str]:
     return set(re.findall(r"--[a-z][a-z-]*", words))
 
 
-@pytest.mark.parametrize("name", ["doctor", "topo", "trace"])
+@pytest.mark.parametrize("name", ["doctor", "top", "topo", "trace"])
 def test_a_tool_takes_the_options_that_gpumapctl_lists(name: str) -> None:
     def said(*words: str) -> str:
         ran = [GPUMAPCTL, *words]

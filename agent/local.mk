@@ -9,8 +9,6 @@ include $(top_srcdir)/agent/mask/local.mk
 include $(top_srcdir)/agent/mesh/local.mk
 include $(top_srcdir)/agent/store/local.mk
 include $(top_srcdir)/agent/reader/local.mk
-include $(top_srcdir)/agent/top/local.mk
-include $(top_srcdir)/agent/doctor/local.mk
 include $(top_srcdir)/agent/cuda/local.mk
 include $(top_srcdir)/agent/device/local.mk
 include $(top_srcdir)/agent/comm/local.mk

@@ -68,12 +68,7 @@ nodist_%canon_reldir%_gpumapctl_SOURCES = %reldir%/completion_scripts.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/wait.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/who.c %reldir%/who.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/who_line.c
-%canon_reldir%_gpumapctl_LDADD = agent/top/libtop.la agent/mask/libmask.la \
-	agent/plan/libplan.la agent/mesh/libmesh.la agent/reader/libreader.la \
-	agent/common/libcommon.la shm/libshm.la lib/libgpumap.la \
-	$(JANSSON_LIBS) $(NCURSES_LIBS) $(NUMA_LIBS) $(URING_LIBS) -lpthread
-%canon_reldir%_gpumapctl_LDADD = agent/bench/libbench.la \
-	agent/doctor/libdoctor.la \
-	agent/mask/libmask.la agent/plan/libplan.la agent/mesh/libmesh.la \
-	agent/reader/libreader.la agent/common/libcommon.la shm/libshm.la lib/libgpumap.la \
+%canon_reldir%_gpumapctl_LDADD = agent/mask/libmask.la agent/plan/libplan.la \
+	agent/mesh/libmesh.la agent/reader/libreader.la agent/common/libcommon.la \
+	shm/libshm.la lib/libgpumap.la \
 	$(JANSSON_LIBS) $(NUMA_LIBS) $(URING_LIBS) -lpthread

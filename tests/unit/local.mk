@@ -263,28 +263,6 @@ tests_suites_unit_mask_LDADD = tests/libsupport.la agent/mask/libmask.la \
 	$(JANSSON_LIBS)
 gm_cases += $(gm_unit_mask)
 
-gm_suites += tests/suites/unit_top
-gm_unit_top = \
-	%reldir%/top/keys.c \
-	%reldir%/top/layout.c
-tests_suites_unit_top_SOURCES = $(gm_unit_top) %reldir%/top/node.h
-tests_suites_unit_top_LDADD = tests/libsupport.la agent/top/libtop.la \
-	agent/reader/libreader.la \
-	agent/common/libcommon.la agent/plan/libplan.la lib/libgpumap.la \
-	$(JANSSON_LIBS) $(NCURSES_LIBS) -lpthread
-gm_cases += $(gm_unit_top)
-gm_suites += tests/suites/unit_doctor
-gm_unit_doctor = \
-	%reldir%/doctor/cluster.c \
-	%reldir%/doctor/files.c \
-	%reldir%/doctor/rows.c
-tests_suites_unit_doctor_SOURCES = $(gm_unit_doctor) \
-	%reldir%/doctor/examine.h
-tests_suites_unit_doctor_LDADD = tests/libsupport.la \
-	agent/doctor/libdoctor.la agent/reader/libreader.la \
-	agent/common/libcommon.la agent/plan/libplan.la lib/libgpumap.la
-gm_cases += $(gm_unit_doctor)
-
 gm_suites += tests/suites/unit_mesh
 gm_unit_mesh = \
 	%reldir%/mesh/mesh.c

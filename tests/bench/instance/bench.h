@@ -9,16 +9,17 @@
  * first row's worker runs on.
  *
  * A line has the fields name, value, unit, baseline (the figure of the machine
- * without gpumap, from the same run), ratio (value over baseline), goal (of the
- * ratio, or of the value where there is no baseline), reached, note and machine; a
- * field that does not apply is null.
+ * without gpumap, from the same run), ratio (value over baseline), goal (of
+ * the ratio, or of the value where there is no baseline), reached, note and
+ * machine; a field that does not apply is null.
  *
- * Two CPUs are needed, a session with an arena of 600 MiB for each row, up to 64
- * more sessions, and a pid namespace in which the workers are seen; for the names in
- * load_ also 512 MiB of the first row, and of the storage of the working directory.
- * A round of round trips does not count where one between the two CPUs without
- * gpumap took over 15 % more or less time after the round than before it.  The note
- * says how many rounds count: on a busy machine perhaps none.
+ * Two CPUs are needed, a session with an arena of 600 MiB for each row, up to
+ * 64 more sessions, and a pid namespace in which the workers are seen; for the
+ * names in load_ also 512 MiB of the first row, and of the storage of the
+ * working directory.  A round of round trips does not count where one between
+ * the two CPUs without gpumap took over 15 % more or less time after the round
+ * than before it.  The note says how many rounds count: on a busy machine
+ * perhaps none.
  */
 #ifndef GM_BENCH_INSTANCE_H
 #define GM_BENCH_INSTANCE_H
@@ -63,8 +64,8 @@ void gm_bench_print_value(struct gm_bench *bench,
 			  const struct gm_figure *figure, double value,
 			  const char *note);
 
-/* Print that something failed, with the library's or the agent's reason.  Returns
- * GM_EXIT_FAILED. */
+/* Print that something failed, with the library's or the agent's reason.
+ * Returns GM_EXIT_FAILED. */
 int gm_bench_fail(const struct gm_bench *bench, int error, const char *format,
 		  ...) __attribute__((format(printf, 3, 4)));
 

@@ -4,8 +4,8 @@
 /*
  * bench_instance --instance NAME --runtime-dir DIR [--only PREFIX] [--rounds N]
  *
- * Choose the CPUs to measure between, and run the families in order.  Prints a JSON
- * object per line.
+ * Choose the CPUs to measure between, and run the families in order.  Prints a
+ * JSON object per line.
  */
 
 #include "tests/bench/instance/bench.h"

@@ -474,8 +474,8 @@ static void session_sizes_are_checked(void)
 	close(fd);
 }
 
-/* How far a session's loads are, as others see it.  The agent may not have ended
- * those yet whose connections were closed a moment ago. */
+/* How far a session's loads are, as others see it.  The agent may not have
+ * ended those yet whose connections were closed a moment ago. */
 static void others_see(uint64_t bytes, uint64_t total)
 {
 	uint64_t limit = story_now() + STORY_LIMIT_NS;

@@ -5,7 +5,7 @@
 EXTRA_DIST += %reldir%/gpumapd.in
 
 if AGENT
-noinst_DATA = %reldir%/gpumapd
+noinst_DATA += %reldir%/gpumapd
 CLEANFILES += %reldir%/gpumapd
 
 %reldir%/gpumapd: %reldir%/gpumapd.in Makefile

@@ -149,7 +149,7 @@ $(pkglibexec_SCRIPTS) $(sbin_SCRIPTS): $(srcdir)/%reldir%/tool.in Makefile
 	  -e "s|@program[@]|$$program|; s|@module[@]|$${name#*-}|" \
 	  $(srcdir)/%reldir%/tool.in >$@.tmp && chmod +x $@.tmp && mv $@.tmp $@
 
-noinst_DATA = %reldir%/built/stamp
+noinst_DATA += %reldir%/built/stamp
 %reldir%/built/stamp: %reldir%/_core.la $(gm_package) $(gm_tools) \
 		$(pkglibexec_SCRIPTS) $(sbin_SCRIPTS)
 	$(AM_V_GEN)rm -rf $(@D) && $(MKDIR_P) $(@D)/gpumap && \

@@ -66,4 +66,5 @@ def pytest_sessionfinish() -> None:
         for name, result in _tap.items():
             word, _, skip = result.partition(" # ")
             tail = f" # {skip}" if skip else ""
-            print(f"{word} - {name}{tail}", file=stream)
+            shown = " ".join(name.split())
+            print(f"{word} - {shown}{tail}", file=stream)

@@ -7,10 +7,10 @@
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
 
 built=${GPUMAP_EXEC_PATH:?}
-if [ ! -d "$built" ]; then
+if [ ! -d "$built" ] || [ -z "${TOOL_PYTHON-}" ]; then
 	skip "the programs in Python" "built without Python"
 	tap_done
-elif ! ${TOOL_PYTHON:?} -c 'import pytest' 2>/dev/null; then
+elif ! $TOOL_PYTHON -c 'import pytest' 2>/dev/null; then
 	skip "the programs in Python" "there is no pytest (Debian: python3-pytest)"
 	tap_done
 fi

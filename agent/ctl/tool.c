@@ -6,6 +6,7 @@
 #include "agent/ctl/ctl.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +19,12 @@ static void export_own_path(void)
 	char path[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
 
-	if (n <= 0)
+	if (n <= 0) {
+		unsetenv("GPUMAP_CTL_PATH");
 		return;
+	}
 	path[n] = '\0';
-	setenv("GPUMAPCTL", path, 1);
+	setenv("GPUMAP_CTL_PATH", path, 1);
 }
 
 int gm_ctl_tool(char **argv, int at)
@@ -38,6 +41,9 @@ int gm_ctl_tool(char **argv, int at)
 		return GM_EXIT_USAGE;
 	}
 	export_own_path();
+	/* Also those that stand for closed ones. */
+	for (int fd = 0; fd < 3; fd++)
+		fcntl(fd, F_SETFD, 0);
 	/* The options before the name stay, in front of those behind it. */
 	for (int i = at; i > 1; i--)
 		argv[i] = argv[i - 1];

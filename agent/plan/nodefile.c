@@ -75,8 +75,11 @@ static bool copy_name(const char *text, char ret_name[GM_NODEFILE_NAME])
 
 	if (n == 0 || n >= GM_NODEFILE_NAME)
 		return false;
+	/* Controls, also those that UTF-8 has in two bytes. */
 	for (size_t i = 0; i < n; i++)
-		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f ||
+		    ((unsigned char)text[i] == 0xc2 &&
+		     (unsigned char)text[i + 1] < 0xa0))
 			return false;
 	memcpy(ret_name, text, n + 1);
 	return true;

@@ -176,7 +176,9 @@ header = os.path.join(sysconfig.get_path("include"), "Python.h")
 sys.exit(sys.version_info < (3, 11) or not os.path.exists(header))' \
         2>&AS_MESSAGE_LOG_FD], [with_python=yes; break])
     done
-    AS_IF([test "x$with_python" = xyes], [PYTHON=$gm_python],
+    # By its path: a script's first line is not looked up in PATH.
+    AS_IF([test "x$with_python" = xyes],
+      [PYTHON=`$gm_python -c 'import sys; print(sys.executable)'`],
       [test "x$gm_wants_python" = xyes], [AC_MSG_ERROR(
         [gpumapctl doctor, top, topo and trace, and gpumap-exporter, need Python 3.11 and its headers (Debian: python3-dev, Fedora: python3-devel)])])])
   AS_IF([test "x$with_python" = xyes], [

@@ -152,9 +152,9 @@ $(pkglibexec_SCRIPTS) $(sbin_SCRIPTS): $(srcdir)/%reldir%/tool.in Makefile
 noinst_DATA += %reldir%/built/stamp
 %reldir%/built/stamp: %reldir%/_core.la $(gm_package) $(gm_tools) \
 		$(pkglibexec_SCRIPTS) $(sbin_SCRIPTS)
-	$(AM_V_GEN)rm -rf $(@D) && $(MKDIR_P) $(@D)/gpumap && \
+	$(AM_V_GEN)rm -rf $(@D) && $(MKDIR_P) $(@D)/gpumap/tools && \
 	ln -s $(abs_srcdir)/%reldir%/gpumap/*.py $(@D)/gpumap && \
-	ln -s $(abs_srcdir)/%reldir%/gpumap/tools $(@D)/gpumap/tools && \
+	ln -s $(abs_srcdir)/%reldir%/gpumap/tools/*.py $(@D)/gpumap/tools && \
 	ln -s $(abs_builddir)/%reldir%/.libs/_core.so $(@D)/gpumap && \
 	for program in $(pkglibexec_SCRIPTS) $(sbin_SCRIPTS); do \
 	  built=$(@D)/$${program##*/} && \

@@ -7,6 +7,20 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 
 
+class _Told(IntEnum):
+    """A number that an agent tells; its name is UNKNOWN where the agent is
+    newer than this package."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> _Told | None:
+        if not isinstance(value, int):
+            return None
+        member = int.__new__(cls, value)
+        member._name_ = "UNKNOWN"
+        member._value_ = value
+        return member
+
+
 class DType(IntEnum):
     """The types of elements of jobs, enum gpumap_dtype."""
 
@@ -51,7 +65,7 @@ _SIZES = {
 }
 
 
-class State(IntEnum):
+class State(_Told):
     """The state of a map, enum gpumap_state."""
 
     STARTING = 1
@@ -60,7 +74,7 @@ class State(IntEnum):
     RETIRED = 4
 
 
-class DeviceKind(IntEnum):
+class DeviceKind(_Told):
     """enum gpumap_device_kind."""
 
     HOST = 1
@@ -68,7 +82,7 @@ class DeviceKind(IntEnum):
     DUMMY = 3
 
 
-class DeviceState(IntEnum):
+class DeviceState(_Told):
     """enum gpumap_device_state."""
 
     PROBING = 1
@@ -110,7 +124,7 @@ class DeviceFlags(IntFlag):
     PAGEABLE = 1 << 8
 
 
-class Peer(IntEnum):
+class Peer(_Told):
     """May one card copy from another's memory directly?  enum gpumap_peer."""
 
     NONE = 0  # the driver does not say so
@@ -119,7 +133,7 @@ class Peer(IntEnum):
     WRONG = 3  # one was wrong or failed: none is made
 
 
-class ClusterState(IntEnum):
+class ClusterState(_Told):
     """The knowledge of a node of the cluster, enum gpumap_cluster_state."""
 
     LIVE = 1
@@ -222,7 +236,7 @@ class Reduce(IntEnum):
     AVERAGE = 4
 
 
-class ModelState(IntEnum):
+class ModelState(_Told):
     """enum gpumap_model_state."""
 
     ALLOCATING = 1
@@ -233,7 +247,7 @@ class ModelState(IntEnum):
     WAITING = 6
 
 
-class MaskKind(IntEnum):
+class MaskKind(_Told):
     """enum gpumap_mask_kind."""
 
     NONE = 1
@@ -241,7 +255,7 @@ class MaskKind(IntEnum):
     CUSTOM = 3
 
 
-class MaskForm(IntEnum):
+class MaskForm(_Told):
     """The rule of a mask with a tensor, enum gpumap_mask_form."""
 
     LOADED = 0
@@ -251,7 +265,7 @@ class MaskForm(IntEnum):
     BIDIRECTIONAL_SLIDING = 4
 
 
-class MeshTopology(IntEnum):
+class MeshTopology(_Told):
     """enum gpumap_mesh_topology."""
 
     DATA = 1
@@ -260,7 +274,7 @@ class MeshTopology(IntEnum):
     MIXED = 4
 
 
-class MeshBackend(IntEnum):
+class MeshBackend(_Told):
     """enum gpumap_mesh_backend."""
 
     MOCK = 1

@@ -10,9 +10,11 @@ import errno
 import io
 import json
 import os
+import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import text
@@ -57,10 +59,15 @@ class Options(argparse.ArgumentParser):
         super().__init__(prog=command, description=summary)
         self.program = program
         self.add_argument(
-            "--instance", default="node", metavar="NAME", help="of the agent"
+            "--instance",
+            type=utf8,
+            default="node",
+            metavar="NAME",
+            help="of the agent",
         )
         self.add_argument(
             "--runtime-dir",
+            type=utf8,
             default="/run/gpumap",
             metavar="DIR",
             help="of the agent's control socket",
@@ -71,10 +78,7 @@ class Options(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with a message that names the remedy."""
-        print(
-            f"{self.program}: {message}; see {self.prog} --help",
-            file=sys.stderr,
-        )
+        tell(f"{self.program}: {message}; see {self.prog} --help")
         sys.exit(Exit.USAGE)
 
 
@@ -107,17 +111,27 @@ class Version(argparse.Action):
         parser.exit()
 
 
+def utf8(word: str) -> str:
+    """A word that is UTF-8, as names and folders are."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(f"{word!r} is no UTF-8") from None
+    return word
+
+
 def row_list(words: str) -> list[int]:
     """The rows of "0,2-4"."""
     rows: list[int] = []
     for word in words.split(","):
         first, dash, last = word.partition("-")
-        if not (first.isdecimal() and (last.isdecimal() or not dash)):
+        is_range = first.isdecimal() and (last.isdecimal() or not dash)
+        if not is_range or len(word) > 20:
             break
-        numbers = range(int(first), int(last or first) + 1)
-        if len(numbers) > ROWS_MAX:
+        least, most = int(first), int(last or first)
+        if not least <= most < least + ROWS_MAX:
             break
-        rows += numbers
+        rows += range(least, most + 1)
     else:
         if rows and len(set(rows)) == len(rows) <= ROWS_MAX:
             return rows
@@ -146,15 +160,24 @@ def count(word: str) -> int:
     return int(word)
 
 
-def seconds(word: str) -> float:
-    """A time, "0.5"."""
-    try:
-        value = float(word)
-        if 0 <= value < 1e9:
-            return value
-    except ValueError:
-        pass
+def seconds(word: str) -> int:
+    """A time, "5"."""
+    if word.isascii() and word.isdecimal() and len(word) < 10:
+        return int(word)
     raise argparse.ArgumentTypeError(f'"{word}" is no number of seconds')
+
+
+def one_of(words: Collection[str]) -> Callable[[str], str]:
+    """One of these words."""
+
+    def check(word: str) -> str:
+        if word in words:
+            return word
+        raise argparse.ArgumentTypeError(
+            f'"{word}" is none of {", ".join(words)}'
+        )
+
+    return check
 
 
 def open_map(options: argparse.Namespace) -> Map:
@@ -175,18 +198,25 @@ def warn_of_age(node: Map) -> None:
     """Say so where the map's agent has not been seen for two seconds."""
     health = node.health()
     if health.stale:
-        print(
+        tell(
             "gpumapctl: the agent has not been seen for"
             f" {health.age_ns / 1e9:.1f} s: this is what it said last; is"
-            " gpumapd running?",
-            file=sys.stderr,
+            " gpumapd running?"
         )
 
 
-def to_json(value: Any, spaced: bool = False) -> str:
-    """One line of JSON."""
-    separators = (", ", ": ") if spaced else (",", ":")
-    return json.dumps(value, ensure_ascii=False, separators=separators)
+def tell(message: str) -> None:
+    """Say something on standard error, if somebody reads that."""
+    with suppress(OSError):
+        print(message, file=sys.stderr, flush=True)
+
+
+def to_json(value: Any) -> str:
+    """One line of JSON, in which nothing controls a terminal."""
+    line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return re.sub(
+        "[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", line
+    )
 
 
 def run(
@@ -200,22 +230,20 @@ def run(
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     try:
-        status = main(sys.argv[1:])
+        try:
+            status = main(sys.argv[1:])
+        except SystemExit as end:  # argparse's
+            status = end.code if isinstance(end.code, int) else Exit.OK
+        sys.stdout.flush()
     except Failed as failed:
-        print(f"{program}: {failed}", file=sys.stderr)
+        tell(f"{program}: {failed}")
         status = failed.status
     except OSError as error:
-        if not hasattr(error, "refusal"):  # it is none of the package's
-            raise
-        print(
-            f"{program}: {error.refusal or error.strerror}", file=sys.stderr
-        )
+        # It is the package's, or output could not be written.
+        if hasattr(error, "refusal"):
+            tell(f"{program}: {error.refusal or error.strerror}")
+        else:
+            tell(f"{program}: cannot write: {error.strerror}")
         gone = error.errno in (errno.ECONNREFUSED, errno.ECONNRESET)
         status = Exit.NO_AGENT if gone else Exit.FAILED
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        print(f"{program}: cannot write: {error.strerror}", file=sys.stderr)
-        status = status or Exit.FAILED
-    sys.stderr.flush()
     os._exit(status)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import command, doctor_bundle
+from . import command, doctor_bundle, text
 from .command import Exit, Failed
 from .doctor_agent import Agent
 from .doctor_cards import Cards
@@ -95,9 +95,9 @@ def main(words: list[str]) -> int:
         checks.append({"id": id, **vars(found)})
         if options.json or (options.quiet and not found.remedy):
             continue
-        print(f"{found.state}  {id:24}  {found.text}")
+        print(f"{found.state}  {id:24}  {text.printable(found.text)}")
         if found.remedy:
-            print(f"{'':32}remedy: {found.remedy}")
+            print(f"{'':32}remedy: {text.printable(found.remedy)}")
     if options.bundle:
         doctor_bundle.write(options.bundle, node, checks)
     if options.json:

@@ -98,6 +98,7 @@ def write(path: str, node: Node, checks: list[Any]) -> None:
     files = contents(node, checks)
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.fchmod(fd, 0o600)
         with open(fd, "wb") as to, tarfile.open(fileobj=to, mode="w:gz") as tar:
             for name, text in files.items():
                 data = text.encode(errors="replace")

@@ -13,7 +13,6 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 import tempfile
 from asyncio import StreamReader, StreamWriter
 from contextlib import suppress
@@ -22,7 +21,7 @@ from email.utils import formatdate
 from http import HTTPStatus
 
 from .. import Error, Map, State, attach
-from . import metrics
+from . import command, metrics
 from .command import Exit, Failed, Options
 
 NAME = "gpumap-exporter"
@@ -31,6 +30,7 @@ INTERVAL_MAX = 86400  # seconds
 ENDS = (signal.SIGTERM, signal.SIGINT)
 
 # A client that breaks a limit is cut off, and others are served.
+REQUEST_S = 2  # for an answer of the agent, where it is asked
 HEAD_S = 10  # for a request, from the connection or the last answer on
 ANSWER_S = 30  # until the client has taken an answer
 HEAD_BYTES = 16384
@@ -56,9 +56,8 @@ INDEX = b"""\
 
 
 def tell(text: str) -> None:
-    """Say something on standard error, where somebody reads it."""
-    with suppress(OSError):
-        print(f"{NAME}: {text}", file=sys.stderr)
+    """Say something on standard error."""
+    command.tell(f"{NAME}: {text}")
 
 
 class Target:
@@ -81,6 +80,7 @@ class Target:
             options = self.options
             try:
                 self._map = attach(options.instance, options.runtime_dir)
+                self._map.request_limit(REQUEST_S)
                 self._errno = 0
             except Error as error:
                 if error.errno != self._errno:
@@ -262,11 +262,11 @@ class Server:
 
     def _admit(self, address: str, writer: StreamWriter) -> Client:
         counts = {key: len(one.writers) for key, one in self.clients.items()}
-        full = address
         if sum(counts.values()) >= OF_ALL:
             full = max(counts, key=counts.__getitem__)
-        if counts.get(full, 0) >= OF_ADDRESS or full != address:
             self._drop(full, self.clients[full].writers[0])
+        elif counts.get(address, 0) >= OF_ADDRESS:
+            self._drop(address, self.clients[address].writers[0])
         client = self.clients.setdefault(address, Client())
         client.writers.append(writer)
         # drain() is to wait until the client has taken all.

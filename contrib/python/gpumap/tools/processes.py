@@ -13,7 +13,6 @@ from pathlib import Path
 from .. import Map
 
 NAME = 32  # characters of a user's or a command's name
-LINE = 255  # of a command line; a longer one is cut
 
 
 def user(uid: int) -> str:
@@ -54,13 +53,6 @@ class Processes:
         """The name of a user's process, or None where it is not known."""
         name = read("comm", pid).removesuffix("\n") if self._is(pid, uid) else ""
         return plain(name)[:NAME] or None
-
-    def line(self, pid: int, uid: int) -> str | None:
-        """Its command line, with blanks between the arguments."""
-        got = read("cmdline", pid) if self._is(pid, uid) else ""
-        words = got.rstrip("\0").split("\0")
-        return " ".join(plain(word) for word in words)[:LINE] or None
-
 
     def agent_seconds(self) -> int:
         """How long the agent's process has run; 0: it is not seen."""

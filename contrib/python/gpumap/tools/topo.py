@@ -15,9 +15,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .. import Map, NotFound
+from .. import Error, Map
 from . import command, text, topo_svg
-from .command import Exit
+from .command import Exit, Failed
 from .topo_node import Link, Node, Part, Rank, Row
 
 BAR = 40  # columns of a row's memory
@@ -33,7 +33,8 @@ def read_cpus(rows: Iterable[Row], root: str | None) -> dict[int, str]:
     for node in sorted(nodes, key=lambda node: (node < 0, node)):
         path = Path(f"{root}/sys/devices/system/node/node{node}/cpulist")
         try:
-            cpus[node] = path.read_text().strip() if root is not None else ""
+            told = path.read_text() if root is not None else ""
+            cpus[node] = text.printable(told.partition("\n")[0])
         except OSError:
             cpus[node] = ""
     return cpus
@@ -44,7 +45,7 @@ def add_parts(node: Node, map: Map) -> None:
     for color, name in enumerate(map.maps()):
         try:
             info = map.layers(name).read()
-        except NotFound:
+        except Error:  # it was released meanwhile
             continue
         layers: dict[int, list[int]] = {}
         for layer, row in enumerate(info.rows):
@@ -74,7 +75,7 @@ def add_ranks(node: Node, map: Map) -> None:
                 if row < len(node.rows):
                     others = " ".join(g for g in groups if g != "world")
                     node.rows[row].ranks.append(Rank(name, rank, others))
-        except NotFound:
+        except Error:
             continue
 
 
@@ -150,9 +151,12 @@ def read_map(map: Map, root: str) -> Node:
 
 def read_file(path: str) -> Node:
     """The node of a node file, which gpumapctl devices reads."""
-    gpumapctl = os.environ.get("GPUMAPCTL", "gpumapctl")
+    gpumapctl = os.environ.get("GPUMAP_CTL_PATH", "gpumapctl")
     words = [gpumapctl, "devices", "--json", "--node", path]
-    got = subprocess.run(words, stdout=subprocess.PIPE, check=False)
+    try:
+        got = subprocess.run(words, stdout=subprocess.PIPE, check=False)
+    except OSError as error:
+        raise Failed(f"{gpumapctl}: {error.strerror}") from None
     if got.returncode != 0:
         sys.exit(got.returncode)  # it has said why
     told = json.loads(got.stdout)
@@ -160,7 +164,7 @@ def read_file(path: str) -> Node:
         Row(
             row=one["row"],
             kind=one["kind"],
-            name=one["name"],
+            name=text.printable(one["name"]),
             state=one["state"],
             reason="",
             numa_node=-1 if one["numa_node"] is None else one["numa_node"],
@@ -175,7 +179,8 @@ def read_file(path: str) -> Node:
         )
         for one in told["devices"]
     ]
-    return Node(told["name"], rows, read_cpus(rows, None))
+    name = text.printable(told["name"])
+    return Node(name, rows, read_cpus(rows, None))
 
 
 # ---- write --------------------------------------------------------------------
@@ -325,7 +330,10 @@ def main(words: list[str]) -> int:
         "topo", "Draw the node: where the layers of each model are."
     )
     parser.add_argument(
-        "--format", choices=FORMATS, help="of the output; text by default"
+        "--format",
+        type=command.one_of(FORMATS),
+        metavar="|".join(FORMATS),
+        help="of the output; text by default",
     )
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--node", metavar="FILE", help="a node file to draw")

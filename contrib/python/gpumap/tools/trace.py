@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 import time
 from typing import TextIO
 
-from .. import DType, Error, Gone, Map, NotRunning, Op, SessionInfo, Trace
+from .. import DType, Error, Gone, Map, Op, SessionInfo, Trace
 from ..facts import TraceJob
 from . import command, text
 from .command import Exit, Failed
@@ -158,17 +157,22 @@ def name_all(
             document.name("thread_name", row, thread, name + more)
 
 
+def sessions_of(map: Map) -> dict[int, SessionInfo]:
+    """The sessions by id; none where the agent does not tell them."""
+    try:
+        return {one.id: one for one in map.who()}
+    except Error:
+        return {}
+
+
 def write(
     map: Map, trace: Trace, to: TextIO, until: Until, n_rows: int
 ) -> int:
     """Record into a file; return how many jobs are in it."""
-    sessions = {one.id: one for one in map.who()}
+    sessions = sessions_of(map)
     document = Document(to, time.monotonic_ns())
     record(trace, document, until, ROOM * n_rows)
-    try:
-        sessions |= {one.id: one for one in map.who()}
-    except NotRunning:
-        pass
+    sessions |= sessions_of(map)
     name_all(document, map, sessions)
     document.end(trace.lost)
     return document.jobs
@@ -176,12 +180,11 @@ def write(
 
 def report(path: str, jobs: int, lost: int) -> None:
     """Say to the user what is in the file."""
-    print(f"{jobs} jobs in {path}; ui.perfetto.dev opens it", file=sys.stderr)
+    command.tell(f"{jobs} jobs in {path}; ui.perfetto.dev opens it")
     if lost:
-        print(
+        command.tell(
             f"{lost} more were lost: they came faster than they were written;"
-            " record fewer rows",
-            file=sys.stderr,
+            " record fewer rows"
         )
 
 
@@ -195,7 +198,7 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--timeout",
         type=command.seconds,
-        default=5.0,
+        default=5,
         metavar="S",
         help="how long; 5 by default",
     )

@@ -486,6 +486,8 @@ def test_a_bundle(node: Node, tmp_path: Path) -> None:
     put(node, "/etc/gpumap/gpumapd.conf", "[host]\n")
     put(node, "/etc/gpumap/gpumapd.conf.d/50-limits.conf", "[limits]\n")
     path = tmp_path / "bundle.tar.gz"
+    path.write_text("an older one")
+    path.chmod(0o644)
     doctor_bundle.write(str(path), node, [{"id": "a.b"}])
     assert path.stat().st_mode & 0o777 == 0o600
     with tarfile.open(path) as tar:

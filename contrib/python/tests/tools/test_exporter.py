@@ -333,6 +333,21 @@ def test_unsent_answers_have_a_limit() -> None:
     assert server.clients["a"].writers == [kept[1]]
 
 
+def test_no_more_connections_than_there_may_be() -> None:
+    from gpumap.tools.exporter import OF_ADDRESS, OF_ALL, Server
+
+    class Writer(Unsent):
+        def set_write_buffer_limits(self, high: int) -> None:
+            pass
+
+    server: Any = Server(None)  # type: ignore[arg-type]
+    for i in range(4 * OF_ALL):
+        server._admit(f"10.0.0.{i % 40}", Writer(0))
+        counts = [len(one.writers) for one in server.clients.values()]
+        assert sum(counts) == min(i + 1, OF_ALL)
+        assert max(counts) <= OF_ADDRESS
+
+
 @pytest.mark.skipif(
     "libasan" in os.environ.get("LD_PRELOAD", ""),
     reason="ASan keeps memory that was given back",

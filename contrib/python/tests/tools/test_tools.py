@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from agent import BUILD
-from gpumap import DType, Op
+from gpumap import DeviceKind, DType, Op, Timeout
 from gpumap.facts import TraceJob
 from gpumap.tools import command, text, topo, trace
 from gpumap.tools.topo_node import Row
@@ -54,17 +54,69 @@ def test_a_list_of_rows(words: str, rows: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["", "1,", "1,1", "0-2,1", "3-1", "-1", "1-", "a", "0-999999999"]
+    "words",
+    [
+        "",
+        "1,",
+        "1,1",
+        "0-2,1",
+        "3-1",
+        "5-3,1",
+        "-1",
+        "1-",
+        "a",
+        "0-999999999",
+        "0-99999999999999999999",
+        "9" * 5000,
+    ],
 )
 def test_no_list_of_rows(words: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="no list of rows"):
         command.row_list(words)
 
 
-@pytest.mark.parametrize("word", ["", "-1", "nan", "1e9", "5s"])
+@pytest.mark.parametrize("word", ["", "-1", "nan", "0.5", "1e9", "5s"])
 def test_no_number_of_seconds(word: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         command.seconds(word)
+
+
+# ---- streams -------------------------------------------------------------------
+
+NODE = Path(__file__).resolve().parents[4] / "tests/nodes/eight-gpu.yaml"
+
+
+def ran(line: str) -> subprocess.CompletedProcess[str]:
+    """A line of a shell, in which topo draws a node of eight cards."""
+    words = ["sh", "-c", line, "sh", GPUMAPCTL, "topo", "--node", str(NODE)]
+    return subprocess.run(words, env=ENV, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '"$@" --format svg >/dev/full',
+        '"$@" >/dev/full',
+        '"$@" >&-',
+        '"$@" --help >/dev/full',
+    ],
+)
+def test_output_that_cannot_be_written(line: str) -> None:
+    got = ran(line)
+    assert got.returncode == command.Exit.FAILED
+    assert got.stderr.startswith("gpumapctl: cannot write: ")
+    assert got.stderr.count("\n") == 1
+
+
+def test_messages_stay_out_of_the_output() -> None:
+    assert ran('"$@" --json 2>&-').stdout == ran('"$@" --json').stdout
+    assert ran('"$@" --format png 2>&-').stdout == ""
+
+
+def test_a_name_that_is_no_utf8() -> None:
+    got = ran("\"$@\" --instance $(printf '\\377')")
+    assert got.returncode == command.Exit.USAGE
+    assert "is no UTF-8; see gpumapctl topo --help" in got.stderr
 
 
 # ---- texts ---------------------------------------------------------------------
@@ -97,6 +149,16 @@ def test_ranges() -> None:
 )
 def test_a_cut_counts_columns(words: str, most: int, kept: str) -> None:
     assert text.cut(words, most) == kept
+
+
+def test_a_newer_agents_kind_is_shown() -> None:
+    kind = DeviceKind(77)
+    assert (kind.name, int(kind)) == ("UNKNOWN", 77)
+    assert DeviceKind(1) is DeviceKind.HOST
+
+
+def test_nothing_that_a_terminal_obeys_is_in_json() -> None:
+    assert command.to_json("ä\x7f\x9b\x1b") == '"ä\\u007f\\u009b\\u001b"'
 
 
 def test_nothing_that_a_terminal_obeys_is_printable() -> None:
@@ -254,6 +316,14 @@ def test_no_session_has_more_lanes_than_there_are() -> None:
     assert threads[: trace.LANES] == list(range(1, trace.LANES + 1))
     assert set(threads[trace.LANES : -1]) == {trace.LANES}
     assert threads[-1] == trace.LANES + 1
+
+
+def test_an_agent_that_does_not_answer_leaves_a_trace_whole() -> None:
+    class Hung:
+        def who(self) -> None:
+            raise Timeout()
+
+    assert trace.sessions_of(Hung()) == {}  # type: ignore[arg-type]
 
 
 def test_an_operation_of_a_newer_agent_is_shown() -> None:

@@ -180,7 +180,8 @@ static void node_files_are_drawn(void)
 	EQ(run(WORDS(ctl_program(), "topo", "--node", "/no/such/file")),
 	   FAILED);
 	EQ(run(WORDS(ctl_program(), "topo", "--format", "png")), USAGE);
-	OK(complains("--format: \"png\" is none of text, svg, dot, html, json"));
+	OK(complains(
+		"--format: \"png\" is none of text, svg, dot, html, json"));
 }
 
 static void a_text_is_as_expected(void)

@@ -239,7 +239,7 @@ def run(
         tell(f"{program}: {failed}")
         status = failed.status
     except OSError as error:
-        # It is the package's, or output could not be written.
+        # Those of the package have a refusal; others are of the output.
         if hasattr(error, "refusal"):
             tell(f"{program}: {error.refusal or error.strerror}")
         else:

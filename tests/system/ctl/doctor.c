@@ -4,7 +4,8 @@
 /*
  * Checks gpumapctl doctor on this machine, with an agent that is well, with one
  * that is not, and with none; what it prints, its exit status, and its bundle.
- * The checks of files and rows are in contrib/python/tests/tools/test_doctor.py.
+ * test_doctor.py of contrib/python/tests/tools has the checks of files and
+ * rows.
  */
 
 #include <sched.h>

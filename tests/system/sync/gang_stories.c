@@ -106,7 +106,7 @@ int gang_reserve(struct gpumap_sync *sync, const char *name, uint32_t nodes,
 	return gpumap_gang_reserve(sync, &request);
 }
 
-/* Where the machine is busy, a node may be gone for a moment after its start. */
+/* On a busy machine a node may be gone for a moment after its start. */
 static int reserve_soon(struct gpumap_sync *sync)
 {
 	uint64_t limit = story_now() + STORY_LIMIT_NS;

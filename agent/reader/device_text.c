@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define BAR          40 /* columns */
 
 static const char *name_of(const char *const *names, size_t n, uint32_t value)
 {
@@ -63,28 +62,4 @@ bool gm_device_pci(const struct gpumap_device *device,
 		 device->pci_domain, device->pci_bus >> 8 & 0xff,
 		 device->pci_bus >> 3 & 0x1f, device->pci_bus & 7);
 	return true;
-}
-
-struct gm_device_room gm_device_room(const struct gpumap_device *d)
-{
-	uint64_t owed = d->reserved_bytes - d->used_by_holders;
-	struct gm_device_room memory = { .used = d->total_bytes -
-						 d->free_bytes };
-
-	memory.promised = owed < d->free_bytes ? owed : d->free_bytes;
-	memory.left = d->free_bytes - memory.promised;
-	return memory;
-}
-
-void gm_device_bar(FILE *to, const struct gpumap_device *d)
-{
-	struct gm_device_room m = gm_device_room(d);
-	double total = d->total_bytes > 0 ? (double)d->total_bytes : 1;
-	int used = (int)((double)m.used / total * BAR + 0.5);
-	int taken = (int)((double)(m.used + m.promised) / total * BAR + 0.5);
-
-	putc('[', to);
-	for (int i = 0; i < BAR; i++)
-		putc(i < used ? '#' : i < taken ? '=' : '.', to);
-	putc(']', to);
 }

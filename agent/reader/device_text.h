@@ -7,7 +7,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "gpumap.h"
 
@@ -27,16 +26,5 @@ void gm_device_uuid(const struct gpumap_device *device,
 /* Write "0000:17:00.0".  Returns false, with "", if it is not known. */
 bool gm_device_pci(const struct gpumap_device *device,
 		   char ret_text[GM_DEVICE_PCI]);
-
-/* The row's memory: used by processes, promised to holders and not used by them
- * yet, and what is left of it. */
-struct gm_device_room {
-	uint64_t used, promised, left;
-};
-
-struct gm_device_room gm_device_room(const struct gpumap_device *device);
-
-/* Write it as a bar: '#' used, '=' promised, '.' free. */
-void gm_device_bar(FILE *to, const struct gpumap_device *device);
 
 #endif

@@ -8,6 +8,8 @@
 #include "agent/ctl/cluster/cluster.h"
 #include "agent/reader/device_text.h"
 
+#define BAR 40 /* columns */
+
 /* The figures of a device as of a row of this node. */
 static struct gpumap_device row_of(const struct gpumap_cluster_device *d)
 {
@@ -23,10 +25,40 @@ static struct gpumap_device row_of(const struct gpumap_cluster_device *d)
 	};
 }
 
+/* The row's memory: used by processes, promised to holders and not used by
+ * them yet, and what is left of it. */
+struct room {
+	uint64_t used, promised, left;
+};
+
+static struct room room_of(const struct gpumap_device *d)
+{
+	uint64_t owed = d->reserved_bytes - d->used_by_holders;
+	struct room memory = { .used = d->total_bytes - d->free_bytes };
+
+	memory.promised = owed < d->free_bytes ? owed : d->free_bytes;
+	memory.left = d->free_bytes - memory.promised;
+	return memory;
+}
+
+/* As a bar: '#' used, '=' promised, '.' free. */
+static void put_bar(const struct gpumap_device *d)
+{
+	struct room m = room_of(d);
+	double total = d->total_bytes > 0 ? (double)d->total_bytes : 1;
+	int used = (int)((double)m.used / total * BAR + 0.5);
+	int taken = (int)((double)(m.used + m.promised) / total * BAR + 0.5);
+
+	putchar('[');
+	for (int i = 0; i < BAR; i++)
+		putchar(i < used ? '#' : i < taken ? '=' : '.');
+	putchar(']');
+}
+
 static void put_device(const struct gpumap_cluster_device *d)
 {
 	struct gpumap_device row = row_of(d);
-	struct gm_device_room m = gm_device_room(&row);
+	struct room m = room_of(&row);
 	const char *why = gm_ctl_cluster_device_why(d);
 	char used[32], promised[32], left[32], all[32];
 
@@ -36,7 +68,7 @@ static void put_device(const struct gpumap_cluster_device *d)
 	if (why != NULL)
 		printf("  %s", why);
 	fputs("\n    ", stdout);
-	gm_device_bar(stdout, &row);
+	put_bar(&row);
 	printf(" %s used, %s promised, %s free of %s\n",
 	       gm_size_text(m.used, used), gm_size_text(m.promised, promised),
 	       gm_size_text(m.left, left), gm_size_text(d->total_bytes, all));
@@ -77,7 +109,7 @@ static json_t *devices_json(const struct gm_ctl_cluster_node *node)
 	for (uint32_t i = 0; i < node->info.n_devices; i++) {
 		const struct gpumap_cluster_device *d = &node->devices[i];
 		struct gpumap_device row = row_of(d);
-		struct gm_device_room m = gm_device_room(&row);
+		struct room m = room_of(&row);
 
 		json_array_append_new(
 			list,

@@ -30,7 +30,6 @@ gm_cuda = \
 	%reldir%/nccl.c \
 	%reldir%/nccl_api.c \
 	%reldir%/nccl_api_republish.c \
-	%reldir%/nccl_cohort.c \
 	%reldir%/nccl_death.c \
 	%reldir%/nccl_drain.c \
 	%reldir%/nccl_init.c \
@@ -44,7 +43,6 @@ gm_cuda = \
 	%reldir%/row_drain.c \
 	%reldir%/rows.c \
 	%reldir%/slices.c \
-	%reldir%/summary.c \
 	%reldir%/two_models.c \
 	%reldir%/usage.c \
 	%reldir%/worker.c \
@@ -52,8 +50,7 @@ gm_cuda = \
 tests_suites_cuda_SOURCES = $(gm_cuda) %reldir%/nccl_stories.h
 tests_suites_cuda_CPPFLAGS = -I$(srcdir)/tests/stubs $(AM_CPPFLAGS) \
 	$(CUDA_CPPFLAGS)
-tests_suites_cuda_LDADD = tests/libcontract.la tests/libnodes.la \
-	tests/libsupport.la agent/sync/libsync.la agent/store/libstore.la \
+tests_suites_cuda_LDADD = tests/libcontract.la tests/libsupport.la \
 	agent/plan/libplan.la agent/reader/libreader.la \
 	agent/common/libcommon.la \
 	tests/fake/libmachine.la tests/fake/libranks.la lib/libclient.la \
@@ -62,7 +59,7 @@ tests_suites_cuda_LDADD = tests/libcontract.la tests/libnodes.la \
 gm_cases += $(gm_cuda)
 GM_TORTURE += %reldir%/collective_buffers.c %reldir%/faults.c \
 	%reldir%/mask_copy.c %reldir%/mask_death.c %reldir%/mig_reuse.c \
-	%reldir%/nccl_api.c %reldir%/nccl_cohort.c %reldir%/nccl_death.c
+	%reldir%/nccl_api.c %reldir%/nccl_death.c
 
 # Tests of tests/system, which run on host rows there and on cards here.
 gm_suites += tests/suites/cuda_collectives

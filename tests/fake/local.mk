@@ -99,9 +99,3 @@ check_LTLIBRARIES += %reldir%/clock.la
 %canon_reldir%_clock_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 %canon_reldir%_clock_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere \
 	-module -avoid-version -no-undefined
-
-check_LTLIBRARIES += %reldir%/wall_clock.la
-%canon_reldir%_wall_clock_la_SOURCES = %reldir%/wall_clock.c
-%canon_reldir%_wall_clock_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
-%canon_reldir%_wall_clock_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere \
-	-module -avoid-version -no-undefined

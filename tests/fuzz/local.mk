@@ -38,14 +38,6 @@ gm_fuzz += %reldir%/fuzz_entry
 %canon_reldir%_fuzz_entry_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_entry_LDADD = agent/worker/libworker.la
 
-gm_fuzz += %reldir%/fuzz_gang
-%canon_reldir%_fuzz_gang_SOURCES = %reldir%/fuzz_gang.c \
-	%reldir%/fuzz.h $(gm_fuzz_main)
-%canon_reldir%_fuzz_gang_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"gang"'
-%canon_reldir%_fuzz_gang_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_gang_LDADD = agent/sync/libsync.la \
-	agent/plan/libplan.la agent/common/libcommon.la shm/libshm.la
-
 gm_fuzz += %reldir%/fuzz_gguf
 %canon_reldir%_fuzz_gguf_SOURCES = %reldir%/fuzz_gguf.c \
 	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)
@@ -147,14 +139,6 @@ gm_fuzz += %reldir%/fuzz_spec
 %canon_reldir%_fuzz_spec_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"spec"'
 %canon_reldir%_fuzz_spec_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_spec_LDADD = agent/plan/libplan.la
-
-gm_fuzz += %reldir%/fuzz_summary
-%canon_reldir%_fuzz_summary_SOURCES = %reldir%/fuzz_summary.c \
-	%reldir%/fuzz.h $(gm_fuzz_main)
-%canon_reldir%_fuzz_summary_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"summary"'
-%canon_reldir%_fuzz_summary_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_summary_LDADD = agent/sync/libsync.la \
-	agent/plan/libplan.la agent/common/libcommon.la shm/libshm.la
 
 gm_fuzz += %reldir%/fuzz_topology
 %canon_reldir%_fuzz_topology_SOURCES = %reldir%/fuzz_topology.c \

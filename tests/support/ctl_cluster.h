@@ -8,7 +8,6 @@
 #ifndef GM_TEST_SUPPORT_CTL_CLUSTER_H
 #define GM_TEST_SUPPORT_CTL_CLUSTER_H
 
-#include <dirent.h>
 #include <gpumap/cluster.h>
 #include <string.h>
 
@@ -23,20 +22,6 @@ struct lab_node {
 	struct gpumap_cluster_share shares[GPUMAP_CLUSTER_SHARES_MAX];
 	uint32_t n_devices, n_shares;
 };
-
-/* Files that cluster run has in a folder. */
-static inline uint32_t lab_count_files(const char *folder)
-{
-	DIR *dir = opendir(folder);
-	const struct dirent *entry;
-	uint32_t n = 0;
-
-	while (dir != NULL && (entry = readdir(dir)) != NULL)
-		n += strncmp(entry->d_name, "gpumap-cluster", 14) == 0;
-	if (dir != NULL)
-		closedir(dir);
-	return n;
-}
 
 /* A live node without devices. */
 static inline void lab_node(struct lab_node *node, const char *name,

@@ -105,15 +105,6 @@ tests_libsupport_la_SOURCES += \
 	%reldir%/worker/worker_cuda.c %reldir%/worker/worker_cuda.h \
 	%reldir%/worker/worker_row.c %reldir%/worker/worker_row.h
 
-# Stores, and the nodes that meet there.
-check_LTLIBRARIES += tests/libnodes.la
-tests_libnodes_la_SOURCES = \
-	%reldir%/nodes/etcd_server.c %reldir%/nodes/etcd_server.h \
-	%reldir%/nodes/store_rig.c %reldir%/nodes/store_rig.h \
-	%reldir%/nodes/sync_crowd.c %reldir%/nodes/sync_crowd.h \
-	%reldir%/nodes/net.c %reldir%/nodes/net.h \
-	%reldir%/nodes/sync_nodes.c %reldir%/nodes/sync_nodes.h
-
 # The operators' definition in C, and a reader of PTX that holds the text to it.
 check_LTLIBRARIES += tests/libptx.la
 tests_libptx_la_SOURCES = \

@@ -37,7 +37,6 @@ gm_suites += tests/suites/system_ctl
 gm_system_ctl = \
 	%reldir%/ctl/cluster.c \
 	%reldir%/ctl/cluster_plan.c \
-	%reldir%/ctl/cluster_run.c \
 	%reldir%/ctl/collective.c \
 	%reldir%/ctl/complete.c \
 	%reldir%/ctl/cordon.c \
@@ -196,22 +195,6 @@ tests_suites_system_cluster_LDADD = tests/libsupport.la lib/libgpumap.la \
 gm_cases += $(gm_system_cluster)
 GM_TORTURE += %reldir%/cluster/death.c %reldir%/cluster/readers.c
 
-gm_suites += tests/suites/system_rendezvous
-gm_system_rendezvous = \
-	%reldir%/rendezvous/cohort.c \
-	%reldir%/rendezvous/cohort_death.c \
-	%reldir%/rendezvous/hostile.c \
-	%reldir%/rendezvous/lost_answers.c \
-	%reldir%/rendezvous/values.c
-tests_suites_system_rendezvous_SOURCES = $(gm_system_rendezvous) \
-	%reldir%/rendezvous/place.c %reldir%/rendezvous/place.h \
-	%reldir%/rendezvous/ranks.c %reldir%/rendezvous/ranks.h
-tests_suites_system_rendezvous_LDADD = tests/libnodes.la tests/libsupport.la \
-	agent/store/libstore.la agent/common/libcommon.la lib/libgpumap.la \
-	shm/libshm.la
-gm_cases += $(gm_system_rendezvous)
-GM_TORTURE += %reldir%/rendezvous/cohort_death.c
-
 gm_suites += tests/suites/system_meshes
 gm_system_meshes = \
 	%reldir%/meshes/damage.c \
@@ -291,35 +274,6 @@ tests_suites_system_sharing_LDADD = tests/libsupport.la lib/libclient.la \
 gm_cases += $(gm_system_sharing)
 GM_TORTURE += %reldir%/sharing/claims.c %reldir%/sharing/death.c \
 	%reldir%/sharing/restart_rounds.c
-
-gm_suites += tests/suites/system_sync
-gm_system_sync = \
-	%reldir%/sync/clients.c \
-	%reldir%/sync/crowd.c \
-	%reldir%/sync/gang_command.c \
-	%reldir%/sync/gangs_etcd.c \
-	%reldir%/sync/gangs_file.c \
-	%reldir%/sync/gangs_killed_etcd.c \
-	%reldir%/sync/gangs_killed_file.c \
-	%reldir%/sync/nodes_etcd.c \
-	%reldir%/sync/nodes_file.c \
-	%reldir%/sync/partitions.c \
-	%reldir%/sync/store_faults.c \
-	%reldir%/sync/summary_read.c
-tests_suites_system_sync_SOURCES = $(gm_system_sync) \
-	%reldir%/sync/gang_history.c %reldir%/sync/gang_history.h \
-	%reldir%/sync/gang_stories.c %reldir%/sync/gang_stories.h \
-	%reldir%/sync/sync_stories.c %reldir%/sync/sync_stories.h
-tests_suites_system_sync_LDADD = tests/libnodes.la tests/libsupport.la \
-	agent/sync/libsync.la agent/store/libstore.la agent/plan/libplan.la \
-	agent/reader/libreader.la lib/libgpumap.la agent/common/libcommon.la \
-	shm/libshm.la $(JANSSON_LIBS) -lpthread
-gm_cases += $(gm_system_sync)
-GM_TORTURE += %reldir%/sync/gangs_etcd.c %reldir%/sync/gangs_file.c \
-	%reldir%/sync/gangs_killed_etcd.c \
-	%reldir%/sync/gangs_killed_file.c
-GM_TORTURE += %reldir%/sync/nodes_etcd.c %reldir%/sync/nodes_file.c \
-	%reldir%/sync/partitions.c
 
 gm_suites += tests/suites/system_workers
 gm_system_workers = \

@@ -43,7 +43,6 @@ gm_unit_lib = \
 	%reldir%/lib/attach.c \
 	%reldir%/lib/buffers.c \
 	%reldir%/lib/choose.c \
-	%reldir%/lib/cohort.c \
 	%reldir%/lib/comm_open.c \
 	%reldir%/lib/completion.c \
 	%reldir%/lib/container_devices.c \
@@ -93,37 +92,6 @@ tests_suites_unit_comm_LDADD = tests/libsupport.la agent/comm/libcomm.la \
 gm_cases += $(gm_unit_comm)
 GM_TSAN_TESTS += %reldir%/comm/comm.c %reldir%/comm/comm_init.c
 gm_tsan_suites += tests/suites/unit_comm
-
-gm_suites += tests/suites/unit_store
-gm_unit_store = \
-	%reldir%/store/store_etcd.c \
-	%reldir%/store/store_etcd_faults.c \
-	%reldir%/store/store_etcd_roles.c \
-	%reldir%/store/store_file.c
-tests_suites_unit_store_SOURCES = $(gm_unit_store) \
-	%reldir%/store/store_stories.c %reldir%/store/store_stories.h
-tests_suites_unit_store_LDADD = tests/libnodes.la tests/libsupport.la \
-	agent/store/libstore.la \
-	agent/common/libcommon.la shm/libshm.la
-gm_cases += $(gm_unit_store)
-
-gm_suites += tests/suites/unit_sync
-gm_unit_sync = \
-	%reldir%/sync/config.c \
-	%reldir%/sync/ephemerals.c \
-	%reldir%/sync/gang_record.c \
-	%reldir%/sync/gangs.c \
-	%reldir%/sync/node_name.c \
-	%reldir%/sync/nodes.c \
-	%reldir%/sync/summary.c
-tests_suites_unit_sync_SOURCES = $(gm_unit_sync) \
-	%reldir%/sync/asked_store.h \
-	%reldir%/sync/gang_rig.c %reldir%/sync/gang_rig.h
-tests_suites_unit_sync_LDADD = tests/libsupport.la agent/sync/libsync.la \
-	agent/store/libstore.la agent/plan/libplan.la \
-	agent/reader/libreader.la agent/common/libcommon.la lib/libclient.la \
-	shm/libshm.la -lpthread -lm
-gm_cases += $(gm_unit_sync)
 
 gm_suites += tests/suites/unit_common
 gm_unit_common = \

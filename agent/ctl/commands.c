@@ -112,13 +112,6 @@ static const struct gm_command commands[] = {
 	  "[--port PORT]",
 	  "on which nodes and devices a model would be", 0, gm_ctl_cluster_plan,
 	  false },
-	{ "cluster run",
-	  "--model DIR | --layers N --bytes SIZE " CLUSTER_PLACING
-	  "[--for torchrun|mpirun|vllm|sglang|llama.cpp|env] [--name NAME] "
-	  "[--port PORT] [--wait S] [--stop-when-lost] [--no-bind] "
-	  "[--cache-dir DIR] [--sync SOCKET] [--] COMMAND...",
-	  "reserve that on all nodes or none, and become COMMAND",
-	  GM_ARGS_COMMAND, gm_ctl_cluster_run, false },
 	{ "cluster leave", "",
 	  "forget the cluster, after its gpumap-sync was stopped", 0,
 	  gm_ctl_cluster_leave, false },
@@ -293,9 +286,6 @@ static const struct gm_ctl_option options[] = {
 	{ "tp", GM_VALUE_COUNT, offsetof(struct gm_ctl, cluster.tp) },
 	{ "pp", GM_VALUE_COUNT, offsetof(struct gm_ctl, cluster.pp) },
 	{ "port", GM_VALUE_COUNT, offsetof(struct gm_ctl, cluster.port) },
-	{ "sync", GM_VALUE_TEXT, offsetof(struct gm_ctl, cluster.sync) },
-	{ "stop-when-lost", GM_VALUE_FLAG,
-	  offsetof(struct gm_ctl, cluster.stop_when_lost) },
 	{ "interval", GM_VALUE_TEXT, offsetof(struct gm_ctl, of_tool) },
 };
 

@@ -184,13 +184,11 @@ struct gm_ctl {
 	struct {
 		const char *sort;
 		const char *share; /* the model's name on nodes that have it */
-		const char *sync;  /* gpumap-sync's socket */
 		uint64_t nodes;
 		uint64_t devices; /* of a node */
 		uint64_t tp;
 		uint64_t pp;
 		uint64_t port;
-		bool stop_when_lost;
 	} cluster;
 	uint32_t rows[GPUMAP_ROWS_MAX];
 	uint32_t n_rows;

@@ -11,11 +11,9 @@
  *	cluster_plan.c	a model on several nodes: options to a plan
  *	cluster_show.c	the plan as a table and as JSON
  *	cluster_ranks.c	the plan in the words of launchers and engines
- *	cluster_run.c	reserve the plan as a gang, and become a command
- *	cluster_hold.c	the process that holds the gang
  *	cluster_leave.c	have the agent forget the cluster
  *
- * All but run and leave read what the agent publishes: no process is asked.
+ * All but leave read what the agent publishes: no process is asked.
  * Texts come from other nodes, so each byte that a terminal would obey is
  * replaced.
  */
@@ -93,7 +91,6 @@ int gm_ctl_cluster_devices(struct gm_ctl *ctl);
 int gm_ctl_cluster_models(struct gm_ctl *ctl);
 int gm_ctl_cluster_topo(struct gm_ctl *ctl);
 int gm_ctl_cluster_plan(struct gm_ctl *ctl);
-int gm_ctl_cluster_run(struct gm_ctl *ctl);
 int gm_ctl_cluster_leave(struct gm_ctl *ctl);
 
 #endif

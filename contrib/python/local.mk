@@ -34,14 +34,11 @@ EXTRA_DIST += %reldir%/tests/test_model.py
 EXTRA_DIST += %reldir%/tests/test_readme.py
 EXTRA_DIST += %reldir%/tests/test_session.py
 EXTRA_DIST += %reldir%/tests/test_smollm2.py
-EXTRA_DIST += %reldir%/tests/syncs.py
-EXTRA_DIST += %reldir%/tests/test_sync.py
 EXTRA_DIST += %reldir%/tests/tools/test_exporter.py
 EXTRA_DIST += %reldir%/tests/tools/test_tools.py
 EXTRA_DIST += %reldir%/tests/tools/test_top.py
 EXTRA_DIST += %reldir%/tests/test_torch.py
 EXTRA_DIST += %reldir%/tests/test_torchrun.py
-EXTRA_DIST += %reldir%/tests/test_torchrun_sync.py
 EXTRA_DIST += %reldir%/tests/test_trace.py
 EXTRA_DIST += %reldir%/try-vllm
 
@@ -65,7 +62,6 @@ gm_core = \
 	%reldir%/core/pool.c \
 	%reldir%/core/requests.c \
 	%reldir%/core/session.c \
-	%reldir%/core/sync.c \
 	%reldir%/core/tensor.c \
 	%reldir%/core/trace.c
 gm_package = \
@@ -86,11 +82,9 @@ gm_package = \
 	%reldir%/gpumap/model.py \
 	%reldir%/gpumap/session.py \
 	%reldir%/gpumap/sglang.py \
-	%reldir%/gpumap/sync.py \
 	%reldir%/gpumap/tinygrad.py \
 	%reldir%/gpumap/torch.py \
 	%reldir%/gpumap/torchrun.py \
-	%reldir%/gpumap/torchrun_sync.py \
 	%reldir%/gpumap/trace.py \
 	%reldir%/gpumap/vllm.py
 gm_tools = \

@@ -166,9 +166,6 @@ int core_write(const struct core_struct *fields, void *to, PyObject *from,
  * exception. */
 void core_append(PyObject **list, PyObject *one);
 
-/* The text of a str without NULs, NULL for None; on errors *ret_failed. */
-const char *core_text(PyObject *object, bool *ret_failed);
-
 /* A name that is required.  Returns NULL with an exception. */
 const char *core_name(PyObject *object);
 
@@ -196,7 +193,7 @@ uint64_t core_slice(uint64_t deadline_ns);
 
 #define CORE_TAKES_MAX 7   /* arguments */
 #define CORE_GIVES_MAX 4   /* results */
-#define CORE_ID_BYTES  128 /* of a mesh's or cohort's id */
+#define CORE_ID_BYTES  128 /* of a mesh's id */
 
 /* An argument.  A method names each that it takes by a letter: one of
  * PyArg_ParseTuple(), or
@@ -216,7 +213,6 @@ union core_value {
 	uint64_t deadline_ns;
 	int i32;
 	const char *text;
-	Py_ssize_t n;
 	const struct gpumap_fingerprint *print;
 	void *request;
 	PyObject *object;
@@ -274,12 +270,11 @@ PyObject *core_call(PyObject *self, PyObject *args,
 #define CORE_OF_session struct gpumap_session *session
 #define CORE_OF_comm    struct gpumap_comm *comm
 #define CORE_OF_model   struct gpumap_model *model
-#define CORE_OF_sync    struct gpumap_sync *sync
 
 /*
  * CORE_METHOD(method, of, how, takes, gives, name, does, ...) - define a method
  *
- * of		map, session, comm, model or sync: the handle's name in @does
+ * of		map, session, comm or model: the handle's name in @does
  * how		which core_handle: core_<of>_<how>
  * name		of the library's function
  * does		an expression of the handle, of @in and @out
@@ -444,7 +439,7 @@ extern const struct core_type core_session_spec, core_memory_spec;
 extern const struct core_type core_mapping_spec, core_tensor_spec;
 extern const struct core_type core_model_spec, core_mask_spec;
 extern const struct core_type core_replica_spec, core_comm_spec;
-extern const struct core_type core_sync_spec, core_trace_spec;
+extern const struct core_type core_trace_spec;
 
 /* Visit the type; of an owned object also its owner, the object from which it
  * was made: the first member of its struct, or NULL. */

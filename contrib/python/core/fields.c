@@ -13,7 +13,8 @@ static int fields_reject(const char *name, const char *why)
 	return -1;
 }
 
-const char *core_text(PyObject *object, bool *ret_failed)
+/* The text of a str without NULs, NULL for None; on errors *ret_failed. */
+static const char *fields_text(PyObject *object, bool *ret_failed)
 {
 	const char *text;
 	Py_ssize_t bytes;
@@ -33,7 +34,7 @@ const char *core_text(PyObject *object, bool *ret_failed)
 const char *core_name(PyObject *object)
 {
 	bool failed;
-	const char *text = core_text(object, &failed);
+	const char *text = fields_text(object, &failed);
 
 	if (text == NULL && !failed)
 		PyErr_SetString(PyExc_TypeError, "a name must be a str");
@@ -353,7 +354,7 @@ static int fields_set(const struct core_field *field, char *to, PyObject *value,
 		memcpy(to + field->at, PyBytes_AsString(value), (size_t)n);
 		return 0;
 	case CORE_TEXT:
-		text = core_text(value, &failed);
+		text = fields_text(value, &failed);
 		memcpy(to + field->at, &text, sizeof(text));
 		return failed ? -1 : PyList_Append(keep, value);
 	case CORE_POINTER:

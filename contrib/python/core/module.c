@@ -223,7 +223,7 @@ PyMODINIT_FUNC PyInit__core(void)
 		&core_map_spec,    &core_view_spec,    &core_session_spec,
 		&core_memory_spec, &core_mapping_spec, &core_tensor_spec,
 		&core_model_spec,  &core_mask_spec,    &core_replica_spec,
-		&core_comm_spec,   &core_sync_spec,    &core_trace_spec,
+		&core_comm_spec,   &core_trace_spec,
 	};
 	static bool watched;
 	PyObject *module = PyModule_Create(&module_def);

@@ -107,7 +107,6 @@ from .map import Devices, Layers, Map, Reservation, attach
 from .mask import Mask
 from .mesh import Joined, Mesh
 from .session import Buffer, Job, Memory, Session, Share, Source
-from .sync import Member, Sync
 from .trace import Trace
 from .comm import Comm  # isort: skip
 from .model import File, Model, Tensor
@@ -171,7 +170,6 @@ __all__ = [
     "MaskForm",
     "MaskInfo",
     "MaskKind",
-    "Member",
     "Memory",
     "Mesh",
     "MeshInfo",
@@ -209,7 +207,6 @@ __all__ = [
     "Stale",
     "State",
     "Strategy",
-    "Sync",
     "Tensor",
     "Tile",
     "Timeout",

@@ -229,13 +229,10 @@ _CLASSES: dict[int, type[Error]] = {
 # Some calls give an errno another meaning.
 _BY_CALL: dict[tuple[str, int], type[Error]] = {
     ("gpumap_attach", _errno.ENOENT): NotRunning,
-    ("gpumap_value_cas", _errno.E2BIG): TooLarge,
-    ("gpumap_gang_reserve", _errno.E2BIG): TooLarge,
     ("gpumap_plan_make", _errno.ENOSPC): DoesNotFit,
     ("gpumap_model_load", _errno.EEXIST): Mismatch,
     ("gpumap_model_wait", _errno.EEXIST): Mismatch,
     ("gpumap_plan_make", _errno.ETIMEDOUT): DoesNotFit,
-    ("gpumap_gang_reserve", _errno.ENOSPC): DoesNotFit,
 }
 
 

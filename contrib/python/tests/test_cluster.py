@@ -6,13 +6,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator
 
 import gpumap
 import pytest
-from agent import Agent, wait_for
 from gpumap import ClusterDevice, ClusterFlags, ClusterNode, ClusterShare
-from syncs import Syncs
 
 LIMIT_NS = 60_000_000_000
 
@@ -126,32 +123,3 @@ def test_what_is_refused(map: gpumap.Map) -> None:
             )
     with pytest.raises(gpumap.NotFound):
         map.cluster()
-
-
-@pytest.fixture
-def syncs(agent: Agent) -> Iterator[Syncs]:
-    all_ = Syncs(
-        "a", instance=agent.instance, runtime_dir=str(agent.runtime_dir)
-    )
-    yield all_
-    all_.stop()
-
-
-def test_gpumap_sync_tells(map: gpumap.Map, syncs: Syncs) -> None:
-    def told() -> bool:
-        try:
-            return len(map.cluster().nodes) == 1
-        except gpumap.NotFound:
-            return False
-
-    wait_for(told)
-    wait_for(lambda: not map.cluster().stale)
-    (mine,) = map.cluster().nodes
-    assert mine.name == map.cluster().node == "a"
-    assert mine.state == gpumap.ClusterState.LIVE
-    assert ClusterFlags.SELF in mine.flags
-    assert mine.address == "127.0.0.1"
-    for one in mine.devices:
-        device = map.devices[one.row]
-        assert (one.uuid, one.name) == (device.uuid, device.name)
-        assert one.total_bytes == device.total_bytes

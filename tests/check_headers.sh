@@ -32,10 +32,6 @@ may_include() {
 	agent/worker) echo include shm agent/common agent/cuda agent/device \
 		agent/comm agent/worker ;;
 	agent/reader) echo include agent/reader ;;
-	agent/store) echo include shm/point.h agent/common agent/reader \
-		agent/store ;;
-	agent/sync) echo include shm agent/common agent/store \
-		agent/plan/wide_json.h agent/reader agent/sync ;;
 	contrib/python/core) echo include contrib/python/core ;;
 	agent/ctl) echo include shm agent/plan agent/mask agent/mesh \
 		agent/reader agent/common/idset.h \

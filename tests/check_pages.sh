@@ -13,7 +13,7 @@ ctl=agent/gpumapctl.1.scd
 run=agent/gpumapctl-run.1.scd
 cluster=agent/gpumapctl-cluster.1.scd
 daemon=agent/gpumapd.8.scd
-sync=agent/sync/gpumap-sync.8.scd
+sync=agent/gpumap-sync.8.scd
 
 if [ ! -x "$GPUMAPD" ] || [ ! -x "$GPUMAPCTL" ]; then
 	skip "the pages of the programs" "there are no programs in this build"
@@ -72,12 +72,16 @@ check "gpumapd(8) has each option" "$(
 check "gpumapd --help has each option" "$(
 	differences option "$(options agent/daemon/main.c)" \
 		"$("$GPUMAPD" --help | grep '^  --' | grep -o -e "$words")")"
-check "gpumap-sync(8) has each option" "$(
-	differences option "$(options agent/sync/main.c)" \
-		"$(section OPTIONS $sync | grep '^--' | grep -o -e "$words")")"
-check "gpumap-sync --help has each option" "$(
-	differences option "$(options agent/sync/main.c)" \
-		"$("$GPUMAP_SYNC" --help | grep '^  --' | grep -o -e "$words")")"
+if "$GPUMAP_SYNC" --version >/dev/null 2>&1; then
+	has_sync=true
+	check "gpumap-sync(8) has each option" "$(
+		differences option "$("$GPUMAP_SYNC" --help | grep '^  --' |
+			grep -o -e "$words")" "$(
+			section OPTIONS $sync | grep '^--' | grep -o -e "$words")")"
+else
+	has_sync=false
+	skip "the pages of gpumap-sync" "there is no gpumap-sync in this build"
+fi
 
 # named HELP LOG - whether both name one configuration, the default.
 named() {
@@ -176,7 +180,6 @@ check_log() {
 
 check_log $daemon agent/daemon/*.c agent/daemon/*/*.c agent/worker/*.c \
 	agent/worker/*/*.c agent/probe/*.c
-check_log $sync agent/sync/*.c
 
 # ---- the configuration ------------------------------------------------------
 
@@ -264,7 +267,7 @@ check_conf() {
 }
 
 check_conf "$GPUMAPD" agent/gpumapd.conf.5.scd
-check_conf "$GPUMAP_SYNC" agent/sync/gpumap-sync.conf.5.scd
+! $has_sync || check_conf "$GPUMAP_SYNC" agent/gpumap-sync.conf.5.scd
 
 # The pages as they were built; a tarball brings them.
 built=$(find agent contrib lib shm -name '*.scd' | while IFS= read -r page; do

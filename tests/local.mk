@@ -144,7 +144,7 @@ AM_TESTS_ENVIRONMENT = \
 	TOOL_PYTHON='$(TOOL_PYTHON)'; export TOOL_PYTHON; \
 	GPUMAP_EXPORTER='$(abs_top_builddir)/contrib/python/built/gpumap-exporter'; \
 	export GPUMAP_EXPORTER; \
-	GPUMAP_SYNC='$(abs_top_builddir)/agent/sync/gpumap-sync'; \
+	GPUMAP_SYNC='$(abs_top_builddir)/contrib/python/built/gpumap-sync'; \
 	export GPUMAP_SYNC; \
 	GPUMAP_FDSTORE='$(abs_top_builddir)/contrib/fdstore/gpumap-fdstore'; \
 	export GPUMAP_FDSTORE; \

@@ -4,6 +4,6 @@
 # contrib/etcd: the rights of nodes in etcd.
 EXTRA_DIST += %reldir%/etcd-node
 
-if AGENT
+if PYTHON
 doc_DATA += %reldir%/etcd-node
 endif

@@ -138,32 +138,13 @@ AC_DEFUN([GM_NEED], [
     [gpumapd needs $2 (Debian: $3, Fedora: $4); --disable-agent builds the client library alone])])
 ])
 
-# GM_ETCD
-# --enable-etcd: stores of gpumap-sync in etcd, where libcurl is.  Asked for and
-# missing is an error.
-AC_DEFUN([GM_ETCD], [
-  AC_ARG_ENABLE([etcd],
-    [AS_HELP_STRING([--enable-etcd],
-      [let nodes meet in etcd (needs libcurl)])],
-    [], [enable_etcd=look])
-  AS_IF([test "x$enable_agent" = xno], [enable_etcd=no])
-  AS_IF([test "x$enable_etcd" != xno], [
-    PKG_CHECK_MODULES([CURL], [libcurl >= 7.61],
-      [enable_etcd=yes
-       AC_DEFINE([GM_HAVE_ETCD], [1], [Define to 1 to have stores in etcd.])],
-      [AS_IF([test "x$enable_etcd" = xyes], [AC_MSG_ERROR(
-        [stores in etcd need libcurl (Debian: libcurl4-openssl-dev, Fedora: libcurl-devel)])])
-       enable_etcd=no])])
-  AM_CONDITIONAL([ETCD], [test "x$enable_etcd" = xyes])
-])
-
 # GM_PYTHON
 # --with-python: the programs that are written in Python, where Python 3.11 and its
 # headers are.  Asked for and missing is an error.  Unless PYTHON names one, the
 # system's comes first: services run as users who do not see those of others.
 AC_DEFUN([GM_PYTHON], [
   AC_ARG_WITH([python],
-    [AS_HELP_STRING([--with-python], [gpumapctl doctor, top, topo and trace, and gpumap-exporter])],
+    [AS_HELP_STRING([--with-python], [gpumapctl doctor, top, topo and trace, gpumap-exporter and gpumap-sync])],
     [], [with_python=look])
   AS_IF([test "x$enable_agent" = xno], [with_python=no])
   AS_IF([test "x$with_python" != xno], [
@@ -180,7 +161,7 @@ sys.exit(sys.version_info < (3, 11) or not os.path.exists(header))' \
     AS_IF([test "x$with_python" = xyes],
       [PYTHON=`$gm_python -c 'import sys; print(sys.executable)'`],
       [test "x$gm_wants_python" = xyes], [AC_MSG_ERROR(
-        [gpumapctl doctor, top, topo and trace, and gpumap-exporter, need Python 3.11 and its headers (Debian: python3-dev, Fedora: python3-devel)])])])
+        [gpumapctl doctor, top, topo and trace, gpumap-exporter and gpumap-sync need Python 3.11 and its headers (Debian: python3-dev, Fedora: python3-devel)])])])
   AS_IF([test "x$with_python" = xyes], [
     AM_PATH_PYTHON([3.11])
     PYTHON_CPPFLAGS="-isystem `$PYTHON -c 'import sysconfig
@@ -245,7 +226,6 @@ gpumap $PACKAGE_VERSION
   prefix        $prefix
   compiler      $CC $CFLAGS
   agent         $enable_agent
-  etcd          `gm_with $enable_etcd 'Debian: libcurl4-openssl-dev, Fedora: libcurl-devel'`
   python tools  `gm_with $with_python 'Debian: python3-dev, Fedora: python3-devel'`
   cuda.h        `gm_with $gm_cuda 'for tests alone'`
   nccl.h        `gm_with $gm_nccl 'for tests alone'`

@@ -133,7 +133,7 @@ package_LTLIBRARIES = %reldir%/_core.la
 # build tree, in contrib/python/built, find it there.
 gm_commands = doctor top topo trace
 pkglibexec_SCRIPTS = $(gm_commands:%=%reldir%/gpumapctl-%)
-sbin_SCRIPTS = %reldir%/gpumap-exporter
+sbin_SCRIPTS = %reldir%/gpumap-exporter %reldir%/gpumap-sync
 CLEANFILES += $(pkglibexec_SCRIPTS) $(sbin_SCRIPTS)
 $(pkglibexec_SCRIPTS) $(sbin_SCRIPTS): $(srcdir)/%reldir%/tool.in Makefile
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && name=$(@F) && \

@@ -11,19 +11,18 @@ EXTRA_DIST += %reldir%/71-gpumap.rules %reldir%/boot-vm %reldir%/check-guest %re
 if SYSTEMD
 # systemd looks below /usr and /usr/local.
 unitdir = $(prefix)/lib/systemd/system
-unit_DATA = %reldir%/gpumapd.service %reldir%/gpumapd.socket \
-	%reldir%/gpumap-sync.service
+unit_DATA = %reldir%/gpumapd.service %reldir%/gpumapd.socket
 sysusersdir = $(prefix)/lib/sysusers.d
 sysusers_DATA = %reldir%/sysusers.d/gpumap.conf
 udevdir = $(prefix)/lib/udev/rules.d
 udev_DATA = %reldir%/71-gpumap.rules
 tmpfilesdir = $(prefix)/lib/tmpfiles.d
 tmpfiles_DATA = %reldir%/tmpfiles.d/gpumap.conf
-CLEANFILES += %reldir%/gpumapd.service %reldir%/gpumap-sync.service
+CLEANFILES += %reldir%/gpumapd.service
 
 if PYTHON
-unit_DATA += %reldir%/gpumap-exporter.service
-CLEANFILES += %reldir%/gpumap-exporter.service
+unit_DATA += %reldir%/gpumap-exporter.service %reldir%/gpumap-sync.service
+CLEANFILES += %reldir%/gpumap-exporter.service %reldir%/gpumap-sync.service
 endif
 
 gm_units = %reldir%/gpumapd.service %reldir%/gpumap-exporter.service \

@@ -63,7 +63,6 @@
 #include <gpumap/policy.h>
 #include <gpumap/session.h>
 #include <gpumap/share.h>
-#include <gpumap/sync.h>
 #include <gpumap/trace.h>
 #include <gpumap/types.h>
 #include <gpumap/view.h>

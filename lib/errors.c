@@ -26,8 +26,7 @@ static const struct {
 	{ -EAGAIN, "published anew meanwhile, or no credit left; "
 		   "refresh or take completions, and try again" },
 	{ -EALREADY,
-	  "this session holds, or has claimed, the share already; or this "
-	  "connection has a gang, or is a rank" },
+	  "this session holds, or has claimed, the share already" },
 	{ -EBADF, "the descriptor is none, or cannot be read" },
 	{ -EBUSY,
 	  "a row that is being brought back, or was drained with its "
@@ -38,16 +37,12 @@ static const struct {
 	{ -ECONNREFUSED, "no agent answers; is gpumapd running?" },
 	{ -ECONNRESET,
 	  "the agent has gone, or has ended this session: gpumap_wait_ready() "
-	  "waits for the next agent, where another can be opened; or "
-	  "gpumap-sync has gone" },
+	  "waits for the next agent, where another can be opened" },
 	{ -EDQUOT, "this user's or this session's quota is used up" },
 	{ -EEXIST, "there is such a thing already" },
 	{ -EFAULT, "memory of one rank is out of another's reach" },
 	{ -EFBIG, "larger than any may be here, see bytes-per-uid in [masks], "
 		  "or image-limit in [programs], of gpumapd.conf" },
-	{ -EHOSTUNREACH,
-	  "a node is not in the cluster, or is gone, or the store that the "
-	  "nodes share cannot be reached" },
 	{ -EINPROGRESS, "a call of NCCL's is not over yet" },
 	{ -EINVAL, "an argument was refused" },
 	{ -EIO, "the worker of the row died before the job ended; or NCCL "
@@ -66,7 +61,6 @@ static const struct {
 	{ -ENOENT, "there is nothing of this name" },
 	{ -ENOEXEC, "no program that can be loaded, or one of another version, "
 		    "or of another card" },
-	{ -ENOLINK, "a gang is lost, with one of its nodes" },
 	{ -ENOMEM, "out of memory: no room of this size in the arena, or on "
 		   "the device" },
 	{ -ENOSPC, "no room: the model does not fit, or the segment, its table "
@@ -89,8 +83,7 @@ static const struct {
 		  "namespace" },
 	{ -ESTALE, "the agent has not been seen for two seconds, or its map "
 		   "was retired; of a job: its buffer or program is gone; of a "
-		   "group or cohort: it is broken, open it anew; of a value: "
-		   "it was written anew" },
+		   "group: it is broken, open it anew" },
 	{ -ETIME, "the deadline passed" },
 	{ -ETIMEDOUT,
 	  "a row was not drained, or its card not seen again, in "

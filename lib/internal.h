@@ -32,7 +32,6 @@
  *	submit, wait		entries into rings, completions out of them
  *	scatter			one job on many rows
  *	comm, mesh_join		one job of all rows of a group
- *	sync/			requests to gpumap-sync, see sync/link.h
  *	model, checkpoint/	checkpoints, see model.h
  *
  * Edges

@@ -15,7 +15,6 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/choose.c \
 	%reldir%/client_memory_file.c \
 	%reldir%/cluster.c \
-	%reldir%/sync/cohort.c %reldir%/sync/cohort.h \
 	%reldir%/comm.c \
 	%reldir%/comm.h \
 	%reldir%/control.c \
@@ -48,7 +47,6 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/model_table.c \
 	%reldir%/model_table.h \
 	%reldir%/named_file.c \
-	%reldir%/sync/gang.c \
 	%reldir%/handle_check.c %reldir%/handle_check.h \
 	%reldir%/plan.c \
 	%reldir%/policy.c \
@@ -67,9 +65,6 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/shares.h \
 	%reldir%/spread.c %reldir%/spread.h \
 	%reldir%/submit.c \
-	%reldir%/sync/check.c \
-	%reldir%/sync/link.c %reldir%/sync/link.h \
-	%reldir%/sync/shared_value.c %reldir%/sync/shared_value.h \
 	%reldir%/view.c \
 	%reldir%/cuda_visible_devices.c \
 	%reldir%/cuda_visible_devices.h \
@@ -115,7 +110,6 @@ gpumapinclude_HEADERS += include/gpumap/policy.h
 gpumapinclude_HEADERS += include/gpumap/program.h
 gpumapinclude_HEADERS += include/gpumap/session.h
 gpumapinclude_HEADERS += include/gpumap/share.h
-gpumapinclude_HEADERS += include/gpumap/sync.h
 gpumapinclude_HEADERS += include/gpumap/trace.h
 gpumapinclude_HEADERS += include/gpumap/types.h
 gpumapinclude_HEADERS += include/gpumap/uring.h

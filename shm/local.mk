@@ -11,7 +11,6 @@ noinst_LTLIBRARIES += %reldir%/libshm.la
 	%reldir%/control_comm.h \
 	%reldir%/control_mesh.h \
 	%reldir%/control_masks.h \
-	%reldir%/control_sync.h \
 	%reldir%/names.h %reldir%/timens.h \
 	%reldir%/point.h \
 	%reldir%/queue.h \

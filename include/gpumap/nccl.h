@@ -2,11 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/nccl.h - make an NCCL communicator of a mesh's group, or of a cohort.
+ * gpumap/nccl.h - make an NCCL communicator of a mesh's group.
  *
  * For programs that run NCCL themselves, with one process for each rank: they
- * meet by way of the agent, or on several nodes by way of gpumap-sync, so they
- * need no address, no port and no launcher.
+ * meet by way of the agent, so they need no address, no port and no launcher.
  * The program needs nccl.h, 2.19 or newer, and links with libnccl; libgpumap
  * needs neither.  The program also needs POSIX clocks: in C -std=gnu11 or
  * _POSIX_C_SOURCE.
@@ -17,18 +16,15 @@
  *	...
  *	gpumap_nccl_finish(&tp, GPUMAP_NO_DEADLINE);
  *
- * with gpumap_nccl_now() + 60000000000 as in_a_minute.  On several nodes
- * gpumap_nccl_init_cohort(sync, "train", world, rank, in_a_minute, &tp) comes
- * first instead.
+ * with gpumap_nccl_now() + 60000000000 as in_a_minute.
  *
  * A communicator belongs to one epoch of its group, and ends with it.  When a
  * rank ends, gives up or comes too late, when a row of the group is lost and
  * when the agent restarts, the epoch moves on: gpumap_nccl_check() returns
  * -ESTALE, and every rank calls gpumap_nccl_abort() and then gpumap_nccl_init()
- * again.  A cohort's epoch moves on alike, see gpumap/sync.h.  With NCCL alone
- * the other ranks would wait for ever.  Check between steps, and while waiting
- * for a stream.  Never wait for one with cuStreamSynchronize(), which no abort
- * interrupts in the waiting thread.
+ * again.  With NCCL alone the other ranks would wait for ever.  Check between
+ * steps, and while waiting for a stream.  Never wait for one with
+ * cuStreamSynchronize(), which no abort interrupts in the waiting thread.
  *
  * The device is the current device of the calling thread.  Each rank has a
  * device of its own, all have one version of NCCL, and they share a network
@@ -36,15 +32,14 @@
  * ranks the same NCCL_HOSTID and IPC namespace; otherwise NCCL takes them for
  * different machines and uses the network.
  *
- * The rank's membership ends with the attachment, or the connection: keep it
- * until gpumap_nccl_finish() or gpumap_nccl_abort(), and do not use it from
- * another thread meanwhile.
+ * The rank's membership ends with the attachment: keep it until
+ * gpumap_nccl_finish() or gpumap_nccl_abort(), and do not use it from another
+ * thread meanwhile.
  */
 #ifndef GPUMAP_NCCL_H
 #define GPUMAP_NCCL_H
 
 #include <errno.h>
-#include <poll.h>
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
@@ -67,11 +62,10 @@ struct gpumap_nccl {
 	int n;
 	/* epoch of the group that the communicator belongs to */
 	uint64_t epoch;
-	ncclResult_t result;      /* NCCL's result that caused the last -EIO */
-	struct gpumap *map;       /* NULL: of a cohort */
-	struct gpumap_sync *sync; /* NULL: of a mesh's group */
-	uint64_t ticket;          /* 0: it has not joined */
-	char mesh[GPUMAP_NAME_MAX + 1]; /* or the cohort */
+	ncclResult_t result; /* NCCL's result that caused the last -EIO */
+	struct gpumap *map;
+	uint64_t ticket; /* 0: it has not joined */
+	char mesh[GPUMAP_NAME_MAX + 1];
 	char group[GPUMAP_NAME_MAX + 1];
 };
 
@@ -86,19 +80,12 @@ static inline uint64_t gpumap_nccl_now(void)
 	       (uint64_t)now.tv_nsec;
 }
 
-/* Sleep until the map or the cohort changes, or for a moment. */
+/* Sleep until the map changes, or for a moment. */
 static inline void gpumap_nccl_nap(const struct gpumap_nccl *nccl, uint64_t ns,
 				   uint64_t until_ns)
 {
 	uint64_t moment = gpumap_nccl_now() + ns;
-	struct pollfd told;
 
-	if (nccl->sync != NULL) {
-		told.fd = gpumap_sync_fd(nccl->sync);
-		told.events = POLLIN;
-		poll(&told, 1, (int)(ns / 1000000));
-		return;
-	}
 	if (gpumap_wait_change(nccl->map, gpumap_generation(nccl->map),
 			       moment < until_ns ? moment : until_ns) ==
 	    -ESTALE) {
@@ -124,8 +111,6 @@ static inline int gpumap_nccl_stale(const struct gpumap_nccl *nccl)
 	struct gpumap_mesh_group group;
 	int ret;
 
-	if (nccl->sync != NULL)
-		return gpumap_sync_check(nccl->sync);
 	memset(&group, 0, sizeof(group));
 	group.size = sizeof(group);
 	ret = gpumap_mesh_group(nccl->map, nccl->mesh, nccl->group, &group,
@@ -144,10 +129,7 @@ static inline int gpumap_nccl_stale(const struct gpumap_nccl *nccl)
  *				again
  *		-EIO		NCCL has failed, with @result: likewise
  *		-EAGAIN, -EPROTO	as gpumap_mesh_group()
- *		-ENOLINK, -ECONNRESET, -EOWNERDEAD	of a cohort: as
- *				gpumap_sync_check()
- * Cost		no system call of this header, and a search of the directory; of
- *		a cohort as gpumap_sync_check()
+ * Cost		no system call of this header, and a search of the directory
  * Threads	the one that uses the communicator
  */
 static inline int gpumap_nccl_check(struct gpumap_nccl *nccl)
@@ -176,8 +158,7 @@ static inline int gpumap_nccl_check(struct gpumap_nccl *nccl)
  *
  * Returns	0
  *		-ETIMEDOUT	it is not, at @deadline_ns
- *		-ESTALE, -EIO, -EPROTO, -ENOLINK, -ECONNRESET,
- *		-EOWNERDEAD	as gpumap_nccl_check()
+ *		-ESTALE, -EIO, -EPROTO	as gpumap_nccl_check()
  * Cost		polls a thousand times a second
  * Threads	the one that uses the communicator
  */
@@ -203,14 +184,9 @@ static inline int gpumap_nccl_wait(struct gpumap_nccl *nccl,
 /* Stop being a rank. */
 static inline int gpumap_nccl_leave(const struct gpumap_nccl *nccl, int broken)
 {
-	int ret;
+	int ret = gpumap_mesh_leave(nccl->map, nccl->ticket,
+				    broken ? GPUMAP_MESH_BROKEN : 0);
 
-	if (nccl->sync != NULL)
-		ret = gpumap_cohort_leave(nccl->sync,
-					  broken ? GPUMAP_COHORT_BROKEN : 0);
-	else
-		ret = gpumap_mesh_leave(nccl->map, nccl->ticket,
-					broken ? GPUMAP_MESH_BROKEN : 0);
 	return ret == -ENOENT ? 0 : ret;
 }
 
@@ -225,8 +201,6 @@ static inline int gpumap_nccl_leave(const struct gpumap_nccl *nccl, int broken)
  *							told, because it is
  *							gone: the epoch has
  *							ended, too
- *		-EHOSTUNREACH, -ETIMEDOUT	the cohort could not be told:
- *						close the connection
  * Cost		ncclCommAbort(), which has been seen to hang: call it in a
  *		process that a watchdog can kill
  * Threads	the one that uses the communicator
@@ -361,7 +335,7 @@ static inline int gpumap_nccl_retry(const struct gpumap_nccl *nccl, int ret,
 		ret = -ESTALE;
 	if (ret != -EAGAIN && ret != -ESTALE && ret != -ETIMEDOUT)
 		return ret;
-	if (nccl->map != NULL && gpumap_nccl_retired(nccl->map))
+	if (gpumap_nccl_retired(nccl->map))
 		return -ESTALE;
 	return gpumap_nccl_now() >= deadline_ns ? -ETIMEDOUT : 0;
 }
@@ -431,100 +405,15 @@ static inline int gpumap_nccl_init(struct gpumap *map, const char *mesh,
 	return 0;
 }
 
-/* One attempt, in the epoch that the cohort is in. */
-static inline int gpumap_nccl_try_cohort(struct gpumap_nccl *nccl,
-					 struct gpumap_nccl_id *ours,
-					 uint64_t until)
-{
-	struct gpumap_cohort_join join;
-	uint8_t bytes[GPUMAP_COHORT_ID_BYTES];
-	uint32_t version;
-	ncclUniqueId id;
-	int ret = gpumap_nccl_prepare(nccl, ours, &version);
-
-	if (ret != 0)
-		return ret;
-	memset(&join, 0, sizeof(join));
-	join.size = sizeof(join);
-	join.name = nccl->mesh;
-	join.world = (uint32_t)nccl->n;
-	join.rank = (uint32_t)nccl->rank;
-	join.version = version;
-	join.id = nccl->rank == 0 ? &ours->id : NULL;
-	join.deadline_ns = until != 0 ? until : 1; /* 0: never */
-	ret = gpumap_cohort_join(nccl->sync, &join, bytes, &nccl->epoch);
-	if (ret == 0 || ret == -ESTALE)
-		ours->is_made = 0; /* ranks may have it */
-	if (ret != 0)
-		return ret;
-	nccl->ticket = 1;
-	memcpy(&id, bytes, sizeof(id));
-	return gpumap_nccl_form(nccl, &id, until);
-}
-
-/*
- * gpumap_nccl_init_cohort - form the communicator of a cohort, whose ranks are
- * processes of several nodes
- *
- * world	ranks in all; the same of all
- * rank		of this process
- * deadline_ns, ret_nccl	as gpumap_nccl_init()
- *
- * The call waits until all ranks have called this.  If the epoch moves on
- * meanwhile, or another rank dies, it begins again, until @deadline_ns.
- *
- * Returns	0
- *		-ETIMEDOUT	other ranks did not come, or NCCL did not get
- *				ready
- *		-EIO		NCCL has failed, as @result says
- *		-EBUSY, -EPROTO, -EALREADY, -EHOSTUNREACH, -EINVAL, -EDQUOT,
- *		-EACCES, -ENOSPC, -ECONNRESET, -EOWNERDEAD	as
- *				gpumap_cohort_join(); gpumap_refusal(NULL) says
- *				more
- * Cost		writes to the store, and ncclCommInitRankConfig()
- * Threads	any, in turn
- */
-static inline int gpumap_nccl_init_cohort(struct gpumap_sync *sync,
-					  const char *name, uint32_t world,
-					  uint32_t rank, uint64_t deadline_ns,
-					  struct gpumap_nccl *ret_nccl)
-{
-	struct gpumap_nccl_id ours;
-	struct gpumap_nccl nccl;
-	int ret;
-
-	if (strlen(name) > GPUMAP_NAME_MAX || world > GPUMAP_COHORT_RANKS_MAX)
-		return -EINVAL;
-	ours.is_made = 0;
-	for (;;) {
-		memset(&nccl, 0, sizeof(nccl));
-		nccl.sync = sync;
-		nccl.n = (int)world;
-		nccl.rank = (int)rank;
-		memcpy(nccl.mesh, name, strlen(name));
-		ret = gpumap_nccl_try_cohort(&nccl, &ours, deadline_ns);
-		if (ret == 0)
-			break;
-		ret_nccl->result = nccl.result;
-		ret = gpumap_nccl_retry(&nccl, ret, deadline_ns);
-		if (ret != 0)
-			return ret;
-	}
-	*ret_nccl = nccl;
-	return 0;
-}
-
 /*
  * gpumap_nccl_finish - end the communicator after all of its work is done
  *
  * All ranks call this.  If it fails it has aborted.
  *
  * Returns	0
- *		-ETIMEDOUT, -ESTALE, -EIO, -EPROTO, -ENOLINK, -ECONNRESET,
- *		-EOWNERDEAD	as gpumap_nccl_wait()
- *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD, -EHOSTUNREACH	the
- *				communicator has ended, and the agent or the
- *				cohort could not be told
+ *		-ETIMEDOUT, -ESTALE, -EIO, -EPROTO	as gpumap_nccl_wait()
+ *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	the communicator has
+ *				ended, and the agent could not be told
  * Cost		ncclCommFinalize(), ncclCommDestroy(), and a round trip on the
  *		control socket
  * Threads	the one that uses the communicator

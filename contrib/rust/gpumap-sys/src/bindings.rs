@@ -2267,168 +2267,6 @@ extern "C" {
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct gpumap_sync {
-    _unused: [u8; 0],
-}
-extern "C" {
-    pub fn gpumap_sync_open(
-        path: *const ::std::os::raw::c_char,
-        ret_sync: *mut *mut gpumap_sync,
-    ) -> ::std::os::raw::c_int;
-}
-extern "C" {
-    pub fn gpumap_sync_close(sync: *mut gpumap_sync);
-}
-extern "C" {
-    pub fn gpumap_sync_fd(sync: *const gpumap_sync) -> ::std::os::raw::c_int;
-}
-extern "C" {
-    pub fn gpumap_sync_check(sync: *mut gpumap_sync) -> ::std::os::raw::c_int;
-}
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone)]
-pub struct gpumap_gang_part {
-    pub uuid: [u8; 16usize],
-    pub bytes: u64,
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct gpumap_gang_member {
-    pub node: *const ::std::os::raw::c_char,
-    pub parts: *const gpumap_gang_part,
-    pub n_parts: u32,
-    pub reserved: u32,
-}
-impl Default for gpumap_gang_member {
-    fn default() -> Self {
-        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
-    }
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct gpumap_gang_request {
-    pub size: usize,
-    pub name: *const ::std::os::raw::c_char,
-    pub members: *const gpumap_gang_member,
-    pub n_members: u32,
-    pub flags: u32,
-    pub deadline_ns: u64,
-}
-impl Default for gpumap_gang_request {
-    fn default() -> Self {
-        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
-    }
-}
-extern "C" {
-    pub fn gpumap_gang_reserve(
-        sync: *mut gpumap_sync,
-        request: *const gpumap_gang_request,
-    ) -> ::std::os::raw::c_int;
-}
-extern "C" {
-    pub fn gpumap_gang_release(sync: *mut gpumap_sync)
-        -> ::std::os::raw::c_int;
-}
-extern "C" {
-    pub fn gpumap_value_get(
-        sync: *mut gpumap_sync,
-        key: *const ::std::os::raw::c_char,
-        ret_value: *mut ::std::os::raw::c_void,
-        n: usize,
-        ret_bytes: *mut usize,
-        ret_revision: *mut u64,
-    ) -> ::std::os::raw::c_int;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct gpumap_value_write {
-    pub size: usize,
-    pub key: *const ::std::os::raw::c_char,
-    pub value: *const ::std::os::raw::c_void,
-    pub bytes: usize,
-    pub expected: u64,
-    pub flags: u32,
-    pub reserved: u32,
-}
-impl Default for gpumap_value_write {
-    fn default() -> Self {
-        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
-    }
-}
-extern "C" {
-    pub fn gpumap_value_cas(
-        sync: *mut gpumap_sync,
-        write: *const gpumap_value_write,
-        ret_revision: *mut u64,
-    ) -> ::std::os::raw::c_int;
-}
-extern "C" {
-    pub fn gpumap_value_list(
-        sync: *mut gpumap_sync,
-        prefix: *const ::std::os::raw::c_char,
-        ret_ends: *mut ::std::os::raw::c_char,
-        n: usize,
-        ret_bytes: *mut usize,
-    ) -> ::std::os::raw::c_int;
-}
-extern "C" {
-    pub fn gpumap_value_wait(
-        sync: *mut gpumap_sync,
-        prefix: *const ::std::os::raw::c_char,
-        seen: u64,
-        deadline_ns: u64,
-        ret_seen: *mut u64,
-    ) -> ::std::os::raw::c_int;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct gpumap_cohort_join {
-    pub size: usize,
-    pub name: *const ::std::os::raw::c_char,
-    pub world: u32,
-    pub rank: u32,
-    pub version: u32,
-    pub reserved: u32,
-    pub id: *const ::std::os::raw::c_void,
-    pub deadline_ns: u64,
-}
-impl Default for gpumap_cohort_join {
-    fn default() -> Self {
-        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
-    }
-}
-extern "C" {
-    pub fn gpumap_cohort_join(
-        sync: *mut gpumap_sync,
-        join: *const gpumap_cohort_join,
-        ret_id: *mut u8,
-        ret_epoch: *mut u64,
-    ) -> ::std::os::raw::c_int;
-}
-extern "C" {
-    pub fn gpumap_cohort_leave(
-        sync: *mut gpumap_sync,
-        flags: u32,
-    ) -> ::std::os::raw::c_int;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct gpumap_trace {
     _unused: [u8; 0],
 }
@@ -2512,9 +2350,6 @@ pub const GPUMAP_CLUSTER_NO_GANGS: u32 = 2;
 pub const GPUMAP_CLUSTER_ROWS_MAX: i32 = 64;
 pub const GPUMAP_CLUSTER_SELF: u32 = 1;
 pub const GPUMAP_CLUSTER_SHARES_MAX: i32 = 64;
-pub const GPUMAP_COHORT_BROKEN: u32 = 1;
-pub const GPUMAP_COHORT_ID_BYTES: i32 = 128;
-pub const GPUMAP_COHORT_RANKS_MAX: i32 = 1024;
 pub const GPUMAP_COMM_NCCL: u32 = 1;
 pub const GPUMAP_COMM_RANKS_MAX: u32 = 64;
 pub const GPUMAP_DEVICE_BF16: u32 = 16;
@@ -2527,8 +2362,6 @@ pub const GPUMAP_DEVICE_MAIN_MEMORY: u32 = 64;
 pub const GPUMAP_DEVICE_MIG: u32 = 4;
 pub const GPUMAP_DEVICE_PAGEABLE: u32 = 256;
 pub const GPUMAP_ENGINE_BY_ENV: u32 = 1;
-pub const GPUMAP_GANG_NODES_MAX: i32 = 64;
-pub const GPUMAP_GANG_PARTS_MAX: i32 = 64;
 pub const GPUMAP_JOB_TIMES: u32 = 13;
 pub const GPUMAP_KERNEL_PARAMS_AT: u32 = 24;
 pub const GPUMAP_KERNEL_THREADS: u32 = 256;
@@ -2577,9 +2410,6 @@ pub const GPUMAP_SHARE_FIELDS_MAX: i32 = 4096;
 pub const GPUMAP_SHARE_KEEP: u32 = 4;
 pub const GPUMAP_SHARE_READ_ONLY: u32 = 1;
 pub const GPUMAP_SHARE_UIDS_MAX: i32 = 64;
-pub const GPUMAP_VALUE_BYTES_MAX: i32 = 16384;
-pub const GPUMAP_VALUE_EPHEMERAL: u32 = 1;
-pub const GPUMAP_VALUE_KEY_MAX: i32 = 127;
 pub const GPUMAP_VERSION: i32 = 200;
 pub const GPUMAP_WAITS_MAX: u32 = 4;
 pub const GPUMAP_WAIT_FOR_START: u32 = 1;
@@ -2598,7 +2428,6 @@ pub const EDQUOT: i32 = 122;
 pub const EEXIST: i32 = 17;
 pub const EFAULT: i32 = 14;
 pub const EFBIG: i32 = 27;
-pub const EHOSTUNREACH: i32 = 113;
 pub const EINVAL: i32 = 22;
 pub const EIO: i32 = 5;
 pub const EKEYREJECTED: i32 = 129;
@@ -2610,7 +2439,6 @@ pub const ENODATA: i32 = 61;
 pub const ENODEV: i32 = 19;
 pub const ENOENT: i32 = 2;
 pub const ENOEXEC: i32 = 8;
-pub const ENOLINK: i32 = 67;
 pub const ENOMEM: i32 = 12;
 pub const ENOSPC: i32 = 28;
 pub const ENOTSUP: i32 = 95;

@@ -20,10 +20,6 @@ pub enum Kind {
     Stale,
     /// The parent process opened it: attach in this process.
     Forked,
-    /// A gang was lost, with one of its nodes: reserve anew.
-    Lost,
-    /// A node is gone, or gpumap-sync's store cannot be reached.
-    Unreachable,
     /// This user may not, or it belongs to another user or session.
     Denied,
     /// Nothing has this name, or a file is missing.
@@ -105,14 +101,12 @@ impl Kind {
             sys::EEXIST => Kind::Exists,
             sys::EFAULT | sys::ERANGE => Kind::OutOfRange,
             sys::EFBIG | sys::EMSGSIZE | sys::EOVERFLOW => Kind::TooLarge,
-            sys::EHOSTUNREACH => Kind::Unreachable,
             sys::EIO | sys::EREMOTEIO => Kind::WorkerDied,
             sys::EKEYREJECTED => Kind::Mismatch,
             sys::EMFILE | sys::ENFILE => Kind::NoDescriptors,
             sys::ENODATA => Kind::NothingInFlight,
             sys::ENODEV => Kind::NoDevice,
             sys::ENOENT => Kind::NotFound,
-            sys::ENOLINK => Kind::Lost,
             sys::ENOMEM => Kind::NoMemory,
             sys::ENOSPC | sys::EROFS => Kind::Full,
             sys::EOPNOTSUPP => Kind::Unsupported,

@@ -66,11 +66,6 @@ gpumap_plan_charge { row, n_layers, weight_bytes, kv_bytes, activation_bytes, re
 gpumap_holder { size, name, version, since_ns, uid, pid, start_ns, }
 gpumap_reservation { size, name, version, row, uid, pid, reserved, bytes, own_bytes, session_bytes, }
 gpumap_wait_info { size, name, uid, pid, flags, n_rows, rows, missing_bytes, missing_row, reserved, bytes, age_ns, left_ns, }
-gpumap_gang_part { uuid, bytes, }
-gpumap_gang_member { node, parts, n_parts, reserved, }
-gpumap_gang_request { size, name, members, n_members, flags, deadline_ns, }
-gpumap_value_write { size, key, value, bytes, expected, flags, reserved, }
-gpumap_cohort_join { size, name, world, rank, version, reserved, id, deadline_ns, }
 gpumap_trace_job { session, read_ns, started_ns, ended_ns, n, row, uid, status, op, dtype, reserved, }
 gpumap_program_tile { size, row, dtype, n, dst, src, dst_item_bytes, src_item_bytes, params, params_bytes, }
 gpumap_program { abi, reserved, run, }

@@ -82,8 +82,7 @@ static bool keep_waiting(const struct gpumap *map, struct patience *patience,
 	return false;
 }
 
-static int connect_to(const char *path, const char *program, int fd,
-		      char why[GM_WHY])
+static int connect_to(const char *path, int fd, char why[GM_WHY])
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
 	struct patience patience = begin_wait(0);
@@ -104,20 +103,19 @@ static int connect_to(const char *path, const char *program, int fd,
 	if (errno == EACCES || errno == EPERM) {
 		explain(why,
 			"this user may not open %s: add it to the group "
-			"(usermod -aG GROUP USER; [socket] of %s.conf)",
-			to.sun_path, program);
+			"(usermod -aG GROUP USER; [socket] of gpumapd.conf)",
+			to.sun_path);
 		return -EACCES;
 	}
-	explain(why, "no %s answers on %s (%s); is %s running?",
-		strcmp(program, "gpumapd") == 0 ? "agent" : program,
+	explain(why, "no agent answers on %s (%s); is gpumapd running?",
 		to.sun_path,
-		errno == ENOENT ? "there is no such socket" : "nobody listens",
-		program);
+		errno == ENOENT ? "there is no such socket" : "nobody listens");
 	return -ECONNREFUSED;
 }
 
-int gm_link_connect(const char *path, const char *program,
-		    struct gm_link *ret_link, char why[GM_WHY])
+/* Connect, and say nothing yet.  Returns as gm_link_open(). */
+static int link_connect(const char *path, struct gm_link *ret_link,
+			char why[GM_WHY])
 {
 	static const struct timeval patience = { .tv_sec = PATIENCE_S };
 	static const int room = GM_CONTROL_BYTES_MAX;
@@ -136,7 +134,7 @@ int gm_link_connect(const char *path, const char *program,
 		   sizeof(patience));
 	/* A record goes through in one piece; the kernel may allow less. */
 	setsockopt(link.fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
-	ret = connect_to(path, program, link.fd, why);
+	ret = connect_to(path, link.fd, why);
 	if (ret == 0)
 		*ret_link = link;
 	else
@@ -202,7 +200,7 @@ int gm_link_open(struct gpumap *map, struct gm_link *ret_link, char why[GM_WHY])
 		return retired(why);
 	snprintf(path, sizeof(path), "%s/%s.sock", map->runtime_dir,
 		 map->instance);
-	ret = gm_link_connect(path, "gpumapd", &link, why);
+	ret = link_connect(path, &link, why);
 	if (ret != 0)
 		return ret;
 	ret = hello(map, &link, why);
@@ -402,8 +400,10 @@ static void refuse(const char *body, uint32_t bytes, struct gm_call *call)
 	memcpy(call->refusal, body, n);
 }
 
-int gm_link_check(const char *record, size_t bytes, uint32_t serial,
-		  struct gm_call *call, int *ret_status)
+/* Validate a reply to the request of @serial.  Returns 0 with the status in it,
+ * or -EPROTO or -E2BIG: what is wrong with the reply. */
+static int link_check(const char *record, size_t bytes, uint32_t serial,
+		      struct gm_call *call, int *ret_status)
 {
 	const char *body = record + sizeof(struct gm_control);
 	struct gm_control header;
@@ -443,8 +443,8 @@ static int call_with(const struct gpumap *map, struct gm_link *link,
 	if (ret == 0)
 		ret = receive(map, link, call, max_fds, record);
 	if (ret == 0)
-		ret = gm_link_check(record->iov_base, record->iov_len,
-				    link->serial, call, &status);
+		ret = link_check(record->iov_base, record->iov_len,
+				 link->serial, call, &status);
 	if (ret < 0) {
 		gm_call_close_fds(call);
 		gm_link_close(link);
@@ -484,7 +484,7 @@ int gm_link_take(const struct gm_link *link, struct gm_call *call)
 		return -EAGAIN;
 	if (n <= 0)
 		return -ECONNRESET;
-	ret = gm_link_check(record, (size_t)n, link->serial, call, &status);
+	ret = link_check(record, (size_t)n, link->serial, call, &status);
 	return ret != 0 ? ret : status;
 }
 

@@ -25,8 +25,7 @@ static const struct {
 	  "would be written; or it is not shared with this user" },
 	{ -EAGAIN, "published anew meanwhile, or no credit left; "
 		   "refresh or take completions, and try again" },
-	{ -EALREADY,
-	  "this session holds, or has claimed, the share already" },
+	{ -EALREADY, "this session holds, or has claimed, the share already" },
 	{ -EBADF, "the descriptor is none, or cannot be read" },
 	{ -EBUSY,
 	  "a row that is being brought back, or was drained with its "

@@ -210,21 +210,6 @@ int gm_link_send(const struct gpumap *map, struct gm_link *link,
 		 struct gm_call *call);
 int gm_link_take(const struct gm_link *link, struct gm_call *call);
 
-/*
- * gm_link_connect - connect, and say nothing yet
- *
- * program	"gpumapd", or the one that has the socket, for @why
- *
- * Returns	as gm_link_open()
- */
-int gm_link_connect(const char *path, const char *program,
-		    struct gm_link *ret_link, char why[GM_WHY]);
-
-/* Validate a reply to the request of @serial.  Returns 0 with the status in it,
- * or -EPROTO or -E2BIG: what is wrong with the reply. */
-int gm_link_check(const char *record, size_t bytes, uint32_t serial,
-		  struct gm_call *call, int *ret_status);
-
 /* Has the other end closed the connection?  One system call, never waits. */
 bool gm_link_lost(const struct gm_link *link);
 

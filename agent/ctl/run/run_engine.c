@@ -56,7 +56,9 @@ static const char *has_option(const struct gm_run *run, const char *option)
 	return NULL;
 }
 
-void gm_run_option(struct gm_run *run, const char *option, const char *value)
+/* Add an option with its value, or NULL, unless the command has it. */
+static void add_option(struct gm_run *run, const char *option,
+		       const char *value)
 {
 	const char *word = has_option(run, option);
 
@@ -85,7 +87,7 @@ static int take(struct gm_run *run, const struct gpumap_engine_settings *s)
 	for (uint32_t i = 0; i < s->n_env; i++)
 		gm_run_add(&run->env, "%s", s->env[i]);
 	for (uint32_t i = 0; i + 1 < s->n_argv; i += 2)
-		gm_run_option(run, s->argv[i], s->argv[i + 1]);
+		add_option(run, s->argv[i], s->argv[i + 1]);
 	if (s->exact == 0 && run->engine != GPUMAP_ENGINE_ENV)
 		gm_run_say("the engine's settings do not place every layer as "
 			   "the map does");
@@ -205,7 +207,7 @@ static void set_share(struct gm_run *run)
 		return;
 	}
 	snprintf(value, sizeof(value), "%u.%03u", share / 1000, share % 1000);
-	gm_run_option(run, option, value);
+	add_option(run, option, value);
 }
 
 /* ---- both ---------------------------------------------------------------- */

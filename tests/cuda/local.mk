@@ -47,7 +47,7 @@ gm_cuda = \
 	%reldir%/usage.c \
 	%reldir%/worker.c \
 	%reldir%/worker_buffers.c
-tests_suites_cuda_SOURCES = $(gm_cuda) %reldir%/nccl_stories.h
+tests_suites_cuda_SOURCES = $(gm_cuda)
 tests_suites_cuda_CPPFLAGS = -I$(srcdir)/tests/stubs $(AM_CPPFLAGS) \
 	$(CUDA_CPPFLAGS)
 tests_suites_cuda_LDADD = tests/libcontract.la tests/libsupport.la \

@@ -109,7 +109,9 @@ static void make_plain(char *name)
 		name[strspn(name, plain)] = '_';
 }
 
-int gm_run_name(struct gm_run *run)
+/* Make @run->name of --name, or "run.COMMAND.1a2b3c4d", which no other run
+ * has.  Returns an exit status. */
+static int make_name(struct gm_run *run)
 {
 	const char *command = run->ctl->args[0], *slash = strrchr(command, '/');
 	uint32_t mark;
@@ -177,7 +179,7 @@ static int read_options(struct gm_run *run)
 		return GM_EXIT_USAGE;
 	if (read_gate(ctl) != GM_EXIT_OK)
 		return GM_EXIT_USAGE;
-	return gm_run_name(run);
+	return make_name(run);
 }
 
 /* ---- the command --------------------------------------------------------- */
@@ -234,14 +236,17 @@ static int no_command(const char *file, int error)
 	return missing ? GM_RUN_NOT_FOUND : GM_RUN_NOT_EXECUTABLE;
 }
 
-int gm_run_find_command(const char *file)
+/* Look the command up in PATH.  Returns an exit status, after printing what was
+ * wrong. */
+static int find_command(const char *file)
 {
 	int ret = search(file);
 
 	return ret == 0 ? GM_EXIT_OK : no_command(file, ret);
 }
 
-int gm_run_become(const struct gm_run *run)
+/* Become the command.  Returns only where that fails, as find_command(). */
+static int become(const struct gm_run *run)
 {
 	struct gm_run_words env = { 0 };
 	int ret;
@@ -329,7 +334,7 @@ static int run_all(struct gm_run *run)
 
 	if (ret != GM_EXIT_OK)
 		return ret;
-	ret = gm_run_find_command(ctl->args[0]);
+	ret = find_command(ctl->args[0]);
 	if (ret != GM_EXIT_OK)
 		return ret;
 	for (int i = 0; i < ctl->n_args; i++)
@@ -348,7 +353,7 @@ static int run_all(struct gm_run *run)
 	if (run->unreserved)
 		gm_run_say("no agent: %s runs without a reservation",
 			   ctl->args[0]);
-	return gm_run_become(run);
+	return become(run);
 }
 
 int gm_ctl_run(struct gm_ctl *ctl)

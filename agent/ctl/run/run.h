@@ -76,15 +76,6 @@ void gm_run_words_free(struct gm_run_words *words);
 /* Words "NAME=VALUE" as an object. */
 json_t *gm_run_env_json(const struct gm_run_words *env);
 
-/* Make @run->name of --name, or "run.COMMAND.1a2b3c4d", which no other run
- * has.  Returns an exit status. */
-int gm_run_name(struct gm_run *run);
-
-/* Look the command up in PATH, and become it.  Return an exit status, after
- * printing what was wrong; the second returns only then. */
-int gm_run_find_command(const char *file);
-int gm_run_become(const struct gm_run *run);
-
 /* There is no agent.  May the command run all the same? */
 bool gm_run_without_agent(struct gm_run *run);
 
@@ -104,9 +95,6 @@ int gm_run_place_find(struct gm_run *run);
 int gm_run_place_ask(struct gm_run *run);
 int gm_run_place_reserve(struct gm_run *run);
 
-/* Have the agent count the memory of this process as part of what the map
- * @run->map_name reserves.  A failure is a warning. */
-void gm_run_use_map(const struct gm_run *run);
 void gm_run_place_free(struct gm_run *run);
 
 /* Start a thread that says what the request waits for; and end it.  NULL: there
@@ -119,9 +107,6 @@ void gm_run_tell_stop(struct gm_run_teller *teller);
  * set its variables and arguments, and those that name the devices. */
 int gm_run_engine_check(struct gm_run *run);
 int gm_run_engine_set(struct gm_run *run);
-
-/* Add an option with its value, or NULL, unless the command has it. */
-void gm_run_option(struct gm_run *run, const char *option, const char *value);
 
 /* Set what tells the command of its reservation; and its cache directories,
  * which are made if @makes. */
@@ -154,19 +139,6 @@ void gm_run_start_free(struct gm_run *run);
 
 /* How long the window may last; 0: there is none. */
 uint64_t gm_run_start_limit_ns(const struct gm_run *run);
-
-/* In a child: go on in a process that is no child of the caller's, in a session
- * of its own, and that takes no signal but SIGKILL. */
-void gm_run_orphan(void);
-
-/* In a process of our own: close every descriptor but the @n of @keep and the
- * standard ones, which are of /dev/null from now on; but one that speaks keeps
- * standard error. */
-void gm_run_close_others(int *keep, size_t n, bool speaks);
-
-/* Reap a child, and leave no SIGCHLD of it to the command, unless one was
- * pending.  Returns whether its status was 0. */
-bool gm_run_reap(pid_t pid, bool was_pending);
 
 /* Start the process that ends the window. */
 int gm_run_start_watch(const struct gm_run *run);

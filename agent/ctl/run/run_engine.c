@@ -56,20 +56,20 @@ static const char *has_option(const struct gm_run *run, const char *option)
 	return NULL;
 }
 
-void gm_run_option(struct gm_run *run, const char *option, const char *value)
+/* Add an option with its value, unless the command has it. */
+static void add_option(struct gm_run *run, const char *option,
+		       const char *value)
 {
 	const char *word = has_option(run, option);
 
 	if (word != NULL) {
 		gm_run_say("%s stays as the command has it; without it, it "
-			   "would be %s%s%s",
-			   word, option, value != NULL ? " " : "",
-			   value != NULL ? value : "");
+			   "would be %s %s",
+			   word, option, value);
 		return;
 	}
 	gm_run_add(&run->argv, "%s", option);
-	if (value != NULL)
-		gm_run_add(&run->argv, "%s", value);
+	gm_run_add(&run->argv, "%s", value);
 }
 
 /* ---- the settings of a map ----------------------------------------------- */
@@ -85,7 +85,7 @@ static int take(struct gm_run *run, const struct gpumap_engine_settings *s)
 	for (uint32_t i = 0; i < s->n_env; i++)
 		gm_run_add(&run->env, "%s", s->env[i]);
 	for (uint32_t i = 0; i + 1 < s->n_argv; i += 2)
-		gm_run_option(run, s->argv[i], s->argv[i + 1]);
+		add_option(run, s->argv[i], s->argv[i + 1]);
 	if (s->exact == 0 && run->engine != GPUMAP_ENGINE_ENV)
 		gm_run_say("the engine's settings do not place every layer as "
 			   "the map does");
@@ -205,7 +205,7 @@ static void set_share(struct gm_run *run)
 		return;
 	}
 	snprintf(value, sizeof(value), "%u.%03u", share / 1000, share % 1000);
-	gm_run_option(run, option, value);
+	add_option(run, option, value);
 }
 
 /* ---- both ---------------------------------------------------------------- */

@@ -392,7 +392,9 @@ static int reserve(struct gm_run *run, uint64_t wait_ns)
 	return ret;
 }
 
-void gm_run_use_map(const struct gm_run *run)
+/* Have the agent count the memory of this process as part of what the map
+ * @run->map_name reserves.  A failure is a warning. */
+static void use_map(const struct gm_run *run)
 {
 	struct gpumap_view view;
 	uint64_t pin;
@@ -436,6 +438,6 @@ int gm_run_place_reserve(struct gm_run *run)
 	else
 		take_known_rows(run);
 	if (ret == GM_EXIT_OK && is_committed && !run->unreserved)
-		gm_run_use_map(run);
+		use_map(run);
 	return ret;
 }

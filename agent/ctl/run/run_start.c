@@ -417,12 +417,14 @@ static int by_number(const void *a, const void *b)
 	return *(const int *)a - *(const int *)b;
 }
 
-void gm_run_close_others(int *keep, size_t n, bool speaks)
+/* Close every descriptor but the @n of @keep and the standard ones, which are
+ * of /dev/null from now on. */
+static void close_others(int *keep, size_t n)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	unsigned int from = 3;
 
-	for (int fd = 0; fd < (speaks ? 2 : 3); fd++)
+	for (int fd = 0; fd < 3; fd++)
 		if (null < 0 || dup2(null, fd) < 0)
 			close(fd);
 	qsort(keep, n, sizeof(*keep), by_number);
@@ -434,7 +436,9 @@ void gm_run_close_others(int *keep, size_t n, bool speaks)
 	close_range(from, ~0u, 0);
 }
 
-void gm_run_orphan(void)
+/* Go on in a process that is no child of the caller's, in a session of its own,
+ * and that takes no signal but SIGKILL. */
+static void be_orphan(void)
 {
 	sigset_t all;
 
@@ -456,12 +460,14 @@ static _Noreturn void detach(struct gm_run_start *s)
 {
 	int keep[] = { s->command, s->socket, s->here };
 
-	gm_run_orphan();
-	gm_run_close_others(keep, 3, false);
+	be_orphan();
+	close_others(keep, 3);
 	watch(s);
 }
 
-bool gm_run_reap(pid_t pid, bool was_pending)
+/* Reap a child, and leave no SIGCHLD of it to the command, unless one was
+ * pending.  Returns whether its status was 0. */
+static bool reap(pid_t pid, bool was_pending)
 {
 	sigset_t chld, pending;
 	int status = 0;
@@ -495,7 +501,7 @@ int gm_run_start_watch(const struct gm_run *run)
 	pid = s->command >= 0 ? fork() : -1;
 	if (pid == 0)
 		detach(s);
-	if (pid < 0 || !gm_run_reap(pid, was_pending))
+	if (pid < 0 || !reap(pid, was_pending))
 		return gm_run_failed("cannot start the process that ends the "
 				     "start window: %s",
 				     strerror(errno));

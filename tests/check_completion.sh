@@ -73,7 +73,7 @@ gpumapctl --help | sed -nE \
 options() { grep -o -e '--[a-z][a-z-]*' | sort -u; }
 
 common=$(gpumapctl --help | sed -n 1p | options)
-placing=$(sed -n 's/^plan://p' "$folder/forms" | options |
+placing=$(sed -n '/^plan: *--nodes/d; s/^plan://p' "$folder/forms" | options |
 	grep -vx -e --node -e --commit -e --batch)
 check "the help has commands and options" "$(
 	[ "$(wc -l <"$folder/forms")" -gt 30 ] || cat "$folder/forms"

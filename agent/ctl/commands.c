@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/ctl/cluster/cluster.h"
 #include "agent/ctl/run/run.h"
 
 /* Options that every command takes. */
@@ -19,11 +18,14 @@ const char gm_ctl_common_usage[] =
 /* In the usage of run: these are how plan places a model. */
 #define OPTIONS_OF_PLAN "OPTIONS OF plan"
 
-/* How a cluster's plan places a model. */
-#define CLUSTER_PLACING                                                   \
-	"[--share MODEL] [--fingerprint HEX] [--only NODES] [--nodes N] " \
-	"[--devices-per-node N] [--tp N] [--pp N] [--dtype DTYPE] "       \
-	"[--isq TYPE] [--max-seq-len N] [--max-batch N] "
+/* A model on nodes of a cluster, and how it is placed there. */
+#define NODES_MODEL "--model DIR | --layers N --bytes SIZE "
+#define NODES_PLACING                                                      \
+	"[--share MODEL] [--fingerprint HEX] [--only NODES] "              \
+	"[--devices-per-node N] [--tp N] [--pp N] [--dtype DTYPE] "        \
+	"[--isq TYPE] [--max-seq-len N] [--max-batch N] "                  \
+	"[--for torchrun|mpirun|vllm|sglang|llama.cpp|env] [--name NAME] " \
+	"[--port PORT]"
 
 static const struct gm_command commands[] = {
 	{ "status", "", "is the agent alive, and what has it published", 0,
@@ -97,24 +99,27 @@ static const struct gm_command commands[] = {
 	{ "trace", "FILE [--rows LIST] [--timeout S]",
 	  "record jobs for some seconds, as a file for Perfetto", GM_ARGS_TOOL,
 	  NULL, true },
-	{ "cluster nodes", "", "the nodes that gpumap-sync knows of", 0,
-	  gm_ctl_cluster_nodes, false },
+	{ "cluster nodes", "", "the nodes that gpumap-sync knows of",
+	  GM_ARGS_TOOL, NULL, true },
 	{ "cluster devices",
 	  "[--node NODE] [--free SIZE] [--sort node|free|total|name]",
-	  "the devices of all nodes", 0, gm_ctl_cluster_devices, false },
-	{ "cluster models", "MODEL", "which nodes have this model loaded", 1,
-	  gm_ctl_cluster_models, false },
-	{ "cluster topo", "", "the nodes with their devices and models", 0,
-	  gm_ctl_cluster_topo, false },
-	{ "cluster plan",
-	  "--model DIR | --layers N --bytes SIZE " CLUSTER_PLACING
-	  "[--for torchrun|mpirun|vllm|sglang|llama.cpp|env] [--name NAME] "
-	  "[--port PORT]",
-	  "on which nodes and devices a model would be", 0, gm_ctl_cluster_plan,
-	  false },
+	  "the devices of all nodes", GM_ARGS_TOOL, NULL, true },
+	{ "cluster models", "MODEL", "which nodes have this model loaded",
+	  GM_ARGS_TOOL, NULL, true },
+	{ "cluster topo", "", "the nodes with their devices and models",
+	  GM_ARGS_TOOL, NULL, true },
+	{ "cluster plan", NODES_MODEL "[--nodes N|any] " NODES_PLACING,
+	  "on which nodes and devices a model would be", GM_ARGS_TOOL, NULL,
+	  true },
+	{ "cluster run",
+	  NODES_MODEL "[--nodes N|any] " NODES_PLACING
+		      " [--wait S] [--stop-when-lost] [--no-bind] "
+		      "[--cache-dir DIR] [--sync SOCKET] [--] COMMAND...",
+	  "reserve that on all nodes or none, and become COMMAND", GM_ARGS_TOOL,
+	  NULL, true },
 	{ "cluster leave", "",
-	  "forget the cluster, after its gpumap-sync was stopped", 0,
-	  gm_ctl_cluster_leave, false },
+	  "forget the cluster, after its gpumap-sync was stopped", GM_ARGS_TOOL,
+	  NULL, true },
 	{ "completion", "bash|zsh|fish",
 	  "print a shell's script for the completion of gpumapctl", 1,
 	  gm_ctl_completion, true },
@@ -168,12 +173,15 @@ static const struct gm_command commands[] = {
 	  "--node FILE --spec SPEC --for ENGINE [--format json|argv|env|yaml] "
 	  "[--layers N] [--base-row ROW] [--model DIR] [--topology FILE]",
 	  "say a spec for the rows of a node file so", 0, gm_ctl_export, true },
+	{ "plan", "--nodes N|any " NODES_MODEL NODES_PLACING,
+	  "where it would be on several nodes of the cluster", 0, gm_ctl_plan,
+	  true },
 	{ "plan", "--batch", "plan layer maps, by request", 0, gm_ctl_plan,
 	  true },
 	{ "choose", "--batch", "choose devices and topologies, by request", 0,
 	  gm_ctl_choose, true },
-	{ "cluster models", "", "which node has which model loaded", 0,
-	  gm_ctl_cluster_models, false },
+	{ "cluster models", "", "which node has which model loaded",
+	  GM_ARGS_TOOL, NULL, true },
 	{ "mask publish",
 	  "NAME --file FILE [--tensor NAME] [--map MAP | --rows LIST]",
 	  "publish an attention mask that a file holds", 1, gm_ctl_mask_publish,
@@ -278,14 +286,16 @@ static const struct gm_ctl_option options[] = {
 	{ "cache-dir", GM_VALUE_TEXT, offsetof(struct gm_ctl, run.cache_dir) },
 	{ "no-agent", GM_VALUE_TEXT, offsetof(struct gm_ctl, run.no_agent) },
 	{ "print-env", GM_VALUE_FLAG, offsetof(struct gm_ctl, run.print_env) },
-	{ "sort", GM_VALUE_TEXT, offsetof(struct gm_ctl, cluster.sort) },
+	{ "sort", GM_VALUE_TEXT, offsetof(struct gm_ctl, of_tool) },
 	{ "share", GM_VALUE_TEXT, offsetof(struct gm_ctl, cluster.share) },
-	{ "nodes", GM_VALUE_COUNT, offsetof(struct gm_ctl, cluster.nodes) },
+	{ "nodes", GM_VALUE_TEXT, offsetof(struct gm_ctl, cluster.nodes) },
 	{ "devices-per-node", GM_VALUE_COUNT,
 	  offsetof(struct gm_ctl, cluster.devices) },
 	{ "tp", GM_VALUE_COUNT, offsetof(struct gm_ctl, cluster.tp) },
 	{ "pp", GM_VALUE_COUNT, offsetof(struct gm_ctl, cluster.pp) },
 	{ "port", GM_VALUE_COUNT, offsetof(struct gm_ctl, cluster.port) },
+	{ "sync", GM_VALUE_TEXT, offsetof(struct gm_ctl, of_tool) },
+	{ "stop-when-lost", GM_VALUE_NONE, 0 },
 	{ "interval", GM_VALUE_TEXT, offsetof(struct gm_ctl, of_tool) },
 };
 
@@ -461,30 +471,11 @@ bool gm_ctl_is_tool(const char *word)
 	return false;
 }
 
-bool gm_ctl_ends_options(const char *word, const char *second)
+bool gm_ctl_ends_options(const char *word)
 {
-	size_t n = strlen(word);
-
-	for (size_t i = 0; i < N_COMMANDS; i++) {
-		const char *name = commands[i].name;
-
-		if (commands[i].n_args == GM_ARGS_COMMAND &&
-		    strncmp(name, word, n) == 0 &&
-		    (name[n] == '\0' || (name[n] == ' ' && second != NULL &&
-					 strcmp(name + n + 1, second) == 0)))
-			return true;
-	}
-	return false;
-}
-
-bool gm_ctl_may_end_options(const char *word)
-{
-	size_t n = strlen(word);
-
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		if (commands[i].n_args == GM_ARGS_COMMAND &&
-		    strncmp(commands[i].name, word, n) == 0 &&
-		    commands[i].name[n] == ' ')
+		    strcmp(commands[i].name, word) == 0)
 			return true;
 	return false;
 }

@@ -92,13 +92,8 @@ void gm_ctl_usage(FILE *to, const char *word);
 /* Is this the first word of a command that is another program? */
 bool gm_ctl_is_tool(const char *word);
 
-/* Is this the name of a command that another program's words follow?  @second
- * is the operand behind @word, or NULL: of some commands the name has two
- * words. */
-bool gm_ctl_ends_options(const char *word, const char *second);
-
-/* Does a second operand decide on that? */
-bool gm_ctl_may_end_options(const char *word);
+/* Is this the name of a command that another program's words follow? */
+bool gm_ctl_ends_options(const char *word);
 
 /* Find the command @word.  If the next operand is the second word of a
  * command's name, find that command and remove the operand. */

@@ -282,11 +282,14 @@ static const char *take_option(struct gm_ctl_line *line, const char *word)
 /* Do another program's words follow the operands that were read? */
 static bool ends_options(const struct gm_ctl_line *line)
 {
-	const struct gm_ctl *ctl = &line->ctl;
+	const struct gm_command *command = NULL;
+	struct gm_ctl ctl = line->ctl;
 
-	return line->first != NULL &&
-	       gm_ctl_ends_options(line->first,
-				   ctl->n_args > 0 ? ctl->args[0] : NULL);
+	if (line->first != NULL)
+		command = gm_ctl_find_command(&ctl, line->first);
+	return command != NULL &&
+	       (command->n_args == GM_ARGS_COMMAND ||
+		strstr(command->operands, "] COMMAND...") != NULL);
 }
 
 /* Read the words before the last, of @n; those that are operands become

@@ -46,6 +46,7 @@ enum gm_ctl_exit {
 #define GM_OPT_PAGED    (UINT64_C(7) << 12) /* one: MiB, share, tokens */
 #define GM_OPT_DTYPE    (UINT64_C(1) << 22)
 #define GM_OPT_TOPOLOGY (UINT64_C(1) << 19) /* a mesh's as well */
+#define GM_OPT_MAX      (UINT64_C(3) << 23) /* sequences, and their batch */
 #define GM_OPT_PLAN     UINT64_C(0x1fffe00)
 /* For mask publish and mask show. */
 #define GM_OPT_SIZE   (UINT64_C(1) << 26)
@@ -97,7 +98,14 @@ enum gm_ctl_exit {
 #define GM_OPT_FINGERPRINT (UINT64_C(1) << 58)
 #define GM_OPT_N           59u
 /* Any that has no bit of its own: commands look at their values. */
-#define GM_OPT_REST   (UINT64_C(1) << 59)
+#define GM_OPT_REST (UINT64_C(1) << 59)
+/* For plan --nodes only; and all that it takes. */
+#define GM_OPT_OF_NODES                                            \
+	(GM_OPT_LAYERS | GM_OPT_BYTES | GM_OPT_ONLY | GM_OPT_FOR | \
+	 GM_OPT_FINGERPRINT | GM_OPT_REST)
+#define GM_OPT_NODES                                                  \
+	(GM_OPT_OF_NODES | GM_OPT_MODEL | GM_OPT_DTYPE | GM_OPT_ISQ | \
+	 GM_OPT_MAX)
 
 #define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
 
@@ -182,10 +190,9 @@ struct gm_ctl {
 		bool print_env;
 	} run;
 	struct {
-		const char *sort;
+		const char *nodes; /* N, or "any" */
 		const char *share; /* the model's name on nodes that have it */
-		uint64_t nodes;
-		uint64_t devices; /* of a node */
+		uint64_t devices;  /* of a node */
 		uint64_t tp;
 		uint64_t pp;
 		uint64_t port;
@@ -216,7 +223,7 @@ struct gm_command {
 	bool offline;                   /* needs no agent: @map stays NULL */
 };
 
-/* One file per family; run and cluster have folders of their own. */
+/* One file per family; run has a folder of its own. */
 int gm_ctl_status(struct gm_ctl *ctl);
 int gm_ctl_wait(struct gm_ctl *ctl);
 int gm_ctl_devices(struct gm_ctl *ctl);

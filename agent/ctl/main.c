@@ -292,7 +292,6 @@ static int parse(int argc, char **argv, struct gm_ctl *ctl,
 		 const char **ret_word)
 {
 	int ret = take_options(argc, argv, "+:hq", NULL, ctl);
-	char *second = NULL;
 
 	*ret_word = optind < argc ? argv[optind] : NULL;
 	if (ret != GM_EXIT_OK || *ret_word == NULL)
@@ -301,28 +300,11 @@ static int parse(int argc, char **argv, struct gm_ctl *ctl,
 		return gm_ctl_tool(argv, optind);
 	argc -= optind;
 	argv += optind;
-	if (gm_ctl_may_end_options(*ret_word)) {
-		ret = take_options(argc, argv, "+:hq", *ret_word, ctl);
-		if (ret != GM_EXIT_OK)
-			return ret;
-		argc -= optind;
-		argv += optind;
-		second = argc > 0 ? argv[0] : NULL;
-		if (second == NULL)
-			return ret;
-	}
 	ret = take_options(argc, argv,
-			   gm_ctl_ends_options(*ret_word, second) ? "+:hq"
-								  : ":hq",
+			   gm_ctl_ends_options(*ret_word) ? "+:hq" : ":hq",
 			   *ret_word, ctl);
 	ctl->args = argv + optind;
 	ctl->n_args = argc - optind;
-	if (second != NULL) {
-		/* Before the operands there is the second word's own place, at
-		 * least. */
-		*--ctl->args = second;
-		ctl->n_args++;
-	}
 	return ret;
 }
 

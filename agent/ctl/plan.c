@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "agent/ctl/batch.h"
+#include "agent/ctl/plan_nodes.h"
 #include "agent/ctl/progress.h"
 #include "agent/plan/file.h"
 #include "agent/plan/topology.h"
@@ -355,6 +356,10 @@ int gm_ctl_plan(struct gm_ctl *ctl)
 	struct gm_ctl_planning *p;
 	int ret;
 
+	if (ctl->cluster.nodes != NULL)
+		return gm_ctl_plan_nodes(ctl);
+	if ((ctl->given & GM_OPT_OF_NODES) != 0)
+		return wrong("one of these options needs --nodes");
 	if ((ctl->given & GM_OPT_BATCH) != 0)
 		return ctl->given == GM_OPT_BATCH
 			       ? gm_ctl_batch(ctl, answer)

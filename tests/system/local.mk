@@ -35,8 +35,6 @@ gm_cases += $(gm_system_containers)
 
 gm_suites += tests/suites/system_ctl
 gm_system_ctl = \
-	%reldir%/ctl/cluster.c \
-	%reldir%/ctl/cluster_plan.c \
 	%reldir%/ctl/collective.c \
 	%reldir%/ctl/complete.c \
 	%reldir%/ctl/cordon.c \
@@ -52,6 +50,7 @@ gm_system_ctl = \
 	%reldir%/ctl/mesh.c \
 	%reldir%/ctl/plan.c \
 	%reldir%/ctl/plan_dummies.c \
+	%reldir%/ctl/plan_nodes.c \
 	%reldir%/ctl/progress.c \
 	%reldir%/ctl/run.c \
 	%reldir%/ctl/run_bind.c \

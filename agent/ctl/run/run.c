@@ -110,7 +110,7 @@ static void make_plain(char *name)
 }
 
 /* Make @run->name of --name, or "run.COMMAND.1a2b3c4d", which no other run
- * has. */
+ * has.  Returns an exit status. */
 static int make_name(struct gm_run *run)
 {
 	const char *command = run->ctl->args[0], *slash = strrchr(command, '/');
@@ -236,6 +236,8 @@ static int no_command(const char *file, int error)
 	return missing ? GM_RUN_NOT_FOUND : GM_RUN_NOT_EXECUTABLE;
 }
 
+/* Look the command up in PATH.  Returns an exit status, after printing what was
+ * wrong. */
 static int find_command(const char *file)
 {
 	int ret = search(file);
@@ -243,6 +245,7 @@ static int find_command(const char *file)
 	return ret == 0 ? GM_EXIT_OK : no_command(file, ret);
 }
 
+/* Become the command.  Returns only where that fails, as find_command(). */
 static int become(const struct gm_run *run)
 {
 	struct gm_run_words env = { 0 };

@@ -56,7 +56,7 @@ static const char *has_option(const struct gm_run *run, const char *option)
 	return NULL;
 }
 
-/* Add an option with its value, or NULL, unless the command has it. */
+/* Add an option with its value, unless the command has it. */
 static void add_option(struct gm_run *run, const char *option,
 		       const char *value)
 {
@@ -64,14 +64,12 @@ static void add_option(struct gm_run *run, const char *option,
 
 	if (word != NULL) {
 		gm_run_say("%s stays as the command has it; without it, it "
-			   "would be %s%s%s",
-			   word, option, value != NULL ? " " : "",
-			   value != NULL ? value : "");
+			   "would be %s %s",
+			   word, option, value);
 		return;
 	}
 	gm_run_add(&run->argv, "%s", option);
-	if (value != NULL)
-		gm_run_add(&run->argv, "%s", value);
+	gm_run_add(&run->argv, "%s", value);
 }
 
 /* ---- the settings of a map ----------------------------------------------- */

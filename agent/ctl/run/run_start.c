@@ -438,7 +438,7 @@ static void close_others(int *keep, size_t n)
 
 /* Go on in a process that is no child of the caller's, in a session of its own,
  * and that takes no signal but SIGKILL. */
-static void orphan(void)
+static void be_orphan(void)
 {
 	sigset_t all;
 
@@ -460,7 +460,7 @@ static _Noreturn void detach(struct gm_run_start *s)
 {
 	int keep[] = { s->command, s->socket, s->here };
 
-	orphan();
+	be_orphan();
 	close_others(keep, 3);
 	watch(s);
 }

@@ -38,6 +38,9 @@ class Exit(enum.IntEnum):
     NO_AGENT = 3  # no map is published, or no agent answers
     UNWELL = 4  # the map is not READY, or stale
     STALE = 5  # other nodes may have changed
+    NOT_NOW = 75  # there is no room, or a node is away
+    NOT_EXECUTABLE = 126
+    NOT_FOUND = 127  # the command to run
 
 
 class Failed(Exception):
@@ -167,6 +170,19 @@ def seconds(word: str) -> int:
     raise argparse.ArgumentTypeError(f'"{word}" is no number of seconds')
 
 
+def size(word: str) -> int:
+    """Bytes, "512", "16G"."""
+    unit = "KMGT".find(word[-1:].upper()) + 1 if word else 0
+    digits = word[:-1] if unit else word
+    if digits.isascii() and digits.isdecimal():
+        bytes = int(digits) << 10 * unit
+        if bytes < 1 << 64:
+            return bytes
+    raise argparse.ArgumentTypeError(
+        f'"{word}" is no size: bytes, or K, M, G or T of them'
+    )
+
+
 def one_of(words: Collection[str]) -> Callable[[str], str]:
     """One of these words."""
 
@@ -205,6 +221,17 @@ def warn_of_age(node: Map) -> None:
         )
 
 
+def is_coerced() -> bool:
+    """Has Python set LC_CTYPE, to take UTF-8 where the locale is C?"""
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            given = os.fsdecode(file.read()).split("\0")
+    except OSError:
+        given = []
+    set_now = f"LC_CTYPE={os.environ.get('LC_CTYPE')}"
+    return "LC_CTYPE" in os.environ and set_now not in given
+
+
 def tell(message: str) -> None:
     """Say something on standard error, if somebody reads that."""
     with suppress(OSError):
@@ -224,7 +251,8 @@ def run(
 ) -> NoReturn:
     """Run a command with the words behind its name, and end the process."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     # Names are bytes; most are UTF-8.
     for stream in sys.stdout, sys.stderr:
         if isinstance(stream, io.TextIOWrapper):

@@ -11,6 +11,7 @@ from unicodedata import east_asian_width
 from ..enums import Known
 from ..facts import Device
 
+BAR = 40  # columns of the picture of a device's memory
 UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
 
 
@@ -70,6 +71,15 @@ def cut(text: str, most: int) -> str:
     return text + "..."
 
 
+def bar(used: int, promised: int, total: int) -> str:
+    """Memory as "[###==.....]": used, promised, free."""
+    end = int(used / (total or 1) * BAR + 0.5)
+    taken = int((used + promised) / (total or 1) * BAR + 0.5)
+    return f"[{'#' * end}{'=' * (taken - end)}{'.' * (BAR - taken)}]"
+
+
 def printable(text: str) -> str:
     """The text with "?" for each character that controls or is none."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else "?" for c in text)

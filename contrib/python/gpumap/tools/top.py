@@ -38,15 +38,7 @@ def columns() -> int:
 
 def is_ascii() -> bool:
     """Is the locale's encoding another one than UTF-8?"""
-    # Where the locale is C, Python sets LC_CTYPE to take UTF-8.
-    try:
-        with open("/proc/self/environ", "rb") as file:
-            given = os.fsdecode(file.read()).split("\0")
-    except OSError:
-        given = []
-    set_now = f"LC_CTYPE={os.environ.get('LC_CTYPE')}"
-    is_coerced = "LC_CTYPE" in os.environ and set_now not in given
-    return is_coerced or locale.getencoding() != "UTF-8"
+    return command.is_coerced() or locale.getencoding() != "UTF-8"
 
 
 def main(words: list[str]) -> int:

@@ -20,9 +20,6 @@ from . import command, text, topo_svg
 from .command import Exit, Failed
 from .topo_node import Link, Node, Part, Rank, Row
 
-BAR = 40  # columns of a row's memory
-
-
 # ---- read ---------------------------------------------------------------------
 
 
@@ -186,14 +183,6 @@ def read_file(path: str) -> Node:
 # ---- write --------------------------------------------------------------------
 
 
-def bar(row: Row) -> str:
-    """The memory as "[###==.....]": used, promised, free."""
-    total = row.total or 1
-    used = int(row.used / total * BAR + 0.5)
-    taken = int((row.used + row.promised) / total * BAR + 0.5)
-    return f"[{'#' * used}{'=' * (taken - used)}{'.' * (BAR - taken)}]"
-
-
 def row_text(row: Row) -> Iterator[str]:
     """The lines of one row."""
     head = [f"  row {row.row}", row.kind, row.name]
@@ -203,7 +192,8 @@ def row_text(row: Row) -> Iterator[str]:
         head.append(row.state + (f": {row.reason}" if row.reason else ""))
     yield "  ".join(head)
     yield (
-        f"    {bar(row)} {text.size(row.used)} used,"
+        f"    {text.bar(row.used, row.promised, row.total)}"
+        f" {text.size(row.used)} used,"
         f" {text.size(row.promised)} promised,"
         f" {text.size(row.left)} free of {text.size(row.total)}"
     )

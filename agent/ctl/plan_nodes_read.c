@@ -3,7 +3,7 @@
 
 /* Read the cluster as the agent publishes it. */
 
-#include "agent/ctl/cluster/cluster.h"
+#include "agent/ctl/plan_nodes.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static void forget(struct gm_ctl_cluster *cluster, uint32_t n)
 	cluster->nodes = NULL;
 }
 
-void gm_ctl_cluster_free(struct gm_ctl_cluster *cluster)
+void gm_ctl_nodes_free(struct gm_ctl_cluster *cluster)
 {
 	if (cluster->nodes != NULL)
 		forget(cluster, cluster->head.n_nodes);
@@ -117,44 +117,40 @@ static int read_nodes(const struct gpumap *map, struct gm_ctl_cluster *cluster)
 	return ret;
 }
 
-/* Say that other nodes may have changed. */
-static void tell_stale(const struct gm_ctl_cluster *cluster)
+/* "5 s", "3 min", "2 h". */
+static const char *print_age(uint64_t ns, char ret_text[32])
+{
+	uint64_t s = ns / SECOND;
+
+	if (s < 10)
+		snprintf(ret_text, 32, "%.1f s", (double)ns / 1e9);
+	else if (s < 600)
+		snprintf(ret_text, 32, "%llu s", (unsigned long long)s);
+	else if (s < 36000)
+		snprintf(ret_text, 32, "%llu min", (unsigned long long)s / 60);
+	else
+		snprintf(ret_text, 32, "%llu h", (unsigned long long)s / 3600);
+	return ret_text;
+}
+
+/* Other nodes may have changed. */
+static int refuse_stale(const struct gm_ctl_cluster *cluster)
 {
 	char since[32] = "this agent's start";
 
 	if (cluster->head.age_ns != UINT64_MAX)
-		gm_ctl_cluster_age(cluster->head.age_ns, since);
+		print_age(cluster->head.age_ns, since);
 	fprintf(stderr,
 		"gpumapctl: cluster %s is stale: for %s gpumap-sync has not "
 		"known that it sees every change, and other nodes may have "
 		"changed; is gpumap-sync running, and can it reach its "
 		"store?\n",
 		cluster->head.name, since);
+	return GM_EXIT_STALE;
 }
 
-static void widen(int *width, const char *text)
-{
-	int n = (int)strlen(text);
-
-	*width = n > *width ? n : *width;
-}
-
-static void find_widths(struct gm_ctl_cluster *cluster)
-{
-	cluster->node_width = 20;
-	cluster->address_width = cluster->share_width = 24;
-	for (uint32_t i = 0; i < cluster->head.n_nodes; i++) {
-		const struct gm_ctl_cluster_node *node = &cluster->nodes[i];
-
-		widen(&cluster->node_width, node->info.name);
-		widen(&cluster->address_width, node->info.address);
-		for (uint32_t k = 0; k < node->info.n_shares; k++)
-			widen(&cluster->share_width, node->shares[k].name);
-	}
-}
-
-int gm_ctl_cluster_read(const struct gm_ctl *ctl, bool quiet,
-			struct gm_ctl_cluster *ret_cluster)
+int gm_ctl_nodes_read(const struct gm_ctl *ctl,
+		      struct gm_ctl_cluster *ret_cluster)
 {
 	struct gm_ctl_cluster cluster = { .nodes = NULL };
 	int ret = -EAGAIN;
@@ -175,20 +171,19 @@ int gm_ctl_cluster_read(const struct gm_ctl *ctl, bool quiet,
 		return gm_ctl_fail(ctl, ret, "cluster");
 	make_plain(cluster.head.name, sizeof(cluster.head.name));
 	make_plain(cluster.head.node, sizeof(cluster.head.node));
-	find_widths(&cluster);
-	if (cluster.head.stale != 0 && !quiet)
-		tell_stale(&cluster);
-	*ret_cluster = cluster;
-	return GM_EXIT_OK;
-}
+	cluster.node_width = 20;
+	for (uint32_t i = 0; i < cluster.head.n_nodes; i++) {
+		int n = (int)strlen(cluster.nodes[i].info.name);
 
-int gm_ctl_cluster_status(const struct gm_ctl_cluster *cluster)
-{
-	return cluster->head.stale != 0 ? GM_EXIT_STALE : GM_EXIT_OK;
+		if (n > cluster.node_width)
+			cluster.node_width = n;
+	}
+	*ret_cluster = cluster;
+	return cluster.head.stale != 0 ? refuse_stale(&cluster) : GM_EXIT_OK;
 }
 
 const struct gm_ctl_cluster_node *
-gm_ctl_cluster_find(const struct gm_ctl_cluster *cluster, const char *name)
+gm_ctl_nodes_find(const struct gm_ctl_cluster *cluster, const char *name)
 {
 	for (uint32_t i = 0; i < cluster->head.n_nodes; i++)
 		if (strcmp(cluster->nodes[i].info.name, name) == 0)
@@ -198,7 +193,7 @@ gm_ctl_cluster_find(const struct gm_ctl_cluster *cluster, const char *name)
 
 /* ---- what a plan can have ------------------------------------------------ */
 
-uint64_t gm_ctl_cluster_avail(const struct gpumap_cluster_device *device)
+uint64_t gm_ctl_nodes_avail(const struct gpumap_cluster_device *device)
 {
 	uint64_t kept =
 		device->reserved_bytes > device->used_by_holders
@@ -208,8 +203,8 @@ uint64_t gm_ctl_cluster_avail(const struct gpumap_cluster_device *device)
 	return device->free_bytes > kept ? device->free_bytes - kept : 0;
 }
 
-const char *gm_ctl_cluster_node_why(const struct gm_ctl_cluster_node *node,
-				    char text[GM_CTL_CLUSTER_WHY])
+const char *gm_ctl_nodes_node_why(const struct gm_ctl_cluster_node *node,
+				  char text[GM_CTL_NODES_WHY])
 {
 	char age[32];
 
@@ -217,8 +212,8 @@ const char *gm_ctl_cluster_node_why(const struct gm_ctl_cluster_node *node,
 	case GPUMAP_CLUSTER_LIVE:
 		break;
 	case GPUMAP_CLUSTER_GONE:
-		snprintf(text, GM_CTL_CLUSTER_WHY, "gone for %s",
-			 gm_ctl_cluster_age(node->info.age_ns, age));
+		snprintf(text, GM_CTL_NODES_WHY, "gone for %s",
+			 print_age(node->info.age_ns, age));
 		return text;
 	default:
 		return "its summary was refused: the log of gpumap-sync says "
@@ -231,8 +226,7 @@ const char *gm_ctl_cluster_node_why(const struct gm_ctl_cluster_node *node,
 	return NULL;
 }
 
-const char *
-gm_ctl_cluster_device_why(const struct gpumap_cluster_device *device)
+const char *gm_ctl_nodes_device_why(const struct gpumap_cluster_device *device)
 {
 	if (device->state != GPUMAP_DEVICE_READY)
 		return gm_device_state(device->state);
@@ -248,19 +242,7 @@ gm_ctl_cluster_device_why(const struct gpumap_cluster_device *device)
 
 /* ---- texts --------------------------------------------------------------- */
 
-const char *gm_ctl_cluster_state(uint32_t state)
-{
-	switch (state) {
-	case GPUMAP_CLUSTER_LIVE:
-		return "live";
-	case GPUMAP_CLUSTER_GONE:
-		return "gone";
-	default:
-		return "refused";
-	}
-}
-
-json_t *gm_ctl_cluster_head(const struct gm_ctl_cluster *cluster)
+json_t *gm_ctl_nodes_head(const struct gm_ctl_cluster *cluster)
 {
 	const struct gpumap_cluster *head = &cluster->head;
 
@@ -274,7 +256,7 @@ json_t *gm_ctl_cluster_head(const struct gm_ctl_cluster *cluster)
 			 head->stale != 0);
 }
 
-const char *gm_ctl_cluster_uuid(const uint8_t uuid[16], char ret_text[48])
+const char *gm_ctl_nodes_uuid(const uint8_t uuid[16], char ret_text[48])
 {
 	struct gpumap_device device = { .size = sizeof(device) };
 	char digits[GM_DEVICE_UUID];
@@ -282,32 +264,5 @@ const char *gm_ctl_cluster_uuid(const uint8_t uuid[16], char ret_text[48])
 	memcpy(device.uuid, uuid, sizeof(device.uuid));
 	gm_device_uuid(&device, digits);
 	snprintf(ret_text, 48, "GPU-%s", digits);
-	return ret_text;
-}
-
-const char *gm_ctl_cluster_print(const uint8_t fingerprint[32],
-				 char ret_text[65])
-{
-	uint8_t any = 0;
-
-	for (size_t i = 0; i < 32; i++) {
-		any |= fingerprint[i];
-		snprintf(ret_text + 2 * i, 3, "%02x", fingerprint[i]);
-	}
-	return any != 0 ? ret_text : NULL;
-}
-
-const char *gm_ctl_cluster_age(uint64_t ns, char ret_text[32])
-{
-	uint64_t s = ns / SECOND;
-
-	if (s < 10)
-		snprintf(ret_text, 32, "%.1f s", (double)ns / 1e9);
-	else if (s < 600)
-		snprintf(ret_text, 32, "%llu s", (unsigned long long)s);
-	else if (s < 36000)
-		snprintf(ret_text, 32, "%llu min", (unsigned long long)s / 60);
-	else
-		snprintf(ret_text, 32, "%llu h", (unsigned long long)s / 3600);
 	return ret_text;
 }

@@ -13,27 +13,27 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/ctl/cluster/cluster_plan.h"
+#include "agent/ctl/plan_nodes.h"
 
 #define TORCH_PORT     29500
 #define VLLM_PORT      29501
 #define SGLANG_PORT    20000
 #define LLAMA_CPP_PORT 50052
 
-static uint32_t port_of(const struct gm_ctl_cluster_job *job, uint32_t other)
+static uint32_t port_of(const struct gm_ctl_nodes_job *job, uint32_t other)
 {
 	return job->ctl->cluster.port > 0 ? (uint32_t)job->ctl->cluster.port
 					  : other;
 }
 
 static const struct gpumap_cluster_node *
-info_of(const struct gm_ctl_cluster_job *job, uint32_t i)
+info_of(const struct gm_ctl_nodes_job *job, uint32_t i)
 {
-	return &gm_ctl_cluster_taken(job, i)->info;
+	return &gm_ctl_nodes_taken(job, i)->info;
 }
 
 /* "10.0.0.1:29500"; an IPv6 address is in brackets. */
-static const char *endpoint(const struct gm_ctl_cluster_job *job, uint32_t i,
+static const char *endpoint(const struct gm_ctl_nodes_job *job, uint32_t i,
 			    uint32_t port, char ret_text[96])
 {
 	const char *address = info_of(job, i)->address;
@@ -44,7 +44,7 @@ static const char *endpoint(const struct gm_ctl_cluster_job *job, uint32_t i,
 	return ret_text;
 }
 
-static uint32_t count_ranks(const struct gm_ctl_cluster_job *job, uint32_t node)
+static uint32_t count_ranks(const struct gm_ctl_nodes_job *job, uint32_t node)
 {
 	uint32_t n = 0;
 
@@ -56,7 +56,7 @@ static uint32_t count_ranks(const struct gm_ctl_cluster_job *job, uint32_t node)
 /* Texts of a node's ranks with commas between them. */
 #define LIST_BYTES 4096
 
-static const char *rows_of(const struct gm_ctl_cluster_job *job, uint32_t node,
+static const char *rows_of(const struct gm_ctl_nodes_job *job, uint32_t node,
 			   char ret_text[LIST_BYTES])
 {
 	size_t n = 0;
@@ -71,7 +71,7 @@ static const char *rows_of(const struct gm_ctl_cluster_job *job, uint32_t node,
 }
 
 /* The cards of a node by UUID; "-1" hides all from a node without. */
-static const char *cards_of(const struct gm_ctl_cluster_job *job, uint32_t node,
+static const char *cards_of(const struct gm_ctl_nodes_job *job, uint32_t node,
 			    char ret_text[LIST_BYTES])
 {
 	char uuid[48];
@@ -83,12 +83,11 @@ static const char *cards_of(const struct gm_ctl_cluster_job *job, uint32_t node,
 
 		if (job->plan.ranks[r].node != node)
 			continue;
-		d = gm_ctl_cluster_rank(job, r);
+		d = gm_ctl_nodes_rank(job, r);
 		if (d->kind == GPUMAP_DEVICE_CUDA)
 			n += (size_t)snprintf(ret_text + n, LIST_BYTES - n,
 					      "%s%s", n > 0 ? "," : "",
-					      gm_ctl_cluster_uuid(d->uuid,
-								  uuid));
+					      gm_ctl_nodes_uuid(d->uuid, uuid));
 	}
 	return ret_text;
 }
@@ -108,7 +107,7 @@ static const char *lengths_of(const struct gm_cluster_plan *p,
 /* ---- variables ----------------------------------------------------------- */
 
 /* The variables of every launcher that tell a process of its node. */
-static void add_node(const struct gm_ctl_cluster_job *job, uint32_t i,
+static void add_node(const struct gm_ctl_nodes_job *job, uint32_t i,
 		     const char *name, struct gm_run_words *env)
 {
 	char list[LIST_BYTES];
@@ -126,7 +125,7 @@ static void add_node(const struct gm_ctl_cluster_job *job, uint32_t i,
 }
 
 /* The names that torch.distributed reads. */
-static void add_master(const struct gm_ctl_cluster_job *job,
+static void add_master(const struct gm_ctl_nodes_job *job,
 		       struct gm_run_words *env)
 {
 	gm_run_add(env, "MASTER_ADDR=%s", info_of(job, 0)->address);
@@ -136,7 +135,7 @@ static void add_master(const struct gm_ctl_cluster_job *job,
 
 /* ---- launchers ----------------------------------------------------------- */
 
-static void add_torchrun(const struct gm_ctl_cluster_job *job, uint32_t i,
+static void add_torchrun(const struct gm_ctl_nodes_job *job, uint32_t i,
 			 const char *name, struct gm_run_words *argv)
 {
 	char text[96];
@@ -150,11 +149,11 @@ static void add_torchrun(const struct gm_ctl_cluster_job *job, uint32_t i,
 		   endpoint(job, 0, port_of(job, TORCH_PORT), text));
 	if (name != NULL)
 		gm_run_add(argv, "--rdzv_id=%s", name);
-	gm_run_add(argv, GM_CTL_CLUSTER_COMMAND);
+	gm_run_add(argv, GM_CTL_NODES_COMMAND);
 }
 
 /* One context for each node: each has other cards. */
-static void add_mpirun(const struct gm_ctl_cluster_job *job, const char *name,
+static void add_mpirun(const struct gm_ctl_nodes_job *job, const char *name,
 		       struct gm_run_words *argv)
 {
 	gm_run_add(argv, "mpirun");
@@ -174,7 +173,7 @@ static void add_mpirun(const struct gm_ctl_cluster_job *job, const char *name,
 			gm_run_add(argv, "-x");
 			gm_run_add(argv, "%s", env.v[k]);
 		}
-		gm_run_add(argv, GM_CTL_CLUSTER_COMMAND);
+		gm_run_add(argv, GM_CTL_NODES_COMMAND);
 		gm_run_words_free(&env);
 	}
 }
@@ -186,7 +185,7 @@ static void add_option(struct gm_run_words *argv, const char *option,
 	gm_run_add(argv, "%u", value);
 }
 
-static void add_sizes(const struct gm_ctl_cluster_job *job, uint32_t i,
+static void add_sizes(const struct gm_ctl_nodes_job *job, uint32_t i,
 		      struct gm_run_words *argv)
 {
 	add_option(argv, "--tensor-parallel-size", job->plan.tp);
@@ -197,8 +196,8 @@ static void add_sizes(const struct gm_ctl_cluster_job *job, uint32_t i,
 	add_option(argv, "--node-rank", i);
 }
 
-static void add_vllm(const struct gm_ctl_cluster_job *job, uint32_t i,
-		     struct gm_ctl_cluster_words *words)
+static void add_vllm(const struct gm_ctl_nodes_job *job, uint32_t i,
+		     struct gm_ctl_nodes_words *words)
 {
 	struct gm_run_words *argv = &words->argv;
 	char list[LIST_BYTES];
@@ -209,7 +208,7 @@ static void add_vllm(const struct gm_ctl_cluster_job *job, uint32_t i,
 	gm_run_add(&words->env, "VLLM_HOST_IP=%s", info_of(job, i)->address);
 	gm_run_add(argv, "vllm");
 	gm_run_add(argv, "serve");
-	gm_run_add(argv, GM_CTL_CLUSTER_COMMAND);
+	gm_run_add(argv, GM_CTL_NODES_COMMAND);
 	add_sizes(job, i, argv);
 	if (job->plan.n_ranks > 1) {
 		gm_run_add(argv, "--distributed-executor-backend");
@@ -224,8 +223,8 @@ static void add_vllm(const struct gm_ctl_cluster_job *job, uint32_t i,
 		gm_run_add(argv, "--headless");
 }
 
-static void add_sglang(const struct gm_ctl_cluster_job *job, uint32_t i,
-		       struct gm_ctl_cluster_words *words)
+static void add_sglang(const struct gm_ctl_nodes_job *job, uint32_t i,
+		       struct gm_ctl_nodes_words *words)
 {
 	struct gm_run_words *argv = &words->argv;
 	char list[LIST_BYTES], text[96];
@@ -236,7 +235,7 @@ static void add_sglang(const struct gm_ctl_cluster_job *job, uint32_t i,
 	gm_run_add(argv, "python3");
 	gm_run_add(argv, "-m");
 	gm_run_add(argv, "sglang.launch_server");
-	gm_run_add(argv, GM_CTL_CLUSTER_COMMAND);
+	gm_run_add(argv, GM_CTL_NODES_COMMAND);
 	add_sizes(job, i, argv);
 	if (job->plan.n_nodes == 1)
 		return;
@@ -248,12 +247,12 @@ static void add_sglang(const struct gm_ctl_cluster_job *job, uint32_t i,
 /* ---- llama.cpp ----------------------------------------------------------- */
 
 /* Is the node's work done by llama.cpp itself, and not by an RPC server? */
-static bool is_main(const struct gm_ctl_cluster_job *job, uint32_t i)
+static bool is_main(const struct gm_ctl_nodes_job *job, uint32_t i)
 {
-	return i == gm_ctl_cluster_self(job);
+	return i == gm_ctl_nodes_self(job);
 }
 
-static uint32_t layers_on(const struct gm_ctl_cluster_job *job, uint32_t node)
+static uint32_t layers_on(const struct gm_ctl_nodes_job *job, uint32_t node)
 {
 	uint32_t n = 0;
 
@@ -265,7 +264,7 @@ static uint32_t layers_on(const struct gm_ctl_cluster_job *job, uint32_t node)
 
 /* The layers of each device in its order, and the output's on the last.  An RPC
  * server without cards is one device. */
-static void add_shares(const struct gm_ctl_cluster_job *job,
+static void add_shares(const struct gm_ctl_nodes_job *job,
 		       struct gm_run_words *argv)
 {
 	const struct gm_cluster_plan *p = &job->plan;
@@ -296,7 +295,7 @@ static void add_shares(const struct gm_ctl_cluster_job *job,
 	gm_run_add(argv, "%s", list);
 }
 
-static void add_servers(const struct gm_ctl_cluster_job *job,
+static void add_servers(const struct gm_ctl_nodes_job *job,
 			struct gm_run_words *argv)
 {
 	char list[LIST_BYTES] = "", text[96];
@@ -315,18 +314,18 @@ static void add_servers(const struct gm_ctl_cluster_job *job,
 	gm_run_add(argv, "%s", list);
 }
 
-static void add_llama_main(const struct gm_ctl_cluster_job *job,
+static void add_llama_main(const struct gm_ctl_nodes_job *job,
 			   struct gm_run_words *argv)
 {
 	gm_run_add(argv, "llama-server");
-	gm_run_add(argv, GM_CTL_CLUSTER_COMMAND);
+	gm_run_add(argv, GM_CTL_NODES_COMMAND);
 	add_servers(job, argv);
 	add_shares(job, argv);
 	gm_run_add(argv, "--fit");
 	gm_run_add(argv, "off");
 }
 
-static void add_llama_cpp(const struct gm_ctl_cluster_job *job, uint32_t i,
+static void add_llama_cpp(const struct gm_ctl_nodes_job *job, uint32_t i,
 			  struct gm_run_words *argv)
 {
 	if (is_main(job, i)) {
@@ -341,10 +340,10 @@ static void add_llama_cpp(const struct gm_ctl_cluster_job *job, uint32_t i,
 
 /* ---- the words of a node ------------------------------------------------- */
 
-void gm_ctl_cluster_words(const struct gm_ctl_cluster_job *job, uint32_t i,
-			  const char *name, struct gm_ctl_cluster_words *ret)
+void gm_ctl_nodes_words(const struct gm_ctl_nodes_job *job, uint32_t i,
+			const char *name, struct gm_ctl_nodes_words *ret)
 {
-	*ret = (struct gm_ctl_cluster_words){ .env.n = 0 };
+	*ret = (struct gm_ctl_nodes_words){ .env.n = 0 };
 	add_node(job, i, name, &ret->env);
 	switch (job->launcher) {
 	case GM_LAUNCHER_TORCHRUN:
@@ -364,22 +363,21 @@ void gm_ctl_cluster_words(const struct gm_ctl_cluster_job *job, uint32_t i,
 		break;
 	default:
 		add_master(job, &ret->env);
-		gm_run_add(&ret->argv, GM_CTL_CLUSTER_COMMAND);
+		gm_run_add(&ret->argv, GM_CTL_NODES_COMMAND);
 	}
 }
 
-bool gm_ctl_cluster_has_head(const struct gm_ctl_cluster_job *job)
+bool gm_ctl_nodes_has_head(const struct gm_ctl_nodes_job *job)
 {
 	return job->launcher == GM_LAUNCHER_MPIRUN ||
 	       (job->launcher == GM_LAUNCHER_LLAMA_CPP &&
-		gm_ctl_cluster_self(job) == UINT32_MAX);
+		gm_ctl_nodes_self(job) == UINT32_MAX);
 }
 
-void gm_ctl_cluster_head_words(const struct gm_ctl_cluster_job *job,
-			       const char *name,
-			       struct gm_ctl_cluster_words *ret)
+void gm_ctl_nodes_head_words(const struct gm_ctl_nodes_job *job,
+			     const char *name, struct gm_ctl_nodes_words *ret)
 {
-	*ret = (struct gm_ctl_cluster_words){ .env.n = 0 };
+	*ret = (struct gm_ctl_nodes_words){ .env.n = 0 };
 	if (job->launcher == GM_LAUNCHER_MPIRUN) {
 		add_mpirun(job, name, &ret->argv);
 		return;
@@ -389,7 +387,7 @@ void gm_ctl_cluster_head_words(const struct gm_ctl_cluster_job *job,
 	add_llama_main(job, &ret->argv);
 }
 
-void gm_ctl_cluster_words_free(struct gm_ctl_cluster_words *words)
+void gm_ctl_nodes_words_free(struct gm_ctl_nodes_words *words)
 {
 	gm_run_words_free(&words->env);
 	gm_run_words_free(&words->argv);
@@ -397,7 +395,7 @@ void gm_ctl_cluster_words_free(struct gm_ctl_cluster_words *words)
 
 /* ---- the text ------------------------------------------------------------ */
 
-static void put_words(const struct gm_ctl_cluster_words *words)
+static void put_words(const struct gm_ctl_nodes_words *words)
 {
 	for (uint32_t i = 0; i < words->env.n; i++) {
 		size_t n = strcspn(words->env.v[i], "=") + 1;
@@ -411,8 +409,8 @@ static void put_words(const struct gm_ctl_cluster_words *words)
 
 		if (i > 0)
 			putchar(' ');
-		if (strcmp(word, GM_CTL_CLUSTER_COMMAND) == 0)
-			fputs("\"" GM_CTL_CLUSTER_COMMAND "\"", stdout);
+		if (strcmp(word, GM_CTL_NODES_COMMAND) == 0)
+			fputs("\"" GM_CTL_NODES_COMMAND "\"", stdout);
 		else
 			gm_ctl_print_word(word);
 	}
@@ -420,10 +418,9 @@ static void put_words(const struct gm_ctl_cluster_words *words)
 		putchar('\n');
 }
 
-void gm_ctl_cluster_script(const struct gm_ctl_cluster_job *job,
-			   const char *name)
+void gm_ctl_nodes_script(const struct gm_ctl_nodes_job *job, const char *name)
 {
-	struct gm_ctl_cluster_words words;
+	struct gm_ctl_nodes_words words;
 
 	/* mpirun sets what there is to set. */
 	for (uint32_t i = 0;
@@ -431,25 +428,18 @@ void gm_ctl_cluster_script(const struct gm_ctl_cluster_job *job,
 	     i++) {
 		const struct gpumap_cluster_node *n = info_of(job, i);
 
-		gm_ctl_cluster_words(job, i, name, &words);
+		gm_ctl_nodes_words(job, i, name, &words);
 		printf("%s# node %s, %s: node rank %u of %u, ranks: %u\n",
 		       i > 0 ? "\n" : "", n->name, n->address, i,
 		       job->plan.n_nodes, count_ranks(job, i));
 		put_words(&words);
-		gm_ctl_cluster_words_free(&words);
+		gm_ctl_nodes_words_free(&words);
 	}
-	if (!gm_ctl_cluster_has_head(job))
+	if (!gm_ctl_nodes_has_head(job))
 		return;
-	gm_ctl_cluster_head_words(job, name, &words);
+	gm_ctl_nodes_head_words(job, name, &words);
 	printf("%s# node %s\n", job->launcher == GM_LAUNCHER_MPIRUN ? "" : "\n",
 	       job->cluster.head.node);
 	put_words(&words);
-	gm_ctl_cluster_words_free(&words);
-}
-
-void gm_ctl_cluster_hosts(const struct gm_ctl_cluster_job *job, FILE *to)
-{
-	for (uint32_t i = 0; i < job->plan.n_nodes; i++)
-		fprintf(to, "%s slots=%u\n", info_of(job, i)->address,
-			count_ranks(job, i));
+	gm_ctl_nodes_words_free(&words);
 }

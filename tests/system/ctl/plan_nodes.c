@@ -2,16 +2,19 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Checks gpumapctl cluster plan: the table, the words of each launcher, and
+ * Checks gpumapctl plan --nodes: the table, the words of each launcher, and
  * what is said of nodes that are left out, on a cluster that this test
  * publishes.
  */
 
 #include "tests/support/ctl_cluster.h"
 #include "tests/support/ctl_model.h"
+#include "tests/support/nodes/cluster_nodes.h"
 #include "tests/support/story.h"
 
 #define HOUR_NS (3600 * CLUSTER_SECOND)
+
+enum { STALE = 5 };
 
 static struct lab_node nodes[5];
 static struct gpumap *map;
@@ -39,9 +42,9 @@ static void publish(void)
 	EQ(lab_publish(map, nodes, 5, HOUR_NS, GPUMAP_CLUSTER_HEARD), 0);
 }
 
-#define PLAN(...)                                                           \
-	CTL("cluster", "plan", "--layers", "80", "--bytes", "160G", "--tp", \
-	    "2", __VA_ARGS__)
+#define PLAN(...)                                                          \
+	CTL("plan", "--nodes", "any", "--layers", "80", "--bytes", "160G", \
+	    "--tp", "2", __VA_ARGS__)
 
 /* ---- text ---------------------------------------------------------------- */
 
@@ -108,12 +111,58 @@ static void what_does_not_fit_is_said_with_the_nodes_left_out(void)
 	OK(strstr(err, "No node has 4 devices") != NULL);
 }
 
+/* A program is told what may be otherwise at another time. */
+static void a_refusal_is_an_object(void)
+{
+	json_t *json;
+
+	EQ(PLAN("--bytes", "800G", "--json"), FAILED);
+	json = json_loads(out, JSON_REJECT_DUPLICATES, NULL);
+	OK(has_fields(json, "cluster node version age_ns limit_ns stale errno "
+			    "why left_out"));
+	STR(text(json, "errno"), "ENOSPC");
+	list(json, "left_out", 2);
+	json_decref(json);
+	EQ(PLAN("--nodes", "5", "--json"), FAILED);
+	json = json_loads(out, JSON_REJECT_DUPLICATES, NULL);
+	STR(text(json, "errno"), "ENODEV");
+	json_decref(json);
+	EQ(PLAN("--only", "x", "--json"), FAILED);
+	STR(out, "");
+}
+
+static void a_stale_cluster_has_no_plan(void)
+{
+	EQ(CTL("plan", "--nodes", "any", "--layers", "8", "--bytes", "8G"),
+	   FAILED);
+	OK(complains("cluster: this node is in none: start gpumap-sync"));
+	publish();
+	EQ(lab_publish(map, nodes, 5, 1, GPUMAP_CLUSTER_HEARD), 0);
+	EQ(PLAN("--nodes", "2"), STALE);
+	OK(complains("cluster lab is stale"));
+	publish();
+}
+
+static void a_thousand_nodes_are_planned_on(void)
+{
+	const struct cluster_nodes many = {
+		.n = 1024, .n_devices = 8, .n_shares = 2, .content = 1
+	};
+	uint64_t start;
+
+	EQ(cluster_nodes_publish(map, &many, GPUMAP_CLUSTER_HEARD), 0);
+	start = story_now();
+	CTL("plan", "--nodes", "any", "--layers", "80", "--bytes", "8G");
+	NOTE("plan --nodes in %" PRIu64 " ms: %.200s%.200s",
+	     (story_now() - start) / 1000000, out, err);
+}
+
 static void options_that_contradict_are_refused(void)
 {
-	EQ(CTL("cluster", "plan"), USAGE);
+	EQ(CTL("plan", "--nodes", "any"), USAGE);
 	OK(complains("give --model, or --layers with --bytes"));
-	EQ(CTL("cluster", "plan", "--layers", "3"), USAGE);
-	EQ(CTL("cluster", "plan", "--bytes", "3G"), USAGE);
+	EQ(CTL("plan", "--nodes", "any", "--layers", "3"), USAGE);
+	EQ(CTL("plan", "--nodes", "any", "--bytes", "3G"), USAGE);
 	EQ(PLAN("--model", "x"), USAGE);
 	EQ(PLAN("--for", "x"), USAGE);
 	OK(complains("--for"));
@@ -122,7 +171,15 @@ static void options_that_contradict_are_refused(void)
 	EQ(PLAN("--isq", "q4k"), USAGE);
 	EQ(PLAN("--fingerprint", "12"), USAGE);
 	EQ(PLAN("--dtype", "x"), USAGE);
-	EQ(CTL("cluster", "plan", "--model", "/no/such/model"), FAILED);
+	EQ(CTL("plan", "--nodes", "any", "--model", "/no/such/model"), FAILED);
+	EQ(PLAN("--nodes", "0"), USAGE);
+	EQ(PLAN("--nodes", "some"), USAGE);
+	OK(complains("give a number of nodes, or any"));
+	EQ(PLAN("--rows", "0"), USAGE);
+	EQ(PLAN("--strategy", "fill"), USAGE);
+	OK(complains("one of these options is for rows of this node"));
+	EQ(CTL("plan", "--model", "x", "--tp", "2"), USAGE);
+	OK(complains("one of these options needs --nodes"));
 }
 
 /* ---- launchers ----------------------------------------------------------- */
@@ -211,8 +268,8 @@ static void mpirun_has_a_context_for_each_node(void)
 /* Its devices are those of RPC servers first, and then its own. */
 static void llama_cpp_has_this_node_last(void)
 {
-	EQ(CTL("cluster", "plan", "--layers", "80", "--bytes", "300G", "--for",
-	       "llama.cpp", "--only", "a,b,d", "--nodes", "3"),
+	EQ(CTL("plan", "--nodes", "any", "--layers", "80", "--bytes", "300G",
+	       "--for", "llama.cpp", "--only", "a,b,d", "--nodes", "3"),
 	   DONE);
 	OK(prints("# node b, 10.0.0.2: node rank 0 of 3, ranks: 2\n"));
 	OK(prints("ggml-rpc-server --host 10.0.0.2 --port 50052\n"));
@@ -221,8 +278,8 @@ static void llama_cpp_has_this_node_last(void)
 		  "--n-gpu-layers 81 --split-mode layer --tensor-split "
 		  "16,16,16,16,17 --fit off\n"));
 	/* A node that is not in the plan shows no card of its own. */
-	EQ(CTL("cluster", "plan", "--layers", "80", "--bytes", "200G", "--for",
-	       "llama.cpp", "--only", "b,e"),
+	EQ(CTL("plan", "--nodes", "any", "--layers", "80", "--bytes", "200G",
+	       "--for", "llama.cpp", "--only", "b,e"),
 	   DONE);
 	OK(prints("\n# node a\nexport CUDA_VISIBLE_DEVICES=-1\nllama-server "
 		  "\"$@\" --rpc '10.0.0.2:50052,[fd00::5]:50052' "));
@@ -236,8 +293,8 @@ static void llama_cpp_has_this_nodes_cpus_first(void)
 		for (uint32_t k = 0; k < 2; k++)
 			nodes[i].devices[k].kind = GPUMAP_DEVICE_HOST;
 	EQ(lab_publish(map, nodes, 2, HOUR_NS, GPUMAP_CLUSTER_HEARD), 0);
-	EQ(CTL("cluster", "plan", "--layers", "80", "--bytes", "300G", "--for",
-	       "llama.cpp"),
+	EQ(CTL("plan", "--nodes", "any", "--layers", "80", "--bytes", "300G",
+	       "--for", "llama.cpp"),
 	   DONE);
 	OK(prints("# node a, 10.0.0.1: node rank 0 of 2, ranks: 2\n"
 		  "export CUDA_VISIBLE_DEVICES=-1\n"));
@@ -320,8 +377,8 @@ static void a_checkpoint_is_measured(void)
 	json_t *json;
 
 	make_model();
-	EQ(CTL("cluster", "plan", "--model", model, "--nodes", "2", "--tp", "2",
-	       "--json"),
+	EQ(CTL("plan", "--nodes", "any", "--model", model, "--nodes", "2",
+	       "--tp", "2", "--json"),
 	   DONE);
 	json = object();
 	STR(text(json, "model"), model);
@@ -332,9 +389,9 @@ static void a_checkpoint_is_measured(void)
 	EQ(number(rank, "kv_bytes"), 2 * (256 << 10));
 	EQ(number(rank, "activation_bytes"), 4 << 20);
 	json_decref(json);
-	EQ(CTL("cluster", "plan", "--model", model, "--nodes", "2", "--tp", "2",
-	       "--isq", "q4k", "--max-seq-len", "8192", "--dtype", "f32",
-	       "--json"),
+	EQ(CTL("plan", "--nodes", "any", "--model", model, "--nodes", "2",
+	       "--tp", "2", "--isq", "q4k", "--max-seq-len", "8192", "--dtype",
+	       "f32", "--json"),
 	   DONE);
 	json = object();
 	STR(text(json, "dtype"), "f32");
@@ -342,7 +399,8 @@ static void a_checkpoint_is_measured(void)
 	OK(number(rank, "weight_bytes") < 3 << 20);
 	EQ(number(rank, "kv_bytes"), 2 * (1 << 20));
 	json_decref(json);
-	EQ(CTL("cluster", "plan", "--model", model, "--tp", "3"), FAILED);
+	EQ(CTL("plan", "--nodes", "any", "--model", model, "--tp", "3"),
+	   FAILED);
 	OK(complains("The model's 4 attention heads are not to be divided by "
 		     "3 tensor parallel ranks; choose a number"));
 	remove_model();
@@ -353,10 +411,11 @@ TAP_CASE()
 	if (!ctl_start(NULL))
 		return tap_done();
 	map = story_attach(&agent);
-	publish();
+	a_stale_cluster_has_no_plan();
 	a_table_has_each_rank();
 	nodes_with_the_model_come_first();
 	what_does_not_fit_is_said_with_the_nodes_left_out();
+	a_refusal_is_an_object();
 	options_that_contradict_are_refused();
 	launchers_have_their_words();
 	mpirun_has_a_context_for_each_node();
@@ -364,6 +423,7 @@ TAP_CASE()
 	llama_cpp_has_this_nodes_cpus_first();
 	an_object_has_the_mesh();
 	a_checkpoint_is_measured();
+	a_thousand_nodes_are_planned_on();
 	gpumap_detach(map);
 	return tap_done();
 }

@@ -3,7 +3,7 @@
 
 /* Options and the cluster to a request, and the request to a plan. */
 
-#include "agent/ctl/cluster/cluster_plan.h"
+#include "agent/ctl/plan_nodes.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,14 +17,15 @@
 
 static int wrong(const char *what)
 {
-	fprintf(stderr, "gpumapctl: cluster: %s; see gpumapctl-cluster(1)\n",
+	fprintf(stderr,
+		"gpumapctl: plan --nodes: %s; see gpumapctl-cluster(1)\n",
 		what);
 	return GM_EXIT_USAGE;
 }
 
 /* ---- options ------------------------------------------------------------- */
 
-static int read_launcher(struct gm_ctl_cluster_job *job)
+static int read_launcher(struct gm_ctl_nodes_job *job)
 {
 	static const struct {
 		const char *name;
@@ -50,10 +51,27 @@ static int read_launcher(struct gm_ctl_cluster_job *job)
 	return GM_EXIT_OK;
 }
 
-static int read_numbers(struct gm_ctl_cluster_job *job)
+/* "any" is 0. */
+static int read_count(const char *text, uint32_t *ret_n)
+{
+	uint64_t n = 0;
+
+	if (strcmp(text, "any") != 0 &&
+	    (gm_parse_number(text, &n) != 0 || n == 0))
+		return wrong("give a number of nodes, or any");
+	if (n > UINT32_MAX)
+		return wrong("a number is too large");
+	*ret_n = (uint32_t)n;
+	return GM_EXIT_OK;
+}
+
+static int read_numbers(struct gm_ctl_nodes_job *job)
 {
 	const struct gm_ctl *ctl = job->ctl;
 	uint8_t hash[32];
+
+	if ((ctl->given & ~GM_OPT_NODES) != 0)
+		return wrong("one of these options is for rows of this node");
 
 	if ((ctl->model != NULL) == (ctl->layers > 0))
 		return wrong("give --model, or --layers with --bytes");
@@ -62,7 +80,6 @@ static int read_numbers(struct gm_ctl_cluster_job *job)
 	if (ctl->model == NULL && ctl->plan.isq != NULL)
 		return wrong("--isq is for --model");
 	if (ctl->layers > GM_CLUSTER_PLAN_LAYERS ||
-	    ctl->cluster.nodes > UINT32_MAX ||
 	    ctl->cluster.devices > UINT32_MAX || ctl->cluster.tp > UINT32_MAX ||
 	    ctl->cluster.pp > UINT32_MAX || ctl->plan.max_batch > UINT32_MAX)
 		return wrong("a number is too large");
@@ -80,17 +97,17 @@ static int read_numbers(struct gm_ctl_cluster_job *job)
 	    (ctl->cluster.tp > 0 || ctl->cluster.pp > 0))
 		return wrong("llama.cpp has whole layers on each device: leave "
 			     "--tp and --pp out");
-	return GM_EXIT_OK;
+	return read_count(ctl->cluster.nodes, &job->q.take_nodes);
 }
 
 /* Equal layers, of which only the sum is known. */
-static int make_layers(struct gm_ctl_cluster_job *job)
+static int make_layers(struct gm_ctl_nodes_job *job)
 {
 	uint64_t n = job->ctl->layers, bytes = job->ctl->bytes;
 
 	job->layer_bytes = calloc(n, sizeof(*job->layer_bytes));
 	if (job->layer_bytes == NULL)
-		return gm_ctl_fail(job->ctl, -ENOMEM, "cluster");
+		return gm_ctl_fail(job->ctl, -ENOMEM, "plan --nodes");
 	for (uint64_t i = 0; i < n; i++)
 		job->layer_bytes[i] = bytes / n + (bytes % n != 0);
 	job->isq = GM_ISQ_N;
@@ -102,7 +119,7 @@ static int make_layers(struct gm_ctl_cluster_job *job)
 	return GM_EXIT_OK;
 }
 
-int gm_ctl_cluster_job_read(struct gm_ctl_cluster_job *job)
+static int read_job(struct gm_ctl_nodes_job *job)
 {
 	const struct gm_ctl *ctl = job->ctl;
 	int ret = read_launcher(job);
@@ -120,7 +137,6 @@ int gm_ctl_cluster_job_read(struct gm_ctl_cluster_job *job)
 		job->model_bytes = job->model.total_bytes;
 	job->q.max_seq_len = ctl->plan.max_seq_len;
 	job->q.max_batch_size = ctl->plan.max_batch;
-	job->q.take_nodes = (uint32_t)ctl->cluster.nodes;
 	job->q.take_devices = (uint32_t)ctl->cluster.devices;
 	job->q.tp = (uint32_t)ctl->cluster.tp;
 	job->q.pp = (uint32_t)ctl->cluster.pp;
@@ -147,7 +163,7 @@ static bool is_wanted(const struct gm_ctl *ctl, const char *name)
 }
 
 /* Is each node of --only in the cluster? */
-static int check_only(const struct gm_ctl_cluster_job *job)
+static int check_only(const struct gm_ctl_nodes_job *job)
 {
 	const char *at = job->ctl->only;
 
@@ -156,14 +172,14 @@ static int check_only(const struct gm_ctl_cluster_job *job)
 
 		at += *at == ',';
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, ","), at);
-		if (gm_ctl_cluster_find(&job->cluster, name) == NULL)
+		if (gm_ctl_nodes_find(&job->cluster, name) == NULL)
 			return gm_ctl_unknown("node", name, "cluster nodes");
 	}
 	return GM_EXIT_OK;
 }
 
 /* Cards, or where no node has any the hosts, or dummies. */
-static uint32_t find_kind(const struct gm_ctl_cluster_job *job)
+static uint32_t find_kind(const struct gm_ctl_nodes_job *job)
 {
 	bool has[4] = { false };
 
@@ -181,7 +197,7 @@ static uint32_t find_kind(const struct gm_ctl_cluster_job *job)
 					 : GPUMAP_DEVICE_DUMMY;
 }
 
-static void leave_out(struct gm_ctl_cluster_job *job,
+static void leave_out(struct gm_ctl_nodes_job *job,
 		      const struct gm_ctl_cluster_node *node, int64_t row,
 		      const char *why)
 {
@@ -194,7 +210,7 @@ static void leave_out(struct gm_ctl_cluster_job *job,
 
 /* Has the node the model?  A name alone will do where all nodes have the same
  * model of it. */
-static bool is_warm(const struct gm_ctl_cluster_job *job,
+static bool is_warm(const struct gm_ctl_nodes_job *job,
 		    const struct gm_ctl_cluster_node *node)
 {
 	const struct gm_ctl *ctl = job->ctl;
@@ -218,7 +234,7 @@ static bool is_warm(const struct gm_ctl_cluster_job *job,
 }
 
 /* Have nodes different models of the name of --share? */
-static bool is_ambiguous(const struct gm_ctl_cluster_job *job)
+static bool is_ambiguous(const struct gm_ctl_nodes_job *job)
 {
 	const uint8_t *first = NULL;
 
@@ -243,7 +259,7 @@ static bool is_ambiguous(const struct gm_ctl_cluster_job *job)
 	return false;
 }
 
-static int take_devices(struct gm_ctl_cluster_job *job,
+static int take_devices(struct gm_ctl_nodes_job *job,
 			const struct gm_ctl_cluster_node *node,
 			struct gm_cluster_plan_node *ret)
 {
@@ -252,10 +268,10 @@ static int take_devices(struct gm_ctl_cluster_job *job,
 	uint32_t n = 0;
 
 	if (devices == NULL)
-		return gm_ctl_fail(job->ctl, -ENOMEM, "cluster");
+		return gm_ctl_fail(job->ctl, -ENOMEM, "plan --nodes");
 	for (uint32_t i = 0; i < node->info.n_devices; i++) {
 		const struct gpumap_cluster_device *d = &node->devices[i];
-		const char *why = gm_ctl_cluster_device_why(d);
+		const char *why = gm_ctl_nodes_device_why(d);
 
 		if (d->kind != job->kind)
 			continue;
@@ -268,7 +284,7 @@ static int take_devices(struct gm_ctl_cluster_job *job,
 			.links = d->links,
 			.is_host = d->kind == GPUMAP_DEVICE_HOST ||
 				   (d->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0,
-			.avail = gm_ctl_cluster_avail(d),
+			.avail = gm_ctl_nodes_avail(d),
 		};
 	}
 	ret->name = node->info.name;
@@ -277,12 +293,12 @@ static int take_devices(struct gm_ctl_cluster_job *job,
 	return GM_EXIT_OK;
 }
 
-static int take_node(struct gm_ctl_cluster_job *job,
+static int take_node(struct gm_ctl_nodes_job *job,
 		     const struct gm_ctl_cluster_node *node, bool warm)
 {
 	struct gm_cluster_plan_node *to = &job->candidates[job->q.n_nodes];
-	char text[GM_CTL_CLUSTER_WHY];
-	const char *why = gm_ctl_cluster_node_why(node, text);
+	char text[GM_CTL_NODES_WHY];
+	const char *why = gm_ctl_nodes_node_why(node, text);
 	int ret;
 
 	if (!is_wanted(job->ctl, node->info.name))
@@ -304,7 +320,7 @@ static int take_node(struct gm_ctl_cluster_job *job,
 
 /* llama.cpp has the layers of RPC servers between those of its own CPUs and
  * those of its own cards. */
-static bool comes_at_an_end(const struct gm_ctl_cluster_job *job,
+static bool comes_at_an_end(const struct gm_ctl_nodes_job *job,
 			    const struct gm_ctl_cluster_node *node, bool first)
 {
 	return job->launcher == GM_LAUNCHER_LLAMA_CPP &&
@@ -312,7 +328,7 @@ static bool comes_at_an_end(const struct gm_ctl_cluster_job *job,
 	       first == (job->kind == GPUMAP_DEVICE_HOST);
 }
 
-static int take_nodes(struct gm_ctl_cluster_job *job)
+static int take_nodes(struct gm_ctl_nodes_job *job)
 {
 	const struct gm_ctl_cluster *cluster = &job->cluster;
 	bool ambiguous = is_ambiguous(job);
@@ -344,7 +360,7 @@ static int take_nodes(struct gm_ctl_cluster_job *job)
 
 /* ---- the plan ------------------------------------------------------------ */
 
-static void choose_dtype(struct gm_ctl_cluster_job *job)
+static void choose_dtype(struct gm_ctl_nodes_job *job)
 {
 	struct gm_dtype_row *rows =
 		calloc((size_t)job->cluster.head.n_devices + 1, sizeof(*rows));
@@ -371,7 +387,7 @@ static void choose_dtype(struct gm_ctl_cluster_job *job)
 
 /* Say why there is none; and which nodes could not be asked, where more of them
  * would help. */
-static int refused(const struct gm_ctl_cluster_job *job,
+static int refused(const struct gm_ctl_nodes_job *job,
 		   const struct gm_plan_error *error)
 {
 	int ret = gm_ctl_plan_error(error);
@@ -390,10 +406,12 @@ static int refused(const struct gm_ctl_cluster_job *job,
 				"%s\n",
 				(long long)out->row, out->node, out->why);
 	}
+	if (job->ctl->json)
+		gm_ctl_print(gm_ctl_nodes_refusal_json(job, error));
 	return ret;
 }
 
-static int make(struct gm_ctl_cluster_job *job)
+static int make(struct gm_ctl_nodes_job *job)
 {
 	size_t n_nodes = job->cluster.head.n_nodes;
 	struct gm_plan_error error = { .code = 0 };
@@ -405,32 +423,17 @@ static int make(struct gm_ctl_cluster_job *job)
 	job->left_out = calloc(n_nodes + job->cluster.head.n_devices + 1,
 			       sizeof(*job->left_out));
 	if (job->candidates == NULL || job->of == NULL || job->left_out == NULL)
-		return gm_ctl_fail(job->ctl, -ENOMEM, "cluster");
+		return gm_ctl_fail(job->ctl, -ENOMEM, "plan --nodes");
 	ret = take_nodes(job);
 	if (ret != GM_EXIT_OK)
 		return ret;
 	choose_dtype(job);
 	job->q.nodes = job->candidates;
 	ret = gm_cluster_plan_make(&job->q, &job->plan, &error);
-	job->refusal = ret;
-	if (ret != 0 && job->quiet)
-		return GM_EXIT_FAILED;
 	return ret == 0 ? GM_EXIT_OK : refused(job, &error);
 }
 
-int gm_ctl_cluster_job_plan(struct gm_ctl_cluster_job *job)
-{
-	int ret = gm_ctl_cluster_read(job->ctl, job->quiet, &job->cluster);
-
-	job->refusal = 0;
-	if (ret == GM_EXIT_OK)
-		ret = gm_ctl_cluster_status(&job->cluster);
-	if (ret == GM_EXIT_OK)
-		ret = check_only(job);
-	return ret == GM_EXIT_OK ? make(job) : ret;
-}
-
-void gm_ctl_cluster_job_reset(struct gm_ctl_cluster_job *job)
+static void free_job(struct gm_ctl_nodes_job *job)
 {
 	for (uint32_t i = 0; i < job->q.n_nodes; i++)
 		free((void *)(uintptr_t)job->candidates[i].devices);
@@ -438,28 +441,17 @@ void gm_ctl_cluster_job_reset(struct gm_ctl_cluster_job *job)
 	free(job->candidates);
 	free(job->of);
 	free(job->left_out);
-	gm_ctl_cluster_free(&job->cluster);
-	job->candidates = NULL;
-	job->of = NULL;
-	job->left_out = NULL;
-	job->n_left_out = 0;
-	job->q.n_nodes = 0;
-	job->cluster = (struct gm_ctl_cluster){ .nodes = NULL };
-}
-
-void gm_ctl_cluster_job_free(struct gm_ctl_cluster_job *job)
-{
-	gm_ctl_cluster_job_reset(job);
+	gm_ctl_nodes_free(&job->cluster);
 	gm_checkpoint_free(&job->model);
 	free(job->layer_bytes);
 }
 
 const struct gpumap_cluster_device *
-gm_ctl_cluster_rank(const struct gm_ctl_cluster_job *job, uint32_t rank)
+gm_ctl_nodes_rank(const struct gm_ctl_nodes_job *job, uint32_t rank)
 {
 	const struct gm_cluster_plan_rank *r = &job->plan.ranks[rank];
 	const struct gm_ctl_cluster_node *node =
-		gm_ctl_cluster_taken(job, r->node);
+		gm_ctl_nodes_taken(job, r->node);
 	const struct gpumap_cluster_device *d = node->devices;
 
 	while (d->row != r->row)
@@ -467,29 +459,34 @@ gm_ctl_cluster_rank(const struct gm_ctl_cluster_job *job, uint32_t rank)
 	return d;
 }
 
-uint32_t gm_ctl_cluster_self(const struct gm_ctl_cluster_job *job)
+uint32_t gm_ctl_nodes_self(const struct gm_ctl_nodes_job *job)
 {
 	for (uint32_t i = 0; i < job->plan.n_nodes; i++)
-		if ((gm_ctl_cluster_taken(job, i)->info.flags &
+		if ((gm_ctl_nodes_taken(job, i)->info.flags &
 		     GPUMAP_CLUSTER_SELF) != 0)
 			return i;
 	return UINT32_MAX;
 }
 
-int gm_ctl_cluster_plan(struct gm_ctl *ctl)
+int gm_ctl_plan_nodes(struct gm_ctl *ctl)
 {
-	struct gm_ctl_cluster_job job = { .ctl = ctl };
-	int ret = gm_ctl_cluster_job_read(&job);
+	struct gm_ctl_nodes_job job = { .ctl = ctl };
+	int ret = gm_ctl_attach(ctl);
 
 	if (ret == GM_EXIT_OK)
-		ret = gm_ctl_cluster_job_plan(&job);
+		ret = read_job(&job);
+	if (ret == GM_EXIT_OK)
+		ret = gm_ctl_nodes_read(ctl, &job.cluster);
+	if (ret == GM_EXIT_OK)
+		ret = check_only(&job);
+	if (ret == GM_EXIT_OK)
+		ret = make(&job);
 	if (ret == GM_EXIT_OK && ctl->json)
-		ret = gm_ctl_print(
-			gm_ctl_cluster_plan_json(&job, ctl->run.name));
+		ret = gm_ctl_print(gm_ctl_nodes_plan_json(&job, ctl->run.name));
 	else if (ret == GM_EXIT_OK && job.launcher != GM_LAUNCHER_NONE)
-		gm_ctl_cluster_script(&job, ctl->run.name);
+		gm_ctl_nodes_script(&job, ctl->run.name);
 	else if (ret == GM_EXIT_OK)
-		gm_ctl_cluster_table(&job);
-	gm_ctl_cluster_job_free(&job);
+		gm_ctl_nodes_table(&job);
+	free_job(&job);
 	return ret;
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/ctl/cluster/cluster_plan.h"
+#include "agent/ctl/plan_nodes.h"
 #include "agent/mesh/mesh.h"
 
 #define GIB (1024.0 * 1024 * 1024)
@@ -26,28 +26,28 @@ static const char *layers_text(const struct gm_cluster_plan_stage *stage,
 	return ret_text;
 }
 
-static void rank_line(const struct gm_ctl_cluster_job *job, uint32_t rank)
+static void rank_line(const struct gm_ctl_nodes_job *job, uint32_t rank)
 {
 	const struct gm_cluster_plan_rank *r = &job->plan.ranks[rank];
 	char layers[32];
 
 	printf("%4u  %-*s %3u  %5u  %-10s %8.2f %8.2f %8.2f %8.2f %9.2f\n",
 	       rank, job->cluster.node_width,
-	       gm_ctl_cluster_taken(job, r->node)->info.name, r->row, r->stage,
+	       gm_ctl_nodes_taken(job, r->node)->info.name, r->row, r->stage,
 	       layers_text(&job->plan.stages[r->stage], layers),
 	       (double)r->weight_bytes / GIB, (double)r->kv_bytes / GIB,
 	       (double)r->act_bytes / GIB, (double)r->reserve_bytes / GIB,
 	       (double)r->left_bytes / GIB);
 }
 
-static void put_warm(const struct gm_ctl_cluster_job *job)
+static void put_warm(const struct gm_ctl_nodes_job *job)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < job->plan.n_nodes; i++)
 		if (job->candidates[job->plan.nodes[i]].is_warm)
 			printf("%s%s", n++ == 0 ? "\nhave the model: " : ", ",
-			       gm_ctl_cluster_taken(job, i)->info.name);
+			       gm_ctl_nodes_taken(job, i)->info.name);
 	if (n > 0)
 		putchar('\n');
 	else if (job->ctl->cluster.share != NULL ||
@@ -56,7 +56,7 @@ static void put_warm(const struct gm_ctl_cluster_job *job)
 		       "models lists those there are\n");
 }
 
-static void put_left_out(const struct gm_ctl_cluster_job *job)
+static void put_left_out(const struct gm_ctl_nodes_job *job)
 {
 	for (size_t i = 0; i < job->n_left_out; i++) {
 		const struct gm_ctl_left_out *out = &job->left_out[i];
@@ -68,7 +68,7 @@ static void put_left_out(const struct gm_ctl_cluster_job *job)
 	}
 }
 
-void gm_ctl_cluster_table(const struct gm_ctl_cluster_job *job)
+void gm_ctl_nodes_table(const struct gm_ctl_nodes_job *job)
 {
 	const struct gm_cluster_plan *p = &job->plan;
 	const char *model = job->ctl->model;
@@ -98,13 +98,13 @@ static json_t *whole(uint64_t value)
 	return json_integer((json_int_t)value);
 }
 
-static json_t *nodes_json(const struct gm_ctl_cluster_job *job)
+static json_t *nodes_json(const struct gm_ctl_nodes_job *job)
 {
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < job->plan.n_nodes; i++) {
 		const struct gpumap_cluster_node *n =
-			&gm_ctl_cluster_taken(job, i)->info;
+			&gm_ctl_nodes_taken(job, i)->info;
 		uint32_t n_ranks = 0, first = UINT32_MAX;
 
 		for (uint32_t r = 0; r < job->plan.n_ranks; r++) {
@@ -126,7 +126,7 @@ static json_t *nodes_json(const struct gm_ctl_cluster_job *job)
 	return list;
 }
 
-static json_t *stages_json(const struct gm_ctl_cluster_job *job)
+static json_t *stages_json(const struct gm_ctl_nodes_job *job)
 {
 	json_t *list = json_array();
 
@@ -137,34 +137,33 @@ static json_t *stages_json(const struct gm_ctl_cluster_job *job)
 			list,
 			json_pack("{s:o, s:s, s:o, s:o}", "stage", whole(i),
 				  "node",
-				  gm_ctl_cluster_taken(job, s->node)->info.name,
+				  gm_ctl_nodes_taken(job, s->node)->info.name,
 				  "first_layer", whole(s->first_layer),
 				  "n_layers", whole(s->n_layers)));
 	}
 	return list;
 }
 
-static json_t *rank_json(const struct gm_ctl_cluster_job *job, uint32_t rank,
+static json_t *rank_json(const struct gm_ctl_nodes_job *job, uint32_t rank,
 			 uint32_t local)
 {
 	const struct gm_cluster_plan_rank *r = &job->plan.ranks[rank];
-	const struct gpumap_cluster_device *d = gm_ctl_cluster_rank(job, rank);
+	const struct gpumap_cluster_device *d = gm_ctl_nodes_rank(job, rank);
 	char uuid[48];
 
 	return json_pack(
 		"{s:o, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 		"rank", whole(rank), "node",
-		gm_ctl_cluster_taken(job, r->node)->info.name, "row",
+		gm_ctl_nodes_taken(job, r->node)->info.name, "row",
 		whole(r->row), "local_rank", whole(local), "uuid",
-		gm_ctl_cluster_uuid(d->uuid, uuid) + 4, "stage",
-		whole(r->stage), "tp_rank", whole(rank % job->plan.tp),
-		"weight_bytes", whole(r->weight_bytes), "kv_bytes",
-		whole(r->kv_bytes), "activation_bytes", whole(r->act_bytes),
-		"reserve_bytes", whole(r->reserve_bytes), "left_bytes",
-		whole(r->left_bytes));
+		gm_ctl_nodes_uuid(d->uuid, uuid) + 4, "stage", whole(r->stage),
+		"tp_rank", whole(rank % job->plan.tp), "weight_bytes",
+		whole(r->weight_bytes), "kv_bytes", whole(r->kv_bytes),
+		"activation_bytes", whole(r->act_bytes), "reserve_bytes",
+		whole(r->reserve_bytes), "left_bytes", whole(r->left_bytes));
 }
 
-static json_t *ranks_json(const struct gm_ctl_cluster_job *job)
+static json_t *ranks_json(const struct gm_ctl_nodes_job *job)
 {
 	json_t *list = json_array();
 	uint32_t local = 0;
@@ -219,7 +218,7 @@ static json_t *mesh_json(const struct gm_cluster_plan *p)
 			 whole(p->n_ranks), "groups", groups);
 }
 
-static json_t *left_out_json(const struct gm_ctl_cluster_job *job)
+static json_t *left_out_json(const struct gm_ctl_nodes_job *job)
 {
 	json_t *list = json_array();
 
@@ -237,7 +236,7 @@ static json_t *left_out_json(const struct gm_ctl_cluster_job *job)
 }
 
 static json_t *words_json(const char *node,
-			  const struct gm_ctl_cluster_words *words)
+			  const struct gm_ctl_nodes_words *words)
 {
 	json_t *argv = json_array();
 
@@ -247,34 +246,46 @@ static json_t *words_json(const char *node,
 			 gm_run_env_json(&words->env), "argv", argv);
 }
 
-static json_t *commands_json(const struct gm_ctl_cluster_job *job,
+static json_t *commands_json(const struct gm_ctl_nodes_job *job,
 			     const char *name)
 {
-	struct gm_ctl_cluster_words words;
+	struct gm_ctl_nodes_words words;
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < job->plan.n_nodes; i++) {
-		gm_ctl_cluster_words(job, i, name, &words);
+		gm_ctl_nodes_words(job, i, name, &words);
 		json_array_append_new(
-			list,
-			words_json(gm_ctl_cluster_taken(job, i)->info.name,
-				   &words));
-		gm_ctl_cluster_words_free(&words);
+			list, words_json(gm_ctl_nodes_taken(job, i)->info.name,
+					 &words));
+		gm_ctl_nodes_words_free(&words);
 	}
-	if (gm_ctl_cluster_has_head(job)) {
-		gm_ctl_cluster_head_words(job, name, &words);
+	if (gm_ctl_nodes_has_head(job)) {
+		gm_ctl_nodes_head_words(job, name, &words);
 		json_array_append_new(list, words_json(job->cluster.head.node,
 						       &words));
-		gm_ctl_cluster_words_free(&words);
+		gm_ctl_nodes_words_free(&words);
 	}
 	return list;
 }
 
-json_t *gm_ctl_cluster_plan_json(const struct gm_ctl_cluster_job *job,
-				 const char *name)
+json_t *gm_ctl_nodes_refusal_json(const struct gm_ctl_nodes_job *job,
+				  const struct gm_plan_error *error)
+{
+	json_t *object = gm_ctl_nodes_head(&job->cluster);
+
+	json_object_update_new(
+		object,
+		json_pack("{s:s, s:s, s:o}", "errno",
+			  error->code == -ENOSPC ? "ENOSPC" : "ENODEV", "why",
+			  error->text, "left_out", left_out_json(job)));
+	return object;
+}
+
+json_t *gm_ctl_nodes_plan_json(const struct gm_ctl_nodes_job *job,
+			       const char *name)
 {
 	const struct gm_cluster_plan *p = &job->plan;
-	json_t *object = gm_ctl_cluster_head(&job->cluster);
+	json_t *object = gm_ctl_nodes_head(&job->cluster);
 
 	json_object_update_new(
 		object,

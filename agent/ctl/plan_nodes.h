@@ -1,0 +1,160 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * plan_nodes - gpumapctl plan --nodes: a model on several nodes of the cluster
+ * that gpumap-sync knows of, and what launchers are told of that.
+ *
+ *	plan_nodes.c		the command: options and nodes to a plan
+ *	plan_nodes_read.c	read the cluster, and say that it is stale
+ *	plan_nodes_show.c	the plan as a table and as JSON
+ *	plan_nodes_ranks.c	the plan in the words of launchers and engines
+ *
+ * The nodes are those that the agent publishes: no process is asked.  Texts
+ * come from other nodes, so each byte that a terminal would obey is replaced.
+ */
+#ifndef GM_CTL_PLAN_NODES_H
+#define GM_CTL_PLAN_NODES_H
+
+#include "agent/ctl/ctl.h"
+#include "agent/ctl/run/run.h"
+#include "agent/plan/checkpoint.h"
+#include "agent/plan/cluster.h"
+
+struct gm_ctl_cluster_node {
+	struct gpumap_cluster_node info;
+	struct gpumap_cluster_device *devices; /* info.n_devices */
+	struct gpumap_cluster_share *shares;   /* info.n_shares */
+};
+
+/* A whole cluster, of one publication. */
+struct gm_ctl_cluster {
+	struct gpumap_cluster head;
+	struct gm_ctl_cluster_node *nodes; /* head.n_nodes, by their names */
+	int node_width; /* of a table's column: 20, or the longest name's */
+};
+
+enum gm_ctl_launcher {
+	GM_LAUNCHER_NONE,
+	GM_LAUNCHER_TORCHRUN,
+	GM_LAUNCHER_MPIRUN,
+	GM_LAUNCHER_VLLM,
+	GM_LAUNCHER_SGLANG,
+	GM_LAUNCHER_LLAMA_CPP,
+	GM_LAUNCHER_ENV
+};
+
+#define GM_CTL_NODES_WHY 96
+
+/* Why a node, or one of its rows, is not in the plan. */
+struct gm_ctl_left_out {
+	const char *node;
+	int64_t row; /* -1: the node */
+	char why[GM_CTL_NODES_WHY];
+};
+
+struct gm_ctl_nodes_job {
+	struct gm_ctl *ctl;
+	enum gm_ctl_launcher launcher;
+	struct gm_ctl_cluster cluster;
+	struct gm_checkpoint model;
+	uint64_t *layer_bytes; /* of --layers */
+	uint64_t model_bytes;
+	enum gm_isq isq;
+	enum gm_dtype dtype;
+	uint32_t kind; /* of the devices, enum gpumap_device_kind */
+	struct gm_cluster_plan_request q;
+	struct gm_cluster_plan_node *candidates;
+	/* of each candidate, its node */
+	const struct gm_ctl_cluster_node **of;
+	struct gm_cluster_plan plan;
+	struct gm_ctl_left_out *left_out;
+	size_t n_left_out;
+};
+
+/* Run plan with --nodes. */
+int gm_ctl_plan_nodes(struct gm_ctl *ctl);
+
+/* The @i-th node of the plan. */
+static inline const struct gm_ctl_cluster_node *
+gm_ctl_nodes_taken(const struct gm_ctl_nodes_job *job, uint32_t i)
+{
+	return job->of[job->plan.nodes[i]];
+}
+
+/* The device of a rank. */
+const struct gpumap_cluster_device *
+gm_ctl_nodes_rank(const struct gm_ctl_nodes_job *job, uint32_t rank);
+
+/* This node's place in the plan; UINT32_MAX: it has none. */
+uint32_t gm_ctl_nodes_self(const struct gm_ctl_nodes_job *job);
+
+/* ---- plan_nodes_read.c --------------------------------------------------- */
+
+/* Read the cluster, and refuse a stale one.  Returns an exit status, after
+ * printing what was wrong; give the cluster back with gm_ctl_nodes_free(), also
+ * then. */
+int gm_ctl_nodes_read(const struct gm_ctl *ctl,
+		      struct gm_ctl_cluster *ret_cluster);
+void gm_ctl_nodes_free(struct gm_ctl_cluster *cluster);
+
+/* {"cluster", "node", "version", "age_ns", "limit_ns", "stale"}. */
+json_t *gm_ctl_nodes_head(const struct gm_ctl_cluster *cluster);
+
+/* The node of this name, or NULL. */
+const struct gm_ctl_cluster_node *
+gm_ctl_nodes_find(const struct gm_ctl_cluster *cluster, const char *name);
+
+/* The bytes that a plan may take. */
+uint64_t gm_ctl_nodes_avail(const struct gpumap_cluster_device *device);
+
+/* Why a plan cannot have the node, or the device of a node that it can have.
+ * NULL: it can.  Else @text, or a constant. */
+const char *gm_ctl_nodes_node_why(const struct gm_ctl_cluster_node *node,
+				  char text[GM_CTL_NODES_WHY]);
+const char *gm_ctl_nodes_device_why(const struct gpumap_cluster_device *device);
+
+/* As gm_device_uuid(), and as "GPU-..." for CUDA_VISIBLE_DEVICES. */
+const char *gm_ctl_nodes_uuid(const uint8_t uuid[16], char ret_text[48]);
+
+/* ---- plan_nodes_show.c --------------------------------------------------- */
+
+void gm_ctl_nodes_table(const struct gm_ctl_nodes_job *job);
+
+/* NULL: no memory.  @name is of the map, or NULL. */
+json_t *gm_ctl_nodes_plan_json(const struct gm_ctl_nodes_job *job,
+			       const char *name);
+
+/* The same where there is no plan, because of @error. */
+json_t *gm_ctl_nodes_refusal_json(const struct gm_ctl_nodes_job *job,
+				  const struct gm_plan_error *error);
+
+/* ---- plan_nodes_ranks.c -------------------------------------------------- */
+
+/* The word in a command that stands for the words of the caller's. */
+#define GM_CTL_NODES_COMMAND "$@"
+
+/* The words of one node: variables, and a command.  A launcher that starts
+ * all ranks from one node has a command there alone. */
+struct gm_ctl_nodes_words {
+	struct gm_run_words env; /* "NAME=VALUE" */
+	struct gm_run_words argv;
+};
+
+/* The words of the plan's @i-th node; @name is of the map, or NULL. */
+void gm_ctl_nodes_words(const struct gm_ctl_nodes_job *job, uint32_t i,
+			const char *name, struct gm_ctl_nodes_words *ret);
+
+/* Those of this node where it is not in the plan: it starts the others. */
+void gm_ctl_nodes_head_words(const struct gm_ctl_nodes_job *job,
+			     const char *name, struct gm_ctl_nodes_words *ret);
+
+/* Does a command start on this node although it is not in the plan? */
+bool gm_ctl_nodes_has_head(const struct gm_ctl_nodes_job *job);
+
+void gm_ctl_nodes_words_free(struct gm_ctl_nodes_words *words);
+
+/* Write what is run on each node, as a script's text. */
+void gm_ctl_nodes_script(const struct gm_ctl_nodes_job *job, const char *name);
+
+#endif

@@ -38,6 +38,10 @@ EXTRA_DIST += %reldir%/tests/test_smollm2.py
 EXTRA_DIST += %reldir%/tests/tools/test_exporter.py
 EXTRA_DIST += %reldir%/tests/tools/test_tools.py
 EXTRA_DIST += %reldir%/tests/tools/test_top.py
+EXTRA_DIST += %reldir%/tests/nodes.py
+EXTRA_DIST += %reldir%/tests/tools/test_sync.py
+EXTRA_DIST += %reldir%/tests/tools/test_sync_gangs.py
+EXTRA_DIST += %reldir%/tests/tools/world.py
 EXTRA_DIST += %reldir%/tests/test_torch.py
 EXTRA_DIST += %reldir%/tests/test_torchrun.py
 EXTRA_DIST += %reldir%/tests/test_trace.py
@@ -83,6 +87,7 @@ gm_package = \
 	%reldir%/gpumap/model.py \
 	%reldir%/gpumap/session.py \
 	%reldir%/gpumap/sglang.py \
+	%reldir%/gpumap/sync.py \
 	%reldir%/gpumap/tinygrad.py \
 	%reldir%/gpumap/torch.py \
 	%reldir%/gpumap/torchrun.py \
@@ -105,6 +110,15 @@ gm_tools = \
 	%reldir%/gpumap/tools/exporter.py \
 	%reldir%/gpumap/tools/metrics.py \
 	%reldir%/gpumap/tools/processes.py \
+	%reldir%/gpumap/tools/sync.py \
+	%reldir%/gpumap/tools/sync_clients.py \
+	%reldir%/gpumap/tools/sync_config.py \
+	%reldir%/gpumap/tools/sync_etcd.py \
+	%reldir%/gpumap/tools/sync_gangs.py \
+	%reldir%/gpumap/tools/sync_log.py \
+	%reldir%/gpumap/tools/sync_nodes.py \
+	%reldir%/gpumap/tools/sync_store.py \
+	%reldir%/gpumap/tools/sync_summary.py \
 	%reldir%/gpumap/tools/text.py \
 	%reldir%/gpumap/tools/top.py \
 	%reldir%/gpumap/tools/top_facts.py \

@@ -107,6 +107,7 @@ from .map import Devices, Layers, Map, Reservation, attach
 from .mask import Mask
 from .mesh import Joined, Mesh
 from .session import Buffer, Job, Memory, Session, Share, Source
+from .sync import Sync
 from .trace import Trace
 from .comm import Comm  # isort: skip
 from .model import File, Model, Tensor
@@ -207,6 +208,7 @@ __all__ = [
     "Stale",
     "State",
     "Strategy",
+    "Sync",
     "Tensor",
     "Tile",
     "Timeout",

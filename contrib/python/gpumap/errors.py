@@ -19,7 +19,8 @@ class Error(OSError):
 
     errno     positive, as errno(3) has it
     refusal   the reason and the remedy in the agent's words, or ""
-    call      the function of the C library, "gpumap_layers_publish"
+    call      the function of the C library, "gpumap_layers_publish", or the
+              method of Sync
     """
 
     refusal: str
@@ -233,6 +234,8 @@ _BY_CALL: dict[tuple[str, int], type[Error]] = {
     ("gpumap_model_load", _errno.EEXIST): Mismatch,
     ("gpumap_model_wait", _errno.EEXIST): Mismatch,
     ("gpumap_plan_make", _errno.ETIMEDOUT): DoesNotFit,
+    ("Sync.reserve", _errno.ENOSPC): DoesNotFit,
+    ("Sync.reserve", _errno.E2BIG): TooLarge,
 }
 
 

@@ -351,11 +351,6 @@ def test_a_thousand_nodes(agent: Agent, map: gpumap.Map) -> None:
 
 # ---- run ---------------------------------------------------------------------
 
-with_sync = pytest.mark.skipif(
-    hasattr(gpumap.Sync, "cas"), reason="Sync speaks to gpumap-sync in C"
-)
-
-
 class StandIn:
     """gpumap-sync of node a: it reserves there, and forgets the other node."""
 
@@ -526,7 +521,6 @@ up
 """
 
 
-@with_sync
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL])
 def test_the_nodes_hold_while_the_command_lives(
     two: Lab, by: signal.Signals
@@ -549,7 +543,6 @@ def test_the_nodes_hold_while_the_command_lives(
         assert (process.returncode, out, err) == (-by, "", "")
 
 
-@with_sync
 def test_engines_are_told(two: Lab) -> None:
     assert two.run(*TWO, "--", "sh", "-c", "exit 7").returncode == 7
     got = two.run(*TWO, "--for=vllm", "--", "echo", "--tp", "5")
@@ -578,7 +571,6 @@ def test_engines_are_told(two: Lab) -> None:
         two.await_end()
 
 
-@with_sync
 def test_a_launcher_is_put_before_its_program(
     two: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -591,7 +583,6 @@ def test_a_launcher_is_put_before_its_program(
     assert " -x WORLD_SIZE=2 echo x : -np 1 --host 10.0.0.2:1 -x " in told
 
 
-@with_sync
 def test_a_node_outside_the_plan_has_no_device(two: Lab) -> None:
     show = "echo $GPUMAP_MAP $GPUMAP_NODES $GPUMAP_NODE $GPUMAP_WORLD_SIZE"
     got = two.run("--only=b", "--name=g", "--", "sh", "-c", show)
@@ -599,7 +590,6 @@ def test_a_node_outside_the_plan_has_no_device(two: Lab) -> None:
     assert set(two.sync.asked[0]["members"]) == {"b"}
 
 
-@with_sync
 def test_a_refusal_that_stays(two: Lab) -> None:
     why = "node b: there is a map of this name"
     two.sync.refusals.append({"errno": "EEXIST", "why": why})
@@ -608,7 +598,6 @@ def test_a_refusal_that_stays(two: Lab) -> None:
     assert got.stderr == f"gpumapctl: cluster run: {why}\n"
 
 
-@with_sync
 def test_a_refusal_that_passes(two: Lab) -> None:
     no_room = {"errno": "ENOSPC", "why": "node b has no room"}
     two.sync.refusals.append(no_room)
@@ -625,7 +614,6 @@ def test_a_refusal_that_passes(two: Lab) -> None:
         assert process.wait() == -signal.SIGINT
 
 
-@with_sync
 @pytest.mark.parametrize("stops", [False, True])
 def test_a_lost_reservation_is_said(two: Lab, stops: bool) -> None:
     args = ["--stop-when-lost"] * stops

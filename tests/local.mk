@@ -90,6 +90,7 @@ EXTRA_DIST += %reldir%/model/run
 EXTRA_DIST += %reldir%/model/collective.pml
 EXTRA_DIST += %reldir%/model/credit.pml
 EXTRA_DIST += %reldir%/model/gang.pml
+EXTRA_DIST += %reldir%/model/gang_pair.pml
 EXTRA_DIST += %reldir%/model/journal.pml
 EXTRA_DIST += %reldir%/model/ledger.pml
 EXTRA_DIST += %reldir%/model/park_client.pml

@@ -136,6 +136,7 @@ pairs() {
 }
 
 # events FILE... - "EVENT KEY..." for whatever these log.
+# shellcheck disable=SC2317 # check_log calls it by its name
 events() {
 	awk 'BEGIN { RS = ";" }
 		function keys(text,   list) {
@@ -166,20 +167,66 @@ events() {
 		}' "$@"
 }
 
-# check_log PAGE FILE... - the chapter about the log of a program of these files.
+# python_events FILE... - the same for files in Python: log.warning("EVENT",
+# KEY=...), and where a user is behind it log.warning_of(UID, "EVENT", KEY=...).
+# An event may be a variable, whose words stand in the lines before.
+# shellcheck disable=SC2317
+python_events() {
+	${TOOL_PYTHON:?run me by make check} - "$@" <<-'END'
+		import ast
+		import sys
+
+		def words(node, assigned):
+		    if isinstance(node, ast.Name):
+		        node = assigned[node.id]
+		    return [
+		        one.value
+		        for one in ast.walk(node)
+		        if isinstance(one, ast.Constant) and type(one.value) is str
+		    ]
+
+		for path in sys.argv[1:]:
+		    with open(path, encoding="utf-8") as file:
+		        tree = ast.parse(file.read(), path)
+		    assigned = {
+		        target.id: node.value
+		        for node in ast.walk(tree)
+		        if isinstance(node, ast.Assign)
+		        for target in node.targets
+		        if isinstance(target, ast.Name)
+		    }
+		    for node in ast.walk(tree):
+		        if (
+		            not isinstance(node, ast.Call)
+		            or not isinstance(node.func, ast.Attribute)
+		            or not isinstance(node.func.value, ast.Name)
+		            or node.func.value.id != "log"
+		        ):
+		            continue
+		        event = node.args[node.func.attr.endswith("_of")]
+		        keys = [one.arg or "?" for one in node.keywords]
+		        for word in words(event, assigned):
+		            print(word, *keys)
+	END
+}
+
+# check_log PAGE LIST FILE... - the chapter about the log of a program of these
+# files, whose events LIST has.
 check_log() {
 	page=$1
-	shift
+	list=$2
+	shift 2
 	check "$(basename "$page" .scd) has each event with its keys" "$(
-		differences event "$(events "$@" | pairs)" "$(
+		differences event "$("$list" "$@" | pairs)" "$(
 			awk '/^# / { on = $0 == "# LOG"; next } on' "$page" |
 				sed -n -e 's/++$//' \
 					-e 's/^\*\([a-z_]*\)\*/\1/p' |
 				pairs)")"
 }
 
-check_log $daemon agent/daemon/*.c agent/daemon/*/*.c agent/worker/*.c \
+check_log $daemon events agent/daemon/*.c agent/daemon/*/*.c agent/worker/*.c \
 	agent/worker/*/*.c agent/probe/*.c
+! $has_sync || check_log $sync python_events contrib/python/gpumap/tools/sync*.py
 
 # ---- the configuration ------------------------------------------------------
 

@@ -47,11 +47,11 @@ CORE_CALL(request_layers_publish, map, asks, "S", "i", gpumap_layers_publish,
 CORE_STRUCT_LISTS(plan_fields, gpumap_plan_request,
 		  (CORE_LIST(gpumap_plan_request, rows, n_rows),
 		   CORE_LIST(gpumap_plan_request, layer_bytes, n_layers)),
-		  name, flags, owner_uid, setting, strategy, base_row, text, weights,
-		  n_layers, other_bytes, dtype, n_heads, n_kv_heads, k_dim,
-		  v_dim, kv_lora_rank, kpe_head_dim, compute_dtype, max_seq_len,
-		  max_batch_size, paged, paged_amount, paged_share, paged_block,
-		  paged_element_bytes, wait_ns, start_ns);
+		  name, flags, owner_uid, setting, strategy, base_row, text,
+		  weights, n_layers, other_bytes, dtype, n_heads, n_kv_heads,
+		  k_dim, v_dim, kv_lora_rank, kpe_head_dim, compute_dtype,
+		  max_seq_len, max_batch_size, paged, paged_amount, paged_share,
+		  paged_block, paged_element_bytes, wait_ns, start_ns);
 
 CORE_STRUCT(plan_result_fields, gpumap_plan, n_layers, n_charges, base_row,
 	    compute_dtype, kv_bytes, version, missing_bytes, missing_row, spec,

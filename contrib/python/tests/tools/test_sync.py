@@ -88,7 +88,7 @@ def test_configuration(tmp_path: Path) -> None:
         ("[cluster", ":1: a section is one word in brackets"),
         ("[clustre]", ":1: no section [clustre]: there are cluster, store"),
         ("name = x", ":1: name stands before the first section"),
-        ("[cluster]\nnmae = x", ":2: [cluster] has no key nmae: it has add"),
+        ("[cluster]\nnom = x", ":2: [cluster] has no key nom: it has add"),
         ("[cluster]\nline", ":2: neither [section] nor key = value"),
         ("[cluster]\nnode = -x", ":2: node = -x: 1 to 63 letters"),
         ("[cluster]\nttl = 1ms", ":2: ttl = 1ms: a time from 1000ms to 600s"),

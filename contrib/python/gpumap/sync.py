@@ -20,6 +20,7 @@ PATH = "/run/gpumap-sync/node"
 RECORD_BYTES = 65536
 EXTRA_S = 10.0  # beyond the time that gpumap-sync was told to wait
 LEASE_MOST_S = 600.0
+TIMEOUT_MOST_S = 1e9
 
 
 class Sync:
@@ -155,6 +156,8 @@ class Sync:
     ) -> None:
         stream = self._use(call)
         wait = LEASE_MOST_S if timeout is None else timeout
+        if not 0 <= wait < TIMEOUT_MOST_S:
+            raise ValueError(f"timeout {timeout}: give a number of seconds")
         until = time.monotonic() + wait + EXTRA_S
         try:
             stream.settimeout(EXTRA_S)
@@ -164,7 +167,12 @@ class Sync:
                 pass  # the reason may be there to be read
             while True:
                 stream.settimeout(max(until - time.monotonic(), 0.001))
-                if self._take(call, stream.recv(RECORD_BYTES)):
+                try:
+                    record = stream.recv(RECORD_BYTES)
+                except ConnectionResetError:
+                    # A record that came before the end is behind it.
+                    record = stream.recv(RECORD_BYTES)
+                if self._take(call, record):
                     return
         except TimeoutError:
             # An answer that came later would be taken for another's.
@@ -173,6 +181,10 @@ class Sync:
                 call, errno.ETIMEDOUT, "gpumap-sync does not answer"
             ) from None
         except errors.Error:
+            raise
+        except KeyboardInterrupt:
+            # An answer that came later would be taken for another's.
+            self.close()
             raise
         except OSError as error:
             if error.errno == errno.EMSGSIZE:

@@ -12,11 +12,14 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import random
 import resource
 import secrets
 import selectors
 import signal
 import socket
+import time
+import traceback
 from contextlib import suppress
 
 from .. import Error, Map, attach, enums, errors
@@ -37,6 +40,9 @@ ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 SLEEP_MOST = 0.5  # seconds
 LOOK_S = 1.0  # at the agent
+LOOKS_S = 0.05  # from one look at it to the next
+HEAR_S = SERVE_S = 0.02  # for etcd's changes, and for clients, in a turn
+FAULTS = 10  # turns in a row that end with a fault of this program
 REQUEST_S = 1  # for an answer of the agent
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 4, 38
 
@@ -270,9 +276,10 @@ class Sync:
             boot = file.read().strip()
         timeout = min(config.timeout, config.ttl / 4)
         self._wake_in, self._wake_out = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self.etcd = Etcd(config, timeout)
+        addresses: dict[str, str] = {}
+        self.etcd = Etcd(config, timeout, addresses)
         self.watch = Watch(
-            Etcd(config, timeout),
+            Etcd(config, timeout, addresses, resolves=True),
             f"/gpumap/v1/{config.cluster}/",
             self._wake,
         )
@@ -281,13 +288,13 @@ class Sync:
         self.own = Own(config, self.store, self.instance, boot)
         self.peers = Peers(config, self.store)
         self.feed = Feed(config, self.store, self.peers)
-        self.gangs = Gangs(
-            config, self.store, self.agent, self.instance, now()
-        )
+        self.gangs = Gangs(config, self.store, self.agent, self.instance)
         self.clients = Clients(config, self.gangs, self.selector, now)
         self.manager = Manager()
         self._ends = False
         self._look_at = 0.0
+        self._looked = 0.0
+        self._faults = 0
         self._sweep_at = 0.0
         self._agent_fd: int | None = None
 
@@ -317,21 +324,41 @@ class Sync:
         self.manager.tell("READY=1")
         while not self._ends:
             self.manager.feed(now())
-            self._turn()
+            self._try_turn()
         self.manager.tell("STOPPING=1")
-        self.clients.close()
         self.watch.stop()
         self.store.leave()
+        self.clients.close()
 
     def _end(self, number: int, frame: object) -> None:
         log.info("ending", signal=number)
         self._ends = True
 
+    def _try_turn(self) -> None:
+        """Turn.  One fault of this program is not to end all gangs."""
+        try:
+            self._turn()
+            self._faults = 0
+        except Exception as error:
+            self._faults += 1
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            log.error("fault", why=f"{error!r} in {last.name}()")
+            if self._faults == FAULTS:
+                raise OSError(errno.EIO, f"{FAULTS} faults in a row") from None
+            time.sleep(0.05)
+
     def _turn(self) -> None:
         """Sleep until something is to do, and do it."""
         wait = min(max(self._due() - now(), 0), SLEEP_MOST)
-        for key, _ in self.selector.select(wait):
-            key.data()
+        ready = [key.data for key, _ in self.selector.select(wait)]
+        random.shuffle(ready)
+        until = time.monotonic() + SERVE_S
+        for serve in ready:
+            serve()
+            if time.monotonic() > until:
+                break  # the rest is ready in the next turn
+        if not self.watch.is_alive():
+            raise OSError(errno.EIO, "the thread of the watch has ended")
         at = now()
         if at >= self._look_at:
             self._look_at_agent(at)
@@ -340,10 +367,11 @@ class Sync:
             self._sweep(at)
         self.store.run(at)
         self._take_changes()
-        self.gangs.tick(now())
+        has_asked = self.gangs.tick(now())
+        self.peers.look(now())
         answers = self.agent.answers()
         self.own.tick(self.agent.map, answers, now())
-        if self.agent.map is not None and answers:
+        if self.agent.map is not None and answers and not has_asked:
             self.feed.tick(self.agent.map, now())
         if self.store.deaf_at is not None and now() > self.store.deaf_at:
             self.store.deaf_at = None
@@ -356,34 +384,43 @@ class Sync:
             self.store.due(),
             self.gangs.due(),
             self.own.due(self.agent.map),
+            self.peers.due(),
             self.store.deaf_at or NEVER,
         )
-        if self.agent.map is not None:
+        if self.watch.queue:
+            return 0.0
+        if self.agent.map is not None and self.agent.answers():
             due = min(due, self.feed.due())
         return due
 
     def _look_at_agent(self, at: float) -> None:
-        self._look_at = at + LOOK_S
-        if not self.agent.look():
-            return
-        self.own.agent_changed()
-        self.feed.agent_changed()
-        self.gangs.wake_all()
-        if self._agent_fd is not None:
-            with suppress(KeyError, ValueError, OSError):
-                self.selector.unregister(self._agent_fd)
+        self._look_at, self._looked = at + LOOK_S, at
+        self._leave_agent()
+        if self.agent.look():
+            self.own.agent_changed()
+            self.feed.agent_changed()
+            self.gangs.wake_all()
         self._agent_fd = self.agent.fileno()
         if self._agent_fd is not None:
             self.selector.register(
                 self._agent_fd, selectors.EVENT_READ, self._agent_changed
             )
 
+    def _leave_agent(self) -> None:
+        if self._agent_fd is not None:
+            with suppress(KeyError, ValueError, OSError):
+                self.selector.unregister(self._agent_fd)
+        self._agent_fd = None
+
     def _agent_changed(self) -> None:
-        self._look_at = 0.0
+        """The map has changed: look soon, and not at each of many changes."""
+        self._leave_agent()
+        self._look_at = min(self._look_at, self._looked + LOOKS_S)
 
     def _hear(self) -> None:
-        """Take what the watch has heard."""
-        while self.watch.queue:
+        """Take what the watch has heard, for HEAR_S at most."""
+        until = time.monotonic() + HEAR_S
+        while self.watch.queue and time.monotonic() < until:
             heard = self.watch.queue.popleft()
             were_there = self.store.n_there()
             self.store.take(heard)
@@ -400,7 +437,7 @@ class Sync:
         changed, self.store.changed = self.store.changed, set()
         if changed:
             self.gangs.changed(changed)
-        self.peers.look(changed, now())
+            self.peers.changed(changed)
 
     def _sweep(self, at: float) -> None:
         """See who has died, and forget who is long gone."""
@@ -432,8 +469,10 @@ def confine() -> None:
     """Neither this process nor a successor of it gets privileges, and no
     process of its user reads its memory, which may have a password.
     """
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    # The unit's filter refuses it, and has set the limit already.
+    with suppress(OSError, ValueError):
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     for option, value in ((PR_SET_NO_NEW_PRIVS, 1), (PR_SET_DUMPABLE, 0)):
         if prctl(option, value, 0, 0, 0) != 0:
@@ -456,7 +495,7 @@ def main(words: list[str]) -> int:
         config.instance = options.instance or config.instance
         config.runtime_dir = options.runtime_dir or config.runtime_dir
         if options.check_config:
-            Etcd(config, config.timeout)
+            Etcd(config, config.timeout, {})
             return Exit.OK
         log.info("config", path=path, files=n_files)
         confine()

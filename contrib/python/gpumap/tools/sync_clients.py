@@ -15,13 +15,17 @@ The answer is {"ok": true}, or {"errno": NAME, "why": TEXT}.  Unasked comes
 from __future__ import annotations
 
 import fcntl
+import errno
 import json
 import os
 import re
+import queue
 import selectors
 import socket
+import stat
 import struct
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -30,7 +34,7 @@ from .sync_gangs import Asked, Fault, Gangs, Record
 from .sync_log import log
 from .sync_summary import U64, Fields, Refused
 
-REQUEST_BYTES = 65536
+REQUEST_BYTES = 32768
 CLIENTS = 1024
 OF_USER = 256
 BACKLOG = 128
@@ -74,6 +78,10 @@ class Clients:
         self._listener: socket.socket | None = None
         self._lock = -1
         self._keeps_fds_out = False
+        self._closer: queue.SimpleQueue[tuple[socket.socket, int]] | None = (
+            None
+        )
+        self._closing: Counter[int] = Counter()  # connections, by user
 
     # ---- the socket ----------------------------------------------------------
 
@@ -104,11 +112,18 @@ class Clients:
         kind = socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK
         listener = socket.socket(socket.AF_UNIX, kind)
         with suppress(FileNotFoundError):
+            if not stat.S_ISSOCK(os.lstat(path).st_mode):
+                raise FileExistsError(
+                    errno.EEXIST, "another file is there, and no socket"
+                )
             os.unlink(path)
         # Before Linux 6.16 each record is looked at first.
         with suppress(OSError):
             listener.setsockopt(socket.SOL_SOCKET, SO_PASSRIGHTS, 0)
             self._keeps_fds_out = True
+        if not self._keeps_fds_out:
+            self._closer = queue.SimpleQueue()
+            threading.Thread(target=self._close_all, daemon=True).start()
         mask = os.umask(0o777)
         try:
             listener.bind(path)
@@ -162,11 +177,12 @@ class Clients:
         )
         pid, uid, _ = struct.unpack("iII", credentials)
         of_user = sum(1 for one in self._clients if one.uid == uid)
+        of_user += self._closing[uid]
         if len(self._clients) >= CLIENTS or of_user >= OF_USER:
             why = "too many processes are connected to gpumap-sync: end some"
             why += " of this user's"
             _send(stream, {"errno": "EUSERS", "why": why})
-            self._close(stream)
+            self._close(stream, uid)
             return
         client = Client(stream, pid, uid)
         self._clients.add(client)
@@ -236,7 +252,8 @@ class Clients:
         asked = client.gang
         if asked is None or not asked.told or asked.done is not None:
             raise Fault("ENOENT", "this connection has no gang")
-        self._gangs.release(asked, lambda: self._released(client))
+        now = self._clock()
+        self._gangs.release(asked, lambda: self._released(client), now)
 
     def _told(self, client: Client, fault: Fault | None) -> None:
         if fault is None:
@@ -275,24 +292,25 @@ class Clients:
             self._gangs.leave(client.gang)
             client.gang = None
         self._selector.unregister(client.stream)
-        self._close(client.stream)
+        self._close(client.stream, client.uid)
 
-    def _close(self, stream: socket.socket) -> None:
+    def _close(self, stream: socket.socket, uid: int) -> None:
         """The last close of a descriptor that a client has sent may take as
-        long as the client likes."""
-        if self._keeps_fds_out:
+        long as the client likes: a thread makes it."""
+        if self._closer is None:
             stream.close()
             return
         with suppress(OSError):
             stream.shutdown(socket.SHUT_RDWR)
-        try:
-            readable = bool(stream.recv(1, socket.MSG_PEEK))
-        except OSError:
-            readable = False
-        if readable:
-            threading.Thread(target=stream.close, daemon=True).start()
-        else:
+        self._closing[uid] += 1
+        self._closer.put((stream, uid))
+
+    def _close_all(self) -> None:
+        assert self._closer is not None
+        while True:
+            stream, uid = self._closer.get()
             stream.close()
+            self._closing[uid] -= 1
 
 
 def _members_of(fields: Fields) -> dict[str, dict[str, int]]:

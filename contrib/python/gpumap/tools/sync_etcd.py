@@ -19,7 +19,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,6 +28,8 @@ from .sync_config import Config, Wrong, read_password
 
 VALUE_BYTES = 16384  # of a value that is believed
 ANSWER_BYTES = 8 << 20
+KEY_BYTES = 256  # of a key that is looked at
+QUEUE = 1024  # of what the watch has heard and the loop has not taken
 PAGE = 64  # keys that are listed at once
 PAUSES = (0.1, 0.2, 0.5, 1.0)  # seconds, after failures in a row
 
@@ -117,11 +120,22 @@ def read_value(kv: Json) -> Value:
 class Etcd:
     """One connection.  Threads have one each.
 
-    timeout   seconds for an answer
+    timeout     seconds for an answer
+    addresses   of names, which the thread with resolves finds: others make no
+                connection to a name that is not known yet, since a name server
+                may take any time
     """
 
-    def __init__(self, config: Config, timeout: float) -> None:
+    def __init__(
+        self,
+        config: Config,
+        timeout: float,
+        addresses: dict[str, str],
+        resolves: bool = False,
+    ) -> None:
         self.timeout = timeout
+        self._addresses = addresses
+        self._resolves = resolves
         self._config = config
         self._endpoints = config.etcd
         self._at = 0
@@ -148,22 +162,18 @@ class Etcd:
         self._connection = None
 
     def call(self, path: str, body: Json) -> Json:
-        """Make a request, where it is needed at each endpoint.
+        """Make a request.  After a failure the next one goes elsewhere.
 
         A transaction may be carried out and its answer be lost: each has
         conditions, by which a second attempt does nothing.
         """
-        why: StoreError | None = None
-        for _ in self._endpoints:
-            try:
-                return self._ask(path, body)
-            except (LeaseLost, TooLong):
-                raise
-            except StoreError as error:
-                why = why or error
-                self.leave()
-        assert why is not None
-        raise why
+        try:
+            return self._ask(path, body)
+        except (LeaseLost, TooLong):
+            raise
+        except StoreError:
+            self.leave()
+            raise
 
     def stream(self, path: str, body: Json) -> Iterable[Json]:
         """Make a request that is answered line by line, without an end.
@@ -195,9 +205,10 @@ class Etcd:
     def break_off(self) -> None:
         """End a stream that another thread reads."""
         connection = self._connection
-        if connection is not None and connection.sock is not None:
+        stream = None if connection is None else connection.sock
+        if stream is not None:
             with suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
+                stream.shutdown(socket.SHUT_RDWR)
 
     # ---- one endpoint --------------------------------------------------------
 
@@ -205,12 +216,9 @@ class Etcd:
         for attempt in range(2):
             response = self._send(path, body)
             try:
-                text = response.read(ANSWER_BYTES)
+                text = self._read(response)
             except (OSError, HTTPException) as error:
                 raise self._failed(error) from None
-            if len(text) == ANSWER_BYTES:
-                self.close()
-                raise TooLong(f"{self.endpoint}: an answer is too long")
             if response.will_close:
                 self.close()
             if response.status == 200:
@@ -220,6 +228,22 @@ class Etcd:
                 continue
             break
         raise self._refusal(response.status, text)
+
+    def _read(self, response: HTTPResponse) -> bytes:
+        """An answer, which as a whole comes in time."""
+        until = time.monotonic() + self.timeout
+        parts, size = [], 0
+        while part := response.read1(65536):
+            size += len(part)
+            if size >= ANSWER_BYTES or time.monotonic() > until:
+                break
+            parts.append(part)
+        else:
+            return b"".join(parts)
+        self.close()
+        if size >= ANSWER_BYTES:
+            raise TooLong(f"{self.endpoint}: an answer is too long")
+        raise TimeoutError
 
     def _send(self, path: str, body: Json) -> Any:
         headers = {"Content-Type": "application/json"}
@@ -243,18 +267,28 @@ class Etcd:
     def _connect(self) -> HTTPConnection:
         if self._connection is None:
             parts = urlsplit(self.endpoint)
-            host, port = parts.hostname or "", parts.port
-            if parts.scheme == "https":
-                assert self._tls is not None
-                connection: HTTPConnection = HTTPSConnection(
-                    host, port or 443, timeout=self.timeout, context=self._tls
-                )
-            else:
-                connection = HTTPConnection(
-                    host, port or 80, timeout=self.timeout
-                )
-            self._connection = connection
+            host, is_tls = parts.hostname or "", parts.scheme == "https"
+            self._connection = _Connection(
+                self._address_of(host),
+                host,
+                parts.port or (443 if is_tls else 80),
+                self.timeout,
+                self._tls if is_tls else None,
+            )
         return self._connection
+
+    def _address_of(self, host: str) -> str:
+        if self._resolves:
+            kind = socket.SOCK_STREAM
+            found = socket.getaddrinfo(host, None, type=kind)
+            self._addresses[host] = str(found[0][4][0])
+        address = self._addresses.get(host)
+        if address is None:
+            with suppress(ValueError):
+                ip_address(host.partition("%")[0])
+                return host
+            raise StoreError(f"{self.endpoint}: its address is not known yet")
+        return address
 
     def _authenticate(self) -> str:
         assert self._config.password_file is not None
@@ -277,6 +311,8 @@ class Etcd:
                 f"{self.endpoint}: no answer in {self.timeout:g} s"
             )
         why = getattr(error, "strerror", None) or str(error) or repr(error)
+        if "certificate required" in str(error):
+            why += ": give cert and key"
         return StoreError(f"{self.endpoint}: {why}")
 
     def _parse(self, text: bytes) -> Json:
@@ -302,7 +338,7 @@ class Etcd:
         try:
             answer = json.loads(text)
             why = str(answer.get("error") or answer.get("message"))
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             self.close()
             why = "no answer of etcd"
         where = f"{self.endpoint}: {why}"
@@ -329,6 +365,32 @@ REMEDIES = {
     "permission denied": "give the user the rights of this node and cluster"
     " (etcd-node)",
 }
+
+
+class _Connection(HTTPConnection):
+    """A connection to an address that is known; TLS is with the name."""
+
+    def __init__(
+        self,
+        address: str,
+        host: str,
+        port: int,
+        timeout: float,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        super().__init__(host, port, timeout=timeout)
+        self._address = address
+        self._tls = tls
+
+    def connect(self) -> None:
+        """Connect, and speak TLS where the endpoint does."""
+        stream = socket.create_connection(
+            (self._address, self.port), self.timeout
+        )
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._tls is not None:
+            stream = self._tls.wrap_socket(stream, server_hostname=self.host)
+        self.sock = stream
 
 
 def _tls_of(config: Config) -> ssl.SSLContext:
@@ -403,8 +465,8 @@ class Watch(threading.Thread):
                 why = str(error)
             except (OSError, HTTPException) as error:
                 why = f"{self._etcd.endpoint}: {error}"
-            except (ValueError, KeyError, TypeError, AttributeError):
-                why = f"{self._etcd.endpoint}: {NO_ETCD}"
+            except Exception as error:  # whatever an answer may have in it
+                why = f"{self._etcd.endpoint}: {NO_ETCD} ({error!r})"
             self._etcd.leave()
             if failures == 0:
                 self._say(Cut(why))
@@ -421,6 +483,9 @@ class Watch(threading.Thread):
         self._etcd.break_off()
 
     def _say(self, heard: Heard) -> None:
+        # etcd waits while the loop does not come along.
+        while len(self.queue) >= QUEUE and not self._ends.is_set():
+            self._ends.wait(0.01)
         self.queue.append(heard)
         self._wake()
 
@@ -454,16 +519,14 @@ class Watch(threading.Thread):
                 self._say(Listed(keys, revision))
                 keys = {}
                 yield
-            changes = [
-                self._change(event) for event in result.get("events", ())
-            ]
+            changes = self._changes(result.get("events", []))
             if changes:
                 self._say(Changed(changes))
                 yield
 
     def _list(self) -> tuple[dict[str, Value], int, str]:
         keys: dict[str, Value] = {}
-        first, revision, cluster, page = self._prefix, 0, "", PAGE
+        first, revision, cluster, page = self._prefix.encode(), 0, "", PAGE
         while True:
             request = {
                 "key": encode(first),
@@ -483,24 +546,36 @@ class Watch(threading.Thread):
                 revision, cluster = int(header["revision"]), header[
                     "cluster_id"
                 ]
-            key = ""
-            for kv in answer.get("kvs", ()):
-                key, value = self._read(kv)
-                keys[key] = value
+            kvs = answer.get("kvs", ())
+            for kv in kvs:
+                key = self._key_of(kv)
+                if key is not None:
+                    keys[key] = read_value(kv)
             if not answer.get("more"):
                 return keys, revision, cluster
-            if not key:
+            if not kvs:
                 raise StoreError("etcd has sent a page without an end")
-            first = f"{self._prefix}{key}\0"
+            first = b64decode(kvs[-1]["key"]) + b"\0"
 
-    def _read(self, kv: Json) -> tuple[str, Value]:
-        full = b64decode(kv["key"]).decode("utf-8", "replace")
-        return full[len(self._prefix) :], read_value(kv)
+    def _key_of(self, kv: Json) -> str | None:
+        """The key below the prefix; None: it is none of gpumap-sync's."""
+        full = b64decode(kv["key"])
+        if len(full) > KEY_BYTES or not full.isascii():
+            return None
+        return full.decode()[len(self._prefix) :]
 
-    def _change(self, event: Json) -> tuple[str, int, Value | None]:
-        key, value = self._read(event["kv"])
-        is_put = event.get("type", "PUT") == "PUT"
-        return key, value.revision, value if is_put else None
+    def _changes(
+        self, events: list[Json]
+    ) -> list[tuple[str, int, Value | None]]:
+        changes: list[tuple[str, int, Value | None]] = []
+        for event in events:
+            key, value = self._key_of(event["kv"]), read_value(event["kv"])
+            if key is not None:
+                is_put = event.get("type", "PUT") == "PUT"
+                changes.append(
+                    (key, value.revision, value if is_put else None)
+                )
+        return changes
 
 
 def now() -> float:

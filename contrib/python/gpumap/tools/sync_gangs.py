@@ -26,12 +26,13 @@ import random
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from .sync_config import Config, is_name
 from .sync_log import log
 from .sync_store import AT_GANGS, AT_HOLDS, Store
-from .sync_summary import U32, U64, Fields, Refused, is_object_name, parse
+from .sync_summary import U32, U64, UNFIT, Refused, is_object_name, parse
 
 FORMAT = 2
 NEVER = float("inf")
@@ -41,6 +42,7 @@ PART_LEAST = 1 << 20  # bytes
 OF_NODE = 64  # gangs of an asking node
 OF_USER = 16  # of one of its users
 HOLDERS = 1024  # of an agent
+LEFT_OUT = 128  # records of a node that are known to wait for a place
 LOCAL = 64  # of these, for processes of this node
 RECORD_BYTES = 16384
 WHY_CHARS = 200
@@ -187,6 +189,7 @@ def encode_answer(answer: Answer, instance: str) -> bytes:
     return _dump(value)
 
 
+@lru_cache(4096)
 def decode_answer(data: bytes) -> Answer:
     """Read the value of a member's key; a damaged one is a refusal."""
     try:
@@ -196,10 +199,14 @@ def decode_answer(data: bytes) -> Answer:
             return Answer(None)
         return Answer(
             fields.text("errno", ERRORS.__contains__),
-            fields.text("why", str.isprintable)[:WHY_CHARS],
+            _plain(fields.text("why", bool)[:WHY_CHARS]),
         )
     except Refused as refused:
         return Answer("EPROTO", f"its answer is damaged: {refused}")
+
+
+def _plain(why: str) -> str:
+    return " ".join(UNFIT.sub("?", word) for word in why.split(" "))
 
 
 def _dump(value: dict[str, object]) -> bytes:
@@ -279,7 +286,6 @@ class Gangs:
         store: Store,
         agent: Agent,
         instance: str,
-        now: float,
     ) -> None:
         self.asked: list[Asked] = []
         self.holds: dict[str, Hold] = {}  # by "ASKER/ID"
@@ -287,10 +293,10 @@ class Gangs:
         self._store = store
         self._agent = agent
         self._instance = instance
-        self._opened = now
         self._look_at = 0.0
         self._turns: dict[tuple[str, int], float] = {}
-        self._left_out: dict[str, list[str]] = {}  # paths, by asking node
+        # Paths of records, by asking node, in the order in which they came.
+        self._left_out: dict[str, dict[str, None]] = {}
 
     # ---- what processes ask --------------------------------------------------
 
@@ -327,10 +333,13 @@ class Gangs:
         asked.deadline = min(asked.deadline, now + self._config.ttl)
         self.asked.append(asked)
 
-    def release(self, asked: Asked, done: Callable[[], None]) -> None:
+    def release(
+        self, asked: Asked, done: Callable[[], None], now: float
+    ) -> None:
         """End a gang; done is called when the members can see that."""
         asked.done = done
         asked.due = 0.0
+        asked.deadline = now + self._config.ttl
         self._unwant(asked)
 
     def leave(self, asked: Asked) -> None:
@@ -388,8 +397,11 @@ class Gangs:
             due = min(due, min(one.due for one in self.holds.values()))
         return due
 
-    def tick(self, now: float) -> None:
-        """Do what is due.  One request at most is made to the agent."""
+    def tick(self, now: float) -> bool:
+        """Do what is due.  One request at most is made to the agent.
+
+        Returns whether one was made.
+        """
         for asked in [one for one in self.asked if one.due <= now]:
             self._look_at_asked(asked, now)
         if now >= self._look_at and self._agent.answers():
@@ -397,8 +409,9 @@ class Gangs:
             self._look_at_maps()
         for hold in [one for one in self.holds.values() if one.due <= now]:
             self._look_at_hold(hold, now)
-        self._ask_agent(now)
+        has_asked = self._ask_agent(now)
         self._pend()
+        return has_asked
 
     def _wake(self, path: str) -> None:
         hold = self.holds.get(path)
@@ -453,10 +466,12 @@ class Gangs:
     def _look_at_answers(self, asked: Asked, now: float) -> None:
         asked.due = asked.deadline
         fault = self._fault_of(asked)
-        if fault is None:
+        if fault is None and self._store.whole:
             asked.told = True
             asked.due = NEVER
             asked.tell(None)
+        elif fault is None:
+            asked.due = min(asked.deadline, now + RETRY_S)
         elif fault.name == "EBUSY":
             # Let the other gang go first, and come back when it has asked
             # again.
@@ -464,7 +479,7 @@ class Gangs:
             asked.id = ""
             wait = random.uniform(0, self._config.ttl / 4)
             asked.again_at = now + 2 * RETRY_S + wait
-            asked.due = asked.again_at
+            asked.due = min(asked.again_at, asked.deadline)
         elif fault.name != "EAGAIN":
             self._fail(asked, fault)
         elif now >= asked.deadline:
@@ -524,10 +539,10 @@ class Gangs:
         asked.lose(why)
 
     def _look_at_released(self, asked: Asked, now: float) -> None:
-        is_there = asked.key(self._store.node) in self._store.keys
-        if asked.due == 0.0:
-            asked.deadline = now + self._config.ttl
-        if is_there and now < asked.deadline and self._store.whole:
+        store = self._store
+        is_there = asked.key(store.node) in store.keys
+        may_go = store.whole and not store.taken
+        if is_there and now < asked.deadline and may_go:
             asked.due = min(now + RETRY_S, asked.deadline)
             return
         done, asked.done = asked.done, None
@@ -551,9 +566,9 @@ class Gangs:
         if value is None:
             return
         try:
-            record = decode_record(value.data)
             if not is_name(asker) or not _is_id(id):
                 raise Refused("its key is none of a gang")
+            record = decode_record(value.data)
         except Refused as refused:
             log.warning("gang_refused", gang=path, why=refused)
             return
@@ -563,7 +578,9 @@ class Gangs:
         if why is not None:
             if asker not in self._left_out:
                 log.warning("gang_left_out", gang=path, why=why)
-            self._left_out.setdefault(asker, []).append(path)
+            paths = self._left_out.setdefault(asker, {})
+            if len(paths) < LEFT_OUT:
+                paths[path] = None
             return
         self.holds[path] = Hold(asker, id, value.data, record)
 
@@ -612,7 +629,10 @@ class Gangs:
         if hold.waits or hold.held:
             self._look_at_others(hold, now)
         if hold.waits:
-            hold.due = max(hold.agent_at, now)
+            wait = now + RETRY_S
+            if self._agent.answers() and store.joined:
+                wait = max(hold.agent_at, now)
+            hold.due = min(hold.due, wait)
 
     def _look_at_others(self, hold: Hold, now: float) -> None:
         store, everyone = self._store, hold.held
@@ -659,14 +679,17 @@ class Gangs:
         """There is a place for a gang that was left out, if its record is still
         there.
         """
-        paths = self._left_out.pop(asker, [])
-        while paths:
-            path = paths.pop(0)
+        for one in [asker, *self._left_out][: 1 + OF_NODE]:
+            paths = self._left_out.get(one, {})
+            path = next(iter(paths), None)
+            if path is None:
+                continue
+            del paths[path]
+            if not paths:
+                del self._left_out[one]
             self._see_record(path)
             if path in self.holds:
-                break
-        if paths:
-            self._left_out.setdefault(asker, []).extend(paths)
+                return
 
     def _pend(self) -> None:
         """A predecessor's answers stay until this process has its own."""
@@ -691,10 +714,10 @@ class Gangs:
                     "the map was released there, or its agent has lost it",
                 )
 
-    def _ask_agent(self, now: float) -> None:
+    def _ask_agent(self, now: float) -> bool:
         """Make one request, for the user whose turn it is."""
         if not self._agent.answers():
-            return
+            return False
         ready = [
             one
             for one in self.holds.values()
@@ -707,13 +730,13 @@ class Gangs:
             )
         ]
         if not ready:
-            return
+            return False
         hold = min(
             ready,
             key=lambda one: (
                 not one.ends,
-                one.late is not NO_ROOM,
                 self._turns.get((one.asker, one.record.uid), 0.0),
+                one.late is not NO_ROOM,
             ),
         )
         turn = hold.asker, hold.record.uid
@@ -727,6 +750,7 @@ class Gangs:
             self._release(hold)
         else:
             self._reserve(hold, now)
+        return True
 
     def _reserve(self, hold: Hold, now: float) -> None:
         namesake = next(
@@ -778,15 +802,19 @@ class Gangs:
         # A request without an answer may have been carried out.
         hold.reserved = fault.name in ("EAGAIN", "ETIMEDOUT")
         hold.version = 0
-        is_young = now < self._opened + YOUNG_S
+        is_young = now < self._store.joined_at + YOUNG_S
         if fault.name == "EAGAIN" or (fault.name == "EEXIST" and is_young):
             return
         if fault.name == "ENOSPC":
-            me = hold.asker, hold.id
+            me, node = (hold.asker, hold.id), self._store.node
             others = [
                 one
                 for one in self.holds.values()
-                if one is not hold and one.reserved and not one.complete
+                if one is not hold
+                and one.reserved
+                and not (one.held and one.complete)
+                and one.record.members[node].keys()
+                & hold.record.members[node].keys()
             ]
             if any(
                 not one.held or (one.asker, one.id) > me for one in others

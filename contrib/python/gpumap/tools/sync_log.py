@@ -19,7 +19,7 @@ EVENT_RATE = 200  # lines of one event in a second
 UID_BURST = 150  # lines that a user causes at once
 UID_RATE = 20  # and in each second from there on
 LINE_BYTES = 2048
-QUOTED = ("by", "name", "path", "remedy", "why")
+QUOTED = ("by", "gang", "name", "path", "remedy", "why")
 
 
 class Log:
@@ -81,11 +81,14 @@ class Log:
         if self.lost:
             words.append(f"lost={self.lost}")
         line = text.printable(" ".join(words)).encode("utf-8", "replace")
-        if _can_write():
-            self.lost = 0
-            os.write(2, line[: LINE_BYTES - 1] + b"\n")
-        else:
-            self.lost += 1
+        try:
+            if _can_write():
+                os.write(2, line[: LINE_BYTES - 1] + b"\n")
+                self.lost = 0
+                return
+        except OSError:
+            pass  # the reader has gone
+        self.lost += 1
 
 
 def _quote(value: object) -> str:

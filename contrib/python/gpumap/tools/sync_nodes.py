@@ -15,6 +15,7 @@ nothing was missed, while the watch hears etcd and the lease is held.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -33,6 +34,9 @@ TELL_S = 0.2  # from one summary to the next
 PACE_S = 0.05  # from one look at changes to the next
 LOOK_S = 1.0  # at figures, and at shares
 A_NODE_S = 0.02  # of a cluster, for figures
+
+LOOKING_S = 0.05  # at nodes that have changed, in a turn
+LOOKS_S = 0.1  # from one such look to the next
 
 PUBLISH_S = 0.2
 HEARD_S = 1.0
@@ -153,6 +157,9 @@ class Peers:
         self._store = store
         self._said_full = False
         self._said_whole = False
+        self.settled = False  # all of the first list has been looked at
+        self._changed: dict[str, None] = {}  # names
+        self._look_at = 0.0
 
     def is_known(self, name: str) -> bool:
         """Is the node on the list?"""
@@ -164,17 +171,31 @@ class Peers:
         peer = self.peers.get(name)
         return peer is not None and peer.state == ClusterState.GONE
 
-    def look(self, changed: set[str], now: float) -> None:
-        """Take what the watch has heard of some keys."""
-        if not self._store.known:
+    def changed(self, keys: set[str]) -> None:
+        """The watch has heard of some keys: look() looks at them."""
+        for key in keys:
+            if key.startswith((AT_NODES, AT_ALIVE)):
+                self._changed[key.partition("/")[2]] = None
+
+    def due(self) -> float:
+        """When look() has something to do."""
+        may_look = self._changed and self._store.known
+        return self._look_at if may_look else NEVER
+
+    def look(self, now: float) -> None:
+        """Look at nodes that have changed, for LOOKING_S at most.
+
+        A node may change as often as it likes, and is read ten times a second.
+        """
+        if not self._store.known or now < self._look_at:
             return
-        names = {
-            key.partition("/")[2]
-            for key in changed
-            if key.startswith((AT_NODES, AT_ALIVE))
-        }
-        for name in names:
-            self._look_at(name, now)
+        until = time.monotonic() + LOOKING_S
+        while self._changed and time.monotonic() < until:
+            name = next(iter(self._changed))
+            del self._changed[name]
+            self._look_at_node(name, now)
+        self.settled = self.settled or not self._changed
+        self._look_at = now + LOOKS_S
         if self._store.whole and not self._said_whole:
             log.info("store_whole", nodes=len(self.peers))
         self._said_whole = self._store.whole
@@ -193,7 +214,7 @@ class Peers:
             elif self._store.is_dead(name):
                 self._go(name, peer, now)
 
-    def _look_at(self, name: str, now: float) -> None:
+    def _look_at_node(self, name: str, now: float) -> None:
         value = self._store.word(AT_NODES + name)
         peer = self.peers.get(name)
         if value is None:
@@ -277,12 +298,17 @@ class Peers:
             )
             self.news.add(node.name)
 
-    def published(self) -> None:
-        """All news have been told: drop what is forgotten."""
-        for name in [n for n, peer in self.peers.items() if peer.forgotten]:
-            del self.peers[name]
-            self.news.discard(name)
-            self._said_full = False
+    def published(self, all: bool) -> None:
+        """Drop what is forgotten, and the agent knows that.
+
+        all   the agent was told of all others, and knows no more
+        """
+        forgotten = [n for n, peer in self.peers.items() if peer.forgotten]
+        for name in forgotten:
+            if all or name not in self.news:
+                del self.peers[name]
+                self.news.discard(name)
+                self._said_full = False
 
 def _is_of_another_format(data: bytes) -> bool:
     """A node of another format may have no counter: it is refused by name."""
@@ -342,7 +368,7 @@ class Feed:
         Nothing is published before the list has been whole: until then readers
         have what an earlier gpumap-sync knew.
         """
-        if not self._store.known:
+        if not self._peers.settled:
             return NEVER
         if self._begins or self._rest or self._peers.news:
             return self._due
@@ -437,8 +463,9 @@ class Feed:
     def _finish(self, now: float) -> None:
         if self._begins or self._said is not None:
             log.info("published", nodes=len(self._peers.peers))
+        was_all = self._begins
         self._begins = False
         self._said = None
         self._retry = RETRY_S
         self._due = now + PUBLISH_S
-        self._peers.published()
+        self._peers.published(was_all)

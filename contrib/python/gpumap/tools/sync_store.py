@@ -25,9 +25,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from .sync_config import Config
+from .sync_config import Config, is_name
 from .sync_etcd import (
     NO_ETCD,
     PAUSES,
@@ -48,13 +48,17 @@ from .sync_etcd import (
     read_value,
 )
 from .sync_log import log
+from .sync_summary import Fields
 
 NODES_PER_S = 20  # that move their counters, in large clusters
 PERIOD_MOST = 600.0  # seconds of a counter that is believed
 DEAF = 0.6  # of the lease's time without a word: etcd is not heard
+LEAVE_S = 0.5  # for an answer, in ending
+NEVER = float("inf")
 SLACK = 0.05  # seconds, by which a counter may be early
 BATCH = 32  # keys of a transaction
 AGAIN = 0.2  # seconds until what has failed its condition is tried again
+HOLD_BYTES = 1024  # of one that is looked at
 KEYS_MOST = {"gangs": 128, "holds": 1024}  # of another node
 AT_NODES, AT_ALIVE, AT_GANGS, AT_HOLDS = "nodes/", "alive/", "gangs/", "holds/"
 
@@ -102,6 +106,7 @@ class Store:
         self.known = False  # the list has been whole, at least once
         self.whole = False  # every change is heard
         self.joined = False
+        self.joined_at = 0.0
         self.taken = False  # another machine has our name
         self.held = False  # the lease, as far as we know
         self.heard_at = 0.0
@@ -122,6 +127,7 @@ class Store:
         self._granted = config.ttl
         self._renew_at = 0.0
         self._counted = 0.0
+        self._promised = config.ttl / 2  # the next count comes by then
         self._count = 0
         self._has_joined = False
         self._failures = 0
@@ -229,6 +235,8 @@ class Store:
 
     def _set(self, key: str, value: Value | None, now: float) -> None:
         node = node_of(key)
+        if value is not None and key.startswith(AT_HOLDS):
+            value = replace(value, data=value.data[:HOLD_BYTES])
         if not self._counts(key, node, value):
             return
         self.changed.add(key)
@@ -257,7 +265,7 @@ class Store:
                     self._left_out.add(node)
                     log.warning(
                         "keys_left_out",
-                        node=node,
+                        node=node if is_name(node) else "-",
                         why=f"it has more than {KEYS_MOST[kind]} keys below"
                         f" {kind}/{node}/: they are not looked at",
                     )
@@ -319,7 +327,7 @@ class Store:
     def run(self, now: float) -> float:
         """Do the next thing in etcd.  Returns when to come again.
 
-        A call of etcd takes the client's timeout at most, at each endpoint.
+        A call of etcd takes the timeout of the client at most.
         The lease comes before all else.
         """
         if self.held and now - self._renewed >= self._granted:
@@ -335,32 +343,56 @@ class Store:
                 self._lease, self.joined = 0, False
             except StoreError as error:
                 self._fail(str(error))
-            except (ValueError, KeyError, TypeError, AttributeError):
-                self._fail(f"{self._etcd.endpoint}: {NO_ETCD}")
+            except Exception as error:  # whatever an answer may have in it
+                self._fail(f"{self._etcd.endpoint}: {NO_ETCD} ({error!r})")
         return self.due()
 
     def due(self) -> float:
         """When run() has something to do."""
         if not self._lease:
+            return NEVER if self.taken else self._retry_at
+        if self.taken:
             return self._retry_at
         due = self._renew_at
         if self.joined:
             due = min(due, self._count_due())
-        if self.known and not self.taken and self._is_behind():
+        if self.known and self._is_behind():
             due = min(due, self._write_at)
         return max(due, self._retry_at)
 
     def leave(self) -> None:
-        """Give the lease back, with all our keys, if etcd answers soon."""
-        if self._lease:
-            self._etcd.timeout = 0.5
-            try:
-                self._etcd.call("/v3/lease/revoke", {"ID": str(self._lease)})
-            except StoreError:
-                pass
+        """Delete our keys, and give the lease back, if etcd answers soon.
+
+        Keys that go while the counter is there were deleted: others need not
+        wait for its time.
+        """
+        if not self._lease:
+            return
+        self._etcd.close()
+        self._etcd.timeout = LEAVE_S
+        try:
+            if self.joined:
+                guard = is_lease(self._full(AT_ALIVE + self.node), self._lease)
+                keys = sorted(self._own)
+                for at in range(0, len(keys), BATCH):
+                    self._etcd.call(
+                        "/v3/kv/txn",
+                        {
+                            "compare": [guard],
+                            "success": [
+                                delete(self._full(key))
+                                for key in keys[at : at + BATCH]
+                            ],
+                        },
+                    )
+            self._etcd.call("/v3/lease/revoke", {"ID": str(self._lease)})
+        except Exception as error:
+            self._fail(str(error))
 
     def _step(self, now: float) -> None:
-        if not self._lease:
+        if self.taken:
+            self._give_back()
+        elif not self._lease:
             self._grant(now)
         elif now >= self._renew_at:
             # The lease ends last, so that its end finds a counter that stands.
@@ -371,7 +403,7 @@ class Store:
                 self._renew(now)
         elif self.joined and now >= self._count_due():
             self._move_counter(now)
-        elif self.known and not self.taken and now >= self._write_at:
+        elif self.known and now >= self._write_at:
             self._write(now)
 
     def _fail(self, why: str) -> None:
@@ -381,6 +413,13 @@ class Store:
         pause = PAUSES[min(self._failures, len(PAUSES) - 1)]
         self._failures += 1
         self._retry_at = self._clock() + pause
+
+    def _give_back(self) -> None:
+        """End our keys, which are another machine's to write now."""
+        if self._lease:
+            self._etcd.call("/v3/lease/revoke", {"ID": str(self._lease)})
+            self._lose("another machine has this node's name")
+            self._lease = 0
 
     # The lease.
 
@@ -420,18 +459,18 @@ class Store:
         return self.n_there() / NODES_PER_S
 
     def _count_due(self) -> float:
-        return self._counted + max(
-            self.config.ttl / 3 - SLACK, self._period()
-        )
+        wait = max(self.config.ttl / 3 - SLACK, self._period())
+        return self._counted + min(wait, self._promised)
 
     def _counter(self) -> Json:
         period = max(self.config.ttl / 2, self._period())
+        self._promised = period
         self._count += 1
         value = {
             "instance": self._instance,
             "boot": self._boot,
             "count": self._count,
-            "period_ms": int(period * 1000),
+            "period_ms": min(int(period * 1000), int(PERIOD_MOST * 1000)),
         }
         return put(
             self._full(AT_ALIVE + self.node),
@@ -496,6 +535,7 @@ class Store:
                     self._instance, self._boot, self.config.ttl / 2, now
                 )
                 self.joined = self._has_joined = True
+                self.joined_at = now
                 self._why = ""
 
     def _write_batch(
@@ -551,13 +591,12 @@ class Store:
 def _read_alive(data: bytes, ttl: float, now: float) -> Alive:
     """Read a counter, which a stranger may have damaged."""
     try:
-        value = json.loads(data)
-        period = float(value.get("period_ms", 0)) / 1000
+        fields = Fields(json.loads(data))
         return Alive(
-            str(value["instance"]),
-            str(value.get("boot")),
-            min(max(period, ttl / 4), PERIOD_MOST),
+            fields.text("instance", bool),
+            fields.text("boot", bool),
+            fields.number("period_ms", int(PERIOD_MOST * 1000), 1) / 1000,
             now,
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, RecursionError):  # Refused is a ValueError
         return Alive("", "", ttl / 2, now)

@@ -27,11 +27,11 @@ from ..enums import (
     State,
 )
 from ..facts import ClusterDevice, ClusterNode, ClusterShare, Device
-from . import text
 from .sync_config import is_address, is_name
 from .sync_etcd import VALUE_BYTES
 
 FORMAT = 2
+NAME_BYTES = 63
 ROWS_MAX = 256
 DEVICES_MAX = 64  # that are listed
 SHARES_MAX = 64
@@ -44,6 +44,12 @@ STATES = {one.name.lower(): one for one in DeviceState}
 ORDER = {DeviceKind.CUDA: 0, DeviceKind.HOST: 1}
 CC = re.compile(r"[1-9][0-9]{0,2}\.(0|[1-9][0-9]{0,2})")
 HEX = re.compile("[0-9a-f]+")
+# White_Space, Cc, Cf and Cs of Unicode, by ranges: as names of gpumapd(8).
+UNFIT = re.compile(
+    "[\0- \x7f-\xa0\xad\u0600-\u0605\u061c\u06dd\u070f\u1680\u180e"
+    "\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ud800-\udfff\ufeff"
+    "\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
+)
 BOOT = re.compile("[0-9a-f-]{36}")
 
 Json = dict[str, Any]
@@ -114,7 +120,7 @@ class Reader:
         return ClusterDevice(
             row=one.row,
             uuid=one.uuid,
-            name=text.printable(one.name) or "?",
+            name=_plain(one.name) or "?",
             kind=one.kind,
             state=one.state,
             flags=one.flags,
@@ -127,6 +133,10 @@ class Reader:
             used_by_holders=min(one.used_by_holders, one.reserved_bytes),
             links=self._links.get(one.row, 0),
         )
+
+
+def _plain(name: str) -> str:
+    return " ".join(UNFIT.sub("?", word) for word in name.split(" "))
 
 
 def with_shares(map: Map, node: ClusterNode) -> ClusterNode:
@@ -379,11 +389,8 @@ def parse(data: bytes, what: int = FORMAT) -> Fields:
 
 def is_object_name(name: str) -> bool:
     """May a map or a share have this name?"""
-    return (
-        0 < len(name.encode(errors="replace")) <= 63
-        and name.isprintable()
-        and not any(c.isspace() for c in name)
-    )
+    n_bytes = len(name.encode(errors="replace"))
+    return 0 < n_bytes <= NAME_BYTES and not UNFIT.search(name)
 
 
 def decode(data: bytes, name: str) -> Summary:
@@ -423,7 +430,8 @@ def decode(data: bytes, name: str) -> Summary:
 
 
 def _is_device_name(name: str) -> bool:
-    return 0 < len(name.encode(errors="replace")) <= 63 and name.isprintable()
+    n_bytes = len(name.encode(errors="replace"))
+    return 0 < n_bytes <= NAME_BYTES and not UNFIT.search(name.replace(" ", ""))
 
 
 def _device_of(fields: Fields) -> ClusterDevice:

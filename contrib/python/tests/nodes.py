@@ -63,6 +63,7 @@ class EtcdServer:
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="gpumap-etcd."))
         self.options = list(options)
+        self.user: str | None = None  # of etcdctl
         self.tls: list[str] = []
         scheme = "http"
         if tls is not None:
@@ -124,11 +125,16 @@ class EtcdServer:
         except subprocess.CalledProcessError:
             return False
 
-    def ctl(self, *words: str, at: int = 0, user: str | None = None) -> str:
-        """Run etcdctl."""
+    def ctl(
+        self, *words: str, at: int | None = None, user: str | None = None
+    ) -> str:
+        """Run etcdctl, with the first member that runs."""
+        if at is None:
+            running = [p and p.poll() is None for p in self.processes]
+            at = running.index(True)
         env = {**os.environ, "ETCDCTL_API": "3"}
-        if user is not None:
-            env["ETCDCTL_USER"] = user
+        if user or self.user:
+            env["ETCDCTL_USER"] = user or self.user or ""
         return subprocess.run(
             [
                 "etcdctl",
@@ -191,6 +197,7 @@ class Node:
         self.ttl = ttl
         self.socket = str(self.folder / "socket")
         self.process: subprocess.Popen[bytes] | None = None
+        self.n_starts = 0
         self.config = self.folder / "gpumap-sync.conf"
         self.config.write_text(
             CONFIG.format(
@@ -207,6 +214,7 @@ class Node:
         )
 
     def start(self) -> None:
+        self.n_starts += 1
         with open(self.folder / "log", "a") as log:
             self.process = subprocess.Popen(
                 [PROGRAM, "--config", str(self.config)],
@@ -290,13 +298,25 @@ class Cluster:
         self.wait()
 
     def wait(self) -> None:
-        """Wait until each node sees all as live."""
+        """Wait until each node has joined, and sees all as live."""
         live = dict.fromkeys(self.nodes, gpumap.ClusterState.LIVE)
+        wait_for(self.have_joined)
         wait_for(
             lambda: all(
                 node.nodes() == live for node in self.nodes.values()
             )
         )
+
+    def have_joined(self) -> bool:
+        keys = self.etcd.keys()
+        for name, node in self.nodes.items():
+            ready = node.events("ready")
+            if len(ready) < node.n_starts:
+                return False
+            instance = ready[-1].partition("instance=")[2][:16]
+            if instance not in keys.get(f"alive/{name}", ""):
+                return False
+        return True
 
     def __getitem__(self, name: str) -> Node:
         return self.nodes[name]

@@ -153,6 +153,13 @@ class Client(Etcd):
         self.sim = sim
         self.timeout = 1.0
 
+    @property
+    def endpoint(self) -> str:
+        return "http://simulated:2379"
+
+    def close(self) -> None:
+        """There is no connection."""
+
     def call(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         etcd, sim = self.sim.world.etcd, self.sim
         if not etcd.up or sim.cut == "off":
@@ -183,6 +190,7 @@ class SimAgent:
         self.maps: dict[str, tuple[int, int, int, str]] = {}
         self.n_versions = 0
         self.up = True
+        self.silent = 0.0  # chance that an answer is lost
         self.holder = ""  # instance of the gpumap-sync that holds
         self.n_asked = 0
 
@@ -191,6 +199,12 @@ class SimAgent:
 
     def reserve(self, record: Record, parts: Parts) -> int:
         self.n_asked += 1
+        version = self._reserve(record, parts)
+        if self.world.random.random() < self.silent:
+            raise Fault("ETIMEDOUT", "it was carried out, and not said")
+        return version
+
+    def _reserve(self, record: Record, parts: Parts) -> int:
         n_bytes = sum(parts.values())
         if record.name in self.maps:
             raise Fault("EEXIST", "the name is taken")
@@ -220,6 +234,7 @@ class Sim:
         self.name = name
         self.agent = SimAgent(world, room)
         self.boot = "b" * 36
+        self.n_turns = 0  # with nothing to ask, and another due at once
         self.cut = ""  # "off": from etcd; "deaf": its watch alone
         self.queue: list[Heard] = []
         self.store: Store | None = None
@@ -234,13 +249,17 @@ class Sim:
         self.store = Store(
             config, Client(self), instance, self.boot, lambda: world.now
         )
-        self.gangs = Gangs(
-            config, self.store, self.agent, instance, world.now
-        )
+        self.gangs = Gangs(config, self.store, self.agent, instance)
         self.queue = []
         # The lease may be granted before the list comes, or behind it.
         self.lists = world.now + world.random.choice((0, 5 * TURN))
         world.etcd.watchers.append(self)
+
+    def end(self) -> None:
+        """End gpumap-sync by SIGTERM."""
+        assert self.store is not None
+        self.store.leave()
+        self.kill()
 
     def kill(self) -> None:
         """End gpumap-sync.  Its maps end with it, a moment later."""
@@ -271,7 +290,9 @@ class Sim:
             self._take_changes(store)
         store.run(self.world.now)
         self._take_changes(store)
-        self.gangs.tick(self.world.now)
+        has_asked = self.gangs.tick(self.world.now)
+        if not has_asked:
+            self.n_turns += self.gangs.due() <= self.world.now
 
     def _take_changes(self, store: Store) -> None:
         changed, store.changed = store.changed, set()
@@ -384,7 +405,8 @@ class Process:
         self.answer: str | None = None  # "held", or an error's name
         self.why = ""
         self.lost: str | None = None
-        self.released = False
+        self.released = False  # or dead
+        self.was_released = False  # and told so
         record = Record(
             name, uid, {n: {UUID: size} for n, size in members.items()}
         )
@@ -417,7 +439,10 @@ class Process:
 
     def release(self) -> None:
         self.released = True
-        self.gangs.release(self.asked, lambda: None)
+        self.gangs.release(self.asked, self._ended, self.world.now)
+
+    def _ended(self) -> None:
+        self.was_released = True
 
     def end(self) -> None:
         """The process dies."""

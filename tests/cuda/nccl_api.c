@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Four processes, each with a card, find each other by way of the agent and form
- * a communicator with gpumap/nccl.h; every call on it gives the right result; and
- * after a death, an error, a rank that does not come or has another version, no
- * rank waits for ever and all of them form another communicator.
+ * Four processes, each with a card, find each other by way of the agent and
+ * form a communicator with gpumap/nccl.h; every call on it gives the right
+ * result; and after a death, an error, a rank that does not come or has another
+ * version, no rank waits for ever and all of them form another communicator.
  */
 
 #include <errno.h>

@@ -606,7 +606,7 @@ def test_a_member_gives_up_when_others_do_not_hold(three: World) -> None:
     three.until(lambda: "b" in three.held("g"), 0.2)
     freeze(three, "a")
     took = three.until(lambda: "b" not in three.held("g"))
-    # What was heard last may be a third of the time ago.
+    # The last word may be a third of the time old.
     assert 0.4 * three.ttl < took < 0.9 * three.ttl
     three.run(2 * TURN)
     assert answer_of(three, "b", process) == "ETIMEDOUT"
@@ -668,7 +668,7 @@ def test_a_release_is_told_when_the_record_is_gone(three: World) -> None:
     assert not process.was_released
     unmute()
     three.until(lambda: process.was_released, three.ttl)
-    # Of one that does not hear, none knows when.
+    # A node that does not hear cannot know when.
     process = held_by_all(three)
     three.nodes["a"].cut = "off"
     three.run(3 * TURN)
@@ -874,7 +874,7 @@ def test_the_lower_waits_for_the_higher() -> None:
     world.run(3 * sync_gangs.RETRY_S)
     id, agent = lower.asked.id, world.nodes["a"].agent
     assert lower.answer is None and answer_of(world, "a", lower) is None
-    # It need not wait for its next attempt.
+    # The lower one need not wait for its next attempt.
     n_asked = agent.n_asked
     world.until(lambda: agent.n_asked > n_asked, 1)
     higher.end()

@@ -97,7 +97,7 @@ def test_another_machine_of_the_name_is_seen_in_writing(
     world.run(2 * TURN)
     assert NODE not in world.etcd.keys
     assert store.taken and not store.joined
-    # What was before that does not undo it.
+    # An earlier change does not undo it.
     store.take(Changed([("alive/a", revision - 1, ours)]))
     assert store.taken
 
@@ -228,7 +228,7 @@ def test_in_a_large_cluster_counters_move_seldom(world: World) -> None:
     for number in range(98):
         put(world, f"alive/n{number}", alive())
     world.until(lambda: count(world) > before)
-    # What was promised before stands.
+    # The earlier promise stands.
     assert world.now <= at + world.ttl / 2
     counter = json.loads(world.etcd.keys["alive/a"].data)
     assert counter["period_ms"] == 5000

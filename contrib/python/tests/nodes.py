@@ -21,7 +21,7 @@ from agent import BUILD, Agent, die_with_parent, wait_for
 
 PROGRAM = str(BUILD / "contrib/python/built/gpumap-sync")
 ETCD = shutil.which("etcd")
-TTL = float(os.environ.get("GPUMAP_TEST_TTL", "2"))
+TTL = 3.0  # seconds of a lease
 
 AGENT = """
 [host]

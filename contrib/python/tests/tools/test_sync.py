@@ -314,6 +314,11 @@ def test_news_and_figures() -> None:
 # ---- nodes ------------------------------------------------------------------
 
 
+def news_of(map: gpumap.Map) -> int:
+    """So many bytes of row 0 that a reservation of them is told at once."""
+    return 2 * map.devices[0].total_bytes // sync_summary.MOVED // MIB * MIB
+
+
 @needs_etcd
 def test_a_change_is_seen_on_other_nodes(three: Cluster) -> None:
     a, b = three["a"], three["b"]
@@ -324,8 +329,9 @@ def test_a_change_is_seen_on_other_nodes(three: Cluster) -> None:
 
     before = reserved()
     with gpumap.attach(a.agent.instance, a.agent.runtime_dir) as map:
-        held = map.reserve({0: 64 * MIB})
-        wait_for(lambda: reserved() == before + 64 * MIB)
+        n_bytes = news_of(map)
+        held = map.reserve({0: n_bytes})
+        wait_for(lambda: reserved() == before + n_bytes)
         held.release()
         wait_for(lambda: reserved() == before)
         map.cordon(1)
@@ -427,10 +433,11 @@ def test_lost_watches_are_noticed(three: Cluster, etcd: EtcdServer) -> None:
     os.kill(b.process.pid, signal.SIGCONT)
     three.wait()
     with gpumap.attach(a.agent.instance, a.agent.runtime_dir) as map:
-        with map.reserve({0: 32 * MIB}):
+        n_bytes = news_of(map)
+        with map.reserve({0: n_bytes}):
             wait_for(
                 lambda: b.node("a").devices[0].reserved_bytes  # type: ignore
-                >= 32 * MIB
+                >= n_bytes
             )
 
 

@@ -24,6 +24,7 @@ from contextlib import suppress
 
 from .. import Error, Map, attach, enums, errors
 from ..enums import DeviceState, Setting, State
+from ..facts import Holder
 from . import command, sync_config
 from .command import Exit
 from .sync_clients import Clients, SocketTaken
@@ -74,7 +75,7 @@ class Agent:
         self._config = config
         self._said: int | None = 0
         self._known: tuple[object, bool, int] = (None, False, 0)
-        self._holders: dict[str, tuple[int, int]] | None = None
+        self._holders: dict[str, Holder] | None = None
 
     def fileno(self) -> int | None:
         """A descriptor that can be read when the map has changed."""
@@ -185,14 +186,11 @@ class Agent:
             " devices lists them",
         )
 
-    def holders(self) -> dict[str, tuple[int, int]]:
-        """The version and the user of each map that is held here."""
+    def holders(self) -> dict[str, Holder]:
+        """The committed maps of this node."""
         if self._holders is None:
             assert self.map is not None
-            self._holders = {
-                one.name: (one.version, one.uid)
-                for one in self.map.holders()
-            }
+            self._holders = {one.name: one for one in self.map.holders()}
         return self._holders
 
     def release(self, name: str) -> str | None:
@@ -247,7 +245,9 @@ class Manager:
         """Send a state."""
         if self._to[:1] not in ("/", "@"):
             return
-        to = self._to.replace("@", "\0", 1)
+        to = self._to
+        if to.startswith("@"):
+            to = f"\0{to[1:]}"
         with (
             suppress(OSError),
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stream,

@@ -20,8 +20,8 @@ puts its hold.  tests/model/gang.pml is a model of it.
 
 from __future__ import annotations
 
-import errno
 import json
+import os
 import random
 import secrets
 from collections.abc import Callable
@@ -29,12 +29,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
+from ..facts import Holder
 from .sync_config import Config, is_name
+from .sync_etcd import VALUE_BYTES
 from .sync_log import log
 from .sync_store import AT_GANGS, AT_HOLDS, Store
-from .sync_summary import U32, U64, UNFIT, Refused, is_object_name, parse
+from .sync_summary import (
+    FORMAT,
+    U32,
+    U64,
+    Refused,
+    is_object_name,
+    parse,
+    plain,
+)
 
-FORMAT = 2
 NEVER = float("inf")
 MEMBERS_MAX = 64
 PARTS_MAX = 64  # of a member
@@ -42,9 +51,8 @@ PART_LEAST = 1 << 20  # bytes
 OF_NODE = 64  # gangs of an asking node
 OF_USER = 16  # of one of its users
 HOLDERS = 1024  # of an agent
-LEFT_OUT = 128  # records of a node that are known to wait for a place
 LOCAL = 64  # of these, for processes of this node
-RECORD_BYTES = 16384
+LEFT_OUT = 128  # records of a node that are known to wait for a place
 WHY_CHARS = 200
 
 RETRY_S = 0.2  # of what has failed
@@ -109,8 +117,8 @@ class Agent(Protocol):
         Fault: the error is of ERRORS; EAGAIN: the agent has gone.
         """
 
-    def holders(self) -> dict[str, tuple[int, int]]:
-        """The version and the user of each map that is held here."""
+    def holders(self) -> dict[str, Holder]:
+        """The committed maps of this node."""
 
     def release(self, name: str) -> str | None:
         """End a map.  Returns an error's name, None where it has ended."""
@@ -137,7 +145,7 @@ def encode_record(record: Record) -> bytes:
 
 def decode_record(data: bytes) -> Record:
     """Read the value of a gang's key.  Refused: the text says why."""
-    fields = parse(data, FORMAT)
+    fields = parse(data)
     members: dict[str, Parts] = {}
     for member in fields.items("members", MEMBERS_MAX):
         node = member.text("node", is_name)
@@ -184,7 +192,7 @@ def encode_answer(answer: Answer, instance: str) -> bytes:
         value |= {
             "status": "refused",
             "errno": answer.error,
-            "why": answer.why[:WHY_CHARS],
+            "why": plain(answer.why[:WHY_CHARS]),
         }
     return _dump(value)
 
@@ -193,20 +201,16 @@ def encode_answer(answer: Answer, instance: str) -> bytes:
 def decode_answer(data: bytes) -> Answer:
     """Read the value of a member's key; a damaged one is a refusal."""
     try:
-        fields = parse(data, FORMAT)
+        fields = parse(data)
         status = fields.text("status", ("held", "refused").__contains__)
         if status == "held":
             return Answer(None)
         return Answer(
             fields.text("errno", ERRORS.__contains__),
-            _plain(fields.text("why", bool)[:WHY_CHARS]),
+            plain(fields.text("why", bool)[:WHY_CHARS]),
         )
     except Refused as refused:
         return Answer("EPROTO", f"its answer is damaged: {refused}")
-
-
-def _plain(why: str) -> str:
-    return " ".join(UNFIT.sub("?", word) for word in why.split(" "))
 
 
 def _dump(value: dict[str, object]) -> bytes:
@@ -311,10 +315,10 @@ class Gangs:
                 "EINVAL",
                 "a name has 1 to 63 bytes of UTF-8, without blanks",
             )
-        if len(encode_record(asked.record)) > RECORD_BYTES:
+        if len(encode_record(asked.record)) > VALUE_BYTES:
             raise Fault(
                 "E2BIG",
-                f"the gang has more than the {RECORD_BYTES} bytes that a"
+                f"the gang has more than the {VALUE_BYTES} bytes that a"
                 " record may have, some 240 devices: make two of it",
             )
         of_user = [
@@ -706,7 +710,8 @@ class Gangs:
             return
         maps = self._agent.holders()
         for hold in held:
-            if maps.get(hold.record.name, (0, 0))[0] != hold.version:
+            there = maps.get(hold.record.name)
+            if there is None or there.version != hold.version:
                 hold.reserved = False
                 self._refuse(
                     hold,
@@ -831,9 +836,16 @@ class Gangs:
     def _release(self, hold: Hold) -> None:
         """End a reservation that is not wanted."""
         name = hold.record.name
-        version, uid = self._agent.holders().get(name, (0, 0))
-        is_there = version == hold.version if hold.version else version != 0
-        error = self._agent.release(name) if is_there else None
+        there = self._agent.holders().get(name)
+        is_ours = there is not None and (
+            there.version == hold.version
+            if hold.version
+            # The request had no answer: no other user's map is ended, and
+            # none that stays without a process.
+            else there.pid != 0
+            and there.uid in (hold.record.uid, os.geteuid())
+        )
+        error = self._agent.release(name) if is_ours else None
         # Where the version is not known, it may be the user's own map.
         if error in (None, "ENOENT") or (
             error == "EPERM" and hold.version == 0

@@ -161,16 +161,6 @@ class Peers:
         self._changed: dict[str, None] = {}  # names
         self._look_at = 0.0
 
-    def is_known(self, name: str) -> bool:
-        """Is the node on the list?"""
-        peer = self.peers.get(name)
-        return peer is not None and not peer.forgotten
-
-    def is_gone(self, name: str) -> bool:
-        """Is the node on the list, and gone?"""
-        peer = self.peers.get(name)
-        return peer is not None and peer.state == ClusterState.GONE
-
     def changed(self, keys: set[str]) -> None:
         """The watch has heard of some keys: look() looks at them."""
         for key in keys:

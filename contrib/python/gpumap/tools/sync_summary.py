@@ -120,7 +120,7 @@ class Reader:
         return ClusterDevice(
             row=one.row,
             uuid=one.uuid,
-            name=_plain(one.name) or "?",
+            name=plain(one.name) or "?",
             kind=one.kind,
             state=one.state,
             flags=one.flags,
@@ -135,8 +135,9 @@ class Reader:
         )
 
 
-def _plain(name: str) -> str:
-    return " ".join(UNFIT.sub("?", word) for word in name.split(" "))
+def plain(words: str) -> str:
+    """Words with "?" for each character that no name may have."""
+    return " ".join(UNFIT.sub("?", word) for word in words.split(" "))
 
 
 def with_shares(map: Map, node: ClusterNode) -> ClusterNode:
@@ -368,8 +369,8 @@ class Fields:
         return value
 
 
-def parse(data: bytes, what: int = FORMAT) -> Fields:
-    """The members of a value of this format."""
+def parse(data: bytes) -> Fields:
+    """The members of a value of our format."""
     if len(data) > VALUE_BYTES:
         raise Refused(f"it has more than {VALUE_BYTES} bytes")
     try:
@@ -379,10 +380,10 @@ def parse(data: bytes, what: int = FORMAT) -> Fields:
             raise
         raise Refused(f"it is no JSON: {error}") from None
     number = fields.number("format", U32)
-    if number != what:
+    if number != FORMAT:
         raise Refused(
             f"its format is {number}, and this gpumap-sync knows format"
-            f" {what}: update the older of the two nodes"
+            f" {FORMAT}: update the older of the two nodes"
         )
     return fields
 

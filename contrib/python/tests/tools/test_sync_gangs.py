@@ -975,6 +975,31 @@ def test_some_maps_are_for_processes_of_the_node(
     assert "for processes of its own" in process.why
 
 
+@pytest.mark.parametrize(
+    ("uid", "holder", "stays"),
+    [(5, "a process", True), (1000, "", True), (1000, "a process", False)],
+)
+def test_a_request_without_an_answer_ends_no_map_of_others(
+    three: World,
+    monkeypatch: pytest.MonkeyPatch,
+    uid: int,
+    holder: str,
+    stays: bool,
+) -> None:
+    """A map of the gang's name is there, and the agent says nothing."""
+    agent = three.nodes["c"].agent
+    agent.maps["g"] = (77, uid, MIB, holder)
+
+    def say_nothing(record: Record, parts: sync_gangs.Parts) -> int:
+        raise sync_gangs.Fault("ETIMEDOUT", "no answer")
+
+    monkeypatch.setattr(agent, "reserve", say_nothing)
+    process = three.ask("a", "g", {"c": MIB})
+    three.until(lambda: process.answer)
+    three.run(2)
+    assert ("g" in agent.maps) == stays
+
+
 # ---- whatever dies ----------------------------------------------------------
 
 

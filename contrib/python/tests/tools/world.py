@@ -15,6 +15,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any
 
+from gpumap import Holder
 from gpumap.tools import sync_gangs
 from gpumap.tools.sync_config import Config
 from gpumap.tools.sync_etcd import (
@@ -218,8 +219,12 @@ class SimAgent:
     def free(self) -> int:
         return self.room - sum(one[2] for one in self.maps.values())
 
-    def holders(self) -> dict[str, tuple[int, int]]:
-        return {name: one[:2] for name, one in self.maps.items()}
+    def holders(self) -> dict[str, Holder]:
+        """Maps of no gpumap-sync stay without a process."""
+        return {
+            name: Holder(name, version, 0, uid, int(bool(holder)), 0)
+            for name, (version, uid, _, holder) in self.maps.items()
+        }
 
     def release(self, name: str) -> str | None:
         self.n_asked += 1

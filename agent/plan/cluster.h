@@ -103,13 +103,6 @@ struct gm_cluster_plan {
 	struct gm_cluster_plan_rank *ranks;
 };
 
-/* The bytes that a rank takes of its device. */
-static inline uint64_t
-gm_cluster_plan_bytes(const struct gm_cluster_plan_rank *r)
-{
-	return r->weight_bytes + r->kv_bytes + r->act_bytes + r->reserve_bytes;
-}
-
 /*
  * gm_cluster_plan_make - place a model on several nodes
  *

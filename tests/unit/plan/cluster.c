@@ -287,7 +287,8 @@ static bool is_whole(const struct gm_cluster_plan_request *q,
 			    cost(q, p->tp, s->first_layer,
 				 s->first_layer + s->n_layers) +
 				    (is_edge ? q->model.other_bytes : 0) ||
-		    gm_cluster_plan_bytes(rank) + rank->left_bytes !=
+		    rank->weight_bytes + rank->kv_bytes + rank->act_bytes +
+				    rank->reserve_bytes + rank->left_bytes !=
 			    nodes[node].devices[d].avail)
 			return false;
 	}

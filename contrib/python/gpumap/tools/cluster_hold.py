@@ -26,7 +26,7 @@ from typing import Any
 from .. import Error, Gone, Lost, NotRunning
 from ..errors import error_class
 from ..sync import Sync
-from . import command
+from . import command, text
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,6 @@ class Hold:
         """
         pidfd = os.pidfd_open(os.getpid())
         answer, out = os.pipe()
-        was_pending = signal.SIGCHLD in signal.sigpending()
         pid = os.fork()
         if pid == 0:
             try:
@@ -57,9 +56,6 @@ class Hold:
         os.close(pidfd)
         os.close(out)
         os.waitpid(pid, 0)
-        # The command gets no SIGCHLD that is not its own.
-        if not was_pending and signal.SIGCHLD in signal.sigpending():
-            signal.sigtimedwait({signal.SIGCHLD}, 0)
         with open(answer, "rb") as told:
             line = told.read()
         if not line:
@@ -82,7 +78,8 @@ class Hold:
         first, second = sorted((pidfd, out))
         os.closerange(3, first)
         os.closerange(first + 1, second)
-        os.closerange(second + 1, os.sysconf("SC_OPEN_MAX"))
+        # Descriptors may be above a limit that was lowered later.
+        os.closerange(second + 1, 2**31 - 1)
         self._be(pidfd, out)
 
     def _be(self, pidfd: int, out: int) -> None:
@@ -124,20 +121,26 @@ class Hold:
                 continue
 
     def _tell_lost(self, pidfd: int, error: Error) -> None:
-        end = "it is sent SIGTERM" if self.stops else "it goes on without"
+        end = "it goes on without"
+        if self.stops:
+            try:
+                signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+                end = "it is sent SIGTERM"
+            except OSError as failed:
+                end += f", since SIGTERM does not reach it: {failed.strerror}"
         command.tell(
             f"gpumapctl: cluster: the reservation of {self.command} is lost on"
             f" all nodes: {reason(error)}; {end}"
         )
-        if self.stops:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(pidfd, signal.SIGTERM)
 
 
 def reason(error: OSError) -> str:
-    """Why something failed, in the words of who knows best."""
+    """Why something failed, in the words of who knows best.
+
+    They may be another node's, so nothing in them controls a terminal.
+    """
     refusal = error.refusal if isinstance(error, Error) else ""
-    return refusal or error.strerror or str(error)
+    return text.printable(refusal or error.strerror or str(error))
 
 
 def make_folder() -> str:

@@ -151,10 +151,10 @@ def make_plan(options: argparse.Namespace, quiet: bool) -> Plan:
     """Ask gpumapctl for the plan; quiet: a refusal was said already."""
     chosen = vars(options)
     given = {name: chosen[name.replace("-", "_")] for name in PLACING}
-    given["nodes"] = given["nodes"] or "any"
-    given["for"] = given["for"] or "env"
-    given["name"] = options.name
-    words = [f"--{name}={text}" for name, text in given.items() if text]
+    given = {"nodes": "any", "for": "env", "name": options.name} | {
+        name: text for name, text in given.items() if text is not None
+    }
+    words = [f"--{name}={text}" for name, text in given.items()]
     got = subprocess.run(
         [*own_words(options), "plan", "--json", *words],
         executable=gpumapctl(),
@@ -168,7 +168,8 @@ def make_plan(options: argparse.Namespace, quiet: bool) -> Plan:
         raise NotNow("", Exit.STALE)
     if "errno" in plan:
         raise NotNow("")
-    command.tell(os.fsdecode(got.stderr or b"").rstrip())
+    if quiet:
+        command.tell(os.fsdecode(got.stderr).rstrip())
     sys.exit(got.returncode if got.returncode > 0 else Exit.FAILED)
 
 
@@ -330,6 +331,7 @@ def tell_all(options: argparse.Namespace, plan: Plan, folder: str) -> Told:
     else:
         # A command on a node outside the plan has no device.
         told.variables |= {
+            "CUDA_VISIBLE_DEVICES": "-1",
             "GPUMAP_INSTANCE": options.instance,
             "GPUMAP_RUNTIME_DIR": options.runtime_dir,
             "GPUMAP_CLUSTER": plan["cluster"],
@@ -355,7 +357,24 @@ def tell_all(options: argparse.Namespace, plan: Plan, folder: str) -> Told:
 # ---- the command -------------------------------------------------------------
 
 
-def become(options: argparse.Namespace, told: Told, here: bool) -> NoReturn:
+def is_pending() -> bool:
+    """Does a SIGCHLD wait?"""
+    return signal.SIGCHLD in signal.sigpending()
+
+
+class Children:
+    """SIGCHLD as the caller had it: children of ours are waited for, also where
+    the caller ignores them.
+    """
+
+    def __init__(self) -> None:
+        self.was_pending = is_pending()
+        self.handler = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+def become(
+    options: argparse.Namespace, told: Told, here: bool, children: Children
+) -> NoReturn:
     """Become the command; here: this node is in the plan."""
     environment = dict(os.environ)
     environment.pop("GPUMAP_CTL_PATH", None)
@@ -371,6 +390,10 @@ def become(options: argparse.Namespace, told: Told, here: bool) -> NoReturn:
         if options.cache_dir is not None:
             words.append(f"--cache-dir={options.cache_dir}")
         words += ["--", *told.words]
+    # The command gets no SIGCHLD that is not its own.
+    if not children.was_pending and is_pending():
+        signal.sigtimedwait({signal.SIGCHLD}, 0)
+    signal.signal(signal.SIGCHLD, children.handler)
     # Python ignores them.
     for one in signal.SIGPIPE, signal.SIGXFSZ:
         signal.signal(one, signal.SIG_DFL)
@@ -384,6 +407,7 @@ def main(words: list[str]) -> int:
     """Reserve, and become the command."""
     options = parse(words)
     find_command(options.file)
+    children = Children()
     plan, folder = reserve(options)
     told = tell_all(options, plan, folder)
-    become(options, told, own_node(plan) is not None)
+    become(options, told, own_node(plan) is not None, children)

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import select
+import shutil
 import signal
 import socket
 import subprocess
+import sys
+import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -434,17 +439,23 @@ class Lab:
             *args,
         )
 
-    def start(self, *args: str) -> subprocess.Popen[str]:
+    def start(
+        self, *args: str, before: Callable[[], object] | None = None
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
             self.words(*args),
             env={**ENV, "XDG_RUNTIME_DIR": str(self.folder)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=before,
+            close_fds=before is None,
         )
 
-    def run(self, *args: str) -> Ran:
-        with self.start(*args) as process:
+    def run(
+        self, *args: str, before: Callable[[], object] | None = None
+    ) -> Ran:
+        with self.start(*args, before=before) as process:
             out, err = process.communicate()
             return Ran([], process.returncode, out, err)
 
@@ -465,6 +476,7 @@ def two(agent: Agent, map: gpumap.Map, tmp_path: Path) -> Iterator[Lab]:
     one = Lab(agent, map, tmp_path)
     yield one
     one.await_end()
+    shutil.rmtree(CACHE, ignore_errors=True)
 
 
 def line(process: subprocess.Popen[str]) -> str:
@@ -472,7 +484,8 @@ def line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline()
 
 
-TWO = ("--nodes=2", f"--cache-dir=/tmp/gpumap-test-{os.getpid()}")
+CACHE = tempfile.mkdtemp(prefix="gpumap-test.")
+TWO = ("--nodes=2", f"--cache-dir={CACHE}")
 
 
 @pytest.mark.parametrize(
@@ -489,6 +502,7 @@ TWO = ("--nodes=2", f"--cache-dir=/tmp/gpumap-test-{os.getpid()}")
         ("--for=x -- echo ran", 2, "--for"),
         ("--layers=8 -- ", 2, "COMMAND"),
         ("--model=/no/such -- true", 2, "give --model, or --layers"),
+        ("--only= -- true", 1, "there is no node"),
         ("--only=x -- true", 1, 'there is no node "x"'),
         ("--only=b --for=vllm -- echo", 1, "this node, a, is not in the plan"),
     ],
@@ -499,6 +513,7 @@ def test_nothing_runs_without_a_reservation(
     got = two.run(*args.split())
     assert (got.returncode, got.stdout) == (status, "")
     assert text in got.stderr and not two.files() and not two.sync.asked
+    assert not got.stderr.endswith("\n\n")
 
 
 def test_nothing_runs_where_the_cluster_is_stale(two: Lab) -> None:
@@ -584,10 +599,47 @@ def test_a_launcher_is_put_before_its_program(
 
 
 def test_a_node_outside_the_plan_has_no_device(two: Lab) -> None:
-    show = "echo $GPUMAP_MAP $GPUMAP_NODES $GPUMAP_NODE $GPUMAP_WORLD_SIZE"
+    show = (
+        "echo $GPUMAP_MAP $GPUMAP_NODES $GPUMAP_NODE $GPUMAP_WORLD_SIZE"
+        " $CUDA_VISIBLE_DEVICES"
+    )
     got = two.run("--only=b", "--name=g", "--", "sh", "-c", show)
-    assert (got.returncode, got.stdout) == (0, "g 1 1\n")
+    assert (got.returncode, got.stdout) == (0, "g 1 1 -1\n")
     assert set(two.sync.asked[0]["members"]) == {"b"}
+
+
+def test_a_caller_that_ignores_its_children(two: Lab) -> None:
+    def ignore() -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    got = two.run(*TWO, "--", "echo", "ran", before=ignore)
+    assert (got.returncode, got.stdout) == (0, "ran\n")
+    got = two.run("--nodes=3", "--", "echo", "ran", before=ignore)
+    assert got.returncode == Exit.NOT_NOW and "3 are wanted" in got.stderr
+    # The command has it as the caller had it.
+    ignored = ("grep", "SigIgn", "/proc/self/status")
+    got = two.run("--only=b", "--", *ignored, before=ignore)
+    mask = int(got.stdout.split()[1], 16)
+    assert mask >> (signal.SIGCHLD - 1) & 1
+
+
+def test_the_holder_keeps_no_descriptor(two: Lab) -> None:
+    """Nor one above a limit that was lowered after it was opened."""
+    inside, outside = os.pipe()
+
+    def lower() -> None:
+        os.dup2(outside, 900)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+
+    close = "import os, time; os.close(900); time.sleep(600)"
+    command = ("--", sys.executable, "-c", close)
+    with two.start(*TWO, *command, before=lower) as process:
+        os.close(outside)
+        # The command closes the other end, and nobody else has it.
+        wait_for(lambda: select.select([inside], [], [], 0)[0])
+        assert os.read(inside, 1) == b"" and two.files()
+        process.kill()
+    os.close(inside)
 
 
 def test_a_refusal_that_stays(two: Lab) -> None:

@@ -624,7 +624,7 @@ def test_a_caller_that_ignores_its_children(two: Lab) -> None:
 
 
 def test_the_holder_keeps_no_descriptor(two: Lab) -> None:
-    """Nor one above a limit that was lowered after it was opened."""
+    """One above a limit that was lowered is closed, too."""
     inside, outside = os.pipe()
 
     def lower() -> None:
@@ -635,7 +635,7 @@ def test_the_holder_keeps_no_descriptor(two: Lab) -> None:
     command = ("--", sys.executable, "-c", close)
     with two.start(*TWO, *command, before=lower) as process:
         os.close(outside)
-        # The command closes the other end, and nobody else has it.
+        # The command closes the other end, and no other process has it.
         wait_for(lambda: select.select([inside], [], [], 0)[0])
         assert os.read(inside, 1) == b"" and two.files()
         process.kill()

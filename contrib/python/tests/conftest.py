@@ -5,12 +5,19 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import gpumap
 import pytest
 from agent import Agent, small_model
+
+
+def pytest_configure() -> None:
+    """Give the tests' processes the signals that a shell's "&" ignores."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="module")

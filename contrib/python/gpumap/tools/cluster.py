@@ -12,29 +12,12 @@ The command plan becomes gpumapctl plan --nodes.
 from __future__ import annotations
 
 import argparse
-import os
-from typing import NoReturn
 
 from .. import NotFound
 from . import command
 from .command import Exit, Failed
 
 COMMANDS = ("nodes", "devices", "models", "topo", "plan", "run", "leave")
-
-
-def gpumapctl() -> str:
-    """The gpumapctl that runs this program."""
-    return os.environ.get("GPUMAP_CTL_PATH", "gpumapctl")
-
-
-def plan(before: list[str], behind: list[str]) -> NoReturn:
-    """Become gpumapctl plan --nodes; a --nodes of the words goes before."""
-    words = ["gpumapctl", *before, "plan", "--nodes", "any", *behind]
-    path = gpumapctl()
-    try:
-        os.execvp(path, words)
-    except OSError as error:
-        raise Failed(f"cannot run {path}: {error.strerror}") from None
 
 
 def leave(words: list[str]) -> int:
@@ -80,7 +63,10 @@ def main(words: list[str]) -> int:
     at = len(words) - len(options.words) - 1
     before, behind = words[:at], words[at + 1 :]
     if options.command == "plan":
-        plan(before, behind)
+        # A --nodes of the words goes before.
+        command.become(
+            ["gpumapctl", *before, "plan", "--nodes", "any", *behind]
+        )
     if options.command == "leave":
         return leave(before + behind)
     if options.command == "run":

@@ -23,7 +23,6 @@ from typing import Any, NoReturn
 
 from .. import NotRunning
 from . import command
-from .cluster import gpumapctl
 from .cluster_hold import Hold, reason
 from .command import Exit, Failed
 
@@ -135,15 +134,6 @@ def no_command(file: str, error: int) -> Failed:
     return Failed(f"run: {file}: {os.strerror(error)}", Exit.NOT_EXECUTABLE)
 
 
-def own_words(options: argparse.Namespace) -> list[str]:
-    """The words that begin a call of gpumapctl for the same agent."""
-    return [
-        "gpumapctl",
-        f"--instance={options.instance}",
-        f"--runtime-dir={options.runtime_dir}",
-    ]
-
-
 # ---- the plan, and its reservation -------------------------------------------
 
 
@@ -156,8 +146,8 @@ def make_plan(options: argparse.Namespace, quiet: bool) -> Plan:
     }
     words = [f"--{name}={text}" for name, text in given.items()]
     got = subprocess.run(
-        [*own_words(options), "plan", "--json", *words],
-        executable=gpumapctl(),
+        [*command.own_words(options), "plan", "--json", *words],
+        executable=command.gpumapctl(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE if quiet else None,
     )
@@ -384,8 +374,9 @@ def become(
     words = told.words
     path = words[0]
     if here:
-        path = gpumapctl()
-        words = [*own_words(options), "run", f"--map={options.name}"]
+        path = command.gpumapctl()
+        words = [*command.own_words(options), "run"]
+        words.append(f"--map={options.name}")
         words += ["--no-bind"] * options.no_bind
         if options.cache_dir is not None:
             words.append(f"--cache-dir={options.cache_dir}")

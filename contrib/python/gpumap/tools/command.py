@@ -210,6 +210,29 @@ def open_map(options: argparse.Namespace) -> Map:
         ) from None
 
 
+def gpumapctl() -> str:
+    """The gpumapctl that runs this program."""
+    return os.environ.get("GPUMAP_CTL_PATH", "gpumapctl")
+
+
+def own_words(options: argparse.Namespace) -> list[str]:
+    """The words that begin a call of gpumapctl for the same agent."""
+    return [
+        "gpumapctl",
+        f"--instance={options.instance}",
+        f"--runtime-dir={options.runtime_dir}",
+    ]
+
+
+def become(words: list[str]) -> NoReturn:
+    """Become gpumapctl with these words."""
+    path = gpumapctl()
+    try:
+        os.execvp(path, words)
+    except OSError as error:
+        raise Failed(f"cannot run {path}: {error.strerror}") from None
+
+
 def warn_of_age(node: Map) -> None:
     """Say so where the map's agent has not been seen for two seconds."""
     health = node.health()

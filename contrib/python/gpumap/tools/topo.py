@@ -148,7 +148,7 @@ def read_map(map: Map, root: str) -> Node:
 
 def read_file(path: str) -> Node:
     """The node of a node file, which gpumapctl devices reads."""
-    gpumapctl = os.environ.get("GPUMAP_CTL_PATH", "gpumapctl")
+    gpumapctl = command.gpumapctl()
     words = [gpumapctl, "devices", "--json", "--node", path]
     try:
         got = subprocess.run(words, stdout=subprocess.PIPE, check=False)

@@ -540,8 +540,8 @@ struct gm_cordon {
 };
 
 /* CALIBRATE: the least sizes of which a row is worth it, by enum gpumap_work;
- * 0: the default.  Answered when that is on the disk.  For root and the
- * agent's user.  No reply body. */
+ * 0, or as large as the default: the default.  Answered when that is on the
+ * disk.  For root and the agent's user.  No reply body. */
 struct gm_calibrate {
 	uint32_t row;
 	uint32_t generation; /* of the row */

@@ -143,8 +143,9 @@ GPUMAP_API int gpumap_policy_read(const struct gpumap *map, uint32_t row,
  * size, versions and so on, but neither its place nor its load.  Rows of equal
  * devices share them, and they outlast the agent and the machine's restart.
  *
- * policy	of a row and its generation; a threshold of 0 is the default,
- *		and if all are 0 the device has none of its own any more.
+ * policy	of a row and its generation; a threshold of 0, or as large as
+ *		the default, is the default, also where a later version has
+ *		another; if all are, the device has none of its own any more.
  *		@calibrated_ns is ignored
  *
  * Returns	0		it is done

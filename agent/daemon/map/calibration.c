@@ -317,7 +317,10 @@ int gm_calibration_handle(struct gm_connection *c, const struct gm_request *r)
 		return -ENOMEM;
 	calibrate->row = ask->row;
 	calibrate->generation = ask->generation;
-	memcpy(calibrate->least, ask->least, sizeof(calibrate->least));
+	/* A later version may have other defaults. */
+	for (uint32_t i = 0; i < GM_WORKS; i++)
+		if (ask->least[i] != gm_worth_default(i))
+			calibrate->least[i] = ask->least[i];
 	calibrate->change.kind = &calibrate_kind;
 	return gm_transactions_add(c, &r->header, &calibrate->change);
 }

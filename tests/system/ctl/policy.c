@@ -127,6 +127,26 @@ static void devices_that_are_alike_share_them(void)
 	OK(prints(" never "));
 }
 
+/* Else a later version with other defaults would keep these. */
+static void defaults_that_are_set_are_none(void)
+{
+	struct gpumap_policy policy = { .size = sizeof(policy) };
+
+	EQ(gpumap_policy_read(map, 0, &policy), 0);
+	/* A default below the floor would never be looked at. */
+	for (uint32_t work = 0; work < GPUMAP_WORKS; work++)
+		OK(policy.least[work] > gpumap_work_floor(work));
+	EQ(gpumap_policy_set(map, &policy), 0);
+	OK(!is_calibrated(0));
+	policy.least[GPUMAP_WORK_COPY] = 8192;
+	EQ(gpumap_policy_set(map, &policy), 0);
+	EQ(least(0, "copy"), 8192);
+	EQ(least(0, "gemm"), 100000000);
+	policy.least[GPUMAP_WORK_COPY] = 50000;
+	EQ(gpumap_policy_set(map, &policy), 0);
+	OK(!is_calibrated(0));
+}
+
 static void nonsense_is_refused(void)
 {
 	struct gpumap_policy policy = { .size = sizeof(policy) };
@@ -242,6 +262,7 @@ TAP_CASE()
 		return tap_done();
 	rows_have_defaults();
 	devices_that_are_alike_share_them();
+	defaults_that_are_set_are_none();
 	nonsense_is_refused();
 	a_row_is_measured_beside_the_other();
 	they_outlive_the_agent();

@@ -403,10 +403,20 @@ class Map(_core.Map):
         """The thresholds that worth() compares with."""
         return facts.Policy(**self._policy_read(row))
 
-    def set_policy(self, row: int, least: Sequence[int]) -> None:
-        """Set a row's thresholds, by Work; 0: the default."""
-        had = self._policy_read(row)
-        self._policy_set({**had, "least": tuple(least)})
+    def set_policy(
+        self, row: int, least: Sequence[int], generation: int | None = None
+    ) -> None:
+        """Set a row's thresholds, by Work; 0, or the default: the default.
+
+        generation   Policy.generation of the device that was measured; None:
+                     whatever the row has
+
+        Again: the row was given to another device.
+        """
+        told = self._policy_read(row)
+        if generation is not None:
+            told["generation"] = generation
+        self._policy_set({**told, "least": tuple(least)})
 
     # ---- layer maps ----------------------------------------------------------
 

@@ -77,6 +77,9 @@ def test_worth(map: gpumap.Map) -> None:
     assert map.policy(0).least[0] == 7
     map.set_policy(0, (0,) * 13)
     assert map.policy(0).least == had
+    with pytest.raises(gpumap.Again):
+        map.set_policy(0, (7,) * 10, map.policy(0).generation + 1)
+    assert map.policy(0).least == had
 
 
 def test_layers(map: gpumap.Map) -> None:

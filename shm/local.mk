@@ -36,7 +36,6 @@ noinst_LTLIBRARIES += %reldir%/libshm.la
 %canon_reldir%_libshm_la_SOURCES += %reldir%/split.c %reldir%/split.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/trace.c %reldir%/trace.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/version.c %reldir%/version.h
-%canon_reldir%_libshm_la_SOURCES += %reldir%/worth.c %reldir%/worth.h
 
 # Test points make system calls, so a plain build has no trace of them.
 if TESTPOINTS

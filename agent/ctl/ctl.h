@@ -87,18 +87,17 @@ enum gm_ctl_exit {
 #define GM_OPT_FOR    (UINT64_C(1) << 49)
 #define GM_OPT_FORMAT (UINT64_C(1) << 50)
 /* For policy. */
-#define GM_OPT_CALIBRATE (UINT64_C(1) << 51)
-#define GM_OPT_RESET     (UINT64_C(1) << 52)
+#define GM_OPT_RESET (UINT64_C(1) << 51)
 /* For load, too. */
-#define GM_OPT_AS_FILE     (UINT64_C(1) << 53)
-#define GM_OPT_LINK        (UINT64_C(1) << 54)
-#define GM_OPT_DETACH      (UINT64_C(1) << 55)
-#define GM_OPT_USERS       (UINT64_C(1) << 56)
-#define GM_OPT_RUN_AS      (UINT64_C(1) << 57)
-#define GM_OPT_FINGERPRINT (UINT64_C(1) << 58)
-#define GM_OPT_N           59u
+#define GM_OPT_AS_FILE     (UINT64_C(1) << 52)
+#define GM_OPT_LINK        (UINT64_C(1) << 53)
+#define GM_OPT_DETACH      (UINT64_C(1) << 54)
+#define GM_OPT_USERS       (UINT64_C(1) << 55)
+#define GM_OPT_RUN_AS      (UINT64_C(1) << 56)
+#define GM_OPT_FINGERPRINT (UINT64_C(1) << 57)
+#define GM_OPT_N           58u
 /* Any that has no bit of its own: commands look at their values. */
-#define GM_OPT_REST (UINT64_C(1) << 59)
+#define GM_OPT_REST (UINT64_C(1) << 58)
 /* For plan --nodes only; and all that it takes. */
 #define GM_OPT_OF_NODES                                            \
 	(GM_OPT_LAYERS | GM_OPT_BYTES | GM_OPT_ONLY | GM_OPT_FOR | \

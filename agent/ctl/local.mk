@@ -5,7 +5,6 @@
 bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES = %reldir%/clock.h %reldir%/ctl.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/batch.c %reldir%/batch.h
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/calibrate.c %reldir%/calibrate.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/choose.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/commands.c %reldir%/commands.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/complete.c %reldir%/complete.h

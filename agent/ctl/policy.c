@@ -3,7 +3,7 @@
 
 /* Show from which size of work each row is worth it. */
 
-#include "agent/ctl/calibrate.h"
+#include "agent/ctl/ctl.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -111,22 +111,9 @@ static int reset_row(struct gm_ctl *ctl, uint32_t row, void *unused)
 
 int gm_ctl_policy(struct gm_ctl *ctl)
 {
-	bool calibrates = (ctl->given & GM_OPT_CALIBRATE) != 0;
-	bool resets = (ctl->given & GM_OPT_RESET) != 0;
 	int ret = GM_EXIT_OK;
 
-	if (calibrates && resets) {
-		fprintf(stderr, "gpumapctl: give --calibrate or --reset, not "
-				"both\n");
-		return GM_EXIT_USAGE;
-	}
-	if (!calibrates && (ctl->given & GM_OPT_ROUNDS) != 0) {
-		fprintf(stderr, "gpumapctl: --rounds is for --calibrate\n");
-		return GM_EXIT_USAGE;
-	}
-	if (calibrates)
-		ret = gm_ctl_calibrate(ctl);
-	else if (resets)
+	if ((ctl->given & GM_OPT_RESET) != 0)
 		ret = each_row(ctl, reset_row, NULL);
 	return ret == GM_EXIT_OK ? show(ctl) : ret;
 }

@@ -144,7 +144,7 @@ AC_DEFUN([GM_NEED], [
 # system's comes first: services run as users who do not see those of others.
 AC_DEFUN([GM_PYTHON], [
   AC_ARG_WITH([python],
-    [AS_HELP_STRING([--with-python], [gpumapctl cluster, doctor, top, topo and trace, gpumap-exporter and gpumap-sync])],
+    [AS_HELP_STRING([--with-python], [gpumapctl calibrate, cluster, doctor, top, topo and trace, gpumap-exporter and gpumap-sync])],
     [], [with_python=look])
   AS_IF([test "x$enable_agent" = xno], [with_python=no])
   AS_IF([test "x$with_python" != xno], [
@@ -161,7 +161,7 @@ sys.exit(sys.version_info < (3, 11) or not os.path.exists(header))' \
     AS_IF([test "x$with_python" = xyes],
       [PYTHON=`$gm_python -c 'import sys; print(sys.executable)'`],
       [test "x$gm_wants_python" = xyes], [AC_MSG_ERROR(
-        [gpumapctl cluster, doctor, top, topo and trace, gpumap-exporter and gpumap-sync need Python 3.11 and its headers (Debian: python3-dev, Fedora: python3-devel)])])])
+        [gpumapctl calibrate, cluster, doctor, top, topo and trace, gpumap-exporter and gpumap-sync need Python 3.11 and its headers (Debian: python3-dev, Fedora: python3-devel)])])])
   AS_IF([test "x$with_python" = xyes], [
     AM_PATH_PYTHON([3.11])
     PYTHON_CPPFLAGS="-isystem `$PYTHON -c 'import sysconfig

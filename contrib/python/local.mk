@@ -21,6 +21,7 @@ EXTRA_DIST += %reldir%/tests/test_bad_input.py
 EXTRA_DIST += %reldir%/tests/test_cards.py
 EXTRA_DIST += %reldir%/tests/fake_sglang.py
 EXTRA_DIST += %reldir%/tests/fake_vllm.py
+EXTRA_DIST += %reldir%/tests/tools/test_calibrate.py
 EXTRA_DIST += %reldir%/tests/tools/test_cluster_tool.py
 EXTRA_DIST += %reldir%/tests/tools/test_doctor.py
 EXTRA_DIST += %reldir%/tests/test_engines.py
@@ -96,6 +97,7 @@ gm_package = \
 	%reldir%/gpumap/vllm.py
 gm_tools = \
 	%reldir%/gpumap/tools/__init__.py \
+	%reldir%/gpumap/tools/calibrate.py \
 	%reldir%/gpumap/tools/cluster.py \
 	%reldir%/gpumap/tools/cluster_hold.py \
 	%reldir%/gpumap/tools/cluster_lists.py \
@@ -151,7 +153,7 @@ package_LTLIBRARIES = %reldir%/_core.la
 
 # Programs find the package in the folder where make install puts it; those of the
 # build tree, in contrib/python/built, find it there.
-gm_commands = cluster doctor top topo trace
+gm_commands = calibrate cluster doctor top topo trace
 pkglibexec_SCRIPTS = $(gm_commands:%=%reldir%/gpumapctl-%)
 sbin_SCRIPTS = %reldir%/gpumap-exporter %reldir%/gpumap-sync
 CLEANFILES += $(pkglibexec_SCRIPTS) $(sbin_SCRIPTS)

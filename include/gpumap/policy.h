@@ -6,8 +6,8 @@
  *
  * Work that is too small is done sooner by the thread that has it than by a
  * device.  The agent publishes the least size of each kind of work, for each
- * row: defaults, until an administrator has gpumapctl policy --calibrate
- * measure them.  gpumap_worth() of gpumap/view.h compares a size with them.
+ * row: defaults, until an administrator has gpumapctl calibrate measure them.
+ * gpumap_worth() of gpumap/view.h compares a size with them.
  */
 #ifndef GPUMAP_POLICY_H
 #define GPUMAP_POLICY_H

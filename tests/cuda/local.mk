@@ -81,7 +81,6 @@ gm_suites += tests/suites/cuda_ctl
 gm_cuda_ctl = \
 	%reldir%/ctl/collective.c \
 	%reldir%/ctl/export.c \
-	%reldir%/ctl/policy.c \
 	%reldir%/ctl/run.c \
 	%reldir%/ctl/topo.c
 tests_suites_cuda_ctl_SOURCES = $(gm_cuda_ctl)

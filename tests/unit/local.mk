@@ -24,8 +24,7 @@ gm_unit_shm = \
 	%reldir%/shm/seq.c \
 	%reldir%/shm/split.c \
 	%reldir%/shm/torture_publish.c \
-	%reldir%/shm/trace.c \
-	%reldir%/shm/worth.c
+	%reldir%/shm/trace.c
 tests_suites_unit_shm_SOURCES = $(gm_unit_shm)
 tests_suites_unit_shm_LDADD = tests/libsupport.la shm/libshm.la -lpthread \
 	-lm

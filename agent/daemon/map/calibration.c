@@ -21,7 +21,6 @@
 #include "agent/daemon/state/field.h"
 #include "agent/daemon/state/state.h"
 #include "gpumap.h"
-#include "shm/worth.h"
 
 #define FILE_NAME "calibrations"
 
@@ -76,6 +75,21 @@ static bool store(gm_a64 *word, uint64_t value)
 	return true;
 }
 
+/* Those of matrix work are the gam runtime's; its default for a kernel over
+ * rows is ours for each operation of jobs. */
+static uint64_t default_of(uint32_t work)
+{
+	switch (work) {
+	case GPUMAP_WORK_GEMM:
+	case GPUMAP_WORK_XTWX:
+		return 100000000;
+	case GPUMAP_WORK_POTRF:
+		return 512;
+	default:
+		return 50000;
+	}
+}
+
 static bool publish_row(struct gm_daemon *d, uint32_t row)
 {
 	const struct gm_calibrations *all = d->calibrations;
@@ -87,7 +101,7 @@ static bool publish_row(struct gm_daemon *d, uint32_t row)
 		uint64_t least = at < all->n ? all->of[at].least[i] : 0;
 
 		if (least == 0)
-			least = gm_worth_default(i);
+			least = default_of(i);
 		changed |= store(&slot->least[i], least);
 	}
 	return store(&slot->calibrated, at < all->n ? all->of[at].set_ns : 0) ||
@@ -319,7 +333,7 @@ int gm_calibration_handle(struct gm_connection *c, const struct gm_request *r)
 	calibrate->generation = ask->generation;
 	/* A later version may have other defaults. */
 	for (uint32_t i = 0; i < GM_WORKS; i++)
-		if (ask->least[i] != gm_worth_default(i))
+		if (ask->least[i] != default_of(i))
 			calibrate->least[i] = ask->least[i];
 	calibrate->change.kind = &calibrate_kind;
 	return gm_transactions_add(c, &r->header, &calibrate->change);

@@ -9,7 +9,7 @@
  * fingerprint of its device: all facts that make the device as fast as it is,
  * without those of its place and load.  So they outlive agents, segments and
  * boots, and apply to every device that is alike.  Rows of devices without an
- * entry have the defaults (shm/worth.h).
+ * entry have the defaults.
  */
 #ifndef GM_DAEMON_MAP_CALIBRATION_H
 #define GM_DAEMON_MAP_CALIBRATION_H

@@ -13,7 +13,8 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 BUILD = Path(os.environ.get("GPUMAP_BUILD", "."))
@@ -128,6 +129,48 @@ class Agent:
         ):
             shutil.rmtree(path)
         shutil.rmtree(self.folder)
+
+
+# The stand-in for a driver.
+DRIVER = [
+    "tests/fake/.libs/libcuda.so.1",
+    "tests/fake/.libs/libnvidia-ml.so.1",
+    "tests/fake/.libs/libnvidia-ptxjitcompiler.so.1",
+    "tests/.libs/operators_kernels.so",
+]
+NODES = Path(__file__).resolve().parents[3] / "tests/nodes"
+
+
+@contextmanager
+def agent_of_cards(node: str = "small.yaml") -> Iterator[Agent]:
+    """An agent with the cards of a node file, which the stand-in plays, and one
+    host row behind them."""
+    folder = Path(tempfile.mkdtemp(prefix="gpumap-cards."))
+    folder.chmod(0o755)
+    (folder / "driver").mkdir()
+    (folder / "dev").mkdir()
+    for path in DRIVER:
+        shutil.copy(BUILD / path, folder / "driver")
+    hardware = folder / "hardware"
+    words = ["make", "-n", str(NODES / node), "-d", str(folder / "dev")]
+    subprocess.run(
+        [str(BUILD / "tests/fake/stand-in"), *words, str(hardware)], check=True
+    )
+    for one in (hardware, *(folder / "dev").rglob("*")):
+        one.chmod(0o777 if one.is_dir() else 0o666)
+    agent = Agent(
+        "[host]\nrows = 1\n[cuda]\nenabled = required\nlist-limit = 20s\n"
+        f"library = {folder}/driver\n"
+        "pass-environment = GPUMAP_FAKE_HARDWARE GPUMAP_FAKE_KERNELS\n",
+        BUILD,
+        GPUMAP_FAKE_HARDWARE=str(hardware),
+        GPUMAP_FAKE_KERNELS=str(folder / "driver/operators_kernels.so"),
+    )
+    try:
+        yield agent
+    finally:
+        agent.stop()
+        shutil.rmtree(folder)
 
 
 def wait_for(what: Callable[[], object]) -> None:

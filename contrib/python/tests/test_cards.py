@@ -5,28 +5,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import gpumap
 import pytest
-from agent import Agent, small_model
+from agent import BUILD, DRIVER, Agent, agent_of_cards, small_model
 from gpumap import Job, export, hf
-
-BUILD = Path(os.environ["GPUMAP_BUILD"])
-STAND_IN = BUILD / "tests/fake/stand-in"
-NODES = Path(__file__).resolve().parents[3] / "tests/nodes"
-DRIVER = [
-    "tests/fake/.libs/libcuda.so.1",
-    "tests/fake/.libs/libnvidia-ml.so.1",
-    "tests/fake/.libs/libnvidia-ptxjitcompiler.so.1",
-    "tests/.libs/operators_kernels.so",
-]
 
 if not all((BUILD / path).exists() for path in DRIVER):
     pytest.skip("the stand-in was not built", allow_module_level=True)
@@ -34,38 +22,8 @@ if not all((BUILD / path).exists() for path in DRIVER):
 
 @pytest.fixture(scope="module")
 def agent() -> Iterator[Agent]:
-    folder = Path(tempfile.mkdtemp(prefix="gpumap-cards."))
-    folder.chmod(0o755)
-    (folder / "driver").mkdir()
-    (folder / "dev").mkdir()
-    for path in DRIVER:
-        shutil.copy(BUILD / path, folder / "driver")
-    hardware = folder / "hardware"
-    subprocess.run(
-        [
-            str(STAND_IN),
-            "make",
-            "-n",
-            str(NODES / "small.yaml"),
-            "-d",
-            str(folder / "dev"),
-            str(hardware),
-        ],
-        check=True,
-    )
-    for path in (hardware, *(folder / "dev").rglob("*")):
-        path.chmod(0o777 if path.is_dir() else 0o666)
-    one = Agent(
-        "[host]\nrows = 1\n[cuda]\nenabled = required\nlist-limit = 20s\n"
-        f"library = {folder}/driver\n"
-        "pass-environment = GPUMAP_FAKE_HARDWARE GPUMAP_FAKE_KERNELS\n",
-        BUILD,
-        GPUMAP_FAKE_HARDWARE=str(hardware),
-        GPUMAP_FAKE_KERNELS=str(folder / "driver/operators_kernels.so"),
-    )
-    yield one
-    one.stop()
-    shutil.rmtree(folder)
+    with agent_of_cards() as one:
+        yield one
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Checks thresholds of work: the defaults, calibration of one host row beside
- * another, that devices that are alike share what was set, over the agent's
- * death and without the segment, and that only the administrator may set any.
+ * Checks thresholds of work: the defaults, that devices that are alike share
+ * what was set, over the agent's death and without the segment, and that only
+ * the administrator may set any.
  */
 
 #include <signal.h>
@@ -160,53 +160,23 @@ static void nonsense_is_refused(void)
 	policy.least[GPUMAP_WORKS] = 1;
 	EQ(gpumap_policy_set(map, &policy), -E2BIG);
 	EQ(gpumap_policy_set(map, NULL), -EINVAL);
-	EQ(CTL("policy", "--calibrate", "--reset"), USAGE);
 	EQ(CTL("policy", "--rounds", "3"), USAGE);
 	EQ(CTL("policy", "--rows", "77"), FAILED);
 	EQ(least(2, "gemm"), 600000);
 }
 
-/* Which row is the faster depends on the machine; the thresholds that are
- * possible do not. */
-static void a_row_is_measured_beside_the_other(void)
-{
-	json_t *json;
-	uint32_t row;
-
-	EQ(CTL("policy", "--calibrate", "--rounds", "1", "--json"), DONE);
-	json_decref(object());
-	OK(is_calibrated(0) != is_calibrated(1));
-	row = is_calibrated(1) ? 1 : 0;
-	json = policies();
-	for (size_t i = 0; i < N_OWN; i++) {
-		intmax_t n = least_of(policy_of(json, row), own[i]);
-
-		OK(n == 4096 || n == 16384 || n == 65536 || n == 262144 ||
-		   n == 1048576 || n == 2097152);
-		EQ(least_of(policy_of(json, 1 - row), own[i]), 50000);
-	}
-	json_decref(json);
-	EQ(least(1, "gemm"), 100000000);
-	EQ(CTL("policy", "--calibrate", "--rounds", "1", "--rows",
-	       row == 1 ? "0" : "1"),
-	   FAILED);
-	OK(complains("there is no other row to compare with row "));
-}
-
 static void they_outlive_the_agent(void)
 {
-	uint32_t row = is_calibrated(1) ? 1 : 0;
-	intmax_t copy = least(row, "copy");
-
+	EQ(set(1, 0, GPUMAP_WORK_COPY, 16384), 0);
 	agent_kill(&agent, SIGKILL);
 	OK(agent_start(&agent));
-	EQ(least(row, "copy"), copy);
+	EQ(least(1, "copy"), 16384);
 	EQ(least(3, "gemm"), 600000);
 	EQ(agent_kill(&agent, SIGTERM), 0);
 	gpumap_detach(map);
 	EQ(agent_run(&agent, "--remove"), 0);
 	OK(agent_start(&agent) && (map = story_attach(&agent)) != NULL);
-	EQ(least(row, "copy"), copy);
+	EQ(least(1, "copy"), 16384);
 	EQ(least(2, "gemm"), 600000);
 	EQ(CTL("policy", "--rows", "4"), DONE);
 	OK(prints(" never "));
@@ -264,7 +234,6 @@ TAP_CASE()
 	devices_that_are_alike_share_them();
 	defaults_that_are_set_are_none();
 	nonsense_is_refused();
-	a_row_is_measured_beside_the_other();
 	they_outlive_the_agent();
 	others_may_not();
 	they_are_reset();

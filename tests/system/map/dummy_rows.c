@@ -180,6 +180,8 @@ static void choose_takes_them_where_they_are_named(void)
 	EQ(number(json_array_get(devices, 0), "row"), 1);
 	EQ(number(json_array_get(devices, 1), "row"), 2);
 	json_decref(json);
+	EQ(CTL("choose", "--rows", "0-5", "--by", "free-compute"), DONE);
+	OK(prints("\n  0  host "));
 	EQ(CTL("choose", "--rows", "0-5", "--prefer", "p100"), DONE);
 	OK(prints("row  kind ") && prints("\n  3  dummy READY "));
 	EQ(CTL("choose", "--rows", "1-5", "--memory", "2048G"), FAILED);

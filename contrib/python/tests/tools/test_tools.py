@@ -34,6 +34,7 @@ def options_in(words: str) -> set[str]:
 @pytest.mark.parametrize(
     "name",
     [
+        "calibrate",
         "cluster devices",
         "cluster nodes",
         "cluster run",

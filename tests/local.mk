@@ -56,6 +56,7 @@ EXTRA_DIST += %reldir%/stubs/cuda.h
 EXTRA_DIST += %reldir%/stubs/cuda_calls.h
 
 gm_scripts =
+gm_scripts += %reldir%/check_tools.sh
 gm_scripts += %reldir%/check_cuda_stub.sh
 gm_scripts += %reldir%/check_nccl_stub.sh
 gm_scripts += %reldir%/check_apparmor.sh
@@ -74,7 +75,6 @@ gm_scripts += %reldir%/check_shm_pure.sh
 gm_scripts += %reldir%/check_structure.sh
 gm_scripts += %reldir%/check_symbols.sh
 gm_scripts += %reldir%/check_tracepoints.sh
-gm_scripts += %reldir%/check_tools.sh
 gm_scripts += %reldir%/check_torture.sh
 gm_scripts += %reldir%/check_words.sh
 
@@ -83,7 +83,8 @@ gm_scripts += %reldir%/check_gpu.sh
 endif
 
 check_PROGRAMS += $(gm_suites) $(gm_replays)
-TESTS += $(gm_cases) $(gm_replays) $(gm_scripts)
+# The scripts first: one of them takes longest, and would run alone at the end.
+TESTS += $(gm_scripts) $(gm_cases) $(gm_replays)
 EXTRA_DIST += $(gm_scripts) %reldir%/run-case %reldir%/tap.sh
 EXTRA_DIST += %reldir%/README.md
 EXTRA_DIST += %reldir%/model/run

@@ -153,7 +153,7 @@ static bool age_the_kernel(void)
 		filter != NULL &&
 		seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOPROTOOPT),
 				 SCMP_SYS(getsockopt), 1,
-				 SCMP_A2(SCMP_CMP_EQ, SO_PEERPIDFD)) == 0 &&
+				 SCMP_A2(SCMP_CMP_EQ, SO_PEERPIDFD, 0)) == 0 &&
 		seccomp_load(filter) == 0;
 
 	seccomp_release(filter);

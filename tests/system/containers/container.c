@@ -268,10 +268,10 @@ static bool be_filtered(void)
 				 SCMP_SYS(clone3), 0) == 0 &&
 		seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),
 				 SCMP_SYS(socket), 1,
-				 SCMP_A0(SCMP_CMP_EQ, PF_ALG)) == 0 &&
+				 SCMP_A0(SCMP_CMP_EQ, PF_ALG, 0)) == 0 &&
 		seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),
 				 SCMP_SYS(socket), 1,
-				 SCMP_A0(SCMP_CMP_EQ, PF_VSOCK)) == 0 &&
+				 SCMP_A0(SCMP_CMP_EQ, PF_VSOCK, 0)) == 0 &&
 		seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone),
 				 1,
 				 SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_NEWUSER,

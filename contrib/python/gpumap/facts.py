@@ -1,17 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
-"""Facts that the map and the agent tell, as frozen dataclasses.
+"""Facts that the map and the agent tell, as named tuples.
 
 The fields have the names of the C structs, with the units that these have:
 *_bytes are bytes, *_ns nanoseconds.
 """
 
-from __future__ import annotations
-
-import uuid as _uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from .enums import (
     LAYERS_COMMITTED,
@@ -42,8 +38,7 @@ from .enums import (
 Hash = bytes  # of 32 bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(NamedTuple):
     """Is the agent alive, and is this still its map?"""
 
     state: State
@@ -63,14 +58,13 @@ class Health:
         return self.state == State.READY and not self.stale
 
     @classmethod
-    def _of(cls, facts: dict[str, Any]) -> Health:
+    def _of(cls, facts: dict[str, Any]) -> Self:
         facts["state"] = State(facts["state"])
         facts["stale"] = bool(facts["stale"])
         return cls(**facts)
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(NamedTuple):
     """All facts about the device in one row, of one refresh.
 
     A number that is not known is 0, or -1 where it may be negative; known tells
@@ -155,8 +149,8 @@ class Device:
         return self.kind == DeviceKind.HOST
 
     @classmethod
-    def _of(cls, facts: dict[str, Any]) -> Device:
-        text = str(_uuid.UUID(bytes=facts["uuid"]))
+    def _of(cls, facts: dict[str, Any]) -> Self:
+        text = uuid_text(facts["uuid"].hex())
         if facts["kind"] == DeviceKind.CUDA:
             text = ("MIG-" if facts["mig_gi"] >= 0 else "GPU-") + text
         facts["uuid"] = text
@@ -167,8 +161,7 @@ class Device:
         return cls(**facts)
 
 
-@dataclass(frozen=True, slots=True)
-class DevicePath:
+class DevicePath(NamedTuple):
     """The path from the memory of the card in one row to that in another."""
 
     to: int  # row
@@ -177,14 +170,13 @@ class DevicePath:
     peer: Peer
 
     @classmethod
-    def _of(cls, facts: dict[str, Any]) -> DevicePath:
+    def _of(cls, facts: dict[str, Any]) -> Self:
         facts["from_"] = facts.pop("from")
         facts["peer"] = Peer(facts["peer"])
         return cls(**facts)
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceJobs:
+class DeviceJobs(NamedTuple):
     """The jobs of a row since the row was given out.
 
     times   how many took how long: item i those of JOB_TIME_ENDS[i] ns at most
@@ -200,8 +192,7 @@ class DeviceJobs:
     loaded_bytes: int  # of files
 
 
-@dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(NamedTuple):
     """The memory that a map takes from one row, in bytes."""
 
     row: int
@@ -223,8 +214,7 @@ class Charge:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LayersInfo:
+class LayersInfo(NamedTuple):
     """One publication of a layer map.
 
     rows      row of each layer, memoryview of format "I", shape (n_layers,)
@@ -248,8 +238,8 @@ class LayersInfo:
     compute_dtype: int
     max_batch_size: int
     max_seq_len: int
-    rows: memoryview = field(repr=False)
-    bytes: memoryview = field(repr=False)
+    rows: memoryview
+    bytes: memoryview
     charges: tuple[Charge, ...]
 
     @property
@@ -263,8 +253,7 @@ class LayersInfo:
         return bool(self.flags & LAYERS_HELD)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """Where a model's layers go.
 
     rows       row of each layer, memoryview of format "I", shape (n_layers,)
@@ -282,12 +271,11 @@ class Plan:
     missing_row: int | None
     spec: str
     warnings: tuple[str, ...]
-    rows: memoryview = field(repr=False)
+    rows: memoryview
     charges: tuple[Charge, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(NamedTuple):
     """A committed layer map."""
 
     name: str
@@ -298,8 +286,7 @@ class Holder:
     start_ns: int  # what is left of its start window
 
 
-@dataclass(frozen=True, slots=True)
-class Reserved:
+class Reserved(NamedTuple):
     """The bytes that a committed map reserves of one row, and their use."""
 
     name: str
@@ -312,8 +299,7 @@ class Reserved:
     session_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(NamedTuple):
     """A request that waits for room."""
 
     name: str
@@ -333,13 +319,12 @@ class Waiting:
         return bool(self.flags & WAIT_FOR_START)
 
     @classmethod
-    def _of(cls, facts: dict[str, Any]) -> Waiting:
+    def _of(cls, facts: dict[str, Any]) -> Self:
         facts["rows"] = rows_of(facts["rows"])
         return cls(**facts)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
+class SessionInfo(NamedTuple):
     """One of the agent's sessions."""
 
     id: int
@@ -354,13 +339,12 @@ class SessionInfo:
     rows: tuple[int, ...]
 
     @classmethod
-    def _of(cls, facts: dict[str, Any]) -> SessionInfo:
+    def _of(cls, facts: dict[str, Any]) -> Self:
         facts["rows"] = rows_of(facts["rows"])
         return cls(**facts)
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """The memory that one session has on one row, in bytes."""
 
     session: int  # 0: it has ended, and importers still have this
@@ -373,8 +357,7 @@ class Usage:
     borrowed_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class ShareInfo:
+class ShareInfo(NamedTuple):
     """A share, as the agent lists it."""
 
     share: int
@@ -406,15 +389,14 @@ class ShareInfo:
         return bool(self.flags & SHARE_KEEP)
 
     @classmethod
-    def _of(cls, facts: dict[str, Any]) -> ShareInfo:
+    def _of(cls, facts: dict[str, Any]) -> Self:
         if not any(facts["fingerprint"]):
             facts["fingerprint"] = b""
         facts["rows"] = rows_of(facts["rows"])
         return cls(**facts)
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(NamedTuple):
     """The identity of what is in a share: equal ones, equal content.
 
     hash     32 bytes
@@ -426,7 +408,7 @@ class Fingerprint:
     fields: str | None = None
 
     @classmethod
-    def of(cls, fields: Mapping[str, object]) -> Fingerprint:
+    def of(cls, fields: Mapping[str, object]) -> Self:
         """The SHA-256 of settings, in the order of their names.
 
         {"engine": "vllm 0.33", "dtype": "bf16", "tp": 2, "rank": 0}
@@ -440,12 +422,8 @@ class Fingerprint:
         told = text if len(text.encode()) <= 4096 else None
         return cls(hashlib.sha256(text.encode()).digest(), told)
 
-    def _pair(self) -> tuple[bytes, str | None]:
-        return self.hash, self.fields
 
-
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(NamedTuple):
     """How far a model is loaded."""
 
     state: ModelState
@@ -467,8 +445,7 @@ class Progress:
         return self.bytes / self.total_bytes if self.total_bytes else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(NamedTuple):
     """A completion: the job that submit() numbered cookie has ended."""
 
     cookie: int
@@ -488,8 +465,7 @@ class Done:
             raise errors.of_status(self.status, f"job {self.cookie}")
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(NamedTuple):
     """The part of a scatter that one row had."""
 
     row: int
@@ -499,8 +475,7 @@ class Tile:
     value: int  # its place in time: a job may wait for (row, value)
 
 
-@dataclass(frozen=True, slots=True)
-class MaskInfo:
+class MaskInfo(NamedTuple):
     """A published mask.  Its tensor is dense, the last dimension fastest."""
 
     name: str
@@ -522,8 +497,7 @@ class MaskInfo:
     rows: tuple[int, ...]  # with a replica
 
 
-@dataclass(frozen=True, slots=True)
-class MeshInfo:
+class MeshInfo(NamedTuple):
     """One publication of a mesh."""
 
     name: str
@@ -541,8 +515,7 @@ class MeshInfo:
     rows: tuple[int, ...]  # of each rank
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """A group of a mesh."""
 
     name: str
@@ -550,15 +523,14 @@ class Group:
     epoch: int  # equal ones: nothing about its rows or members has changed
     backend: MeshBackend
     n: int
-    index: int
+    index: int  # type: ignore[assignment]
     within: int  # place of the rank that was asked for
     whole: bool  # all its rows are READY
     ranks: tuple[int, ...] = ()
     rows: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TraceJob:
+class TraceJob(NamedTuple):
     """A job that has ended.  Times are of CLOCK_MONOTONIC."""
 
     session: int  # its id
@@ -573,7 +545,7 @@ class TraceJob:
     dtype: DType | int
 
     @classmethod
-    def _of(cls, facts: dict[str, Any]) -> TraceJob:
+    def _of(cls, facts: dict[str, Any]) -> Self:
         if facts["op"] in _OPS:
             facts["op"] = Op(facts["op"])
         if facts["dtype"] in _DTYPES:
@@ -588,8 +560,7 @@ _DTYPES = frozenset(DType)
 _Dict = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterDevice:
+class ClusterDevice(NamedTuple):
     """A device of a node of the cluster."""
 
     row: int  # on that node
@@ -614,8 +585,8 @@ class ClusterDevice:
         return max(self.free_bytes - kept, 0)
 
     @classmethod
-    def _of(cls, facts: _Dict) -> ClusterDevice:
-        text = str(_uuid.UUID(bytes=facts["uuid"]))
+    def _of(cls, facts: _Dict) -> Self:
+        text = uuid_text(facts["uuid"].hex())
         if facts["kind"] == DeviceKind.CUDA:
             text = "GPU-" + text
         facts["uuid"] = text
@@ -625,14 +596,12 @@ class ClusterDevice:
         return cls(**facts)
 
     def _dict(self) -> _Dict:
-        facts = _dict_of(self)
-        text = self.uuid.removeprefix("GPU-").removeprefix("MIG-")
-        facts["uuid"] = _uuid.UUID(text).bytes
+        facts = self._asdict()
+        facts["uuid"] = uuid_bytes(self.uuid)
         return facts
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterShare:
+class ClusterShare(NamedTuple):
     """A share of a node of the cluster."""
 
     uid: int  # the user who is charged
@@ -643,14 +612,14 @@ class ClusterShare:
     fingerprint: Hash  # its hash; b"": it has none
 
     @classmethod
-    def _of(cls, facts: _Dict) -> ClusterShare:
+    def _of(cls, facts: _Dict) -> Self:
         if not any(facts["fingerprint"]):
             facts["fingerprint"] = b""
         facts["rows"] = rows_of(facts["rows"])
         return cls(**facts)
 
     def _dict(self) -> _Dict:
-        facts = _dict_of(self)
+        facts = self._asdict()
         facts["fingerprint"] = self.fingerprint or b"\0" * 32
         words = [0] * 4
         for row in self.rows:
@@ -659,8 +628,7 @@ class ClusterShare:
         return facts
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterNode:
+class ClusterNode(NamedTuple):
     """A node of the cluster, with the devices and shares that it tells of."""
 
     name: str
@@ -681,7 +649,7 @@ class ClusterNode:
         facts: _Dict,
         devices: list[_Dict],
         shares: list[_Dict],
-    ) -> ClusterNode:
+    ) -> Self:
         facts["state"] = ClusterState(facts["state"])
         facts["flags"] = ClusterFlags(facts["flags"])
         return cls(
@@ -691,7 +659,7 @@ class ClusterNode:
         )
 
     def _entry(self) -> tuple[_Dict, list[_Dict], list[_Dict], bool]:
-        facts = _dict_of(self)
+        facts = self._asdict()
         del facts["devices"], facts["shares"]
         return (
             facts,
@@ -701,8 +669,7 @@ class ClusterNode:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(NamedTuple):
     """One publication of the cluster, with all nodes in the order of names.
 
     Where age_ns is more than limit_ns it is stale: what other nodes have now is
@@ -728,15 +695,14 @@ class Cluster:
         cls,
         facts: _Dict,
         nodes: list[tuple[_Dict, list[_Dict], list[_Dict]]],
-    ) -> Cluster:
+    ) -> Self:
         facts["stale"] = bool(facts["stale"])
         return cls(
             **facts, nodes=tuple(ClusterNode._of(*one) for one in nodes)
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """The thresholds of one row; least is by Work, in the unit of each."""
 
     row: int
@@ -745,8 +711,7 @@ class Policy:
     least: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """How another engine is to follow a layer map.
 
     exact   with these it places each layer as the map does
@@ -765,8 +730,20 @@ class Settings:
     rows: tuple[int, ...]
 
 
-def _dict_of(one: ClusterDevice | ClusterShare | ClusterNode) -> _Dict:
-    return {f.name: getattr(one, f.name) for f in fields(one)}
+def uuid_text(digits: str) -> str:
+    """Its 32 hexadecimal digits with dashes between."""
+    return (
+        f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}"
+        f"-{digits[20:]}"
+    )
+
+
+def uuid_bytes(text: str) -> bytes:
+    """Its bytes, of one with a prefix or without.  ValueError: it is none."""
+    digits = text.removeprefix("GPU-").removeprefix("MIG-").replace("-", "")
+    if len(digits) != 32:
+        raise ValueError(f"no UUID: {text!r}")
+    return bytes.fromhex(digits)
 
 
 def rows_of(words: tuple[int, ...]) -> tuple[int, ...]:

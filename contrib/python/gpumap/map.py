@@ -7,7 +7,6 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-import uuid as _uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, overload
 
@@ -305,8 +304,7 @@ class Map(_core.Map):
                         return one.row
                 raise errors.make("Map.row", 19, "there is no host row", "")
             if name != "cuda":
-                text = device.removeprefix("GPU-").removeprefix("MIG-")
-                return self._device_find(_uuid.UUID(text).bytes)
+                return self._device_find(facts.uuid_bytes(device))
             device = int(index or 0)
         if not isinstance(device, int):
             raise TypeError(f"no device: {device!r}")

@@ -771,7 +771,7 @@ def pair_of(fingerprint: FingerprintLike) -> tuple[bytes, str | None] | None:
         return None
     if not isinstance(fingerprint, Fingerprint):
         fingerprint = Fingerprint.of(fingerprint)
-    return fingerprint._pair()
+    return fingerprint
 
 
 def share_flags(read_only: bool, users: Users, keep: bool) -> int:

@@ -9,10 +9,10 @@ import json
 import os
 import socket
 import time
-import uuid as _uuid
 from collections.abc import Mapping
 
 from . import errors
+from .facts import uuid_bytes
 
 __all__ = ["Sync"]
 
@@ -122,7 +122,7 @@ class Sync:
             "op": "reserve",
             "name": name,
             "members": {
-                node: {_hex_of(uuid): size for uuid, size in parts.items()}
+                node: {uuid_bytes(one).hex(): n for one, n in parts.items()}
                 for node, parts in members.items()
             },
         }
@@ -221,10 +221,6 @@ class Sync:
         ):
             why = f"{error.strerror}: {why}"
         return _error(call, errno.ECONNRESET, why)
-
-
-def _hex_of(uuid: str) -> str:
-    return _uuid.UUID(uuid.removeprefix("GPU-").removeprefix("MIG-")).hex
 
 
 def _error(call: str, number: int, why: str) -> errors.Error:

@@ -20,8 +20,7 @@ import signal
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import Error, Gone, Lost, NotRunning
 from ..errors import error_class
@@ -29,8 +28,7 @@ from ..sync import Sync
 from . import command, text
 
 
-@dataclass(frozen=True)
-class Hold:
+class Hold(NamedTuple):
     """What is to be held, and for which command."""
 
     socket: str | None  # of gpumap-sync; None: the usual one

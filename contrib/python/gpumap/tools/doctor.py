@@ -92,7 +92,7 @@ def main(words: list[str]) -> int:
     count: Counter[str] = Counter()
     for id, found in look(node):
         count[found.state] += 1
-        checks.append({"id": id, **vars(found)})
+        checks.append({"id": id, **found._asdict()})
         if options.json or (options.quiet and not found.remedy):
             continue
         print(f"{found.state}  {id:24}  {text.printable(found.text)}")

@@ -16,9 +16,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import Device, Error, Health, Map, version
 from .._core import JOB_TIME_ENDS
@@ -49,8 +48,7 @@ PLAIN = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(NamedTuple):
     """Samples of one name: of each item of a list.
 
     name    without the ending of its samples; the unit is its last word

@@ -24,7 +24,7 @@ from contextlib import suppress
 
 from .. import Error, Map, attach, enums, errors
 from ..enums import DeviceState, Setting, State
-from ..facts import Holder
+from ..facts import Holder, uuid_bytes
 from . import command, sync_config
 from .command import Exit
 from .sync_clients import Clients, SocketTaken
@@ -171,8 +171,7 @@ class Agent:
                 device = self.map.devices[row]
             except Error:
                 continue
-            plain = device.uuid.removeprefix("GPU-").removeprefix("MIG-")
-            if plain.replace("-", "") != uuid:
+            if uuid_bytes(device.uuid).hex() != uuid:
                 continue
             if device.state != DeviceState.READY:
                 raise Fault(

@@ -18,10 +18,9 @@ from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from .sync_config import Config, Wrong, read_password
@@ -48,8 +47,7 @@ class TooLong(StoreError):
     """An answer has more than ANSWER_BYTES."""
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """A key's value, as etcd has it."""
 
     data: bytes
@@ -411,16 +409,14 @@ def _tls_of(config: Config) -> ssl.SSLContext:
 # ---- the watch --------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """All keys of the prefix: every change from here on is heard."""
 
     keys: dict[str, Value]
     revision: int  # of the list
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(NamedTuple):
     """Changes in their order: the key, its revision, and its value or None.
 
     Those of one revision come together.
@@ -429,8 +425,7 @@ class Changed:
     changes: list[tuple[str, int, Value | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """Changes may be missed until the next Listed."""
 
     why: str

@@ -27,7 +27,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..facts import Holder
 from .sync_config import Config, is_name
@@ -84,8 +84,7 @@ class Fault(Exception):
         self.name = name
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """What a gang asks for."""
 
     name: str  # of the map on each node
@@ -93,8 +92,7 @@ class Record:
     members: dict[str, Parts]  # by node
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What a member says of a gang."""
 
     error: str | None  # None: held

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .. import Error, Map, errors
 from ..enums import ClusterFlags, ClusterState
@@ -112,7 +112,7 @@ class Own:
             with suppress(Error):
                 node = sync_summary.with_shares(map, node)
         if not answers:
-            node = replace(node, flags=node.flags | ClusterFlags.DRAINING)
+            node = node._replace(flags=node.flags | ClusterFlags.DRAINING)
         return node
 
     def _empty(self) -> ClusterNode:
@@ -311,10 +311,10 @@ def _is_of_another_format(data: bytes) -> bool:
 def node_of(name: str, peer: Peer) -> ClusterNode:
     """The node as it is published, without its age."""
     if peer.node is not None:
-        return replace(peer.node, state=peer.state)
+        return peer.node._replace(state=peer.state)
     if peer.data:
         node = sync_summary.decode(peer.data, name).node
-        return replace(node, state=peer.state)
+        return node._replace(state=peer.state)
     return ClusterNode(
         name=name,
         address="",
@@ -431,7 +431,7 @@ class Feed:
             if name == self._config.node and not self._store.taken:
                 flags |= ClusterFlags.SELF
             age_ns = max(int((now - peer.since) * 1e9), 0)
-            node = replace(node, flags=flags, age_ns=age_ns)
+            node = node._replace(flags=flags, age_ns=age_ns)
             portion.append((node, peer.forgotten))
         return portion, []
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .sync_config import Config, is_name
 from .sync_etcd import (
@@ -236,7 +236,7 @@ class Store:
     def _set(self, key: str, value: Value | None, now: float) -> None:
         node = node_of(key)
         if value is not None and key.startswith(AT_HOLDS):
-            value = replace(value, data=value.data[:HOLD_BYTES])
+            value = value._replace(data=value.data[:HOLD_BYTES])
         if not self._counts(key, node, value):
             return
         self.changed.add(key)

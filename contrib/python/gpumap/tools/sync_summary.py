@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import Map
 from ..enums import (
@@ -26,7 +24,14 @@ from ..enums import (
     Known,
     State,
 )
-from ..facts import ClusterDevice, ClusterNode, ClusterShare, Device
+from ..facts import (
+    ClusterDevice,
+    ClusterNode,
+    ClusterShare,
+    Device,
+    uuid_bytes,
+    uuid_text,
+)
 from .sync_config import is_address, is_name
 from .sync_etcd import VALUE_BYTES
 
@@ -59,8 +64,7 @@ class Refused(ValueError):
     """What another node has written cannot be: the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(NamedTuple):
     """A node, as its gpumap-sync tells of it."""
 
     node: ClusterNode
@@ -91,8 +95,7 @@ class Reader:
         flags = node.flags & ~ClusterFlags.DRAINING
         if health.state == State.DRAINING:
             flags |= ClusterFlags.DRAINING
-        return replace(
-            node,
+        return node._replace(
             flags=flags,
             epoch=health.epoch,
             agent_version=health.agent_version,
@@ -143,8 +146,7 @@ def plain(words: str) -> str:
 def with_shares(map: Map, node: ClusterNode) -> ClusterNode:
     """The node with the shares of its agent, those with a hash first."""
     shares = sorted(map.shares(), key=lambda one: not one.fingerprint)
-    return replace(
-        node,
+    return node._replace(
         shares=tuple(
             ClusterShare(
                 uid=one.uid,
@@ -185,10 +187,10 @@ def has_facts(old: ClusterNode, new: ClusterNode) -> bool | None:
 def _facts_of(node: ClusterNode) -> ClusterNode:
     """The node without what moves by itself."""
     devices = tuple(
-        replace(one, free_bytes=0, used_by_holders=0, reserved_bytes=0)
+        one._replace(free_bytes=0, used_by_holders=0, reserved_bytes=0)
         for one in node.devices
     )
-    return replace(node, devices=devices, age_ns=0)
+    return node._replace(devices=devices, age_ns=0)
 
 
 # ---- writing ----------------------------------------------------------------
@@ -245,7 +247,7 @@ def _fitting(items: list[Json], room: int) -> tuple[list[Json], int]:
 def _row_of(one: ClusterDevice) -> Json:
     row: Json = {
         "row": one.row,
-        "uuid": _hex_of(one.uuid),
+        "uuid": uuid_bytes(one.uuid).hex(),
         "name": one.name,
         "kind": one.kind.name.lower(),
         "state": one.state.name.lower(),
@@ -260,11 +262,6 @@ def _row_of(one: ClusterDevice) -> Json:
     if one.cc_major:
         row["cc"] = f"{one.cc_major}.{one.cc_minor}"
     return row
-
-
-def _hex_of(text: str) -> str:
-    plain = text.removeprefix("GPU-").removeprefix("MIG-")
-    return uuid.UUID(plain).hex
 
 
 def _share_of(one: ClusterShare) -> Json:
@@ -443,7 +440,7 @@ def _device_of(fields: Fields) -> ClusterDevice:
         cc_major, cc_minor = (int(word) for word in cc.split("."))
     total = fields.number("total", U64)
     reserved = fields.number("reserved", U64)
-    plain = str(uuid.UUID(fields.hex("uuid", 16)))
+    plain = uuid_text(fields.hex("uuid", 16))
     return ClusterDevice(
         row=fields.number("row", ROWS_MAX - 1),
         uuid=f"GPU-{plain}" if kind == DeviceKind.CUDA else plain,

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from .. import Error, Map
 from ..enums import DeviceState, State
@@ -44,8 +44,7 @@ class Panel(IntEnum):
     WAITS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(NamedTuple):
     """A process of a user."""
 
     pid: int  # 0: none
@@ -58,8 +57,7 @@ Info = TypeVar("Info")
 Listed = TypeVar("Listed", Holder, SessionInfo, ShareInfo, Usage, Waiting)
 
 
-@dataclass(frozen=True, slots=True)
-class Owned(Generic[Info]):
+class Owned(NamedTuple, Generic[Info]):
     """A fact with its process."""
 
     info: Info

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import NamedTuple
 
 from .. import Holder, SessionInfo, ShareInfo, Usage
 from ..enums import DeviceFlags, DeviceKind, DeviceState, Known
@@ -115,8 +116,7 @@ MEMORY = 18  # columns, with the blank before it; likewise in FIGURES
 BAR_LEAST, BAR_MOST, NAME_LEAST = 12, 96, 8
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """A column of rows, where there is room for it."""
 
     heading: str

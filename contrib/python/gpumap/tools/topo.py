@@ -288,7 +288,7 @@ def to_json(node: Node) -> Iterator[str]:
                 }
                 for part in row.parts
             ],
-            "ranks": [vars(rank) for rank in row.ranks],
+            "ranks": [rank._asdict() for rank in row.ranks],
         }
         for row in node.rows
     ]
@@ -300,7 +300,7 @@ def to_json(node: Node) -> Iterator[str]:
                 for numa_node, cpus in node.cpus.items()
             ],
             "rows": rows,
-            "links": [vars(link) for link in node.links.values()],
+            "links": [link._asdict() for link in node.links.values()],
         }
     )
 

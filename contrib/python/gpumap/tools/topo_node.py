@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..enums import DeviceFlags
 from ..facts import Device
 from . import text
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """The layers of one map on one row."""
 
     map: str
@@ -30,8 +30,7 @@ class Part:
         return f"{'layer' if self.n_layers == 1 else 'layers'} {self.layers}"
 
 
-@dataclass(frozen=True)
-class Rank:
+class Rank(NamedTuple):
     """A row's rank in a mesh."""
 
     mesh: str
@@ -97,8 +96,7 @@ class Row:
         )
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """What is between two cards."""
 
     a: int

@@ -17,7 +17,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,16 +90,16 @@ def node(name: str, address: str, *parts: Any, **facts: Any) -> ClusterNode:
         devices=tuple(p for p in parts if isinstance(p, ClusterDevice)),
         shares=tuple(p for p in parts if isinstance(p, ClusterShare)),
     )
-    return replace(one, **facts)
+    return one._replace(**facts)
 
 
 def lab() -> list[ClusterNode]:
     """Node a is this one; b has less room and a cordoned row; c is gone, and d
     was refused."""
     a = [card("a", 0, 70), card("a", 1, 70)]
-    a[1] = replace(a[1], reserved_bytes=30 * GIB, used_by_holders=10 * GIB)
+    a[1] = a[1]._replace(reserved_bytes=30 * GIB, used_by_holders=10 * GIB)
     b = [card("b", 0, 50), card("b", 1, 50)]
-    b[1] = replace(b[1], flags=DeviceFlags.CORDONED)
+    b[1] = b[1]._replace(flags=DeviceFlags.CORDONED)
     return [
         node(
             "a",
@@ -415,7 +414,7 @@ class Lab:
     def publish(self, limit_ns: int = HOUR) -> None:
         def host(row: int, uuid: str) -> ClusterDevice:
             one = card("a", row, 70)
-            return replace(one, uuid=uuid, kind=DeviceKind.HOST, name="host")
+            return one._replace(uuid=uuid, kind=DeviceKind.HOST, name="host")
 
         own = self.map.devices[0].uuid
         other = "62000000-0000-0000-0000-000000000001"

@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import tarfile
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +107,7 @@ def put(node: Node, path: str, text: str | None) -> None:
 
 
 def zeros(of: Any) -> dict[str, Any]:
-    return {field.name: 0 for field in fields(of)}
+    return dict.fromkeys(of._fields, 0)
 
 
 def row(number: int) -> Device:
@@ -146,10 +145,10 @@ def node(tmp_path: Path) -> Node:
     """A node with two cards, four rows and two other nodes, which is well."""
     rows = [row(number) for number in range(4)]
     # None of this is a fault.
-    rows[0] = replace(rows[0], restarts=2)
-    rows[1] = replace(rows[1], recovery=2**32 - 1)
-    rows[2] = replace(rows[2], name="Another", flags=DeviceFlags(0))
-    rows[3] = replace(rows[3], numa_node=-1, figures=0)
+    rows[0] = rows[0]._replace(restarts=2)
+    rows[1] = rows[1]._replace(recovery=2**32 - 1)
+    rows[2] = rows[2]._replace(name="Another", flags=DeviceFlags(0))
+    rows[3] = rows[3]._replace(numa_node=-1, figures=0)
     nodes = tuple(other(name) for name in "abc")
     health = zeros(Health)
     health |= {"state": State.READY, "agent_version": gpumap.version()}
@@ -304,7 +303,7 @@ def test_a_machine_without_cards(node: Node) -> None:
 def test_a_card_that_reaches_its_process(
     node: Node, modules: str | None, state: str
 ) -> None:
-    node.rows[0] = replace(node.rows[0], flags=DeviceFlags.PAGEABLE)
+    node.rows[0] = node.rows[0]._replace(flags=DeviceFlags.PAGEABLE)
     put(node, LSM, modules)
     remedy = "" if state == "PASS" else "lsm=landlock"
     check(node, "cards.reach", state, "(HMM or ATS)", remedy)
@@ -364,7 +363,7 @@ def test_a_row(
     remedy: str,
 ) -> None:
     well = look(node)
-    node.rows[number] = replace(node.rows[number], **change)
+    node.rows[number] = node.rows[number]._replace(**change)
     check(node, id, state, text, remedy)
     assert differ(node, well) == [id]
 
@@ -372,15 +371,15 @@ def test_a_row(
 def test_a_card_that_is_split_is_failed_and_well(node: Node) -> None:
     well = look(node)
     flags = MIG | DeviceFlags.ECC
-    node.rows[1] = replace(node.rows[1], state=FAILED, flags=flags)
+    node.rows[1] = node.rows[1]._replace(state=FAILED, flags=flags)
     assert differ(node, well) == []
 
 
 def test_a_card_that_is_missing(node: Node) -> None:
     well = look(node)
     missing = "the bus has 2 cards, and the map 1"
-    node.rows[1] = replace(node.rows[1], state=LOST)
-    node.rows[2] = replace(node.rows[2], mig_gi=1)
+    node.rows[1] = node.rows[1]._replace(state=LOST)
+    node.rows[2] = node.rows[2]._replace(mig_gi=1)
     check(node, "cards.rows", "WARN", missing, "[cuda]")
     assert differ(node, well) == ["rows.state", "cards.rows"]
     node.rows.clear()
@@ -418,16 +417,16 @@ def test_another_node(
     well = look(node)
     assert node.cluster
     nodes = list(node.cluster.nodes)
-    nodes[number] = replace(nodes[number], **change)
-    node.cluster = replace(node.cluster, nodes=tuple(nodes))
+    nodes[number] = nodes[number]._replace(**change)
+    node.cluster = node.cluster._replace(nodes=tuple(nodes))
     check(node, id, state, text, remedy)
     assert differ(node, well) == [id]
 
 
 def test_a_cluster_that_is_old(node: Node) -> None:
     assert node.cluster
-    old = replace(node.cluster, stale=True, age_ns=7 * SECOND)
-    never = replace(old, age_ns=2**64 - 1)
+    old = node.cluster._replace(stale=True, age_ns=7 * SECOND)
+    never = old._replace(age_ns=2**64 - 1)
     node.cluster = old
     text = "7 s ago, the limit is 6 s: gpumap-sync runs"
     check(node, "cluster.age", "FAIL", text, "journalctl")
@@ -440,8 +439,8 @@ def test_a_cluster_that_is_old(node: Node) -> None:
 
 
 def test_a_long_list_is_cut(node: Node) -> None:
-    lost = replace(node.rows[3], state=LOST, reason="x" * 90)
-    node.rows += [replace(lost, row=number) for number in range(4, 12)]
+    lost = node.rows[3]._replace(state=LOST, reason="x" * 90)
+    node.rows += [lost._replace(row=number) for number in range(4, 12)]
     text = look(node)["rows.state"].text
     assert text.startswith("out of service: 4 (LOST: x") and len(text) < 320
 

@@ -298,10 +298,8 @@ def test_news_and_figures() -> None:
     first, *rest = old.devices
 
     def with_row(**values: object) -> gpumap.ClusterNode:
-        from dataclasses import replace
-
-        changed = replace(first, **values)  # type: ignore[arg-type]
-        return replace(old, devices=(changed, *rest))
+        changed = first._replace(**values)  # type: ignore[arg-type]
+        return old._replace(devices=(changed, *rest))
 
     news = sync_summary.has_facts
     assert news(old, old) is None

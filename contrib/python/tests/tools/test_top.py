@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -37,10 +37,9 @@ T = TypeVar("T")
 
 def a(kind: type[T], /, **facts: Any) -> T:
     """A fact whose other members are 0 or ""."""
-    for one in fields(kind):
-        empty: Any = "" if str(one.type) == "str" else 0
-        empty = () if str(one.type).startswith("tuple") else empty
-        facts.setdefault(one.name, empty)
+    for name, type in kind.__annotations__.items():
+        empty: Any = type() if type in (str, tuple[int, ...]) else 0
+        facts.setdefault(name, empty)
     return kind(**facts)
 
 
@@ -147,7 +146,7 @@ class Node:
 
     def device(self, row: int, **changes: Any) -> None:
         found = self.facts.rows[row]
-        found.device = replace(found.device, **changes)
+        found.device = found.device._replace(**changes)
 
     def press(self, *keys: str) -> Deed:
         for key in keys:
@@ -244,16 +243,16 @@ def test_for_whom_a_request_waits() -> None:
     node = Node()
     assert node.facts.wait_for(1) == (node.facts.holders[1], 1)
     wait = node.facts.waits[1]  # type: ignore[index]
-    start = replace(wait.info, flags=1, rows=(1,))
-    node.facts.waits[1] = replace(wait, info=start)  # type: ignore[index]
+    start = wait.info._replace(flags=1, rows=(1,))
+    node.facts.waits[1] = wait._replace(info=start)  # type: ignore[index]
     # None that waits to start waits for one that has started.
     assert node.facts.wait_for(1) == (None, 1)
     small = node.facts.holders[0]
-    starting = replace(small.info, start_ns=5 * SECOND)
-    node.facts.holders[0] = replace(small, info=starting)
+    starting = small.info._replace(start_ns=5 * SECOND)
+    node.facts.holders[0] = small._replace(info=starting)
     assert node.facts.wait_for(1) == (node.facts.holders[0], 1)
-    other = replace(wait.info, rows=(3,))
-    node.facts.waits[1] = replace(wait, info=other)  # type: ignore[index]
+    other = wait.info._replace(rows=(3,))
+    node.facts.waits[1] = wait._replace(info=other)  # type: ignore[index]
     assert node.facts.wait_for(1) == (None, 0)
     node.draw(width=120, height=60)
     assert "reserves 8.0 GiB of row 1 as small, starts, 5 s left" in node.text
@@ -362,7 +361,7 @@ def test_no_name_reaches_the_terminal() -> None:
     for row in range(4):
         node.device(row, name=evil, reason=evil)
     share = node.facts.shares[0]  # type: ignore[index]
-    node.facts.shares = [replace(share, info=replace(share.info, name=evil))]
+    node.facts.shares = [share._replace(info=share.info._replace(name=evil))]
     for width, height in ((200, 60), (80, 24)):
         node.draw(width=width, height=height, message=evil)
         assert node.is_sound() and "?]0;x??31m?????" in node.text
@@ -372,8 +371,8 @@ def test_no_name_reaches_the_terminal() -> None:
 def test_wide_names(width: int) -> None:
     node = Node()
     share = node.facts.shares[0]  # type: ignore[index]
-    wide = replace(share.info, name="模型" * 9)
-    node.facts.shares = [replace(share, info=wide)]
+    wide = share.info._replace(name="模型" * 9)
+    node.facts.shares = [share._replace(info=wide)]
     node.draw(width=width, tab=Panel.MODELS)
     assert node.is_sound() and "\n 模型" in node.text
     node.draw(is_ascii=True)

@@ -13,10 +13,12 @@ import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .enums import DType
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _CONTAINERS = {"layers", "h", "blk", "blocks", "block", "layer"}
 _DTYPES = {d.name: d for d in DType}
@@ -121,6 +123,8 @@ class Shape:
 
         FileNotFoundError: there is none.  ValueError: it is malformed.
         """
+        from pathlib import Path
+
         place = Path(path)
         if place.suffix == ".gguf":
             tensors, config = _read_gguf(place)

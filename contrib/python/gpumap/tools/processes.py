@@ -8,7 +8,6 @@ import os
 import pwd
 import time
 from functools import cached_property
-from pathlib import Path
 
 from .. import Map
 
@@ -67,6 +66,7 @@ class Processes:
 def read(file: str, pid: int) -> str:
     """A file of a process, or "" where it is gone."""
     try:
-        return Path(f"/proc/{pid}/{file}").read_text(errors="replace")
+        with open(f"/proc/{pid}/{file}", errors="replace") as stream:
+            return stream.read()
     except OSError:
         return ""

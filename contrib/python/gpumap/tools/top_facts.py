@@ -205,15 +205,20 @@ class Reader:
         facts.waits = ask(Panel.WAITS, map.waiting)
         facts.rows = [self._row(device) for device in map.devices]
         facts.count_ours()
-        for holder in map.holders():
-            layers = self._layers(holder.name)
-            if layers and layers.version == holder.version:
-                facts.holders.append(self._owned(holder, layers.charges))
+        holders = map.holders()
+        charges: dict[tuple[str, int], tuple[Charge, ...]] = {}
         for name in map.maps():
-            layers = self._layers(name)
-            if layers:
-                process = self._process(0, layers.owner_uid)
-                facts.maps.append(Owned(layers, process, layers.charges))
+            try:
+                layers = map.layers(name).read()
+            except Error:  # it was released meanwhile
+                continue
+            charges[name, layers.version] = layers.charges
+            process = self._process(0, layers.owner_uid)
+            facts.maps.append(Owned(layers, process, layers.charges))
+        for holder in holders:
+            of = charges.get((holder.name, holder.version))
+            if of is not None:
+                facts.holders.append(self._owned(holder, of))
         return facts
 
     def _owned(
@@ -235,12 +240,6 @@ class Reader:
         except Error:
             return Row(device)
         return Row(device, jobs.ended, jobs.failed)
-
-    def _layers(self, name: str) -> LayersInfo | None:
-        try:
-            return self.map.layers(name).read()
-        except Error:  # it was released meanwhile
-            return None
 
 
 class History:

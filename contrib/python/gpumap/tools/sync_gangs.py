@@ -719,8 +719,6 @@ class Gangs:
 
     def _ask_agent(self, now: float) -> bool:
         """Make one request, for the user whose turn it is."""
-        if not self._agent.answers():
-            return False
         ready = [
             one
             for one in self.holds.values()
@@ -732,7 +730,7 @@ class Gangs:
                 and self._store.joined
             )
         ]
-        if not ready:
+        if not ready or not self._agent.answers():
             return False
         hold = min(
             ready,

@@ -324,8 +324,8 @@ class Store:
             return "it sees no changes in the store"
         return None
 
-    def run(self, now: float) -> float:
-        """Do the next thing in etcd.  Returns when to come again.
+    def run(self, now: float) -> None:
+        """Do the next thing in etcd.
 
         A call of etcd takes the timeout of the client at most.
         The lease comes before all else.
@@ -345,7 +345,6 @@ class Store:
                 self._fail(str(error))
             except Exception as error:  # whatever an answer may have in it
                 self._fail(f"{self._etcd.endpoint}: {NO_ETCD} ({error!r})")
-        return self.due()
 
     def due(self) -> float:
         """When run() has something to do."""

@@ -43,6 +43,7 @@ SLEEP_MOST = 0.5  # seconds
 LOOK_S = 1.0  # at the agent
 LOOKS_S = 0.05  # from one look at it to the next
 HEAR_S = SERVE_S = 0.02  # for etcd's changes, and for clients, in a turn
+HEARS_S = 0.00004  # from one time of hearing to the next, for each node
 FAULTS = 10  # turns in a row that end with a fault of this program
 REQUEST_S = 1  # for an answer of the agent
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 4, 38
@@ -293,6 +294,7 @@ class Sync:
         self._ends = False
         self._look_at = 0.0
         self._looked = 0.0
+        self._hear_at = 0.0
         self._faults = 0
         self._sweep_at = 0.0
         self._agent_fd: int | None = None
@@ -301,6 +303,9 @@ class Sync:
         with suppress(BlockingIOError):
             os.write(self._wake_out, b"w")
 
+    def _awake(self) -> None:
+        os.read(self._wake_in, 4096)
+
     def run(self) -> None:
         """Serve until a signal."""
         self.clients.open()
@@ -308,9 +313,7 @@ class Sync:
             signal.signal(number, self._end)
         signal.set_wakeup_fd(self._wake_out, warn_on_full_buffer=False)
         self.selector.register(
-            self._wake_in,
-            selectors.EVENT_READ,
-            lambda: os.read(self._wake_in, 4096),
+            self._wake_in, selectors.EVENT_READ, self._awake
         )
         self.watch.start()
         log.info(
@@ -350,6 +353,8 @@ class Sync:
         """Sleep until something is to do, and do it."""
         wait = min(max(self._due() - now(), 0), SLEEP_MOST)
         ready = [key.data for key, _ in self.selector.select(wait)]
+        if ready == [self._awake]:  # those of many nodes come together
+            time.sleep(min(max(self._hear_at - now(), 0), wait))
         random.shuffle(ready)
         until = time.monotonic() + SERVE_S
         for serve in ready:
@@ -358,20 +363,24 @@ class Sync:
                 break  # the rest is ready in the next turn
         if not self.watch.is_alive():
             raise OSError(errno.EIO, "the thread of the watch has ended")
-        at = now()
-        if at >= self._look_at:
-            self._look_at_agent(at)
         self._hear()
+        at = now()
         if at >= self._sweep_at:
             self._sweep(at)
         self.store.run(at)
         self._take_changes()
         has_asked = self.gangs.tick(now())
-        self.peers.look(now())
+        at = now()
+        self.peers.look(at)
         answers = self.agent.answers()
+        may_publish = answers and not has_asked and at >= self.feed.due()
+        if self.agent.map is not None and may_publish:
+            self.feed.tick(self.agent.map, at)
+            self._agent_changed()
+        if at >= self._look_at:
+            self._look_at_agent(at)
+            answers = self.agent.answers()
         self.own.tick(self.agent.map, answers, now())
-        if self.agent.map is not None and answers and not has_asked:
-            self.feed.tick(self.agent.map, now())
         if self.store.deaf_at is not None and now() > self.store.deaf_at:
             self.store.deaf_at = None
             self.watch.begin_again()
@@ -388,9 +397,8 @@ class Sync:
         )
         if self.watch.queue:
             return 0.0
-        if self.agent.map is not None and self.agent.answers():
-            due = min(due, self.feed.due())
-        return due
+        feed_due = self.feed.due()
+        return feed_due if feed_due < due and self.agent.answers() else due
 
     def _look_at_agent(self, at: float) -> None:
         self._look_at, self._looked = at + LOOK_S, at
@@ -421,6 +429,7 @@ class Sync:
         until = time.monotonic() + HEAR_S
         while self.watch.queue and time.monotonic() < until:
             heard = self.watch.queue.popleft()
+            self._hear_at = now() + HEARS_S * self.store.n_there()
             were_there = self.store.n_there()
             self.store.take(heard)
             changed = any(

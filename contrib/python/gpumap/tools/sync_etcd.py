@@ -484,7 +484,8 @@ class Watch(threading.Thread):
         while len(self.queue) >= QUEUE and not self._ends.is_set():
             self._ends.wait(0.01)
         self.queue.append(heard)
-        self._wake()
+        if len(self.queue) == 1:  # or the loop is about to take more
+            self._wake()
 
     def _listen(self) -> Iterable[None]:
         """List, and then hear.  Yields when something was heard."""

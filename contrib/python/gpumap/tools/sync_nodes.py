@@ -36,7 +36,7 @@ LOOK_S = 1.0  # at figures, and at shares
 A_NODE_S = 0.02  # of a cluster, for figures
 
 LOOKING_S = 0.05  # at nodes that have changed, in a turn
-LOOKS_S = 0.1  # from one such look to the next
+LOOKS_S = 0.2  # from one look that has read any to the next
 
 PUBLISH_S = 0.2
 HEARD_S = 1.0
@@ -175,7 +175,7 @@ class Peers:
     def look(self, now: float) -> None:
         """Look at nodes that have changed, for LOOKING_S at most.
 
-        A node may change as often as it likes, and is read ten times a second.
+        A node may change as often as it likes, and is read five times a second.
         """
         if not self._store.known or now < self._look_at:
             return
@@ -185,7 +185,6 @@ class Peers:
             del self._changed[name]
             self._look_at_node(name, now)
         self.settled = self.settled or not self._changed
-        self._look_at = now + LOOKS_S
         if self._store.whole and not self._said_whole:
             log.info("store_whole", nodes=len(self.peers))
         self._said_whole = self._store.whole
@@ -213,10 +212,12 @@ class Peers:
         elif peer is not None and peer.revision == value.revision:
             if peer.state == ClusterState.GONE and self._is_live(name):
                 self._come(name, peer, value.data, value.revision, now)
-        elif self._is_live(name) or _is_of_another_format(value.data):
-            peer = peer or self._add(name, now)
-            if peer is not None:
-                self._come(name, peer, value.data, value.revision, now)
+        else:
+            self._look_at = now + LOOKS_S
+            if self._is_live(name) or _is_of_another_format(value.data):
+                peer = peer or self._add(name, now)
+                if peer is not None:
+                    self._come(name, peer, value.data, value.revision, now)
 
     def _is_live(self, name: str) -> bool:
         return self._store.is_there(name) and not self._store.is_dead(name)

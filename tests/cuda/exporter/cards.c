@@ -14,7 +14,8 @@ static struct cuda_scene scene;
 static struct exporter exporter;
 static struct gpumap *map;
 
-static void add(char *to, const char *format, ...)
+static void __attribute__((format(printf, 2, 3)))
+add(char *to, const char *format, ...)
 {
 	size_t n = strlen(to);
 	va_list list;

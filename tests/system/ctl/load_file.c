@@ -216,7 +216,7 @@ static void it_has_the_fingerprint(void)
 	EQ(CTL("--json", "shares"), DONE);
 	OK(strstr(out, "\"fingerprint\":\"" PRINT "\""));
 	EQ(end_of(begin("load", "f", "--as-file", path, "--fingerprint",
-			PRINT + 1, NULL)),
+			&PRINT[1], NULL)),
 	   USAGE);
 	OK(strstr(err, "64 hexadecimal digits"));
 	EQ(end_of(begin("load", "f", "--as-file", path, "--once",

@@ -51,7 +51,7 @@ prelude() {
 			nfds_t n_fds = 2;
 			CUstream stream = NULL;
 			float *in = NULL, *out = NULL;
-			int n = 1, n_ranks, result, ret;
+			int n = 1, n_ranks, result, ret = 0;
 	END
 	[ -z "$uring" ] || cat <<-END
 		struct __kernel_timespec second = { .tv_sec = 1 };

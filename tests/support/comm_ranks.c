@@ -70,7 +70,7 @@ uint32_t run(struct world *w, uint32_t who, uint64_t budget)
 			continue;
 		idle = 0;
 		w->end[r] = rc;
-		if (rc != 0)
+		if (rc != 0 && w->spoils > 0)
 			memset(w->memory[r] + w->ask[r].send.at, 0x77,
 			       w->spoils);
 		left -= rc != 0;

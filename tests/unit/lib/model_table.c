@@ -83,7 +83,10 @@ static void it_is_read_as_it_was_written(void)
 		EQ(w->type, weights[i].type);
 		EQ(w->bytes, weights[i].bytes);
 		EQ(w->n_dims, weights[i].n_dims);
-		OK(memcmp(&m.places[i], &places[i], sizeof(places[i])) == 0);
+		EQ(m.places[i].row, places[i].row);
+		EQ(m.places[i].layer, places[i].layer);
+		EQ(m.places[i].buffer, places[i].buffer);
+		EQ(m.places[i].at, places[i].at);
 	}
 	EQ(m.weights.dims[m.weights.v[0].shape + 1], 3);
 	OK(gm_weights_find(&m.weights, "c") == &m.weights.v[2]);

@@ -62,18 +62,18 @@
  * mutant: ALIVE_FIRST !(for_nothing): a node joins, and then says what it wants
  * mutant: TAKES_SILENCE_FOR_DEATH !(for_nothing): the store has stopped
  * mutant: ENDS_WHEN_CUT_OFF !(for_nothing): the store has stopped
- * mutant: TRUSTS_A_LEASE !(stays): a stranger renews it, the counter stands
- * mutant: KEEPS_LAST_WORD !(one_sided): of a node that was killed
- * mutant: HEARS_NO_DELETE !(left_over): while alive/NAME is there
- * mutant: LEAVES_UNKNOWN !(stays): a record comes after it was given up
- * mutant: BELIEVES_PREDECESSOR !(one_sided): whose reservation died with it
- * mutant: WRITES_BLINDLY !(one_sided): a late hold replaces a refusal, unseen
- * mutant: MEMBERS_ALONE !(one_sided): the other holds nothing any more
- * mutant: MEMBER_WAITS !(one_sided): for an agent; its coordinator was killed
- * mutant: IGNORES_HOLDS !(untold): once the process has been told
+ * mutant: TRUSTS_A_LEASE:3 !(stays): a stranger renews it, the counter stands
+ * mutant: KEEPS_LAST_WORD:3 !(one_sided): of a node that was killed
+ * mutant: HEARS_NO_DELETE:2 !(left_over): while alive/NAME is there
+ * mutant: LEAVES_UNKNOWN:6 !(stays): a record comes after it was given up
+ * mutant: BELIEVES_PREDECESSOR:3 !(one_sided): whose reservation died with it
+ * mutant: WRITES_BLINDLY:6 !(one_sided): a late hold replaces a refusal, unseen
+ * mutant: MEMBERS_ALONE:4 !(one_sided): the other holds nothing any more
+ * mutant: MEMBER_WAITS:2 !(one_sided): for an agent; its coordinator was killed
+ * mutant: IGNORES_HOLDS:3 !(untold): once the process has been told
  * mutant: COORDINATOR_WAITS !(unanswered): for a member that is not there
  * mutant: LEAVES_HOLD !(left_over): when the record has gone
- * mutant: WITHOUT_LEASE !(left_over): its writer was killed
+ * mutant: WITHOUT_LEASE:3 !(left_over): its writer was killed
  */
 
 #define TTL    2

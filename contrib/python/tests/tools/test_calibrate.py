@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from dataclasses import replace
 from typing import Any, cast
 
 import gpumap
@@ -133,7 +132,7 @@ def test_other_thresholds_stay(map: gpumap.Map, times: Times) -> None:
 def test_a_device_that_goes_meanwhile(
     map: gpumap.Map, times: Times, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    earlier = replace(map.policy(1 - times.host), generation=77)
+    earlier = map.policy(1 - times.host)._replace(generation=77)
     monkeypatch.setattr(gpumap.Map, "policy", lambda *unused: earlier)
     with pytest.raises(Failed, match="^set row .* another device: measure "):
         calibrate.calibrate(map, None, 1)

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * credit: a million steps of processes that come, go, reserve, allocate and
+ * credit: random steps of processes that come, go, reserve, allocate and
  * free by chance, against an oracle that knows what each of them had at the
  * instant at which the free bytes were read.  Two processes may be bound to a
  * reservation.  The bytes that may be reserved are never more than the oracle
@@ -14,7 +14,7 @@
 #include "tests/support/credit_rig.h"
 #include "tests/support/dice.h"
 
-#define STEPS     1000000
+#define STEPS     250000
 #define PROCESSES 20u
 #define PIDS      24u /* few, so that they are given again soon */
 #define SLOTS     12u
@@ -394,7 +394,7 @@ static bool look(void)
 	return !has_moved;
 }
 
-static void a_million_steps(void)
+static void random_steps(void)
 {
 	uint64_t unsafe = 0, useless = 0, inexact = 0, torn = 0;
 
@@ -450,7 +450,7 @@ TAP_CASE()
 	if (!ledger_begin("test-credit-random"))
 		return 99;
 	make_cards();
-	a_million_steps();
+	random_steps();
 	ledger_end();
 	return tap_done();
 }

@@ -226,7 +226,7 @@ static void show_map(const char *engine)
 static void each_map_comes_back(void)
 {
 	const char *rounds = getenv("GM_ROUNDS");
-	uint32_t n_maps = rounds ? 50 * (uint32_t)atoi(rounds) : 1000;
+	uint32_t n_maps = rounds ? 50 * (uint32_t)atoi(rounds) : 200;
 	uint32_t n_wrong = 0;
 
 	dice_state = 20261125;

@@ -32,7 +32,9 @@ static struct gpumap *map;
 static struct gpumap_session *sessions[SESSIONS];
 static void *memory[SESSIONS];
 static uint64_t bytes_of[SESSIONS]; /* of a job */
-static uint32_t had[SESSIONS];      /* jobs of each that have ended */
+static uint32_t asked[SESSIONS];    /* jobs of each */
+static uint32_t had[SESSIONS];      /* those that have ended */
+static uint32_t n_failed;           /* of all */
 
 /* ---- helpers ----------------------------------------------------------- */
 
@@ -61,14 +63,17 @@ static int submit_all(void)
 {
 	int ret = 0;
 
+	memset(asked, 0, sizeof(asked));
+	memset(had, 0, sizeof(had));
 	for (uint32_t i = 0; ret == 0 && i < SESSIONS; i++) {
 		const struct gpumap_job job = { .op = GPUMAP_OP_FILL,
 						.dst = memory[i],
 						.n = bytes_of[i] };
 
-		had[i] = 0;
-		for (uint32_t j = 0; ret == 0 && j < JOBS; j++)
+		while (ret == 0 && asked[i] < JOBS) {
 			ret = gpumap_submit(sessions[i], 0, &job, 1);
+			asked[i] += ret == 0;
+		}
 	}
 	return ret;
 }
@@ -87,10 +92,11 @@ static uint32_t take(bool to_the_end)
 		do {
 			got = gpumap_poll(sessions[i], done, DEPTH);
 			for (int j = 0; j < got; j++)
-				had[i] += done[j].status == 0;
-		} while (got > 0 ||
-			 (to_the_end && had[i] < JOBS && story_now() < until));
-		share = had[i] * 100 / JOBS;
+				n_failed += done[j].status != 0;
+			had[i] += got > 0 ? (uint32_t)got : 0;
+		} while (got > 0 || (to_the_end && had[i] < asked[i] &&
+				     story_now() < until));
+		share = asked[i] > 0 ? had[i] * 100 / asked[i] : 100;
 		least = share < least ? share : least;
 	}
 	return least;
@@ -106,22 +112,41 @@ static bool any_is_done(void)
 	return any;
 }
 
+/* The worker of a row that serves. */
+static pid_t worker_now(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	struct gpumap_device d = story_device(map, 0);
+
+	while (d.state != GPUMAP_DEVICE_READY && story_now() < until) {
+		story_nap(1000);
+		d = story_device(map, 0);
+	}
+	return (pid_t)d.worker_pid;
+}
+
 /* Stop the worker when at least @percent of each session's jobs have ended, and
  * not all jobs of any session.  Returns false where this process was too slow
- * to see that. */
+ * to see that: the agent kills a worker that is stopped when it looks twice, a
+ * second apart. */
 static bool count(pid_t worker, uint32_t percent)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
-	bool seen;
 
-	if (!OK(process_stop(worker)) || !EQ(submit_all(), 0))
+	n_failed = 0;
+	if (!process_stop(worker))
 		return false;
+	if (submit_all() != 0) {
+		OK(!story_lives(worker));
+		return false;
+	}
 	kill(worker, SIGCONT);
 	while (take(false) < percent && !any_is_done() && story_now() < until)
 		story_nap(500);
-	seen = OK(process_stop(worker)) && take(false) >= percent &&
-	       !any_is_done();
-	return seen;
+	if (!process_stop(worker) || take(false) < percent || any_is_done())
+		return false;
+	EQ(n_failed, 0);
+	return true;
 }
 
 static void drain(pid_t worker)
@@ -135,12 +160,13 @@ static void drain(pid_t worker)
 /* @by_bytes: compare the sessions by bytes, not by entries. */
 static void all_have_the_same(const char *what, uint32_t percent, bool by_bytes)
 {
-	pid_t worker = (pid_t)story_device(map, 0).worker_pid;
 	uint64_t least = UINT64_MAX, most = 0;
 	uint64_t round = by_bytes ? GM_ROUND_BYTES : GM_ROUND_ENTRIES;
 	bool seen = false;
+	pid_t worker = 0;
 
 	for (int i = 0; i < TRIES && !seen; i++) {
+		worker = worker_now();
 		seen = count(worker, percent);
 		if (!seen)
 			drain(worker);

@@ -174,14 +174,14 @@ class Sync:
                     record = stream.recv(RECORD_BYTES)
                 if self._take(call, record):
                     return
+        except errors.Error:
+            raise
         except TimeoutError:
             # An answer that came later would be taken for another's.
             self.close()
             raise _error(
                 call, errno.ETIMEDOUT, "gpumap-sync does not answer"
             ) from None
-        except errors.Error:
-            raise
         except KeyboardInterrupt:
             # An answer that came later would be taken for another's.
             self.close()

@@ -665,6 +665,20 @@ def test_a_refusal_that_passes(two: Lab) -> None:
         assert process.wait() == -signal.SIGINT
 
 
+def test_a_node_that_is_late_is_named(two: Lab) -> None:
+    why = "node b does not hold in time"
+    two.sync.refusals.append({"errno": "ETIMEDOUT", "why": why})
+    got = two.run(*TWO, "--", "echo", "ran")
+    assert (got.returncode, got.stdout) == (Exit.NOT_NOW, "")
+    assert got.stderr == f"gpumapctl: cluster run: {why}\n"
+    # The client need not connect again.
+    two.sync.refusals.append({"errno": "ETIMEDOUT", "why": why})
+    with gpumap.Sync(two.sync.path) as sync:
+        with pytest.raises(gpumap.Timeout, match=why):
+            sync.reserve("g", {"b": {"00" * 16: 1}})
+        assert not sync.closed
+
+
 @pytest.mark.parametrize("stops", [False, True])
 def test_a_lost_reservation_is_said(two: Lab, stops: bool) -> None:
     args = ["--stop-when-lost"] * stops

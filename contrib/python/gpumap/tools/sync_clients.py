@@ -181,7 +181,8 @@ class Clients:
         if len(self._clients) >= CLIENTS or of_user >= OF_USER:
             why = "too many processes are connected to gpumap-sync: end some"
             why += " of this user's"
-            _send(stream, {"errno": "EUSERS", "why": why})
+            with suppress(OSError):
+                _send(stream, {"errno": "EUSERS", "why": why})
             self._close(stream, uid)
             return
         client = Client(stream, pid, uid)
@@ -273,8 +274,14 @@ class Clients:
     # ---- the end of one ------------------------------------------------------
 
     def _say(self, client: Client, value: dict[str, object]) -> None:
-        if client in self._clients and not _send(client.stream, value):
+        if client not in self._clients:
+            return
+        try:
+            _send(client.stream, value)
+        except BlockingIOError:
             self._end(client, "it does not read its answers")
+        except OSError:  # it has closed
+            self._end(client, None)
 
     def _end(self, client: Client, why: str | None) -> None:
         if client not in self._clients:
@@ -325,9 +332,5 @@ def _members_of(fields: Fields) -> dict[str, dict[str, int]]:
     return members
 
 
-def _send(stream: socket.socket, value: dict[str, object]) -> bool:
-    try:
-        stream.send(json.dumps(value).encode(), socket.MSG_NOSIGNAL)
-        return True
-    except OSError:
-        return False
+def _send(stream: socket.socket, value: dict[str, object]) -> None:
+    stream.send(json.dumps(value).encode(), socket.MSG_NOSIGNAL)

@@ -579,7 +579,9 @@ class Gangs:
         why = self._excess(asker, record.uid)
         if why is not None:
             if asker not in self._left_out:
-                log.warning("gang_left_out", gang=path, why=why)
+                log.warning_of(
+                    record.uid, "gang_left_out", gang=path, why=why
+                )
             paths = self._left_out.setdefault(asker, {})
             if len(paths) < LEFT_OUT:
                 paths[path] = None

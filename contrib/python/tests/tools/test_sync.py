@@ -703,6 +703,18 @@ def test_odd_records(three: Cluster, record: bytes) -> None:
 
 
 @needs_etcd
+def test_a_client_that_closes_is_not_blamed(three: Cluster) -> None:
+    request = {"op": "reserve", "name": "x", "members": {"a": {}}}
+    for _ in range(20):
+        with connect(three["a"]) as stream:
+            stream.send(json.dumps(request).encode())
+    with three["a"].sync() as sync:
+        sync.reserve("g", three.parts(MIB, "a"))
+    said = three["a"].events("client_ended")
+    assert not [line for line in said if "does not read" in line]
+
+
+@needs_etcd
 def test_descriptors_are_refused(three: Cluster) -> None:
     with connect(three["a"]) as stream, open("/dev/null") as file:
         try:

@@ -741,9 +741,10 @@ def uuid_text(digits: str) -> str:
 def uuid_bytes(text: str) -> bytes:
     """Its bytes, of one with a prefix or without.  ValueError: it is none."""
     digits = text.removeprefix("GPU-").removeprefix("MIG-").replace("-", "")
-    if len(digits) != 32:
+    data = bytes.fromhex(digits)  # which leaves blanks out
+    if len(digits) != 32 or len(data) != 16:
         raise ValueError(f"no UUID: {text!r}")
-    return bytes.fromhex(digits)
+    return data
 
 
 def rows_of(words: tuple[int, ...]) -> tuple[int, ...]:

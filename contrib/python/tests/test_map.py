@@ -49,6 +49,9 @@ def test_devices(map: gpumap.Map) -> None:
     with pytest.raises(AttributeError):
         first.row = 3  # type: ignore[misc]
     assert map.row(first.uuid) == 0
+    for text in ("", first.uuid[1:], "0" * 30 + "  ", "{" + "0" * 30 + "}"):
+        with pytest.raises(ValueError):
+            map.row(text)
     assert map.row("cpu") == 0
     assert map.visible({}) == []
     assert map.ordinal(0) is None

@@ -389,7 +389,15 @@ def test_damaged_holds_end_the_gang(three: World) -> None:
     assert "damaged" in str(process.lost)
 
 
-def test_left_out_records_come_in_when_there_is_a_place(three: World) -> None:
+def test_left_out_records_come_in_when_there_is_a_place(
+    three: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    monkeypatch.setattr(
+        sync_gangs.log,
+        "warning_of",
+        lambda uid, event, **_: event == "gang_left_out" and told.append(uid),
+    )
     store = three.nodes["b"].store
     assert store is not None
     store._differences = lambda: iter(())  # type: ignore[method-assign]
@@ -405,6 +413,7 @@ def test_left_out_records_come_in_when_there_is_a_place(three: World) -> None:
         put(three, f"gangs/b/{69:016x}", encode_record(record), lease)
     three.run(1)
     assert len(three.nodes["a"].gangs._left_out["b"]) == 6
+    assert told == [65]  # the user of the first of them
     for number in range(6):
         three.etcd.apply([(f"gangs/b/{number:016x}", None)])
     three.run(2)

@@ -319,12 +319,15 @@ static void end_of_gap(struct gm_parts *all)
 }
 
 /* Charge the work done since @since_ns, or since an unknown time if 0.  Copies
- * run in the slow thread and take no time of the loop. */
+ * run in the slow thread and take no time of the loop, so that the session's
+ * share tells nothing of them. */
 static void pay(const struct gm_worker *w, struct gm_worker_session *s,
 		uint64_t read, uint64_t copied, uint64_t since_ns)
 {
 	if (read + copied)
-		gm_charge(w, s, read + copied);
+		gm_charge(w, s,
+			  gm_quantum_price(w->dev, s->share, read) +
+				  (int64_t)copied);
 	if (read && since_ns)
 		gm_quantum_learn(s, w->dev, read, gm_now_ns() - since_ns);
 }

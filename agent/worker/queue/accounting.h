@@ -35,12 +35,11 @@ static inline void gm_charge_user(const struct gm_worker *worker,
 	gm_deficit_forgive(deficit);
 }
 
-/* Charge @bytes of moved payload to the session and to its user. */
+/* Charge @cost bytes of the round to the session and to its user. */
 static inline void gm_charge(const struct gm_worker *worker,
-			     struct gm_worker_session *session, uint64_t bytes)
+			     struct gm_worker_session *session, int64_t cost)
 {
 	struct gm_row_user *user = session->user;
-	int64_t cost = gm_quantum_price(worker->dev, session->share, bytes);
 
 	gm_charge_user(worker, session, cost);
 	gm_deficit_left(&session->deficit, user->round);

@@ -72,9 +72,11 @@ uint64_t gm_quantum_share(uint64_t share, uint64_t bytes, uint64_t ns,
 {
 	uint64_t fits;
 
-	if (bytes < GM_TURN_LEAST) /* too little to learn from */
-		return share;
 	fits = bytes * GM_TURN_NS / (ns > 0 ? ns : 1);
+	/* So little may show that work is fast again, and not that it is
+	 * slow. */
+	if (bytes < GM_TURN_LEAST && fits < share)
+		return share;
 	if (fits > 2 * share)
 		fits = 2 * share;
 	if (fits < GM_TURN_LEAST)
@@ -89,6 +91,7 @@ uint64_t gm_quantum_share(uint64_t share, uint64_t bytes, uint64_t ns,
 struct timing {
 	uint64_t since_ns; /* 0: not begun */
 	uint64_t bytes;
+	uint64_t before; /* bytes of the jobs before it */
 	uint32_t weight; /* of each small job, see job_clock.h */
 	uint64_t
 		read_ns; /* when the entry at hand was read; 0: not yet known */
@@ -251,6 +254,8 @@ static uint64_t serve_entry(struct gm_worker_session *s,
 		rc = dev->backend->run(dev, &verdict.task, 0, verdict.task.n);
 		GM_TRACEPOINT(end, s->id, s->entries.pos, 0, verdict.task.n,
 			      rc);
+		if (timing->since_ns == 0)
+			timing->before += verdict.bytes;
 		end_small(s, batch, &verdict.task, timing, rc);
 		return verdict.bytes;
 	}
@@ -327,8 +332,12 @@ uint32_t gm_quantum_serve(struct gm_worker_session *session,
 		if (batch.n == GM_TURN_BATCH && !gm_get(&s->mapping.broken))
 			gm_batch_publish(s, &batch);
 	}
-	/* A request ends later, but counts as an entry of this turn. */
-	gm_deficit_charge(&s->deficit, gm_quantum_price(dev, share, all - left),
+	/* The share tells nothing of jobs that are not timed.  A request ends
+	 * later, but counts as an entry of this turn. */
+	gm_deficit_charge(&s->deficit,
+			  (int64_t)timing.before +
+				  gm_quantum_price(dev, share,
+						   all - left - timing.before),
 			  batch.ended + (s->pending.handle != 0));
 	end_timing(s, dev, &timing);
 	if (unlikely(gm_get(&s->mapping.broken))) {

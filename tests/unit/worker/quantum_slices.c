@@ -167,8 +167,35 @@ static void slow_work_gets_a_smaller_share(void)
 	EQ(share, 6 * GM_TURN_LEAST);
 	EQ(gm_quantum_share(GM_TURN_BYTES, MIB, 0, GM_TURN_BYTES),
 	   GM_TURN_BYTES);
-	/* A few bytes tell nothing. */
+	/* A few bytes do not tell that work is slow. */
 	EQ(gm_quantum_share(share, 4096, 1000000, GM_TURN_BYTES), share);
+	EQ(gm_quantum_share(share, 0, 1000, GM_TURN_BYTES), share);
+	/* But that it is fast again. */
+	EQ(gm_quantum_share(GM_TURN_LEAST, 4096, 1000, GM_TURN_BYTES),
+	   2 * GM_TURN_LEAST);
+}
+
+/* A session was slow once, since another process had the CPU.  Jobs too small
+ * to be timed cost no more for it. */
+static void small_jobs_cost_what_they_are(void)
+{
+	struct counting k = { .dev.backend = &counting_backend };
+	struct hand_client c;
+	struct gm_worker_session *s;
+	struct gm_entry e[9];
+	int64_t before;
+
+	hand_open(&c, 2, 0, ROW, 16, 64 * MIB);
+	s = serve(&c);
+	for (uint32_t i = 0; i < 9; i++)
+		e[i] = hand_copy(&c, 32 * MIB, 0, i < 8 ? KIB : 8 * KIB);
+	hand_submit(&c, e, 9);
+	s->share = GM_TURN_LEAST;
+	before = s->deficit.bytes;
+	EQ(gm_quantum_serve(s, &k.dev), 9);
+	/* Eight for what they are, and one for what slow ones cost. */
+	EQ(before - s->deficit.bytes, 8 * KIB + 64 * KIB);
+	stop(&c, s);
 }
 
 /* The client cancels one that has begun, and one behind it. */
@@ -218,6 +245,7 @@ TAP_CASE()
 	long_jobs_go_in_slices();
 	a_device_may_say_how_long_a_slice_is();
 	small_slices_cost_what_they_are();
+	small_jobs_cost_what_they_are();
 	nobody_waits_for_the_long_job_behind();
 	turns_have_a_budget();
 	what_has_begun_is_not_cancelled();

@@ -388,10 +388,11 @@ def test_nodes_of_other_formats_are_refused_by_name(etcd: EtcdServer) -> None:
     try:
         node.start()
         wait_for(lambda: node.nodes() == {"f": LIVE})
-        old = {"format": 1, "node": "old", "rows": []}
-        etcd.ctl("put", f"{prefix}/nodes/old", json.dumps(old))
         etcd.ctl("put", f"{prefix}/nodes/$x", "{}")
         etcd.ctl("put", f"{prefix}/values/x", "x" * 65536)
+        # The last of them: when it is published, all have been looked at.
+        old = {"format": 1, "node": "old", "rows": []}
+        etcd.ctl("put", f"{prefix}/nodes/old", json.dumps(old))
         wait_for(lambda: node.nodes().get("old") == ClusterState.REFUSED)
         (line,) = node.events("node_refused")
         assert "node=old" in line and "update the older" in line

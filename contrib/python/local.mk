@@ -42,6 +42,7 @@ EXTRA_DIST += %reldir%/tests/tools/test_top.py
 EXTRA_DIST += %reldir%/tests/nodes.py
 EXTRA_DIST += %reldir%/tests/tools/test_sync.py
 EXTRA_DIST += %reldir%/tests/tools/test_sync_gangs.py
+EXTRA_DIST += %reldir%/tests/tools/test_sync_nodes.py
 EXTRA_DIST += %reldir%/tests/tools/test_sync_store.py
 EXTRA_DIST += %reldir%/tests/tools/world.py
 EXTRA_DIST += %reldir%/tests/test_torch.py

@@ -325,10 +325,10 @@ class Store:
         return None
 
     def run(self, now: float) -> None:
-        """Do the next thing in etcd.
+        """Do the next thing in etcd: one call, which takes the timeout of the
+        client at most.
 
-        A call of etcd takes the timeout of the client at most.
-        The lease comes before all else.
+        The counter and the lease come before all else.
         """
         if self.held and now - self._renewed >= self._granted:
             self._lose(
@@ -389,19 +389,18 @@ class Store:
             self._fail(str(error))
 
     def _step(self, now: float) -> None:
+        renews = now >= self._renew_at
+        counts = self.joined and now >= self._count_due()
         if self.taken:
             self._give_back()
         elif not self._lease:
             self._grant(now)
-        elif now >= self._renew_at:
+        elif counts and not (renews and self._failures % 2):
             # The lease ends last, so that its end finds a counter that stands.
-            try:
-                if self.joined and now >= self._count_due():
-                    self._move_counter(now)
-            finally:
-                self._renew(now)
-        elif self.joined and now >= self._count_due():
+            # After a failure the other of the two has its turn.
             self._move_counter(now)
+        elif renews:
+            self._renew(now)
         elif self.known and now >= self._write_at:
             self._write(now)
 

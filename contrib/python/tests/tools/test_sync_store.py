@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from gpumap.tools import sync_store
 from gpumap.tools.sync_etcd import Changed, Listed, StoreError, Value
 from gpumap.tools.sync_store import Store
 from world import TURN, World
@@ -220,7 +222,32 @@ def test_the_counter_moves_before_the_lease(world: World) -> None:
     store._etcd.call = call  # type: ignore[method-assign]
     store._renew_at = store._counted = 0.0
     store.run(world.now)
-    assert paths == ["/v3/kv/txn", "/v3/lease/keepalive"]
+    assert paths == ["/v3/kv/txn"]
+    # Where it does not move, the lease is renewed all the same.
+    world.run(sync_store.PAUSES[0] + TURN)
+    assert paths[:2] == ["/v3/kv/txn", "/v3/lease/keepalive"]
+
+
+def test_a_turn_has_one_call_of_etcd(world: World) -> None:
+    """The loop waits for a call: two would keep its clients waiting twice."""
+    store, paths = store_of(world), Counter[str]()
+    in_turn = most = 0
+
+    def call(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        nonlocal in_turn
+        paths[path] += 1
+        in_turn += 1
+        raise StoreError("no answer")
+
+    def look() -> None:
+        nonlocal in_turn, most
+        most, in_turn = max(most, in_turn), 0
+
+    store._etcd.call = call  # type: ignore[method-assign]
+    world.watch, world.etcd.up = look, False
+    world.run(3 * world.ttl)
+    assert most == 1
+    assert min(paths["/v3/kv/txn"], paths["/v3/lease/keepalive"]) >= 2
 
 
 def test_in_a_large_cluster_counters_move_seldom(world: World) -> None:

@@ -15,7 +15,7 @@ puts its hold.  tests/model/gang.pml is a model of it.
     after a random time.  So none waits for one that waits.
   - A member that does not hear etcd keeps what it holds: it cannot know.
   - One request is made to the agent in a turn, of asking nodes and users in
-    turn.
+    turn, and ends and beginnings in turn.
 """
 
 from __future__ import annotations
@@ -297,6 +297,7 @@ class Gangs:
         self._instance = instance
         self._look_at = 0.0
         self._turns: dict[tuple[str, int], float] = {}
+        self._has_ended = False  # a map, in the last request to the agent
         # Paths of records, by asking node, in the order in which they came.
         self._left_out: dict[str, dict[str, None]] = {}
 
@@ -737,7 +738,7 @@ class Gangs:
         hold = min(
             ready,
             key=lambda one: (
-                not one.ends,
+                one.ends == self._has_ended,
                 self._turns.get((one.asker, one.record.uid), 0.0),
                 one.late is not NO_ROOM,
             ),
@@ -749,6 +750,7 @@ class Gangs:
             self._turns.pop(next(iter(self._turns)))
         hold.agent_at = now + RETRY_S
         hold.due = hold.agent_at
+        self._has_ended = hold.ends
         if hold.ends:
             self._release(hold)
         else:

@@ -853,6 +853,36 @@ def test_users_and_nodes_are_served_in_turn(three: World) -> None:
     assert maps["user"][0] <= 4 and maps["node"][0] <= 4
 
 
+def test_many_ends_keep_no_beginning_waiting(three: World) -> None:
+    sim = three.nodes["c"]
+    many = [three.ask("a", f"m{n:02}", {"c": MIB}, uid=1) for n in range(15)]
+    three.until(lambda: all(one.answer for one in many))
+    sim.agent.up = False
+    for process in many:
+        process.release()
+    three.ask("a", "other", {"c": MIB}, uid=2)
+    three.run(sync_gangs.RETRY_S)
+    assert sum(one.ends for one in sim.gangs.holds.values()) == 15
+    sim.agent.up = True
+    three.until(lambda: "other" in sim.agent.maps)
+    assert len(sim.agent.maps) > 13
+
+
+def test_many_beginnings_keep_no_end_waiting(three: World) -> None:
+    sim = three.nodes["c"]
+    other = three.ask("a", "other", {"c": MIB}, uid=2)
+    three.until(lambda: other.answer)
+    sim.agent.up = False
+    other.release()
+    for number in range(15):
+        three.ask("a", f"m{number:02}", {"c": MIB}, uid=3 + number)
+    three.run(sync_gangs.RETRY_S)
+    assert sum(one.waits for one in sim.gangs.holds.values()) == 15
+    sim.agent.up = True
+    three.until(lambda: "other" not in sim.agent.maps)
+    assert len(sim.agent.maps) < 3
+
+
 def test_who_waits_for_room_comes_first(three: World) -> None:
     number_ids()
     sim = three.nodes["c"]

@@ -296,6 +296,7 @@ class Sync:
         self._looked = 0.0
         self._hear_at = 0.0
         self._faults = 0
+        self._has_asked = False  # the agent for gangs, in the last turn
         self._sweep_at = 0.0
         self._agent_fd: int | None = None
 
@@ -369,13 +370,15 @@ class Sync:
             self._sweep(at)
         self.store.run(at)
         self._take_changes()
-        has_asked = self.gangs.tick(now())
         at = now()
         self.peers.look(at)
         answers = self.agent.answers()
-        may_publish = answers and not has_asked and at >= self.feed.due()
-        if self.agent.map is not None and may_publish:
-            self.feed.tick(self.agent.map, at)
+        publishes = answers and at >= self.feed.due()
+        # Gangs and what is published have the agent in turn.
+        may_ask = not (publishes and self._has_asked)
+        self._has_asked = self.gangs.tick(at, may_ask)
+        if self.agent.map is not None and publishes and not self._has_asked:
+            self.feed.tick(self.agent.map, now())
             self._agent_changed()
         if at >= self._look_at:
             self._look_at_agent(at)

@@ -400,7 +400,7 @@ class Gangs:
             due = min(due, min(one.due for one in self.holds.values()))
         return due
 
-    def tick(self, now: float) -> bool:
+    def tick(self, now: float, may_ask: bool = True) -> bool:
         """Do what is due.  One request at most is made to the agent.
 
         Returns whether one was made.
@@ -412,7 +412,7 @@ class Gangs:
             self._look_at_maps()
         for hold in [one for one in self.holds.values() if one.due <= now]:
             self._look_at_hold(hold, now)
-        has_asked = self._ask_agent(now)
+        has_asked = may_ask and self._ask_agent(now)
         self._pend()
         return has_asked
 

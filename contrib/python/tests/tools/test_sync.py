@@ -20,6 +20,7 @@ import pytest
 from agent import Agent, wait_for
 from gpumap import ClusterState, DeviceState
 from gpumap.tools import sync_config, sync_summary
+from gpumap.tools.sync import Sync
 from gpumap.tools.sync_config import Wrong
 from gpumap.tools.sync_summary import Refused
 from nodes import ETCD, PROGRAM, TTL, Cluster, EtcdServer, Node
@@ -307,6 +308,37 @@ def test_news_and_figures() -> None:
     assert news(old, with_row(free_bytes=first.free_bytes - (1 << 30))) is False
     assert news(old, with_row(reserved_bytes=9 << 30)) is True
     assert news(old, with_row(state=DeviceState.LOST)) is True
+
+
+# ---- the loop ---------------------------------------------------------------
+
+
+def test_gangs_and_what_is_published_have_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both always have something to ask of the agent."""
+    one = Sync(sync_config.Config(node="a", etcd=("http://127.0.0.1:1",)))
+    asked: list[str] = []
+
+    def ask(now: float) -> bool:
+        asked.append("gangs")
+        return True
+
+    monkeypatch.setattr(one.watch, "is_alive", lambda: True)
+    monkeypatch.setattr(one.store, "run", lambda at: None)
+    monkeypatch.setattr(one.own, "tick", lambda *of: None)
+    monkeypatch.setattr(one, "_look_at_agent", lambda at: None)
+    monkeypatch.setattr(one.agent, "map", object())
+    monkeypatch.setattr(one.agent, "answers", lambda: True)
+    monkeypatch.setattr(one.gangs, "due", lambda: 0.0)
+    monkeypatch.setattr(one.gangs, "_ask_agent", ask)
+    monkeypatch.setattr(one.feed, "due", lambda: 0.0)
+    monkeypatch.setattr(one.feed, "tick", lambda *of: asked.append("feed"))
+    monkeypatch.setattr(one.own, "due", lambda map: float("inf"))
+    for turn in range(1, 9):
+        one._turn()
+        assert len(asked) == turn
+    assert asked == ["gangs", "feed"] * 4
 
 
 # ---- nodes ------------------------------------------------------------------

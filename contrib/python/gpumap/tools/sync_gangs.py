@@ -801,6 +801,7 @@ class Gangs:
             return
         hold.reserved = True
         hold.since = now
+        hold.agent_at = 0.0  # its end has nothing to wait for
         self._answer(hold, Answer(None))
 
     def _not_reserved(self, hold: Hold, fault: Fault, now: float) -> None:

@@ -883,6 +883,14 @@ def test_many_beginnings_keep_no_end_waiting(three: World) -> None:
     assert len(sim.agent.maps) < 3
 
 
+def test_a_short_gang_is_not_waited_for(three: World) -> None:
+    process = three.ask("a", "short", {"c": MIB})
+    three.until(lambda: process.answer)
+    process.release()
+    three.run(sync_gangs.RETRY_S / 2)
+    assert not three.nodes["c"].agent.maps
+
+
 def test_who_waits_for_room_comes_first(three: World) -> None:
     number_ids()
     sim = three.nodes["c"]

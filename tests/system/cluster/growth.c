@@ -43,11 +43,11 @@ static int change_one(uint32_t i)
 {
 	struct cluster_nodes other = nodes;
 	struct gpumap_cluster_entry entry;
-	struct gpumap_cluster_request request =
-		cluster_request(&entry, 1, GPUMAP_CLUSTER_HEARD);
+	struct gpumap_cluster_request request;
 
 	other.content = i;
 	entry = cluster_node_make(&other, i % nodes.n, &node);
+	request = cluster_request(&entry, 1, GPUMAP_CLUSTER_HEARD);
 	return gpumap_cluster_publish(map, &request);
 }
 

@@ -62,9 +62,9 @@ static bool is_sound(struct gm_cuda *cuda)
 
 int gm_cuda_check(struct gm_cuda *cuda, gm_cu_result result)
 {
-	switch (gm_cuerror_class(result)) {
-	case GM_CUERROR_NONE:
+	if (result == GM_CU_SUCCESS)
 		return 0;
+	switch (gm_cuerror_class(result)) {
 	case GM_CUERROR_STICKY:
 	case GM_CUERROR_ABSENT: /* it was here */
 		return gm_cuda_lose(cuda, result);
@@ -77,7 +77,7 @@ int gm_cuda_check(struct gm_cuda *cuda, gm_cu_result result)
 
 int gm_cuda_suspect(struct gm_cuda *cuda, gm_cu_result result)
 {
-	if (gm_cuerror_class(result) == GM_CUERROR_NONE)
+	if (result == GM_CU_SUCCESS)
 		return 0;
 	return is_sound(cuda) ? gm_cuerror_errno(result)
 			      : gm_cuda_lose(cuda, result);

@@ -312,14 +312,10 @@ int gm_cuda_try_peer(struct gm_backend_device *dev, int fd, const void *want,
 		     uint64_t bytes);
 int gm_cuda_copy_peer(struct gm_backend_device *dev, uint64_t address, int fd,
 		      uint64_t bytes);
-int gm_cuda_fetch(struct gm_backend_device *dev, uint64_t address, void *to,
-		  uint64_t bytes);
-int gm_cuda_store(struct gm_backend_device *dev, uint64_t address,
-		  const void *from, uint64_t bytes);
-int gm_cuda_fetch_strides(struct gm_backend_device *dev,
-			  const struct gm_strides *strides);
-int gm_cuda_store_strides(struct gm_backend_device *dev,
-			  const struct gm_strides *strides);
+int gm_cuda_fetch(struct gm_backend_device *dev,
+		  const struct gm_strides *strides);
+int gm_cuda_store(struct gm_backend_device *dev,
+		  const struct gm_strides *strides);
 
 int gm_cuda_reach(struct gm_backend_device *dev, char *at, uint64_t bytes,
 		  bool writable, struct gm_region **ret_region);

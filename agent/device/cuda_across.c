@@ -22,8 +22,8 @@ static int finish(struct gm_cuda *cuda, gm_cu_result result)
 	return rc < 0 ? rc : gm_cuda_check(cuda, end);
 }
 
-int gm_cuda_fetch_strides(struct gm_backend_device *dev,
-			  const struct gm_strides *strides)
+int gm_cuda_fetch(struct gm_backend_device *dev,
+		  const struct gm_strides *strides)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	const struct gm_strides *p = strides;
@@ -37,8 +37,8 @@ int gm_cuda_fetch_strides(struct gm_backend_device *dev,
 	return rc < 0 ? rc : finish(cuda, result);
 }
 
-int gm_cuda_store_strides(struct gm_backend_device *dev,
-			  const struct gm_strides *strides)
+int gm_cuda_store(struct gm_backend_device *dev,
+		  const struct gm_strides *strides)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	const struct gm_strides *p = strides;
@@ -50,26 +50,6 @@ int gm_cuda_store_strides(struct gm_backend_device *dev,
 			p->address + i * p->address_step, p->at + i * p->step,
 			p->bytes, cuda->slow);
 	return rc < 0 ? rc : finish(cuda, result);
-}
-
-int gm_cuda_fetch(struct gm_backend_device *dev, uint64_t address, void *to,
-		  uint64_t bytes)
-{
-	return gm_cuda_fetch_strides(
-		dev,
-		&(struct gm_strides){
-			.address = address, .at = to, .bytes = bytes, .n = 1 });
-}
-
-int gm_cuda_store(struct gm_backend_device *dev, uint64_t address,
-		  const void *from, uint64_t bytes)
-{
-	/* The memory is only read. */
-	return gm_cuda_store_strides(
-		dev, &(struct gm_strides){ .address = address,
-					   .at = (char *)(uintptr_t)from,
-					   .bytes = bytes,
-					   .n = 1 });
 }
 
 /* As a task would have it: to memory of this device first. */
@@ -87,7 +67,7 @@ static int compare(struct gm_cuda *cuda, const struct gm_buffer *theirs,
 					  ours->address, theirs->address, bytes,
 					  cuda->slow));
 	if (rc == 0)
-		rc = gm_cuda_fetch(&cuda->dev, ours->address, got, bytes);
+		rc = gm_device_fetch(&cuda->dev, ours->address, got, bytes);
 	if (rc == 0 && memcmp(got, want, bytes) != 0)
 		rc = -EIO;
 	free(got);

@@ -310,18 +310,12 @@ struct gm_backend {
 			 int fd, uint64_t bytes);
 
 	/* fetch, store - bytes of the device's own memory to memory of ours,
-	 * and back.  Waits.  Returns 0, or -errno.  NULL: it is mapped. */
-	int (*fetch)(struct gm_backend_device *dev, uint64_t address, void *to,
-		     uint64_t bytes);
-	int (*store)(struct gm_backend_device *dev, uint64_t address,
-		     const void *from, uint64_t bytes);
-
-	/* fetch_strides, store_strides - the same of several at once.  Waits
-	 * for all of them together, also when one fails. */
-	int (*fetch_strides)(struct gm_backend_device *dev,
-			     const struct gm_strides *strides);
-	int (*store_strides)(struct gm_backend_device *dev,
-			     const struct gm_strides *strides);
+	 * and back.  Waits for all of them together, also when one fails.
+	 * Returns 0, or -errno.  NULL: it is mapped. */
+	int (*fetch)(struct gm_backend_device *dev,
+		     const struct gm_strides *strides);
+	int (*store)(struct gm_backend_device *dev,
+		     const struct gm_strides *strides);
 
 	/*
 	 * load_kernel - make what RUN runs of a client's image
@@ -426,6 +420,29 @@ static inline uint64_t gm_device_slice(const struct gm_backend_device *dev,
 {
 	return task->dst || task->src || task->mask ? dev->slice_bytes
 						    : dev->own_bytes;
+}
+
+/* One piece: bytes of the device's own memory to memory of ours, and back, of
+ * which the second only reads the latter. */
+static inline int gm_device_fetch(struct gm_backend_device *dev,
+				  uint64_t address, void *to, uint64_t bytes)
+{
+	return dev->backend->fetch(dev,
+				   &(struct gm_strides){ .address = address,
+							 .at = (char *)to,
+							 .bytes = bytes,
+							 .n = 1 });
+}
+
+static inline int gm_device_store(struct gm_backend_device *dev,
+				  uint64_t address, const void *from,
+				  uint64_t bytes)
+{
+	return dev->backend->store(
+		dev, &(struct gm_strides){ .address = address,
+					   .at = (char *)(uintptr_t)from,
+					   .bytes = bytes,
+					   .n = 1 });
 }
 
 /* Bytes of a slice that count in full wherever they are: a slice has to be

@@ -95,10 +95,10 @@ static void sum(void)
 
 	for (uint32_t i = 0; i < N; i++)
 		in[i] = (float)i;
-	WANT(!cuda->store(dev, task.send, in, sizeof(in)));
+	WANT(!gm_device_store(dev, task.send, in, sizeof(in)));
 	WANT(!cuda->clique_start(dev, group, &task));
 	WANT(until(cuda->clique_ended) == 1);
-	WANT(!cuda->fetch(dev, task.recv, out, sizeof(out)));
+	WANT(!gm_device_fetch(dev, task.recv, out, sizeof(out)));
 	WANT(memcmp(in, out, sizeof(in)) == 0);
 }
 
@@ -130,7 +130,7 @@ static int work(void)
 	}
 	WANT(gpu_tell(GPU_PART_SOCKET, &f, sizeof(f), -1));
 	/* The device is as it was. */
-	WANT(!cuda->fetch(dev, buffer->address, &from, sizeof(from)));
+	WANT(!gm_device_fetch(dev, buffer->address, &from, sizeof(from)));
 	cuda->free(dev, buffer);
 	cuda->close(dev);
 	return 0;

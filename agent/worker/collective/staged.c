@@ -171,8 +171,8 @@ static int copy_pieces(struct gm_backend_device *dev,
 		copy_mapped(c);
 		return 0;
 	}
-	return c->is_store ? dev->backend->store_strides(dev, &pieces)
-			   : dev->backend->fetch_strides(dev, &pieces);
+	return c->is_store ? dev->backend->store(dev, &pieces)
+			   : dev->backend->fetch(dev, &pieces);
 }
 
 static uint64_t copy_bytes(const struct gm_pieces_copy *c)

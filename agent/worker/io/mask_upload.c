@@ -42,8 +42,8 @@ static int store(struct gm_backend_device *dev, const struct gm_buffer *buffer,
 		uint64_t n = buffer->bytes - done;
 
 		n = n < PART_BYTES ? n : PART_BYTES;
-		rc = dev->backend->store(dev, buffer->address + done,
-					 from + done, n);
+		rc = gm_device_store(dev, buffer->address + done, from + done,
+				     n);
 		done += n;
 	}
 	return rc;
@@ -67,8 +67,8 @@ static int mark(struct gm_backend_device *dev, const struct gm_buffer *buffer,
 	if (!words)
 		return -ENOMEM;
 	gm_trial_fill(words, MARK_WORDS, handle);
-	rc = dev->backend->store(dev, buffer->address + buffer->bytes, words,
-				 MARK_BYTES);
+	rc = gm_device_store(dev, buffer->address + buffer->bytes, words,
+			     MARK_BYTES);
 	free(words);
 	return rc;
 }
@@ -83,7 +83,7 @@ static int compare(struct gm_backend_device *dev, uint64_t address,
 		uint64_t n = bytes - done;
 
 		n = n < PART_BYTES ? n : PART_BYTES;
-		rc = dev->backend->fetch(dev, address + done, got, n);
+		rc = gm_device_fetch(dev, address + done, got, n);
 		if (rc == 0 && memcmp(got, (const char *)want + done, n) != 0)
 			rc = -EIO;
 		done += n;

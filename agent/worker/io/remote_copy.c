@@ -109,7 +109,7 @@ static void work_store(struct gm_blocking_job *job,
 	if (e->to)
 		memcpy(e->to, e->from, e->bytes);
 	else
-		e->rc = dev->backend->store(dev, e->address, e->from, e->bytes);
+		e->rc = gm_device_store(dev, e->address, e->from, e->bytes);
 }
 
 static void ended(struct gm_worker_session *s, uint32_t piece, int status)

@@ -74,7 +74,7 @@ static int prove(struct gm_backend_device *dev, uint64_t owner, uint64_t seed)
 		rc = backend->alloc(dev, owner, TRIAL_BYTES,
 				    GPUMAP_BUFFER_EXPORTABLE, &buffer);
 	if (rc == 0) {
-		rc = backend->store(dev, buffer->address, words, TRIAL_BYTES);
+		rc = gm_device_store(dev, buffer->address, words, TRIAL_BYTES);
 		if (rc == 0)
 			rc = backend->export_fd(dev, buffer);
 		backend->free(dev, buffer);
@@ -336,7 +336,7 @@ static void work_fetch(struct gm_blocking_job *job,
 	if (e->from)
 		memcpy(e->to, e->from, e->bytes);
 	else
-		e->rc = dev->backend->fetch(dev, e->address, e->to, e->bytes);
+		e->rc = gm_device_fetch(dev, e->address, e->to, e->bytes);
 }
 
 static void done_fetch(struct gm_blocking_job *job, struct gm_worker *w)

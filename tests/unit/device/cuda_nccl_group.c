@@ -133,11 +133,11 @@ static int fill(struct ring *r)
 		for (uint32_t i = 0; i < RANKS * N; i++)
 			values[i] = value(k, i);
 		be(r, k);
-		WANT(cuda->store(r->dev[k], r->give[k]->address, values,
-				 RANKS * BYTES) == 0);
+		WANT(gm_device_store(r->dev[k], r->give[k]->address, values,
+				     RANKS * BYTES) == 0);
 		memset(values, 0x33, RANKS * BYTES);
-		WANT(cuda->store(r->dev[k], r->get[k]->address, values,
-				 RANKS * BYTES) == 0);
+		WANT(gm_device_store(r->dev[k], r->get[k]->address, values,
+				     RANKS * BYTES) == 0);
 	}
 	free(values);
 	return 0;
@@ -219,8 +219,8 @@ static int look_at(struct ring *r, uint32_t op, uint32_t reduce)
 		if (op == GM_NCCL_GROUP_BROADCAST && k == 1)
 			continue;
 		be(r, k);
-		WANT(cuda->fetch(r->dev[k], r->get[k]->address, got,
-				 RANKS * BYTES) == 0);
+		WANT(gm_device_fetch(r->dev[k], r->get[k]->address, got,
+				     RANKS * BYTES) == 0);
 		for (uint32_t i = 0; i < n; i++)
 			wrong += got[i] != wanted(op, reduce, k, i);
 		for (uint32_t i = n; i < RANKS * N; i++)
@@ -309,14 +309,14 @@ static int pair_once(struct ring *r, uint32_t from, uint32_t to, uint32_t dtype,
 	WANT(ended(r, to) == 1);
 	WANT(ended(r, from) == 1);
 	be(r, from);
-	WANT(cuda->fetch(r->dev[from], r->give[from]->address, gave,
-			 RANKS * BYTES) == 0);
+	WANT(gm_device_fetch(r->dev[from], r->give[from]->address, gave,
+			     RANKS * BYTES) == 0);
 	for (uint32_t k = 0; k < RANKS; k++) {
 		uint64_t i = k == to ? bytes : 0, wrong = 0;
 
 		be(r, k);
-		WANT(cuda->fetch(r->dev[k], r->get[k]->address, got,
-				 RANKS * BYTES) == 0);
+		WANT(gm_device_fetch(r->dev[k], r->get[k]->address, got,
+				     RANKS * BYTES) == 0);
 		WANT(k != to || memcmp(got, gave, bytes) == 0);
 		for (; i < RANKS * BYTES; i++)
 			wrong += got[i] != 0x33;

@@ -37,7 +37,8 @@ static int pair_open(struct pair *p)
 		p->want[i] = (unsigned char)(i * 131 >> 7);
 	WANT(cuda->alloc(p->dev[0], 1, BYTES, GPUMAP_BUFFER_EXPORTABLE,
 			 &p->theirs) == 0);
-	WANT(cuda->store(p->dev[0], p->theirs->address, p->want, BYTES) == 0);
+	WANT(gm_device_store(p->dev[0], p->theirs->address, p->want, BYTES) ==
+	     0);
 	p->fd = cuda->export_fd(p->dev[0], p->theirs);
 	WANT(p->fd >= 0);
 	return 0;
@@ -64,10 +65,10 @@ static int another_cards_is_copied(void)
 	WANT(pair_open(&p) == 0 && got);
 	WANT(cuda->alloc(p.dev[1], 1, BYTES, 0, &ours) == 0);
 	WANT(cuda->copy_peer(p.dev[1], ours->address, p.fd, BYTES - 5) == 0);
-	WANT(cuda->fetch(p.dev[1], ours->address, got, BYTES) == 0);
+	WANT(gm_device_fetch(p.dev[1], ours->address, got, BYTES) == 0);
 	WANT(memcmp(got, p.want, BYTES - 5) == 0);
 	WANT(cuda->copy_peer(p.dev[1], ours->address, p.fd, BYTES) == 0);
-	WANT(cuda->fetch(p.dev[1], ours->address, got, BYTES) == 0);
+	WANT(gm_device_fetch(p.dev[1], ours->address, got, BYTES) == 0);
 	WANT(memcmp(got, p.want, BYTES) == 0);
 	WANT(cuda->copy_peer(p.dev[1], ours->address, 0, BYTES) == -EINVAL);
 	WANT(cuda->copy_peer(p.dev[1], ours->address, p.fd,
@@ -86,11 +87,13 @@ static int memory_comes_and_goes(void)
 
 	WANT(pair_open(&p) == 0);
 	WANT(cuda->alloc(p.dev[0], 1, 4096, 0, &plain) == 0);
-	WANT(cuda->store(p.dev[0], plain->address + 33, p.want + 5, 100) == 0);
+	WANT(gm_device_store(p.dev[0], plain->address + 33, p.want + 5, 100) ==
+	     0);
 	memset(got, 0, sizeof(got));
-	WANT(cuda->fetch(p.dev[0], plain->address + 43, got, 90) == 0);
+	WANT(gm_device_fetch(p.dev[0], plain->address + 43, got, 90) == 0);
 	WANT(memcmp(got, p.want + 15, 90) == 0 && got[90] == 0);
-	WANT(cuda->fetch(p.dev[0], p.theirs->address + BYTES - 7, got, 7) == 0);
+	WANT(gm_device_fetch(p.dev[0], p.theirs->address + BYTES - 7, got, 7) ==
+	     0);
 	WANT(memcmp(got, p.want + BYTES - 7, 7) == 0);
 	cuda->free(p.dev[0], plain);
 	return pair_close(&p);
@@ -112,12 +115,12 @@ static int pieces_come_and_go(void)
 	in.address = plain->address + 33;
 	in.address_step = 200;
 	in.at = (char *)p.want;
-	WANT(cuda->store_strides(p.dev[0], &in) == 0);
+	WANT(cuda->store(p.dev[0], &in) == 0);
 	memset(got, 7, sizeof(got));
 	out.address = plain->address + 43;
 	out.address_step = 200;
 	out.step = 130;
-	WANT(cuda->fetch_strides(p.dev[0], &out) == 0);
+	WANT(cuda->fetch(p.dev[0], &out) == 0);
 	for (uint32_t i = 0; i < 5; i++)
 		for (uint32_t k = 0; k < 130; k++)
 			bad += got[i * 130 + k] !=
@@ -125,10 +128,10 @@ static int pieces_come_and_go(void)
 	WANT(bad == 0);
 	out.address_step = BYTES << 10; /* but the first there is nothing */
 	memset(got, 7, sizeof(got));
-	WANT(cuda->fetch_strides(p.dev[0], &out) < 0);
+	WANT(cuda->fetch(p.dev[0], &out) < 0);
 	WANT(memcmp(got, p.want + 10, 90) == 0 && got[130] == 7);
 	out.address_step = 200;
-	WANT(cuda->fetch_strides(p.dev[0], &out) == 0);
+	WANT(cuda->fetch(p.dev[0], &out) == 0);
 	cuda->free(p.dev[0], plain);
 	return pair_close(&p);
 }
@@ -154,7 +157,7 @@ static int tasks_read_another_cards(void)
 	while (rc == 0)
 		rc = cuda->ended(p.dev[1], &flight);
 	WANT(rc == 1);
-	WANT(cuda->fetch(p.dev[1], ours->address, got, BYTES) == 0);
+	WANT(gm_device_fetch(p.dev[1], ours->address, got, BYTES) == 0);
 	WANT(memcmp(got, p.want, BYTES) == 0);
 	cuda->free(p.dev[1], ours);
 	/* More than it has, and what is no memory. */

@@ -55,11 +55,12 @@ static void heap_free(struct gm_backend_device *dev, struct gm_buffer *buffer)
 	free(buffer);
 }
 
-static int heap_fetch(struct gm_backend_device *dev, uint64_t address, void *to,
-		      uint64_t bytes)
+static int heap_fetch(struct gm_backend_device *dev,
+		      const struct gm_strides *strides)
 {
 	(void)dev;
-	memcpy(to, (void *)(uintptr_t)address, bytes);
+	memcpy(strides->at, (void *)(uintptr_t)strides->address,
+	       strides->bytes);
 	return 0;
 }
 

@@ -37,7 +37,8 @@ missing_of() {
 		[ -e "$path" ] || echo "$path, of $1"
 	done
 }
-for text in README.md .github/CONTRIBUTING.md agent/README.md tests/README.md; do
+for text in README.md .github/CONTRIBUTING.md agent/README.md \
+	agent/device/README.md tests/README.md; do
 	[ -f "$text" ] || continue
 	check "each path that $text names is there" "$(missing_of "$text")"
 done

@@ -18,27 +18,7 @@
  * Pointers may have any alignment; those that are no multiple of the element
  * cost several times as much.
  *
- * Results depend on nothing but the elements, neither on the card nor on the
- * launch:
- *
- *   - f16 and bf16 are widened to f32, computed there and rounded to the
- *     nearest, ties to even; f64 is computed as f64.  Each product and each sum
- *     is rounded, nothing is fused, subnormals are kept.
- *   - scale: alpha * src[i].  axpy: dst[i] + alpha * src[i].  dst may be src.
- *   - cast: f16, bf16 and f32 into each other.  dst may not be src.
- *   - mask_add: src[i] + mask[(at + i) % m], the mask of src's dtype.
- *     mask_bool: minus infinity where that byte of the mask is not 0, else
- *     src[i].  at < m, m > 0; dst may be src.
- *   - A NaN gives a NaN; which one is left open.
- *   - fill: the byte at dst + i becomes byte i % 8 of the pattern.
- *
- * Reductions go in chunks of 1024 elements: element c of dst is the result of
- * chunk c of src, and the same operator over dst, of its dtype now, goes on
- * until one is left.  Within a chunk, lane l of 32 starts with 0 and adds its
- * elements l, l + 32 and so on in turn; then each lane adds the lane that
- * differs in bit 4 to itself, then in bit 3, to bit 0, and any lane is the
- * result.  Sums of i32 and i64 are i64, of the unsigned u64, and wrap; of f16,
- * bf16 and f32 they are f32.  min and max take -0 for less than +0.
+ * Results are those of agent/device/README.md, whatever the card and the launch.
  */
 #ifndef GM_OPERATORS_H
 #define GM_OPERATORS_H

@@ -12,20 +12,29 @@
 #include "agent/common/node_clock.h"
 #include "agent/cuda/cuerror.h"
 #include "agent/cuda/operators.h"
-#include "gpumap.h"
+#include "gpumap/program.h"
+
+/* A step of opening: why it failed is kept. */
+#define STEP(cuda, call, ...) \
+	fail_to_open(cuda, (cuda)->driver->call(__VA_ARGS__), #call)
+
+#define OWN_TIMES  4u /* as fast as the bus, if it says nothing */
+#define BUS_RATE   UINT64_C(25000000000) /* bytes in a second */
+#define LOG_BYTES  1024u
+#define PARAMS_MAX 4096u /* bytes of a launch, on any card */
+
+_Static_assert(GM_LIBRARY_WHY_BYTES <= GM_GPU_WHY_BYTES, "a line fits");
 
 /* A process has one driver. */
 static struct {
 	struct gm_driver driver;
-	bool is_open; /* with all its functions */
-	bool is_ready;
-	/* Why the last opening failed. */
-	char why[GM_LIBRARY_WHY_BYTES];
-	int code;
-} process;
+	bool is_open;        /* with all its functions */
+	gm_cu_result result; /* of cuInit() */
+} process = { .result = GM_CU_NOT_INITIALIZED };
 
-void gm_cuda_explain(gm_cu_result result, const char *what, char *ret_why,
-		     size_t bytes)
+/* In words, behind @what and with what helps. */
+static void explain(gm_cu_result result, const char *what, char *ret_why,
+		    size_t bytes)
 {
 	const char *remedy = gm_cuerror_remedy(result);
 
@@ -38,24 +47,17 @@ void gm_cuda_explain(gm_cu_result result, const char *what, char *ret_why,
 
 int gm_cuda_lose(struct gm_cuda *cuda, gm_cu_result result)
 {
-	bool is_first;
+	char why[GM_GPU_WHY_BYTES];
 
-	pthread_mutex_lock(&cuda->lock);
-	is_first = !gm_cuda_is_lost(cuda);
-	if (is_first) {
-		gm_cuda_explain(result, "", cuda->why, sizeof(cuda->why));
-		gm_put(&cuda->lost, result);
-	}
-	pthread_mutex_unlock(&cuda->lock);
-	if (is_first)
-		gm_cuda_tell(cuda);
-	return -ENOTRECOVERABLE;
+	explain(result, "", why, sizeof(why));
+	return gm_stream_lose(&cuda->gpu, (int)result, why);
 }
 
 /* A call that asks for next to nothing, and that a sound context answers. */
 static bool is_sound(struct gm_cuda *cuda)
 {
-	gm_cu_result result = cuda->driver->cuStreamQuery(cuda->slow);
+	gm_cu_result result =
+		cuda->driver->cuStreamQuery(cuda->lanes[GM_GPU_SLOW].stream);
 
 	return result == GM_CU_SUCCESS || result == GM_CU_NOT_READY;
 }
@@ -83,93 +85,323 @@ int gm_cuda_suspect(struct gm_cuda *cuda, gm_cu_result result)
 			      : gm_cuda_lose(cuda, result);
 }
 
-int gm_cuda_bind(struct gm_cuda *cuda)
+static int cuda_bind(struct gm_gpu *gpu)
 {
-	if (gm_cuda_is_lost(cuda))
-		return -ENOTRECOVERABLE;
-	return gm_cuda_check(cuda, cuda->driver->cuCtxSetCurrent(cuda->ctx));
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+
+	return GM_CUDA_CALL(cuda, cuCtxSetCurrent, cuda->ctx);
 }
 
-static const char *cuda_fault(struct gm_backend_device *dev, int *ret_code)
-{
-	struct gm_cuda *cuda = (struct gm_cuda *)dev;
+/* ---- memory --------------------------------------------------------------
+ *
+ * Memory that can be exported is an allocation in whole granules, apart from
+ * its address: it exists as long as a process has a handle, a mapping or a
+ * descriptor of it.
+ */
 
-	if (!cuda) {
-		*ret_code = process.code;
-		return process.why;
+enum kind {
+	ALLOCATED,
+	PINNED,
+	REACHED,
+	MADE,    /* mapped, and its handle kept */
+	IMPORTED /* mapped: its mapping keeps it */
+};
+
+struct mem {
+	struct gm_gpu_mem mem;
+	uint32_t kind; /* enum kind */
+	gm_cu_ptr at;
+	gm_cu_handle handle;
+};
+
+static struct mem *new_mem(uint32_t kind, uint64_t bytes)
+{
+	struct mem *m = calloc(1, sizeof(*m));
+
+	if (m)
+		*m = (struct mem){ .mem.bytes = bytes, .kind = kind };
+	return m;
+}
+
+/* The memory is there; on failure it goes. */
+static int give(struct mem *m, int rc, struct gm_gpu_mem **ret_mem)
+{
+	if (rc < 0) {
+		free(m);
+		return rc;
 	}
-	/* The thread that lost the device may still be writing why. */
-	pthread_mutex_lock(&cuda->lock);
-	*ret_code = (int)gm_get(&cuda->lost);
-	pthread_mutex_unlock(&cuda->lock);
-	return cuda->why;
+	m->mem.address = m->at;
+	*ret_mem = &m->mem;
+	return 0;
 }
 
-int gm_cuda_pin(struct gm_cuda *cuda, uint64_t bytes, char **ret_host,
-		gm_cu_ptr *ret_at)
+static int cuda_pin(struct gm_gpu *gpu, uint64_t bytes,
+		    struct gm_gpu_mem **ret_mem)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+	struct mem *m = new_mem(PINNED, bytes);
+	void *host;
+	int rc = m ? GM_CUDA_CALL(cuda, cuMemHostAlloc, &host, bytes,
+				  GM_CU_MEMHOSTALLOC_PORTABLE |
+					  GM_CU_MEMHOSTALLOC_DEVICEMAP)
+		   : -ENOMEM;
+
+	/* Memory that the driver has allocated has one address for all. */
+	if (rc == 0 && cuda->driver->cuMemHostGetDevicePointer(
+			       &m->at, host, 0) != GM_CU_SUCCESS)
+		m->at = (gm_cu_ptr)(uintptr_t)host;
+	if (rc == 0)
+		m->mem.host = host;
+	return give(m, rc, ret_mem);
+}
+
+static int reach(struct gm_cuda *cuda, struct mem *m, bool writable)
 {
 	const struct gm_driver *cu = cuda->driver;
-	void *host = NULL;
-	int rc = gm_cuda_check(
-		cuda, cu->cuMemHostAlloc(&host, bytes,
-					 GM_CU_MEMHOSTALLOC_PORTABLE |
-						 GM_CU_MEMHOSTALLOC_DEVICEMAP));
+	uint32_t flags = GM_CU_MEMHOSTREGISTER_PORTABLE |
+			 GM_CU_MEMHOSTREGISTER_DEVICEMAP;
+	int rc;
+
+	if (!writable)
+		flags |= GM_CU_MEMHOSTREGISTER_READ_ONLY;
+	/* The pages belong to a client, and so do errors over them. */
+	rc = gm_cuda_suspect(cuda, cu->cuMemHostRegister(m->mem.host,
+							 m->mem.bytes, flags));
+	if (rc < 0)
+		return rc;
+	rc = GM_CUDA_CALL(cuda, cuMemHostGetDevicePointer, &m->at, m->mem.host,
+			  0);
+	if (rc < 0)
+		(void)cu->cuMemHostUnregister(m->mem.host);
+	return rc;
+}
+
+static int cuda_reach(struct gm_gpu *gpu, char *at, uint64_t bytes,
+		      bool writable, struct gm_gpu_mem **ret_mem)
+{
+	struct mem *m = new_mem(REACHED, bytes);
+
+	if (!m)
+		return -ENOMEM;
+	m->mem.host = at;
+	return give(m, reach((struct gm_cuda *)gpu, m, writable), ret_mem);
+}
+
+static struct gm_cu_memory properties(const struct gm_cuda *cuda)
+{
+	return (struct gm_cu_memory){
+		.type = GM_CU_MEM_ALLOCATION_TYPE_PINNED,
+		.handles = GM_CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = { .type = GM_CU_MEM_LOCATION_TYPE_DEVICE,
+			      .id = cuda->ordinal },
+	};
+}
+
+/* To whole granules. */
+static int round_up(struct gm_cuda *cuda, uint64_t *bytes)
+{
+	struct gm_cu_memory memory = properties(cuda);
+	size_t granule = cuda->granule;
+	int rc = 0;
+
+	if (!cuda->can_export)
+		return -EOPNOTSUPP;
+	if (!granule)
+		rc = GM_CUDA_CALL(cuda, cuMemGetAllocationGranularity, &granule,
+				  &memory, GM_CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+	if (rc < 0)
+		return rc;
+	cuda->granule = granule ? granule : 1;
+	*bytes = (*bytes / cuda->granule + (*bytes % cuda->granule != 0)) *
+		 cuda->granule;
+	return 0;
+}
+
+/* An address for all of a handle's memory, which the device may use. */
+static int map(struct gm_cuda *cuda, gm_cu_handle handle, uint64_t bytes,
+	       gm_cu_ptr *ret_at)
+{
+	const struct gm_driver *cu = cuda->driver;
+	const struct gm_cu_access access = {
+		.location = { .type = GM_CU_MEM_LOCATION_TYPE_DEVICE,
+			      .id = cuda->ordinal },
+		.flags = GM_CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+	gm_cu_ptr at = 0;
+	int rc = GM_CUDA_CALL(cuda, cuMemAddressReserve, &at, bytes, 0, 0, 0);
 
 	if (rc < 0)
 		return rc;
-	/* Memory that the driver has allocated has one address for all. */
-	if (cu->cuMemHostGetDevicePointer(ret_at, host, 0) != GM_CU_SUCCESS)
-		*ret_at = (gm_cu_ptr)(uintptr_t)host;
-	*ret_host = host;
+	/* More bytes than the memory has are refused here. */
+	rc = gm_cuda_suspect(cuda, cu->cuMemMap(at, bytes, 0, handle, 0));
+	if (rc < 0)
+		goto out_free;
+	rc = gm_cuda_suspect(cuda, cu->cuMemSetAccess(at, bytes, &access, 1));
+	if (rc < 0)
+		goto out_unmap;
+	*ret_at = at;
 	return 0;
+out_unmap:
+	(void)cu->cuMemUnmap(at, bytes);
+out_free:
+	(void)cu->cuMemAddressFree(at, bytes);
+	return rc;
+}
+
+static int make(struct gm_cuda *cuda, struct mem *m)
+{
+	const struct gm_driver *cu = cuda->driver;
+	struct gm_cu_memory memory = properties(cuda);
+	int rc = GM_CUDA_CALL(cuda, cuMemCreate, &m->handle, m->mem.bytes,
+			      &memory, 0);
+
+	if (rc < 0)
+		return rc;
+	rc = map(cuda, m->handle, m->mem.bytes, &m->at);
+	if (rc < 0)
+		(void)cu->cuMemRelease(m->handle);
+	return rc;
+}
+
+static int cuda_alloc(struct gm_gpu *gpu, uint64_t bytes, bool shareable,
+		      struct gm_gpu_mem **ret_mem)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+	int rc = shareable ? round_up(cuda, &bytes) : 0;
+	struct mem *m;
+
+	if (rc < 0)
+		return rc;
+	m = new_mem(shareable ? MADE : ALLOCATED, bytes);
+	if (!m)
+		return -ENOMEM;
+	rc = shareable ? make(cuda, m)
+		       : GM_CUDA_CALL(cuda, cuMemAlloc, &m->at, bytes);
+	return give(m, rc, ret_mem);
+}
+
+static void cuda_release(struct gm_gpu *gpu, struct gm_gpu_mem *mem)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+	struct mem *m = (struct mem *)mem;
+
+	switch (m->kind) {
+	case ALLOCATED:
+		(void)GM_CUDA_CALL(cuda, cuMemFree, m->at);
+		break;
+	case PINNED:
+		(void)GM_CUDA_CALL(cuda, cuMemFreeHost, mem->host);
+		break;
+	case REACHED:
+		(void)GM_CUDA_CALL(cuda, cuMemHostUnregister, mem->host);
+		break;
+	default:
+		(void)GM_CUDA_CALL(cuda, cuMemUnmap, m->at, mem->bytes);
+		(void)GM_CUDA_CALL(cuda, cuMemAddressFree, m->at, mem->bytes);
+		if (m->kind == MADE)
+			(void)GM_CUDA_CALL(cuda, cuMemRelease, m->handle);
+	}
+	free(m);
+}
+
+static int cuda_export_fd(struct gm_gpu *gpu, struct gm_gpu_mem *mem)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+	int fd = -1;
+	int rc = GM_CUDA_CALL(cuda, cuMemExportToShareableHandle, &fd,
+			      ((struct mem *)mem)->handle,
+			      GM_CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+
+	return rc < 0 ? rc : fd;
+}
+
+/*
+ * Memory of another card would be copied over a link that may corrupt what it
+ * carries whatever the driver says of it, so none is taken unless it was asked
+ * for.  gpumapd sends an export to its own row alone; the driver's number says
+ * so once more, as far as it has one for a card that this process does not see.
+ */
+static int is_ours(struct gm_cuda *cuda, gm_cu_handle handle)
+{
+	struct gm_cu_memory memory = { 0 };
+	int rc = gm_cuda_suspect(
+		cuda, cuda->driver->cuMemGetAllocationPropertiesFromHandle(
+			      &memory, handle));
+
+	if (rc < 0)
+		return rc;
+	return memory.location.type == GM_CU_MEM_LOCATION_TYPE_DEVICE &&
+			       memory.location.id == cuda->ordinal
+		       ? 0
+		       : -EOPNOTSUPP;
+}
+
+static int cuda_import_fd(struct gm_gpu *gpu, int fd, uint64_t bytes,
+			  bool of_others, struct gm_gpu_mem **ret_mem)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+	const struct gm_driver *cu = cuda->driver;
+	int rc = round_up(cuda, &bytes);
+	gm_cu_handle handle;
+	struct mem *m;
+
+	if (rc < 0)
+		return rc;
+	m = new_mem(IMPORTED, bytes);
+	if (!m)
+		return -ENOMEM;
+	rc = gm_cuda_suspect(
+		cuda, cu->cuMemImportFromShareableHandle(
+			      &handle, (void *)(intptr_t)fd,
+			      GM_CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	if (rc < 0)
+		return give(m, rc, ret_mem);
+	rc = of_others ? 0 : is_ours(cuda, handle);
+	if (rc == 0)
+		rc = map(cuda, handle, m->mem.bytes, &m->at);
+	(void)GM_CUDA_CALL(cuda, cuMemRelease, handle);
+	return give(m, rc, ret_mem);
 }
 
 /* ---- the driver ---------------------------------------------------------- */
 
-static int init_driver(const struct gm_device_config *config)
+/* A step of opening failed: remember why. */
+static int fail_to_open(struct gm_cuda *cuda, gm_cu_result result,
+			const char *what)
 {
-	gm_cu_result result;
-	int rc;
-
-	if (process.is_ready)
+	if (result == GM_CU_SUCCESS)
 		return 0;
-	process.code = 0;
-	if (!process.is_open) {
-		rc = gm_driver_open(config->library, &process.driver,
-				    process.why);
-		if (rc < 0)
-			return rc;
-		process.is_open = true;
-	}
-	result = process.driver.cuInit(0);
-	if (result != GM_CU_SUCCESS) {
-		process.code = (int)result;
-		gm_cuda_explain(result, "cuInit", process.why,
-				sizeof(process.why));
-		return gm_cuerror_errno(result);
-	}
-	process.is_ready = true;
+	cuda->gpu.code = (int)result;
+	explain(result, what, cuda->gpu.why, sizeof(cuda->gpu.why));
+	return gm_cuerror_errno(result);
+}
+
+static int init_driver(const struct gm_device_config *config, char *ret_why,
+		       gm_cu_result *ret_result)
+{
+	int rc = 0;
+
+	if (!process.is_open)
+		rc = gm_driver_open(config->library, &process.driver, ret_why);
+	if (rc < 0)
+		return rc;
+	process.is_open = true;
+	if (process.result != GM_CU_SUCCESS)
+		process.result = process.driver.cuInit(0);
+	*ret_result = process.result;
 	return 0;
 }
 
+/* open() tries again, and says why. */
 static void cuda_prepare(const struct gm_device_config *config)
 {
-	(void)init_driver(config);
+	char why[GM_LIBRARY_WHY_BYTES];
+	gm_cu_result result;
+
+	(void)init_driver(config, why, &result);
 }
 
 /* ---- one device ---------------------------------------------------------- */
-
-/* A step of opening failed: remember why. */
-static int fail_to_open(gm_cu_result result, const char *what)
-{
-	int rc = gm_cuerror_errno(result);
-
-	if (result == GM_CU_SUCCESS)
-		return 0;
-	process.code = (int)result;
-	gm_cuda_explain(result, what, process.why, sizeof(process.why));
-	return rc;
-}
 
 /* "GPU-" or "MIG-", 16 bytes in hexadecimal, dashes between some. */
 static bool read_uuid(const char *text, unsigned char *ret_bytes)
@@ -195,40 +427,39 @@ static bool read_uuid(const char *text, unsigned char *ret_bytes)
 	return n == 32;
 }
 
-static int no_such_device(const char *uuid, int n)
+static int no_such_device(struct gm_cuda *cuda, const char *uuid, int n)
 {
-	process.code = 0;
-	snprintf(process.why, sizeof(process.why),
+	snprintf(cuda->gpu.why, sizeof(cuda->gpu.why),
 		 "the driver shows %d devices, and none is %s", n, uuid);
 	return -ENODEV;
 }
 
 /* The ordinal of the device, of those that the environment lets us see. */
-static int find_device(const struct gm_driver *cu, const char *uuid,
-		       int *ret_dev)
+static int find_device(struct gm_cuda *cuda, const char *uuid)
 {
+	const struct gm_driver *cu = cuda->driver;
 	unsigned char wanted[16];
 	struct gm_cu_uuid found;
 	int n = 0, dev, rc;
 
-	rc = fail_to_open(cu->cuDeviceGetCount(&n), "cuDeviceGetCount");
+	rc = STEP(cuda, cuDeviceGetCount, &n);
 	if (rc < 0)
 		return rc;
 	if (!uuid)
-		return fail_to_open(cu->cuDeviceGet(ret_dev, 0), "cuDeviceGet");
+		return STEP(cuda, cuDeviceGet, &cuda->ordinal, 0);
 	if (!read_uuid(uuid, wanted))
-		return no_such_device(uuid, n);
+		return no_such_device(cuda, uuid, n);
 	for (int i = 0; i < n; i++) {
 		/* One that does not answer is not ours, or we shall see. */
 		if (cu->cuDeviceGet(&dev, i) != GM_CU_SUCCESS ||
 		    cu->cuDeviceGetUuid(&found, dev) != GM_CU_SUCCESS)
 			continue;
 		if (memcmp(found.bytes, wanted, sizeof(wanted)) == 0) {
-			*ret_dev = dev;
+			cuda->ordinal = dev;
 			return 0;
 		}
 	}
-	return no_such_device(uuid, n);
+	return no_such_device(cuda, uuid, n);
 }
 
 /* An attribute that the driver does not know is an ability that the device
@@ -243,16 +474,30 @@ static int attribute(const struct gm_cuda *cuda, uint32_t which)
 	return value;
 }
 
+/* How many times as fast as over the bus the device works in its own memory.
+ * The memory moves data twice in a cycle, and work reads half of it and writes
+ * the other half. */
+static uint32_t own_times(const struct gm_cuda *cuda)
+{
+	int khz = attribute(cuda, GM_CU_MEMORY_CLOCK_RATE);
+	int bits = attribute(cuda, GM_CU_GLOBAL_MEMORY_BUS_WIDTH);
+
+	if (khz <= 0 || bits <= 0)
+		return OWN_TIMES;
+	return (uint32_t)((uint64_t)khz * 1000 * (uint64_t)bits / 8 / BUS_RATE);
+}
+
 static void find_abilities(struct gm_cuda *cuda)
 {
 	const struct gm_driver *cu = cuda->driver;
 	int units = attribute(cuda, GM_CU_MULTIPROCESSOR_COUNT);
+	bool can_register = gm_driver_has(cu, GM_DRIVER_REGISTER) &&
+			    attribute(cuda, GM_CU_HOST_REGISTER_SUPPORTED);
 
 	cuda->units = units > 0 ? (uint32_t)units : 1;
-	cuda->can_register = gm_driver_has(cu, GM_DRIVER_REGISTER) &&
-			     attribute(cuda, GM_CU_HOST_REGISTER_SUPPORTED);
-	cuda->can_read_only =
-		attribute(cuda, GM_CU_READ_ONLY_HOST_REGISTER_SUPPORTED);
+	cuda->gpu.flags |= can_register ? GM_GPU_REACH : 0;
+	if (attribute(cuda, GM_CU_READ_ONLY_HOST_REGISTER_SUPPORTED))
+		cuda->gpu.flags |= GM_GPU_READ_ONLY;
 	cuda->can_export =
 		gm_driver_has(cu, GM_DRIVER_VMM) &&
 		attribute(cuda, GM_CU_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
@@ -261,40 +506,17 @@ static void find_abilities(struct gm_cuda *cuda)
 	/* Where the driver registers none, its own memory of the host moves as
 	 * managed memory does (confidential computing), at each look. */
 	cuda->can_write_words =
-		cuda->can_register && gm_driver_has(cu, GM_DRIVER_MEMOPS) &&
+		can_register && gm_driver_has(cu, GM_DRIVER_MEMOPS) &&
 		attribute(cuda, GM_CU_CAN_USE_64_BIT_STREAM_MEM_OPS);
-}
-
-/* How many times as fast as over the bus the device works in its own memory.
- * The memory moves data twice in a cycle, and work reads half of it and writes
- * the other half. */
-static uint64_t own_times(const struct gm_cuda *cuda)
-{
-	int khz = attribute(cuda, GM_CU_MEMORY_CLOCK_RATE);
-	int bits = attribute(cuda, GM_CU_GLOBAL_MEMORY_BUS_WIDTH);
-
-	if (khz <= 0 || bits <= 0)
-		return GM_CUDA_OWN_TIMES;
-	return (uint64_t)khz * 1000 * (uint64_t)bits / 8 / GM_CUDA_BUS_RATE;
-}
-
-/* As many bytes as take the time of a slice over the bus. */
-static uint64_t own_bytes(const struct gm_cuda *cuda)
-{
-	uint64_t bytes = cuda->dev.slice_bytes * own_times(cuda);
-
-	if (bytes < GM_CUDA_OWN_LEAST)
-		return GM_CUDA_OWN_LEAST;
-	return bytes < GM_CUDA_OWN_MOST ? bytes : GM_CUDA_OWN_MOST;
+	cuda->gpu.own_times = own_times(cuda);
 }
 
 /* The driver calls this an unknown error, as it does much else. */
-static int ask_mode(const struct gm_cuda *cuda)
+static int ask_mode(struct gm_cuda *cuda)
 {
 	if (attribute(cuda, GM_CU_COMPUTE_MODE) != GM_CU_COMPUTEMODE_PROHIBITED)
 		return 0;
-	process.code = 0;
-	snprintf(process.why, sizeof(process.why),
+	snprintf(cuda->gpu.why, sizeof(cuda->gpu.why),
 		 "the card's compute mode is PROHIBITED: nvidia-smi -c "
 		 "DEFAULT");
 	return -ENODEV;
@@ -303,55 +525,97 @@ static int ask_mode(const struct gm_cuda *cuda)
 /* Threads that wait in the driver sleep: CPUs are for clients. */
 static int take_context(struct gm_cuda *cuda)
 {
-	const struct gm_driver *cu = cuda->driver;
-	int rc = fail_to_open(
-		cu->cuDevicePrimaryCtxSetFlags(cuda->ordinal,
-					       GM_CU_CTX_SCHED_BLOCKING_SYNC),
-		"cuDevicePrimaryCtxSetFlags");
+	int rc = STEP(cuda, cuDevicePrimaryCtxSetFlags, cuda->ordinal,
+		      GM_CU_CTX_SCHED_BLOCKING_SYNC);
 
-	if (rc < 0)
-		return rc;
-	rc = fail_to_open(cu->cuDevicePrimaryCtxRetain(&cuda->ctx,
-						       cuda->ordinal),
-			  "cuDevicePrimaryCtxRetain");
-	if (rc < 0)
-		return rc;
-	rc = fail_to_open(cu->cuCtxSetCurrent(cuda->ctx), "cuCtxSetCurrent");
 	if (rc == 0)
-		rc = fail_to_open(cu->cuStreamCreateWithPriority(
-					  &cuda->slow,
-					  GM_CU_STREAM_NON_BLOCKING, 0),
-				  "cuStreamCreateWithPriority");
+		rc = STEP(cuda, cuDevicePrimaryCtxRetain, &cuda->ctx,
+			  cuda->ordinal);
+	return rc < 0 ? rc : STEP(cuda, cuCtxSetCurrent, cuda->ctx);
+}
+
+/* In memory that the driver has pinned and no client can see. */
+static int make_words(struct gm_cuda *cuda)
+{
+	const size_t bytes = (size_t)GM_GPU_LANES * GM_LINE;
+	int rc;
+
+	if (!cuda->can_write_words)
+		return 0;
+	rc = cuda_pin(&cuda->gpu, bytes, &cuda->words);
+	if (rc < 0)
+		return rc;
+	memset(cuda->words->host, 0, bytes);
+	for (uint32_t i = 0; i < GM_GPU_LANES; i++) {
+		uint64_t at = (uint64_t)i * GM_LINE;
+
+		cuda->gpu.words[i] = (gm_a64 *)(void *)(cuda->words->host + at);
+		cuda->lanes[i].word_at = cuda->words->address + at;
+	}
+	return 0;
+}
+
+static int make_lane(struct gm_cuda *cuda, uint32_t index, int priority)
+{
+	struct gm_cuda_lane *lane = &cuda->lanes[index];
+	uint32_t n = index == GM_GPU_SLOW ? 0 : GM_GPU_MARKS;
+	int rc = STEP(cuda, cuStreamCreateWithPriority, &lane->stream,
+		      GM_CU_STREAM_NON_BLOCKING, priority);
+
+	for (uint32_t i = 0; i < n && rc == 0; i++)
+		rc = STEP(cuda, cuEventCreate, &lane->events[i],
+			  GM_CU_EVENT_BLOCKING_SYNC |
+				  GM_CU_EVENT_DISABLE_TIMING);
 	return rc;
 }
 
-static struct CUfunc_st *find_function(struct gm_cuda *cuda, uint32_t op,
-				       uint32_t dtype, uint32_t to)
+static int make_lanes(struct gm_cuda *cuda)
 {
-	char name[GM_OPERATOR_NAME_BYTES];
-	struct CUfunc_st *fn = NULL;
+	int least = 0, greatest = 0;
+	int rc = make_lane(cuda, GM_GPU_SLOW, 0);
 
-	if (gm_operators_name(op, dtype, to, name) < 0 ||
-	    gm_cuda_check(cuda, cuda->driver->cuModuleGetFunction(
-					&fn, cuda->module, name)) < 0)
-		return NULL;
-	return fn;
+	if (rc == 0)
+		rc = STEP(cuda, cuCtxGetStreamPriorityRange, &least, &greatest);
+	if (rc == 0)
+		rc = make_words(cuda);
+	for (uint32_t i = 0; i < GM_GPU_LANES && rc == 0; i++)
+		rc = make_lane(cuda, i, i == GM_GPU_SOON ? greatest : least);
+	return rc;
 }
 
-static void find_functions(struct gm_cuda *cuda)
+/* The compiler's message, in one line. */
+static void flatten(char *log)
 {
-	struct gm_cuda_functions *fn = &cuda->functions;
+	size_t n = 0;
 
-	fn->of[GM_OPERATOR_FILL][GPUMAP_DTYPE_U8] =
-		find_function(cuda, GM_OPERATOR_FILL, GPUMAP_DTYPE_U8, 0);
-	for (uint32_t d = 0; d < GM_CUDA_DTYPES; d++) {
-		for (uint32_t op = GM_OPERATOR_SCALE; op < GM_OPERATORS; op++)
-			if (op != GM_OPERATOR_CAST)
-				fn->of[op][d] = find_function(cuda, op, d, 0);
-		for (uint32_t to = 0; to < GM_CUDA_DTYPES; to++)
-			fn->cast[d][to] =
-				find_function(cuda, GM_OPERATOR_CAST, d, to);
+	for (const char *at = log; *at; at++) {
+		bool is_blank = (unsigned char)*at <= ' ';
+
+		if (is_blank && (n == 0 || log[n - 1] == ' '))
+			continue;
+		log[n++] = (char)(is_blank ? ' ' : *at);
 	}
+	log[n && log[n - 1] == ' ' ? n - 1 : n] = '\0';
+}
+
+static gm_cu_result compile(struct gm_cuda *cuda, const void *image,
+			    struct CUmod_st **ret_module,
+			    char ret_log[LOG_BYTES])
+{
+	uint32_t options[] = { GM_CU_JIT_ERROR_LOG_BUFFER,
+			       GM_CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+	void *values[] = { ret_log, (void *)(uintptr_t)(LOG_BYTES - 1) };
+	struct CUmod_st *module = NULL;
+	gm_cu_result result;
+
+	memset(ret_log, 0, LOG_BYTES);
+	result = cuda->driver->cuModuleLoadDataEx(&module, image, 2, options,
+						  values);
+	ret_log[LOG_BYTES - 1] = '\0';
+	flatten(ret_log);
+	if (result == GM_CU_SUCCESS)
+		*ret_module = module;
+	return result;
 }
 
 /*
@@ -360,167 +624,94 @@ static void find_functions(struct gm_cuda *cuda)
  */
 static int load_operators(struct gm_cuda *cuda)
 {
-	char why[GM_LIBRARY_WHY_BYTES], log[GM_CUDA_LOG_BYTES];
+	char why[GM_LIBRARY_WHY_BYTES], log[LOG_BYTES];
 	gm_cu_result result =
-		gm_cuda_compile(cuda, gm_operators_ptx, &cuda->module, log);
+		compile(cuda, gm_operators_ptx, &cuda->module, log);
 
-	if (result != GM_CU_SUCCESS) {
-		gm_cuda_explain(result, "", why, sizeof(why));
-		if (gm_cuda_check(cuda, result) == -ENOTRECOVERABLE)
-			return fail_to_open(result, "cuModuleLoadDataEx");
-		gm_log(GM_LOG_WARNING, "operators-missing",
-		       "code=%u reason=%s compiler=%s", result,
-		       gm_quote(why).text,
-		       gm_quote(log[0] ? log : "none").text);
+	if (result == GM_CU_SUCCESS)
 		return 0;
-	}
-	find_functions(cuda);
+	explain(result, "", why, sizeof(why));
+	if (gm_cuda_check(cuda, result) == -ENOTRECOVERABLE)
+		return fail_to_open(cuda, result, "cuModuleLoadDataEx");
+	gm_log(GM_LOG_WARNING, "operators-missing",
+	       "code=%u reason=%s compiler=%s", result, gm_quote(why).text,
+	       gm_quote(log[0] ? log : "none").text);
 	return 0;
 }
 
-/* A failed call knows the number only if the context ended with it. */
-static int fail_to_make(struct gm_cuda *cuda, int rc, const char *what)
+static int make_ready(struct gm_cuda *cuda, const char *uuid)
 {
-	process.code = (int)gm_get(&cuda->lost);
-	snprintf(process.why, sizeof(process.why), "cannot make %s: %s", what,
-		 process.code ? cuda->why : strerror(-rc));
-	return rc;
-}
-
-static int make_scratch(struct gm_cuda *cuda)
-{
-	static const uint32_t lanes[] = { GM_CUDA_SOON, GM_CUDA_BULK };
-	uint64_t bytes = GM_CUDA_SLICE_BYTES +
-			 2 * GM_CUDA_REDUCERS * GM_CUDA_REDUCER_BYTES +
-			 GM_CUDA_SMALL_BYTES + GM_CUDA_SLICE_BYTES;
-	gm_cu_ptr at;
-	int rc = fail_to_open(cuda->driver->cuMemAlloc(&cuda->bounce, bytes),
-			      "cuMemAlloc");
-
-	at = cuda->bounce + GM_CUDA_SLICE_BYTES;
-	for (uint32_t l = 0; l < 2; l++) {
-		struct gm_cuda_lane *lane = &cuda->lanes[lanes[l]];
-
-		for (uint32_t i = 0; i < GM_CUDA_REDUCERS; i++) {
-			lane->reducers[i].at = at;
-			at += GM_CUDA_REDUCER_BYTES;
-		}
-		lane->bounce = at;
-		at += l ? GM_CUDA_SLICE_BYTES : GM_CUDA_SMALL_BYTES;
-	}
-	return rc;
-}
-
-static int make_ready(struct gm_cuda *cuda, const char *uuid, uint64_t init_ns)
-{
-	uint64_t began_ns = gm_node_clock_now(), context_ns, module_ns;
-	int rc = find_device(cuda->driver, uuid, &cuda->ordinal);
+	int rc = find_device(cuda, uuid);
 
 	if (rc < 0)
 		return rc;
 	find_abilities(cuda);
-	cuda->dev.own_bytes = own_bytes(cuda);
 	rc = ask_mode(cuda);
 	if (rc == 0)
 		rc = take_context(cuda);
+	return rc < 0 ? rc : make_lanes(cuda);
+}
+
+static int cuda_open(struct gm_gpu *gpu, const struct gm_device_config *config,
+		     char *ret_took)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+	uint64_t at_ns[4] = { gm_node_clock_now() };
+	gm_cu_result result;
+	int rc = init_driver(config, gpu->why, &result);
+
+	if (rc == 0)
+		rc = fail_to_open(cuda, result, "cuInit");
 	if (rc < 0)
 		return rc;
-	rc = make_scratch(cuda);
+	at_ns[1] = gm_node_clock_now(); /* next to nothing where prepared */
+	cuda->driver = &process.driver;
+	cuda->nccl = config->nccl;
+	rc = make_ready(cuda, config->uuid);
 	if (rc < 0)
 		return rc;
-	rc = gm_cuda_lanes_open(cuda);
-	if (rc < 0)
-		return fail_to_make(cuda, rc, "lanes");
-	context_ns = gm_node_clock_now() - began_ns;
+	at_ns[2] = gm_node_clock_now();
 	rc = load_operators(cuda);
-	module_ns = gm_node_clock_now() - began_ns - context_ns;
-	snprintf(cuda->dev.took, sizeof(cuda->dev.took),
+	at_ns[3] = gm_node_clock_now();
+	snprintf(ret_took, GM_TOOK_BYTES,
 		 "init_ms=%llu context_ms=%llu module_ms=%llu",
-		 (unsigned long long)(init_ns / 1000000),
-		 (unsigned long long)(context_ns / 1000000),
-		 (unsigned long long)(module_ns / 1000000));
+		 (unsigned long long)((at_ns[1] - at_ns[0]) / 1000000),
+		 (unsigned long long)((at_ns[2] - at_ns[1]) / 1000000),
+		 (unsigned long long)((at_ns[3] - at_ns[2]) / 1000000));
 	return rc;
 }
 
-static void cuda_close(struct gm_backend_device *dev)
+static void cuda_close(struct gm_gpu *gpu)
 {
-	struct gm_cuda *cuda = (struct gm_cuda *)dev;
-	const struct gm_driver *cu;
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+	const struct gm_driver *cu = cuda->driver;
 
-	if (!cuda)
+	if (!cuda->ctx)
 		return;
-	cu = cuda->driver;
-	if (cuda->ctx) {
-		/* A context that is lost refuses all this, and harmlessly. */
-		(void)cu->cuCtxSetCurrent(cuda->ctx);
-		(void)cu->cuCtxSynchronize();
-		gm_cuda_lanes_close(cuda);
-		gm_cuda_slabs_close(cuda);
-		gm_cuda_regions_close(cuda);
-		if (cuda->bounce)
-			(void)cu->cuMemFree(cuda->bounce);
-		if (cuda->module)
-			(void)cu->cuModuleUnload(cuda->module);
-		if (cuda->slow)
-			(void)cu->cuStreamDestroy(cuda->slow);
-		(void)cu->cuCtxSetCurrent(NULL);
-		(void)cu->cuDevicePrimaryCtxRelease(cuda->ordinal);
+	for (uint32_t i = 0; i <= GM_GPU_SLOW; i++) {
+		struct gm_cuda_lane *lane = &cuda->lanes[i];
+
+		for (uint32_t j = 0; j < GM_GPU_MARKS; j++) {
+			if (lane->events[j])
+				(void)cu->cuEventDestroy(lane->events[j]);
+		}
+		if (lane->stream)
+			(void)cu->cuStreamDestroy(lane->stream);
 	}
-	pthread_mutex_destroy(&cuda->lock);
-	free(cuda);
+	if (cuda->words)
+		cuda_release(gpu, cuda->words);
+	if (cuda->module)
+		(void)cu->cuModuleUnload(cuda->module);
+	(void)cu->cuCtxSetCurrent(NULL);
+	(void)cu->cuDevicePrimaryCtxRelease(cuda->ordinal);
 }
 
-/* A staging unit takes all of one. */
-static uint64_t slice_bytes(const struct gm_device_config *config)
+static int cuda_memory(struct gm_gpu *gpu, struct gm_device_memory *ret_memory)
 {
-	uint64_t bytes = config->slice_bytes;
-
-	return bytes && bytes < GM_CUDA_SLICE_BYTES ? bytes
-						    : GM_CUDA_SLICE_BYTES;
-}
-
-static int cuda_open(const struct gm_device_config *config,
-		     struct gm_backend_device **ret_dev)
-{
-	uint64_t began_ns = gm_node_clock_now(), init_ns;
-	struct gm_cuda *cuda;
-	int rc = init_driver(config);
-
-	if (rc < 0)
-		return rc;
-	/* next to nothing where prepared */
-	init_ns = gm_node_clock_now() - began_ns;
-	cuda = calloc(1, sizeof(*cuda));
-	if (!cuda)
-		return -ENOMEM;
-	cuda->dev.backend = &gm_cuda_backend;
-	cuda->dev.slice_bytes = slice_bytes(config);
-	cuda->dev.slices = GM_CUDA_SESSION_SLICES;
-	cuda->dev.ended_fd = -1;
-	cuda->driver = &process.driver;
-	cuda->nccl = config->nccl;
-	cuda->piece_bytes = GM_CUDA_PIECE_BYTES;
-	TAILQ_INIT(&cuda->slabs);
-	pthread_mutex_init(&cuda->lock, NULL);
-	rc = make_ready(cuda, config->uuid, init_ns);
-	if (rc < 0) {
-		cuda_close(&cuda->dev);
-		return rc;
-	}
-	*ret_dev = &cuda->dev;
-	return 0;
-}
-
-static int cuda_memory(struct gm_backend_device *dev,
-		       struct gm_device_memory *ret_memory)
-{
-	struct gm_cuda *cuda = (struct gm_cuda *)dev;
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
 	size_t left, total;
-	int rc = gm_cuda_bind(cuda);
+	int rc = GM_CUDA_CALL(cuda, cuMemGetInfo, &left, &total);
 
-	if (rc == 0)
-		rc = gm_cuda_check(cuda,
-				   cuda->driver->cuMemGetInfo(&left, &total));
 	if (rc < 0)
 		return rc;
 	ret_memory->total = total;
@@ -528,36 +719,278 @@ static int cuda_memory(struct gm_backend_device *dev,
 	return 0;
 }
 
+/* ---- work ---------------------------------------------------------------- */
+
+static gm_cu_ptr address_of(struct gm_gpu_at at)
+{
+	return (at.mem ? at.mem->address : 0) + at.offset;
+}
+
+/* As the processor has it; NULL: it does not. */
+static void *host_of(struct gm_gpu_at at)
+{
+	if (!at.mem)
+		return (void *)(uintptr_t)at.offset;
+	return at.mem->host ? at.mem->host + at.offset : NULL;
+}
+
+static int cuda_copy(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
+		     struct gm_gpu_at from, uint64_t bytes)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+	const struct gm_driver *cu = cuda->driver;
+	struct CUstream_st *stream = cuda->lanes[lane].stream;
+	void *dst = host_of(to), *src = host_of(from);
+	gm_cu_result result;
+
+	if (dst)
+		result = cu->cuMemcpyDtoHAsync(dst, address_of(from), bytes,
+					       stream);
+	else if (src)
+		result = cu->cuMemcpyHtoDAsync(address_of(to), src, bytes,
+					       stream);
+	else
+		result = cu->cuMemcpyDtoDAsync(address_of(to), address_of(from),
+					       bytes, stream);
+	return gm_cuda_check(cuda, result);
+}
+
+static int cuda_fill(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
+		     uint64_t bytes, uint8_t value)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+
+	return GM_CUDA_CALL(cuda, cuMemsetD8Async, address_of(to), value, bytes,
+			    cuda->lanes[lane].stream);
+}
+
+static int cuda_launch(struct gm_gpu *gpu, uint32_t lane,
+		       const struct gm_gpu_launch *l)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+	bool is_run = l->op == GPUMAP_OP_RUN;
+	uint64_t words[PARAMS_MAX / sizeof(uint64_t)];
+	size_t bytes = l->n_args * sizeof(words[0]) + l->params_bytes;
+	void *params[GM_GPU_ARGS];
+	void *extra[] = { GM_CU_LAUNCH_PARAM_BUFFER_POINTER, words,
+			  GM_CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+			  GM_CU_LAUNCH_PARAM_END };
+	struct gm_worker_exec grid = gm_operators_launch(
+		is_run ? GM_OPERATOR_SCALE : gm_operators_of(l->op), l->n,
+		cuda->units);
+	gm_cu_result result;
+
+	if (bytes > sizeof(words))
+		return -EINVAL;
+	for (uint32_t i = 0; i < l->n_args; i++) {
+		words[i] = l->args[i].kind == GM_GPU_ARG_AT
+				   ? address_of(l->args[i].at)
+				   : l->args[i].u64;
+		params[i] = &words[i];
+	}
+	if (is_run)
+		memcpy(words + l->n_args, l->params, l->params_bytes);
+	/* A client's kernel has one buffer of parameters, whose size the driver
+	 * checks: those that a client declares need not match those that a
+	 * launch by pointers would read. */
+	result = cuda->driver->cuLaunchKernel(
+		(struct CUfunc_st *)(uintptr_t)l->kernel, grid.blocks, 1, 1,
+		grid.threads, 1, 1, 0, cuda->lanes[lane].stream,
+		is_run ? NULL : params, is_run ? extra : NULL);
+	return is_run ? gm_cuda_suspect(cuda, result)
+		      : gm_cuda_check(cuda, result);
+}
+
+/* ---- marks --------------------------------------------------------------- */
+
+static struct CUevent_st *event_of(const struct gm_cuda *cuda,
+				   const struct gm_async_exec *mark)
+{
+	return cuda->lanes[mark->lane].events[mark->slot];
+}
+
+/* Returns 0; 1: the word will not be written; -ENOTRECOVERABLE. */
+static int write_word(struct gm_cuda *cuda, const struct gm_cuda_lane *lane,
+		      uint64_t value)
+{
+	union gm_cu_mem_op op = { .size = { 0 } };
+	int rc;
+
+	if (!lane->word_at)
+		return 1;
+	op.value = (struct gm_cu_value_op){
+		.operation = GM_CU_STREAM_MEM_OP_WRITE_VALUE_64,
+		.address = lane->word_at,
+		.value = value,
+		.flags = GM_CU_STREAM_WRITE_VALUE_DEFAULT,
+	};
+	rc = GM_CUDA_CALL(cuda, cuStreamBatchMemOp, lane->stream, 1, &op, 0);
+	return rc < 0 && rc != -ENOTRECOVERABLE ? 1 : rc;
+}
+
+static int cuda_mark(struct gm_gpu *gpu, const struct gm_async_exec *mark)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+	const struct gm_cuda_lane *lane = &cuda->lanes[mark->lane];
+	int rc = write_word(cuda, lane, mark->value);
+	gm_cu_result result;
+
+	if (rc < 0)
+		return rc;
+	result =
+		cuda->driver->cuEventRecord(event_of(cuda, mark), lane->stream);
+	return result == GM_CU_SUCCESS ? rc : gm_cuda_lose(cuda, result);
+}
+
+static int cuda_passed(struct gm_gpu *gpu, const struct gm_async_exec *mark)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+	gm_cu_result result = cuda->driver->cuEventQuery(event_of(cuda, mark));
+
+	if (result == GM_CU_NOT_READY)
+		return 0;
+	return result == GM_CU_SUCCESS ? 1 : gm_cuda_lose(cuda, result);
+}
+
+static int cuda_after(struct gm_gpu *gpu, uint32_t lane,
+		      const struct gm_async_exec *mark)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+
+	return GM_CUDA_CALL(cuda, cuStreamWaitEvent, cuda->lanes[lane].stream,
+			    event_of(cuda, mark), 0);
+}
+
+static int cuda_look(struct gm_gpu *gpu, uint32_t lane)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+	gm_cu_result result =
+		cuda->driver->cuStreamQuery(cuda->lanes[lane].stream);
+
+	return result == GM_CU_NOT_READY ? 0 : gm_cuda_check(cuda, result);
+}
+
+static int cuda_wait(struct gm_gpu *gpu, const struct gm_async_exec *mark)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+	gm_cu_result result =
+		cuda->driver->cuEventSynchronize(event_of(cuda, mark));
+
+	return result == GM_CU_SUCCESS ? 0 : gm_cuda_lose(cuda, result);
+}
+
+static int cuda_finish(struct gm_gpu *gpu, uint32_t lane)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+	const struct gm_driver *cu = cuda->driver;
+
+	return gm_cuda_check(cuda, lane == GM_GPU_ALL
+					   ? cu->cuCtxSynchronize()
+					   : cu->cuStreamSynchronize(
+						     cuda->lanes[lane].stream));
+}
+
+/* ---- kernels ------------------------------------------------------------- */
+
+static const struct gm_gpu_kernel *cuda_find(struct gm_gpu *gpu, uint32_t op,
+					     uint32_t dtype, uint32_t to)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+	char name[GM_OPERATOR_NAME_BYTES];
+	struct CUfunc_st *fn = NULL;
+
+	if (!cuda->module ||
+	    gm_operators_name(gm_operators_of(op), dtype, to, name) < 0 ||
+	    GM_CUDA_CALL(cuda, cuModuleGetFunction, &fn, cuda->module, name) <
+		    0)
+		return NULL;
+	return (const struct gm_gpu_kernel *)fn;
+}
+
+/* The compiler's own words are worth more than what we know of the number. */
+static int refuse(struct gm_cuda *cuda, gm_cu_result result, const char *log,
+		  char *ret_why)
+{
+	if (log[0])
+		snprintf(ret_why, GM_KERNEL_WHY_BYTES, "CUDA %u %s: %s", result,
+			 gm_cuerror_name(result), log);
+	else
+		explain(result, "", ret_why, GM_KERNEL_WHY_BYTES);
+	return gm_cuda_suspect(cuda, result);
+}
+
+static int cuda_load(struct gm_gpu *gpu, const void *image, const char *name,
+		     struct gm_gpu_program **ret_program,
+		     const struct gm_gpu_kernel **ret_kernel, char *ret_why)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+	char log[LOG_BYTES];
+	struct CUmod_st *module;
+	struct CUfunc_st *fn;
+	gm_cu_result result = compile(cuda, image, &module, log);
+	int rc;
+
+	if (result != GM_CU_SUCCESS)
+		return refuse(cuda, result, log, ret_why);
+	result = cuda->driver->cuModuleGetFunction(&fn, module, name);
+	if (result == GM_CU_SUCCESS) {
+		*ret_program = (struct gm_gpu_program *)module;
+		*ret_kernel = (const struct gm_gpu_kernel *)fn;
+		return 0;
+	}
+	rc = refuse(cuda, result, "", ret_why);
+	if (rc == -ENOENT)
+		snprintf(ret_why, GM_KERNEL_WHY_BYTES,
+			 "it has no kernel %s: extern \"C\" __global__, or "
+			 ".visible .entry, of that name",
+			 name);
+	(void)GM_CUDA_CALL(cuda, cuModuleUnload, module);
+	return rc;
+}
+
+static void cuda_unload(struct gm_gpu *gpu, struct gm_gpu_program *program)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+
+	(void)GM_CUDA_CALL(cuda, cuModuleUnload, (struct CUmod_st *)program);
+}
+
+static const struct gm_gpu_ops ops = {
+	.bytes = sizeof(struct gm_cuda),
+	.open = cuda_open,
+	.close = cuda_close,
+	.bind = cuda_bind,
+	.memory = cuda_memory,
+	.alloc = cuda_alloc,
+	.pin = cuda_pin,
+	.reach = cuda_reach,
+	.release = cuda_release,
+	.export_fd = cuda_export_fd,
+	.import_fd = cuda_import_fd,
+	.copy = cuda_copy,
+	.fill = cuda_fill,
+	.launch = cuda_launch,
+	.mark = cuda_mark,
+	.passed = cuda_passed,
+	.after = cuda_after,
+	.look = cuda_look,
+	.wait = cuda_wait,
+	.finish = cuda_finish,
+	.find = cuda_find,
+	.load = cuda_load,
+	.unload = cuda_unload,
+};
+
+static int open_row(const struct gm_device_config *config,
+		    struct gm_backend_device **ret_dev)
+{
+	return gm_stream_open(&gm_cuda_backend, &ops, config, ret_dev);
+}
+
 const struct gm_backend gm_cuda_backend = {
 	.name = "cuda",
 	.kind = GPUMAP_DEVICE_CUDA,
 	.prepare = cuda_prepare,
-	.open = cuda_open,
-	.close = cuda_close,
-	.memory = cuda_memory,
-	.start = gm_cuda_start,
-	.quit = gm_cuda_quit,
-	.ended = gm_cuda_ended,
-	.arm = gm_cuda_arm,
-	.alloc = gm_cuda_alloc,
-	.free = gm_cuda_free,
-	.reach = gm_cuda_reach,
-	.unreach = gm_cuda_unreach,
-	.export_fd = gm_cuda_export_fd,
-	.import_fd = gm_cuda_import_fd,
-	.import_peer = gm_cuda_import_peer,
-	.try_peer = gm_cuda_try_peer,
-	.copy_peer = gm_cuda_copy_peer,
-	.fetch = gm_cuda_fetch,
-	.store = gm_cuda_store,
-	.load_kernel = gm_cuda_load_kernel,
-	.unload_kernel = gm_cuda_unload_kernel,
-	.clique_version = gm_cuda_clique_version,
-	.clique_id = gm_cuda_clique_id,
-	.clique_begin = gm_cuda_clique_begin,
-	.clique_ready = gm_cuda_clique_ready,
-	.clique_start = gm_cuda_clique_start,
-	.clique_ended = gm_cuda_clique_ended,
-	.clique_abort = gm_cuda_clique_abort,
-	.fault = cuda_fault,
+	.open = open_row,
+	GM_STREAM_CALLS(GM_STREAM_SET) GM_CUDA_CLIQUE_CALLS(GM_CUDA_SET)
 };

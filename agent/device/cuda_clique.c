@@ -13,7 +13,6 @@
 #include "agent/device/cuda.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +36,11 @@ struct gm_nccl_group {
 	struct CUevent_st *event;
 	bool is_launched; /* and the event recorded behind it */
 };
+
+static struct gm_cuda *cuda_of(struct gm_backend_device *dev)
+{
+	return (struct gm_cuda *)((struct gm_stream *)dev)->gpu;
+}
 
 /* The errno of a result, for callers that know nothing of NCCL. */
 static int check(gm_nccl_result result, const char *what)
@@ -65,7 +69,7 @@ static int open_nccl(const char *folder)
 
 int gm_cuda_clique_version(struct gm_backend_device *dev)
 {
-	struct gm_cuda *cuda = (struct gm_cuda *)dev;
+	struct gm_cuda *cuda = cuda_of(dev);
 	int rc;
 
 	if (!cuda->nccl)
@@ -80,7 +84,7 @@ int gm_cuda_clique_id(struct gm_backend_device *dev,
 		      unsigned char ret_id[GM_NCCL_GROUP_ID_BYTES])
 {
 	struct gm_nccl_id id;
-	int rc = gm_cuda_bind((struct gm_cuda *)dev);
+	int rc = gm_stream_bind((struct gm_stream *)dev);
 
 	if (rc == 0)
 		rc = check(process.nccl.ncclGetUniqueId(&id),
@@ -94,16 +98,13 @@ int gm_cuda_clique_id(struct gm_backend_device *dev,
 
 static int open_stream(struct gm_cuda *cuda, struct gm_nccl_group *c)
 {
-	const struct gm_driver *cu = cuda->driver;
 	int rc;
 
-	rc = gm_cuda_check(cuda,
-			   cu->cuStreamCreateWithPriority(
-				   &c->stream, GM_CU_STREAM_NON_BLOCKING, 0));
+	rc = GM_CUDA_CALL(cuda, cuStreamCreateWithPriority, &c->stream,
+			  GM_CU_STREAM_NON_BLOCKING, 0);
 	if (rc == 0)
-		rc = gm_cuda_check(
-			cuda, cu->cuEventCreate(&c->event,
-						GM_CU_EVENT_DISABLE_TIMING));
+		rc = GM_CUDA_CALL(cuda, cuEventCreate, &c->event,
+				  GM_CU_EVENT_DISABLE_TIMING);
 	return rc;
 }
 
@@ -112,11 +113,11 @@ int gm_cuda_clique_begin(struct gm_backend_device *dev,
 			 uint32_t rank, uint32_t ranks,
 			 struct gm_nccl_group **ret_clique)
 {
-	struct gm_cuda *cuda = (struct gm_cuda *)dev;
+	struct gm_cuda *cuda = cuda_of(dev);
 	struct gm_nccl_config config = GM_NCCL_CONFIG_NON_BLOCKING;
 	struct gm_nccl_id name;
 	struct gm_nccl_group *c;
-	int rc = gm_cuda_bind(cuda);
+	int rc = gm_stream_bind((struct gm_stream *)dev);
 
 	if (rc < 0)
 		return rc;
@@ -155,13 +156,13 @@ static int look(const struct gm_nccl_group *c)
 int gm_cuda_clique_ready(struct gm_backend_device *dev,
 			 struct gm_nccl_group *clique)
 {
-	return gm_cuda_is_lost((struct gm_cuda *)dev) ? -EIO : look(clique);
+	return gm_stream_is_lost(&cuda_of(dev)->gpu) ? -EIO : look(clique);
 }
 
 void gm_cuda_clique_abort(struct gm_backend_device *dev,
 			  struct gm_nccl_group *clique)
 {
-	struct gm_cuda *cuda = (struct gm_cuda *)dev;
+	struct gm_cuda *cuda = cuda_of(dev);
 	const struct gm_driver *cu = cuda->driver;
 
 	if (!clique)
@@ -172,8 +173,7 @@ void gm_cuda_clique_abort(struct gm_backend_device *dev,
 		check(process.nccl.ncclCommAbort(clique->comm),
 		      "ncclCommAbort");
 	if (clique->stream)
-		(void)gm_cuda_check(cuda,
-				    cu->cuStreamSynchronize(clique->stream));
+		(void)GM_CUDA_CALL(cuda, cuStreamSynchronize, clique->stream);
 	if (clique->event)
 		(void)cu->cuEventDestroy(clique->event);
 	if (clique->stream)
@@ -258,7 +258,7 @@ int gm_cuda_clique_start(struct gm_backend_device *dev,
 {
 	int type = type_of(task->dtype), reduction = reduction_of(task->reduce);
 
-	if (gm_cuda_is_lost((struct gm_cuda *)dev))
+	if (gm_stream_is_lost(&cuda_of(dev)->gpu))
 		return -EIO;
 	clique->is_launched = false;
 	return check(type < 0 || reduction < 0
@@ -283,11 +283,11 @@ static int record(struct gm_cuda *cuda, struct gm_nccl_group *c)
 int gm_cuda_clique_ended(struct gm_backend_device *dev,
 			 struct gm_nccl_group *clique)
 {
-	struct gm_cuda *cuda = (struct gm_cuda *)dev;
+	struct gm_cuda *cuda = cuda_of(dev);
 	gm_cu_result result;
 	int rc;
 
-	if (gm_cuda_is_lost(cuda))
+	if (gm_stream_is_lost(&cuda->gpu))
 		return -ENOTRECOVERABLE;
 	rc = look(clique);
 	if (rc <= 0)

@@ -41,12 +41,11 @@ struct gm_device_config {
 	const char *root; /* before /sys and /proc, for tests; else NULL */
 	int node;         /* host: NUMA node whose memory the row has */
 	uint32_t parts;   /* host: rows that share the node, 0 or 1 for one */
-	const char *uuid; /* cuda: "GPU-..." or "MIG-...", as NVML prints it */
-	const char
-		*library; /* cuda: folder of the driver to take instead of the
-			      * system's, or NULL */
-	const char *nccl; /* cuda: folder of NCCL, "": the system's, or NULL:
-			       * there are to be no cliques */
+	const char *uuid; /* GPU: as its driver names it; NULL: the first */
+	const char *library;  /* GPU: folder of the driver to take instead of
+			      * the system's, or NULL */
+	const char *nccl;     /* GPU: folder of the library for cliques, "": the
+			   * system's, or NULL: there are to be none */
 	uint64_t slice_bytes; /* of its slices, 0 for what is usual: see
 			       * gm_device_slice() */
 };
@@ -346,7 +345,7 @@ struct gm_backend {
 	int (*clique_version)(struct gm_backend_device *dev);
 
 	/* clique_id - a new name by which all ranks meet.  The name lasts as
-	 * long as this process, and so do a thread and a socket of NCCL, unless
+	 * long as this process, and so may a thread and a socket, unless
 	 * all ranks meet by it.  Returns 0; -EIO */
 	int (*clique_id)(struct gm_backend_device *dev,
 			 unsigned char ret_id[GM_NCCL_GROUP_ID_BYTES]);
@@ -397,6 +396,8 @@ struct gm_backend {
 	const char *(*fault)(struct gm_backend_device *dev, int *ret_code);
 };
 
+#define GM_TOOK_BYTES 96u
+
 /* Every backend's own struct begins with this. */
 struct gm_backend_device {
 	const struct gm_backend *backend;
@@ -409,7 +410,7 @@ struct gm_backend_device {
 	int ended_fd;
 	/* The times of open()'s parts, for the log: "init_ms=480
 	 * context_ms=190 module_ms=12"; "" if the backend has none. */
-	char took[96];
+	char took[GM_TOOK_BYTES];
 };
 
 /* The most bytes of a slice of @task, 0 for any.  Work in the device's own

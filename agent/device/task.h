@@ -8,9 +8,9 @@
  * offsets and turned them into pointers: a task holds no unchecked value of a
  * client.
  *
- * Arithmetic is that of gpumap.h, which agent/cuda/operators.h has in detail: a
- * result depends neither on the CPU, nor on the slices or on the rows it was
- * computed by.  (Which NaN comes out is the one thing left open.)
+ * Arithmetic is that of gpumap.h, which README.md has in detail: a result
+ * depends neither on the CPU, nor on the slices or on the rows it was computed
+ * by.  (Which NaN comes out is the one thing left open.)
  *
  * Overlap.  dst and src may be the same elements where GM_OPS_IN_PLACE says
  * so.  The worker refuses every other overlap by gm_task_overlaps().

@@ -397,14 +397,14 @@ static struct gm_task task_of_lane(uint32_t lane)
 {
 	struct gm_task task = add_task(&b, 1);
 
-	if (lane == GM_CUDA_BULK)
-		task.n = GM_CUDA_SMALL_BYTES / 4 + 1;
-	if (lane == GM_CUDA_SOON || lane == GM_CUDA_BULK)
+	if (lane == GM_GPU_BULK)
+		task.n = GM_STREAM_SMALL_BYTES / 4 + 1;
+	if (lane == GM_GPU_SOON || lane == GM_GPU_BULK)
 		return task;
 	task.op = GPUMAP_OP_COPY;
-	if (lane == GM_CUDA_IN)
+	if (lane == GM_GPU_IN)
 		task.src = b.client;
-	if (lane == GM_CUDA_OUT)
+	if (lane == GM_GPU_OUT)
 		task.dst = b.client;
 	return task;
 }
@@ -424,7 +424,7 @@ static bool lanes_go_on(const struct gm_async_exec *held)
 {
 	bool good = true;
 
-	for (uint32_t i = 0; i < GM_CUDA_LANES && good; i++) {
+	for (uint32_t i = 0; i < GM_GPU_LANES && good; i++) {
 		struct gm_async_exec flight;
 
 		if (!held || i != held->lane)
@@ -448,7 +448,8 @@ static void no_lane_waits_for_the_default_stream(void)
 
 static bool waits_alone(uint32_t lane)
 {
-	struct gm_cuda *cuda = (struct gm_cuda *)b.dev;
+	struct gm_cuda *cuda =
+		(struct gm_cuda *)((struct gm_stream *)b.dev)->gpu;
 	struct gm_async_exec flight;
 	struct gate gate;
 	bool good;
@@ -463,7 +464,7 @@ static bool waits_alone(uint32_t lane)
 
 static void no_lane_waits_for_another(void)
 {
-	for (uint32_t i = 0; i < GM_CUDA_LANES; i++)
+	for (uint32_t i = 0; i < GM_GPU_LANES; i++)
 		if (!OK(waits_alone(i)))
 			return;
 }
@@ -512,6 +513,7 @@ static void what_is_wrong_is_refused(void)
 {
 	struct gm_task task = add_task(&b, 1);
 	struct gm_async_exec flight = { .value = 77 };
+	struct gm_buffer *buffer = NULL;
 	char local[64];
 
 	EQ(b.dev->backend->start(b.dev, &task, 1, task.n, NULL, &flight),
@@ -537,6 +539,22 @@ static void what_is_wrong_is_refused(void)
 				 .n = sizeof(local) };
 	EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL, &flight),
 	   -EINVAL);
+	/* Memory of the device that is no buffer's, or is no more. */
+	task.dst = NULL;
+	task.dst_address = 4096;
+	EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL, &flight),
+	   -EINVAL);
+	EQ(b.dev->backend->alloc(b.dev, 1, 4096, GPUMAP_BUFFER_EXPORTABLE,
+				 &buffer),
+	   0);
+	if (buffer) {
+		task.dst_address = buffer->address;
+		EQ(bench_run(&b, &task), 0);
+		b.dev->backend->free(b.dev, buffer);
+		EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL,
+					 &flight),
+		   -EINVAL);
+	}
 	EQ(flight.value, 77);
 	OK(trials_failed(&b, 100) == 0);
 }

@@ -8,7 +8,7 @@
 
 #include <sys/socket.h>
 
-#include "agent/device/cuda.h"
+#include "agent/device/stream.h"
 #include "tests/support/cuda_backend.h"
 #include "tests/support/fake_machine.h"
 
@@ -52,7 +52,8 @@ static int works(void)
 static int ends_are_events(void)
 {
 	WANT(bench_open(&b, NULL) == 0);
-	WANT(((const struct gm_cuda *)(const void *)b.dev)->words == NULL);
+	for (uint32_t i = 0; i < GM_GPU_LANES; i++)
+		WANT(((struct gm_stream *)b.dev)->gpu->words[i] == NULL);
 	return end(0);
 }
 
@@ -133,16 +134,16 @@ static int pieces_are_small(void)
 {
 	uint64_t bytes = UINT64_C(5) << 30;
 	struct gm_region *region = NULL;
-	const struct gm_cuda_pieces *pieces;
+	const struct gm_stream_places *pieces;
 	char *at = map_much(bytes);
 	uint32_t n = 0;
 
 	WANT(at != MAP_FAILED && bench_open(&b, NULL) == 0);
 	WANT(cuda->reach(b.dev, at, bytes, true, &region) == 0);
-	pieces = ((struct gm_cuda *)b.dev)->pieces;
+	pieces = &((struct gm_stream *)b.dev)->client;
 	for (uint32_t i = 0; i < pieces->n; i++) {
-		WANT(pieces->piece[i].bytes <= UINT64_C(1) << 30);
-		n += pieces->piece[i].from - (uintptr_t)at < bytes;
+		WANT(pieces->place[i].bytes <= UINT64_C(1) << 30);
+		n += pieces->place[i].from - (uintptr_t)at < bytes;
 	}
 	WANT(n == 5);
 	cuda->unreach(b.dev, region);

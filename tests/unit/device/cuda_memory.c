@@ -8,7 +8,7 @@
 
 #include <fcntl.h>
 
-#include "agent/device/cuda.h"
+#include "agent/device/stream.h"
 #include "tests/support/cuda_backend.h"
 #include "tests/support/stand_in.h"
 
@@ -246,7 +246,7 @@ static void other_descriptors_are_refused(void)
 /* Registered a few pages at a time, so that every job crosses borders. */
 static void pieces_make_no_difference(void)
 {
-	struct gm_cuda *c = (struct gm_cuda *)b.dev;
+	struct gm_stream *c = (struct gm_stream *)b.dev;
 	struct gm_region *again = NULL;
 	char *at = b.client;
 
@@ -263,7 +263,7 @@ static void pieces_make_no_difference(void)
 	OK(again == NULL);
 	cuda->unreach(b.dev, b.region);
 	b.region = NULL;
-	c->piece_bytes = GM_CUDA_PIECE_BYTES;
+	c->piece_bytes = GM_STREAM_PIECE_BYTES;
 	EQ(cuda->reach(b.dev, at, BENCH_SIDES * BENCH_ROOM, true, &b.region),
 	   0);
 	EQ(trials_failed(&b, 1000), 0);
@@ -336,8 +336,8 @@ static void read_only_memory_is_read_only(void)
  * a card that cannot register such memory. */
 static void a_slice_may_be_staged_in_part(void)
 {
-	struct gm_cuda *c = (struct gm_cuda *)b.dev;
-	bool can_read_only = c->can_read_only;
+	struct gm_gpu *gpu = ((struct gm_stream *)b.dev)->gpu;
+	uint32_t flags = gpu->flags;
 	int fd = memfd_create("client", MFD_CLOEXEC);
 	char *at = bench_map(2 * PAGE);
 	struct gm_task task = { .op = GPUMAP_OP_COPY,
@@ -353,9 +353,9 @@ static void a_slice_may_be_staged_in_part(void)
 		MAP_SHARED | MAP_POPULATE | MAP_FIXED, fd, 0) == at + PAGE);
 	close(fd);
 	EQ(cuda->reach(b.dev, at, PAGE, true, &first), 0);
-	c->can_read_only = false;
+	gpu->flags &= ~GM_GPU_READ_ONLY;
 	EQ(cuda->reach(b.dev, at + PAGE, PAGE, false, &second), 0);
-	c->can_read_only = can_read_only;
+	gpu->flags = flags;
 	OK(first && first->address && second && !second->address);
 	EQ(bench_run(&b, &task), 0);
 	OK(read_out(b.buffer[0]->address, 2 * PAGE));

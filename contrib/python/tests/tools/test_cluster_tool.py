@@ -30,13 +30,21 @@ from gpumap.tools.command import Exit
 GIB = 1 << 30
 SECOND = 10**9
 HOUR = 3600 * SECOND
-ENV = {**os.environ, "GPUMAP_EXEC_PATH": str(BUILD / "contrib/python/built")}
+# The program behind libtool's script, whose shell may catch signals that the
+# caller ignores.
+LIBTOOL = BUILD / "agent/ctl/.libs/gpumapctl"
+GPUMAPCTL = LIBTOOL if LIBTOOL.exists() else BUILD / "agent/ctl/gpumapctl"
+ENV = {
+    **os.environ,
+    "GPUMAP_EXEC_PATH": str(BUILD / "contrib/python/built"),
+    "LD_LIBRARY_PATH": str(BUILD / "lib/.libs"),
+}
 Ran = subprocess.CompletedProcess[str]
 
 
 def words(agent: Agent, *args: str) -> list[str]:
     return [
-        str(BUILD / "agent/ctl/gpumapctl"),
+        str(GPUMAPCTL),
         f"--instance={agent.instance}",
         f"--runtime-dir={agent.runtime_dir}",
         *args,

@@ -18,7 +18,8 @@
  * Pointers may have any alignment; those that are no multiple of the element
  * cost several times as much.
  *
- * Results are those of agent/device/README.md, whatever the card and the launch.
+ * Results are those of agent/device/README.md, whatever the card and the
+ * launch.
  */
 #ifndef GM_OPERATORS_H
 #define GM_OPERATORS_H

@@ -139,7 +139,7 @@ struct gm_stream_places {
 
 /* Facts that a slice does not have to look up; NULL: not to be had. */
 struct gm_stream_kernels {
-	/* By enum gpumap_op and gpumap_dtype.  FILL's is that of U8, for any. */
+	/* By enum gpumap_op and gpumap_dtype.  FILL's is U8's, for any. */
 	const struct gm_gpu_kernel *of[GM_OPS][GM_STREAM_DTYPES];
 	/* CAST, from one to the other. */
 	const struct gm_gpu_kernel *cast[GM_STREAM_DTYPES][GM_STREAM_DTYPES];

@@ -55,8 +55,8 @@ static inline bool gm_turn_due(const struct gm_worker_session *session)
  * bytes	of payload that were timed in this turn, and took @ns
  * most		limit of a turn, a multiple of GM_TURN_LEAST
  *
- * Returns	a multiple of GM_TURN_LEAST up to @most, at most twice @share, and
- *		not less than @share if @bytes are fewer than GM_TURN_LEAST
+ * Returns	a multiple of GM_TURN_LEAST up to @most, at most twice @share;
+ *		if @bytes are fewer than GM_TURN_LEAST, not less than @share
  */
 uint64_t gm_quantum_share(uint64_t share, uint64_t bytes, uint64_t ns,
 			  uint64_t most);

@@ -147,17 +147,10 @@ void agent_configure_dummies(struct agent *a, const char *node,
 	agent_configure(a, text);
 }
 
-void agent_make(struct agent *a, const char *config)
+static void name_files(struct agent *a, unsigned int number)
 {
-	static unsigned int count;
-
-	memset(a, 0, sizeof(*a));
-	if (count++ == 0) {
-		owner = getpid();
-		atexit(remove_all);
-	}
 	snprintf(a->instance, sizeof(a->instance), "test.%d.%u", (int)getpid(),
-		 count);
+		 number);
 	snprintf(a->dir, sizeof(a->dir), "/tmp/gpumap-%s", a->instance);
 	snprintf(a->config, sizeof(a->config), "%s/gpumapd.conf", a->dir);
 	snprintf(a->log, sizeof(a->log), "%s/log", a->dir);
@@ -167,7 +160,22 @@ void agent_make(struct agent *a, const char *config)
 		 a->instance);
 	snprintf(a->state, sizeof(a->state), "%s/%s", a->state_dir,
 		 a->instance);
-	if (mkdir(a->dir, 0711) != 0)
+}
+
+void agent_make(struct agent *a, const char *config)
+{
+	static unsigned int count;
+
+	memset(a, 0, sizeof(*a));
+	if (count == 0) {
+		owner = getpid();
+		atexit(remove_all);
+	}
+	/* A process of our number that was killed may have left its own. */
+	do
+		name_files(a, ++count);
+	while (mkdir(a->dir, 0711) != 0 && errno == EEXIST);
+	if (access(a->dir, F_OK) != 0)
 		die(a->dir);
 	a->kept = calloc(1, sizeof(*a->kept));
 	if (a->kept == NULL)

@@ -4,7 +4,8 @@
 /*
  * cuda - the driver of CUDA rows (gpu.h): what its files share.
  *
- *	cuda.c		the primitives, and what an error means
+ *	cuda.c		opening, work, kernels, and what an error means
+ *	cuda_memory.c	memory of the device, of the worker and of clients
  *	cuda_clique.c	collectives with other devices, by NCCL
  *
  * A lane is a stream.  A mark is an event, and where the device can write it,
@@ -55,6 +56,19 @@ int gm_cuda_suspect(struct gm_cuda *cuda, gm_cu_result result);
 
 #define GM_CUDA_CALL(cuda, call, ...) \
 	gm_cuda_check(cuda, (cuda)->driver->call(__VA_ARGS__))
+
+/* ---- cuda_memory.c: as gpu.h --------------------------------------------- */
+
+int gm_cuda_alloc(struct gm_gpu *gpu, uint64_t bytes, bool shareable,
+		  struct gm_gpu_mem **ret_mem);
+int gm_cuda_pin(struct gm_gpu *gpu, uint64_t bytes,
+		struct gm_gpu_mem **ret_mem);
+int gm_cuda_reach(struct gm_gpu *gpu, char *at, uint64_t bytes, bool writable,
+		  struct gm_gpu_mem **ret_mem);
+void gm_cuda_release(struct gm_gpu *gpu, struct gm_gpu_mem *mem);
+int gm_cuda_export_fd(struct gm_gpu *gpu, struct gm_gpu_mem *mem);
+int gm_cuda_import_fd(struct gm_gpu *gpu, int fd, uint64_t bytes,
+		      bool of_others, struct gm_gpu_mem **ret_mem);
 
 /* ---- cuda_clique.c ------------------------------------------------------- */
 

@@ -7,6 +7,7 @@ noinst_LTLIBRARIES += %reldir%/libdevice.la
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_clique.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_memory.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/device.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/gpu.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/host.c

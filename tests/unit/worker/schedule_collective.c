@@ -6,6 +6,7 @@
  * rank of each group is played here.
  */
 
+#include "agent/worker/collective/member.h"
 #include "tests/support/worker/schedule_rig.h"
 
 /* Rank 0 is the worker's; each has what it gives and gets in a part of its
@@ -241,6 +242,9 @@ static void what_begins_in_a_turn_is_paid_once(void)
 	EQ(r.w.parts.n, 1);
 	OK(own->bytes < had_own);
 	EQ(had - user->bytes, had_own - own->bytes);
+	/* Whatever the session's share is: copies take no time of the loop. */
+	OK(m->s->share < 128 * KIB);
+	EQ(had_own - own->bytes, m->s->part.member->copied);
 	rig_slow(&r);
 	gm_collective_leave(&r.w, m->s);
 	leave_all();

@@ -139,6 +139,7 @@ class EtcdServer:
             [
                 "etcdctl",
                 f"--endpoints={self.clients[at]}",
+                "--command-timeout=60s",  # 5 are few under load
                 *self.tls,
                 *words,
             ],

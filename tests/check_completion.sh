@@ -74,7 +74,7 @@ options() { grep -o -e '--[a-z][a-z-]*' | sort -u; }
 
 common=$(gpumapctl --help | sed -n 1p | options)
 placing=$(sed -n '/^plan: *--nodes/d; s/^plan://p' "$folder/forms" | options |
-	grep -vx -e --node -e --commit -e --batch)
+	grep -vx -e --node -e --commit)
 check "the help has commands and options" "$(
 	[ "$(wc -l <"$folder/forms")" -gt 30 ] || cat "$folder/forms"
 	[ "$(echo "$common" | wc -l)" -eq 6 ] || echo "$common"

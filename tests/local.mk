@@ -36,6 +36,7 @@ include $(top_srcdir)/tests/fuzz/local.mk
 
 EXTRA_DIST += %reldir%/abi/layout.golden
 EXTRA_DIST += %reldir%/data/alerts.yaml
+EXTRA_DIST += %reldir%/data/answers
 EXTRA_DIST += %reldir%/golden
 EXTRA_DIST += %reldir%/nodes/a100.yaml
 EXTRA_DIST += %reldir%/nodes/b200.yaml
@@ -79,6 +80,7 @@ gm_scripts += %reldir%/check_torture.sh
 gm_scripts += %reldir%/check_words.sh
 
 if AGENT
+gm_scripts += %reldir%/check_answers.sh
 gm_scripts += %reldir%/check_gpu.sh
 endif
 

@@ -1,11 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Choose devices of the table; answer requests with --batch. */
+/* Choose devices of the table. */
 
 #include <stdio.h>
 
-#include "agent/ctl/batch.h"
+#include "agent/ctl/ctl.h"
 
 static int show(const struct gm_ctl *ctl, const uint32_t *rows, int n)
 {
@@ -32,7 +32,7 @@ static int show(const struct gm_ctl *ctl, const uint32_t *rows, int n)
 	return gm_ctl_print(json_pack("{s:o}", "devices", list));
 }
 
-static int choose(struct gm_ctl *ctl)
+int gm_ctl_choose(struct gm_ctl *ctl)
 {
 	static const char *const orders[] = {
 		[GPUMAP_CHOOSE_BEST] = "best",
@@ -66,19 +66,4 @@ static int choose(struct gm_ctl *ctl)
 		return n;
 	n = gpumap_device_choose(ctl->map, &choice, rows, GPUMAP_ROWS_MAX);
 	return n < 0 ? gm_ctl_fail(ctl, n, "choose") : show(ctl, rows, n);
-}
-
-static char *answer(const char *line, size_t n)
-{
-	return gm_batch_answer(GM_BATCH_CHOOSE, line, n);
-}
-
-int gm_ctl_choose(struct gm_ctl *ctl)
-{
-	if ((ctl->given & GM_OPT_BATCH) == 0)
-		return choose(ctl);
-	if (ctl->given == GM_OPT_BATCH)
-		return gm_ctl_batch(ctl, answer);
-	fprintf(stderr, "gpumapctl: --batch takes no other option\n");
-	return GM_EXIT_USAGE;
 }

@@ -38,7 +38,8 @@ enum gm_ctl_exit {
 #define GM_OPT_OP     (UINT64_C(1) << 5)
 #define GM_OPT_ROUNDS (UINT64_C(1) << 6)
 #define GM_OPT_ONLY   (UINT64_C(1) << 7)
-#define GM_OPT_BATCH  (UINT64_C(1) << 8)
+/* For load, too. */
+#define GM_OPT_FINGERPRINT (UINT64_C(1) << 8)
 /* For plan only, from the strategy on. */
 #define GM_OPT_NODE     (UINT64_C(1) << 9)
 #define GM_OPT_COMMIT   (UINT64_C(1) << 10)
@@ -89,15 +90,14 @@ enum gm_ctl_exit {
 /* For policy. */
 #define GM_OPT_RESET (UINT64_C(1) << 51)
 /* For load, too. */
-#define GM_OPT_AS_FILE     (UINT64_C(1) << 52)
-#define GM_OPT_LINK        (UINT64_C(1) << 53)
-#define GM_OPT_DETACH      (UINT64_C(1) << 54)
-#define GM_OPT_USERS       (UINT64_C(1) << 55)
-#define GM_OPT_RUN_AS      (UINT64_C(1) << 56)
-#define GM_OPT_FINGERPRINT (UINT64_C(1) << 57)
-#define GM_OPT_N           58u
+#define GM_OPT_AS_FILE (UINT64_C(1) << 52)
+#define GM_OPT_LINK    (UINT64_C(1) << 53)
+#define GM_OPT_DETACH  (UINT64_C(1) << 54)
+#define GM_OPT_USERS   (UINT64_C(1) << 55)
+#define GM_OPT_RUN_AS  (UINT64_C(1) << 56)
+#define GM_OPT_N       57u
 /* Any that has no bit of its own: commands look at their values. */
-#define GM_OPT_REST (UINT64_C(1) << 58)
+#define GM_OPT_REST (UINT64_C(1) << 57)
 /* For plan --nodes only; and all that it takes. */
 #define GM_OPT_OF_NODES                                            \
 	(GM_OPT_LAYERS | GM_OPT_BYTES | GM_OPT_ONLY | GM_OPT_FOR | \
@@ -243,9 +243,6 @@ int gm_ctl_scatter(struct gm_ctl *ctl);
 int gm_ctl_collective(struct gm_ctl *ctl);
 int gm_ctl_completion(struct gm_ctl *ctl);
 int gm_ctl_complete(struct gm_ctl *ctl);
-int gm_ctl_split(struct gm_ctl *ctl);
-int gm_ctl_spec(struct gm_ctl *ctl);
-int gm_ctl_mesh(struct gm_ctl *ctl);
 int gm_ctl_mesh_publish(struct gm_ctl *ctl);
 int gm_ctl_mesh_list(struct gm_ctl *ctl);
 int gm_ctl_mesh_show(struct gm_ctl *ctl);
@@ -254,7 +251,6 @@ int gm_ctl_plan(struct gm_ctl *ctl);
 int gm_ctl_choose(struct gm_ctl *ctl);
 int gm_ctl_export(struct gm_ctl *ctl);
 int gm_ctl_policy(struct gm_ctl *ctl);
-int gm_ctl_mask(struct gm_ctl *ctl);
 int gm_ctl_mask_publish(struct gm_ctl *ctl);
 int gm_ctl_mask_list(struct gm_ctl *ctl);
 int gm_ctl_mask_show(struct gm_ctl *ctl);

@@ -4,7 +4,6 @@
 # agent/ctl: gpumapctl, which sees the agent only through libgpumap.
 bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES = %reldir%/clock.h %reldir%/ctl.h
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/batch.c %reldir%/batch.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/choose.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/commands.c %reldir%/commands.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/complete.c %reldir%/complete.h

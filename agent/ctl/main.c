@@ -381,8 +381,6 @@ int main(int argc, char **argv)
 		return bad_operands(command, ctl.n_args);
 	if (!gm_ctl_takes_options(command, &ctl))
 		return bad_form(command, "does not take one of these options");
-	if (strcmp(command->operands, "--batch") == 0 && ctl.given == 0)
-		return bad_form(command, "alone does nothing");
 	if (ctl.load.run_as != NULL)
 		ret = gm_load_user_become(ctl.load.run_as);
 	if (ret == GM_EXIT_OK && !command->offline)

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Answer requests for masks, and list, show and release published masks. */
+/* List, show and release published masks. */
 
 #include "agent/ctl/mask.h"
 
@@ -11,17 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/ctl/batch.h"
 #include "agent/mask/mask.h"
-#include "agent/mask/mask_batch.h"
 #include "agent/mask/picture.h"
 #include "agent/plan/wide_json.h"
 #include "gpumap/view.h"
-
-int gm_ctl_mask(struct gm_ctl *ctl)
-{
-	return gm_ctl_batch(ctl, gm_mask_batch);
-}
 
 /* ---- one mask ----------------------------------------------------------- */
 

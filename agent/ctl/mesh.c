@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Publish, list, show and release meshes; answer requests with --batch. */
+/* Publish, list, show and release meshes. */
 
 #include "agent/ctl/ctl.h"
 
@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/ctl/batch.h"
 #include "agent/ctl/mesh.h"
 #include "agent/ctl/parse.h"
 #include "agent/mesh/mesh.h"
@@ -208,16 +207,4 @@ int gm_ctl_mesh_release(struct gm_ctl *ctl)
 			json_pack("{s:s}", "released", ctl->args[0]));
 	printf("%s: released\n", ctl->args[0]);
 	return GM_EXIT_OK;
-}
-
-/* ---- by request ---------------------------------------------------------- */
-
-static char *answer(const char *line, size_t n)
-{
-	return gm_batch_answer(GM_BATCH_MESH, line, n);
-}
-
-int gm_ctl_mesh(struct gm_ctl *ctl)
-{
-	return gm_ctl_batch(ctl, answer);
 }

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/ctl/batch.h"
 #include "agent/ctl/plan_nodes.h"
 #include "agent/ctl/progress.h"
 #include "agent/plan/file.h"
@@ -346,11 +345,6 @@ static int make(struct gm_ctl_planning *p)
 	return gm_ctl_plan_show(p);
 }
 
-static char *answer(const char *line, size_t n)
-{
-	return gm_batch_answer(GM_BATCH_PLAN, line, n);
-}
-
 int gm_ctl_plan(struct gm_ctl *ctl)
 {
 	struct gm_ctl_planning *p;
@@ -360,10 +354,6 @@ int gm_ctl_plan(struct gm_ctl *ctl)
 		return gm_ctl_plan_nodes(ctl);
 	if ((ctl->given & GM_OPT_OF_NODES) != 0)
 		return wrong("one of these options needs --nodes");
-	if ((ctl->given & GM_OPT_BATCH) != 0)
-		return ctl->given == GM_OPT_BATCH
-			       ? gm_ctl_batch(ctl, answer)
-			       : wrong("--batch takes no other option");
 	p = calloc(1, sizeof(*p));
 	if (p == NULL)
 		return gm_ctl_fail(ctl, -ENOMEM, "plan");

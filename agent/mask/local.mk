@@ -5,7 +5,6 @@
 # after it; one that only fills a mask needs nothing else.
 noinst_LTLIBRARIES += %reldir%/libmask.la
 %canon_reldir%_libmask_la_SOURCES = %reldir%/mask.c %reldir%/mask.h
-%canon_reldir%_libmask_la_SOURCES += %reldir%/mask_batch.c %reldir%/mask_batch.h
 %canon_reldir%_libmask_la_SOURCES += %reldir%/mask_fill.c
 %canon_reldir%_libmask_la_SOURCES += %reldir%/mask_tensor.c
 %canon_reldir%_libmask_la_SOURCES += %reldir%/mask_tensor.h

@@ -2,18 +2,11 @@
 # SPDX-License-Identifier: MIT
 
 # agent/plan: pure, no I/O but reading models.  A program that reads models
-# links shm/libshm.la after it, and one that answers batches
-# agent/mesh/libmesh.la between them.
+# links shm/libshm.la after it.
 noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES = %reldir%/checked.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/auto.c %reldir%/auto.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/balance.c %reldir%/balance.h
-%canon_reldir%_libplan_la_SOURCES += %reldir%/batch.c %reldir%/batch.h
-%canon_reldir%_libplan_la_SOURCES += %reldir%/batch_auto.c
-%canon_reldir%_libplan_la_SOURCES += %reldir%/batch_choose.c
-%canon_reldir%_libplan_la_SOURCES += %reldir%/batch_choose.h
-%canon_reldir%_libplan_la_SOURCES += %reldir%/batch_mesh.c %reldir%/batch_mesh.h
-%canon_reldir%_libplan_la_SOURCES += %reldir%/batch_plan.c %reldir%/batch_plan.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/checkpoint.c %reldir%/checkpoint.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/cluster.c %reldir%/cluster.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/cluster_fit.c

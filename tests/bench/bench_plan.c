@@ -6,7 +6,7 @@
  *
  * 80 layers of a model of 70 billion weights on eight rows of different sizes
  * and speeds, by each strategy; the advice that follows a plan which does not
- * fit; 256 rows and 200 layers; and 10 000 lines of plan --batch, a third of
+ * fit; 256 rows and 200 layers; and 10 000 answers about plans, a third of
  * each operation.
  */
 
@@ -16,8 +16,8 @@
 
 #include "tests/bench/measure/series.h"
 #include "tests/bench/measure/ticks.h"
-#include "agent/plan/batch.h"
 #include "agent/plan/plan.h"
+#include "tests/support/answers.h"
 
 #define GIB    (UINT64_C(1) << 30)
 #define ROUNDS 9
@@ -109,7 +109,7 @@ static void plans(void)
 	measure("plan_advice_80_on_4", &q, 3, -ENOSPC, 0);
 }
 
-/* ---- batch --------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------- */
 
 #define DEVICE(gib)                                               \
 	"{\"avail\":" gib "000000000,\"total\":" gib "000000000," \
@@ -137,15 +137,16 @@ static const char *const lines[] = {
 	"\"weight_pack_factor\":1,\"max_seq_len\":4096,\"max_batch_size\":1}",
 };
 
-static void batch(void)
+static void answers(void)
 {
-	static const struct gm_figure figure = { "plan_batch_10000_lines", "s",
+	static const struct gm_figure figure = { "plan_10000_answers", "s",
 						 GM_AT_MOST, 5 };
+	const struct answers_kind kind = { "plan", answers_plan, NULL };
 	uint64_t from = gm_ticks_cpu_ns();
 
 	for (int i = 0; i < LINES; i++) {
 		const char *line = lines[i % 3];
-		char *text = gm_batch_answer(GM_BATCH_PLAN, line, strlen(line));
+		char *text = answers_line(&kind, line, strlen(line));
 
 		if (text == NULL || strncmp(text, "{\"ok\":", 6) != 0)
 			abort();
@@ -158,6 +159,6 @@ static void batch(void)
 int main(void)
 {
 	plans();
-	batch();
+	answers();
 	return 0;
 }

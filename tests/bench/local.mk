@@ -35,7 +35,7 @@ gm_bench += %reldir%/bench_masks
 gm_bench += %reldir%/bench_plan
 %canon_reldir%_bench_plan_SOURCES = %reldir%/bench_plan.c
 %canon_reldir%_bench_plan_LDADD = tests/bench/libmeasure.la \
-	agent/plan/libplan.la agent/mesh/libmesh.la shm/libshm.la
+	tests/libanswers.la
 
 gm_bench += %reldir%/bench_host_kernels
 %canon_reldir%_bench_host_kernels_SOURCES = %reldir%/bench_host_kernels.c

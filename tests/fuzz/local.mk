@@ -23,13 +23,12 @@ gm_daemon = agent/daemon/libdaemon.la agent/mesh/libmesh.la \
 	agent/plan/libplan.la agent/cuda/libcu.la \
 	agent/common/libcommon.la shm/libshm.la $(NUMA_LIBS) $(URING_LIBS)
 
-gm_fuzz += %reldir%/fuzz_batch
-%canon_reldir%_fuzz_batch_SOURCES = %reldir%/fuzz_batch.c \
+gm_fuzz += %reldir%/fuzz_answers
+%canon_reldir%_fuzz_answers_SOURCES = %reldir%/fuzz_answers.c \
 	%reldir%/fuzz.h $(gm_fuzz_main)
-%canon_reldir%_fuzz_batch_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"batch"'
-%canon_reldir%_fuzz_batch_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_batch_LDADD = agent/mask/libmask.la \
-	agent/plan/libplan.la agent/mesh/libmesh.la shm/libshm.la
+%canon_reldir%_fuzz_answers_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"answers"'
+%canon_reldir%_fuzz_answers_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_answers_LDADD = tests/libanswers.la
 
 gm_fuzz += %reldir%/fuzz_entry
 %canon_reldir%_fuzz_entry_SOURCES = %reldir%/fuzz_entry.c \

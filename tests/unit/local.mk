@@ -220,7 +220,6 @@ gm_cases += $(gm_unit_fake)
 gm_suites += tests/suites/unit_mask
 gm_unit_mask = \
 	%reldir%/mask/mask.c \
-	%reldir%/mask/mask_batch.c \
 	%reldir%/mask/mask_tensor.c \
 	%reldir%/mask/npy.c \
 	%reldir%/mask/picture.c
@@ -242,7 +241,6 @@ gm_suites += tests/suites/unit_plan
 gm_unit_plan = \
 	%reldir%/plan/auto.c \
 	%reldir%/plan/balance.c \
-	%reldir%/plan/batch.c \
 	%reldir%/plan/checkpoint.c \
 	%reldir%/plan/cluster.c \
 	%reldir%/plan/fill.c \

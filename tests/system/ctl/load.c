@@ -148,7 +148,7 @@ static void what_is_wrong_is_said(const struct shards *s)
 		       "a model's name"));
 	EQ(run(s->path, "--rows=7", NULL), 1);
 	OK(strstr(err, "there is no row 7: gpumapctl devices"));
-	EQ(run(s->path, "--json", "--batch"), 2);
+	EQ(run(s->path, "--json", "--nodes"), 2);
 	shards_path(s, "model-00002-of-00002.safetensors", path);
 	EQ(truncate(path, 300), 0);
 	EQ(run(s->path, NULL, NULL), 1);

@@ -282,7 +282,6 @@ static void wrong_command_lines_are_refused(void)
 	make_node("1G");
 	EQ(CTL("plan"), USAGE);
 	OK(complains("give --model"));
-	EQ(CTL("plan", "--batch", "--model", model), USAGE);
 	EQ(PLAN("--spec", "4", "--split", "2,2"), USAGE);
 	EQ(PLAN("--setting", "some"), USAGE);
 	OK(complains("--setting is manual, auto, topology"));

@@ -191,8 +191,6 @@ static void choose_takes_them_where_they_are_named(void)
 	EQ(CTL("choose", "--by", "price"), USAGE);
 	OK(complains("--by is best, free-memory or free-compute, not "
 		     "\"price\""));
-	EQ(CTL("choose", "--batch", "--free", "1"), USAGE);
-	OK(complains("--batch takes no other option"));
 	EQ(ctl_of("nobody", WORDS("choose")), NO_AGENT);
 }
 

@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Requests of gpumapctl --batch.
+ * Requests of tests/support/answers.
  *
- *	byte 0	which command: 's', 'p', 'm', 'c', 'a', else split
+ *	byte 0	the kind: 's' spec, 'p' plan, 'm' mesh, 'c' choose, 'a' mask,
+ *		else split
  *	then	the line
  */
 
@@ -13,29 +14,30 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "agent/mask/mask_batch.h"
-#include "agent/plan/batch.h"
+#include "tests/support/answers.h"
+
+static const struct answers_kind *kind_of(uint8_t byte)
+{
+	static const char *const names[] = {
+		['s'] = "spec",   ['p'] = "plan", ['m'] = "mesh",
+		['c'] = "choose", ['a'] = "mask", [UINT8_MAX] = NULL,
+	};
+	const char *name = names[byte] ? names[byte] : "split";
+	const struct answers_kind *kind = answers_kinds;
+
+	while (strcmp(kind->name, name) != 0)
+		kind++;
+	return kind;
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	enum gm_batch_kind what = GM_BATCH_SPLIT;
 	char *text;
 	size_t n;
 
 	if (size < 1)
 		return 0;
-	if (data[0] == 's')
-		what = GM_BATCH_SPEC;
-	else if (data[0] == 'p')
-		what = GM_BATCH_PLAN;
-	else if (data[0] == 'm')
-		what = GM_BATCH_MESH;
-	else if (data[0] == 'c')
-		what = GM_BATCH_CHOOSE;
-	if (data[0] == 'a')
-		text = gm_mask_batch((const char *)data + 1, size - 1);
-	else
-		text = gm_batch_answer(what, (const char *)data + 1, size - 1);
+	text = answers_line(kind_of(data[0]), (const char *)data + 1, size - 1);
 	MUST(text);
 	n = strlen(text);
 	MUST(n > 2 && text[n - 1] == '}');

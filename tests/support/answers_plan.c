@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/plan/batch_plan.h"
+/* Layer maps by a map, a topology or a strategy, and sizes of models. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "agent/plan/dtype.h"
 #include "agent/plan/mapper.h"
 #include "agent/plan/sizes.h"
+#include "tests/support/answers.h"
 
 /* ---- map ----------------------------------------------------------------- */
 
@@ -108,13 +109,13 @@ static json_t *show_mapper(const struct gm_mapper *m,
 	if (r == 0)
 		return json_pack("{s:s, s:o, s:o, s:o}", "kind", kinds[m->kind],
 				 "layers", layers, "unique", unique, "spec",
-				 gm_batch_spec_text(spec));
+				 answers_spec_text(spec));
 	json_decref(layers);
 	json_decref(unique);
 	return NULL;
 }
 
-json_t *gm_batch_map(struct gm_fields *f)
+static json_t *place(struct gm_fields *f)
 {
 	struct map_request m = { .q = { .host_layers = GM_LAYERS_REST } };
 	struct gm_mapper mapper;
@@ -141,7 +142,7 @@ json_t *gm_batch_map(struct gm_fields *f)
 
 /* ---- sizes --------------------------------------------------------------- */
 
-uint32_t gm_batch_dtype(struct gm_fields *f)
+uint32_t answers_dtype(struct gm_fields *f)
 {
 	const char *name = gm_json_field_text(f, "dtype");
 	enum gm_dtype dtype = GM_DTYPE_F32;
@@ -151,7 +152,7 @@ uint32_t gm_batch_dtype(struct gm_fields *f)
 	return gm_dtype_bytes(dtype);
 }
 
-json_t *gm_batch_sizes(struct gm_fields *f)
+static json_t *sizes(struct gm_fields *f)
 {
 	struct gm_sizes_request q = {
 		.vocab_size = gm_json_field_number(f, "vocab_size"),
@@ -165,7 +166,7 @@ json_t *gm_batch_sizes(struct gm_fields *f)
 		.head_dim = gm_json_field_number_or(f, "head_dim", 0),
 		.is_tied =
 			gm_json_field_bool_or(f, "tie_word_embeddings", false),
-		.dtype_bytes = gm_batch_dtype(f),
+		.dtype_bytes = answers_dtype(f),
 		.pack_factor = gm_json_field_number(f, "weight_pack_factor"),
 		.max_seq_len = gm_json_field_number(f, "max_seq_len"),
 		.max_batch_size = gm_json_field_number(f, "max_batch_size"),
@@ -183,4 +184,22 @@ json_t *gm_batch_sizes(struct gm_fields *f)
 		gm_wide_integer(s.mapped_act_elems), "non_mapped_max_act_elems",
 		gm_wide_integer(s.non_mapped_act_elems),
 		"kv_bytes_per_layer_unpaged", gm_wide_integer(s.kv_bytes));
+}
+
+/* ---- any ----------------------------------------------------------------- */
+
+json_t *answers_plan(struct gm_fields *f)
+{
+	const char *op = gm_json_field_text(f, "op");
+
+	if (!op)
+		return NULL;
+	if (strcmp(op, "map") == 0)
+		return place(f);
+	if (strcmp(op, "auto") == 0)
+		return answers_auto(f);
+	if (strcmp(op, "sizes") == 0)
+		return sizes(f);
+	gm_json_field_refuse(f, "op", "is not map, auto or sizes");
+	return NULL;
 }

@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
+ * Ranks in groups: 150 bytes of memory for each group, and the text.
+ *
  * An answer may list a million runs: it is written as text directly, because a
  * tree of jansson's would take ten times the memory.  No name needs escaping.
  */
-
-#include "agent/plan/batch_mesh.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +15,10 @@
 #include <string.h>
 
 #include "agent/mesh/mesh.h"
+#include "tests/support/answers.h"
+
+/* Runs of ranks that an answer may list, over all groups. */
+#define RUNS_MAX (UINT64_C(1) << 20)
 
 static void read_shape(struct gm_fields *f, struct gm_mesh_shape *shape)
 {
@@ -58,18 +62,18 @@ static bool is_too_long(const struct gm_mesh *mesh)
 	struct gm_mesh_group group;
 	uint64_t runs;
 
-	if (mesh->n_shaped > GM_BATCH_MESH_RUNS)
+	if (mesh->n_shaped > RUNS_MAX)
 		return true;
 	if (s->kind != GM_MESH_MIXED)
 		return false;
 	/* No product can overflow: the product of all factors is below 2^64. */
 	gm_mesh_group(mesh, 1 + s->dp * s->pp, &group);
 	runs = s->tp * s->pp * runs_of(&group);
-	if (runs > GM_BATCH_MESH_RUNS)
+	if (runs > RUNS_MAX)
 		return true;
 	gm_mesh_group(mesh, 1 + s->dp * s->pp + s->tp * s->pp, &group);
 	runs += s->dp * s->tp * runs_of(&group);
-	return runs + s->dp * s->pp + 1 > GM_BATCH_MESH_RUNS;
+	return runs + s->dp * s->pp + 1 > RUNS_MAX;
 }
 
 static int by_name(const void *a, const void *b)
@@ -156,7 +160,7 @@ static char *answer(const struct gm_mesh *mesh, uint64_t rank)
 	return text;
 }
 
-char *gm_batch_mesh(struct gm_fields *f)
+char *answers_mesh(struct gm_fields *f)
 {
 	uint64_t world = gm_json_field_number(f, "world_size");
 	uint64_t rank = gm_json_field_number(f, "rank");
@@ -175,6 +179,6 @@ char *gm_batch_mesh(struct gm_fields *f)
 		f->r = gm_error_set(f->err, -E2BIG, "give a smaller world",
 				    "the answer would list more than %" PRIu64
 				    " runs of ranks",
-				    GM_BATCH_MESH_RUNS);
+				    RUNS_MAX);
 	return f->r ? NULL : answer(&mesh, rank);
 }

@@ -1,18 +1,18 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* plan --batch, op "auto". */
+/* Layer maps by a strategy. */
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/plan/auto.h"
-#include "agent/plan/batch_plan.h"
 #include "agent/plan/checked.h"
 #include "agent/plan/dtype.h"
 #include "agent/plan/fill.h"
 #include "agent/plan/placement.h"
+#include "tests/support/answers.h"
 
 struct auto_request {
 	enum gm_strategy strategy;
@@ -164,7 +164,7 @@ static void read_auto(struct gm_fields *f, struct auto_request *a)
 	a->q.mapped_act_elems = gm_json_field_number(f, "mapped_act_elems");
 	a->q.non_mapped_act_elems =
 		gm_json_field_number(f, "non_mapped_act_elems");
-	a->q.dtype_bytes = gm_batch_dtype(f);
+	a->q.dtype_bytes = answers_dtype(f);
 	a->q.max_seq_len = gm_json_field_number(f, "max_seq_len");
 	a->q.max_batch_size = gm_json_field_number(f, "max_batch_size");
 	a->q.host_avail = gm_json_field_number(f, "cpu_avail");
@@ -201,7 +201,7 @@ static json_t *show_fill(const struct gm_fill *fill)
 	if (r == 0)
 		return json_pack(
 			"{s:o, s:o, s:o, s:o}", "device_layers",
-			gm_batch_entries(fill->entries, fill->n_entries),
+			answers_entries(fill->entries, fill->n_entries),
 			"host_layers", gm_wide_integer(fill->host_layers),
 			"charges", charges, "warnings", warnings);
 	json_decref(charges);
@@ -296,7 +296,7 @@ static int make_by_score(const struct auto_request *a, struct gm_fill *ret,
 	return r;
 }
 
-json_t *gm_batch_auto(struct gm_fields *f)
+json_t *answers_auto(struct gm_fields *f)
 {
 	struct auto_request a = { .layers = NULL };
 	struct gm_fill fill;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/plan/batch_choose.h"
+/* Devices by a preference or by providers, and topologies that run. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "agent/plan/providers.h"
 #include "agent/plan/topology_choice.h"
 #include "shm/preference.h"
+#include "tests/support/answers.h"
 
 static json_t *index_or_null(size_t index, size_t n)
 {
@@ -289,7 +290,7 @@ static json_t *choose_topology(struct gm_fields *f)
 			 warnings);
 }
 
-json_t *gm_batch_choose(struct gm_fields *f)
+json_t *answers_choose(struct gm_fields *f)
 {
 	static const struct {
 		const char *op;

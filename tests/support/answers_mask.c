@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/mask/mask_batch.h"
+/* Masks by a rule: equal rows that follow each other are written once. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,10 +10,12 @@
 #include <string.h>
 
 #include "agent/mask/mask.h"
-#include "agent/plan/batch.h"
 #include "agent/plan/checked.h"
-#include "agent/plan/wide_json.h"
 #include "gpumap.h"
+#include "tests/support/answers.h"
+
+/* Elements that an answer may write out. */
+#define ELEMENTS_MAX (UINT64_C(1) << 28)
 
 /* Bytes of a run besides its elements, and of an answer besides its runs. */
 #define RUN_ROOM    32u
@@ -76,8 +78,7 @@ static int count_runs(const struct gm_mask_spec *spec,
 		      const struct gm_mask_size *size, uint64_t *ret_runs,
 		      struct gm_plan_error *ret_err)
 {
-	const uint64_t most =
-		size->cols ? GM_MASK_BATCH_ELEMENTS / size->cols : 0;
+	const uint64_t most = size->cols ? ELEMENTS_MAX / size->cols : 0;
 	uint64_t runs = 0;
 
 	for (uint64_t i = 0; i < size->rows; runs++) {
@@ -89,7 +90,7 @@ static int count_runs(const struct gm_mask_spec *spec,
 				" elements: its rows that differ have more "
 				"than the %" PRIu64
 				" elements that an answer may have",
-				size->rows, size->cols, GM_MASK_BATCH_ELEMENTS);
+				size->rows, size->cols, ELEMENTS_MAX);
 		i += run_at(spec, size->rows, i);
 	}
 	*ret_runs = runs;
@@ -116,34 +117,28 @@ static char *show(const struct gm_mask_spec *spec,
 
 	if (!text)
 		return NULL;
-	to += sprintf(to,
-		      "{\"ok\":{\"shape\":[%" PRIu64 ",%" PRIu64 "],\"rows\":[",
+	to += sprintf(to, "{\"shape\":[%" PRIu64 ",%" PRIu64 "],\"rows\":[",
 		      size->rows, size->cols);
 	for (uint64_t i = 0, n; i < size->rows; i += n) {
 		n = run_at(spec, size->rows, i);
 		to = put_run(to, size, gm_mask_row(spec, i), n);
 	}
 	/* Overwrite the last comma. */
-	strcpy(to - (runs > 0), "]}}");
+	strcpy(to - (runs > 0), "]}");
 	return text;
 }
 
-char *gm_mask_batch(const char *line, size_t n)
+char *answers_mask(struct gm_fields *f)
 {
-	struct gm_plan_error err = { .code = 0 };
-	json_t *request = gm_wide_load(line, n, &err);
-	struct gm_fields f = { request, "", &err, request ? 0 : err.code };
 	struct gm_mask_spec spec = { .tgt_len = 0 };
 	struct gm_mask_size size = { .rows = 0 };
 	uint64_t runs = 0;
 
-	if (request)
-		read_spec(&f, &spec);
-	if (f.r == 0)
-		f.r = gm_mask_check(&spec, GPUMAP_DTYPE_U8, UINT64_MAX, &size,
-				    &err);
-	if (f.r == 0)
-		f.r = count_runs(&spec, &size, &runs, &err);
-	json_decref(request);
-	return f.r ? gm_batch_refusal(&err) : show(&spec, &size, runs);
+	read_spec(f, &spec);
+	if (f->r == 0)
+		f->r = gm_mask_check(&spec, GPUMAP_DTYPE_U8, UINT64_MAX, &size,
+				     f->err);
+	if (f->r == 0)
+		f->r = count_runs(&spec, &size, &runs, f->err);
+	return f->r ? NULL : show(&spec, &size, runs);
 }

@@ -1,0 +1,56 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * answers - answer requests in JSON, each with one answer in JSON.
+ *
+ * The rules of gpumap are asked for as text, so that answers of the systems
+ * that they come from can be laid beside them.  answers.md lists the fields.
+ */
+#ifndef ANSWERS_H
+#define ANSWERS_H
+
+#include <stddef.h>
+
+#include "agent/plan/spec.h"
+#include "agent/plan/wide_json.h"
+
+/* One of @json and @text makes the value of "ok": a new reference, or text to
+ * free().  NULL with the reason in @f, or want of memory if @f has none. */
+struct answers_kind {
+	const char *name;
+	json_t *(*json)(struct gm_fields *f);
+	char *(*text)(struct gm_fields *f);
+};
+
+/* Ends with one without a name. */
+extern const struct answers_kind answers_kinds[];
+
+/*
+ * answers_line - answer one line
+ *
+ * line		@n bytes, without the end of the line
+ *
+ * Returns	{"ok": ...} or {"error": "text"}, without the end of the line,
+ *		to free(); NULL if out of memory
+ */
+char *answers_line(const struct answers_kind *kind, const char *line, size_t n);
+
+json_t *answers_split(struct gm_fields *f);
+json_t *answers_spec(struct gm_fields *f);
+json_t *answers_plan(struct gm_fields *f);
+json_t *answers_auto(struct gm_fields *f); /* of plan */
+json_t *answers_choose(struct gm_fields *f);
+char *answers_mesh(struct gm_fields *f);
+char *answers_mask(struct gm_fields *f);
+
+/* The bytes of the type that the field "dtype" names. */
+uint32_t answers_dtype(struct gm_fields *f);
+
+/* [[row, layers]...], NULL if out of memory. */
+json_t *answers_entries(const struct gm_spec_entry *entries, size_t n);
+
+/* The text of a spec, or null. */
+json_t *answers_spec_text(const struct gm_spec *spec);
+
+#endif

@@ -303,7 +303,7 @@ static int add_row(const struct gpumap *map, uint32_t row,
 		return ret == -EINVAL ? -EPROTO : ret;
 	stats->total_bytes += device.total_bytes;
 	stats->units += device.units;
-	stats->n_cuda += device.kind == GPUMAP_DEVICE_CUDA;
+	stats->n_cards += device.kind == GPUMAP_DEVICE_CUDA;
 	stats->n_host += device.kind == GPUMAP_DEVICE_HOST;
 	stats->n_dummy += device.kind == GPUMAP_DEVICE_DUMMY;
 	stats->n_ready += device.state == GPUMAP_DEVICE_READY;

@@ -137,8 +137,8 @@ static int show_json(const struct whole *mesh)
 		object, "stats",
 		json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "total_bytes",
 			  (json_int_t)mesh->stats.total_bytes, "units",
-			  (json_int_t)mesh->stats.units, "n_cuda",
-			  (json_int_t)mesh->stats.n_cuda, "n_host",
+			  (json_int_t)mesh->stats.units, "n_cards",
+			  (json_int_t)mesh->stats.n_cards, "n_host",
 			  (json_int_t)mesh->stats.n_host, "n_dummy",
 			  (json_int_t)mesh->stats.n_dummy, "n_ready",
 			  (json_int_t)mesh->stats.n_ready));

@@ -85,7 +85,7 @@ struct gpumap_mesh_stats {
 	uint32_t n_groups;
 	uint64_t total_bytes; /* memory of all its devices */
 	uint64_t units;       /* their multiprocessors, and CPUs */
-	uint32_t n_cuda;      /* rows of each kind */
+	uint32_t n_cards;     /* rows of cards, hosts and dummies */
 	uint32_t n_host;
 	uint32_t n_dummy;
 	uint32_t n_ready; /* rows whose state is READY */

@@ -14,7 +14,7 @@ CORE_STRUCT(group_fields, gpumap_mesh_group, name, version, epoch, backend, n,
 	    index, within, whole);
 
 CORE_STRUCT(stats_fields, gpumap_mesh_stats, world, n_groups, total_bytes,
-	    units, n_cuda, n_host, n_dummy, n_ready);
+	    units, n_cards, n_host, n_dummy, n_ready);
 
 /* name -> (facts, rows) */
 static int read_mesh(const struct gpumap *map, const char *name,

@@ -95,7 +95,7 @@ static void show_says_it_in_json(void)
 		   json_array_get(json_object_get(last, "ranks"), 0)),
 	   5);
 	OK(has_fields(json_object_get(json, "stats"),
-		      "total_bytes units n_cuda n_host n_dummy n_ready"));
+		      "total_bytes units n_cards n_host n_dummy n_ready"));
 	EQ(number(json_object_get(json, "stats"), "n_dummy"), 9);
 	json_decref(json);
 }

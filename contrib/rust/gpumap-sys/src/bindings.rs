@@ -1564,7 +1564,7 @@ pub struct gpumap_mesh_stats {
     pub n_groups: u32,
     pub total_bytes: u64,
     pub units: u64,
-    pub n_cuda: u32,
+    pub n_cards: u32,
     pub n_host: u32,
     pub n_dummy: u32,
     pub n_ready: u32,

@@ -177,8 +177,8 @@ pub struct MeshStats {
     pub total_bytes: u64,
     /// Their multiprocessors, and CPUs.
     pub units: u64,
-    /// Rows of CUDA devices.
-    pub n_cuda: u32,
+    /// Rows of cards.
+    pub n_cards: u32,
     /// Host rows.
     pub n_host: u32,
     /// Dummy rows.
@@ -545,7 +545,7 @@ impl Map {
             n_groups: had.n_groups,
             total_bytes: had.total_bytes,
             units: had.units,
-            n_cuda: had.n_cuda,
+            n_cards: had.n_cards,
             n_host: had.n_host,
             n_dummy: had.n_dummy,
             n_ready: had.n_ready,

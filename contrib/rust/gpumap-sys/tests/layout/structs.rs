@@ -48,7 +48,7 @@ gpumap_mask_info { size, name, version, published_ns, owner_uid, kind, form, dty
 gpumap_mesh { size, name, version, published_ns, owner_uid, topology, world, expected, tp, pp, dp, n_groups, n_added, reserved, }
 gpumap_mesh_group { size, name, version, epoch, backend, n, index, within, whole, reserved, }
 gpumap_mesh_place { tp, pp, dp, }
-gpumap_mesh_stats { size, world, n_groups, total_bytes, units, n_cuda, n_host, n_dummy, n_ready, }
+gpumap_mesh_stats { size, world, n_groups, total_bytes, units, n_cards, n_host, n_dummy, n_ready, }
 gpumap_mesh_added { name, ranks, n, backend, spare, }
 gpumap_mesh_request { size, name, topology, n_rows, tp, pp, dp, rows, added, n_added, reserved, }
 gpumap_mesh_join { size, mesh, group, epoch, deadline_ns, rank, version, id, }

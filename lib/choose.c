@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shm/device_kinds.h"
 #include "shm/preference.h"
 #include "shm/version.h"
 
@@ -31,19 +32,14 @@ struct candidate {
  * none. */
 static const char *kind_of(const struct gpumap_device *d, uint64_t *ret_id)
 {
-	switch (d->kind) {
-	case GPUMAP_DEVICE_CUDA:
-		*ret_id = (uint64_t)d->nvml_index;
-		return d->nvml_index >= 0 ? "cuda" : NULL;
-	case GPUMAP_DEVICE_HOST:
-		*ret_id = (uint64_t)d->numa_node;
-		return (d->known & GPUMAP_KNOWN_NUMA) != 0 ? "host" : NULL;
-	case GPUMAP_DEVICE_DUMMY:
-		*ret_id = d->row;
-		return "dummy";
-	default:
-		return NULL;
-	}
+	int64_t id = d->row;
+
+	if ((d->flags & GPUMAP_DEVICE_CARD) != 0)
+		id = d->nvml_index;
+	else if ((d->flags & GPUMAP_DEVICE_SERVES) != 0)
+		id = (d->known & GPUMAP_KNOWN_NUMA) != 0 ? d->numa_node : -1;
+	*ret_id = (uint64_t)id;
+	return id >= 0 ? gm_device_kind(d->kind)->name : NULL;
 }
 
 static bool is_preferred(const char *spec, const struct gpumap_device *d)
@@ -243,7 +239,7 @@ int gpumap_device_choose(const struct gpumap *map,
 			return gm_refuse(map, ret, "there is no row %u", row);
 		if (ret != 0)
 			return gm_refuse_plain(map, ret);
-		if (c.rows == NULL && d.kind == GPUMAP_DEVICE_DUMMY)
+		if (c.rows == NULL && (d.flags & GPUMAP_DEVICE_SERVES) == 0)
 			continue;
 		lack = first_lack(&c, &d);
 		if (lack == LACKS)

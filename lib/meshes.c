@@ -303,9 +303,12 @@ static int add_row(const struct gpumap *map, uint32_t row,
 		return ret == -EINVAL ? -EPROTO : ret;
 	stats->total_bytes += device.total_bytes;
 	stats->units += device.units;
-	stats->n_cards += device.kind == GPUMAP_DEVICE_CUDA;
-	stats->n_host += device.kind == GPUMAP_DEVICE_HOST;
-	stats->n_dummy += device.kind == GPUMAP_DEVICE_DUMMY;
+	if ((device.flags & GPUMAP_DEVICE_CARD) != 0)
+		stats->n_cards++;
+	else if ((device.flags & GPUMAP_DEVICE_SERVES) != 0)
+		stats->n_host++;
+	else
+		stats->n_dummy++;
 	stats->n_ready += device.state == GPUMAP_DEVICE_READY;
 	return 0;
 }

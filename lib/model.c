@@ -87,7 +87,7 @@ static int check_file(struct gpumap_session *s,
 	do
 		ret = gpumap_device_read(s->map, opts->rows[0], &device);
 	while (ret == -EAGAIN);
-	if (ret == 0 && device.kind != GPUMAP_DEVICE_HOST)
+	if (ret == 0 && (device.flags & GPUMAP_DEVICE_MAPPED) == 0)
 		return refuse(s, -EOPNOTSUPP,
 			      "only memory of a host row is a file to other "
 			      "programs: give a host row");

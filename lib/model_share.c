@@ -75,7 +75,7 @@ static uint32_t incarnation_of(const struct gpumap_session *s, uint32_t row)
 	return pair != NULL ? gm_get(&pair->queue->incarnation) : 0;
 }
 
-static bool is_host(const struct gpumap *map, uint32_t row)
+static bool is_mapped(const struct gpumap *map, uint32_t row)
 {
 	struct gpumap_device device = { .size = sizeof(device) };
 	int ret;
@@ -83,7 +83,7 @@ static bool is_host(const struct gpumap *map, uint32_t row)
 	do
 		ret = gpumap_device_read(map, row, &device);
 	while (ret == -EAGAIN);
-	return ret == 0 && device.kind == GPUMAP_DEVICE_HOST;
+	return ret == 0 && (device.flags & GPUMAP_DEVICE_MAPPED) != 0;
 }
 
 void gm_model_unmap(struct gpumap_model *model)
@@ -119,7 +119,7 @@ static int map_some(struct gpumap_model *m, uint32_t *i)
 	uint32_t end = *i;
 
 	while (end < m->n_buffers && end - *i < GM_CONTROL_FDS_MAX &&
-	       is_host(m->session->map, m->buffers[end].row))
+	       is_mapped(m->session->map, m->buffers[end].row))
 		end++;
 	n = ret =
 		gpumap_share_fds(m->session, m->name.share, *i, end - *i, fds);
@@ -174,7 +174,7 @@ static int take(struct gpumap_model *m)
 		ret = compare(m);
 	for (uint32_t i = 0; ret == 0 && i < m->n_buffers;)
 		if (m->name.mapped &&
-		    is_host(m->session->map, m->buffers[i].row))
+		    is_mapped(m->session->map, m->buffers[i].row))
 			ret = map_some(m, &i);
 		else
 			ret = import(m, i++);

@@ -12,8 +12,7 @@
 bool gm_ready_is_awaited(const struct gm_row_image *facts,
 			 const struct gm_moving_image *moving)
 {
-	return (facts->kind == GPUMAP_DEVICE_HOST ||
-		facts->kind == GPUMAP_DEVICE_CUDA) &&
+	return (facts->flags & GPUMAP_DEVICE_SERVES) != 0 &&
 	       (facts->flags & GPUMAP_DEVICE_CORDONED) == 0 &&
 	       (moving->state == GPUMAP_DEVICE_PROBING ||
 		moving->state == GPUMAP_DEVICE_RESTARTING);

@@ -54,8 +54,7 @@ static const struct gm_field *read_field(struct gpumap_session *s)
 		struct gm_row_image facts;
 
 		if (gm_rows_facts(map, row, &facts) != 0 ||
-		    (facts.kind != GPUMAP_DEVICE_HOST &&
-		     facts.kind != GPUMAP_DEVICE_CUDA) ||
+		    (facts.flags & GPUMAP_DEVICE_SERVES) == 0 ||
 		    (facts.flags & GPUMAP_DEVICE_CORDONED) != 0 ||
 		    gm_rows_moving(map, row, &moving) != 0)
 			continue;
@@ -447,7 +446,7 @@ static bool find_host(const struct gpumap_session *s, const struct plan *plan,
 
 		if (has_failed(plan, row) ||
 		    gm_rows_facts(map, row, &facts) != 0 ||
-		    facts.kind != GPUMAP_DEVICE_HOST ||
+		    (facts.flags & GPUMAP_DEVICE_MAPPED) == 0 ||
 		    gm_rows_moving(map, row, &moving) != 0 ||
 		    moving.state != GPUMAP_DEVICE_READY)
 			continue;

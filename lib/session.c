@@ -316,7 +316,7 @@ int gm_session_lacks(struct gpumap_session *session, uint32_t row)
 	if (row >= gm_rows_used(map))
 		gm_map_refuse(session->map, "there is no such row");
 	else if (gm_rows_facts(map, row, &facts) == 0 &&
-		 facts.kind == GPUMAP_DEVICE_DUMMY)
+		 (facts.flags & GPUMAP_DEVICE_SERVES) == 0)
 		gm_map_refuse(session->map, "this row is a dummy: dummy rows "
 					    "plan and account, but hold no "
 					    "data");

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gpumap.h"
+#include "shm/device_kinds.h"
 
 _Static_assert(GPUMAP_CLUSTER_NODES_MAX == GM_CLUSTER_NODES &&
 		       GPUMAP_CLUSTER_ROWS_MAX == GM_CLUSTER_ROWS &&
@@ -145,8 +146,7 @@ bool gm_cluster_node_fits(const struct gm_cluster_node_image *node)
 bool gm_cluster_device_fits(const struct gm_cluster_device_image *device)
 {
 	return is_padded(device->name, 1) && device->row < GM_ROWS &&
-	       device->kind >= GPUMAP_DEVICE_HOST &&
-	       device->kind <= GPUMAP_DEVICE_DUMMY &&
+	       device->kind != 0 && device->kind < GM_DEVICE_KINDS &&
 	       device->state >= GPUMAP_DEVICE_PROBING &&
 	       device->state <= GPUMAP_DEVICE_LOST;
 }

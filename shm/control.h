@@ -650,7 +650,7 @@ struct gm_unreach {
 
 /*
  * PROGRAM: let jobs of a row run a program of the agent's directory;
- * PROGRAM_IMAGE: one that the client has, for CUDA rows.
+ * PROGRAM_IMAGE: one that the client has, for cards.
  *
  * The session was opened with GPUMAP_SESSION_PROGRAMS, and the queue of the row
  * is open.  The same handle may be requested on more rows with the same name:

@@ -229,7 +229,7 @@ struct gm_row_image {
 	uint32_t cuda_version;
 	char cpus[256]; /* local CPUs, as "0-3,8" */
 	char mig_profile[32];
-	/* These three are facts of CUDA rows. */
+	/* These three are facts of cards. */
 	uint32_t recovery; /* enum gpumap_recovery, UINT32_MAX: not known */
 	uint32_t last_xid; /* number of the newest Xid, 0: none seen */
 	uint64_t xids;     /* seen since the row was given out */

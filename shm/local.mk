@@ -19,6 +19,8 @@ noinst_LTLIBRARIES += %reldir%/libshm.la
 	%reldir%/tracepoint.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/check.c %reldir%/check.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/cluster.c %reldir%/cluster.h
+%canon_reldir%_libshm_la_SOURCES += %reldir%/device_kinds.c
+%canon_reldir%_libshm_la_SOURCES += %reldir%/device_kinds.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/journal.c %reldir%/journal.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/layer_name.c
 %canon_reldir%_libshm_la_SOURCES += %reldir%/layer_name.h

@@ -173,9 +173,8 @@ struct gm_wire_buffer {
 	uint64_t bytes;    /* REGISTER, EXPORTED, IMPORT, LENT, BORROW, FETCH */
 	uint64_t stage_at; /* FETCH, FETCHED: on the stage */
 	uint32_t borrower; /* LEND, FETCH, FETCHED: row whose stage it is */
-	/* IMPORT: of the row whose memory it is; REGISTER: CUDA where it is
-	 * this device's; enum gpumap_device_kind. */
-	uint32_t kind;
+	/* IMPORT: 1: memory of a card; REGISTER: of this one.  Else a file. */
+	uint32_t is_card;
 	uint32_t flags;      /* REGISTER, IMPORT: GPUMAP_BUFFER_* */
 	uint32_t is_awaited; /* REGISTER: 1: one of ATTACH's n_awaited */
 };

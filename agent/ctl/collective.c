@@ -195,7 +195,7 @@ static int set_up_card(struct run *run, uint32_t r, uint64_t out, uint64_t in)
 
 	if (ret != 0)
 		return gm_ctl_fail(run->ctl, ret, "row %u", row);
-	if (device.kind != GPUMAP_DEVICE_CUDA)
+	if ((device.flags & GPUMAP_DEVICE_CARD) == 0)
 		return GM_EXIT_OK;
 	ret = put_on_card(run, row, (void *)(uintptr_t)rank->send, out,
 			  &rank->send_buffer);

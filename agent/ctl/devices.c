@@ -7,6 +7,7 @@
 #include "agent/ctl/plan.h"
 #include "agent/plan/nodefile.h"
 #include "agent/reader/device_text.h"
+#include "shm/device_kinds.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -107,7 +108,7 @@ json_t *gm_ctl_device_json(const struct gpumap_device *d)
 		"s:I, s:I, s:I, s:I, s:f, s:s, s:i, s:I, s:I, s:I}",
 		"row", (json_int_t)d->row, "row_generation",
 		(json_int_t)d->generation, "uuid", uuid, "name", d->name,
-		"kind", gm_device_kind(d->kind), "state",
+		"kind", gm_device_kind(d->kind)->name, "state",
 		gm_device_state(d->state), "numa_node",
 		known(d, GPUMAP_KNOWN_NUMA, d->numa_node), "cpus", d->cpus,
 		"units", known(d, GPUMAP_KNOWN_UNITS, d->units),
@@ -129,7 +130,7 @@ json_t *gm_ctl_device_json(const struct gpumap_device *d)
 			    gm_ctl_no_figures(d->figures) != NULL
 				    ? json_string(gm_ctl_no_figures(d->figures))
 				    : json_null());
-	if (object != NULL && d->kind == GPUMAP_DEVICE_CUDA)
+	if (object != NULL && (d->flags & GPUMAP_DEVICE_CARD) != 0)
 		json_object_update_new(object, gpu_json(d));
 	return object;
 }
@@ -148,7 +149,7 @@ void gm_ctl_device_line(const struct gpumap_device *d)
 
 	printf("%3u  %-5s %-10s %4d  %-12s %10s %10s %10s %10s %8.1f %8u %4u  "
 	       "%s%s%s%s\n",
-	       d->row, gm_device_kind(d->kind), gm_device_state(d->state),
+	       d->row, gm_device_kind(d->kind)->name, gm_device_state(d->state),
 	       d->numa_node, d->cpus, gm_size_text(d->total_bytes, total),
 	       gm_size_text(d->free_bytes, free_text),
 	       gm_size_text(d->reserved_bytes, reserved),
@@ -173,6 +174,7 @@ static struct gpumap_device device_of(const struct gm_nodefile_row *row,
 	struct gpumap_device d = {
 		.row = number,
 		.kind = row->kind,
+		.flags = gm_device_kind(row->kind)->flags,
 		.state = GPUMAP_DEVICE_READY,
 		.known = GPUMAP_KNOWN_MEMORY |
 			 (row->numa_node >= 0 ? GPUMAP_KNOWN_NUMA : 0) |
@@ -195,9 +197,7 @@ static struct gpumap_device device_of(const struct gm_nodefile_row *row,
 	if (row->is_split)
 		d.flags |= GPUMAP_DEVICE_MIG;
 	if (row->is_integrated)
-		d.flags |= GPUMAP_DEVICE_INTEGRATED;
-	if (row->kind == GPUMAP_DEVICE_HOST || row->is_integrated)
-		d.flags |= GPUMAP_DEVICE_MAIN_MEMORY;
+		d.flags |= GPUMAP_DEVICE_INTEGRATED | GPUMAP_DEVICE_MAIN_MEMORY;
 	snprintf(d.name, sizeof(d.name), "%s", row->name);
 	snprintf(d.mig_profile, sizeof(d.mig_profile), "%s", row->mig);
 	return d;

@@ -13,6 +13,7 @@
 #include "agent/ctl/plan.h"
 #include "agent/plan/nodefile.h"
 #include "agent/plan/placement.h"
+#include "shm/device_kinds.h"
 
 /* Where a table has no driver: one that shows all MIG instances of a map. */
 #define CUDA_VERSION 13000u
@@ -78,7 +79,8 @@ static void take_row(const struct gm_nodefile_row *from, uint32_t row,
 	*d = (struct gpumap_device){ .size = sizeof(*d) };
 	d->row = row;
 	d->kind = from->kind;
-	d->flags = from->is_split ? GPUMAP_DEVICE_MIG : 0;
+	d->flags = gm_device_kind(from->kind)->flags |
+		   (from->is_split ? GPUMAP_DEVICE_MIG : 0);
 	d->numa_node = from->numa_node;
 	d->pci_bus = (is_part ? from->parent : row) << 8;
 	d->mig_gi = is_part ? (int32_t)(row - from->parent) : -1;
@@ -86,7 +88,7 @@ static void take_row(const struct gm_nodefile_row *from, uint32_t row,
 	d->cuda_version = CUDA_VERSION;
 	to->rows[row] = (struct gm_plan_row){
 		.row = row,
-		.is_host = from->kind == GPUMAP_DEVICE_HOST,
+		.is_host = (d->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0,
 	};
 }
 

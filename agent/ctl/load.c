@@ -281,7 +281,8 @@ static int take_file(const struct gm_ctl *ctl, uint32_t *row,
 	if (what->n_rows > 0)
 		return GM_EXIT_OK;
 	for (*row = 0; *row < n; ++*row)
-		if (gm_load_device(ctl, *row).kind == GPUMAP_DEVICE_HOST)
+		if ((gm_load_device(ctl, *row).flags & GPUMAP_DEVICE_MAPPED) !=
+		    0)
 			break;
 	what->rows = row;
 	what->n_rows = 1;

@@ -193,8 +193,8 @@ static int from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r,
 
 static bool can_hold(const struct gpumap_device *device)
 {
-	return device->kind == GPUMAP_DEVICE_HOST ||
-	       (device->kind == GPUMAP_DEVICE_CUDA &&
+	return (device->flags & GPUMAP_DEVICE_EXPORTS) != 0 &&
+	       ((device->flags & GPUMAP_DEVICE_MAPPED) != 0 ||
 		device->state == GPUMAP_DEVICE_READY);
 }
 

@@ -12,6 +12,7 @@
 
 #include "agent/ctl/parse.h"
 #include "agent/ctl/plan.h"
+#include "shm/device_kinds.h"
 
 #define LLAMA_CPP_STAGES 15u /* devices of --tensor-split */
 
@@ -178,10 +179,15 @@ static int check_only(const struct gm_ctl_nodes_job *job)
 	return GM_EXIT_OK;
 }
 
-/* Cards, or where no node has any the hosts, or dummies. */
-static uint32_t find_kind(const struct gm_ctl_nodes_job *job)
+static uint32_t class_of(const struct gpumap_cluster_device *device)
 {
-	bool has[4] = { false };
+	return device->flags & GM_DEVICE_CLASS;
+}
+
+/* Cards, or where no node has any the hosts, or dummies. */
+static uint32_t find_class(const struct gm_ctl_nodes_job *job)
+{
+	uint32_t class = 0;
 
 	for (uint32_t i = 0; i < job->cluster.head.n_nodes; i++) {
 		const struct gm_ctl_cluster_node *node = &job->cluster.nodes[i];
@@ -189,12 +195,10 @@ static uint32_t find_kind(const struct gm_ctl_nodes_job *job)
 		if (!is_wanted(job->ctl, node->info.name))
 			continue;
 		for (uint32_t k = 0; k < node->info.n_devices; k++)
-			if (node->devices[k].kind < 4)
-				has[node->devices[k].kind] = true;
+			if (class_of(&node->devices[k]) > class)
+				class = class_of(&node->devices[k]);
 	}
-	return has[GPUMAP_DEVICE_CUDA]   ? GPUMAP_DEVICE_CUDA
-	       : has[GPUMAP_DEVICE_HOST] ? GPUMAP_DEVICE_HOST
-					 : GPUMAP_DEVICE_DUMMY;
+	return class;
 }
 
 static void leave_out(struct gm_ctl_nodes_job *job,
@@ -273,7 +277,7 @@ static int take_devices(struct gm_ctl_nodes_job *job,
 		const struct gpumap_cluster_device *d = &node->devices[i];
 		const char *why = gm_ctl_nodes_device_why(d);
 
-		if (d->kind != job->kind)
+		if (class_of(d) != job->class)
 			continue;
 		if (why != NULL) {
 			leave_out(job, node, d->row, why);
@@ -282,8 +286,7 @@ static int take_devices(struct gm_ctl_nodes_job *job,
 		devices[n++] = (struct gm_cluster_plan_device){
 			.row = d->row,
 			.links = d->links,
-			.is_host = d->kind == GPUMAP_DEVICE_HOST ||
-				   (d->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0,
+			.is_host = (d->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0,
 			.avail = gm_ctl_nodes_avail(d),
 		};
 	}
@@ -325,7 +328,7 @@ static bool comes_at_an_end(const struct gm_ctl_nodes_job *job,
 {
 	return job->launcher == GM_LAUNCHER_LLAMA_CPP &&
 	       (node->info.flags & GPUMAP_CLUSTER_SELF) != 0 &&
-	       first == (job->kind == GPUMAP_DEVICE_HOST);
+	       first == (job->class == GPUMAP_DEVICE_SERVES);
 }
 
 static int take_nodes(struct gm_ctl_nodes_job *job)
@@ -373,10 +376,10 @@ static void choose_dtype(struct gm_ctl_nodes_job *job)
 				const struct gpumap_cluster_device *d =
 					&job->of[i]->devices[k];
 
-				if (d->kind == job->kind)
+				if (class_of(d) == job->class)
 					rows[n++] = (struct gm_dtype_row){
-						d->kind == GPUMAP_DEVICE_CUDA,
-						d->cc_major, d->cc_minor
+						d->cc_major != 0, d->cc_major,
+						d->cc_minor
 					};
 			}
 		job->dtype = gm_dtype_choose(rows, n);
@@ -417,7 +420,7 @@ static int make(struct gm_ctl_nodes_job *job)
 	struct gm_plan_error error = { .code = 0 };
 	int ret;
 
-	job->kind = find_kind(job);
+	job->class = find_class(job);
 	job->candidates = calloc(n_nodes + 1, sizeof(*job->candidates));
 	job->of = calloc(n_nodes + 1, sizeof(*job->of));
 	job->left_out = calloc(n_nodes + job->cluster.head.n_devices + 1,

@@ -62,7 +62,7 @@ struct gm_ctl_nodes_job {
 	uint64_t model_bytes;
 	enum gm_isq isq;
 	enum gm_dtype dtype;
-	uint32_t kind; /* of the devices, enum gpumap_device_kind */
+	uint32_t class; /* of the devices, of GM_DEVICE_CLASS */
 	struct gm_cluster_plan_request q;
 	struct gm_cluster_plan_node *candidates;
 	/* of each candidate, its node */

@@ -268,7 +268,7 @@ static void add_shares(const struct gm_ctl_nodes_job *job,
 		       struct gm_run_words *argv)
 {
 	const struct gm_cluster_plan *p = &job->plan;
-	bool is_host = job->kind != GPUMAP_DEVICE_CUDA;
+	bool is_host = (job->class & GPUMAP_DEVICE_CARD) == 0;
 	char list[LIST_BYTES] = "";
 	uint32_t on_cpu = 0, shares[GM_CLUSTER_PLAN_STAGES], n = 0;
 	size_t at = 0;

@@ -234,7 +234,7 @@ const char *gm_ctl_nodes_device_why(const struct gpumap_cluster_device *device)
 		return "cordoned";
 	if ((device->flags & GPUMAP_DEVICE_MIG) != 0)
 		return "split into MIG instances";
-	if (device->kind == GPUMAP_DEVICE_CUDA &&
+	if ((device->flags & GPUMAP_DEVICE_CARD) != 0 &&
 	    strstr(device->name, " MIG ") != NULL)
 		return "a MIG instance, and ranks need whole cards";
 	return NULL;

@@ -66,7 +66,7 @@ int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 				(d.flags & GPUMAP_DEVICE_INTEGRATED) != 0,
 			.is_drained = d.state == GPUMAP_DEVICE_DRAINING ||
 				      (d.flags & GPUMAP_DEVICE_CORDONED) != 0,
-			.is_dummy = d.kind == GPUMAP_DEVICE_DUMMY,
+			.is_dummy = (d.flags & GPUMAP_DEVICE_SERVES) == 0,
 			.cc_major = d.cc_major,
 			.cc_minor = d.cc_minor,
 			.avail = gm_ctl_avail(&d),

@@ -263,7 +263,7 @@ static uint32_t first_row(const struct gm_ctl *ctl)
 
 		if (gpumap_device_read(ctl->map, row, &device) == 0 &&
 		    device.state == GPUMAP_DEVICE_READY &&
-		    device.kind != GPUMAP_DEVICE_DUMMY)
+		    (device.flags & GPUMAP_DEVICE_SERVES) != 0)
 			return row;
 	}
 	return 0;

@@ -177,7 +177,7 @@ static uint32_t count_cards(const struct gm_daemon *d)
 	uint32_t n = 0;
 
 	for (uint32_t row = 0; row < d->devices->n; row++)
-		n += d->devices->of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+		n += gm_device_can(d->devices->of[row], GPUMAP_DEVICE_CARD);
 	return n;
 }
 

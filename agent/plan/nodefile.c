@@ -13,6 +13,7 @@
 #include "agent/plan/file.h"
 #include "agent/plan/number.h"
 #include "agent/plan/yaml.h"
+#include "shm/device_kinds.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -22,12 +23,6 @@
 #define ON_ANY    (ON(HOST) | ON_GPU)
 
 #define UNITS_MAX 65535
-
-static const char *const kinds[] = {
-	[GPUMAP_DEVICE_HOST] = "host",
-	[GPUMAP_DEVICE_CUDA] = "cuda",
-	[GPUMAP_DEVICE_DUMMY] = "dummy",
-};
 
 enum row_key {
 	KEY_NAME,
@@ -114,13 +109,13 @@ static bool set_name(struct entry *entry, const char *text)
 
 static bool set_kind(struct entry *entry, const char *text)
 {
-	for (uint32_t kind = 0; kind < COUNT(kinds); kind++) {
-		if (!kinds[kind] || strcmp(kinds[kind], text) != 0)
-			continue;
-		entry->row.kind = kind;
-		return true;
-	}
-	return false;
+	uint32_t kind = 1;
+
+	while (kind < GM_DEVICE_KINDS &&
+	       strcmp(gm_device_kind(kind)->name, text) != 0)
+		kind++;
+	entry->row.kind = kind;
+	return kind < GM_DEVICE_KINDS;
 }
 
 static bool set_count(struct entry *entry, const char *text)
@@ -311,14 +306,15 @@ static int check_row(struct reader *rd, const struct entry *entry)
 		if (entry->lines[i] && !is_on)
 			return gm_yaml_refuse_at(
 				&rd->yaml, entry->lines[i],
-				"a %s row has no %s: it has %s", kinds[kind],
-				key->name, list_keys(kind, list));
+				"a %s row has no %s: it has %s",
+				gm_device_kind(kind)->name, key->name,
+				list_keys(kind, list));
 		if (!entry->lines[i] && is_on && key->is_needed)
 			return gm_yaml_refuse_at(&rd->yaml, entry->line,
 						 "a %s row without %s: it is "
 						 "%s",
-						 kinds[kind], key->name,
-						 key->right);
+						 gm_device_kind(kind)->name,
+						 key->name, key->right);
 	}
 	return 0;
 }
@@ -343,7 +339,8 @@ static int find_parent(struct reader *rd, struct entry *entry)
 	struct gm_nodefile_row *last =
 		node->n_rows ? &node->rows[node->n_rows - 1] : NULL;
 
-	if (!last || last->kind != GPUMAP_DEVICE_CUDA)
+	if (!last ||
+	    (gm_device_kind(last->kind)->flags & GPUMAP_DEVICE_CARD) == 0)
 		return gm_yaml_refuse_at(&rd->yaml, entry->lines[KEY_MIG],
 					 "a MIG instance that no GPU is above");
 	entry->row.parent = last->mig[0] ? last->parent : node->n_rows - 1;

@@ -15,6 +15,7 @@
 #include "agent/plan/size_text.h"
 #include "agent/plan/sizes.h"
 #include "agent/plan/spec.h"
+#include "shm/device_kinds.h"
 #include "shm/score.h"
 
 _Static_assert(GM_PLAN_ROWS <= GM_AUTO_ROWS, "a strategy takes all of them");
@@ -70,7 +71,8 @@ void gm_plan_of_node(const struct gm_nodefile *node,
 {
 	for (uint32_t i = 0; i < node->n_rows; i++) {
 		const struct gm_nodefile_row *row = &node->rows[i];
-		bool is_host = row->kind == GPUMAP_DEVICE_HOST;
+		bool is_host = (gm_device_kind(row->kind)->flags &
+				GPUMAP_DEVICE_MAIN_MEMORY) != 0;
 		/* A GPU that is split has no memory: only its instances are
 		 * used. */
 		uint64_t avail = row->is_split ? 0 : row->free_bytes;

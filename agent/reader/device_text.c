@@ -7,22 +7,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static const char *name_of(const char *const *names, size_t n, uint32_t value)
-{
-	return value < n && names[value] != NULL ? names[value] : "unknown";
-}
-
-const char *gm_device_kind(uint32_t kind)
-{
-	static const char *const names[] = {
-		[GPUMAP_DEVICE_HOST] = "host",
-		[GPUMAP_DEVICE_CUDA] = "cuda",
-		[GPUMAP_DEVICE_DUMMY] = "dummy",
-	};
-
-	return name_of(names, COUNT(names), kind);
-}
-
 const char *gm_device_state(uint32_t state)
 {
 	static const char *const names[] = {
@@ -34,7 +18,8 @@ const char *gm_device_state(uint32_t state)
 		[GPUMAP_DEVICE_LOST] = "LOST",
 	};
 
-	return name_of(names, COUNT(names), state);
+	return state < COUNT(names) && names[state] != NULL ? names[state]
+							    : "unknown";
 }
 
 void gm_device_uuid(const struct gpumap_device *device,

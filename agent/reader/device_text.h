@@ -13,9 +13,6 @@
 #define GM_DEVICE_UUID 37 /* bytes of a UUID's text */
 #define GM_DEVICE_PCI  24 /* bytes of a PCI address's text */
 
-/* "host", "cuda" or "dummy". */
-const char *gm_device_kind(uint32_t kind);
-
 /* "READY", for example. */
 const char *gm_device_state(uint32_t state);
 

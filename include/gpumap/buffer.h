@@ -229,7 +229,7 @@ GPUMAP_API int gpumap_buffer_register_file(struct gpumap_session *session,
  * this moment: it stays the same, and its memory stays, until it is given back,
  * even if another mask is published under the name or the name is released.  No
  * row is told of it yet: the first job that names it on a row has the replica
- * mapped there, and on a CUDA row made, if this user has none.  Its bytes count
+ * mapped there, and on a card made, if this user has none.  Its bytes count
  * with this user's arenas: those of one replica for each NUMA node, once for
  * each handle.  All publications that a user's sessions have in use together
  * are at most what the user may have of masks.
@@ -280,7 +280,7 @@ GPUMAP_API int gpumap_buffer_unregister(struct gpumap_session *session,
  * gpumap_program_load - load a program of the agent's directory for RUN jobs
  *
  * Programs are files that the administrator has put there: shared objects for
- * host rows, device code for CUDA rows; gpumap/program.h describes them.  They
+ * host rows, device code for cards; gpumap/program.h describes them.  They
  * run in workers of this user's own, one for each row, separate from the row's
  * other work: a program that crashes, or runs longer than the administrator
  * allows, ends only that worker.  Jobs of this user's program sessions that
@@ -294,7 +294,7 @@ GPUMAP_API int gpumap_buffer_unregister(struct gpumap_session *session,
  * arenas, once for each row of the session: each worker has a copy of its own.
  *
  * session	opened with GPUMAP_SESSION_PROGRAMS
- * row		a host row or a CUDA row
+ * row		a host row or a card
  * name		of the file, without ".so", ".fatbin", ".cubin" or ".ptx":
  *		letters, digits, '.', '_' and '-'
  * ret_program	receives its handle, never 0; give it back with
@@ -326,7 +326,7 @@ GPUMAP_API int gpumap_buffer_unregister(struct gpumap_session *session,
 GPUMAP_API int gpumap_program_load(struct gpumap_session *session, uint32_t row,
 				   const char *name, uint64_t *ret_program);
 
-/* Device code of the client's own, for CUDA rows. */
+/* Device code of the client's own, for cards. */
 struct gpumap_program_image {
 	size_t size;        /* sizeof(struct gpumap_program_image) */
 	const void *image;  /* PTX, a cubin or a fatbin */
@@ -337,11 +337,11 @@ struct gpumap_program_image {
 /*
  * gpumap_program_load_image - load the client's own device code for RUN jobs
  *
- * As gpumap_program_load(), for CUDA rows only.  The image is copied; each row
+ * As gpumap_program_load(), for cards only.  The image is copied; each row
  * that runs it compiles it for itself, if it must be compiled.
  *
  * session	opened with GPUMAP_SESSION_PROGRAMS
- * row		a CUDA row
+ * row		a card
  * image	gpumap/program.h describes kernels
  * ret_program	receives its handle, never 0; give it back with
  *		gpumap_program_unload()

@@ -341,7 +341,7 @@ struct gpumap_tile {
 
 struct gpumap_scatter_opts {
 	size_t size;           /* sizeof(struct gpumap_scatter_opts) */
-	const uint32_t *rows;  /* each once; NULL: all READY host and CUDA rows
+	const uint32_t *rows;  /* each once; NULL: all READY hosts and cards
 				* of the device table, once no worker is being
 				* started */
 	const double *weights; /* one per row of rows; NULL: their scores */

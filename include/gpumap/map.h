@@ -138,7 +138,7 @@ GPUMAP_API int gpumap_wait_change(const struct gpumap *map, uint32_t seen,
  * For a program that starts with the machine, and for one whose agent has died:
  * its sessions have ended with -ECONNRESET, and the next agent goes on with the
  * same map.  The call asks the agent for a sign of life, so it does not take
- * the map of a dead one for READY, and then waits while a host or CUDA row is
+ * the map of a dead one for READY, and then waits while a host or a card is
  * PROBING or RESTARTING.  Rows that are FAILED, LOST, DRAINING or cordoned are
  * not waited for.  gpumap_session_open() and gpumap_alloc() need no row to be
  * READY; they wait by themselves.
@@ -349,6 +349,17 @@ enum gpumap_device_state {
  * which the driver was told of: HMM or ATS, attribute 88 of CUDA's.  A client's
  * program can so read and write its worker. */
 #define GPUMAP_DEVICE_PAGEABLE (UINT32_C(1) << 8)
+/* Abilities: ask for these, and not for a kind, as other kinds will come. */
+#define GPUMAP_DEVICE_SERVES (UINT32_C(1) << 9) /* holds data, does jobs */
+/* A device with a driver of its own.  Rows that serve without this flag are
+ * hosts. */
+#define GPUMAP_DEVICE_CARD (UINT32_C(1) << 10)
+/* Its memory is files, which programs can map: gpumap_share_fds(). */
+#define GPUMAP_DEVICE_MAPPED (UINT32_C(1) << 11)
+/* Its memory can be exported to other processes, and have replicas of masks. */
+#define GPUMAP_DEVICE_EXPORTS (UINT32_C(1) << 12)
+/* Does collectives with others of its kind by a library of theirs, as NCCL. */
+#define GPUMAP_DEVICE_CLIQUES (UINT32_C(1) << 13)
 
 /* The action that a device needs before it works again, as its driver
  * reports. */
@@ -423,7 +434,7 @@ struct gpumap_device {
 	uint32_t power;        /* milliwatts */
 	uint32_t worker_pid;   /* 0: none */
 	uint32_t restarts;     /* of the worker */
-	/* For CUDA rows. */
+	/* For cards. */
 	uint32_t recovery; /* enum gpumap_recovery; UINT32_MAX: not known */
 	uint32_t last_xid; /* of the newest Xid; 0: none seen */
 	uint32_t reserved;

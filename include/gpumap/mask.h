@@ -66,7 +66,7 @@ struct gpumap_mask_result {
 	uint64_t version;
 	uint64_t bytes;    /* of the tensor */
 	uint32_t n_copies; /* replicas that were written: one for each NUMA node
-			    * and each CUDA row */
+			    * and each card */
 	/* replicas that existed already, under another name */
 	uint32_t n_shared;
 };
@@ -75,14 +75,14 @@ struct gpumap_mask_result {
  * gpumap_mask_publish - have the agent publish a mask, with replicas
  *
  * Each host row can then read the mask in the memory of its NUMA node; rows of
- * one node share one replica.  Each CUDA row has a replica in its own memory,
+ * one node share one replica.  Each card has a replica in its own memory,
  * for this user only, and the node near it keeps the bytes that the replica was
  * made from.  Masks with the same bytes share their replicas.  A mask of this
  * name is replaced in one step, if this user owns it; the mask stays until it
  * is released, also over restarts of the agent.
  *
  * A mask that follows a layer map has replicas for all rows of the map that can
- * have one, and is published again when the map is.  A mask on CUDA rows is
+ * have one, and is published again when the map is.  A mask on cards is
  * published again when one of their workers has died, or when a row goes out of
  * service, where it then has no replica, or comes back.  Every row can have a
  * mask without a tensor; all rows but dummy rows can have others.
@@ -102,8 +102,8 @@ struct gpumap_mask_result {
  *		-EPERM		the name belongs to another user
  *		-EDQUOT		this user has published as much as it may
  *		-ENOSPC		no space is left of masks.bytes, in /dev/shm, in
- *				the segment, or in a CUDA row's memory for masks
- *		-EIO		making a replica kills a CUDA row's workers
+ *				the segment, or in a card's memory for masks
+ *		-EIO		making a replica kills a card's workers
  *		-EAGAIN		rows have changed meanwhile
  *		-EUSERS		for loaded masks: see gpumap_session_open(),
  *				because this call opens a session while it lasts
@@ -111,7 +111,7 @@ struct gpumap_mask_result {
  *		-EOWNERDEAD
  *		gpumap_refusal() says what was wrong
  * Cost		a round trip on the control socket, which takes as long as
- *		generating and copying, and starting a CUDA row's worker
+ *		generating and copying, and starting a card's worker
  * Threads	any, in turn
  */
 GPUMAP_API int gpumap_mask_publish(struct gpumap *map,

@@ -285,7 +285,7 @@ struct gpumap_mesh_request {
 	uint64_t pp; /* of pipeline and mixed: the stages */
 	uint64_t dp; /* of mixed: the replicas */
 	/* The row of each rank, none twice; NULL with n_rows 0: all devices of
-	 * the first of the kinds cuda, host and dummy that exists. */
+	 * the first sort that exists: cards, hosts, dummies. */
 	const uint32_t *rows;
 	const struct gpumap_mesh_added *added; /* n_added of them, at most 64 */
 	uint32_t n_added;

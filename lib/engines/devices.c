@@ -59,7 +59,7 @@ static int check_row(const struct gm_engine_job *job, uint32_t row)
 		return gm_refuse(job->map, -ENODEV,
 				 "%s is on row %u, which does not exist",
 				 content_of(job, row, text), row);
-	if (d->kind == GPUMAP_DEVICE_DUMMY)
+	if ((d->flags & GPUMAP_DEVICE_SERVES) == 0)
 		return gm_refuse(job->map, -EOPNOTSUPP,
 				 "%s is on row %u, a dummy, which holds no "
 				 "data: publish the map with a host row or a "
@@ -85,7 +85,7 @@ static int add_row(struct gm_engine_job *job, uint32_t row)
 {
 	int ret = check_row(job, row);
 
-	if (ret == 0 && job->devices[row].kind == GPUMAP_DEVICE_CUDA &&
+	if (ret == 0 && (job->devices[row].flags & GPUMAP_DEVICE_CARD) != 0 &&
 	    job->ordinal[row] < 0) {
 		job->ordinal[row] = (int32_t)job->n_cards;
 		job->cards[job->n_cards++] = row;
@@ -253,7 +253,8 @@ int gm_engine_one_host(struct gm_engine_job *job)
 					 i, job->rows[i], job->host_row,
 					 job->name);
 	for (uint32_t row = 0; row < job->n_devices; row++)
-		n_hosts += job->devices[row].kind == GPUMAP_DEVICE_HOST;
+		if ((job->devices[row].flags & GPUMAP_DEVICE_MAPPED) != 0)
+			n_hosts++;
 	if (n_hosts < 2)
 		return 0;
 	job->exact = false;

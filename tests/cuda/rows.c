@@ -11,6 +11,10 @@
 
 #include "tests/support/scripted_probe_agent.h"
 
+#define ABILITIES                                                           \
+	(GPUMAP_DEVICE_SERVES | GPUMAP_DEVICE_CARD | GPUMAP_DEVICE_MAPPED | \
+	 GPUMAP_DEVICE_EXPORTS | GPUMAP_DEVICE_CLIQUES)
+
 /* ---- order ------------------------------------------------------------- */
 
 static void rows_follow_the_bus(void)
@@ -44,6 +48,7 @@ static void rows_follow_the_bus(void)
 	d = story_device(map, 0);
 	STR(d.name, "Puppet 1");
 	EQ(d.kind, GPUMAP_DEVICE_CUDA);
+	EQ(d.flags & ABILITIES, ABILITIES & ~GPUMAP_DEVICE_MAPPED);
 	EQ(d.state, GPUMAP_DEVICE_READY);
 	EQ(d.worker_pid, 0);
 	EQ(d.numa_node, -1);
@@ -53,6 +58,9 @@ static void rows_follow_the_bus(void)
 	EQ(d.state, GPUMAP_DEVICE_FAILED);
 	STR(d.reason, "split: its MIG instances are used");
 	OK((d.flags & GPUMAP_DEVICE_MIG) != 0);
+	/* Its instances have no way to other cards. */
+	EQ(story_device(map, 2).flags & ABILITIES,
+	   ABILITIES & ~(GPUMAP_DEVICE_MAPPED | GPUMAP_DEVICE_CLIQUES));
 	d = story_device(map, 5);
 	EQ(d.kind, GPUMAP_DEVICE_HOST);
 	EQ(d.recovery, UINT32_MAX);

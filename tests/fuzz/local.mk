@@ -76,7 +76,7 @@ gm_fuzz += %reldir%/fuzz_node
 	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)
 %canon_reldir%_fuzz_node_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"node"'
 %canon_reldir%_fuzz_node_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_node_LDADD = agent/plan/libplan.la
+%canon_reldir%_fuzz_node_LDADD = agent/plan/libplan.la shm/libshm.la
 
 gm_fuzz += %reldir%/fuzz_state
 %canon_reldir%_fuzz_state_SOURCES = %reldir%/fuzz_state.c \

@@ -9,6 +9,7 @@
 
 #include "agent/common/node_clock.h"
 #include "agent/common/probe_wire.h"
+#include "shm/device_kinds.h"
 #include "tests/support/ledger_rig.h"
 
 /* The look that is being told. */
@@ -59,7 +60,8 @@ static inline void look_end(void)
 static inline void make_cards(void)
 {
 	for (uint32_t row = 0; row < ROWS; row++)
-		d->devices->of[row]->facts.kind = GPUMAP_DEVICE_CUDA;
+		d->devices->of[row]->facts.flags =
+			gm_device_kind(GPUMAP_DEVICE_CUDA)->flags;
 }
 
 static inline uint64_t used(uint32_t row)

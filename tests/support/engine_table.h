@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shm/device_kinds.h"
 #include "tests/support/engine_rules.h"
 
 #define TABLE_LAYERS 2048
@@ -36,6 +37,7 @@ static inline void table_make(uint32_t cards, uint32_t hosts, bool parts)
 
 		d->size = sizeof(*d);
 		d->kind = row < cards ? GPUMAP_DEVICE_CUDA : GPUMAP_DEVICE_HOST;
+		d->flags = gm_device_kind(d->kind)->flags;
 		d->uuid[0] = (uint8_t)(row + 1);
 		d->uuid[15] = 0xf0;
 		d->pci_bus = (is_part ? cards / 2 : row) << 8;

@@ -27,6 +27,7 @@
 #include "agent/daemon/segment/segment.h"
 #include "agent/daemon/subscribers.h"
 #include "gpumap.h"
+#include "shm/device_kinds.h"
 #include "shm/rows.h"
 #include "tests/support/shm_names.h"
 #include "tests/support/tap.h"
@@ -89,6 +90,7 @@ static inline void make_rows(void)
 		device->facts.row = row;
 		device->facts.uuid[0] = (uint8_t)(row + 1);
 		device->facts.kind = GPUMAP_DEVICE_HOST;
+		device->facts.flags = gm_device_kind(GPUMAP_DEVICE_HOST)->flags;
 		device->facts.total_bytes = TOTAL;
 		snprintf(device->facts.object.name, GM_NAME_BYTES, "row %u",
 			 row);

@@ -1,6 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
+#include "shm/device_kinds.h"
 #include "tests/support/segment.h"
 
 int segment_make(void *base, uint64_t block_bytes, struct segment *ret_segment)
@@ -136,6 +137,7 @@ void segment_row(struct segment *segment, uint32_t row, const char *name)
 	struct gm_moving_image moving = { .state = 2, .free_bytes = 1u << 30 };
 	struct gm_row_image image = { .row = row, .kind = 1, .units = 4 };
 
+	image.flags = gm_device_kind(image.kind)->flags;
 	image.object.kind = GM_KIND_ROW;
 	image.object.bytes = (sizeof(image) + GM_UNIT - 1) / GM_UNIT * GM_UNIT;
 	image.object.image_bytes = sizeof(image);

@@ -23,6 +23,7 @@
 #include "agent/daemon/subscribers.h"
 #include "agent/daemon/workers/worker_process.h"
 #include "gpumap.h"
+#include "shm/device_kinds.h"
 #include "shm/rows.h"
 #include "tests/support/fake_worker_process.h"
 #include "tests/support/shm_names.h"
@@ -67,6 +68,7 @@ static inline void make_row(uint32_t at)
 		exit(99);
 	device->present = true;
 	device->facts.kind = GPUMAP_DEVICE_CUDA;
+	device->facts.flags = gm_device_kind(GPUMAP_DEVICE_CUDA)->flags;
 	device->facts.numa_node = -1;
 	device->facts.mig_gi = device->facts.mig_ci = -1;
 	device->facts.row = at;

@@ -90,7 +90,7 @@ uint32_t gm_run_cards(const struct gm_run *run,
 
 		if (gpumap_device_read(run->ctl->map, run->rows[i], &device) ==
 			    0 &&
-		    device.kind == GPUMAP_DEVICE_CUDA)
+		    (device.flags & GPUMAP_DEVICE_CARD) != 0)
 			ret_cards[n++] = run->rows[i];
 	}
 	return n;

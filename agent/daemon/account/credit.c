@@ -326,7 +326,7 @@ void gm_credit_row_read(struct gm_daemon *d, uint32_t row)
 
 	if (row >= d->devices->n)
 		return;
-	is_now = d->devices->of[row]->facts.kind == GPUMAP_DEVICE_HOST;
+	is_now = gm_device_can(d->devices->of[row], GPUMAP_DEVICE_MAPPED);
 	gm_usage_noted(d, row, is_now);
 	d->credits->noted_ns[row] = gm_node_clock_now();
 	gm_credit_recount(d, row);

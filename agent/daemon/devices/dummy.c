@@ -14,6 +14,7 @@
 #include "agent/daemon/devices/uuid.h"
 #include "agent/plan/nodefile.h"
 #include "gpumap.h"
+#include "shm/device_kinds.h"
 #include "shm/score.h"
 
 /* The abilities of a GPU follow from its compute capability, 10 times here. */
@@ -80,8 +81,9 @@ static void write_facts(const struct gm_nodefile_row *row,
 		ret_facts->known |= GPUMAP_KNOWN_CC;
 		ret_facts->flags |= find_abilities(row);
 	}
-	if (row->kind == GPUMAP_DEVICE_HOST)
-		ret_facts->flags |= GPUMAP_DEVICE_MAIN_MEMORY;
+	/* A dummy has no ability of the kind, but the same place of memory. */
+	ret_facts->flags |=
+		gm_device_kind(row->kind)->flags & GPUMAP_DEVICE_MAIN_MEMORY;
 	if (row->is_integrated)
 		ret_facts->flags |= GPUMAP_DEVICE_INTEGRATED;
 	if (row->is_split)

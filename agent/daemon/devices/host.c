@@ -14,6 +14,7 @@
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/devices/uuid.h"
 #include "gpumap.h"
+#include "shm/device_kinds.h"
 #include "shm/score.h"
 
 /* From the first CPU; nodes of one machine do not differ in it. */
@@ -68,7 +69,7 @@ static void write_facts(struct gm_device *device, const struct gm_node *node,
 	write_name(facts->object.name, machine->model, node->id, part, parts);
 	gm_uuid_host(machine->key, node->id, part, parts, facts->uuid);
 	facts->kind = GPUMAP_DEVICE_HOST;
-	facts->flags = GPUMAP_DEVICE_MAIN_MEMORY;
+	facts->flags = gm_device_kind(facts->kind)->flags;
 	facts->known =
 		GPUMAP_KNOWN_NUMA | GPUMAP_KNOWN_MEMORY | GPUMAP_KNOWN_UNITS;
 	facts->numa_node = node->id;

@@ -121,8 +121,7 @@ static void by_maps(const struct gm_map *map, struct named *named)
 
 static bool is_lost_instance(const struct gm_device *device)
 {
-	return device->facts.kind == GPUMAP_DEVICE_CUDA &&
-	       (device->facts.known & GPUMAP_KNOWN_MIG) != 0 &&
+	return (device->facts.known & GPUMAP_KNOWN_MIG) != 0 &&
 	       device->facts.mig_gi >= 0 && !device->present &&
 	       device->moving.state == GPUMAP_DEVICE_LOST;
 }

@@ -67,17 +67,18 @@ static void enter(struct gm_device *device, uint32_t state, const char *reason,
 		gm_text_shorten(moving->reason, sizeof(moving->reason), reason);
 }
 
-/* There again, or for the first time: who has a worker waits for it.  A CUDA
- * row may be of no use although it is there. */
+/* There again, or for the first time: who has a worker waits for it.  A card
+ * may be of no use although it is there. */
 static void enter_found(struct gm_device *device, const struct gm_device *found)
 {
 	const struct gm_moving_image *moving = &found->moving;
 
-	if (device->facts.kind != GPUMAP_DEVICE_CUDA) {
+	if (!gm_device_can(device, GPUMAP_DEVICE_CARD)) {
 		device->present = true;
 		enter(device,
-		      gm_device_serves(device) ? GPUMAP_DEVICE_PROBING
-					       : GPUMAP_DEVICE_READY,
+		      gm_device_can(device, GPUMAP_DEVICE_SERVES)
+			      ? GPUMAP_DEVICE_PROBING
+			      : GPUMAP_DEVICE_READY,
 		      NULL, 0);
 		return;
 	}
@@ -304,7 +305,7 @@ static int match(struct gm_daemon *d, const struct gm_device *found, size_t n,
 		    device->moving.state != GPUMAP_DEVICE_LOST)
 			gm_devices_state(
 				d, row, GPUMAP_DEVICE_LOST,
-				device->facts.kind == GPUMAP_DEVICE_HOST
+				gm_device_can(device, GPUMAP_DEVICE_MAPPED)
 					? "no longer configured: see gpumapd "
 					  "--remove"
 					: "no longer there or not configured",
@@ -461,7 +462,7 @@ void gm_devices_refresh(struct gm_daemon *d)
 		if (!device->present)
 			continue;
 		refresh(d, device);
-		if (device->facts.kind == GPUMAP_DEVICE_HOST)
+		if (gm_device_can(device, GPUMAP_DEVICE_MAPPED))
 			gm_events_row_memory_read(d, row);
 		move(d, device);
 	}

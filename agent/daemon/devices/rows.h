@@ -7,7 +7,7 @@
  * Rows are 0 to n - 1 and keep their device, by uuid, while the segment lives;
  * reuse.h has the exception.  A row whose device is gone is LOST and has no
  * worker.  Dummy rows are READY from the start and never have one.
- * health/cuda.h describes CUDA rows.  Modules report changes here, which are
+ * health/cuda.h describes cards.  Modules report changes here, which are
  * published at once; readers that wait for a change are woken for a new state
  * only.
  */
@@ -54,7 +54,7 @@ struct gm_device {
 	struct gm_recent_free back[GM_RECENT_FREES];
 	uint32_t n_back;
 
-	/* For a CUDA row. */
+	/* For a card. */
 	char id[64];        /* "GPU-..." or "MIG-..." */
 	uint8_t parent[16]; /* of a MIG instance: its card's uuid; else zero */
 	bool named;         /* by the probe that runs */
@@ -67,18 +67,11 @@ struct gm_device {
 	uint32_t n_cliques;         /* so many; see meshes/comms.c */
 };
 
-/* Does the row hold data and serve jobs, while it is there?  A dummy row only
- * plans and accounts. */
-static inline bool gm_device_serves(const struct gm_device *device)
+/* @ability: GPUMAP_DEVICE_SERVES, for example. */
+static inline bool gm_device_can(const struct gm_device *device,
+				 uint32_t ability)
 {
-	return device->facts.kind != GPUMAP_DEVICE_DUMMY;
-}
-
-/* Is it a card, and no part of one?  Parts have no way to other cards. */
-static inline bool gm_device_is_whole_card(const struct gm_device *device)
-{
-	return device->facts.kind == GPUMAP_DEVICE_CUDA &&
-	       device->facts.mig_gi < 0;
+	return (device->facts.flags & ability) != 0;
 }
 
 /* A limit that all host rows have together. */

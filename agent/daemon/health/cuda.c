@@ -25,6 +25,7 @@
 #include "agent/daemon/health/probe.h"
 #include "agent/daemon/workers/supervisor.h"
 #include "gpumap.h"
+#include "shm/device_kinds.h"
 #include "shm/point.h"
 #include "shm/score.h"
 
@@ -99,7 +100,11 @@ static void describe(const struct gm_daemon *d, struct gm_device *device,
 	facts->kind = GPUMAP_DEVICE_CUDA;
 	facts->row = old.row;
 	facts->generation = old.generation;
-	facts->flags |= old.flags & GPUMAP_DEVICE_CORDONED;
+	facts->flags |= (old.flags & GPUMAP_DEVICE_CORDONED) |
+			gm_device_kind(facts->kind)->flags;
+	/* Parts have no way to other cards. */
+	if (facts->mig_gi >= 0)
+		facts->flags &= ~GPUMAP_DEVICE_CLIQUES;
 	facts->recovery = old.recovery;
 	facts->last_xid = old.last_xid;
 	facts->xids = old.xids;

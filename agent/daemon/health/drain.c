@@ -55,17 +55,12 @@ static struct gm_row_drain *drain_over(const struct gm_daemon *d, uint32_t row)
 	return card->drain;
 }
 
-static bool is_cuda(const struct gm_daemon *d, uint32_t row)
-{
-	return d->devices->of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
-}
-
 /* A card, or the whole of one, which the probe opens by itself. */
 static bool is_card(const struct gm_daemon *d, uint32_t row)
 {
 	static const uint8_t none[16];
 
-	return is_cuda(d, row) &&
+	return gm_device_can(d->devices->of[row], GPUMAP_DEVICE_CARD) &&
 	       memcmp(d->devices->of[row]->parent, none, sizeof(none)) == 0;
 }
 
@@ -276,7 +271,7 @@ static int check(const struct gm_daemon *d, uint32_t row, char *ret_why)
 		return gm_why(ret_why, -ESHUTDOWN, "the agent is draining");
 	if (row >= d->devices->n)
 		return gm_why(ret_why, -ENODEV, "there is no row %u", row);
-	if (!gm_device_serves(d->devices->of[row]))
+	if (!gm_device_can(d->devices->of[row], GPUMAP_DEVICE_SERVES))
 		return gm_why(ret_why, -ENODEV,
 			      "row %u is a dummy: there is nothing to drain",
 			      row);
@@ -339,7 +334,7 @@ static void resume(struct gm_row_drain *drain)
 	tell_all(drain, -ECANCELED, "the row is brought back");
 	drain->state = RESUMING;
 	gm_devices_state(d, row, GPUMAP_DEVICE_PROBING, NULL, 0);
-	if (!is_cuda(d, row)) {
+	if (!gm_device_can(device, GPUMAP_DEVICE_CARD)) {
 		is_back(drain);
 		gm_supervisor_unbar(d, row, GM_BAR_DRAIN);
 		return;

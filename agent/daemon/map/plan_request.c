@@ -108,7 +108,7 @@ static struct gm_plan_device device_of(const struct gm_daemon *d, uint32_t row,
 		.is_integrated = (facts->flags & GPUMAP_DEVICE_INTEGRATED) != 0,
 		.is_drained = device->moving.state == GPUMAP_DEVICE_DRAINING ||
 			      (facts->flags & GPUMAP_DEVICE_CORDONED) != 0,
-		.is_dummy = facts->kind == GPUMAP_DEVICE_DUMMY,
+		.is_dummy = !gm_device_can(device, GPUMAP_DEVICE_SERVES),
 		.cc_major = facts->cc_major,
 		.cc_minor = facts->cc_minor,
 		.avail = gm_ledger_avail(d, row, slot),

@@ -302,7 +302,8 @@ uint32_t gm_mask_devices_home(const struct gm_daemon *d, uint32_t row)
 	for (uint32_t i = 0; i < d->devices->n; i++) {
 		const struct gm_row_image *facts = &d->devices->of[i]->facts;
 
-		if (facts->kind != GPUMAP_DEVICE_HOST || facts->numa_node < 0 ||
+		if ((facts->flags & GPUMAP_DEVICE_MAPPED) == 0 ||
+		    facts->numa_node < 0 ||
 		    facts->numa_node >= (int32_t)GM_NODES)
 			continue;
 		if (facts->numa_node == own)

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * device_replicas - replicas of masks in memory of CUDA rows.
+ * device_replicas - replicas of masks in memory of cards.
  *
  * A process that imports such memory can write it, whatever access it asks for.
  * So a replica is made for one uid: only this uid gets its descriptor, and only
@@ -99,7 +99,7 @@ struct gm_mask_devices {
 void gm_mask_devices_init(struct gm_daemon *d);
 void gm_mask_devices_exit(struct gm_daemon *d);
 
-/* The node whose memory a CUDA row's replicas are made from. */
+/* The node whose memory a card's replicas are made from. */
 uint32_t gm_mask_devices_home(const struct gm_daemon *d, uint32_t row);
 
 /*

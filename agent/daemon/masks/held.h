@@ -28,7 +28,7 @@ struct gm_mask_held *gm_mask_held_new(struct gm_daemon *d, struct gm_user *user,
 struct gm_mask_held *gm_mask_held_of(const struct gm_user *user,
 				     const char *name, uint64_t version);
 
-/* The replica of a row, whose span is there; of a CUDA row its id says nothing.
+/* The replica of a row, whose span is there; of a card its id says nothing.
  * Returns 0, or -ENOENT: the row has none. */
 int gm_mask_held_find(const struct gm_mask_held *held, uint32_t row,
 		      char ret_why[GM_WHY_BYTES],

@@ -144,7 +144,7 @@ int gm_mask_change_choose(struct gm_mask_change *p)
 		};
 		if (p->image.bytes == 0)
 			continue;
-		if (facts->kind == GPUMAP_DEVICE_CUDA) {
+		if ((facts->flags & GPUMAP_DEVICE_MAPPED) == 0) {
 			replica->place = GM_REPLICA_DEVICE;
 			replica->node = gm_mask_devices_home(d, facts->row);
 			continue;

@@ -259,13 +259,14 @@ static int rows_of_map(const struct gm_daemon *d, const char *map,
 
 static const char *why_not(const struct gm_row_image *facts)
 {
-	if (facts->kind == GPUMAP_DEVICE_CUDA ||
-	    (facts->kind == GPUMAP_DEVICE_HOST && facts->numa_node >= 0 &&
-	     (uint32_t)facts->numa_node < GM_NODES))
-		return NULL;
-	return facts->kind == GPUMAP_DEVICE_DUMMY
-		       ? "is a dummy row, which holds no data"
-		       : "is of a host whose NUMA node is not known";
+	if ((facts->flags & GPUMAP_DEVICE_SERVES) == 0)
+		return "is a dummy row, which holds no data";
+	if ((facts->flags & GPUMAP_DEVICE_EXPORTS) == 0)
+		return "is of a card whose memory is nobody else's to read";
+	if ((facts->flags & GPUMAP_DEVICE_MAPPED) != 0 &&
+	    (facts->numa_node < 0 || (uint32_t)facts->numa_node >= GM_NODES))
+		return "is of a host whose NUMA node is not known";
+	return NULL;
 }
 
 int gm_mask_check_rows(const struct gm_daemon *d, const char *map,

@@ -324,8 +324,8 @@ static bool is_staged(const struct gm_session *session, const uint32_t *rows,
 		      uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (device_of(session, rows[i])->facts.kind !=
-		    GPUMAP_DEVICE_HOST)
+		if (!gm_device_can(device_of(session, rows[i]),
+				   GPUMAP_DEVICE_MAPPED))
 			return true;
 	return false;
 }
@@ -343,7 +343,7 @@ static bool may_meet(const struct gm_session *session, const uint32_t *rows,
 	for (uint32_t i = 0; i < n; i++) {
 		const struct gm_device *device = device_of(session, rows[i]);
 
-		if (!gm_device_is_whole_card(device) ||
+		if (!gm_device_can(device, GPUMAP_DEVICE_CLIQUES) ||
 		    device->n_cliques >= GM_JOURNAL_NCCL_GROUPS ||
 		    (device->n_cliques &&
 		     device->clique_session != session->id))

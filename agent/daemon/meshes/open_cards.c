@@ -16,7 +16,8 @@ static const struct gm_worker_process *user_of(const struct gm_daemon *d,
 {
 	const struct gm_worker_process *worker;
 
-	if (!d->supervisor || !gm_device_is_whole_card(d->devices->of[row]))
+	if (!d->supervisor ||
+	    !gm_device_can(d->devices->of[row], GPUMAP_DEVICE_CLIQUES))
 		return NULL;
 	TAILQ_FOREACH(worker, &d->supervisor->all, entry)
 	{
@@ -56,7 +57,7 @@ static void row_closing(struct gm_daemon *d, uint32_t row)
 	struct gm_worker_process *worker;
 
 	if (!d->supervisor || !(d->devices->of[row]->bars & GM_BAR_DRAIN) ||
-	    !gm_device_is_whole_card(d->devices->of[row]))
+	    !gm_device_can(d->devices->of[row], GPUMAP_DEVICE_CLIQUES))
 		return;
 	gm_comms_end_meetings(d, row);
 	TAILQ_FOREACH(worker, &d->supervisor->all, entry)

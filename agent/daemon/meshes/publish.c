@@ -22,6 +22,7 @@
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/state/state.h"
 #include "gpumap.h"
+#include "shm/device_kinds.h"
 
 /* ---- publish ----------------------------------------------------------- */
 
@@ -44,22 +45,24 @@ static struct publish *publish_of(struct gm_change *change)
 	return gm_owner(change, struct publish, change);
 }
 
-/* Every device of the first kind that is there: cards before the host, and both
- * before what only pretends. */
+/* Every device of the first class that is there: cards before the host, and
+ * both before what only pretends. */
 static void choose_rows(struct publish *publish)
 {
-	static const uint32_t kinds[] = { GPUMAP_DEVICE_CUDA,
-					  GPUMAP_DEVICE_HOST,
-					  GPUMAP_DEVICE_DUMMY };
 	const struct gm_daemon *d = publish->change.d;
 	struct gm_arrange_ask *ask = &publish->ask;
+	uint32_t first = 0;
 
-	for (int i = 0; i < 3 && ask->n_rows == 0; i++) {
-		for (uint32_t row = 0; row < d->devices->n; row++) {
-			if (d->devices->of[row]->present &&
-			    d->devices->of[row]->facts.kind == kinds[i])
-				publish->rows[ask->n_rows++] = row;
-		}
+	for (uint32_t row = 0; row < d->devices->n; row++) {
+		const struct gm_device *device = d->devices->of[row];
+		uint32_t class = device->facts.flags & GM_DEVICE_CLASS;
+
+		if (!device->present || class < first)
+			continue;
+		if (class > first)
+			ask->n_rows = 0;
+		first = class;
+		publish->rows[ask->n_rows++] = row;
 	}
 }
 

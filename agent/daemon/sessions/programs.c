@@ -174,8 +174,8 @@ static int check_file(int fd, const char *path, uint64_t *ret_bytes,
 	return check(fd, path, false, ret_why);
 }
 
-/* The file names that a program may have for one kind of row; the first that
- * exists counts. */
+/* The file names that a program may have for hosts and for cards; the first
+ * that exists counts. */
 static const char *const objects[] = { ".so", NULL };
 static const char *const images[] = { ".fatbin", ".cubin", ".ptx", NULL };
 
@@ -237,10 +237,11 @@ int gm_program_open(const struct gm_config *config, const char name[64],
 
 static bool is_card(const struct gm_connection *c, uint32_t row)
 {
-	return c->server->d->devices->of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+	return gm_device_can(c->server->d->devices->of[row],
+			     GPUMAP_DEVICE_CARD);
 }
 
-/* The file that rows of one kind get for a name. */
+/* The file that cards, or hosts, get for a name. */
 static int file_bytes(struct gm_connection *c, const char *name, bool is_image,
 		      uint64_t *ret_bytes)
 {
@@ -268,7 +269,7 @@ int gm_program_bytes(struct gm_connection *c, const struct gm_program_ask *ask,
 
 	if (error)
 		return error;
-	/* There need be none for rows of the other kind. */
+	/* There need be none for the others. */
 	file_bytes(c, ask->name, !asked, &bytes[!asked]);
 	for (uint32_t i = 0; i < c->session->n_rows; i++)
 		if (__builtin_add_overflow(sum, bytes[is_card(c, i)], &sum))

@@ -4,7 +4,7 @@
 /*
  * programs - the users that may run programs, and the files that are programs.
  *
- * A client may bring device code for CUDA rows in a memfd, sealed as a whole.
+ * A client may bring device code for cards in a memfd, sealed as a whole.
  * Every other program comes out of one directory.  A user that can change that
  * directory, a folder above it or the file could have any code run in the name
  * of the users who load it.  So each of them must belong to root or to the
@@ -31,7 +31,7 @@ int gm_program_policy(struct gm_connection *c);
  *
  * config	of [programs]
  * name	the client's, checked here; in a field of 64 bytes
- * is_image	for a CUDA row
+ * is_image	for a card
  * ret_fd	read only, the caller's
  * ret_why	the error and its remedy
  *

@@ -266,7 +266,7 @@ bool gm_registration_is_card(const struct gm_registration *reg, uint32_t row)
 {
 	const struct gm_daemon *d = reg->session->server->d;
 
-	return d->devices->of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+	return gm_device_can(d->devices->of[row], GPUMAP_DEVICE_CARD);
 }
 
 void gm_registered_free(struct gm_registered *reach)

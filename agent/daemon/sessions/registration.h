@@ -36,7 +36,7 @@ struct gm_registration {
 	uint64_t charged; /* whole pages */
 	uint32_t flags;
 	int fd;           /* of a program: its shared object; -1: not opened */
-	int image_fd;     /* likewise, for CUDA rows */
+	int image_fd;     /* likewise, for cards */
 	char program[64]; /* its name; "": none */
 	char kernel[64];  /* of device code: its entry point */
 	bool is_brought;  /* an image of the client's own */

@@ -4,8 +4,8 @@
 /*
  * registration_mask - register masks for a session's rows.
  *
- * A host row maps the node's memory of the mask.  A CUDA row imports a replica
- * on its device, made for the session's own uid, which may have to be created
+ * A host row maps the node's memory of the mask.  A card imports a replica
+ * in its memory, made for the session's own uid, which may have to be created
  * first.  Such a replica ends with the row's worker, and the library asks the
  * next worker again.
  */
@@ -49,7 +49,7 @@ int gm_registration_mask(struct gm_connection *c, uint64_t handle,
 static int ask(struct gm_registered *reach, struct gm_connection *c,
 	       const struct gm_control *request)
 {
-	reach->request.buffer.kind = GPUMAP_DEVICE_CUDA;
+	reach->request.buffer.is_card = true;
 	reach->request.fd = gm_mask_device_lend(reach->device);
 	return gm_registered_ask(reach, c, request);
 }

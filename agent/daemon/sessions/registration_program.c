@@ -138,11 +138,11 @@ static int check_kernel(struct gm_connection *c,
 {
 	const struct gm_device *device = c->server->d->devices->of[ask->row];
 
-	if (device->facts.kind != GPUMAP_DEVICE_CUDA)
+	if (!gm_device_can(device, GPUMAP_DEVICE_CARD))
 		return gm_connection_bad(
 			c, -EOPNOTSUPP,
 			"row %u runs programs of the administrator's alone: "
-			"load one by its name, or take a CUDA row",
+			"load one by its name, or take a card",
 			ask->row);
 	if (!gm_program_is_kernel(ask->name))
 		return gm_connection_bad(c, -EINVAL,

@@ -220,7 +220,8 @@ static uint32_t rows_of_a_session(const struct gm_daemon *d)
 {
 	uint32_t n = d->devices->n;
 
-	while (n > 0 && !gm_device_serves(d->devices->of[n - 1]))
+	while (n > 0 &&
+	       !gm_device_can(d->devices->of[n - 1], GPUMAP_DEVICE_SERVES))
 		n--;
 	return n;
 }
@@ -328,7 +329,7 @@ static int fill_queues(const struct gm_session *session)
 	for (uint32_t row = 0; error == 0 && row < session->n_rows; row++) {
 		const struct gm_device *device = devices->of[row];
 
-		if (gm_device_serves(device))
+		if (gm_device_can(device, GPUMAP_DEVICE_SERVES))
 			error = gm_session_memory_fill(
 				session->queues,
 				gm_queue_at(row, session->depth), bytes,
@@ -615,7 +616,8 @@ int gm_session_handle_queue(struct gm_connection *c, const struct gm_request *r)
 					 "this connection is no session");
 	if (open->reserved)
 		return gm_connection_bad(c, -EINVAL, "a reserved field is set");
-	if (row < devices->n && !gm_device_serves(devices->of[row]))
+	if (row < devices->n &&
+	    !gm_device_can(devices->of[row], GPUMAP_DEVICE_SERVES))
 		return gm_connection_bad(c, -ENODEV,
 					 "row %u is a dummy: dummy rows plan "
 					 "and account, but hold no data",

@@ -154,7 +154,7 @@ static int seal(struct gm_export *export)
 	int want = F_SEAL_SEAL | (export->read_only ? F_SEAL_FUTURE_WRITE : 0);
 	int seals = fcntl(export->fd, F_GET_SEALS);
 
-	if (d->devices->of[export->row]->facts.kind != GPUMAP_DEVICE_HOST ||
+	if (!gm_device_can(d->devices->of[export->row], GPUMAP_DEVICE_MAPPED) ||
 	    seals < 0)
 		return 0;
 	if (!(seals & F_SEAL_SEAL) && fcntl(export->fd, F_ADD_SEALS, want) == 0)

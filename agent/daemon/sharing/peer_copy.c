@@ -32,14 +32,15 @@ static struct gm_daemon *daemon_of(const struct gm_peer_mapping *x)
 	return x->session->server->d;
 }
 
-static uint32_t kind_of(const struct gm_peer_mapping *x, uint32_t row)
-{
-	return daemon_of(x)->devices->of[row]->facts.kind;
-}
-
 static uint32_t source_of(const struct gm_peer_mapping *x)
 {
 	return gm_handle_row(x->handle);
+}
+
+static bool is_of_card(const struct gm_peer_mapping *x)
+{
+	return gm_device_can(daemon_of(x)->devices->of[source_of(x)],
+			     GPUMAP_DEVICE_CARD);
 }
 
 static int ask(struct gm_peer_mapping *x, uint32_t row,
@@ -109,9 +110,9 @@ static void is_open(struct gm_peer_mapping *x)
 		  "session=%" PRIu64 " row=%u from=%u handle=%#" PRIx64
 		  " way=%s",
 		  x->session->id, x->row, source_of(x), x->handle,
-		  x->stage                                         ? "stage"
-		  : kind_of(x, source_of(x)) == GPUMAP_DEVICE_CUDA ? "peer"
-								   : "map");
+		  x->stage        ? "stage"
+		  : is_of_card(x) ? "peer"
+				  : "map");
 	GM_POINT("peer_mapping_open");
 	/* The source's worker may have ended meanwhile. */
 	if (x->is_lost)
@@ -179,8 +180,7 @@ static int import(struct gm_peer_mapping *x)
 	x->state = GM_PEER_MAPPING_IMPORTING;
 	x->reach = (struct gm_worker_request){ .ask = GM_WIRE_IMPORT,
 					       .buffer.bytes = x->bytes,
-					       .buffer.kind =
-						       kind_of(x, source_of(x)),
+					       .buffer.is_card = is_of_card(x),
 					       .buffer.flags =
 						       GPUMAP_BUFFER_READ_ONLY,
 					       .fd = x->fd,
@@ -389,14 +389,9 @@ static int prove(struct gm_peer_mapping *x)
 
 static enum gm_path_state path_of(const struct gm_peer_mapping *x)
 {
-	uint32_t from = source_of(x);
-
-	if (kind_of(x, from) == GPUMAP_DEVICE_HOST)
-		return GM_PATH_GOOD;
-	if (kind_of(x, from) != GPUMAP_DEVICE_CUDA ||
-	    kind_of(x, x->row) != GPUMAP_DEVICE_CUDA)
-		return GM_PATH_NONE;
-	return gm_p2p_paths_state(daemon_of(x), x->row, from);
+	return is_of_card(x)
+		       ? gm_p2p_paths_state(daemon_of(x), x->row, source_of(x))
+		       : GM_PATH_GOOD;
 }
 
 static void exported(struct gm_worker_request *request, uint64_t bytes, int fd)

@@ -52,7 +52,7 @@ static int check_memory(struct gm_daemon *d, const struct gm_device *device,
 	char *why = d->server->why;
 	int error;
 
-	if (device->facts.kind != GPUMAP_DEVICE_HOST)
+	if (gm_device_can(device, GPUMAP_DEVICE_CARD))
 		return part->bytes - 1 < most_bytes(device)
 			       ? 0
 			       : gm_why(why, -ERANGE,
@@ -80,8 +80,8 @@ static int check_part(struct gm_daemon *d, const struct gm_share_record *record,
 		return gm_why(why, -ENOENT, "a buffer of it is missing");
 	/* A card may be named later. */
 	if (!device || device->bars ||
-	    device->facts.kind == GPUMAP_DEVICE_DUMMY ||
-	    (device->facts.kind == GPUMAP_DEVICE_HOST && !device->present))
+	    !gm_device_can(device, GPUMAP_DEVICE_SERVES) ||
+	    (!gm_device_can(device, GPUMAP_DEVICE_CARD) && !device->present))
 		return gm_why(why, -ENODEV, "a row of it is not there");
 	if (!gm_share_store_row_stays(d, device->facts.row))
 		return gm_why(why, -ENODEV,

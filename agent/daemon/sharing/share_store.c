@@ -29,7 +29,7 @@
 
 bool gm_share_store_row_stays(const struct gm_daemon *d, uint32_t row)
 {
-	return d->devices->of[row]->facts.kind == GPUMAP_DEVICE_HOST ||
+	return gm_device_can(d->devices->of[row], GPUMAP_DEVICE_MAPPED) ||
 	       d->config->cuda_keep_shares;
 }
 
@@ -104,8 +104,8 @@ static int put(const struct gm_shared *shared, uint32_t i)
 	char path[32];
 
 	if (i < before ||
-	    d->devices->of[shared->buffers[i - before]->row]->facts.kind ==
-		    GPUMAP_DEVICE_HOST) {
+	    gm_device_can(d->devices->of[shared->buffers[i - before]->row],
+			  GPUMAP_DEVICE_MAPPED)) {
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 		own = open(path, (fcntl(fd, F_GETFL) & O_ACCMODE) | O_CLOEXEC |
 					 O_NONBLOCK);

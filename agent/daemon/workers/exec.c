@@ -88,8 +88,8 @@ static bool has_peer(const struct gm_daemon *d, uint32_t row)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < devices->n; i++)
-		n += gm_device_is_whole_card(devices->of[i]);
-	return n > 1 && gm_device_is_whole_card(devices->of[row]);
+		n += gm_device_can(devices->of[i], GPUMAP_DEVICE_CLIQUES);
+	return n > 1 && gm_device_can(devices->of[row], GPUMAP_DEVICE_CLIQUES);
 }
 
 /* Client programs have no part in collectives, and must not reach sockets. */
@@ -185,6 +185,7 @@ static int make_environment(const struct gm_worker_process *worker,
 int gm_worker_exec(const struct gm_worker_process *worker,
 		   enum gm_exec_part part, struct gm_child *ret_child)
 {
+	uint32_t kind = worker->d->devices->of[worker->row]->facts.kind;
 	struct launch *l = calloc(1, sizeof(*l));
 	int error;
 
@@ -192,7 +193,8 @@ int gm_worker_exec(const struct gm_worker_process *worker,
 		return -ENOMEM;
 	gm_environment_init(&l->env);
 	error = make_command(worker, part, l);
-	if (error == 0 && worker->is_card && part != GM_EXEC_RECOVERY) {
+	if (error == 0 && kind == GPUMAP_DEVICE_CUDA &&
+	    part != GM_EXEC_RECOVERY) {
 		add_card(worker, part, l);
 		error = make_environment(worker, l);
 	}

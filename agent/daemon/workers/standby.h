@@ -5,7 +5,7 @@
  * standby - a process that has initialised the driver and waits to be needed.
  *
  * Initialising the driver takes half a second and more.  While the worker of a
- * CUDA row serves, another process does that in advance.  When the worker dies,
+ * card serves, another process does that in advance.  When the worker dies,
  * the standby gets GO and becomes the worker.  Until then it has no context, no
  * lock and no session.
  *

@@ -116,7 +116,7 @@ static int open_processes(struct gm_supervisor *s)
 		int error;
 
 		if (!devices->of[row]->present ||
-		    !gm_device_serves(devices->of[row]))
+		    !gm_device_can(devices->of[row], GPUMAP_DEVICE_SERVES))
 			continue;
 		error = open_worker(s, row);
 		if (error)

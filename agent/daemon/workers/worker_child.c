@@ -65,7 +65,8 @@ bool gm_worker_child_drains_card(const struct gm_daemon *d)
 	bool is = false;
 
 	for (uint32_t row = 0; row < d->devices->n && !is; row++)
-		is = gm_device_is_whole_card(d->devices->of[row]) &&
+		is = gm_device_can(d->devices->of[row],
+				   GPUMAP_DEVICE_CLIQUES) &&
 		     d->devices->of[row]->bars & GM_BAR_DRAIN;
 	return is;
 }

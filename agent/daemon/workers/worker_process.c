@@ -551,7 +551,8 @@ int gm_worker_process_make(struct gm_daemon *d, struct gm_worker_group *group,
 	worker->socket.fd = -1;
 	worker->timer.fired = timer_fired;
 	worker->idle.fired = gm_demand_idle;
-	worker->is_card = d->devices->of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+	worker->is_card =
+		gm_device_can(d->devices->of[row], GPUMAP_DEVICE_CARD);
 	worker->on_need = worker->is_card || group->runs_programs;
 	gm_standby_init(&worker->standby, standby_gone);
 	worker->journal_fd = -1;

@@ -22,7 +22,7 @@
  * session.  The row skips recovery when no session is owed anything, and
  * RESTING when there is no back-off.
  *
- * A host row has a worker as long as the agent runs.  A CUDA row has one while
+ * A host row has a worker as long as the agent runs.  A card has one while
  * a session is attached or a mask is to have a replica there, and for cuda.idle
  * afterwards.  Beside the worker it has a standby if the configuration asks for
  * one: a process that has initialised the driver and replaces a worker that

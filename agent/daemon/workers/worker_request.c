@@ -450,7 +450,7 @@ void gm_worker_requests_strike(struct gm_worker_process *worker)
 /* Made for this worker by itself, and not to be had for the next. */
 static bool is_devices(const struct gm_worker_request *request)
 {
-	return request->buffer.kind == GPUMAP_DEVICE_CUDA;
+	return request->buffer.is_card;
 }
 
 /* A request of this attachment that does not wait for the next worker. */

@@ -278,7 +278,7 @@ static int register_file(struct gm_worker *w, struct gm_worker_session *s,
 static int register_memory(struct gm_worker *w, struct gm_worker_session *s,
 			   const struct gm_wire *wire, int fd)
 {
-	bool is_ours = wire->buffer.kind == GPUMAP_DEVICE_CUDA;
+	bool is_ours = wire->buffer.is_card;
 	struct gm_async_op_job *e;
 	int rc;
 
@@ -471,7 +471,7 @@ static void work_import_peer(struct gm_blocking_job *job,
 	close(e->fd);
 }
 
-/* Make the job that imports memory of another row, by the row's kind. */
+/* Make the job that imports memory of another row. */
 static struct gm_async_op_job *new_import(struct gm_worker *w,
 					  struct gm_worker_session *s,
 					  const struct gm_wire *wire)
@@ -479,7 +479,7 @@ static struct gm_async_op_job *new_import(struct gm_worker *w,
 	if (gm_handle_row(wire->handle) == w->row)
 		return gm_async_op_new(s, GM_CALL_IMPORT, work_import,
 				       done_import);
-	if (wire->buffer.kind == GPUMAP_DEVICE_HOST)
+	if (!wire->buffer.is_card)
 		return gm_async_op_new(s, GM_CALL_REGISTER, work_register,
 				       done_import_file);
 	return gm_async_op_new(s, GM_CALL_IMPORT, work_import_peer,
@@ -490,9 +490,7 @@ static bool can_import(const struct gm_worker *w, const struct gm_wire *wire)
 {
 	if (gm_handle_row(wire->handle) == w->row)
 		return w->dev->backend->import_fd;
-	return wire->buffer.kind == GPUMAP_DEVICE_HOST ||
-	       (wire->buffer.kind == GPUMAP_DEVICE_CUDA &&
-		w->dev->backend->import_peer);
+	return !wire->buffer.is_card || w->dev->backend->import_peer;
 }
 
 void gm_async_ops_import(struct gm_worker *worker, const struct gm_wire *wire,

@@ -122,6 +122,11 @@ class DeviceFlags(IntFlag):
     MAIN_MEMORY = 1 << 6
     CORDONED = 1 << 7
     PAGEABLE = 1 << 8
+    SERVES = 1 << 9  # this and the next are abilities
+    CARD = 1 << 10
+    MAPPED = 1 << 11
+    EXPORTS = 1 << 12
+    CLIQUES = 1 << 13
 
 
 class Peer(_Told):

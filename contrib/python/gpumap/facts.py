@@ -146,12 +146,12 @@ class Device(NamedTuple):
     @property
     def is_host(self) -> bool:
         """Is its memory the node's main memory, which tensors can view?"""
-        return self.kind == DeviceKind.HOST
+        return DeviceFlags.MAPPED in self.flags
 
     @classmethod
     def _of(cls, facts: dict[str, Any]) -> Self:
         text = uuid_text(facts["uuid"].hex())
-        if facts["kind"] == DeviceKind.CUDA:
+        if facts["flags"] & DeviceFlags.CARD:
             text = ("MIG-" if facts["mig_gi"] >= 0 else "GPU-") + text
         facts["uuid"] = text
         facts["kind"] = DeviceKind(facts["kind"])
@@ -587,7 +587,7 @@ class ClusterDevice(NamedTuple):
     @classmethod
     def _of(cls, facts: _Dict) -> Self:
         text = uuid_text(facts["uuid"].hex())
-        if facts["kind"] == DeviceKind.CUDA:
+        if facts["flags"] & DeviceFlags.CARD:
             text = "GPU-" + text
         facts["uuid"] = text
         facts["kind"] = DeviceKind(facts["kind"])

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import errors
-from .enums import DeviceKind, DeviceState
+from .enums import DeviceState
 from .map import Layers, Map, Path
 from .session import FingerprintLike, Session
 
@@ -61,8 +61,7 @@ def max_memory(
     hosts = [
         device.unclaimed
         for device in map.devices
-        if device.kind == DeviceKind.HOST
-        and device.state == DeviceState.READY
+        if device.is_host and device.state == DeviceState.READY
     ]
     # Host rows without a NUMA node of their own share one memory.
     found["cpu"] = max(max(hosts, default=0) - keep, 0)

@@ -12,7 +12,7 @@ from typing import Any, Literal, overload
 
 from . import _core, enums, errors, facts
 from .checkpoint import Shape
-from .enums import ChooseBy, DeviceKind, DType, Setting, Strategy
+from .enums import ChooseBy, DType, Setting, Strategy
 from .facts import Charge, Device, Group, LayersInfo, MeshInfo, Plan
 
 __all__ = ["Devices", "Layers", "Map", "Reservation", "attach"]
@@ -300,7 +300,7 @@ class Map(_core.Map):
             name, _, index = device.lower().partition(":")
             if name == "cpu":
                 for one in self.devices:
-                    if one.kind == DeviceKind.HOST:
+                    if one.is_host:
                         return one.row
                 raise errors.make("Map.row", 19, "there is no host row", "")
             if name != "cuda":
@@ -820,7 +820,7 @@ class Map(_core.Map):
 
         topology   "data", "tensor", "pipeline" or "mixed"
         tp, pp, dp degrees of the topologies that have them
-        rows       of each rank; None: all devices of one kind
+        rows       of each rank; None: all cards, or hosts, or dummies
         groups     more groups, by name: their ranks
         """
         if isinstance(topology, str):

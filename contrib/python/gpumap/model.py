@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from . import _core, enums, errors
 from .checkpoint import gguf_values
-from .enums import DeviceKind, MetaFormat, ModelState
+from .enums import MetaFormat, ModelState
 from .facts import Fingerprint, Progress
 
 if TYPE_CHECKING:
@@ -279,7 +279,7 @@ class Model(_core.Model, Mapping[str, Tensor]):
         return made
 
     def _is_host(self, row: int) -> bool:
-        return self.session.map.devices[row].kind == DeviceKind.HOST
+        return self.session.map.devices[row].is_host
 
     def _map(self, part: int, buffers: list[tuple[int, int, int]]) -> None:
         """Map a buffer of a host row, and of a share those behind it whose

@@ -503,7 +503,7 @@ class Session(_core.Session):
     ) -> list[Tile]:
         """Split one job's elements over rows, and wait for all of them.
 
-        rows       None: all host and CUDA rows that are READY
+        rows       None: all hosts and cards that are READY
         weights    of each row; None: their scores
         fallback   do what failed once more, on a host row
 

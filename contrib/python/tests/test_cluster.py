@@ -31,7 +31,7 @@ def node(name: str, devices: int = 2, shares: int = 1) -> ClusterNode:
                 name="a card",
                 kind=gpumap.DeviceKind.CUDA,
                 state=gpumap.DeviceState.READY,
-                flags=gpumap.DeviceFlags.BF16,
+                flags=gpumap.DeviceFlags.BF16 | gpumap.DeviceFlags.CARD,
                 numa_node=-1,
                 cc_major=9,
                 cc_minor=0,

@@ -35,7 +35,7 @@ static void publish(void)
 	nodes[0].info.flags = GPUMAP_CLUSTER_SELF;
 	nodes[2].info.state = GPUMAP_CLUSTER_GONE;
 	nodes[2].info.age_ns = 2550 * CLUSTER_SECOND;
-	nodes[3].devices[1].flags = GPUMAP_DEVICE_CORDONED;
+	nodes[3].devices[1].flags |= GPUMAP_DEVICE_CORDONED;
 	strcpy(nodes[4].info.address, "fd00::5");
 	lab_share(&nodes[1], "llama", 0xaa);
 	lab_share(&nodes[4], "llama", 0xaa);
@@ -289,9 +289,12 @@ static void llama_cpp_has_this_node_last(void)
  * device. */
 static void llama_cpp_has_this_nodes_cpus_first(void)
 {
-	for (uint32_t i = 0; i < 2; i++)
-		for (uint32_t k = 0; k < 2; k++)
-			nodes[i].devices[k].kind = GPUMAP_DEVICE_HOST;
+	for (uint32_t i = 0; i < 4; i++) {
+		struct gpumap_cluster_device *d = &nodes[i / 2].devices[i % 2];
+
+		d->kind = GPUMAP_DEVICE_HOST;
+		d->flags = GPUMAP_DEVICE_SERVES | GPUMAP_DEVICE_MAIN_MEMORY;
+	}
 	EQ(lab_publish(map, nodes, 2, HOUR_NS, GPUMAP_CLUSTER_HEARD), 0);
 	EQ(CTL("plan", "--nodes", "any", "--layers", "80", "--bytes", "300G",
 	       "--for", "llama.cpp"),

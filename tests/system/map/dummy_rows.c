@@ -127,7 +127,9 @@ static void the_file_is_in_the_table(const struct gpumap *map)
 
 	EQ(gpumap_device_count(map), 1 + DUMMIES);
 	EQ(host.kind, GPUMAP_DEVICE_HOST);
-	EQ(host.flags, GPUMAP_DEVICE_MAIN_MEMORY);
+	EQ(host.flags, GPUMAP_DEVICE_SERVES | GPUMAP_DEVICE_MAPPED |
+			       GPUMAP_DEVICE_EXPORTS |
+			       GPUMAP_DEVICE_MAIN_MEMORY);
 	wait_for_refreshes(map);
 	for (uint32_t i = 0; i < DUMMIES; i++) {
 		struct gpumap_device d = story_device(map, 1 + i);

@@ -9,6 +9,7 @@
 
 #include "agent/daemon/account/quota.h"
 #include "agent/daemon/masks/replica_private.h"
+#include "agent/daemon/masks/validate.h"
 #include "tests/support/worker_process_rig.h"
 
 #define MIB  (UINT64_C(1) << 20)
@@ -111,6 +112,20 @@ static void looks_come_between(void)
 	OK(gm_quota_of(d, 0, UID, 0) >= FREE + MIB);
 }
 
+/* Whatever the card's kind. */
+static void a_card_has_to_export_its_memory(void)
+{
+	struct gm_masks_rows rows = { .n = 2, .of = { 0, 1 } };
+	char why[GM_WHY_BYTES];
+
+	EQ(gm_mask_check_rows(d, "", true, &rows, why), 0);
+	d->devices->of[1]->facts.flags &= ~GPUMAP_DEVICE_EXPORTS;
+	EQ(gm_mask_check_rows(d, "", true, &rows, why), -EOPNOTSUPP);
+	STR(why, "row 1 is of a card whose memory is nobody else's to read: "
+		 "take it off the list");
+	EQ(gm_mask_check_rows(d, "", false, &rows, why), 0);
+}
+
 TAP_CASE_ARGS(argc, argv)
 {
 	play_if_child(argc, argv);
@@ -122,6 +137,7 @@ TAP_CASE_ARGS(argc, argv)
 	when_the_worker_ends();
 	looks_are_late();
 	looks_come_between();
+	a_card_has_to_export_its_memory();
 	gm_mask_devices_exit(d);
 	end();
 	return tap_done();

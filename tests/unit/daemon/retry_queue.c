@@ -54,7 +54,7 @@ static void hangs(struct gm_timer *timer)
 /* One row, on which no user may have a byte. */
 static void set_up(void)
 {
-	static struct gm_device row = { .facts.kind = GPUMAP_DEVICE_HOST };
+	static struct gm_device row = { .facts.flags = GPUMAP_DEVICE_SERVES };
 	int ends[2];
 
 	EQ(gm_loop_init(d->loop), 0);

@@ -522,7 +522,7 @@ static void nccl_is_for_cards_that_may_meet(void)
 	second = d->devices->of[1];
 	next_worker_has_nccl(GM_CONFIG_NCCL_AUTO, true);
 	next_worker_has_nccl(GM_CONFIG_NCCL_NO, false);
-	second->facts.mig_gi = 0;
+	second->facts.flags &= ~GPUMAP_DEVICE_CLIQUES;
 	next_worker_has_nccl(GM_CONFIG_NCCL_AUTO, false);
 }
 

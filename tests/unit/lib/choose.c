@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "gpumap.h"
+#include "shm/device_kinds.h"
 #include "tests/support/segment_file.h"
 #include "tests/support/tap.h"
 
@@ -28,9 +29,8 @@ struct card {
 };
 
 static const struct card cards[] = {
-	[0] = { "host Xeon node1", GPUMAP_DEVICE_HOST,
-		GPUMAP_DEVICE_MAIN_MEMORY, GPUMAP_DEVICE_READY, 0, 0, 0, -1, -1,
-		512, 500, 900, 0 },
+	[0] = { "host Xeon node1", GPUMAP_DEVICE_HOST, 0, GPUMAP_DEVICE_READY,
+		0, 0, 0, -1, -1, 512, 500, 900, 0 },
 	[1] = { "NVIDIA H100", GPUMAP_DEVICE_CUDA, 0, GPUMAP_DEVICE_READY, 90,
 		12040, 0x1700, 1, -1, 80, 30, 500, 900 },
 	[2] = { "NVIDIA A100", GPUMAP_DEVICE_CUDA, 0, GPUMAP_DEVICE_READY, 80,
@@ -55,7 +55,7 @@ static void put_row(uint32_t row)
 	struct gm_row_image image = {
 		.row = row,
 		.kind = c->kind,
-		.flags = c->flags,
+		.flags = gm_device_kind(c->kind)->flags | c->flags,
 		.cc_major = c->cc / 10,
 		.cc_minor = c->cc % 10,
 		.cuda_version = c->cuda,
@@ -194,8 +194,8 @@ static void rows_may_be_given(void)
 /* Row 8 is not there yet. */
 static void rows_that_are_being_given_out_are_left_out(void)
 {
-	segment_row(&file.segment, 9, "NVIDIA L4");
-	STR(CHOSEN(.by = GPUMAP_CHOOSE_BEST), "1 2 6 9 0");
+	segment_row(&file.segment, 9, "host nine");
+	STR(CHOSEN(.by = GPUMAP_CHOOSE_BEST), "1 2 6 0 9");
 }
 
 static void no_more_are_stored_than_there_is_room_for(void)

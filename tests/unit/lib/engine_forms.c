@@ -213,7 +213,7 @@ static void devices_without_uuids_are_counted(void)
 	struct gpumap_engine_settings *s;
 
 	table_make(4, 1, false);
-	table[0].flags = GPUMAP_DEVICE_MIG; /* split: no ordinal counts it */
+	table[0].flags |= GPUMAP_DEVICE_MIG; /* split: no ordinal counts it */
 	for (uint32_t row = 0; row < 4; row++)
 		memset(table[row].uuid, 0, sizeof(table[row].uuid));
 	table_map("3:1;1:1");
@@ -282,7 +282,7 @@ static bool row_is_refused(int error, const char *why)
 static void rows_have_to_be_usable(void)
 {
 	table_make(2, 0, false);
-	table[1].kind = GPUMAP_DEVICE_DUMMY;
+	table[1].flags = 0;
 	row_is_refused(
 		-EOPNOTSUPP,
 		"layer 3 is on row 1, a dummy, which holds no data: "
@@ -295,7 +295,7 @@ static void rows_have_to_be_usable(void)
 	row_is_refused(-ENODEV, "layer 3 is on row 1, which is failed: publish "
 				"the map without it");
 	table_make(2, 0, false);
-	table[1].flags = GPUMAP_DEVICE_MIG;
+	table[1].flags |= GPUMAP_DEVICE_MIG;
 	row_is_refused(-EOPNOTSUPP,
 		       "layer 3 is on row 1, a card that is split into MIG "
 		       "instances: publish the map with the instances' rows");

@@ -7,6 +7,7 @@
  * all rows.
  */
 
+#include "shm/device_kinds.h"
 #include "shm/rows.h"
 #include "tests/support/peer/peer_session.h"
 
@@ -59,7 +60,7 @@ static void set_flags(uint32_t row, uint32_t kind, uint32_t flags)
 	if (gm_rows_facts(&file.segment.map, row, &facts) != 0)
 		return;
 	facts.kind = kind;
-	facts.flags = flags;
+	facts.flags = gm_device_kind(kind)->flags | flags;
 	segment_facts(&file.segment, row, &facts);
 }
 

@@ -19,7 +19,6 @@ from typing import Any
 from .. import (
     Device,
     DeviceFlags,
-    DeviceKind,
     DeviceState,
     Error,
     Gone,
@@ -122,10 +121,10 @@ def choose(devices: Iterable[Device]) -> tuple[list[int], int]:
         device
         for device in devices
         if device.state == DeviceState.READY
-        and device.kind != DeviceKind.DUMMY
+        and DeviceFlags.SERVES in device.flags
         and not device.flags & DeviceFlags.CORDONED
     ]
-    hosts = [one for one in serving if one.kind == DeviceKind.HOST]
+    hosts = [one for one in serving if one.is_host]
     if not hosts:
         raise Failed("no host row is READY to compare others with")
     host = min(hosts, key=lambda one: one.units)

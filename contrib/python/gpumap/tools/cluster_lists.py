@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from .. import Cluster, ClusterDevice, ClusterNode, ClusterShare, Map
-from .. import ClusterFlags, ClusterState, DeviceFlags, DeviceKind
+from .. import ClusterFlags, ClusterState, DeviceFlags
 from .. import DeviceState, NotFound
 from ..enums import SHARE_KEEP
 from . import command, text
@@ -67,7 +67,7 @@ def fault(device: ClusterDevice) -> str:
         return "cordoned"
     if device.flags & DeviceFlags.MIG:
         return "split into MIG instances"
-    if device.kind == DeviceKind.CUDA and " MIG " in device.name:
+    if DeviceFlags.CARD in device.flags and " MIG " in device.name:
         return "a MIG instance, and ranks need whole cards"
     return ""
 
@@ -106,7 +106,7 @@ def memory(node: ClusterNode) -> tuple[int, int]:
     devices = [
         device
         for device in node.devices
-        if not fault(device) and device.kind != DeviceKind.DUMMY
+        if not fault(device) and DeviceFlags.SERVES in device.flags
     ]
     return (
         sum(device.total_bytes for device in devices),

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..enums import ClusterFlags, ClusterState, DeviceFlags, DeviceState
-from ..enums import DeviceKind
 from ..facts import ClusterNode, Device
 from . import text
 from .doctor_node import Checks, Finding, fail, ok, warn
@@ -168,7 +167,7 @@ class Rows(Checks):
 
     @property
     def _cards(self) -> list[Device]:
-        return [row for row in self.node.rows if row.kind == DeviceKind.CUDA]
+        return [row for row in self.node.rows if DeviceFlags.CARD in row.flags]
 
     def _report(
         self, faults: dict[int, str], bad: str, remedy: str, good: str

@@ -24,7 +24,6 @@ from .._core import JOB_TIME_ENDS
 from ..enums import (
     LAYERS_COMMITTED,
     DeviceFlags,
-    DeviceKind,
     DeviceState,
     Known,
 )
@@ -241,7 +240,7 @@ def _index(number: int, known: bool = True) -> int | None:
 
 def _row_labels(it: Device, host: str) -> str:
     card: dict[str, object] = {}
-    if it.kind == DeviceKind.CUDA:
+    if DeviceFlags.CARD in it.flags:
         place, part = text.pci(it), it.mig_gi >= 0
         # As NVML writes it, with a domain of eight digits.
         if place is not None:
@@ -283,9 +282,9 @@ def _rows(map: Map) -> Lists:
             shown = _row_labels(device, host)
             lists["row"].append((shown, device))
             lists["info"].append((f"{shown},{_info_labels(device)}", 1))
-            if device.kind == DeviceKind.CUDA:
+            if DeviceFlags.CARD in device.flags:
                 lists["card"].append((shown, device))
-            if device.kind != DeviceKind.DUMMY:
+            if DeviceFlags.SERVES in device.flags:
                 lists["worker"].append((shown, device))
                 jobs = map.jobs(row)
                 # They have to be of the device of the labels.

@@ -35,7 +35,7 @@ from ..facts import (
 from .sync_config import is_address, is_name
 from .sync_etcd import VALUE_BYTES
 
-FORMAT = 2
+FORMAT = 3
 NAME_BYTES = 63
 ROWS_MAX = 256
 DEVICES_MAX = 64  # that are listed
@@ -46,7 +46,8 @@ U64 = 2**64 - 1
 
 KINDS = {one.name.lower(): one for one in DeviceKind}
 STATES = {one.name.lower(): one for one in DeviceState}
-ORDER = {DeviceKind.CUDA: 0, DeviceKind.HOST: 1}
+# As numbers: cards, hosts and dummies, from the highest.
+CLASS = DeviceFlags.SERVES | DeviceFlags.CARD
 CC = re.compile(r"[1-9][0-9]{0,2}\.(0|[1-9][0-9]{0,2})")
 HEX = re.compile("[0-9a-f]+")
 # White_Space, Cc, Cf and Cs of Unicode, by ranges: as names of gpumapd(8).
@@ -89,7 +90,7 @@ class Reader:
         """The node with the devices of its map, and the agent's state."""
         health = map.health()
         devices = [one for one in map.devices if one.name or one.total_bytes]
-        devices.sort(key=lambda one: (ORDER.get(one.kind, 2), one.row))
+        devices.sort(key=lambda one: (-int(one.flags & CLASS), one.row))
         listed = devices[:DEVICES_MAX]
         self._find_links(map, listed)
         flags = node.flags & ~ClusterFlags.DRAINING
@@ -433,7 +434,7 @@ def _is_device_name(name: str) -> bool:
 
 
 def _device_of(fields: Fields) -> ClusterDevice:
-    kind = KINDS[fields.text("kind", KINDS.__contains__)]
+    flags = DeviceFlags(fields.number("flags", U32))
     cc_major = cc_minor = 0
     if fields.has("cc"):
         cc = fields.text("cc", CC.fullmatch)
@@ -443,11 +444,11 @@ def _device_of(fields: Fields) -> ClusterDevice:
     plain = uuid_text(fields.hex("uuid", 16))
     return ClusterDevice(
         row=fields.number("row", ROWS_MAX - 1),
-        uuid=f"GPU-{plain}" if kind == DeviceKind.CUDA else plain,
+        uuid=f"GPU-{plain}" if DeviceFlags.CARD in flags else plain,
         name=fields.text("name", _is_device_name),
-        kind=kind,
+        kind=KINDS[fields.text("kind", KINDS.__contains__)],
         state=STATES[fields.text("state", STATES.__contains__)],
-        flags=DeviceFlags(fields.number("flags", U32)),
+        flags=flags,
         numa_node=fields.number("numa", 2**31 - 1, -1),
         cc_major=cc_major,
         cc_minor=cc_minor,

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from .. import Holder, SessionInfo, ShareInfo, Usage
-from ..enums import DeviceFlags, DeviceKind, DeviceState, Known
+from ..enums import DeviceFlags, DeviceState, Known
 from ..facts import Device, LayersInfo
 from . import text
 from .text import plural, size
@@ -138,7 +138,7 @@ def known(
 
 def rate_text(row: Row) -> str | None:
     """ "12", "3400", "56 k"."""
-    if row.device.kind == DeviceKind.DUMMY:
+    if DeviceFlags.SERVES not in row.device.flags:
         return None
     if row.rate < 9999.5:
         return f"{int(row.rate + 0.5)}"

@@ -110,7 +110,7 @@ def path_of(a: Row, b: Row, root: str) -> str | None:
 
 def add_links(node: Node, map: Map, root: str) -> None:
     """Add what is between each two cards."""
-    cards = [row for row in node.rows if row.kind == "cuda"]
+    cards = [row for row in node.rows if row.pci]
     for i, a in enumerate(cards):
         for b in cards[i + 1 :]:
             on_bus = a.pci and b.pci and a.mig is None and b.mig is None

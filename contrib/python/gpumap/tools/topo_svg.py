@@ -106,7 +106,7 @@ def count_lines(row: Row) -> int:
 
 def place(row: Row) -> str:
     """The third line of a card."""
-    if row.kind == "cuda" and row.pci:
+    if row.pci:
         mig = "" if row.mig is None else f", MIG {row.mig}"
         return f"PCI {row.pci}{mig}"
     if row.split:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import gpumap
 import pytest
 from agent import BUILD, DRIVER, Agent, agent_of_cards
-from gpumap import Device, DeviceFlags, DeviceKind, DeviceState, Op, Work
+from gpumap import Device, DeviceFlags, DeviceState, Op, Work
 from gpumap.errors import of_status
 from gpumap.tools import calibrate
 from gpumap.tools.calibrate import NEVER, SIZES
@@ -170,25 +170,29 @@ def test_a_job_without_success_has_no_time(
 # ---- rows --------------------------------------------------------------------
 
 
-def device(row: int, kind: DeviceKind, units: int, **other: Any) -> Device:
-    class Facts:
-        state = DeviceState.READY
-        flags = DeviceFlags(0)
+CARD = DeviceFlags.SERVES | DeviceFlags.CARD
+HOST = DeviceFlags.SERVES | DeviceFlags.MAPPED
 
-    facts = Facts()
-    vars(facts).update(row=row, kind=kind, units=units, **other)
-    return cast(Device, facts)
+
+def device(row: int, flags: DeviceFlags, units: int, **other: Any) -> Device:
+    facts: dict[str, Any] = dict.fromkeys(Device._fields, 0) | {
+        "row": row,
+        "flags": flags,
+        "units": units,
+        "state": DeviceState.READY,
+    }
+    return Device(**facts | other)
 
 
 def test_the_host_row_with_the_fewest_cpus_is_chosen() -> None:
     rows = [
-        device(0, DeviceKind.CUDA, 2),
-        device(1, DeviceKind.HOST, 8),
-        device(2, DeviceKind.HOST, 4),
-        device(3, DeviceKind.HOST, 4),
-        device(4, DeviceKind.DUMMY, 1),
-        device(5, DeviceKind.HOST, 1, state=DeviceState.RESTARTING),
-        device(6, DeviceKind.HOST, 1, flags=DeviceFlags.CORDONED),
+        device(0, CARD, 2),
+        device(1, HOST, 8),
+        device(2, HOST, 4),
+        device(3, HOST, 4),
+        device(4, DeviceFlags(0), 1),
+        device(5, HOST, 1, state=DeviceState.RESTARTING),
+        device(6, HOST | DeviceFlags.CORDONED, 1),
     ]
     assert calibrate.choose(rows) == ([0, 1, 2, 3], 2)
     with pytest.raises(Failed, match="no host row is READY"):

@@ -67,7 +67,7 @@ def card(node: str, row: int, gib: int) -> ClusterDevice:
         name="NVIDIA H100",
         kind=DeviceKind.CUDA,
         state=DeviceState.READY,
-        flags=DeviceFlags(0),
+        flags=DeviceFlags.SERVES | DeviceFlags.CARD,
         numa_node=0,
         cc_major=9,
         cc_minor=0,
@@ -107,7 +107,7 @@ def lab() -> list[ClusterNode]:
     a = [card("a", 0, 70), card("a", 1, 70)]
     a[1] = a[1]._replace(reserved_bytes=30 * GIB, used_by_holders=10 * GIB)
     b = [card("b", 0, 50), card("b", 1, 50)]
-    b[1] = b[1]._replace(flags=DeviceFlags.CORDONED)
+    b[1] = b[1]._replace(flags=b[1].flags | DeviceFlags.CORDONED)
     return [
         node(
             "a",
@@ -422,7 +422,9 @@ class Lab:
     def publish(self, limit_ns: int = HOUR) -> None:
         def host(row: int, uuid: str) -> ClusterDevice:
             one = card("a", row, 70)
-            return one._replace(uuid=uuid, kind=DeviceKind.HOST, name="host")
+            flags = DeviceFlags.SERVES | DeviceFlags.MAIN_MEMORY
+            one = one._replace(kind=DeviceKind.HOST, flags=flags)
+            return one._replace(uuid=uuid, name="host")
 
         own = self.map.devices[0].uuid
         other = "62000000-0000-0000-0000-000000000001"

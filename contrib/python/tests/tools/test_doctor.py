@@ -116,7 +116,8 @@ def row(number: int) -> Device:
         "row": number,
         "kind": DeviceKind.HOST if number == 3 else DeviceKind.CUDA,
         "state": DeviceState.READY,
-        "flags": DeviceFlags.ECC,
+        "flags": DeviceFlags.ECC
+        | (DeviceFlags(0) if number == 3 else DeviceFlags.CARD),
         "name": "Card",
         "reason": "",
         "mig_gi": -1,
@@ -349,7 +350,7 @@ FAILED, LOST = DeviceState.FAILED, DeviceState.LOST
          "1 (2, the last 31)", "dmesg"),
         (0, {"recovery": 1}, "rows.recovery", "FAIL", ": 0",
          "gpumapctl drain"),
-        (1, {"flags": DeviceFlags(0)}, "rows.ecc", "WARN", ": 1",
+        (1, {"flags": DeviceFlags.CARD}, "rows.ecc", "WARN", ": 1",
          "nvidia-smi -e 1"),
     ],
 )  # fmt: skip

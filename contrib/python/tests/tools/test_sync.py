@@ -165,7 +165,7 @@ def summary_of(n_rows: int = 2, n_shares: int = 1) -> sync_summary.Summary:
             name="NVIDIA H100 80GB HBM3",
             kind=gpumap.DeviceKind.CUDA,
             state=DeviceState.READY,
-            flags=gpumap.DeviceFlags(0),
+            flags=gpumap.DeviceFlags.CARD,
             numa_node=-1,
             cc_major=9,
             cc_minor=0,

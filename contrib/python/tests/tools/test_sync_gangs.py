@@ -361,12 +361,12 @@ def test_the_same_id_of_another_node(three: World) -> None:
         b"\xff",
         b"[]",
         b"[" * 10000,
-        b'{"format":2}',
+        b'{"format":3}',
         b'{"format":1,"name":"x","uid":0,"members":[]}',
-        b'{"format":2,"name":"a b","uid":0,"members":[]}',
-        b'{"format":2,"name":"x","uid":-1,"members":[]}',
-        b'{"format":2,"name":"x","uid":0,"members":[{"node":"a"}]}',
-        b'{"format":2,"name":"x","uid":0,"members":[{"node":"a","parts":'
+        b'{"format":3,"name":"a b","uid":0,"members":[]}',
+        b'{"format":3,"name":"x","uid":-1,"members":[]}',
+        b'{"format":3,"name":"x","uid":0,"members":[{"node":"a"}]}',
+        b'{"format":3,"name":"x","uid":0,"members":[{"node":"a","parts":'
         b'[{"uuid":"00","bytes":1048576}]}]}',
         b"x" * 20000,
     ],
@@ -1183,4 +1183,4 @@ def test_random_kills(seed: int) -> None:
 def test_records_are_what_they_were(three: World) -> None:
     record = Record("n\u00e4me", 7, {"a": {"f" * 32: 1 << 40}})
     assert sync_gangs.decode_record(encode_record(record)) == record
-    assert json.loads(encode_record(record))["format"] == 2
+    assert json.loads(encode_record(record))["format"] == 3

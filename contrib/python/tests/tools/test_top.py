@@ -59,6 +59,7 @@ def card(row: int, n: int) -> Row:
         name="H100",
         numa_node=int(row >= n // 2),
         known=known,
+        flags=DeviceFlags.SERVES | DeviceFlags.CARD,
         total_bytes=80 * GIB,
         free_bytes=60 * GIB,
         reserved_bytes=20 * GIB,
@@ -316,7 +317,7 @@ def test_rates() -> None:
     assert "jobs/s" not in node.text
     for row, jobs in ((0, 7), (1, 30000), (3, 8)):
         node.facts.rows[row].jobs = jobs
-    node.device(3, kind=DeviceKind.DUMMY)
+    node.device(3, flags=DeviceFlags(0))
     node.facts.taken_ns += 2 * SECOND
     node.history.add(node.facts)
     lines = node.draw().splitlines()

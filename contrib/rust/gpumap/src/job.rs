@@ -565,7 +565,7 @@ pub struct Scatter<'a> {
 }
 
 impl<'a> Scatter<'a> {
-    /// Over all host and CUDA rows that are ready, by their scores.
+    /// Over all hosts and cards that are ready, by their scores.
     pub fn new() -> Scatter<'a> {
         Scatter::default()
     }

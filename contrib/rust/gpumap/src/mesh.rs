@@ -237,8 +237,8 @@ impl<'a> NewMesh<'a> {
         NewMesh::new(name, Topology::Mixed, tp, pp, dp)
     }
 
-    /// The row of each rank; else all devices of the first of the kinds CUDA,
-    /// host and dummy that exists.
+    /// The row of each rank; else all devices of the first sort that
+    /// exists: cards, hosts, dummies.
     pub fn rows(mut self, rows: &'a [u32]) -> Self {
         self.rows = rows;
         self

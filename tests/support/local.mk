@@ -77,7 +77,9 @@ tests_libsupport_la_SOURCES += \
 	%reldir%/combine_ref.c %reldir%/combine_ref.h \
 	%reldir%/comm_ranks.c %reldir%/comm_ranks.h \
 	%reldir%/cuda_agent.c %reldir%/cuda_agent.h \
-	%reldir%/cuda_backend.c %reldir%/cuda_backend.h \
+	%reldir%/gpu_bench.c %reldir%/gpu_bench.h \
+	%reldir%/gpu_cases.c %reldir%/gpu_cases.h \
+	%reldir%/gpu_memory_cases.c \
 	%reldir%/cuda_session.c %reldir%/cuda_session.h \
 	%reldir%/nodes/cluster_nodes.c %reldir%/nodes/cluster_nodes.h \
 	%reldir%/damage.c %reldir%/damage.h \

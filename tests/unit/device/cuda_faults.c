@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 #include "agent/device/stream.h"
-#include "tests/support/cuda_backend.h"
+#include "tests/support/gpu_bench.h"
 #include "tests/support/fake_machine.h"
 
 #define MIB (UINT64_C(1) << 20)

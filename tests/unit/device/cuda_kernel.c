@@ -8,7 +8,7 @@
  */
 
 #include "gpumap/program.h"
-#include "tests/support/cuda_backend.h"
+#include "tests/support/gpu_bench.h"
 #include "tests/support/fake_machine.h"
 #include "tests/support/program_kernels.h"
 

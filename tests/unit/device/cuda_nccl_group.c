@@ -12,7 +12,7 @@
 
 #include "agent/cuda/nccl.h"
 #include "tests/stubs/nccl.h"
-#include "tests/support/cuda_backend.h"
+#include "tests/support/gpu_bench.h"
 #include "tests/support/fake_machine.h"
 
 #define RANKS 3u

@@ -6,7 +6,7 @@
  * and tried over links that are sound and over some that are not.
  */
 
-#include "tests/support/cuda_backend.h"
+#include "tests/support/gpu_bench.h"
 #include "tests/support/fake_machine.h"
 
 #define BYTES (UINT64_C(3) << 20)

@@ -2,15 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * cuda_backend - a CUDA row's backend in a test's hands, and a host row's
- * beside it, which says what is right.
+ * gpu_bench - a GPU row's backend in a test's hands, and a host row's beside
+ * it, which says what is right.
  *
  * The client memory of a bench is a memfd, as a session's is.  A job goes
  * through the backend as a worker takes it: in slices, some under way, each
  * after the one before it.
  */
-#ifndef GM_TEST_SUPPORT_CUDA_BACKEND_H
-#define GM_TEST_SUPPORT_CUDA_BACKEND_H
+#ifndef GM_TEST_SUPPORT_GPU_BENCH_H
+#define GM_TEST_SUPPORT_GPU_BENCH_H
 
 #include <errno.h>
 #include <poll.h>
@@ -31,7 +31,12 @@
 #define BENCH_WAIT  120000 /* ms, and then something is wrong */
 
 struct bench {
+	/* Before it is opened: NULL is CUDA's, and the system's. */
+	const struct gm_backend *backend;
+	const char *library;
+
 	struct gm_backend_device *dev, *host;
+	bool can_export;
 	uint64_t room; /* of each operand that is looked at */
 	char *client;  /* both operands, in memory that the device reaches */
 	struct gm_region *region;
@@ -44,6 +49,7 @@ struct bench {
 	bool sleeps; /* waits by ended_fd rather than by looking */
 	uint32_t n_sleeps;
 	bool mask_is_here; /* of trials, in client memory wherever src is */
+	bool is_hard; /* of trials: numbers have subnormals, NaNs and such */
 };
 
 uint64_t bench_now_ms(void);
@@ -62,6 +68,13 @@ char *bench_map(uint64_t bytes);
 
 /* Returns 0 or -errno.  The caller closes it in either case. */
 int bench_open(struct bench *b, const char *uuid);
+
+/* The same of the first device, and the checks say why not: a machine may lack
+ * @thing. */
+bool bench_is_open(struct bench *b, const char *thing);
+
+/* A few elements of one buffer to the other, in the device's own memory. */
+struct gm_task bench_task(struct bench *b, double alpha);
 
 /* ---- trials: one job, on the device and on the host --------------------- */
 

@@ -312,21 +312,6 @@ static int make_lanes(struct gm_cuda *cuda)
 	return rc;
 }
 
-/* The compiler's message, in one line. */
-static void flatten(char *log)
-{
-	size_t n = 0;
-
-	for (const char *at = log; *at; at++) {
-		bool is_blank = (unsigned char)*at <= ' ';
-
-		if (is_blank && (n == 0 || log[n - 1] == ' '))
-			continue;
-		log[n++] = (char)(is_blank ? ' ' : *at);
-	}
-	log[n && log[n - 1] == ' ' ? n - 1 : n] = '\0';
-}
-
 static gm_cu_result compile(struct gm_cuda *cuda, const void *image,
 			    struct CUmod_st **ret_module,
 			    char ret_log[LOG_BYTES])
@@ -341,7 +326,7 @@ static gm_cu_result compile(struct gm_cuda *cuda, const void *image,
 	result = cuda->driver->cuModuleLoadDataEx(&module, image, 2, options,
 						  values);
 	ret_log[LOG_BYTES - 1] = '\0';
-	flatten(ret_log);
+	gm_stream_flatten(ret_log);
 	if (result == GM_CU_SUCCESS)
 		*ret_module = module;
 	return result;

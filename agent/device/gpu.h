@@ -67,6 +67,7 @@ struct gm_gpu_arg {
 		float f32;
 		double f64;
 	};
+	uint64_t bytes; /* that a kernel may use from @at on */
 };
 
 /* A kernel, and the program of a client that has it; the driver's own. */
@@ -106,6 +107,7 @@ struct gm_gpu {
 	 * none, and passed() tells */
 	const gm_a64 *words[GM_GPU_LANES];
 	gm_a32 lost;
+	gm_a32 armed; /* for gm_stream_told() */
 	pthread_mutex_t lock;
 	/* Why, and the driver's number for it.  Under lock, or by an open()
 	 * that fails. */
@@ -148,7 +150,8 @@ struct gm_gpu_ops {
 
 	/* Marks behind it.  mark: 0: the lane's word tells; 1: passed() alone
 	 * does.  passed: 1; 0: not yet.  These and wait() fail with
-	 * -ENOTRECOVERABLE alone. */
+	 * -ENOTRECOVERABLE alone.  wait: NULL: threads of the driver's write
+	 * all words, by gm_stream_told(), and passed is NULL too. */
 	int (*mark)(struct gm_gpu *gpu, const struct gm_async_exec *mark);
 	int (*passed)(struct gm_gpu *gpu, const struct gm_async_exec *mark);
 	int (*wait)(struct gm_gpu *gpu, const struct gm_async_exec *mark);
@@ -178,6 +181,13 @@ int gm_stream_open(const struct gm_backend *backend,
 		   const struct gm_gpu_ops *ops,
 		   const struct gm_device_config *config,
 		   struct gm_backend_device **ret_dev);
+
+/* A mark of the word's lane has passed, and its value is this.  Values may come
+ * in any order.  Threads: any */
+void gm_stream_told(struct gm_gpu *gpu, gm_a64 *word, uint64_t value);
+
+/* A compiler's message, in one line. */
+void gm_stream_flatten(char *log);
 
 /* The device is of no use any more, and that is why: the first reason counts.
  * Returns -ENOTRECOVERABLE.  Threads: any */

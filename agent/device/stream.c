@@ -45,6 +45,18 @@ int gm_stream_lose(struct gm_gpu *gpu, int code, const char *why)
 	return -ENOTRECOVERABLE;
 }
 
+void gm_stream_told(struct gm_gpu *gpu, gm_a64 *word, uint64_t value)
+{
+	uint64_t before = gm_get(word);
+
+	/* LANE.word LANE.armed */
+	while (before < value && !gm_try_ordered(word, &before, value))
+		;
+	/* LANE.armed */
+	if (gm_get_ordered(&gpu->armed) && gm_swap_ordered(&gpu->armed, 0))
+		gm_stream_tell(gpu);
+}
+
 int gm_stream_bind(struct gm_stream *stream)
 {
 	if (gm_stream_is_lost(stream->gpu))
@@ -223,6 +235,20 @@ int gm_stream_memory(struct gm_backend_device *dev,
 }
 
 /* ---- programs of clients ------------------------------------------------- */
+
+void gm_stream_flatten(char *log)
+{
+	size_t n = 0;
+
+	for (const char *at = log; *at; at++) {
+		bool is_blank = (unsigned char)*at <= ' ';
+
+		if (is_blank && (n == 0 || log[n - 1] == ' '))
+			continue;
+		log[n++] = (char)(is_blank ? ' ' : *at);
+	}
+	log[n && log[n - 1] == ' ' ? n - 1 : n] = '\0';
+}
 
 int gm_stream_load_kernel(struct gm_backend_device *dev, const void *image,
 			  const char *name, struct gm_kernel **ret_kernel,

@@ -28,12 +28,15 @@
  *
  * Threads.  Lanes, slots, staging units in use: dispatch.  Slabs: the slow
  * thread.  The lists of places, and that there is staging at all: under lock,
- * which is held for moments only.  Each lane has a thread that sleeps for it.
+ * which is held for moments only.  Each lane has a thread that sleeps for it,
+ * unless threads of the driver write the words: then they wake the worker.
  *
  * Edges
  *
  *   LANE.word	the device has written all that a slice writes before its lane's
  *		word is seen to have reached the slice's value
+ *   LANE.armed	a thread of a driver writes a word, then looks for a sleeper;
+ *		one that is about to sleep arms, then looks at the words
  */
 #ifndef GM_STREAM_H
 #define GM_STREAM_H
@@ -256,9 +259,12 @@ static inline struct gm_gpu_at gm_stream_plus(struct gm_gpu_at at,
 	return at;
 }
 
-static inline struct gm_gpu_arg gm_stream_arg(struct gm_gpu_at at)
+static inline struct gm_gpu_arg gm_stream_arg(struct gm_gpu_at at,
+					      uint64_t bytes)
 {
-	return (struct gm_gpu_arg){ .kind = GM_GPU_ARG_AT, .at = at };
+	return (struct gm_gpu_arg){ .kind = GM_GPU_ARG_AT,
+				    .at = at,
+				    .bytes = bytes };
 }
 
 static inline struct gm_gpu_arg gm_stream_number(uint64_t number)

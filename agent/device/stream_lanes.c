@@ -112,7 +112,8 @@ int gm_stream_lanes_open(struct gm_stream *stream)
 		}
 		pthread_mutex_init(&lane->mutex, NULL);
 		pthread_cond_init(&lane->cond, NULL);
-		rc = start_sleeper(lane);
+		if (stream->ops->wait)
+			rc = start_sleeper(lane);
 	}
 	return rc;
 }
@@ -180,8 +181,9 @@ bool gm_stream_slot_passed(struct gm_stream_lane *lane,
 {
 	struct gm_stream *stream = lane->stream;
 
-	if (lane->word && gm_get_acquire(lane->word) >= slot->mark.value)
-		return true; /* LANE.word */
+	/* LANE.word LANE.armed */
+	if (lane->word && gm_get_ordered(lane->word) >= slot->mark.value)
+		return true;
 	return slot->queried &&
 	       stream->ops->passed(stream->gpu, &slot->mark) > 0;
 }
@@ -263,7 +265,10 @@ int gm_stream_arm(struct gm_backend_device *dev)
 {
 	struct gm_stream *stream = (struct gm_stream *)dev;
 	struct gm_stream_slot *slots[GM_GPU_LANES];
+	bool is_told = !stream->ops->wait;
 
+	if (is_told)
+		gm_put_ordered(&stream->gpu->armed, 1); /* LANE.armed */
 	for (uint32_t i = 0; i < GM_GPU_LANES; i++) {
 		slots[i] = oldest(&stream->lanes[i]);
 		if (slots[i] &&
@@ -272,7 +277,7 @@ int gm_stream_arm(struct gm_backend_device *dev)
 	}
 	if (gm_stream_is_lost(stream->gpu))
 		return -ENOTRECOVERABLE;
-	for (uint32_t i = 0; i < GM_GPU_LANES; i++) {
+	for (uint32_t i = 0; i < GM_GPU_LANES && !is_told; i++) {
 		if (slots[i])
 			have_watched(&stream->lanes[i], slots[i]);
 	}

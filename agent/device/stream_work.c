@@ -243,8 +243,8 @@ static int fill(struct gm_stream *stream, const struct gm_stream_slice *s,
 		.kernel = kernel_of(stream, s->task),
 		.n = bytes,
 		.n_args = 3,
-		.args = { gm_stream_arg(s->dst.at), gm_stream_number(bytes),
-			  gm_stream_number(pattern) },
+		.args = { gm_stream_arg(s->dst.at, bytes),
+			  gm_stream_number(bytes), gm_stream_number(pattern) },
 	};
 
 	if (is_plain_fill(s, pattern))
@@ -262,13 +262,14 @@ static int compute(struct gm_stream *stream, struct gm_stream_slice *s,
 		.kernel = kernel_of(stream, task),
 		.n = n,
 		.n_args = 3,
-		.args = { gm_stream_arg(s->dst.at), gm_stream_arg(s->src.at),
+		.args = { gm_stream_arg(s->dst.at, n * s->dst.each),
+			  gm_stream_arg(s->src.at, n * s->src.each),
 			  gm_stream_number(n) },
 	};
 	struct gm_gpu_arg *next = &launch.args[3];
 
 	if (s->has & GM_OPS_MASK) {
-		next[0] = gm_stream_arg(s->mask.at);
+		next[0] = gm_stream_arg(s->mask.at, s->mask_n * s->mask.each);
 		next[1] = gm_stream_number(s->mask_n);
 		next[2] = gm_stream_number(s->mask_at);
 		s->mask_at = (s->mask_at + n) % s->mask_n;
@@ -299,7 +300,8 @@ static int run(struct gm_stream *stream, const struct gm_stream_slice *s)
 		.kernel = task->kernel->kernel,
 		.n = s->n,
 		.n_args = 3,
-		.args = { gm_stream_arg(s->dst.at), gm_stream_arg(s->src.at),
+		.args = { gm_stream_arg(s->dst.at, s->n * s->dst.each),
+			  gm_stream_arg(s->src.at, s->n * s->src.each),
 			  gm_stream_number(s->n) },
 		.params = task->mask,
 		.params_bytes = task->mask_n,

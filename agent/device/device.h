@@ -43,7 +43,7 @@ struct gm_device_config {
 	uint32_t parts;   /* host: rows that share the node, 0 or 1 for one */
 	const char *uuid; /* GPU: as its driver names it; NULL: the first */
 	const char *library;  /* GPU: folder of the driver to take instead of
-			      * the system's, or NULL */
+			      * the system's, or NULL; OpenCL: its library */
 	const char *nccl;     /* GPU: folder of the library for cliques, "": the
 			   * system's, or NULL: there are to be none */
 	uint64_t slice_bytes; /* of its slices, 0 for what is usual: see
@@ -476,5 +476,6 @@ static inline uint64_t gm_device_cost(const struct gm_backend_device *dev,
 
 extern const struct gm_backend gm_host_backend;
 extern const struct gm_backend gm_cuda_backend;
+extern const struct gm_backend gm_opencl_backend;
 
 #endif

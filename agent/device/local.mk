@@ -18,6 +18,14 @@ noinst_LTLIBRARIES += %reldir%/libdevice.la
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/host_memory.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/host_reduce.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/host_vec.h
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl.h
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_abi.h
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_library.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_memory.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_program.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_symbols.h
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/ops_opencl.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/reduce.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/reduce.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/stream.c
@@ -33,5 +41,16 @@ noinst_LTLIBRARIES += %reldir%/libdevice.la
 # A fused multiply-add rounds once where others round twice: results would
 # depend on the CPU.
 %canon_reldir%_libdevice_la_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
-%canon_reldir%_libdevice_la_LIBADD = agent/cuda/libcu.la -lpthread
-EXTRA_DIST += %reldir%/README.md
+%canon_reldir%_libdevice_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_builddir)
+%canon_reldir%_libdevice_la_LIBADD = agent/cuda/libcu.la $(DL_LIBS) -lpthread
+
+# The operators in OpenCL C, as C: a literal for each line.
+nodist_%canon_reldir%_libdevice_la_SOURCES = %reldir%/ops_opencl_text.h
+%reldir%/ops_opencl_text.h: %reldir%/ops_opencl.h %reldir%/ops.k
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
+	$(SED) -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' \
+		$(srcdir)/%reldir%/ops_opencl.h $(srcdir)/%reldir%/ops.k \
+		>$@.tmp && mv $@.tmp $@
+$(%canon_reldir%_libdevice_la_OBJECTS): %reldir%/ops_opencl_text.h
+CLEANFILES += %reldir%/ops_opencl_text.h
+EXTRA_DIST += %reldir%/README.md %reldir%/ops.k

@@ -468,5 +468,6 @@ void gpu_cases_memory(struct bench *bench)
 		a_slice_may_be_staged_in_part();
 		a_slice_may_fail_alone();
 	}
-	both_threads_are_inside_at_once();
+	if (!b->is_serial)
+		both_threads_are_inside_at_once();
 }

@@ -194,7 +194,10 @@ gm_unit_device = \
 	%reldir%/device/cuda_remote_copy.c \
 	%reldir%/device/host.c \
 	%reldir%/device/host_operators.c \
-	%reldir%/device/host_reduce.c
+	%reldir%/device/host_reduce.c \
+	%reldir%/device/opencl.c \
+	%reldir%/device/opencl_abi.c \
+	%reldir%/device/opencl_card.c
 tests_suites_unit_device_SOURCES = $(gm_unit_device)
 tests_suites_unit_device_LDADD = tests/libsupport.la \
 	tests/fake/libmachine.la agent/device/libdevice.la tests/libptx.la \

@@ -1,0 +1,478 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/device/opencl.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/common/node_clock.h"
+
+#define APART_TIMES  4u      /* nothing says what a bus or memory does */
+#define PAUSE_NS     200000  /* while callbacks are awaited */
+#define LOST_PAUSES  5000    /* so many, and no more come */
+#define VENDOR_ERROR (-1000) /* and below: its own */
+
+/* A step of opening: why it failed is kept. */
+#define STEP(opencl, error, what) fail_to_open(opencl, error, what)
+
+/* ---- errors -------------------------------------------------------------- */
+
+static const struct {
+	gm_cl_int error;
+	int rc;
+	const char *name;
+} errors[] = {
+	{ GM_CL_DEVICE_NOT_AVAILABLE, -ENOTRECOVERABLE,
+	  "CL_DEVICE_NOT_AVAILABLE" },
+	{ GM_CL_COMPILER_NOT_AVAILABLE, -ENOEXEC, "CL_COMPILER_NOT_AVAILABLE" },
+	{ GM_CL_MEM_OBJECT_ALLOCATION_FAILURE, -ENOMEM,
+	  "CL_MEM_OBJECT_ALLOCATION_FAILURE" },
+	{ GM_CL_OUT_OF_RESOURCES, -ENOTRECOVERABLE, "CL_OUT_OF_RESOURCES" },
+	{ GM_CL_OUT_OF_HOST_MEMORY, -ENOMEM, "CL_OUT_OF_HOST_MEMORY" },
+	{ GM_CL_BUILD_PROGRAM_FAILURE, -ENOEXEC, "CL_BUILD_PROGRAM_FAILURE" },
+	{ GM_CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, -ENOTRECOVERABLE,
+	  "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST" },
+	{ GM_CL_INVALID_DEVICE, -ENOTRECOVERABLE, "CL_INVALID_DEVICE" },
+	{ GM_CL_INVALID_CONTEXT, -ENOTRECOVERABLE, "CL_INVALID_CONTEXT" },
+	{ GM_CL_INVALID_COMMAND_QUEUE, -ENOTRECOVERABLE,
+	  "CL_INVALID_COMMAND_QUEUE" },
+	{ GM_CL_INVALID_KERNEL_NAME, -ENOENT, "CL_INVALID_KERNEL_NAME" },
+	{ GM_CL_INVALID_BUFFER_SIZE, -ENOMEM, "CL_INVALID_BUFFER_SIZE" },
+};
+
+static size_t find_error(gm_cl_int error)
+{
+	size_t i = 0;
+
+	while (i < sizeof(errors) / sizeof(errors[0]) &&
+	       errors[i].error != error)
+		i++;
+	return i;
+}
+
+const char *gm_opencl_error_name(gm_cl_int error)
+{
+	size_t i = find_error(error);
+
+	return i < sizeof(errors) / sizeof(errors[0]) ? errors[i].name
+						      : "an error";
+}
+
+static int meaning(gm_cl_int error)
+{
+	size_t i = find_error(error);
+
+	if (error == GM_CL_SUCCESS)
+		return 0;
+	if (i < sizeof(errors) / sizeof(errors[0]))
+		return errors[i].rc;
+	return error <= VENDOR_ERROR ? -ENOTRECOVERABLE : -EINVAL;
+}
+
+static int lose(struct gm_opencl *opencl, gm_cl_int error)
+{
+	char why[GM_GPU_WHY_BYTES];
+
+	snprintf(why, sizeof(why), "OpenCL %d %s", error,
+		 gm_opencl_error_name(error));
+	return gm_stream_lose(&opencl->gpu, error, why);
+}
+
+int gm_opencl_check(struct gm_opencl *opencl, gm_cl_int error)
+{
+	int rc = meaning(error);
+
+	return rc == -ENOTRECOVERABLE ? lose(opencl, error) : rc;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static int fail_to_open(struct gm_opencl *opencl, gm_cl_int error,
+			const char *what)
+{
+	int rc = meaning(error);
+
+	if (rc == 0)
+		return 0;
+	opencl->gpu.code = error;
+	snprintf(opencl->gpu.why, sizeof(opencl->gpu.why), "%s: OpenCL %d %s",
+		 what, error, gm_opencl_error_name(error));
+	return rc == -ENOTRECOVERABLE ? -EIO : rc;
+}
+
+static int lacks(struct gm_opencl *opencl, const char *what)
+{
+	snprintf(opencl->gpu.why, sizeof(opencl->gpu.why),
+		 "the device has no %s", what);
+	return -EOPNOTSUPP;
+}
+
+/* 0 is also the answer to a number that the device does not know. */
+static uint64_t ask(const struct gm_opencl *opencl, gm_cl_uint what)
+{
+	uint64_t value = 0; /* little endian, as the device */
+
+	(void)opencl->cl->clGetDeviceInfo(opencl->device, what, sizeof(value),
+					  &value, NULL);
+	return value;
+}
+
+static int find_abilities(struct gm_opencl *opencl)
+{
+	const uint64_t exact =
+		GM_CL_FP_DENORM | GM_CL_FP_INF_NAN | GM_CL_FP_ROUND_TO_NEAREST;
+	uint64_t type = ask(opencl, GM_CL_DEVICE_TYPE);
+	char version[128] = "";
+	unsigned int major = 0, minor = 0;
+
+	(void)opencl->cl->clGetDeviceInfo(opencl->device, GM_CL_DEVICE_VERSION,
+					  sizeof(version) - 1, version, NULL);
+	if (sscanf(version, "OpenCL %u.%u", &major, &minor) != 2 ||
+	    major * 10 + minor < 12)
+		return lacks(opencl, "OpenCL 1.2");
+	if (!ask(opencl, GM_CL_DEVICE_AVAILABLE))
+		return lacks(opencl, "time for us");
+	if (!ask(opencl, GM_CL_DEVICE_COMPILER_AVAILABLE))
+		return lacks(opencl, "compiler");
+	if (!ask(opencl, GM_CL_DEVICE_ENDIAN_LITTLE))
+		return lacks(opencl, "order of bytes that is ours");
+	opencl->is_cpu = (type & GM_CL_DEVICE_TYPE_CPU) &&
+			 !(type & GM_CL_DEVICE_TYPE_GPU);
+	opencl->is_apart = !opencl->is_cpu &&
+			   !ask(opencl, GM_CL_DEVICE_HOST_UNIFIED_MEMORY);
+	opencl->total = ask(opencl, GM_CL_DEVICE_GLOBAL_MEM_SIZE);
+	opencl->alloc_max = ask(opencl, GM_CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+	opencl->has_f32 =
+		(ask(opencl, GM_CL_DEVICE_SINGLE_FP_CONFIG) & exact) == exact;
+	opencl->has_f64 =
+		(ask(opencl, GM_CL_DEVICE_DOUBLE_FP_CONFIG) & exact) == exact;
+	opencl->gpu.flags =
+		opencl->is_apart ? 0 : GM_GPU_REACH | GM_GPU_READ_ONLY;
+	opencl->gpu.own_times = opencl->is_apart ? APART_TIMES : 1;
+	return 0;
+}
+
+static int make_lanes(struct gm_opencl *opencl)
+{
+	const struct gm_opencl_calls *cl = opencl->cl;
+	const size_t bytes = (size_t)GM_GPU_LANES * GM_LINE;
+	gm_cl_int error = GM_CL_SUCCESS;
+
+	opencl->words = aligned_alloc(GM_LINE, bytes);
+	if (!opencl->words)
+		return -ENOMEM;
+	memset(opencl->words, 0, bytes);
+	for (uint32_t i = 0; i <= GM_GPU_SLOW; i++) {
+		struct gm_opencl_lane *lane = &opencl->lanes[i];
+
+		lane->queue = cl->clCreateCommandQueue(
+			opencl->context, opencl->device, 0, &error);
+		if (error != GM_CL_SUCCESS)
+			return STEP(opencl, error, "clCreateCommandQueue");
+		if (i == GM_GPU_SLOW)
+			break;
+		lane->word = opencl->words + i * (GM_LINE / sizeof(gm_a64));
+		opencl->gpu.words[i] = lane->word;
+	}
+	return 0;
+}
+
+/* "0", "1" of those that the library shows, NULL for the first. */
+static int read_number(const char *text, uint32_t *ret_number)
+{
+	char *end;
+	unsigned long number = text ? strtoul(text, &end, 10) : 0;
+
+	if (text && (end == text || *end || number > UINT16_MAX))
+		return -ENODEV;
+	*ret_number = (uint32_t)number;
+	return 0;
+}
+
+static int make_ready(struct gm_opencl *opencl,
+		      const struct gm_device_config *config, uint64_t at_ns[4])
+{
+	const char *library = config->library ? config->library : "";
+	gm_cl_int error = GM_CL_SUCCESS;
+	uint32_t number;
+	int rc = read_number(config->uuid, &number);
+
+	if (rc == 0)
+		rc = gm_opencl_library(library, number, &opencl->cl,
+				       &opencl->device, opencl->gpu.why);
+	at_ns[1] = gm_node_clock_now();
+	if (rc == 0)
+		rc = find_abilities(opencl);
+	if (rc < 0)
+		return rc;
+	opencl->context = opencl->cl->clCreateContext(NULL, 1, &opencl->device,
+						      NULL, NULL, &error);
+	rc = STEP(opencl, error, "clCreateContext");
+	if (rc == 0)
+		rc = make_lanes(opencl);
+	at_ns[2] = gm_node_clock_now();
+	if (rc == 0)
+		gm_opencl_operators(opencl);
+	at_ns[3] = gm_node_clock_now();
+	return rc;
+}
+
+/* Compilers in such libraries take these for themselves; they are ours, for
+ * memory that a client takes away and for calls that a filter refuses. */
+static const int signals[] = { SIGBUS, SIGSEGV, SIGSYS };
+#define N_SIGNALS (sizeof(signals) / sizeof(signals[0]))
+
+static int opencl_open(struct gm_gpu *gpu,
+		       const struct gm_device_config *config, char *ret_took)
+{
+	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
+	uint64_t at_ns[4] = { gm_node_clock_now() };
+	struct sigaction ours[N_SIGNALS];
+	int rc;
+
+	opencl->next = GM_OPENCL_FIRST;
+	for (size_t i = 0; i < N_SIGNALS; i++)
+		sigaction(signals[i], NULL, &ours[i]);
+	rc = make_ready(opencl, config, at_ns);
+	for (size_t i = 0; i < N_SIGNALS; i++)
+		sigaction(signals[i], &ours[i], NULL);
+	if (rc < 0)
+		return rc;
+	snprintf(ret_took, GM_TOOK_BYTES,
+		 "init_ms=%llu context_ms=%llu module_ms=%llu",
+		 (unsigned long long)((at_ns[1] - at_ns[0]) / 1000000),
+		 (unsigned long long)((at_ns[2] - at_ns[1]) / 1000000),
+		 (unsigned long long)((at_ns[3] - at_ns[2]) / 1000000));
+	return 0;
+}
+
+/* All work has ended, and of a library's threads some may be about to say so.
+ * A device that is lost may say nothing any more. */
+static void await_callbacks(struct gm_opencl *opencl)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+	uint32_t n = 0;
+
+	while (gm_get_ordered(&opencl->n_told) > 0) { /* TOLD.last */
+		if (gm_stream_is_lost(&opencl->gpu) && ++n > LOST_PAUSES)
+			return;
+		nanosleep(&pause, NULL);
+	}
+}
+
+static void opencl_close(struct gm_gpu *gpu)
+{
+	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
+	const struct gm_opencl_calls *cl = opencl->cl;
+
+	if (!opencl->context)
+		return;
+	await_callbacks(opencl);
+	gm_opencl_operators_close(opencl);
+	for (uint32_t i = 0; i <= GM_GPU_SLOW; i++) {
+		struct gm_opencl_lane *lane = &opencl->lanes[i];
+
+		for (uint32_t j = 0; j < GM_GPU_MARKS; j++)
+			if (lane->events[j])
+				(void)cl->clReleaseEvent(lane->events[j]);
+		if (lane->queue)
+			(void)cl->clReleaseCommandQueue(lane->queue);
+	}
+	(void)cl->clReleaseContext(opencl->context);
+	free(opencl->words);
+}
+
+/* A context belongs to no thread. */
+static int opencl_bind(struct gm_gpu *gpu)
+{
+	(void)gpu;
+	return 0;
+}
+
+/* Nothing says what others have, so this is an estimate. */
+static int opencl_memory(struct gm_gpu *gpu,
+			 struct gm_device_memory *ret_memory)
+{
+	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
+
+	ret_memory->total = opencl->total;
+	ret_memory->free = opencl->total - gm_get(&opencl->used);
+	return 0;
+}
+
+/* ---- work ---------------------------------------------------------------- */
+
+/* As the processor has it, where the device has not; else NULL. */
+static char *host_of(struct gm_gpu_at at)
+{
+	return at.mem ? gm_opencl_twin_of(at) : (char *)(uintptr_t)at.offset;
+}
+
+static int opencl_copy(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
+		       struct gm_gpu_at from, uint64_t bytes)
+{
+	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
+	const struct gm_opencl_calls *cl = opencl->cl;
+	gm_cl queue = opencl->lanes[lane].queue;
+	char *dst = host_of(to), *src = host_of(from);
+	gm_cl_int error;
+
+	if (dst)
+		error = cl->clEnqueueReadBuffer(queue,
+						gm_opencl_memory_of(from.mem),
+						0, from.offset, bytes, dst, 0,
+						NULL, NULL);
+	else if (src)
+		error = cl->clEnqueueWriteBuffer(queue,
+						 gm_opencl_memory_of(to.mem), 0,
+						 to.offset, bytes, src, 0, NULL,
+						 NULL);
+	else
+		error = cl->clEnqueueCopyBuffer(queue,
+						gm_opencl_memory_of(from.mem),
+						gm_opencl_memory_of(to.mem),
+						from.offset, to.offset, bytes,
+						0, NULL, NULL);
+	return gm_opencl_check(opencl, error);
+}
+
+static int opencl_fill(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
+		       uint64_t bytes, uint8_t value)
+{
+	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
+
+	return GM_OPENCL_CALL(opencl, clEnqueueFillBuffer,
+			      opencl->lanes[lane].queue,
+			      gm_opencl_memory_of(to.mem), &value,
+			      sizeof(value), to.offset, bytes, 0, NULL, NULL);
+}
+
+/* ---- marks --------------------------------------------------------------- */
+
+/* Until the callback of a mark: its slot may have a later one by then, where
+ * callbacks come in another order than their marks. */
+struct told {
+	struct gm_opencl *opencl;
+	uint32_t lane;
+	uint64_t value;
+};
+
+/* On a thread of the library's, or within the call that asked for it. */
+static void tell(gm_cl event, gm_cl_int status, void *arg)
+{
+	struct told told = *(struct told *)arg;
+
+	(void)event;
+	free(arg);
+	if (status < 0)
+		(void)lose(told.opencl, status);
+	else
+		gm_stream_told(&told.opencl->gpu,
+			       told.opencl->lanes[told.lane].word, told.value);
+	/* The device may be closed now. */
+	gm_add_ordered(&told.opencl->n_told, UINT32_MAX); /* TOLD.last */
+}
+
+static int opencl_mark(struct gm_gpu *gpu, const struct gm_async_exec *mark)
+{
+	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
+	const struct gm_opencl_calls *cl = opencl->cl;
+	struct gm_opencl_lane *lane = &opencl->lanes[mark->lane];
+	gm_cl *event = &lane->events[mark->slot];
+	struct told *told = malloc(sizeof(*told));
+	gm_cl_int error;
+
+	if (!told)
+		return gm_stream_lose(gpu, 0, strerror(ENOMEM));
+	*told = (struct told){ opencl, mark->lane, mark->value };
+	if (*event)
+		(void)cl->clReleaseEvent(*event);
+	*event = NULL;
+	error = cl->clEnqueueMarkerWithWaitList(lane->queue, 0, NULL, event);
+	if (error != GM_CL_SUCCESS) {
+		free(told);
+		return lose(opencl, error);
+	}
+	gm_add_ordered(&opencl->n_told, 1); /* TOLD.last */
+	error = cl->clSetEventCallback(*event, GM_CL_COMPLETE, tell, told);
+	if (error != GM_CL_SUCCESS) {
+		gm_add_ordered(&opencl->n_told, UINT32_MAX); /* TOLD.last */
+		free(told);
+		return lose(opencl, error);
+	}
+	error = cl->clFlush(lane->queue);
+	return error == GM_CL_SUCCESS ? 0 : lose(opencl, error);
+}
+
+static int opencl_after(struct gm_gpu *gpu, uint32_t lane,
+			const struct gm_async_exec *mark)
+{
+	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
+
+	return GM_OPENCL_CALL(opencl, clEnqueueBarrierWithWaitList,
+			      opencl->lanes[lane].queue, 1,
+			      &opencl->lanes[mark->lane].events[mark->slot],
+			      NULL);
+}
+
+/* An error comes by a callback. */
+static int opencl_look(struct gm_gpu *gpu, uint32_t lane)
+{
+	(void)lane;
+	return gm_stream_is_lost(gpu) ? -ENOTRECOVERABLE : 0;
+}
+
+static int opencl_finish(struct gm_gpu *gpu, uint32_t lane)
+{
+	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
+	uint32_t last = lane == GM_GPU_ALL ? GM_GPU_SLOW : lane;
+	int rc = 0;
+
+	for (uint32_t i = lane == GM_GPU_ALL ? 0 : lane; i <= last; i++) {
+		int one = GM_OPENCL_CALL(opencl, clFinish,
+					 opencl->lanes[i].queue);
+
+		rc = rc < 0 ? rc : one;
+	}
+	return rc;
+}
+
+static const struct gm_gpu_ops ops = {
+	.bytes = sizeof(struct gm_opencl),
+	.open = opencl_open,
+	.close = opencl_close,
+	.bind = opencl_bind,
+	.memory = opencl_memory,
+	.alloc = gm_opencl_alloc,
+	.pin = gm_opencl_pin,
+	.reach = gm_opencl_reach,
+	.release = gm_opencl_release,
+	.export_fd = gm_opencl_export_fd,
+	.import_fd = gm_opencl_import_fd,
+	.copy = opencl_copy,
+	.fill = opencl_fill,
+	.launch = gm_opencl_launch,
+	.mark = opencl_mark,
+	.after = opencl_after,
+	.look = opencl_look,
+	.finish = opencl_finish,
+	.find = gm_opencl_find,
+	.load = gm_opencl_load,
+	.unload = gm_opencl_unload,
+};
+
+static int open_row(const struct gm_device_config *config,
+		    struct gm_backend_device **ret_dev)
+{
+	return gm_stream_open(&gm_opencl_backend, &ops, config, ret_dev);
+}
+
+/* The map has no number for rows of this kind yet. */
+const struct gm_backend gm_opencl_backend = { .name = "opencl",
+					      .open = open_row,
+					      GM_STREAM_CALLS(GM_STREAM_SET) };

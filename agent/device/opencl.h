@@ -1,0 +1,163 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * opencl - the driver of OpenCL rows (gpu.h): what its files share.
+ *
+ *	opencl.c		opening, lanes, work, and what an error means
+ *	opencl_library.c	a vendor's library, and the devices it shows
+ *	opencl_memory.c		memory of the device, the worker and clients
+ *	opencl_program.c	operators, and programs of clients
+ *
+ * A process has one vendor's library, and no loader: the compilers that such
+ * libraries bring do not bear each other.
+ *
+ * A lane is a queue that works in order.  A mark is a marker, whose callback,
+ * on a thread of the library, writes the lane's word.  An event is never asked
+ * for its status: some libraries wait for it to end before they answer.
+ *
+ * A device whose memory is the processor's uses that of the worker and of
+ * clients in place.  For any other, clients' memory is staged, and staging has
+ * a twin in the device's memory: the part that a kernel uses is copied there
+ * before, and its results are copied back.
+ *
+ * A kernel is given a memory and an offset in it for each address: an
+ * operator's as ops_opencl.h has it, a client's program's as
+ *
+ *	__kernel void name(__global uchar *dst, ulong dst_at,
+ *			   __global uchar *src, ulong src_at, ulong n,
+ *			   struct params params)
+ *
+ * whose last argument is missing where there are no parameters, and which may
+ * have more items than n, for they come in whole groups.
+ *
+ * Edges
+ *
+ *   TOLD.last	a callback has done all that it does with a device before
+ *		close() sees that none is to come
+ */
+#ifndef GM_OPENCL_H
+#define GM_OPENCL_H
+
+#include "agent/device/opencl_abi.h"
+#include "agent/device/stream.h"
+
+#define GM_OPENCL_KERNELS 64u /* operators, of each dtype */
+/* Where addresses of memory begin: none of the process's is so high. */
+#define GM_OPENCL_FIRST (UINT64_C(1) << 56)
+
+/* The functions of a library. */
+struct gm_opencl_calls {
+#define SYMBOL(slot, name, type, arguments) type(*name) arguments;
+#include "agent/device/opencl_symbols.h"
+};
+
+struct gm_opencl;
+
+/* One of an operator or of a program. */
+struct gm_opencl_kernel {
+	gm_cl any;         /* operands may begin at any byte */
+	gm_cl whole;       /* they begin at multiples of: NULL: there is none */
+	uint32_t align[3]; /* dst, src and mask; 0: it has none */
+	uint32_t group;    /* items */
+	uint32_t each;     /* elements, or bytes, that go together */
+	uint32_t items;    /* for those */
+};
+
+struct gm_opencl_lane {
+	gm_cl queue;
+	gm_a64 *word;
+	gm_cl events[GM_GPU_MARKS]; /* of marks, until the slot's next */
+};
+
+struct gm_opencl {
+	struct gm_gpu gpu;
+	const struct gm_opencl_calls *cl;
+	gm_cl device, context;
+	gm_cl any, whole; /* operators; whole: NULL on a CPU */
+	uint32_t n_kernels;
+	struct gm_opencl_kernel kernels[GM_OPENCL_KERNELS];
+	bool is_cpu;
+	bool is_apart;             /* its memory from the processor's */
+	bool has_f32, has_f64;     /* exactly */
+	uint64_t total, alloc_max; /* bytes of its memory, of one piece */
+	struct gm_opencl_lane lanes[GM_GPU_LANES + 1]; /* and GM_GPU_SLOW */
+	gm_a64 *words;
+	gm_a32 n_told; /* callbacks that are to come */
+	gm_a64 used;   /* bytes of the device's memory */
+	uint64_t next; /* address of the next memory: slow thread */
+};
+
+/* ---- opencl_library.c ---------------------------------------------------- */
+
+/*
+ * gm_opencl_library - open a vendor's library, and find a device
+ *
+ * library	its name, as a file of /etc/OpenCL/vendors has it; one that is
+ *		open is taken again, and another refused
+ * number	of the device, of those that the library shows
+ * ret_why	GM_GPU_WHY_BYTES: on failure, a line for people
+ *
+ * Returns	0
+ *		-ENOENT		there is no such library
+ *		-ELIBBAD	it cannot be loaded, or is none of OpenCL's
+ *		-EOPNOTSUPP	it lacks functions of OpenCL 1.2
+ *		-ENODEV		it shows no such device
+ *		-EBUSY		the process has another
+ */
+int gm_opencl_library(const char *library, uint32_t number,
+		      const struct gm_opencl_calls **ret_calls,
+		      gm_cl *ret_device, char ret_why[GM_GPU_WHY_BYTES]);
+
+/* ---- opencl.c ------------------------------------------------------------ */
+
+/* "CL_OUT_OF_RESOURCES" of those that gpumap tells apart, else "an error". */
+const char *gm_opencl_error_name(gm_cl_int error);
+
+/* The meaning of a result for the caller: 0; -errno; -ENOTRECOVERABLE, and the
+ * device is lost.  Threads: any */
+int gm_opencl_check(struct gm_opencl *opencl, gm_cl_int error);
+
+#define GM_OPENCL_CALL(opencl, call, ...) \
+	gm_opencl_check(opencl, (opencl)->cl->call(__VA_ARGS__))
+
+/* ---- opencl_memory.c: as gpu.h ------------------------------------------- */
+
+/* The library's memory of one of ours. */
+gm_cl gm_opencl_memory_of(const struct gm_gpu_mem *mem);
+
+/* The worker's side of memory that has a twin; else NULL. */
+char *gm_opencl_twin_of(struct gm_gpu_at at);
+
+int gm_opencl_alloc(struct gm_gpu *gpu, uint64_t bytes, bool shareable,
+		    struct gm_gpu_mem **ret_mem);
+int gm_opencl_pin(struct gm_gpu *gpu, uint64_t bytes,
+		  struct gm_gpu_mem **ret_mem);
+int gm_opencl_reach(struct gm_gpu *gpu, char *at, uint64_t bytes, bool writable,
+		    struct gm_gpu_mem **ret_mem);
+void gm_opencl_release(struct gm_gpu *gpu, struct gm_gpu_mem *mem);
+int gm_opencl_export_fd(struct gm_gpu *gpu, struct gm_gpu_mem *mem);
+int gm_opencl_import_fd(struct gm_gpu *gpu, int fd, uint64_t bytes,
+			bool of_others, struct gm_gpu_mem **ret_mem);
+
+/* ---- opencl_program.c ---------------------------------------------------- */
+
+/* Build the operators; a text that does not build costs the row its operators,
+ * and the log says why. */
+void gm_opencl_operators(struct gm_opencl *opencl);
+void gm_opencl_operators_close(struct gm_opencl *opencl);
+
+/* As gpu.h. */
+const struct gm_gpu_kernel *gm_opencl_find(struct gm_gpu *gpu, uint32_t op,
+					   uint32_t dtype, uint32_t to);
+int gm_opencl_load(struct gm_gpu *gpu, const void *image, const char *name,
+		   struct gm_gpu_program **ret_program,
+		   const struct gm_gpu_kernel **ret_kernel,
+		   char ret_why[GM_KERNEL_WHY_BYTES]);
+void gm_opencl_unload(struct gm_gpu *gpu, struct gm_gpu_program *program);
+
+/* Put a kernel on a lane.  Returns 0, -errno */
+int gm_opencl_launch(struct gm_gpu *gpu, uint32_t lane,
+		     const struct gm_gpu_launch *launch);
+
+#endif

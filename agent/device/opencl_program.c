@@ -1,0 +1,322 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * opencl_program - operators, and programs of clients.
+ *
+ * The operators are compiled for operands that begin at any byte, which costs a
+ * CPU nothing, and for other devices once more, for operands that begin at
+ * multiples of their elements' size.
+ *
+ * build() is the one place where the compiler of the vendor's library meets a
+ * text, in this process and for as long as the compiler likes.
+ */
+
+#include "agent/device/opencl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/common/log.h"
+#include "agent/cuda/operators.h"
+
+#define LANES      32u
+#define GROUP_CPU  1024u /* of operators: measured, the most is the best */
+#define GROUP_GPU  256u
+#define GROUP_RUN  256u
+#define LOG_BYTES  1024u
+#define FILL_BYTES 8u /* of an item */
+
+/* Made when building: a literal for each line. */
+static const char operators[] =
+#include "agent/device/ops_opencl_text.h"
+	;
+
+/* ---- compiling ----------------------------------------------------------- */
+
+static int build(struct gm_opencl *opencl, const char *text,
+		 const char *options, gm_cl *ret_program,
+		 char ret_log[LOG_BYTES])
+{
+	const struct gm_opencl_calls *cl = opencl->cl;
+	gm_cl_int error = GM_CL_SUCCESS;
+	gm_cl program = cl->clCreateProgramWithSource(opencl->context, 1, &text,
+						      NULL, &error);
+
+	ret_log[0] = '\0';
+	if (error != GM_CL_SUCCESS)
+		return gm_opencl_check(opencl, error);
+	error = cl->clBuildProgram(program, 1, &opencl->device, options, NULL,
+				   NULL);
+	if (error == GM_CL_SUCCESS) {
+		*ret_program = program;
+		return 0;
+	}
+	/* A log that is too long is an error, and is cut by some. */
+	memset(ret_log, 0, LOG_BYTES);
+	(void)cl->clGetProgramBuildInfo(program, opencl->device,
+					GM_CL_PROGRAM_BUILD_LOG, LOG_BYTES - 1,
+					ret_log, NULL);
+	gm_stream_flatten(ret_log);
+	(void)cl->clReleaseProgram(program);
+	/* No work was given to the device: what it says is of this text. */
+	return error == GM_CL_OUT_OF_HOST_MEMORY ? -ENOMEM : -ENOEXEC;
+}
+
+/* ---- operators ----------------------------------------------------------- */
+
+static int build_operators(struct gm_opencl *opencl, bool is_any,
+			   gm_cl *ret_program)
+{
+	char log[LOG_BYTES], options[128];
+	int rc;
+
+	snprintf(options, sizeof(options), "-cl-std=CL1.2%s%s%s%s",
+		 opencl->has_f32 ? " -DGM_F32" : "",
+		 opencl->has_f64 ? " -DGM_F64" : "",
+		 opencl->is_cpu ? "" : " -DGM_LANES",
+		 is_any ? " -DGM_ANY" : "");
+	rc = build(opencl, operators, options, ret_program, log);
+	if (rc < 0)
+		gm_log(GM_LOG_WARNING, "operators-missing",
+		       "code=%d compiler=%s", rc,
+		       gm_quote(log[0] ? log : "none").text);
+	return rc;
+}
+
+void gm_opencl_operators(struct gm_opencl *opencl)
+{
+	if (build_operators(opencl, true, &opencl->any) == 0 && !opencl->is_cpu)
+		(void)build_operators(opencl, false, &opencl->whole);
+}
+
+void gm_opencl_operators_close(struct gm_opencl *opencl)
+{
+	const struct gm_opencl_calls *cl = opencl->cl;
+
+	for (uint32_t i = 0; i < opencl->n_kernels; i++) {
+		(void)cl->clReleaseKernel(opencl->kernels[i].any);
+		if (opencl->kernels[i].whole)
+			(void)cl->clReleaseKernel(opencl->kernels[i].whole);
+	}
+	if (opencl->any)
+		(void)cl->clReleaseProgram(opencl->any);
+	if (opencl->whole)
+		(void)cl->clReleaseProgram(opencl->whole);
+}
+
+static gm_cl kernel_of(struct gm_opencl *opencl, gm_cl program,
+		       const char *name)
+{
+	gm_cl_int error = GM_CL_SUCCESS;
+	gm_cl kernel;
+
+	if (!program)
+		return NULL;
+	kernel = opencl->cl->clCreateKernel(program, name, &error);
+	return gm_opencl_check(opencl, error) == 0 ? kernel : NULL;
+}
+
+/* Items of a group, at most @most: as the kernel was compiled for, or fewer. */
+static uint32_t group_of(struct gm_opencl *opencl, gm_cl kernel, uint32_t most)
+{
+	const struct gm_opencl_calls *cl = opencl->cl;
+	size_t fixed[3] = { 0 }, can = 1;
+
+	(void)cl->clGetKernelWorkGroupInfo(kernel, opencl->device,
+					   GM_CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
+					   sizeof(fixed), fixed, NULL);
+	if (fixed[0])
+		return (uint32_t)fixed[0];
+	(void)cl->clGetKernelWorkGroupInfo(kernel, opencl->device,
+					   GM_CL_KERNEL_WORK_GROUP_SIZE,
+					   sizeof(can), &can, NULL);
+	return can < most ? (uint32_t)can : most;
+}
+
+const struct gm_gpu_kernel *gm_opencl_find(struct gm_gpu *gpu, uint32_t op,
+					   uint32_t dtype, uint32_t to)
+{
+	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
+	struct gm_opencl_kernel *k = &opencl->kernels[opencl->n_kernels];
+	bool is_one = gm_ops_has(op) & GM_OPS_ONE;
+	char name[GM_OPERATOR_NAME_BYTES];
+
+	if (opencl->n_kernels == GM_OPENCL_KERNELS ||
+	    gm_operators_name(gm_operators_of(op), dtype, to, name) < 0)
+		return NULL;
+	k->any = kernel_of(opencl, opencl->any, name);
+	if (!k->any)
+		return NULL;
+	k->whole = kernel_of(opencl, opencl->whole, name);
+	k->align[0] = gm_ops_dtype_bytes(gm_ops_result(op, dtype, to));
+	k->align[1] = gm_ops_dtype_bytes(dtype);
+	k->align[2] = gm_ops_mask_bytes(op, dtype);
+	k->each = is_one ? GM_REDUCE_CHUNK : 1;
+	k->items = is_one && !opencl->is_cpu ? LANES : 1;
+	if (op == GPUMAP_OP_FILL)
+		k->align[0] = k->each = FILL_BYTES;
+	k->group = is_one && opencl->is_cpu
+			   ? 1
+			   : group_of(opencl, k->any,
+				      opencl->is_cpu ? GROUP_CPU : GROUP_GPU);
+	opencl->n_kernels++;
+	return (const struct gm_gpu_kernel *)k;
+}
+
+/* ---- programs of clients ------------------------------------------------- */
+
+struct gm_gpu_program {
+	gm_cl program;
+	struct gm_opencl_kernel kernel;
+};
+
+int gm_opencl_load(struct gm_gpu *gpu, const void *image, const char *name,
+		   struct gm_gpu_program **ret_program,
+		   const struct gm_gpu_kernel **ret_kernel,
+		   char ret_why[GM_KERNEL_WHY_BYTES])
+{
+	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
+	struct gm_gpu_program *p = calloc(1, sizeof(*p));
+	gm_cl_int error = GM_CL_SUCCESS;
+	char log[LOG_BYTES];
+	int rc = p ? build(opencl, image, "", &p->program, log) : -ENOMEM;
+
+	if (rc < 0) {
+		if (p)
+			snprintf(ret_why, GM_KERNEL_WHY_BYTES, "%.*s",
+				 (int)GM_KERNEL_WHY_BYTES - 1,
+				 log[0] ? log : "the compiler refuses it");
+		free(p);
+		return rc;
+	}
+	p->kernel.any = opencl->cl->clCreateKernel(p->program, name, &error);
+	if (error != GM_CL_SUCCESS) {
+		snprintf(ret_why, GM_KERNEL_WHY_BYTES,
+			 "%s: it has no kernel %s: __kernel void, of that name",
+			 gm_opencl_error_name(error), name);
+		(void)opencl->cl->clReleaseProgram(p->program);
+		free(p);
+		return gm_opencl_check(opencl, error);
+	}
+	p->kernel.each = p->kernel.items = 1;
+	p->kernel.group = group_of(opencl, p->kernel.any, GROUP_RUN);
+	*ret_program = p;
+	*ret_kernel = (const struct gm_gpu_kernel *)&p->kernel;
+	return 0;
+}
+
+void gm_opencl_unload(struct gm_gpu *gpu, struct gm_gpu_program *program)
+{
+	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
+
+	(void)opencl->cl->clReleaseKernel(program->kernel.any);
+	(void)opencl->cl->clReleaseProgram(program->program);
+	free(program);
+}
+
+/* ---- launches ------------------------------------------------------------ */
+
+/* Do all operands begin where whole elements do?  Memory begins at a page. */
+static bool is_whole(const struct gm_opencl_kernel *k,
+		     const struct gm_gpu_launch *l)
+{
+	uint32_t operand = 0;
+
+	for (uint32_t i = 0; i < l->n_args; i++) {
+		if (l->args[i].kind != GM_GPU_ARG_AT)
+			continue;
+		if (l->args[i].at.offset % k->align[operand++])
+			return false;
+	}
+	return true;
+}
+
+static gm_cl_int set_args(const struct gm_opencl_calls *cl, gm_cl kernel,
+			  const struct gm_gpu_launch *l)
+{
+	gm_cl_int error = GM_CL_SUCCESS;
+	gm_cl_uint next = 0;
+
+	for (uint32_t i = 0; i < l->n_args && error == GM_CL_SUCCESS; i++) {
+		const struct gm_gpu_arg *arg = &l->args[i];
+		gm_cl memory;
+
+		if (arg->kind != GM_GPU_ARG_AT) {
+			error = cl->clSetKernelArg(kernel, next++,
+						   arg->kind == GM_GPU_ARG_F32
+							   ? sizeof(arg->f32)
+							   : sizeof(arg->u64),
+						   &arg->u64);
+			continue;
+		}
+		memory = arg->at.mem ? gm_opencl_memory_of(arg->at.mem) : NULL;
+		error = cl->clSetKernelArg(kernel, next++, sizeof(memory),
+					   memory ? &memory : NULL);
+		if (error == GM_CL_SUCCESS)
+			error = cl->clSetKernelArg(kernel, next++,
+						   sizeof(arg->at.offset),
+						   &arg->at.offset);
+	}
+	if (error == GM_CL_SUCCESS && l->params_bytes)
+		error = cl->clSetKernelArg(kernel, next, l->params_bytes,
+					   l->params);
+	return error;
+}
+
+/* The parts of memory with a twin that a kernel uses: all, or dst back. */
+static gm_cl_int copy_twins(struct gm_opencl *opencl, gm_cl queue,
+			    const struct gm_gpu_launch *l, bool is_back)
+{
+	const struct gm_opencl_calls *cl = opencl->cl;
+	gm_cl_int error = GM_CL_SUCCESS;
+
+	for (uint32_t i = 0; i < (is_back ? 1 : l->n_args); i++) {
+		const struct gm_gpu_arg *arg = &l->args[i];
+		char *host = arg->kind == GM_GPU_ARG_AT
+				     ? gm_opencl_twin_of(arg->at)
+				     : NULL;
+
+		if (!host || !arg->bytes || error != GM_CL_SUCCESS)
+			continue;
+		if (is_back)
+			error = cl->clEnqueueReadBuffer(
+				queue, gm_opencl_memory_of(arg->at.mem), 0,
+				arg->at.offset, arg->bytes, host, 0, NULL,
+				NULL);
+		else
+			error = cl->clEnqueueWriteBuffer(
+				queue, gm_opencl_memory_of(arg->at.mem), 0,
+				arg->at.offset, arg->bytes, host, 0, NULL,
+				NULL);
+	}
+	return error;
+}
+
+int gm_opencl_launch(struct gm_gpu *gpu, uint32_t lane,
+		     const struct gm_gpu_launch *l)
+{
+	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
+	const struct gm_opencl_kernel *k =
+		(const struct gm_opencl_kernel *)l->kernel;
+	gm_cl kernel = k->whole && is_whole(k, l) ? k->whole : k->any;
+	size_t group = k->group;
+	size_t items = (l->n / k->each + (l->n % k->each != 0)) * k->items;
+	size_t all = (items / group + (items % group != 0)) * group;
+	gm_cl queue = opencl->lanes[lane].queue;
+	gm_cl_int error = set_args(opencl->cl, kernel, l);
+
+	if (error == GM_CL_SUCCESS)
+		error = copy_twins(opencl, queue, l, false);
+	if (error == GM_CL_SUCCESS)
+		error = opencl->cl->clEnqueueNDRangeKernel(
+			queue, kernel, 1, NULL, &all, &group, 0, NULL, NULL);
+	/* Those that were copied for nothing would be copied late. */
+	if (error != GM_CL_SUCCESS && opencl->is_apart)
+		(void)opencl->cl->clFinish(queue);
+	if (error == GM_CL_SUCCESS)
+		error = copy_twins(opencl, queue, l, true);
+	return gm_opencl_check(opencl, error);
+}

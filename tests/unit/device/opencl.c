@@ -1,0 +1,253 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * opencl: the same of a row of OpenCL, and what is its own.
+ *
+ * $GM_OPENCL_LIBRARY names the vendor's library; without it PoCL's is taken,
+ * which keeps what it compiles in a folder of the test's own.
+ */
+
+#include <ftw.h>
+#include <signal.h>
+
+#include "agent/device/opencl.h"
+#include "tests/support/gpu_cases.h"
+
+static struct bench b;
+static char cache[] = "/tmp/gpumap-test-opencl.XXXXXX";
+
+/* ---- the library --------------------------------------------------------- */
+
+static void read_icd(char ret_library[256])
+{
+	FILE *icd = fopen("/etc/OpenCL/vendors/pocl.icd", "r");
+	const char *named = getenv("GM_OPENCL_LIBRARY");
+
+	ret_library[0] = '\0';
+	if (icd && fgets(ret_library, 256, icd))
+		ret_library[strcspn(ret_library, "\n")] = '\0';
+	if (icd)
+		fclose(icd);
+	if (named)
+		snprintf(ret_library, 256, "%s", named);
+}
+
+static int remove_one(const char *path, const struct stat *status, int type,
+		      struct FTW *at)
+{
+	(void)status;
+	(void)type;
+	(void)at;
+	return remove(path);
+}
+
+static void cache_drop(void)
+{
+	nftw(cache, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* For LeakSanitizer: what compilers leave behind is no fault of ours. */
+__attribute__((visibility("default"))) const char *
+__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:libpocl\nleak:libLLVM\nleak:libclang\n";
+}
+
+/* ---- what is its own ----------------------------------------------------- */
+
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+static bool is_ours(int number)
+{
+	struct sigaction now;
+
+	return sigaction(number, NULL, &now) == 0 &&
+	       now.sa_handler == on_signal;
+}
+
+static void handlers_stay_ours(void)
+{
+	OK(is_ours(SIGBUS));
+	OK(is_ours(SIGSEGV));
+	OK(is_ours(SIGSYS));
+}
+
+static struct gm_opencl *opencl(void)
+{
+	return (struct gm_opencl *)((struct gm_stream *)b.dev)->gpu;
+}
+
+/* One piece of memory has an end before all memory has. */
+static void a_large_piece_is_refused(void)
+{
+	uint64_t most = opencl()->alloc_max;
+	struct gm_buffer *none = NULL;
+	struct gm_device_memory before, after;
+
+	EQ(b.backend->memory(b.dev, &before), 0);
+	opencl()->alloc_max = UINT64_C(64) << 20;
+	EQ(b.backend->alloc(b.dev, 1, (UINT64_C(64) << 20) + 1, 0, &none),
+	   -ENOMEM);
+	EQ(b.backend->alloc(b.dev, 1, 4096, GPUMAP_BUFFER_EXPORTABLE, &none),
+	   -EOPNOTSUPP);
+	OK(none == NULL);
+	EQ(b.backend->memory(b.dev, &after), 0);
+	OK(after.free >= before.free);
+	opencl()->alloc_max = most;
+}
+
+/* ---- programs ------------------------------------------------------------ */
+
+static const char square[] =
+	"struct params { float alpha; };"
+	"__kernel void square(__global uchar *dst, ulong dst_at,"
+	"		     __global uchar *src, ulong src_at, ulong n,"
+	"		     struct params params)"
+	"{"
+	"	__global float *to = (__global float *)(dst + dst_at);"
+	"	__global const float *from ="
+	"		(__global const float *)(src + src_at);"
+	"	size_t i = get_global_id(0);"
+	"	if (i < n)"
+	"		to[i] = params.alpha * from[i] * from[i];"
+	"}";
+
+static void clients_kernels_run(struct bench *u)
+{
+	char why[GM_KERNEL_WHY_BYTES] = "";
+	float *dst = (float *)(void *)u->client, alpha = 3;
+	float *src = (float *)(void *)(u->client + BENCH_ROOM);
+	struct gm_task task = { .op = GPUMAP_OP_RUN,
+				.dtype = GPUMAP_DTYPE_F32,
+				.n = 1000,
+				.dst = dst,
+				.src = src,
+				.pattern = 4 | UINT64_C(4) << 32,
+				.mask = &alpha,
+				.mask_n = sizeof(alpha) };
+	struct gm_kernel *kernel = NULL, *none = NULL;
+	struct gm_async_exec flight;
+	int wrong = 0;
+
+	EQ(u->backend->load_kernel(u->dev, square, "cube", &none, why),
+	   -ENOENT);
+	OK(strstr(why, "no kernel cube"));
+	EQ(u->backend->load_kernel(u->dev, "kernel void x() { y(); }", "x",
+				   &none, why),
+	   -ENOEXEC);
+	OK(why[0] && !strpbrk(why, "\n\t"));
+	NOTE("%s", why);
+	OK(none == NULL);
+	if (!EQ(u->backend->load_kernel(u->dev, square, "square", &kernel, why),
+		0))
+		return;
+	for (int i = 0; i <= 1000; i++) {
+		src[i] = (float)i;
+		dst[i] = -1;
+	}
+	task.kernel = kernel;
+	EQ(bench_start(u, &task, 0, task.n, &flight), 0);
+	EQ(bench_wait(u, &flight), 0);
+	for (int i = 0; i < 1000; i++)
+		wrong += dst[i] != alpha * src[i] * src[i];
+	EQ(wrong, 0);
+	OK(dst[1000] == -1);
+	u->backend->unload_kernel(u->dev, kernel);
+}
+
+/* ---- staging ------------------------------------------------------------- */
+
+/* Without memory that the device reaches everything goes through staging, which
+ * kernels use in place or, of a device whose memory is apart, in a twin. */
+static void staging_makes_no_difference(bool is_apart)
+{
+	struct bench other = { .backend = b.backend, .library = b.library };
+	struct gm_opencl *device;
+
+	if (bench_is_open(&other, "opencl")) {
+		device = (struct gm_opencl *)((struct gm_stream *)other.dev)
+				 ->gpu;
+		other.backend->unreach(other.dev, other.region);
+		other.region = NULL;
+		device->gpu.flags = 0;
+		device->is_apart = is_apart;
+		EQ(other.backend->reach(other.dev, other.client,
+					BENCH_SIDES * BENCH_ROOM, true,
+					&other.region),
+		   0);
+		OK(other.region && other.region->address == 0);
+		EQ(trials_failed(&other, 1000), 0);
+		clients_kernels_run(&other);
+	}
+	bench_close(&other);
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static void what_is_no_device_is_refused(const char *library)
+{
+	struct gm_device_config config = { .library = "libno-such.so" };
+	struct gm_backend_device *none = NULL;
+	int code = 0;
+
+	EQ(gm_opencl_backend.open(&config, &none), -ENOENT);
+	config.library = NULL;
+	EQ(gm_opencl_backend.open(&config, &none), -ENOENT);
+	config.library = "libm.so.6";
+	EQ(gm_opencl_backend.open(&config, &none), -ELIBBAD);
+	OK(strstr(gm_opencl_backend.fault(NULL, &code), "libm.so.6 is no"));
+	config.library = library;
+	config.uuid = "77";
+	EQ(gm_opencl_backend.open(&config, &none), -ENODEV);
+	OK(strstr(gm_opencl_backend.fault(NULL, &code), "none is 77"));
+	config.uuid = "GPU-1";
+	EQ(gm_opencl_backend.open(&config, &none), -ENODEV);
+	/* A second library in a process is refused. */
+	config.uuid = NULL;
+	config.library = "libm.so.6";
+	EQ(gm_opencl_backend.open(&config, &none), -EBUSY);
+	OK(none == NULL);
+}
+
+TAP_CASE()
+{
+	const struct sigaction action = { .sa_handler = on_signal };
+	static char library[256];
+
+	read_icd(library);
+	if (!library[0]) {
+		LACK("opencl", 1, "there is no /etc/OpenCL/vendors/pocl.icd");
+		return tap_done();
+	}
+	if (!OK(mkdtemp(cache)))
+		return tap_done();
+	setenv("POCL_CACHE_DIR", cache, 1);
+	/* Else each kernel is linked for each size of a launch. */
+	setenv("POCL_WORK_GROUP_SPECIALIZATION", "0", 1);
+	sigaction(SIGBUS, &action, NULL);
+	sigaction(SIGSEGV, &action, NULL);
+	sigaction(SIGSYS, &action, NULL);
+	what_is_no_device_is_refused(library);
+	b.backend = &gm_opencl_backend;
+	b.library = library;
+	if (bench_is_open(&b, "opencl")) {
+		NOTE("%s", b.dev->took);
+		handlers_stay_ours();
+		gpu_cases_work(&b);
+		gpu_cases_large(&b);
+		gpu_cases_memory(&b);
+		a_large_piece_is_refused();
+		clients_kernels_run(&b);
+		staging_makes_no_difference(false);
+		staging_makes_no_difference(true);
+		handlers_stay_ours();
+	}
+	bench_close(&b);
+	cache_drop();
+	return tap_done();
+}

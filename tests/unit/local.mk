@@ -197,14 +197,16 @@ gm_unit_device = \
 	%reldir%/device/host_reduce.c \
 	%reldir%/device/opencl.c \
 	%reldir%/device/opencl_abi.c \
-	%reldir%/device/opencl_card.c
+	%reldir%/device/opencl_card.c \
+	%reldir%/device/stream_told.c
 tests_suites_unit_device_SOURCES = $(gm_unit_device)
 tests_suites_unit_device_LDADD = tests/libsupport.la \
 	tests/fake/libmachine.la agent/device/libdevice.la tests/libptx.la \
 	agent/cuda/libcu.la agent/common/libcommon.la $(NUMA_LIBS) \
 	$(DL_LIBS) -lpthread -lm
 gm_cases += $(gm_unit_device)
-GM_TSAN_TESTS += %reldir%/device/cuda.c %reldir%/device/cuda_memory.c
+GM_TSAN_TESTS += %reldir%/device/cuda.c %reldir%/device/cuda_memory.c \
+	%reldir%/device/stream_told.c
 # Their cards are in a process of the stand-in.
 gm_tsan_suites += tests/suites/unit_device tests/fake/stand-in
 

@@ -280,6 +280,8 @@ static void opencl_close(struct gm_gpu *gpu)
 		for (uint32_t j = 0; j < GM_GPU_MARKS; j++)
 			if (lane->events[j])
 				(void)cl->clReleaseEvent(lane->events[j]);
+		if (lane->last)
+			(void)cl->clReleaseEvent(lane->last);
 		if (lane->queue)
 			(void)cl->clReleaseCommandQueue(lane->queue);
 	}
@@ -307,6 +309,18 @@ static int opencl_memory(struct gm_gpu *gpu,
 
 /* ---- work ---------------------------------------------------------------- */
 
+gm_cl *gm_opencl_event(struct gm_opencl *opencl, uint32_t lane)
+{
+	gm_cl *last = &opencl->lanes[lane].last;
+
+	if (lane == GM_GPU_SLOW)
+		return NULL;
+	if (*last)
+		(void)opencl->cl->clReleaseEvent(*last);
+	*last = NULL;
+	return last;
+}
+
 /* As the processor has it, where the device has not; else NULL. */
 static char *host_of(struct gm_gpu_at at)
 {
@@ -319,6 +333,7 @@ static int opencl_copy(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
 	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
 	const struct gm_opencl_calls *cl = opencl->cl;
 	gm_cl queue = opencl->lanes[lane].queue;
+	gm_cl *event = gm_opencl_event(opencl, lane);
 	char *dst = host_of(to), *src = host_of(from);
 	gm_cl_int error;
 
@@ -326,18 +341,18 @@ static int opencl_copy(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
 		error = cl->clEnqueueReadBuffer(queue,
 						gm_opencl_memory_of(from.mem),
 						0, from.offset, bytes, dst, 0,
-						NULL, NULL);
+						NULL, event);
 	else if (src)
 		error = cl->clEnqueueWriteBuffer(queue,
 						 gm_opencl_memory_of(to.mem), 0,
 						 to.offset, bytes, src, 0, NULL,
-						 NULL);
+						 event);
 	else
 		error = cl->clEnqueueCopyBuffer(queue,
 						gm_opencl_memory_of(from.mem),
 						gm_opencl_memory_of(to.mem),
 						from.offset, to.offset, bytes,
-						0, NULL, NULL);
+						0, NULL, event);
 	return gm_opencl_check(opencl, error);
 }
 
@@ -349,7 +364,8 @@ static int opencl_fill(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
 	return GM_OPENCL_CALL(opencl, clEnqueueFillBuffer,
 			      opencl->lanes[lane].queue,
 			      gm_opencl_memory_of(to.mem), &value,
-			      sizeof(value), to.offset, bytes, 0, NULL, NULL);
+			      sizeof(value), to.offset, bytes, 0, NULL,
+			      gm_opencl_event(opencl, lane));
 }
 
 /* ---- marks --------------------------------------------------------------- */
@@ -392,8 +408,11 @@ static int opencl_mark(struct gm_gpu *gpu, const struct gm_async_exec *mark)
 	*told = (struct told){ opencl, mark->lane, mark->value };
 	if (*event)
 		(void)cl->clReleaseEvent(*event);
-	*event = NULL;
-	error = cl->clEnqueueMarkerWithWaitList(lane->queue, 0, NULL, event);
+	*event = lane->last;
+	lane->last = NULL;
+	error = *event ? GM_CL_SUCCESS
+		       : cl->clEnqueueMarkerWithWaitList(lane->queue, 0, NULL,
+							 event);
 	if (error != GM_CL_SUCCESS) {
 		free(told);
 		return lose(opencl, error);

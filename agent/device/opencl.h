@@ -12,9 +12,10 @@
  * A process has one vendor's library, and no loader: the compilers that such
  * libraries bring do not bear each other.
  *
- * A lane is a queue that works in order.  A mark is a marker, whose callback,
- * on a thread of the library, writes the lane's word.  An event is never asked
- * for its status: some libraries wait for it to end before they answer.
+ * A lane is a queue that works in order.  A mark is the event of the last work
+ * on it, whose callback, on a thread of the library, writes the lane's word.  An
+ * event is never asked for its status: some libraries wait for it to end before
+ * they answer.
  *
  * A device whose memory is the processor's uses that of the worker and of
  * clients in place.  For any other, clients' memory is staged, and staging has
@@ -67,6 +68,7 @@ struct gm_opencl_kernel {
 struct gm_opencl_lane {
 	gm_cl queue;
 	gm_a64 *word;
+	gm_cl last; /* event of the last work behind the last mark, or NULL */
 	gm_cl events[GM_GPU_MARKS]; /* of marks, until the slot's next */
 };
 
@@ -117,6 +119,10 @@ const char *gm_opencl_error_name(gm_cl_int error);
 /* The meaning of a result for the caller: 0; -errno; -ENOTRECOVERABLE, and the
  * device is lost.  Threads: any */
 int gm_opencl_check(struct gm_opencl *opencl, gm_cl_int error);
+
+/* Where the event of the next work on a lane goes: the last argument of a call
+ * that puts it there.  NULL on GM_GPU_SLOW. */
+gm_cl *gm_opencl_event(struct gm_opencl *opencl, uint32_t lane);
 
 #define GM_OPENCL_CALL(opencl, call, ...) \
 	gm_opencl_check(opencl, (opencl)->cl->call(__VA_ARGS__))

@@ -267,10 +267,11 @@ static gm_cl_int set_args(const struct gm_opencl_calls *cl, gm_cl kernel,
 }
 
 /* The parts of memory with a twin that a kernel uses: all, or dst back. */
-static gm_cl_int copy_twins(struct gm_opencl *opencl, gm_cl queue,
+static gm_cl_int copy_twins(struct gm_opencl *opencl, uint32_t lane,
 			    const struct gm_gpu_launch *l, bool is_back)
 {
 	const struct gm_opencl_calls *cl = opencl->cl;
+	gm_cl queue = opencl->lanes[lane].queue;
 	gm_cl_int error = GM_CL_SUCCESS;
 
 	for (uint32_t i = 0; i < (is_back ? 1 : l->n_args); i++) {
@@ -285,12 +286,12 @@ static gm_cl_int copy_twins(struct gm_opencl *opencl, gm_cl queue,
 			error = cl->clEnqueueReadBuffer(
 				queue, gm_opencl_memory_of(arg->at.mem), 0,
 				arg->at.offset, arg->bytes, host, 0, NULL,
-				NULL);
+				gm_opencl_event(opencl, lane));
 		else
 			error = cl->clEnqueueWriteBuffer(
 				queue, gm_opencl_memory_of(arg->at.mem), 0,
 				arg->at.offset, arg->bytes, host, 0, NULL,
-				NULL);
+				gm_opencl_event(opencl, lane));
 	}
 	return error;
 }
@@ -309,14 +310,15 @@ int gm_opencl_launch(struct gm_gpu *gpu, uint32_t lane,
 	gm_cl_int error = set_args(opencl->cl, kernel, l);
 
 	if (error == GM_CL_SUCCESS)
-		error = copy_twins(opencl, queue, l, false);
+		error = copy_twins(opencl, lane, l, false);
 	if (error == GM_CL_SUCCESS)
 		error = opencl->cl->clEnqueueNDRangeKernel(
-			queue, kernel, 1, NULL, &all, &group, 0, NULL, NULL);
+			queue, kernel, 1, NULL, &all, &group, 0, NULL,
+			gm_opencl_event(opencl, lane));
 	/* Those that were copied for nothing would be copied late. */
 	if (error != GM_CL_SUCCESS && opencl->is_apart)
 		(void)opencl->cl->clFinish(queue);
 	if (error == GM_CL_SUCCESS)
-		error = copy_twins(opencl, queue, l, true);
+		error = copy_twins(opencl, lane, l, true);
 	return gm_opencl_check(opencl, error);
 }

@@ -13,9 +13,9 @@
  * libraries bring do not bear each other.
  *
  * A lane is a queue that works in order.  A mark is the event of the last work
- * on it, whose callback, on a thread of the library, writes the lane's word.  An
- * event is never asked for its status: some libraries wait for it to end before
- * they answer.
+ * on it, whose callback, on a thread of the library, writes the lane's word.
+ * An event is never asked for its status: some libraries wait for it to end
+ * before they answer.
  *
  * A device whose memory is the processor's uses that of the worker and of
  * clients in place.  For any other, clients' memory is staged, and staging has

@@ -160,6 +160,61 @@ static void clients_kernels_run(struct bench *u)
 	u->backend->unload_kernel(u->dev, kernel);
 }
 
+/* ---- memory that goes away ----------------------------------------------- */
+
+static gm_a32 n_replaced;
+
+/* As a worker has it: pages that a client took away are replaced. */
+static void replace(int number, siginfo_t *info, void *context)
+{
+	uintptr_t at = (uintptr_t)info->si_addr & ~(uintptr_t)4095;
+
+	(void)number;
+	(void)context;
+	gm_add_ordered(&n_replaced, 1); /* a count */
+	if (mmap((void *)at, 4096, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		_exit(1);
+}
+
+/* The library's threads meet them within a kernel and within a copy. */
+static void a_client_may_take_its_memory_away(void)
+{
+	const uint64_t bytes = 64 * UINT64_C(4096);
+	const struct sigaction action = { .sa_sigaction = replace,
+					  .sa_flags = SA_SIGINFO };
+	struct sigaction before;
+	int fd = memfd_create("client", MFD_CLOEXEC);
+	struct gm_task task = { .op = GPUMAP_OP_AXPY,
+				.dtype = GPUMAP_DTYPE_F32,
+				.dst_address = b.buffer[0]->address,
+				.n = bytes / 4,
+				.alpha = 1 };
+	struct gm_region *region = NULL;
+	char *at;
+
+	EQ(ftruncate(fd, (off_t)bytes), 0);
+	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		  MAP_SHARED | MAP_POPULATE, fd, 0);
+	if (!OK(at != MAP_FAILED) ||
+	    !EQ(b.backend->reach(b.dev, at, bytes, true, &region), 0))
+		return;
+	task.src = at;
+	EQ(bench_run(&b, &task), 0);
+	sigaction(SIGBUS, &action, &before);
+	EQ(ftruncate(fd, 4096), 0);
+	EQ(bench_run(&b, &task), 0);
+	OK(gm_get(&n_replaced) >= 63);
+	EQ(ftruncate(fd, 0), 0);
+	task.op = GPUMAP_OP_COPY;
+	EQ(bench_run(&b, &task), 0);
+	OK(gm_get(&n_replaced) >= 64);
+	sigaction(SIGBUS, &before, NULL);
+	b.backend->unreach(b.dev, region);
+	munmap(at, bytes);
+	close(fd);
+}
+
 /* ---- staging ------------------------------------------------------------- */
 
 /* Without memory that the device reaches everything goes through staging, which
@@ -242,6 +297,7 @@ TAP_CASE()
 		gpu_cases_large(&b);
 		gpu_cases_memory(&b);
 		a_large_piece_is_refused();
+		a_client_may_take_its_memory_away();
 		clients_kernels_run(&b);
 		staging_makes_no_difference(false);
 		staging_makes_no_difference(true);

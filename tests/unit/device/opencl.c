@@ -242,6 +242,109 @@ static void staging_makes_no_difference(bool is_apart)
 	bench_close(&other);
 }
 
+/* ---- faults -------------------------------------------------------------- */
+
+/* The library's functions, of which some fail. */
+static struct gm_opencl_calls bent;
+
+static gm_cl_int fail_launch(gm_cl queue, gm_cl kernel, gm_cl_uint dimensions,
+			     const size_t *first, const size_t *items,
+			     const size_t *group, gm_cl_uint n,
+			     const gm_cl *after, gm_cl *ret_event)
+{
+	(void)queue;
+	(void)kernel;
+	(void)dimensions;
+	(void)first;
+	(void)items;
+	(void)group;
+	(void)n;
+	(void)after;
+	(void)ret_event;
+	return GM_CL_OUT_OF_RESOURCES;
+}
+
+static gm_cl_int tell_failure(gm_cl event, gm_cl_int status,
+			      void (*notify)(gm_cl, gm_cl_int, void *),
+			      void *arg)
+{
+	(void)status;
+	notify(event, -9999, arg); /* a vendor's own */
+	return GM_CL_SUCCESS;
+}
+
+static gm_cl fail_buffer(gm_cl context, gm_cl_ulong flags, size_t bytes,
+			 void *host, gm_cl_int *ret_error)
+{
+	(void)context;
+	(void)flags;
+	(void)bytes;
+	(void)host;
+	*ret_error = GM_CL_MEM_OBJECT_ALLOCATION_FAILURE;
+	return NULL;
+}
+
+static bool bend(struct bench *other)
+{
+	struct gm_opencl *device;
+
+	*other = (struct bench){ .backend = b.backend,
+				 .library = b.library,
+				 .sleeps = true };
+	if (!bench_is_open(other, "opencl"))
+		return false;
+	device = (struct gm_opencl *)((struct gm_stream *)other->dev)->gpu;
+	bent = *device->cl;
+	device->cl = &bent;
+	return true;
+}
+
+/* Then and ever after, and a sleeper is woken. */
+static void is_lost(struct bench *other, int rc, int want)
+{
+	struct gm_task task = bench_task(other, 1);
+	struct gm_device_memory memory;
+	struct gm_async_exec flight;
+	int code = 0;
+
+	EQ(rc, -ENOTRECOVERABLE);
+	EQ(bench_start(other, &task, 0, task.n, &flight), -ENOTRECOVERABLE);
+	EQ(other->backend->memory(other->dev, &memory), -ENOTRECOVERABLE);
+	OK(strstr(other->backend->fault(other->dev, &code), "OpenCL -"));
+	EQ(code, want);
+}
+
+static void faults_are_told_apart(void)
+{
+	struct gm_buffer *none = NULL;
+	struct gm_task task;
+	struct bench other;
+
+	if (bend(&other)) {
+		task = bench_task(&other, 1);
+		bent.clEnqueueNDRangeKernel = fail_launch;
+		is_lost(&other, bench_run(&other, &task),
+			GM_CL_OUT_OF_RESOURCES);
+	}
+	bench_close(&other);
+	if (bend(&other)) {
+		task = bench_task(&other, 1);
+		bent.clSetEventCallback = tell_failure;
+		is_lost(&other, bench_run(&other, &task), -9999);
+	}
+	bench_close(&other);
+	/* A full device is none that is lost. */
+	if (bend(&other)) {
+		bent.clCreateBuffer = fail_buffer;
+		EQ(other.backend->alloc(other.dev, 1, UINT64_C(9) << 20, 0,
+					&none),
+		   -ENOMEM);
+		OK(none == NULL);
+		EQ(trials_failed(&other, 100), 0);
+	}
+	bench_close(&other);
+}
+
 /* ---- opening ------------------------------------------------------------- */
 
 static void what_is_no_device_is_refused(const char *library)
@@ -301,6 +404,7 @@ TAP_CASE()
 		clients_kernels_run(&b);
 		staging_makes_no_difference(false);
 		staging_makes_no_difference(true);
+		faults_are_told_apart();
 		handlers_stay_ours();
 	}
 	bench_close(&b);

@@ -189,6 +189,7 @@ gm_unit_device = \
 	%reldir%/device/cuda.c \
 	%reldir%/device/cuda_faults.c \
 	%reldir%/device/cuda_kernel.c \
+	%reldir%/device/cuda_large.c \
 	%reldir%/device/cuda_memory.c \
 	%reldir%/device/cuda_nccl_group.c \
 	%reldir%/device/cuda_remote_copy.c \

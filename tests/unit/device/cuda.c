@@ -142,7 +142,6 @@ TAP_CASE_ARGS(argc, argv)
 	stand_in_exec(argv);
 	if (bench_is_open(&b, "cuda")) {
 		gpu_cases_work(&b);
-		gpu_cases_large(&b);
 		no_lane_waits_for_the_default_stream();
 		no_lane_waits_for_another();
 	}

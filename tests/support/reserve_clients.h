@@ -170,8 +170,12 @@ static inline void client_live(struct want want, int fd)
 	if (want.uid != 0 && !user_become(want.uid, want.uid))
 		_exit(99);
 	map = story_attach(&agent);
-	if (map != NULL)
-		out = reserve_now(&want);
+	/* An agent that has no CPU for two seconds is lost to those who wait:
+	 * they ask again. */
+	do
+		if (map != NULL)
+			out = reserve_now(&want);
+	while (out.ret == -ECONNRESET);
 	want.is_one = false;
 	want.n_rows = out.n_rows;
 	memcpy(want.rows, out.rows, sizeof(want.rows));

@@ -36,7 +36,8 @@
  *   LANE.word	the device has written all that a slice writes before its lane's
  *		word is seen to have reached the slice's value
  *   LANE.armed	a thread of a driver writes a word, then looks for a sleeper;
- *		one that is about to sleep arms, then looks at the words
+ *		one that is about to sleep arms, then looks at the words.
+ *		tests/model/told.pml
  */
 #ifndef GM_STREAM_H
 #define GM_STREAM_H

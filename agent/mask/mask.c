@@ -39,21 +39,6 @@ const char *gm_mask_form_name(enum gm_mask_form form)
 	return (size_t)form < GM_MASK_FORMS ? forms[form] : NULL;
 }
 
-int gm_mask_form_parse(const char *name, enum gm_mask_form *ret_form,
-		       struct gm_plan_error *ret_err)
-{
-	for (size_t i = 0; i < GM_MASK_FORMS; i++) {
-		if (strcmp(name, forms[i]) == 0) {
-			*ret_form = (enum gm_mask_form)i;
-			return 0;
-		}
-	}
-	return gm_error_set(ret_err, -EINVAL, "use one of those",
-			    "mask kind \"%.64s\" is not causal, sliding, "
-			    "chunked or bidirectional_sliding",
-			    name);
-}
-
 bool gm_mask_has_window(enum gm_mask_form form)
 {
 	return form == GM_MASK_SLIDING || form == GM_MASK_BIDIRECTIONAL_SLIDING;

@@ -64,10 +64,6 @@ struct gm_mask_row {
 /* The form's name, such as "causal"; NULL from GM_MASK_FORMS on. */
 const char *gm_mask_form_name(enum gm_mask_form form);
 
-/* Find the form of this exact name.  Returns 0, -EINVAL. */
-int gm_mask_form_parse(const char *name, enum gm_mask_form *ret_form,
-		       struct gm_plan_error *ret_err);
-
 /* Does @form use sliding_window, or chunk_size? */
 bool gm_mask_has_window(enum gm_mask_form form);
 bool gm_mask_has_chunk(enum gm_mask_form form);

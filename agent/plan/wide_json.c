@@ -16,7 +16,7 @@
 #define MARK_CHAR   '\001'
 #define LONG_DIGITS 19u /* from here on an integer may not fit jansson's */
 
-#define REMEDY      "gpumapctl(1) lists the fields"
+#define REMEDY      "correct it"
 
 /* Bytes of the number at @at, and whether it is an integer of many digits. */
 static size_t measure(const char *at, const char *end, bool *ret_long)
@@ -137,25 +137,6 @@ json_t *gm_wide_integer(uint64_t value)
 	return json_string(text);
 }
 
-json_t *gm_wide_text(const char *text)
-{
-	json_t *json = json_string(text);
-	char *copy;
-
-	if (json)
-		return json;
-	copy = strdup(text);
-	if (!copy)
-		return NULL;
-	/* A name was cut within a character, or never was UTF-8. */
-	for (char *s = copy; *s; s++)
-		if (*s & 0x80)
-			*s = '?';
-	json = json_string(copy);
-	free(copy);
-	return json;
-}
-
 int gm_json_field_refuse(struct gm_fields *f, const char *key, const char *why)
 {
 	if (f->r == 0)
@@ -193,44 +174,6 @@ uint64_t gm_json_field_number(struct gm_fields *f, const char *key)
 	return f->r ? 0 : value;
 }
 
-uint64_t gm_json_field_number_or(struct gm_fields *f, const char *key,
-				 uint64_t otherwise)
-{
-	return gm_json_field_given(f, key) ? gm_json_field_number(f, key)
-					   : otherwise;
-}
-
-int32_t gm_json_field_signed(struct gm_fields *f, const char *key)
-{
-	const json_t *value = json_object_get(f->object, key);
-	json_int_t n = json_integer_value(value);
-
-	if (!json_is_integer(value) || n < INT32_MIN || n > INT32_MAX)
-		gm_json_field_refuse(f, key,
-				     "is not a whole number of 32 bits");
-	return f->r ? 0 : (int32_t)n;
-}
-
-double gm_json_field_real(struct gm_fields *f, const char *key)
-{
-	const json_t *value = json_object_get(f->object, key);
-
-	if (!json_is_number(value))
-		gm_json_field_refuse(f, key, "is not a number");
-	return f->r ? 0 : json_number_value(value);
-}
-
-bool gm_json_field_bool_or(struct gm_fields *f, const char *key, bool otherwise)
-{
-	const json_t *value = json_object_get(f->object, key);
-
-	if (!gm_json_field_given(f, key))
-		return otherwise;
-	if (!json_is_boolean(value))
-		gm_json_field_refuse(f, key, "is not true or false");
-	return f->r == 0 && json_is_true(value);
-}
-
 const char *gm_json_field_text(struct gm_fields *f, const char *key)
 {
 	const json_t *value = json_object_get(f->object, key);
@@ -242,13 +185,6 @@ const char *gm_json_field_text(struct gm_fields *f, const char *key)
 	return f->r ? NULL : json_string_value(value);
 }
 
-const char *gm_json_field_text_or(struct gm_fields *f, const char *key,
-				  const char *otherwise)
-{
-	return gm_json_field_given(f, key) ? gm_json_field_text(f, key)
-					   : otherwise;
-}
-
 const json_t *gm_json_field_list(struct gm_fields *f, const char *key)
 {
 	const json_t *value = json_object_get(f->object, key);
@@ -256,15 +192,6 @@ const json_t *gm_json_field_list(struct gm_fields *f, const char *key)
 	if (!json_is_array(value))
 		gm_json_field_refuse(f, key, "is not a list");
 	return f->r ? NULL : value;
-}
-
-struct gm_fields gm_json_field_object(struct gm_fields *f, const char *key)
-{
-	const json_t *value = json_object_get(f->object, key);
-
-	if (!json_is_object(value))
-		gm_json_field_refuse(f, key, "is not an object");
-	return (struct gm_fields){ value, f->name, f->err, f->r };
 }
 
 void gm_json_field_tuple(struct gm_fields *f, const char *key,

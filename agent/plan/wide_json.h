@@ -8,7 +8,7 @@
  * Jansson keeps integers in 63 bits and a sign.  Before it reads a line, each
  * longer integer is replaced by a string of a mark and the digits; in its
  * output the replacement is undone.  The mark is a control character, U+0001.
- * A string in a request that begins with it would be taken for a number only
+ * A string that is read and begins with it would be taken for a number only
  * where one is expected; no text that this program writes contains it.
  *
  * Callers read fields through a struct gm_fields, which keeps the first error:
@@ -36,9 +36,6 @@ json_t *gm_wide_integer(uint64_t value);
 /* The value of an integer from 0 to 2^64 - 1; false: it is none. */
 bool gm_wide_number(const json_t *value, uint64_t *ret_number);
 
-/* A string, also for a text that is no UTF-8. */
-json_t *gm_wide_text(const char *text);
-
 struct gm_fields {
 	const json_t *object;
 	const char *name; /* of the object in messages, with a dot, or "" */
@@ -51,17 +48,8 @@ bool gm_json_field_given(const struct gm_fields *f, const char *key);
 
 /* Each returns 0, NULL or false once there was an error. */
 uint64_t gm_json_field_number(struct gm_fields *f, const char *key);
-uint64_t gm_json_field_number_or(struct gm_fields *f, const char *key,
-				 uint64_t otherwise);
-int32_t gm_json_field_signed(struct gm_fields *f, const char *key);
-double gm_json_field_real(struct gm_fields *f, const char *key);
-bool gm_json_field_bool_or(struct gm_fields *f, const char *key,
-			   bool otherwise);
 const char *gm_json_field_text(struct gm_fields *f, const char *key);
-const char *gm_json_field_text_or(struct gm_fields *f, const char *key,
-				  const char *otherwise);
 const json_t *gm_json_field_list(struct gm_fields *f, const char *key);
-struct gm_fields gm_json_field_object(struct gm_fields *f, const char *key);
 
 /* Element @i of @list, a list of @n numbers named @key in messages. */
 void gm_json_field_tuple(struct gm_fields *f, const char *key,

@@ -44,8 +44,22 @@ json_t *answers_choose(struct gm_fields *f);
 char *answers_mesh(struct gm_fields *f);
 char *answers_mask(struct gm_fields *f);
 
+/* As gm_json_field_number(); those with _or give @otherwise where @key is not
+ * given. */
+uint64_t answers_number_or(struct gm_fields *f, const char *key,
+			   uint64_t otherwise);
+int32_t answers_signed(struct gm_fields *f, const char *key);
+double answers_real(struct gm_fields *f, const char *key);
+bool answers_bool_or(struct gm_fields *f, const char *key, bool otherwise);
+const char *answers_text_or(struct gm_fields *f, const char *key,
+			    const char *otherwise);
+struct gm_fields answers_object(struct gm_fields *f, const char *key);
+
 /* The bytes of the type that the field "dtype" names. */
 uint32_t answers_dtype(struct gm_fields *f);
+
+/* A string, also for a text that is no UTF-8. */
+json_t *answers_string(const char *text);
 
 /* [[row, layers]...], NULL if out of memory. */
 json_t *answers_entries(const struct gm_spec_entry *entries, size_t n);

@@ -59,7 +59,7 @@ static uint64_t read_score(struct gm_fields *f, const char *key)
 	double score = 1;
 
 	if (gm_json_field_given(f, key))
-		score = gm_json_field_real(f, key);
+		score = answers_real(f, key);
 	if (!(score >= 0 && score <= 1e12))
 		gm_json_field_refuse(f, key, "is not from 0 to 10^12");
 	return f->r ? 0 : (uint64_t)(score * 1024);
@@ -83,9 +83,9 @@ static void read_devices(struct gm_fields *f, struct auto_request *a)
 
 		a->devices[i] = (struct gm_fill_device){
 			.avail = gm_json_field_number(&device, "avail"),
-			.is_integrated = gm_json_field_bool_or(
-				&device, "integrated", false),
-			.is_host = gm_json_field_bool_or(&device, "cpu", false),
+			.is_integrated =
+				answers_bool_or(&device, "integrated", false),
+			.is_host = answers_bool_or(&device, "cpu", false),
 		};
 		a->speeds[i] = read_score(&device, "score");
 		a->q.n_devices++;
@@ -97,14 +97,14 @@ static void read_devices(struct gm_fields *f, struct auto_request *a)
 
 static void read_budget(struct gm_fields *f, struct gm_kv_paged *paged)
 {
-	struct gm_fields mem = gm_json_field_object(f, "mem");
+	struct gm_fields mem = answers_object(f, "mem");
 
 	if (gm_json_field_given(&mem, "mb")) {
 		paged->budget = GM_KV_MB;
 		paged->amount = gm_json_field_number(&mem, "mb");
 	} else if (gm_json_field_given(&mem, "utilization")) {
 		paged->budget = GM_KV_UTILIZATION;
-		paged->share = (float)gm_json_field_real(&mem, "utilization");
+		paged->share = (float)answers_real(&mem, "utilization");
 	} else {
 		paged->budget = GM_KV_TOKENS;
 		paged->amount = gm_json_field_number(&mem, "context_tokens");
@@ -119,10 +119,10 @@ static void read_paged(struct gm_fields *f, struct auto_request *a)
 
 	if (!gm_json_field_given(f, "paged"))
 		return;
-	paged = gm_json_field_object(f, "paged");
+	paged = answers_object(f, "paged");
 	a->q.paged = &a->paged;
 	a->paged.block_size =
-		gm_json_field_number_or(&paged, "block_size", GM_KV_BLOCK);
+		answers_number_or(&paged, "block_size", GM_KV_BLOCK);
 	read_budget(&paged, &a->paged);
 	if (gm_json_field_given(&paged, "cache_type"))
 		type = gm_json_field_text(&paged, "cache_type");
@@ -197,7 +197,7 @@ static json_t *show_fill(const struct gm_fill *fill)
 					   show_charge(&fill->charges[i]));
 	for (size_t i = 0; i < fill->n_warnings; i++)
 		r |= json_array_append_new(warnings,
-					   gm_wide_text(fill->warnings[i]));
+					   answers_string(fill->warnings[i]));
 	if (r == 0)
 		return json_pack(
 			"{s:o, s:o, s:o, s:o}", "device_layers",

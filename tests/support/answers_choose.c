@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/plan/providers.h"
-#include "agent/plan/topology_choice.h"
+#include "tests/support/providers.h"
+#include "tests/support/topology_choice.h"
 #include "shm/preference.h"
 #include "tests/support/answers.h"
 
@@ -32,8 +32,8 @@ static struct gm_preference_device read_preferred(struct gm_fields *f)
 		.name = gm_json_field_text(f, "name"),
 		.backend = gm_json_field_text(f, "backend"),
 		.id = gm_json_field_number(f, "id"),
-		.pci_bus_id = gm_json_field_text_or(f, "pci_bus_id", NULL),
-		.partition_id = gm_json_field_text_or(f, "partition_id", NULL),
+		.pci_bus_id = answers_text_or(f, "pci_bus_id", NULL),
+		.partition_id = answers_text_or(f, "partition_id", NULL),
 	};
 }
 
@@ -105,7 +105,7 @@ static json_t *choose_best(struct gm_fields *f)
 		devices[i] = (struct gm_provider_device){
 			.backend = gm_json_field_text(&fields, "backend"),
 			.memory_mb = gm_json_field_number(&fields, "memory_mb"),
-			.compute_capability = gm_json_field_text_or(
+			.compute_capability = answers_text_or(
 				&fields, "compute_capability", NULL),
 		};
 		f->r = fields.r;
@@ -130,7 +130,7 @@ struct select {
 
 static void read_policy(struct gm_fields *f, struct select *s)
 {
-	const char *text = gm_json_field_text_or(f, "policy", "fastest");
+	const char *text = answers_text_or(f, "policy", "fastest");
 	struct gm_chars policy;
 
 	if (f->r)
@@ -144,8 +144,7 @@ static void read_policy(struct gm_fields *f, struct select *s)
 
 static void read_providers(struct gm_fields *f, struct select *s)
 {
-	const char *preferred =
-		gm_json_field_text_or(f, "preferred_provider", NULL);
+	const char *preferred = answers_text_or(f, "preferred_provider", NULL);
 	const json_t *fallback =
 		gm_json_field_given(f, "fallback_providers")
 			? gm_json_field_list(f, "fallback_providers")
@@ -175,15 +174,13 @@ static void read_providers(struct gm_fields *f, struct select *s)
 
 static void read_needs(struct gm_fields *f, struct select *s)
 {
-	s->q.min_cuda_version =
-		gm_json_field_text_or(f, "min_cuda_version", NULL);
-	s->q.min_vram_mb = gm_json_field_number_or(f, "min_vram_mb", 0);
-	s->q.strategy = gm_json_field_text_or(f, "strategy", NULL);
+	s->q.min_cuda_version = answers_text_or(f, "min_cuda_version", NULL);
+	s->q.min_vram_mb = answers_number_or(f, "min_vram_mb", 0);
+	s->q.strategy = answers_text_or(f, "strategy", NULL);
 	s->q.has_id = gm_json_field_given(f, "device_id");
 	/* A negative one is none of a device, as in kapsl. */
 	if (s->q.has_id)
-		s->q.id =
-			(uint64_t)(int64_t)gm_json_field_signed(f, "device_id");
+		s->q.id = (uint64_t)(int64_t)answers_signed(f, "device_id");
 }
 
 static void read_devices(struct gm_fields *f, struct select *s)
@@ -268,9 +265,9 @@ static json_t *choose_select(struct gm_fields *f)
 static json_t *choose_topology(struct gm_fields *f)
 {
 	const char *requested = gm_json_field_text(f, "topology");
-	uint64_t degree = gm_json_field_number_or(f, "tp_degree", 1);
-	bool generates = gm_json_field_bool_or(f, "onnx_generate", false);
-	uint64_t stages = gm_json_field_number_or(f, "stages", 0);
+	uint64_t degree = answers_number_or(f, "tp_degree", 1);
+	bool generates = answers_bool_or(f, "onnx_generate", false);
+	uint64_t stages = answers_number_or(f, "stages", 0);
 	struct gm_topology_choice choice;
 	json_t *mesh, *warnings;
 

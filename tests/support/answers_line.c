@@ -53,7 +53,7 @@ char *answers_line(const struct answers_kind *kind, const char *line, size_t n)
 	if (json)
 		text = dump("ok", json);
 	else if (f.r && f.r != -ENOMEM)
-		text = dump("error", gm_wide_text(err.text));
+		text = dump("error", answers_string(err.text));
 	json_decref(request);
 	return text;
 }

@@ -29,10 +29,27 @@ static uint64_t take(struct gm_fields *f, const char *key, const char *kind)
 	char why[64];
 
 	if (!kind || gm_json_field_given(f, key))
-		return gm_json_field_number_or(f, key, 0);
+		return answers_number_or(f, key, 0);
 	snprintf(why, sizeof(why), "is missing: kind %s needs it", kind);
 	gm_json_field_refuse(f, key, why);
 	return 0;
+}
+
+static void read_form(struct gm_fields *f, const char *kind,
+		      enum gm_mask_form *ret_form)
+{
+	for (uint32_t i = 0; i < GM_MASK_FORMS && f->r == 0; i++) {
+		if (strcmp(kind, gm_mask_form_name(i)) == 0) {
+			*ret_form = i;
+			return;
+		}
+	}
+	if (f->r == 0)
+		f->r = gm_error_set(
+			f->err, -EINVAL, "use one of those",
+			"mask kind \"%.64s\" is not causal, sliding, "
+			"chunked or bidirectional_sliding",
+			kind);
 }
 
 static void read_spec(struct gm_fields *f, struct gm_mask_spec *spec)
@@ -41,8 +58,7 @@ static void read_spec(struct gm_fields *f, struct gm_mask_spec *spec)
 	enum gm_mask_form form = GM_MASK_CAUSAL;
 	bool square;
 
-	if (f->r == 0)
-		f->r = gm_mask_form_parse(kind, &form, f->err);
+	read_form(f, kind, &form);
 	square = form == GM_MASK_BIDIRECTIONAL_SLIDING;
 	*spec = (struct gm_mask_spec){
 		.form = form,

@@ -22,7 +22,7 @@
 
 static void read_shape(struct gm_fields *f, struct gm_mesh_shape *shape)
 {
-	struct gm_fields t = gm_json_field_object(f, "topology");
+	struct gm_fields t = answers_object(f, "topology");
 	const char *kind;
 
 	t.name = "topology: ";

@@ -122,9 +122,8 @@ static json_t *place(struct gm_fields *f)
 	json_t *json = NULL;
 
 	m.q.n_layers = gm_json_field_number(f, "model_layers");
-	m.q.is_nccl = gm_json_field_bool_or(f, "nccl", false);
-	m.q.host_layers =
-		gm_json_field_number_or(f, "host_layers", GM_LAYERS_REST);
+	m.q.is_nccl = answers_bool_or(f, "nccl", false);
+	m.q.host_layers = answers_number_or(f, "host_layers", GM_LAYERS_REST);
 	read_spec(f, &m);
 	read_locations(f, &m);
 	read_topology(f, &m);
@@ -163,9 +162,8 @@ static json_t *sizes(struct gm_fields *f)
 		.n_heads = gm_json_field_number(f, "num_attention_heads"),
 		.n_kv_heads = gm_json_field_number(f, "num_key_value_heads"),
 		.has_head_dim = gm_json_field_given(f, "head_dim"),
-		.head_dim = gm_json_field_number_or(f, "head_dim", 0),
-		.is_tied =
-			gm_json_field_bool_or(f, "tie_word_embeddings", false),
+		.head_dim = answers_number_or(f, "head_dim", 0),
+		.is_tied = answers_bool_or(f, "tie_word_embeddings", false),
 		.dtype_bytes = answers_dtype(f),
 		.pack_factor = gm_json_field_number(f, "weight_pack_factor"),
 		.max_seq_len = gm_json_field_number(f, "max_seq_len"),

@@ -37,7 +37,7 @@ static void read_split_device(struct gm_fields *f, struct split *s)
 {
 	uint64_t free_bytes = gm_json_field_number(f, "free_mem_bytes");
 	uint64_t total_bytes = gm_json_field_number(f, "total_mem_bytes");
-	int32_t sm_count = gm_json_field_signed(f, "sm_count");
+	int32_t sm_count = answers_signed(f, "sm_count");
 
 	s->rows[s->n] = gm_json_field_number(f, "row");
 	s->scores[s->n] = gm_score(sm_count, free_bytes, read_major(f));
@@ -129,8 +129,8 @@ static json_t *split_layers(struct gm_fields *f)
 {
 	uint64_t n_layers = gm_json_field_number(f, "n_layers");
 	uint64_t n = gm_json_field_number(f, "world_size");
-	const char *list = gm_json_field_text_or(f, "list", NULL);
-	const char *weights = gm_json_field_text_or(f, "weights", NULL);
+	const char *list = answers_text_or(f, "list", NULL);
+	const char *weights = answers_text_or(f, "weights", NULL);
 	json_t *json = NULL;
 	uint64_t *counts;
 
@@ -153,7 +153,7 @@ static json_t *split_layers(struct gm_fields *f)
 
 json_t *answers_split(struct gm_fields *f)
 {
-	const char *op = gm_json_field_text_or(f, "op", NULL);
+	const char *op = answers_text_or(f, "op", NULL);
 
 	if (f->r == 0 && !op)
 		return split_units(f);

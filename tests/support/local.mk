@@ -112,12 +112,15 @@ check_LTLIBRARIES += tests/libanswers.la
 tests_libanswers_la_SOURCES = \
 	%reldir%/answers_auto.c \
 	%reldir%/answers_choose.c \
+	%reldir%/answers_fields.c \
 	%reldir%/answers_line.c %reldir%/answers.h \
 	%reldir%/answers_mask.c \
 	%reldir%/answers_mesh.c \
 	%reldir%/answers_plan.c \
 	%reldir%/answers_spec.c \
-	%reldir%/answers_split.c
+	%reldir%/answers_split.c \
+	%reldir%/providers.c %reldir%/providers.h \
+	%reldir%/topology_choice.c %reldir%/topology_choice.h
 tests_libanswers_la_LIBADD = agent/mask/libmask.la agent/plan/libplan.la \
 	agent/mesh/libmesh.la shm/libshm.la $(JANSSON_LIBS)
 check_PROGRAMS += %reldir%/answers

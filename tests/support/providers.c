@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/plan/providers.h"
+#include "tests/support/providers.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -222,9 +222,11 @@ static int make_ready(struct gm_opencl *opencl,
 	return rc;
 }
 
-/* Compilers in such libraries take these for themselves; they are ours, for
- * memory that a client takes away and for calls that a filter refuses. */
-static const int signals[] = { SIGBUS, SIGSEGV, SIGSYS };
+/* Compilers in such libraries take these for themselves.  They are ours: for
+ * memory that a client takes away, for calls that a filter refuses, and those
+ * that a worker ignores. */
+static const int signals[] = { SIGBUS, SIGSEGV, SIGSYS, SIGHUP,
+			       SIGINT, SIGPIPE, SIGTERM };
 #define N_SIGNALS (sizeof(signals) / sizeof(signals[0]))
 
 static int opencl_open(struct gm_gpu *gpu,

@@ -70,11 +70,19 @@ static bool is_ours(int number)
 	       now.sa_handler == on_signal;
 }
 
+/* As a worker has them. */
+static const int ignored[] = { SIGHUP, SIGINT, SIGPIPE, SIGTERM };
+
 static void handlers_stay_ours(void)
 {
+	struct sigaction now;
+
 	OK(is_ours(SIGBUS));
 	OK(is_ours(SIGSEGV));
 	OK(is_ours(SIGSYS));
+	for (int i = 0; i < 4; i++)
+		OK(sigaction(ignored[i], NULL, &now) == 0 &&
+		   now.sa_handler == SIG_IGN);
 }
 
 static struct gm_opencl *opencl(void)
@@ -390,6 +398,8 @@ TAP_CASE()
 	sigaction(SIGBUS, &action, NULL);
 	sigaction(SIGSEGV, &action, NULL);
 	sigaction(SIGSYS, &action, NULL);
+	for (int i = 0; i < 4; i++)
+		signal(ignored[i], SIG_IGN);
 	what_is_no_device_is_refused(library);
 	b.backend = &gm_opencl_backend;
 	b.library = library;

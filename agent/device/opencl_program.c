@@ -315,10 +315,10 @@ int gm_opencl_launch(struct gm_gpu *gpu, uint32_t lane,
 		error = opencl->cl->clEnqueueNDRangeKernel(
 			queue, kernel, 1, NULL, &all, &group, 0, NULL,
 			gm_opencl_event(opencl, lane));
-	/* Those that were copied for nothing would be copied late. */
-	if (error != GM_CL_SUCCESS && opencl->is_apart)
-		(void)opencl->cl->clFinish(queue);
 	if (error == GM_CL_SUCCESS)
 		error = copy_twins(opencl, lane, l, true);
+	/* What is on the lane would use twins that others have by then. */
+	if (error != GM_CL_SUCCESS && opencl->is_apart)
+		(void)opencl->cl->clFinish(queue);
 	return gm_opencl_check(opencl, error);
 }

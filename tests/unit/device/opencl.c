@@ -85,9 +85,14 @@ static void handlers_stay_ours(void)
 		   now.sa_handler == SIG_IGN);
 }
 
+static struct gm_opencl *device_of(const struct bench *u)
+{
+	return (struct gm_opencl *)((struct gm_stream *)u->dev)->gpu;
+}
+
 static struct gm_opencl *opencl(void)
 {
-	return (struct gm_opencl *)((struct gm_stream *)b.dev)->gpu;
+	return device_of(&b);
 }
 
 /* One piece of memory has an end before all memory has. */
@@ -233,8 +238,7 @@ static void staging_makes_no_difference(bool is_apart)
 	struct gm_opencl *device;
 
 	if (bench_is_open(&other, "opencl")) {
-		device = (struct gm_opencl *)((struct gm_stream *)other.dev)
-				 ->gpu;
+		device = device_of(&other);
 		other.backend->unreach(other.dev, other.region);
 		other.region = NULL;
 		device->gpu.flags = 0;
@@ -301,10 +305,35 @@ static bool bend(struct bench *other)
 				 .sleeps = true };
 	if (!bench_is_open(other, "opencl"))
 		return false;
-	device = (struct gm_opencl *)((struct gm_stream *)other->dev)->gpu;
+	device = device_of(other);
 	bent = *device->cl;
 	device->cl = &bent;
 	return true;
+}
+
+static gm_cl_int fail_read(gm_cl queue, gm_cl memory, gm_cl_uint blocking,
+			   size_t offset, size_t bytes, void *to, gm_cl_uint n,
+			   const gm_cl *after, gm_cl *ret_event)
+{
+	(void)queue;
+	(void)memory;
+	(void)blocking;
+	(void)offset;
+	(void)bytes;
+	(void)to;
+	(void)n;
+	(void)after;
+	(void)ret_event;
+	return GM_CL_OUT_OF_HOST_MEMORY;
+}
+
+static gm_cl_int (*finish)(gm_cl queue);
+static uint32_t n_finished;
+
+static gm_cl_int count_finish(gm_cl queue)
+{
+	n_finished++;
+	return finish(queue);
 }
 
 /* Then and ever after, and a sleeper is woken. */
@@ -349,6 +378,33 @@ static void faults_are_told_apart(void)
 		   -ENOMEM);
 		OK(none == NULL);
 		EQ(trials_failed(&other, 100), 0);
+	}
+	bench_close(&other);
+}
+
+/* A kernel whose results cannot be brought back has ended: its staging is the
+ * next slice's. */
+static void a_launch_that_fails_leaves_nothing(void)
+{
+	struct gm_async_exec flight;
+	struct gm_task task;
+	struct bench other;
+
+	if (bend(&other)) {
+		task = bench_task(&other, 2);
+		other.backend->unreach(other.dev, other.region);
+		other.region = NULL;
+		device_of(&other)->gpu.flags = 0;
+		device_of(&other)->is_apart = true;
+		EQ(other.backend->reach(other.dev, other.client, BENCH_ROOM,
+					true, &other.region),
+		   0);
+		task.dst = other.client;
+		finish = bent.clFinish;
+		bent.clFinish = count_finish;
+		bent.clEnqueueReadBuffer = fail_read;
+		EQ(bench_start(&other, &task, 0, task.n, &flight), -ENOMEM);
+		EQ(n_finished, 1);
 	}
 	bench_close(&other);
 }
@@ -415,6 +471,7 @@ TAP_CASE()
 		staging_makes_no_difference(false);
 		staging_makes_no_difference(true);
 		faults_are_told_apart();
+		a_launch_that_fails_leaves_nothing();
 		handlers_stay_ours();
 	}
 	bench_close(&b);

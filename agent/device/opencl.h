@@ -30,7 +30,8 @@
  *			   struct params params)
  *
  * whose last argument is missing where there are no parameters, and which may
- * have more items than n, for they come in whole groups.
+ * have more items than n, for they come in whole groups.  The pointers may be
+ * to anything global, and the parameters are a struct of any tag.
  *
  * Edges
  *
@@ -63,6 +64,7 @@ struct gm_opencl_kernel {
 	uint32_t group;    /* items */
 	uint32_t each;     /* elements, or bytes, that go together */
 	uint32_t items;    /* for those */
+	uint32_t n_args;   /* of a client's; else 0 */
 };
 
 struct gm_opencl_lane {

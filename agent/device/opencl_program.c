@@ -28,6 +28,9 @@
 #define GROUP_RUN  256u
 #define LOG_BYTES  1024u
 #define FILL_BYTES 8u /* of an item */
+#define ARGS_LEAST 5u /* of a client's kernel */
+#define ARGS_MOST  6u
+#define TYPE_BYTES 256u
 
 /* Made when building: a literal for each line. */
 static const char operators[] =
@@ -173,6 +176,62 @@ struct gm_gpu_program {
 	struct gm_opencl_kernel kernel;
 };
 
+static bool is_argument(struct gm_opencl *opencl, gm_cl kernel, gm_cl_uint i)
+{
+	const struct gm_opencl_calls *cl = opencl->cl;
+	char type[TYPE_BYTES] = "";
+	gm_cl_uint space = 0;
+
+	if (cl->clGetKernelArgInfo(
+		    kernel, i, GM_CL_KERNEL_ARG_ADDRESS_QUALIFIER,
+		    sizeof(space), &space, NULL) != GM_CL_SUCCESS ||
+	    cl->clGetKernelArgInfo(kernel, i, GM_CL_KERNEL_ARG_TYPE_NAME,
+				   sizeof(type), type, NULL) != GM_CL_SUCCESS)
+		return false;
+	if (i == 0 || i == 2)
+		return space == GM_CL_KERNEL_ARG_ADDRESS_GLOBAL &&
+		       strchr(type, '*');
+	return space == GM_CL_KERNEL_ARG_ADDRESS_PRIVATE &&
+	       (i < ARGS_LEAST ? strcmp(type, "ulong") == 0
+			       : strncmp(type, "struct ", 7) == 0);
+}
+
+/* A library knows an argument by its size alone: it would take a client's
+ * number for an object of its own, as a memory or a sampler, and follow it.  A
+ * name of a type may hide what it is. */
+static int check_kernel(struct gm_opencl *opencl, struct gm_opencl_kernel *k,
+			const char *name, char ret_why[GM_KERNEL_WHY_BYTES])
+{
+	const struct gm_opencl_calls *cl = opencl->cl;
+	gm_cl_uint i = 0;
+	gm_cl_ulong uses = 0, has = 0;
+
+	(void)cl->clGetKernelInfo(k->any, GM_CL_KERNEL_NUM_ARGS,
+				  sizeof(k->n_args), &k->n_args, NULL);
+	while (i < k->n_args && i < ARGS_MOST && is_argument(opencl, k->any, i))
+		i++;
+	if (i < ARGS_LEAST || i < k->n_args) {
+		snprintf(ret_why, GM_KERNEL_WHY_BYTES,
+			 "argument %u of kernel %s: kernels have __global "
+			 "uchar *, ulong, __global uchar *, ulong, ulong and "
+			 "may have a struct",
+			 i + 1, name);
+		return -ENOEXEC;
+	}
+	(void)cl->clGetKernelWorkGroupInfo(k->any, opencl->device,
+					   GM_CL_KERNEL_LOCAL_MEM_SIZE,
+					   sizeof(uses), &uses, NULL);
+	(void)cl->clGetDeviceInfo(opencl->device, GM_CL_DEVICE_LOCAL_MEM_SIZE,
+				  sizeof(has), &has, NULL);
+	if (uses <= has)
+		return 0;
+	snprintf(ret_why, GM_KERNEL_WHY_BYTES,
+		 "kernel %s has %llu bytes of local memory, and a group has "
+		 "%llu",
+		 name, (unsigned long long)uses, (unsigned long long)has);
+	return -ENOEXEC;
+}
+
 int gm_opencl_load(struct gm_gpu *gpu, const void *image, const char *name,
 		   struct gm_gpu_program **ret_program,
 		   const struct gm_gpu_kernel **ret_kernel,
@@ -182,7 +241,9 @@ int gm_opencl_load(struct gm_gpu *gpu, const void *image, const char *name,
 	struct gm_gpu_program *p = calloc(1, sizeof(*p));
 	gm_cl_int error = GM_CL_SUCCESS;
 	char log[LOG_BYTES];
-	int rc = p ? build(opencl, image, "", &p->program, log) : -ENOMEM;
+	int rc = p ? build(opencl, image, "-cl-kernel-arg-info", &p->program,
+			   log)
+		   : -ENOMEM;
 
 	if (rc < 0) {
 		if (p)
@@ -200,6 +261,11 @@ int gm_opencl_load(struct gm_gpu *gpu, const void *image, const char *name,
 		(void)opencl->cl->clReleaseProgram(p->program);
 		free(p);
 		return gm_opencl_check(opencl, error);
+	}
+	rc = check_kernel(opencl, &p->kernel, name, ret_why);
+	if (rc < 0) {
+		gm_opencl_unload(gpu, p);
+		return rc;
 	}
 	p->kernel.each = p->kernel.items = 1;
 	p->kernel.group = group_of(opencl, p->kernel.any, GROUP_RUN);
@@ -307,8 +373,12 @@ int gm_opencl_launch(struct gm_gpu *gpu, uint32_t lane,
 	size_t items = (l->n / k->each + (l->n % k->each != 0)) * k->items;
 	size_t all = (items / group + (items % group != 0)) * group;
 	gm_cl queue = opencl->lanes[lane].queue;
-	gm_cl_int error = set_args(opencl->cl, kernel, l);
+	gm_cl_int error;
 
+	/* Else it would have those of the launch before. */
+	if (k->n_args && (k->n_args == ARGS_MOST) != (l->params_bytes > 0))
+		return -EINVAL;
+	error = set_args(opencl->cl, kernel, l);
 	if (error == GM_CL_SUCCESS)
 		error = copy_twins(opencl, lane, l, false);
 	if (error == GM_CL_SUCCESS)

@@ -53,6 +53,9 @@ SYMBOL(34, clCreateKernel, gm_cl,
 SYMBOL(37, clReleaseKernel, gm_cl_int, (gm_cl kernel))
 SYMBOL(38, clSetKernelArg, gm_cl_int,
        (gm_cl kernel, gm_cl_uint index, size_t bytes, const void *value))
+SYMBOL(39, clGetKernelInfo, gm_cl_int,
+       (gm_cl kernel, gm_cl_uint what, size_t bytes, void *ret,
+	size_t *ret_bytes))
 SYMBOL(40, clGetKernelWorkGroupInfo, gm_cl_int,
        (gm_cl kernel, gm_cl device, gm_cl_uint what, size_t bytes, void *ret,
 	size_t *ret_bytes))
@@ -78,6 +81,9 @@ SYMBOL(59, clEnqueueNDRangeKernel, gm_cl_int,
 SYMBOL(81, clSetEventCallback, gm_cl_int,
        (gm_cl event, gm_cl_int status,
 	void (*notify)(gm_cl event, gm_cl_int status, void *arg), void *arg))
+SYMBOL(101, clGetKernelArgInfo, gm_cl_int,
+       (gm_cl kernel, gm_cl_uint index, gm_cl_uint what, size_t bytes,
+	void *ret, size_t *ret_bytes))
 SYMBOL(102, clEnqueueFillBuffer, gm_cl_int,
        (gm_cl queue, gm_cl memory, const void *pattern, size_t pattern_bytes,
 	size_t offset, size_t bytes, gm_cl_uint n, const gm_cl *after,

@@ -170,7 +170,56 @@ static void clients_kernels_run(struct bench *u)
 		wrong += dst[i] != alpha * src[i] * src[i];
 	EQ(wrong, 0);
 	OK(dst[1000] == -1);
+	task.mask_n = 0;
+	EQ(bench_start(u, &task, 0, task.n, &flight), -EINVAL);
 	u->backend->unload_kernel(u->dev, kernel);
+}
+
+/* A library would take a client's numbers for pointers of its own. */
+static void kernels_of_another_form_are_refused(void)
+{
+#define DST   "__global uchar *dst, ulong dst_at, "
+#define SRC   "__global uchar *src, ulong src_at, "
+#define OF(a) "typedef sampler_t mine; __kernel void odd(" a ") { }"
+	static const struct {
+		const char *text, *why;
+	} odd[] = {
+		{ "__kernel void odd(void) { }", "argument 1 of kernel odd" },
+		{ OF("image2d_t dst, ulong dst_at, " SRC "ulong n"),
+		  "argument 1 of" },
+		{ OF("__global uchar *dst, mine dst_at, " SRC "ulong n"),
+		  "argument 2 of" },
+		{ OF(DST "ulong src, ulong src_at, ulong n"), "argument 3 of" },
+		{ OF(DST "__local uchar *src, ulong src_at, ulong n"),
+		  "argument 3 of" },
+		{ OF(DST SRC "__global uchar *n"), "argument 5 of" },
+		{ OF(DST SRC "ulong n, __global uchar *params"),
+		  "argument 6 of" },
+		{ OF(DST SRC "ulong n, mine params"), "argument 6 of" },
+		{ "struct params { uint x; };" OF(
+			  DST SRC "ulong n, struct params params, uint more"),
+		  "argument 7 of" },
+		{ "__kernel void odd(" DST SRC "ulong n)"
+		  "{"
+		  "	__local uchar all[1 << 30];"
+		  "	all[get_local_id(0)] = (uchar)n;"
+		  "	barrier(CLK_LOCAL_MEM_FENCE);"
+		  "	dst[dst_at + get_local_id(0)] = all[1];"
+		  "}",
+		  "odd has 1073741824 bytes of local memory" },
+	};
+	char why[GM_KERNEL_WHY_BYTES];
+	struct gm_kernel *none = NULL;
+
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		why[0] = '\0';
+		EQ(b.backend->load_kernel(b.dev, odd[i].text, "odd", &none,
+					  why),
+		   -ENOEXEC);
+		if (!OK(strstr(why, odd[i].why)))
+			NOTE("%s", why);
+	}
+	OK(none == NULL);
 }
 
 /* ---- memory that goes away ----------------------------------------------- */
@@ -468,6 +517,7 @@ TAP_CASE()
 		a_large_piece_is_refused();
 		a_client_may_take_its_memory_away();
 		clients_kernels_run(&b);
+		kernels_of_another_form_are_refused();
 		staging_makes_no_difference(false);
 		staging_makes_no_difference(true);
 		faults_are_told_apart();

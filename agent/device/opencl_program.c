@@ -385,6 +385,9 @@ int gm_opencl_launch(struct gm_gpu *gpu, uint32_t lane,
 		error = opencl->cl->clEnqueueNDRangeKernel(
 			queue, kernel, 1, NULL, &all, &group, 0, NULL,
 			gm_opencl_event(opencl, lane));
+	/* A client's kernel needs more than a group of this size may have. */
+	if (error == GM_CL_OUT_OF_RESOURCES && l->op == GPUMAP_OP_RUN)
+		error = GM_CL_INVALID_WORK_GROUP_SIZE;
 	if (error == GM_CL_SUCCESS)
 		error = copy_twins(opencl, lane, l, true);
 	/* What is on the lane would use twins that others have by then. */

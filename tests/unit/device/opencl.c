@@ -458,6 +458,33 @@ static void a_launch_that_fails_leaves_nothing(void)
 	bench_close(&other);
 }
 
+/* A client's kernel may need more registers, say, than a group has. */
+static void a_kernel_that_needs_too_much_is_refused(void)
+{
+	char why[GM_KERNEL_WHY_BYTES];
+	struct gm_kernel *kernel = NULL;
+	struct gm_async_exec flight;
+	struct bench other;
+	float alpha = 1;
+	struct gm_task task = { .op = GPUMAP_OP_RUN,
+				.dtype = GPUMAP_DTYPE_F32,
+				.n = 1,
+				.mask = &alpha,
+				.mask_n = sizeof(alpha) };
+
+	if (bend(&other) &&
+	    EQ(other.backend->load_kernel(other.dev, square, "square", &kernel,
+					  why),
+	       0)) {
+		task.kernel = kernel;
+		bent.clEnqueueNDRangeKernel = fail_launch;
+		EQ(bench_start(&other, &task, 0, 1, &flight), -EINVAL);
+		OK(!gm_stream_is_lost(&device_of(&other)->gpu));
+		other.backend->unload_kernel(other.dev, kernel);
+	}
+	bench_close(&other);
+}
+
 /* ---- opening ------------------------------------------------------------- */
 
 static void what_is_no_device_is_refused(const char *library)
@@ -522,6 +549,7 @@ TAP_CASE()
 		staging_makes_no_difference(true);
 		faults_are_told_apart();
 		a_launch_that_fails_leaves_nothing();
+		a_kernel_that_needs_too_much_is_refused();
 		handlers_stay_ours();
 	}
 	bench_close(&b);

@@ -64,7 +64,7 @@ static int make(struct gm_opencl *opencl, enum kind kind, gm_cl_ulong flags,
 				       error == GM_CL_OUT_OF_HOST_MEMORY ||
 				       error == GM_CL_INVALID_BUFFER_SIZE
 			       ? -ENOMEM
-			       : -EINVAL;
+			       : -EIO;
 	}
 	m->kind = kind;
 	m->mem.host = host;

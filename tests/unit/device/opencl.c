@@ -345,6 +345,17 @@ static gm_cl fail_buffer(gm_cl context, gm_cl_ulong flags, size_t bytes,
 	return NULL;
 }
 
+static gm_cl (*create_buffer)(gm_cl, gm_cl_ulong, size_t, void *, gm_cl_int *);
+
+static gm_cl fail_read_only(gm_cl context, gm_cl_ulong flags, size_t bytes,
+			    void *host, gm_cl_int *ret_error)
+{
+	if (!(flags & GM_CL_MEM_READ_ONLY))
+		return create_buffer(context, flags, bytes, host, ret_error);
+	*ret_error = -37; /* CL_INVALID_HOST_PTR */
+	return NULL;
+}
+
 static bool bend(struct bench *other)
 {
 	struct gm_opencl *device;
@@ -458,6 +469,28 @@ static void a_launch_that_fails_leaves_nothing(void)
 	bench_close(&other);
 }
 
+/* Whatever the library says of it. */
+static void what_is_not_reached_is_staged(void)
+{
+	struct gm_region *region = NULL;
+	struct bench other;
+	char *client = bench_map(4096);
+
+	if (bend(&other)) {
+		create_buffer = bent.clCreateBuffer;
+		bent.clCreateBuffer = fail_read_only;
+		EQ(other.backend->reach(other.dev, client, 4096, false,
+					&region),
+		   0);
+		if (OK(region)) {
+			EQ(region->address, 0);
+			other.backend->unreach(other.dev, region);
+		}
+	}
+	bench_close(&other);
+	munmap(client, 4096);
+}
+
 /* A client's kernel may need more registers, say, than a group has. */
 static void a_kernel_that_needs_too_much_is_refused(void)
 {
@@ -549,6 +582,7 @@ TAP_CASE()
 		staging_makes_no_difference(true);
 		faults_are_told_apart();
 		a_launch_that_fails_leaves_nothing();
+		what_is_not_reached_is_staged();
 		a_kernel_that_needs_too_much_is_refused();
 		handlers_stay_ours();
 	}

@@ -311,16 +311,29 @@ static int opencl_memory(struct gm_gpu *gpu,
 
 /* ---- work ---------------------------------------------------------------- */
 
+/* Nothing else tells that work on GM_GPU_SLOW has failed. */
+static void wait_for(struct gm_opencl *opencl, gm_cl *event)
+{
+	if (!*event)
+		return;
+	(void)GM_OPENCL_CALL(opencl, clWaitForEvents, 1, event);
+	(void)opencl->cl->clReleaseEvent(*event);
+	*event = NULL;
+}
+
 gm_cl *gm_opencl_event(struct gm_opencl *opencl, uint32_t lane)
 {
-	gm_cl *last = &opencl->lanes[lane].last;
+	gm_cl *event = &opencl->lanes[lane].last;
 
-	if (lane == GM_GPU_SLOW)
-		return NULL;
-	if (*last)
-		(void)opencl->cl->clReleaseEvent(*last);
-	*last = NULL;
-	return last;
+	if (lane == GM_GPU_SLOW) {
+		event = opencl->lanes[lane].events +
+			opencl->n_slow++ % GM_GPU_MARKS;
+		wait_for(opencl, event);
+	}
+	if (*event)
+		(void)opencl->cl->clReleaseEvent(*event);
+	*event = NULL;
+	return event;
 }
 
 /* As the processor has it, where the device has not; else NULL. */
@@ -451,6 +464,7 @@ static int opencl_look(struct gm_gpu *gpu, uint32_t lane)
 static int opencl_finish(struct gm_gpu *gpu, uint32_t lane)
 {
 	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
+	gm_cl *events = opencl->lanes[GM_GPU_SLOW].events;
 	uint32_t last = lane == GM_GPU_ALL ? GM_GPU_SLOW : lane;
 	int rc = 0;
 
@@ -460,7 +474,9 @@ static int opencl_finish(struct gm_gpu *gpu, uint32_t lane)
 
 		rc = rc < 0 ? rc : one;
 	}
-	return rc;
+	for (uint32_t i = 0; i < GM_GPU_MARKS; i++)
+		wait_for(opencl, &events[i]);
+	return gm_stream_is_lost(gpu) ? -ENOTRECOVERABLE : rc;
 }
 
 static const struct gm_gpu_ops ops = {

@@ -71,7 +71,9 @@ struct gm_opencl_lane {
 	gm_cl queue;
 	gm_a64 *word;
 	gm_cl last; /* event of the last work behind the last mark, or NULL */
-	gm_cl events[GM_GPU_MARKS]; /* of marks, until the slot's next */
+	/* Those of marks, until the slot has its next; on GM_GPU_SLOW of
+	 * work. */
+	gm_cl events[GM_GPU_MARKS];
 };
 
 struct gm_opencl {
@@ -89,7 +91,9 @@ struct gm_opencl {
 	gm_a64 *words;
 	gm_a32 n_told; /* callbacks that are to come */
 	gm_a64 used;   /* bytes of the device's memory */
-	uint64_t next; /* address of the next memory: slow thread */
+	/* slow thread: address of the next memory, and work put on its lane */
+	uint64_t next;
+	uint32_t n_slow;
 };
 
 /* ---- opencl_library.c ---------------------------------------------------- */
@@ -123,7 +127,7 @@ const char *gm_opencl_error_name(gm_cl_int error);
 int gm_opencl_check(struct gm_opencl *opencl, gm_cl_int error);
 
 /* Where the event of the next work on a lane goes: the last argument of a call
- * that puts it there.  NULL on GM_GPU_SLOW. */
+ * that puts it there. */
 gm_cl *gm_opencl_event(struct gm_opencl *opencl, uint32_t lane);
 
 #define GM_OPENCL_CALL(opencl, call, ...) \

@@ -469,6 +469,56 @@ static void a_launch_that_fails_leaves_nothing(void)
 	bench_close(&other);
 }
 
+/* ---- work that fails by itself, later ------------------------------------ */
+
+static gm_cl late_context;
+static gm_cl_int (*fill)(gm_cl, gm_cl, const void *, size_t, size_t, size_t,
+			 gm_cl_uint, const gm_cl *, gm_cl *);
+
+/* The fill is put on its lane, and fails there: behind an event of ours that
+ * has. */
+static gm_cl_int fail_fill_late(gm_cl queue, gm_cl memory, const void *pattern,
+				size_t pattern_bytes, size_t offset,
+				size_t bytes, gm_cl_uint n, const gm_cl *after,
+				gm_cl *ret_event)
+{
+	gm_cl (*create)(gm_cl context, gm_cl_int * ret_error);
+	gm_cl_int (*set)(gm_cl event, gm_cl_int status);
+	gm_cl_int error = GM_CL_SUCCESS;
+	gm_cl event;
+
+	(void)n;
+	(void)after;
+	memcpy(&create, &queue->calls[84], sizeof(create));
+	memcpy(&set, &queue->calls[85], sizeof(set));
+	event = create(late_context, &error);
+	if (error == GM_CL_SUCCESS)
+		error = fill(queue, memory, pattern, pattern_bytes, offset,
+			     bytes, 1, &event, ret_event);
+	if (error == GM_CL_SUCCESS)
+		error = set(event, GM_CL_MEM_OBJECT_ALLOCATION_FAILURE);
+	(void)bent.clReleaseEvent(event);
+	return error;
+}
+
+/* Memory that could not be cleared is not handed out. */
+static void what_fails_later_is_met(void)
+{
+	struct gm_buffer *none = NULL;
+	struct bench other;
+
+	if (bend(&other)) {
+		late_context = device_of(&other)->context;
+		fill = bent.clEnqueueFillBuffer;
+		bent.clEnqueueFillBuffer = fail_fill_late;
+		EQ(other.backend->alloc(other.dev, 2, UINT64_C(9) << 20, 0,
+					&none),
+		   -ENOTRECOVERABLE);
+		OK(none == NULL);
+	}
+	bench_close(&other);
+}
+
 /* Whatever the library says of it. */
 static void what_is_not_reached_is_staged(void)
 {
@@ -583,6 +633,7 @@ TAP_CASE()
 		faults_are_told_apart();
 		a_launch_that_fails_leaves_nothing();
 		what_is_not_reached_is_staged();
+		what_fails_later_is_met();
 		a_kernel_that_needs_too_much_is_refused();
 		handlers_stay_ours();
 	}

@@ -40,7 +40,7 @@
 
 #include "shm/atomic.h"
 
-#define GM_LAYOUT_MAJOR   3u
+#define GM_LAYOUT_MAJOR   4u
 #define GM_LAYOUT_MINOR   0u
 #define GM_MAGIC          UINT64_C(0x000050414d555047) /* as bytes: GPUMAP */
 #define GM_BYTE_ORDER     UINT32_C(0x01020304)

@@ -32,12 +32,12 @@
 #include "shm/layout.h"
 
 #define GM_NAMES_SHM      "/dev/shm"
-#define GM_NAMES_USER     GM_NAMES_SHM "/gpumap.3.uid" /* M is 3 */
+#define GM_NAMES_USER     GM_NAMES_SHM "/gpumap.4.uid" /* M is 4 */
 #define GM_NAMES_BYTES    128u /* of a path, with its NUL */
 #define GM_NAMES_INSTANCE 63u  /* bytes of an instance's name */
 #define GM_NAMES_MODE     0711 /* of both folders */
 
-_Static_assert(GM_LAYOUT_MAJOR == 3, "GM_NAMES_USER has another M");
+_Static_assert(GM_LAYOUT_MAJOR == 4, "GM_NAMES_USER has another M");
 
 /* Can an instance have this name?  A name is one folder's: neither empty nor
  * longer than GM_NAMES_INSTANCE, without a '/', neither "." nor "..". */

@@ -143,8 +143,9 @@ static int find_abilities(struct gm_opencl *opencl)
 		return lacks(opencl, "order of bytes that is ours");
 	opencl->is_cpu = (type & GM_CL_DEVICE_TYPE_CPU) &&
 			 !(type & GM_CL_DEVICE_TYPE_GPU);
-	opencl->is_apart = !opencl->is_cpu &&
-			   !ask(opencl, GM_CL_DEVICE_HOST_UNIFIED_MEMORY);
+	/* A device that shares memory with the processor may still keep a copy
+	 * of what it uses in place. */
+	opencl->is_apart = !opencl->is_cpu;
 	opencl->total = ask(opencl, GM_CL_DEVICE_GLOBAL_MEM_SIZE);
 	opencl->alloc_max = ask(opencl, GM_CL_DEVICE_MAX_MEM_ALLOC_SIZE);
 	opencl->has_f32 =

@@ -390,7 +390,7 @@ int gm_opencl_launch(struct gm_gpu *gpu, uint32_t lane,
 		error = GM_CL_INVALID_WORK_GROUP_SIZE;
 	if (error == GM_CL_SUCCESS)
 		error = copy_twins(opencl, lane, l, true);
-	/* What is on the lane would use twins that others have by then. */
+	/* The lane would use twins that others have by then. */
 	if (error != GM_CL_SUCCESS && opencl->is_apart)
 		(void)opencl->cl->clFinish(queue);
 	return gm_opencl_check(opencl, error);

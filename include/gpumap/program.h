@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * program.h - write programs that host rows and CUDA rows run.
+ * program.h - write programs that host rows and cards run.
  *
  * A program is a file that the administrator has put into the agent's directory
  * of programs ([programs] in gpumapd.conf): a shared object NAME.so for host
- * rows, device code NAME.fatbin, NAME.cubin or NAME.ptx for CUDA rows.
+ * rows, device code NAME.fatbin, NAME.cubin or NAME.ptx for cards.
  * Sessions opened with GPUMAP_SESSION_PROGRAMS load it by that name, and run it
  * with jobs of GPUMAP_OP_RUN; see gpumap_program_load() in gpumap/buffer.h.
  * Device code may also be the client's own: gpumap_program_load_image().

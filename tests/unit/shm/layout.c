@@ -332,7 +332,7 @@ static void the_golden_file_agrees(const char *path)
 static void the_hash_is_the_golden_one(void)
 {
 	/* The map segment's own guard: it moves when a listed offset does. */
-	OK(gm_layout_hash() == UINT64_C(0xc34958b035f8efbe));
+	OK(gm_layout_hash() == UINT64_C(0x7017f5cde55b4d45));
 	OK(gm_object_key(1, "a") != gm_object_key(2, "a"));
 	OK(gm_object_key(1, "a") != gm_object_key(1, "b"));
 	OK(gm_object_key(1, "a") == gm_object_key(1, "a"));

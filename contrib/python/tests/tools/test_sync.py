@@ -526,7 +526,8 @@ def test_etcd_that_hangs_ends_no_gang() -> None:
 def test_users_and_rights(tmp_path: Path) -> None:
     """Each node writes its own keys alone, with a token that expires."""
     script = Path(__file__).parents[3] / "etcd/etcd-node"
-    etcd = EtcdServer(1, "--auth-token-ttl=1")
+    # Long enough for an etcdctl that waits for a CPU: its token expires, too.
+    etcd = EtcdServer(1, "--auth-token-ttl=10")
     env = {**os.environ, "ETCDCTL_ENDPOINTS": etcd.endpoints}
     try:
         etcd.ctl("user", "add", "root:pw")
@@ -553,7 +554,7 @@ def test_users_and_rights(tmp_path: Path) -> None:
         for node in nodes.values():
             node.start()
         cluster.wait()
-        time.sleep(3)  # tokens expire
+        time.sleep(12)  # tokens expire
         with nodes["a"].sync() as sync:
             sync.reserve("g", cluster.parts(MIB))
         password = (tmp_path / "a").read_text().strip()

@@ -371,6 +371,27 @@ static struct gpumap *start(const char *host)
 	return map;
 }
 
+/* Without rows of its own a mesh is on hosts, wherever they stand. */
+static void meshes_are_on_the_host(struct gpumap *map, uint32_t row)
+{
+	const struct gpumap_mesh_request request = {
+		.size = sizeof(request),
+		.name = "all",
+		.topology = GPUMAP_MESH_DATA,
+		.tp = 1,
+		.pp = 1,
+		.dp = 1,
+	};
+	struct gpumap_mesh mesh = { .size = sizeof(mesh) };
+	uint32_t rows[GPUMAP_ROWS_MAX] = { UINT32_MAX };
+
+	EQ(gpumap_mesh_publish(map, &request), 0);
+	EQ(gpumap_mesh_read(map, "all", &mesh, rows, GPUMAP_ROWS_MAX), 0);
+	EQ(mesh.world, 1);
+	EQ(rows[0], row);
+	EQ(gpumap_mesh_release(map, "all"), 0);
+}
+
 TAP_CASE()
 {
 	struct gpumap *map;
@@ -382,6 +403,7 @@ TAP_CASE()
 	gpumapctl_shows_them();
 	choose_takes_them_where_they_are_named();
 	layers_go_there();
+	meshes_are_on_the_host(map, 0);
 	sessions_do_without(map, 0, 1);
 	rows_keep_their_place(map);
 	sessions_do_without(map, 0, 1);
@@ -396,8 +418,10 @@ TAP_CASE()
 	configure("enabled = yes", node);
 	restart();
 	map = story_attach(&agent);
-	if (OK(map != NULL))
+	if (OK(map != NULL)) {
 		sessions_do_without(map, DUMMIES, 1 + DUMMIES);
+		meshes_are_on_the_host(map, DUMMIES);
+	}
 	EQ(CTL("scatter", "--bytes", "1M", "--rounds", "1"), DONE);
 	OK(prints("  row   5  elements 0 - 1048575\n"));
 	gpumap_detach(map);

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# tests/support/answers gives each request of tests/data/answers/KIND the answer on the
+# tests/support/answers gives each request of tests/answers/cases/KIND the answer on the
 # line behind it, byte by byte, and each small mask follows its rule element by element.
 
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
@@ -14,7 +14,7 @@ trap 'rm -rf "$folder"' EXIT
 # lines FILE 1|0 - its requests, or their answers.
 lines() { sed '/^#/d' "$1" | awk -v odd="$2" 'NR % 2 == odd'; }
 
-for file in "$abs_top_srcdir"/tests/data/answers/*; do
+for file in "$abs_top_srcdir"/tests/answers/cases/*; do
 	kind=${file##*/}
 	lines "$file" 1 >"$folder/asked"
 	lines "$file" 0 >"$folder/wanted"

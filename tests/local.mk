@@ -24,6 +24,7 @@ check_LTLIBRARIES =
 include $(top_srcdir)/tests/support/local.mk
 include $(top_srcdir)/tests/unit/local.mk
 if AGENT
+include $(top_srcdir)/tests/answers/local.mk
 include $(top_srcdir)/tests/fake/local.mk
 include $(top_srcdir)/tests/contract/local.mk
 include $(top_srcdir)/tests/probe/local.mk
@@ -36,7 +37,6 @@ include $(top_srcdir)/tests/fuzz/local.mk
 
 EXTRA_DIST += %reldir%/abi/layout.golden
 EXTRA_DIST += %reldir%/data/alerts.yaml
-EXTRA_DIST += %reldir%/data/answers
 EXTRA_DIST += %reldir%/golden
 EXTRA_DIST += %reldir%/nodes/a100.yaml
 EXTRA_DIST += %reldir%/nodes/b200.yaml

@@ -17,7 +17,7 @@
 #include "tests/bench/measure/series.h"
 #include "tests/bench/measure/ticks.h"
 #include "agent/plan/plan.h"
-#include "tests/support/answers.h"
+#include "tests/answers/answers.h"
 
 #define GIB    (UINT64_C(1) << 30)
 #define ROUNDS 9

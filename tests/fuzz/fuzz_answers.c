@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "tests/support/answers.h"
+#include "tests/answers/answers.h"
 
 static const struct answers_kind *kind_of(uint8_t byte)
 {

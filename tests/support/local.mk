@@ -107,27 +107,6 @@ tests_libsupport_la_SOURCES += \
 	%reldir%/worker/worker_cuda.c %reldir%/worker/worker_cuda.h \
 	%reldir%/worker/worker_row.c %reldir%/worker/worker_row.h
 
-# The rules that maps, masks and meshes follow, by requests in JSON.
-check_LTLIBRARIES += tests/libanswers.la
-tests_libanswers_la_SOURCES = \
-	%reldir%/answers_auto.c \
-	%reldir%/answers_choose.c \
-	%reldir%/answers_fields.c \
-	%reldir%/answers_line.c %reldir%/answers.h \
-	%reldir%/answers_mask.c \
-	%reldir%/answers_mesh.c \
-	%reldir%/answers_plan.c \
-	%reldir%/answers_spec.c \
-	%reldir%/answers_split.c \
-	%reldir%/providers.c %reldir%/providers.h \
-	%reldir%/topology_choice.c %reldir%/topology_choice.h
-tests_libanswers_la_LIBADD = agent/mask/libmask.la agent/plan/libplan.la \
-	agent/mesh/libmesh.la shm/libshm.la $(JANSSON_LIBS)
-check_PROGRAMS += %reldir%/answers
-%canon_reldir%_answers_SOURCES = %reldir%/answers.c
-%canon_reldir%_answers_LDADD = tests/libanswers.la
-EXTRA_DIST += %reldir%/answers.md
-
 # The operators' definition in C, and a reader of PTX that holds the text to it.
 check_LTLIBRARIES += tests/libptx.la
 tests_libptx_la_SOURCES = \

@@ -12,7 +12,7 @@
 #include "agent/plan/dtype.h"
 #include "agent/plan/fill.h"
 #include "agent/plan/placement.h"
-#include "tests/support/answers.h"
+#include "tests/answers/answers.h"
 
 struct auto_request {
 	enum gm_strategy strategy;

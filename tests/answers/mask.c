@@ -12,7 +12,7 @@
 #include "agent/mask/mask.h"
 #include "agent/plan/checked.h"
 #include "gpumap.h"
-#include "tests/support/answers.h"
+#include "tests/answers/answers.h"
 
 /* Elements that an answer may write out. */
 #define ELEMENTS_MAX (UINT64_C(1) << 28)

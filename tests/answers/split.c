@@ -9,7 +9,7 @@
 #include "agent/plan/pipeline.h"
 #include "shm/score.h"
 #include "shm/split.h"
-#include "tests/support/answers.h"
+#include "tests/answers/answers.h"
 
 struct split {
 	uint64_t rows[GM_SPLIT_ROWS];

@@ -3,7 +3,7 @@
 
 /*
  * answers KIND - answer the requests on standard input, one on each line, on
- * standard output.  answers.md lists the kinds and their fields.
+ * standard output.  README.md lists the kinds and their fields.
  */
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/answers.h"
+#include "tests/answers/answers.h"
 
 static const struct answers_kind *find(const char *name)
 {

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/support/topology_choice.h"
+#include "tests/answers/topology_choice.h"
 
 #include <inttypes.h>
 #include <stdio.h>

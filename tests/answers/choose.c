@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/providers.h"
-#include "tests/support/topology_choice.h"
+#include "tests/answers/providers.h"
+#include "tests/answers/topology_choice.h"
 #include "shm/preference.h"
-#include "tests/support/answers.h"
+#include "tests/answers/answers.h"
 
 static json_t *index_or_null(size_t index, size_t n)
 {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/support/answers.h"
+#include "tests/answers/answers.h"
 
 const struct answers_kind answers_kinds[] = {
 	{ "split", answers_split, NULL },

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "agent/mesh/mesh.h"
-#include "tests/support/answers.h"
+#include "tests/answers/answers.h"
 
 /* Runs of ranks that an answer may list, over all groups. */
 #define RUNS_MAX (UINT64_C(1) << 20)

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "tests/support/providers.h"
+#include "tests/answers/providers.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -9,7 +9,7 @@
 #include "agent/plan/dtype.h"
 #include "agent/plan/mapper.h"
 #include "agent/plan/sizes.h"
-#include "tests/support/answers.h"
+#include "tests/answers/answers.h"
 
 /* ---- map ----------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/answers.h"
+#include "tests/answers/answers.h"
 
 uint64_t answers_number_or(struct gm_fields *f, const char *key,
 			   uint64_t otherwise)

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "tests/support/answers.h"
+#include "tests/answers/answers.h"
 
 json_t *answers_entries(const struct gm_spec_entry *entries, size_t n)
 {

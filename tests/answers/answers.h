@@ -5,7 +5,7 @@
  * answers - answer requests in JSON, each with one answer in JSON.
  *
  * The rules of gpumap are asked for as text, so that answers of the systems
- * that they come from can be laid beside them.  answers.md lists the fields.
+ * that they come from can be laid beside them.  README.md lists the fields.
  */
 #ifndef ANSWERS_H
 #define ANSWERS_H

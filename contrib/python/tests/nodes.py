@@ -63,7 +63,7 @@ class EtcdServer:
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="gpumap-etcd."))
         self.options = list(options)
-        self.user: str | None = None  # of etcdctl
+        self.env = {**os.environ, "ETCDCTL_API": "3"}
         self.tls: list[str] = []
         scheme = "http"
         if tls is not None:
@@ -132,14 +132,13 @@ class EtcdServer:
         if at is None:
             running = [p and p.poll() is None for p in self.processes]
             at = running.index(True)
-        env = {**os.environ, "ETCDCTL_API": "3"}
-        if user or self.user:
-            env["ETCDCTL_USER"] = user or self.user or ""
+        env = {**self.env, "ETCDCTL_USER": user} if user else self.env
         return subprocess.run(
             [
                 "etcdctl",
                 f"--endpoints={self.clients[at]}",
                 "--command-timeout=60s",  # 5 are few under load
+                "--dial-timeout=60s",  # in which a user has a token, too
                 *self.tls,
                 *words,
             ],

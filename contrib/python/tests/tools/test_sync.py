@@ -528,12 +528,12 @@ def test_users_and_rights(tmp_path: Path) -> None:
     script = Path(__file__).parents[3] / "etcd/etcd-node"
     # Long enough for an etcdctl that waits for a CPU: its token expires, too.
     etcd = EtcdServer(1, "--auth-token-ttl=10")
-    env = {**os.environ, "ETCDCTL_ENDPOINTS": etcd.endpoints}
     try:
         etcd.ctl("user", "add", "root:pw")
         etcd.ctl("user", "grant-role", "root", "root")
         etcd.ctl("auth", "enable")
-        env["ETCDCTL_USER"] = etcd.user = "root:pw"
+        etcd.env["ETCDCTL_USER"] = "root:pw"
+        env = {**etcd.env, "ETCDCTL_ENDPOINTS": etcd.endpoints}
         stores = {}
         for name in "ab":
             file = tmp_path / name

@@ -29,6 +29,7 @@ WIDTH_LEAST, HEIGHT_LEAST = 60, 16
 # lines for them on, below each other.
 WIDE, STACKED = 140, 15
 LEGEND = 46  # columns
+PAUSED = " PAUSED "
 
 PUT = {
     Panel.ROWS: put_rows,
@@ -267,7 +268,9 @@ def clock(seconds: float) -> str:
 
 def put_header(view: View, facts: Facts) -> None:
     """Put the first line."""
-    page, health, end = view.page, facts.health, view.width - 10
+    page, health = view.page, facts.health
+    clock_x = view.width - 10
+    end = clock_x - len(PAUSED) * view.is_paused
     state = health.state.name
     if health.stale and health.state != State.RETIRED:
         state = "GONE"
@@ -283,10 +286,10 @@ def put_header(view: View, facts: Facts) -> None:
     died = sum(row.device.restarts for row in facts.rows)
     if died:
         x = page.put(x + 2, f"{plural(died, 'worker')} died", Style.WARN)
+    page.fill(end, clock_x + 1)
     if view.is_paused:
-        page.put(x + 2, " PAUSED ", Style.ALARM, end)
-    page.fill(end, end + 1)
-    page.right(end, view.width - 1, clock(facts.time_s))
+        page.put(end, PAUSED, Style.ALARM)
+    page.right(clock_x, view.width - 1, clock(facts.time_s))
 
 
 def put_alarm(view: View, facts: Facts) -> None:

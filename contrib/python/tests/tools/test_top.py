@@ -575,6 +575,8 @@ def test_other_keys() -> None:
     node.view.is_help = False
     node.press(" ")
     assert " PAUSED " in node.text
+    node.facts.instance = "a-name-that-leaves-no-room-for-any-more-" * 3
+    assert " PAUSED " in node.draw() and node.is_sound()
     node.press(" ", "t")
     assert " PAUSED " not in node.text and "NUMA node" not in node.text
     node.draw(message="drain of row 1: done")

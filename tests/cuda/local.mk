@@ -81,23 +81,12 @@ gm_suites += tests/suites/cuda_ctl
 gm_cuda_ctl = \
 	%reldir%/ctl/collective.c \
 	%reldir%/ctl/export.c \
-	%reldir%/ctl/run.c \
-	%reldir%/ctl/topo.c
+	%reldir%/ctl/run.c
 tests_suites_cuda_ctl_SOURCES = $(gm_cuda_ctl)
 tests_suites_cuda_ctl_LDADD = tests/libsupport.la tests/fake/libmachine.la \
 	agent/cuda/libcu.la lib/libgpumap.la $(JANSSON_LIBS) $(DL_LIBS) \
 	-lpthread
 gm_cases += $(gm_cuda_ctl)
-
-if PYTHON
-gm_suites += tests/suites/cuda_exporter
-gm_cuda_exporter = \
-	%reldir%/exporter/cards.c
-tests_suites_cuda_exporter_SOURCES = $(gm_cuda_exporter)
-tests_suites_cuda_exporter_LDADD = tests/libsupport.la \
-	tests/fake/libmachine.la lib/libgpumap.la $(JANSSON_LIBS) -lpthread -lm
-gm_cases += $(gm_cuda_exporter)
-endif
 
 gm_suites += tests/suites/cuda_hostile
 gm_cuda_hostile = \

@@ -22,6 +22,9 @@ static uint32_t peer_of(uint32_t to, uint32_t from)
 
 static void paths_are_tried(void)
 {
+	struct gpumap_device_path older = { .size = 4 };
+
+	EQ(gpumap_device_path_read(m.map, 1, 0, &older), -EINVAL);
 	OK(mask_cards_try(&m, MASK_CARDS));
 	OK(agent_logged(&m.agent, "way=peer"));
 	OK(agent_logged(&m.agent, "way=upload"));

@@ -46,17 +46,6 @@ static inline const char *ctl_program(void)
 	return path;
 }
 
-/* Is the program of a command that is written in Python in this build? */
-static inline bool ctl_has_tool(const char *name)
-{
-	const char *folder = getenv("GPUMAP_EXEC_PATH");
-	char path[512];
-
-	snprintf(path, sizeof(path), "%s/gpumapctl-%s",
-		 folder != NULL ? folder : "", name);
-	return access(path, X_OK) == 0;
-}
-
 static inline void ctl_read(const char *path, char *ret_text, size_t bytes)
 {
 	FILE *file = fopen(path, "re");

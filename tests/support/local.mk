@@ -24,11 +24,9 @@ tests_libsupport_la_CPPFLAGS = -I$(srcdir)/tests/stubs $(AM_CPPFLAGS) \
 
 EXTRA_DIST += \
 	%reldir%/card_user.h \
-	%reldir%/chrome_rules.h \
 	%reldir%/collective_nccl.h \
 	%reldir%/ctl.h \
 	%reldir%/ctl_cluster.h \
-	%reldir%/exporter.h \
 	%reldir%/ctl_model.h \
 	%reldir%/credit_rig.h \
 	%reldir%/cuda_abi.h \

@@ -38,7 +38,6 @@ gm_system_ctl = \
 	%reldir%/ctl/collective.c \
 	%reldir%/ctl/complete.c \
 	%reldir%/ctl/cordon.c \
-	%reldir%/ctl/doctor.c \
 	%reldir%/ctl/export.c \
 	%reldir%/ctl/export_models.c \
 	%reldir%/ctl/policy.c \
@@ -58,9 +57,6 @@ gm_system_ctl = \
 	%reldir%/ctl/run_gate.c \
 	%reldir%/ctl/run_wait.c \
 	%reldir%/ctl/status.c \
-	%reldir%/ctl/top.c \
-	%reldir%/ctl/topo.c \
-	%reldir%/ctl/trace.c \
 	%reldir%/ctl/wait.c
 tests_suites_system_ctl_SOURCES = $(gm_system_ctl)
 tests_suites_system_ctl_LDADD = tests/libsupport.la lib/libgpumap.la \

@@ -16,8 +16,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 BUILD = Path(os.environ.get("GPUMAP_BUILD", "."))
+# The program behind libtool's script, whose shell may catch signals that the
+# caller ignores.
+LIBTOOL = BUILD / "agent/ctl/.libs/gpumapctl"
+GPUMAPCTL = str(LIBTOOL if LIBTOOL.exists() else BUILD / "agent/ctl/gpumapctl")
+ENV = {
+    **os.environ,
+    "GPUMAP_EXEC_PATH": str(BUILD / "contrib/python/built"),
+    "LD_LIBRARY_PATH": str(BUILD / "lib/.libs"),
+}
 CONFIG = """
 [host]
 rows = 2
@@ -35,11 +45,8 @@ def die_with_parent() -> None:
 class Agent:
     """gpumapd with an instance of its own; stop() leaves nothing behind."""
 
-    def __init__(
-        self, config: str = CONFIG, build: Path = BUILD, **env: str
-    ) -> None:
-        self.build = build
-        self.env = {**os.environ, **env}
+    def __init__(self, config: str = CONFIG, **env: str) -> None:
+        self.env = {**ENV, **env}
         self.folder = Path(tempfile.mkdtemp(prefix="gpumap-python."))
         self.instance = f"python.{os.getpid()}.{self.folder.suffix[1:]}"
         self.runtime_dir = self.folder / "run"
@@ -51,7 +58,7 @@ class Agent:
 
     def command(self) -> list[str]:
         return [
-            str(self.build / "agent/daemon/gpumapd"),
+            str(BUILD / "agent/daemon/gpumapd"),
             "--instance",
             self.instance,
             "--runtime-dir",
@@ -67,9 +74,9 @@ class Agent:
             [
                 *self.command(),
                 "--worker",
-                str(self.build / "agent/worker/gpumap-worker"),
+                str(BUILD / "agent/worker/gpumap-worker"),
                 "--probe",
-                str(self.build / "agent/probe/gpumap-probe"),
+                str(BUILD / "agent/probe/gpumap-probe"),
             ],
             stdout=self.log,
             stderr=self.log,
@@ -87,34 +94,42 @@ class Agent:
     def ready(self) -> bool:
         import gpumap
 
-        map = gpumap.attach(
-            self.instance, self.runtime_dir, required=False
-        )
-        if map is None:
+        try:
+            with gpumap.attach(self.instance, self.runtime_dir) as map:
+                map.wait_ready(1)
+                return bool(map.devices)
+        except (gpumap.NotRunning, gpumap.Stale, gpumap.Timeout):
             return False
-        with map:
-            states = [device.state for device in map.devices]
-            return map.health().ok and states == [2] * len(states) != []
 
     def kill(self) -> None:
         assert self.process is not None
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
+    def words(self, *args: str) -> list[str]:
+        """The command line of gpumapctl with these words."""
+        return [
+            GPUMAPCTL,
+            f"--instance={self.instance}",
+            f"--runtime-dir={self.runtime_dir}",
+            *args,
+        ]
+
+    def run(self, *args: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        """gpumapctl's end, whatever it is; more: of subprocess.run()."""
+        said: dict[str, Any] = {"capture_output": True, "text": True}
+        said |= {"env": self.env, **more}
+        return subprocess.run(self.words(*args), **said)
+
     def ctl(self, *args: str) -> str:
-        return subprocess.run(
-            [
-                str(self.build / "agent/ctl/gpumapctl"),
-                "--instance",
-                self.instance,
-                "--runtime-dir",
-                str(self.runtime_dir),
-                *args,
-            ],
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
+        """What gpumapctl prints."""
+        return self.run(*args, check=True).stdout
+
+    def ctl_json(self, *args: str) -> Any:
+        """The object that gpumapctl prints, on one line."""
+        ran = self.run("--json", *args, check=True)
+        assert ran.stderr == "" and ran.stdout.count("\n") == 1
+        return json.loads(ran.stdout)
 
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
@@ -142,9 +157,31 @@ NODES = Path(__file__).resolve().parents[3] / "tests/nodes"
 
 
 @contextmanager
-def agent_of_cards(node: str = "small.yaml") -> Iterator[Agent]:
+def agent_of_dummies(node: str, config: str = "") -> Iterator[Agent]:
+    """An agent with one host row, and behind it the rows of a node file, whose
+    text this is, as dummies."""
+    folder = Path(tempfile.mkdtemp(prefix="gpumap-dummies."))
+    (folder / "node.yaml").write_text(node)
+    agent = Agent(
+        f"{config}[host]\nrows = 1\n[cuda]\nenabled = off\n"
+        f"[dummy]\nfile = {folder}/node.yaml\n"
+    )
+    try:
+        yield agent
+    finally:
+        agent.stop()
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def agent_of_cards(
+    node: str = "small.yaml", *faults: str
+) -> Iterator[Agent]:
     """An agent with the cards of a node file, which the stand-in plays, and one
-    host row behind them."""
+    host row behind them.
+
+    faults   lines of the stand-in's plan, "row 0: link to 1"
+    """
     folder = Path(tempfile.mkdtemp(prefix="gpumap-cards."))
     folder.chmod(0o755)
     (folder / "driver").mkdir()
@@ -153,16 +190,14 @@ def agent_of_cards(node: str = "small.yaml") -> Iterator[Agent]:
         shutil.copy(BUILD / path, folder / "driver")
     hardware = folder / "hardware"
     words = ["make", "-n", str(NODES / node), "-d", str(folder / "dev")]
-    subprocess.run(
-        [str(BUILD / "tests/fake/stand-in"), *words, str(hardware)], check=True
-    )
+    words += ["-p", "\n".join(faults), str(hardware)]
+    subprocess.run([str(BUILD / "tests/fake/stand-in"), *words], check=True)
     for one in (hardware, *(folder / "dev").rglob("*")):
         one.chmod(0o777 if one.is_dir() else 0o666)
     agent = Agent(
         "[host]\nrows = 1\n[cuda]\nenabled = required\nlist-limit = 20s\n"
         f"library = {folder}/driver\n"
         "pass-environment = GPUMAP_FAKE_HARDWARE GPUMAP_FAKE_KERNELS\n",
-        BUILD,
         GPUMAP_FAKE_HARDWARE=str(hardware),
         GPUMAP_FAKE_KERNELS=str(folder / "driver/operators_kernels.so"),
     )
@@ -173,11 +208,14 @@ def agent_of_cards(node: str = "small.yaml") -> Iterator[Agent]:
         shutil.rmtree(folder)
 
 
-def wait_for(what: Callable[[], object]) -> None:
-    """Wait until it is true; the test fails where it never is."""
+def wait_for(
+    what: Callable[[], object], seen: Callable[[], object] | None = None
+) -> None:
+    """Wait until it is true; where it never is, the test fails, and shows what
+    is seen then."""
     deadline = time.monotonic() + 60
     while not what():
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, seen and seen()
         time.sleep(0.005)
 
 

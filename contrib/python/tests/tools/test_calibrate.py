@@ -18,7 +18,6 @@ from gpumap.tools import calibrate
 from gpumap.tools.calibrate import NEVER, SIZES
 from gpumap.tools.command import Exit, Failed
 
-ENV = {**os.environ, "GPUMAP_EXEC_PATH": str(BUILD / "contrib/python/built")}
 MATRIX = Work.GEMM, Work.POTRF, Work.XTWX
 BEYOND = 2 * SIZES[-1]
 # The operation that is timed for a kind of work, and from where it shall win.
@@ -33,20 +32,6 @@ WINS = {
 }
 DEFAULT = 50000
 UNSUPPORTED, OWNERDEAD = 95, 130
-
-
-def ctl(agent: Agent, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [
-            str(BUILD / "agent/ctl/gpumapctl"),
-            f"--instance={agent.instance}",
-            f"--runtime-dir={agent.runtime_dir}",
-            *words,
-        ],
-        env=ENV,
-        capture_output=True,
-        text=True,
-    )
 
 
 # ---- times -------------------------------------------------------------------
@@ -205,9 +190,9 @@ def test_the_host_row_with_the_fewest_cpus_is_chosen() -> None:
 def test_rows_are_measured_and_shown(agent: Agent, map: gpumap.Map) -> None:
     """Which is the faster depends on the machine; what is possible does not."""
     host = calibrate.choose(map.devices)[1]
-    got = ctl(agent, "calibrate", "--rounds", "1", "--json")
+    got = agent.run("calibrate", "--rounds", "1", "--json")
     assert (got.returncode, got.stderr) == (Exit.OK, "")
-    assert got.stdout == ctl(agent, "policy", "--json").stdout
+    assert got.stdout == agent.run("policy", "--json").stdout
     told = json.loads(got.stdout)["policies"]
     assert [one["row"] for one in told] == [0, 1]
     assert told[host]["calibrated_ns"] is None
@@ -217,16 +202,16 @@ def test_rows_are_measured_and_shown(agent: Agent, map: gpumap.Map) -> None:
         assert told[1 - host]["least"][name] in (*SIZES, BEYOND)
         assert told[host]["least"][name] == DEFAULT
     row = str(1 - host)
-    got = ctl(agent, "calibrate", "--rounds=1", f"--rows={row}")
-    assert got.stdout == ctl(agent, "policy", "--rows", row).stdout
+    got = agent.run("calibrate", "--rounds=1", f"--rows={row}")
+    assert got.stdout == agent.run("policy", "--rows", row).stdout
     assert f"\n  {row}  yes " in got.stdout
-    ctl(agent, "policy", "--reset")
+    agent.run("policy", "--reset")
 
 
 def test_what_cannot_be_measured(agent: Agent, map: gpumap.Map) -> None:
     host = calibrate.choose(map.devices)[1]
     alone = f"no other row to compare with row {host}, the host row with the"
-    ctl(agent, "cordon", str(1 - host))
+    agent.run("cordon", str(1 - host))
     for words, status, text in [
         ([], Exit.FAILED, alone),
         ([f"--rows={host}"], Exit.FAILED, alone),
@@ -234,10 +219,10 @@ def test_what_cannot_be_measured(agent: Agent, map: gpumap.Map) -> None:
         (["--rounds=0"], Exit.USAGE, "less than one"),
         (["--reset"], Exit.USAGE, "see gpumapctl calibrate --help"),
     ]:
-        got = ctl(agent, "calibrate", *words)
+        got = agent.run("calibrate", *words)
         assert (got.returncode, got.stdout) == (status, "")
         assert text in got.stderr
-    ctl(agent, "uncordon", str(1 - host))
+    agent.run("uncordon", str(1 - host))
     assert map.policy(1 - host).calibrated_ns == 0
 
 
@@ -247,7 +232,7 @@ def test_what_cannot_be_measured(agent: Agent, map: gpumap.Map) -> None:
 )
 def test_cards_are_measured() -> None:
     with agent_of_cards("mixed.yaml") as agent:
-        got = ctl(agent, "calibrate", "--rounds", "1", "--json")
+        got = agent.run("calibrate", "--rounds", "1", "--json")
         told = json.loads(got.stdout)["policies"]
         # The host row behind the cards is not.
         assert [one["calibrated_ns"] is None for one in told] == [
@@ -257,5 +242,5 @@ def test_cards_are_measured() -> None:
             False,
             True,
         ]
-        got = ctl(agent, "calibrate", "--rounds", "1", "--rows", "1")
+        got = agent.run("calibrate", "--rounds", "1", "--rows", "1")
         assert "\n  1  yes " in got.stdout

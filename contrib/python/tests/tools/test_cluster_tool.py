@@ -22,7 +22,7 @@ from typing import Any
 
 import gpumap
 import pytest
-from agent import BUILD, Agent, wait_for
+from agent import ENV, Agent, wait_for
 from gpumap import ClusterDevice, ClusterFlags, ClusterNode, ClusterShare
 from gpumap import ClusterState, DeviceFlags, DeviceKind, DeviceState
 from gpumap.tools.command import Exit
@@ -30,31 +30,7 @@ from gpumap.tools.command import Exit
 GIB = 1 << 30
 SECOND = 10**9
 HOUR = 3600 * SECOND
-# The program behind libtool's script, whose shell may catch signals that the
-# caller ignores.
-LIBTOOL = BUILD / "agent/ctl/.libs/gpumapctl"
-GPUMAPCTL = LIBTOOL if LIBTOOL.exists() else BUILD / "agent/ctl/gpumapctl"
-ENV = {
-    **os.environ,
-    "GPUMAP_EXEC_PATH": str(BUILD / "contrib/python/built"),
-    "LD_LIBRARY_PATH": str(BUILD / "lib/.libs"),
-}
 Ran = subprocess.CompletedProcess[str]
-
-
-def words(agent: Agent, *args: str) -> list[str]:
-    return [
-        str(GPUMAPCTL),
-        f"--instance={agent.instance}",
-        f"--runtime-dir={agent.runtime_dir}",
-        *args,
-    ]
-
-
-def ctl(agent: Agent, *args: str) -> Ran:
-    return subprocess.run(
-        words(agent, *args), env=ENV, capture_output=True, text=True
-    )
 
 
 # ---- the lists ---------------------------------------------------------------
@@ -214,13 +190,13 @@ def test_tables(
     agent: Agent, map: gpumap.Map, command: str, text: str
 ) -> None:
     publish(map, lab())
-    got = ctl(agent, "cluster", *command.split())
+    got = agent.run("cluster", *command.split())
     assert (got.returncode, got.stdout, got.stderr) == (0, text, "")
 
 
 def test_a_picture(agent: Agent, map: gpumap.Map) -> None:
     publish(map, lab())
-    got = ctl(agent, "cluster", "topo").stdout
+    got = agent.run("cluster", "topo").stdout
     assert got.startswith(TOPO)
     assert "node b  10.0.0.2  it takes no gangs\n" in got
     assert "NVLinks  cordoned\n" in got and "  3 more rows\n" in got
@@ -238,7 +214,7 @@ def test_columns_fit_long_names(agent: Agent, map: gpumap.Map) -> None:
         ("models", "fingerprint", "aaaaaaaaaaaa"),
         ("models", "fingerprint", "010101010101"),
     ):
-        lines = ctl(agent, "cluster", command).stdout.splitlines()
+        lines = agent.run("cluster", command).stdout.splitlines()
         column = lines[0].index(heading)
         assert any(line[column:].startswith(word) for line in lines)
 
@@ -260,7 +236,7 @@ def test_objects(agent: Agent, map: gpumap.Map) -> None:
     told = {}
     for command, fields in FIELDS.items():
         key = "nodes" if command == "topo" else command
-        one = json.loads(ctl(agent, "--json", "cluster", command).stdout)
+        one = json.loads(agent.run("--json", "cluster", command).stdout)
         head = "cluster node version age_ns limit_ns stale"
         assert list(one) == [*head.split(), key]
         assert (one["cluster"], one["node"]) == ("lab", "a")
@@ -281,7 +257,7 @@ def test_objects(agent: Agent, map: gpumap.Map) -> None:
 def test_a_stale_cluster_is_said_first(agent: Agent, map: gpumap.Map) -> None:
     publish(map, lab(), 1)
     for command in FIELDS:
-        got = ctl(agent, "cluster", command, "--json")
+        got = agent.run("cluster", command, "--json")
         assert got.returncode == Exit.STALE
         assert got.stderr.startswith("gpumapctl: cluster lab is stale: ")
         assert got.stderr.count("\n") == 1 and json.loads(got.stdout)["stale"]
@@ -289,12 +265,12 @@ def test_a_stale_cluster_is_said_first(agent: Agent, map: gpumap.Map) -> None:
 
 def test_a_stale_cluster_can_be_left(agent: Agent, map: gpumap.Map) -> None:
     publish(map, lab())
-    got = ctl(agent, "cluster", "leave")
+    got = agent.run("cluster", "leave")
     assert got.returncode == Exit.FAILED and "stop it first" in got.stderr
     publish(map, lab(), 1)
-    assert ctl(agent, "cluster", "leave").returncode == 0
+    assert agent.run("cluster", "leave").returncode == 0
     for command in "nodes", "leave":
-        got = ctl(agent, "cluster", command)
+        got = agent.run("cluster", command)
         assert got.returncode == Exit.FAILED
         assert "cluster: this node is in none" in got.stderr
 
@@ -318,14 +294,14 @@ def test_what_is_refused(
     agent: Agent, map: gpumap.Map, command: str, status: int, text: str
 ) -> None:
     publish(map, lab())
-    got = ctl(agent, "cluster", *command.split())
+    got = agent.run("cluster", *command.split())
     assert (got.returncode, got.stdout) == (status, "")
     assert got.stderr.startswith("gpumapctl: ") and text in got.stderr
 
 
 def test_names_are_completed(agent: Agent, map: gpumap.Map) -> None:
     publish(map, lab())
-    line = words(agent)[1:]
+    line = agent.words()[1:]
     for last, told in (
         ("models ", "llama qwen"),
         ("plan --share q", "qwen"),
@@ -333,12 +309,12 @@ def test_names_are_completed(agent: Agent, map: gpumap.Map) -> None:
         ("plan --only a,b", "a,b"),
         ("run --for m", "mpirun"),
     ):
-        got = ctl(
-            agent, "complete", "gpumapctl", *line, "cluster", *last.split(" ")
+        got = agent.run(
+            "complete", "gpumapctl", *line, "cluster", *last.split(" ")
         ).stdout.splitlines()
         assert got[0] == "words"
         assert [one.partition("\t")[0] for one in got[1:]] == told.split()
-    got = ctl(agent, "complete", "gpumapctl", *line, "cluster", "run", "sl")
+    got = agent.run("complete", "gpumapctl", *line, "cluster", "run", "sl")
     assert got.stdout == "command 5\n"
 
 
@@ -358,7 +334,7 @@ def test_a_thousand_nodes(agent: Agent, map: gpumap.Map) -> None:
             heard=True,
         )
     for command, n in ("nodes", 1025), ("devices", 8193), ("topo", 18433):
-        assert len(ctl(agent, "cluster", command).stdout.splitlines()) == n
+        assert len(agent.run("cluster", command).stdout.splitlines()) == n
 
 
 # ---- run ---------------------------------------------------------------------
@@ -438,8 +414,7 @@ class Lab:
         )
 
     def words(self, *args: str) -> list[str]:
-        return words(
-            self.agent,
+        return self.agent.words(
             "cluster",
             "run",
             f"--sync={self.sync.path}",

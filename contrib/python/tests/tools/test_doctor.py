@@ -14,7 +14,7 @@ from typing import Any
 
 import gpumap
 import pytest
-from agent import BUILD
+from agent import BUILD, ENV, GPUMAPCTL
 from gpumap import Cluster, ClusterFlags, ClusterNode, ClusterState, Device
 from gpumap import DeviceFlags, DeviceKind, DeviceState, Health, State
 from gpumap.tools import doctor, doctor_bundle
@@ -439,6 +439,14 @@ def test_a_cluster_that_is_old(node: Node) -> None:
     check(node, "cluster.age", "FAIL", text, "systemctl start gpumap-sync")
 
 
+def test_another_version(node: Node) -> None:
+    well = look(node)
+    assert node.health
+    node.health = node.health._replace(agent_version=90807)
+    check(node, "agent.version", "WARN", "of version 9.8.7, and", "upgrade")
+    assert differ(node, well) == ["agent.version", "cluster.version"]
+
+
 def test_a_long_list_is_cut(node: Node) -> None:
     lost = node.rows[3]._replace(state=LOST, reason="x" * 90)
     node.rows += [lost._replace(row=number) for number in range(4, 12)]
@@ -518,8 +526,8 @@ def test_without_the_extension(node: Node, tmp_path: Path) -> None:
 
     def ctl(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(BUILD / "agent/ctl/gpumapctl"), *words],
-            env={**os.environ, "GPUMAP_EXEC_PATH": str(broken)},
+            [GPUMAPCTL, *words],
+            env={**ENV, "GPUMAP_EXEC_PATH": str(broken)},
             capture_output=True,
             text=True,
             check=False,

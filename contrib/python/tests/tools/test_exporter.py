@@ -18,7 +18,14 @@ from typing import Any
 
 import gpumap
 import pytest
-from agent import BUILD, Agent, die_with_parent, wait_for
+from agent import (
+    BUILD,
+    DRIVER,
+    Agent,
+    agent_of_cards,
+    die_with_parent,
+    wait_for,
+)
 
 PROGRAM = [str(BUILD / "contrib/python/built/gpumap-exporter")]
 MIB = 1 << 20
@@ -517,6 +524,48 @@ def test_a_cluster_is_counted(map: gpumap.Map, exporter: Exporter) -> None:
     assert exporter.value("gpumap_cluster_shares") == 0
     remove = [node.name for node in nodes]
     map.publish_cluster("c", "n0", remove=remove, limit_ns=10**12)
+
+
+def dcgm_labels(it: gpumap.Device) -> str:
+    """As NVIDIA's DCGM exporter orders and writes them."""
+    bus, slot = divmod(it.pci_bus, 256)
+    place = f"{it.pci_domain:08X}:{bus:02X}:{slot >> 3:02X}.{slot & 7:X}"
+    told = {
+        "gpu": it.nvml_index if it.nvml_index >= 0 else None,
+        "UUID": it.uuid,
+        "pci_bus_id": place,
+        "device": f"nvidia{it.minor_number}" if it.minor_number >= 0 else None,
+        "modelName": it.name,
+    }
+    if it.mig_gi >= 0:
+        told |= {"GPU_I_PROFILE": it.mig_profile, "GPU_I_ID": it.mig_gi}
+    told["hostname"] = socket.gethostname()
+    return ",".join(
+        f'{name}="{value}"' for name, value in told.items() if value is not None
+    )
+
+
+@pytest.mark.skipif(
+    not all((BUILD / path).exists() for path in DRIVER),
+    reason="the stand-in was not built",
+)
+def test_cards_have_the_labels_of_dcgm() -> None:
+    with (
+        agent_of_cards("split.yaml") as agent,
+        gpumap.attach(agent.instance, agent.runtime_dir) as map,
+        Exporter(agent) as exporter,
+    ):
+        exporter.scrape()
+        cards = [it for it in map.devices if it.kind == gpumap.DeviceKind.CUDA]
+        assert {it.uuid[:4] for it in cards} == {"GPU-", "MIG-"}
+        for it in cards:
+            assert f",{dcgm_labels(it)}" in exporter.text
+            value, row = exporter.value, it.row
+            assert value("gpumap_device_xids_total", row=row) == it.xids
+            total = value("gpumap_device_memory_bytes", row=row, kind="total")
+            assert total == it.total_bytes
+            if gpumap.Known.TEMPERATURE in it.known:
+                assert value("gpumap_device_temperature_celsius", row=row)
 
 
 def test_the_formats(exporter: Exporter) -> None:

@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from agent import BUILD
+from agent import ENV, GPUMAPCTL
 from gpumap import DeviceKind, DType, Op, Timeout
 from gpumap.facts import TraceJob
 from gpumap.tools import command, text, topo, trace
@@ -22,8 +22,6 @@ from gpumap.tools.topo_node import Row
 
 # ---- options -------------------------------------------------------------------
 
-GPUMAPCTL = str(BUILD / "agent/ctl/gpumapctl")
-ENV = {**os.environ, "GPUMAP_EXEC_PATH": str(BUILD / "contrib/python/built")}
 COMMON = {"--instance", "--runtime-dir", "--json", "--version", "--help"}
 
 

@@ -25,6 +25,7 @@ noinst_LTLIBRARIES += %reldir%/libdevice.la
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_memory.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_program.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_symbols.h
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_work.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/ops_opencl.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/reduce.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/reduce.h

@@ -8,13 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "agent/common/node_clock.h"
 
 #define APART_TIMES  4u      /* nothing says what a bus or memory does */
-#define PAUSE_NS     200000  /* while callbacks are awaited */
-#define LOST_PAUSES  5000    /* so many, and no more come */
 #define VENDOR_ERROR (-1000) /* and below: its own */
 
 /* A step of opening: why it failed is kept. */
@@ -74,7 +71,7 @@ static int meaning(gm_cl_int error)
 	return error <= VENDOR_ERROR ? -ENOTRECOVERABLE : -EINVAL;
 }
 
-static int lose(struct gm_opencl *opencl, gm_cl_int error)
+int gm_opencl_lose(struct gm_opencl *opencl, gm_cl_int error)
 {
 	char why[GM_GPU_WHY_BYTES];
 
@@ -87,7 +84,7 @@ int gm_opencl_check(struct gm_opencl *opencl, gm_cl_int error)
 {
 	int rc = meaning(error);
 
-	return rc == -ENOTRECOVERABLE ? lose(opencl, error) : rc;
+	return rc == -ENOTRECOVERABLE ? gm_opencl_lose(opencl, error) : rc;
 }
 
 /* ---- opening ------------------------------------------------------------- */
@@ -215,6 +212,8 @@ static int make_ready(struct gm_opencl *opencl,
 						      NULL, NULL, &error);
 	rc = STEP(opencl, error, "clCreateContext");
 	if (rc == 0)
+		rc = gm_opencl_work_open(opencl);
+	if (rc == 0)
 		rc = make_lanes(opencl);
 	at_ns[2] = gm_node_clock_now();
 	if (rc == 0)
@@ -254,20 +253,6 @@ static int opencl_open(struct gm_gpu *gpu,
 	return 0;
 }
 
-/* All work has ended, and of a library's threads some may be about to say so.
- * A device that is lost may say nothing any more. */
-static void await_callbacks(struct gm_opencl *opencl)
-{
-	const struct timespec pause = { .tv_nsec = PAUSE_NS };
-	uint32_t n = 0;
-
-	while (gm_get_ordered(&opencl->n_told) > 0) { /* TOLD.last */
-		if (gm_stream_is_lost(&opencl->gpu) && ++n > LOST_PAUSES)
-			return;
-		nanosleep(&pause, NULL);
-	}
-}
-
 static void opencl_close(struct gm_gpu *gpu)
 {
 	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
@@ -275,19 +260,11 @@ static void opencl_close(struct gm_gpu *gpu)
 
 	if (!opencl->context)
 		return;
-	await_callbacks(opencl);
+	gm_opencl_work_close(opencl);
 	gm_opencl_operators_close(opencl);
-	for (uint32_t i = 0; i <= GM_GPU_SLOW; i++) {
-		struct gm_opencl_lane *lane = &opencl->lanes[i];
-
-		for (uint32_t j = 0; j < GM_GPU_MARKS; j++)
-			if (lane->events[j])
-				(void)cl->clReleaseEvent(lane->events[j]);
-		if (lane->last)
-			(void)cl->clReleaseEvent(lane->last);
-		if (lane->queue)
-			(void)cl->clReleaseCommandQueue(lane->queue);
-	}
+	for (uint32_t i = 0; i <= GM_GPU_SLOW; i++)
+		if (opencl->lanes[i].queue)
+			(void)cl->clReleaseCommandQueue(opencl->lanes[i].queue);
 	(void)cl->clReleaseContext(opencl->context);
 	free(opencl->words);
 }
@@ -310,176 +287,6 @@ static int opencl_memory(struct gm_gpu *gpu,
 	return 0;
 }
 
-/* ---- work ---------------------------------------------------------------- */
-
-/* Nothing else tells that work on GM_GPU_SLOW has failed. */
-static void wait_for(struct gm_opencl *opencl, gm_cl *event)
-{
-	if (!*event)
-		return;
-	(void)GM_OPENCL_CALL(opencl, clWaitForEvents, 1, event);
-	(void)opencl->cl->clReleaseEvent(*event);
-	*event = NULL;
-}
-
-gm_cl *gm_opencl_event(struct gm_opencl *opencl, uint32_t lane)
-{
-	gm_cl *event = &opencl->lanes[lane].last;
-
-	if (lane == GM_GPU_SLOW) {
-		event = opencl->lanes[lane].events +
-			opencl->n_slow++ % GM_GPU_MARKS;
-		wait_for(opencl, event);
-	}
-	if (*event)
-		(void)opencl->cl->clReleaseEvent(*event);
-	*event = NULL;
-	return event;
-}
-
-/* As the processor has it, where the device has not; else NULL. */
-static char *host_of(struct gm_gpu_at at)
-{
-	return at.mem ? gm_opencl_twin_of(at) : (char *)(uintptr_t)at.offset;
-}
-
-static int opencl_copy(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
-		       struct gm_gpu_at from, uint64_t bytes)
-{
-	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
-	const struct gm_opencl_calls *cl = opencl->cl;
-	gm_cl queue = opencl->lanes[lane].queue;
-	gm_cl *event = gm_opencl_event(opencl, lane);
-	char *dst = host_of(to), *src = host_of(from);
-	gm_cl_int error;
-
-	if (dst)
-		error = cl->clEnqueueReadBuffer(queue,
-						gm_opencl_memory_of(from.mem),
-						0, from.offset, bytes, dst, 0,
-						NULL, event);
-	else if (src)
-		error = cl->clEnqueueWriteBuffer(queue,
-						 gm_opencl_memory_of(to.mem), 0,
-						 to.offset, bytes, src, 0, NULL,
-						 event);
-	else
-		error = cl->clEnqueueCopyBuffer(queue,
-						gm_opencl_memory_of(from.mem),
-						gm_opencl_memory_of(to.mem),
-						from.offset, to.offset, bytes,
-						0, NULL, event);
-	return gm_opencl_check(opencl, error);
-}
-
-static int opencl_fill(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
-		       uint64_t bytes, uint8_t value)
-{
-	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
-
-	return GM_OPENCL_CALL(opencl, clEnqueueFillBuffer,
-			      opencl->lanes[lane].queue,
-			      gm_opencl_memory_of(to.mem), &value,
-			      sizeof(value), to.offset, bytes, 0, NULL,
-			      gm_opencl_event(opencl, lane));
-}
-
-/* ---- marks --------------------------------------------------------------- */
-
-/* Until the callback of a mark: its slot may have a later one by then, where
- * callbacks come in another order than their marks. */
-struct told {
-	struct gm_opencl *opencl;
-	uint32_t lane;
-	uint64_t value;
-};
-
-/* On a thread of the library's, or within the call that asked for it. */
-static void tell(gm_cl event, gm_cl_int status, void *arg)
-{
-	struct told told = *(struct told *)arg;
-
-	(void)event;
-	free(arg);
-	if (status < 0)
-		(void)lose(told.opencl, status);
-	else
-		gm_stream_told(&told.opencl->gpu,
-			       told.opencl->lanes[told.lane].word, told.value);
-	/* The device may be closed now. */
-	gm_add_ordered(&told.opencl->n_told, UINT32_MAX); /* TOLD.last */
-}
-
-static int opencl_mark(struct gm_gpu *gpu, const struct gm_async_exec *mark)
-{
-	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
-	const struct gm_opencl_calls *cl = opencl->cl;
-	struct gm_opencl_lane *lane = &opencl->lanes[mark->lane];
-	gm_cl *event = &lane->events[mark->slot];
-	struct told *told = malloc(sizeof(*told));
-	gm_cl_int error;
-
-	if (!told)
-		return gm_stream_lose(gpu, 0, strerror(ENOMEM));
-	*told = (struct told){ opencl, mark->lane, mark->value };
-	if (*event)
-		(void)cl->clReleaseEvent(*event);
-	*event = lane->last;
-	lane->last = NULL;
-	error = *event ? GM_CL_SUCCESS
-		       : cl->clEnqueueMarkerWithWaitList(lane->queue, 0, NULL,
-							 event);
-	if (error != GM_CL_SUCCESS) {
-		free(told);
-		return lose(opencl, error);
-	}
-	gm_add_ordered(&opencl->n_told, 1); /* TOLD.last */
-	error = cl->clSetEventCallback(*event, GM_CL_COMPLETE, tell, told);
-	if (error != GM_CL_SUCCESS) {
-		gm_add_ordered(&opencl->n_told, UINT32_MAX); /* TOLD.last */
-		free(told);
-		return lose(opencl, error);
-	}
-	error = cl->clFlush(lane->queue);
-	return error == GM_CL_SUCCESS ? 0 : lose(opencl, error);
-}
-
-static int opencl_after(struct gm_gpu *gpu, uint32_t lane,
-			const struct gm_async_exec *mark)
-{
-	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
-
-	return GM_OPENCL_CALL(opencl, clEnqueueBarrierWithWaitList,
-			      opencl->lanes[lane].queue, 1,
-			      &opencl->lanes[mark->lane].events[mark->slot],
-			      NULL);
-}
-
-/* An error comes by a callback. */
-static int opencl_look(struct gm_gpu *gpu, uint32_t lane)
-{
-	(void)lane;
-	return gm_stream_is_lost(gpu) ? -ENOTRECOVERABLE : 0;
-}
-
-static int opencl_finish(struct gm_gpu *gpu, uint32_t lane)
-{
-	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
-	gm_cl *events = opencl->lanes[GM_GPU_SLOW].events;
-	uint32_t last = lane == GM_GPU_ALL ? GM_GPU_SLOW : lane;
-	int rc = 0;
-
-	for (uint32_t i = lane == GM_GPU_ALL ? 0 : lane; i <= last; i++) {
-		int one = GM_OPENCL_CALL(opencl, clFinish,
-					 opencl->lanes[i].queue);
-
-		rc = rc < 0 ? rc : one;
-	}
-	for (uint32_t i = 0; i < GM_GPU_MARKS; i++)
-		wait_for(opencl, &events[i]);
-	return gm_stream_is_lost(gpu) ? -ENOTRECOVERABLE : rc;
-}
-
 static const struct gm_gpu_ops ops = {
 	.bytes = sizeof(struct gm_opencl),
 	.open = opencl_open,
@@ -492,13 +299,13 @@ static const struct gm_gpu_ops ops = {
 	.release = gm_opencl_release,
 	.export_fd = gm_opencl_export_fd,
 	.import_fd = gm_opencl_import_fd,
-	.copy = opencl_copy,
-	.fill = opencl_fill,
+	.copy = gm_opencl_copy,
+	.fill = gm_opencl_fill,
 	.launch = gm_opencl_launch,
-	.mark = opencl_mark,
-	.after = opencl_after,
-	.look = opencl_look,
-	.finish = opencl_finish,
+	.mark = gm_opencl_mark,
+	.after = gm_opencl_after,
+	.look = gm_opencl_look,
+	.finish = gm_opencl_finish,
 	.find = gm_opencl_find,
 	.load = gm_opencl_load,
 	.unload = gm_opencl_unload,

@@ -4,18 +4,19 @@
 /*
  * opencl - the driver of OpenCL rows (gpu.h): what its files share.
  *
- *	opencl.c		opening, lanes, work, and what an error means
+ *	opencl.c		opening, and what an error means
  *	opencl_library.c	a vendor's library, and the devices it shows
  *	opencl_memory.c		memory of the device, the worker and clients
  *	opencl_program.c	operators, and programs of clients
+ *	opencl_work.c		work on lanes, and marks
  *
  * A process has one vendor's library, and no loader: the compilers that such
  * libraries bring do not bear each other.
  *
  * A lane is a queue that works in order.  A mark is the event of the last work
  * on it, whose callback, on a thread of the library, writes the lane's word.
- * An event is never asked for its status: some libraries wait for it to end
- * before they answer.
+ * No event is asked for its status that may not have ended: some libraries wait
+ * for that before they answer.
  *
  * A device whose memory is the processor's uses that of the worker and of
  * clients in place.  For any other, clients' memory is staged, and staging has
@@ -32,11 +33,6 @@
  * whose last argument is missing where there are no parameters, and which may
  * have more items than n, for they come in whole groups.  The pointers may be
  * to anything global, and the parameters are a struct of any tag.
- *
- * Edges
- *
- *   TOLD.last	a callback has done all that it does with a device before
- *		close() sees that none is to come
  */
 #ifndef GM_OPENCL_H
 #define GM_OPENCL_H
@@ -67,13 +63,16 @@ struct gm_opencl_kernel {
 	uint32_t n_args;   /* of a client's; else 0 */
 };
 
+/* The work behind one mark, up to the next; and what callbacks use. */
+struct gm_opencl_work;
+struct gm_opencl_box;
+
 struct gm_opencl_lane {
 	gm_cl queue;
 	gm_a64 *word;
-	gm_cl last; /* event of the last work behind the last mark, or NULL */
-	/* Those of marks, until the slot has its next; on GM_GPU_SLOW of
-	 * work. */
-	gm_cl events[GM_GPU_MARKS];
+	struct gm_opencl_work *open;   /* without a mark yet, or NULL */
+	struct gm_opencl_work *newest; /* that has one */
+	struct gm_opencl_work *marks[GM_GPU_MARKS]; /* the last of each slot */
 };
 
 struct gm_opencl {
@@ -89,11 +88,12 @@ struct gm_opencl {
 	uint64_t total, alloc_max; /* bytes of its memory, of one piece */
 	struct gm_opencl_lane lanes[GM_GPU_LANES + 1]; /* and GM_GPU_SLOW */
 	gm_a64 *words;
-	gm_a32 n_told; /* callbacks that are to come */
-	gm_a64 used;   /* bytes of the device's memory */
-	/* slow thread: address of the next memory, and work put on its lane */
+	struct gm_opencl_box *box;
+	gm_a64 used; /* bytes of the device's memory */
+	/* slow thread: address of the next memory, and events of its lane */
 	uint64_t next;
 	uint32_t n_slow;
+	gm_cl slow[GM_GPU_MARKS];
 };
 
 /* ---- opencl_library.c ---------------------------------------------------- */
@@ -126,9 +126,9 @@ const char *gm_opencl_error_name(gm_cl_int error);
  * device is lost.  Threads: any */
 int gm_opencl_check(struct gm_opencl *opencl, gm_cl_int error);
 
-/* Where the event of the next work on a lane goes: the last argument of a call
- * that puts it there. */
-gm_cl *gm_opencl_event(struct gm_opencl *opencl, uint32_t lane);
+/* The device is of no use any more: an error says so.  Returns
+ * -ENOTRECOVERABLE.  Threads: any */
+int gm_opencl_lose(struct gm_opencl *opencl, gm_cl_int error);
 
 #define GM_OPENCL_CALL(opencl, call, ...) \
 	gm_opencl_check(opencl, (opencl)->cl->call(__VA_ARGS__))
@@ -151,6 +151,30 @@ void gm_opencl_release(struct gm_gpu *gpu, struct gm_gpu_mem *mem);
 int gm_opencl_export_fd(struct gm_gpu *gpu, struct gm_gpu_mem *mem);
 int gm_opencl_import_fd(struct gm_gpu *gpu, int fd, uint64_t bytes,
 			bool of_others, struct gm_gpu_mem **ret_mem);
+
+/* ---- opencl_work.c ------------------------------------------------------- */
+
+/* Returns 0, -ENOMEM */
+int gm_opencl_work_open(struct gm_opencl *opencl);
+
+/* Once all work has ended; on a device that is lost callbacks may come later,
+ * and find it closed. */
+void gm_opencl_work_close(struct gm_opencl *opencl);
+
+/* Where the event of the next work on a lane goes: the last argument of a call
+ * that puts it there. */
+gm_cl *gm_opencl_event(struct gm_opencl *opencl, uint32_t lane);
+
+/* As gpu.h. */
+int gm_opencl_copy(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
+		   struct gm_gpu_at from, uint64_t bytes);
+int gm_opencl_fill(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
+		   uint64_t bytes, uint8_t value);
+int gm_opencl_mark(struct gm_gpu *gpu, const struct gm_async_exec *mark);
+int gm_opencl_after(struct gm_gpu *gpu, uint32_t lane,
+		    const struct gm_async_exec *mark);
+int gm_opencl_look(struct gm_gpu *gpu, uint32_t lane);
+int gm_opencl_finish(struct gm_gpu *gpu, uint32_t lane);
 
 /* ---- opencl_program.c ---------------------------------------------------- */
 

@@ -60,6 +60,9 @@ SYMBOL(40, clGetKernelWorkGroupInfo, gm_cl_int,
        (gm_cl kernel, gm_cl device, gm_cl_uint what, size_t bytes, void *ret,
 	size_t *ret_bytes))
 SYMBOL(41, clWaitForEvents, gm_cl_int, (gm_cl_uint n, const gm_cl *events))
+SYMBOL(42, clGetEventInfo, gm_cl_int,
+       (gm_cl event, gm_cl_uint what, size_t bytes, void *ret,
+	size_t *ret_bytes))
 SYMBOL(44, clReleaseEvent, gm_cl_int, (gm_cl event))
 SYMBOL(46, clFlush, gm_cl_int, (gm_cl queue))
 SYMBOL(47, clFinish, gm_cl_int, (gm_cl queue))

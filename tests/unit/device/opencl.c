@@ -492,30 +492,60 @@ static void a_launch_that_fails_leaves_nothing(void)
 static gm_cl late_context;
 static gm_cl_int (*fill)(gm_cl, gm_cl, const void *, size_t, size_t, size_t,
 			 gm_cl_uint, const gm_cl *, gm_cl *);
+static gm_cl_int (*launch)(gm_cl, gm_cl, gm_cl_uint, const size_t *,
+			   const size_t *, const size_t *, gm_cl_uint,
+			   const gm_cl *, gm_cl *);
 
-/* The fill is put on its lane, and fails there: behind an event of ours that
- * has. */
+/* An event of ours: work that is put on its lane behind it fails there. */
+static gm_cl event_to_fail(void)
+{
+	gm_cl (*create)(gm_cl context, gm_cl_int * ret_error);
+	gm_cl_int error = GM_CL_SUCCESS;
+	gm_cl event;
+
+	memcpy(&create, &late_context->calls[84], sizeof(create));
+	event = create(late_context, &error);
+	EQ(error, GM_CL_SUCCESS);
+	return event;
+}
+
+static void fail_event(gm_cl event)
+{
+	gm_cl_int (*set)(gm_cl event, gm_cl_int status);
+
+	memcpy(&set, &event->calls[85], sizeof(set));
+	EQ(set(event, GM_CL_MEM_OBJECT_ALLOCATION_FAILURE), GM_CL_SUCCESS);
+	(void)bent.clReleaseEvent(event);
+}
+
 static gm_cl_int fail_fill_late(gm_cl queue, gm_cl memory, const void *pattern,
 				size_t pattern_bytes, size_t offset,
 				size_t bytes, gm_cl_uint n, const gm_cl *after,
 				gm_cl *ret_event)
 {
-	gm_cl (*create)(gm_cl context, gm_cl_int * ret_error);
-	gm_cl_int (*set)(gm_cl event, gm_cl_int status);
-	gm_cl_int error = GM_CL_SUCCESS;
-	gm_cl event;
+	gm_cl event = event_to_fail();
+	gm_cl_int error = fill(queue, memory, pattern, pattern_bytes, offset,
+			       bytes, 1, &event, ret_event);
 
 	(void)n;
 	(void)after;
-	memcpy(&create, &queue->calls[84], sizeof(create));
-	memcpy(&set, &queue->calls[85], sizeof(set));
-	event = create(late_context, &error);
-	if (error == GM_CL_SUCCESS)
-		error = fill(queue, memory, pattern, pattern_bytes, offset,
-			     bytes, 1, &event, ret_event);
-	if (error == GM_CL_SUCCESS)
-		error = set(event, GM_CL_MEM_OBJECT_ALLOCATION_FAILURE);
-	(void)bent.clReleaseEvent(event);
+	fail_event(event);
+	return error;
+}
+
+static gm_cl_int fail_launch_late(gm_cl queue, gm_cl kernel,
+				  gm_cl_uint dimensions, const size_t *first,
+				  const size_t *items, const size_t *group,
+				  gm_cl_uint n, const gm_cl *after,
+				  gm_cl *ret_event)
+{
+	gm_cl event = event_to_fail();
+	gm_cl_int error = launch(queue, kernel, dimensions, first, items, group,
+				 1, &event, ret_event);
+
+	(void)n;
+	(void)after;
+	fail_event(event);
 	return error;
 }
 
@@ -535,6 +565,94 @@ static void what_fails_later_is_met(void)
 		OK(none == NULL);
 	}
 	bench_close(&other);
+}
+
+/* The kernel fails; its results, which were not computed, are brought back. */
+static void a_part_of_a_slice_that_fails_is_met(void)
+{
+	struct gm_task task;
+	struct bench other;
+
+	if (bend(&other)) {
+		task = bench_task(&other, 2);
+		other.backend->unreach(other.dev, other.region);
+		other.region = NULL;
+		device_of(&other)->gpu.flags = 0;
+		device_of(&other)->is_apart = true;
+		EQ(other.backend->reach(other.dev, other.client, BENCH_ROOM,
+					true, &other.region),
+		   0);
+		task.dst = other.client;
+		late_context = device_of(&other)->context;
+		launch = bent.clEnqueueNDRangeKernel;
+		bent.clEnqueueNDRangeKernel = fail_launch_late;
+		EQ(bench_run(&other, &task), -ENOTRECOVERABLE);
+	}
+	bench_close(&other);
+}
+
+/* The first callback, which comes behind the second. */
+static struct held {
+	gm_cl event;
+	void (*notify)(gm_cl, gm_cl_int, void *);
+	void *arg;
+} held;
+static gm_cl_int (*set_callback)(gm_cl, gm_cl_int,
+				 void (*)(gm_cl, gm_cl_int, void *), void *);
+
+static gm_cl_int hold_first(gm_cl event, gm_cl_int status,
+			    void (*notify)(gm_cl, gm_cl_int, void *), void *arg)
+{
+	if (held.event)
+		return set_callback(event, status, notify, arg);
+	held = (struct held){ event, notify, arg };
+	return GM_CL_SUCCESS;
+}
+
+/* The word of a lane goes beyond a mark whose callback has not come. */
+static void a_slice_that_fails_is_met_in_any_order(void)
+{
+	struct gm_async_exec first, second;
+	struct gm_task task;
+	struct bench other;
+
+	if (bend(&other)) {
+		task = bench_task(&other, 1);
+		late_context = device_of(&other)->context;
+		launch = bent.clEnqueueNDRangeKernel;
+		set_callback = bent.clSetEventCallback;
+		bent.clSetEventCallback = hold_first;
+		bent.clEnqueueNDRangeKernel = fail_launch_late;
+		EQ(bench_start(&other, &task, 0, task.n, &first), 0);
+		bent.clEnqueueNDRangeKernel = launch;
+		EQ(bench_start(&other, &task, 0, task.n, &second), 0);
+		EQ(first.lane, second.lane);
+		EQ(bench_wait(&other, &second), -ENOTRECOVERABLE);
+		EQ(bench_wait(&other, &first), -ENOTRECOVERABLE);
+		held.notify(held.event, GM_CL_MEM_OBJECT_ALLOCATION_FAILURE,
+			    held.arg);
+	}
+	bench_close(&other);
+}
+
+/* A library may call back when the device is closed. */
+static void a_callback_may_come_late(void)
+{
+	struct gm_async_exec first;
+	struct gm_task task;
+	struct bench other;
+
+	held.event = NULL;
+	if (bend(&other)) {
+		task = bench_task(&other, 1);
+		set_callback = bent.clSetEventCallback;
+		bent.clSetEventCallback = hold_first;
+		EQ(bench_start(&other, &task, 0, task.n, &first), 0);
+		(void)gm_stream_lose(&device_of(&other)->gpu, 1, "as asked");
+	}
+	bench_close(&other);
+	if (OK(held.event))
+		held.notify(held.event, GM_CL_COMPLETE, held.arg);
 }
 
 /* Whatever the library says of it. */
@@ -653,6 +771,9 @@ TAP_CASE()
 		a_launch_that_fails_leaves_nothing();
 		what_is_not_reached_is_staged();
 		what_fails_later_is_met();
+		a_part_of_a_slice_that_fails_is_met();
+		a_slice_that_fails_is_met_in_any_order();
+		a_callback_may_come_late();
 		a_kernel_that_needs_too_much_is_refused();
 		handlers_stay_ours();
 	}

@@ -100,6 +100,38 @@ static uint32_t lowest(const struct solver *s, uint32_t r, uint32_t b,
 	return low;
 }
 
+static bool is_slower(const struct limit *a, const struct limit *b)
+{
+	return (unsigned __int128)a->bytes * b->speed >
+	       (unsigned __int128)b->bytes * a->speed;
+}
+
+static struct limit time_of(const struct solver *s, uint32_t r, uint32_t a,
+			    uint32_t b)
+{
+	return (struct limit){ s->sum[b] - s->sum[a], s->q->rows[r].speed,
+			       false };
+}
+
+/* The layers that all rows hold, where each takes as many as it can, and the
+ * time of the slowest. */
+static uint32_t take_all(const struct solver *s, const struct limit *limit,
+			 struct limit *ret_slowest)
+{
+	uint32_t layer = 0;
+
+	*ret_slowest = (struct limit){ 0, 1, false };
+	for (uint32_t r = 0; r < s->q->n_rows; r++) {
+		uint32_t end = furthest(s, r, layer, layer == 0, limit);
+		struct limit time = time_of(s, r, layer, end);
+
+		if (end > layer && is_slower(&time, ret_slowest))
+			*ret_slowest = time;
+		layer = end;
+	}
+	return layer;
+}
+
 /* The fewest rows, at most @most, that hold all layers; 0 if none do. */
 static uint32_t count_rows(struct solver *s, uint32_t most,
 			   const struct limit *limit)
@@ -144,25 +176,20 @@ static void fill_least(struct solver *s, uint32_t k_most,
 	}
 }
 
-static bool is_slower(const struct gm_balance_request *q,
-		      const struct gm_balance_range *a,
-		      const struct gm_balance_range *b)
+/* The map on @k rows, the fewest there are within @limit.  Returns the time of
+ * the slowest. */
+static struct limit trace(struct solver *s, uint32_t k,
+			  const struct limit *limit, struct gm_balance *ret)
 {
-	return (unsigned __int128)a->bytes * q->rows[b->row].speed >
-	       (unsigned __int128)b->bytes * q->rows[a->row].speed;
-}
-
-/* The map on @k rows, the fewest there are within @limit. */
-static void trace(struct solver *s, uint32_t k, const struct limit *limit,
-		  struct gm_balance *ret)
-{
+	struct limit slowest = { 0, 1, false };
 	uint32_t layer = 0, r = 0;
 
 	fill_least(s, k, limit);
-	ret->n_ranges = ret->slowest = 0;
+	ret->n_ranges = 0;
 	for (; k > 0; k--, r++) {
 		struct gm_balance_range *range = &ret->ranges[ret->n_ranges];
 		uint32_t end = furthest(s, r, layer, layer == 0, limit);
+		struct limit time;
 
 		/* The lowest row after which the other rows can hold the
 		 * rest. */
@@ -171,63 +198,70 @@ static void trace(struct solver *s, uint32_t k, const struct limit *limit,
 		*range = (struct gm_balance_range){
 			r, layer, end - layer, s->sum[end] - s->sum[layer]
 		};
-		if (is_slower(s->q, range, &ret->ranges[ret->slowest]))
-			ret->slowest = ret->n_ranges;
+		time = time_of(s, r, layer, end);
+		if (is_slower(&time, &slowest))
+			slowest = time;
 		ret->n_ranges++;
 		layer = end;
 	}
+	return slowest;
 }
 
-static struct limit limit_of(const struct solver *s, const struct gm_balance *b)
+/* Is there a map on at most @most rows within @limit?  Then its slowest row's
+ * time is in @ret_slowest; @map is overwritten. */
+static bool is_within(struct solver *s, uint32_t most,
+		      const struct limit *limit, struct gm_balance *map,
+		      struct limit *ret_slowest)
 {
-	const struct gm_balance_range *range = &b->ranges[b->slowest];
+	struct limit slowest;
+	uint32_t k;
 
-	return (struct limit){ range->bytes, s->q->rows[range->row].speed,
-			       false };
+	if (most == s->q->n_rows) {
+		if (take_all(s, limit, &slowest) < s->q->n_layers)
+			return false;
+	} else {
+		k = count_rows(s, most, limit);
+		if (k == 0)
+			return false;
+		slowest = trace(s, k, limit, map);
+	}
+	*ret_slowest = slowest;
+	return true;
 }
 
 /* Bisect for the least bound, in bytes on the fastest row. */
-static void bisect(struct solver *s, uint32_t most, struct gm_balance *best)
+static void bisect(struct solver *s, uint32_t most, struct gm_balance *map,
+		   struct limit *slowest)
 {
-	struct limit limit = limit_of(s, best);
-	uint64_t fastest = 1, low = 0, high;
+	struct limit limit = { 0, 1, false };
 	unsigned __int128 wide;
-	uint32_t k;
+	uint64_t low = 0, high;
 
 	for (uint32_t r = 0; r < s->q->n_rows; r++)
-		fastest = gm_max(fastest, s->q->rows[r].speed);
-	wide = (unsigned __int128)limit.bytes * fastest / limit.speed;
+		limit.speed = gm_max(limit.speed, s->q->rows[r].speed);
+	wide = (unsigned __int128)slowest->bytes * limit.speed / slowest->speed;
 	high = wide > UINT64_MAX ? UINT64_MAX : (uint64_t)wide;
-	limit.speed = fastest;
 	while (low < high) {
 		limit.bytes = low + (high - low) / 2;
-		k = count_rows(s, most, &limit);
-		if (k) {
-			trace(s, k, &limit, best);
+		if (is_within(s, most, &limit, map, slowest))
 			high = limit.bytes;
-		} else {
+		else
 			low = limit.bytes + 1;
-		}
 	}
 }
 
 /* The least time of the slowest row on at most @most rows. */
-static void minimise(struct solver *s, uint32_t most, struct gm_balance *best)
+static void minimise(struct solver *s, uint32_t most, struct limit *slowest,
+		     struct gm_balance *ret)
 {
 	struct limit limit;
-	uint32_t k;
 
-	bisect(s, most, best);
-	for (;;) {
-		limit = limit_of(s, best);
+	bisect(s, most, ret, slowest);
+	do {
+		limit = *slowest;
 		limit.strict = true;
-		k = count_rows(s, most, &limit);
-		if (k == 0)
-			break;
-		trace(s, k, &limit, best);
-	}
-	limit.strict = false;
-	trace(s, count_rows(s, most, &limit), &limit, best);
+	} while (is_within(s, most, &limit, ret, slowest));
+	trace(s, count_rows(s, most, slowest), slowest, ret);
 }
 
 static int check(const struct gm_balance_request *q, struct gm_plan_error *err)
@@ -292,10 +326,10 @@ static bool is_shut_out(const struct solver *s)
 	return false;
 }
 
-static int does_not_fit(const struct solver *s, struct gm_plan_error *err)
+static int does_not_fit(const struct solver *s, uint32_t end,
+			struct gm_plan_error *err)
 {
 	uint32_t n = s->q->n_rows;
-	uint32_t end = *at(s, s->reach, n, n);
 	uint32_t rest = s->q->n_layers - end;
 	char more[128] = "";
 
@@ -317,14 +351,19 @@ static int does_not_fit(const struct solver *s, struct gm_plan_error *err)
 static int solve(struct solver *s, struct gm_balance *ret,
 		 struct gm_plan_error *err)
 {
-	uint32_t k = count_rows(s, s->q->n_rows, &no_limit);
+	uint32_t most = s->q->n_rows, end;
+	struct limit slowest;
 
-	if (k == 0)
-		return does_not_fit(s, err);
+	end = take_all(s, &no_limit, &slowest);
+	if (end < s->q->n_layers)
+		return does_not_fit(s, end, err);
 	if (!ret)
 		return 0;
-	trace(s, k, &no_limit, ret);
-	minimise(s, s->q->goal == GM_FEWEST ? k : s->q->n_rows, ret);
+	if (s->q->goal == GM_FEWEST) {
+		most = count_rows(s, most, &no_limit);
+		slowest = trace(s, most, &no_limit, ret);
+	}
+	minimise(s, most, &slowest, ret);
 	return 0;
 }
 

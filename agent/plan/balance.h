@@ -20,7 +20,8 @@
  * The method: with a bound on the time, a row that begins at layer a can end at
  * most at some layer b, which grows with a: so the furthest that k of the first
  * r rows reach follows from the furthest of k - 1 of r - 1, and it never pays
- * to give an earlier row less than it can take.  The least bound is found by
+ * to give an earlier row less than it can take.  Where any number of rows may
+ * be in use, each takes all that it can.  The least bound is found by
  * bisection, and proved by searching for a map strictly below it; times are
  * compared as fractions of whole numbers.
  */
@@ -63,7 +64,6 @@ struct gm_balance_range {
 struct gm_balance {
 	struct gm_balance_range *ranges; /* in order, all layers once */
 	uint32_t n_ranges;
-	uint32_t slowest; /* range */
 };
 
 /*
@@ -77,7 +77,8 @@ struct gm_balance {
  *		-E2BIG	more rows or layers than can be
  *		-EOVERFLOW	the model comes to 2^64 bytes or more
  *		-ENOMEM
- * Cost		for l layers and r rows, less than 64 r^2 log l steps as a rule
+ * Cost		for l layers and r rows, less than (64 + r) r log l steps as a
+ *		rule; GM_FEWEST on k rows: 64 k r log l
  * Threads	any
  */
 int gm_balance_make(const struct gm_balance_request *request,
@@ -88,7 +89,7 @@ int gm_balance_make(const struct gm_balance_request *request,
  * gm_balance_fits - is there any map at all?
  *
  * Returns	as gm_balance_make()
- * Cost		less than r^2 log l steps
+ * Cost		less than r log l steps
  * Threads	any
  */
 int gm_balance_fits(const struct gm_balance_request *request,

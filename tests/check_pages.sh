@@ -51,8 +51,8 @@ section() {
 
 # options FILE - the long options in a getopt table, or in one of ours.
 options() {
-	sed -n 's/^\t*{ "\([a-z-]*\)", \([a-z]*_argument\|GM_VALUE_[A-Z]*\),.*/--\1/p' \
-		"$1"
+	sed -n -e 's/^\t*{ "\([a-z-]*\)", [a-z]*_argument,.*/--\1/p' \
+		-e 's/^OPTION([A-Z_0-9]*, "\([a-z-]*\)", .*/--\1/p' "$1"
 }
 
 words='--[a-z][a-z-]*'
@@ -62,7 +62,7 @@ check "gpumapctl(1) has each command with its operands" "$(
 		"$("$GPUMAPCTL" --help | sed -n 's/^  \([a-z].*[^ ]\) *$/\1/p')" \
 		"$(section COMMANDS $ctl | grep '^[a-z]')")"
 check "gpumapctl(1) has each option" "$(
-	differences option "$(options agent/ctl/commands.c)" "$(
+	differences option "$(options agent/ctl/options.h)" "$(
 		section OPTIONS $ctl | grep '^--' | grep -o -e "$words"
 		section COMMANDS $ctl | grep '^[a-z]' |
 			grep -o -e "$words" | sort -u)")"

@@ -183,118 +183,11 @@ static const struct gm_command commands[] = {
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-#define N_COMMON   6u
-
-/* The common ones; then one for each bit of GM_OPT_*, in their order; and those
- * that share the bit GM_OPT_REST. */
 static const struct gm_ctl_option options[] = {
-	{ "instance", GM_VALUE_TEXT, offsetof(struct gm_ctl, instance) },
-	{ "runtime-dir", GM_VALUE_TEXT, offsetof(struct gm_ctl, runtime_dir) },
-	{ "json", GM_VALUE_FLAG, offsetof(struct gm_ctl, json) },
-	{ "progress", GM_VALUE_FLAG, offsetof(struct gm_ctl, progress) },
-	{ "help", GM_VALUE_HELP, 0 },
-	{ "version", GM_VALUE_VERSION, 0 },
-	{ "model", GM_VALUE_TEXT, offsetof(struct gm_ctl, model) },
-	{ "spec", GM_VALUE_TEXT, offsetof(struct gm_ctl, spec) },
-	{ "layers", GM_VALUE_COUNT, offsetof(struct gm_ctl, layers) },
-	{ "bytes", GM_VALUE_SIZE, offsetof(struct gm_ctl, bytes) },
-	{ "rows", GM_VALUE_ROWS, 0 },
-	{ "op", GM_VALUE_TEXT, offsetof(struct gm_ctl, op) },
-	{ "rounds", GM_VALUE_COUNT, offsetof(struct gm_ctl, rounds) },
-	{ "only", GM_VALUE_TEXT, offsetof(struct gm_ctl, only) },
-	{ "fingerprint", GM_VALUE_TEXT,
-	  offsetof(struct gm_ctl, load.fingerprint) },
-	{ "node", GM_VALUE_TEXT, offsetof(struct gm_ctl, plan.node) },
-	{ "commit", GM_VALUE_TEXT, offsetof(struct gm_ctl, plan.commit) },
-	{ "base-row", GM_VALUE_NUMBER, offsetof(struct gm_ctl, plan.base) },
-	{ "paged-mib", GM_VALUE_COUNT,
-	  offsetof(struct gm_ctl, plan.paged_mib) },
-	{ "paged-share", GM_VALUE_TEXT,
-	  offsetof(struct gm_ctl, plan.paged_share) },
-	{ "paged-tokens", GM_VALUE_COUNT,
-	  offsetof(struct gm_ctl, plan.paged_tokens) },
-	{ "paged-block", GM_VALUE_COUNT,
-	  offsetof(struct gm_ctl, plan.paged_block) },
-	{ "cache-type", GM_VALUE_TEXT,
-	  offsetof(struct gm_ctl, plan.cache_type) },
-	{ "strategy", GM_VALUE_TEXT, offsetof(struct gm_ctl, plan.strategy) },
-	{ "setting", GM_VALUE_TEXT, offsetof(struct gm_ctl, plan.setting) },
-	{ "topology", GM_VALUE_TEXT, offsetof(struct gm_ctl, plan.topology) },
-	{ "split", GM_VALUE_TEXT, offsetof(struct gm_ctl, plan.split) },
-	{ "weights", GM_VALUE_TEXT, offsetof(struct gm_ctl, plan.weights) },
-	{ "dtype", GM_VALUE_TEXT, offsetof(struct gm_ctl, dtype) },
-	{ "max-seq-len", GM_VALUE_COUNT,
-	  offsetof(struct gm_ctl, plan.max_seq_len) },
-	{ "max-batch", GM_VALUE_COUNT,
-	  offsetof(struct gm_ctl, plan.max_batch) },
-	{ "kind", GM_VALUE_TEXT, offsetof(struct gm_ctl, mask.kind) },
-	{ "size", GM_VALUE_NUMBER, offsetof(struct gm_ctl, mask.size) },
-	{ "past", GM_VALUE_NUMBER, offsetof(struct gm_ctl, mask.past) },
-	{ "window", GM_VALUE_NUMBER, offsetof(struct gm_ctl, mask.window) },
-	{ "chunk", GM_VALUE_NUMBER, offsetof(struct gm_ctl, mask.chunk) },
-	{ "map", GM_VALUE_TEXT, offsetof(struct gm_ctl, mask.map) },
-	{ "file", GM_VALUE_TEXT, offsetof(struct gm_ctl, mask.file) },
-	{ "tensor", GM_VALUE_TEXT, offsetof(struct gm_ctl, mask.tensor) },
-	{ "pgm", GM_VALUE_TEXT, offsetof(struct gm_ctl, mask.pgm) },
-	{ "once", GM_VALUE_NONE, 0 },
-	{ "group", GM_VALUE_GROUP, 0 },
-	{ "writable", GM_VALUE_NONE, 0 },
-	{ "any-user", GM_VALUE_NONE, 0 },
-	{ "nccl", GM_VALUE_NONE, 0 },
-	{ "timeout", GM_VALUE_NUMBER, offsetof(struct gm_ctl, timeout_s) },
-	{ "isq", GM_VALUE_TEXT, offsetof(struct gm_ctl, plan.isq) },
-	{ "any-files", GM_VALUE_NONE, 0 },
-	{ "dry-run", GM_VALUE_NONE, 0 },
-	{ "prefer", GM_VALUE_TEXT, offsetof(struct gm_ctl, choose.prefer) },
-	{ "compute-capability", GM_VALUE_TEXT,
-	  offsetof(struct gm_ctl, choose.cc) },
-	{ "cuda-version", GM_VALUE_TEXT,
-	  offsetof(struct gm_ctl, choose.cuda_version) },
-	{ "memory", GM_VALUE_SIZE, offsetof(struct gm_ctl, choose.memory) },
-	{ "free", GM_VALUE_SIZE, offsetof(struct gm_ctl, choose.free) },
-	{ "by", GM_VALUE_TEXT, offsetof(struct gm_ctl, choose.by) },
-	{ "for", GM_VALUE_TEXT, offsetof(struct gm_ctl, export.engine) },
-	{ "format", GM_VALUE_TEXT, offsetof(struct gm_ctl, export.format) },
-	{ "reset", GM_VALUE_NONE, 0 },
-	{ "as-file", GM_VALUE_TEXT, offsetof(struct gm_ctl, load.as_file) },
-	{ "link", GM_VALUE_TEXT, offsetof(struct gm_ctl, load.link) },
-	{ "detach", GM_VALUE_NONE, 0 },
-	{ "users", GM_VALUE_TEXT, offsetof(struct gm_ctl, load.users) },
-	{ "run-as", GM_VALUE_TEXT, offsetof(struct gm_ctl, load.run_as) },
-	{ "quiet", GM_VALUE_NONE, 0 },
-	{ "bundle", GM_VALUE_TEXT, offsetof(struct gm_ctl, of_tool) },
-	{ "root", GM_VALUE_TEXT, offsetof(struct gm_ctl, of_tool) },
-	{ "reserve", GM_VALUE_TEXT, offsetof(struct gm_ctl, run.reserve) },
-	{ "any", GM_VALUE_FLAG, offsetof(struct gm_ctl, run.any) },
-	{ "wait", GM_VALUE_NUMBER, offsetof(struct gm_ctl, run.wait_s) },
-	{ "gate", GM_VALUE_FLAG, offsetof(struct gm_ctl, run.gate) },
-	{ "ready-file", GM_VALUE_TEXT,
-	  offsetof(struct gm_ctl, run.ready_file) },
-	{ "ready-tcp", GM_VALUE_COUNT, offsetof(struct gm_ctl, run.ready_tcp) },
-	{ "start-limit", GM_VALUE_COUNT, offsetof(struct gm_ctl, run.limit_s) },
-	{ "name", GM_VALUE_TEXT, offsetof(struct gm_ctl, run.name) },
-	{ "no-bind", GM_VALUE_FLAG, offsetof(struct gm_ctl, run.no_bind) },
-	{ "cache-dir", GM_VALUE_TEXT, offsetof(struct gm_ctl, run.cache_dir) },
-	{ "no-agent", GM_VALUE_TEXT, offsetof(struct gm_ctl, run.no_agent) },
-	{ "print-env", GM_VALUE_FLAG, offsetof(struct gm_ctl, run.print_env) },
-	{ "sort", GM_VALUE_TEXT, offsetof(struct gm_ctl, of_tool) },
-	{ "share", GM_VALUE_TEXT, offsetof(struct gm_ctl, cluster.share) },
-	{ "nodes", GM_VALUE_TEXT, offsetof(struct gm_ctl, cluster.nodes) },
-	{ "devices-per-node", GM_VALUE_COUNT,
-	  offsetof(struct gm_ctl, cluster.devices) },
-	{ "tp", GM_VALUE_COUNT, offsetof(struct gm_ctl, cluster.tp) },
-	{ "pp", GM_VALUE_COUNT, offsetof(struct gm_ctl, cluster.pp) },
-	{ "port", GM_VALUE_COUNT, offsetof(struct gm_ctl, cluster.port) },
-	{ "sync", GM_VALUE_TEXT, offsetof(struct gm_ctl, of_tool) },
-	{ "stop-when-lost", GM_VALUE_NONE, 0 },
-	{ "interval", GM_VALUE_TEXT, offsetof(struct gm_ctl, of_tool) },
+#define OPTION(id, name, value, member) \
+	{ name, GM_VALUE_##value, offsetof(struct gm_ctl, member) },
+#include "agent/ctl/options.h"
 };
-
-#define N_OPTIONS (sizeof(options) / sizeof(options[0]))
-
-_Static_assert(N_OPTIONS - N_COMMON >= GM_OPT_N, "each bit has an option");
-_Static_assert(N_OPTIONS <= GM_CTL_OPTIONS, "there is room for all");
-_Static_assert(GM_OPT_REST == UINT64_C(1) << GM_OPT_N, "the rest has the next");
 
 const struct gm_command *gm_ctl_command_at(size_t i)
 {
@@ -303,26 +196,12 @@ const struct gm_command *gm_ctl_command_at(size_t i)
 
 const struct gm_ctl_option *gm_ctl_option_at(size_t i)
 {
-	return i < N_OPTIONS ? &options[i] : NULL;
+	return i < GM_OPTIONS ? &options[i] : NULL;
 }
 
-uint64_t gm_ctl_option_bit(const struct gm_ctl_option *option)
+gm_ctl_set gm_ctl_option_of(const struct gm_ctl_option *option)
 {
-	size_t i = option != NULL ? (size_t)(option - options) : 0;
-
-	if (i < N_COMMON)
-		return 0;
-	return i - N_COMMON < GM_OPT_N ? UINT64_C(1) << (i - N_COMMON)
-				       : GM_OPT_REST;
-}
-
-uint64_t gm_ctl_option_rest(const struct gm_ctl_option *option)
-{
-	size_t i = option != NULL ? (size_t)(option - options) : 0;
-
-	return i < N_COMMON + GM_OPT_N
-		       ? 0
-		       : UINT64_C(1) << (i - N_COMMON - GM_OPT_N);
+	return option != NULL ? (gm_ctl_set)1 << (option - options) : 0;
 }
 
 const struct gm_ctl_option *gm_ctl_option_named(const char *name, size_t n)
@@ -330,7 +209,7 @@ const struct gm_ctl_option *gm_ctl_option_named(const char *name, size_t n)
 	const struct gm_ctl_option *found = NULL;
 	size_t n_found = 0;
 
-	for (size_t i = 0; i < N_OPTIONS; i++) {
+	for (size_t i = 0; i < GM_OPTIONS; i++) {
 		if (strncmp(options[i].name, name, n) != 0)
 			continue;
 		found = &options[i];
@@ -401,8 +280,8 @@ bool gm_ctl_terms_next(struct gm_ctl_terms *terms, struct gm_ctl_term *ret_term)
 				   ret_term->n_name) == 0) {
 			terms->plan = true;
 		} else if (!terms->of_plan ||
-			   (gm_ctl_option_bit(ret_term->option) &
-			    GM_OPT_PLACING) != 0) {
+			   (gm_ctl_option_of(ret_term->option) &
+			    GM_OPTS_PLACING) != 0) {
 			return true;
 		}
 	}
@@ -417,14 +296,12 @@ bool gm_ctl_takes_options(const struct gm_command *command,
 			  const struct gm_ctl *ctl)
 {
 	struct gm_ctl_terms terms = gm_ctl_terms_of(command);
-	uint64_t given = 0, rest = 0;
+	gm_ctl_set takes = GM_OPTS_COMMON;
 	struct gm_ctl_term term;
 
-	while (gm_ctl_terms_next(&terms, &term)) {
-		given |= gm_ctl_option_bit(term.option);
-		rest |= gm_ctl_option_rest(term.option);
-	}
-	return (ctl->given & ~given) == 0 && (ctl->rest & ~rest) == 0;
+	while (gm_ctl_terms_next(&terms, &term))
+		takes |= gm_ctl_option_of(term.option);
+	return (ctl->given & ~takes) == 0;
 }
 
 /* Is @word the name of a command, or the first word of it? */

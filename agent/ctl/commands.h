@@ -37,8 +37,6 @@ struct gm_ctl_option {
 	size_t offset; /* of the value's place in struct gm_ctl */
 };
 
-#define GM_CTL_OPTIONS 96u /* room for all, without NULL */
-
 /* Each by its index; NULL past the last. */
 const struct gm_command *gm_ctl_command_at(size_t i);
 const struct gm_ctl_option *gm_ctl_option_at(size_t i);
@@ -47,11 +45,8 @@ const struct gm_ctl_option *gm_ctl_option_at(size_t i);
  * none. */
 const struct gm_ctl_option *gm_ctl_option_named(const char *name, size_t n);
 
-/* Its GM_OPT_*; 0 for one that every command takes, and for NULL. */
-uint64_t gm_ctl_option_bit(const struct gm_ctl_option *option);
-
-/* Its bit of gm_ctl.rest; 0 if it has a GM_OPT_* of its own. */
-uint64_t gm_ctl_option_rest(const struct gm_ctl_option *option);
+/* The set of this one; of none for NULL. */
+gm_ctl_set gm_ctl_option_of(const struct gm_ctl_option *option);
 
 /* Options that every command takes, as a usage. */
 extern const char gm_ctl_common_usage[];

@@ -196,7 +196,7 @@ static void offer_option(const struct gm_ctl_line *line,
 static void complete_option(const struct gm_ctl_line *line)
 {
 	const char *common = gm_ctl_common_usage;
-	bool offered[GM_CTL_OPTIONS] = { false };
+	bool offered[GM_OPTIONS] = { false };
 	struct gm_ctl_terms terms;
 	struct gm_ctl_term term;
 

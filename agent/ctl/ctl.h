@@ -29,82 +29,35 @@ enum gm_ctl_exit {
 	GM_EXIT_STALE = 5     /* cluster: other nodes may have changed */
 };
 
-/* Options that a command may take besides the common ones. */
-#define GM_OPT_MODEL  (UINT64_C(1) << 0)
-#define GM_OPT_SPEC   (UINT64_C(1) << 1)
-#define GM_OPT_LAYERS (UINT64_C(1) << 2)
-#define GM_OPT_BYTES  (UINT64_C(1) << 3)
-#define GM_OPT_ROWS   (UINT64_C(1) << 4)
-#define GM_OPT_OP     (UINT64_C(1) << 5)
-#define GM_OPT_ROUNDS (UINT64_C(1) << 6)
-#define GM_OPT_ONLY   (UINT64_C(1) << 7)
-/* For load, too. */
-#define GM_OPT_FINGERPRINT (UINT64_C(1) << 8)
-/* For plan only, from the strategy on. */
-#define GM_OPT_NODE     (UINT64_C(1) << 9)
-#define GM_OPT_COMMIT   (UINT64_C(1) << 10)
-#define GM_OPT_BASE     (UINT64_C(1) << 11)
-#define GM_OPT_PAGED    (UINT64_C(7) << 12) /* one: MiB, share, tokens */
-#define GM_OPT_DTYPE    (UINT64_C(1) << 22)
-#define GM_OPT_TOPOLOGY (UINT64_C(1) << 19) /* a mesh's as well */
-#define GM_OPT_MAX      (UINT64_C(3) << 23) /* sequences, and their batch */
-#define GM_OPT_PLAN     UINT64_C(0x1fffe00)
-/* For mask publish and mask show. */
-#define GM_OPT_SIZE   (UINT64_C(1) << 26)
-#define GM_OPT_PAST   (UINT64_C(1) << 27)
-#define GM_OPT_WINDOW (UINT64_C(1) << 28)
-#define GM_OPT_CHUNK  (UINT64_C(1) << 29)
-#define GM_OPT_MASK   UINT64_C(0x1fe000000)
-#define GM_OPT_MAP    (UINT64_C(1) << 30) /* run's as well */
-#define GM_OPT_PGM    (UINT64_C(1) << 33)
-/* For load. */
-#define GM_OPT_ONCE (UINT64_C(1) << 34)
-/* For mesh publish. */
-#define GM_OPT_GROUP (UINT64_C(1) << 35)
-/* For load. */
-#define GM_OPT_WRITABLE (UINT64_C(1) << 36)
-#define GM_OPT_ANY_USER (UINT64_C(1) << 37)
-#define GM_OPT_NCCL     (UINT64_C(1) << 38)
-/* For wait. */
-#define GM_OPT_TIMEOUT (UINT64_C(1) << 39)
-/* For plan, too. */
-#define GM_OPT_ISQ (UINT64_C(1) << 40)
+enum gm_ctl_id {
+#define OPTION(id, name, value, member) GM_ID_##id,
+#include "agent/ctl/options.h"
+	GM_OPTIONS
+};
+
+/* A set of options. */
+typedef unsigned __int128 gm_ctl_set;
+
+#define GM_OPT(id)     ((gm_ctl_set)1 << GM_ID_##id)
+#define GM_OPTS_COMMON (GM_OPT(MODEL) - 1)
+/* How much a plan has for a KV cache in blocks: one of these. */
+#define GM_OPTS_PAGED \
+	(GM_OPT(PAGED_MIB) | GM_OPT(PAGED_SHARE) | GM_OPT(PAGED_TOKENS))
+#define GM_OPTS_MAX (GM_OPT(MAX_SEQ_LEN) | GM_OPT(MAX_BATCH))
 /* How a plan places a model, which run takes as well. */
-#define GM_OPT_PLACING              \
-	(GM_OPT_SPEC | GM_OPT_ISQ | \
-	 (GM_OPT_PLAN & ~(GM_OPT_NODE | GM_OPT_COMMIT)))
-/* For load, too. */
-#define GM_OPT_ANY_FILES (UINT64_C(1) << 41)
-/* For drain. */
-#define GM_OPT_DRY_RUN (UINT64_C(1) << 42)
-/* For choose. */
-#define GM_OPT_PREFER       (UINT64_C(1) << 43)
-#define GM_OPT_CAPABILITY   (UINT64_C(1) << 44)
-#define GM_OPT_CUDA_VERSION (UINT64_C(1) << 45)
-#define GM_OPT_MEMORY       (UINT64_C(1) << 46)
-#define GM_OPT_FREE         (UINT64_C(1) << 47)
-#define GM_OPT_BY           (UINT64_C(1) << 48)
-/* For export. */
-#define GM_OPT_FOR    (UINT64_C(1) << 49)
-#define GM_OPT_FORMAT (UINT64_C(1) << 50)
-/* For policy. */
-#define GM_OPT_RESET (UINT64_C(1) << 51)
-/* For load, too. */
-#define GM_OPT_AS_FILE (UINT64_C(1) << 52)
-#define GM_OPT_LINK    (UINT64_C(1) << 53)
-#define GM_OPT_DETACH  (UINT64_C(1) << 54)
-#define GM_OPT_USERS   (UINT64_C(1) << 55)
-#define GM_OPT_RUN_AS  (UINT64_C(1) << 56)
-#define GM_OPT_N       57u
-/* Any that has no bit of its own: commands look at their values. */
-#define GM_OPT_REST (UINT64_C(1) << 57)
-/* For plan --nodes only; and all that it takes. */
-#define GM_OPT_OF_NODES                                            \
-	(GM_OPT_LAYERS | GM_OPT_BYTES | GM_OPT_ONLY | GM_OPT_FOR | \
-	 GM_OPT_FINGERPRINT | GM_OPT_REST)
-#define GM_OPT_NODES                                                  \
-	(GM_OPT_OF_NODES | GM_OPT_MODEL | GM_OPT_DTYPE | GM_OPT_ISQ | \
-	 GM_OPT_MAX)
+#define GM_OPTS_PLACING                                                \
+	(GM_OPT(SPEC) | GM_OPT(ISQ) | GM_OPT(BASE) | GM_OPTS_PAGED |   \
+	 GM_OPT(PAGED_BLOCK) | GM_OPT(CACHE_TYPE) | GM_OPT(STRATEGY) | \
+	 GM_OPT(SETTING) | GM_OPT(TOPOLOGY) | GM_OPT(SPLIT) |          \
+	 GM_OPT(WEIGHTS) | GM_OPT(DTYPE) | GM_OPTS_MAX)
+/* Those of plan --nodes only; and all that it takes. */
+#define GM_OPTS_OF_NODES                                                      \
+	(GM_OPT(LAYERS) | GM_OPT(BYTES) | GM_OPT(ONLY) | GM_OPT(FOR) |        \
+	 GM_OPT(FINGERPRINT) | GM_OPT(NAME) | GM_OPT(SHARE) | GM_OPT(NODES) | \
+	 GM_OPT(DEVICES) | GM_OPT(TP) | GM_OPT(PP) | GM_OPT(PORT))
+#define GM_OPTS_NODES                                                        \
+	(GM_OPTS_COMMON | GM_OPTS_OF_NODES | GM_OPT(MODEL) | GM_OPT(DTYPE) | \
+	 GM_OPT(ISQ) | GM_OPTS_MAX)
 
 #define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
 
@@ -113,9 +66,8 @@ struct gm_ctl {
 	const char *instance;
 	const char *runtime_dir;
 	bool json;
-	bool progress;  /* --progress: without a terminal as well */
-	uint64_t given; /* GM_OPT_* */
-	uint64_t rest;  /* a bit for each option without a GM_OPT_* */
+	bool progress; /* --progress: without a terminal as well */
+	gm_ctl_set given;
 	const char *model;
 	const char *spec;
 	const char *op;

@@ -257,7 +257,7 @@ int gm_ctl_drain(struct gm_ctl *ctl)
 	uint32_t row;
 	int ret;
 
-	if ((ctl->given & GM_OPT_DRY_RUN) == 0)
+	if ((ctl->given & GM_OPT(DRY_RUN)) == 0)
 		return serve(ctl, "drained", NULL);
 	ret = parse_row(ctl, &row);
 	return ret == GM_EXIT_OK ? dry_run(ctl, row) : ret;

@@ -111,11 +111,11 @@ static int place(const struct gm_ctl *ctl, struct offline *to)
 	struct gm_placement_request request = {
 		.rows = to->rows,
 		.n_rows = to->n_rows,
-		.n_layers = (ctl->given & GM_OPT_LAYERS) != 0
+		.n_layers = (ctl->given & GM_OPT(LAYERS)) != 0
 				    ? ctl->layers
 				    : GM_LAYERS_UNKNOWN,
 		.host_layers = GM_LAYERS_REST,
-		.base_row = (ctl->given & GM_OPT_BASE) != 0
+		.base_row = (ctl->given & GM_OPT(BASE)) != 0
 				    ? (uint32_t)ctl->plan.base
 				    : GM_ROW_FIRST,
 	};
@@ -123,7 +123,7 @@ static int place(const struct gm_ctl *ctl, struct offline *to)
 	struct gm_spec spec;
 	int ret;
 
-	if ((ctl->given & GM_OPT_BASE) != 0 && ctl->plan.base >= to->n_rows)
+	if ((ctl->given & GM_OPT(BASE)) != 0 && ctl->plan.base >= to->n_rows)
 		return gm_ctl_no_row((uint32_t)(ctl->plan.base < UINT32_MAX
 							? ctl->plan.base
 							: UINT32_MAX));
@@ -281,7 +281,7 @@ static int read_options(const struct gm_ctl *ctl, uint32_t *ret_engine,
 	int i = JSON;
 
 	if (offline == (ctl->n_args > 0) || offline != (ctl->spec != NULL) ||
-	    (!offline && (ctl->given & (GM_OPT_LAYERS | GM_OPT_BASE)) != 0))
+	    (!offline && (ctl->given & (GM_OPT(LAYERS) | GM_OPT(BASE))) != 0))
 		return wrong("give the NAME of a layer map, or --node with "
 			     "--spec");
 	if (ctl->layers > UINT32_MAX)

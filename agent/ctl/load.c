@@ -137,7 +137,7 @@ static int list_buffers(struct loading *l)
 /* Does the command end, and leave the model to the agent? */
 static bool detaches(const struct gm_ctl *ctl)
 {
-	return (ctl->given & GM_OPT_DETACH) != 0;
+	return (ctl->given & GM_OPT(DETACH)) != 0;
 }
 
 /* ---- output ------------------------------------------------------------- */
@@ -259,13 +259,13 @@ static void name_it(const struct gm_ctl *ctl, const struct gm_load_users *users,
 	what->name = ctl->args[0];
 	what->uids = users->uids;
 	what->n_uids = users->n;
-	if ((ctl->given & GM_OPT_DETACH) != 0)
+	if ((ctl->given & GM_OPT(DETACH)) != 0)
 		what->share_flags |= GPUMAP_SHARE_KEEP;
-	if ((ctl->given & GM_OPT_WRITABLE) == 0)
+	if ((ctl->given & GM_OPT(WRITABLE)) == 0)
 		what->share_flags |= GPUMAP_SHARE_READ_ONLY;
-	if ((ctl->given & GM_OPT_ANY_USER) != 0)
+	if ((ctl->given & GM_OPT(ANY_USER)) != 0)
 		what->share_flags |= GPUMAP_SHARE_ANY_USER;
-	if ((ctl->given & GM_OPT_ANY_FILES) != 0)
+	if ((ctl->given & GM_OPT(ANY_FILES)) != 0)
 		what->flags |= GPUMAP_MODEL_ANY_FILES;
 }
 
@@ -337,7 +337,7 @@ static int begin(struct loading *l)
 	ret = gpumap_session_open(ctl->map, &opts, &l->session);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "open a session");
-	if ((ctl->given & GM_OPT_ONCE) == 0)
+	if ((ctl->given & GM_OPT(ONCE)) == 0)
 		name_it(ctl, &users, &what);
 	if (l->print.size != 0)
 		what.fingerprint = &l->print;
@@ -395,7 +395,7 @@ int gm_ctl_load(struct gm_ctl *ctl)
 	if (ret == GM_EXIT_OK)
 		ret = show_loaded(&l);
 	if (ret == GM_EXIT_OK &&
-	    (ctl->given & (GM_OPT_ONCE | GM_OPT_DETACH)) == 0)
+	    (ctl->given & (GM_OPT(ONCE) | GM_OPT(DETACH))) == 0)
 		ret = gm_load_hold(
 			&(struct gm_load_held){ .ctl = ctl,
 						.name = l.name,

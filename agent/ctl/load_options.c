@@ -15,40 +15,40 @@ static int wrong(const char *why)
 
 /* Options that contradict another one. */
 static const struct {
-	uint64_t is, not_with;
+	gm_ctl_set is, not_with;
 	const char *why;
 } contradictions[] = {
-	{ GM_OPT_AS_FILE, GM_OPT_MODEL,
+	{ GM_OPT(AS_FILE), GM_OPT(MODEL),
 	  "--as-file loads a file: leave out --model" },
-	{ GM_OPT_AS_FILE, GM_OPT_WRITABLE,
+	{ GM_OPT(AS_FILE), GM_OPT(WRITABLE),
 	  "--as-file shares a file that does not change: leave out "
 	  "--writable" },
-	{ GM_OPT_AS_FILE, GM_OPT_MAP,
+	{ GM_OPT(AS_FILE), GM_OPT(MAP),
 	  "--as-file loads a file to one row: leave out --map" },
-	{ GM_OPT_ANY_USER, GM_OPT_USERS,
+	{ GM_OPT(ANY_USER), GM_OPT(USERS),
 	  "--any-user shares it with every user: leave out --users" },
-	{ GM_OPT_ONCE, GM_OPT_LINK,
+	{ GM_OPT(ONCE), GM_OPT(LINK),
 	  "--once keeps no file that a link could name: leave out --link, or "
 	  "--once" },
-	{ GM_OPT_ONCE, GM_OPT_WRITABLE,
+	{ GM_OPT(ONCE), GM_OPT(WRITABLE),
 	  "--once shares nothing that others could write: leave out "
 	  "--writable, or --once" },
-	{ GM_OPT_ONCE, GM_OPT_ANY_USER,
+	{ GM_OPT(ONCE), GM_OPT(ANY_USER),
 	  "--once shares nothing with any user: leave out --any-user, or "
 	  "--once" },
-	{ GM_OPT_ONCE, GM_OPT_USERS,
+	{ GM_OPT(ONCE), GM_OPT(USERS),
 	  "--once shares nothing with other users: leave out --users, or "
 	  "--once" },
-	{ GM_OPT_ONCE, GM_OPT_ANY_FILES,
+	{ GM_OPT(ONCE), GM_OPT(ANY_FILES),
 	  "--once takes nothing that is shared: leave out --any-files, or "
 	  "--once" },
-	{ GM_OPT_ONCE, GM_OPT_FINGERPRINT,
+	{ GM_OPT(ONCE), GM_OPT(FINGERPRINT),
 	  "--once makes nothing that has a fingerprint: leave out "
 	  "--fingerprint, or --once" },
-	{ GM_OPT_ONCE, GM_OPT_DETACH,
+	{ GM_OPT(ONCE), GM_OPT(DETACH),
 	  "--once frees the memory when it ends, and --detach keeps it: leave "
 	  "out one of them" },
-	{ GM_OPT_DETACH, GM_OPT_LINK,
+	{ GM_OPT(DETACH), GM_OPT(LINK),
 	  "--link leads to a descriptor of this process, which ends with "
 	  "--detach: leave out one of them" },
 };
@@ -57,11 +57,11 @@ static const struct {
 
 int gm_load_check(const struct gm_ctl *ctl)
 {
-	if ((ctl->given & (GM_OPT_MODEL | GM_OPT_AS_FILE)) == 0)
+	if ((ctl->given & (GM_OPT(MODEL) | GM_OPT(AS_FILE))) == 0)
 		return wrong("needs --model DIR, the directory of a "
 			     "checkpoint, or a GGUF file; or --as-file FILE");
-	if ((ctl->given & GM_OPT_LINK) != 0 &&
-	    (ctl->given & GM_OPT_AS_FILE) == 0)
+	if ((ctl->given & GM_OPT(LINK)) != 0 &&
+	    (ctl->given & GM_OPT(AS_FILE)) == 0)
 		return wrong("--link makes a link to a file: give --as-file");
 	for (size_t i = 0; i < N_CONTRADICTIONS; i++)
 		if ((ctl->given & contradictions[i].is) != 0 &&

@@ -30,6 +30,7 @@ nodist_%canon_reldir%_gpumapctl_SOURCES = %reldir%/completion_scripts.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/mesh.c %reldir%/mesh.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/mesh_show.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/names.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/options.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/parse.c %reldir%/parse.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/plan.c %reldir%/plan.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/plan_commit.c

@@ -205,8 +205,7 @@ static int take(struct gm_ctl *ctl, const struct gm_ctl_option *own,
 	char *at = (char *)ctl + own->offset;
 	int ret = 0;
 
-	ctl->given |= gm_ctl_option_bit(own);
-	ctl->rest |= gm_ctl_option_rest(own);
+	ctl->given |= gm_ctl_option_of(own);
 	switch (own->value) {
 	case GM_VALUE_HELP:
 		gm_ctl_usage(stdout, word);
@@ -264,7 +263,7 @@ static const struct gm_ctl_option *option_of(int c)
 static int take_options(int argc, char **argv, const char *form,
 			const char *word, struct gm_ctl *ctl)
 {
-	struct option options[GM_CTL_OPTIONS + 1] = { 0 };
+	struct option options[GM_OPTIONS + 1] = { 0 };
 	const struct gm_ctl_option *own;
 	int c, ret = GM_EXIT_OK;
 

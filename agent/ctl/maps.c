@@ -257,7 +257,7 @@ int gm_ctl_publish(struct gm_ctl *ctl)
 	int ret;
 
 	if (ctl->spec == NULL ||
-	    (ctl->model != NULL && (ctl->given & GM_OPT_LAYERS) != 0)) {
+	    (ctl->model != NULL && (ctl->given & GM_OPT(LAYERS)) != 0)) {
 		fputs("gpumapctl: publish needs --spec, and --model or "
 		      "--layers or neither of them\n",
 		      stderr);

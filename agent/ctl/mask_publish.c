@@ -20,28 +20,28 @@ _Static_assert(GM_MASK_TENSOR_RANK == GPUMAP_MASK_RANK_MAX,
 #define PIECE (UINT64_C(16) << 20) /* read of a file at a time */
 
 /* Options that describe a mask. */
-#define FACTS                                                       \
-	(GM_OPT_SIZE | GM_OPT_PAST | GM_OPT_WINDOW | GM_OPT_CHUNK | \
-	 GM_OPT_DTYPE)
+#define FACTS                                                           \
+	(GM_OPT(SIZE) | GM_OPT(PAST) | GM_OPT(WINDOW) | GM_OPT(CHUNK) | \
+	 GM_OPT(DTYPE))
 
 static const struct kind {
 	const char *name;
-	uint32_t kind;  /* enum gpumap_mask_kind */
-	uint32_t form;  /* enum gpumap_mask_form */
-	uint64_t needs; /* of FACTS */
-	uint64_t takes; /* options that it may have besides */
+	uint32_t kind;    /* enum gpumap_mask_kind */
+	uint32_t form;    /* enum gpumap_mask_form */
+	gm_ctl_set needs; /* of FACTS */
+	gm_ctl_set takes; /* options that it may have besides */
 } kinds[] = {
 	{ "none", GPUMAP_MASK_NONE, 0, 0, 0 },
 	{ "causal_flash", GPUMAP_MASK_CAUSAL_FLASH, 0, 0, 0 },
-	{ "causal", GPUMAP_MASK_CUSTOM, GPUMAP_MASK_CAUSAL, GM_OPT_SIZE,
-	  GM_OPT_PAST | GM_OPT_DTYPE },
+	{ "causal", GPUMAP_MASK_CUSTOM, GPUMAP_MASK_CAUSAL, GM_OPT(SIZE),
+	  GM_OPT(PAST) | GM_OPT(DTYPE) },
 	{ "sliding", GPUMAP_MASK_CUSTOM, GPUMAP_MASK_SLIDING,
-	  GM_OPT_SIZE | GM_OPT_WINDOW, GM_OPT_PAST | GM_OPT_DTYPE },
+	  GM_OPT(SIZE) | GM_OPT(WINDOW), GM_OPT(PAST) | GM_OPT(DTYPE) },
 	{ "chunked", GPUMAP_MASK_CUSTOM, GPUMAP_MASK_CHUNKED,
-	  GM_OPT_SIZE | GM_OPT_CHUNK, GM_OPT_PAST | GM_OPT_DTYPE },
+	  GM_OPT(SIZE) | GM_OPT(CHUNK), GM_OPT(PAST) | GM_OPT(DTYPE) },
 	{ "bidirectional_sliding", GPUMAP_MASK_CUSTOM,
-	  GPUMAP_MASK_BIDIRECTIONAL_SLIDING, GM_OPT_SIZE | GM_OPT_WINDOW,
-	  GM_OPT_DTYPE },
+	  GPUMAP_MASK_BIDIRECTIONAL_SLIDING, GM_OPT(SIZE) | GM_OPT(WINDOW),
+	  GM_OPT(DTYPE) },
 };
 
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -53,19 +53,19 @@ const char *gm_ctl_mask_rule(size_t i)
 
 static const struct {
 	const char *name;
-	uint64_t bit;
+	gm_ctl_set one;
 } facts[] = {
-	{ "--size", GM_OPT_SIZE },     { "--past", GM_OPT_PAST },
-	{ "--window", GM_OPT_WINDOW }, { "--chunk", GM_OPT_CHUNK },
-	{ "--dtype", GM_OPT_DTYPE },
+	{ "--size", GM_OPT(SIZE) },     { "--past", GM_OPT(PAST) },
+	{ "--window", GM_OPT(WINDOW) }, { "--chunk", GM_OPT(CHUNK) },
+	{ "--dtype", GM_OPT(DTYPE) },
 };
 
-static const char *first_of(uint64_t bits)
+static const char *first_of(gm_ctl_set options)
 {
 	size_t i = 0;
 
 	while (i + 1 < sizeof(facts) / sizeof(facts[0]) &&
-	       (facts[i].bit & bits) == 0)
+	       (facts[i].one & options) == 0)
 		i++;
 	return facts[i].name;
 }
@@ -88,7 +88,7 @@ static int explain(const struct gm_plan_error *error, int ret)
 
 static int by_rule(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
 {
-	const uint64_t given = ctl->given & FACTS;
+	const gm_ctl_set given = ctl->given & FACTS;
 	const struct kind *kind = kinds;
 	struct gm_plan_error error;
 	char what[64];

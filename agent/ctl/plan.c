@@ -127,7 +127,7 @@ static int read_names(struct gm_ctl_planning *p)
 static int read_paged(struct gm_ctl_planning *p)
 {
 	const struct gm_ctl *ctl = p->ctl;
-	uint32_t given = ctl->given & GM_OPT_PAGED;
+	gm_ctl_set given = ctl->given & GM_OPTS_PAGED;
 	char *end;
 
 	if (given == 0)
@@ -178,7 +178,7 @@ static int read_numbers(struct gm_ctl_planning *p)
 	if (ctl->plan.base >= GPUMAP_ROWS_MAX ||
 	    p->q.max_batch_size > UINT32_MAX)
 		return wrong("a number is too large");
-	if ((ctl->given & GM_OPT_BASE) != 0)
+	if ((ctl->given & GM_OPT(BASE)) != 0)
 		p->q.base_row = (uint32_t)ctl->plan.base;
 	/* A map to commit must fit. */
 	p->q.must_fit = true;
@@ -352,7 +352,7 @@ int gm_ctl_plan(struct gm_ctl *ctl)
 
 	if (ctl->cluster.nodes != NULL)
 		return gm_ctl_plan_nodes(ctl);
-	if ((ctl->given & GM_OPT_OF_NODES) != 0)
+	if ((ctl->given & GM_OPTS_OF_NODES) != 0)
 		return wrong("one of these options needs --nodes");
 	p = calloc(1, sizeof(*p));
 	if (p == NULL)

@@ -71,7 +71,7 @@ static int read_numbers(struct gm_ctl_nodes_job *job)
 	const struct gm_ctl *ctl = job->ctl;
 	uint8_t hash[32];
 
-	if ((ctl->given & ~GM_OPT_NODES) != 0)
+	if ((ctl->given & ~GM_OPTS_NODES) != 0)
 		return wrong("one of these options is for rows of this node");
 
 	if ((ctl->model != NULL) == (ctl->layers > 0))

@@ -113,7 +113,7 @@ int gm_ctl_policy(struct gm_ctl *ctl)
 {
 	int ret = GM_EXIT_OK;
 
-	if ((ctl->given & GM_OPT_RESET) != 0)
+	if ((ctl->given & GM_OPT(RESET)) != 0)
 		ret = each_row(ctl, reset_row, NULL);
 	return ret == GM_EXIT_OK ? show(ctl) : ret;
 }

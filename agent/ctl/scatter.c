@@ -419,9 +419,9 @@ int gm_ctl_scatter(struct gm_ctl *ctl)
 		gm_ops_result(kind->op, kind->dtype, kind->to));
 	if ((gm_ops_has(kind->op) & GM_OPS_MASK) != 0)
 		run.mask = gm_ops_mask_bytes(kind->op, kind->dtype);
-	run.bytes = (ctl->given & GM_OPT_BYTES) ? ctl->bytes : DEFAULT_BYTES;
+	run.bytes = (ctl->given & GM_OPT(BYTES)) ? ctl->bytes : DEFAULT_BYTES;
 	run.bytes = run.bytes / run.element * run.element;
-	run.rounds = (ctl->given & GM_OPT_ROUNDS) ? ctl->rounds : 3;
+	run.rounds = (ctl->given & GM_OPT(ROUNDS)) ? ctl->rounds : 3;
 	if (run.bytes == 0 || run.bytes > MOST_BYTES) {
 		fprintf(stderr,
 			"gpumapctl: --bytes of %s is from %u, an element, to "

@@ -56,7 +56,7 @@ int gm_ctl_wait(struct gm_ctl *ctl)
 	uint64_t deadline_ns = UINT64_MAX;
 	int ret;
 
-	if ((ctl->given & GM_OPT_TIMEOUT) != 0 &&
+	if ((ctl->given & GM_OPT(TIMEOUT)) != 0 &&
 	    ctl->timeout_s < UINT64_MAX / SECOND / 2)
 		deadline_ns = gm_clock_ns() + ctl->timeout_s * SECOND;
 	for (;;) {

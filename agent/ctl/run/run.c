@@ -165,7 +165,7 @@ static int read_options(struct gm_run *run)
 	if (ctl->mask.map != NULL && (ctl->n_rows > 0 || ctl->run.any))
 		return gm_run_wrong("--map has its rows: give neither --rows "
 				    "nor --any");
-	if (ctl->model == NULL && (ctl->given & GM_OPT_PLACING) != 0)
+	if (ctl->model == NULL && (ctl->given & GM_OPTS_PLACING) != 0)
 		return gm_run_wrong("the options of plan need --model");
 	if (ctl->model != NULL && ctl->run.any)
 		return gm_run_wrong("--any is for --reserve");

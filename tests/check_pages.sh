@@ -66,6 +66,13 @@ check "gpumapctl(1) has each option" "$(
 		section OPTIONS $ctl | grep '^--' | grep -o -e "$words"
 		section COMMANDS $ctl | grep '^[a-z]' |
 			grep -o -e "$words" | sort -u)")"
+# Two files write the words of engines.
+messages=$(find agent/ctl -name '*.c' ! -name plan_nodes_ranks.c \
+	! -name run_engine.c)
+# shellcheck disable=SC2086 # a list of names
+check "gpumapctl's messages name options that it has" "$(
+	sed 's,/\*.*,,' $messages | grep -o '"[^"]*"' | grep -o -e "$words" |
+		sort -u | grep -vxF -e "$(options agent/ctl/options.h)")"
 check "gpumapd(8) has each option" "$(
 	differences option "$(options agent/daemon/main.c)" \
 		"$(section OPTIONS $daemon | grep '^--' | grep -o -e "$words")")"

@@ -192,7 +192,7 @@ static int read_request(struct gm_ctl_planning *p)
 
 	if (ctl->model == NULL)
 		return wrong("give --model, a checkpoint's directory or a GGUF "
-			     "file; or --batch");
+			     "file");
 	if (ctl->plan.node != NULL && ctl->plan.commit != NULL)
 		return wrong("what is planned on a --node file cannot be "
 			     "committed");

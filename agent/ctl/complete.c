@@ -13,23 +13,6 @@
 
 /* ---- words --------------------------------------------------------------- */
 
-static bool is_plain(const char *text)
-{
-	for (; *text != '\0'; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
-			return false;
-	return true;
-}
-
-void gm_ctl_offer(const struct gm_ctl_line *line, const char *text,
-		  const char *about)
-{
-	if (strncmp(text, line->word, strlen(line->word)) == 0 &&
-	    is_plain(text))
-		printf("%.*s%s\t%s\n", (int)line->n_head, line->head, text,
-		       is_plain(about) ? about : "");
-}
-
 /* Offer what the usage names as "a|b|c=N"; a value follows "c=". */
 static void offer_words(const struct gm_ctl_line *line, const char *words,
 			size_t n)

@@ -13,6 +13,23 @@
 
 #define LIMIT_S 1u /* a Tab waits so long for an agent that does not answer */
 
+static bool is_plain(const char *text)
+{
+	for (; *text != '\0'; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			return false;
+	return true;
+}
+
+void gm_ctl_offer(const struct gm_ctl_line *line, const char *text,
+		  const char *about)
+{
+	if (strncmp(text, line->word, strlen(line->word)) == 0 &&
+	    is_plain(text))
+		printf("%.*s%s\t%s\n", (int)line->n_head, line->head, text,
+		       is_plain(about) ? about : "");
+}
+
 typedef int next_name(const struct gpumap *map, uint32_t *cursor,
 		      char ret_name[GPUMAP_NAME_MAX + 1]);
 

@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <jansson.h>
 
+#include "agent/plan/error.h"
 #include "agent/plan/size_text.h"
 #include "gpumap.h"
 
@@ -255,6 +256,9 @@ int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)
  * command that lists the existing ones.  Return GM_EXIT_FAILED. */
 int gm_ctl_no_row(uint32_t row);
 int gm_ctl_unknown(const char *what, const char *name, const char *list);
+
+/* Print what was wrong with a file or a plan.  Returns GM_EXIT_FAILED. */
+int gm_ctl_plan_error(const struct gm_plan_error *error);
 
 /* The words for --op and --kind, each by its index; NULL past the last. */
 const char *gm_ctl_scatter_op(size_t i);

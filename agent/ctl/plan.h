@@ -4,7 +4,8 @@
 /*
  * plan - gpumapctl plan: make the request, list the rows, and show the answer.
  *
- *	plan.c		the command: options to a request
+ *	plan.c		the command
+ *	plan_read.c	options, the model and the rows to a request
  *	plan_rows.c	rows, of a node file or of the agent's table
  *	plan_commit.c	the same request to the agent
  *	plan_show.c	the table, the JSON, and the reasons of failures
@@ -69,8 +70,5 @@ void gm_ctl_plan_to_agent(const struct gm_ctl_planning *p,
 
 /* Free what was read, and @p. */
 void gm_ctl_plan_free(struct gm_ctl_planning *p);
-
-/* Print @error to standard error.  Returns GM_EXIT_FAILED. */
-int gm_ctl_plan_error(const struct gm_plan_error *error);
 
 #endif

@@ -449,28 +449,6 @@ static void free_job(struct gm_ctl_nodes_job *job)
 	free(job->layer_bytes);
 }
 
-const struct gpumap_cluster_device *
-gm_ctl_nodes_rank(const struct gm_ctl_nodes_job *job, uint32_t rank)
-{
-	const struct gm_cluster_plan_rank *r = &job->plan.ranks[rank];
-	const struct gm_ctl_cluster_node *node =
-		gm_ctl_nodes_taken(job, r->node);
-	const struct gpumap_cluster_device *d = node->devices;
-
-	while (d->row != r->row)
-		d++;
-	return d;
-}
-
-uint32_t gm_ctl_nodes_self(const struct gm_ctl_nodes_job *job)
-{
-	for (uint32_t i = 0; i < job->plan.n_nodes; i++)
-		if ((gm_ctl_nodes_taken(job, i)->info.flags &
-		     GPUMAP_CLUSTER_SELF) != 0)
-			return i;
-	return UINT32_MAX;
-}
-
 int gm_ctl_plan_nodes(struct gm_ctl *ctl)
 {
 	struct gm_ctl_nodes_job job = { .ctl = ctl };

@@ -82,13 +82,6 @@ gm_ctl_nodes_taken(const struct gm_ctl_nodes_job *job, uint32_t i)
 	return job->of[job->plan.nodes[i]];
 }
 
-/* The device of a rank. */
-const struct gpumap_cluster_device *
-gm_ctl_nodes_rank(const struct gm_ctl_nodes_job *job, uint32_t rank);
-
-/* This node's place in the plan; UINT32_MAX: it has none. */
-uint32_t gm_ctl_nodes_self(const struct gm_ctl_nodes_job *job);
-
 /* ---- plan_nodes_read.c --------------------------------------------------- */
 
 /* Read the cluster, and refuse a stale one.  Returns an exit status, after
@@ -116,6 +109,13 @@ const char *gm_ctl_nodes_device_why(const struct gpumap_cluster_device *device);
 
 /* As gm_device_uuid(), and as "GPU-..." for CUDA_VISIBLE_DEVICES. */
 const char *gm_ctl_nodes_uuid(const uint8_t uuid[16], char ret_text[48]);
+
+/* The device of a rank. */
+const struct gpumap_cluster_device *
+gm_ctl_nodes_rank(const struct gm_ctl_nodes_job *job, uint32_t rank);
+
+/* This node's place in the plan; UINT32_MAX: it has none. */
+uint32_t gm_ctl_nodes_self(const struct gm_ctl_nodes_job *job);
 
 /* ---- plan_nodes_show.c --------------------------------------------------- */
 

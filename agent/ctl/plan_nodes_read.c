@@ -266,3 +266,27 @@ const char *gm_ctl_nodes_uuid(const uint8_t uuid[16], char ret_text[48])
 	snprintf(ret_text, 48, "GPU-%s", digits);
 	return ret_text;
 }
+
+/* ---- of a plan ----------------------------------------------------------- */
+
+const struct gpumap_cluster_device *
+gm_ctl_nodes_rank(const struct gm_ctl_nodes_job *job, uint32_t rank)
+{
+	const struct gm_cluster_plan_rank *r = &job->plan.ranks[rank];
+	const struct gm_ctl_cluster_node *node =
+		gm_ctl_nodes_taken(job, r->node);
+	const struct gpumap_cluster_device *d = node->devices;
+
+	while (d->row != r->row)
+		d++;
+	return d;
+}
+
+uint32_t gm_ctl_nodes_self(const struct gm_ctl_nodes_job *job)
+{
+	for (uint32_t i = 0; i < job->plan.n_nodes; i++)
+		if ((gm_ctl_nodes_taken(job, i)->info.flags &
+		     GPUMAP_CLUSTER_SELF) != 0)
+			return i;
+	return UINT32_MAX;
+}

@@ -84,6 +84,13 @@ int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)
 	return GM_EXIT_FAILED;
 }
 
+int gm_ctl_plan_error(const struct gm_plan_error *error)
+{
+	fprintf(stderr, "gpumapctl: %s%s%s\n", error->text,
+		error->remedy[0] != '\0' ? "; " : "", error->remedy);
+	return GM_EXIT_FAILED;
+}
+
 int gm_ctl_no_row(uint32_t row)
 {
 	fprintf(stderr,

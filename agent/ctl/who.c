@@ -18,12 +18,6 @@ struct in_use {
 	int n;                         /* negative then */
 };
 
-uint64_t gm_who_charged(const struct gpumap_charge *charge)
-{
-	return charge->weight_bytes + charge->kv_bytes +
-	       charge->activation_bytes + charge->reserve_bytes;
-}
-
 static uint64_t charged_in_all(const struct gm_who *r)
 {
 	uint64_t sum = 0;
@@ -31,26 +25,6 @@ static uint64_t charged_in_all(const struct gm_who *r)
 	for (uint32_t i = 0; i < r->n; i++)
 		sum += gm_who_charged(&r->charges[i]);
 	return sum;
-}
-
-int gm_who_next(const struct gm_ctl *ctl, uint32_t *cursor, struct gm_who *r)
-{
-	for (;;) {
-		struct gpumap_layers head = { .size = sizeof(head) };
-		int ret;
-
-		r->holder.size = sizeof(r->holder);
-		ret = gpumap_holder_next(ctl->map, cursor, &r->holder);
-		if (ret != 1)
-			return ret;
-		ret = gpumap_layers_read(ctl->map, r->holder.name, &head, NULL,
-					 NULL, 0, r->charges, GPUMAP_ROWS_MAX);
-		if (ret == -ENOENT ||
-		    (ret == 0 && head.version != r->holder.version))
-			continue; /* released or replaced by now */
-		r->n = head.n_rows;
-		return ret == 0 ? 1 : ret;
-	}
 }
 
 /* Returns -1 where it is not known. */

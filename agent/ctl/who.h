@@ -5,7 +5,7 @@
  * who - the holders of reservations, and the requests that wait for them.
  *
  *	who.c		gpumapctl who
- *	who_line.c	the line, and for whom each in it waits
+ *	who_line.c	holders, the line, and for whom each in it waits
  */
 #ifndef GM_CTL_WHO_H
 #define GM_CTL_WHO_H

@@ -13,6 +13,36 @@
 
 #define SECOND UINT64_C(1000000000)
 
+/* ---- holders ------------------------------------------------------------- */
+
+uint64_t gm_who_charged(const struct gpumap_charge *charge)
+{
+	return charge->weight_bytes + charge->kv_bytes +
+	       charge->activation_bytes + charge->reserve_bytes;
+}
+
+int gm_who_next(const struct gm_ctl *ctl, uint32_t *cursor, struct gm_who *r)
+{
+	for (;;) {
+		struct gpumap_layers head = { .size = sizeof(head) };
+		int ret;
+
+		r->holder.size = sizeof(r->holder);
+		ret = gpumap_holder_next(ctl->map, cursor, &r->holder);
+		if (ret != 1)
+			return ret;
+		ret = gpumap_layers_read(ctl->map, r->holder.name, &head, NULL,
+					 NULL, 0, r->charges, GPUMAP_ROWS_MAX);
+		if (ret == -ENOENT ||
+		    (ret == 0 && head.version != r->holder.version))
+			continue; /* released or replaced by now */
+		r->n = head.n_rows;
+		return ret == 0 ? 1 : ret;
+	}
+}
+
+/* ---- the line ------------------------------------------------------------ */
+
 uint32_t gm_who_line_before(const struct gm_who_line *waits, int i)
 {
 	uint32_t n = 0;

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,83 +17,6 @@
 #include "agent/plan/number.h"
 
 #define NAME_MARK 8 /* hexadecimal digits at the end of a name */
-
-int gm_run_wrong(const char *what)
-{
-	fprintf(stderr, "gpumapctl: run: %s; see gpumapctl-run(1)\n", what);
-	return GM_EXIT_USAGE;
-}
-
-static void say(const char *format, va_list args)
-	__attribute__((format(printf, 1, 0)));
-
-static void say(const char *format, va_list args)
-{
-	char text[1024];
-
-	vsnprintf(text, sizeof(text), format, args);
-	fprintf(stderr, "gpumapctl: run: %s\n", text);
-}
-
-int gm_run_failed(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	say(format, args);
-	va_end(args);
-	return GM_EXIT_FAILED;
-}
-
-void gm_run_say(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	say(format, args);
-	va_end(args);
-}
-
-void gm_run_add(struct gm_run_words *words, const char *format, ...)
-{
-	char **v = reallocarray(words->v, words->n + 2, sizeof(*v));
-	char *text = NULL;
-	va_list args;
-
-	va_start(args, format);
-	if (v == NULL || vasprintf(&text, format, args) < 0) {
-		gm_run_say("no memory for a list of words");
-		exit(GM_EXIT_FAILED);
-	}
-	va_end(args);
-	words->v = v;
-	v[words->n++] = text;
-	v[words->n] = NULL;
-}
-
-void gm_run_words_free(struct gm_run_words *words)
-{
-	for (uint32_t i = 0; i < words->n; i++)
-		free(words->v[i]);
-	free(words->v);
-	*words = (struct gm_run_words){ 0 };
-}
-
-uint32_t gm_run_cards(const struct gm_run *run,
-		      uint32_t ret_cards[GPUMAP_ROWS_MAX])
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < run->n_rows; i++) {
-		struct gpumap_device device = { .size = sizeof(device) };
-
-		if (gpumap_device_read(run->ctl->map, run->rows[i], &device) ==
-			    0 &&
-		    (device.flags & GPUMAP_DEVICE_CARD) != 0)
-			ret_cards[n++] = run->rows[i];
-	}
-	return n;
-}
 
 /* ---- options ------------------------------------------------------------- */
 
@@ -260,14 +182,6 @@ static int become(const struct gm_run *run)
 }
 
 /* ---- without an agent ---------------------------------------------------- */
-
-bool gm_run_without_agent(struct gm_run *run)
-{
-	const char *no_agent = run->ctl->run.no_agent;
-
-	run->unreserved = no_agent != NULL && strcmp(no_agent, "run") == 0;
-	return run->unreserved;
-}
 
 /* Attach, or find that there is no agent. */
 static int attach(struct gm_run *run)

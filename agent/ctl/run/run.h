@@ -5,11 +5,10 @@
  * run - gpumapctl run: reserve memory in this process, and become the command.
  *
  *	run.c			options, the order of the steps, and exec
- *	run_place.c		rows, and the reservation
+ *	run_place.c		rows, the reservation, and what it waits for
  *	run_engine.c		the settings that tell an engine of the rows
- *	run_environment.c	variables, cache directories, and --print-env
- *	run_bind.c		CPUs and memory
- *	run_tell.c		what it waits for
+ *	run_environment.c	messages; CPUs, variables, cache directories,
+ *				and --print-env
  *	run_start.c		the start window, and the process that ends it
  *
  * A held reservation is bound to this process's pid and start time, which exec
@@ -77,11 +76,6 @@ json_t *gm_run_env_json(const struct gm_run_words *env);
 /* There is no agent.  May the command run all the same? */
 bool gm_run_without_agent(struct gm_run *run);
 
-/* The rows of the command that are cards, in their order.  Returns how many.
- */
-uint32_t gm_run_cards(const struct gm_run *run,
-		      uint32_t ret_cards[GPUMAP_ROWS_MAX]);
-
 /* Each function from here on returns an exit status, after printing what was
  * wrong, unless it says otherwise. */
 
@@ -94,12 +88,6 @@ int gm_run_place_ask(struct gm_run *run);
 int gm_run_place_reserve(struct gm_run *run);
 
 void gm_run_place_free(struct gm_run *run);
-
-/* Start a thread that says what the request waits for; and end it.  NULL: there
- * is none, and nothing is said. */
-struct gm_run_teller;
-struct gm_run_teller *gm_run_tell_start(const struct gm_run *run);
-void gm_run_tell_stop(struct gm_run_teller *teller);
 
 /* Refuse an engine before anything is reserved, where that can be known; and
  * set its variables and arguments, and those that name the devices. */
@@ -118,16 +106,8 @@ void gm_run_environment_merge(const struct gm_run *run,
 /* Print what would be set. */
 int gm_run_environment_show(const struct gm_run *run);
 
-/* The CPUs of the rows that this process may use, as a list, or ""; and the
- * NUMA nodes of their memory, likewise. */
-struct gm_run_binding {
-	char cpus[GPUMAP_ROWS_MAX * 16];
-	char nodes[GPUMAP_ROWS_MAX * 4];
-};
-
-void gm_run_bind_find(const struct gm_run *run, struct gm_run_binding *ret);
-
-/* Bind this process.  A failure is a warning. */
+/* Bind this process to the CPUs and the memory of its rows' NUMA nodes.  A
+ * failure is a warning. */
 void gm_run_bind(const struct gm_run *run);
 
 /* With --gate: make @run->start, by which the end of the start window is

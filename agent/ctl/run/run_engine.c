@@ -27,6 +27,24 @@ static bool of_a_map(const struct gm_run *run)
 	return run->ctl->run.reserve == NULL;
 }
 
+/* The rows of the command that are cards, in their order.  Returns how many.
+ */
+static uint32_t cards_of(const struct gm_run *run,
+			 uint32_t ret_cards[GPUMAP_ROWS_MAX])
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < run->n_rows; i++) {
+		struct gpumap_device device = { .size = sizeof(device) };
+
+		if (gpumap_device_read(run->ctl->map, run->rows[i], &device) ==
+			    0 &&
+		    (device.flags & GPUMAP_DEVICE_CARD) != 0)
+			ret_cards[n++] = run->rows[i];
+	}
+	return n;
+}
+
 /* ---- arguments ----------------------------------------------------------- */
 
 /* Is @word the option, alone or with its value?  Engines of Python take '_' for
@@ -138,7 +156,7 @@ static int set_map(struct gm_run *run)
 /* Name the devices to any program. */
 static int set_devices(struct gm_run *run)
 {
-	uint32_t cards[GPUMAP_ROWS_MAX], n = gm_run_cards(run, cards);
+	uint32_t cards[GPUMAP_ROWS_MAX], n = cards_of(run, cards);
 	struct gpumap_engine_request request = { .size = sizeof(request),
 						 .engine = GPUMAP_ENGINE_ENV,
 						 .rows = cards,
@@ -167,7 +185,7 @@ static int set_devices(struct gm_run *run)
  */
 static uint32_t least_share(const struct gm_run *run)
 {
-	uint32_t cards[GPUMAP_ROWS_MAX], n = gm_run_cards(run, cards);
+	uint32_t cards[GPUMAP_ROWS_MAX], n = cards_of(run, cards);
 	uint64_t least = n > 0 ? 1000 : 0;
 
 	for (uint32_t i = 0; i < n; i++) {

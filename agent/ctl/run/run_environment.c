@@ -1,22 +1,173 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* The variables of the command, and where engines cache what they compile. */
+/* Messages and lists of words; the CPUs and the memory of the command, its
+ * variables, and where engines cache what they compile. */
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
+#include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/common/idset.h"
+#include "agent/common/numa_bind.h"
 #include "agent/ctl/run/run.h"
 
 #define NODE_CACHE "/var/cache/gpumap"
 
 extern char **environ;
+
+/* The CPUs of the rows that this process may use, and the NUMA nodes of their
+ * memory. */
+struct binding {
+	char cpus[GPUMAP_ROWS_MAX * 16];
+	char nodes[GPUMAP_ROWS_MAX * 4];
+};
+
+/* ---- messages and words -------------------------------------------------- */
+
+int gm_run_wrong(const char *what)
+{
+	fprintf(stderr, "gpumapctl: run: %s; see gpumapctl-run(1)\n", what);
+	return GM_EXIT_USAGE;
+}
+
+static void say(const char *format, va_list args)
+	__attribute__((format(printf, 1, 0)));
+
+static void say(const char *format, va_list args)
+{
+	char text[1024];
+
+	vsnprintf(text, sizeof(text), format, args);
+	fprintf(stderr, "gpumapctl: run: %s\n", text);
+}
+
+int gm_run_failed(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(format, args);
+	va_end(args);
+	return GM_EXIT_FAILED;
+}
+
+void gm_run_say(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(format, args);
+	va_end(args);
+}
+
+void gm_run_add(struct gm_run_words *words, const char *format, ...)
+{
+	char **v = reallocarray(words->v, words->n + 2, sizeof(*v));
+	char *text = NULL;
+	va_list args;
+
+	va_start(args, format);
+	if (v == NULL || vasprintf(&text, format, args) < 0) {
+		gm_run_say("no memory for a list of words");
+		exit(GM_EXIT_FAILED);
+	}
+	va_end(args);
+	words->v = v;
+	v[words->n++] = text;
+	v[words->n] = NULL;
+}
+
+void gm_run_words_free(struct gm_run_words *words)
+{
+	for (uint32_t i = 0; i < words->n; i++)
+		free(words->v[i]);
+	free(words->v);
+	*words = (struct gm_run_words){ 0 };
+}
+
+/* ---- CPUs and memory ----------------------------------------------------- */
+
+/* The CPUs and the nodes of all rows.  A row of which nothing is known leaves
+ * nothing to bind to. */
+static void find(const struct gm_run *run, struct gm_idset *ret_cpus,
+		 struct gm_idset *ret_nodes)
+{
+	bool has_cpus = run->n_rows > 0, has_nodes = run->n_rows > 0;
+
+	*ret_cpus = (struct gm_idset){ 0 };
+	*ret_nodes = (struct gm_idset){ 0 };
+	for (uint32_t i = 0; i < run->n_rows; i++) {
+		struct gpumap_device d = { .size = sizeof(d) };
+		struct gm_idset cpus;
+
+		if (gpumap_device_read(run->ctl->map, run->rows[i], &d) != 0)
+			d.known = 0;
+		has_cpus = has_cpus && (d.known & GPUMAP_KNOWN_CPUS) != 0 &&
+			   gm_idset_parse(d.cpus, &cpus) > 0;
+		has_nodes = has_nodes && (d.known & GPUMAP_KNOWN_NUMA) != 0 &&
+			    d.numa_node >= 0;
+		for (int cpu = -1;
+		     has_cpus && (cpu = gm_idset_next(&cpus, cpu)) >= 0;)
+			gm_idset_add(ret_cpus, cpu);
+		gm_idset_add(ret_nodes, has_nodes ? d.numa_node : -1);
+	}
+	if (!has_cpus)
+		*ret_cpus = (struct gm_idset){ 0 };
+	if (!has_nodes)
+		*ret_nodes = (struct gm_idset){ 0 };
+}
+
+/* Leave of @cpus those that this process may use now. */
+static int allow(struct gm_idset *cpus)
+{
+	struct gm_idset allowed = { 0 };
+
+	if (sched_getaffinity(0, sizeof(allowed), (cpu_set_t *)&allowed) < 0)
+		return 0;
+	return gm_idset_and(cpus, &allowed);
+}
+
+/* As lists, or "". */
+static void name_binding(const struct gm_run *run, struct binding *ret)
+{
+	struct gm_idset cpus, nodes;
+
+	find(run, &cpus, &nodes);
+	allow(&cpus);
+	if (gm_idset_format(&cpus, ret->cpus, sizeof(ret->cpus)) < 0)
+		ret->cpus[0] = '\0';
+	if (gm_idset_format(&nodes, ret->nodes, sizeof(ret->nodes)) < 0)
+		ret->nodes[0] = '\0';
+}
+
+void gm_run_bind(const struct gm_run *run)
+{
+	struct gm_idset cpus, nodes;
+	int ret;
+
+	find(run, &cpus, &nodes);
+	if (gm_idset_count(&cpus) > 0 && allow(&cpus) == 0)
+		gm_run_say("the CPUs stay as they are: this process may use "
+			   "none of the rows' own");
+	else if (gm_idset_count(&cpus) > 0 &&
+		 sched_setaffinity(0, sizeof(cpus), (const cpu_set_t *)&cpus) !=
+			 0)
+		gm_run_say("the CPUs stay as they are: %s", strerror(errno));
+	ret = gm_numa_bind_prefer(NULL, &nodes);
+	if (ret != 0)
+		gm_run_say("the memory is of any node: %s",
+			   gm_numa_bind_why(ret));
+}
+
+/* ---- variables ----------------------------------------------------------- */
 
 void gm_run_environment_set(struct gm_run *run)
 {
@@ -266,11 +417,11 @@ static json_t *text_or_null(const char *text)
 static int show_json(const struct gm_run *run)
 {
 	json_t *argv = json_array(), *rows;
-	struct gm_run_binding binding = { .cpus = "" };
+	struct binding binding = { .cpus = "" };
 	uint64_t bytes;
 
 	if (!run->ctl->run.no_bind && !run->unreserved)
-		gm_run_bind_find(run, &binding);
+		name_binding(run, &binding);
 	for (uint32_t i = 0; i < run->argv.n; i++)
 		json_array_append_new(argv, json_string(run->argv.v[i]));
 	rows = rows_json(run, &bytes);

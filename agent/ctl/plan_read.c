@@ -1,0 +1,326 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Read what a plan is asked for: options, the model and the rows. */
+
+#include "agent/ctl/plan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/ctl/progress.h"
+#include "agent/plan/file.h"
+#include "agent/plan/topology.h"
+#include "shm/point.h"
+
+/* The names by enum gm_setting, whose values are those of enum
+ * gpumap_setting. */
+static const char *const settings[] = { NULL,       "manual", "auto",
+					"topology", "dummy",  "nccl",
+					"pipeline" };
+
+#define N_SETTINGS (sizeof(settings) / sizeof(settings[0]))
+
+const char *gm_ctl_setting(uint32_t setting)
+{
+	if (setting >= N_SETTINGS || settings[setting] == NULL)
+		return "unknown";
+	return settings[setting];
+}
+
+static int wrong(const char *what)
+{
+	fprintf(stderr, "gpumapctl: plan: %s; see gpumapctl(1)\n", what);
+	return GM_EXIT_USAGE;
+}
+
+/* The setting that the other options imply without --setting. */
+static enum gm_setting implied(const struct gm_ctl *ctl)
+{
+	if (ctl->spec != NULL)
+		return GM_SETTING_MANUAL;
+	if (ctl->plan.topology != NULL)
+		return GM_SETTING_TOPOLOGY;
+	if (ctl->plan.split != NULL || ctl->plan.weights != NULL)
+		return GM_SETTING_PIPELINE;
+	return GM_SETTING_AUTO;
+}
+
+static int read_setting(struct gm_ctl_planning *p)
+{
+	const struct gm_ctl *ctl = p->ctl;
+	enum gm_setting setting = implied(ctl);
+	uint32_t i = 1;
+
+	if ((ctl->spec != NULL) + (ctl->plan.topology != NULL) +
+		    (ctl->plan.split != NULL) + (ctl->plan.weights != NULL) >
+	    1)
+		return wrong("give one of --spec, --topology, --split and "
+			     "--weights");
+	p->q.setting = setting;
+	if (ctl->plan.setting == NULL)
+		return GM_EXIT_OK;
+	while (i < N_SETTINGS && strcmp(ctl->plan.setting, settings[i]) != 0)
+		i++;
+	if (i == N_SETTINGS)
+		return wrong("--setting is manual, auto, topology, dummy, nccl "
+			     "or pipeline");
+	if (setting != GM_SETTING_AUTO && i != setting)
+		return wrong("--setting says one thing, and a text that is "
+			     "given another");
+	if (setting == GM_SETTING_AUTO && i == GM_SETTING_MANUAL)
+		return wrong("--setting manual needs --spec");
+	if (setting == GM_SETTING_AUTO && i == GM_SETTING_TOPOLOGY)
+		return wrong("--setting topology needs --topology");
+	p->q.setting = (enum gm_setting)i;
+	return GM_EXIT_OK;
+}
+
+static int read_texts(struct gm_ctl_planning *p)
+{
+	const struct gm_ctl *ctl = p->ctl;
+	struct gm_plan_error error = { .code = 0 };
+	size_t n;
+
+	p->q.weights = ctl->plan.weights;
+	p->q.text = ctl->spec != NULL ? ctl->spec : ctl->plan.split;
+	if (ctl->plan.topology == NULL)
+		return GM_EXIT_OK;
+	if (gm_file_text(ctl->plan.topology, "give the path of a topology file",
+			 GM_TOPOLOGY_BYTES, &p->topology, &n, &error) != 0)
+		return gm_ctl_plan_error(&error);
+	p->q.text = p->topology;
+	return GM_EXIT_OK;
+}
+
+static int read_names(struct gm_ctl_planning *p)
+{
+	const struct gm_ctl *ctl = p->ctl;
+
+	p->q.strategy = GM_STRATEGY_FILL;
+	if (ctl->plan.strategy != NULL &&
+	    gm_auto_strategy_parse(ctl->plan.strategy, &p->q.strategy, NULL) !=
+		    0)
+		return wrong("--strategy is fill, balance or fewest");
+	if (ctl->plan.strategy != NULL && p->q.setting != GM_SETTING_AUTO &&
+	    p->q.setting != GM_SETTING_TOPOLOGY)
+		return wrong("--strategy is for automatic maps: leave it out, "
+			     "or what places the layers");
+	p->q.has_dtype = ctl->dtype != NULL && strcmp(ctl->dtype, "auto") != 0;
+	if (p->q.has_dtype &&
+	    (gm_dtype_parse(ctl->dtype, &p->q.dtype, NULL) != 0 ||
+	     p->q.dtype > GM_DTYPE_F64))
+		return wrong("--dtype is auto, bf16, f16, f32 or f64");
+	return GM_EXIT_OK;
+}
+
+static int read_paged(struct gm_ctl_planning *p)
+{
+	const struct gm_ctl *ctl = p->ctl;
+	gm_ctl_set given = ctl->given & GM_OPTS_PAGED;
+	char *end;
+
+	if (given == 0)
+		return ctl->plan.paged_block == 0 &&
+				       ctl->plan.cache_type == NULL
+			       ? GM_EXIT_OK
+			       : wrong("--paged-block and --cache-type need a "
+				       "paged cache");
+	if ((given & (given - 1)) != 0)
+		return wrong("give one of --paged-mib, --paged-share and "
+			     "--paged-tokens");
+	if (ctl->plan.paged_block != 0 && ctl->plan.paged_block != 8 &&
+	    ctl->plan.paged_block != 16 && ctl->plan.paged_block != 32)
+		return wrong("--paged-block is 8, 16 or 32");
+	p->q.paged = &p->paged;
+	p->paged.block_size = ctl->plan.paged_block != 0 ? ctl->plan.paged_block
+							 : GM_KV_BLOCK;
+	p->paged.budget = GM_KV_MB;
+	p->paged.amount = ctl->plan.paged_mib;
+	if (ctl->plan.paged_share != NULL) {
+		p->paged.budget = GM_KV_UTILIZATION;
+		p->paged.share = strtof(ctl->plan.paged_share, &end);
+		if (end == ctl->plan.paged_share || *end != '\0' ||
+		    !(p->paged.share > 0 && p->paged.share <= 1))
+			return wrong("--paged-share is above 0, and 1 at most");
+	} else if (ctl->plan.paged_tokens != 0) {
+		p->paged.budget = GM_KV_TOKENS;
+		p->paged.amount = ctl->plan.paged_tokens;
+	}
+	if (ctl->plan.cache_type == NULL ||
+	    strcmp(ctl->plan.cache_type, "auto") == 0)
+		return GM_EXIT_OK;
+	if (strcmp(ctl->plan.cache_type, "f8e4m3") != 0)
+		return wrong("--cache-type is auto or f8e4m3");
+	p->paged.cache_bytes = 1;
+	return GM_EXIT_OK;
+}
+
+static int read_numbers(struct gm_ctl_planning *p)
+{
+	const struct gm_ctl *ctl = p->ctl;
+
+	p->q.max_seq_len = ctl->plan.max_seq_len != 0 ? ctl->plan.max_seq_len
+						      : GM_PLAN_SEQ_LEN;
+	p->q.max_batch_size = ctl->plan.max_batch != 0 ? ctl->plan.max_batch
+						       : GM_PLAN_BATCH_SIZE;
+	p->q.base_row = GM_ROW_FIRST;
+	if (ctl->plan.base >= GPUMAP_ROWS_MAX ||
+	    p->q.max_batch_size > UINT32_MAX)
+		return wrong("a number is too large");
+	if ((ctl->given & GM_OPT(BASE)) != 0)
+		p->q.base_row = (uint32_t)ctl->plan.base;
+	/* A map to commit must fit. */
+	p->q.must_fit = true;
+	return GM_EXIT_OK;
+}
+
+static int read_request(struct gm_ctl_planning *p)
+{
+	const struct gm_ctl *ctl = p->ctl;
+	int ret;
+
+	if (ctl->model == NULL)
+		return wrong("give --model, a checkpoint's directory or a GGUF "
+			     "file");
+	if (ctl->plan.node != NULL && ctl->plan.commit != NULL)
+		return wrong("what is planned on a --node file cannot be "
+			     "committed");
+	ret = read_setting(p);
+	if (ret == GM_EXIT_OK)
+		ret = read_names(p);
+	if (ret == GM_EXIT_OK)
+		ret = read_paged(p);
+	if (ret == GM_EXIT_OK)
+		ret = read_numbers(p);
+	if (ret == GM_EXIT_OK)
+		ret = read_texts(p);
+	return ret;
+}
+
+static void file_read(void *data, uint32_t n_read, uint32_t n_files)
+{
+	struct gm_progress *progress = data;
+
+	gm_progress_tell(progress, n_read, n_files);
+	GM_POINT("progress_told");
+}
+
+int gm_ctl_checkpoint(const struct gm_ctl *ctl, struct gm_checkpoint *ret_model,
+		      struct gm_plan_error *ret_error)
+{
+	struct gm_progress progress = { .ctl = ctl,
+					.what = "read headers",
+					.unit = "files" };
+	const struct gm_checkpoint_watch watch = { file_read, &progress };
+	int ret;
+
+	gm_progress_begin(&progress, 0);
+	ret = gm_checkpoint_watch(ctl->model, &watch, ret_model, ret_error);
+	gm_progress_end(&progress, ret == 0);
+	return ret;
+}
+
+/* Divide what the model takes by what quantising would save. */
+static int quantise(const struct gm_ctl *ctl, struct gm_checkpoint *ckpt,
+		    struct gm_plan_model *model, enum gm_isq *ret_isq)
+{
+	struct gm_plan_error error = { .code = 0 };
+	uint32_t factor;
+
+	*ret_isq = GM_ISQ_N;
+	if (ctl->plan.isq == NULL)
+		return GM_EXIT_OK;
+	if (gm_isq_parse(ctl->plan.isq, ret_isq, &error) != 0) {
+		fprintf(stderr, "gpumapctl: --isq: %s\n", error.text);
+		return GM_EXIT_USAGE;
+	}
+	if (model->weight_bytes == 0) {
+		fprintf(stderr,
+			"gpumapctl: --isq: the weights are %s, which is not "
+			"quantised further: leave it out\n",
+			ckpt->dtype);
+		return GM_EXIT_FAILED;
+	}
+	factor = gm_isq_pack_factor(*ret_isq, model->weight_bytes);
+	for (uint32_t i = 0; i < model->n_layers; i++)
+		ckpt->layer_bytes[i] /= factor;
+	model->other_bytes /= factor;
+	model->weight_bytes = 0; /* advice packs no more */
+	return GM_EXIT_OK;
+}
+
+/* Bytes of one weight before packing. */
+static uint32_t weight_bytes(const char *dtype)
+{
+	if (strcmp(dtype, "F32") == 0)
+		return 4;
+	return strcmp(dtype, "F16") == 0 || strcmp(dtype, "BF16") == 0 ? 2 : 0;
+}
+
+int gm_ctl_plan_model(const struct gm_ctl *ctl, struct gm_checkpoint *ret_ckpt,
+		      struct gm_plan_model *ret_model, enum gm_isq *ret_isq)
+{
+	struct gm_plan_error error = { .code = 0 };
+
+	if (gm_ctl_checkpoint(ctl, ret_ckpt, &error) != 0)
+		return gm_ctl_plan_error(&error);
+	*ret_model = (struct gm_plan_model){
+		.n_layers = ret_ckpt->n_layers,
+		.layer_bytes = ret_ckpt->layer_bytes,
+		.other_bytes = ret_ckpt->non_mapped_bytes,
+		.weight_bytes = weight_bytes(ret_ckpt->dtype),
+		.n_heads = ret_ckpt->config.n_heads,
+		.has_kv = ret_ckpt->config.has_kv,
+		.kv = ret_ckpt->config.kv,
+	};
+	return quantise(ctl, ret_ckpt, ret_model, ret_isq);
+}
+
+static int read_rows(struct gm_ctl_planning *p)
+{
+	struct gm_ctl *ctl = p->ctl;
+	int ret = GM_EXIT_OK;
+
+	if (ctl->plan.node != NULL) {
+		ret = gm_ctl_rows_of_file(ctl->plan.node, &p->node);
+	} else {
+		if (ctl->map == NULL)
+			ret = gm_ctl_attach(ctl);
+		if (ret == GM_EXIT_OK)
+			ret = gm_ctl_rows_of_agent(ctl, &p->node);
+	}
+	p->q.is_chosen = ctl->n_rows > 0;
+	if (ret == GM_EXIT_OK && p->q.is_chosen)
+		ret = gm_ctl_choose_rows(ctl, &p->node);
+	else if (ret == GM_EXIT_OK && p->q.setting != GM_SETTING_MANUAL)
+		gm_ctl_leave_out_dummies(&p->node);
+	p->q.devices = p->node.devices;
+	p->q.n_devices = p->node.n;
+	p->q.drained = p->node.drained;
+	p->q.n_drained = p->node.n_drained;
+	p->q.n_dummies = p->node.n_dummies;
+	return ret;
+}
+
+int gm_ctl_plan_read(struct gm_ctl_planning *p)
+{
+	int ret = read_request(p);
+
+	if (ret == GM_EXIT_OK)
+		ret = gm_ctl_plan_model(p->ctl, &p->model, &p->q.model,
+					&p->isq);
+	return ret == GM_EXIT_OK ? read_rows(p) : ret;
+}
+
+void gm_ctl_plan_free(struct gm_ctl_planning *p)
+{
+	if (p == NULL)
+		return;
+	gm_plan_free(&p->plan);
+	gm_checkpoint_free(&p->model);
+	free(p->topology);
+	free(p);
+}

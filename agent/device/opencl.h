@@ -165,6 +165,9 @@ void gm_opencl_work_close(struct gm_opencl *opencl);
  * that puts it there. */
 gm_cl *gm_opencl_event(struct gm_opencl *opencl, uint32_t lane);
 
+/* Wait for the work of a lane that has no mark yet, and forget its events. */
+void gm_opencl_drain(struct gm_opencl *opencl, uint32_t lane);
+
 /* As gpu.h. */
 int gm_opencl_copy(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
 		   struct gm_gpu_at from, uint64_t bytes);

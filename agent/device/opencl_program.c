@@ -392,6 +392,6 @@ int gm_opencl_launch(struct gm_gpu *gpu, uint32_t lane,
 		error = copy_twins(opencl, lane, l, true);
 	/* The lane would use twins that others have by then. */
 	if (error != GM_CL_SUCCESS && opencl->is_apart)
-		(void)opencl->cl->clFinish(queue);
+		gm_opencl_drain(opencl, lane);
 	return gm_opencl_check(opencl, error);
 }

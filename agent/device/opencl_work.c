@@ -103,6 +103,9 @@ static struct gm_opencl_work *open_work(struct gm_opencl *opencl, uint32_t lane)
 						 .refs = 1 };
 		opencl->lanes[lane].open = work;
 	}
+	/* A call that was refused has left none. */
+	while (work->n > 0 && !work->events[work->n - 1])
+		work->n--;
 	if (work->n < work->room)
 		return work;
 	room = work->room ? 2 * work->room : ROOM_FIRST;
@@ -321,6 +324,25 @@ gm_cl *gm_opencl_event(struct gm_opencl *opencl, uint32_t lane)
 	*event = NULL;
 	return event;
 }
+
+void gm_opencl_drain(struct gm_opencl *opencl, uint32_t lane)
+{
+	const struct gm_opencl_calls *cl = opencl->cl;
+	struct gm_opencl_work *work = opencl->lanes[lane].open;
+	gm_cl_int error = cl->clFinish(opencl->lanes[lane].queue);
+	gm_cl event;
+
+	while (work && work->n > 0) {
+		event = work->events[--work->n];
+		if (error == GM_CL_SUCCESS)
+			error = status_of(cl, event);
+		if (event)
+			(void)cl->clReleaseEvent(event);
+	}
+	if (error != GM_CL_SUCCESS)
+		(void)gm_opencl_lose(opencl, error);
+}
+
 /* As the processor has it, where the device has not; else NULL. */
 static char *host_of(struct gm_gpu_at at)
 {
@@ -374,7 +396,7 @@ int gm_opencl_fill(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
 static gm_cl_int find_last(struct gm_opencl *opencl,
 			   struct gm_opencl_work *work)
 {
-	while (work->n > 0 && !work->last)
+	if (work->n > 0)
 		work->last = work->events[--work->n];
 	if (work->last)
 		return GM_CL_SUCCESS;

@@ -326,6 +326,10 @@ static void staging_makes_no_difference(bool is_apart)
 /* The library's functions, of which some fail. */
 static struct gm_opencl_calls bent;
 
+/* Where the event of a refused launch would go, and how often that moved. */
+static gm_cl *place;
+static uint32_t n_places;
+
 static gm_cl_int fail_launch(gm_cl queue, gm_cl kernel, gm_cl_uint dimensions,
 			     const size_t *first, const size_t *items,
 			     const size_t *group, gm_cl_uint n,
@@ -339,7 +343,8 @@ static gm_cl_int fail_launch(gm_cl queue, gm_cl kernel, gm_cl_uint dimensions,
 	(void)group;
 	(void)n;
 	(void)after;
-	(void)ret_event;
+	n_places += ret_event != place;
+	place = ret_event;
 	return GM_CL_OUT_OF_RESOURCES;
 }
 
@@ -414,6 +419,15 @@ static gm_cl_int count_finish(gm_cl queue)
 	return finish(queue);
 }
 
+static gm_cl_int (*release_event)(gm_cl event);
+static uint32_t n_released;
+
+static gm_cl_int count_release(gm_cl event)
+{
+	n_released++;
+	return release_event(event);
+}
+
 /* Then and ever after, and a sleeper is woken. */
 static void is_lost(struct bench *other, int rc, int want)
 {
@@ -480,9 +494,12 @@ static void a_launch_that_fails_leaves_nothing(void)
 		task.dst = other.client;
 		finish = bent.clFinish;
 		bent.clFinish = count_finish;
+		release_event = bent.clReleaseEvent;
+		bent.clReleaseEvent = count_release;
 		bent.clEnqueueReadBuffer = fail_read;
 		EQ(bench_start(&other, &task, 0, task.n, &flight), -ENOMEM);
 		EQ(n_finished, 1);
+		EQ(n_released, 2); /* of dst's copy and of the kernel */
 	}
 	bench_close(&other);
 }
@@ -697,7 +714,10 @@ static void a_kernel_that_needs_too_much_is_refused(void)
 	       0)) {
 		task.kernel = kernel;
 		bent.clEnqueueNDRangeKernel = fail_launch;
-		EQ(bench_start(&other, &task, 0, 1, &flight), -EINVAL);
+		n_places = 0;
+		for (int i = 0; i < 10; i++)
+			EQ(bench_start(&other, &task, 0, 1, &flight), -EINVAL);
+		EQ(n_places, 1); /* a client takes no memory so */
 		OK(!gm_stream_is_lost(&device_of(&other)->gpu));
 		other.backend->unload_kernel(other.dev, kernel);
 	}

@@ -9,7 +9,8 @@
  * a record of the events of its work and of what that is behind: the mark
  * before it on its lane, and the one of another lane that after() named.  A
  * callback asks all of these events, which have ended by then, before it tells
- * that its mark has passed.  Those that it finds sound are not asked again.
+ * that its mark has passed.  Those that it finds sound are not asked again.  A
+ * device with work that has not ended by then, in spite of the order, is lost.
  *
  * Records are counted, under the lock of the box, which is never held while the
  * library is called: it may hold locks of its own while it calls back.
@@ -170,31 +171,28 @@ static void settle(struct gm_opencl_work *work, struct gm_opencl_work **unused)
 	}
 }
 
-/* Returns GM_CL_SUCCESS, or why this mark has not passed. */
+/* Returns GM_CL_COMPLETE, or why this mark has not passed. */
 static gm_cl_int check(const struct gm_opencl_calls *cl,
 		       struct gm_opencl_work *work)
 {
 	struct gm_opencl_work *all[UNDER_WAY], *unused = NULL;
-	gm_cl_int says[UNDER_WAY], error = GM_CL_SUCCESS;
+	gm_cl_int status = GM_CL_COMPLETE;
 	uint32_t n = 0;
 
 	pthread_mutex_lock(&work->box->lock);
 	gather(work, all, &n);
 	pthread_mutex_unlock(&work->box->lock);
-	for (uint32_t i = 0; i < n; i++) {
-		says[i] = ask(cl, all[i], all[i] == work);
-		if (says[i] < 0 && error == GM_CL_SUCCESS)
-			error = says[i];
-	}
+	for (uint32_t i = 0; i < n && status == GM_CL_COMPLETE; i++)
+		status = ask(cl, all[i], all[i] == work);
 	pthread_mutex_lock(&work->box->lock);
 	for (uint32_t i = 0; i < n; i++) {
-		if (error == GM_CL_SUCCESS && says[i] == GM_CL_COMPLETE)
+		if (status == GM_CL_COMPLETE)
 			settle(all[i], &unused);
 		drop(all[i], &unused);
 	}
 	pthread_mutex_unlock(&work->box->lock);
 	release(cl, unused);
-	return error;
+	return status;
 }
 
 /* Gives the lock back.  The device may be closed then, and its memory gone. */
@@ -221,11 +219,11 @@ static void tell(gm_cl event, gm_cl_int status, void *arg)
 	pthread_mutex_lock(&box->lock);
 	cl = box->opencl ? box->opencl->cl : NULL;
 	pthread_mutex_unlock(&box->lock);
-	if (cl && status >= 0)
+	if (cl && status == GM_CL_COMPLETE)
 		status = check(cl, work);
 	pthread_mutex_lock(&box->lock);
 	opencl = box->opencl;
-	if (opencl && status < 0)
+	if (opencl && status != GM_CL_COMPLETE)
 		(void)gm_opencl_lose(opencl, status);
 	else if (opencl)
 		gm_stream_told(&opencl->gpu, opencl->lanes[work->lane].word,

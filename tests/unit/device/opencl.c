@@ -652,6 +652,41 @@ static void a_slice_that_fails_is_met_in_any_order(void)
 	bench_close(&other);
 }
 
+static gm_cl_int (*event_info)(gm_cl, gm_cl_uint, size_t, void *, size_t *);
+
+static gm_cl_int say_running(gm_cl event, gm_cl_uint what, size_t bytes,
+			     void *ret, size_t *ret_bytes)
+{
+	const gm_cl_int running = 1;
+
+	if (event != held.event)
+		return event_info(event, what, bytes, ret, ret_bytes);
+	memcpy(ret, &running, sizeof(running));
+	return GM_CL_SUCCESS;
+}
+
+/* A library says that work has not ended, and that what is behind it has. */
+static void a_lane_that_is_out_of_order_is_lost(void)
+{
+	struct gm_async_exec first, second;
+	struct gm_task task;
+	struct bench other;
+
+	held.event = NULL;
+	if (bend(&other)) {
+		task = bench_task(&other, 1);
+		set_callback = bent.clSetEventCallback;
+		bent.clSetEventCallback = hold_first;
+		event_info = bent.clGetEventInfo;
+		bent.clGetEventInfo = say_running;
+		EQ(bench_start(&other, &task, 0, task.n, &first), 0);
+		EQ(bench_start(&other, &task, 0, task.n, &second), 0);
+		EQ(bench_wait(&other, &second), -ENOTRECOVERABLE);
+		held.notify(held.event, GM_CL_COMPLETE, held.arg);
+	}
+	bench_close(&other);
+}
+
 /* A library may call back when the device is closed. */
 static void a_callback_may_come_late(void)
 {
@@ -793,6 +828,7 @@ TAP_CASE()
 		what_fails_later_is_met();
 		a_part_of_a_slice_that_fails_is_met();
 		a_slice_that_fails_is_met_in_any_order();
+		a_lane_that_is_out_of_order_is_lost();
 		a_callback_may_come_late();
 		a_kernel_that_needs_too_much_is_refused();
 		handlers_stay_ours();

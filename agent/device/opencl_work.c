@@ -150,12 +150,11 @@ static gm_cl_int status_of(const struct gm_opencl_calls *cl, gm_cl event)
 }
 
 /* Returns GM_CL_COMPLETE; else what the first event says that has failed or
- * not ended. */
+ * not ended.  PoCL calls back for an event that failed as if it had not. */
 static gm_cl_int ask(const struct gm_opencl_calls *cl,
-		     const struct gm_opencl_work *work, bool is_own)
+		     const struct gm_opencl_work *work)
 {
-	/* The status of its own event came with the callback. */
-	gm_cl_int status = is_own ? GM_CL_COMPLETE : status_of(cl, work->last);
+	gm_cl_int status = status_of(cl, work->last);
 
 	for (uint32_t i = 0; i < work->n && status == GM_CL_COMPLETE; i++)
 		status = status_of(cl, work->events[i]);
@@ -183,7 +182,7 @@ static gm_cl_int check(const struct gm_opencl_calls *cl,
 	gather(work, all, &n);
 	pthread_mutex_unlock(&work->box->lock);
 	for (uint32_t i = 0; i < n && status == GM_CL_COMPLETE; i++)
-		status = ask(cl, all[i], all[i] == work);
+		status = ask(cl, all[i]);
 	pthread_mutex_lock(&work->box->lock);
 	for (uint32_t i = 0; i < n; i++) {
 		if (status == GM_CL_COMPLETE)

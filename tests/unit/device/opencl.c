@@ -584,6 +584,22 @@ static void what_fails_later_is_met(void)
 	bench_close(&other);
 }
 
+/* PoCL calls back for an event that failed as if it had not. */
+static void a_slice_that_fails_alone_is_met(void)
+{
+	struct gm_task task;
+	struct bench other;
+
+	if (bend(&other)) {
+		task = bench_task(&other, 1);
+		late_context = device_of(&other)->context;
+		launch = bent.clEnqueueNDRangeKernel;
+		bent.clEnqueueNDRangeKernel = fail_launch_late;
+		EQ(bench_run(&other, &task), -ENOTRECOVERABLE);
+	}
+	bench_close(&other);
+}
+
 /* The kernel fails; its results, which were not computed, are brought back. */
 static void a_part_of_a_slice_that_fails_is_met(void)
 {
@@ -826,6 +842,7 @@ TAP_CASE()
 		a_launch_that_fails_leaves_nothing();
 		what_is_not_reached_is_staged();
 		what_fails_later_is_met();
+		a_slice_that_fails_alone_is_met();
 		a_part_of_a_slice_that_fails_is_met();
 		a_slice_that_fails_is_met_in_any_order();
 		a_lane_that_is_out_of_order_is_lost();

@@ -470,6 +470,9 @@ int gm_opencl_finish(struct gm_gpu *gpu, uint32_t lane)
 	uint32_t last = lane == GM_GPU_ALL ? GM_GPU_SLOW : lane;
 	int rc = 0;
 
+	/* Its library may wait for work that never ends. */
+	if (gm_stream_is_lost(gpu))
+		return -ENOTRECOVERABLE;
 	for (uint32_t i = lane == GM_GPU_ALL ? 0 : lane; i <= last; i++) {
 		int one = GM_OPENCL_CALL(opencl, clFinish,
 					 opencl->lanes[i].queue);

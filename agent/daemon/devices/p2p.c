@@ -91,6 +91,12 @@ void gm_p2p_paths_on_report(struct gm_daemon *d, const uint8_t uuid[16],
 	publish(d, path);
 }
 
+void gm_p2p_paths_show(struct gm_daemon *d)
+{
+	for (uint32_t i = 0; i < d->paths->n; i++)
+		publish(d, &d->paths->path[i]);
+}
+
 static struct gm_path *between(const struct gm_daemon *d, uint32_t to,
 			       uint32_t from)
 {

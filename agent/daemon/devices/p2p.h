@@ -45,6 +45,9 @@ struct gm_paths {
 void gm_p2p_paths_on_report(struct gm_daemon *d, const uint8_t uuid[16],
 			    const struct gm_probe_peers *peers);
 
+/* Rows are new: readers see of their paths what was heard before. */
+void gm_p2p_paths_show(struct gm_daemon *d);
+
 enum gm_path_state gm_p2p_paths_state(const struct gm_daemon *d, uint32_t to,
 				      uint32_t from);
 

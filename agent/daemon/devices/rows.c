@@ -17,6 +17,7 @@
 #include "agent/daemon/devices/cuda.h"
 #include "agent/daemon/devices/dummy.h"
 #include "agent/daemon/devices/host.h"
+#include "agent/daemon/devices/p2p.h"
 #include "agent/daemon/devices/reuse.h"
 #include "agent/daemon/health/cuda.h"
 #include "agent/daemon/segment/directory.h"
@@ -352,6 +353,7 @@ int gm_devices_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 	if (ret == 0)
 		ret = match(d, found, (size_t)n, ret_why);
 	free(found);
+	gm_p2p_paths_show(d);
 	gm_segment_changed(d->segment);
 	return ret;
 }
@@ -360,8 +362,10 @@ int gm_devices_add(struct gm_daemon *d, const struct gm_device *found)
 {
 	int ret = give_out(d, found);
 
-	if (ret >= 0)
-		gm_segment_changed(d->segment);
+	if (ret < 0)
+		return ret;
+	gm_p2p_paths_show(d);
+	gm_segment_changed(d->segment);
 	return ret;
 }
 

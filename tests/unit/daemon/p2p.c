@@ -62,6 +62,18 @@ static void a_path_has_a_direction(void)
 	EQ(gm_p2p_paths_state(d, 0, 1), GM_PATH_GOOD);
 }
 
+/* The probe may tell of paths before the cards have rows. */
+static void a_path_is_shown_once_there_are_rows(void)
+{
+	d->devices->n = 0;
+	hear(2, 0, 1, 3);
+	d->devices->n = CARDS;
+	EQ(gm_path_get(&rows[2], 0), 0);
+	gm_p2p_paths_show(d);
+	EQ(gm_path_get(&rows[2], 0), gm_path_make(3, GPUMAP_PEER_REPORTED));
+	EQ(shown(0, 1), GPUMAP_PEER_RIGHT);
+}
+
 static void a_path_that_lies_is_bad_for_good(void)
 {
 	hear(0, 2, 1, 0);
@@ -100,6 +112,7 @@ TAP_CASE()
 	}
 	nothing_is_known_at_first();
 	a_path_has_a_direction();
+	a_path_is_shown_once_there_are_rows();
 	a_path_that_lies_is_bad_for_good();
 	a_death_is_no_proof_but_two_are();
 	gm_p2p_paths_exit(d);

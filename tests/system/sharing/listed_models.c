@@ -344,9 +344,7 @@ static void the_name_is_its_users(void)
 	user = NOBODY;
 	if (!begin("[model chat]\npath = /no-such-folder\nuser = 1\n"))
 		return;
-	EQ(CTL("load", "chat", "--map", "two", "--detach", "--model",
-	       model.path),
-	   FAILED);
+	EQ(load_without_claim(), FAILED);
 	OK(complains("[model chat]"));
 	EQ(shared("chat").share, 0);
 	user = 0;

@@ -106,6 +106,55 @@ static void what_comes_late_comes_last(void)
 }
 
 /* Late and of no use: it says so, and until the probe says otherwise. */
+static void say_path(int probe, uint32_t to, uint32_t from, uint32_t links)
+{
+	struct gm_probe_wire wire = puppet_word(GM_PROBE_PEERS, to);
+
+	wire.peers = (struct gm_probe_peers){ .read = 1, .links = links };
+	puppet_uuid(from, wire.peers.other);
+	puppet_say(probe, &wire);
+}
+
+static uint32_t links_of(const struct gpumap *map, uint32_t to, uint32_t from)
+{
+	struct gpumap_device_path path = { .size = sizeof(path) };
+
+	return gpumap_device_path_read(map, (uint32_t)puppet_row(map, to),
+				       (uint32_t)puppet_row(map, from),
+				       &path) == 0
+		       ? path.nvlinks
+		       : UINT32_MAX;
+}
+
+/* At the start, and of a card that comes late. */
+static void paths_may_come_before_rows(void)
+{
+	struct gm_probe_wire one = puppet_card(1), two = puppet_card(2),
+			     late = puppet_card(3);
+	struct gpumap *map;
+	int probe;
+
+	configure("auto", "30s");
+	agent_spawn(&agent, NULL);
+	probe = puppet_accept();
+	puppet_say(probe, &one);
+	puppet_say(probe, &two);
+	say_path(probe, 1, 2, 3);
+	say_path(probe, 3, 1, 2);
+	puppet_say_only(probe, GM_PROBE_LISTED, "");
+	OK(agent_wait_log(&agent, "event=ready "));
+	map = story_attach(&agent);
+	EQ(links_of(map, 1, 2), 3);
+	EQ(links_of(map, 2, 1), 0);
+	puppet_say(probe, &late);
+	OK(puppet_becomes(map, 3, GPUMAP_DEVICE_READY));
+	/* The row is seen a moment before. */
+	for (int ms = 0; ms < AGENT_LIMIT_MS && links_of(map, 3, 1) == 0; ms++)
+		story_nap(1000);
+	EQ(links_of(map, 3, 1), 2);
+	end(probe, map);
+}
+
 static void a_late_card_may_be_of_no_use(void)
 {
 	struct gm_probe_wire late = puppet_card(1), odd = puppet_card(4);
@@ -344,6 +393,7 @@ TAP_CASE()
 		return 99;
 	rows_follow_the_bus();
 	what_comes_late_comes_last();
+	paths_may_come_before_rows();
 	a_late_card_may_be_of_no_use();
 	absence_is_no_fault();
 	what_was_absent_is_looked_for_again("20ms", 0);

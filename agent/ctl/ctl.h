@@ -39,7 +39,10 @@ enum gm_ctl_id {
 /* A set of options. */
 typedef unsigned __int128 gm_ctl_set;
 
-#define GM_OPT(id)     ((gm_ctl_set)1 << GM_ID_##id)
+_Static_assert(GM_OPTIONS <= 8 * sizeof(gm_ctl_set), "each has a bit");
+
+#define GM_OPT(id) ((gm_ctl_set)1 << GM_ID_##id)
+/* Those before --model: every command takes them. */
 #define GM_OPTS_COMMON (GM_OPT(MODEL) - 1)
 /* How much a plan has for a KV cache in blocks: one of these. */
 #define GM_OPTS_PAGED \

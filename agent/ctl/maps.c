@@ -272,12 +272,8 @@ int gm_ctl_publish(struct gm_ctl *ctl)
 	if (ctl->model != NULL) {
 		struct gm_plan_error error;
 
-		if (gm_ctl_checkpoint(ctl, &model, &error) != 0) {
-			fprintf(stderr, "gpumapctl: %s%s%s\n", error.text,
-				error.remedy[0] != '\0' ? "; " : "",
-				error.remedy);
-			return GM_EXIT_FAILED;
-		}
+		if (gm_ctl_checkpoint(ctl, &model, &error) != 0)
+			return gm_ctl_plan_error(&error);
 		request.n_layers = model.n_layers;
 		request.layer_bytes = model.layer_bytes;
 		request.other_bytes = model.non_mapped_bytes;

@@ -79,8 +79,7 @@ static int wrong(const char *what, const char *verb, const char *option)
 
 static int explain(const struct gm_plan_error *error, int ret)
 {
-	fprintf(stderr, "gpumapctl: %s%s%s\n", error->text,
-		error->remedy[0] != '\0' ? "; " : "", error->remedy);
+	gm_ctl_plan_error(error);
 	return ret;
 }
 

@@ -307,7 +307,8 @@ GPUMAP_API const char *gpumap_refusal(const struct gpumap *map);
 enum gpumap_device_kind {
 	GPUMAP_DEVICE_HOST = 1,
 	GPUMAP_DEVICE_CUDA = 2,
-	GPUMAP_DEVICE_DUMMY = 3 /* plans and accounts, holds no data */
+	GPUMAP_DEVICE_DUMMY = 3, /* plans and accounts, holds no data */
+	GPUMAP_DEVICE_OPENCL = 4
 };
 
 enum gpumap_device_state {

@@ -80,6 +80,7 @@ class DeviceKind(_Told):
     HOST = 1
     CUDA = 2
     DUMMY = 3
+    OPENCL = 4
 
 
 class DeviceState(_Told):

@@ -17,6 +17,8 @@ numbers! {
         Cuda = GPUMAP_DEVICE_CUDA,
         /// The device plans and accounts, and holds no data.
         Dummy = GPUMAP_DEVICE_DUMMY,
+        /// A device of OpenCL.
+        Opencl = GPUMAP_DEVICE_OPENCL,
     }
 }
 

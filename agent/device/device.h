@@ -43,9 +43,12 @@ struct gm_device_config {
 	uint32_t parts;   /* host: rows that share the node, 0 or 1 for one */
 	const char *uuid; /* GPU: as its driver names it; NULL: the first */
 	const char *library;  /* GPU: folder of the driver to take instead of
-			      * the system's, or NULL; OpenCL: its library */
+			       * the system's, or NULL; OpenCL: its library */
 	const char *nccl;     /* GPU: folder of the library for cliques, "": the
 			   * system's, or NULL: there are to be none */
+	const char *builder;  /* path of gpumap-build, for OpenCL */
+	const char *cache;    /* folder of the worker's own that compilers write
+			       * to; likewise */
 	uint64_t slice_bytes; /* of its slices, 0 for what is usual: see
 			       * gm_device_slice() */
 };

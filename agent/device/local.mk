@@ -4,6 +4,7 @@
 # agent/device: the backends behind device.h, and drivers behind gpu.h.
 noinst_LTLIBRARIES += %reldir%/libdevice.la
 %canon_reldir%_libdevice_la_SOURCES =
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/build_wire.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_clique.c
@@ -21,6 +22,9 @@ noinst_LTLIBRARIES += %reldir%/libdevice.la
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_abi.h
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_build.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_compile.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_compile.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_library.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_memory.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_program.c

@@ -124,7 +124,7 @@ static int find_abilities(struct gm_opencl *opencl)
 	const uint64_t exact =
 		GM_CL_FP_DENORM | GM_CL_FP_INF_NAN | GM_CL_FP_ROUND_TO_NEAREST;
 	uint64_t type = ask(opencl, GM_CL_DEVICE_TYPE);
-	char version[128] = "";
+	char version[512] = ""; /* PoCL's has more than 128 */
 	unsigned int major = 0, minor = 0;
 
 	(void)opencl->cl->clGetDeviceInfo(opencl->device, GM_CL_DEVICE_VERSION,
@@ -180,29 +180,14 @@ static int make_lanes(struct gm_opencl *opencl)
 	return 0;
 }
 
-/* "0", "1" of those that the library shows, NULL for the first. */
-static int read_number(const char *text, uint32_t *ret_number)
-{
-	char *end;
-	unsigned long number = text ? strtoul(text, &end, 10) : 0;
-
-	if (text && (end == text || *end || number > UINT16_MAX))
-		return -ENODEV;
-	*ret_number = (uint32_t)number;
-	return 0;
-}
-
 static int make_ready(struct gm_opencl *opencl,
 		      const struct gm_device_config *config, uint64_t at_ns[4])
 {
 	const char *library = config->library ? config->library : "";
 	gm_cl_int error = GM_CL_SUCCESS;
-	uint32_t number;
-	int rc = read_number(config->uuid, &number);
+	int rc = gm_opencl_library(library, config->uuid, &opencl->cl,
+				   &opencl->device, opencl->gpu.why);
 
-	if (rc == 0)
-		rc = gm_opencl_library(library, number, &opencl->cl,
-				       &opencl->device, opencl->gpu.why);
 	at_ns[1] = gm_node_clock_now();
 	if (rc == 0)
 		rc = find_abilities(opencl);
@@ -217,7 +202,9 @@ static int make_ready(struct gm_opencl *opencl,
 		rc = make_lanes(opencl);
 	at_ns[2] = gm_node_clock_now();
 	if (rc == 0)
-		gm_opencl_operators(opencl);
+		rc = gm_opencl_builder_open(opencl, config);
+	if (rc == 0)
+		rc = gm_opencl_operators(opencl);
 	at_ns[3] = gm_node_clock_now();
 	return rc;
 }
@@ -258,6 +245,7 @@ static void opencl_close(struct gm_gpu *gpu)
 	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
 	const struct gm_opencl_calls *cl = opencl->cl;
 
+	gm_opencl_builder_close(opencl);
 	if (!opencl->context)
 		return;
 	gm_opencl_work_close(opencl);
@@ -317,7 +305,19 @@ static int open_row(const struct gm_device_config *config,
 	return gm_stream_open(&gm_opencl_backend, &ops, config, ret_dev);
 }
 
-/* The map has no number for rows of this kind yet. */
+/* What takes time before a context is made. */
+static void prepare(const struct gm_device_config *config)
+{
+	const struct gm_opencl_calls *calls;
+	char why[GM_GPU_WHY_BYTES];
+	gm_cl device;
+
+	(void)gm_opencl_library(config->library, config->uuid, &calls, &device,
+				why);
+}
+
 const struct gm_backend gm_opencl_backend = { .name = "opencl",
+					      .kind = GPUMAP_DEVICE_OPENCL,
+					      .prepare = prepare,
 					      .open = open_row,
 					      GM_STREAM_CALLS(GM_STREAM_SET) };

@@ -5,6 +5,8 @@
  * opencl - the driver of OpenCL rows (gpu.h): what its files share.
  *
  *	opencl.c		opening, and what an error means
+ *	opencl_build.c		texts, which gpumap-build compiles
+ *	opencl_compile.c	how it does
  *	opencl_library.c	a vendor's library, and the devices it shows
  *	opencl_memory.c		memory of the device, the worker and clients
  *	opencl_program.c	operators, and programs of clients
@@ -37,6 +39,9 @@
 #ifndef GM_OPENCL_H
 #define GM_OPENCL_H
 
+#include <sys/types.h>
+
+#include "agent/device/build_wire.h"
 #include "agent/device/opencl_abi.h"
 #include "agent/device/stream.h"
 
@@ -89,7 +94,9 @@ struct gm_opencl {
 	struct gm_opencl_lane lanes[GM_GPU_LANES + 1]; /* and GM_GPU_SLOW */
 	gm_a64 *words;
 	struct gm_opencl_box *box;
-	gm_a64 used; /* bytes of the device's memory */
+	gm_a64 used;   /* bytes of the device's memory */
+	pid_t builder; /* gpumap-build; 0: there is none */
+	int builder_socket;
 	/* slow thread: address of the next memory, and events of its lane */
 	uint64_t next;
 	uint32_t n_slow;
@@ -98,22 +105,46 @@ struct gm_opencl {
 
 /* ---- opencl_library.c ---------------------------------------------------- */
 
+#define GM_OPENCL_DEVICES 64u /* of one library */
+
+/* 0, "" and false: it is not told. */
+struct gm_opencl_facts {
+	char id[64]; /* no other of the library's has it */
+	char name[64];
+	char version[64]; /* of its driver */
+	bool has_pci;
+	bool has_f16;
+	struct gm_opencl_pci pci;
+	gm_cl_ulong type;  /* GM_CL_DEVICE_TYPE_* */
+	gm_cl_uint vendor; /* as on PCI */
+	gm_cl_uint units;
+	gm_cl_uint is_unified; /* its memory is the processor's */
+	uint32_t group;        /* items that one may have */
+	gm_cl_ulong local_bytes;
+	gm_cl_ulong bytes; /* of its memory */
+};
+
 /*
- * gm_opencl_library - open a vendor's library, and find a device
+ * gm_opencl_list - open a vendor's library, and list its devices
  *
  * library	its name, as a file of /etc/OpenCL/vendors has it; one that is
  *		open is taken again, and another refused
- * number	of the device, of those that the library shows
- * ret_why	GM_GPU_WHY_BYTES: on failure, a line for people
+ * ret_why	on failure, a line for people
  *
- * Returns	0
+ * Returns	how many
  *		-ENOENT		there is no such library
  *		-ELIBBAD	it cannot be loaded, or is none of OpenCL's
  *		-EOPNOTSUPP	it lacks functions of OpenCL 1.2
- *		-ENODEV		it shows no such device
  *		-EBUSY		the process has another
  */
-int gm_opencl_library(const char *library, uint32_t number,
+int gm_opencl_list(const char *library,
+		   struct gm_opencl_facts ret_facts[GM_OPENCL_DEVICES],
+		   gm_cl ret_devices[GM_OPENCL_DEVICES],
+		   char ret_why[GM_GPU_WHY_BYTES]);
+
+/* The same, and find the device of this id, NULL for the first.  Returns 0, or
+ * as gm_opencl_list(), or -ENODEV: there is none. */
+int gm_opencl_library(const char *library, const char *id,
 		      const struct gm_opencl_calls **ret_calls,
 		      gm_cl *ret_device, char ret_why[GM_GPU_WHY_BYTES]);
 
@@ -179,11 +210,36 @@ int gm_opencl_after(struct gm_gpu *gpu, uint32_t lane,
 int gm_opencl_look(struct gm_gpu *gpu, uint32_t lane);
 int gm_opencl_finish(struct gm_gpu *gpu, uint32_t lane);
 
+/* ---- opencl_build.c ------------------------------------------------------ */
+
+/* Start gpumap-build, before the worker is confined.  Returns 0, -errno */
+int gm_opencl_builder_open(struct gm_opencl *opencl,
+			   const struct gm_device_config *config);
+void gm_opencl_builder_close(struct gm_opencl *opencl);
+
+/*
+ * gm_opencl_build - make a program of a text
+ *
+ * kernel	that a client's program has, in the form above; "": it is ours
+ * ret_why	"", or what the compiler said
+ *
+ * Threads	one at a time
+ * Returns	0
+ *		-ENOEXEC	the compiler refuses it, or ended
+ *		-ENOENT		there is no such kernel
+ *		-ETIMEDOUT	compiling took too long
+ *		-ENOMEM, -EPIPE, ...
+ */
+int gm_opencl_build(struct gm_opencl *opencl, const char *text,
+		    const char *options, const char *kernel, gm_cl *ret_program,
+		    char ret_why[GM_BUILD_LOG]);
+
 /* ---- opencl_program.c ---------------------------------------------------- */
 
-/* Build the operators; a text that does not build costs the row its operators,
- * and the log says why. */
-void gm_opencl_operators(struct gm_opencl *opencl);
+/* Build the operators.  A compiler that refuses them costs the row its
+ * operators, and the log says why.  Returns 0, or -errno: they were not
+ * compiled. */
+int gm_opencl_operators(struct gm_opencl *opencl);
 void gm_opencl_operators_close(struct gm_opencl *opencl);
 
 /* As gpu.h. */

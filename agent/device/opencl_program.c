@@ -7,10 +7,7 @@
  * The operators are compiled for operands that begin at any byte, which costs a
  * CPU nothing, and for other devices once more, for operands that begin at
  * multiples of their elements' size.
- *
- * build() is the one place where the compiler of the vendor's library meets a
- * text, in this process and for as long as the compiler likes.
- */
+ * */
 
 #include "agent/device/opencl.h"
 
@@ -26,54 +23,20 @@
 #define GROUP_CPU  1024u /* of operators: measured, the most is the best */
 #define GROUP_GPU  256u
 #define GROUP_RUN  256u
-#define LOG_BYTES  1024u
 #define FILL_BYTES 8u /* of an item */
-#define ARGS_LEAST 5u /* of a client's kernel */
-#define ARGS_MOST  6u
-#define TYPE_BYTES 256u
+#define ARGS_MOST  6u /* of a client's kernel */
 
 /* Made when building: a literal for each line. */
 static const char operators[] =
 #include "agent/device/ops_opencl_text.h"
 	;
 
-/* ---- compiling ----------------------------------------------------------- */
-
-static int build(struct gm_opencl *opencl, const char *text,
-		 const char *options, gm_cl *ret_program,
-		 char ret_log[LOG_BYTES])
-{
-	const struct gm_opencl_calls *cl = opencl->cl;
-	gm_cl_int error = GM_CL_SUCCESS;
-	gm_cl program = cl->clCreateProgramWithSource(opencl->context, 1, &text,
-						      NULL, &error);
-
-	ret_log[0] = '\0';
-	if (error != GM_CL_SUCCESS)
-		return gm_opencl_check(opencl, error);
-	error = cl->clBuildProgram(program, 1, &opencl->device, options, NULL,
-				   NULL);
-	if (error == GM_CL_SUCCESS) {
-		*ret_program = program;
-		return 0;
-	}
-	/* A log that is too long is an error, and is cut by some. */
-	memset(ret_log, 0, LOG_BYTES);
-	(void)cl->clGetProgramBuildInfo(program, opencl->device,
-					GM_CL_PROGRAM_BUILD_LOG, LOG_BYTES - 1,
-					ret_log, NULL);
-	gm_stream_flatten(ret_log);
-	(void)cl->clReleaseProgram(program);
-	/* No work was given to the device: what it says is of this text. */
-	return error == GM_CL_OUT_OF_HOST_MEMORY ? -ENOMEM : -ENOEXEC;
-}
-
 /* ---- operators ----------------------------------------------------------- */
 
 static int build_operators(struct gm_opencl *opencl, bool is_any,
 			   gm_cl *ret_program)
 {
-	char log[LOG_BYTES], options[128];
+	char log[GM_BUILD_LOG], options[128];
 	int rc;
 
 	snprintf(options, sizeof(options), "-cl-std=CL1.2%s%s%s%s",
@@ -81,18 +44,23 @@ static int build_operators(struct gm_opencl *opencl, bool is_any,
 		 opencl->has_f64 ? " -DGM_F64" : "",
 		 opencl->is_cpu ? "" : " -DGM_LANES",
 		 is_any ? " -DGM_ANY" : "");
-	rc = build(opencl, operators, options, ret_program, log);
+	rc = gm_opencl_build(opencl, operators, options, "", ret_program, log);
 	if (rc < 0)
 		gm_log(GM_LOG_WARNING, "operators-missing",
-		       "code=%d compiler=%s", rc,
-		       gm_quote(log[0] ? log : "none").text);
-	return rc;
+		       "code=%d compiler=%s", rc, gm_quote(log).text);
+	if (rc < 0 && rc != -ENOEXEC)
+		snprintf(opencl->gpu.why, sizeof(opencl->gpu.why),
+			 "the operators are not compiled: %.400s", log);
+	return rc == -ENOEXEC ? 0 : rc;
 }
 
-void gm_opencl_operators(struct gm_opencl *opencl)
+int gm_opencl_operators(struct gm_opencl *opencl)
 {
-	if (build_operators(opencl, true, &opencl->any) == 0 && !opencl->is_cpu)
-		(void)build_operators(opencl, false, &opencl->whole);
+	int rc = build_operators(opencl, true, &opencl->any);
+
+	if (rc == 0 && opencl->any && !opencl->is_cpu)
+		rc = build_operators(opencl, false, &opencl->whole);
+	return rc;
 }
 
 void gm_opencl_operators_close(struct gm_opencl *opencl)
@@ -176,62 +144,6 @@ struct gm_gpu_program {
 	struct gm_opencl_kernel kernel;
 };
 
-static bool is_argument(struct gm_opencl *opencl, gm_cl kernel, gm_cl_uint i)
-{
-	const struct gm_opencl_calls *cl = opencl->cl;
-	char type[TYPE_BYTES] = "";
-	gm_cl_uint space = 0;
-
-	if (cl->clGetKernelArgInfo(
-		    kernel, i, GM_CL_KERNEL_ARG_ADDRESS_QUALIFIER,
-		    sizeof(space), &space, NULL) != GM_CL_SUCCESS ||
-	    cl->clGetKernelArgInfo(kernel, i, GM_CL_KERNEL_ARG_TYPE_NAME,
-				   sizeof(type), type, NULL) != GM_CL_SUCCESS)
-		return false;
-	if (i == 0 || i == 2)
-		return space == GM_CL_KERNEL_ARG_ADDRESS_GLOBAL &&
-		       strchr(type, '*');
-	return space == GM_CL_KERNEL_ARG_ADDRESS_PRIVATE &&
-	       (i < ARGS_LEAST ? strcmp(type, "ulong") == 0
-			       : strncmp(type, "struct ", 7) == 0);
-}
-
-/* A library knows an argument by its size alone: it would take a client's
- * number for an object of its own, as a memory or a sampler, and follow it.  A
- * name of a type may hide what it is. */
-static int check_kernel(struct gm_opencl *opencl, struct gm_opencl_kernel *k,
-			const char *name, char ret_why[GM_KERNEL_WHY_BYTES])
-{
-	const struct gm_opencl_calls *cl = opencl->cl;
-	gm_cl_uint i = 0;
-	gm_cl_ulong uses = 0, has = 0;
-
-	(void)cl->clGetKernelInfo(k->any, GM_CL_KERNEL_NUM_ARGS,
-				  sizeof(k->n_args), &k->n_args, NULL);
-	while (i < k->n_args && i < ARGS_MOST && is_argument(opencl, k->any, i))
-		i++;
-	if (i < ARGS_LEAST || i < k->n_args) {
-		snprintf(ret_why, GM_KERNEL_WHY_BYTES,
-			 "argument %u of kernel %s: kernels have __global "
-			 "uchar *, ulong, __global uchar *, ulong, ulong and "
-			 "may have a struct",
-			 i + 1, name);
-		return -ENOEXEC;
-	}
-	(void)cl->clGetKernelWorkGroupInfo(k->any, opencl->device,
-					   GM_CL_KERNEL_LOCAL_MEM_SIZE,
-					   sizeof(uses), &uses, NULL);
-	(void)cl->clGetDeviceInfo(opencl->device, GM_CL_DEVICE_LOCAL_MEM_SIZE,
-				  sizeof(has), &has, NULL);
-	if (uses <= has)
-		return 0;
-	snprintf(ret_why, GM_KERNEL_WHY_BYTES,
-		 "kernel %s has %llu bytes of local memory, and a group has "
-		 "%llu",
-		 name, (unsigned long long)uses, (unsigned long long)has);
-	return -ENOEXEC;
-}
-
 int gm_opencl_load(struct gm_gpu *gpu, const void *image, const char *name,
 		   struct gm_gpu_program **ret_program,
 		   const struct gm_gpu_kernel **ret_kernel,
@@ -239,34 +151,28 @@ int gm_opencl_load(struct gm_gpu *gpu, const void *image, const char *name,
 {
 	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
 	struct gm_gpu_program *p = calloc(1, sizeof(*p));
-	gm_cl_int error = GM_CL_SUCCESS;
-	char log[LOG_BYTES];
-	int rc = p ? build(opencl, image, "-cl-kernel-arg-info", &p->program,
-			   log)
+	char log[GM_BUILD_LOG] = "";
+	int rc = p ? gm_opencl_build(opencl, image, "-cl-kernel-arg-info", name,
+				     &p->program, log)
 		   : -ENOMEM;
 
 	if (rc < 0) {
-		if (p)
-			snprintf(ret_why, GM_KERNEL_WHY_BYTES, "%.*s",
-				 (int)GM_KERNEL_WHY_BYTES - 1,
-				 log[0] ? log : "the compiler refuses it");
+		snprintf(ret_why, GM_KERNEL_WHY_BYTES, "%.*s",
+			 (int)GM_KERNEL_WHY_BYTES - 1, log);
 		free(p);
 		return rc;
 	}
-	p->kernel.any = opencl->cl->clCreateKernel(p->program, name, &error);
-	if (error != GM_CL_SUCCESS) {
+	p->kernel.any = kernel_of(opencl, p->program, name);
+	if (!p->kernel.any) {
 		snprintf(ret_why, GM_KERNEL_WHY_BYTES,
-			 "%s: it has no kernel %s: __kernel void, of that name",
-			 gm_opencl_error_name(error), name);
+			 "the library does not find kernel %s", name);
 		(void)opencl->cl->clReleaseProgram(p->program);
 		free(p);
-		return gm_opencl_check(opencl, error);
+		return gm_stream_is_lost(gpu) ? -ENOTRECOVERABLE : -ENOENT;
 	}
-	rc = check_kernel(opencl, &p->kernel, name, ret_why);
-	if (rc < 0) {
-		gm_opencl_unload(gpu, p);
-		return rc;
-	}
+	(void)opencl->cl->clGetKernelInfo(p->kernel.any, GM_CL_KERNEL_NUM_ARGS,
+					  sizeof(p->kernel.n_args),
+					  &p->kernel.n_args, NULL);
 	p->kernel.each = p->kernel.items = 1;
 	p->kernel.group = group_of(opencl, p->kernel.any, GROUP_RUN);
 	*ret_program = p;

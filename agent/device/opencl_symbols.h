@@ -41,10 +41,17 @@ SYMBOL(18, clReleaseMemObject, gm_cl_int, (gm_cl memory))
 SYMBOL(26, clCreateProgramWithSource, gm_cl,
        (gm_cl context, gm_cl_uint n, const char **texts, const size_t *lengths,
 	gm_cl_int *ret_error))
+SYMBOL(27, clCreateProgramWithBinary, gm_cl,
+       (gm_cl context, gm_cl_uint n, const gm_cl *devices,
+	const size_t *lengths, const unsigned char **binaries,
+	gm_cl_int *ret_status, gm_cl_int *ret_error))
 SYMBOL(29, clReleaseProgram, gm_cl_int, (gm_cl program))
 SYMBOL(30, clBuildProgram, gm_cl_int,
        (gm_cl program, gm_cl_uint n, const gm_cl *devices, const char *options,
 	void (*notify)(gm_cl, void *), void *arg))
+SYMBOL(32, clGetProgramInfo, gm_cl_int,
+       (gm_cl program, gm_cl_uint what, size_t bytes, void *ret,
+	size_t *ret_bytes))
 SYMBOL(33, clGetProgramBuildInfo, gm_cl_int,
        (gm_cl program, gm_cl device, gm_cl_uint what, size_t bytes, void *ret,
 	size_t *ret_bytes))

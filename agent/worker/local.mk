@@ -72,3 +72,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 pkglibexec_PROGRAMS += %reldir%/gpumap-worker
 %canon_reldir%_gpumap_worker_SOURCES = %reldir%/main.c
 %canon_reldir%_gpumap_worker_LDADD = %reldir%/libworker.la
+
+pkglibexec_PROGRAMS += %reldir%/gpumap-build
+%canon_reldir%_gpumap_build_SOURCES = %reldir%/build.c
+%canon_reldir%_gpumap_build_LDADD = %reldir%/libworker.la

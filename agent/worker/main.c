@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -57,7 +58,8 @@ struct options {
 	const struct gm_backend *backend;
 	const char *device;
 	const char *library;
-	const char *nccl; /* "-": the system's */
+	const char *cache; /* folder for compilers, or NULL */
+	const char *nccl;  /* "-": the system's */
 	uint32_t clique_ms;
 	uint32_t load_depth;
 	uint32_t load_bytes;
@@ -66,7 +68,8 @@ struct options {
 };
 
 static const struct gm_backend *const backends[] = { &gm_host_backend,
-						     &gm_cuda_backend };
+						     &gm_cuda_backend,
+						     &gm_opencl_backend };
 
 /* Too large for the stack. */
 static struct gm_worker worker;
@@ -105,7 +108,9 @@ static void __attribute__((noreturn)) usage(const char *why)
 		"gpumap-worker is started by gpumapd, see gpumapd(8).\n"
 		"usage: gpumap-worker --row N --name NAME --node N|-1\n"
 		"       [--cpus LIST] --lock PATH --uid U --gid G [--recover]\n"
-		"       [--backend host|cuda] [--device UUID] [--library DIR]\n"
+		"       [--backend host|cuda|opencl] [--device ID] "
+		"[--library FILE]\n"
+		"       [--cache DIR]\n"
 		"       [--load-depth N] [--load-bytes N] [--slice N] "
 		"[--standby]\n"
 		"       [--programs] [--nccl DIR|-] [--nccl-limit MS]\n",
@@ -141,6 +146,9 @@ static void set_card_option(struct options *o, int c)
 		break;
 	case 'L':
 		o->library = optarg;
+		break;
+	case 'a':
+		o->cache = optarg;
 		break;
 	case 's':
 		o->standby = true;
@@ -224,6 +232,7 @@ static struct options parse(int argc, char **argv)
 		{ "backend", required_argument, NULL, 'B' },
 		{ "device", required_argument, NULL, 'd' },
 		{ "library", required_argument, NULL, 'L' },
+		{ "cache", required_argument, NULL, 'a' },
 		{ "load-depth", required_argument, NULL, 'D' },
 		{ "load-bytes", required_argument, NULL, 'S' },
 		{ "slice", required_argument, NULL, 'C' },
@@ -250,9 +259,9 @@ static struct options parse(int argc, char **argv)
 	if (o.row == GM_ROWS || !o.name || !o.lock)
 		usage("--row, --name and --lock are needed");
 	if (o.backend != &gm_host_backend && !o.recover && !o.device)
-		usage("--backend cuda needs --device");
+		usage("a --backend of a card needs --device");
 	if (o.standby && (o.recover || o.backend == &gm_host_backend))
-		usage("--standby goes with --backend cuda");
+		usage("--standby goes with a --backend of a card");
 	if (o.programs && (o.recover || o.standby))
 		usage("--programs goes neither with --recover nor with "
 		      "--standby");
@@ -344,11 +353,29 @@ static void open_ring(void)
 		fail("%s (%s)", why, strerror(-rc));
 }
 
+/* gpumap-build is installed beside this program. */
+static const char *find_builder(void)
+{
+	static char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	char *slash;
+
+	path[n < 0 ? 0 : n] = '\0';
+	slash = strrchr(path, '/');
+	if (!slash ||
+	    (size_t)(slash - path) > sizeof(path) - sizeof("/gpumap-build"))
+		fail("this program has no path in /proc/self/exe");
+	memcpy(slash, "/gpumap-build", sizeof("/gpumap-build"));
+	return path;
+}
+
 static struct gm_device_config device_config(const struct options *o)
 {
 	return (struct gm_device_config){ .node = o->node < 0 ? 0 : o->node,
 					  .uuid = o->device,
 					  .library = o->library,
+					  .builder = find_builder(),
+					  .cache = o->cache,
 					  .nccl = o->nccl,
 					  .slice_bytes = o->slice_bytes };
 }
@@ -483,11 +510,28 @@ static void begin_host(const struct options *o)
 	confine(o->programs ? GM_CONFINE_PROGRAMS : GM_CONFINE_TO_LIST);
 }
 
+static int remove_one(const char *path, const struct stat *st, int type,
+		      struct FTW *at)
+{
+	(void)st;
+	if (at->level == 0)
+		return 0;
+	return type == FTW_DP ? rmdir(path) : unlink(path);
+}
+
+/* What a program of before has left: its own user's, and no one else's. */
+static void clear_cache(const struct options *o)
+{
+	if (o->cache &&
+	    nftw(o->cache, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
+		fail("%s cannot be cleared: %s", o->cache, strerror(errno));
+}
+
 /* Before any thread runs.  Without Landlock a card that reaches all memory of
  * its process has nothing that would hold a program back; doctor says so. */
-static void give_up_files(void)
+static void give_up_files(const struct options *o)
 {
-	int rc = gm_sandbox_files();
+	int rc = gm_sandbox_files(o->cache);
 
 	if (rc == -ENOSYS || rc == -EOPNOTSUPP || rc == -EPERM)
 		gm_log(GM_LOG_WARNING, "landlock_absent", "error=%s",
@@ -500,8 +544,10 @@ static void begin_vendor(const struct options *o)
 {
 	open_ring();
 	become_user(o);
-	if (o->programs)
-		give_up_files();
+	if (o->programs) {
+		clear_cache(o);
+		give_up_files(o);
+	}
 	if (o->standby)
 		stand_by(o);
 	take_lock(o);

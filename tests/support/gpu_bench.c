@@ -121,10 +121,16 @@ char *bench_map(uint64_t bytes)
 
 int bench_open(struct bench *b, const char *uuid)
 {
+	const char *build = getenv("abs_top_builddir");
+	char builder[4096];
 	const struct gm_device_config config = { .uuid = uuid,
-						 .library = b->library };
+						 .library = b->library,
+						 .builder = builder,
+						 .cache = b->cache };
 	int rc = gm_host_backend.open(&config, &b->host);
 
+	snprintf(builder, sizeof(builder), "%s/agent/worker/gpumap-build",
+		 build ? build : ".");
 	b->room = BENCH_SMALL;
 	if (!b->backend)
 		b->backend = &gm_cuda_backend;

@@ -287,6 +287,7 @@ gm_unit_worker = \
 	%reldir%/worker/async_exec_random.c \
 	%reldir%/worker/async_exec_second_slot.c \
 	%reldir%/worker/blocking_thread.c \
+	%reldir%/worker/build.c \
 	%reldir%/worker/code_validate.c \
 	%reldir%/worker/decode.c \
 	%reldir%/worker/decode_buffers.c \

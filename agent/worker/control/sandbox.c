@@ -6,12 +6,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <linux/landlock.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -202,6 +207,8 @@ static const struct {
 				  allowed, N_OF(allowed) },
 	[GM_CONFINE_MEETING] = { SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(EPERM), denied,
 				 N_OF(denied) },
+	[GM_CONFINE_BUILD] = { SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(EPERM), denied,
+			       N_OF(denied) },
 	[GM_CONFINE_BUT_LIST] = { SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(EPERM), denied,
 				  N_OF(denied) },
 };
@@ -226,11 +233,17 @@ int gm_sandbox_user(uid_t uid, gid_t gid)
 	 LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_FIFO |   \
 	 LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_SYM |     \
 	 LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK)
-/* Since the third version, with Linux 6.2. */
+/* Since the second version, with Linux 5.19, and the third, with 6.2. */
+#define REFER    (UINT64_C(1) << 13)
 #define TRUNCATE (UINT64_C(1) << 14)
 #define WRITES_OF_DEV                                                     \
 	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE | \
 	 LANDLOCK_ACCESS_FS_MAKE_REG)
+#define READS                                                         \
+	(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR | \
+	 LANDLOCK_ACCESS_FS_EXECUTE)
+#define READS_OF_A_FILE \
+	(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_EXECUTE)
 
 /* Landlock knows no right for these, or only since Linux 6.2 (truncate). */
 static const int denied_files[] = {
@@ -257,43 +270,145 @@ static int deny_attributes(void)
 	return rc;
 }
 
-static int restrict_files(int rules, int dev, uint64_t truncate)
+/* Rights of this kernel's Landlock beyond WRITES. */
+static uint64_t later_rights(void)
 {
-	const struct landlock_path_beneath_attr below_dev = {
-		.allowed_access = WRITES_OF_DEV | truncate, .parent_fd = dev
-	};
-
-	if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH,
-		    &below_dev, 0) < 0 ||
-	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    syscall(SYS_landlock_restrict_self, rules, 0) < 0)
-		return -errno;
-	return 0;
-}
-
-int gm_sandbox_files(void)
-{
-#ifdef GM_COVERED
-	return 0; /* the runtime writes files at the end */
-#else
 	long version = syscall(SYS_landlock_create_ruleset, NULL, 0,
 			       LANDLOCK_CREATE_RULESET_VERSION);
-	uint64_t truncate = version >= 3 ? TRUNCATE : 0;
-	const struct landlock_ruleset_attr writes = {
-		.handled_access_fs = WRITES | truncate
-	};
-	int rules, dev, rc;
 
-	rules = (int)syscall(SYS_landlock_create_ruleset, &writes,
-			     sizeof(writes), 0);
+	return (version >= 2 ? REFER : 0) | (version >= 3 ? TRUNCATE : 0);
+}
+
+/* Returns a set of rules over @handled, or -errno.  Rules that do not know
+ * REFER forbid it everywhere, and a compiler moves files in its folder. */
+static int make_rules(uint64_t handled, const char *folder)
+{
+	const struct landlock_ruleset_attr rights = { .handled_access_fs =
+							      handled };
+	int rules = (int)syscall(SYS_landlock_create_ruleset, &rights,
+				 sizeof(rights), 0);
+
 	if (rules < 0)
 		return -errno;
-	dev = open("/dev", O_PATH | O_CLOEXEC);
-	rc = dev < 0 ? -errno : restrict_files(rules, dev, truncate);
-	if (dev >= 0)
-		close(dev);
+	if (!folder || (handled & REFER))
+		return rules;
 	close(rules);
+	return -EOPNOTSUPP;
+}
+
+/* What there is not needs no rule. */
+static int allow(int rules, const char *path, uint64_t rights)
+{
+	struct landlock_path_beneath_attr rule = { .allowed_access = rights };
+	struct stat st;
+	int rc = 0;
+
+	rule.parent_fd = open(path, O_PATH | O_CLOEXEC);
+	if (rule.parent_fd < 0)
+		return errno == ENOENT || errno == EACCES ? 0 : -errno;
+	if (fstat(rule.parent_fd, &st) == 0 && !S_ISDIR(st.st_mode))
+		rule.allowed_access &= READS_OF_A_FILE;
+	if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH,
+		    &rule, 0) < 0)
+		rc = -errno;
+	close(rule.parent_fd);
+	return rc;
+}
+
+/* The rules are closed, whatever @rc says. */
+static int keep_rules(int rules, int rc)
+{
+	if (rc == 0 && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+			syscall(SYS_landlock_restrict_self, rules, 0) < 0))
+		rc = -errno;
+	close(rules);
+	return rc;
+}
+
+int gm_sandbox_files(const char *folder)
+{
+#ifdef GM_COVERED
+	(void)folder;
+	return 0; /* the runtime writes files at the end */
+#else
+	uint64_t later = later_rights();
+	int rules = make_rules(WRITES | later, folder), rc;
+
+	if (rules < 0)
+		return rules;
+	rc = allow(rules, "/dev", WRITES_OF_DEV | (later & TRUNCATE));
+	if (rc == 0 && folder)
+		rc = allow(rules, folder, WRITES | later);
+	rc = keep_rules(rules, rc);
 	return rc == 0 ? deny_attributes() : rc;
+#endif
+}
+
+static int allow_folder_of(int rules, const char *file)
+{
+	char path[PATH_MAX], *slash;
+
+	if (!realpath(file, path))
+		return 0; /* a name that the loader looks for */
+	slash = strrchr(path, '/');
+	if (slash && slash != path)
+		*slash = '\0';
+	return allow(rules, path, READS);
+}
+
+static int allow_listed(int rules, const char *list)
+{
+	char path[PATH_MAX];
+	int rc = 0;
+
+	while (rc == 0 && list && *list) {
+		size_t n = strcspn(list, ":;");
+
+		snprintf(path, sizeof(path), "%.*s", (int)n, list);
+		if (path[0] == '/')
+			rc = allow(rules, path, READS);
+		list += n + (list[n] != '\0');
+	}
+	return rc;
+}
+
+int gm_sandbox_reads(const char *library, const char *folder)
+{
+#ifdef GM_COVERED
+	(void)library;
+	(void)folder;
+	return 0;
+#else
+	static const char *const systems[] = {
+		"/usr",
+		"/bin",
+		"/lib",
+		"/lib64",
+		"/opt",
+		"/etc/OpenCL",
+		"/etc/alternatives",
+		"/etc/ld.so.cache",
+		"/etc/ld.so.preload",
+		"/proc",
+		"/sys",
+		"/dev",
+	};
+	uint64_t refer = later_rights() & REFER;
+	int rules = make_rules(READS | refer, folder), rc = 0;
+
+	if (rules < 0)
+		return rules;
+	for (size_t i = 0; rc == 0 && i < N_OF(systems); i++)
+		rc = allow(rules, systems[i], READS);
+	if (rc == 0)
+		rc = allow_folder_of(rules, "/proc/self/exe");
+	if (rc == 0 && library[0] == '/')
+		rc = allow_folder_of(rules, library);
+	if (rc == 0)
+		rc = allow_listed(rules, getenv("LD_LIBRARY_PATH"));
+	if (rc == 0)
+		rc = allow(rules, folder, READS | refer);
+	return keep_rules(rules, rc);
 #endif
 }
 
@@ -378,6 +493,8 @@ static int allow_programs(scmp_filter_ctx filter)
 
 static bool is_left_out(enum gm_confine_how how, int call)
 {
+	if (how == GM_CONFINE_BUILD)
+		return call == SCMP_SYS(execve) || call == SCMP_SYS(execveat);
 	return how == GM_CONFINE_PROGRAMS && call == SCMP_SYS(tgkill);
 }
 
@@ -404,7 +521,7 @@ static int load_filter(enum gm_confine_how how)
 		rc = deny_sockets(filter, how);
 	if (rc == 0 && how >= GM_CONFINE_MEETING)
 		rc = deny_namespaces(filter);
-	if (rc == 0 && how == GM_CONFINE_BUT_LIST)
+	if (rc == 0 && how >= GM_CONFINE_BUILD)
 		rc = deny_meeting(filter);
 	if (rc == 0)
 		rc = seccomp_load(filter);

@@ -27,7 +27,7 @@
 int gm_sandbox_user(uid_t uid, gid_t gid);
 
 /*
- * gm_sandbox_files - change no file any more, but below /dev
+ * gm_sandbox_files - change no file any more, but below /dev and in a folder
  *
  * Neither its bytes nor its name, mode, owner, attributes or times: by Landlock
  * and a filter, for this thread and those that it starts.  A client's program
@@ -35,11 +35,26 @@ int gm_sandbox_user(uid_t uid, gid_t gid);
  * user has the compiled code that other workers load.  Open descriptors stay as
  * they are.
  *
+ * folder	NULL: /dev alone
+ *
  * Returns	0 or -errno
- *		-ENOSYS, -EOPNOTSUPP	this kernel has no Landlock
+ *		-ENOSYS, -EOPNOTSUPP	this kernel has no Landlock, or, with a
+ *					folder, none that lets files be moved in
+ *					it (Linux 5.19)
  *		-EPERM			a filter of system calls forbids it
  */
-int gm_sandbox_files(void);
+int gm_sandbox_files(const char *folder);
+
+/*
+ * gm_sandbox_reads - read and execute no file any more but the system's
+ *
+ * By Landlock, for this thread and those that it starts: left are the folders
+ * of programs and libraries, those of LD_LIBRARY_PATH and of @library, /proc,
+ * /sys, /dev, what a loader has below /etc, and @folder.
+ *
+ * Returns	as gm_sandbox_files()
+ */
+int gm_sandbox_reads(const char *library, const char *folder);
 
 /* The system calls that stay allowed. */
 enum gm_confine_how {
@@ -52,6 +67,9 @@ enum gm_confine_how {
 	/* As GM_CONFINE_BUT_LIST, but sockets that connect to other workers are
 	 * allowed, as NCCL needs. */
 	GM_CONFINE_MEETING,
+	/* As GM_CONFINE_BUT_LIST, but programs can be started, as a compiler
+	 * starts a linker. */
+	GM_CONFINE_BUILD,
 	/* All calls except those that no worker needs.  A vendor's driver makes
 	 * calls that cannot be listed in advance. */
 	GM_CONFINE_BUT_LIST

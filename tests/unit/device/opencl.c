@@ -301,7 +301,9 @@ static void a_client_may_take_its_memory_away(void)
  * kernels use in place or, of a device whose memory is apart, in a twin. */
 static void staging_makes_no_difference(bool is_apart)
 {
-	struct bench other = { .backend = b.backend, .library = b.library };
+	struct bench other = { .backend = b.backend,
+			       .library = b.library,
+			       .cache = b.cache };
 	struct gm_opencl *device;
 
 	if (bench_is_open(&other, "opencl")) {
@@ -385,6 +387,7 @@ static bool bend(struct bench *other)
 
 	*other = (struct bench){ .backend = b.backend,
 				 .library = b.library,
+				 .cache = b.cache,
 				 .sleeps = true };
 	if (!bench_is_open(other, "opencl"))
 		return false;
@@ -798,8 +801,12 @@ static void what_is_no_device_is_refused(const char *library)
 	config.uuid = "77";
 	EQ(gm_opencl_backend.open(&config, &none), -ENODEV);
 	OK(strstr(gm_opencl_backend.fault(NULL, &code), "none is 77"));
-	config.uuid = "GPU-1";
-	EQ(gm_opencl_backend.open(&config, &none), -ENODEV);
+	config.uuid = NULL;
+	config.builder = "/no/gpumap-build";
+	config.cache = cache;
+	EQ(gm_opencl_backend.open(&config, &none), -ENOENT);
+	OK(strstr(gm_opencl_backend.fault(NULL, &code),
+		  "/no/gpumap-build cannot be started"));
 	/* A second library in a process is refused. */
 	config.uuid = NULL;
 	config.library = "libm.so.6";
@@ -830,6 +837,7 @@ TAP_CASE()
 	what_is_no_device_is_refused(library);
 	b.backend = &gm_opencl_backend;
 	b.library = library;
+	b.cache = cache;
 	if (bench_is_open(&b, "opencl")) {
 		NOTE("%s", b.dev->took);
 		handlers_stay_ours();

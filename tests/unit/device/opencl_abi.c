@@ -9,6 +9,7 @@
 #if __has_include(<CL/cl_icd.h>)
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_icd.h>
+#include <CL/cl_ext.h>
 
 #define SYMBOL(slot, name, type, arguments) \
 	EQ((slot) * sizeof(void *), offsetof(cl_icd_dispatch, name));
@@ -39,6 +40,9 @@ static void numbers_are_theirs(void)
 	SAME(CL_COMPLETE);
 	SAME(CL_PLATFORM_VERSION);
 	SAME(CL_DEVICE_TYPE);
+	SAME(CL_DEVICE_VENDOR_ID);
+	SAME(CL_DEVICE_MAX_COMPUTE_UNITS);
+	SAME(CL_DEVICE_MAX_WORK_GROUP_SIZE);
 	SAME(CL_DEVICE_MAX_MEM_ALLOC_SIZE);
 	SAME(CL_DEVICE_SINGLE_FP_CONFIG);
 	SAME(CL_DEVICE_GLOBAL_MEM_SIZE);
@@ -46,8 +50,16 @@ static void numbers_are_theirs(void)
 	SAME(CL_DEVICE_ENDIAN_LITTLE);
 	SAME(CL_DEVICE_AVAILABLE);
 	SAME(CL_DEVICE_COMPILER_AVAILABLE);
+	SAME(CL_DEVICE_NAME);
+	SAME(CL_DRIVER_VERSION);
 	SAME(CL_DEVICE_VERSION);
+	SAME(CL_DEVICE_EXTENSIONS);
+	SAME(CL_DEVICE_HOST_UNIFIED_MEMORY);
+	SAME(CL_DEVICE_UUID_KHR);
+	SAME(CL_DEVICE_PCI_BUS_INFO_KHR);
 	SAME(CL_DEVICE_DOUBLE_FP_CONFIG);
+	SAME(CL_PROGRAM_BINARY_SIZES);
+	SAME(CL_PROGRAM_BINARIES);
 	SAME(CL_PROGRAM_BUILD_LOG);
 	SAME(CL_KERNEL_NUM_ARGS);
 	SAME(CL_KERNEL_ARG_ADDRESS_QUALIFIER);
@@ -76,6 +88,9 @@ TAP_CASE()
 	EQ(sizeof(gm_cl_int), sizeof(cl_int));
 	EQ(sizeof(gm_cl_uint), sizeof(cl_uint));
 	EQ(sizeof(gm_cl_ulong), sizeof(cl_bitfield));
+	EQ(sizeof(struct gm_opencl_pci), sizeof(cl_device_pci_bus_info_khr));
+	EQ(offsetof(struct gm_opencl_pci, bus),
+	   offsetof(cl_device_pci_bus_info_khr, pci_bus));
 	return tap_done();
 }
 #else

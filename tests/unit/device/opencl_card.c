@@ -36,8 +36,7 @@ static void show_complaints(const char *path)
 TAP_CASE()
 {
 	struct bench b = { .backend = &gm_opencl_backend, .is_serial = true };
-	char log[] = "/tmp/gpumap-test-oclgrind.XXXXXX";
-	int fd;
+	char cache[] = "/tmp/gpumap-test-oclgrind.XXXXXX", log[64];
 
 	for (int i = 0; i < 3 && !b.library; i++)
 		b.library =
@@ -46,10 +45,11 @@ TAP_CASE()
 		LACK("oclgrind", 1, "there is no liboclgrind-rt-icd.so");
 		return tap_done();
 	}
-	fd = mkstemp(log);
-	if (!OK(fd >= 0))
+	if (!OK(mkdtemp(cache)))
 		return tap_done();
-	close(fd);
+	b.cache = cache;
+	/* The compiler writes there, too. */
+	snprintf(log, sizeof(log), "%s/log", cache);
 	setenv("OCLGRIND_LOG", log, 1);
 	setenv("OCLGRIND_CHECK_API", "1", 1);
 	/* Optimised code uses instructions that it computes wrong. */
@@ -62,5 +62,6 @@ TAP_CASE()
 	bench_close(&b);
 	show_complaints(log);
 	unlink(log);
+	rmdir(cache);
 	return tap_done();
 }

@@ -294,7 +294,7 @@ static int devices_are_used(void)
 
 /* As end_of(), of a process that has given up its files.  98: this kernel
  * cannot take them away. */
-static int end_without_files(int (*play)(void))
+static int end_without_files(int (*play)(void), bool has_folder)
 {
 	int status = -1;
 	pid_t pid;
@@ -302,7 +302,10 @@ static int end_without_files(int (*play)(void))
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
-		int rc = gm_sandbox_files();
+		int rc = gm_sandbox_files(has_folder ? folder : NULL);
+
+		if (rc == 0 && has_folder)
+			rc = gm_sandbox_reads("libm.so.6", folder);
 
 		_exit(rc == -ENOSYS || rc == -EOPNOTSUPP ? 98
 		      : rc < 0                           ? 97
@@ -323,14 +326,51 @@ static void files_are_given_up(void)
 	if (!EQ(mkdir(folder, 0700), 0) ||
 	    !OK(is_open(path, O_CREAT | O_WRONLY)))
 		return;
-	status = end_without_files(nothing_is_written);
+	status = end_without_files(nothing_is_written, false);
 	if (status == 98) {
 		LACK("landlock", 2, "this kernel has no Landlock");
 	} else {
 		EQ(status, 0);
-		EQ(end_without_files(devices_are_used), 0);
+		EQ(end_without_files(devices_are_used, false), 0);
 	}
 	unlink(path);
+	EQ(rmdir(folder), 0);
+}
+
+/* What a compiler does in its folder, and what it must not do beside it. */
+static int a_folder_is_kept(void)
+{
+	char deep[96], from[96], to[96], other[96];
+
+	snprintf(deep, sizeof(deep), "%s/deep", folder);
+	snprintf(from, sizeof(from), "%s/new", folder);
+	snprintf(to, sizeof(to), "%s/deep/new", folder);
+	snprintf(other, sizeof(other), "%s.beside", folder);
+	return mkdir(deep, 0700) != 0 || !is_open(from, O_CREAT | O_WRONLY) ||
+	       rename(from, to) != 0 || !is_open(to, O_RDONLY) ||
+	       chmod(to, 0777) == 0 || unlink(to) != 0 || rmdir(deep) != 0 ||
+	       is_open(other, O_RDONLY) || is_open(other, O_WRONLY) ||
+	       !is_open("/usr/bin/env", O_RDONLY) ||
+	       is_open("/etc/passwd", O_RDONLY);
+}
+
+static void a_compiler_has_its_folder(void)
+{
+	char other[96];
+	int status;
+
+	snprintf(folder, sizeof(folder), "/tmp/gpumap-sandbox.%d",
+		 (int)getpid());
+	snprintf(other, sizeof(other), "%s.beside", folder);
+	if (!EQ(mkdir(folder, 0700), 0) ||
+	    !OK(is_open(other, O_CREAT | O_WRONLY)))
+		return;
+	status = end_without_files(a_folder_is_kept, true);
+	if (status == 98)
+		LACK("landlock", 1, "this kernel's Landlock moves no files");
+	else
+		EQ(status, 0);
+	unlink(other);
 	EQ(rmdir(folder), 0);
 }
 
@@ -353,6 +393,7 @@ static void the_real_nccl_starts(void)
 TAP_CASE()
 {
 	files_are_given_up();
+	a_compiler_has_its_folder();
 	if (!CONFINES) {
 		SKIP(1, "this build keeps its system calls");
 		return tap_done();

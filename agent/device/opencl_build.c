@@ -1,0 +1,237 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* opencl_build - has texts compiled by a gpumap-build of the worker's own. */
+
+#include "agent/device/opencl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/common/memory_file.h"
+
+/* What it may take to find that a limit has passed. */
+#define WAIT_MS ((GM_BUILD_LIMIT_S + 10) * 1000)
+
+static int start(const struct gm_device_config *config, int socket,
+		 pid_t *ret_pid)
+{
+	const char *argv[] = { config->builder,
+			       "--library",
+			       config->library,
+			       "--device",
+			       config->uuid ? config->uuid : "",
+			       "--cache",
+			       config->cache,
+			       NULL };
+	posix_spawn_file_actions_t files;
+	int error = posix_spawn_file_actions_init(&files);
+
+	if (error)
+		return -error;
+	error = posix_spawn_file_actions_addopen(&files, STDIN_FILENO,
+						 "/dev/null", O_RDONLY, 0);
+	if (error == 0)
+		error = posix_spawn_file_actions_adddup2(&files, socket,
+							 GM_BUILD_FD);
+	if (error == 0)
+		error = posix_spawn_file_actions_addclosefrom_np(
+			&files, GM_BUILD_FD + 1);
+	if (error == 0)
+		error = posix_spawn(ret_pid, config->builder, &files, NULL,
+				    (char *const *)(uintptr_t)argv, environ);
+	posix_spawn_file_actions_destroy(&files);
+	return -error;
+}
+
+int gm_opencl_builder_open(struct gm_opencl *opencl,
+			   const struct gm_device_config *config)
+{
+	int pair[2], rc;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	rc = start(config, pair[1], &opencl->builder);
+	close(pair[1]);
+	if (rc == 0) {
+		opencl->builder_socket = pair[0];
+		return 0;
+	}
+	close(pair[0]);
+	opencl->builder = 0;
+	snprintf(opencl->gpu.why, sizeof(opencl->gpu.why),
+		 "%.300s cannot be started: %s", config->builder,
+		 strerror(-rc));
+	return rc;
+}
+
+/* It ends when its socket is closed. */
+void gm_opencl_builder_close(struct gm_opencl *opencl)
+{
+	if (!opencl->builder)
+		return;
+	close(opencl->builder_socket);
+	while (waitpid(opencl->builder, NULL, 0) < 0 && errno == EINTR)
+		;
+	opencl->builder = 0;
+}
+
+/* ---- one text ------------------------------------------------------------ */
+
+static int send_ask(int socket, const struct gm_build_ask *ask,
+		    const int fds[2])
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(2 * sizeof(int))];
+	} control = { .head = { .cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS,
+				.cmsg_len = CMSG_LEN(2 * sizeof(int)) } };
+	struct iovec part = { (void *)(uintptr_t)ask, sizeof(*ask) };
+	struct msghdr message = { .msg_iov = &part,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+	ssize_t n;
+
+	memcpy(CMSG_DATA(&control.head), fds, 2 * sizeof(int));
+	do {
+		n = sendmsg(socket, &message, MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
+}
+
+static int receive(int socket, struct gm_build_answer *ret_answer)
+{
+	struct pollfd polled = { .fd = socket, .events = POLLIN };
+	ssize_t n;
+	int rc;
+
+	do {
+		rc = poll(&polled, 1, WAIT_MS);
+	} while (rc < 0 && errno == EINTR);
+	if (rc <= 0)
+		return rc < 0 ? -errno : -ETIMEDOUT;
+	n = recv(socket, ret_answer, sizeof(*ret_answer), 0);
+	return n == (ssize_t)sizeof(*ret_answer) ? 0 : -EPIPE;
+}
+
+static int write_text(int fd, const char *text)
+{
+	size_t left = strlen(text);
+
+	while (left) {
+		ssize_t n = write(fd, text, left);
+
+		if (n < 0)
+			return -errno;
+		text += n;
+		left -= (size_t)n;
+	}
+	return 0;
+}
+
+/* What was made is copied: a stranger's compiler may have the file still. */
+static int read_made(int fd, struct gm_build_answer *ret_answer,
+		     unsigned char **ret_binary, size_t *ret_bytes)
+{
+	struct stat st;
+	size_t bytes;
+	int rc = -EIO;
+
+	if (fstat(fd, &st) < 0 || st.st_size < (off_t)sizeof(*ret_answer) ||
+	    (uint64_t)st.st_size > GM_BUILD_MAX ||
+	    pread(fd, ret_answer, sizeof(*ret_answer), 0) !=
+		    (ssize_t)sizeof(*ret_answer))
+		return rc;
+	ret_answer->why[GM_BUILD_LOG - 1] = '\0';
+	if (ret_answer->status != 0)
+		return ret_answer->status < 0 ? ret_answer->status : rc;
+	bytes = (size_t)st.st_size - sizeof(*ret_answer);
+	*ret_binary = malloc(bytes ? bytes : 1);
+	if (!*ret_binary)
+		return -ENOMEM;
+	if (pread(fd, *ret_binary, bytes, sizeof(*ret_answer)) !=
+	    (ssize_t)bytes) {
+		free(*ret_binary);
+		return rc;
+	}
+	*ret_bytes = bytes;
+	return 0;
+}
+
+static int take_binary(struct gm_opencl *opencl, const unsigned char *binary,
+		       size_t bytes, gm_cl *ret_program)
+{
+	const struct gm_opencl_calls *cl = opencl->cl;
+	gm_cl_int error = GM_CL_SUCCESS, status = GM_CL_SUCCESS;
+	gm_cl program = cl->clCreateProgramWithBinary(opencl->context, 1,
+						      &opencl->device, &bytes,
+						      &binary, &status, &error);
+
+	if (error != GM_CL_SUCCESS)
+		return -ENOEXEC;
+	error = cl->clBuildProgram(program, 1, &opencl->device, "", NULL, NULL);
+	if (error != GM_CL_SUCCESS) {
+		(void)cl->clReleaseProgram(program);
+		return error == GM_CL_OUT_OF_HOST_MEMORY ? -ENOMEM : -ENOEXEC;
+	}
+	*ret_program = program;
+	return 0;
+}
+
+static int build(struct gm_opencl *opencl, const char *text,
+		 const struct gm_build_ask *ask, const int fds[2],
+		 gm_cl *ret_program, struct gm_build_answer *answer)
+{
+	unsigned char *binary = NULL;
+	size_t bytes = 0;
+	int rc = write_text(fds[0], text);
+
+	if (rc == 0)
+		rc = send_ask(opencl->builder_socket, ask, fds);
+	if (rc == 0)
+		rc = receive(opencl->builder_socket, answer);
+	if (rc == 0)
+		rc = answer->status;
+	if (rc == 0)
+		rc = read_made(fds[1], answer, &binary, &bytes);
+	if (rc == 0) {
+		rc = take_binary(opencl, binary, bytes, ret_program);
+		free(binary);
+	}
+	return rc;
+}
+
+int gm_opencl_build(struct gm_opencl *opencl, const char *text,
+		    const char *options, const char *kernel, gm_cl *ret_program,
+		    char ret_why[GM_BUILD_LOG])
+{
+	struct gm_build_ask ask = { 0 };
+	struct gm_build_answer answer = { 0 };
+	int fds[2] = { gm_memory_file("gpumap-text"),
+		       gm_memory_file("gpumap-built") };
+	int rc = fds[0] < 0 ? fds[0] : fds[1] < 0 ? fds[1] : 0;
+
+	snprintf(ask.options, sizeof(ask.options), "%s", options);
+	snprintf(ask.kernel, sizeof(ask.kernel), "%s", kernel);
+	if (rc == 0)
+		rc = build(opencl, text, &ask, fds, ret_program, &answer);
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	answer.why[GM_BUILD_LOG - 1] = '\0';
+	snprintf(ret_why, GM_BUILD_LOG, "%s",
+		 rc == 0 || answer.why[0] ? answer.why : strerror(-rc));
+	return rc;
+}

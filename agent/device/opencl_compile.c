@@ -1,0 +1,188 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * opencl_compile - what gpumap-build does with a text: the one place where the
+ * compiler of a vendor's library meets one.
+ */
+
+#include "agent/device/opencl_compile.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/device/opencl.h"
+
+#define ARGS_LEAST 5u /* of a client's kernel */
+#define ARGS_MOST  6u
+#define TYPE_BYTES 256u
+
+struct compiler {
+	const struct gm_opencl_calls *cl;
+	gm_cl device;
+	char *why; /* GM_BUILD_LOG */
+};
+
+static bool is_argument(const struct compiler *c, gm_cl kernel, gm_cl_uint i)
+{
+	char type[TYPE_BYTES] = "";
+	gm_cl_uint space = 0;
+
+	if (c->cl->clGetKernelArgInfo(
+		    kernel, i, GM_CL_KERNEL_ARG_ADDRESS_QUALIFIER,
+		    sizeof(space), &space, NULL) != GM_CL_SUCCESS ||
+	    c->cl->clGetKernelArgInfo(kernel, i, GM_CL_KERNEL_ARG_TYPE_NAME,
+				      sizeof(type), type,
+				      NULL) != GM_CL_SUCCESS)
+		return false;
+	if (i == 0 || i == 2)
+		return space == GM_CL_KERNEL_ARG_ADDRESS_GLOBAL &&
+		       strchr(type, '*');
+	return space == GM_CL_KERNEL_ARG_ADDRESS_PRIVATE &&
+	       (i < ARGS_LEAST ? strcmp(type, "ulong") == 0
+			       : strncmp(type, "struct ", 7) == 0);
+}
+
+/* A library knows an argument by its size alone: it would take a client's
+ * number for an object of its own, as a memory or a sampler, and follow it.  A
+ * name of a type may hide what it is. */
+static int check_arguments(const struct compiler *c, gm_cl kernel,
+			   const char *name)
+{
+	gm_cl_uint i = 0, n = 0;
+
+	(void)c->cl->clGetKernelInfo(kernel, GM_CL_KERNEL_NUM_ARGS, sizeof(n),
+				     &n, NULL);
+	while (i < n && i < ARGS_MOST && is_argument(c, kernel, i))
+		i++;
+	if (i >= ARGS_LEAST && i == n)
+		return 0;
+	snprintf(c->why, GM_BUILD_LOG,
+		 "argument %u of kernel %s: kernels have __global uchar *, "
+		 "ulong, __global uchar *, ulong, ulong and may have a struct",
+		 i + 1, name);
+	return -ENOEXEC;
+}
+
+static int check_local(const struct compiler *c, gm_cl kernel, const char *name)
+{
+	gm_cl_ulong uses = 0, has = 0;
+
+	(void)c->cl->clGetKernelWorkGroupInfo(kernel, c->device,
+					      GM_CL_KERNEL_LOCAL_MEM_SIZE,
+					      sizeof(uses), &uses, NULL);
+	(void)c->cl->clGetDeviceInfo(c->device, GM_CL_DEVICE_LOCAL_MEM_SIZE,
+				     sizeof(has), &has, NULL);
+	if (uses <= has)
+		return 0;
+	snprintf(c->why, GM_BUILD_LOG,
+		 "kernel %s has %llu bytes of local memory, and a group has "
+		 "%llu",
+		 name, (unsigned long long)uses, (unsigned long long)has);
+	return -ENOEXEC;
+}
+
+static int check_kernel(const struct compiler *c, gm_cl program,
+			const char *name)
+{
+	gm_cl_int error = GM_CL_SUCCESS;
+	gm_cl kernel = c->cl->clCreateKernel(program, name, &error);
+	int rc;
+
+	if (error != GM_CL_SUCCESS) {
+		snprintf(c->why, GM_BUILD_LOG,
+			 "it has no kernel %s: __kernel void, of that name",
+			 name);
+		return -ENOENT;
+	}
+	rc = check_arguments(c, kernel, name);
+	if (rc == 0)
+		rc = check_local(c, kernel, name);
+	(void)c->cl->clReleaseKernel(kernel);
+	return rc;
+}
+
+static int compile(const struct compiler *c, gm_cl program, const char *options)
+{
+	gm_cl_int error = c->cl->clBuildProgram(program, 1, &c->device, options,
+						NULL, NULL);
+
+	if (error == GM_CL_SUCCESS)
+		return 0;
+	/* A log that is too long is an error, and is cut by some. */
+	(void)c->cl->clGetProgramBuildInfo(program, c->device,
+					   GM_CL_PROGRAM_BUILD_LOG,
+					   GM_BUILD_LOG - 1, c->why, NULL);
+	gm_stream_flatten(c->why);
+	if (!c->why[0])
+		snprintf(c->why, GM_BUILD_LOG, "the compiler refuses it");
+	return error == GM_CL_OUT_OF_HOST_MEMORY ? -ENOMEM : -ENOEXEC;
+}
+
+/* The program has one device, and so has the list of its binaries. */
+static int read_binary(const struct compiler *c, gm_cl program,
+		       unsigned char **ret_binary, size_t *ret_bytes)
+{
+	unsigned char *binary;
+	size_t bytes = 0;
+
+	if (c->cl->clGetProgramInfo(program, GM_CL_PROGRAM_BINARY_SIZES,
+				    sizeof(bytes), &bytes,
+				    NULL) != GM_CL_SUCCESS ||
+	    bytes == 0) {
+		snprintf(c->why, GM_BUILD_LOG, "the library gives no binary");
+		return -ENOEXEC;
+	}
+	binary = malloc(bytes);
+	if (!binary)
+		return -ENOMEM;
+	if (c->cl->clGetProgramInfo(program, GM_CL_PROGRAM_BINARIES,
+				    sizeof(binary), &binary,
+				    NULL) != GM_CL_SUCCESS) {
+		snprintf(c->why, GM_BUILD_LOG, "the library gives no binary");
+		free(binary);
+		return -ENOEXEC;
+	}
+	*ret_binary = binary;
+	*ret_bytes = bytes;
+	return 0;
+}
+
+static int make(const struct compiler *c, const char *text,
+		const struct gm_build_ask *ask, unsigned char **ret_binary,
+		size_t *ret_bytes)
+{
+	gm_cl_int error = GM_CL_SUCCESS;
+	gm_cl context =
+		c->cl->clCreateContext(NULL, 1, &c->device, NULL, NULL, &error);
+	gm_cl program;
+	int rc;
+
+	if (error != GM_CL_SUCCESS)
+		return -EIO;
+	program = c->cl->clCreateProgramWithSource(context, 1, &text, NULL,
+						   &error);
+	if (error != GM_CL_SUCCESS)
+		return -ENOMEM;
+	rc = compile(c, program, ask->options);
+	if (rc == 0 && ask->kernel[0])
+		rc = check_kernel(c, program, ask->kernel);
+	if (rc == 0)
+		rc = read_binary(c, program, ret_binary, ret_bytes);
+	/* The process ends, and with it what it has. */
+	return rc;
+}
+
+int gm_opencl_compile(const char *library, const char *id, const char *text,
+		      const struct gm_build_ask *ask,
+		      unsigned char **ret_binary, size_t *ret_bytes,
+		      char ret_why[GM_BUILD_LOG])
+{
+	struct compiler c = { .why = ret_why };
+	int rc = gm_opencl_library(library, id, &c.cl, &c.device, ret_why);
+
+	return rc < 0 ? rc : make(&c, text, ask, ret_binary, ret_bytes);
+}

@@ -1,0 +1,33 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* opencl_compile - compiles a text for a device: gpumap-build's, in a process
+ * that is ended after it. */
+#ifndef GM_OPENCL_COMPILE_H
+#define GM_OPENCL_COMPILE_H
+
+#include <stddef.h>
+
+#include "agent/device/build_wire.h"
+
+/*
+ * gm_opencl_compile - make the binary of a text
+ *
+ * library, id	as gm_opencl_library()
+ * ask		with a kernel: the program is a client's, and the kernel has the
+ *		form that opencl.h describes
+ * ret_binary	to be freed
+ * ret_why	"", or a line of the compiler's
+ *
+ * Returns	0
+ *		-ENOEXEC	the compiler refuses it, or the kernel's form is
+ *				another
+ *		-ENOENT		it has no such kernel
+ *		-ENOMEM, -EIO, and what gm_opencl_library() returns
+ */
+int gm_opencl_compile(const char *library, const char *id, const char *text,
+		      const struct gm_build_ask *ask,
+		      unsigned char **ret_binary, size_t *ret_bytes,
+		      char ret_why[GM_BUILD_LOG]);
+
+#endif

@@ -1,0 +1,365 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * gpumap-build - compiles programs for a worker.  Started by a worker only.
+ *
+ * The process that a worker starts reads requests (build_wire.h) and looks at
+ * no text.  It starts itself again for each, with the text and the file for
+ * what is made as descriptors 3 and 4, and ends what it has started when the
+ * time is over, or when the worker is gone.
+ *
+ * The process that compiles reads and runs what the system's packages brought,
+ * writes below the worker's own folder, reaches no network, and uses limited
+ * time and memory.  A text can take it over, and gets no more than that.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/common/node_clock.h"
+#include "agent/device/opencl_compile.h"
+#include "agent/worker/control/sandbox.h"
+
+#define TEXT_FD      3
+#define MADE_FD      4
+#define FIRST_FREE   10 /* no number that a child gets its own at */
+#define MEMORY_BYTES (UINT64_C(8) << 30)
+
+struct options {
+	const char *library;
+	const char *device; /* "": the first */
+	const char *cache;
+	unsigned long limit_s;
+	const char *kernel; /* "": ours; NULL: this process compiles nothing */
+	const char *more;   /* options of the compiler */
+};
+
+static void __attribute__((noreturn)) usage(const char *why)
+{
+	fprintf(stderr,
+		"gpumap-build: %s\n"
+		"gpumap-build is started by gpumap-worker, see gpumapd(8).\n"
+		"usage: gpumap-build --library FILE --device ID --cache DIR\n"
+		"       [--limit SECONDS]\n",
+		why);
+	exit(2);
+}
+
+static struct options parse(int argc, char **argv)
+{
+	static const struct option known[] = {
+		{ "library", required_argument, NULL, 'l' },
+		{ "device", required_argument, NULL, 'd' },
+		{ "cache", required_argument, NULL, 'c' },
+		{ "limit", required_argument, NULL, 't' },
+		{ "kernel", required_argument, NULL, 'k' },
+		{ "options", required_argument, NULL, 'o' },
+		{ 0 },
+	};
+	struct options o = { .limit_s = GM_BUILD_LIMIT_S, .device = "" };
+	int c;
+
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
+		switch (c) {
+		case 'l':
+			o.library = optarg;
+			break;
+		case 'd':
+			o.device = optarg;
+			break;
+		case 'c':
+			o.cache = optarg;
+			break;
+		case 't':
+			o.limit_s = strtoul(optarg, NULL, 10);
+			break;
+		case 'k':
+			o.kernel = optarg;
+			break;
+		case 'o':
+			o.more = optarg;
+			break;
+		default:
+			usage("unknown option");
+		}
+	}
+	if (!o.library || !o.cache || o.limit_s < 1 || o.limit_s > 3600 ||
+	    !o.kernel != !o.more)
+		usage("--library and --cache are needed, and a limit of 1 to "
+		      "3600");
+	return o;
+}
+
+/* ---- one text ------------------------------------------------------------ */
+
+static void limit(int what, uint64_t most)
+{
+	const struct rlimit both = { most, most };
+
+	if (setrlimit(what, &both) < 0)
+		usage(strerror(errno));
+}
+
+/* Without Landlock the folders of other workers of this user are open to it:
+ * doctor says so. */
+static void confine(const struct options *o)
+{
+	const char *step;
+	int rc;
+
+	limit(RLIMIT_CPU, o->limit_s);
+	limit(RLIMIT_FSIZE, GM_BUILD_MAX);
+	limit(RLIMIT_CORE, 0);
+#ifndef GM_SANITIZED
+	limit(RLIMIT_DATA, MEMORY_BYTES);
+#endif
+	rc = gm_sandbox_files(o->cache);
+	if (rc == 0)
+		rc = gm_sandbox_reads(o->library, o->cache);
+	if (rc < 0 && rc != -ENOSYS && rc != -EOPNOTSUPP && rc != -EPERM)
+		usage(strerror(-rc));
+	rc = gm_sandbox_self(GM_CONFINE_BUILD, &step);
+	if (rc < 0)
+		usage(step);
+}
+
+static char *read_text(void)
+{
+	struct stat st;
+	char *text = NULL;
+
+	if (fstat(TEXT_FD, &st) == 0 && (uint64_t)st.st_size <= GM_BUILD_MAX)
+		text = malloc((size_t)st.st_size + 1);
+	if (!text || pread(TEXT_FD, text, (size_t)st.st_size, 0) != st.st_size)
+		usage("the text cannot be read");
+	text[st.st_size] = '\0';
+	return text;
+}
+
+static bool write_all(const void *bytes, size_t n)
+{
+	while (n) {
+		ssize_t done = write(MADE_FD, bytes, n);
+
+		if (done < 0)
+			return false;
+		bytes = (const char *)bytes + done;
+		n -= (size_t)done;
+	}
+	return true;
+}
+
+/* No exit handlers: a library may hang in its own. */
+static int build_one(const struct options *o)
+{
+	struct gm_build_ask ask = { 0 };
+	struct gm_build_answer answer = { 0 };
+	unsigned char *binary = NULL;
+	size_t bytes = 0;
+	char *text;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	setenv("TMPDIR", o->cache, 1);
+	confine(o);
+	text = read_text();
+	snprintf(ask.options, sizeof(ask.options), "%s", o->more);
+	snprintf(ask.kernel, sizeof(ask.kernel), "%s", o->kernel);
+	answer.status =
+		gm_opencl_compile(o->library, o->device[0] ? o->device : NULL,
+				  text, &ask, &binary, &bytes, answer.why);
+	if (!write_all(&answer, sizeof(answer)) || !write_all(binary, bytes))
+		_exit(EXIT_FAILURE);
+	_exit(EXIT_SUCCESS);
+}
+
+/* ---- requests ------------------------------------------------------------ */
+
+/* Returns 1; 0: the worker is gone, or says what is none. */
+static int receive(struct gm_build_ask *ret_ask, int ret_fds[2])
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(2 * sizeof(int))];
+	} control;
+	struct iovec part = { ret_ask, sizeof(*ret_ask) };
+	struct msghdr message = { .msg_iov = &part,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+	ssize_t n;
+
+	do {
+		n = recvmsg(GM_BUILD_FD, &message, MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == EINTR);
+	if (n != (ssize_t)sizeof(*ret_ask) ||
+	    (message.msg_flags & MSG_CTRUNC) ||
+	    message.msg_controllen < CMSG_LEN(2 * sizeof(int)) ||
+	    control.head.cmsg_len != CMSG_LEN(2 * sizeof(int)))
+		return 0;
+	memcpy(ret_fds, CMSG_DATA(&control.head), 2 * sizeof(int));
+	ret_ask->options[GM_BUILD_OPTIONS - 1] = '\0';
+	ret_ask->kernel[GM_BUILD_NAME - 1] = '\0';
+	return 1;
+}
+
+/* Clear of the numbers that the child gets them at. */
+static bool lift(int fds[2])
+{
+	for (int i = 0; i < 2; i++) {
+		int fd = fcntl(fds[i], F_DUPFD_CLOEXEC, FIRST_FREE);
+
+		close(fds[i]);
+		fds[i] = fd;
+	}
+	return fds[0] >= 0 && fds[1] >= 0;
+}
+
+static int start(const struct options *o, const struct gm_build_ask *ask,
+		 const int fds[2], pid_t *ret_pid)
+{
+	char limit_text[24];
+	const char *argv[] = { "gpumap-build", "--library", o->library,
+			       "--device",     o->device,   "--cache",
+			       o->cache,       "--limit",   limit_text,
+			       "--kernel",     ask->kernel, "--options",
+			       ask->options,   NULL };
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attributes;
+	int error;
+
+	snprintf(limit_text, sizeof(limit_text), "%lu", o->limit_s);
+	posix_spawn_file_actions_init(&files);
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+	error = posix_spawn_file_actions_adddup2(&files, fds[0], TEXT_FD);
+	/* A client writes no line of the agent's log. */
+	if (error == 0 && ask->kernel[0])
+		error = posix_spawn_file_actions_addopen(
+			&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+	if (error == 0)
+		error = posix_spawn_file_actions_adddup2(&files, STDERR_FILENO,
+							 STDOUT_FILENO);
+	if (error == 0)
+		error = posix_spawn_file_actions_adddup2(&files, fds[1],
+							 MADE_FD);
+	if (error == 0)
+		error = posix_spawn_file_actions_addclosefrom_np(&files,
+								 MADE_FD + 1);
+	if (error == 0)
+		error = posix_spawn(ret_pid, "/proc/self/exe", &files,
+				    &attributes, (char *const *)(uintptr_t)argv,
+				    environ);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&files);
+	return -error;
+}
+
+/* Returns 0; -ETIMEDOUT; -EPIPE: the worker is gone. */
+static int wait_for(int pidfd, unsigned long limit_s)
+{
+	uint64_t until = gm_node_clock_now() + limit_s * UINT64_C(1000000000);
+	struct pollfd polled[] = { { .fd = pidfd, .events = POLLIN },
+				   { .fd = GM_BUILD_FD } };
+
+	for (;;) {
+		uint64_t now = gm_node_clock_now();
+		int rc;
+
+		if (now >= until)
+			return -ETIMEDOUT;
+		rc = poll(polled, 2, (int)((until - now) / 1000000) + 1);
+		if (rc > 0 && polled[0].revents)
+			return 0;
+		if (rc > 0 && polled[1].revents)
+			return -EPIPE;
+	}
+}
+
+static void explain(const siginfo_t *info, struct gm_build_answer *answer)
+{
+	if (info->si_code == CLD_EXITED && info->si_status == EXIT_SUCCESS)
+		return;
+	answer->status = -ENOEXEC;
+	if (info->si_code == CLD_EXITED)
+		snprintf(answer->why, sizeof(answer->why),
+			 "the compiler ended with status %d", info->si_status);
+	else
+		snprintf(answer->why, sizeof(answer->why),
+			 "the compiler was ended by signal %d: see what the "
+			 "text does to it",
+			 info->si_status);
+}
+
+/* What the process has started is in its group, and ends with it. */
+static int finish(const struct options *o, pid_t pid,
+		  struct gm_build_answer *answer)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int rc = pidfd < 0 ? -errno : wait_for(pidfd, o->limit_s);
+	siginfo_t info = { 0 };
+
+	kill(-pid, SIGKILL);
+	while (waitid(P_PID, (id_t)pid, &info, WEXITED) < 0 && errno == EINTR)
+		;
+	if (pidfd >= 0)
+		close(pidfd);
+	if (rc == -ETIMEDOUT) {
+		answer->status = rc;
+		snprintf(answer->why, sizeof(answer->why),
+			 "compiling it takes more than %lu s", o->limit_s);
+	} else if (rc == 0) {
+		explain(&info, answer);
+	}
+	return rc == -ETIMEDOUT ? 0 : rc;
+}
+
+static int serve(const struct options *o)
+{
+	struct gm_build_ask ask;
+	int fds[2], rc = 0;
+
+	/* The worker's thread that started this process is its first. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		usage(strerror(errno));
+	while (rc == 0 && receive(&ask, fds)) {
+		struct gm_build_answer answer = { 0 };
+		pid_t pid;
+
+		rc = lift(fds) ? start(o, &ask, fds, &pid) : -EMFILE;
+		if (rc == 0)
+			rc = finish(o, pid, &answer);
+		close(fds[0]);
+		close(fds[1]);
+		if (rc == 0 && send(GM_BUILD_FD, &answer, sizeof(answer),
+				    MSG_NOSIGNAL) < 0)
+			rc = -errno;
+	}
+	return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = parse(argc, argv);
+
+	return o.kernel ? build_one(&o) : serve(&o);
+}

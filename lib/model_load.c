@@ -161,6 +161,27 @@ static void push(struct gpumap_model *m, struct gm_queue_pair *pair,
 	GM_POINT("model_submitted");
 }
 
+/* What of m->flags a row's buffers have.  A model without a name may be on rows
+ * that export nothing. */
+static int find_flags(struct gpumap_model *m, uint32_t row, uint32_t *ret_flags)
+{
+	struct gm_row_image facts;
+
+	*ret_flags = m->flags;
+	if ((m->flags & GPUMAP_BUFFER_EXPORTABLE) == 0 ||
+	    gm_rows_facts(&m->session->map->map, row, &facts) != 0 ||
+	    (facts.flags & GPUMAP_DEVICE_EXPORTS) != 0)
+		return 0;
+	*ret_flags &= ~GPUMAP_BUFFER_EXPORTABLE;
+	return m->name.text[0] == '\0'
+		       ? 0
+		       : gm_reason_set(&m->why, -EOPNOTSUPP,
+				       "row %u shares no memory with other "
+				       "processes: load the model without a "
+				       "name, or onto other rows",
+				       row);
+}
+
 /* The lane's next buffer.  Returns 0, or -EAGAIN for want of credit. */
 static int begin_alloc(struct gpumap_model *m, struct gm_model_lane *lane)
 {
@@ -169,8 +190,13 @@ static int begin_alloc(struct gpumap_model *m, struct gm_model_lane *lane)
 	struct gm_model_op *op = &lane->ops[0];
 	struct gm_client_buffer *buffer;
 	struct gpumap_job job;
-	int ret;
+	uint32_t flags;
+	int ret = find_flags(m, lane->row, &flags);
 
+	if (ret != 0) {
+		gm_model_fail(m, ret);
+		return 0;
+	}
 	/* The second credit is for a FREE. */
 	if (!gm_pair_begin(m->session, pair, 2))
 		return -EAGAIN;
@@ -183,14 +209,14 @@ static int begin_alloc(struct gpumap_model *m, struct gm_model_lane *lane)
 		lane->incarnation = gm_get(&pair->queue->incarnation);
 	mine->incarnation = lane->incarnation;
 	buffer->bytes = mine->bytes;
-	buffer->flags = m->flags;
+	buffer->flags = flags;
 	mine->handle = buffer->handle;
 	op->is_alloc = true;
 	op->buffer = lane->next_buffer++;
 	op->bytes = mine->bytes;
 	job = (struct gpumap_job){ .op = GPUMAP_OP_ALLOC,
 				   .n = mine->bytes,
-				   .pattern = m->flags,
+				   .pattern = flags,
 				   .dst_buffer = mine->handle };
 	push(m, pair, op, &job);
 	return 0;

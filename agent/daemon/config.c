@@ -124,6 +124,9 @@ void gm_config_init(struct gm_config *config)
 		.cuda_nccl_limit_ns = UINT64_C(30000000000),
 		.cuda_look_again_ns = UINT64_C(60000000000),
 		.cuda_idle_ns = UINT64_C(60000000000),
+		.opencl_enabled = GM_CONFIG_CUDA_OFF,
+		.opencl_list_limit_ns = UINT64_C(10000000000),
+		.opencl_cpu_memory = memory / 4,
 		.program_limit_ns = UINT64_C(60000000000),
 		.image_bytes = UINT64_C(64) << 20,
 		.cuda_standby = true,
@@ -370,9 +373,14 @@ void gm_config_free(struct gm_config *config)
 	free(config->cuda_cache);
 	free(config->cuda_pass);
 	free(config->cuda_sysfs);
+	free(config->opencl_devices);
+	free(config->opencl_vendors);
+	free(config->opencl_pass);
 	config->dummy_file = NULL;
 	config->cuda_library = config->cuda_cache = NULL;
 	config->cuda_pass = config->cuda_sysfs = NULL;
+	config->opencl_devices = config->opencl_vendors = NULL;
+	config->opencl_pass = NULL;
 	config->maps = NULL;
 	config->n_maps = 0;
 }

@@ -44,7 +44,7 @@ struct gm_config_model {
 #define GM_CONFIG_NODE_NONE (-1)
 #define GM_CONFIG_NODE_AUTO (-2)
 
-/* [cuda] enabled */
+/* [cuda] and [opencl] enabled */
 enum gm_config_cuda {
 	GM_CONFIG_CUDA_AUTO = 0, /* rows for what there is */
 	GM_CONFIG_CUDA_OFF = 1,
@@ -146,6 +146,16 @@ struct gm_config {
 	char *cuda_cache; /* folder of what the driver compiles, or NULL */
 	char *cuda_pass;  /* names of variables handed on, or NULL */
 	char *cuda_sysfs; /* instead of /sys, or NULL */
+
+	/* [opencl] */
+	uint32_t opencl_enabled;       /* enum gm_config_cuda */
+	uint64_t opencl_list_limit_ns; /* for one vendor to name its devices */
+	uint64_t opencl_cpu_memory;    /* bytes of a row whose memory is the
+				     * node's */
+	char *opencl_devices; /* "gpu", "cpu", "all", or names of vendors;
+			       * NULL: gpu */
+	char *opencl_vendors; /* folder; NULL: the system's */
+	char *opencl_pass;    /* names of variables handed on, or NULL */
 
 	/* [masks] */
 	uint64_t mask_bytes;         /* of one node; counts for a new file */

@@ -180,6 +180,17 @@ static int set_names(void *config, const struct gm_ini_key *key,
 				 ret_right);
 }
 
+/* A kind of devices, or names of files without their suffix. */
+static int set_devices(void *config, const struct gm_ini_key *key,
+		       const char *value, char *ret_right)
+{
+	return gm_ini_value_text((char **)((char *)config + key->at), value,
+				 value[0] != '\0' && !strchr(value, '/'),
+				 "gpu, cpu, all, or names of files in "
+				 "/etc/OpenCL/vendors without .icd",
+				 ret_right);
+}
+
 /* ---- the keys ------------------------------------------------------------ */
 
 /* In the order of enum gm_config_cuda, gm_config_nccl, gm_config_share,
@@ -259,6 +270,14 @@ static const struct gm_ini_key keys[] = {
 	WORD("cuda", "share", cuda_share, share_words),
 	KEY("cuda", "standby", SWITCH, cuda_standby, 0, 1),
 	KEY("cuda", "sysfs", PATH, cuda_sysfs, 0, 0),
+	KEY("opencl", "cpu-memory", SIZE, opencl_cpu_memory, UINT64_C(64) << 20,
+	    1024 * TIB),
+	OWN("opencl", "devices", set_devices, opencl_devices, 0, 0),
+	WORD("opencl", "enabled", opencl_enabled, enabled_words),
+	KEY("opencl", "list-limit", TIME, opencl_list_limit_ns, 10 * NS_PER_MS,
+	    3600 * NS_PER_S),
+	OWN("opencl", "pass-environment", set_names, opencl_pass, 0, 0),
+	KEY("opencl", "vendors", PATH, opencl_vendors, 0, 0),
 	KEY("dummy", "file", PATH, dummy_file, 0, 0),
 	OWN("cluster", "user", set_cluster_user, cluster_uid, 0, 0),
 	KEY("masks", "bytes", SIZE, mask_bytes, UINT64_C(1) << 20, TIB),

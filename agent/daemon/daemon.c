@@ -31,6 +31,7 @@
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/health/cuda.h"
 #include "agent/daemon/health/drain.h"
+#include "agent/daemon/health/opencl.h"
 #include "agent/daemon/health/probe.h"
 #include "agent/daemon/map/calibration.h"
 #include "agent/daemon/map/cordon.h"
@@ -82,6 +83,7 @@ struct whole {
 	struct gm_devices devices;
 	struct gm_probe probe;
 	struct gm_cuda_rows cuda;
+	struct gm_opencl_rows opencl;
 	struct gm_paths paths;
 	struct gm_ledger ledger;
 	struct gm_credits credits;
@@ -133,6 +135,7 @@ struct gm_daemon *gm_daemon_new(void)
 	w->d.devices = &w->devices;
 	w->d.probe = &w->probe;
 	w->d.cuda = &w->cuda;
+	w->d.opencl = &w->opencl;
 	w->d.paths = &w->paths;
 	w->d.ledger = &w->ledger;
 	w->d.credits = &w->credits;
@@ -488,7 +491,7 @@ static void offer_cache(struct gm_daemon *d)
 	char path[GM_STATE_PATH_BYTES];
 	int error;
 
-	if (config->cuda_cache)
+	if (config->cuda_cache || config->cuda_enabled == GM_CONFIG_CUDA_OFF)
 		return;
 	error = gm_state_dir_of_workers(&d->state->dir, "cuda-cache",
 					config->worker_uid, config->worker_gid,
@@ -536,7 +539,8 @@ static int start(struct gm_daemon *d)
 	if (status != 0)
 		return status;
 	on_heartbeat(&w->heartbeat);
-	if (d->config->cuda_enabled == GM_CONFIG_CUDA_OFF)
+	if (d->config->cuda_enabled == GM_CONFIG_CUDA_OFF &&
+	    d->config->opencl_enabled == GM_CONFIG_CUDA_OFF)
 		return open_rows(d);
 	offer_cache(d);
 	gm_cuda_rows_start(d);

@@ -47,6 +47,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/health/cuda.c %reldir%/health/cuda.h \
 	%reldir%/health/drain.c %reldir%/health/drain.h \
+	%reldir%/health/opencl.c %reldir%/health/opencl.h \
 	%reldir%/health/probe.c %reldir%/health/probe.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/map/calibration.c %reldir%/map/calibration.h \

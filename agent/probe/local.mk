@@ -11,6 +11,7 @@ noinst_LTLIBRARIES += %reldir%/libprobe.la
 	%reldir%/facts.c %reldir%/facts.h \
 	%reldir%/monitor_messages.c \
 	%reldir%/monitor_schedule.c \
+	%reldir%/opencl.c \
 	%reldir%/nvml_session.c %reldir%/nvml_session.h \
 	%reldir%/protocol.c %reldir%/protocol.h \
 	%reldir%/peers.c \
@@ -21,7 +22,8 @@ noinst_LTLIBRARIES += %reldir%/libprobe.la
 	%reldir%/monitor_report.c \
 	%reldir%/parse.c %reldir%/parse.h \
 	%reldir%/watch_device.c
-%canon_reldir%_libprobe_la_LIBADD = agent/cuda/libcu.la \
+%canon_reldir%_libprobe_la_LIBADD = agent/device/libdevice.la \
+	agent/cuda/libcu.la \
 	agent/common/libcommon.la $(NUMA_LIBS) $(DL_LIBS)
 
 pkglibexec_PROGRAMS += %reldir%/gpumap-probe

@@ -102,6 +102,13 @@ static void set_role_option(struct gm_probe_options *o, int c)
 	case 'd':
 		o->device = optarg;
 		break;
+	case 'o':
+		set_role(o, GM_ROLE_OPENCL);
+		o->devices = optarg;
+		break;
+	case 'n':
+		o->with_nvidia = true;
+		break;
 	case 'k':
 		if (o->n_skips == GM_PROBE_SKIPS)
 			usage("too many --skip");
@@ -157,6 +164,8 @@ static struct gm_probe_options parse(int argc, char **argv)
 		{ "driver", required_argument, NULL, 'D' },
 		{ "device", required_argument, NULL, 'd' },
 		{ "skip", required_argument, NULL, 'k' },
+		{ "opencl", required_argument, NULL, 'o' },
+		{ "with-nvidia", no_argument, NULL, 'n' },
 		{ 0 },
 	};
 	struct gm_probe_options o = { .limit_ms = 4000,
@@ -169,6 +178,8 @@ static struct gm_probe_options parse(int argc, char **argv)
 		set_option(&o, c);
 	if (optind < argc)
 		usage("what is left is no option");
+	if (o.role == GM_ROLE_OPENCL && !o.library)
+		usage("--opencl needs --library");
 	return o;
 }
 
@@ -211,6 +222,7 @@ int main(int argc, char **argv)
 		[GM_ROLE_WATCH] = gm_watch_run,
 		[GM_ROLE_PEERS] = gm_peers_run,
 		[GM_ROLE_DRIVER] = gm_driver_query_run,
+		[GM_ROLE_OPENCL] = gm_opencl_run,
 	};
 	struct gm_probe_options o = parse(argc, argv);
 

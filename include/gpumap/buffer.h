@@ -289,14 +289,14 @@ GPUMAP_API int gpumap_buffer_unregister(struct gpumap_session *session,
  *
  * The program is loaded on @row now.  Jobs on other rows that name it load it
  * there: on rows of the same kind the same file, even if the directory has
- * changed; on rows of the other kind the file of that name for that kind.  So
- * one scatter may run it on both.  The file's bytes count with this user's
+ * changed; on rows of another kind the file of that name for that kind.  So
+ * one scatter may run it on several.  The file's bytes count with this user's
  * arenas, once for each row of the session: each worker has a copy of its own.
  *
  * session	opened with GPUMAP_SESSION_PROGRAMS
  * row		a host row or a card
- * name		of the file, without ".so", ".fatbin", ".cubin" or ".ptx":
- *		letters, digits, '.', '_' and '-'
+ * name		of the file, without ".so", ".fatbin", ".cubin", ".ptx" or
+ *		".cl": letters, digits, '.', '_' and '-'
  * ret_program	receives its handle, never 0; give it back with
  *		gpumap_program_unload()
  *
@@ -307,7 +307,7 @@ GPUMAP_API int gpumap_buffer_unregister(struct gpumap_session *session,
  *				another user could write it; or no programs for
  *				this user
  *		-ENOEXEC	it cannot be loaded, or is not for this version,
- *				or not for this card; its PTX does not compile:
+ *				or not for this card; its text does not compile:
  *				gpumap_refusal() has the compiler's words
  *		-EFBIG		device code with more bytes than image-limit
  *		-EIO		loading it killed the worker
@@ -329,7 +329,8 @@ GPUMAP_API int gpumap_program_load(struct gpumap_session *session, uint32_t row,
 /* Device code of the client's own, for cards. */
 struct gpumap_program_image {
 	size_t size;        /* sizeof(struct gpumap_program_image) */
-	const void *image;  /* PTX, a cubin or a fatbin */
+	const void *image;  /* PTX, a cubin or a fatbin; OpenCL C for a row of
+			     * OpenCL */
 	uint64_t bytes;     /* of it */
 	const char *kernel; /* its entry point; NULL: gpumap_program */
 };
@@ -348,8 +349,8 @@ struct gpumap_program_image {
  *
  * Returns	0
  *		-ENOEXEC	it is no image, or is cut off, or not for this
- *				card; its PTX does not compile: gpumap_refusal()
- *				has the compiler's words
+ *				card; its text does not compile:
+ *				gpumap_refusal() has the compiler's words
  *		-ENOENT		it has no such kernel
  *		-EFBIG		more bytes than the administrator allows
  *		-EINVAL		no bytes, no name of a kernel, or the session

@@ -72,7 +72,8 @@ struct gpumap_model_opts {
 			     * rows[0] */
 	const uint32_t *rows; /* load only tensors of these rows; NULL: all */
 	uint32_t n_rows;
-	uint32_t flags;   /* GPUMAP_BUFFER_EXPORTABLE, of the buffers;
+	uint32_t flags;   /* GPUMAP_BUFFER_EXPORTABLE, of the buffers on rows
+			   * that export memory;
 			   * GPUMAP_MODEL_ANY_FILES, with a name;
 			   * GPUMAP_MODEL_AS_FILE */
 	const char *name; /* for other sessions; NULL: not shared */

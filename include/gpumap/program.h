@@ -6,7 +6,8 @@
  *
  * A program is a file that the administrator has put into the agent's directory
  * of programs ([programs] in gpumapd.conf): a shared object NAME.so for host
- * rows, device code NAME.fatbin, NAME.cubin or NAME.ptx for cards.
+ * rows, device code NAME.fatbin, NAME.cubin or NAME.ptx for CUDA rows, and a
+ * text of OpenCL C, NAME.cl, for OpenCL rows.
  * Sessions opened with GPUMAP_SESSION_PROGRAMS load it by that name, and run it
  * with jobs of GPUMAP_OP_RUN; see gpumap_program_load() in gpumap/buffer.h.
  * Device code may also be the client's own: gpumap_program_load_image().
@@ -67,6 +68,28 @@
  * than fill the card: so a kernel advances by the width of the grid until it
  * has done all items.  A kernel that needs more of the card than such a block
  * may have ends with -EINVAL, too: use __launch_bounds__(256).
+ *
+ * On OpenCL rows a program is one kernel of this form:
+ *
+ *	struct params { float alpha; };
+ *
+ *	__kernel void gpumap_program(__global uchar *dst, ulong dst_at,
+ *				     __global uchar *src, ulong src_at,
+ *				     ulong n, struct params params)
+ *	{
+ *		__global float *to = (__global float *)(dst + dst_at);
+ *		__global float *from = (__global float *)(src + src_at);
+ *		ulong i = get_global_id(0);
+ *
+ *		if (i < n)
+ *			to[i] = params.alpha * from[i] * from[i];
+ *	}
+ *
+ * The pointers may be to any type in __global memory; params is a struct of any
+ * tag, with as many bytes as the job's params, and is missing where the program
+ * takes none.  There is an item of the launch for each of n, and there may be
+ * more, for they come in whole groups.  A text that is not of this form is
+ * refused with -ENOEXEC.
  *
  * A kernel runs in a worker, and a context of the card, that only programs of
  * one uid's sessions on one row use.  A fault in the kernel ends that worker,

@@ -326,7 +326,7 @@ void gm_credit_row_read(struct gm_daemon *d, uint32_t row)
 
 	if (row >= d->devices->n)
 		return;
-	is_now = gm_device_can(d->devices->of[row], GPUMAP_DEVICE_MAPPED);
+	is_now = !gm_device_is_watched(d->devices->of[row]);
 	gm_usage_noted(d, row, is_now);
 	d->credits->noted_ns[row] = gm_node_clock_now();
 	gm_credit_recount(d, row);

@@ -27,6 +27,10 @@ struct gm_attachment;
 uint64_t gm_usage_within_reach(const struct gm_worker_process *worker,
 			       uint32_t uid);
 
+/* Bytes that all sessions have, of the row's worker and of those for
+ * programs. */
+uint64_t gm_usage_of_row(const struct gm_daemon *d, uint32_t row);
+
 /* An attachment is given up, or the worker has ended: their memory is free. */
 void gm_usage_leaves(struct gm_attachment *attachment);
 void gm_usage_ends(const struct gm_worker_process *worker);

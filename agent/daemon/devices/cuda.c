@@ -14,6 +14,7 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/health/cuda.h"
+#include "agent/daemon/health/opencl.h"
 #include "gpumap.h"
 #include "shm/score.h"
 
@@ -53,9 +54,11 @@ static uint64_t address_of(const struct gm_row_image *facts)
 static bool comes_before(const struct gm_cuda_rows *cuda,
 			 const struct gm_device *a, const struct gm_device *b)
 {
-	int by = compare(address_of(place_of(cuda, a)),
-			 address_of(place_of(cuda, b)));
+	int by = compare(a->facts.kind, b->facts.kind);
 
+	if (by == 0)
+		by = compare(address_of(place_of(cuda, a)),
+			     address_of(place_of(cuda, b)));
 	if (by == 0)
 		by = compare(is_instance(a), is_instance(b));
 	if (by == 0)
@@ -83,22 +86,43 @@ static void sort(struct gm_cuda_rows *cuda)
 	}
 }
 
+/* Does the configuration require devices that were not found? */
+static int check_required(const struct gm_daemon *d, char *ret_why)
+{
+	const struct gm_config *config = d->config;
+	const struct gm_cuda_rows *cuda = d->cuda;
+	const struct gm_opencl_rows *opencl = d->opencl;
+
+	if (cuda->n_found == opencl->n_found &&
+	    config->cuda_enabled == GM_CONFIG_CUDA_REQUIRED)
+		return gm_why(ret_why, cuda->broken[0] != '\0' ? -EIO : -ENODEV,
+			      "cuda.enabled = required, and there is no GPU: "
+			      "%.180s",
+			      cuda->why);
+	if (opencl->n_found == 0 &&
+	    config->opencl_enabled == GM_CONFIG_CUDA_REQUIRED)
+		return gm_why(ret_why, -ENODEV,
+			      "opencl.enabled = required, and there is no "
+			      "device: %.180s",
+			      opencl->why);
+	return 0;
+}
+
 int gm_cuda_rows_list(struct gm_daemon *d, struct gm_device *ret_devices,
 		      size_t max, char ret_why[GM_WHY_BYTES])
 {
 	struct gm_cuda_rows *cuda = d->cuda;
 	uint32_t n = cuda->n_found;
+	int ret = check_required(d, ret_why);
 
 	cuda->is_open = true;
-	if (n == 0 && d->config->cuda_enabled == GM_CONFIG_CUDA_REQUIRED)
-		return gm_why(ret_why, cuda->broken[0] != '\0' ? -EIO : -ENODEV,
-			      "cuda.enabled = required, and there is no GPU: "
-			      "%.180s",
-			      cuda->why);
+	if (ret != 0)
+		return ret;
 	if (n > max)
 		return gm_why(ret_why, -ENOSPC,
 			      "there are %u GPUs and instances, and the device "
-			      "table has %u rows: cuda.enabled = off",
+			      "table has %u rows: cuda.enabled = off, "
+			      "opencl.enabled = off",
 			      n, GM_ROWS);
 	sort(cuda);
 	for (uint32_t i = 0; i < n; i++) {

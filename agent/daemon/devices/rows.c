@@ -19,7 +19,7 @@
 #include "agent/daemon/devices/host.h"
 #include "agent/daemon/devices/p2p.h"
 #include "agent/daemon/devices/reuse.h"
-#include "agent/daemon/health/cuda.h"
+#include "agent/daemon/health/opencl.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
 #include "gpumap.h"
@@ -116,7 +116,7 @@ void gm_devices_memory_read(struct gm_device *device, uint64_t at_ns)
 		drop_first(device);
 }
 
-static void refresh(const struct gm_daemon *d, struct gm_device *device)
+static void refresh(struct gm_daemon *d, struct gm_device *device)
 {
 	switch (device->facts.kind) {
 	case GPUMAP_DEVICE_HOST:
@@ -125,6 +125,10 @@ static void refresh(const struct gm_daemon *d, struct gm_device *device)
 		break;
 	case GPUMAP_DEVICE_CUDA:
 		gm_cuda_rows_refresh(device);
+		break;
+	case GPUMAP_DEVICE_OPENCL:
+		gm_opencl_rows_refresh(d, device);
+		gm_devices_memory_read(device, gm_node_clock_now());
 		break;
 	default:
 		gm_dummyrows_refresh(device);
@@ -155,7 +159,7 @@ static int load(struct gm_daemon *d)
 	return 0;
 }
 
-static struct gm_device *make(const struct gm_daemon *d,
+static struct gm_device *make(struct gm_daemon *d,
 			      const struct gm_device *found, uint32_t row,
 			      uint32_t generation)
 {
@@ -466,7 +470,8 @@ void gm_devices_refresh(struct gm_daemon *d)
 		if (!device->present)
 			continue;
 		refresh(d, device);
-		if (gm_device_can(device, GPUMAP_DEVICE_MAPPED))
+		if (gm_device_can(device, GPUMAP_DEVICE_SERVES) &&
+		    !gm_device_is_watched(device))
 			gm_events_row_memory_read(d, row);
 		move(d, device);
 	}

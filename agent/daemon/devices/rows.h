@@ -7,9 +7,9 @@
  * Rows are 0 to n - 1 and keep their device, by uuid, while the segment lives;
  * reuse.h has the exception.  A row whose device is gone is LOST and has no
  * worker.  Dummy rows are READY from the start and never have one.
- * health/cuda.h describes cards.  Modules report changes here, which are
- * published at once; readers that wait for a change are woken for a new state
- * only.
+ * health/cuda.h and health/opencl.h describe cards.  Modules report changes
+ * here, which are published at once; readers that wait for a change are woken
+ * for a new state only.
  */
 #ifndef GM_DAEMON_DEVICES_ROWS_H
 #define GM_DAEMON_DEVICES_ROWS_H
@@ -55,13 +55,14 @@ struct gm_device {
 	uint32_t n_back;
 
 	/* For a card. */
-	char id[64];        /* "GPU-..." or "MIG-..." */
-	uint8_t parent[16]; /* of a MIG instance: its card's uuid; else zero */
-	bool named;         /* by the probe that runs */
-	bool facts_are_due; /* to be published */
-	uint32_t health;    /* enum gm_probe_health */
-	uint32_t grave_xid; /* keeps it out of use; 0: none */
-	bool xid_is_seen;   /* the probe has noticed what that told of */
+	char id[64];         /* "GPU-..." or "MIG-..."; OpenCL: opencl.h */
+	const char *library; /* OpenCL: of its vendor */
+	uint8_t parent[16];  /* of a MIG instance: its card's uuid; else zero */
+	bool named;          /* by the probe that runs */
+	bool facts_are_due;  /* to be published */
+	uint32_t health;     /* enum gm_probe_health */
+	uint32_t grave_xid;  /* keeps it out of use; 0: none */
+	bool xid_is_seen;    /* the probe has noticed what that told of */
 	struct gm_row_drain *drain; /* NULL: in service */
 	uint64_t clique_session;    /* whose communicators use NCCL here, */
 	uint32_t n_cliques;         /* so many; see meshes/comms.c */
@@ -72,6 +73,12 @@ static inline bool gm_device_can(const struct gm_device *device,
 				 uint32_t ability)
 {
 	return (device->facts.flags & ability) != 0;
+}
+
+/* Does the probe look at it all the time, and tell what is free of it? */
+static inline bool gm_device_is_watched(const struct gm_device *device)
+{
+	return device->facts.kind == GPUMAP_DEVICE_CUDA;
 }
 
 /* A limit that all host rows have together. */

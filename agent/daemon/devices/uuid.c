@@ -137,3 +137,12 @@ void gm_uuid_dummy(const uint8_t key[16], const char *node, const char *row,
 		 index);
 	make_uuid(key, text, ret_uuid);
 }
+
+void gm_uuid_opencl(const uint8_t key[16], const char *vendor, const char *id,
+		    uint8_t ret_uuid[16])
+{
+	char text[192];
+
+	snprintf(text, sizeof(text) - 2, "gpumap opencl\n%s\n%s", vendor, id);
+	make_uuid(key, text, ret_uuid);
+}

@@ -22,6 +22,7 @@
 #include "agent/daemon/devices/p2p.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/health/drain.h"
+#include "agent/daemon/health/opencl.h"
 #include "agent/daemon/health/probe.h"
 #include "agent/daemon/workers/supervisor.h"
 #include "gpumap.h"
@@ -97,7 +98,6 @@ static void describe(const struct gm_daemon *d, struct gm_device *device,
 	snprintf(facts->object.name, sizeof(facts->object.name), "%s",
 		 from->name[0] != '\0' ? from->name : "GPU");
 	memcpy(facts->uuid, wire->uuid, sizeof(facts->uuid));
-	facts->kind = GPUMAP_DEVICE_CUDA;
 	facts->row = old.row;
 	facts->generation = old.generation;
 	facts->flags |= (old.flags & GPUMAP_DEVICE_CORDONED) |
@@ -300,7 +300,7 @@ static void add(struct gm_daemon *d, const struct gm_probe_wire *wire)
 	if (device == NULL)
 		return; /* the probe says it again when it is started again */
 	device->facts.recovery = UINT32_MAX;
-	device->named = true;
+	device->named = wire->device.facts.kind == GPUMAP_DEVICE_CUDA;
 	device->health = wire->device.health;
 	describe(d, device, wire);
 	set_state(device,
@@ -321,8 +321,10 @@ static void heard_device(struct gm_daemon *d, const struct gm_probe_wire *wire)
 	struct gm_device *device;
 	struct gm_row_image old;
 
-	/* No uuid, or a part of itself: no probe of ours says that. */
-	if (memcmp(wire->uuid, none, sizeof(none)) == 0 ||
+	/* Another kind, no uuid, or a part of itself: no probe of ours says
+	 * that. */
+	if (wire->device.facts.kind != GPUMAP_DEVICE_CUDA ||
+	    memcmp(wire->uuid, none, sizeof(none)) == 0 ||
 	    memcmp(wire->uuid, wire->device.parent, sizeof(none)) == 0)
 		return;
 	device = find(d, wire->uuid);
@@ -338,6 +340,21 @@ static void heard_device(struct gm_daemon *d, const struct gm_probe_wire *wire)
 		facts_changed(d, device);
 	set_health(d, device, wire->device.health, wire->text,
 		   wire->device.code);
+}
+
+void gm_cuda_rows_found(struct gm_daemon *d, const struct gm_probe_wire *wire,
+			const char *library, const struct gm_meminfo *memory)
+{
+	struct gm_device *device;
+
+	if (!d->cuda->is_open && find(d, wire->uuid) == NULL)
+		add(d, wire);
+	device = d->cuda->is_open ? NULL : find(d, wire->uuid);
+	if (device == NULL)
+		return; /* no room, or no memory */
+	device->library = library;
+	if (memory != NULL)
+		device->memory = *memory;
 }
 
 static void heard_moving(struct gm_daemon *d, struct gm_device *device,
@@ -539,8 +556,14 @@ static void list_limit(struct gm_timer *timer)
 		       d->config->cuda_list_limit_ns / MS);
 		snprintf(cuda->why, sizeof(cuda->why),
 			 "none was named within cuda.list-limit");
+		cuda->is_complete = true;
 	}
-	cuda->is_listed = true;
+	gm_opencl_rows_start(d);
+}
+
+void gm_cuda_rows_opencl_listed(struct gm_daemon *d)
+{
+	d->cuda->is_listed = true;
 }
 
 /* ---- the probe's life -------------------------------------------------- */
@@ -592,6 +615,10 @@ void gm_cuda_rows_start(struct gm_daemon *d)
 	cuda->d = d;
 	cuda->limit.fired = list_limit;
 	cuda->flush.fired = flush;
+	if (d->config->cuda_enabled == GM_CONFIG_CUDA_OFF) {
+		complete(d, "cuda.enabled = off");
+		return;
+	}
 	gm_timer_set(d->loop, &cuda->limit,
 		     cuda->since_ns + d->config->cuda_list_limit_ns);
 	gm_probe_start(d, &reader);
@@ -602,6 +629,7 @@ void gm_cuda_rows_exit(struct gm_daemon *d)
 	struct gm_cuda_rows *cuda = d->cuda;
 
 	gm_probe_exit(d);
+	gm_opencl_rows_exit(d);
 	gm_timer_stop(d->loop, &cuda->limit);
 	gm_timer_stop(d->loop, &cuda->flush);
 	while (cuda->n_found > 0)

@@ -60,7 +60,7 @@ static bool is_card(const struct gm_daemon *d, uint32_t row)
 {
 	static const uint8_t none[16];
 
-	return gm_device_can(d->devices->of[row], GPUMAP_DEVICE_CARD) &&
+	return gm_device_is_watched(d->devices->of[row]) &&
 	       memcmp(d->devices->of[row]->parent, none, sizeof(none)) == 0;
 }
 
@@ -334,7 +334,7 @@ static void resume(struct gm_row_drain *drain)
 	tell_all(drain, -ECANCELED, "the row is brought back");
 	drain->state = RESUMING;
 	gm_devices_state(d, row, GPUMAP_DEVICE_PROBING, NULL, 0);
-	if (!gm_device_can(device, GPUMAP_DEVICE_CARD)) {
+	if (!gm_device_is_watched(device)) {
 		is_back(drain);
 		gm_supervisor_unbar(d, row, GM_BAR_DRAIN);
 		return;

@@ -174,10 +174,20 @@ static int check_file(int fd, const char *path, uint64_t *ret_bytes,
 	return check(fd, path, false, ret_why);
 }
 
-/* The file names that a program may have for hosts and for cards; the first
- * that exists counts. */
-static const char *const objects[] = { ".so", NULL };
-static const char *const images[] = { ".fatbin", ".cubin", ".ptx", NULL };
+enum gm_program_form gm_program_form(const struct gm_device *device)
+{
+	if (!gm_device_can(device, GPUMAP_DEVICE_CARD))
+		return GM_PROGRAM_OBJECT;
+	return device->facts.kind == GPUMAP_DEVICE_OPENCL ? GM_PROGRAM_TEXT
+							  : GM_PROGRAM_IMAGE;
+}
+
+/* The file names that a program may have; the first that exists counts. */
+static const char *const suffixes[GM_PROGRAM_FORMS][4] = {
+	[GM_PROGRAM_OBJECT] = { ".so" },
+	[GM_PROGRAM_IMAGE] = { ".fatbin", ".cubin", ".ptx" },
+	[GM_PROGRAM_TEXT] = { ".cl" },
+};
 
 /* @file has room for a name and any suffix.  Returns a descriptor, or what the
  * first of the names says. */
@@ -198,7 +208,8 @@ static int open_any(int folder, const char *name, const char *const *suffix,
 }
 
 int gm_program_open(const struct gm_config *config, const char name[64],
-		    bool is_image, int *ret_fd, char ret_why[GM_WHY_BYTES])
+		    enum gm_program_form form, int *ret_fd,
+		    char ret_why[GM_WHY_BYTES])
 {
 	const char *directory = config->programs_directory;
 	char file[NAME_BYTES + 16], path[PATH_MAX];
@@ -215,8 +226,7 @@ int gm_program_open(const struct gm_config *config, const char name[64],
 	folder = walk(directory, ret_why);
 	if (folder < 0)
 		return folder;
-	fd = open_any(folder, name, is_image ? images : objects, file,
-		      sizeof(file));
+	fd = open_any(folder, name, suffixes[form], file, sizeof(file));
 	error = fd < 0 ? fd : 0;
 	close(folder);
 	if (snprintf(path, sizeof(path), "%s/%s", directory, file) >=
@@ -225,7 +235,7 @@ int gm_program_open(const struct gm_config *config, const char name[64],
 	if (error)
 		return why_not(-error, path, ret_why);
 	error = check_file(fd, path, &bytes, ret_why);
-	if (error == 0 && is_image)
+	if (error == 0 && form != GM_PROGRAM_OBJECT)
 		error = check_size(config, bytes, path, ret_why);
 	if (error) {
 		close(fd);
@@ -235,20 +245,19 @@ int gm_program_open(const struct gm_config *config, const char name[64],
 	return 0;
 }
 
-static bool is_card(const struct gm_connection *c, uint32_t row)
+static enum gm_program_form form_of(const struct gm_connection *c, uint32_t row)
 {
-	return gm_device_can(c->server->d->devices->of[row],
-			     GPUMAP_DEVICE_CARD);
+	return gm_program_form(c->server->d->devices->of[row]);
 }
 
-/* The file that cards, or hosts, get for a name. */
-static int file_bytes(struct gm_connection *c, const char *name, bool is_image,
-		      uint64_t *ret_bytes)
+/* The file that rows of a form get for a name. */
+static int file_bytes(struct gm_connection *c, const char *name,
+		      enum gm_program_form form, uint64_t *ret_bytes)
 {
 	struct stat st;
 	int fd, error;
 
-	error = gm_program_open(c->server->d->config, name, is_image, &fd,
+	error = gm_program_open(c->server->d->config, name, form, &fd,
 				c->server->why);
 	if (error)
 		return error;
@@ -263,16 +272,18 @@ static int file_bytes(struct gm_connection *c, const char *name, bool is_image,
 int gm_program_bytes(struct gm_connection *c, const struct gm_program_ask *ask,
 		     uint64_t *ret_bytes)
 {
-	bool asked = is_card(c, ask->row);
-	uint64_t bytes[2] = { 0 }, sum = 0; /* of an object, of an image */
+	enum gm_program_form asked = form_of(c, ask->row);
+	uint64_t bytes[GM_PROGRAM_FORMS] = { 0 }, sum = 0;
 	int error = file_bytes(c, ask->name, asked, &bytes[asked]);
 
 	if (error)
 		return error;
 	/* There need be none for the others. */
-	file_bytes(c, ask->name, !asked, &bytes[!asked]);
+	for (uint32_t form = 0; form < GM_PROGRAM_FORMS; form++)
+		if (form != asked)
+			(void)file_bytes(c, ask->name, form, &bytes[form]);
 	for (uint32_t i = 0; i < c->session->n_rows; i++)
-		if (__builtin_add_overflow(sum, bytes[is_card(c, i)], &sum))
+		if (__builtin_add_overflow(sum, bytes[form_of(c, i)], &sum))
 			return -EOVERFLOW;
 	*ret_bytes = sum;
 	return 0;

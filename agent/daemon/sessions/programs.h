@@ -16,12 +16,25 @@
 #define GM_DAEMON_SESSIONS_PROGRAMS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "agent/common/refusal.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/base/connection.h"
 
+struct gm_device;
+
 #define GM_PROGRAM_NAME_BYTES 64u /* as in struct gm_program_ask */
+
+/* What files a program may have, by what runs it. */
+enum gm_program_form {
+	GM_PROGRAM_OBJECT = 0, /* host rows */
+	GM_PROGRAM_IMAGE = 1,  /* CUDA rows */
+	GM_PROGRAM_TEXT = 2,   /* OpenCL rows */
+	GM_PROGRAM_FORMS = 3
+};
+
+enum gm_program_form gm_program_form(const struct gm_device *device);
 
 /* May this client have programs run?  0, or -EPERM with the reason. */
 int gm_program_policy(struct gm_connection *c);
@@ -31,7 +44,7 @@ int gm_program_policy(struct gm_connection *c);
  *
  * config	of [programs]
  * name	the client's, checked here; in a field of 64 bytes
- * is_image	for a card
+ * form		for these rows
  * ret_fd	read only, the caller's
  * ret_why	the error and its remedy
  *
@@ -44,7 +57,8 @@ int gm_program_policy(struct gm_connection *c);
  *		-EIO, -EMFILE, ...	from the kernel
  */
 int gm_program_open(const struct gm_config *config, const char name[64],
-		    bool is_image, int *ret_fd, char ret_why[GM_WHY_BYTES]);
+		    enum gm_program_form form, int *ret_fd,
+		    char ret_why[GM_WHY_BYTES]);
 
 /*
  * gm_program_bytes - what a program takes that has a name

@@ -123,8 +123,8 @@ void gm_registration_drop(struct gm_registration *reg)
 	/* Ours may be the last of memory, and there may be many pages, also
 	 * beside those that were charged; and whose a file system is may take
 	 * its time. */
-	gm_deferred_close_close(reg->fd, session->user->uid);
-	gm_deferred_close_close(reg->image_fd, session->user->uid);
+	for (uint32_t i = 0; i < GM_PROGRAM_FORMS; i++)
+		gm_deferred_close_close(reg->fds[i], session->user->uid);
 	free(reg);
 	GM_POINT("registration_gone");
 }
@@ -159,8 +159,7 @@ int gm_registration_keep(struct gm_connection *c, const struct gm_register *ask,
 					 .bytes = ask->bytes,
 					 .charged = charged,
 					 .flags = ask->flags,
-					 .fd = fd,
-					 .image_fd = -1 };
+					 .fds = { fd, -1, -1 } };
 	TAILQ_INIT(&reg->reaches);
 	TAILQ_INSERT_TAIL(&c->session->registrations, reg, entry);
 	c->session->user->registrations++;
@@ -262,11 +261,14 @@ static void gone(struct gm_worker_request *request, int status, const char *why)
 		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
 }
 
-bool gm_registration_is_card(const struct gm_registration *reg, uint32_t row)
+enum gm_program_form gm_registration_form(const struct gm_registration *reg,
+					  uint32_t row)
 {
 	const struct gm_daemon *d = reg->session->server->d;
+	enum gm_program_form form = gm_program_form(d->devices->of[row]);
 
-	return gm_device_can(d->devices->of[row], GPUMAP_DEVICE_CARD);
+	return reg->is_brought && form != GM_PROGRAM_OBJECT ? GM_PROGRAM_IMAGE
+							    : form;
 }
 
 void gm_registered_free(struct gm_registered *reach)
@@ -291,7 +293,7 @@ struct gm_registered *gm_registered_new(struct gm_registration *reg,
 						     .buffer.at = reg->at,
 						     .buffer.bytes = reg->bytes,
 						     .buffer.flags = reg->flags,
-						     .fd = reg->fd,
+						     .fd = reg->fds[0],
 						     .held = held,
 						     .gone = gone };
 	TAILQ_INSERT_TAIL(&reg->reaches, reach, entry);
@@ -318,13 +320,15 @@ int gm_registration_reach(struct gm_connection *c, struct gm_registration *reg,
 			  uint32_t row, const struct gm_control *request)
 {
 	struct gm_registered *reach = gm_registered_new(reg, row);
+	enum gm_program_form form;
 
 	if (!reach)
 		return -ENOMEM;
-	if (reg->program[0] && gm_registration_is_card(reg, row)) {
-		reach->request.fd = reg->image_fd;
+	form = reg->program[0] ? gm_registration_form(reg, row)
+			       : GM_PROGRAM_OBJECT;
+	reach->request.fd = reg->fds[form];
+	if (form != GM_PROGRAM_OBJECT)
 		reach->request.kernel = reg->kernel;
-	}
 	return gm_registered_ask(reach, c, request);
 }
 

@@ -12,6 +12,7 @@
 #define GM_DAEMON_SESSIONS_REGISTRATION_H
 
 #include "agent/daemon/masks/device_replicas.h"
+#include "agent/daemon/sessions/programs.h"
 #include "agent/daemon/sessions/register.h"
 #include "agent/daemon/workers/worker_request.h"
 
@@ -35,11 +36,13 @@ struct gm_registration {
 	uint64_t bytes;
 	uint64_t charged; /* whole pages */
 	uint32_t flags;
-	int fd;           /* of a program: its shared object; -1: not opened */
-	int image_fd;     /* likewise, for cards */
+	/* The first is the file.  Of a program: those of its forms; -1: not
+	 * opened. */
+	int fds[GM_PROGRAM_FORMS];
 	char program[64]; /* its name; "": none */
 	char kernel[64];  /* of device code: its entry point */
-	bool is_brought;  /* an image of the client's own */
+	/* Device code of the client's own, GM_PROGRAM_IMAGE's on any card. */
+	bool is_brought;
 	struct gm_mask_held *mask; /* or NULL; it has no descriptor then */
 	bool is_forgotten;         /* its client waits for the last row */
 	TAILQ_HEAD(, gm_registered)
@@ -61,8 +64,9 @@ int gm_registration_keep(struct gm_connection *c, const struct gm_register *ask,
  * layout's. */
 uint64_t gm_registration_charge(uint64_t at, uint64_t bytes);
 
-/* Is the row a card? */
-bool gm_registration_is_card(const struct gm_registration *reg, uint32_t row);
+/* The one of a program's files that the row gets. */
+enum gm_program_form gm_registration_form(const struct gm_registration *reg,
+					  uint32_t row);
 
 /* Free one that no row has any more. */
 void gm_registration_drop(struct gm_registration *reg);

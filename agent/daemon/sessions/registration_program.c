@@ -42,7 +42,7 @@ static int make_program(struct gm_connection *c,
 	memcpy(reg->kernel, is_brought ? ask->name : "gpumap_program",
 	       is_brought ? sizeof(reg->kernel) : sizeof("gpumap_program"));
 	if (is_brought) {
-		reg->image_fd = c->fd;
+		reg->fds[GM_PROGRAM_IMAGE] = c->fd;
 		c->fd = -1;
 	}
 	*ret_reg = reg;
@@ -52,13 +52,12 @@ static int make_program(struct gm_connection *c,
 static int open_program(struct gm_connection *c, struct gm_registration *reg,
 			uint32_t row)
 {
-	bool is_image = gm_registration_is_card(reg, row);
-	int *fd = is_image ? &reg->image_fd : &reg->fd;
+	enum gm_program_form form = gm_registration_form(reg, row);
 
-	if (*fd >= 0)
+	if (reg->fds[form] >= 0)
 		return 0;
-	return gm_program_open(c->server->d->config, reg->program, is_image, fd,
-			       c->server->why);
+	return gm_program_open(c->server->d->config, reg->program, form,
+			       &reg->fds[form], c->server->why);
 }
 
 static int registration(struct gm_connection *c,

@@ -12,6 +12,7 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
+#include "agent/daemon/state/state.h"
 
 #define SECOND        UINT64_C(1000000000)
 
@@ -31,6 +32,8 @@ struct launch {
 	char slice[16];
 	char limit[24];
 	char cpus[4096];
+	char threads[16];
+	char cache[GM_STATE_PATH_BYTES];
 	struct gm_environment env;
 };
 
@@ -105,7 +108,7 @@ static bool has_nccl(const struct gm_worker_process *worker)
 }
 
 /* The options by which a worker and its standby learn of their card. */
-static void add_card(const struct gm_worker_process *worker,
+static void add_cuda(const struct gm_worker_process *worker,
 		     enum gm_exec_part part, struct launch *l)
 {
 	const struct gm_daemon *d = worker->d;
@@ -135,8 +138,8 @@ static void add_card(const struct gm_worker_process *worker,
  * which is used.  No worker may load code that another user's program can have
  * written: programs have no cache of compiled code.
  */
-static int make_environment(const struct gm_worker_process *worker,
-			    struct launch *l)
+static int make_cuda_environment(const struct gm_worker_process *worker,
+				 struct launch *l)
 {
 	const struct gm_daemon *d = worker->d;
 	const struct gm_config *config = d->config;
@@ -182,6 +185,60 @@ static int make_environment(const struct gm_worker_process *worker,
 	return error;
 }
 
+/* Compilers of a row's own worker keep what they made, from one worker to the
+ * next.  What a program left in its folder is the same program's, or another's
+ * of the same user: the worker clears the folder. */
+static int add_opencl(const struct gm_worker_process *worker,
+		      enum gm_exec_part part, struct launch *l)
+{
+	const struct gm_daemon *d = worker->d;
+	const struct gm_device *device = d->devices->of[worker->row];
+	char name[48];
+	int error;
+
+	snprintf(name, sizeof(name), "opencl-%u", worker->row);
+	if (worker->group->runs_programs)
+		snprintf(name, sizeof(name), "opencl-%u-%u", worker->row,
+			 (unsigned)worker->group->uid);
+	error = gm_state_dir_of_workers(&d->state->dir, name,
+					d->config->worker_uid,
+					d->config->worker_gid, l->cache);
+	argue(l, "--backend", "opencl");
+	argue(l, "--device", device->id);
+	argue(l, "--library", device->library ? device->library : "");
+	argue(l, "--cache", l->cache);
+	if (part == GM_EXEC_STANDBY)
+		argue(l, "--standby", NULL);
+	return error;
+}
+
+/* Kernels of PoCL are linked when they are compiled, and not for the size of
+ * each launch, which a confined process cannot do.  Other libraries do not read
+ * what is not theirs. */
+static int make_opencl_environment(const struct gm_worker_process *worker,
+				   struct launch *l)
+{
+	const struct gm_daemon *d = worker->d;
+	const char *const told[][2] = {
+		{ "POCL_WORK_GROUP_SPECIALIZATION", "0" },
+		{ "POCL_MAX_PTHREAD_COUNT", l->threads },
+		{ "POCL_CACHE_DIR", l->cache },
+		{ "MESA_SHADER_CACHE_DIR", l->cache },
+		{ "CUDA_CACHE_PATH", l->cache },
+		{ "XDG_CACHE_HOME", l->cache },
+	};
+	int error = 0;
+
+	snprintf(l->threads, sizeof(l->threads), "%d",
+		 gm_idset_count(&d->devices->of[worker->row]->cpus));
+	for (size_t i = 0; error == 0 && i < sizeof(told) / sizeof(told[0]);
+	     i++)
+		error = gm_environment_set(&l->env, told[i][0], told[i][1]);
+	if (error == 0)
+		error = gm_environment_pass(&l->env, d->config->opencl_pass);
+	return error;
+}
+
 int gm_worker_exec(const struct gm_worker_process *worker,
 		   enum gm_exec_part part, struct gm_child *ret_child)
 {
@@ -193,10 +250,16 @@ int gm_worker_exec(const struct gm_worker_process *worker,
 		return -ENOMEM;
 	gm_environment_init(&l->env);
 	error = make_command(worker, part, l);
-	if (error == 0 && kind == GPUMAP_DEVICE_CUDA &&
-	    part != GM_EXEC_RECOVERY) {
-		add_card(worker, part, l);
-		error = make_environment(worker, l);
+	if (part == GM_EXEC_RECOVERY)
+		kind = GPUMAP_DEVICE_HOST; /* it opens no device */
+	if (error == 0 && kind == GPUMAP_DEVICE_CUDA) {
+		add_cuda(worker, part, l);
+		error = make_cuda_environment(worker, l);
+	}
+	if (error == 0 && kind == GPUMAP_DEVICE_OPENCL) {
+		error = add_opencl(worker, part, l);
+		if (error == 0)
+			error = make_opencl_environment(worker, l);
 	}
 	if (error == 0 && l->n > ARGUMENTS)
 		error = -E2BIG;

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "gpumap.h"
+
 /* First word of a fatbin. */
 #define FATBIN_MAGIC UINT32_C(0xba55ed50)
 
@@ -55,18 +57,27 @@ static const char *check_fatbin(const void *bytes, size_t n)
 	return NULL;
 }
 
-const char *gm_code_check(const void *bytes, size_t n)
+/* Some tools include the NUL in the size. */
+static bool is_text(const void *bytes, size_t n)
+{
+	while (n > 0 && ((const char *)bytes)[n - 1] == '\0')
+		n--;
+	return strlen(bytes) == n;
+}
+
+const char *gm_code_check(uint32_t kind, const void *bytes, size_t n)
 {
 	static const uint32_t fatbin = FATBIN_MAGIC;
 
+	if (kind == GPUMAP_DEVICE_OPENCL)
+		return is_text(bytes, n) ? NULL
+					 : "it is no text: an OpenCL row takes "
+					   "a program as OpenCL C";
 	if (n >= sizeof(fatbin) && memcmp(bytes, ELFMAG, SELFMAG) == 0)
 		return check_elf(bytes, n);
 	if (n >= sizeof(fatbin) && memcmp(bytes, &fatbin, sizeof(fatbin)) == 0)
 		return check_fatbin(bytes, n);
-	/* Some tools include the NUL in the size. */
-	while (n > 0 && ((const char *)bytes)[n - 1] == '\0')
-		n--;
-	if (strlen(bytes) != n || !strstr(bytes, ".version"))
+	if (!is_text(bytes, n) || !strstr(bytes, ".version"))
 		return "it is neither PTX, nor a cubin, nor a fatbin";
 	return NULL;
 }

@@ -13,14 +13,17 @@
 #define GM_WORKER_PROGRAMS_CODE_VALIDATE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /*
- * gm_code_check - is the image complete PTX, a cubin or a fatbin?
+ * gm_code_check - is the image complete?
  *
- * bytes, n the image, with a NUL behind its n bytes
+ * kind		of the row: OpenCL's takes a text of OpenCL C, others PTX, a
+ *		cubin or a fatbin
+ * bytes, n	the image, with a NUL behind its n bytes
  *
  * Returns	NULL, or the defect, as constant text
  */
-const char *gm_code_check(const void *bytes, size_t n);
+const char *gm_code_check(uint32_t kind, const void *bytes, size_t n);
 
 #endif

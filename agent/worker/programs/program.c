@@ -249,7 +249,7 @@ static int load_kernel(struct gm_backend_device *dev, const char *image,
 		       struct gm_program **ret_program,
 		       char ret_why[GM_PROGRAM_WHY_BYTES])
 {
-	const char *why = gm_code_check(image, bytes);
+	const char *why = gm_code_check(dev->backend->kind, image, bytes);
 	struct gm_program *program;
 	int rc;
 

@@ -48,6 +48,7 @@ class Agent:
     def __init__(self, config: str = CONFIG, **env: str) -> None:
         self.env = {**ENV, **env}
         self.folder = Path(tempfile.mkdtemp(prefix="gpumap-python."))
+        self.folder.chmod(0o711)  # workers, which are another user, have folders
         self.instance = f"python.{os.getpid()}.{self.folder.suffix[1:]}"
         self.runtime_dir = self.folder / "run"
         self.runtime_dir.mkdir(mode=0o700)

@@ -12,21 +12,27 @@
 #include <unistd.h>
 
 #include "agent/worker/programs/code_validate.h"
+#include "gpumap.h"
 #include "gpumap/program.h"
 #include "tests/support/program_kernels.h"
 #include "tests/support/ptx.h"
 #include "tests/support/tap.h"
 
-static bool is_good(const void *bytes, size_t n)
+static bool is_good_for(uint32_t kind, const void *bytes, size_t n)
 {
 	char *copy = malloc(n + 1); /* so that a sanitizer sees where it ends */
 	const char *why;
 
 	memcpy(copy, bytes, n);
 	copy[n] = '\0';
-	why = gm_code_check(copy, n);
+	why = gm_code_check(kind, copy, n);
 	free(copy);
 	return !why;
+}
+
+static bool is_good(const void *bytes, size_t n)
+{
+	return is_good_for(GPUMAP_DEVICE_CUDA, bytes, n);
 }
 
 static void text_is_ptx(void)
@@ -40,6 +46,16 @@ static void text_is_ptx(void)
 	OK(!is_good("\0\0\0", 3));
 	OK(!is_good("x\0.version", 10));
 	OK(!is_good("\177EL", 3));
+}
+
+static void text_is_opencl(void)
+{
+	static const char text[] = "__kernel void one(void) { }";
+
+	OK(is_good_for(GPUMAP_DEVICE_OPENCL, text, sizeof(text) - 1));
+	OK(is_good_for(GPUMAP_DEVICE_OPENCL, text, sizeof(text)));
+	OK(!is_good_for(GPUMAP_DEVICE_OPENCL, "x\0y", 3));
+	OK(!is_good(text, sizeof(text)));
 }
 
 static void cubins_are_whole(void)
@@ -165,6 +181,7 @@ static void the_tests_code_assembles(void)
 TAP_CASE()
 {
 	text_is_ptx();
+	text_is_opencl();
 	cubins_are_whole();
 	fatbins_are_whole();
 	the_tests_code_does_what_it_says();

@@ -1,0 +1,121 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The role --opencl: the devices of one vendor's library.
+ *
+ * gpumapd starts this process itself, one for each library, and ends one that
+ * hangs; the process speaks to gpumapd as probe_wire.h says: a DEVICE for each,
+ * then LISTED; or BROKEN.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/device/opencl.h"
+#include "agent/probe/probe.h"
+#include "agent/probe/sysfs.h"
+#include "gpumap.h"
+
+/* No exit handlers: a library may hang in its own. */
+static void say(const struct gm_probe_wire *wire)
+{
+	ssize_t n;
+
+	do {
+		n = send(GM_PROBE_FD, wire, sizeof(*wire), MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		_exit(EXIT_FAILURE);
+}
+
+static bool is_wanted(const struct gm_opencl_facts *facts, const char *devices)
+{
+	bool is_cpu = (facts->type & GM_CL_DEVICE_TYPE_CPU) != 0;
+
+	return strcmp(devices, "all") == 0 ||
+	       is_cpu == (strcmp(devices, "cpu") == 0);
+}
+
+static void write_place(const struct gm_probe_options *o,
+			const struct gm_opencl_facts *facts,
+			struct gm_row_image *row)
+{
+	const struct gm_opencl_pci *pci = &facts->pci;
+
+	if (!facts->has_pci)
+		return;
+	row->known |= GPUMAP_KNOWN_PCI;
+	row->pci_domain = pci->domain;
+	row->pci_bus = pci->bus << 8 | pci->device << 3 | pci->function;
+	row->numa_node = gm_sysfs_near(o->sysfs, row->pci_domain, row->pci_bus,
+				       row->cpus, sizeof(row->cpus));
+	if (row->numa_node >= 0)
+		row->known |= GPUMAP_KNOWN_NUMA;
+	if (row->cpus[0])
+		row->known |= GPUMAP_KNOWN_CPUS;
+}
+
+/* A device on a processor has its memory, and some others have it, too. */
+static uint32_t flags_of(const struct gm_opencl_facts *facts)
+{
+	uint32_t flags = facts->has_f16 ? GPUMAP_DEVICE_FP16 : 0;
+
+	if (facts->type & GM_CL_DEVICE_TYPE_CPU)
+		return flags | GPUMAP_DEVICE_MAIN_MEMORY;
+	if (facts->is_unified)
+		flags |= GPUMAP_DEVICE_INTEGRATED | GPUMAP_DEVICE_MAIN_MEMORY;
+	return flags;
+}
+
+static void tell(const struct gm_probe_options *o,
+		 const struct gm_opencl_facts *facts)
+{
+	struct gm_probe_wire wire = { .type = GM_PROBE_DEVICE };
+	struct gm_row_image *row = &wire.device.facts;
+
+	wire.device = (struct gm_probe_device){ .health = GM_PROBE_USABLE };
+	memcpy(wire.device.id, facts->id, sizeof(wire.device.id));
+	memcpy(wire.device.name, facts->name, sizeof(facts->name));
+	snprintf(wire.text, sizeof(wire.text), "%s", facts->version);
+	row->kind = GPUMAP_DEVICE_OPENCL;
+	row->flags = flags_of(facts);
+	row->known = GPUMAP_KNOWN_MEMORY | GPUMAP_KNOWN_UNITS;
+	row->numa_node = row->nvml_index = row->minor_number = -1;
+	row->ordinal_pci = row->ordinal_fastest = -1;
+	row->mig_gi = row->mig_ci = -1;
+	row->units = facts->units;
+	row->threads_per_unit = facts->group;
+	row->shared_bytes = (uint32_t)facts->local_bytes;
+	row->total_bytes = facts->bytes;
+	write_place(o, facts, row);
+	say(&wire);
+}
+
+int gm_opencl_run(const struct gm_probe_options *o)
+{
+	static struct gm_opencl_facts facts[GM_OPENCL_DEVICES];
+	struct gm_probe_wire end = { .type = GM_PROBE_LISTED };
+	gm_cl devices[GM_OPENCL_DEVICES];
+	char why[GM_GPU_WHY_BYTES];
+	int n = gm_opencl_list(o->library, facts, devices, why);
+
+	for (int i = 0; i < n; i++) {
+		/* CUDA's rows have them, or would. */
+		if (facts[i].vendor == GM_PROBE_NVIDIA && !o->with_nvidia)
+			continue;
+		if (is_wanted(&facts[i], o->devices))
+			tell(o, &facts[i]);
+	}
+	if (n < 0) {
+		end.type = GM_PROBE_BROKEN;
+		snprintf(end.text, sizeof(end.text), "%.*s",
+			 (int)sizeof(end.text) - 1, why);
+	}
+	say(&end);
+	_exit(EXIT_SUCCESS);
+}

@@ -1,0 +1,324 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+"""A row of OpenCL, on PoCL, whose device is the processor.  No GPU is in any of
+this."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import gpumap
+import pytest
+from agent import Agent, small_model, wait_for
+from gpumap import Job
+
+VENDOR = Path("/etc/OpenCL/vendors/pocl.icd")
+if not VENDOR.exists():
+    pytest.skip(f"there is no {VENDOR}", allow_module_level=True)
+
+CONFIG = """
+[host]
+rows = 1
+[cuda]
+enabled = off
+[opencl]
+enabled = required
+devices = cpu
+list-limit = 60s
+vendors = {folder}
+[programs]
+policy = any
+limit = 2s
+directory = {folder}
+"""
+
+SQUARE = """
+struct params { float alpha; };
+__kernel void gpumap_program(__global uchar *dst, ulong dst_at,
+                             __global uchar *src, ulong src_at, ulong n,
+                             struct params params)
+{
+    size_t i = get_global_id(0);
+
+    if (i < n)
+        ((__global float *)(dst + dst_at))[i] = params.alpha *
+            ((__global float *)(src + src_at))[i] *
+            ((__global float *)(src + src_at))[i];
+}
+"""
+
+ENDLESS = """
+__kernel void gpumap_program(__global uchar *dst, ulong dst_at,
+                             __global uchar *src, ulong src_at, ulong n)
+{
+    while (((volatile __global uchar *)src)[src_at] == 0)
+        ;
+    dst[dst_at] = 1;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[Agent]:
+    with tempfile.TemporaryDirectory(prefix="gpumap-opencl.") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "pocl.icd").write_text(VENDOR.read_text())
+        # Vendors that are not there cost nothing but a line of the log.
+        (folder / "absent.icd").write_text("libno-such-vendor.so.1\n")
+        (folder / "other.icd").write_text("libm.so.6\n")
+        (folder / "empty.icd").write_text("\n")
+        (folder / "square.cl").write_text(SQUARE)
+        (folder / "bad.cl").write_text("kernel void gpumap_program() {\n")
+        (folder / "endless.cl").write_text(ENDLESS)
+        (folder / "secret.cl").write_text('#include "/etc/passwd"\n')
+        one = Agent(CONFIG.format(folder=folder))
+        try:
+            yield one
+        finally:
+            one.stop()
+
+
+@pytest.fixture
+def row(map: gpumap.Map) -> int:
+    return next(
+        device.row
+        for device in map.devices
+        if device.kind == gpumap.DeviceKind.OPENCL
+    )
+
+
+@pytest.fixture
+def host(map: gpumap.Map) -> int:
+    return next(device.row for device in map.devices if device.is_host)
+
+
+def test_devices(agent: Agent, map: gpumap.Map, row: int) -> None:
+    device = map.devices[row]
+    assert device.name and device.free_bytes > 0 and device.units > 0
+    assert device.total_bytes <= os.sysconf("SC_PHYS_PAGES") * 4096 // 4
+    told = agent.ctl_json("devices")["devices"][row]
+    assert told["kind"] == "opencl"
+    log = (agent.folder / "log").read_text()
+    for vendor, why in (
+        ("absent", "libno-such-vendor.so.1"),
+        ("other", "is no vendor's library of OpenCL"),
+    ):
+        line = next(
+            line
+            for line in log.splitlines()
+            if f"opencl_vendor_broken vendor={vendor}" in line
+        )
+        assert why in line
+    assert "opencl_vendor_unread" in log and "empty.icd" in log
+
+
+def test_jobs(session: gpumap.Session, row: int, host: int) -> None:
+    """Each operator, beside the host row's own."""
+    n = 1000
+    for dtype, size in (("f32", 4), ("bf16", 2), ("f16", 2), ("f64", 8)):
+        source = session.memory(host, n * size)
+        memoryview(source)[:] = bytes(
+            (37 * i + 11 * (i >> 3)) % 60 for i in range(n * size)
+        )
+        results = []
+        for one in (host, row):
+            buffer = session.alloc(one, n * size)
+            result = session.memory(one, n * size)
+            total = session.memory(one, 64)
+            session.run(one, Job("copy", n, dtype, buffer, source))
+            session.run(
+                one, Job("axpy", n, dtype, buffer, source, alpha=1.25)
+            )
+            session.run(
+                one, Job("scale", n, dtype, result, buffer, alpha=0.5)
+            )
+            session.run(one, Job("sum", n, dtype, total, buffer))
+            results.append((bytes(result), bytes(total)[:4]))
+        assert results[0] == results[1]
+
+
+def test_scatter(session: gpumap.Session, row: int, host: int) -> None:
+    n = 1 << 20
+    memory = session.memory(host, n)
+    tiles = session.scatter(
+        Job("fill", n, "u8", memory, pattern=7),
+        rows=[host, row],
+        weights=[1, 1],
+    )
+    assert {tile.row for tile in tiles} == {host, row}
+    assert bytes(memory) == b"\7" * n
+    result = session.memory(host, 64)
+    total = session.reduce(
+        Job("sum", n, "u8", result, memory), rows=[host, row]
+    )
+    assert total == 7 * n
+
+
+def test_copies_between_rows(
+    session: gpumap.Session, row: int, host: int
+) -> None:
+    n = 3 << 20
+    memory = session.memory(host, n)
+    memoryview(memory)[:] = (b"0123456789abcde" * (n // 15 + 1))[:n]
+    there = session.alloc(row, n)
+    back = session.alloc(host, n)
+    result = session.memory(host, n)
+    session.run(row, Job("copy", n, "u8", there, memory))
+    session.run(host, Job("copy", n, "u8", back, there))
+    session.run(host, Job("copy", n, "u8", result, back))
+    assert bytes(result) == bytes(memory)
+
+
+def test_loads(session: gpumap.Session, row: int, tmp_path: Path) -> None:
+    """A model, read back; it cannot be shared, as no memory is exported."""
+    tensors = small_model(tmp_path)
+    with session.load(tmp_path, rows=[row]) as model:
+        for name, (_, _, data) in tensors.items():
+            tensor = model[name]
+            assert tensor.row == row and tensor.nbytes == len(data)
+            if not data:
+                continue
+            memory = session.memory(row, len(data))
+            buffer = gpumap.Buffer(session, tensor.buffer, len(data), row)
+            session.run(
+                row,
+                Job("copy", len(data), "u8", memory, (buffer, tensor.offset)),
+            )
+            buffer.handle = 0  # the model's
+            assert bytes(memory) == data
+    with pytest.raises(gpumap.Unsupported) as caught:
+        session.load(tmp_path, rows=[row], name="shared")
+    assert "without a name" in caught.value.refusal
+    with pytest.raises(gpumap.Unsupported):
+        session.alloc(row, 4096, exportable=True)
+
+
+def test_memory_is_counted(
+    agent: Agent, map: gpumap.Map, row: int
+) -> None:
+    with map.session() as session:
+        size = 64 << 20
+        buffer = session.alloc(row, size)
+        wait_for(lambda: map.devices[row].used >= size)
+        buffer.free()
+    wait_for(lambda: map.devices[row].used < size)
+    with map.session() as session:
+        with pytest.raises((gpumap.NoMemory, gpumap.Quota)):
+            session.alloc(row, map.devices[row].total_bytes + 4096)
+
+
+def test_programs(map: gpumap.Map, row: int) -> None:
+    with map.session(programs=True) as session:
+        program = session.program(row, "square")
+        source = session.memory(row, 4000)
+        result = session.memory(row, 4000)
+        params = session.memory(row, 4)
+        memoryview(source).cast("f")[:] = memoryview(
+            bytearray(4000)
+        ).cast("f")
+        for i in range(1000):
+            memoryview(source).cast("f")[i] = float(i)
+        memoryview(params).cast("f")[0] = 3.0
+        job = Job(
+            "run", 1000, "f32", result, source, program=program,
+            src_item_bytes=4, dst_item_bytes=4, params=params,
+        )
+        for _ in range(3):
+            session.run(row, job)
+        assert memoryview(result).cast("f").tolist() == [
+            3.0 * i * i for i in range(1000)
+        ]
+
+
+def test_programs_that_are_refused(map: gpumap.Map, row: int) -> None:
+    with map.session(programs=True) as session:
+        with pytest.raises(gpumap.Error) as caught:
+            session.program(row, "bad")
+        assert "expected" in caught.value.refusal
+        # The compiler reads no file but the system's own.
+        with pytest.raises(gpumap.Error) as caught:
+            session.program(row, "secret")
+        assert "root" not in caught.value.refusal
+        assert "/etc/passwd" in caught.value.refusal
+        with pytest.raises(gpumap.NotFound):
+            session.program(row, "none")
+
+
+def test_a_program_that_does_not_end(
+    map: gpumap.Map, session: gpumap.Session, row: int
+) -> None:
+    """Its worker is ended, and no other user's."""
+    mine = session.memory(row, 64)
+    session.run(row, Job("fill", 64, "u8", mine, pattern=3))
+    pid = map.devices[row].worker_pid
+    with map.session(programs=True) as other:
+        memory = other.memory(row, 64)
+        job = Job(
+            "run", 1, "u8", memory, memory,
+            program=other.program(row, "endless"),
+            src_item_bytes=1, dst_item_bytes=1,
+        )
+        with pytest.raises(gpumap.WorkerDied):
+            other.run(row, job)
+    session.run(row, Job("fill", 64, "u8", mine, pattern=4))
+    assert bytes(mine) == b"\4" * 64
+    assert map.devices[row].worker_pid == pid
+
+
+def test_a_worker_that_dies(
+    agent: Agent, map: gpumap.Map, row: int
+) -> None:
+    """Another serves the row, and a job that was begun is told of."""
+    with map.session() as session:
+        memory = session.memory(row, 4096)
+        session.run(row, Job("fill", 4096, "u8", memory, pattern=1))
+        pid = map.devices[row].worker_pid
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: map.devices[row].worker_pid not in (0, pid))
+        map.wait_ready(60)
+        session.run(row, Job("fill", 4096, "u8", memory, pattern=2))
+        assert bytes(memory) == b"\2" * 4096
+
+
+def test_drain(agent: Agent, map: gpumap.Map, row: int) -> None:
+    agent.ctl("drain", str(row))
+    assert map.devices[row].state == gpumap.DeviceState.DRAINING
+    assert map.devices[row].worker_pid == 0
+    agent.ctl("undrain", str(row))
+    map.wait_ready(60)
+    with map.session() as session:
+        memory = session.memory(row, 64)
+        session.run(row, Job("fill", 64, "u8", memory, pattern=5))
+        assert bytes(memory) == b"\5" * 64
+
+
+def test_plans_and_reserves(
+    agent: Agent, map: gpumap.Map, row: int, tmp_path: Path
+) -> None:
+    small_model(tmp_path)
+    before = map.devices[row].reserved_bytes
+    layers = map.publish("opencl", f"{row}:4")
+    assert set(layers) == {row}
+    map.release("opencl")
+    said = json.loads(
+        agent.ctl("--json", "plan", "--model", str(tmp_path), "--rows", str(row))
+    )
+    assert said
+    assert map.devices[row].reserved_bytes == before
+
+
+def test_the_next_agent_knows_the_row(
+    agent: Agent, map: gpumap.Map, row: int
+) -> None:
+    uuid = map.devices[row].uuid
+    agent.kill()
+    agent.start()
+    with gpumap.attach(agent.instance, agent.runtime_dir) as again:
+        assert again.devices[row].uuid == uuid
+        assert again.devices[row].state == gpumap.DeviceState.READY

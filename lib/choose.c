@@ -12,6 +12,7 @@
 
 #include "shm/device_kinds.h"
 #include "shm/preference.h"
+#include "shm/rows.h"
 #include "shm/version.h"
 
 /* The needs that a row may fail, in the order in which they are checked. */
@@ -28,13 +29,29 @@ struct candidate {
 
 #define NUMBER_TEXT 24
 
+/* Rows of the device's kind that come before it. */
+static int64_t count_before(const struct gpumap *map,
+			    const struct gpumap_device *d)
+{
+	struct gm_row_image facts;
+	int64_t n = 0;
+
+	for (uint32_t row = 0; row < d->row; row++)
+		n += gm_rows_facts(&map->map, row, &facts) == 0 &&
+		     facts.kind == d->kind;
+	return n;
+}
+
 /* A device's kind, and its number among those of the kind; NULL where it has
  * none. */
-static const char *kind_of(const struct gpumap_device *d, uint64_t *ret_id)
+static const char *kind_of(const struct gpumap *map,
+			   const struct gpumap_device *d, uint64_t *ret_id)
 {
 	int64_t id = d->row;
 
-	if ((d->flags & GPUMAP_DEVICE_CARD) != 0)
+	if (d->kind == GPUMAP_DEVICE_OPENCL)
+		id = count_before(map, d);
+	else if ((d->flags & GPUMAP_DEVICE_CARD) != 0)
 		id = d->nvml_index;
 	else if ((d->flags & GPUMAP_DEVICE_SERVES) != 0)
 		id = (d->known & GPUMAP_KNOWN_NUMA) != 0 ? d->numa_node : -1;
@@ -42,7 +59,8 @@ static const char *kind_of(const struct gpumap_device *d, uint64_t *ret_id)
 	return id >= 0 ? gm_device_kind(d->kind)->name : NULL;
 }
 
-static bool is_preferred(const char *spec, const struct gpumap_device *d)
+static bool is_preferred(const struct gpumap *map, const char *spec,
+			 const struct gpumap_device *d)
 {
 	struct gm_preference preference = gm_preference_parse(spec);
 	char uuid[GM_VISIBLE_NAME], pci[2][NUMBER_TEXT];
@@ -50,7 +68,7 @@ static bool is_preferred(const char *spec, const struct gpumap_device *d)
 
 	if (preference.kind == GM_PREFERENCE_NONE)
 		return true;
-	device.backend = kind_of(d, &device.id);
+	device.backend = kind_of(map, d, &device.id);
 	gm_visible_name(d->mig_gi >= 0 ? "MIG-" : "GPU-", d->uuid, uuid);
 	/* sysfs pads the domain to four digits, nvidia-smi to eight; a UUID may
 	 * stand without the prefix. */
@@ -107,12 +125,13 @@ static uint64_t unreserved(const struct gpumap_device *d)
 }
 
 /* The first need that a device does not meet; LACKS: it meets all. */
-static enum lack first_lack(const struct gpumap_choice *c,
+static enum lack first_lack(const struct gpumap *map,
+			    const struct gpumap_choice *c,
 			    const struct gpumap_device *d)
 {
 	if (!in_service(d))
 		return SERVICE;
-	if (c->prefer != NULL && !is_preferred(c->prefer, d))
+	if (c->prefer != NULL && !is_preferred(map, c->prefer, d))
 		return PREFERENCE;
 	if (c->compute_capability != NULL &&
 	    !has_capability(d, c->compute_capability))
@@ -241,7 +260,7 @@ int gpumap_device_choose(const struct gpumap *map,
 			return gm_refuse_plain(map, ret);
 		if (c.rows == NULL && (d.flags & GPUMAP_DEVICE_SERVES) == 0)
 			continue;
-		lack = first_lack(&c, &d);
+		lack = first_lack(map, &c, &d);
 		if (lack == LACKS)
 			insert(list, counts[LACKS], rate(&d, c.by));
 		counts[lack]++;

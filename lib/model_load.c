@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "shm/point.h"
+#include "shm/rows.h"
 
 #define TELL_STEPS 64u
 
@@ -161,8 +162,8 @@ static void push(struct gpumap_model *m, struct gm_queue_pair *pair,
 	GM_POINT("model_submitted");
 }
 
-/* What of m->flags a row's buffers have.  A model without a name may be on rows
- * that export nothing. */
+/* The flags of a row's buffers.  A model without a name may be on rows that
+ * export nothing. */
 static int find_flags(struct gpumap_model *m, uint32_t row, uint32_t *ret_flags)
 {
 	struct gm_row_image facts;

@@ -373,6 +373,7 @@ void gm_config_free(struct gm_config *config)
 	free(config->cuda_cache);
 	free(config->cuda_pass);
 	free(config->cuda_sysfs);
+	free(config->opencl_cache);
 	free(config->opencl_devices);
 	free(config->opencl_vendors);
 	free(config->opencl_pass);
@@ -380,7 +381,7 @@ void gm_config_free(struct gm_config *config)
 	config->cuda_library = config->cuda_cache = NULL;
 	config->cuda_pass = config->cuda_sysfs = NULL;
 	config->opencl_devices = config->opencl_vendors = NULL;
-	config->opencl_pass = NULL;
+	config->opencl_cache = config->opencl_pass = NULL;
 	config->maps = NULL;
 	config->n_maps = 0;
 }

@@ -152,6 +152,7 @@ struct gm_config {
 	uint64_t opencl_list_limit_ns; /* for one vendor to name its devices */
 	uint64_t opencl_cpu_memory;    /* bytes of a row whose memory is the
 				     * node's */
+	char *opencl_cache;   /* folder of what vendors compile, or NULL */
 	char *opencl_devices; /* "gpu", "cpu", "all", or names of vendors;
 			       * NULL: gpu */
 	char *opencl_vendors; /* folder; NULL: the system's */

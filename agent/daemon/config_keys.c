@@ -270,6 +270,7 @@ static const struct gm_ini_key keys[] = {
 	WORD("cuda", "share", cuda_share, share_words),
 	KEY("cuda", "standby", SWITCH, cuda_standby, 0, 1),
 	KEY("cuda", "sysfs", PATH, cuda_sysfs, 0, 0),
+	KEY("opencl", "cache", PATH, opencl_cache, 0, 0),
 	KEY("opencl", "cpu-memory", SIZE, opencl_cpu_memory, UINT64_C(64) << 20,
 	    1024 * TIB),
 	OWN("opencl", "devices", set_devices, opencl_devices, 0, 0),

@@ -484,24 +484,22 @@ static int open_rows(struct gm_daemon *d)
 	return 0;
 }
 
-/* Without one the driver compiles again for each worker, and all else works. */
-static void offer_cache(struct gm_daemon *d)
+/* A folder for the workers' compilers, where the configuration names none. */
+static void offer_cache(struct gm_daemon *d, const char *name, char **config)
 {
-	struct gm_config *config = d->config;
 	char path[GM_STATE_PATH_BYTES];
 	int error;
 
-	if (config->cuda_cache || config->cuda_enabled == GM_CONFIG_CUDA_OFF)
+	if (*config)
 		return;
-	error = gm_state_dir_of_workers(&d->state->dir, "cuda-cache",
-					config->worker_uid, config->worker_gid,
-					path);
+	error = gm_state_dir_of_workers(&d->state->dir, name,
+					d->config->worker_uid,
+					d->config->worker_gid, path);
 	if (error == 0)
-		config->cuda_cache = strdup(path);
+		*config = strdup(path);
 	else
-		gm_log(GM_LOG_WARNING, "cuda_cache_missing",
-		       "path=%s reason=%s", gm_quote(path).text,
-		       gm_quote(strerror(-error)).text);
+		gm_log(GM_LOG_WARNING, "cache_missing", "path=%s reason=%s",
+		       gm_quote(path).text, gm_quote(strerror(-error)).text);
 }
 
 static int start(struct gm_daemon *d)
@@ -542,7 +540,10 @@ static int start(struct gm_daemon *d)
 	if (d->config->cuda_enabled == GM_CONFIG_CUDA_OFF &&
 	    d->config->opencl_enabled == GM_CONFIG_CUDA_OFF)
 		return open_rows(d);
-	offer_cache(d);
+	if (d->config->cuda_enabled != GM_CONFIG_CUDA_OFF)
+		offer_cache(d, "cuda-cache", &d->config->cuda_cache);
+	if (d->config->opencl_enabled != GM_CONFIG_CUDA_OFF)
+		offer_cache(d, "opencl-cache", &d->config->opencl_cache);
 	gm_cuda_rows_start(d);
 	return 0;
 }

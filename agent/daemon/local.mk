@@ -40,6 +40,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/devices/dummy.c %reldir%/devices/dummy.h \
 	%reldir%/devices/home_node.c %reldir%/devices/home_node.h \
 	%reldir%/devices/host.c %reldir%/devices/host.h \
+	%reldir%/devices/opencl.c %reldir%/devices/opencl.h \
 	%reldir%/devices/p2p.c %reldir%/devices/p2p.h \
 	%reldir%/devices/reuse.c %reldir%/devices/reuse.h \
 	%reldir%/devices/rows.c %reldir%/devices/rows.h \

@@ -6,6 +6,7 @@
 #include "agent/daemon/account/credit.h"
 #include "agent/daemon/account/ledger.h"
 #include "agent/daemon/account/retry_queue.h"
+#include "agent/daemon/account/usage.h"
 #include "agent/daemon/account/wait_line.h"
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/base/parts.h"
@@ -167,6 +168,7 @@ static const struct gm_events events = {
 	.replicas_changed = replicas_changed,
 	.row_reused = row_reused,
 	.row_used = row_used,
+	.row_used_bytes = gm_usage_of_row,
 	.row_bytes = row_bytes,
 };
 

@@ -305,7 +305,7 @@ static int open_row(const struct gm_device_config *config,
 	return gm_stream_open(&gm_opencl_backend, &ops, config, ret_dev);
 }
 
-/* What takes time before a context is made. */
+/* Loading the library takes most of the time that needs no context. */
 static void prepare(const struct gm_device_config *config)
 {
 	const struct gm_opencl_calls *calls;

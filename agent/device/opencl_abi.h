@@ -90,7 +90,7 @@ enum gm_opencl_number {
 #define GM_CL_FP_INF_NAN          (UINT64_C(1) << 1)
 #define GM_CL_FP_ROUND_TO_NEAREST (UINT64_C(1) << 2)
 
-/* What GM_CL_DEVICE_PCI_BUS_INFO_KHR says. */
+/* The answer to GM_CL_DEVICE_PCI_BUS_INFO_KHR. */
 struct gm_opencl_pci {
 	gm_cl_uint domain;
 	gm_cl_uint bus;

@@ -20,7 +20,7 @@
 
 #include "agent/common/memory_file.h"
 
-/* What it may take to find that a limit has passed. */
+/* gpumap-build needs some time to find that a limit has passed. */
 #define WAIT_MS ((GM_BUILD_LIMIT_S + 10) * 1000)
 
 static int start(const struct gm_device_config *config, int socket,
@@ -59,6 +59,12 @@ int gm_opencl_builder_open(struct gm_opencl *opencl,
 {
 	int pair[2], rc;
 
+	if (!config->cache) {
+		snprintf(opencl->gpu.why, sizeof(opencl->gpu.why),
+			 "there is no folder for its compiler: see cache in "
+			 "[opencl] of gpumapd.conf");
+		return -ENOENT;
+	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
 	rc = start(config, pair[1], &opencl->builder);
@@ -75,7 +81,7 @@ int gm_opencl_builder_open(struct gm_opencl *opencl,
 	return rc;
 }
 
-/* It ends when its socket is closed. */
+/* gpumap-build ends when its socket is closed. */
 void gm_opencl_builder_close(struct gm_opencl *opencl)
 {
 	if (!opencl->builder)
@@ -141,7 +147,7 @@ static int write_text(int fd, const char *text)
 	return 0;
 }
 
-/* What was made is copied: a stranger's compiler may have the file still. */
+/* The binary is copied: a stranger's compiler may have the file still. */
 static int read_made(int fd, struct gm_build_answer *ret_answer,
 		     unsigned char **ret_binary, size_t *ret_bytes)
 {

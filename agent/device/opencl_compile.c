@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "agent/device/opencl.h"
 
@@ -124,36 +123,28 @@ static int compile(const struct compiler *c, gm_cl program, const char *options)
 
 /* The program has one device, and so has the list of its binaries. */
 static int read_binary(const struct compiler *c, gm_cl program,
-		       unsigned char **ret_binary, size_t *ret_bytes)
+		       struct gm_opencl_binary *binary)
 {
-	unsigned char *binary;
-	size_t bytes = 0;
-
-	if (c->cl->clGetProgramInfo(program, GM_CL_PROGRAM_BINARY_SIZES,
-				    sizeof(bytes), &bytes,
-				    NULL) != GM_CL_SUCCESS ||
-	    bytes == 0) {
-		snprintf(c->why, GM_BUILD_LOG, "the library gives no binary");
-		return -ENOEXEC;
-	}
-	binary = malloc(bytes);
-	if (!binary)
+	(void)c->cl->clGetProgramInfo(program, GM_CL_PROGRAM_BINARY_SIZES,
+				      sizeof(binary->n), &binary->n, NULL);
+	binary->bytes = binary->n ? malloc(binary->n) : NULL;
+	if (binary->n && !binary->bytes)
 		return -ENOMEM;
-	if (c->cl->clGetProgramInfo(program, GM_CL_PROGRAM_BINARIES,
-				    sizeof(binary), &binary,
-				    NULL) != GM_CL_SUCCESS) {
-		snprintf(c->why, GM_BUILD_LOG, "the library gives no binary");
-		free(binary);
-		return -ENOEXEC;
-	}
-	*ret_binary = binary;
-	*ret_bytes = bytes;
-	return 0;
+	if (binary->n &&
+	    c->cl->clGetProgramInfo(program, GM_CL_PROGRAM_BINARIES,
+				    sizeof(binary->bytes), &binary->bytes,
+				    NULL) == GM_CL_SUCCESS)
+		return 0;
+	snprintf(c->why, GM_BUILD_LOG, "the library gives no binary");
+	free(binary->bytes);
+	binary->bytes = NULL;
+	binary->n = 0;
+	return -ENOEXEC;
 }
 
+/* The process ends after it, and with the process its context and program. */
 static int make(const struct compiler *c, const char *text,
-		const struct gm_build_ask *ask, unsigned char **ret_binary,
-		size_t *ret_bytes)
+		const struct gm_build_ask *ask, struct gm_opencl_binary *binary)
 {
 	gm_cl_int error = GM_CL_SUCCESS;
 	gm_cl context =
@@ -170,19 +161,17 @@ static int make(const struct compiler *c, const char *text,
 	rc = compile(c, program, ask->options);
 	if (rc == 0 && ask->kernel[0])
 		rc = check_kernel(c, program, ask->kernel);
-	if (rc == 0)
-		rc = read_binary(c, program, ret_binary, ret_bytes);
-	/* The process ends, and with it what it has. */
-	return rc;
+	return rc == 0 ? read_binary(c, program, binary) : rc;
 }
 
 int gm_opencl_compile(const char *library, const char *id, const char *text,
 		      const struct gm_build_ask *ask,
-		      unsigned char **ret_binary, size_t *ret_bytes,
-		      char ret_why[GM_BUILD_LOG])
+		      struct gm_opencl_binary *ret_binary)
 {
-	struct compiler c = { .why = ret_why };
-	int rc = gm_opencl_library(library, id, &c.cl, &c.device, ret_why);
+	struct compiler c = { .why = ret_binary->why };
+	int rc;
 
-	return rc < 0 ? rc : make(&c, text, ask, ret_binary, ret_bytes);
+	memset(ret_binary, 0, sizeof(*ret_binary));
+	rc = gm_opencl_library(library, id, &c.cl, &c.device, ret_binary->why);
+	return rc < 0 ? rc : make(&c, text, ask, ret_binary);
 }

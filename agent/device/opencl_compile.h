@@ -10,14 +10,18 @@
 
 #include "agent/device/build_wire.h"
 
+struct gm_opencl_binary {
+	unsigned char *bytes; /* to be freed; NULL: none was made */
+	size_t n;
+	char why[GM_BUILD_LOG]; /* "", or a line of the compiler's */
+};
+
 /*
  * gm_opencl_compile - make the binary of a text
  *
  * library, id	as gm_opencl_library()
  * ask		with a kernel: the program is a client's, and the kernel has the
  *		form that opencl.h describes
- * ret_binary	to be freed
- * ret_why	"", or a line of the compiler's
  *
  * Returns	0
  *		-ENOEXEC	the compiler refuses it, or the kernel's form is
@@ -27,7 +31,6 @@
  */
 int gm_opencl_compile(const char *library, const char *id, const char *text,
 		      const struct gm_build_ask *ask,
-		      unsigned char **ret_binary, size_t *ret_bytes,
-		      char ret_why[GM_BUILD_LOG]);
+		      struct gm_opencl_binary *ret_binary);
 
 #endif

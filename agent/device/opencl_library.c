@@ -153,7 +153,7 @@ static int list(const char *library, gm_cl ret_devices[GM_OPENCL_DEVICES],
 
 /* ---- what a device is ---------------------------------------------------- */
 
-/* What it does not tell stays as it is. */
+/* The value stays as it is where the device does not tell. */
 static bool ask(gm_cl device, gm_cl_uint what, void *ret, size_t bytes)
 {
 	return process.calls.clGetDeviceInfo(device, what, bytes, ret, NULL) ==

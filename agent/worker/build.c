@@ -5,9 +5,9 @@
  * gpumap-build - compiles programs for a worker.  Started by a worker only.
  *
  * The process that a worker starts reads requests (build_wire.h) and looks at
- * no text.  It starts itself again for each, with the text and the file for
- * what is made as descriptors 3 and 4, and ends what it has started when the
- * time is over, or when the worker is gone.
+ * no text.  For each the process starts the program again, with the text as
+ * descriptor 3 and the file for the binary as descriptor 4, and ends that when
+ * the time is over, or when the worker is gone.
  *
  * The process that compiles reads and runs what the system's packages brought,
  * writes below the worker's own folder, reaches no network, and uses limited
@@ -172,8 +172,7 @@ static int build_one(const struct options *o)
 {
 	struct gm_build_ask ask = { 0 };
 	struct gm_build_answer answer = { 0 };
-	unsigned char *binary = NULL;
-	size_t bytes = 0;
+	struct gm_opencl_binary binary;
 	char *text;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -184,8 +183,10 @@ static int build_one(const struct options *o)
 	snprintf(ask.kernel, sizeof(ask.kernel), "%s", o->kernel);
 	answer.status =
 		gm_opencl_compile(o->library, o->device[0] ? o->device : NULL,
-				  text, &ask, &binary, &bytes, answer.why);
-	if (!write_all(&answer, sizeof(answer)) || !write_all(binary, bytes))
+				  text, &ask, &binary);
+	memcpy(answer.why, binary.why, sizeof(answer.why));
+	if (!write_all(&answer, sizeof(answer)) ||
+	    !write_all(binary.bytes, binary.n))
 		_exit(EXIT_FAILURE);
 	_exit(EXIT_SUCCESS);
 }
@@ -308,7 +309,8 @@ static void explain(const siginfo_t *info, struct gm_build_answer *answer)
 			 info->si_status);
 }
 
-/* What the process has started is in its group, and ends with it. */
+/* The programs that the process has started are in its group, and end with
+ * it. */
 static int finish(const struct options *o, pid_t pid,
 		  struct gm_build_answer *answer)
 {

@@ -519,10 +519,15 @@ static int remove_one(const char *path, const struct stat *st, int type,
 	return type == FTW_DP ? rmdir(path) : unlink(path);
 }
 
-/* What a program of before has left: its own user's, and no one else's. */
-static void clear_cache(const struct options *o)
+/* The folder is the worker's own; a program of before, of the same user, has
+ * left there what it liked. */
+static void make_cache(const struct options *o)
 {
-	if (o->cache &&
+	if (!o->cache)
+		return;
+	if (mkdir(o->cache, 0700) < 0 && errno != EEXIST)
+		fail("%s: %s", o->cache, strerror(errno));
+	if (o->programs &&
 	    nftw(o->cache, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
 		fail("%s cannot be cleared: %s", o->cache, strerror(errno));
 }
@@ -544,10 +549,9 @@ static void begin_vendor(const struct options *o)
 {
 	open_ring();
 	become_user(o);
-	if (o->programs) {
-		clear_cache(o);
+	make_cache(o);
+	if (o->programs)
 		give_up_files(o);
-	}
 	if (o->standby)
 		stand_by(o);
 	take_lock(o);

@@ -622,8 +622,9 @@ struct gpumap_choice {
 	 *	"GPU-8932f937-..."	a UUID, with or without "GPU-" or "MIG-"
 	 *	"mig:ID", "partition:ID"	likewise
 	 *	"cuda:1"		a kind, and nvidia-smi's index of a
-	 *				GPU, the NUMA node of a host row, or
-	 *				the row of a dummy
+	 *				GPU, the NUMA node of a host row, the
+	 *				row of a dummy, or how many rows of
+	 *				OpenCL come before the row
 	 *	"0000:17:00.0"		a PCI id, as sysfs or as nvidia-smi
 	 *				prints it
 	 *	"h100"			a part of the name

@@ -97,6 +97,11 @@ bool gm_events_row_used(const struct gm_daemon *d, uint32_t row)
 	return d->events && d->events->row_used(d, row);
 }
 
+uint64_t gm_events_row_used_bytes(const struct gm_daemon *d, uint32_t row)
+{
+	return d->events ? d->events->row_used_bytes(d, row) : 0;
+}
+
 struct gm_row_bytes gm_events_row_bytes(const struct gm_daemon *d, uint32_t row,
 					uint32_t uid)
 {

@@ -66,6 +66,8 @@ struct gm_events {
 	void (*row_reused)(struct gm_daemon *d, uint32_t row);
 	/* Does anything use or name the row of a device that is gone? */
 	bool (*row_used)(const struct gm_daemon *d, uint32_t row);
+	/* Bytes that the sessions of a row have. */
+	uint64_t (*row_used_bytes)(const struct gm_daemon *d, uint32_t row);
 	/* Add what a uid has of a row. */
 	void (*row_bytes)(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 			  struct gm_row_bytes *sum);
@@ -91,6 +93,7 @@ void gm_events_row_memory_read(struct gm_daemon *d, uint32_t row);
 void gm_events_replicas_changed(struct gm_daemon *d, uint32_t row);
 void gm_events_row_reused(struct gm_daemon *d, uint32_t row);
 bool gm_events_row_used(const struct gm_daemon *d, uint32_t row);
+uint64_t gm_events_row_used_bytes(const struct gm_daemon *d, uint32_t row);
 struct gm_row_bytes gm_events_row_bytes(const struct gm_daemon *d, uint32_t row,
 					uint32_t uid);
 

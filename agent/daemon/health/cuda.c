@@ -342,8 +342,9 @@ static void heard_device(struct gm_daemon *d, const struct gm_probe_wire *wire)
 		   wire->device.code);
 }
 
-void gm_cuda_rows_found(struct gm_daemon *d, const struct gm_probe_wire *wire,
-			const char *library, const struct gm_meminfo *memory)
+/* A device of OpenCL, before the rows are given out. */
+static void found(struct gm_daemon *d, const struct gm_probe_wire *wire,
+		  const char *library, const struct gm_meminfo *memory)
 {
 	struct gm_device *device;
 
@@ -545,6 +546,14 @@ static void record(struct gm_daemon *d, const struct gm_probe_wire *wire)
 	}
 }
 
+static void all_listed(struct gm_daemon *d)
+{
+	d->cuda->is_listed = true;
+}
+
+static const struct gm_opencl_reader opencl_reader = { .found = found,
+						       .listed = all_listed };
+
 static void list_limit(struct gm_timer *timer)
 {
 	struct gm_cuda_rows *cuda = gm_owner(timer, struct gm_cuda_rows, limit);
@@ -558,12 +567,7 @@ static void list_limit(struct gm_timer *timer)
 			 "none was named within cuda.list-limit");
 		cuda->is_complete = true;
 	}
-	gm_opencl_rows_start(d);
-}
-
-void gm_cuda_rows_opencl_listed(struct gm_daemon *d)
-{
-	d->cuda->is_listed = true;
+	gm_opencl_rows_start(d, &opencl_reader);
 }
 
 /* ---- the probe's life -------------------------------------------------- */

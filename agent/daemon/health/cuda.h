@@ -32,7 +32,6 @@
 #include "agent/daemon/devices/rows.h"
 
 struct gm_daemon;
-struct gm_meminfo;
 
 struct gm_cuda_rows {
 	struct gm_daemon *d;
@@ -52,19 +51,6 @@ struct gm_cuda_rows {
  * at the limits: CUDA's first, then OpenCL's. */
 void gm_cuda_rows_start(struct gm_daemon *d);
 void gm_cuda_rows_exit(struct gm_daemon *d);
-
-/*
- * gm_cuda_rows_found - opencl.c: a device, before the rows are given out
- *
- * library	of its vendor, kept by address
- * memory	the source of the figures of its memory, which is the node's
- *		main memory; or NULL
- */
-void gm_cuda_rows_found(struct gm_daemon *d, const struct gm_probe_wire *wire,
-			const char *library, const struct gm_meminfo *memory);
-
-/* opencl.c: all are found, or have had their time. */
-void gm_cuda_rows_opencl_listed(struct gm_daemon *d);
 
 /* Event; see base/events.h: the row is LOST until the probe sees its device. */
 void gm_cuda_rows_unseen(struct gm_daemon *d, uint32_t row);

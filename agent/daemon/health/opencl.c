@@ -17,16 +17,13 @@
 #include "agent/common/log.h"
 #include "agent/common/probe_wire.h"
 #include "agent/common/text.h"
-#include "agent/daemon/account/usage.h"
 #include "agent/daemon/base/environment.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/devices/uuid.h"
 #include "agent/daemon/health/cuda.h"
-#include "agent/daemon/state/state.h"
 #include "gpumap.h"
-#include "shm/score.h"
 
 #define SUFFIX       ".icd"
 #define LAST_WAIT_NS UINT64_C(1000000000) /* for an exit at our end */
@@ -170,7 +167,8 @@ static void hear_device(struct gm_opencl_vendor *vendor,
 	wire->text[0] = '\0';
 	vendor->n_devices++;
 	d->opencl->n_found++;
-	gm_cuda_rows_found(d, wire, vendor->library, is_main ? &memory : NULL);
+	d->opencl->reader->found(d, wire, vendor->library,
+				 is_main ? &memory : NULL);
 }
 
 static void close_texts(struct gm_probe_wire *wire)
@@ -216,7 +214,7 @@ static void all_ended(struct gm_daemon *d)
 	if (d->opencl->n > 0 && !d->opencl->why[0])
 		snprintf(d->opencl->why, sizeof(d->opencl->why),
 			 "no vendor shows a device that is wanted");
-	gm_cuda_rows_opencl_listed(d);
+	d->opencl->reader->listed(d);
 }
 
 static void forget(struct gm_opencl_vendor *vendor)
@@ -326,7 +324,6 @@ static int start(struct gm_opencl_vendor *vendor)
 	const struct gm_daemon *d = vendor->d;
 	const struct gm_config *config = d->config;
 	const char *kind = kind_of_devices(config);
-	char cache[GM_STATE_PATH_BYTES];
 	struct gm_environment *env = malloc(sizeof(*env));
 	char uid[16], gid[16];
 	const char *argv[] = { d->probe_path,
@@ -349,15 +346,12 @@ static int start(struct gm_opencl_vendor *vendor)
 	snprintf(uid, sizeof(uid), "%u", (unsigned int)config->worker_uid);
 	snprintf(gid, sizeof(gid), "%u", (unsigned int)config->worker_gid);
 	gm_environment_init(env);
-	/* It compiles nothing; but PoCL shows no device without a folder. */
-	error = gm_state_dir_of_workers(&d->state->dir, "opencl-probe",
-					config->worker_uid, config->worker_gid,
-					cache);
-	if (error == 0)
-		error = gm_environment_set(env, "POCL_CACHE_DIR", cache);
-	if (error == 0)
-		error = gm_environment_set(env, "MESA_SHADER_CACHE_DISABLE",
-					   "true");
+	/* The probe compiles nothing; but PoCL shows no device without a
+	 * folder. */
+	error = gm_environment_set(env, "MESA_SHADER_CACHE_DISABLE", "true");
+	if (error == 0 && config->opencl_cache)
+		error = gm_environment_set(env, "POCL_CACHE_DIR",
+					   config->opencl_cache);
 	if (error == 0)
 		error = gm_environment_pass(env, config->opencl_pass);
 	if (error == 0)
@@ -367,10 +361,12 @@ static int start(struct gm_opencl_vendor *vendor)
 	return error == 0 ? watch(vendor) : error;
 }
 
-void gm_opencl_rows_start(struct gm_daemon *d)
+void gm_opencl_rows_start(struct gm_daemon *d,
+			  const struct gm_opencl_reader *reader)
 {
 	struct gm_opencl_rows *rows = d->opencl;
 
+	rows->reader = reader;
 	if (d->config->opencl_enabled != GM_CONFIG_CUDA_OFF) {
 		gm_uuid_key(rows->key);
 		find_vendors(d);
@@ -384,7 +380,7 @@ void gm_opencl_rows_start(struct gm_daemon *d)
 			is_broken(&rows->vendors[i], strerror(-error));
 	}
 	if (rows->n_running == 0)
-		gm_cuda_rows_opencl_listed(d);
+		reader->listed(d);
 }
 
 void gm_opencl_rows_exit(struct gm_daemon *d)
@@ -405,26 +401,4 @@ void gm_opencl_rows_exit(struct gm_daemon *d)
 			poll(&p, 1, 50);
 		forget(vendor);
 	}
-}
-
-/* ---- memory -------------------------------------------------------------- */
-
-void gm_opencl_rows_refresh(struct gm_daemon *d, struct gm_device *device)
-{
-	const struct gm_row_image *facts = &device->facts;
-	struct gm_moving_image *moving = &device->moving;
-	bool is_main = (facts->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0;
-	uint64_t used = gm_usage_of_row(d, facts->row), total, available;
-
-	moving->known |= GPUMAP_KNOWN_MEMORY;
-	moving->free_bytes =
-		facts->total_bytes > used ? facts->total_bytes - used : 0;
-	if (is_main &&
-	    gm_meminfo_read(&device->memory, &total, &available) == 0 &&
-	    moving->free_bytes > available)
-		moving->free_bytes = available;
-	moving->budget_bytes =
-		gm_budget(moving->free_bytes, facts->total_bytes);
-	moving->score = gm_score((int32_t)facts->units,
-				 is_main ? 0 : moving->free_bytes, 0);
 }

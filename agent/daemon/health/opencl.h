@@ -24,7 +24,8 @@
 #include "agent/daemon/base/spawn.h"
 
 struct gm_daemon;
-struct gm_device;
+struct gm_meminfo;
+struct gm_probe_wire;
 
 #define GM_OPENCL_VENDORS 16u
 
@@ -42,7 +43,20 @@ struct gm_opencl_vendor {
 	char why[GM_WHY_BYTES];
 };
 
+/* The module that takes what is found. */
+struct gm_opencl_reader {
+	/* A DEVICE.  library: of its vendor, kept by address.  memory: the
+	 * source of the figures of its memory, which is the node's main memory;
+	 * or NULL. */
+	void (*found)(struct gm_daemon *d, const struct gm_probe_wire *wire,
+		      const char *library, const struct gm_meminfo *memory);
+
+	/* All are found, or have had their time. */
+	void (*listed)(struct gm_daemon *d);
+};
+
 struct gm_opencl_rows {
+	const struct gm_opencl_reader *reader;
 	uint32_t n;
 	uint32_t n_running;
 	uint32_t n_found; /* devices of all */
@@ -51,14 +65,12 @@ struct gm_opencl_rows {
 	char why[GM_WHY_BYTES]; /* there may be none of them */
 };
 
-/* Have the vendors' libraries asked.  gm_cuda_rows_opencl_listed() follows from
- * the loop, or, where there is nothing to ask, at once. */
-void gm_opencl_rows_start(struct gm_daemon *d);
+/* Have the vendors' libraries asked.  The reader's listed() follows from the
+ * loop, or, where there is nothing to ask, at once. */
+void gm_opencl_rows_start(struct gm_daemon *d,
+			  const struct gm_opencl_reader *reader);
 
 /* End those that still run. */
 void gm_opencl_rows_exit(struct gm_daemon *d);
-
-/* What is free now. */
-void gm_opencl_rows_refresh(struct gm_daemon *d, struct gm_device *device);
 
 #endif

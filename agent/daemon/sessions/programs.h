@@ -26,7 +26,7 @@ struct gm_device;
 
 #define GM_PROGRAM_NAME_BYTES 64u /* as in struct gm_program_ask */
 
-/* What files a program may have, by what runs it. */
+/* The files that a program may have, by the rows that run it. */
 enum gm_program_form {
 	GM_PROGRAM_OBJECT = 0, /* host rows */
 	GM_PROGRAM_IMAGE = 1,  /* CUDA rows */

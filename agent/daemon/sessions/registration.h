@@ -36,8 +36,8 @@ struct gm_registration {
 	uint64_t bytes;
 	uint64_t charged; /* whole pages */
 	uint32_t flags;
-	/* The first is the file.  Of a program: those of its forms; -1: not
-	 * opened. */
+	/* The first is the file; a program has one of each form.  -1: it is
+	 * not opened. */
 	int fds[GM_PROGRAM_FORMS];
 	char program[64]; /* its name; "": none */
 	char kernel[64];  /* of device code: its entry point */

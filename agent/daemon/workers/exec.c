@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,7 +13,6 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
-#include "agent/daemon/state/state.h"
 
 #define SECOND        UINT64_C(1000000000)
 
@@ -33,7 +33,7 @@ struct launch {
 	char limit[24];
 	char cpus[4096];
 	char threads[16];
-	char cache[GM_STATE_PATH_BYTES];
+	char cache[PATH_MAX];
 	struct gm_environment env;
 };
 
@@ -186,30 +186,29 @@ static int make_cuda_environment(const struct gm_worker_process *worker,
 }
 
 /* Compilers of a row's own worker keep what they made, from one worker to the
- * next.  What a program left in its folder is the same program's, or another's
- * of the same user: the worker clears the folder. */
-static int add_opencl(const struct gm_worker_process *worker,
-		      enum gm_exec_part part, struct launch *l)
+ * next.  A worker for programs clears its folder, where another program of the
+ * same user may have left anything. */
+static void add_opencl(const struct gm_worker_process *worker,
+		       enum gm_exec_part part, struct launch *l)
 {
 	const struct gm_daemon *d = worker->d;
 	const struct gm_device *device = d->devices->of[worker->row];
-	char name[48];
-	int error;
+	const char *cache = d->config->opencl_cache;
 
-	snprintf(name, sizeof(name), "opencl-%u", worker->row);
-	if (worker->group->runs_programs)
-		snprintf(name, sizeof(name), "opencl-%u-%u", worker->row,
-			 (unsigned)worker->group->uid);
-	error = gm_state_dir_of_workers(&d->state->dir, name,
-					d->config->worker_uid,
-					d->config->worker_gid, l->cache);
 	argue(l, "--backend", "opencl");
 	argue(l, "--device", device->id);
 	argue(l, "--library", device->library ? device->library : "");
-	argue(l, "--cache", l->cache);
 	if (part == GM_EXEC_STANDBY)
 		argue(l, "--standby", NULL);
-	return error;
+	if (!cache)
+		return; /* the worker says that it needs one */
+	if (worker->group->runs_programs)
+		snprintf(l->cache, sizeof(l->cache), "%s/%u-%u", cache,
+			 worker->row, (unsigned)worker->group->uid);
+	else
+		snprintf(l->cache, sizeof(l->cache), "%s/%u", cache,
+			 worker->row);
+	argue(l, "--cache", l->cache);
 }
 
 /* Kernels of PoCL are linked when they are compiled, and not for the size of
@@ -257,9 +256,8 @@ int gm_worker_exec(const struct gm_worker_process *worker,
 		error = make_cuda_environment(worker, l);
 	}
 	if (error == 0 && kind == GPUMAP_DEVICE_OPENCL) {
-		error = add_opencl(worker, part, l);
-		if (error == 0)
-			error = make_opencl_environment(worker, l);
+		add_opencl(worker, part, l);
+		error = make_opencl_environment(worker, l);
 	}
 	if (error == 0 && l->n > ARGUMENTS)
 		error = -E2BIG;

@@ -296,7 +296,7 @@ static int make_rules(uint64_t handled, const char *folder)
 	return -EOPNOTSUPP;
 }
 
-/* What there is not needs no rule. */
+/* A path that does not exist needs no rule. */
 static int allow(int rules, const char *path, uint64_t rights)
 {
 	struct landlock_path_beneath_attr rule = { .allowed_access = rights };

@@ -104,6 +104,9 @@ def test_devices(agent: Agent, map: gpumap.Map, row: int) -> None:
     assert device.total_bytes <= os.sysconf("SC_PHYS_PAGES") * 4096 // 4
     told = agent.ctl_json("devices")["devices"][row]
     assert told["kind"] == "opencl"
+    assert map.choose(prefer="opencl:0") == [row]
+    with pytest.raises(gpumap.NoDevice):
+        map.choose(prefer="opencl:1")
     log = (agent.folder / "log").read_text()
     for vendor, why in (
         ("absent", "libno-such-vendor.so.1"),

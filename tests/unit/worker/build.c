@@ -98,7 +98,7 @@ static void ask(struct server *s, const char *text, const char *kernel)
 	s->made = fds[1];
 }
 
-/* What was made follows a status of 0. */
+/* A status of 0 is that of the file then. */
 static struct gm_build_answer answer_of(struct server *s)
 {
 	struct pollfd polled = { .fd = s->socket, .events = POLLIN };

@@ -337,7 +337,7 @@ static void files_are_given_up(void)
 	EQ(rmdir(folder), 0);
 }
 
-/* What a compiler does in its folder, and what it must not do beside it. */
+/* A compiler has its folder, and reads no other that is not the system's. */
 static int a_folder_is_kept(void)
 {
 	char deep[96], from[96], to[96], other[96];

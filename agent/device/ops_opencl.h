@@ -23,13 +23,15 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 
-#define u64    ulong
-#define i64    long
-#define U64(x) ((ulong)(x))
-#define I64(x) ((long)(x))
-#define INT(x) ((int)(x))
-#define ADR    __global uchar *
-#define FN     static
+#define u64      ulong
+#define i64      long
+#define U64(x)   ((ulong)(x))
+#define I64(x)   ((long)(x))
+#define INT(x)   ((int)(x))
+#define UINT(x)  ((uint)(x))
+#define FLOAT(x) ((float)(x))
+#define ADR      __global uchar *
+#define FN       static
 
 #ifdef GM_ANY
 #define TYPE(type)                               \
@@ -57,6 +59,9 @@ TYPE(ulong)
 #define B32(x)             as_uint(x)
 #define F64(x)             as_double(x)
 #define B64(x)             as_ulong(x)
+
+#define MUL(a, b)          ((a) * (b))
+#define ADD(a, b)          ((a) + (b))
 
 #define TO                 ADR dst_mem, ulong dst_at
 #define FROM               ADR src_mem, ulong src_at
@@ -89,5 +94,6 @@ TYPE(ulong)
 #define EACH_LANE              for (uint l = 0u; l < 32u; l++)
 #define TOGETHER
 #endif
+#define V(value, l) v[l]
 
 #endif

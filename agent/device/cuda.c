@@ -387,11 +387,7 @@ static int cuda_open(struct gm_gpu *gpu, const struct gm_device_config *config,
 	at_ns[2] = gm_node_clock_now();
 	rc = load_operators(cuda);
 	at_ns[3] = gm_node_clock_now();
-	snprintf(ret_took, GM_TOOK_BYTES,
-		 "init_ms=%llu context_ms=%llu module_ms=%llu",
-		 (unsigned long long)((at_ns[1] - at_ns[0]) / 1000000),
-		 (unsigned long long)((at_ns[2] - at_ns[1]) / 1000000),
-		 (unsigned long long)((at_ns[3] - at_ns[2]) / 1000000));
+	gm_stream_took(at_ns, ret_took);
 	return rc;
 }
 

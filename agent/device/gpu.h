@@ -189,6 +189,13 @@ void gm_stream_told(struct gm_gpu *gpu, gm_a64 *word, uint64_t value);
 /* A compiler's message, in one line. */
 void gm_stream_flatten(char *log);
 
+/* "0", "1": a device of those that a driver shows; NULL: the first.  Returns 0,
+ * -ENODEV */
+int gm_stream_read_number(const char *text, uint32_t *ret_number);
+
+/* When opening began, and its three parts ended. */
+void gm_stream_took(const uint64_t at_ns[4], char ret_took[GM_TOOK_BYTES]);
+
 /* The device is of no use any more, and that is why: the first reason counts.
  * Returns -ENOTRECOVERABLE.  Threads: any */
 int gm_stream_lose(struct gm_gpu *gpu, int code, const char *why);

@@ -232,11 +232,7 @@ static int opencl_open(struct gm_gpu *gpu,
 		sigaction(signals[i], &ours[i], NULL);
 	if (rc < 0)
 		return rc;
-	snprintf(ret_took, GM_TOOK_BYTES,
-		 "init_ms=%llu context_ms=%llu module_ms=%llu",
-		 (unsigned long long)((at_ns[1] - at_ns[0]) / 1000000),
-		 (unsigned long long)((at_ns[2] - at_ns[1]) / 1000000),
-		 (unsigned long long)((at_ns[3] - at_ns[2]) / 1000000));
+	gm_stream_took(at_ns, ret_took);
 	return 0;
 }
 

@@ -122,6 +122,26 @@ static int make_scratch(struct gm_stream *stream)
 	return rc;
 }
 
+int gm_stream_read_number(const char *text, uint32_t *ret_number)
+{
+	char *end;
+	unsigned long number = text ? strtoul(text, &end, 10) : 0;
+
+	if (text && (end == text || *end || number > UINT16_MAX))
+		return -ENODEV;
+	*ret_number = (uint32_t)number;
+	return 0;
+}
+
+void gm_stream_took(const uint64_t at_ns[4], char ret_took[GM_TOOK_BYTES])
+{
+	snprintf(ret_took, GM_TOOK_BYTES,
+		 "init_ms=%llu context_ms=%llu module_ms=%llu",
+		 (unsigned long long)((at_ns[1] - at_ns[0]) / 1000000),
+		 (unsigned long long)((at_ns[2] - at_ns[1]) / 1000000),
+		 (unsigned long long)((at_ns[3] - at_ns[2]) / 1000000));
+}
+
 /* As many bytes as take the time of a slice over the bus. */
 static uint64_t own_bytes(const struct gm_stream *stream)
 {

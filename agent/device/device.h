@@ -43,7 +43,8 @@ struct gm_device_config {
 	uint32_t parts;   /* host: rows that share the node, 0 or 1 for one */
 	const char *uuid; /* GPU: as its driver names it; NULL: the first */
 	const char *library;  /* GPU: folder of the driver to take instead of
-			       * the system's, or NULL; OpenCL: its library */
+			       * the system's, or NULL; OpenCL: its library;
+			       * Vulkan: its manifest */
 	const char *nccl;     /* GPU: folder of the library for cliques, "": the
 			   * system's, or NULL: there are to be none */
 	const char *builder;  /* path of gpumap-build, for OpenCL */
@@ -480,5 +481,6 @@ static inline uint64_t gm_device_cost(const struct gm_backend_device *dev,
 extern const struct gm_backend gm_host_backend;
 extern const struct gm_backend gm_cuda_backend;
 extern const struct gm_backend gm_opencl_backend;
+extern const struct gm_backend gm_vulkan_backend; /* with HAVE_VULKAN */
 
 #endif

@@ -58,4 +58,27 @@ nodist_%canon_reldir%_libdevice_la_SOURCES = %reldir%/ops_opencl_text.h
 		>$@.tmp && mv $@.tmp $@
 $(%canon_reldir%_libdevice_la_OBJECTS): %reldir%/ops_opencl_text.h
 CLEANFILES += %reldir%/ops_opencl_text.h
-EXTRA_DIST += %reldir%/README.md %reldir%/ops.k
+EXTRA_DIST += %reldir%/README.md %reldir%/ops.k %reldir%/ops_vulkan.h
+EXTRA_DIST += %reldir%/ops_vulkan.sh
+
+# The operators as SPIR-V, as C: an array for each module.
+if VULKAN
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/vulkan.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/vulkan.h
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/vulkan_library.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/vulkan_memory.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/vulkan_program.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/vulkan_symbols.h
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/vulkan_work.c
+nodist_%canon_reldir%_libdevice_la_SOURCES += %reldir%/ops_vulkan_spirv.h
+%reldir%/ops_vulkan_spirv.h: %reldir%/ops_vulkan.sh %reldir%/ops_vulkan.h \
+		%reldir%/ops.k
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
+	$(SHELL) $(srcdir)/%reldir%/ops_vulkan.sh $(GLSLANG) \
+		$(srcdir)/%reldir%/ops_vulkan.h $(srcdir)/%reldir%/ops.k \
+		>$@.tmp && mv $@.tmp $@
+# By a variable: automake leaves out its own rule for an object that has one.
+gm_vulkan_program = %reldir%/libdevice_la-vulkan_program.lo
+$(gm_vulkan_program): %reldir%/ops_vulkan_spirv.h
+CLEANFILES += %reldir%/ops_vulkan_spirv.h
+endif

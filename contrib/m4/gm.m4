@@ -214,6 +214,26 @@ AC_DEFUN([GM_WITH_HEADER], [
   AC_SUBST(m4_toupper([$1])_CPPFLAGS)
 ])
 
+# GM_VULKAN
+# --enable-vulkan: rows of Vulkan, where its headers and a compiler of GLSL are.
+# Asked for and missing is an error.  The loader is opened at run time.
+AC_DEFUN([GM_VULKAN], [
+  AC_ARG_ENABLE([vulkan],
+    [AS_HELP_STRING([--enable-vulkan], [rows of Vulkan (auto)])],
+    [], [enable_vulkan=auto])
+  AC_PATH_PROG([GLSLANG], [glslangValidator])
+  AS_IF([test "x$enable_agent" = xno], [enable_vulkan=no])
+  gm_vulkan=no
+  AS_IF([test "x$enable_vulkan" != xno && test "x$GLSLANG" != x],
+    [AC_CHECK_DECL([VK_API_VERSION_1_2], [gm_vulkan=yes], [],
+      [[#include <vulkan/vulkan_core.h>]])])
+  AS_IF([test "x$gm_vulkan" = xyes],
+    [AC_DEFINE([HAVE_VULKAN], [1], [Define to 1 to build rows of Vulkan.])],
+    [test "x$enable_vulkan" = xyes],
+    [AC_MSG_ERROR([--enable-vulkan needs headers of Vulkan 1.2 and glslangValidator (Debian: libvulkan-dev glslang-tools, Fedora: vulkan-headers glslang)])])
+  AM_CONDITIONAL([VULKAN], [test "x$gm_vulkan" = xyes])
+])
+
 # GM_SUMMARY
 # Print the decisions in one screen, and the packages that bring what was left out.
 AC_DEFUN([GM_SUMMARY], [
@@ -229,6 +249,7 @@ gpumap $PACKAGE_VERSION
   python tools  `gm_with $with_python 'Debian: python3-dev, Fedora: python3-devel'`
   cuda.h        `gm_with $gm_cuda 'for tests alone'`
   nccl.h        `gm_with $gm_nccl 'for tests alone'`
+  vulkan        `gm_with $gm_vulkan 'Debian: libvulkan-dev glslang-tools, Fedora: vulkan-headers glslang'`
   sys/sdt.h     `gm_with $gm_sdt 'Debian: systemtap-sdt-dev, Fedora: systemtap-sdt-devel'`
   manual pages  $gm_man
   build         ${GM_BUILD:-plain}

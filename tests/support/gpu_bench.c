@@ -134,7 +134,7 @@ int bench_open(struct bench *b, const char *uuid)
 	b->room = BENCH_SMALL;
 	if (!b->backend)
 		b->backend = &gm_cuda_backend;
-	b->can_export = b->backend == &gm_cuda_backend;
+	b->can_export = b->backend != &gm_opencl_backend;
 	if (rc == 0)
 		rc = b->backend->open(&config, &b->dev);
 	if (rc < 0)

@@ -199,12 +199,27 @@ gm_unit_device = \
 	%reldir%/device/opencl.c \
 	%reldir%/device/opencl_abi.c \
 	%reldir%/device/opencl_card.c \
-	%reldir%/device/stream_told.c
+	%reldir%/device/stream_told.c \
+	%reldir%/device/vulkan.c
 tests_suites_unit_device_SOURCES = $(gm_unit_device)
+tests_suites_unit_device_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_builddir)
 tests_suites_unit_device_LDADD = tests/libsupport.la \
 	tests/fake/libmachine.la agent/device/libdevice.la tests/libptx.la \
 	agent/cuda/libcu.la agent/common/libcommon.la $(NUMA_LIBS) \
 	$(DL_LIBS) -lpthread -lm
+EXTRA_DIST += %reldir%/device/vulkan_square.comp
+if VULKAN
+nodist_tests_suites_unit_device_SOURCES = %reldir%/device/vulkan_square.h
+%reldir%/device/vulkan_square.h: %reldir%/device/vulkan_square.comp
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
+	$(GLSLANG) -V --target-env vulkan1.2 --vn vulkan_square -o $@ \
+		$(srcdir)/%reldir%/device/vulkan_square.comp >$@.log && \
+	rm $@.log
+gm_vulkan_test = %reldir%/device/suites_unit_device-vulkan.$(OBJEXT)
+$(gm_vulkan_test): %reldir%/device/vulkan_square.h \
+	agent/device/ops_vulkan_spirv.h
+CLEANFILES += %reldir%/device/vulkan_square.h
+endif
 gm_cases += $(gm_unit_device)
 GM_TSAN_TESTS += %reldir%/device/cuda.c %reldir%/device/cuda_memory.c \
 	%reldir%/device/stream_told.c

@@ -47,12 +47,14 @@ static void cache_drop(void)
 	nftw(cache, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* For LeakSanitizer: what compilers leave behind is no fault of ours. */
+/* For LeakSanitizer: what compilers and Vulkan's libraries, of vulkan.c in the
+ * same program, leave behind is no fault of ours. */
 __attribute__((visibility("default"))) const char *
 __lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
-	return "leak:libpocl\nleak:libLLVM\nleak:libclang\n";
+	return "leak:libpocl\nleak:libLLVM\nleak:libclang\n"
+	       "leak:libvulkan\nleak:libVkLayer\n";
 }
 
 /* ---- what is its own ----------------------------------------------------- */

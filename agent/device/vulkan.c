@@ -1,0 +1,432 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/device/vulkan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/common/node_clock.h"
+
+#define APART_TIMES 4u /* nothing says what a bus or memory does */
+#define EXTENSIONS  512u
+#define FAMILIES    16u
+#define NONE        VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE
+
+/* ---- errors -------------------------------------------------------------- */
+
+static int meaning(VkResult result, const char **ret_name)
+{
+	static const struct {
+		VkResult result;
+		int rc;
+		const char *name;
+	} errors[] = {
+#define ERROR(name, rc) { VK_ERROR_##name, rc, "VK_ERROR_" #name }
+		ERROR(OUT_OF_HOST_MEMORY, -ENOMEM),
+		ERROR(OUT_OF_DEVICE_MEMORY, -ENOMEM),
+		ERROR(TOO_MANY_OBJECTS, -ENOMEM),
+		ERROR(MEMORY_MAP_FAILED, -ENOMEM),
+		ERROR(DEVICE_LOST, -ENOTRECOVERABLE),
+		ERROR(FEATURE_NOT_PRESENT, -EOPNOTSUPP),
+		ERROR(INVALID_EXTERNAL_HANDLE, -EINVAL),
+		ERROR(INITIALIZATION_FAILED, -EIO),
+	};
+
+	*ret_name = "an error";
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+		if (errors[i].result == result) {
+			*ret_name = errors[i].name;
+			return errors[i].rc;
+		}
+	return result < 0 ? -EIO : 0;
+}
+
+int gm_vulkan_lose(struct gm_vulkan *vulkan, VkResult result)
+{
+	const char *name;
+	char why[64];
+
+	(void)meaning(result, &name);
+	snprintf(why, sizeof(why), "Vulkan %d %s", result, name);
+	return gm_stream_lose(&vulkan->gpu, result, why);
+}
+
+int gm_vulkan_check(struct gm_vulkan *vulkan, VkResult result)
+{
+	const char *name;
+	int rc = meaning(result, &name);
+
+	return rc == -ENOTRECOVERABLE ? gm_vulkan_lose(vulkan, result) : rc;
+}
+
+/* A step of opening: why it failed is kept. */
+static int step(struct gm_vulkan *vulkan, VkResult result, const char *what)
+{
+	const char *name;
+	int rc = meaning(result, &name);
+
+	if (rc == 0)
+		return 0;
+	vulkan->gpu.code = result;
+	snprintf(vulkan->gpu.why, sizeof(vulkan->gpu.why), "%s: Vulkan %d %s",
+		 what, result, name);
+	return rc == -ENOTRECOVERABLE ? -EIO : rc;
+}
+
+static int lacks(struct gm_vulkan *vulkan, const char *what)
+{
+	snprintf(vulkan->gpu.why, sizeof(vulkan->gpu.why),
+		 "the device has no %s", what);
+	return -EOPNOTSUPP;
+}
+
+/* ---- what a device is ---------------------------------------------------- */
+
+struct facts {
+	VkPhysicalDeviceProperties2 all;
+	VkPhysicalDeviceVulkan11Properties p11;
+	VkPhysicalDeviceVulkan12Properties p12;
+	VkPhysicalDeviceExternalMemoryHostPropertiesEXT host;
+	VkPhysicalDeviceFeatures2 features;
+	VkPhysicalDeviceVulkan11Features f11;
+	VkPhysicalDeviceVulkan12Features f12;
+	const char *extensions[3]; /* of ours, that it has */
+	uint32_t n_extensions;
+	bool has_fd, has_host;
+};
+
+static int ask_extensions(struct gm_vulkan *vulkan, struct facts *f)
+{
+	const char *names[] = { VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME,
+				VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME,
+				VK_EXT_MEMORY_BUDGET_EXTENSION_NAME };
+	bool *has[] = { &f->has_fd, &f->has_host, &vulkan->has_budget };
+	VkExtensionProperties *list = calloc(EXTENSIONS, sizeof(*list));
+	uint32_t n = EXTENSIONS;
+
+	if (!list || vulkan->vk.vkEnumerateDeviceExtensionProperties(
+			     vulkan->physical, NULL, &n, list) < 0)
+		n = 0;
+	for (uint32_t i = 0; i < 3; i++) {
+		for (uint32_t j = 0; j < n && !*has[i]; j++)
+			*has[i] = strcmp(list[j].extensionName, names[i]) == 0;
+		if (*has[i])
+			f->extensions[f->n_extensions++] = names[i];
+	}
+	free(list);
+	return list ? 0 : -ENOMEM;
+}
+
+static int ask(struct gm_vulkan *vulkan, struct facts *f)
+{
+	const VkPhysicalDeviceFeatures *features = &f->features.features;
+
+	vulkan->vk.vkGetPhysicalDeviceProperties2(vulkan->physical, &f->all);
+	if (f->all.properties.apiVersion < VK_API_VERSION_1_2)
+		return lacks(vulkan, "Vulkan 1.2");
+	vulkan->vk.vkGetPhysicalDeviceFeatures2(vulkan->physical, &f->features);
+	if (!f->f12.bufferDeviceAddress || !features->shaderInt64)
+		return lacks(vulkan, "addresses of 64 bits");
+	if (!f->f12.timelineSemaphore)
+		return lacks(vulkan, "timeline semaphores");
+	if (!f->f12.storageBuffer8BitAccess || !f->f11.storageBuffer16BitAccess)
+		return lacks(vulkan, "elements of 8 and 16 bits");
+	return ask_extensions(vulkan, f);
+}
+
+/* The operators ask for what makes floats exact, as far as the device has it.
+ * llvmpipe promises no subnormals, and keeps them. */
+static void find_floats(struct gm_vulkan *vulkan, const struct facts *f)
+{
+	const VkPhysicalDeviceVulkan12Properties *p = &f->p12;
+	bool keeps = p->driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
+	uint32_t *modes = vulkan->float_modes;
+
+	if (p->denormBehaviorIndependence != NONE &&
+	    p->roundingModeIndependence != NONE) {
+		modes[0] = p->shaderDenormPreserveFloat32 |
+			   p->shaderSignedZeroInfNanPreserveFloat32 << 1 |
+			   p->shaderRoundingModeRTEFloat32 << 2;
+		modes[1] = p->shaderDenormPreserveFloat64 |
+			   p->shaderSignedZeroInfNanPreserveFloat64 << 1 |
+			   p->shaderRoundingModeRTEFloat64 << 2;
+	}
+	vulkan->has_f32 = keeps || modes[0] == 7;
+	vulkan->has_f64 =
+		f->features.features.shaderFloat64 && (keeps || modes[1] == 7);
+}
+
+/* By their numbers in SPIR-V: those of subgroups are in Vulkan's order. */
+static void find_capabilities(struct gm_vulkan *vulkan, const struct facts *f)
+{
+	const VkPhysicalDeviceFeatures *features = &f->features.features;
+	const struct {
+		uint32_t number;
+		bool has;
+	} can[] = {
+		{ 0 /* Matrix */, true },
+		{ 1 /* Shader */, true },
+		{ 9 /* Float16 */, f->f12.shaderFloat16 },
+		{ 10 /* Float64 */, features->shaderFloat64 },
+		{ 11 /* Int64 */, true },
+		{ 22 /* Int16 */, features->shaderInt16 },
+		{ 39 /* Int8 */, f->f12.shaderInt8 },
+		{ 4433 /* StorageBuffer16BitAccess */, true },
+		{ 4448 /* StorageBuffer8BitAccess */, true },
+		{ 5345 /* VulkanMemoryModel */, f->f12.vulkanMemoryModel },
+		{ 5347 /* PhysicalStorageBufferAddresses */, true },
+	};
+
+	for (size_t i = 0; i < sizeof(can) / sizeof(can[0]); i++)
+		if (can[i].has)
+			vulkan->can[vulkan->n_can++] = can[i].number;
+	for (uint32_t i = 0; i < 8; i++)
+		if (f->p11.subgroupSupportedOperations >> i & 1)
+			vulkan->can[vulkan->n_can++] = 61 + i;
+}
+
+/* Can memory of this kind do all that? */
+static bool can_be(struct gm_vulkan *vulkan,
+		   VkExternalMemoryHandleTypeFlagBits kind,
+		   VkExternalMemoryFeatureFlags all)
+{
+	const VkPhysicalDeviceExternalBufferInfo info = {
+		GM_VK(PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO),
+		.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT,
+		.handleType = kind,
+	};
+	VkExternalBufferProperties p = { GM_VK(EXTERNAL_BUFFER_PROPERTIES) };
+	VkExternalMemoryFeatureFlags has;
+
+	vulkan->vk.vkGetPhysicalDeviceExternalBufferProperties(vulkan->physical,
+							       &info, &p);
+	has = p.externalMemoryProperties.externalMemoryFeatures;
+	/* One for a buffer alone would have to be told of it. */
+	return (has & (all | VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT)) ==
+	       all;
+}
+
+static void find_memory(struct gm_vulkan *vulkan, const struct facts *f)
+{
+	VkPhysicalDeviceMemoryProperties2 properties = { GM_VK(
+		PHYSICAL_DEVICE_MEMORY_PROPERTIES_2) };
+	VkMemoryHeap *heaps = vulkan->types.memoryHeaps;
+
+	vulkan->vk.vkGetPhysicalDeviceMemoryProperties2(vulkan->physical,
+							&properties);
+	vulkan->types = properties.memoryProperties;
+	for (uint32_t i = 0; i < vulkan->types.memoryHeapCount; i++)
+		if ((heaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) &&
+		    heaps[i].size > heaps[vulkan->heap].size)
+			vulkan->heap = i;
+	vulkan->alloc_max = f->p11.maxMemoryAllocationSize;
+	vulkan->can_share =
+		f->has_fd &&
+		can_be(vulkan, GM_VULKAN_FD,
+		       VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT |
+			       VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT);
+	if (f->has_host && can_be(vulkan, GM_VULKAN_HOST,
+				  VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT))
+		vulkan->reach_each = f->host.minImportedHostPointerAlignment;
+	/* Threads of a driver for CPUs block SIGBUS: a client that takes its
+	 * memory away would end the worker, so that memory is staged. */
+	if (vulkan->reach_each && !vulkan->is_cpu)
+		vulkan->gpu.flags = GM_GPU_REACH | GM_GPU_READ_ONLY;
+	vulkan->gpu.own_times = vulkan->is_cpu ? 1 : APART_TIMES;
+}
+
+/* The family that computes by the most queues. */
+static int find_family(struct gm_vulkan *vulkan)
+{
+	VkQueueFamilyProperties families[FAMILIES];
+	uint32_t n = FAMILIES;
+
+	vulkan->vk.vkGetPhysicalDeviceQueueFamilyProperties(vulkan->physical,
+							    &n, families);
+	for (uint32_t i = 0; i < n; i++)
+		if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) &&
+		    families[i].queueCount > vulkan->n_queues) {
+			vulkan->family = i;
+			vulkan->n_queues = families[i].queueCount;
+		}
+	if (vulkan->n_queues > GM_GPU_LANES + 1)
+		vulkan->n_queues = GM_GPU_LANES + 1;
+	return vulkan->n_queues ? 0 : lacks(vulkan, "queue that computes");
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+/* With all features that it has, but for one that costs time. */
+static int make_device(struct gm_vulkan *vulkan, struct facts *f)
+{
+	static const float same[GM_GPU_LANES + 1];
+	const VkDeviceQueueCreateInfo queues = {
+		GM_VK(DEVICE_QUEUE_CREATE_INFO),
+		.queueFamilyIndex = vulkan->family,
+		.queueCount = vulkan->n_queues,
+		.pQueuePriorities = same,
+	};
+	const VkDeviceCreateInfo info = {
+		GM_VK(DEVICE_CREATE_INFO),
+		.pNext = &f->features,
+		.queueCreateInfoCount = 1,
+		.pQueueCreateInfos = &queues,
+		.enabledExtensionCount = f->n_extensions,
+		.ppEnabledExtensionNames = f->extensions,
+	};
+
+	f->features.features.robustBufferAccess = false;
+	return step(vulkan,
+		    vulkan->vk.vkCreateDevice(vulkan->physical, &info, NULL,
+					      &vulkan->device),
+		    "vkCreateDevice");
+}
+
+static int make_context(struct gm_vulkan *vulkan)
+{
+	struct facts f = {
+		.all = { GM_VK(PHYSICAL_DEVICE_PROPERTIES_2), &f.p11 },
+		.p11 = { GM_VK(PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES), &f.p12 },
+		.p12 = { GM_VK(PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES),
+			 &f.host },
+		.host = { GM_VK(
+			PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT) },
+		.features = { GM_VK(PHYSICAL_DEVICE_FEATURES_2), &f.f11 },
+		.f11 = { GM_VK(PHYSICAL_DEVICE_VULKAN_1_1_FEATURES), &f.f12 },
+		.f12 = { GM_VK(PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) },
+	};
+	const VkPhysicalDeviceLimits *limits = &f.all.properties.limits;
+	int rc = ask(vulkan, &f);
+
+	if (rc < 0)
+		return rc;
+	vulkan->is_cpu =
+		f.all.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+	vulkan->push_max = limits->maxPushConstantsSize < GM_VULKAN_PUSH_BYTES
+				   ? limits->maxPushConstantsSize
+				   : GM_VULKAN_PUSH_BYTES;
+	vulkan->groups_max = limits->maxComputeWorkGroupCount[0];
+	vulkan->group_max = limits->maxComputeWorkGroupInvocations;
+	if (vulkan->group_max > limits->maxComputeWorkGroupSize[0])
+		vulkan->group_max = limits->maxComputeWorkGroupSize[0];
+	find_floats(vulkan, &f);
+	find_capabilities(vulkan, &f);
+	find_memory(vulkan, &f);
+	rc = find_family(vulkan);
+	if (rc == 0)
+		rc = make_device(vulkan, &f);
+	return rc < 0 ? rc : step(vulkan, gm_vulkan_work_open(vulkan), "lanes");
+}
+
+static int vulkan_open(struct gm_gpu *gpu,
+		       const struct gm_device_config *config, char *ret_took)
+{
+	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
+	const char *manifest = config->library ? config->library : "";
+	uint64_t at_ns[4] = { gm_node_clock_now() };
+	uint32_t number;
+	int rc = gm_stream_read_number(config->uuid, &number);
+
+	if (rc == 0)
+		rc = gm_vulkan_library(manifest, number, &vulkan->vk,
+				       &vulkan->physical, gpu->why);
+	at_ns[1] = gm_node_clock_now();
+	if (rc == 0)
+		rc = make_context(vulkan);
+	at_ns[2] = gm_node_clock_now();
+	if (rc == 0)
+		rc = gm_vulkan_operators(vulkan);
+	at_ns[3] = gm_node_clock_now();
+	gm_stream_took(at_ns, ret_took);
+	return rc;
+}
+
+/* Work may still be under way on a device that is lost, and use all that it
+ * has: it is left as it is, for the process ends. */
+static void vulkan_close(struct gm_gpu *gpu)
+{
+	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
+
+	if (vulkan->bounce)
+		gm_vulkan_release(gpu, vulkan->bounce);
+	if (vulkan->device && !gm_stream_is_lost(gpu)) {
+		gm_vulkan_operators_close(vulkan);
+		gm_vulkan_work_close(vulkan);
+		vulkan->vk.vkDestroyDevice(vulkan->device, NULL);
+	}
+	free(vulkan->kernels);
+}
+
+/* A device belongs to no thread. */
+static int vulkan_bind(struct gm_gpu *gpu)
+{
+	(void)gpu;
+	return 0;
+}
+
+/* The budget of a CPU is that of the machine, and changes with all it does. */
+static int vulkan_memory(struct gm_gpu *gpu,
+			 struct gm_device_memory *ret_memory)
+{
+	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
+	uint32_t heap = vulkan->heap;
+	VkPhysicalDeviceMemoryBudgetPropertiesEXT b = { GM_VK(
+		PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT) };
+	VkPhysicalDeviceMemoryProperties2 properties = {
+		GM_VK(PHYSICAL_DEVICE_MEMORY_PROPERTIES_2), &b
+	};
+	uint64_t left;
+
+	ret_memory->total = vulkan->types.memoryHeaps[heap].size;
+	ret_memory->free = gm_vulkan_memory_left(vulkan);
+	if (!vulkan->has_budget || vulkan->is_cpu)
+		return 0;
+	vulkan->vk.vkGetPhysicalDeviceMemoryProperties2(vulkan->physical,
+							&properties);
+	left = b.heapBudget[heap] > b.heapUsage[heap]
+		       ? b.heapBudget[heap] - b.heapUsage[heap]
+		       : 0;
+	if (left < ret_memory->free)
+		ret_memory->free = left;
+	return 0;
+}
+
+static const struct gm_gpu_ops ops = {
+	.bytes = sizeof(struct gm_vulkan),
+	.open = vulkan_open,
+	.close = vulkan_close,
+	.bind = vulkan_bind,
+	.memory = vulkan_memory,
+	.alloc = gm_vulkan_alloc,
+	.pin = gm_vulkan_pin,
+	.reach = gm_vulkan_reach,
+	.release = gm_vulkan_release,
+	.export_fd = gm_vulkan_export_fd,
+	.import_fd = gm_vulkan_import_fd,
+	.copy = gm_vulkan_copy,
+	.fill = gm_vulkan_fill,
+	.launch = gm_vulkan_launch,
+	.mark = gm_vulkan_mark,
+	.passed = gm_vulkan_passed,
+	.wait = gm_vulkan_wait,
+	.after = gm_vulkan_after,
+	.look = gm_vulkan_look,
+	.finish = gm_vulkan_finish,
+	.find = gm_vulkan_find,
+	.load = gm_vulkan_load,
+	.unload = gm_vulkan_unload,
+};
+
+static int open_row(const struct gm_device_config *config,
+		    struct gm_backend_device **ret_dev)
+{
+	return gm_stream_open(&gm_vulkan_backend, &ops, config, ret_dev);
+}
+
+/* The map has no number for rows of this kind yet. */
+const struct gm_backend gm_vulkan_backend = { .name = "vulkan",
+					      .open = open_row,
+					      GM_STREAM_CALLS(GM_STREAM_SET) };

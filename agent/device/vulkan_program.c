@@ -1,0 +1,474 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * vulkan_program - operators, and programs of clients.
+ *
+ * The operators are part of this program, as SPIR-V.  All pipelines of theirs
+ * are made when the device is opened: some drivers wait for all work before
+ * they make one.
+ */
+
+#include "agent/device/vulkan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/common/log.h"
+#include "agent/cuda/operators.h"
+
+#define LANES      32u
+#define GROUP      256u
+#define FILL_BYTES 8u /* of an invocation */
+#define ARG_BYTES  8u
+
+/* Made when building: MODULES, and the words of each. */
+#include "agent/device/ops_vulkan_spirv.h"
+
+static const struct module {
+	const char *name;
+	const uint32_t *words;
+	uint32_t n;
+	uint32_t floats; /* bits of those that it computes exactly, or 0 */
+	bool is_reduction;
+} modules[] = {
+#define MODULE(name, floats, is_reduction) \
+	{ #name, name, sizeof(name) / sizeof(name[0]), floats, is_reduction },
+	MODULES
+};
+#define N_MODULES (sizeof(modules) / sizeof(modules[0]))
+
+/* ---- SPIR-V -------------------------------------------------------------- */
+
+/* A module is five words and then instructions: the upper half of the first
+ * word of each says how many words it has. */
+enum {
+	HEAD = 5,
+	MAGIC = 0x07230203,
+	VERSION_LAST = 0x00010500,
+	OP_ENTRY_POINT = 15,
+	OP_EXECUTION_MODE = 16,
+	OP_CAPABILITY = 17,
+	OP_FUNCTION_END = 56,
+	OP_DECORATE = 71,
+	MODEL_COMPUTE = 5,
+	MODE_LOCAL_SIZE = 17,
+	DECORATION_DESCRIPTOR_SET = 34,
+	EXACT_WORDS = 18 /* more, of a module that asks for exact floats */
+};
+
+/* Add an instruction for each of the modes of float_modes. */
+static size_t add_exact(uint32_t *words, size_t n, uint32_t modes,
+			uint32_t entry, uint32_t bits)
+{
+	static const uint32_t exact[3][2] = {
+		{ 4464, 4459 }, /* DenormPreserve, as capability and mode */
+		{ 4466, 4461 }, /* SignedZeroInfNanPreserve */
+		{ 4467, 4462 }, /* RoundingModeRTE */
+	};
+
+	for (uint32_t k = 0; k < 3; k++) {
+		const uint32_t all[] = { 4u << 16 | OP_EXECUTION_MODE, entry,
+					 exact[k][1], bits };
+		const uint32_t can[] = { 2u << 16 | OP_CAPABILITY,
+					 exact[k][0] };
+		size_t bytes = entry ? sizeof(all) : sizeof(can);
+
+		if (!(modes >> k & 1))
+			continue;
+		memcpy(words + n, entry ? all : can, bytes);
+		n += bytes / sizeof(*words);
+	}
+	return n;
+}
+
+/* Copy an operator's module, and ask for exact floats of @bits as far as the
+ * device can.  Returns its words. */
+static size_t ask_exact(const struct module *module, uint32_t modes,
+			uint32_t bits, uint32_t *ret)
+{
+	size_t n = HEAD, length;
+
+	memcpy(ret, module->words, HEAD * sizeof(*ret));
+	n = add_exact(ret, n, modes, 0, bits);
+	for (const uint32_t *at = module->words + HEAD;
+	     at < module->words + module->n; at += length) {
+		length = *at >> 16;
+		memcpy(ret + n, at, length * sizeof(*ret));
+		n += length;
+		if ((*at & 0xffff) == OP_ENTRY_POINT)
+			n = add_exact(ret, n, modes, at[2], bits);
+	}
+	return n;
+}
+
+/* ---- pipelines ----------------------------------------------------------- */
+
+static VkResult make_module(struct gm_vulkan *vulkan, const uint32_t *words,
+			    size_t n, VkShaderModule *ret_module)
+{
+	const VkShaderModuleCreateInfo info = {
+		GM_VK(SHADER_MODULE_CREATE_INFO),
+		.codeSize = n * sizeof(*words),
+		.pCode = words,
+	};
+
+	return vulkan->vk.vkCreateShaderModule(vulkan->device, &info, NULL,
+					       ret_module);
+}
+
+/* @constants NULL: it has its own. */
+static VkResult make_pipeline(struct gm_vulkan *vulkan, VkShaderModule module,
+			      const char *name,
+			      const VkSpecializationInfo *constants,
+			      VkPipeline *ret_pipeline)
+{
+	const VkComputePipelineCreateInfo info = {
+		GM_VK(COMPUTE_PIPELINE_CREATE_INFO),
+		.stage = { GM_VK(PIPELINE_SHADER_STAGE_CREATE_INFO),
+			   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+			   .module = module, .pName = name,
+			   .pSpecializationInfo = constants },
+		.layout = vulkan->layout,
+	};
+
+	return vulkan->vk.vkCreateComputePipelines(
+		vulkan->device, VK_NULL_HANDLE, 1, &info, NULL, ret_pipeline);
+}
+
+static VkResult make_layout(struct gm_vulkan *vulkan)
+{
+	const VkPushConstantRange range = {
+		.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
+		.size = vulkan->push_max,
+	};
+	const VkPipelineLayoutCreateInfo info = {
+		GM_VK(PIPELINE_LAYOUT_CREATE_INFO),
+		.pushConstantRangeCount = 1,
+		.pPushConstantRanges = &range,
+	};
+
+	return vulkan->vk.vkCreatePipelineLayout(vulkan->device, &info, NULL,
+						 &vulkan->layout);
+}
+
+/* ---- operators ----------------------------------------------------------- */
+
+static bool is_exact(const struct gm_vulkan *vulkan,
+		     const struct module *module)
+{
+	return module->floats == 0 ||
+	       (module->floats == 64 ? vulkan->has_f64 : vulkan->has_f32);
+}
+
+static VkResult make_operator(struct gm_vulkan *vulkan,
+			      const struct module *module, uint32_t *room,
+			      struct gm_vulkan_kernel *k)
+{
+	static const VkSpecializationMapEntry entries[] = {
+		{ .constantID = 0, .offset = 0, .size = 4 },
+		{ .constantID = 1, .offset = 4, .size = 4 },
+	};
+	uint32_t constants[2]; /* invocations of a group; ANY of ops_vulkan.h */
+	const VkSpecializationInfo info = { 2, entries, sizeof(constants),
+					    constants };
+	bool is_double = module->floats == 64;
+	size_t n = ask_exact(module, vulkan->float_modes[is_double],
+			     is_double ? 64 : 32, room);
+	VkShaderModule made;
+	VkResult result = make_module(vulkan, room, n, &made);
+
+	k->group = k->each =
+		GROUP < vulkan->group_max ? GROUP : vulkan->group_max;
+	if (module->is_reduction) {
+		k->group = LANES;
+		k->each = GM_REDUCE_CHUNK;
+	}
+	constants[0] = k->group;
+	constants[1] = true;
+	if (result < 0)
+		return result;
+	result = make_pipeline(vulkan, made, "main", &info, &k->any);
+	constants[1] = false;
+	if (result >= 0)
+		result = make_pipeline(vulkan, made, "main", &info, &k->whole);
+	vulkan->vk.vkDestroyShaderModule(vulkan->device, made, NULL);
+	return result;
+}
+
+int gm_vulkan_operators(struct gm_vulkan *vulkan)
+{
+	VkResult result = make_layout(vulkan);
+	uint32_t most = 0, *room;
+
+	for (size_t i = 0; i < N_MODULES; i++)
+		most = modules[i].n > most ? modules[i].n : most;
+	room = calloc(most + EXACT_WORDS, sizeof(*room));
+	vulkan->kernels = calloc(N_MODULES, sizeof(*vulkan->kernels));
+	if (result < 0 || !room || !vulkan->kernels) {
+		free(room);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < N_MODULES; i++) {
+		if (!is_exact(vulkan, &modules[i]))
+			continue;
+		result = make_operator(vulkan, &modules[i], room,
+				       &vulkan->kernels[i]);
+		if (result < 0)
+			gm_log(GM_LOG_WARNING, "operators-missing",
+			       "code=%d operator=%s", result, modules[i].name);
+	}
+	free(room);
+	return 0;
+}
+
+void gm_vulkan_operators_close(struct gm_vulkan *vulkan)
+{
+	for (size_t i = 0; vulkan->kernels && i < N_MODULES; i++) {
+		vulkan->vk.vkDestroyPipeline(vulkan->device,
+					     vulkan->kernels[i].any, NULL);
+		vulkan->vk.vkDestroyPipeline(vulkan->device,
+					     vulkan->kernels[i].whole, NULL);
+	}
+	vulkan->vk.vkDestroyPipelineLayout(vulkan->device, vulkan->layout,
+					   NULL);
+}
+
+static size_t find_module(const char *name)
+{
+	size_t i = 0;
+
+	while (i < N_MODULES && strcmp(modules[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+const struct gm_gpu_kernel *gm_vulkan_find(struct gm_gpu *gpu, uint32_t op,
+					   uint32_t dtype, uint32_t to)
+{
+	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
+	char name[GM_OPERATOR_NAME_BYTES];
+	struct gm_vulkan_kernel *k;
+	size_t i;
+
+	if (gm_operators_name(gm_operators_of(op), dtype, to, name) < 0)
+		return NULL;
+	i = find_module(name);
+	if (i == N_MODULES || !is_exact(vulkan, &modules[i]) ||
+	    !vulkan->kernels[i].whole)
+		return NULL;
+	k = &vulkan->kernels[i];
+	k->align[0] = gm_ops_dtype_bytes(gm_ops_result(op, dtype, to));
+	k->align[1] = gm_ops_dtype_bytes(dtype);
+	k->align[2] = gm_ops_mask_bytes(op, dtype);
+	if (op == GPUMAP_OP_FILL) {
+		k->align[0] = FILL_BYTES;
+		k->each = k->group * FILL_BYTES;
+		vulkan->fill = k;
+	}
+	return (const struct gm_gpu_kernel *)k;
+}
+
+/* ---- programs of clients ------------------------------------------------- */
+
+/* A client's module while it is read. */
+struct reader {
+	const struct gm_vulkan *vulkan;
+	const char *name;
+	char *why;      /* GM_KERNEL_WHY_BYTES */
+	uint32_t entry; /* the number of the entry point; 0: none yet */
+	uint32_t group; /* its invocations; 0: not known */
+};
+
+static int refuse(const struct reader *r, int rc, const char *what)
+{
+	snprintf(r->why, GM_KERNEL_WHY_BYTES, "kernel %s: %s", r->name, what);
+	return rc;
+}
+
+static int check_capability(const struct reader *r, uint32_t number)
+{
+	char what[64];
+
+	for (uint32_t i = 0; i < r->vulkan->n_can; i++)
+		if (r->vulkan->can[i] == number)
+			return 0;
+	snprintf(what, sizeof(what), "the row has no capability %u", number);
+	return refuse(r, -ENOEXEC, what);
+}
+
+static int read_one(struct reader *r, const uint32_t *at, uint32_t length)
+{
+	switch (*at & 0xffff) {
+	case OP_CAPABILITY:
+		return check_capability(r, at[1]);
+	case OP_ENTRY_POINT:
+		if (at[1] == MODEL_COMPUTE && length > 3 &&
+		    strncmp((const char *)(at + 3), r->name,
+			    (length - 3) * sizeof(*at)) == 0)
+			r->entry = at[2];
+		return 0;
+	case OP_EXECUTION_MODE:
+		if (at[1] != r->entry || at[2] != MODE_LOCAL_SIZE)
+			return 0;
+		r->group = at[3];
+		return at[3] > 0 && at[3] <= r->vulkan->group_max &&
+				       at[4] == 1 && at[5] == 1
+			       ? 0
+			       : refuse(r, -ENOEXEC,
+					"its groups are too large, or have "
+					"another dimension");
+	case OP_DECORATE:
+		return at[2] == DECORATION_DESCRIPTOR_SET
+			       ? refuse(r, -ENOEXEC, "it has descriptors")
+			       : 0;
+	default:
+		return 0;
+	}
+}
+
+/* The image has been validated, and a NUL follows it: no instruction that may
+ * follow the end of a function begins with one. */
+static int read_module(struct reader *r, const uint32_t *words, size_t *ret_n)
+{
+	const uint32_t *at = words + HEAD;
+	bool is_end = false;
+
+	if (words[0] != MAGIC || words[1] > VERSION_LAST)
+		return refuse(r, -ENOEXEC, "it is no SPIR-V of Vulkan 1.2");
+	while (!is_end) {
+		uint32_t length = *at >> 16;
+		int rc = length ? read_one(r, at, length)
+				: refuse(r, -ENOEXEC, "it is cut off");
+
+		if (rc < 0)
+			return rc;
+		is_end = (*at & 0xffff) == OP_FUNCTION_END &&
+			 *(const char *)(at + length) == '\0';
+		at += length;
+	}
+	*ret_n = (size_t)(at - words);
+	if (!r->entry)
+		return refuse(r, -ENOENT, "no compute shader has this name");
+	return r->group ? 0
+			: refuse(r, -ENOEXEC,
+				 "the size of its groups is no constant");
+}
+
+int gm_vulkan_load(struct gm_gpu *gpu, const void *image, const char *name,
+		   struct gm_gpu_program **ret_program,
+		   const struct gm_gpu_kernel **ret_kernel,
+		   char ret_why[GM_KERNEL_WHY_BYTES])
+{
+	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
+	struct reader r = { vulkan, name, ret_why, 0, 0 };
+	struct gm_vulkan_kernel *k;
+	VkShaderModule module;
+	VkResult result;
+	size_t n = 0;
+	int rc = read_module(&r, image, &n);
+
+	if (rc < 0)
+		return rc;
+	k = calloc(1, sizeof(*k));
+	if (!k)
+		return -ENOMEM;
+	result = make_module(vulkan, image, n, &module);
+	if (result >= 0) {
+		result = make_pipeline(vulkan, module, name, NULL, &k->any);
+		vulkan->vk.vkDestroyShaderModule(vulkan->device, module, NULL);
+	}
+	rc = gm_vulkan_check(vulkan, result);
+	if (rc < 0) {
+		free(k);
+		return refuse(
+			&r,
+			rc == -ENOMEM || rc == -ENOTRECOVERABLE ? rc : -ENOEXEC,
+			"the driver refuses it");
+	}
+	k->group = k->each = r.group;
+	*ret_program = (struct gm_gpu_program *)k; /* has nothing else */
+	*ret_kernel = (const struct gm_gpu_kernel *)k;
+	return 0;
+}
+
+void gm_vulkan_unload(struct gm_gpu *gpu, struct gm_gpu_program *program)
+{
+	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
+
+	struct gm_vulkan_kernel *k = (struct gm_vulkan_kernel *)program;
+
+	vulkan->vk.vkDestroyPipeline(vulkan->device, k->any, NULL);
+	free(k);
+}
+
+/* ---- launches ------------------------------------------------------------ */
+
+/* Numbers in the order of the arguments.  Returns whether all operands begin
+ * where whole elements do. */
+static bool fill_in(const struct gm_vulkan_kernel *k,
+		    const struct gm_gpu_launch *l, unsigned char *ret)
+{
+	bool is_whole = k->whole;
+	uint32_t operand = 0;
+
+	for (uint32_t i = 0; i < l->n_args; i++) {
+		const struct gm_gpu_arg *arg = &l->args[i];
+		uint64_t number = 0;
+
+		switch (arg->kind) {
+		case GM_GPU_ARG_AT:
+			number = arg->at.mem
+					 ? arg->at.mem->address + arg->at.offset
+					 : 0;
+			is_whole = is_whole && number % k->align[operand] == 0;
+			operand++;
+			break;
+		case GM_GPU_ARG_F32:
+			memcpy(&number, &arg->f32, sizeof(arg->f32));
+			break;
+		default:
+			number = arg->u64; /* the bits of F64, too */
+		}
+		memcpy(ret + (size_t)i * ARG_BYTES, &number, sizeof(number));
+	}
+	if (l->params_bytes)
+		memcpy(ret + (size_t)l->n_args * ARG_BYTES, l->params,
+		       l->params_bytes);
+	return is_whole;
+}
+
+int gm_vulkan_launch(struct gm_gpu *gpu, uint32_t lane,
+		     const struct gm_gpu_launch *l)
+{
+	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
+	const struct gm_vulkan_calls *vk = &vulkan->vk;
+	const struct gm_vulkan_kernel *k =
+		(const struct gm_vulkan_kernel *)l->kernel;
+	unsigned char push[GM_VULKAN_PUSH_BYTES] = { 0 };
+	uint64_t groups = l->n / k->each + (l->n % k->each != 0), rows = 1;
+	VkCommandBuffer commands;
+	bool is_whole;
+	int rc;
+
+	if (l->params_bytes > vulkan->push_max - l->n_args * ARG_BYTES ||
+	    (l->op == GPUMAP_OP_RUN && groups > vulkan->groups_max))
+		return -EINVAL;
+	if (groups > vulkan->groups_max) {
+		rows = (groups - 1) / vulkan->groups_max + 1;
+		groups = vulkan->groups_max;
+	}
+	is_whole = fill_in(k, l, push);
+	rc = gm_vulkan_record(vulkan, lane, &commands);
+	if (rc < 0)
+		return rc;
+	vk->vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
+			      is_whole ? k->whole : k->any);
+	vk->vkCmdPushConstants(commands, vulkan->layout,
+			       VK_SHADER_STAGE_COMPUTE_BIT, 0, vulkan->push_max,
+			       push);
+	vk->vkCmdDispatch(commands, (uint32_t)groups, (uint32_t)rows, 1);
+	return 0;
+}

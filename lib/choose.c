@@ -49,7 +49,7 @@ static const char *kind_of(const struct gpumap *map,
 {
 	int64_t id = d->row;
 
-	if (d->kind == GPUMAP_DEVICE_OPENCL)
+	if (d->kind == GPUMAP_DEVICE_OPENCL || d->kind == GPUMAP_DEVICE_VULKAN)
 		id = count_before(map, d);
 	else if ((d->flags & GPUMAP_DEVICE_CARD) != 0)
 		id = d->nvml_index;

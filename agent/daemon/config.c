@@ -124,14 +124,17 @@ void gm_config_init(struct gm_config *config)
 		.cuda_nccl_limit_ns = UINT64_C(30000000000),
 		.cuda_look_again_ns = UINT64_C(60000000000),
 		.cuda_idle_ns = UINT64_C(60000000000),
-		.opencl_enabled = GM_CONFIG_CUDA_OFF,
-		.opencl_list_limit_ns = UINT64_C(10000000000),
-		.opencl_cpu_memory = memory / 4,
 		.program_limit_ns = UINT64_C(60000000000),
 		.image_bytes = UINT64_C(64) << 20,
 		.cuda_standby = true,
 		.spin_limit = GM_CONFIG_SPIN_AUTO,
 	};
+	for (uint32_t i = 0; i < GM_CONFIG_DRIVERS; i++)
+		config->drivers[i] = (struct gm_config_driver){
+			.enabled = GM_CONFIG_CUDA_OFF,
+			.list_limit_ns = UINT64_C(10000000000),
+			.cpu_memory = memory / 4,
+		};
 	find_people(config);
 }
 
@@ -373,15 +376,19 @@ void gm_config_free(struct gm_config *config)
 	free(config->cuda_cache);
 	free(config->cuda_pass);
 	free(config->cuda_sysfs);
-	free(config->opencl_cache);
-	free(config->opencl_devices);
-	free(config->opencl_vendors);
-	free(config->opencl_pass);
+	for (uint32_t i = 0; i < GM_CONFIG_DRIVERS; i++) {
+		struct gm_config_driver *driver = &config->drivers[i];
+
+		free(driver->cache);
+		free(driver->devices);
+		free(driver->vendors);
+		free(driver->pass);
+		driver->cache = driver->devices = NULL;
+		driver->vendors = driver->pass = NULL;
+	}
 	config->dummy_file = NULL;
 	config->cuda_library = config->cuda_cache = NULL;
 	config->cuda_pass = config->cuda_sysfs = NULL;
-	config->opencl_devices = config->opencl_vendors = NULL;
-	config->opencl_cache = config->opencl_pass = NULL;
 	config->maps = NULL;
 	config->n_maps = 0;
 }

@@ -44,11 +44,29 @@ struct gm_config_model {
 #define GM_CONFIG_NODE_NONE (-1)
 #define GM_CONFIG_NODE_AUTO (-2)
 
-/* [cuda] and [opencl] enabled */
+/* enabled in [cuda], [opencl] and [vulkan] */
 enum gm_config_cuda {
 	GM_CONFIG_CUDA_AUTO = 0, /* rows for what there is */
 	GM_CONFIG_CUDA_OFF = 1,
 	GM_CONFIG_CUDA_REQUIRED = 2 /* no start without */
+};
+
+/* Drivers of several vendors: the first that shows a card has it. */
+enum gm_config_driver_kind {
+	GM_CONFIG_OPENCL = 0,
+	GM_CONFIG_VULKAN = 1,
+	GM_CONFIG_DRIVERS = 2
+};
+
+struct gm_config_driver {
+	uint32_t enabled;       /* enum gm_config_cuda */
+	uint64_t list_limit_ns; /* for one vendor to name its devices */
+	uint64_t cpu_memory;    /* bytes of a row whose memory is the node's */
+	char *cache;            /* folder of what vendors compile, or NULL */
+	/* "gpu", "cpu", "all", or names of vendors; NULL: gpu */
+	char *devices;
+	char *vendors; /* folder; NULL: the system's */
+	char *pass;    /* names of variables handed on, or NULL */
 };
 
 /* [cuda] nccl: may cards meet? */
@@ -147,16 +165,8 @@ struct gm_config {
 	char *cuda_pass;  /* names of variables handed on, or NULL */
 	char *cuda_sysfs; /* instead of /sys, or NULL */
 
-	/* [opencl] */
-	uint32_t opencl_enabled;       /* enum gm_config_cuda */
-	uint64_t opencl_list_limit_ns; /* for one vendor to name its devices */
-	uint64_t opencl_cpu_memory;    /* bytes of a row whose memory is the
-				     * node's */
-	char *opencl_cache;   /* folder of what vendors compile, or NULL */
-	char *opencl_devices; /* "gpu", "cpu", "all", or names of vendors;
-			       * NULL: gpu */
-	char *opencl_vendors; /* folder; NULL: the system's */
-	char *opencl_pass;    /* names of variables handed on, or NULL */
+	/* [opencl], [vulkan] */
+	struct gm_config_driver drivers[GM_CONFIG_DRIVERS];
 
 	/* [masks] */
 	uint64_t mask_bytes;         /* of one node; counts for a new file */

@@ -186,8 +186,8 @@ static int set_devices(void *config, const struct gm_ini_key *key,
 {
 	return gm_ini_value_text((char **)((char *)config + key->at), value,
 				 value[0] != '\0' && !strchr(value, '/'),
-				 "gpu, cpu, all, or names of files in "
-				 "/etc/OpenCL/vendors without .icd",
+				 "gpu, cpu, all, or names of vendors' files "
+				 "without .icd or .json",
 				 ret_right);
 }
 
@@ -200,6 +200,18 @@ static const char *const nccl_words[] = { "auto", "no", "yes", NULL };
 static const char *const share_words[] = { "same-user", "any", NULL };
 static const char *const policy_words[] = { "operators-only", "same-user",
 					    "any", NULL };
+
+/* The keys of a driver of several vendors. */
+#define DRIVER(section, of)                                                 \
+	KEY(section, "cache", PATH, of.cache, 0, 0),                        \
+		KEY(section, "cpu-memory", SIZE, of.cpu_memory,             \
+		    UINT64_C(64) << 20, 1024 * TIB),                        \
+		OWN(section, "devices", set_devices, of.devices, 0, 0),     \
+		WORD(section, "enabled", of.enabled, enabled_words),        \
+		KEY(section, "list-limit", TIME, of.list_limit_ns,          \
+		    10 * NS_PER_MS, 3600 * NS_PER_S),                       \
+		OWN(section, "pass-environment", set_names, of.pass, 0, 0), \
+		KEY(section, "vendors", PATH, of.vendors, 0, 0)
 
 static const struct gm_ini_key keys[] = {
 	KEY("agent", "drain", TIME, drain_ns, 0, 3600 * NS_PER_S),
@@ -270,15 +282,8 @@ static const struct gm_ini_key keys[] = {
 	WORD("cuda", "share", cuda_share, share_words),
 	KEY("cuda", "standby", SWITCH, cuda_standby, 0, 1),
 	KEY("cuda", "sysfs", PATH, cuda_sysfs, 0, 0),
-	KEY("opencl", "cache", PATH, opencl_cache, 0, 0),
-	KEY("opencl", "cpu-memory", SIZE, opencl_cpu_memory, UINT64_C(64) << 20,
-	    1024 * TIB),
-	OWN("opencl", "devices", set_devices, opencl_devices, 0, 0),
-	WORD("opencl", "enabled", opencl_enabled, enabled_words),
-	KEY("opencl", "list-limit", TIME, opencl_list_limit_ns, 10 * NS_PER_MS,
-	    3600 * NS_PER_S),
-	OWN("opencl", "pass-environment", set_names, opencl_pass, 0, 0),
-	KEY("opencl", "vendors", PATH, opencl_vendors, 0, 0),
+	DRIVER("opencl", drivers[GM_CONFIG_OPENCL]),
+	DRIVER("vulkan", drivers[GM_CONFIG_VULKAN]),
 	KEY("dummy", "file", PATH, dummy_file, 0, 0),
 	OWN("cluster", "user", set_cluster_user, cluster_uid, 0, 0),
 	KEY("masks", "bytes", SIZE, mask_bytes, UINT64_C(1) << 20, TIB),

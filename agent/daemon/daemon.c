@@ -31,7 +31,7 @@
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/health/cuda.h"
 #include "agent/daemon/health/drain.h"
-#include "agent/daemon/health/opencl.h"
+#include "agent/daemon/health/vendors.h"
 #include "agent/daemon/health/probe.h"
 #include "agent/daemon/map/calibration.h"
 #include "agent/daemon/map/cordon.h"
@@ -83,7 +83,7 @@ struct whole {
 	struct gm_devices devices;
 	struct gm_probe probe;
 	struct gm_cuda_rows cuda;
-	struct gm_opencl_rows opencl;
+	struct gm_vendors vendors;
 	struct gm_paths paths;
 	struct gm_ledger ledger;
 	struct gm_credits credits;
@@ -135,7 +135,7 @@ struct gm_daemon *gm_daemon_new(void)
 	w->d.devices = &w->devices;
 	w->d.probe = &w->probe;
 	w->d.cuda = &w->cuda;
-	w->d.opencl = &w->opencl;
+	w->d.vendors = &w->vendors;
 	w->d.paths = &w->paths;
 	w->d.ledger = &w->ledger;
 	w->d.credits = &w->credits;
@@ -504,6 +504,8 @@ static void offer_cache(struct gm_daemon *d, const char *name, char **config)
 
 static int start(struct gm_daemon *d)
 {
+	struct gm_config_driver *opencl = &d->config->drivers[GM_CONFIG_OPENCL];
+	struct gm_config_driver *vulkan = &d->config->drivers[GM_CONFIG_VULKAN];
 	struct whole *w = whole_of(d);
 	char why[GM_WHY_BYTES];
 	int status;
@@ -538,12 +540,15 @@ static int start(struct gm_daemon *d)
 		return status;
 	on_heartbeat(&w->heartbeat);
 	if (d->config->cuda_enabled == GM_CONFIG_CUDA_OFF &&
-	    d->config->opencl_enabled == GM_CONFIG_CUDA_OFF)
+	    opencl->enabled == GM_CONFIG_CUDA_OFF &&
+	    vulkan->enabled == GM_CONFIG_CUDA_OFF)
 		return open_rows(d);
 	if (d->config->cuda_enabled != GM_CONFIG_CUDA_OFF)
 		offer_cache(d, "cuda-cache", &d->config->cuda_cache);
-	if (d->config->opencl_enabled != GM_CONFIG_CUDA_OFF)
-		offer_cache(d, "opencl-cache", &d->config->opencl_cache);
+	if (opencl->enabled != GM_CONFIG_CUDA_OFF)
+		offer_cache(d, "opencl-cache", &opencl->cache);
+	if (vulkan->enabled != GM_CONFIG_CUDA_OFF)
+		offer_cache(d, "vulkan-cache", &vulkan->cache);
 	gm_cuda_rows_start(d);
 	return 0;
 }

@@ -40,7 +40,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/devices/dummy.c %reldir%/devices/dummy.h \
 	%reldir%/devices/home_node.c %reldir%/devices/home_node.h \
 	%reldir%/devices/host.c %reldir%/devices/host.h \
-	%reldir%/devices/opencl.c %reldir%/devices/opencl.h \
+	%reldir%/devices/vendors.c %reldir%/devices/vendors.h \
 	%reldir%/devices/p2p.c %reldir%/devices/p2p.h \
 	%reldir%/devices/reuse.c %reldir%/devices/reuse.h \
 	%reldir%/devices/rows.c %reldir%/devices/rows.h \
@@ -48,7 +48,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/health/cuda.c %reldir%/health/cuda.h \
 	%reldir%/health/drain.c %reldir%/health/drain.h \
-	%reldir%/health/opencl.c %reldir%/health/opencl.h \
+	%reldir%/health/vendors.c %reldir%/health/vendors.h \
 	%reldir%/health/probe.c %reldir%/health/probe.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/map/calibration.c %reldir%/map/calibration.h \

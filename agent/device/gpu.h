@@ -174,6 +174,28 @@ struct gm_gpu_ops {
 	void (*unload)(struct gm_gpu *gpu, struct gm_gpu_program *program);
 };
 
+/* A device that a vendor's library shows, before anything opens it.  0, "" and
+ * false: it is not told. */
+struct gm_gpu_facts {
+	char id[64]; /* no other of the library's has it */
+	char name[64];
+	char version[64]; /* of its driver */
+	bool is_cpu;
+	bool is_unified; /* its memory is the processor's */
+	bool has_f16;
+	bool has_pci;
+	bool exports;        /* memory, by descriptors */
+	uint32_t pci_domain; /* its address: as gpumap_device has it */
+	uint32_t pci_bus;
+	uint32_t vendor; /* as on PCI */
+	uint32_t units;
+	uint32_t group; /* items that one may have */
+	uint64_t local_bytes;
+	uint64_t bytes; /* of its memory */
+};
+
+#define GM_GPU_DEVICES 64u /* of one library */
+
 /* ---- stream.c, for drivers ----------------------------------------------- */
 
 /* open() of a driver's backend; GM_STREAM_CALLS are its other calls. */
@@ -189,9 +211,17 @@ void gm_stream_told(struct gm_gpu *gpu, gm_a64 *word, uint64_t value);
 /* A compiler's message, in one line. */
 void gm_stream_flatten(char *log);
 
-/* "0", "1": a device of those that a driver shows; NULL: the first.  Returns 0,
- * -ENODEV */
-int gm_stream_read_number(const char *text, uint32_t *ret_number);
+/* The id of facts[i]: its address, else its uuid, NULL for none, which some
+ * drivers give to all devices of a kind, else its name; and a number where one
+ * before has the same.  The same device has the same id in every process. */
+void gm_stream_identify(struct gm_gpu_facts *facts, uint32_t i,
+			const uint8_t *uuid);
+
+/* The device of n that has this id, NULL for the first.  Returns its index;
+ * -ENODEV, and a line for people. */
+int gm_stream_find_id(const struct gm_gpu_facts *facts, uint32_t n,
+		      const char *id, const char *library,
+		      char ret_why[GM_GPU_WHY_BYTES]);
 
 /* When opening began, and its three parts ended. */
 void gm_stream_took(const uint64_t at_ns[4], char ret_took[GM_TOOK_BYTES]);

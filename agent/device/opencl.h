@@ -105,25 +105,6 @@ struct gm_opencl {
 
 /* ---- opencl_library.c ---------------------------------------------------- */
 
-#define GM_OPENCL_DEVICES 64u /* of one library */
-
-/* 0, "" and false: it is not told. */
-struct gm_opencl_facts {
-	char id[64]; /* no other of the library's has it */
-	char name[64];
-	char version[64]; /* of its driver */
-	bool has_pci;
-	bool has_f16;
-	struct gm_opencl_pci pci;
-	gm_cl_ulong type;  /* GM_CL_DEVICE_TYPE_* */
-	gm_cl_uint vendor; /* as on PCI */
-	gm_cl_uint units;
-	gm_cl_uint is_unified; /* its memory is the processor's */
-	uint32_t group;        /* items that one may have */
-	gm_cl_ulong local_bytes;
-	gm_cl_ulong bytes; /* of its memory */
-};
-
 /*
  * gm_opencl_list - open a vendor's library, and list its devices
  *
@@ -138,8 +119,8 @@ struct gm_opencl_facts {
  *		-EBUSY		the process has another
  */
 int gm_opencl_list(const char *library,
-		   struct gm_opencl_facts ret_facts[GM_OPENCL_DEVICES],
-		   gm_cl ret_devices[GM_OPENCL_DEVICES],
+		   struct gm_gpu_facts ret_facts[GM_GPU_DEVICES],
+		   gm_cl ret_devices[GM_GPU_DEVICES],
 		   char ret_why[GM_GPU_WHY_BYTES]);
 
 /* The same, and find the device of this id, NULL for the first.  Returns 0, or

@@ -113,7 +113,7 @@ static const char *find_calls(gm_cl platform)
 }
 
 /* All devices of all platforms.  Returns as gm_opencl_list(). */
-static int list(const char *library, gm_cl ret_devices[GM_OPENCL_DEVICES],
+static int list(const char *library, gm_cl ret_devices[GM_GPU_DEVICES],
 		char *ret_why)
 {
 	gm_cl platforms[PLATFORMS];
@@ -129,7 +129,7 @@ static int list(const char *library, gm_cl ret_devices[GM_OPENCL_DEVICES],
 	    GM_CL_SUCCESS)
 		n_platforms = 0;
 	for (uint32_t p = 0; p < n_platforms && p < PLATFORMS && !lacks; p++) {
-		gm_cl_uint n = 0, room = GM_OPENCL_DEVICES - n_shown;
+		gm_cl_uint n = 0, room = GM_GPU_DEVICES - n_shown;
 
 		if (is_old(platforms[p])) {
 			is_any_old = true;
@@ -175,32 +175,28 @@ static bool has(gm_cl device, const char *extension)
 	return false;
 }
 
-/* The same device has the same one in every process and after a reboot: its
- * address, else its uuid, which some give to all of a kind, else its name. */
-static void write_id(gm_cl device, struct gm_opencl_facts *facts)
+static void ask_place(gm_cl device, struct gm_gpu_facts *facts)
 {
-	uint8_t uuid[16];
+	struct gm_opencl_pci pci;
 
-	if (facts->has_pci) {
-		snprintf(facts->id, sizeof(facts->id), "%04x:%02x:%02x.%x",
-			 facts->pci.domain, facts->pci.bus, facts->pci.device,
-			 facts->pci.function);
-	} else if (has(device, "cl_khr_device_uuid") &&
-		   ask(device, GM_CL_DEVICE_UUID_KHR, uuid, sizeof(uuid))) {
-		for (uint32_t i = 0; i < sizeof(uuid); i++)
-			snprintf(facts->id + 2 * i, 3, "%02x", uuid[i]);
-	} else {
-		snprintf(facts->id, sizeof(facts->id) - 4, "%s", facts->name);
-	}
+	if (!has(device, "cl_khr_pci_bus_info") ||
+	    !ask(device, GM_CL_DEVICE_PCI_BUS_INFO_KHR, &pci, sizeof(pci)))
+		return;
+	facts->has_pci = true;
+	facts->pci_domain = pci.domain;
+	facts->pci_bus = pci.bus << 8 | pci.device << 3 | pci.function;
 }
 
-static void describe(gm_cl device, struct gm_opencl_facts *facts)
+static void describe(gm_cl device, struct gm_gpu_facts *facts)
 {
+	gm_cl_ulong type = 0;
+	gm_cl_uint is_unified = 0;
 	char name[TEXT_BYTES] = "";
 	size_t items = 0;
 
 	memset(facts, 0, sizeof(*facts));
-	(void)ask(device, GM_CL_DEVICE_TYPE, &facts->type, sizeof(facts->type));
+	(void)ask(device, GM_CL_DEVICE_TYPE, &type, sizeof(type));
+	facts->is_cpu = (type & GM_CL_DEVICE_TYPE_CPU) != 0;
 	(void)ask(device, GM_CL_DEVICE_NAME, name, sizeof(name));
 	gm_stream_flatten(name);
 	snprintf(facts->name, sizeof(facts->name), "%.*s",
@@ -218,33 +214,29 @@ static void describe(gm_cl device, struct gm_opencl_facts *facts)
 		  sizeof(facts->local_bytes));
 	(void)ask(device, GM_CL_DEVICE_GLOBAL_MEM_SIZE, &facts->bytes,
 		  sizeof(facts->bytes));
-	(void)ask(device, GM_CL_DEVICE_HOST_UNIFIED_MEMORY, &facts->is_unified,
-		  sizeof(facts->is_unified));
+	(void)ask(device, GM_CL_DEVICE_HOST_UNIFIED_MEMORY, &is_unified,
+		  sizeof(is_unified));
+	facts->is_unified = is_unified != 0;
 	facts->has_f16 = has(device, "cl_khr_fp16");
-	facts->has_pci = has(device, "cl_khr_pci_bus_info") &&
-			 ask(device, GM_CL_DEVICE_PCI_BUS_INFO_KHR, &facts->pci,
-			     sizeof(facts->pci));
-	write_id(device, facts);
+	ask_place(device, facts);
 }
 
 int gm_opencl_list(const char *library,
-		   struct gm_opencl_facts ret_facts[GM_OPENCL_DEVICES],
-		   gm_cl ret_devices[GM_OPENCL_DEVICES],
+		   struct gm_gpu_facts ret_facts[GM_GPU_DEVICES],
+		   gm_cl ret_devices[GM_GPU_DEVICES],
 		   char ret_why[GM_GPU_WHY_BYTES])
 {
 	int n = list(library, ret_devices, ret_why);
 
 	for (int i = 0; i < n; i++) {
-		char own[sizeof(ret_facts[i].id)];
-		uint32_t same = 0;
+		uint8_t uuid[16];
+		bool has_uuid = has(ret_devices[i], "cl_khr_device_uuid") &&
+				ask(ret_devices[i], GM_CL_DEVICE_UUID_KHR, uuid,
+				    sizeof(uuid));
 
 		describe(ret_devices[i], &ret_facts[i]);
-		memcpy(own, ret_facts[i].id, sizeof(own));
-		for (int k = 0; k < i; k++)
-			same += strncmp(ret_facts[k].id, own, strlen(own)) == 0;
-		if (same)
-			snprintf(ret_facts[i].id + strlen(own),
-				 sizeof(own) - strlen(own), "/%u", same);
+		gm_stream_identify(ret_facts, (uint32_t)i,
+				   has_uuid ? uuid : NULL);
 	}
 	return n;
 }
@@ -253,20 +245,15 @@ int gm_opencl_library(const char *library, const char *id,
 		      const struct gm_opencl_calls **ret_calls,
 		      gm_cl *ret_device, char ret_why[GM_GPU_WHY_BYTES])
 {
-	static struct gm_opencl_facts facts[GM_OPENCL_DEVICES];
-	gm_cl devices[GM_OPENCL_DEVICES];
-	int n = gm_opencl_list(library, facts, devices, ret_why), i = 0;
+	static struct gm_gpu_facts facts[GM_GPU_DEVICES];
+	gm_cl devices[GM_GPU_DEVICES];
+	int n = gm_opencl_list(library, facts, devices, ret_why), i;
 
 	if (n < 0)
 		return n;
-	while (i < n && id && strcmp(facts[i].id, id) != 0)
-		i++;
-	if (i == n) {
-		snprintf(ret_why, GM_GPU_WHY_BYTES,
-			 "%.300s shows %d devices, and none is %.64s", library,
-			 n, id ? id : "the first");
-		return -ENODEV;
-	}
+	i = gm_stream_find_id(facts, (uint32_t)n, id, library, ret_why);
+	if (i < 0)
+		return i;
 	*ret_calls = &process.calls;
 	*ret_device = devices[i];
 	return 0;

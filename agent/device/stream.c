@@ -122,15 +122,41 @@ static int make_scratch(struct gm_stream *stream)
 	return rc;
 }
 
-int gm_stream_read_number(const char *text, uint32_t *ret_number)
+void gm_stream_identify(struct gm_gpu_facts *facts, uint32_t i,
+			const uint8_t *uuid)
 {
-	char *end;
-	unsigned long number = text ? strtoul(text, &end, 10) : 0;
+	struct gm_gpu_facts *f = &facts[i];
+	uint32_t same = 0;
+	size_t n;
 
-	if (text && (end == text || *end || number > UINT16_MAX))
-		return -ENODEV;
-	*ret_number = (uint32_t)number;
-	return 0;
+	if (f->has_pci)
+		snprintf(f->id, sizeof(f->id), "%04x:%02x:%02x.%x",
+			 f->pci_domain, f->pci_bus >> 8, f->pci_bus >> 3 & 31,
+			 f->pci_bus & 7);
+	else if (uuid)
+		for (uint32_t k = 0; k < 16; k++)
+			snprintf(f->id + 2 * k, 3, "%02x", uuid[k]);
+	else
+		snprintf(f->id, sizeof(f->id), "%.*s", (int)sizeof(f->id) - 5,
+			 f->name);
+	n = strlen(f->id);
+	for (uint32_t k = 0; k < i; k++)
+		same += strncmp(facts[k].id, f->id, n) == 0;
+	if (same)
+		snprintf(f->id + n, sizeof(f->id) - n, "/%u", same);
+}
+
+int gm_stream_find_id(const struct gm_gpu_facts *facts, uint32_t n,
+		      const char *id, const char *library,
+		      char ret_why[GM_GPU_WHY_BYTES])
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (!id || strcmp(facts[i].id, id) == 0)
+			return (int)i;
+	snprintf(ret_why, GM_GPU_WHY_BYTES,
+		 "%.300s shows %u devices, and none is %.64s", library, n,
+		 id ? id : "the first");
+	return -ENODEV;
 }
 
 void gm_stream_took(const uint64_t at_ns[4], char ret_took[GM_TOOK_BYTES])

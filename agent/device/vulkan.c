@@ -327,12 +327,9 @@ static int vulkan_open(struct gm_gpu *gpu,
 	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
 	const char *manifest = config->library ? config->library : "";
 	uint64_t at_ns[4] = { gm_node_clock_now() };
-	uint32_t number;
-	int rc = gm_stream_read_number(config->uuid, &number);
+	int rc = gm_vulkan_library(manifest, config->uuid, &vulkan->vk,
+				   &vulkan->physical, gpu->why);
 
-	if (rc == 0)
-		rc = gm_vulkan_library(manifest, number, &vulkan->vk,
-				       &vulkan->physical, gpu->why);
 	at_ns[1] = gm_node_clock_now();
 	if (rc == 0)
 		rc = make_context(vulkan);
@@ -426,7 +423,19 @@ static int open_row(const struct gm_device_config *config,
 	return gm_stream_open(&gm_vulkan_backend, &ops, config, ret_dev);
 }
 
-/* The map has no number for rows of this kind yet. */
+/* Loading the driver takes most of the time that needs no device. */
+static void prepare(const struct gm_device_config *config)
+{
+	struct gm_vulkan_calls calls;
+	char why[GM_GPU_WHY_BYTES];
+	VkPhysicalDevice physical;
+
+	(void)gm_vulkan_library(config->library, config->uuid, &calls,
+				&physical, why);
+}
+
 const struct gm_backend gm_vulkan_backend = { .name = "vulkan",
+					      .kind = GPUMAP_DEVICE_VULKAN,
+					      .prepare = prepare,
 					      .open = open_row,
 					      GM_STREAM_CALLS(GM_STREAM_SET) };

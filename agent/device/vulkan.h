@@ -107,23 +107,29 @@ struct gm_vulkan {
 /* ---- vulkan_library.c ---------------------------------------------------- */
 
 /*
- * gm_vulkan_library - have the loader show one vendor's driver, find a device
+ * gm_vulkan_list - have the loader show one vendor's driver, and list its
+ * devices
  *
  * manifest	of the driver, a file of icd.d; a process has one
- * number	of the device, of those that the driver shows
  * ret_why	GM_GPU_WHY_BYTES: on failure, a line for people
  *
  * Sets variables of the environment that the loader reads: call it before there
  * are threads that read any.
  *
- * Returns	0
+ * Returns	how many
  *		-ENOENT		there is no loader, or no such manifest
  *		-ELIBBAD	the loader finds no driver of Vulkan by it
- *		-ENODEV		it shows no such device
  *		-EBUSY		the process has another driver
  *		-ENOMEM
  */
-int gm_vulkan_library(const char *manifest, uint32_t number,
+int gm_vulkan_list(const char *manifest,
+		   struct gm_gpu_facts ret_facts[GM_GPU_DEVICES],
+		   VkPhysicalDevice ret_devices[GM_GPU_DEVICES],
+		   char ret_why[GM_GPU_WHY_BYTES]);
+
+/* The same, and find the device of this id, NULL for the first.  Returns 0, or
+ * as gm_vulkan_list(), or -ENODEV: there is none. */
+int gm_vulkan_library(const char *manifest, const char *id,
 		      struct gm_vulkan_calls *ret_calls,
 		      VkPhysicalDevice *ret_physical,
 		      char ret_why[GM_GPU_WHY_BYTES]);

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DEVICES 64u
-#define LOADER  "libvulkan.so.1"
+#define EXTENSIONS 512u
+#define LOADER     "libvulkan.so.1"
 
 /* A process has one. */
 static struct {
@@ -101,27 +101,120 @@ static int load(const char *manifest, char *ret_why)
 	return rc;
 }
 
-int gm_vulkan_library(const char *manifest, uint32_t number,
-		      struct gm_vulkan_calls *ret_calls,
-		      VkPhysicalDevice *ret_physical,
-		      char ret_why[GM_GPU_WHY_BYTES])
+static bool has(VkPhysicalDevice physical, const char *extension)
 {
-	VkPhysicalDevice devices[DEVICES];
-	uint32_t n = DEVICES;
+	static VkExtensionProperties list[EXTENSIONS];
+	uint32_t n = EXTENSIONS;
+
+	if (process.calls.vkEnumerateDeviceExtensionProperties(physical, NULL,
+							       &n, list) < 0)
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		if (strcmp(list[i].extensionName, extension) == 0)
+			return true;
+	return false;
+}
+
+static void ask_place(VkPhysicalDevice physical, struct gm_gpu_facts *facts)
+{
+	VkPhysicalDevicePCIBusInfoPropertiesEXT pci = { GM_VK(
+		PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT) };
+	VkPhysicalDeviceProperties2 all = { GM_VK(PHYSICAL_DEVICE_PROPERTIES_2),
+					    &pci };
+
+	facts->has_pci = has(physical, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
+	if (!facts->has_pci)
+		return;
+	process.calls.vkGetPhysicalDeviceProperties2(physical, &all);
+	facts->pci_domain = pci.pciDomain;
+	facts->pci_bus = pci.pciBus << 8 | pci.pciDevice << 3 | pci.pciFunction;
+}
+
+static uint64_t memory_of(VkPhysicalDevice physical)
+{
+	VkPhysicalDeviceMemoryProperties2 memory = { GM_VK(
+		PHYSICAL_DEVICE_MEMORY_PROPERTIES_2) };
+	const VkMemoryHeap *heaps = memory.memoryProperties.memoryHeaps;
+	uint64_t bytes = 0;
+
+	process.calls.vkGetPhysicalDeviceMemoryProperties2(physical, &memory);
+	for (uint32_t i = 0; i < memory.memoryProperties.memoryHeapCount; i++)
+		if ((heaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) &&
+		    heaps[i].size > bytes)
+			bytes = heaps[i].size;
+	return bytes;
+}
+
+/* Vulkan tells of no units. */
+static void describe(VkPhysicalDevice physical, struct gm_gpu_facts *facts)
+{
+	VkPhysicalDeviceVulkan12Properties p12 = { GM_VK(
+		PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES) };
+	VkPhysicalDeviceProperties2 all = { GM_VK(PHYSICAL_DEVICE_PROPERTIES_2),
+					    &p12 };
+	const VkPhysicalDeviceProperties *p = &all.properties;
+
+	process.calls.vkGetPhysicalDeviceProperties2(physical, &all);
+	*facts = (struct gm_gpu_facts){
+		.is_cpu = p->deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU,
+		.is_unified =
+			p->deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
+		.vendor = p->vendorID,
+		.group = p->limits.maxComputeWorkGroupInvocations,
+		.local_bytes = p->limits.maxComputeSharedMemorySize,
+		.bytes = memory_of(physical),
+		.exports =
+			has(physical, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME),
+	};
+	snprintf(facts->name, sizeof(facts->name), "%.63s", p->deviceName);
+	snprintf(facts->version, sizeof(facts->version), "%.63s",
+		 p12.driverInfo);
+	ask_place(physical, facts);
+}
+
+int gm_vulkan_list(const char *manifest,
+		   struct gm_gpu_facts ret_facts[GM_GPU_DEVICES],
+		   VkPhysicalDevice ret_devices[GM_GPU_DEVICES],
+		   char ret_why[GM_GPU_WHY_BYTES])
+{
+	uint32_t n = GM_GPU_DEVICES;
 	int rc = load(manifest, ret_why);
 
 	if (rc < 0)
 		return rc;
 	if (process.calls.vkEnumeratePhysicalDevices(process.instance, &n,
-						     devices) < 0)
+						     ret_devices) < 0)
 		n = 0;
-	if (number >= n) {
-		snprintf(ret_why, GM_GPU_WHY_BYTES,
-			 "%.300s shows %u devices, and none is %u", manifest, n,
-			 number);
-		return -ENODEV;
+	for (uint32_t i = 0; i < n; i++) {
+		VkPhysicalDeviceIDProperties id = { GM_VK(
+			PHYSICAL_DEVICE_ID_PROPERTIES) };
+		VkPhysicalDeviceProperties2 all = {
+			GM_VK(PHYSICAL_DEVICE_PROPERTIES_2), &id
+		};
+
+		describe(ret_devices[i], &ret_facts[i]);
+		process.calls.vkGetPhysicalDeviceProperties2(ret_devices[i],
+							     &all);
+		gm_stream_identify(ret_facts, i, id.deviceUUID);
 	}
+	return (int)n;
+}
+
+int gm_vulkan_library(const char *manifest, const char *id,
+		      struct gm_vulkan_calls *ret_calls,
+		      VkPhysicalDevice *ret_physical,
+		      char ret_why[GM_GPU_WHY_BYTES])
+{
+	static struct gm_gpu_facts facts[GM_GPU_DEVICES];
+	VkPhysicalDevice devices[GM_GPU_DEVICES];
+	int n = gm_vulkan_list(manifest, facts, devices, ret_why), i;
+
+	if (n < 0)
+		return n;
+	i = gm_stream_find_id(facts, (uint32_t)n, id, manifest, ret_why);
+	if (i < 0)
+		return i;
 	*ret_calls = process.calls;
-	*ret_physical = devices[number];
+	*ret_physical = devices[i];
 	return 0;
 }

@@ -102,8 +102,11 @@ static void set_role_option(struct gm_probe_options *o, int c)
 	case 'd':
 		o->device = optarg;
 		break;
+	case 'L':
+		set_role(o, GM_ROLE_LIST);
+		o->driver = optarg;
+		break;
 	case 'o':
-		set_role(o, GM_ROLE_OPENCL);
 		o->devices = optarg;
 		break;
 	case 'n':
@@ -164,7 +167,8 @@ static struct gm_probe_options parse(int argc, char **argv)
 		{ "driver", required_argument, NULL, 'D' },
 		{ "device", required_argument, NULL, 'd' },
 		{ "skip", required_argument, NULL, 'k' },
-		{ "opencl", required_argument, NULL, 'o' },
+		{ "list", required_argument, NULL, 'L' },
+		{ "devices", required_argument, NULL, 'o' },
 		{ "with-nvidia", no_argument, NULL, 'n' },
 		{ 0 },
 	};
@@ -178,8 +182,8 @@ static struct gm_probe_options parse(int argc, char **argv)
 		set_option(&o, c);
 	if (optind < argc)
 		usage("what is left is no option");
-	if (o.role == GM_ROLE_OPENCL && !o.library)
-		usage("--opencl needs --library");
+	if (o.role == GM_ROLE_LIST && (!o.library || !o.devices))
+		usage("--list needs --library and --devices");
 	return o;
 }
 
@@ -222,7 +226,7 @@ int main(int argc, char **argv)
 		[GM_ROLE_WATCH] = gm_watch_run,
 		[GM_ROLE_PEERS] = gm_peers_run,
 		[GM_ROLE_DRIVER] = gm_driver_query_run,
-		[GM_ROLE_OPENCL] = gm_opencl_run,
+		[GM_ROLE_LIST] = gm_list_run,
 	};
 	struct gm_probe_options o = parse(argc, argv);
 

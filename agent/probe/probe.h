@@ -20,8 +20,8 @@
  *
  * gpumapd starts the program in one more role, by itself:
  *
- *	--opencl KIND	the devices of this kind that the library of an OpenCL
- *			vendor shows; then it exits
+ *	--list DRIVER	the devices that a vendor's library of OpenCL or Vulkan
+ *			shows; then it exits
  *
  * The death of a process is what closes its descriptors, so that nothing of a
  * card is open here is known from the kernel, not from a library's word.
@@ -44,13 +44,13 @@ enum gm_probe_role {
 	GM_ROLE_WATCH = 2,
 	GM_ROLE_PEERS = 3,
 	GM_ROLE_DRIVER = 4,
-	GM_ROLE_OPENCL = 5 /* gpumapd's own child */
+	GM_ROLE_LIST = 5 /* gpumapd's own child */
 };
 
 struct gm_probe_options {
 	uint32_t role;       /* enum gm_probe_role */
 	const char *library; /* folder to take both libraries from, or NULL;
-			      * --opencl: the vendor's */
+			      * --list: the vendor's */
 	const char *sysfs;   /* before /sys and /proc, or NULL */
 	uint32_t limit_ms;   /* what NVML may take for one card */
 	uint32_t driver_limit_ms; /* what the driver may take for its start */
@@ -60,8 +60,9 @@ struct gm_probe_options {
 	const char *list;                  /* --peers: "0,2,3" */
 	const char *order;                 /* --driver: for CUDA_DEVICE_ORDER */
 	const char *device;                /* --driver: the one card */
-	const char *devices;               /* --opencl: "gpu", "cpu", "all" */
-	bool with_nvidia;                  /* --opencl: NVIDIA's, too */
+	const char *driver;                /* --list: "opencl", "vulkan" */
+	const char *devices;               /* --list: "gpu", "cpu", "all" */
+	bool with_nvidia;                  /* --list: NVIDIA's, too */
 	const char *skips[GM_PROBE_SKIPS]; /* --watch: ids to leave alone */
 	uint32_t n_skips;
 };
@@ -72,7 +73,7 @@ int gm_enumerate_run(const struct gm_probe_options *options);
 int gm_watch_run(const struct gm_probe_options *options);
 int gm_peers_run(const struct gm_probe_options *options);
 int gm_driver_query_run(const struct gm_probe_options *options);
-int gm_opencl_run(const struct gm_probe_options *options);
+int gm_list_run(const struct gm_probe_options *options);
 
 static inline uint64_t gm_probe_ms(uint32_t ms)
 {

@@ -67,9 +67,12 @@ struct options {
 	int lock_fd;
 };
 
-static const struct gm_backend *const backends[] = { &gm_host_backend,
-						     &gm_cuda_backend,
-						     &gm_opencl_backend };
+static const struct gm_backend *const backends[] = {
+	&gm_host_backend, &gm_cuda_backend, &gm_opencl_backend,
+#ifdef HAVE_VULKAN
+	&gm_vulkan_backend
+#endif
+};
 
 /* Too large for the stack. */
 static struct gm_worker worker;
@@ -108,7 +111,7 @@ static void __attribute__((noreturn)) usage(const char *why)
 		"gpumap-worker is started by gpumapd, see gpumapd(8).\n"
 		"usage: gpumap-worker --row N --name NAME --node N|-1\n"
 		"       [--cpus LIST] --lock PATH --uid U --gid G [--recover]\n"
-		"       [--backend host|cuda|opencl] [--device ID] "
+		"       [--backend host|cuda|opencl|vulkan] [--device ID] "
 		"[--library FILE]\n"
 		"       [--cache DIR]\n"
 		"       [--load-depth N] [--load-bytes N] [--slice N] "

@@ -295,8 +295,8 @@ GPUMAP_API int gpumap_buffer_unregister(struct gpumap_session *session,
  *
  * session	opened with GPUMAP_SESSION_PROGRAMS
  * row		a host row or a card
- * name		of the file, without ".so", ".fatbin", ".cubin", ".ptx" or
- *		".cl": letters, digits, '.', '_' and '-'
+ * name		of the file, without ".so", ".fatbin", ".cubin", ".ptx",
+ *		".cl" or ".spv": letters, digits, '.', '_' and '-'
  * ret_program	receives its handle, never 0; give it back with
  *		gpumap_program_unload()
  *
@@ -330,7 +330,7 @@ GPUMAP_API int gpumap_program_load(struct gpumap_session *session, uint32_t row,
 struct gpumap_program_image {
 	size_t size;        /* sizeof(struct gpumap_program_image) */
 	const void *image;  /* PTX, a cubin or a fatbin; OpenCL C for a row of
-			     * OpenCL */
+			     * OpenCL, SPIR-V for one of Vulkan */
 	uint64_t bytes;     /* of it */
 	const char *kernel; /* its entry point; NULL: gpumap_program */
 };

@@ -308,7 +308,8 @@ enum gpumap_device_kind {
 	GPUMAP_DEVICE_HOST = 1,
 	GPUMAP_DEVICE_CUDA = 2,
 	GPUMAP_DEVICE_DUMMY = 3, /* plans and accounts, holds no data */
-	GPUMAP_DEVICE_OPENCL = 4
+	GPUMAP_DEVICE_OPENCL = 4,
+	GPUMAP_DEVICE_VULKAN = 5
 };
 
 enum gpumap_device_state {
@@ -623,8 +624,9 @@ struct gpumap_choice {
 	 *	"mig:ID", "partition:ID"	likewise
 	 *	"cuda:1"		a kind, and nvidia-smi's index of a
 	 *				GPU, the NUMA node of a host row, the
-	 *				row of a dummy, or how many rows of
-	 *				OpenCL come before the row
+	 *				row of a dummy, or how many rows of its
+	 *				kind come before one of OpenCL's or
+	 *				Vulkan's
 	 *	"0000:17:00.0"		a PCI id, as sysfs or as nvidia-smi
 	 *				prints it
 	 *	"h100"			a part of the name

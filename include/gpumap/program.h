@@ -6,8 +6,9 @@
  *
  * A program is a file that the administrator has put into the agent's directory
  * of programs ([programs] in gpumapd.conf): a shared object NAME.so for host
- * rows, device code NAME.fatbin, NAME.cubin or NAME.ptx for CUDA rows, and a
- * text of OpenCL C, NAME.cl, for OpenCL rows.
+ * rows, device code NAME.fatbin, NAME.cubin or NAME.ptx for CUDA rows, a text
+ * of OpenCL C, NAME.cl, for OpenCL rows, and a module of SPIR-V, NAME.spv, for
+ * Vulkan rows.
  * Sessions opened with GPUMAP_SESSION_PROGRAMS load it by that name, and run it
  * with jobs of GPUMAP_OP_RUN; see gpumap_program_load() in gpumap/buffer.h.
  * Device code may also be the client's own: gpumap_program_load_image().
@@ -90,6 +91,13 @@
  * takes none.  There is an item of the launch for each of n, and there may be
  * more, for they come in whole groups.  A text that is not of this form is
  * refused with -ENOEXEC.
+ *
+ * On Vulkan rows a program is an entry point of a module of SPIR-V for Vulkan
+ * 1.2: a compute shader without descriptors, whose groups have one dimension,
+ * of a constant size.  Its push constants are three numbers of 64 bits, the
+ * addresses of dst and src and n, and then the bytes of the job's params, in
+ * 128 bytes together.  An invocation is an item; more may come than there are,
+ * and fewer than 65536 groups.
  *
  * A kernel runs in a worker, and a context of the card, that only programs of
  * one uid's sessions on one row use.  A fault in the kernel ends that worker,

@@ -35,7 +35,7 @@ struct gm_manager;        /* base/manager.h */
 struct gm_mask_devices;   /* masks/device_replicas.h */
 struct gm_nodefile;       /* agent/plan/nodefile.h */
 struct gm_numa_segments;  /* masks/numa_segments.h */
-struct gm_opencl_rows;    /* health/opencl.h */
+struct gm_vendors;        /* health/vendors.h */
 struct gm_paths;          /* devices/p2p.h */
 struct gm_numa_allowed;   /* agent/common/numa_bind.h */
 struct gm_probe;          /* health/probe.h */
@@ -70,7 +70,7 @@ struct gm_daemon {
 	struct gm_devices *devices;
 	struct gm_probe *probe;
 	struct gm_cuda_rows *cuda;
-	struct gm_opencl_rows *opencl;
+	struct gm_vendors *vendors;
 	struct gm_paths *paths;
 	struct gm_ledger *ledger;
 	struct gm_credits *credits;

@@ -14,7 +14,7 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/health/cuda.h"
-#include "agent/daemon/health/opencl.h"
+#include "agent/daemon/health/vendors.h"
 #include "gpumap.h"
 #include "shm/score.h"
 
@@ -89,22 +89,25 @@ static void sort(struct gm_cuda_rows *cuda)
 /* Does the configuration require devices that were not found? */
 static int check_required(const struct gm_daemon *d, char *ret_why)
 {
+	static const char *const names[] = { "opencl", "vulkan" };
 	const struct gm_config *config = d->config;
 	const struct gm_cuda_rows *cuda = d->cuda;
-	const struct gm_opencl_rows *opencl = d->opencl;
+	uint32_t n = cuda->n_found;
 
-	if (cuda->n_found == opencl->n_found &&
-	    config->cuda_enabled == GM_CONFIG_CUDA_REQUIRED)
+	for (uint32_t i = 0; i < GM_CONFIG_DRIVERS; i++) {
+		n -= d->vendors->n_found[i];
+		if (config->drivers[i].enabled == GM_CONFIG_CUDA_REQUIRED &&
+		    d->vendors->n_found[i] == 0)
+			return gm_why(ret_why, -ENODEV,
+				      "%s.enabled = required, and there is no "
+				      "device: %.180s",
+				      names[i], d->vendors->why[i]);
+	}
+	if (n == 0 && config->cuda_enabled == GM_CONFIG_CUDA_REQUIRED)
 		return gm_why(ret_why, cuda->broken[0] != '\0' ? -EIO : -ENODEV,
 			      "cuda.enabled = required, and there is no GPU: "
 			      "%.180s",
 			      cuda->why);
-	if (opencl->n_found == 0 &&
-	    config->opencl_enabled == GM_CONFIG_CUDA_REQUIRED)
-		return gm_why(ret_why, -ENODEV,
-			      "opencl.enabled = required, and there is no "
-			      "device: %.180s",
-			      opencl->why);
 	return 0;
 }
 
@@ -121,8 +124,8 @@ int gm_cuda_rows_list(struct gm_daemon *d, struct gm_device *ret_devices,
 	if (n > max)
 		return gm_why(ret_why, -ENOSPC,
 			      "there are %u GPUs and instances, and the device "
-			      "table has %u rows: cuda.enabled = off, "
-			      "opencl.enabled = off",
+			      "table has %u rows: enabled = off in [cuda], "
+			      "[opencl] or [vulkan]",
 			      n, GM_ROWS);
 	sort(cuda);
 	for (uint32_t i = 0; i < n; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* cuda - rows of CUDA and OpenCL devices, from what probes have named. */
+/* cuda - rows of cards, from what probes have named. */
 #ifndef GM_DAEMON_DEVICES_CUDA_H
 #define GM_DAEMON_DEVICES_CUDA_H
 

@@ -17,7 +17,7 @@
 #include "agent/daemon/devices/cuda.h"
 #include "agent/daemon/devices/dummy.h"
 #include "agent/daemon/devices/host.h"
-#include "agent/daemon/devices/opencl.h"
+#include "agent/daemon/devices/vendors.h"
 #include "agent/daemon/devices/p2p.h"
 #include "agent/daemon/devices/reuse.h"
 #include "agent/daemon/segment/directory.h"
@@ -127,7 +127,8 @@ static void refresh(struct gm_daemon *d, struct gm_device *device)
 		gm_cuda_rows_refresh(device);
 		break;
 	case GPUMAP_DEVICE_OPENCL:
-		gm_opencl_rows_refresh(d, device);
+	case GPUMAP_DEVICE_VULKAN:
+		gm_vendors_refresh(d, device);
 		gm_devices_memory_read(device, gm_node_clock_now());
 		break;
 	default:

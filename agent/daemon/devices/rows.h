@@ -7,7 +7,7 @@
  * Rows are 0 to n - 1 and keep their device, by uuid, while the segment lives;
  * reuse.h has the exception.  A row whose device is gone is LOST and has no
  * worker.  Dummy rows are READY from the start and never have one.
- * health/cuda.h and health/opencl.h describe cards.  Modules report changes
+ * health/cuda.h and health/vendors.h describe cards.  Modules report changes
  * here, which are published at once; readers that wait for a change are woken
  * for a new state only.
  */
@@ -55,8 +55,8 @@ struct gm_device {
 	uint32_t n_back;
 
 	/* For a card. */
-	char id[64];         /* "GPU-..." or "MIG-..."; OpenCL: opencl.h */
-	const char *library; /* OpenCL: of its vendor */
+	char id[64];         /* "GPU-..." or "MIG-..."; else as in gpu.h */
+	const char *library; /* OpenCL, Vulkan: of its vendor */
 	uint8_t parent[16];  /* of a MIG instance: its card's uuid; else zero */
 	bool named;          /* by the probe that runs */
 	bool facts_are_due;  /* to be published */

@@ -138,11 +138,12 @@ void gm_uuid_dummy(const uint8_t key[16], const char *node, const char *row,
 	make_uuid(key, text, ret_uuid);
 }
 
-void gm_uuid_opencl(const uint8_t key[16], const char *vendor, const char *id,
-		    uint8_t ret_uuid[16])
+void gm_uuid_vendor(const uint8_t key[16], const char *driver,
+		    const char *vendor, const char *id, uint8_t ret_uuid[16])
 {
 	char text[192];
 
-	snprintf(text, sizeof(text) - 2, "gpumap opencl\n%s\n%s", vendor, id);
+	snprintf(text, sizeof(text) - 2, "gpumap %s\n%s\n%s", driver, vendor,
+		 id);
 	make_uuid(key, text, ret_uuid);
 }

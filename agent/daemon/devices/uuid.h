@@ -17,12 +17,12 @@
  * with the names of the node and the row, and how many rows of this name come
  * before it: others may be added to the file or taken out.
  *
- * A row of OpenCL has that of the lines
+ * A row of OpenCL or Vulkan has that of the lines
  *
  *	"gpumap opencl\n<vendor>\n<id> 0"			and "... 1"
  *
- * with the name of the vendor's file and the device's id, which
- * agent/device/opencl_library.c makes.
+ * with the name of the driver, of the vendor's file, and the device's id, as
+ * gm_stream_identify() makes it.
  *
  * The key is /etc/machine-id, which is confidential and cannot be computed back
  * from a uuid; where there is none the key is the host's name, twice hashed
@@ -44,7 +44,7 @@ void gm_uuid_host(const uint8_t key[16], int node, uint32_t part,
 		  uint32_t parts, uint8_t ret_uuid[16]);
 void gm_uuid_dummy(const uint8_t key[16], const char *node, const char *row,
 		   uint32_t index, uint8_t ret_uuid[16]);
-void gm_uuid_opencl(const uint8_t key[16], const char *vendor, const char *id,
-		    uint8_t ret_uuid[16]);
+void gm_uuid_vendor(const uint8_t key[16], const char *driver,
+		    const char *vendor, const char *id, uint8_t ret_uuid[16]);
 
 #endif

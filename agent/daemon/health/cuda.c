@@ -22,7 +22,7 @@
 #include "agent/daemon/devices/p2p.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/health/drain.h"
-#include "agent/daemon/health/opencl.h"
+#include "agent/daemon/health/vendors.h"
 #include "agent/daemon/health/probe.h"
 #include "agent/daemon/workers/supervisor.h"
 #include "gpumap.h"
@@ -342,7 +342,7 @@ static void heard_device(struct gm_daemon *d, const struct gm_probe_wire *wire)
 		   wire->device.code);
 }
 
-/* A device of OpenCL, before the rows are given out. */
+/* A device of another driver, before the rows are given out. */
 static void found(struct gm_daemon *d, const struct gm_probe_wire *wire,
 		  const char *library, const struct gm_meminfo *memory)
 {
@@ -551,8 +551,8 @@ static void all_listed(struct gm_daemon *d)
 	d->cuda->is_listed = true;
 }
 
-static const struct gm_opencl_reader opencl_reader = { .found = found,
-						       .listed = all_listed };
+static const struct gm_vendors_reader vendors_reader = { .found = found,
+							 .listed = all_listed };
 
 static void list_limit(struct gm_timer *timer)
 {
@@ -567,7 +567,7 @@ static void list_limit(struct gm_timer *timer)
 			 "none was named within cuda.list-limit");
 		cuda->is_complete = true;
 	}
-	gm_opencl_rows_start(d, &opencl_reader);
+	gm_vendors_start(d, &vendors_reader);
 }
 
 /* ---- the probe's life -------------------------------------------------- */
@@ -633,7 +633,7 @@ void gm_cuda_rows_exit(struct gm_daemon *d)
 	struct gm_cuda_rows *cuda = d->cuda;
 
 	gm_probe_exit(d);
-	gm_opencl_rows_exit(d);
+	gm_vendors_exit(d);
 	gm_timer_stop(d->loop, &cuda->limit);
 	gm_timer_stop(d->loop, &cuda->flush);
 	while (cuda->n_found > 0)

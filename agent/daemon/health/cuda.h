@@ -48,7 +48,7 @@ struct gm_cuda_rows {
 };
 
 /* Have the probes started; is_listed follows when their lists are complete, or
- * at the limits: CUDA's first, then OpenCL's. */
+ * at the limits: CUDA's first, then those of vendors.h. */
 void gm_cuda_rows_start(struct gm_daemon *d);
 void gm_cuda_rows_exit(struct gm_daemon *d);
 

@@ -176,10 +176,16 @@ static int check_file(int fd, const char *path, uint64_t *ret_bytes,
 
 enum gm_program_form gm_program_form(const struct gm_device *device)
 {
-	if (!gm_device_can(device, GPUMAP_DEVICE_CARD))
+	switch (device->facts.kind) {
+	case GPUMAP_DEVICE_CUDA:
+		return GM_PROGRAM_IMAGE;
+	case GPUMAP_DEVICE_OPENCL:
+		return GM_PROGRAM_TEXT;
+	case GPUMAP_DEVICE_VULKAN:
+		return GM_PROGRAM_MODULE;
+	default:
 		return GM_PROGRAM_OBJECT;
-	return device->facts.kind == GPUMAP_DEVICE_OPENCL ? GM_PROGRAM_TEXT
-							  : GM_PROGRAM_IMAGE;
+	}
 }
 
 /* The file names that a program may have; the first that exists counts. */
@@ -187,6 +193,7 @@ static const char *const suffixes[GM_PROGRAM_FORMS][4] = {
 	[GM_PROGRAM_OBJECT] = { ".so" },
 	[GM_PROGRAM_IMAGE] = { ".fatbin", ".cubin", ".ptx" },
 	[GM_PROGRAM_TEXT] = { ".cl" },
+	[GM_PROGRAM_MODULE] = { ".spv" },
 };
 
 /* @file has room for a name and any suffix.  Returns a descriptor, or what the

@@ -159,7 +159,7 @@ int gm_registration_keep(struct gm_connection *c, const struct gm_register *ask,
 					 .bytes = ask->bytes,
 					 .charged = charged,
 					 .flags = ask->flags,
-					 .fds = { fd, -1, -1 } };
+					 .fds = { fd, -1, -1, -1 } };
 	TAILQ_INIT(&reg->reaches);
 	TAILQ_INSERT_TAIL(&c->session->registrations, reg, entry);
 	c->session->user->registrations++;

@@ -18,7 +18,8 @@
  *	NAME.layers.replaced	one whose map gives way to a held one
  *	new			one that is being written
  *	old			one that is being replaced or removed
- *	cuda-cache, opencl-cache	folders of the workers, see
+ *	cuda-cache, opencl-cache, vulkan-cache
+ *				folders of the workers, see
  *				gm_state_dir_of_workers()
  *
  * The agent that runs holds a lock on the directory itself, which needs no

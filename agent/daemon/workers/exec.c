@@ -13,6 +13,8 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
+#include "gpumap.h"
+#include "shm/device_kinds.h"
 
 #define SECOND        UINT64_C(1000000000)
 
@@ -185,28 +187,42 @@ static int make_cuda_environment(const struct gm_worker_process *worker,
 	return error;
 }
 
+/* The driver of rows of this kind; NULL: none of several vendors. */
+static const struct gm_config_driver *driver_of(const struct gm_config *config,
+						uint32_t kind)
+{
+	switch (kind) {
+	case GPUMAP_DEVICE_OPENCL:
+		return &config->drivers[GM_CONFIG_OPENCL];
+	case GPUMAP_DEVICE_VULKAN:
+		return &config->drivers[GM_CONFIG_VULKAN];
+	default:
+		return NULL;
+	}
+}
+
 /* Compilers of a row's own worker keep what they made, from one worker to the
  * next.  A worker for programs clears its folder, where another program of the
  * same user may have left anything. */
-static void add_opencl(const struct gm_worker_process *worker,
+static void add_vendor(const struct gm_worker_process *worker,
+		       const struct gm_config_driver *driver,
 		       enum gm_exec_part part, struct launch *l)
 {
 	const struct gm_daemon *d = worker->d;
 	const struct gm_device *device = d->devices->of[worker->row];
-	const char *cache = d->config->opencl_cache;
 
-	argue(l, "--backend", "opencl");
+	argue(l, "--backend", gm_device_kind(device->facts.kind)->name);
 	argue(l, "--device", device->id);
 	argue(l, "--library", device->library ? device->library : "");
 	if (part == GM_EXEC_STANDBY)
 		argue(l, "--standby", NULL);
-	if (!cache)
+	if (!driver->cache)
 		return; /* the worker says that it needs one */
 	if (worker->group->runs_programs)
-		snprintf(l->cache, sizeof(l->cache), "%s/%u-%u", cache,
+		snprintf(l->cache, sizeof(l->cache), "%s/%u-%u", driver->cache,
 			 worker->row, (unsigned)worker->group->uid);
 	else
-		snprintf(l->cache, sizeof(l->cache), "%s/%u", cache,
+		snprintf(l->cache, sizeof(l->cache), "%s/%u", driver->cache,
 			 worker->row);
 	argue(l, "--cache", l->cache);
 }
@@ -214,7 +230,8 @@ static void add_opencl(const struct gm_worker_process *worker,
 /* Kernels of PoCL are linked when they are compiled, and not for the size of
  * each launch, which a confined process cannot do.  Other libraries do not read
  * what is not theirs. */
-static int make_opencl_environment(const struct gm_worker_process *worker,
+static int make_vendor_environment(const struct gm_worker_process *worker,
+				   const struct gm_config_driver *driver,
 				   struct launch *l)
 {
 	const struct gm_daemon *d = worker->d;
@@ -222,6 +239,7 @@ static int make_opencl_environment(const struct gm_worker_process *worker,
 		{ "POCL_WORK_GROUP_SPECIALIZATION", "0" },
 		{ "POCL_MAX_PTHREAD_COUNT", l->threads },
 		{ "POCL_CACHE_DIR", l->cache },
+		{ "LP_NUM_THREADS", l->threads },
 		{ "MESA_SHADER_CACHE_DIR", l->cache },
 		{ "CUDA_CACHE_PATH", l->cache },
 		{ "XDG_CACHE_HOME", l->cache },
@@ -234,7 +252,7 @@ static int make_opencl_environment(const struct gm_worker_process *worker,
 	     i++)
 		error = gm_environment_set(&l->env, told[i][0], told[i][1]);
 	if (error == 0)
-		error = gm_environment_pass(&l->env, d->config->opencl_pass);
+		error = gm_environment_pass(&l->env, driver->pass);
 	return error;
 }
 
@@ -243,6 +261,7 @@ int gm_worker_exec(const struct gm_worker_process *worker,
 {
 	uint32_t kind = worker->d->devices->of[worker->row]->facts.kind;
 	struct launch *l = calloc(1, sizeof(*l));
+	const struct gm_config_driver *driver;
 	int error;
 
 	if (!l)
@@ -255,9 +274,10 @@ int gm_worker_exec(const struct gm_worker_process *worker,
 		add_cuda(worker, part, l);
 		error = make_cuda_environment(worker, l);
 	}
-	if (error == 0 && kind == GPUMAP_DEVICE_OPENCL) {
-		add_opencl(worker, part, l);
-		error = make_opencl_environment(worker, l);
+	driver = driver_of(worker->d->config, kind);
+	if (error == 0 && driver) {
+		add_vendor(worker, driver, part, l);
+		error = make_vendor_environment(worker, driver, l);
 	}
 	if (error == 0 && l->n > ARGUMENTS)
 		error = -E2BIG;

@@ -11,7 +11,10 @@
 #include "gpumap.h"
 
 /* First word of a fatbin. */
-#define FATBIN_MAGIC UINT32_C(0xba55ed50)
+#define FATBIN_MAGIC       UINT32_C(0xba55ed50)
+#define SPIRV_MAGIC        UINT32_C(0x07230203)
+#define SPIRV_HEAD         20u /* bytes before the first instruction */
+#define SPIRV_FUNCTION_END 56u
 
 struct fatbin {
 	uint32_t magic;
@@ -57,6 +60,26 @@ static const char *check_fatbin(const void *bytes, size_t n)
 	return NULL;
 }
 
+/* A module ends with its last function, and instructions have their lengths. */
+static const char *check_spirv(const void *bytes, size_t n)
+{
+	uint32_t word = 0;
+	size_t at = SPIRV_HEAD;
+
+	if (n >= sizeof(word))
+		memcpy(&word, bytes, sizeof(word));
+	if (n < SPIRV_HEAD || n % sizeof(word) || word != SPIRV_MAGIC)
+		return "it is no SPIR-V: a Vulkan row takes a program as a "
+		       "module of SPIR-V";
+	for (word = 0; at < n; at += (size_t)(word >> 16) * sizeof(word)) {
+		memcpy(&word, (const char *)bytes + at, sizeof(word));
+		if (!(word >> 16) || word >> 16 > (n - at) / sizeof(word))
+			return "the module is cut off";
+	}
+	return (word & 0xffff) == SPIRV_FUNCTION_END ? NULL
+						     : "the module is cut off";
+}
+
 /* Some tools include the NUL in the size. */
 static bool is_text(const void *bytes, size_t n)
 {
@@ -73,6 +96,8 @@ const char *gm_code_check(uint32_t kind, const void *bytes, size_t n)
 		return is_text(bytes, n) ? NULL
 					 : "it is no text: an OpenCL row takes "
 					   "a program as OpenCL C";
+	if (kind == GPUMAP_DEVICE_VULKAN)
+		return check_spirv(bytes, n);
 	if (n >= sizeof(fatbin) && memcmp(bytes, ELFMAG, SELFMAG) == 0)
 		return check_elf(bytes, n);
 	if (n >= sizeof(fatbin) && memcmp(bytes, &fatbin, sizeof(fatbin)) == 0)

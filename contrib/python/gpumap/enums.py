@@ -81,6 +81,7 @@ class DeviceKind(_Told):
     CUDA = 2
     DUMMY = 3
     OPENCL = 4
+    VULKAN = 5
 
 
 class DeviceState(_Told):

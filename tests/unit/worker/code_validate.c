@@ -58,6 +58,23 @@ static void text_is_opencl(void)
 	OK(!is_good(text, sizeof(text)));
 }
 
+static void modules_are_whole(void)
+{
+	/* The head, an instruction of three words, the end of a function. */
+	uint32_t module[] = { 0x07230203, 0x10500, 0,
+			      8,          0,       3u << 16 | 17,
+			      1,          2,       1u << 16 | 56 };
+
+	OK(is_good_for(GPUMAP_DEVICE_VULKAN, module, sizeof(module)));
+	for (size_t n = 0; n < sizeof(module); n++)
+		OK(!is_good_for(GPUMAP_DEVICE_VULKAN, module, n));
+	OK(!is_good(module, sizeof(module)));
+	module[5] = 17;
+	OK(!is_good_for(GPUMAP_DEVICE_VULKAN, module, sizeof(module)));
+	module[5] = 5u << 16 | 17;
+	OK(!is_good_for(GPUMAP_DEVICE_VULKAN, module, sizeof(module)));
+}
+
 static void cubins_are_whole(void)
 {
 	Elf64_Ehdr head = { .e_phoff = sizeof(head),
@@ -182,6 +199,7 @@ TAP_CASE()
 {
 	text_is_ptx();
 	text_is_opencl();
+	modules_are_whole();
 	cubins_are_whole();
 	fatbins_are_whole();
 	the_tests_code_does_what_it_says();

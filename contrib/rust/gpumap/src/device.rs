@@ -19,6 +19,8 @@ numbers! {
         Dummy = GPUMAP_DEVICE_DUMMY,
         /// A device of OpenCL.
         Opencl = GPUMAP_DEVICE_OPENCL,
+        /// A device of Vulkan.
+        Vulkan = GPUMAP_DEVICE_VULKAN,
     }
 }
 

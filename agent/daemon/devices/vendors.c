@@ -1,14 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/devices/opencl.h"
+#include "agent/daemon/devices/vendors.h"
 
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/devices/rows.h"
 #include "gpumap.h"
 #include "shm/score.h"
 
-void gm_opencl_rows_refresh(const struct gm_daemon *d, struct gm_device *device)
+void gm_vendors_refresh(const struct gm_daemon *d, struct gm_device *device)
 {
 	const struct gm_row_image *facts = &device->facts;
 	struct gm_moving_image *moving = &device->moving;

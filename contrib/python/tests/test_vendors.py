@@ -1,25 +1,31 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
-"""A row of OpenCL, on PoCL, whose device is the processor.  No GPU is in any of
-this."""
+"""Rows of OpenCL, on PoCL, and of Vulkan, on llvmpipe, whose devices are the
+processor.  No GPU is in any of this."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import gpumap
 import pytest
-from agent import Agent, small_model, wait_for
+from agent import BUILD, Agent, small_model, wait_for
 from gpumap import Job
 
-VENDOR = Path("/etc/OpenCL/vendors/pocl.icd")
-if not VENDOR.exists():
-    pytest.skip(f"there is no {VENDOR}", allow_module_level=True)
+POCL = Path("/etc/OpenCL/vendors/pocl.icd")
+LLVMPIPE = Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")
+HAS_VULKAN = "#define HAVE_VULKAN 1" in (BUILD / "config.h").read_text()
+KINDS = {
+    gpumap.DeviceKind.OPENCL: POCL.exists(),
+    gpumap.DeviceKind.VULKAN: LLVMPIPE.exists() and HAS_VULKAN,
+}
 
 CONFIG = """
 [host]
@@ -27,7 +33,12 @@ rows = 1
 [cuda]
 enabled = off
 [opencl]
-enabled = required
+enabled = auto
+devices = cpu
+list-limit = 60s
+vendors = {folder}
+[vulkan]
+enabled = auto
 devices = cpu
 list-limit = 60s
 vendors = {folder}
@@ -63,12 +74,57 @@ __kernel void gpumap_program(__global uchar *dst, ulong dst_at,
 """
 
 
+SHADER = """
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+
+layout(local_size_x = 64) in;
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer floats
+{
+    float x[];
+};
+layout(push_constant) uniform given
+{
+    floats dst, src;
+    uint64_t n;
+    float alpha;
+};
+
+void main()
+{
+    uint i = gl_GlobalInvocationID.x;
+
+    if (i < n)
+        dst.x[i] = alpha * src.x[i] * src.x[i];
+}
+"""
+
+
+def write_module(path: Path, text: str) -> None:
+    """Compile a shader, where there is a compiler."""
+    compiler = shutil.which("glslangValidator")
+    if compiler is None:
+        return
+    path.with_suffix(".comp").write_text(text)
+    words = ["-V", "--target-env", "vulkan1.2", "-e", "gpumap_program"]
+    words += ["--source-entrypoint", "main", "-o", str(path)]
+    subprocess.run(
+        [compiler, *words, str(path.with_suffix(".comp"))],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
 @pytest.fixture(scope="module")
 def agent() -> Iterator[Agent]:
     with tempfile.TemporaryDirectory(prefix="gpumap-opencl.") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        (folder / "pocl.icd").write_text(VENDOR.read_text())
+        if POCL.exists():
+            (folder / "pocl.icd").write_text(POCL.read_text())
+        if LLVMPIPE.exists():
+            (folder / "lvp.json").write_text(LLVMPIPE.read_text())
         # Vendors that are not there cost nothing but a line of the log.
         (folder / "absent.icd").write_text("libno-such-vendor.so.1\n")
         (folder / "other.icd").write_text("libm.so.6\n")
@@ -77,6 +133,11 @@ def agent() -> Iterator[Agent]:
         (folder / "bad.cl").write_text("kernel void gpumap_program() {\n")
         (folder / "endless.cl").write_text(ENDLESS)
         (folder / "secret.cl").write_text('#include "/etc/passwd"\n')
+        write_module(folder / "square.spv", SHADER)
+        write_module(
+            folder / "endless.spv",
+            SHADER.replace("if (i < n)", "while (src.x[0] == 0)"),
+        )
         one = Agent(CONFIG.format(folder=folder))
         try:
             yield one
@@ -84,12 +145,18 @@ def agent() -> Iterator[Agent]:
             one.stop()
 
 
+@pytest.fixture(params=list(KINDS), ids=lambda kind: kind.name.lower())
+def kind(request: pytest.FixtureRequest) -> gpumap.DeviceKind:
+    one: gpumap.DeviceKind = request.param
+    if not KINDS[one]:
+        pytest.skip(f"there is no CPU driver of {one.name}, or no such rows")
+    return one
+
+
 @pytest.fixture
-def row(map: gpumap.Map) -> int:
+def row(map: gpumap.Map, kind: gpumap.DeviceKind) -> int:
     return next(
-        device.row
-        for device in map.devices
-        if device.kind == gpumap.DeviceKind.OPENCL
+        device.row for device in map.devices if device.kind == kind
     )
 
 
@@ -98,15 +165,18 @@ def host(map: gpumap.Map) -> int:
     return next(device.row for device in map.devices if device.is_host)
 
 
-def test_devices(agent: Agent, map: gpumap.Map, row: int) -> None:
+def test_devices(
+    agent: Agent, map: gpumap.Map, row: int, kind: gpumap.DeviceKind
+) -> None:
     device = map.devices[row]
-    assert device.name and device.free_bytes > 0 and device.units > 0
+    name = kind.name.lower()
+    assert device.name and device.free_bytes > 0
     assert device.total_bytes <= os.sysconf("SC_PHYS_PAGES") * 4096 // 4
     told = agent.ctl_json("devices")["devices"][row]
-    assert told["kind"] == "opencl"
-    assert map.choose(prefer="opencl:0") == [row]
+    assert told["kind"] == name
+    assert map.choose(prefer=f"{name}:0") == [row]
     with pytest.raises(gpumap.NoDevice):
-        map.choose(prefer="opencl:1")
+        map.choose(prefer=f"{name}:1")
     log = (agent.folder / "log").read_text()
     for vendor, why in (
         ("absent", "libno-such-vendor.so.1"),
@@ -115,10 +185,10 @@ def test_devices(agent: Agent, map: gpumap.Map, row: int) -> None:
         line = next(
             line
             for line in log.splitlines()
-            if f"opencl_vendor_broken vendor={vendor}" in line
+            if f"vendor_broken driver=opencl vendor={vendor}" in line
         )
         assert why in line
-    assert "opencl_vendor_unread" in log and "empty.icd" in log
+    assert "vendor_unread" in log and "empty.icd" in log
 
 
 def test_jobs(session: gpumap.Session, row: int, host: int) -> None:
@@ -144,6 +214,25 @@ def test_jobs(session: gpumap.Session, row: int, host: int) -> None:
             session.run(one, Job("sum", n, dtype, total, buffer))
             results.append((bytes(result), bytes(total)[:4]))
         assert results[0] == results[1]
+
+
+def test_scatter_over_all(
+    map: gpumap.Map, session: gpumap.Session, host: int
+) -> None:
+    """One job over a host row, a row of OpenCL and one of Vulkan."""
+    if not all(KINDS.values()):
+        pytest.skip("OpenCL and Vulkan are not both here")
+    rows = [device.row for device in map.devices]
+    assert len(rows) == 3
+    n = 3 << 20
+    memory = session.memory(host, n)
+    other = session.memory(host, n)
+    memoryview(memory)[:] = bytes(i * 7 % 251 for i in range(n))
+    tiles = session.scatter(
+        Job("copy", n, "u8", other, memory), rows=rows, weights=[1, 1, 1]
+    )
+    assert {tile.row for tile in tiles} == set(rows)
+    assert bytes(other) == bytes(memory)
 
 
 def test_scatter(session: gpumap.Session, row: int, host: int) -> None:
@@ -178,8 +267,38 @@ def test_copies_between_rows(
     assert bytes(result) == bytes(memory)
 
 
-def test_loads(session: gpumap.Session, row: int, tmp_path: Path) -> None:
-    """A model, read back; it cannot be shared, as no memory is exported."""
+def check_opened(
+    map: gpumap.Map,
+    row: int,
+    tensors: dict[str, tuple[str, tuple[int, ...], bytes]],
+) -> None:
+    """Of a session for programs, which has a worker of its own: its worker
+    imports what the other one has exported."""
+    with map.session(programs=True) as other, other.open("shared") as model:
+        for name, (_, _, data) in tensors.items():
+            if not data:
+                continue
+            memory = other.memory(row, len(data))
+            buffer = gpumap.Buffer(other, model[name].buffer, len(data), row)
+            other.run(
+                row,
+                Job(
+                    "copy", len(data), "u8", memory,
+                    (buffer, model[name].offset),
+                ),
+            )
+            buffer.handle = 0  # the model's
+            assert bytes(memory) == data
+
+
+def test_loads(
+    map: gpumap.Map,
+    session: gpumap.Session,
+    row: int,
+    kind: gpumap.DeviceKind,
+    tmp_path: Path,
+) -> None:
+    """A model, read back; and by name, where memory is exported."""
     tensors = small_model(tmp_path)
     with session.load(tmp_path, rows=[row]) as model:
         for name, (_, _, data) in tensors.items():
@@ -195,6 +314,10 @@ def test_loads(session: gpumap.Session, row: int, tmp_path: Path) -> None:
             )
             buffer.handle = 0  # the model's
             assert bytes(memory) == data
+    if kind == gpumap.DeviceKind.VULKAN:
+        with session.load(tmp_path, rows=[row], name="shared"):
+            check_opened(map, row, tensors)
+        return
     with pytest.raises(gpumap.Unsupported) as caught:
         session.load(tmp_path, rows=[row], name="shared")
     assert "without a name" in caught.value.refusal
@@ -216,7 +339,17 @@ def test_memory_is_counted(
             session.alloc(row, map.devices[row].total_bytes + 4096)
 
 
-def test_programs(map: gpumap.Map, row: int) -> None:
+def need_compiler(kind: gpumap.DeviceKind) -> None:
+    if kind == gpumap.DeviceKind.VULKAN and not shutil.which(
+        "glslangValidator"
+    ):
+        pytest.skip("there is no glslangValidator")
+
+
+def test_programs(
+    map: gpumap.Map, row: int, kind: gpumap.DeviceKind
+) -> None:
+    need_compiler(kind)
     with map.session(programs=True) as session:
         program = session.program(row, "square")
         source = session.memory(row, 4000)
@@ -239,7 +372,11 @@ def test_programs(map: gpumap.Map, row: int) -> None:
         ]
 
 
-def test_programs_that_are_refused(map: gpumap.Map, row: int) -> None:
+def test_programs_that_are_refused(
+    map: gpumap.Map, row: int, kind: gpumap.DeviceKind
+) -> None:
+    if kind != gpumap.DeviceKind.OPENCL:
+        pytest.skip("gpumap-build compiles texts of OpenCL C")
     with map.session(programs=True) as session:
         with pytest.raises(gpumap.Error) as caught:
             session.program(row, "bad")
@@ -254,9 +391,17 @@ def test_programs_that_are_refused(map: gpumap.Map, row: int) -> None:
 
 
 def test_a_program_that_does_not_end(
-    map: gpumap.Map, session: gpumap.Session, row: int
+    agent: Agent,
+    map: gpumap.Map,
+    session: gpumap.Session,
+    row: int,
+    kind: gpumap.DeviceKind,
 ) -> None:
     """Its worker is ended, and no other user's."""
+    need_compiler(kind)
+    if 'version="Mesa 22.' in (agent.folder / "log").read_text():
+        if kind == gpumap.DeviceKind.VULKAN:
+            pytest.skip("Mesa 22 ends each loop after 65,535 rounds")
     mine = session.memory(row, 64)
     session.run(row, Job("fill", 64, "u8", mine, pattern=3))
     pid = map.devices[row].worker_pid
@@ -306,9 +451,9 @@ def test_plans_and_reserves(
 ) -> None:
     small_model(tmp_path)
     before = map.devices[row].reserved_bytes
-    layers = map.publish("opencl", f"{row}:4")
+    layers = map.publish("vendors", f"{row}:4")
     assert set(layers) == {row}
-    map.release("opencl")
+    map.release("vendors")
     said = json.loads(
         agent.ctl("--json", "plan", "--model", str(tmp_path), "--rows", str(row))
     )

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/health/opencl.h"
+#include "agent/daemon/health/vendors.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -30,11 +30,28 @@
 
 /* ---- the vendors --------------------------------------------------------- */
 
-/* The word of [opencl] devices for the probe, NULL where it lists vendors. */
-static const char *kind_of_devices(const struct gm_config *config)
+static const struct {
+	const char *name; /* of the section, and for the probe */
+	uint32_t kind;    /* enum gpumap_device_kind */
+	const char *suffix;
+	const char *folders[3];
+} drivers[GM_CONFIG_DRIVERS] = {
+	[GM_CONFIG_OPENCL] = { "opencl",
+			       GPUMAP_DEVICE_OPENCL,
+			       ".icd",
+			       { "/etc/OpenCL/vendors" } },
+	[GM_CONFIG_VULKAN] = { "vulkan",
+			       GPUMAP_DEVICE_VULKAN,
+			       ".json",
+			       { "/etc/vulkan/icd.d",
+				 "/usr/share/vulkan/icd.d" } },
+};
+
+/* The word of the key devices for the probe, NULL where it lists vendors. */
+static const char *kind_of_devices(const struct gm_config_driver *driver)
 {
 	static const char *const kinds[] = { "gpu", "cpu", "all" };
-	const char *text = config->opencl_devices;
+	const char *text = driver->devices;
 
 	for (size_t i = 0; text && i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (strcmp(text, kinds[i]) == 0)
@@ -58,63 +75,84 @@ static bool read_library(const char *path, char ret_library[256])
 {
 	FILE *file = fopen(path, "re");
 	bool is_read = file && fgets(ret_library, 256, file);
-	size_t n = is_read ? strcspn(ret_library, " \t\r\n") : 0;
+	size_t n = is_read ? strcspn(ret_library, "\r\n") : 0;
+	size_t blanks = is_read ? strspn(ret_library, " \t") : 0;
 
 	if (file)
 		fclose(file);
+	while (n > blanks && strchr(" \t", ret_library[n - 1]))
+		n--;
+	n -= blanks < n ? blanks : n;
+	memmove(ret_library, ret_library + blanks, n);
 	ret_library[n] = '\0';
 	return n > 0;
 }
 
-static void add_vendor(struct gm_daemon *d, const char *folder,
+static void add_vendor(struct gm_daemon *d, uint32_t driver, const char *folder,
 		       const char *file)
 {
-	struct gm_opencl_rows *rows = d->opencl;
-	struct gm_opencl_vendor *vendor = &rows->vendors[rows->n];
-	size_t n = strlen(file) - strlen(SUFFIX);
+	const struct gm_config_driver *config = &d->config->drivers[driver];
+	struct gm_vendor *vendor = &d->vendors->vendors[d->vendors->n];
+	size_t n = strlen(file) - strlen(drivers[driver].suffix);
+	bool is_manifest = driver == GM_CONFIG_VULKAN;
 	char path[PATH_MAX];
 
-	*vendor = (struct gm_opencl_vendor){ .d = d, .pidfd.fd = -1 };
+	*vendor =
+		(struct gm_vendor){ .d = d, .driver = driver, .pidfd.fd = -1 };
 	snprintf(vendor->name, sizeof(vendor->name), "%.*s", (int)n, file);
 	snprintf(path, sizeof(path), "%s/%s", folder, file);
-	if (kind_of_devices(d->config) ||
-	    is_listed(d->config->opencl_devices, vendor->name)) {
-		if (read_library(path, vendor->library))
-			rows->n++;
-		else
-			gm_log(GM_LOG_WARNING, "opencl_vendor_unread",
-			       "path=%s", gm_quote(path).text);
+	if (!kind_of_devices(config) &&
+	    !is_listed(config->devices, vendor->name))
+		return;
+	if (is_manifest && strlen(path) < sizeof(vendor->library))
+		memcpy(vendor->library, path, strlen(path) + 1);
+	else if (is_manifest || !read_library(path, vendor->library)) {
+		gm_log(GM_LOG_WARNING, "vendor_unread", "driver=%s path=%s",
+		       drivers[driver].name, gm_quote(path).text);
+		return;
 	}
+	d->vendors->n++;
 }
 
-static int is_icd(const struct dirent *entry)
+static bool is_file(uint32_t driver, const char *name)
 {
-	size_t n = strlen(entry->d_name);
+	size_t n = strlen(name), suffix = strlen(drivers[driver].suffix);
 
-	return n > strlen(SUFFIX) && n < 64 &&
-	       strcmp(entry->d_name + n - strlen(SUFFIX), SUFFIX) == 0;
+	return n > suffix && n < 64 &&
+	       strcmp(name + n - suffix, drivers[driver].suffix) == 0;
 }
 
 /* In the order of their names, which is that of rows without addresses. */
-static void find_vendors(struct gm_daemon *d)
+static void read_folder(struct gm_daemon *d, uint32_t driver,
+			const char *folder)
 {
-	const char *folder = d->config->opencl_vendors
-				     ? d->config->opencl_vendors
-				     : "/etc/OpenCL/vendors";
 	struct dirent **files = NULL;
-	int n = scandir(folder, &files, is_icd, alphasort);
+	int n = scandir(folder, &files, NULL, alphasort);
 
 	for (int i = 0; i < n; i++) {
-		if (d->opencl->n < GM_OPENCL_VENDORS)
-			add_vendor(d, folder, files[i]->d_name);
+		if (is_file(driver, files[i]->d_name) &&
+		    d->vendors->n < GM_VENDORS)
+			add_vendor(d, driver, folder, files[i]->d_name);
 		free(files[i]);
 	}
 	free(files);
-	if (d->opencl->n == 0)
-		snprintf(d->opencl->why, sizeof(d->opencl->why),
-			 "%.150s has no file of a vendor that is wanted: "
-			 "install a driver",
-			 folder);
+}
+
+static void find_vendors(struct gm_daemon *d, uint32_t driver)
+{
+	const char *folder = d->config->drivers[driver].vendors;
+	const char *const *folders = drivers[driver].folders;
+	uint32_t n = d->vendors->n;
+
+	if (folder != NULL)
+		read_folder(d, driver, folder);
+	for (; folder == NULL && *folders != NULL; folders++)
+		read_folder(d, driver, *folders);
+	snprintf(d->vendors->why[driver], sizeof(d->vendors->why[driver]),
+		 d->vendors->n > n
+			 ? "no vendor shows a device that is wanted"
+			 : "there is no file of a vendor that is wanted: "
+			   "install a driver");
 }
 
 /* ---- what a probe says --------------------------------------------------- */
@@ -137,19 +175,19 @@ static bool is_served(const struct gm_daemon *d,
 }
 
 /* A library may say anything. */
-static void hear_device(struct gm_opencl_vendor *vendor,
-			struct gm_probe_wire *wire)
+static void hear_device(struct gm_vendor *vendor, struct gm_probe_wire *wire)
 {
 	struct gm_daemon *d = vendor->d;
 	struct gm_row_image *facts = &wire->device.facts;
 	struct gm_meminfo memory;
-	uint64_t most = d->config->opencl_cpu_memory;
+	uint64_t most = d->config->drivers[vendor->driver].cpu_memory;
+	const char *driver = drivers[vendor->driver].name;
 	bool is_main = (facts->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0;
 
 	if (is_served(d, facts)) {
-		gm_log(GM_LOG_INFO, "opencl_device_left_out",
-		       "vendor=%s device=%s why=%s", vendor->name,
-		       gm_quote(wire->device.id).text,
+		gm_log(GM_LOG_INFO, "device_left_out",
+		       "driver=%s vendor=%s device=%s why=%s", driver,
+		       vendor->name, gm_quote(wire->device.id).text,
 		       gm_quote("another row has the card at its address")
 			       .text);
 		return;
@@ -158,17 +196,17 @@ static void hear_device(struct gm_opencl_vendor *vendor,
 		return;
 	if (is_main && facts->total_bytes > most)
 		facts->total_bytes = most;
-	gm_uuid_opencl(d->opencl->key, vendor->name, wire->device.id,
+	gm_uuid_vendor(d->vendors->key, driver, vendor->name, wire->device.id,
 		       wire->uuid);
-	gm_log(GM_LOG_INFO, "opencl_device",
-	       "vendor=%s device=%s name=%s version=%s", vendor->name,
-	       gm_quote(wire->device.id).text, gm_quote(wire->device.name).text,
-	       gm_quote(wire->text).text);
+	gm_log(GM_LOG_INFO, "device_listed",
+	       "driver=%s vendor=%s device=%s name=%s version=%s", driver,
+	       vendor->name, gm_quote(wire->device.id).text,
+	       gm_quote(wire->device.name).text, gm_quote(wire->text).text);
 	wire->text[0] = '\0';
 	vendor->n_devices++;
-	d->opencl->n_found++;
-	d->opencl->reader->found(d, wire, vendor->library,
-				 is_main ? &memory : NULL);
+	d->vendors->n_found[vendor->driver]++;
+	d->vendors->reader->found(d, wire, vendor->library,
+				  is_main ? &memory : NULL);
 }
 
 static void close_texts(struct gm_probe_wire *wire)
@@ -179,7 +217,7 @@ static void close_texts(struct gm_probe_wire *wire)
 	wire->device.facts.cpus[sizeof(wire->device.facts.cpus) - 1] = '\0';
 }
 
-static void hear(struct gm_opencl_vendor *vendor, struct gm_probe_wire *wire)
+static void hear(struct gm_vendor *vendor, struct gm_probe_wire *wire)
 {
 	if (wire->type == GM_PROBE_BROKEN) {
 		wire->text[sizeof(wire->text) - 1] = '\0';
@@ -187,13 +225,13 @@ static void hear(struct gm_opencl_vendor *vendor, struct gm_probe_wire *wire)
 	} else if (wire->type == GM_PROBE_LISTED) {
 		vendor->is_listed = true;
 	} else if (wire->type == GM_PROBE_DEVICE && !vendor->is_listed &&
-		   wire->device.facts.kind == GPUMAP_DEVICE_OPENCL) {
+		   wire->device.facts.kind == drivers[vendor->driver].kind) {
 		close_texts(wire);
 		hear_device(vendor, wire);
 	}
 }
 
-static void hear_all(struct gm_opencl_vendor *vendor)
+static void hear_all(struct gm_vendor *vendor)
 {
 	struct gm_probe_wire wire;
 	ssize_t n;
@@ -207,17 +245,19 @@ static void hear_all(struct gm_opencl_vendor *vendor)
 
 /* ---- the life of a probe ------------------------------------------------- */
 
+static void start_next(struct gm_daemon *d);
+
 static void all_ended(struct gm_daemon *d)
 {
-	gm_log(GM_LOG_INFO, "opencl_listed", "vendors=%u devices=%u",
-	       d->opencl->n, d->opencl->n_found);
-	if (d->opencl->n > 0 && !d->opencl->why[0])
-		snprintf(d->opencl->why, sizeof(d->opencl->why),
-			 "no vendor shows a device that is wanted");
-	d->opencl->reader->listed(d);
+	for (uint32_t i = 0; i < GM_CONFIG_DRIVERS; i++)
+		if (d->config->drivers[i].enabled != GM_CONFIG_CUDA_OFF)
+			gm_log(GM_LOG_INFO, "vendors_listed",
+			       "driver=%s devices=%u", drivers[i].name,
+			       d->vendors->n_found[i]);
+	d->vendors->reader->listed(d);
 }
 
-static void forget(struct gm_opencl_vendor *vendor)
+static void forget(struct gm_vendor *vendor)
 {
 	struct gm_daemon *d = vendor->d;
 
@@ -229,26 +269,27 @@ static void forget(struct gm_opencl_vendor *vendor)
 	vendor->pidfd.fd = -1;
 }
 
-static void is_broken(struct gm_opencl_vendor *vendor, const char *how)
+static void is_broken(struct gm_vendor *vendor, const char *how)
 {
-	struct gm_opencl_rows *rows = vendor->d->opencl;
+	struct gm_vendors *vendors = vendor->d->vendors;
 
 	if (vendor->is_slow)
 		snprintf(vendor->why, sizeof(vendor->why),
-			 "it hangs: see opencl.list-limit");
+			 "it hangs: see list-limit in gpumapd.conf");
 	else if (!vendor->why[0])
 		snprintf(vendor->why, sizeof(vendor->why),
 			 "it ended the process that asked: %.64s", how);
-	gm_log(GM_LOG_WARNING, "opencl_vendor_broken",
-	       "vendor=%s library=%s why=%s", vendor->name,
+	gm_log(GM_LOG_WARNING, "vendor_broken",
+	       "driver=%s vendor=%s library=%s why=%s",
+	       drivers[vendor->driver].name, vendor->name,
 	       gm_quote(vendor->library).text, gm_quote(vendor->why).text);
-	gm_why(rows->why, 0, "%s: %.180s", vendor->name, vendor->why);
+	gm_why(vendors->why[vendor->driver], 0, "%s: %.180s", vendor->name,
+	       vendor->why);
 }
 
 static void pidfd_ready(struct gm_source *source, uint32_t events)
 {
-	struct gm_opencl_vendor *vendor =
-		gm_owner(source, struct gm_opencl_vendor, pidfd);
+	struct gm_vendor *vendor = gm_owner(source, struct gm_vendor, pidfd);
 	struct gm_daemon *d = vendor->d;
 	char how[64];
 	int status;
@@ -260,14 +301,12 @@ static void pidfd_ready(struct gm_source *source, uint32_t events)
 	forget(vendor);
 	if (!vendor->is_listed)
 		is_broken(vendor, how);
-	if (--d->opencl->n_running == 0)
-		all_ended(d);
+	start_next(d);
 }
 
 static void socket_ready(struct gm_source *source, uint32_t events)
 {
-	struct gm_opencl_vendor *vendor =
-		gm_owner(source, struct gm_opencl_vendor, socket);
+	struct gm_vendor *vendor = gm_owner(source, struct gm_vendor, socket);
 
 	(void)events;
 	hear_all(vendor);
@@ -276,28 +315,30 @@ static void socket_ready(struct gm_source *source, uint32_t events)
 		gm_loop_del(vendor->d->loop, source);
 }
 
+static uint64_t limit_of(const struct gm_vendor *vendor)
+{
+	return vendor->d->config->drivers[vendor->driver].list_limit_ns;
+}
+
 /* A second time where it does not end. */
 static void limit_passed(struct gm_timer *timer)
 {
-	struct gm_opencl_vendor *vendor =
-		gm_owner(timer, struct gm_opencl_vendor, limit);
+	struct gm_vendor *vendor = gm_owner(timer, struct gm_vendor, limit);
 	struct gm_daemon *d = vendor->d;
 
 	if (!vendor->is_slow) {
 		vendor->is_slow = true;
 		kill(vendor->child.pid, SIGKILL);
-		gm_timer_set(d->loop, timer,
-			     gm_loop_now() + d->config->opencl_list_limit_ns);
+		gm_timer_set(d->loop, timer, gm_loop_now() + limit_of(vendor));
 		return;
 	}
 	gm_spawn_abandon(&vendor->child);
 	forget(vendor);
 	is_broken(vendor, "");
-	if (--d->opencl->n_running == 0)
-		all_ended(d);
+	start_next(d);
 }
 
-static int watch(struct gm_opencl_vendor *vendor)
+static int watch(struct gm_vendor *vendor)
 {
 	struct gm_loop *loop = vendor->d->loop;
 	int error;
@@ -314,20 +355,37 @@ static int watch(struct gm_opencl_vendor *vendor)
 		return error;
 	}
 	vendor->limit.fired = limit_passed;
-	gm_timer_set(loop, &vendor->limit,
-		     gm_loop_now() + vendor->d->config->opencl_list_limit_ns);
+	gm_timer_set(loop, &vendor->limit, gm_loop_now() + limit_of(vendor));
 	return 0;
 }
 
-static int start(struct gm_opencl_vendor *vendor)
+/* The probe compiles nothing; but PoCL shows no device without a folder. */
+static int make_environment(const struct gm_config_driver *driver,
+			    struct gm_environment *env)
+{
+	int error;
+
+	gm_environment_init(env);
+	error = gm_environment_set(env, "MESA_SHADER_CACHE_DISABLE", "true");
+	if (error == 0 && driver->cache)
+		error = gm_environment_set(env, "POCL_CACHE_DIR",
+					   driver->cache);
+	return error == 0 ? gm_environment_pass(env, driver->pass) : error;
+}
+
+static int start(struct gm_vendor *vendor)
 {
 	const struct gm_daemon *d = vendor->d;
 	const struct gm_config *config = d->config;
-	const char *kind = kind_of_devices(config);
+	const struct gm_config_driver *driver =
+		&config->drivers[vendor->driver];
+	const char *kind = kind_of_devices(driver);
 	struct gm_environment *env = malloc(sizeof(*env));
 	char uid[16], gid[16];
 	const char *argv[] = { d->probe_path,
-			       "--opencl",
+			       "--list",
+			       drivers[vendor->driver].name,
+			       "--devices",
 			       kind ? kind : "all",
 			       "--library",
 			       vendor->library,
@@ -345,15 +403,7 @@ static int start(struct gm_opencl_vendor *vendor)
 		return -ENOMEM;
 	snprintf(uid, sizeof(uid), "%u", (unsigned int)config->worker_uid);
 	snprintf(gid, sizeof(gid), "%u", (unsigned int)config->worker_gid);
-	gm_environment_init(env);
-	/* The probe compiles nothing; but PoCL shows no device without a
-	 * folder. */
-	error = gm_environment_set(env, "MESA_SHADER_CACHE_DISABLE", "true");
-	if (error == 0 && config->opencl_cache)
-		error = gm_environment_set(env, "POCL_CACHE_DIR",
-					   config->opencl_cache);
-	if (error == 0)
-		error = gm_environment_pass(env, config->opencl_pass);
+	error = make_environment(driver, env);
 	if (error == 0)
 		error = gm_spawn((char *const *)(uintptr_t)argv, env->of, -1,
 				 -1, &vendor->child);
@@ -361,34 +411,43 @@ static int start(struct gm_opencl_vendor *vendor)
 	return error == 0 ? watch(vendor) : error;
 }
 
-void gm_opencl_rows_start(struct gm_daemon *d,
-			  const struct gm_opencl_reader *reader)
+/* One after the other: where two show one card, the first has it. */
+static void start_next(struct gm_daemon *d)
 {
-	struct gm_opencl_rows *rows = d->opencl;
+	struct gm_vendors *vendors = d->vendors;
+	int error = -1;
 
-	rows->reader = reader;
-	if (d->config->opencl_enabled != GM_CONFIG_CUDA_OFF) {
-		gm_uuid_key(rows->key);
-		find_vendors(d);
-	}
-	for (uint32_t i = 0; i < rows->n; i++) {
-		int error = start(&rows->vendors[i]);
+	while (error != 0 && vendors->n_asked < vendors->n) {
+		struct gm_vendor *vendor =
+			&vendors->vendors[vendors->n_asked++];
 
-		if (error == 0)
-			rows->n_running++;
-		else
-			is_broken(&rows->vendors[i], strerror(-error));
+		error = start(vendor);
+		if (error != 0)
+			is_broken(vendor, strerror(-error));
 	}
-	if (rows->n_running == 0)
-		reader->listed(d);
+	if (error != 0)
+		all_ended(d);
 }
 
-void gm_opencl_rows_exit(struct gm_daemon *d)
+void gm_vendors_start(struct gm_daemon *d,
+		      const struct gm_vendors_reader *reader)
+{
+	struct gm_vendors *vendors = d->vendors;
+
+	vendors->reader = reader;
+	gm_uuid_key(vendors->key);
+	for (uint32_t i = 0; i < GM_CONFIG_DRIVERS; i++)
+		if (d->config->drivers[i].enabled != GM_CONFIG_CUDA_OFF)
+			find_vendors(d, i);
+	start_next(d);
+}
+
+void gm_vendors_exit(struct gm_daemon *d)
 {
 	uint64_t until = gm_loop_now() + LAST_WAIT_NS;
 
-	for (uint32_t i = 0; i < d->opencl->n; i++) {
-		struct gm_opencl_vendor *vendor = &d->opencl->vendors[i];
+	for (uint32_t i = 0; i < d->vendors->n; i++) {
+		struct gm_vendor *vendor = &d->vendors->vendors[i];
 		struct pollfd p = { vendor->pidfd.fd, POLLIN, 0 };
 		char how[64];
 		int status;

@@ -2,19 +2,20 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * opencl - finds the devices of OpenCL, once, at the start.
+ * vendors - finds the devices of OpenCL and Vulkan, once, at the start.
  *
- * Each file NAME.icd of opencl.vendors names a vendor's library.  For each of
- * these a gpumap-probe of its own lists the devices, within opencl.list-limit,
- * because such a library may hang or crash, and two of them in one process may
- * not bear each other.  A library that does costs its own rows.
+ * Each file NAME.icd in vendors of [opencl] names a vendor's library, and each
+ * file NAME.json in that of [vulkan] is a vendor's manifest.  For each of these
+ * a gpumap-probe of its own lists the devices, within list-limit, because such
+ * a library may hang or crash, and two of them in one process may not bear each
+ * other.  A library that does costs its own rows.
  *
  * No process has a device open afterwards but its worker.  So nothing is known
  * of a device while no worker serves it, and its free bytes are an estimate:
  * the whole less what sessions have.
  */
-#ifndef GM_DAEMON_HEALTH_OPENCL_H
-#define GM_DAEMON_HEALTH_OPENCL_H
+#ifndef GM_DAEMON_HEALTH_VENDORS_H
+#define GM_DAEMON_HEALTH_VENDORS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,17 +23,19 @@
 #include "agent/common/refusal.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/spawn.h"
+#include "agent/daemon/config.h"
 
 struct gm_daemon;
 struct gm_meminfo;
 struct gm_probe_wire;
 
-#define GM_OPENCL_VENDORS 16u
+#define GM_VENDORS 32u /* of all drivers */
 
-struct gm_opencl_vendor {
+struct gm_vendor {
 	struct gm_daemon *d;
-	char name[64];     /* of its file, without ".icd" */
-	char library[256]; /* as the file has it */
+	uint32_t driver;   /* enum gm_config_driver_kind */
+	char name[64];     /* of its file, without ".icd" or ".json" */
+	char library[256]; /* as the file has it; the manifest's path */
 	struct gm_child child;
 	struct gm_source pidfd; /* -1: it has ended, or was never started */
 	struct gm_source socket;
@@ -44,7 +47,7 @@ struct gm_opencl_vendor {
 };
 
 /* The module that takes what is found. */
-struct gm_opencl_reader {
+struct gm_vendors_reader {
 	/* A DEVICE.  library: of its vendor, kept by address.  memory: the
 	 * source of the figures of its memory, which is the node's main memory;
 	 * or NULL. */
@@ -55,22 +58,22 @@ struct gm_opencl_reader {
 	void (*listed)(struct gm_daemon *d);
 };
 
-struct gm_opencl_rows {
-	const struct gm_opencl_reader *reader;
+struct gm_vendors {
+	const struct gm_vendors_reader *reader;
 	uint32_t n;
-	uint32_t n_running;
-	uint32_t n_found; /* devices of all */
-	uint8_t key[16];  /* of uuids */
-	struct gm_opencl_vendor vendors[GM_OPENCL_VENDORS];
-	char why[GM_WHY_BYTES]; /* there may be none of them */
+	uint32_t n_asked;
+	uint32_t n_found[GM_CONFIG_DRIVERS]; /* devices of all vendors */
+	uint8_t key[16];                     /* of uuids */
+	struct gm_vendor vendors[GM_VENDORS];
+	char why[GM_CONFIG_DRIVERS][GM_WHY_BYTES]; /* there may be none */
 };
 
 /* Have the vendors' libraries asked.  The reader's listed() follows from the
  * loop, or, where there is nothing to ask, at once. */
-void gm_opencl_rows_start(struct gm_daemon *d,
-			  const struct gm_opencl_reader *reader);
+void gm_vendors_start(struct gm_daemon *d,
+		      const struct gm_vendors_reader *reader);
 
 /* End those that still run. */
-void gm_opencl_rows_exit(struct gm_daemon *d);
+void gm_vendors_exit(struct gm_daemon *d);
 
 #endif

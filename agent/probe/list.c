@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The role --opencl: the devices of one vendor's library.
+ * The role --list: the devices of one vendor's library.
  *
  * gpumapd starts this process itself, one for each library, and ends one that
  * hangs; the process speaks to gpumapd as probe_wire.h says: a DEVICE for each,
@@ -17,6 +17,9 @@
 #include <unistd.h>
 
 #include "agent/device/opencl.h"
+#ifdef HAVE_VULKAN
+#include "agent/device/vulkan.h"
+#endif
 #include "agent/probe/probe.h"
 #include "agent/probe/sysfs.h"
 #include "gpumap.h"
@@ -33,25 +36,21 @@ static void say(const struct gm_probe_wire *wire)
 		_exit(EXIT_FAILURE);
 }
 
-static bool is_wanted(const struct gm_opencl_facts *facts, const char *devices)
+static bool is_wanted(const struct gm_gpu_facts *facts, const char *devices)
 {
-	bool is_cpu = (facts->type & GM_CL_DEVICE_TYPE_CPU) != 0;
-
 	return strcmp(devices, "all") == 0 ||
-	       is_cpu == (strcmp(devices, "cpu") == 0);
+	       facts->is_cpu == (strcmp(devices, "cpu") == 0);
 }
 
 static void write_place(const struct gm_probe_options *o,
-			const struct gm_opencl_facts *facts,
+			const struct gm_gpu_facts *facts,
 			struct gm_row_image *row)
 {
-	const struct gm_opencl_pci *pci = &facts->pci;
-
 	if (!facts->has_pci)
 		return;
 	row->known |= GPUMAP_KNOWN_PCI;
-	row->pci_domain = pci->domain;
-	row->pci_bus = pci->bus << 8 | pci->device << 3 | pci->function;
+	row->pci_domain = facts->pci_domain;
+	row->pci_bus = facts->pci_bus;
 	row->numa_node = gm_sysfs_near(o->sysfs, row->pci_domain, row->pci_bus,
 				       row->cpus, sizeof(row->cpus));
 	if (row->numa_node >= 0)
@@ -61,19 +60,21 @@ static void write_place(const struct gm_probe_options *o,
 }
 
 /* A device on a processor has its memory, and some others have it, too. */
-static uint32_t flags_of(const struct gm_opencl_facts *facts)
+static uint32_t flags_of(const struct gm_gpu_facts *facts)
 {
 	uint32_t flags = facts->has_f16 ? GPUMAP_DEVICE_FP16 : 0;
 
-	if (facts->type & GM_CL_DEVICE_TYPE_CPU)
+	if (facts->exports)
+		flags |= GPUMAP_DEVICE_EXPORTS;
+	if (facts->is_cpu)
 		return flags | GPUMAP_DEVICE_MAIN_MEMORY;
 	if (facts->is_unified)
 		flags |= GPUMAP_DEVICE_INTEGRATED | GPUMAP_DEVICE_MAIN_MEMORY;
 	return flags;
 }
 
-static void tell(const struct gm_probe_options *o,
-		 const struct gm_opencl_facts *facts)
+static void tell(const struct gm_probe_options *o, uint32_t kind,
+		 const struct gm_gpu_facts *facts)
 {
 	struct gm_probe_wire wire = { .type = GM_PROBE_DEVICE };
 	struct gm_row_image *row = &wire.device.facts;
@@ -82,9 +83,10 @@ static void tell(const struct gm_probe_options *o,
 	memcpy(wire.device.id, facts->id, sizeof(wire.device.id));
 	memcpy(wire.device.name, facts->name, sizeof(facts->name));
 	snprintf(wire.text, sizeof(wire.text), "%s", facts->version);
-	row->kind = GPUMAP_DEVICE_OPENCL;
+	row->kind = kind;
 	row->flags = flags_of(facts);
-	row->known = GPUMAP_KNOWN_MEMORY | GPUMAP_KNOWN_UNITS;
+	row->known =
+		GPUMAP_KNOWN_MEMORY | (facts->units ? GPUMAP_KNOWN_UNITS : 0);
 	row->numa_node = row->nvml_index = row->minor_number = -1;
 	row->ordinal_pci = row->ordinal_fastest = -1;
 	row->mig_gi = row->mig_ci = -1;
@@ -96,20 +98,42 @@ static void tell(const struct gm_probe_options *o,
 	say(&wire);
 }
 
-int gm_opencl_run(const struct gm_probe_options *o)
+static int list(const struct gm_probe_options *o, uint32_t *ret_kind,
+		struct gm_gpu_facts facts[GM_GPU_DEVICES], char *ret_why)
 {
-	static struct gm_opencl_facts facts[GM_OPENCL_DEVICES];
+	if (strcmp(o->driver, "opencl") == 0) {
+		gm_cl devices[GM_GPU_DEVICES];
+
+		*ret_kind = GPUMAP_DEVICE_OPENCL;
+		return gm_opencl_list(o->library, facts, devices, ret_why);
+	}
+#ifdef HAVE_VULKAN
+	if (strcmp(o->driver, "vulkan") == 0) {
+		VkPhysicalDevice devices[GM_GPU_DEVICES];
+
+		*ret_kind = GPUMAP_DEVICE_VULKAN;
+		return gm_vulkan_list(o->library, facts, devices, ret_why);
+	}
+#endif
+	snprintf(ret_why, GM_GPU_WHY_BYTES,
+		 "gpumap was built without rows of this driver");
+	return -EOPNOTSUPP;
+}
+
+int gm_list_run(const struct gm_probe_options *o)
+{
+	static struct gm_gpu_facts facts[GM_GPU_DEVICES];
 	struct gm_probe_wire end = { .type = GM_PROBE_LISTED };
-	gm_cl devices[GM_OPENCL_DEVICES];
 	char why[GM_GPU_WHY_BYTES];
-	int n = gm_opencl_list(o->library, facts, devices, why);
+	uint32_t kind = 0;
+	int n = list(o, &kind, facts, why);
 
 	for (int i = 0; i < n; i++) {
 		/* CUDA's rows have them, or would. */
 		if (facts[i].vendor == GM_PROBE_NVIDIA && !o->with_nvidia)
 			continue;
 		if (is_wanted(&facts[i], o->devices))
-			tell(o, &facts[i]);
+			tell(o, kind, &facts[i]);
 	}
 	if (n < 0) {
 		end.type = GM_PROBE_BROKEN;

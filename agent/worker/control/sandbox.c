@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -163,10 +164,27 @@ static const int denied[] = {
 	SCMP_SYS(setdomainname),
 	SCMP_SYS(iopl),
 	SCMP_SYS(ioperm),
+	/* signals to workers of the same user; tgkill() may be to itself */
+	SCMP_SYS(tkill),
+	SCMP_SYS(rt_sigqueueinfo),
+	SCMP_SYS(rt_tgsigqueueinfo),
 #ifndef GM_TESTPOINTS
 	SCMP_SYS(kill),
 	SCMP_SYS(pidfd_send_signal),
 #endif
+};
+
+/* Calls that reach another process of the same user by an argument: to signal
+ * it, to have it signalled by a file, or to limit it. */
+static const struct {
+	int call;
+	struct scmp_arg_cmp arg;
+} denied_arguments[] = {
+	{ SCMP_SYS(prlimit64), { 0, SCMP_CMP_NE, 0, 0 } },
+	{ SCMP_SYS(fcntl), { 1, SCMP_CMP_EQ, F_SETOWN, 0 } },
+	{ SCMP_SYS(fcntl), { 1, SCMP_CMP_EQ, F_SETOWN_EX, 0 } },
+	{ SCMP_SYS(ioctl), { 1, SCMP_CMP_EQ, FIOSETOWN, 0 } },
+	{ SCMP_SYS(ioctl), { 1, SCMP_CMP_EQ, SIOCSPGRP, 0 } },
 };
 
 /* Connections to other hosts and services.  NCCL makes them. */
@@ -211,6 +229,8 @@ static const struct {
 			       N_OF(denied) },
 	[GM_CONFINE_BUT_LIST] = { SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(EPERM), denied,
 				  N_OF(denied) },
+	[GM_CONFINE_ALONE] = { SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(EPERM), denied,
+			       N_OF(denied) },
 };
 
 int gm_sandbox_user(uid_t uid, gid_t gid)
@@ -475,6 +495,47 @@ static int deny_namespaces(scmp_filter_ctx filter)
 	return rc;
 }
 
+static int deny_others(scmp_filter_ctx filter)
+{
+	struct scmp_arg_cmp other = { 0, SCMP_CMP_NE, (uint64_t)getpid(), 0 };
+	int rc = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM),
+					SCMP_SYS(tgkill), 1, &other);
+
+	for (size_t i = 0; rc == 0 && i < N_OF(denied_arguments); i++)
+		rc = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM),
+					    denied_arguments[i].call, 1,
+					    &denied_arguments[i].arg);
+	return rc;
+}
+
+/* A child would outlive the worker: threads alone are made. */
+static int deny_children(scmp_filter_ctx filter)
+{
+	struct scmp_arg_cmp child = { FLAGS_OF_CLONE, SCMP_CMP_MASKED_EQ,
+				      CLONE_THREAD, 0 };
+	int rc = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM),
+					SCMP_SYS(clone), 1, &child);
+
+	if (rc == 0)
+		rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),
+				      SCMP_SYS(fork), 0);
+	if (rc == 0)
+		rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),
+				      SCMP_SYS(vfork), 0);
+	return rc;
+}
+
+/* What a text has started stays in the group that ends with it. */
+static int deny_groups(scmp_filter_ctx filter)
+{
+	int rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),
+				  SCMP_SYS(setsid), 0);
+
+	return rc ? rc
+		  : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),
+				     SCMP_SYS(setpgid), 0);
+}
+
 /* Allow signals to this process, as abort() sends them, and to no other. */
 static int allow_programs(scmp_filter_ctx filter)
 {
@@ -521,8 +582,14 @@ static int load_filter(enum gm_confine_how how)
 		rc = deny_sockets(filter, how);
 	if (rc == 0 && how >= GM_CONFINE_MEETING)
 		rc = deny_namespaces(filter);
+	if (rc == 0 && how >= GM_CONFINE_MEETING)
+		rc = deny_others(filter);
 	if (rc == 0 && how >= GM_CONFINE_BUILD)
 		rc = deny_meeting(filter);
+	if (rc == 0 && how == GM_CONFINE_BUILD)
+		rc = deny_groups(filter);
+	if (rc == 0 && how == GM_CONFINE_ALONE)
+		rc = deny_children(filter);
 	if (rc == 0)
 		rc = seccomp_load(filter);
 	seccomp_release(filter);

@@ -72,7 +72,10 @@ enum gm_confine_how {
 	GM_CONFINE_BUILD,
 	/* All calls except those that no worker needs.  A vendor's driver makes
 	 * calls that cannot be listed in advance. */
-	GM_CONFINE_BUT_LIST
+	GM_CONFINE_BUT_LIST,
+	/* As GM_CONFINE_BUT_LIST, but no process can be started, because a
+	 * client's code may run in this one, and a child would outlive it. */
+	GM_CONFINE_ALONE
 };
 
 /*

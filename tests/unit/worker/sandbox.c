@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -166,6 +167,49 @@ static int threads_and_children_come_and_go(void)
 	pid = fork();
 	if (pid == 0)
 		_exit(0);
+	return pid < 0 || waitpid(pid, &status, 0) != pid || status != 0;
+}
+
+/* Workers have one user, who may signal and limit all of them. */
+static int others_are_let_alone(void)
+{
+	pid_t other = getppid();
+	siginfo_t info = { .si_code = SI_QUEUE };
+	struct rlimit limit;
+	int pair[2];
+
+	return pipe(pair) != 0 || getrlimit(RLIMIT_CPU, &limit) != 0 ||
+	       syscall(SYS_tgkill, getpid(), gettid(), 0) != 0 ||
+	       !refused(syscall(SYS_tgkill, other, other, 0), EPERM) ||
+	       !refused(syscall(SYS_tkill, other, 0), EPERM) ||
+	       !refused(syscall(SYS_rt_sigqueueinfo, other, 0, &info), EPERM) ||
+	       !refused(syscall(SYS_rt_tgsigqueueinfo, other, other, 0, &info),
+			EPERM) ||
+	       !refused(prlimit(other, RLIMIT_CPU, &limit, NULL), EPERM) ||
+	       !refused(fcntl(pair[0], F_SETOWN, other), EPERM) ||
+	       !refused(ioctl(pair[0], FIOSETOWN, &other), EPERM);
+}
+
+static int no_children(void)
+{
+	pthread_t thread;
+	int flag = 0;
+	pid_t pid = fork();
+
+	if (!refused(pid, EPERM) || !refused(clone_with(CLONE_VM), EPERM))
+		return 1;
+	return pthread_create(&thread, NULL, set, &flag) != 0 ||
+	       pthread_join(thread, NULL) != 0 || !flag;
+}
+
+static int children_stay_in_the_group(void)
+{
+	pid_t pid = fork();
+	int status = 1;
+
+	if (pid == 0)
+		_exit(!refused(setsid(), EPERM) ||
+		      !refused(setpgid(0, 0), EPERM));
 	return pid < 0 || waitpid(pid, &status, 0) != pid || status != 0;
 }
 
@@ -405,6 +449,9 @@ TAP_CASE()
 	EQ(end_of(GM_CONFINE_MEETING, peers_are_reached), 0);
 	EQ(end_of(GM_CONFINE_MEETING, threads_and_children_come_and_go), 0);
 	EQ(end_of(GM_CONFINE_MEETING, a_drivers_calls_are_left), 0);
+	EQ(end_of(GM_CONFINE_MEETING, others_are_let_alone), 0);
+	EQ(end_of(GM_CONFINE_BUILD, others_are_let_alone), 0);
+	EQ(end_of(GM_CONFINE_BUILD, children_stay_in_the_group), 0);
 	EQ(end_of(GM_CONFINE_BUT_LIST, no_namespaces), 0);
 	EQ(end_of(GM_CONFINE_BUT_LIST, no_clone3), 0);
 	EQ(end_of(GM_CONFINE_BUT_LIST, no_other_sockets), 0);
@@ -412,6 +459,10 @@ TAP_CASE()
 	EQ(end_of(GM_CONFINE_BUT_LIST, peers_are_reached), 0);
 	EQ(end_of(GM_CONFINE_BUT_LIST, threads_and_children_come_and_go), 0);
 	EQ(end_of(GM_CONFINE_BUT_LIST, a_drivers_calls_are_left), 0);
+	EQ(end_of(GM_CONFINE_BUT_LIST, others_are_let_alone), 0);
+	EQ(end_of(GM_CONFINE_ALONE, no_address), 0);
+	EQ(end_of(GM_CONFINE_ALONE, no_children), 0);
+	EQ(end_of(GM_CONFINE_ALONE, others_are_let_alone), 0);
 	EQ(end_of(GM_CONFINE_TO_LIST, opens_a_socket), 1000 + SIGSYS);
 	EQ(end_of(GM_CONFINE_TO_LIST, asks_what_is_there), 0);
 	EQ(end_of(GM_CONFINE_PROGRAMS, opens_a_socket), 1000 + SIGSYS);

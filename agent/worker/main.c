@@ -536,11 +536,14 @@ static void make_cache(const struct options *o)
 }
 
 /* Before any thread runs.  Without Landlock a card that reaches all memory of
- * its process has nothing that would hold a program back; doctor says so. */
+ * its process has nothing that would hold a program back; doctor says so.  With
+ * a folder, there are folders of other users' programs beside it. */
 static void give_up_files(const struct options *o)
 {
 	int rc = gm_sandbox_files(o->cache);
 
+	if (rc == 0 && o->cache)
+		rc = gm_sandbox_reads(o->library, o->cache);
 	if (rc == -ENOSYS || rc == -EOPNOTSUPP || rc == -EPERM)
 		gm_log(GM_LOG_WARNING, "landlock_absent", "error=%s",
 		       gm_quote(strerror(-rc)).text);
@@ -548,20 +551,34 @@ static void give_up_files(const struct options *o)
 		fail("Landlock: %s", strerror(-rc));
 }
 
+/* Where a vendor's library writes what programs print. */
+static void print_nothing(void)
+{
+	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0)
+		fail("/dev/null: %s", strerror(errno));
+	close(fd);
+}
+
 static void begin_vendor(const struct options *o)
 {
 	open_ring();
 	become_user(o);
 	make_cache(o);
-	if (o->programs)
+	if (o->programs) {
+		print_nothing();
 		give_up_files(o);
+	}
 	if (o->standby)
 		stand_by(o);
 	take_lock(o);
 	begin_journal();
 	open_device(o);
 	start_threads(o);
-	confine(o->nccl ? GM_CONFINE_MEETING : GM_CONFINE_BUT_LIST);
+	confine(o->nccl       ? GM_CONFINE_MEETING
+		: o->programs ? GM_CONFINE_ALONE
+			      : GM_CONFINE_BUT_LIST);
 }
 
 static bool has_sessions(void)

@@ -5,8 +5,10 @@ processor.  No GPU is in any of this."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -73,6 +75,35 @@ __kernel void gpumap_program(__global uchar *dst, ulong dst_at,
 }
 """
 
+# A kernel that a processor runs can do what its worker can.
+HELD = """
+static long ask(long call, long a, long b, long c)
+{
+    long result;
+
+    __asm__ volatile("syscall" : "=a"(result)
+                     : "a"(call), "D"(a), "S"(b), "d"(c)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+__kernel void gpumap_program(__global uchar *dst, ulong dst_at,
+                             __global uchar *src, ulong src_at, ulong n)
+{
+    if (get_global_id(0) == 0) {
+        __global long *other = (__global long *)(src + src_at);
+        __global long *said = (__global long *)(dst + dst_at);
+
+        printf("a client's line\\n");
+        said[0] = ask(2, (long)(src + src_at + 8), 0, 0); /* open */
+        said[1] = ask(2, (long)(src + src_at + 2048), 0, 0);
+        said[2] = ask(234, *other, *other, 0); /* tgkill */
+        said[3] = ask(57, 0, 0, 0); /* fork */
+        if (said[3] == 0)
+            ask(231, 0, 0, 0); /* exit_group */
+    }
+}
+"""
+
 
 SHADER = """
 #version 460
@@ -132,6 +163,8 @@ def agent() -> Iterator[Agent]:
         (folder / "square.cl").write_text(SQUARE)
         (folder / "bad.cl").write_text("kernel void gpumap_program() {\n")
         (folder / "endless.cl").write_text(ENDLESS)
+        (folder / "held.cl").write_text(HELD)
+        (folder / "wordy.cl").write_text("what is this;\n" * 200)
         (folder / "secret.cl").write_text('#include "/etc/passwd"\n')
         write_module(folder / "square.spv", SHADER)
         write_module(
@@ -386,8 +419,56 @@ def test_programs_that_are_refused(
             session.program(row, "secret")
         assert "root" not in caught.value.refusal
         assert "/etc/passwd" in caught.value.refusal
+        # The first of many words.
+        with pytest.raises(gpumap.Error) as caught:
+            session.program(row, "wordy")
+        assert "what" in caught.value.refusal
         with pytest.raises(gpumap.NotFound):
             session.program(row, "none")
+
+
+@pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="the program is for x86-64"
+)
+def test_a_program_reaches_no_other(
+    agent: Agent,
+    map: gpumap.Map,
+    session: gpumap.Session,
+    row: int,
+    kind: gpumap.DeviceKind,
+) -> None:
+    """Neither files of other users' programs, nor other workers, nor the log;
+    and it leaves no process."""
+    if kind != gpumap.DeviceKind.OPENCL:
+        pytest.skip("no shader of Vulkan makes a system call")
+    mine = session.memory(row, 64)
+    session.run(row, Job("fill", 64, "u8", mine, pattern=3))
+    pid = map.devices[row].worker_pid
+    cache = agent.folder / "state" / agent.instance / "opencl-cache"
+    owner = (cache / f"{row}").stat()
+    other = cache / f"{row}-77777"
+    other.mkdir(mode=0o700)
+    (other / "secret").write_text("of another user")
+    for path in (other, other / "secret"):
+        os.chown(path, owner.st_uid, owner.st_gid)
+    with map.session(programs=True) as programs:
+        source = programs.memory(row, 4096)
+        result = programs.memory(row, 4096)
+        memoryview(source)[:8] = pid.to_bytes(8, "little")
+        for at, path in ((8, other / "secret"), (2048, Path("/usr/bin/env"))):
+            name = bytes(path) + b"\0"
+            memoryview(source)[at : at + len(name)] = name
+        job = Job(
+            "run", 1, "u8", result, source,
+            program=programs.program(row, "held"),
+            src_item_bytes=1, dst_item_bytes=1,
+        )
+        programs.run(row, job)
+        said = memoryview(bytes(result)).cast("q")
+    assert said[0] == -errno.EACCES and said[1] >= 0
+    if not os.environ.get("GPUMAP_SANITIZE"):  # that keeps system calls
+        assert said[2] == said[3] == -errno.EPERM
+    assert "a client's line" not in (agent.folder / "log").read_text()
 
 
 def test_a_program_that_does_not_end(

@@ -104,6 +104,22 @@ static int check_kernel(const struct compiler *c, gm_cl program,
 	return rc;
 }
 
+/* As much as there is room for: less than all of it is an error. */
+static void read_log(const struct compiler *c, gm_cl program)
+{
+	size_t bytes = 0;
+	char *log;
+
+	(void)c->cl->clGetProgramBuildInfo(
+		program, c->device, GM_CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes);
+	log = calloc(1, bytes + 1);
+	if (log && c->cl->clGetProgramBuildInfo(program, c->device,
+						GM_CL_PROGRAM_BUILD_LOG, bytes,
+						log, NULL) == GM_CL_SUCCESS)
+		snprintf(c->why, GM_BUILD_LOG, "%s", log);
+	free(log);
+}
+
 static int compile(const struct compiler *c, gm_cl program, const char *options)
 {
 	gm_cl_int error = c->cl->clBuildProgram(program, 1, &c->device, options,
@@ -111,10 +127,7 @@ static int compile(const struct compiler *c, gm_cl program, const char *options)
 
 	if (error == GM_CL_SUCCESS)
 		return 0;
-	/* A log that is too long is an error, and is cut by some. */
-	(void)c->cl->clGetProgramBuildInfo(program, c->device,
-					   GM_CL_PROGRAM_BUILD_LOG,
-					   GM_BUILD_LOG - 1, c->why, NULL);
+	read_log(c, program);
 	gm_stream_flatten(c->why);
 	if (!c->why[0])
 		snprintf(c->why, GM_BUILD_LOG, "the compiler refuses it");

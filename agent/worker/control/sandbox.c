@@ -525,7 +525,7 @@ static int deny_children(scmp_filter_ctx filter)
 	return rc;
 }
 
-/* What a text has started stays in the group that ends with it. */
+/* The programs that a text has started stay in the group that ends with it. */
 static int deny_groups(scmp_filter_ctx filter)
 {
 	int rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),

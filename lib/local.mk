@@ -3,6 +3,23 @@
 
 # lib: libgpumap, the client side.  Needs libc only.
 #
+# lib/checkpoint reads models and calls nothing of the rest: programs of the
+# agent that read models link it as well, and shm/libshm.la after it.
+noinst_LTLIBRARIES += %reldir%/libcheckpoint.la
+%canon_reldir%_libcheckpoint_la_SOURCES = \
+	%reldir%/checkpoint/checkpoint.c \
+	%reldir%/checkpoint/checkpoint.h \
+	%reldir%/checkpoint/config.c \
+	%reldir%/checkpoint/fingerprint.c \
+	%reldir%/checkpoint/gguf.c \
+	%reldir%/checkpoint/header.c \
+	%reldir%/checkpoint/index.c \
+	%reldir%/checkpoint/json_scan.c \
+	%reldir%/checkpoint/json_scan.h \
+	%reldir%/checkpoint/layers.c \
+	%reldir%/checkpoint/sizes.c \
+	%reldir%/checkpoint/types.c
+
 # The code is in an archive of its own so that tests can reach what the library
 # hides.
 noinst_LTLIBRARIES += %reldir%/libclient.la
@@ -55,8 +72,6 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/read.c \
 	%reldir%/ready.c \
 	%reldir%/refusal.c \
-	%reldir%/checkpoint/json_scan.c \
-	%reldir%/checkpoint/json_scan.h \
 	%reldir%/scatter.c \
 	%reldir%/scatter_combine.c %reldir%/scatter_combine.h \
 	%reldir%/session.c \
@@ -69,15 +84,8 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/cuda_visible_devices.c \
 	%reldir%/cuda_visible_devices.h \
 	%reldir%/wait.c \
-	%reldir%/checkpoint/checkpoint.c \
-	%reldir%/checkpoint/checkpoint.h \
-	%reldir%/checkpoint/fingerprint.c \
-	%reldir%/checkpoint/gguf.c \
-	%reldir%/checkpoint/header.c \
-	%reldir%/checkpoint/index.c \
-	%reldir%/checkpoint/layers.c \
-	%reldir%/checkpoint/types.c \
 	%reldir%/who.c
+%canon_reldir%_libclient_la_LIBADD = %reldir%/libcheckpoint.la
 
 lib_LTLIBRARIES += %reldir%/libgpumap.la
 %canon_reldir%_libgpumap_la_SOURCES =

@@ -149,7 +149,8 @@ int gm_model_read(struct gpumap_model *model, struct gm_weights *ret_weights)
 
 	return order->as_file
 		       ? gm_weights_whole(order->path, &model->why, ret_weights)
-		       : gm_weights_read(order->path, &model->why, ret_weights);
+		       : gm_weights_read(order->path, NULL, &model->why,
+					 ret_weights);
 }
 
 int gm_model_begin(struct gpumap_model *model)
@@ -174,7 +175,8 @@ int gm_model_begin(struct gpumap_model *model)
 	if (ret == 0)
 		ret = gm_model_read(model, &model->weights);
 	if (ret == 0 && !order->as_file)
-		ret = gm_weights_meta_read(&model->weights, &model->meta);
+		ret = gm_weights_meta_read(
+			&model->weights, GPUMAP_SHARE_ABOUT_MAX, &model->meta);
 	model->owns_meta = ret == 0;
 	if (ret == 0)
 		ret = gm_model_place(model, &plan);

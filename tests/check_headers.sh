@@ -16,8 +16,9 @@ may_include() {
 	include) echo include ;;
 	shm) echo include shm ;;
 	lib) echo include shm lib ;;
-	agent/plan) echo include shm agent/mesh agent/plan ;;
-	agent/mask) echo include shm agent/plan agent/mask ;;
+	lib/checkpoint) echo include shm/layer_name.h lib/checkpoint ;;
+	agent/plan) echo include shm lib/checkpoint agent/mesh agent/plan ;;
+	agent/mask) echo include shm lib/checkpoint agent/plan agent/mask ;;
 	agent/mesh) echo agent/mesh agent/plan/error.h agent/plan/number.h ;;
 	agent/common) echo include shm agent/common ;;
 	agent/cuda) echo include shm agent/common agent/cuda ;;
@@ -33,8 +34,8 @@ may_include() {
 		agent/comm agent/worker ;;
 	agent/reader) echo include agent/reader ;;
 	contrib/python/core) echo include contrib/python/core ;;
-	agent/ctl) echo include shm agent/plan agent/mask agent/mesh \
-		agent/reader agent/common/idset.h \
+	agent/ctl) echo include shm lib/checkpoint agent/plan agent/mask \
+		agent/mesh agent/reader agent/common/idset.h \
 		agent/common/numa_bind.h agent/common/text.h \
 		agent/ctl ;;
 	esac
@@ -72,7 +73,7 @@ wrong_includes() {
 	done
 }
 
-for folder in include shm lib agent/*/ contrib/python/core; do
+for folder in include shm lib lib/checkpoint agent/*/ contrib/python/core; do
 	folder=${folder%/}
 	if [ -z "$(find "$folder" -name '*.[ch]' 2>/dev/null)" ]; then
 		skip "$folder includes only what it may" "no source yet"

@@ -97,7 +97,6 @@ allowed() {
 	daemon/worker_uid.c fopen 1: the administrator's, at the start
 	daemon/workers/row_trace.c fchmod 1: a memfd, just made
 	daemon/workers/row_trace.c posix_fallocate 1: a memfd, just made
-	plan/checkpoint.c stat 1: gpumapctl's
 	plan/file.c fstat 1: the administrator's, at the start
 	plan/file.c pread 1: the administrator's, at the start
 	EOF

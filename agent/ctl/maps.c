@@ -221,7 +221,7 @@ int gm_ctl_layers(struct gm_ctl *ctl)
 }
 
 static int published(const struct gm_ctl *ctl, const char *name,
-		     const struct gm_checkpoint *model)
+		     const struct gm_weights_sizes *model)
 {
 	struct gpumap_layers head = { .size = sizeof(head) };
 	char size[32];
@@ -253,7 +253,7 @@ int gm_ctl_publish(struct gm_ctl *ctl)
 	struct gpumap_layers_request request = { .size = sizeof(request),
 						 .name = ctl->args[0],
 						 .spec = ctl->spec };
-	struct gm_checkpoint model = { 0 };
+	struct gm_weights_sizes model = { .n_layers = 0 };
 	int ret;
 
 	if (ctl->spec == NULL ||
@@ -270,21 +270,20 @@ int gm_ctl_publish(struct gm_ctl *ctl)
 	}
 	request.n_layers = (uint32_t)ctl->layers;
 	if (ctl->model != NULL) {
-		struct gm_plan_error error;
-
-		if (gm_ctl_checkpoint(ctl, &model, &error) != 0)
-			return gm_ctl_plan_error(&error);
+		ret = gm_ctl_measure(ctl, &model);
+		if (ret != GM_EXIT_OK)
+			return ret;
 		request.n_layers = model.n_layers;
 		request.layer_bytes = model.layer_bytes;
-		request.other_bytes = model.non_mapped_bytes;
-		request.dtype = gm_ctl_dtype_named(model.dtype);
+		request.other_bytes = model.other_bytes;
+		request.dtype = gm_ctl_dtype_named(gm_weights_type(model.type));
 	}
 	ret = gpumap_layers_publish(ctl->map, &request);
 	if (ret != 0)
 		ret = gm_ctl_fail(ctl, ret, "publish \"%s\"", ctl->args[0]);
 	else
 		ret = published(ctl, ctl->args[0], &model);
-	gm_checkpoint_free(&model);
+	gm_weights_sizes_free(&model);
 	return ret;
 }
 

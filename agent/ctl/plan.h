@@ -14,8 +14,8 @@
 #define GM_CTL_PLAN_H
 
 #include "agent/ctl/ctl.h"
-#include "agent/plan/checkpoint.h"
 #include "agent/plan/plan.h"
+#include "lib/checkpoint/checkpoint.h"
 
 /* The rows to plan on. */
 struct gm_ctl_node {
@@ -31,7 +31,7 @@ struct gm_ctl_node {
 struct gm_ctl_planning {
 	struct gm_ctl *ctl;
 	struct gm_ctl_node node;
-	struct gm_checkpoint model;
+	struct gm_weights_sizes model;
 	struct gm_kv_paged paged;
 	enum gm_isq isq; /* what the weights are quantised to, or GM_ISQ_N */
 	char *topology;  /* the file's text */
@@ -45,14 +45,14 @@ int gm_ctl_rows_of_file(const char *path, struct gm_ctl_node *ret_node);
 int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node);
 void gm_ctl_leave_out_dummies(struct gm_ctl_node *node);
 int gm_ctl_choose_rows(const struct gm_ctl *ctl, struct gm_ctl_node *node);
-/* Read the headers of ctl->model, and show how far that is.  Returns as
- * gm_checkpoint_read(). */
-int gm_ctl_checkpoint(const struct gm_ctl *ctl, struct gm_checkpoint *ret_model,
-		      struct gm_plan_error *ret_error);
+/* Measure ctl->model, and show how far that is. */
+int gm_ctl_measure(const struct gm_ctl *ctl,
+		   struct gm_weights_sizes *ret_sizes);
 
-/* The same as the model of a request, with --isq.  @ret_ckpt keeps what the
+/* The same as the model of a request, with --isq.  @ret_sizes keeps what the
  * model points to. */
-int gm_ctl_plan_model(const struct gm_ctl *ctl, struct gm_checkpoint *ret_ckpt,
+int gm_ctl_plan_model(const struct gm_ctl *ctl,
+		      struct gm_weights_sizes *ret_sizes,
 		      struct gm_plan_model *ret_model, enum gm_isq *ret_isq);
 
 /* Read the options, the model and the rows. */

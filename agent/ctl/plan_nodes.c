@@ -445,7 +445,7 @@ static void free_job(struct gm_ctl_nodes_job *job)
 	free(job->of);
 	free(job->left_out);
 	gm_ctl_nodes_free(&job->cluster);
-	gm_checkpoint_free(&job->model);
+	gm_weights_sizes_free(&job->model);
 	free(job->layer_bytes);
 }
 

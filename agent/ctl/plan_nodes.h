@@ -18,8 +18,8 @@
 
 #include "agent/ctl/ctl.h"
 #include "agent/ctl/run/run.h"
-#include "agent/plan/checkpoint.h"
 #include "agent/plan/cluster.h"
+#include "lib/checkpoint/checkpoint.h"
 
 struct gm_ctl_cluster_node {
 	struct gpumap_cluster_node info;
@@ -57,7 +57,7 @@ struct gm_ctl_nodes_job {
 	struct gm_ctl *ctl;
 	enum gm_ctl_launcher launcher;
 	struct gm_ctl_cluster cluster;
-	struct gm_checkpoint model;
+	struct gm_weights_sizes model;
 	uint64_t *layer_bytes; /* of --layers */
 	uint64_t model_bytes;
 	enum gm_isq isq;

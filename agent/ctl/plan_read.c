@@ -208,23 +208,27 @@ static void file_read(void *data, uint32_t n_read, uint32_t n_files)
 	GM_POINT("progress_told");
 }
 
-int gm_ctl_checkpoint(const struct gm_ctl *ctl, struct gm_checkpoint *ret_model,
-		      struct gm_plan_error *ret_error)
+int gm_ctl_measure(const struct gm_ctl *ctl, struct gm_weights_sizes *ret_sizes)
 {
 	struct gm_progress progress = { .ctl = ctl,
 					.what = "read headers",
 					.unit = "files" };
-	const struct gm_checkpoint_watch watch = { file_read, &progress };
+	const struct gm_weights_watch watch = { file_read, &progress };
+	struct gm_plan_error error;
+	struct gm_reason why;
 	int ret;
 
 	gm_progress_begin(&progress, 0);
-	ret = gm_checkpoint_watch(ctl->model, &watch, ret_model, ret_error);
+	ret = gm_weights_measure(ctl->model, &watch, &why, ret_sizes);
 	gm_progress_end(&progress, ret == 0);
-	return ret;
+	if (ret == 0)
+		return GM_EXIT_OK;
+	gm_error_of_sentence(&error, ret, why.text);
+	return gm_ctl_plan_error(&error);
 }
 
 /* Divide what the model takes by what quantising would save. */
-static int quantise(const struct gm_ctl *ctl, struct gm_checkpoint *ckpt,
+static int quantise(const struct gm_ctl *ctl, struct gm_weights_sizes *sizes,
 		    struct gm_plan_model *model, enum gm_isq *ret_isq)
 {
 	struct gm_plan_error error = { .code = 0 };
@@ -241,42 +245,27 @@ static int quantise(const struct gm_ctl *ctl, struct gm_checkpoint *ckpt,
 		fprintf(stderr,
 			"gpumapctl: --isq: the weights are %s, which is not "
 			"quantised further: leave it out\n",
-			ckpt->dtype);
+			gm_weights_type(sizes->type));
 		return GM_EXIT_FAILED;
 	}
 	factor = gm_isq_pack_factor(*ret_isq, model->weight_bytes);
 	for (uint32_t i = 0; i < model->n_layers; i++)
-		ckpt->layer_bytes[i] /= factor;
+		sizes->layer_bytes[i] /= factor;
 	model->other_bytes /= factor;
 	model->weight_bytes = 0; /* advice packs no more */
 	return GM_EXIT_OK;
 }
 
-/* Bytes of one weight before packing. */
-static uint32_t weight_bytes(const char *dtype)
-{
-	if (strcmp(dtype, "F32") == 0)
-		return 4;
-	return strcmp(dtype, "F16") == 0 || strcmp(dtype, "BF16") == 0 ? 2 : 0;
-}
-
-int gm_ctl_plan_model(const struct gm_ctl *ctl, struct gm_checkpoint *ret_ckpt,
+int gm_ctl_plan_model(const struct gm_ctl *ctl,
+		      struct gm_weights_sizes *ret_sizes,
 		      struct gm_plan_model *ret_model, enum gm_isq *ret_isq)
 {
-	struct gm_plan_error error = { .code = 0 };
+	int ret = gm_ctl_measure(ctl, ret_sizes);
 
-	if (gm_ctl_checkpoint(ctl, ret_ckpt, &error) != 0)
-		return gm_ctl_plan_error(&error);
-	*ret_model = (struct gm_plan_model){
-		.n_layers = ret_ckpt->n_layers,
-		.layer_bytes = ret_ckpt->layer_bytes,
-		.other_bytes = ret_ckpt->non_mapped_bytes,
-		.weight_bytes = weight_bytes(ret_ckpt->dtype),
-		.n_heads = ret_ckpt->config.n_heads,
-		.has_kv = ret_ckpt->config.has_kv,
-		.kv = ret_ckpt->config.kv,
-	};
-	return quantise(ctl, ret_ckpt, ret_model, ret_isq);
+	if (ret != GM_EXIT_OK)
+		return ret;
+	*ret_model = gm_plan_of_sizes(ret_sizes);
+	return quantise(ctl, ret_sizes, ret_model, ret_isq);
 }
 
 static int read_rows(struct gm_ctl_planning *p)
@@ -320,7 +309,7 @@ void gm_ctl_plan_free(struct gm_ctl_planning *p)
 	if (p == NULL)
 		return;
 	gm_plan_free(&p->plan);
-	gm_checkpoint_free(&p->model);
+	gm_weights_sizes_free(&p->model);
 	free(p->topology);
 	free(p);
 }

@@ -151,7 +151,7 @@ static void head_lines(const struct gm_ctl_planning *p)
 
 	printf("%s: %u layers, %s of %s%s%s%s%s\n", p->ctl->model,
 	       p->plan.n_layers, gm_size_text(p->model.total_bytes, size),
-	       p->model.dtype,
+	       gm_weights_type(p->model.type),
 	       p->isq != GM_ISQ_N ? ", as if quantised to " : "",
 	       p->isq != GM_ISQ_N ? gm_isq_name(p->isq) : "",
 	       p->node.name[0] != '\0' ? ", on " : "", p->node.name);
@@ -257,7 +257,7 @@ static int print_json(const struct gm_ctl_planning *p)
 		p->node.name[0] != '\0' ? p->node.name : NULL, "setting",
 		gm_ctl_setting(q->setting), "strategy",
 		is_auto ? strategy_name(q) : NULL, "stored_dtype",
-		p->model.dtype, "isq",
+		gm_weights_type(p->model.type), "isq",
 		p->isq != GM_ISQ_N ? gm_isq_name(p->isq) : NULL, "dtype",
 		gm_dtype_name(p->plan.dtype), "n_layers",
 		whole(p->plan.n_layers), "model_bytes",

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 
 # agent/mask: pure.  A program that checks a mask links agent/plan/libplan.la
-# after it; one that only fills a mask needs nothing else.
+# after it, and one that reads a mask's file lib/libcheckpoint.la; one that only
+# fills a mask needs nothing else.
 noinst_LTLIBRARIES += %reldir%/libmask.la
 %canon_reldir%_libmask_la_SOURCES = %reldir%/mask.c %reldir%/mask.h
 %canon_reldir%_libmask_la_SOURCES += %reldir%/mask_fill.c

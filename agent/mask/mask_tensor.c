@@ -13,8 +13,8 @@
 #include "agent/mask/mask.h"
 #include "agent/mask/npy.h"
 #include "agent/plan/checked.h"
-#include "agent/plan/safetensors.h"
 #include "gpumap.h"
+#include "lib/checkpoint/checkpoint.h"
 
 #define RESHAPE "save it as queries by keys"
 
@@ -102,7 +102,7 @@ static int find_dtype(const char *what, const char *name, uint32_t *ret_dtype,
 
 /* List the existing names, as many as fit, for the message that a name is
  * missing. */
-static void list_names(const struct gm_tensors *tensors, char *ret_text,
+static void list_names(const struct gm_weights *tensors, char *ret_text,
 		       size_t room)
 {
 	static const char cut[] = ", ..";
@@ -120,14 +120,15 @@ static void list_names(const struct gm_tensors *tensors, char *ret_text,
 	}
 }
 
-static int find_tensor(const char *path, const struct gm_tensors *tensors,
-		       const char *name, const struct gm_tensor **ret_tensor,
+static int find_tensor(const struct gm_weights *tensors, const char *name,
+		       const struct gm_weight **ret_tensor,
 		       struct gm_plan_error *err)
 {
+	const char *path = tensors->files[0].name;
 	char names[1024];
 
 	for (size_t i = 0; i < tensors->n; i++) {
-		const struct gm_tensor *t = &tensors->v[i];
+		const struct gm_weight *t = &tensors->v[i];
 
 		if (name ? strcmp(t->name, name) == 0 : tensors->n == 1) {
 			*ret_tensor = t;
@@ -144,55 +145,28 @@ static int find_tensor(const char *path, const struct gm_tensors *tensors,
 			    tensors->n ? names : "none");
 }
 
-/* Read the shape of a tensor that gm_safetensors_header() accepted. */
-static int read_shape(const char *what, const json_t *info,
-		      const struct gm_tensor *tensor,
-		      struct gm_mask_tensor *ret_tensor,
-		      struct gm_plan_error *err)
-{
-	const json_t *list = json_object_get(info, "shape");
-	uint64_t shape[GM_MASK_TENSOR_RANK] = { 0 };
-	uint32_t dtype = 0;
-	int r = find_dtype(what, gm_safetensors_dtype(tensor->dtype), &dtype,
-			   err);
-
-	if (r)
-		return r;
-	for (size_t i = 0; i < GM_MASK_TENSOR_RANK; i++)
-		shape[i] =
-			(uint64_t)json_integer_value(json_array_get(list, i));
-	r = gm_mask_tensor_shape(what, dtype, shape, json_array_size(list),
-				 ret_tensor, err);
-	if (r == 0)
-		ret_tensor->offset = tensor->begin;
-	return r;
-}
-
-int gm_mask_tensor_in(const struct gm_file_header *header, const char *name,
+int gm_mask_tensor_in(const struct gm_weights *tensors, const char *name,
 		      struct gm_mask_tensor *ret_tensor,
 		      struct gm_plan_error *ret_err)
 {
-	const char *path = header->path;
-	const struct gm_tensor *tensor = NULL;
-	struct gm_tensors tensors = { 0 };
-	json_t *object = NULL;
+	const struct gm_weight *tensor = NULL;
+	uint32_t dtype = 0;
 	char what[512];
-	int r;
+	int r = find_tensor(tensors, name, &tensor, ret_err);
 
-	r = gm_safetensors_header(header, 0, &tensors, ret_err);
+	if (r)
+		return r;
+	snprintf(what, sizeof(what), "%.320s: tensor %.128s",
+		 tensors->files[0].name, tensor->name);
+	r = find_dtype(what, gm_weights_type(tensor->type), &dtype, ret_err);
 	if (r == 0)
-		r = find_tensor(path, &tensors, name, &tensor, ret_err);
+		r = gm_mask_tensor_shape(what, dtype,
+					 tensor->n_dims > 0
+						 ? tensors->dims + tensor->shape
+						 : NULL,
+					 tensor->n_dims, ret_tensor, ret_err);
 	if (r == 0)
-		r = gm_file_json_object(header->bytes, header->n, path, &object,
-					ret_err);
-	if (r == 0) {
-		snprintf(what, sizeof(what), "%.320s: tensor %.128s", path,
-			 tensor->name);
-		r = read_shape(what, json_object_get(object, tensor->name),
-			       tensor, ret_tensor, ret_err);
-	}
-	json_decref(object);
-	gm_safetensors_free(&tensors);
+		ret_tensor->offset = tensor->begin;
 	return r;
 }
 
@@ -236,29 +210,19 @@ static int read_safetensors(const struct gm_file *file, const char *name,
 			    struct gm_mask_tensor *ret_tensor,
 			    struct gm_plan_error *err)
 {
-	unsigned char raw[GM_SAFETENSORS_LENGTH];
-	uint64_t n = 0, begin;
-	char *header;
-	int r;
+	struct gm_reason why = { "" };
+	struct gm_weights tensors = { .why = &why, .folder = strdup("") };
+	int r = gm_weights_add_file(&tensors, file->path);
 
-	r = gm_file_read(file, 0, raw, sizeof(raw), err);
-	if (r == 0)
-		r = gm_safetensors_length(file->path, raw, file->size, &n, err);
-	if (r)
-		return r;
-	header = malloc(n + 1); /* never 0 */
-	if (!header)
-		return gm_error_no_memory(err);
-	begin = sizeof(raw) + n;
-	r = gm_file_read(file, sizeof(raw), header, n, err);
-	if (r == 0)
-		r = gm_mask_tensor_in(
-			&(struct gm_file_header){ file->path, header, n,
-						  file->size - begin },
-			name, ret_tensor, err);
-	if (r == 0)
-		ret_tensor->offset += begin;
-	free(header);
+	if (r == 0 && tensors.folder == NULL)
+		r = -ENOMEM;
+	if (r == 0) {
+		tensors.files[0].stat.st_size = (off_t)file->size;
+		r = gm_weights_read_header(&tensors, 0, file->fd);
+	}
+	r = r ? gm_error_of_sentence(err, r, why.text)
+	      : gm_mask_tensor_in(&tensors, name, ret_tensor, err);
+	gm_weights_free(&tensors);
 	return r;
 }
 
@@ -266,7 +230,7 @@ int gm_mask_tensor_read(const struct gm_file *file, const char *name,
 			struct gm_mask_tensor *ret_tensor,
 			struct gm_plan_error *ret_err)
 {
-	char raw[GM_SAFETENSORS_LENGTH + 1] = { 0 };
+	char raw[GM_WEIGHTS_LENGTH + 1] = { 0 };
 	int r = gm_file_read(file, 0, raw, gm_min(file->size, sizeof(raw)),
 			     ret_err);
 
@@ -276,8 +240,8 @@ int gm_mask_tensor_read(const struct gm_file *file, const char *name,
 	    memcmp(raw, "PK\3\4", 4) == 0)
 		return read_npy(file, name, ret_tensor, ret_err);
 	/* The ninth byte is the first of the header, for any length. */
-	if (raw[GM_SAFETENSORS_LENGTH] == '{' ||
-	    memcmp(raw, "version ", GM_SAFETENSORS_LENGTH) == 0)
+	if (raw[GM_WEIGHTS_LENGTH] == '{' ||
+	    memcmp(raw, "version ", GM_WEIGHTS_LENGTH) == 0)
 		return read_safetensors(file, name, ret_tensor, ret_err);
 	return gm_error_set(ret_err, -EINVAL,
 			    "give a .npy or a safetensors file",

@@ -18,6 +18,8 @@
 #include "agent/plan/error.h"
 #include "agent/plan/file.h"
 
+struct gm_weights;
+
 #define GM_MASK_TENSOR_RANK 4u
 
 struct gm_mask_tensor {
@@ -50,20 +52,18 @@ int gm_mask_tensor_shape(const char *what, uint32_t dtype,
 			 struct gm_plan_error *ret_err);
 
 /*
- * gm_mask_tensor_in - find a mask in the header of a safetensors file
+ * gm_mask_tensor_in - find a mask among the tensors of a safetensors file
  *
- * header	its JSON
+ * tensors	of one file, by lib/checkpoint
  * name		of the tensor, or NULL if there is only one
- * ret_tensor	its @offset is from the start of the data
  *
  * Returns	0
  *		-ENOENT	no tensor has this name, or @name is NULL and there is
  *			not exactly one tensor
  *		-EINVAL	not a mask
- *		and the errors of gm_safetensors_header()
  * Threads	any
  */
-int gm_mask_tensor_in(const struct gm_file_header *header, const char *name,
+int gm_mask_tensor_in(const struct gm_weights *tensors, const char *name,
 		      struct gm_mask_tensor *ret_tensor,
 		      struct gm_plan_error *ret_err);
 
@@ -77,7 +77,6 @@ int gm_mask_tensor_in(const struct gm_file_header *header, const char *name,
  *		-EINVAL	neither format, malformed, or not a mask
  *		-ENOENT	no such tensor
  *		-ENODATA	the file is truncated
- *		-EFBIG	a header longer than the limit
  *		-EOVERFLOW	a shape of 2^64 bytes or more
  *		-ENOMEM, and the errors of gm_file_read()
  * Cost		the header's bytes

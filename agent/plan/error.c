@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 /* A tensor's name may hold a newline; a log line may not. */
 static void make_printable(char *s)
@@ -30,6 +31,22 @@ int gm_error_set(struct gm_plan_error *err, int code, const char *remedy,
 	make_printable(err->text);
 	make_printable(err->remedy);
 	return code;
+}
+
+int gm_error_of_sentence(struct gm_plan_error *err, int code,
+			 const char *sentence)
+{
+	const char *end = sentence + strlen(sentence), *remedy = NULL;
+
+	for (const char *at = sentence; (at = strstr(at, "; ")) != NULL;) {
+		end = at;
+		at += strlen("; ");
+		remedy = at;
+	}
+	if (sentence[0] == '\0')
+		return gm_error_no_memory(err);
+	return gm_error_set(err, code, remedy, "%.*s", (int)(end - sentence),
+			    sentence);
 }
 
 int gm_error_no_memory(struct gm_plan_error *err)

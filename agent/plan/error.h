@@ -31,6 +31,11 @@ struct gm_plan_error {
 int gm_error_set(struct gm_plan_error *err, int code, const char *remedy,
 		 const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* Describe a failure by a sentence of lib/checkpoint, which ends with "; " and
+ * the remedy; empty: for want of memory.  Returns @code. */
+int gm_error_of_sentence(struct gm_plan_error *err, int code,
+			 const char *sentence);
+
 /* Describe want of memory.  Returns -ENOMEM. */
 int gm_error_no_memory(struct gm_plan_error *err);
 

@@ -76,29 +76,6 @@ void gm_file_close(struct gm_file *file)
 	file->fd = -1;
 }
 
-int gm_file_json_object(const char *bytes, size_t n, const char *what,
-			json_t **ret_object, struct gm_plan_error *ret_err)
-{
-	json_error_t error;
-	json_t *json = json_loadb(bytes, n, JSON_REJECT_DUPLICATES, &error);
-
-	if (!json && json_error_code(&error) == json_error_out_of_memory)
-		return gm_error_no_memory(ret_err);
-	if (!json)
-		return gm_error_set(ret_err, -EINVAL,
-				    "fetch or write the file again",
-				    "%s, line %d: %s", what, error.line,
-				    error.text);
-	if (!json_is_object(json)) {
-		json_decref(json);
-		return gm_error_set(ret_err, -EINVAL,
-				    "fetch or write the file again",
-				    "%s is not a JSON object", what);
-	}
-	*ret_object = json;
-	return 0;
-}
-
 int gm_file_text(const char *path, const char *remedy, size_t most,
 		 char **ret_bytes, size_t *ret_n, struct gm_plan_error *ret_err)
 {
@@ -131,20 +108,5 @@ int gm_file_text(const char *path, const char *remedy, size_t most,
 out:
 	free(bytes);
 	gm_file_close(&file);
-	return r;
-}
-
-int gm_file_json(const char *path, const char *remedy, size_t most,
-		 json_t **ret_object, struct gm_plan_error *ret_err)
-{
-	char *bytes;
-	size_t n;
-	int r;
-
-	r = gm_file_text(path, remedy, most, &bytes, &n, ret_err);
-	if (r)
-		return r;
-	r = gm_file_json_object(bytes, n, path, ret_object, ret_err);
-	free(bytes);
 	return r;
 }

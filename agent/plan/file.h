@@ -12,7 +12,6 @@
 #ifndef GM_FILE_H
 #define GM_FILE_H
 
-#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -74,31 +73,5 @@ void gm_file_close(struct gm_file *file);
 int gm_file_text(const char *path, const char *remedy, size_t most,
 		 char **ret_bytes, size_t *ret_n,
 		 struct gm_plan_error *ret_err);
-
-/*
- * gm_file_json - read a file that is one JSON object, no key twice
- *
- * most		bytes it may have
- * ret_object	a new reference
- *
- * Returns	0
- *		-EFBIG	longer than @most
- *		-EINVAL	not JSON, or not an object
- *		-ENOMEM, and what open and read answer
- * Threads	any
- */
-int gm_file_json(const char *path, const char *remedy, size_t most,
-		 json_t **ret_object, struct gm_plan_error *ret_err);
-
-/*
- * gm_file_json_object - parse @n bytes as one JSON object, no key twice
- *
- * what		the name of the bytes' source, for messages: "x.json"
- *
- * Returns	0, -EINVAL, -ENOMEM
- * Threads	any
- */
-int gm_file_json_object(const char *bytes, size_t n, const char *what,
-			json_t **ret_object, struct gm_plan_error *ret_err);
 
 #endif

@@ -1,13 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# agent/plan: pure, no I/O but reading models.  A program that reads models
-# links shm/libshm.la after it.
+# agent/plan: pure, no I/O but reading node files.  A program that plans for a
+# checkpoint links lib/libcheckpoint.la and shm/libshm.la after it.
 noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES = %reldir%/checked.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/auto.c %reldir%/auto.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/balance.c %reldir%/balance.h
-%canon_reldir%_libplan_la_SOURCES += %reldir%/checkpoint.c %reldir%/checkpoint.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/cluster.c %reldir%/cluster.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/cluster_fit.c
 %canon_reldir%_libplan_la_SOURCES += %reldir%/cluster_fit.h
@@ -15,13 +14,10 @@ noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES += %reldir%/error.c %reldir%/error.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/file.c %reldir%/file.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/fill.c %reldir%/fill.h
-%canon_reldir%_libplan_la_SOURCES += %reldir%/gguf.c %reldir%/gguf.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/isq.c %reldir%/isq.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/kv.c %reldir%/kv.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/location.c %reldir%/location.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/mapper.c %reldir%/mapper.h
-%canon_reldir%_libplan_la_SOURCES += %reldir%/model_config.c
-%canon_reldir%_libplan_la_SOURCES += %reldir%/model_config.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/nodefile.c %reldir%/nodefile.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/number.c %reldir%/number.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/pattern.c %reldir%/pattern.h
@@ -31,13 +27,11 @@ noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES += %reldir%/plan_advice.c
 %canon_reldir%_libplan_la_SOURCES += %reldir%/plan_charge.c
 %canon_reldir%_libplan_la_SOURCES += %reldir%/plan_draft.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/plan_model.c
 %canon_reldir%_libplan_la_SOURCES += %reldir%/plan_place.c
-%canon_reldir%_libplan_la_SOURCES += %reldir%/safetensors.c
-%canon_reldir%_libplan_la_SOURCES += %reldir%/safetensors.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/size_text.c %reldir%/size_text.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/sizes.c %reldir%/sizes.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/spec.c %reldir%/spec.h
-%canon_reldir%_libplan_la_SOURCES += %reldir%/stack.c %reldir%/stack.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/topology.c %reldir%/topology.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/topology_yaml.c
 %canon_reldir%_libplan_la_SOURCES += %reldir%/topology_yaml.h

@@ -220,9 +220,13 @@ uint32_t gm_plan_leave_out(struct gm_plan_device *devices, uint32_t n,
 uint32_t gm_plan_leave_out_dummies(struct gm_plan_device *devices, uint32_t n);
 
 struct gm_nodefile;
+struct gm_weights_sizes;
 
 /* Make the devices of a node file, numbered; as many as it has rows. */
 void gm_plan_of_node(const struct gm_nodefile *node,
 		     struct gm_plan_device ret_devices[GM_PLAN_ROWS]);
+
+/* Make the model of a checkpoint, which has to outlive it: lib/checkpoint. */
+struct gm_plan_model gm_plan_of_sizes(const struct gm_weights_sizes *sizes);
 
 #endif

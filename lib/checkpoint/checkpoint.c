@@ -18,7 +18,7 @@
 #define SINGLE    "model.safetensors"
 #define SUFFIX    ".safetensors"
 #define CONFIG    "config.json"
-#define LENGTH    8u  /* bytes before a header: its length */
+#define LENGTH    GM_WEIGHTS_LENGTH
 #define PATH_SEEN 90u /* bytes of a path that a message shows */
 
 int gm_reason_set(struct gm_reason *why, int error, const char *format, ...)
@@ -28,6 +28,10 @@ int gm_reason_set(struct gm_reason *why, int error, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(why->text, sizeof(why->text), format, args);
 	va_end(args);
+	/* A name may have been chosen by another: let no terminal obey it. */
+	for (char *at = why->text; *at != '\0'; at++)
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			*at = '?';
 	return error;
 }
 
@@ -49,6 +53,87 @@ void *gm_weights_grow(void *list, size_t n, size_t *room, size_t each)
 	if (grown != NULL)
 		*room = more;
 	return grown;
+}
+
+static int beyond(const struct gm_weights *ws, uint32_t file, const char *what,
+		  uint32_t most)
+{
+	return gm_reason_set(ws->why, -E2BIG,
+			     "%s: with it the model has more than %u %s; is "
+			     "this a model?",
+			     gm_reason_path(ws->files[file].name), most, what);
+}
+
+int gm_weights_add(struct gm_weights *weights, const struct gm_weight *weight)
+{
+	struct gm_weight *list;
+
+	if (weights->n == GM_WEIGHTS_TENSORS)
+		return beyond(weights, weight->file, "tensors",
+			      GM_WEIGHTS_TENSORS);
+	list = gm_weights_grow(weights->v, weights->n, &weights->room,
+			       sizeof(*list));
+	if (list == NULL)
+		return -ENOMEM;
+	weights->v = list;
+	list[weights->n++] = *weight;
+	return 0;
+}
+
+int gm_weights_add_dim(struct gm_weights *weights, struct gm_weight *weight,
+		       uint64_t dim)
+{
+	uint64_t *dims;
+
+	if (weights->n_dims == GM_WEIGHTS_DIMS)
+		return beyond(weights, weight->file, "dimensions",
+			      GM_WEIGHTS_DIMS);
+	dims = gm_weights_grow(weights->dims, weights->n_dims,
+			       &weights->room_dims, sizeof(*dims));
+	if (dims == NULL)
+		return -ENOMEM;
+	weights->dims = dims;
+	dims[weights->n_dims++] = dim;
+	weight->n_dims++;
+	return 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct gm_weight *x = a, *y = b;
+
+	if (x->begin != y->begin)
+		return x->begin < y->begin ? -1 : 1;
+	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+void gm_weights_sort_places(struct gm_weights *weights, size_t first)
+{
+	if (weights->n > first)
+		qsort(weights->v + first, weights->n - first,
+		      sizeof(weights->v[0]), by_place);
+}
+
+void gm_weights_keep_names(struct gm_weights *weights, uint32_t file,
+			   size_t first)
+{
+	char *text = weights->files[file].header;
+	uintptr_t from = (uintptr_t)text;
+	size_t n = 1;
+
+	for (size_t i = first; i < weights->n; i++) {
+		const char *name = weights->v[i].name;
+		size_t end = (size_t)(name - text) + strlen(name) + 1;
+
+		n = end > n ? end : n;
+	}
+	text = realloc(text, n);
+	if (text == NULL)
+		return; /* it stays as long as it was */
+	weights->files[file].header = text;
+	for (size_t i = first; i < weights->n; i++)
+		weights->v[i].name =
+			text + ((uintptr_t)weights->v[i].name - from);
 }
 
 int gm_weights_add_file(struct gm_weights *weights, const char *name)
@@ -157,47 +242,13 @@ int gm_weights_read_at(struct gm_weights *weights, const char *name, int fd,
 
 /* ---- headers ------------------------------------------------------------- */
 
-static int check_length(struct gm_weights *ws, const char *name,
-			const unsigned char raw[LENGTH], uint64_t size,
-			uint64_t *ret_bytes)
+int gm_weights_read_header(struct gm_weights *weights, uint32_t i, int fd)
 {
-	uint64_t n = 0;
-
-	if (memcmp(raw, "version ", LENGTH) == 0)
-		return gm_reason_set(ws->why, -EINVAL,
-				     "%s is a Git LFS pointer, not the file "
-				     "that it stands for: git lfs pull",
-				     gm_reason_path(name));
-	if (memcmp(raw, "GGUF", 4) == 0)
-		return gm_reason_set(ws->why, -EINVAL,
-				     "%s is a GGUF file and not named so; give "
-				     "it as the model, by its own path",
-				     gm_reason_path(name));
-	for (unsigned i = LENGTH; i-- > 0;)
-		n = n << 8 | raw[i];
-	if (n > GM_WEIGHTS_HEADER)
-		return gm_reason_set(ws->why, -EINVAL,
-				     "%s is not a safetensors file: its header "
-				     "would have %" PRIu64 " bytes",
-				     gm_reason_path(name), n);
-	if (n > size - LENGTH)
-		return truncated(ws, name);
-	ws->header_bytes += n;
-	if (ws->header_bytes > GM_WEIGHTS_HEADERS)
-		return gm_reason_set(ws->why, -E2BIG,
-				     "%s: with its header the model's are "
-				     "longer than allowed; is this the right "
-				     "directory?",
-				     gm_reason_path(name));
-	*ret_bytes = n;
-	return 0;
-}
-
-static int read_header(struct gm_weights *ws, uint32_t i, int fd)
-{
+	struct gm_weights *ws = weights;
 	struct gm_weight_file *file = &ws->files[i];
 	uint64_t size = (uint64_t)file->stat.st_size, n = 0;
 	unsigned char raw[LENGTH];
+	size_t first = ws->n;
 	int ret;
 
 	/* Bound the total, so that no later sum of sizes can overflow. */
@@ -214,9 +265,16 @@ static int read_header(struct gm_weights *ws, uint32_t i, int fd)
 	if (ret == 0 && ws->is_file && (i > 0 || memcmp(raw, "GGUF", 4) == 0))
 		return gm_weights_gguf(ws, i, fd);
 	if (ret == 0)
-		ret = check_length(ws, file->name, raw, size, &n);
+		ret = gm_weights_length(ws, file->name, raw, size, &n);
 	if (ret != 0)
 		return ret;
+	ws->header_bytes += n;
+	if (ws->header_bytes > GM_WEIGHTS_HEADERS)
+		return gm_reason_set(ws->why, -E2BIG,
+				     "%s: with its header the model's are "
+				     "longer than allowed; is this the right "
+				     "directory?",
+				     gm_reason_path(file->name));
 	file->header = malloc(n + 1); /* never 0 */
 	if (file->header == NULL)
 		return -ENOMEM;
@@ -224,6 +282,8 @@ static int read_header(struct gm_weights *ws, uint32_t i, int fd)
 	if (ret == 0)
 		ret = gm_weights_header(ws, i, file->header, n, LENGTH + n,
 					size - LENGTH - n);
+	if (ret == 0)
+		gm_weights_keep_names(ws, i, first);
 	return ret;
 }
 
@@ -236,16 +296,20 @@ static int by_name(const void *a, const void *b)
 
 /* Read the headers of all files, and sort the tensors by name: none may exist
  * twice. */
-static int read_headers(struct gm_weights *ws)
+static int read_headers(struct gm_weights *ws,
+			const struct gm_weights_watch *watch)
 {
 	int ret = 0;
 
 	for (uint32_t i = 0; ret == 0 && i < ws->n_files; i++) {
-		int fd = gm_weights_open(ws, i, &ws->files[i].stat);
+		int fd;
 
+		if (watch != NULL)
+			watch->read(watch->data, i, ws->n_files);
+		fd = gm_weights_open(ws, i, &ws->files[i].stat);
 		if (fd < 0)
 			return fd;
-		ret = read_header(ws, i, fd);
+		ret = gm_weights_read_header(ws, i, fd);
 		close(fd);
 	}
 	if (ret == 0 && ws->n > 0)
@@ -351,7 +415,8 @@ static int take_path(struct gm_weights *ws, const char *path)
 	return asprintf(&ws->folder, "%s/", path) < 0 ? -ENOMEM : 0;
 }
 
-static int read_all(struct gm_weights *ws, const char *path)
+static int read_all(struct gm_weights *ws, const char *path,
+		    const struct gm_weights_watch *watch)
 {
 	struct gm_weights_index index = { 0 };
 	int ret = take_path(ws, path);
@@ -365,7 +430,7 @@ static int read_all(struct gm_weights *ws, const char *path)
 			ret = list_folder(ws);
 	}
 	if (ret == 0)
-		ret = read_headers(ws);
+		ret = read_headers(ws, watch);
 	if (ret == 0)
 		ret = gm_weights_index_check(ws, &index);
 	if (ret == 0)
@@ -374,14 +439,14 @@ static int read_all(struct gm_weights *ws, const char *path)
 	return ret;
 }
 
-int gm_weights_read(const char *path, struct gm_reason *why,
-		    struct gm_weights *ret_weights)
+int gm_weights_read(const char *path, const struct gm_weights_watch *watch,
+		    struct gm_reason *why, struct gm_weights *ret_weights)
 {
 	struct gm_weights ws = { .why = why };
 	int ret;
 
 	why->text[0] = '\0';
-	ret = read_all(&ws, path);
+	ret = read_all(&ws, path, watch);
 	if (ret == 0)
 		*ret_weights = ws;
 	else
@@ -451,11 +516,6 @@ static int read_meta(struct gm_weights *ws, const char *name, int fd,
 {
 	int ret;
 
-	if (bytes > GPUMAP_SHARE_ABOUT_MAX)
-		return gm_reason_set(ws->why, -E2BIG,
-				     "%s%s is longer than a model's metadata "
-				     "may be",
-				     gm_reason_path(ws->folder), name);
 	meta->data = malloc(bytes + 1); /* never 0 */
 	if (meta->data == NULL)
 		return -ENOMEM;
@@ -466,7 +526,7 @@ static int read_meta(struct gm_weights *ws, const char *name, int fd,
 	return ret;
 }
 
-int gm_weights_meta_read(struct gm_weights *weights,
+int gm_weights_meta_read(struct gm_weights *weights, uint64_t most,
 			 struct gm_weights_meta *ret_meta)
 {
 	/* The caller's file, and behind it the others in their order. */
@@ -488,8 +548,13 @@ int gm_weights_meta_read(struct gm_weights *weights,
 	fd = open_file(weights, name, &facts);
 	if (fd < 0)
 		return fd;
-	ret = read_meta(weights, name, fd,
-			bytes != 0 ? bytes : (uint64_t)facts.st_size, &meta);
+	bytes = bytes != 0 ? bytes : (uint64_t)facts.st_size;
+	ret = bytes <= most
+		      ? read_meta(weights, name, fd, bytes, &meta)
+		      : gm_reason_set(weights->why, -E2BIG,
+				      "%s%s is longer than a model's "
+				      "metadata may be; is this a model?",
+				      gm_reason_path(weights->folder), name);
 	close(fd);
 	if (ret == 0 && meta.bytes == 0)
 		free(meta.data);

@@ -11,9 +11,8 @@
 
 #define AGAIN      "; fetch it again"
 #define FIRST_READ (UINT64_C(4) << 20) /* most headers fit in this */
-#define MOST_DIMS  4u
-#define MOST_NAME  1024u
-#define MOST_DEPTH 4u /* of arrays in arrays */
+#define MOST_DIMS  64u   /* as many as numpy has, which reads it elsewhere */
+#define MOST_DEPTH 1000u /* of arrays in arrays: as many as Python reads */
 #define ALIGNMENT  32u
 #define SUFFIX     24u /* bytes of "-00002-of-00003.gguf", at most, and a NUL */
 
@@ -36,11 +35,6 @@ enum value_type {
 
 static const uint8_t value_bytes[] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
 
-struct text {
-	char *at;
-	uint64_t n;
-};
-
 /* A header that is being read.  Once @ret is set nothing more is read. */
 struct reader {
 	struct gm_weights *ws;
@@ -48,7 +42,9 @@ struct reader {
 	unsigned char *start, *at, *end;
 	uint64_t file_bytes;
 	uint64_t alignment;
-	struct gm_weights_split *split;
+	struct gm_weights_split split;
+	gm_weights_pair_fn *visit; /* each pair */
+	void *data;
 	int ret;
 };
 
@@ -112,15 +108,15 @@ static uint64_t number(struct reader *rd, unsigned int bytes)
 	return value;
 }
 
-static struct text string(struct reader *rd)
+static struct gm_weights_text string(struct reader *rd)
 {
 	uint64_t n = number(rd, 8);
 	char *at = take(rd, n);
 
-	return (struct text){ at, at != NULL ? n : 0 };
+	return (struct gm_weights_text){ at, at != NULL ? n : 0 };
 }
 
-static bool is(struct text text, const char *word)
+bool gm_weights_text_is(struct gm_weights_text text, const char *word)
 {
 	return text.n == strlen(word) && memcmp(text.at, word, text.n) == 0;
 }
@@ -130,7 +126,7 @@ static void skip_list(struct reader *rd, unsigned int depth)
 	uint32_t type = (uint32_t)number(rd, 4);
 	uint64_t n = number(rd, 8);
 
-	if (rd->ret != 0)
+	if (rd->ret != 0 || n == 0) /* an empty one may be of any type */
 		return;
 	if (type > VALUE_F64 || depth > MOST_DEPTH) {
 		bad(rd, "a list in its metadata is none");
@@ -156,67 +152,57 @@ static bool is_whole(uint32_t type)
 	return type <= VALUE_I32 || type == VALUE_U64 || type == VALUE_I64;
 }
 
-static uint64_t *wanted(struct reader *rd, struct text key)
-{
-	if (is(key, "general.alignment"))
-		return &rd->alignment;
-	if (is(key, "split.count"))
-		return &rd->split->n_parts;
-	if (is(key, "split.no"))
-		return &rd->split->part;
-	if (is(key, "split.tensors.count"))
-		return &rd->split->n_tensors;
-	return NULL;
-}
-
 static void read_pair(struct reader *rd)
 {
-	struct text key = string(rd);
+	struct gm_weights_pair pair = { .key = string(rd) };
 	uint32_t type = (uint32_t)number(rd, 4);
-	uint64_t *to = rd->ret == 0 ? wanted(rd, key) : NULL;
 
 	if (rd->ret != 0)
 		return;
 	if (type > VALUE_F64)
 		bad(rd, "its metadata has a type that is none");
 	else if (type == VALUE_STRING)
-		string(rd);
+		pair.text = string(rd);
 	else if (type == VALUE_LIST)
 		skip_list(rd, 1);
-	else if (to != NULL && is_whole(type))
-		*to = number(rd, value_bytes[type]);
+	else if (is_whole(type))
+		pair.number = number(rd, value_bytes[type]);
 	else
 		take(rd, value_bytes[type]);
+	pair.is_list = type == VALUE_LIST;
+	pair.is_number = is_whole(type);
+	if (rd->ret == 0)
+		rd->visit(rd->data, &pair);
+}
+
+/* The pairs that say where the tensors are. */
+static void take_place(void *data, const struct gm_weights_pair *pair)
+{
+	struct reader *rd = data;
+	const struct {
+		const char *key;
+		uint64_t *to;
+	} table[] = {
+		{ "general.alignment", &rd->alignment },
+		{ "split.count", &rd->split.n_parts },
+		{ "split.no", &rd->split.part },
+		{ "split.tensors.count", &rd->split.n_tensors },
+	};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (pair->is_number &&
+		    gm_weights_text_is(pair->key, table[i].key))
+			*table[i].to = pair->number;
 }
 
 /* ---- tensors ------------------------------------------------------------- */
 
-/* The last dimension varies fastest, as in other formats: here it is first. */
-static void add_shape(struct reader *rd, struct gm_weight *w,
-		      const uint64_t dims[MOST_DIMS])
+static void measure(struct reader *rd, struct gm_weight *w, uint32_t type)
 {
-	struct gm_weights *ws = rd->ws;
-
-	w->shape = ws->n_dims;
-	for (uint32_t i = w->n_dims; i-- > 0;) {
-		uint64_t *all = gm_weights_grow(ws->dims, ws->n_dims,
-						&ws->room_dims, sizeof(*all));
-
-		if (all == NULL) {
-			rd->ret = -ENOMEM;
-			return;
-		}
-		ws->dims = all;
-		all[ws->n_dims++] = dims[i];
-	}
-}
-
-static void measure(struct reader *rd, struct gm_weight *w, uint32_t type,
-		    const uint64_t dims[MOST_DIMS])
-{
+	const uint64_t *dims = w->n_dims > 0 ? rd->ws->dims + w->shape : NULL;
 	uint64_t row = w->n_dims > 0 ? dims[0] : 1, rows = 1;
-	struct gm_weights_block block;
 	bool over = false;
+	struct gm_weights_block block;
 
 	if (!gm_weights_gguf_type(type, &block)) {
 		rd->ret = gm_reason_set(rd->ws->why, -EOPNOTSUPP,
@@ -242,64 +228,48 @@ static void measure(struct reader *rd, struct gm_weight *w, uint32_t type,
 			   "its shape comes to 2^64 bytes or more");
 }
 
-static void add(struct reader *rd, const struct gm_weight *w)
+/* The last dimension varies fastest, as in other formats: here it is first. */
+static void turn_shape(uint64_t *dims, uint32_t n)
 {
-	struct gm_weights *ws = rd->ws;
-	struct gm_weight *list;
+	for (uint32_t i = 0; i < n / 2; i++) {
+		uint64_t dim = dims[i];
 
-	if (rd->ret != 0)
-		return;
-	if (ws->n == GM_WEIGHTS_TENSORS) {
-		rd->ret = gm_reason_set(ws->why, -E2BIG,
-					"%s: with it the model has more than "
-					"%u tensors; is this a model?",
-					name_of(rd), GM_WEIGHTS_TENSORS);
-		return;
+		dims[i] = dims[n - 1 - i];
+		dims[n - 1 - i] = dim;
 	}
-	list = gm_weights_grow(ws->v, ws->n, &ws->room, sizeof(*list));
-	if (list == NULL) {
-		rd->ret = -ENOMEM;
-		return;
-	}
-	ws->v = list;
-	list[ws->n++] = *w;
 }
 
-static void read_tensor(struct reader *rd)
+/* Read a tensor, and move its name to @names. */
+static char *read_tensor(struct reader *rd, char *names)
 {
-	struct gm_weight w = { .file = rd->file };
-	struct text name = string(rd);
-	uint64_t dims[MOST_DIMS] = { 0 };
-	uint32_t type;
+	struct gm_weights *ws = rd->ws;
+	struct gm_weight w = { .file = rd->file,
+			       .shape = (uint32_t)ws->n_dims };
+	struct gm_weights_text name = string(rd);
+	uint32_t n_dims = (uint32_t)number(rd, 4), type;
 
-	w.n_dims = (uint32_t)number(rd, 4);
-	if (rd->ret != 0)
-		return;
-	if (name.n > MOST_NAME || name.n == 0 ||
-	    memchr(name.at, '\0', name.n) != NULL || w.n_dims > MOST_DIMS) {
+	if (rd->ret == 0 &&
+	    (memchr(name.at, '\0', name.n) != NULL || n_dims > MOST_DIMS))
 		bad(rd, "a tensor's name or shape is none");
-		return;
+	if (rd->ret != 0)
+		return names;
+	w.name = memmove(names, name.at, name.n);
+	names[name.n] = '\0'; /* n_dims has been read */
+	while (rd->ret == 0 && w.n_dims < n_dims) {
+		uint64_t dim = number(rd, 8);
+
+		if (rd->ret == 0)
+			rd->ret = gm_weights_add_dim(ws, &w, dim);
 	}
-	name.at[name.n] = '\0'; /* n_dims lay here and has been read */
-	w.name = name.at;
-	for (uint32_t i = 0; i < w.n_dims; i++)
-		dims[i] = number(rd, 8);
 	type = (uint32_t)number(rd, 4);
 	w.begin = number(rd, 8);
 	if (rd->ret == 0)
-		measure(rd, &w, type, dims);
+		measure(rd, &w, type);
+	if (rd->ret == 0 && n_dims > 1)
+		turn_shape(ws->dims + w.shape, n_dims);
 	if (rd->ret == 0)
-		add_shape(rd, &w, dims);
-	add(rd, &w);
-}
-
-static int by_place(const void *a, const void *b)
-{
-	const struct gm_weight *x = a, *y = b;
-
-	if (x->begin != y->begin)
-		return x->begin < y->begin ? -1 : 1;
-	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+		rd->ret = gm_weights_add(ws, &w);
+	return names + name.n + 1;
 }
 
 /* A sum that overflows is less than @at, and no tensor begins there. */
@@ -318,8 +288,8 @@ static void place(struct reader *rd, size_t first)
 	uint64_t bytes = data < rd->file_bytes ? rd->file_bytes - data : 0;
 	uint64_t at = 0;
 
-	if (rd->ret == 0 && ws->n > first)
-		qsort(ws->v + first, ws->n - first, sizeof(ws->v[0]), by_place);
+	if (rd->ret == 0)
+		gm_weights_sort_places(ws, first);
 	for (size_t i = first; i < ws->n && rd->ret == 0; i++) {
 		struct gm_weight *w = &ws->v[i];
 
@@ -336,32 +306,31 @@ static void place(struct reader *rd, size_t first)
 
 /* ---- a header ------------------------------------------------------------ */
 
-static void check_start(struct reader *rd)
+/* Returns the number of tensors. */
+static uint64_t check_start(struct reader *rd)
 {
 	const char *magic = take(rd, 4);
 	uint64_t version = number(rd, 4);
 
-	if (rd->ret != 0)
-		return;
-	if (memcmp(magic, "GGUF", 4) != 0)
+	if (rd->ret == 0 && memcmp(magic, "GGUF", 4) != 0)
 		rd->ret = gm_reason_set(rd->ws->why, -EINVAL,
 					"%s is not a GGUF file, as the others "
 					"of the model are" AGAIN,
 					name_of(rd));
-	else if (version != 2 && version != 3)
+	else if (rd->ret == 0 && version != 2 && version != 3)
 		rd->ret = gm_reason_set(
 			rd->ws->why, -EOPNOTSUPP,
 			"%s: version %" PRIu64
 			" of GGUF, or its bytes are the other way round; "
 			"convert it to version 3, little-endian",
 			name_of(rd), version);
+	return number(rd, 8);
 }
 
 int gm_weights_gguf_header(struct gm_weights *weights, uint32_t file,
 			   void *bytes, size_t n, uint64_t file_bytes,
 			   struct gm_weights_split *ret_split)
 {
-	struct gm_weights_split split = { 0 };
 	struct reader rd = { .ws = weights,
 			     .file = file,
 			     .start = bytes,
@@ -369,25 +338,32 @@ int gm_weights_gguf_header(struct gm_weights *weights, uint32_t file,
 			     .end = (unsigned char *)bytes + n,
 			     .file_bytes = file_bytes,
 			     .alignment = ALIGNMENT,
-			     .split = &split };
+			     .visit = take_place,
+			     .data = &rd };
 	size_t first = weights->n, first_dim = weights->n_dims;
 	uint64_t n_tensors, n_pairs, pairs_end;
+	char *names = bytes;
 
 	weights->why->text[0] = '\0';
-	check_start(&rd);
-	n_tensors = number(&rd, 8);
+	n_tensors = check_start(&rd);
 	n_pairs = number(&rd, 8);
+	if (rd.ret == 0 && n_tensors > GM_WEIGHTS_TENSORS)
+		rd.ret = gm_reason_set(weights->why, -E2BIG,
+				       "%s says that it has %" PRIu64
+				       " tensors, more than a model can have; "
+				       "is this a model?",
+				       name_of(&rd), n_tensors);
 	for (uint64_t i = 0; i < n_pairs && rd.ret == 0; i++)
 		read_pair(&rd);
 	pairs_end = (uint64_t)(rd.at - rd.start);
-	if (rd.ret == 0 && (rd.alignment == 0 || rd.alignment > 1u << 20 ||
+	if (rd.ret == 0 && (rd.alignment == 0 || rd.alignment > UINT32_MAX ||
 			    (rd.alignment & (rd.alignment - 1)) != 0))
 		bad(&rd, "its alignment is no power of two");
 	for (uint64_t i = 0; i < n_tensors && rd.ret == 0; i++)
-		read_tensor(&rd);
+		names = read_tensor(&rd, names);
 	place(&rd, first);
 	if (rd.ret == 0) {
-		*ret_split = split;
+		*ret_split = rd.split;
 		weights->files[file].pairs_end = pairs_end;
 		return 0;
 	}
@@ -396,26 +372,27 @@ int gm_weights_gguf_header(struct gm_weights *weights, uint32_t file,
 	return rd.ret;
 }
 
-/* Keep only the names: the rest of a header is many times as long. */
-static int keep_names(struct gm_weights *ws, uint32_t file, size_t first)
+int gm_weights_gguf_pairs(const struct gm_weights_meta *meta,
+			  gm_weights_pair_fn *visit, void *data)
 {
-	size_t bytes = 1;
-	char *names, *at;
+	char name[] = "the metadata";
+	struct gm_weight_file file = { .name = name };
+	struct gm_reason why;
+	struct gm_weights ws = { .files = &file, .why = &why };
+	struct reader rd = { .ws = &ws,
+			     .start = meta->data,
+			     .at = meta->data,
+			     .end = (unsigned char *)meta->data + meta->bytes,
+			     .file_bytes = meta->bytes,
+			     .visit = visit,
+			     .data = data };
+	uint64_t n_pairs;
 
-	for (size_t i = first; i < ws->n; i++)
-		bytes += strlen(ws->v[i].name) + 1;
-	at = names = malloc(bytes);
-	if (names == NULL)
-		return -ENOMEM;
-	for (size_t i = first; i < ws->n; i++) {
-		size_t n = strlen(ws->v[i].name) + 1;
-
-		memcpy(at, ws->v[i].name, n);
-		ws->v[i].name = at;
-		at += n;
-	}
-	ws->files[file].header = names;
-	return 0;
+	check_start(&rd);
+	n_pairs = number(&rd, 8);
+	for (uint64_t i = 0; i < n_pairs && rd.ret == 0; i++)
+		read_pair(&rd);
+	return rd.ret;
 }
 
 /* ---- the files of a model ------------------------------------------------ */
@@ -467,8 +444,14 @@ static int check_split(struct gm_weights *ws, uint32_t file,
 	if (file == 0) {
 		if (split->n_parts <= 1)
 			return 0;
-		if (split->n_parts > GM_WEIGHTS_FILES ||
-		    split->part >= split->n_parts)
+		if (split->n_parts > GM_WEIGHTS_FILES)
+			return gm_reason_set(ws->why, -E2BIG,
+					     "%s says that its model has "
+					     "%" PRIu64 " files; is this a "
+					     "model?",
+					     gm_reason_path(ws->files[0].name),
+					     split->n_parts);
+		if (split->part >= split->n_parts)
 			return gm_reason_set(ws->why, -EINVAL,
 					     "%s says that it is file %" PRIu64
 					     " of %" PRIu64 AGAIN,
@@ -489,35 +472,36 @@ static int check_split(struct gm_weights *ws, uint32_t file,
 int gm_weights_gguf(struct gm_weights *weights, uint32_t file, int fd)
 {
 	struct gm_weights *ws = weights;
-	uint64_t size = (uint64_t)ws->files[file].stat.st_size;
+	struct gm_weight_file *f = &ws->files[file];
+	uint64_t size = (uint64_t)f->stat.st_size, n = 0;
 	struct gm_weights_split split;
 	size_t first = ws->n;
-	uint64_t n = FIRST_READ;
-	int ret = -EAGAIN;
+	int ret;
 
-	for (; ret == -EAGAIN; n *= 4) {
-		char *bytes;
-
-		if (n > GM_WEIGHTS_HEADER)
-			return gm_reason_set(
-				ws->why, -E2BIG,
-				"%s: its header is longer than "
-				"allowed; is this a model?",
-				gm_reason_path(ws->files[file].name));
+	/* The names are moved while a header is read: each attempt reads it
+	 * again, and a quarter more. */
+	do {
+		if (n == GM_WEIGHTS_GGUF_HEADER)
+			return gm_reason_set(ws->why, -E2BIG,
+					     "%s: its header is longer than "
+					     "allowed; is this a model?",
+					     gm_reason_path(f->name));
+		n = n == 0 ? FIRST_READ : n + n / 4;
+		n = n < GM_WEIGHTS_GGUF_HEADER ? n : GM_WEIGHTS_GGUF_HEADER;
 		n = n < size ? n : size;
-		bytes = malloc(n + 1); /* never 0 */
-		if (bytes == NULL)
+		free(f->header);
+		f->header = malloc(n + 1); /* never 0 */
+		if (f->header == NULL)
 			return -ENOMEM;
-		ret = gm_weights_read_at(ws, ws->files[file].name, fd, 0, bytes,
-					 n);
+		ret = gm_weights_read_at(ws, f->name, fd, 0, f->header, n);
 		if (ret == 0)
-			ret = gm_weights_gguf_header(ws, file, bytes, n, size,
-						     &split);
-		if (ret == 0)
-			ret = keep_names(ws, file, first);
-		free(bytes);
-	}
-	return ret == 0 ? check_split(ws, file, &split) : ret;
+			ret = gm_weights_gguf_header(ws, file, f->header, n,
+						     size, &split);
+	} while (ret == -EAGAIN);
+	if (ret != 0)
+		return ret;
+	gm_weights_keep_names(ws, file, first);
+	return check_split(ws, file, &split);
 }
 
 int gm_weights_gguf_check(struct gm_weights *weights)

@@ -52,35 +52,22 @@ static int read_type(struct gm_weights *ws, struct gm_scan *scan,
 			     name_of(ws, w->file), w->name, name);
 }
 
-static int add_dim(struct gm_weights *ws, uint64_t dim)
-{
-	uint64_t *dims = gm_weights_grow(ws->dims, ws->n_dims, &ws->room_dims,
-					 sizeof(*dims));
-
-	if (dims == NULL)
-		return -ENOMEM;
-	ws->dims = dims;
-	dims[ws->n_dims++] = dim;
-	return 0;
-}
-
 static int read_shape(struct gm_weights *ws, struct gm_scan *scan,
 		      struct gm_weight *w)
 {
 	uint64_t dim;
 	int ret;
 
-	w->shape = ws->n_dims;
+	w->shape = (uint32_t)ws->n_dims;
 	if (!gm_json_scan_enter(scan, '['))
 		return bad(ws, w, "its shape is not a list");
 	while ((ret = gm_json_scan_item(scan)) == 1) {
 		if (!gm_json_scan_number(scan, &dim))
 			return bad(ws, w, "its shape is not all whole numbers");
-		ret = add_dim(ws, dim);
+		ret = gm_weights_add_dim(ws, w, dim);
 		if (ret != 0)
 			return ret;
 	}
-	w->n_dims = (uint32_t)(ws->n_dims - w->shape);
 	return ret == 0 ? 0 : bad_header(ws, w->file);
 }
 
@@ -105,13 +92,17 @@ static int read_place(struct gm_weights *ws, struct gm_scan *scan,
 /* Do type, shape and place agree? */
 static int check_size(struct gm_weights *ws, const struct gm_weight *w)
 {
-	uint64_t bits = gm_weights_bits(w->type);
+	uint64_t bits = 1;
+	bool over = false;
 
+	/* From the first to the last, as the format's own library: none behind
+	 * a 0 is too many, and a 0 behind too many undoes nothing. */
 	for (uint32_t i = 0; i < w->n_dims; i++)
-		if (__builtin_mul_overflow(bits, ws->dims[w->shape + i], &bits))
-			return bad(ws, w,
-				   "its shape comes to 2^64 bits or "
-				   "more");
+		over |= __builtin_mul_overflow(bits, ws->dims[w->shape + i],
+					       &bits);
+	over |= __builtin_mul_overflow(bits, gm_weights_bits(w->type), &bits);
+	if (over)
+		return bad(ws, w, "its shape comes to 2^64 bits or more");
 	if (bits % 8 != 0)
 		return bad(ws, w, "it ends within a byte");
 	return bits / 8 == w->bytes
@@ -149,7 +140,6 @@ static int read_field(struct gm_weights *ws, struct gm_scan *scan,
 static int read_tensor(struct gm_weights *ws, struct gm_scan *scan,
 		       struct gm_weight *w)
 {
-	struct gm_weight *list;
 	uint32_t has = 0;
 	char *key;
 	int ret;
@@ -168,28 +158,31 @@ static int read_tensor(struct gm_weights *ws, struct gm_scan *scan,
 			   "its dtype, its shape or its data_offsets "
 			   "are missing");
 	ret = check_size(ws, w);
-	if (ret != 0)
-		return ret;
-	if (ws->n == GM_WEIGHTS_TENSORS)
-		return gm_reason_set(ws->why, -E2BIG,
-				     "%s: with it the model has more than %u "
-				     "tensors; is this the right directory?",
-				     name_of(ws, w->file), GM_WEIGHTS_TENSORS);
-	list = gm_weights_grow(ws->v, ws->n, &ws->room, sizeof(*list));
-	if (list == NULL)
-		return -ENOMEM;
-	ws->v = list;
-	list[ws->n++] = *w;
-	return 0;
+	return ret == 0 ? gm_weights_add(ws, w) : ret;
 }
 
-static int by_place(const void *a, const void *b)
+/* The names lie in the order in which the header has them. */
+static int by_name(const void *a, const void *b)
 {
 	const struct gm_weight *x = a, *y = b;
+	int order = strcmp(x->name, y->name);
 
-	if (x->begin != y->begin)
-		return x->begin < y->begin ? -1 : 1;
-	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+	return order != 0 ? order : (x->name > y->name) - (x->name < y->name);
+}
+
+/* The last of the entries with the same name counts, as in the format's own
+ * library. */
+static void drop_doubles(struct gm_weights *ws, size_t first)
+{
+	size_t n = first;
+
+	if (ws->n > first)
+		qsort(ws->v + first, ws->n - first, sizeof(ws->v[0]), by_name);
+	for (size_t i = first; i < ws->n; i++)
+		if (i + 1 == ws->n ||
+		    strcmp(ws->v[i].name, ws->v[i + 1].name) != 0)
+			ws->v[n++] = ws->v[i];
+	ws->n = n;
 }
 
 /* Check that the tensors from @first on cover all of the data, each byte
@@ -199,8 +192,7 @@ static int check_cover(struct gm_weights *ws, uint32_t file, size_t first,
 {
 	uint64_t at = 0;
 
-	if (ws->n > first)
-		qsort(ws->v + first, ws->n - first, sizeof(ws->v[0]), by_place);
+	gm_weights_sort_places(ws, first);
 	for (size_t i = first; i < ws->n; i++) {
 		const struct gm_weight *w = &ws->v[i];
 
@@ -226,58 +218,100 @@ static int check_cover(struct gm_weights *ws, uint32_t file, size_t first,
 	return 0;
 }
 
-/* Skip the metadata, which must be an object. */
-static int skip_metadata(struct gm_scan *scan)
+/* Skip the metadata, which must be an object or null, and there once. */
+static int skip_metadata(struct gm_scan *scan, bool *has)
 {
-	char *key;
-	int ret;
+	bool is_other = *has || !gm_json_scan_is(scan, "{n");
 
-	if (!gm_json_scan_enter(scan, '{'))
-		return -EINVAL;
-	while ((ret = gm_json_scan_key(scan, &key)) == 1)
-		if (!gm_json_scan_skip(scan))
-			return -EINVAL;
-	return ret;
+	*has = true;
+	return is_other || !gm_json_scan_skip(scan) ? -EINVAL : 0;
 }
 
 static int read_tensors(struct gm_weights *ws, uint32_t file,
 			struct gm_scan *scan)
 {
-	char *name;
+	char *names = scan->at, *name;
+	bool has_metadata = false;
 	int ret;
 
 	while ((ret = gm_json_scan_key(scan, &name)) == 1) {
 		struct gm_weight w = { .name = name, .file = file };
+		size_t n = strlen(name) + 1;
 
-		ret = strcmp(name, "__metadata__") == 0
-			      ? skip_metadata(scan)
-			      : read_tensor(ws, scan, &w);
+		if (strcmp(name, "__metadata__") == 0) {
+			ret = skip_metadata(scan, &has_metadata);
+		} else {
+			ret = read_tensor(ws, scan, &w);
+			/* Only names are kept of what has been read. */
+			if (ret == 0)
+				ws->v[ws->n - 1].name = memmove(names, name, n);
+			names += n;
+		}
 		if (ret != 0)
 			break;
 	}
 	return ret;
 }
 
+int gm_weights_length(struct gm_weights *weights, const char *name,
+		      const void *raw, uint64_t size, uint64_t *ret_bytes)
+{
+	const unsigned char *byte = raw;
+	uint64_t n = 0;
+
+	if (memcmp(raw, "version ", GM_WEIGHTS_LENGTH) == 0)
+		return gm_reason_set(weights->why, -EINVAL,
+				     "%s is a Git LFS pointer, not the file "
+				     "that it stands for; git lfs pull",
+				     gm_reason_path(name));
+	if (memcmp(raw, "GGUF", 4) == 0)
+		return gm_reason_set(weights->why, -EINVAL,
+				     "%s is a GGUF file and not named so; give "
+				     "it as the model, by its own path",
+				     gm_reason_path(name));
+	for (unsigned int i = GM_WEIGHTS_LENGTH; i-- > 0;)
+		n = n << 8 | byte[i];
+	if (n > GM_WEIGHTS_HEADER)
+		return gm_reason_set(weights->why, -EINVAL,
+				     "%s is not a safetensors file: its header "
+				     "would have %" PRIu64 " bytes; give a "
+				     "safetensors file",
+				     gm_reason_path(name), n);
+	if (n > size - GM_WEIGHTS_LENGTH)
+		return gm_reason_set(weights->why, -ENODATA,
+				     "%s is truncated: its header has %" PRIu64
+				     " bytes, the file holds %" PRIu64
+				     " of them; wait until it is complete, or "
+				     "fetch it again",
+				     gm_reason_path(name), n,
+				     size - GM_WEIGHTS_LENGTH);
+	*ret_bytes = n;
+	return 0;
+}
+
 int gm_weights_header(struct gm_weights *weights, uint32_t file, char *text,
 		      size_t n, uint64_t at, uint64_t bytes)
 {
 	struct gm_scan scan = gm_scan_begin(text, n);
-	size_t first = weights->n;
-	int ret;
+	size_t first = weights->n, first_dim = weights->n_dims;
+	int ret = -EINVAL;
 
 	weights->why->text[0] = '\0';
-	/* Other readers of the format require this, too. */
-	if (n == 0 || text[0] != '{')
-		return bad_header(weights, file);
-	gm_json_scan_enter(&scan, '{');
-	ret = read_tensors(weights, file, &scan);
+	if (gm_json_scan_enter(&scan, '{'))
+		ret = read_tensors(weights, file, &scan);
 	if (ret == 0 && !gm_json_scan_at_end(&scan))
 		ret = -EINVAL;
-	if (ret == 0)
+	if (ret == 0) {
+		drop_doubles(weights, first);
 		ret = check_cover(weights, file, first, bytes);
-	if (ret == -EINVAL && weights->why->text[0] == '\0')
-		return bad_header(weights, file);
+	}
 	for (size_t i = first; ret == 0 && i < weights->n; i++)
 		weights->v[i].begin += at;
-	return ret;
+	if (ret == 0)
+		return 0;
+	weights->n = first;
+	weights->n_dims = first_dim;
+	return ret == -EINVAL && weights->why->text[0] == '\0'
+		       ? bad_header(weights, file)
+		       : ret;
 }

@@ -33,6 +33,7 @@ static int read_map(struct gm_weights *ws, struct gm_scan *scan,
 	char *tensor, *file;
 	int ret;
 
+	index->n = 0; /* the last map counts, and a tensor's last file */
 	if (!gm_json_scan_enter(scan, '{'))
 		return bad_json(ws);
 	while ((ret = gm_json_scan_key(scan, &tensor)) == 1) {
@@ -64,19 +65,16 @@ static int read_map(struct gm_weights *ws, struct gm_scan *scan,
 static int read_all(struct gm_weights *ws, struct gm_scan *scan,
 		    struct gm_weights_index *index)
 {
-	bool has_map = false;
 	char *key;
 	int ret;
 
 	if (!gm_json_scan_enter(scan, '{'))
 		return bad_json(ws);
 	while ((ret = gm_json_scan_key(scan, &key)) == 1) {
-		if (strcmp(key, "weight_map") == 0 && !has_map) {
-			has_map = true;
+		if (strcmp(key, "weight_map") == 0)
 			ret = read_map(ws, scan, index);
-		} else {
+		else
 			ret = gm_json_scan_skip(scan) ? 0 : bad_json(ws);
-		}
 		if (ret != 0)
 			return ret;
 	}
@@ -87,6 +85,28 @@ static int read_all(struct gm_weights *ws, struct gm_scan *scan,
 				     "%s" NAME ": it names no tensor" AGAIN,
 				     gm_reason_path(ws->folder));
 	return 0;
+}
+
+/* The names lie in the order in which the index has them. */
+static int by_tensor(const void *a, const void *b)
+{
+	const struct gm_indexed *x = a, *y = b;
+	int order = strcmp(x->tensor, y->tensor);
+
+	return order != 0 ? order
+			  : (x->tensor > y->tensor) - (x->tensor < y->tensor);
+}
+
+static void drop_doubles(struct gm_weights_index *index)
+{
+	size_t n = 0;
+
+	qsort(index->v, index->n, sizeof(index->v[0]), by_tensor);
+	for (size_t i = 0; i < index->n; i++)
+		if (i + 1 == index->n ||
+		    strcmp(index->v[i].tensor, index->v[i + 1].tensor) != 0)
+			index->v[n++] = index->v[i];
+	index->n = n;
 }
 
 static int by_file(const void *a, const void *b)
@@ -101,8 +121,12 @@ int gm_weights_index_read(struct gm_weights *weights, char *text, size_t n,
 {
 	struct gm_scan scan = gm_scan_begin(text, n);
 	struct gm_weights_index index = { .text = text };
-	int ret = read_all(weights, &scan, &index);
+	int ret;
 
+	scan.python = true;
+	ret = read_all(weights, &scan, &index);
+	if (ret == 0)
+		drop_doubles(&index);
 	if (ret == 0)
 		qsort(index.v, index.n, sizeof(index.v[0]), by_file);
 	for (size_t i = 0; ret == 0 && i < index.n; i++)

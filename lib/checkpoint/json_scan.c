@@ -53,21 +53,24 @@ static int32_t take_hex(struct gm_scan *s)
 static int32_t take_code(struct gm_scan *s)
 {
 	int32_t high = take_hex(s), low;
+	char *behind = s->at;
 
 	if (high < 0xd800 || high > 0xdfff)
 		return high;
-	if (high > 0xdbff || !take(s, '\\') || !take(s, 'u'))
-		return -1;
-	low = take_hex(s);
-	if (low < 0xdc00 || low > 0xdfff)
-		return -1;
-	return 0x10000 + ((high & 0x3ff) << 10) + (low & 0x3ff);
+	if (high <= 0xdbff && take(s, '\\') && take(s, 'u')) {
+		low = take_hex(s);
+		if (low >= 0xdc00 && low <= 0xdfff)
+			return 0x10000 + ((high & 0x3ff) << 10) + (low & 0x3ff);
+	}
+	s->at = behind;
+	return s->python ? high : -1;
 }
 
-/* Store a code in UTF-8: at most as many bytes as its escape had. */
+/* Store a code in UTF-8: at most as many bytes as its escape had.  A NUL takes
+ * two, so that it ends nothing. */
 static char *put_code(char *to, int32_t code)
 {
-	if (code < 0x80) {
+	if (code < 0x80 && code != 0) {
 		*to++ = (char)code;
 		return to;
 	}
@@ -85,8 +88,9 @@ static char *put_code(char *to, int32_t code)
 	return to;
 }
 
-/* Take the escape behind a backslash.  Returns NULL where it is none. */
-static char *escape(struct gm_scan *s, char *to)
+/* Take the escape behind a backslash.  Returns NULL where it is none, or a NUL
+ * that may not be. */
+static char *escape(struct gm_scan *s, char *to, bool has_nul)
 {
 	static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
 	const char *which;
@@ -96,7 +100,7 @@ static char *escape(struct gm_scan *s, char *to)
 		return NULL;
 	if (take(s, 'u')) {
 		code = take_code(s);
-		return code > 0 ? put_code(to, code) : NULL;
+		return code >= !has_nul ? put_code(to, code) : NULL;
 	}
 	which = *s->at != '\0' ? strchr(from, *s->at) : NULL;
 	if (which == NULL)
@@ -131,9 +135,8 @@ static char *long_char(struct gm_scan *s, char *to)
 	return to + more + 1;
 }
 
-bool gm_json_scan_string(struct gm_scan *scan, char **ret_text)
+static bool scan_string(struct gm_scan *s, bool has_nul, char **ret_text)
 {
-	struct gm_scan *s = scan;
 	char *text, *to;
 
 	skip_space(s);
@@ -153,13 +156,18 @@ bool gm_json_scan_string(struct gm_scan *scan, char **ret_text)
 		if (c < 0x20)
 			return false;
 		if (take(s, '\\'))
-			to = escape(s, to);
+			to = escape(s, to, has_nul);
 		else if (c >= 0x80)
 			to = long_char(s, to);
 		else
 			*to++ = *s->at++;
 	}
 	return false;
+}
+
+bool gm_json_scan_string(struct gm_scan *scan, char **ret_text)
+{
+	return scan_string(scan, scan->python, ret_text);
 }
 
 /* ---- numbers ------------------------------------------------------------- */
@@ -201,7 +209,7 @@ bool gm_json_scan_number(struct gm_scan *scan, uint64_t *ret_number)
 	for (from += negative; from < scan->at; from++) {
 		uint64_t digit = (uint64_t)(*from - '0');
 
-		if (digit > 9 || n > (INT64_MAX - digit) / 10)
+		if (digit > 9 || n > (UINT64_MAX - digit) / 10)
 			return false;
 		n = 10 * n + digit;
 	}
@@ -213,6 +221,13 @@ bool gm_json_scan_number(struct gm_scan *scan, uint64_t *ret_number)
 }
 
 /* ---- containers ---------------------------------------------------------- */
+
+bool gm_json_scan_is(struct gm_scan *scan, const char *bytes)
+{
+	skip_space(scan);
+	return scan->at < scan->end && *scan->at != '\0' &&
+	       strchr(bytes, *scan->at) != NULL;
+}
 
 bool gm_json_scan_enter(struct gm_scan *scan, char opening)
 {
@@ -236,16 +251,21 @@ static int another(struct gm_scan *s, char closing)
 	return first || take(s, ',') ? 1 : -EINVAL;
 }
 
-int gm_json_scan_key(struct gm_scan *scan, char **ret_key)
+static int scan_key(struct gm_scan *s, bool has_nul, char **ret_key)
 {
-	int ret = another(scan, '}');
+	int ret = another(s, '}');
 
 	if (ret != 1)
 		return ret;
-	if (!gm_json_scan_string(scan, ret_key))
+	if (!scan_string(s, has_nul, ret_key))
 		return -EINVAL;
-	skip_space(scan);
-	return take(scan, ':') ? 1 : -EINVAL;
+	skip_space(s);
+	return take(s, ':') ? 1 : -EINVAL;
+}
+
+int gm_json_scan_key(struct gm_scan *scan, char **ret_key)
+{
+	return scan_key(scan, scan->python, ret_key);
 }
 
 int gm_json_scan_item(struct gm_scan *scan)
@@ -272,8 +292,11 @@ static bool skip_scalar(struct gm_scan *s)
 	if (s->at == s->end)
 		return false;
 	if (*s->at == '"')
-		return gm_json_scan_string(s, &text);
+		return scan_string(s, true, &text);
 	s->fresh = false;
+	if (s->python && (skip_word(s, "NaN") || skip_word(s, "Infinity") ||
+			  skip_word(s, "-Infinity")))
+		return true;
 	return skip_word(s, "true") || skip_word(s, "false") ||
 	       skip_word(s, "null") || skip_number(s);
 }
@@ -299,7 +322,7 @@ bool gm_json_scan_skip(struct gm_scan *scan)
 		 * it. */
 		while (depth > 0 && ret == 0) {
 			ret = kinds[depth - 1] == '{'
-				      ? gm_json_scan_key(scan, &key)
+				      ? scan_key(scan, true, &key)
 				      : gm_json_scan_item(scan);
 			if (ret < 0)
 				return false;

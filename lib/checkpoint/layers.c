@@ -5,7 +5,8 @@
  * Find which tensors belong to which layer.
  *
  * The names of tensors tell their layers (shm/layer_name.h).  A map is for the
- * stack of layers that has as many as the map.
+ * stack of layers that has as many as the map; a model's own stack is the one
+ * that its metadata count.
  */
 
 #include <errno.h>
@@ -119,25 +120,39 @@ static int choose(const struct gm_layers_sought *sought, const struct member *v,
 	return 0;
 }
 
+/* The tensors of all layers, sorted by prefix and layer, to free(); or NULL. */
+static struct member *list_members(const struct gm_weights *weights,
+				   size_t *ret_n)
+{
+	struct member *v = calloc(weights->n + 1, sizeof(*v)); /* never 0 */
+	size_t n = 0;
+
+	for (size_t i = 0; v != NULL && i < weights->n; i++) {
+		v[n].weight = i;
+		v[n].bytes = weights->v[i].bytes;
+		n += gm_layer_name_parse(weights->v[i].name, &v[n].name);
+	}
+	if (v != NULL)
+		qsort(v, n, sizeof(v[0]), gm_layer_name_compare);
+	*ret_n = n;
+	return v;
+}
+
 int gm_weights_layers(const struct gm_weights *weights,
 		      const struct gm_layers_sought *sought,
 		      int32_t *ret_layers, struct gm_layers_stack *ret_stack,
 		      struct gm_reason *why)
 {
-	struct member *v = calloc(weights->n + 1, sizeof(*v)); /* never 0 */
 	struct stack stack = { 0 };
-	size_t n = 0;
+	struct member *v;
+	size_t n;
 	int ret;
 
+	v = list_members(weights, &n);
 	if (v == NULL)
 		return -ENOMEM;
-	for (size_t i = 0; i < weights->n; i++) {
+	for (size_t i = 0; i < weights->n; i++)
 		ret_layers[i] = -1;
-		v[n].weight = i;
-		v[n].bytes = weights->v[i].bytes;
-		n += gm_layer_name_parse(weights->v[i].name, &v[n].name);
-	}
-	qsort(v, n, sizeof(v[0]), gm_layer_name_compare);
 	ret = choose(sought, v, n, &stack, why);
 	for (size_t i = stack.first; ret == 0 && i < stack.end; i++)
 		if (v[i].name.layer < sought->n_layers)
@@ -148,6 +163,106 @@ int gm_weights_layers(const struct gm_weights *weights,
 			.prefix_bytes = v[stack.first].name.prefix,
 			.n_layers = stack.n_layers,
 		};
+	free(v);
+	return ret;
+}
+
+/* ---- a model's own layers ------------------------------------------------ */
+
+static bool agrees(const struct gm_weights_config *config,
+		   const struct stack *stack)
+{
+	return config->n_layers == 0 || stack->n_layers == config->n_layers ||
+	       stack->n_layers == config->n_layers + config->n_extra;
+}
+
+/* The largest of the stacks that agree with the metadata, or of all. */
+static struct stack find_own(const struct gm_weights_config *config,
+			     const struct member *v, size_t n)
+{
+	struct stack best = { 0 }, stack = { 0 };
+
+	while (stack.end < n) {
+		bool is_better;
+
+		stack = measure(v, n, stack.end);
+		is_better = agrees(config, &stack) == agrees(config, &best)
+				    ? stack.bytes > best.bytes
+				    : agrees(config, &stack);
+		if (best.n_layers == 0 || is_better)
+			best = stack;
+	}
+	return best;
+}
+
+static int check_own(const struct gm_weights *weights,
+		     const struct gm_weights_config *config,
+		     const struct stack *stack, const struct member *v)
+{
+	const char *what = gm_reason_path(
+		weights->is_file ? weights->files[0].name : weights->folder);
+	const struct gm_layer_name *name = &v[stack->first].name;
+	int shown = (int)(name->prefix < 60 ? name->prefix : 60);
+
+	if (stack->n_layers == 0)
+		return gm_reason_set(weights->why, -EINVAL,
+				     "%s: no tensor's name has the number of "
+				     "a layer; layers are named layers.N., "
+				     "layer.N., blocks.N., block.N., h.N. or "
+				     "blk.N. with or without a prefix",
+				     what);
+	if (stack->n_layers > GM_WEIGHTS_LAYERS)
+		return gm_reason_set(weights->why, -E2BIG,
+				     "%s: tensor %.60s: more than the %u "
+				     "layers that a map may have; is this a "
+				     "model?",
+				     what, v[stack->end - 1].name.text,
+				     GM_WEIGHTS_LAYERS);
+	if (stack->n_found != stack->n_layers)
+		return gm_reason_set(weights->why, -EINVAL,
+				     "%s: no tensor of layer %.*s%" PRIu64
+				     ", but there are of layer %" PRIu64
+				     "; fetch the model's missing files",
+				     what, shown, name->text, stack->n_found,
+				     stack->n_layers - 1);
+	if (agrees(config, stack))
+		return 0;
+	return gm_reason_set(weights->why, -EINVAL,
+			     "%s: its metadata say %" PRIu32 " layers, there "
+			     "are tensors of %" PRIu64 " (%.*sN.); fetch what "
+			     "is missing",
+			     what, config->n_layers, stack->n_layers, shown,
+			     name->text);
+}
+
+int gm_weights_layer_bytes(const struct gm_weights *weights,
+			   const struct gm_weights_config *config,
+			   struct gm_weights_sizes *sizes)
+{
+	struct stack stack;
+	struct member *v;
+	uint64_t *bytes;
+	uint32_t layers;
+	size_t n;
+	int ret;
+
+	v = list_members(weights, &n);
+	if (v == NULL)
+		return -ENOMEM;
+	stack = find_own(config, v, n);
+	ret = check_own(weights, config, &stack, v);
+	layers = config->n_layers != 0 ? config->n_layers
+				       : (uint32_t)stack.n_layers;
+	bytes = ret == 0 ? calloc(layers, sizeof(*bytes)) : NULL;
+	if (ret == 0 && bytes == NULL)
+		ret = -ENOMEM;
+	for (size_t i = stack.first; ret == 0 && i < stack.end; i++)
+		if (v[i].name.layer < layers)
+			bytes[v[i].name.layer] += v[i].bytes;
+	if (ret == 0) {
+		sizes->n_layers = layers;
+		sizes->layer_bytes = bytes;
+	}
 	free(v);
 	return ret;
 }

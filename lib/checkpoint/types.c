@@ -59,9 +59,13 @@ static const struct {
 	{ "TQ1_0", 0, GPUMAP_DTYPE_U8 },
 	{ "TQ2_0", 0, GPUMAP_DTYPE_U8 },
 	{ "MXFP4", 0, GPUMAP_DTYPE_U8 },
+	{ "NVFP4", 0, GPUMAP_DTYPE_U8 },
+	{ "Q1_0", 0, GPUMAP_DTYPE_U8 },
 };
 
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
+
+_Static_assert(N_TYPES == GM_WEIGHTS_TYPES, "callers count by it");
 
 /* GGUF's types, by its numbers. */
 static const struct {
@@ -85,6 +89,7 @@ static const struct {
 	[28] = { "F64", 1, 8 },        [29] = { "IQ1_M", 256, 56 },
 	[30] = { "BF16", 1, 2 },       [34] = { "TQ1_0", 256, 54 },
 	[35] = { "TQ2_0", 256, 66 },   [39] = { "MXFP4", 32, 17 },
+	[40] = { "NVFP4", 64, 36 },    [41] = { "Q1_0", 128, 18 },
 };
 
 const char *gm_weights_type(uint32_t type)

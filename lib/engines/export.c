@@ -103,7 +103,7 @@ int gm_engine_read_model(struct gm_engine_job *job,
 	struct gm_reason why = { .text = "" };
 	struct gm_weights weights;
 	int32_t *layers = NULL;
-	int ret = gm_weights_read(job->request.model, &why, &weights);
+	int ret = gm_weights_read(job->request.model, NULL, &why, &weights);
 
 	if (ret != 0)
 		return gm_refuse(job->map, ret, "%s", why.text);

@@ -37,23 +37,15 @@ gm_fuzz += %reldir%/fuzz_entry
 %canon_reldir%_fuzz_entry_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_entry_LDADD = agent/worker/libworker.la
 
-gm_fuzz += %reldir%/fuzz_gguf
-%canon_reldir%_fuzz_gguf_SOURCES = %reldir%/fuzz_gguf.c \
-	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)
-%canon_reldir%_fuzz_gguf_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"gguf"'
-%canon_reldir%_fuzz_gguf_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_gguf_LDADD = agent/plan/libplan.la lib/libclient.la \
-	shm/libshm.la
-
 gm_fuzz += %reldir%/fuzz_mask_tensor
 %canon_reldir%_fuzz_mask_tensor_SOURCES = %reldir%/fuzz_mask_tensor.c \
-	%reldir%/fuzz_mask.h %reldir%/fuzz_plan.h %reldir%/fuzz.h \
-	$(gm_fuzz_main)
+	%reldir%/fuzz_mask.h %reldir%/fuzz_plan.h \
+	%reldir%/fuzz_checkpoint.h %reldir%/fuzz.h $(gm_fuzz_main)
 %canon_reldir%_fuzz_mask_tensor_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DFUZZ_NAME='"mask_tensor"'
 %canon_reldir%_fuzz_mask_tensor_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_mask_tensor_LDADD = agent/mask/libmask.la \
-	agent/plan/libplan.la
+	agent/plan/libplan.la lib/libcheckpoint.la shm/libshm.la
 
 gm_fuzz += %reldir%/fuzz_model_table
 %canon_reldir%_fuzz_model_table_SOURCES = %reldir%/fuzz_model_table.c \
@@ -69,7 +61,8 @@ gm_fuzz += %reldir%/fuzz_npy
 	$(gm_fuzz_main)
 %canon_reldir%_fuzz_npy_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"npy"'
 %canon_reldir%_fuzz_npy_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_npy_LDADD = agent/mask/libmask.la agent/plan/libplan.la
+%canon_reldir%_fuzz_npy_LDADD = agent/mask/libmask.la agent/plan/libplan.la \
+	lib/libcheckpoint.la shm/libshm.la
 
 gm_fuzz += %reldir%/fuzz_node
 %canon_reldir%_fuzz_node_SOURCES = %reldir%/fuzz_node.c \
@@ -123,15 +116,6 @@ gm_fuzz += %reldir%/fuzz_probe_notes
 %canon_reldir%_fuzz_probe_notes_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_probe_notes_LDADD = agent/probe/libprobe.la
 
-gm_fuzz += %reldir%/fuzz_safetensors
-%canon_reldir%_fuzz_safetensors_SOURCES = %reldir%/fuzz_safetensors.c \
-	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)
-%canon_reldir%_fuzz_safetensors_CPPFLAGS = $(AM_CPPFLAGS) \
-	-DFUZZ_NAME='"safetensors"'
-%canon_reldir%_fuzz_safetensors_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_safetensors_LDADD = agent/plan/libplan.la \
-	shm/libshm.la
-
 gm_fuzz += %reldir%/fuzz_spec
 %canon_reldir%_fuzz_spec_SOURCES = %reldir%/fuzz_spec.c \
 	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)
@@ -147,16 +131,35 @@ gm_fuzz += %reldir%/fuzz_topology
 	-DFUZZ_NAME='"topology"'
 %canon_reldir%_fuzz_topology_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_topology_LDADD = agent/plan/libplan.la
-
-gm_fuzz += %reldir%/fuzz_weights
-%canon_reldir%_fuzz_weights_SOURCES = %reldir%/fuzz_weights.c \
-	%reldir%/fuzz.h $(gm_fuzz_main)
-%canon_reldir%_fuzz_weights_CPPFLAGS = $(AM_CPPFLAGS) \
-	-DFUZZ_NAME='"weights"'
-%canon_reldir%_fuzz_weights_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_weights_LDADD = agent/plan/libplan.la lib/libclient.la \
-	shm/libshm.la
 endif
+
+gm_fuzz += %reldir%/fuzz_gguf
+%canon_reldir%_fuzz_gguf_SOURCES = %reldir%/fuzz_gguf.c \
+	%reldir%/fuzz_checkpoint.h %reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_gguf_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"gguf"'
+%canon_reldir%_fuzz_gguf_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_gguf_LDADD = lib/libcheckpoint.la shm/libshm.la
+
+gm_fuzz += %reldir%/fuzz_index
+%canon_reldir%_fuzz_index_SOURCES = %reldir%/fuzz_index.c \
+	%reldir%/fuzz_checkpoint.h %reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_index_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"index"'
+%canon_reldir%_fuzz_index_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_index_LDADD = lib/libcheckpoint.la shm/libshm.la
+
+gm_fuzz += %reldir%/fuzz_model_config
+%canon_reldir%_fuzz_model_config_SOURCES = %reldir%/fuzz_model_config.c \
+	%reldir%/fuzz_checkpoint.h %reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_model_config_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"model_config"'
+%canon_reldir%_fuzz_model_config_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_model_config_LDADD = lib/libcheckpoint.la shm/libshm.la
+
+gm_fuzz += %reldir%/fuzz_safetensors
+%canon_reldir%_fuzz_safetensors_SOURCES = %reldir%/fuzz_safetensors.c \
+	%reldir%/fuzz_checkpoint.h %reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_safetensors_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"safetensors"'
+%canon_reldir%_fuzz_safetensors_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_safetensors_LDADD = lib/libclient.la shm/libshm.la
 
 gm_fuzz += %reldir%/fuzz_segment
 %canon_reldir%_fuzz_segment_SOURCES = %reldir%/fuzz_segment.c \

@@ -41,6 +41,7 @@ gm_unit_lib = \
 	%reldir%/lib/arguments.c \
 	%reldir%/lib/attach.c \
 	%reldir%/lib/buffers.c \
+	%reldir%/lib/checkpoint.c \
 	%reldir%/lib/choose.c \
 	%reldir%/lib/comm_open.c \
 	%reldir%/lib/completion.c \
@@ -50,10 +51,12 @@ gm_unit_lib = \
 	%reldir%/lib/engine_forms.c \
 	%reldir%/lib/engine_modules.c \
 	%reldir%/lib/entry_fields.c \
+	%reldir%/lib/gguf.c \
 	%reldir%/lib/handle_check.c \
 	%reldir%/lib/huge_pages.c \
 	%reldir%/lib/json_scan.c \
 	%reldir%/lib/mask_nodes.c \
+	%reldir%/lib/model_config.c \
 	%reldir%/lib/model_table.c \
 	%reldir%/lib/no_syscalls.c \
 	%reldir%/lib/pins.c \
@@ -62,6 +65,7 @@ gm_unit_lib = \
 	%reldir%/lib/ready.c \
 	%reldir%/lib/refusal.c \
 	%reldir%/lib/share_answers.c \
+	%reldir%/lib/safetensors.c \
 	%reldir%/lib/scatter_combine.c \
 	%reldir%/lib/second_slot.c \
 	%reldir%/lib/session.c \
@@ -246,8 +250,7 @@ gm_unit_mask = \
 	%reldir%/mask/picture.c
 tests_suites_unit_mask_SOURCES = $(gm_unit_mask)
 tests_suites_unit_mask_LDADD = tests/libsupport.la agent/mask/libmask.la \
-	agent/plan/libplan.la agent/mesh/libmesh.la shm/libshm.la \
-	$(JANSSON_LIBS)
+	agent/plan/libplan.la agent/mesh/libmesh.la lib/libcheckpoint.la shm/libshm.la
 gm_cases += $(gm_unit_mask)
 
 gm_suites += tests/suites/unit_mesh
@@ -262,26 +265,23 @@ gm_suites += tests/suites/unit_plan
 gm_unit_plan = \
 	%reldir%/plan/auto.c \
 	%reldir%/plan/balance.c \
-	%reldir%/plan/checkpoint.c \
 	%reldir%/plan/cluster.c \
 	%reldir%/plan/fill.c \
-	%reldir%/plan/gguf.c \
 	%reldir%/plan/mapper.c \
-	%reldir%/plan/model_config.c \
 	%reldir%/plan/nodefile.c \
 	%reldir%/plan/number.c \
 	%reldir%/plan/pipeline.c \
 	%reldir%/plan/placement.c \
 	%reldir%/plan/plan.c \
 	%reldir%/plan/published_models.c \
-	%reldir%/plan/safetensors.c \
 	%reldir%/plan/sizes.c \
 	%reldir%/plan/spec.c \
 	%reldir%/plan/strategies.c \
 	%reldir%/plan/topology.c
 tests_suites_unit_plan_SOURCES = $(gm_unit_plan)
 tests_suites_unit_plan_LDADD = tests/libsupport.la agent/plan/libplan.la \
-	agent/mesh/libmesh.la shm/libshm.la $(JANSSON_LIBS)
+	agent/mesh/libmesh.la lib/libcheckpoint.la \
+	shm/libshm.la $(JANSSON_LIBS)
 gm_cases += $(gm_unit_plan)
 
 gm_suites += tests/suites/unit_probe

@@ -1,21 +1,33 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* json_scan: names of tensors with escapes of every kind. */
+/*
+ * json_scan: names of tensors with escapes of every kind, numbers, and what
+ * Python takes for JSON besides.
+ */
 
 #include "lib/checkpoint/json_scan.h"
 #include "tests/support/tap.h"
 
+static bool python;
+
+static struct gm_scan scan_of(const char *json)
+{
+	static char text[128];
+	size_t n = strlen(json);
+	struct gm_scan scan = gm_scan_begin(text, n);
+
+	memcpy(text, json, n);
+	scan.python = python;
+	return scan;
+}
+
 /* The string of @json, or NULL. */
 static const char *string_of(const char *json)
 {
-	static char text[128];
-	struct gm_scan scan;
+	struct gm_scan scan = scan_of(json);
 	char *string = NULL;
-	size_t n = strlen(json);
 
-	memcpy(text, json, n);
-	scan = gm_scan_begin(text, n);
 	if (!gm_json_scan_string(&scan, &string) || !gm_json_scan_at_end(&scan))
 		return NULL;
 	return string;
@@ -61,8 +73,80 @@ static void strings_that_are_none_are_refused(void)
 			NOTE("%s", wrong[i]);
 }
 
+static void numbers_are_whole(void)
+{
+	static const struct {
+		const char *json;
+		bool is_number;
+		uint64_t number;
+	} table[] = {
+		{ "0", true, 0 },
+		{ "-0", true, 0 },
+		{ "18446744073709551615", true, UINT64_MAX },
+		{ "18446744073709551616", false, 0 },
+		{ "-1", false, 0 },
+		{ "1.0", false, 0 },
+		{ "1e0", false, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct gm_scan scan = scan_of(table[i].json);
+		uint64_t number = 0;
+
+		EQ(gm_json_scan_number(&scan, &number), table[i].is_number);
+		OK(number == table[i].number);
+	}
+}
+
+/* Is it a value that can be skipped, with and without what Python adds? */
+static void values_are_skipped(void)
+{
+	static const struct {
+		const char *json;
+		bool strict, python;
+	} table[] = {
+		{ "[1,-2.5e+3,true,false,null,{\"a\":[]}]", true, true },
+		{ "\"\\u0000\"", true, true },
+		{ "{\"\\u0000\":\"\\u0000\"}", true, true },
+		{ "\"\\ud83d\\ude00\"", true, true },
+		{ "\"\\ud83d\"", false, true },
+		{ "{\"\\ud83d\\u0041\":\"\\ude00\"}", false, true },
+		{ "\"\\ud83d\\u00\"", false, false },
+		{ "[NaN,Infinity,-Infinity]", false, true },
+		{ "nan", false, false },
+		{ "-NaN", false, false },
+		{ "+1", false, false },
+		{ "01", false, false },
+		{ "[1,]", false, false },
+		{ "{\"a\"}", false, false },
+		{ "\"\xed\xa0\x80\"", false, false },
+	};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct gm_scan scan;
+
+		python = false;
+		scan = scan_of(table[i].json);
+		EQ(gm_json_scan_skip(&scan) && gm_json_scan_at_end(&scan),
+		   table[i].strict);
+		python = true;
+		scan = scan_of(table[i].json);
+		if (!EQ(gm_json_scan_skip(&scan) && gm_json_scan_at_end(&scan),
+			table[i].python))
+			NOTE("%s", table[i].json);
+	}
+	/* Neither a NUL nor half a pair makes two names the same. */
+	STR(string_of("\"a\\u0000b\""), "a\xc0\x80"
+					"b");
+	STR(string_of("\"\\ud83d\\u0041\""), "\xed\xa0\xbd"
+					     "A");
+	python = false;
+}
+
 TAP_CASE()
 {
+	numbers_are_whole();
+	values_are_skipped();
 	escapes_are_decoded();
 	bytes_stay_as_they_are();
 	strings_that_are_none_are_refused();

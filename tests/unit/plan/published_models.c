@@ -11,15 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/plan/checkpoint.h"
 #include "agent/plan/nodefile.h"
 #include "agent/plan/plan.h"
+#include "lib/checkpoint/checkpoint.h"
 #include "tests/support/tap.h"
 
 #define NO_MODELS "the metadata of published models is not here"
 
 struct scene {
-	struct gm_checkpoint model;
+	struct gm_weights_sizes model;
 	struct gm_plan_device devices[GM_PLAN_ROWS];
 	struct gm_plan_request q;
 };
@@ -41,13 +41,7 @@ static bool set_node(struct scene *s, const char *name)
 	s->q = (struct gm_plan_request){
 		.devices = s->devices,
 		.n_devices = node.n_rows,
-		.model = { .n_layers = s->model.n_layers,
-			   .layer_bytes = s->model.layer_bytes,
-			   .other_bytes = s->model.non_mapped_bytes,
-			   .weight_bytes = 2,
-			   .n_heads = s->model.config.n_heads,
-			   .has_kv = s->model.config.has_kv,
-			   .kv = s->model.config.kv },
+		.model = gm_plan_of_sizes(&s->model),
 		.base_row = GM_ROW_FIRST,
 	};
 	gm_nodefile_free(&node);
@@ -151,7 +145,7 @@ static void is_planned_on_every_node(struct scene *s, bool is_large)
 
 static void is_published(const char *name, bool is_large)
 {
-	struct gm_plan_error err = { 0 };
+	struct gm_reason why;
 	char command[2048], dir[128];
 	struct scene s;
 
@@ -162,9 +156,9 @@ static void is_published(const char *name, bool is_large)
 		 "'%s/../shared/models/%s' '%s' >/dev/null",
 		 top, top, name, dir);
 	if (EQ(system(command), 0) &&
-	    OK(gm_checkpoint_read(dir, &s.model, &err) == 0)) {
+	    OK(gm_weights_measure(dir, NULL, &why, &s.model) == 0)) {
 		is_planned_on_every_node(&s, is_large);
-		gm_checkpoint_free(&s.model);
+		gm_weights_sizes_free(&s.model);
 	}
 	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
 	EQ(system(command), 0);

@@ -59,6 +59,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/model.c \
 	%reldir%/model.h \
 	%reldir%/model_load.c \
+	%reldir%/model_measure.c \
 	%reldir%/model_place.c \
 	%reldir%/model_share.c \
 	%reldir%/model_table.c \

@@ -404,6 +404,68 @@ struct gpumap_model_meta {
 GPUMAP_API int gpumap_model_meta(const struct gpumap_model *model,
 				 struct gpumap_model_meta *ret_meta);
 
+/* A checkpoint on disk: what gpumap_plan_make() asks of a model.  Made by the
+ * library, which may append fields. */
+struct gpumap_model_sizes {
+	uint32_t n_layers; /* 1 or more */
+	uint32_t n_files;
+	uint64_t n_tensors;
+	const uint64_t *layer_bytes; /* n_layers of them */
+	uint64_t other_bytes;        /* of what belongs to no layer */
+	uint64_t total_bytes;
+	const char *type; /* of most bytes, as struct gpumap_tensor has it */
+	uint32_t dtype;   /* likewise */
+	/* As config.json has them, or the pairs of a GGUF file; 0: not known */
+	uint32_t n_heads; /* of attention */
+	uint32_t n_kv_heads;
+	uint32_t k_dim; /* of one head; 0: nothing is known of the KV cache */
+	uint32_t v_dim;
+	uint32_t kv_lora_rank; /* not 0: keys and values are kept compressed */
+	uint32_t kpe_head_dim;
+	uint32_t n_extra_layers; /* that the model stores past the last, to
+				  * predict more tokens: part of other_bytes */
+	char architecture[64];   /* "llama"; or empty */
+};
+
+/*
+ * gpumap_model_measure - measure a checkpoint, layer by layer
+ *
+ * The files must be whole, no layer may be missing, and there must be as many
+ * as the metadata say: a difference means that a download has stopped half-way,
+ * or that files of two models got mixed.  Only headers are read.
+ *
+ * path		a directory with a config.json and safetensors files, one such
+ *		file, or a GGUF file, any part of one that is split
+ * ret_sizes	give them back with gpumap_model_sizes_free()
+ *
+ * Returns	0
+ *		-ENOENT		no such checkpoint, or a file of it is missing
+ *		-ENODATA	a file is shorter than its header says
+ *		-EINVAL		a file is malformed, or contradicts another; no
+ *				layers, or not all
+ *		-EOPNOTSUPP	GGUF of a version, or with a type, that is not
+ *				known
+ *		-E2BIG		a limit of gpumap_model_load() is exceeded, or
+ *				65536 layers
+ *		-EACCES, -EIO, -ENOMEM, -EMFILE, ...	a file cannot be opened
+ *				or read
+ *		gpumap_refusal(NULL) says which file, and what to do
+ * Cost		an open and two reads for each file, and one more of the
+ *		metadata
+ * Threads	any
+ */
+GPUMAP_API int gpumap_model_measure(const char *path,
+				    struct gpumap_model_sizes **ret_sizes);
+
+/*
+ * gpumap_model_sizes_free - free what was measured; NULL is allowed
+ *
+ * Returns	nothing
+ * Cost		frees
+ * Threads	any
+ */
+GPUMAP_API void gpumap_model_sizes_free(struct gpumap_model_sizes *sizes);
+
 struct gpumap_model_buffer {
 	uint64_t buffer; /* 0: the model is not LOADED */
 	uint64_t bytes;

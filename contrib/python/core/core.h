@@ -459,6 +459,11 @@ extern unsigned core_forks; /* of this process and of those before it */
 PyObject *core_pool_open(PyObject *map, PyObject *args);
 PyObject *core_pool_find(PyObject *module, PyObject *address);
 
+/* ---- models -------------------------------------------------------------- */
+
+/* A function of the module, see model.c. */
+PyObject *core_model_measure(PyObject *module, PyObject *args);
+
 /* ---- masks --------------------------------------------------------------- */
 
 /* Functions of the module, see mask.c. */

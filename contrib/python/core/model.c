@@ -14,6 +14,34 @@ struct core_model {
 	struct gpumap_model *model; /* NULL: closed */
 };
 
+CORE_STRUCT(sizes_fields, gpumap_model_sizes, other_bytes, dtype, n_heads,
+	    n_kv_heads, k_dim, v_dim, kv_lora_rank, kpe_head_dim);
+
+PyObject *core_model_measure(PyObject *self, PyObject *args)
+{
+	struct gpumap_model_sizes *sizes = NULL;
+	PyObject *path, *made, *layers;
+	int ret;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path))
+		return NULL;
+	CORE_UNLOCK();
+	ret = gpumap_model_measure(PyBytes_AsString(path), &sizes);
+	CORE_LOCK();
+	Py_DECREF(path);
+	if (ret < 0)
+		return core_fail(NULL, "gpumap_model_measure", ret);
+	made = core_read(&sizes_fields, sizes);
+	layers = core_u64_tuple(sizes->layer_bytes, sizes->n_layers);
+	if (made == NULL || layers == NULL ||
+	    PyDict_SetItemString(made, "layer_bytes", layers) != 0)
+		Py_CLEAR(made);
+	Py_XDECREF(layers);
+	gpumap_model_sizes_free(sizes);
+	return made;
+}
+
 CORE_STRUCT_LISTS(opts_fields, gpumap_model_opts,
 		  (CORE_LIST(gpumap_model_opts, rows, n_rows),
 		   CORE_LIST(gpumap_model_opts, uids, n_uids)),

@@ -77,6 +77,7 @@ static PyMethodDef module_methods[] = {
 	  "A sentence about a negative errno of the library." },
 	{ "_mask_info", core_mask_info, METH_VARARGS, NULL },
 	{ "_mask_publish", core_mask_publish, METH_VARARGS, NULL },
+	{ "_model_measure", core_model_measure, METH_VARARGS, NULL },
 	{ "_pool_find", core_pool_find, METH_O, NULL },
 	{ "version", module_version, METH_NOARGS,
 	  "version($module, /)\n--\n\n"

@@ -233,6 +233,8 @@ _BY_CALL: dict[tuple[str, int], type[Error]] = {
     ("gpumap_plan_make", _errno.ENOSPC): DoesNotFit,
     ("gpumap_model_load", _errno.EEXIST): Mismatch,
     ("gpumap_model_wait", _errno.EEXIST): Mismatch,
+    ("gpumap_model_measure", _errno.E2BIG): TooLarge,
+    ("gpumap_model_measure", _errno.ENODATA): Invalid,
     ("gpumap_plan_make", _errno.ETIMEDOUT): DoesNotFit,
     ("Sync.reserve", _errno.ENOSPC): DoesNotFit,
     ("Sync.reserve", _errno.E2BIG): TooLarge,

@@ -7,13 +7,13 @@ from __future__ import annotations
 import io
 import json
 import os
+import struct
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from . import _core, enums, errors
-from .checkpoint import gguf_values
 from .enums import MetaFormat, ModelState
 from .facts import Fingerprint, Progress
 
@@ -393,7 +393,7 @@ class Model(_core.Model, Mapping[str, Tensor]):
             config: dict[str, Any] = json.loads(data)
             return config
         if kind == MetaFormat.GGUF:
-            return gguf_values(io.BytesIO(data))[1]
+            return _gguf_values(io.BytesIO(data))
         return {}
 
     def __enter__(self) -> Model:
@@ -606,3 +606,66 @@ class Bar:
         return text
 
 
+# ---- the metadata of GGUF files ----------------------------------------------
+
+_SCALARS = {
+    0: "<B",
+    1: "<b",
+    2: "<H",
+    3: "<h",
+    4: "<I",
+    5: "<i",
+    6: "<f",
+    7: "<?",
+    10: "<Q",
+    11: "<q",
+    12: "<d",
+}
+
+
+def _exactly(stream: BinaryIO, n: int) -> bytes:
+    data = stream.read(n)
+    if len(data) != n:
+        raise ValueError("the file ends in its header")
+    return data
+
+
+def _scalar(stream: BinaryIO, form: str) -> Any:
+    return struct.unpack(form, _exactly(stream, struct.calcsize(form)))[0]
+
+
+def _text(stream: BinaryIO) -> str:
+    length = _scalar(stream, "<Q")
+    if length > 64 << 20:
+        raise ValueError(f"a text of {length} bytes")
+    return _exactly(stream, length).decode("utf-8", "replace")
+
+
+def _value(stream: BinaryIO, kind: int) -> Any:
+    if kind == 8:
+        return _text(stream)
+    if kind == 9:
+        item = _scalar(stream, "<I")
+        n = _scalar(stream, "<Q")
+        if item not in _SCALARS:
+            return [_value(stream, item) for _ in range(n)]
+        form = f"<{n}{_SCALARS[item][1]}"
+        return list(
+            struct.unpack(form, _exactly(stream, struct.calcsize(form)))
+        )
+    if kind not in _SCALARS:
+        raise ValueError(f"a GGUF value of type {kind}")
+    return _scalar(stream, _SCALARS[kind])
+
+
+def _gguf_values(stream: BinaryIO) -> dict[str, Any]:
+    """The key-value pairs, which the library has checked and does not read."""
+    if _exactly(stream, 4) != b"GGUF":
+        raise ValueError("no GGUF file")
+    _scalar(stream, "<I")
+    _scalar(stream, "<Q")
+    values: dict[str, Any] = {}
+    for _ in range(_scalar(stream, "<Q")):
+        key = _text(stream)
+        values[key] = _value(stream, _scalar(stream, "<I"))
+    return values

@@ -500,22 +500,6 @@ def test_bar(
 # ---- checkpoints -------------------------------------------------------------
 
 
-def test_layer_names() -> None:
-    from gpumap.checkpoint import layer_of
-
-    assert layer_of("model.layers.7.mlp.weight") == ("model.layers", 7)
-    assert layer_of("h.0.attn.bias") == ("h", 0)
-    assert layer_of("blk.11.attn_k.weight") == ("blk", 11)
-    for name in (
-        "lm_head.weight",
-        "layers.7",
-        "layers.07.x",
-        "layers.x.y",
-        "layers.-1.y",
-    ):
-        assert layer_of(name) is None
-
-
 def write_gguf(path: Path) -> bytes:
     def text(word: str) -> bytes:
         return struct.pack("<Q", len(word)) + word.encode()
@@ -576,4 +560,9 @@ def test_shapes(tmp_path: Path) -> None:
     assert (shape.n_layers, shape.n_heads, shape.n_kv_heads) == (3, 2, 1)
     assert shape.k_dim == shape.v_dim == 4
     (tmp_path / "config.json").unlink()
-    assert gpumap.Shape.of(tmp_path).n_layers == 3
+    with pytest.raises(FileNotFoundError, match="with its config.json"):
+        gpumap.Shape.of(tmp_path)
+    shape = gpumap.Shape.of(tmp_path / "model.safetensors")
+    assert shape.n_layers == 3 and shape.n_heads == 0
+    shape = gpumap.Shape.of(os.fspath(tmp_path / "model.safetensors"))
+    assert shape.n_layers == 3

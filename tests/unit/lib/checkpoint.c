@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gpumap.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "tests/support/tap.h"
 
@@ -188,6 +189,46 @@ static void a_single_file_is_summed_by_layer(void)
 	STR(gm_weights_type(c.type),
 	    "F16"); /* 202 bytes of it, 200 of BF16, 22 of U8 */
 	gm_weights_sizes_free(&c);
+	remove_dir();
+}
+
+/* The same for any program, and without an agent. */
+static void programs_may_measure(void)
+{
+	struct gpumap_model_sizes *sizes = NULL;
+
+	EQ(gpumap_model_measure(NULL, &sizes), -EINVAL);
+	EQ(gpumap_model_measure("", &sizes), -EINVAL);
+	EQ(gpumap_model_measure("/nowhere", &sizes), -ENOENT);
+	STR(gpumap_refusal(NULL),
+	    "/nowhere/: No such file or directory; give a checkpoint's "
+	    "directory: nothing is fetched by a model's name");
+	OK(sizes == NULL);
+	gpumap_model_sizes_free(sizes);
+	make_dir();
+	write_text(CONFIG, "{\"num_hidden_layers\":2,\"model_type\":\"llama\","
+			   "\"num_nextn_predict_layers\":1,"
+			   "\"num_attention_heads\":4,\"hidden_size\":64,"
+			   "\"num_key_value_heads\":2}");
+	TENSORS(SINGLE, BF16("h.0.w", 3), BF16("h.1.w", 4), U8("h.2.w", 5));
+	if (EQ(gpumap_model_measure(dir, &sizes), 0)) {
+		STR(gpumap_refusal(NULL), "");
+		EQ(sizes->n_layers, 2);
+		OK(sizes->layer_bytes[0] == 6 && sizes->layer_bytes[1] == 8);
+		EQ(sizes->other_bytes, 5);
+		EQ(sizes->total_bytes, 19);
+		EQ(sizes->n_extra_layers, 1);
+		EQ(sizes->n_tensors, 3);
+		EQ(sizes->n_files, 1);
+		STR(sizes->type, "BF16");
+		EQ(sizes->dtype, GPUMAP_DTYPE_BF16);
+		STR(sizes->architecture, "llama");
+		EQ(sizes->n_heads, 4);
+		EQ(sizes->n_kv_heads, 2);
+		OK(sizes->k_dim == 16 && sizes->v_dim == 16);
+		OK(sizes->kv_lora_rank == 0 && sizes->kpe_head_dim == 0);
+	}
+	gpumap_model_sizes_free(sizes);
 	remove_dir();
 }
 
@@ -556,6 +597,7 @@ static void published_models_are_read_right(void)
 TAP_CASE()
 {
 	a_single_file_is_summed_by_layer();
+	programs_may_measure();
 	layers_are_known_by_their_names();
 	names_that_only_look_like_layers_are_not();
 	numbers_are_not_ordered_as_text();

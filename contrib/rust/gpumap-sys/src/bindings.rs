@@ -2059,6 +2059,44 @@ extern "C" {
     ) -> ::std::os::raw::c_int;
 }
 #[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct gpumap_model_sizes {
+    pub n_layers: u32,
+    pub n_files: u32,
+    pub n_tensors: u64,
+    pub layer_bytes: *const u64,
+    pub other_bytes: u64,
+    pub total_bytes: u64,
+    pub type_: *const ::std::os::raw::c_char,
+    pub dtype: u32,
+    pub n_heads: u32,
+    pub n_kv_heads: u32,
+    pub k_dim: u32,
+    pub v_dim: u32,
+    pub kv_lora_rank: u32,
+    pub kpe_head_dim: u32,
+    pub n_extra_layers: u32,
+    pub architecture: [::std::os::raw::c_char; 64usize],
+}
+impl Default for gpumap_model_sizes {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+extern "C" {
+    pub fn gpumap_model_measure(
+        path: *const ::std::os::raw::c_char,
+        ret_sizes: *mut *mut gpumap_model_sizes,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    pub fn gpumap_model_sizes_free(sizes: *mut gpumap_model_sizes);
+}
+#[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct gpumap_model_buffer {
     pub buffer: u64,

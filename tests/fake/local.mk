@@ -53,6 +53,14 @@ check_LTLIBRARIES += %reldir%/libcuda.la
 	-export-symbols-regex '^cu[A-Z]'
 %canon_reldir%_libcuda_la_LIBADD = %reldir%/libhardware.la -lpthread -ldl
 
+# A copy's name says what it does.
+check_LTLIBRARIES += %reldir%/libvendor.la
+%canon_reldir%_libvendor_la_SOURCES = %reldir%/opencl_vendor.c
+%canon_reldir%_libvendor_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+%canon_reldir%_libvendor_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere -module \
+	-avoid-version -export-symbols-regex '^cl[A-Z]'
+%canon_reldir%_libvendor_la_LIBADD = -ldl
+
 check_LTLIBRARIES += %reldir%/libnvidia-ptxjitcompiler.la
 %canon_reldir%_libnvidia_ptxjitcompiler_la_SOURCES = %reldir%/jit_compiler.c
 %canon_reldir%_libnvidia_ptxjitcompiler_la_CFLAGS = $(AM_CFLAGS) \

@@ -38,24 +38,6 @@ uint64_t gm_usage_of_attachment(const struct gm_attachment *attachment)
 	return said_bytes(attachment);
 }
 
-uint64_t gm_usage_of_row(const struct gm_daemon *d, uint32_t row)
-{
-	const struct gm_worker_process *worker;
-	const struct gm_attachment *attachment;
-	uint64_t bytes = 0;
-
-	if (d->supervisor == NULL)
-		return 0;
-	TAILQ_FOREACH(worker, &d->supervisor->all, entry)
-	{
-		if (worker->row != row)
-			continue;
-		TAILQ_FOREACH(attachment, &worker->attachments, entry)
-		bytes += gm_usage_of_attachment(attachment);
-	}
-	return bytes;
-}
-
 uint64_t gm_usage_within_reach(const struct gm_worker_process *worker,
 			       uint32_t uid)
 {
@@ -120,6 +102,19 @@ static uint64_t grown(const struct gm_daemon *d, uint32_t row)
 			sum += bytes - attachment->seen_bytes;
 	}
 	return sum;
+}
+
+uint64_t gm_usage_of_row(const struct gm_daemon *d, uint32_t row)
+{
+	const struct gm_worker_process *worker = worker_of(d, row);
+	const struct gm_attachment *attachment;
+	uint64_t bytes = 0;
+
+	if (worker == NULL)
+		return 0;
+	TAILQ_FOREACH(attachment, &worker->attachments, entry)
+	bytes += gm_usage_of_attachment(attachment);
+	return bytes;
 }
 
 uint64_t gm_usage_free(const struct gm_daemon *d, uint32_t row, bool is_sure)

@@ -27,8 +27,8 @@ struct gm_attachment;
 uint64_t gm_usage_within_reach(const struct gm_worker_process *worker,
 			       uint32_t uid);
 
-/* Bytes that all sessions have, of the row's worker and of those for
- * programs. */
+/* Bytes that sessions have of the row's worker.  Sessions for programs are not
+ * counted: a program may have written the journal of its worker. */
 uint64_t gm_usage_of_row(const struct gm_daemon *d, uint32_t row);
 
 /* An attachment is given up, or the worker has ended: their memory is free. */

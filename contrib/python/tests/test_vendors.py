@@ -14,6 +14,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import gpumap
@@ -551,3 +552,115 @@ def test_the_next_agent_knows_the_row(
     with gpumap.attach(agent.instance, agent.runtime_dir) as again:
         assert again.devices[row].uuid == uuid
         assert again.devices[row].state == gpumap.DeviceState.READY
+
+
+VENDOR = BUILD / "tests/fake/.libs/libvendor.so"
+
+
+@contextmanager
+def agent_of(
+    config: str, *vendors: str, host: bool = True
+) -> Iterator[Agent]:
+    """An agent with vendors of the stand-in: "a-hang" is one that hangs, and
+    the first of its name."""
+    with tempfile.TemporaryDirectory(prefix="gpumap-vendors.") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        for vendor in vendors:
+            library = folder / f"libvendor-{vendor.split('-')[1]}.so"
+            shutil.copy(VENDOR, library)
+            (folder / f"{vendor}.icd").write_text(f"{library}\n")
+        one = Agent(
+            f"[host]\nenabled = {'yes' if host else 'no'}\n"
+            f"[cuda]\nenabled = off\n[opencl]\nvendors = {folder}\n{config}"
+        )
+        try:
+            yield one
+        finally:
+            one.stop()
+
+
+def opencl_rows(agent: Agent) -> list[gpumap.Device]:
+    with gpumap.attach(agent.instance, agent.runtime_dir) as map:
+        return [
+            device
+            for device in map.devices
+            if device.kind == gpumap.DeviceKind.OPENCL
+        ]
+
+
+needs_stand_in = pytest.mark.skipif(
+    not VENDOR.exists(), reason="the stand-in was not built"
+)
+
+
+@needs_stand_in
+def test_a_vendor_costs_its_own_rows() -> None:
+    """One that hangs, crashes, is too old, or has nothing."""
+    config = "enabled = auto\nlist-limit = 1s\n"
+    vendors = ["a-hang", "b-crash", "c-old", "d-lacks", "e-none", "f-twins"]
+    with agent_of(config, *vendors) as agent:
+        rows = opencl_rows(agent)
+        # The third of them is a processor, which is not asked for.
+        assert [row.name for row in rows] == ["Vendor's card"] * 2
+        assert len({row.uuid for row in rows}) == 2
+        log = (agent.folder / "log").read_text()
+        for vendor, why in (
+            ("a-hang", "it hangs: see list-limit"),
+            ("b-crash", "SIGKILL"),
+            ("c-old", "older than OpenCL 1.2"),
+            ("d-lacks", "it lacks clCreateContext"),
+        ):
+            line = next(
+                line
+                for line in log.splitlines()
+                if f"vendor_broken driver=opencl vendor={vendor}" in line
+            )
+            assert why in line
+        assert "vendor=e-none" not in log
+        left = subprocess.run(
+            ["pgrep", "-f", "gpumap-probe.*vendor-hang"], capture_output=True
+        )
+        assert left.stdout == b""
+
+
+@needs_stand_in
+def test_a_card_is_served_once() -> None:
+    """Whoever shows it, under however many platforms."""
+    with agent_of("enabled = auto\n", "a-cards", "b-cards") as agent:
+        rows = opencl_rows(agent)
+        assert [row.pci_bus for row in rows] == [0x2100, 0x2200]
+        log = (agent.folder / "log").read_text()
+        assert log.count("event=device_left_out") == 6
+
+
+@needs_stand_in
+def test_which_devices_are_wanted() -> None:
+    for devices, n in (("cpu", 1), ("all", 3), ("b-twins other", 3)):
+        config = f"enabled = auto\ndevices = {devices}\n"
+        with agent_of(config, "a-none", "b-twins") as agent:
+            assert len(opencl_rows(agent)) == n
+    # NVIDIA's are CUDA's as long as that is not off.
+    with agent_of("enabled = auto\n", "a-nvidia") as agent:
+        assert len(opencl_rows(agent)) == 1
+    config = "enabled = auto\n[cuda]\nenabled = auto\nlibrary = /nowhere\n"
+    with agent_of(config, "a-nvidia") as agent:
+        assert len(opencl_rows(agent)) == 0
+    with agent_of("enabled = auto\n", "a-many") as agent:
+        rows = opencl_rows(agent)
+        assert len(rows) == 64 and len({row.uuid for row in rows}) == 64
+
+
+@needs_stand_in
+def test_devices_that_are_required() -> None:
+    config = "enabled = required\nlist-limit = 1s\n"
+    for vendors, why in (
+        ((), "install a driver"),
+        (("a-none",), "no vendor shows a device that is wanted"),
+        (("a-hang",), "a-hang: it hangs"),
+    ):
+        with pytest.raises(RuntimeError) as caught:
+            with agent_of(config, *vendors):
+                pass
+        assert "opencl.enabled = required" in str(caught.value)
+        assert why in str(caught.value)

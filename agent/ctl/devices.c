@@ -145,12 +145,14 @@ void gm_ctl_device_heading(void)
 
 void gm_ctl_device_line(const struct gpumap_device *d)
 {
-	char total[32], free_text[32], reserved[32], used[32];
+	char total[32], free_text[32], reserved[32], used[32], state[32];
 
-	printf("%3u  %-5s %-10s %4d  %-12s %10s %10s %10s %10s %8.1f %8u %4u  "
+	snprintf(state, sizeof(state), "%-5s %s", gm_device_kind(d->kind)->name,
+		 gm_device_state(d->state));
+	printf("%3u  %-16s %4d  %-12s %10s %10s %10s %10s %8.1f %8u %4u  "
 	       "%s%s%s%s\n",
-	       d->row, gm_device_kind(d->kind)->name, gm_device_state(d->state),
-	       d->numa_node, d->cpus, gm_size_text(d->total_bytes, total),
+	       d->row, state, d->numa_node, d->cpus,
+	       gm_size_text(d->total_bytes, total),
 	       gm_size_text(d->free_bytes, free_text),
 	       gm_size_text(d->reserved_bytes, reserved),
 	       gm_size_text(d->used_by_holders, used), d->score, d->worker_pid,

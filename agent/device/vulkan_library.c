@@ -145,7 +145,7 @@ static uint64_t memory_of(VkPhysicalDevice physical)
 	return bytes;
 }
 
-/* Vulkan tells of no units. */
+/* Vulkan tells of no units; a processor has its own. */
 static void describe(VkPhysicalDevice physical, struct gm_gpu_facts *facts)
 {
 	VkPhysicalDeviceVulkan12Properties p12 = { GM_VK(
@@ -159,6 +159,9 @@ static void describe(VkPhysicalDevice physical, struct gm_gpu_facts *facts)
 		.is_cpu = p->deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU,
 		.is_unified =
 			p->deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
+		.units = p->deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU
+				 ? (uint32_t)sysconf(_SC_NPROCESSORS_ONLN)
+				 : 0,
 		.vendor = p->vendorID,
 		.group = p->limits.maxComputeWorkGroupInvocations,
 		.local_bytes = p->limits.maxComputeSharedMemorySize,

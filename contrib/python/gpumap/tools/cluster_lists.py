@@ -214,9 +214,9 @@ def devices_text(
         words = ", cordoned" * bool(device.flags & DeviceFlags.CORDONED)
         if node.state != ClusterState.LIVE:
             words += f", node {state(node)}"
+        how = f"{device.kind.name.lower():5} {device.state.name}"
         yield (
-            f"{printed(node.name, width)} {device.row:3}"
-            f"  {device.kind.name.lower():5} {device.state.name:10}"
+            f"{printed(node.name, width)} {device.row:3}  {how:16}"
             f" {text.size(device.total_bytes):>10}"
             f" {text.size(device.unclaimed):>10}"
             f" {text.size(device.reserved_bytes):>10} {device.links:5}"

@@ -47,7 +47,7 @@ list-limit = 60s
 vendors = {folder}
 [programs]
 policy = any
-limit = 2s
+limit = 15s
 directory = {folder}
 """
 

@@ -215,6 +215,8 @@ static void close_texts(struct gm_probe_wire *wire)
 	wire->device.name[sizeof(wire->device.name) - 1] = '\0';
 	wire->device.id[sizeof(wire->device.id) - 1] = '\0';
 	wire->device.facts.cpus[sizeof(wire->device.facts.cpus) - 1] = '\0';
+	wire->device.facts
+		.mig_profile[sizeof(wire->device.facts.mig_profile) - 1] = '\0';
 }
 
 static void hear(struct gm_vendor *vendor, struct gm_probe_wire *wire)

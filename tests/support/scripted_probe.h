@@ -115,6 +115,7 @@ static inline struct gm_probe_wire puppet_card(uint32_t card)
 	struct gm_probe_wire wire = puppet_word(GM_PROBE_DEVICE, card);
 	struct gm_row_image *facts = &wire.device.facts;
 
+	facts->kind = GPUMAP_DEVICE_CUDA;
 	facts->known = GPUMAP_KNOWN_PCI | GPUMAP_KNOWN_MEMORY |
 		       GPUMAP_KNOWN_UNITS | GPUMAP_KNOWN_CC | GPUMAP_KNOWN_NVML;
 	facts->pci_bus = card << 8;

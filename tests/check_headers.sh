@@ -29,7 +29,8 @@ may_include() {
 		agent/mesh agent/daemon agent/comm/comm_shm.h \
 		agent/cuda/cuerror.h \
 		agent/cuda/nvml.h ;;
-	agent/probe) echo include shm agent/common agent/cuda agent/probe ;;
+	agent/probe) echo include shm agent/common agent/cuda agent/probe \
+		agent/device/opencl.h agent/device/vulkan.h ;;
 	agent/worker) echo include shm agent/common agent/cuda agent/device \
 		agent/comm agent/worker ;;
 	agent/reader) echo include agent/reader ;;

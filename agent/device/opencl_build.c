@@ -236,6 +236,9 @@ int gm_opencl_build(struct gm_opencl *opencl, const char *text,
 	for (int i = 0; i < 2; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
+	/* Nothing starts another in a process that is confined. */
+	if (rc == -EPIPE || rc == -ECONNRESET)
+		rc = gm_stream_lose(&opencl->gpu, 0, "gpumap-build has ended");
 	answer.why[GM_BUILD_LOG - 1] = '\0';
 	snprintf(ret_why, GM_BUILD_LOG, "%s",
 		 rc == 0 || answer.why[0] ? answer.why : strerror(-rc));

@@ -141,7 +141,8 @@ void gm_stream_identify(struct gm_gpu_facts *facts, uint32_t i,
 			 f->name);
 	n = strlen(f->id);
 	for (uint32_t k = 0; k < i; k++)
-		same += strncmp(facts[k].id, f->id, n) == 0;
+		same += strncmp(facts[k].id, f->id, n) == 0 &&
+			(facts[k].id[n] == '\0' || facts[k].id[n] == '/');
 	if (same)
 		snprintf(f->id + n, sizeof(f->id) - n, "/%u", same);
 }

@@ -85,7 +85,8 @@ struct gpumap_mask_result {
  * have one, and is published again when the map is.  A mask on cards is
  * published again when one of their workers has died, or when a row goes out of
  * service, where it then has no replica, or comes back.  Every row can have a
- * mask without a tensor; all rows but dummy rows can have others.
+ * mask without a tensor; rows whose memory is exported, GPUMAP_DEVICE_EXPORTS,
+ * can have others.
  *
  * request	set its @size
  * ret_result	set its @size; may be NULL

@@ -333,7 +333,12 @@ static void resume(struct gm_row_drain *drain)
 
 	tell_all(drain, -ECANCELED, "the row is brought back");
 	drain->state = RESUMING;
-	gm_devices_state(d, row, GPUMAP_DEVICE_PROBING, NULL, 0);
+	/* No probe will see it: it stays lost until gpumapd starts again. */
+	if (!device->present && !gm_device_is_watched(device))
+		gm_devices_state(d, row, GPUMAP_DEVICE_LOST,
+				 "no longer there or not configured", -ENODEV);
+	else
+		gm_devices_state(d, row, GPUMAP_DEVICE_PROBING, NULL, 0);
 	if (!gm_device_is_watched(device)) {
 		is_back(drain);
 		gm_supervisor_unbar(d, row, GM_BAR_DRAIN);

@@ -16,6 +16,7 @@
 
 #include "agent/common/log.h"
 #include "agent/common/probe_wire.h"
+#include "agent/common/read_file.h"
 #include "agent/common/text.h"
 #include "agent/daemon/base/environment.h"
 #include "agent/daemon/base/parts.h"
@@ -73,19 +74,17 @@ static bool is_listed(const char *names, const char *name)
 /* The first line, without blanks around it. */
 static bool read_library(const char *path, char ret_library[256])
 {
-	FILE *file = fopen(path, "re");
-	bool is_read = file && fgets(ret_library, 256, file);
-	size_t n = is_read ? strcspn(ret_library, "\r\n") : 0;
-	size_t blanks = is_read ? strspn(ret_library, " \t") : 0;
+	char text[1024];
+	size_t first, n;
 
-	if (file)
-		fclose(file);
-	while (n > blanks && strchr(" \t", ret_library[n - 1]))
+	if (gm_read_file(path, text, sizeof(text)) < 0)
+		return false;
+	first = strspn(text, " \t");
+	n = strcspn(text + first, "\r\n");
+	while (n > 0 && strchr(" \t", text[first + n - 1]))
 		n--;
-	n -= blanks < n ? blanks : n;
-	memmove(ret_library, ret_library + blanks, n);
-	ret_library[n] = '\0';
-	return n > 0;
+	snprintf(ret_library, 256, "%.*s", (int)n, text + first);
+	return n > 0 && n < 256;
 }
 
 static void add_vendor(struct gm_daemon *d, uint32_t driver, const char *folder,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from .enums import DType, MaskForm, MaskKind
+from .enums import DeviceFlags, DeviceState, DType, MaskForm, MaskKind
 from .facts import MaskInfo
 
 if TYPE_CHECKING:
@@ -83,6 +83,16 @@ def read_info(map: Map, name: str) -> MaskInfo:
     return MaskInfo(**got, rows=rows)
 
 
+def _rows_for(attached: Map, kind: MaskKind) -> Iterable[int]:
+    """The rows that can have a replica; as gpumapctl has it."""
+    for device in attached.devices:
+        if kind != MaskKind.CUSTOM or (
+            DeviceFlags.EXPORTS in device.flags
+            and (device.is_host or device.state == DeviceState.READY)
+        ):
+            yield device.row
+
+
 def publish(
     attached: Map,
     name: str,
@@ -108,8 +118,9 @@ def publish(
     if map is not None:
         request["map"] = map
     else:
-        where = list(range(len(attached.devices)) if rows is None else rows)
-        request["rows"] = where
+        request["rows"] = list(
+            _rows_for(attached, kind) if rows is None else rows
+        )
     if kind == MaskKind.CUSTOM:
         request["form"] = int(MaskForm.LOADED if data is not None else form)
     if data is not None:

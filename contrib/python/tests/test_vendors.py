@@ -163,12 +163,15 @@ def agent() -> Iterator[Agent]:
         folder = Path(name)
         folder.chmod(0o755)
         if POCL.exists():
-            (folder / "pocl.icd").write_text(POCL.read_text())
+            # Blanks around a line are none of its name.
+            library = POCL.read_text().strip()
+            (folder / "pocl.icd").write_bytes(f"  {library} \r\n".encode())
         if LLVMPIPE.exists():
             (folder / "lvp.json").write_text(LLVMPIPE.read_text())
         # Vendors that are not there cost nothing but a line of the log.
         (folder / "absent.icd").write_text("libno-such-vendor.so.1\n")
         (folder / "other.icd").write_text("libm.so.6\n")
+        (folder / "space.icd").write_text(f"{folder}/no such.so\n")
         (folder / "empty.icd").write_text("\n")
         (folder / "square.cl").write_text(SQUARE)
         (folder / "bad.cl").write_text("kernel void gpumap_program() {\n")
@@ -225,6 +228,7 @@ def test_devices(
     for vendor, why in (
         ("absent", "libno-such-vendor.so.1"),
         ("other", "is no vendor's library of OpenCL"),
+        ("space", "/no such.so"),
     ):
         line = next(
             line
@@ -390,6 +394,36 @@ def need_compiler(kind: gpumap.DeviceKind) -> None:
         pytest.skip("there is no glslangValidator")
 
 
+def test_masks(
+    map: gpumap.Map,
+    session: gpumap.Session,
+    row: int,
+    host: int,
+    kind: gpumap.DeviceKind,
+) -> None:
+    """Rows of OpenCL have no replica; a mask is published for the others."""
+    mask = {"form": "causal", "dtype": "f32", "tgt_len": 64}
+    exports = {
+        device.row
+        for device in map.devices
+        if gpumap.DeviceFlags.EXPORTS in device.flags
+    }
+    info = map.publish_mask("square", **mask)
+    assert set(info.rows) == exports and host in exports
+    assert (row in exports) == (kind == gpumap.DeviceKind.VULKAN)
+    if row not in exports:
+        with pytest.raises(gpumap.Unsupported):
+            map.publish_mask("there", **mask, rows=[row])
+    else:
+        there = session.register_mask("square")
+        memory = session.memory(row, 64 * 64 * 4)
+        session.run(row, Job("copy", 64 * 64, "f32", memory, there))
+        one = session.memory(host, 64 * 64 * 4)
+        session.run(host, Job("copy", 64 * 64, "f32", one, there))
+        assert bytes(memory) == bytes(one)
+    map.release_mask("square")
+
+
 def test_programs(
     map: gpumap.Map, row: int, kind: gpumap.DeviceKind
 ) -> None:
@@ -482,6 +516,30 @@ def test_a_program_reaches_no_other(
     assert "a client's line" not in (agent.folder / "log").read_text()
 
 
+def test_a_builder_that_ends(
+    agent: Agent, map: gpumap.Map, row: int, kind: gpumap.DeviceKind
+) -> None:
+    """Another worker has another one."""
+    if kind != gpumap.DeviceKind.OPENCL:
+        pytest.skip("gpumap-build compiles texts of OpenCL C")
+    with map.session(programs=True) as session:
+        session.program(row, "square")
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = path.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            cache = f"{agent.instance}/opencl-cache/{row}-{os.getuid()}"
+            if words[0].endswith(b"gpumap-build") and any(
+                word.endswith(cache.encode()) for word in words
+            ):
+                os.kill(int(path.parent.name), signal.SIGKILL)
+        with pytest.raises(gpumap.WorkerDied):
+            session.program(row, "square")
+    with map.session(programs=True) as session:
+        session.program(row, "square")
+
+
 @pytest.mark.parametrize("name", ["endless", "wild"])
 def test_a_program_that_ends_its_worker(
     agent: Agent,
@@ -565,6 +623,26 @@ def test_the_next_agent_knows_the_row(
     agent.start()
     with gpumap.attach(agent.instance, agent.runtime_dir) as again:
         assert again.devices[row].uuid == uuid
+        assert again.devices[row].state == gpumap.DeviceState.READY
+
+
+def test_a_row_that_is_not_configured(
+    agent: Agent, map: gpumap.Map, row: int
+) -> None:
+    """It is lost, also when an administrator has had it back."""
+    config = agent.folder / "gpumapd.conf"
+    text = config.read_text()
+    agent.kill()
+    config.write_text(text.replace("enabled = auto", "enabled = off"))
+    agent.start()
+    for word in ("drain", "undrain"):
+        agent.ctl(word, str(row))
+    with gpumap.attach(agent.instance, agent.runtime_dir) as again:
+        assert again.devices[row].state == gpumap.DeviceState.LOST
+    agent.kill()
+    config.write_text(text)
+    agent.start()
+    with gpumap.attach(agent.instance, agent.runtime_dir) as again:
         assert again.devices[row].state == gpumap.DeviceState.READY
 
 

@@ -181,13 +181,22 @@ static int set_names(void *config, const struct gm_ini_key *key,
 }
 
 /* A kind of devices, or names of files without their suffix. */
+static bool are_vendors(const char *text)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "abcdefghijklmnopqrstuvwxyz"
+				      "0123456789_-.+ \t";
+
+	return text[0] != '\0' && text[strspn(text, letters)] == '\0';
+}
+
 static int set_devices(void *config, const struct gm_ini_key *key,
 		       const char *value, char *ret_right)
 {
 	return gm_ini_value_text((char **)((char *)config + key->at), value,
-				 value[0] != '\0' && !strchr(value, '/'),
-				 "gpu, cpu, all, or names of vendors' files "
-				 "without .icd or .json",
+				 are_vendors(value),
+				 "gpu, cpu or all, or names of vendors, with "
+				 "blanks between them",
 				 ret_right);
 }
 

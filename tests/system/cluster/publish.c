@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <sys/wait.h>
 
+#include "shm/device_kinds.h"
 #include "tests/support/nodes/cluster_nodes.h"
 #include "tests/support/story.h"
 #include "tests/support/users.h"
@@ -414,7 +415,7 @@ WRONG(other_kind)
 {
 	(void)request;
 	(void)entry;
-	node->devices[1].kind = 4;
+	node->devices[1].kind = GM_DEVICE_KINDS;
 }
 
 WRONG(large_kind)

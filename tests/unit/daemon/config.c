@@ -43,8 +43,9 @@ static const struct {
 } wrong[] = {
 	{ "rows = 2\n", ":1: rows stands before the first section" },
 	{ "[hosts]\n", ":1: no section [hosts]: there are agent, segment, "
-		       "socket, worker, limits, host, jobs, load, cuda, dummy, "
-		       "cluster, masks, programs, spin, map NAME and model "
+		       "socket, worker, limits, host, jobs, load, cuda, "
+		       "opencl, vulkan, dummy, cluster, masks, "
+		       " programs, spin, map NAME and model "
 		       "NAME" },
 	{ "[host]\nrow = 2\n",
 	  ":2: [host] has no key row: it has cpus, enabled, rows" },

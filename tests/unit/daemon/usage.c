@@ -29,6 +29,7 @@ static void set_up(void)
 	TAILQ_INIT(&worker.attachments);
 	supervisor.rows.workers[0] = &worker;
 	d->supervisor = &supervisor;
+	d->devices->of[0]->facts.kind = GPUMAP_DEVICE_CUDA; /* is looked at */
 }
 
 /* The worker says what a session has. */

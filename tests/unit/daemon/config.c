@@ -44,7 +44,7 @@ static const struct {
 	{ "rows = 2\n", ":1: rows stands before the first section" },
 	{ "[hosts]\n", ":1: no section [hosts]: there are agent, segment, "
 		       "socket, worker, limits, host, jobs, load, cuda, "
-		       "opencl, vulkan, dummy, cluster, masks, "
+		       "opencl, vulkan, dummy, cluster, masks,"
 		       " programs, spin, map NAME and model "
 		       "NAME" },
 	{ "[host]\nrow = 2\n",

@@ -206,28 +206,8 @@ struct gm_cu_access {
 	unsigned int flags; /* GM_CU_MEM_ACCESS_FLAGS_* */
 };
 
-/* ---- stream memory operations ------------------------------------------- */
-
 enum {
-	GM_CU_STREAM_MEM_OP_WAIT_VALUE_64 = 4,
-	GM_CU_STREAM_MEM_OP_WRITE_VALUE_64 = 5,
-	GM_CU_STREAM_WRITE_VALUE_DEFAULT = 0,
-	GM_CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER = 1,
-	GM_CU_STREAM_WAIT_VALUE_GEQ = 0
-};
-
-/* One operation of a batch: a write of 64 bits or a wait for them. */
-struct gm_cu_value_op {
-	unsigned int operation; /* GM_CU_STREAM_MEM_OP_* */
-	gm_cu_ptr address;
-	uint64_t value;
-	unsigned int flags; /* GM_CU_STREAM_WRITE_VALUE_* or _WAIT_VALUE_* */
-	gm_cu_ptr alias;    /* the driver's */
-};
-
-union gm_cu_mem_op {
-	struct gm_cu_value_op value;
-	uint64_t size[6];
+	GM_CU_STREAM_WRITE_VALUE_DEFAULT = 0 /* cuStreamWriteValue64 */
 };
 
 /* ---- several copies at once --------------------------------------------- */

@@ -117,9 +117,6 @@ SYMBOL(VMM, cuMemGetAllocationPropertiesFromHandle, 10020,
        (struct gm_cu_memory *ret_memory, gm_cu_handle handle))
 
 /* Completion words that the device writes; without, events are polled. */
-SYMBOL(MEMOPS, cuStreamBatchMemOp, 11070,
-       (struct CUstream_st *stream, unsigned int n, union gm_cu_mem_op *ops,
-	unsigned int flags))
 SYMBOL(MEMOPS, cuStreamWriteValue64, 11070,
        (struct CUstream_st *stream, gm_cu_ptr ptr, uint64_t value,
 	unsigned int flags))

@@ -523,18 +523,13 @@ static struct CUevent_st *event_of(const struct gm_cuda *cuda,
 static int write_word(struct gm_cuda *cuda, const struct gm_cuda_lane *lane,
 		      uint64_t value)
 {
-	union gm_cu_mem_op op = { .size = { 0 } };
 	int rc;
 
 	if (!lane->word_at)
 		return 1;
-	op.value = (struct gm_cu_value_op){
-		.operation = GM_CU_STREAM_MEM_OP_WRITE_VALUE_64,
-		.address = lane->word_at,
-		.value = value,
-		.flags = GM_CU_STREAM_WRITE_VALUE_DEFAULT,
-	};
-	rc = GM_CUDA_CALL(cuda, cuStreamBatchMemOp, lane->stream, 1, &op, 0);
+	rc = GM_CUDA_CALL(cuda, cuStreamWriteValue64, lane->stream,
+			  lane->word_at, value,
+			  GM_CU_STREAM_WRITE_VALUE_DEFAULT);
 	return rc < 0 && rc != -ENOTRECOVERABLE ? 1 : rc;
 }
 

@@ -351,7 +351,7 @@ static void oddities_are_borne(void)
 	is_borne("", "init takes 200 ms");
 	is_borne("", "driver 12.2");
 	is_borne("", "symbol missing cuMemcpyBatchAsync");
-	is_borne("", "symbol missing cuStreamBatchMemOp");
+	is_borne("", "symbol missing cuStreamWriteValue64");
 }
 
 static void memory_may_run_out(void)

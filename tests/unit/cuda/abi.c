@@ -171,11 +171,7 @@ static void driver_flags(void)
 	FLAG(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 	FLAG(CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 	FLAG(CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
-	FLAG(CU_STREAM_MEM_OP_WAIT_VALUE_64);
-	FLAG(CU_STREAM_MEM_OP_WRITE_VALUE_64);
 	FLAG(CU_STREAM_WRITE_VALUE_DEFAULT);
-	FLAG(CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER);
-	FLAG(CU_STREAM_WAIT_VALUE_GEQ);
 #if CUDA_VERSION >= 12000
 	SAME(GM_CU_SYMBOL_FOUND, CU_GET_PROC_ADDRESS_SUCCESS);
 	SAME(GM_CU_SYMBOL_NOT_FOUND, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
@@ -220,19 +216,6 @@ static void driver_structs(void)
 	MEMBER(struct gm_cu_access, location, CUmemAccessDesc, location);
 	MEMBER(struct gm_cu_access, flags, CUmemAccessDesc, flags);
 
-#define OP(ours, theirs)                                           \
-	MEMBER(union gm_cu_mem_op, ours, CUstreamBatchMemOpParams, \
-	       writeValue.theirs);                                 \
-	MEMBER(union gm_cu_mem_op, ours, CUstreamBatchMemOpParams, \
-	       waitValue.theirs)
-	SIZE(union gm_cu_mem_op, CUstreamBatchMemOpParams);
-	OP(value.operation, operation);
-	OP(value.address, address);
-	OP(value.value, value64);
-	OP(value.flags, flags);
-	OP(value.alias, alias);
-#undef OP
-
 #if CUDA_VERSION >= 12080
 #define COPY(ours, theirs) \
 	MEMBER(struct gm_cu_copy_attributes, ours, CUmemcpyAttributes, theirs)
@@ -250,7 +233,6 @@ static void driver_structs(void)
 #define gm_cu_location        CUmemLocation_st
 #define gm_cu_memory          CUmemAllocationProp_st
 #define gm_cu_access          CUmemAccessDesc_st
-#define gm_cu_mem_op          CUstreamBatchMemOpParams_union
 #define gm_cu_copy_attributes CUmemcpyAttributes_st
 
 static void driver_signatures(void)

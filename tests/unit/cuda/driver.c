@@ -156,7 +156,6 @@ static void symbols_are_asked_for_by_version(void)
 		"cuDeviceTotalMem 3020 ",
 		"cuMemAlloc 3020 ",
 		"cuMemHostRegister 6050 ",
-		"cuStreamBatchMemOp 11070 ",
 		"cuStreamWriteValue64 11070 ",
 		"cuEventElapsedTime 2000 ",
 		"cuCtxSynchronize 2000 ",
@@ -204,7 +203,7 @@ static void a_torn_group_is_left_out_whole(void)
 	gm_cu_handle handle;
 
 	setenv("TINY_MISSING", "cuMemMap  cuMemUnmap", 1);
-	setenv("TINY_UNFIT", "cuStreamBatchMemOp", 1);
+	setenv("TINY_UNFIT", "cuStreamWriteValue64", 1);
 	EQ(open_in("good", NULL), 0);
 	OK(!gm_driver_has(&driver, GM_DRIVER_VMM));
 	OK(!gm_driver_has(&driver, GM_DRIVER_MEMOPS));

@@ -631,7 +631,7 @@ static const struct scene_part parts[] = {
 	{ "works", "attribute 91 is 0", works },
 	{ "ends_are_events", "attribute 99 is 0", ends_are_events },
 	{ "ends_are_events", "attribute 122 is 0", ends_are_events },
-	{ "works", "symbol missing cuStreamBatchMemOp", works },
+	{ "works", "symbol missing cuStreamWriteValue64", works },
 	{ "works", "symbol missing cuMemHostRegister", works },
 	{ "works", "symbol missing cuMemcpyBatchAsync", works },
 	{ "pieces_are_small", NULL, pieces_are_small },

@@ -20,6 +20,8 @@ static const struct gm_device_kind kinds[GM_DEVICE_KINDS] = {
 				   GPUMAP_DEVICE_SERVES | GPUMAP_DEVICE_CARD },
 	[GPUMAP_DEVICE_VULKAN] = { "vulkan",
 				   GPUMAP_DEVICE_SERVES | GPUMAP_DEVICE_CARD },
+	[GPUMAP_DEVICE_HIP] = { "hip",
+				GPUMAP_DEVICE_SERVES | GPUMAP_DEVICE_CARD },
 };
 
 const struct gm_device_kind *gm_device_kind(uint32_t kind)

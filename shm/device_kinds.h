@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#define GM_DEVICE_KINDS 6u /* enum gpumap_device_kind ends before it */
+#define GM_DEVICE_KINDS 7u /* enum gpumap_device_kind ends before it */
 
 struct gm_device_kind {
 	const char *name; /* for people, and in node files */

@@ -127,6 +127,16 @@ enum gm_cu_attribute {
 	GM_CU_HOST_NUMA_ID = 134
 };
 
+/* HIP's, for hipDeviceGetAttribute: those that CUDA's are mapped to. */
+enum gm_hip_attribute {
+	GM_HIP_CAN_MAP_HOST_MEMORY = 3,
+	GM_HIP_MEMORY_BUS_WIDTH = 59,
+	GM_HIP_MEMORY_CLOCK_RATE = 60,
+	GM_HIP_MULTIPROCESSOR_COUNT = 63,
+	GM_HIP_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 89,
+	GM_HIP_CAN_USE_STREAM_WAIT_VALUE = 10013
+};
+
 enum gm_cu_compute_mode {
 	GM_CU_COMPUTEMODE_DEFAULT = 0,
 	GM_CU_COMPUTEMODE_PROHIBITED = 2,
@@ -168,6 +178,7 @@ enum gm_cu_jit_option {
 #define GM_CU_LAUNCH_PARAM_END            ((void *)0)
 #define GM_CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)1)
 #define GM_CU_LAUNCH_PARAM_BUFFER_SIZE    ((void *)2)
+#define GM_HIP_LAUNCH_PARAM_END           ((void *)3)
 
 struct gm_cu_uuid {
 	char bytes[16];

@@ -18,6 +18,8 @@
  * Sticky are those of which the driver's documentation says that the process
  * must be terminated, and four that have been seen to stay: a device assertion,
  * an uncorrectable memory or link error, and the unknown error.
+ *
+ * 9, 17, 21, 35, 53, 98, 1052 and 1053 are HIP's alone.
  */
 static const struct known {
 	uint16_t result;
@@ -33,9 +35,15 @@ static const struct known {
 	{ 6, REFUSED, EIO, "PROFILER_NOT_INITIALIZED" },
 	{ 7, REFUSED, EIO, "PROFILER_ALREADY_STARTED" },
 	{ 8, REFUSED, EIO, "PROFILER_ALREADY_STOPPED" },
+	{ 9, REFUSED, EINVAL, "INVALID_CONFIGURATION" },
+	{ 17, REFUSED, EINVAL, "INVALID_DEVICE_POINTER" },
+	{ 21, REFUSED, EINVAL, "INVALID_MEMCPY_DIRECTION" },
 	{ 34, REFUSED, EIO, "STUB_LIBRARY" },
+	{ 35, REFUSED, EOPNOTSUPP, "INSUFFICIENT_DRIVER" },
 	{ 36, REFUSED, EOPNOTSUPP, "CALL_REQUIRES_NEWER_DRIVER" },
 	{ 46, RETRY, ENODEV, "DEVICE_UNAVAILABLE" },
+	{ 53, DOUBT, EIO, "PRIOR_LAUNCH_FAILURE" },
+	{ 98, REFUSED, ENOEXEC, "INVALID_DEVICE_FUNCTION" },
 	{ 100, ABSENT, ENODEV, "NO_DEVICE" },
 	{ 101, ABSENT, ENODEV, "INVALID_DEVICE" },
 	{ 102, REFUSED, EPERM, "DEVICE_NOT_LICENSED" },
@@ -125,12 +133,34 @@ static const struct known {
 	{ 915, REFUSED, EINVAL, "INVALID_RESOURCE_CONFIGURATION" },
 	{ 916, DOUBT, EIO, "KEY_ROTATION" },
 	{ 999, STICKY, EIO, "UNKNOWN" },
+	{ 1052, DOUBT, EIO, "RUNTIME_MEMORY" },
+	{ 1053, DOUBT, EIO, "RUNTIME_OTHER" },
 };
 
-static const struct {
+struct remedy {
 	gm_cu_result result;
 	const char *text;
-} remedies[] = {
+};
+
+#define NO_AMD_CARD                                                          \
+	"no card for this process: is amdgpu loaded, and may its user open " \
+	"/dev/kfd and the nodes in /dev/dri?"
+
+static const struct remedy hip_remedies[] = {
+	{ GM_CU_OUT_OF_MEMORY,
+	  "free memory of the card, or reserve less on it" },
+	{ GM_CU_NO_DEVICE, NO_AMD_CARD },
+	{ GM_CU_INVALID_DEVICE, NO_AMD_CARD },
+	{ GM_CU_INVALID_IMAGE, "the program is no code object of AMD's" },
+	{ GM_CU_NO_BINARY_FOR_GPU,
+	  "the program has no code for this card: build it for the card's "
+	  "gfx architecture" },
+	{ GM_CU_ECC_UNCORRECTABLE,
+	  "the card's memory is damaged: see its ras counters in sysfs" },
+	{ GM_CU_UNKNOWN, "see dmesg for amdgpu" },
+};
+
+static const struct remedy remedies[] = {
 	{ GM_CU_OUT_OF_MEMORY,
 	  "free memory of the card, or reserve less on it" },
 	{ GM_CU_STUB_LIBRARY,
@@ -220,13 +250,24 @@ const char *gm_cuerror_name(gm_cu_result result)
 	return known ? known->name : "unknown error";
 }
 
-const char *gm_cuerror_remedy(gm_cu_result result)
+static const char *remedy_of(const struct remedy *list, size_t n,
+			     gm_cu_result result)
 {
-	for (size_t i = 0; i < N_OF(remedies); i++) {
-		if (remedies[i].result == result)
-			return remedies[i].text;
+	for (size_t i = 0; i < n; i++) {
+		if (list[i].result == result)
+			return list[i].text;
 	}
 	return NULL;
+}
+
+const char *gm_cuerror_remedy(gm_cu_result result)
+{
+	return remedy_of(remedies, N_OF(remedies), result);
+}
+
+const char *gm_cuerror_remedy_hip(gm_cu_result result)
+{
+	return remedy_of(hip_remedies, N_OF(hip_remedies), result);
 }
 
 int gm_cuerror_errno(gm_cu_result result)

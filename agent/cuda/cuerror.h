@@ -10,6 +10,9 @@
  * is sticky: every later call returns it, and only the end of the process
  * clears it.
  *
+ * HIP's numbers are CUDA's where both have an error.  hipInit() without a card
+ * says INVALID_DEVICE where cuInit() says NO_DEVICE.
+ *
  * A result never travels in an int that may hold an errno: it stays a
  * gm_cu_result until gm_cuerror_errno() has made a status of it, and the number
  * itself goes to the log and the row.
@@ -38,6 +41,7 @@ const char *gm_cuerror_name(gm_cu_result result);
 
 /* The remedy for an administrator: a sentence, or NULL. */
 const char *gm_cuerror_remedy(gm_cu_result result);
+const char *gm_cuerror_remedy_hip(gm_cu_result result);
 
 /*
  * gm_cuerror_errno - the status of a job that ended so

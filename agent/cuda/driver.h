@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * driver - the CUDA driver, opened at run time.
+ * driver - the CUDA driver, or HIP's runtime, opened at run time.
  *
  * One struct holds what was found: each function of driver_symbols.h as a
  * member of its own name, to be called as driver->cuMemAlloc(&ptr, bytes).
@@ -14,6 +14,10 @@
  * the group that it belongs to, and a sentence says which it was and what
  * happens without.  The functions of such a group may be called all the same:
  * they answer NOT_SUPPORTED.
+ *
+ * HIP's runtime has the same functions under names of its own.  Its differences
+ * are in what it is given: gm_driver_attribute(), gm_driver_launch_end() and
+ * is_hip tell them.
  */
 #ifndef GM_DRIVER_H
 #define GM_DRIVER_H
@@ -32,11 +36,12 @@ enum gm_driver_group {
 	GM_DRIVER_MEMOPS = 3,   /* stream memory operations */
 	GM_DRIVER_BATCH = 4,    /* several copies in one call */
 	GM_DRIVER_LIBRARY = 5,  /* programs apart from contexts */
-	GM_DRIVER_GROUPS = 6
+	GM_DRIVER_FLAGS = 6,    /* how threads wait in a context */
+	GM_DRIVER_GROUPS = 7
 };
 
 /* Symbols, for the size of the list of missing ones. */
-#define SYMBOL(group, name, version, arguments) GM_DRIVER_SYMBOL_##name,
+#define SYMBOL(group, name, version, hip, arguments) GM_DRIVER_SYMBOL_##name,
 enum gm_driver_symbol {
 #include "agent/cuda/driver_symbols.h"
 	GM_DRIVER_SYMBOLS
@@ -44,11 +49,13 @@ enum gm_driver_symbol {
 
 struct gm_driver {
 	struct gm_library library;
-	int version;                        /* the CUDA that it brings */
+	bool is_hip;
+	int version; /* the CUDA or HIP that it brings: GM_DRIVER_MIN_VERSION */
 	uint32_t has;                       /* a bit per enum gm_driver_group */
 	uint32_t n_missing;                 /* symbols, and which: */
 	uint8_t missing[GM_DRIVER_SYMBOLS]; /* enum gm_driver_symbol */
-#define SYMBOL(group, name, version, arguments) gm_cu_result(*name) arguments;
+#define SYMBOL(group, name, version, hip, arguments) \
+	gm_cu_result(*name) arguments;
 #include "agent/cuda/driver_symbols.h"
 };
 
@@ -71,6 +78,29 @@ int gm_driver_open(const char *compat, struct gm_driver *ret_driver,
 /* The same, looking elsewhere: for tests. */
 int gm_driver_open_where(const struct gm_library_where *where,
 			 struct gm_driver *ret_driver, char *ret_why);
+
+/*
+ * gm_driver_open_hip - the same of HIP's runtime, of ROCm 5, 6 or 7
+ *
+ * folder	of the library to use instead; NULL for the system's
+ */
+int gm_driver_open_hip(const char *folder, struct gm_driver *ret_driver,
+		       char *ret_why);
+
+/* The driver's number of an attribute, for cuDeviceGetAttribute; -1: it has
+ * none.  HIP's are those of its headers since 5.0. */
+int gm_driver_attribute(const struct gm_driver *driver,
+			uint32_t which /* enum gm_cu_attribute */);
+
+/* The last of cuLaunchKernel()'s extras. */
+static inline void *gm_driver_launch_end(const struct gm_driver *driver)
+{
+	return driver->is_hip ? GM_HIP_LAUNCH_PARAM_END
+			      : GM_CU_LAUNCH_PARAM_END;
+}
+
+/* The driver's name of a function of driver_symbols.h. */
+const char *gm_driver_call(const struct gm_driver *driver, const char *name);
 
 static inline bool gm_driver_has(const struct gm_driver *driver, uint32_t group)
 {

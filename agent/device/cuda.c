@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "agent/common/log.h"
 #include "agent/common/node_clock.h"
@@ -25,22 +26,33 @@
 
 _Static_assert(GM_LIBRARY_WHY_BYTES <= GM_GPU_WHY_BYTES, "a line fits");
 
-/* A process has one driver. */
-static struct {
+/* A process has one driver of each maker's. */
+struct process {
 	struct gm_driver driver;
 	bool is_open;        /* with all its functions */
 	gm_cu_result result; /* of cuInit() */
-} process = { .result = GM_CU_NOT_INITIALIZED };
+};
+
+static struct process of_cuda = { .result = GM_CU_NOT_INITIALIZED };
+static struct process of_hip = { .result = GM_CU_NOT_INITIALIZED };
+
+static const char *maker(const struct gm_cuda *cuda)
+{
+	return cuda->driver->is_hip ? "HIP" : "CUDA";
+}
 
 /* In words, behind @what and with what helps. */
-static void explain(gm_cu_result result, const char *what, char *ret_why,
-		    size_t bytes)
+static void explain(const struct gm_cuda *cuda, gm_cu_result result,
+		    const char *what, char *ret_why, size_t bytes)
 {
-	const char *remedy = gm_cuerror_remedy(result);
+	const char *remedy = cuda->driver->is_hip
+				     ? gm_cuerror_remedy_hip(result)
+				     : gm_cuerror_remedy(result);
 
-	snprintf(ret_why, bytes, "%s%sCUDA %u %s%s%s", what, *what ? ": " : "",
-		 result, gm_cuerror_name(result), remedy ? ": " : "",
-		 remedy ? remedy : "");
+	snprintf(ret_why, bytes, "%s%s%s %u %s%s%s",
+		 gm_driver_call(cuda->driver, what), *what ? ": " : "",
+		 maker(cuda), result, gm_cuerror_name(result),
+		 remedy ? ": " : "", remedy ? remedy : "");
 }
 
 /* ---- a context that is lost --------------------------------------------- */
@@ -49,7 +61,7 @@ int gm_cuda_lose(struct gm_cuda *cuda, gm_cu_result result)
 {
 	char why[GM_GPU_WHY_BYTES];
 
-	explain(result, "", why, sizeof(why));
+	explain(cuda, result, "", why, sizeof(why));
 	return gm_stream_lose(&cuda->gpu, (int)result, why);
 }
 
@@ -101,23 +113,23 @@ static int fail_to_open(struct gm_cuda *cuda, gm_cu_result result,
 	if (result == GM_CU_SUCCESS)
 		return 0;
 	cuda->gpu.code = (int)result;
-	explain(result, what, cuda->gpu.why, sizeof(cuda->gpu.why));
+	explain(cuda, result, what, cuda->gpu.why, sizeof(cuda->gpu.why));
 	return gm_cuerror_errno(result);
 }
 
-static int init_driver(const struct gm_device_config *config, char *ret_why,
-		       gm_cu_result *ret_result)
+static int init_driver(struct process *process,
+		       const struct gm_device_config *config, char *ret_why)
 {
 	int rc = 0;
 
-	if (!process.is_open)
-		rc = gm_driver_open(config->library, &process.driver, ret_why);
+	if (!process->is_open)
+		rc = (process == &of_hip ? gm_driver_open_hip : gm_driver_open)(
+			config->library, &process->driver, ret_why);
 	if (rc < 0)
 		return rc;
-	process.is_open = true;
-	if (process.result != GM_CU_SUCCESS)
-		process.result = process.driver.cuInit(0);
-	*ret_result = process.result;
+	process->is_open = true;
+	if (process->result != GM_CU_SUCCESS)
+		process->result = process->driver.cuInit(0);
 	return 0;
 }
 
@@ -125,9 +137,15 @@ static int init_driver(const struct gm_device_config *config, char *ret_why,
 static void cuda_prepare(const struct gm_device_config *config)
 {
 	char why[GM_LIBRARY_WHY_BYTES];
-	gm_cu_result result;
 
-	(void)init_driver(config, why, &result);
+	(void)init_driver(&of_cuda, config, why);
+}
+
+static void hip_prepare(const struct gm_device_config *config)
+{
+	char why[GM_LIBRARY_WHY_BYTES];
+
+	(void)init_driver(&of_hip, config, why);
 }
 
 /* ---- one device ---------------------------------------------------------- */
@@ -156,6 +174,35 @@ static bool read_uuid(const char *text, unsigned char *ret_bytes)
 	return n == 32;
 }
 
+/* HIP's is "GPU-" and the 16 digits that it has for the driver's UUID, or the
+ * card's address on the bus, which those without digits have as well. */
+static bool is_hip_device(const struct gm_cuda *cuda, int dev, const char *uuid)
+{
+	const struct gm_driver *cu = cuda->driver;
+	struct gm_cu_uuid found;
+	char bus[32] = "";
+
+	if (strncmp(uuid, "GPU-", 4) == 0)
+		return strlen(uuid) == 4 + sizeof(found.bytes) &&
+		       cu->cuDeviceGetUuid(&found, dev) == GM_CU_SUCCESS &&
+		       strncasecmp(uuid + 4, found.bytes,
+				   sizeof(found.bytes)) == 0;
+	return cu->cuDeviceGetPCIBusId(bus, sizeof(bus), dev) ==
+		       GM_CU_SUCCESS &&
+	       strcasecmp(uuid, bus) == 0;
+}
+
+static bool is_cuda_device(const struct gm_cuda *cuda, int dev,
+			   const char *uuid)
+{
+	unsigned char wanted[16];
+	struct gm_cu_uuid found;
+
+	return read_uuid(uuid, wanted) &&
+	       cuda->driver->cuDeviceGetUuid(&found, dev) == GM_CU_SUCCESS &&
+	       memcmp(found.bytes, wanted, sizeof(wanted)) == 0;
+}
+
 static int no_such_device(struct gm_cuda *cuda, const char *uuid, int n)
 {
 	snprintf(cuda->gpu.why, sizeof(cuda->gpu.why),
@@ -167,8 +214,6 @@ static int no_such_device(struct gm_cuda *cuda, const char *uuid, int n)
 static int find_device(struct gm_cuda *cuda, const char *uuid)
 {
 	const struct gm_driver *cu = cuda->driver;
-	unsigned char wanted[16];
-	struct gm_cu_uuid found;
 	int n = 0, dev, rc;
 
 	rc = STEP(cuda, cuDeviceGetCount, &n);
@@ -176,14 +221,12 @@ static int find_device(struct gm_cuda *cuda, const char *uuid)
 		return rc;
 	if (!uuid)
 		return STEP(cuda, cuDeviceGet, &cuda->ordinal, 0);
-	if (!read_uuid(uuid, wanted))
-		return no_such_device(cuda, uuid, n);
 	for (int i = 0; i < n; i++) {
 		/* One that does not answer is not ours, or we shall see. */
-		if (cu->cuDeviceGet(&dev, i) != GM_CU_SUCCESS ||
-		    cu->cuDeviceGetUuid(&found, dev) != GM_CU_SUCCESS)
+		if (cu->cuDeviceGet(&dev, i) != GM_CU_SUCCESS)
 			continue;
-		if (memcmp(found.bytes, wanted, sizeof(wanted)) == 0) {
+		if (cu->is_hip ? is_hip_device(cuda, dev, uuid)
+			       : is_cuda_device(cuda, dev, uuid)) {
 			cuda->ordinal = dev;
 			return 0;
 		}
@@ -195,10 +238,11 @@ static int find_device(struct gm_cuda *cuda, const char *uuid)
  * lacks. */
 static int attribute(const struct gm_cuda *cuda, uint32_t which)
 {
-	int value = 0;
+	int number = gm_driver_attribute(cuda->driver, which), value = 0;
 
-	if (cuda->driver->cuDeviceGetAttribute(&value, which, cuda->ordinal) !=
-	    GM_CU_SUCCESS)
+	if (number < 0 ||
+	    cuda->driver->cuDeviceGetAttribute(&value, (unsigned int)number,
+					       cuda->ordinal) != GM_CU_SUCCESS)
 		return 0;
 	return value;
 }
@@ -251,16 +295,24 @@ static int ask_mode(struct gm_cuda *cuda)
 	return -ENODEV;
 }
 
-/* Threads that wait in the driver sleep: CPUs are for clients. */
+/* Threads that wait in the driver sleep: CPUs are for clients.  HIP refuses
+ * flags of a context that is to be, and takes them later. */
 static int take_context(struct gm_cuda *cuda)
 {
-	int rc = STEP(cuda, cuDevicePrimaryCtxSetFlags, cuda->ordinal,
-		      GM_CU_CTX_SCHED_BLOCKING_SYNC);
+	const struct gm_driver *cu = cuda->driver;
+	int rc = cu->is_hip
+			 ? 0
+			 : STEP(cuda, cuDevicePrimaryCtxSetFlags, cuda->ordinal,
+				GM_CU_CTX_SCHED_BLOCKING_SYNC);
 
 	if (rc == 0)
 		rc = STEP(cuda, cuDevicePrimaryCtxRetain, &cuda->ctx,
 			  cuda->ordinal);
-	return rc < 0 ? rc : STEP(cuda, cuCtxSetCurrent, cuda->ctx);
+	if (rc == 0)
+		rc = STEP(cuda, cuCtxSetCurrent, cuda->ctx);
+	if (rc == 0 && cu->is_hip)
+		(void)cu->cuCtxSetFlags(GM_CU_CTX_SCHED_BLOCKING_SYNC);
+	return rc;
 }
 
 /* In memory that the driver has pinned and no client can see. */
@@ -339,12 +391,18 @@ static gm_cu_result compile(struct gm_cuda *cuda, const void *image,
 static int load_operators(struct gm_cuda *cuda)
 {
 	char why[GM_LIBRARY_WHY_BYTES], log[LOG_BYTES];
-	gm_cu_result result =
-		compile(cuda, gm_operators_ptx, &cuda->module, log);
+	gm_cu_result result;
 
+	if (cuda->driver->is_hip) {
+		gm_log(GM_LOG_WARNING, "operators-missing",
+		       "reason=\"they are PTX, which HIP does not run: the row "
+		       "copies and runs programs\"");
+		return 0;
+	}
+	result = compile(cuda, gm_operators_ptx, &cuda->module, log);
 	if (result == GM_CU_SUCCESS)
 		return 0;
-	explain(result, "", why, sizeof(why));
+	explain(cuda, result, "", why, sizeof(why));
 	if (gm_cuda_check(cuda, result) == -ENOTRECOVERABLE)
 		return fail_to_open(cuda, result, "cuModuleLoadDataEx");
 	gm_log(GM_LOG_WARNING, "operators-missing",
@@ -366,20 +424,19 @@ static int make_ready(struct gm_cuda *cuda, const char *uuid)
 	return rc < 0 ? rc : make_lanes(cuda);
 }
 
-static int cuda_open(struct gm_gpu *gpu, const struct gm_device_config *config,
-		     char *ret_took)
+static int open_of(struct process *process, struct gm_gpu *gpu,
+		   const struct gm_device_config *config, char *ret_took)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
 	uint64_t at_ns[4] = { gm_node_clock_now() };
-	gm_cu_result result;
-	int rc = init_driver(config, gpu->why, &result);
+	int rc = init_driver(process, config, gpu->why);
 
+	cuda->driver = &process->driver;
 	if (rc == 0)
-		rc = fail_to_open(cuda, result, "cuInit");
+		rc = fail_to_open(cuda, process->result, "cuInit");
 	if (rc < 0)
 		return rc;
 	at_ns[1] = gm_node_clock_now(); /* next to nothing where prepared */
-	cuda->driver = &process.driver;
 	cuda->nccl = config->nccl;
 	rc = make_ready(cuda, config->uuid);
 	if (rc < 0)
@@ -389,6 +446,18 @@ static int cuda_open(struct gm_gpu *gpu, const struct gm_device_config *config,
 	at_ns[3] = gm_node_clock_now();
 	gm_stream_took(at_ns, ret_took);
 	return rc;
+}
+
+static int cuda_open(struct gm_gpu *gpu, const struct gm_device_config *config,
+		     char *ret_took)
+{
+	return open_of(&of_cuda, gpu, config, ret_took);
+}
+
+static int hip_open(struct gm_gpu *gpu, const struct gm_device_config *config,
+		    char *ret_took)
+{
+	return open_of(&of_hip, gpu, config, ret_took);
 }
 
 static void cuda_close(struct gm_gpu *gpu)
@@ -484,7 +553,7 @@ static int cuda_launch(struct gm_gpu *gpu, uint32_t lane,
 	void *params[GM_GPU_ARGS];
 	void *extra[] = { GM_CU_LAUNCH_PARAM_BUFFER_POINTER, words,
 			  GM_CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
-			  GM_CU_LAUNCH_PARAM_END };
+			  gm_driver_launch_end(cuda->driver) };
 	struct gm_worker_exec grid = gm_operators_launch(
 		is_run ? GM_OPERATOR_SCALE : gm_operators_of(l->op), l->n,
 		cuda->units);
@@ -498,6 +567,10 @@ static int cuda_launch(struct gm_gpu *gpu, uint32_t lane,
 				   : l->args[i].u64;
 		params[i] = &words[i];
 	}
+	/* HIP reads what the kernel declares, whatever the size. */
+	if (is_run && cuda->driver->is_hip)
+		memset(words + l->n_args, 0,
+		       sizeof(words) - l->n_args * sizeof(words[0]));
 	if (is_run)
 		memcpy(words + l->n_args, l->params, l->params_bytes);
 	/* A client's kernel has one buffer of parameters, whose size the driver
@@ -617,10 +690,10 @@ static int refuse(struct gm_cuda *cuda, gm_cu_result result, const char *log,
 		  char *ret_why)
 {
 	if (log[0])
-		snprintf(ret_why, GM_KERNEL_WHY_BYTES, "CUDA %u %s: %s", result,
-			 gm_cuerror_name(result), log);
+		snprintf(ret_why, GM_KERNEL_WHY_BYTES, "%s %u %s: %s",
+			 maker(cuda), result, gm_cuerror_name(result), log);
 	else
-		explain(result, "", ret_why, GM_KERNEL_WHY_BYTES);
+		explain(cuda, result, "", ret_why, GM_KERNEL_WHY_BYTES);
 	return gm_cuda_suspect(cuda, result);
 }
 
@@ -660,36 +733,36 @@ static void cuda_unload(struct gm_gpu *gpu, struct gm_gpu_program *program)
 	(void)GM_CUDA_CALL(cuda, cuModuleUnload, (struct CUmod_st *)program);
 }
 
-static const struct gm_gpu_ops ops = {
-	.bytes = sizeof(struct gm_cuda),
-	.open = cuda_open,
-	.close = cuda_close,
-	.bind = cuda_bind,
-	.memory = cuda_memory,
-	.alloc = gm_cuda_alloc,
-	.pin = gm_cuda_pin,
-	.reach = gm_cuda_reach,
-	.release = gm_cuda_release,
-	.export_fd = gm_cuda_export_fd,
-	.import_fd = gm_cuda_import_fd,
-	.copy = cuda_copy,
-	.fill = cuda_fill,
-	.launch = cuda_launch,
-	.mark = cuda_mark,
-	.passed = cuda_passed,
-	.after = cuda_after,
-	.look = cuda_look,
-	.wait = cuda_wait,
-	.finish = cuda_finish,
-	.find = cuda_find,
-	.load = cuda_load,
-	.unload = cuda_unload,
-};
+/* clang-format off */
+#define OPS(OPEN)                                                           \
+	{                                                                   \
+		.bytes = sizeof(struct gm_cuda), .open = OPEN,              \
+		.close = cuda_close, .bind = cuda_bind,                     \
+		.memory = cuda_memory, .alloc = gm_cuda_alloc,              \
+		.pin = gm_cuda_pin, .reach = gm_cuda_reach,                 \
+		.release = gm_cuda_release, .export_fd = gm_cuda_export_fd, \
+		.import_fd = gm_cuda_import_fd, .copy = cuda_copy,          \
+		.fill = cuda_fill, .launch = cuda_launch,                   \
+		.mark = cuda_mark, .passed = cuda_passed,                   \
+		.after = cuda_after, .look = cuda_look, .wait = cuda_wait,  \
+		.finish = cuda_finish, .find = cuda_find,                   \
+		.load = cuda_load, .unload = cuda_unload,                   \
+	}
+/* clang-format on */
+
+static const struct gm_gpu_ops ops = OPS(cuda_open);
+static const struct gm_gpu_ops hip_ops = OPS(hip_open);
 
 static int open_row(const struct gm_device_config *config,
 		    struct gm_backend_device **ret_dev)
 {
 	return gm_stream_open(&gm_cuda_backend, &ops, config, ret_dev);
+}
+
+static int open_hip_row(const struct gm_device_config *config,
+			struct gm_backend_device **ret_dev)
+{
+	return gm_stream_open(&gm_hip_backend, &hip_ops, config, ret_dev);
 }
 
 const struct gm_backend gm_cuda_backend = {
@@ -699,3 +772,10 @@ const struct gm_backend gm_cuda_backend = {
 	.open = open_row,
 	GM_STREAM_CALLS(GM_STREAM_SET) GM_CUDA_CLIQUE_CALLS(GM_CUDA_SET)
 };
+
+/* Without cliques: RCCL has not been tried. */
+const struct gm_backend gm_hip_backend = { .name = "hip",
+					   .kind = GPUMAP_DEVICE_HIP,
+					   .prepare = hip_prepare,
+					   .open = open_hip_row,
+					   GM_STREAM_CALLS(GM_STREAM_SET) };

@@ -2,11 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * cuda - the driver of CUDA rows (gpu.h): what its files share.
+ * cuda - the driver of CUDA and HIP rows (gpu.h): what its files share.
  *
  *	cuda.c		opening, work, kernels, and what an error means
  *	cuda_memory.c	memory of the device, of the worker and of clients
  *	cuda_clique.c	collectives with other devices, by NCCL
+ *
+ * Rows of HIP have the same driver, over HIP's runtime.
  *
  * A lane is a stream.  A mark is an event, and where the device can write it,
  * a word.

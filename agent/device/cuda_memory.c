@@ -264,10 +264,14 @@ int gm_cuda_import_fd(struct gm_gpu *gpu, int fd, uint64_t bytes,
 	m = new_mem(IMPORTED, bytes);
 	if (!m)
 		return -ENOMEM;
+	/* HIP reads the descriptor from memory, before 7.1. */
 	rc = gm_cuda_suspect(
-		cuda, cu->cuMemImportFromShareableHandle(
-			      &handle, (void *)(intptr_t)fd,
-			      GM_CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+		cuda,
+		cu->cuMemImportFromShareableHandle(
+			&handle,
+			cu->is_hip && cu->version < 7010 ? (void *)&fd
+							 : (void *)(intptr_t)fd,
+			GM_CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
 	if (rc < 0)
 		return give(m, rc, ret_mem);
 	rc = of_others ? 0 : is_ours(cuda, handle);

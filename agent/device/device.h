@@ -480,6 +480,7 @@ static inline uint64_t gm_device_cost(const struct gm_backend_device *dev,
 
 extern const struct gm_backend gm_host_backend;
 extern const struct gm_backend gm_cuda_backend;
+extern const struct gm_backend gm_hip_backend;
 extern const struct gm_backend gm_opencl_backend;
 extern const struct gm_backend gm_vulkan_backend; /* with HAVE_VULKAN */
 

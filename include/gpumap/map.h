@@ -309,7 +309,8 @@ enum gpumap_device_kind {
 	GPUMAP_DEVICE_CUDA = 2,
 	GPUMAP_DEVICE_DUMMY = 3, /* plans and accounts, holds no data */
 	GPUMAP_DEVICE_OPENCL = 4,
-	GPUMAP_DEVICE_VULKAN = 5
+	GPUMAP_DEVICE_VULKAN = 5,
+	GPUMAP_DEVICE_HIP = 6
 };
 
 enum gpumap_device_state {

@@ -60,6 +60,14 @@ check_LTLIBRARIES += %reldir%/libvendor.la
 %canon_reldir%_libvendor_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere -module \
 	-avoid-version -export-symbols-regex '^cl[A-Z]'
 %canon_reldir%_libvendor_la_LIBADD = -ldl
+# The same cards under HIP's names, by the library above.
+check_LTLIBRARIES += %reldir%/libamdhip64.la
+%canon_reldir%_libamdhip64_la_SOURCES = %reldir%/hip.c
+%canon_reldir%_libamdhip64_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%canon_reldir%_libamdhip64_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+%canon_reldir%_libamdhip64_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere \
+	-version-info 7:0:0 -no-undefined -export-symbols-regex '^hip[A-Z]'
+%canon_reldir%_libamdhip64_la_LIBADD = %reldir%/libcuda.la
 
 check_LTLIBRARIES += %reldir%/libnvidia-ptxjitcompiler.la
 %canon_reldir%_libnvidia_ptxjitcompiler_la_SOURCES = %reldir%/jit_compiler.c

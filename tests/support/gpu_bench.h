@@ -39,8 +39,9 @@ struct bench {
 
 	struct gm_backend_device *dev, *host;
 	bool can_export;
-	uint64_t room; /* of each operand that is looked at */
-	char *client;  /* both operands, in memory that the device reaches */
+	bool copies_alone; /* there are no operators */
+	uint64_t room;     /* of each operand that is looked at */
+	char *client; /* both operands, in memory that the device reaches */
 	struct gm_region *region;
 	struct gm_buffer *buffer[BENCH_SIDES];
 	char *want; /* dst as the host row leaves it */
@@ -75,7 +76,8 @@ int bench_open(struct bench *b, const char *uuid);
  * @thing. */
 bool bench_is_open(struct bench *b, const char *thing);
 
-/* A few elements of one buffer to the other, in the device's own memory. */
+/* A few elements of one buffer to the other, in the device's own memory: AXPY,
+ * or a copy where there is no operator. */
 struct gm_task bench_task(struct bench *b, double alpha);
 
 /* ---- trials: one job, on the device and on the host --------------------- */
@@ -92,7 +94,8 @@ struct trial {
 struct gm_task trial_copy(struct bench *b, uint32_t side, bool is_out);
 int trial_run(struct bench *b, const struct trial *t);
 
-/* All of dst's room is what it should be, and src is what it was. */
+/* All of dst's room is what it should be, and src is what it was; or the
+ * operator is refused, where there are none. */
 bool trial_holds(struct bench *b, const struct trial *t);
 
 /* One of each kind in each place: how many do not hold. */

@@ -129,6 +129,7 @@ gm_unit_cuda = \
 	%reldir%/cuda/abi.c \
 	%reldir%/cuda/cuerror.c \
 	%reldir%/cuda/driver.c \
+	%reldir%/cuda/hip_abi.c \
 	%reldir%/cuda/nvml.c \
 	%reldir%/cuda/operators.c \
 	%reldir%/cuda/operators_ptx.c \
@@ -197,6 +198,8 @@ gm_unit_device = \
 	%reldir%/device/cuda_memory.c \
 	%reldir%/device/cuda_nccl_group.c \
 	%reldir%/device/cuda_remote_copy.c \
+	%reldir%/device/hip.c \
+	%reldir%/device/hip_runtime.c \
 	%reldir%/device/host.c \
 	%reldir%/device/host_operators.c \
 	%reldir%/device/host_reduce.c \

@@ -82,6 +82,7 @@ class DeviceKind(_Told):
     DUMMY = 3
     OPENCL = 4
     VULKAN = 5
+    HIP = 6
 
 
 class DeviceState(_Told):

@@ -67,7 +67,7 @@ static gm_cu_result get_version(int *ret_version)
 	return GM_CU_SUCCESS;
 }
 
-#define SYMBOL(group, name, version, arguments)              \
+#define SYMBOL(group, name, version, hip, arguments)         \
 	static gm_cu_result tiny_##name arguments            \
 	{                                                    \
 		return TINY_RESULT(GM_DRIVER_SYMBOL_##name); \
@@ -78,7 +78,8 @@ static const struct {
 	const char *name;
 	void *fn;
 } functions[] = {
-#define SYMBOL(group, name, version, arguments) { #name, (void *)tiny_##name },
+#define SYMBOL(group, name, version, hip, arguments) \
+	{ #name, (void *)tiny_##name },
 #include "agent/cuda/driver_symbols.h"
 };
 

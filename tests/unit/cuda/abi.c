@@ -256,7 +256,13 @@ static void driver_signatures(void)
 #define TYPE_BATCH(name, theirs, arguments) \
 	tap_skip(1, "this toolkit is older than CUDA 12.8")
 #endif
-#define SYMBOL(group, name, version, arguments) \
+#if CUDA_VERSION >= 12010
+#define TYPE_FLAGS TYPE
+#else
+#define TYPE_FLAGS(name, theirs, arguments) \
+	tap_skip(1, "this toolkit is older than CUDA 12.1")
+#endif
+#define SYMBOL(group, name, version, hip, arguments) \
 	TYPE_##group(#name, PFN_##name##_v##version, arguments);
 #include "agent/cuda/driver_symbols.h"
 	OK(__builtin_types_compatible_p(gm_cu_get_proc_address *,

@@ -80,7 +80,7 @@ static void names(void)
 	STR(gm_cuerror_name(1), "INVALID_VALUE");
 	STR(gm_cuerror_name(700), "ILLEGAL_ADDRESS");
 	STR(gm_cuerror_name(999), "UNKNOWN");
-	STR(gm_cuerror_name(9), "unknown error");
+	STR(gm_cuerror_name(10), "unknown error");
 	STR(gm_cuerror_name(70000), "unknown error");
 }
 
@@ -111,6 +111,10 @@ static void remedies(void)
 		if (!OK(text && strstr(text, table[i].word)))
 			NOTE("%u: %s", table[i].result, text ? text : "none");
 	}
+	OK(strstr(gm_cuerror_remedy_hip(101), "/dev/kfd") != NULL);
+	OK(strstr(gm_cuerror_remedy_hip(209), "gfx") != NULL);
+	STR(gm_cuerror_remedy_hip(802), NULL); /* of CUDA alone */
+	STR(gm_cuerror_name(53), "PRIOR_LAUNCH_FAILURE");
 	STR(gm_cuerror_remedy(0), NULL);
 	STR(gm_cuerror_remedy(700), NULL);
 }

@@ -842,6 +842,7 @@ pub const GPUMAP_DEVICE_CUDA: gpumap_device_kind = 2;
 pub const GPUMAP_DEVICE_DUMMY: gpumap_device_kind = 3;
 pub const GPUMAP_DEVICE_OPENCL: gpumap_device_kind = 4;
 pub const GPUMAP_DEVICE_VULKAN: gpumap_device_kind = 5;
+pub const GPUMAP_DEVICE_HIP: gpumap_device_kind = 6;
 pub type gpumap_device_kind = ::std::os::raw::c_uint;
 pub const GPUMAP_DEVICE_PROBING: gpumap_device_state = 1;
 pub const GPUMAP_DEVICE_READY: gpumap_device_state = 2;

@@ -21,6 +21,8 @@ numbers! {
         Opencl = GPUMAP_DEVICE_OPENCL,
         /// A device of Vulkan.
         Vulkan = GPUMAP_DEVICE_VULKAN,
+        /// A device of HIP.
+        Hip = GPUMAP_DEVICE_HIP,
     }
 }
 

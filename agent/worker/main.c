@@ -68,7 +68,7 @@ struct options {
 };
 
 static const struct gm_backend *const backends[] = {
-	&gm_host_backend, &gm_cuda_backend, &gm_opencl_backend,
+	&gm_host_backend, &gm_cuda_backend, &gm_hip_backend, &gm_opencl_backend,
 #ifdef HAVE_VULKAN
 	&gm_vulkan_backend
 #endif
@@ -111,7 +111,7 @@ static void __attribute__((noreturn)) usage(const char *why)
 		"gpumap-worker is started by gpumapd, see gpumapd(8).\n"
 		"usage: gpumap-worker --row N --name NAME --node N|-1\n"
 		"       [--cpus LIST] --lock PATH --uid U --gid G [--recover]\n"
-		"       [--backend host|cuda|opencl|vulkan] [--device ID] "
+		"       [--backend host|cuda|hip|opencl|vulkan] [--device ID] "
 		"[--library FILE]\n"
 		"       [--cache DIR]\n"
 		"       [--load-depth N] [--load-bytes N] [--slice N] "

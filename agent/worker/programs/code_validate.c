@@ -11,7 +11,10 @@
 #include "gpumap.h"
 
 /* First word of a fatbin. */
-#define FATBIN_MAGIC       UINT32_C(0xba55ed50)
+#define FATBIN_MAGIC UINT32_C(0xba55ed50)
+#ifndef EM_AMDGPU
+#define EM_AMDGPU 224
+#endif
 #define SPIRV_MAGIC        UINT32_C(0x07230203)
 #define SPIRV_HEAD         20u /* bytes before the first instruction */
 #define SPIRV_FUNCTION_END 56u
@@ -35,16 +38,33 @@ static const char *check_elf(const void *bytes, size_t n)
 	Elf64_Ehdr head;
 
 	if (n < sizeof(head))
-		return "the cubin is cut off";
+		return "the ELF file is cut off";
 	memcpy(&head, bytes, sizeof(head));
 	if (head.e_ident[EI_CLASS] != ELFCLASS64 ||
 	    head.e_ident[EI_DATA] != ELFDATA2LSB)
-		return "it is no cubin: an ELF file of another kind";
+		return "it is an ELF file of another kind";
 	if (!inside(head.e_phoff, (uint64_t)head.e_phnum * head.e_phentsize,
 		    n) ||
 	    !inside(head.e_shoff, (uint64_t)head.e_shnum * head.e_shentsize, n))
-		return "the cubin is cut off";
+		return "the ELF file is cut off";
 	return NULL;
+}
+
+static const char *check_code_object(const void *bytes, size_t n)
+{
+	const char *why;
+	Elf64_Ehdr head;
+
+	if (n < SELFMAG || memcmp(bytes, ELFMAG, SELFMAG) != 0)
+		return "it is no code object: a HIP row takes a program as an "
+		       "ELF file of AMD's";
+	why = check_elf(bytes, n);
+	if (why)
+		return why;
+	memcpy(&head, bytes, sizeof(head));
+	return head.e_machine == EM_AMDGPU
+		       ? NULL
+		       : "it is no code object: an ELF file of another machine";
 }
 
 static const char *check_fatbin(const void *bytes, size_t n)
@@ -98,6 +118,8 @@ const char *gm_code_check(uint32_t kind, const void *bytes, size_t n)
 					   "a program as OpenCL C";
 	if (kind == GPUMAP_DEVICE_VULKAN)
 		return check_spirv(bytes, n);
+	if (kind == GPUMAP_DEVICE_HIP)
+		return check_code_object(bytes, n);
 	if (n >= sizeof(fatbin) && memcmp(bytes, ELFMAG, SELFMAG) == 0)
 		return check_elf(bytes, n);
 	if (n >= sizeof(fatbin) && memcmp(bytes, &fatbin, sizeof(fatbin)) == 0)

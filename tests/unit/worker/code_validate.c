@@ -110,6 +110,27 @@ static void cubins_are_whole(void)
 	OK(!is_good(file, 1024));
 }
 
+static void code_objects_are_amds(void)
+{
+	Elf64_Ehdr head = { .e_phoff = sizeof(head),
+			    .e_phnum = 2,
+			    .e_phentsize = 56,
+			    .e_machine = 224 };
+	char file[256] = "";
+
+	memcpy(head.e_ident, ELFMAG, SELFMAG);
+	head.e_ident[EI_CLASS] = ELFCLASS64;
+	head.e_ident[EI_DATA] = ELFDATA2LSB;
+	memcpy(file, &head, sizeof(head));
+	OK(is_good_for(GPUMAP_DEVICE_HIP, file, 256));
+	OK(!is_good_for(GPUMAP_DEVICE_HIP, file, sizeof(head) + 111));
+	OK(!is_good_for(GPUMAP_DEVICE_HIP, file, 3));
+	OK(!is_good_for(GPUMAP_DEVICE_HIP, KERNEL_ALL, sizeof(KERNEL_ALL)));
+	head.e_machine = 190; /* NVIDIA's */
+	memcpy(file, &head, sizeof(head));
+	OK(!is_good_for(GPUMAP_DEVICE_HIP, file, 256));
+}
+
 static void set_fatbin(char *file, uint16_t head_bytes, uint64_t bytes)
 {
 	memcpy(file, "\x50\xed\x55\xba\1", 6);
@@ -201,6 +222,7 @@ TAP_CASE()
 	text_is_opencl();
 	modules_are_whole();
 	cubins_are_whole();
+	code_objects_are_amds();
 	fatbins_are_whole();
 	the_tests_code_does_what_it_says();
 	the_tests_code_assembles();

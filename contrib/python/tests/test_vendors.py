@@ -450,8 +450,13 @@ def test_programs(
         ]
 
 
+def has_landlock(agent: Agent) -> bool:
+    """Before Linux 5.19 nothing keeps programs from files."""
+    return "landlock_absent" not in (agent.folder / "log").read_text()
+
+
 def test_programs_that_are_refused(
-    map: gpumap.Map, row: int, kind: gpumap.DeviceKind
+    agent: Agent, map: gpumap.Map, row: int, kind: gpumap.DeviceKind
 ) -> None:
     if kind != gpumap.DeviceKind.OPENCL:
         pytest.skip("gpumap-build compiles texts of OpenCL C")
@@ -462,8 +467,9 @@ def test_programs_that_are_refused(
         # The compiler reads no file but the system's own.
         with pytest.raises(gpumap.Error) as caught:
             session.program(row, "secret")
-        assert "root" not in caught.value.refusal
-        assert "/etc/passwd" in caught.value.refusal
+        if has_landlock(agent):
+            assert "root" not in caught.value.refusal
+            assert "/etc/passwd" in caught.value.refusal
         # The first of many words.
         with pytest.raises(gpumap.Error) as caught:
             session.program(row, "wordy")
@@ -510,7 +516,8 @@ def test_a_program_reaches_no_other(
         )
         programs.run(row, job)
         said = memoryview(bytes(result)).cast("q")
-    assert said[0] == -errno.EACCES and said[1] >= 0
+    if has_landlock(agent):
+        assert said[0] == -errno.EACCES and said[1] >= 0
     if not os.environ.get("GPUMAP_SANITIZE"):  # that keeps system calls
         assert said[2] == said[3] == -errno.EPERM
     assert "a client's line" not in (agent.folder / "log").read_text()

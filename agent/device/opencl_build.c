@@ -126,8 +126,9 @@ static int receive(int socket, struct gm_build_answer *ret_answer)
 	do {
 		rc = poll(&polled, 1, WAIT_MS);
 	} while (rc < 0 && errno == EINTR);
+	/* An answer that came now would be taken for the next one's. */
 	if (rc <= 0)
-		return rc < 0 ? -errno : -ETIMEDOUT;
+		return rc < 0 ? -errno : -EPIPE;
 	n = recv(socket, ret_answer, sizeof(*ret_answer), 0);
 	return n == (ssize_t)sizeof(*ret_answer) ? 0 : -EPIPE;
 }

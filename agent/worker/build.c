@@ -118,8 +118,7 @@ static void limit(int what, uint64_t most)
 		usage(strerror(errno));
 }
 
-/* Without Landlock the folders of other workers of this user are open to it:
- * doctor says so. */
+/* Without Landlock the folders of other workers of this user are open to it. */
 static void confine(const struct options *o)
 {
 	const char *step;

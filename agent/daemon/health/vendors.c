@@ -26,8 +26,12 @@
 #include "agent/daemon/health/cuda.h"
 #include "gpumap.h"
 
-#define SUFFIX       ".icd"
 #define LAST_WAIT_NS UINT64_C(1000000000) /* for an exit at our end */
+
+/* The flags that a library may tell of; others are of the kind, or ours. */
+#define TOLD                                             \
+	(GPUMAP_DEVICE_FP16 | GPUMAP_DEVICE_INTEGRATED | \
+	 GPUMAP_DEVICE_MAIN_MEMORY | GPUMAP_DEVICE_EXPORTS)
 
 /* ---- the vendors --------------------------------------------------------- */
 
@@ -183,6 +187,7 @@ static void hear_device(struct gm_vendor *vendor, struct gm_probe_wire *wire)
 	const char *driver = drivers[vendor->driver].name;
 	bool is_main = (facts->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0;
 
+	facts->flags &= TOLD;
 	if (is_served(d, facts)) {
 		gm_log(GM_LOG_INFO, "device_left_out",
 		       "driver=%s vendor=%s device=%s why=%s", driver,
@@ -202,7 +207,6 @@ static void hear_device(struct gm_vendor *vendor, struct gm_probe_wire *wire)
 	       vendor->name, gm_quote(wire->device.id).text,
 	       gm_quote(wire->device.name).text, gm_quote(wire->text).text);
 	wire->text[0] = '\0';
-	vendor->n_devices++;
 	d->vendors->n_found[vendor->driver]++;
 	d->vendors->reader->found(d, wire, vendor->library,
 				  is_main ? &memory : NULL);

@@ -40,7 +40,6 @@ struct gm_vendor {
 	struct gm_source pidfd; /* -1: it has ended, or was never started */
 	struct gm_source socket;
 	struct gm_timer limit;
-	uint32_t n_devices; /* that were named */
 	bool is_listed;
 	bool is_slow; /* it was ended for that */
 	char why[GM_WHY_BYTES];

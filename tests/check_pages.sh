@@ -232,7 +232,7 @@ check_log() {
 }
 
 check_log $daemon events agent/daemon/*.c agent/daemon/*/*.c agent/worker/*.c \
-	agent/worker/*/*.c agent/probe/*.c
+	agent/worker/*/*.c agent/device/*.c agent/probe/*.c
 ! $has_sync || check_log $sync python_events contrib/python/gpumap/tools/sync*.py
 
 # ---- the configuration ------------------------------------------------------

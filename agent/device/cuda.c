@@ -394,7 +394,7 @@ static int load_operators(struct gm_cuda *cuda)
 	gm_cu_result result;
 
 	if (cuda->driver->is_hip) {
-		gm_log(GM_LOG_WARNING, "operators-missing",
+		gm_log(GM_LOG_WARNING, "operators_missing",
 		       "reason=\"they are PTX, which HIP does not run: the row "
 		       "copies and runs programs\"");
 		return 0;
@@ -405,7 +405,7 @@ static int load_operators(struct gm_cuda *cuda)
 	explain(cuda, result, "", why, sizeof(why));
 	if (gm_cuda_check(cuda, result) == -ENOTRECOVERABLE)
 		return fail_to_open(cuda, result, "cuModuleLoadDataEx");
-	gm_log(GM_LOG_WARNING, "operators-missing",
+	gm_log(GM_LOG_WARNING, "operators_missing",
 	       "code=%u reason=%s compiler=%s", result, gm_quote(why).text,
 	       gm_quote(log[0] ? log : "none").text);
 	return 0;

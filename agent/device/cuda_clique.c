@@ -47,7 +47,7 @@ static int check(gm_nccl_result result, const char *what)
 {
 	if (result == GM_NCCL_SUCCESS || result == GM_NCCL_IN_PROGRESS)
 		return 0;
-	gm_log(GM_LOG_WARNING, "nccl_failed", "call=%s result=%u (%s)", what,
+	gm_log(GM_LOG_WARNING, "nccl_failed", "call=%s code=%u result=%s", what,
 	       result, gm_nccl_error_name(result));
 	return -EIO;
 }
@@ -61,7 +61,8 @@ static int open_nccl(const char *folder)
 		return 0;
 	rc = gm_nccl_open(*folder ? folder : NULL, &process.nccl, why);
 	if (rc < 0 && !process.was_refused)
-		gm_log(GM_LOG_WARNING, "nccl_absent", "%s", why);
+		gm_log(GM_LOG_WARNING, "nccl_absent", "reason=%s",
+		       gm_quote(why).text);
 	process.was_refused = rc < 0;
 	process.is_open = rc == 0;
 	return rc;

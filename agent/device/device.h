@@ -42,15 +42,18 @@ struct gm_device_config {
 	int node;         /* host: NUMA node whose memory the row has */
 	uint32_t parts;   /* host: rows that share the node, 0 or 1 for one */
 	const char *uuid; /* GPU: as its driver names it; NULL: the first */
-	const char *library;  /* GPU: folder of the driver to take instead of
+	const char *library; /* GPU: folder of the driver to take instead of
 			       * the system's, or NULL; OpenCL: its library;
 			       * Vulkan: its manifest */
-	const char *nccl;     /* GPU: folder of the library for cliques, "": the
+	const char *nccl;    /* GPU: folder of the library for cliques, "": the
 			   * system's, or NULL: there are to be none */
-	const char *builder;  /* path of gpumap-build, for OpenCL */
-	const char *cache;    /* folder of the worker's own that compilers write
+	const char *builder; /* path of gpumap-build, for OpenCL */
+	const char *cache;   /* folder of the worker's own that compilers write
 			       * to; likewise */
-	uint64_t slice_bytes; /* of its slices, 0 for what is usual: see
+	const char *operators; /* folder that has the row's operators compiled,
+				* or NULL; it is @cache: the backend keeps them
+				* there */
+	uint64_t slice_bytes;  /* of its slices, 0 for what is usual: see
 			       * gm_device_slice() */
 };
 

@@ -97,6 +97,8 @@ struct gm_opencl {
 	gm_a64 used;   /* bytes of the device's memory */
 	pid_t builder; /* gpumap-build; 0: there is none */
 	int builder_socket;
+	const char *kept; /* folder of compiled operators, or NULL */
+	bool keeps;       /* this worker writes it */
 	/* slow thread: address of the next memory, and events of its lane */
 	uint64_t next;
 	uint32_t n_slow;
@@ -201,8 +203,13 @@ void gm_opencl_builder_close(struct gm_opencl *opencl);
 /*
  * gm_opencl_build - make a program of a text
  *
- * kernel	that a client's program has, in the form above; "": it is ours
+ * ask		its kernel: that a client's program has, in the form above; "":
+ *		it is ours
+ * kept		the name of the file that keeps the binary, or NULL
  * ret_why	"", or what the compiler said
+ *
+ * A kept binary is taken only for the same text, options, device and version of
+ * the driver.
  *
  * Threads	one at a time
  * Returns	0
@@ -212,8 +219,8 @@ void gm_opencl_builder_close(struct gm_opencl *opencl);
  *		-ENOMEM, -EPIPE, ...
  */
 int gm_opencl_build(struct gm_opencl *opencl, const char *text,
-		    const char *options, const char *kernel, gm_cl *ret_program,
-		    char ret_why[GM_BUILD_LOG]);
+		    const struct gm_build_ask *ask, const char *kept,
+		    gm_cl *ret_program, char ret_why[GM_BUILD_LOG]);
 
 /* ---- opencl_program.c ---------------------------------------------------- */
 

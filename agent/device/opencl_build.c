@@ -1,12 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* opencl_build - has texts compiled by a gpumap-build of the worker's own. */
+/*
+ * opencl_build - has texts compiled by a gpumap-build of the worker's own, and
+ * keeps the operators' binaries for the row's next workers.
+ */
 
 #include "agent/device/opencl.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -18,10 +22,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/common/log.h"
 #include "agent/common/memory_file.h"
 
 /* gpumap-build needs some time to find that a limit has passed. */
-#define WAIT_MS ((GM_BUILD_LIMIT_S + 10) * 1000)
+#define WAIT_MS    ((GM_BUILD_LIMIT_S + 10) * 1000)
+#define SAID_BYTES 512u /* PoCL's version has more than 128 */
 
 static int start(const struct gm_device_config *config, int socket,
 		 pid_t *ret_pid)
@@ -59,6 +65,9 @@ int gm_opencl_builder_open(struct gm_opencl *opencl,
 {
 	int pair[2], rc;
 
+	opencl->kept = config->operators;
+	opencl->keeps = config->operators && config->cache &&
+			strcmp(config->operators, config->cache) == 0;
 	if (!config->cache) {
 		snprintf(opencl->gpu.why, sizeof(opencl->gpu.why),
 			 "there is no folder for its compiler: see cache in "
@@ -133,16 +142,14 @@ static int receive(int socket, struct gm_build_answer *ret_answer)
 	return n == (ssize_t)sizeof(*ret_answer) ? 0 : -EPIPE;
 }
 
-static int write_text(int fd, const char *text)
+static int write_all(int fd, const void *bytes, size_t left)
 {
-	size_t left = strlen(text);
-
 	while (left) {
-		ssize_t n = write(fd, text, left);
+		ssize_t n = write(fd, bytes, left);
 
 		if (n < 0)
 			return -errno;
-		text += n;
+		bytes = (const char *)bytes + n;
 		left -= (size_t)n;
 	}
 	return 0;
@@ -197,14 +204,118 @@ static int take_binary(struct gm_opencl *opencl, const unsigned char *binary,
 	return 0;
 }
 
+/* ---- what is kept -------------------------------------------------------- */
+
+/* A kept file begins with it, and its 0: the binary follows.  NULL: no memory,
+ * or the device does not say which it is. */
+static char *make_key(const struct gm_opencl *opencl, const char *text,
+		      const struct gm_build_ask *ask)
+{
+	static const gm_cl_uint names[] = { GM_CL_DEVICE_NAME,
+					    GM_CL_DEVICE_VERSION,
+					    GM_CL_DRIVER_VERSION };
+	char said[3][SAID_BYTES];
+	char *key;
+
+	for (size_t i = 0; i < 3; i++)
+		if (opencl->cl->clGetDeviceInfo(opencl->device, names[i],
+						SAID_BYTES, said[i],
+						NULL) != GM_CL_SUCCESS)
+			return NULL;
+	return asprintf(&key, "%s\n%s\n%s\n%s\n%s", said[0], said[1], said[2],
+			ask->options, text) < 0
+		       ? NULL
+		       : key;
+}
+
+static char *read_kept(const struct gm_opencl *opencl, const char *kept,
+		       size_t *ret_bytes)
+{
+	char path[PATH_MAX], *bytes = NULL;
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", opencl->kept, kept);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0) {
+		if (errno != ENOENT)
+			gm_log(GM_LOG_WARNING, "operators_not_read",
+			       "path=%s error=%s", gm_quote(path).text,
+			       gm_quote(strerror(errno)).text);
+		return NULL;
+	}
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	    (uint64_t)st.st_size <= GM_BUILD_MAX)
+		bytes = malloc((size_t)st.st_size + 1);
+	if (bytes && pread(fd, bytes, (size_t)st.st_size, 0) != st.st_size) {
+		free(bytes);
+		bytes = NULL;
+	}
+	close(fd);
+	*ret_bytes = bytes ? (size_t)st.st_size : 0;
+	return bytes;
+}
+
+/* Returns 0; negative: it is to be compiled. */
+static int take_kept(struct gm_opencl *opencl, const char *text,
+		     const struct gm_build_ask *ask, const char *kept,
+		     gm_cl *ret_program)
+{
+	char *key = opencl->kept ? make_key(opencl, text, ask) : NULL;
+	size_t n_key = key ? strlen(key) + 1 : 0, n = 0;
+	char *bytes = key ? read_kept(opencl, kept, &n) : NULL;
+	int rc = -ENOENT;
+
+	if (bytes && n > n_key && memcmp(bytes, key, n_key) == 0)
+		rc = take_binary(opencl, (unsigned char *)bytes + n_key,
+				 n - n_key, ret_program);
+	free(bytes);
+	free(key);
+	return rc;
+}
+
+/* A file that is not written costs the next worker its time. */
+static void keep(const struct gm_opencl *opencl, const char *text,
+		 const struct gm_build_ask *ask, const char *kept,
+		 const unsigned char *binary, size_t n)
+{
+	char *key = make_key(opencl, text, ask);
+	char path[PATH_MAX], made[PATH_MAX];
+	int fd, rc = 0;
+
+	snprintf(path, sizeof(path), "%s/%s", opencl->kept, kept);
+	snprintf(made, sizeof(made), "%s/made", opencl->kept);
+	fd = open(made, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (!key || fd < 0)
+		rc = -EIO;
+	if (rc == 0)
+		rc = write_all(fd, key, strlen(key) + 1);
+	if (rc == 0)
+		rc = write_all(fd, binary, n);
+	if (rc == 0 && (fsync(fd) < 0 || rename(made, path) < 0))
+		rc = -errno;
+	if (fd >= 0)
+		close(fd);
+	free(key);
+	if (rc < 0)
+		gm_log(GM_LOG_WARNING, "operators_not_kept", "path=%s error=%s",
+		       gm_quote(path).text, gm_quote(strerror(-rc)).text);
+}
+
+/* ---- a program ----------------------------------------------------------- */
+
 static int build(struct gm_opencl *opencl, const char *text,
-		 const struct gm_build_ask *ask, const int fds[2],
+		 const struct gm_build_ask *ask, const char *kept,
 		 gm_cl *ret_program, struct gm_build_answer *answer)
 {
+	int fds[2] = { gm_memory_file("gpumap-text"),
+		       gm_memory_file("gpumap-built") };
+	int rc = fds[0] < 0 ? fds[0] : fds[1] < 0 ? fds[1] : 0;
 	unsigned char *binary = NULL;
 	size_t bytes = 0;
-	int rc = write_text(fds[0], text);
 
+	if (rc == 0)
+		rc = write_all(fds[0], text, strlen(text));
 	if (rc == 0)
 		rc = send_ask(opencl->builder_socket, ask, fds);
 	if (rc == 0)
@@ -213,30 +324,27 @@ static int build(struct gm_opencl *opencl, const char *text,
 		rc = answer->status;
 	if (rc == 0)
 		rc = read_made(fds[1], answer, &binary, &bytes);
-	if (rc == 0) {
+	if (rc == 0)
 		rc = take_binary(opencl, binary, bytes, ret_program);
-		free(binary);
-	}
+	if (rc == 0 && kept && opencl->keeps)
+		keep(opencl, text, ask, kept, binary, bytes);
+	free(binary);
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 	return rc;
 }
 
 int gm_opencl_build(struct gm_opencl *opencl, const char *text,
-		    const char *options, const char *kernel, gm_cl *ret_program,
-		    char ret_why[GM_BUILD_LOG])
+		    const struct gm_build_ask *ask, const char *kept,
+		    gm_cl *ret_program, char ret_why[GM_BUILD_LOG])
 {
-	struct gm_build_ask ask = { 0 };
 	struct gm_build_answer answer = { 0 };
-	int fds[2] = { gm_memory_file("gpumap-text"),
-		       gm_memory_file("gpumap-built") };
-	int rc = fds[0] < 0 ? fds[0] : fds[1] < 0 ? fds[1] : 0;
+	int rc = kept ? take_kept(opencl, text, ask, kept, ret_program)
+		      : -ENOENT;
 
-	snprintf(ask.options, sizeof(ask.options), "%s", options);
-	snprintf(ask.kernel, sizeof(ask.kernel), "%s", kernel);
-	if (rc == 0)
-		rc = build(opencl, text, &ask, fds, ret_program, &answer);
-	for (int i = 0; i < 2; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+	if (rc < 0)
+		rc = build(opencl, text, ask, kept, ret_program, &answer);
 	/* Nothing starts another in a process that is confined. */
 	if (rc == -EPIPE || rc == -ECONNRESET)
 		rc = gm_stream_lose(&opencl->gpu, 0, "gpumap-build has ended");

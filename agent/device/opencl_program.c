@@ -36,17 +36,20 @@ static const char operators[] =
 static int build_operators(struct gm_opencl *opencl, bool is_any,
 			   gm_cl *ret_program)
 {
-	char log[GM_BUILD_LOG], options[128];
+	struct gm_build_ask ask = { 0 };
+	char log[GM_BUILD_LOG];
 	int rc;
 
-	snprintf(options, sizeof(options), "-cl-std=CL1.2%s%s%s%s",
+	snprintf(ask.options, sizeof(ask.options), "-cl-std=CL1.2%s%s%s%s",
 		 opencl->has_f32 ? " -DGM_F32" : "",
 		 opencl->has_f64 ? " -DGM_F64" : "",
 		 opencl->is_cpu ? "" : " -DGM_LANES",
 		 is_any ? " -DGM_ANY" : "");
-	rc = gm_opencl_build(opencl, operators, options, "", ret_program, log);
+	rc = gm_opencl_build(opencl, operators, &ask,
+			     is_any ? "operators-any" : "operators-whole",
+			     ret_program, log);
 	if (rc < 0)
-		gm_log(GM_LOG_WARNING, "operators-missing",
+		gm_log(GM_LOG_WARNING, "operators_missing",
 		       "code=%d compiler=%s", rc, gm_quote(log).text);
 	if (rc < 0 && rc != -ENOEXEC)
 		snprintf(opencl->gpu.why, sizeof(opencl->gpu.why),
@@ -151,11 +154,13 @@ int gm_opencl_load(struct gm_gpu *gpu, const void *image, const char *name,
 {
 	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
 	struct gm_gpu_program *p = calloc(1, sizeof(*p));
+	struct gm_build_ask ask = { .options = "-cl-kernel-arg-info" };
 	char log[GM_BUILD_LOG] = "";
-	int rc = p ? gm_opencl_build(opencl, image, "-cl-kernel-arg-info", name,
-				     &p->program, log)
-		   : -ENOMEM;
+	int rc;
 
+	snprintf(ask.kernel, sizeof(ask.kernel), "%s", name);
+	rc = p ? gm_opencl_build(opencl, image, &ask, NULL, &p->program, log)
+	       : -ENOMEM;
 	if (rc < 0) {
 		snprintf(ret_why, GM_KERNEL_WHY_BYTES, "%.*s",
 			 (int)GM_KERNEL_WHY_BYTES - 1, log);

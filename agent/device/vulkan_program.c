@@ -217,7 +217,7 @@ int gm_vulkan_operators(struct gm_vulkan *vulkan)
 		result = make_operator(vulkan, &modules[i], room,
 				       &vulkan->kernels[i]);
 		if (result < 0)
-			gm_log(GM_LOG_WARNING, "operators-missing",
+			gm_log(GM_LOG_WARNING, "operators_missing",
 			       "code=%d operator=%s", result, modules[i].name);
 	}
 	free(room);

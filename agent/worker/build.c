@@ -132,7 +132,7 @@ static void confine(const struct options *o)
 #endif
 	rc = gm_sandbox_files(o->cache);
 	if (rc == 0)
-		rc = gm_sandbox_reads(o->library, o->cache);
+		rc = gm_sandbox_reads(o->library, o->cache, NULL);
 	if (rc < 0 && rc != -ENOSYS && rc != -EOPNOTSUPP && rc != -EPERM)
 		usage(strerror(-rc));
 	rc = gm_sandbox_self(GM_CONFINE_BUILD, &step);

@@ -58,8 +58,9 @@ struct options {
 	const struct gm_backend *backend;
 	const char *device;
 	const char *library;
-	const char *cache; /* folder for compilers, or NULL */
-	const char *nccl;  /* "-": the system's */
+	const char *cache;     /* folder for compilers, or NULL */
+	const char *operators; /* that are compiled: folder, or NULL */
+	const char *nccl;      /* "-": the system's */
 	uint32_t clique_ms;
 	uint32_t load_depth;
 	uint32_t load_bytes;
@@ -113,7 +114,7 @@ static void __attribute__((noreturn)) usage(const char *why)
 		"       [--cpus LIST] --lock PATH --uid U --gid G [--recover]\n"
 		"       [--backend host|cuda|hip|opencl|vulkan] [--device ID] "
 		"[--library FILE]\n"
-		"       [--cache DIR]\n"
+		"       [--cache DIR] [--operators DIR]\n"
 		"       [--load-depth N] [--load-bytes N] [--slice N] "
 		"[--standby]\n"
 		"       [--programs] [--nccl DIR|-] [--nccl-limit MS]\n",
@@ -152,6 +153,9 @@ static void set_card_option(struct options *o, int c)
 		break;
 	case 'a':
 		o->cache = optarg;
+		break;
+	case 'o':
+		o->operators = optarg;
 		break;
 	case 's':
 		o->standby = true;
@@ -236,6 +240,7 @@ static struct options parse(int argc, char **argv)
 		{ "device", required_argument, NULL, 'd' },
 		{ "library", required_argument, NULL, 'L' },
 		{ "cache", required_argument, NULL, 'a' },
+		{ "operators", required_argument, NULL, 'o' },
 		{ "load-depth", required_argument, NULL, 'D' },
 		{ "load-bytes", required_argument, NULL, 'S' },
 		{ "slice", required_argument, NULL, 'C' },
@@ -379,6 +384,7 @@ static struct gm_device_config device_config(const struct options *o)
 					  .library = o->library,
 					  .builder = find_builder(),
 					  .cache = o->cache,
+					  .operators = o->operators,
 					  .nccl = o->nccl,
 					  .slice_bytes = o->slice_bytes };
 }
@@ -543,7 +549,7 @@ static void give_up_files(const struct options *o)
 	int rc = gm_sandbox_files(o->cache);
 
 	if (rc == 0 && o->cache)
-		rc = gm_sandbox_reads(o->library, o->cache);
+		rc = gm_sandbox_reads(o->library, o->cache, o->operators);
 	if (rc == -ENOSYS || rc == -EOPNOTSUPP || rc == -EPERM)
 		gm_log(GM_LOG_WARNING, "landlock_absent", "error=%s",
 		       gm_quote(strerror(-rc)).text);

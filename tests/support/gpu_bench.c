@@ -126,7 +126,8 @@ int bench_open(struct bench *b, const char *uuid)
 	const struct gm_device_config config = { .uuid = uuid,
 						 .library = b->library,
 						 .builder = builder,
-						 .cache = b->cache };
+						 .cache = b->cache,
+						 .operators = b->operators };
 	int rc = gm_host_backend.open(&config, &b->host);
 
 	snprintf(builder, sizeof(builder), "%s/agent/worker/gpumap-build",

@@ -34,8 +34,9 @@ struct bench {
 	/* Before it is opened: NULL is CUDA's, and the system's. */
 	const struct gm_backend *backend;
 	const char *library;
-	const char *cache; /* folder for the library's compiler */
-	bool is_serial;    /* the library bears one thread at a time */
+	const char *cache;     /* folder for the library's compiler */
+	const char *operators; /* folder that keeps operators, or NULL */
+	bool is_serial;        /* the library bears one thread at a time */
 
 	struct gm_backend_device *dev, *host;
 	bool can_export;

@@ -35,7 +35,7 @@ struct launch {
 	char limit[24];
 	char cpus[4096];
 	char threads[16];
-	char cache[PATH_MAX];
+	char cache[PATH_MAX], operators[PATH_MAX];
 	struct gm_environment env;
 };
 
@@ -202,8 +202,9 @@ static const struct gm_config_driver *driver_of(const struct gm_config *config,
 }
 
 /* Compilers of a row's own worker keep what they made, from one worker to the
- * next.  A worker for programs clears its folder, where another program of the
- * same user may have left anything. */
+ * next, and the worker keeps its operators, which workers for programs read.
+ * Such a worker clears its own folder, where another program of the same user
+ * may have left anything. */
 static void add_vendor(const struct gm_worker_process *worker,
 		       const struct gm_config_driver *driver,
 		       enum gm_exec_part part, struct launch *l)
@@ -218,13 +219,15 @@ static void add_vendor(const struct gm_worker_process *worker,
 		argue(l, "--standby", NULL);
 	if (!driver->cache)
 		return; /* the worker says that it needs one */
+	snprintf(l->operators, sizeof(l->operators), "%s/%u", driver->cache,
+		 worker->row);
 	if (worker->group->runs_programs)
 		snprintf(l->cache, sizeof(l->cache), "%s/%u-%u", driver->cache,
 			 worker->row, (unsigned)worker->group->uid);
 	else
-		snprintf(l->cache, sizeof(l->cache), "%s/%u", driver->cache,
-			 worker->row);
+		snprintf(l->cache, sizeof(l->cache), "%s", l->operators);
 	argue(l, "--cache", l->cache);
+	argue(l, "--operators", l->operators);
 }
 
 /* Kernels of PoCL are linked when they are compiled, and not for the size of

@@ -392,11 +392,12 @@ static int allow_listed(int rules, const char *list)
 	return rc;
 }
 
-int gm_sandbox_reads(const char *library, const char *folder)
+int gm_sandbox_reads(const char *library, const char *folder, const char *other)
 {
 #ifdef GM_COVERED
 	(void)library;
 	(void)folder;
+	(void)other;
 	return 0;
 #else
 	static const char *const systems[] = {
@@ -428,6 +429,8 @@ int gm_sandbox_reads(const char *library, const char *folder)
 		rc = allow_listed(rules, getenv("LD_LIBRARY_PATH"));
 	if (rc == 0)
 		rc = allow(rules, folder, READS | refer);
+	if (rc == 0 && other)
+		rc = allow(rules, other, READS);
 	return keep_rules(rules, rc);
 #endif
 }

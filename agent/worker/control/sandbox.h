@@ -50,11 +50,13 @@ int gm_sandbox_files(const char *folder);
  *
  * By Landlock, for this thread and those that it starts: left are the folders
  * of programs and libraries, those of LD_LIBRARY_PATH and of @library, /proc,
- * /sys, /dev, what a loader has below /etc, and @folder.
+ * /sys, /dev, what a loader has below /etc, @folder, which is written as well,
+ * and @other unless it is NULL.
  *
  * Returns	as gm_sandbox_files()
  */
-int gm_sandbox_reads(const char *library, const char *folder);
+int gm_sandbox_reads(const char *library, const char *folder,
+		     const char *other);
 
 /* The system calls that stay allowed. */
 enum gm_confine_how {

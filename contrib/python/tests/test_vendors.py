@@ -425,7 +425,7 @@ def test_masks(
 
 
 def test_programs(
-    map: gpumap.Map, row: int, kind: gpumap.DeviceKind
+    agent: Agent, map: gpumap.Map, row: int, kind: gpumap.DeviceKind
 ) -> None:
     need_compiler(kind)
     with map.session(programs=True) as session:
@@ -448,6 +448,8 @@ def test_programs(
         assert memoryview(result).cast("f").tolist() == [
             3.0 * i * i for i in range(1000)
         ]
+    # Its worker has read what the row's own one has compiled.
+    assert "operators_not" not in (agent.folder / "log").read_text()
 
 
 def has_landlock(agent: Agent) -> bool:

@@ -8,6 +8,7 @@
  * which keeps what it compiles in a folder of the test's own.
  */
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
 
@@ -305,7 +306,8 @@ static void staging_makes_no_difference(bool is_apart)
 {
 	struct bench other = { .backend = b.backend,
 			       .library = b.library,
-			       .cache = b.cache };
+			       .cache = b.cache,
+			       .operators = b.operators };
 	struct gm_opencl *device;
 
 	if (bench_is_open(&other, "opencl")) {
@@ -390,6 +392,7 @@ static bool bend(struct bench *other)
 	*other = (struct bench){ .backend = b.backend,
 				 .library = b.library,
 				 .cache = b.cache,
+				 .operators = b.operators,
 				 .sleeps = true };
 	if (!bench_is_open(other, "opencl"))
 		return false;
@@ -816,6 +819,41 @@ static void what_is_no_device_is_refused(const char *library)
 	OK(none == NULL);
 }
 
+/* Operators are there without gpumap-build, and without a folder that has this
+ * text's they are not. */
+static void operators_are_kept(void)
+{
+	struct gm_device_config config = { .library = b.library,
+					   .builder = "/bin/false",
+					   .cache = cache,
+					   .operators = cache };
+	struct gm_backend_device *dev = NULL;
+	struct bench other = { .backend = b.backend,
+			       .library = b.library,
+			       .cache = cache,
+			       .operators = cache };
+	char path[64], byte = 0;
+	int fd;
+
+	if (EQ(b.backend->open(&config, &dev), 0))
+		b.backend->close(dev);
+	snprintf(path, sizeof(path), "%s/operators-any", cache);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	/* The device's name, as the file has it, becomes another's. */
+	OK(fd >= 0 && pread(fd, &byte, 1, 0) == 1);
+	byte ^= 1;
+	EQ(pwrite(fd, &byte, 1, 0), 1);
+	OK(b.backend->open(&config, &dev) < 0);
+	if (bench_is_open(&other, "opencl"))
+		EQ(trials_failed(&other, 100), 0);
+	bench_close(&other);
+	if (EQ(b.backend->open(&config, &dev), 0))
+		b.backend->close(dev);
+	close(fd);
+	config.operators = "/no/folder";
+	OK(b.backend->open(&config, &dev) < 0);
+}
+
 TAP_CASE()
 {
 	const struct sigaction action = { .sa_handler = on_signal };
@@ -839,7 +877,7 @@ TAP_CASE()
 	what_is_no_device_is_refused(library);
 	b.backend = &gm_opencl_backend;
 	b.library = library;
-	b.cache = cache;
+	b.cache = b.operators = cache;
 	if (bench_is_open(&b, "opencl")) {
 		NOTE("%s", b.dev->took);
 		handlers_stay_ours();
@@ -851,6 +889,7 @@ TAP_CASE()
 		clients_kernels_run(&b);
 		kernels_of_another_form_are_refused();
 		too_much_local_memory_is_refused();
+		operators_are_kept();
 		staging_makes_no_difference(false);
 		staging_makes_no_difference(true);
 		faults_are_told_apart();

@@ -349,7 +349,7 @@ static int end_without_files(int (*play)(void), bool has_folder)
 		int rc = gm_sandbox_files(has_folder ? folder : NULL);
 
 		if (rc == 0 && has_folder)
-			rc = gm_sandbox_reads("libm.so.6", folder);
+			rc = gm_sandbox_reads("libm.so.6", folder, NULL);
 
 		_exit(rc == -ENOSYS || rc == -EOPNOTSUPP ? 98
 		      : rc < 0                           ? 97

@@ -208,6 +208,9 @@ int gm_stream_open(const struct gm_backend *backend,
  * in any order.  Threads: any */
 void gm_stream_told(struct gm_gpu *gpu, gm_a64 *word, uint64_t value);
 
+/* Log which floats the operators compute by integers. */
+void gm_stream_say_floats(bool has_f32, bool has_f64);
+
 /* A compiler's message, in one line. */
 void gm_stream_flatten(char *log);
 

@@ -51,15 +51,16 @@ noinst_LTLIBRARIES += %reldir%/libdevice.la
 
 # The operators in OpenCL C, as C: a literal for each line.
 nodist_%canon_reldir%_libdevice_la_SOURCES = %reldir%/ops_opencl_text.h
-%reldir%/ops_opencl_text.h: %reldir%/ops_opencl.h %reldir%/ops.k
+%reldir%/ops_opencl_text.h: %reldir%/ops_opencl.h %reldir%/floats.k \
+		%reldir%/ops.k
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
 	$(SED) -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' \
-		$(srcdir)/%reldir%/ops_opencl.h $(srcdir)/%reldir%/ops.k \
-		>$@.tmp && mv $@.tmp $@
+		$(srcdir)/%reldir%/ops_opencl.h $(srcdir)/%reldir%/floats.k \
+		$(srcdir)/%reldir%/ops.k >$@.tmp && mv $@.tmp $@
 $(%canon_reldir%_libdevice_la_OBJECTS): %reldir%/ops_opencl_text.h
 CLEANFILES += %reldir%/ops_opencl_text.h
 EXTRA_DIST += %reldir%/README.md %reldir%/ops.k %reldir%/ops_vulkan.h
-EXTRA_DIST += %reldir%/ops_vulkan.sh
+EXTRA_DIST += %reldir%/ops_vulkan.sh %reldir%/floats.k
 
 # The operators as SPIR-V, as C: an array for each module.
 if VULKAN
@@ -72,11 +73,11 @@ if VULKAN
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/vulkan_work.c
 nodist_%canon_reldir%_libdevice_la_SOURCES += %reldir%/ops_vulkan_spirv.h
 %reldir%/ops_vulkan_spirv.h: %reldir%/ops_vulkan.sh %reldir%/ops_vulkan.h \
-		%reldir%/ops.k
+		%reldir%/floats.k %reldir%/ops.k
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
 	$(SHELL) $(srcdir)/%reldir%/ops_vulkan.sh $(GLSLANG) \
-		$(srcdir)/%reldir%/ops_vulkan.h $(srcdir)/%reldir%/ops.k \
-		>$@.tmp && mv $@.tmp $@
+		$(srcdir)/%reldir%/ops_vulkan.h $(srcdir)/%reldir%/floats.k \
+		$(srcdir)/%reldir%/ops.k >$@.tmp && mv $@.tmp $@
 # By a variable: automake leaves out its own rule for an object that has one.
 gm_vulkan_program = %reldir%/libdevice_la-vulkan_program.lo
 $(gm_vulkan_program): %reldir%/ops_vulkan_spirv.h

@@ -61,6 +61,7 @@ int gm_opencl_operators(struct gm_opencl *opencl)
 {
 	int rc = build_operators(opencl, true, &opencl->any);
 
+	gm_stream_say_floats(opencl->has_f32, opencl->has_f64);
 	if (rc == 0 && opencl->any && !opencl->is_cpu)
 		rc = build_operators(opencl, false, &opencl->whole);
 	return rc;

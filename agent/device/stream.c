@@ -10,6 +10,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "agent/common/log.h"
+
 /* Why the last opening failed. */
 static struct {
 	char why[GM_GPU_WHY_BYTES];
@@ -82,7 +84,7 @@ const char *gm_stream_fault(struct gm_backend_device *dev, int *ret_code)
 
 /* ---- one device ---------------------------------------------------------- */
 
-static void find_kernels(struct gm_stream *stream)
+void gm_stream_find_kernels(struct gm_stream *stream)
 {
 	const struct gm_gpu_ops *ops = stream->ops;
 	struct gm_stream_kernels *k = &stream->kernels;
@@ -97,6 +99,15 @@ static void find_kernels(struct gm_stream *stream)
 			k->cast[d][to] =
 				ops->find(stream->gpu, GPUMAP_OP_CAST, d, to);
 	}
+}
+
+void gm_stream_say_floats(bool has_f32, bool has_f64)
+{
+	if (!has_f32 || !has_f64)
+		gm_log(GM_LOG_INFO, "floats_by_integers", "bits=%s",
+		       has_f32   ? "64"
+		       : has_f64 ? "32"
+				 : "32,64");
 }
 
 static int make_scratch(struct gm_stream *stream)
@@ -198,7 +209,7 @@ static int make_ready(struct gm_stream *stream,
 	if (rc == 0)
 		rc = gm_stream_lanes_open(stream);
 	if (rc == 0)
-		find_kernels(stream);
+		gm_stream_find_kernels(stream);
 	return rc;
 }
 

@@ -186,6 +186,9 @@ struct gm_kernel {
  * not. */
 int gm_stream_bind(struct gm_stream *stream);
 
+/* Ask the driver for the kernels of all operators. */
+void gm_stream_find_kernels(struct gm_stream *stream);
+
 /* Wake who polls dev.ended_fd.  Threads: any */
 void gm_stream_tell(struct gm_gpu *gpu);
 

@@ -31,11 +31,12 @@ static const struct module {
 	const char *name;
 	const uint32_t *words;
 	uint32_t n;
-	uint32_t floats; /* bits of those that it computes exactly, or 0 */
+	uint32_t floats; /* bits of those that it computes, or 0 */
+	bool by_integers;
 	bool is_reduction;
 } modules[] = {
-#define MODULE(name, floats, is_reduction) \
-	{ #name, name, sizeof(name) / sizeof(name[0]), floats, is_reduction },
+#define MODULE(name, words, ...) \
+	{ #name, words, sizeof(words) / sizeof(words[0]), __VA_ARGS__ },
 	MODULES
 };
 #define N_MODULES (sizeof(modules) / sizeof(modules[0]))
@@ -156,11 +157,14 @@ static VkResult make_layout(struct gm_vulkan *vulkan)
 
 /* ---- operators ----------------------------------------------------------- */
 
-static bool is_exact(const struct gm_vulkan *vulkan,
+/* Of the two that compute floats the device takes one. */
+static bool is_taken(const struct gm_vulkan *vulkan,
 		     const struct module *module)
 {
-	return module->floats == 0 ||
-	       (module->floats == 64 ? vulkan->has_f64 : vulkan->has_f32);
+	bool is_exact =
+		module->floats == 64 ? vulkan->has_f64 : vulkan->has_f32;
+
+	return module->floats == 0 || module->by_integers != is_exact;
 }
 
 static VkResult make_operator(struct gm_vulkan *vulkan,
@@ -203,6 +207,7 @@ int gm_vulkan_operators(struct gm_vulkan *vulkan)
 	VkResult result = make_layout(vulkan);
 	uint32_t most = 0, *room;
 
+	gm_stream_say_floats(vulkan->has_f32, vulkan->has_f64);
 	for (size_t i = 0; i < N_MODULES; i++)
 		most = modules[i].n > most ? modules[i].n : most;
 	room = calloc(most + EXACT_WORDS, sizeof(*room));
@@ -212,7 +217,7 @@ int gm_vulkan_operators(struct gm_vulkan *vulkan)
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < N_MODULES; i++) {
-		if (!is_exact(vulkan, &modules[i]))
+		if (!is_taken(vulkan, &modules[i]))
 			continue;
 		result = make_operator(vulkan, &modules[i], room,
 				       &vulkan->kernels[i]);
@@ -236,11 +241,12 @@ void gm_vulkan_operators_close(struct gm_vulkan *vulkan)
 					   NULL);
 }
 
-static size_t find_module(const char *name)
+static size_t find_module(const struct gm_vulkan *vulkan, const char *name)
 {
 	size_t i = 0;
 
-	while (i < N_MODULES && strcmp(modules[i].name, name) != 0)
+	while (i < N_MODULES && (!vulkan->kernels[i].whole ||
+				 strcmp(modules[i].name, name) != 0))
 		i++;
 	return i;
 }
@@ -255,9 +261,8 @@ const struct gm_gpu_kernel *gm_vulkan_find(struct gm_gpu *gpu, uint32_t op,
 
 	if (gm_operators_name(gm_operators_of(op), dtype, to, name) < 0)
 		return NULL;
-	i = find_module(name);
-	if (i == N_MODULES || !is_exact(vulkan, &modules[i]) ||
-	    !vulkan->kernels[i].whole)
+	i = find_module(vulkan, name);
+	if (i == N_MODULES)
 		return NULL;
 	k = &vulkan->kernels[i];
 	k->align[0] = gm_ops_dtype_bytes(gm_ops_result(op, dtype, to));

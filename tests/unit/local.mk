@@ -198,6 +198,7 @@ gm_unit_device = \
 	%reldir%/device/cuda_memory.c \
 	%reldir%/device/cuda_nccl_group.c \
 	%reldir%/device/cuda_remote_copy.c \
+	%reldir%/device/floats.c \
 	%reldir%/device/hip.c \
 	%reldir%/device/hip_runtime.c \
 	%reldir%/device/host.c \

@@ -327,6 +327,29 @@ static void staging_makes_no_difference(bool is_apart)
 	bench_close(&other);
 }
 
+/* ---- floats -------------------------------------------------------------- */
+
+/* As on a device that flushes subnormals and has no f64. */
+static void integers_compute_the_same(void)
+{
+	struct bench other = { .backend = b.backend,
+			       .library = b.library,
+			       .cache = b.cache,
+			       .operators = b.operators };
+	struct gm_opencl *device;
+
+	if (bench_is_open(&other, "opencl")) {
+		device = device_of(&other);
+		gm_opencl_operators_close(device);
+		device->has_f32 = device->has_f64 = device->keeps = false;
+		device->n_kernels = 0;
+		EQ(gm_opencl_operators(device), 0);
+		gm_stream_find_kernels((struct gm_stream *)other.dev);
+		gpu_cases_work(&other);
+	}
+	bench_close(&other);
+}
+
 /* ---- faults -------------------------------------------------------------- */
 
 /* The library's functions, of which some fail. */
@@ -892,6 +915,7 @@ TAP_CASE()
 		operators_are_kept();
 		staging_makes_no_difference(false);
 		staging_makes_no_difference(true);
+		integers_compute_the_same();
 		faults_are_told_apart();
 		a_launch_that_fails_leaves_nothing();
 		what_is_not_reached_is_staged();

@@ -119,6 +119,17 @@ static uint64_t ask(const struct gm_opencl *opencl, gm_cl_uint what)
 	return value;
 }
 
+/* Threads of Mesa block SIGBUS: a client that takes its memory away would end
+ * the worker.  Those of PoCL and of Intel's library do not. */
+static bool takes_faults(const struct gm_opencl *opencl, const char *version)
+{
+	char vendor[128] = "";
+
+	(void)opencl->cl->clGetDeviceInfo(opencl->device, GM_CL_DEVICE_VENDOR,
+					  sizeof(vendor) - 1, vendor, NULL);
+	return strcasestr(version, "pocl") || strstr(vendor, "Intel(R)");
+}
+
 static int find_abilities(struct gm_opencl *opencl)
 {
 	const uint64_t exact =
@@ -149,8 +160,9 @@ static int find_abilities(struct gm_opencl *opencl)
 		(ask(opencl, GM_CL_DEVICE_SINGLE_FP_CONFIG) & exact) == exact;
 	opencl->has_f64 =
 		(ask(opencl, GM_CL_DEVICE_DOUBLE_FP_CONFIG) & exact) == exact;
-	opencl->gpu.flags =
-		opencl->is_apart ? 0 : GM_GPU_REACH | GM_GPU_READ_ONLY;
+	opencl->gpu.flags = opencl->is_apart || !takes_faults(opencl, version)
+				    ? 0
+				    : GM_GPU_REACH | GM_GPU_READ_ONLY;
 	opencl->gpu.own_times = opencl->is_apart ? APART_TIMES : 1;
 	return 0;
 }

@@ -8,7 +8,7 @@
 #	ops_vulkan.sh GLSLANG OPS_VULKAN.H FLOATS.K OPS.K >OPS_VULKAN_SPIRV.H
 #
 # A row of the table is MODULE(name, words, floats, by_integers, is_reduction): the
-# bits of the floats that it computes, or 0.  Of floats there are two.
+# bits of the floats that it computes, or 0.  Each operator of floats has two modules.
 
 set -eu
 glslang=$1

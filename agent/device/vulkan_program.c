@@ -157,7 +157,7 @@ static VkResult make_layout(struct gm_vulkan *vulkan)
 
 /* ---- operators ----------------------------------------------------------- */
 
-/* Of the two that compute floats the device takes one. */
+/* The device takes one of the two that compute floats. */
 static bool is_taken(const struct gm_vulkan *vulkan,
 		     const struct module *module)
 {

@@ -34,6 +34,11 @@ static void read_icd(char ret_library[256])
 		snprintf(ret_library, 256, "%s", named);
 }
 
+static bool is_pocl(void)
+{
+	return strstr(b.library, "pocl") != NULL;
+}
+
 static int remove_one(const char *path, const struct stat *status, int type,
 		      struct FTW *at)
 {
@@ -240,7 +245,9 @@ static void too_much_local_memory_is_refused(void)
 		return;
 	}
 	EQ(rc, -ENOEXEC);
-	OK(strstr(why, "odd has 1073741824 bytes of local memory"));
+	/* The compilers of others may end at it. */
+	if (!OK(strstr(why, "local memory") || (why[0] && !is_pocl())))
+		NOTE("%s", why);
 }
 
 /* ---- memory that goes away ----------------------------------------------- */
@@ -917,12 +924,16 @@ TAP_CASE()
 		staging_makes_no_difference(true);
 		integers_compute_the_same();
 		faults_are_told_apart();
-		a_launch_that_fails_leaves_nothing();
+		if (b.region->address)
+			a_launch_that_fails_leaves_nothing();
 		what_is_not_reached_is_staged();
 		what_fails_later_is_met();
-		a_slice_that_fails_alone_is_met();
-		a_part_of_a_slice_that_fails_is_met();
-		a_slice_that_fails_is_met_in_any_order();
+		/* OpenCL leaves open what comes behind work that failed. */
+		if (is_pocl()) {
+			a_slice_that_fails_alone_is_met();
+			a_part_of_a_slice_that_fails_is_met();
+			a_slice_that_fails_is_met_in_any_order();
+		}
 		a_lane_that_is_out_of_order_is_lost();
 		a_callback_may_come_late();
 		a_kernel_that_needs_too_much_is_refused();

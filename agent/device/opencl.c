@@ -11,7 +11,7 @@
 
 #include "agent/common/node_clock.h"
 
-#define APART_TIMES  4u      /* nothing says what a bus or memory does */
+#define OWN_TIMES    4u      /* nothing says what a bus or memory does */
 #define VENDOR_ERROR (-1000) /* and below: its own */
 
 /* A step of opening: why it failed is kept. */
@@ -137,6 +137,7 @@ static int find_abilities(struct gm_opencl *opencl)
 	uint64_t type = ask(opencl, GM_CL_DEVICE_TYPE);
 	char version[512] = ""; /* PoCL's has more than 128 */
 	unsigned int major = 0, minor = 0;
+	bool in_place;
 
 	(void)opencl->cl->clGetDeviceInfo(opencl->device, GM_CL_DEVICE_VERSION,
 					  sizeof(version) - 1, version, NULL);
@@ -160,10 +161,11 @@ static int find_abilities(struct gm_opencl *opencl)
 		(ask(opencl, GM_CL_DEVICE_SINGLE_FP_CONFIG) & exact) == exact;
 	opencl->has_f64 =
 		(ask(opencl, GM_CL_DEVICE_DOUBLE_FP_CONFIG) & exact) == exact;
-	opencl->gpu.flags = opencl->is_apart || !takes_faults(opencl, version)
-				    ? 0
-				    : GM_GPU_REACH | GM_GPU_READ_ONLY;
-	opencl->gpu.own_times = opencl->is_apart ? APART_TIMES : 1;
+	in_place = !opencl->is_apart && takes_faults(opencl, version);
+	opencl->gpu.flags = in_place ? GM_GPU_REACH | GM_GPU_READ_ONLY : 0;
+	/* On a processor launching a slice and waking for it take some 40 us,
+	 * and 4 MiB 400 us on PoCL, but 6 ms on llvmpipe. */
+	opencl->gpu.own_times = in_place || opencl->is_apart ? OWN_TIMES : 1;
 	return 0;
 }
 

@@ -59,13 +59,8 @@ void gm_ctl_plan_to_agent(const struct gm_ctl_planning *p,
 		.max_seq_len = q->max_seq_len,
 		.max_batch_size = (uint32_t)q->max_batch_size,
 	};
-	_Static_assert(GPUMAP_STRATEGY_FILL == GM_STRATEGY_FILL + 1 &&
-			       GPUMAP_STRATEGY_BALANCE ==
-				       GM_STRATEGY_BALANCE + 1 &&
-			       GPUMAP_STRATEGY_FEWEST == GM_STRATEGY_FEWEST + 1,
-		       "theirs count from 1");
 	if (q->setting == GM_SETTING_AUTO || q->setting == GM_SETTING_TOPOLOGY)
-		ret->strategy = (uint32_t)q->strategy + 1;
+		ret->strategy = q->strategy;
 	if (q->base_row != GM_ROW_FIRST) {
 		ret->flags |= GPUMAP_PLAN_BASE;
 		ret->base_row = q->base_row;

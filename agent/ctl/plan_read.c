@@ -99,7 +99,7 @@ static int read_names(struct gm_ctl_planning *p)
 {
 	const struct gm_ctl *ctl = p->ctl;
 
-	p->q.strategy = GM_STRATEGY_FILL;
+	p->q.strategy = GPUMAP_STRATEGY_FILL;
 	if (ctl->plan.strategy != NULL &&
 	    gm_auto_strategy_parse(ctl->plan.strategy, &p->q.strategy, NULL) !=
 		    0)

@@ -138,13 +138,6 @@ static void row_line(const struct gm_ctl_planning *p, uint32_t i)
 	       (double)(c != NULL ? c->left_bytes : device->avail) / GIB, bar);
 }
 
-static const char *strategy_name(const struct gm_plan_request *q)
-{
-	static const char *const names[] = { "fill", "balance", "fewest" };
-
-	return names[q->strategy];
-}
-
 static void head_lines(const struct gm_ctl_planning *p)
 {
 	char size[32], kv[32];
@@ -159,7 +152,9 @@ static void head_lines(const struct gm_ctl_planning *p)
 	       "layer\n\n",
 	       gm_ctl_setting(p->q.setting),
 	       p->q.setting == GM_SETTING_AUTO ? " by " : "",
-	       p->q.setting == GM_SETTING_AUTO ? strategy_name(&p->q) : "",
+	       p->q.setting == GM_SETTING_AUTO
+		       ? gm_auto_strategy_name(p->q.strategy)
+		       : "",
 	       gm_dtype_name(p->plan.dtype),
 	       (unsigned long long)p->q.max_seq_len,
 	       (unsigned long long)p->q.max_batch_size,
@@ -256,8 +251,8 @@ static int print_json(const struct gm_ctl_planning *p)
 		"model", p->ctl->model, "node",
 		p->node.name[0] != '\0' ? p->node.name : NULL, "setting",
 		gm_ctl_setting(q->setting), "strategy",
-		is_auto ? strategy_name(q) : NULL, "stored_dtype",
-		gm_weights_type(p->model.type), "isq",
+		is_auto ? gm_auto_strategy_name(q->strategy) : NULL,
+		"stored_dtype", gm_weights_type(p->model.type), "isq",
 		p->isq != GM_ISQ_N ? gm_isq_name(p->isq) : NULL, "dtype",
 		gm_dtype_name(p->plan.dtype), "n_layers",
 		whole(p->plan.n_layers), "model_bytes",

@@ -5,25 +5,27 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/plan/balance.h"
 #include "agent/plan/checked.h"
-#include "agent/plan/fill.h"
+#include "agent/plan/placement.h"
 #include "agent/plan/sizes.h"
 
-/* In the order of enum gm_strategy. */
-static const char *const names[] = { "fill", "balance", "fewest" };
+#define MIB (UINT64_C(1) << 20)
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+/* In the order of enum gpumap_strategy. */
+static const char *const names[] = { "fill", "fill", "balance", "fewest" };
 
-int gm_auto_strategy_parse(const char *name, enum gm_strategy *ret_strategy,
+#define N_NAMES (sizeof(names) / sizeof(names[0]))
+
+int gm_auto_strategy_parse(const char *name, uint32_t *ret_strategy,
 			   struct gm_plan_error *ret_err)
 {
-	for (size_t i = 0; i < COUNT(names); i++) {
+	for (uint32_t i = GPUMAP_STRATEGY_FILL; i < N_NAMES; i++) {
 		if (strcmp(name, names[i]) == 0) {
-			*ret_strategy = (enum gm_strategy)i;
+			*ret_strategy = i;
 			return 0;
 		}
 	}
@@ -31,52 +33,27 @@ int gm_auto_strategy_parse(const char *name, enum gm_strategy *ret_strategy,
 			    "%.64s is no strategy", name);
 }
 
-/* A request, with its rows in order and its sizes computed. */
-struct task {
-	const struct gm_auto_request *q;
-	struct gm_auto_row rows[GM_AUTO_ROWS]; /* hosts last */
-	uint32_t n_rows;
-	uint32_t n_devices; /* those that are no hosts */
-	uint64_t total_bytes;
-	uint64_t mapped; /* largest activation while a layer runs, bytes */
-	uint64_t other;  /* and outside of layers */
-	bool is_paged;
-	uint64_t kv_bytes;
-	struct gm_plan_error *err;
-};
-
-static void order_rows(struct task *t)
+const char *gm_auto_strategy_name(uint32_t strategy)
 {
-	bool integrated = false;
-
-	for (uint32_t i = 0; i < t->q->n_rows; i++) {
-		integrated |= t->q->rows[i].is_integrated;
-		if (!t->q->rows[i].is_host)
-			t->rows[t->n_rows++] = t->q->rows[i];
-	}
-	t->n_devices = t->n_rows;
-	for (uint32_t i = 0; i < t->q->n_rows && !integrated; i++)
-		if (t->q->rows[i].is_host)
-			t->rows[t->n_rows++] = t->q->rows[i];
+	return names[strategy < N_NAMES ? strategy : 0];
 }
 
-static int measure(struct task *t)
-{
-	const struct gm_auto_request *q = t->q;
-	bool over = false;
+/* A request whose sizes are computed. */
+struct task {
+	const struct gm_auto_request *q;
+	struct gm_auto *plan; /* NULL: only whether there is one */
+	struct gm_plan_error *err;
+	uint64_t mapped; /* largest activation while a layer runs, bytes */
+	uint64_t other;  /* and outside of layers */
+	uint64_t kv;     /* of one layer, bytes */
+	bool is_paged;
+	uint32_t n_left; /* layers */
+};
 
-	t->mapped = gm_checked_mul(&over, q->mapped_act_elems, q->dtype_bytes);
-	t->other =
-		gm_checked_mul(&over, q->non_mapped_act_elems, q->dtype_bytes);
-	t->total_bytes = q->non_mapped_bytes;
-	for (uint32_t i = 0; i < q->n_layers; i++)
-		t->total_bytes = gm_checked_add(&over, t->total_bytes,
-						q->layer_bytes[i]);
-	if (over)
-		return gm_error_set(t->err, -EOVERFLOW, "correct the request",
-				    "The plan's sizes come to 2^64 bytes or "
-				    "more");
-	return 0;
+static int overflow(const struct task *t)
+{
+	return gm_error_set(t->err, -EOVERFLOW, "correct the request",
+			    "The plan's sizes come to 2^64 bytes or more");
 }
 
 static uint64_t capacity(const struct gm_auto_row *row)
@@ -84,216 +61,698 @@ static uint64_t capacity(const struct gm_auto_row *row)
 	return gm_sizes_capacity(row->avail, row->is_host);
 }
 
-static int measure_kv(struct task *t, bool is_paged)
+/* The largest activation on a row that holds the weights of no layer, or
+ * not. */
+static uint64_t act_of(const struct task *t, bool holds)
+{
+	return holds ? gm_max(t->mapped, t->other) : t->mapped;
+}
+
+static int measure_act(struct task *t)
 {
 	const struct gm_auto_request *q = t->q;
-	struct gm_kv_room room = { .model_bytes = t->total_bytes,
-				   .act_bytes = gm_max(t->mapped, t->other) };
+	bool over = false;
+
+	t->mapped = gm_checked_mul(&over, q->mapped_act_elems, q->dtype_bytes);
+	t->other =
+		gm_checked_mul(&over, q->non_mapped_act_elems, q->dtype_bytes);
+	return over ? overflow(t) : 0;
+}
+
+static int measure_kv(struct task *t, bool is_paged, uint64_t model_bytes)
+{
+	const struct gm_auto_request *q = t->q;
+	struct gm_kv_room room = { .model_bytes = model_bytes,
+				   .act_bytes = act_of(t, true) };
 
 	t->is_paged = is_paged;
 	if (!is_paged)
 		return gm_kv_unpaged(&q->kv, q->max_seq_len, q->max_batch_size,
-				     q->dtype_bytes, &t->kv_bytes, t->err);
-	room.capacity = capacity(&t->rows[0]);
+				     q->dtype_bytes, &t->kv, t->err);
+	room.capacity = q->n_rows > 0 ? capacity(&q->rows[0]) : 0;
 	return gm_kv_paged_bytes(&q->kv, q->paged, &room, q->dtype_bytes,
-				 &t->kv_bytes, t->err);
+				 &t->kv, t->err);
 }
 
-/* Add a range to the map; the strategy has ensured that it fits. */
-static void charge(const struct task *t, struct gm_auto *plan, uint32_t i,
-		   uint32_t n)
+/* Charge the next @n layers to a row, which has room for them. */
+static void charge(struct task *t, const struct gm_auto_row *row, uint32_t n,
+		   uint64_t weights)
 {
-	const struct gm_auto_row *row = &t->rows[i];
-	struct gm_auto_charge *c = &plan->charges[plan->n_charges];
+	struct gpumap_plan_charge *c;
 
-	*c = (struct gm_auto_charge){
+	if (!t->plan)
+		return;
+	c = &t->plan->charges[t->plan->n_charges];
+	*c = (struct gpumap_plan_charge){
 		.row = row->row,
 		.n_layers = n,
-		.has_non_mapped = plan->n_charges == 0,
-		.kv_bytes = t->kv_bytes * n,
-		.act_bytes = t->mapped,
+		.weight_bytes = weights,
+		/* no overflow: the bytes were summed before */
+		.kv_bytes = t->kv * n,
+		.activation_bytes = act_of(t, t->plan->n_charges == 0),
 		.reserve_bytes = row->avail - capacity(row),
 	};
-	if (plan->n_charges > 0) {
-		c->first = c[-1].first + c[-1].n_layers;
-	} else {
-		c->weight_bytes = t->q->non_mapped_bytes;
-		c->act_bytes = gm_max(t->mapped, t->other);
-	}
-	for (uint32_t j = 0; j < n; j++)
-		c->weight_bytes += t->q->layer_bytes[c->first + j];
-	c->left_bytes =
-		capacity(row) - c->weight_bytes - c->kv_bytes - c->act_bytes;
-	plan->n_charges++;
+	c->left_bytes = capacity(row) - c->weight_bytes - c->kv_bytes -
+			c->activation_bytes;
+	t->plan->n_charges++;
 }
 
 /* ---- fill ---------------------------------------------------------------- */
 
-static int run_fill(struct task *t, struct gm_fill *ret)
-{
-	const struct gm_auto_request *q = t->q;
-	struct gm_fill_device devices[GM_AUTO_ROWS];
-	struct gm_fill_request f = {
-		.devices = devices,
-		.n_devices = t->n_rows,
-		.layer_bytes = q->layer_bytes,
-		.n_layers = q->n_layers,
-		.non_mapped_bytes = q->non_mapped_bytes,
-		.total_bytes = t->total_bytes,
-		.mapped_act_elems = q->mapped_act_elems,
-		.non_mapped_act_elems = q->non_mapped_act_elems,
-		.dtype_bytes = q->dtype_bytes,
-		.max_seq_len = q->max_seq_len,
-		.max_batch_size = q->max_batch_size,
-		.kv = q->kv,
-		/* With hosts only there is no memory by which to size a
-		 * pool. */
-		.paged = t->n_devices > 0 ? q->paged : NULL,
-	};
-	uint32_t placed = 0;
-	int r;
+/* One walk over the rows. */
+struct walk {
+	struct task *t;
+	uint64_t remaining; /* bytes */
+	uint32_t layer;
+	bool has_holder; /* a row has the weights that are no layer's */
+	bool shut_out;   /* only they kept a row from taking a layer */
+	bool uses_host;
+	bool over;
+};
 
-	for (uint32_t i = 0; i < t->n_rows; i++)
-		devices[i] =
-			(struct gm_fill_device){ t->rows[i].avail,
-						 t->rows[i].is_host,
-						 t->rows[i].is_integrated };
-	r = gm_fill_make(&f, ret, t->err);
-	if (r)
-		return r;
-	for (size_t i = 0; i < ret->n_charges; i++)
-		placed += ret->charges[i].n_layers;
-	if (placed == q->n_layers)
-		return 0;
-	/* Filling stops when all weights have a place, even if layers are
-	 * left. */
-	gm_fill_free(ret);
-	return gm_error_set(t->err, -ENOSPC, "lower max_seq_len or the batch",
-			    "The last %" PRIu32 " layers, of no bytes, find no "
-			    "room for their KV cache",
-			    q->n_layers - placed);
+/* "cuda[2]" or "cpu" */
+static const char *name_of(const struct gm_auto_request *q, uint32_t i,
+			   char text[32])
+{
+	if (q->rows[i].is_host)
+		return "cpu";
+	snprintf(text, 32, "cuda[%" PRIu32 "]", i);
+	return text;
 }
 
-static int fill(struct task *t, struct gm_auto *plan)
+static int warn_of_empty(const struct task *t, uint32_t i)
 {
-	struct gm_fill filled;
-	int r = run_fill(t, &filled);
+	struct gm_auto *plan = t->plan;
+	char name[32], *text;
+	void *v;
 
-	if (r)
-		return r;
-	t->is_paged = filled.is_paged;
-	t->kv_bytes = filled.kv_bytes;
-	for (size_t i = 0; i < filled.n_charges && plan; i++)
-		charge(t, plan, filled.charges[i].device,
-		       filled.charges[i].n_layers);
-	gm_fill_free(&filled);
+	if (!plan)
+		return 0;
+	v = reallocarray(plan->warnings, plan->n_warnings + 1,
+			 sizeof(*plan->warnings));
+	if (!v)
+		return gm_error_no_memory(t->err);
+	plan->warnings = v;
+	if (asprintf(&text,
+		     "Device %s can fit 0 layers. Consider reducing auto map "
+		     "params from current: text[max_seq_len: %" PRIu64
+		     ", max_batch_size: %" PRIu64
+		     "] (ex. reducing max seq len or max num images)",
+		     name_of(t->q, i, name), t->q->max_seq_len,
+		     t->q->max_batch_size) < 0)
+		return gm_error_no_memory(t->err);
+	plan->warnings[plan->n_warnings++] = text;
 	return 0;
+}
+
+/* Does all of the rest fit onto one row? */
+static bool takes_rest(struct walk *w, uint64_t room, bool holds)
+{
+	const struct task *t = w->t;
+	uint64_t need =
+		gm_checked_add(&w->over, w->remaining, act_of(t, holds));
+
+	need = gm_checked_add(&w->over, need,
+			      gm_checked_mul(&w->over, t->kv,
+					     t->q->n_layers - w->layer));
+	return room >= need;
+}
+
+/* Count the next layers that fit beside @used, and sum their weights. */
+static uint32_t count_layers(struct walk *w, uint64_t room, uint64_t used,
+			     uint64_t *ret_weights)
+{
+	const struct gm_auto_request *q = w->t->q;
+	uint32_t n = 0;
+
+	while (w->layer + n < q->n_layers) {
+		uint64_t size = q->layer_bytes[w->layer + n];
+		uint64_t delta = gm_checked_add(&w->over, size, w->t->kv);
+
+		if (gm_checked_add(&w->over, used, delta) > room || w->over)
+			break;
+		used += delta;
+		*ret_weights += size;
+		n++;
+	}
+	return n;
+}
+
+/* Would a row that need not hold the weights of no layer have taken a layer? */
+static bool would_take(struct walk *w, uint64_t room)
+{
+	uint64_t weights = 0;
+
+	return takes_rest(w, room, false) ||
+	       count_layers(w, room, w->t->mapped, &weights) > 0;
+}
+
+static int visit(struct walk *w, uint32_t i)
+{
+	struct task *t = w->t;
+	const struct gm_auto_row *row = &t->q->rows[i];
+	uint64_t room = capacity(row);
+	bool holds = !w->has_holder;
+	uint64_t weights = 0;
+	uint32_t n;
+
+	if (takes_rest(w, room, holds)) {
+		n = t->q->n_layers - w->layer;
+		weights = w->remaining;
+	} else {
+		uint64_t used = act_of(t, holds);
+
+		if (holds) {
+			weights = t->q->non_mapped_bytes;
+			used = gm_checked_add(&w->over, used, weights);
+		}
+		n = count_layers(w, room, used, &weights);
+		if (w->over)
+			return overflow(t);
+		if (n == 0) {
+			if (holds)
+				w->shut_out |= would_take(w, room);
+			return w->over ? overflow(t) : warn_of_empty(t, i);
+		}
+	}
+	if (w->over)
+		return overflow(t);
+	charge(t, row, n, weights);
+	w->remaining = gm_minus(w->remaining, weights);
+	w->has_holder = true;
+	w->layer += n;
+	w->uses_host |= row->is_host;
+	return 0;
+}
+
+/* ["cuda[0] (avail: 1MB)", "cpu (avail: 2MB)"] for the caller to free() */
+static char *list_rows(const struct gm_auto_request *q)
+{
+	const size_t most = sizeof("\"cuda[] (avail: MB)\", ") + 40;
+	char *text = malloc(q->n_rows * most + 3);
+	char *end = text;
+	char name[32];
+
+	if (!text)
+		return NULL;
+	end += sprintf(end, "[");
+	for (uint32_t i = 0; i < q->n_rows; i++)
+		end += sprintf(end, "%s\"%s (avail: %" PRIu64 "MB)\"",
+			       i ? ", " : "", name_of(q, i, name),
+			       q->rows[i].avail / MIB);
+	sprintf(end, "]");
+	return text;
+}
+
+static int cannot_fill(const struct walk *w)
+{
+	const struct task *t = w->t;
+	char *rows, more[128] = "";
+
+	if (!t->err)
+		return -ENOSPC;
+	rows = list_rows(t->q);
+	if (!rows)
+		return gm_error_no_memory(t->err);
+	if (!w->has_holder && w->shut_out)
+		snprintf(more, sizeof(more),
+			 ". The %" PRIu64 " bytes of its non-mapped weights "
+			 "fit on none of them beside a layer",
+			 t->q->non_mapped_bytes);
+	gm_error_set(t->err, -ENOSPC,
+		     "lower max_seq_len or the batch, or quantise",
+		     "This model does not fit on the devices %s, and exceeds "
+		     "total capacity by %" PRIu64
+		     "MB. Auto device mapping params: text[max_seq_len: "
+		     "%" PRIu64 ", max_batch_size: %" PRIu64 "]%s",
+		     rows, w->remaining / MIB, t->q->max_seq_len,
+		     t->q->max_batch_size, more);
+	free(rows);
+	return -ENOSPC;
+}
+
+static int walk(struct walk *w, bool is_paged)
+{
+	const struct gm_auto_request *q = w->t->q;
+	int r = measure_kv(w->t, is_paged, q->total_bytes);
+
+	w->remaining = q->total_bytes;
+	for (uint32_t i = 0; r == 0 && w->remaining > 0 && i < q->n_rows; i++)
+		r = visit(w, i);
+	if (r == 0 && w->remaining > 0)
+		r = cannot_fill(w);
+	w->t->n_left = q->n_layers - w->layer;
+	return r;
+}
+
+static int fill(struct task *t)
+{
+	struct walk w = { .t = t };
+	int r;
+
+	if (t->q->n_layers == 0)
+		return gm_error_no_layers(t->err);
+	r = measure_act(t);
+	if (r == 0)
+		r = walk(&w, t->q->paged != NULL);
+	/* Pages are for GPUs only: with layers on the host there are none. */
+	if (r == 0 && t->is_paged && w.uses_host) {
+		w = (struct walk){ .t = t };
+		if (t->plan)
+			t->plan->n_charges = 0;
+		r = walk(&w, false);
+	}
+	return r;
 }
 
 /* ---- balance and fewest -------------------------------------------------- */
 
-/* Balance on the first @n rows; @plan is NULL if only the result matters. */
-static int balance_on(struct task *t, uint32_t n, struct gm_auto *plan)
-{
-	const struct gm_auto_request *q = t->q;
-	struct gm_balance_row rows[GM_AUTO_ROWS];
-	struct gm_balance_request b = {
-		.goal = q->strategy == GM_STRATEGY_FEWEST ? GM_FEWEST
-							  : GM_BALANCE,
-		.rows = rows,
-		.n_rows = n,
-		.layer_bytes = q->layer_bytes,
-		.n_layers = q->n_layers,
-		.kv_bytes = t->kv_bytes,
-		.mapped_act_bytes = t->mapped,
-		.non_mapped_act_bytes = t->other,
-		.non_mapped_bytes = q->non_mapped_bytes,
-	};
-	struct gm_balance balanced;
-	int r;
+/*
+ * With a bound on the time, a row that begins at layer a can end at most at
+ * some layer b, which grows with a: so it never pays to give an earlier row
+ * less than it can take, and where k rows from row r on can begin follows from
+ * where k - 1 from row r + 1 on can.  Where any number of rows may be in use,
+ * each takes all that it can.  The least bound is found by bisection, and
+ * proved by searching for a map strictly below it; times are compared as
+ * fractions of whole numbers.
+ */
 
-	for (uint32_t i = 0; i < n; i++)
-		rows[i] = (struct gm_balance_row){ capacity(&t->rows[i]),
-						   t->rows[i].speed };
-	if (!plan)
-		return gm_balance_fits(&b, t->err);
-	r = gm_balance_make(&b, &balanced, t->err);
-	if (r)
-		return r;
-	for (uint32_t i = 0; i < balanced.n_ranges; i++)
-		charge(t, plan, balanced.ranges[i].row, balanced.ranges[i].n);
-	gm_balance_free(&balanced);
+/* A time: bytes / speed. */
+struct period {
+	uint64_t bytes;
+	uint64_t speed;
+};
+
+static const struct period no_time = { 0, 1 };
+
+struct solver {
+	struct task *t;
+	uint32_t n_rows; /* of the request's, the first */
+	uint64_t *sum;   /* bytes of the layers before each */
+	uint64_t alone;  /* beside layers and their KV cache on a row, bytes */
+	uint64_t first;  /* and on the first row in use */
+	uint64_t capacity[GM_AUTO_ROWS];
+	uint64_t most[GM_AUTO_ROWS]; /* bytes of layers within the bound */
+	/* [r][k]: where what k rows from r on hold begins */
+	uint32_t (*least)[GM_AUTO_ROWS + 1];
+};
+
+/* Can row @r hold layers @a to @b - 1? */
+static bool can_hold(const struct solver *s, uint32_t r, uint32_t a, uint32_t b)
+{
+	uint64_t bytes = s->sum[b] - s->sum[a];
+
+	return a == b ||
+	       (s->t->q->rows[r].speed > 0 && bytes <= s->most[r] &&
+		bytes + s->t->kv * (b - a) + (a == 0 ? s->first : s->alone) <=
+			s->capacity[r]);
+}
+
+/* The furthest end of a range on row @r that begins at @a. */
+static uint32_t furthest(const struct solver *s, uint32_t r, uint32_t a)
+{
+	uint32_t low = a, high = s->t->q->n_layers, step = 1;
+
+	/* Most ranges are short: double the step until it is too far. */
+	for (; low < high; step *= 2) {
+		uint32_t next = high - low > step ? low + step : high;
+
+		if (!can_hold(s, r, a, next)) {
+			high = next - 1;
+			break;
+		}
+		low = next;
+	}
+	while (low < high) {
+		uint32_t middle = high - (high - low) / 2;
+
+		if (can_hold(s, r, a, middle))
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+/* The lowest start of a range on row @r that ends at @b; at @from or @b it may
+ * start. */
+static uint32_t lowest(const struct solver *s, uint32_t r, uint32_t b,
+		       uint32_t from)
+{
+	uint32_t low = 0, high = from < b ? from : b, step = 1;
+
+	for (; low < high; step *= 2) {
+		uint32_t next = high - low > step ? high - step : low;
+
+		if (!can_hold(s, r, next, b)) {
+			low = next + 1;
+			break;
+		}
+		high = next;
+	}
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (can_hold(s, r, middle, b))
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+/* Bound the time of each row: by at most @bound, or by less; or not at all. */
+static void set_bound(struct solver *s, const struct period *bound,
+		      bool is_strict)
+{
+	for (uint32_t r = 0; r < s->n_rows; r++) {
+		unsigned __int128 most = UINT64_MAX;
+
+		if (bound)
+			most = ((unsigned __int128)bound->bytes *
+					s->t->q->rows[r].speed -
+				is_strict) /
+			       bound->speed;
+		s->most[r] = most > UINT64_MAX ? UINT64_MAX : (uint64_t)most;
+	}
+}
+
+static void note_time(const struct solver *s, uint32_t r, uint32_t a,
+		      uint32_t b, struct period *slowest)
+{
+	const struct period own = { s->sum[b] - s->sum[a],
+				    s->t->q->rows[r].speed };
+
+	if (b > a && (unsigned __int128)own.bytes * slowest->speed >
+			     (unsigned __int128)slowest->bytes * own.speed)
+		*slowest = own;
+}
+
+/* The layers that all rows hold, where each takes as many as it can, and the
+ * time of the slowest. */
+static uint32_t take_all(const struct solver *s, struct period *ret_slowest)
+{
+	struct period slowest = no_time;
+	uint32_t layer = 0;
+
+	for (uint32_t r = 0; r < s->n_rows; r++) {
+		uint32_t end = furthest(s, r, layer);
+
+		note_time(s, r, layer, end, &slowest);
+		layer = end;
+	}
+	*ret_slowest = slowest;
+	return layer;
+}
+
+/* Compute where at most @most rows can begin.  Returns the fewest rows, at most
+ * @most, that hold all layers; 0 if none do. */
+static uint32_t count_rows(struct solver *s, uint32_t most)
+{
+	uint32_t n_layers = s->t->q->n_layers, fewest = most + 1;
+
+	for (uint32_t k = 0; k <= most; k++)
+		s->least[s->n_rows][k] = n_layers;
+	for (uint32_t r = s->n_rows; r-- > 0;) {
+		uint32_t end = furthest(s, r, 0), from = n_layers;
+
+		/* Row r may be the first; more rows never begin later. */
+		while (end > 0 && fewest > 1 &&
+		       s->least[r + 1][fewest - 2] <= end)
+			fewest--;
+		s->least[r][0] = n_layers;
+		for (uint32_t k = 1; k < fewest; k++) {
+			from = lowest(s, r, s->least[r + 1][k - 1], from);
+			s->least[r][k] =
+				(uint32_t)gm_min(from, s->least[r + 1][k]);
+		}
+	}
+	return fewest <= most ? fewest : 0;
+}
+
+/* Walk over the map on @k rows, which count_rows() gave.  Returns the time of
+ * the slowest; @is_final: charges the rows. */
+static struct period trace(struct solver *s, uint32_t k, bool is_final)
+{
+	const struct gm_auto_request *q = s->t->q;
+	struct period slowest = no_time;
+	uint32_t layer = 0, r = 0;
+
+	for (; k > 0; k--, r++) {
+		uint32_t end = furthest(s, r, layer);
+
+		/* The lowest row after which the other rows can hold the
+		 * rest. */
+		while (end == layer || s->least[r + 1][k - 1] > end)
+			end = furthest(s, ++r, layer);
+		note_time(s, r, layer, end, &slowest);
+		if (is_final)
+			charge(s->t, &q->rows[r], end - layer,
+			       s->sum[end] - s->sum[layer] +
+				       (layer == 0 ? q->non_mapped_bytes : 0));
+		layer = end;
+	}
+	return slowest;
+}
+
+/* Is there a map on at most @most rows within the bound?  Then its slowest
+ * row's time is in @ret_slowest. */
+static bool is_within(struct solver *s, uint32_t most,
+		      struct period *ret_slowest)
+{
+	struct period slowest;
+	uint32_t k;
+
+	if (most == s->n_rows) {
+		if (take_all(s, &slowest) < s->t->q->n_layers)
+			return false;
+	} else {
+		k = count_rows(s, most);
+		if (k == 0)
+			return false;
+		slowest = trace(s, k, false);
+	}
+	*ret_slowest = slowest;
+	return true;
+}
+
+/* Bisect for the least bound, in bytes on the fastest row. */
+static void bisect(struct solver *s, uint32_t most, struct period *slowest)
+{
+	struct period bound = { 0, 1 };
+	unsigned __int128 wide;
+	uint64_t low = 0, high;
+
+	for (uint32_t r = 0; r < s->n_rows; r++)
+		bound.speed = gm_max(bound.speed, s->t->q->rows[r].speed);
+	wide = (unsigned __int128)slowest->bytes * bound.speed / slowest->speed;
+	high = wide > UINT64_MAX ? UINT64_MAX : (uint64_t)wide;
+	while (low < high) {
+		bound.bytes = low + (high - low) / 2;
+		set_bound(s, &bound, false);
+		if (is_within(s, most, slowest))
+			high = bound.bytes;
+		else
+			low = bound.bytes + 1;
+	}
+}
+
+/* Charge the map whose slowest row takes the least time, on at most @most
+ * rows. */
+static void minimise(struct solver *s, uint32_t most, struct period *slowest)
+{
+	struct period bound;
+
+	bisect(s, most, slowest);
+	do {
+		bound = *slowest;
+		set_bound(s, &bound, true);
+	} while (bound.bytes > 0 && is_within(s, most, slowest));
+	set_bound(s, &bound, false);
+	trace(s, count_rows(s, most), true);
+}
+
+/* Do the weights of no layer alone keep layer 0 off every row? */
+static bool is_shut_out(struct solver *s)
+{
+	s->first = s->alone;
+	for (uint32_t r = 0; r < s->n_rows; r++)
+		if (can_hold(s, r, 0, 1))
+			return true;
+	return false;
+}
+
+static int cannot_balance(struct solver *s, uint32_t end)
+{
+	const struct gm_auto_request *q = s->t->q;
+	char more[128] = "";
+
+	if (end == 0 && is_shut_out(s))
+		snprintf(more, sizeof(more),
+			 ". The %" PRIu64 " bytes of its non-mapped weights "
+			 "fit on none of them beside a layer",
+			 q->non_mapped_bytes);
+	return gm_error_set(s->t->err, -ENOSPC,
+			    "lower max_seq_len or the batch, or quantise",
+			    "This model does not fit on the %" PRIu32
+			    " rows: layers %" PRIu32 " to %" PRIu32 ", %" PRIu64
+			    " bytes with their KV cache, find no room%s",
+			    s->n_rows, end, q->n_layers - 1,
+			    s->sum[q->n_layers] - s->sum[end] +
+				    s->t->kv * (q->n_layers - end),
+			    more);
+}
+
+static int solve(struct solver *s)
+{
+	struct period slowest;
+	uint32_t most = s->n_rows, end;
+
+	set_bound(s, NULL, false);
+	end = take_all(s, &slowest);
+	if (end < s->t->q->n_layers)
+		return cannot_balance(s, end);
+	if (!s->t->plan)
+		return 0;
+	s->least = malloc((s->n_rows + 1) * sizeof(*s->least));
+	if (!s->least)
+		return gm_error_no_memory(s->t->err);
+	if (s->t->q->strategy == GPUMAP_STRATEGY_FEWEST) {
+		most = count_rows(s, most);
+		slowest = trace(s, most, false);
+	}
+	minimise(s, most, &slowest);
+	free(s->least);
 	return 0;
 }
 
-static int balance(struct task *t, struct gm_auto *plan)
+static int check_layers(const struct task *t, uint64_t weights)
 {
-	bool has_hosts = t->n_rows > t->n_devices;
-	bool is_paged = t->q->paged && t->n_devices > 0;
-	int r = measure_kv(t, is_paged);
+	const struct gm_auto_request *q = t->q;
+	bool over = false;
+
+	if (q->n_layers == 0)
+		return gm_error_no_layers(t->err);
+	if (q->n_layers > GM_PLACEMENT_LAYERS)
+		return gm_error_set(t->err, -E2BIG,
+				    "check the numbers of layers",
+				    "More than the %u layers that a map may "
+				    "have",
+				    GM_PLACEMENT_LAYERS);
+	weights = gm_checked_add(&over, weights,
+				 gm_checked_mul(&over, t->kv, q->n_layers));
+	gm_checked_add(&over, weights, act_of(t, true));
+	return over ? overflow(t) : 0;
+}
+
+/* Balance on the first @n rows. */
+static int balance_on(struct task *t, uint32_t n, uint64_t *sum)
+{
+	const struct gm_auto_request *q = t->q;
+	struct solver s = { .t = t, .n_rows = n, .sum = sum };
+	int r = check_layers(t, sum[q->n_layers] + q->non_mapped_bytes);
 
 	if (r)
 		return r;
-	if (t->n_devices > 0 || !has_hosts) {
-		r = balance_on(t, t->n_devices, plan);
-		if (r != -ENOSPC || !has_hosts)
+	s.alone = t->mapped;
+	s.first = act_of(t, true) + q->non_mapped_bytes;
+	for (uint32_t i = 0; i < n; i++)
+		s.capacity[i] = capacity(&q->rows[i]);
+	return solve(&s);
+}
+
+/* Balance on the rows that are no hosts, or if they do not hold the model on
+ * all.  The hosts are none if a row shares their memory. */
+static int balance_over(struct task *t, uint64_t *sum)
+{
+	const struct gm_auto_request *q = t->q;
+	uint64_t model_bytes = sum[q->n_layers] + q->non_mapped_bytes;
+	uint32_t n_devices = 0, n_rows = q->n_rows;
+	int r;
+
+	while (n_devices < n_rows && !q->rows[n_devices].is_host)
+		n_devices++;
+	for (uint32_t i = 0; i < q->n_rows; i++)
+		if (q->rows[i].is_integrated)
+			n_rows = n_devices;
+	r = measure_kv(t, q->paged && n_devices > 0, model_bytes);
+	if (r)
+		return r;
+	if (n_devices > 0 || n_rows == 0) {
+		r = balance_on(t, n_devices, sum);
+		if (r != -ENOSPC || n_rows == n_devices)
 			return r;
 	}
 	/* If hosts are allowed the cache is unpaged, as in fill. */
-	if (is_paged) {
-		r = measure_kv(t, false);
+	if (t->is_paged) {
+		r = measure_kv(t, false, model_bytes);
 		if (r == 0)
-			r = balance_on(t, t->n_devices, plan);
+			r = balance_on(t, n_devices, sum);
 		if (r != -ENOSPC)
 			return r;
 	}
-	return balance_on(t, t->n_rows, plan);
+	return balance_on(t, n_rows, sum);
+}
+
+static int balance(struct task *t)
+{
+	const struct gm_auto_request *q = t->q;
+	uint64_t *sum;
+	bool over = false;
+	int r;
+
+	if (q->n_rows > GM_AUTO_ROWS)
+		return gm_error_set(t->err, -E2BIG, "leave some out",
+				    "%" PRIu32 " rows, at most %u are allowed",
+				    q->n_rows, GM_AUTO_ROWS);
+	r = measure_act(t);
+	if (r)
+		return r;
+	sum = calloc((size_t)q->n_layers + 1, sizeof(*sum));
+	if (!sum)
+		return gm_error_no_memory(t->err);
+	for (uint32_t i = 0; i < q->n_layers; i++)
+		sum[i + 1] = gm_checked_add(&over, sum[i], q->layer_bytes[i]);
+	gm_checked_add(&over, sum[q->n_layers], q->non_mapped_bytes);
+	r = over ? overflow(t) : balance_over(t, sum);
+	free(sum);
+	return r;
 }
 
 /* ---- any ----------------------------------------------------------------- */
 
-static int make(const struct gm_auto_request *q, struct gm_auto *plan,
-		struct gm_plan_error *err)
+static int make(struct task *t)
 {
-	struct task t = { .q = q, .err = err };
-	int r;
-
-	if (q->n_rows > GM_AUTO_ROWS)
-		return gm_error_set(err, -E2BIG, "leave some out",
-				    "%" PRIu32 " rows, at most %u are allowed",
-				    q->n_rows, GM_AUTO_ROWS);
-	order_rows(&t);
-	r = measure(&t);
-	if (r == 0)
-		r = q->strategy == GM_STRATEGY_FILL ? fill(&t, plan)
-						    : balance(&t, plan);
-	if (r == 0 && plan) {
-		plan->is_paged = t.is_paged;
-		plan->kv_bytes = t.kv_bytes;
-	}
-	return r;
+	return t->q->strategy <= GPUMAP_STRATEGY_FILL ? fill(t) : balance(t);
 }
 
 int gm_auto_make(const struct gm_auto_request *q, struct gm_auto *ret_auto,
 		 struct gm_plan_error *ret_err)
 {
 	struct gm_auto plan = { 0 };
+	struct task t = { .q = q, .plan = &plan, .err = ret_err };
 	int r;
 
 	plan.charges = calloc((size_t)q->n_rows + 1, sizeof(*plan.charges));
 	if (!plan.charges)
 		return gm_error_no_memory(ret_err);
-	r = make(q, &plan, ret_err);
-	if (r)
+	r = make(&t);
+	if (r) {
 		gm_auto_free(&plan);
-	else
-		*ret_auto = plan;
-	return r;
+		return r;
+	}
+	plan.n_left = t.n_left;
+	plan.is_paged = t.is_paged;
+	plan.kv_bytes = t.kv;
+	*ret_auto = plan;
+	return 0;
 }
 
 bool gm_auto_fits(const struct gm_auto_request *q)
 {
-	return make(q, NULL, NULL) == 0;
+	struct task t = { .q = q };
+
+	return make(&t) == 0 && t.n_left == 0;
 }
 
 void gm_auto_free(struct gm_auto *plan)
@@ -301,5 +760,8 @@ void gm_auto_free(struct gm_auto *plan)
 	if (!plan)
 		return;
 	free(plan->charges);
+	while (plan->n_warnings > 0)
+		free(plan->warnings[--plan->n_warnings]);
+	free(plan->warnings);
 	*plan = (struct gm_auto){ 0 };
 }

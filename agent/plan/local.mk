@@ -6,14 +6,12 @@
 noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES = %reldir%/checked.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/auto.c %reldir%/auto.h
-%canon_reldir%_libplan_la_SOURCES += %reldir%/balance.c %reldir%/balance.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/cluster.c %reldir%/cluster.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/cluster_fit.c
 %canon_reldir%_libplan_la_SOURCES += %reldir%/cluster_fit.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/dtype.c %reldir%/dtype.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/error.c %reldir%/error.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/file.c %reldir%/file.h
-%canon_reldir%_libplan_la_SOURCES += %reldir%/fill.c %reldir%/fill.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/isq.c %reldir%/isq.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/kv.c %reldir%/kv.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/location.c %reldir%/location.h

@@ -188,26 +188,45 @@ static bool is_left_out(const struct gm_plan_draft *d,
 	       own_bytes(device) > gm_dtype_bytes(d->plan.dtype);
 }
 
+/* Rows in the order given, hosts after all others; if a row is integrated the
+ * hosts are left out, since its memory is theirs. */
+static uint32_t order_rows(const struct gm_plan_draft *d,
+			   struct gm_auto_row rows[GM_PLAN_ROWS],
+			   uint32_t *ret_n_devices)
+{
+	const struct gm_plan_request *q = d->q;
+	bool integrated = false;
+	uint32_t n = 0;
+
+	for (int hosts = 0; hosts < 2 - integrated; hosts++) {
+		for (uint32_t i = 0; i < q->n_devices; i++) {
+			const struct gm_plan_device *device = &q->devices[i];
+
+			if (is_left_out(d, device))
+				continue;
+			integrated |= device->is_integrated;
+			if (device->is_host == hosts)
+				rows[n++] = (struct gm_auto_row){
+					.row = device->row,
+					.is_host = device->is_host,
+					.is_integrated = device->is_integrated,
+					.avail = device->avail,
+					.speed = speed_of(device),
+				};
+		}
+		if (!hosts)
+			*ret_n_devices = n;
+	}
+	return n;
+}
+
 static void ask_strategy(const struct gm_plan_draft *d,
 			 struct gm_auto_row rows[GM_PLAN_ROWS],
 			 struct gm_auto_request *ret)
 {
 	const struct gm_plan_request *q = d->q;
-	uint32_t n = 0;
+	uint32_t n_devices, n = order_rows(d, rows, &n_devices);
 
-	for (uint32_t i = 0; i < q->n_devices; i++) {
-		const struct gm_plan_device *device = &q->devices[i];
-
-		if (is_left_out(d, device))
-			continue;
-		rows[n++] = (struct gm_auto_row){
-			.row = device->row,
-			.is_host = device->is_host,
-			.is_integrated = device->is_integrated,
-			.avail = device->avail,
-			.speed = speed_of(device),
-		};
-	}
 	*ret = (struct gm_auto_request){
 		.strategy = q->strategy,
 		.rows = rows,
@@ -215,6 +234,7 @@ static void ask_strategy(const struct gm_plan_draft *d,
 		.layer_bytes = q->model.layer_bytes,
 		.n_layers = q->model.n_layers,
 		.non_mapped_bytes = q->model.other_bytes,
+		.total_bytes = d->layer_bytes + q->model.other_bytes,
 		.mapped_act_elems = d->act_elems,
 		.dtype_bytes = gm_dtype_bytes(d->plan.dtype),
 		.max_seq_len = d->max_seq_len,
@@ -223,7 +243,9 @@ static void ask_strategy(const struct gm_plan_draft *d,
 	if (q->model.has_kv) {
 		ret->kv = q->model.kv;
 		ret->kv.n_layers = q->model.n_layers;
-		ret->paged = q->paged;
+		/* With hosts only there is no memory by which to size a
+		 * pool. */
+		ret->paged = n_devices > 0 ? q->paged : NULL;
 	}
 }
 
@@ -233,16 +255,22 @@ static int run_strategy(struct gm_plan_draft *d)
 	struct gm_auto_row rows[GM_PLAN_ROWS];
 	struct gm_auto_request ask;
 	struct gm_auto made;
+	uint32_t layer = 0;
 	int r;
 
 	ask_strategy(d, rows, &ask);
 	r = gm_auto_make(&ask, &made, d->err);
 	if (r)
 		return r;
+	/* Layers of no bytes may be left over for want of room for their KV
+	 * cache. */
+	if (made.n_left > 0) {
+		gm_auto_free(&made);
+		return -ENOSPC;
+	}
 	for (uint32_t i = 0; i < made.n_charges; i++)
 		for (uint32_t j = 0; j < made.charges[i].n_layers; j++)
-			d->plan.rows[made.charges[i].first + j] =
-				made.charges[i].row;
+			d->plan.rows[layer++] = made.charges[i].row;
 	d->plan.base_row = d->plan.rows[0];
 	d->plan.is_paged = made.is_paged;
 	d->plan.kv_bytes = made.kv_bytes;
@@ -469,7 +497,7 @@ static int plan_by_strategy(struct gm_plan_draft *d)
 		r = gm_plan_check_rows(d);
 	if (r == 0)
 		r = warn_of_left_out(d);
-	if (r == 0 && q->strategy == GM_STRATEGY_FILL)
+	if (r == 0 && q->strategy <= GPUMAP_STRATEGY_FILL)
 		r = warn_of_empty(d);
 	return r;
 }

@@ -96,7 +96,7 @@ struct gm_plan_request {
 	bool is_chosen; /* the request names these rows: each may be a rank */
 	struct gm_plan_model model;
 	enum gm_setting setting;
-	enum gm_strategy strategy;
+	uint32_t strategy;   /* enum gpumap_strategy; 0: fill */
 	const char *text;    /* MANUAL: spec, TOPOLOGY: YAML, PIPELINE:
 				counts "a,b" or NULL */
 	const char *weights; /* PIPELINE without counts: "a,b" or NULL */

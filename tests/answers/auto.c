@@ -10,17 +10,20 @@
 #include "agent/plan/auto.h"
 #include "agent/plan/checked.h"
 #include "agent/plan/dtype.h"
-#include "agent/plan/fill.h"
 #include "agent/plan/placement.h"
 #include "tests/answers/answers.h"
 
+#define MOST_OF_FILL 4096u /* devices */
+
 struct auto_request {
-	enum gm_strategy strategy;
 	uint64_t *layers;
-	struct gm_fill_device *devices;
-	uint64_t *speeds; /* one for each device, and the host's */
+	/* By position, and the host if no device has its memory; then in the
+	 * strategy's order. */
+	struct gm_auto_row *devices, *rows;
+	uint32_t n_devices;
+	uint64_t host_avail;
 	struct gm_kv_paged paged;
-	struct gm_fill_request q;
+	struct gm_auto_request q;
 };
 
 static void read_layers(struct gm_fields *f, struct auto_request *a)
@@ -69,30 +72,39 @@ static void read_devices(struct gm_fields *f, struct auto_request *a)
 {
 	const json_t *list = gm_json_field_list(f, "devices");
 	size_t n = json_array_size(list);
+	bool adds_host = true;
 
 	if (f->r)
 		return;
 	a->devices = calloc(n + 1, sizeof(*a->devices));
-	a->speeds = calloc(n + 1, sizeof(*a->speeds));
-	a->q.devices = a->devices;
-	if (!a->devices || !a->speeds)
+	a->rows = calloc(n + 1, sizeof(*a->rows));
+	a->q.rows = a->rows;
+	if (!a->devices || !a->rows)
 		f->r = gm_error_no_memory(f->err);
-	for (size_t i = 0; f->r == 0 && i < n; i++) {
+	for (uint32_t i = 0; f->r == 0 && i < n; i++) {
 		struct gm_fields device = { json_array_get(list, i),
 					    "devices: ", f->err, 0 };
+		struct gm_auto_row *row = &a->devices[i];
 
-		a->devices[i] = (struct gm_fill_device){
-			.avail = gm_json_field_number(&device, "avail"),
-			.is_integrated =
-				answers_bool_or(&device, "integrated", false),
-			.is_host = answers_bool_or(&device, "cpu", false),
-		};
-		a->speeds[i] = read_score(&device, "score");
-		a->q.n_devices++;
+		row->row = i;
+		row->avail = gm_json_field_number(&device, "avail");
+		row->is_integrated =
+			answers_bool_or(&device, "integrated", false);
+		row->is_host = answers_bool_or(&device, "cpu", false);
+		row->speed = read_score(&device, "score");
+		adds_host &= !row->is_host && !row->is_integrated;
+		a->n_devices++;
 		f->r = device.r;
 	}
-	if (f->r == 0)
-		a->speeds[n] = read_score(f, "cpu_score");
+	if (f->r)
+		return;
+	a->devices[n] = (struct gm_auto_row){
+		.row = (uint32_t)n,
+		.is_host = true,
+		.avail = a->host_avail,
+		.speed = read_score(f, "cpu_score"),
+	};
+	a->q.n_rows = a->n_devices + adds_host;
 }
 
 static void read_budget(struct gm_fields *f, struct gm_kv_paged *paged)
@@ -156,7 +168,7 @@ static void read_auto(struct gm_fields *f, struct auto_request *a)
 {
 	const char *strategy = gm_json_field_text(f, "strategy");
 
-	if (f->r == 0 && gm_auto_strategy_parse(strategy, &a->strategy, NULL))
+	if (f->r == 0 && gm_auto_strategy_parse(strategy, &a->q.strategy, NULL))
 		gm_json_field_refuse(f, "strategy",
 				     "is not fill, balance or fewest");
 	a->q.non_mapped_bytes = gm_json_field_number(f, "non_mapped_size");
@@ -167,152 +179,98 @@ static void read_auto(struct gm_fields *f, struct auto_request *a)
 	a->q.dtype_bytes = answers_dtype(f);
 	a->q.max_seq_len = gm_json_field_number(f, "max_seq_len");
 	a->q.max_batch_size = gm_json_field_number(f, "max_batch_size");
-	a->q.host_avail = gm_json_field_number(f, "cpu_avail");
+	a->host_avail = gm_json_field_number(f, "cpu_avail");
 	read_kv(f, &a->q.kv);
 	read_layers(f, a);
 	read_devices(f, a);
 	read_paged(f, a);
 }
 
-static json_t *show_charge(const struct gm_fill_charge *c)
+static json_t *show_charge(const struct gpumap_plan_charge *c, bool is_host,
+			   bool is_first)
 {
 	return json_pack("{s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o}", "position",
-			 c->is_host ? json_null() : gm_wide_integer(c->device),
+			 is_host ? json_null() : gm_wide_integer(c->row),
 			 "n_layers", gm_wide_integer(c->n_layers), "non_mapped",
-			 c->has_non_mapped, "weight_bytes",
+			 is_first, "weight_bytes",
 			 gm_wide_integer(c->weight_bytes), "kv_bytes",
 			 gm_wide_integer(c->kv_bytes), "activation_bytes",
-			 gm_wide_integer(c->act_bytes), "reserve_bytes",
+			 gm_wide_integer(c->activation_bytes), "reserve_bytes",
 			 gm_wide_integer(c->reserve_bytes), "left_bytes",
 			 gm_wide_integer(c->left_bytes));
 }
 
-static json_t *show_fill(const struct gm_fill *fill)
+/* Layers that are left over are the host's. */
+static json_t *show(const struct auto_request *a, const struct gm_auto *plan)
 {
-	json_t *charges = json_array(), *warnings = json_array();
+	json_t *devices = json_array(), *charges = json_array();
+	json_t *warnings = json_array();
+	uint64_t host_layers = plan->n_left;
 	int r = 0;
 
-	for (size_t i = 0; i < fill->n_charges; i++)
+	for (uint32_t i = 0; i < plan->n_charges; i++) {
+		const struct gpumap_plan_charge *c = &plan->charges[i];
+		bool is_host = a->devices[c->row].is_host;
+
 		r |= json_array_append_new(charges,
-					   show_charge(&fill->charges[i]));
-	for (size_t i = 0; i < fill->n_warnings; i++)
+					   show_charge(c, is_host, i == 0));
+		if (is_host)
+			host_layers += c->n_layers;
+		else
+			r |= json_array_append_new(
+				devices,
+				json_pack("[o, o]", gm_wide_integer(c->row),
+					  gm_wide_integer(c->n_layers)));
+	}
+	for (size_t i = 0; i < plan->n_warnings; i++)
 		r |= json_array_append_new(warnings,
-					   answers_string(fill->warnings[i]));
+					   answers_string(plan->warnings[i]));
 	if (r == 0)
-		return json_pack(
-			"{s:o, s:o, s:o, s:o}", "device_layers",
-			answers_entries(fill->entries, fill->n_entries),
-			"host_layers", gm_wide_integer(fill->host_layers),
-			"charges", charges, "warnings", warnings);
+		return json_pack("{s:o, s:o, s:o, s:o}", "device_layers",
+				 devices, "host_layers",
+				 gm_wide_integer(host_layers), "charges",
+				 charges, "warnings", warnings);
+	json_decref(devices);
 	json_decref(charges);
 	json_decref(warnings);
 	return NULL;
 }
 
-/* ---- by score ------------------------------------------------------------ */
-
-static size_t list_rows(const struct auto_request *a, struct gm_auto_row *rows)
+/* With fill a host has its place in the list, with the others it is last. */
+static void order_rows(struct auto_request *a)
 {
-	size_t n = a->q.n_devices;
-	bool adds_host = true;
+	uint32_t n = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		const struct gm_fill_device *device = &a->devices[i];
-
-		adds_host &= !device->is_host && !device->is_integrated;
-		rows[i] = (struct gm_auto_row){ (uint32_t)i, device->is_host,
-						device->is_integrated,
-						device->avail, a->speeds[i] };
-	}
-	if (!adds_host)
-		return n;
-	rows[n] = (struct gm_auto_row){ (uint32_t)n, true, false,
-					a->q.host_avail, a->speeds[n] };
-	return n + 1;
-}
-
-/* Convert another strategy's plan into fill's form. */
-static int take_plan(const struct gm_auto *plan, const struct gm_auto_row *rows,
-		     struct gm_fill *fill)
-{
-	fill->entries = calloc(plan->n_charges + 1, sizeof(*fill->entries));
-	fill->charges = calloc(plan->n_charges + 1, sizeof(*fill->charges));
-	if (!fill->entries || !fill->charges)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < plan->n_charges; i++) {
-		const struct gm_auto_charge *c = &plan->charges[i];
-		bool is_host = rows[c->row].is_host;
-
-		fill->charges[fill->n_charges++] = (struct gm_fill_charge){
-			c->row,       is_host,          c->has_non_mapped,
-			c->n_layers,  c->weight_bytes,  c->kv_bytes,
-			c->act_bytes, c->reserve_bytes, c->left_bytes
-		};
-		if (is_host)
-			fill->host_layers += c->n_layers;
-		else
-			fill->entries[fill->n_entries++] =
-				(struct gm_spec_entry){ c->row, c->n_layers };
-	}
-	return 0;
-}
-
-static int make_by_score(const struct auto_request *a, struct gm_fill *ret,
-			 struct gm_plan_error *err)
-{
-	struct gm_auto_row *rows = calloc(a->q.n_devices + 1, sizeof(*rows));
-	struct gm_auto_request q = {
-		.strategy = a->strategy,
-		.rows = rows,
-		.layer_bytes = a->q.layer_bytes,
-		.n_layers = a->q.n_layers,
-		.non_mapped_bytes = a->q.non_mapped_bytes,
-		.mapped_act_elems = a->q.mapped_act_elems,
-		.non_mapped_act_elems = a->q.non_mapped_act_elems,
-		.dtype_bytes = a->q.dtype_bytes,
-		.max_seq_len = a->q.max_seq_len,
-		.max_batch_size = a->q.max_batch_size,
-		.kv = a->q.kv,
-		.paged = a->q.paged,
-	};
-	struct gm_fill fill = { 0 };
-	struct gm_auto plan;
-	int r;
-
-	if (!rows)
-		return gm_error_no_memory(err);
-	q.n_rows = (uint32_t)gm_min(list_rows(a, rows), UINT32_MAX);
-	r = gm_auto_make(&q, &plan, err);
-	if (r == 0) {
-		if (take_plan(&plan, rows, &fill))
-			r = gm_error_no_memory(err);
-		gm_auto_free(&plan);
-	}
-	free(rows);
-	if (r)
-		gm_fill_free(&fill);
-	else
-		*ret = fill;
-	return r;
+	for (int hosts = 0; hosts < 2; hosts++)
+		for (uint32_t i = 0; i < a->q.n_rows; i++)
+			if (a->q.strategy == GPUMAP_STRATEGY_FILL
+				    ? !hosts
+				    : a->devices[i].is_host == hosts)
+				a->rows[n++] = a->devices[i];
 }
 
 json_t *answers_auto(struct gm_fields *f)
 {
 	struct auto_request a = { .layers = NULL };
-	struct gm_fill fill;
+	struct gm_auto plan;
 	json_t *json = NULL;
 
 	read_auto(f, &a);
-	if (f->r == 0)
-		f->r = a.strategy == GM_STRATEGY_FILL
-			       ? gm_fill_make(&a.q, &fill, f->err)
-			       : make_by_score(&a, &fill, f->err);
+	if (f->r == 0 && a.q.strategy == GPUMAP_STRATEGY_FILL &&
+	    a.n_devices > MOST_OF_FILL)
+		f->r = gm_error_set(f->err, -E2BIG, "leave some out",
+				    "%u devices, at most %u are allowed",
+				    a.n_devices, MOST_OF_FILL);
 	if (f->r == 0) {
-		json = show_fill(&fill);
-		gm_fill_free(&fill);
+		order_rows(&a);
+		f->r = gm_auto_make(&a.q, &plan, f->err);
+	}
+	if (f->r == 0) {
+		json = show(&a, &plan);
+		gm_auto_free(&plan);
 	}
 	free(a.layers);
 	free(a.devices);
-	free(a.speeds);
+	free(a.rows);
 	return json;
 }

@@ -69,7 +69,7 @@ static void read_request(struct input *in, const uint8_t *head)
 	uint64_t bytes = number(in), step = number(in);
 
 	in->q.setting = (enum gm_setting)(head[0] % 8);
-	in->q.strategy = (enum gm_strategy)(head[1] % 3);
+	in->q.strategy = 1 + head[1] % 3;
 	in->q.is_chosen = head[1] & 4;
 	in->q.must_fit = head[1] & 8;
 	in->q.has_dtype = head[1] & 16;

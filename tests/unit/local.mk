@@ -268,9 +268,7 @@ gm_cases += $(gm_unit_mesh)
 gm_suites += tests/suites/unit_plan
 gm_unit_plan = \
 	%reldir%/plan/auto.c \
-	%reldir%/plan/balance.c \
 	%reldir%/plan/cluster.c \
-	%reldir%/plan/fill.c \
 	%reldir%/plan/mapper.c \
 	%reldir%/plan/nodefile.c \
 	%reldir%/plan/number.c \

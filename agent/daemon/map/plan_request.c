@@ -27,11 +27,6 @@
 _Static_assert((int)GM_SETTING_MANUAL == (int)GPUMAP_SETTING_MANUAL &&
 		       (int)GM_SETTING_PIPELINE == (int)GPUMAP_SETTING_PIPELINE,
 	       "settings are the same numbers");
-_Static_assert((int)GM_STRATEGY_FILL + 1 == (int)GPUMAP_STRATEGY_FILL &&
-		       (int)GM_STRATEGY_FEWEST + 1 ==
-			       (int)GPUMAP_STRATEGY_FEWEST,
-	       "strategies are one more");
-
 struct plan_change {
 	struct gm_change change;
 	struct gm_control_plan ask;
@@ -369,8 +364,7 @@ static int check(struct gm_change *change)
 		change->uid = ask->owner_uid;
 	q->setting = is_reserve(plan) ? GM_SETTING_MANUAL
 				      : (enum gm_setting)ask->setting;
-	if (ask->strategy != 0)
-		q->strategy = (enum gm_strategy)(ask->strategy - 1);
+	q->strategy = ask->strategy != 0 ? ask->strategy : GPUMAP_STRATEGY_FILL;
 	q->text = plan->text;
 	q->weights = plan->weights;
 	q->base_row = (ask->flags & GPUMAP_PLAN_BASE) != 0 ? ask->base_row
@@ -546,7 +540,7 @@ static void put_layers(struct plan_change *plan)
 						 : GM_PLAN_BATCH_SIZE;
 	}
 	if (ask->setting == GPUMAP_SETTING_AUTO)
-		layers->strategy = (uint16_t)(plan->q.strategy + 1);
+		layers->strategy = (uint16_t)plan->q.strategy;
 	if ((ask->flags & GPUMAP_PLAN_COMMIT) != 0)
 		layers->flags |= GM_OBJECT_COMMITTED;
 	if ((ask->flags & GPUMAP_PLAN_HELD) != 0)

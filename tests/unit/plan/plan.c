@@ -543,7 +543,7 @@ static void throw_scene(struct scene *s)
 						    GM_SETTING_PIPELINE };
 
 	set_scene(s, settings[dice(4)], NULL);
-	s->q.strategy = (enum gm_strategy)dice(3);
+	s->q.strategy = 1 + (uint32_t)dice(3);
 	s->q.n_devices = 1 + (uint32_t)dice(MOST);
 	for (uint32_t i = 0; i < s->q.n_devices; i++) {
 		uint64_t avail = dice(12 * 1024) * MIB;

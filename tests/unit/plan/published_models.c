@@ -80,7 +80,7 @@ static void is_planned_by_each_strategy(struct scene *s, bool fits)
 	for (int i = 0; i < 3; i++) {
 		int r;
 
-		s->q.strategy = (enum gm_strategy)i;
+		s->q.strategy = GPUMAP_STRATEGY_FILL + (uint32_t)i;
 		r = gm_plan_make(&s->q, &plan, NULL, &err);
 		EQ(r, fits ? 0 : -ENOSPC);
 		if (r)

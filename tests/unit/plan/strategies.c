@@ -161,9 +161,8 @@ static bool fits_without_hosts(const struct scene *s)
 
 static void compare(const struct scene *s, const struct gm_plan plans[N])
 {
-	const struct gm_plan *fill = &plans[GM_STRATEGY_FILL],
-			     *balance = &plans[GM_STRATEGY_BALANCE],
-			     *fewest = &plans[GM_STRATEGY_FEWEST];
+	const struct gm_plan *fill = &plans[0], *balance = &plans[1],
+			     *fewest = &plans[2];
 	/* Scores are compared as whole numbers of 1/1024 there. */
 	double time = slowest(s, balance) * 0.999;
 
@@ -189,7 +188,7 @@ static void every_strategy_keeps_its_word(void)
 		for (int j = 0; j < N; j++) {
 			int r;
 
-			s.q.strategy = (enum gm_strategy)j;
+			s.q.strategy = GPUMAP_STRATEGY_FILL + (uint32_t)j;
 			r = gm_plan_make(&s.q, &plans[j], NULL, NULL);
 			made += r == 0;
 			tally.broken += r != 0 && r != -ENOSPC;
@@ -231,7 +230,7 @@ static void old_cards_are_in_nobodys_way(void)
 		for (int j = 0; j < N; j++) {
 			struct gm_plan plan;
 
-			s.q.strategy = (enum gm_strategy)j;
+			s.q.strategy = GPUMAP_STRATEGY_FILL + (uint32_t)j;
 			if (gm_plan_make(&s.q, &plan, NULL, NULL))
 				continue;
 			made++;

@@ -12,7 +12,7 @@
 
 #include "agent/ctl/plan.h"
 #include "agent/plan/nodefile.h"
-#include "agent/plan/placement.h"
+#include "agent/plan/place.h"
 #include "shm/device_kinds.h"
 
 /* Where a table has no driver: one that shows all MIG instances of a map. */
@@ -63,9 +63,10 @@ static int wrong(const char *what)
 
 struct offline {
 	struct gpumap_device devices[GPUMAP_ROWS_MAX];
-	struct gm_plan_row rows[GPUMAP_ROWS_MAX];
+	struct gm_plan_device rows[GPUMAP_ROWS_MAX]; /* row and is_host */
 	uint32_t n_rows;
-	struct gm_placement place;
+	struct gm_place place;
+	uint32_t *layers; /* the row of each */
 };
 
 /* A node file has no addresses: each card gets one of its own, in the order of
@@ -86,7 +87,7 @@ static void take_row(const struct gm_nodefile_row *from, uint32_t row,
 	d->mig_gi = is_part ? (int32_t)(row - from->parent) : -1;
 	d->mig_ci = is_part ? 0 : -1;
 	d->cuda_version = CUDA_VERSION;
-	to->rows[row] = (struct gm_plan_row){
+	to->rows[row] = (struct gm_plan_device){
 		.row = row,
 		.is_host = (d->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0,
 	};
@@ -108,9 +109,9 @@ static int read_node(const char *path, struct offline *to)
 
 static int place(const struct gm_ctl *ctl, struct offline *to)
 {
-	struct gm_placement_request request = {
-		.rows = to->rows,
-		.n_rows = to->n_rows,
+	struct gm_place_request request = {
+		.devices = to->rows,
+		.n_devices = to->n_rows,
 		.n_layers = (ctl->given & GM_OPT(LAYERS)) != 0
 				    ? ctl->layers
 				    : GM_LAYERS_UNKNOWN,
@@ -130,8 +131,13 @@ static int place(const struct gm_ctl *ctl, struct offline *to)
 	ret = gm_spec_parse(ctl->spec, &spec, &error);
 	if (ret != 0)
 		return gm_ctl_plan_error(&error);
-	ret = gm_placement_make(&spec, &request, &to->place, &error);
+	request.map = &spec;
+	ret = gm_place_make(&request, &to->place, &error);
 	gm_spec_free(&spec);
+	if (ret == 0)
+		to->layers = gm_place_rows(&to->place);
+	if (ret == 0 && to->layers == NULL)
+		return gm_ctl_fail(ctl, -ENOMEM, "export");
 	return ret == 0 ? GM_EXIT_OK : gm_ctl_plan_error(&error);
 }
 
@@ -148,8 +154,8 @@ static int export_offline(const struct gm_ctl *ctl,
 	if (ret == GM_EXIT_OK)
 		ret = place(ctl, offline);
 	if (ret == GM_EXIT_OK) {
-		request->rows = offline->place.rows;
-		request->n_layers = offline->place.n_layers;
+		request->rows = offline->layers;
+		request->n_layers = (uint32_t)offline->place.n_layers;
 		request->base_row = offline->place.base_row;
 		request->devices = offline->devices;
 		request->n_devices = offline->n_rows;
@@ -160,7 +166,8 @@ static int export_offline(const struct gm_ctl *ctl,
 			ret = GM_EXIT_FAILED;
 		}
 	}
-	gm_placement_free(&offline->place);
+	gm_place_free(&offline->place);
+	free(offline->layers);
 	free(offline);
 	return ret;
 }

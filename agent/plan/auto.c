@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "agent/plan/checked.h"
-#include "agent/plan/placement.h"
+#include "agent/plan/place.h"
 #include "agent/plan/sizes.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -633,12 +633,12 @@ static int check_layers(const struct task *t, uint64_t weights)
 
 	if (q->n_layers == 0)
 		return gm_error_no_layers(t->err);
-	if (q->n_layers > GM_PLACEMENT_LAYERS)
+	if (q->n_layers > GM_PLACE_LAYERS)
 		return gm_error_set(t->err, -E2BIG,
 				    "check the numbers of layers",
 				    "More than the %u layers that a map may "
 				    "have",
-				    GM_PLACEMENT_LAYERS);
+				    GM_PLACE_LAYERS);
 	weights = gm_checked_add(&over, weights,
 				 gm_checked_mul(&over, t->kv, q->n_layers));
 	gm_checked_add(&over, weights, act_of(t, true));

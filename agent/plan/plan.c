@@ -31,10 +31,17 @@ double gm_plan_score(bool is_host, uint32_t units, uint64_t free_bytes,
 
 void gm_plan_number(struct gm_plan_device *devices, uint32_t n)
 {
-	int ordinal = 0;
+	uint64_t ordinal = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		devices[i].cuda_ordinal = devices[i].is_cuda ? ordinal++ : -1;
+		devices[i].at =
+			devices[i].is_host
+				? (struct gm_location){ GM_LOCATION_CPU, 0 }
+			: devices[i].is_cuda
+				? (struct gm_location){ GM_LOCATION_CUDA,
+							ordinal++ }
+				: (struct gm_location){ GM_LOCATION_OTHER,
+							devices[i].row };
 }
 
 uint32_t gm_plan_leave_out(struct gm_plan_device *devices, uint32_t n,
@@ -595,11 +602,11 @@ static int check(const struct gm_plan_request *q, struct gm_plan_error *err)
 		return gm_error_set(err, -E2BIG, "leave some out",
 				    "%" PRIu32 " rows, at most %u are allowed",
 				    q->n_devices, GM_PLAN_ROWS);
-	if (q->model.n_layers > GM_PLACEMENT_LAYERS)
+	if (q->model.n_layers > GM_PLACE_LAYERS)
 		return gm_error_set(err, -E2BIG, "check the numbers of layers",
 				    "More than the %u layers that a map may "
 				    "have",
-				    GM_PLACEMENT_LAYERS);
+				    GM_PLACE_LAYERS);
 	return 0;
 }
 

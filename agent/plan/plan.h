@@ -46,7 +46,7 @@
 #include "agent/plan/error.h"
 #include "agent/plan/isq.h"
 #include "agent/plan/kv.h"
-#include "agent/plan/placement.h"
+#include "agent/plan/place.h"
 
 #define GM_PLAN_ROWS       256u
 #define GM_PLAN_SEQ_LEN    4096u /* unless given */
@@ -60,20 +60,6 @@ enum gm_setting {
 	GM_SETTING_DUMMY,
 	GM_SETTING_NCCL,
 	GM_SETTING_PIPELINE
-};
-
-struct gm_plan_device {
-	uint32_t row;
-	bool is_host;
-	bool is_cuda;
-	bool is_integrated;          /* its memory is the host's */
-	bool is_drained;             /* or cordoned: gm_plan_leave_out() */
-	bool is_dummy;               /* gm_plan_leave_out_dummies() */
-	uint32_t cc_major, cc_minor; /* of a CUDA row */
-	uint64_t avail;              /* free bytes less the reservations */
-	uint64_t total;
-	double score;     /* gm_plan_score() */
-	int cuda_ordinal; /* of "cuda[N]", gm_plan_number(); -1: has none */
 };
 
 struct gm_plan_model {

@@ -1,20 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Assign layers to rows as the request's text describes. */
+/* Assign layers to rows as the request describes. */
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/plan/location.h"
-#include "agent/plan/mapper.h"
 #include "agent/plan/pipeline.h"
-#include "agent/plan/placement.h"
+#include "agent/plan/place.h"
 #include "agent/plan/plan_draft.h"
-#include "agent/plan/spec.h"
-#include "agent/plan/topology.h"
 
 const struct gm_plan_device *gm_plan_find(const struct gm_plan_request *q,
 					  uint32_t row)
@@ -25,169 +21,77 @@ const struct gm_plan_device *gm_plan_find(const struct gm_plan_request *q,
 	return NULL;
 }
 
-static int reserve_rows(struct gm_plan_draft *d)
+static struct gm_place_request ask(const struct gm_plan_request *q)
 {
-	d->plan.n_layers = d->q->model.n_layers;
-	d->plan.rows = calloc(d->plan.n_layers, sizeof(*d->plan.rows));
+	return (struct gm_place_request){
+		.devices = q->devices,
+		.n_devices = q->n_devices,
+		.base_row = q->base_row,
+		.n_layers = q->model.n_layers,
+		.host_layers = GM_LAYERS_REST,
+		.drained = q->drained,
+		.n_drained = q->n_drained,
+	};
+}
+
+/* Place the layers as @p describes. */
+static int take(struct gm_plan_draft *d, const struct gm_place_request *p)
+{
+	struct gm_place place;
+	int r = gm_place_make(p, &place, d->err);
+
+	if (r)
+		return r;
+	d->plan.n_layers = (uint32_t)place.n_layers;
+	d->plan.base_row = place.base_row;
+	d->plan.rows = gm_place_rows(&place);
+	gm_place_free(&place);
 	return d->plan.rows ? 0 : gm_error_no_memory(d->err);
 }
 
-static int no_such_row(const struct gm_plan_draft *d, uint32_t row)
-{
-	return gm_placement_no_row(row, d->q->drained, d->q->n_drained, NULL,
-				   d->err);
-}
-
-/* Choose the device for everything that has no other place. */
+/* Check the base row; without one choose the first that is no host, for
+ * everything that has no other place. */
 static int choose_base(const struct gm_plan_draft *d,
-		       const struct gm_plan_device **ret)
+		       struct gm_place_request *p)
 {
 	const struct gm_plan_request *q = d->q;
-	const struct gm_plan_device *device = &q->devices[0];
 
-	if (q->base_row != GM_ROW_FIRST) {
-		device = gm_plan_find(q, q->base_row);
-		if (!device)
-			return no_such_row(d, q->base_row);
-	} else {
-		for (uint32_t i = q->n_devices; i-- > 0;)
-			if (!q->devices[i].is_host)
-				device = &q->devices[i];
-	}
-	*ret = device;
+	if (q->base_row != GM_ROW_FIRST && !gm_plan_find(q, q->base_row))
+		return gm_place_no_row(p, q->base_row, NULL, d->err);
+	if (q->base_row != GM_ROW_FIRST)
+		return 0;
+	p->base_row = q->devices[0].row;
+	for (uint32_t i = q->n_devices; i-- > 0;)
+		if (!q->devices[i].is_host)
+			p->base_row = q->devices[i].row;
 	return 0;
 }
 
 static int place_by_spec(struct gm_plan_draft *d)
 {
-	const struct gm_plan_request *q = d->q;
-	struct gm_plan_row rows[GM_PLAN_ROWS];
-	struct gm_placement_request p = {
-		.rows = rows,
-		.n_rows = q->n_devices,
-		.n_layers = q->model.n_layers ? q->model.n_layers
-					      : GM_LAYERS_UNKNOWN,
-		.host_layers = GM_LAYERS_REST,
-		.base_row = q->base_row,
-		.drained = q->drained,
-		.n_drained = q->n_drained,
-	};
-	struct gm_placement place;
+	struct gm_place_request p = ask(d->q);
 	struct gm_spec spec;
-	int r;
+	int r = gm_spec_parse(d->q->text, &spec, d->err);
 
-	for (uint32_t i = 0; i < q->n_devices; i++)
-		rows[i] = (struct gm_plan_row){ q->devices[i].row,
-						q->devices[i].is_host };
-	r = gm_spec_parse(q->text, &spec, d->err);
 	if (r)
 		return r;
-	r = gm_placement_make(&spec, &p, &place, d->err);
+	p.map = &spec;
+	if (p.n_layers == 0)
+		p.n_layers = GM_LAYERS_UNKNOWN;
+	r = take(d, &p);
 	gm_spec_free(&spec);
-	if (r)
-		return r;
-	d->plan.n_layers = place.n_layers;
-	d->plan.base_row = place.base_row;
-	d->plan.rows = place.rows;
-	place.rows = NULL;
-	gm_placement_free(&place);
-	return 0;
+	return r;
 }
 
 static int place_on_base(struct gm_plan_draft *d)
 {
-	const struct gm_plan_device *base;
-	int r = choose_base(d, &base);
+	struct gm_place_request p = ask(d->q);
+	int r = choose_base(d, &p);
 
-	if (r == 0)
-		r = reserve_rows(d);
-	if (r)
-		return r;
-	d->plan.base_row = base->row;
-	for (uint32_t i = 0; i < d->plan.n_layers; i++)
-		d->plan.rows[i] = base->row;
-	return 0;
+	return r ? r : take(d, &p);
 }
 
 /* ---- topology ------------------------------------------------------------ */
-
-static struct gm_location location_of(const struct gm_plan_device *device)
-{
-	if (device->is_host)
-		return (struct gm_location){ GM_LOCATION_CPU, 0 };
-	if (device->cuda_ordinal < 0)
-		return (struct gm_location){ GM_LOCATION_OTHER, device->row };
-	return (struct gm_location){ GM_LOCATION_CUDA,
-				     (uint64_t)device->cuda_ordinal };
-}
-
-/* The base comes first: if it is a host, it is the CPU. */
-static const struct gm_plan_device *device_at(const struct gm_plan_request *q,
-					      const struct gm_plan_device *base,
-					      const struct gm_location *at)
-{
-	struct gm_location location = location_of(base);
-
-	if (gm_location_equal(&location, at))
-		return base;
-	for (uint32_t i = 0; i < q->n_devices; i++) {
-		location = location_of(&q->devices[i]);
-		if (gm_location_equal(&location, at))
-			return &q->devices[i];
-	}
-	return NULL;
-}
-
-static int take_runs(struct gm_plan_draft *d, const struct gm_mapper *mapper,
-		     const struct gm_plan_device *base)
-{
-	int r = reserve_rows(d);
-
-	d->plan.base_row = base->row;
-	for (size_t i = 0; i < mapper->n_runs && r == 0; i++) {
-		const struct gm_mapper_run *run = &mapper->runs[i];
-		const struct gm_plan_device *device =
-			device_at(d->q, base, &run->location);
-
-		if (!device)
-			return gm_error_set(
-				d->err, -ENODEV,
-				"name another device, or configure a host row",
-				"The topology names the cpu, and there is no "
-				"host row");
-		for (uint64_t j = 0; j < run->n; j++)
-			d->plan.rows[run->first + j] = device->row;
-	}
-	return r;
-}
-
-static int place_by_mapper(struct gm_plan_draft *d,
-			   const struct gm_topology *topology)
-{
-	struct gm_location locations[GM_PLAN_ROWS];
-	struct gm_mapper_request m = {
-		.host_layers = GM_LAYERS_REST,
-		.topology = topology,
-		.n_layers = d->q->model.n_layers,
-		.devices = locations,
-		.n_devices = d->q->n_devices,
-	};
-	const struct gm_plan_device *base;
-	struct gm_mapper mapper;
-	int r = choose_base(d, &base);
-
-	if (r)
-		return r;
-	m.base = location_of(base);
-	for (uint32_t i = 0; i < d->q->n_devices; i++)
-		locations[i] = location_of(&d->q->devices[i]);
-	r = gm_mapper_make(&m, &mapper, d->err);
-	if (r)
-		return r;
-	r = take_runs(d, &mapper, base);
-	gm_mapper_free(&mapper);
-	return r;
-}
 
 static bool quantises(const struct gm_topology *t)
 {
@@ -200,13 +104,14 @@ static bool quantises(const struct gm_topology *t)
 static bool has_cuda(const struct gm_plan_request *q)
 {
 	for (uint32_t i = 0; i < q->n_devices; i++)
-		if (q->devices[i].cuda_ordinal >= 0)
+		if (q->devices[i].at.kind == GM_LOCATION_CUDA)
 			return true;
 	return false;
 }
 
 static int place_by_topology(struct gm_plan_draft *d)
 {
+	struct gm_place_request p = ask(d->q);
 	struct gm_topology topology;
 	int r;
 
@@ -226,7 +131,10 @@ static int place_by_topology(struct gm_plan_draft *d)
 	    !gm_topology_suits_cuda(&topology, 0, UINT64_MAX))
 		r = gm_isq_not_on_cuda(d->err);
 	if (r == 0 && !d->is_auto)
-		r = place_by_mapper(d, &topology);
+		r = choose_base(d, &p);
+	p.topology = &topology;
+	if (r == 0 && !d->is_auto)
+		r = take(d, &p);
 	gm_topology_free(&topology);
 	return r;
 }
@@ -236,13 +144,12 @@ static int place_by_topology(struct gm_plan_draft *d)
 static uint32_t list_ranks(const struct gm_plan_request *q,
 			   uint32_t ranks[GM_PLAN_ROWS])
 {
-	bool all = q->is_chosen;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < q->n_devices; i++)
 		if (!q->devices[i].is_host)
 			ranks[n++] = i;
-	if (n > 0 && !all)
+	if (n > 0 && !q->is_chosen)
 		return n;
 	for (n = 0; n < q->n_devices; n++)
 		ranks[n] = n;
@@ -252,23 +159,25 @@ static uint32_t list_ranks(const struct gm_plan_request *q,
 static int place_on_ranks(struct gm_plan_draft *d)
 {
 	const struct gm_plan_request *q = d->q;
-	uint32_t ranks[GM_PLAN_ROWS], n = list_ranks(q, ranks), layer = 0;
+	uint32_t ranks[GM_PLAN_ROWS], n = list_ranks(q, ranks);
+	struct gm_spec_entry entries[GM_PLAN_ROWS];
+	const struct gm_spec spec = { .n_entries = n, .entries = entries };
+	struct gm_place_request p = ask(q);
 	uint64_t counts[GM_PLAN_ROWS];
-	int r;
+	int r = choose_base(d, &p);
 
-	if (q->base_row != GM_ROW_FIRST && !gm_plan_find(q, q->base_row))
-		return no_such_row(d, q->base_row);
-	r = gm_pipeline_split(q->model.n_layers, n, q->text, q->weights, counts,
-			      d->err);
 	if (r == 0)
-		r = reserve_rows(d);
-	for (uint32_t i = 0; i < n && r == 0; i++)
-		for (uint64_t j = 0; j < counts[i]; j++)
-			d->plan.rows[layer++] = q->devices[ranks[i]].row;
-	d->plan.base_row = q->base_row != GM_ROW_FIRST
-				   ? q->base_row
-				   : q->devices[ranks[0]].row;
-	return r;
+		r = gm_pipeline_split(q->model.n_layers, n, q->text, q->weights,
+				      counts, d->err);
+	if (r)
+		return r;
+	for (uint32_t i = 0; i < n; i++)
+		entries[i] = (struct gm_spec_entry){ q->devices[ranks[i]].row,
+						     counts[i] };
+	p.map = &spec;
+	if (q->base_row == GM_ROW_FIRST)
+		p.base_row = q->devices[ranks[0]].row;
+	return take(d, &p);
 }
 
 /* Make the rank on @row the first. */
@@ -289,7 +198,7 @@ static bool lead_with(struct gm_plan_draft *d, uint32_t row)
 static int place_for_nccl(struct gm_plan_draft *d)
 {
 	const struct gm_plan_request *q = d->q;
-	int r;
+	struct gm_place_request p = ask(q);
 
 	d->n_ranks = list_ranks(q, d->ranks);
 	if ((d->n_ranks & (d->n_ranks - 1)) != 0)
@@ -302,11 +211,8 @@ static int place_for_nccl(struct gm_plan_draft *d)
 		return gm_error_set(d->err, -ENODEV, "leave the base row out",
 				    "Row %" PRIu32 " is none of the ranks",
 				    q->base_row);
-	r = reserve_rows(d);
-	d->plan.base_row = q->devices[d->ranks[0]].row;
-	for (uint32_t i = 0; i < d->plan.n_layers && r == 0; i++)
-		d->plan.rows[i] = d->plan.base_row;
-	return r;
+	p.base_row = q->devices[d->ranks[0]].row;
+	return take(d, &p);
 }
 
 int gm_plan_place(struct gm_plan_draft *d)

@@ -5,13 +5,305 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/plan/checked.h"
 #include "agent/plan/number.h"
 #include "agent/plan/pattern.h"
-#include "agent/plan/topology_yaml.h"
+#include "agent/plan/yaml.h"
+
+/* ---- devices ------------------------------------------------------------- */
+
+#define PATTERN "^(cpu|cuda\\[(\\d+)\\]|metal\\[(\\d+)\\])$"
+
+/* In the order of enum gm_location_kind. */
+static const char *const kinds[] = { "cpu", "cuda", "metal", "other" };
+
+static int no_device(struct gm_plan_error *err)
+{
+	return gm_error_set(err, -EINVAL, NULL,
+			    "Device specifier must match regex " PATTERN
+			    ". Examples: `cpu`, `cuda[ORD]`, `metal[ORD]`");
+}
+
+int gm_topology_device_parse(const char *text, struct gm_location *ret_location,
+			     struct gm_plan_error *ret_err)
+{
+	struct gm_location location = { 0 };
+	size_t kind = strcspn(text, "[");
+	const char *digits = text + kind + 1;
+	const char *wrong;
+	size_t n;
+
+	if (strcmp(text, kinds[GM_LOCATION_CPU]) == 0) {
+		*ret_location = location;
+		return 0;
+	}
+	if (kind == 4 && memcmp(text, kinds[GM_LOCATION_CUDA], kind) == 0)
+		location.kind = GM_LOCATION_CUDA;
+	else if (kind == 5 && memcmp(text, kinds[GM_LOCATION_METAL], kind) == 0)
+		location.kind = GM_LOCATION_METAL;
+	else
+		return no_device(ret_err);
+	if (text[kind] == '\0')
+		return no_device(ret_err);
+	n = strspn(digits, "0123456789");
+	if (n == 0 || strcmp(digits + n, "]") != 0)
+		return no_device(ret_err);
+	wrong = gm_number_parse(digits, n, &location.ordinal);
+	if (wrong)
+		return gm_error_set(ret_err, -EINVAL, NULL, "%s", wrong);
+	*ret_location = location;
+	return 0;
+}
+
+const char *gm_topology_device_print(const struct gm_location *location,
+				     char text[GM_LOCATION_TEXT])
+{
+	if (location->kind == GM_LOCATION_CPU)
+		return strcpy(text, kinds[GM_LOCATION_CPU]);
+	snprintf(text, GM_LOCATION_TEXT, "%s[%" PRIu64 "]",
+		 kinds[location->kind], location->ordinal);
+	return text;
+}
+
+/* ---- YAML ---------------------------------------------------------------- */
+
+struct text {
+	char *selector;
+	char *isq;    /* NULL if missing or null */
+	char *device; /* likewise */
+};
+
+struct texts {
+	struct text *v;
+	size_t n;
+	size_t room;
+};
+
+struct reader {
+	struct gm_yaml yaml;
+	struct texts texts;
+};
+
+/* Copy the current word, for the caller to free(). */
+static int copy_word(struct reader *rd, const char *otherwise, char **ret_text)
+{
+	const char *word;
+	char *text;
+	int r = gm_yaml_word(&rd->yaml, otherwise, &word);
+
+	if (r)
+		return r;
+	text = strdup(word);
+	if (!text)
+		return gm_error_no_memory(rd->yaml.err);
+	*ret_text = text;
+	return 0;
+}
+
+/* Skip the value that begins with the current event. */
+static int skip_value(struct reader *rd)
+{
+	unsigned int depth = 0;
+	int r;
+
+	for (;;) {
+		switch (rd->yaml.event.type) {
+		case YAML_MAPPING_START_EVENT:
+		case YAML_SEQUENCE_START_EVENT:
+			if (++depth > GM_TOPOLOGY_DEPTH)
+				return gm_yaml_refuse(&rd->yaml,
+						      "nested too deep");
+			break;
+		case YAML_MAPPING_END_EVENT:
+		case YAML_SEQUENCE_END_EVENT:
+			depth--;
+			break;
+		default:
+			break;
+		}
+		if (depth == 0)
+			return 0;
+		r = gm_yaml_next(&rd->yaml);
+		if (r)
+			return r;
+	}
+}
+
+/* Read "device: cuda[0]"; the current event is the key.  @seen has a bit for
+ * each of the two keys. */
+static int read_field(struct reader *rd, struct text *entry, unsigned int *seen)
+{
+	const char *key;
+	char **to = NULL;
+	unsigned int bit;
+	int r;
+
+	r = gm_yaml_word(&rd->yaml, "a key that is not a word", &key);
+	if (r)
+		return r;
+	if (strcmp(key, "isq") == 0)
+		to = &entry->isq;
+	else if (strcmp(key, "device") == 0)
+		to = &entry->device;
+	bit = to == &entry->isq ? 1 : 2;
+	if (to && *seen & bit)
+		return gm_yaml_refuse(&rd->yaml, "a key twice in one entry");
+	if (to)
+		*seen |= bit;
+	r = gm_yaml_next(&rd->yaml);
+	if (r)
+		return r;
+	if (!to)
+		return skip_value(rd);
+	if (gm_yaml_is_null(&rd->yaml))
+		return 0;
+	return copy_word(rd, "isq and device are words", to);
+}
+
+static int grow(struct reader *rd)
+{
+	struct texts *texts = &rd->texts;
+	size_t room = texts->room ? 2 * texts->room : 32;
+	void *v;
+
+	if (texts->n == GM_TOPOLOGY_ENTRIES)
+		return gm_error_set(rd->yaml.err, -E2BIG,
+				    "join entries to ranges",
+				    "Topology: more than %u entries",
+				    GM_TOPOLOGY_ENTRIES);
+	if (texts->n < texts->room)
+		return 0;
+	v = reallocarray(texts->v, room, sizeof(*texts->v));
+	if (!v)
+		return gm_error_no_memory(rd->yaml.err);
+	texts->v = v;
+	texts->room = room;
+	return 0;
+}
+
+/* Read "0-16: { ... }"; the current event is the selector. */
+static int read_text(struct reader *rd)
+{
+	struct text *entry;
+	unsigned int seen = 0;
+	int r;
+
+	r = grow(rd);
+	if (r)
+		return r;
+	entry = &rd->texts.v[rd->texts.n];
+	*entry = (struct text){ 0 };
+	r = copy_word(rd, "a selector that is not a word", &entry->selector);
+	if (r)
+		return r;
+	rd->texts.n++;
+	r = gm_yaml_next(&rd->yaml);
+	if (r)
+		return r;
+	if (rd->yaml.event.type != YAML_MAPPING_START_EVENT)
+		return gm_yaml_refuse(&rd->yaml,
+				      "an entry that is not a mapping");
+	for (r = gm_yaml_next(&rd->yaml); r == 0; r = gm_yaml_next(&rd->yaml)) {
+		if (rd->yaml.event.type == YAML_MAPPING_END_EVENT)
+			return 0;
+		r = read_field(rd, entry, &seen);
+		if (r)
+			break;
+	}
+	return r;
+}
+
+static int read_document(struct reader *rd)
+{
+	int r = gm_yaml_begin(&rd->yaml);
+
+	if (r || rd->yaml.event.type == YAML_STREAM_END_EVENT)
+		return r;
+	if (rd->yaml.event.type == YAML_MAPPING_START_EVENT) {
+		for (r = gm_yaml_next(&rd->yaml); r == 0;
+		     r = gm_yaml_next(&rd->yaml)) {
+			if (rd->yaml.event.type == YAML_MAPPING_END_EVENT)
+				break;
+			r = read_text(rd);
+			if (r)
+				break;
+		}
+	} else if (!gm_yaml_is_null(&rd->yaml)) {
+		r = gm_yaml_refuse(&rd->yaml, "it is not a mapping");
+	}
+	return r ? r : gm_yaml_end(&rd->yaml);
+}
+
+static int by_selector(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int check_duplicates(struct reader *rd)
+{
+	const char **sorted = calloc(rd->texts.n + 1, sizeof(*sorted));
+	int r = 0;
+
+	if (!sorted)
+		return gm_error_no_memory(rd->yaml.err);
+	for (size_t i = 0; i < rd->texts.n; i++)
+		sorted[i] = rd->texts.v[i].selector;
+	qsort(sorted, rd->texts.n, sizeof(*sorted), by_selector);
+	for (size_t i = 1; i < rd->texts.n && r == 0; i++)
+		if (strcmp(sorted[i - 1], sorted[i]) == 0)
+			r = gm_error_set(rd->yaml.err, -EINVAL,
+					 "give each selector one entry",
+					 "Topology: selector %.200s is there "
+					 "twice",
+					 sorted[i]);
+	free(sorted);
+	return r;
+}
+
+static void free_texts(struct texts *texts)
+{
+	while (texts->n > 0) {
+		struct text *entry = &texts->v[--texts->n];
+
+		free(entry->selector);
+		free(entry->isq);
+		free(entry->device);
+	}
+	free(texts->v);
+	*texts = (struct texts){ 0 };
+}
+
+static int read_yaml(const char *text, size_t n, struct texts *ret_texts,
+		     struct gm_plan_error *err)
+{
+	struct reader rd = { .texts = { 0 } };
+	int r;
+
+	if (n > GM_TOPOLOGY_BYTES)
+		return gm_error_set(err, -E2BIG, "is this a topology?",
+				    "Topology: longer than %u bytes",
+				    GM_TOPOLOGY_BYTES);
+	r = gm_yaml_open(&rd.yaml, text, n, "Topology, line ",
+			 "write SELECTOR: { device: ..., isq: ... } entries",
+			 err);
+	if (r)
+		return r;
+	r = read_document(&rd);
+	if (r == 0)
+		r = check_duplicates(&rd);
+	gm_yaml_close(&rd.yaml);
+	if (r)
+		free_texts(&rd.texts);
+	else
+		*ret_texts = rd.texts;
+	return r;
+}
+
+/* ---- entries ------------------------------------------------------------- */
 
 /* Does the entry name a type that CUDA devices cannot compute with? */
 static bool is_off(const struct gm_topology_entry *entry)
@@ -19,8 +311,8 @@ static bool is_off(const struct gm_topology_entry *entry)
 	return entry->has_isq && !gm_isq_runs_on_cuda(entry->isq);
 }
 
-static int read_entry(const struct gm_topology_text *text,
-		      struct gm_topology_entry *ret, struct gm_plan_error *err)
+static int read_entry(const struct text *text, struct gm_topology_entry *ret,
+		      struct gm_plan_error *err)
 {
 	struct gm_topology_entry entry = { .has_isq = text->isq,
 					   .has_device = text->device };
@@ -29,7 +321,7 @@ static int read_entry(const struct gm_topology_text *text,
 	if (text->isq)
 		r = gm_isq_parse(text->isq, &entry.isq, err);
 	if (r == 0 && text->device)
-		r = gm_location_parse(text->device, &entry.device, err);
+		r = gm_topology_device_parse(text->device, &entry.device, err);
 	if (r == 0 && entry.device.kind == GM_LOCATION_CUDA && is_off(&entry))
 		r = gm_isq_not_on_cuda(err);
 	if (r == 0)
@@ -138,8 +430,8 @@ static void settle(struct gm_topology *t)
 	memmove(t->ranges, t->ranges + kept, t->n_ranges * sizeof(*t->ranges));
 }
 
-static int read_texts(const struct gm_topology_texts *texts,
-		      struct gm_topology *t, struct gm_plan_error *err)
+static int read_texts(const struct texts *texts, struct gm_topology *t,
+		      struct gm_plan_error *err)
 {
 	int r = 0;
 
@@ -165,15 +457,15 @@ int gm_topology_parse(const char *text, size_t n,
 		      struct gm_topology *ret_topology,
 		      struct gm_plan_error *ret_err)
 {
-	struct gm_topology_texts texts = { 0 };
+	struct texts texts = { 0 };
 	struct gm_topology t = { 0 };
 	int r;
 
-	r = gm_topology_yaml(text, n, &texts, ret_err);
+	r = read_yaml(text, n, &texts, ret_err);
 	if (r)
 		return r;
 	r = read_texts(&texts, &t, ret_err);
-	gm_topology_texts_free(&texts);
+	free_texts(&texts);
 	if (r) {
 		gm_topology_free(&t);
 		return r;

@@ -24,7 +24,7 @@
  * YAML is accepted without aliases and directives, as one document, with no key
  * twice, nested at most GM_TOPOLOGY_DEPTH deep.  pattern.h describes patterns.
  * Nothing is allocated for each layer: a range may end anywhere below 2^64, and
- * the mapper checks whether the model has these layers.
+ * placing checks whether the model has these layers.
  */
 #ifndef GM_TOPOLOGY_H
 #define GM_TOPOLOGY_H
@@ -35,11 +35,25 @@
 
 #include "agent/plan/error.h"
 #include "agent/plan/isq.h"
-#include "agent/plan/location.h"
 
 #define GM_TOPOLOGY_BYTES   (1u << 20) /* most bytes of a file */
 #define GM_TOPOLOGY_ENTRIES 16384u
 #define GM_TOPOLOGY_DEPTH   16u
+
+/* A device as topologies and requests name it: "cpu", "cuda[1]". */
+enum gm_location_kind {
+	GM_LOCATION_CPU,
+	GM_LOCATION_CUDA,
+	GM_LOCATION_METAL,
+	GM_LOCATION_OTHER /* a device that no text names */
+};
+
+struct gm_location {
+	enum gm_location_kind kind;
+	uint64_t ordinal; /* 0 for the CPU */
+};
+
+#define GM_LOCATION_TEXT 32u /* bytes that suffice for every location */
 
 struct gm_topology_entry {
 	bool has_isq, has_device;
@@ -99,5 +113,19 @@ bool gm_topology_suits_cuda(const struct gm_topology *topology, uint64_t first,
 
 /* One more than the last layer that a range names, 0 without any. */
 uint64_t gm_topology_end(const struct gm_topology *topology);
+
+/* Returns 0, or -EINVAL with the error text of mistral.rs. */
+int gm_topology_device_parse(const char *text, struct gm_location *ret_location,
+			     struct gm_plan_error *ret_err);
+
+/* Print to @text, which is returned. */
+const char *gm_topology_device_print(const struct gm_location *location,
+				     char text[GM_LOCATION_TEXT]);
+
+static inline bool gm_location_equal(const struct gm_location *a,
+				     const struct gm_location *b)
+{
+	return a->kind == b->kind && a->ordinal == b->ordinal;
+}
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "agent/plan/dtype.h"
-#include "agent/plan/mapper.h"
+#include "agent/plan/place.h"
 #include "agent/plan/sizes.h"
 #include "tests/answers/answers.h"
 
@@ -16,8 +16,10 @@
 struct map_request {
 	struct gm_spec spec;
 	struct gm_topology topology;
-	struct gm_location *devices;
-	struct gm_mapper_request q;
+	/* The base is the first, and the last is the host, which is there
+	 * always. */
+	struct gm_plan_device *devices;
+	struct gm_place_request q;
 };
 
 static void read_spec(struct gm_fields *f, struct map_request *m)
@@ -59,57 +61,79 @@ static void read_topology(struct gm_fields *f, struct map_request *m)
 		m->q.topology = &m->topology;
 }
 
-static void read_locations(struct gm_fields *f, struct map_request *m)
+static void read_device(struct gm_fields *f, struct map_request *m,
+			const char *text)
+{
+	struct gm_plan_device *device = &m->devices[m->q.n_devices];
+
+	device->row = m->q.n_devices++;
+	f->r = gm_topology_device_parse(text, &device->at, f->err);
+	device->is_host = device->at.kind == GM_LOCATION_CPU;
+}
+
+static void read_devices(struct gm_fields *f, struct map_request *m)
 {
 	const char *base = gm_json_field_text(f, "base");
 	const json_t *list = gm_json_field_list(f, "devices");
 
-	if (f->r == 0)
-		f->r = gm_location_parse(base, &m->q.base, f->err);
 	if (f->r)
 		return;
-	m->devices = calloc(json_array_size(list) + 1, sizeof(*m->devices));
+	m->devices = calloc(json_array_size(list) + 2, sizeof(*m->devices));
 	m->q.devices = m->devices;
 	if (!m->devices)
 		f->r = gm_error_no_memory(f->err);
+	else
+		read_device(f, m, base);
 	for (size_t i = 0; f->r == 0 && i < json_array_size(list); i++) {
 		const char *text = json_string_value(json_array_get(list, i));
 
 		if (text)
-			f->r = gm_location_parse(
-				text, &m->devices[m->q.n_devices++], f->err);
+			read_device(f, m, text);
 		else
 			gm_json_field_refuse(f, "devices",
 					     "is not a list of names");
 	}
+	if (f->r == 0)
+		read_device(f, m, "cpu");
 }
 
-static json_t *show_location(const struct gm_location *location)
+static json_t *show_device(const struct gm_place_run *run)
 {
 	char text[GM_LOCATION_TEXT];
 
-	return json_string(gm_location_print(location, text));
+	return json_string(gm_topology_device_print(&run->device->at, text));
 }
 
-static json_t *show_mapper(const struct gm_mapper *m,
-			   const struct gm_spec *spec)
+static const char *kind_of(const struct gm_place_request *q)
 {
-	static const char *const kinds[] = { "layer", "dummy", "nccl" };
-	json_t *layers = json_array(), *unique = json_array();
-	int r = 0;
+	if (q->is_nccl)
+		return "nccl";
+	return q->map || (q->topology && gm_topology_places(q->topology))
+		       ? "layer"
+		       : "dummy";
+}
 
-	for (size_t i = 0; i < m->n_runs; i++)
-		r |= json_array_append_new(
-			layers,
-			json_pack("[o, o]", show_location(&m->runs[i].location),
-				  gm_wide_integer(m->runs[i].n)));
-	for (size_t i = 0; i < m->n_unique; i++)
-		r |= json_array_append_new(unique,
-					   show_location(&m->unique[i]));
+static json_t *show_place(const struct gm_place *p, const struct map_request *m)
+{
+	json_t *layers = json_array(), *unique = json_array();
+	bool *is_shown = calloc(m->q.n_devices, sizeof(*is_shown));
+	int r = is_shown ? 0 : -1;
+
+	for (size_t i = 0; i < p->n_runs && r == 0; i++) {
+		const struct gm_place_run *run = &p->runs[i];
+
+		r |= json_array_append_new(layers,
+					   json_pack("[o, o]", show_device(run),
+						     gm_wide_integer(run->n)));
+		if (!is_shown[run->device->row])
+			r |= json_array_append_new(unique, show_device(run));
+		is_shown[run->device->row] = true;
+	}
+	free(is_shown);
 	if (r == 0)
-		return json_pack("{s:s, s:o, s:o, s:o}", "kind", kinds[m->kind],
+		return json_pack("{s:s, s:o, s:o, s:o}", "kind", kind_of(&m->q),
 				 "layers", layers, "unique", unique, "spec",
-				 answers_spec_text(spec));
+				 answers_spec_text(&m->spec));
 	json_decref(layers);
 	json_decref(unique);
 	return NULL;
@@ -117,21 +141,21 @@ static json_t *show_mapper(const struct gm_mapper *m,
 
 static json_t *place(struct gm_fields *f)
 {
-	struct map_request m = { .q = { .host_layers = GM_LAYERS_REST } };
-	struct gm_mapper mapper;
+	struct map_request m = { .q = { .by_ordinal = true } };
+	struct gm_place made;
 	json_t *json = NULL;
 
 	m.q.n_layers = gm_json_field_number(f, "model_layers");
 	m.q.is_nccl = answers_bool_or(f, "nccl", false);
 	m.q.host_layers = answers_number_or(f, "host_layers", GM_LAYERS_REST);
 	read_spec(f, &m);
-	read_locations(f, &m);
+	read_devices(f, &m);
 	read_topology(f, &m);
 	if (f->r == 0)
-		f->r = gm_mapper_make(&m.q, &mapper, f->err);
+		f->r = gm_place_make(&m.q, &made, f->err);
 	if (f->r == 0) {
-		json = show_mapper(&mapper, &m.spec);
-		gm_mapper_free(&mapper);
+		json = show_place(&made, &m);
+		gm_place_free(&made);
 	}
 	gm_spec_free(&m.spec);
 	gm_topology_free(&m.topology);

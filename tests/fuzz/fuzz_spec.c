@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "agent/plan/placement.h"
+#include "agent/plan/place.h"
 
 #define HEAD 5
 
@@ -37,65 +37,54 @@ static void check_spec(const struct gm_spec *spec)
 	free(text);
 }
 
-static const struct gm_plan_row *row_of(const struct gm_placement_request *q,
-					uint32_t row)
+/* The row of each layer, of which the spec's come first. */
+static void check_rows(const struct gm_spec *spec,
+		       const struct gm_place_request *q,
+		       const struct gm_place *p)
 {
-	for (size_t i = 0; i < q->n_rows; i++)
-		if (q->rows[i].row == row)
-			return &q->rows[i];
-	return NULL;
-}
+	uint32_t *rows = gm_place_rows(p), layer = 0;
+	bool has_base = false;
 
-static void check_placement(const struct gm_spec *spec,
-			    const struct gm_placement_request *q,
-			    const struct gm_placement *p)
-{
-	uint32_t layer = 0, unique = 0;
-
-	MUST(p->n_layers > 0);
+	MUST(rows && p->n_layers > 0);
 	MUST(q->n_layers == GM_LAYERS_UNKNOWN || p->n_layers == q->n_layers);
-	MUST(row_of(q, p->base_row));
 	for (size_t i = 0; i < spec->n_entries; i++)
 		for (uint64_t n = spec->entries[i].layers; n > 0; n--)
-			MUST(p->rows[layer++] == spec->entries[i].row);
+			MUST(rows[layer++] == spec->entries[i].row);
+	MUST(layer == p->n_layers || p->runs[p->n_runs - 1].device->is_host);
 	for (; layer < p->n_layers; layer++)
-		MUST(row_of(q, p->rows[layer])->is_host);
-	/* Each row is in the list from its first layer on, and once. */
-	for (layer = 0; layer < p->n_layers; layer++) {
-		uint32_t i = 0;
-
-		while (i < unique && p->unique[i] != p->rows[layer])
-			i++;
-		if (i == unique)
-			MUST(p->unique[unique++] == p->rows[layer]);
-	}
-	MUST(unique == p->n_unique);
+		MUST(rows[layer] == p->runs[p->n_runs - 1].device->row);
+	for (uint32_t i = 0; i < q->n_devices; i++)
+		has_base |= q->devices[i].row == p->base_row;
+	MUST(has_base);
+	free(rows);
 }
 
 static void place(const struct gm_spec *spec, const uint8_t *head)
 {
-	struct gm_plan_row rows[8];
-	struct gm_placement_request q = {
-		.rows = rows,
+	struct gm_plan_device devices[8] = { { 0 } };
+	struct gm_place_request q = {
+		.devices = devices,
+		.map = spec,
 		.n_layers = head[0] == 255 ? GM_LAYERS_UNKNOWN : head[0],
 		.host_layers = head[1] == 255 ? GM_LAYERS_REST : head[1],
 		.base_row = head[2] == 255 ? GM_ROW_FIRST : head[2],
 	};
 	struct gm_plan_error err = { 0 };
-	struct gm_placement p;
+	struct gm_place p;
 	int r;
 
 	for (uint32_t i = 0; i < 8; i++)
 		if (head[3] >> i & 1)
-			rows[q.n_rows++] =
-				(struct gm_plan_row){ i, head[4] >> i & 1 };
-	r = gm_placement_make(spec, &q, &p, &err);
+			devices[q.n_devices++] = (struct gm_plan_device){
+				.row = i, .is_host = head[4] >> i & 1
+			};
+	r = gm_place_make(&q, &p, &err);
 	if (r) {
 		check_error(r, &err);
 		return;
 	}
-	check_placement(spec, &q, &p);
-	gm_placement_free(&p);
+	check_rows(spec, &q, &p);
+	gm_place_free(&p);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

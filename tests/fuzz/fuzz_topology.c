@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "agent/plan/mapper.h"
+#include "agent/plan/place.h"
 #include "tests/support/topology_entries.h"
 
 static void check_ranges(const struct gm_topology *t)
@@ -34,29 +34,32 @@ static void check_ranges(const struct gm_topology *t)
 
 static void map(const struct gm_topology *t, uint64_t n_layers)
 {
-	static const struct gm_location gpus[] = { { GM_LOCATION_CUDA, 0 },
-						   { GM_LOCATION_CUDA, 1 } };
-	struct gm_mapper_request q = { .host_layers = GM_LAYERS_REST,
-				       .topology = t,
-				       .n_layers = n_layers,
-				       .base = gpus[0],
-				       .devices = gpus,
-				       .n_devices = 2 };
+	static const struct gm_plan_device devices[] = {
+		{ .row = 0, .at = { GM_LOCATION_CUDA, 0 } },
+		{ .row = 1, .at = { GM_LOCATION_CUDA, 1 } },
+		{ .row = 2, .is_host = true },
+	};
+	const struct gm_place_request q = { .devices = devices,
+					    .n_devices = 3,
+					    .topology = t,
+					    .host_layers = GM_LAYERS_REST,
+					    .n_layers = n_layers };
 	struct gm_plan_error err = { 0 };
-	struct gm_mapper m = { 0 };
+	struct gm_place p = { 0 };
 	uint64_t at = 0;
-	int r = gm_mapper_make(&q, &m, &err);
+	int r = gm_place_make(&q, &p, &err);
 
 	if (r) {
 		check_error(r, &err);
 		return;
 	}
-	for (size_t i = 0; i < m.n_runs; i++) {
-		MUST(m.runs[i].first == at && m.runs[i].n > 0);
-		at += m.runs[i].n;
+	for (size_t i = 0; i < p.n_runs; i++) {
+		MUST(p.runs[i].first == at && p.runs[i].n > 0);
+		MUST(i == 0 || p.runs[i].device != p.runs[i - 1].device);
+		at += p.runs[i].n;
 	}
-	MUST(at == n_layers && m.n_unique > 0);
-	gm_mapper_free(&m);
+	MUST(at == n_layers);
+	gm_place_free(&p);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

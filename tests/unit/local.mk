@@ -269,11 +269,10 @@ gm_suites += tests/suites/unit_plan
 gm_unit_plan = \
 	%reldir%/plan/auto.c \
 	%reldir%/plan/cluster.c \
-	%reldir%/plan/mapper.c \
 	%reldir%/plan/nodefile.c \
 	%reldir%/plan/number.c \
 	%reldir%/plan/pipeline.c \
-	%reldir%/plan/placement.c \
+	%reldir%/plan/place.c \
 	%reldir%/plan/plan.c \
 	%reldir%/plan/published_models.c \
 	%reldir%/plan/sizes.c \

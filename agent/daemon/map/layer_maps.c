@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,6 +19,8 @@
 /* The text's share of a refusal's bytes, without "; " and the NUL. */
 #define TEXT_ROOM   160
 #define REMEDY_ROOM (GM_WHY_BYTES - TEXT_ROOM - 3)
+
+_Static_assert(GM_PLACE_LAYERS <= GM_LAYERS_MAX, "a map has all layers");
 
 int gm_maps_explain(char ret_why[GM_WHY_BYTES], int ret,
 		    const struct gm_plan_error *error)
@@ -43,7 +46,7 @@ void gm_maps_list(const struct gm_daemon *d, struct gm_map_rows *ret_rows)
 		const struct gm_device *device = d->devices->of[row];
 
 		if (device->present)
-			ret_rows->of[ret_rows->n++] = (struct gm_plan_row){
+			ret_rows->of[ret_rows->n++] = (struct gm_plan_device){
 				.row = row,
 				.is_host = (device->facts.flags &
 					    GPUMAP_DEVICE_MAIN_MEMORY) != 0,
@@ -53,11 +56,11 @@ void gm_maps_list(const struct gm_daemon *d, struct gm_map_rows *ret_rows)
 
 static int place(const struct gm_map_rows *rows,
 		 const struct gm_map_request *request,
-		 struct gm_placement *ret_place, char *ret_why)
+		 struct gm_place *ret_place, char *ret_why)
 {
-	struct gm_placement_request ask = {
-		.rows = rows->of,
-		.n_rows = rows->n,
+	struct gm_place_request ask = {
+		.devices = rows->of,
+		.n_devices = rows->n,
 		.n_layers = request->n_layers != 0 ? request->n_layers
 						   : GM_LAYERS_UNKNOWN,
 		.host_layers = GM_LAYERS_REST,
@@ -70,30 +73,39 @@ static int place(const struct gm_map_rows *rows,
 	ret = gm_spec_parse(request->spec, &spec, &error);
 	if (ret != 0)
 		return gm_maps_explain(ret_why, ret, &error);
-	ret = gm_placement_make(&spec, &ask, ret_place, &error);
+	ask.map = &spec;
+	ret = gm_place_make(&ask, ret_place, &error);
 	gm_spec_free(&spec);
 	return ret == 0 ? 0 : gm_maps_explain(ret_why, ret, &error);
 }
 
-/* Tensors outside of the layers lie on the base row. */
-static void charge(const struct gm_map_request *request,
-		   const struct gm_placement *placement,
-		   struct gm_charge_image *ret_charges)
+/* Tensors outside of the layers lie on the base row.  Returns the number of
+ * charges, in the order of first use. */
+static uint32_t charge(const struct gm_map_request *request,
+		       const struct gm_place *made,
+		       struct gm_charge_image *ret_charges)
 {
-	for (uint32_t i = 0; i < placement->n_unique; i++) {
-		struct gm_charge_image *to = &ret_charges[i];
+	uint32_t n = 0;
 
-		*to = (struct gm_charge_image){ .row = placement->unique[i] };
-		if (to->row == placement->base_row)
-			to->weight_bytes = request->other_bytes;
-		for (uint32_t l = 0; l < placement->n_layers; l++) {
-			if (placement->rows[l] != to->row)
-				continue;
-			to->n_layers++;
-			if (request->bytes != NULL)
-				to->weight_bytes += request->bytes[l];
-		}
+	for (size_t i = 0; i < made->n_runs; i++) {
+		const struct gm_place_run *run = &made->runs[i];
+		uint32_t row = run->device->row, at = 0;
+
+		while (at < n && ret_charges[at].row != row)
+			at++;
+		if (at == n)
+			ret_charges[n++] = (struct gm_charge_image){
+				.row = row,
+				.weight_bytes = row == made->base_row
+							? request->other_bytes
+							: 0,
+			};
+		ret_charges[at].n_layers += (uint32_t)run->n;
+		for (uint64_t l = 0; request->bytes != NULL && l < run->n; l++)
+			ret_charges[at].weight_bytes +=
+				request->bytes[run->first + l];
 	}
+	return n;
 }
 
 /* Would publishing it anew change what readers see? */
@@ -136,37 +148,40 @@ int gm_maps_make(const struct gm_map_rows *rows,
 		 const struct gm_map_request *request,
 		 char ret_why[GM_WHY_BYTES], struct gm_map_made *ret_made)
 {
-	struct gm_placement *placement = &ret_made->placement;
-	int ret = place(rows, request, placement, ret_why);
+	struct gm_place made;
+	int ret = place(rows, request, &made, ret_why);
+	uint32_t n;
 
 	if (ret != 0)
 		return ret;
-	if (placement->n_layers > GM_LAYERS_MAX) {
-		gm_placement_free(placement);
-		return gm_why(ret_why, -E2BIG, "a map has at most %u layers",
-			      GM_LAYERS_MAX);
+	ret_made->rows = gm_place_rows(&made);
+	n = charge(request, &made, ret_made->charges);
+	if (ret_made->rows == NULL) {
+		gm_place_free(&made);
+		return -ENOMEM;
 	}
-	charge(request, placement, ret_made->charges);
 	ret_made->layers = (struct gm_layers){
 		.name = request->name,
 		.spec = request->spec,
 		.owner_uid = request->uid,
-		.n_layers = placement->n_layers,
-		.n_rows = placement->n_unique,
-		.base = placement->base_row,
+		.n_layers = (uint32_t)made.n_layers,
+		.n_rows = n,
+		.base = made.base_row,
 		.setting = GPUMAP_SETTING_MANUAL,
 		.dtype = request->dtype,
 		.other_bytes = request->other_bytes,
-		.rows = placement->rows,
+		.rows = ret_made->rows,
 		.bytes = request->bytes,
 		.charges = ret_made->charges,
 	};
+	gm_place_free(&made);
 	return 0;
 }
 
 void gm_maps_free(struct gm_map_made *made)
 {
-	gm_placement_free(&made->placement);
+	free(made->rows);
+	made->rows = NULL;
 }
 
 static int publish(struct gm_daemon *d, const struct gm_map_request *request,

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "agent/daemon/segment/segment.h"
-#include "agent/plan/placement.h"
+#include "agent/plan/place.h"
 #include "shm/layers.h"
 
 struct gm_daemon;
@@ -33,14 +33,14 @@ struct gm_map_request {
 /* The rows that layers can be given to. */
 struct gm_map_rows {
 	uint32_t n;
-	struct gm_plan_row of[GM_ROWS];
+	struct gm_plan_device of[GM_ROWS]; /* the row, and is_host */
 };
 
 /* A map that has been made, and all that it points to but for what the request
  * has: name, spec and bytes. */
 struct gm_map_made {
 	struct gm_layers layers;
-	struct gm_placement placement;
+	uint32_t *rows;
 	struct gm_charge_image charges[GM_ROWS];
 };
 

@@ -32,7 +32,7 @@ static struct gm_plan_device card(uint32_t row, int ordinal, uint64_t avail)
 		.avail = avail,
 		.total = avail,
 		.score = gm_plan_score(false, 100, avail, 8),
-		.cuda_ordinal = ordinal,
+		.at = { GM_LOCATION_CUDA, (uint64_t)ordinal },
 	};
 }
 
@@ -44,7 +44,6 @@ static struct gm_plan_device host(uint32_t row, uint64_t avail)
 		.avail = avail,
 		.total = avail,
 		.score = gm_plan_score(true, 16, avail, 0),
-		.cuda_ordinal = -1,
 	};
 }
 
@@ -488,7 +487,7 @@ static void dummies_are_for_those_who_name_them(void)
 	EQ(gm_plan_leave_out_dummies(devices, 3), 2);
 	EQ(devices[0].row, 0);
 	EQ(devices[1].row, 5);
-	EQ(devices[1].cuda_ordinal, 1);
+	EQ(devices[1].at.ordinal, 1);
 	/* A node that has nothing else. */
 	devices[0].is_dummy = devices[1].is_dummy = true;
 	EQ(gm_plan_leave_out_dummies(devices, 2), 2);

@@ -30,8 +30,9 @@ static const char *show(const struct gm_topology_entry *entry)
 		return "none";
 	snprintf(text, sizeof(text), "%s %s",
 		 entry->has_isq ? gm_isq_name(entry->isq) : "-",
-		 entry->has_device ? gm_location_print(&entry->device, location)
-				   : "-");
+		 entry->has_device
+			 ? gm_topology_device_print(&entry->device, location)
+			 : "-");
 	return text;
 }
 
@@ -237,8 +238,8 @@ static void devices_are_spelt_exactly(void)
 	struct gm_location l = { 0 };
 
 	for (size_t i = 0; i < COUNT(refused); i++)
-		EQ(gm_location_parse(refused[i], &l, NULL), -EINVAL);
-	EQ(gm_location_parse("cuda[18446744073709551615]", &l, NULL), 0);
+		EQ(gm_topology_device_parse(refused[i], &l, NULL), -EINVAL);
+	EQ(gm_topology_device_parse("cuda[18446744073709551615]", &l, NULL), 0);
 	OK(l.ordinal == UINT64_MAX);
 }
 

@@ -32,7 +32,6 @@ struct gm_ctl_planning {
 	struct gm_ctl *ctl;
 	struct gm_ctl_node node;
 	struct gm_weights_sizes model;
-	struct gm_kv_paged paged;
 	enum gm_isq isq; /* what the weights are quantised to, or GM_ISQ_N */
 	char *topology;  /* the file's text */
 	struct gm_plan_request q;
@@ -49,11 +48,12 @@ int gm_ctl_choose_rows(const struct gm_ctl *ctl, struct gm_ctl_node *node);
 int gm_ctl_measure(const struct gm_ctl *ctl,
 		   struct gm_weights_sizes *ret_sizes);
 
-/* The same as the model of a request, with --isq.  @ret_sizes keeps what the
- * model points to. */
+/* The same as the model of a request, with --isq, and the bytes of a weight.
+ * @ret_sizes keeps what the model points to. */
 int gm_ctl_plan_model(const struct gm_ctl *ctl,
 		      struct gm_weights_sizes *ret_sizes,
-		      struct gm_plan_model *ret_model, enum gm_isq *ret_isq);
+		      struct gpumap_plan_request *ret_ask,
+		      uint32_t *ret_weight_bytes, enum gm_isq *ret_isq);
 
 /* Read the options, the model and the rows. */
 int gm_ctl_plan_read(struct gm_ctl_planning *p);

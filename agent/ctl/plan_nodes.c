@@ -91,8 +91,8 @@ static int read_numbers(struct gm_ctl_nodes_job *job)
 		return wrong("--fingerprint needs 64 hexadecimal digits, not "
 			     "all 0");
 	if (ctl->dtype != NULL && strcmp(ctl->dtype, "auto") != 0 &&
-	    (gm_dtype_parse(ctl->dtype, &job->dtype, NULL) != 0 ||
-	     job->dtype > GM_DTYPE_F64))
+	    (gm_dtype_parse(ctl->dtype, &job->q.ask.compute_dtype, NULL) != 0 ||
+	     !gm_dtype_computes(job->q.ask.compute_dtype)))
 		return wrong("--dtype is auto, bf16, f16, f32 or f64");
 	if (job->launcher == GM_LAUNCHER_LLAMA_CPP &&
 	    (ctl->cluster.tp > 0 || ctl->cluster.pp > 0))
@@ -113,16 +113,15 @@ static int make_layers(struct gm_ctl_nodes_job *job)
 		job->layer_bytes[i] = bytes / n + (bytes % n != 0);
 	job->isq = GM_ISQ_N;
 	job->model_bytes = bytes;
-	job->q.model = (struct gm_plan_model){
-		.n_layers = (uint32_t)n,
-		.layer_bytes = job->layer_bytes,
-	};
+	job->q.ask.n_layers = (uint32_t)n;
+	job->q.ask.layer_bytes = job->layer_bytes;
 	return GM_EXIT_OK;
 }
 
 static int read_job(struct gm_ctl_nodes_job *job)
 {
 	const struct gm_ctl *ctl = job->ctl;
+	uint32_t weight_bytes;
 	int ret = read_launcher(job);
 
 	if (ret == GM_EXIT_OK)
@@ -132,12 +131,12 @@ static int read_job(struct gm_ctl_nodes_job *job)
 	if (ctl->model == NULL)
 		ret = make_layers(job);
 	else
-		ret = gm_ctl_plan_model(ctl, &job->model, &job->q.model,
-					&job->isq);
+		ret = gm_ctl_plan_model(ctl, &job->model, &job->q.ask,
+					&weight_bytes, &job->isq);
 	if (ctl->model != NULL)
 		job->model_bytes = job->model.total_bytes;
-	job->q.max_seq_len = ctl->plan.max_seq_len;
-	job->q.max_batch_size = ctl->plan.max_batch;
+	job->q.ask.max_seq_len = ctl->plan.max_seq_len;
+	job->q.ask.max_batch_size = (uint32_t)ctl->plan.max_batch;
 	job->q.take_devices = (uint32_t)ctl->cluster.devices;
 	job->q.tp = (uint32_t)ctl->cluster.tp;
 	job->q.pp = (uint32_t)ctl->cluster.pp;
@@ -382,9 +381,8 @@ static void choose_dtype(struct gm_ctl_nodes_job *job)
 						d->cc_minor
 					};
 			}
-		job->dtype = gm_dtype_choose(rows, n);
+		job->q.ask.compute_dtype = gm_dtype_choose(rows, n);
 	}
-	job->q.dtype_bytes = gm_dtype_bytes(job->dtype);
 	free(rows);
 }
 

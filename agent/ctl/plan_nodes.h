@@ -61,7 +61,6 @@ struct gm_ctl_nodes_job {
 	uint64_t *layer_bytes; /* of --layers */
 	uint64_t model_bytes;
 	enum gm_isq isq;
-	enum gm_dtype dtype;
 	uint32_t class; /* of the devices, of GM_DEVICE_CLASS */
 	struct gm_cluster_plan_request q;
 	struct gm_cluster_plan_node *candidates;

@@ -66,7 +66,7 @@ static const char *rows_of(const struct gm_ctl_nodes_job *job, uint32_t node,
 		if (job->plan.ranks[r].node == node)
 			n += (size_t)snprintf(ret_text + n, LIST_BYTES - n,
 					      "%s%u", n > 0 ? "," : "",
-					      job->plan.ranks[r].row);
+					      job->plan.ranks[r].charge.row);
 	return ret_text;
 }
 
@@ -286,7 +286,7 @@ static void add_shares(const struct gm_ctl_nodes_job *job,
 				       i > 0 ? "," : "",
 				       shares[i] + (i + 1 == n));
 	add_option(argv, "--n-gpu-layers",
-		   n > 0 ? job->q.model.n_layers - on_cpu + 1 : 0);
+		   n > 0 ? job->q.ask.n_layers - on_cpu + 1 : 0);
 	if (n < 2)
 		return;
 	gm_run_add(argv, "--split-mode");

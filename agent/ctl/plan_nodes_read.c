@@ -277,7 +277,7 @@ gm_ctl_nodes_rank(const struct gm_ctl_nodes_job *job, uint32_t rank)
 		gm_ctl_nodes_taken(job, r->node);
 	const struct gpumap_cluster_device *d = node->devices;
 
-	while (d->row != r->row)
+	while (d->row != r->charge.row)
 		d++;
 	return d;
 }

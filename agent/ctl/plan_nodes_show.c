@@ -33,11 +33,13 @@ static void rank_line(const struct gm_ctl_nodes_job *job, uint32_t rank)
 
 	printf("%4u  %-*s %3u  %5u  %-10s %8.2f %8.2f %8.2f %8.2f %9.2f\n",
 	       rank, job->cluster.node_width,
-	       gm_ctl_nodes_taken(job, r->node)->info.name, r->row, r->stage,
-	       layers_text(&job->plan.stages[r->stage], layers),
-	       (double)r->weight_bytes / GIB, (double)r->kv_bytes / GIB,
-	       (double)r->act_bytes / GIB, (double)r->reserve_bytes / GIB,
-	       (double)r->left_bytes / GIB);
+	       gm_ctl_nodes_taken(job, r->node)->info.name, r->charge.row,
+	       r->stage, layers_text(&job->plan.stages[r->stage], layers),
+	       (double)r->charge.weight_bytes / GIB,
+	       (double)r->charge.kv_bytes / GIB,
+	       (double)r->charge.activation_bytes / GIB,
+	       (double)r->charge.reserve_bytes / GIB,
+	       (double)r->charge.left_bytes / GIB);
 }
 
 static void put_warm(const struct gm_ctl_nodes_job *job)
@@ -75,13 +77,13 @@ void gm_ctl_nodes_table(const struct gm_ctl_nodes_job *job)
 	char size[32];
 
 	printf("%s: %u layers, %s%s%s\n", model != NULL ? model : "model",
-	       job->q.model.n_layers, gm_size_text(job->model_bytes, size),
+	       job->q.ask.n_layers, gm_size_text(job->model_bytes, size),
 	       job->isq != GM_ISQ_N ? ", as if quantised to " : "",
 	       job->isq != GM_ISQ_N ? gm_isq_name(job->isq) : "");
 	printf("%u of %u nodes of %s, %u stage%s, tensor parallel %u, %s\n\n",
 	       p->n_nodes, job->cluster.head.n_nodes, job->cluster.head.name,
 	       p->n_stages, p->n_stages > 1 ? "s" : "", p->tp,
-	       gm_dtype_name(job->dtype));
+	       gm_dtype_name(job->q.ask.compute_dtype));
 	printf("rank  %-*s row  stage  %-10s %8s %8s %8s %8s %9s  in GiB\n",
 	       job->cluster.node_width, "node", "layers", "weights", "KV",
 	       "act.", "kept", "left");
@@ -155,12 +157,14 @@ static json_t *rank_json(const struct gm_ctl_nodes_job *job, uint32_t rank,
 		"{s:o, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 		"rank", whole(rank), "node",
 		gm_ctl_nodes_taken(job, r->node)->info.name, "row",
-		whole(r->row), "local_rank", whole(local), "uuid",
+		whole(r->charge.row), "local_rank", whole(local), "uuid",
 		gm_ctl_nodes_uuid(d->uuid, uuid) + 4, "stage", whole(r->stage),
 		"tp_rank", whole(rank % job->plan.tp), "weight_bytes",
-		whole(r->weight_bytes), "kv_bytes", whole(r->kv_bytes),
-		"activation_bytes", whole(r->act_bytes), "reserve_bytes",
-		whole(r->reserve_bytes), "left_bytes", whole(r->left_bytes));
+		whole(r->charge.weight_bytes), "kv_bytes",
+		whole(r->charge.kv_bytes), "activation_bytes",
+		whole(r->charge.activation_bytes), "reserve_bytes",
+		whole(r->charge.reserve_bytes), "left_bytes",
+		whole(r->charge.left_bytes));
 }
 
 static json_t *ranks_json(const struct gm_ctl_nodes_job *job)
@@ -292,9 +296,9 @@ json_t *gm_ctl_nodes_plan_json(const struct gm_ctl_nodes_job *job,
 		json_pack("{s:s?, s:o, s:o, s:s, s:s?, s:o, s:o, s:o, s:o, "
 			  "s:o, s:o, s:o, s:o}",
 			  "model", job->ctl->model, "n_layers",
-			  whole(job->q.model.n_layers), "model_bytes",
+			  whole(job->q.ask.n_layers), "model_bytes",
 			  whole(job->model_bytes), "dtype",
-			  gm_dtype_name(job->dtype), "isq",
+			  gm_dtype_name(job->q.ask.compute_dtype), "isq",
 			  job->isq != GM_ISQ_N ? gm_isq_name(job->isq) : NULL,
 			  "tp", whole(p->tp), "pp", whole(p->n_stages), "nodes",
 			  nodes_json(job), "stages", stages_json(job), "ranks",

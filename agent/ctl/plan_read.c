@@ -15,8 +15,7 @@
 #include "agent/plan/topology.h"
 #include "shm/point.h"
 
-/* The names by enum gm_setting, whose values are those of enum
- * gpumap_setting. */
+/* The names by enum gpumap_setting. */
 static const char *const settings[] = { NULL,       "manual", "auto",
 					"topology", "dummy",  "nccl",
 					"pipeline" };
@@ -37,21 +36,21 @@ static int wrong(const char *what)
 }
 
 /* The setting that the other options imply without --setting. */
-static enum gm_setting implied(const struct gm_ctl *ctl)
+static uint32_t implied(const struct gm_ctl *ctl)
 {
 	if (ctl->spec != NULL)
-		return GM_SETTING_MANUAL;
+		return GPUMAP_SETTING_MANUAL;
 	if (ctl->plan.topology != NULL)
-		return GM_SETTING_TOPOLOGY;
+		return GPUMAP_SETTING_TOPOLOGY;
 	if (ctl->plan.split != NULL || ctl->plan.weights != NULL)
-		return GM_SETTING_PIPELINE;
-	return GM_SETTING_AUTO;
+		return GPUMAP_SETTING_PIPELINE;
+	return GPUMAP_SETTING_AUTO;
 }
 
 static int read_setting(struct gm_ctl_planning *p)
 {
 	const struct gm_ctl *ctl = p->ctl;
-	enum gm_setting setting = implied(ctl);
+	uint32_t setting = implied(ctl);
 	uint32_t i = 1;
 
 	if ((ctl->spec != NULL) + (ctl->plan.topology != NULL) +
@@ -59,7 +58,7 @@ static int read_setting(struct gm_ctl_planning *p)
 	    1)
 		return wrong("give one of --spec, --topology, --split and "
 			     "--weights");
-	p->q.setting = setting;
+	p->q.ask.setting = setting;
 	if (ctl->plan.setting == NULL)
 		return GM_EXIT_OK;
 	while (i < N_SETTINGS && strcmp(ctl->plan.setting, settings[i]) != 0)
@@ -67,14 +66,14 @@ static int read_setting(struct gm_ctl_planning *p)
 	if (i == N_SETTINGS)
 		return wrong("--setting is manual, auto, topology, dummy, nccl "
 			     "or pipeline");
-	if (setting != GM_SETTING_AUTO && i != setting)
+	if (setting != GPUMAP_SETTING_AUTO && i != setting)
 		return wrong("--setting says one thing, and a text that is "
 			     "given another");
-	if (setting == GM_SETTING_AUTO && i == GM_SETTING_MANUAL)
+	if (setting == GPUMAP_SETTING_AUTO && i == GPUMAP_SETTING_MANUAL)
 		return wrong("--setting manual needs --spec");
-	if (setting == GM_SETTING_AUTO && i == GM_SETTING_TOPOLOGY)
+	if (setting == GPUMAP_SETTING_AUTO && i == GPUMAP_SETTING_TOPOLOGY)
 		return wrong("--setting topology needs --topology");
-	p->q.setting = (enum gm_setting)i;
+	p->q.ask.setting = i;
 	return GM_EXIT_OK;
 }
 
@@ -84,14 +83,14 @@ static int read_texts(struct gm_ctl_planning *p)
 	struct gm_plan_error error = { .code = 0 };
 	size_t n;
 
-	p->q.weights = ctl->plan.weights;
-	p->q.text = ctl->spec != NULL ? ctl->spec : ctl->plan.split;
+	p->q.ask.weights = ctl->plan.weights;
+	p->q.ask.text = ctl->spec != NULL ? ctl->spec : ctl->plan.split;
 	if (ctl->plan.topology == NULL)
 		return GM_EXIT_OK;
 	if (gm_file_text(ctl->plan.topology, "give the path of a topology file",
 			 GM_TOPOLOGY_BYTES, &p->topology, &n, &error) != 0)
 		return gm_ctl_plan_error(&error);
-	p->q.text = p->topology;
+	p->q.ask.text = p->topology;
 	return GM_EXIT_OK;
 }
 
@@ -99,19 +98,19 @@ static int read_names(struct gm_ctl_planning *p)
 {
 	const struct gm_ctl *ctl = p->ctl;
 
-	p->q.strategy = GPUMAP_STRATEGY_FILL;
+	p->q.ask.strategy = GPUMAP_STRATEGY_FILL;
 	if (ctl->plan.strategy != NULL &&
-	    gm_auto_strategy_parse(ctl->plan.strategy, &p->q.strategy, NULL) !=
-		    0)
+	    gm_auto_strategy_parse(ctl->plan.strategy, &p->q.ask.strategy,
+				   NULL) != 0)
 		return wrong("--strategy is fill, balance or fewest");
-	if (ctl->plan.strategy != NULL && p->q.setting != GM_SETTING_AUTO &&
-	    p->q.setting != GM_SETTING_TOPOLOGY)
+	if (ctl->plan.strategy != NULL &&
+	    p->q.ask.setting != GPUMAP_SETTING_AUTO &&
+	    p->q.ask.setting != GPUMAP_SETTING_TOPOLOGY)
 		return wrong("--strategy is for automatic maps: leave it out, "
 			     "or what places the layers");
-	p->q.has_dtype = ctl->dtype != NULL && strcmp(ctl->dtype, "auto") != 0;
-	if (p->q.has_dtype &&
-	    (gm_dtype_parse(ctl->dtype, &p->q.dtype, NULL) != 0 ||
-	     p->q.dtype > GM_DTYPE_F64))
+	if (ctl->dtype != NULL && strcmp(ctl->dtype, "auto") != 0 &&
+	    (gm_dtype_parse(ctl->dtype, &p->q.ask.compute_dtype, NULL) != 0 ||
+	     !gm_dtype_computes(p->q.ask.compute_dtype)))
 		return wrong("--dtype is auto, bf16, f16, f32 or f64");
 	return GM_EXIT_OK;
 }
@@ -119,6 +118,7 @@ static int read_names(struct gm_ctl_planning *p)
 static int read_paged(struct gm_ctl_planning *p)
 {
 	const struct gm_ctl *ctl = p->ctl;
+	struct gpumap_plan_request *ask = &p->q.ask;
 	gm_ctl_set given = ctl->given & GM_OPTS_PAGED;
 	char *end;
 
@@ -134,27 +134,25 @@ static int read_paged(struct gm_ctl_planning *p)
 	if (ctl->plan.paged_block != 0 && ctl->plan.paged_block != 8 &&
 	    ctl->plan.paged_block != 16 && ctl->plan.paged_block != 32)
 		return wrong("--paged-block is 8, 16 or 32");
-	p->q.paged = &p->paged;
-	p->paged.block_size = ctl->plan.paged_block != 0 ? ctl->plan.paged_block
-							 : GM_KV_BLOCK;
-	p->paged.budget = GM_KV_MB;
-	p->paged.amount = ctl->plan.paged_mib;
+	ask->paged_block = (uint32_t)ctl->plan.paged_block;
+	ask->paged = GPUMAP_PAGED_MIB;
+	ask->paged_amount = ctl->plan.paged_mib;
 	if (ctl->plan.paged_share != NULL) {
-		p->paged.budget = GM_KV_UTILIZATION;
-		p->paged.share = strtof(ctl->plan.paged_share, &end);
+		ask->paged = GPUMAP_PAGED_SHARE;
+		ask->paged_share = strtof(ctl->plan.paged_share, &end);
 		if (end == ctl->plan.paged_share || *end != '\0' ||
-		    !(p->paged.share > 0 && p->paged.share <= 1))
+		    !(ask->paged_share > 0 && ask->paged_share <= 1))
 			return wrong("--paged-share is above 0, and 1 at most");
 	} else if (ctl->plan.paged_tokens != 0) {
-		p->paged.budget = GM_KV_TOKENS;
-		p->paged.amount = ctl->plan.paged_tokens;
+		ask->paged = GPUMAP_PAGED_TOKENS;
+		ask->paged_amount = ctl->plan.paged_tokens;
 	}
 	if (ctl->plan.cache_type == NULL ||
 	    strcmp(ctl->plan.cache_type, "auto") == 0)
 		return GM_EXIT_OK;
 	if (strcmp(ctl->plan.cache_type, "f8e4m3") != 0)
 		return wrong("--cache-type is auto or f8e4m3");
-	p->paged.cache_bytes = 1;
+	ask->paged_element_bytes = 1;
 	return GM_EXIT_OK;
 }
 
@@ -162,16 +160,19 @@ static int read_numbers(struct gm_ctl_planning *p)
 {
 	const struct gm_ctl *ctl = p->ctl;
 
-	p->q.max_seq_len = ctl->plan.max_seq_len != 0 ? ctl->plan.max_seq_len
-						      : GM_PLAN_SEQ_LEN;
-	p->q.max_batch_size = ctl->plan.max_batch != 0 ? ctl->plan.max_batch
-						       : GM_PLAN_BATCH_SIZE;
-	p->q.base_row = GM_ROW_FIRST;
+	p->q.ask.max_seq_len = ctl->plan.max_seq_len != 0
+				       ? ctl->plan.max_seq_len
+				       : GM_PLAN_SEQ_LEN;
+	p->q.ask.max_batch_size = ctl->plan.max_batch != 0
+					  ? (uint32_t)ctl->plan.max_batch
+					  : GM_PLAN_BATCH_SIZE;
 	if (ctl->plan.base >= GPUMAP_ROWS_MAX ||
-	    p->q.max_batch_size > UINT32_MAX)
+	    ctl->plan.max_batch > UINT32_MAX)
 		return wrong("a number is too large");
-	if ((ctl->given & GM_OPT(BASE)) != 0)
-		p->q.base_row = (uint32_t)ctl->plan.base;
+	if ((ctl->given & GM_OPT(BASE)) != 0) {
+		p->q.ask.flags |= GPUMAP_PLAN_BASE;
+		p->q.ask.base_row = (uint32_t)ctl->plan.base;
+	}
 	/* A map to commit must fit. */
 	p->q.must_fit = true;
 	return GM_EXIT_OK;
@@ -229,7 +230,8 @@ int gm_ctl_measure(const struct gm_ctl *ctl, struct gm_weights_sizes *ret_sizes)
 
 /* Divide what the model takes by what quantising would save. */
 static int quantise(const struct gm_ctl *ctl, struct gm_weights_sizes *sizes,
-		    struct gm_plan_model *model, enum gm_isq *ret_isq)
+		    struct gpumap_plan_request *ask, uint32_t *weight_bytes,
+		    enum gm_isq *ret_isq)
 {
 	struct gm_plan_error error = { .code = 0 };
 	uint32_t factor;
@@ -241,31 +243,32 @@ static int quantise(const struct gm_ctl *ctl, struct gm_weights_sizes *sizes,
 		fprintf(stderr, "gpumapctl: --isq: %s\n", error.text);
 		return GM_EXIT_USAGE;
 	}
-	if (model->weight_bytes == 0) {
+	if (*weight_bytes == 0) {
 		fprintf(stderr,
 			"gpumapctl: --isq: the weights are %s, which is not "
 			"quantised further: leave it out\n",
 			gm_weights_type(sizes->type));
 		return GM_EXIT_FAILED;
 	}
-	factor = gm_isq_pack_factor(*ret_isq, model->weight_bytes);
-	for (uint32_t i = 0; i < model->n_layers; i++)
+	factor = gm_isq_pack_factor(*ret_isq, *weight_bytes);
+	for (uint32_t i = 0; i < ask->n_layers; i++)
 		sizes->layer_bytes[i] /= factor;
-	model->other_bytes /= factor;
-	model->weight_bytes = 0; /* advice packs no more */
+	ask->other_bytes /= factor;
+	*weight_bytes = 0; /* advice packs no more */
 	return GM_EXIT_OK;
 }
 
 int gm_ctl_plan_model(const struct gm_ctl *ctl,
 		      struct gm_weights_sizes *ret_sizes,
-		      struct gm_plan_model *ret_model, enum gm_isq *ret_isq)
+		      struct gpumap_plan_request *ret_ask,
+		      uint32_t *ret_weight_bytes, enum gm_isq *ret_isq)
 {
 	int ret = gm_ctl_measure(ctl, ret_sizes);
 
 	if (ret != GM_EXIT_OK)
 		return ret;
-	*ret_model = gm_plan_of_sizes(ret_sizes);
-	return quantise(ctl, ret_sizes, ret_model, ret_isq);
+	*ret_weight_bytes = gm_plan_of_sizes(ret_sizes, ret_ask);
+	return quantise(ctl, ret_sizes, ret_ask, ret_weight_bytes, ret_isq);
 }
 
 static int read_rows(struct gm_ctl_planning *p)
@@ -281,10 +284,11 @@ static int read_rows(struct gm_ctl_planning *p)
 		if (ret == GM_EXIT_OK)
 			ret = gm_ctl_rows_of_agent(ctl, &p->node);
 	}
-	p->q.is_chosen = ctl->n_rows > 0;
-	if (ret == GM_EXIT_OK && p->q.is_chosen)
+	p->q.ask.rows = ctl->rows;
+	p->q.ask.n_rows = ctl->n_rows;
+	if (ret == GM_EXIT_OK && ctl->n_rows > 0)
 		ret = gm_ctl_choose_rows(ctl, &p->node);
-	else if (ret == GM_EXIT_OK && p->q.setting != GM_SETTING_MANUAL)
+	else if (ret == GM_EXIT_OK && p->q.ask.setting != GPUMAP_SETTING_MANUAL)
 		gm_ctl_leave_out_dummies(&p->node);
 	p->q.devices = p->node.devices;
 	p->q.n_devices = p->node.n;
@@ -299,8 +303,8 @@ int gm_ctl_plan_read(struct gm_ctl_planning *p)
 	int ret = read_request(p);
 
 	if (ret == GM_EXIT_OK)
-		ret = gm_ctl_plan_model(p->ctl, &p->model, &p->q.model,
-					&p->isq);
+		ret = gm_ctl_plan_model(p->ctl, &p->model, &p->q.ask,
+					&p->q.weight_bytes, &p->isq);
 	return ret == GM_EXIT_OK ? read_rows(p) : ret;
 }
 

@@ -16,7 +16,7 @@ enum part { WEIGHTS, KV, ACTIVATIONS, KEPT_BACK, N_PARTS };
 
 static const char part_marks[N_PARTS] = { '#', '=', '+', '-' };
 
-static uint64_t part_of(const struct gm_plan_charge *c, enum part part)
+static uint64_t part_of(const struct gpumap_plan_charge *c, enum part part)
 {
 	switch (part) {
 	case WEIGHTS:
@@ -24,14 +24,14 @@ static uint64_t part_of(const struct gm_plan_charge *c, enum part part)
 	case KV:
 		return c->kv_bytes;
 	case ACTIVATIONS:
-		return c->act_bytes;
+		return c->activation_bytes;
 	default:
 		return c->reserve_bytes;
 	}
 }
 
-static const struct gm_plan_charge *charge_of(const struct gm_plan *plan,
-					      uint32_t row)
+static const struct gpumap_plan_charge *charge_of(const struct gm_plan *plan,
+						  uint32_t row)
 {
 	for (uint32_t i = 0; i < plan->n_charges; i++)
 		if (plan->charges[i].row == row)
@@ -41,7 +41,7 @@ static const struct gm_plan_charge *charge_of(const struct gm_plan *plan,
 
 /* Draw each part's share of the memory that the row had.  A part that is not
  * empty has at least one cell while cells are left. */
-static void draw_bar(const struct gm_plan_charge *c, uint64_t avail,
+static void draw_bar(const struct gpumap_plan_charge *c, uint64_t avail,
 		     char bar[BAR_CELLS + 1])
 {
 	uint64_t sum = 0;
@@ -64,7 +64,8 @@ static void draw_bar(const struct gm_plan_charge *c, uint64_t avail,
 
 /* Print "0-39", or "8 of them" if they are not contiguous, or "-". */
 static const char *layers_text(const struct gm_plan *plan,
-			       const struct gm_plan_charge *c, char text[32])
+			       const struct gpumap_plan_charge *c,
+			       char text[32])
 {
 	uint32_t first = 0, end;
 
@@ -102,7 +103,7 @@ static bool is_shared(const struct gm_ctl_planning *p, uint32_t i)
 /* Does the row hold weights of no layer?  With nccl every rank does. */
 static bool has_other(const struct gm_ctl_planning *p, uint32_t row)
 {
-	if (p->q.setting == GM_SETTING_NCCL)
+	if (p->q.ask.setting == GPUMAP_SETTING_NCCL)
 		return charge_of(&p->plan, row) != NULL;
 	return row == p->plan.base_row;
 }
@@ -119,7 +120,7 @@ static const char *name_text(const struct gm_ctl_planning *p,
 static void row_line(const struct gm_ctl_planning *p, uint32_t i)
 {
 	const struct gm_plan_device *device = &p->node.devices[i];
-	const struct gm_plan_charge *c = charge_of(&p->plan, device->row);
+	const struct gpumap_plan_charge *c = charge_of(&p->plan, device->row);
 	char bar[BAR_CELLS + 1], layers[32], name[32];
 
 	printf("%3u%c %-28s %-10s", device->row,
@@ -150,16 +151,23 @@ static void head_lines(const struct gm_ctl_planning *p)
 	       p->node.name[0] != '\0' ? ", on " : "", p->node.name);
 	printf("%s%s%s, %s, %llu tokens, batch %llu, %s of %sKV cache a "
 	       "layer\n\n",
-	       gm_ctl_setting(p->q.setting),
-	       p->q.setting == GM_SETTING_AUTO ? " by " : "",
-	       p->q.setting == GM_SETTING_AUTO
-		       ? gm_auto_strategy_name(p->q.strategy)
+	       gm_ctl_setting(p->q.ask.setting),
+	       p->q.ask.setting == GPUMAP_SETTING_AUTO ? " by " : "",
+	       p->q.ask.setting == GPUMAP_SETTING_AUTO
+		       ? gm_auto_strategy_name(p->q.ask.strategy)
 		       : "",
-	       gm_dtype_name(p->plan.dtype),
-	       (unsigned long long)p->q.max_seq_len,
-	       (unsigned long long)p->q.max_batch_size,
+	       gm_dtype_name(p->plan.compute_dtype),
+	       (unsigned long long)p->q.ask.max_seq_len,
+	       (unsigned long long)p->q.ask.max_batch_size,
 	       gm_size_text(p->plan.kv_bytes, kv),
 	       p->plan.is_paged ? "paged " : "");
+}
+
+static const char *next_line(const char *at)
+{
+	const char *end = strchr(at, '\n');
+
+	return end != NULL ? end + 1 : NULL;
 }
 
 static void table(const struct gm_ctl_planning *p)
@@ -173,8 +181,8 @@ static void table(const struct gm_ctl_planning *p)
 	       "+ activations  - kept back\n");
 	if (p->plan.spec != NULL)
 		printf("  spec %s\n", p->plan.spec);
-	for (uint32_t i = 0; i < p->plan.n_warnings; i++)
-		printf("  warning: %s\n", p->plan.warnings[i]);
+	for (const char *at = p->plan.warnings; at; at = next_line(at))
+		printf("  warning: %.*s\n", (int)strcspn(at, "\n"), at);
 	if (p->version != 0)
 		printf("  committed as %s, version %llu\n", p->ctl->plan.commit,
 		       (unsigned long long)p->version);
@@ -208,7 +216,7 @@ static json_t *charges_json(const struct gm_ctl_planning *p)
 	json_t *charges = json_array();
 
 	for (uint32_t i = 0; i < p->plan.n_charges; i++) {
-		const struct gm_plan_charge *c = &p->plan.charges[i];
+		const struct gpumap_plan_charge *c = &p->plan.charges[i];
 		uint32_t at = 0;
 
 		while (at + 1 < p->node.n && p->node.devices[at].row != c->row)
@@ -223,7 +231,7 @@ static json_t *charges_json(const struct gm_ctl_planning *p)
 				  whole(c->n_layers), "weight_bytes",
 				  whole(c->weight_bytes), "kv_bytes",
 				  whole(c->kv_bytes), "activation_bytes",
-				  whole(c->act_bytes), "reserve_bytes",
+				  whole(c->activation_bytes), "reserve_bytes",
 				  whole(c->reserve_bytes), "left_bytes",
 				  whole(c->left_bytes)));
 	}
@@ -234,15 +242,16 @@ static json_t *warnings_json(const struct gm_plan *plan)
 {
 	json_t *warnings = json_array();
 
-	for (uint32_t i = 0; i < plan->n_warnings; i++)
-		json_array_append_new(warnings, json_string(plan->warnings[i]));
+	for (const char *at = plan->warnings; at; at = next_line(at))
+		json_array_append_new(warnings,
+				      json_stringn(at, strcspn(at, "\n")));
 	return warnings;
 }
 
 static int print_json(const struct gm_ctl_planning *p)
 {
 	const struct gm_plan_request *q = &p->q;
-	bool is_auto = q->setting == GM_SETTING_AUTO;
+	bool is_auto = q->ask.setting == GPUMAP_SETTING_AUTO;
 
 	return gm_ctl_print(json_pack(
 		"{s:s, s:s?, s:s, s:s?, s:s, s:s?, s:s, s:o, s:o, s:o, s:o, "
@@ -250,20 +259,21 @@ static int print_json(const struct gm_ctl_planning *p)
 		"s:b, s:o, s:s?, s:o, s:o, s:o, s:s?, s:o}",
 		"model", p->ctl->model, "node",
 		p->node.name[0] != '\0' ? p->node.name : NULL, "setting",
-		gm_ctl_setting(q->setting), "strategy",
-		is_auto ? gm_auto_strategy_name(q->strategy) : NULL,
+		gm_ctl_setting(q->ask.setting), "strategy",
+		is_auto ? gm_auto_strategy_name(q->ask.strategy) : NULL,
 		"stored_dtype", gm_weights_type(p->model.type), "isq",
 		p->isq != GM_ISQ_N ? gm_isq_name(p->isq) : NULL, "dtype",
-		gm_dtype_name(p->plan.dtype), "n_layers",
+		gm_dtype_name(p->plan.compute_dtype), "n_layers",
 		whole(p->plan.n_layers), "model_bytes",
 		whole(p->model.total_bytes), "max_seq_len",
-		whole(q->max_seq_len), "max_batch_size",
-		whole(q->max_batch_size), "kv_bytes", whole(p->plan.kv_bytes),
-		"paged", p->plan.is_paged, "base_row", whole(p->plan.base_row),
-		"spec", p->plan.spec, "layers", layers_json(&p->plan),
-		"charges", charges_json(p), "warnings", warnings_json(&p->plan),
-		"committed", p->version != 0 ? p->ctl->plan.commit : NULL,
-		"version", p->version != 0 ? whole(p->version) : json_null()));
+		whole(q->ask.max_seq_len), "max_batch_size",
+		whole(q->ask.max_batch_size), "kv_bytes",
+		whole(p->plan.kv_bytes), "paged", p->plan.is_paged, "base_row",
+		whole(p->plan.base_row), "spec", p->plan.spec, "layers",
+		layers_json(&p->plan), "charges", charges_json(p), "warnings",
+		warnings_json(&p->plan), "committed",
+		p->version != 0 ? p->ctl->plan.commit : NULL, "version",
+		p->version != 0 ? whole(p->version) : json_null()));
 }
 
 int gm_ctl_plan_show(const struct gm_ctl_planning *p)

@@ -90,7 +90,7 @@ static int measure_kv(struct task *t, bool is_paged, uint64_t model_bytes)
 		return gm_kv_unpaged(&q->kv, q->max_seq_len, q->max_batch_size,
 				     q->dtype_bytes, &t->kv, t->err);
 	room.capacity = q->n_rows > 0 ? capacity(&q->rows[0]) : 0;
-	return gm_kv_paged_bytes(&q->kv, q->paged, &room, q->dtype_bytes,
+	return gm_kv_paged_bytes(&q->kv, &q->paged, &room, q->dtype_bytes,
 				 &t->kv, t->err);
 }
 
@@ -314,7 +314,7 @@ static int fill(struct task *t)
 		return gm_error_no_layers(t->err);
 	r = measure_act(t);
 	if (r == 0)
-		r = walk(&w, t->q->paged != NULL);
+		r = walk(&w, t->q->paged.budget != GPUMAP_PAGED_NONE);
 	/* Pages are for GPUs only: with layers on the host there are none. */
 	if (r == 0 && t->is_paged && w.uses_host) {
 		w = (struct walk){ .t = t };
@@ -675,7 +675,8 @@ static int balance_over(struct task *t, uint64_t *sum)
 	for (uint32_t i = 0; i < q->n_rows; i++)
 		if (q->rows[i].is_integrated)
 			n_rows = n_devices;
-	r = measure_kv(t, q->paged && n_devices > 0, model_bytes);
+	r = measure_kv(t, q->paged.budget != GPUMAP_PAGED_NONE && n_devices > 0,
+		       model_bytes);
 	if (r)
 		return r;
 	if (n_devices > 0 || n_rows == 0) {

@@ -71,8 +71,8 @@ struct gm_auto_request {
 	uint32_t dtype_bytes; /* of activations and KV cache */
 	uint64_t max_seq_len;
 	uint64_t max_batch_size;
-	struct gm_kv_shape kv;           /* its n_layers too */
-	const struct gm_kv_paged *paged; /* NULL for an unpaged cache */
+	struct gm_kv_shape kv; /* its n_layers too */
+	struct gm_kv_paged paged;
 };
 
 struct gm_auto {

@@ -64,28 +64,28 @@ static int check_model(const struct search *s)
 {
 	const struct gm_cluster_plan_request *q = s->q;
 
-	if (q->model.n_layers == 0)
+	if (q->ask.n_layers == 0)
 		return gm_error_no_layers(s->err);
-	if (q->model.n_layers > GM_CLUSTER_PLAN_LAYERS)
+	if (q->ask.n_layers > GM_CLUSTER_PLAN_LAYERS)
 		return gm_error_set(s->err, -E2BIG, NULL,
 				    "The model has more than %u layers",
 				    GM_CLUSTER_PLAN_LAYERS);
-	if (q->model.layer_bytes == NULL)
+	if (q->ask.layer_bytes == NULL)
 		return gm_error_set(s->err, -EINVAL, "give their bytes",
 				    "The sizes of the layers are not known");
-	if (q->pp > q->model.n_layers)
+	if (q->pp > q->ask.n_layers)
 		return gm_error_set(s->err, -EINVAL, "ask for fewer stages",
 				    "The model has %" PRIu32
 				    " layers, and %" PRIu32
 				    " stages have one each at least",
-				    q->model.n_layers, q->pp);
-	if (q->tp > 0 && q->model.n_heads % q->tp != 0)
+				    q->ask.n_layers, q->pp);
+	if (q->tp > 0 && q->ask.n_heads % q->tp != 0)
 		return gm_error_set(s->err, -EINVAL,
 				    "choose a number that divides the heads",
-				    "The model's %" PRIu64
+				    "The model's %" PRIu32
 				    " attention heads are not to be divided "
 				    "by %" PRIu32 " tensor parallel ranks",
-				    q->model.n_heads, q->tp);
+				    q->ask.n_heads, q->tp);
 	return 0;
 }
 
@@ -155,7 +155,7 @@ static bool divides_heads(const struct gm_cluster_plan_request *q, uint32_t tp)
 {
 	if (q->tp > 0)
 		return tp == q->tp;
-	return (tp & (tp - 1)) == 0 && q->model.n_heads % tp == 0;
+	return (tp & (tp - 1)) == 0 && q->ask.n_heads % tp == 0;
 }
 
 static bool is_asked(const struct gm_cluster_plan_request *q, uint32_t k,
@@ -199,9 +199,9 @@ static int make_forms(struct search *s)
 	return gm_error_set(s->err, -EINVAL,
 			    "say how many tensor parallel ranks a stage has",
 			    "No number of tensor parallel ranks, a power of "
-			    "two that divides the model's %" PRIu64
+			    "two that divides the model's %" PRIu32
 			    " attention heads, gives what is asked for",
-			    q->model.n_heads);
+			    q->ask.n_heads);
 }
 
 static int by_size(const void *a, const void *b)
@@ -400,7 +400,7 @@ static bool fits_so(const struct search *s, const struct form *f,
 
 	return n_stages > 0 &&
 	       gm_cluster_fit_layers(&f->fit, rooms, n_stages) ==
-		       s->q->model.n_layers;
+		       s->q->ask.n_layers;
 }
 
 static int by_index(const void *a, const void *b)
@@ -483,7 +483,7 @@ static bool may_have(const struct gm_cluster_plan_request *q,
 	if (q->is_free)
 		return true;
 	return (q->pp == 0 || f->k * n == q->pp) &&
-	       f->k * n <= q->model.n_layers &&
+	       f->k * n <= q->ask.n_layers &&
 	       f->k * n <= GM_CLUSTER_PLAN_STAGES;
 }
 
@@ -623,7 +623,7 @@ static int does_not_fit(const struct search *s)
 		"free memory, add nodes, or lower --max-seq-len or --max-batch",
 		"%" PRIu32 " of %" PRIu32 " layers fit on node%s %s, %" PRIu32
 		" device%s each: %s lacks %s on %s for the others",
-		best.n_layers, q->model.n_layers, best.n > 1 ? "s" : "",
+		best.n_layers, q->ask.n_layers, best.n > 1 ? "s" : "",
 		list_nodes(s, &best, nodes, sizeof(nodes)), f->k * f->tp,
 		f->k * f->tp > 1 ? "s" : "", q->nodes[last].name,
 		gm_size_text(best.lacks, lacks),
@@ -666,16 +666,20 @@ static void charge(const struct form *f, const struct gm_cluster_plan *plan,
 	*ret = (struct gm_cluster_plan_rank){
 		.node = st->node,
 		.stage = stage,
-		.row = device->row,
-		.weight_bytes = gm_cluster_fit_weights(&f->fit, st->first_layer,
-						       st->n_layers) +
-				(is_edge ? f->fit.other_bytes : 0),
-		.kv_bytes = f->fit.kv_bytes * st->n_layers,
-		.act_bytes = f->fit.act_bytes,
-		.reserve_bytes = device->avail - room,
+		.charge = {
+			.row = device->row,
+			.n_layers = st->n_layers,
+			.weight_bytes = gm_cluster_fit_weights(
+						&f->fit, st->first_layer,
+						st->n_layers) +
+					(is_edge ? f->fit.other_bytes : 0),
+			.kv_bytes = f->fit.kv_bytes * st->n_layers,
+			.activation_bytes = f->fit.act_bytes,
+			.reserve_bytes = device->avail - room,
+		},
 	};
-	ret->left_bytes =
-		room - ret->weight_bytes - ret->kv_bytes - ret->act_bytes;
+	ret->charge.left_bytes = room + ret->charge.reserve_bytes -
+				 gm_plan_charge_bytes(&ret->charge);
 }
 
 /* Take the devices of a stage, in the order of their rows. */

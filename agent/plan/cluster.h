@@ -61,10 +61,9 @@ struct gm_cluster_plan_node {
 struct gm_cluster_plan_request {
 	const struct gm_cluster_plan_node *nodes;
 	uint32_t n_nodes;
-	struct gm_plan_model model; /* its layers and their bytes are known */
-	uint32_t dtype_bytes;       /* of the KV cache and of activations */
-	uint64_t max_seq_len;       /* 0: GM_PLAN_SEQ_LEN */
-	uint64_t max_batch_size;    /* 0: GM_PLAN_BATCH_SIZE */
+	/* The model, whose layers and their bytes are known, compute_dtype,
+	 * max_seq_len and max_batch_size; nothing else is read. */
+	struct gpumap_plan_request ask;
 	/* 0: as many as it takes */
 	uint32_t take_nodes;
 	uint32_t take_devices; /* of each node; with @is_free at most */
@@ -84,12 +83,7 @@ struct gm_cluster_plan_stage {
 struct gm_cluster_plan_rank {
 	uint32_t node; /* index in the plan */
 	uint32_t stage;
-	uint32_t row;
-	uint64_t weight_bytes;
-	uint64_t kv_bytes;
-	uint64_t act_bytes;
-	uint64_t reserve_bytes; /* kept free */
-	uint64_t left_bytes;
+	struct gpumap_plan_charge charge;
 };
 
 struct gm_cluster_plan {

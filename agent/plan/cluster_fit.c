@@ -23,25 +23,26 @@ static uint64_t part(uint64_t n, uint32_t tp)
 
 static uint64_t sequence(const struct gm_cluster_plan_request *q)
 {
-	return q->max_seq_len > 0 ? q->max_seq_len : GM_PLAN_SEQ_LEN;
+	return q->ask.max_seq_len > 0 ? q->ask.max_seq_len : GM_PLAN_SEQ_LEN;
 }
 
 static uint64_t batch(const struct gm_cluster_plan_request *q)
 {
-	return q->max_batch_size > 0 ? q->max_batch_size : GM_PLAN_BATCH_SIZE;
+	return q->ask.max_batch_size > 0 ? q->ask.max_batch_size
+					 : GM_PLAN_BATCH_SIZE;
 }
 
 static int measure_cache(const struct gm_cluster_plan_request *q, uint32_t tp,
 			 struct gm_cluster_fit *fit, struct gm_plan_error *err)
 {
-	struct gm_kv_shape shape = q->model.kv;
+	struct gm_kv_shape shape = gm_kv_shape_of(&q->ask);
 
 	fit->kv_bytes = 0;
-	if (!q->model.has_kv)
+	if (shape.k_dim == 0 && shape.kv_lora_rank == 0)
 		return 0;
-	shape.n_layers = q->model.n_layers;
 	shape.n_heads = part(shape.n_heads, tp);
-	return gm_kv_unpaged(&shape, sequence(q), batch(q), q->dtype_bytes,
+	return gm_kv_unpaged(&shape, sequence(q), batch(q),
+			     gm_dtype_bytes(q->ask.compute_dtype),
 			     &fit->kv_bytes, err);
 }
 
@@ -65,26 +66,27 @@ int gm_cluster_fit_measure(const struct gm_cluster_plan_request *q, uint32_t tp,
 			   struct gm_cluster_fit *ret_fit,
 			   struct gm_plan_error *err)
 {
-	const struct gm_plan_model *model = &q->model;
-	struct gm_cluster_fit fit = { .n_layers = model->n_layers,
-				      .other_bytes = model->other_bytes };
+	const struct gpumap_plan_request *ask = &q->ask;
+	struct gm_cluster_fit fit = { .n_layers = ask->n_layers,
+				      .other_bytes = ask->other_bytes };
 	uint64_t chunk = gm_min(sequence(q), GM_SIZES_CHUNK), sum;
 	bool over = false;
 	int ret = measure_cache(q, tp, &fit, err);
 
 	if (ret != 0)
 		return ret;
-	fit.sums = calloc((size_t)model->n_layers + 1, sizeof(*fit.sums));
+	fit.sums = calloc((size_t)ask->n_layers + 1, sizeof(*fit.sums));
 	if (fit.sums == NULL)
 		return gm_error_no_memory(err);
-	for (uint32_t i = 0; i < model->n_layers; i++)
-		fit.sums[i + 1] = gm_checked_add(
-			&over, fit.sums[i], part(model->layer_bytes[i], tp));
+	for (uint32_t i = 0; i < ask->n_layers; i++)
+		fit.sums[i + 1] = gm_checked_add(&over, fit.sums[i],
+						 part(ask->layer_bytes[i], tp));
 	fit.act_bytes =
-		GM_CHECKED_PRODUCT(&over, batch(q), part(model->n_heads, tp),
-				   chunk * chunk, q->dtype_bytes);
-	sum = gm_checked_mul(&over, fit.kv_bytes, model->n_layers);
-	sum = gm_checked_add(&over, sum, fit.sums[model->n_layers]);
+		GM_CHECKED_PRODUCT(&over, batch(q), part(ask->n_heads, tp),
+				   chunk * chunk,
+				   gm_dtype_bytes(q->ask.compute_dtype));
+	sum = gm_checked_mul(&over, fit.kv_bytes, ask->n_layers);
+	sum = gm_checked_add(&over, sum, fit.sums[ask->n_layers]);
 	sum = gm_checked_add(&over, sum, fit.act_bytes);
 	sum = gm_checked_add(&over, sum, fit.other_bytes);
 	gm_checked_add(&over, sum, fit.other_bytes);

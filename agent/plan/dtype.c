@@ -6,66 +6,50 @@
 #include <errno.h>
 #include <strings.h>
 
-#include "gpumap.h"
-
+/* By enum gpumap_dtype; those without a name are none of a model's. */
 static const struct {
 	const char *name;
 	const char *torch; /* the same in a config.json, or NULL */
 	uint32_t bytes;
-	uint32_t shown; /* enum gpumap_dtype */
 } dtypes[] = {
-	[GM_DTYPE_BF16] = { "bf16", "bfloat16", 2, GPUMAP_DTYPE_BF16 },
-	[GM_DTYPE_F16] = { "f16", "float16", 2, GPUMAP_DTYPE_F16 },
-	[GM_DTYPE_F32] = { "f32", "float32", 4, GPUMAP_DTYPE_F32 },
-	[GM_DTYPE_F64] = { "f64", "float64", 8, GPUMAP_DTYPE_F64 },
-	[GM_DTYPE_F8E4M3] = { "f8e4m3", "float8_e4m3fn", 1,
-			      GPUMAP_DTYPE_F8_E4M3 },
-	[GM_DTYPE_U8] = { "u8", "uint8", 1, GPUMAP_DTYPE_U8 },
-	[GM_DTYPE_I16] = { "i16", "int16", 2, GPUMAP_DTYPE_I16 },
-	[GM_DTYPE_I32] = { "i32", "int32", 4, GPUMAP_DTYPE_I32 },
-	[GM_DTYPE_U32] = { "u32", NULL, 4, GPUMAP_DTYPE_U32 },
-	[GM_DTYPE_I64] = { "i64", "int64", 8, GPUMAP_DTYPE_I64 },
+	[GPUMAP_DTYPE_BF16] = { "bf16", "bfloat16", 2 },
+	[GPUMAP_DTYPE_F16] = { "f16", "float16", 2 },
+	[GPUMAP_DTYPE_F32] = { "f32", "float32", 4 },
+	[GPUMAP_DTYPE_F64] = { "f64", "float64", 8 },
+	[GPUMAP_DTYPE_F8_E4M3] = { "f8e4m3", "float8_e4m3fn", 1 },
+	[GPUMAP_DTYPE_U8] = { "u8", "uint8", 1 },
+	[GPUMAP_DTYPE_I16] = { "i16", "int16", 2 },
+	[GPUMAP_DTYPE_I32] = { "i32", "int32", 4 },
+	[GPUMAP_DTYPE_U32] = { "u32", NULL, 4 },
+	[GPUMAP_DTYPE_I64] = { "i64", "int64", 8 },
 };
 
 #define N_DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
 
-const char *gm_dtype_name(enum gm_dtype dtype)
+const char *gm_dtype_name(uint32_t dtype)
 {
 	return dtypes[dtype].name;
 }
 
-uint32_t gm_dtype_bytes(enum gm_dtype dtype)
+uint32_t gm_dtype_bytes(uint32_t dtype)
 {
 	return dtypes[dtype].bytes;
 }
 
-uint32_t gm_dtype_public(enum gm_dtype dtype)
+bool gm_dtype_computes(uint32_t dtype)
 {
-	return dtypes[dtype].shown;
+	return dtype == GPUMAP_DTYPE_BF16 || dtype == GPUMAP_DTYPE_F16 ||
+	       dtype == GPUMAP_DTYPE_F32 || dtype == GPUMAP_DTYPE_F64;
 }
 
-int gm_dtype_of_public(uint32_t dtype, enum gm_dtype *ret_dtype)
-{
-	static const enum gm_dtype floats[] = { GM_DTYPE_BF16, GM_DTYPE_F16,
-						GM_DTYPE_F32, GM_DTYPE_F64 };
-
-	for (size_t i = 0; i < sizeof(floats) / sizeof(floats[0]); i++) {
-		if (dtypes[floats[i]].shown == dtype) {
-			*ret_dtype = floats[i];
-			return 0;
-		}
-	}
-	return -EINVAL;
-}
-
-int gm_dtype_parse(const char *name, enum gm_dtype *ret_dtype,
+int gm_dtype_parse(const char *name, uint32_t *ret_dtype,
 		   struct gm_plan_error *ret_err)
 {
-	for (size_t i = 0; i < N_DTYPES; i++) {
-		if (strcasecmp(name, dtypes[i].name) == 0 ||
+	for (uint32_t i = 0; i < N_DTYPES; i++) {
+		if ((dtypes[i].name && strcasecmp(name, dtypes[i].name) == 0) ||
 		    (dtypes[i].torch &&
 		     strcasecmp(name, dtypes[i].torch) == 0)) {
-			*ret_dtype = (enum gm_dtype)i;
+			*ret_dtype = i;
 			return 0;
 		}
 	}
@@ -84,9 +68,9 @@ static bool all_have(const struct gm_dtype_row *rows, size_t n, uint32_t major,
 	return true;
 }
 
-enum gm_dtype gm_dtype_choose(const struct gm_dtype_row *rows, size_t n)
+uint32_t gm_dtype_choose(const struct gm_dtype_row *rows, size_t n)
 {
 	if (all_have(rows, n, 8, 0))
-		return GM_DTYPE_BF16;
-	return all_have(rows, n, 5, 3) ? GM_DTYPE_F16 : GM_DTYPE_F32;
+		return GPUMAP_DTYPE_BF16;
+	return all_have(rows, n, 5, 3) ? GPUMAP_DTYPE_F16 : GPUMAP_DTYPE_F32;
 }

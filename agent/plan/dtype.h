@@ -15,41 +15,24 @@
 #include <stdint.h>
 
 #include "agent/plan/error.h"
+#include "gpumap.h"
 
-enum gm_dtype {
-	GM_DTYPE_BF16,
-	GM_DTYPE_F16,
-	GM_DTYPE_F32,
-	GM_DTYPE_F64,
-	GM_DTYPE_F8E4M3,
-	GM_DTYPE_U8,
-	GM_DTYPE_I16,
-	GM_DTYPE_I32,
-	GM_DTYPE_U32,
-	GM_DTYPE_I64
-};
-
-/* The type's name, such as "bf16". */
-const char *gm_dtype_name(enum gm_dtype dtype);
+/* The name of an enum gpumap_dtype that a model may have: "bf16". */
+const char *gm_dtype_name(uint32_t dtype);
 
 /* Bytes of one element, 1 to 8. */
-uint32_t gm_dtype_bytes(enum gm_dtype dtype);
+uint32_t gm_dtype_bytes(uint32_t dtype);
 
-/* The same as an enum gpumap_dtype, which has no f8e4m3 and no i16: those are
- * as wide as u8 and u16. */
-uint32_t gm_dtype_public(enum gm_dtype dtype);
-
-/* The type of an enum gpumap_dtype that computations support.  Returns 0,
- * -EINVAL. */
-int gm_dtype_of_public(uint32_t dtype, enum gm_dtype *ret_dtype);
+/* Do computations support it?  Those on bf16, f16, f32 and f64 do. */
+bool gm_dtype_computes(uint32_t dtype);
 
 /*
- * gm_dtype_parse - the type called @name
+ * gm_dtype_parse - the enum gpumap_dtype called @name
  *
  * Returns	0, -EINVAL
  * Threads	any
  */
-int gm_dtype_parse(const char *name, enum gm_dtype *ret_dtype,
+int gm_dtype_parse(const char *name, uint32_t *ret_dtype,
 		   struct gm_plan_error *ret_err);
 
 /* The facts of one row that decide on its type. */
@@ -67,6 +50,6 @@ struct gm_dtype_row {
  *
  * Threads	any
  */
-enum gm_dtype gm_dtype_choose(const struct gm_dtype_row *rows, size_t n);
+uint32_t gm_dtype_choose(const struct gm_dtype_row *rows, size_t n);
 
 #endif

@@ -11,6 +11,30 @@
 
 #define MIB (UINT64_C(1) << 20)
 
+struct gm_kv_shape gm_kv_shape_of(const struct gpumap_plan_request *q)
+{
+	return (struct gm_kv_shape){
+		.n_layers = q->n_layers,
+		.n_heads = q->n_kv_heads,
+		.k_dim = q->k_dim,
+		.v_dim = q->v_dim,
+		.is_mla = q->kv_lora_rank > 0,
+		.kv_lora_rank = q->kv_lora_rank,
+		.kpe_head_dim = q->kpe_head_dim,
+	};
+}
+
+struct gm_kv_paged gm_kv_paged_of(const struct gpumap_plan_request *q)
+{
+	return (struct gm_kv_paged){
+		.budget = q->paged,
+		.amount = q->paged_amount,
+		.share = q->paged_share,
+		.block_size = q->paged_block ? q->paged_block : GM_KV_BLOCK,
+		.cache_bytes = q->paged_element_bytes,
+	};
+}
+
 static int overflow(struct gm_plan_error *err)
 {
 	return gm_error_set(err, -EOVERFLOW,
@@ -61,16 +85,16 @@ static uint64_t budget_mib(bool *over, const struct gm_kv_shape *shape,
 	uint64_t free_bytes = gm_minus(room->capacity, room->act_bytes);
 
 	switch (paged->budget) {
-	case GM_KV_MB:
+	case GPUMAP_PAGED_MIB:
 		return gm_min(paged->amount, free_bytes / MIB);
-	case GM_KV_UTILIZATION:
+	case GPUMAP_PAGED_SHARE:
 		free_bytes =
 			whole((double)room->capacity * (double)paged->share);
 		return gm_minus(free_bytes,
 				gm_checked_add(over, room->model_bytes,
 					       room->act_bytes)) /
 		       MIB;
-	case GM_KV_TOKENS:
+	case GPUMAP_PAGED_TOKENS:
 		return GM_CHECKED_PRODUCT(over, paged->amount, cache_bytes,
 					  shape->n_layers,
 					  elems_per_token(over, shape)) /

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "agent/plan/error.h"
+#include "gpumap/plan.h"
 
 #define GM_KV_BLOCK 32u /* tokens, unless given */
 
@@ -41,19 +42,18 @@ int gm_kv_unpaged(const struct gm_kv_shape *shape, uint64_t max_seq_len,
 		  uint64_t max_batch_size, uint32_t dtype_bytes,
 		  uint64_t *ret_bytes, struct gm_plan_error *ret_err);
 
-enum gm_kv_budget {
-	GM_KV_MB,          /* @amount MiB, or what the first device has */
-	GM_KV_UTILIZATION, /* @share of the first device, less the model */
-	GM_KV_TOKENS       /* @amount tokens */
-};
-
 struct gm_kv_paged {
-	enum gm_kv_budget budget;
-	uint64_t amount;
-	float share;
+	uint32_t budget; /* enum gpumap_paged; GPUMAP_PAGED_NONE: not paged */
+	uint64_t amount; /* MiB, if the first device has them; or tokens */
+	float share;     /* of the first device, less the model */
 	uint64_t block_size;  /* tokens: 8, 16 or 32 */
 	uint32_t cache_bytes; /* per element, 0 for that of activations */
 };
+
+/* The shape and the cache of a request for a plan; a shape whose k_dim and
+ * kv_lora_rank are 0 is not known.  Threads: any. */
+struct gm_kv_shape gm_kv_shape_of(const struct gpumap_plan_request *request);
+struct gm_kv_paged gm_kv_paged_of(const struct gpumap_plan_request *request);
 
 /* The other facts that a pool's size depends on. */
 struct gm_kv_room {

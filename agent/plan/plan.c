@@ -102,22 +102,22 @@ void gm_plan_of_node(const struct gm_nodefile *node,
 
 int gm_plan_warn(struct gm_plan_draft *d, const char *format, ...)
 {
-	struct gm_plan *plan = &d->plan;
-	void *grown = reallocarray(plan->warnings, plan->n_warnings + 1,
-				   sizeof(*plan->warnings));
+	char *line, *all, *before = d->plan.warnings;
 	va_list args;
-	char *text;
 	int n;
 
-	if (!grown)
-		return gm_error_no_memory(d->err);
-	plan->warnings = grown;
 	va_start(args, format);
-	n = vasprintf(&text, format, args);
+	n = vasprintf(&line, format, args);
 	va_end(args);
 	if (n < 0)
 		return gm_error_no_memory(d->err);
-	plan->warnings[plan->n_warnings++] = text;
+	n = asprintf(&all, "%s%s%s", before ? before : "", before ? "\n" : "",
+		     line);
+	free(line);
+	if (n < 0)
+		return gm_error_no_memory(d->err);
+	free(before);
+	d->plan.warnings = all;
 	return 0;
 }
 
@@ -138,13 +138,13 @@ static uint32_t own_bytes(const struct gm_plan_device *device)
 }
 
 /* The smallest of the types that single rows would choose. */
-static enum gm_dtype best_dtype(const struct gm_plan_request *q)
+static uint32_t best_dtype(const struct gm_plan_request *q)
 {
-	enum gm_dtype best = GM_DTYPE_F32;
+	uint32_t best = GPUMAP_DTYPE_F32;
 
 	for (uint32_t i = 0; i < q->n_devices; i++) {
 		struct gm_dtype_row row = dtype_row(&q->devices[i]);
-		enum gm_dtype dtype = gm_dtype_choose(&row, 1);
+		uint32_t dtype = gm_dtype_choose(&row, 1);
 
 		if (gm_dtype_bytes(dtype) < gm_dtype_bytes(best))
 			best = dtype;
@@ -153,7 +153,7 @@ static enum gm_dtype best_dtype(const struct gm_plan_request *q)
 }
 
 /* The type for all rows in use, which include the base row. */
-static enum gm_dtype mapped_dtype(const struct gm_plan_draft *d)
+static uint32_t mapped_dtype(const struct gm_plan_draft *d)
 {
 	struct gm_dtype_row rows[GM_PLAN_ROWS + 1];
 	uint32_t last = d->plan.base_row;
@@ -192,7 +192,7 @@ static bool is_left_out(const struct gm_plan_draft *d,
 			const struct gm_plan_device *device)
 {
 	return d->is_narrow &&
-	       own_bytes(device) > gm_dtype_bytes(d->plan.dtype);
+	       own_bytes(device) > gm_dtype_bytes(d->plan.compute_dtype);
 }
 
 /* Rows in the order given, hosts after all others; if a row is integrated the
@@ -235,25 +235,23 @@ static void ask_strategy(const struct gm_plan_draft *d,
 	uint32_t n_devices, n = order_rows(d, rows, &n_devices);
 
 	*ret = (struct gm_auto_request){
-		.strategy = q->strategy,
+		.strategy = q->ask.strategy,
 		.rows = rows,
 		.n_rows = n,
-		.layer_bytes = q->model.layer_bytes,
-		.n_layers = q->model.n_layers,
-		.non_mapped_bytes = q->model.other_bytes,
-		.total_bytes = d->layer_bytes + q->model.other_bytes,
+		.layer_bytes = q->ask.layer_bytes,
+		.n_layers = q->ask.n_layers,
+		.non_mapped_bytes = q->ask.other_bytes,
+		.total_bytes = d->layer_bytes + q->ask.other_bytes,
 		.mapped_act_elems = d->act_elems,
-		.dtype_bytes = gm_dtype_bytes(d->plan.dtype),
+		.dtype_bytes = gm_dtype_bytes(d->plan.compute_dtype),
 		.max_seq_len = d->max_seq_len,
 		.max_batch_size = d->max_batch_size,
 	};
-	if (q->model.has_kv) {
-		ret->kv = q->model.kv;
-		ret->kv.n_layers = q->model.n_layers;
-		/* With hosts only there is no memory by which to size a
-		 * pool. */
-		ret->paged = n_devices > 0 ? q->paged : NULL;
-	}
+	if (d->has_kv)
+		ret->kv = d->kv;
+	/* With hosts only there is no memory by which to size a pool. */
+	if (d->has_kv && n_devices > 0)
+		ret->paged = d->paged;
 }
 
 /* Choose rows for the layers, with the plan's dtype. */
@@ -288,36 +286,36 @@ static int run_strategy(struct gm_plan_draft *d)
 /* The type and the map depend on each other: see plan.h. */
 static int settle(struct gm_plan_draft *d)
 {
-	enum gm_dtype narrow = best_dtype(d->q), wide;
+	uint32_t narrow = best_dtype(d->q), wide;
 	int r;
 
-	d->plan.dtype = narrow;
+	d->plan.compute_dtype = narrow;
 	r = run_strategy(d);
 	if (r)
 		return r;
 	wide = mapped_dtype(d);
-	if (gm_dtype_bytes(wide) == gm_dtype_bytes(d->plan.dtype)) {
-		d->plan.dtype = wide;
+	if (gm_dtype_bytes(wide) == gm_dtype_bytes(d->plan.compute_dtype)) {
+		d->plan.compute_dtype = wide;
 		return 0;
 	}
 	/*
 	 * The other map may not use the weaker rows: then this type is wider
 	 * than necessary, but still correct.
 	 */
-	d->plan.dtype = wide;
+	d->plan.compute_dtype = wide;
 	r = run_strategy(d);
 	if (r != -ENOSPC)
 		return r;
 	/* The model is too large in the wider type; it may fit on the other
 	 * rows alone. */
-	d->plan.dtype = narrow;
+	d->plan.compute_dtype = narrow;
 	d->is_narrow = true;
 	r = run_strategy(d);
 	if (r == 0) {
-		d->plan.dtype = mapped_dtype(d);
+		d->plan.compute_dtype = mapped_dtype(d);
 		return 0;
 	}
-	d->plan.dtype = wide;
+	d->plan.compute_dtype = wide;
 	d->is_narrow = false;
 	return r;
 }
@@ -331,9 +329,10 @@ static bool only_fits(const struct gm_plan_draft *d, int *ret)
 
 	if (!d->only_asks)
 		return false;
-	for (uint32_t i = 0; i < d->q->n_devices && !d->q->has_dtype; i++)
+	for (uint32_t i = 0; i < d->q->n_devices && d->ask->compute_dtype == 0;
+	     i++)
 		if (own_bytes(&d->q->devices[i]) !=
-		    gm_dtype_bytes(d->plan.dtype))
+		    gm_dtype_bytes(d->plan.compute_dtype))
 			return false;
 	ask_strategy(d, rows, &ask);
 	*ret = gm_auto_fits(&ask) ? 0 : -ENOSPC;
@@ -344,9 +343,9 @@ static bool only_fits(const struct gm_plan_draft *d, int *ret)
  * layer? */
 static bool is_shut_out(const struct gm_plan_draft *d)
 {
-	const struct gm_plan_model *model = &d->q->model;
-	uint64_t need = model->layer_bytes[0] + d->plan.kv_bytes +
-			d->act_elems * gm_dtype_bytes(d->plan.dtype);
+	const struct gpumap_plan_request *ask = d->ask;
+	uint64_t need = ask->layer_bytes[0] + d->plan.kv_bytes +
+			d->act_elems * gm_dtype_bytes(d->plan.compute_dtype);
 	bool alone = false;
 
 	for (uint32_t i = 0; i < d->q->n_devices; i++) {
@@ -354,7 +353,7 @@ static bool is_shut_out(const struct gm_plan_draft *d)
 		uint64_t room =
 			gm_sizes_capacity(device->avail, device->is_host);
 
-		if (room >= need && room - need >= model->other_bytes)
+		if (room >= need && room - need >= ask->other_bytes)
 			return false;
 		alone |= room >= need;
 	}
@@ -397,7 +396,7 @@ static void find_more(const struct gm_plan_draft *d, char ret_text[256])
 		n = snprintf(ret_text, 256,
 			     "; the %s that are no layer's find no room beside "
 			     "one",
-			     gm_size_text(d->q->model.other_bytes, size));
+			     gm_size_text(d->ask->other_bytes, size));
 	if (d->q->n_dummies > 0)
 		snprintf(ret_text + n, 256 - (size_t)n,
 			 "; %" PRIu32 " dummy rows are left out: no list of "
@@ -408,7 +407,7 @@ static void find_more(const struct gm_plan_draft *d, char ret_text[256])
 /* Report in rows: the strategies count positions. */
 static int does_not_fit(struct gm_plan_draft *d)
 {
-	const struct gm_plan_model *model = &d->q->model;
+	const struct gpumap_plan_request *ask = d->ask;
 	const struct gm_plan_device *first;
 	uint64_t have = add_up(d->q, &first), need;
 	char size[2][GM_SIZE_TEXT], more[256];
@@ -417,9 +416,9 @@ static int does_not_fit(struct gm_plan_draft *d)
 
 	if (r)
 		return r; /* not even a page */
-	need = gm_checked_add(&over, d->layer_bytes + model->other_bytes,
+	need = gm_checked_add(&over, d->layer_bytes + ask->other_bytes,
 			      gm_checked_mul(&over, d->plan.kv_bytes,
-					     model->n_layers));
+					     ask->n_layers));
 	if (over)
 		need = UINT64_MAX;
 	whole = need > have;
@@ -454,7 +453,7 @@ static int warn_of_left_out(struct gm_plan_draft *d)
 					 "cannot do %s, and in a wider type "
 					 "the model does not fit",
 					 d->q->devices[i].row,
-					 gm_dtype_name(d->plan.dtype));
+					 gm_dtype_name(d->plan.compute_dtype));
 	return r;
 }
 
@@ -483,28 +482,29 @@ static int plan_by_strategy(struct gm_plan_draft *d)
 	const struct gm_plan_request *q = d->q;
 	int r;
 
-	if (q->base_row != GM_ROW_FIRST)
+	if (d->base_row != GM_ROW_FIRST)
 		return gm_error_set(d->err, -EINVAL, "leave the base row out",
 				    "An automatic map chooses its base row");
-	if (!q->model.layer_bytes)
+	if (!q->ask.layer_bytes)
 		return gm_error_set(d->err, -EINVAL, "give the model's sizes",
 				    "An automatic map needs the bytes of each "
 				    "layer");
-	d->plan.dtype = q->has_dtype ? q->dtype : best_dtype(q);
+	d->plan.compute_dtype =
+		d->ask->compute_dtype ? d->ask->compute_dtype : best_dtype(q);
 	if (only_fits(d, &r))
 		return r;
-	d->plan.n_layers = q->model.n_layers;
+	d->plan.n_layers = q->ask.n_layers;
 	d->plan.rows = calloc(d->plan.n_layers, sizeof(*d->plan.rows));
 	if (!d->plan.rows)
 		return gm_error_no_memory(d->err);
-	r = q->has_dtype ? run_strategy(d) : settle(d);
+	r = d->ask->compute_dtype ? run_strategy(d) : settle(d);
 	if (r == -ENOSPC && !d->only_asks)
 		return does_not_fit(d);
 	if (r == 0)
 		r = gm_plan_check_rows(d);
 	if (r == 0)
 		r = warn_of_left_out(d);
-	if (r == 0 && q->strategy <= GPUMAP_STRATEGY_FILL)
+	if (r == 0 && d->ask->strategy <= GPUMAP_STRATEGY_FILL)
 		r = warn_of_empty(d);
 	return r;
 }
@@ -515,7 +515,8 @@ static int plan_as_said(struct gm_plan_draft *d)
 {
 	int r;
 
-	d->plan.dtype = d->q->has_dtype ? d->q->dtype : mapped_dtype(d);
+	d->plan.compute_dtype =
+		d->ask->compute_dtype ? d->ask->compute_dtype : mapped_dtype(d);
 	r = gm_plan_measure_kv(d, gm_plan_first_device(d));
 	if (r == 0)
 		r = gm_plan_charge_rows(d);
@@ -526,19 +527,20 @@ static int plan_as_said(struct gm_plan_draft *d)
 
 static int warn_of_unknown(struct gm_plan_draft *d)
 {
-	const struct gm_plan_model *model = &d->q->model;
+	const struct gpumap_plan_request *ask = d->ask;
 	int r = 0;
 
-	if (!model->layer_bytes)
+	if (!ask->layer_bytes)
 		r = gm_plan_warn(d, "The bytes of the layers are not known: "
 				    "they are not charged");
-	if (r == 0 && !model->has_kv)
+	if (r == 0 && !d->has_kv)
 		r = gm_plan_warn(d, "The shape of the attention is not known: "
 				    "no KV cache is charged");
-	if (r == 0 && model->n_heads == 0)
+	if (r == 0 && ask->n_heads == 0)
 		r = gm_plan_warn(d, "The number of attention heads is not "
 				    "known: no activations are charged");
-	if (r == 0 && model->has_kv && d->q->paged && !d->plan.is_paged)
+	if (r == 0 && d->has_kv && d->paged.budget != GPUMAP_PAGED_NONE &&
+	    !d->plan.is_paged)
 		r = gm_plan_warn(d, "A host holds layers: the KV cache is not "
 				    "paged");
 	return r;
@@ -553,7 +555,7 @@ static int warn_of_hosts(struct gm_plan_draft *d)
 	for (uint32_t i = 0; i < d->q->n_devices; i++)
 		others |= !d->q->devices[i].is_host;
 	for (uint32_t i = 0; i < d->plan.n_charges; i++) {
-		const struct gm_plan_charge *c = &d->plan.charges[i];
+		const struct gpumap_plan_charge *c = &d->plan.charges[i];
 
 		if (gm_plan_find(d->q, c->row)->is_host)
 			n_layers += c->n_layers;
@@ -602,7 +604,7 @@ static int check(const struct gm_plan_request *q, struct gm_plan_error *err)
 		return gm_error_set(err, -E2BIG, "leave some out",
 				    "%" PRIu32 " rows, at most %u are allowed",
 				    q->n_devices, GM_PLAN_ROWS);
-	if (q->model.n_layers > GM_PLACE_LAYERS)
+	if (q->ask.n_layers > GM_PLACE_LAYERS)
 		return gm_error_set(err, -E2BIG, "check the numbers of layers",
 				    "More than the %u layers that a map may "
 				    "have",
@@ -615,10 +617,16 @@ int gm_plan_try(const struct gm_plan_request *q, struct gm_plan *ret_plan,
 {
 	struct gm_plan_draft d = {
 		.q = q,
-		.max_seq_len =
-			q->max_seq_len ? q->max_seq_len : GM_PLAN_SEQ_LEN,
-		.max_batch_size = q->max_batch_size ? q->max_batch_size
-						    : GM_PLAN_BATCH_SIZE,
+		.ask = &q->ask,
+		.base_row = q->ask.flags & GPUMAP_PLAN_BASE ? q->ask.base_row
+							    : GM_ROW_FIRST,
+		.has_kv = q->ask.k_dim > 0 || q->ask.kv_lora_rank > 0,
+		.kv = gm_kv_shape_of(&q->ask),
+		.paged = gm_kv_paged_of(&q->ask),
+		.max_seq_len = q->ask.max_seq_len ? q->ask.max_seq_len
+						  : GM_PLAN_SEQ_LEN,
+		.max_batch_size = q->ask.max_batch_size ? q->ask.max_batch_size
+							: GM_PLAN_BATCH_SIZE,
 		.only_asks = !ret_plan,
 		.err = ret_err,
 	};
@@ -662,8 +670,6 @@ void gm_plan_free(struct gm_plan *plan)
 	free(plan->rows);
 	free(plan->charges);
 	free(plan->spec);
-	while (plan->n_warnings > 0)
-		free(plan->warnings[--plan->n_warnings]);
 	free(plan->warnings);
 	*plan = (struct gm_plan){ 0 };
 }

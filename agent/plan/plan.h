@@ -52,77 +52,38 @@
 #define GM_PLAN_SEQ_LEN    4096u /* unless given */
 #define GM_PLAN_BATCH_SIZE 1u
 
-/* The values of enum gpumap_setting. */
-enum gm_setting {
-	GM_SETTING_MANUAL = 1,
-	GM_SETTING_AUTO,
-	GM_SETTING_TOPOLOGY,
-	GM_SETTING_DUMMY,
-	GM_SETTING_NCCL,
-	GM_SETTING_PIPELINE
-};
-
-struct gm_plan_model {
-	uint32_t n_layers;           /* 0: as many as a spec places */
-	const uint64_t *layer_bytes; /* NULL: not known */
-	uint64_t other_bytes;        /* of the weights of no layer */
-	uint32_t weight_bytes;       /* of one weight as it is stored; 0: is
-					quantised, or not known */
-	uint64_t n_heads;            /* of attention, 0: not known */
-	bool has_kv;                 /* @kv is known */
-	struct gm_kv_shape kv;
-};
-
 struct gm_plan_request {
+	/* The request as clients make it.  Its rows are @devices, each of which
+	 * may be a rank if it names any.  Name, owner and times are not read;
+	 * without layers a manual map has as many as its spec. */
+	struct gpumap_plan_request ask;
 	const struct gm_plan_device *devices; /* each row once, in order */
 	uint32_t n_devices;
 	const uint32_t *drained; /* rows that were left out */
 	uint32_t n_drained;
-	uint32_t n_dummies; /* dummy rows that were left out */
-	bool is_chosen; /* the request names these rows: each may be a rank */
-	struct gm_plan_model model;
-	enum gm_setting setting;
-	uint32_t strategy;   /* enum gpumap_strategy; 0: fill */
-	const char *text;    /* MANUAL: spec, TOPOLOGY: YAML, PIPELINE:
-				counts "a,b" or NULL */
-	const char *weights; /* PIPELINE without counts: "a,b" or NULL */
-	uint32_t base_row;   /* or GM_ROW_FIRST: the row of layer 0; of rank 0;
-			      * the first that is no host for TOPOLOGY and
-			      * DUMMY */
-	bool has_dtype;
-	enum gm_dtype dtype;
-	uint64_t max_seq_len;            /* 0: GM_PLAN_SEQ_LEN */
-	uint64_t max_batch_size;         /* 0: GM_PLAN_BATCH_SIZE */
-	const struct gm_kv_paged *paged; /* NULL: an unpaged cache */
+	uint32_t n_dummies;    /* dummy rows that were left out */
+	uint32_t weight_bytes; /* of one weight as it is stored; 0: is
+				* quantised, or not known */
 	bool must_fit; /* also refuse a manual map that takes more of a row than
 		        * is left; an automatic one always fits */
-};
-
-struct gm_plan_charge {
-	uint32_t row;
-	uint32_t n_layers; /* 0: it holds only weights of no layer */
-	uint64_t weight_bytes;
-	uint64_t kv_bytes;
-	uint64_t act_bytes;
-	uint64_t reserve_bytes; /* kept free */
-	uint64_t left_bytes;
-	/* the bytes beyond what is left; this or left_bytes is 0 */
-	uint64_t missing_bytes;
 };
 
 struct gm_plan {
 	uint32_t n_layers;
 	uint32_t *rows; /* of each layer */
 	uint32_t base_row;
-	enum gm_dtype dtype;
+	uint32_t compute_dtype; /* enum gpumap_dtype */
 	bool is_paged;
 	uint64_t kv_bytes; /* of one layer; with nccl of a rank's part */
 	uint32_t n_charges;
-	struct gm_plan_charge *charges; /* in the order of first use; a base
-					   row without layers comes last */
-	char *spec; /* an equivalent spec, or NULL: a row occurs twice */
-	uint32_t n_warnings;
-	char **warnings;
+	struct gpumap_plan_charge *charges; /* in the order of first use; a base
+					     * row without layers comes last */
+	/* the most bytes that a row is charged beyond what is left of it, and
+	 * that row; 0: the plan fits */
+	uint64_t missing_bytes;
+	uint32_t missing_row;
+	char *spec;     /* an equivalent spec, or NULL: a row occurs twice */
+	char *warnings; /* one to a line, or NULL */
 };
 
 /* Changes with which a plan that did not fit would fit.  0, GM_ROW_FIRST,
@@ -162,9 +123,10 @@ int gm_plan_make(const struct gm_plan_request *request,
 void gm_plan_free(struct gm_plan *plan);
 
 /* The bytes that a charge takes of its row. */
-static inline uint64_t gm_plan_charge_bytes(const struct gm_plan_charge *c)
+static inline uint64_t gm_plan_charge_bytes(const struct gpumap_plan_charge *c)
 {
-	return c->weight_bytes + c->kv_bytes + c->act_bytes + c->reserve_bytes;
+	return c->weight_bytes + c->kv_bytes + c->activation_bytes +
+	       c->reserve_bytes;
 }
 
 /*
@@ -212,7 +174,9 @@ struct gm_weights_sizes;
 void gm_plan_of_node(const struct gm_nodefile *node,
 		     struct gm_plan_device ret_devices[GM_PLAN_ROWS]);
 
-/* Make the model of a checkpoint, which has to outlive it: lib/checkpoint. */
-struct gm_plan_model gm_plan_of_sizes(const struct gm_weights_sizes *sizes);
+/* Describe the model of a checkpoint, which has to outlive it
+ * (lib/checkpoint).  Returns the bytes of one weight, as weight_bytes above. */
+uint32_t gm_plan_of_sizes(const struct gm_weights_sizes *sizes,
+			  struct gpumap_plan_request *ret_ask);
 
 #endif

@@ -16,21 +16,26 @@ static bool fits(const struct gm_plan_request *q)
 	return gm_plan_try(q, NULL, NULL) == 0;
 }
 
-/* The largest value of *@field below its own with which @q fits, or 0. */
-static uint64_t largest(const struct gm_plan_request *q, uint64_t *field)
+/* The largest value below @asked of the longest sequence, or of the largest
+ * batch, with which @q fits, or 0. */
+static uint64_t largest(const struct gm_plan_request *request, bool is_batch,
+			uint64_t asked)
 {
-	uint64_t most = *field, low = 0, high = most ? most - 1 : 0;
+	struct gm_plan_request q = *request;
+	uint64_t low = 0, high = asked - 1;
 
 	while (low < high) {
 		uint64_t middle = high - (high - low) / 2;
 
-		*field = middle;
-		if (fits(q))
+		if (is_batch)
+			q.ask.max_batch_size = (uint32_t)middle;
+		else
+			q.ask.max_seq_len = middle;
+		if (fits(&q))
 			low = middle;
 		else
 			high = middle - 1;
 	}
-	*field = most;
 	return low;
 }
 
@@ -110,7 +115,7 @@ static void find_rows(struct gm_plan_request *q, struct gm_plan_device *devices,
 	uint32_t n = q->n_devices, row = next_row(q);
 	uint32_t low = 1, high = GM_PLAN_ROWS - n;
 
-	if (!model || high == 0 || q->setting != GM_SETTING_AUTO)
+	if (!model || high == 0 || q->ask.setting != GPUMAP_SETTING_AUTO)
 		return;
 	for (uint32_t i = n; i < GM_PLAN_ROWS; i++) {
 		devices[i] = *model;
@@ -142,14 +147,14 @@ static enum gm_isq least_packing(const struct gm_plan_request *q,
 					 GM_ISQ_Q3K, GM_ISQ_Q2K };
 	struct gm_plan_request packed = *q;
 
-	packed.model.layer_bytes = layers;
+	packed.ask.layer_bytes = layers;
 	for (size_t i = 0; i < sizeof(types); i++) {
 		uint32_t factor = gm_isq_pack_factor((enum gm_isq)types[i],
-						     q->model.weight_bytes);
+						     q->weight_bytes);
 
-		for (uint32_t j = 0; j < q->model.n_layers; j++)
-			layers[j] = q->model.layer_bytes[j] / factor;
-		packed.model.other_bytes = q->model.other_bytes / factor;
+		for (uint32_t j = 0; j < q->ask.n_layers; j++)
+			layers[j] = q->ask.layer_bytes[j] / factor;
+		packed.ask.other_bytes = q->ask.other_bytes / factor;
 		if (fits(&packed))
 			return (enum gm_isq)types[i];
 	}
@@ -164,8 +169,7 @@ int gm_plan_advise(const struct gm_plan_request *request,
 					 .isq = GM_ISQ_N };
 	struct gm_plan_request q = *request;
 	struct gm_plan_device *devices = calloc(GM_PLAN_ROWS, sizeof(*devices));
-	uint64_t *layers =
-		calloc((size_t)q.model.n_layers + 1, sizeof(*layers));
+	uint64_t *layers = calloc((size_t)q.ask.n_layers + 1, sizeof(*layers));
 	int r = 0;
 
 	if (!devices || !layers) {
@@ -175,15 +179,16 @@ int gm_plan_advise(const struct gm_plan_request *request,
 	for (uint32_t i = 0; i < q.n_devices; i++)
 		devices[i] = request->devices[i];
 	q.devices = devices;
-	if (q.max_seq_len == 0)
-		q.max_seq_len = GM_PLAN_SEQ_LEN;
-	if (q.max_batch_size == 0)
-		q.max_batch_size = GM_PLAN_BATCH_SIZE;
 	find_memory(&q, devices, &advice);
 	find_rows(&q, devices, &advice);
-	advice.max_seq_len = largest(&q, &q.max_seq_len);
-	advice.max_batch_size = largest(&q, &q.max_batch_size);
-	if (q.model.layer_bytes && q.model.weight_bytes > 1)
+	advice.max_seq_len = largest(&q, false,
+				     q.ask.max_seq_len ? q.ask.max_seq_len
+						       : GM_PLAN_SEQ_LEN);
+	advice.max_batch_size =
+		largest(&q, true,
+			q.ask.max_batch_size ? q.ask.max_batch_size
+					     : GM_PLAN_BATCH_SIZE);
+	if (q.ask.layer_bytes && q.weight_bytes > 1)
 		advice.isq = least_packing(&q, layers);
 	*ret_advice = advice;
 out:

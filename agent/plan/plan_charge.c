@@ -28,19 +28,18 @@ static uint64_t part(const struct gm_plan_draft *d, uint64_t n)
 
 int gm_plan_measure(struct gm_plan_draft *d)
 {
-	const struct gm_plan_model *model = &d->q->model;
+	const struct gpumap_plan_request *ask = d->ask;
 	uint64_t chunk = gm_min(d->max_seq_len, GM_SIZES_CHUNK);
 	bool over = false;
 
-	d->act_elems =
-		GM_CHECKED_PRODUCT(&over, d->max_batch_size,
-				   part(d, model->n_heads), chunk * chunk);
+	d->act_elems = GM_CHECKED_PRODUCT(&over, d->max_batch_size,
+					  part(d, ask->n_heads), chunk * chunk);
 	gm_checked_mul(&over, d->act_elems, 8); /* bytes of the widest type */
 	d->layer_bytes = 0;
-	for (uint32_t i = 0; i < model->n_layers && model->layer_bytes; i++)
+	for (uint32_t i = 0; i < ask->n_layers && ask->layer_bytes; i++)
 		d->layer_bytes = gm_checked_add(&over, d->layer_bytes,
-						model->layer_bytes[i]);
-	gm_checked_add(&over, d->layer_bytes, model->other_bytes);
+						ask->layer_bytes[i]);
+	gm_checked_add(&over, d->layer_bytes, ask->other_bytes);
 	return over ? overflow(d) : 0;
 }
 
@@ -66,14 +65,12 @@ const struct gm_plan_device *gm_plan_first_device(const struct gm_plan_draft *d)
 /* The text of gm_kv_paged_bytes() is that of mistral.rs. */
 static int no_blocks(const struct gm_plan_draft *d)
 {
-	const struct gm_kv_paged *paged = d->q->paged;
-
 	return gm_error_set(
 		d->err, -ENOSPC, "ask for more, or for a cache without pages",
 		"The paged KV cache has no room for a block of %" PRIu64
 		" tokens%s",
-		paged->block_size,
-		paged->budget == GM_KV_UTILIZATION
+		d->paged.block_size,
+		d->paged.budget == GPUMAP_PAGED_SHARE
 			? ": a share of the first row's memory counts what the "
 			  "weights of the whole model leave of it; give the "
 			  "cache's MiB or tokens instead"
@@ -83,15 +80,16 @@ static int no_blocks(const struct gm_plan_draft *d)
 int gm_plan_measure_kv(struct gm_plan_draft *d,
 		       const struct gm_plan_device *first)
 {
-	const struct gm_plan_model *model = &d->q->model;
-	uint32_t bytes = gm_dtype_bytes(d->plan.dtype);
-	struct gm_kv_shape shape = model->kv;
+	const struct gpumap_plan_request *ask = d->ask;
+	uint32_t bytes = gm_dtype_bytes(d->plan.compute_dtype);
+	struct gm_kv_shape shape = d->kv;
 	struct gm_kv_room room;
 	int r;
 
 	d->plan.kv_bytes = 0;
-	d->plan.is_paged = model->has_kv && d->q->paged && first;
-	if (!model->has_kv)
+	d->plan.is_paged =
+		d->has_kv && first && d->paged.budget != GPUMAP_PAGED_NONE;
+	if (!d->has_kv)
 		return 0;
 	shape.n_layers = d->plan.n_layers;
 	shape.n_heads = part(d, shape.n_heads);
@@ -100,54 +98,59 @@ int gm_plan_measure_kv(struct gm_plan_draft *d,
 				     bytes, &d->plan.kv_bytes, d->err);
 	room = (struct gm_kv_room){
 		.capacity = gm_sizes_capacity(first->avail, first->is_host),
-		.model_bytes = part(d, d->layer_bytes) + model->other_bytes,
+		.model_bytes = part(d, d->layer_bytes) + ask->other_bytes,
 		.act_bytes = d->act_elems * bytes,
 	};
-	r = gm_kv_paged_bytes(&shape, d->q->paged, &room, bytes,
+	r = gm_kv_paged_bytes(&shape, &d->paged, &room, bytes,
 			      &d->plan.kv_bytes, d->err);
 	return r == -ENOSPC ? no_blocks(d) : r;
 }
 
 /* The charge to @row, a new one if there is none yet; the array has room. */
-static struct gm_plan_charge *charge_to(struct gm_plan *plan, uint32_t row)
+static struct gpumap_plan_charge *charge_to(struct gm_plan *plan, uint32_t row)
 {
-	struct gm_plan_charge *c = plan->charges;
+	struct gpumap_plan_charge *c = plan->charges;
 
 	while (c < plan->charges + plan->n_charges && c->row != row)
 		c++;
 	if (c == plan->charges + plan->n_charges) {
-		*c = (struct gm_plan_charge){ .row = row };
+		*c = (struct gpumap_plan_charge){ .row = row };
 		plan->n_charges++;
 	}
 	return c;
 }
 
-static void charge_layers(struct gm_plan_draft *d, struct gm_plan_charge *c,
+static void charge_layers(struct gm_plan_draft *d, struct gpumap_plan_charge *c,
 			  uint32_t first, uint32_t n)
 {
-	const uint64_t *bytes = d->q->model.layer_bytes;
+	const uint64_t *bytes = d->ask->layer_bytes;
 
 	c->n_layers += n;
 	c->kv_bytes += n * d->plan.kv_bytes;
 	/* If only the spec gives the number of layers, no layer has bytes. */
-	if (bytes && d->q->model.n_layers > 0)
+	if (bytes && d->ask->n_layers > 0)
 		for (uint32_t i = first; i < first + n; i++)
 			c->weight_bytes += part(d, bytes[i]);
 }
 
-static int finish(const struct gm_plan_draft *d, struct gm_plan_charge *c)
+static int finish(struct gm_plan_draft *d, struct gpumap_plan_charge *c)
 {
 	const struct gm_plan_device *device = gm_plan_find(d->q, c->row);
 	uint64_t capacity = gm_sizes_capacity(device->avail, device->is_host);
 	bool over = false;
-	uint64_t need;
+	uint64_t need, missing;
 
 	if (c->n_layers > 0)
-		c->act_bytes = d->act_elems * gm_dtype_bytes(d->plan.dtype);
-	need = c->weight_bytes + c->kv_bytes + c->act_bytes;
+		c->activation_bytes =
+			d->act_elems * gm_dtype_bytes(d->plan.compute_dtype);
+	need = c->weight_bytes + c->kv_bytes + c->activation_bytes;
 	c->reserve_bytes = device->avail - capacity;
 	c->left_bytes = gm_minus(capacity, need);
-	c->missing_bytes = gm_minus(need, capacity);
+	missing = gm_minus(need, capacity);
+	if (missing > d->plan.missing_bytes) {
+		d->plan.missing_bytes = missing;
+		d->plan.missing_row = c->row;
+	}
 	gm_checked_add(&over, need, c->reserve_bytes);
 	return over ? overflow(d) : 0;
 }
@@ -156,7 +159,7 @@ static int finish(const struct gm_plan_draft *d, struct gm_plan_charge *c)
  * it. */
 static int check_sum(const struct gm_plan_draft *d)
 {
-	uint64_t sum = d->layer_bytes + d->q->model.other_bytes;
+	uint64_t sum = d->layer_bytes + d->ask->other_bytes;
 	bool over = false;
 
 	/* Rounding up adds less than a byte for each layer. */
@@ -166,7 +169,7 @@ static int check_sum(const struct gm_plan_draft *d)
 			     gm_checked_mul(&over, d->plan.kv_bytes,
 					    d->plan.n_layers));
 	gm_checked_add(&over, sum,
-		       d->act_elems * gm_dtype_bytes(d->plan.dtype));
+		       d->act_elems * gm_dtype_bytes(d->plan.compute_dtype));
 	return over ? overflow(d) : 0;
 }
 
@@ -180,15 +183,16 @@ int gm_plan_charge_rows(struct gm_plan_draft *d)
 		return r;
 	free(plan->charges);
 	plan->n_charges = 0;
+	plan->missing_bytes = 0;
 	plan->charges = calloc(GM_PLAN_ROWS + 1, sizeof(*plan->charges));
 	if (!plan->charges)
 		return gm_error_no_memory(d->err);
 	for (uint32_t i = 0; i < d->n_ranks; i++) {
-		struct gm_plan_charge *c =
+		struct gpumap_plan_charge *c =
 			charge_to(plan, d->q->devices[d->ranks[i]].row);
 
 		charge_layers(d, c, 0, plan->n_layers);
-		c->weight_bytes += d->q->model.other_bytes;
+		c->weight_bytes += d->ask->other_bytes;
 	}
 	for (; first < plan->n_layers && d->n_ranks == 0; first += n) {
 		for (n = 1; first + n < plan->n_layers; n++)
@@ -198,7 +202,7 @@ int gm_plan_charge_rows(struct gm_plan_draft *d)
 	}
 	if (d->n_ranks == 0)
 		charge_to(plan, plan->base_row)->weight_bytes +=
-			d->q->model.other_bytes;
+			d->ask->other_bytes;
 	for (uint32_t i = 0; i < plan->n_charges && r == 0; i++)
 		r = finish(d, &plan->charges[i]);
 	return r;
@@ -206,22 +210,21 @@ int gm_plan_charge_rows(struct gm_plan_draft *d)
 
 int gm_plan_check_rows(const struct gm_plan_draft *d)
 {
-	const struct gm_plan_charge *most = d->plan.charges;
+	const struct gpumap_plan_charge *most = d->plan.charges;
 	char size[5][GM_SIZE_TEXT];
 
-	for (uint32_t i = 1; i < d->plan.n_charges; i++)
-		if (d->plan.charges[i].missing_bytes > most->missing_bytes)
-			most = &d->plan.charges[i];
-	if (most->missing_bytes == 0)
+	if (d->plan.missing_bytes == 0)
 		return 0;
+	while (most->row != d->plan.missing_row)
+		most++;
 	return gm_error_set(
 		d->err, -ENOSPC,
 		"move layers to other rows, or lower max_seq_len or the batch",
 		"Row %" PRIu32 " lacks %s: %s for weights, %s for the KV "
 		"cache, %s for activations, %s kept back",
-		most->row, gm_size_text(most->missing_bytes, size[0]),
+		most->row, gm_size_text(d->plan.missing_bytes, size[0]),
 		gm_size_text(most->weight_bytes, size[1]),
 		gm_size_text(most->kv_bytes, size[2]),
-		gm_size_text(most->act_bytes, size[3]),
+		gm_size_text(most->activation_bytes, size[3]),
 		gm_size_text(most->reserve_bytes, size[4]));
 }

@@ -22,6 +22,11 @@
 
 struct gm_plan_draft {
 	const struct gm_plan_request *q;
+	const struct gpumap_plan_request *ask; /* of it */
+	uint32_t base_row;                     /* or GM_ROW_FIRST */
+	bool has_kv;                           /* @kv is known */
+	struct gm_kv_shape kv;
+	struct gm_kv_paged paged;
 	uint64_t max_seq_len;
 	uint64_t max_batch_size;
 	/* only whether it fits: there may be no rows at the end */

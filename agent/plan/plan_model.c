@@ -14,23 +14,21 @@ static uint32_t weight_bytes(const char *type)
 	return strcmp(type, "F16") == 0 || strcmp(type, "BF16") == 0 ? 2 : 0;
 }
 
-struct gm_plan_model gm_plan_of_sizes(const struct gm_weights_sizes *sizes)
+uint32_t gm_plan_of_sizes(const struct gm_weights_sizes *sizes,
+			  struct gpumap_plan_request *ret_ask)
 {
 	const struct gm_weights_config *config = &sizes->config;
 
-	return (struct gm_plan_model){
-		.n_layers = sizes->n_layers,
-		.layer_bytes = sizes->layer_bytes,
-		.other_bytes = sizes->other_bytes,
-		.weight_bytes = weight_bytes(gm_weights_type(sizes->type)),
-		.n_heads = config->n_heads,
-		.has_kv = config->k_dim > 0,
-		.kv = { .n_layers = config->k_dim > 0 ? sizes->n_layers : 0,
-			.n_heads = config->n_kv_heads,
-			.k_dim = config->k_dim,
-			.v_dim = config->v_dim,
-			.is_mla = config->kv_lora_rank > 0,
-			.kv_lora_rank = config->kv_lora_rank,
-			.kpe_head_dim = config->kpe_head_dim },
-	};
+	ret_ask->n_layers = sizes->n_layers;
+	ret_ask->layer_bytes = sizes->layer_bytes;
+	ret_ask->other_bytes = sizes->other_bytes;
+	ret_ask->n_heads = config->n_heads;
+	ret_ask->k_dim = config->k_dim;
+	if (config->k_dim > 0) {
+		ret_ask->n_kv_heads = config->n_kv_heads;
+		ret_ask->v_dim = config->v_dim;
+		ret_ask->kv_lora_rank = config->kv_lora_rank;
+		ret_ask->kpe_head_dim = config->kpe_head_dim;
+	}
+	return weight_bytes(gm_weights_type(sizes->type));
 }

@@ -21,13 +21,15 @@ const struct gm_plan_device *gm_plan_find(const struct gm_plan_request *q,
 	return NULL;
 }
 
-static struct gm_place_request ask(const struct gm_plan_request *q)
+static struct gm_place_request ask(const struct gm_plan_draft *d)
 {
+	const struct gm_plan_request *q = d->q;
+
 	return (struct gm_place_request){
 		.devices = q->devices,
 		.n_devices = q->n_devices,
-		.base_row = q->base_row,
-		.n_layers = q->model.n_layers,
+		.base_row = d->base_row,
+		.n_layers = q->ask.n_layers,
 		.host_layers = GM_LAYERS_REST,
 		.drained = q->drained,
 		.n_drained = q->n_drained,
@@ -56,9 +58,9 @@ static int choose_base(const struct gm_plan_draft *d,
 {
 	const struct gm_plan_request *q = d->q;
 
-	if (q->base_row != GM_ROW_FIRST && !gm_plan_find(q, q->base_row))
-		return gm_place_no_row(p, q->base_row, NULL, d->err);
-	if (q->base_row != GM_ROW_FIRST)
+	if (d->base_row != GM_ROW_FIRST && !gm_plan_find(q, d->base_row))
+		return gm_place_no_row(p, d->base_row, NULL, d->err);
+	if (d->base_row != GM_ROW_FIRST)
 		return 0;
 	p->base_row = q->devices[0].row;
 	for (uint32_t i = q->n_devices; i-- > 0;)
@@ -69,9 +71,9 @@ static int choose_base(const struct gm_plan_draft *d,
 
 static int place_by_spec(struct gm_plan_draft *d)
 {
-	struct gm_place_request p = ask(d->q);
+	struct gm_place_request p = ask(d);
 	struct gm_spec spec;
-	int r = gm_spec_parse(d->q->text, &spec, d->err);
+	int r = gm_spec_parse(d->ask->text, &spec, d->err);
 
 	if (r)
 		return r;
@@ -85,7 +87,7 @@ static int place_by_spec(struct gm_plan_draft *d)
 
 static int place_on_base(struct gm_plan_draft *d)
 {
-	struct gm_place_request p = ask(d->q);
+	struct gm_place_request p = ask(d);
 	int r = choose_base(d, &p);
 
 	return r ? r : take(d, &p);
@@ -111,14 +113,14 @@ static bool has_cuda(const struct gm_plan_request *q)
 
 static int place_by_topology(struct gm_plan_draft *d)
 {
-	struct gm_place_request p = ask(d->q);
+	struct gm_place_request p = ask(d);
 	struct gm_topology topology;
 	int r;
 
-	if (!d->q->text)
+	if (!d->ask->text)
 		return gm_error_set(d->err, -EINVAL, "give the file's text",
 				    "A topology without a text");
-	r = gm_topology_parse(d->q->text, strlen(d->q->text), &topology,
+	r = gm_topology_parse(d->ask->text, strlen(d->ask->text), &topology,
 			      d->err);
 	if (r)
 		return r;
@@ -149,7 +151,7 @@ static uint32_t list_ranks(const struct gm_plan_request *q,
 	for (uint32_t i = 0; i < q->n_devices; i++)
 		if (!q->devices[i].is_host)
 			ranks[n++] = i;
-	if (n > 0 && !q->is_chosen)
+	if (n > 0 && q->ask.n_rows == 0)
 		return n;
 	for (n = 0; n < q->n_devices; n++)
 		ranks[n] = n;
@@ -162,20 +164,20 @@ static int place_on_ranks(struct gm_plan_draft *d)
 	uint32_t ranks[GM_PLAN_ROWS], n = list_ranks(q, ranks);
 	struct gm_spec_entry entries[GM_PLAN_ROWS];
 	const struct gm_spec spec = { .n_entries = n, .entries = entries };
-	struct gm_place_request p = ask(q);
+	struct gm_place_request p = ask(d);
 	uint64_t counts[GM_PLAN_ROWS];
 	int r = choose_base(d, &p);
 
 	if (r == 0)
-		r = gm_pipeline_split(q->model.n_layers, n, q->text, q->weights,
-				      counts, d->err);
+		r = gm_pipeline_split(q->ask.n_layers, n, q->ask.text,
+				      q->ask.weights, counts, d->err);
 	if (r)
 		return r;
 	for (uint32_t i = 0; i < n; i++)
 		entries[i] = (struct gm_spec_entry){ q->devices[ranks[i]].row,
 						     counts[i] };
 	p.map = &spec;
-	if (q->base_row == GM_ROW_FIRST)
+	if (d->base_row == GM_ROW_FIRST)
 		p.base_row = q->devices[ranks[0]].row;
 	return take(d, &p);
 }
@@ -198,7 +200,7 @@ static bool lead_with(struct gm_plan_draft *d, uint32_t row)
 static int place_for_nccl(struct gm_plan_draft *d)
 {
 	const struct gm_plan_request *q = d->q;
-	struct gm_place_request p = ask(q);
+	struct gm_place_request p = ask(d);
 
 	d->n_ranks = list_ranks(q, d->ranks);
 	if ((d->n_ranks & (d->n_ranks - 1)) != 0)
@@ -207,33 +209,33 @@ static int place_for_nccl(struct gm_plan_draft *d)
 				    "Tensor parallelism needs a power of 2 of "
 				    "rows, not %" PRIu32,
 				    d->n_ranks);
-	if (q->base_row != GM_ROW_FIRST && !lead_with(d, q->base_row))
+	if (d->base_row != GM_ROW_FIRST && !lead_with(d, d->base_row))
 		return gm_error_set(d->err, -ENODEV, "leave the base row out",
 				    "Row %" PRIu32 " is none of the ranks",
-				    q->base_row);
+				    d->base_row);
 	p.base_row = q->devices[d->ranks[0]].row;
 	return take(d, &p);
 }
 
 int gm_plan_place(struct gm_plan_draft *d)
 {
-	if (d->q->model.n_layers == 0 && d->q->setting != GM_SETTING_MANUAL)
+	if (d->ask->n_layers == 0 && d->ask->setting != GPUMAP_SETTING_MANUAL)
 		return gm_error_no_layers(d->err);
-	switch (d->q->setting) {
-	case GM_SETTING_MANUAL:
+	switch (d->ask->setting) {
+	case GPUMAP_SETTING_MANUAL:
 		return place_by_spec(d);
-	case GM_SETTING_AUTO:
+	case GPUMAP_SETTING_AUTO:
 		d->is_auto = true;
 		return 0;
-	case GM_SETTING_TOPOLOGY:
+	case GPUMAP_SETTING_TOPOLOGY:
 		return place_by_topology(d);
-	case GM_SETTING_DUMMY:
+	case GPUMAP_SETTING_DUMMY:
 		return place_on_base(d);
-	case GM_SETTING_NCCL:
+	case GPUMAP_SETTING_NCCL:
 		return place_for_nccl(d);
-	case GM_SETTING_PIPELINE:
+	case GPUMAP_SETTING_PIPELINE:
 		return place_on_ranks(d);
 	}
 	return gm_error_set(d->err, -EINVAL, "correct the request",
-			    "%u is no setting", (unsigned int)d->q->setting);
+			    "%u is no setting", (unsigned int)d->ask->setting);
 }

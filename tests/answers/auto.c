@@ -22,7 +22,6 @@ struct auto_request {
 	struct gm_auto_row *devices, *rows;
 	uint32_t n_devices;
 	uint64_t host_avail;
-	struct gm_kv_paged paged;
 	struct gm_auto_request q;
 };
 
@@ -112,13 +111,13 @@ static void read_budget(struct gm_fields *f, struct gm_kv_paged *paged)
 	struct gm_fields mem = answers_object(f, "mem");
 
 	if (gm_json_field_given(&mem, "mb")) {
-		paged->budget = GM_KV_MB;
+		paged->budget = GPUMAP_PAGED_MIB;
 		paged->amount = gm_json_field_number(&mem, "mb");
 	} else if (gm_json_field_given(&mem, "utilization")) {
-		paged->budget = GM_KV_UTILIZATION;
+		paged->budget = GPUMAP_PAGED_SHARE;
 		paged->share = (float)answers_real(&mem, "utilization");
 	} else {
-		paged->budget = GM_KV_TOKENS;
+		paged->budget = GPUMAP_PAGED_TOKENS;
 		paged->amount = gm_json_field_number(&mem, "context_tokens");
 	}
 	f->r = f->r ? f->r : mem.r;
@@ -132,14 +131,13 @@ static void read_paged(struct gm_fields *f, struct auto_request *a)
 	if (!gm_json_field_given(f, "paged"))
 		return;
 	paged = answers_object(f, "paged");
-	a->q.paged = &a->paged;
-	a->paged.block_size =
+	a->q.paged.block_size =
 		answers_number_or(&paged, "block_size", GM_KV_BLOCK);
-	read_budget(&paged, &a->paged);
+	read_budget(&paged, &a->q.paged);
 	if (gm_json_field_given(&paged, "cache_type"))
 		type = gm_json_field_text(&paged, "cache_type");
 	if (type && strcmp(type, "f8e4m3") == 0)
-		a->paged.cache_bytes = gm_dtype_bytes(GM_DTYPE_F8E4M3);
+		a->q.paged.cache_bytes = gm_dtype_bytes(GPUMAP_DTYPE_F8_E4M3);
 	else if (type && strcmp(type, "auto") != 0)
 		gm_json_field_refuse(&paged, "cache_type",
 				     "is not auto or f8e4m3");

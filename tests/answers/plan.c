@@ -168,7 +168,7 @@ static json_t *place(struct gm_fields *f)
 uint32_t answers_dtype(struct gm_fields *f)
 {
 	const char *name = gm_json_field_text(f, "dtype");
-	enum gm_dtype dtype = GM_DTYPE_F32;
+	uint32_t dtype = GPUMAP_DTYPE_F32;
 
 	if (f->r == 0)
 		f->r = gm_dtype_parse(name, &dtype, f->err);

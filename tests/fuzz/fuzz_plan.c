@@ -24,11 +24,13 @@
 #define HEAD 5
 #define ROWS 8u
 
+static const uint32_t dtypes[] = { GPUMAP_DTYPE_BF16, GPUMAP_DTYPE_F16,
+				   GPUMAP_DTYPE_F32, GPUMAP_DTYPE_F64 };
+
 struct input {
 	const uint8_t *at, *end;
 	struct gm_plan_device devices[ROWS];
 	uint64_t layers[256];
-	struct gm_kv_paged paged;
 	struct gm_plan_request q;
 };
 
@@ -65,66 +67,63 @@ static void read_rows(struct input *in)
 
 static void read_request(struct input *in, const uint8_t *head)
 {
-	struct gm_plan_model *model = &in->q.model;
+	struct gpumap_plan_request *ask = &in->q.ask;
 	uint64_t bytes = number(in), step = number(in);
 
-	in->q.setting = (enum gm_setting)(head[0] % 8);
-	in->q.strategy = 1 + head[1] % 3;
-	in->q.is_chosen = head[1] & 4;
+	ask->setting = head[0] % 8;
+	ask->strategy = 1 + head[1] % 3;
+	ask->n_rows = head[1] >> 2 & 1; /* the rows are @devices */
 	in->q.must_fit = head[1] & 8;
-	in->q.has_dtype = head[1] & 16;
-	in->q.dtype = (enum gm_dtype)(head[1] >> 6);
-	in->q.base_row = head[4] < ROWS ? head[4] : GM_ROW_FIRST;
-	in->q.max_seq_len = number(in);
-	in->q.max_batch_size = number(in);
-	model->n_layers = head[3];
-	model->layer_bytes = head[2] & 1 ? in->layers : NULL;
+	if (head[1] & 16)
+		ask->compute_dtype = dtypes[head[1] >> 6];
+	if (head[4] < ROWS) {
+		ask->flags |= GPUMAP_PLAN_BASE;
+		ask->base_row = head[4];
+	}
+	ask->max_seq_len = number(in);
+	ask->max_batch_size = (uint32_t)number(in);
+	ask->n_layers = head[3];
+	ask->layer_bytes = head[2] & 1 ? in->layers : NULL;
 	for (uint32_t i = 0; i < head[3]; i++)
 		in->layers[i] = bytes + i % 4 * step;
-	model->other_bytes = number(in);
-	model->weight_bytes = head[2] & 2;
-	model->n_heads = number(in);
-	model->has_kv = head[2] & 4;
-	model->kv = (struct gm_kv_shape){
-		.n_heads = number(in),
-		.k_dim = number(in),
-		.v_dim = number(in),
-		.is_mla = head[2] & 8,
-		.kv_lora_rank = number(in),
-		.kpe_head_dim = number(in),
-	};
-	in->paged = (struct gm_kv_paged){
-		.budget = (enum gm_kv_budget)(head[2] >> 6 == 3 ? 0
-								: head[2] >> 6),
-		.amount = number(in),
-		.share = (float)number(in) / 256,
-		.block_size = number(in),
-		.cache_bytes = (uint32_t)number(in) % 9,
-	};
-	in->q.paged = head[2] & 16 ? &in->paged : NULL;
+	ask->other_bytes = number(in);
+	in->q.weight_bytes = head[2] & 2;
+	ask->n_heads = (uint32_t)number(in);
+	ask->n_kv_heads = (uint32_t)number(in);
+	ask->k_dim = head[2] & 4 ? (uint32_t)number(in) : 0;
+	ask->v_dim = (uint32_t)number(in);
+	ask->kv_lora_rank = head[2] & 8 ? (uint32_t)number(in) : 0;
+	ask->kpe_head_dim = (uint32_t)number(in);
+	ask->paged = head[2] & 16 ? 1 + (head[2] >> 6) % 3 : 0;
+	ask->paged_amount = number(in);
+	ask->paged_share = (float)number(in) / 256;
+	ask->paged_block = (uint32_t)number(in);
+	ask->paged_element_bytes = (uint32_t)number(in) % 9;
 }
 
 static void check_charges(const struct input *in, const struct gm_plan *plan)
 {
-	const struct gm_plan_model *model = &in->q.model;
-	bool is_nccl = in->q.setting == GM_SETTING_NCCL;
-	uint64_t weights = 0, want = model->other_bytes, layers = 0;
+	const struct gpumap_plan_request *ask = &in->q.ask;
+	uint64_t weights = 0, want = ask->other_bytes, layers = 0, most = 0;
 
 	for (uint32_t i = 0; i < plan->n_charges; i++) {
-		const struct gm_plan_charge *c = &plan->charges[i];
+		const struct gpumap_plan_charge *c = &plan->charges[i];
+		uint64_t missing;
 
 		MUST(c->row < in->q.n_devices);
-		MUST(c->left_bytes == 0 || c->missing_bytes == 0);
-		MUST(gm_plan_charge_bytes(c) + c->left_bytes ==
-		     in->devices[c->row].avail + c->missing_bytes);
-		MUST(!in->q.must_fit || c->missing_bytes == 0);
+		missing = gm_plan_charge_bytes(c) + c->left_bytes -
+			  in->devices[c->row].avail;
+		MUST(c->left_bytes == 0 || missing == 0);
+		most = missing > most ? missing : most;
 		MUST(c->kv_bytes == c->n_layers * plan->kv_bytes);
 		weights += c->weight_bytes;
 		layers += c->n_layers;
 	}
-	for (uint32_t i = 0; i < model->n_layers && model->layer_bytes; i++)
+	MUST(most == plan->missing_bytes && (!in->q.must_fit || most == 0));
+	for (uint32_t i = 0; i < ask->n_layers && ask->layer_bytes; i++)
 		want += in->layers[i];
-	MUST(is_nccl || (weights == want && layers == plan->n_layers));
+	MUST(ask->setting == GPUMAP_SETTING_NCCL ||
+	     (weights == want && layers == plan->n_layers));
 }
 
 static void check_plan(const struct input *in, const struct gm_plan *plan)
@@ -132,8 +131,7 @@ static void check_plan(const struct input *in, const struct gm_plan *plan)
 	uint32_t n = in->q.n_devices;
 
 	MUST(plan->n_layers > 0 && plan->base_row < n);
-	MUST(in->q.model.n_layers == 0 ||
-	     plan->n_layers == in->q.model.n_layers);
+	MUST(in->q.ask.n_layers == 0 || plan->n_layers == in->q.ask.n_layers);
 	for (uint32_t i = 0; i < plan->n_layers; i++)
 		MUST(plan->rows[i] < n);
 	MUST(plan->n_charges > 0 && plan->n_charges <= n);
@@ -154,14 +152,14 @@ static void check_advice(struct input *in, const struct gm_plan_advice *a)
 		in->devices[a->missing_row].avail -= a->missing_bytes;
 	}
 	if (a->max_seq_len > 0) {
-		asked = in->q.max_seq_len;
-		in->q.max_seq_len = a->max_seq_len;
+		asked = in->q.ask.max_seq_len;
+		in->q.ask.max_seq_len = a->max_seq_len;
 		MUST(gm_plan_make(&in->q, &plan, NULL, NULL) == 0);
 		gm_plan_free(&plan);
-		in->q.max_seq_len = asked;
+		in->q.ask.max_seq_len = asked;
 	}
 	if (a->max_batch_size > 0) {
-		in->q.max_batch_size = a->max_batch_size;
+		in->q.ask.max_batch_size = (uint32_t)a->max_batch_size;
 		MUST(gm_plan_make(&in->q, &plan, NULL, NULL) == 0);
 		gm_plan_free(&plan);
 	}
@@ -182,7 +180,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	read_rows(&in);
 	text = strndup((const char *)in.at, (size_t)(in.end - in.at));
 	MUST(text);
-	in.q.text = *text ? text : NULL;
+	in.q.ask.text = *text ? text : NULL;
 	r = gm_plan_make(&in.q, &plan, &advice, &err);
 	if (r == 0) {
 		check_plan(&in, &plan);

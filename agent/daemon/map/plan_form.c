@@ -16,6 +16,12 @@
 	(GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD | \
 	 GPUMAP_PLAN_BASE | GPUMAP_PLAN_NEW | GPUMAP_PLAN_FOR)
 
+/* The bytes that a text takes of the tail. */
+static uint64_t padded(uint32_t bytes)
+{
+	return ((uint64_t)bytes + 7) / 8 * 8;
+}
+
 /* The text of a tail's part: NUL-terminated, and nowhere else. */
 static bool is_text(const char *at, uint32_t bytes)
 {
@@ -25,8 +31,8 @@ static bool is_text(const char *at, uint32_t bytes)
 static bool fits_together(const struct gm_control_plan *ask,
 			  const struct gm_request *r)
 {
-	uint64_t text = gm_plan_form_padded(ask->text_bytes);
-	uint64_t weights = gm_plan_form_padded(ask->weight_bytes);
+	uint64_t text = padded(ask->text_bytes);
+	uint64_t weights = padded(ask->weight_bytes);
 
 	return memchr(ask->name, '\0', sizeof(ask->name)) != NULL &&
 	       text + weights + 8 * (uint64_t)ask->n_bytes +
@@ -39,8 +45,6 @@ static bool fits_together(const struct gm_control_plan *ask,
 
 static bool is_known(const struct gm_control_plan *ask)
 {
-	enum gm_dtype dtype;
-
 	return (ask->flags & ~ALL_FLAGS) == 0 && ask->reserved == 0 &&
 	       (ask->owner_uid == 0 || (ask->flags & GPUMAP_PLAN_FOR) != 0) &&
 	       ask->setting >= GPUMAP_SETTING_MANUAL &&
@@ -49,7 +53,7 @@ static bool is_known(const struct gm_control_plan *ask)
 	       ask->dtype <= GPUMAP_DTYPE_F8_E5M2 &&
 	       ask->paged <= GPUMAP_PAGED_TOKENS &&
 	       (ask->compute_dtype == 0 ||
-		gm_dtype_of_public(ask->compute_dtype, &dtype) == 0);
+		gm_dtype_computes(ask->compute_dtype));
 }
 
 int gm_plan_form_check(struct gm_connection *c,
@@ -106,4 +110,47 @@ int gm_plan_form_check(struct gm_connection *c,
 					 "%u rows; there are at most %u",
 					 ask->n_rows, GM_ROWS);
 	return 0;
+}
+
+void gm_plan_form_read(const struct gm_control_plan *ask, const char *tail,
+		       struct gpumap_plan_request *ret)
+{
+	const char *weights = tail + padded(ask->text_bytes);
+	const char *bytes = weights + padded(ask->weight_bytes);
+
+	*ret = (struct gpumap_plan_request){
+		.name = ask->name,
+		.flags = ask->flags,
+		.setting = ask->setting,
+		.strategy = ask->strategy != 0 ? ask->strategy
+					       : GPUMAP_STRATEGY_FILL,
+		.base_row = ask->base_row,
+		.text = ask->text_bytes != 0 ? tail : NULL,
+		.weights = ask->weight_bytes != 0 ? weights : NULL,
+		.rows = (const void *)(bytes + 8 * (size_t)ask->n_bytes),
+		.n_rows = ask->n_rows,
+		.n_layers = ask->n_layers,
+		.layer_bytes = ask->n_bytes != 0 ? (const void *)bytes : NULL,
+		.other_bytes = ask->other_bytes,
+		.dtype = ask->dtype,
+		.n_heads = ask->n_heads,
+		.n_kv_heads = ask->n_kv_heads,
+		.k_dim = ask->k_dim,
+		.v_dim = ask->v_dim,
+		.kv_lora_rank = ask->kv_lora_rank,
+		.kpe_head_dim = ask->kpe_head_dim,
+		.compute_dtype = ask->compute_dtype,
+		.max_seq_len = ask->max_seq_len,
+		.max_batch_size = ask->max_batch_size,
+		.paged = ask->paged,
+		.paged_amount = ask->paged_amount,
+		.paged_block = ask->paged_block,
+		.paged_element_bytes = ask->paged_element_bytes,
+		.owner_uid = ask->owner_uid,
+		/* Years. */
+		.wait_ns = ask->wait_ns < INT64_MAX / 2 ? ask->wait_ns
+							: INT64_MAX / 2,
+		.start_ns = ask->start_ns,
+	};
+	memcpy(&ret->paged_share, &ask->paged_share, sizeof(ret->paged_share));
 }

@@ -8,12 +8,7 @@
 #define GM_DAEMON_MAP_PLAN_FORM_H
 
 #include "agent/daemon/base/connection.h"
-
-/* The bytes that a text takes of the tail. */
-static inline uint64_t gm_plan_form_padded(uint32_t bytes)
-{
-	return ((uint64_t)bytes + 7) / 8 * 8;
-}
+#include "gpumap.h"
 
 /*
  * gm_plan_form_check - check the request and the lengths of its tail's parts
@@ -23,5 +18,14 @@ static inline uint64_t gm_plan_form_padded(uint32_t bytes)
 int gm_plan_form_check(struct gm_connection *c,
 		       const struct gm_control_plan *ask,
 		       const struct gm_request *r);
+
+/*
+ * gm_plan_form_read - read the request, which was checked, as clients make it
+ *
+ * tail		a copy of the request's, aligned to 8 bytes
+ * ret_ask	points into @ask and @tail
+ */
+void gm_plan_form_read(const struct gm_control_plan *ask, const char *tail,
+		       struct gpumap_plan_request *ret_ask);
 
 #endif

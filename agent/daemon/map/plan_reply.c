@@ -4,12 +4,19 @@
 #include "agent/daemon/map/plan_reply.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/common/refusal.h"
 #include "gpumap.h"
+
+_Static_assert(sizeof(struct gpumap_plan_charge) ==
+			       sizeof(struct gm_control_charge) &&
+		       offsetof(struct gpumap_plan_charge, left_bytes) ==
+			       offsetof(struct gm_control_charge, left_bytes),
+	       "charges are copied as they are");
 
 #define SPEC_ROOM    sizeof(((struct gpumap_plan *)NULL)->spec)
 #define WARNING_ROOM sizeof(((struct gpumap_plan *)NULL)->warnings)
@@ -39,26 +46,6 @@ static char *put_runs(const struct gm_plan *plan, char *at)
 	return at;
 }
 
-static char *put_charges(const struct gm_plan *plan, char *at)
-{
-	for (uint32_t i = 0; i < plan->n_charges; i++) {
-		const struct gm_plan_charge *from = &plan->charges[i];
-		struct gm_control_charge charge = {
-			.row = from->row,
-			.n_layers = from->n_layers,
-			.weight_bytes = from->weight_bytes,
-			.kv_bytes = from->kv_bytes,
-			.activation_bytes = from->act_bytes,
-			.reserve_bytes = from->reserve_bytes,
-			.left_bytes = from->left_bytes,
-		};
-
-		memcpy(at, &charge, sizeof(charge));
-		at += sizeof(charge);
-	}
-	return at;
-}
-
 /* Returns its bytes with the NUL; what is longer than @room ends in dots. */
 static uint32_t put_text(char *at, size_t room, const char *text)
 {
@@ -68,18 +55,6 @@ static uint32_t put_text(char *at, size_t room, const char *text)
 		return (uint32_t)n + 1;
 	memcpy(at + room - sizeof("..."), "...", sizeof("..."));
 	return (uint32_t)room;
-}
-
-/* One to a line.  Returns 0 when there is none. */
-static uint32_t put_warnings(const struct gm_plan *plan, char *at)
-{
-	char all[2 * WARNING_ROOM] = "";
-	size_t n = 0;
-
-	for (uint32_t i = 0; i < plan->n_warnings && n < sizeof(all); i++)
-		n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%s",
-				      i > 0 ? "\n" : "", plan->warnings[i]);
-	return n > 0 ? put_text(at, WARNING_ROOM, all) : 0;
 }
 
 int gm_plan_reply_make(const struct gm_plan *plan,
@@ -98,7 +73,7 @@ int gm_plan_reply_make(const struct gm_plan *plan,
 		.missing_bytes = shortage->bytes,
 		.missing_row = shortage->row,
 		.base_row = plan->base_row,
-		.compute_dtype = gm_dtype_public(plan->dtype),
+		.compute_dtype = plan->compute_dtype,
 	};
 	if (body->n_runs > GM_PLAN_RUNS_MAX)
 		return gm_why(ret_why, -E2BIG,
@@ -111,12 +86,15 @@ int gm_plan_reply_make(const struct gm_plan *plan,
 		       SPEC_ROOM + WARNING_ROOM);
 	if (ret_reply->tail == NULL)
 		return -ENOMEM;
-	at = put_charges(plan, ret_reply->tail);
+	at = mempcpy(ret_reply->tail, plan->charges,
+		     plan->n_charges * sizeof(plan->charges[0]));
 	at = put_runs(plan, at);
 	body->spec_bytes =
 		put_text(at, SPEC_ROOM, plan->spec != NULL ? plan->spec : "");
 	at += body->spec_bytes;
-	body->warning_bytes = put_warnings(plan, at);
+	if (plan->warnings != NULL)
+		body->warning_bytes =
+			put_text(at, WARNING_ROOM, plan->warnings);
 	at += body->warning_bytes;
 	ret_reply->tail_bytes = (uint32_t)(at - ret_reply->tail);
 	return 0;

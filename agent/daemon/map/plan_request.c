@@ -24,21 +24,14 @@
 #include "agent/plan/plan.h"
 #include "gpumap.h"
 
-_Static_assert((int)GM_SETTING_MANUAL == (int)GPUMAP_SETTING_MANUAL &&
-		       (int)GM_SETTING_PIPELINE == (int)GPUMAP_SETTING_PIPELINE,
-	       "settings are the same numbers");
 struct plan_change {
 	struct gm_change change;
-	struct gm_control_plan ask;
-	const char *text;    /* NULL: none */
-	const char *weights; /* likewise */
-	const uint64_t *layer_bytes;
-	const uint32_t *rows;
+	struct gm_control_plan body;
+	bool is_reserve;
 
 	/* The I/O thread's, from check() to settle(). */
 	struct gm_plan_device devices[GM_ROWS];
 	uint32_t drained[GM_ROWS];
-	struct gm_kv_paged paged;
 	uint64_t barred[GM_ROW_WORDS]; /* rows that are to be others' first */
 	struct gm_plan_request q;
 	struct gm_plan plan;
@@ -63,25 +56,20 @@ static struct plan_change *of(struct gm_change *change)
 	return gm_owner(change, struct plan_change, change);
 }
 
-static bool is_reserve(const struct plan_change *plan)
-{
-	return plan->ask.setting == GPUMAP_SETTING_RESERVE;
-}
-
 /* Maps that are committed for good are the administrator's, who need not queue
  * for them. */
-static bool takes_turns(const struct gm_control_plan *ask)
+static bool takes_turns(const struct gpumap_plan_request *ask)
 {
 	return (ask->flags & GPUMAP_PLAN_HELD) != 0 || ask->wait_ns != 0;
 }
 
 /* The layers may go to any of the rows. */
-static bool takes_any(const struct gm_control_plan *ask)
+static bool takes_any(const struct gpumap_plan_request *ask)
 {
 	return ask->setting == GPUMAP_SETTING_AUTO;
 }
 
-static bool to_publish(const struct gm_control_plan *ask)
+static bool to_publish(const struct gpumap_plan_request *ask)
 {
 	return (ask->flags & (GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT)) != 0;
 }
@@ -119,8 +107,8 @@ static uint32_t slot_of(const struct plan_change *plan)
 	const struct gm_daemon *d = plan->change.d;
 	const struct gm_block *block = NULL;
 
-	if (to_publish(&plan->ask))
-		block = gm_directory_find(d, GM_KIND_LAYERS, plan->ask.name);
+	if (to_publish(&plan->q.ask))
+		block = gm_directory_find(d, GM_KIND_LAYERS, plan->q.ask.name);
 	return block != NULL ? (uint32_t)(block - d->directory->objects)
 			     : GM_LEDGER_NOBODY;
 }
@@ -139,26 +127,26 @@ static bool is_drained(const struct plan_change *plan, uint32_t row)
 static int choose(struct plan_change *plan,
 		  const struct gm_plan_device *devices, uint32_t n)
 {
-	for (uint32_t i = 0; i < plan->ask.n_rows; i++) {
+	for (uint32_t i = 0; i < plan->q.ask.n_rows; i++) {
 		uint32_t at = 0;
 
-		while (at < n && devices[at].row != plan->rows[i])
+		while (at < n && devices[at].row != plan->q.ask.rows[i])
 			at++;
-		if (at == n && is_drained(plan, plan->rows[i]))
+		if (at == n && is_drained(plan, plan->q.ask.rows[i]))
 			return gm_why(plan->change.why, -ENODEV,
 				      "row %u is drained or cordoned: "
 				      "gpumapctl undrain or uncordon brings it "
 				      "back; or leave it out",
-				      plan->rows[i]);
+				      plan->q.ask.rows[i]);
 		if (at == n)
 			return gm_why(plan->change.why, -ENODEV,
 				      "row %u is not there, is lost or has "
 				      "failed: gpumapctl devices shows which "
 				      "can be used",
-				      plan->rows[i]);
+				      plan->q.ask.rows[i]);
 		plan->devices[i] = devices[at];
 	}
-	plan->q.n_devices = plan->ask.n_rows;
+	plan->q.n_devices = plan->q.ask.n_rows;
 	return 0;
 }
 
@@ -194,13 +182,12 @@ static int list_devices(struct plan_change *plan)
 	plan->q.drained = plan->drained;
 	plan->q.n_drained = n_all - n;
 	plan->q.devices = plan->devices;
-	plan->q.is_chosen = plan->ask.n_rows != 0;
-	if (plan->q.is_chosen)
+	if (plan->q.ask.n_rows != 0)
 		return choose(plan, devices, n);
 	n_all = n;
-	if (plan->q.setting != GM_SETTING_MANUAL || is_reserve(plan))
+	if (plan->q.ask.setting != GPUMAP_SETTING_MANUAL || plan->is_reserve)
 		n = gm_plan_leave_out_dummies(devices, n);
-	if (is_reserve(plan))
+	if (plan->is_reserve)
 		n = leave_out_hosts(devices, n);
 	plan->q.n_dummies = n_all - n;
 	memcpy(plan->devices, devices, n * sizeof(devices[0]));
@@ -208,47 +195,13 @@ static int list_devices(struct plan_change *plan)
 	return 0;
 }
 
-static void put_cache(struct plan_change *plan)
-{
-	static const enum gm_kv_budget budgets[] = {
-		[GPUMAP_PAGED_MIB] = GM_KV_MB,
-		[GPUMAP_PAGED_SHARE] = GM_KV_UTILIZATION,
-		[GPUMAP_PAGED_TOKENS] = GM_KV_TOKENS,
-	};
-	const struct gm_control_plan *ask = &plan->ask;
-	struct gm_plan_model *model = &plan->q.model;
-
-	model->has_kv = ask->k_dim != 0 || ask->kv_lora_rank != 0;
-	model->kv = (struct gm_kv_shape){
-		.n_layers = ask->n_layers,
-		.n_heads = ask->n_kv_heads,
-		.k_dim = ask->k_dim,
-		.v_dim = ask->v_dim,
-		.is_mla = ask->kv_lora_rank != 0,
-		.kv_lora_rank = ask->kv_lora_rank,
-		.kpe_head_dim = ask->kpe_head_dim,
-	};
-	if (ask->paged == GPUMAP_PAGED_NONE)
-		return;
-	plan->paged = (struct gm_kv_paged){
-		.budget = budgets[ask->paged],
-		.amount = ask->paged_amount,
-		.block_size =
-			ask->paged_block != 0 ? ask->paged_block : GM_KV_BLOCK,
-		.cache_bytes = ask->paged_element_bytes,
-	};
-	memcpy(&plan->paged.share, &ask->paged_share,
-	       sizeof(plan->paged.share));
-	plan->q.paged = &plan->paged;
-}
-
 static void find_turn(const struct plan_change *plan, struct gm_turn *ret_turn)
 {
-	bool has_start = plan->ask.start_ns != 0;
+	bool has_start = plan->q.ask.start_ns != 0;
 	bool takes_none = plan->wait.takes_none && !has_start;
 
 	gm_turn_find(plan->change.d, &plan->wait, slot_of(plan), has_start,
-		     takes_none || !takes_turns(&plan->ask), ret_turn);
+		     takes_none || !takes_turns(&plan->q.ask), ret_turn);
 }
 
 static void find_barred(struct plan_change *plan)
@@ -266,12 +219,12 @@ static void find_barred(struct plan_change *plan)
 
 static int check_reserve(struct plan_change *plan)
 {
-	const struct gm_control_plan *ask = &plan->ask;
+	const struct gpumap_plan_request *ask = &plan->q.ask;
 	struct gm_turn turn;
 	const struct gm_reserve reserve = {
 		.devices = plan->devices,
 		.n_devices = plan->q.n_devices,
-		.bytes = plan->layer_bytes,
+		.bytes = plan->q.ask.layer_bytes,
 		.n = ask->n_layers,
 		.uid = plan->change.uid,
 		.may_be_none = (ask->flags & GPUMAP_PLAN_HELD) != 0 ||
@@ -285,7 +238,7 @@ static int check_reserve(struct plan_change *plan)
 				plan->change.why, &plan->reserved);
 	plan->shortage = plan->reserved.shortage;
 	plan->may_wait = plan->reserved.may_wait;
-	plan->q.text = plan->reserved.spec;
+	plan->q.ask.text = plan->reserved.spec;
 	return ret;
 }
 
@@ -297,7 +250,7 @@ static int check_new(const struct plan_change *plan, char *ret_why)
 	uint32_t slot = slot_of(plan);
 	pid_t holder;
 
-	if ((plan->ask.flags & GPUMAP_PLAN_NEW) == 0 ||
+	if ((plan->q.ask.flags & GPUMAP_PLAN_NEW) == 0 ||
 	    slot == GM_LEDGER_NOBODY)
 		return 0;
 	holder = gm_pins_holder(d, slot);
@@ -316,7 +269,7 @@ static int check_new(const struct plan_change *plan, char *ret_why)
 /* Publishing checks it again, after any wait for room. */
 static int may_publish(struct plan_change *plan)
 {
-	const struct gm_control_plan *ask = &plan->ask;
+	const struct gpumap_plan_request *ask = &plan->q.ask;
 	struct gm_change *change = &plan->change;
 	int ret;
 
@@ -332,7 +285,7 @@ static int may_publish(struct plan_change *plan)
 }
 
 /* The map's user is another one than the one that asks. */
-static bool is_for_other(const struct gm_control_plan *ask)
+static bool is_for_other(const struct gpumap_plan_request *ask)
 {
 	return (ask->flags & GPUMAP_PLAN_FOR) != 0 &&
 	       !gm_user_is_privileged(ask->owner_uid);
@@ -344,7 +297,7 @@ static void begin_again(struct plan_change *plan)
 	gm_plan_free(&plan->plan);
 	free(plan->reply.tail);
 	plan->reply = (struct gm_plan_reply){ .tail = NULL };
-	plan->q = (struct gm_plan_request){ .devices = NULL };
+	plan->q.n_devices = 0;
 	plan->error = (struct gm_plan_error){ .code = 0 };
 	plan->shortage = (struct gm_shortage){ 0 };
 	memset(plan->barred, 0, sizeof(plan->barred));
@@ -355,30 +308,12 @@ static void begin_again(struct plan_change *plan)
 static int check(struct gm_change *change)
 {
 	struct plan_change *plan = of(change);
-	const struct gm_control_plan *ask = &plan->ask;
-	struct gm_plan_request *q = &plan->q;
+	const struct gpumap_plan_request *ask = &plan->q.ask;
 	int ret;
 
 	begin_again(plan);
 	if (is_for_other(ask))
 		change->uid = ask->owner_uid;
-	q->setting = is_reserve(plan) ? GM_SETTING_MANUAL
-				      : (enum gm_setting)ask->setting;
-	q->strategy = ask->strategy != 0 ? ask->strategy : GPUMAP_STRATEGY_FILL;
-	q->text = plan->text;
-	q->weights = plan->weights;
-	q->base_row = (ask->flags & GPUMAP_PLAN_BASE) != 0 ? ask->base_row
-							   : GM_ROW_FIRST;
-	q->has_dtype = ask->compute_dtype != 0;
-	if (q->has_dtype)
-		gm_dtype_of_public(ask->compute_dtype, &q->dtype);
-	q->max_seq_len = ask->max_seq_len;
-	q->max_batch_size = ask->max_batch_size;
-	q->model.n_layers = ask->n_layers;
-	q->model.layer_bytes = plan->layer_bytes;
-	q->model.other_bytes = ask->other_bytes;
-	q->model.n_heads = ask->n_heads;
-	put_cache(plan);
 	change->act = GM_CHANGE_NOTHING;
 	/* Its rows are drained, and those of the next agent are not. */
 	if (change->d->draining)
@@ -390,7 +325,7 @@ static int check(struct gm_change *change)
 		ret = list_devices(plan);
 	if (ret == 0 && takes_any(ask) && takes_turns(ask))
 		find_barred(plan);
-	return ret == 0 && is_reserve(plan) ? check_reserve(plan) : ret;
+	return ret == 0 && plan->is_reserve ? check_reserve(plan) : ret;
 }
 
 /* ---- planning: on the I/O thread ----------------------------------------- */
@@ -432,7 +367,7 @@ static int make(struct gm_change *change)
 
 	if (ret == 0 && is_barred(plan))
 		make_elsewhere(plan);
-	if (ret == 0 && is_reserve(plan))
+	if (ret == 0 && plan->is_reserve)
 		gm_reserve_charge(&plan->plan, plan->devices,
 				  plan->q.n_devices);
 	plan->may_wait = ret == -ENOSPC;
@@ -492,19 +427,14 @@ static int hold(struct plan_change *plan)
 
 static void note_shortage(struct plan_change *plan)
 {
-	for (uint32_t i = 0; i < plan->plan.n_charges; i++) {
-		const struct gm_plan_charge *charge = &plan->plan.charges[i];
-
-		if (charge->missing_bytes > plan->shortage.bytes)
-			plan->shortage =
-				(struct gm_shortage){ charge->missing_bytes,
-						      charge->row };
-	}
+	if (plan->plan.missing_bytes > plan->shortage.bytes)
+		plan->shortage = (struct gm_shortage){ plan->plan.missing_bytes,
+						       plan->plan.missing_row };
 }
 
 static void put_layers(struct plan_change *plan)
 {
-	const struct gm_control_plan *ask = &plan->ask;
+	const struct gpumap_plan_request *ask = &plan->q.ask;
 	const struct gm_plan *made = &plan->plan;
 	struct gm_layers *layers = &plan->change.layers;
 
@@ -514,7 +444,7 @@ static void put_layers(struct plan_change *plan)
 			.n_layers = made->charges[i].n_layers,
 			.weight_bytes = made->charges[i].weight_bytes,
 			.kv_bytes = made->charges[i].kv_bytes,
-			.activation_bytes = made->charges[i].act_bytes,
+			.activation_bytes = made->charges[i].activation_bytes,
 			.reserve_bytes = made->charges[i].reserve_bytes,
 		};
 	*layers = (struct gm_layers){
@@ -524,15 +454,15 @@ static void put_layers(struct plan_change *plan)
 		.n_layers = made->n_layers,
 		.n_rows = made->n_charges,
 		.base = made->base_row,
-		.setting = (uint16_t)plan->q.setting,
+		.setting = (uint16_t)ask->setting,
 		.dtype = ask->dtype,
-		.compute_dtype = (uint16_t)gm_dtype_public(made->dtype),
+		.compute_dtype = (uint16_t)made->compute_dtype,
 		.other_bytes = ask->other_bytes,
 		.rows = made->rows,
-		.bytes = plan->layer_bytes,
+		.bytes = plan->q.ask.layer_bytes,
 		.charges = plan->charges,
 	};
-	if (plan->q.model.has_kv) {
+	if (ask->k_dim != 0 || ask->kv_lora_rank != 0) {
 		layers->max_seq_len = ask->max_seq_len != 0 ? ask->max_seq_len
 							    : GM_PLAN_SEQ_LEN;
 		layers->max_batch_size = ask->max_batch_size != 0
@@ -540,7 +470,7 @@ static void put_layers(struct plan_change *plan)
 						 : GM_PLAN_BATCH_SIZE;
 	}
 	if (ask->setting == GPUMAP_SETTING_AUTO)
-		layers->strategy = (uint16_t)plan->q.strategy;
+		layers->strategy = (uint16_t)ask->strategy;
 	if ((ask->flags & GPUMAP_PLAN_COMMIT) != 0)
 		layers->flags |= GM_OBJECT_COMMITTED;
 	if ((ask->flags & GPUMAP_PLAN_HELD) != 0)
@@ -557,7 +487,8 @@ static int check_turn(struct plan_change *plan)
 	find_turn(plan, &turn);
 	for (uint32_t i = 0; i < plan->plan.n_charges && error != -ENOSPC;
 	     i++) {
-		const struct gm_plan_charge *charge = &plan->plan.charges[i];
+		const struct gpumap_plan_charge *charge =
+			&plan->plan.charges[i];
 		int ret = gm_turn_check(d, &turn, charge->row,
 					gm_plan_charge_bytes(charge),
 					plan->change.why);
@@ -573,7 +504,8 @@ static int check_turn(struct plan_change *plan)
 static bool may_share(const struct plan_change *plan)
 {
 	for (uint32_t i = 0; i < plan->plan.n_charges; i++) {
-		const struct gm_plan_charge *charge = &plan->plan.charges[i];
+		const struct gpumap_plan_charge *charge =
+			&plan->plan.charges[i];
 
 		if (!gm_ledger_may_share(plan->change.d, plan->change.uid,
 					 charge->row,
@@ -614,7 +546,7 @@ static void try_again(struct gm_wait_place *place)
 static void put_rows(struct plan_change *plan)
 {
 	struct gm_wait_place *place = &plan->wait;
-	uint32_t n = takes_any(&plan->ask) ? 0 : plan->plan.n_charges;
+	uint32_t n = takes_any(&plan->q.ask) ? 0 : plan->plan.n_charges;
 
 	memset(place->rows, 0, sizeof(place->rows));
 	for (uint32_t i = 0; i < n; i++)
@@ -622,7 +554,7 @@ static void put_rows(struct plan_change *plan)
 	for (uint32_t i = 0; n == 0 && i < plan->q.n_devices; i++)
 		gm_wait_line_add_row(place->rows, plan->devices[i].row);
 	memcpy(place->claims, place->rows, sizeof(place->claims));
-	place->takes_all = !takes_any(&plan->ask);
+	place->takes_all = !takes_any(&plan->q.ask);
 }
 
 /* A reservation of any row has its claims already. */
@@ -630,7 +562,7 @@ static void put_place(struct plan_change *plan, int status)
 {
 	struct gm_wait_place *place = &plan->wait;
 
-	if (!is_reserve(plan))
+	if (!plan->is_reserve)
 		put_rows(plan);
 	else if (place->takes_all)
 		memcpy(place->claims, place->rows, sizeof(place->claims));
@@ -647,16 +579,16 @@ static void enter_line(struct plan_change *plan, uint64_t until_ns)
 	struct gm_wait_place *place = &plan->wait;
 
 	place->again = try_again;
-	place->name = plan->ask.name;
+	place->name = plan->q.ask.name;
 	place->uid = plan->change.uid;
 	place->pid = (uint32_t)plan->change.pid;
 	place->until_ns = until_ns;
 	place->missing_row = plan->shortage.row;
 	place->missing_bytes = plan->shortage.bytes;
 	for (uint32_t i = 0;
-	     is_reserve(plan) && place->number == 0 && i < plan->ask.n_layers;
+	     plan->is_reserve && place->number == 0 && i < plan->q.ask.n_layers;
 	     i++)
-		place->bytes += plan->layer_bytes[i];
+		place->bytes += plan->q.ask.layer_bytes[i];
 	gm_wait_line_wait(plan->change.d, place);
 }
 
@@ -666,7 +598,8 @@ static int check_hold(struct plan_change *plan)
 {
 	int ret;
 
-	if ((plan->ask.flags & GPUMAP_PLAN_HELD) == 0 || plan->wait.number != 0)
+	if ((plan->q.ask.flags & GPUMAP_PLAN_HELD) == 0 ||
+	    plan->wait.number != 0)
 		return 0;
 	ret = hold(plan);
 	if (plan->holds)
@@ -679,11 +612,11 @@ static int check_hold(struct plan_change *plan)
 static int postpone(struct gm_change *change, int status)
 {
 	struct plan_change *plan = of(change);
-	uint64_t now = gm_loop_now(), until = now + plan->ask.wait_ns;
+	uint64_t now = gm_loop_now(), until = now + plan->q.ask.wait_ns;
 	char why[GM_WHY_BYTES];
 	int ret;
 
-	if (plan->ask.wait_ns == 0 || !plan->may_wait)
+	if (plan->q.ask.wait_ns == 0 || !plan->may_wait)
 		return status;
 	ret = check_hold(plan);
 	if (ret != 0)
@@ -697,7 +630,7 @@ static int postpone(struct gm_change *change, int status)
 	}
 	memcpy(why, change->why, sizeof(why));
 	return gm_why(change->why, -ETIMEDOUT, "%llu s later still: %.220s",
-		      (unsigned long long)(plan->ask.wait_ns / 1000000000),
+		      (unsigned long long)(plan->q.ask.wait_ns / 1000000000),
 		      why);
 }
 
@@ -709,7 +642,7 @@ static int settle(struct gm_change *change)
 	note_shortage(plan);
 	ret = gm_plan_reply_make(&plan->plan, &plan->shortage, change->why,
 				 &plan->reply);
-	if (ret != 0 || !to_publish(&plan->ask))
+	if (ret != 0 || !to_publish(&plan->q.ask))
 		return ret;
 	plan->shortage.bytes = 0;
 	change->act = GM_CHANGE_PUT;
@@ -728,8 +661,8 @@ static void before_show(struct gm_change *change)
 
 	if (!plan->holds)
 		return;
-	if (plan->ask.start_ns != 0)
-		gm_pins_set_start(change->d, plan->place, plan->ask.start_ns);
+	if (plan->q.ask.start_ns != 0)
+		gm_pins_set_start(change->d, plan->place, plan->q.ask.start_ns);
 	gm_pins_keep(change->d, plan->place, &change->put.block);
 	plan->holds = false;
 }
@@ -761,43 +694,25 @@ static const struct gm_change_kind plan_kind = {
 
 static int check_rows(struct gm_connection *c, const struct plan_change *plan)
 {
-	for (uint32_t i = 0; i < plan->ask.n_rows; i++) {
+	for (uint32_t i = 0; i < plan->q.ask.n_rows; i++) {
 		for (uint32_t j = 0; j < i; j++) {
-			if (plan->rows[i] == plan->rows[j])
+			if (plan->q.ask.rows[i] == plan->q.ask.rows[j])
 				return gm_connection_bad(
 					c, -EINVAL,
 					"row %u is among the rows twice",
-					plan->rows[i]);
+					plan->q.ask.rows[i]);
 		}
 	}
 	return 0;
-}
-
-/* Where its parts lie in a tail of our own, which is aligned. */
-static void find_parts(struct plan_change *plan)
-{
-	const struct gm_control_plan *ask = &plan->ask;
-	const char *at = (const char *)plan->tail;
-
-	if (ask->text_bytes != 0)
-		plan->text = at;
-	at += gm_plan_form_padded(ask->text_bytes);
-	if (ask->weight_bytes != 0)
-		plan->weights = at;
-	at += gm_plan_form_padded(ask->weight_bytes);
-	if (ask->n_bytes != 0)
-		plan->layer_bytes = (const void *)at;
-	at += 8 * (size_t)ask->n_bytes;
-	plan->rows = (const void *)at;
 }
 
 static bool takes_none(const struct plan_change *plan)
 {
 	uint64_t any = 0;
 
-	for (uint32_t i = 0; is_reserve(plan) && i < plan->ask.n_bytes; i++)
-		any |= plan->layer_bytes[i];
-	return is_reserve(plan) && any == 0;
+	for (uint32_t i = 0; plan->is_reserve && i < plan->q.ask.n_layers; i++)
+		any |= plan->q.ask.layer_bytes[i];
+	return plan->is_reserve && any == 0;
 }
 
 int gm_plan_change_handle(struct gm_connection *c, const struct gm_request *r)
@@ -813,12 +728,13 @@ int gm_plan_change_handle(struct gm_connection *c, const struct gm_request *r)
 	plan = calloc(1, sizeof(*plan) + r->tail_bytes);
 	if (plan == NULL)
 		return -ENOMEM;
-	plan->ask = ask;
-	/* Years. */
-	if (ask.wait_ns > INT64_MAX / 2)
-		plan->ask.wait_ns = INT64_MAX / 2;
+	plan->body = ask;
 	memcpy(plan->tail, r->tail, r->tail_bytes);
-	find_parts(plan);
+	gm_plan_form_read(&plan->body, (const char *)plan->tail, &plan->q.ask);
+	/* A reservation is planned as a spec that is made for it. */
+	plan->is_reserve = ask.setting == GPUMAP_SETTING_RESERVE;
+	if (plan->is_reserve)
+		plan->q.ask.setting = GPUMAP_SETTING_MANUAL;
 	ret = check_rows(c, plan);
 	if (ret != 0) {
 		free(plan);

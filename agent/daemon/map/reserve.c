@@ -207,21 +207,21 @@ int gm_reserve_choose(const struct gm_daemon *d, const struct gm_reserve *r,
 void gm_reserve_charge(struct gm_plan *plan,
 		       const struct gm_plan_device *devices, uint32_t n)
 {
+	plan->missing_bytes = 0;
 	for (uint32_t i = 0; i < plan->n_charges; i++) {
-		struct gm_plan_charge *charge = &plan->charges[i];
-		uint64_t avail = 0;
+		struct gpumap_plan_charge *charge = &plan->charges[i];
+		uint64_t avail = 0, bytes = charge->weight_bytes;
 
 		for (uint32_t k = 0; k < n; k++)
 			if (devices[k].row == charge->row)
 				avail = devices[k].avail;
 		charge->kv_bytes = 0;
-		charge->act_bytes = 0;
+		charge->activation_bytes = 0;
 		charge->reserve_bytes = 0;
-		charge->left_bytes = avail > charge->weight_bytes
-					     ? avail - charge->weight_bytes
-					     : 0;
-		charge->missing_bytes = charge->weight_bytes > avail
-						? charge->weight_bytes - avail
-						: 0;
+		charge->left_bytes = avail > bytes ? avail - bytes : 0;
+		if (bytes > avail && bytes - avail > plan->missing_bytes) {
+			plan->missing_bytes = bytes - avail;
+			plan->missing_row = charge->row;
+		}
 	}
 }

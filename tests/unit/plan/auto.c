@@ -21,7 +21,6 @@
 struct scene {
 	struct gm_auto_row rows[ROWS];
 	uint64_t layers[LAYERS];
-	struct gm_kv_paged paged;
 	struct gm_auto_request q;
 };
 
@@ -103,13 +102,14 @@ static void read_numbers(struct scene *s, const char *at)
 		{ "seq=", &s->q.max_seq_len },
 		{ "heads=", &s->q.kv.n_heads },
 		{ "kv=", &s->q.kv.k_dim },
-		{ "mib=", &s->paged.amount },
+		{ "mib=", &s->q.paged.amount },
 		{ "bytes=", &bytes },
 	};
 
 	s->q.max_seq_len = s->q.max_batch_size = s->q.kv.n_heads = 1;
-	s->paged = (struct gm_kv_paged){ .budget = GM_KV_MB, .block_size = 32 };
-	s->q.paged = strstr(at, "mib=") ? &s->paged : NULL;
+	if (strstr(at, "mib="))
+		s->q.paged = (struct gm_kv_paged){ .budget = GPUMAP_PAGED_MIB,
+						   .block_size = 32 };
 	for (; *at; at += *at == ' ') {
 		size_t i = 0;
 
@@ -169,7 +169,7 @@ static const char *show(const struct scene *s)
 			      plan.charges[i].row, plan.charges[i].n_layers);
 	if (plan.n_left > 0)
 		at += sprintf(at, ", %" PRIu32 " left", plan.n_left);
-	if (s->q.paged)
+	if (s->q.paged.budget)
 		at += sprintf(at, ", %spaged %" PRIu64 "M",
 			      plan.is_paged ? "" : "un", plan.kv_bytes / MIB);
 	for (size_t i = 0; i < plan.n_warnings; i++)

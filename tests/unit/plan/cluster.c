@@ -60,8 +60,15 @@ static uint64_t cost(const struct gm_cluster_plan_request *q, uint32_t tp,
 	uint64_t sum = 0;
 
 	for (uint32_t i = from; i < end; i++)
-		sum += (q->model.layer_bytes[i] + tp - 1) / tp;
+		sum += (q->ask.layer_bytes[i] + tp - 1) / tp;
 	return sum;
+}
+
+/* One token and one byte of each score, of a rank's heads. */
+static uint64_t activations(const struct gm_cluster_plan_request *q,
+			    uint32_t tp)
+{
+	return (q->ask.n_heads + tp - 1) / tp;
 }
 
 /* Can the layers from @from on be in the stages from @stage on?  By trying each
@@ -71,11 +78,12 @@ static bool can_be(const struct gm_cluster_plan_request *q, uint32_t tp,
 		   uint32_t from)
 {
 	uint64_t other =
-		stage == 0 || stage + 1 == n ? q->model.other_bytes : 0;
+		activations(q, tp) +
+		(stage == 0 || stage + 1 == n ? q->ask.other_bytes : 0);
 
 	if (stage == n)
-		return from == q->model.n_layers;
-	for (uint32_t end = from + 1; end <= q->model.n_layers; end++) {
+		return from == q->ask.n_layers;
+	for (uint32_t end = from + 1; end <= q->ask.n_layers; end++) {
 		if (cost(q, tp, from, end) + other > rooms[stage])
 			return false;
 		if (can_be(q, tp, rooms, n, stage + 1, end))
@@ -169,7 +177,7 @@ static void weigh(const struct gm_cluster_plan_request *q, uint32_t set,
 		a.cold += !nodes[i].is_warm;
 	}
 	if ((q->take_nodes > 0 && a.n != q->take_nodes) ||
-	    (q->pp > 0 && a.n * k != q->pp) || a.n * k > q->model.n_layers)
+	    (q->pp > 0 && a.n * k != q->pp) || a.n * k > q->ask.n_layers)
 		return;
 	for (int warm = 1; warm >= 0; warm--) {
 		uint32_t n = sorted(set, warm, k * tp, by);
@@ -194,7 +202,7 @@ static void search_all(const struct gm_cluster_plan_request *q,
 		for (uint32_t tp = 1; tp * k <= DEVICES; tp++) {
 			if (q->tp > 0 ? tp != q->tp : (tp & (tp - 1)) != 0)
 				continue;
-			if (q->model.n_heads % tp != 0)
+			if (q->ask.n_heads % tp != 0)
 				continue;
 			if (q->take_devices > 0 && k * tp != q->take_devices)
 				continue;
@@ -227,11 +235,15 @@ static void throw_cluster(struct gm_cluster_plan_request *q)
 				.avail = dice(room),
 			};
 	}
-	q->model.n_layers = 1 + dice(LAYERS);
-	q->model.layer_bytes = layer_bytes;
-	q->model.other_bytes = dice(8);
-	q->model.n_heads = dice(3) == 0 ? 0 : 1 + dice(16);
-	for (uint32_t i = 0; i < q->model.n_layers; i++)
+	q->ask.n_layers = 1 + dice(LAYERS);
+	q->ask.layer_bytes = layer_bytes;
+	q->ask.other_bytes = dice(8);
+	q->ask.n_heads = dice(3) == 0 ? 0 : 1 + dice(16);
+	q->ask.max_seq_len = 1;
+	for (uint32_t i = 0; i < q->n_nodes; i++)
+		for (uint32_t d = 0; d < nodes[i].n_devices; d++)
+			devices[i][d].avail += q->ask.n_heads;
+	for (uint32_t i = 0; i < q->ask.n_layers; i++)
 		layer_bytes[i] = dice(3) == 0 || i == 0 ? 1 + dice(12)
 							: layer_bytes[i - 1];
 	if (dice(3) == 0)
@@ -266,7 +278,7 @@ static bool is_whole(const struct gm_cluster_plan_request *q,
 		layer += s->n_layers;
 		at[s->node]++;
 	}
-	if (layer != q->model.n_layers || p->stages[0].node != 0 ||
+	if (layer != q->ask.n_layers || p->stages[0].node != 0 ||
 	    p->stages[p->n_stages - 1].node + 1 != p->n_nodes)
 		return false;
 	for (uint32_t r = 0; r < p->n_ranks; r++) {
@@ -276,19 +288,20 @@ static bool is_whole(const struct gm_cluster_plan_request *q,
 		bool is_edge = r / p->tp == 0 || r / p->tp + 1 == p->n_stages;
 
 		while (d < nodes[node].n_devices &&
-		       nodes[node].devices[d].row != rank->row)
+		       nodes[node].devices[d].row != rank->charge.row)
 			d++;
 		if (d == nodes[node].n_devices || taken[rank->node][d] ||
 		    rank->node != s->node || rank->stage != r / p->tp)
 			return false;
 		taken[rank->node][d] = true;
-		if (rank->left_bytes > nodes[node].devices[d].avail ||
-		    rank->weight_bytes !=
+		if (rank->charge.left_bytes > nodes[node].devices[d].avail ||
+		    rank->charge.weight_bytes !=
 			    cost(q, p->tp, s->first_layer,
 				 s->first_layer + s->n_layers) +
-				    (is_edge ? q->model.other_bytes : 0) ||
-		    rank->weight_bytes + rank->kv_bytes + rank->act_bytes +
-				    rank->reserve_bytes + rank->left_bytes !=
+				    (is_edge ? q->ask.other_bytes : 0) ||
+		    rank->charge.activation_bytes != activations(q, p->tp) ||
+		    gm_plan_charge_bytes(&rank->charge) +
+				    rank->charge.left_bytes !=
 			    nodes[node].devices[d].avail)
 			return false;
 	}
@@ -366,23 +379,25 @@ static void free_plans_fit_where_devices_have_room(void)
 		throw_cluster(&q);
 		q.is_free = true;
 		q.tp = q.pp = q.take_devices = q.take_nodes = 0;
-		q.model.other_bytes = 0;
+		q.ask.other_bytes = 0;
 		equal = 1 + dice(8);
-		for (uint32_t l = 0; l < q.model.n_layers; l++)
+		for (uint32_t l = 0; l < q.ask.n_layers; l++)
 			layer_bytes[l] = equal;
 		for (uint32_t k = 0; k < q.n_nodes; k++)
 			for (uint32_t d = 0; d < nodes[k].n_devices; d++) {
 				n_all++;
 				/* Each device that is taken has a layer. */
-				if (devices[k][d].avail < equal)
-					devices[k][d].avail = equal;
-				most += devices[k][d].avail / equal;
+				if (devices[k][d].avail < equal + q.ask.n_heads)
+					devices[k][d].avail =
+						equal + q.ask.n_heads;
+				most += (devices[k][d].avail - q.ask.n_heads) /
+					equal;
 			}
 		ret = gm_cluster_plan_make(&q, &p, &error);
 		n_found += ret == 0;
 		n_none += ret == -ENOSPC;
-		if ((ret == 0) != (most >= q.model.n_layers) &&
-		    n_all <= q.model.n_layers && n_wrong++ < 3)
+		if ((ret == 0) != (most >= q.ask.n_layers) &&
+		    n_all <= q.ask.n_layers && n_wrong++ < 3)
 			NOTE("cluster %u: %d \"%s\"", i, ret,
 			     ret != 0 ? error.text : "");
 		n_broken += ret == 0 && !is_whole(&q, &p);
@@ -401,7 +416,8 @@ static void make_cards(struct gm_cluster_plan_request *q, uint32_t n,
 {
 	*q = (struct gm_cluster_plan_request){ .nodes = nodes,
 					       .n_nodes = n,
-					       .dtype_bytes = 2 };
+					       .ask.compute_dtype =
+						       GPUMAP_DTYPE_BF16 };
 	for (uint32_t i = 0; i < n; i++) {
 		snprintf(names[i], sizeof(names[i]), "n%u", i);
 		nodes[i] = (struct gm_cluster_plan_node){
@@ -421,14 +437,12 @@ static void make_model(struct gm_cluster_plan_request *q)
 {
 	for (uint32_t i = 0; i < 80; i++)
 		layer_bytes[i] = UINT64_C(1711308800);
-	q->model = (struct gm_plan_model){
-		.n_layers = 80,
-		.layer_bytes = layer_bytes,
-		.other_bytes = UINT64_C(4202692608),
-		.n_heads = 64,
-		.has_kv = true,
-		.kv = { .n_heads = 8, .k_dim = 128, .v_dim = 128 },
-	};
+	q->ask.n_layers = 80;
+	q->ask.layer_bytes = layer_bytes;
+	q->ask.other_bytes = UINT64_C(4202692608);
+	q->ask.n_heads = 64;
+	q->ask.n_kv_heads = 8;
+	q->ask.k_dim = q->ask.v_dim = 128;
 }
 
 /* "n0:0-39/4 n1:40-79/4": stages, and ranks of each; or the error. */
@@ -460,7 +474,7 @@ static uint32_t rows_taken(const struct gm_cluster_plan_request *q)
 	if (gm_cluster_plan_make(q, &p, &error) != 0)
 		return 0;
 	for (uint32_t r = 0; r < p.n_ranks; r++)
-		rows |= 1u << p.ranks[r].row;
+		rows |= 1u << p.ranks[r].charge.row;
 	gm_cluster_plan_free(&p);
 	return rows;
 }
@@ -511,8 +525,8 @@ static void make_hosts(struct gm_cluster_plan_request *q, uint32_t n_layers,
 	}
 	for (uint32_t i = 0; i < n_layers; i++)
 		layer_bytes[i] = 1;
-	q->model = (struct gm_plan_model){ .n_layers = n_layers,
-					   .layer_bytes = layer_bytes };
+	q->ask.n_layers = n_layers;
+	q->ask.layer_bytes = layer_bytes;
 }
 
 static void equal_devices_differ_by_a_layer_at_most(void)
@@ -540,14 +554,14 @@ static void layers_follow_the_room_of_nodes(void)
 
 	make_cards(&q, 2, 4, 80);
 	make_model(&q);
-	q.model.other_bytes = 0;
+	q.ask.other_bytes = 0;
 	q.take_nodes = 2;
 	q.take_devices = 4;
 	for (uint32_t d = 0; d < 4; d++)
 		devices[1][d].avail = 27 * GIB;
 	STR(show(&q), "n0:0-59/4 n1:60-79/4");
 	/* Each of the two has them whole. */
-	q.model.other_bytes = 20 * GIB;
+	q.ask.other_bytes = 20 * GIB;
 	STR(show(&q), "n0:0-71/4 n1:72-79/4");
 }
 
@@ -571,24 +585,16 @@ static void a_node_alone_is_charged_as_ranks_of_nccl(void)
 	struct gm_plan_device rows[4];
 	struct gm_cluster_plan p;
 	struct gm_plan one;
-	struct gm_plan_request r = {
-		.devices = rows,
-		.n_devices = 4,
-		.setting = GM_SETTING_NCCL,
-		.is_chosen = true,
-		.has_dtype = true,
-		.dtype = GM_DTYPE_BF16,
-		.base_row = GM_ROW_FIRST,
-		.max_seq_len = 8192,
-		.max_batch_size = 3,
-	};
+	struct gm_plan_request r = { .devices = rows, .n_devices = 4 };
 
 	make_cards(&q, 1, 4, 80);
 	make_model(&q);
 	q.tp = 4;
-	q.max_seq_len = 8192;
-	q.max_batch_size = 3;
-	r.model = q.model;
+	q.ask.max_seq_len = 8192;
+	q.ask.max_batch_size = 3;
+	r.ask = q.ask;
+	r.ask.setting = GPUMAP_SETTING_NCCL;
+	r.ask.n_rows = 4;
 	for (uint32_t i = 0; i < 4; i++)
 		rows[i] = (struct gm_plan_device){ .row = i,
 						   .is_cuda = true,
@@ -599,11 +605,8 @@ static void a_node_alone_is_charged_as_ranks_of_nccl(void)
 	    !EQ(gm_plan_make(&r, &one, NULL, &error), 0))
 		return;
 	for (uint32_t i = 0; i < 4; i++) {
-		EQ(p.ranks[i].weight_bytes, one.charges[i].weight_bytes);
-		EQ(p.ranks[i].kv_bytes, one.charges[i].kv_bytes);
-		EQ(p.ranks[i].act_bytes, one.charges[i].act_bytes);
-		EQ(p.ranks[i].reserve_bytes, one.charges[i].reserve_bytes);
-		EQ(p.ranks[i].left_bytes, one.charges[i].left_bytes);
+		OK(memcmp(&p.ranks[i].charge, &one.charges[i],
+			  sizeof(one.charges[i])) == 0);
 	}
 	gm_cluster_plan_free(&p);
 	gm_plan_free(&one);

@@ -10,15 +10,28 @@
 #include "tests/support/dice.h"
 #include "tests/support/tap.h"
 
-#define MIB    (UINT64_C(1) << 20)
-#define GIB    (UINT64_C(1) << 30)
-#define LAYERS 16u
-#define MOST   6u
+#define MIB      (UINT64_C(1) << 20)
+#define GIB      (UINT64_C(1) << 30)
+#define LAYERS   16u
+#define MOST     6u
+
+#define MANUAL   GPUMAP_SETTING_MANUAL
+#define AUTO     GPUMAP_SETTING_AUTO
+#define TOPOLOGY GPUMAP_SETTING_TOPOLOGY
+#define DUMMY    GPUMAP_SETTING_DUMMY
+#define NCCL     GPUMAP_SETTING_NCCL
+#define PIPELINE GPUMAP_SETTING_PIPELINE
+#define FIRST    GM_ROW_FIRST
+#define ALL      3, false
+#define CHOSEN   3, true
+#define CUDA                                                               \
+	"ISQ type on CUDA must be one of `Q4_0`, `Q4_1`, `Q5_0`, `Q5_1`, " \
+	"`Q8_0`, `Q2K`, `Q3K`, `Q4K`, `Q5K`, `Q6K`, `HQQ8`, `HQQ4`, "      \
+	"`FP8`, `AFQ8`, `AFQ6`, `AFQ4`, `AFQ3`, `AFQ2`, `F8Q8`, `MXFP4`"
 
 struct scene {
 	struct gm_plan_device devices[MOST];
 	uint64_t layers[LAYERS];
-	struct gm_kv_paged paged;
 	struct gm_plan_request q;
 	struct gm_plan_error err;
 };
@@ -48,8 +61,7 @@ static struct gm_plan_device host(uint32_t row, uint64_t avail)
 }
 
 /* 16 layers of 1 GiB, 1 GiB more; a host on row 0, cards on rows 3 and 5. */
-static void set_scene(struct scene *s, enum gm_setting setting,
-		      const char *text)
+static void set_scene(struct scene *s, uint32_t setting, const char *text)
 {
 	memset(s, 0, sizeof(*s));
 	for (uint32_t i = 0; i < LAYERS; i++)
@@ -60,18 +72,24 @@ static void set_scene(struct scene *s, enum gm_setting setting,
 	s->q = (struct gm_plan_request){
 		.devices = s->devices,
 		.n_devices = 3,
-		.model = { .n_layers = LAYERS,
-			   .layer_bytes = s->layers,
-			   .other_bytes = GIB,
-			   .weight_bytes = 2,
-			   .n_heads = 8,
-			   .has_kv = true,
-			   .kv = { LAYERS, 8, 128, 128, false, 0, 0 } },
-		.setting = setting,
-		.text = text,
-		.base_row = GM_ROW_FIRST,
+		.ask = { .setting = setting,
+			 .text = text,
+			 .n_layers = LAYERS,
+			 .layer_bytes = s->layers,
+			 .other_bytes = GIB,
+			 .n_heads = 8,
+			 .n_kv_heads = 8,
+			 .k_dim = 128,
+			 .v_dim = 128 },
+		.weight_bytes = 2,
 		.must_fit = true,
 	};
+}
+
+static void set_base(struct scene *s, uint32_t row)
+{
+	s->q.ask.flags |= row != GM_ROW_FIRST ? GPUMAP_PLAN_BASE : 0;
+	s->q.ask.base_row = row;
 }
 
 /* "3:16@3" with the base row after the @; or why there is none. */
@@ -96,129 +114,92 @@ static const char *show(struct scene *s)
 	return text;
 }
 
-static void every_setting_has_its_rows(void)
+static void settings_have_their_rows_or_say_what_is_wrong(void)
 {
 	static const struct {
-		enum gm_setting setting;
-		const char *text;
+		uint32_t setting;
+		const char *text, *weights;
 		uint32_t base;
-		const char *want;
-	} cases[] = {
-		{ GM_SETTING_MANUAL, "3:10;5:6", GM_ROW_FIRST, "3:10;5:6@3" },
-		{ GM_SETTING_MANUAL, "5:4", GM_ROW_FIRST, "5:4;0:12@5" },
-		{ GM_SETTING_MANUAL, "3:16", 0, "3:16@0" },
-		{ GM_SETTING_AUTO, NULL, GM_ROW_FIRST, "3:16@3" },
-		{ GM_SETTING_DUMMY, NULL, GM_ROW_FIRST, "3:16@3" },
-		{ GM_SETTING_DUMMY, NULL, 0, "0:16@0" },
-		{ GM_SETTING_NCCL, NULL, GM_ROW_FIRST, "3:16@3" },
-		{ GM_SETTING_NCCL, NULL, 5, "5:16@5" },
-		{ GM_SETTING_PIPELINE, NULL, GM_ROW_FIRST, "3:8;5:8@3" },
-		{ GM_SETTING_PIPELINE, "10,6", GM_ROW_FIRST, "3:10;5:6@3" },
-		{ GM_SETTING_PIPELINE, "16,0", 5, "3:16@5" },
-		{ GM_SETTING_TOPOLOGY, "0-2:\n  device: cuda[1]\n",
-		  GM_ROW_FIRST, "5:2;3:14@3" },
-		{ GM_SETTING_TOPOLOGY,
-		  "0-8:\n  device: cpu\n8-12:\n  device: cuda[1]\n", 3,
-		  "0:8;5:4;3:4@3" },
-		{ GM_SETTING_TOPOLOGY, "0-8:\n  isq: Q4K\n", GM_ROW_FIRST,
-		  "3:16@3" },
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct scene s;
-
-		set_scene(&s, cases[i].setting, cases[i].text);
-		s.q.base_row = cases[i].base;
-		STR(show(&s), cases[i].want);
-	}
-}
-
-static void types_that_cuda_lacks_stay_off_its_rows(void)
-{
-	static const char *const refused[] = {
-		"0-8:\n  isq: Q8_1\n",
-		"0-8:\n  isq: Q8K\n  device: cuda[0]\n",
-		"0-8:\n  isq: Q8K\n8:\n  device: cpu\n",
-	};
-	struct scene s;
-
-	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-		set_scene(&s, GM_SETTING_TOPOLOGY, refused[i]);
-		OK(strncmp(show(&s), "ISQ type on CUDA must be one of ", 32) ==
-		   0);
-	}
-	set_scene(&s, GM_SETTING_TOPOLOGY, "0-8:\n  isq: Q8K\n  device: cpu\n");
-	STR(show(&s), "0:8;3:8@3");
-	set_scene(&s, GM_SETTING_TOPOLOGY, refused[0]);
-	s.q.n_devices = 1;
-	STR(show(&s), "0:16@0");
-}
-
-static void ranks_are_hosts_only_when_chosen(void)
-{
-	struct scene s;
-
-	set_scene(&s, GM_SETTING_PIPELINE, "4,8,4");
-	STR(show(&s), "RING_LAYER_SPLIT has 3 entries but world_size is 2");
-	s.q.is_chosen = true;
-	STR(show(&s), "0:4;3:8;5:4@0");
-	set_scene(&s, GM_SETTING_PIPELINE, NULL);
-	s.q.weights = "24,12";
-	STR(show(&s), "3:11;5:5@3");
-	s.q.n_devices = 1;
-	s.q.weights = NULL;
-	STR(show(&s), "0:16@0");
-	set_scene(&s, GM_SETTING_NCCL, NULL);
-	s.q.is_chosen = true;
-	STR(show(&s), "Tensor parallelism needs a power of 2 of rows, not 3");
-}
-
-static void refusals_say_what_is_wrong(void)
-{
-	static const struct {
-		enum gm_setting setting;
-		const char *text;
-		uint32_t base;
+		uint32_t n_devices; /* 3, or 1: the host */
+		bool is_chosen;
 		int code;
 		const char *want;
 	} cases[] = {
-		{ GM_SETTING_MANUAL, "3:17", GM_ROW_FIRST, -EINVAL,
+		{ MANUAL, "3:10;5:6", 0, FIRST, ALL, 0, "3:10;5:6@3" },
+		{ MANUAL, "5:4", 0, FIRST, ALL, 0, "5:4;0:12@5" },
+		{ MANUAL, "3:16", 0, 0, ALL, 0, "3:16@0" },
+		{ AUTO, 0, 0, FIRST, ALL, 0, "3:16@3" },
+		{ DUMMY, 0, 0, FIRST, ALL, 0, "3:16@3" },
+		{ DUMMY, 0, 0, 0, ALL, 0, "0:16@0" },
+		{ NCCL, 0, 0, FIRST, ALL, 0, "3:16@3" },
+		{ NCCL, 0, 0, 5, ALL, 0, "5:16@5" },
+		{ PIPELINE, 0, 0, FIRST, ALL, 0, "3:8;5:8@3" },
+		{ PIPELINE, "10,6", 0, FIRST, ALL, 0, "3:10;5:6@3" },
+		{ PIPELINE, "16,0", 0, 5, ALL, 0, "3:16@5" },
+		{ TOPOLOGY, "0-2: {device: 'cuda[1]'}", 0, FIRST, ALL, 0,
+		  "5:2;3:14@3" },
+		{ TOPOLOGY, "0-8: {device: cpu}\n8-12: {device: 'cuda[1]'}", 0,
+		  3, ALL, 0, "0:8;5:4;3:4@3" },
+		{ TOPOLOGY, "0-8: {isq: Q4K}", 0, FIRST, ALL, 0, "3:16@3" },
+		/* Types that CUDA lacks stay off its rows. */
+		{ TOPOLOGY, "0-8: {isq: Q8_1}", 0, FIRST, ALL, -EINVAL, CUDA },
+		{ TOPOLOGY, "0-8: {isq: Q8K, device: 'cuda[0]'}", 0, FIRST, ALL,
+		  -EINVAL, CUDA },
+		{ TOPOLOGY, "0-8: {isq: Q8K}\n8: {device: cpu}", 0, FIRST, ALL,
+		  -EINVAL, CUDA },
+		{ TOPOLOGY, "0-8: {isq: Q8K, device: cpu}", 0, FIRST, ALL, 0,
+		  "0:8;3:8@3" },
+		{ TOPOLOGY, "0-8: {isq: Q8_1}", 0, FIRST, 1, 0, 0, "0:16@0" },
+		/* Ranks are hosts only where they are chosen. */
+		{ PIPELINE, "4,8,4", 0, FIRST, ALL, -EINVAL,
+		  "RING_LAYER_SPLIT has 3 entries but world_size is 2" },
+		{ PIPELINE, "4,8,4", 0, FIRST, CHOSEN, 0, "0:4;3:8;5:4@0" },
+		{ PIPELINE, 0, "24,12", FIRST, ALL, 0, "3:11;5:5@3" },
+		{ PIPELINE, 0, 0, FIRST, 1, 0, 0, "0:16@0" },
+		{ NCCL, 0, 0, FIRST, CHOSEN, -EINVAL,
+		  "Tensor parallelism needs a power of 2 of rows, not 3" },
+		{ MANUAL, "3:17", 0, FIRST, ALL, -EINVAL,
 		  "The map places 17 layers but the model has 16" },
-		{ GM_SETTING_MANUAL, "4:16", GM_ROW_FIRST, -ENODEV,
+		{ MANUAL, "4:16", 0, FIRST, ALL, -ENODEV,
 		  "Could not find row 4: the rows are 0, 3, 5" },
-		{ GM_SETTING_MANUAL, NULL, GM_ROW_FIRST, -EINVAL,
+		{ MANUAL, 0, 0, FIRST, ALL, -EINVAL,
 		  "An automatic map has no rows yet" },
-		{ GM_SETTING_AUTO, NULL, 3, -EINVAL,
+		{ AUTO, 0, 0, 3, ALL, -EINVAL,
 		  "An automatic map chooses its base row" },
-		{ GM_SETTING_DUMMY, NULL, 4, -ENODEV, "Could not find row 4" },
-		{ GM_SETTING_NCCL, NULL, 0, -ENODEV,
-		  "Row 0 is none of the ranks" },
-		{ GM_SETTING_TOPOLOGY, NULL, GM_ROW_FIRST, -EINVAL,
+		{ DUMMY, 0, 0, 4, ALL, -ENODEV, "Could not find row 4" },
+		{ NCCL, 0, 0, 0, ALL, -ENODEV, "Row 0 is none of the ranks" },
+		{ TOPOLOGY, 0, 0, FIRST, ALL, -EINVAL,
 		  "A topology without a text" },
-		{ GM_SETTING_TOPOLOGY, "0-17:\n  device: cpu\n", GM_ROW_FIRST,
-		  -EINVAL,
+		{ TOPOLOGY, "0-17: {device: cpu}", 0, FIRST, ALL, -EINVAL,
 		  "A topology range ends at layer 17 but the model has 16" },
-		{ GM_SETTING_TOPOLOGY, "0-2:\n  device: cuda[2]\n",
-		  GM_ROW_FIRST, -ENODEV,
+		{ TOPOLOGY, "0-2: {device: 'cuda[2]'}", 0, FIRST, ALL, -ENODEV,
 		  "Could not find cuda device with ordinal 2" },
-		{ 0, NULL, GM_ROW_FIRST, -EINVAL, "0 is no setting" },
+		{ 0, 0, 0, FIRST, ALL, -EINVAL, "0 is no setting" },
+		{ DUMMY, 0, 0, FIRST, 0, 0, -ENODEV,
+		  "There are no rows to plan on" },
 	};
 	struct scene s;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		set_scene(&s, cases[i].setting, cases[i].text);
-		s.q.base_row = cases[i].base;
+		set_base(&s, cases[i].base);
+		s.q.ask.weights = cases[i].weights;
+		s.q.n_devices = cases[i].n_devices;
+		s.q.ask.n_rows = cases[i].is_chosen;
 		STR(show(&s), cases[i].want);
 		EQ(s.err.code, cases[i].code);
 	}
-	s.q.n_devices = 0;
-	STR(show(&s), "There are no rows to plan on");
-	set_scene(&s, GM_SETTING_DUMMY, NULL);
-	s.q.model.n_layers = 0;
+	set_scene(&s, DUMMY, NULL);
+	s.q.ask.n_layers = 0;
 	STR(show(&s), "The model has no layers");
-	set_scene(&s, GM_SETTING_AUTO, NULL);
-	s.q.model.layer_bytes = NULL;
+	set_scene(&s, AUTO, NULL);
+	s.q.ask.layer_bytes = NULL;
 	STR(show(&s), "An automatic map needs the bytes of each layer");
+	/* A cpu that is not there is found last. */
+	set_scene(&s, TOPOLOGY, "0-2: {device: cpu}");
+	s.devices[0] = s.devices[1];
+	s.q.n_devices = 1;
+	STR(show(&s), "The topology names the cpu, and there is no host row");
 }
 
 /* ---- charges ------------------------------------------------------------- */
@@ -228,8 +209,8 @@ static void charges_have_every_part(void)
 	struct gm_plan plan = { 0 };
 	struct scene s;
 
-	set_scene(&s, GM_SETTING_MANUAL, "5:4;3:12");
-	s.q.base_row = 0;
+	set_scene(&s, MANUAL, "5:4;3:12");
+	set_base(&s, 0);
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
 	EQ(plan.n_charges, 3);
 	EQ(plan.charges[0].row, 5);
@@ -238,7 +219,7 @@ static void charges_have_every_part(void)
 	/* 4096 tokens, 8 heads of 128 + 128, two bytes: for four layers */
 	EQ(plan.kv_bytes, 16 * MIB);
 	EQ(plan.charges[0].kv_bytes, 64 * MIB);
-	EQ(plan.charges[0].act_bytes, 16 * MIB); /* 8 heads of 1024^2 */
+	EQ(plan.charges[0].activation_bytes, 16 * MIB); /* 8 heads of 1024^2 */
 	EQ(plan.charges[0].reserve_bytes, 512 * MIB);
 	EQ(plan.charges[0].left_bytes, (12 * 1024 - 4096 - 592) * MIB);
 	EQ(plan.charges[1].row, 3);
@@ -248,7 +229,7 @@ static void charges_have_every_part(void)
 	EQ(plan.charges[2].weight_bytes, GIB);
 	EQ(gm_plan_charge_bytes(&plan.charges[2]), GIB);
 	STR(plan.spec, "5:4;3:12");
-	EQ(plan.n_warnings, 0);
+	STR(plan.warnings, NULL);
 	gm_plan_free(&plan);
 }
 
@@ -257,9 +238,9 @@ static void ranks_of_nccl_are_charged_their_part(void)
 	struct gm_plan plan = { 0 };
 	struct scene s;
 
-	set_scene(&s, GM_SETTING_NCCL, NULL);
-	s.q.model.n_heads = 7;
-	s.q.model.kv.n_heads = 7;
+	set_scene(&s, NCCL, NULL);
+	s.q.ask.n_heads = 7;
+	s.q.ask.n_kv_heads = 7;
 	s.layers[0]++;
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
 	EQ(plan.n_charges, 2);
@@ -267,7 +248,7 @@ static void ranks_of_nccl_are_charged_their_part(void)
 		EQ(plan.charges[i].n_layers, 16);
 		EQ(plan.charges[i].weight_bytes, 9 * GIB + 1);
 		EQ(plan.charges[i].kv_bytes, 16 * 8 * MIB); /* 4 of 7 heads */
-		EQ(plan.charges[i].act_bytes, 8 * MIB);
+		EQ(plan.charges[i].activation_bytes, 8 * MIB);
 	}
 	gm_plan_free(&plan);
 }
@@ -278,7 +259,7 @@ static void what_does_not_fit_says_where(void)
 	struct gm_plan plan = { 0 };
 	struct scene s;
 
-	set_scene(&s, GM_SETTING_MANUAL, "5:12;3:4");
+	set_scene(&s, MANUAL, "5:12;3:4");
 	EQ(gm_plan_make(&s.q, &plan, &advice, &s.err), -ENOSPC);
 	STR(s.err.text, "Row 5 lacks 1.7 GiB: 13.0 GiB for weights, 192 MiB "
 			"for the KV cache, 16.0 MiB for activations, 512 MiB "
@@ -290,21 +271,22 @@ static void what_does_not_fit_says_where(void)
 	EQ(advice.isq, GM_ISQ_Q8_0);
 	s.q.must_fit = false;
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
-	EQ(plan.charges[0].missing_bytes, advice.missing_bytes);
+	EQ(plan.missing_bytes, advice.missing_bytes);
+	EQ(plan.missing_row, 5);
 	EQ(plan.charges[0].left_bytes, 0);
 	gm_plan_free(&plan);
 
-	set_scene(&s, GM_SETTING_AUTO, NULL);
+	set_scene(&s, AUTO, NULL);
 	s.q.n_devices = 2;
 	s.devices[0].avail = 0;
 	s.devices[1].avail = 2 * GIB;
-	s.q.model.other_bytes = 2 * GIB;
+	s.q.ask.other_bytes = 2 * GIB;
 	STR(show(&s), "The model does not fit: it takes 18.2 GiB and "
 		      "activations, 16.8 GiB more than the rows have; the 2.0 "
 		      "GiB that are no layer's find no room beside one");
 	s.devices[0].avail = 18 * GIB;
 	s.devices[1].avail = GIB;
-	s.q.model.other_bytes = GIB;
+	s.q.ask.other_bytes = GIB;
 	STR(show(&s), "0:16@0");
 	for (uint32_t i = 0; i < LAYERS; i++)
 		s.layers[i] = i < 3 ? 6 * GIB : 1;
@@ -317,37 +299,37 @@ static void sums_beyond_64_bits_are_refused(void)
 	struct scene s;
 
 	for (int i = 0; i < 4; i++) {
-		set_scene(&s, i % 2 ? GM_SETTING_DUMMY : GM_SETTING_AUTO, NULL);
+		set_scene(&s, i % 2 ? DUMMY : AUTO, NULL);
 		s.q.must_fit = false;
 		if (i == 0)
 			s.layers[0] = UINT64_MAX;
 		else if (i == 1)
-			s.q.model.other_bytes = UINT64_MAX - 15 * GIB;
+			s.q.ask.other_bytes = UINT64_MAX - 15 * GIB;
 		else if (i == 2)
-			s.q.max_seq_len = UINT64_MAX;
+			s.q.ask.max_seq_len = UINT64_MAX;
 		else
-			s.q.max_batch_size = UINT64_MAX / 1024 / 1024;
+			s.q.ask.max_batch_size = s.q.ask.n_heads = UINT32_MAX;
 		show(&s);
 		EQ(s.err.code, -EOVERFLOW);
 	}
 	/* Up to there all is well, whatever is left beside it. */
-	set_scene(&s, GM_SETTING_AUTO, NULL);
+	set_scene(&s, AUTO, NULL);
 	s.devices[0].avail = UINT64_MAX;
 	s.devices[1].avail = UINT64_C(3) << 62;
-	s.q.model.other_bytes = UINT64_C(1) << 63;
+	s.q.ask.other_bytes = UINT64_C(1) << 63;
 	STR(show(&s), "3:16@3");
 }
 
 /* ---- dtype --------------------------------------------------------------- */
 
-static enum gm_dtype dtype_of(struct scene *s)
+static uint32_t dtype_of(struct scene *s)
 {
 	struct gm_plan plan;
-	enum gm_dtype dtype;
+	uint32_t dtype;
 
 	if (gm_plan_make(&s->q, &plan, NULL, &s->err))
-		return GM_DTYPE_I64;
-	dtype = plan.dtype;
+		return GPUMAP_DTYPE_I64;
+	dtype = plan.compute_dtype;
 	gm_plan_free(&plan);
 	return dtype;
 }
@@ -356,22 +338,21 @@ static void rows_in_use_choose_the_type(void)
 {
 	struct scene s;
 
-	set_scene(&s, GM_SETTING_MANUAL, "3:16");
+	set_scene(&s, MANUAL, "3:16");
 	s.devices[2].cc_major = 5;
-	EQ(dtype_of(&s), GM_DTYPE_BF16);
-	s.q.base_row = 5; /* what is no layer's is a part of the model */
-	EQ(dtype_of(&s), GM_DTYPE_F32);
+	EQ(dtype_of(&s), GPUMAP_DTYPE_BF16);
+	set_base(&s, 5); /* what is no layer's is a part of the model */
+	EQ(dtype_of(&s), GPUMAP_DTYPE_F32);
 	s.devices[2].cc_minor = 3;
-	EQ(dtype_of(&s), GM_DTYPE_F16);
-	s.q.has_dtype = true;
-	s.q.dtype = GM_DTYPE_F32;
-	EQ(dtype_of(&s), GM_DTYPE_F32);
-	set_scene(&s, GM_SETTING_NCCL, NULL);
+	EQ(dtype_of(&s), GPUMAP_DTYPE_F16);
+	s.q.ask.compute_dtype = GPUMAP_DTYPE_F32;
+	EQ(dtype_of(&s), GPUMAP_DTYPE_F32);
+	set_scene(&s, NCCL, NULL);
 	s.devices[2].cc_major = 7;
-	EQ(dtype_of(&s), GM_DTYPE_F16);
-	set_scene(&s, GM_SETTING_DUMMY, NULL);
-	s.q.base_row = 0;
-	EQ(dtype_of(&s), GM_DTYPE_BF16);
+	EQ(dtype_of(&s), GPUMAP_DTYPE_F16);
+	set_scene(&s, DUMMY, NULL);
+	set_base(&s, 0);
+	EQ(dtype_of(&s), GPUMAP_DTYPE_BF16);
 }
 
 /* A long cache needs the old card; in f32 it needs it all the more. */
@@ -380,18 +361,18 @@ static void automatic_maps_settle_on_a_type(void)
 	struct gm_plan plan = { 0 };
 	struct scene s;
 
-	set_scene(&s, GM_SETTING_AUTO, NULL);
+	set_scene(&s, AUTO, NULL);
 	s.devices[2].cc_major = 5;
-	EQ(dtype_of(&s), GM_DTYPE_BF16); /* row 3 alone */
+	EQ(dtype_of(&s), GPUMAP_DTYPE_BF16); /* row 3 alone */
 	s.devices[1].avail = 12 * GIB;
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
-	EQ(plan.dtype, GM_DTYPE_F32);
+	EQ(plan.compute_dtype, GPUMAP_DTYPE_F32);
 	EQ(plan.kv_bytes, 32 * MIB);
-	EQ(plan.charges[0].act_bytes, 32 * MIB);
+	EQ(plan.charges[0].activation_bytes, 32 * MIB);
 	gm_plan_free(&plan);
 	s.devices[2].cc_major = 7;
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
-	EQ(plan.dtype, GM_DTYPE_F16);
+	EQ(plan.compute_dtype, GPUMAP_DTYPE_F16);
 	EQ(plan.kv_bytes, 16 * MIB);
 	gm_plan_free(&plan);
 }
@@ -403,7 +384,7 @@ static void the_rows_that_are_left_settle_on_a_type(void)
 	struct gm_plan plan = { 0 };
 	struct scene s;
 
-	set_scene(&s, GM_SETTING_AUTO, NULL);
+	set_scene(&s, AUTO, NULL);
 	s.devices[0] = host(0, 11 * GIB);
 	s.devices[1] = card(3, 0, 12 * GIB);
 	s.devices[2] = card(5, 1, 17 * GIB);
@@ -411,12 +392,12 @@ static void the_rows_that_are_left_settle_on_a_type(void)
 	s.devices[1].cc_major = 7;
 	s.devices[3].cc_major = 5;
 	s.q.n_devices = 4;
-	s.q.max_seq_len = 64 * 4096;
+	s.q.ask.max_seq_len = 64 * 4096;
 	if (!EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0))
 		return;
 	for (uint32_t i = 0; i < plan.n_layers; i++)
 		OK(plan.rows[i] != 7);
-	EQ(plan.dtype, GM_DTYPE_F16);
+	EQ(plan.compute_dtype, GPUMAP_DTYPE_F16);
 	gm_plan_free(&plan);
 }
 
@@ -427,25 +408,32 @@ static void unknown_parts_are_said(void)
 	struct gm_plan plan = { 0 };
 	struct scene s;
 
-	set_scene(&s, GM_SETTING_MANUAL, "3:4;5:4");
-	s.q.model = (struct gm_plan_model){ .other_bytes = GIB };
+	set_scene(&s, MANUAL, "3:4;5:4");
+	s.q.ask = (struct gpumap_plan_request){ .setting = MANUAL,
+						.text = "3:4;5:4",
+						.other_bytes = GIB };
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
 	EQ(plan.n_layers, 8);
-	EQ(plan.n_warnings, 3);
+	STR(plan.warnings,
+	    "The bytes of the layers are not known: they are not charged\n"
+	    "The shape of the attention is not known: no KV cache is charged\n"
+	    "The number of attention heads is not known: no activations are "
+	    "charged");
 	EQ(plan.charges[0].weight_bytes, GIB);
 	EQ(plan.charges[1].weight_bytes, 0);
-	EQ(plan.charges[1].kv_bytes + plan.charges[1].act_bytes, 0);
+	EQ(plan.charges[1].kv_bytes + plan.charges[1].activation_bytes, 0);
 	gm_plan_free(&plan);
 
-	set_scene(&s, GM_SETTING_AUTO, NULL);
-	s.q.model.has_kv = false;
-	s.q.paged = &s.paged; /* not looked at */
+	set_scene(&s, AUTO, NULL);
+	s.q.ask.k_dim = 0;
+	s.q.ask.paged = GPUMAP_PAGED_MIB; /* not looked at */
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
 	EQ(plan.kv_bytes, 0);
-	EQ(plan.n_warnings, 1);
+	STR(plan.warnings, "The shape of the attention is not known: no KV "
+			   "cache is charged");
 	gm_plan_free(&plan);
 
-	set_scene(&s, GM_SETTING_TOPOLOGY,
+	set_scene(&s, TOPOLOGY,
 		  "0-8:\n  device: cuda[0]\n8-9:\n  device: cuda[1]\n");
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
 	STR(plan.spec, NULL); /* row 3 comes up twice */
@@ -457,24 +445,20 @@ static void fill_names_the_rows_it_passed_over(void)
 	struct gm_plan plan = { 0 };
 	struct scene s;
 
-	set_scene(&s, GM_SETTING_AUTO, NULL);
+	set_scene(&s, AUTO, NULL);
 	s.devices[1].avail = GIB;
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
-	EQ(plan.n_warnings, 2);
-	if (plan.n_warnings == 2) {
-		STR(plan.warnings[0], "Row 3 can fit 0 layers");
-		STR(plan.warnings[1],
-		    "6 of 16 layers are on host rows: CPUs compute them, which "
-		    "takes far longer; lower max_seq_len or the batch, "
-		    "quantise, or name more rows");
-	}
+	STR(plan.warnings,
+	    "Row 3 can fit 0 layers\n6 of 16 layers are on host rows: CPUs "
+	    "compute them, which takes far longer; lower max_seq_len or the "
+	    "batch, quantise, or name more rows");
 	STR(plan.spec, "5:10;0:6");
 	gm_plan_free(&plan);
 
 	/* Where there are only hosts nothing else can be had. */
 	s.q.n_devices = 1;
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
-	EQ(plan.n_warnings, 0);
+	STR(plan.warnings, NULL);
 	gm_plan_free(&plan);
 }
 
@@ -496,16 +480,14 @@ static void dummies_are_for_those_who_name_them(void)
 static void caches_are_paged_with_every_setting(void)
 {
 	static const struct {
-		enum gm_setting setting;
+		uint32_t setting;
 		const char *text;
 		uint64_t kv_mib; /* of a layer; 16: it is not paged */
 	} cases[] = {
-		{ GM_SETTING_MANUAL, "3:16", 128 },
-		{ GM_SETTING_MANUAL, "3:15", 16 },
-		{ GM_SETTING_AUTO, NULL, 128 },
-		{ GM_SETTING_DUMMY, NULL, 128 },
-		{ GM_SETTING_NCCL, NULL, 128 }, /* of each rank's pool */
-		{ GM_SETTING_PIPELINE, NULL, 128 },
+		{ MANUAL, "3:16", 128 }, { MANUAL, "3:15", 16 },
+		{ AUTO, NULL, 128 },     { DUMMY, NULL, 128 },
+		{ NCCL, NULL, 128 }, /* of each rank's pool */
+		{ PIPELINE, NULL, 128 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -513,17 +495,15 @@ static void caches_are_paged_with_every_setting(void)
 		struct scene s;
 
 		set_scene(&s, cases[i].setting, cases[i].text);
-		s.paged = (struct gm_kv_paged){ .budget = GM_KV_MB,
-						.amount = 2048,
-						.block_size = 32 };
-		s.q.paged = &s.paged;
+		s.q.ask.paged = GPUMAP_PAGED_MIB;
+		s.q.ask.paged_amount = 2048;
 		EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
 		EQ(plan.kv_bytes, cases[i].kv_mib * MIB);
 		EQ(plan.is_paged, cases[i].kv_mib == 128);
 		/* With layers on a host, and again since they are there. */
-		EQ(plan.n_warnings, cases[i].kv_mib != 128 ? 2 : 0);
+		OK((plan.warnings != NULL) == (cases[i].kv_mib != 128));
 		gm_plan_free(&plan);
-		s.paged.amount = 0;
+		s.q.ask.paged_amount = 0;
 		if (cases[i].kv_mib == 128)
 			STR(show(&s),
 			    "The paged KV cache has no room for a "
@@ -536,13 +516,10 @@ static void caches_are_paged_with_every_setting(void)
 
 static void throw_scene(struct scene *s)
 {
-	static const enum gm_setting settings[] = { GM_SETTING_AUTO,
-						    GM_SETTING_AUTO,
-						    GM_SETTING_DUMMY,
-						    GM_SETTING_PIPELINE };
+	static const uint32_t settings[] = { AUTO, AUTO, DUMMY, PIPELINE };
 
 	set_scene(s, settings[dice(4)], NULL);
-	s->q.strategy = 1 + (uint32_t)dice(3);
+	s->q.ask.strategy = 1 + (uint32_t)dice(3);
 	s->q.n_devices = 1 + (uint32_t)dice(MOST);
 	for (uint32_t i = 0; i < s->q.n_devices; i++) {
 		uint64_t avail = dice(12 * 1024) * MIB;
@@ -554,37 +531,46 @@ static void throw_scene(struct scene *s)
 	}
 	for (uint32_t i = 0; i < LAYERS; i++)
 		s->layers[i] = (1 + dice(20)) * 100 * MIB;
-	s->q.model.other_bytes = dice(2000) * MIB;
-	s->q.max_seq_len = 1 + dice(30000);
-	s->q.max_batch_size = 1 + dice(8);
+	s->q.ask.other_bytes = dice(2000) * MIB;
+	s->q.ask.max_seq_len = 1 + dice(30000);
+	s->q.ask.max_batch_size = 1 + dice(8);
 }
 
-/* Does it fit with @value in *@field, and all else as asked? */
-static bool fits_with(struct scene *s, uint64_t *field, uint64_t value)
+static bool fits(const struct gm_plan_request *q)
 {
-	uint64_t asked = *field;
 	struct gm_plan plan;
-	int r;
+	int r = gm_plan_make(q, &plan, NULL, NULL);
 
-	*field = value;
-	r = gm_plan_make(&s->q, &plan, NULL, NULL);
 	if (r == 0)
 		gm_plan_free(&plan);
-	*field = asked;
 	return r == 0;
+}
+
+/* Does it fit with so much memory on that row? */
+static bool fits_with(struct scene *s, uint64_t *avail, uint64_t bytes)
+{
+	uint64_t before = *avail;
+	bool ret;
+
+	*avail = bytes;
+	ret = fits(&s->q);
+	*avail = before;
+	return ret;
 }
 
 /* The advised number fits, and one more does not. */
 static int wrong_advice(struct scene *s, const struct gm_plan_advice *a)
 {
+	struct gm_plan_request longer = s->q, larger = s->q;
 	int wrong = 0;
 
-	if (a->max_seq_len > 0)
-		wrong += !fits_with(s, &s->q.max_seq_len, a->max_seq_len);
-	wrong += fits_with(s, &s->q.max_seq_len, a->max_seq_len + 1);
-	if (a->max_batch_size > 0)
-		wrong += !fits_with(s, &s->q.max_batch_size, a->max_batch_size);
-	wrong += fits_with(s, &s->q.max_batch_size, a->max_batch_size + 1);
+	longer.ask.max_seq_len = a->max_seq_len;
+	larger.ask.max_batch_size = (uint32_t)a->max_batch_size;
+	wrong += a->max_seq_len > 0 && !fits(&longer);
+	wrong += a->max_batch_size > 0 && !fits(&larger);
+	longer.ask.max_seq_len++;
+	larger.ask.max_batch_size++;
+	wrong += fits(&longer) + fits(&larger);
 	for (uint32_t i = 0; i < s->q.n_devices; i++) {
 		uint64_t *avail = &s->devices[i].avail;
 
@@ -662,7 +648,7 @@ static void quantisation_is_advised_as_little_as_will_do(void)
 	struct gm_plan plan;
 	struct scene s;
 
-	set_scene(&s, GM_SETTING_AUTO, NULL);
+	set_scene(&s, AUTO, NULL);
 	s.q.n_devices = 2;
 	s.devices[0].avail = 0;
 	s.devices[1].avail = 10 * GIB; /* 17 GiB over 2, caches of 256 MiB */
@@ -672,10 +658,10 @@ static void quantisation_is_advised_as_little_as_will_do(void)
 	EQ(gm_plan_make(&s.q, &plan, &a, NULL), -ENOSPC);
 	EQ(a.isq, GM_ISQ_Q4K);
 	EQ(a.max_seq_len, 0);
-	s.q.model.weight_bytes = 0; /* quantised already */
+	s.q.weight_bytes = 0; /* quantised already */
 	EQ(gm_plan_make(&s.q, &plan, &a, NULL), -ENOSPC);
 	EQ(a.isq, GM_ISQ_N);
-	s.q.model.weight_bytes = 2;
+	s.q.weight_bytes = 2;
 	s.devices[1].avail = GIB;
 	EQ(gm_plan_make(&s.q, &plan, &a, NULL), -ENOSPC);
 	EQ(a.isq, GM_ISQ_N);
@@ -683,10 +669,7 @@ static void quantisation_is_advised_as_little_as_will_do(void)
 
 TAP_CASE()
 {
-	every_setting_has_its_rows();
-	types_that_cuda_lacks_stay_off_its_rows();
-	ranks_are_hosts_only_when_chosen();
-	refusals_say_what_is_wrong();
+	settings_have_their_rows_or_say_what_is_wrong();
 	charges_have_every_part();
 	ranks_of_nccl_are_charged_their_part();
 	what_does_not_fit_says_where();

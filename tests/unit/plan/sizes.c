@@ -129,7 +129,7 @@ static const struct gm_kv_shape gqa = {
 
 static void a_pool_is_cut_by_each_division_in_turn(void)
 {
-	struct gm_kv_paged paged = { .budget = GM_KV_MB,
+	struct gm_kv_paged paged = { .budget = GPUMAP_PAGED_MIB,
 				     .amount = 4096,
 				     .block_size = 32 };
 	struct gm_kv_room room = { 80 * GIB, 0, 0 };
@@ -151,7 +151,7 @@ static void a_pool_is_cut_by_each_division_in_turn(void)
 
 static void a_pool_may_be_a_share_or_so_many_tokens(void)
 {
-	struct gm_kv_paged paged = { .budget = GM_KV_UTILIZATION,
+	struct gm_kv_paged paged = { .budget = GPUMAP_PAGED_SHARE,
 				     .share = 0.9f,
 				     .block_size = 16 };
 	struct gm_kv_room room = { 80 * GIB, 10 * GIB, GIB };
@@ -169,7 +169,7 @@ static void a_pool_may_be_a_share_or_so_many_tokens(void)
 	blocks = budget / MIB * MIB / 2 / 16 / 80 / 2048;
 	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, NULL), 0);
 	EQ(bytes, blocks * 16 * 8 * 256 * 2);
-	paged = (struct gm_kv_paged){ .budget = GM_KV_TOKENS,
+	paged = (struct gm_kv_paged){ .budget = GPUMAP_PAGED_TOKENS,
 				      .amount = 100000,
 				      .block_size = 8 };
 	blocks = UINT64_C(100000) * 2 * 2 * 576 / MIB * MIB / 2 / 8 / 2 / 576;
@@ -180,7 +180,7 @@ static void a_pool_may_be_a_share_or_so_many_tokens(void)
 
 static void pools_that_cannot_be_are_refused(void)
 {
-	struct gm_kv_paged paged = { .budget = GM_KV_UTILIZATION,
+	struct gm_kv_paged paged = { .budget = GPUMAP_PAGED_SHARE,
 				     .share = 0.9f,
 				     .block_size = 32 };
 	struct gm_kv_room room = { 80 * GIB, 72 * GIB, GIB };
@@ -201,7 +201,7 @@ static void pools_that_cannot_be_are_refused(void)
 	paged.block_size = 32;
 	none.n_heads = 0;
 	EQ(gm_kv_paged_bytes(&none, &paged, &room, 2, &bytes, &err), -EINVAL);
-	paged = (struct gm_kv_paged){ .budget = GM_KV_TOKENS,
+	paged = (struct gm_kv_paged){ .budget = GPUMAP_PAGED_TOKENS,
 				      .amount = UINT64_MAX,
 				      .block_size = 32 };
 	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, &err), -EOVERFLOW);
@@ -250,18 +250,20 @@ static void every_quantisation_has_its_factor(void)
 static void types_have_names_in_two_worlds(void)
 {
 	struct gm_plan_error err = { 0 };
-	enum gm_dtype dtype = GM_DTYPE_I64;
+	uint32_t dtype = GPUMAP_DTYPE_I64;
 
 	EQ(gm_dtype_parse("BF16", &dtype, &err), 0);
-	EQ(dtype, GM_DTYPE_BF16);
+	EQ(dtype, GPUMAP_DTYPE_BF16);
 	EQ(gm_dtype_parse("float16", &dtype, &err), 0);
-	EQ(dtype, GM_DTYPE_F16);
+	EQ(dtype, GPUMAP_DTYPE_F16);
 	EQ(gm_dtype_bytes(dtype), 2);
 	EQ(gm_dtype_parse("f8e4m3", &dtype, &err), 0);
 	EQ(gm_dtype_bytes(dtype), 1);
 	STR(gm_dtype_name(dtype), "f8e4m3");
-	EQ(gm_dtype_public(dtype), GPUMAP_DTYPE_F8_E4M3);
-	EQ(gm_dtype_public(GM_DTYPE_I16), GPUMAP_DTYPE_I16);
+	EQ(dtype, GPUMAP_DTYPE_F8_E4M3);
+	OK(!gm_dtype_computes(dtype) && gm_dtype_computes(GPUMAP_DTYPE_F64));
+	EQ(gm_dtype_parse("int16", &dtype, &err), 0);
+	EQ(dtype, GPUMAP_DTYPE_I16);
 	EQ(gm_dtype_parse("f12", &dtype, &err), -EINVAL);
 	STR(err.text, "Model DType `f12` is not supported.");
 }
@@ -272,11 +274,11 @@ static void the_weakest_mapped_card_chooses_the_type(void)
 					     { false, 0, 0 }, { true, 7, 5 },
 					     { true, 5, 3 },  { true, 5, 2 } };
 
-	EQ(gm_dtype_choose(rows, 0), GM_DTYPE_BF16);
-	EQ(gm_dtype_choose(rows, 3), GM_DTYPE_BF16);
-	EQ(gm_dtype_choose(rows, 4), GM_DTYPE_F16);
-	EQ(gm_dtype_choose(rows, 5), GM_DTYPE_F16);
-	EQ(gm_dtype_choose(rows, 6), GM_DTYPE_F32);
+	EQ(gm_dtype_choose(rows, 0), GPUMAP_DTYPE_BF16);
+	EQ(gm_dtype_choose(rows, 3), GPUMAP_DTYPE_BF16);
+	EQ(gm_dtype_choose(rows, 4), GPUMAP_DTYPE_F16);
+	EQ(gm_dtype_choose(rows, 5), GPUMAP_DTYPE_F16);
+	EQ(gm_dtype_choose(rows, 6), GPUMAP_DTYPE_F32);
 }
 
 TAP_CASE()

@@ -19,7 +19,7 @@ may_include() {
 	lib/checkpoint) echo include shm/layer_name.h lib/checkpoint ;;
 	agent/plan) echo include shm lib/checkpoint agent/mesh agent/plan ;;
 	agent/mask) echo include shm lib/checkpoint agent/plan agent/mask ;;
-	agent/mesh) echo agent/mesh agent/plan/error.h agent/plan/number.h ;;
+	agent/mesh) echo include agent/mesh agent/plan/error.h agent/plan/number.h ;;
 	agent/common) echo include shm agent/common ;;
 	agent/cuda) echo include shm agent/common agent/cuda ;;
 	agent/device) echo include shm agent/common agent/cuda \

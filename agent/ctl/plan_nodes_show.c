@@ -196,10 +196,10 @@ static json_t *group_json(const struct gm_mesh_group *group)
 static json_t *mesh_json(const struct gm_cluster_plan *p)
 {
 	struct gm_mesh_shape shape = {
-		.kind = p->tp > 1 && p->n_stages > 1 ? GM_MESH_MIXED
-			: p->tp > 1                  ? GM_MESH_TENSOR
-			: p->n_stages > 1            ? GM_MESH_PIPELINE
-						     : GM_MESH_DATA,
+		.kind = p->tp > 1 && p->n_stages > 1 ? GPUMAP_MESH_MIXED
+			: p->tp > 1                  ? GPUMAP_MESH_TENSOR
+			: p->n_stages > 1            ? GPUMAP_MESH_PIPELINE
+						     : GPUMAP_MESH_DATA,
 		.tp = p->tp,
 		.pp = p->n_stages,
 		.dp = 1,

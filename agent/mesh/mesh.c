@@ -16,12 +16,7 @@
 static const char *const kinds[] = { "none", "data", "tensor", "pipeline",
 				     "mixed" };
 
-static const char *kind_name(enum gm_mesh_kind kind)
-{
-	return kinds[kind];
-}
-
-const char *gm_mesh_backend_name(enum gm_mesh_backend backend)
+const char *gm_mesh_backend_name(uint32_t backend)
 {
 	static const char *const names[] = { "None", "Mock", "Nccl", "Gloo",
 					     "MPI" };
@@ -45,21 +40,21 @@ static bool read_factors(const char *text, uint64_t *ret_factors, size_t n)
 
 static bool read_shape(const char *text, struct gm_mesh_shape *ret_shape)
 {
-	struct gm_mesh_shape shape = { GM_MESH_DATA, 1, 1, 1 };
+	struct gm_mesh_shape shape = { GPUMAP_MESH_DATA, 1, 1, 1 };
 	size_t n = strcspn(text, "=");
 	uint64_t factors[3];
 	bool good = strcmp(text, "data") == 0;
 
 	if (n == 6 && strncmp(text, "tensor=", 7) == 0) {
-		shape.kind = GM_MESH_TENSOR;
+		shape.kind = GPUMAP_MESH_TENSOR;
 		good = read_factors(text + n + 1, &shape.tp, 1);
 	} else if (n == 8 && strncmp(text, "pipeline=", 9) == 0) {
-		shape.kind = GM_MESH_PIPELINE;
+		shape.kind = GPUMAP_MESH_PIPELINE;
 		good = read_factors(text + n + 1, &shape.pp, 1);
 	} else if (n == 5 && strncmp(text, "mixed=", 6) == 0) {
 		good = read_factors(text + n + 1, factors, 3);
 		if (good)
-			shape = (struct gm_mesh_shape){ GM_MESH_MIXED,
+			shape = (struct gm_mesh_shape){ GPUMAP_MESH_MIXED,
 							factors[0], factors[1],
 							factors[2] };
 	}
@@ -88,13 +83,13 @@ int gm_mesh_parse(const char *text, struct gm_mesh_shape *ret_shape,
 const char *gm_mesh_print(const struct gm_mesh_shape *shape,
 			  char ret_text[GM_MESH_TEXT])
 {
-	const char *name = kind_name(shape->kind);
+	const char *name = kinds[shape->kind];
 
-	if (shape->kind == GM_MESH_MIXED)
+	if (shape->kind == GPUMAP_MESH_MIXED)
 		snprintf(ret_text, GM_MESH_TEXT,
 			 "%s=%" PRIu64 "x%" PRIu64 "x%" PRIu64, name, shape->tp,
 			 shape->pp, shape->dp);
-	else if (shape->kind == GM_MESH_DATA)
+	else if (shape->kind == GPUMAP_MESH_DATA)
 		snprintf(ret_text, GM_MESH_TEXT, "%s", name);
 	else
 		snprintf(ret_text, GM_MESH_TEXT, "%s=%" PRIu64, name,
@@ -107,10 +102,10 @@ static int refuse_zero(const struct gm_mesh_shape *shape,
 {
 	static const char remedy[] = "give factors of 1 or more";
 
-	if (shape->kind == GM_MESH_TENSOR && shape->tp == 0)
+	if (shape->kind == GPUMAP_MESH_TENSOR && shape->tp == 0)
 		return gm_error_set(err, -EINVAL, remedy,
 				    "Tensor parallel degree 0 is no degree");
-	if (shape->kind == GM_MESH_PIPELINE && shape->pp == 0)
+	if (shape->kind == GPUMAP_MESH_PIPELINE && shape->pp == 0)
 		return gm_error_set(err, -EINVAL, remedy,
 				    "Pipeline parallel of 0 stages is none");
 	return gm_error_set(err, -EINVAL, remedy,
@@ -119,7 +114,7 @@ static int refuse_zero(const struct gm_mesh_shape *shape,
 			    shape->tp == 0   ? "TP"
 			    : shape->pp == 0 ? "PP"
 					     : "DP",
-			    kind_name(shape->kind), shape->tp, shape->pp,
+			    kinds[shape->kind], shape->tp, shape->pp,
 			    shape->dp);
 }
 
@@ -147,13 +142,13 @@ static int refuse_world(const struct gm_mesh_shape *shape, uint64_t expected,
 {
 	static const char remedy[] = "give more rows, or smaller factors";
 
-	if (shape->kind == GM_MESH_TENSOR)
+	if (shape->kind == GPUMAP_MESH_TENSOR)
 		return gm_error_set(err, -EINVAL, remedy,
 				    "Tensor parallel degree %" PRIu64
 				    " requires at least %" PRIu64
 				    " devices, got %" PRIu64,
 				    expected, expected, world);
-	if (shape->kind == GM_MESH_PIPELINE)
+	if (shape->kind == GPUMAP_MESH_PIPELINE)
 		return gm_error_set(err, -EINVAL, remedy,
 				    "Pipeline parallel requires %" PRIu64
 				    " stages, got %" PRIu64 " devices",
@@ -177,15 +172,15 @@ static int count_shaped(const struct gm_mesh_shape *shape, uint64_t world,
 	bool over = false;
 
 	switch (shape->kind) {
-	case GM_MESH_DATA:
+	case GPUMAP_MESH_DATA:
 		break;
-	case GM_MESH_TENSOR:
+	case GPUMAP_MESH_TENSOR:
 		n = world / shape->tp;
 		break;
-	case GM_MESH_PIPELINE:
+	case GPUMAP_MESH_PIPELINE:
 		n = shape->pp;
 		break;
-	case GM_MESH_MIXED:
+	case GPUMAP_MESH_MIXED:
 		n = shape->dp * shape->pp;
 		over = __builtin_add_overflow(n, shape->tp * shape->pp, &n);
 		over |= __builtin_add_overflow(n, shape->dp * shape->tp, &n);
@@ -208,7 +203,7 @@ int gm_mesh_make(const struct gm_mesh_shape *shape, uint64_t world,
 	int r = gm_mesh_expected(shape, &expected, err);
 
 	/* Any number of replicas is a data mesh, even none. */
-	if (r == 0 && shape->kind != GM_MESH_DATA && world < expected)
+	if (r == 0 && shape->kind != GPUMAP_MESH_DATA && world < expected)
 		r = refuse_world(shape, expected, world, err);
 	if (r == 0)
 		r = count_shaped(shape, world, &mesh.n_shaped, err);
@@ -235,12 +230,12 @@ static int refuse_taken(const struct gm_mesh *mesh, const char *name,
 {
 	return gm_error_set(err, -EEXIST, "choose another name",
 			    "Group '%s' is one of a %s mesh's own", name,
-			    kind_name(mesh->shape.kind));
+			    kinds[mesh->shape.kind]);
 }
 
 /* ---- groups of a shape --------------------------------------------------- */
 
-static struct gm_mesh_group sequence(enum gm_mesh_backend backend, uint64_t n,
+static struct gm_mesh_group sequence(uint32_t backend, uint64_t n,
 				     uint64_t first, uint64_t stride)
 {
 	return (struct gm_mesh_group){
@@ -265,8 +260,8 @@ static void mixed_group(const struct gm_mesh_shape *s, uint64_t i,
 	if (i < s->dp * s->pp) {
 		a = i / s->pp;
 		b = i % s->pp;
-		*ret = sequence(GM_MESH_NCCL, s->tp, (a * s->pp + b) * s->tp,
-				1);
+		*ret = sequence(GPUMAP_MESH_NCCL, s->tp,
+				(a * s->pp + b) * s->tp, 1);
 		name(ret, "tp_dp", a, "_pp", b);
 		return;
 	}
@@ -274,7 +269,7 @@ static void mixed_group(const struct gm_mesh_shape *s, uint64_t i,
 	if (i < s->tp * s->pp) {
 		a = i / s->pp;
 		b = i % s->pp;
-		*ret = sequence(GM_MESH_NCCL, s->dp, b * s->tp + a,
+		*ret = sequence(GPUMAP_MESH_NCCL, s->dp, b * s->tp + a,
 				s->pp * s->tp);
 		name(ret, "dp_tp", a, "_pp", b);
 		return;
@@ -282,7 +277,7 @@ static void mixed_group(const struct gm_mesh_shape *s, uint64_t i,
 	i -= s->tp * s->pp;
 	a = i / s->tp;
 	b = i % s->tp;
-	*ret = sequence(GM_MESH_NCCL, s->pp, a * s->pp * s->tp + b, s->tp);
+	*ret = sequence(GPUMAP_MESH_NCCL, s->pp, a * s->pp * s->tp + b, s->tp);
 	name(ret, "pp_dp", a, "_tp", b);
 }
 
@@ -292,16 +287,16 @@ void gm_mesh_group(const struct gm_mesh *mesh, uint64_t i,
 	const struct gm_mesh_shape *s = &mesh->shape;
 
 	if (i == 0) {
-		*ret = sequence(GM_MESH_MOCK, mesh->world, 0, 1);
+		*ret = sequence(GPUMAP_MESH_MOCK, mesh->world, 0, 1);
 		strcpy(ret->name, "world");
 		return;
 	}
 	i--;
-	if (s->kind == GM_MESH_TENSOR) {
-		*ret = sequence(GM_MESH_NCCL, s->tp, i * s->tp, 1);
+	if (s->kind == GPUMAP_MESH_TENSOR) {
+		*ret = sequence(GPUMAP_MESH_NCCL, s->tp, i * s->tp, 1);
 		snprintf(ret->name, sizeof(ret->name), "tp_%" PRIu64, i);
-	} else if (s->kind == GM_MESH_PIPELINE) {
-		*ret = sequence(GM_MESH_GLOO, 1, i, 1);
+	} else if (s->kind == GPUMAP_MESH_PIPELINE) {
+		*ret = sequence(GPUMAP_MESH_GLOO, 1, i, 1);
 		snprintf(ret->name, sizeof(ret->name), "pp_stage_%" PRIu64, i);
 	} else {
 		mixed_group(s, i, ret);
@@ -333,7 +328,7 @@ static uint64_t guess(const struct gm_mesh *mesh, const char *text)
 	if (strcmp(text, "world") == 0)
 		return 0;
 	numbers_of(text, n);
-	if (s->kind != GM_MESH_MIXED)
+	if (s->kind != GPUMAP_MESH_MIXED)
 		return n[0] < mesh->n_shaped ? n[0] + 1 : mesh->n_shaped;
 	if (text[0] == 'd') {
 		first += s->dp * s->pp;
@@ -367,89 +362,6 @@ int gm_mesh_find(const struct gm_mesh *mesh, const char *text,
 		}
 	}
 	return -ENOENT;
-}
-
-/* ---- ranks --------------------------------------------------------------- */
-
-bool gm_mesh_rank_within(const struct gm_mesh_group *group, uint64_t rank,
-			 uint64_t *ret_i)
-{
-	uint64_t i = 0;
-
-	if (group->ranks) {
-		while (i < group->n && group->ranks[i] != rank)
-			i++;
-	} else {
-		if (rank < group->first ||
-		    (rank - group->first) % group->stride)
-			return false;
-		i = (rank - group->first) / group->stride;
-	}
-	if (i >= group->n)
-		return false;
-	*ret_i = i;
-	return true;
-}
-
-int gm_mesh_place(const struct gm_mesh *mesh, uint64_t rank,
-		  struct gm_mesh_place *ret_place)
-{
-	const struct gm_mesh_shape *s = &mesh->shape;
-	struct gm_mesh_place place = {
-		.tp = rank % s->tp,
-		.pp = rank / s->tp % s->pp,
-		.dp = rank / s->tp / s->pp,
-	};
-	bool is_left_over = false;
-
-	if (rank >= mesh->world)
-		return -EINVAL;
-	if (s->kind == GM_MESH_TENSOR)
-		is_left_over = place.dp >= mesh->world / s->tp;
-	else if (s->kind != GM_MESH_DATA)
-		is_left_over = place.dp >= s->dp;
-	if (is_left_over)
-		return -ENOENT;
-	*ret_place = place;
-	return 0;
-}
-
-uint32_t gm_mesh_groups_of(const struct gm_mesh *mesh, uint64_t rank,
-			   uint64_t ret_groups[GM_MESH_GROUPS_MAX])
-{
-	const struct gm_mesh_shape *s = &mesh->shape;
-	struct gm_mesh_place at;
-	int r = gm_mesh_place(mesh, rank, &at);
-	uint32_t n = 0;
-
-	if (r == -EINVAL)
-		return 0;
-	ret_groups[n++] = 0;
-	if (r || s->kind == GM_MESH_DATA)
-		return n;
-	if (s->kind == GM_MESH_TENSOR) {
-		ret_groups[n++] = 1 + at.dp;
-	} else if (s->kind == GM_MESH_PIPELINE) {
-		ret_groups[n++] = 1 + at.pp;
-	} else {
-		uint64_t first = 1;
-
-		ret_groups[n++] = first + at.dp * s->pp + at.pp;
-		first += s->dp * s->pp;
-		ret_groups[n++] = first + at.tp * s->pp + at.pp;
-		first += s->tp * s->pp;
-		ret_groups[n++] = first + at.dp * s->tp + at.tp;
-	}
-	return n;
-}
-
-int gm_mesh_outside(const struct gm_mesh *mesh, uint64_t rank,
-		    struct gm_plan_error *err)
-{
-	return gm_error_set(err, -EINVAL, "ranks start at 0",
-			    "Rank %" PRIu64
-			    " out of bounds for world size %" PRIu64,
-			    rank, mesh->world);
 }
 
 /* ---- added groups ------------------------------------------------------- */
@@ -526,9 +438,8 @@ static struct gm_mesh_group *place_for(struct gm_mesh *mesh, const char *text)
 	return added;
 }
 
-int gm_mesh_add(struct gm_mesh *mesh, const char *text,
-		enum gm_mesh_backend backend, const uint64_t *ranks, size_t n,
-		struct gm_plan_error *err)
+int gm_mesh_add(struct gm_mesh *mesh, const char *text, uint32_t backend,
+		const uint64_t *ranks, size_t n, struct gm_plan_error *err)
 {
 	const struct gm_mesh shaped = { mesh->shape, mesh->world,
 					mesh->n_shaped, 0, NULL };

@@ -34,39 +34,23 @@
 #include <stdint.h>
 
 #include "agent/plan/error.h"
-
-/* As enum gpumap_mesh_topology. */
-enum gm_mesh_kind {
-	GM_MESH_DATA = 1,
-	GM_MESH_TENSOR = 2,
-	GM_MESH_PIPELINE = 3,
-	GM_MESH_MIXED = 4
-};
-
-/* As enum gpumap_mesh_backend. */
-enum gm_mesh_backend {
-	GM_MESH_MOCK = 1,
-	GM_MESH_NCCL = 2,
-	GM_MESH_GLOO = 3,
-	GM_MESH_MPI = 4
-};
+#include "gpumap.h"
 
 /* Factors that a kind does not have are 1. */
 struct gm_mesh_shape {
-	enum gm_mesh_kind kind;
-	uint64_t tp; /* tensor: the degree */
-	uint64_t pp; /* pipeline: the stages */
+	uint32_t kind; /* enum gpumap_mesh_topology */
+	uint64_t tp;   /* tensor: the degree */
+	uint64_t pp;   /* pipeline: the stages */
 	uint64_t dp;
 };
 
 /* the longest name of a shape's group has 48 bytes */
 #define GM_MESH_GROUP_NAME 64u
-#define GM_MESH_GROUPS_MAX 4u /* groups of a shape that one rank is in */
 
 /* Rank i of the group is first + i * stride, or ranks[i]. */
 struct gm_mesh_group {
 	char name[GM_MESH_GROUP_NAME];
-	enum gm_mesh_backend backend;
+	uint32_t backend; /* enum gpumap_mesh_backend */
 	uint64_t n;
 	uint64_t first;
 	uint64_t stride;
@@ -81,15 +65,8 @@ struct gm_mesh {
 	struct gm_mesh_group *added;
 };
 
-/* The place of a rank. */
-struct gm_mesh_place {
-	uint64_t tp;
-	uint64_t pp;
-	uint64_t dp;
-};
-
 /* The backend's name: "Mock", "Nccl", "Gloo", "MPI". */
-const char *gm_mesh_backend_name(enum gm_mesh_backend backend);
+const char *gm_mesh_backend_name(uint32_t backend);
 
 /*
  * gm_mesh_parse - read data, tensor=N, pipeline=N or mixed=TPxPPxDP
@@ -142,9 +119,8 @@ void gm_mesh_free(struct gm_mesh *mesh);
  *		-EEXIST		the shape has a group of that name
  *		-ENOMEM
  */
-int gm_mesh_add(struct gm_mesh *mesh, const char *name,
-		enum gm_mesh_backend backend, const uint64_t *ranks, size_t n,
-		struct gm_plan_error *err);
+int gm_mesh_add(struct gm_mesh *mesh, const char *name, uint32_t backend,
+		const uint64_t *ranks, size_t n, struct gm_plan_error *err);
 
 /* Group @i of the shape's, below n_shaped. */
 void gm_mesh_group(const struct gm_mesh *mesh, uint64_t i,
@@ -161,34 +137,5 @@ static inline uint64_t gm_mesh_rank(const struct gm_mesh_group *group,
 	return group->ranks ? group->ranks[i]
 			    : group->first + i * group->stride;
 }
-
-/* Find a rank's place in a group.  Returns false if it is not in the group. */
-bool gm_mesh_rank_within(const struct gm_mesh_group *group, uint64_t rank,
-			 uint64_t *ret_i);
-
-/*
- * gm_mesh_groups_of - list the shape's groups that a rank is in
- *
- * Returns	their number, with the groups in their order in ret_groups; 0
- *		for a rank outside the world
- */
-uint32_t gm_mesh_groups_of(const struct gm_mesh *mesh, uint64_t rank,
-			   uint64_t ret_groups[GM_MESH_GROUPS_MAX]);
-
-/*
- * gm_mesh_place - find a rank's place in the shape
- *
- * data counts replicas, tensor parts and replicas, pipeline stages.
- *
- * Returns	0
- *		-EINVAL		outside the world
- *		-ENOENT		not needed by the shape: in no group but world
- */
-int gm_mesh_place(const struct gm_mesh *mesh, uint64_t rank,
-		  struct gm_mesh_place *ret_place);
-
-/* Describe the error of a rank outside the world.  Returns -EINVAL. */
-int gm_mesh_outside(const struct gm_mesh *mesh, uint64_t rank,
-		    struct gm_plan_error *err);
 
 #endif

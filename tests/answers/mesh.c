@@ -27,17 +27,17 @@ static void read_shape(struct gm_fields *f, struct gm_mesh_shape *shape)
 
 	t.name = "topology: ";
 	kind = gm_json_field_text(&t, "kind");
-	*shape = (struct gm_mesh_shape){ GM_MESH_DATA, 1, 1, 1 };
+	*shape = (struct gm_mesh_shape){ GPUMAP_MESH_DATA, 1, 1, 1 };
 	if (!kind) {
 		; /* the error is set already */
 	} else if (strcmp(kind, "tensor") == 0) {
-		shape->kind = GM_MESH_TENSOR;
+		shape->kind = GPUMAP_MESH_TENSOR;
 		shape->tp = gm_json_field_number(&t, "degree");
 	} else if (strcmp(kind, "pipeline") == 0) {
-		shape->kind = GM_MESH_PIPELINE;
+		shape->kind = GPUMAP_MESH_PIPELINE;
 		shape->pp = gm_json_field_number(&t, "stages");
 	} else if (strcmp(kind, "mixed") == 0) {
-		shape->kind = GM_MESH_MIXED;
+		shape->kind = GPUMAP_MESH_MIXED;
 		shape->tp = gm_json_field_number(&t, "tp");
 		shape->pp = gm_json_field_number(&t, "pp");
 		shape->dp = gm_json_field_number(&t, "dp");
@@ -64,7 +64,7 @@ static bool is_too_long(const struct gm_mesh *mesh)
 
 	if (mesh->n_shaped > RUNS_MAX)
 		return true;
-	if (s->kind != GM_MESH_MIXED)
+	if (s->kind != GPUMAP_MESH_MIXED)
 		return false;
 	/* No product can overflow: the product of all factors is below 2^64. */
 	gm_mesh_group(mesh, 1 + s->dp * s->pp, &group);
@@ -103,19 +103,22 @@ static void put_groups(FILE *to, const struct gm_mesh_group *groups, uint64_t n)
 	}
 }
 
-static void put_membership(FILE *to, const struct gm_mesh *mesh, uint64_t rank)
+/* No group of a shape lists its ranks. */
+static void put_membership(FILE *to, const struct gm_mesh_group *groups,
+			   uint64_t n, uint64_t rank)
 {
-	struct gm_mesh_group groups[GM_MESH_GROUPS_MAX];
-	uint64_t places[GM_MESH_GROUPS_MAX], within = 0;
-	uint32_t n = gm_mesh_groups_of(mesh, rank, places);
+	const char *before = "";
 
-	for (uint32_t i = 0; i < n; i++)
-		gm_mesh_group(mesh, places[i], &groups[i]);
-	qsort(groups, n, sizeof(groups[0]), by_name);
-	for (uint32_t i = 0; i < n; i++) {
-		gm_mesh_rank_within(&groups[i], rank, &within);
-		fprintf(to, "%s[\"%s\",%" PRIu64 "]", i == 0 ? "" : ",",
-			groups[i].name, within);
+	for (uint64_t i = 0; i < n; i++) {
+		const struct gm_mesh_group *g = &groups[i];
+		uint64_t from = rank - g->first;
+
+		if (rank < g->first || from % g->stride != 0 ||
+		    from / g->stride >= g->n)
+			continue;
+		fprintf(to, "%s[\"%s\",%" PRIu64 "]", before, g->name,
+			from / g->stride);
+		before = ",";
 	}
 }
 
@@ -135,7 +138,7 @@ static char *print(const struct gm_mesh *mesh,
 		expected);
 	put_groups(to, groups, mesh->n_shaped);
 	fputs("],\"membership\":[", to);
-	put_membership(to, mesh, rank);
+	put_membership(to, groups, mesh->n_shaped, rank);
 	fputs("]}", to);
 	good = ferror(to) == 0;
 	if (fclose(to) == 0 && good)
@@ -174,7 +177,10 @@ char *answers_mesh(struct gm_fields *f)
 	if (f->r)
 		return NULL;
 	if (rank >= world)
-		f->r = gm_mesh_outside(&mesh, rank, f->err);
+		f->r = gm_error_set(f->err, -EINVAL, "ranks start at 0",
+				    "Rank %" PRIu64
+				    " out of bounds for world size %" PRIu64,
+				    rank, world);
 	else if (is_too_long(&mesh))
 		f->r = gm_error_set(f->err, -E2BIG, "give a smaller world",
 				    "the answer would list more than %" PRIu64

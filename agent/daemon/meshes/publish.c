@@ -234,7 +234,8 @@ static bool take_group(struct tail *tail, struct publish *publish, uint32_t i,
 		(struct gm_meshes_group){ name, group.backend, group.n,
 					  &publish->ranks[*at] };
 	*at += group.n;
-	return group.backend >= GM_MESH_MOCK && group.backend <= GM_MESH_MPI;
+	return group.backend >= GPUMAP_MESH_MOCK &&
+	       group.backend <= GPUMAP_MESH_MPI;
 }
 
 static bool take_parts(const struct gm_request *r,
@@ -244,9 +245,10 @@ static bool take_parts(const struct gm_request *r,
 	struct tail tail = { r->tail, r->tail_bytes };
 	uint32_t at = 0;
 	bool good = body->name[sizeof(body->name) - 1] == '\0' &&
-		    body->topology >= GM_MESH_DATA &&
-		    body->topology <= GM_MESH_MIXED && body->reserved == 0 &&
-		    body->n_rows <= GM_ROWS && body->n_groups <= GM_MESH_ADDED;
+		    body->topology >= GPUMAP_MESH_DATA &&
+		    body->topology <= GPUMAP_MESH_MIXED &&
+		    body->reserved == 0 && body->n_rows <= GM_ROWS &&
+		    body->n_groups <= GM_MESH_ADDED;
 
 	good = good && take(&tail, publish->rows,
 			    body->n_rows * sizeof(publish->rows[0]));

@@ -98,7 +98,7 @@ static void read_group(struct gm_fields *f, struct gm_meshes_group *group,
 	gm_state_field_name(f, "name", name);
 	if (n > GM_ROWS)
 		gm_json_field_refuse(f, "ranks", "has too many");
-	if (backend < GM_MESH_MOCK || backend > GM_MESH_MPI)
+	if (backend < GPUMAP_MESH_MOCK || backend > GPUMAP_MESH_MPI)
 		gm_json_field_refuse(f, "backend", "is none");
 	for (size_t i = 0; i < n && f->r == 0; i++) {
 		const json_t *rank = json_array_get(list, i);

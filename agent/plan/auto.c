@@ -11,7 +11,6 @@
 
 #include "agent/plan/checked.h"
 #include "agent/plan/place.h"
-#include "agent/plan/sizes.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -58,7 +57,7 @@ static int overflow(const struct task *t)
 
 static uint64_t capacity(const struct gm_auto_row *row)
 {
-	return gm_sizes_capacity(row->avail, row->is_host);
+	return gm_place_capacity(row->avail, row->is_host);
 }
 
 /* The largest activation on a row that holds the weights of no layer, or

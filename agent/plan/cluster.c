@@ -14,7 +14,6 @@
 #include "agent/plan/checked.h"
 #include "agent/plan/cluster_fit.h"
 #include "agent/plan/size_text.h"
-#include "agent/plan/sizes.h"
 
 #define TAKEN GM_CLUSTER_PLAN_TAKEN
 
@@ -55,7 +54,7 @@ static int no_memory(const struct search *s)
 
 static uint64_t room_of(const struct gm_cluster_plan_device *device)
 {
-	return gm_sizes_capacity(device->avail, device->is_host);
+	return gm_place_capacity(device->avail, device->is_host);
 }
 
 /* ---- the request --------------------------------------------------------- */

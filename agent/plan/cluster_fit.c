@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "agent/plan/checked.h"
-#include "agent/plan/sizes.h"
 #include "shm/split.h"
 
 #define STAGES GM_CLUSTER_PLAN_STAGES
@@ -69,7 +68,7 @@ int gm_cluster_fit_measure(const struct gm_cluster_plan_request *q, uint32_t tp,
 	const struct gpumap_plan_request *ask = &q->ask;
 	struct gm_cluster_fit fit = { .n_layers = ask->n_layers,
 				      .other_bytes = ask->other_bytes };
-	uint64_t chunk = gm_min(sequence(q), GM_SIZES_CHUNK), sum;
+	uint64_t chunk = gm_min(sequence(q), GM_KV_CHUNK), sum;
 	bool over = false;
 	int ret = measure_cache(q, tp, &fit, err);
 

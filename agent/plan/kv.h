@@ -20,7 +20,8 @@
 #include "agent/plan/error.h"
 #include "gpumap/plan.h"
 
-#define GM_KV_BLOCK 32u /* tokens, unless given */
+#define GM_KV_BLOCK 32u   /* tokens, unless given */
+#define GM_KV_CHUNK 1024u /* most queries whose scores exist at once */
 
 struct gm_kv_shape {
 	uint64_t n_layers;

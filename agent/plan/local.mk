@@ -26,7 +26,6 @@ noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES += %reldir%/plan_model.c
 %canon_reldir%_libplan_la_SOURCES += %reldir%/plan_place.c
 %canon_reldir%_libplan_la_SOURCES += %reldir%/size_text.c %reldir%/size_text.h
-%canon_reldir%_libplan_la_SOURCES += %reldir%/sizes.c %reldir%/sizes.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/spec.c %reldir%/spec.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/topology.c %reldir%/topology.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/wide_json.c %reldir%/wide_json.h

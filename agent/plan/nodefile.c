@@ -59,6 +59,8 @@ struct key {
 struct reader {
 	struct gm_yaml yaml;
 	struct gm_nodefile node;
+	struct entry entry; /* of the row that is being read */
+	unsigned int seen;  /* a bit for each key of the node */
 };
 
 /* ---- values ------------------------------------------------------------ */
@@ -258,8 +260,10 @@ static enum row_key find_key(const char *name)
 }
 
 /* Read "memory: 80G"; the current event is the key. */
-static int read_field(struct reader *rd, struct entry *entry)
+static int read_field(void *data)
 {
+	struct reader *rd = data;
+	struct entry *entry = &rd->entry;
 	const struct key *key;
 	const char *text;
 	enum row_key i;
@@ -374,44 +378,29 @@ static int add_rows(struct reader *rd, struct entry *entry)
 
 /* Read "{ name: ... }" as an element of rows; the current event is its
  * start. */
-static int read_row(struct reader *rd)
+static int read_row(void *data)
 {
-	struct entry entry = { .row = { .numa_node = -1 },
-			       .count = 1,
-			       .line = gm_yaml_line(&rd->yaml) };
+	struct reader *rd = data;
 	int r;
 
+	rd->entry = (struct entry){ .row = { .numa_node = -1 },
+				    .count = 1,
+				    .line = gm_yaml_line(&rd->yaml) };
 	if (rd->yaml.event.type != YAML_MAPPING_START_EVENT)
 		return gm_yaml_refuse(&rd->yaml, "a row that is not a mapping");
-	for (;;) {
-		r = gm_yaml_next(&rd->yaml);
-		if (r || rd->yaml.event.type == YAML_MAPPING_END_EVENT)
-			break;
-		r = read_field(rd, &entry);
-		if (r)
-			break;
-	}
+	r = gm_yaml_each(&rd->yaml, read_field, rd);
 	if (r == 0)
-		r = check_row(rd, &entry);
+		r = check_row(rd, &rd->entry);
 	if (r == 0)
-		r = check_free(rd, &entry);
-	return r ? r : add_rows(rd, &entry);
+		r = check_free(rd, &rd->entry);
+	return r ? r : add_rows(rd, &rd->entry);
 }
 
 static int read_rows(struct reader *rd)
 {
-	int r;
-
 	if (rd->yaml.event.type != YAML_SEQUENCE_START_EVENT)
 		return gm_yaml_refuse(&rd->yaml, "rows is not a list of rows");
-	for (;;) {
-		r = gm_yaml_next(&rd->yaml);
-		if (r || rd->yaml.event.type == YAML_SEQUENCE_END_EVENT)
-			return r;
-		r = read_row(rd);
-		if (r)
-			return r;
-	}
+	return gm_yaml_each(&rd->yaml, read_row, rd);
 }
 
 /* ---- the file ---------------------------------------------------------- */
@@ -428,14 +417,14 @@ static int read_name(struct reader *rd)
 	return r;
 }
 
-/* Read "rows: ..."; the current event is the key.  @seen has a bit for each
- * key. */
-static int read_key(struct reader *rd, unsigned int *seen)
+/* Read "rows: ..."; the current event is the key. */
+static int read_key(void *data)
 {
 	static const struct {
 		const char *name;
 		int (*read)(struct reader *rd);
 	} keys[] = { { "name", read_name }, { "rows", read_rows } };
+	struct reader *rd = data;
 	const char *text;
 	int r = gm_yaml_word(&rd->yaml, "a key that is not a word", &text);
 
@@ -444,10 +433,10 @@ static int read_key(struct reader *rd, unsigned int *seen)
 	for (size_t i = 0; i < COUNT(keys); i++) {
 		if (strcmp(keys[i].name, text) != 0)
 			continue;
-		if (*seen & 1u << i)
+		if (rd->seen & 1u << i)
 			return gm_yaml_refuse(&rd->yaml, "%s is there twice",
 					      text);
-		*seen |= 1u << i;
+		rd->seen |= 1u << i;
 		r = gm_yaml_next(&rd->yaml);
 		return r ? r : keys[i].read(rd);
 	}
@@ -458,7 +447,6 @@ static int read_key(struct reader *rd, unsigned int *seen)
 
 static int read_document(struct reader *rd)
 {
-	unsigned int seen = 0;
 	size_t line;
 	int r = gm_yaml_begin(&rd->yaml);
 
@@ -468,16 +456,9 @@ static int read_document(struct reader *rd)
 	if (rd->yaml.event.type != YAML_MAPPING_START_EVENT)
 		return gm_yaml_refuse(&rd->yaml,
 				      "a node is a mapping with name and rows");
-	for (;;) {
-		r = gm_yaml_next(&rd->yaml);
-		if (r)
-			return r;
-		if (rd->yaml.event.type == YAML_MAPPING_END_EVENT)
-			break;
-		r = read_key(rd, &seen);
-		if (r)
-			return r;
-	}
+	r = gm_yaml_each(&rd->yaml, read_key, rd);
+	if (r)
+		return r;
 	if (rd->node.n_rows == 0)
 		return gm_yaml_refuse_at(&rd->yaml, line,
 					 "a node without rows");

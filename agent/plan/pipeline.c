@@ -84,59 +84,33 @@ static int split_exactly(uint64_t n_layers, uint32_t n_ranks, const char *text,
 			    n_layers);
 }
 
-/* Bytes of the digits that @n bytes begin with. */
-static size_t digits_of(const char *at, size_t n)
-{
-	size_t i = 0;
-
-	while (i < n && at[i] >= '0' && at[i] <= '9')
-		i++;
-	return i;
-}
-
 static bool is_word(struct gm_chars item, const char *word)
 {
 	return item.n == strlen(word) &&
 	       strncasecmp(item.at, word, item.n) == 0;
 }
 
-/* Is it a number for Rust's f64 parser?  Unlike strtod() that takes no
- * hexadecimal and no NaN with a payload. */
-static bool is_float(struct gm_chars item)
+/* Read a number as Rust's f64 parser does.  Unlike strtod() that takes no
+ * hexadecimal and no NaN with a payload.  Behind the item there is text, or its
+ * end. */
+static bool read_float(struct gm_chars item, double *ret_value)
 {
-	size_t whole, part = 0, i = 0;
+	struct gm_chars bare = item;
+	char *end;
 
-	if (item.n > 0 && (item.at[0] == '+' || item.at[0] == '-')) {
-		item.at++;
-		item.n--;
-	}
-	if (is_word(item, "inf") || is_word(item, "infinity") ||
-	    is_word(item, "nan"))
-		return true;
-	whole = digits_of(item.at, item.n);
-	i = whole;
-	if (i < item.n && item.at[i] == '.') {
-		part = digits_of(item.at + i + 1, item.n - i - 1);
-		i += part + 1;
-	}
-	if (whole + part == 0)
-		return false;
-	if (i < item.n && (item.at[i] == 'e' || item.at[i] == 'E')) {
-		size_t power;
-
-		i++;
-		i += i < item.n && (item.at[i] == '+' || item.at[i] == '-');
-		power = digits_of(item.at + i, item.n - i);
-		if (power == 0)
-			return false;
-		i += power;
-	}
-	return i == item.n;
+	if (bare.n > 0 && (bare.at[0] == '+' || bare.at[0] == '-'))
+		bare = (struct gm_chars){ bare.at + 1, bare.n - 1 };
+	*ret_value = strtod(item.at, &end);
+	return is_word(bare, "inf") || is_word(bare, "infinity") ||
+	       is_word(bare, "nan") ||
+	       (end == item.at + item.n &&
+		strspn(bare.at, "0123456789.eE+-") >= bare.n);
 }
 
 static int read_weights(const char *text, uint32_t n_ranks, double *ret_weights,
 			struct gm_plan_error *err)
 {
+	double weight;
 	size_t n = 0;
 
 	for (const char *at = text; at; n++) {
@@ -146,11 +120,11 @@ static int read_weights(const char *text, uint32_t n_ranks, double *ret_weights,
 			return parse_error(err, WEIGHTS,
 					   "cannot parse float from empty "
 					   "string");
-		if (!is_float(item))
+		if (!read_float(item, &weight))
 			return parse_error(err, WEIGHTS,
 					   "invalid float literal");
 		if (n < n_ranks)
-			ret_weights[n] = strtod(item.at, NULL);
+			ret_weights[n] = weight;
 	}
 	return check_entries(WEIGHTS, n, n_ranks, err);
 }

@@ -8,6 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "agent/plan/checked.h"
+
+#define RESERVE_FRACTION 0.02
+#define RESERVE_LEAST    (UINT64_C(512) << 20)
+
 /* ---- devices ------------------------------------------------------------- */
 
 static const struct gm_plan_device *find_row(const struct gm_place_request *q,
@@ -336,4 +341,16 @@ void gm_place_free(struct gm_place *p)
 		return;
 	free(p->runs);
 	*p = (struct gm_place){ 0 };
+}
+
+uint64_t gm_place_capacity(uint64_t avail, bool is_host)
+{
+	uint64_t reserve;
+
+	if (is_host)
+		return avail;
+	/* A product of a double below 2^59: the conversion is defined. */
+	reserve = gm_max((uint64_t)((double)avail * RESERVE_FRACTION),
+			 RESERVE_LEAST);
+	return gm_minus(avail, reserve);
 }

@@ -13,7 +13,6 @@
 #include "agent/plan/nodefile.h"
 #include "agent/plan/plan_draft.h"
 #include "agent/plan/size_text.h"
-#include "agent/plan/sizes.h"
 #include "agent/plan/spec.h"
 #include "shm/device_kinds.h"
 #include "shm/score.h"
@@ -351,7 +350,7 @@ static bool is_shut_out(const struct gm_plan_draft *d)
 	for (uint32_t i = 0; i < d->q->n_devices; i++) {
 		const struct gm_plan_device *device = &d->q->devices[i];
 		uint64_t room =
-			gm_sizes_capacity(device->avail, device->is_host);
+			gm_place_capacity(device->avail, device->is_host);
 
 		if (room >= need && room - need >= ask->other_bytes)
 			return false;
@@ -377,7 +376,7 @@ static uint64_t add_up(const struct gm_plan_request *q,
 	for (uint32_t i = 0; i < q->n_devices; i++) {
 		const struct gm_plan_device *device = &q->devices[i];
 		uint64_t room =
-			gm_sizes_capacity(device->avail, device->is_host);
+			gm_place_capacity(device->avail, device->is_host);
 
 		if (!device->is_host || !integrated)
 			have += gm_min(room, UINT64_MAX - have);

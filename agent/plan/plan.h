@@ -25,7 +25,7 @@
  *
  * A row is charged for the weights of its layers, their KV cache, the largest
  * activation of a layer, and the memory that is kept free on it
- * (gm_sizes_capacity()).  Weights of no layer are charged to the base row.
+ * (gm_place_capacity()).  Weights of no layer are charged to the base row.
  * Weights are charged as they are stored: quantisation by a topology is left to
  * the loader.
  *

@@ -10,7 +10,6 @@
 #include "agent/plan/checked.h"
 #include "agent/plan/plan_draft.h"
 #include "agent/plan/size_text.h"
-#include "agent/plan/sizes.h"
 
 static int overflow(const struct gm_plan_draft *d)
 {
@@ -29,7 +28,7 @@ static uint64_t part(const struct gm_plan_draft *d, uint64_t n)
 int gm_plan_measure(struct gm_plan_draft *d)
 {
 	const struct gpumap_plan_request *ask = d->ask;
-	uint64_t chunk = gm_min(d->max_seq_len, GM_SIZES_CHUNK);
+	uint64_t chunk = gm_min(d->max_seq_len, GM_KV_CHUNK);
 	bool over = false;
 
 	d->act_elems = GM_CHECKED_PRODUCT(&over, d->max_batch_size,
@@ -97,7 +96,7 @@ int gm_plan_measure_kv(struct gm_plan_draft *d,
 		return gm_kv_unpaged(&shape, d->max_seq_len, d->max_batch_size,
 				     bytes, &d->plan.kv_bytes, d->err);
 	room = (struct gm_kv_room){
-		.capacity = gm_sizes_capacity(first->avail, first->is_host),
+		.capacity = gm_place_capacity(first->avail, first->is_host),
 		.model_bytes = part(d, d->layer_bytes) + ask->other_bytes,
 		.act_bytes = d->act_elems * bytes,
 	};
@@ -136,7 +135,7 @@ static void charge_layers(struct gm_plan_draft *d, struct gpumap_plan_charge *c,
 static int finish(struct gm_plan_draft *d, struct gpumap_plan_charge *c)
 {
 	const struct gm_plan_device *device = gm_plan_find(d->q, c->row);
-	uint64_t capacity = gm_sizes_capacity(device->avail, device->is_host);
+	uint64_t capacity = gm_place_capacity(device->avail, device->is_host);
 	bool over = false;
 	uint64_t need, missing;
 

@@ -9,39 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/plan/number.h"
+#include "shm/chars.h"
+
 #define FORMAT_REMEDY "write ROW:LAYERS entries parted by ';', as in 0:16;1:16"
 
-/* A piece of the user's text.  Not terminated. */
-struct piece {
-	const char *at;
-	size_t len;
-};
-
 /* For "%.*s", whose length is an int; no message has room for more. */
-static int shown(struct piece p)
+static int shown(struct gm_chars p)
 {
-	return p.len < 200 ? (int)p.len : 200;
+	return p.n < 200 ? (int)p.n : 200;
 }
 
-static bool parse_number(struct piece p, uint64_t *ret)
-{
-	uint64_t value = 0;
-	size_t i = p.len > 0 && p.at[0] == '+';
-
-	if (i == p.len)
-		return false;
-	for (; i < p.len; i++) {
-		uint64_t digit = (uint64_t)(unsigned char)p.at[i] - '0';
-
-		if (digit > 9 || __builtin_mul_overflow(value, 10, &value) ||
-		    __builtin_add_overflow(value, digit, &value))
-			return false;
-	}
-	*ret = value;
-	return true;
-}
-
-static int bad_number(struct gm_plan_error *err, struct piece p)
+static int bad_number(struct gm_plan_error *err, struct gm_chars p)
 {
 	return gm_error_set(err, -EINVAL, FORMAT_REMEDY,
 			    "Failed to parse %.*s as integer.", shown(p), p.at);
@@ -56,23 +35,23 @@ static bool is_duplicate(const struct gm_spec *spec, uint64_t row)
 }
 
 /* Adds one entry; @spec has room for it. */
-static int parse_entry(struct piece item, struct gm_spec *spec,
+static int parse_entry(struct gm_chars item, struct gm_spec *spec,
 		       struct gm_plan_error *err)
 {
-	const char *colon = item.len ? memchr(item.at, ':', item.len) : NULL;
+	const char *colon = item.n ? memchr(item.at, ':', item.n) : NULL;
 	struct gm_spec_entry entry;
-	struct piece row, layers;
+	struct gm_chars row, layers;
 
 	if (!colon)
 		return gm_error_set(
 			err, -EINVAL, FORMAT_REMEDY,
 			"Expected layer to be of format ORD:NUM, got %.*s",
 			shown(item), item.at);
-	row = (struct piece){ item.at, (size_t)(colon - item.at) };
-	layers = (struct piece){ colon + 1, item.len - row.len - 1 };
-	if (!parse_number(row, &entry.row))
+	row = (struct gm_chars){ item.at, (size_t)(colon - item.at) };
+	layers = (struct gm_chars){ colon + 1, item.n - row.n - 1 };
+	if (gm_number_parse(row.at, row.n, &entry.row))
 		return bad_number(err, row);
-	if (!parse_number(layers, &entry.layers))
+	if (gm_number_parse(layers.at, layers.n, &entry.layers))
 		return bad_number(err, layers);
 	if (is_duplicate(spec, entry.row))
 		return gm_error_set(err, -EINVAL,
@@ -83,7 +62,7 @@ static int parse_entry(struct piece item, struct gm_spec *spec,
 	return 0;
 }
 
-static int parse_pieces(const struct piece *pieces, size_t n,
+static int parse_pieces(const struct gm_chars *pieces, size_t n,
 			struct gm_spec *ret_spec, struct gm_plan_error *err)
 {
 	struct gm_spec spec = { 0 };
@@ -100,7 +79,8 @@ static int parse_pieces(const struct piece *pieces, size_t n,
 		if (!spec.entries)
 			return gm_error_no_memory(err);
 	}
-	if (n == 1 && parse_number(pieces[0], &bare.layers)) {
+	if (n == 1 &&
+	    !gm_number_parse(pieces[0].at, pieces[0].n, &bare.layers)) {
 		spec.entries[spec.n_entries++] = bare;
 	} else {
 		for (size_t i = 0; i < n && r == 0; i++)
@@ -125,7 +105,7 @@ static size_t count_pieces(const char *text)
 int gm_spec_parse(const char *text, struct gm_spec *ret_spec,
 		  struct gm_plan_error *ret_err)
 {
-	struct piece *pieces;
+	struct gm_chars *pieces;
 	size_t n;
 	int r;
 
@@ -138,8 +118,8 @@ int gm_spec_parse(const char *text, struct gm_spec *ret_spec,
 	if (!pieces)
 		return gm_error_no_memory(ret_err);
 	for (size_t i = 0; i < n; i++) {
-		pieces[i] = (struct piece){ text, strcspn(text, ";") };
-		text += pieces[i].len + 1;
+		pieces[i] = (struct gm_chars){ text, strcspn(text, ";") };
+		text += pieces[i].n + 1;
 	}
 	r = parse_pieces(pieces, n, ret_spec, ret_err);
 	free(pieces);
@@ -149,7 +129,7 @@ int gm_spec_parse(const char *text, struct gm_spec *ret_spec,
 int gm_spec_parse_list(const char *const *items, size_t n,
 		       struct gm_spec *ret_spec, struct gm_plan_error *ret_err)
 {
-	struct piece *pieces = NULL;
+	struct gm_chars *pieces = NULL;
 	int r;
 
 	if (n > 0) {
@@ -158,7 +138,7 @@ int gm_spec_parse_list(const char *const *items, size_t n,
 			return gm_error_no_memory(ret_err);
 	}
 	for (size_t i = 0; i < n; i++)
-		pieces[i] = (struct piece){ items[i], strlen(items[i]) };
+		pieces[i] = (struct gm_chars){ items[i], strlen(items[i]) };
 	r = parse_pieces(pieces, n, ret_spec, ret_err);
 	free(pieces);
 	return r;

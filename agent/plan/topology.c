@@ -86,6 +86,7 @@ struct texts {
 struct reader {
 	struct gm_yaml yaml;
 	struct texts texts;
+	unsigned int seen; /* a bit for each key of the last entry */
 };
 
 /* Copy the current word, for the caller to free(). */
@@ -133,10 +134,11 @@ static int skip_value(struct reader *rd)
 	}
 }
 
-/* Read "device: cuda[0]"; the current event is the key.  @seen has a bit for
- * each of the two keys. */
-static int read_field(struct reader *rd, struct text *entry, unsigned int *seen)
+/* Read "device: cuda[0]" of the last entry; the current event is the key. */
+static int read_field(void *data)
 {
+	struct reader *rd = data;
+	struct text *entry = &rd->texts.v[rd->texts.n - 1];
 	const char *key;
 	char **to = NULL;
 	unsigned int bit;
@@ -150,10 +152,10 @@ static int read_field(struct reader *rd, struct text *entry, unsigned int *seen)
 	else if (strcmp(key, "device") == 0)
 		to = &entry->device;
 	bit = to == &entry->isq ? 1 : 2;
-	if (to && *seen & bit)
+	if (to && rd->seen & bit)
 		return gm_yaml_refuse(&rd->yaml, "a key twice in one entry");
 	if (to)
-		*seen |= bit;
+		rd->seen |= bit;
 	r = gm_yaml_next(&rd->yaml);
 	if (r)
 		return r;
@@ -186,13 +188,12 @@ static int grow(struct reader *rd)
 }
 
 /* Read "0-16: { ... }"; the current event is the selector. */
-static int read_text(struct reader *rd)
+static int read_text(void *data)
 {
+	struct reader *rd = data;
 	struct text *entry;
-	unsigned int seen = 0;
-	int r;
+	int r = grow(rd);
 
-	r = grow(rd);
 	if (r)
 		return r;
 	entry = &rd->texts.v[rd->texts.n];
@@ -201,20 +202,14 @@ static int read_text(struct reader *rd)
 	if (r)
 		return r;
 	rd->texts.n++;
+	rd->seen = 0;
 	r = gm_yaml_next(&rd->yaml);
 	if (r)
 		return r;
 	if (rd->yaml.event.type != YAML_MAPPING_START_EVENT)
 		return gm_yaml_refuse(&rd->yaml,
 				      "an entry that is not a mapping");
-	for (r = gm_yaml_next(&rd->yaml); r == 0; r = gm_yaml_next(&rd->yaml)) {
-		if (rd->yaml.event.type == YAML_MAPPING_END_EVENT)
-			return 0;
-		r = read_field(rd, entry, &seen);
-		if (r)
-			break;
-	}
-	return r;
+	return gm_yaml_each(&rd->yaml, read_field, rd);
 }
 
 static int read_document(struct reader *rd)
@@ -223,18 +218,10 @@ static int read_document(struct reader *rd)
 
 	if (r || rd->yaml.event.type == YAML_STREAM_END_EVENT)
 		return r;
-	if (rd->yaml.event.type == YAML_MAPPING_START_EVENT) {
-		for (r = gm_yaml_next(&rd->yaml); r == 0;
-		     r = gm_yaml_next(&rd->yaml)) {
-			if (rd->yaml.event.type == YAML_MAPPING_END_EVENT)
-				break;
-			r = read_text(rd);
-			if (r)
-				break;
-		}
-	} else if (!gm_yaml_is_null(&rd->yaml)) {
+	if (rd->yaml.event.type == YAML_MAPPING_START_EVENT)
+		r = gm_yaml_each(&rd->yaml, read_text, rd);
+	else if (!gm_yaml_is_null(&rd->yaml))
 		r = gm_yaml_refuse(&rd->yaml, "it is not a mapping");
-	}
 	return r ? r : gm_yaml_end(&rd->yaml);
 }
 

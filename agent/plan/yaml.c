@@ -145,6 +145,21 @@ int gm_yaml_begin(struct gm_yaml *yaml)
 	return gm_yaml_next(yaml); /* past the start of the document */
 }
 
+int gm_yaml_each(struct gm_yaml *yaml, int (*read_item)(void *data), void *data)
+{
+	yaml_event_type_t end = yaml->event.type == YAML_MAPPING_START_EVENT
+					? YAML_MAPPING_END_EVENT
+					: YAML_SEQUENCE_END_EVENT;
+	int r = gm_yaml_next(yaml);
+
+	while (r == 0 && yaml->event.type != end) {
+		r = read_item(data);
+		if (r == 0)
+			r = gm_yaml_next(yaml);
+	}
+	return r;
+}
+
 int gm_yaml_end(struct gm_yaml *yaml)
 {
 	int r = gm_yaml_next(yaml); /* the document ends */

@@ -59,6 +59,17 @@ int gm_yaml_begin(struct gm_yaml *yaml);
 /* Make the next event current. */
 int gm_yaml_next(struct gm_yaml *yaml);
 
+/*
+ * gm_yaml_each - read the mapping or the list that the current event begins
+ *
+ * read_item	is called with each key or element as the current event, and
+ *		leaves the last of its value; 0 to go on
+ *
+ * Then the current event is the end.
+ */
+int gm_yaml_each(struct gm_yaml *yaml, int (*read_item)(void *data),
+		 void *data);
+
 /* After the document's last event: check that the document ends here, and the
  * stream. */
 int gm_yaml_end(struct gm_yaml *yaml);

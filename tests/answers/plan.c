@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/plan/checked.h"
 #include "agent/plan/dtype.h"
+#include "agent/plan/kv.h"
 #include "agent/plan/place.h"
-#include "agent/plan/sizes.h"
 #include "tests/answers/answers.h"
 
 /* ---- map ----------------------------------------------------------------- */
@@ -175,9 +176,124 @@ uint32_t answers_dtype(struct gm_fields *f)
 	return gm_dtype_bytes(dtype);
 }
 
-static json_t *sizes(struct gm_fields *f)
+/* A decoder of attention and gated MLP, such as Llama and most later models. */
+struct sizes_request {
+	uint64_t vocab_size;
+	uint64_t hidden_size;
+	uint64_t intermediate_size;
+	uint64_t n_layers;
+	uint64_t n_heads;
+	uint64_t n_kv_heads;
+	bool has_head_dim;
+	uint64_t head_dim; /* else hidden_size / n_heads */
+	bool is_tied;      /* the head is the embedding */
+	uint32_t dtype_bytes;
+	uint64_t pack_factor;
+	uint64_t max_seq_len;
+	uint64_t max_batch_size;
+};
+
+struct sizes {
+	uint64_t layer_bytes;
+	uint64_t non_mapped_bytes;
+	uint64_t mapped_act_elems; /* largest activation, elements */
+	uint64_t non_mapped_act_elems;
+	uint64_t kv_bytes; /* of one layer, unpaged */
+};
+
+static int check_sizes(const struct sizes_request *q, struct gm_plan_error *err)
 {
-	struct gm_sizes_request q = {
+	const char *zero = q->n_heads == 0       ? "num_attention_heads"
+			   : q->pack_factor == 0 ? "weight_pack_factor"
+			   : q->n_layers == 0    ? "num_hidden_layers"
+						 : NULL;
+
+	if (!zero)
+		return 0;
+	return gm_error_set(err, -EINVAL, "correct the request",
+			    "%s must be at least 1", zero);
+}
+
+/* Elements of a matrix after packing. */
+static uint64_t packed(bool *over, const struct sizes_request *q, uint64_t rows,
+		       uint64_t columns)
+{
+	return gm_checked_mul(over, rows, columns) / q->pack_factor;
+}
+
+static uint64_t layer_elems(bool *over, const struct sizes_request *q)
+{
+	uint64_t h = q->hidden_size;
+	uint64_t head = h / q->n_heads;
+	uint64_t q_size = gm_checked_mul(over, head, q->n_heads);
+	uint64_t kv_size = gm_checked_mul(over, head, q->n_kv_heads);
+	uint64_t elems = gm_checked_mul(over, 2, h); /* two norms */
+
+	elems = gm_checked_add(over, elems, packed(over, q, h, q_size));
+	elems = gm_checked_add(over, elems,
+			       gm_checked_mul(over, 2,
+					      packed(over, q, h, kv_size)));
+	elems = gm_checked_add(over, elems, packed(over, q, q_size, h));
+	return gm_checked_add(
+		over, elems,
+		gm_checked_mul(over, 3,
+			       packed(over, q, h, q->intermediate_size)));
+}
+
+static uint64_t non_mapped_elems(bool *over, const struct sizes_request *q)
+{
+	uint64_t embedding = packed(over, q, q->hidden_size, q->vocab_size);
+	uint64_t elems = embedding;
+
+	/* Packed, head and embedding are separate even if they were tied. */
+	if (!q->is_tied || q->pack_factor != 1)
+		elems = gm_checked_add(over, elems, embedding);
+	return gm_checked_add(over, elems, q->hidden_size);
+}
+
+/* The formulas, order of operations and divisions are those of mistral.rs; an
+ * overflow of 64 bits is an error.  A weight is a whole number of elements
+ * divided by the pack factor of its quantisation; norms are never packed, and
+ * an explicit head_dim counts for the KV cache only. */
+static int make_sizes(const struct sizes_request *q, struct sizes *ret_sizes,
+		      struct gm_plan_error *ret_err)
+{
+	struct sizes sizes = { 0 };
+	struct gm_kv_shape kv;
+	bool over = false;
+	uint64_t chunk;
+	int r;
+
+	r = check_sizes(q, ret_err);
+	if (r)
+		return r;
+	kv = (struct gm_kv_shape){
+		.n_layers = q->n_layers,
+		.n_heads = q->n_kv_heads,
+		.k_dim = q->has_head_dim ? q->head_dim
+					 : q->hidden_size / q->n_heads,
+	};
+	kv.v_dim = kv.k_dim;
+	chunk = gm_min(q->max_seq_len, GM_KV_CHUNK);
+	sizes.layer_bytes =
+		gm_checked_mul(&over, layer_elems(&over, q), q->dtype_bytes);
+	sizes.non_mapped_bytes = gm_checked_mul(
+		&over, non_mapped_elems(&over, q), q->dtype_bytes);
+	sizes.mapped_act_elems = GM_CHECKED_PRODUCT(&over, q->max_batch_size,
+						    q->n_heads, chunk * chunk);
+	if (over)
+		return gm_error_set(ret_err, -EOVERFLOW, "correct the request",
+				    "The model's sizes come to 2^64 or more");
+	r = gm_kv_unpaged(&kv, q->max_seq_len, q->max_batch_size,
+			  q->dtype_bytes, &sizes.kv_bytes, ret_err);
+	if (r == 0)
+		*ret_sizes = sizes;
+	return r;
+}
+
+static json_t *show_sizes(struct gm_fields *f)
+{
+	struct sizes_request q = {
 		.vocab_size = gm_json_field_number(f, "vocab_size"),
 		.hidden_size = gm_json_field_number(f, "hidden_size"),
 		.intermediate_size =
@@ -193,10 +309,10 @@ static json_t *sizes(struct gm_fields *f)
 		.max_seq_len = gm_json_field_number(f, "max_seq_len"),
 		.max_batch_size = gm_json_field_number(f, "max_batch_size"),
 	};
-	struct gm_sizes s;
+	struct sizes s;
 
 	if (f->r == 0)
-		f->r = gm_sizes_make(&q, &s, f->err);
+		f->r = make_sizes(&q, &s, f->err);
 	if (f->r)
 		return NULL;
 	return json_pack(
@@ -221,7 +337,7 @@ json_t *answers_plan(struct gm_fields *f)
 	if (strcmp(op, "auto") == 0)
 		return answers_auto(f);
 	if (strcmp(op, "sizes") == 0)
-		return sizes(f);
+		return show_sizes(f);
 	gm_json_field_refuse(f, "op", "is not map, auto or sizes");
 	return NULL;
 }

@@ -9,7 +9,7 @@
 
 #include "agent/plan/auto.h"
 #include "agent/plan/number.h"
-#include "agent/plan/sizes.h"
+#include "agent/plan/place.h"
 #include "tests/support/dice.h"
 #include "tests/support/tap.h"
 
@@ -392,7 +392,7 @@ static bool plain_walk(const struct scene *s, uint64_t kv, uint32_t *ret_n,
 
 	*ret_first = false;
 	for (uint32_t i = 0; i < s->q.n_rows; i++) {
-		int64_t room = (int64_t)gm_sizes_capacity(s->rows[i].avail,
+		int64_t room = (int64_t)gm_place_capacity(s->rows[i].avail,
 							  s->rows[i].is_host);
 		uint64_t act = s->q.mapped_act_elems;
 		int64_t rest = N_FILL - layer, weights = 0;

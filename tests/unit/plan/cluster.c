@@ -13,7 +13,6 @@
 #include <time.h>
 
 #include "agent/plan/cluster.h"
-#include "agent/plan/sizes.h"
 #include "tests/support/dice.h"
 #include "tests/support/tap.h"
 

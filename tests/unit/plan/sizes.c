@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* sizes, kv, isq, dtype: formulas on real models and at their edges. */
+/* kv, isq, dtype, and what rows keep back: formulas and their edges. */
 
 #include <errno.h>
 #include <stdint.h>
@@ -9,7 +9,7 @@
 #include "agent/plan/dtype.h"
 #include "agent/plan/isq.h"
 #include "agent/plan/kv.h"
-#include "agent/plan/sizes.h"
+#include "agent/plan/place.h"
 #include "gpumap.h"
 #include "tests/support/tap.h"
 
@@ -17,109 +17,18 @@
 #define MIB      (UINT64_C(1) << 20)
 #define GIB      (UINT64_C(1) << 30)
 
-static struct gm_sizes_request llama_2_70b(void)
-{
-	return (struct gm_sizes_request){
-		.vocab_size = 32000,
-		.hidden_size = 8192,
-		.intermediate_size = 28672,
-		.n_layers = 80,
-		.n_heads = 64,
-		.n_kv_heads = 8,
-		.dtype_bytes = 2,
-		.pack_factor = 1,
-		.max_seq_len = 4096,
-		.max_batch_size = 1,
-	};
-}
-
-/* Numbers from the published checkpoint: 855654400 elements a layer. */
-static void a_plain_model_has_the_bytes_of_its_checkpoint(void)
-{
-	struct gm_sizes_request q = llama_2_70b();
-	struct gm_sizes s = { 0 };
-
-	EQ(gm_sizes_make(&q, &s, NULL), 0);
-	EQ(s.layer_bytes, 2 * 855654400LL);
-	EQ(s.non_mapped_bytes, 2 * (2 * 262144000LL + 8192));
-	EQ(80 * s.layer_bytes + s.non_mapped_bytes, 137953296384LL);
-	EQ(s.mapped_act_elems, 64LL * 1024 * 1024);
-	EQ(s.non_mapped_act_elems, 0);
-	EQ(s.kv_bytes, 4096LL * 8 * 128 * 2 * 2);
-}
-
-static void packing_divides_each_matrix_and_unties_the_head(void)
-{
-	struct gm_sizes_request q = { .vocab_size = 7,
-				      .hidden_size = 10,
-				      .intermediate_size = 3,
-				      .n_layers = 1,
-				      .n_heads = 3,
-				      .n_kv_heads = 1,
-				      .is_tied = true,
-				      .dtype_bytes = 4,
-				      .pack_factor = 7,
-				      .max_seq_len = 5,
-				      .max_batch_size = 2 };
-	struct gm_sizes s = { 0 };
-
-	/* head 3: q 10 * 9 / 7 = 12, k and v 10 * 3 / 7 = 4, o 12, mlp 4. */
-	EQ(gm_sizes_make(&q, &s, NULL), 0);
-	EQ(s.layer_bytes, 4 * (20 + 12 + 2 * 4 + 12 + 3 * 4));
-	EQ(s.non_mapped_bytes, 4 * (10 + 10 + 10));
-	EQ(s.mapped_act_elems, 2 * 3 * 25);
-	EQ(s.kv_bytes, 2 * 1 * 5 * (3 + 3) * 4);
-	q.pack_factor = 1;
-	EQ(gm_sizes_make(&q, &s, NULL), 0);
-	EQ(s.non_mapped_bytes, 4 * (70 + 10));
-	q.has_head_dim = true;
-	q.head_dim = 16;
-	EQ(gm_sizes_make(&q, &s, NULL), 0);
-	EQ(s.layer_bytes, 4 * (20 + 90 + 2 * 30 + 90 + 3 * 30));
-	EQ(s.kv_bytes, 2 * 1 * 5 * (16 + 16) * 4);
-}
-
-static void numbers_that_cannot_be_are_refused(void)
-{
-	struct gm_sizes_request q = llama_2_70b();
-	struct gm_sizes s = { .layer_bytes = 7 };
-	struct gm_plan_error err = { 0 };
-
-	q.n_heads = 0;
-	EQ(gm_sizes_make(&q, &s, &err), -EINVAL);
-	STR(err.text, "num_attention_heads must be at least 1");
-	q = llama_2_70b();
-	q.pack_factor = 0;
-	EQ(gm_sizes_make(&q, &s, &err), -EINVAL);
-	STR(err.text, "weight_pack_factor must be at least 1");
-	q = llama_2_70b();
-	q.n_layers = 0;
-	EQ(gm_sizes_make(&q, &s, &err), -EINVAL);
-	STR(err.text, "num_hidden_layers must be at least 1");
-	q = llama_2_70b();
-	q.vocab_size = UINT64_MAX / 8192 + 1;
-	EQ(gm_sizes_make(&q, &s, &err), -EOVERFLOW);
-	q = llama_2_70b();
-	q.max_batch_size = UINT64_C(1) << 38; /* the activations alone */
-	EQ(gm_sizes_make(&q, &s, &err), -EOVERFLOW);
-	q = llama_2_70b();
-	q.max_seq_len = UINT64_C(1) << 53; /* the cache alone */
-	EQ(gm_sizes_make(&q, &s, &err), -EOVERFLOW);
-	EQ(s.layer_bytes, 7);
-}
-
 static void gpus_keep_a_fiftieth_back_and_at_least_512_mib(void)
 {
-	EQ(gm_sizes_capacity(80 * GIB, true), 80 * GIB);
-	EQ(gm_sizes_capacity(80 * GIB, false), 80 * GIB - 1717986918);
-	EQ(gm_sizes_capacity(25 * GIB, false), 25 * GIB - 512 * MIB);
-	EQ(gm_sizes_capacity(512 * MIB + 1, false), 1);
-	EQ(gm_sizes_capacity(512 * MIB, false), 0);
-	EQ(gm_sizes_capacity(1, false), 0);
-	EQ(gm_sizes_capacity(0, false), 0);
-	OK(gm_sizes_capacity(UINT64_MAX, true) == UINT64_MAX);
+	EQ(gm_place_capacity(80 * GIB, true), 80 * GIB);
+	EQ(gm_place_capacity(80 * GIB, false), 80 * GIB - 1717986918);
+	EQ(gm_place_capacity(25 * GIB, false), 25 * GIB - 512 * MIB);
+	EQ(gm_place_capacity(512 * MIB + 1, false), 1);
+	EQ(gm_place_capacity(512 * MIB, false), 0);
+	EQ(gm_place_capacity(1, false), 0);
+	EQ(gm_place_capacity(0, false), 0);
+	OK(gm_place_capacity(UINT64_MAX, true) == UINT64_MAX);
 	/* 0.02 * 2^64, as doubles multiply. */
-	OK(gm_sizes_capacity(UINT64_MAX, false) ==
+	OK(gm_place_capacity(UINT64_MAX, false) ==
 	   UINT64_MAX - UINT64_C(368934881474191040));
 }
 
@@ -283,9 +192,6 @@ static void the_weakest_mapped_card_chooses_the_type(void)
 
 TAP_CASE()
 {
-	a_plain_model_has_the_bytes_of_its_checkpoint();
-	packing_divides_each_matrix_and_unties_the_head();
-	numbers_that_cannot_be_are_refused();
 	gpus_keep_a_fiftieth_back_and_at_least_512_mib();
 	a_pool_is_cut_by_each_division_in_turn();
 	a_pool_may_be_a_share_or_so_many_tokens();

@@ -11,23 +11,17 @@
 
 #include "shm/objects.h"
 
-_Static_assert(sizeof(struct gpumap_plan_charge) ==
-			       sizeof(struct gm_control_charge) &&
-		       offsetof(struct gpumap_plan_charge, left_bytes) ==
-			       offsetof(struct gm_control_charge, left_bytes),
-	       "charges are copied as they are");
-
 #define TEXTS_MAX                                     \
 	(sizeof(((struct gpumap_plan *)NULL)->spec) + \
 	 sizeof(((struct gpumap_plan *)NULL)->warnings))
-#define TAIL_MAX                                      \
-	(GM_ROWS * sizeof(struct gm_control_charge) + \
+#define TAIL_MAX                                       \
+	(GM_ROWS * sizeof(struct gpumap_plan_charge) + \
 	 GM_PLAN_RUNS_MAX * sizeof(struct gm_control_run) + TEXTS_MAX)
 
 /* An answer whose parts have been found in its tail. */
 struct answer {
 	struct gm_control_plan_reply head;
-	const struct gm_control_charge *charges;
+	const struct gpumap_plan_charge *charges;
 	const struct gm_control_run *runs;
 	const char *spec;
 	const char *warnings; /* NULL: none */

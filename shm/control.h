@@ -25,6 +25,7 @@
 
 #include <stdint.h>
 
+#include "gpumap/plan.h"
 #include "shm/control_masks.h"
 #include "shm/control_mesh.h"
 #include "shm/layout.h"
@@ -233,7 +234,7 @@ struct gm_loading {
  * PLAN: place a model; publish and commit the map if the flags ask for it.
  *
  * Tail: @text, @weights, each padded to 8, then n_bytes uint64_t, then n_rows
- * uint32_t.  Reply tail: n_charges gm_control_charge, n_runs gm_control_run,
+ * uint32_t.  Reply tail: n_charges gpumap_plan_charge, n_runs gm_control_run,
  * then the spec and the warnings, one to a line, each with its NUL.
  */
 struct gm_control_plan {
@@ -287,17 +288,6 @@ struct gm_control_plan_reply {
 	uint32_t compute_dtype;
 	uint32_t spec_bytes;    /* with the NUL */
 	uint32_t warning_bytes; /* likewise; 0: none */
-};
-
-struct gm_control_charge {
-	uint32_t row;
-	uint32_t n_layers;
-	uint64_t weight_bytes;
-	uint64_t kv_bytes;
-	uint64_t activation_bytes;
-	uint64_t reserve_bytes;
-	uint64_t left_bytes;
-	uint64_t spare[2];
 };
 
 /* So many layers in one row, one after the other. */
@@ -684,7 +674,7 @@ _Static_assert(sizeof(struct gm_queue_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_session_item) == 88, "wire");
 _Static_assert(sizeof(struct gm_control_plan) == 200, "wire");
 _Static_assert(sizeof(struct gm_control_plan_reply) == 56, "wire");
-_Static_assert(sizeof(struct gm_control_charge) == 64, "wire");
+_Static_assert(sizeof(struct gpumap_plan_charge) == 64, "wire");
 _Static_assert(sizeof(struct gm_control_run) == 8, "wire");
 _Static_assert(sizeof(struct gm_control_plan_refusal) == 272, "wire");
 _Static_assert(sizeof(struct gm_register) == 32, "wire");

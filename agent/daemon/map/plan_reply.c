@@ -4,19 +4,12 @@
 #include "agent/daemon/map/plan_reply.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/common/refusal.h"
 #include "gpumap.h"
-
-_Static_assert(sizeof(struct gpumap_plan_charge) ==
-			       sizeof(struct gm_control_charge) &&
-		       offsetof(struct gpumap_plan_charge, left_bytes) ==
-			       offsetof(struct gm_control_charge, left_bytes),
-	       "charges are copied as they are");
 
 #define SPEC_ROOM    sizeof(((struct gpumap_plan *)NULL)->spec)
 #define WARNING_ROOM sizeof(((struct gpumap_plan *)NULL)->warnings)
@@ -80,10 +73,9 @@ int gm_plan_reply_make(const struct gm_plan *plan,
 			      "the layers change their row %u times; a plan "
 			      "may do that %u times",
 			      body->n_runs - 1, GM_PLAN_RUNS_MAX - 1);
-	ret_reply->tail =
-		malloc(body->n_charges * sizeof(struct gm_control_charge) +
-		       body->n_runs * sizeof(struct gm_control_run) +
-		       SPEC_ROOM + WARNING_ROOM);
+	ret_reply->tail = malloc(body->n_charges * sizeof(plan->charges[0]) +
+				 body->n_runs * sizeof(struct gm_control_run) +
+				 SPEC_ROOM + WARNING_ROOM);
 	if (ret_reply->tail == NULL)
 		return -ENOMEM;
 	at = mempcpy(ret_reply->tail, plan->charges,

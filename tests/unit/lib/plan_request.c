@@ -13,7 +13,7 @@
 /* In the order of a reply: two charges, three runs, a spec, a warning. */
 struct reply {
 	struct gm_control_plan_reply head;
-	struct gm_control_charge charges[2];
+	struct gpumap_plan_charge charges[2];
 	struct gm_control_run runs[3];
 	char texts[16];
 };

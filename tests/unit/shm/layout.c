@@ -269,7 +269,7 @@ static void messages(void)
 	SIZE(gm_reservation_item);
 	AT(gm_reservation_item, version);
 	AT(gm_reservation_item, own_bytes);
-	SIZE(gm_control_charge);
+	SIZE(gpumap_plan_charge);
 	SIZE(gm_control_run);
 	SIZE(gm_control_plan_refusal);
 }

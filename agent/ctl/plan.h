@@ -23,9 +23,7 @@ struct gm_ctl_node {
 	uint32_t n;
 	struct gm_plan_device devices[GM_PLAN_ROWS];
 	char names[GM_PLAN_ROWS][GPUMAP_NAME_MAX + 1]; /* by row */
-	uint32_t n_drained; /* drained rows of an agent, left out */
-	uint32_t drained[GM_PLAN_ROWS];
-	uint32_t n_dummies; /* likewise its dummy rows */
+	uint32_t drained[GM_PLAN_ROWS];                /* the request's */
 };
 
 struct gm_ctl_planning {
@@ -42,8 +40,9 @@ struct gm_ctl_planning {
 /* Each function returns an exit status, after printing what was wrong. */
 int gm_ctl_rows_of_file(const char *path, struct gm_ctl_node *ret_node);
 int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node);
-void gm_ctl_leave_out_dummies(struct gm_ctl_node *node);
-int gm_ctl_choose_rows(const struct gm_ctl *ctl, struct gm_ctl_node *node);
+/* Keep only the rows of --rows, in its order, or those that a plan may take
+ * without it. */
+int gm_ctl_choose_rows(struct gm_ctl_planning *p);
 /* Measure ctl->model, and show how far that is. */
 int gm_ctl_measure(const struct gm_ctl *ctl,
 		   struct gm_weights_sizes *ret_sizes);

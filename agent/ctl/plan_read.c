@@ -284,18 +284,7 @@ static int read_rows(struct gm_ctl_planning *p)
 		if (ret == GM_EXIT_OK)
 			ret = gm_ctl_rows_of_agent(ctl, &p->node);
 	}
-	p->q.ask.rows = ctl->rows;
-	p->q.ask.n_rows = ctl->n_rows;
-	if (ret == GM_EXIT_OK && ctl->n_rows > 0)
-		ret = gm_ctl_choose_rows(ctl, &p->node);
-	else if (ret == GM_EXIT_OK && p->q.ask.setting != GPUMAP_SETTING_MANUAL)
-		gm_ctl_leave_out_dummies(&p->node);
-	p->q.devices = p->node.devices;
-	p->q.n_devices = p->node.n;
-	p->q.drained = p->node.drained;
-	p->q.n_drained = p->node.n_drained;
-	p->q.n_dummies = p->node.n_dummies;
-	return ret;
+	return ret == GM_EXIT_OK ? gm_ctl_choose_rows(p) : ret;
 }
 
 int gm_ctl_plan_read(struct gm_ctl_planning *p)

@@ -35,17 +35,9 @@ static bool is_usable(const struct gpumap_device *device)
 	       device->state != GPUMAP_DEVICE_LOST;
 }
 
-void gm_ctl_leave_out_dummies(struct gm_ctl_node *node)
-{
-	uint32_t n = node->n;
-
-	node->n = gm_plan_leave_out_dummies(node->devices, n);
-	node->n_dummies = n - node->n;
-}
-
 int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 {
-	uint32_t n = gpumap_device_count(ctl->map), n_all;
+	uint32_t n = gpumap_device_count(ctl->map);
 
 	for (uint32_t row = 0; row < n; row++) {
 		struct gpumap_device d = { .size = sizeof(d) };
@@ -75,50 +67,37 @@ int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 					       d.cc_major),
 		};
 	}
-	gm_plan_number(ret_node->devices, ret_node->n);
-	n_all = ret_node->n;
-	ret_node->n =
-		gm_plan_leave_out(ret_node->devices, n_all, ret_node->drained);
-	ret_node->n_drained = n_all - ret_node->n;
 	return GM_EXIT_OK;
 }
 
-static int no_row(const struct gm_ctl *ctl, const struct gm_ctl_node *node,
-		  uint32_t row)
+int gm_ctl_choose_rows(struct gm_ctl_planning *p)
 {
-	for (uint32_t i = 0; i < node->n_drained; i++) {
-		if (node->drained[i] != row)
-			continue;
+	const struct gm_ctl *ctl = p->ctl;
+	struct gm_ctl_node *node = &p->node;
+	uint32_t n = node->n, row = 0;
+	int ret;
+
+	p->q.ask.rows = ctl->rows;
+	p->q.ask.n_rows = ctl->n_rows;
+	ret = gm_plan_choose(&p->q, node->devices, n, node->drained,
+			     p->q.ask.setting == GPUMAP_SETTING_MANUAL, &row);
+	node->n = p->q.n_devices;
+	if (ret == 0)
+		return GM_EXIT_OK;
+	if (gm_plan_is_drained(&p->q, row))
 		fprintf(stderr,
 			"gpumapctl: row %u is drained or cordoned: gpumapctl "
 			"undrain or uncordon brings it back; or leave it out\n",
 			row);
-		return GM_EXIT_FAILED;
-	}
-	fprintf(stderr, "gpumapctl: there is no row %u to plan on: ", row);
-	if (ctl->plan.node != NULL)
-		fprintf(stderr, "%s has 0 to %u\n", ctl->plan.node,
-			node->n - 1);
+	else if (ctl->plan.node != NULL)
+		fprintf(stderr,
+			"gpumapctl: there is no row %u to plan on: %s has 0 to "
+			"%u\n",
+			row, ctl->plan.node, n - 1);
 	else
-		fputs("see gpumapctl devices\n", stderr);
+		fprintf(stderr,
+			"gpumapctl: there is no row %u to plan on: see "
+			"gpumapctl devices\n",
+			row);
 	return GM_EXIT_FAILED;
-}
-
-/* Keep only the rows of --rows, in its order. */
-int gm_ctl_choose_rows(const struct gm_ctl *ctl, struct gm_ctl_node *node)
-{
-	struct gm_plan_device chosen[GM_PLAN_ROWS];
-
-	for (uint32_t i = 0; i < ctl->n_rows; i++) {
-		uint32_t at = 0;
-
-		while (at < node->n && node->devices[at].row != ctl->rows[i])
-			at++;
-		if (at == node->n)
-			return no_row(ctl, node, ctl->rows[i]);
-		chosen[i] = node->devices[at];
-	}
-	memcpy(node->devices, chosen, ctl->n_rows * sizeof(chosen[0]));
-	node->n = ctl->n_rows;
-	return GM_EXIT_OK;
 }

@@ -40,9 +40,9 @@ struct gm_plan_device {
 	uint32_t row;
 	bool is_host;
 	bool is_cuda;
-	bool is_integrated;          /* its memory is the host's */
-	bool is_drained;             /* or cordoned: gm_plan_leave_out() */
-	bool is_dummy;               /* gm_plan_leave_out_dummies() */
+	bool is_integrated; /* its memory is the host's */
+	bool is_drained;    /* or cordoned: gm_plan_choose() */
+	bool is_dummy;
 	uint32_t cc_major, cc_minor; /* of a CUDA row */
 	uint64_t avail;              /* free bytes less the reservations */
 	uint64_t total;

@@ -43,33 +43,51 @@ void gm_plan_number(struct gm_plan_device *devices, uint32_t n)
 							devices[i].row };
 }
 
-uint32_t gm_plan_leave_out(struct gm_plan_device *devices, uint32_t n,
-			   uint32_t *ret_drained)
+bool gm_plan_is_drained(const struct gm_plan_request *q, uint32_t row)
 {
-	uint32_t left = 0;
-
-	for (uint32_t i = 0; i < n; i++) {
-		if (devices[i].is_drained)
-			ret_drained[i - left] = devices[i].row;
-		else
-			devices[left++] = devices[i];
-	}
-	return left;
+	for (uint32_t i = 0; i < q->n_drained; i++)
+		if (q->drained[i] == row)
+			return true;
+	return false;
 }
 
-uint32_t gm_plan_leave_out_dummies(struct gm_plan_device *devices, uint32_t n)
+int gm_plan_choose(struct gm_plan_request *q, struct gm_plan_device *devices,
+		   uint32_t n, uint32_t *drained, bool takes_dummies,
+		   uint32_t *ret_row)
 {
-	uint32_t left = 0;
+	struct gm_plan_device usable[GM_PLAN_ROWS];
+	uint32_t n_usable = 0, n_dummies = 0;
 
-	for (uint32_t i = 0; i < n; i++)
-		left += !devices[i].is_dummy;
-	if (left == 0)
-		return n;
-	left = 0;
-	for (uint32_t i = 0; i < n; i++)
-		if (!devices[i].is_dummy)
-			devices[left++] = devices[i];
-	return left;
+	gm_plan_number(devices, n);
+	q->devices = devices;
+	q->drained = drained;
+	q->n_devices = q->n_drained = q->n_dummies = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		if (devices[i].is_drained) {
+			drained[q->n_drained++] = devices[i].row;
+			continue;
+		}
+		n_dummies += devices[i].is_dummy;
+		usable[n_usable++] = devices[i];
+	}
+	for (uint32_t i = 0; i < q->ask.n_rows; i++) {
+		uint32_t at = 0;
+
+		while (at < n_usable && usable[at].row != q->ask.rows[i])
+			at++;
+		*ret_row = q->ask.rows[i];
+		if (at == n_usable)
+			return -ENODEV;
+		devices[q->n_devices++] = usable[at];
+	}
+	if (q->ask.n_rows > 0)
+		return 0;
+	takes_dummies |= n_dummies == n_usable;
+	for (uint32_t i = 0; i < n_usable; i++)
+		if (takes_dummies || !usable[i].is_dummy)
+			devices[q->n_devices++] = usable[i];
+	q->n_dummies = n_usable - q->n_devices;
+	return 0;
 }
 
 void gm_plan_of_node(const struct gm_nodefile *node,

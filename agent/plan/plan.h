@@ -145,27 +145,25 @@ double gm_plan_score(bool is_host, uint32_t units, uint64_t free_bytes,
 void gm_plan_number(struct gm_plan_device *devices, uint32_t n);
 
 /*
- * gm_plan_leave_out - remove the drained devices from a list
+ * gm_plan_choose - give a request its devices
  *
- * devices	@n, numbered already: numbers that topologies use stay the same
- * ret_drained	room for @n; receives the rows that are removed
+ * They are those that the request names, in its order; or all, but dummies only
+ * if @takes_dummies or there are no others.  A drained one is left out.
  *
- * Returns	the number of @devices that are left, in their order
+ * request	its ask is complete
+ * devices	all @n; they become the request's, and are numbered first, so
+ *		that the numbers that topologies use stay the same
+ * drained	room for @n, which becomes the request's
+ *
+ * Returns	0; -ENODEV: there is no device of *@ret_row, or it is drained
  * Threads	any
  */
-uint32_t gm_plan_leave_out(struct gm_plan_device *devices, uint32_t n,
-			   uint32_t *ret_drained);
+int gm_plan_choose(struct gm_plan_request *request,
+		   struct gm_plan_device *devices, uint32_t n,
+		   uint32_t *drained, bool takes_dummies, uint32_t *ret_row);
 
-/*
- * gm_plan_leave_out_dummies - remove the dummy devices from a list
- *
- * For requests that name no rows.  A list of dummies alone stays as it is: the
- * administrator has given the node no other rows.
- *
- * Returns	the number of @devices that are left, in their order
- * Threads	any
- */
-uint32_t gm_plan_leave_out_dummies(struct gm_plan_device *devices, uint32_t n);
+/* Is the row one of those that were left out as drained? */
+bool gm_plan_is_drained(const struct gm_plan_request *request, uint32_t row);
 
 struct gm_nodefile;
 struct gm_weights_sizes;

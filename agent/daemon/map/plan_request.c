@@ -113,60 +113,25 @@ static uint32_t slot_of(const struct plan_change *plan)
 			     : GM_LEDGER_NOBODY;
 }
 
-static bool is_drained(const struct plan_change *plan, uint32_t row)
-{
-	for (uint32_t i = 0; i < plan->q.n_drained; i++) {
-		if (plan->drained[i] == row)
-			return true;
-	}
-	return false;
-}
-
-/* The rows that the client named, in that order.  @devices are all there
- * are. */
-static int choose(struct plan_change *plan,
-		  const struct gm_plan_device *devices, uint32_t n)
-{
-	for (uint32_t i = 0; i < plan->q.ask.n_rows; i++) {
-		uint32_t at = 0;
-
-		while (at < n && devices[at].row != plan->q.ask.rows[i])
-			at++;
-		if (at == n && is_drained(plan, plan->q.ask.rows[i]))
-			return gm_why(plan->change.why, -ENODEV,
-				      "row %u is drained or cordoned: "
-				      "gpumapctl undrain or uncordon brings it "
-				      "back; or leave it out",
-				      plan->q.ask.rows[i]);
-		if (at == n)
-			return gm_why(plan->change.why, -ENODEV,
-				      "row %u is not there, is lost or has "
-				      "failed: gpumapctl devices shows which "
-				      "can be used",
-				      plan->q.ask.rows[i]);
-		plan->devices[i] = devices[at];
-	}
-	plan->q.n_devices = plan->q.ask.n_rows;
-	return 0;
-}
-
 /* Unless there is nothing else. */
-static uint32_t leave_out_hosts(struct gm_plan_device *devices, uint32_t n)
+static void leave_out_hosts(struct plan_change *plan)
 {
 	uint32_t kept = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		if (!devices[i].is_host)
-			devices[kept++] = devices[i];
+	for (uint32_t i = 0; i < plan->q.n_devices; i++) {
+		if (!plan->devices[i].is_host)
+			plan->devices[kept++] = plan->devices[i];
 	}
-	return kept != 0 ? kept : n;
+	if (kept != 0)
+		plan->q.n_devices = kept;
 }
 
 static int list_devices(struct plan_change *plan)
 {
 	const struct gm_daemon *d = plan->change.d;
-	struct gm_plan_device devices[GM_ROWS];
-	uint32_t slot = slot_of(plan), n = 0, n_all;
+	uint32_t slot = slot_of(plan), n = 0, wrong = 0;
+	bool takes_dummies = plan->q.ask.setting == GPUMAP_SETTING_MANUAL &&
+			     !plan->is_reserve;
 
 	for (uint32_t row = 0; row < d->devices->n; row++) {
 		const struct gm_device *device = d->devices->of[row];
@@ -174,24 +139,21 @@ static int list_devices(struct plan_change *plan)
 		if (device->present &&
 		    device->moving.state != GPUMAP_DEVICE_FAILED &&
 		    device->moving.state != GPUMAP_DEVICE_LOST)
-			devices[n++] = device_of(d, row, slot);
+			plan->devices[n++] = device_of(d, row, slot);
 	}
-	gm_plan_number(devices, n);
-	n_all = n;
-	n = gm_plan_leave_out(devices, n, plan->drained);
-	plan->q.drained = plan->drained;
-	plan->q.n_drained = n_all - n;
-	plan->q.devices = plan->devices;
-	if (plan->q.ask.n_rows != 0)
-		return choose(plan, devices, n);
-	n_all = n;
-	if (plan->q.ask.setting != GPUMAP_SETTING_MANUAL || plan->is_reserve)
-		n = gm_plan_leave_out_dummies(devices, n);
-	if (plan->is_reserve)
-		n = leave_out_hosts(devices, n);
-	plan->q.n_dummies = n_all - n;
-	memcpy(plan->devices, devices, n * sizeof(devices[0]));
-	plan->q.n_devices = n;
+	if (gm_plan_choose(&plan->q, plan->devices, n, plan->drained,
+			   takes_dummies, &wrong) != 0)
+		return gm_why(plan->change.why, -ENODEV,
+			      gm_plan_is_drained(&plan->q, wrong)
+				      ? "row %u is drained or cordoned: "
+					"gpumapctl undrain or uncordon brings "
+					"it back; or leave it out"
+				      : "row %u is not there, is lost or has "
+					"failed: gpumapctl devices shows which "
+					"can be used",
+			      wrong);
+	if (plan->is_reserve && plan->q.ask.n_rows == 0)
+		leave_out_hosts(plan);
 	return 0;
 }
 

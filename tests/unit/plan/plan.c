@@ -462,19 +462,65 @@ static void fill_names_the_rows_it_passed_over(void)
 	gm_plan_free(&plan);
 }
 
-static void dummies_are_for_those_who_name_them(void)
+/* Rows 0, 3, 5 and 7: a host, and cards of which one is a dummy and one may be
+ * drained. */
+static void requests_get_the_rows_that_they_may_have(void)
 {
-	struct gm_plan_device devices[3] = { host(0, GIB), card(3, 0, GIB),
-					     card(5, 1, GIB) };
+	static const struct {
+		uint32_t rows[3];
+		uint32_t n_rows;
+		bool is_drained, takes_dummies, all_are_dummies;
+		uint32_t wrong; /* the row that cannot be had */
+		const char *want;
+	} cases[] = {
+		{ { 0 }, 0, false, false, false, 0, "0 5 7, 1 dummies" },
+		{ { 0 }, 0, false, true, false, 0, "0 3 5 7, 0 dummies" },
+		/* A node that has nothing else. */
+		{ { 0 }, 0, false, false, true, 0, "0 3 5 7, 0 dummies" },
+		{ { 0 }, 0, true, false, false, 0, "0 7, 1 dummies" },
+		{ { 7, 3 }, 2, false, false, false, 0, "7 3, 0 dummies" },
+		{ { 7, 4 }, 2, false, false, false, 4, NULL },
+		{ { 7, 5 }, 2, true, false, false, 5, NULL },
+	};
 
-	devices[1].is_dummy = true;
-	EQ(gm_plan_leave_out_dummies(devices, 3), 2);
-	EQ(devices[0].row, 0);
-	EQ(devices[1].row, 5);
-	EQ(devices[1].at.ordinal, 1);
-	/* A node that has nothing else. */
-	devices[0].is_dummy = devices[1].is_dummy = true;
-	EQ(gm_plan_leave_out_dummies(devices, 2), 2);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct gm_plan_device devices[] = { host(0, GIB),
+						    card(3, 9, GIB),
+						    card(5, 9, GIB),
+						    card(7, 9, GIB) };
+		struct gm_plan_request q = {
+			.ask = { .rows = cases[i].rows,
+				 .n_rows = cases[i].n_rows }
+		};
+		uint32_t drained[4], wrong = 0;
+		char text[64], *at = text;
+		int r;
+
+		devices[1].is_dummy = true;
+		devices[2].is_drained = cases[i].is_drained;
+		for (int k = 0; k < 4 && cases[i].all_are_dummies; k++)
+			devices[k].is_dummy = true;
+		r = gm_plan_choose(&q, devices, 4, drained,
+				   cases[i].takes_dummies, &wrong);
+		EQ(r, cases[i].want ? 0 : -ENODEV);
+		if (r != 0) {
+			EQ(wrong, cases[i].wrong);
+			OK(gm_plan_is_drained(&q, wrong) ==
+			   cases[i].is_drained);
+			continue;
+		}
+		for (uint32_t k = 0; k < q.n_devices; k++) {
+			const struct gm_plan_device *device = &q.devices[k];
+
+			at += sprintf(at, "%s%" PRIu32, k ? " " : "",
+				      device->row);
+			/* Numbers are those of all rows. */
+			if (!device->is_host)
+				EQ(device->at.ordinal, (device->row - 3) / 2);
+		}
+		sprintf(at, ", %" PRIu32 " dummies", q.n_dummies);
+		STR(text, cases[i].want);
+	}
 }
 
 static void caches_are_paged_with_every_setting(void)
@@ -679,7 +725,7 @@ TAP_CASE()
 	the_rows_that_are_left_settle_on_a_type();
 	unknown_parts_are_said();
 	fill_names_the_rows_it_passed_over();
-	dummies_are_for_those_who_name_them();
+	requests_get_the_rows_that_they_may_have();
 	caches_are_paged_with_every_setting();
 	advice_holds_and_is_the_best();
 	quantisation_is_advised_as_little_as_will_do();

@@ -478,26 +478,65 @@ static uint32_t rows_taken(const struct gm_cluster_plan_request *q)
 	return rows;
 }
 
-static void the_fewest_nodes_that_will_do_are_taken(void)
+/* The fewest nodes that will do are taken, and errors name what is missing. */
+static void numbers_of_nodes_and_devices_are_kept(void)
 {
+	static const struct {
+		uint32_t n_nodes, n_devices, gib; /* there are */
+		uint32_t nodes, devices, tp, pp;  /* asked for; 0: any */
+		const char *want;
+	} cases[] = {
+		{ 4, 8, 40, 0, 0, 0, 0, "n0:0-79/4" },
+		{ 4, 8, 40, 0, 2, 0, 0, "n0:0-39/2 n1:40-79/2" },
+		{ 4, 8, 40, 0, 2, 1, 0,
+		  "n0:0-18/1 n0:19-39/1 n1:40-60/1 n1:61-79/1" },
+		{ 4, 8, 40, 4, 0, 0, 0,
+		  "n0:0-18/1 n1:19-39/1 n2:40-60/1 n3:61-79/1" },
+		{ 4, 8, 40, 0, 0, 0, 3, "n0:0-25/2 n0:26-53/2 n0:54-79/2" },
+		{ 4, 8, 40, 0, 0, 8, 0, "n0:0-79/8" },
+		{ 2, 2, 24, 0, 0, 0, 0,
+		  "52 of 80 layers fit on nodes n0, n1, 2 devices each: n0 "
+		  "lacks 44.9 GiB on a device for the others" },
+		{ 2, 2, 24, 0, 0, 2, 0,
+		  "48 of 80 layers fit on nodes n0, n1, 2 devices each: n0 "
+		  "lacks 25.5 GiB on each device for the others" },
+		{ 2, 2, 24, 3, 0, 0, 0,
+		  "2 nodes can take a part of the model, and 3 are wanted" },
+		{ 2, 2, 24, 0, 0, 4, 0,
+		  "No node has 4 devices that a plan may take: n0 has most, "
+		  "2" },
+		{ 2, 2, 24, 0, 0, 3, 0,
+		  "The model's 64 attention heads are not to be divided by 3 "
+		  "tensor parallel ranks" },
+		{ 2, 2, 24, 0, 0, 0, 81,
+		  "The model has 80 layers, and 81 stages have one each at "
+		  "least" },
+		{ 2, 2, 24, 2, 0, 0, 3,
+		  "3 stages are not to be divided by 2 nodes" },
+		{ 2, 2, 24, 2, 3, 2, 0,
+		  "3 devices of a node are not to be divided by 2 tensor "
+		  "parallel ranks" },
+		{ 0, 2, 24, 0, 0, 0, 0,
+		  "0 nodes can take a part of the model, and 1 is wanted" },
+		{ 2, 2, 0, 0, 0, 0, 0,
+		  "Too few nodes have so many devices with free memory" },
+	};
 	struct gm_cluster_plan_request q;
 
-	make_cards(&q, 4, 8, 40);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		make_cards(&q, cases[i].n_nodes, cases[i].n_devices,
+			   cases[i].gib);
+		make_model(&q);
+		q.take_nodes = cases[i].nodes;
+		q.take_devices = cases[i].devices;
+		q.tp = cases[i].tp;
+		q.pp = cases[i].pp;
+		STR(show(&q), cases[i].want);
+	}
+	make_cards(&q, 1, 8, 80);
 	make_model(&q);
-	STR(show(&q), "n0:0-79/4");
-	q.take_devices = 2;
-	STR(show(&q), "n0:0-39/2 n1:40-79/2");
-	q.tp = 1;
-	STR(show(&q), "n0:0-18/1 n0:19-39/1 n1:40-60/1 n1:61-79/1");
-	q.tp = q.take_devices = 0;
-	q.take_nodes = 4;
-	STR(show(&q), "n0:0-18/1 n1:19-39/1 n2:40-60/1 n3:61-79/1");
-	q.take_nodes = 0;
-	q.pp = 3;
-	STR(show(&q), "n0:0-25/2 n0:26-53/2 n0:54-79/2");
-	q.pp = 0;
-	q.tp = 8;
-	STR(show(&q), "n0:0-79/8");
+	layer_bytes[3] = UINT64_MAX;
+	STR(show(&q), "The plan's sizes come to 2^64 bytes or more");
 }
 
 static void warm_nodes_are_preferred_to_fewer(void)
@@ -603,57 +642,11 @@ static void a_node_alone_is_charged_as_ranks_of_nccl(void)
 	if (!EQ(gm_cluster_plan_make(&q, &p, &error), 0) ||
 	    !EQ(gm_plan_make(&r, &one, NULL, &error), 0))
 		return;
-	for (uint32_t i = 0; i < 4; i++) {
+	for (uint32_t i = 0; i < 4; i++)
 		OK(memcmp(&p.ranks[i].charge, &one.charges[i],
 			  sizeof(one.charges[i])) == 0);
-	}
 	gm_cluster_plan_free(&p);
 	gm_plan_free(&one);
-}
-
-static void errors_name_what_is_missing(void)
-{
-	struct gm_cluster_plan_request q;
-
-	make_cards(&q, 2, 2, 24);
-	make_model(&q);
-	STR(show(&q), "52 of 80 layers fit on nodes n0, n1, 2 devices each: n0 "
-		      "lacks 44.9 GiB on a device for the others");
-	q.tp = 2;
-	STR(show(&q), "48 of 80 layers fit on nodes n0, n1, 2 devices each: n0 "
-		      "lacks 25.5 GiB on each device for the others");
-	q.tp = 0;
-	q.take_nodes = 3;
-	STR(show(&q), "2 nodes can take a part of the model, and 3 are wanted");
-	q.take_nodes = 0;
-	q.tp = 4;
-	STR(show(&q), "No node has 4 devices that a plan may take: n0 has "
-		      "most, 2");
-	q.tp = 3;
-	STR(show(&q), "The model's 64 attention heads are not to be divided by "
-		      "3 tensor parallel ranks");
-	q.tp = 0;
-	q.pp = 81;
-	STR(show(&q), "The model has 80 layers, and 81 stages have one each at "
-		      "least");
-	q.take_nodes = 2;
-	q.pp = 3;
-	STR(show(&q), "3 stages are not to be divided by 2 nodes");
-	q.pp = 0;
-	q.tp = 2;
-	q.take_devices = 3;
-	STR(show(&q), "3 devices of a node are not to be divided by 2 tensor "
-		      "parallel ranks");
-	q.n_nodes = 0;
-	q.take_nodes = 0;
-	STR(show(&q), "0 nodes can take a part of the model, and 1 is wanted");
-	make_cards(&q, 2, 2, 0);
-	make_model(&q);
-	STR(show(&q), "Too few nodes have so many devices with free memory");
-	make_cards(&q, 1, 8, 80);
-	make_model(&q);
-	layer_bytes[3] = UINT64_MAX;
-	STR(show(&q), "The plan's sizes come to 2^64 bytes or more");
 }
 
 static uint64_t now_us(void)
@@ -695,14 +688,13 @@ static void a_thousand_nodes_are_planned_on(void)
 
 TAP_CASE()
 {
-	the_fewest_nodes_that_will_do_are_taken();
+	numbers_of_nodes_and_devices_are_kept();
 	warm_nodes_are_preferred_to_fewer();
 	equal_devices_differ_by_a_layer_at_most();
 	free_plans_take_the_emptiest_devices();
 	layers_follow_the_room_of_nodes();
 	devices_with_links_come_before_fuller_ones();
 	a_node_alone_is_charged_as_ranks_of_nccl();
-	errors_name_what_is_missing();
 	a_thousand_nodes_are_planned_on();
 	a_plan_is_what_a_search_of_all_sets_finds();
 	free_plans_fit_where_devices_have_room();

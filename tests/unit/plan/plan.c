@@ -204,52 +204,58 @@ static void settings_have_their_rows_or_say_what_is_wrong(void)
 
 /* ---- charges ------------------------------------------------------------- */
 
+/* "5:4 4096+64+16+512, 11000 left" for each row, in MiB. */
+static const char *show_charges(const struct gm_plan *plan)
+{
+	static char text[512];
+	char *at = text;
+
+	for (uint32_t i = 0; i < plan->n_charges; i++) {
+		const struct gpumap_plan_charge *c = &plan->charges[i];
+
+		at += sprintf(at,
+			      "%s%" PRIu32 ":%" PRIu32 " %" PRIu64 "+%" PRIu64
+			      "+%" PRIu64 "+%" PRIu64 ", %" PRIu64 " left",
+			      i ? "; " : "", c->row, c->n_layers,
+			      c->weight_bytes / MIB, c->kv_bytes / MIB,
+			      c->activation_bytes / MIB, c->reserve_bytes / MIB,
+			      c->left_bytes / MIB);
+	}
+	return text;
+}
+
 static void charges_have_every_part(void)
 {
 	struct gm_plan plan = { 0 };
 	struct scene s;
 
+	/* A layer's cache: 4096 tokens, 8 heads of 128 + 128, two bytes.
+	 * Activations: 8 heads of 1024^2.  The base row holds no layer: it
+	 * comes last. */
 	set_scene(&s, MANUAL, "5:4;3:12");
 	set_base(&s, 0);
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
-	EQ(plan.n_charges, 3);
-	EQ(plan.charges[0].row, 5);
-	EQ(plan.charges[0].n_layers, 4);
-	EQ(plan.charges[0].weight_bytes, 4 * GIB);
-	/* 4096 tokens, 8 heads of 128 + 128, two bytes: for four layers */
+	STR(show_charges(&plan), "5:4 4096+64+16+512, 7600 left; "
+				 "3:12 12288+192+16+512, 11568 left; "
+				 "0:0 1024+0+0+0, 64512 left");
 	EQ(plan.kv_bytes, 16 * MIB);
-	EQ(plan.charges[0].kv_bytes, 64 * MIB);
-	EQ(plan.charges[0].activation_bytes, 16 * MIB); /* 8 heads of 1024^2 */
-	EQ(plan.charges[0].reserve_bytes, 512 * MIB);
-	EQ(plan.charges[0].left_bytes, (12 * 1024 - 4096 - 592) * MIB);
-	EQ(plan.charges[1].row, 3);
-	/* The base row holds no layer: it comes last. */
-	EQ(plan.charges[2].row, 0);
-	EQ(plan.charges[2].n_layers, 0);
-	EQ(plan.charges[2].weight_bytes, GIB);
 	EQ(gm_plan_charge_bytes(&plan.charges[2]), GIB);
 	STR(plan.spec, "5:4;3:12");
 	STR(plan.warnings, NULL);
 	gm_plan_free(&plan);
-}
 
-static void ranks_of_nccl_are_charged_their_part(void)
-{
-	struct gm_plan plan = { 0 };
-	struct scene s;
-
+	/* Ranks of nccl are charged their part, 4 of 7 heads and a half of each
+	 * layer, and all weights of no layer. */
 	set_scene(&s, NCCL, NULL);
-	s.q.ask.n_heads = 7;
-	s.q.ask.n_kv_heads = 7;
+	s.q.ask.n_heads = s.q.ask.n_kv_heads = 7;
+	s.layers[0] += 2 * MIB;
+	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	STR(show_charges(&plan), "3:16 9217+128+8+512, 14711 left; "
+				 "5:16 9217+128+8+512, 2423 left");
+	gm_plan_free(&plan);
 	s.layers[0]++;
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
-	EQ(plan.n_charges, 2);
-	for (uint32_t i = 0; i < 2; i++) {
-		EQ(plan.charges[i].n_layers, 16);
-		EQ(plan.charges[i].weight_bytes, 9 * GIB + 1);
-		EQ(plan.charges[i].kv_bytes, 16 * 8 * MIB); /* 4 of 7 heads */
-		EQ(plan.charges[i].activation_bytes, 8 * MIB);
-	}
+	EQ(plan.charges[0].weight_bytes, 9217 * MIB + 1);
 	gm_plan_free(&plan);
 }
 
@@ -322,59 +328,47 @@ static void sums_beyond_64_bits_are_refused(void)
 
 /* ---- dtype --------------------------------------------------------------- */
 
-static uint32_t dtype_of(struct scene *s)
-{
-	struct gm_plan plan;
-	uint32_t dtype;
-
-	if (gm_plan_make(&s->q, &plan, NULL, &s->err))
-		return GPUMAP_DTYPE_I64;
-	dtype = plan.compute_dtype;
-	gm_plan_free(&plan);
-	return dtype;
-}
-
+/* The rows in use choose the type; an automatic map settles on one. */
 static void rows_in_use_choose_the_type(void)
 {
-	struct scene s;
+	static const struct {
+		uint32_t setting, base;
+		uint32_t major, minor; /* of row 5 */
+		uint64_t gib;          /* of row 3 */
+		uint32_t asked;
+		const char *type;
+		uint64_t kv_mib; /* of a layer, and of activations */
+	} cases[] = {
+		{ MANUAL, FIRST, 5, 0, 24, 0, "bf16", 16 },
+		/* The weights of no layer are a part of the model. */
+		{ MANUAL, 5, 5, 0, 24, 0, "f32", 32 },
+		{ MANUAL, 5, 5, 3, 24, 0, "f16", 16 },
+		{ MANUAL, 5, 5, 3, 24, GPUMAP_DTYPE_F32, "f32", 32 },
+		{ NCCL, FIRST, 7, 0, 24, 0, "f16", 8 },
+		{ DUMMY, 0, 8, 0, 24, 0, "bf16", 16 },
+		{ AUTO, FIRST, 5, 0, 24, 0, "bf16", 16 }, /* row 3 alone */
+		/* A long cache needs the old card; in f32 all the more. */
+		{ AUTO, FIRST, 5, 0, 12, 0, "f32", 32 },
+		{ AUTO, FIRST, 7, 0, 12, 0, "f16", 16 },
+	};
 
-	set_scene(&s, MANUAL, "3:16");
-	s.devices[2].cc_major = 5;
-	EQ(dtype_of(&s), GPUMAP_DTYPE_BF16);
-	set_base(&s, 5); /* what is no layer's is a part of the model */
-	EQ(dtype_of(&s), GPUMAP_DTYPE_F32);
-	s.devices[2].cc_minor = 3;
-	EQ(dtype_of(&s), GPUMAP_DTYPE_F16);
-	s.q.ask.compute_dtype = GPUMAP_DTYPE_F32;
-	EQ(dtype_of(&s), GPUMAP_DTYPE_F32);
-	set_scene(&s, NCCL, NULL);
-	s.devices[2].cc_major = 7;
-	EQ(dtype_of(&s), GPUMAP_DTYPE_F16);
-	set_scene(&s, DUMMY, NULL);
-	set_base(&s, 0);
-	EQ(dtype_of(&s), GPUMAP_DTYPE_BF16);
-}
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct gm_plan plan = { 0 };
+		struct scene s;
 
-/* A long cache needs the old card; in f32 it needs it all the more. */
-static void automatic_maps_settle_on_a_type(void)
-{
-	struct gm_plan plan = { 0 };
-	struct scene s;
-
-	set_scene(&s, AUTO, NULL);
-	s.devices[2].cc_major = 5;
-	EQ(dtype_of(&s), GPUMAP_DTYPE_BF16); /* row 3 alone */
-	s.devices[1].avail = 12 * GIB;
-	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
-	EQ(plan.compute_dtype, GPUMAP_DTYPE_F32);
-	EQ(plan.kv_bytes, 32 * MIB);
-	EQ(plan.charges[0].activation_bytes, 32 * MIB);
-	gm_plan_free(&plan);
-	s.devices[2].cc_major = 7;
-	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
-	EQ(plan.compute_dtype, GPUMAP_DTYPE_F16);
-	EQ(plan.kv_bytes, 16 * MIB);
-	gm_plan_free(&plan);
+		set_scene(&s, cases[i].setting,
+			  cases[i].setting == MANUAL ? "3:16" : NULL);
+		set_base(&s, cases[i].base);
+		s.devices[1].avail = cases[i].gib * GIB;
+		s.devices[2].cc_major = cases[i].major;
+		s.devices[2].cc_minor = cases[i].minor;
+		s.q.ask.compute_dtype = cases[i].asked;
+		EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+		STR(gm_dtype_name(plan.compute_dtype), cases[i].type);
+		EQ(plan.kv_bytes, cases[i].kv_mib * MIB);
+		EQ(plan.charges[0].activation_bytes, cases[i].kv_mib * MIB);
+		gm_plan_free(&plan);
+	}
 }
 
 /* The cache fits in 16 bits alone, so not on the old card; one of the others
@@ -688,40 +682,42 @@ static void advice_holds_and_is_the_best(void)
 	OK(failed > 50 && shorter > 10 && memory > 20 && rows > 10);
 }
 
+/* On 10 GiB: 17 GiB over 2, and caches of 256 MiB. */
 static void quantisation_is_advised_as_little_as_will_do(void)
 {
-	struct gm_plan_advice a = { 0 };
-	struct gm_plan plan;
-	struct scene s;
+	static const struct {
+		uint64_t gib;
+		uint32_t weight_bytes; /* 0: quantised already */
+		enum gm_isq want;
+	} cases[] = { { 10, 2, GM_ISQ_Q8_0 },
+		      { 6, 2, GM_ISQ_Q4K },
+		      { 6, 0, GM_ISQ_N },
+		      { 1, 2, GM_ISQ_N } };
 
-	set_scene(&s, AUTO, NULL);
-	s.q.n_devices = 2;
-	s.devices[0].avail = 0;
-	s.devices[1].avail = 10 * GIB; /* 17 GiB over 2, caches of 256 MiB */
-	EQ(gm_plan_make(&s.q, &plan, &a, NULL), -ENOSPC);
-	EQ(a.isq, GM_ISQ_Q8_0);
-	s.devices[1].avail = 6 * GIB;
-	EQ(gm_plan_make(&s.q, &plan, &a, NULL), -ENOSPC);
-	EQ(a.isq, GM_ISQ_Q4K);
-	EQ(a.max_seq_len, 0);
-	s.q.weight_bytes = 0; /* quantised already */
-	EQ(gm_plan_make(&s.q, &plan, &a, NULL), -ENOSPC);
-	EQ(a.isq, GM_ISQ_N);
-	s.q.weight_bytes = 2;
-	s.devices[1].avail = GIB;
-	EQ(gm_plan_make(&s.q, &plan, &a, NULL), -ENOSPC);
-	EQ(a.isq, GM_ISQ_N);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct gm_plan_advice a = { 0 };
+		struct gm_plan plan;
+		struct scene s;
+
+		set_scene(&s, AUTO, NULL);
+		s.q.n_devices = 2;
+		s.devices[0].avail = 0;
+		s.devices[1].avail = cases[i].gib * GIB;
+		s.q.weight_bytes = cases[i].weight_bytes;
+		EQ(gm_plan_make(&s.q, &plan, &a, NULL), -ENOSPC);
+		EQ(a.isq, cases[i].want);
+		if (cases[i].gib == 6)
+			EQ(a.max_seq_len, 0);
+	}
 }
 
 TAP_CASE()
 {
 	settings_have_their_rows_or_say_what_is_wrong();
 	charges_have_every_part();
-	ranks_of_nccl_are_charged_their_part();
 	what_does_not_fit_says_where();
 	sums_beyond_64_bits_are_refused();
 	rows_in_use_choose_the_type();
-	automatic_maps_settle_on_a_type();
 	the_rows_that_are_left_settle_on_a_type();
 	unknown_parts_are_said();
 	fill_names_the_rows_it_passed_over();

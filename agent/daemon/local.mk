@@ -57,7 +57,6 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/map/map_publish.c %reldir%/map/map_publish.h \
 	%reldir%/map/pins.c %reldir%/map/pins.h \
 	%reldir%/map/plan_form.c %reldir%/map/plan_form.h \
-	%reldir%/map/plan_reply.c %reldir%/map/plan_reply.h \
 	%reldir%/map/plan_request.c %reldir%/map/plan_request.h \
 	%reldir%/map/publish.c %reldir%/map/publish.h \
 	%reldir%/map/release.c %reldir%/map/release.h \

@@ -16,7 +16,6 @@
 #include "agent/daemon/map/layer_maps.h"
 #include "agent/daemon/map/pins.h"
 #include "agent/daemon/map/plan_form.h"
-#include "agent/daemon/map/plan_reply.h"
 #include "agent/daemon/map/reserve.h"
 #include "agent/daemon/map/state.h"
 #include "agent/daemon/map/transaction.h"
@@ -602,7 +601,7 @@ static int settle(struct gm_change *change)
 	int ret;
 
 	note_shortage(plan);
-	ret = gm_plan_reply_make(&plan->plan, &plan->shortage, change->why,
+	ret = gm_plan_form_reply(&plan->plan, &plan->shortage, change->why,
 				 &plan->reply);
 	if (ret != 0 || !to_publish(&plan->q.ask))
 		return ret;

@@ -364,26 +364,22 @@ static int take_nodes(struct gm_ctl_nodes_job *job)
 
 static void choose_dtype(struct gm_ctl_nodes_job *job)
 {
-	struct gm_dtype_row *rows =
-		calloc((size_t)job->cluster.head.n_devices + 1, sizeof(*rows));
-	size_t n = 0;
+	uint32_t dtype = GPUMAP_DTYPE_BF16;
 
-	if (job->ctl->dtype == NULL || strcmp(job->ctl->dtype, "auto") == 0) {
-		for (uint32_t i = 0; rows != NULL && i < job->q.n_nodes; i++)
-			for (uint32_t k = 0; k < job->of[i]->info.n_devices;
-			     k++) {
-				const struct gpumap_cluster_device *d =
-					&job->of[i]->devices[k];
+	if (job->ctl->dtype != NULL && strcmp(job->ctl->dtype, "auto") != 0)
+		return;
+	for (uint32_t i = 0; i < job->q.n_nodes; i++)
+		for (uint32_t k = 0; k < job->of[i]->info.n_devices; k++) {
+			const struct gpumap_cluster_device *d =
+				&job->of[i]->devices[k];
 
-				if (class_of(d) == job->class)
-					rows[n++] = (struct gm_dtype_row){
-						d->cc_major != 0, d->cc_major,
-						d->cc_minor
-					};
-			}
-		job->q.ask.compute_dtype = gm_dtype_choose(rows, n);
-	}
-	free(rows);
+			if (class_of(d) == job->class)
+				dtype = gm_dtype_weaker(
+					dtype, gm_dtype_of_row(d->cc_major != 0,
+							       d->cc_major,
+							       d->cc_minor));
+		}
+	job->q.ask.compute_dtype = dtype;
 }
 
 /* Say why there is none; and which nodes could not be asked, where more of them

@@ -57,20 +57,16 @@ int gm_dtype_parse(const char *name, uint32_t *ret_dtype,
 			    "Model DType `%.64s` is not supported.", name);
 }
 
-static bool all_have(const struct gm_dtype_row *rows, size_t n, uint32_t major,
-		     uint32_t minor)
+uint32_t gm_dtype_of_row(bool is_cuda, uint32_t cc_major, uint32_t cc_minor)
 {
-	for (size_t i = 0; i < n; i++)
-		if (rows[i].is_cuda &&
-		    (rows[i].cc_major < major ||
-		     (rows[i].cc_major == major && rows[i].cc_minor < minor)))
-			return false;
-	return true;
+	if (!is_cuda || cc_major >= 8)
+		return GPUMAP_DTYPE_BF16;
+	return cc_major > 5 || (cc_major == 5 && cc_minor >= 3)
+		       ? GPUMAP_DTYPE_F16
+		       : GPUMAP_DTYPE_F32;
 }
 
-uint32_t gm_dtype_choose(const struct gm_dtype_row *rows, size_t n)
+uint32_t gm_dtype_weaker(uint32_t a, uint32_t b)
 {
-	if (all_have(rows, n, 8, 0))
-		return GPUMAP_DTYPE_BF16;
-	return all_have(rows, n, 5, 3) ? GPUMAP_DTYPE_F16 : GPUMAP_DTYPE_F32;
+	return a == GPUMAP_DTYPE_F32 || b == GPUMAP_DTYPE_BF16 ? a : b;
 }

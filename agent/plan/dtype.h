@@ -35,21 +35,18 @@ bool gm_dtype_computes(uint32_t dtype);
 int gm_dtype_parse(const char *name, uint32_t *ret_dtype,
 		   struct gm_plan_error *ret_err);
 
-/* The facts of one row that decide on its type. */
-struct gm_dtype_row {
-	bool is_cuda;
-	uint32_t cc_major, cc_minor; /* compute capability */
-};
-
 /*
- * gm_dtype_choose - choose the type for the rows that hold a model
+ * gm_dtype_of_row - the type that a row alone would compute in
  *
- * The least capable of the CUDA rows decides: bf16 from compute capability 8.0,
- * f16 from 5.3, else f32.  Cards of the node that hold no part of the model do
- * not count.  Without a CUDA row it is bf16.
+ * On CUDA rows it is bf16 from compute capability 8.0, f16 from 5.3, else f32;
+ * on other rows bf16.  The weakest of the rows that hold a part of a model
+ * decides; cards of the node that hold none do not count.
  *
  * Threads	any
  */
-uint32_t gm_dtype_choose(const struct gm_dtype_row *rows, size_t n);
+uint32_t gm_dtype_of_row(bool is_cuda, uint32_t cc_major, uint32_t cc_minor);
+
+/* The weaker of two such types. */
+uint32_t gm_dtype_weaker(uint32_t a, uint32_t b);
 
 #endif

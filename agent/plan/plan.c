@@ -140,18 +140,15 @@ int gm_plan_warn(struct gm_plan_draft *d, const char *format, ...)
 
 /* ---- dtype --------------------------------------------------------------- */
 
-static struct gm_dtype_row dtype_row(const struct gm_plan_device *device)
+static uint32_t own_dtype(const struct gm_plan_device *device)
 {
-	return (struct gm_dtype_row){ device->is_cuda, device->cc_major,
-				      device->cc_minor };
+	return gm_dtype_of_row(device->is_cuda, device->cc_major,
+			       device->cc_minor);
 }
 
-/* Bytes of the type that @device alone would choose. */
 static uint32_t own_bytes(const struct gm_plan_device *device)
 {
-	struct gm_dtype_row row = dtype_row(device);
-
-	return gm_dtype_bytes(gm_dtype_choose(&row, 1));
+	return gm_dtype_bytes(own_dtype(device));
 }
 
 /* The smallest of the types that single rows would choose. */
@@ -159,38 +156,29 @@ static uint32_t best_dtype(const struct gm_plan_request *q)
 {
 	uint32_t best = GPUMAP_DTYPE_F32;
 
-	for (uint32_t i = 0; i < q->n_devices; i++) {
-		struct gm_dtype_row row = dtype_row(&q->devices[i]);
-		uint32_t dtype = gm_dtype_choose(&row, 1);
-
-		if (gm_dtype_bytes(dtype) < gm_dtype_bytes(best))
-			best = dtype;
-	}
+	for (uint32_t i = 0; i < q->n_devices; i++)
+		if (own_bytes(&q->devices[i]) < gm_dtype_bytes(best))
+			best = own_dtype(&q->devices[i]);
 	return best;
 }
 
 /* The type for all rows in use, which include the base row. */
 static uint32_t mapped_dtype(const struct gm_plan_draft *d)
 {
-	struct gm_dtype_row rows[GM_PLAN_ROWS + 1];
 	uint32_t last = d->plan.base_row;
-	size_t n = 0;
+	uint32_t dtype = own_dtype(gm_plan_find(d->q, last));
 
 	for (uint32_t i = 0; i < d->n_ranks; i++)
-		rows[n++] = dtype_row(&d->q->devices[d->ranks[i]]);
-	if (n > 0)
-		return gm_dtype_choose(rows, n);
-	rows[n++] = dtype_row(gm_plan_find(d->q, last));
+		dtype = gm_dtype_weaker(dtype,
+					own_dtype(&d->q->devices[d->ranks[i]]));
 	for (uint32_t i = 0; i < d->plan.n_layers; i++) {
 		if (d->plan.rows[i] == last)
 			continue;
 		last = d->plan.rows[i];
-		/* Choosing for two rows gives the type of the weaker one. */
-		rows[1] = dtype_row(gm_plan_find(d->q, last));
-		if (gm_dtype_choose(rows, 2) != gm_dtype_choose(rows, 1))
-			rows[0] = rows[1];
+		dtype = gm_dtype_weaker(dtype,
+					own_dtype(gm_plan_find(d->q, last)));
 	}
-	return gm_dtype_choose(rows, 1);
+	return dtype;
 }
 
 /* ---- by strategy --------------------------------------------------------- */

@@ -30,7 +30,7 @@
  * the loader.
  *
  * If the request has no type, the rows that hold a part of the model decide on
- * it (gm_dtype_choose()).  An automatic map in turn depends on that type's
+ * it (gm_dtype_of_row()).  An automatic map in turn depends on that type's
  * size: it is made for the smallest type first, then for the type of the rows
  * that it took, and if that does not fit for the smallest type on the rows that
  * support it.

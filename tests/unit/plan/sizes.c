@@ -177,17 +177,33 @@ static void types_have_names_in_two_worlds(void)
 	STR(err.text, "Model DType `f12` is not supported.");
 }
 
-static void the_weakest_mapped_card_chooses_the_type(void)
+static void the_weakest_card_chooses_the_type(void)
 {
-	const struct gm_dtype_row rows[] = { { true, 9, 0 },  { true, 8, 0 },
-					     { false, 0, 0 }, { true, 7, 5 },
-					     { true, 5, 3 },  { true, 5, 2 } };
+	static const struct {
+		bool is_cuda;
+		uint32_t major, minor, want;
+	} cases[] = {
+		{ true, 9, 0, GPUMAP_DTYPE_BF16 },
+		{ true, 8, 0, GPUMAP_DTYPE_BF16 },
+		{ false, 0, 0, GPUMAP_DTYPE_BF16 },
+		{ true, 7, 5, GPUMAP_DTYPE_F16 },
+		{ true, 5, 3, GPUMAP_DTYPE_F16 },
+		{ true, 5, 2, GPUMAP_DTYPE_F32 },
+		{ true, 3, 7, GPUMAP_DTYPE_F32 },
+	};
 
-	EQ(gm_dtype_choose(rows, 0), GPUMAP_DTYPE_BF16);
-	EQ(gm_dtype_choose(rows, 3), GPUMAP_DTYPE_BF16);
-	EQ(gm_dtype_choose(rows, 4), GPUMAP_DTYPE_F16);
-	EQ(gm_dtype_choose(rows, 5), GPUMAP_DTYPE_F16);
-	EQ(gm_dtype_choose(rows, 6), GPUMAP_DTYPE_F32);
+	/* From the strongest to the weakest. */
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		EQ(gm_dtype_of_row(cases[i].is_cuda, cases[i].major,
+				   cases[i].minor),
+		   cases[i].want);
+		for (size_t k = 0; k <= i; k++) {
+			EQ(gm_dtype_weaker(cases[i].want, cases[k].want),
+			   cases[i].want);
+			EQ(gm_dtype_weaker(cases[k].want, cases[i].want),
+			   cases[i].want);
+		}
+	}
 }
 
 TAP_CASE()
@@ -198,6 +214,6 @@ TAP_CASE()
 	pools_that_cannot_be_are_refused();
 	every_quantisation_has_its_factor();
 	types_have_names_in_two_worlds();
-	the_weakest_mapped_card_chooses_the_type();
+	the_weakest_card_chooses_the_type();
 	return tap_done();
 }

@@ -178,68 +178,48 @@ static void small_meshes_are_as_made_by_hand(void)
 static void what_cannot_be_is_refused_in_words(void)
 {
 	static const struct {
-		struct gm_mesh_shape shape;
-		uint64_t world;
+		uint32_t kind;
+		uint64_t tp, pp, dp, world;
 		int code;
 		const char *text;
 	} cases[] = {
-		{ { GPUMAP_MESH_TENSOR, 8, 1, 1 },
-		  7,
-		  -EINVAL,
+		{ GPUMAP_MESH_TENSOR, 8, 1, 1, 7, -EINVAL,
 		  "Tensor parallel degree 8 requires at least 8 devices, got "
 		  "7" },
-		{ { GPUMAP_MESH_PIPELINE, 1, 4, 1 },
-		  0,
-		  -EINVAL,
+		{ GPUMAP_MESH_PIPELINE, 1, 4, 1, 0, -EINVAL,
 		  "Pipeline parallel requires 4 stages, got 0 devices" },
-		{ { GPUMAP_MESH_MIXED, 2, 3, 4 },
-		  23,
-		  -EINVAL,
+		{ GPUMAP_MESH_MIXED, 2, 3, 4, 23, -EINVAL,
 		  "Mixed parallelism (TP=2, PP=3, DP=4) requires 24 devices, "
 		  "got 23" },
-		{ { GPUMAP_MESH_TENSOR, 0, 1, 1 },
-		  7,
-		  -EINVAL,
+		{ GPUMAP_MESH_TENSOR, 0, 1, 1, 7, -EINVAL,
 		  "Tensor parallel degree 0 is no degree" },
-		{ { GPUMAP_MESH_PIPELINE, 1, 0, 1 },
-		  7,
-		  -EINVAL,
+		{ GPUMAP_MESH_PIPELINE, 1, 0, 1, 7, -EINVAL,
 		  "Pipeline parallel of 0 stages is none" },
-		{ { GPUMAP_MESH_MIXED, 2, 3, 0 },
-		  7,
-		  -EINVAL,
+		{ GPUMAP_MESH_MIXED, 2, 3, 0, 7, -EINVAL,
 		  "DP of a mixed mesh (TP=2, PP=3, DP=0) is 0" },
-		{ { GPUMAP_MESH_TENSOR, 2, 0, 1 },
-		  7,
-		  -EINVAL,
+		{ GPUMAP_MESH_TENSOR, 2, 0, 1, 7, -EINVAL,
 		  "PP of a tensor mesh (TP=2, PP=0, DP=1) is 0" },
-		{ { GPUMAP_MESH_PIPELINE, 0, 2, 1 },
-		  7,
-		  -EINVAL,
+		{ GPUMAP_MESH_PIPELINE, 0, 2, 1, 7, -EINVAL,
 		  "TP of a pipeline mesh (TP=0, PP=2, DP=1) is 0" },
-		{ { GPUMAP_MESH_MIXED, UINT64_C(1) << 63, 0, 2 },
-		  7,
-		  -EINVAL,
+		{ GPUMAP_MESH_MIXED, UINT64_C(1) << 63, 0, 2, 7, -EINVAL,
 		  "PP of a mixed mesh (TP=9223372036854775808, PP=0, DP=2) is "
 		  "0" },
-		{ { GPUMAP_MESH_MIXED, UINT64_C(1) << 32, UINT64_C(1) << 31,
-		    2 },
-		  7,
+		{ GPUMAP_MESH_MIXED, UINT64_C(1) << 32, UINT64_C(1) << 31, 2, 7,
 		  -EOVERFLOW,
 		  "Mixed parallelism (TP=4294967296, PP=2147483648, DP=2) "
 		  "requires 2^64 devices or more" },
-		{ { GPUMAP_MESH_TENSOR, 1, 1, 1 },
-		  UINT64_MAX,
-		  -EOVERFLOW,
+		{ GPUMAP_MESH_TENSOR, 1, 1, 1, UINT64_MAX, -EOVERFLOW,
 		  "a world of 18446744073709551615 devices has 2^64 groups or "
 		  "more" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct gm_mesh_shape shape = { cases[i].kind, cases[i].tp,
+						     cases[i].pp, cases[i].dp };
 		struct gm_plan_error err = { .code = 0 };
 		struct gm_mesh mesh;
 
-		EQ(gm_mesh_make(&cases[i].shape, cases[i].world, &mesh, &err),
+		EQ(gm_mesh_make(&shape, cases[i].world, &mesh, &err),
 		   cases[i].code);
 		STR(err.text, cases[i].text);
 		OK(err.remedy[0] != '\0');

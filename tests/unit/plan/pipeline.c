@@ -29,64 +29,61 @@ static const char *show(uint64_t layers, uint32_t ranks, const char *exact,
 	return text;
 }
 
-static void ranks_share_evenly_and_the_first_take_what_is_over(void)
+static void every_layer_has_its_rank(void)
 {
-	STR(show(32, 1, NULL, NULL), "32");
-	STR(show(32, 3, NULL, NULL), "11,11,10");
-	STR(show(2, 4, NULL, NULL), "1,1,0,0");
-}
+	static const struct {
+		uint64_t layers;
+		uint32_t ranks;
+		const char *exact, *weights, *want;
+	} table[] = {
+		/* Ranks share evenly, and the first take what is over. */
+		{ 32, 1, NULL, NULL, "32" },
+		{ 32, 3, NULL, NULL, "11,11,10" },
+		{ 2, 4, NULL, NULL, "1,1,0,0" },
+		/* Counts are taken as they are. */
+		{ 32, 3, "10, 12 ,\t10", NULL, "10,12,10" },
+		{ 32, 2, "0,+32", "1,1", "0,32" },
+		/* Weights are floored, and the rest goes round: 8.7 and 23.3,
+		 * where by fraction the first would have the last layer; 5.3,
+		 * 5.3 and 21.3. */
+		{ 32, 2, NULL, "24,64.2", "9,23" },
+		{ 32, 3, NULL, " 1,1 ,4", "6,5,21" },
+		{ 7, 3, NULL, "0,0,1e3", "0,0,7" },
+		{ 10, 3, NULL, ".5,5.,+5", "1,5,4" },
+		/* Shares that are no numbers are none. */
+		{ 32, 2, NULL, "0,0", "16,16" },
+		{ 32, 2, NULL, "nan,1", "16,16" },
+		{ 33, 2, NULL, "-NaN,Infinity", "17,16" },
+		{ 32, 2, NULL, "inf,1", "16,16" },
+		{ 32, 2, NULL, "1e308,1e308", "16,16" },
+		{ 32, 2, NULL, "-1,-3", "8,24" },
+		/* Every number of layers is shared. */
+		{ 0, 3, NULL, NULL, "0,0,0" },
+		{ 0, 0, NULL, NULL, "" },
+		{ 0, 2, "0,0", NULL, "0,0" },
+		{ UINT64_MAX, 1, NULL, NULL, "18446744073709551615" },
+		{ UINT64_MAX, 3, NULL, "0,0,0",
+		  "6148914691236517205,6148914691236517205,"
+		  "6148914691236517205" },
+		{ UINT64_MAX, 2, "18446744073709551615,0", NULL,
+		  "18446744073709551615,0" },
+		/* Any white space is trimmed. */
+		{ 32, 2,
+		  "\xc2\xa0"
+		  "20\xe2\x80\x83,\xe3\x80\x80 12\xc2\x85",
+		  NULL, "20,12" },
+		{ 32, 2, NULL,
+		  "\v1\xe1\x9a\x80,\xe2\x81\x9f"
+		  "3\xe2\x80\xaf",
+		  "8,24" },
+		{ 32, 2, "\xe2\x80,32", NULL,
+		  "RING_LAYER_SPLIT parse: invalid digit found in string" },
+	};
 
-static void counts_are_taken_as_they_are(void)
-{
-	STR(show(32, 3, "10, 12 ,\t10", NULL), "10,12,10");
-	STR(show(32, 2, "0,+32", "1,1"), "0,32");
-}
-
-static void weights_are_floored_and_then_go_round(void)
-{
-	/* 8.7 and 23.3: by fraction the first would have the last layer. */
-	STR(show(32, 2, NULL, "24,64.2"), "9,23");
-	/* 5.3, 5.3, 21.3 leave one, and it is rank 0's. */
-	STR(show(32, 3, NULL, " 1,1 ,4"), "6,5,21");
-	STR(show(7, 3, NULL, "0,0,1e3"), "0,0,7");
-	STR(show(10, 3, NULL, ".5,5.,+5"), "1,5,4");
-}
-
-static void shares_that_are_no_numbers_are_none(void)
-{
-	STR(show(32, 2, NULL, "0,0"), "16,16");
-	STR(show(32, 2, NULL, "nan,1"), "16,16");
-	STR(show(33, 2, NULL, "-NaN,Infinity"), "17,16");
-	STR(show(32, 2, NULL, "inf,1"), "16,16");
-	STR(show(32, 2, NULL, "1e308,1e308"), "16,16");
-	STR(show(32, 2, NULL, "-1,-3"), "8,24");
-}
-
-static void every_number_of_layers_is_shared(void)
-{
-	STR(show(0, 3, NULL, NULL), "0,0,0");
-	STR(show(0, 0, NULL, NULL), "");
-	STR(show(0, 2, "0,0", NULL), "0,0");
-	STR(show(UINT64_MAX, 1, NULL, NULL), "18446744073709551615");
-	STR(show(UINT64_MAX, 3, NULL, "0,0,0"),
-	    "6148914691236517205,6148914691236517205,6148914691236517205");
-	STR(show(UINT64_MAX, 2, "18446744073709551615,0", NULL),
-	    "18446744073709551615,0");
-}
-
-static void any_white_space_is_trimmed(void)
-{
-	STR(show(32, 2,
-		 "\xc2\xa0"
-		 "20\xe2\x80\x83,\xe3\x80\x80 12\xc2\x85",
-		 NULL),
-	    "20,12");
-	STR(show(32, 2, NULL,
-		 "\v1\xe1\x9a\x80,\xe2\x81\x9f"
-		 "3\xe2\x80\xaf"),
-	    "8,24");
-	STR(show(32, 2, "\xe2\x80,32", NULL),
-	    "RING_LAYER_SPLIT parse: invalid digit found in string");
+	for (size_t i = 0; i < COUNT(table); i++)
+		STR(show(table[i].layers, table[i].ranks, table[i].exact,
+			 table[i].weights),
+		    table[i].want);
 }
 
 static void nonsense_is_refused(void)
@@ -167,12 +164,7 @@ static void chance_loses_no_layer(void)
 
 TAP_CASE()
 {
-	ranks_share_evenly_and_the_first_take_what_is_over();
-	counts_are_taken_as_they_are();
-	weights_are_floored_and_then_go_round();
-	shares_that_are_no_numbers_are_none();
-	every_number_of_layers_is_shared();
-	any_white_space_is_trimmed();
+	every_layer_has_its_rank();
 	nonsense_is_refused();
 	chance_loses_no_layer();
 	return tap_done();

@@ -4,6 +4,7 @@
 /* kv, isq, dtype, and what rows keep back: formulas and their edges. */
 
 #include <errno.h>
+#include <math.h>
 #include <stdint.h>
 
 #include "agent/plan/dtype.h"
@@ -32,90 +33,84 @@ static void gpus_keep_a_fiftieth_back_and_at_least_512_mib(void)
 	   UINT64_MAX - UINT64_C(368934881474191040));
 }
 
-static const struct gm_kv_shape gqa = {
-	.n_layers = 80, .n_heads = 8, .k_dim = 128, .v_dim = 128
-};
+#define NO_BLOCKS                                                      \
+	"Num GPU blocks is 0. This means there is not enough memory. " \
+	"Either reduce the memory amount/utilization/context size or " \
+	"disable PagedAttention."
 
-static void a_pool_is_cut_by_each_division_in_turn(void)
+/* Grouped heads, and keys and values that are kept compressed. */
+static const struct gm_kv_shape gqa = { 80, 8, 128, 128, false, 0, 0 };
+static const struct gm_kv_shape mla = { 2, 4, 12, 8, true, 512, 64 };
+static const struct gm_kv_shape none = { 80, 0, 128, 128, false, 0, 0 };
+
+#define TOKEN     (8 * 256 * 2) /* bytes of a token's keys and values of gqa */
+#define MIB_OF    GPUMAP_PAGED_MIB
+#define SHARE_OF  GPUMAP_PAGED_SHARE
+#define TOKENS_OF GPUMAP_PAGED_TOKENS
+
+/* A pool is cut by each division in turn, and may be a share or so many
+ * tokens. */
+static void pools_have_whole_blocks(void)
 {
-	struct gm_kv_paged paged = { .budget = GPUMAP_PAGED_MIB,
-				     .amount = 4096,
-				     .block_size = 32 };
-	struct gm_kv_room room = { 80 * GIB, 0, 0 };
-	uint64_t bytes = 0, blocks = 4096 * MIB / 2 / 32 / 80 / 2048;
-
-	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, NULL), 0);
-	EQ(bytes, blocks * 32 * 8 * 256 * 2);
-	paged.cache_bytes = 1; /* twice the blocks, charged as if of f16 */
-	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, NULL), 0);
-	blocks = 4096 * MIB / 1 / 32 / 80 / 2048;
-	EQ(bytes, blocks * 32 * 8 * 256 * 2);
-	/* No more than the first device has beside the activations. */
-	paged.cache_bytes = 0;
-	room = (struct gm_kv_room){ 1000 * MIB + 5, 0, 100 * MIB + 6 };
-	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, NULL), 0);
-	blocks = 899 * MIB / 2 / 32 / 80 / 2048;
-	EQ(bytes, blocks * 32 * 8 * 256 * 2);
-}
-
-static void a_pool_may_be_a_share_or_so_many_tokens(void)
-{
-	struct gm_kv_paged paged = { .budget = GPUMAP_PAGED_SHARE,
-				     .share = 0.9f,
-				     .block_size = 16 };
-	struct gm_kv_room room = { 80 * GIB, 10 * GIB, GIB };
-	struct gm_kv_shape mla = { .n_layers = 2,
-				   .n_heads = 4,
-				   .k_dim = 12,
-				   .v_dim = 8,
-				   .is_mla = true,
-				   .kv_lora_rank = 512,
-				   .kpe_head_dim = 64 };
-	uint64_t bytes = 0, budget, blocks;
-
-	/* 0.9 is a float: a little less than the double. */
-	budget = (uint64_t)((double)(80 * GIB) * (double)0.9f) - 11 * GIB;
-	blocks = budget / MIB * MIB / 2 / 16 / 80 / 2048;
-	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, NULL), 0);
-	EQ(bytes, blocks * 16 * 8 * 256 * 2);
-	paged = (struct gm_kv_paged){ .budget = GPUMAP_PAGED_TOKENS,
-				      .amount = 100000,
-				      .block_size = 8 };
-	blocks = UINT64_C(100000) * 2 * 2 * 576 / MIB * MIB / 2 / 8 / 2 / 576;
-	EQ(gm_kv_paged_bytes(&mla, &paged, &room, 2, &bytes, NULL), 0);
-	/* Keys of 12 are 1 vector of 8. */
-	EQ(bytes, (blocks * 4 * 1 * 8 * 8 + blocks * 4 * 8 * 8) * 2);
-}
-
-static void pools_that_cannot_be_are_refused(void)
-{
-	struct gm_kv_paged paged = { .budget = GPUMAP_PAGED_SHARE,
-				     .share = 0.9f,
-				     .block_size = 32 };
-	struct gm_kv_room room = { 80 * GIB, 72 * GIB, GIB };
+	static const struct {
+		uint32_t budget;
+		uint64_t amount;
+		float share;
+		uint64_t block;
+		uint32_t cache_bytes;
+		uint64_t capacity, model, act;
+		const struct gm_kv_shape *shape;
+		uint64_t want; /* 0: the error */
+		const char *error;
+	} cases[] = {
+		{ MIB_OF, 4096, 0, 32, 0, 80 * GIB, 0, 0, &gqa,
+		  4096 * MIB / 2 / 32 / 80 / 2048 * 32 * TOKEN, NULL },
+		/* Twice the blocks, charged as if of f16. */
+		{ MIB_OF, 4096, 0, 32, 1, 80 * GIB, 0, 0, &gqa,
+		  4096 * MIB / 1 / 32 / 80 / 2048 * 32 * TOKEN, NULL },
+		/* No more than the first device has beside activations. */
+		{ MIB_OF, 4096, 0, 32, 0, 1000 * MIB + 5, 0, 100 * MIB + 6,
+		  &gqa, 899 * MIB / 2 / 32 / 80 / 2048 * 32 * TOKEN, NULL },
+		/* 0.9 is a float: a little less than the double. */
+		{ SHARE_OF, 0, 0.9f, 16, 0, 80 * GIB, 10 * GIB, GIB, &gqa,
+		  ((uint64_t)(80 * 1073741824.0 * (double)0.9f) - 11 * GIB) /
+			  MIB * MIB / 2 / 16 / 80 / 2048 * 16 * TOKEN,
+		  NULL },
+		/* Keys of 12 are 1 vector of 8. */
+		{ TOKENS_OF, 100000, 0, 8, 0, 80 * GIB, 0, 0, &mla,
+		  UINT64_C(100000) * 2 * 2 * 576 / MIB * MIB / 2 / 8 / 2 / 576 *
+			  4 * (8 * 8 + 8 * 8) * 2,
+		  NULL },
+		{ SHARE_OF, 0, 0.9f, 32, 0, 80 * GIB, 72 * GIB, GIB, &gqa, 0,
+		  NO_BLOCKS },
+		{ SHARE_OF, 0, NAN, 32, 0, 80 * GIB, 72 * GIB, GIB, &gqa, 0,
+		  NO_BLOCKS },
+		{ MIB_OF, 1, 0, 24, 0, 80 * GIB, 0, 0, &gqa, 0,
+		  "Block size must be in [8, 16, 32], got 24" },
+		{ MIB_OF, 1, 0, 32, 0, 80 * GIB, 0, 0, &none, 0,
+		  "The KV cache's elements per token must be at least 1" },
+		{ TOKENS_OF, UINT64_MAX, 0, 32, 0, 80 * GIB, 0, 0, &gqa, 0,
+		  "The KV cache comes to 2^64 bytes or more" },
+	};
 	struct gm_plan_error err = { 0 };
-	struct gm_kv_shape none = gqa;
 	uint64_t bytes = 7;
 
-	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, &err), -ENOSPC);
-	STR(err.text,
-	    "Num GPU blocks is 0. This means there is not enough memory. "
-	    "Either reduce the memory amount/utilization/context size or "
-	    "disable PagedAttention.");
-	paged.share = __builtin_nanf("");
-	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, &err), -ENOSPC);
-	paged.block_size = 24;
-	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, &err), -EINVAL);
-	STR(err.text, "Block size must be in [8, 16, 32], got 24");
-	paged.block_size = 32;
-	none.n_heads = 0;
-	EQ(gm_kv_paged_bytes(&none, &paged, &room, 2, &bytes, &err), -EINVAL);
-	paged = (struct gm_kv_paged){ .budget = GPUMAP_PAGED_TOKENS,
-				      .amount = UINT64_MAX,
-				      .block_size = 32 };
-	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, &err), -EOVERFLOW);
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		const struct gm_kv_paged paged = {
+			cases[i].budget, cases[i].amount, cases[i].share,
+			cases[i].block, cases[i].cache_bytes
+		};
+		const struct gm_kv_room room = { cases[i].capacity,
+						 cases[i].model, cases[i].act };
+
+		bytes = 7;
+		err.text[0] = '\0';
+		gm_kv_paged_bytes(cases[i].shape, &paged, &room, 2, &bytes,
+				  &err);
+		EQ(bytes, cases[i].error ? 7 : cases[i].want);
+		STR(err.text, cases[i].error ? cases[i].error : "");
+	}
 	EQ(gm_kv_unpaged(&gqa, UINT64_MAX, 1, 2, &bytes, &err), -EOVERFLOW);
-	EQ(bytes, 7);
 }
 
 static void every_quantisation_has_its_factor(void)
@@ -209,9 +204,7 @@ static void the_weakest_card_chooses_the_type(void)
 TAP_CASE()
 {
 	gpus_keep_a_fiftieth_back_and_at_least_512_mib();
-	a_pool_is_cut_by_each_division_in_turn();
-	a_pool_may_be_a_share_or_so_many_tokens();
-	pools_that_cannot_be_are_refused();
+	pools_have_whole_blocks();
 	every_quantisation_has_its_factor();
 	types_have_names_in_two_worlds();
 	the_weakest_card_chooses_the_type();

@@ -107,55 +107,6 @@ static void refused_forms_say_what_was_met(void)
 	}
 }
 
-static void no_text_is_an_automatic_map(void)
-{
-	struct gm_spec spec = { 0 };
-	char *printed = (char *)"untouched";
-
-	EQ(gm_spec_parse(NULL, &spec, NULL), 0);
-	OK(spec.is_auto);
-	EQ(spec.n_entries, 0);
-	EQ(gm_spec_print(&spec, &printed), 0);
-	OK(printed == NULL);
-	gm_spec_free(&spec);
-}
-
-static void a_list_is_not_split_at_semicolons(void)
-{
-	static const char *const two[] = { "0:16", "1:16" };
-	static const char *const joined[] = { "0:16;1:16" };
-	static const char *const bare[] = { "12" };
-	static const char *const bare_and_more[] = { "12", "1:4" };
-	struct gm_plan_error err = { 0 };
-	struct gm_spec spec = { 0 };
-
-	EQ(gm_spec_parse_list(two, 2, &spec, &err), 0);
-	OK(spec.n_entries == 2 && spec.entries[1].row == 1);
-	gm_spec_free(&spec);
-
-	EQ(gm_spec_parse_list(joined, 1, &spec, &err), -EINVAL);
-	STR(err.text, "Failed to parse 16;1:16 as integer.");
-
-	EQ(gm_spec_parse_list(bare, 1, &spec, &err), 0);
-	OK(spec.n_entries == 1 && spec.entries[0].layers == 12);
-	gm_spec_free(&spec);
-
-	EQ(gm_spec_parse_list(bare_and_more, 2, &spec, &err), -EINVAL);
-	STR(err.text, "Expected layer to be of format ORD:NUM, got 12");
-}
-
-static void an_empty_list_is_a_map_without_entries(void)
-{
-	struct gm_spec spec = { .is_auto = true };
-	char *printed = (char *)"untouched";
-
-	EQ(gm_spec_parse_list(NULL, 0, &spec, NULL), 0);
-	OK(!spec.is_auto && spec.n_entries == 0);
-	EQ(gm_spec_print(&spec, &printed), 0);
-	OK(printed == NULL);
-	gm_spec_free(&spec);
-}
-
 static char *spec_of(uint32_t entries)
 {
 	char *text = malloc(entries * 16), *end = text;
@@ -200,9 +151,6 @@ TAP_CASE()
 {
 	accepted_forms_print_in_the_long_form();
 	refused_forms_say_what_was_met();
-	no_text_is_an_automatic_map();
-	a_list_is_not_split_at_semicolons();
-	an_empty_list_is_a_map_without_entries();
 	more_entries_than_the_limit_are_refused();
 	a_long_entry_is_cut_in_the_message();
 	return tap_done();

@@ -63,7 +63,7 @@ int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 			.cc_minor = d.cc_minor,
 			.avail = gm_ctl_avail(&d),
 			.total = d.total_bytes,
-			.score = gm_plan_score(is_host, d.units, d.free_bytes,
+			.speed = gm_plan_speed(is_host, d.units, d.free_bytes,
 					       d.cc_major),
 		};
 	}

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "agent/plan/checked.h"
-#include "agent/plan/place.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -55,7 +54,7 @@ static int overflow(const struct task *t)
 			    "The plan's sizes come to 2^64 bytes or more");
 }
 
-static uint64_t capacity(const struct gm_auto_row *row)
+static uint64_t capacity(const struct gm_plan_device *row)
 {
 	return gm_place_capacity(row->avail, row->is_host);
 }
@@ -94,7 +93,7 @@ static int measure_kv(struct task *t, bool is_paged, uint64_t model_bytes)
 }
 
 /* Charge the next @n layers to a row, which has room for them. */
-static void charge(struct task *t, const struct gm_auto_row *row, uint32_t n,
+static void charge(struct task *t, const struct gm_plan_device *row, uint32_t n,
 		   uint64_t weights)
 {
 	struct gpumap_plan_charge *c;
@@ -209,7 +208,7 @@ static bool would_take(struct walk *w, uint64_t room)
 static int visit(struct walk *w, uint32_t i)
 {
 	struct task *t = w->t;
-	const struct gm_auto_row *row = &t->q->rows[i];
+	const struct gm_plan_device *row = &t->q->rows[i];
 	uint64_t room = capacity(row);
 	bool holds = !w->has_holder;
 	uint64_t weights = 0;

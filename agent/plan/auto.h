@@ -37,6 +37,7 @@
 
 #include "agent/plan/error.h"
 #include "agent/plan/kv.h"
+#include "agent/plan/place.h"
 #include "gpumap/plan.h"
 
 #define GM_AUTO_ROWS 256u /* most rows of balance and fewest */
@@ -48,19 +49,10 @@ int gm_auto_strategy_parse(const char *name, uint32_t *ret_strategy,
 /* "balance"; fill for 0. */
 const char *gm_auto_strategy_name(uint32_t strategy);
 
-struct gm_auto_row {
-	uint32_t row;
-	bool is_host;
-	bool is_integrated; /* its memory is the host's */
-	uint64_t avail;     /* free bytes less the reservations */
-	uint64_t speed; /* in any unit, the same for all; a row with 0 takes no
-			 * layer if the strategy uses speeds */
-};
-
 struct gm_auto_request {
 	uint32_t strategy; /* enum gpumap_strategy; 0: fill */
 	/* balance and fewest: those that are no hosts come first */
-	const struct gm_auto_row *rows;
+	const struct gm_plan_device *rows;
 	uint32_t n_rows;
 	const uint64_t *layer_bytes;
 	uint32_t n_layers;

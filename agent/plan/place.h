@@ -46,7 +46,8 @@ struct gm_plan_device {
 	uint32_t cc_major, cc_minor; /* of a CUDA row */
 	uint64_t avail;              /* free bytes less the reservations */
 	uint64_t total;
-	double score;          /* gm_plan_score() */
+	uint64_t speed; /* gm_plan_speed(); a strategy that uses speeds gives a
+			 * row with 0 no layer */
 	struct gm_location at; /* as topologies name it: gm_plan_number() */
 };
 

@@ -20,12 +20,16 @@
 _Static_assert(GM_PLAN_ROWS <= GM_AUTO_ROWS, "a strategy takes all of them");
 _Static_assert(GM_PLAN_ROWS >= GM_NODEFILE_ROWS, "and those of every node");
 
-double gm_plan_score(bool is_host, uint32_t units, uint64_t free_bytes,
-		     uint32_t cc_major)
+uint64_t gm_plan_speed(bool is_host, uint32_t units, uint64_t free_bytes,
+		       uint32_t cc_major)
 {
-	if (is_host)
-		return gm_score((int32_t)units, 0, 0);
-	return gm_score((int32_t)units, free_bytes, (int32_t)cc_major);
+	double speed = 1024 * (is_host ? gm_score((int32_t)units, 0, 0)
+				       : gm_score((int32_t)units, free_bytes,
+						  (int32_t)cc_major));
+
+	if (!(speed > 1))
+		return 1;
+	return speed < 1e15 ? (uint64_t)speed : (uint64_t)1e15;
 }
 
 void gm_plan_number(struct gm_plan_device *devices, uint32_t n)
@@ -110,7 +114,7 @@ void gm_plan_of_node(const struct gm_nodefile *node,
 			.cc_minor = row->cc_minor,
 			.avail = avail,
 			.total = row->total_bytes,
-			.score = gm_plan_score(is_host, row->units, avail,
+			.speed = gm_plan_speed(is_host, row->units, avail,
 					       row->cc_major),
 		};
 	}
@@ -183,16 +187,6 @@ static uint32_t mapped_dtype(const struct gm_plan_draft *d)
 
 /* ---- by strategy --------------------------------------------------------- */
 
-static uint64_t speed_of(const struct gm_plan_device *device)
-{
-	/* Keep a score's fractions, and give every row at least speed 1. */
-	double speed = device->score * 1024;
-
-	if (!(speed > 1))
-		return 1;
-	return speed < 1e15 ? (uint64_t)speed : (uint64_t)1e15;
-}
-
 static bool is_left_out(const struct gm_plan_draft *d,
 			const struct gm_plan_device *device)
 {
@@ -203,7 +197,7 @@ static bool is_left_out(const struct gm_plan_draft *d,
 /* Rows in the order given, hosts after all others; if a row is integrated the
  * hosts are left out, since its memory is theirs. */
 static uint32_t order_rows(const struct gm_plan_draft *d,
-			   struct gm_auto_row rows[GM_PLAN_ROWS],
+			   struct gm_plan_device rows[GM_PLAN_ROWS],
 			   uint32_t *ret_n_devices)
 {
 	const struct gm_plan_request *q = d->q;
@@ -218,13 +212,7 @@ static uint32_t order_rows(const struct gm_plan_draft *d,
 				continue;
 			integrated |= device->is_integrated;
 			if (device->is_host == hosts)
-				rows[n++] = (struct gm_auto_row){
-					.row = device->row,
-					.is_host = device->is_host,
-					.is_integrated = device->is_integrated,
-					.avail = device->avail,
-					.speed = speed_of(device),
-				};
+				rows[n++] = *device;
 		}
 		if (!hosts)
 			*ret_n_devices = n;
@@ -233,7 +221,7 @@ static uint32_t order_rows(const struct gm_plan_draft *d,
 }
 
 static void ask_strategy(const struct gm_plan_draft *d,
-			 struct gm_auto_row rows[GM_PLAN_ROWS],
+			 struct gm_plan_device rows[GM_PLAN_ROWS],
 			 struct gm_auto_request *ret)
 {
 	const struct gm_plan_request *q = d->q;
@@ -262,7 +250,7 @@ static void ask_strategy(const struct gm_plan_draft *d,
 /* Choose rows for the layers, with the plan's dtype. */
 static int run_strategy(struct gm_plan_draft *d)
 {
-	struct gm_auto_row rows[GM_PLAN_ROWS];
+	struct gm_plan_device rows[GM_PLAN_ROWS];
 	struct gm_auto_request ask;
 	struct gm_auto made;
 	uint32_t layer = 0;
@@ -329,7 +317,7 @@ static int settle(struct gm_plan_draft *d)
  * final. */
 static bool only_fits(const struct gm_plan_draft *d, int *ret)
 {
-	struct gm_auto_row rows[GM_PLAN_ROWS];
+	struct gm_plan_device rows[GM_PLAN_ROWS];
 	struct gm_auto_request ask;
 
 	if (!d->only_asks)

@@ -130,16 +130,16 @@ static inline uint64_t gm_plan_charge_bytes(const struct gpumap_plan_charge *c)
 }
 
 /*
- * gm_plan_score - the speed of a row, for strategies that use it
+ * gm_plan_speed - the speed of a row, for strategies that use it
  *
  * units	multiprocessors, or a host's CPUs
  *
- * Returns	gm_score(); for a host its CPUs only, since a large memory does
- *		not make a host fast
+ * Returns	gm_score() in 1/1024, at least 1; for a host of its CPUs only,
+ *		since a large memory does not make a host fast
  * Threads	any
  */
-double gm_plan_score(bool is_host, uint32_t units, uint64_t free_bytes,
-		     uint32_t cc_major);
+uint64_t gm_plan_speed(bool is_host, uint32_t units, uint64_t free_bytes,
+		       uint32_t cc_major);
 
 /* Number CUDA devices in their order, as "cuda[N]" in topologies names them. */
 void gm_plan_number(struct gm_plan_device *devices, uint32_t n);

@@ -19,7 +19,7 @@ struct auto_request {
 	uint64_t *layers;
 	/* By position, and the host if no device has its memory; then in the
 	 * strategy's order. */
-	struct gm_auto_row *devices, *rows;
+	struct gm_plan_device *devices, *rows;
 	uint32_t n_devices;
 	uint64_t host_avail;
 	struct gm_auto_request q;
@@ -83,7 +83,7 @@ static void read_devices(struct gm_fields *f, struct auto_request *a)
 	for (uint32_t i = 0; f->r == 0 && i < n; i++) {
 		struct gm_fields device = { json_array_get(list, i),
 					    "devices: ", f->err, 0 };
-		struct gm_auto_row *row = &a->devices[i];
+		struct gm_plan_device *row = &a->devices[i];
 
 		row->row = i;
 		row->avail = gm_json_field_number(&device, "avail");
@@ -97,7 +97,7 @@ static void read_devices(struct gm_fields *f, struct auto_request *a)
 	}
 	if (f->r)
 		return;
-	a->devices[n] = (struct gm_auto_row){
+	a->devices[n] = (struct gm_plan_device){
 		.row = (uint32_t)n,
 		.is_host = true,
 		.avail = a->host_avail,

@@ -37,7 +37,7 @@ static struct gm_plan_request request(uint32_t n_layers, uint32_t n_rows,
 			.is_cuda = true,
 			.cc_major = 8,
 			.avail = (20 + 5 * (i % 8)) * GIB,
-			.score = 200 + 37 * (i * 5 % 8),
+			.speed = 1024 * (200 + 37 * (i * 5 % 8)),
 		};
 	return (struct gm_plan_request){
 		.devices = devices,

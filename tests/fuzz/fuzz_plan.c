@@ -59,7 +59,7 @@ static void read_rows(struct input *in)
 			.is_integrated = (kind & 28) == 4,
 			.cc_major = (uint32_t)(kind >> 5),
 			.avail = number(in),
-			.score = (double)number(in) - 1,
+			.speed = number(in) | 1,
 		};
 	}
 	gm_plan_number(in->devices, in->q.n_devices);

@@ -95,7 +95,7 @@ static struct gm_plan_device device_of(const struct gm_daemon *d, uint32_t row,
 		.cc_minor = facts->cc_minor,
 		.avail = gm_ledger_avail(d, row, slot),
 		.total = facts->total_bytes,
-		.score = gm_plan_score(is_host, facts->units, free_bytes,
+		.speed = gm_plan_speed(is_host, facts->units, free_bytes,
 				       facts->cc_major),
 	};
 }

@@ -19,7 +19,7 @@
 #define ROWS   6u
 
 struct scene {
-	struct gm_auto_row rows[ROWS];
+	struct gm_plan_device rows[ROWS];
 	uint64_t layers[LAYERS];
 	struct gm_auto_request q;
 };
@@ -46,12 +46,12 @@ static void read_rows(struct scene *s, const char *at)
 {
 	s->q.rows = s->rows;
 	for (; *at; at += *at == ' ') {
-		struct gm_auto_row *row = &s->rows[s->q.n_rows];
+		struct gm_plan_device *row = &s->rows[s->q.n_rows];
 
-		*row = (struct gm_auto_row){ .row = s->q.n_rows++,
-					     .is_host = *at == 'h',
-					     .is_integrated = *at == 'i',
-					     .speed = 1 };
+		*row = (struct gm_plan_device){ .row = s->q.n_rows++,
+						.is_host = *at == 'h',
+						.is_integrated = *at == 'i',
+						.speed = 1 };
 		at++;
 		row->avail = read_size(&at);
 		if (*at == '/') {
@@ -331,7 +331,7 @@ static void each_case_has_its_map(void)
 
 static void too_many_are_refused(void)
 {
-	struct gm_auto_row rows[GM_AUTO_ROWS + 1] = { { .avail = 1 } };
+	struct gm_plan_device rows[GM_AUTO_ROWS + 1] = { { .avail = 1 } };
 	uint64_t *layers = calloc(65537, sizeof(*layers));
 	struct gm_auto_request q = { .strategy = GPUMAP_STRATEGY_BALANCE,
 				     .rows = rows,
@@ -429,7 +429,7 @@ static void throw_cards(struct scene *s)
 	add_up(s);
 	s->q.n_rows = 1 + (uint32_t)dice(ROWS);
 	for (uint32_t i = 0; i < s->q.n_rows; i++)
-		s->rows[i] = (struct gm_auto_row){
+		s->rows[i] = (struct gm_plan_device){
 			.row = i,
 			.is_host = i + 1 == s->q.n_rows,
 			.avail = dice(50) * 100 * MIB,
@@ -519,7 +519,7 @@ static bool check(const struct scene *s, const uint32_t *row_of,
 	struct worth worth = { 0, 1, 0 };
 
 	for (uint32_t i = 0, end; i < q->n_layers; i = end) {
-		const struct gm_auto_row *row = &q->rows[row_of[i]];
+		const struct gm_plan_device *row = &q->rows[row_of[i]];
 		struct worth own = { 0, row->speed, 0 };
 		uint64_t act = q->mapped_act_elems, need;
 
@@ -620,10 +620,10 @@ static void throw_hosts(struct scene *s)
 	for (uint32_t i = 0; i < s->q.n_layers; i++)
 		s->layers[i] = dice(9);
 	for (uint32_t i = 0; i < s->q.n_rows; i++)
-		s->rows[i] = (struct gm_auto_row){ .row = i,
-						   .is_host = true,
-						   .avail = dice(45),
-						   .speed = dice(6) };
+		s->rows[i] = (struct gm_plan_device){ .row = i,
+						      .is_host = true,
+						      .avail = dice(45),
+						      .speed = dice(6) };
 }
 
 static bool is_best(const struct scene *s, int *ret_fit)

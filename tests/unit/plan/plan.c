@@ -44,7 +44,7 @@ static struct gm_plan_device card(uint32_t row, int ordinal, uint64_t avail)
 		.cc_major = 8,
 		.avail = avail,
 		.total = avail,
-		.score = gm_plan_score(false, 100, avail, 8),
+		.speed = gm_plan_speed(false, 100, avail, 8),
 		.at = { GM_LOCATION_CUDA, (uint64_t)ordinal },
 	};
 }
@@ -56,7 +56,7 @@ static struct gm_plan_device host(uint32_t row, uint64_t avail)
 		.is_host = true,
 		.avail = avail,
 		.total = avail,
-		.score = gm_plan_score(true, 16, avail, 0),
+		.speed = gm_plan_speed(true, 16, avail, 0),
 	};
 }
 

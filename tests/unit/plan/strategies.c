@@ -52,7 +52,7 @@ static void throw_rows(struct scene *s)
 			.cc_major = 8,
 			.avail = avail,
 			.total = avail,
-			.score = gm_plan_score(is_host, 1 + (uint32_t)dice(140),
+			.speed = gm_plan_speed(is_host, 1 + (uint32_t)dice(140),
 					       avail, 5 + (uint32_t)dice(5)),
 		};
 	}
@@ -124,8 +124,9 @@ static double slowest(const struct scene *s, const struct gm_plan *plan)
 
 		if (c->row == plan->base_row)
 			bytes -= s->q.ask.other_bytes;
-		if ((double)bytes / device_of(s, c->row)->score > most)
-			most = (double)bytes / device_of(s, c->row)->score;
+		if ((double)bytes / (double)device_of(s, c->row)->speed > most)
+			most = (double)bytes /
+			       (double)device_of(s, c->row)->speed;
 	}
 	return most;
 }
@@ -160,7 +161,7 @@ static void compare(const struct scene *s, const struct gm_plan plans[N])
 {
 	const struct gm_plan *fill = &plans[0], *balance = &plans[1],
 			     *fewest = &plans[2];
-	/* Scores are compared as whole numbers of 1/1024 there. */
+	/* Whole numbers are compared there. */
 	double time = slowest(s, balance) * 0.999;
 
 	for (int i = 0; i < N; i++) {

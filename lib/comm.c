@@ -1,7 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "lib/comm.h"
+/*
+ * Turn the completions of a collective's parts into one completion.
+ *
+ * Each rank's part is an entry of its own in the queue of its row, with a
+ * GM_TICKET_PART.  The caller receives one completion, by a ticket that is in
+ * no queue, when the last part has ended, or when the deadline has passed and a
+ * part does not answer.
+ */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +25,8 @@
 /* A collective.  Its place is free when its ticket is free and no part is in
  * flight. */
 struct whole {
-	struct gm_ticket ticket; /* the caller's */
+	struct gm_ending ending; /* of each part */
+	struct gm_ticket ticket; /* the caller's, in no queue */
 	struct gpumap_comm *comm;
 	uint64_t late_ns; /* 0: has no deadline */
 	uint32_t left;    /* parts in flight */
@@ -26,9 +34,17 @@ struct whole {
 	int32_t status;
 };
 
+/* The session's communicators. */
+struct comms {
+	struct gm_session_part part;
+	struct gpumap_comm *first;
+	uint64_t late_ns; /* from then on a collective may be late; 0: none */
+};
+
 struct gpumap_comm {
 	struct gpumap_comm *next;       /* the session's next */
 	struct gpumap_session *session; /* NULL: the session is closed */
+	struct comms *comms;
 	char mesh[GPUMAP_NAME_MAX + 1], group[GPUMAP_NAME_MAX + 1];
 	uint32_t number; /* 0: the agent has none for it */
 	uint32_t age;    /* how often it was renewed */
@@ -52,34 +68,38 @@ static void put_status(struct whole *whole, int32_t status)
 		whole->status = status;
 }
 
-/* A collective that was submitted before the renewal does not mark the
+/* End a collective.  One that was submitted before the renewal does not mark the
  * communicator as it is now. */
-static struct gm_ticket *end(struct whole *whole)
+static void end(struct whole *whole)
 {
 	struct gpumap_comm *comm = whole->comm;
 
-	whole->ticket.status = whole->status;
 	if (whole->status != 0 && whole->status != -EINVAL &&
 	    whole->age == comm->age)
 		comm->is_broken = true;
-	return &whole->ticket;
+	gm_session_keep(comm->session, &whole->ticket, whole->status);
 }
 
-struct gm_ticket *gm_part_ended(uint64_t cookie, int32_t status)
+/* A rank's part has ended, and perhaps the collective with it. */
+static void ended(struct gm_ending *ending, int32_t status)
 {
-	struct whole *whole = (void *)(uintptr_t)cookie;
+	struct whole *whole = (struct whole *)ending;
 
 	put_status(whole, status);
-	if (--whole->left > 0 || whole->ticket.state != GM_TICKET_JOB)
-		return NULL;
-	return end(whole);
+	if (--whole->left == 0 && whole->ticket.state == GM_TICKET_JOB)
+		end(whole);
 }
 
-struct gm_ticket *gm_comms_late(struct gpumap_session *session)
+/* End collectives whose deadline has passed, even if a worker does not
+ * answer.  A part that has not ended keeps its place here. */
+static void turn(struct gm_session_part *part)
 {
+	struct comms *comms = (struct comms *)part;
 	uint64_t now = gm_now_ns(), next = 0;
 
-	for (struct gpumap_comm *c = session->comms; c != NULL; c = c->next)
+	if (now < comms->late_ns)
+		return;
+	for (struct gpumap_comm *c = comms->first; c != NULL; c = c->next)
 		for (uint32_t i = 0; i < c->n_wholes; i++) {
 			struct whole *whole = &c->wholes[i];
 
@@ -88,13 +108,13 @@ struct gm_ticket *gm_comms_late(struct gpumap_session *session)
 				continue;
 			if (now >= whole->late_ns) {
 				put_status(whole, -ETIME);
-				return end(whole);
-			}
-			if (next == 0 || whole->late_ns < next)
+				end(whole);
+			} else if (next == 0 || whole->late_ns < next) {
 				next = whole->late_ns;
+			}
 		}
-	session->late_ns = next;
-	return NULL;
+	comms->late_ns = next;
+	part->wants_turn = next != 0;
 }
 
 /* ---- open and close ------------------------------------------------------ */
@@ -109,9 +129,9 @@ static bool is_used(const struct gpumap_comm *comm)
 }
 
 /* Free closed communicators that have nothing in flight. */
-static void sweep(struct gpumap_session *s)
+static void sweep(struct comms *comms)
 {
-	struct gpumap_comm **at = &s->comms;
+	struct gpumap_comm **at = &comms->first;
 
 	while (*at != NULL) {
 		struct gpumap_comm *comm = *at;
@@ -125,17 +145,22 @@ static void sweep(struct gpumap_session *s)
 	}
 }
 
-void gm_comms_drop_session(struct gpumap_session *session)
+static void drop(struct gm_session_part *part)
 {
+	struct comms *comms = (struct comms *)part;
 	struct gpumap_comm *comm;
 
-	while ((comm = session->comms) != NULL) {
-		session->comms = comm->next;
+	while ((comm = comms->first) != NULL) {
+		comms->first = comm->next;
 		comm->session = NULL;
 		if (comm->is_closed)
 			free(comm);
 	}
 }
+
+static const struct gm_session_part_kind kind = { .bytes = sizeof(struct comms),
+						  .turn = turn,
+						  .drop = drop };
 
 /* The rows of its ranks, as the mesh has them now. */
 static int read_rows(struct gpumap_comm *comm)
@@ -232,6 +257,7 @@ int gpumap_comm_open_opts(struct gpumap_session *session, const char *mesh,
 {
 	struct gpumap_comm_opts ours = { 0 };
 	struct gpumap_comm *comm;
+	struct comms *comms;
 	int ret = gm_session_begin(session);
 
 	if (ret == 0 && opts != NULL)
@@ -240,7 +266,10 @@ int gpumap_comm_open_opts(struct gpumap_session *session, const char *mesh,
 		ret = gm_refuse_unknown(session->map);
 	if (ret != 0)
 		return ret;
-	sweep(session);
+	comms = (struct comms *)gm_part_take(session, &kind);
+	if (comms == NULL)
+		return gm_refuse_memory(session->map, sizeof(*comms));
+	sweep(comms);
 	comm = calloc(1,
 		      sizeof(*comm) + session->depth * sizeof(comm->wholes[0]));
 	if (comm == NULL)
@@ -249,10 +278,13 @@ int gpumap_comm_open_opts(struct gpumap_session *session, const char *mesh,
 			sizeof(*comm) +
 				session->depth * sizeof(comm->wholes[0]));
 	comm->session = session;
+	comm->comms = comms;
 	comm->may_nccl = ours.flags & GPUMAP_COMM_NCCL;
 	comm->n_wholes = session->depth;
-	for (uint32_t i = 0; i < comm->n_wholes; i++)
+	for (uint32_t i = 0; i < comm->n_wholes; i++) {
+		comm->wholes[i].ending.ended = ended;
 		comm->wholes[i].comm = comm;
+	}
 	ret = put_name(comm->mesh, mesh) &&
 			      put_name(comm->group,
 				       group != NULL ? group : "world")
@@ -264,8 +296,8 @@ int gpumap_comm_open_opts(struct gpumap_session *session, const char *mesh,
 		free(comm);
 		return ret;
 	}
-	comm->next = session->comms;
-	session->comms = comm;
+	comm->next = comms->first;
+	comms->first = comm;
 	*ret_comm = comm;
 	return 0;
 }
@@ -298,7 +330,7 @@ int gpumap_comm_close(struct gpumap_comm *comm)
 		ret = give_up(comm);
 	comm->is_closed = true;
 	if (ret != -EOWNERDEAD)
-		sweep(s);
+		sweep(comm->comms);
 	return ret;
 }
 
@@ -521,7 +553,7 @@ static struct gpumap_job part_of(const struct gpumap_comm *comm,
 		.deadline_ns = what->deadline_ns,
 		.waits = what->waits,
 		.n_waits = what->n_waits,
-		.cookie = (uintptr_t)whole,
+		.cookie = (uintptr_t)&whole->ending,
 	};
 
 	if (what->op == GPUMAP_OP_SEND && rank != what->root)
@@ -571,6 +603,7 @@ static void push_all(struct gpumap_comm *comm, struct whole *whole,
 		     const struct gpumap_job *parts, uint32_t n)
 {
 	struct gpumap_session *s = comm->session;
+	struct comms *comms = comm->comms;
 	bool has_deadline = what->deadline_ns != 0 &&
 			    what->deadline_ns < GPUMAP_NO_DEADLINE - LATE_NS;
 
@@ -581,8 +614,10 @@ static void push_all(struct gpumap_comm *comm, struct whole *whole,
 	whole->age = comm->age;
 	whole->status = 0;
 	whole->late_ns = has_deadline ? what->deadline_ns + LATE_NS : 0;
-	if (has_deadline && (s->late_ns == 0 || whole->late_ns < s->late_ns))
-		s->late_ns = whole->late_ns;
+	if (has_deadline &&
+	    (comms->late_ns == 0 || whole->late_ns < comms->late_ns))
+		comms->late_ns = whole->late_ns;
+	comms->part.wants_turn = comms->late_ns != 0;
 	gm_session_tell_cpu(s);
 	s->jobs++;
 	for (uint32_t i = 0; i < n; i++)

@@ -30,6 +30,7 @@
  *	handle_check		checks of the handles that jobs name
  *	programs, mask_use	programs that RUN runs, masks of jobs
  *	submit, wait		entries into rings, completions out of them
+ *	parts			what others keep of a session, see private.h
  *	scatter			one job on many rows
  *	comm, mesh_join		one job of all rows of a group
  *	model, checkpoint/	checkpoints, see model.h
@@ -57,23 +58,15 @@
 #include "gpumap.h"
 #include "lib/arena.h"
 #include "lib/huge_pages.h"
+#include "lib/private.h"
 #include "lib/spread.h"
 #include "shm/check.h"
 #include "shm/control.h"
 #include "shm/ops.h"
 #include "shm/queue.h"
 
-#define GM_SECOND UINT64_C(1000000000) /* ns */
 /* longest sleep before the session's socket is polled */
 #define GM_NAP_NS UINT64_C(100000000)
-
-static inline uint64_t gm_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * GM_SECOND + (uint64_t)now.tv_nsec;
-}
 
 /* ---- ---- guard: detect a forked child --------------------------------- */
 
@@ -117,19 +110,7 @@ int gm_size_in(void *ret_ours, size_t known, const void *theirs);
 /* Bytes of a caller's struct, at most. */
 #define GM_SIZE_MOST 4096u
 
-/*
- * gm_size_out - can a struct of a caller be filled in?
- *
- * Returns	0, -EINVAL: NULL, or smaller than @least, -E2BIG: larger than
- *		GM_SIZE_MOST
- */
-int gm_size_out(const void *theirs, size_t least);
-
-/* Fill in such a struct: fields that the library does not know become 0, and
- * its @size the bytes that the library knows. */
-void gm_size_put(void *ret_theirs, const void *ours, size_t known);
-
-/* The same for one struct of an array, whose elements have @size bytes.  Their
+/* As gm_size_put() for one struct of an array, whose elements have @size bytes.  Their
  * @size stays that. */
 void gm_size_put_item(void *ret_theirs, size_t size, const void *ours,
 		      size_t known);
@@ -143,39 +124,9 @@ int gm_client_memory_file(const char *name);
 
 /* ---- control: one connection to the agent ------------------------------- */
 
-#define GM_WHY sizeof(((struct gm_refusal *)0)->text)
-
 struct gm_link {
 	int fd;          /* -1: none */
 	uint32_t serial; /* of the last request */
-};
-
-/* A request and the room for its reply. */
-struct gm_call {
-	uint16_t type; /* enum gm_control_type */
-	uint16_t n_tail;
-	uint32_t body_bytes;
-	const void *body;
-	struct iovec tail[6];
-	const int *carries; /* NULL, or a descriptor to send along */
-	void *reply;        /* zero-filled past what the agent sent */
-	uint32_t reply_bytes;
-	uint32_t reply_tail_room;
-	void *reply_tail;
-	uint32_t reply_tail_bytes; /* received */
-	/* descriptors received; fds[] has -1 beyond */
-	uint32_t n_fds;
-	int fds[GM_CONTROL_FDS_MAX];
-	/* the agent's or the library's reason; "" if granted */
-	char why[GM_WHY];
-	/* NULL, or room for a refusal's data; zero-filled past what the agent
-	 * sent */
-	void *refusal;
-	uint32_t refusal_bytes;
-	/* for how long the agent may wait by the request itself before it
-	 * begins to answer; UINT64_MAX: the agent has a limit of its own */
-	uint64_t wait_ns;
-	uint64_t limit_ns; /* 0: none; gm_map_call() sets it */
 };
 
 /*
@@ -281,41 +232,9 @@ int gm_named_file_check(int fd, uid_t owner, struct stat *ret_facts);
 /* May this process make requests through @map?  0 or -EOWNERDEAD. */
 int gm_fork_map_mine(const struct gpumap *map);
 
-/* A request on the attachment's own connection, which is made again once when
- * it was lost since the last; stores the refusal.  Returns as gm_link_call(),
- * or -EOWNERDEAD. */
-int gm_map_call(struct gpumap *map, struct gm_call *call, uint32_t max_fds);
-
-/* Store the sentence that gpumap_refusal() returns to this thread from now on,
- * in GM_WHY bytes. */
-void gm_map_refuse(const struct gpumap *map, const char *why);
-
-/* The same, printed.  Returns @error. */
-int gm_refuse(const struct gpumap *map, int error, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-/* Store gpumap_strerror(@error), or "" for 0: there is no more to say.  Returns
- * @error. */
-int gm_refuse_plain(const struct gpumap *map, int error);
-
 /* Store the reason of a request, if it has one; else the same. */
 int gm_refuse_call(const struct gpumap *map, int error,
 		   const struct gm_call *call);
-
-/* A flag or a field is not known.  Returns -E2BIG. */
-int gm_refuse_unknown(const struct gpumap *map);
-
-/* The kernel gives this process no @bytes.  Returns -ENOMEM. */
-int gm_refuse_memory(const struct gpumap *map, size_t bytes);
-
-/* Begin a call: no reason of an earlier one is left.  Returns as
- * gm_fork_map_mine(). */
-int gm_map_begin(const struct gpumap *map);
-
-/* As gm_size_in() and gm_size_out(), with a reason. */
-int gm_map_size_in(const struct gpumap *map, void *ret_ours, size_t known,
-		   const void *theirs);
-int gm_map_size_out(const struct gpumap *map, const void *theirs, size_t least);
 
 /* Copy a name for a request, padded with zeros.  Returns 0, or -EINVAL with the
  * refusal stored. */
@@ -401,8 +320,7 @@ enum gm_ticket_state {
 	GM_TICKET_STRAY,  /* in flight; no call waits for it any more */
 	GM_TICKET_BUFFER, /* in flight; ends a buffer, and frees its index */
 	GM_TICKET_SECOND, /* in flight; the second slot of the one before it */
-	GM_TICKET_MODEL,  /* in flight; of a model that is being loaded */
-	GM_TICKET_PART,   /* in flight; of a collective, see comm.h */
+	GM_TICKET_PART,   /* in flight; its cookie is a struct gm_ending */
 	GM_TICKET_DONE    /* a job that has ended and waits for gpumap_poll() */
 };
 
@@ -517,12 +435,7 @@ struct gpumap_session {
 	struct gm_ticket *done_first; /* ended, in that order */
 	struct gm_ticket **done_last;
 
-	struct gpumap_model *models; /* all models not yet freed */
-	uint32_t n_loading;          /* the number of them still in progress */
-	struct gm_loading told;      /* what the agent knows of them */
-
-	struct gpumap_comm *comms;
-	uint64_t late_ns; /* from then on a collective may be late; 0: none */
+	struct gm_session_part *parts;
 
 	struct gpumap_tile *tiles; /* of the scatter or allocation that waits */
 	uint32_t tiles_left;
@@ -560,21 +473,12 @@ int gm_session_pair(struct gpumap_session *session, uint32_t row,
 int gm_session_take(struct gpumap_session *session, struct gm_queue_pair *pair,
 		    uint64_t bytes, uint64_t *ret_at);
 
-/* A request on the session's own connection; stores the refusal.  Returns as
- * gm_link_call(); when the connection is lost so is the session. */
-int gm_session_call(struct gpumap_session *session, struct gm_call *call,
-		    uint32_t max_fds);
-
 /* May this process use the session, and is it alive?  Returns 0, or the error
  * to return. */
 static inline int gm_session_usable(const struct gpumap_session *session)
 {
 	return gm_guard_mine(&session->mine) ? session->broken : -EOWNERDEAD;
 }
-
-/* Begin a call: no reason of an earlier one is left.  Returns as
- * gm_session_usable(). */
-int gm_session_begin(const struct gpumap_session *session);
 
 /* The agent has gone: end all entries in flight with -ECONNRESET. */
 void gm_session_lose(struct gpumap_session *session);
@@ -723,22 +627,13 @@ int gm_buffer_end_reach(struct gpumap_session *session,
 void gm_buffers_left(struct gpumap_session *session, uint64_t index);
 void gm_buffers_fini(struct gm_client_buffers *buffers);
 
-/* ---- models ------------------------------------------------------------- */
+/* ---- parts -------------------------------------------------------------- */
 
-/* Note that a GM_TICKET_MODEL of this cookie has ended. */
-void gm_model_ended(uint64_t cookie, int32_t status);
-
-/* Go on with all models that are being loaded. */
-void gm_models_turn(struct gpumap_session *session);
-
-/* Tell the agent how far the session's models are, if it is news. */
-void gm_models_tell(struct gpumap_session *session);
-
-/* Detach the models from a session that is being closed. */
-void gm_models_drop_session(struct gpumap_session *session);
-
-/* Forget the metadata that models have in a share which is being closed. */
-void gm_models_drop_share(struct gpumap_session *session, uint64_t share);
+/* Tell the session's parts: completions were taken; a share is being closed;
+ * the session is, and its parts are freed. */
+void gm_parts_turn(struct gpumap_session *session);
+void gm_parts_share_closed(struct gpumap_session *session, uint64_t share);
+void gm_parts_drop(struct gpumap_session *session);
 
 /* ---- wait --------------------------------------------------------------- */
 
@@ -750,18 +645,8 @@ int gm_tiles_wait(struct gpumap_session *session, uint64_t deadline_ns);
  * whether there were any. */
 bool gm_tiles_abandon(struct gm_queue_pair *pair);
 
-/* Take completions from the rings.  Jobs go to @ret_done while there is room
- * for @n, or wait in the session when @ret_done is NULL.  Returns as
- * gpumap_poll(). */
-int gm_session_reap(struct gpumap_session *session,
-		    struct gpumap_done *ret_done, uint32_t n);
-
-/* Wait until some ring has a completion, or for a while.  @first: spin before
- * sleeping.  Ends what gpumap_session_arm() began.  Returns 0, or -ETIME. */
-int gm_session_idle(struct gpumap_session *session, uint64_t deadline_ns,
-		    bool first);
-
-/* Store the CPU that this thread runs on, for the workers. */
-void gm_session_tell_cpu(struct gpumap_session *session);
+/* End a job that has no slot of its own: its ticket waits for gpumap_poll(). */
+void gm_session_keep(struct gpumap_session *session, struct gm_ticket *ticket,
+		     int32_t status);
 
 #endif

@@ -33,7 +33,6 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/client_memory_file.c \
 	%reldir%/cluster.c \
 	%reldir%/comm.c \
-	%reldir%/comm.h \
 	%reldir%/control.c \
 	%reldir%/engines/accelerate.c \
 	%reldir%/engines/devices.c \
@@ -65,6 +64,9 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/model_table.c \
 	%reldir%/model_table.h \
 	%reldir%/named_file.c \
+	%reldir%/part_jobs.c \
+	%reldir%/parts.c \
+	%reldir%/private.h \
 	%reldir%/handle_check.c %reldir%/handle_check.h \
 	%reldir%/plan.c \
 	%reldir%/policy.c \

@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "lib/model.h"
-#include "lib/shares.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,9 +12,9 @@
 
 /* ---- begin --------------------------------------------------------------- */
 
-static int refuse(struct gpumap_session *s, int error, const char *why)
+static int refuse(const struct gpumap *map, int error, const char *why)
 {
-	gm_map_refuse(s->map, why);
+	gm_map_refuse(map, why);
 	return error;
 }
 
@@ -47,11 +46,11 @@ static int read_rows(const struct gpumap *map, const char *name,
 	return ret;
 }
 
-static int read_layers(struct gpumap_session *s, const char *name,
+static int read_layers(const struct gpumap *map, const char *name,
 		       struct layers *l)
 {
 	struct gm_reason why;
-	int ret = read_rows(s->map, name, l);
+	int ret = read_rows(map, name, l);
 
 	if (ret == 0 && l->facts.setting == GPUMAP_SETTING_NCCL)
 		ret = gm_reason_set(&why, -EOPNOTSUPP,
@@ -68,62 +67,60 @@ static int read_layers(struct gpumap_session *s, const char *name,
 		gm_reason_set(&why, ret, "layer map \"%.63s\": %s", name,
 			      gpumap_strerror(ret));
 	if (ret != 0)
-		gm_map_refuse(s->map, why.text);
+		gm_map_refuse(map, why.text);
 	return ret;
 }
 
 /* A file is one piece, in memory that programs can map. */
-static int check_file(struct gpumap_session *s,
+static int check_file(const struct gpumap *map,
 		      const struct gpumap_model_opts *opts)
 {
-	struct gpumap_device device = { .size = sizeof(device) };
+	uint32_t flags;
 	int ret;
 
 	if (opts->layers != NULL || opts->n_rows != 1)
 		return refuse(
-			s, -EINVAL,
+			map, -EINVAL,
 			"a file goes to one row whole: give that row, and "
 			"no layer map");
-	do
-		ret = gpumap_device_read(s->map, opts->rows[0], &device);
-	while (ret == -EAGAIN);
-	if (ret == 0 && (device.flags & GPUMAP_DEVICE_MAPPED) == 0)
-		return refuse(s, -EOPNOTSUPP,
+	ret = gm_model_row_flags(map, opts->rows[0], &flags);
+	if (ret == 0 && (flags & GPUMAP_DEVICE_MAPPED) == 0)
+		return refuse(map, -EOPNOTSUPP,
 			      "only memory of a host row is a file to other "
 			      "programs: give a host row");
 	return ret;
 }
 
-static int check_opts(struct gpumap_session *s,
+static int check_opts(const struct gpumap *map,
 		      const struct gpumap_model_opts *opts)
 {
 	if ((opts->flags & ~KNOWN_FLAGS) != 0)
 		return opts->flags == GPUMAP_BUFFER_READ_ONLY
-			       ? refuse(s, -EINVAL,
+			       ? refuse(map, -EINVAL,
 					"weights are written once, by this "
 					"session: see share_flags for "
 					"GPUMAP_SHARE_READ_ONLY")
-			       : gm_refuse_unknown(s->map);
+			       : gm_refuse_unknown(map);
 	if ((opts->share_flags & ~GM_SHARE_FLAGS) != 0)
-		return gm_refuse_unknown(s->map);
+		return gm_refuse_unknown(map);
 	if (opts->name == NULL &&
 	    (opts->share_flags != 0 || opts->n_uids != 0 ||
 	     opts->fingerprint != NULL ||
 	     (opts->flags & GPUMAP_MODEL_ANY_FILES) != 0))
-		return refuse(s, -EINVAL,
+		return refuse(map, -EINVAL,
 			      "who may have it is said, or its fingerprint, "
 			      "and no name to have it by");
 	if (opts->path == NULL || opts->path[0] == '\0')
-		return refuse(s, -EINVAL,
+		return refuse(map, -EINVAL,
 			      "no path: give the directory of a "
 			      "checkpoint");
 	if ((opts->rows == NULL) != (opts->n_rows == 0) ||
 	    (opts->layers == NULL && opts->n_rows != 1))
-		return refuse(s, -EINVAL,
+		return refuse(map, -EINVAL,
 			      "neither a layer map nor one row: "
 			      "say where the model is to go");
 	if ((opts->flags & GPUMAP_MODEL_AS_FILE) != 0)
-		return check_file(s, opts);
+		return check_file(map, opts);
 	return 0;
 }
 
@@ -131,7 +128,6 @@ static int check_opts(struct gpumap_session *s,
  * for one. */
 static int open_lanes(struct gpumap_model *m)
 {
-	struct gm_queue_pair *pair;
 	int ret = 0;
 
 	if (m->n_lanes == 0)
@@ -139,7 +135,7 @@ static int open_lanes(struct gpumap_model *m)
 				     "nothing of this model belongs to these "
 				     "rows; name some of its layer map's");
 	for (uint32_t i = 0; ret == 0 && i < m->n_lanes; i++)
-		ret = gm_session_pair(m->session, m->lanes[i].row, &pair);
+		ret = gm_part_open_row(m->session, m->lanes[i].row);
 	return ret;
 }
 
@@ -163,7 +159,7 @@ int gm_model_begin(struct gpumap_model *model)
 	int ret = 0;
 
 	if (order->layers != NULL)
-		ret = read_layers(model->session, order->layers, &layers);
+		ret = read_layers(model->map, order->layers, &layers);
 	else
 		plan.base = order->rows[0];
 	if (ret == 0 && order->layers != NULL) {
@@ -271,16 +267,16 @@ static int begin(struct gpumap_model *m, const struct gpumap_model_opts *opts)
 	return ret;
 }
 
-static int check_name(struct gpumap_session *s,
+static int check_name(const struct gpumap *map,
 		      const struct gpumap_model_opts *opts)
 {
 	size_t n = opts->name != NULL ? strnlen(opts->name, GPUMAP_NAME_MAX + 1)
 				      : 1;
 
 	if (n == 0 || n > GPUMAP_NAME_MAX)
-		return refuse(s, -EINVAL, "a name has 1 to 63 bytes");
+		return refuse(map, -EINVAL, "a name has 1 to 63 bytes");
 	if (opts->n_uids > GPUMAP_SHARE_UIDS_MAX)
-		return refuse(s, -EINVAL,
+		return refuse(map, -EINVAL,
 			      "a share names at most 64 users: have "
 			      "it for any user");
 	return 0;
@@ -289,10 +285,25 @@ static int check_name(struct gpumap_session *s,
 /* Add the model to the session's list. */
 static void enlist(struct gpumap_model *model)
 {
-	model->next = model->session->models;
-	model->session->models = model;
+	model->next = model->models->first;
+	model->models->first = model;
 	if (!gm_model_is_over(model))
-		model->session->n_loading++;
+		model->models->part.wants_turn = true;
+}
+
+/* Make an empty model of the session. */
+static int make(struct gpumap_session *session, struct gpumap_model **ret_model)
+{
+	struct gm_models *models = gm_models_of(session);
+	struct gpumap_model *m = models != NULL ? calloc(1, sizeof(*m)) : NULL;
+
+	if (m == NULL)
+		return gm_refuse_memory(gm_part_map(session), sizeof(*m));
+	m->session = session;
+	m->map = gm_part_map(session);
+	m->models = models;
+	*ret_model = m;
+	return 0;
 }
 
 int gpumap_model_load(struct gpumap_session *session,
@@ -300,25 +311,24 @@ int gpumap_model_load(struct gpumap_session *session,
 		      struct gpumap_model **ret_model)
 {
 	struct gpumap_model_opts ours;
+	struct gpumap *map = gm_part_map(session);
 	struct gpumap_model *m;
 	int ret = gm_session_begin(session);
 
 	if (ret == 0)
-		ret = gm_map_size_in(session->map, &ours, sizeof(ours), opts);
+		ret = gm_map_size_in(map, &ours, sizeof(ours), opts);
 	if (ret == 0)
-		ret = check_opts(session, &ours);
+		ret = check_opts(map, &ours);
 	if (ret == 0)
-		ret = check_name(session, &ours);
+		ret = check_name(map, &ours);
+	if (ret == 0)
+		ret = make(session, &m);
 	if (ret != 0)
 		return ret;
-	m = calloc(1, sizeof(*m));
-	if (m == NULL)
-		return gm_refuse_memory(session->map, sizeof(*m));
-	m->session = session;
 	ret = begin(m, &ours);
 	if (ret != 0) {
 		if (m->why.text[0] != '\0')
-			gm_map_refuse(session->map, m->why.text);
+			gm_map_refuse(map, m->why.text);
 		gm_model_unname(m);
 		drop(m);
 		return ret;
@@ -334,22 +344,20 @@ int gpumap_model_open(struct gpumap_session *session, const char *name,
 		      struct gpumap_model **ret_model)
 {
 	struct gpumap_model_opts opts = { .name = name, .share_flags = flags };
+	struct gpumap *map = gm_part_map(session);
 	struct gpumap_model *m;
 	int ret = gm_session_begin(session);
 
 	if (ret == 0 &&
 	    (flags & ~(GPUMAP_SHARE_READ_ONLY | GPUMAP_MODEL_MAPPED)) != 0)
-		ret = gm_refuse_unknown(session->map);
+		ret = gm_refuse_unknown(map);
 	if (ret == 0)
-		ret = name != NULL
-			      ? check_name(session, &opts)
-			      : refuse(session, -EINVAL, "no name is given");
+		ret = name != NULL ? check_name(map, &opts)
+				   : refuse(map, -EINVAL, "no name is given");
+	if (ret == 0)
+		ret = make(session, &m);
 	if (ret != 0)
 		return ret;
-	m = calloc(1, sizeof(*m));
-	if (m == NULL)
-		return gm_refuse_memory(session->map, sizeof(*m));
-	m->session = session;
 	m->name.flags = flags & GPUMAP_SHARE_READ_ONLY;
 	m->name.mapped = (flags & GPUMAP_MODEL_MAPPED) != 0;
 	memcpy(m->name.text, name, strlen(name) + 1);
@@ -360,7 +368,7 @@ int gpumap_model_open(struct gpumap_session *session, const char *name,
 		ret = gm_model_adopt(m);
 	if (ret != 0) {
 		if (m->why.text[0] != '\0')
-			gm_map_refuse(session->map, m->why.text);
+			gm_map_refuse(map, m->why.text);
 		drop(m);
 		return ret;
 	}
@@ -374,14 +382,14 @@ int gpumap_model_open(struct gpumap_session *session, const char *name,
 /* Is the model this process's, and not its parent's? */
 static bool is_ours(const struct gpumap_model *m)
 {
-	return m->session == NULL || gm_guard_mine(&m->session->mine);
+	return gm_model_state(m) != -EOWNERDEAD;
 }
 
 /* Begin a call: no reason of an earlier one is left. */
 static void begin_call(const struct gpumap_model *m)
 {
 	if (m->session != NULL)
-		gm_map_refuse(m->session->map, "");
+		gm_map_refuse(m->map, "");
 }
 
 /* Bytes per second, over the samples that are kept. */
@@ -432,11 +440,11 @@ static int outcome(const struct gpumap_model *m)
 	if (m->state == GPUMAP_MODEL_LOADED)
 		return 1;
 	if (m->state == GPUMAP_MODEL_WAITING)
-		gm_map_refuse(m->session->map, m->why.text);
+		gm_map_refuse(m->map, m->why.text);
 	if (m->state != GPUMAP_MODEL_FAILED)
 		return 0;
 	if (m->session != NULL)
-		gm_map_refuse(m->session->map, m->why.text);
+		gm_map_refuse(m->map, m->why.text);
 	return m->status;
 }
 
@@ -452,7 +460,7 @@ int gpumap_model_progress(struct gpumap_model *model,
 				  offsetof(struct gpumap_model_progress,
 					   elapsed_ns));
 		if (ret == -EINVAL && model->session != NULL)
-			gm_map_size_out(model->session->map, ret_progress,
+			gm_map_size_out(model->map, ret_progress,
 					offsetof(struct gpumap_model_progress,
 						 elapsed_ns));
 	}
@@ -461,7 +469,7 @@ int gpumap_model_progress(struct gpumap_model *model,
 	if (!gm_model_is_over(model)) {
 		gm_session_tell_cpu(model->session);
 		gm_session_reap(model->session, NULL, 0);
-		gm_models_turn(model->session);
+		gm_models_turn(model->models);
 	}
 	put_progress(model, &progress);
 	if (ret_progress != NULL)
@@ -483,7 +491,7 @@ int gpumap_model_wait(struct gpumap_model *model, uint64_t deadline_ns)
 	for (;;) {
 		if (!gm_model_is_over(model)) {
 			gm_session_reap(s, NULL, 0);
-			gm_models_turn(s);
+			gm_models_turn(model->models);
 		}
 		if (gm_model_is_over(model)) {
 			ret = outcome(model);
@@ -509,21 +517,19 @@ int gpumap_model_cancel(struct gpumap_model *model)
 		return 0;
 	gm_reason_set(&model->why, -ECANCELED, "it was cancelled");
 	gm_model_fail(model, -ECANCELED);
-	gm_models_turn(model->session);
+	gm_models_turn(model->models);
 	return 0;
 }
 
 static void unlink_model(struct gpumap_model *m)
 {
-	struct gpumap_model **at = &m->session->models;
+	struct gpumap_model **at = &m->models->first;
 
 	while (*at != m)
 		at = &(*at)->next;
 	*at = m->next;
-	if (!gm_model_is_over(m))
-		m->session->n_loading--;
 	if (is_ours(m))
-		gm_models_tell(m->session);
+		gm_models_tell(m->models);
 }
 
 /* A loaded model ends like one that is being loaded: a step at a time. */
@@ -532,7 +538,7 @@ static void begin_end(struct gpumap_model *m)
 	if (m->state == GPUMAP_MODEL_LOADED) {
 		m->state = GPUMAP_MODEL_ENDING;
 		m->status = -ECANCELED;
-		m->session->n_loading++;
+		m->models->part.wants_turn = true;
 	} else {
 		gm_model_fail(m, -ECANCELED);
 	}

@@ -21,7 +21,7 @@
 #define GM_MODEL_H
 
 #include "lib/checkpoint/checkpoint.h"
-#include "lib/internal.h"
+#include "lib/private.h"
 
 #define GM_MODEL_ALIGN UINT64_C(256) /* of a tensor in its buffer */
 /* A larger tensor has a buffer of its own.  On a busy machine an allocation
@@ -90,6 +90,7 @@ struct gm_model_run {
 
 /* A job in flight. */
 struct gm_model_op {
+	struct gm_ending ending;
 	struct gpumap_model *model;
 	struct gm_model_lane *lane;
 	bool busy;
@@ -117,9 +118,18 @@ struct gm_model_file {
 	uint64_t left;   /* bytes that have not ended */
 };
 
+/* A session's models. */
+struct gm_models {
+	struct gm_session_part part;
+	struct gpumap_model *first; /* all models not yet freed */
+	struct gm_loading told;     /* what the agent knows of them */
+};
+
 struct gpumap_model {
 	struct gpumap_session *session; /* NULL: the session has been closed */
-	struct gpumap_model *next;      /* of the session's */
+	struct gpumap *map;             /* its attachment */
+	struct gm_models *models;       /* the session's */
+	struct gpumap_model *next;      /* of them */
 	uint32_t state;                 /* enum gpumap_model_state */
 	uint32_t flags;                 /* of its buffers */
 	int32_t status;                 /* of the first failure */
@@ -212,8 +222,32 @@ void gm_model_unname(struct gpumap_model *model);
 
 /* ---- model_load.c -------------------------------------------------------- */
 
+/* The session's models; NULL: no memory. */
+struct gm_models *gm_models_of(struct gpumap_session *session);
+
+/* Go on with all models that are being loaded. */
+void gm_models_turn(struct gm_models *models);
+
+/* Tell the agent how far the session's models are, if it is news. */
+void gm_models_tell(struct gm_models *models);
+
+/* A job of the model has ended. */
+void gm_model_ended(struct gm_ending *ending, int32_t status);
+
 /* End the model with this status, unless it is over. */
 void gm_model_fail(struct gpumap_model *model, int32_t status);
+
+/* The flags of a row, of enum gpumap_device_flags.  Returns 0, or as
+ * gpumap_device_read(). */
+int gm_model_row_flags(const struct gpumap *map, uint32_t row,
+		       uint32_t *ret_flags);
+
+/* May this process use the model's session, and is that alive?  Returns as
+ * gm_part_state(); 0 if it has been closed. */
+static inline int gm_model_state(const struct gpumap_model *model)
+{
+	return model->session != NULL ? gm_part_state(model->session) : 0;
+}
 
 /* Is the model loaded or failed, with nothing left to do? */
 static inline bool gm_model_is_over(const struct gpumap_model *model)

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "shm/point.h"
-#include "shm/rows.h"
 
 #define TELL_STEPS 64u
 
@@ -42,7 +41,7 @@ void gm_model_fail(struct gpumap_model *model, int32_t status)
  * agent or the library. */
 static void fail_saying(struct gpumap_model *model, int ret, const char *what)
 {
-	const char *why = gpumap_refusal(model->session->map);
+	const char *why = gpumap_refusal(model->map);
 	char said[GM_WHY];
 
 	memcpy(said, why, strnlen(why, GM_WHY - 1) + 1);
@@ -116,9 +115,9 @@ static void load_failed(struct gpumap_model *m, const struct gm_model_op *op,
 
 /* ---- completions --------------------------------------------------------- */
 
-void gm_model_ended(uint64_t cookie, int32_t status)
+void gm_model_ended(struct gm_ending *ending, int32_t status)
 {
-	struct gm_model_op *op = (struct gm_model_op *)(uintptr_t)cookie;
+	struct gm_model_op *op = (struct gm_model_op *)ending;
 	struct gpumap_model *m = op->model;
 
 	op->busy = false;
@@ -127,8 +126,7 @@ void gm_model_ended(uint64_t cookie, int32_t status)
 		m->files[op->file].left -= op->bytes;
 		m->loaded += status == 0 ? op->bytes : 0;
 	} else if (status != 0) {
-		gm_buffers_left(m->session,
-				gm_handle_index(m->buffers[op->buffer].handle));
+		gm_part_alloc_failed(m->session, m->buffers[op->buffer].handle);
 		m->buffers[op->buffer].handle = 0;
 	}
 	if (status == 0 || m->state == GPUMAP_MODEL_ENDING)
@@ -150,15 +148,11 @@ static struct gm_model_op *free_op(struct gm_model_lane *lane)
 	return NULL;
 }
 
-static void push(struct gpumap_model *m, struct gm_queue_pair *pair,
-		 struct gm_model_op *op, struct gpumap_job *job)
+/* The op is in flight. */
+static void begin(struct gm_model_op *op)
 {
-	job->dtype = GPUMAP_DTYPE_U8;
-	job->cookie = (uintptr_t)op;
 	op->busy = true;
 	op->lane->n_busy++;
-	gm_session_tell_cpu(m->session);
-	gm_pair_push(m->session, pair, job, 1, GM_TICKET_MODEL, true);
 	GM_POINT("model_submitted");
 }
 
@@ -166,12 +160,12 @@ static void push(struct gpumap_model *m, struct gm_queue_pair *pair,
  * export nothing. */
 static int find_flags(struct gpumap_model *m, uint32_t row, uint32_t *ret_flags)
 {
-	struct gm_row_image facts;
+	uint32_t flags;
 
 	*ret_flags = m->flags;
 	if ((m->flags & GPUMAP_BUFFER_EXPORTABLE) == 0 ||
-	    gm_rows_facts(&m->session->map->map, row, &facts) != 0 ||
-	    (facts.flags & GPUMAP_DEVICE_EXPORTS) != 0)
+	    gm_model_row_flags(m->map, row, &flags) != 0 ||
+	    (flags & GPUMAP_DEVICE_EXPORTS) != 0)
 		return 0;
 	*ret_flags &= ~GPUMAP_BUFFER_EXPORTABLE;
 	return m->name.text[0] == '\0'
@@ -186,11 +180,8 @@ static int find_flags(struct gpumap_model *m, uint32_t row, uint32_t *ret_flags)
 /* The lane's next buffer.  Returns 0, or -EAGAIN for want of credit. */
 static int begin_alloc(struct gpumap_model *m, struct gm_model_lane *lane)
 {
-	struct gm_queue_pair *pair = m->session->pairs[lane->row];
 	struct gm_model_buffer *mine = &m->buffers[lane->next_buffer];
 	struct gm_model_op *op = &lane->ops[0];
-	struct gm_client_buffer *buffer;
-	struct gpumap_job job;
 	uint32_t flags;
 	int ret = find_flags(m, lane->row, &flags);
 
@@ -198,28 +189,21 @@ static int begin_alloc(struct gpumap_model *m, struct gm_model_lane *lane)
 		gm_model_fail(m, ret);
 		return 0;
 	}
-	/* The second credit is for a FREE. */
-	if (!gm_pair_begin(m->session, pair, 2))
+	if (lane->next_buffer == lane->buffer)
+		lane->incarnation = gm_part_incarnation(m->session, lane->row);
+	ret = gm_part_alloc(m->session, lane->row, mine->bytes, flags,
+			    &op->ending, &mine->handle);
+	if (ret > 0)
 		return -EAGAIN;
-	ret = gm_buffers_take(m->session, GM_BUFFER_DEVICE, lane->row, &buffer);
 	if (ret != 0) {
 		fail_saying(m, ret, "a buffer for the model");
 		return 0;
 	}
-	if (lane->next_buffer == lane->buffer)
-		lane->incarnation = gm_get(&pair->queue->incarnation);
 	mine->incarnation = lane->incarnation;
-	buffer->bytes = mine->bytes;
-	buffer->flags = flags;
-	mine->handle = buffer->handle;
 	op->is_alloc = true;
 	op->buffer = lane->next_buffer++;
 	op->bytes = mine->bytes;
-	job = (struct gpumap_job){ .op = GPUMAP_OP_ALLOC,
-				   .n = mine->bytes,
-				   .pattern = flags,
-				   .dst_buffer = mine->handle };
-	push(m, pair, op, &job);
+	begin(op);
 	return 0;
 }
 
@@ -291,14 +275,11 @@ static uint64_t piece_of(const struct gm_model_run *run, uint64_t done)
 static int begin_load(struct gpumap_model *m, struct gm_model_lane *lane,
 		      struct gm_model_op *op)
 {
-	struct gm_queue_pair *pair = m->session->pairs[lane->row];
 	const struct gm_model_run *run = &m->runs[lane->run];
 	uint64_t bytes = piece_of(run, lane->done);
 	struct gpumap_job job;
 	int ret;
 
-	if (!gm_pair_begin(m->session, pair, 1))
-		return -EAGAIN;
 	if (open_file(m, run->file) != 0)
 		return 0;
 	job = (struct gpumap_job){ .op = GPUMAP_OP_LOAD,
@@ -308,9 +289,9 @@ static int begin_load(struct gpumap_model *m, struct gm_model_lane *lane,
 				   .dst_at = run->to + lane->done,
 				   .src_buffer = m->files[run->file].handle,
 				   .src_at = run->from + lane->done };
-	ret = gm_job_check(m->session, lane->row, &job);
-	if (ret == 0)
-		ret = gm_buffers_show(m->session, lane->row, &job, 1);
+	ret = gm_part_submit(m->session, lane->row, &job, &op->ending);
+	if (ret > 0)
+		return -EAGAIN;
 	if (ret != 0) {
 		fail_saying(m, ret, file_name(m, run->file));
 		return 0;
@@ -324,7 +305,7 @@ static int begin_load(struct gpumap_model *m, struct gm_model_lane *lane,
 		lane->run++;
 		lane->done = 0;
 	}
-	push(m, pair, op, &job);
+	begin(op);
 	return 0;
 }
 
@@ -335,7 +316,7 @@ static int begin_load(struct gpumap_model *m, struct gm_model_lane *lane,
 static bool is_stuck(const struct gpumap_model *m,
 		     const struct gm_model_lane *lane)
 {
-	return lane->n_busy == 0 && m->session->pairs[lane->row]->live == 0;
+	return lane->n_busy == 0 && gm_part_row_is_idle(m->session, lane->row);
 }
 
 /* Export before reading: a model that may not be shared is not read. */
@@ -376,9 +357,9 @@ static bool is_there(struct gpumap_model *m)
 {
 	for (uint32_t i = 0; i < m->n_lanes; i++) {
 		const struct gm_model_lane *lane = &m->lanes[i];
-		const struct gm_queue_pair *pair = m->session->pairs[lane->row];
 
-		if (gm_get(&pair->queue->incarnation) == lane->incarnation)
+		if (gm_part_incarnation(m->session, lane->row) ==
+		    lane->incarnation)
 			continue;
 		gm_reason_set(&m->why, -EIO,
 			      "the worker of row %u died while the model was "
@@ -447,7 +428,7 @@ static int give_back(struct gpumap_model *model)
 	struct gpumap_session *s = model->session;
 	int ret = 0;
 
-	if (s == NULL || gm_session_usable(s) != 0)
+	if (s == NULL || gm_part_state(s) != 0)
 		return 0; /* everything has ended with the session */
 	forget_files(model, true);
 	gm_model_unname(model);
@@ -459,13 +440,13 @@ static int give_back(struct gpumap_model *model)
 		else
 			buffer->handle = 0;
 	}
-	return gm_session_usable(s) != 0 ? 0 : ret;
+	return gm_part_state(s) != 0 ? 0 : ret;
 }
 
 static bool is_stuck_ending(const struct gpumap_model *m)
 {
 	for (uint32_t i = 0; i < m->n_lanes; i++)
-		if (m->session->pairs[m->lanes[i].row]->live != 0)
+		if (!gm_part_row_is_idle(m->session, m->lanes[i].row))
 			return false;
 	return true;
 }
@@ -474,7 +455,7 @@ static int turn_end(struct gpumap_model *m)
 {
 	/* Do not wait for jobs of a session that has ended. */
 	for (uint32_t i = 0; i < m->n_lanes; i++)
-		if (m->lanes[i].n_busy != 0 && m->session->broken == 0)
+		if (m->lanes[i].n_busy != 0 && gm_part_state(m->session) == 0)
 			return 0;
 	if (give_back(m) != 0)
 		return is_stuck_ending(m) ? -EAGAIN : 0;
@@ -495,16 +476,16 @@ static void look(struct gpumap_model *m)
 
 int gm_model_turn(struct gpumap_model *model)
 {
-	int ret = 0;
+	int ret;
 
 	if (gm_model_is_over(model))
 		return 0;
-	if (model->session->broken != 0 &&
-	    model->state != GPUMAP_MODEL_ENDING) {
-		gm_reason_set(&model->why, model->session->broken, "%s",
-			      gpumap_strerror(model->session->broken));
-		gm_model_fail(model, model->session->broken);
+	ret = gm_part_state(model->session);
+	if (ret != 0 && model->state != GPUMAP_MODEL_ENDING) {
+		gm_reason_set(&model->why, ret, "%s", gpumap_strerror(ret));
+		gm_model_fail(model, ret);
 	}
+	ret = 0;
 	if (model->state == GPUMAP_MODEL_WAITING)
 		gm_model_ask(model);
 	if (model->state == GPUMAP_MODEL_ALLOCATING)
@@ -515,9 +496,7 @@ int gm_model_turn(struct gpumap_model *model)
 	}
 	if (model->state == GPUMAP_MODEL_ENDING)
 		ret = turn_end(model);
-	if (gm_model_is_over(model))
-		model->session->n_loading--;
-	gm_models_tell(model->session);
+	gm_models_tell(model->models);
 	return ret;
 }
 
@@ -528,38 +507,51 @@ static bool is_news(const struct gm_loading *told, const struct gm_loading *now)
 	       now->bytes - told->bytes > now->total / TELL_STEPS;
 }
 
-void gm_models_tell(struct gpumap_session *session)
+void gm_models_tell(struct gm_models *models)
 {
 	struct gm_loading now = { .bytes = 0 };
 	struct gm_call call = { .type = GM_CONTROL_LOADING,
 				.body = &now,
 				.body_bytes = sizeof(now) };
+	struct gpumap_session *session = models->part.session;
+	struct gpumap *map = gm_part_map(session);
 	char why[GM_WHY];
 
-	for (struct gpumap_model *m = session->models; m != NULL; m = m->next)
+	for (struct gpumap_model *m = models->first; m != NULL; m = m->next)
 		if (m->state == GPUMAP_MODEL_LOADING) {
 			now.bytes += m->loaded;
 			now.total += m->total;
 		}
-	if (session->broken != 0 || !is_news(&session->told, &now))
+	if (!is_news(&models->told, &now) || gm_part_state(session) != 0)
 		return;
-	session->told = now;
-	memcpy(why, gpumap_refusal(session->map), sizeof(why));
+	models->told = now;
+	memcpy(why, gpumap_refusal(map), sizeof(why));
 	gm_session_call(session, &call, 0); /* an older agent shows none */
-	gm_map_refuse(session->map, why);
+	gm_map_refuse(map, why);
 }
 
-void gm_models_turn(struct gpumap_session *session)
+/* ---- the session's models ------------------------------------------------- */
+
+void gm_models_turn(struct gm_models *models)
 {
-	for (struct gpumap_model *m = session->models; m != NULL; m = m->next)
+	models->part.wants_turn = false;
+	for (struct gpumap_model *m = models->first; m != NULL; m = m->next) {
 		gm_model_turn(m);
+		models->part.wants_turn |= !gm_model_is_over(m);
+	}
 }
 
-void gm_models_drop_session(struct gpumap_session *session)
+static void turn(struct gm_session_part *part)
+{
+	gm_models_turn((struct gm_models *)part);
+}
+
+/* Detach the models from a session that is being closed. */
+static void drop(struct gm_session_part *part)
 {
 	struct gpumap_model *m, *next;
 
-	for (m = session->models; m != NULL; m = next) {
+	for (m = ((struct gm_models *)part)->first; m != NULL; m = next) {
 		next = m->next;
 		if (m->state != GPUMAP_MODEL_FAILED) {
 			m->state = GPUMAP_MODEL_FAILED;
@@ -571,9 +563,24 @@ void gm_models_drop_session(struct gpumap_session *session)
 	}
 }
 
-void gm_models_drop_share(struct gpumap_session *session, uint64_t share)
+/* Forget the metadata that models have in a share which is being closed. */
+static void share_closed(struct gm_session_part *part, uint64_t share)
 {
-	for (struct gpumap_model *m = session->models; m != NULL; m = m->next)
+	struct gpumap_model *m;
+
+	for (m = ((struct gm_models *)part)->first; m != NULL; m = m->next)
 		if (m->name.share == share && !m->owns_meta)
 			m->meta = (struct gm_weights_meta){ .data = NULL };
+}
+
+struct gm_models *gm_models_of(struct gpumap_session *session)
+{
+	static const struct gm_session_part_kind kind = {
+		.bytes = sizeof(struct gm_models),
+		.turn = turn,
+		.share_closed = share_closed,
+		.drop = drop,
+	};
+
+	return (struct gm_models *)gm_part_take(session, &kind);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "lib/checkpoint/checkpoint.h"
-#include "lib/internal.h"
+#include "lib/private.h"
 
 _Static_assert(sizeof(((struct gpumap_model_sizes *)0)->architecture) ==
 		       sizeof(((struct gm_weights_config *)0)->type),

@@ -19,9 +19,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "lib/buffers.h"
-#include "lib/shares.h"
-
 /* ---- requests to the agent -------------------------------------------- */
 
 /* The fingerprint that the caller wants, or NULL. */
@@ -36,7 +33,7 @@ void gm_model_unname(struct gpumap_model *model)
 	struct gm_model_name *name = &model->name;
 	char why[GM_WHY];
 
-	memcpy(why, gpumap_refusal(model->session->map), sizeof(why));
+	memcpy(why, gpumap_refusal(model->map), sizeof(why));
 	if (name->share != 0)
 		gpumap_share_close(model->session, name->share);
 	if (name->claimed)
@@ -44,7 +41,7 @@ void gm_model_unname(struct gpumap_model *model)
 			       NULL);
 	name->share = 0;
 	name->claimed = false;
-	gm_map_refuse(model->session->map, why);
+	gm_map_refuse(model->map, why);
 }
 
 /* ---- models that other sessions loaded -------------------------------- */
@@ -68,14 +65,8 @@ static int look_at(struct gpumap_model *m, const struct gpumap_share_info *info)
 	return ret;
 }
 
-static uint32_t incarnation_of(const struct gpumap_session *s, uint32_t row)
-{
-	const struct gm_queue_pair *pair = s->pairs[row];
-
-	return pair != NULL ? gm_get(&pair->queue->incarnation) : 0;
-}
-
-static bool is_mapped(const struct gpumap *map, uint32_t row)
+int gm_model_row_flags(const struct gpumap *map, uint32_t row,
+		       uint32_t *ret_flags)
 {
 	struct gpumap_device device = { .size = sizeof(device) };
 	int ret;
@@ -83,7 +74,17 @@ static bool is_mapped(const struct gpumap *map, uint32_t row)
 	do
 		ret = gpumap_device_read(map, row, &device);
 	while (ret == -EAGAIN);
-	return ret == 0 && (device.flags & GPUMAP_DEVICE_MAPPED) != 0;
+	if (ret == 0)
+		*ret_flags = device.flags;
+	return ret;
+}
+
+static bool is_mapped(const struct gpumap *map, uint32_t row)
+{
+	uint32_t flags;
+
+	return gm_model_row_flags(map, row, &flags) == 0 &&
+	       (flags & GPUMAP_DEVICE_MAPPED) != 0;
 }
 
 void gm_model_unmap(struct gpumap_model *model)
@@ -107,7 +108,7 @@ static int map_buffer(struct gpumap_model *m, uint32_t i, int fd)
 			    MAP_SHARED, fd, 0);
 
 	if (memory == MAP_FAILED)
-		return gm_refuse_memory(m->session->map, buffer->bytes);
+		return gm_refuse_memory(m->map, buffer->bytes);
 	buffer->memory = memory;
 	return 0;
 }
@@ -119,7 +120,7 @@ static int map_some(struct gpumap_model *m, uint32_t *i)
 	uint32_t end = *i;
 
 	while (end < m->n_buffers && end - *i < GM_CONTROL_FDS_MAX &&
-	       is_mapped(m->session->map, m->buffers[end].row))
+	       is_mapped(m->map, m->buffers[end].row))
 		end++;
 	n = ret =
 		gpumap_share_fds(m->session, m->name.share, *i, end - *i, fds);
@@ -135,13 +136,13 @@ static int map_some(struct gpumap_model *m, uint32_t *i)
 static int import(struct gpumap_model *m, uint32_t i)
 {
 	struct gm_model_buffer *buffer = &m->buffers[i];
-	struct gm_queue_pair *pair;
-	int ret = gm_session_pair(m->session, buffer->row, &pair);
+	int ret = gm_part_open_row(m->session, buffer->row);
 
 	/* Read the incarnation before the import: if the worker dies in
 	 * between, a later call notices. */
 	if (ret == 0) {
-		buffer->incarnation = incarnation_of(m->session, buffer->row);
+		buffer->incarnation =
+			gm_part_incarnation(m->session, buffer->row);
 		ret = gpumap_share_buffer(m->session, m->name.share, i, NULL,
 					  &buffer->handle);
 	}
@@ -173,8 +174,7 @@ static int take(struct gpumap_model *m)
 	if (ret == 0)
 		ret = compare(m);
 	for (uint32_t i = 0; ret == 0 && i < m->n_buffers;)
-		if (m->name.mapped &&
-		    is_mapped(m->session->map, m->buffers[i].row))
+		if (m->name.mapped && is_mapped(m->map, m->buffers[i].row))
 			ret = map_some(m, &i);
 		else
 			ret = import(m, i++);
@@ -262,8 +262,7 @@ static int ask(struct gpumap_model *m)
 				 claim_flags(&m->name), expected(&m->name));
 
 	if (ret == -EBUSY || ret == -EALREADY) {
-		gm_reason_set(&m->why, 0, "%s",
-			      gpumap_refusal(m->session->map));
+		gm_reason_set(&m->why, 0, "%s", gpumap_refusal(m->map));
 		return 0;
 	}
 	m->why.text[0] = '\0';
@@ -289,14 +288,14 @@ void gm_model_ask(struct gpumap_model *model)
 	if (now - model->name.asked_ns < GM_MODEL_ASK_NS)
 		return;
 	model->name.asked_ns = now;
-	memcpy(why, gpumap_refusal(model->session->map), sizeof(why));
+	memcpy(why, gpumap_refusal(model->map), sizeof(why));
 	ret = ask(model);
 	if (ret != 0 && model->why.text[0] == '\0')
 		gm_reason_set(&model->why, ret, "%s",
-			      gpumap_refusal(model->session->map));
+			      gpumap_refusal(model->map));
 	if (ret != 0)
 		gm_model_fail(model, ret);
-	gm_map_refuse(model->session->map, why);
+	gm_map_refuse(model->map, why);
 }
 
 /* ---- share it --------------------------------------------------------- */
@@ -322,19 +321,13 @@ int gm_model_check_name(struct gpumap_model *model)
 int gm_model_export(struct gpumap_model *model)
 {
 	uint32_t flags = GM_EXPORT_NAMED;
-	uint64_t id;
 	int ret = 0;
 
 	if ((model->name.flags & GPUMAP_SHARE_READ_ONLY) != 0)
 		flags |= GM_EXPORT_READ_ONLY;
-	for (uint32_t i = 0; ret == 0 && i < model->n_buffers; i++) {
-		struct gm_client_buffer *b = gm_buffer_find(
-			model->session, model->buffers[i].handle);
-
-		ret = b != NULL
-			      ? gm_buffer_export(model->session, b, flags, &id)
-			      : -ESTALE;
-	}
+	for (uint32_t i = 0; ret == 0 && i < model->n_buffers; i++)
+		ret = gm_part_export(model->session, model->buffers[i].handle,
+				     flags);
 	return ret;
 }
 
@@ -359,7 +352,8 @@ int gm_model_publish(struct gpumap_model *model)
 			struct gm_model_buffer *b = &model->buffers[i];
 
 			handles[i] = b->handle;
-			b->incarnation = incarnation_of(model->session, b->row);
+			b->incarnation =
+				gm_part_incarnation(model->session, b->row);
 		}
 		request.buffers = handles;
 		request.about = table;
@@ -382,13 +376,13 @@ int gpumap_model_renew(struct gpumap_model *model)
 	if (ret == 0 && model->state != GPUMAP_MODEL_LOADED)
 		return -EAGAIN;
 	if (ret == 0 && model->name.share == 0)
-		return gm_refuse(s->map, -EINVAL,
+		return gm_refuse(model->map, -EINVAL,
 				 "the model has no name: load it again");
 	for (uint32_t i = 0; ret == 0 && i < model->n_buffers; i++) {
 		struct gm_model_buffer *b = &model->buffers[i];
 
 		if (b->memory != NULL ||
-		    incarnation_of(s, b->row) == b->incarnation)
+		    gm_part_incarnation(s, b->row) == b->incarnation)
 			continue;
 		ret = gpumap_buffer_free(s, b->handle);
 		if (ret == -ESTALE)

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "lib/comm.h"
+#include "lib/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -198,8 +198,7 @@ void gpumap_session_close(struct gpumap_session *session)
 
 	if (s == NULL)
 		return;
-	gm_models_drop_session(s);
-	gm_comms_drop_session(s);
+	gm_parts_drop(s);
 	/* In a forked child these addresses are unmapped, or map something
 	 * else. */
 	if (gm_guard_mine(&s->mine)) {

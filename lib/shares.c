@@ -724,7 +724,7 @@ int gpumap_share_close(struct gpumap_session *session, uint64_t share)
 	while (*at != s)
 		at = &(*at)->next;
 	*at = s->next;
-	gm_models_drop_share(session, share);
+	gm_parts_share_closed(session, share);
 	drop(s);
 	return 0;
 }

@@ -11,7 +11,7 @@
  * the session never holds more completions for gpumap_poll() than the credit.
  */
 
-#include "lib/comm.h"
+#include "lib/internal.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -36,27 +36,14 @@ static void give(const struct gm_ticket *t, struct gpumap_done *ret_done)
 					  .status = t->status };
 }
 
-static void keep(struct gpumap_session *s, struct gm_ticket *t, int32_t status)
+void gm_session_keep(struct gpumap_session *session, struct gm_ticket *ticket,
+		     int32_t status)
 {
-	t->status = status;
-	t->state = GM_TICKET_DONE;
-	t->next = NULL;
-	*s->done_last = t;
-	s->done_last = &t->next;
-}
-
-/* End a collective.  Returns 1 when *ret_done was filled in. */
-static int settle_whole(struct gpumap_session *s, struct gm_ticket *whole,
-			struct gpumap_done *ret_done)
-{
-	if (ret_done == NULL) {
-		keep(s, whole, whole->status);
-		return 0;
-	}
-	give(whole, ret_done);
-	whole->state = GM_TICKET_FREE;
-	s->jobs--;
-	return 1;
+	ticket->status = status;
+	ticket->state = GM_TICKET_DONE;
+	ticket->next = NULL;
+	*session->done_last = ticket;
+	session->done_last = &ticket->next;
 }
 
 /* End one entry.  Returns 1 when *ret_done was filled in. */
@@ -67,13 +54,14 @@ static int settle(struct gpumap_session *s, struct gm_queue_pair *pair,
 	s->completed++;
 	pair->live--;
 	if (t->state == GM_TICKET_PART) {
-		struct gm_ticket *whole = gm_part_ended(t->cookie, status);
+		struct gm_ending *ending = (void *)(uintptr_t)t->cookie;
 
 		t->state = GM_TICKET_FREE;
-		return whole != NULL ? settle_whole(s, whole, ret_done) : 0;
+		ending->ended(ending, status);
+		return 0;
 	}
 	if (t->state == GM_TICKET_JOB && ret_done == NULL) {
-		keep(s, t, status);
+		gm_session_keep(s, t, status);
 		return 0;
 	}
 	if (t->state == GM_TICKET_JOB) {
@@ -87,8 +75,6 @@ static int settle(struct gpumap_session *s, struct gm_queue_pair *pair,
 	} else {
 		if (t->state == GM_TICKET_BUFFER)
 			gm_buffers_left(s, t->cookie);
-		else if (t->state == GM_TICKET_MODEL)
-			gm_model_ended(t->cookie, status);
 		ret_done = NULL;
 	}
 	t->state = GM_TICKET_FREE;
@@ -232,19 +218,20 @@ int gm_session_reap(struct gpumap_session *session,
 			turn++;
 		s->rotor = turn;
 	}
+	/* Collectives that have ended with these. */
+	if (ret_done != NULL)
+		got += reap_kept(s, ret_done + got, n - got);
 	return got > 0 ? (int)got : s->broken;
 }
 
-/* End collectives whose deadline has passed, even if a worker does not
- * answer. */
-static void take_late(struct gpumap_session *s)
+/* The same, and the session's parts go on, which may end jobs themselves. */
+static int reap_and_turn(struct gpumap_session *s, struct gpumap_done *ret_done,
+			 uint32_t n)
 {
-	struct gm_ticket *whole;
+	int ret = gm_session_reap(s, ret_done, n);
 
-	if (s->late_ns == 0 || gm_now_ns() < s->late_ns)
-		return;
-	while ((whole = gm_comms_late(s)) != NULL)
-		keep(s, whole, whole->status);
+	gm_parts_turn(s);
+	return ret == 0 ? (int)reap_kept(s, ret_done, n) : ret;
 }
 
 /* ---- the agent's death --------------------------------------------------- */
@@ -450,10 +437,7 @@ int gpumap_poll(struct gpumap_session *session, struct gpumap_done *ret_done,
 		return refuse_room(session);
 	gm_session_tell_cpu(session);
 	disarm(session);
-	take_late(session);
-	ret = gm_session_reap(session, ret_done, n);
-	if (session->n_loading > 0)
-		gm_models_turn(session);
+	ret = reap_and_turn(session, ret_done, n);
 	if (ret != 0)
 		return ended(session, ret);
 	if (session->n_busy > 0 &&
@@ -477,10 +461,7 @@ int gpumap_wait(struct gpumap_session *session, struct gpumap_done *ret_done,
 	gm_session_tell_cpu(session);
 	disarm(session);
 	for (;;) {
-		take_late(session);
-		ret = gm_session_reap(session, ret_done, n);
-		if (session->n_loading > 0)
-			gm_models_turn(session);
+		ret = reap_and_turn(session, ret_done, n);
 		if (ret != 0)
 			return ended(session, ret);
 		if (session->jobs == 0)

@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #include "lib/checkpoint/checkpoint.h"
-#include "lib/internal.h"
+#include "lib/private.h"
 
 #define GM_ENGINE_NO_ROW UINT32_MAX
 

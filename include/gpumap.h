@@ -43,8 +43,9 @@
  * than 4096 bytes was not set, and is -E2BIG.  Other pointers are not checked.
  *
  * This header includes all others except gpumap/cuda.h, nccl.h and uring.h,
- * which each need another package, and gpumap/program.h, which is for programs
- * that rows run.
+ * which each need another package, gpumap/program.h, which is for programs that
+ * rows run, and gpumap/engine.h, model.h and plan.h, whose functions are
+ * libgpumap-model's: link with -lgpumap-model as well.
  */
 #ifndef GPUMAP_H
 #define GPUMAP_H
@@ -52,15 +53,13 @@
 #include <gpumap/buffer.h>
 #include <gpumap/cluster.h>
 #include <gpumap/collective.h>
-#include <gpumap/engine.h>
 #include <gpumap/job.h>
 #include <gpumap/layers.h>
 #include <gpumap/map.h>
 #include <gpumap/mask.h>
 #include <gpumap/mesh.h>
-#include <gpumap/model.h>
-#include <gpumap/plan.h>
 #include <gpumap/policy.h>
+#include <gpumap/reservation.h>
 #include <gpumap/session.h>
 #include <gpumap/share.h>
 #include <gpumap/trace.h>

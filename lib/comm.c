@@ -68,8 +68,8 @@ static void put_status(struct whole *whole, int32_t status)
 		whole->status = status;
 }
 
-/* End a collective.  One that was submitted before the renewal does not mark the
- * communicator as it is now. */
+/* End a collective.  One that was submitted before the renewal does not mark
+ * the communicator as it is now. */
 static void end(struct whole *whole)
 {
 	struct gpumap_comm *comm = whole->comm;

@@ -42,7 +42,7 @@
 
 #include <stdint.h>
 
-#include "gpumap.h"
+#include "lib/private.h"
 
 struct gm_visible_device {
 	uint32_t row;       /* its row, for the answer */
@@ -94,13 +94,13 @@ struct gm_visible_list {
 
 /* The name of a device, as entries of CUDA_VISIBLE_DEVICES have it.  @prefix is
  * "GPU-", or "MIG-" for an instance. */
-void gm_visible_name(const char prefix[4], const uint8_t uuid[16],
-		     char ret_name[GM_VISIBLE_NAME]);
+GM_PRIVATE void gm_visible_name(const char prefix[4], const uint8_t uuid[16],
+				char ret_name[GM_VISIBLE_NAME]);
 
 /* Give each instance its card's UUID and speed, found by the PCI address that
  * both have.  A card that is not there gets a made-up UUID from its address,
  * which no real card has. */
-void gm_visible_pair(struct gm_visible_device *devices, uint32_t n);
+GM_PRIVATE void gm_visible_pair(struct gm_visible_device *devices, uint32_t n);
 
 /* The order that CUDA_DEVICE_ORDER asks for; NULL: it is not set. */
 uint32_t gm_visible_order(const char *text);
@@ -114,8 +114,9 @@ uint32_t gm_visible_order(const char *text);
  *		-EINVAL		more than GPUMAP_ROWS_MAX devices
  * Threads	any
  */
-int gm_visible_resolve(const struct gm_visible_node *node, const char *text,
-		       struct gm_visible_list *ret_list);
+GM_PRIVATE int gm_visible_resolve(const struct gm_visible_node *node,
+				  const char *text,
+				  struct gm_visible_list *ret_list);
 
 /* A stop in words, for people: constant text, never NULL. */
 const char *gm_visible_stop_text(uint32_t stop);

@@ -23,17 +23,17 @@
  *	cuda_visible_devices	CUDA_VISIBLE_DEVICES
  *	control			one request to the agent, one reply
  *	publish, mask_publish,	requests of an attachment
- *	mesh_publish, plan, who
+ *	mesh_publish, who
  *	session			a session's memory and queue pairs
  *	arena, huge_pages	allocation in the session's memory
  *	buffers, file, shares	other memory and files, by handle
  *	handle_check		checks of the handles that jobs name
  *	programs, mask_use	programs that RUN runs, masks of jobs
  *	submit, wait		entries into rings, completions out of them
- *	parts			what others keep of a session, see private.h
+ *	parts, part_jobs	what others keep of a session, see private.h
  *	scatter			one job on many rows
  *	comm, mesh_join		one job of all rows of a group
- *	model, checkpoint/	checkpoints, see model.h
+ *	model/			libgpumap-model, see model/model.h
  *
  * Edges
  *
@@ -110,8 +110,8 @@ int gm_size_in(void *ret_ours, size_t known, const void *theirs);
 /* Bytes of a caller's struct, at most. */
 #define GM_SIZE_MOST 4096u
 
-/* As gm_size_put() for one struct of an array, whose elements have @size bytes.  Their
- * @size stays that. */
+/* As gm_size_put() for one struct of an array, whose elements have @size bytes.
+ * Their @size stays that. */
 void gm_size_put_item(void *ret_theirs, size_t size, const void *ours,
 		      size_t known);
 

@@ -2,23 +2,6 @@
 # SPDX-License-Identifier: MIT
 
 # lib: libgpumap, the client side.  Needs libc only.
-#
-# lib/checkpoint reads models and calls nothing of the rest: programs of the
-# agent that read models link it as well, and shm/libshm.la after it.
-noinst_LTLIBRARIES += %reldir%/libcheckpoint.la
-%canon_reldir%_libcheckpoint_la_SOURCES = \
-	%reldir%/checkpoint/checkpoint.c \
-	%reldir%/checkpoint/checkpoint.h \
-	%reldir%/checkpoint/config.c \
-	%reldir%/checkpoint/fingerprint.c \
-	%reldir%/checkpoint/gguf.c \
-	%reldir%/checkpoint/header.c \
-	%reldir%/checkpoint/index.c \
-	%reldir%/checkpoint/json_scan.c \
-	%reldir%/checkpoint/json_scan.h \
-	%reldir%/checkpoint/layers.c \
-	%reldir%/checkpoint/sizes.c \
-	%reldir%/checkpoint/types.c
 
 # The code is in an archive of its own so that tests can reach what the library
 # hides.
@@ -34,13 +17,6 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/cluster.c \
 	%reldir%/comm.c \
 	%reldir%/control.c \
-	%reldir%/engines/accelerate.c \
-	%reldir%/engines/devices.c \
-	%reldir%/engines/engine.h \
-	%reldir%/engines/export.c \
-	%reldir%/engines/llama_cpp.c \
-	%reldir%/engines/mistral_rs.c \
-	%reldir%/engines/pipeline.c \
 	%reldir%/errors.c \
 	%reldir%/container_devices.c \
 	%reldir%/file.c \
@@ -55,20 +31,11 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/mask_use.c %reldir%/mask_use.h \
 	%reldir%/mesh_publish.c \
 	%reldir%/meshes.c \
-	%reldir%/model.c \
-	%reldir%/model.h \
-	%reldir%/model_load.c \
-	%reldir%/model_measure.c \
-	%reldir%/model_place.c \
-	%reldir%/model_share.c \
-	%reldir%/model_table.c \
-	%reldir%/model_table.h \
 	%reldir%/named_file.c \
 	%reldir%/part_jobs.c \
 	%reldir%/parts.c \
 	%reldir%/private.h \
 	%reldir%/handle_check.c %reldir%/handle_check.h \
-	%reldir%/plan.c \
 	%reldir%/policy.c \
 	%reldir%/programs.c %reldir%/programs.h \
 	%reldir%/publish.c \
@@ -88,7 +55,6 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/cuda_visible_devices.h \
 	%reldir%/wait.c \
 	%reldir%/who.c
-%canon_reldir%_libclient_la_LIBADD = %reldir%/libcheckpoint.la
 
 lib_LTLIBRARIES += %reldir%/libgpumap.la
 %canon_reldir%_libgpumap_la_SOURCES =
@@ -108,17 +74,15 @@ gpumapinclude_HEADERS += include/gpumap/buffer.h
 gpumapinclude_HEADERS += include/gpumap/cluster.h
 gpumapinclude_HEADERS += include/gpumap/collective.h
 gpumapinclude_HEADERS += include/gpumap/cuda.h
-gpumapinclude_HEADERS += include/gpumap/engine.h
 gpumapinclude_HEADERS += include/gpumap/job.h
 gpumapinclude_HEADERS += include/gpumap/layers.h
 gpumapinclude_HEADERS += include/gpumap/map.h
 gpumapinclude_HEADERS += include/gpumap/mask.h
 gpumapinclude_HEADERS += include/gpumap/mesh.h
-gpumapinclude_HEADERS += include/gpumap/model.h
 gpumapinclude_HEADERS += include/gpumap/nccl.h
-gpumapinclude_HEADERS += include/gpumap/plan.h
 gpumapinclude_HEADERS += include/gpumap/policy.h
 gpumapinclude_HEADERS += include/gpumap/program.h
+gpumapinclude_HEADERS += include/gpumap/reservation.h
 gpumapinclude_HEADERS += include/gpumap/session.h
 gpumapinclude_HEADERS += include/gpumap/share.h
 gpumapinclude_HEADERS += include/gpumap/trace.h
@@ -133,3 +97,5 @@ pkgconfig_DATA = %reldir%/gpumap.pc
 gm_man += %reldir%/gpumap.3 %reldir%/gpumap.7
 
 EXTRA_DIST += %reldir%/libgpumap.map
+
+include $(top_srcdir)/lib/model/local.mk

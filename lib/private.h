@@ -4,11 +4,10 @@
 /*
  * private.h - declare the functions of libgpumap that libgpumap-model calls.
  *
- * These functions are exported by the node GPUMAP_PRIVATE of libgpumap.map, whose
- * name has the release: the dynamic loader refuses a libgpumap-model of another
- * release, and says which node it has not found.  No other program may call
- * them.  Their arguments, sessions, attachments and jobs, are
- * opaque or public, but for the structs here.
+ * libgpumap.map exports them in a node of their own, whose name has the
+ * release: the dynamic loader refuses a libgpumap-model of another release, and
+ * names the node that it has not found.  No other program may call them.
+ * Sessions and attachments are opaque.
  */
 #ifndef GM_PRIVATE_H
 #define GM_PRIVATE_H
@@ -124,7 +123,7 @@ GM_PRIVATE int gm_session_begin(const struct gpumap_session *session);
 GM_PRIVATE int gm_session_call(struct gpumap_session *session,
 			       struct gm_call *call, uint32_t max_fds);
 
-/* ---- shares --------------------------------------------------------------- */
+/* ---- shares -------------------------------------------------------------- */
 
 /* The flags that a share may have. */
 #define GM_SHARE_FLAGS \
@@ -143,7 +142,7 @@ gm_share_fingerprint_copy(const struct gpumap_session *session,
 			  const struct gpumap_fingerprint *fingerprint,
 			  struct gpumap_fingerprint *ret_copy);
 
-/* ---- completions ----------------------------------------------------------- */
+/* ---- completions --------------------------------------------------------- */
 
 /* Take completions from the rings.  Jobs go to @ret_done while there is room
  * for @n, or wait in the session when @ret_done is NULL.  Returns as
@@ -159,11 +158,11 @@ GM_PRIVATE int gm_session_idle(struct gpumap_session *session,
 /* Store the CPU that this thread runs on, for the workers. */
 GM_PRIVATE void gm_session_tell_cpu(struct gpumap_session *session);
 
-/* ---- parts of a session ---------------------------------------------------- */
+/* ---- parts of a session -------------------------------------------------- */
 
 /*
- * Communicators, models and others keep a part of a session.  session.c, wait.c and
- * shares.c tell them of what happens, and know no more of them.
+ * Communicators and models keep a part of a session.  session.c, wait.c and
+ * shares.c tell them what happens, and know no more of them.
  */
 struct gm_session_part;
 
@@ -199,8 +198,8 @@ struct gm_ending {
 	void (*ended)(struct gm_ending *ending, int32_t status);
 };
 
-/* May this process use the session, and is it alive?  Returns 0, -EOWNERDEAD, or
- * why it has ended. */
+/* May this process use the session, and is it alive?  Returns 0, -EOWNERDEAD,
+ * or why it has ended. */
 GM_PRIVATE int gm_part_state(const struct gpumap_session *session);
 
 /* The session's attachment. */
@@ -224,8 +223,8 @@ GM_PRIVATE int gm_part_submit(struct gpumap_session *session, uint32_t row,
 			      const struct gpumap_job *job,
 			      struct gm_ending *ending);
 
-/* Begin to allocate a buffer of the row, likewise, with room for its FREE.  Where
- * the job fails, gm_part_alloc_failed() forgets the handle. */
+/* Begin to allocate a buffer of the row, likewise, with room for its FREE.
+ * Where the job fails, gm_part_alloc_failed() forgets the handle. */
 GM_PRIVATE int gm_part_alloc(struct gpumap_session *session, uint32_t row,
 			     uint64_t bytes, uint32_t flags,
 			     struct gm_ending *ending, uint64_t *ret_buffer);

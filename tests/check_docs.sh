@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: MIT
 
 # Every exported function says what it returns, what it costs and which threads
-# may call it, and has its place in gpumap(3).
+# may call it, and has its place in gpumap(3) or gpumap-model(3).
 
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
 cd "$abs_top_srcdir" || exit 1
@@ -66,7 +66,7 @@ check "gpumap(7) has each that gpumap_strerror() has" \
 	"$(lacking $words "$said" "$listed")"
 
 headers=$(find include -name '*.h' 2>/dev/null | sort)
-page=lib/gpumap.3.scd
+pages="lib/gpumap.3.scd lib/model/gpumap-model.3.scd"
 
 # Print "NAME returns threads void cost" with 0 or 1 for each GPUMAP_API
 # function, checked by the comment that ends right above its declaration.
@@ -104,18 +104,14 @@ check "each says what it costs" \
 	"$(echo "$found" | awk '!$5 { print $1 ": no Cost" }')"
 check "each says which threads may call it" \
 	"$(echo "$found" | awk '!$3 { print $1 ": no Threads" }')"
-if [ ! -f "$page" ]; then
-	skip "each is in gpumap(3)" "$page is not written yet"
-else
-	# Inline ones have no GPUMAP_API, and a comment like all others.
-	# shellcheck disable=SC2086
-	check "each is in gpumap(3)" "$({
-		echo "$found"
-		sed -n 's/^ \* \(gpumap_[a-z0-9_]*\) - .*/\1/p' $headers
-	} |
-		while read -r name _; do
-			grep -qE "(^|[^a-z0-9_])$name([^a-z0-9_]|\$)" $page ||
-				echo "$name is not in $page"
-		done)"
-fi
+# Inline ones have no GPUMAP_API, and a comment like all others.
+# shellcheck disable=SC2086
+check "each is in gpumap(3) or gpumap-model(3)" "$({
+	echo "$found"
+	sed -n 's/^ \* \(gpumap_[a-z0-9_]*\) - .*/\1/p' $headers
+} |
+	while read -r name _; do
+		grep -qE "(^|[^a-z0-9_])$name([^a-z0-9_]|\$)" $pages ||
+			echo "$name is not in $pages"
+	done)"
 tap_done

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# The examples of gpumap(3) and the README's pieces of C compile: each by itself,
+# The examples of gpumap(3), gpumap-model(3) and the README's pieces of C compile: each by itself,
 # or behind those before it, whose variables it goes on with.
 
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
@@ -29,6 +29,7 @@ prelude() {
 		#include <unistd.h>
 		#include <gpumap.h>
 		#include <gpumap/cuda.h>
+		#include <gpumap/model.h>
 		#include <gpumap/nccl.h>
 		$uring
 		#define JOBS 1
@@ -89,7 +90,7 @@ pieces() {
 }
 
 # shellcheck disable=SC2086 # names of ours, without blanks
-for page in README.md lib/gpumap.3.scd; do
+for page in README.md lib/gpumap.3.scd lib/model/gpumap-model.3.scd; do
 	rm -f "$folder"/*.c
 	# One or many, whichever its examples take.
 	case $page in

@@ -15,8 +15,11 @@ may_include() {
 	case $1 in
 	include) echo include ;;
 	shm) echo include shm ;;
-	lib) echo include shm lib ;;
-	lib/checkpoint) echo include shm/layer_name.h lib/checkpoint ;;
+	lib) echo include shm "$(echo lib/*.h)" ;;
+	lib/model) echo include shm lib/private.h lib/cuda_visible_devices.h \
+		lib/model ;;
+	lib/model/checkpoint) echo include shm/layer_name.h \
+		lib/model/checkpoint ;;
 	agent/plan) echo include shm lib/checkpoint agent/mesh agent/plan ;;
 	agent/mask) echo include shm lib/checkpoint agent/plan agent/mask ;;
 	agent/mesh) echo include agent/mesh agent/plan/error.h agent/plan/number.h ;;
@@ -35,7 +38,7 @@ may_include() {
 		agent/comm agent/worker ;;
 	agent/reader) echo include agent/reader ;;
 	contrib/python/core) echo include contrib/python/core ;;
-	agent/ctl) echo include shm lib/checkpoint agent/plan agent/mask \
+	agent/ctl) echo include shm lib/model/checkpoint agent/plan agent/mask \
 		agent/mesh agent/reader agent/common/idset.h \
 		agent/common/numa_bind.h agent/common/text.h \
 		agent/ctl ;;
@@ -43,8 +46,10 @@ may_include() {
 }
 
 # Print "file: header" for each header of ours that a source in $1 includes.
+# lib/model is on top of lib, and lib/checkpoint leads there.
 our_includes() {
-	find "$1" -name '*.[ch]' -exec \
+	find "$1" \( -path lib/model -o -path lib/checkpoint \) \
+		! -path "$1" -prune -o -name '*.[ch]' -exec \
 		grep -HoE '^[ 	]*#[ 	]*include[ 	]+("[^"]+"|<gpumap[^>]*>)' \
 		{} + 2>/dev/null |
 		sed -E 's/:[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]/: \1/'
@@ -74,7 +79,7 @@ wrong_includes() {
 	done
 }
 
-for folder in include shm lib lib/checkpoint agent/*/ contrib/python/core; do
+for folder in include shm lib lib/model lib/model/checkpoint agent/*/ contrib/python/core; do
 	folder=${folder%/}
 	if [ -z "$(find "$folder" -name '*.[ch]' 2>/dev/null)" ]; then
 		skip "$folder includes only what it may" "no source yet"

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpumap/engine.h>
+
 #include "agent/ctl/plan.h"
 #include "agent/plan/nodefile.h"
 #include "agent/plan/place.h"

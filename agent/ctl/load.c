@@ -18,6 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <gpumap/model.h>
+
 #include "agent/ctl/clock.h"
 #include "agent/ctl/load_hold.h"
 #include "agent/ctl/load_link.h"

@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <gpumap/model.h>
+
 #include "agent/ctl/ctl.h"
 
 struct gm_load_held {

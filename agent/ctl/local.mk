@@ -62,5 +62,5 @@ nodist_%canon_reldir%_gpumapctl_SOURCES = %reldir%/completion_scripts.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/who_line.c
 %canon_reldir%_gpumapctl_LDADD = agent/mask/libmask.la agent/plan/libplan.la \
 	agent/mesh/libmesh.la agent/reader/libreader.la agent/common/libcommon.la \
-	lib/libcheckpoint.la shm/libshm.la lib/libgpumap.la \
-	$(JANSSON_LIBS) $(NUMA_LIBS) -lpthread
+	lib/libcheckpoint.la shm/libshm.la lib/libgpumap-model.la \
+	lib/libgpumap.la $(JANSSON_LIBS) $(NUMA_LIBS) -lpthread

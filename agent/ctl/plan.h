@@ -13,9 +13,11 @@
 #ifndef GM_CTL_PLAN_H
 #define GM_CTL_PLAN_H
 
+#include <gpumap/plan.h>
+
 #include "agent/ctl/ctl.h"
 #include "agent/plan/plan.h"
-#include "lib/checkpoint/checkpoint.h"
+#include "lib/model/checkpoint/checkpoint.h"
 
 /* The rows to plan on. */
 struct gm_ctl_node {

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpumap/plan.h>
+
 #include "agent/ctl/plan.h"
 
 void gm_ctl_plan_to_agent(const struct gm_ctl_planning *p,

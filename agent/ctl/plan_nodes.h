@@ -19,7 +19,7 @@
 #include "agent/ctl/ctl.h"
 #include "agent/ctl/run/run.h"
 #include "agent/plan/cluster.h"
-#include "lib/checkpoint/checkpoint.h"
+#include "lib/model/checkpoint/checkpoint.h"
 
 struct gm_ctl_cluster_node {
 	struct gpumap_cluster_node info;

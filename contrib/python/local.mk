@@ -155,7 +155,7 @@ package_LTLIBRARIES = %reldir%/_core.la
 %canon_reldir%__core_la_CFLAGS = $(AM_CFLAGS) -Wno-unused-parameter \
 	-Wno-cast-function-type -Wno-missing-field-initializers -Wno-write-strings
 %canon_reldir%__core_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared
-%canon_reldir%__core_la_LIBADD = lib/libgpumap.la
+%canon_reldir%__core_la_LIBADD = lib/libgpumap-model.la lib/libgpumap.la
 
 # Programs find the package in the folder where make install puts it; those of the
 # build tree, in contrib/python/built, find it there.

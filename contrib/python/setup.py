@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
-"""Build the package gpumap, with the client library of this tree inside.
+"""Build the package gpumap, with the client libraries of this tree inside.
 
-GPUMAP_SYSTEM_LIB=1 links the installed libgpumap in its place.
+GPUMAP_SYSTEM_LIB=1 links the installed libgpumap and libgpumap-model instead.
 """
 
 import os
@@ -39,7 +39,7 @@ def library_sources():
 
 
 def pkg_config(option):
-    command = ["pkg-config", option, "gpumap"]
+    command = ["pkg-config", option, "gpumap-model"]
     return subprocess.check_output(command, text=True).split()
 
 

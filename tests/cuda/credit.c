@@ -11,6 +11,8 @@
 #include <sched.h>
 #include <sys/wait.h>
 
+#include <gpumap/plan.h>
+
 #include "tests/support/card_user.h"
 #include "tests/support/cuda_agent.h"
 #include "tests/support/run.h"

@@ -53,7 +53,8 @@ tests_suites_cuda_CPPFLAGS = -I$(srcdir)/tests/stubs $(AM_CPPFLAGS) \
 tests_suites_cuda_LDADD = tests/libcontract.la tests/libsupport.la \
 	agent/plan/libplan.la agent/reader/libreader.la \
 	agent/common/libcommon.la \
-	tests/fake/libmachine.la tests/fake/libranks.la lib/libclient.la \
+	tests/fake/libmachine.la tests/fake/libranks.la lib/libmodel.la \
+	lib/libclient.la \
 	agent/mask/libmask.la tests/libptx.la agent/cuda/libcu.la \
 	shm/libshm.la $(JANSSON_LIBS) $(DL_LIBS) -lpthread -lm
 gm_cases += $(gm_cuda)
@@ -113,7 +114,7 @@ gm_cuda_jobs = \
 	%reldir%/jobs/trace.c
 tests_suites_cuda_jobs_SOURCES = $(gm_cuda_jobs)
 tests_suites_cuda_jobs_LDADD = tests/libsupport.la tests/fake/libmachine.la \
-	lib/libgpumap.la shm/libshm.la -lpthread
+	lib/libgpumap-model.la lib/libgpumap.la shm/libshm.la -lpthread
 gm_cases += $(gm_cuda_jobs)
 GM_TORTURE += %reldir%/jobs/dependency.c %reldir%/jobs/kill_points.c \
 	%reldir%/jobs/random_mix.c %reldir%/jobs/remote_copy.c
@@ -128,7 +129,7 @@ gm_cuda_loads = \
 	%reldir%/loads/read_ahead.c
 tests_suites_cuda_loads_SOURCES = $(gm_cuda_loads)
 tests_suites_cuda_loads_LDADD = tests/libsupport.la tests/fake/libmachine.la \
-	lib/libgpumap.la $(JANSSON_LIBS) -lpthread
+	lib/libgpumap-model.la lib/libgpumap.la $(JANSSON_LIBS) -lpthread
 gm_cases += $(gm_cuda_loads)
 GM_TORTURE += %reldir%/loads/death.c %reldir%/loads/files.c \
 	%reldir%/loads/model_share.c

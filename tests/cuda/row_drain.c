@@ -8,6 +8,8 @@
 
 #include <sys/wait.h>
 
+#include <gpumap/plan.h>
+
 #include "tests/support/scripted_probe_agent.h"
 
 /* gpumapctl in a process of its own, for it waits. */

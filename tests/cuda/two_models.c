@@ -8,6 +8,8 @@
  * there again; the other model's results are right all the time.
  */
 
+#include <gpumap/plan.h>
+
 #include "tests/support/cuda_agent.h"
 
 #define CARDS  8u

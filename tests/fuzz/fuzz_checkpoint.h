@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "lib/checkpoint/checkpoint.h"
+#include "lib/model/checkpoint/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
 
 /* A copy of exactly so many bytes, which the reader may change. */

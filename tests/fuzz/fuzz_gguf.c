@@ -13,6 +13,7 @@
 #include "tests/fuzz/fuzz_checkpoint.h"
 
 #include "gpumap.h"
+#include "gpumap/model.h"
 
 #define HEAD 2
 

@@ -6,6 +6,7 @@
 #include "tests/fuzz/fuzz_checkpoint.h"
 
 #include "gpumap.h"
+#include "gpumap/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -11,7 +11,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "lib/model_table.h"
+#include <gpumap/model.h>
+
+#include "lib/model/table.h"
 
 static void check_tensor(const struct gpumap_model *m, size_t i)
 {

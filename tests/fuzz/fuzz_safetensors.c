@@ -15,9 +15,11 @@
  * would only break it.
  */
 
+#include <gpumap/model.h>
+
 #include "tests/fuzz/fuzz_checkpoint.h"
 
-#include "lib/model.h"
+#include "lib/model/model.h"
 
 #define HEAD  4
 #define BEGIN 1000u /* of the data, in its file */

@@ -53,7 +53,8 @@ gm_fuzz += %reldir%/fuzz_model_table
 %canon_reldir%_fuzz_model_table_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DFUZZ_NAME='"model_table"'
 %canon_reldir%_fuzz_model_table_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_model_table_LDADD = lib/libclient.la shm/libshm.la
+%canon_reldir%_fuzz_model_table_LDADD = lib/libmodel.la lib/libclient.la \
+	shm/libshm.la
 
 gm_fuzz += %reldir%/fuzz_npy
 %canon_reldir%_fuzz_npy_SOURCES = %reldir%/fuzz_npy.c \
@@ -159,7 +160,8 @@ gm_fuzz += %reldir%/fuzz_safetensors
 	%reldir%/fuzz_checkpoint.h %reldir%/fuzz.h $(gm_fuzz_main)
 %canon_reldir%_fuzz_safetensors_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"safetensors"'
 %canon_reldir%_fuzz_safetensors_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_safetensors_LDADD = lib/libclient.la shm/libshm.la
+%canon_reldir%_fuzz_safetensors_LDADD = lib/libmodel.la lib/libclient.la \
+	shm/libshm.la
 
 gm_fuzz += %reldir%/fuzz_segment
 %canon_reldir%_fuzz_segment_SOURCES = %reldir%/fuzz_segment.c \

@@ -45,7 +45,7 @@ gm_gpu_install: all
 	    echo $$(dirname $$p)/.libs/$$(basename $$p) || echo $$p)" \
 	    '$(DESTDIR)/bin' || exit 1; \
 	done
-	cp -L lib/.libs/libgpumap.so.[0-9] '$(DESTDIR)/lib'
+	cp -L lib/.libs/libgpumap*.so.[0-9] '$(DESTDIR)/lib'
 
 # CHECK_GPU holds options and tests, as contrib/check-gpu takes them.
 CHECK_GPU =

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpumap/engine.h>
+
 #define NO_DEVICE (-2)
 
 const char *rules_option(const struct gpumap_engine_settings *s,

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "gpumap.h"
+#include "gpumap/engine.h"
 
 #define RULES_LAYERS 256
 #define RULES_CPU    (-1)

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpumap/engine.h>
+
 #include "shm/device_kinds.h"
 #include "tests/support/engine_rules.h"
 

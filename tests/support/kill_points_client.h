@@ -8,6 +8,8 @@
 #ifndef GM_TEST_SUPPORT_KILL_POINTS_CLIENT_H
 #define GM_TEST_SUPPORT_KILL_POINTS_CLIENT_H
 
+#include <gpumap/model.h>
+
 #include "tests/support/shards.h"
 
 #define ROWS  2u

@@ -7,6 +7,8 @@
 #ifndef GM_TEST_SUPPORT_PLAN_AGENT_H
 #define GM_TEST_SUPPORT_PLAN_AGENT_H
 
+#include <gpumap/plan.h>
+
 #include "tests/support/story.h"
 
 #define GIB      (UINT64_C(1) << 30)

@@ -16,6 +16,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <gpumap/plan.h>
+
 #include "tests/support/story.h"
 #include "tests/support/users.h"
 

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <gpumap/plan.h>
+
 #include "tests/support/story.h"
 
 #define ROWS2 "[host]\nrows = 2\n"

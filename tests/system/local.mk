@@ -29,7 +29,8 @@ gm_containers = \
 	%reldir%/containers/container.c %reldir%/containers/container.h
 tests_suites_system_containers_SOURCES = $(gm_system_containers) \
 	$(gm_containers)
-tests_suites_system_containers_LDADD = tests/libsupport.la lib/libgpumap.la \
+tests_suites_system_containers_LDADD = tests/libsupport.la lib/libgpumap-model.la \
+	lib/libgpumap.la \
 	shm/libshm.la $(JANSSON_LIBS) $(SECCOMP_LIBS)
 gm_cases += $(gm_system_containers)
 
@@ -59,7 +60,8 @@ gm_system_ctl = \
 	%reldir%/ctl/status.c \
 	%reldir%/ctl/wait.c
 tests_suites_system_ctl_SOURCES = $(gm_system_ctl)
-tests_suites_system_ctl_LDADD = tests/libsupport.la lib/libgpumap.la \
+tests_suites_system_ctl_LDADD = tests/libsupport.la lib/libgpumap-model.la \
+	lib/libgpumap.la \
 	shm/libshm.la $(JANSSON_LIBS) $(SECCOMP_LIBS)
 gm_cases += $(gm_system_ctl)
 GM_TORTURE += %reldir%/ctl/load.c %reldir%/ctl/run_crowd.c
@@ -83,7 +85,8 @@ gm_attacks = \
 	%reldir%/hostile/attack_records.c \
 	%reldir%/hostile/honest_client.c %reldir%/hostile/honest_client.h
 tests_suites_system_hostile_SOURCES = $(gm_system_hostile) $(gm_attacks)
-tests_suites_system_hostile_LDADD = tests/libsupport.la lib/libgpumap.la \
+tests_suites_system_hostile_LDADD = tests/libsupport.la lib/libgpumap-model.la \
+	lib/libgpumap.la \
 	shm/libshm.la $(SECCOMP_LIBS) -lpthread
 gm_cases += $(gm_system_hostile)
 GM_TORTURE += %reldir%/hostile/isolation.c \
@@ -111,7 +114,8 @@ gm_system_jobs = \
 	%reldir%/jobs/trace.c \
 	%reldir%/jobs/uring.c
 tests_suites_system_jobs_SOURCES = $(gm_system_jobs)
-tests_suites_system_jobs_LDADD = tests/libsupport.la lib/libgpumap.la \
+tests_suites_system_jobs_LDADD = tests/libsupport.la lib/libgpumap-model.la \
+	lib/libgpumap.la \
 	shm/libshm.la $(URING_LIBS) -lpthread
 gm_cases += $(gm_system_jobs)
 GM_TORTURE += %reldir%/jobs/dependency.c %reldir%/jobs/kill_points.c \
@@ -133,7 +137,8 @@ gm_system_loads = \
 	%reldir%/loads/model_share.c \
 	%reldir%/loads/read_ahead.c
 tests_suites_system_loads_SOURCES = $(gm_system_loads)
-tests_suites_system_loads_LDADD = tests/libsupport.la lib/libgpumap.la \
+tests_suites_system_loads_LDADD = tests/libsupport.la lib/libgpumap-model.la \
+	lib/libgpumap.la \
 	shm/libshm.la $(JANSSON_LIBS)
 gm_cases += $(gm_system_loads)
 GM_TORTURE += %reldir%/loads/death.c %reldir%/loads/files.c \
@@ -153,7 +158,8 @@ gm_system_map = \
 	%reldir%/map/state_disk.c \
 	%reldir%/map/state_hung.c
 tests_suites_system_map_SOURCES = $(gm_system_map)
-tests_suites_system_map_LDADD = tests/libsupport.la lib/libgpumap.la \
+tests_suites_system_map_LDADD = tests/libsupport.la lib/libgpumap-model.la \
+	lib/libgpumap.la \
 	shm/libshm.la $(JANSSON_LIBS) $(SECCOMP_LIBS)
 gm_cases += $(gm_system_map)
 GM_TORTURE += %reldir%/map/state_death.c
@@ -218,7 +224,8 @@ gm_system_planning = \
 	%reldir%/planning/wait_ends.c \
 	%reldir%/planning/wait_random.c
 tests_suites_system_planning_SOURCES = $(gm_system_planning)
-tests_suites_system_planning_LDADD = tests/libsupport.la lib/libgpumap.la \
+tests_suites_system_planning_LDADD = tests/libsupport.la lib/libgpumap-model.la \
+	lib/libgpumap.la \
 	shm/libshm.la
 gm_cases += $(gm_system_planning)
 GM_TORTURE += %reldir%/planning/concurrent_commits.c \
@@ -264,7 +271,7 @@ gm_system_sharing = \
 	%reldir%/sharing/shares.c
 tests_suites_system_sharing_SOURCES = $(gm_system_sharing) \
 	contrib/fdstore/store.c contrib/fdstore/store.h
-tests_suites_system_sharing_LDADD = tests/libsupport.la lib/libclient.la \
+tests_suites_system_sharing_LDADD = tests/libsupport.la lib/libmodel.la lib/libclient.la \
 	agent/common/libcommon.la shm/libshm.la $(JANSSON_LIBS) $(NUMA_LIBS)
 gm_cases += $(gm_system_sharing)
 GM_TORTURE += %reldir%/sharing/claims.c %reldir%/sharing/death.c \

@@ -75,7 +75,7 @@ gm_unit_lib = \
 	%reldir%/lib/threads.c \
 	%reldir%/lib/view.c
 tests_suites_unit_lib_SOURCES = $(gm_unit_lib)
-tests_suites_unit_lib_LDADD = tests/libsupport.la lib/libclient.la \
+tests_suites_unit_lib_LDADD = tests/libsupport.la lib/libmodel.la lib/libclient.la \
 	shm/libshm.la -lpthread -lm
 gm_cases += $(gm_unit_lib)
 GM_TSAN_TESTS += $(gm_unit_lib)

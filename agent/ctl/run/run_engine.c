@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <gpumap/engine.h>
+
 #include "agent/ctl/run/run.h"
 
 /* Other spellings of an option that export writes. */

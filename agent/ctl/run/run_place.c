@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <gpumap/plan.h>
+
 #include "agent/ctl/clock.h"
 #include "agent/ctl/plan.h"
 #include "agent/ctl/run/run.h"

@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include <gpumap.h>
+#include <gpumap/model.h>
 
 /* Let other threads have the interpreter in between; once in a block. */
 #define CORE_UNLOCK() PyThreadState *core_state = PyEval_SaveThread()

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <gpumap/model.h>
+
 /* model.c - models: loading, and where each tensor is. */
 
 struct core_model {

@@ -6,6 +6,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <gpumap/engine.h>
+#include <gpumap/plan.h>
+
 /* requests.c - what an attachment asks the agent to do. */
 
 CORE_CALL(request_layers_release, map, asks, "s", "i", gpumap_layers_release,

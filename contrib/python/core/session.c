@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include <gpumap/model.h>
+
 /* session.c - sessions: their lock, buffers, files, programs and shares. */
 
 PyTypeObject *core_session_type;

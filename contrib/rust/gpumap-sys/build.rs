@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The gpumap authors
 // SPDX-License-Identifier: MIT
 
-//! Finds libgpumap: in GPUMAP_LIB_DIR, or where pkg-config says.
+//! Finds libgpumap and libgpumap-model: in GPUMAP_LIB_DIR, or where pkg-config
+//! says.
 
 use std::env;
 use std::process::Command;
@@ -12,13 +13,14 @@ fn main() {
     }
     if let Ok(folder) = env::var("GPUMAP_LIB_DIR") {
         println!("cargo:rustc-link-search=native={}", folder);
+        println!("cargo:rustc-link-lib=dylib=gpumap-model");
         println!("cargo:rustc-link-lib=dylib=gpumap");
         return;
     }
     let program =
         env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".into());
     let said = Command::new(&program)
-        .args(["--libs", "gpumap"])
+        .args(["--libs", "gpumap-model"])
         .output()
         .unwrap_or_else(|error| lacking(&format!("{}: {}", program, error)));
     if !said.status.success() {
@@ -35,8 +37,8 @@ fn main() {
 
 fn lacking(why: &str) -> ! {
     panic!(
-        "libgpumap is not found: install it so that pkg-config knows it, or \
-         set GPUMAP_LIB_DIR to the folder of libgpumap.so\n{}",
+        "libgpumap-model is not found: install it so that pkg-config knows \
+         it, or set GPUMAP_LIB_DIR to the folder of libgpumap-model.so\n{}",
         why.trim_end()
     );
 }

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <gpumap/plan.h>
+
 #include "tests/support/run.h"
 #include "tests/support/story.h"
 

@@ -10,6 +10,8 @@
 #include <inttypes.h>
 #include <signal.h>
 
+#include <gpumap/plan.h>
+
 #include "shm/control.h"
 #include "tests/support/ctl.h"
 #include "tests/support/fnv.h"

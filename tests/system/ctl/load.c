@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "gpumap.h"
+#include "gpumap/model.h"
 #include "tests/support/shards.h"
 
 static struct agent agent;

@@ -8,6 +8,8 @@
 
 #include <sys/stat.h>
 
+#include <gpumap/model.h>
+
 #include "tests/support/ctl.h"
 #include "tests/support/shards.h"
 #include "tests/support/story.h"

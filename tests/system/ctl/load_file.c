@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <gpumap/model.h>
+
 #include "tests/support/ctl.h"
 #include "tests/support/load_file.h"
 #include "tests/support/users.h"

@@ -11,6 +11,8 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <gpumap/plan.h>
+
 #include "tests/support/ctl.h"
 #include "tests/support/ctl_model.h"
 

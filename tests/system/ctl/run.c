@@ -7,6 +7,8 @@
  * gpumapctl's; refusals, and what becomes of the command without an agent.
  */
 
+#include <gpumap/plan.h>
+
 #include "tests/support/run.h"
 
 static struct gpumap *map;

@@ -18,6 +18,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <gpumap/plan.h>
+
 #include "tests/support/run.h"
 #include "tests/support/users.h"
 

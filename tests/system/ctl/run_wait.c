@@ -9,6 +9,8 @@
 
 #include <signal.h>
 
+#include <gpumap/plan.h>
+
 #include "tests/support/run.h"
 
 static struct gpumap *map;

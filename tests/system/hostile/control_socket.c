@@ -22,6 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <gpumap/plan.h>
+
 #include "shm/control.h"
 #include "shm/layout.h"
 #include "shm/queue.h"

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "gpumap.h"
+#include "gpumap/model.h"
 #include "tests/support/story_rows.h"
 #include "tests/support/shards.h"
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "gpumap.h"
+#include "gpumap/model.h"
 #include "tests/support/fuse.h"
 #include "tests/support/process.h"
 #include "tests/support/story_rows.h"

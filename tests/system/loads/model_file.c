@@ -7,6 +7,8 @@
  * when a process that loads it is killed.
  */
 
+#include <gpumap/model.h>
+
 #include "tests/support/story_rows.h"
 #include "tests/support/load_file.h"
 #include "tests/support/share_sessions.h"

@@ -7,6 +7,8 @@
  * last.
  */
 
+#include <gpumap/model.h>
+
 #include "tests/support/story_rows.h"
 #include "tests/support/shards.h"
 #include "tests/support/share_sessions.h"

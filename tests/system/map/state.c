@@ -6,6 +6,8 @@
  * machine, and bad files are put aside.
  */
 
+#include <gpumap/plan.h>
+
 #include "tests/support/state_agent.h"
 
 /* ---- kept maps --------------------------------------------------------- */

@@ -15,6 +15,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include <gpumap/plan.h>
+
 #include "tests/support/dice.h"
 #include "tests/support/story.h"
 

@@ -6,6 +6,8 @@
  * reason, and none does harm.
  */
 
+#include <gpumap/plan.h>
+
 #include "tests/support/dice.h"
 #include "tests/support/plan_agent.h"
 

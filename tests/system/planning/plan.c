@@ -8,6 +8,8 @@
 
 #include <sys/wait.h>
 
+#include <gpumap/plan.h>
+
 #include "tests/support/plan_agent.h"
 
 /* ---- plans -------------------------------------------------------------- */

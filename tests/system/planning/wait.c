@@ -11,6 +11,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include <gpumap/plan.h>
+
 #include "tests/support/plan_agent.h"
 
 #define LONG_NS  UINT64_C(60000000000)

@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <gpumap/plan.h>
+
 #include "tests/support/raw.h"
 #include "tests/support/reserve_clients.h"
 

@@ -5,6 +5,9 @@
  * whose size was not set, and structs of a program that is newer than the
  * library. */
 
+#include <gpumap/model.h>
+#include <gpumap/plan.h>
+
 #include "tests/support/peer/peer_session.h"
 
 #define LATER 64u /* bytes of fields that the library does not know */

@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <gpumap/engine.h>
+
 #include "tests/support/dice.h"
 #include "tests/support/engine_table.h"
 #include "tests/support/tap.h"

@@ -8,6 +8,8 @@
 
 #include <errno.h>
 
+#include <gpumap/engine.h>
+
 #include "tests/support/engine_table.h"
 #include "tests/support/tap.h"
 

@@ -11,6 +11,8 @@
 #include <stdarg.h>
 #include <unistd.h>
 
+#include <gpumap/engine.h>
+
 #include "tests/support/engine_table.h"
 #include "tests/support/tap.h"
 

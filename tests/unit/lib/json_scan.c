@@ -6,7 +6,7 @@
  * Python takes for JSON besides.
  */
 
-#include "lib/checkpoint/json_scan.h"
+#include "lib/model/checkpoint/json_scan.h"
 #include "tests/support/tap.h"
 
 static bool python;

@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include "gpumap.h"
-#include "lib/checkpoint/checkpoint.h"
+#include "gpumap/model.h"
+#include "lib/model/checkpoint/checkpoint.h"
 #include "tests/support/tap.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

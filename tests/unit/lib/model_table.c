@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/model_table.h"
+#include <gpumap/model.h>
+
+#include "lib/model/table.h"
 #include "tests/support/tap.h"
 
 #define N 3u

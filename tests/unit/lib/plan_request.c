@@ -4,6 +4,8 @@
 /* plan, who: what is asked of the agent, what is believed of its answer, and
  * what the segment says of reservations. */
 
+#include <gpumap/plan.h>
+
 #include "tests/support/peer/peer_session.h"
 
 #define N_LAYERS 5u

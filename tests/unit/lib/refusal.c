@@ -10,6 +10,9 @@
 
 #include <sys/wait.h>
 
+#include <gpumap/model.h>
+#include <gpumap/plan.h>
+
 #include "tests/support/peer/peer_session.h"
 
 #define LIMIT_S 30 /* against hanging */

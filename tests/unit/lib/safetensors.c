@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "lib/checkpoint/checkpoint.h"
+#include "lib/model/checkpoint/checkpoint.h"
 #include "tests/support/tap.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

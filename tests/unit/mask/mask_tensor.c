@@ -8,7 +8,7 @@
 
 #include "agent/mask/mask_tensor.h"
 #include "gpumap.h"
-#include "lib/checkpoint/checkpoint.h"
+#include "lib/model/checkpoint/checkpoint.h"
 #include "tests/support/tap.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

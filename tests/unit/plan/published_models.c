@@ -13,7 +13,7 @@
 
 #include "agent/plan/nodefile.h"
 #include "agent/plan/plan.h"
-#include "lib/checkpoint/checkpoint.h"
+#include "lib/model/checkpoint/checkpoint.h"
 #include "tests/support/tap.h"
 
 #define NO_MODELS "the metadata of published models is not here"

@@ -2210,6 +2210,40 @@ extern "C" {
         n_charges: usize,
     ) -> ::std::os::raw::c_int;
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct gpumap_program_tile {
+    pub size: usize,
+    pub row: u32,
+    pub dtype: u32,
+    pub n: u64,
+    pub dst: *mut ::std::os::raw::c_void,
+    pub src: *const ::std::os::raw::c_void,
+    pub dst_item_bytes: u64,
+    pub src_item_bytes: u64,
+    pub params: *const ::std::os::raw::c_void,
+    pub params_bytes: u64,
+}
+impl Default for gpumap_program_tile {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct gpumap_program {
+    pub abi: u32,
+    pub reserved: u32,
+    pub run: ::std::option::Option<
+        unsafe extern "C" fn(
+            tile: *const gpumap_program_tile,
+        ) -> ::std::os::raw::c_int,
+    >,
+}
 extern "C" {
     pub fn gpumap_started(
         map: *mut gpumap,
@@ -2344,40 +2378,6 @@ extern "C" {
 }
 extern "C" {
     pub fn gpumap_trace_close(trace: *mut gpumap_trace);
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct gpumap_program_tile {
-    pub size: usize,
-    pub row: u32,
-    pub dtype: u32,
-    pub n: u64,
-    pub dst: *mut ::std::os::raw::c_void,
-    pub src: *const ::std::os::raw::c_void,
-    pub dst_item_bytes: u64,
-    pub src_item_bytes: u64,
-    pub params: *const ::std::os::raw::c_void,
-    pub params_bytes: u64,
-}
-impl Default for gpumap_program_tile {
-    fn default() -> Self {
-        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
-    }
-}
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone)]
-pub struct gpumap_program {
-    pub abi: u32,
-    pub reserved: u32,
-    pub run: ::std::option::Option<
-        unsafe extern "C" fn(
-            tile: *const gpumap_program_tile,
-        ) -> ::std::os::raw::c_int,
-    >,
 }
 pub const GPUMAP_BUFFER_EXPORTABLE: u32 = 1;
 pub const GPUMAP_BUFFER_READ_ONLY: u32 = 2;

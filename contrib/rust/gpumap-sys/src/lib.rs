@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The gpumap authors
 // SPDX-License-Identifier: MIT
 
-//! Declarations of libgpumap, as its headers have them.
+//! Declarations of libgpumap and libgpumap-model, as their headers have them.
 //!
 //! The names, and the rules of each call, are those of the C headers: see
 //! gpumap(3) and `include/gpumap`.  All that the headers define inline, lookups

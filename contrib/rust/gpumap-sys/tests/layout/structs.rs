@@ -64,10 +64,10 @@ gpumap_model_buffer { buffer, bytes, row, reserved, spare, }
 gpumap_plan_request { size, name, flags, setting, strategy, base_row, text, weights, rows, n_rows, n_layers, layer_bytes, other_bytes, dtype, n_heads, n_kv_heads, k_dim, v_dim, kv_lora_rank, kpe_head_dim, compute_dtype, max_seq_len, max_batch_size, paged, paged_amount, paged_share, paged_block, paged_element_bytes, owner_uid, wait_ns, start_ns, }
 gpumap_plan { size, n_layers, n_charges, base_row, compute_dtype, kv_bytes, version, missing_bytes, missing_row, reserved, spec, warnings, }
 gpumap_plan_charge { row, n_layers, weight_bytes, kv_bytes, activation_bytes, reserve_bytes, left_bytes, spare, }
+gpumap_program_tile { size, row, dtype, n, dst, src, dst_item_bytes, src_item_bytes, params, params_bytes, }
+gpumap_program { abi, reserved, run, }
 gpumap_holder { size, name, version, since_ns, uid, pid, start_ns, }
 gpumap_reservation { size, name, version, row, uid, pid, reserved, bytes, own_bytes, session_bytes, }
 gpumap_wait_info { size, name, uid, pid, flags, n_rows, rows, missing_bytes, missing_row, reserved, bytes, age_ns, left_ns, }
 gpumap_trace_job { session, read_ns, started_ns, ended_ns, n, row, uid, status, op, dtype, reserved, }
-gpumap_program_tile { size, row, dtype, n, dst, src, dst_item_bytes, src_item_bytes, params, params_bytes, }
-gpumap_program { abi, reserved, run, }
 }

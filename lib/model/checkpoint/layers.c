@@ -1,0 +1,268 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Find which tensors belong to which layer.
+ *
+ * The names of tensors tell their layers (shm/layer_name.h).  A map is for the
+ * stack of layers that has as many as the map; a model's own stack is the one
+ * that its metadata count.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "lib/model/checkpoint/checkpoint.h"
+#include "shm/layer_name.h"
+
+/* A tensor whose name puts it into a layer. */
+struct member {
+	struct gm_layer_name name; /* first */
+	size_t weight;
+	uint64_t bytes;
+};
+
+/* The members with one prefix, as a range of all members. */
+struct stack {
+	size_t first, end;
+	uint64_t n_layers; /* highest number + 1 */
+	uint64_t n_found;  /* numbers that a tensor has, from 0 without a gap */
+	uint64_t bytes;
+};
+
+/* ---- layers -------------------------------------------------------------- */
+
+static struct stack measure(const struct member *v, size_t n, size_t first)
+{
+	struct stack stack = { .first = first, .end = first };
+
+	while (stack.end < n &&
+	       gm_layer_name_compare_stack(&v[stack.end].name,
+					   &v[first].name) == 0) {
+		const struct member *m = &v[stack.end++];
+
+		stack.n_found += m->name.layer == stack.n_found;
+		stack.n_layers = m->name.layer + 1;
+		stack.bytes += m->bytes;
+	}
+	return stack;
+}
+
+/* Are the stack's first layers those of the map, to the byte?  Some models have
+ * more layers behind them, to predict more tokens. */
+static bool goes_on(const struct gm_layers_sought *sought,
+		    const struct member *v, const struct stack *stack)
+{
+	size_t at = stack->first;
+
+	if (stack->n_layers <= sought->n_layers || sought->bytes == NULL)
+		return false;
+	for (uint32_t i = 0; i < sought->n_layers; i++) {
+		uint64_t bytes = 0;
+
+		for (; at < stack->end && v[at].name.layer == i; at++)
+			bytes += v[at].bytes;
+		if (bytes == 0 || bytes != sought->bytes[i])
+			return false;
+	}
+	return true;
+}
+
+static int rank(const struct gm_layers_sought *sought, const struct member *v,
+		const struct stack *stack)
+{
+	if (stack->n_layers == sought->n_layers)
+		return 2;
+	return goes_on(sought, v, stack);
+}
+
+/* Choose the stack that the map is for. */
+static int choose(const struct gm_layers_sought *sought, const struct member *v,
+		  size_t n, struct stack *ret, struct gm_reason *why)
+{
+	struct stack best = { 0 }, stack = { 0 };
+	int best_rank = -1;
+
+	while (stack.end < n) {
+		int its;
+
+		stack = measure(v, n, stack.end);
+		its = rank(sought, v, &stack);
+		if (its < best_rank ||
+		    (its == best_rank && stack.bytes <= best.bytes))
+			continue;
+		best = stack;
+		best_rank = its;
+	}
+	if (n == 0)
+		return gm_reason_set(why, -EINVAL,
+				     "no tensor's name has the number of a "
+				     "layer, as in layers.0.; load it without "
+				     "a layer map");
+	if (best_rank < 1)
+		return gm_reason_set(
+			why, -EINVAL,
+			"layer map \"%s\" has %u layers, the model "
+			"%" PRIu64 " (%.*sN.); make a map for this "
+			"model",
+			sought->map, sought->n_layers, best.n_layers,
+			(int)(v[best.first].name.prefix < 60
+				      ? v[best.first].name.prefix
+				      : 60),
+			v[best.first].name.text);
+	if (best.n_found < sought->n_layers)
+		return gm_reason_set(why, -EINVAL,
+				     "no tensor of layer %" PRIu64 " is there; "
+				     "fetch the model's missing files",
+				     best.n_found);
+	*ret = best;
+	return 0;
+}
+
+/* The tensors of all layers, sorted by prefix and layer, to free(); or NULL. */
+static struct member *list_members(const struct gm_weights *weights,
+				   size_t *ret_n)
+{
+	struct member *v = calloc(weights->n + 1, sizeof(*v)); /* never 0 */
+	size_t n = 0;
+
+	for (size_t i = 0; v != NULL && i < weights->n; i++) {
+		v[n].weight = i;
+		v[n].bytes = weights->v[i].bytes;
+		n += gm_layer_name_parse(weights->v[i].name, &v[n].name);
+	}
+	if (v != NULL)
+		qsort(v, n, sizeof(v[0]), gm_layer_name_compare);
+	*ret_n = n;
+	return v;
+}
+
+int gm_weights_layers(const struct gm_weights *weights,
+		      const struct gm_layers_sought *sought,
+		      int32_t *ret_layers, struct gm_layers_stack *ret_stack,
+		      struct gm_reason *why)
+{
+	struct stack stack = { 0 };
+	struct member *v;
+	size_t n;
+	int ret;
+
+	v = list_members(weights, &n);
+	if (v == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < weights->n; i++)
+		ret_layers[i] = -1;
+	ret = choose(sought, v, n, &stack, why);
+	for (size_t i = stack.first; ret == 0 && i < stack.end; i++)
+		if (v[i].name.layer < sought->n_layers)
+			ret_layers[v[i].weight] = (int32_t)v[i].name.layer;
+	if (ret == 0 && ret_stack != NULL)
+		*ret_stack = (struct gm_layers_stack){
+			.prefix = v[stack.first].name.text,
+			.prefix_bytes = v[stack.first].name.prefix,
+			.n_layers = stack.n_layers,
+		};
+	free(v);
+	return ret;
+}
+
+/* ---- a model's own layers ------------------------------------------------ */
+
+static bool agrees(const struct gm_weights_config *config,
+		   const struct stack *stack)
+{
+	return config->n_layers == 0 || stack->n_layers == config->n_layers ||
+	       stack->n_layers == config->n_layers + config->n_extra;
+}
+
+/* The largest of the stacks that agree with the metadata, or of all. */
+static struct stack find_own(const struct gm_weights_config *config,
+			     const struct member *v, size_t n)
+{
+	struct stack best = { 0 }, stack = { 0 };
+
+	while (stack.end < n) {
+		bool is_better;
+
+		stack = measure(v, n, stack.end);
+		is_better = agrees(config, &stack) == agrees(config, &best)
+				    ? stack.bytes > best.bytes
+				    : agrees(config, &stack);
+		if (best.n_layers == 0 || is_better)
+			best = stack;
+	}
+	return best;
+}
+
+static int check_own(const struct gm_weights *weights,
+		     const struct gm_weights_config *config,
+		     const struct stack *stack, const struct member *v)
+{
+	const char *what = gm_reason_path(
+		weights->is_file ? weights->files[0].name : weights->folder);
+	const struct gm_layer_name *name = &v[stack->first].name;
+	int shown = (int)(name->prefix < 60 ? name->prefix : 60);
+
+	if (stack->n_layers == 0)
+		return gm_reason_set(weights->why, -EINVAL,
+				     "%s: no tensor's name has the number of "
+				     "a layer; layers are named layers.N., "
+				     "layer.N., blocks.N., block.N., h.N. or "
+				     "blk.N. with or without a prefix",
+				     what);
+	if (stack->n_layers > GM_WEIGHTS_LAYERS)
+		return gm_reason_set(weights->why, -E2BIG,
+				     "%s: tensor %.60s: more than the %u "
+				     "layers that a map may have; is this a "
+				     "model?",
+				     what, v[stack->end - 1].name.text,
+				     GM_WEIGHTS_LAYERS);
+	if (stack->n_found != stack->n_layers)
+		return gm_reason_set(weights->why, -EINVAL,
+				     "%s: no tensor of layer %.*s%" PRIu64
+				     ", but there are of layer %" PRIu64
+				     "; fetch the model's missing files",
+				     what, shown, name->text, stack->n_found,
+				     stack->n_layers - 1);
+	if (agrees(config, stack))
+		return 0;
+	return gm_reason_set(weights->why, -EINVAL,
+			     "%s: its metadata say %" PRIu32 " layers, there "
+			     "are tensors of %" PRIu64 " (%.*sN.); fetch what "
+			     "is missing",
+			     what, config->n_layers, stack->n_layers, shown,
+			     name->text);
+}
+
+int gm_weights_layer_bytes(const struct gm_weights *weights,
+			   const struct gm_weights_config *config,
+			   struct gm_weights_sizes *sizes)
+{
+	struct stack stack;
+	struct member *v;
+	uint64_t *bytes;
+	uint32_t layers;
+	size_t n;
+	int ret;
+
+	v = list_members(weights, &n);
+	if (v == NULL)
+		return -ENOMEM;
+	stack = find_own(config, v, n);
+	ret = check_own(weights, config, &stack, v);
+	layers = config->n_layers != 0 ? config->n_layers
+				       : (uint32_t)stack.n_layers;
+	bytes = ret == 0 ? calloc(layers, sizeof(*bytes)) : NULL;
+	if (ret == 0 && bytes == NULL)
+		ret = -ENOMEM;
+	for (size_t i = stack.first; ret == 0 && i < stack.end; i++)
+		if (v[i].name.layer < layers)
+			bytes[v[i].name.layer] += v[i].bytes;
+	if (ret == 0) {
+		sizes->n_layers = layers;
+		sizes->layer_bytes = bytes;
+	}
+	free(v);
+	return ret;
+}

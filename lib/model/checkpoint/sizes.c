@@ -1,0 +1,76 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "lib/model/checkpoint/checkpoint.h"
+
+static int read_config(struct gm_weights *weights,
+		       struct gm_weights_config *config)
+{
+	struct gm_weights_meta meta = { .data = NULL };
+	int ret = gm_weights_meta_read(weights, GM_WEIGHTS_GGUF_HEADER, &meta);
+
+	if (ret == 0 && meta.data == NULL && !weights->is_file)
+		ret = gm_reason_set(weights->why, -ENOENT,
+				    "%sconfig.json is not there, or empty; "
+				    "give the model's directory, with its "
+				    "config.json",
+				    gm_reason_path(weights->folder));
+	if (ret == 0 && meta.data != NULL)
+		ret = gm_weights_config_read(&meta, weights->why, config);
+	free(meta.data);
+	return ret;
+}
+
+/* The type with most bytes; the order of types breaks ties. */
+static uint32_t main_type(const struct gm_weights *weights)
+{
+	uint64_t bytes[GM_WEIGHTS_TYPES] = { 0 };
+	uint32_t best = 0;
+
+	for (size_t i = 0; i < weights->n; i++)
+		bytes[weights->v[i].type] += weights->v[i].bytes;
+	for (uint32_t i = 1; i < GM_WEIGHTS_TYPES; i++)
+		if (bytes[i] > bytes[best])
+			best = i;
+	return best;
+}
+
+int gm_weights_measure(const char *path, const struct gm_weights_watch *watch,
+		       struct gm_reason *why,
+		       struct gm_weights_sizes *ret_sizes)
+{
+	struct gm_weights_sizes sizes = { .n_layers = 0 };
+	struct gm_weights weights;
+	int ret = gm_weights_read(path, watch, why, &weights);
+
+	if (ret != 0)
+		return ret;
+	ret = read_config(&weights, &sizes.config);
+	if (ret == 0)
+		ret = gm_weights_layer_bytes(&weights, &sizes.config, &sizes);
+	if (ret == 0) {
+		sizes.n_files = weights.n_files;
+		sizes.n_tensors = weights.n;
+		sizes.type = main_type(&weights);
+		/* No sum overflows: the files have less than 2^63 bytes. */
+		for (size_t i = 0; i < weights.n; i++)
+			sizes.total_bytes += weights.v[i].bytes;
+		sizes.other_bytes = sizes.total_bytes;
+		for (uint32_t i = 0; i < sizes.n_layers; i++)
+			sizes.other_bytes -= sizes.layer_bytes[i];
+		*ret_sizes = sizes;
+	}
+	gm_weights_free(&weights);
+	return ret;
+}
+
+void gm_weights_sizes_free(struct gm_weights_sizes *sizes)
+{
+	if (sizes == NULL)
+		return;
+	free(sizes->layer_bytes);
+	*sizes = (struct gm_weights_sizes){ .n_layers = 0 };
+}

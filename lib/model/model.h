@@ -196,7 +196,7 @@ int gm_model_place(struct gpumap_model *model,
  * completions. */
 int gm_model_turn(struct gpumap_model *model);
 
-/* ---- model_share.c ------------------------------------------------------- */
+/* ---- share.c ------------------------------------------------------------- */
 
 /* For a model that is WAITING: open it if another session has shared it, or
  * load it if the agent now grants this session the claim. */
@@ -222,7 +222,7 @@ int gm_model_publish(struct gpumap_model *model);
 /* Give up the share and the claim of the name. */
 void gm_model_unname(struct gpumap_model *model);
 
-/* ---- model_load.c -------------------------------------------------------- */
+/* ---- load.c -------------------------------------------------------------- */
 
 /* The session's models; NULL: no memory. */
 struct gm_models *gm_models_of(struct gpumap_session *session);

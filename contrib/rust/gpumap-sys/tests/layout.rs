@@ -65,8 +65,9 @@ fn c_says(folder: &Path, numbers: &[Number]) -> Vec<u64> {
     let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../include");
     let (source, program) = (folder.join("all.c"), folder.join("all"));
     let mut text = String::from(
-        "#include <errno.h>\n#include <gpumap.h>\n#include <gpumap/program.h>\n\
-         #include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n",
+        "#include <errno.h>\n#include <gpumap.h>\n#include <gpumap/engine.h>\n\
+         #include <gpumap/model.h>\n#include <gpumap/plan.h>\n\
+         #include <gpumap/program.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n",
     );
 
     for (expression, _) in numbers {

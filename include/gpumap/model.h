@@ -37,12 +37,13 @@ extern "C" {
  * that session fails or dies, another loads it.  The name identifies the model:
  * maps and rows are not compared.  A session that would load other files than
  * those that the name holds is refused: the names, sizes and modification times
- * of the files and the tensors in their headers are compared, not the folder;
- * and so are fingerprints, where the program gives one.
- * The model is a share, with its
- * buffers in their order, and exists as long as any session holds it: until
- * each has called gpumap_model_close(), or ended; or with GPUMAP_SHARE_KEEP
- * until gpumap_share_release().
+ * of the files are compared, not the folder.  Their headers are not read again,
+ * but those of a split GGUF file.  Fingerprints are compared, too, where the
+ * program gives one.
+ *
+ * The model is a share, with its buffers in their order, and exists as long as
+ * any session holds it: until each has called gpumap_model_close(), or ended;
+ * or with GPUMAP_SHARE_KEEP until gpumap_share_release().
  */
 struct gpumap_model;
 
@@ -181,7 +182,8 @@ struct gpumap_tensor {
  *		keep none; and as gpumap_model_open() when the name exists
  *		gpumap_refusal() says which file, and what to do
  * Cost		an open and two reads for each file; with a name, one more round
- *		trip on the control socket, or what gpumap_model_open() costs
+ *		trip on the control socket, or an open for each file and what
+ *		gpumap_model_open() costs
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_model_load(struct gpumap_session *session,

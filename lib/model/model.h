@@ -72,8 +72,6 @@ struct gm_model_name {
 	uint32_t n_uids;
 	bool mapped;    /* memory of host rows is mapped, not imported */
 	bool any_files; /* a share of other files will do, too */
-	bool compares;  /* a share has to be of these: */
-	uint64_t files; /* their fingerprint */
 	/* The caller's fingerprint; its size is 0 if there is none. */
 	struct gpumap_fingerprint expect;
 	bool claimed;   /* this session has reserved the name */
@@ -139,8 +137,9 @@ struct gpumap_model {
 	struct gm_model_order order;
 	struct gm_model_name name;
 	struct gm_weights weights;
-	/* The files that a share which was opened is of. */
-	uint64_t fingerprint;
+	/* The files that a share which was opened is of, with their tensors and
+	 * without: 0 where these do not tell enough. */
+	uint64_t fingerprint, fingerprint_files;
 	char path[96];
 	char *names; /* names of weights that a share described, or NULL */
 	/* Metadata of the checkpoint: read from it, and owned; or in the

@@ -150,16 +150,29 @@ static int import(struct gpumap_model *m, uint32_t i)
 }
 
 /* Compare the files that were asked for with those that the share was loaded
- * from. */
+ * from.  Headers are read only where the files alone do not tell. */
 static int compare(struct gpumap_model *m)
 {
-	if (!m->name.compares || m->fingerprint == m->name.files)
+	bool listed = m->fingerprint_files != 0 && !m->order.as_file;
+	struct gm_weights weights;
+	bool same;
+	int ret;
+
+	if (m->order.path == NULL || m->name.any_files)
 		return 0;
-	return gm_reason_set(&m->why, -EEXIST,
-			     "\"%s\" holds other files, or an earlier state of "
-			     "these, from %s; load them by another name, or "
-			     "release the share first",
-			     m->name.text, m->path);
+	ret = listed ? gm_weights_list(m->order.path, &m->why, &weights)
+		     : gm_model_read(m, &weights);
+	if (ret != 0)
+		return ret;
+	same = listed ? gm_fingerprint_files(&weights) == m->fingerprint_files
+		      : gm_fingerprint_weights(&weights) == m->fingerprint;
+	gm_weights_free(&weights);
+	return same ? 0
+		    : gm_reason_set(&m->why, -EEXIST,
+				    "\"%s\" holds other files, or an earlier "
+				    "state of these, from %s; load them by "
+				    "another name, or release the share first",
+				    m->name.text, m->path);
 }
 
 static int take(struct gpumap_model *m)
@@ -237,23 +250,6 @@ static uint32_t claim_flags(const struct gm_model_name *name)
 						       : 0);
 }
 
-/* Open the share of the name for an order to load. */
-static int adopt(struct gpumap_model *m)
-{
-	struct gm_weights weights;
-	int ret;
-
-	if (!m->name.any_files) {
-		ret = gm_model_read(m, &weights);
-		if (ret != 0)
-			return ret;
-		m->name.compares = true;
-		m->name.files = gm_fingerprint_weights(&weights);
-		gm_weights_free(&weights);
-	}
-	return gm_model_adopt(m);
-}
-
 /* Claim the name.  Either this session may load the model, or the model is
  * there and is opened, or another session is loading it. */
 static int ask(struct gpumap_model *m)
@@ -271,7 +267,7 @@ static int ask(struct gpumap_model *m)
 		return gm_model_begin(m);
 	}
 	if (ret == -EEXIST) {
-		ret = adopt(m);
+		ret = gm_model_adopt(m);
 		if (ret == -ENOENT && m->name.share == 0 &&
 		    m->why.text[0] == '\0')
 			ret = 0; /* the share has just ended: ask again */

@@ -82,6 +82,8 @@ int gm_model_table_make(struct gpumap_model *model, void **ret_table,
 	uint64_t name = 0;
 	char *table;
 
+	if (!model->order.as_file)
+		head.files = gm_fingerprint_files(ws);
 	if (model->order.path != NULL)
 		snprintf(head.path, sizeof(head.path), "%s",
 			 gm_reason_path(model->order.path));
@@ -227,6 +229,7 @@ int gm_model_table_read(struct gpumap_model *model, const void *table,
 	if (ret != 0)
 		return ret;
 	model->fingerprint = head.fingerprint;
+	model->fingerprint_files = head.files;
 	memcpy(model->path, head.path, sizeof(model->path));
 	make_plain(model->path);
 	parts = parts_of(&head);

@@ -20,7 +20,7 @@
 #include "lib/model/model.h"
 
 #define GM_MODEL_TABLE_MAGIC   UINT64_C(0x314c444f4d50474d) /* "MGPMODL1" */
-#define GM_MODEL_TABLE_VERSION 3u
+#define GM_MODEL_TABLE_VERSION 4u
 #define GM_MODEL_TYPE_BYTES    16u
 #define GM_MODEL_PATH_BYTES    96u
 
@@ -34,7 +34,8 @@ struct gm_model_table {
 	uint64_t meta_bytes;
 	uint32_t meta_format; /* enum gpumap_model_meta_format */
 	uint32_t reserved;
-	uint64_t fingerprint;           /* of the checkpoint that was loaded */
+	uint64_t fingerprint; /* of the checkpoint that was loaded */
+	uint64_t files;       /* of its files alone; 0: they do not tell it */
 	char path[GM_MODEL_PATH_BYTES]; /* its end, NUL-terminated: to show */
 };
 
@@ -50,7 +51,7 @@ struct gm_model_tensor {
 	char type[GM_MODEL_TYPE_BYTES]; /* "BF16", NUL-terminated */
 };
 
-_Static_assert(sizeof(struct gm_model_table) == 160, "shared");
+_Static_assert(sizeof(struct gm_model_table) == 168, "shared");
 _Static_assert(sizeof(struct gm_model_tensor) == 64, "shared");
 _Static_assert(sizeof(((struct gpumap_model *)0)->path) == GM_MODEL_PATH_BYTES,
 	       "is copied");

@@ -416,20 +416,26 @@ static int take_path(struct gm_weights *ws, const char *path)
 	return asprintf(&ws->folder, "%s/", path) < 0 ? -ENOMEM : 0;
 }
 
+static int list_files(struct gm_weights *ws, const char *path,
+		      struct gm_weights_index *index)
+{
+	int ret = take_path(ws, path);
+
+	if (ret != 0 || ws->n_files > 0)
+		return ret;
+	if (has_file(ws, SINGLE))
+		return gm_weights_add_file(ws, SINGLE);
+	if (has_file(ws, GM_WEIGHTS_INDEX_NAME))
+		return read_index(ws, index);
+	return list_folder(ws);
+}
+
 static int read_all(struct gm_weights *ws, const char *path,
 		    const struct gm_weights_watch *watch)
 {
 	struct gm_weights_index index = { 0 };
-	int ret = take_path(ws, path);
+	int ret = list_files(ws, path, &index);
 
-	if (ret == 0 && ws->n_files == 0) {
-		if (has_file(ws, SINGLE))
-			ret = gm_weights_add_file(ws, SINGLE);
-		else if (has_file(ws, GM_WEIGHTS_INDEX_NAME))
-			ret = read_index(ws, &index);
-		else
-			ret = list_folder(ws);
-	}
 	if (ret == 0)
 		ret = read_headers(ws, watch);
 	if (ret == 0)
@@ -448,6 +454,30 @@ int gm_weights_read(const char *path, const struct gm_weights_watch *watch,
 
 	why->text[0] = '\0';
 	ret = read_all(&ws, path, watch);
+	if (ret == 0)
+		*ret_weights = ws;
+	else
+		gm_weights_free(&ws);
+	return ret;
+}
+
+int gm_weights_list(const char *path, struct gm_reason *why,
+		    struct gm_weights *ret_weights)
+{
+	struct gm_weights ws = { .why = why };
+	struct gm_weights_index index = { 0 };
+	int ret, fd;
+
+	why->text[0] = '\0';
+	ret = list_files(&ws, path, &index);
+	gm_weights_index_free(&index);
+	for (uint32_t i = 0; ret == 0 && i < ws.n_files; i++) {
+		fd = gm_weights_open(&ws, i, &ws.files[i].stat);
+		if (fd >= 0)
+			close(fd);
+		else
+			ret = fd;
+	}
 	if (ret == 0)
 		*ret_weights = ws;
 	else

@@ -125,6 +125,10 @@ bool gm_weights_gguf_type(uint32_t number, struct gm_weights_block *ret_block);
  * modification times, or other tensors.  The folder does not count. */
 uint64_t gm_fingerprint_weights(const struct gm_weights *weights);
 
+/* The same of the files that gm_weights_list() finds, without their tensors.
+ * 0: their headers say which others belong to them. */
+uint64_t gm_fingerprint_files(const struct gm_weights *weights);
+
 /* ---- checkpoint.c -------------------------------------------------------- */
 
 /*
@@ -146,6 +150,11 @@ uint64_t gm_fingerprint_weights(const struct gm_weights *weights);
  */
 int gm_weights_read(const char *path, const struct gm_weights_watch *watch,
 		    struct gm_reason *why, struct gm_weights *ret_weights);
+
+/* The checkpoint's files alone, with their stat, of which none is read: of a
+ * split GGUF file the one at @path.  Returns as gm_weights_read(). */
+int gm_weights_list(const char *path, struct gm_reason *why,
+		    struct gm_weights *ret_weights);
 
 /* Any regular file as a checkpoint of one tensor: all its bytes, as U8, by the
  * name of the file.  Returns as gm_weights_read(); -EINVAL: no file, or an

@@ -28,7 +28,7 @@ static uint64_t mix_text(uint64_t hash, const char *text)
 	return mix(hash, text, strlen(text) + 1);
 }
 
-uint64_t gm_fingerprint_weights(const struct gm_weights *weights)
+static uint64_t mix_files(const struct gm_weights *weights)
 {
 	uint64_t hash = START;
 
@@ -40,6 +40,19 @@ uint64_t gm_fingerprint_weights(const struct gm_weights *weights)
 		hash = mix_number(hash, (uint64_t)file->stat.st_mtim.tv_sec);
 		hash = mix_number(hash, (uint64_t)file->stat.st_mtim.tv_nsec);
 	}
+	return hash;
+}
+
+uint64_t gm_fingerprint_files(const struct gm_weights *weights)
+{
+	return weights->is_file && weights->n_files > 1 ? 0
+							: mix_files(weights);
+}
+
+uint64_t gm_fingerprint_weights(const struct gm_weights *weights)
+{
+	uint64_t hash = mix_files(weights);
+
 	for (size_t i = 0; i < weights->n; i++) {
 		const struct gm_weight *w = &weights->v[i];
 

@@ -204,6 +204,40 @@ static void the_second_finds_it(void)
 	gpumap_session_close(b);
 }
 
+/* The headers are not read again while the files have the names, sizes and
+ * times that they were loaded with. */
+static void headers_are_read_once(void)
+{
+	struct gpumap_session *a = session_open(map), *b = session_open(map);
+	struct gpumap_model *first, *second;
+	struct timespec times[2];
+	struct stat then;
+	char was;
+	int fd = shards_open(&s, "model-00001-of-00002.safetensors", O_RDWR);
+
+	EQ(begin_at(a, s.path, &first), 0);
+	EQ(wait_for(first), 0);
+	if (!OK(fstat(fd, &then) == 0 && pread(fd, &was, 1, 8) == 1))
+		exit(99);
+	times[0] = then.st_atim;
+	times[1] = then.st_mtim;
+	OK(pwrite(fd, "?", 1, 8) == 1 && futimens(fd, times) == 0);
+	EQ(begin_at(b, s.path, &second), 0);
+	EQ(look(second).was_there, 1);
+	EQ(n_right(b, second), N_SMALL);
+	EQ(gpumap_model_close(second, GPUMAP_NO_DEADLINE), 0);
+	times[1].tv_sec--;
+	EQ(futimens(fd, times), 0);
+	EQ(begin_at(b, s.path, &second), -EEXIST);
+	times[1].tv_sec++;
+	OK(pwrite(fd, &was, 1, 8) == 1 && futimens(fd, times) == 0);
+	close(fd);
+	EQ(gpumap_model_close(first, GPUMAP_NO_DEADLINE), 0);
+	gpumap_session_close(b);
+	gpumap_session_close(a);
+	settles(0, 0);
+}
+
 /* A model has the fingerprint that its program gave, or is refused. */
 static void fingerprints_are_compared(void)
 {
@@ -734,6 +768,7 @@ TAP_CASE()
 #ifndef STAGE_CUDA
 		memory_of_hosts_is_mapped();
 #endif
+		headers_are_read_once();
 		fingerprints_are_compared();
 		the_configuration_comes_along();
 		what_is_no_model_is_told();

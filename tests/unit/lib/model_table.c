@@ -74,6 +74,8 @@ static void it_is_read_as_it_was_written(void)
 	EQ(m.weights.n, N);
 	EQ(m.total, 124);
 	OK(m.fingerprint == gm_fingerprint_weights(&loader.weights));
+	OK(m.fingerprint_files != 0 &&
+	   m.fingerprint_files == gm_fingerprint_files(&loader.weights));
 	STR(m.path, "/models/an?one");
 	EQ(m.meta.bytes, sizeof(meta));
 	EQ(m.meta.format, GPUMAP_META_GGUF);
@@ -168,7 +170,7 @@ static void lies_are_told(void)
 	EQ(gm_model_table_read(&m, table, bytes - 1), -EPROTO);
 	drop(&m);
 	m = opener();
-	EQ(gm_model_table_read(&m, table, 159), -EINVAL);
+	EQ(gm_model_table_read(&m, table, 167), -EINVAL);
 	drop(&m);
 	m = opener();
 	EQ(gm_model_table_read(&m, NULL, 0), -EINVAL);

@@ -7,8 +7,8 @@
  * When a step fails, submit nothing new, wait for the jobs in flight, and free
  * everything.
  *
- * Completions, wherever they are taken, only store their result.
- * gm_model_turn() acts on it.
+ * Completions, wherever they are taken, only store their result.  The next turn
+ * acts on it.
  */
 
 #include "lib/model/model.h"
@@ -20,21 +20,11 @@
 
 #include "shm/point.h"
 
-#define TELL_STEPS 64u
-
 /* ---- failure ------------------------------------------------------------- */
 
 static const char *file_name(const struct gpumap_model *m, uint32_t file)
 {
 	return gm_reason_path(m->weights.files[file].name);
-}
-
-void gm_model_fail(struct gpumap_model *model, int32_t status)
-{
-	if (model->state == GPUMAP_MODEL_ENDING || gm_model_is_over(model))
-		return;
-	model->status = status;
-	model->state = GPUMAP_MODEL_ENDING;
 }
 
 /* End the model with @ret.  Its reason is @what and the last refusal of the
@@ -115,7 +105,7 @@ static void load_failed(struct gpumap_model *m, const struct gm_model_op *op,
 
 /* ---- completions --------------------------------------------------------- */
 
-void gm_model_ended(struct gm_ending *ending, int32_t status)
+static void ended(struct gm_ending *ending, int32_t status)
 {
 	struct gm_model_op *op = (struct gm_model_op *)ending;
 	struct gpumap_model *m = op->model;
@@ -191,6 +181,7 @@ static int begin_alloc(struct gpumap_model *m, struct gm_model_lane *lane)
 	}
 	if (lane->next_buffer == lane->buffer)
 		lane->incarnation = gm_part_incarnation(m->session, lane->row);
+	op->ending.ended = ended;
 	ret = gm_part_alloc(m->session, lane->row, mine->bytes, flags,
 			    &op->ending, &mine->handle);
 	if (ret > 0)
@@ -289,6 +280,7 @@ static int begin_load(struct gpumap_model *m, struct gm_model_lane *lane,
 				   .dst_at = run->to + lane->done,
 				   .src_buffer = m->files[run->file].handle,
 				   .src_at = run->from + lane->done };
+	op->ending.ended = ended;
 	ret = gm_part_submit(m->session, lane->row, &job, &op->ending);
 	if (ret > 0)
 		return -EAGAIN;
@@ -329,8 +321,9 @@ static bool is_exported(struct gpumap_model *m)
 	return ret == 0;
 }
 
-static int turn_alloc(struct gpumap_model *m)
+int gm_model_turn_alloc(struct gpumap_model *model)
 {
+	struct gpumap_model *m = model;
 	bool all = true;
 	int ret = 0;
 
@@ -397,8 +390,20 @@ static void forget_files(struct gpumap_model *m, bool all)
 	}
 }
 
-static int turn_load(struct gpumap_model *m)
+static void look(struct gpumap_model *m)
 {
+	uint64_t now = gm_now_ns();
+	struct gm_model_look *last =
+		&m->looks[(m->n_looks - 1) % GM_MODEL_LOOKS];
+
+	if (m->n_looks == 0 || now - last->ns >= GM_MODEL_LOOK_NS)
+		m->looks[m->n_looks++ % GM_MODEL_LOOKS] =
+			(struct gm_model_look){ now, m->loaded };
+}
+
+int gm_model_turn_load(struct gpumap_model *model)
+{
+	struct gpumap_model *m = model;
 	bool all = true;
 	int ret = 0;
 
@@ -420,6 +425,7 @@ static int turn_load(struct gpumap_model *m)
 	forget_files(m, false);
 	if (all && m->state == GPUMAP_MODEL_LOADING && is_there(m))
 		complete(m);
+	look(m);
 	return ret;
 }
 
@@ -451,8 +457,10 @@ static bool is_stuck_ending(const struct gpumap_model *m)
 	return true;
 }
 
-static int turn_end(struct gpumap_model *m)
+int gm_model_turn_end(struct gpumap_model *model)
 {
+	struct gpumap_model *m = model;
+
 	/* Do not wait for jobs of a session that has ended. */
 	for (uint32_t i = 0; i < m->n_lanes; i++)
 		if (m->lanes[i].n_busy != 0 && gm_part_state(m->session) == 0)
@@ -461,126 +469,4 @@ static int turn_end(struct gpumap_model *m)
 		return is_stuck_ending(m) ? -EAGAIN : 0;
 	m->state = GPUMAP_MODEL_FAILED;
 	return 0;
-}
-
-static void look(struct gpumap_model *m)
-{
-	uint64_t now = gm_now_ns();
-	struct gm_model_look *last =
-		&m->looks[(m->n_looks - 1) % GM_MODEL_LOOKS];
-
-	if (m->n_looks == 0 || now - last->ns >= GM_MODEL_LOOK_NS)
-		m->looks[m->n_looks++ % GM_MODEL_LOOKS] =
-			(struct gm_model_look){ now, m->loaded };
-}
-
-int gm_model_turn(struct gpumap_model *model)
-{
-	int ret;
-
-	if (gm_model_is_over(model))
-		return 0;
-	ret = gm_part_state(model->session);
-	if (ret != 0 && model->state != GPUMAP_MODEL_ENDING) {
-		gm_reason_set(&model->why, ret, "%s", gpumap_strerror(ret));
-		gm_model_fail(model, ret);
-	}
-	ret = 0;
-	if (model->state == GPUMAP_MODEL_WAITING)
-		gm_model_ask(model);
-	if (model->state == GPUMAP_MODEL_ALLOCATING)
-		ret = turn_alloc(model);
-	if (model->state == GPUMAP_MODEL_LOADING) {
-		ret = turn_load(model);
-		look(model);
-	}
-	if (model->state == GPUMAP_MODEL_ENDING)
-		ret = turn_end(model);
-	gm_models_tell(model->models);
-	return ret;
-}
-
-/* A request costs a round trip: TELL_STEPS of them and two for a load. */
-static bool is_news(const struct gm_loading *told, const struct gm_loading *now)
-{
-	return now->total != told->total ||
-	       now->bytes - told->bytes > now->total / TELL_STEPS;
-}
-
-void gm_models_tell(struct gm_models *models)
-{
-	struct gm_loading now = { .bytes = 0 };
-	struct gm_call call = { .type = GM_CONTROL_LOADING,
-				.body = &now,
-				.body_bytes = sizeof(now) };
-	struct gpumap_session *session = models->part.session;
-	struct gpumap *map = gm_part_map(session);
-	char why[GM_WHY];
-
-	for (struct gpumap_model *m = models->first; m != NULL; m = m->next)
-		if (m->state == GPUMAP_MODEL_LOADING) {
-			now.bytes += m->loaded;
-			now.total += m->total;
-		}
-	if (!is_news(&models->told, &now) || gm_part_state(session) != 0)
-		return;
-	models->told = now;
-	memcpy(why, gpumap_refusal(map), sizeof(why));
-	gm_session_call(session, &call, 0); /* an older agent shows none */
-	gm_map_refuse(map, why);
-}
-
-/* ---- the session's models ------------------------------------------------ */
-
-void gm_models_turn(struct gm_models *models)
-{
-	models->part.wants_turn = false;
-	for (struct gpumap_model *m = models->first; m != NULL; m = m->next) {
-		gm_model_turn(m);
-		models->part.wants_turn |= !gm_model_is_over(m);
-	}
-}
-
-static void turn(struct gm_session_part *part)
-{
-	gm_models_turn((struct gm_models *)part);
-}
-
-/* Detach the models from a session that is being closed. */
-static void drop(struct gm_session_part *part)
-{
-	struct gpumap_model *m, *next;
-
-	for (m = ((struct gm_models *)part)->first; m != NULL; m = next) {
-		next = m->next;
-		if (m->state != GPUMAP_MODEL_FAILED) {
-			m->state = GPUMAP_MODEL_FAILED;
-			m->status = -ECANCELED;
-			gm_reason_set(&m->why, -ECANCELED,
-				      "its session was closed");
-		}
-		m->session = NULL;
-	}
-}
-
-/* Forget the metadata that models have in a share which is being closed. */
-static void share_closed(struct gm_session_part *part, uint64_t share)
-{
-	struct gpumap_model *m;
-
-	for (m = ((struct gm_models *)part)->first; m != NULL; m = m->next)
-		if (m->name.share == share && !m->owns_meta)
-			m->meta = (struct gm_weights_meta){ .data = NULL };
-}
-
-struct gm_models *gm_models_of(struct gpumap_session *session)
-{
-	static const struct gm_session_part_kind kind = {
-		.bytes = sizeof(struct gm_models),
-		.turn = turn,
-		.share_closed = share_closed,
-		.drop = drop,
-	};
-
-	return (struct gm_models *)gm_part_take(session, &kind);
 }

@@ -25,6 +25,7 @@ lib_libcheckpoint_la_SOURCES = \
 # An archive of its own, as lib/libclient.la is, which comes after it.
 noinst_LTLIBRARIES += lib/libmodel.la
 lib_libmodel_la_SOURCES = \
+	%reldir%/begin.c \
 	%reldir%/engines/accelerate.c \
 	%reldir%/engines/devices.c \
 	%reldir%/engines/engine.h \
@@ -38,6 +39,7 @@ lib_libmodel_la_SOURCES = \
 	%reldir%/place.c \
 	%reldir%/plan.c \
 	%reldir%/share.c \
+	%reldir%/state.c \
 	%reldir%/table.c %reldir%/table.h
 lib_libmodel_la_LIBADD = lib/libcheckpoint.la
 

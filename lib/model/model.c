@@ -18,59 +18,6 @@ static int refuse(const struct gpumap *map, int error, const char *why)
 	return error;
 }
 
-/* The layer map at the time of the call; later publications do not matter. */
-struct layers {
-	struct gpumap_layers facts;
-	uint32_t *rows;
-	uint64_t *bytes;
-};
-
-static int read_rows(const struct gpumap *map, const char *name,
-		     struct layers *l)
-{
-	uint32_t n = 0;
-	int ret;
-
-	do {
-		free(l->rows);
-		free(l->bytes);
-		l->rows = calloc(n + 1, sizeof(*l->rows));
-		l->bytes = calloc(n + 1, sizeof(*l->bytes));
-		if (l->rows == NULL || l->bytes == NULL)
-			return -ENOMEM;
-		l->facts.size = sizeof(l->facts);
-		ret = gpumap_layers_read(map, name, &l->facts, l->rows,
-					 l->bytes, n, NULL, 0);
-		n = l->facts.n_layers;
-	} while (ret == -ENOBUFS);
-	return ret;
-}
-
-static int read_layers(const struct gpumap *map, const char *name,
-		       struct layers *l)
-{
-	struct gm_reason why;
-	int ret = read_rows(map, name, l);
-
-	if (ret == 0 && l->facts.setting == GPUMAP_SETTING_NCCL)
-		ret = gm_reason_set(&why, -EOPNOTSUPP,
-				    "layer map \"%.63s\" gives each row a part "
-				    "of every layer, and whole tensors are "
-				    "loaded; make a map by layers",
-				    name);
-	else if (ret == -ENOENT)
-		gm_reason_set(&why, ret,
-			      "no layer map is named \"%.63s\"; publish it, or "
-			      "plan it with --commit",
-			      name);
-	else
-		gm_reason_set(&why, ret, "layer map \"%.63s\": %s", name,
-			      gpumap_strerror(ret));
-	if (ret != 0)
-		gm_map_refuse(map, why.text);
-	return ret;
-}
-
 /* A file is one piece, in memory that programs can map. */
 static int check_file(const struct gpumap *map,
 		      const struct gpumap_model_opts *opts)
@@ -122,69 +69,6 @@ static int check_opts(const struct gpumap *map,
 	if ((opts->flags & GPUMAP_MODEL_AS_FILE) != 0)
 		return check_file(map, opts);
 	return 0;
-}
-
-/* Open the queue pairs of all the model's rows now, so that loading never waits
- * for one. */
-static int open_lanes(struct gpumap_model *m)
-{
-	int ret = 0;
-
-	if (m->n_lanes == 0)
-		return gm_reason_set(&m->why, -EINVAL,
-				     "nothing of this model belongs to these "
-				     "rows; name some of its layer map's");
-	for (uint32_t i = 0; ret == 0 && i < m->n_lanes; i++)
-		ret = gm_part_open_row(m->session, m->lanes[i].row);
-	return ret;
-}
-
-int gm_model_read(struct gpumap_model *model, struct gm_weights *ret_weights)
-{
-	const struct gm_model_order *order = &model->order;
-
-	return order->as_file
-		       ? gm_weights_whole(order->path, &model->why, ret_weights)
-		       : gm_weights_read(order->path, NULL, &model->why,
-					 ret_weights);
-}
-
-int gm_model_begin(struct gpumap_model *model)
-{
-	const struct gm_model_order *order = &model->order;
-	struct layers layers = { 0 };
-	struct gm_model_plan plan = { .name = order->layers,
-				      .only = order->rows,
-				      .n_only = order->n_rows };
-	int ret = 0;
-
-	if (order->layers != NULL)
-		ret = read_layers(model->map, order->layers, &layers);
-	else
-		plan.base = order->rows[0];
-	if (ret == 0 && order->layers != NULL) {
-		plan.rows = layers.rows;
-		plan.bytes = layers.bytes;
-		plan.n_layers = layers.facts.n_layers;
-		plan.base = layers.facts.base_row;
-	}
-	if (ret == 0)
-		ret = gm_model_read(model, &model->weights);
-	if (ret == 0 && !order->as_file)
-		ret = gm_weights_meta_read(
-			&model->weights, GPUMAP_SHARE_ABOUT_MAX, &model->meta);
-	model->owns_meta = ret == 0;
-	if (ret == 0)
-		ret = gm_model_place(model, &plan);
-	if (ret == 0 && model->name.text[0] != '\0')
-		ret = gm_model_check_name(model);
-	if (ret == 0)
-		ret = open_lanes(model);
-	free(layers.rows);
-	free(layers.bytes);
-	if (ret == 0)
-		model->state = GPUMAP_MODEL_ALLOCATING;
-	return ret;
 }
 
 static void drop(struct gpumap_model *m)
@@ -382,7 +266,7 @@ int gpumap_model_open(struct gpumap_session *session, const char *name,
 /* Is the model this process's, and not its parent's? */
 static bool is_ours(const struct gpumap_model *m)
 {
-	return gm_model_state(m) != -EOWNERDEAD;
+	return m->session == NULL || gm_part_state(m->session) != -EOWNERDEAD;
 }
 
 /* Begin a call: no reason of an earlier one is left. */

@@ -12,9 +12,11 @@
  *
  *	checkpoint	the tensors that there are
  *	place.c		each tensor's row, and its place in the row's buffers
+ *	begin.c		the map, the headers and the places, before loading
  *	load.c		allocating, loading, freeing: a step at a time
  *	share.c		sharing a model by name, and opening a shared one
  *	table		the description of a model that is shared with it
+ *	state.c		claiming a name, and which step a model is at
  *	model.c		the functions that callers use
  */
 #ifndef GM_MODEL_H
@@ -190,16 +192,12 @@ int gm_model_begin(struct gpumap_model *model);
 int gm_model_place(struct gpumap_model *model,
 		   const struct gm_model_plan *plan);
 
-/* Do as much as is possible now.  Returns 0, or -EAGAIN: nothing of the model
- * is in flight, and its next job has no room until the caller takes
- * completions. */
-int gm_model_turn(struct gpumap_model *model);
+/* The flags of a row, of enum gpumap_device_flags.  Returns 0, or as
+ * gpumap_device_read(). */
+int gm_model_row_flags(const struct gpumap *map, uint32_t row,
+		       uint32_t *ret_flags);
 
 /* ---- share.c ------------------------------------------------------------- */
-
-/* For a model that is WAITING: open it if another session has shared it, or
- * load it if the agent now grants this session the claim. */
-void gm_model_ask(struct gpumap_model *model);
 
 /* Open the share of the model's name and import all its buffers, or none.
  * Returns as gpumap_model_open(), with model->why or the agent's refusal. */
@@ -207,9 +205,6 @@ int gm_model_adopt(struct gpumap_model *model);
 
 /* Unmap what gm_model_adopt() has mapped. */
 void gm_model_unmap(struct gpumap_model *model);
-
-/* Can the placed model be shared?  Returns 0, or -E2BIG with model->why. */
-int gm_model_check_name(struct gpumap_model *model);
 
 /* Export all buffers before anything is read: a model that cannot be shared is
  * not loaded.  Returns as gm_session_call(). */
@@ -221,7 +216,20 @@ int gm_model_publish(struct gpumap_model *model);
 /* Give up the share and the claim of the name. */
 void gm_model_unname(struct gpumap_model *model);
 
-/* ---- load.c -------------------------------------------------------------- */
+/* ---- load.c, state.c ----------------------------------------------------- */
+
+/* Go on in a state.  Returns 0, or -EAGAIN: nothing of the model is in flight,
+ * and its next job has no room until the caller takes completions. */
+int gm_model_turn_alloc(struct gpumap_model *model);
+int gm_model_turn_load(struct gpumap_model *model);
+int gm_model_turn_end(struct gpumap_model *model);
+
+/* Do as much as is possible now, likewise, in whatever state. */
+int gm_model_turn(struct gpumap_model *model);
+
+/* For a model that is WAITING: open it if another session has shared it, or
+ * load it if the agent now grants this session the claim. */
+void gm_model_ask(struct gpumap_model *model);
 
 /* The session's models; NULL: no memory. */
 struct gm_models *gm_models_of(struct gpumap_session *session);
@@ -232,29 +240,27 @@ void gm_models_turn(struct gm_models *models);
 /* Tell the agent how far the session's models are, if it is news. */
 void gm_models_tell(struct gm_models *models);
 
-/* A job of the model has ended. */
-void gm_model_ended(struct gm_ending *ending, int32_t status);
-
-/* End the model with this status, unless it is over. */
-void gm_model_fail(struct gpumap_model *model, int32_t status);
-
-/* The flags of a row, of enum gpumap_device_flags.  Returns 0, or as
- * gpumap_device_read(). */
-int gm_model_row_flags(const struct gpumap *map, uint32_t row,
-		       uint32_t *ret_flags);
-
-/* May this process use the model's session, and is that alive?  Returns as
- * gm_part_state(); 0 if it has been closed. */
-static inline int gm_model_state(const struct gpumap_model *model)
-{
-	return model->session != NULL ? gm_part_state(model->session) : 0;
-}
-
 /* Is the model loaded or failed, with nothing left to do? */
 static inline bool gm_model_is_over(const struct gpumap_model *model)
 {
 	return model->state == GPUMAP_MODEL_LOADED ||
 	       model->state == GPUMAP_MODEL_FAILED;
+}
+
+/* End the model with this status, unless it is over. */
+static inline void gm_model_fail(struct gpumap_model *model, int32_t status)
+{
+	if (model->state == GPUMAP_MODEL_ENDING || gm_model_is_over(model))
+		return;
+	model->status = status;
+	model->state = GPUMAP_MODEL_ENDING;
+}
+
+/* The fingerprint that the caller wants, or NULL. */
+static inline const struct gpumap_fingerprint *
+gm_model_expected(const struct gm_model_name *name)
+{
+	return name->expect.size != 0 ? &name->expect : NULL;
 }
 
 #endif

@@ -112,11 +112,7 @@ static struct gm_model_lane *lane_of(struct gpumap_model *m, uint32_t row,
 	lane->run = lane->end_run = run;
 	lane->buffer = lane->end_buffer = lane->next_buffer = m->n_buffers;
 	for (uint32_t i = 0; i < GM_MODEL_QUEUED; i++)
-		lane->ops[i] = (struct gm_model_op){
-			.ending.ended = gm_model_ended,
-			.model = m,
-			.lane = lane,
-		};
+		lane->ops[i] = (struct gm_model_op){ .model = m, .lane = lane };
 	return lane;
 }
 

@@ -1,14 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/*
- * A model with a name.  A session that would load it claims the name first.
- * The agent lets one of several sessions load; the others wait, and open the
- * share when it is there.
- *
- * The requests that loading makes are not the caller's: they leave the caller's
- * last refusal as it was.
- */
+/* Share a loaded model by its name, and open one that another session has
+ * shared. */
 
 #include "lib/model/table.h"
 
@@ -20,13 +14,6 @@
 #include <unistd.h>
 
 /* ---- requests to the agent -------------------------------------------- */
-
-/* The fingerprint that the caller wants, or NULL. */
-static const struct gpumap_fingerprint *
-expected(const struct gm_model_name *name)
-{
-	return name->expect.size != 0 ? &name->expect : NULL;
-}
 
 void gm_model_unname(struct gpumap_model *model)
 {
@@ -62,20 +49,6 @@ static int look_at(struct gpumap_model *m, const struct gpumap_share_info *info)
 		m->buffers[i].bytes = part.bytes;
 		m->buffers[i].row = part.row;
 	}
-	return ret;
-}
-
-int gm_model_row_flags(const struct gpumap *map, uint32_t row,
-		       uint32_t *ret_flags)
-{
-	struct gpumap_device device = { .size = sizeof(device) };
-	int ret;
-
-	do
-		ret = gpumap_device_read(map, row, &device);
-	while (ret == -EAGAIN);
-	if (ret == 0)
-		*ret_flags = device.flags;
 	return ret;
 }
 
@@ -215,7 +188,7 @@ int gm_model_adopt(struct gpumap_model *model)
 	struct gm_model_name *name = &model->name;
 	int ret = gpumap_share_open(model->session, name->text,
 				    name->flags & GPUMAP_SHARE_READ_ONLY,
-				    expected(name), &name->share);
+				    gm_model_expected(name), &name->share);
 
 	if (ret != 0)
 		return ret;
@@ -232,87 +205,7 @@ int gm_model_adopt(struct gpumap_model *model)
 	return 0;
 }
 
-/* ---- claim the name --------------------------------------------------- */
-
-static bool is_for_others(const struct gm_model_name *name)
-{
-	bool others = (name->flags & GPUMAP_SHARE_ANY_USER) != 0;
-
-	for (uint32_t i = 0; i < name->n_uids; i++)
-		others |= name->uids[i] != geteuid();
-	return others;
-}
-
-static uint32_t claim_flags(const struct gm_model_name *name)
-{
-	return (is_for_others(name) ? GM_SHARE_CLAIM_OTHERS : 0) |
-	       ((name->flags & GPUMAP_SHARE_KEEP) != 0 ? GM_SHARE_CLAIM_KEEP
-						       : 0);
-}
-
-/* Claim the name.  Either this session may load the model, or the model is
- * there and is opened, or another session is loading it. */
-static int ask(struct gpumap_model *m)
-{
-	int ret = gm_share_claim(m->session, m->name.text,
-				 claim_flags(&m->name), expected(&m->name));
-
-	if (ret == -EBUSY || ret == -EALREADY) {
-		gm_reason_set(&m->why, 0, "%s", gpumap_refusal(m->map));
-		return 0;
-	}
-	m->why.text[0] = '\0';
-	if (ret == 0) {
-		m->name.claimed = true;
-		return gm_model_begin(m);
-	}
-	if (ret == -EEXIST) {
-		ret = gm_model_adopt(m);
-		if (ret == -ENOENT && m->name.share == 0 &&
-		    m->why.text[0] == '\0')
-			ret = 0; /* the share has just ended: ask again */
-	}
-	return ret;
-}
-
-void gm_model_ask(struct gpumap_model *model)
-{
-	uint64_t now = gm_now_ns();
-	char why[GM_WHY];
-	int ret;
-
-	if (now - model->name.asked_ns < GM_MODEL_ASK_NS)
-		return;
-	model->name.asked_ns = now;
-	memcpy(why, gpumap_refusal(model->map), sizeof(why));
-	ret = ask(model);
-	if (ret != 0 && model->why.text[0] == '\0')
-		gm_reason_set(&model->why, ret, "%s",
-			      gpumap_refusal(model->map));
-	if (ret != 0)
-		gm_model_fail(model, ret);
-	gm_map_refuse(model->map, why);
-}
-
 /* ---- share it --------------------------------------------------------- */
-
-int gm_model_check_name(struct gpumap_model *model)
-{
-	void *table;
-	uint64_t bytes;
-	int ret;
-
-	if (model->n_buffers > GPUMAP_SHARE_BUFFERS_MAX)
-		return gm_reason_set(&model->why, -E2BIG,
-				     "it takes %u buffers, and a share has at "
-				     "most %u; load it without a name",
-				     model->n_buffers,
-				     GPUMAP_SHARE_BUFFERS_MAX);
-	ret = gm_model_table_make(model, &table, &bytes);
-	if (ret == 0)
-		free(table);
-	return ret;
-}
 
 int gm_model_export(struct gpumap_model *model)
 {
@@ -330,13 +223,15 @@ int gm_model_export(struct gpumap_model *model)
 int gm_model_publish(struct gpumap_model *model)
 {
 	struct gm_model_name *name = &model->name;
-	struct gpumap_share_request request = { .size = sizeof(request),
-						.name = name->text,
-						.n_buffers = model->n_buffers,
-						.flags = name->flags,
-						.uids = name->uids,
-						.n_uids = name->n_uids,
-						.fingerprint = expected(name) };
+	struct gpumap_share_request request = {
+		.size = sizeof(request),
+		.name = name->text,
+		.n_buffers = model->n_buffers,
+		.flags = name->flags,
+		.uids = name->uids,
+		.n_uids = name->n_uids,
+		.fingerprint = gm_model_expected(name)
+	};
 	uint64_t *handles = calloc(model->n_buffers, sizeof(*handles));
 	void *table;
 	int ret = -ENOMEM;

@@ -116,6 +116,24 @@ int gm_model_table_make(struct gpumap_model *model, void **ret_table,
 	return 0;
 }
 
+int gm_model_table_check(struct gpumap_model *model)
+{
+	void *table;
+	uint64_t bytes;
+	int ret;
+
+	if (model->n_buffers > GPUMAP_SHARE_BUFFERS_MAX)
+		return gm_reason_set(&model->why, -E2BIG,
+				     "it takes %u buffers, and a share has at "
+				     "most %u; load it without a name",
+				     model->n_buffers,
+				     GPUMAP_SHARE_BUFFERS_MAX);
+	ret = gm_model_table_make(model, &table, &bytes);
+	if (ret == 0)
+		free(table);
+	return ret;
+}
+
 /* ---- reading one --------------------------------------------------------- */
 
 static int bad(struct gpumap_model *m, const char *what)

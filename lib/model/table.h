@@ -61,6 +61,10 @@ _Static_assert(sizeof(((struct gpumap_model *)0)->path) == GM_MODEL_PATH_BYTES,
 int gm_model_table_make(struct gpumap_model *model, void **ret_table,
 			uint64_t *ret_bytes);
 
+/* Can the placed model be shared?  Returns 0, -ENOMEM, or -E2BIG with
+ * model->why. */
+int gm_model_table_check(struct gpumap_model *model);
+
 /* Read a table into the model's tensors and their places in its buffers, which
  * are known.  The metadata stays in @table, which its maker has sealed.
  * Returns 0, -ENOMEM, -EINVAL: the share is not a model, or -EPROTO, with

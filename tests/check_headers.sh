@@ -20,8 +20,10 @@ may_include() {
 		lib/model ;;
 	lib/model/checkpoint) echo include shm/layer_name.h \
 		lib/model/checkpoint ;;
-	agent/plan) echo include shm lib/checkpoint agent/mesh agent/plan ;;
-	agent/mask) echo include shm lib/checkpoint agent/plan agent/mask ;;
+	agent/plan) echo include shm lib/model/checkpoint agent/mesh \
+		agent/plan ;;
+	agent/mask) echo include shm lib/model/checkpoint agent/plan \
+		agent/mask ;;
 	agent/mesh) echo include agent/mesh agent/plan/error.h agent/plan/number.h ;;
 	agent/common) echo include shm agent/common ;;
 	agent/cuda) echo include shm agent/common agent/cuda ;;
@@ -46,10 +48,9 @@ may_include() {
 }
 
 # Print "file: header" for each header of ours that a source in $1 includes.
-# lib/model is on top of lib, and lib/checkpoint leads there.
+# lib/model is on top of lib.
 our_includes() {
-	find "$1" \( -path lib/model -o -path lib/checkpoint \) \
-		! -path "$1" -prune -o -name '*.[ch]' -exec \
+	find "$1" -path lib/model ! -path "$1" -prune -o -name '*.[ch]' -exec \
 		grep -HoE '^[ 	]*#[ 	]*include[ 	]+("[^"]+"|<gpumap[^>]*>)' \
 		{} + 2>/dev/null |
 		sed -E 's/:[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]/: \1/'

@@ -14,7 +14,7 @@
 #include "agent/mask/npy.h"
 #include "agent/plan/checked.h"
 #include "gpumap.h"
-#include "lib/checkpoint/checkpoint.h"
+#include "lib/model/checkpoint/checkpoint.h"
 
 #define RESHAPE "save it as queries by keys"
 

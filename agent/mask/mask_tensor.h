@@ -54,7 +54,7 @@ int gm_mask_tensor_shape(const char *what, uint32_t dtype,
 /*
  * gm_mask_tensor_in - find a mask among the tensors of a safetensors file
  *
- * tensors	of one file, by lib/checkpoint
+ * tensors	of one file, by lib/model/checkpoint
  * name		of the tensor, or NULL if there is only one
  *
  * Returns	0

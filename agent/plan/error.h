@@ -31,8 +31,8 @@ struct gm_plan_error {
 int gm_error_set(struct gm_plan_error *err, int code, const char *remedy,
 		 const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Describe a failure by a sentence of lib/checkpoint, which ends with "; " and
- * the remedy; empty: for want of memory.  Returns @code. */
+/* Describe a failure by a sentence of lib/model/checkpoint, which ends with
+ * "; " and the remedy; empty: for want of memory.  Returns @code. */
 int gm_error_of_sentence(struct gm_plan_error *err, int code,
 			 const char *sentence);
 

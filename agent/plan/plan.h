@@ -172,8 +172,8 @@ struct gm_weights_sizes;
 void gm_plan_of_node(const struct gm_nodefile *node,
 		     struct gm_plan_device ret_devices[GM_PLAN_ROWS]);
 
-/* Describe the model of a checkpoint, which has to outlive it
- * (lib/checkpoint).  Returns the bytes of one weight, as weight_bytes above. */
+/* Describe the model of a checkpoint (lib/model/checkpoint), which has to
+ * outlive it.  Returns the bytes of one weight, as weight_bytes above. */
 uint32_t gm_plan_of_sizes(const struct gm_weights_sizes *sizes,
 			  struct gpumap_plan_request *ret_ask);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/plan/plan.h"
-#include "lib/checkpoint/checkpoint.h"
+#include "lib/model/checkpoint/checkpoint.h"
 
 /* Bytes of one weight before packing. */
 static uint32_t weight_bytes(const char *type)

@@ -8,7 +8,6 @@
 # agent that read models link it as well, and shm/libshm.la after it.
 noinst_LTLIBRARIES += lib/libcheckpoint.la
 lib_libcheckpoint_la_SOURCES = \
-	lib/checkpoint/checkpoint.h \
 	%reldir%/checkpoint/checkpoint.c \
 	%reldir%/checkpoint/checkpoint.h \
 	%reldir%/checkpoint/config.c \

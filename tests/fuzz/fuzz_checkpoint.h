@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* fuzz_checkpoint.h - what holds of every answer of lib/checkpoint. */
+/* fuzz_checkpoint.h - what holds of every answer of lib/model/checkpoint. */
 #ifndef FUZZ_CHECKPOINT_H
 #define FUZZ_CHECKPOINT_H
 

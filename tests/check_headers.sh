@@ -35,7 +35,8 @@ may_include() {
 		agent/cuda/cuerror.h \
 		agent/cuda/nvml.h ;;
 	agent/probe) echo include shm agent/common agent/cuda agent/probe \
-		agent/device/opencl.h agent/device/vulkan.h ;;
+		agent/device/gpu.h agent/device/opencl.h \
+		agent/device/vulkan.h ;;
 	agent/worker) echo include shm agent/common agent/cuda agent/device \
 		agent/comm agent/worker ;;
 	agent/reader) echo include agent/reader ;;

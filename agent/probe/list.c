@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The role --list: the devices of one vendor's library.
+ * The role --list: the devices of one vendor's library, or for HIP those of the
+ * kernel.
  *
  * gpumapd starts this process itself, one for each library, and ends one that
  * hangs; the process speaks to gpumapd as probe_wire.h says: a DEVICE for each,
@@ -20,6 +21,7 @@
 #ifdef HAVE_VULKAN
 #include "agent/device/vulkan.h"
 #endif
+#include "agent/probe/kfd.h"
 #include "agent/probe/probe.h"
 #include "agent/probe/sysfs.h"
 #include "gpumap.h"
@@ -101,6 +103,10 @@ static void tell(const struct gm_probe_options *o, uint32_t kind,
 static int list(const struct gm_probe_options *o, uint32_t *ret_kind,
 		struct gm_gpu_facts facts[GM_GPU_DEVICES], char *ret_why)
 {
+	if (strcmp(o->driver, "hip") == 0) {
+		*ret_kind = GPUMAP_DEVICE_HIP;
+		return gm_kfd_list(o->sysfs, facts);
+	}
 	if (strcmp(o->driver, "opencl") == 0) {
 		gm_cl devices[GM_GPU_DEVICES];
 

@@ -11,6 +11,7 @@ noinst_LTLIBRARIES += %reldir%/libprobe.la
 	%reldir%/facts.c %reldir%/facts.h \
 	%reldir%/monitor_messages.c \
 	%reldir%/monitor_schedule.c \
+	%reldir%/kfd.c %reldir%/kfd.h \
 	%reldir%/list.c \
 	%reldir%/nvml_session.c %reldir%/nvml_session.h \
 	%reldir%/protocol.c %reldir%/protocol.h \

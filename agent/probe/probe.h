@@ -21,7 +21,7 @@
  * gpumapd starts the program in one more role, by itself:
  *
  *	--list DRIVER	the devices that a vendor's library of OpenCL or Vulkan
- *			shows; then it exits
+ *			shows, or for HIP the kernel; then it exits
  *
  * The death of a process is what closes its descriptors, so that nothing of a
  * card is open here is known from the kernel, not from a library's word.
@@ -60,7 +60,7 @@ struct gm_probe_options {
 	const char *list;                  /* --peers: "0,2,3" */
 	const char *order;                 /* --driver: for CUDA_DEVICE_ORDER */
 	const char *device;                /* --driver: the one card */
-	const char *driver;                /* --list: "opencl", "vulkan" */
+	const char *driver;                /* --list: "opencl", ... */
 	const char *devices;               /* --list: "gpu", "cpu", "all" */
 	bool with_nvidia;                  /* --list: NVIDIA's, too */
 	const char *skips[GM_PROBE_SKIPS]; /* --watch: ids to leave alone */

@@ -288,6 +288,7 @@ gm_cases += $(gm_unit_plan)
 gm_suites += tests/suites/unit_probe
 gm_unit_probe = \
 	%reldir%/probe/device.c \
+	%reldir%/probe/kfd.c \
 	%reldir%/probe/parse.c \
 	%reldir%/probe/processes.c
 tests_suites_unit_probe_SOURCES = $(gm_unit_probe)

@@ -49,7 +49,8 @@ static const char *kind_of(const struct gpumap *map,
 {
 	int64_t id = d->row;
 
-	if (d->kind == GPUMAP_DEVICE_OPENCL || d->kind == GPUMAP_DEVICE_VULKAN)
+	if (d->kind == GPUMAP_DEVICE_HIP || d->kind == GPUMAP_DEVICE_OPENCL ||
+	    d->kind == GPUMAP_DEVICE_VULKAN)
 		id = count_before(map, d);
 	else if ((d->flags & GPUMAP_DEVICE_CARD) != 0)
 		id = d->nvml_index;
@@ -81,6 +82,8 @@ static bool is_preferred(const struct gpumap *map, const char *spec,
 		device.partition_id = i == 0 ? uuid : uuid + 4;
 		if (gm_preference_matches(&preference, &device))
 			return true;
+		if (d->kind == GPUMAP_DEVICE_HIP)
+			device.backend = "rocm"; /* its other name */
 		if (preference.kind == GM_PREFERENCE_NAME &&
 		    gm_chars_equal(preference.text,
 				   gm_chars_of(device.partition_id)))

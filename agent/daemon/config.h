@@ -44,18 +44,19 @@ struct gm_config_model {
 #define GM_CONFIG_NODE_NONE (-1)
 #define GM_CONFIG_NODE_AUTO (-2)
 
-/* enabled in [cuda], [opencl] and [vulkan] */
+/* enabled in [cuda], [hip], [opencl] and [vulkan] */
 enum gm_config_cuda {
 	GM_CONFIG_CUDA_AUTO = 0, /* rows for what there is */
 	GM_CONFIG_CUDA_OFF = 1,
 	GM_CONFIG_CUDA_REQUIRED = 2 /* no start without */
 };
 
-/* Drivers of several vendors: the first that shows a card has it. */
+/* Drivers beside CUDA: the first that shows a card has it. */
 enum gm_config_driver_kind {
-	GM_CONFIG_OPENCL = 0,
-	GM_CONFIG_VULKAN = 1,
-	GM_CONFIG_DRIVERS = 2
+	GM_CONFIG_HIP = 0,
+	GM_CONFIG_OPENCL = 1,
+	GM_CONFIG_VULKAN = 2,
+	GM_CONFIG_DRIVERS = 3
 };
 
 struct gm_config_driver {
@@ -63,9 +64,10 @@ struct gm_config_driver {
 	uint64_t list_limit_ns; /* for one vendor to name its devices */
 	uint64_t cpu_memory;    /* bytes of a row whose memory is the node's */
 	char *cache;            /* folder of what vendors compile, or NULL */
-	/* "gpu", "cpu", "all", or names of vendors; NULL: gpu */
+	/* "gpu", "cpu", "all", or names of vendors, or of HIP's cards; NULL:
+	 * gpu */
 	char *devices;
-	char *vendors; /* folder; NULL: the system's */
+	char *vendors; /* folder, HIP: of the library; NULL: the system's */
 	char *pass;    /* names of variables handed on, or NULL */
 };
 
@@ -163,9 +165,9 @@ struct gm_config {
 	char *cuda_nccl_library; /* folder of NCCL; NULL: the system's */
 	char *cuda_cache; /* folder of what the driver compiles, or NULL */
 	char *cuda_pass;  /* names of variables handed on, or NULL */
-	char *cuda_sysfs; /* instead of /sys, or NULL */
+	char *cuda_sysfs; /* before /sys, or NULL */
 
-	/* [opencl], [vulkan] */
+	/* [hip], [opencl], [vulkan] */
 	struct gm_config_driver drivers[GM_CONFIG_DRIVERS];
 
 	/* [masks] */

@@ -180,12 +180,12 @@ static int set_names(void *config, const struct gm_ini_key *key,
 				 ret_right);
 }
 
-/* A kind of devices, or names of files without their suffix. */
+/* A kind of devices, or names of files without their suffix, or of cards. */
 static bool are_vendors(const char *text)
 {
 	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				      "abcdefghijklmnopqrstuvwxyz"
-				      "0123456789_-.+ \t";
+				      "0123456789_-.+: \t";
 
 	return text[0] != '\0' && text[strspn(text, letters)] == '\0';
 }
@@ -195,8 +195,8 @@ static int set_devices(void *config, const struct gm_ini_key *key,
 {
 	return gm_ini_value_text((char **)((char *)config + key->at), value,
 				 are_vendors(value),
-				 "gpu, cpu or all, or names of vendors, with "
-				 "blanks between them",
+				 "gpu, cpu or all, or names of vendors or "
+				 "cards, with blanks between them",
 				 ret_right);
 }
 
@@ -210,17 +210,19 @@ static const char *const share_words[] = { "same-user", "any", NULL };
 static const char *const policy_words[] = { "operators-only", "same-user",
 					    "any", NULL };
 
-/* The keys of a driver of several vendors. */
-#define DRIVER(section, of)                                                 \
-	KEY(section, "cache", PATH, of.cache, 0, 0),                        \
-		KEY(section, "cpu-memory", SIZE, of.cpu_memory,             \
-		    UINT64_C(64) << 20, 1024 * TIB),                        \
+/* The keys of a driver, and of one of several vendors. */
+#define DRIVER(section, of, folder)                                         \
+	KEY(section, "cpu-memory", SIZE, of.cpu_memory, UINT64_C(64) << 20, \
+	    1024 * TIB),                                                    \
 		OWN(section, "devices", set_devices, of.devices, 0, 0),     \
 		WORD(section, "enabled", of.enabled, enabled_words),        \
 		KEY(section, "list-limit", TIME, of.list_limit_ns,          \
 		    10 * NS_PER_MS, 3600 * NS_PER_S),                       \
 		OWN(section, "pass-environment", set_names, of.pass, 0, 0), \
-		KEY(section, "vendors", PATH, of.vendors, 0, 0)
+		KEY(section, folder, PATH, of.vendors, 0, 0)
+#define VENDORS(section, of)                         \
+	KEY(section, "cache", PATH, of.cache, 0, 0), \
+		DRIVER(section, of, "vendors")
 
 static const struct gm_ini_key keys[] = {
 	KEY("agent", "drain", TIME, drain_ns, 0, 3600 * NS_PER_S),
@@ -291,8 +293,9 @@ static const struct gm_ini_key keys[] = {
 	WORD("cuda", "share", cuda_share, share_words),
 	KEY("cuda", "standby", SWITCH, cuda_standby, 0, 1),
 	KEY("cuda", "sysfs", PATH, cuda_sysfs, 0, 0),
-	DRIVER("opencl", drivers[GM_CONFIG_OPENCL]),
-	DRIVER("vulkan", drivers[GM_CONFIG_VULKAN]),
+	DRIVER("hip", drivers[GM_CONFIG_HIP], "library"),
+	VENDORS("opencl", drivers[GM_CONFIG_OPENCL]),
+	VENDORS("vulkan", drivers[GM_CONFIG_VULKAN]),
 	KEY("dummy", "file", PATH, dummy_file, 0, 0),
 	OWN("cluster", "user", set_cluster_user, cluster_uid, 0, 0),
 	KEY("masks", "bytes", SIZE, mask_bytes, UINT64_C(1) << 20, TIB),

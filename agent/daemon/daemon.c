@@ -502,10 +502,31 @@ static void offer_cache(struct gm_daemon *d, const char *name, char **config)
 		       gm_quote(path).text, gm_quote(strerror(-error)).text);
 }
 
+/* Returns whether there may be cards. */
+static bool offer_caches(struct gm_daemon *d)
+{
+	static const char *const names[GM_CONFIG_DRIVERS] = {
+		[GM_CONFIG_OPENCL] = "opencl-cache",
+		[GM_CONFIG_VULKAN] = "vulkan-cache",
+	};
+	bool has_cards = d->config->cuda_enabled != GM_CONFIG_CUDA_OFF;
+
+	if (has_cards)
+		offer_cache(d, "cuda-cache", &d->config->cuda_cache);
+	for (uint32_t i = 0; i < GM_CONFIG_DRIVERS; i++) {
+		struct gm_config_driver *driver = &d->config->drivers[i];
+
+		if (driver->enabled == GM_CONFIG_CUDA_OFF)
+			continue;
+		has_cards = true;
+		if (names[i])
+			offer_cache(d, names[i], &driver->cache);
+	}
+	return has_cards;
+}
+
 static int start(struct gm_daemon *d)
 {
-	struct gm_config_driver *opencl = &d->config->drivers[GM_CONFIG_OPENCL];
-	struct gm_config_driver *vulkan = &d->config->drivers[GM_CONFIG_VULKAN];
 	struct whole *w = whole_of(d);
 	char why[GM_WHY_BYTES];
 	int status;
@@ -539,16 +560,8 @@ static int start(struct gm_daemon *d)
 	if (status != 0)
 		return status;
 	on_heartbeat(&w->heartbeat);
-	if (d->config->cuda_enabled == GM_CONFIG_CUDA_OFF &&
-	    opencl->enabled == GM_CONFIG_CUDA_OFF &&
-	    vulkan->enabled == GM_CONFIG_CUDA_OFF)
+	if (!offer_caches(d))
 		return open_rows(d);
-	if (d->config->cuda_enabled != GM_CONFIG_CUDA_OFF)
-		offer_cache(d, "cuda-cache", &d->config->cuda_cache);
-	if (opencl->enabled != GM_CONFIG_CUDA_OFF)
-		offer_cache(d, "opencl-cache", &opencl->cache);
-	if (vulkan->enabled != GM_CONFIG_CUDA_OFF)
-		offer_cache(d, "vulkan-cache", &vulkan->cache);
 	gm_cuda_rows_start(d);
 	return 0;
 }

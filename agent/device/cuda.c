@@ -175,13 +175,16 @@ static bool read_uuid(const char *text, unsigned char *ret_bytes)
 }
 
 /* HIP's is "GPU-" and the 16 digits that it has for the driver's UUID, or the
- * card's address on the bus, which those without digits have as well. */
+ * card's address on the bus, which those without digits have as well.  The
+ * card's instruction set and a colon may stand in front. */
 static bool is_hip_device(const struct gm_cuda *cuda, int dev, const char *uuid)
 {
 	const struct gm_driver *cu = cuda->driver;
 	struct gm_cu_uuid found;
 	char bus[32] = "";
 
+	if (strncmp(uuid, "gfx", 3) == 0)
+		uuid += strcspn(uuid, ":") + 1;
 	if (strncmp(uuid, "GPU-", 4) == 0)
 		return strlen(uuid) == 4 + sizeof(found.bytes) &&
 		       cu->cuDeviceGetUuid(&found, dev) == GM_CU_SUCCESS &&

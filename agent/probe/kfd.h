@@ -4,9 +4,9 @@
 /*
  * kfd - AMD's cards, as amdgpu shows them in sysfs.
  *
- * The kernel's compute driver numbers nodes, which are processors and cards, and
- * lets a process read no card that its device cgroup forbids.  No library of
- * ROCm is loaded, and no card is opened.
+ * The kernel's compute driver numbers nodes, which are processors and cards,
+ * and lets a process read no card that its device cgroup forbids.  No library
+ * of ROCm is loaded, and no card is opened.
  */
 #ifndef GM_PROBE_KFD_H
 #define GM_PROBE_KFD_H

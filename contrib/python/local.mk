@@ -52,6 +52,7 @@ EXTRA_DIST += %reldir%/tests/tools/world.py
 EXTRA_DIST += %reldir%/tests/test_torch.py
 EXTRA_DIST += %reldir%/tests/test_torchrun.py
 EXTRA_DIST += %reldir%/tests/test_trace.py
+EXTRA_DIST += %reldir%/tests/test_hip.py
 EXTRA_DIST += %reldir%/tests/test_vendors.py
 EXTRA_DIST += %reldir%/try-vllm
 

@@ -626,8 +626,8 @@ struct gpumap_choice {
 	 *	"cuda:1"		a kind, and nvidia-smi's index of a
 	 *				GPU, the NUMA node of a host row, the
 	 *				row of a dummy, or how many rows of its
-	 *				kind come before one of OpenCL's or
-	 *				Vulkan's
+	 *				kind come before one of HIP's ("rocm",
+	 *				too), OpenCL's or Vulkan's
 	 *	"0000:17:00.0"		a PCI id, as sysfs or as nvidia-smi
 	 *				prints it
 	 *	"h100"			a part of the name

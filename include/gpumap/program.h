@@ -7,8 +7,8 @@
  * A program is a file that the administrator has put into the agent's directory
  * of programs ([programs] in gpumapd.conf): a shared object NAME.so for host
  * rows, device code NAME.fatbin, NAME.cubin or NAME.ptx for CUDA rows, a text
- * of OpenCL C, NAME.cl, for OpenCL rows, and a module of SPIR-V, NAME.spv, for
- * Vulkan rows.
+ * of OpenCL C, NAME.cl, for OpenCL rows, a module of SPIR-V, NAME.spv, for
+ * Vulkan rows, and a code object, NAME.hsaco or NAME.co, for HIP rows.
  * Sessions opened with GPUMAP_SESSION_PROGRAMS load it by that name, and run it
  * with jobs of GPUMAP_OP_RUN; see gpumap_program_load() in gpumap/buffer.h.
  * Device code may also be the client's own: gpumap_program_load_image().
@@ -98,6 +98,14 @@
  * addresses of dst and src and n, and then the bytes of the job's params, in
  * 128 bytes together.  An invocation is an item; more may come than there are,
  * and fewer than 65536 groups.
+ *
+ * On HIP rows a program is a kernel as for CUDA rows, in one code object for
+ * the card's instruction set, which is no bundle:
+ *
+ *	hipcc --offload-arch=gfx90a --cuda-device-only \
+ *		--no-gpu-bundle-output -o square.hsaco square.hip
+ *
+ * HIP does not look at the size of parameters: those behind the job's are 0.
  *
  * A kernel runs in a worker, and a context of the card, that only programs of
  * one uid's sessions on one row use.  A fault in the kernel ends that worker,

@@ -9,6 +9,7 @@
  * card an invalid device, and a context takes no flags before it is made.
  *
  * $GPUMAP_FAKE_HIP is the version, as hipRuntimeGetVersion() tells it.
+ * $ROCR_VISIBLE_DEVICES may be the number of one card.
  */
 
 #include <stdint.h>
@@ -29,11 +30,25 @@ static int version(void)
 
 /* ---- those that differ --------------------------------------------------- */
 
+/* The number is the beginning of a UUID, which has dashes. */
+static void see_one(const char *number)
+{
+	char uuid[32];
+
+	if (snprintf(uuid, sizeof(uuid), "%.12s-%.4s-%s", number, number + 12,
+		     number + 16) == 22)
+		setenv("CUDA_VISIBLE_DEVICES", uuid, 1);
+}
+
 CUresult hipInit(unsigned int flags);
 CUresult hipInit(unsigned int flags)
 {
-	CUresult result = cuInit(flags);
+	const char *number = getenv("ROCR_VISIBLE_DEVICES");
+	CUresult result;
 
+	if (number && strlen(number) == 20)
+		see_one(number);
+	result = cuInit(flags);
 	return result == CUDA_ERROR_NO_DEVICE ? CUDA_ERROR_INVALID_DEVICE
 					      : result;
 }

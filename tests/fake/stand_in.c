@@ -163,10 +163,12 @@ static int show(const char *path)
 
 		printf("row=%u parent=%u name=\"%s\" total=%lu free=%lu "
 		       "launches=%lu "
-		       "copies=%lu lost=%d\n",
+		       "copies=%lu lost=%d place=%04x:%02x:%02x.0 uuid=",
 		       i, gpu->parent, gpu->name, gpu->total,
 		       fake_free_bytes(&hw, i), gpu->launches, gpu->copies,
-		       gpu->is_lost);
+		       gpu->is_lost, gpu->domain, gpu->bus, gpu->device);
+		for (int k = 0; k < 16; k++)
+			printf("%02x%s", gpu->uuid[k], k < 15 ? "" : "\n");
 	}
 	for (size_t i = 0; i < FAKE_PROCESSES; i++) {
 		const struct fake_process *p = &hw.board->processes[i];

@@ -89,7 +89,7 @@ static void sort(struct gm_cuda_rows *cuda)
 /* Does the configuration require devices that were not found? */
 static int check_required(const struct gm_daemon *d, char *ret_why)
 {
-	static const char *const names[] = { "opencl", "vulkan" };
+	static const char *const names[] = { "hip", "opencl", "vulkan" };
 	const struct gm_config *config = d->config;
 	const struct gm_cuda_rows *cuda = d->cuda;
 	uint32_t n = cuda->n_found;
@@ -125,7 +125,7 @@ int gm_cuda_rows_list(struct gm_daemon *d, struct gm_device *ret_devices,
 		return gm_why(ret_why, -ENOSPC,
 			      "there are %u GPUs and instances, and the device "
 			      "table has %u rows: enabled = off in [cuda], "
-			      "[opencl] or [vulkan]",
+			      "[hip], [opencl] or [vulkan]",
 			      n, GM_ROWS);
 	sort(cuda);
 	for (uint32_t i = 0; i < n; i++) {

@@ -126,6 +126,7 @@ static void refresh(struct gm_daemon *d, struct gm_device *device)
 	case GPUMAP_DEVICE_CUDA:
 		gm_cuda_rows_refresh(device);
 		break;
+	case GPUMAP_DEVICE_HIP:
 	case GPUMAP_DEVICE_OPENCL:
 	case GPUMAP_DEVICE_VULKAN:
 		gm_vendors_refresh(d, device);

@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "agent/common/cgroup.h"
@@ -56,7 +57,7 @@ struct gm_device {
 
 	/* For a card. */
 	char id[64];         /* "GPU-..." or "MIG-..."; else as in gpu.h */
-	const char *library; /* OpenCL, Vulkan: of its vendor */
+	const char *library; /* OpenCL, Vulkan, HIP: of its vendor */
 	uint8_t parent[16];  /* of a MIG instance: its card's uuid; else zero */
 	bool named;          /* by the probe that runs */
 	bool facts_are_due;  /* to be published */
@@ -79,6 +80,12 @@ static inline bool gm_device_can(const struct gm_device *device,
 static inline bool gm_device_is_watched(const struct gm_device *device)
 {
 	return device->facts.kind == GPUMAP_DEVICE_CUDA;
+}
+
+/* The id of a card of HIP's, without the instruction set in front. */
+static inline const char *gm_device_card_id(const char *id)
+{
+	return strncmp(id, "gfx", 3) == 0 ? id + strcspn(id, ":") + 1 : id;
 }
 
 /* A limit that all host rows have together. */

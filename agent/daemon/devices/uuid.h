@@ -17,12 +17,13 @@
  * with the names of the node and the row, and how many rows of this name come
  * before it: others may be added to the file or taken out.
  *
- * A row of OpenCL or Vulkan has that of the lines
+ * A row of HIP, OpenCL or Vulkan has that of the lines
  *
  *	"gpumap opencl\n<vendor>\n<id> 0"			and "... 1"
  *
  * with the name of the driver, of the vendor's file, and the device's id, as
- * gm_stream_identify() makes it.
+ * gm_stream_identify() makes it; HIP's vendor is amdgpu, and its ids are those
+ * of the probe.
  *
  * The key is /etc/machine-id, which is confidential and cannot be computed back
  * from a uuid; where there is none the key is the host's name, twice hashed

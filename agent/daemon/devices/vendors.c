@@ -3,10 +3,35 @@
 
 #include "agent/daemon/devices/vendors.h"
 
+#include <limits.h>
+#include <stdlib.h>
+
+#include "agent/common/read_file.h"
 #include "agent/daemon/base/events.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
 #include "gpumap.h"
 #include "shm/score.h"
+
+/* By all processes; 0: the kernel does not tell. */
+static uint64_t bytes_in_use(const struct gm_daemon *d,
+			     const struct gm_row_image *facts)
+{
+	char path[PATH_MAX], text[32];
+
+	if (facts->kind != GPUMAP_DEVICE_HIP ||
+	    (facts->known & GPUMAP_KNOWN_PCI) == 0 ||
+	    gm_read_file_path(path, sizeof(path), d->config->cuda_sysfs,
+			      "/sys/bus/pci/devices/%04x:%02x:%02x.%x/"
+			      "mem_info_vram_used",
+			      facts->pci_domain, facts->pci_bus >> 8 & 0xff,
+			      facts->pci_bus >> 3 & 31,
+			      facts->pci_bus & 7) < 0 ||
+	    gm_read_file(path, text, sizeof(text)) < 0)
+		return 0;
+	return strtoull(text, NULL, 10);
+}
 
 void gm_vendors_refresh(const struct gm_daemon *d, struct gm_device *device)
 {
@@ -14,8 +39,11 @@ void gm_vendors_refresh(const struct gm_daemon *d, struct gm_device *device)
 	struct gm_moving_image *moving = &device->moving;
 	bool is_main = (facts->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0;
 	uint64_t used = gm_events_row_used_bytes(d, facts->row);
+	uint64_t in_use = is_main ? 0 : bytes_in_use(d, facts);
 	uint64_t total, available;
 
+	if (in_use > used)
+		used = in_use;
 	moving->known |= GPUMAP_KNOWN_MEMORY;
 	moving->free_bytes =
 		facts->total_bytes > used ? facts->total_bytes - used : 0;

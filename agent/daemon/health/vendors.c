@@ -36,11 +36,12 @@
 /* ---- the vendors --------------------------------------------------------- */
 
 static const struct {
-	const char *name; /* of the section, and for the probe */
-	uint32_t kind;    /* enum gpumap_device_kind */
-	const char *suffix;
+	const char *name;   /* of the section, and for the probe */
+	uint32_t kind;      /* enum gpumap_device_kind */
+	const char *suffix; /* NULL: the kernel shows the devices */
 	const char *folders[3];
 } drivers[GM_CONFIG_DRIVERS] = {
+	[GM_CONFIG_HIP] = { "hip", GPUMAP_DEVICE_HIP, NULL, { NULL } },
 	[GM_CONFIG_OPENCL] = { "opencl",
 			       GPUMAP_DEVICE_OPENCL,
 			       ".icd",
@@ -141,6 +142,18 @@ static void read_folder(struct gm_daemon *d, uint32_t driver,
 	free(files);
 }
 
+/* Libraries are for workers. */
+static void add_kernel(struct gm_daemon *d, uint32_t driver)
+{
+	d->vendors->vendors[d->vendors->n++] = (struct gm_vendor){
+		.d = d, .driver = driver, .name = "amdgpu", .pidfd.fd = -1
+	};
+	snprintf(
+		d->vendors->why[driver], sizeof(d->vendors->why[driver]),
+		"the kernel shows no card that is wanted: is there amdgpu, and "
+		"/sys/class/kfd?");
+}
+
 static void find_vendors(struct gm_daemon *d, uint32_t driver)
 {
 	const char *folder = d->config->drivers[driver].vendors;
@@ -177,6 +190,17 @@ static bool is_served(const struct gm_daemon *d,
 	return false;
 }
 
+/* HIP's cards are listed by themselves. */
+static bool is_left_out(const struct gm_vendor *vendor, const char *id)
+{
+	const struct gm_config_driver *driver =
+		&vendor->d->config->drivers[vendor->driver];
+
+	return drivers[vendor->driver].suffix == NULL &&
+	       !kind_of_devices(driver) &&
+	       !is_listed(driver->devices, gm_device_card_id(id));
+}
+
 /* A library may say anything. */
 static void hear_device(struct gm_vendor *vendor, struct gm_probe_wire *wire)
 {
@@ -188,6 +212,8 @@ static void hear_device(struct gm_vendor *vendor, struct gm_probe_wire *wire)
 	bool is_main = (facts->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0;
 
 	facts->flags &= TOLD;
+	if (is_left_out(vendor, wire->device.id))
+		return;
 	if (is_served(d, facts)) {
 		gm_log(GM_LOG_INFO, "device_left_out",
 		       "driver=%s vendor=%s device=%s why=%s", driver,
@@ -394,6 +420,8 @@ static int start(struct gm_vendor *vendor)
 			       kind ? kind : "all",
 			       "--library",
 			       vendor->library,
+			       "--sysfs",
+			       config->cuda_sysfs ? config->cuda_sysfs : "",
 			       "--uid",
 			       uid,
 			       "--gid",
@@ -441,9 +469,14 @@ void gm_vendors_start(struct gm_daemon *d,
 
 	vendors->reader = reader;
 	gm_uuid_key(vendors->key);
-	for (uint32_t i = 0; i < GM_CONFIG_DRIVERS; i++)
-		if (d->config->drivers[i].enabled != GM_CONFIG_CUDA_OFF)
+	for (uint32_t i = 0; i < GM_CONFIG_DRIVERS; i++) {
+		if (d->config->drivers[i].enabled == GM_CONFIG_CUDA_OFF)
+			continue;
+		if (drivers[i].suffix == NULL)
+			add_kernel(d, i);
+		else
 			find_vendors(d, i);
+	}
 	start_next(d);
 }
 

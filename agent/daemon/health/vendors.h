@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * vendors - finds the devices of OpenCL and Vulkan, once, at the start.
+ * vendors - finds the devices of HIP, OpenCL and Vulkan, once, at the start.
  *
+ * HIP's are the kernel's, and its vendor is amdgpu, which has no library.
  * Each file NAME.icd in vendors of [opencl] names a vendor's library, and each
  * file NAME.json in that of [vulkan] is a vendor's manifest.  For each of these
  * a gpumap-probe of its own lists the devices, within list-limit, because such
@@ -33,8 +34,8 @@ struct gm_probe_wire;
 
 struct gm_vendor {
 	struct gm_daemon *d;
-	uint32_t driver;   /* enum gm_config_driver_kind */
-	char name[64];     /* of its file, without ".icd" or ".json" */
+	uint32_t driver; /* enum gm_config_driver_kind */
+	char name[64];   /* of its file, without ".icd" or ".json"; "amdgpu" */
 	char library[256]; /* as the file has it; the manifest's path */
 	struct gm_child child;
 	struct gm_source pidfd; /* -1: it has ended, or was never started */

@@ -183,6 +183,8 @@ enum gm_program_form gm_program_form(const struct gm_device *device)
 		return GM_PROGRAM_TEXT;
 	case GPUMAP_DEVICE_VULKAN:
 		return GM_PROGRAM_MODULE;
+	case GPUMAP_DEVICE_HIP:
+		return GM_PROGRAM_CODE;
 	default:
 		return GM_PROGRAM_OBJECT;
 	}
@@ -194,6 +196,7 @@ static const char *const suffixes[GM_PROGRAM_FORMS][4] = {
 	[GM_PROGRAM_IMAGE] = { ".fatbin", ".cubin", ".ptx" },
 	[GM_PROGRAM_TEXT] = { ".cl" },
 	[GM_PROGRAM_MODULE] = { ".spv" },
+	[GM_PROGRAM_CODE] = { ".hsaco", ".co" },
 };
 
 /* @file has room for a name and any suffix.  Returns a descriptor, or what the

@@ -32,7 +32,8 @@ enum gm_program_form {
 	GM_PROGRAM_IMAGE = 1,  /* CUDA rows */
 	GM_PROGRAM_TEXT = 2,   /* OpenCL rows */
 	GM_PROGRAM_MODULE = 3, /* Vulkan rows */
-	GM_PROGRAM_FORMS = 4
+	GM_PROGRAM_CODE = 4,   /* HIP rows */
+	GM_PROGRAM_FORMS = 5
 };
 
 enum gm_program_form gm_program_form(const struct gm_device *device);

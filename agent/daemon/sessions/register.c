@@ -159,7 +159,9 @@ int gm_registration_keep(struct gm_connection *c, const struct gm_register *ask,
 					 .bytes = ask->bytes,
 					 .charged = charged,
 					 .flags = ask->flags,
-					 .fds = { fd, -1, -1, -1 } };
+					 .fds = { fd } };
+	for (uint32_t form = 1; form < GM_PROGRAM_FORMS; form++)
+		reg->fds[form] = -1;
 	TAILQ_INIT(&reg->reaches);
 	TAILQ_INSERT_TAIL(&c->session->registrations, reg, entry);
 	c->session->user->registrations++;

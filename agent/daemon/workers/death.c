@@ -16,6 +16,13 @@
 
 #define MS UINT64_C(1000000)
 
+/* Its numbers are CUDA's, where both have them. */
+static bool is_hip(const struct gm_worker_process *worker)
+{
+	return worker->d->devices->of[worker->row]->facts.kind ==
+	       GPUMAP_DEVICE_HIP;
+}
+
 /* With the driver's number and name in front, unless the worker has put them
  * there. */
 static void make_reason(const struct gm_worker_process *worker, const char *why,
@@ -23,10 +30,13 @@ static void make_reason(const struct gm_worker_process *worker, const char *why,
 {
 	gm_cu_result code = (gm_cu_result)worker->code;
 
-	if (worker->code <= 0 || strncmp(why, "CUDA ", 5) == 0)
+	const char *maker = is_hip(worker) ? "HIP" : "CUDA";
+	size_t n = strlen(maker);
+
+	if (worker->code <= 0 || (strncmp(why, maker, n) == 0 && why[n] == ' '))
 		snprintf(ret_reason, GM_WHY_BYTES, "%s", why);
 	else
-		snprintf(ret_reason, GM_WHY_BYTES, "CUDA %u %s: %s", code,
+		snprintf(ret_reason, GM_WHY_BYTES, "%s %u %s: %s", maker, code,
 			 gm_cuerror_name(code), why);
 }
 
@@ -67,9 +77,10 @@ void gm_death_stuck(struct gm_worker_process *worker)
 void gm_death_log(const struct gm_worker_process *worker, bool well,
 		  const char *why)
 {
+	const char *(*remedy_of)(gm_cu_result) =
+		is_hip(worker) ? gm_cuerror_remedy_hip : gm_cuerror_remedy;
 	const char *remedy =
-		worker->code > 0 ? gm_cuerror_remedy((gm_cu_result)worker->code)
-				 : NULL;
+		worker->code > 0 ? remedy_of((gm_cu_result)worker->code) : NULL;
 
 	gm_log(well ? GM_LOG_INFO : GM_LOG_WARNING,
 	       well ? "worker_ended" : "worker_died",

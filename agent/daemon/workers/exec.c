@@ -187,11 +187,13 @@ static int make_cuda_environment(const struct gm_worker_process *worker,
 	return error;
 }
 
-/* The driver of rows of this kind; NULL: none of several vendors. */
+/* The driver of rows of this kind; NULL: a host, or CUDA. */
 static const struct gm_config_driver *driver_of(const struct gm_config *config,
 						uint32_t kind)
 {
 	switch (kind) {
+	case GPUMAP_DEVICE_HIP:
+		return &config->drivers[GM_CONFIG_HIP];
 	case GPUMAP_DEVICE_OPENCL:
 		return &config->drivers[GM_CONFIG_OPENCL];
 	case GPUMAP_DEVICE_VULKAN:
@@ -214,11 +216,14 @@ static void add_vendor(const struct gm_worker_process *worker,
 
 	argue(l, "--backend", gm_device_kind(device->facts.kind)->name);
 	argue(l, "--device", device->id);
-	argue(l, "--library", device->library ? device->library : "");
+	if (device->facts.kind != GPUMAP_DEVICE_HIP)
+		argue(l, "--library", device->library ? device->library : "");
+	else if (driver->vendors)
+		argue(l, "--library", driver->vendors);
 	if (part == GM_EXEC_STANDBY)
 		argue(l, "--standby", NULL);
 	if (!driver->cache)
-		return; /* the worker says that it needs one */
+		return; /* the worker says where it needs one */
 	snprintf(l->operators, sizeof(l->operators), "%s/%u", driver->cache,
 		 worker->row);
 	if (worker->group->runs_programs)
@@ -228,6 +233,25 @@ static void add_vendor(const struct gm_worker_process *worker,
 		snprintf(l->cache, sizeof(l->cache), "%s", l->operators);
 	argue(l, "--cache", l->cache);
 	argue(l, "--operators", l->operators);
+}
+
+/* One card by its number, and then the first of those: a runtime of HIP may
+ * end a process that sees a card which it cannot use.  A card without a number
+ * is seen with the others. */
+static int make_hip_environment(const struct gm_worker_process *worker,
+				const struct gm_config_driver *driver,
+				struct launch *l)
+{
+	const char *number =
+		strstr(worker->d->devices->of[worker->row]->id, "GPU-");
+	int error = 0;
+
+	if (number)
+		error = gm_environment_set(&l->env, "ROCR_VISIBLE_DEVICES",
+					   number);
+	if (number && error == 0)
+		error = gm_environment_set(&l->env, "HIP_VISIBLE_DEVICES", "0");
+	return error == 0 ? gm_environment_pass(&l->env, driver->pass) : error;
 }
 
 /* Kernels of PoCL are linked when they are compiled, and not for the size of
@@ -280,7 +304,9 @@ int gm_worker_exec(const struct gm_worker_process *worker,
 	driver = driver_of(worker->d->config, kind);
 	if (error == 0 && driver) {
 		add_vendor(worker, driver, part, l);
-		error = make_vendor_environment(worker, driver, l);
+		error = kind == GPUMAP_DEVICE_HIP
+				? make_hip_environment(worker, driver, l)
+				: make_vendor_environment(worker, driver, l);
 	}
 	if (error == 0 && l->n > ARGUMENTS)
 		error = -E2BIG;

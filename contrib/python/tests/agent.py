@@ -175,11 +175,11 @@ def agent_of_dummies(node: str, config: str = "") -> Iterator[Agent]:
 
 
 @contextmanager
-def agent_of_cards(
-    node: str = "small.yaml", *faults: str
-) -> Iterator[Agent]:
-    """An agent with the cards of a node file, which the stand-in plays, and one
-    host row behind them.
+def machine_of_cards(
+    node: str, *faults: str
+) -> Iterator[tuple[Path, dict[str, str]]]:
+    """The cards of a node file, which the stand-in plays: a folder that has its
+    libraries in "driver", and the environment of who uses them.
 
     faults   lines of the stand-in's plan, "row 0: link to 1"
     """
@@ -195,18 +195,32 @@ def agent_of_cards(
     subprocess.run([str(BUILD / "tests/fake/stand-in"), *words], check=True)
     for one in (hardware, *(folder / "dev").rglob("*")):
         one.chmod(0o777 if one.is_dir() else 0o666)
-    agent = Agent(
-        "[host]\nrows = 1\n[cuda]\nenabled = required\nlist-limit = 20s\n"
-        f"library = {folder}/driver\n"
-        "pass-environment = GPUMAP_FAKE_HARDWARE GPUMAP_FAKE_KERNELS\n",
-        GPUMAP_FAKE_HARDWARE=str(hardware),
-        GPUMAP_FAKE_KERNELS=str(folder / "driver/operators_kernels.so"),
-    )
     try:
-        yield agent
+        yield folder, {
+            "GPUMAP_FAKE_HARDWARE": str(hardware),
+            "GPUMAP_FAKE_KERNELS": str(folder / "driver/operators_kernels.so"),
+        }
     finally:
-        agent.stop()
         shutil.rmtree(folder)
+
+
+@contextmanager
+def agent_of_cards(
+    node: str = "small.yaml", *faults: str
+) -> Iterator[Agent]:
+    """An agent with the cards of machine_of_cards(), and one host row behind
+    them."""
+    with machine_of_cards(node, *faults) as (folder, env):
+        agent = Agent(
+            "[host]\nrows = 1\n[cuda]\nenabled = required\n"
+            f"list-limit = 20s\nlibrary = {folder}/driver\n"
+            f"pass-environment = {' '.join(env)}\n",
+            **env,
+        )
+        try:
+            yield agent
+        finally:
+            agent.stop()
 
 
 def wait_for(

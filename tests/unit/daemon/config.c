@@ -44,7 +44,7 @@ static const struct {
 	{ "rows = 2\n", ":1: rows stands before the first section" },
 	{ "[hosts]\n", ":1: no section [hosts]: there are agent, segment, "
 		       "socket, worker, limits, host, jobs, load, cuda, "
-		       "opencl, vulkan, dummy, cluster, masks,"
+		       "hip, opencl, vulkan, dummy, cluster, masks,"
 		       " programs, spin, map NAME and model "
 		       "NAME" },
 	{ "[host]\nrow = 2\n",
@@ -276,6 +276,36 @@ static void cuda_has_its_keys(void)
 	gm_config_free(&config);
 }
 
+static void drivers_have_their_keys(void)
+{
+	static const char text[] = "[hip]\nenabled = required\n"
+				   "library = /opt/rocm/lib\n"
+				   "devices = GPU-0011223344556677 "
+				   "0000:0d:00.0\n"
+				   "[vulkan]\nvendors = /tmp\ncache = /v\n";
+	char why[GM_CONFIG_WHY_BYTES];
+	const struct gm_config_driver *of;
+	struct gm_config config;
+
+	if (!EQ(read_text(&config, text, why), 0)) {
+		NOTE("%s", why);
+		return;
+	}
+	of = &config.drivers[GM_CONFIG_HIP];
+	EQ(of->enabled, GM_CONFIG_CUDA_REQUIRED);
+	STR(of->vendors, "/opt/rocm/lib");
+	STR(of->devices, "GPU-0011223344556677 0000:0d:00.0");
+	OK(of->cache == NULL);
+	of = &config.drivers[GM_CONFIG_VULKAN];
+	EQ(of->enabled, GM_CONFIG_CUDA_OFF);
+	STR(of->vendors, "/tmp");
+	STR(of->cache, "/v");
+	gm_config_free(&config);
+	EQ(read_text(&config, "[hip]\nvendors = /tmp\n", why), -EINVAL);
+	OK(strstr(why, "[hip] has no key vendors") != NULL);
+	gm_config_free(&config);
+}
+
 /* Not even two of them, and all together leave the machine something. */
 static void no_user_may_take_everything(void)
 {
@@ -495,6 +525,7 @@ TAP_CASE()
 	models_are_listed();
 	lines_mean_what_they_say();
 	cuda_has_its_keys();
+	drivers_have_their_keys();
 	no_user_may_take_everything();
 	workers_are_no_other_user();
 	one_user_may_publish_nodes();

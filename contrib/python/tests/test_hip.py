@@ -1,0 +1,356 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+"""Rows of HIP, on the stand-in under HIP's names and with sysfs as amdgpu writes
+it.  No GPU is in any of this."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import gpumap
+import pytest
+from agent import BUILD, Agent, machine_of_cards, wait_for
+from gpumap import Job
+
+HIP = BUILD / "tests/fake/.libs/libamdhip64.so.7"
+VENDOR = BUILD / "tests/fake/.libs/libvendor.so"
+DEBIANS = Path("/usr/lib/x86_64-linux-gnu/libamdhip64.so.5")
+
+pytestmark = pytest.mark.skipif(
+    not HIP.exists(), reason="the stand-in was not built"
+)
+
+
+class Card:
+    """What stand-in show tells of one."""
+
+    def __init__(self, line: str) -> None:
+        self.told = dict(re.findall(r"(\w+)=([^\" ]+)", line))
+        self.place = self.told["place"]
+        self.number = int(self.told["uuid"][:16], 16)
+        self.total = int(self.told["total"])
+        self.used = self.total - int(self.told["free"])
+
+    @property
+    def used_file(self) -> str:
+        return f"sys/bus/pci/devices/{self.place}/mem_info_vram_used"
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def write_kernel(
+    root: Path, cards: list[Card], without_number: frozenset[int]
+) -> None:
+    """What the kernel shows of a machine with these cards."""
+    nodes = root / "sys/class/kfd/kfd/topology/nodes"
+    write(nodes / "0/properties", "cpu_cores_count 2\nsimd_count 0\n")
+    for i, card in enumerate(cards):
+        domain, bus = card.place.split(":")[:2]
+        number = 0 if i in without_number else card.number
+        write(nodes / f"{i + 1}/name", "aldebaran\n")
+        write(
+            nodes / f"{i + 1}/properties",
+            "cpu_cores_count 0\nsimd_count 416\nsimd_per_cu 4\n"
+            "max_waves_per_simd 8\nwave_front_size 64\nlds_size_in_kb 64\n"
+            "gfx_target_version 90010\nvendor_id 4098\n"
+            f"location_id {int(bus, 16) << 8}\ndomain {int(domain, 16)}\n"
+            f"drm_render_minor {128 + i}\nunique_id {number}\n",
+        )
+        write(
+            nodes / f"{i + 1}/mem_banks/0/properties",
+            f"heap_type 1\nsize_in_bytes {card.total}\n",
+        )
+        device = root / f"sys/bus/pci/devices/{card.place}"
+        write(device / "mem_info_vram_total", f"{card.total}\n")
+        write(root / card.used_file, f"{card.used}\n")
+
+
+@contextmanager
+def agent_of_hip(
+    config: str = "", more: str = "", *, without_number: frozenset[int] = frozenset()
+) -> Iterator[tuple[Agent, Path, list[Card]]]:
+    """An agent with four cards and a host row."""
+    with machine_of_cards("mixed.yaml") as (folder, env):
+        shown = subprocess.run(
+            [str(BUILD / "tests/fake/stand-in"), "show", str(folder / "hardware")],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        cards = [
+            Card(line) for line in shown.splitlines() if "uuid=" in line
+        ]
+        shutil.copy(HIP, folder / "driver")
+        write_kernel(folder / "root", cards, without_number)
+        env["LD_LIBRARY_PATH"] = f"{BUILD}/lib/.libs:{folder}/driver"
+        names = f"pass-environment = {' '.join(env)}\n"
+        library = "" if "library" in config else f"library = {folder}/driver\n"
+        agent = Agent(
+            "[host]\nrows = 1\n"
+            f"[cuda]\nenabled = off\nsysfs = {folder}/root\n{names}"
+            f"[hip]\nenabled = required\n{library}{names}{config}\n{more}",
+            **env,
+        )
+        try:
+            yield agent, folder / "root", cards
+        finally:
+            agent.stop()
+
+
+def rows_of(agent: Agent) -> list[gpumap.Device]:
+    with gpumap.attach(agent.instance, agent.runtime_dir) as map:
+        return [
+            device
+            for device in map.devices
+            if device.kind == gpumap.DeviceKind.HIP
+        ]
+
+
+def address_of(device: gpumap.Device) -> str:
+    return f"{device.pci_domain:04x}:{device.pci_bus >> 8:02x}:00.0"
+
+
+def log_of(agent: Agent) -> str:
+    return (agent.folder / "log").read_text()
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[tuple[Agent, Path, list[Card]]]:
+    with agent_of_hip(without_number=frozenset({3})) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def agent(machine: tuple[Agent, Path, list[Card]]) -> Agent:
+    return machine[0]
+
+
+@pytest.fixture
+def row(map: gpumap.Map) -> int:
+    return next(
+        device.row
+        for device in map.devices
+        if device.kind == gpumap.DeviceKind.HIP
+    )
+
+
+@pytest.fixture
+def host(map: gpumap.Map) -> int:
+    return next(device.row for device in map.devices if device.is_host)
+
+
+def test_devices(
+    machine: tuple[Agent, Path, list[Card]], map: gpumap.Map
+) -> None:
+    agent, root, cards = machine
+    rows = rows_of(agent)
+    assert [address_of(row) for row in rows] == sorted(
+        card.place for card in cards
+    )
+    assert len({row.uuid for row in rows}) == 4
+    by_place = {card.place: card for card in cards}
+    for row in rows:
+        card = by_place[address_of(row)]
+        assert row.name == "AMD aldebaran" and row.units == 104
+        assert row.state == gpumap.DeviceState.READY
+        assert row.total_bytes == card.total
+        assert row.free_bytes == card.total - card.used
+    told = agent.ctl_json("devices")["devices"][rows[1].row]
+    assert told["kind"] == "hip"
+    for name in ("hip:1", "ROCm:1", address_of(rows[1])):
+        assert map.choose(prefer=name) == [rows[1].row]
+    with pytest.raises(gpumap.NoDevice):
+        map.choose(prefer="rocm:4")
+    with pytest.raises(gpumap.NoDevice):
+        map.choose(prefer="cuda:0")
+    # Others, too, have memory of a card.
+    card = by_place[address_of(rows[0])]
+    (root / card.used_file).write_text(f"{card.total // 2}\n")
+    wait_for(
+        lambda: map.devices[rows[0].row].free_bytes
+        == card.total - card.total // 2
+    )
+    (root / card.used_file).write_text(f"{card.used}\n")
+
+
+def test_a_worker_sees_its_card(
+    machine: tuple[Agent, Path, list[Card]], map: gpumap.Map
+) -> None:
+    """By its number, where it has one."""
+    agent, _, cards = machine
+    by_place = {card.place: i for i, card in enumerate(cards)}
+    for row in rows_of(agent):
+        i = by_place[address_of(row)]
+        name = f"GPU-{cards[i].number:016x}"
+        with map.session() as session:
+            memory = session.memory(row.row, 64)
+            there = session.alloc(row.row, 64)
+            session.run(row.row, Job("copy", 64, "u8", there, memory))
+            pid = map.devices[row.row].worker_pid
+            said = Path(f"/proc/{pid}/environ").read_bytes().decode()
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+        has = (
+            f"ROCR_VISIBLE_DEVICES={name}\0" in said
+            and "HIP_VISIBLE_DEVICES=0\0" in said
+        )
+        assert has == (i != 3)
+        assert (f"gfx90a:{cards[3].place if i == 3 else name}\0") in words
+
+
+def test_copies(session: gpumap.Session, row: int, host: int) -> None:
+    n = 3 << 20
+    memory = session.memory(host, n)
+    memoryview(memory)[:] = (b"0123456789abcde" * (n // 15 + 1))[:n]
+    there = session.alloc(row, n)
+    back = session.alloc(host, n)
+    result = session.memory(host, n)
+    session.run(row, Job("copy", n, "u8", there, memory))
+    session.run(host, Job("copy", n, "u8", back, there))
+    session.run(host, Job("copy", n, "u8", result, back))
+    assert bytes(result) == bytes(memory)
+
+
+def test_scatter(map: gpumap.Map, session: gpumap.Session) -> None:
+    """One job over the host row and all cards."""
+    rows = [device.row for device in map.devices]
+    assert len(rows) == 5
+    n = 5 << 20
+    memory = session.memory(rows[-1], n)
+    other = session.memory(rows[-1], n)
+    memoryview(memory)[:] = bytes(i * 7 % 251 for i in range(n))
+    tiles = session.scatter(
+        Job("copy", n, "u8", other, memory), rows=rows, weights=[1] * 5
+    )
+    assert {tile.row for tile in tiles} == set(rows)
+    assert bytes(other) == bytes(memory)
+
+
+def test_a_worker_that_dies(
+    agent: Agent, map: gpumap.Map, row: int
+) -> None:
+    with map.session() as session:
+        memory = session.memory(row, 4096)
+        other = session.memory(row, 4096)
+        session.run(row, Job("copy", 4096, "u8", other, memory))
+        pid = map.devices[row].worker_pid
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: map.devices[row].worker_pid not in (0, pid))
+        map.wait_ready(60)
+        memoryview(memory)[:] = b"\2" * 4096
+        session.run(row, Job("copy", 4096, "u8", other, memory))
+        assert bytes(other) == b"\2" * 4096
+
+
+def test_tools(agent: Agent, row: int) -> None:
+    assert "hip" in agent.ctl("devices") and "hip" in agent.ctl("topo")
+    assert ", 0 failed," in agent.run("doctor").stdout
+
+
+def test_which_cards_are_wanted() -> None:
+    devices = "GPU-a30dd591d13d4d02 0000:17:00.0"
+    with agent_of_hip(
+        f"devices = {devices}", without_number=frozenset({3})
+    ) as (agent, _, _):
+        rows = rows_of(agent)
+        assert [address_of(row) for row in rows] == [
+            "0000:17:00.0",
+            "0001:2c:00.0",
+        ]
+
+
+def test_a_card_is_served_once() -> None:
+    """CUDA's before HIP's, and HIP's before OpenCL's."""
+    with machine_of_cards("mixed.yaml") as (folder, env):
+        root = folder / "root"
+        shutil.copy(HIP, folder / "driver")
+        shutil.copy(VENDOR, folder / "libvendor-cards.so")
+        (folder / "a.icd").write_text(f"{folder}/libvendor-cards.so\n")
+        env["LD_LIBRARY_PATH"] = f"{BUILD}/lib/.libs:{folder}/driver"
+        lines = [
+            f"place={place} uuid={i:032x} total={1 << 30} free={1 << 30}"
+            for i, place in enumerate(
+                ["0000:17:00.0", "0000:21:00.0", "0000:30:00.0"], 1
+            )
+        ]
+        write_kernel(root, [Card(line) for line in lines], frozenset())
+        names = f"pass-environment = {' '.join(env)}\n"
+        agent = Agent(
+            "[host]\nrows = 1\n[cuda]\nenabled = required\n"
+            f"list-limit = 20s\nlibrary = {folder}/driver\n"
+            f"sysfs = {root}\n{names}[hip]\nenabled = auto\n"
+            f"library = {folder}/driver\n{names}"
+            f"[opencl]\nenabled = auto\nvendors = {folder}\n",
+            **env,
+        )
+        try:
+            with gpumap.attach(agent.instance, agent.runtime_dir) as map:
+                kinds = {
+                    address_of(device): device.kind
+                    for device in map.devices
+                    if not device.is_host
+                }
+            log = log_of(agent)
+        finally:
+            agent.stop()
+    assert kinds["0000:17:00.0"] == gpumap.DeviceKind.CUDA
+    assert kinds["0000:21:00.0"] == gpumap.DeviceKind.HIP
+    assert kinds["0000:22:00.0"] == gpumap.DeviceKind.OPENCL
+    assert kinds["0000:30:00.0"] == gpumap.DeviceKind.HIP
+    assert "device_left_out driver=hip" in log
+    assert "device_left_out driver=opencl" in log
+
+
+def test_cards_that_are_required(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        Agent(
+            f"[cuda]\nenabled = off\nsysfs = {tmp_path}\n"
+            "[hip]\nenabled = required\n"
+        )
+    assert "hip.enabled = required" in str(caught.value)
+    assert "is there amdgpu" in str(caught.value)
+
+
+@pytest.mark.skipif(
+    not DEBIANS.exists(), reason="libamdhip64-5 is not installed"
+)
+@pytest.mark.skipif(
+    Path("/dev/kfd").exists(), reason="there may be a card"
+)
+def test_a_runtime_without_a_card() -> None:
+    """Debian's own, where the kernel's files tell of a card that is not there:
+    the row says so."""
+    line = f"place=0000:17:00.0 uuid={7:032x} total={1 << 30} free={1 << 30}"
+    with tempfile.TemporaryDirectory(prefix="gpumap-hip.") as name:
+        root = Path(name)
+        root.chmod(0o755)
+        write_kernel(root, [Card(line)], frozenset())
+        agent = Agent(
+            f"[host]\nrows = 1\n[cuda]\nenabled = off\nsysfs = {root}\n"
+            f"[hip]\nenabled = auto\nlibrary = {DEBIANS.parent}\n"
+        )
+        try:
+            row = rows_of(agent)[0].row
+            with gpumap.attach(agent.instance, agent.runtime_dir) as map:
+                with map.session() as session, pytest.raises(gpumap.Error):
+                    session.alloc(row, 4096)
+                wait_for(lambda: "HIP 101" in map.devices[row].reason)
+            wait_for(lambda: "remedy=" in log_of(agent))
+            line = next(
+                line
+                for line in log_of(agent).splitlines()
+                if "event=worker_died" in line
+            )
+            assert "/dev/kfd" in line.split("remedy=")[1]
+        finally:
+            agent.stop()

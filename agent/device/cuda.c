@@ -14,6 +14,11 @@
 #include "agent/cuda/cuerror.h"
 #include "agent/cuda/operators.h"
 #include "gpumap/program.h"
+#ifdef HAVE_HIP_OPERATORS
+#include "agent/device/ops_hip_code.h" /* made when building */
+#else
+#define CODES
+#endif
 
 /* A step of opening: why it failed is kept. */
 #define STEP(cuda, call, ...) \
@@ -387,22 +392,45 @@ static gm_cu_result compile(struct gm_cuda *cuda, const void *image,
 	return result;
 }
 
+/* The code object for the instruction set in front of a card's id.  No other
+ * is tried: a runtime may end the process for that. */
+static const void *find_code(const char *id)
+{
+	static const struct {
+		const char *set;
+		const void *image;
+	} codes[] = {
+#define CODE(set) { #set ":", set },
+		CODES{ NULL, NULL }
+	};
+	size_t i = 0;
+
+	while (codes[i].set && id &&
+	       strncmp(codes[i].set, id, strlen(codes[i].set)) != 0)
+		i++;
+	return id ? codes[i].image : NULL;
+}
+
 /*
  * Now, not at the first job: the text is compiled.  A driver that cannot do
  * that still copies, so it costs the row its operators and nothing more.
  */
-static int load_operators(struct gm_cuda *cuda)
+static int load_operators(struct gm_cuda *cuda, const char *id)
 {
+	const void *image =
+		cuda->driver->is_hip ? find_code(id) : gm_operators_ptx;
 	char why[GM_LIBRARY_WHY_BYTES], log[LOG_BYTES];
 	gm_cu_result result;
 
-	if (cuda->driver->is_hip) {
+	if (!image) {
 		gm_log(GM_LOG_WARNING, "operators_missing",
-		       "reason=\"they are PTX, which HIP does not run: the row "
-		       "copies and runs programs\"");
+		       "device=%s reason=\"gpumap was built without operators "
+		       "for its instruction set: the row copies and runs "
+		       "programs\"",
+		       gm_quote(id ? id : "").text);
 		return 0;
 	}
-	result = compile(cuda, gm_operators_ptx, &cuda->module, log);
+	result = compile(cuda, image, &cuda->module, log);
 	if (result == GM_CU_SUCCESS)
 		return 0;
 	explain(cuda, result, "", why, sizeof(why));
@@ -445,7 +473,7 @@ static int open_of(struct process *process, struct gm_gpu *gpu,
 	if (rc < 0)
 		return rc;
 	at_ns[2] = gm_node_clock_now();
-	rc = load_operators(cuda);
+	rc = load_operators(cuda, config->uuid);
 	at_ns[3] = gm_node_clock_now();
 	gm_stream_took(at_ns, ret_took);
 	return rc;
@@ -546,6 +574,19 @@ static int cuda_fill(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
 			    cuda->lanes[lane].stream);
 }
 
+/* As ops_hip.h has them: an item for each element or 8 bytes of FILL, or 32 for
+ * a chunk. */
+static struct gm_worker_exec hip_grid(const struct gm_gpu_launch *l)
+{
+	bool is_chunks = gm_operators_of(l->op) >= GM_OPERATOR_SUM;
+	uint64_t each = is_chunks                 ? GM_OPERATOR_CHUNK
+			: l->op == GPUMAP_OP_FILL ? 256 * 8
+						  : 256;
+
+	return (struct gm_worker_exec){ (uint32_t)((l->n + each - 1) / each),
+					is_chunks ? 32 : 256 };
+}
+
 static int cuda_launch(struct gm_gpu *gpu, uint32_t lane,
 		       const struct gm_gpu_launch *l)
 {
@@ -562,6 +603,8 @@ static int cuda_launch(struct gm_gpu *gpu, uint32_t lane,
 		cuda->units);
 	gm_cu_result result;
 
+	if (cuda->driver->is_hip && !is_run)
+		grid = hip_grid(l);
 	if (bytes > sizeof(words))
 		return -EINVAL;
 	for (uint32_t i = 0; i < l->n_args; i++) {

@@ -61,6 +61,23 @@ $(%canon_reldir%_libdevice_la_OBJECTS): %reldir%/ops_opencl_text.h
 CLEANFILES += %reldir%/ops_opencl_text.h
 EXTRA_DIST += %reldir%/README.md %reldir%/ops.k %reldir%/ops_vulkan.h
 EXTRA_DIST += %reldir%/ops_vulkan.sh %reldir%/floats.k
+EXTRA_DIST += %reldir%/ops_vulkan.sh
+EXTRA_DIST += %reldir%/ops_hip.h %reldir%/ops_hip.sh
+
+# The operators as code objects, as C: an array for each of AMD's instruction
+# sets.
+if HIP
+nodist_%canon_reldir%_libdevice_la_SOURCES += %reldir%/ops_hip_code.h
+%reldir%/ops_hip_code.h: %reldir%/ops_hip.sh %reldir%/ops_hip.h \
+		%reldir%/ops.k
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
+	$(SHELL) $(srcdir)/%reldir%/ops_hip.sh $(HIP_CLANG) "$(HIP_TARGETS)" \
+		$(srcdir)/%reldir%/ops_hip.h $(srcdir)/%reldir%/ops.k \
+		>$@.tmp && mv $@.tmp $@
+gm_hip_driver = %reldir%/libdevice_la-cuda.lo
+$(gm_hip_driver): %reldir%/ops_hip_code.h
+CLEANFILES += %reldir%/ops_hip_code.h
+endif
 
 # The operators as SPIR-V, as C: an array for each module.
 if VULKAN

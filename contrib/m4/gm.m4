@@ -234,6 +234,36 @@ AC_DEFUN([GM_VULKAN], [
   AM_CONDITIONAL([VULKAN], [test "x$gm_vulkan" = xyes])
 ])
 
+# GM_HIP
+# --enable-hip: operators of HIP rows, where a clang makes code objects.
+# HIP_TARGETS are the instruction sets, of those that it knows.
+# ----------------------------------------------------------------------
+AC_DEFUN([GM_HIP], [
+  AC_ARG_ENABLE([hip],
+    [AS_HELP_STRING([--enable-hip], [operators of HIP rows (auto)])],
+    [], [enable_hip=auto])
+  AC_ARG_VAR([HIP_TARGETS], [instruction sets of the operators of HIP rows])
+  AC_PATH_PROGS([HIP_CLANG], [clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 clang])
+  AS_IF([test "x$enable_agent" = xno], [enable_hip=no])
+  gm_hip=
+  AS_IF([test "x$enable_hip" != xno && test "x$HIP_CLANG" != x], [
+    AC_MSG_CHECKING([for AMD's instruction sets of $HIP_CLANG])
+    AS_ECHO(['extern "C" __attribute__((global)) void k() {}']) >conftest.hip
+    for gm_target in ${HIP_TARGETS:-gfx900 gfx906 gfx908 gfx90a gfx942 gfx950 gfx1010 gfx1030 gfx1031 gfx1032 gfx1036 gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1200 gfx1201}; do
+      AS_IF([$HIP_CLANG -x hip --cuda-device-only --no-gpu-bundle-output -nogpulib -nogpuinc --offload-arch=$gm_target -o conftest.co conftest.hip >&AS_MESSAGE_LOG_FD 2>&1],
+        [gm_hip="${gm_hip:+$gm_hip }$gm_target"])
+    done
+    rm -f conftest.hip conftest.co
+    AC_MSG_RESULT([${gm_hip:-none}])
+  ])
+  HIP_TARGETS=$gm_hip
+  AS_IF([test "x$gm_hip" != x],
+    [AC_DEFINE([HAVE_HIP_OPERATORS], [1], [Define to 1 to build operators of HIP rows.])],
+    [test "x$enable_hip" = xyes],
+    [AC_MSG_ERROR([--enable-hip needs a clang and an lld that make code for AMD's cards (Debian: clang lld, Fedora: clang lld)])])
+  AM_CONDITIONAL([HIP], [test "x$gm_hip" != x])
+])
+
 # GM_SUMMARY
 # Print the decisions in one screen, and the packages that bring what was left out.
 AC_DEFUN([GM_SUMMARY], [
@@ -250,6 +280,7 @@ gpumap $PACKAGE_VERSION
   cuda.h        `gm_with $gm_cuda 'for tests alone'`
   nccl.h        `gm_with $gm_nccl 'for tests alone'`
   vulkan        `gm_with $gm_vulkan 'Debian: libvulkan-dev glslang-tools, Fedora: vulkan-headers glslang'`
+  hip operators ${gm_hip:-no (Debian, Fedora: clang lld)}
   sys/sdt.h     `gm_with $gm_sdt 'Debian: systemtap-sdt-dev, Fedora: systemtap-sdt-devel'`
   manual pages  $gm_man
   build         ${GM_BUILD:-plain}

@@ -5,7 +5,8 @@
  * The stand-in under HIP's names: its machine's cards, as HIP's runtime shows
  * them.  Each function does what the driver's does; what differs is in what is
  * given: attributes have other numbers, a UUID is text, the extras of a launch
- * end with 3, and a descriptor is in memory before 7.1.  hipInit() calls no
+ * end with 3, and a descriptor is in memory before 7.1.  A code object is PTX
+ * with the entries that its notes tell of.  hipInit() calls no
  * card an invalid device, and a context takes no flags before it is made.
  *
  * $GPUMAP_FAKE_HIP is the version, as hipRuntimeGetVersion() tells it.
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/code_object.h"
 #include "tests/support/cuda_abi.h"
 
 #define DEFAULT_VERSION 70100000
@@ -129,6 +131,45 @@ CUresult hipMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
 	return cuMemImportFromShareableHandle(handle, fd, type);
 }
 
+static char *write_ptx(const struct code_object *object)
+{
+	char *text = malloc(CODE_KERNELS * 1024);
+	int n = text ? sprintf(text, ".version 6.4\n.target sm_50\n"
+				     ".address_size 64\n")
+		     : 0;
+
+	for (uint32_t i = 0; text && i < object->n; i++) {
+		const struct code_kernel *k = &object->kernels[i];
+
+		n += sprintf(text + n, ".visible .entry %s(\n", k->name);
+		for (uint32_t j = 0; j < k->n_args; j++)
+			n += sprintf(text + n, "%s.param .u%u p%u",
+				     j ? ",\n" : "", 8u * k->sizes[j], j);
+		n += sprintf(text + n, ")\n{\n\tret;\n}\n");
+	}
+	return text;
+}
+
+CUresult hipModuleLoadDataEx(CUmodule *module, const void *image,
+			     unsigned int n, CUjit_option *options,
+			     void **values);
+CUresult hipModuleLoadDataEx(CUmodule *module, const void *image,
+			     unsigned int n, CUjit_option *options,
+			     void **values)
+{
+	struct code_object *object = malloc(sizeof(*object));
+	char *ptx = NULL;
+	CUresult result;
+
+	if (object && code_object_read(image, object))
+		ptx = write_ptx(object);
+	result = cuModuleLoadDataEx(module, ptx ? ptx : image, n, options,
+				    values);
+	free(ptx);
+	free(object);
+	return result;
+}
+
 CUresult hipModuleLaunchKernel(CUfunction function, unsigned int grid_x,
 			       unsigned int grid_y, unsigned int grid_z,
 			       unsigned int block_x, unsigned int block_y,
@@ -221,13 +262,9 @@ SAME(hipMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2,
 SAME(hipMemsetD8Async, cuMemsetD8Async,
      (CUdeviceptr to, unsigned char value, size_t n, CUstream s),
      (to, value, n, s))
-SAME(hipModuleLoadDataEx, cuModuleLoadDataEx,
-     (CUmodule *m, const void *image, unsigned int n, CUjit_option *options,
-      void **values),
-     (m, image, n, options, values))
-SAME(hipModuleUnload, cuModuleUnload, (CUmodule m), (m))
 SAME(hipModuleGetFunction, cuModuleGetFunction,
      (CUfunction *f, CUmodule m, const char *name), (f, m, name))
+SAME(hipModuleUnload, cuModuleUnload, (CUmodule m), (m))
 SAME(hipMemGetAllocationGranularity, cuMemGetAllocationGranularity,
      (size_t *n, const CUmemAllocationProp *p,
       CUmemAllocationGranularity_flags which),

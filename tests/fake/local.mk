@@ -62,7 +62,8 @@ check_LTLIBRARIES += %reldir%/libvendor.la
 %canon_reldir%_libvendor_la_LIBADD = -ldl
 # The same cards under HIP's names, by the library above.
 check_LTLIBRARIES += %reldir%/libamdhip64.la
-%canon_reldir%_libamdhip64_la_SOURCES = %reldir%/hip.c
+%canon_reldir%_libamdhip64_la_SOURCES = %reldir%/hip.c \
+	tests/support/code_object.c tests/support/code_object.h
 %canon_reldir%_libamdhip64_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 %canon_reldir%_libamdhip64_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 %canon_reldir%_libamdhip64_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere \

@@ -119,6 +119,17 @@ char *bench_map(uint64_t bytes)
 	return at == MAP_FAILED ? NULL : at;
 }
 
+/* Is this a card of HIP's for which there are operators? */
+static bool has_code(const char *uuid)
+{
+#ifdef HAVE_HIP_OPERATORS
+	return uuid && strncmp(uuid, BENCH_SET ":", sizeof(BENCH_SET)) == 0;
+#else
+	(void)uuid;
+	return false;
+#endif
+}
+
 int bench_open(struct bench *b, const char *uuid)
 {
 	const char *build = getenv("abs_top_builddir");
@@ -136,7 +147,7 @@ int bench_open(struct bench *b, const char *uuid)
 	if (!b->backend)
 		b->backend = &gm_cuda_backend;
 	b->can_export = b->backend != &gm_opencl_backend;
-	b->copies_alone = b->backend == &gm_hip_backend;
+	b->copies_alone = b->backend == &gm_hip_backend && !has_code(uuid);
 	if (rc == 0)
 		rc = b->backend->open(&config, &b->dev);
 	if (rc < 0)

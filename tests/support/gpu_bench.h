@@ -27,8 +27,9 @@
 #define BENCH_ROOM  (UINT64_C(18) << 20) /* of each operand, at most */
 #define BENCH_LARGE (UINT64_C(6) << 20)
 #define BENCH_SMALL (UINT64_C(16) << 10)
-#define BENCH_SIDES 2u     /* dst, src */
-#define BENCH_WAIT  120000 /* ms, and then something is wrong */
+#define BENCH_SIDES 2u       /* dst, src */
+#define BENCH_SET   "gfx90a" /* of HIP's cards: every clang knows it */
+#define BENCH_WAIT  120000   /* ms, and then something is wrong */
 
 struct bench {
 	/* Before it is opened: NULL is CUDA's, and the system's. */

@@ -7,6 +7,7 @@
 check_LTLIBRARIES += tests/libsupport.la
 tests_libsupport_la_SOURCES = %reldir%/suite.c \
 	%reldir%/tap.c %reldir%/tap.h \
+	%reldir%/code_object.c %reldir%/code_object.h \
 	%reldir%/dice.c %reldir%/dice.h \
 	%reldir%/engine_rules.c %reldir%/engine_rules.h \
 	%reldir%/segment.c %reldir%/segment.h \
@@ -134,7 +135,16 @@ check_PROGRAMS += %reldir%/scripted_probe %reldir%/scripted_worker
 # Modules that tests have opened for them.
 gm_module_flags = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
 
-# The operators, as the stand-in for a driver runs them.
+# The operators, as the stand-in for a driver runs them, and from the text that
+# code objects for AMD's cards are made of.
+check_LTLIBRARIES += tests/operators_hip.la
+tests_operators_hip_la_SOURCES = %reldir%/operators/operators_kernels.c \
+	%reldir%/operators/operators_hip.c %reldir%/operators/operators_hip.h
+tests_operators_hip_la_CPPFLAGS = $(AM_CPPFLAGS) -DOPERATORS_HIP
+tests_operators_hip_la_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
+tests_operators_hip_la_LDFLAGS = $(gm_module_flags)
+tests_operators_hip_la_LIBADD = $(tests_operators_kernels_la_LIBADD)
+
 check_LTLIBRARIES += tests/operators_kernels.la
 tests_operators_kernels_la_SOURCES = %reldir%/operators/operators_kernels.c
 tests_operators_kernels_la_LDFLAGS = $(gm_module_flags)

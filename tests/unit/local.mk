@@ -200,6 +200,7 @@ gm_unit_device = \
 	%reldir%/device/cuda_remote_copy.c \
 	%reldir%/device/floats.c \
 	%reldir%/device/hip.c \
+	%reldir%/device/hip_code.c \
 	%reldir%/device/hip_runtime.c \
 	%reldir%/device/host.c \
 	%reldir%/device/host_operators.c \
@@ -227,6 +228,10 @@ gm_vulkan_test = %reldir%/device/suites_unit_device-vulkan.$(OBJEXT)
 $(gm_vulkan_test): %reldir%/device/vulkan_square.h \
 	agent/device/ops_vulkan_spirv.h
 CLEANFILES += %reldir%/device/vulkan_square.h
+endif
+if HIP
+gm_hip_test = %reldir%/device/suites_unit_device-hip_code.$(OBJEXT)
+$(gm_hip_test): agent/device/ops_hip_code.h
 endif
 gm_cases += $(gm_unit_device)
 GM_TSAN_TESTS += %reldir%/device/cuda.c %reldir%/device/cuda_memory.c \

@@ -186,14 +186,17 @@ def machine_of_cards(
     folder = Path(tempfile.mkdtemp(prefix="gpumap-cards."))
     folder.chmod(0o755)
     (folder / "driver").mkdir()
-    (folder / "dev").mkdir()
     for path in DRIVER:
         shutil.copy(BUILD / path, folder / "driver")
-    hardware = folder / "hardware"
-    words = ["make", "-n", str(NODES / node), "-d", str(folder / "dev")]
+    # Workers of programs write below /dev alone.
+    machine = Path(tempfile.mkdtemp(prefix="gpumap-cards.", dir="/dev/shm"))
+    machine.chmod(0o755)
+    (machine / "dev").mkdir()
+    hardware = machine / "hardware"
+    words = ["make", "-n", str(NODES / node), "-d", str(machine / "dev")]
     words += ["-p", "\n".join(faults), str(hardware)]
     subprocess.run([str(BUILD / "tests/fake/stand-in"), *words], check=True)
-    for one in (hardware, *(folder / "dev").rglob("*")):
+    for one in (hardware, *(machine / "dev").rglob("*")):
         one.chmod(0o777 if one.is_dir() else 0o666)
     try:
         yield folder, {
@@ -202,6 +205,7 @@ def machine_of_cards(
         }
     finally:
         shutil.rmtree(folder)
+        shutil.rmtree(machine)
 
 
 @contextmanager

@@ -188,7 +188,7 @@ print("done")
 
 def test_pool(agent: Agent) -> None:
     """The allocator of gpumap.torch.pool(), called as torch calls it."""
-    driver = Path(agent.env["GPUMAP_FAKE_HARDWARE"]).with_name("driver")
+    driver = Path(agent.env["GPUMAP_FAKE_KERNELS"]).parent
     ran = subprocess.run(
         [
             sys.executable,

@@ -5,6 +5,7 @@ it.  No GPU is in any of this."""
 
 from __future__ import annotations
 
+import array
 import os
 import re
 import shutil
@@ -22,11 +23,45 @@ from gpumap import Job
 
 HIP = BUILD / "tests/fake/.libs/libamdhip64.so.7"
 VENDOR = BUILD / "tests/fake/.libs/libvendor.so"
-DEBIANS = Path("/usr/lib/x86_64-linux-gnu/libamdhip64.so.5")
+KERNELS = BUILD / "tests/.libs/operators_hip.so"
+HAS_OPERATORS = (
+    "#define HAVE_HIP_OPERATORS 1" in (BUILD / "config.h").read_text()
+)
+SYSTEMS = Path("/usr/lib/x86_64-linux-gnu/libamdhip64.so.5")
 
 pytestmark = pytest.mark.skipif(
     not HIP.exists(), reason="the stand-in was not built"
 )
+
+
+SQUARE = """
+extern "C" __attribute__((global)) void gpumap_program(
+    float *dst, const float *src, unsigned long n, float alpha)
+{
+    unsigned long i = __builtin_amdgcn_workgroup_id_x() * 256ul +
+                      __builtin_amdgcn_workitem_id_x();
+
+    if (i < n)
+        dst[i] = alpha * src[i] * src[i];
+}
+"""
+
+
+def write_program(folder: Path) -> None:
+    """A code object, where the operators' compiler is."""
+    folder.mkdir()
+    found = re.search(
+        "^HIP_CLANG = (.+)$", (BUILD / "Makefile").read_text(), re.M
+    )
+    if not HAS_OPERATORS or not found:
+        return
+    subprocess.run(
+        [found[1], "-O2", "-x", "hip", "--cuda-device-only", "-nogpulib", "-nogpuinc",
+         "--no-gpu-bundle-output", "--offload-arch=gfx90a", "-", "-o",
+         str(folder / "square.hsaco")],
+        check=True,
+        input=SQUARE.encode(),
+    )
 
 
 class Card:
@@ -50,7 +85,10 @@ def write(path: Path, text: str) -> None:
 
 
 def write_kernel(
-    root: Path, cards: list[Card], without_number: frozenset[int]
+    root: Path,
+    cards: list[Card],
+    without_number: frozenset[int] = frozenset(),
+    sets: list[int] | None = None,
 ) -> None:
     """What the kernel shows of a machine with these cards."""
     nodes = root / "sys/class/kfd/kfd/topology/nodes"
@@ -63,7 +101,8 @@ def write_kernel(
             nodes / f"{i + 1}/properties",
             "cpu_cores_count 0\nsimd_count 416\nsimd_per_cu 4\n"
             "max_waves_per_simd 8\nwave_front_size 64\nlds_size_in_kb 64\n"
-            "gfx_target_version 90010\nvendor_id 4098\n"
+            f"gfx_target_version {sets[i] if sets else 90010}\n"
+            "vendor_id 4098\n"
             f"location_id {int(bus, 16) << 8}\ndomain {int(domain, 16)}\n"
             f"drm_render_minor {128 + i}\nunique_id {number}\n",
         )
@@ -78,12 +117,19 @@ def write_kernel(
 
 @contextmanager
 def agent_of_hip(
-    config: str = "", more: str = "", *, without_number: frozenset[int] = frozenset()
+    config: str = "",
+    *,
+    without_number: frozenset[int] = frozenset(),
+    sets: list[int] | None = None,
 ) -> Iterator[tuple[Agent, Path, list[Card]]]:
     """An agent with four cards and a host row."""
     with machine_of_cards("mixed.yaml") as (folder, env):
         shown = subprocess.run(
-            [str(BUILD / "tests/fake/stand-in"), "show", str(folder / "hardware")],
+            [
+                str(BUILD / "tests/fake/stand-in"),
+                "show",
+                env["GPUMAP_FAKE_HARDWARE"],
+            ],
             check=True,
             capture_output=True,
             text=True,
@@ -92,14 +138,18 @@ def agent_of_hip(
             Card(line) for line in shown.splitlines() if "uuid=" in line
         ]
         shutil.copy(HIP, folder / "driver")
-        write_kernel(folder / "root", cards, without_number)
+        shutil.copy(KERNELS, folder / "driver")
+        env["GPUMAP_FAKE_KERNELS"] = f"{folder}/driver/operators_hip.so"
+        write_program(folder / "programs")
+        write_kernel(folder / "root", cards, without_number, sets)
         env["LD_LIBRARY_PATH"] = f"{BUILD}/lib/.libs:{folder}/driver"
         names = f"pass-environment = {' '.join(env)}\n"
         library = "" if "library" in config else f"library = {folder}/driver\n"
         agent = Agent(
             "[host]\nrows = 1\n"
             f"[cuda]\nenabled = off\nsysfs = {folder}/root\n{names}"
-            f"[hip]\nenabled = required\n{library}{names}{config}\n{more}",
+            f"[hip]\nenabled = required\n{library}{names}{config}\n"
+            f"[programs]\npolicy = any\ndirectory = {folder}/programs\n",
             **env,
         )
         try:
@@ -221,6 +271,96 @@ def test_copies(session: gpumap.Session, row: int, host: int) -> None:
     assert bytes(result) == bytes(memory)
 
 
+needs_operators = pytest.mark.skipif(
+    not HAS_OPERATORS, reason="there are no operators of HIP rows"
+)
+
+
+@needs_operators
+def test_jobs(session: gpumap.Session, row: int, host: int) -> None:
+    """Each operator, beside the host row's own."""
+    n = 3000
+    for dtype, size in (("f32", 4), ("bf16", 2), ("f16", 2), ("f64", 8)):
+        source = session.memory(host, n * size)
+        memoryview(source)[:] = bytes(
+            (37 * i + 11 * (i >> 3)) % 60 for i in range(n * size)
+        )
+        results = []
+        for one in (host, row):
+            buffer = session.alloc(one, n * size)
+            result = session.memory(one, n * size)
+            total = session.memory(one, 64)
+            session.run(one, Job("copy", n, dtype, buffer, source))
+            session.run(
+                one, Job("axpy", n, dtype, buffer, source, alpha=1.25)
+            )
+            session.run(
+                one, Job("scale", n, dtype, result, buffer, alpha=0.5)
+            )
+            session.run(one, Job("sum", n, dtype, total, buffer))
+            results.append((bytes(result), bytes(total)[:4]))
+        assert results[0] == results[1]
+
+
+@needs_operators
+def test_one_job_over_two_rows(
+    session: gpumap.Session, row: int, host: int
+) -> None:
+    n = 1 << 18
+    memory = session.memory(host, 4 * n)
+    source = session.memory(host, 4 * n)
+    for at in (memory, source):
+        memoryview(at).cast("f")[:] = memoryview(
+            array.array("f", (i % 1000 for i in range(n)))
+        )
+    tiles = session.scatter(
+        Job("axpy", n, "f32", memory, source, alpha=2.0),
+        rows=[host, row],
+        weights=[1, 1],
+    )
+    assert {tile.row for tile in tiles} == {host, row}
+    assert memoryview(memory).cast("f").tolist() == [
+        3.0 * (i % 1000) for i in range(n)
+    ]
+
+
+@needs_operators
+def test_a_program(map: gpumap.Map, row: int) -> None:
+    with map.session(programs=True) as session:
+        program = session.program(row, "square")
+        source = session.memory(row, 4000)
+        result = session.memory(row, 4000)
+        params = session.memory(row, 4)
+        memoryview(source).cast("f")[:] = memoryview(
+            array.array("f", range(1000))
+        )
+        memoryview(params).cast("f")[0] = 3.0
+        job = Job(
+            "run", 1000, "f32", result, source, program=program,
+            src_item_bytes=4, dst_item_bytes=4, params=params,
+        )
+        session.run(row, job)
+        assert memoryview(result).cast("f").tolist() == [
+            3.0 * i * i for i in range(1000)
+        ]
+
+
+def test_a_card_without_operators() -> None:
+    """Of an instruction set that gpumap was not built for."""
+    with agent_of_hip(sets=[80003] * 4) as (agent, _, _):
+        row = rows_of(agent)[0].row
+        with gpumap.attach(agent.instance, agent.runtime_dir) as map:
+            with map.session() as session:
+                memory = session.memory(row, 64)
+                there = session.alloc(row, 64)
+                session.run(row, Job("copy", 64, "u8", there, memory))
+                with pytest.raises(gpumap.Unsupported):
+                    session.run(
+                        row, Job("scale", 16, "f32", there, memory, alpha=2.0)
+                    )
+        assert "operators_missing" in log_of(agent)
+
+
 def test_scatter(map: gpumap.Map, session: gpumap.Session) -> None:
     """One job over the host row and all cards."""
     rows = [device.row for device in map.devices]
@@ -283,7 +423,7 @@ def test_a_card_is_served_once() -> None:
                 ["0000:17:00.0", "0000:21:00.0", "0000:30:00.0"], 1
             )
         ]
-        write_kernel(root, [Card(line) for line in lines], frozenset())
+        write_kernel(root, [Card(line) for line in lines])
         names = f"pass-environment = {' '.join(env)}\n"
         agent = Agent(
             "[host]\nrows = 1\n[cuda]\nenabled = required\n"
@@ -322,7 +462,7 @@ def test_cards_that_are_required(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(
-    not DEBIANS.exists(), reason="libamdhip64-5 is not installed"
+    not SYSTEMS.exists(), reason="libamdhip64-5 is not installed"
 )
 @pytest.mark.skipif(
     Path("/dev/kfd").exists(), reason="there may be a card"
@@ -334,10 +474,10 @@ def test_a_runtime_without_a_card() -> None:
     with tempfile.TemporaryDirectory(prefix="gpumap-hip.") as name:
         root = Path(name)
         root.chmod(0o755)
-        write_kernel(root, [Card(line)], frozenset())
+        write_kernel(root, [Card(line)])
         agent = Agent(
             f"[host]\nrows = 1\n[cuda]\nenabled = off\nsysfs = {root}\n"
-            f"[hip]\nenabled = auto\nlibrary = {DEBIANS.parent}\n"
+            f"[hip]\nenabled = auto\nlibrary = {SYSTEMS.parent}\n"
         )
         try:
             row = rows_of(agent)[0].row

@@ -3,7 +3,8 @@
 
 /*
  * The built-in operators for the stand-in driver: what it runs where a card
- * would run their PTX.  $GPUMAP_FAKE_KERNELS names this module.
+ * would run their PTX, or with OPERATORS_HIP their code objects.
+ * $GPUMAP_FAKE_KERNELS names this module.
  */
 
 #include <stddef.h>
@@ -12,6 +13,14 @@
 #include "gpumap.h"
 #include "tests/fake/kernel.h"
 #include "tests/support/operators/operators_ref.h"
+
+#ifdef OPERATORS_HIP
+#include "tests/support/operators/operators_hip.h"
+#define RUN(launch, op, dtype, to, args) \
+	operators_hip_run(launch, op, dtype, to, args)
+#else
+#define RUN(launch, op, dtype, to, args) ref_run(op, dtype, to, args)
+#endif
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -43,7 +52,7 @@ static void run_fill(struct fake_launch *l, const void *const *params)
 
 	a.dst = reach(l, u64_of(params, 0), a.n, true);
 	if (a.dst)
-		ref_run(GM_OPERATOR_FILL, GPUMAP_DTYPE_U8, 0, &a);
+		RUN(l, GM_OPERATOR_FILL, GPUMAP_DTYPE_U8, 0, &a);
 }
 
 static void run(struct fake_launch *l, const void *const *params, uint32_t op,
@@ -71,7 +80,7 @@ static void run(struct fake_launch *l, const void *const *params, uint32_t op,
 		a.alpha = dtype == GPUMAP_DTYPE_F64 ? *(const double *)params[3]
 						    : *(const float *)params[3];
 	}
-	ref_run(op, dtype, to, &a);
+	RUN(l, op, dtype, to, &a);
 }
 
 /* Each kernel as KERNEL(operator, dtype, dtype of a cast, name, params). */

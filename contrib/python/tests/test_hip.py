@@ -397,6 +397,15 @@ def test_tools(agent: Agent, row: int) -> None:
     assert ", 0 failed," in agent.run("doctor").stdout
 
 
+def test_the_next_agent_knows_the_rows(agent: Agent) -> None:
+    before = {row.row: row.uuid for row in rows_of(agent)}
+    agent.kill()
+    agent.start()
+    after = rows_of(agent)
+    assert {row.row: row.uuid for row in after} == before
+    assert {row.state for row in after} == {gpumap.DeviceState.READY}
+
+
 def test_which_cards_are_wanted() -> None:
     devices = "GPU-a30dd591d13d4d02 0000:17:00.0"
     with agent_of_hip(

@@ -188,8 +188,8 @@ static bool is_hip_device(const struct gm_cuda *cuda, int dev, const char *uuid)
 	struct gm_cu_uuid found;
 	char bus[32] = "";
 
-	if (strncmp(uuid, "gfx", 3) == 0)
-		uuid += strcspn(uuid, ":") + 1;
+	if (strncmp(uuid, "gfx", 3) == 0 && strchr(uuid, ':'))
+		uuid = strchr(uuid, ':') + 1;
 	if (strncmp(uuid, "GPU-", 4) == 0)
 		return strlen(uuid) == 4 + sizeof(found.bytes) &&
 		       cu->cuDeviceGetUuid(&found, dev) == GM_CU_SUCCESS &&

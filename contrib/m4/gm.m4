@@ -250,7 +250,7 @@ AC_DEFUN([GM_HIP], [
     AC_MSG_CHECKING([for AMD's instruction sets of $HIP_CLANG])
     AS_ECHO(['extern "C" __attribute__((global)) void k() {}']) >conftest.hip
     for gm_target in ${HIP_TARGETS:-gfx900 gfx906 gfx908 gfx90a gfx942 gfx950 gfx1010 gfx1030 gfx1031 gfx1032 gfx1036 gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1200 gfx1201}; do
-      AS_IF([$HIP_CLANG -x hip --cuda-device-only --no-gpu-bundle-output -nogpulib -nogpuinc --offload-arch=$gm_target -o conftest.co conftest.hip >&AS_MESSAGE_LOG_FD 2>&1],
+      AS_IF([$HIP_CLANG -x hip --cuda-device-only --no-gpu-bundle-output -nogpulib -nogpuinc -mcode-object-version=4 --offload-arch=$gm_target -o conftest.co conftest.hip >&AS_MESSAGE_LOG_FD 2>&1],
         [gm_hip="${gm_hip:+$gm_hip }$gm_target"])
     done
     rm -f conftest.hip conftest.co

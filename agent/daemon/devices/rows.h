@@ -85,7 +85,9 @@ static inline bool gm_device_is_watched(const struct gm_device *device)
 /* The id of a card of HIP's, without the instruction set in front. */
 static inline const char *gm_device_card_id(const char *id)
 {
-	return strncmp(id, "gfx", 3) == 0 ? id + strcspn(id, ":") + 1 : id;
+	const char *colon = strchr(id, ':');
+
+	return strncmp(id, "gfx", 3) == 0 && colon ? colon + 1 : id;
 }
 
 /* A limit that all host rows have together. */

@@ -6,6 +6,7 @@
  * Nothing here runs one: no card is at hand.
  */
 
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 
 /* Floats and doubles are rounded to the nearest, and subnormals are kept. */
 #define MODE(word) ((word) >> 12 & 0xff)
+#define VERSION_4  2 /* as ELF counts them */
 #define EXACT      0xf0u
 
 static struct code_object object;
@@ -79,6 +81,7 @@ static void every_operator_is_there(const char *set, const void *image)
 		return;
 	snprintf(target, sizeof(target), "amdgcn-amd-amdhsa--%s", set);
 	STR(object.target, target);
+	EQ(((const unsigned char *)image)[EI_ABIVERSION], VERSION_4);
 	n += count_right(GM_OPERATOR_FILL, GPUMAP_DTYPE_U8, 0);
 	for (uint32_t op = GM_OPERATOR_SCALE; op < GM_OPERATORS; op++)
 		for (uint32_t dtype = 0; dtype < 32; dtype++)

@@ -177,7 +177,7 @@ static bool opens(const char *id)
 static int a_device_is_found(void)
 {
 	struct gm_cu_uuid uuid;
-	char id[21], bus[32];
+	char id[21], bus[32], full[64];
 	int dev;
 
 	WANT(opens(NULL));
@@ -189,6 +189,11 @@ static int a_device_is_found(void)
 	bench_close(&b);
 	snprintf(id, sizeof(id), "GPU-%.16s", uuid.bytes);
 	WANT(opens(id) && opens(bus));
+	snprintf(full, sizeof(full), "gfx803:%s", id);
+	WANT(opens(full));
+	snprintf(full, sizeof(full), "gfx803:%s", bus);
+	WANT(opens(full));
+	WANT(!opens("gfx803") && !opens("gfx803:"));
 	id[19] = id[19] == '0' ? '1' : '0';
 	WANT(!opens(id) && says("none is GPU-"));
 	id[19] = '\0';

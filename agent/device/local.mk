@@ -61,7 +61,6 @@ $(%canon_reldir%_libdevice_la_OBJECTS): %reldir%/ops_opencl_text.h
 CLEANFILES += %reldir%/ops_opencl_text.h
 EXTRA_DIST += %reldir%/README.md %reldir%/ops.k %reldir%/ops_vulkan.h
 EXTRA_DIST += %reldir%/ops_vulkan.sh %reldir%/floats.k
-EXTRA_DIST += %reldir%/ops_vulkan.sh
 EXTRA_DIST += %reldir%/ops_hip.h %reldir%/ops_hip.sh
 
 # The operators as code objects, as C: an array for each of AMD's instruction

@@ -110,7 +110,7 @@ static void llvm_reads_it(const char *set, const void *image, size_t bytes)
 		 path, set);
 	out = popen(command, "r");
 	if (!out || !fgets(line, sizeof(line), out))
-		SKIP(1, "there is no llvm-readelf");
+		LACK("hip-operators", 1, "there is no llvm-readelf");
 	else
 		EQ((uint32_t)atoi(line), object.n + 2);
 	if (out)
@@ -131,7 +131,8 @@ TAP_CASE()
 
 TAP_CASE()
 {
-	SKIP(1, "gpumap was built without operators of HIP rows");
+	LACK("hip-operators", 1,
+	     "gpumap was built without operators of HIP rows");
 	return tap_done();
 }
 

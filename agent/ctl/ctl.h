@@ -241,6 +241,13 @@ json_t *gm_ctl_device_json(const struct gpumap_device *device);
 /* Print as a word of a shell: in quotes where it needs them. */
 void gm_ctl_print_word(const char *text);
 
+/* @text as JSON, and NULL as null: a byte that is no UTF-8, as a path may have,
+ * becomes U+FFFD. */
+json_t *gm_ctl_text_json(const char *text);
+
+/* Print text for people: '?' stands for each byte that a terminal would obey. */
+void gm_ctl_print_plain(const char *text);
+
 /* Print one JSON object on one line and free it.  Returns GM_EXIT_OK, or
  * GM_EXIT_FAILED when it could not be made or printed. */
 int gm_ctl_print(json_t *object);

@@ -197,7 +197,7 @@ static json_t *list_of(const char *const *texts)
 	json_t *list = json_array();
 
 	for (; *texts != NULL; texts++)
-		json_array_append_new(list, json_string(*texts));
+		json_array_append_new(list, gm_ctl_text_json(*texts));
 	return list;
 }
 
@@ -211,7 +211,7 @@ static json_t *variables(const char *const *env)
 
 		if (name != NULL)
 			json_object_set_new(object, name,
-					    json_string(*env + n + 1));
+					    gm_ctl_text_json(*env + n + 1));
 		free(name);
 	}
 	return object;
@@ -312,7 +312,7 @@ int gm_ctl_export(struct gm_ctl *ctl)
 {
 	struct gpumap_engine_request request = { .size = sizeof(request) };
 	struct gpumap_engine_settings *settings = NULL;
-	enum format format;
+	enum format format = JSON;
 	int ret = read_options(ctl, &request.engine, &format);
 
 	if (ret != GM_EXIT_OK)

@@ -200,7 +200,7 @@ static json_t *share_json(const struct loading *l)
 
 static json_t *path_json(const char *path)
 {
-	return path[0] != '\0' ? json_string(path) : json_null();
+	return gm_ctl_text_json(path[0] != '\0' ? path : NULL);
 }
 
 static int show_json(const struct loading *l)

@@ -76,8 +76,9 @@ void gm_ctl_nodes_table(const struct gm_ctl_nodes_job *job)
 	const char *model = job->ctl->model;
 	char size[32];
 
-	printf("%s: %u layers, %s%s%s\n", model != NULL ? model : "model",
-	       job->q.ask.n_layers, gm_size_text(job->model_bytes, size),
+	gm_ctl_print_plain(model != NULL ? model : "model");
+	printf(": %u layers, %s%s%s\n", job->q.ask.n_layers,
+	       gm_size_text(job->model_bytes, size),
 	       job->isq != GM_ISQ_N ? ", as if quantised to " : "",
 	       job->isq != GM_ISQ_N ? gm_isq_name(job->isq) : "");
 	printf("%u of %u nodes of %s, %u stage%s, tensor parallel %u, %s\n\n",
@@ -245,7 +246,7 @@ static json_t *words_json(const char *node,
 	json_t *argv = json_array();
 
 	for (uint32_t i = 0; i < words->argv.n; i++)
-		json_array_append_new(argv, json_string(words->argv.v[i]));
+		json_array_append_new(argv, gm_ctl_text_json(words->argv.v[i]));
 	return json_pack("{s:s, s:o, s:o}", "node", node, "env",
 			 gm_run_env_json(&words->env), "argv", argv);
 }
@@ -293,10 +294,10 @@ json_t *gm_ctl_nodes_plan_json(const struct gm_ctl_nodes_job *job,
 
 	json_object_update_new(
 		object,
-		json_pack("{s:s?, s:o, s:o, s:s, s:s?, s:o, s:o, s:o, s:o, "
+		json_pack("{s:o, s:o, s:o, s:s, s:s?, s:o, s:o, s:o, s:o, "
 			  "s:o, s:o, s:o, s:o}",
-			  "model", job->ctl->model, "n_layers",
-			  whole(job->q.ask.n_layers), "model_bytes",
+			  "model", gm_ctl_text_json(job->ctl->model),
+			  "n_layers", whole(job->q.ask.n_layers), "model_bytes",
 			  whole(job->model_bytes), "dtype",
 			  gm_dtype_name(job->q.ask.compute_dtype), "isq",
 			  job->isq != GM_ISQ_N ? gm_isq_name(job->isq) : NULL,

@@ -143,8 +143,9 @@ static void head_lines(const struct gm_ctl_planning *p)
 {
 	char size[32], kv[32];
 
-	printf("%s: %u layers, %s of %s%s%s%s%s\n", p->ctl->model,
-	       p->plan.n_layers, gm_size_text(p->model.total_bytes, size),
+	gm_ctl_print_plain(p->ctl->model);
+	printf(": %u layers, %s of %s%s%s%s%s\n", p->plan.n_layers,
+	       gm_size_text(p->model.total_bytes, size),
 	       gm_weights_type(p->model.type),
 	       p->isq != GM_ISQ_N ? ", as if quantised to " : "",
 	       p->isq != GM_ISQ_N ? gm_isq_name(p->isq) : "",
@@ -254,10 +255,10 @@ static int print_json(const struct gm_ctl_planning *p)
 	bool is_auto = q->ask.setting == GPUMAP_SETTING_AUTO;
 
 	return gm_ctl_print(json_pack(
-		"{s:s, s:s?, s:s, s:s?, s:s, s:s?, s:s, s:o, s:o, s:o, s:o, "
+		"{s:o, s:s?, s:s, s:s?, s:s, s:s?, s:s, s:o, s:o, s:o, s:o, "
 		"s:o, "
 		"s:b, s:o, s:s?, s:o, s:o, s:o, s:s?, s:o}",
-		"model", p->ctl->model, "node",
+		"model", gm_ctl_text_json(p->ctl->model), "node",
 		p->node.name[0] != '\0' ? p->node.name : NULL, "setting",
 		gm_ctl_setting(q->ask.setting), "strategy",
 		is_auto ? gm_auto_strategy_name(q->ask.strategy) : NULL,

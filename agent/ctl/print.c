@@ -7,8 +7,11 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "agent/common/text.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -35,6 +38,39 @@ int gm_ctl_print(json_t *object)
 		return GM_EXIT_FAILED;
 	}
 	return GM_EXIT_OK;
+}
+
+json_t *gm_ctl_text_json(const char *text)
+{
+	static const char other[] = "\xef\xbf\xbd";
+	char *room = text != NULL ? malloc(3 * strlen(text) + 1) : NULL;
+	char *to = room;
+	json_t *string;
+
+	if (room == NULL)
+		return text != NULL ? NULL : json_null();
+	while (*text != '\0') {
+		uint32_t point, bytes = gm_text_decode(text, &point);
+		uint32_t made = bytes > 0 ? bytes : sizeof(other) - 1;
+
+		memcpy(to, bytes > 0 ? text : other, made);
+		to += made;
+		text += bytes > 0 ? bytes : 1;
+	}
+	string = json_stringn(room, (size_t)(to - room));
+	free(room);
+	return string;
+}
+
+void gm_ctl_print_plain(const char *text)
+{
+	char *plain = strdup(text);
+
+	if (plain == NULL)
+		return;
+	gm_text_make_plain(plain, strlen(plain));
+	fputs(plain, stdout);
+	free(plain);
 }
 
 json_t *gm_ctl_rows_json(const uint64_t rows[GPUMAP_ROWS_MAX / 64])

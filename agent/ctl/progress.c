@@ -134,8 +134,7 @@ static void show_object(const struct gm_progress_facts *f)
 {
 	gm_ctl_print(json_pack(
 		"{s:{s:s, s:o, s:s, s:I, s:o, s:I, s:I, s:o}}", "progress",
-		"what", f->what, "name",
-		f->name != NULL ? json_string(f->name) : json_null(), "unit",
+		"what", f->what, "name", gm_ctl_text_json(f->name), "unit",
 		f->unit != NULL ? f->unit : "bytes", "done",
 		(json_int_t)f->done, "total", number(f->total, f->total != 0),
 		"elapsed_ns", (json_int_t)f->elapsed_ns, "per_second",

@@ -309,7 +309,7 @@ static json_t *show_sizes(struct gm_fields *f)
 		.max_seq_len = gm_json_field_number(f, "max_seq_len"),
 		.max_batch_size = gm_json_field_number(f, "max_batch_size"),
 	};
-	struct sizes s;
+	struct sizes s = { 0 };
 
 	if (f->r == 0)
 		f->r = make_sizes(&q, &s, f->err);

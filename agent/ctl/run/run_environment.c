@@ -389,7 +389,7 @@ json_t *gm_run_env_json(const struct gm_run_words *env)
 		size_t n = strcspn(env->v[i], "=");
 
 		json_object_setn_new(object, env->v[i], n,
-				     json_string(env->v[i] + n + 1));
+				     gm_ctl_text_json(env->v[i] + n + 1));
 	}
 	return object;
 }
@@ -409,11 +409,6 @@ static json_t *rows_json(const struct gm_run *run, uint64_t *ret_bytes)
 	return list;
 }
 
-static json_t *text_or_null(const char *text)
-{
-	return text[0] != '\0' ? json_string(text) : json_null();
-}
-
 static int show_json(const struct gm_run *run)
 {
 	json_t *argv = json_array(), *rows;
@@ -423,13 +418,14 @@ static int show_json(const struct gm_run *run)
 	if (!run->ctl->run.no_bind && !run->unreserved)
 		name_binding(run, &binding);
 	for (uint32_t i = 0; i < run->argv.n; i++)
-		json_array_append_new(argv, json_string(run->argv.v[i]));
+		json_array_append_new(argv, gm_ctl_text_json(run->argv.v[i]));
 	rows = rows_json(run, &bytes);
-	return gm_ctl_print(json_pack("{s:o, s:o, s:o, s:I, s:o, s:o}", "env",
-				      gm_run_env_json(&run->env), "argv", argv,
-				      "rows", rows, "bytes", (json_int_t)bytes,
-				      "cpus", text_or_null(binding.cpus),
-				      "nodes", text_or_null(binding.nodes)));
+	return gm_ctl_print(json_pack(
+		"{s:o, s:o, s:o, s:I, s:s?, s:s?}", "env",
+		gm_run_env_json(&run->env), "argv", argv, "rows", rows, "bytes",
+		(json_int_t)bytes, "cpus",
+		binding.cpus[0] != '\0' ? binding.cpus : NULL, "nodes",
+		binding.nodes[0] != '\0' ? binding.nodes : NULL));
 }
 
 int gm_run_environment_show(const struct gm_run *run)

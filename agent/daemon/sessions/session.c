@@ -435,7 +435,7 @@ int gm_session_handle_open(struct gm_connection *c, const struct gm_request *r)
 {
 	struct gm_session_open open;
 	struct gm_session_reply reply;
-	struct gm_session *session;
+	struct gm_session *session = NULL;
 	uint32_t n_rows = rows_of_a_session(c->server->d);
 	int error, fds[3];
 

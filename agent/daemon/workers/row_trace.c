@@ -49,7 +49,7 @@ static int send_to_worker(struct gm_worker_process *worker)
 int gm_row_trace_begin(struct gm_worker_process *worker, const void *reader,
 		       int *ret_fd)
 {
-	int fd, ret = make(&fd, ret_fd);
+	int fd = -1, ret = make(&fd, ret_fd);
 
 	if (ret != 0)
 		return ret;

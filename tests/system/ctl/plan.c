@@ -140,6 +140,26 @@ static const char *spec_of(void)
 	return spec;
 }
 
+/* Bytes that are no text, and those that a terminal would obey. */
+static void a_path_is_any_bytes(void)
+{
+	char other[160], want[200];
+
+	snprintf(other, sizeof(other), "%s\xff\x1b[2J\n", model);
+	EQ(symlink(model, other), 0);
+	EQ(CTL("plan", "--model", other, "--node", node), DONE);
+	snprintf(want, sizeof(want), "%s??[2J?: 4 layers", model);
+	OK(prints(want) && !prints("\x1b"));
+	EQ(CTL("plan", "--model", other, "--node", node, "--json"), DONE);
+	snprintf(want, sizeof(want), "%s\xef\xbf\xbd\x1b[2J\n", model);
+	STR(text(object(), "model"), want);
+	EQ(CTL("export", "--model", other, "--node", node, "--spec", "0:4",
+	       "--for", "llama.cpp", "--json"),
+	   DONE);
+	OK(object() != NULL);
+	unlink(other);
+}
+
 static void every_setting_can_be_asked_for(void)
 {
 	char topology[160];
@@ -458,6 +478,7 @@ TAP_CASE()
 	make_model();
 	a_table_is_for_people();
 	json_is_for_programs();
+	a_path_is_any_bytes();
 	every_setting_can_be_asked_for();
 	sizes_can_be_asked_for();
 	what_does_not_fit_is_said_with_what_would();

@@ -245,7 +245,8 @@ void gm_ctl_print_word(const char *text);
  * becomes U+FFFD. */
 json_t *gm_ctl_text_json(const char *text);
 
-/* Print text for people: '?' stands for each byte that a terminal would obey. */
+/* Print text for people: '?' stands for each byte that a terminal would
+ * obey. */
 void gm_ctl_print_plain(const char *text);
 
 /* Print one JSON object on one line and free it.  Returns GM_EXIT_OK, or

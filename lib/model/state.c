@@ -3,8 +3,8 @@
 
 /*
  * The states of a model.  A session that would load a model with a name claims
- * the name first.  The agent lets one of several sessions load; the others wait,
- * and open the share when it is there.
+ * the name first.  The agent lets one of several sessions load; the others
+ * wait, and open the share when it is there.
  *
  * The requests that loading makes are not the caller's: they leave the caller's
  * last refusal as it was.

@@ -320,6 +320,12 @@ int gm_weights_config_read(const struct gm_weights_meta *meta,
 			   struct gm_reason *why,
 			   struct gm_weights_config *ret_config);
 
+/* Find the facts in the checkpoint's metadata; a single file may have none.
+ * Returns as gm_weights_meta_read() and gm_weights_config_read(), -ENOENT: a
+ * directory without a config.json. */
+int gm_weights_config_of(struct gm_weights *weights,
+			 struct gm_weights_config *ret_config);
+
 /* ---- sizes.c ----------------------------------------------------- */
 
 /* A model on disk, layer by layer. */
@@ -378,6 +384,9 @@ struct gm_layers_stack {
 /*
  * gm_weights_layers - find the layer of each tensor
  *
+ * A model may have layers past the map's: to predict more tokens, as its
+ * metadata say, or else where its first layers have the bytes of the map's.
+ *
  * ret_layers	receives weights->n numbers; -1: of none of the map's layers
  * ret_stack	may be NULL; its text is that of @weights
  *
@@ -386,7 +395,7 @@ struct gm_layers_stack {
  *				map, or a layer without tensors
  *		-ENOMEM		with no reason
  */
-int gm_weights_layers(const struct gm_weights *weights,
+int gm_weights_layers(struct gm_weights *weights,
 		      const struct gm_layers_sought *sought,
 		      int32_t *ret_layers, struct gm_layers_stack *ret_stack,
 		      struct gm_reason *why);

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gpumap.h"
@@ -391,5 +392,23 @@ int gm_weights_config_read(const struct gm_weights_meta *meta,
 
 	if (ret == 0)
 		*ret_config = config;
+	return ret;
+}
+
+int gm_weights_config_of(struct gm_weights *weights,
+			 struct gm_weights_config *ret_config)
+{
+	struct gm_weights_meta meta = { .data = NULL };
+	int ret = gm_weights_meta_read(weights, GM_WEIGHTS_GGUF_HEADER, &meta);
+
+	if (ret == 0 && meta.data == NULL && !weights->is_file)
+		ret = gm_reason_set(weights->why, -ENOENT,
+				    "%sconfig.json is not there, or empty; "
+				    "give the model's directory, with its "
+				    "config.json",
+				    gm_reason_path(weights->folder));
+	if (ret == 0 && meta.data != NULL)
+		ret = gm_weights_config_read(&meta, weights->why, ret_config);
+	free(meta.data);
 	return ret;
 }

@@ -77,8 +77,22 @@ static int rank(const struct gm_layers_sought *sought, const struct member *v,
 	return goes_on(sought, v, stack);
 }
 
+/* Do the metadata say so?  A map may know no bytes. */
+static bool has_extra(struct gm_weights *weights,
+		      const struct gm_layers_sought *sought,
+		      const struct stack *stack)
+{
+	struct gm_weights_config config;
+
+	return stack->n_layers > sought->n_layers &&
+	       gm_weights_config_of(weights, &config) == 0 &&
+	       config.n_layers == sought->n_layers &&
+	       stack->n_layers == sought->n_layers + config.n_extra;
+}
+
 /* Choose the stack that the map is for. */
-static int choose(const struct gm_layers_sought *sought, const struct member *v,
+static int choose(struct gm_weights *weights,
+		  const struct gm_layers_sought *sought, const struct member *v,
 		  size_t n, struct stack *ret, struct gm_reason *why)
 {
 	struct stack best = { 0 }, stack = { 0 };
@@ -100,7 +114,7 @@ static int choose(const struct gm_layers_sought *sought, const struct member *v,
 				     "no tensor's name has the number of a "
 				     "layer, as in layers.0.; load it without "
 				     "a layer map");
-	if (best_rank < 1)
+	if (best_rank < 1 && !has_extra(weights, sought, &best))
 		return gm_reason_set(
 			why, -EINVAL,
 			"layer map \"%s\" has %u layers, the model "
@@ -138,7 +152,7 @@ static struct member *list_members(const struct gm_weights *weights,
 	return v;
 }
 
-int gm_weights_layers(const struct gm_weights *weights,
+int gm_weights_layers(struct gm_weights *weights,
 		      const struct gm_layers_sought *sought,
 		      int32_t *ret_layers, struct gm_layers_stack *ret_stack,
 		      struct gm_reason *why)
@@ -153,7 +167,7 @@ int gm_weights_layers(const struct gm_weights *weights,
 		return -ENOMEM;
 	for (size_t i = 0; i < weights->n; i++)
 		ret_layers[i] = -1;
-	ret = choose(sought, v, n, &stack, why);
+	ret = choose(weights, sought, v, n, &stack, why);
 	for (size_t i = stack.first; ret == 0 && i < stack.end; i++)
 		if (v[i].name.layer < sought->n_layers)
 			ret_layers[v[i].weight] = (int32_t)v[i].name.layer;

@@ -1,28 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "lib/model/checkpoint/checkpoint.h"
-
-static int read_config(struct gm_weights *weights,
-		       struct gm_weights_config *config)
-{
-	struct gm_weights_meta meta = { .data = NULL };
-	int ret = gm_weights_meta_read(weights, GM_WEIGHTS_GGUF_HEADER, &meta);
-
-	if (ret == 0 && meta.data == NULL && !weights->is_file)
-		ret = gm_reason_set(weights->why, -ENOENT,
-				    "%sconfig.json is not there, or empty; "
-				    "give the model's directory, with its "
-				    "config.json",
-				    gm_reason_path(weights->folder));
-	if (ret == 0 && meta.data != NULL)
-		ret = gm_weights_config_read(&meta, weights->why, config);
-	free(meta.data);
-	return ret;
-}
 
 /* The type with most bytes; the order of types breaks ties. */
 static uint32_t main_type(const struct gm_weights *weights)
@@ -48,7 +29,7 @@ int gm_weights_measure(const char *path, const struct gm_weights_watch *watch,
 
 	if (ret != 0)
 		return ret;
-	ret = read_config(&weights, &sizes.config);
+	ret = gm_weights_config_of(&weights, &sizes.config);
 	if (ret == 0)
 		ret = gm_weights_layer_bytes(&weights, &sizes.config, &sizes);
 	if (ret == 0) {

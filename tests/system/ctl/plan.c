@@ -160,6 +160,41 @@ static void a_path_is_any_bytes(void)
 	unlink(other);
 }
 
+/* A model of two layers, and one that predicts more tokens: a spec knows no
+ * bytes that would tell it from a third. */
+static void layers_past_the_last_are_no_maps(void)
+{
+	static const char config[] =
+		"{\"model_type\":\"glm4_moe\",\"num_hidden_layers\":%d,"
+		"\"num_nextn_predict_layers\":1}";
+	char header[1024], *at = header, written[160];
+
+	at += sprintf(at, "{\"e\":{\"dtype\":\"F16\",\"shape\":[4],"
+			  "\"data_offsets\":[0,8]}");
+	for (int i = 0; i < 3; i++)
+		at += sprintf(at,
+			      ",\"model.layers.%d.w\":{\"dtype\":\"F16\","
+			      "\"shape\":[4],\"data_offsets\":[%d,%d]}",
+			      i, 8 * i + 8, 8 * i + 16);
+	sprintf(at, "}");
+	snprintf(written, sizeof(written), config, 2);
+	remove_model();
+	write_model(written, header, 32);
+	EQ(CTL("export", "--model", model, "--node", node, "--spec", "0:1;1:1",
+	       "--for", "llama.cpp"),
+	   DONE);
+	OK(prints("--tensor-split") && prints("1,3"));
+	snprintf(written, sizeof(written), config, 1);
+	remove_model();
+	write_model(written, header, 32);
+	EQ(CTL("export", "--model", model, "--node", node, "--spec", "0:1;1:1",
+	       "--for", "llama.cpp"),
+	   FAILED);
+	OK(complains("has 2 layers, the model 3"));
+	remove_model();
+	make_model();
+}
+
 static void every_setting_can_be_asked_for(void)
 {
 	char topology[160];
@@ -479,6 +514,7 @@ TAP_CASE()
 	a_table_is_for_people();
 	json_is_for_programs();
 	a_path_is_any_bytes();
+	layers_past_the_last_are_no_maps();
 	every_setting_can_be_asked_for();
 	sizes_can_be_asked_for();
 	what_does_not_fit_is_said_with_what_would();

@@ -563,6 +563,23 @@ static int warn_of_hosts(struct gm_plan_draft *d)
 			    n_layers, d->plan.n_layers);
 }
 
+/* A rank computes whole heads, and has whole heads of keys and values or shares
+ * one with other ranks. */
+static int warn_of_ranks(struct gm_plan_draft *d)
+{
+	uint64_t heads = d->ask->n_heads, kv = d->kv.n_heads;
+
+	if (d->n_ranks < 2 ||
+	    (heads % d->n_ranks == 0 &&
+	     (kv == 0 || kv % d->n_ranks == 0 || d->n_ranks % kv == 0)))
+		return 0;
+	return gm_plan_warn(d,
+			    "%" PRIu64 " attention heads, %" PRIu64 " of keys "
+			    "and values, are not to be divided by %" PRIu32
+			    " ranks: engines refuse that; name other rows",
+			    heads, kv, d->n_ranks);
+}
+
 static int print_spec(struct gm_plan_draft *d)
 {
 	struct gm_plan *plan = &d->plan;
@@ -635,6 +652,8 @@ int gm_plan_try(const struct gm_plan_request *q, struct gm_plan *ret_plan,
 		r = warn_of_unknown(&d);
 	if (r == 0 && ret_plan)
 		r = warn_of_hosts(&d);
+	if (r == 0 && ret_plan)
+		r = warn_of_ranks(&d);
 	if (r == 0 && ret_plan)
 		r = print_spec(&d);
 	if (r == 0 && ret_plan)

@@ -252,7 +252,21 @@ static void charges_have_every_part(void)
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
 	STR(show_charges(&plan), "3:16 9217+128+8+512, 14711 left; "
 				 "5:16 9217+128+8+512, 2423 left");
+	STR(plan.warnings,
+	    "7 attention heads, 7 of keys and values, are not to be divided by "
+	    "2 ranks: engines refuse that; name other rows");
 	gm_plan_free(&plan);
+	/* A head of keys and values may be that of several ranks. */
+	s.q.ask.n_heads = 8;
+	s.q.ask.n_kv_heads = 1;
+	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	STR(plan.warnings, NULL);
+	gm_plan_free(&plan);
+	s.q.ask.n_kv_heads = 3;
+	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	OK(plan.warnings != NULL);
+	gm_plan_free(&plan);
+	s.q.ask.n_heads = s.q.ask.n_kv_heads = 7;
 	s.layers[0]++;
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
 	EQ(plan.charges[0].weight_bytes, 9217 * MIB + 1);

@@ -294,7 +294,8 @@ static int read_json(const struct gm_weights_meta *meta, struct gm_reason *why,
 /* The pairs of a GGUF file whose keys begin with its architecture's name. */
 struct facts {
 	struct gm_weights_text architecture;
-	uint64_t n_layers, width, n_heads, n_kv_heads, k_dim, v_dim;
+	struct gm_weights_text kind; /* general.type; "" or "model" */
+	uint64_t n_layers, n_extra, width, n_heads, n_kv_heads, k_dim, v_dim;
 	uint64_t kv_lora_rank, rope_dim;
 	bool kv_is_list; /* a number of heads for each layer */
 };
@@ -308,6 +309,7 @@ static void take_pair(void *data, const struct gm_weights_pair *pair)
 		uint64_t *to;
 	} table[] = {
 		{ ".block_count", &f->n_layers },
+		{ ".nextn_predict_layers", &f->n_extra },
 		{ ".embedding_length", &f->width },
 		{ ".attention.head_count", &f->n_heads },
 		{ ".attention.head_count_kv", &f->n_kv_heads },
@@ -320,6 +322,9 @@ static void take_pair(void *data, const struct gm_weights_pair *pair)
 	if (pair->text.at != NULL &&
 	    gm_weights_text_is(pair->key, "general.architecture"))
 		f->architecture = pair->text;
+	if (pair->text.at != NULL &&
+	    gm_weights_text_is(pair->key, "general.type"))
+		f->kind = pair->text;
 	if (f->architecture.n == 0 || suffix.n < f->architecture.n ||
 	    memcmp(suffix.at, f->architecture.at, f->architecture.n) != 0)
 		return;
@@ -360,6 +365,17 @@ static int read_pairs(const struct gm_weights_meta *meta, struct gm_reason *why,
 		return gm_reason_set(why, -EINVAL,
 				     "its metadata have numbers that cannot "
 				     "be; fetch the file again");
+	if (f.kind.n > 0 && !gm_weights_text_is(f.kind, "model"))
+		return gm_reason_set(why, -EINVAL,
+				     "its general.type is \"%.*s\", and no "
+				     "language model; give the model's file",
+				     (int)(f.kind.n < 40 ? f.kind.n : 40),
+				     f.kind.at);
+	/* Of all blocks the last predict more tokens. */
+	if (f.n_extra < f.n_layers) {
+		config->n_extra = (uint32_t)f.n_extra;
+		f.n_layers -= f.n_extra;
+	}
 	config->n_layers = (uint32_t)f.n_layers;
 	config->n_heads = (uint32_t)f.n_heads;
 	snprintf(config->type, sizeof(config->type), "%.*s",

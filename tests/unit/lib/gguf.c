@@ -242,6 +242,47 @@ static void a_checkpoint_may_be_one_file(void)
 	unlink(path);
 }
 
+/* Three blocks, the last of which predicts more tokens, of a file of some
+ * type. */
+static int with_type(const char *type, struct gm_weights_sizes *ret_sizes)
+{
+	char path[] = "/tmp/gpumap-test-gguf.XXXXXX";
+	int fd = mkstemp(path), ret;
+
+	put_start(3, 3, 4);
+	put_string("general.architecture");
+	put(STRING, 4);
+	put_string("glm4moe");
+	put_string("general.type");
+	put(STRING, 4);
+	put_string(type);
+	put_number("glm4moe.block_count", 3);
+	put_number("glm4moe.nextn_predict_layers", 1);
+	put_tensor("blk.0.x", 4, 2, 0, 0);
+	put_tensor("blk.1.x", 4, 2, 0, 32);
+	put_tensor("blk.2.x", 4, 2, 0, 64);
+	put_data(96);
+	write_file(path);
+	ret = measure(path, ret_sizes);
+	close(fd);
+	unlink(path);
+	return ret;
+}
+
+static void blocks_that_predict_more_tokens_are_no_layers(void)
+{
+	struct gm_weights_sizes sizes = { 0 };
+
+	if (EQ(with_type("model", &sizes), 0)) {
+		EQ(sizes.n_layers, 2);
+		EQ(sizes.config.n_extra, 1);
+		EQ(sizes.other_bytes, 32);
+		gm_weights_sizes_free(&sizes);
+	}
+	EQ(with_type("mmproj", &sizes), -EINVAL);
+	says("general.type is \"mmproj\", and no language model");
+}
+
 /* A header, with a vocabulary in it, may be longer than the first read. */
 static void headers_may_be_long(void)
 {
@@ -541,6 +582,7 @@ TAP_CASE()
 	a_model_is_read();
 	a_part_asks_for_more_and_a_short_file_is_refused();
 	a_checkpoint_may_be_one_file();
+	blocks_that_predict_more_tokens_are_no_layers();
 	headers_may_be_long();
 	tensors_that_cannot_be_are_refused();
 	names_and_shapes_are_of_many_kinds();

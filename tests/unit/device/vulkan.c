@@ -1016,6 +1016,7 @@ static void integers_compute_the_same(void)
 	struct gm_vulkan *device = vulkan();
 
 	gm_vulkan_operators_close(device);
+	free(device->kernels);
 	device->has_f32 = device->has_f64 = false;
 	EQ(gm_vulkan_operators(device), 0);
 	operators_are_those_of_others();

@@ -155,7 +155,8 @@ static int write_all(int fd, const void *bytes, size_t left)
 	return 0;
 }
 
-/* The binary is copied: a stranger's compiler may have the file still. */
+/* The binary is copied: a stranger's compiler may have the file still.  The
+ * caller frees it, whatever is returned. */
 static int read_made(int fd, struct gm_build_answer *ret_answer,
 		     unsigned char **ret_binary, size_t *ret_bytes)
 {
@@ -176,10 +177,8 @@ static int read_made(int fd, struct gm_build_answer *ret_answer,
 	if (!*ret_binary)
 		return -ENOMEM;
 	if (pread(fd, *ret_binary, bytes, sizeof(*ret_answer)) !=
-	    (ssize_t)bytes) {
-		free(*ret_binary);
+	    (ssize_t)bytes)
 		return rc;
-	}
 	*ret_bytes = bytes;
 	return 0;
 }

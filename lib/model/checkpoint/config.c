@@ -371,7 +371,7 @@ static int read_pairs(const struct gm_weights_meta *meta, struct gm_reason *why,
 				     "language model; give the model's file",
 				     (int)(f.kind.n < 40 ? f.kind.n : 40),
 				     f.kind.at);
-	/* Of all blocks the last predict more tokens. */
+	/* The last blocks predict more tokens. */
 	if (f.n_extra < f.n_layers) {
 		config->n_extra = (uint32_t)f.n_extra;
 		f.n_layers -= f.n_extra;

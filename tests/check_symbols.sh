@@ -101,6 +101,10 @@ else
 			"$(symbols libgpumap-model --undefined-only)")"
 fi
 
+# A session calls it until the session is closed.
+check "libgpumap-model is not unloaded" "$(readelf -d "$built/libgpumap-model.so" |
+	grep -q NODELETE || echo "it has no flag NODELETE")"
+
 # The readers of checkpoints call nothing of libgpumap.
 check "the readers call nothing of libgpumap" "$("${NM:-nm}" \
 	"$built/libcheckpoint.a" | awk '

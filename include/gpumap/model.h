@@ -150,10 +150,10 @@ struct gpumap_tensor {
  * Tensors of layer N are named [PREFIX.]layers.N.REST, or with layer, h, blk,
  * block or blocks instead.  Tensors of no layer go to the map's base row.  So
  * do those of layers behind the map's last, if the other layers have exactly
- * the sizes in the map.  Bytes are loaded as the file has them, those of GGUF's
- * quantised types as blocks.  This call reads the headers, in this process; it
- * waits for nothing else, except on the first use of a row as gpumap_alloc()
- * does.
+ * the sizes in the map, or the metadata say that they predict more tokens.
+ * Bytes are loaded as the file has them, those of GGUF's quantised types as
+ * blocks.  This call reads the headers, in this process; it waits for nothing
+ * else, except on the first use of a row as gpumap_alloc() does.
  *
  * ret_model	give it back with gpumap_model_close(), even if loading fails
  *

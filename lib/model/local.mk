@@ -45,7 +45,8 @@ lib_libmodel_la_LIBADD = lib/libcheckpoint.la
 lib_LTLIBRARIES += lib/libgpumap-model.la
 lib_libgpumap_model_la_SOURCES =
 lib_libgpumap_model_la_LIBADD = lib/libmodel.la lib/libgpumap.la shm/libshm.la
-lib_libgpumap_model_la_LDFLAGS = $(AM_LDFLAGS) -no-undefined \
+# A session, which is libgpumap's, keeps its functions until it is closed.
+lib_libgpumap_model_la_LDFLAGS = $(AM_LDFLAGS) -no-undefined -Wl,-z,nodelete \
 	-version-info $(GM_LIBVERSION) \
 	-Wl,--version-script=$(srcdir)/%reldir%/libgpumap-model.map
 lib_libgpumap_model_la_DEPENDENCIES = lib/libmodel.la lib/libgpumap.la \

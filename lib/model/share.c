@@ -122,23 +122,34 @@ static int import(struct gpumap_model *m, uint32_t i)
 	return ret;
 }
 
+/* Are they the very files that the share was loaded from? */
+static bool are_same_inodes(struct gpumap_model *m)
+{
+	struct gm_weights weights;
+	bool same;
+
+	if (m->fingerprint_files == 0 || m->order.as_file ||
+	    gm_weights_list(m->order.path, &m->why, &weights) != 0)
+		return false;
+	same = gm_fingerprint_files(&weights) == m->fingerprint_files;
+	gm_weights_free(&weights);
+	return same;
+}
+
 /* Compare the files that were asked for with those that the share was loaded
- * from.  Headers are read only where the files alone do not tell. */
+ * from.  Headers are read only of others: copies, or those of a container. */
 static int compare(struct gpumap_model *m)
 {
-	bool listed = m->fingerprint_files != 0 && !m->order.as_file;
 	struct gm_weights weights;
 	bool same;
 	int ret;
 
-	if (m->order.path == NULL || m->name.any_files)
+	if (m->order.path == NULL || m->name.any_files || are_same_inodes(m))
 		return 0;
-	ret = listed ? gm_weights_list(m->order.path, &m->why, &weights)
-		     : gm_model_read(m, &weights);
+	ret = gm_model_read(m, &weights);
 	if (ret != 0)
 		return ret;
-	same = listed ? gm_fingerprint_files(&weights) == m->fingerprint_files
-		      : gm_fingerprint_weights(&weights) == m->fingerprint;
+	same = gm_fingerprint_weights(&weights) == m->fingerprint;
 	gm_weights_free(&weights);
 	return same ? 0
 		    : gm_reason_set(&m->why, -EEXIST,

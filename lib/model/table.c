@@ -151,7 +151,7 @@ static int check_head(struct gpumap_model *m, const struct gm_model_table *t,
 				     "open it with gpumap_share_open()");
 	if (t->version != GM_MODEL_TABLE_VERSION)
 		return bad(m, "another release of the library has written it; "
-			      "use the same on both sides");
+			      "release the share, and load the model again");
 	if (t->n_tensors > GM_WEIGHTS_TENSORS || t->n_dims > UINT32_MAX ||
 	    t->name_bytes > UINT32_MAX || t->meta_bytes > UINT32_MAX ||
 	    parts_of(t).end != bytes)

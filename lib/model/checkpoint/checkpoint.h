@@ -125,8 +125,9 @@ bool gm_weights_gguf_type(uint32_t number, struct gm_weights_block *ret_block);
  * modification times, or other tensors.  The folder does not count. */
 uint64_t gm_fingerprint_weights(const struct gm_weights *weights);
 
-/* The same of the files that gm_weights_list() finds, without their tensors.
- * 0: their headers say which others belong to them. */
+/* A number of the files alone that gm_weights_list() finds, which is another
+ * one, too, where they are other inodes or were changed: times can be set.  0:
+ * their headers say which others belong to them. */
 uint64_t gm_fingerprint_files(const struct gm_weights *weights);
 
 /* ---- checkpoint.c -------------------------------------------------------- */

@@ -225,6 +225,27 @@ static void others_have_it_by_its_name(void)
 	OK(shards_taken(map, 0));
 }
 
+/* Whichever of its files is named. */
+static void any_of_several_finds_it(void)
+{
+	struct gpumap_session *first = session_open(), *other = session_open();
+	struct gpumap_model *model = NULL, *found = NULL;
+
+	write_part(0, 0, N);
+	write_part(1, 1, N);
+	for (int i = 0; i < 2; i++) {
+		EQ(begin(first, parts[i], "parts", &model), 0);
+		EQ(gpumap_model_wait(model, story_now() + STORY_LIMIT_NS), 0);
+		if (EQ(begin(other, parts[1 - i], "parts", &found), 0))
+			is_right(other, found);
+		EQ(gpumap_model_close(found, GPUMAP_NO_DEADLINE), 0);
+		EQ(gpumap_model_close(model, GPUMAP_NO_DEADLINE), 0);
+	}
+	gpumap_session_close(other);
+	gpumap_session_close(first);
+	OK(shards_taken(map, 0));
+}
+
 /* Returns gpumapctl's exit status with these words. */
 static int ctl(const char *words)
 {
@@ -341,6 +362,7 @@ TAP_CASE()
 	headers_may_be_long();
 	any_of_several_stands_for_all();
 	others_have_it_by_its_name();
+	any_of_several_finds_it();
 	what_was_planned_for_it_loads();
 	what_is_damaged_is_refused();
 	unlink(one);

@@ -73,7 +73,9 @@ uint64_t gm_fingerprint_weights(const struct gm_weights *weights)
 
 		hash = mix_text(hash, w->name);
 		hash = mix_text(hash, gm_weights_type(w->type));
-		hash = mix_text(hash, weights->files[w->file].name);
+		/* Those of a share's table name none. */
+		if (w->file < weights->n_files)
+			hash = mix_text(hash, weights->files[w->file].name);
 		hash = mix_number(hash, w->begin);
 		hash = mix_number(hash, w->bytes);
 	}

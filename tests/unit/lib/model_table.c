@@ -22,8 +22,6 @@ static struct gm_weight weights[N] = {
 	{ .name = "b.long.name", .bytes = 0, .shape = 2, .n_dims = 1 },
 	{ .name = "c", .bytes = 100, .shape = 3, .n_dims = 0 },
 };
-static char file_name[] = "m.gguf";
-static struct gm_weight_file file = { .name = file_name };
 static uint64_t dims[3] = { 2, 3, 0 };
 static struct gm_model_place places[N] = {
 	{ .row = 1, .layer = 0, .buffer = 1, .at = 256 },
@@ -68,12 +66,9 @@ static void it_is_read_as_it_was_written(void)
 	loader.meta = (struct gm_weights_meta){ .data = meta,
 						.bytes = sizeof(meta),
 						.format = GPUMAP_META_GGUF };
-	loader.weights = (struct gm_weights){ .files = &file,
-					      .n_files = 1,
-					      .v = weights,
-					      .n = N,
-					      .dims = dims,
-					      .n_dims = 3 };
+	loader.weights = (struct gm_weights){
+		.v = weights, .n = N, .dims = dims, .n_dims = 3
+	};
 	EQ(gm_model_table_make(&loader, &table, &bytes), 0);
 	EQ(gm_model_table_read(&m, table, bytes), 0);
 	EQ(m.weights.n, N);

@@ -213,12 +213,12 @@ static char *make_key(const struct gm_opencl *opencl, const char *text,
 	static const gm_cl_uint names[] = { GM_CL_DEVICE_NAME,
 					    GM_CL_DEVICE_VERSION,
 					    GM_CL_DRIVER_VERSION };
-	char said[3][SAID_BYTES];
+	char said[3][SAID_BYTES] = { "" };
 	char *key;
 
 	for (size_t i = 0; i < 3; i++)
 		if (opencl->cl->clGetDeviceInfo(opencl->device, names[i],
-						SAID_BYTES, said[i],
+						SAID_BYTES - 1, said[i],
 						NULL) != GM_CL_SUCCESS)
 			return NULL;
 	return asprintf(&key, "%s\n%s\n%s\n%s\n%s", said[0], said[1], said[2],
@@ -286,7 +286,7 @@ static void keep(const struct gm_opencl *opencl, const char *text,
 	snprintf(made, sizeof(made), "%s/made", opencl->kept);
 	fd = open(made, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (!key || fd < 0)
-		rc = -EIO;
+		rc = fd < 0 ? -errno : -EIO;
 	if (rc == 0)
 		rc = write_all(fd, key, strlen(key) + 1);
 	if (rc == 0)

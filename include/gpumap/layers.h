@@ -70,6 +70,22 @@ struct gpumap_layers {
 	uint64_t max_seq_len;
 };
 
+/*
+ * One layer of a model keeps so much of each sequence.  Elements of keys and values
+ * are of the cache's type, those of a convolution's inputs of the activations',
+ * and those of a recurrence have 4 bytes, as in vLLM, SGLang and llama.cpp.
+ */
+struct gpumap_layer_cache {
+	uint32_t
+		n_heads; /* into which ranks divide it, whole ones each; 1: each
+			   * rank keeps all of it; 0: it is not known what the
+			   * layer keeps */
+	uint32_t window; /* most tokens that are kept; 0: all */
+	uint64_t token_elements; /* of keys and values of a token, all heads */
+	uint64_t conv_elements;  /* last inputs of a convolution */
+	uint64_t state_elements; /* of a recurrence */
+};
+
 /* The memory that a map takes from one row. */
 struct gpumap_charge {
 	uint32_t row;

@@ -8,6 +8,7 @@
 # agent that read models link it as well, and shm/libshm.la after it.
 noinst_LTLIBRARIES += lib/libcheckpoint.la
 lib_libcheckpoint_la_SOURCES = \
+	%reldir%/checkpoint/cache.c \
 	%reldir%/checkpoint/checkpoint.c \
 	%reldir%/checkpoint/checkpoint.h \
 	%reldir%/checkpoint/config.c \

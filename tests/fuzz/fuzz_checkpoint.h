@@ -45,10 +45,10 @@ static inline void check_refusal(int ret, const struct gm_weights *ws)
 static inline void check_layers(const struct gm_weights *ws, uint64_t bytes,
 				const struct gm_weights_config *config)
 {
-	struct gm_weights_sizes sizes = { .n_layers = 0 };
+	struct gm_weights_sizes sizes = { .config = *config };
 	uint64_t sum = 0;
 
-	if (gm_weights_layer_bytes(ws, config, &sizes) != 0) {
+	if (gm_weights_measure_layers(ws, &sizes) != 0) {
 		MUST(ws->why->text[0] != '\0' && sizes.layer_bytes == NULL);
 		return;
 	}

@@ -55,6 +55,7 @@ gm_unit_lib = \
 	%reldir%/lib/handle_check.c \
 	%reldir%/lib/huge_pages.c \
 	%reldir%/lib/json_scan.c \
+	%reldir%/lib/layer_caches.c \
 	%reldir%/lib/mask_nodes.c \
 	%reldir%/lib/model_config.c \
 	%reldir%/lib/model_table.c \

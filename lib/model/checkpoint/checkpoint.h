@@ -31,6 +31,8 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include <gpumap/layers.h>
+
 #define GM_WEIGHTS_LENGTH  8u /* bytes before a header: its length */
 #define GM_WEIGHTS_FILES   4096u
 #define GM_WEIGHTS_TENSORS (1u << 20)
@@ -283,7 +285,14 @@ struct gm_weights_pair {
 	struct gm_weights_text text; /* where it is one */
 	uint64_t number;             /* likewise, if it is whole */
 	bool is_number, is_list;
+	/* of a list of whole numbers or truths; else 0 */
+	const unsigned char *items;
+	uint64_t n_items;
+	uint32_t item_bytes;
 };
+
+/* An item of a list, less than n_items. */
+uint64_t gm_weights_item(const struct gm_weights_pair *pair, uint64_t i);
 
 typedef void gm_weights_pair_fn(void *data, const struct gm_weights_pair *pair);
 
@@ -293,6 +302,16 @@ int gm_weights_gguf_pairs(const struct gm_weights_meta *meta,
 			  gm_weights_pair_fn *visit, void *data);
 
 /* ---- config.c ---------------------------------------------------- */
+
+#define GM_WEIGHTS_KINDS 1024u /* layers; those behind them are UNKNOWN */
+
+/* The metadata may say this of a layer's attention. */
+enum gm_layer_kind {
+	GM_LAYER_UNKNOWN,
+	GM_LAYER_FULL,
+	GM_LAYER_WINDOW, /* over the last tokens alone */
+	GM_LAYER_NONE    /* none, or a recurrence */
+};
 
 /* The facts that planning needs of a model's metadata.  Numbers are at most
  * 2^24; 0: not known. */
@@ -305,7 +324,14 @@ struct gm_weights_config {
 	uint32_t v_dim;
 	uint32_t kv_lora_rank; /* not 0: keys and values are kept compressed */
 	uint32_t kpe_head_dim;
-	char type[64]; /* "llama", or empty */
+	uint32_t state_width; /* elements that a recurrence keeps for each of
+			       * its inner ones */
+	uint32_t n_shared;    /* the last layers, which read what others keep */
+	uint32_t n_cross;     /* tokens of an encoder's output; 0: as many as
+			       * the sequence has */
+	uint32_t window;      /* tokens that layers of kind WINDOW keep */
+	uint8_t kinds[GM_WEIGHTS_KINDS]; /* enum gm_layer_kind */
+	char type[64];                   /* "llama", or empty */
 };
 
 /*
@@ -335,9 +361,10 @@ struct gm_weights_sizes {
 	uint32_t n_files;
 	uint64_t n_tensors;
 	uint64_t *layer_bytes; /* n_layers of them */
-	uint64_t other_bytes;  /* embeddings, head, vision tower... */
-	uint64_t total_bytes;  /* all layers and the others */
-	uint32_t type;         /* of most bytes, for gm_weights_type() */
+	struct gpumap_layer_cache *caches;
+	uint64_t other_bytes; /* embeddings, head, vision tower... */
+	uint64_t total_bytes; /* all layers and the others */
+	uint32_t type;        /* of most bytes, for gm_weights_type() */
 	struct gm_weights_config config;
 };
 
@@ -362,6 +389,11 @@ struct gm_weights_sizes {
 int gm_weights_measure(const char *path, const struct gm_weights_watch *watch,
 		       struct gm_reason *why,
 		       struct gm_weights_sizes *ret_sizes);
+
+/* Measure the layers of a checkpoint that has been read, by sizes->config.
+ * Returns as gm_weights_measure() about layers; sizes is to be freed. */
+int gm_weights_measure_layers(const struct gm_weights *weights,
+			      struct gm_weights_sizes *sizes);
 
 /* Free what gm_weights_measure() gave.  NULL is allowed. */
 void gm_weights_sizes_free(struct gm_weights_sizes *sizes);
@@ -402,20 +434,31 @@ int gm_weights_layers(struct gm_weights *weights,
 		      struct gm_reason *why);
 
 /*
- * gm_weights_layer_bytes - find the layers of the model itself, of which
+ * gm_weights_own_layers - find the layers of the model itself, of which
  * @config says how many there are, if it does
  *
  * A model may have several stacks of layers, such as a vision tower's beside
  * the language model's: the one with as many layers as @config states is the
  * model's, or the largest of several such.
  *
- * sizes	n_layers and layer_bytes are stored
+ * ret_layers	receives weights->n numbers; -1: of none of the layers
+ * ret_n	receives the number of layers, at least 1
  *
  * Returns	as gm_weights_measure() about layers; -ENOMEM
  */
-int gm_weights_layer_bytes(const struct gm_weights *weights,
-			   const struct gm_weights_config *config,
-			   struct gm_weights_sizes *sizes);
+int gm_weights_own_layers(const struct gm_weights *weights,
+			  const struct gm_weights_config *config,
+			  int32_t *ret_layers, uint32_t *ret_n);
+
+/* ---- cache.c ----------------------------------------------------- */
+
+/* Find what each of @n_layers layers keeps of a sequence; @layers has the layer
+ * of each tensor.  The number of heads is stored in @config if that has none.
+ * Returns 0, -ENOMEM. */
+int gm_weights_cache_find(const struct gm_weights *weights,
+			  struct gm_weights_config *config,
+			  const int32_t *layers, uint32_t n_layers,
+			  struct gpumap_layer_cache *ret_caches);
 
 /* ---- index.c ----------------------------------------------------- */
 

@@ -28,36 +28,58 @@
 /* The keys that are read: of the same fact in the order of the search. */
 static const char *const keys[] = {
 	/* layers */
-	"num_hidden_layers", "n_layer", "n_layers", "num_layers",
+	"decoder_layers", "num_decoder_layers", "num_hidden_layers", "n_layer",
+	"n_layers", "num_layers",
 	/* width */
-	"hidden_size", "n_embd", "d_model",
+	"hidden_size", "n_embd", "d_model", "n_embed",
 	/* heads */
-	"num_attention_heads", "n_head", "n_heads",
+	"decoder_attention_heads", "num_attention_heads", "n_head", "n_heads",
+	"num_heads",
 	/* heads of keys and values */
 	"num_key_value_heads", "num_kv_heads", "n_head_kv",
 	"multi_query_group_num", "kv_n_heads",
 	/* of one head */
-	"head_dim", "kv_channels",
+	"head_dim", "kv_channels", "d_kv",
+	/* tokens of a window */
+	"sliding_window", "sliding_window_size", "attention_window_size",
+	"attention_chunk_size",
+	/* of so many layers one has no window */
+	"sliding_window_pattern", "global_attn_every_n_layers",
+	/* width of a recurrence */
+	"linear_key_head_dim", "mamba_d_state", "ssm_state_size", "state_size",
 	/* the rest */
 	"num_nextn_predict_layers", "kv_lora_rank", "qk_rope_head_dim",
 	"qk_nope_head_dim", "v_head_dim", "multi_query",
-	"new_decoder_architecture"
+	"new_decoder_architecture", "use_sliding_window", "max_window_layers",
+	"num_kv_shared_layers", "max_source_positions",
+	"full_attention_interval", "image_size", "patch_size", "max_num_tiles"
 };
 
 /* Places in @keys. */
 enum {
 	LAYERS = 0,
-	WIDTH = 4,
-	HEADS = 7,
-	KV_HEADS = 10,
-	DIM = 15,
-	EXTRA = 17,
+	WIDTH = 6,
+	HEADS = 10,
+	KV_HEADS = 15,
+	DIM = 20,
+	WINDOW = 23,
+	PATTERN = 27,
+	STATE = 29,
+	EXTRA = 33,
 	LORA_RANK,
 	ROPE_DIM,
 	NOPE_DIM,
 	V_DIM,
 	MULTI_QUERY,
 	NEW_ARCHITECTURE,
+	USE_WINDOW,
+	FULL_LAYERS,
+	SHARED,
+	SOURCE_TOKENS,
+	INTERVAL,
+	IMAGE,
+	PATCH,
+	TILES,
 	N_KEYS
 };
 
@@ -66,20 +88,26 @@ _Static_assert(N_KEYS == COUNT(keys), "each has a place");
 /* The value of a key.  A whole number that is negative or of more than 64 bits
  * is UINT64_MAX. */
 struct value {
-	enum { NOTHING, WHOLE, TRUE, OTHER } kind;
+	enum { ABSENT, NOTHING, WHOLE, TRUE, OTHER } kind;
 	uint64_t number;
 };
 
 /* The file is part 0; the language model's is one of the next.  Each may have
- * one about its attention, as MPT's has, so many places further on. */
-enum { LANGUAGE = 1, ATTENTION = 4, N_PARTS = 8 };
+ * one about its attention, as MPT's has, so many places further on.  The part
+ * that thinks has one of its own in a model that also speaks, as Qwen's do.  The
+ * last is the one about images. */
+enum { LANGUAGE = 1, THINKER = 4, ATTENTION = 5, VISION = 10, N_PARTS = 11 };
 
 static const char *const language_keys[] = { "text_config", "llm_config",
-					     "language_config" };
+					     "language_config",
+					     "thinker_config" };
 
 struct part {
 	struct value values[N_KEYS];
 	const char *type;
+	uint32_t n_kinds; /* that it lists; 0: none */
+	size_t list;      /* in which of the lists */
+	uint8_t kinds[GM_WEIGHTS_KINDS];
 };
 
 static bool read_value(struct gm_scan *scan, struct value *value)
@@ -108,13 +136,97 @@ static bool read_value(struct gm_scan *scan, struct value *value)
 	return true;
 }
 
+/* The lists of a kind for each layer.  Numbers say which layers differ. */
+static const struct {
+	const char *key;
+	uint8_t of_0, of_1;
+} lists[] = {
+	{ "layer_types", GM_LAYER_UNKNOWN, GM_LAYER_UNKNOWN },
+	{ "layers_block_type", GM_LAYER_UNKNOWN, GM_LAYER_UNKNOWN },
+	{ "hybrid_layer_pattern", GM_LAYER_UNKNOWN, GM_LAYER_WINDOW },
+	{ "attn_type_list", GM_LAYER_NONE, GM_LAYER_UNKNOWN },
+};
+
+static const char *const without_attention[] = {
+	"mamba", "mamba2", "moe", "mlp", "conv", "recurrent", "linear_attention"
+};
+
+static uint8_t kind_named(const char *name)
+{
+	if (strcmp(name, "sliding_attention") == 0 ||
+	    strcmp(name, "chunked_attention") == 0)
+		return GM_LAYER_WINDOW;
+	for (size_t i = 0; i < COUNT(without_attention); i++)
+		if (strcmp(name, without_attention[i]) == 0)
+			return GM_LAYER_NONE;
+	return strcmp(name, "hybrid") == 0 || strcmp(name, "attention") == 0 ||
+			       strcmp(name, "full_attention") == 0
+		       ? GM_LAYER_FULL
+		       : GM_LAYER_UNKNOWN;
+}
+
+static bool read_kind(struct gm_scan *scan, size_t list, uint8_t *ret_kind)
+{
+	struct value value;
+	char *name;
+
+	*ret_kind = GM_LAYER_UNKNOWN;
+	if (gm_json_scan_is(scan, "\"")) {
+		if (!gm_json_scan_string(scan, &name))
+			return false;
+		*ret_kind = kind_named(name);
+		return true;
+	}
+	if (!read_value(scan, &value))
+		return false;
+	if (value.kind == WHOLE)
+		*ret_kind =
+			value.number == 0 ? lists[list].of_0 : lists[list].of_1;
+	return true;
+}
+
+/* Read a list of kinds.  The first of the lists counts. */
+static bool read_kinds(struct gm_scan *scan, size_t list, struct part *part)
+{
+	bool counts = part->n_kinds == 0 || list <= part->list;
+	uint32_t n = 0;
+	uint8_t kind;
+	int ret;
+
+	if (!gm_json_scan_enter(scan, '['))
+		return false;
+	while ((ret = gm_json_scan_item(scan)) == 1) {
+		if (!read_kind(scan, list, &kind))
+			return false;
+		if (counts && n < GM_WEIGHTS_KINDS)
+			part->kinds[n++] = kind;
+	}
+	if (counts) {
+		part->n_kinds = n;
+		part->list = list;
+	}
+	return ret == 0;
+}
+
+static size_t find_list(const char *key)
+{
+	size_t i = 0;
+
+	while (i < COUNT(lists) && strcmp(key, lists[i].key) != 0)
+		i++;
+	return i;
+}
+
 /* The part that an object with this key in part @i is; 0: none. */
 static size_t part_of(size_t i, const char *key)
 {
 	if (i < ATTENTION && strcmp(key, "attn_config") == 0)
 		return i + ATTENTION;
-	for (size_t j = 0; i == 0 && j < COUNT(language_keys); j++)
-		if (strcmp(key, language_keys[j]) == 0)
+	if (i == 0 && strcmp(key, "vision_config") == 0)
+		return VISION;
+	for (size_t j = 0; j < COUNT(language_keys); j++)
+		if (strcmp(key, language_keys[j]) == 0 &&
+		    (i == 0 || (i == THINKER && LANGUAGE + j != THINKER)))
 			return LANGUAGE + j;
 	return 0;
 }
@@ -131,6 +243,7 @@ static bool read_part(struct gm_scan *scan, struct part parts[N_PARTS],
 		return false;
 	while ((ret = gm_json_scan_key(scan, &key)) == 1) {
 		size_t at = 0, other = part_of(i, key);
+		size_t list = find_list(key);
 		bool is_good;
 
 		while (at < N_KEYS && strcmp(key, keys[at]) != 0)
@@ -141,6 +254,8 @@ static bool read_part(struct gm_scan *scan, struct part parts[N_PARTS],
 			is_good = read_value(scan, &parts[i].values[at]);
 		} else if (other != 0 && gm_json_scan_is(scan, "{")) {
 			is_good = read_part(scan, parts, other);
+		} else if (list < COUNT(lists) && gm_json_scan_is(scan, "[")) {
+			is_good = read_kinds(scan, list, &parts[i]);
 		} else if (strcmp(key, "model_type") == 0 &&
 			   gm_json_scan_is(scan, "\"")) {
 			is_good = gm_json_scan_string(scan, &type);
@@ -159,7 +274,8 @@ struct search {
 	const struct part *part;
 	struct gm_reason *why;
 	int ret;
-	bool is_lenient; /* a value that is no number is unknown, not wrong */
+	bool is_lenient;  /* a value that is no number is unknown, not wrong */
+	bool is_optional; /* and so is any number that cannot be */
 	bool has_unknown;
 };
 
@@ -169,7 +285,7 @@ static uint32_t number(struct search *s, size_t key, uint64_t least,
 {
 	const struct value *value = &s->part->values[key];
 
-	if (s->ret != 0 || value->kind == NOTHING)
+	if (s->ret != 0 || value->kind <= NOTHING)
 		return 0;
 	if (s->is_lenient && value->kind != WHOLE) {
 		/* perhaps a list, one for each layer */
@@ -179,6 +295,8 @@ static uint32_t number(struct search *s, size_t key, uint64_t least,
 	if (value->kind == WHOLE && value->number >= least &&
 	    value->number <= most)
 		return (uint32_t)value->number;
+	if (s->is_optional)
+		return 0;
 	s->ret = gm_reason_set(s->why, -EINVAL,
 			       "config.json: %s is not a whole number from "
 			       "%u to %u" AGAIN,
@@ -255,6 +373,90 @@ static void read_attention(struct search *s, struct gm_weights_config *config)
 		*config = found;
 }
 
+/*
+ * Which layers of a model have a window where its metadata do not list them: of
+ * @full_every layers the last has none; 0: all have one.  The classes of
+ * transformers say so, and llama.cpp where the name is that of a GGUF file; and
+ * how large a window is of which the metadata say nothing.
+ */
+static const struct window {
+	const char *type;
+	uint32_t full_every;
+	uint32_t tokens;
+} windows[] = {
+	{ "afmoe", 4, 1024 },       { "cohere2", 4, 4096 },
+	{ "cohere2_moe", 4, 4096 }, { "cwm", 4, 8192 },
+	{ "deepseek_v4", 0, 128 },  { "exaone4", 4, 0 },
+	{ "exaone_moe", 4, 0 },     { "gemma2", 2, 4096 },
+	{ "gemma3", 6, 0 },         { "gemma3_text", 6, 4096 },
+	{ "gemma3n", 5, 0 },        { "gemma3n_text", 5, 512 },
+	{ "gpt-oss", 2, 128 },      { "gpt_oss", 2, 128 },
+	{ "llama4", 4, 8192 },      { "llama4_text", 4, 8192 },
+	{ "ministral", 0, 4096 },   { "mistral", 0, 4096 },
+	{ "mixtral", 0, 0 },        { "olmo2", 4, 0 },
+	{ "olmo3", 4, 4096 },       { "phi3", 0, 0 },
+	{ "phimoe", 0, 0 },         { "recurrent_gemma", 0, 2048 },
+	{ "starcoder2", 0, 0 },
+};
+
+static const struct window *find_window(const char *type)
+{
+	for (size_t i = 0; type != NULL && i < COUNT(windows); i++)
+		if (strcmp(type, windows[i].type) == 0)
+			return &windows[i];
+	return NULL;
+}
+
+/* Set the kind of layers that are not listed. */
+static void set_kinds(struct gm_weights_config *config, uint32_t first,
+		      uint32_t full_every, uint8_t kind)
+{
+	for (uint32_t i = first; i < GM_WEIGHTS_KINDS; i++)
+		if (full_every == 0 || (i + 1) % full_every != 0)
+			config->kinds[i] = kind;
+}
+
+static void read_windows(struct search *s, struct gm_weights_config *config)
+{
+	const struct value *values = s->part->values;
+	const struct window *known = find_window(s->part->type);
+	uint32_t every;
+
+	config->window = first_number(s, WINDOW, PATTERN);
+	memcpy(config->kinds, s->part->kinds, sizeof(config->kinds));
+	every = first_number(s, PATTERN, STATE);
+	if (config->window == 0 && known != NULL &&
+	    values[WINDOW].kind == ABSENT)
+		config->window = known->tokens;
+	if (s->part->n_kinds == 0 && values[INTERVAL].kind == WHOLE)
+		set_kinds(config, 0, number(s, INTERVAL, 0, NUMBER_MAX),
+			  GM_LAYER_NONE);
+	if (config->window == 0 || s->part->n_kinds > 0)
+		return;
+	if (values[USE_WINDOW].kind != ABSENT ||
+	    values[FULL_LAYERS].kind != ABSENT) {
+		/* Qwen's first layers have none, or all. */
+		if (values[USE_WINDOW].kind == TRUE)
+			set_kinds(config, number(s, FULL_LAYERS, 0, NUMBER_MAX),
+				  0, GM_LAYER_WINDOW);
+	} else if (known != NULL) {
+		set_kinds(config, 0,
+			  every > 0 && known->full_every > 0
+				  ? every
+				  : known->full_every,
+			  GM_LAYER_WINDOW);
+	} else if (every > 0) {
+		set_kinds(config, 0, every, GM_LAYER_WINDOW);
+	}
+}
+
+static void read_recurrence(struct search *s, struct gm_weights_config *config)
+{
+	config->state_width = first_number(s, STATE, EXTRA);
+	config->n_shared = number(s, SHARED, 0, GM_WEIGHTS_LAYERS);
+	config->n_cross = number(s, SOURCE_TOKENS, 0, NUMBER_MAX);
+}
+
 static int find_facts(const struct part *part, struct gm_reason *why,
 		      struct gm_weights_config *config)
 {
@@ -262,13 +464,35 @@ static int find_facts(const struct part *part, struct gm_reason *why,
 
 	for (size_t key = LAYERS; key < WIDTH && config->n_layers == 0; key++)
 		config->n_layers = number(&s, key, 1, GM_WEIGHTS_LAYERS);
-	if (config->n_layers != 0) {
+	if (config->n_layers != 0 || part->n_kinds > 0) {
 		config->n_extra = number(&s, EXTRA, 0, GM_WEIGHTS_LAYERS);
 		read_attention(&s, config);
+		/* Without these a layer is charged for more. */
+		s.is_optional = true;
+		read_windows(&s, config);
+		read_recurrence(&s, config);
 	}
 	if (part->type != NULL && config->type[0] == '\0')
 		snprintf(config->type, sizeof(config->type), "%s", part->type);
 	return s.ret;
+}
+
+/* The tokens that a model with cross-attention makes of an image. */
+static void read_vision(const struct part *part,
+			struct gm_weights_config *config)
+{
+	const struct value *image = &part->values[IMAGE];
+	const struct value *patch = &part->values[PATCH];
+	const struct value *tiles = &part->values[TILES];
+	uint64_t side;
+
+	if (image->kind != WHOLE || patch->kind != WHOLE ||
+	    tiles->kind != WHOLE || image->number > NUMBER_MAX ||
+	    patch->number == 0 || tiles->number > 64)
+		return;
+	side = image->number / patch->number;
+	if (side < 4096)
+		config->n_cross = (uint32_t)((side * side + 1) * tiles->number);
 }
 
 static int read_json(const struct gm_weights_meta *meta, struct gm_reason *why,
@@ -284,8 +508,10 @@ static int read_json(const struct gm_weights_meta *meta, struct gm_reason *why,
 				     "config.json is not the JSON that it "
 				     "should be; fetch or write it again");
 	for (size_t i = 0; i < ATTENTION; i++)
-		if (ret == 0 && config->n_layers == 0)
+		if (ret == 0 && config->n_layers == 0 && config->n_heads == 0)
 			ret = find_facts(&parts[i], why, config);
+	if (ret == 0)
+		read_vision(&parts[VISION], config);
 	return ret;
 }
 
@@ -296,9 +522,45 @@ struct facts {
 	struct gm_weights_text architecture;
 	struct gm_weights_text kind; /* general.type; "" or "model" */
 	uint64_t n_layers, n_extra, width, n_heads, n_kv_heads, k_dim, v_dim;
-	uint64_t kv_lora_rank, rope_dim;
-	bool kv_is_list; /* a number of heads for each layer */
+	uint64_t kv_lora_rank, rope_dim, state_width, n_shared, window, pattern;
+	uint64_t interval;
+	bool lists_windows;
+	uint8_t kinds[GM_WEIGHTS_KINDS];
 };
+
+/* Set the kind of those layers of which the list says that they have a window,
+ * or no head. */
+static void take_kinds(struct facts *f, const struct gm_weights_pair *pair,
+		       bool of_zero, uint8_t kind)
+{
+	for (uint32_t i = 0; i < pair->n_items && i < GM_WEIGHTS_KINDS; i++)
+		if ((gm_weights_item(pair, i) == 0) == of_zero)
+			f->kinds[i] = kind;
+}
+
+/* The most that the list has for a layer. */
+static uint64_t find_most(const struct gm_weights_pair *pair)
+{
+	uint64_t most = 0;
+
+	for (uint64_t i = 0; i < pair->n_items; i++)
+		if (gm_weights_item(pair, i) > most)
+			most = gm_weights_item(pair, i);
+	return most;
+}
+
+static void take_list(struct facts *f, const struct gm_weights_pair *pair,
+		      uint64_t *to)
+{
+	if (to == &f->pattern) {
+		f->lists_windows = true;
+		take_kinds(f, pair, false, GM_LAYER_WINDOW);
+		return;
+	}
+	*to = find_most(pair);
+	if (to == &f->n_kv_heads)
+		take_kinds(f, pair, true, GM_LAYER_NONE);
+}
 
 static void take_pair(void *data, const struct gm_weights_pair *pair)
 {
@@ -317,6 +579,12 @@ static void take_pair(void *data, const struct gm_weights_pair *pair)
 		{ ".attention.value_length", &f->v_dim },
 		{ ".attention.kv_lora_rank", &f->kv_lora_rank },
 		{ ".rope.dimension_count", &f->rope_dim },
+		{ ".ssm.state_size", &f->state_width },
+		{ ".wkv.head_size", &f->state_width },
+		{ ".attention.shared_kv_layers", &f->n_shared },
+		{ ".attention.sliding_window", &f->window },
+		{ ".attention.sliding_window_pattern", &f->pattern },
+		{ ".full_attention_interval", &f->interval },
 	};
 
 	if (pair->text.at != NULL &&
@@ -335,15 +603,39 @@ static void take_pair(void *data, const struct gm_weights_pair *pair)
 			continue;
 		if (pair->is_number)
 			*table[i].to = pair->number;
-		f->kv_is_list |=
-			pair->is_list && (table[i].to == &f->n_heads ||
-					  table[i].to == &f->n_kv_heads);
+		else if (pair->is_list)
+			take_list(f, pair, table[i].to);
 	}
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
+}
+
+static void read_pair_windows(const struct facts *f,
+			      struct gm_weights_config *config)
+{
+	const struct window *known = find_window(config->type);
+	uint64_t window = f->window;
+
+	if (window == 0 && known != NULL)
+		window = known->tokens;
+	config->window = window < NUMBER_MAX ? (uint32_t)window : 0;
+	if (f->interval > 0 && f->interval < NUMBER_MAX)
+		set_kinds(config, 0, (uint32_t)f->interval, GM_LAYER_NONE);
+	for (size_t i = 0; i < GM_WEIGHTS_KINDS; i++)
+		if (f->kinds[i] != GM_LAYER_UNKNOWN)
+			config->kinds[i] = f->kinds[i];
+	/* llama.cpp has no window where every layer would have one. */
+	if (config->window == 0 || f->lists_windows || known == NULL ||
+	    known->full_every == 0)
+		return;
+	set_kinds(config, 0,
+		  f->pattern > 0 && f->pattern < NUMBER_MAX
+			  ? (uint32_t)f->pattern
+			  : known->full_every,
+		  GM_LAYER_WINDOW);
 }
 
 static int read_pairs(const struct gm_weights_meta *meta, struct gm_reason *why,
@@ -356,12 +648,15 @@ static int read_pairs(const struct gm_weights_meta *meta, struct gm_reason *why,
 	 * it. */
 	for (int pass = 0; pass < 2 && ret == 0; pass++)
 		ret = gm_weights_gguf_pairs(meta, take_pair, &f);
-	if (f.k_dim == 0 && f.n_heads > 0)
-		f.k_dim = f.width / f.n_heads;
+	if (f.n_heads > 0) {
+		f.k_dim = f.k_dim != 0 ? f.k_dim : f.width / f.n_heads;
+		f.v_dim = f.v_dim != 0 ? f.v_dim : f.width / f.n_heads;
+	}
 	if (ret != 0 || f.n_layers > GM_WEIGHTS_LAYERS ||
 	    larger(larger(larger(f.n_heads, f.n_kv_heads),
 			  larger(f.k_dim, f.v_dim)),
-		   larger(f.kv_lora_rank, f.rope_dim)) > NUMBER_MAX)
+		   larger(larger(f.kv_lora_rank, f.rope_dim),
+			  larger(f.state_width, f.n_shared))) > NUMBER_MAX)
 		return gm_reason_set(why, -EINVAL,
 				     "its metadata have numbers that cannot "
 				     "be; fetch the file again");
@@ -383,8 +678,10 @@ static int read_pairs(const struct gm_weights_meta *meta, struct gm_reason *why,
 			       ? f.architecture.n
 			       : sizeof(config->type)),
 		 f.architecture.at != NULL ? f.architecture.at : "");
-	if (f.kv_is_list || larger(f.n_heads, f.n_kv_heads) == 0 ||
-	    f.k_dim == 0)
+	config->state_width = (uint32_t)f.state_width;
+	config->n_shared = (uint32_t)f.n_shared;
+	read_pair_windows(&f, config);
+	if (larger(f.n_heads, f.n_kv_heads) == 0 || f.k_dim == 0)
 		return 0;
 	config->n_kv_heads =
 		(uint32_t)(f.n_kv_heads != 0 ? f.n_kv_heads : f.n_heads);

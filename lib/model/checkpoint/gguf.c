@@ -121,7 +121,14 @@ bool gm_weights_text_is(struct gm_weights_text text, const char *word)
 	return text.n == strlen(word) && memcmp(text.at, word, text.n) == 0;
 }
 
-static void skip_list(struct reader *rd, unsigned int depth)
+static bool is_whole(uint32_t type)
+{
+	return type <= VALUE_I32 || type == VALUE_U64 || type == VALUE_I64;
+}
+
+/* @pair receives the items, NULL: they are in a list of lists. */
+static void read_list(struct reader *rd, unsigned int depth,
+		      struct gm_weights_pair *pair)
 {
 	uint32_t type = (uint32_t)number(rd, 4);
 	uint64_t n = number(rd, 8);
@@ -133,9 +140,17 @@ static void skip_list(struct reader *rd, unsigned int depth)
 		return;
 	}
 	if (value_bytes[type] > 0) {
-		if (__builtin_mul_overflow(n, value_bytes[type], &n))
-			n = UINT64_MAX;
-		take(rd, n);
+		uint64_t bytes;
+
+		if (__builtin_mul_overflow(n, value_bytes[type], &bytes))
+			bytes = UINT64_MAX;
+		if (pair != NULL && (is_whole(type) || type == VALUE_BOOL)) {
+			pair->items = take(rd, bytes);
+			pair->n_items = pair->items != NULL ? n : 0;
+			pair->item_bytes = value_bytes[type];
+		} else {
+			take(rd, bytes);
+		}
 		return;
 	}
 	/* Each element has eight bytes at least, so this ends. */
@@ -143,13 +158,18 @@ static void skip_list(struct reader *rd, unsigned int depth)
 		if (type == VALUE_STRING)
 			string(rd);
 		else
-			skip_list(rd, depth + 1);
+			read_list(rd, depth + 1, NULL);
 	}
 }
 
-static bool is_whole(uint32_t type)
+uint64_t gm_weights_item(const struct gm_weights_pair *pair, uint64_t i)
 {
-	return type <= VALUE_I32 || type == VALUE_U64 || type == VALUE_I64;
+	const unsigned char *at = pair->items + i * pair->item_bytes;
+	uint64_t value = 0;
+
+	for (uint32_t k = pair->item_bytes; k-- > 0;)
+		value = value << 8 | at[k];
+	return value;
 }
 
 static void read_pair(struct reader *rd)
@@ -164,7 +184,7 @@ static void read_pair(struct reader *rd)
 	else if (type == VALUE_STRING)
 		pair.text = string(rd);
 	else if (type == VALUE_LIST)
-		skip_list(rd, 1);
+		read_list(rd, 1, &pair);
 	else if (is_whole(type))
 		pair.number = number(rd, value_bytes[type]);
 	else

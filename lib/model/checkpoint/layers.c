@@ -249,14 +249,12 @@ static int check_own(const struct gm_weights *weights,
 			     name->text);
 }
 
-int gm_weights_layer_bytes(const struct gm_weights *weights,
-			   const struct gm_weights_config *config,
-			   struct gm_weights_sizes *sizes)
+int gm_weights_own_layers(const struct gm_weights *weights,
+			  const struct gm_weights_config *config,
+			  int32_t *ret_layers, uint32_t *ret_n)
 {
 	struct stack stack;
 	struct member *v;
-	uint64_t *bytes;
-	uint32_t layers;
 	size_t n;
 	int ret;
 
@@ -265,18 +263,13 @@ int gm_weights_layer_bytes(const struct gm_weights *weights,
 		return -ENOMEM;
 	stack = find_own(config, v, n);
 	ret = check_own(weights, config, &stack, v);
-	layers = config->n_layers != 0 ? config->n_layers
+	*ret_n = config->n_layers != 0 ? config->n_layers
 				       : (uint32_t)stack.n_layers;
-	bytes = ret == 0 ? calloc(layers, sizeof(*bytes)) : NULL;
-	if (ret == 0 && bytes == NULL)
-		ret = -ENOMEM;
+	for (size_t i = 0; i < weights->n; i++)
+		ret_layers[i] = -1;
 	for (size_t i = stack.first; ret == 0 && i < stack.end; i++)
-		if (v[i].name.layer < layers)
-			bytes[v[i].name.layer] += v[i].bytes;
-	if (ret == 0) {
-		sizes->n_layers = layers;
-		sizes->layer_bytes = bytes;
-	}
+		if (v[i].name.layer < *ret_n)
+			ret_layers[v[i].weight] = (int32_t)v[i].name.layer;
 	free(v);
 	return ret;
 }

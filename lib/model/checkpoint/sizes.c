@@ -1,6 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "lib/model/checkpoint/checkpoint.h"
@@ -19,6 +20,32 @@ static uint32_t main_type(const struct gm_weights *weights)
 	return best;
 }
 
+int gm_weights_measure_layers(const struct gm_weights *weights,
+			      struct gm_weights_sizes *sizes)
+{
+	int32_t *layers = calloc(weights->n + 1, sizeof(*layers));
+	int ret = layers == NULL ? -ENOMEM : 0;
+
+	if (ret == 0)
+		ret = gm_weights_own_layers(weights, &sizes->config, layers,
+					    &sizes->n_layers);
+	if (ret == 0) {
+		sizes->layer_bytes =
+			calloc(sizes->n_layers, sizeof(*sizes->layer_bytes));
+		sizes->caches = calloc(sizes->n_layers, sizeof(*sizes->caches));
+		if (sizes->layer_bytes == NULL || sizes->caches == NULL)
+			ret = -ENOMEM;
+	}
+	for (size_t i = 0; ret == 0 && i < weights->n; i++)
+		if (layers[i] >= 0)
+			sizes->layer_bytes[layers[i]] += weights->v[i].bytes;
+	if (ret == 0)
+		ret = gm_weights_cache_find(weights, &sizes->config, layers,
+					    sizes->n_layers, sizes->caches);
+	free(layers);
+	return ret;
+}
+
 int gm_weights_measure(const char *path, const struct gm_weights_watch *watch,
 		       struct gm_reason *why,
 		       struct gm_weights_sizes *ret_sizes)
@@ -31,7 +58,7 @@ int gm_weights_measure(const char *path, const struct gm_weights_watch *watch,
 		return ret;
 	ret = gm_weights_config_of(&weights, &sizes.config);
 	if (ret == 0)
-		ret = gm_weights_layer_bytes(&weights, &sizes.config, &sizes);
+		ret = gm_weights_measure_layers(&weights, &sizes);
 	if (ret == 0) {
 		sizes.n_files = weights.n_files;
 		sizes.n_tensors = weights.n;
@@ -43,6 +70,8 @@ int gm_weights_measure(const char *path, const struct gm_weights_watch *watch,
 		for (uint32_t i = 0; i < sizes.n_layers; i++)
 			sizes.other_bytes -= sizes.layer_bytes[i];
 		*ret_sizes = sizes;
+	} else {
+		gm_weights_sizes_free(&sizes);
 	}
 	gm_weights_free(&weights);
 	return ret;
@@ -53,5 +82,6 @@ void gm_weights_sizes_free(struct gm_weights_sizes *sizes)
 	if (sizes == NULL)
 		return;
 	free(sizes->layer_bytes);
+	free(sizes->caches);
 	*sizes = (struct gm_weights_sizes){ .n_layers = 0 };
 }

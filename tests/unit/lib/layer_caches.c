@@ -1,0 +1,250 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * layer_caches: what each layer keeps, by shapes that are packed, by the
+ * metadata alone, and by neither.  tests/caches has the models that people run.
+ */
+
+#include <stdlib.h>
+
+#include "gpumap/model.h"
+#include "lib/model/checkpoint/checkpoint.h"
+#include "tests/support/tap.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Read a JSON file's text. */
+static struct gm_weights_config config_of(const char *text)
+{
+	struct gm_weights_meta meta = { .data = strdup(text),
+					.bytes = strlen(text),
+					.format = GPUMAP_META_CONFIG_JSON };
+	struct gm_weights_config config = { .n_layers = 0 };
+	struct gm_reason why;
+
+	if (!OK(meta.data != NULL) ||
+	    !EQ(gm_weights_config_read(&meta, &why, &config), 0))
+		NOTE("%s", why.text);
+	free(meta.data);
+	return config;
+}
+
+/* "layers.0.mlp.weight BF16 8,8": @at ends behind it. */
+static void add_tensor(struct gm_weights *ws, char **at)
+{
+	struct gm_weight w = { .shape = (uint32_t)ws->n_dims, .bytes = 1 };
+	char *name = strsep(at, " "), *type = strsep(at, " ");
+	char *dims = strsep(at, ";");
+
+	w.name = name;
+	OK(gm_weights_type_find(type, &w.type));
+	for (char *dim; (dim = strsep(&dims, ",")) != NULL;)
+		EQ(gm_weights_add_dim(ws, &w, strtoull(dim, NULL, 10)), 0);
+	EQ(gm_weights_add(ws, &w), 0);
+}
+
+/* "8*2048 w128; 0; ?" for each layer: heads and elements of a token, the window,
+ * elements of a convolution and of a state. */
+static const char *show(const struct gm_weights_sizes *sizes)
+{
+	static char text[512];
+	char *to = text;
+
+	*to = '\0';
+	for (uint32_t i = 0; i < sizes->n_layers; i++) {
+		const struct gpumap_layer_cache *c = &sizes->caches[i];
+
+		to += sprintf(to, "%s", i > 0 ? "; " : "");
+		if (c->n_heads == 0)
+			to += sprintf(to, "?");
+		else if (c->token_elements == 0)
+			to += sprintf(to, "0");
+		else
+			to += sprintf(to, "%u*%llu", c->n_heads,
+				      (unsigned long long)c->token_elements /
+					      c->n_heads);
+		if (c->window > 0)
+			to += sprintf(to, " w%u", c->window);
+		if (c->conv_elements > 0)
+			to += sprintf(to, " c%llu",
+				      (unsigned long long)c->conv_elements);
+		if (c->state_elements > 0)
+			to += sprintf(to, " s%llu",
+				      (unsigned long long)c->state_elements);
+	}
+	return text;
+}
+
+static const char *caches_of(const char *config, const char *tensors)
+{
+	static struct gm_reason why;
+	struct gm_weights ws = { .why = &why };
+	struct gm_weights_sizes sizes = { .config = config_of(config) };
+	char *text = strdup(tensors), *at = text;
+	const char *shown;
+
+	ws.folder = strdup("model/");
+	OK(text != NULL && ws.folder != NULL &&
+	   gm_weights_add_file(&ws, "f") == 0);
+	while (at != NULL && *at != '\0')
+		add_tensor(&ws, &at);
+	shown = gm_weights_measure_layers(&ws, &sizes) == 0 ? show(&sizes)
+							    : why.text;
+	gm_weights_sizes_free(&sizes);
+	gm_weights_free(&ws);
+	free(text);
+	return shown;
+}
+
+#define LLAMA                                          \
+	"{\"num_hidden_layers\":1,\"hidden_size\":64," \
+	"\"num_attention_heads\":8,\"num_key_value_heads\":2}"
+
+static void packed_shapes_tell_their_rows(void)
+{
+	static const struct {
+		const char *tensors, *want;
+	} table[] = {
+		/* bfloat16, and 8 bits */
+		{ "l.layers.0.self_attn.k_proj.weight BF16 32,64;"
+		  "l.layers.0.self_attn.v_proj.weight BF16 16,64",
+		  "2*24" },
+		{ "l.layers.0.self_attn.k_proj.weight F8_E4M3 32,64;"
+		  "l.layers.0.self_attn.v_proj.weight F8_E4M3 32,64",
+		  "2*32" },
+		/* AWQ and GPTQ: the scales have the rows last. */
+		{ "l.layers.0.self_attn.k_proj.qweight I32 64,4;"
+		  "l.layers.0.self_attn.k_proj.scales F16 2,32;"
+		  "l.layers.0.self_attn.v_proj.qweight I32 64,4;"
+		  "l.layers.0.self_attn.v_proj.scales F16 2,32",
+		  "2*32" },
+		/* compressed-tensors and NVFP4 pack columns. */
+		{ "l.layers.0.self_attn.k_proj.weight_packed I32 32,8;"
+		  "l.layers.0.self_attn.v_proj.weight_packed I32 32,8",
+		  "2*32" },
+		{ "l.layers.0.self_attn.k_proj.weight U8 32,32;"
+		  "l.layers.0.self_attn.v_proj.weight U8 32,32",
+		  "2*32" },
+		/* bitsandbytes leaves one column: the metadata tell. */
+		{ "l.layers.0.self_attn.k_proj.weight U8 1024,1;"
+		  "l.layers.0.self_attn.v_proj.weight U8 1024,1",
+		  "2*16" },
+		/* The metadata tell, too, where a fused one hides the columns
+		 * of the output. */
+		{ "l.layers.0.self_attn.qkv_proj.weight_packed I32 96,8;"
+		  "l.layers.0.self_attn.o_proj.weight_packed I32 64,8",
+		  "2*16" },
+		{ "l.layers.0.self_attn.qkv_proj.weight BF16 96,64;"
+		  "l.layers.0.self_attn.o_proj.weight BF16 64,64",
+		  "2*16" },
+		/* Layer norms and a projection of the MLP tell nothing. */
+		{ "l.layers.0.self_attn.k_norm.weight BF16 8;"
+		  "l.layers.0.mlp.key.weight BF16 96,64",
+		  "2*16" },
+	};
+
+	for (size_t i = 0; i < COUNT(table); i++)
+		if (!STR(caches_of(LLAMA, table[i].tensors), table[i].want))
+			NOTE("%s", table[i].tensors);
+}
+
+#define TWO_LAYERS                                       \
+	"l.layers.0.self_attn.k_proj.weight BF16 32,64;" \
+	"l.layers.0.self_attn.v_proj.weight BF16 32,64;" \
+	"l.layers.1.self_attn.k_proj.weight BF16 32,64;" \
+	"l.layers.1.self_attn.v_proj.weight BF16 32,64"
+
+static void metadata_tell_windows(void)
+{
+	static const struct {
+		const char *config, *want;
+	} table[] = {
+		{ "\"model_type\":\"llama\"", "2*32; 2*32" },
+		/* of a type whose layers are not known, none has a window */
+		{ "\"model_type\":\"llama\",\"sliding_window\":9",
+		  "2*32; 2*32" },
+		{ "\"model_type\":\"mistral\",\"sliding_window\":9",
+		  "2*32 w9; 2*32 w9" },
+		{ "\"model_type\":\"mistral\",\"sliding_window\":null",
+		  "2*32; 2*32" },
+		{ "\"model_type\":\"mistral\"", "2*32 w4096; 2*32 w4096" },
+		{ "\"model_type\":\"gpt_oss\",\"sliding_window\":9",
+		  "2*32 w9; 2*32" },
+		{ "\"model_type\":\"gpt_oss\"", "2*32 w128; 2*32" },
+		{ "\"model_type\":\"gemma3_text\",\"sliding_window\":9,"
+		  "\"sliding_window_pattern\":2",
+		  "2*32 w9; 2*32" },
+		{ "\"model_type\":\"exaone4\",\"sliding_window\":9,"
+		  "\"sliding_window_pattern\":\"LLLG\"",
+		  "2*32 w9; 2*32 w9" },
+		/* a list of all layers comes before every rule */
+		{ "\"model_type\":\"gpt_oss\",\"sliding_window\":9,"
+		  "\"layer_types\":[\"full_attention\",\"sliding_attention\"]",
+		  "2*32; 2*32 w9" },
+		{ "\"layer_types\":[\"chunked_attention\",\"other\"],"
+		  "\"attention_chunk_size\":7",
+		  "2*32 w7; 2*32" },
+		{ "\"hybrid_layer_pattern\":[0,1],\"sliding_window\":9",
+		  "2*32; 2*32 w9" },
+		{ "\"attn_type_list\":[1,0]", "2*32; 0" },
+		/* Qwen's are said, and off */
+		{ "\"model_type\":\"qwen2\",\"sliding_window\":9,"
+		  "\"use_sliding_window\":false,\"max_window_layers\":1",
+		  "2*32; 2*32" },
+		{ "\"model_type\":\"qwen2\",\"sliding_window\":9,"
+		  "\"use_sliding_window\":true,\"max_window_layers\":1",
+		  "2*32; 2*32 w9" },
+		{ "\"num_kv_shared_layers\":1", "2*32; 0" },
+		{ "\"layer_types\":[[],{}]", "2*32; 2*32" },
+		{ "\"layer_types\":null,\"sliding_window\":-1,"
+		  "\"model_type\":\"mistral\"",
+		  "2*32; 2*32" },
+	};
+
+	for (size_t i = 0; i < COUNT(table); i++) {
+		char config[512];
+
+		snprintf(config, sizeof(config),
+			 "{\"num_hidden_layers\":2,\"head_dim\":16,"
+			 "\"num_attention_heads\":8,"
+			 "\"num_key_value_heads\":2,%s}",
+			 table[i].config);
+		if (!STR(caches_of(config, TWO_LAYERS), table[i].want))
+			NOTE("%s", table[i].config);
+	}
+}
+
+static void what_is_not_known_is_not_zero(void)
+{
+	/* Names that are not known: the metadata tell, layer by layer. */
+	STR(caches_of("{\"num_hidden_layers\":2,\"hidden_size\":64,"
+		      "\"num_attention_heads\":8,"
+		      "\"layer_types\":[\"mamba\",\"attention\"]}",
+		      "l.layers.0.w.weight BF16 8,8;"
+		      "l.layers.1.w.weight BF16 8,8"),
+	    "0; 8*16");
+	/* Or nothing does. */
+	STR(caches_of("{\"num_hidden_layers\":1}",
+		      "l.layers.0.w.weight BF16 8,8"),
+	    "?");
+	STR(caches_of("{\"num_hidden_layers\":2}",
+		      "l.layers.0.self_attn.k_proj.weight BF16 8,8;"
+		      "l.layers.1.self_attn.new_proj.weight BF16 8,8"),
+	    "1*16; ?");
+	/* A layer of queries alone reads what another keeps, and an MLP keeps
+	 * nothing. */
+	STR(caches_of("{\"num_hidden_layers\":3}",
+		      "l.layers.0.self_attn.k_proj.weight BF16 8,8;"
+		      "l.layers.1.self_attn.q_proj.weight BF16 8,8;"
+		      "l.layers.2.mlp.up_proj.weight BF16 8,8"),
+	    "1*16; 0; 0");
+}
+
+TAP_CASE()
+{
+	packed_shapes_tell_their_rows();
+	metadata_tell_windows();
+	what_is_not_known_is_not_zero();
+	return tap_done();
+}

@@ -82,7 +82,7 @@ struct gm_call {
 	uint16_t n_tail;
 	uint32_t body_bytes;
 	const void *body;
-	struct iovec tail[6];
+	struct iovec tail[7];
 	const int *carries; /* NULL, or a descriptor to send along */
 	void *reply;        /* zero-filled past what the agent sent */
 	uint32_t reply_bytes;

@@ -233,8 +233,8 @@ struct gm_loading {
 /*
  * PLAN: place a model; publish and commit the map if the flags ask for it.
  *
- * Tail: @text, @weights, each padded to 8, then n_bytes uint64_t, then n_rows
- * uint32_t.  Reply tail: n_charges gpumap_plan_charge, n_runs gm_control_run,
+ * Tail: @text, @weights, each padded to 8, then n_bytes uint64_t, n_caches
+ * gpumap_layer_cache, and n_rows uint32_t.  Reply tail: n_charges gpumap_plan_charge, n_runs gm_control_run,
  * then the spec and the warnings, one to a line, each with its NUL.
  */
 struct gm_control_plan {
@@ -251,12 +251,8 @@ struct gm_control_plan {
 	uint32_t n_layers;
 	uint32_t dtype; /* enum gpumap_dtype */
 	uint64_t other_bytes;
-	uint32_t n_heads;    /* of attention; 0: not known */
-	uint32_t n_kv_heads; /* with k_dim 0 and kv_lora_rank 0 no KV cache */
-	uint32_t k_dim;      /* of one head */
-	uint32_t v_dim;
-	uint32_t kv_lora_rank; /* not 0: keys and values are compressed */
-	uint32_t kpe_head_dim;
+	uint32_t n_heads;  /* of attention; 0: not known */
+	uint32_t n_caches; /* n_layers, or 0: the layers keep nothing */
 	/* The use of the model. */
 	uint32_t compute_dtype; /* enum gpumap_dtype; 0: as the rows prefer */
 	uint32_t max_batch_size;
@@ -277,7 +273,7 @@ struct gm_control_plan {
 
 struct gm_control_plan_reply {
 	uint64_t version;  /* 0: not published */
-	uint64_t kv_bytes; /* of one layer */
+	uint64_t kv_bytes; /* of a layer, the mean */
 	/* bytes that do not fit, which is no error; 0: the model fits */
 	uint64_t missing_bytes;
 	uint32_t missing_row;
@@ -672,8 +668,9 @@ _Static_assert(sizeof(struct gm_calibrate) == 112, "wire");
 _Static_assert(sizeof(struct gm_session_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_queue_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_session_item) == 88, "wire");
-_Static_assert(sizeof(struct gm_control_plan) == 200, "wire");
+_Static_assert(sizeof(struct gm_control_plan) == 184, "wire");
 _Static_assert(sizeof(struct gm_control_plan_reply) == 56, "wire");
+_Static_assert(sizeof(struct gpumap_layer_cache) == 32, "wire");
 _Static_assert(sizeof(struct gpumap_plan_charge) == 64, "wire");
 _Static_assert(sizeof(struct gm_control_run) == 8, "wire");
 _Static_assert(sizeof(struct gm_control_plan_refusal) == 272, "wire");

@@ -24,6 +24,7 @@ const char gm_ctl_common_usage[] =
 	"[--share MODEL] [--fingerprint HEX] [--only NODES] "              \
 	"[--devices-per-node N] [--tp N] [--pp N] [--dtype DTYPE] "        \
 	"[--isq TYPE] [--max-seq-len N] [--max-batch N] "                  \
+	"[--kv-elements N] "                                               \
 	"[--for torchrun|mpirun|vllm|sglang|llama.cpp|env] [--name NAME] " \
 	"[--port PORT]"
 
@@ -136,7 +137,8 @@ static const struct gm_command commands[] = {
 	  "[--base-row ROW] [--dtype DTYPE] [--isq TYPE] "
 	  "[--max-seq-len N] [--max-batch N] "
 	  "[--paged-mib N | --paged-share X | --paged-tokens N] "
-	  "[--paged-block N] [--cache-type auto|f8e4m3]",
+	  "[--paged-block N] [--cache-type auto|f8e4m3] [--kv-elements N] "
+	  "[--like mistral.rs]",
 	  "where a model's layers would go, and what that takes of each row", 0,
 	  gm_ctl_plan, true },
 	{ "export",

@@ -53,7 +53,8 @@ _Static_assert(GM_OPTIONS <= 8 * sizeof(gm_ctl_set), "each has a bit");
 	(GM_OPT(SPEC) | GM_OPT(ISQ) | GM_OPT(BASE) | GM_OPTS_PAGED |   \
 	 GM_OPT(PAGED_BLOCK) | GM_OPT(CACHE_TYPE) | GM_OPT(STRATEGY) | \
 	 GM_OPT(SETTING) | GM_OPT(TOPOLOGY) | GM_OPT(SPLIT) |          \
-	 GM_OPT(WEIGHTS) | GM_OPT(DTYPE) | GM_OPTS_MAX)
+	 GM_OPT(WEIGHTS) | GM_OPT(DTYPE) | GM_OPT(KV_ELEMENTS) |       \
+	 GM_OPT(LIKE) | GM_OPTS_MAX)
 /* Those of plan --nodes only; and all that it takes. */
 #define GM_OPTS_OF_NODES                                                      \
 	(GM_OPT(LAYERS) | GM_OPT(BYTES) | GM_OPT(ONLY) | GM_OPT(FOR) |        \
@@ -61,7 +62,7 @@ _Static_assert(GM_OPTIONS <= 8 * sizeof(gm_ctl_set), "each has a bit");
 	 GM_OPT(DEVICES) | GM_OPT(TP) | GM_OPT(PP) | GM_OPT(PORT))
 #define GM_OPTS_NODES                                                        \
 	(GM_OPTS_COMMON | GM_OPTS_OF_NODES | GM_OPT(MODEL) | GM_OPT(DTYPE) | \
-	 GM_OPT(ISQ) | GM_OPTS_MAX)
+	 GM_OPT(ISQ) | GM_OPT(KV_ELEMENTS) | GM_OPTS_MAX)
 
 #define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
 
@@ -90,11 +91,13 @@ struct gm_ctl {
 		const char *split;
 		const char *weights;
 		const char *cache_type;
+		const char *like;
 		const char *paged_share;
 		const char *isq;
 		uint64_t paged_mib;
 		uint64_t paged_tokens;
 		uint64_t paged_block;
+		uint64_t kv_elements;
 		uint64_t base;
 		uint64_t max_seq_len;
 		uint64_t max_batch;

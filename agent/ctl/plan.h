@@ -34,6 +34,7 @@ struct gm_ctl_planning {
 	struct gm_weights_sizes model;
 	enum gm_isq isq; /* what the weights are quantised to, or GM_ISQ_N */
 	char *topology;  /* the file's text */
+	struct gm_kv_shape like; /* with --like */
 	struct gm_plan_request q;
 	struct gm_plan plan;
 	uint64_t version; /* of the map that was committed, or 0 */

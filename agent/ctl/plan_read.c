@@ -189,6 +189,12 @@ static int read_request(struct gm_ctl_planning *p)
 	if (ctl->plan.node != NULL && ctl->plan.commit != NULL)
 		return wrong("what is planned on a --node file cannot be "
 			     "committed");
+	if (ctl->plan.like != NULL && strcmp(ctl->plan.like, "mistral.rs") != 0)
+		return wrong("--like is mistral.rs");
+	if (ctl->plan.like != NULL && ctl->plan.commit != NULL)
+		return wrong("a plan with --like shows what another engine "
+			     "would do, and cannot be committed: commit its "
+			     "spec");
 	ret = read_setting(p);
 	if (ret == GM_EXIT_OK)
 		ret = read_names(p);
@@ -258,6 +264,33 @@ static int quantise(const struct gm_ctl *ctl, struct gm_weights_sizes *sizes,
 	return GM_EXIT_OK;
 }
 
+/* Take --kv-elements for the layers of which it is not known what they keep.
+ * Too little would be reserved for them. */
+static int complete_caches(const struct gm_ctl *ctl,
+			   struct gm_weights_sizes *sizes)
+{
+	for (uint32_t i = 0; i < sizes->n_layers; i++) {
+		struct gpumap_layer_cache *c = &sizes->caches[i];
+
+		if (c->n_heads > 0)
+			continue;
+		if (ctl->plan.kv_elements > 0) {
+			c->n_heads = 1;
+			c->token_elements = ctl->plan.kv_elements;
+		} else if (ctl->plan.commit != NULL ||
+			   ctl->cluster.nodes != NULL) {
+			fprintf(stderr,
+				"gpumapctl: neither the tensors nor the "
+				"metadata of %s say what layer %u keeps of a "
+				"sequence: give --kv-elements, the elements of "
+				"its keys and values of a token\n",
+				gm_reason_path(ctl->model), i);
+			return GM_EXIT_FAILED;
+		}
+	}
+	return GM_EXIT_OK;
+}
+
 int gm_ctl_plan_model(const struct gm_ctl *ctl,
 		      struct gm_weights_sizes *ret_sizes,
 		      struct gpumap_plan_request *ret_ask,
@@ -267,8 +300,24 @@ int gm_ctl_plan_model(const struct gm_ctl *ctl,
 
 	if (ret != GM_EXIT_OK)
 		return ret;
+	ret = complete_caches(ctl, ret_sizes);
+	if (ret != GM_EXIT_OK)
+		return ret;
 	*ret_weight_bytes = gm_plan_of_sizes(ret_sizes, ret_ask);
 	return quantise(ctl, ret_sizes, ret_ask, ret_weight_bytes, ret_isq);
+}
+
+/* The shape that mistral.rs reads in config.json. */
+static struct gm_kv_shape shape_of(const struct gm_weights_config *config)
+{
+	return (struct gm_kv_shape){
+		.n_heads = config->n_kv_heads,
+		.k_dim = config->k_dim,
+		.v_dim = config->v_dim,
+		.is_mla = config->kv_lora_rank > 0,
+		.kv_lora_rank = config->kv_lora_rank,
+		.kpe_head_dim = config->kpe_head_dim,
+	};
 }
 
 static int read_rows(struct gm_ctl_planning *p)
@@ -294,6 +343,10 @@ int gm_ctl_plan_read(struct gm_ctl_planning *p)
 	if (ret == GM_EXIT_OK)
 		ret = gm_ctl_plan_model(p->ctl, &p->model, &p->q.ask,
 					&p->q.weight_bytes, &p->isq);
+	if (p->ctl->plan.like != NULL) {
+		p->like = shape_of(&p->model.config);
+		p->q.like = &p->like;
+	}
 	return ret == GM_EXIT_OK ? read_rows(p) : ret;
 }
 

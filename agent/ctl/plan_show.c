@@ -139,6 +139,18 @@ static void row_line(const struct gm_ctl_planning *p, uint32_t i)
 	       (double)(c != NULL ? c->left_bytes : device->avail) / GIB, bar);
 }
 
+/* The layers from @first on that keep the same of a sequence. */
+static uint32_t count_equal(const struct gm_ctl_planning *p, uint32_t first)
+{
+	const struct gpumap_layer_cache *c = p->model.caches;
+	uint32_t n = 1;
+
+	while (first + n < p->model.n_layers &&
+	       memcmp(&c[first + n], &c[first], sizeof(*c)) == 0)
+		n++;
+	return n;
+}
+
 static void head_lines(const struct gm_ctl_planning *p)
 {
 	char size[32], kv[32];
@@ -151,7 +163,7 @@ static void head_lines(const struct gm_ctl_planning *p)
 	       p->isq != GM_ISQ_N ? gm_isq_name(p->isq) : "",
 	       p->node.name[0] != '\0' ? ", on " : "", p->node.name);
 	printf("%s%s%s, %s, %llu tokens, batch %llu, %s of %sKV cache a "
-	       "layer\n\n",
+	       "layer%s\n\n",
 	       gm_ctl_setting(p->q.ask.setting),
 	       p->q.ask.setting == GPUMAP_SETTING_AUTO ? " by " : "",
 	       p->q.ask.setting == GPUMAP_SETTING_AUTO
@@ -161,7 +173,10 @@ static void head_lines(const struct gm_ctl_planning *p)
 	       (unsigned long long)p->q.ask.max_seq_len,
 	       (unsigned long long)p->q.ask.max_batch_size,
 	       gm_size_text(p->plan.kv_bytes, kv),
-	       p->plan.is_paged ? "paged " : "");
+	       p->plan.is_paged ? "paged " : "",
+	       count_equal(p, 0) < p->plan.n_layers && p->q.like == NULL
+		       ? ", the mean"
+		       : "");
 }
 
 static const char *next_line(const char *at)
@@ -212,6 +227,32 @@ static json_t *layers_json(const struct gm_plan *plan)
 	return layers;
 }
 
+/* List the caches, those of equal layers together. */
+static json_t *caches_json(const struct gm_ctl_planning *p)
+{
+	json_t *caches = json_array();
+	uint32_t n;
+
+	for (uint32_t i = 0; i < p->model.n_layers; i += n) {
+		const struct gpumap_layer_cache *c = &p->model.caches[i];
+
+		n = count_equal(p, i);
+		json_array_append_new(
+			caches,
+			json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "n_layers",
+				  whole(n), "n_heads",
+				  c->n_heads > 0 ? whole(c->n_heads)
+						 : json_null(),
+				  "window",
+				  c->window > 0 ? whole(c->window)
+						: json_null(),
+				  "token_elements", whole(c->token_elements),
+				  "conv_elements", whole(c->conv_elements),
+				  "state_elements", whole(c->state_elements)));
+	}
+	return caches;
+}
+
 static json_t *charges_json(const struct gm_ctl_planning *p)
 {
 	json_t *charges = json_array();
@@ -257,7 +298,7 @@ static int print_json(const struct gm_ctl_planning *p)
 	return gm_ctl_print(json_pack(
 		"{s:o, s:s?, s:s, s:s?, s:s, s:s?, s:s, s:o, s:o, s:o, s:o, "
 		"s:o, "
-		"s:b, s:o, s:s?, s:o, s:o, s:o, s:s?, s:o}",
+		"s:b, s:o, s:s?, s:o, s:o, s:o, s:o, s:s?, s:o}",
 		"model", gm_ctl_text_json(p->ctl->model), "node",
 		p->node.name[0] != '\0' ? p->node.name : NULL, "setting",
 		gm_ctl_setting(q->ask.setting), "strategy",
@@ -271,10 +312,10 @@ static int print_json(const struct gm_ctl_planning *p)
 		whole(q->ask.max_batch_size), "kv_bytes",
 		whole(p->plan.kv_bytes), "paged", p->plan.is_paged, "base_row",
 		whole(p->plan.base_row), "spec", p->plan.spec, "layers",
-		layers_json(&p->plan), "charges", charges_json(p), "warnings",
-		warnings_json(&p->plan), "committed",
-		p->version != 0 ? p->ctl->plan.commit : NULL, "version",
-		p->version != 0 ? whole(p->version) : json_null()));
+		layers_json(&p->plan), "caches", caches_json(p), "charges",
+		charges_json(p), "warnings", warnings_json(&p->plan),
+		"committed", p->version != 0 ? p->ctl->plan.commit : NULL,
+		"version", p->version != 0 ? whole(p->version) : json_null()));
 }
 
 int gm_ctl_plan_show(const struct gm_ctl_planning *p)

@@ -43,10 +43,16 @@ struct task {
 	struct gm_plan_error *err;
 	uint64_t mapped; /* largest activation while a layer runs, bytes */
 	uint64_t other;  /* and outside of layers */
-	uint64_t kv;     /* of one layer, bytes */
+	uint64_t *kv;    /* [i]: bytes that the layers before i keep */
 	bool is_paged;
 	uint32_t n_left; /* layers */
 };
+
+/* The layers from @a to @b - 1 keep so many bytes. */
+static uint64_t kv_of(const struct task *t, uint32_t a, uint32_t b)
+{
+	return t->kv[b] - t->kv[a];
+}
 
 static int overflow(const struct task *t)
 {
@@ -71,9 +77,10 @@ static int measure_act(struct task *t)
 	const struct gm_auto_request *q = t->q;
 	bool over = false;
 
-	t->mapped = gm_checked_mul(&over, q->mapped_act_elems, q->dtype_bytes);
-	t->other =
-		gm_checked_mul(&over, q->non_mapped_act_elems, q->dtype_bytes);
+	t->mapped = gm_checked_mul(&over, q->mapped_act_elems,
+				   q->cache.dtype_bytes);
+	t->other = gm_checked_mul(&over, q->non_mapped_act_elems,
+				  q->cache.dtype_bytes);
 	return over ? overflow(t) : 0;
 }
 
@@ -84,17 +91,13 @@ static int measure_kv(struct task *t, bool is_paged, uint64_t model_bytes)
 				   .act_bytes = act_of(t, true) };
 
 	t->is_paged = is_paged;
-	if (!is_paged)
-		return gm_kv_unpaged(&q->kv, q->max_seq_len, q->max_batch_size,
-				     q->dtype_bytes, &t->kv, t->err);
 	room.capacity = q->n_rows > 0 ? capacity(&q->rows[0]) : 0;
-	return gm_kv_paged_bytes(&q->kv, &q->paged, &room, q->dtype_bytes,
-				 &t->kv, t->err);
+	return gm_cache_sums(&q->cache, is_paged ? &room : NULL, t->kv, t->err);
 }
 
-/* Charge the next @n layers to a row, which has room for them. */
-static void charge(struct task *t, const struct gm_plan_device *row, uint32_t n,
-		   uint64_t weights)
+/* Charge @n layers from @first on to a row, which has room for them. */
+static void charge(struct task *t, const struct gm_plan_device *row,
+		   uint32_t first, uint32_t n, uint64_t weights)
 {
 	struct gpumap_plan_charge *c;
 
@@ -105,8 +108,7 @@ static void charge(struct task *t, const struct gm_plan_device *row, uint32_t n,
 		.row = row->row,
 		.n_layers = n,
 		.weight_bytes = weights,
-		/* no overflow: the bytes were summed before */
-		.kv_bytes = t->kv * n,
+		.kv_bytes = kv_of(t, first, first + n),
 		.activation_bytes = act_of(t, t->plan->n_charges == 0),
 		.reserve_bytes = row->avail - capacity(row),
 	};
@@ -156,8 +158,8 @@ static int warn_of_empty(const struct task *t, uint32_t i)
 		     "params from current: text[max_seq_len: %" PRIu64
 		     ", max_batch_size: %" PRIu64
 		     "] (ex. reducing max seq len or max num images)",
-		     name_of(t->q, i, name), t->q->max_seq_len,
-		     t->q->max_batch_size) < 0)
+		     name_of(t->q, i, name), t->q->cache.max_seq_len,
+		     t->q->cache.max_batch_size) < 0)
 		return gm_error_no_memory(t->err);
 	plan->warnings[plan->n_warnings++] = text;
 	return 0;
@@ -171,8 +173,7 @@ static bool takes_rest(struct walk *w, uint64_t room, bool holds)
 		gm_checked_add(&w->over, w->remaining, act_of(t, holds));
 
 	need = gm_checked_add(&w->over, need,
-			      gm_checked_mul(&w->over, t->kv,
-					     t->q->n_layers - w->layer));
+			      kv_of(t, w->layer, t->q->n_layers));
 	return room >= need;
 }
 
@@ -184,8 +185,10 @@ static uint32_t count_layers(struct walk *w, uint64_t room, uint64_t used,
 	uint32_t n = 0;
 
 	while (w->layer + n < q->n_layers) {
-		uint64_t size = q->layer_bytes[w->layer + n];
-		uint64_t delta = gm_checked_add(&w->over, size, w->t->kv);
+		uint32_t at = w->layer + n;
+		uint64_t size = q->layer_bytes[at];
+		uint64_t delta =
+			gm_checked_add(&w->over, size, kv_of(w->t, at, at + 1));
 
 		if (gm_checked_add(&w->over, used, delta) > room || w->over)
 			break;
@@ -235,7 +238,7 @@ static int visit(struct walk *w, uint32_t i)
 	}
 	if (w->over)
 		return overflow(t);
-	charge(t, row, n, weights);
+	charge(t, row, w->layer, n, weights);
 	w->remaining = gm_minus(w->remaining, weights);
 	w->has_holder = true;
 	w->layer += n;
@@ -283,8 +286,8 @@ static int cannot_fill(const struct walk *w)
 		     "total capacity by %" PRIu64
 		     "MB. Auto device mapping params: text[max_seq_len: "
 		     "%" PRIu64 ", max_batch_size: %" PRIu64 "]%s",
-		     rows, w->remaining / MIB, t->q->max_seq_len,
-		     t->q->max_batch_size, more);
+		     rows, w->remaining / MIB, t->q->cache.max_seq_len,
+		     t->q->cache.max_batch_size, more);
 	free(rows);
 	return -ENOSPC;
 }
@@ -312,7 +315,7 @@ static int fill(struct task *t)
 		return gm_error_no_layers(t->err);
 	r = measure_act(t);
 	if (r == 0)
-		r = walk(&w, t->q->paged.budget != GPUMAP_PAGED_NONE);
+		r = walk(&w, t->q->cache.paged.budget != GPUMAP_PAGED_NONE);
 	/* Pages are for GPUs only: with layers on the host there are none. */
 	if (r == 0 && t->is_paged && w.uses_host) {
 		w = (struct walk){ .t = t };
@@ -362,7 +365,7 @@ static bool can_hold(const struct solver *s, uint32_t r, uint32_t a, uint32_t b)
 
 	return a == b ||
 	       (s->t->q->rows[r].speed > 0 && bytes <= s->most[r] &&
-		bytes + s->t->kv * (b - a) + (a == 0 ? s->first : s->alone) <=
+		bytes + kv_of(s->t, a, b) + (a == 0 ? s->first : s->alone) <=
 			s->capacity[r]);
 }
 
@@ -505,7 +508,7 @@ static struct period trace(struct solver *s, uint32_t k, bool is_final)
 			end = furthest(s, ++r, layer);
 		note_time(s, r, layer, end, &slowest);
 		if (is_final)
-			charge(s->t, &q->rows[r], end - layer,
+			charge(s->t, &q->rows[r], layer, end - layer,
 			       s->sum[end] - s->sum[layer] +
 				       (layer == 0 ? q->non_mapped_bytes : 0));
 		layer = end;
@@ -597,7 +600,7 @@ static int cannot_balance(struct solver *s, uint32_t end)
 			    " bytes with their KV cache, find no room%s",
 			    s->n_rows, end, q->n_layers - 1,
 			    s->sum[q->n_layers] - s->sum[end] +
-				    s->t->kv * (q->n_layers - end),
+				    kv_of(s->t, end, q->n_layers),
 			    more);
 }
 
@@ -637,8 +640,7 @@ static int check_layers(const struct task *t, uint64_t weights)
 				    "More than the %u layers that a map may "
 				    "have",
 				    GM_PLACE_LAYERS);
-	weights = gm_checked_add(&over, weights,
-				 gm_checked_mul(&over, t->kv, q->n_layers));
+	weights = gm_checked_add(&over, weights, t->kv[q->n_layers]);
 	gm_checked_add(&over, weights, act_of(t, true));
 	return over ? overflow(t) : 0;
 }
@@ -673,8 +675,9 @@ static int balance_over(struct task *t, uint64_t *sum)
 	for (uint32_t i = 0; i < q->n_rows; i++)
 		if (q->rows[i].is_integrated)
 			n_rows = n_devices;
-	r = measure_kv(t, q->paged.budget != GPUMAP_PAGED_NONE && n_devices > 0,
-		       model_bytes);
+	r = measure_kv(
+		t, q->cache.paged.budget != GPUMAP_PAGED_NONE && n_devices > 0,
+		model_bytes);
 	if (r)
 		return r;
 	if (n_devices > 0 || n_rows == 0) {
@@ -722,6 +725,9 @@ static int balance(struct task *t)
 
 static int make(struct task *t)
 {
+	t->kv = calloc((size_t)t->q->n_layers + 1, sizeof(*t->kv));
+	if (!t->kv)
+		return gm_error_no_memory(t->err);
 	return t->q->strategy <= GPUMAP_STRATEGY_FILL ? fill(t) : balance(t);
 }
 
@@ -736,13 +742,13 @@ int gm_auto_make(const struct gm_auto_request *q, struct gm_auto *ret_auto,
 	if (!plan.charges)
 		return gm_error_no_memory(ret_err);
 	r = make(&t);
+	plan.kv_sums = t.kv;
 	if (r) {
 		gm_auto_free(&plan);
 		return r;
 	}
 	plan.n_left = t.n_left;
 	plan.is_paged = t.is_paged;
-	plan.kv_bytes = t.kv;
 	*ret_auto = plan;
 	return 0;
 }
@@ -750,8 +756,10 @@ int gm_auto_make(const struct gm_auto_request *q, struct gm_auto *ret_auto,
 bool gm_auto_fits(const struct gm_auto_request *q)
 {
 	struct task t = { .q = q };
+	bool fits = make(&t) == 0 && t.n_left == 0;
 
-	return make(&t) == 0 && t.n_left == 0;
+	free(t.kv);
+	return fits;
 }
 
 void gm_auto_free(struct gm_auto *plan)
@@ -759,6 +767,7 @@ void gm_auto_free(struct gm_auto *plan)
 	if (!plan)
 		return;
 	free(plan->charges);
+	free(plan->kv_sums);
 	while (plan->n_warnings > 0)
 		free(plan->warnings[--plan->n_warnings]);
 	free(plan->warnings);

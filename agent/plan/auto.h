@@ -6,7 +6,7 @@
  *
  *	fill	as mistral.rs does: rows are filled in the order given, each
  *		with as many layers as fit beside the largest activation and
- *		those layers' KV cache
+ *		what those layers keep (cache.h)
  *	balance	the slowest row is as fast as possible
  *	fewest	as few rows as can hold the model, and on that number of rows
  *		the slowest is as fast as possible
@@ -35,8 +35,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/plan/cache.h"
 #include "agent/plan/error.h"
-#include "agent/plan/kv.h"
 #include "agent/plan/place.h"
 #include "gpumap/plan.h"
 
@@ -60,11 +60,7 @@ struct gm_auto_request {
 	uint64_t total_bytes;      /* of the whole model, for fill alone */
 	uint64_t mapped_act_elems; /* largest activation, a layer's */
 	uint64_t non_mapped_act_elems;
-	uint32_t dtype_bytes; /* of activations and KV cache */
-	uint64_t max_seq_len;
-	uint64_t max_batch_size;
-	struct gm_kv_shape kv; /* its n_layers too */
-	struct gm_kv_paged paged;
+	struct gm_cache_request cache; /* its n_layers, dtype and sizes too */
 };
 
 struct gm_auto {
@@ -74,7 +70,7 @@ struct gm_auto {
 	uint32_t n_charges;
 	uint32_t n_left;   /* layers that have no row: only of fill */
 	bool is_paged;     /* the cache */
-	uint64_t kv_bytes; /* of one layer */
+	uint64_t *kv_sums; /* [i]: bytes that the layers before i keep */
 	char **warnings;
 	size_t n_warnings;
 };

@@ -672,7 +672,9 @@ static void charge(const struct form *f, const struct gm_cluster_plan *plan,
 						&f->fit, st->first_layer,
 						st->n_layers) +
 					(is_edge ? f->fit.other_bytes : 0),
-			.kv_bytes = f->fit.kv_bytes * st->n_layers,
+			.kv_bytes = gm_cluster_fit_kv(&f->fit, st->first_layer,
+						      st->first_layer +
+							      st->n_layers),
 			.activation_bytes = f->fit.act_bytes,
 			.reserve_bytes = device->avail - room,
 		},

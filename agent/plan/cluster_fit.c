@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/plan/cache.h"
 #include "agent/plan/checked.h"
 #include "shm/split.h"
 
@@ -34,15 +35,16 @@ static uint64_t batch(const struct gm_cluster_plan_request *q)
 static int measure_cache(const struct gm_cluster_plan_request *q, uint32_t tp,
 			 struct gm_cluster_fit *fit, struct gm_plan_error *err)
 {
-	struct gm_kv_shape shape = gm_kv_shape_of(&q->ask);
+	const struct gm_cache_request cache = {
+		.layers = q->ask.caches,
+		.n_layers = fit->n_layers,
+		.n_ranks = tp,
+		.dtype_bytes = gm_dtype_bytes(q->ask.compute_dtype),
+		.max_seq_len = sequence(q),
+		.max_batch_size = batch(q),
+	};
 
-	fit->kv_bytes = 0;
-	if (shape.k_dim == 0 && shape.kv_lora_rank == 0)
-		return 0;
-	shape.n_heads = part(shape.n_heads, tp);
-	return gm_kv_unpaged(&shape, sequence(q), batch(q),
-			     gm_dtype_bytes(q->ask.compute_dtype),
-			     &fit->kv_bytes, err);
+	return gm_cache_sums(&cache, NULL, fit->kv_sums, err);
 }
 
 /* Equal layers need no more than fill_up(). */
@@ -52,9 +54,8 @@ static int make_room(struct gm_cluster_fit *fit, struct gm_plan_error *err)
 	bool is_equal = true;
 
 	for (uint32_t i = 1; i < n; i++)
-		is_equal =
-			is_equal && gm_cluster_fit_weights(fit, i, 1) ==
-					    gm_cluster_fit_weights(fit, 0, 1);
+		is_equal = is_equal && gm_cluster_fit_bytes(fit, i, i + 1) ==
+					       gm_cluster_fit_bytes(fit, 0, 1);
 	if (is_equal)
 		return 0;
 	fit->can_begin = malloc((gm_min(n, STAGES) + 1) * (n + 1));
@@ -70,13 +71,18 @@ int gm_cluster_fit_measure(const struct gm_cluster_plan_request *q, uint32_t tp,
 				      .other_bytes = ask->other_bytes };
 	uint64_t chunk = gm_min(sequence(q), GM_KV_CHUNK), sum;
 	bool over = false;
-	int ret = measure_cache(q, tp, &fit, err);
+	int ret;
 
-	if (ret != 0)
-		return ret;
 	fit.sums = calloc((size_t)ask->n_layers + 1, sizeof(*fit.sums));
-	if (fit.sums == NULL)
-		return gm_error_no_memory(err);
+	fit.kv_sums = calloc((size_t)ask->n_layers + 1, sizeof(*fit.kv_sums));
+	if (fit.sums == NULL || fit.kv_sums == NULL)
+		ret = gm_error_no_memory(err);
+	else
+		ret = measure_cache(q, tp, &fit, err);
+	if (ret != 0) {
+		gm_cluster_fit_free(&fit);
+		return ret;
+	}
 	for (uint32_t i = 0; i < ask->n_layers; i++)
 		fit.sums[i + 1] = gm_checked_add(&over, fit.sums[i],
 						 part(ask->layer_bytes[i], tp));
@@ -84,8 +90,8 @@ int gm_cluster_fit_measure(const struct gm_cluster_plan_request *q, uint32_t tp,
 		GM_CHECKED_PRODUCT(&over, batch(q), part(ask->n_heads, tp),
 				   chunk * chunk,
 				   gm_dtype_bytes(q->ask.compute_dtype));
-	sum = gm_checked_mul(&over, fit.kv_bytes, ask->n_layers);
-	sum = gm_checked_add(&over, sum, fit.sums[ask->n_layers]);
+	sum = gm_checked_add(&over, fit.kv_sums[ask->n_layers],
+			     fit.sums[ask->n_layers]);
 	sum = gm_checked_add(&over, sum, fit.act_bytes);
 	sum = gm_checked_add(&over, sum, fit.other_bytes);
 	gm_checked_add(&over, sum, fit.other_bytes);
@@ -102,8 +108,9 @@ int gm_cluster_fit_measure(const struct gm_cluster_plan_request *q, uint32_t tp,
 void gm_cluster_fit_free(struct gm_cluster_fit *fit)
 {
 	free(fit->sums);
+	free(fit->kv_sums);
 	free(fit->can_begin);
-	fit->sums = NULL;
+	fit->sums = fit->kv_sums = NULL;
 	fit->can_begin = NULL;
 }
 
@@ -113,11 +120,17 @@ uint64_t gm_cluster_fit_weights(const struct gm_cluster_fit *fit,
 	return fit->sums[first + n] - fit->sums[first];
 }
 
+uint64_t gm_cluster_fit_kv(const struct gm_cluster_fit *fit, uint32_t first,
+			   uint32_t end)
+{
+	return fit->kv_sums[end] - fit->kv_sums[first];
+}
+
 uint64_t gm_cluster_fit_bytes(const struct gm_cluster_fit *fit, uint32_t first,
 			      uint32_t end)
 {
 	return gm_cluster_fit_weights(fit, first, end - first) +
-	       fit->kv_bytes * (end - first);
+	       gm_cluster_fit_kv(fit, first, end);
 }
 
 /* The room of each stage for layers. */

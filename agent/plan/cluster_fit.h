@@ -20,7 +20,7 @@ struct gm_cluster_fit {
 	uint32_t n_layers;
 	uint64_t *sums;    /* [i]: weights of the layers before i */
 	bool *can_begin;   /* to compute in; NULL: the layers are equal */
-	uint64_t kv_bytes; /* of a layer */
+	uint64_t *kv_sums; /* likewise what they keep */
 	uint64_t act_bytes;
 	uint64_t other_bytes; /* of the first stage and of the last */
 };
@@ -32,10 +32,12 @@ int gm_cluster_fit_measure(const struct gm_cluster_plan_request *request,
 
 void gm_cluster_fit_free(struct gm_cluster_fit *fit);
 
-/* The bytes of the weights of @n layers; and of layers before @end with their
- * KV cache. */
+/* The bytes of the weights of @n layers; of what layers before @end keep; and of
+ * both. */
 uint64_t gm_cluster_fit_weights(const struct gm_cluster_fit *fit,
 				uint32_t first, uint32_t n);
+uint64_t gm_cluster_fit_kv(const struct gm_cluster_fit *fit, uint32_t first,
+			   uint32_t end);
 uint64_t gm_cluster_fit_bytes(const struct gm_cluster_fit *fit, uint32_t first,
 			      uint32_t end);
 

@@ -11,30 +11,6 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-struct gm_kv_shape gm_kv_shape_of(const struct gpumap_plan_request *q)
-{
-	return (struct gm_kv_shape){
-		.n_layers = q->n_layers,
-		.n_heads = q->n_kv_heads,
-		.k_dim = q->k_dim,
-		.v_dim = q->v_dim,
-		.is_mla = q->kv_lora_rank > 0,
-		.kv_lora_rank = q->kv_lora_rank,
-		.kpe_head_dim = q->kpe_head_dim,
-	};
-}
-
-struct gm_kv_paged gm_kv_paged_of(const struct gpumap_plan_request *q)
-{
-	return (struct gm_kv_paged){
-		.budget = q->paged,
-		.amount = q->paged_amount,
-		.share = q->paged_share,
-		.block_size = q->paged_block ? q->paged_block : GM_KV_BLOCK,
-		.cache_bytes = q->paged_element_bytes,
-	};
-}
-
 static int overflow(struct gm_plan_error *err)
 {
 	return gm_error_set(err, -EOVERFLOW,
@@ -78,6 +54,11 @@ static uint64_t whole(double x)
 	return x >= 18446744073709551616.0 ? UINT64_MAX : (uint64_t)x;
 }
 
+uint64_t gm_kv_share(uint64_t capacity, float share)
+{
+	return whole((double)capacity * (double)share);
+}
+
 static uint64_t budget_mib(bool *over, const struct gm_kv_shape *shape,
 			   const struct gm_kv_paged *paged,
 			   const struct gm_kv_room *room, uint32_t cache_bytes)
@@ -88,9 +69,7 @@ static uint64_t budget_mib(bool *over, const struct gm_kv_shape *shape,
 	case GPUMAP_PAGED_MIB:
 		return gm_min(paged->amount, free_bytes / MIB);
 	case GPUMAP_PAGED_SHARE:
-		free_bytes =
-			whole((double)room->capacity * (double)paged->share);
-		return gm_minus(free_bytes,
+		return gm_minus(gm_kv_share(room->capacity, paged->share),
 				gm_checked_add(over, room->model_bytes,
 					       room->act_bytes)) /
 		       MIB;
@@ -103,14 +82,22 @@ static uint64_t budget_mib(bool *over, const struct gm_kv_shape *shape,
 	return 0;
 }
 
+int gm_kv_check_block(uint64_t block_size, struct gm_plan_error *ret_err)
+{
+	if (block_size == 8 || block_size == 16 || block_size == 32)
+		return 0;
+	return gm_error_set(ret_err, -EINVAL, "leave the block size out",
+			    "Block size must be in [8, 16, 32], got %" PRIu64,
+			    block_size);
+}
+
 static int check_paged(const struct gm_kv_shape *shape, uint64_t block_size,
 		       uint64_t elems, struct gm_plan_error *err)
 {
-	if (block_size != 8 && block_size != 16 && block_size != 32)
-		return gm_error_set(err, -EINVAL, "leave the block size out",
-				    "Block size must be in [8, 16, 32], got "
-				    "%" PRIu64,
-				    block_size);
+	int r = gm_kv_check_block(block_size, err);
+
+	if (r)
+		return r;
 	if (shape->n_layers == 0 || elems == 0)
 		return gm_error_set(
 			err, -EINVAL, "correct the request",

@@ -2,14 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * kv - compute the bytes of the KV cache of one layer.
+ * kv - compute the bytes of the KV cache of one layer as mistral.rs does.
  *
- * Unpaged it grows with the longest sequence and the largest batch.  Paged it
- * is a pool of blocks, sized by an amount of memory, by a share of the first
- * device or by a number of tokens.  Every layer is charged the same, for the
- * full sequence.  Formulas, order of divisions and texts of errors are those of
- * mistral.rs; the number of blocks of an 8-bit cache follows from its own
- * element size, and its charge from that of the activations, as there.
+ * cache.h has the rule by which plans are made.  Here every layer is charged the
+ * same, for the full sequence.  Unpaged the cache grows with the longest
+ * sequence and the largest batch.  Paged it is a pool of blocks, sized by an
+ * amount of memory, by a share of the first device or by a number of tokens.
+ * Formulas, order of divisions and texts of errors are those of mistral.rs; the
+ * number of blocks of an 8-bit cache follows from its own element size, and its
+ * charge from that of the activations, as there.
  */
 #ifndef GM_KV_H
 #define GM_KV_H
@@ -51,17 +52,18 @@ struct gm_kv_paged {
 	uint32_t cache_bytes; /* per element, 0 for that of activations */
 };
 
-/* The shape and the cache of a request for a plan; a shape whose k_dim and
- * kv_lora_rank are 0 is not known.  Threads: any. */
-struct gm_kv_shape gm_kv_shape_of(const struct gpumap_plan_request *request);
-struct gm_kv_paged gm_kv_paged_of(const struct gpumap_plan_request *request);
-
 /* The other facts that a pool's size depends on. */
 struct gm_kv_room {
 	uint64_t capacity;    /* usable bytes of the first device */
 	uint64_t model_bytes; /* of the whole model */
 	uint64_t act_bytes;   /* largest activation */
 };
+
+/* A share of @capacity bytes, in whole bytes.  Threads: any. */
+uint64_t gm_kv_share(uint64_t capacity, float share);
+
+/* Returns 0, -EINVAL: @block_size is not 8, 16 or 32.  Threads: any. */
+int gm_kv_check_block(uint64_t block_size, struct gm_plan_error *ret_err);
 
 /*
  * gm_kv_paged_bytes - bytes per layer

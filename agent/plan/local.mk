@@ -6,6 +6,7 @@
 noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES = %reldir%/checked.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/auto.c %reldir%/auto.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/cache.c %reldir%/cache.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/cluster.c %reldir%/cluster.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/cluster_fit.c
 %canon_reldir%_libplan_la_SOURCES += %reldir%/cluster_fit.h

@@ -236,15 +236,13 @@ static void ask_strategy(const struct gm_plan_draft *d,
 		.non_mapped_bytes = q->ask.other_bytes,
 		.total_bytes = d->layer_bytes + q->ask.other_bytes,
 		.mapped_act_elems = d->act_elems,
-		.dtype_bytes = gm_dtype_bytes(d->plan.compute_dtype),
-		.max_seq_len = d->max_seq_len,
-		.max_batch_size = d->max_batch_size,
+		.cache = d->cache,
 	};
-	if (d->has_kv)
-		ret->kv = d->kv;
+	ret->cache.n_layers = q->ask.n_layers;
+	ret->cache.dtype_bytes = gm_dtype_bytes(d->plan.compute_dtype);
 	/* With hosts only there is no memory by which to size a pool. */
-	if (d->has_kv && n_devices > 0)
-		ret->paged = d->paged;
+	if (!gm_plan_has_cache(d) || n_devices == 0)
+		ret->cache.paged.budget = GPUMAP_PAGED_NONE;
 }
 
 /* Choose rows for the layers, with the plan's dtype. */
@@ -271,7 +269,9 @@ static int run_strategy(struct gm_plan_draft *d)
 			d->plan.rows[layer++] = made.charges[i].row;
 	d->plan.base_row = d->plan.rows[0];
 	d->plan.is_paged = made.is_paged;
-	d->plan.kv_bytes = made.kv_bytes;
+	free(d->kv_sums);
+	d->kv_sums = made.kv_sums;
+	made.kv_sums = NULL;
 	gm_auto_free(&made);
 	return gm_plan_charge_rows(d);
 }
@@ -337,7 +337,7 @@ static bool only_fits(const struct gm_plan_draft *d, int *ret)
 static bool is_shut_out(const struct gm_plan_draft *d)
 {
 	const struct gpumap_plan_request *ask = d->ask;
-	uint64_t need = ask->layer_bytes[0] + d->plan.kv_bytes +
+	uint64_t need = ask->layer_bytes[0] + d->kv_sums[1] +
 			d->act_elems * gm_dtype_bytes(d->plan.compute_dtype);
 	bool alone = false;
 
@@ -410,8 +410,7 @@ static int does_not_fit(struct gm_plan_draft *d)
 	if (r)
 		return r; /* not even a page */
 	need = gm_checked_add(&over, d->layer_bytes + ask->other_bytes,
-			      gm_checked_mul(&over, d->plan.kv_bytes,
-					     ask->n_layers));
+			      d->kv_sums[ask->n_layers]);
 	if (over)
 		need = UINT64_MAX;
 	whole = need > have;
@@ -518,6 +517,31 @@ static int plan_as_said(struct gm_plan_draft *d)
 	return r;
 }
 
+/* The first layer from @i on of which it is not known what it keeps; n_layers:
+ * there is none. */
+static uint32_t find_unknown(const struct gpumap_plan_request *ask, uint32_t i)
+{
+	while (ask->caches && i < ask->n_layers && ask->caches[i].n_heads > 0)
+		i++;
+	return ask->caches ? i : ask->n_layers;
+}
+
+static int warn_of_caches(struct gm_plan_draft *d)
+{
+	uint32_t first = find_unknown(d->ask, 0), n = 0;
+
+	for (uint32_t i = first; i < d->ask->n_layers;
+	     i = find_unknown(d->ask, i + 1))
+		n++;
+	if (n == 0)
+		return 0;
+	return gm_plan_warn(d,
+			    "What layer %" PRIu32 " keeps of a sequence is not "
+			    "known, nor that of %" PRIu32 " others: no cache "
+			    "is charged for them; give --kv-elements",
+			    first, n - 1);
+}
+
 static int warn_of_unknown(struct gm_plan_draft *d)
 {
 	const struct gpumap_plan_request *ask = d->ask;
@@ -526,14 +550,16 @@ static int warn_of_unknown(struct gm_plan_draft *d)
 	if (!ask->layer_bytes)
 		r = gm_plan_warn(d, "The bytes of the layers are not known: "
 				    "they are not charged");
-	if (r == 0 && !d->has_kv)
-		r = gm_plan_warn(d, "The shape of the attention is not known: "
-				    "no KV cache is charged");
+	if (r == 0 && !gm_plan_has_cache(d))
+		r = gm_plan_warn(d, "What the layers keep of a sequence is not "
+				    "known: no KV cache is charged");
+	if (r == 0 && !d->q->like)
+		r = warn_of_caches(d);
 	if (r == 0 && ask->n_heads == 0)
 		r = gm_plan_warn(d, "The number of attention heads is not "
 				    "known: no activations are charged");
-	if (r == 0 && d->has_kv && d->paged.budget != GPUMAP_PAGED_NONE &&
-	    !d->plan.is_paged)
+	if (r == 0 && gm_plan_has_cache(d) &&
+	    d->cache.paged.budget != GPUMAP_PAGED_NONE && !d->plan.is_paged)
 		r = gm_plan_warn(d, "A host holds layers: the KV cache is not "
 				    "paged");
 	return r;
@@ -563,11 +589,24 @@ static int warn_of_hosts(struct gm_plan_draft *d)
 			    n_layers, d->plan.n_layers);
 }
 
+/* The heads of keys and values of the layer that has most; 0: not known. */
+static uint32_t count_kv_heads(const struct gm_plan_draft *d)
+{
+	const struct gpumap_plan_request *ask = d->ask;
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; ask->caches && i < ask->n_layers; i++)
+		if (ask->caches[i].token_elements > 0 &&
+		    ask->caches[i].n_heads > most)
+			most = ask->caches[i].n_heads;
+	return most;
+}
+
 /* A rank computes whole heads, and has whole heads of keys and values or shares
  * one with other ranks. */
 static int warn_of_ranks(struct gm_plan_draft *d)
 {
-	uint64_t heads = d->ask->n_heads, kv = d->kv.n_heads;
+	uint64_t heads = d->ask->n_heads, kv = count_kv_heads(d);
 
 	if (d->n_ranks < 2 ||
 	    (heads % d->n_ranks == 0 &&
@@ -622,6 +661,26 @@ static int check(const struct gm_plan_request *q, struct gm_plan_error *err)
 	return 0;
 }
 
+static struct gm_cache_request cache_of(const struct gm_plan_request *q)
+{
+	const struct gpumap_plan_request *ask = &q->ask;
+
+	return (struct gm_cache_request){
+		.layers = ask->n_layers > 0 ? ask->caches : NULL,
+		.like = q->like,
+		.max_seq_len =
+			ask->max_seq_len ? ask->max_seq_len : GM_PLAN_SEQ_LEN,
+		.max_batch_size = ask->max_batch_size ? ask->max_batch_size
+						      : GM_PLAN_BATCH_SIZE,
+		.paged = { .budget = ask->paged,
+			   .amount = ask->paged_amount,
+			   .share = ask->paged_share,
+			   .block_size = ask->paged_block ? ask->paged_block
+							  : GM_KV_BLOCK,
+			   .cache_bytes = ask->paged_element_bytes },
+	};
+}
+
 int gm_plan_try(const struct gm_plan_request *q, struct gm_plan *ret_plan,
 		struct gm_plan_error *ret_err)
 {
@@ -630,13 +689,7 @@ int gm_plan_try(const struct gm_plan_request *q, struct gm_plan *ret_plan,
 		.ask = &q->ask,
 		.base_row = q->ask.flags & GPUMAP_PLAN_BASE ? q->ask.base_row
 							    : GM_ROW_FIRST,
-		.has_kv = q->ask.k_dim > 0 || q->ask.kv_lora_rank > 0,
-		.kv = gm_kv_shape_of(&q->ask),
-		.paged = gm_kv_paged_of(&q->ask),
-		.max_seq_len = q->ask.max_seq_len ? q->ask.max_seq_len
-						  : GM_PLAN_SEQ_LEN,
-		.max_batch_size = q->ask.max_batch_size ? q->ask.max_batch_size
-							: GM_PLAN_BATCH_SIZE,
+		.cache = cache_of(q),
 		.only_asks = !ret_plan,
 		.err = ret_err,
 	};
@@ -660,6 +713,7 @@ int gm_plan_try(const struct gm_plan_request *q, struct gm_plan *ret_plan,
 		*ret_plan = d.plan;
 	else
 		gm_plan_free(&d.plan);
+	free(d.kv_sums);
 	return r;
 }
 

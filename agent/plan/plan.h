@@ -23,8 +23,8 @@
  * names the rows, or there are no others.  A rank of nccl is charged for its
  * part of each layer, rounded up by heads and bytes.
  *
- * A row is charged for the weights of its layers, their KV cache, the largest
- * activation of a layer, and the memory that is kept free on it
+ * A row is charged for the weights of its layers, what they keep (cache.h), the
+ * largest activation of a layer, and the memory that is kept free on it
  * (gm_place_capacity()).  Weights of no layer are charged to the base row.
  * Weights are charged as they are stored: quantisation by a topology is left to
  * the loader.
@@ -45,7 +45,6 @@
 #include "agent/plan/dtype.h"
 #include "agent/plan/error.h"
 #include "agent/plan/isq.h"
-#include "agent/plan/kv.h"
 #include "agent/plan/place.h"
 
 #define GM_PLAN_ROWS       256u
@@ -61,9 +60,11 @@ struct gm_plan_request {
 	uint32_t n_devices;
 	const uint32_t *drained; /* rows that were left out */
 	uint32_t n_drained;
-	uint32_t n_dummies;    /* dummy rows that were left out */
-	uint32_t weight_bytes; /* of one weight as it is stored; 0: is
+	uint32_t n_dummies;             /* dummy rows that were left out */
+	uint32_t weight_bytes;          /* of one weight as it is stored; 0: is
 				* quantised, or not known */
+	const struct gm_kv_shape *like; /* charge every layer as mistral.rs does
+					 * for this shape; NULL: do not */
 	bool must_fit; /* also refuse a manual map that takes more of a row than
 		        * is left; an automatic one always fits */
 };
@@ -74,7 +75,8 @@ struct gm_plan {
 	uint32_t base_row;
 	uint32_t compute_dtype; /* enum gpumap_dtype */
 	bool is_paged;
-	uint64_t kv_bytes; /* of one layer; with nccl of a rank's part */
+	uint64_t kv_bytes; /* of a layer's cache, the mean of all, rounded up;
+			    * with nccl of a rank's part */
 	uint32_t n_charges;
 	struct gpumap_plan_charge *charges; /* in the order of first use; a base
 					     * row without layers comes last */

@@ -28,10 +28,10 @@ static uint64_t part(const struct gm_plan_draft *d, uint64_t n)
 int gm_plan_measure(struct gm_plan_draft *d)
 {
 	const struct gpumap_plan_request *ask = d->ask;
-	uint64_t chunk = gm_min(d->max_seq_len, GM_KV_CHUNK);
+	uint64_t chunk = gm_min(d->cache.max_seq_len, GM_KV_CHUNK);
 	bool over = false;
 
-	d->act_elems = GM_CHECKED_PRODUCT(&over, d->max_batch_size,
+	d->act_elems = GM_CHECKED_PRODUCT(&over, d->cache.max_batch_size,
 					  part(d, ask->n_heads), chunk * chunk);
 	gm_checked_mul(&over, d->act_elems, 8); /* bytes of the widest type */
 	d->layer_bytes = 0;
@@ -61,48 +61,30 @@ const struct gm_plan_device *gm_plan_first_device(const struct gm_plan_draft *d)
 	return gm_plan_find(d->q, d->plan.rows[0]);
 }
 
-/* The text of gm_kv_paged_bytes() is that of mistral.rs. */
-static int no_blocks(const struct gm_plan_draft *d)
-{
-	return gm_error_set(
-		d->err, -ENOSPC, "ask for more, or for a cache without pages",
-		"The paged KV cache has no room for a block of %" PRIu64
-		" tokens%s",
-		d->paged.block_size,
-		d->paged.budget == GPUMAP_PAGED_SHARE
-			? ": a share of the first row's memory counts what the "
-			  "weights of the whole model leave of it; give the "
-			  "cache's MiB or tokens instead"
-			: "; ask for more, or for a cache without pages");
-}
-
 int gm_plan_measure_kv(struct gm_plan_draft *d,
 		       const struct gm_plan_device *first)
 {
 	const struct gpumap_plan_request *ask = d->ask;
-	uint32_t bytes = gm_dtype_bytes(d->plan.compute_dtype);
-	struct gm_kv_shape shape = d->kv;
 	struct gm_kv_room room;
-	int r;
 
-	d->plan.kv_bytes = 0;
-	d->plan.is_paged =
-		d->has_kv && first && d->paged.budget != GPUMAP_PAGED_NONE;
-	if (!d->has_kv)
-		return 0;
-	shape.n_layers = d->plan.n_layers;
-	shape.n_heads = part(d, shape.n_heads);
+	d->cache.n_layers = d->plan.n_layers;
+	d->cache.n_ranks = d->n_ranks;
+	d->cache.dtype_bytes = gm_dtype_bytes(d->plan.compute_dtype);
+	d->plan.is_paged = gm_plan_has_cache(d) && first &&
+			   d->cache.paged.budget != GPUMAP_PAGED_NONE;
+	if (!d->kv_sums)
+		d->kv_sums = calloc((size_t)d->plan.n_layers + 1,
+				    sizeof(*d->kv_sums));
+	if (!d->kv_sums)
+		return gm_error_no_memory(d->err);
 	if (!d->plan.is_paged)
-		return gm_kv_unpaged(&shape, d->max_seq_len, d->max_batch_size,
-				     bytes, &d->plan.kv_bytes, d->err);
+		return gm_cache_sums(&d->cache, NULL, d->kv_sums, d->err);
 	room = (struct gm_kv_room){
 		.capacity = gm_place_capacity(first->avail, first->is_host),
 		.model_bytes = part(d, d->layer_bytes) + ask->other_bytes,
-		.act_bytes = d->act_elems * bytes,
+		.act_bytes = d->act_elems * d->cache.dtype_bytes,
 	};
-	r = gm_kv_paged_bytes(&shape, &d->paged, &room, bytes,
-			      &d->plan.kv_bytes, d->err);
-	return r == -ENOSPC ? no_blocks(d) : r;
+	return gm_cache_sums(&d->cache, &room, d->kv_sums, d->err);
 }
 
 /* The charge to @row, a new one if there is none yet; the array has room. */
@@ -125,7 +107,7 @@ static void charge_layers(struct gm_plan_draft *d, struct gpumap_plan_charge *c,
 	const uint64_t *bytes = d->ask->layer_bytes;
 
 	c->n_layers += n;
-	c->kv_bytes += n * d->plan.kv_bytes;
+	c->kv_bytes += d->kv_sums[first + n] - d->kv_sums[first];
 	/* If only the spec gives the number of layers, no layer has bytes. */
 	if (bytes && d->ask->n_layers > 0)
 		for (uint32_t i = first; i < first + n; i++)
@@ -164,9 +146,7 @@ static int check_sum(const struct gm_plan_draft *d)
 	/* Rounding up adds less than a byte for each layer. */
 	if (d->n_ranks > 1)
 		sum = gm_checked_add(&over, sum, d->plan.n_layers);
-	sum = gm_checked_add(&over, sum,
-			     gm_checked_mul(&over, d->plan.kv_bytes,
-					    d->plan.n_layers));
+	sum = gm_checked_add(&over, sum, d->kv_sums[d->plan.n_layers]);
 	gm_checked_add(&over, sum,
 		       d->act_elems * gm_dtype_bytes(d->plan.compute_dtype));
 	return over ? overflow(d) : 0;
@@ -180,6 +160,8 @@ int gm_plan_charge_rows(struct gm_plan_draft *d)
 
 	if (r)
 		return r;
+	plan->kv_bytes = d->kv_sums[plan->n_layers] / plan->n_layers +
+			 (d->kv_sums[plan->n_layers] % plan->n_layers != 0);
 	free(plan->charges);
 	plan->n_charges = 0;
 	plan->missing_bytes = 0;

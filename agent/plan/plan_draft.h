@@ -24,11 +24,8 @@ struct gm_plan_draft {
 	const struct gm_plan_request *q;
 	const struct gpumap_plan_request *ask; /* of it */
 	uint32_t base_row;                     /* or GM_ROW_FIRST */
-	bool has_kv;                           /* @kv is known */
-	struct gm_kv_shape kv;
-	struct gm_kv_paged paged;
-	uint64_t max_seq_len;
-	uint64_t max_batch_size;
+	struct gm_cache_request cache; /* all but the type's bytes and ranks */
+	uint64_t *kv_sums;             /* [i]: bytes of the layers before i */
 	/* only whether it fits: there may be no rows at the end */
 	bool only_asks;
 	bool is_auto;                 /* the strategy chooses the rows */
@@ -41,6 +38,12 @@ struct gm_plan_draft {
 	struct gm_plan_error *err;
 };
 
+/* Is it known what the layers keep? */
+static inline bool gm_plan_has_cache(const struct gm_plan_draft *draft)
+{
+	return draft->ask->caches != NULL || draft->q->like != NULL;
+}
+
 /* The device that is @row, or NULL. */
 const struct gm_plan_device *gm_plan_find(const struct gm_plan_request *request,
 					  uint32_t row);
@@ -52,8 +55,8 @@ int gm_plan_place(struct gm_plan_draft *draft);
  * overflows. */
 int gm_plan_measure(struct gm_plan_draft *draft);
 
-/* Compute the cache of a layer: unpaged, or as requested if @first is its first
- * device.  A strategy computes it itself. */
+/* Compute what each layer keeps: unpaged, or as requested if @first is its
+ * first device.  A strategy computes it itself. */
 int gm_plan_measure_kv(struct gm_plan_draft *draft,
 		       const struct gm_plan_device *first);
 

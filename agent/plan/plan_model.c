@@ -23,12 +23,6 @@ uint32_t gm_plan_of_sizes(const struct gm_weights_sizes *sizes,
 	ret_ask->layer_bytes = sizes->layer_bytes;
 	ret_ask->other_bytes = sizes->other_bytes;
 	ret_ask->n_heads = config->n_heads;
-	ret_ask->k_dim = config->k_dim;
-	if (config->k_dim > 0) {
-		ret_ask->n_kv_heads = config->n_kv_heads;
-		ret_ask->v_dim = config->v_dim;
-		ret_ask->kv_lora_rank = config->kv_lora_rank;
-		ret_ask->kpe_head_dim = config->kpe_head_dim;
-	}
+	ret_ask->caches = sizes->caches;
 	return weight_bytes(gm_weights_type(sizes->type));
 }

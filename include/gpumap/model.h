@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <gpumap/layers.h>
 #include <gpumap/session.h>
 #include <gpumap/share.h>
 #include <gpumap/types.h>
@@ -417,13 +418,11 @@ struct gpumap_model_sizes {
 	uint64_t total_bytes;
 	const char *type; /* of most bytes, as struct gpumap_tensor has it */
 	uint32_t dtype;   /* likewise */
-	/* As config.json has them, or the pairs of a GGUF file; 0: not known */
-	uint32_t n_heads; /* of attention */
-	uint32_t n_kv_heads;
-	uint32_t k_dim; /* of one head; 0: nothing is known of the KV cache */
-	uint32_t v_dim;
-	uint32_t kv_lora_rank; /* not 0: keys and values are kept compressed */
-	uint32_t kpe_head_dim;
+	uint32_t n_heads; /* of attention, as config.json has them, or the pairs
+			   * of a GGUF file; 0: not known */
+	/* n_layers of them, by the shapes of the tensors and what the metadata
+	 * say of windows */
+	const struct gpumap_layer_cache *caches;
 	uint32_t n_extra_layers; /* that the model stores past the last, to
 				  * predict more tokens: part of other_bytes */
 	char architecture[64];   /* "llama"; or empty */

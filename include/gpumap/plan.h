@@ -60,11 +60,9 @@ struct gpumap_plan_request {
 	uint64_t other_bytes;        /* of what belongs to no layer */
 	uint32_t dtype;              /* enum gpumap_dtype, of most weights */
 	uint32_t n_heads;            /* of attention; 0: not known */
-	uint32_t n_kv_heads;
-	uint32_t k_dim; /* of one head; 0: not known, and no KV cache charged */
-	uint32_t v_dim;
-	uint32_t kv_lora_rank; /* not 0: keys and values are kept compressed */
-	uint32_t kpe_head_dim;
+	/* n_layers of them; NULL: no layer keeps anything.  A layer of which it
+	 * is not known is not charged for it, and refused with COMMIT */
+	const struct gpumap_layer_cache *caches;
 	/* The use of the model. */
 	uint32_t compute_dtype; /* GPUMAP_DTYPE_F16, _BF16, _F32 or _F64; 0: the
 				 * best that the rows in use can do */
@@ -91,7 +89,8 @@ struct gpumap_plan {
 	uint32_t n_charges;     /* rows with a charge */
 	uint32_t base_row;      /* of what belongs to no layer */
 	uint32_t compute_dtype; /* enum gpumap_dtype */
-	uint64_t kv_bytes;      /* of one layer */
+	uint64_t kv_bytes;      /* of a layer's cache: the mean of all layers,
+				 * rounded up */
 	uint64_t version;       /* of the published map; 0: not published */
 	uint64_t missing_bytes; /* of missing_row; with -ENOSPC and -ETIMEDOUT
 				 * 0: not known, else 0: it fits.  A manual plan

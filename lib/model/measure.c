@@ -34,11 +34,7 @@ static void show(struct gm_model_measured *m)
 		.type = gm_weights_type(m->own.type),
 		.dtype = gm_weights_dtype(m->own.type),
 		.n_heads = config->n_heads,
-		.n_kv_heads = config->n_kv_heads,
-		.k_dim = config->k_dim,
-		.v_dim = config->v_dim,
-		.kv_lora_rank = config->kv_lora_rank,
-		.kpe_head_dim = config->kpe_head_dim,
+		.caches = m->own.caches,
 		.n_extra_layers = config->n_extra,
 	};
 	memcpy(m->seen.architecture, config->type, sizeof(config->type));

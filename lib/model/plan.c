@@ -53,6 +53,9 @@ static int check(struct gpumap *map, const struct gpumap_plan_request *ours)
 	if (ours->layer_bytes != NULL && ours->n_layers == 0)
 		return refuse(map, -EINVAL,
 			      "sizes of layers need the number of layers");
+	if (ours->caches != NULL && ours->n_layers == 0)
+		return refuse(map, -EINVAL,
+			      "what layers keep needs the number of layers");
 	if (ours->n_rows > GM_ROWS || (ours->n_rows != 0 && ours->rows == NULL))
 		return refuse(map, -EINVAL,
 			      "at most 256 rows, and an array of them");
@@ -73,11 +76,7 @@ static void put_body(const struct gpumap_plan_request *ours,
 		.dtype = ours->dtype,
 		.other_bytes = ours->other_bytes,
 		.n_heads = ours->n_heads,
-		.n_kv_heads = ours->n_kv_heads,
-		.k_dim = ours->k_dim,
-		.v_dim = ours->v_dim,
-		.kv_lora_rank = ours->kv_lora_rank,
-		.kpe_head_dim = ours->kpe_head_dim,
+		.n_caches = ours->caches != NULL ? ours->n_layers : 0,
 		.compute_dtype = ours->compute_dtype,
 		.max_batch_size = ours->max_batch_size,
 		.max_seq_len = ours->max_seq_len,
@@ -203,8 +202,11 @@ static int ask(struct gpumap *map, const struct gpumap_plan_request *ours,
 	call.tail[4] = (struct iovec){ (void *)ours->layer_bytes,
 				       8 * (size_t)body.n_bytes };
 	call.tail[5] =
+		(struct iovec){ (void *)ours->caches,
+				sizeof(*ours->caches) * (size_t)body.n_caches };
+	call.tail[6] =
 		(struct iovec){ (void *)ours->rows, 4 * (size_t)ours->n_rows };
-	call.n_tail = 6;
+	call.n_tail = 7;
 	ret = gm_map_call(map, &call, 0);
 	if (ret == 0)
 		return check_answer(tail, call.reply_tail_bytes, answer);

@@ -22,6 +22,7 @@ struct auto_request {
 	struct gm_plan_device *devices, *rows;
 	uint32_t n_devices;
 	uint64_t host_avail;
+	struct gm_kv_shape kv;
 	struct gm_auto_request q;
 };
 
@@ -35,7 +36,7 @@ static void read_layers(struct gm_fields *f, struct auto_request *a)
 	if (f->r)
 		return;
 	a->q.n_layers = (uint32_t)n;
-	a->q.kv.n_layers = n;
+	a->q.cache.n_layers = (uint32_t)n;
 	a->layers = calloc(n + 1, sizeof(*a->layers));
 	a->q.layer_bytes = a->layers;
 	if (!a->layers)
@@ -131,13 +132,14 @@ static void read_paged(struct gm_fields *f, struct auto_request *a)
 	if (!gm_json_field_given(f, "paged"))
 		return;
 	paged = answers_object(f, "paged");
-	a->q.paged.block_size =
+	a->q.cache.paged.block_size =
 		answers_number_or(&paged, "block_size", GM_KV_BLOCK);
-	read_budget(&paged, &a->q.paged);
+	read_budget(&paged, &a->q.cache.paged);
 	if (gm_json_field_given(&paged, "cache_type"))
 		type = gm_json_field_text(&paged, "cache_type");
 	if (type && strcmp(type, "f8e4m3") == 0)
-		a->q.paged.cache_bytes = gm_dtype_bytes(GPUMAP_DTYPE_F8_E4M3);
+		a->q.cache.paged.cache_bytes =
+			gm_dtype_bytes(GPUMAP_DTYPE_F8_E4M3);
 	else if (type && strcmp(type, "auto") != 0)
 		gm_json_field_refuse(&paged, "cache_type",
 				     "is not auto or f8e4m3");
@@ -174,11 +176,12 @@ static void read_auto(struct gm_fields *f, struct auto_request *a)
 	a->q.mapped_act_elems = gm_json_field_number(f, "mapped_act_elems");
 	a->q.non_mapped_act_elems =
 		gm_json_field_number(f, "non_mapped_act_elems");
-	a->q.dtype_bytes = answers_dtype(f);
-	a->q.max_seq_len = gm_json_field_number(f, "max_seq_len");
-	a->q.max_batch_size = gm_json_field_number(f, "max_batch_size");
+	a->q.cache.dtype_bytes = answers_dtype(f);
+	a->q.cache.max_seq_len = gm_json_field_number(f, "max_seq_len");
+	a->q.cache.max_batch_size = gm_json_field_number(f, "max_batch_size");
 	a->host_avail = gm_json_field_number(f, "cpu_avail");
-	read_kv(f, &a->q.kv);
+	read_kv(f, &a->kv);
+	a->q.cache.like = &a->kv;
 	read_layers(f, a);
 	read_devices(f, a);
 	read_paged(f, a);

@@ -18,12 +18,14 @@
 #include "tests/bench/measure/ticks.h"
 #include "agent/plan/plan.h"
 #include "tests/answers/answers.h"
+#include "tests/support/layer_caches.h"
 
 #define GIB    (UINT64_C(1) << 30)
 #define ROUNDS 9
 #define LINES  10000
 
 static uint64_t layers[200];
+static struct gpumap_layer_cache caches[200];
 static struct gm_plan_device devices[GM_PLAN_ROWS];
 
 static struct gm_plan_request request(uint32_t n_layers, uint32_t n_rows,
@@ -48,9 +50,7 @@ static struct gm_plan_request request(uint32_t n_layers, uint32_t n_rows,
 			 .layer_bytes = layers,
 			 .other_bytes = GIB,
 			 .n_heads = 64,
-			 .n_kv_heads = 8,
-			 .k_dim = 128,
-			 .v_dim = 128 },
+			 .caches = fill_caches(caches, n_layers, 8, 128) },
 		.weight_bytes = 2,
 	};
 }

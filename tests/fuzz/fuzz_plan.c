@@ -31,6 +31,8 @@ struct input {
 	const uint8_t *at, *end;
 	struct gm_plan_device devices[ROWS];
 	uint64_t layers[256];
+	struct gpumap_layer_cache caches[256];
+	struct gm_kv_shape like;
 	struct gm_plan_request q;
 };
 
@@ -65,6 +67,26 @@ static void read_rows(struct input *in)
 	gm_plan_number(in->devices, in->q.n_devices);
 }
 
+/* Every other layer is as the next numbers say; the others have a window. */
+static void read_caches(struct input *in, uint32_t n)
+{
+	struct gpumap_layer_cache one = { .n_heads = (uint32_t)number(in),
+					  .token_elements = number(in),
+					  .conv_elements = number(in),
+					  .state_elements = number(in) };
+
+	in->like = (struct gm_kv_shape){ .n_heads = one.n_heads,
+					 .k_dim = one.token_elements,
+					 .v_dim = one.conv_elements,
+					 .is_mla = one.state_elements & 1,
+					 .kv_lora_rank = one.state_elements,
+					 .kpe_head_dim = one.conv_elements };
+	for (uint32_t i = 0; i < n; i++) {
+		in->caches[i] = one;
+		in->caches[i].window = i % 2 ? one.n_heads : 0;
+	}
+}
+
 static void read_request(struct input *in, const uint8_t *head)
 {
 	struct gpumap_plan_request *ask = &in->q.ask;
@@ -89,11 +111,9 @@ static void read_request(struct input *in, const uint8_t *head)
 	ask->other_bytes = number(in);
 	in->q.weight_bytes = head[2] & 2;
 	ask->n_heads = (uint32_t)number(in);
-	ask->n_kv_heads = (uint32_t)number(in);
-	ask->k_dim = head[2] & 4 ? (uint32_t)number(in) : 0;
-	ask->v_dim = (uint32_t)number(in);
-	ask->kv_lora_rank = head[2] & 8 ? (uint32_t)number(in) : 0;
-	ask->kpe_head_dim = (uint32_t)number(in);
+	read_caches(in, head[3]);
+	ask->caches = head[2] & 4 ? in->caches : NULL;
+	in->q.like = head[2] & 8 ? &in->like : NULL;
 	ask->paged = head[2] & 16 ? 1 + (head[2] >> 6) % 3 : 0;
 	ask->paged_amount = number(in);
 	ask->paged_share = (float)number(in) / 256;
@@ -105,6 +125,7 @@ static void check_charges(const struct input *in, const struct gm_plan *plan)
 {
 	const struct gpumap_plan_request *ask = &in->q.ask;
 	uint64_t weights = 0, want = ask->other_bytes, layers = 0, most = 0;
+	uint64_t kv = 0, mean = plan->kv_bytes;
 
 	for (uint32_t i = 0; i < plan->n_charges; i++) {
 		const struct gpumap_plan_charge *c = &plan->charges[i];
@@ -115,10 +136,14 @@ static void check_charges(const struct input *in, const struct gm_plan *plan)
 			  in->devices[c->row].avail;
 		MUST(c->left_bytes == 0 || missing == 0);
 		most = missing > most ? missing : most;
-		MUST(c->kv_bytes == c->n_layers * plan->kv_bytes);
+		kv += c->kv_bytes;
 		weights += c->weight_bytes;
 		layers += c->n_layers;
 	}
+	/* With nccl each rank has all layers. */
+	MUST(ask->setting == GPUMAP_SETTING_NCCL ||
+	     (kv <= mean * plan->n_layers &&
+	      mean * plan->n_layers - kv < plan->n_layers));
 	MUST(most == plan->missing_bytes && (!in->q.must_fit || most == 0));
 	for (uint32_t i = 0; i < ask->n_layers && ask->layer_bytes; i++)
 		want += in->layers[i];

@@ -274,6 +274,7 @@ gm_cases += $(gm_unit_mesh)
 gm_suites += tests/suites/unit_plan
 gm_unit_plan = \
 	%reldir%/plan/auto.c \
+	%reldir%/plan/cache.c \
 	%reldir%/plan/cluster.c \
 	%reldir%/plan/nodefile.c \
 	%reldir%/plan/number.c \

@@ -15,6 +15,8 @@
 
 #define START_MAX_NS UINT64_C(3600000000000)
 
+#define CACHE_BYTES  sizeof(struct gpumap_layer_cache)
+
 #define ALL_FLAGS                                                      \
 	(GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD | \
 	 GPUMAP_PLAN_BASE | GPUMAP_PLAN_NEW | GPUMAP_PLAN_FOR)
@@ -41,11 +43,13 @@ static bool fits_together(const struct gm_control_plan *ask,
 
 	return memchr(ask->name, '\0', sizeof(ask->name)) != NULL &&
 	       text + weights + 8 * (uint64_t)ask->n_bytes +
+			       CACHE_BYTES * (uint64_t)ask->n_caches +
 			       4 * (uint64_t)ask->n_rows ==
 		       r->tail_bytes &&
 	       is_text(r->tail, ask->text_bytes) &&
 	       is_text(r->tail + text, ask->weight_bytes) &&
-	       (ask->n_bytes == 0 || ask->n_bytes == ask->n_layers);
+	       (ask->n_bytes == 0 || ask->n_bytes == ask->n_layers) &&
+	       (ask->n_caches == 0 || ask->n_caches == ask->n_layers);
 }
 
 static bool is_known(const struct gm_control_plan *ask)
@@ -59,6 +63,25 @@ static bool is_known(const struct gm_control_plan *ask)
 	       ask->paged <= GPUMAP_PAGED_TOKENS &&
 	       (ask->compute_dtype == 0 ||
 		gm_dtype_computes(ask->compute_dtype));
+}
+
+static const void *caches_of(const struct gm_control_plan *ask,
+			     const char *tail)
+{
+	return tail + padded(ask->text_bytes) + padded(ask->weight_bytes) +
+	       8 * (size_t)ask->n_bytes;
+}
+
+/* The sizes of all texts and arrays have been checked. */
+static bool knows_caches(const struct gm_control_plan *ask,
+			 const struct gm_request *r)
+{
+	const struct gpumap_layer_cache *caches = caches_of(ask, r->tail);
+
+	for (uint32_t i = 0; i < ask->n_caches; i++)
+		if (caches[i].n_heads == 0)
+			return false;
+	return true;
 }
 
 int gm_plan_form_check(struct gm_connection *c,
@@ -106,6 +129,12 @@ int gm_plan_form_check(struct gm_connection *c,
 	if (ask->setting == GPUMAP_SETTING_MANUAL && ask->text_bytes == 0)
 		return gm_connection_bad(c, -EINVAL,
 					 "a plan by hand needs a spec");
+	if ((ask->flags & GPUMAP_PLAN_COMMIT) != 0 && !knows_caches(ask, r))
+		return gm_connection_bad(c, -EINVAL,
+					 "it is not known what each layer "
+					 "keeps of a sequence, so too little "
+					 "would be reserved: say it for every "
+					 "layer (gpumap_layer_cache)");
 	if (ask->n_layers > GM_LAYERS_MAX)
 		return gm_connection_bad(c, -E2BIG,
 					 "%u layers; a map has at most %u",
@@ -122,6 +151,7 @@ void gm_plan_form_read(const struct gm_control_plan *ask, const char *tail,
 {
 	const char *weights = tail + padded(ask->text_bytes);
 	const char *bytes = weights + padded(ask->weight_bytes);
+	const void *caches = caches_of(ask, tail);
 
 	*ret = (struct gpumap_plan_request){
 		.name = ask->name,
@@ -132,18 +162,15 @@ void gm_plan_form_read(const struct gm_control_plan *ask, const char *tail,
 		.base_row = ask->base_row,
 		.text = ask->text_bytes != 0 ? tail : NULL,
 		.weights = ask->weight_bytes != 0 ? weights : NULL,
-		.rows = (const void *)(bytes + 8 * (size_t)ask->n_bytes),
+		.rows = (const void *)((const char *)caches +
+				       CACHE_BYTES * (size_t)ask->n_caches),
 		.n_rows = ask->n_rows,
 		.n_layers = ask->n_layers,
 		.layer_bytes = ask->n_bytes != 0 ? (const void *)bytes : NULL,
 		.other_bytes = ask->other_bytes,
 		.dtype = ask->dtype,
 		.n_heads = ask->n_heads,
-		.n_kv_heads = ask->n_kv_heads,
-		.k_dim = ask->k_dim,
-		.v_dim = ask->v_dim,
-		.kv_lora_rank = ask->kv_lora_rank,
-		.kpe_head_dim = ask->kpe_head_dim,
+		.caches = ask->n_caches != 0 ? caches : NULL,
 		.compute_dtype = ask->compute_dtype,
 		.max_seq_len = ask->max_seq_len,
 		.max_batch_size = ask->max_batch_size,

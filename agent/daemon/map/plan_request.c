@@ -423,7 +423,7 @@ static void put_layers(struct plan_change *plan)
 		.bytes = plan->q.ask.layer_bytes,
 		.charges = plan->charges,
 	};
-	if (ask->k_dim != 0 || ask->kv_lora_rank != 0) {
+	if (ask->caches != NULL) {
 		layers->max_seq_len = ask->max_seq_len != 0 ? ask->max_seq_len
 							    : GM_PLAN_SEQ_LEN;
 		layers->max_batch_size = ask->max_batch_size != 0

@@ -16,13 +16,25 @@ struct core_model {
 	struct gpumap_model *model; /* NULL: closed */
 };
 
-CORE_STRUCT(sizes_fields, gpumap_model_sizes, other_bytes, dtype, n_heads,
-	    n_kv_heads, k_dim, v_dim, kv_lora_rank, kpe_head_dim);
+CORE_STRUCT(sizes_fields, gpumap_model_sizes, other_bytes, dtype, n_heads);
+
+CORE_STRUCT(cache_fields, gpumap_layer_cache, n_heads, window, token_elements,
+	    conv_elements, state_elements);
+
+/* List the caches of all layers, each a dictionary. */
+static PyObject *list_caches(const struct gpumap_model_sizes *sizes)
+{
+	PyObject *list = PyList_New(0);
+
+	for (uint32_t i = 0; list != NULL && i < sizes->n_layers; i++)
+		core_append(&list, core_read(&cache_fields, &sizes->caches[i]));
+	return list;
+}
 
 PyObject *core_model_measure(PyObject *self, PyObject *args)
 {
 	struct gpumap_model_sizes *sizes = NULL;
-	PyObject *path, *made, *layers;
+	PyObject *path, *made, *layers, *caches;
 	int ret;
 
 	(void)self;
@@ -36,10 +48,13 @@ PyObject *core_model_measure(PyObject *self, PyObject *args)
 		return core_fail(NULL, "gpumap_model_measure", ret);
 	made = core_read(&sizes_fields, sizes);
 	layers = core_u64_tuple(sizes->layer_bytes, sizes->n_layers);
-	if (made == NULL || layers == NULL ||
-	    PyDict_SetItemString(made, "layer_bytes", layers) != 0)
+	caches = list_caches(sizes);
+	if (made == NULL || layers == NULL || caches == NULL ||
+	    PyDict_SetItemString(made, "layer_bytes", layers) != 0 ||
+	    PyDict_SetItemString(made, "caches", caches) != 0)
 		Py_CLEAR(made);
 	Py_XDECREF(layers);
+	Py_XDECREF(caches);
 	gpumap_model_sizes_free(sizes);
 	return made;
 }

@@ -51,8 +51,7 @@ CORE_STRUCT_LISTS(plan_fields, gpumap_plan_request,
 		  (CORE_LIST(gpumap_plan_request, rows, n_rows),
 		   CORE_LIST(gpumap_plan_request, layer_bytes, n_layers)),
 		  name, flags, owner_uid, setting, strategy, base_row, text,
-		  weights, n_layers, other_bytes, dtype, n_heads, n_kv_heads,
-		  k_dim, v_dim, kv_lora_rank, kpe_head_dim, compute_dtype,
+		  weights, n_layers, other_bytes, dtype, n_heads, compute_dtype,
 		  max_seq_len, max_batch_size, paged, paged_amount, paged_share,
 		  paged_block, paged_element_bytes, wait_ns, start_ns);
 
@@ -78,20 +77,41 @@ static PyObject *request_charges(const struct gpumap_plan_charge *charges,
 	return list;
 }
 
+/* Point the request to what its layers keep, which are bytes of the structs; of
+ * none they are not known. */
+static int request_caches(struct gpumap_plan_request *request,
+			  const char *bytes, Py_ssize_t n)
+{
+	if (n == 0)
+		return 0;
+	if ((size_t)n != request->n_layers * sizeof(*request->caches)) {
+		PyErr_SetString(PyExc_ValueError,
+				"there are not as many caches as layers");
+		return -1;
+	}
+	request->caches = (const void *)bytes;
+	return 0;
+}
+
 /* (facts, rows, charges), or an exception whose attribute plan has the facts:
  * by how much it does not fit, and where. */
-static PyObject *request_plan(PyObject *object, PyObject *dict)
+static PyObject *request_plan(PyObject *object, PyObject *args)
 {
 	struct core_map *self = (struct core_map *)object;
 	struct gpumap_plan_request request = { .size = sizeof(request) };
 	struct gpumap_plan plan = { .size = sizeof(plan) };
 	struct gpumap_plan_charge *charges = NULL;
-	PyObject *keep = PyList_New(0), *made = NULL;
+	PyObject *keep = PyList_New(0), *made = NULL, *dict;
+	const char *caches;
+	Py_ssize_t n_caches;
 	uint32_t *rows = NULL;
 	struct gpumap *map;
 	int ret;
 
-	if (keep == NULL || core_write(&plan_fields, &request, dict, keep) ||
+	if (keep == NULL ||
+	    !PyArg_ParseTuple(args, "Oy#", &dict, &caches, &n_caches) ||
+	    core_write(&plan_fields, &request, dict, keep) ||
+	    request_caches(&request, caches, n_caches) ||
 	    (map = core_map_use(self)) == NULL)
 		goto out;
 	rows = calloc(REQUEST_LAYERS_MAX, sizeof(*rows));
@@ -244,7 +264,7 @@ PyMethodDef core_map_request_methods[] = {
 	{ "_device_cordon", request_cordon, METH_VARARGS, NULL },
 	{ "_device_uncordon", request_uncordon, METH_VARARGS, NULL },
 	{ "_layers_publish", request_layers_publish, METH_VARARGS, NULL },
-	{ "_plan_make", request_plan, METH_O, NULL },
+	{ "_plan_make", request_plan, METH_VARARGS, NULL },
 	{ "_policy_read", request_policy_read, METH_VARARGS, NULL },
 	{ "_policy_set", request_policy_set, METH_VARARGS, NULL },
 	{ "_engine_export", request_export, METH_VARARGS, NULL },

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from . import errors
 from ._core import JOB_TIME_ENDS, strerror, version
-from .checkpoint import Shape
+from .checkpoint import LayerCache, Shape
 from .enums import (
     ChooseBy,
     ClusterFlags,
@@ -163,6 +163,7 @@ __all__ = [
     "Job",
     "Joined",
     "Known",
+    "LayerCache",
     "Layers",
     "LayersInfo",
     "Lost",

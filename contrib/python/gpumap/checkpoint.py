@@ -1,14 +1,44 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
-"""The shape of a checkpoint, for plans: bytes of layers, heads of attention."""
+"""The shape of a checkpoint, for plans: bytes of layers, and what they keep."""
 
 from __future__ import annotations
 
 import os
+import struct
 from dataclasses import dataclass, field
 
 from . import _core
 from .enums import DType
+
+
+@dataclass(frozen=True)
+class LayerCache:
+    """One layer keeps so much of each sequence.
+
+    n_heads          into which ranks divide it; 0: it is not known what it keeps
+    window           most tokens that are kept; 0: all
+    token_elements   of keys and values of a token, all heads
+    conv_elements    last inputs of a convolution
+    state_elements   of a recurrence, 4 bytes each
+    """
+
+    n_heads: int = 1
+    window: int = 0
+    token_elements: int = 0
+    conv_elements: int = 0
+    state_elements: int = 0
+
+    def _pack(self) -> bytes:
+        """As struct gpumap_layer_cache."""
+        return struct.pack(
+            "=IIQQQ",
+            self.n_heads,
+            self.window,
+            self.token_elements,
+            self.conv_elements,
+            self.state_elements,
+        )
 
 
 @dataclass(frozen=True)
@@ -18,18 +48,15 @@ class Shape:
     layer_bytes   bytes of each layer
     other_bytes   of what belongs to no layer
     dtype         of most weights
-    n_heads ...   of attention, 0: not known, and no KV cache is charged
+    n_heads       of attention; 0: not known
+    caches        what each layer keeps; none: they keep nothing
     """
 
     layer_bytes: tuple[int, ...]
     other_bytes: int = 0
     dtype: DType = DType.F16
     n_heads: int = 0
-    n_kv_heads: int = 0
-    k_dim: int = 0
-    v_dim: int = 0
-    kv_lora_rank: int = 0
-    kpe_head_dim: int = 0
+    caches: tuple[LayerCache, ...] = ()
     path: str | None = field(default=None, compare=False)
 
     @property
@@ -49,4 +76,5 @@ class Shape:
         """
         facts = _core._model_measure(os.fspath(path))
         dtype = DType(facts.pop("dtype"))
-        return cls(**facts, dtype=dtype, path=os.fspath(path))
+        caches = tuple(LayerCache(**one) for one in facts.pop("caches"))
+        return cls(**facts, dtype=dtype, caches=caches, path=os.fspath(path))

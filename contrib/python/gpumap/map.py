@@ -542,14 +542,15 @@ class Map(_core.Map):
                 request["paged_amount"] = int(paged[1])
         request["flags"] = flags
         request["start_ns"] = int(start * 1e9)
+        caches = b"".join(one._pack() for one in shape.caches)
         if wait == 0:
-            return self._plan(request)
+            return self._plan(request, caches)
         request["wait_ns"] = int(min(wait or 3e9, 3e9) * 1e9)
-        return _in_line(self, request)
+        return _in_line(self, request, caches)
 
-    def _plan(self, request: dict[str, Any]) -> Plan:
+    def _plan(self, request: dict[str, Any], caches: bytes = b"") -> Plan:
         try:
-            got, rows, charges = self._plan_make(request)
+            got, rows, charges = self._plan_make(request, caches)
         except errors.DoesNotFit as error:
             raise _explained(error) from None
         missing = got["missing_bytes"]
@@ -898,7 +899,7 @@ class Map(_core.Map):
         )
 
 
-def _in_line(map: Map, request: dict[str, Any]) -> Plan:
+def _in_line(map: Map, request: dict[str, Any], caches: bytes = b"") -> Plan:
     """Make a plan that waits, and can be interrupted.
 
     The request waits in a thread and on an attachment of its own: others would
@@ -911,7 +912,7 @@ def _in_line(map: Map, request: dict[str, Any]) -> Plan:
     def wait() -> None:
         try:
             with Map(map.instance, map.runtime_dir) as own:
-                plan = own._plan(request)
+                plan = own._plan(request, caches)
                 result.append(plan)
                 if left.is_set():
                     own.release(request["name"])
@@ -942,11 +943,6 @@ def _plan_request(shape: Shape) -> dict[str, Any]:
         "other_bytes": shape.other_bytes,
         "dtype": int(shape.dtype),
         "n_heads": shape.n_heads,
-        "n_kv_heads": shape.n_kv_heads,
-        "k_dim": shape.k_dim,
-        "v_dim": shape.v_dim,
-        "kv_lora_rank": shape.kv_lora_rank,
-        "kpe_head_dim": shape.kpe_head_dim,
     }
 
 

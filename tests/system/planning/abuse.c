@@ -24,6 +24,8 @@ static void refused(const struct gpumap_plan_request *request, int want,
 	OK(is_empty());
 }
 
+static struct gpumap_layer_cache caches[N_LAYERS];
+
 static void nonsense_is_refused(void)
 {
 	struct gpumap_plan_request good = request_of("r", 0, GIB), bad = good;
@@ -36,6 +38,11 @@ static void nonsense_is_refused(void)
 	refused(&bad, -EINVAL, "is none that this agent knows");
 	bad.setting = GPUMAP_SETTING_RESERVE + 1;
 	refused(&bad, -EINVAL, "is none that this agent knows");
+	bad = good;
+	bad.name = "r";
+	bad.flags = GPUMAP_PLAN_COMMIT;
+	bad.caches = caches; /* of which nothing is known */
+	refused(&bad, -EINVAL, "say it for every layer");
 	bad = good;
 	bad.strategy = GPUMAP_STRATEGY_FEWEST + 1;
 	refused(&bad, -EINVAL, "is none that this agent knows");
@@ -182,10 +189,17 @@ static struct gpumap_plan_request any_request(void)
 	}
 	request.other_bytes = dice(20) ? GIB : any_number();
 	request.n_heads = mostly(32);
-	request.n_kv_heads = mostly(8);
-	request.k_dim = request.v_dim = mostly(128);
-	request.kv_lora_rank = dice(4) ? 0 : mostly(512);
-	request.kpe_head_dim = mostly(64);
+	for (uint32_t i = 0; i < N_LAYERS; i++)
+		caches[i] = (struct gpumap_layer_cache){
+			.n_heads = (uint32_t)mostly(8),
+			.window = dice(4) ? 0 : (uint32_t)mostly(512),
+			.token_elements = mostly(2048),
+			.conv_elements = dice(4) ? 0 : mostly(64),
+			.state_elements = dice(4) ? 0 : any_number(),
+		};
+	/* Without sizes it may have more layers than there are here. */
+	request.caches =
+		request.n_layers == N_LAYERS && dice(4) ? caches : NULL;
 	request.compute_dtype = mostly(dice(4));
 	request.max_seq_len = mostly(dice(10000));
 	request.max_batch_size = mostly(dice(4));

@@ -10,7 +10,10 @@
 
 #include <gpumap/plan.h>
 
+#include "tests/support/layer_caches.h"
 #include "tests/support/plan_agent.h"
+
+static struct gpumap_layer_cache caches[N_LAYERS];
 
 /* ---- plans -------------------------------------------------------------- */
 
@@ -22,8 +25,7 @@ static void a_plan_is_told_whole(void)
 	uint32_t rows[N_LAYERS], layers = 0, wrong = 0;
 
 	request.n_heads = 8;
-	request.n_kv_heads = 4;
-	request.k_dim = request.v_dim = 128;
+	request.caches = fill_caches(caches, N_LAYERS, 4, 128);
 	request.max_seq_len = 1024;
 	EQ(gpumap_plan_make(map, &request, &answer, rows, N_LAYERS, charges,
 			    ROWS),
@@ -130,8 +132,8 @@ static void maps_say_what_they_are_for(void)
 
 	request.strategy = GPUMAP_STRATEGY_BALANCE;
 	request.compute_dtype = GPUMAP_DTYPE_F16;
-	request.n_heads = request.n_kv_heads = 8;
-	request.k_dim = request.v_dim = 64;
+	request.n_heads = 8;
+	request.caches = fill_caches(caches, N_LAYERS, 8, 64);
 	request.max_seq_len = 2048;
 	request.max_batch_size = 3;
 	EQ(plan(&request, &answer), 0);

@@ -225,9 +225,8 @@ static void programs_may_measure(void)
 		EQ(sizes->dtype, GPUMAP_DTYPE_BF16);
 		STR(sizes->architecture, "llama");
 		EQ(sizes->n_heads, 4);
-		EQ(sizes->n_kv_heads, 2);
-		OK(sizes->k_dim == 16 && sizes->v_dim == 16);
-		OK(sizes->kv_lora_rank == 0 && sizes->kpe_head_dim == 0);
+		EQ(sizes->caches[1].n_heads, 2);
+		EQ(sizes->caches[1].token_elements, 2 * 2 * 16);
 	}
 	gpumap_model_sizes_free(sizes);
 	remove_dir();

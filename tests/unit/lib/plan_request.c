@@ -63,6 +63,9 @@ static struct gpumap_plan_request request_of(void)
 {
 	static const uint64_t sizes[N_LAYERS] = { 1, 2, 3, 4, 5 };
 	static const uint32_t rows[] = { 1, 0, 2 };
+	static const struct gpumap_layer_cache caches[N_LAYERS] = {
+		[4] = { .n_heads = 6, .state_elements = 7 }
+	};
 
 	return (struct gpumap_plan_request){
 		.size = sizeof(struct gpumap_plan_request),
@@ -76,7 +79,7 @@ static struct gpumap_plan_request request_of(void)
 		.n_layers = N_LAYERS,
 		.layer_bytes = sizes,
 		.other_bytes = 77,
-		.k_dim = 128,
+		.caches = caches,
 		.max_seq_len = 4096,
 		.paged = GPUMAP_PAGED_SHARE,
 		.paged_share = 0.5f,
@@ -100,6 +103,7 @@ static void the_request_says_it_all(void)
 	struct gm_control_plan body;
 	struct gpumap_plan plan;
 	uint32_t rows[N_LAYERS];
+	struct gpumap_layer_cache caches[N_LAYERS];
 	uint64_t sizes[N_LAYERS];
 	char asked[sizeof(peer.asked)];
 	const char *tail = asked + sizeof(body);
@@ -119,7 +123,7 @@ static void the_request_says_it_all(void)
 	EQ(body.n_bytes, N_LAYERS);
 	EQ(body.n_rows, 3);
 	EQ(body.other_bytes, 77);
-	EQ(body.k_dim, 128);
+	EQ(body.n_caches, N_LAYERS);
 	EQ(body.max_seq_len, 4096);
 	memcpy(&share, &body.paged_share, sizeof(share));
 	OK(share == 0.5f);
@@ -127,7 +131,11 @@ static void the_request_says_it_all(void)
 	STR(tail + 8, "1,2,3,4,5");
 	memcpy(sizes, tail + 24, sizeof(sizes));
 	EQ(sizes[4], 5);
-	memcpy(rows, tail + 24 + sizeof(sizes), 3 * sizeof(rows[0]));
+	memcpy(caches, tail + 24 + sizeof(sizes), sizeof(caches));
+	EQ(caches[4].n_heads, 6);
+	EQ(caches[4].state_elements, 7);
+	memcpy(rows, tail + 24 + sizeof(sizes) + sizeof(caches),
+	       3 * sizeof(rows[0]));
 	EQ(rows[0], 1);
 	EQ(rows[2], 2);
 }

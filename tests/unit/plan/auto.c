@@ -21,6 +21,8 @@
 struct scene {
 	struct gm_plan_device rows[ROWS];
 	uint64_t layers[LAYERS];
+	struct gm_kv_shape kv; /* what each layer keeps, or else */
+	struct gpumap_layer_cache caches[LAYERS];
 	struct gm_auto_request q;
 };
 
@@ -76,7 +78,7 @@ static void read_layers(struct scene *s, const char *at)
 		while (n-- > 0)
 			s->layers[s->q.n_layers++] = size;
 	}
-	s->q.kv.n_layers = s->q.n_layers;
+	s->q.cache.n_layers = s->q.n_layers;
 }
 
 static void add_up(struct scene *s)
@@ -99,17 +101,20 @@ static void read_numbers(struct scene *s, const char *at)
 		{ "total=", &s->q.total_bytes },
 		{ "act=", &s->q.mapped_act_elems },
 		{ "other_act=", &s->q.non_mapped_act_elems },
-		{ "seq=", &s->q.max_seq_len },
-		{ "heads=", &s->q.kv.n_heads },
-		{ "kv=", &s->q.kv.k_dim },
-		{ "mib=", &s->q.paged.amount },
+		{ "seq=", &s->q.cache.max_seq_len },
+		{ "heads=", &s->kv.n_heads },
+		{ "kv=", &s->kv.k_dim },
+		{ "mib=", &s->q.cache.paged.amount },
 		{ "bytes=", &bytes },
 	};
 
-	s->q.max_seq_len = s->q.max_batch_size = s->q.kv.n_heads = 1;
+	s->q.cache.max_seq_len = s->q.cache.max_batch_size = 1;
+	s->q.cache.like = &s->kv;
+	s->kv.n_heads = 1;
 	if (strstr(at, "mib="))
-		s->q.paged = (struct gm_kv_paged){ .budget = GPUMAP_PAGED_MIB,
-						   .block_size = 32 };
+		s->q.cache.paged =
+			(struct gm_kv_paged){ .budget = GPUMAP_PAGED_MIB,
+					      .block_size = 32 };
 	for (; *at; at += *at == ' ') {
 		size_t i = 0;
 
@@ -118,8 +123,8 @@ static void read_numbers(struct scene *s, const char *at)
 		at += strlen(table[i].name);
 		*table[i].to = read_size(&at);
 	}
-	s->q.dtype_bytes = (uint32_t)bytes;
-	s->q.kv.v_dim = bytes > 1 ? s->q.kv.k_dim : 0;
+	s->q.cache.dtype_bytes = (uint32_t)bytes;
+	s->kv.v_dim = bytes > 1 ? s->kv.k_dim : 0;
 	if (s->q.total_bytes == 0)
 		add_up(s);
 }
@@ -129,30 +134,31 @@ static void read_numbers(struct scene *s, const char *at)
 static bool is_whole(const struct gm_auto_request *q,
 		     const struct gm_auto *plan)
 {
-	uint64_t bytes = 0, layers = plan->n_left, want = q->non_mapped_bytes;
+	uint64_t bytes = 0, layers = 0, want = q->non_mapped_bytes;
 
 	for (uint32_t i = 0; i < plan->n_charges; i++) {
 		const struct gpumap_plan_charge *c = &plan->charges[i];
+		const uint64_t *kv = &plan->kv_sums[layers];
 		uint64_t avail = q->rows[c->row].avail,
 			 act = q->mapped_act_elems;
 
 		if (i == 0 && q->non_mapped_act_elems > act)
 			act = q->non_mapped_act_elems;
-		if (c->activation_bytes != act * q->dtype_bytes ||
+		if (c->activation_bytes != act * q->cache.dtype_bytes ||
 		    avail - c->reserve_bytes !=
 			    gm_place_capacity(avail, q->rows[c->row].is_host) ||
 		    c->weight_bytes + c->kv_bytes + c->activation_bytes +
 				    c->reserve_bytes + c->left_bytes !=
 			    avail ||
 		    c->left_bytes > avail ||
-		    c->kv_bytes != c->n_layers * plan->kv_bytes)
+		    c->kv_bytes != kv[c->n_layers] - kv[0])
 			return false;
 		layers += c->n_layers;
 		bytes += c->weight_bytes;
 	}
 	for (uint32_t i = 0; i < q->n_layers; i++)
 		want += q->layer_bytes[i];
-	return layers == q->n_layers &&
+	return layers + plan->n_left == q->n_layers &&
 	       (bytes == want || q->total_bytes != want);
 }
 
@@ -176,9 +182,9 @@ static const char *show(const struct scene *s)
 			      plan.charges[i].row, plan.charges[i].n_layers);
 	if (plan.n_left > 0)
 		at += sprintf(at, ", %" PRIu32 " left", plan.n_left);
-	if (s->q.paged.budget)
+	if (s->q.cache.paged.budget)
 		at += sprintf(at, ", %spaged %" PRIu64 "M",
-			      plan.is_paged ? "" : "un", plan.kv_bytes / MIB);
+			      plan.is_paged ? "" : "un", plan.kv_sums[1] / MIB);
 	for (size_t i = 0; i < plan.n_warnings; i++)
 		at += sprintf(at, ", %s", plan.warnings[i]);
 	gm_auto_free(&plan);
@@ -366,13 +372,32 @@ static void strategies_have_names(void)
 
 #define N_FILL 12u
 
+/* The bytes that a layer keeps, if there is no shape of all. */
+static uint64_t kept(const struct scene *s, uint32_t layer)
+{
+	return s->caches[layer].token_elements * s->q.cache.max_seq_len *
+	       s->q.cache.dtype_bytes;
+}
+
+/* Have each layer keep something else, up to @most - 1 times @elements. */
+static void throw_caches(struct scene *s, uint64_t most, uint64_t elements)
+{
+	for (uint32_t i = 0; i < s->q.n_layers; i++)
+		s->caches[i] = (struct gpumap_layer_cache){
+			.n_heads = 1,
+			.token_elements = dice(most) * elements,
+		};
+	s->q.cache.like = NULL;
+	s->q.cache.layers = s->caches;
+	s->q.cache.n_layers = s->q.n_layers;
+}
+
 /*
  * The walk once more, with signed numbers and no notion of who holds what is
  * no layer's: true where the first row takes a layer.  Returns false where the
  * model does not fit; @ret_first says whether the first took one.
  */
-static bool plain_walk(const struct scene *s, uint64_t kv, uint32_t *ret_n,
-		       bool *ret_first)
+static bool plain_walk(const struct scene *s, uint32_t *ret_n, bool *ret_first)
 {
 	int64_t remaining = (int64_t)s->q.total_bytes, layer = 0;
 
@@ -381,7 +406,7 @@ static bool plain_walk(const struct scene *s, uint64_t kv, uint32_t *ret_n,
 		int64_t room = (int64_t)gm_place_capacity(s->rows[i].avail,
 							  s->rows[i].is_host);
 		uint64_t act = s->q.mapped_act_elems;
-		int64_t rest = N_FILL - layer, weights = 0;
+		int64_t rest = N_FILL - layer, weights = 0, kv = 0;
 
 		ret_n[i] = 0;
 		if (remaining == 0)
@@ -389,7 +414,9 @@ static bool plain_walk(const struct scene *s, uint64_t kv, uint32_t *ret_n,
 		if (i == 0 && s->q.non_mapped_act_elems > act)
 			act = s->q.non_mapped_act_elems;
 		room -= 2 * (int64_t)act;
-		if (room >= remaining + (int64_t)kv * rest) {
+		for (int64_t k = layer; k < N_FILL; k++)
+			kv += (int64_t)kept(s, (uint32_t)k);
+		if (room >= remaining + kv) {
 			ret_n[i] = (uint32_t)rest;
 			remaining = 0;
 		} else {
@@ -397,12 +424,14 @@ static bool plain_walk(const struct scene *s, uint64_t kv, uint32_t *ret_n,
 				weights = (int64_t)s->q.non_mapped_bytes;
 			room -= weights;
 			while (layer + ret_n[i] < N_FILL) {
-				uint64_t size = s->layers[layer + ret_n[i]];
+				uint32_t k = (uint32_t)layer + ret_n[i];
+				int64_t size = (int64_t)s->layers[k];
+				int64_t need = size + (int64_t)kept(s, k);
 
-				if ((int64_t)(size + kv) > room)
+				if (need > room)
 					break;
-				room -= (int64_t)(size + kv);
-				weights += (int64_t)size;
+				room -= need;
+				weights += size;
 				ret_n[i]++;
 			}
 			if (ret_n[i] > 0)
@@ -422,7 +451,7 @@ static void throw_cards(struct scene *s)
 				    .layer_bytes = s->layers,
 				    .n_layers = N_FILL } };
 	read_numbers(s, SMALL);
-	s->q.kv.n_layers = N_FILL;
+	throw_caches(s, 3, 256);
 	s->q.non_mapped_bytes = dice(4) * 600 * MIB;
 	for (uint32_t i = 0; i < N_FILL; i++)
 		s->layers[i] = (1 + dice(8)) * 100 * MIB;
@@ -437,7 +466,7 @@ static void throw_cards(struct scene *s)
 		};
 	s->q.mapped_act_elems = dice(3) * 50 * MIB;
 	s->q.non_mapped_act_elems = dice(3) * 50 * MIB;
-	s->q.max_seq_len = 1 + dice(100000);
+	s->q.cache.max_seq_len = 1 + dice(100000);
 }
 
 static bool is_same(const struct scene *s, const struct gm_auto *plan,
@@ -467,7 +496,7 @@ static void chance_agrees_with_the_plain_walk(void)
 		throw_cards(&s);
 		r = gm_auto_make(&s.q, &plan, NULL);
 		wrong += gm_auto_fits(&s.q) != (r == 0);
-		fits = plain_walk(&s, s.q.max_seq_len * 512, n, &first);
+		fits = plain_walk(&s, n, &first);
 		if (r == 0)
 			wrong += !is_whole(&s.q, &plan);
 		fit += r == 0;
@@ -527,8 +556,9 @@ static bool check(const struct scene *s, const uint32_t *row_of,
 			own.bytes += q->layer_bytes[end++];
 		if (i == 0 && q->non_mapped_act_elems > act)
 			act = q->non_mapped_act_elems;
-		need = own.bytes + act + q->kv.k_dim * (end - i) +
-		       (i == 0 ? q->non_mapped_bytes : 0);
+		need = own.bytes + act + (i == 0 ? q->non_mapped_bytes : 0);
+		for (uint32_t k = i; k < end; k++)
+			need += kept(s, k);
 		if (need > row->avail || row->speed == 0)
 			return false;
 		if (compare_time(&own, &worth) > 0) {
@@ -613,7 +643,7 @@ static void throw_hosts(struct scene *s)
 	s->q.n_rows = 1 + (uint32_t)dice(MOST_ROWS);
 	s->q.n_layers = 1 + (uint32_t)dice(MOST_LAYERS);
 	read_numbers(s, "");
-	s->q.kv.k_dim = dice(3);
+	throw_caches(s, 3, 1);
 	s->q.mapped_act_elems = dice(4);
 	s->q.non_mapped_act_elems = dice(6);
 	s->q.non_mapped_bytes = dice(12);

@@ -14,6 +14,7 @@
 
 #include "agent/plan/cluster.h"
 #include "tests/support/dice.h"
+#include "tests/support/layer_caches.h"
 #include "tests/support/tap.h"
 
 #define NODES   6
@@ -25,6 +26,7 @@ static struct gm_cluster_plan_device devices[GM_CLUSTER_PLAN_NODES][8];
 static struct gm_cluster_plan_node nodes[GM_CLUSTER_PLAN_NODES];
 static char names[GM_CLUSTER_PLAN_NODES][16];
 static uint64_t layer_bytes[256];
+static struct gpumap_layer_cache caches[256];
 static struct gm_plan_error error;
 
 /* ---- an oracle ----------------------------------------------------------- */
@@ -440,8 +442,7 @@ static void make_model(struct gm_cluster_plan_request *q)
 	q->ask.layer_bytes = layer_bytes;
 	q->ask.other_bytes = UINT64_C(4202692608);
 	q->ask.n_heads = 64;
-	q->ask.n_kv_heads = 8;
-	q->ask.k_dim = q->ask.v_dim = 128;
+	q->ask.caches = fill_caches(caches, 80, 8, 128);
 }
 
 /* "n0:0-39/4 n1:40-79/4": stages, and ranks of each; or the error. */

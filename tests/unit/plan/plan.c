@@ -8,6 +8,7 @@
 
 #include "agent/plan/plan.h"
 #include "tests/support/dice.h"
+#include "tests/support/layer_caches.h"
 #include "tests/support/tap.h"
 
 #define MIB      (UINT64_C(1) << 20)
@@ -32,6 +33,7 @@
 struct scene {
 	struct gm_plan_device devices[MOST];
 	uint64_t layers[LAYERS];
+	struct gpumap_layer_cache caches[LAYERS];
 	struct gm_plan_request q;
 	struct gm_plan_error err;
 };
@@ -78,9 +80,7 @@ static void set_scene(struct scene *s, uint32_t setting, const char *text)
 			 .layer_bytes = s->layers,
 			 .other_bytes = GIB,
 			 .n_heads = 8,
-			 .n_kv_heads = 8,
-			 .k_dim = 128,
-			 .v_dim = 128 },
+			 .caches = fill_caches(s->caches, LAYERS, 8, 128) },
 		.weight_bytes = 2,
 		.must_fit = true,
 	};
@@ -247,7 +247,8 @@ static void charges_have_every_part(void)
 	/* Ranks of nccl are charged their part, 4 of 7 heads and a half of each
 	 * layer, and all weights of no layer. */
 	set_scene(&s, NCCL, NULL);
-	s.q.ask.n_heads = s.q.ask.n_kv_heads = 7;
+	s.q.ask.n_heads = 7;
+	fill_caches(s.caches, LAYERS, 7, 128);
 	s.layers[0] += 2 * MIB;
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
 	STR(show_charges(&plan), "3:16 9217+128+8+512, 14711 left; "
@@ -258,15 +259,15 @@ static void charges_have_every_part(void)
 	gm_plan_free(&plan);
 	/* A head of keys and values may be that of several ranks. */
 	s.q.ask.n_heads = 8;
-	s.q.ask.n_kv_heads = 1;
+	fill_caches(s.caches, LAYERS, 1, 128);
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
 	STR(plan.warnings, NULL);
 	gm_plan_free(&plan);
-	s.q.ask.n_kv_heads = 3;
+	fill_caches(s.caches, LAYERS, 3, 128);
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
 	OK(plan.warnings != NULL);
 	gm_plan_free(&plan);
-	s.q.ask.n_heads = s.q.ask.n_kv_heads = 7;
+	s.q.ask.n_heads = 7;
 	s.layers[0]++;
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
 	EQ(plan.charges[0].weight_bytes, 9217 * MIB + 1);
@@ -424,7 +425,8 @@ static void unknown_parts_are_said(void)
 	EQ(plan.n_layers, 8);
 	STR(plan.warnings,
 	    "The bytes of the layers are not known: they are not charged\n"
-	    "The shape of the attention is not known: no KV cache is charged\n"
+	    "What the layers keep of a sequence is not known: no KV cache is "
+	    "charged\n"
 	    "The number of attention heads is not known: no activations are "
 	    "charged");
 	EQ(plan.charges[0].weight_bytes, GIB);
@@ -433,12 +435,12 @@ static void unknown_parts_are_said(void)
 	gm_plan_free(&plan);
 
 	set_scene(&s, AUTO, NULL);
-	s.q.ask.k_dim = 0;
+	s.q.ask.caches = NULL;
 	s.q.ask.paged = GPUMAP_PAGED_MIB; /* not looked at */
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
 	EQ(plan.kv_bytes, 0);
-	STR(plan.warnings, "The shape of the attention is not known: no KV "
-			   "cache is charged");
+	STR(plan.warnings, "What the layers keep of a sequence is not known: "
+			   "no KV cache is charged");
 	gm_plan_free(&plan);
 
 	set_scene(&s, TOPOLOGY,

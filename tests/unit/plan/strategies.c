@@ -16,6 +16,7 @@
 
 #include "agent/plan/plan.h"
 #include "tests/support/dice.h"
+#include "tests/support/layer_caches.h"
 #include "tests/support/tap.h"
 
 #define MIB    (UINT64_C(1) << 20)
@@ -27,6 +28,7 @@
 struct scene {
 	struct gm_plan_device devices[ROWS];
 	uint64_t layers[LAYERS];
+	struct gpumap_layer_cache caches[LAYERS];
 	struct gm_plan_request q;
 };
 
@@ -69,8 +71,8 @@ static void throw_scene(struct scene *s)
 	s->q.ask.layer_bytes = s->layers;
 	s->q.ask.other_bytes = dice(3000) * MIB;
 	s->q.ask.n_heads = 1 + (uint32_t)dice(64);
-	s->q.ask.n_kv_heads = 1 + (uint32_t)dice(16);
-	s->q.ask.k_dim = s->q.ask.v_dim = 64;
+	s->q.ask.caches =
+		fill_caches(s->caches, LAYERS, 1 + (uint32_t)dice(16), 64);
 	/* Alike, as most models' are, or as different as can be. */
 	for (uint32_t i = 0; i < LAYERS; i++)
 		s->layers[i] = i > 0 && dice(4) > 0 ? s->layers[0]

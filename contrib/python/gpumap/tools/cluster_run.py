@@ -42,6 +42,7 @@ PLACING = {
     "isq": ("TYPE", "what the weights are quantised to"),
     "max-seq-len": ("N", "tokens of a sequence"),
     "max-batch": ("N", "sequences of a batch"),
+    "kv-elements": ("N", "of a token, where the model does not say"),
     "for": ("LAUNCHER", "torchrun, mpirun, vllm, sglang, llama.cpp or env"),
     "port": ("PORT", "at which the first node is met"),
 }

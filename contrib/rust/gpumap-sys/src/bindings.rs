@@ -1289,6 +1289,15 @@ impl Default for gpumap_layers {
 }
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
+pub struct gpumap_layer_cache {
+    pub n_heads: u32,
+    pub window: u32,
+    pub token_elements: u64,
+    pub conv_elements: u64,
+    pub state_elements: u64,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
 pub struct gpumap_charge {
     pub row: u32,
     pub n_layers: u32,
@@ -2071,11 +2080,7 @@ pub struct gpumap_model_sizes {
     pub type_: *const ::std::os::raw::c_char,
     pub dtype: u32,
     pub n_heads: u32,
-    pub n_kv_heads: u32,
-    pub k_dim: u32,
-    pub v_dim: u32,
-    pub kv_lora_rank: u32,
-    pub kpe_head_dim: u32,
+    pub caches: *const gpumap_layer_cache,
     pub n_extra_layers: u32,
     pub architecture: [::std::os::raw::c_char; 64usize],
 }
@@ -2136,11 +2141,7 @@ pub struct gpumap_plan_request {
     pub other_bytes: u64,
     pub dtype: u32,
     pub n_heads: u32,
-    pub n_kv_heads: u32,
-    pub k_dim: u32,
-    pub v_dim: u32,
-    pub kv_lora_rank: u32,
-    pub kpe_head_dim: u32,
+    pub caches: *const gpumap_layer_cache,
     pub compute_dtype: u32,
     pub max_seq_len: u64,
     pub max_batch_size: u32,

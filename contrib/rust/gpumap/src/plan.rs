@@ -4,9 +4,9 @@
 //! Plans, which place a model on rows, and reservations of memory.
 
 use crate::dtype::DType;
-use crate::error::Result;
 #[cfg(doc)]
-use crate::error::{Error, Kind};
+use crate::error::Kind;
+use crate::error::{Error, Result};
 use crate::ffi::{self, numbers, sized};
 use crate::layers::Setting;
 use crate::map::Map;
@@ -39,16 +39,35 @@ pub struct Shape {
     pub dtype: Option<DType>,
     /// Heads of attention.
     pub n_heads: u32,
-    /// Heads of keys and values.
-    pub n_kv_heads: u32,
-    /// Elements of a head's key; 0: no KV cache is charged.
-    pub k_dim: u32,
-    /// Elements of a head's value.
-    pub v_dim: u32,
-    /// Not 0: keys and values are kept compressed.
-    pub kv_lora_rank: u32,
-    /// Likewise, elements of a position.
-    pub kpe_head_dim: u32,
+    /// The caches of the layers; empty: no KV cache is charged.
+    pub caches: Vec<LayerCache>,
+}
+
+/// One layer keeps so much of each sequence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LayerCache {
+    /// Heads, into which ranks divide it; 0: it is not known what it keeps.
+    pub n_heads: u32,
+    /// The most tokens that are kept; 0: all.
+    pub window: u32,
+    /// Elements of keys and values of a token, of all heads.
+    pub token_elements: u64,
+    /// Elements of the last inputs of a convolution.
+    pub conv_elements: u64,
+    /// Elements of a recurrence, of 4 bytes each.
+    pub state_elements: u64,
+}
+
+impl LayerCache {
+    fn raw(&self) -> sys::gpumap_layer_cache {
+        sys::gpumap_layer_cache {
+            n_heads: self.n_heads,
+            window: self.window,
+            token_elements: self.token_elements,
+            conv_elements: self.conv_elements,
+            state_elements: self.state_elements,
+        }
+    }
 }
 
 /// How a plan places layers.
@@ -424,6 +443,14 @@ impl Map {
             _ => 0,
         };
         let rows = options.rows.as_deref().unwrap_or(&[]);
+        let caches: Vec<_> = shape.caches.iter().map(LayerCache::raw).collect();
+        if !caches.is_empty() && caches.len() != shape.layer_bytes.len() {
+            return Err(Error::new(
+                CALL,
+                sys::EINVAL,
+                "there are not as many caches as layers",
+            ));
+        }
         let mut raw = sized!(gpumap_plan_request {
             name: ffi::pointer(&name),
             flags: options.flags,
@@ -437,11 +464,7 @@ impl Map {
             other_bytes: shape.other_bytes,
             dtype: shape.dtype.unwrap_or(DType::F16).raw(),
             n_heads: shape.n_heads,
-            n_kv_heads: shape.n_kv_heads,
-            k_dim: shape.k_dim,
-            v_dim: shape.v_dim,
-            kv_lora_rank: shape.kv_lora_rank,
-            kpe_head_dim: shape.kpe_head_dim,
+            caches: ffi::list(&caches),
             compute_dtype: options.compute_dtype.map_or(0, DType::raw),
             max_seq_len: options.max_seq_len,
             max_batch_size: options.max_batch_size,

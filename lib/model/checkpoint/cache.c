@@ -51,12 +51,14 @@ static const struct {
 } names[] = {
 	{ "q_proj", QUERIES },
 	{ "q_b_proj", QUERIES },
+	{ "query_proj", QUERIES },
 	{ "wq", QUERIES },
 	{ "query", QUERIES },
 	{ "q", QUERIES },
 	{ "q_lin", QUERIES },
 	{ "attn_q", QUERIES },
 	{ "k_proj", KEYS },
+	{ "key_proj", KEYS },
 	{ "wk", KEYS },
 	{ "key", KEYS },
 	{ "k", KEYS },
@@ -64,6 +66,7 @@ static const struct {
 	{ "attn_k", KEYS },
 	{ "cross_attn_k", KEYS },
 	{ "v_proj", VALUES },
+	{ "value_proj", VALUES },
 	{ "wv", VALUES },
 	{ "value", VALUES },
 	{ "v", VALUES },
@@ -88,6 +91,7 @@ static const struct {
 	{ "kv_a_proj_with_mqa", LATENT },
 	{ "attn_kv_a_mqa", LATENT },
 	{ "wkv", LATENT },
+	{ "wkv_a_with_mqa", LATENT },
 	{ "attn_kv_b", PER_HEAD },
 	{ "q_norm", NORM },
 	{ "k_norm", NORM },
@@ -184,6 +188,26 @@ struct named {
 	uint64_t rows, columns, elements;
 };
 
+static bool is_leaf(const struct named *t, const char *word)
+{
+	return t->n_leaf == strlen(word) &&
+	       memcmp(t->leaf, word, t->n_leaf) == 0;
+}
+
+/* Find the part of the name before @end; where a module is within another, as an
+ * adapter's is, that of the outer one. */
+static void find_leaf(const char *name, const char *end, struct named *t)
+{
+	do {
+		const char *dot = memrchr(name, '.', (size_t)(end - 1 - name));
+
+		t->leaf = dot != NULL ? dot + 1 : name;
+		t->n_leaf = (size_t)(end - 1 - t->leaf);
+		end = t->leaf;
+	} while (end > name &&
+		 (is_leaf(t, "linear") || is_leaf(t, "base_layer")));
+}
+
 /* Returns false: it tells nothing. */
 static bool find_named(const struct gm_weights *ws, const struct gm_weight *w,
 		       const char *name, struct named *ret)
@@ -207,9 +231,7 @@ static bool find_named(const struct gm_weights *ws, const struct gm_weight *w,
 		if (last == name ||
 		    !find_shape(ws, w, last, &t.rows, &t.columns))
 			return false;
-		t.leaf = memrchr(name, '.', (size_t)(last - 1 - name));
-		t.leaf = t.leaf != NULL ? t.leaf + 1 : name;
-		t.n_leaf = (size_t)(last - 1 - t.leaf);
+		find_leaf(name, last, &t);
 		t.part = find_part(t.leaf, t.n_leaf);
 		if (t.part == TURNED) { /* GPT-2's are, others' are not */
 			t.rows = t.rows > t.columns ? t.rows : t.columns;
@@ -234,8 +256,7 @@ static bool take_sparse(struct shapes *s, const struct named *t)
 	bool compresses = is_below(t, "compressor");
 
 	if (is_below(t, "indexer")) {
-		if (t->part == KEYS || (compresses && t->n_leaf == 4 &&
-					memcmp(t->leaf, "norm", 4) == 0))
+		if (t->part == KEYS || (compresses && is_leaf(t, "norm")))
 			s->rows[INDEXER] = t->rows;
 		return true;
 	}

@@ -96,11 +96,12 @@ struct value {
  * one about its attention, as MPT's has, so many places further on.  The part
  * that thinks has one of its own in a model that also speaks, as Qwen's do.  The
  * last is the one about images. */
-enum { LANGUAGE = 1, THINKER = 4, ATTENTION = 5, VISION = 10, N_PARTS = 11 };
+enum { LANGUAGE = 1, THINKER = 4, ATTENTION = 7, VISION = 14, N_PARTS = 15 };
 
-static const char *const language_keys[] = { "text_config", "llm_config",
-					     "language_config",
-					     "thinker_config" };
+static const char *const language_keys[] = {
+	"text_config",    "llm_config", "language_config",
+	"thinker_config", "decoder",    "decoder_config"
+};
 
 struct part {
 	struct value values[N_KEYS];
@@ -147,15 +148,20 @@ static const struct {
 	{ "attn_type_list", GM_LAYER_NONE, GM_LAYER_UNKNOWN },
 };
 
+static const char *const with_window[] = {
+	"sliding_attention", "chunked_attention", "hybrid_sliding",
+	"compressed_sparse_attention", "heavily_compressed_attention"
+};
+
 static const char *const without_attention[] = {
 	"mamba", "mamba2", "moe", "mlp", "conv", "recurrent", "linear_attention"
 };
 
 static uint8_t kind_named(const char *name)
 {
-	if (strcmp(name, "sliding_attention") == 0 ||
-	    strcmp(name, "chunked_attention") == 0)
-		return GM_LAYER_WINDOW;
+	for (size_t i = 0; i < COUNT(with_window); i++)
+		if (strcmp(name, with_window[i]) == 0)
+			return GM_LAYER_WINDOW;
 	for (size_t i = 0; i < COUNT(without_attention); i++)
 		if (strcmp(name, without_attention[i]) == 0)
 			return GM_LAYER_NONE;
@@ -384,18 +390,31 @@ static const struct window {
 	uint32_t full_every;
 	uint32_t tokens;
 } windows[] = {
-	{ "afmoe", 4, 1024 },       { "cohere2", 4, 4096 },
-	{ "cohere2_moe", 4, 4096 }, { "cwm", 4, 8192 },
-	{ "deepseek_v4", 0, 128 },  { "exaone4", 4, 0 },
-	{ "exaone_moe", 4, 0 },     { "gemma2", 2, 4096 },
-	{ "gemma3", 6, 0 },         { "gemma3_text", 6, 4096 },
-	{ "gemma3n", 5, 0 },        { "gemma3n_text", 5, 512 },
-	{ "gpt-oss", 2, 128 },      { "gpt_oss", 2, 128 },
-	{ "llama4", 4, 8192 },      { "llama4_text", 4, 8192 },
-	{ "ministral", 0, 4096 },   { "mistral", 0, 4096 },
-	{ "mixtral", 0, 0 },        { "olmo2", 4, 0 },
-	{ "olmo3", 4, 4096 },       { "phi3", 0, 0 },
-	{ "phimoe", 0, 0 },         { "recurrent_gemma", 0, 2048 },
+	{ "afmoe", 4, 1024 },
+	{ "cohere2", 4, 4096 },
+	{ "cohere2_moe", 4, 4096 },
+	{ "cwm", 4, 8192 },
+	{ "deepseek_v4", 0, 128 },
+	{ "exaone4", 4, 0 },
+	{ "exaone_moe", 4, 0 },
+	{ "gemma2", 2, 4096 },
+	{ "gemma3", 6, 0 },
+	{ "gemma3_text", 6, 4096 },
+	{ "gemma3n", 5, 0 },
+	{ "gemma3n_text", 5, 512 },
+	{ "gpt-oss", 2, 128 },
+	{ "gpt_oss", 2, 128 },
+	{ "llama4", 4, 8192 },
+	{ "llama4_text", 4, 8192 },
+	{ "ministral", 0, 4096 },
+	{ "mistral", 0, 4096 },
+	{ "mixtral", 0, 0 },
+	{ "moshi", 0, 3000 },
+	{ "olmo2", 4, 0 },
+	{ "olmo3", 4, 4096 },
+	{ "phi3", 0, 0 },
+	{ "phimoe", 0, 0 },
+	{ "recurrent_gemma", 0, 2048 },
 	{ "starcoder2", 0, 0 },
 };
 
@@ -464,7 +483,9 @@ static int find_facts(const struct part *part, struct gm_reason *why,
 
 	for (size_t key = LAYERS; key < WIDTH && config->n_layers == 0; key++)
 		config->n_layers = number(&s, key, 1, GM_WEIGHTS_LAYERS);
-	if (config->n_layers != 0 || part->n_kinds > 0) {
+	if (config->n_layers == 0 && part->n_kinds < GM_WEIGHTS_KINDS)
+		config->n_layers = part->n_kinds;
+	if (config->n_layers != 0) {
 		config->n_extra = number(&s, EXTRA, 0, GM_WEIGHTS_LAYERS);
 		read_attention(&s, config);
 		/* Without these a layer is charged for more. */

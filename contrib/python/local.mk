@@ -18,6 +18,7 @@ EXTRA_DIST += %reldir%/tests/bench_load.py
 EXTRA_DIST += %reldir%/tests/conftest.py
 EXTRA_DIST += %reldir%/tests/test_arrays.py
 EXTRA_DIST += %reldir%/tests/test_bad_input.py
+EXTRA_DIST += %reldir%/tests/test_caches.py
 EXTRA_DIST += %reldir%/tests/test_cards.py
 EXTRA_DIST += %reldir%/tests/fake_sglang.py
 EXTRA_DIST += %reldir%/tests/fake_vllm.py

@@ -1,0 +1,129 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+"""The caches that gpumapctl plans for the models of tests/caches: as counted there.
+
+Each model is a file with a header and a hole, so that the test needs no weights.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import struct
+import subprocess
+from collections.abc import Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent import ENV, GPUMAPCTL
+
+CACHES = Path(__file__).parents[3] / "tests/caches"
+TABLE = runpy.run_path(str(CACHES / "table.py"))
+MODELS = TABLE["load"](CACHES / "models.json")
+GGUF = TABLE["load"](CACHES / "gguf.json")
+BYTES = {model["name"]: model["bytes"] for model in MODELS}
+NODE = """
+name: wide
+rows:
+  - name: card
+    kind: cuda
+    count: 1
+    memory: 8192G
+    free: 8192G
+    compute-capability: 9.0
+"""
+
+
+def write_safetensors(folder: Path, model: Any) -> None:
+    (folder / "config.json").write_text(json.dumps(model["config"]))
+    header: dict[str, Any] = {}
+    end = 0
+    for name, shape in TABLE["unfold"](model["tensors"]).items():
+        start, end = end, end + 2 * prod(shape)
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(folder / "model.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.truncate(8 + len(text) + end)
+
+
+def gguf_string(text: str) -> bytes:
+    return struct.pack("<Q", len(text)) + text.encode()
+
+
+def gguf_value(value: Any) -> bytes:
+    """A type and a value; whole numbers have 32 bits, as converters write them."""
+    if isinstance(value, bool):
+        return struct.pack("<I?", 7, value)
+    if isinstance(value, int):
+        return struct.pack("<II", 4, value)
+    if isinstance(value, float):
+        return struct.pack("<If", 6, value)
+    if isinstance(value, str):
+        return struct.pack("<I", 8) + gguf_string(value)
+    items = [gguf_value(item) for item in value]
+    kind = items[0][:4]
+    return (
+        struct.pack("<I", 9)
+        + kind
+        + struct.pack("<Q", len(items))
+        + b"".join(item[4:] for item in items)
+    )
+
+
+def write_gguf(path: Path, model: Any) -> None:
+    keys = model["keys"]
+    tensors = TABLE["unfold"](model["tensors"])
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
+    for key, value in keys.items():
+        head += gguf_string(key) + gguf_value(value)
+    end = 0
+    for name, shape in tensors.items():
+        head += gguf_string(name) + struct.pack("<I", len(shape))
+        head += struct.pack(f"<{len(shape)}Q", *shape)
+        head += struct.pack("<IQ", 30, end)  # BF16
+        end += 2 * prod(shape)
+        end += -end % 32
+    with open(path, "wb") as file:
+        file.write(head + bytes(-len(head) % 32))
+        file.truncate(len(head) + -len(head) % 32 + end)
+
+
+def planned(model: Path, node: Path) -> Sequence[int]:
+    """The bytes of the caches of all layers, for each length of the table."""
+    node.write_text(NODE)
+    out = []
+    for n_tokens in TABLE["LENGTHS"]:
+        words = ["plan", "--node", str(node), "--model", str(model), "--dtype", "bf16"]
+        words += ["--max-seq-len", str(n_tokens), "--json"]
+        ran = subprocess.run(
+            [GPUMAPCTL, *words], capture_output=True, text=True, env={**os.environ, **ENV}
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        plan = json.loads(ran.stdout)
+        out.append(sum(charge["kv_bytes"] for charge in plan["charges"]))
+    return out
+
+
+@pytest.mark.parametrize("model", MODELS, ids=[model["name"] for model in MODELS])
+def test_safetensors(model: Any, tmp_path: Path) -> None:
+    write_safetensors(tmp_path, model)
+    assert planned(tmp_path, tmp_path / "node.yaml") == model["bytes"]
+
+
+@pytest.mark.parametrize("model", GGUF, ids=[model["name"] for model in GGUF])
+def test_gguf(model: Any, tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    write_gguf(path, model)
+    want = model["bytes"] if "bytes" in model else BYTES[model["name"]]
+    assert planned(path, tmp_path / "node.yaml") == want
+
+
+@pytest.mark.parametrize("model", MODELS, ids=[model["name"] for model in MODELS])
+def test_sums(model: Any) -> None:
+    counted = [TABLE["count"](model["layers"], n) for n in TABLE["LENGTHS"]]
+    assert counted == model["bytes"]

@@ -37,6 +37,11 @@ include $(top_srcdir)/tests/fuzz/local.mk
 
 EXTRA_DIST += %reldir%/abi/layout.golden
 EXTRA_DIST += %reldir%/abi/private.suppr
+EXTRA_DIST += %reldir%/caches/README.md
+EXTRA_DIST += %reldir%/caches/gguf.json
+EXTRA_DIST += %reldir%/caches/models.json
+EXTRA_DIST += %reldir%/caches/record
+EXTRA_DIST += %reldir%/caches/table.py
 EXTRA_DIST += %reldir%/data/alerts.yaml
 EXTRA_DIST += %reldir%/golden
 EXTRA_DIST += %reldir%/nodes/a100.yaml

@@ -129,7 +129,7 @@ def save(path, entries):
                 rows.append(f'  "{key}": {{\n{inner}}}')
             else:
                 text = f'"{key}": {json.dumps(value)}'
-                rows.append("\n".join(textwrap.wrap(
+                rows.append("  " + text if isinstance(value, str) else "\n".join(textwrap.wrap(
                     text, 110, initial_indent="  ", subsequent_indent="   ",
                     break_long_words=False, break_on_hyphens=False)))
         out.append(" {\n" + ",\n".join(rows) + "}")

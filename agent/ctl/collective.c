@@ -173,11 +173,10 @@ static int check(const struct run *run)
 		for (uint64_t i = 0; i < n; i++) {
 			if (got[i] == wanted(run, r, i))
 				continue;
-			fprintf(stderr,
-				"gpumapctl: element %llu of rank %u is wrong; "
-				"it is row %u\n",
-				(unsigned long long)i, r, run->rows[r]);
-			return GM_EXIT_FAILED;
+			return gm_ctl_failed("element %llu of rank %u is "
+					     "wrong; it is row %u",
+					     (unsigned long long)i, r,
+					     run->rows[r]);
 		}
 	}
 	return GM_EXIT_OK;
@@ -233,9 +232,8 @@ static int open_group(struct run *run)
 						GPUMAP_COMM_RANKS_MAX);
 	if (run->kind->op != GPUMAP_OP_SEND || run->ranks >= 2)
 		return GM_EXIT_OK;
-	fputs("gpumapctl: a send needs two ranks: name a group that has them\n",
-	      stderr);
-	return GM_EXIT_FAILED;
+	return gm_ctl_failed(
+		"a send needs two ranks: name a group that has them");
 }
 
 static int make_memory(struct run *run)
@@ -369,11 +367,8 @@ int gm_ctl_collective(struct gm_ctl *ctl)
 	run.kind = &kinds[ret];
 	run.n = bytes / sizeof(int32_t);
 	run.rounds = (ctl->given & GM_OPT(ROUNDS)) ? ctl->rounds : 3;
-	if (run.n == 0 || bytes > MOST_BYTES) {
-		fputs("gpumapctl: --bytes is from 4, an element, to 64G\n",
-		      stderr);
-		return GM_EXIT_USAGE;
-	}
+	if (run.n == 0 || bytes > MOST_BYTES)
+		return gm_ctl_wrong("--bytes is from 4, an element, to 64G");
 	ret = open_group(&run);
 	if (ret == GM_EXIT_OK)
 		ret = make_memory(&run);

@@ -226,6 +226,14 @@ int gm_ctl_attach(struct gm_ctl *ctl);
 /* Print why gpumap_attach() returned @error.  Returns the exit status. */
 int gm_ctl_not_attached(int error);
 
+/* Where that attaches. */
+struct gpumap_attach_opts gm_ctl_where(const struct gm_ctl *ctl);
+
+/* Read the device of the row *cursor, or of the next that can be read.  Returns
+ * false behind the last. */
+bool gm_ctl_next_device(const struct gpumap *map, uint32_t *cursor,
+			struct gpumap_device *ret_device);
+
 /* Are the bits of @rows set for @row? */
 static inline bool gm_ctl_has_row(const uint64_t rows[GPUMAP_ROWS_MAX / 64],
 				  uint32_t row)
@@ -235,11 +243,6 @@ static inline bool gm_ctl_has_row(const uint64_t rows[GPUMAP_ROWS_MAX / 64],
 
 /* The rows whose bits are set, as a list. */
 json_t *gm_ctl_rows_json(const uint64_t rows[GPUMAP_ROWS_MAX / 64]);
-
-/* A device in the table of devices, and as an object. */
-void gm_ctl_device_heading(void);
-void gm_ctl_device_line(const struct gpumap_device *device);
-json_t *gm_ctl_device_json(const struct gpumap_device *device);
 
 /* Print as a word of a shell: in quotes where it needs them. */
 void gm_ctl_print_word(const char *text);
@@ -266,10 +269,21 @@ void gm_ctl_guard_streams(void);
 int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Print "gpumapctl: ..." to stderr.  Return GM_EXIT_FAILED; or, for what is
+ * wrong with the command line, GM_EXIT_USAGE. */
+int gm_ctl_failed(const char *format, ...)
+	__attribute__((format(printf, 1, 2)));
+int gm_ctl_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Print that there is no such row; or no @what of the name @name, and the
  * command that lists the existing ones.  Return GM_EXIT_FAILED. */
 int gm_ctl_no_row(uint32_t row);
 int gm_ctl_unknown(const char *what, const char *name, const char *list);
+
+/* Print that the first operand, the name of a @what, is released; or why not,
+ * where the release returned @error.  Returns an exit status. */
+int gm_ctl_released(const struct gm_ctl *ctl, int error, const char *what,
+		    const char *list);
 
 /* Print what was wrong with a file or a plan.  Returns GM_EXIT_FAILED. */
 int gm_ctl_plan_error(const struct gm_plan_error *error);
@@ -336,6 +350,9 @@ const char *gm_ctl_setting(uint32_t setting);
 const char *gm_ctl_strategy(uint32_t strategy);
 const char *gm_ctl_mask_kind(uint32_t kind);
 const char *gm_ctl_mask_form(uint32_t form);
+
+/* The number of a setting; 0: there is none of this name. */
+uint32_t gm_ctl_setting_named(const char *name);
 
 /* The dtype for safetensors' @name, e.g. "BF16"; U8 if gpumap has none for
  * it. */

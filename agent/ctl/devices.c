@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Show the device table, or the rows of a node file as one. */
+/* Show the device table, or the rows of a node file; and choose of it. */
 
-#include "agent/ctl/ctl.h"
+#include "agent/ctl/fields.h"
 #include "agent/ctl/plan.h"
 #include "agent/plan/nodefile.h"
 #include "agent/reader/device_text.h"
@@ -12,36 +12,116 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A fact, or null if it is not known. */
-static json_t *known(const struct gpumap_device *device, uint32_t bit,
-		     int64_t value)
+#define DEVICE(name, member, ...) \
+	GM_FIELD(gpumap_device, name, member, __VA_ARGS__)
+#define FLAG(name, bits) DEVICE(name, flags, GM_SET(bits))
+#define KNOWN(member, bits) \
+	GM_FIELD_KNOWN(gpumap_device, #member, member, known, bits)
+#define INDEX(member) DEVICE(#member, member, .as = GM_AS_OR_NULL)
+
+static void uuid(const struct gm_ctl *ctl, const void *device,
+		 char ret_text[GM_CTL_CELL])
 {
-	return (device->known & bit) != 0 ? json_integer(value) : json_null();
+	gm_device_uuid(device, ret_text);
 }
 
-/* "9.0", or null. */
-static json_t *compute_capability(const struct gpumap_device *d)
+/* "9.0" */
+static void compute_capability(const struct gm_ctl *ctl, const void *device,
+			       char ret_text[GM_CTL_CELL])
 {
-	if ((d->known & GPUMAP_KNOWN_CC) == 0)
-		return json_null();
-	return json_sprintf("%u.%u", d->cc_major, d->cc_minor);
+	const struct gpumap_device *d = device;
+
+	if ((d->known & GPUMAP_KNOWN_CC) != 0)
+		sprintf(ret_text, "%u.%u", d->cc_major, d->cc_minor);
 }
 
-/* "0000:17:00.0", or null. */
-static json_t *pci_address(const struct gpumap_device *d)
+static const char *kind_name(uint32_t kind)
 {
-	char text[GM_DEVICE_PCI];
-
-	return gm_device_pci(d, text) ? json_string(text) : json_null();
+	return gm_device_kind(kind)->name;
 }
 
-/* "550.163", or null.  A minor number is a step of 10 in CUDA's, and of 1 in
- * the driver's. */
-static json_t *version(uint32_t number, uint32_t step)
+static void kind_and_state(const struct gm_ctl *ctl, const void *device,
+			   char ret_text[GM_CTL_CELL])
 {
-	if (number == 0)
-		return json_null();
-	return json_sprintf("%u.%u", number / 1000, number % 1000 / step);
+	const struct gpumap_device *d = device;
+
+	snprintf(ret_text, GM_CTL_CELL, "%-5s %s", kind_name(d->kind),
+		 gm_device_state(d->state));
+}
+
+static void name_and_reason(const struct gm_ctl *ctl, const void *device,
+			    char ret_text[GM_CTL_CELL])
+{
+	const struct gpumap_device *d = device;
+
+	snprintf(ret_text, GM_CTL_CELL, "%s%s%s%s", d->name,
+		 (d->flags & GPUMAP_DEVICE_CORDONED) != 0 ? ", cordoned" : "",
+		 d->reason[0] != '\0' ? ": " : "", d->reason);
+}
+
+static const struct gm_ctl_field device_fields[] = {
+	DEVICE("row", row, GM_COLUMN("row", 3)),
+	DEVICE("row_generation", generation),
+	DEVICE("uuid", uuid, .text = uuid),
+	DEVICE("name", name),
+	DEVICE("kind", kind, .word = kind_name),
+	DEVICE(NULL, kind, GM_COLUMN(" kind  state", -16),
+	       .text = kind_and_state),
+	DEVICE("state", state, .word = gm_device_state),
+	KNOWN(numa_node, GPUMAP_KNOWN_NUMA),
+	DEVICE(NULL, numa_node, GM_COLUMN("node", 4)),
+	DEVICE("cpus", cpus, GM_COLUMN(" cpus", -12)),
+	KNOWN(units, GPUMAP_KNOWN_UNITS),
+	DEVICE("compute_capability", known, .text = compute_capability),
+	FLAG("main_memory", GPUMAP_DEVICE_MAIN_MEMORY),
+	FLAG("integrated", GPUMAP_DEVICE_INTEGRATED),
+	DEVICE("total_bytes", total_bytes, GM_COLUMN("total", 10),
+	       .as = GM_AS_SIZE),
+	DEVICE("free_bytes", free_bytes, GM_COLUMN("free", 10),
+	       .as = GM_AS_SIZE),
+	DEVICE("reserved_bytes", reserved_bytes, GM_COLUMN("reserved", 10),
+	       .as = GM_AS_SIZE),
+	DEVICE("budget_bytes", budget_bytes),
+	DEVICE(NULL, used_by_holders, GM_COLUMN("in use", 10),
+	       .as = GM_AS_SIZE),
+	DEVICE("score", score, GM_COLUMN("score", 8)),
+	GM_MEMBERS(gpumap_device, reason, error, since_ns),
+	DEVICE("worker_pid", worker_pid, GM_COLUMN("worker", 8)),
+	DEVICE("restarts", restarts, GM_COLUMN("died", 4)),
+	FLAG("cordoned", GPUMAP_DEVICE_CORDONED),
+	DEVICE("used_by_holders", used_by_holders),
+	DEVICE("no_figures", figures, .word = gm_ctl_no_figures),
+	DEVICE(NULL, name, GM_COLUMN(" name", 0), .text = name_and_reason),
+	{ 0 },
+};
+
+/* ---- the facts that only GPUs have --------------------------------------- */
+
+/* "0000:17:00.0" */
+static void pci_address(const struct gm_ctl *ctl, const void *device,
+			char ret_text[GM_CTL_CELL])
+{
+	gm_device_pci(device, ret_text);
+}
+
+/* "550.163" */
+static void driver_version(const struct gm_ctl *ctl, const void *device,
+			   char ret_text[GM_CTL_CELL])
+{
+	uint32_t n = ((const struct gpumap_device *)device)->driver_version;
+
+	if (n != 0)
+		sprintf(ret_text, "%u.%u", n / 1000, n % 1000);
+}
+
+/* "12.4": a minor number is a step of 10. */
+static void cuda_version(const struct gm_ctl *ctl, const void *device,
+			 char ret_text[GM_CTL_CELL])
+{
+	uint32_t n = ((const struct gpumap_device *)device)->cuda_version;
+
+	if (n != 0)
+		sprintf(ret_text, "%u.%u", n / 1000, n % 1000 / 10);
 }
 
 static const char *recovery_name(uint32_t recovery)
@@ -58,115 +138,42 @@ static const char *recovery_name(uint32_t recovery)
 							   : NULL;
 }
 
-/* Any index less than 0 means none. */
-static json_t *index_of(int32_t index)
+static const struct gm_ctl_field card_fields[] = {
+	DEVICE("pci", pci_bus, .text = pci_address),
+	INDEX(nvml_index),
+	INDEX(minor_number),
+	INDEX(ordinal_pci),
+	INDEX(ordinal_fastest),
+	INDEX(mig_gi),
+	INDEX(mig_ci),
+	DEVICE("mig_profile", mig_profile),
+	FLAG("split", GPUMAP_DEVICE_MIG),
+	FLAG("ecc", GPUMAP_DEVICE_ECC),
+	FLAG("fp16", GPUMAP_DEVICE_FP16),
+	FLAG("bf16", GPUMAP_DEVICE_BF16),
+	FLAG("int8", GPUMAP_DEVICE_INT8),
+	FLAG("pageable", GPUMAP_DEVICE_PAGEABLE),
+	DEVICE("l2_bytes", l2_bytes),
+	DEVICE("driver_version", driver_version, .text = driver_version),
+	DEVICE("cuda_version", cuda_version, .text = cuda_version),
+	KNOWN(utilisation, GPUMAP_KNOWN_UTILISATION),
+	KNOWN(temperature, GPUMAP_KNOWN_TEMPERATURE),
+	KNOWN(power, GPUMAP_KNOWN_POWER),
+	DEVICE("recovery", recovery, .word = recovery_name),
+	DEVICE("xids", xids),
+	DEVICE("last_xid", last_xid, .as = GM_AS_OR_NULL),
+	{ 0 },
+};
+
+static void show_device(const struct gm_ctl_list *list,
+			const struct gpumap_device *d)
 {
-	return index >= 0 ? json_integer(index) : json_null();
-}
-
-static json_t *flag(const struct gpumap_device *d, uint32_t bit)
-{
-	return json_boolean((d->flags & bit) != 0);
-}
-
-/* The facts that only GPUs have. */
-static json_t *gpu_json(const struct gpumap_device *d)
-{
-	return json_pack(
-		"{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, "
-		"s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:I, s:o}",
-		"pci", pci_address(d), "nvml_index", index_of(d->nvml_index),
-		"minor_number", index_of(d->minor_number), "ordinal_pci",
-		index_of(d->ordinal_pci), "ordinal_fastest",
-		index_of(d->ordinal_fastest), "mig_gi", index_of(d->mig_gi),
-		"mig_ci", index_of(d->mig_ci), "mig_profile", d->mig_profile,
-		"split", flag(d, GPUMAP_DEVICE_MIG), "ecc",
-		flag(d, GPUMAP_DEVICE_ECC), "fp16", flag(d, GPUMAP_DEVICE_FP16),
-		"bf16", flag(d, GPUMAP_DEVICE_BF16), "int8",
-		flag(d, GPUMAP_DEVICE_INT8), "pageable",
-		flag(d, GPUMAP_DEVICE_PAGEABLE), "l2_bytes",
-		json_integer(d->l2_bytes), "driver_version",
-		version(d->driver_version, 1), "cuda_version",
-		version(d->cuda_version, 10), "utilisation",
-		known(d, GPUMAP_KNOWN_UTILISATION, d->utilisation),
-		"temperature",
-		known(d, GPUMAP_KNOWN_TEMPERATURE, d->temperature), "power",
-		known(d, GPUMAP_KNOWN_POWER, d->power), "recovery",
-		recovery_name(d->recovery), "xids", (json_int_t)d->xids,
-		"last_xid",
-		d->last_xid != 0 ? json_integer(d->last_xid) : json_null());
-}
-
-json_t *gm_ctl_device_json(const struct gpumap_device *d)
-{
-	char uuid[GM_DEVICE_UUID];
-	json_t *object;
-
-	gm_device_uuid(d, uuid);
-	object = json_pack(
-		"{s:I, s:I, s:s, s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:b, s:b, "
-		"s:I, s:I, s:I, s:I, s:f, s:s, s:i, s:I, s:I, s:I}",
-		"row", (json_int_t)d->row, "row_generation",
-		(json_int_t)d->generation, "uuid", uuid, "name", d->name,
-		"kind", gm_device_kind(d->kind)->name, "state",
-		gm_device_state(d->state), "numa_node",
-		known(d, GPUMAP_KNOWN_NUMA, d->numa_node), "cpus", d->cpus,
-		"units", known(d, GPUMAP_KNOWN_UNITS, d->units),
-		"compute_capability", compute_capability(d), "main_memory",
-		(d->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0, "integrated",
-		(d->flags & GPUMAP_DEVICE_INTEGRATED) != 0, "total_bytes",
-		(json_int_t)d->total_bytes, "free_bytes",
-		(json_int_t)d->free_bytes, "reserved_bytes",
-		(json_int_t)d->reserved_bytes, "budget_bytes",
-		(json_int_t)d->budget_bytes, "score", d->score, "reason",
-		d->reason, "error", (int)d->error, "since_ns",
-		(json_int_t)d->since_ns, "worker_pid",
-		(json_int_t)d->worker_pid, "restarts", (json_int_t)d->restarts);
-	json_object_set_new(object, "cordoned",
-			    flag(d, GPUMAP_DEVICE_CORDONED));
-	json_object_set_new(object, "used_by_holders",
-			    json_integer((json_int_t)d->used_by_holders));
-	json_object_set_new(object, "no_figures",
-			    gm_ctl_no_figures(d->figures) != NULL
-				    ? json_string(gm_ctl_no_figures(d->figures))
-				    : json_null());
-	if (object != NULL && (d->flags & GPUMAP_DEVICE_CARD) != 0)
-		json_object_update_new(object, gpu_json(d));
-	return object;
-}
-
-void gm_ctl_device_heading(void)
-{
-	printf("row  kind  state      node  %-12s %10s %10s %10s %10s %8s %8s "
-	       "%4s  name\n",
-	       "cpus", "total", "free", "reserved", "in use", "score", "worker",
-	       "died");
-}
-
-void gm_ctl_device_line(const struct gpumap_device *d)
-{
-	char total[32], free_text[32], reserved[32], used[32], state[32];
-
-	snprintf(state, sizeof(state), "%-5s %s", gm_device_kind(d->kind)->name,
-		 gm_device_state(d->state));
-	printf("%3u  %-16s %4d  %-12s %10s %10s %10s %10s %8.1f %8u %4u  "
-	       "%s%s%s%s\n",
-	       d->row, state, d->numa_node, d->cpus,
-	       gm_size_text(d->total_bytes, total),
-	       gm_size_text(d->free_bytes, free_text),
-	       gm_size_text(d->reserved_bytes, reserved),
-	       gm_size_text(d->used_by_holders, used), d->score, d->worker_pid,
-	       d->restarts, d->name,
-	       (d->flags & GPUMAP_DEVICE_CORDONED) != 0 ? ", cordoned" : "",
-	       d->reason[0] != '\0' ? ": " : "", d->reason);
-}
-
-static void show_device(json_t *list, const struct gpumap_device *device)
-{
-	if (list != NULL)
-		json_array_append_new(list, gm_ctl_device_json(device));
-	else
-		gm_ctl_device_line(device);
+	gm_ctl_list_add(list, d);
+	if (list->items != NULL && (d->flags & GPUMAP_DEVICE_CARD) != 0)
+		gm_ctl_fields_json(
+			list->ctl, card_fields, d,
+			json_array_get(list->items,
+				       json_array_size(list->items) - 1));
 }
 
 /* A row of a node file as a device that no process uses. */
@@ -205,15 +212,17 @@ static struct gpumap_device device_of(const struct gm_nodefile_row *row,
 	return d;
 }
 
-static int show_file(const char *path, json_t *list, char ret_name[])
+/* ---- the rows of a node file, or of the agent ---------------------------- */
+
+static int list_file(const struct gm_ctl *ctl, char ret_name[],
+		     struct gm_ctl_list *list)
 {
 	struct gm_plan_error error = { .code = 0 };
 	struct gm_nodefile file;
 
-	if (gm_nodefile_read(path, &file, &error) != 0)
+	if (gm_nodefile_read(ctl->plan.node, &file, &error) != 0)
 		return gm_ctl_plan_error(&error);
-	if (list == NULL)
-		gm_ctl_device_heading();
+	*list = gm_ctl_list_begin(ctl, device_fields);
 	memcpy(ret_name, file.name, sizeof(file.name));
 	for (uint32_t row = 0; row < file.n_rows; row++) {
 		struct gpumap_device device = device_of(&file.rows[row], row);
@@ -224,19 +233,16 @@ static int show_file(const char *path, json_t *list, char ret_name[])
 	return GM_EXIT_OK;
 }
 
-static int show_agent(struct gm_ctl *ctl, json_t *list, char ret_name[])
+/* Those of @rows, or where that is NULL all. */
+static int list_rows(const struct gm_ctl *ctl, const uint32_t *rows, uint32_t n,
+		     struct gm_ctl_list *list)
 {
-	int ret = gm_ctl_attach(ctl);
-
-	if (ret != GM_EXIT_OK)
-		return ret;
-	if (list == NULL)
-		gm_ctl_device_heading();
-	snprintf(ret_name, GM_NODEFILE_NAME, "%s", ctl->instance);
-	for (uint32_t row = 0; row < gpumap_device_count(ctl->map); row++) {
+	*list = gm_ctl_list_begin(ctl, device_fields);
+	for (uint32_t i = 0; i < n; i++) {
 		struct gpumap_device device = { .size = sizeof(device) };
+		uint32_t row = rows != NULL ? rows[i] : i;
+		int ret = gpumap_device_read(ctl->map, row, &device);
 
-		ret = gpumap_device_read(ctl->map, row, &device);
 		if (ret != 0)
 			return gm_ctl_fail(ctl, ret, "row %u", row);
 		show_device(list, &device);
@@ -246,14 +252,64 @@ static int show_agent(struct gm_ctl *ctl, json_t *list, char ret_name[])
 
 int gm_ctl_devices(struct gm_ctl *ctl)
 {
-	json_t *list = ctl->json ? json_array() : NULL;
+	struct gm_ctl_list list = { .items = NULL };
 	char name[GM_NODEFILE_NAME];
-	int ret = ctl->plan.node != NULL ? show_file(ctl->plan.node, list, name)
-					 : show_agent(ctl, list, name);
+	int ret;
 
+	if (ctl->plan.node != NULL) {
+		ret = list_file(ctl, name, &list);
+	} else {
+		snprintf(name, sizeof(name), "%s", ctl->instance);
+		ret = gm_ctl_attach(ctl);
+		if (ret == GM_EXIT_OK)
+			ret = list_rows(ctl, NULL,
+					gpumap_device_count(ctl->map), &list);
+	}
 	if (ret == GM_EXIT_OK && ctl->json)
-		return gm_ctl_print(
-			json_pack("{s:s, s:o}", "name", name, "devices", list));
-	json_decref(list);
+		return gm_ctl_print(json_pack("{s:s, s:o}", "name", name,
+					      "devices", list.items));
+	json_decref(list.items);
 	return ret;
+}
+
+/* ---- choose -------------------------------------------------------------- */
+
+int gm_ctl_choose(struct gm_ctl *ctl)
+{
+	static const char *const orders[] = {
+		[GPUMAP_CHOOSE_BEST] = "best",
+		[GPUMAP_CHOOSE_FREE_MEMORY] = "free-memory",
+		[GPUMAP_CHOOSE_FREE_COMPUTE] = "free-compute",
+	};
+	struct gpumap_choice choice = {
+		.size = sizeof(choice),
+		.prefer = ctl->choose.prefer,
+		.compute_capability = ctl->choose.cc,
+		.cuda_version = ctl->choose.cuda_version,
+		.total_bytes = ctl->choose.memory,
+		.free_bytes = ctl->choose.free,
+		.rows = ctl->n_rows > 0 ? ctl->rows : NULL,
+		.n_rows = ctl->n_rows,
+	};
+	struct gm_ctl_list list = { .items = NULL };
+	uint32_t rows[GPUMAP_ROWS_MAX];
+	int n;
+
+	if (ctl->choose.by != NULL) {
+		int by = gm_ctl_find_word("--by", ctl->choose.by, orders,
+					  sizeof(orders[0]),
+					  sizeof(orders) / sizeof(orders[0]));
+
+		if (by < 0)
+			return GM_EXIT_USAGE;
+		choice.by = (uint32_t)by;
+	}
+	n = gm_ctl_attach(ctl);
+	if (n != GM_EXIT_OK)
+		return n;
+	n = gpumap_device_choose(ctl->map, &choice, rows, GPUMAP_ROWS_MAX);
+	if (n < 0)
+		return gm_ctl_fail(ctl, n, "choose");
+	return gm_ctl_list_end(&list, "devices",
+			       list_rows(ctl, rows, (uint32_t)n, &list));
 }

@@ -158,13 +158,10 @@ static int parse_row(const struct gm_ctl *ctl, uint32_t *ret_row)
 {
 	uint64_t row;
 
-	if (gm_parse_number(ctl->args[0], &row) != 0 || row >= UINT32_MAX) {
-		fprintf(stderr,
-			"gpumapctl: \"%s\" is no row: gpumapctl devices lists "
-			"them\n",
+	if (gm_parse_number(ctl->args[0], &row) != 0 || row >= UINT32_MAX)
+		return gm_ctl_wrong(
+			"\"%s\" is no row: gpumapctl devices lists them",
 			ctl->args[0]);
-		return GM_EXIT_USAGE;
-	}
 	*ret_row = (uint32_t)row;
 	if (row >= gpumap_device_count(ctl->map))
 		return gm_ctl_no_row((uint32_t)row);

@@ -57,8 +57,7 @@ const char *gm_ctl_engine_name(size_t i)
 
 static int wrong(const char *what)
 {
-	fprintf(stderr, "gpumapctl: export: %s; see gpumapctl(1)\n", what);
-	return GM_EXIT_USAGE;
+	return gm_ctl_wrong("export: %s; see gpumapctl(1)", what);
 }
 
 /* ---- a map on the rows of a node file ------------------------------------ */

@@ -290,8 +290,7 @@ static int take_file(const struct gm_ctl *ctl, uint32_t *row,
 	what->n_rows = 1;
 	if (*row < n)
 		return GM_EXIT_OK;
-	fprintf(stderr, "gpumapctl: no host row: a file needs one\n");
-	return GM_EXIT_FAILED;
+	return gm_ctl_failed("no host row: a file needs one");
 }
 
 /* Get a descriptor of the file that was loaded, for others' use by /proc. */
@@ -363,12 +362,11 @@ static int leave_kept(const struct loading *l)
 		return gm_ctl_fail(l->ctl, ret, "\"%s\" is lost", l->name);
 	if ((info.flags & GPUMAP_SHARE_KEEP) != 0)
 		return GM_EXIT_OK;
-	fprintf(stderr,
-		"gpumapctl: \"%s\" is there and is not kept: it ends with "
-		"the sessions that hold it; end it first, with gpumapctl "
-		"shares release %s, or leave out --detach\n",
+	return gm_ctl_failed(
+		"\"%s\" is there and is not kept: it ends with the sessions "
+		"that hold it; end it first, with gpumapctl shares release %s, "
+		"or leave out --detach",
 		l->name, l->name);
-	return GM_EXIT_FAILED;
 }
 
 int gm_ctl_load(struct gm_ctl *ctl)

@@ -14,8 +14,7 @@
 
 static int failed(const char *path, int error)
 {
-	fprintf(stderr, "gpumapctl: link %s: %s\n", path, strerror(error));
-	return GM_EXIT_FAILED;
+	return gm_ctl_failed("link %s: %s", path, strerror(error));
 }
 
 /* Is there a link of this command, or of an earlier one? */

@@ -9,8 +9,7 @@
 
 static int wrong(const char *why)
 {
-	fprintf(stderr, "gpumapctl: load %s\n", why);
-	return GM_EXIT_USAGE;
+	return gm_ctl_wrong("load %s", why);
 }
 
 /* Options that contradict another one. */

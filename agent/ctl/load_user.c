@@ -19,8 +19,7 @@
 
 static int wrong(const char *name, const char *why)
 {
-	fprintf(stderr, "gpumapctl: user \"%s\": %s\n", name, why);
-	return GM_EXIT_USAGE;
+	return gm_ctl_wrong("user \"%s\": %s", name, why);
 }
 
 /* A number needs no user of this machine. */
@@ -79,7 +78,6 @@ int gm_load_user_become(const char *name)
 	    setresgid(user->pw_gid, user->pw_gid, user->pw_gid) == 0 &&
 	    setresuid(user->pw_uid, user->pw_uid, user->pw_uid) == 0)
 		return GM_EXIT_OK;
-	fprintf(stderr, "gpumapctl: --run-as \"%s\": %s%s\n", name,
-		strerror(errno), errno == EPERM ? ": only root can" : "");
-	return GM_EXIT_FAILED;
+	return gm_ctl_failed("--run-as \"%s\": %s%s", name, strerror(errno),
+			     errno == EPERM ? ": only root can" : "");
 }

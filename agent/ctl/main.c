@@ -25,17 +25,14 @@
 /* Report that "@what" is wrong, because @why. */
 static int bad(const char *what, const char *why)
 {
-	fprintf(stderr, "gpumapctl: \"%s\" %s; see gpumapctl --help\n", what,
-		why);
-	return GM_EXIT_USAGE;
+	return gm_ctl_wrong("\"%s\" %s; see gpumapctl --help", what, why);
 }
 
 /* Report that "@text" cannot be the value of option @name, because @why. */
 static int bad_value(const char *name, const char *text, const char *why)
 {
-	fprintf(stderr, "gpumapctl: --%s: \"%s\" %s; see gpumapctl --help\n",
-		name, text, why);
-	return GM_EXIT_USAGE;
+	return gm_ctl_wrong("--%s: \"%s\" %s; see gpumapctl --help", name, text,
+			    why);
 }
 
 /* Report the error for which getopt_long() returned @c. */
@@ -127,11 +124,9 @@ static int no_word(const char *word)
 	}
 	if (like == NULL)
 		return bad(word, "is no command");
-	fprintf(stderr,
-		"gpumapctl: \"%s\" is no command: did you mean %.*s? See "
-		"gpumapctl --help\n",
+	return gm_ctl_wrong(
+		"\"%s\" is no command: did you mean %.*s? See gpumapctl --help",
 		word, (int)strcspn(like, " "), like);
-	return GM_EXIT_USAGE;
 }
 
 /* Report that there is no command of this name. */

@@ -3,13 +3,12 @@
 
 /* List, show, publish and release layer maps. */
 
-#include "agent/ctl/ctl.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/ctl/fields.h"
 #include "agent/ctl/plan.h"
 #include "agent/reader/list.h"
 
@@ -63,114 +62,94 @@ static int read_map(const struct gm_ctl *ctl, const char *name,
 	return ret;
 }
 
-/* The facts that a plan has set; null if it has not. */
-static json_t *made_json(const struct gpumap_layers *head)
+/* ---- what is printed of one ---------------------------------------------- */
+
+static const char *reserves(uint32_t flags)
 {
-	return json_pack(
-		"{s:s, s:o, s:o, s:I, s:I}", "setting",
-		gm_ctl_setting(head->setting), "strategy",
-		head->strategy != 0
-			? json_string(gm_ctl_strategy(head->strategy))
-			: json_null(),
-		"compute_dtype",
-		head->compute_dtype != 0
-			? json_string(gm_ctl_dtype(head->compute_dtype))
-			: json_null(),
-		"max_seq_len", (json_int_t)head->max_seq_len, "max_batch_size",
-		(json_int_t)head->max_batch_size);
+	return (flags & GPUMAP_LAYERS_HELD) != 0        ? "held"
+	       : (flags & GPUMAP_LAYERS_COMMITTED) != 0 ? "committed"
+							: "-";
 }
 
-static json_t *head_json(const struct gpumap_layers *head)
+static void all_bytes(const struct gm_ctl *ctl, const void *layers,
+		      char ret_text[GM_CTL_CELL])
 {
-	json_t *object = json_pack(
-		"{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:s, s:b, "
-		"s:b}",
-		"name", head->name, "version", (json_int_t)head->version,
-		"published_ns", (json_int_t)head->published_ns, "owner_uid",
-		(json_int_t)head->owner_uid, "n_layers",
-		(json_int_t)head->n_layers, "n_rows", (json_int_t)head->n_rows,
-		"base_row", (json_int_t)head->base_row, "dtype",
-		gm_ctl_dtype(head->dtype), "layer_bytes",
-		(json_int_t)head->layer_bytes, "other_bytes",
-		(json_int_t)head->other_bytes, "spec", head->spec, "committed",
-		(head->flags & GPUMAP_LAYERS_COMMITTED) != 0, "held",
-		(head->flags & GPUMAP_LAYERS_HELD) != 0);
-	json_t *made = made_json(head);
+	const struct gpumap_layers *head = layers;
 
-	if (object != NULL && made != NULL)
-		json_object_update(object, made);
-	json_decref(made);
-	return object;
+	gm_size_text(head->layer_bytes + head->other_bytes, ret_text);
 }
 
-static const char *reserves(const struct gpumap_layers *head)
+#define LAYERS(name, member, ...) \
+	GM_FIELD(gpumap_layers, name, member, __VA_ARGS__)
+
+static const struct gm_ctl_field map_fields[] = {
+	LAYERS("name", name, GM_COLUMN("name", -24)),
+	LAYERS("version", version, GM_COLUMN("version", 8)),
+	GM_MEMBERS(gpumap_layers, published_ns, owner_uid),
+	LAYERS("n_layers", n_layers, GM_COLUMN("layers", 6)),
+	LAYERS("n_rows", n_rows, GM_COLUMN("rows", 5)),
+	LAYERS(NULL, layer_bytes, GM_COLUMN("bytes", 10), .text = all_bytes),
+	LAYERS(NULL, owner_uid, GM_COLUMN("uid", 6)),
+	LAYERS("base_row", base_row),
+	LAYERS("dtype", dtype, .word = gm_ctl_dtype),
+	GM_MEMBERS(gpumap_layers, layer_bytes, other_bytes),
+	LAYERS(NULL, flags, GM_COLUMN("reserves", -9), .word = reserves),
+	LAYERS("spec", spec, GM_COLUMN(" spec", 0)),
+	LAYERS("committed", flags, GM_SET(GPUMAP_LAYERS_COMMITTED)),
+	LAYERS("held", flags, GM_SET(GPUMAP_LAYERS_HELD)),
+	/* A plan has set these. */
+	LAYERS("setting", setting, .word = gm_ctl_setting),
+	LAYERS("strategy", strategy, .as = GM_AS_OR_NULL,
+	       .word = gm_ctl_strategy),
+	LAYERS("compute_dtype", compute_dtype, .as = GM_AS_OR_NULL,
+	       .word = gm_ctl_dtype),
+	GM_MEMBERS(gpumap_layers, max_seq_len, max_batch_size),
+	{ 0 },
+};
+
+static const struct gm_ctl_field charge_fields[] = {
+	GM_MEMBERS(gpumap_charge, row, n_layers, weight_bytes, kv_bytes,
+		   activation_bytes, reserve_bytes),
+	{ 0 },
+};
+
+static int read_head(const struct gm_ctl *ctl, const char *name, void *ret_head)
 {
-	if ((head->flags & GPUMAP_LAYERS_HELD) != 0)
-		return "held";
-	return (head->flags & GPUMAP_LAYERS_COMMITTED) != 0 ? "committed" : "-";
+	struct gpumap_layers head = { .size = sizeof(head) };
+	int ret = gpumap_layers_read(ctl->map, name, &head, NULL, NULL, 0, NULL,
+				     0);
+
+	*(struct gpumap_layers *)ret_head = head;
+	return ret == -ENOBUFS ? 0 : ret;
 }
 
 int gm_ctl_maps(struct gm_ctl *ctl)
 {
-	json_t *list = ctl->json ? json_array() : NULL;
-	char name[GPUMAP_NAME_MAX + 1], size[32];
-	uint32_t cursor = 0;
+	static const struct gm_ctl_named maps = { "map", "maps", map_fields,
+						  gpumap_layers_next,
+						  read_head };
+	struct gpumap_layers head;
 
-	if (!ctl->json)
-		printf("%-24s %8s %6s %5s %10s %6s %-9s  spec\n", "name",
-		       "version", "layers", "rows", "bytes", "uid", "reserves");
-	while (gpumap_layers_next(ctl->map, &cursor, name) == 1) {
-		struct gpumap_layers head = { .size = sizeof(head) };
-		int ret = gpumap_layers_read(ctl->map, name, &head, NULL, NULL,
-					     0, NULL, 0);
-
-		if (ret == -ENOENT)
-			continue; /* released meanwhile */
-		if (ret != 0 && ret != -ENOBUFS) {
-			json_decref(list);
-			return gm_ctl_fail(ctl, ret, "map \"%s\"", name);
-		}
-		if (ctl->json)
-			json_array_append_new(list, head_json(&head));
-		else
-			printf("%-24s %8llu %6u %5u %10s %6u %-9s  %s\n",
-			       head.name, (unsigned long long)head.version,
-			       head.n_layers, head.n_rows,
-			       gm_size_text(head.layer_bytes + head.other_bytes,
-					    size),
-			       head.owner_uid, reserves(&head), head.spec);
-	}
-	if (!ctl->json)
-		return GM_EXIT_OK;
-	return gm_ctl_print(json_pack("{s:o}", "maps", list));
+	return gm_ctl_list_named(ctl, &maps, &head);
 }
 
-static int layers_json(const struct layer_map *map)
+/* ---- one map ------------------------------------------------------------- */
+
+static int layers_json(const struct gm_ctl *ctl, const struct layer_map *map)
 {
-	json_t *object = head_json(&map->head), *layers = json_array(),
-	       *charges = json_array();
+	json_t *object = gm_ctl_fields_json(ctl, map_fields, &map->head, NULL),
+	       *layers = json_array();
 
 	for (uint32_t i = 0; i < map->head.n_layers; i++)
 		json_array_append_new(
 			layers,
 			json_pack("{s:I, s:I}", "row", (json_int_t)map->rows[i],
 				  "bytes", (json_int_t)map->bytes[i]));
-	for (uint32_t i = 0; i < map->head.n_rows; i++) {
-		const struct gpumap_charge *c = &map->charges[i];
-
-		json_array_append_new(
-			charges,
-			json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "row",
-				  (json_int_t)c->row, "n_layers",
-				  (json_int_t)c->n_layers, "weight_bytes",
-				  (json_int_t)c->weight_bytes, "kv_bytes",
-				  (json_int_t)c->kv_bytes, "activation_bytes",
-				  (json_int_t)c->activation_bytes,
-				  "reserve_bytes",
-				  (json_int_t)c->reserve_bytes));
-	}
 	json_object_set_new(object, "layers", layers);
-	json_object_set_new(object, "charges", charges);
+	json_object_set_new(object, "charges",
+			    gm_ctl_fields_array(ctl, charge_fields,
+						map->charges, map->head.n_rows,
+						sizeof(*map->charges)));
 	return gm_ctl_print(object);
 }
 
@@ -213,7 +192,7 @@ int gm_ctl_layers(struct gm_ctl *ctl)
 		return gm_ctl_fail(ctl, ret, "map \"%s\"", ctl->args[0]);
 	ret = GM_EXIT_OK;
 	if (ctl->json)
-		ret = layers_json(&map);
+		ret = layers_json(ctl, &map);
 	else
 		layers_table(&map);
 	forget(&map);
@@ -223,15 +202,15 @@ int gm_ctl_layers(struct gm_ctl *ctl)
 static int published(const struct gm_ctl *ctl, const char *name,
 		     const struct gm_weights_sizes *model)
 {
-	struct gpumap_layers head = { .size = sizeof(head) };
+	struct gpumap_layers head;
 	char size[32];
-	int ret;
+	int ret = read_head(ctl, name, &head);
 
-	ret = gpumap_layers_read(ctl->map, name, &head, NULL, NULL, 0, NULL, 0);
-	if (ret != 0 && ret != -ENOBUFS)
+	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "map \"%s\"", name);
 	if (ctl->json) {
-		json_t *object = head_json(&head);
+		json_t *object =
+			gm_ctl_fields_json(ctl, map_fields, &head, NULL);
 
 		json_object_set_new(object, "n_tensors",
 				    json_integer((json_int_t)model->n_tensors));
@@ -257,16 +236,11 @@ int gm_ctl_publish(struct gm_ctl *ctl)
 	int ret;
 
 	if (ctl->spec == NULL ||
-	    (ctl->model != NULL && (ctl->given & GM_OPT(LAYERS)) != 0)) {
-		fputs("gpumapctl: publish needs --spec, and --model or "
-		      "--layers or neither of them\n",
-		      stderr);
-		return GM_EXIT_USAGE;
-	}
+	    (ctl->model != NULL && (ctl->given & GM_OPT(LAYERS)) != 0))
+		return gm_ctl_wrong("publish needs --spec, and --model or "
+				    "--layers or neither of them");
 	if (ctl->layers > UINT32_MAX) {
-		fputs("gpumapctl: --layers: a layer map has at most 65536\n",
-		      stderr);
-		return GM_EXIT_USAGE;
+		return gm_ctl_wrong("--layers: a layer map has at most 65536");
 	}
 	request.n_layers = (uint32_t)ctl->layers;
 	if (ctl->model != NULL) {
@@ -307,25 +281,20 @@ static uint64_t still_held(const struct gm_ctl *ctl, const char *name,
 
 int gm_ctl_release(struct gm_ctl *ctl)
 {
-	int ret = gpumap_layers_release(ctl->map, ctl->args[0]);
+	const char *name = ctl->args[0];
+	int ret = gpumap_layers_release(ctl->map, name);
 	uint32_t holders = 0;
-	uint64_t held;
+	uint64_t held = ret == 0 ? still_held(ctl, name, &holders) : 0;
 	char size[32];
 
-	if (ret == -ENOENT)
-		return gm_ctl_unknown("layer map", ctl->args[0], "maps");
-	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "release \"%s\"", ctl->args[0]);
-	held = still_held(ctl, ctl->args[0], &holders);
-	if (ctl->json)
-		return gm_ctl_print(json_pack("{s:s, s:I}", "released",
-					      ctl->args[0], "held_bytes",
-					      (json_int_t)held));
-	printf("%s: released\n", ctl->args[0]);
+	if (ret == 0 && ctl->json)
+		return gm_ctl_print(json_pack("{s:s, s:I}", "released", name,
+					      "held_bytes", (json_int_t)held));
+	ret = gm_ctl_released(ctl, ret, "layer map", "maps");
 	if (held > 0)
 		printf("  the share \"%s\" stays, with %s for %u session%s: "
 		       "gpumapctl shares release %s ends it\n",
-		       ctl->args[0], gm_size_text(held, size), holders,
-		       holders == 1 ? "" : "s", ctl->args[0]);
-	return GM_EXIT_OK;
+		       name, gm_size_text(held, size), holders,
+		       gm_ctl_s(holders), name);
+	return ret;
 }

@@ -1,9 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* List, show and release published masks. */
-
-#include "agent/ctl/mask.h"
+/* List, show and release published masks, and publish them: by a rule, or from
+ * a file. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,44 +10,83 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/ctl/fields.h"
+#include "agent/ctl/progress.h"
 #include "agent/mask/mask.h"
+#include "agent/mask/mask_tensor.h"
 #include "agent/mask/picture.h"
 #include "agent/plan/wide_json.h"
 #include "gpumap/view.h"
 
-/* ---- one mask ----------------------------------------------------------- */
+/* ---- one mask ------------------------------------------------------------ */
 
-int gm_ctl_mask_read(const struct gm_ctl *ctl, const char *name,
-		     struct gm_ctl_mask *ret_mask)
+/* The parts that a mask may have: a tensor, and numbers of a rule. */
+enum { TENSOR = 1, SIZE = 2, PAST = 4, WINDOW = 8, CHUNK = 16 };
+
+static const uint32_t of_form[] = {
+	[GPUMAP_MASK_LOADED] = TENSOR,
+	[GPUMAP_MASK_CAUSAL] = TENSOR | SIZE | PAST,
+	[GPUMAP_MASK_SLIDING] = TENSOR | SIZE | PAST | WINDOW,
+	[GPUMAP_MASK_CHUNKED] = TENSOR | SIZE | PAST | CHUNK,
+	[GPUMAP_MASK_BIDIRECTIONAL_SLIDING] = TENSOR | SIZE | WINDOW,
+};
+
+/* A published mask, and the rows that have a replica. */
+struct mask {
+	struct gpumap_mask_info info;
+	uint32_t rows[GPUMAP_ROWS_MAX];
+	uint32_t known; /* what it has */
+};
+
+static int read_mask(const struct gm_ctl *ctl, const char *name, void *ret_mask)
 {
-	ret_mask->info = (struct gpumap_mask_info){
-		.size = sizeof(ret_mask->info),
-	};
-	return gpumap_mask_read(ctl->map, name, &ret_mask->info, ret_mask->rows,
-				GPUMAP_ROWS_MAX);
+	struct mask *mask = ret_mask;
+	const struct gpumap_mask_info *info = &mask->info;
+	int ret;
+
+	mask->info = (struct gpumap_mask_info){ .size = sizeof(*info) };
+	ret = gpumap_mask_read(ctl->map, name, &mask->info, mask->rows,
+			       GPUMAP_ROWS_MAX);
+	mask->known = info->kind != GPUMAP_MASK_CUSTOM ? 0
+		      : info->form < sizeof(of_form) / sizeof(of_form[0])
+			      ? of_form[info->form]
+			      : TENSOR;
+	return ret;
 }
 
-static bool has_tensor(const struct gpumap_mask_info *info)
+/* The mask's name for --kind, or "loaded". */
+static const char *rule_of(const struct mask *mask)
 {
-	return info->kind == GPUMAP_MASK_CUSTOM;
+	return mask->known != 0 ? gm_ctl_mask_form(mask->info.form)
+				: gm_ctl_mask_kind(mask->info.kind);
 }
 
-const char *gm_ctl_mask_name(const struct gpumap_mask_info *info)
+static void rule(const struct gm_ctl *ctl, const void *mask,
+		 char ret_text[GM_CTL_CELL])
 {
-	return has_tensor(info) ? gm_ctl_mask_form(info->form)
-				: gm_ctl_mask_kind(info->kind);
+	strcpy(ret_text, rule_of(mask));
 }
 
-const char *gm_ctl_mask_shape(const struct gpumap_mask_info *info,
-			      char ret_text[96])
+/* "96 x 100", or "-" without a tensor. */
+static void shape(const struct gm_ctl *ctl, const void *mask,
+		  char ret_text[GM_CTL_CELL])
 {
+	const struct gpumap_mask_info *info =
+		&((const struct mask *)mask)->info;
 	size_t at = 0;
 
 	strcpy(ret_text, "-");
 	for (uint32_t i = 0; i < info->rank && i < GPUMAP_MASK_RANK_MAX; i++)
-		at += (size_t)snprintf(ret_text + at, 96 - at, "%s%" PRIu64,
-				       i ? " x " : "", info->shape[i]);
-	return ret_text;
+		at += (size_t)snprintf(ret_text + at, GM_CTL_CELL - at,
+				       "%s%" PRIu64, i ? " x " : "",
+				       info->shape[i]);
+}
+
+static void hash(const struct gm_ctl *ctl, const void *mask,
+		 char ret_text[GM_CTL_CELL])
+{
+	sprintf(ret_text, "%016" PRIx64,
+		((const struct mask *)mask)->info.hash);
 }
 
 static json_t *numbers(const uint64_t *from, uint32_t n)
@@ -60,129 +98,78 @@ static json_t *numbers(const uint64_t *from, uint32_t n)
 	return list;
 }
 
-/* The number, or null if the form does not use it. */
-static json_t *number_if(bool used, uint64_t value)
+static json_t *shape_json(const struct gm_ctl *ctl, const void *mask)
 {
-	return used ? gm_wide_integer(value) : json_null();
+	const struct mask *m = mask;
+
+	return numbers(m->info.shape, m->info.rank);
 }
 
-/* The parameters that it was generated from. */
-static json_t *rule_json(const struct gpumap_mask_info *info)
+static json_t *strides_json(const struct gm_ctl *ctl, const void *mask)
 {
-	const uint32_t form = has_tensor(info) ? info->form : 0;
-	const bool sliding = form == GPUMAP_MASK_SLIDING;
-	const bool both = form == GPUMAP_MASK_BIDIRECTIONAL_SLIDING;
+	const struct mask *m = mask;
 
-	return json_pack(
-		"{s:o, s:o, s:o, s:o}", "tgt_len",
-		number_if(form != 0, info->tgt_len), "past_kv_len",
-		number_if(form != 0 && !both, info->past_kv_len),
-		"sliding_window",
-		number_if(sliding || both, info->sliding_window), "chunk_size",
-		number_if(form == GPUMAP_MASK_CHUNKED, info->chunk_size));
+	return numbers(m->info.strides, m->info.rank);
 }
 
-json_t *gm_ctl_mask_json(const struct gm_ctl_mask *mask)
+static json_t *rows_json(const struct gm_ctl *ctl, const void *mask)
 {
-	const struct gpumap_mask_info *info = &mask->info;
-	json_t *object, *rule = rule_json(info), *rows = json_array();
-	char hash[20];
+	const struct mask *m = mask;
+	json_t *rows = json_array();
 
-	snprintf(hash, sizeof(hash), "%016" PRIx64, info->hash);
-	for (uint32_t i = 0; i < info->n_rows && i < GPUMAP_ROWS_MAX; i++)
-		json_array_append_new(rows, json_integer(mask->rows[i]));
-	object = json_pack(
-		"{s:s, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:o, s:I, s:s, s:o, "
-		"s:o}",
-		"name", info->name, "version", (json_int_t)info->version,
-		"published_ns", (json_int_t)info->published_ns, "owner_uid",
-		(json_int_t)info->owner_uid, "kind",
-		gm_ctl_mask_kind(info->kind), "form",
-		has_tensor(info) ? json_string(gm_ctl_mask_form(info->form))
-				 : json_null(),
-		"dtype",
-		has_tensor(info) ? json_string(gm_ctl_dtype(info->dtype))
-				 : json_null(),
-		"shape", numbers(info->shape, info->rank), "strides",
-		numbers(info->strides, info->rank), "bytes",
-		(json_int_t)info->bytes, "hash", hash, "map",
-		info->map[0] != '\0' ? json_string(info->map) : json_null(),
-		"rows", rows);
-	if (object != NULL && rule != NULL)
-		json_object_update(object, rule);
-	json_decref(rule);
-	return object;
+	for (uint32_t i = 0; i < m->info.n_rows && i < GPUMAP_ROWS_MAX; i++)
+		json_array_append_new(rows, json_integer(m->rows[i]));
+	return rows;
 }
 
-int gm_ctl_mask_print(json_t *object)
-{
-	char *text = object != NULL ? gm_wide_dump(object) : NULL;
-	bool good = text != NULL && puts(text) >= 0;
+#define MASK(name, member, ...) GM_FIELD(mask, name, info.member, __VA_ARGS__)
+#define IF_KNOWN(name, member, what, ...)                                     \
+	GM_FIELD_KNOWN(mask, name, info.member, known, what, .is_wide = true, \
+		       __VA_ARGS__)
 
-	if (!good)
-		fputs("gpumapctl: cannot print\n", stderr);
-	json_decref(object);
-	free(text);
-	return good ? GM_EXIT_OK : GM_EXIT_FAILED;
-}
-
-static int no_mask(const struct gm_ctl *ctl, int error, const char *name)
-{
-	if (error != -ENOENT)
-		return gm_ctl_fail(ctl, error, "mask \"%s\"", name);
-	return gm_ctl_unknown("mask", name, "mask list");
-}
+static const struct gm_ctl_field mask_fields[] = {
+	MASK("name", name, GM_COLUMN("name", -24)),
+	MASK("version", version, GM_COLUMN("version", 8)),
+	MASK("published_ns", published_ns),
+	MASK("owner_uid", owner_uid),
+	MASK("kind", kind, .word = gm_ctl_mask_kind),
+	MASK(NULL, kind, GM_COLUMN("kind", -21), .text = rule),
+	IF_KNOWN("form", form, TENSOR, .word = gm_ctl_mask_form),
+	IF_KNOWN("dtype", dtype, TENSOR, GM_COLUMN("dtype", -5),
+		 .word = gm_ctl_dtype),
+	MASK("shape", shape, .json = shape_json),
+	MASK(NULL, shape, GM_COLUMN("shape", -17), .text = shape),
+	MASK("strides", strides, .json = strides_json),
+	MASK("bytes", bytes, GM_COLUMN("bytes", 10), .as = GM_AS_SIZE),
+	MASK(NULL, n_rows, GM_COLUMN("rows", 5)),
+	MASK(NULL, owner_uid, GM_COLUMN("uid", 6)),
+	MASK("hash", hash, .text = hash),
+	MASK("map", map, GM_COLUMN(" map", 0), .as = GM_AS_OR_NULL),
+	GM_FIELD(mask, "rows", rows, .json = rows_json),
+	IF_KNOWN("tgt_len", tgt_len, SIZE),
+	IF_KNOWN("past_kv_len", past_kv_len, PAST),
+	IF_KNOWN("sliding_window", sliding_window, WINDOW),
+	IF_KNOWN("chunk_size", chunk_size, CHUNK),
+	{ 0 },
+};
 
 /* ---- list ---------------------------------------------------------------- */
 
-static void list_line(const struct gm_ctl_mask *mask)
-{
-	const struct gpumap_mask_info *info = &mask->info;
-	char size[32], shape[96];
-
-	printf("%-24s %8llu %-21s %-5s %-17s %10s %5u %6u  %s\n", info->name,
-	       (unsigned long long)info->version, gm_ctl_mask_name(info),
-	       has_tensor(info) ? gm_ctl_dtype(info->dtype) : "-",
-	       gm_ctl_mask_shape(info, shape), gm_size_text(info->bytes, size),
-	       info->n_rows, info->owner_uid,
-	       info->map[0] != '\0' ? info->map : "-");
-}
-
 int gm_ctl_mask_list(struct gm_ctl *ctl)
 {
-	json_t *list = ctl->json ? json_array() : NULL;
-	char name[GPUMAP_NAME_MAX + 1];
-	uint32_t cursor = 0;
+	static const struct gm_ctl_named masks = { "mask", "masks", mask_fields,
+						   gpumap_mask_next,
+						   read_mask };
+	struct mask mask;
 
-	if (!ctl->json)
-		printf("%-24s %8s %-21s %-5s %-17s %10s %5s %6s  %s\n", "name",
-		       "version", "kind", "dtype", "shape", "bytes", "rows",
-		       "uid", "map");
-	while (gpumap_mask_next(ctl->map, &cursor, name) == 1) {
-		struct gm_ctl_mask mask;
-		int ret = gm_ctl_mask_read(ctl, name, &mask);
-
-		if (ret == -ENOENT)
-			continue; /* released meanwhile */
-		if (ret != 0) {
-			json_decref(list);
-			return gm_ctl_fail(ctl, ret, "mask \"%s\"", name);
-		}
-		if (ctl->json)
-			json_array_append_new(list, gm_ctl_mask_json(&mask));
-		else
-			list_line(&mask);
-	}
-	if (!ctl->json)
-		return GM_EXIT_OK;
-	return gm_ctl_mask_print(json_pack("{s:o}", "masks", list));
+	return gm_ctl_list_named(ctl, &masks, &mask);
 }
 
 /* ---- show ---------------------------------------------------------------- */
 
 /* An opened and pinned mask, with its facts at that time. */
 struct shown {
-	struct gm_ctl_mask mask;
+	struct mask mask;
 	struct gpumap_mask *opened;
 	const struct gpumap_mask_view *view; /* of one row */
 };
@@ -217,7 +204,7 @@ static int open_mask(struct gm_ctl *ctl, const char *name, struct shown *s)
 				       &s->opened);
 		if (ret != 0)
 			return ret;
-		ret = gm_ctl_mask_read(ctl, name, &s->mask);
+		ret = read_mask(ctl, name, &s->mask);
 		s->view = ret == 0 ? find_view(ctl, s) : NULL;
 		if (ret == 0 && s->view != NULL &&
 		    s->view->version != s->mask.info.version)
@@ -253,13 +240,14 @@ static int write_image(const struct gm_picture *picture, const char *path)
 		ret = -errno;
 	if (ret == 0)
 		return GM_EXIT_OK;
-	fprintf(stderr, "gpumapctl: %s: %s\n", path, strerror(-ret));
-	return GM_EXIT_FAILED;
+	return gm_ctl_failed("%s: %s", path, strerror(-ret));
 }
 
-static int show_json(const struct shown *s, const char *drawn)
+static int show_json(const struct gm_ctl *ctl, const struct shown *s,
+		     const char *drawn)
 {
-	json_t *object = gm_ctl_mask_json(&s->mask), *lines = json_null();
+	json_t *object = gm_ctl_fields_json(ctl, mask_fields, &s->mask, NULL),
+	       *lines = json_null();
 
 	if (drawn != NULL) {
 		lines = json_array();
@@ -272,20 +260,30 @@ static int show_json(const struct shown *s, const char *drawn)
 	}
 	json_object_set_new(object, "row", json_integer(s->view->row));
 	json_object_set_new(object, "picture", lines);
-	return gm_ctl_mask_print(object);
+	return gm_ctl_print_wide(object);
+}
+
+/* ", 96 x 100 of BF16", where it has a tensor. */
+static void print_tensor(const struct mask *mask)
+{
+	char text[GM_CTL_CELL];
+
+	if (mask->known == 0)
+		return;
+	shape(NULL, mask, text);
+	printf(", %s of %s", text, gm_ctl_dtype(mask->info.dtype));
 }
 
 static void show_text(const struct shown *s, const char *drawn)
 {
 	const struct gpumap_mask_info *info = &s->mask.info;
-	char size[32], shape[96];
+	char size[32];
 
 	printf("%s  version %llu, %s", info->name,
-	       (unsigned long long)info->version, gm_ctl_mask_name(info));
-	if (has_tensor(info))
-		printf(", %s of %s, %s, hash %016" PRIx64,
-		       gm_ctl_mask_shape(info, shape),
-		       gm_ctl_dtype(info->dtype),
+	       (unsigned long long)info->version, rule_of(&s->mask));
+	print_tensor(&s->mask);
+	if (s->mask.known != 0)
+		printf(", %s, hash %016" PRIx64,
 		       gm_size_text(info->bytes, size), info->hash);
 	printf("\n  rows");
 	for (uint32_t i = 0; i < info->n_rows; i++)
@@ -293,7 +291,7 @@ static void show_text(const struct shown *s, const char *drawn)
 	if (info->map[0] != '\0')
 		printf(", those of map %s", info->map);
 	printf("\n%s", drawn != NULL ? drawn : "");
-	if (drawn == NULL && has_tensor(info))
+	if (drawn == NULL && s->mask.known != 0)
 		printf("  not drawn: row %u is a card, which has it in memory "
 		       "of "
 		       "its own\n",
@@ -310,18 +308,15 @@ static int show(const struct gm_ctl *ctl, const struct shown *s)
 
 	if (picture.elements != NULL)
 		drawn = gm_picture_print(&picture, text);
-	if (ctl->mask.pgm != NULL && drawn == NULL) {
-		fprintf(stderr,
-			"gpumapctl: mask \"%s\" has nothing to draw on row "
-			"%u: give the row of a host with --rows, or a mask "
-			"with a tensor\n",
+	if (ctl->mask.pgm != NULL && drawn == NULL)
+		return gm_ctl_failed(
+			"mask \"%s\" has nothing to draw on row %u: give the "
+			"row of a host with --rows, or a mask with a tensor",
 			s->mask.info.name, s->view->row);
-		return GM_EXIT_FAILED;
-	}
 	if (ctl->mask.pgm != NULL)
 		ret = write_image(&picture, ctl->mask.pgm);
 	if (ret == GM_EXIT_OK && ctl->json)
-		ret = show_json(s, drawn);
+		ret = show_json(ctl, s, drawn);
 	else if (ret == GM_EXIT_OK)
 		show_text(s, drawn);
 	return ret;
@@ -348,20 +343,15 @@ int gm_ctl_mask_show(struct gm_ctl *ctl)
 	struct shown s = { .opened = NULL };
 	int ret;
 
-	if (ctl->n_rows > 1) {
-		fputs("gpumapctl: mask show looks at one row: give one to "
-		      "--rows\n",
-		      stderr);
-		return GM_EXIT_USAGE;
-	}
+	if (ctl->n_rows > 1)
+		return gm_ctl_wrong(
+			"mask show looks at one row: give one to --rows");
 	ret = open_mask(ctl, name, &s);
 	if (ret != 0)
-		return no_mask(ctl, ret, name);
-	if (s.view != NULL) {
-		ret = show(ctl, &s);
-	} else {
-		ret = no_replica(ctl, &s);
-	}
+		return ret == -ENOENT
+			       ? gm_ctl_unknown("mask", name, "mask list")
+			       : gm_ctl_fail(ctl, ret, "mask \"%s\"", name);
+	ret = s.view != NULL ? show(ctl, &s) : no_replica(ctl, &s);
 	gpumap_mask_close(ctl->map, s.opened);
 	return ret;
 }
@@ -370,15 +360,299 @@ int gm_ctl_mask_show(struct gm_ctl *ctl)
 
 int gm_ctl_mask_release(struct gm_ctl *ctl)
 {
-	const char *name = ctl->args[0];
-	int ret = gpumap_mask_release(ctl->map, name);
+	return gm_ctl_released(ctl, gpumap_mask_release(ctl->map, ctl->args[0]),
+			       "mask", "mask list");
+}
 
-	if (ret == -ENOENT)
-		return gm_ctl_unknown("mask", name, "mask list");
-	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "release \"%s\"", name);
-	if (ctl->json)
-		return gm_ctl_print(json_pack("{s:s}", "released", name));
-	printf("%s: released\n", name);
+/* ---- publish ------------------------------------------------------------- */
+
+_Static_assert(GM_MASK_TENSOR_RANK == GPUMAP_MASK_RANK_MAX,
+	       "shapes are copied");
+
+#define PIECE (UINT64_C(16) << 20) /* read of a file at a time */
+
+/* Options that describe a mask. */
+#define FACTS                                                           \
+	(GM_OPT(SIZE) | GM_OPT(PAST) | GM_OPT(WINDOW) | GM_OPT(CHUNK) | \
+	 GM_OPT(DTYPE))
+
+static const struct kind {
+	const char *name;
+	uint32_t kind;    /* enum gpumap_mask_kind */
+	uint32_t form;    /* enum gpumap_mask_form */
+	gm_ctl_set needs; /* of FACTS */
+	gm_ctl_set takes; /* options that it may have besides */
+} kinds[] = {
+	{ "none", GPUMAP_MASK_NONE, 0, 0, 0 },
+	{ "causal_flash", GPUMAP_MASK_CAUSAL_FLASH, 0, 0, 0 },
+	{ "causal", GPUMAP_MASK_CUSTOM, GPUMAP_MASK_CAUSAL, GM_OPT(SIZE),
+	  GM_OPT(PAST) | GM_OPT(DTYPE) },
+	{ "sliding", GPUMAP_MASK_CUSTOM, GPUMAP_MASK_SLIDING,
+	  GM_OPT(SIZE) | GM_OPT(WINDOW), GM_OPT(PAST) | GM_OPT(DTYPE) },
+	{ "chunked", GPUMAP_MASK_CUSTOM, GPUMAP_MASK_CHUNKED,
+	  GM_OPT(SIZE) | GM_OPT(CHUNK), GM_OPT(PAST) | GM_OPT(DTYPE) },
+	{ "bidirectional_sliding", GPUMAP_MASK_CUSTOM,
+	  GPUMAP_MASK_BIDIRECTIONAL_SLIDING, GM_OPT(SIZE) | GM_OPT(WINDOW),
+	  GM_OPT(DTYPE) },
+};
+
+#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+const char *gm_ctl_mask_rule(size_t i)
+{
+	return i < N_KINDS ? kinds[i].name : NULL;
+}
+
+static const struct {
+	const char *name;
+	gm_ctl_set one;
+} facts[] = {
+	{ "--size", GM_OPT(SIZE) },     { "--past", GM_OPT(PAST) },
+	{ "--window", GM_OPT(WINDOW) }, { "--chunk", GM_OPT(CHUNK) },
+	{ "--dtype", GM_OPT(DTYPE) },
+};
+
+static const char *first_of(gm_ctl_set options)
+{
+	size_t i = 0;
+
+	while (i + 1 < sizeof(facts) / sizeof(facts[0]) &&
+	       (facts[i].one & options) == 0)
+		i++;
+	return facts[i].name;
+}
+
+static int wrong(const char *what, const char *verb, const char *option)
+{
+	return gm_ctl_wrong("a mask %s %s %s; see gpumapctl(1)", what, verb,
+			    option);
+}
+
+static int explain(const struct gm_plan_error *error, int ret)
+{
+	gm_ctl_plan_error(error);
+	return ret;
+}
+
+/* ---- by a rule ----------------------------------------------------------- */
+
+static int by_rule(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
+{
+	const gm_ctl_set given = ctl->given & FACTS;
+	const struct kind *kind = kinds;
+	struct gm_plan_error error;
+	char what[64];
+
+	while (kind < kinds + N_KINDS && strcmp(kind->name, ctl->mask.kind))
+		kind++;
+	if (kind == kinds + N_KINDS)
+		return gm_ctl_wrong(
+			"--kind is none, causal_flash, causal, sliding, "
+			"chunked or bidirectional_sliding, not \"%s\"",
+			ctl->mask.kind);
+	snprintf(what, sizeof(what), "of kind %s", kind->name);
+	if ((kind->needs & ~given) != 0)
+		return wrong(what, "needs", first_of(kind->needs & ~given));
+	if ((given & ~(kind->needs | kind->takes)) != 0)
+		return wrong(what, "does not take",
+			     first_of(given & ~(kind->needs | kind->takes)));
+	r->kind = kind->kind;
+	r->form = kind->form;
+	r->dtype = kind->kind == GPUMAP_MASK_CUSTOM ? GPUMAP_DTYPE_BF16 : 0;
+	if (ctl->dtype != NULL &&
+	    gm_mask_dtype_parse(ctl->dtype, &r->dtype, &error) != 0)
+		return explain(&error, GM_EXIT_USAGE);
+	r->tgt_len = ctl->mask.size;
+	r->past_kv_len = ctl->mask.past;
+	r->sliding_window = ctl->mask.window;
+	r->chunk_size = ctl->mask.chunk;
 	return GM_EXIT_OK;
+}
+
+/* ---- from a file --------------------------------------------------------- */
+
+static int read_tensor(const struct gm_ctl *ctl, const struct gm_file *file,
+		       const struct gm_mask_tensor *tensor, char *data,
+		       struct gm_plan_error *error)
+{
+	struct gm_progress progress = { .ctl = ctl,
+					.what = "read",
+					.name = ctl->args[0] };
+	int ret = 0;
+
+	gm_progress_begin(&progress, tensor->bytes);
+	for (uint64_t at = 0; ret == 0 && at < tensor->bytes;) {
+		uint64_t n = tensor->bytes - at;
+
+		if (n > PIECE)
+			n = PIECE;
+		ret = gm_file_read(file, tensor->offset + at, data + at, n,
+				   error);
+		at += n;
+		gm_progress_tell(&progress, at, tensor->bytes);
+	}
+	gm_progress_end(&progress, ret == 0);
+	return ret;
+}
+
+/* Read the mask's elements, to free(). */
+static int from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r,
+		     void **ret_data)
+{
+	struct gm_mask_tensor tensor;
+	struct gm_plan_error error;
+	struct gm_file file;
+	void *data = NULL;
+	int ret;
+
+	if ((ctl->given & FACTS) != 0)
+		return wrong("from a file", "does not take",
+			     first_of(ctl->given & FACTS));
+	if (gm_file_open(ctl->mask.file,
+			 "give the path of a .npy or a "
+			 "safetensors file",
+			 &file, &error) != 0)
+		return explain(&error, GM_EXIT_FAILED);
+	ret = gm_mask_tensor_read(&file, ctl->mask.tensor, &tensor, &error);
+	if (ret == 0) {
+		data = malloc(tensor.bytes);
+		if (data == NULL)
+			ret = gm_error_no_memory(&error);
+	}
+	if (ret == 0)
+		ret = read_tensor(ctl, &file, &tensor, data, &error);
+	gm_file_close(&file);
+	if (ret != 0) {
+		free(data);
+		return explain(&error, GM_EXIT_FAILED);
+	}
+	r->kind = GPUMAP_MASK_CUSTOM;
+	r->form = GPUMAP_MASK_LOADED;
+	r->dtype = tensor.dtype;
+	r->rank = tensor.rank;
+	memcpy(r->shape, tensor.shape, sizeof(r->shape));
+	r->data = data;
+	*ret_data = data;
+	return GM_EXIT_OK;
+}
+
+/* ---- rows --------------------------------------------------------------- */
+
+static bool can_hold(const struct gpumap_device *device)
+{
+	return (device->flags & GPUMAP_DEVICE_EXPORTS) != 0 &&
+	       ((device->flags & GPUMAP_DEVICE_MAPPED) != 0 ||
+		device->state == GPUMAP_DEVICE_READY);
+}
+
+/* Choose all rows that can have a replica, if the command line names none. */
+static void choose_rows(struct gm_ctl *ctl, struct gpumap_mask_request *r)
+{
+	uint32_t n = gpumap_device_count(ctl->map);
+
+	r->map = ctl->mask.map;
+	if (r->map == NULL && ctl->n_rows == 0)
+		for (uint32_t row = 0; row < n; row++) {
+			struct gpumap_device device = { .size = sizeof(
+								device) };
+
+			if (r->kind == GPUMAP_MASK_CUSTOM &&
+			    (gpumap_device_read(ctl->map, row, &device) != 0 ||
+			     !can_hold(&device)))
+				continue;
+			ctl->rows[ctl->n_rows++] = row;
+		}
+	r->rows = ctl->rows;
+	r->n_rows = ctl->n_rows;
+}
+
+/* How many keys a query sees of the window; engines count differently. */
+static void print_window(const struct gpumap_mask_info *info)
+{
+	unsigned long long window = info->sliding_window;
+
+	if (info->form == GPUMAP_MASK_SLIDING)
+		printf("  window %llu: each query sees its own key and the "
+		       "%llu "
+		       "before it; for vLLM and transformers that is window "
+		       "%llu\n",
+		       window, window, window + 1);
+	if (info->form == GPUMAP_MASK_BIDIRECTIONAL_SLIDING && window > 0)
+		printf("  window %llu: each query sees its own key and %llu on "
+		       "either side\n",
+		       window, window - 1);
+}
+
+static int published(const struct gm_ctl *ctl, const char *name,
+		     const struct gpumap_mask_result *result)
+{
+	struct mask mask;
+	char size[32];
+	json_t *object;
+	int ret = read_mask(ctl, name, &mask);
+
+	if (ret != 0)
+		return gm_ctl_fail(ctl, ret, "mask \"%s\"", name);
+	if (ctl->json) {
+		object = gm_ctl_fields_json(ctl, mask_fields, &mask, NULL);
+		json_object_set_new(object, "n_copies",
+				    json_integer(result->n_copies));
+		json_object_set_new(object, "n_shared",
+				    json_integer(result->n_shared));
+		return gm_ctl_print_wide(object);
+	}
+	printf("%s: version %llu, %s", name,
+	       (unsigned long long)mask.info.version, rule_of(&mask));
+	print_tensor(&mask);
+	if (mask.known != 0)
+		printf(", %s", gm_size_text(mask.info.bytes, size));
+	printf(", on %u row%s: written %u time%s, %u time%s there already\n",
+	       mask.info.n_rows, gm_ctl_s(mask.info.n_rows), result->n_copies,
+	       gm_ctl_s(result->n_copies), result->n_shared,
+	       gm_ctl_s(result->n_shared));
+	print_window(&mask.info);
+	return GM_EXIT_OK;
+}
+
+/* All replicas become visible at once, so none is there until all are. */
+static int publish(const struct gm_ctl *ctl,
+		   const struct gpumap_mask_request *request,
+		   struct gpumap_mask_result *ret_result)
+{
+	struct gm_progress progress = { .ctl = ctl,
+					.what = "publish",
+					.name = request->name,
+					.unit = "masks" };
+	int ret;
+
+	gm_progress_begin(&progress, 1);
+	ret = gpumap_mask_publish(ctl->map, request, ret_result);
+	gm_progress_end(&progress, ret == 0);
+	return ret;
+}
+
+int gm_ctl_mask_publish(struct gm_ctl *ctl)
+{
+	struct gpumap_mask_request request = { .size = sizeof(request),
+					       .name = ctl->args[0] };
+	struct gpumap_mask_result result = { .size = sizeof(result) };
+	void *data = NULL;
+	int ret;
+
+	if ((ctl->mask.kind != NULL) == (ctl->mask.file != NULL) ||
+	    (ctl->mask.tensor != NULL && ctl->mask.file == NULL) ||
+	    (ctl->mask.map != NULL && ctl->n_rows != 0))
+		return gm_ctl_wrong(
+			"mask publish needs --kind, or --file with or without "
+			"--tensor; and takes --map or --rows");
+	ret = ctl->mask.kind != NULL ? by_rule(ctl, &request)
+				     : from_file(ctl, &request, &data);
+	if (ret != GM_EXIT_OK)
+		return ret;
+	choose_rows(ctl, &request);
+	ret = publish(ctl, &request, &result);
+	free(data);
+	if (ret != 0)
+		return gm_ctl_fail(ctl, ret, "publish \"%s\"", request.name);
+	return published(ctl, request.name, &result);
 }

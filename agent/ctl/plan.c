@@ -25,10 +25,8 @@ static int make(struct gm_ctl_planning *p)
 
 static int needs_nodes(void)
 {
-	fputs("gpumapctl: plan: one of these options needs --nodes; see "
-	      "gpumapctl(1)\n",
-	      stderr);
-	return GM_EXIT_USAGE;
+	return gm_ctl_wrong(
+		"plan: one of these options needs --nodes; see gpumapctl(1)");
 }
 
 int gm_ctl_plan(struct gm_ctl *ctl)

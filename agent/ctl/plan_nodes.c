@@ -18,10 +18,7 @@
 
 static int wrong(const char *what)
 {
-	fprintf(stderr,
-		"gpumapctl: plan --nodes: %s; see gpumapctl-cluster(1)\n",
-		what);
-	return GM_EXIT_USAGE;
+	return gm_ctl_wrong("plan --nodes: %s; see gpumapctl-cluster(1)", what);
 }
 
 /* ---- options ------------------------------------------------------------- */

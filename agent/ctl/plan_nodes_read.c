@@ -162,11 +162,9 @@ int gm_ctl_nodes_read(const struct gm_ctl *ctl,
 		if (ret == 0)
 			ret = read_nodes(ctl->map, &cluster);
 	}
-	if (ret == -ENOENT) {
-		fprintf(stderr, "gpumapctl: cluster: this node is in none: "
-				"start gpumap-sync, see gpumap-sync(8)\n");
-		return GM_EXIT_FAILED;
-	}
+	if (ret == -ENOENT)
+		return gm_ctl_failed("cluster: this node is in none: start "
+				     "gpumap-sync, see gpumap-sync(8)");
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "cluster");
 	make_plain(cluster.head.name, sizeof(cluster.head.name));

@@ -15,24 +15,9 @@
 #include "agent/plan/topology.h"
 #include "shm/point.h"
 
-/* The names by enum gpumap_setting. */
-static const char *const settings[] = { NULL,       "manual", "auto",
-					"topology", "dummy",  "nccl",
-					"pipeline" };
-
-#define N_SETTINGS (sizeof(settings) / sizeof(settings[0]))
-
-const char *gm_ctl_setting(uint32_t setting)
-{
-	if (setting >= N_SETTINGS || settings[setting] == NULL)
-		return "unknown";
-	return settings[setting];
-}
-
 static int wrong(const char *what)
 {
-	fprintf(stderr, "gpumapctl: plan: %s; see gpumapctl(1)\n", what);
-	return GM_EXIT_USAGE;
+	return gm_ctl_wrong("plan: %s; see gpumapctl(1)", what);
 }
 
 /* The setting that the other options imply without --setting. */
@@ -51,7 +36,7 @@ static int read_setting(struct gm_ctl_planning *p)
 {
 	const struct gm_ctl *ctl = p->ctl;
 	uint32_t setting = implied(ctl);
-	uint32_t i = 1;
+	uint32_t i;
 
 	if ((ctl->spec != NULL) + (ctl->plan.topology != NULL) +
 		    (ctl->plan.split != NULL) + (ctl->plan.weights != NULL) >
@@ -61,9 +46,8 @@ static int read_setting(struct gm_ctl_planning *p)
 	p->q.ask.setting = setting;
 	if (ctl->plan.setting == NULL)
 		return GM_EXIT_OK;
-	while (i < N_SETTINGS && strcmp(ctl->plan.setting, settings[i]) != 0)
-		i++;
-	if (i == N_SETTINGS)
+	i = gm_ctl_setting_named(ctl->plan.setting);
+	if (i == 0)
 		return wrong("--setting is manual, auto, topology, dummy, nccl "
 			     "or pipeline");
 	if (setting != GPUMAP_SETTING_AUTO && i != setting)
@@ -245,16 +229,12 @@ static int quantise(const struct gm_ctl *ctl, struct gm_weights_sizes *sizes,
 	*ret_isq = GM_ISQ_N;
 	if (ctl->plan.isq == NULL)
 		return GM_EXIT_OK;
-	if (gm_isq_parse(ctl->plan.isq, ret_isq, &error) != 0) {
-		fprintf(stderr, "gpumapctl: --isq: %s\n", error.text);
-		return GM_EXIT_USAGE;
-	}
+	if (gm_isq_parse(ctl->plan.isq, ret_isq, &error) != 0)
+		return gm_ctl_wrong("--isq: %s", error.text);
 	if (*weight_bytes == 0) {
-		fprintf(stderr,
-			"gpumapctl: --isq: the weights are %s, which is not "
-			"quantised further: leave it out\n",
-			gm_weights_type(sizes->type));
-		return GM_EXIT_FAILED;
+		return gm_ctl_failed("--isq: the weights are %s, which is not "
+				     "quantised further: leave it out",
+				     gm_weights_type(sizes->type));
 	}
 	factor = gm_isq_pack_factor(*ret_isq, *weight_bytes);
 	for (uint32_t i = 0; i < ask->n_layers; i++)

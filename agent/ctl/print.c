@@ -29,14 +29,11 @@ int gm_ctl_print(json_t *object)
 {
 	int ret = -1;
 
-	if (object != NULL) {
+	if (object != NULL)
 		ret = json_dumpf(object, stdout, JSON_COMPACT);
-		json_decref(object);
-	}
-	if (ret != 0 || putchar('\n') == EOF) {
-		fputs("gpumapctl: cannot print\n", stderr);
-		return GM_EXIT_FAILED;
-	}
+	json_decref(object);
+	if (ret != 0 || putchar('\n') == EOF)
+		return gm_ctl_failed("cannot print");
 	return GM_EXIT_OK;
 }
 
@@ -120,29 +117,68 @@ int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)
 	return GM_EXIT_FAILED;
 }
 
+/* Returns @status. */
+static int say(int status, const char *format, va_list args)
+	__attribute__((format(printf, 2, 0)));
+
+static int say(int status, const char *format, va_list args)
+{
+	fputs("gpumapctl: ", stderr);
+	vfprintf(stderr, format, args);
+	fputc('\n', stderr);
+	va_end(args);
+	return status;
+}
+
+int gm_ctl_failed(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	return say(GM_EXIT_FAILED, format, args);
+}
+
+int gm_ctl_wrong(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	return say(GM_EXIT_USAGE, format, args);
+}
+
 int gm_ctl_plan_error(const struct gm_plan_error *error)
 {
-	fprintf(stderr, "gpumapctl: %s%s%s\n", error->text,
-		error->remedy[0] != '\0' ? "; " : "", error->remedy);
-	return GM_EXIT_FAILED;
+	return gm_ctl_failed("%s%s%s", error->text,
+			     error->remedy[0] != '\0' ? "; " : "",
+			     error->remedy);
 }
 
 int gm_ctl_no_row(uint32_t row)
 {
-	fprintf(stderr,
-		"gpumapctl: there is no row %u: gpumapctl devices lists "
-		"them\n",
-		row);
-	return GM_EXIT_FAILED;
+	return gm_ctl_failed("there is no row %u: gpumapctl devices lists them",
+			     row);
 }
 
 int gm_ctl_unknown(const char *what, const char *name, const char *list)
 {
-	fprintf(stderr,
-		"gpumapctl: there is no %s \"%s\"; gpumapctl %s lists those "
-		"there are\n",
-		what, name, list);
-	return GM_EXIT_FAILED;
+	return gm_ctl_failed("there is no %s \"%s\"; gpumapctl %s lists those "
+			     "there are",
+			     what, name, list);
+}
+
+int gm_ctl_released(const struct gm_ctl *ctl, int error, const char *what,
+		    const char *list)
+{
+	const char *name = ctl->args[0];
+
+	if (error == -ENOENT)
+		return gm_ctl_unknown(what, name, list);
+	if (error != 0)
+		return gm_ctl_fail(ctl, error, "release \"%s\"", name);
+	if (ctl->json)
+		return gm_ctl_print(json_pack("{s:s}", "released", name));
+	printf("%s: released\n", name);
+	return GM_EXIT_OK;
 }
 
 int gm_ctl_find_word(const char *option, const char *word, const void *entries,
@@ -169,22 +205,19 @@ int gm_ctl_find_word(const char *option, const char *word, const void *entries,
 	return -1;
 }
 
-static const char *name_of(const char *const *names, size_t n, uint32_t value)
+/* ---- words for numbers --------------------------------------------------- */
+
+static const char *word_of(const char *const *words, size_t n, uint32_t value)
 {
-	return value < n && names[value] != NULL ? names[value] : "unknown";
+	return value < n && words[value] != NULL ? words[value] : "unknown";
 }
 
-const char *gm_ctl_state(uint32_t state)
-{
-	static const char *const names[] = {
-		[GPUMAP_STARTING] = "STARTING",
-		[GPUMAP_READY] = "READY",
-		[GPUMAP_DRAINING] = "DRAINING",
-		[GPUMAP_RETIRED] = "RETIRED",
-	};
-
-	return name_of(names, COUNT(names), state);
-}
+static const char *const states[] = {
+	[GPUMAP_STARTING] = "STARTING",
+	[GPUMAP_READY] = "READY",
+	[GPUMAP_DRAINING] = "DRAINING",
+	[GPUMAP_RETIRED] = "RETIRED",
+};
 
 static const char *const dtypes[] = {
 	[GPUMAP_DTYPE_U8] = "U8",           [GPUMAP_DTYPE_F16] = "F16",
@@ -197,44 +230,66 @@ static const char *const dtypes[] = {
 	[GPUMAP_DTYPE_F8_E5M2] = "F8_E5M2",
 };
 
+static const char *const strategies[] = {
+	[GPUMAP_STRATEGY_FILL] = "fill",
+	[GPUMAP_STRATEGY_BALANCE] = "balance",
+	[GPUMAP_STRATEGY_FEWEST] = "fewest",
+};
+
+static const char *const settings[] = { NULL,       "manual", "auto",
+					"topology", "dummy",  "nccl",
+					"pipeline" };
+
+static const char *const mask_kinds[] = {
+	[GPUMAP_MASK_NONE] = "none",
+	[GPUMAP_MASK_CAUSAL_FLASH] = "causal_flash",
+	[GPUMAP_MASK_CUSTOM] = "custom",
+};
+
+static const char *const mask_forms[] = {
+	[GPUMAP_MASK_LOADED] = "loaded",
+	[GPUMAP_MASK_CAUSAL] = "causal",
+	[GPUMAP_MASK_SLIDING] = "sliding",
+	[GPUMAP_MASK_CHUNKED] = "chunked",
+	[GPUMAP_MASK_BIDIRECTIONAL_SLIDING] = "bidirectional_sliding",
+};
+
+const char *gm_ctl_state(uint32_t state)
+{
+	return word_of(states, COUNT(states), state);
+}
+
 const char *gm_ctl_dtype(uint32_t dtype)
 {
-	return name_of(dtypes, COUNT(dtypes), dtype);
+	return word_of(dtypes, COUNT(dtypes), dtype);
 }
 
 const char *gm_ctl_strategy(uint32_t strategy)
 {
-	static const char *const names[] = {
-		[GPUMAP_STRATEGY_FILL] = "fill",
-		[GPUMAP_STRATEGY_BALANCE] = "balance",
-		[GPUMAP_STRATEGY_FEWEST] = "fewest",
-	};
+	return word_of(strategies, COUNT(strategies), strategy);
+}
 
-	return name_of(names, COUNT(names), strategy);
+const char *gm_ctl_setting(uint32_t setting)
+{
+	return word_of(settings, COUNT(settings), setting);
 }
 
 const char *gm_ctl_mask_kind(uint32_t kind)
 {
-	static const char *const names[] = {
-		[GPUMAP_MASK_NONE] = "none",
-		[GPUMAP_MASK_CAUSAL_FLASH] = "causal_flash",
-		[GPUMAP_MASK_CUSTOM] = "custom",
-	};
-
-	return name_of(names, COUNT(names), kind);
+	return word_of(mask_kinds, COUNT(mask_kinds), kind);
 }
 
 const char *gm_ctl_mask_form(uint32_t form)
 {
-	static const char *const names[] = {
-		[GPUMAP_MASK_LOADED] = "loaded",
-		[GPUMAP_MASK_CAUSAL] = "causal",
-		[GPUMAP_MASK_SLIDING] = "sliding",
-		[GPUMAP_MASK_CHUNKED] = "chunked",
-		[GPUMAP_MASK_BIDIRECTIONAL_SLIDING] = "bidirectional_sliding",
-	};
+	return word_of(mask_forms, COUNT(mask_forms), form);
+}
 
-	return name_of(names, COUNT(names), form);
+uint32_t gm_ctl_setting_named(const char *name)
+{
+	for (uint32_t i = 1; i < COUNT(settings); i++)
+		if (strcmp(name, settings[i]) == 0)
+			return i;
+	return 0;
 }
 
 uint32_t gm_ctl_dtype_named(const char *name)

@@ -1,15 +1,38 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Show the status and the sessions. */
+/* Show the status, the sessions and the shares; and release a share. */
 
-#include "agent/ctl/ctl.h"
+#include <stdio.h>
+
+#include "agent/ctl/fields.h"
+#include "agent/ctl/progress.h"
 #include "agent/reader/list.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+/* ---- status -------------------------------------------------------------- */
+
+#define HEALTH(name, member, ...) \
+	GM_FIELD(gpumap_health, name, member, __VA_ARGS__)
+#define CLUSTER(name, member, ...) \
+	GM_FIELD(gpumap_cluster, name, member, __VA_ARGS__)
+
+static const struct gm_ctl_field health_fields[] = {
+	HEALTH("state", state, .word = gm_ctl_state),
+	HEALTH("stale", stale, GM_SET(1)),
+	GM_MEMBERS(gpumap_health, age_ns, epoch, generation, tick, agent_pid,
+		   bytes),
+	{ 0 },
+};
+
+static const struct gm_ctl_field cluster_fields[] = {
+	CLUSTER("name", name),
+	CLUSTER("node", node),
+	CLUSTER("nodes", n_nodes),
+	CLUSTER("gone", n_gone),
+	CLUSTER("refused", n_refused),
+	CLUSTER("stale", stale, GM_SET(1)),
+	{ 0 },
+};
 
 static uint32_t count_maps(const struct gm_ctl *ctl)
 {
@@ -21,140 +44,185 @@ static uint32_t count_maps(const struct gm_ctl *ctl)
 	return n;
 }
 
-/* NULL: this node is in none. */
-static json_t *cluster_json(const struct gpumap_cluster *cluster)
+static int status_json(const struct gm_ctl *ctl,
+		       const struct gpumap_health *health,
+		       const struct gpumap_cluster *cluster)
 {
-	if (cluster->size == 0)
-		return json_null();
-	return json_pack("{s:s, s:s, s:I, s:I, s:I, s:b}", "name",
-			 cluster->name, "node", cluster->node, "nodes",
-			 (json_int_t)cluster->n_nodes, "gone",
-			 (json_int_t)cluster->n_gone, "refused",
-			 (json_int_t)cluster->n_refused, "stale",
-			 (int)cluster->stale);
+	json_t *object = json_pack("{s:s}", "instance", ctl->instance);
+
+	gm_ctl_fields_json(ctl, health_fields, health, object);
+	json_object_set_new(object, "rows",
+			    json_integer(gpumap_device_count(ctl->map)));
+	json_object_set_new(object, "maps", json_integer(count_maps(ctl)));
+	json_object_set_new(object, "cluster",
+			    cluster->size != 0
+				    ? gm_ctl_fields_json(ctl, cluster_fields,
+							 cluster, NULL)
+				    : json_null());
+	return gm_ctl_print(object);
 }
 
-static void cluster_line(const struct gpumap_cluster *cluster)
+static void status_text(const struct gm_ctl *ctl,
+			const struct gpumap_health *health,
+			const struct gpumap_cluster *cluster)
 {
-	if (cluster->size == 0)
-		return;
-	printf("cluster     %s, this node is %s; %u nodes, %u gone, %u "
-	       "refused%s\n",
-	       cluster->name, cluster->node, cluster->n_nodes, cluster->n_gone,
-	       cluster->n_refused,
-	       cluster->stale ? "; STALE: what they have now is not known; is "
-				"gpumap-sync running?"
-			      : "");
-}
+	char size[32];
 
-static int status_of(const struct gpumap_health *health)
-{
-	return health->state == GPUMAP_READY && !health->stale ? GM_EXIT_OK
-							       : GM_EXIT_UNWELL;
+	printf("instance    %s\n", ctl->instance);
+	printf("state       %s%s\n", gm_ctl_state(health->state),
+	       health->stale
+		       ? ", STALE: the agent has not been seen; is gpumapd "
+			 "running?"
+		       : "");
+	printf("heartbeat   %.1f s ago\n", (double)health->age_ns / 1e9);
+	printf("agent       pid %u, epoch %llu\n", health->agent_pid,
+	       (unsigned long long)health->epoch);
+	printf("generation  %u\n", health->generation);
+	printf("segment     %s\n", gm_size_text(health->bytes, size));
+	printf("devices     %u\n", gpumap_device_count(ctl->map));
+	printf("layer maps  %u\n", count_maps(ctl));
+	if (cluster->size != 0)
+		printf("cluster     %s, this node is %s; %u nodes, %u gone, %u "
+		       "refused%s\n",
+		       cluster->name, cluster->node, cluster->n_nodes,
+		       cluster->n_gone, cluster->n_refused,
+		       cluster->stale
+			       ? "; STALE: what they have now is not known; "
+				 "is gpumap-sync running?"
+			       : "");
 }
 
 int gm_ctl_status(struct gm_ctl *ctl)
 {
 	struct gpumap_health health = { .size = sizeof(health) };
-	uint32_t rows = gpumap_device_count(ctl->map);
-	uint32_t maps = count_maps(ctl);
 	struct gpumap_cluster cluster = { .size = sizeof(cluster) };
-	char size[32];
-	int ret;
+	int ret = gpumap_health(ctl->map, &health);
 
-	ret = gpumap_health(ctl->map, &health);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "status");
 	if (gpumap_cluster_read(ctl->map, &cluster) != 0)
-		cluster.size = 0;
-	if (ctl->json) {
-		ret = gm_ctl_print(json_pack(
-			"{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-			"s:I, s:o}",
-			"instance", ctl->instance, "state",
-			gm_ctl_state(health.state), "stale", (int)health.stale,
-			"age_ns", (json_int_t)health.age_ns, "epoch",
-			(json_int_t)health.epoch, "generation",
-			(json_int_t)health.generation, "tick",
-			(json_int_t)health.tick, "agent_pid",
-			(json_int_t)health.agent_pid, "bytes",
-			(json_int_t)health.bytes, "rows", (json_int_t)rows,
-			"maps", (json_int_t)maps, "cluster",
-			cluster_json(&cluster)));
-		return ret != GM_EXIT_OK ? ret : status_of(&health);
-	}
-	printf("instance    %s\n", ctl->instance);
-	printf("state       %s%s\n", gm_ctl_state(health.state),
-	       health.stale
-		       ? ", STALE: the agent has not been seen; is gpumapd "
-			 "running?"
-		       : "");
-	printf("heartbeat   %.1f s ago\n", (double)health.age_ns / 1e9);
-	printf("agent       pid %u, epoch %llu\n", health.agent_pid,
-	       (unsigned long long)health.epoch);
-	printf("generation  %u\n", health.generation);
-	printf("segment     %s\n", gm_size_text(health.bytes, size));
-	printf("devices     %u\n", rows);
-	printf("layer maps  %u\n", maps);
-	cluster_line(&cluster);
-	return status_of(&health);
+		cluster.size = 0; /* this node is in none */
+	if (ctl->json)
+		ret = status_json(ctl, &health, &cluster);
+	else
+		status_text(ctl, &health, &cluster);
+	if (ret != GM_EXIT_OK)
+		return ret;
+	return health.state == GPUMAP_READY && !health.stale ? GM_EXIT_OK
+							     : GM_EXIT_UNWELL;
 }
 
-static json_t *session_json(const struct gm_ctl *ctl,
-			    const struct gpumap_session_info *info)
-{
-	json_t *object =
-		json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
-			  (json_int_t)info->id, "pid", (json_int_t)info->pid,
-			  "uid", (json_int_t)info->uid, "queues",
-			  (json_int_t)info->n_queues, "depth",
-			  (json_int_t)info->depth, "arena_bytes",
-			  (json_int_t)info->arena_bytes, "age_ns",
-			  (json_int_t)info->age_ns, "load_bytes",
-			  (json_int_t)info->load_bytes, "load_total_bytes",
-			  (json_int_t)info->load_total_bytes);
+/* ---- sessions ------------------------------------------------------------ */
 
-	json_object_set_new(object, "rows", gm_ctl_rows_json(info->rows));
-	gm_ctl_name_json(ctl, object, info->uid, info->pid);
-	return object;
-}
+#define SESSION(name, member, ...) \
+	GM_FIELD(gpumap_session_info, name, member, __VA_ARGS__)
 
-static void session_line(const struct gm_ctl *ctl,
-			 const struct gpumap_session_info *info)
-{
-	char user[GM_CTL_NAME], command[GM_CTL_NAME], size[32];
-
-	printf("%8llu %8u %-15s %-12.12s %6u %6u %10s %7.1f s\n",
-	       (unsigned long long)info->id, info->pid,
-	       gm_ctl_command(ctl, info->pid, info->uid, command),
-	       gm_ctl_user(info->uid, user), info->n_queues, info->depth,
-	       gm_size_text(info->arena_bytes, size),
-	       (double)info->age_ns / 1e9);
-}
+static const struct gm_ctl_field session_fields[] = {
+	SESSION("id", id, GM_COLUMN("session", 8)),
+	SESSION("pid", pid, GM_COLUMN("pid", 8)),
+	SESSION("uid", uid),
+	GM_FIELD_COMMAND(gpumap_session_info, NULL, uid, pid,
+			 GM_COLUMN("command", -15)),
+	GM_FIELD_USER(gpumap_session_info, NULL, uid, GM_COLUMN("user", -12)),
+	SESSION("queues", n_queues, GM_COLUMN("queues", 6)),
+	SESSION("depth", depth, GM_COLUMN("depth", 6)),
+	SESSION("arena_bytes", arena_bytes, GM_COLUMN("arena", 10),
+		.as = GM_AS_SIZE),
+	SESSION("age_ns", age_ns, GM_COLUMN("age", 9), .as = GM_AS_AGE),
+	GM_MEMBERS(gpumap_session_info, load_bytes, load_total_bytes, rows),
+	GM_FIELD_USER(gpumap_session_info, "user", uid),
+	GM_FIELD_COMMAND(gpumap_session_info, "command", uid, pid),
+	{ 0 },
+};
 
 int gm_ctl_sessions(struct gm_ctl *ctl)
 {
-	struct gpumap_session_info *info;
-	json_t *list = NULL;
-	int n = gm_list_session(ctl->map, &info);
+	struct gpumap_session_info *all = NULL;
+	int n = gm_list_session(ctl->map, &all);
 
-	if (n < 0)
-		return gm_ctl_fail(ctl, n, "sessions");
-	if (ctl->json)
-		list = json_array();
-	else
-		printf("%8s %8s %-15s %-12s %6s %6s %10s %9s\n", "session",
-		       "pid", "command", "user", "queues", "depth", "arena",
-		       "age");
-	for (int i = 0; i < n; i++) {
-		if (ctl->json)
-			json_array_append_new(list,
-					      session_json(ctl, &info[i]));
-		else
-			session_line(ctl, &info[i]);
+	return gm_ctl_list_all(ctl, "sessions", session_fields, all, n,
+			       sizeof(*all));
+}
+
+/* ---- shares -------------------------------------------------------------- */
+
+static const char *access_of(uint32_t flags)
+{
+	return (flags & GPUMAP_SHARE_READ_ONLY) != 0 ? "read-only"
+						     : "read-write";
+}
+
+static void fingerprint(const struct gm_ctl *ctl, const void *share,
+			char ret_text[GM_CTL_CELL])
+{
+	const struct gpumap_share_info *info = share;
+	uint8_t any = 0;
+
+	for (size_t i = 0; i < sizeof(info->fingerprint); i++) {
+		any |= info->fingerprint[i];
+		snprintf(ret_text + 2 * i, 3, "%02x", info->fingerprint[i]);
 	}
-	free(info);
-	if (!ctl->json)
-		return GM_EXIT_OK;
-	return gm_ctl_print(json_pack("{s:o}", "sessions", list));
+	if (any == 0)
+		ret_text[0] = '\0';
+}
+
+static void fingerprint_begin(const struct gm_ctl *ctl, const void *share,
+			      char ret_text[GM_CTL_CELL])
+{
+	fingerprint(ctl, share, ret_text);
+	ret_text[12] = '\0';
+}
+
+#define SHARE(name, member, ...) \
+	GM_FIELD(gpumap_share_info, name, member, __VA_ARGS__)
+
+static const struct gm_ctl_field share_fields[] = {
+	SHARE("share", share),
+	SHARE("name", name, GM_COLUMN("name", -24)),
+	SHARE("uid", uid),
+	GM_FIELD_USER(gpumap_share_info, NULL, uid, GM_COLUMN("user", -12)),
+	SHARE("pid", pid, GM_COLUMN("pid", 8), .as = GM_AS_OR_NULL),
+	GM_FIELD_COMMAND(gpumap_share_info, NULL, uid, pid,
+			 GM_COLUMN("command", -15)),
+	SHARE("access", flags, GM_COLUMN("access", -10), .word = access_of),
+	SHARE("any_user", flags, GM_SET(GPUMAP_SHARE_ANY_USER)),
+	SHARE("kept", flags, GM_COLUMN("kept", -4), GM_SET(GPUMAP_SHARE_KEEP)),
+	SHARE("buffers", n_buffers, GM_COLUMN("buffers", 7)),
+	SHARE("holders", n_holders, GM_COLUMN("holders", 7)),
+	SHARE("bytes", bytes, GM_COLUMN("size", 10), .as = GM_AS_SIZE),
+	SHARE("about_bytes", about_bytes),
+	SHARE("age_ns", age_ns, GM_COLUMN("age", 9), .as = GM_AS_AGE),
+	SHARE("fingerprint", fingerprint, .text = fingerprint),
+	SHARE(NULL, fingerprint, GM_COLUMN(" fingerprint", 0),
+	      .text = fingerprint_begin),
+	SHARE("rows", rows),
+	GM_FIELD_USER(gpumap_share_info, "user", uid),
+	GM_FIELD_COMMAND(gpumap_share_info, "command", uid, pid),
+	{ 0 },
+};
+
+int gm_ctl_shares(struct gm_ctl *ctl)
+{
+	struct gpumap_share_info *all = NULL;
+	int n = gm_list_share(ctl->map, &all);
+
+	return gm_ctl_list_all(ctl, "shares", share_fields, all, n,
+			       sizeof(*all));
+}
+
+int gm_ctl_shares_release(struct gm_ctl *ctl)
+{
+	const char *name = ctl->args[0];
+	struct gm_progress progress = {
+		.ctl = ctl, .what = "release", .name = name, .unit = "names"
+	};
+	int ret;
+
+	gm_progress_begin(&progress, 1);
+	ret = gpumap_share_release(ctl->map, name);
+	gm_progress_end(&progress, ret == 0);
+	if (ret != 0 || ctl->json)
+		return gm_ctl_released(ctl, ret, "share", "shares");
+	printf("released \"%s\"\n", name);
+	return GM_EXIT_OK;
 }

@@ -36,10 +36,8 @@ int gm_ctl_tool(char **argv, int at)
 	if (folder == NULL)
 		folder = GM_PKGLIBEXECDIR;
 	if ((size_t)snprintf(path, sizeof(path), "%s/gpumapctl-%s", folder,
-			     name) >= sizeof(path)) {
-		fputs("gpumapctl: GPUMAP_EXEC_PATH is too long\n", stderr);
-		return GM_EXIT_USAGE;
-	}
+			     name) >= sizeof(path))
+		return gm_ctl_wrong("GPUMAP_EXEC_PATH is too long");
 	export_own_path();
 	/* Also those that stand for closed ones. */
 	for (int fd = 0; fd < 3; fd++)

@@ -1,117 +1,153 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Show reservations, which committed layer maps hold, and the memory that
- * sessions have. */
+/* Show reservations, which committed layer maps hold; the line of requests that
+ * wait for room, and for whom each of them waits; and the memory that sessions
+ * have. */
 
 #include "agent/ctl/who.h"
-#include "agent/reader/list.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The agent's word on what is in use of them. */
-struct in_use {
-	struct gpumap_reservation *of; /* NULL: it is not known */
-	int n;                         /* negative then */
+#include "agent/ctl/fields.h"
+#include "agent/reader/list.h"
+
+/* ---- holders ------------------------------------------------------------- */
+
+/* The bytes that a reservation takes of a row. */
+struct reserved {
+	uint32_t row;
+	uint64_t bytes;
+	int64_t used; /* of these, by the agent's word; -1: not known */
 };
 
-static uint64_t charged_in_all(const struct gm_who *r)
-{
-	uint64_t sum = 0;
+struct holder {
+	struct gpumap_holder of;
+	struct reserved rows[GPUMAP_ROWS_MAX];
+	uint32_t n;
+	uint64_t bytes; /* of all rows */
+	int64_t used;
+};
 
-	for (uint32_t i = 0; i < r->n; i++)
-		sum += gm_who_charged(&r->charges[i]);
-	return sum;
+static uint64_t charged(const struct gpumap_charge *c)
+{
+	return c->weight_bytes + c->kv_bytes + c->activation_bytes +
+	       c->reserve_bytes;
 }
 
-/* Returns -1 where it is not known. */
-static int64_t used_of(const struct in_use *used, const struct gm_who *r,
-		       uint32_t row)
+/* Returns 1, 0 after the last, or a negative errno. */
+static int next_holder(const struct gm_ctl *ctl, uint32_t *cursor,
+		       struct holder *h)
 {
-	for (int i = 0; i < used->n; i++) {
-		const struct gpumap_reservation *of = &used->of[i];
+	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
 
-		if (of->row == row && of->version == r->holder.version &&
-		    strcmp(of->name, r->holder.name) == 0)
-			return (int64_t)(of->own_bytes + of->session_bytes);
+	for (;;) {
+		struct gpumap_layers head = { .size = sizeof(head) };
+		int ret;
+
+		*h = (struct holder){ .of.size = sizeof(h->of) };
+		ret = gpumap_holder_next(ctl->map, cursor, &h->of);
+		if (ret != 1)
+			return ret;
+		ret = gpumap_layers_read(ctl->map, h->of.name, &head, NULL,
+					 NULL, 0, charges, GPUMAP_ROWS_MAX);
+		if (ret == -ENOENT ||
+		    (ret == 0 && head.version != h->of.version))
+			continue; /* released or replaced by now */
+		for (h->n = 0; ret == 0 && h->n < head.n_rows; h->n++) {
+			h->rows[h->n] = (struct reserved){
+				charges[h->n].row, charged(&charges[h->n]), -1
+			};
+			h->bytes += h->rows[h->n].bytes;
+		}
+		return ret == 0 ? 1 : ret;
 	}
-	return -1;
 }
 
-static json_t *to_json(const struct gm_ctl *ctl, const struct in_use *used,
-		       const struct gm_who *r)
+/* Take of @all, @n of them, what is in use of the rows of a holder. */
+static void take_used(const struct gpumap_reservation *all, int n,
+		      struct holder *h)
 {
-	const struct gpumap_holder *holder = &r->holder;
-	json_t *rows = json_array(), *object;
+	for (uint32_t i = 0; i < h->n; i++) {
+		struct reserved *r = &h->rows[i];
+
+		for (int k = 0; k < n; k++)
+			if (all[k].row == r->row &&
+			    all[k].version == h->of.version &&
+			    strcmp(all[k].name, h->of.name) == 0)
+				r->used = (int64_t)(all[k].own_bytes +
+						    all[k].session_bytes);
+		/* A row of which nothing is reserved is not listed. */
+		if (r->used < 0 && r->bytes > 0)
+			h->used = -1;
+		else if (r->used > 0 && h->used >= 0)
+			h->used += r->used;
+	}
+}
+
+static json_t *rows_json(const struct gm_ctl *ctl, const void *holder)
+{
+	static const struct gm_ctl_field fields[] = {
+		GM_MEMBERS(reserved, row, bytes),
+		GM_FIELD(reserved, "used_bytes", used, .as = GM_AS_OR_NULL),
+		{ 0 },
+	};
+	const struct holder *h = holder;
+
+	return gm_ctl_fields_array(ctl, fields, h->rows, h->n,
+				   sizeof(h->rows[0]));
+}
+
+static void rows_text(const struct gm_ctl *ctl, const void *holder,
+		      char ret_text[GM_CTL_CELL])
+{
+	const struct holder *h = holder;
+	char size[GM_SIZE_TEXT];
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < h->n && n < GM_CTL_CELL; i++)
+		n += (size_t)snprintf(ret_text + n, GM_CTL_CELL - n, "%s%u:%s",
+				      i > 0 ? " " : "", h->rows[i].row,
+				      gm_size_text(h->rows[i].bytes, size));
+}
+
+static void holder_line(const struct gm_ctl *ctl, const void *holder,
+			char ret_text[GM_CTL_CELL])
+{
+	const struct holder *h = holder;
 	char line[GM_CTL_LINE];
 
-	for (uint32_t i = 0; i < r->n; i++) {
-		uint32_t row = r->charges[i].row;
-		int64_t bytes = used_of(used, r, row);
-
-		json_array_append_new(
-			rows,
-			json_pack("{s:I, s:I, s:o}", "row", (json_int_t)row,
-				  "bytes",
-				  (json_int_t)gm_who_charged(&r->charges[i]),
-				  "used_bytes",
-				  bytes >= 0 ? json_integer(bytes)
-					     : json_null()));
-	}
-	object = json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:o, s:o}", "name",
-			   holder->name, "version", (json_int_t)holder->version,
-			   "since_ns", (json_int_t)holder->since_ns, "uid",
-			   (json_int_t)holder->uid, "pid",
-			   holder->pid != 0
-				   ? json_integer((json_int_t)holder->pid)
-				   : json_null(),
-			   "bytes", (json_int_t)charged_in_all(r), "rows", rows,
-			   "start_ns",
-			   holder->start_ns != 0
-				   ? json_integer((json_int_t)holder->start_ns)
-				   : json_null());
-	gm_ctl_name_json(ctl, object, holder->uid, holder->pid);
-	gm_ctl_command_line(ctl, holder->pid, holder->uid, line);
-	json_object_set_new(object, "command_line",
-			    strcmp(line, "-") != 0 ? json_string(line)
-						   : json_null());
-	return object;
+	snprintf(ret_text, GM_CTL_CELL, "%s%s",
+		 gm_ctl_command_line(ctl, h->of.pid, h->of.uid, line),
+		 h->of.start_ns != 0 ? "  (starting)" : "");
 }
 
-static void to_line(const struct gm_ctl *ctl, const struct in_use *used,
-		    const struct gm_who *r)
-{
-	char user[GM_CTL_NAME], line[GM_CTL_LINE], size[32], life[16] = "-";
-	int64_t in_all = 0;
-
-	for (uint32_t i = 0; i < r->n && in_all >= 0; i++) {
-		int64_t bytes = used_of(used, r, r->charges[i].row);
-
-		/* A row of which nothing is reserved is not listed. */
-		if (bytes >= 0)
-			in_all += bytes;
-		else if (gm_who_charged(&r->charges[i]) > 0)
-			in_all = -1;
-	}
-	if (r->holder.pid != 0)
-		snprintf(life, sizeof(life), "%u", r->holder.pid);
-	printf("%-24s %-12.12s %8s %10s ", r->holder.name,
-	       gm_ctl_user(r->holder.uid, user), life,
-	       gm_size_text(charged_in_all(r), size));
-	printf("%10s ",
-	       in_all >= 0 ? gm_size_text((uint64_t)in_all, size) : "-");
-	for (uint32_t i = 0; i < r->n; i++)
-		printf(" %u:%s", r->charges[i].row,
-		       gm_size_text(gm_who_charged(&r->charges[i]), size));
-	printf("  %s%s\n",
-	       gm_ctl_command_line(ctl, r->holder.pid, r->holder.uid, line),
-	       r->holder.start_ns != 0 ? "  (starting)" : "");
-}
-
-/* ---- what is in use of them ---------------------------------------------- */
+static const struct gm_ctl_field holder_fields[] = {
+	GM_FIELD(holder, "name", of.name, GM_COLUMN("name", -24)),
+	GM_FIELD(holder, "version", of.version),
+	GM_FIELD(holder, "since_ns", of.since_ns),
+	GM_FIELD(holder, "uid", of.uid),
+	GM_FIELD_USER(holder, NULL, of.uid, GM_COLUMN("user", -12)),
+	GM_FIELD(holder, "pid", of.pid, GM_COLUMN("pid", 8),
+		 .as = GM_AS_OR_NULL),
+	GM_FIELD(holder, "bytes", bytes, GM_COLUMN("reserved", 10),
+		 .as = GM_AS_SIZE),
+	GM_FIELD(holder, NULL, used, GM_COLUMN("in use", 10),
+		 .as = GM_AS_SIZE | GM_AS_OR_NULL),
+	GM_FIELD(holder, "rows", rows, .json = rows_json),
+	GM_FIELD(holder, NULL, rows, GM_COLUMN(" of rows", 0),
+		 .text = rows_text),
+	GM_FIELD(holder, "start_ns", of.start_ns, .as = GM_AS_OR_NULL),
+	GM_FIELD_USER(holder, "user", of.uid),
+	GM_FIELD_COMMAND(holder, "command", of.uid, of.pid),
+	GM_FIELD_COMMAND_LINE(holder, "command_line", of.uid, of.pid),
+	GM_FIELD(holder, NULL, of.pid, GM_COLUMN(" command line", 0),
+		 .text = holder_line),
+	{ 0 },
+};
 
 /* Why nothing, or less than there is, counts as in use on a row. */
 static void say_why(const struct gm_ctl *ctl)
@@ -131,118 +167,301 @@ static void say_why(const struct gm_ctl *ctl)
 	}
 }
 
-/* ---- memory of sessions ----------------------------------------------- */
-
-static json_t *usage_json(const struct gm_ctl *ctl,
-			  const struct gpumap_usage *usage)
+static int show_holders(const struct gm_ctl *ctl, json_t **ret_items)
 {
-	bool is_there = usage->session != 0;
-	json_t *object = json_pack(
-		"{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "session",
-		is_there ? json_integer((json_int_t)usage->session)
-			 : json_null(),
-		"pid",
-		is_there ? json_integer((json_int_t)usage->pid) : json_null(),
-		"uid", (json_int_t)usage->uid, "row", (json_int_t)usage->row,
-		"bytes", (json_int_t)usage->bytes, "lent_bytes",
-		(json_int_t)usage->lent_bytes, "borrowed_bytes",
-		(json_int_t)usage->borrowed_bytes, "importers",
-		(json_int_t)usage->importers);
-
-	gm_ctl_name_json(ctl, object, usage->uid, usage->pid);
-	return object;
-}
-
-static void usage_line(const struct gm_ctl *ctl,
-		       const struct gpumap_usage *usage)
-{
-	char user[GM_CTL_NAME], command[GM_CTL_NAME];
-	char session[32] = "-", pid[16] = "-", size[3][32];
-
-	if (usage->session != 0) {
-		snprintf(session, sizeof(session), "%llu",
-			 (unsigned long long)usage->session);
-		snprintf(pid, sizeof(pid), "%u", usage->pid);
-	}
-	printf("%8s %8s %-15s %-12.12s %4u %10s %10s %10s %9u\n", session, pid,
-	       gm_ctl_command(ctl, usage->pid, usage->uid, command),
-	       gm_ctl_user(usage->uid, user), usage->row,
-	       gm_size_text(usage->bytes, size[0]),
-	       gm_size_text(usage->lent_bytes, size[1]),
-	       gm_size_text(usage->borrowed_bytes, size[2]), usage->importers);
-}
-
-static int show_usage(const struct gm_ctl *ctl, json_t *all)
-{
-	json_t *list = all != NULL ? json_array() : NULL;
-	struct gpumap_usage *usage;
-	int n = gm_list_usage(ctl->map, &usage);
-
-	if (n < 0) {
-		json_decref(list);
-		return n;
-	}
-	if (all == NULL)
-		printf("\n%8s %8s %-15s %-12s %4s %10s %10s %10s %9s\n",
-		       "session", "pid", "command", "user", "row", "has",
-		       "lent", "borrowed", "importers");
-	for (int i = 0; i < n; i++) {
-		if (all != NULL)
-			json_array_append_new(list, usage_json(ctl, &usage[i]));
-		else
-			usage_line(ctl, &usage[i]);
-	}
-	free(usage);
-	if (all != NULL)
-		json_object_set_new(all, "usage", list);
-	return 0;
-}
-
-/* ---- all of it --------------------------------------------------------- */
-
-static int show_reservations(const struct gm_ctl *ctl,
-			     const struct in_use *used, json_t *all)
-{
-	json_t *list = all != NULL ? json_array() : NULL;
-	struct gm_who r;
+	struct gpumap_reservation *used = NULL;
+	/* Reading the map needs no permission of the agent; this does. */
+	int n = gm_list_reservation(ctl->map, &used), ret;
+	struct gm_ctl_list list = gm_ctl_list_begin(ctl, holder_fields);
+	struct holder h;
 	uint32_t cursor = 0;
-	int ret;
 
-	if (all == NULL)
-		printf("%-24s %-12s %8s %10s %10s  %s  %s\n", "name", "user",
-		       "pid", "reserved", "in use", "of rows", "command line");
-	while ((ret = gm_who_next(ctl, &cursor, &r)) == 1) {
-		if (all != NULL)
-			json_array_append_new(list, to_json(ctl, used, &r));
-		else
-			to_line(ctl, used, &r);
+	while ((ret = next_holder(ctl, &cursor, &h)) == 1) {
+		take_used(used, n, &h);
+		gm_ctl_list_add(&list, &h);
 	}
-	if (all != NULL)
-		json_object_set_new(all, "reservations", list);
-	else if (used->of != NULL)
+	if (!ctl->json && used != NULL)
 		say_why(ctl);
+	free(used);
+	*ret_items = list.items;
 	return ret;
 }
 
+/* ---- the line ------------------------------------------------------------ */
+
+/* How many before place @i wait for a row that it may take? */
+static uint32_t before(const struct gm_who_line *waits, int i)
+{
+	uint32_t n = 0;
+
+	for (int k = 0; k < i; k++) {
+		uint64_t both = 0;
+
+		for (uint32_t w = 0; w < GPUMAP_ROWS_MAX / 64; w++)
+			both |= waits->v[k].rows[w] & waits->v[i].rows[w];
+		n += both != 0;
+	}
+	return n;
+}
+
+const char *gm_who_line_rows(const struct gpumap_wait_info *wait,
+			     char ret_text[GM_WHO_ROWS])
+{
+	size_t n = 0;
+
+	ret_text[0] = '\0';
+	for (uint32_t row = 0; row < GPUMAP_ROWS_MAX; row++) {
+		uint32_t last = row;
+
+		if (!gm_ctl_has_row(wait->rows, row))
+			continue;
+		while (last + 1 < GPUMAP_ROWS_MAX &&
+		       gm_ctl_has_row(wait->rows, last + 1))
+			last++;
+		n += (size_t)snprintf(ret_text + n, GM_WHO_ROWS - n, "%s%u",
+				      n > 0 ? "," : "", row);
+		if (last > row && n < GM_WHO_ROWS)
+			n += (size_t)snprintf(ret_text + n, GM_WHO_ROWS - n,
+					      last > row + 1 ? "-%u" : ",%u",
+					      last);
+		if (n >= GM_WHO_ROWS - 8)
+			break;
+		row = last;
+	}
+	return ret_text;
+}
+
+/* ---- for whom ------------------------------------------------------------ */
+
+/* The bytes that a reservation has of the rows that @wait may take. */
+static uint64_t has_of(const struct holder *h,
+		       const struct gpumap_wait_info *wait)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < h->n; i++)
+		if (gm_ctl_has_row(wait->rows, h->rows[i].row))
+			sum += h->rows[i].bytes;
+	return sum;
+}
+
+/* Find the reservation that has most of its rows; or, for a request that waits
+ * to start, the one in its start window.  Returns its bytes, 0 if there is
+ * none. */
+static uint64_t find_greatest(const struct gm_ctl *ctl,
+			      const struct gpumap_wait_info *wait,
+			      struct gpumap_holder *ret_holder)
+{
+	bool starts = (wait->flags & GPUMAP_WAIT_FOR_START) != 0;
+	struct holder h;
+	uint32_t cursor = 0;
+	uint64_t most = 0;
+
+	while (next_holder(ctl, &cursor, &h) == 1) {
+		uint64_t bytes = has_of(&h, wait);
+
+		if (bytes <= most || (starts && h.of.start_ns == 0))
+			continue;
+		most = bytes;
+		*ret_holder = h.of;
+	}
+	return most;
+}
+
+const char *gm_who_line_reason(const struct gm_ctl *ctl,
+			       const struct gm_who_line *waits, int i,
+			       char ret_text[GM_WHO_REASON])
+{
+	const struct gpumap_wait_info *wait = &waits->v[i];
+	uint32_t n_before = before(waits, i);
+	char command[GM_CTL_NAME], pid[32] = "", size[32];
+	struct gpumap_holder holder;
+	uint64_t bytes = find_greatest(ctl, wait, &holder);
+	size_t n = 0;
+
+	ret_text[0] = '\0';
+	if (bytes > 0) {
+		const char *name =
+			gm_ctl_command(ctl, holder.pid, holder.uid, command);
+
+		if (holder.pid != 0)
+			snprintf(pid, sizeof(pid), " (pid %u)", holder.pid);
+		n = (size_t)snprintf(
+			ret_text, GM_WHO_REASON, "%s%s %s%s",
+			strcmp(name, "-") != 0 ? name : holder.name, pid,
+			(wait->flags & GPUMAP_WAIT_FOR_START) != 0
+				? "starts there"
+				: "has ",
+			(wait->flags & GPUMAP_WAIT_FOR_START) != 0
+				? ""
+				: gm_size_text(bytes, size));
+	}
+	if (n_before > 0 && n < GM_WHO_REASON)
+		snprintf(ret_text + n, GM_WHO_REASON - n, "%s%u wait%s before",
+			 n > 0 ? ", " : "", n_before, n_before == 1 ? "s" : "");
+	return ret_text;
+}
+
+/* ---- what is shown of the line ------------------------------------------- */
+
+struct waiting {
+	struct gpumap_wait_info of;
+	const struct gm_who_line *line;
+	int at; /* its place */
+};
+
+/* The names of the reservations on its rows. */
+static json_t *holders_json(const struct gm_ctl *ctl, const void *waiting)
+{
+	const struct waiting *w = waiting;
+	json_t *names = json_array();
+	uint32_t cursor = 0;
+	struct holder h;
+
+	while (next_holder(ctl, &cursor, &h) == 1)
+		if (has_of(&h, &w->of) > 0)
+			json_array_append_new(names, json_string(h.of.name));
+	return names;
+}
+
+static json_t *missing_row(const struct gm_ctl *ctl, const void *waiting)
+{
+	const struct waiting *w = waiting;
+
+	return w->of.missing_bytes != 0 ? json_integer(w->of.missing_row)
+					: json_null();
+}
+
+static json_t *before_json(const struct gm_ctl *ctl, const void *waiting)
+{
+	const struct waiting *w = waiting;
+
+	return json_integer(before(w->line, w->at));
+}
+
+static void wait_rows(const struct gm_ctl *ctl, const void *waiting,
+		      char ret_text[GM_CTL_CELL])
+{
+	gm_who_line_rows(&((const struct waiting *)waiting)->of, ret_text);
+}
+
+static void wait_reason(const struct gm_ctl *ctl, const void *waiting,
+			char ret_text[GM_CTL_CELL])
+{
+	const struct waiting *w = waiting;
+	char line[GM_CTL_LINE], reason[GM_WHO_REASON];
+
+	gm_who_line_reason(ctl, w->line, w->at, reason);
+	snprintf(ret_text, GM_CTL_CELL, "%s  (%s)",
+		 gm_ctl_command_line(ctl, w->of.pid, w->of.uid, line),
+		 reason[0] != '\0' ? reason : "next");
+}
+
+static const struct gm_ctl_field wait_fields[] = {
+	GM_FIELD(waiting, "name", of.name, GM_COLUMN("waiting", -24)),
+	GM_FIELD(waiting, "uid", of.uid),
+	GM_FIELD_USER(waiting, NULL, of.uid, GM_COLUMN("user", -12)),
+	GM_FIELD(waiting, "pid", of.pid, GM_COLUMN("pid", 8),
+		 .as = GM_AS_OR_NULL),
+	GM_FIELD(waiting, "bytes", of.bytes, GM_COLUMN("asks for", 10),
+		 .as = GM_AS_SIZE | GM_AS_OR_NULL),
+	GM_FIELD(waiting, "rows", of.rows),
+	GM_FIELD(waiting, "age_ns", of.age_ns, GM_COLUMN("for s", 9),
+		 .as = GM_AS_SECONDS),
+	GM_FIELD(waiting, NULL, of.rows, GM_COLUMN(" rows", 0),
+		 .text = wait_rows),
+	GM_FIELD(waiting, NULL, of.pid,
+		 GM_COLUMN(" command line (for whom)", 0), .text = wait_reason),
+	GM_FIELD(waiting, "left_ns", of.left_ns),
+	GM_FIELD(waiting, "for_start", of.flags, GM_SET(GPUMAP_WAIT_FOR_START)),
+	GM_FIELD(waiting, "missing_bytes", of.missing_bytes,
+		 .as = GM_AS_OR_NULL),
+	GM_FIELD(waiting, "missing_row", of.missing_row, .json = missing_row),
+	GM_FIELD(waiting, "holders", of.rows, .json = holders_json),
+	GM_FIELD(waiting, "before", at, .json = before_json),
+	GM_FIELD_USER(waiting, "user", of.uid),
+	GM_FIELD_COMMAND(waiting, "command", of.uid, of.pid),
+	GM_FIELD_COMMAND_LINE(waiting, "command_line", of.uid, of.pid),
+	{ 0 },
+};
+
+/* Returns the array, or null where the agent does not say. */
+static json_t *show_line(const struct gm_ctl *ctl)
+{
+	struct gm_who_line waits = { .v = NULL };
+	struct gm_ctl_list list = { .items = NULL };
+
+	waits.n = gm_list_wait(ctl->map, &waits.v);
+	if (!ctl->json && waits.n > 0)
+		putchar('\n');
+	if (waits.n > 0 || (ctl->json && waits.n == 0))
+		list = gm_ctl_list_begin(ctl, wait_fields);
+	for (int i = 0; i < waits.n; i++)
+		gm_ctl_list_add(&list,
+				&(struct waiting){ waits.v[i], &waits, i });
+	free(waits.v);
+	return list.items != NULL ? list.items : json_null();
+}
+
+/* ---- memory of sessions -------------------------------------------------- */
+
+#define USAGE(name, member, ...) \
+	GM_FIELD(gpumap_usage, name, member, __VA_ARGS__)
+#define USAGE_OF(name, member, heading, width) \
+	USAGE(name, member, GM_COLUMN(heading, width), .as = GM_AS_SIZE)
+
+static const struct gm_ctl_field usage_fields[] = {
+	USAGE("session", session, GM_COLUMN("session", 8), .as = GM_AS_OR_NULL),
+	USAGE("pid", pid, GM_COLUMN("pid", 8), .as = GM_AS_OR_NULL),
+	GM_FIELD_COMMAND(gpumap_usage, NULL, uid, pid,
+			 GM_COLUMN("command", -15)),
+	USAGE("uid", uid),
+	GM_FIELD_USER(gpumap_usage, NULL, uid, GM_COLUMN("user", -12)),
+	USAGE("row", row, GM_COLUMN("row", 4)),
+	USAGE_OF("bytes", bytes, "has", 10),
+	USAGE_OF("lent_bytes", lent_bytes, "lent", 10),
+	USAGE_OF("borrowed_bytes", borrowed_bytes, "borrowed", 10),
+	USAGE("importers", importers, GM_COLUMN("importers", 9)),
+	GM_FIELD_USER(gpumap_usage, "user", uid),
+	GM_FIELD_COMMAND(gpumap_usage, "command", uid, pid),
+	{ 0 },
+};
+
+/* Returns 0 or a negative errno; *ret_items is null then. */
+static int show_usage(const struct gm_ctl *ctl, json_t **ret_items)
+{
+	struct gm_ctl_list list = { .items = NULL };
+	struct gpumap_usage *usage = NULL;
+	int n = gm_list_usage(ctl->map, &usage);
+
+	if (!ctl->json && n >= 0)
+		putchar('\n');
+	if (n >= 0)
+		list = gm_ctl_list_begin(ctl, usage_fields);
+	for (int i = 0; i < n; i++)
+		gm_ctl_list_add(&list, &usage[i]);
+	free(usage);
+	*ret_items = list.items != NULL ? list.items : json_null();
+	return n < 0 ? n : 0;
+}
+
+/* ---- all of it ----------------------------------------------------------- */
+
 int gm_ctl_who(struct gm_ctl *ctl)
 {
-	json_t *all = ctl->json ? json_object() : NULL;
-	struct in_use used = { .of = NULL };
-	int status, ret;
+	json_t *holders, *waits, *usage;
+	int ret = show_holders(ctl, &holders), status = GM_EXIT_OK;
 
-	/* Reading the map needs no permission of the agent; this does. */
-	used.n = gm_list_reservation(ctl->map, &used.of);
-	ret = show_reservations(ctl, &used, all);
-	free(used.of);
 	if (ret != 0) {
-		json_decref(all);
+		json_decref(holders);
 		return gm_ctl_fail(ctl, ret, "reservations");
 	}
-	gm_who_line_show(ctl, all);
-	ret = show_usage(ctl, all);
-	if (ret != 0 && all != NULL)
-		json_object_set_new(all, "usage", json_null());
-	status = ctl->json ? gm_ctl_print(all) : GM_EXIT_OK;
+	waits = show_line(ctl);
+	ret = show_usage(ctl, &usage);
+	if (ctl->json)
+		status = gm_ctl_print(
+			json_pack("{s:o, s:o, s:o}", "reservations", holders,
+				  "waits", waits, "usage", usage));
 	if (ret == 0 || status != GM_EXIT_OK)
 		return status;
 	fflush(stdout);

@@ -34,8 +34,7 @@ struct binding {
 
 int gm_run_wrong(const char *what)
 {
-	fprintf(stderr, "gpumapctl: run: %s; see gpumapctl-run(1)\n", what);
-	return GM_EXIT_USAGE;
+	return gm_ctl_wrong("run: %s; see gpumapctl-run(1)", what);
 }
 
 static void say(const char *format, va_list args)

@@ -211,7 +211,7 @@ static int open_group(struct run *run)
 					    .flags = GPUMAP_SESSION_SPARSE };
 	const struct gpumap_comm_opts comm_opts = {
 		.size = sizeof(comm_opts),
-		.flags = (ctl->given & GM_OPT(NCCL)) ? GPUMAP_COMM_NCCL : 0,
+		.flags = GM_GIVEN(ctl, NCCL) ? GPUMAP_COMM_NCCL : 0,
 	};
 	int ret = gpumap_mesh_group(ctl->map, ctl->args[0], ctl->args[1],
 				    &group, NULL, NULL, 0);
@@ -340,7 +340,7 @@ static int show(const struct run *run)
 	json_decref(rows);
 	for (uint32_t r = 0; r < run->ranks; r++)
 		printf("  rank %2u  row %3u\n", r, run->rows[r]);
-	if (run->ctl->given & GM_OPT(NCCL))
+	if GM_GIVEN (run->ctl, NCCL)
 		puts(has_nccl ? "  by NCCL, what it does"
 			      : "  by way of the host: NCCL wants cards alone, "
 				"and nccl not to be no, see gpumapd.conf(5)");
@@ -357,16 +357,17 @@ int gm_ctl_collective(struct gm_ctl *ctl)
 {
 	struct run run = { .ctl = ctl, .best_ns = UINT64_MAX };
 	uint64_t bytes =
-		(ctl->given & GM_OPT(BYTES)) ? ctl->bytes : DEFAULT_BYTES;
+		GM_GIVEN(ctl, BYTES) ? GM_NUMBER(ctl, BYTES) : DEFAULT_BYTES;
 	int ret = gm_ctl_find_word("--op",
-				   ctl->op != NULL ? ctl->op : "all_reduce",
+				   GM_TEXT(ctl, OP) != NULL ? GM_TEXT(ctl, OP)
+							    : "all_reduce",
 				   kinds, sizeof(kinds[0]), N_KINDS);
 
 	if (ret < 0)
 		return GM_EXIT_USAGE;
 	run.kind = &kinds[ret];
 	run.n = bytes / sizeof(int32_t);
-	run.rounds = (ctl->given & GM_OPT(ROUNDS)) ? ctl->rounds : 3;
+	run.rounds = GM_GIVEN(ctl, ROUNDS) ? GM_NUMBER(ctl, ROUNDS) : 3;
 	if (run.n == 0 || bytes > MOST_BYTES)
 		return gm_ctl_wrong("--bytes is from 4, an element, to 64G");
 	ret = open_group(&run);

@@ -186,8 +186,7 @@ static const struct gm_command commands[] = {
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static const struct gm_ctl_option options[] = {
-#define OPTION(id, name, value, member) \
-	{ name, GM_VALUE_##value, offsetof(struct gm_ctl, member) },
+#define OPTION(id, name, value) { name, GM_VALUE_##value },
 #include "agent/ctl/options.h"
 };
 

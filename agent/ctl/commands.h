@@ -20,7 +20,6 @@
  * none. */
 enum gm_ctl_value {
 	GM_VALUE_NONE,
-	GM_VALUE_FLAG,
 	GM_VALUE_HELP,
 	GM_VALUE_VERSION,
 	GM_VALUE_TEXT,
@@ -34,7 +33,6 @@ enum gm_ctl_value {
 struct gm_ctl_option {
 	const char *name;
 	enum gm_ctl_value value;
-	size_t offset; /* of the value's place in struct gm_ctl */
 };
 
 /* Each by its index; NULL past the last. */

@@ -31,7 +31,7 @@ enum gm_ctl_exit {
 };
 
 enum gm_ctl_id {
-#define OPTION(id, name, value, member) GM_ID_##id,
+#define OPTION(id, name, value) GM_ID_##id,
 #include "agent/ctl/options.h"
 	GM_OPTIONS
 };
@@ -73,88 +73,11 @@ struct gm_ctl {
 	bool json;
 	bool progress; /* --progress: without a terminal as well */
 	gm_ctl_set given;
-	const char *model;
-	const char *spec;
-	const char *op;
-	const char *only;  /* of a cluster: nodes */
-	const char *dtype; /* of a plan, or of a mask */
-	uint64_t layers;
-	uint64_t bytes;
-	uint64_t rounds;
-	uint64_t timeout_s; /* of wait */
-	struct {
-		const char *node;
-		const char *commit; /* name of the map */
-		const char *strategy;
-		const char *setting;
-		const char *topology; /* path; of a mesh: its topology */
-		const char *split;
-		const char *weights;
-		const char *cache_type;
-		const char *like;
-		const char *paged_share;
-		const char *isq;
-		uint64_t paged_mib;
-		uint64_t paged_tokens;
-		uint64_t paged_block;
-		uint64_t kv_elements;
-		uint64_t base;
-		uint64_t max_seq_len;
-		uint64_t max_batch;
-	} plan;
-	struct {
-		const char *kind;
-		const char *map;
-		const char *file;
-		const char *tensor;
-		const char *pgm; /* path */
-		uint64_t size;
-		uint64_t past;
-		uint64_t window;
-		uint64_t chunk;
-	} mask;
-	struct {
-		const char *prefer;
-		const char *cc;
-		const char *cuda_version;
-		const char *by;
-		uint64_t memory;
-		uint64_t free;
-	} choose;
-	struct {
-		const char *engine; /* --for */
-		const char *format;
-	} export;
-	struct {
-		const char *as_file; /* path */
-		const char *link;    /* directory */
-		const char *users;
-		const char *run_as;
-		const char *fingerprint;
-	} load;
-	const char *of_tool; /* of an option that its program reads itself */
-	struct {
-		const char *reserve;
-		const char *ready_file;
-		const char *name;
-		const char *cache_dir;
-		const char *no_agent;
-		uint64_t wait_s;
-		uint64_t ready_tcp; /* a port; 0: none */
-		uint64_t limit_s;   /* of the start window; 0: not given */
-		bool any;
-		bool gate;
-		bool no_bind;
-		bool print_env;
-	} run;
-	struct {
-		const char *nodes; /* N, or "any" */
-		const char *share; /* the model's name on nodes that have it */
-		uint64_t devices;  /* of a node */
-		uint64_t tp;
-		uint64_t pp;
-		uint64_t port;
-	} cluster;
+	/* Each option's, by its form; NULL or 0 for one that is not given. */
+	union {
+		const char *text;
+		uint64_t number;
+	} value[GM_OPTIONS];
 	uint32_t rows[GPUMAP_ROWS_MAX];
 	uint32_t n_rows;
 	const char *groups[GM_CTL_GROUPS];
@@ -163,6 +86,10 @@ struct gm_ctl {
 	int n_args;
 	struct gpumap *map; /* attached, or NULL for an offline command */
 };
+
+#define GM_GIVEN(ctl, id)  (((ctl)->given & GM_OPT(id)) != 0)
+#define GM_TEXT(ctl, id)   ((ctl)->value[GM_ID_##id].text)
+#define GM_NUMBER(ctl, id) ((ctl)->value[GM_ID_##id].number)
 
 /* Operands of a command that are another program and its arguments: one or
  * more, with whose first the options end. */

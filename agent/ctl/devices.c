@@ -220,7 +220,7 @@ static int list_file(const struct gm_ctl *ctl, char ret_name[],
 	struct gm_plan_error error = { .code = 0 };
 	struct gm_nodefile file;
 
-	if (gm_nodefile_read(ctl->plan.node, &file, &error) != 0)
+	if (gm_nodefile_read(GM_TEXT(ctl, NODE), &file, &error) != 0)
 		return gm_ctl_plan_error(&error);
 	*list = gm_ctl_list_begin(ctl, device_fields);
 	memcpy(ret_name, file.name, sizeof(file.name));
@@ -256,7 +256,7 @@ int gm_ctl_devices(struct gm_ctl *ctl)
 	char name[GM_NODEFILE_NAME];
 	int ret;
 
-	if (ctl->plan.node != NULL) {
+	if (GM_TEXT(ctl, NODE) != NULL) {
 		ret = list_file(ctl, name, &list);
 	} else {
 		snprintf(name, sizeof(name), "%s", ctl->instance);
@@ -283,11 +283,11 @@ int gm_ctl_choose(struct gm_ctl *ctl)
 	};
 	struct gpumap_choice choice = {
 		.size = sizeof(choice),
-		.prefer = ctl->choose.prefer,
-		.compute_capability = ctl->choose.cc,
-		.cuda_version = ctl->choose.cuda_version,
-		.total_bytes = ctl->choose.memory,
-		.free_bytes = ctl->choose.free,
+		.prefer = GM_TEXT(ctl, PREFER),
+		.compute_capability = GM_TEXT(ctl, CAPABILITY),
+		.cuda_version = GM_TEXT(ctl, CUDA_VERSION),
+		.total_bytes = GM_NUMBER(ctl, MEMORY),
+		.free_bytes = GM_NUMBER(ctl, FREE),
 		.rows = ctl->n_rows > 0 ? ctl->rows : NULL,
 		.n_rows = ctl->n_rows,
 	};
@@ -295,8 +295,8 @@ int gm_ctl_choose(struct gm_ctl *ctl)
 	uint32_t rows[GPUMAP_ROWS_MAX];
 	int n;
 
-	if (ctl->choose.by != NULL) {
-		int by = gm_ctl_find_word("--by", ctl->choose.by, orders,
+	if (GM_TEXT(ctl, BY) != NULL) {
+		int by = gm_ctl_find_word("--by", GM_TEXT(ctl, BY), orders,
 					  sizeof(orders[0]),
 					  sizeof(orders) / sizeof(orders[0]));
 

@@ -254,7 +254,7 @@ int gm_ctl_drain(struct gm_ctl *ctl)
 	uint32_t row;
 	int ret;
 
-	if ((ctl->given & GM_OPT(DRY_RUN)) == 0)
+	if (!GM_GIVEN(ctl, DRY_RUN))
 		return serve(ctl, "drained", NULL);
 	ret = parse_row(ctl, &row);
 	return ret == GM_EXIT_OK ? dry_run(ctl, row) : ret;

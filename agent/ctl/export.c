@@ -113,23 +113,22 @@ static int place(const struct gm_ctl *ctl, struct offline *to)
 	struct gm_place_request request = {
 		.devices = to->rows,
 		.n_devices = to->n_rows,
-		.n_layers = (ctl->given & GM_OPT(LAYERS)) != 0
-				    ? ctl->layers
-				    : GM_LAYERS_UNKNOWN,
+		.n_layers = GM_GIVEN(ctl, LAYERS) ? GM_NUMBER(ctl, LAYERS)
+						  : GM_LAYERS_UNKNOWN,
 		.host_layers = GM_LAYERS_REST,
-		.base_row = (ctl->given & GM_OPT(BASE)) != 0
-				    ? (uint32_t)ctl->plan.base
-				    : GM_ROW_FIRST,
+		.base_row = GM_GIVEN(ctl, BASE) ? (uint32_t)GM_NUMBER(ctl, BASE)
+						: GM_ROW_FIRST,
 	};
 	struct gm_plan_error error = { .code = 0 };
 	struct gm_spec spec;
 	int ret;
 
-	if ((ctl->given & GM_OPT(BASE)) != 0 && ctl->plan.base >= to->n_rows)
-		return gm_ctl_no_row((uint32_t)(ctl->plan.base < UINT32_MAX
-							? ctl->plan.base
-							: UINT32_MAX));
-	ret = gm_spec_parse(ctl->spec, &spec, &error);
+	if (GM_GIVEN(ctl, BASE) && GM_NUMBER(ctl, BASE) >= to->n_rows)
+		return gm_ctl_no_row(
+			(uint32_t)(GM_NUMBER(ctl, BASE) < UINT32_MAX
+					   ? GM_NUMBER(ctl, BASE)
+					   : UINT32_MAX));
+	ret = gm_spec_parse(GM_TEXT(ctl, SPEC), &spec, &error);
 	if (ret != 0)
 		return gm_ctl_plan_error(&error);
 	request.map = &spec;
@@ -151,7 +150,7 @@ static int export_offline(const struct gm_ctl *ctl,
 
 	if (offline == NULL)
 		return gm_ctl_fail(ctl, -ENOMEM, "export");
-	ret = read_node(ctl->plan.node, offline);
+	ret = read_node(GM_TEXT(ctl, NODE), offline);
 	if (ret == GM_EXIT_OK)
 		ret = place(ctl, offline);
 	if (ret == GM_EXIT_OK) {
@@ -285,26 +284,27 @@ static int show(uint32_t engine, enum format format,
 static int read_options(const struct gm_ctl *ctl, uint32_t *ret_engine,
 			enum format *ret_format)
 {
-	bool offline = ctl->plan.node != NULL;
+	bool offline = GM_TEXT(ctl, NODE) != NULL;
 	int i = JSON;
 
-	if (offline == (ctl->n_args > 0) || offline != (ctl->spec != NULL) ||
+	if (offline == (ctl->n_args > 0) ||
+	    offline != (GM_TEXT(ctl, SPEC) != NULL) ||
 	    (!offline && (ctl->given & (GM_OPT(LAYERS) | GM_OPT(BASE))) != 0))
 		return wrong("give the NAME of a layer map, or --node with "
 			     "--spec");
-	if (ctl->layers > UINT32_MAX)
+	if (GM_NUMBER(ctl, LAYERS) > UINT32_MAX)
 		return wrong("--layers: a layer map has at most 65536");
-	if (ctl->export.engine == NULL)
+	if (GM_TEXT(ctl, FOR) == NULL)
 		return wrong("give --for and an engine");
-	if (ctl->export.format != NULL)
-		i = gm_ctl_find_word("--format", ctl->export.format, formats,
+	if (GM_TEXT(ctl, FORMAT) != NULL)
+		i = gm_ctl_find_word("--format", GM_TEXT(ctl, FORMAT), formats,
 				     sizeof(formats[0]), COUNT(formats));
 	if (i < 0)
 		return GM_EXIT_USAGE;
 	if (ctl->json && i != JSON)
 		return wrong("--json is a format of its own");
 	*ret_format = (enum format)i;
-	return gm_ctl_engine(ctl->export.engine, ret_engine);
+	return gm_ctl_engine(GM_TEXT(ctl, FOR), ret_engine);
 }
 
 int gm_ctl_export(struct gm_ctl *ctl)
@@ -316,11 +316,12 @@ int gm_ctl_export(struct gm_ctl *ctl)
 
 	if (ret != GM_EXIT_OK)
 		return ret;
-	request.model = ctl->model;
-	request.file_name = ctl->plan.topology;
+	request.model = GM_TEXT(ctl, MODEL);
+	request.file_name = GM_TEXT(ctl, TOPOLOGY);
 	request.flags = format == ENV ? GPUMAP_ENGINE_BY_ENV : 0;
-	ret = ctl->plan.node != NULL ? export_offline(ctl, &request, &settings)
-				     : export_map(ctl, &request, &settings);
+	ret = GM_TEXT(ctl, NODE) != NULL
+		      ? export_offline(ctl, &request, &settings)
+		      : export_map(ctl, &request, &settings);
 	if (ret == GM_EXIT_OK)
 		ret = show(request.engine, format, settings);
 	gpumap_engine_free(settings);

@@ -139,7 +139,7 @@ static int list_buffers(struct loading *l)
 /* Does the command end, and leave the model to the agent? */
 static bool detaches(const struct gm_ctl *ctl)
 {
-	return (ctl->given & GM_OPT(DETACH)) != 0;
+	return GM_GIVEN(ctl, DETACH);
 }
 
 /* ---- output ------------------------------------------------------------- */
@@ -261,13 +261,13 @@ static void name_it(const struct gm_ctl *ctl, const struct gm_load_users *users,
 	what->name = ctl->args[0];
 	what->uids = users->uids;
 	what->n_uids = users->n;
-	if ((ctl->given & GM_OPT(DETACH)) != 0)
+	if (GM_GIVEN(ctl, DETACH))
 		what->share_flags |= GPUMAP_SHARE_KEEP;
-	if ((ctl->given & GM_OPT(WRITABLE)) == 0)
+	if (!GM_GIVEN(ctl, WRITABLE))
 		what->share_flags |= GPUMAP_SHARE_READ_ONLY;
-	if ((ctl->given & GM_OPT(ANY_USER)) != 0)
+	if (GM_GIVEN(ctl, ANY_USER))
 		what->share_flags |= GPUMAP_SHARE_ANY_USER;
-	if ((ctl->given & GM_OPT(ANY_FILES)) != 0)
+	if (GM_GIVEN(ctl, ANY_FILES))
 		what->flags |= GPUMAP_MODEL_ANY_FILES;
 }
 
@@ -277,7 +277,7 @@ static int take_file(const struct gm_ctl *ctl, uint32_t *row,
 {
 	uint32_t n = gpumap_device_count(ctl->map);
 
-	what->path = ctl->load.as_file;
+	what->path = GM_TEXT(ctl, AS_FILE);
 	what->layers = NULL;
 	what->flags |= GPUMAP_MODEL_AS_FILE;
 	if (what->n_rows > 0)
@@ -301,7 +301,7 @@ static int show_file(struct loading *l)
 	uint32_t cursor = 0;
 	int fd, ret;
 
-	if (l->ctl->load.as_file == NULL || l->progress.share == 0)
+	if (GM_TEXT(l->ctl, AS_FILE) == NULL || l->progress.share == 0)
 		return GM_EXIT_OK;
 	ret = gpumap_share_fd(l->session, l->progress.share, 0, &info, &fd);
 	if (ret != 0)
@@ -309,7 +309,7 @@ static int show_file(struct loading *l)
 				   l->name);
 	if (gpumap_model_next(l->model, &cursor, &t) != 1)
 		t.name = l->name;
-	return gm_load_link_make(&l->file, fd, l->ctl->load.link, t.name);
+	return gm_load_link_make(&l->file, fd, GM_TEXT(l->ctl, LINK), t.name);
 }
 
 static int begin(struct loading *l)
@@ -320,8 +320,9 @@ static int begin(struct loading *l)
 					    .arena_bytes = 4096 };
 	struct gpumap_model_opts what = {
 		.size = sizeof(what),
-		.path = ctl->model,
-		.layers = ctl->mask.map != NULL ? ctl->mask.map : l->name,
+		.path = GM_TEXT(ctl, MODEL),
+		.layers =
+			GM_TEXT(ctl, MAP) != NULL ? GM_TEXT(ctl, MAP) : l->name,
 		.rows = ctl->n_rows > 0 ? ctl->rows : NULL,
 		.n_rows = ctl->n_rows,
 	};
@@ -329,16 +330,16 @@ static int begin(struct loading *l)
 	uint32_t row;
 	int ret = GM_EXIT_OK;
 
-	if (ctl->load.users != NULL)
-		ret = gm_load_user_list(ctl->load.users, &users);
-	if (ret == GM_EXIT_OK && ctl->load.as_file != NULL)
+	if (GM_TEXT(ctl, USERS) != NULL)
+		ret = gm_load_user_list(GM_TEXT(ctl, USERS), &users);
+	if (ret == GM_EXIT_OK && GM_TEXT(ctl, AS_FILE) != NULL)
 		ret = take_file(ctl, &row, &what);
 	if (ret != GM_EXIT_OK)
 		return ret;
 	ret = gpumap_session_open(ctl->map, &opts, &l->session);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "open a session");
-	if ((ctl->given & GM_OPT(ONCE)) == 0)
+	if (!GM_GIVEN(ctl, ONCE))
 		name_it(ctl, &users, &what);
 	if (l->print.size != 0)
 		what.fingerprint = &l->print;

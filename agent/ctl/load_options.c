@@ -59,8 +59,7 @@ int gm_load_check(const struct gm_ctl *ctl)
 	if ((ctl->given & (GM_OPT(MODEL) | GM_OPT(AS_FILE))) == 0)
 		return wrong("needs --model DIR, the directory of a "
 			     "checkpoint, or a GGUF file; or --as-file FILE");
-	if ((ctl->given & GM_OPT(LINK)) != 0 &&
-	    (ctl->given & GM_OPT(AS_FILE)) == 0)
+	if (GM_GIVEN(ctl, LINK) && !GM_GIVEN(ctl, AS_FILE))
 		return wrong("--link makes a link to a file: give --as-file");
 	for (size_t i = 0; i < N_CONTRADICTIONS; i++)
 		if ((ctl->given & contradictions[i].is) != 0 &&
@@ -74,9 +73,9 @@ int gm_load_fingerprint(const struct gm_ctl *ctl,
 {
 	struct gpumap_fingerprint print = { .size = sizeof(print) };
 
-	if (ctl->load.fingerprint == NULL)
+	if (GM_TEXT(ctl, FINGERPRINT) == NULL)
 		return GM_EXIT_OK;
-	if (gm_parse_hash(ctl->load.fingerprint, print.hash) != 0)
+	if (gm_parse_hash(GM_TEXT(ctl, FINGERPRINT), print.hash) != 0)
 		return wrong("--fingerprint needs 64 hexadecimal digits, not "
 			     "all 0");
 	*ret_print = print;

@@ -197,7 +197,8 @@ static int printed(int status)
 static int take(struct gm_ctl *ctl, const struct gm_ctl_option *own,
 		const char *text, const char *word)
 {
-	char *at = (char *)ctl + own->offset;
+	size_t id = (size_t)(own - gm_ctl_option_at(0));
+	uint64_t *number = &ctl->value[id].number;
 	int ret = 0;
 
 	ctl->given |= gm_ctl_option_of(own);
@@ -210,22 +211,19 @@ static int take(struct gm_ctl *ctl, const struct gm_ctl_option *own,
 		exit(printed(GM_EXIT_OK));
 	case GM_VALUE_NONE:
 		break;
-	case GM_VALUE_FLAG:
-		*(bool *)at = true;
-		break;
 	case GM_VALUE_TEXT:
-		*(const char **)at = text;
+		ctl->value[id].text = text;
 		break;
 	case GM_VALUE_NUMBER:
-		ret = gm_parse_number(text, (uint64_t *)at);
+		ret = gm_parse_number(text, number);
 		break;
 	case GM_VALUE_COUNT:
-		ret = gm_parse_number(text, (uint64_t *)at);
-		if (ret == 0 && *(uint64_t *)at == 0)
+		ret = gm_parse_number(text, number);
+		if (ret == 0 && *number == 0)
 			return bad_value(own->name, text, "is less than one");
 		break;
 	case GM_VALUE_SIZE:
-		if (gm_number_size(text, (uint64_t *)at) == 0)
+		if (gm_number_size(text, number) == 0)
 			break;
 		return bad_value(own->name, text, GM_NUMBER_NO_SIZE);
 	case GM_VALUE_ROWS:
@@ -239,9 +237,15 @@ static int take(struct gm_ctl *ctl, const struct gm_ctl_option *own,
 		ctl->groups[ctl->n_groups++] = text;
 		break;
 	}
-	return ret == 0 ? GM_EXIT_OK
-			: bad_value(own->name, text,
-				    "is not a number that fits");
+	if (ret != 0)
+		return bad_value(own->name, text, "is not a number that fits");
+	if (GM_TEXT(ctl, INSTANCE) != NULL)
+		ctl->instance = GM_TEXT(ctl, INSTANCE);
+	if (GM_TEXT(ctl, RUNTIME_DIR) != NULL)
+		ctl->runtime_dir = GM_TEXT(ctl, RUNTIME_DIR);
+	ctl->json = GM_GIVEN(ctl, JSON);
+	ctl->progress = GM_GIVEN(ctl, PROGRESS);
+	return GM_EXIT_OK;
 }
 
 /* The option for which getopt_long() returned @c: a letter, or a long one. */
@@ -357,8 +361,8 @@ int main(int argc, char **argv)
 		return bad_operands(command, ctl.n_args);
 	if (!gm_ctl_takes_options(command, &ctl))
 		return bad_form(command, "does not take one of these options");
-	if (ctl.load.run_as != NULL)
-		ret = gm_load_user_become(ctl.load.run_as);
+	if (GM_TEXT(&ctl, RUN_AS) != NULL)
+		ret = gm_load_user_become(GM_TEXT(&ctl, RUN_AS));
 	if (ret == GM_EXIT_OK && !command->offline)
 		ret = gm_ctl_attach(&ctl);
 	if (ret == GM_EXIT_OK)

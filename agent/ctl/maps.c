@@ -231,19 +231,19 @@ int gm_ctl_publish(struct gm_ctl *ctl)
 {
 	struct gpumap_layers_request request = { .size = sizeof(request),
 						 .name = ctl->args[0],
-						 .spec = ctl->spec };
+						 .spec = GM_TEXT(ctl, SPEC) };
 	struct gm_weights_sizes model = { .n_layers = 0 };
 	int ret;
 
-	if (ctl->spec == NULL ||
-	    (ctl->model != NULL && (ctl->given & GM_OPT(LAYERS)) != 0))
+	if (GM_TEXT(ctl, SPEC) == NULL ||
+	    (GM_TEXT(ctl, MODEL) != NULL && GM_GIVEN(ctl, LAYERS)))
 		return gm_ctl_wrong("publish needs --spec, and --model or "
 				    "--layers or neither of them");
-	if (ctl->layers > UINT32_MAX) {
+	if (GM_NUMBER(ctl, LAYERS) > UINT32_MAX) {
 		return gm_ctl_wrong("--layers: a layer map has at most 65536");
 	}
-	request.n_layers = (uint32_t)ctl->layers;
-	if (ctl->model != NULL) {
+	request.n_layers = (uint32_t)GM_NUMBER(ctl, LAYERS);
+	if (GM_TEXT(ctl, MODEL) != NULL) {
 		ret = gm_ctl_measure(ctl, &model);
 		if (ret != GM_EXIT_OK)
 			return ret;

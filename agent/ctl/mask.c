@@ -308,13 +308,13 @@ static int show(const struct gm_ctl *ctl, const struct shown *s)
 
 	if (picture.elements != NULL)
 		drawn = gm_picture_print(&picture, text);
-	if (ctl->mask.pgm != NULL && drawn == NULL)
+	if (GM_TEXT(ctl, PGM) != NULL && drawn == NULL)
 		return gm_ctl_failed(
 			"mask \"%s\" has nothing to draw on row %u: give the "
 			"row of a host with --rows, or a mask with a tensor",
 			s->mask.info.name, s->view->row);
-	if (ctl->mask.pgm != NULL)
-		ret = write_image(&picture, ctl->mask.pgm);
+	if (GM_TEXT(ctl, PGM) != NULL)
+		ret = write_image(&picture, GM_TEXT(ctl, PGM));
 	if (ret == GM_EXIT_OK && ctl->json)
 		ret = show_json(ctl, s, drawn);
 	else if (ret == GM_EXIT_OK)
@@ -443,13 +443,13 @@ static int by_rule(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
 	struct gm_plan_error error;
 	char what[64];
 
-	while (kind < kinds + N_KINDS && strcmp(kind->name, ctl->mask.kind))
+	while (kind < kinds + N_KINDS && strcmp(kind->name, GM_TEXT(ctl, KIND)))
 		kind++;
 	if (kind == kinds + N_KINDS)
 		return gm_ctl_wrong(
 			"--kind is none, causal_flash, causal, sliding, "
 			"chunked or bidirectional_sliding, not \"%s\"",
-			ctl->mask.kind);
+			GM_TEXT(ctl, KIND));
 	snprintf(what, sizeof(what), "of kind %s", kind->name);
 	if ((kind->needs & ~given) != 0)
 		return wrong(what, "needs", first_of(kind->needs & ~given));
@@ -459,13 +459,13 @@ static int by_rule(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
 	r->kind = kind->kind;
 	r->form = kind->form;
 	r->dtype = kind->kind == GPUMAP_MASK_CUSTOM ? GPUMAP_DTYPE_BF16 : 0;
-	if (ctl->dtype != NULL &&
-	    gm_mask_dtype_parse(ctl->dtype, &r->dtype, &error) != 0)
+	if (GM_TEXT(ctl, DTYPE) != NULL &&
+	    gm_mask_dtype_parse(GM_TEXT(ctl, DTYPE), &r->dtype, &error) != 0)
 		return explain(&error, GM_EXIT_USAGE);
-	r->tgt_len = ctl->mask.size;
-	r->past_kv_len = ctl->mask.past;
-	r->sliding_window = ctl->mask.window;
-	r->chunk_size = ctl->mask.chunk;
+	r->tgt_len = GM_NUMBER(ctl, SIZE);
+	r->past_kv_len = GM_NUMBER(ctl, PAST);
+	r->sliding_window = GM_NUMBER(ctl, WINDOW);
+	r->chunk_size = GM_NUMBER(ctl, CHUNK);
 	return GM_EXIT_OK;
 }
 
@@ -508,12 +508,12 @@ static int from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r,
 	if ((ctl->given & FACTS) != 0)
 		return wrong("from a file", "does not take",
 			     first_of(ctl->given & FACTS));
-	if (gm_file_open(ctl->mask.file,
+	if (gm_file_open(GM_TEXT(ctl, FILE),
 			 "give the path of a .npy or a "
 			 "safetensors file",
 			 &file, &error) != 0)
 		return explain(&error, GM_EXIT_FAILED);
-	ret = gm_mask_tensor_read(&file, ctl->mask.tensor, &tensor, &error);
+	ret = gm_mask_tensor_read(&file, GM_TEXT(ctl, TENSOR), &tensor, &error);
 	if (ret == 0) {
 		data = malloc(tensor.bytes);
 		if (data == NULL)
@@ -550,7 +550,7 @@ static void choose_rows(struct gm_ctl *ctl, struct gpumap_mask_request *r)
 {
 	uint32_t n = gpumap_device_count(ctl->map);
 
-	r->map = ctl->mask.map;
+	r->map = GM_TEXT(ctl, MAP);
 	if (r->map == NULL && ctl->n_rows == 0)
 		for (uint32_t row = 0; row < n; row++) {
 			struct gpumap_device device = { .size = sizeof(
@@ -639,14 +639,14 @@ int gm_ctl_mask_publish(struct gm_ctl *ctl)
 	void *data = NULL;
 	int ret;
 
-	if ((ctl->mask.kind != NULL) == (ctl->mask.file != NULL) ||
-	    (ctl->mask.tensor != NULL && ctl->mask.file == NULL) ||
-	    (ctl->mask.map != NULL && ctl->n_rows != 0))
+	if ((GM_TEXT(ctl, KIND) != NULL) == (GM_TEXT(ctl, FILE) != NULL) ||
+	    (GM_TEXT(ctl, TENSOR) != NULL && GM_TEXT(ctl, FILE) == NULL) ||
+	    (GM_TEXT(ctl, MAP) != NULL && ctl->n_rows != 0))
 		return gm_ctl_wrong(
 			"mask publish needs --kind, or --file with or without "
 			"--tensor; and takes --map or --rows");
-	ret = ctl->mask.kind != NULL ? by_rule(ctl, &request)
-				     : from_file(ctl, &request, &data);
+	ret = GM_TEXT(ctl, KIND) != NULL ? by_rule(ctl, &request)
+					 : from_file(ctl, &request, &data);
 	if (ret != GM_EXIT_OK)
 		return ret;
 	choose_rows(ctl, &request);

@@ -149,7 +149,7 @@ int gm_ctl_mesh_publish(struct gm_ctl *ctl)
 	struct gpumap_mesh_request request;
 	int ret;
 
-	if (ctl->plan.topology == NULL)
+	if (GM_TEXT(ctl, TOPOLOGY) == NULL)
 		return wrong("mesh publish needs --topology");
 	groups = calloc(1, sizeof(*groups));
 	if (groups == NULL)
@@ -159,7 +159,7 @@ int gm_ctl_mesh_publish(struct gm_ctl *ctl)
 		return wrong("mesh publish: --group is NAME=RANKS, such as "
 			     "left=0,1");
 	}
-	if (gm_mesh_parse(ctl->plan.topology, &shape, &error) != 0) {
+	if (gm_mesh_parse(GM_TEXT(ctl, TOPOLOGY), &shape, &error) != 0) {
 		fprintf(stderr, "gpumapctl: %s; %s\n", error.text,
 			error.remedy);
 		free(groups);

@@ -34,7 +34,7 @@ int gm_ctl_plan(struct gm_ctl *ctl)
 	struct gm_ctl_planning *p;
 	int ret;
 
-	if (ctl->cluster.nodes != NULL)
+	if (GM_TEXT(ctl, NODES) != NULL)
 		return gm_ctl_plan_nodes(ctl);
 	if ((ctl->given & GM_OPTS_OF_NODES) != 0)
 		return needs_nodes();
@@ -44,7 +44,7 @@ int gm_ctl_plan(struct gm_ctl *ctl)
 	p->ctl = ctl;
 	ret = gm_ctl_plan_read(p);
 	if (ret == GM_EXIT_OK)
-		ret = ctl->plan.commit != NULL ? gm_ctl_commit(p) : make(p);
+		ret = GM_TEXT(ctl, COMMIT) != NULL ? gm_ctl_commit(p) : make(p);
 	gm_ctl_plan_free(p);
 	return ret;
 }

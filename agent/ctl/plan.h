@@ -46,7 +46,7 @@ int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node);
 /* Keep only the rows of --rows, in its order, or those that a plan may take
  * without it. */
 int gm_ctl_choose_rows(struct gm_ctl_planning *p);
-/* Measure ctl->model, and show how far that is. */
+/* Measure GM_TEXT(ctl, MODEL), and show how far that is. */
 int gm_ctl_measure(const struct gm_ctl *ctl,
 		   struct gm_weights_sizes *ret_sizes);
 

@@ -16,7 +16,7 @@ void gm_ctl_plan_to_agent(const struct gm_ctl_planning *p,
 {
 	*ret = p->q.ask;
 	ret->size = sizeof(*ret);
-	ret->name = p->ctl->plan.commit;
+	ret->name = GM_TEXT(p->ctl, COMMIT);
 	ret->flags |= GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT;
 	ret->dtype = gm_ctl_dtype_named(gm_weights_type(p->model.type));
 	if (ret->n_rows == 0)
@@ -72,7 +72,7 @@ static void take_own(struct gm_ctl_planning *p)
 	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
 	struct gpumap_layers own = { .size = sizeof(own) };
 
-	if (gpumap_layers_read(p->ctl->map, p->ctl->plan.commit, &own, NULL,
+	if (gpumap_layers_read(p->ctl->map, GM_TEXT(p->ctl, COMMIT), &own, NULL,
 			       NULL, 0, charges, GPUMAP_ROWS_MAX) != 0 ||
 	    (own.flags & GPUMAP_LAYERS_COMMITTED) == 0)
 		return;
@@ -97,7 +97,8 @@ static int refused(struct gm_ctl_planning *p, int ret)
 	if (ret == -ENOSPC &&
 	    gm_plan_make(&p->q, &p->plan, &advice, &error) == -ENOSPC)
 		return gm_ctl_plan_refused(p, &error, &advice);
-	return gm_ctl_fail(p->ctl, ret, "commit \"%s\"", p->ctl->plan.commit);
+	return gm_ctl_fail(p->ctl, ret, "commit \"%s\"",
+			   GM_TEXT(p->ctl, COMMIT));
 }
 
 int gm_ctl_commit(struct gm_ctl_planning *p)

@@ -38,9 +38,9 @@ static int read_launcher(struct gm_ctl_nodes_job *job)
 	};
 	int i;
 
-	if (job->ctl->export.engine == NULL)
+	if (GM_TEXT(job->ctl, FOR) == NULL)
 		return GM_EXIT_OK;
-	i = gm_ctl_find_word("--for", job->ctl->export.engine, launchers,
+	i = gm_ctl_find_word("--for", GM_TEXT(job->ctl, FOR), launchers,
 			     sizeof(launchers[0]),
 			     sizeof(launchers) / sizeof(launchers[0]));
 	if (i < 0)
@@ -71,37 +71,42 @@ static int read_numbers(struct gm_ctl_nodes_job *job)
 	if ((ctl->given & ~GM_OPTS_NODES) != 0)
 		return wrong("one of these options is for rows of this node");
 
-	if ((ctl->model != NULL) == (ctl->layers > 0))
+	if ((GM_TEXT(ctl, MODEL) != NULL) == (GM_NUMBER(ctl, LAYERS) > 0))
 		return wrong("give --model, or --layers with --bytes");
-	if ((ctl->layers > 0) != (ctl->bytes > 0))
+	if ((GM_NUMBER(ctl, LAYERS) > 0) != (GM_NUMBER(ctl, BYTES) > 0))
 		return wrong("--layers and --bytes go together");
-	if (ctl->model == NULL && ctl->plan.isq != NULL)
+	if (GM_TEXT(ctl, MODEL) == NULL && GM_TEXT(ctl, ISQ) != NULL)
 		return wrong("--isq is for --model");
-	if (ctl->layers > GM_CLUSTER_PLAN_LAYERS ||
-	    ctl->cluster.devices > UINT32_MAX || ctl->cluster.tp > UINT32_MAX ||
-	    ctl->cluster.pp > UINT32_MAX || ctl->plan.max_batch > UINT32_MAX)
+	if (GM_NUMBER(ctl, LAYERS) > GM_CLUSTER_PLAN_LAYERS ||
+	    GM_NUMBER(ctl, DEVICES) > UINT32_MAX ||
+	    GM_NUMBER(ctl, TP) > UINT32_MAX ||
+	    GM_NUMBER(ctl, PP) > UINT32_MAX ||
+	    GM_NUMBER(ctl, MAX_BATCH) > UINT32_MAX)
 		return wrong("a number is too large");
-	if (ctl->cluster.port > UINT16_MAX)
+	if (GM_NUMBER(ctl, PORT) > UINT16_MAX)
 		return wrong("--port is 1 to 65535");
-	if (ctl->load.fingerprint != NULL &&
-	    gm_parse_hash(ctl->load.fingerprint, hash) != 0)
+	if (GM_TEXT(ctl, FINGERPRINT) != NULL &&
+	    gm_parse_hash(GM_TEXT(ctl, FINGERPRINT), hash) != 0)
 		return wrong("--fingerprint needs 64 hexadecimal digits, not "
 			     "all 0");
-	if (ctl->dtype != NULL && strcmp(ctl->dtype, "auto") != 0 &&
-	    (gm_dtype_parse(ctl->dtype, &job->q.ask.compute_dtype, NULL) != 0 ||
+	if (GM_TEXT(ctl, DTYPE) != NULL &&
+	    strcmp(GM_TEXT(ctl, DTYPE), "auto") != 0 &&
+	    (gm_dtype_parse(GM_TEXT(ctl, DTYPE), &job->q.ask.compute_dtype,
+			    NULL) != 0 ||
 	     !gm_dtype_computes(job->q.ask.compute_dtype)))
 		return wrong("--dtype is auto, bf16, f16, f32 or f64");
 	if (job->launcher == GM_LAUNCHER_LLAMA_CPP &&
-	    (ctl->cluster.tp > 0 || ctl->cluster.pp > 0))
+	    (GM_NUMBER(ctl, TP) > 0 || GM_NUMBER(ctl, PP) > 0))
 		return wrong("llama.cpp has whole layers on each device: leave "
 			     "--tp and --pp out");
-	return read_count(ctl->cluster.nodes, &job->q.take_nodes);
+	return read_count(GM_TEXT(ctl, NODES), &job->q.take_nodes);
 }
 
 /* Equal layers, of which only the sum is known. */
 static int make_layers(struct gm_ctl_nodes_job *job)
 {
-	uint64_t n = job->ctl->layers, bytes = job->ctl->bytes;
+	uint64_t n = GM_NUMBER(job->ctl, LAYERS),
+		 bytes = GM_NUMBER(job->ctl, BYTES);
 
 	job->layer_bytes = calloc(n, sizeof(*job->layer_bytes));
 	if (job->layer_bytes == NULL)
@@ -125,18 +130,18 @@ static int read_job(struct gm_ctl_nodes_job *job)
 		ret = read_numbers(job);
 	if (ret != GM_EXIT_OK)
 		return ret;
-	if (ctl->model == NULL)
+	if (GM_TEXT(ctl, MODEL) == NULL)
 		ret = make_layers(job);
 	else
 		ret = gm_ctl_plan_model(ctl, &job->model, &job->q.ask,
 					&weight_bytes, &job->isq);
-	if (ctl->model != NULL)
+	if (GM_TEXT(ctl, MODEL) != NULL)
 		job->model_bytes = job->model.total_bytes;
-	job->q.ask.max_seq_len = ctl->plan.max_seq_len;
-	job->q.ask.max_batch_size = (uint32_t)ctl->plan.max_batch;
-	job->q.take_devices = (uint32_t)ctl->cluster.devices;
-	job->q.tp = (uint32_t)ctl->cluster.tp;
-	job->q.pp = (uint32_t)ctl->cluster.pp;
+	job->q.ask.max_seq_len = GM_NUMBER(ctl, MAX_SEQ_LEN);
+	job->q.ask.max_batch_size = (uint32_t)GM_NUMBER(ctl, MAX_BATCH);
+	job->q.take_devices = (uint32_t)GM_NUMBER(ctl, DEVICES);
+	job->q.tp = (uint32_t)GM_NUMBER(ctl, TP);
+	job->q.pp = (uint32_t)GM_NUMBER(ctl, PP);
 	job->q.is_free = job->launcher == GM_LAUNCHER_LLAMA_CPP;
 	job->q.max_stages = job->q.is_free ? LLAMA_CPP_STAGES : 0;
 	return ret;
@@ -148,7 +153,7 @@ static int read_job(struct gm_ctl_nodes_job *job)
 static bool is_wanted(const struct gm_ctl *ctl, const char *name)
 {
 	size_t n = strlen(name);
-	const char *at = ctl->only;
+	const char *at = GM_TEXT(ctl, ONLY);
 
 	for (; at != NULL; at = strchr(at, ',')) {
 		at += *at == ',';
@@ -156,13 +161,13 @@ static bool is_wanted(const struct gm_ctl *ctl, const char *name)
 		    (at[n] == ',' || at[n] == '\0'))
 			return true;
 	}
-	return ctl->only == NULL;
+	return GM_TEXT(ctl, ONLY) == NULL;
 }
 
 /* Is each node of --only in the cluster? */
 static int check_only(const struct gm_ctl_nodes_job *job)
 {
-	const char *at = job->ctl->only;
+	const char *at = GM_TEXT(job->ctl, ONLY);
 
 	for (; at != NULL; at = strchr(at, ',')) {
 		char name[GPUMAP_NAME_MAX + 1];
@@ -216,17 +221,17 @@ static bool is_warm(const struct gm_ctl_nodes_job *job,
 	const struct gm_ctl *ctl = job->ctl;
 	uint8_t hash[32];
 
-	if (ctl->cluster.share == NULL && ctl->load.fingerprint == NULL)
+	if (GM_TEXT(ctl, SHARE) == NULL && GM_TEXT(ctl, FINGERPRINT) == NULL)
 		return false;
-	if (ctl->load.fingerprint != NULL)
-		gm_parse_hash(ctl->load.fingerprint, hash);
+	if (GM_TEXT(ctl, FINGERPRINT) != NULL)
+		gm_parse_hash(GM_TEXT(ctl, FINGERPRINT), hash);
 	for (uint32_t i = 0; i < node->info.n_shares; i++) {
 		const struct gpumap_cluster_share *s = &node->shares[i];
 
-		if (ctl->cluster.share != NULL &&
-		    strcmp(s->name, ctl->cluster.share) != 0)
+		if (GM_TEXT(ctl, SHARE) != NULL &&
+		    strcmp(s->name, GM_TEXT(ctl, SHARE)) != 0)
 			continue;
-		if (ctl->load.fingerprint == NULL ||
+		if (GM_TEXT(ctl, FINGERPRINT) == NULL ||
 		    memcmp(s->fingerprint, hash, sizeof(hash)) == 0)
 			return true;
 	}
@@ -238,8 +243,8 @@ static bool is_ambiguous(const struct gm_ctl_nodes_job *job)
 {
 	const uint8_t *first = NULL;
 
-	if (job->ctl->cluster.share == NULL ||
-	    job->ctl->load.fingerprint != NULL)
+	if (GM_TEXT(job->ctl, SHARE) == NULL ||
+	    GM_TEXT(job->ctl, FINGERPRINT) != NULL)
 		return false;
 	for (uint32_t i = 0; i < job->cluster.head.n_nodes; i++) {
 		const struct gm_ctl_cluster_node *node = &job->cluster.nodes[i];
@@ -248,7 +253,7 @@ static bool is_ambiguous(const struct gm_ctl_nodes_job *job)
 			const struct gpumap_cluster_share *s = &node->shares[k];
 
 			if (node->info.state != GPUMAP_CLUSTER_LIVE ||
-			    strcmp(s->name, job->ctl->cluster.share) != 0)
+			    strcmp(s->name, GM_TEXT(job->ctl, SHARE)) != 0)
 				continue;
 			if (first != NULL &&
 			    memcmp(first, s->fingerprint, 32) != 0)
@@ -338,7 +343,7 @@ static int take_nodes(struct gm_ctl_nodes_job *job)
 			"gpumapctl: cluster: nodes have different models of "
 			"the name \"%s\", so none is preferred: give "
 			"--fingerprint, which gpumapctl cluster models shows\n",
-			job->ctl->cluster.share);
+			GM_TEXT(job->ctl, SHARE));
 	/* This node first, the others, and this one last. */
 	for (int round = 0; round < 3; round++)
 		for (uint32_t i = 0;
@@ -363,7 +368,8 @@ static void choose_dtype(struct gm_ctl_nodes_job *job)
 {
 	uint32_t dtype = GPUMAP_DTYPE_BF16;
 
-	if (job->ctl->dtype != NULL && strcmp(job->ctl->dtype, "auto") != 0)
+	if (GM_TEXT(job->ctl, DTYPE) != NULL &&
+	    strcmp(GM_TEXT(job->ctl, DTYPE), "auto") != 0)
 		return;
 	for (uint32_t i = 0; i < job->q.n_nodes; i++)
 		for (uint32_t k = 0; k < job->of[i]->info.n_devices; k++) {
@@ -454,9 +460,10 @@ int gm_ctl_plan_nodes(struct gm_ctl *ctl)
 	if (ret == GM_EXIT_OK)
 		ret = make(&job);
 	if (ret == GM_EXIT_OK && ctl->json)
-		ret = gm_ctl_print(gm_ctl_nodes_plan_json(&job, ctl->run.name));
+		ret = gm_ctl_print(
+			gm_ctl_nodes_plan_json(&job, GM_TEXT(ctl, NAME)));
 	else if (ret == GM_EXIT_OK && job.launcher != GM_LAUNCHER_NONE)
-		gm_ctl_nodes_script(&job, ctl->run.name);
+		gm_ctl_nodes_script(&job, GM_TEXT(ctl, NAME));
 	else if (ret == GM_EXIT_OK)
 		gm_ctl_nodes_table(&job);
 	free_job(&job);

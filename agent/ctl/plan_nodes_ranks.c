@@ -22,8 +22,9 @@
 
 static uint32_t port_of(const struct gm_ctl_nodes_job *job, uint32_t other)
 {
-	return job->ctl->cluster.port > 0 ? (uint32_t)job->ctl->cluster.port
-					  : other;
+	return GM_NUMBER(job->ctl, PORT) > 0
+		       ? (uint32_t)GM_NUMBER(job->ctl, PORT)
+		       : other;
 }
 
 static const struct gpumap_cluster_node *

@@ -52,8 +52,8 @@ static void put_warm(const struct gm_ctl_nodes_job *job)
 			       gm_ctl_nodes_taken(job, i)->info.name);
 	if (n > 0)
 		putchar('\n');
-	else if (job->ctl->cluster.share != NULL ||
-		 job->ctl->load.fingerprint != NULL)
+	else if (GM_TEXT(job->ctl, SHARE) != NULL ||
+		 GM_TEXT(job->ctl, FINGERPRINT) != NULL)
 		printf("\nnone of these nodes has the model: gpumapctl cluster "
 		       "models lists those there are\n");
 }
@@ -73,7 +73,7 @@ static void put_left_out(const struct gm_ctl_nodes_job *job)
 void gm_ctl_nodes_table(const struct gm_ctl_nodes_job *job)
 {
 	const struct gm_cluster_plan *p = &job->plan;
-	const char *model = job->ctl->model;
+	const char *model = GM_TEXT(job->ctl, MODEL);
 	char size[32];
 
 	gm_ctl_print_plain(model != NULL ? model : "model");
@@ -296,7 +296,7 @@ json_t *gm_ctl_nodes_plan_json(const struct gm_ctl_nodes_job *job,
 		object,
 		json_pack("{s:o, s:o, s:o, s:s, s:s?, s:o, s:o, s:o, s:o, "
 			  "s:o, s:o, s:o, s:o}",
-			  "model", gm_ctl_text_json(job->ctl->model),
+			  "model", gm_ctl_text_json(GM_TEXT(job->ctl, MODEL)),
 			  "n_layers", whole(job->q.ask.n_layers), "model_bytes",
 			  whole(job->model_bytes), "dtype",
 			  gm_dtype_name(job->q.ask.compute_dtype), "isq",

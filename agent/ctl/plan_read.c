@@ -23,11 +23,11 @@ static int wrong(const char *what)
 /* The setting that the other options imply without --setting. */
 static uint32_t implied(const struct gm_ctl *ctl)
 {
-	if (ctl->spec != NULL)
+	if (GM_TEXT(ctl, SPEC) != NULL)
 		return GPUMAP_SETTING_MANUAL;
-	if (ctl->plan.topology != NULL)
+	if (GM_TEXT(ctl, TOPOLOGY) != NULL)
 		return GPUMAP_SETTING_TOPOLOGY;
-	if (ctl->plan.split != NULL || ctl->plan.weights != NULL)
+	if (GM_TEXT(ctl, SPLIT) != NULL || GM_TEXT(ctl, WEIGHTS) != NULL)
 		return GPUMAP_SETTING_PIPELINE;
 	return GPUMAP_SETTING_AUTO;
 }
@@ -38,15 +38,16 @@ static int read_setting(struct gm_ctl_planning *p)
 	uint32_t setting = implied(ctl);
 	uint32_t i;
 
-	if ((ctl->spec != NULL) + (ctl->plan.topology != NULL) +
-		    (ctl->plan.split != NULL) + (ctl->plan.weights != NULL) >
+	if ((GM_TEXT(ctl, SPEC) != NULL) + (GM_TEXT(ctl, TOPOLOGY) != NULL) +
+		    (GM_TEXT(ctl, SPLIT) != NULL) +
+		    (GM_TEXT(ctl, WEIGHTS) != NULL) >
 	    1)
 		return wrong("give one of --spec, --topology, --split and "
 			     "--weights");
 	p->q.ask.setting = setting;
-	if (ctl->plan.setting == NULL)
+	if (GM_TEXT(ctl, SETTING) == NULL)
 		return GM_EXIT_OK;
-	i = gm_ctl_setting_named(ctl->plan.setting);
+	i = gm_ctl_setting_named(GM_TEXT(ctl, SETTING));
 	if (i == 0)
 		return wrong("--setting is manual, auto, topology, dummy, nccl "
 			     "or pipeline");
@@ -67,12 +68,14 @@ static int read_texts(struct gm_ctl_planning *p)
 	struct gm_plan_error error = { .code = 0 };
 	size_t n;
 
-	p->q.ask.weights = ctl->plan.weights;
-	p->q.ask.text = ctl->spec != NULL ? ctl->spec : ctl->plan.split;
-	if (ctl->plan.topology == NULL)
+	p->q.ask.weights = GM_TEXT(ctl, WEIGHTS);
+	p->q.ask.text = GM_TEXT(ctl, SPEC) != NULL ? GM_TEXT(ctl, SPEC)
+						   : GM_TEXT(ctl, SPLIT);
+	if (GM_TEXT(ctl, TOPOLOGY) == NULL)
 		return GM_EXIT_OK;
-	if (gm_file_text(ctl->plan.topology, "give the path of a topology file",
-			 GM_TOPOLOGY_BYTES, &p->topology, &n, &error) != 0)
+	if (gm_file_text(GM_TEXT(ctl, TOPOLOGY),
+			 "give the path of a topology file", GM_TOPOLOGY_BYTES,
+			 &p->topology, &n, &error) != 0)
 		return gm_ctl_plan_error(&error);
 	p->q.ask.text = p->topology;
 	return GM_EXIT_OK;
@@ -83,17 +86,19 @@ static int read_names(struct gm_ctl_planning *p)
 	const struct gm_ctl *ctl = p->ctl;
 
 	p->q.ask.strategy = GPUMAP_STRATEGY_FILL;
-	if (ctl->plan.strategy != NULL &&
-	    gm_auto_strategy_parse(ctl->plan.strategy, &p->q.ask.strategy,
+	if (GM_TEXT(ctl, STRATEGY) != NULL &&
+	    gm_auto_strategy_parse(GM_TEXT(ctl, STRATEGY), &p->q.ask.strategy,
 				   NULL) != 0)
 		return wrong("--strategy is fill, balance or fewest");
-	if (ctl->plan.strategy != NULL &&
+	if (GM_TEXT(ctl, STRATEGY) != NULL &&
 	    p->q.ask.setting != GPUMAP_SETTING_AUTO &&
 	    p->q.ask.setting != GPUMAP_SETTING_TOPOLOGY)
 		return wrong("--strategy is for automatic maps: leave it out, "
 			     "or what places the layers");
-	if (ctl->dtype != NULL && strcmp(ctl->dtype, "auto") != 0 &&
-	    (gm_dtype_parse(ctl->dtype, &p->q.ask.compute_dtype, NULL) != 0 ||
+	if (GM_TEXT(ctl, DTYPE) != NULL &&
+	    strcmp(GM_TEXT(ctl, DTYPE), "auto") != 0 &&
+	    (gm_dtype_parse(GM_TEXT(ctl, DTYPE), &p->q.ask.compute_dtype,
+			    NULL) != 0 ||
 	     !gm_dtype_computes(p->q.ask.compute_dtype)))
 		return wrong("--dtype is auto, bf16, f16, f32 or f64");
 	return GM_EXIT_OK;
@@ -107,34 +112,36 @@ static int read_paged(struct gm_ctl_planning *p)
 	char *end;
 
 	if (given == 0)
-		return ctl->plan.paged_block == 0 &&
-				       ctl->plan.cache_type == NULL
+		return GM_NUMBER(ctl, PAGED_BLOCK) == 0 &&
+				       GM_TEXT(ctl, CACHE_TYPE) == NULL
 			       ? GM_EXIT_OK
 			       : wrong("--paged-block and --cache-type need a "
 				       "paged cache");
 	if ((given & (given - 1)) != 0)
 		return wrong("give one of --paged-mib, --paged-share and "
 			     "--paged-tokens");
-	if (ctl->plan.paged_block != 0 && ctl->plan.paged_block != 8 &&
-	    ctl->plan.paged_block != 16 && ctl->plan.paged_block != 32)
+	if (GM_NUMBER(ctl, PAGED_BLOCK) != 0 &&
+	    GM_NUMBER(ctl, PAGED_BLOCK) != 8 &&
+	    GM_NUMBER(ctl, PAGED_BLOCK) != 16 &&
+	    GM_NUMBER(ctl, PAGED_BLOCK) != 32)
 		return wrong("--paged-block is 8, 16 or 32");
-	ask->paged_block = (uint32_t)ctl->plan.paged_block;
+	ask->paged_block = (uint32_t)GM_NUMBER(ctl, PAGED_BLOCK);
 	ask->paged = GPUMAP_PAGED_MIB;
-	ask->paged_amount = ctl->plan.paged_mib;
-	if (ctl->plan.paged_share != NULL) {
+	ask->paged_amount = GM_NUMBER(ctl, PAGED_MIB);
+	if (GM_TEXT(ctl, PAGED_SHARE) != NULL) {
 		ask->paged = GPUMAP_PAGED_SHARE;
-		ask->paged_share = strtof(ctl->plan.paged_share, &end);
-		if (end == ctl->plan.paged_share || *end != '\0' ||
+		ask->paged_share = strtof(GM_TEXT(ctl, PAGED_SHARE), &end);
+		if (end == GM_TEXT(ctl, PAGED_SHARE) || *end != '\0' ||
 		    !(ask->paged_share > 0 && ask->paged_share <= 1))
 			return wrong("--paged-share is above 0, and 1 at most");
-	} else if (ctl->plan.paged_tokens != 0) {
+	} else if (GM_NUMBER(ctl, PAGED_TOKENS) != 0) {
 		ask->paged = GPUMAP_PAGED_TOKENS;
-		ask->paged_amount = ctl->plan.paged_tokens;
+		ask->paged_amount = GM_NUMBER(ctl, PAGED_TOKENS);
 	}
-	if (ctl->plan.cache_type == NULL ||
-	    strcmp(ctl->plan.cache_type, "auto") == 0)
+	if (GM_TEXT(ctl, CACHE_TYPE) == NULL ||
+	    strcmp(GM_TEXT(ctl, CACHE_TYPE), "auto") == 0)
 		return GM_EXIT_OK;
-	if (strcmp(ctl->plan.cache_type, "f8e4m3") != 0)
+	if (strcmp(GM_TEXT(ctl, CACHE_TYPE), "f8e4m3") != 0)
 		return wrong("--cache-type is auto or f8e4m3");
 	ask->paged_element_bytes = 1;
 	return GM_EXIT_OK;
@@ -144,18 +151,18 @@ static int read_numbers(struct gm_ctl_planning *p)
 {
 	const struct gm_ctl *ctl = p->ctl;
 
-	p->q.ask.max_seq_len = ctl->plan.max_seq_len != 0
-				       ? ctl->plan.max_seq_len
+	p->q.ask.max_seq_len = GM_NUMBER(ctl, MAX_SEQ_LEN) != 0
+				       ? GM_NUMBER(ctl, MAX_SEQ_LEN)
 				       : GM_PLAN_SEQ_LEN;
-	p->q.ask.max_batch_size = ctl->plan.max_batch != 0
-					  ? (uint32_t)ctl->plan.max_batch
+	p->q.ask.max_batch_size = GM_NUMBER(ctl, MAX_BATCH) != 0
+					  ? (uint32_t)GM_NUMBER(ctl, MAX_BATCH)
 					  : GM_PLAN_BATCH_SIZE;
-	if (ctl->plan.base >= GPUMAP_ROWS_MAX ||
-	    ctl->plan.max_batch > UINT32_MAX)
+	if (GM_NUMBER(ctl, BASE) >= GPUMAP_ROWS_MAX ||
+	    GM_NUMBER(ctl, MAX_BATCH) > UINT32_MAX)
 		return wrong("a number is too large");
-	if ((ctl->given & GM_OPT(BASE)) != 0) {
+	if (GM_GIVEN(ctl, BASE)) {
 		p->q.ask.flags |= GPUMAP_PLAN_BASE;
-		p->q.ask.base_row = (uint32_t)ctl->plan.base;
+		p->q.ask.base_row = (uint32_t)GM_NUMBER(ctl, BASE);
 	}
 	/* A map to commit must fit. */
 	p->q.must_fit = true;
@@ -167,15 +174,16 @@ static int read_request(struct gm_ctl_planning *p)
 	const struct gm_ctl *ctl = p->ctl;
 	int ret;
 
-	if (ctl->model == NULL)
+	if (GM_TEXT(ctl, MODEL) == NULL)
 		return wrong("give --model, a checkpoint's directory or a GGUF "
 			     "file");
-	if (ctl->plan.node != NULL && ctl->plan.commit != NULL)
+	if (GM_TEXT(ctl, NODE) != NULL && GM_TEXT(ctl, COMMIT) != NULL)
 		return wrong("what is planned on a --node file cannot be "
 			     "committed");
-	if (ctl->plan.like != NULL && strcmp(ctl->plan.like, "mistral.rs") != 0)
+	if (GM_TEXT(ctl, LIKE) != NULL &&
+	    strcmp(GM_TEXT(ctl, LIKE), "mistral.rs") != 0)
 		return wrong("--like is mistral.rs");
-	if (ctl->plan.like != NULL && ctl->plan.commit != NULL)
+	if (GM_GIVEN(ctl, LIKE) && GM_TEXT(ctl, COMMIT) != NULL)
 		return wrong("a plan with --like shows what another engine "
 			     "would do, and cannot be committed: commit its "
 			     "spec");
@@ -210,7 +218,7 @@ int gm_ctl_measure(const struct gm_ctl *ctl, struct gm_weights_sizes *ret_sizes)
 	int ret;
 
 	gm_progress_begin(&progress, 0);
-	ret = gm_weights_measure(ctl->model, &watch, &why, ret_sizes);
+	ret = gm_weights_measure(GM_TEXT(ctl, MODEL), &watch, &why, ret_sizes);
 	gm_progress_end(&progress, ret == 0);
 	if (ret == 0)
 		return GM_EXIT_OK;
@@ -227,9 +235,9 @@ static int quantise(const struct gm_ctl *ctl, struct gm_weights_sizes *sizes,
 	uint32_t factor;
 
 	*ret_isq = GM_ISQ_N;
-	if (ctl->plan.isq == NULL)
+	if (GM_TEXT(ctl, ISQ) == NULL)
 		return GM_EXIT_OK;
-	if (gm_isq_parse(ctl->plan.isq, ret_isq, &error) != 0)
+	if (gm_isq_parse(GM_TEXT(ctl, ISQ), ret_isq, &error) != 0)
 		return gm_ctl_wrong("--isq: %s", error.text);
 	if (*weight_bytes == 0) {
 		return gm_ctl_failed("--isq: the weights are %s, which is not "
@@ -254,17 +262,17 @@ static int complete_caches(const struct gm_ctl *ctl,
 
 		if (c->n_heads > 0)
 			continue;
-		if (ctl->plan.kv_elements > 0) {
+		if (GM_GIVEN(ctl, KV_ELEMENTS)) {
 			c->n_heads = 1;
-			c->token_elements = ctl->plan.kv_elements;
-		} else if (ctl->plan.commit != NULL ||
-			   ctl->cluster.nodes != NULL) {
+			c->token_elements = GM_NUMBER(ctl, KV_ELEMENTS);
+		} else if (GM_TEXT(ctl, COMMIT) != NULL ||
+			   GM_GIVEN(ctl, NODES)) {
 			fprintf(stderr,
 				"gpumapctl: neither the tensors nor the "
 				"metadata of %s say what layer %u keeps of a "
 				"sequence: give --kv-elements, the elements of "
 				"its keys and values of a token\n",
-				gm_reason_path(ctl->model), i);
+				gm_reason_path(GM_TEXT(ctl, MODEL)), i);
 			return GM_EXIT_FAILED;
 		}
 	}
@@ -305,8 +313,8 @@ static int read_rows(struct gm_ctl_planning *p)
 	struct gm_ctl *ctl = p->ctl;
 	int ret = GM_EXIT_OK;
 
-	if (ctl->plan.node != NULL) {
-		ret = gm_ctl_rows_of_file(ctl->plan.node, &p->node);
+	if (GM_TEXT(ctl, NODE) != NULL) {
+		ret = gm_ctl_rows_of_file(GM_TEXT(ctl, NODE), &p->node);
 	} else {
 		if (ctl->map == NULL)
 			ret = gm_ctl_attach(ctl);
@@ -323,7 +331,7 @@ int gm_ctl_plan_read(struct gm_ctl_planning *p)
 	if (ret == GM_EXIT_OK)
 		ret = gm_ctl_plan_model(p->ctl, &p->model, &p->q.ask,
 					&p->q.weight_bytes, &p->isq);
-	if (p->ctl->plan.like != NULL) {
+	if (GM_GIVEN(p->ctl, LIKE)) {
 		p->like = shape_of(&p->model.config);
 		p->q.like = &p->like;
 	}

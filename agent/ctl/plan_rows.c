@@ -89,11 +89,11 @@ int gm_ctl_choose_rows(struct gm_ctl_planning *p)
 			"gpumapctl: row %u is drained or cordoned: gpumapctl "
 			"undrain or uncordon brings it back; or leave it out\n",
 			row);
-	else if (ctl->plan.node != NULL)
+	else if (GM_TEXT(ctl, NODE) != NULL)
 		fprintf(stderr,
 			"gpumapctl: there is no row %u to plan on: %s has 0 to "
 			"%u\n",
-			row, ctl->plan.node, n - 1);
+			row, GM_TEXT(ctl, NODE), n - 1);
 	else
 		fprintf(stderr,
 			"gpumapctl: there is no row %u to plan on: see "

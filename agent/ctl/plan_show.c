@@ -155,7 +155,7 @@ static void head_lines(const struct gm_ctl_planning *p)
 {
 	char size[32], kv[32];
 
-	gm_ctl_print_plain(p->ctl->model);
+	gm_ctl_print_plain(GM_TEXT(p->ctl, MODEL));
 	printf(": %u layers, %s of %s%s%s%s%s\n", p->plan.n_layers,
 	       gm_size_text(p->model.total_bytes, size),
 	       gm_weights_type(p->model.type),
@@ -200,8 +200,8 @@ static void table(const struct gm_ctl_planning *p)
 	for (const char *at = p->plan.warnings; at; at = next_line(at))
 		printf("  warning: %.*s\n", (int)strcspn(at, "\n"), at);
 	if (p->version != 0)
-		printf("  committed as %s, version %llu\n", p->ctl->plan.commit,
-		       (unsigned long long)p->version);
+		printf("  committed as %s, version %llu\n",
+		       GM_TEXT(p->ctl, COMMIT), (unsigned long long)p->version);
 }
 
 /* ---- JSON ---------------------------------------------------------------- */
@@ -299,7 +299,7 @@ static int print_json(const struct gm_ctl_planning *p)
 		"{s:o, s:s?, s:s, s:s?, s:s, s:s?, s:s, s:o, s:o, s:o, s:o, "
 		"s:o, "
 		"s:b, s:o, s:s?, s:o, s:o, s:o, s:o, s:s?, s:o}",
-		"model", gm_ctl_text_json(p->ctl->model), "node",
+		"model", gm_ctl_text_json(GM_TEXT(p->ctl, MODEL)), "node",
 		p->node.name[0] != '\0' ? p->node.name : NULL, "setting",
 		gm_ctl_setting(q->ask.setting), "strategy",
 		is_auto ? gm_auto_strategy_name(q->ask.strategy) : NULL,
@@ -314,7 +314,7 @@ static int print_json(const struct gm_ctl_planning *p)
 		whole(p->plan.base_row), "spec", p->plan.spec, "layers",
 		layers_json(&p->plan), "caches", caches_json(p), "charges",
 		charges_json(p), "warnings", warnings_json(&p->plan),
-		"committed", p->version != 0 ? p->ctl->plan.commit : NULL,
+		"committed", p->version != 0 ? GM_TEXT(p->ctl, COMMIT) : NULL,
 		"version", p->version != 0 ? whole(p->version) : json_null()));
 }
 
@@ -409,7 +409,7 @@ static int no_row_of_file(const struct gm_ctl_planning *p,
 			  const struct gm_plan_error *error)
 {
 	fprintf(stderr, "gpumapctl: %s; %s has rows 0 to %u\n", error->text,
-		p->ctl->plan.node, p->node.n - 1);
+		GM_TEXT(p->ctl, NODE), p->node.n - 1);
 	return GM_EXIT_FAILED;
 }
 
@@ -419,7 +419,7 @@ int gm_ctl_plan_refused(const struct gm_ctl_planning *p,
 {
 	static const char no_row[] = "Could not find row ";
 
-	if (advice == NULL && p->ctl->plan.node != NULL &&
+	if (advice == NULL && GM_TEXT(p->ctl, NODE) != NULL &&
 	    p->ctl->n_rows == 0 &&
 	    strncmp(error->text, no_row, strlen(no_row)) == 0)
 		return no_row_of_file(p, error);

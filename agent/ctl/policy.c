@@ -113,7 +113,7 @@ int gm_ctl_policy(struct gm_ctl *ctl)
 {
 	int ret = GM_EXIT_OK;
 
-	if ((ctl->given & GM_OPT(RESET)) != 0)
+	if (GM_GIVEN(ctl, RESET))
 		ret = each_row(ctl, reset_row, NULL);
 	return ret == GM_EXIT_OK ? show(ctl) : ret;
 }

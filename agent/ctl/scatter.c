@@ -407,8 +407,9 @@ static int show(const struct run *run)
 int gm_ctl_scatter(struct gm_ctl *ctl)
 {
 	struct run run = { .ctl = ctl, .best_ns = UINT64_MAX };
-	int ret = gm_ctl_find_word("--op", ctl->op != NULL ? ctl->op : "copy",
-				   kinds, sizeof(kinds[0]), N_KINDS);
+	int ret = gm_ctl_find_word(
+		"--op", GM_TEXT(ctl, OP) != NULL ? GM_TEXT(ctl, OP) : "copy",
+		kinds, sizeof(kinds[0]), N_KINDS);
 	const struct kind *kind;
 
 	if (ret < 0)
@@ -419,9 +420,10 @@ int gm_ctl_scatter(struct gm_ctl *ctl)
 		gm_ops_result(kind->op, kind->dtype, kind->to));
 	if ((gm_ops_has(kind->op) & GM_OPS_MASK) != 0)
 		run.mask = gm_ops_mask_bytes(kind->op, kind->dtype);
-	run.bytes = (ctl->given & GM_OPT(BYTES)) ? ctl->bytes : DEFAULT_BYTES;
+	run.bytes =
+		GM_GIVEN(ctl, BYTES) ? GM_NUMBER(ctl, BYTES) : DEFAULT_BYTES;
 	run.bytes = run.bytes / run.element * run.element;
-	run.rounds = (ctl->given & GM_OPT(ROUNDS)) ? ctl->rounds : 3;
+	run.rounds = GM_GIVEN(ctl, ROUNDS) ? GM_NUMBER(ctl, ROUNDS) : 3;
 	if (run.bytes == 0 || run.bytes > MOST_BYTES) {
 		fprintf(stderr,
 			"gpumapctl: --bytes of %s is from %u, an element, to "

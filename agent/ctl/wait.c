@@ -35,7 +35,7 @@ static int timed_out(const struct gm_ctl *ctl, int error,
 	if (serves && error != -ETIME)
 		return gm_ctl_fail(ctl, error, "wait");
 	fprintf(stderr, "gpumapctl: the agent does not serve after %llu s: ",
-		(unsigned long long)ctl->timeout_s);
+		(unsigned long long)GM_NUMBER(ctl, TIMEOUT));
 	if (serves)
 		fprintf(stderr, "%s\n", gpumap_refusal(ctl->map));
 	else
@@ -56,9 +56,9 @@ int gm_ctl_wait(struct gm_ctl *ctl)
 	uint64_t deadline_ns = UINT64_MAX;
 	int ret;
 
-	if ((ctl->given & GM_OPT(TIMEOUT)) != 0 &&
-	    ctl->timeout_s < UINT64_MAX / SECOND / 2)
-		deadline_ns = gm_clock_ns() + ctl->timeout_s * SECOND;
+	if (GM_GIVEN(ctl, TIMEOUT) &&
+	    GM_NUMBER(ctl, TIMEOUT) < UINT64_MAX / SECOND / 2)
+		deadline_ns = gm_clock_ns() + GM_NUMBER(ctl, TIMEOUT) * SECOND;
 	for (;;) {
 		struct gpumap_health health = { .size = sizeof(health) };
 

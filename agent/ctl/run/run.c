@@ -38,11 +38,11 @@ static int make_name(struct gm_run *run)
 	const char *command = run->ctl->args[0], *slash = strrchr(command, '/');
 	uint32_t mark;
 
-	if (run->ctl->run.name != NULL) {
-		if (strlen(run->ctl->run.name) > GPUMAP_NAME_MAX ||
-		    run->ctl->run.name[0] == '\0')
+	if (GM_TEXT(run->ctl, NAME) != NULL) {
+		if (strlen(GM_TEXT(run->ctl, NAME)) > GPUMAP_NAME_MAX ||
+		    GM_TEXT(run->ctl, NAME)[0] == '\0')
 			return gm_run_wrong("--name has 1 to 63 bytes");
-		strcpy(run->name, run->ctl->run.name);
+		strcpy(run->name, GM_TEXT(run->ctl, NAME));
 		return GM_EXIT_OK;
 	}
 	if (getrandom(&mark, sizeof(mark), 0) != sizeof(mark))
@@ -56,13 +56,15 @@ static int make_name(struct gm_run *run)
 
 static int read_gate(const struct gm_ctl *ctl)
 {
-	if (!ctl->run.gate && (ctl->run.ready_file != NULL ||
-			       ctl->run.ready_tcp != 0 || ctl->run.limit_s > 0))
+	if (!GM_GIVEN(ctl, GATE) &&
+	    (GM_TEXT(ctl, READY_FILE) != NULL ||
+	     GM_NUMBER(ctl, READY_TCP) != 0 || GM_NUMBER(ctl, START_LIMIT) > 0))
 		return gm_run_wrong("--ready-file, --ready-tcp and "
 				    "--start-limit need --gate");
-	if (ctl->run.ready_file != NULL && ctl->run.ready_file[0] == '\0')
+	if (GM_TEXT(ctl, READY_FILE) != NULL &&
+	    GM_TEXT(ctl, READY_FILE)[0] == '\0')
 		return gm_run_wrong("--ready-file is a path");
-	if (ctl->run.ready_tcp > UINT16_MAX)
+	if (GM_NUMBER(ctl, READY_TCP) > UINT16_MAX)
 		return gm_run_wrong("--ready-tcp is a port: 1 to 65535");
 	return GM_EXIT_OK;
 }
@@ -70,34 +72,35 @@ static int read_gate(const struct gm_ctl *ctl)
 static int read_options(struct gm_run *run)
 {
 	const struct gm_ctl *ctl = run->ctl;
-	const char *no_agent = ctl->run.no_agent;
+	const char *no_agent = GM_TEXT(ctl, NO_AGENT);
 
-	if ((ctl->run.reserve != NULL) + (ctl->mask.map != NULL) +
-		    (ctl->model != NULL) !=
+	if ((GM_TEXT(ctl, RESERVE) != NULL) + (GM_TEXT(ctl, MAP) != NULL) +
+		    (GM_TEXT(ctl, MODEL) != NULL) !=
 	    1)
 		return gm_run_wrong("give one of --reserve, --map and --model");
-	if (ctl->run.reserve != NULL &&
-	    gm_number_size(ctl->run.reserve, &run->bytes) != 0) {
+	if (GM_TEXT(ctl, RESERVE) != NULL &&
+	    gm_number_size(GM_TEXT(ctl, RESERVE), &run->bytes) != 0) {
 		fprintf(stderr,
 			"gpumapctl: run: --reserve: \"%s\" " GM_NUMBER_NO_SIZE
 			"; see gpumapctl-run(1)\n",
-			ctl->run.reserve);
+			GM_TEXT(ctl, RESERVE));
 		return GM_EXIT_USAGE;
 	}
-	if (ctl->mask.map != NULL && (ctl->n_rows > 0 || ctl->run.any))
+	if (GM_TEXT(ctl, MAP) != NULL &&
+	    (ctl->n_rows > 0 || GM_GIVEN(ctl, ANY)))
 		return gm_run_wrong("--map has its rows: give neither --rows "
 				    "nor --any");
-	if (ctl->model == NULL && (ctl->given & GM_OPTS_PLACING) != 0)
+	if (GM_TEXT(ctl, MODEL) == NULL && (ctl->given & GM_OPTS_PLACING) != 0)
 		return gm_run_wrong("the options of plan need --model");
-	if (ctl->model != NULL && ctl->run.any)
+	if (GM_TEXT(ctl, MODEL) != NULL && GM_GIVEN(ctl, ANY))
 		return gm_run_wrong("--any is for --reserve");
 	if (no_agent != NULL && strcmp(no_agent, "run") != 0 &&
 	    strcmp(no_agent, "fail") != 0)
 		return gm_run_wrong("--no-agent is run or fail");
-	if (ctl->json && !ctl->run.print_env)
+	if (ctl->json && !GM_GIVEN(ctl, PRINT_ENV))
 		return gm_run_wrong("--json is for --print-env");
-	if (ctl->export.engine != NULL &&
-	    gm_ctl_engine(ctl->export.engine, &run->engine) != GM_EXIT_OK)
+	if (GM_TEXT(ctl, FOR) != NULL &&
+	    gm_ctl_engine(GM_TEXT(ctl, FOR), &run->engine) != GM_EXIT_OK)
 		return GM_EXIT_USAGE;
 	if (read_gate(ctl) != GM_EXIT_OK)
 		return GM_EXIT_USAGE;
@@ -236,7 +239,7 @@ static int run_reserved(struct gm_run *run)
 	if (ret != GM_EXIT_OK)
 		return ret;
 	gm_run_environment_set(run);
-	if (!run->ctl->run.no_bind)
+	if (!GM_GIVEN(run->ctl, NO_BIND))
 		gm_run_bind(run);
 	return run->start != NULL ? gm_run_start_watch(run) : GM_EXIT_OK;
 }
@@ -257,7 +260,7 @@ static int run_all(struct gm_run *run)
 	ret = attach(run);
 	if (ret != GM_EXIT_OK)
 		return ret;
-	if (ctl->run.print_env)
+	if (GM_GIVEN(ctl, PRINT_ENV))
 		return show(run);
 	ret = gm_run_environment_caches(run, true);
 	if (ret == GM_EXIT_OK && !run->unreserved)

@@ -26,7 +26,7 @@ static const struct {
 
 static bool of_a_map(const struct gm_run *run)
 {
-	return run->ctl->run.reserve == NULL;
+	return GM_TEXT(run->ctl, RESERVE) == NULL;
 }
 
 /* The rows of the command that are cards, in their order.  Returns how many.
@@ -124,7 +124,7 @@ static int export(const struct gm_run *run, const char *name,
 		.flags = run->engine == GPUMAP_ENGINE_LLAMA_CPP
 				 ? GPUMAP_ENGINE_BY_ENV
 				 : 0,
-		.model = run->ctl->model,
+		.model = GM_TEXT(run->ctl, MODEL),
 	};
 	struct gpumap_engine_settings *settings = NULL;
 	int ret =
@@ -132,7 +132,7 @@ static int export(const struct gm_run *run, const char *name,
 
 	if (ret != 0)
 		return gm_ctl_fail(run->ctl, ret, "run: --for %s",
-				   run->ctl->export.engine);
+				   GM_TEXT(run->ctl, FOR));
 	if (ret_settings != NULL)
 		*ret_settings = settings;
 	else
@@ -142,7 +142,7 @@ static int export(const struct gm_run *run, const char *name,
 
 static int set_map(struct gm_run *run)
 {
-	const char *name = run->ctl->mask.map;
+	const char *name = GM_TEXT(run->ctl, MAP);
 	struct gpumap_engine_settings *settings;
 	int ret = export(run, name != NULL ? name : run->name, &settings);
 
@@ -217,7 +217,7 @@ static void set_share(struct gm_run *run)
 			gm_run_say(
 				"%s is not told how much memory is reserved: "
 				"%s",
-				run->ctl->export.engine,
+				GM_TEXT(run->ctl, FOR),
 				option == NULL
 					? "it has no setting for that"
 					: "that is less than a thousandth "
@@ -235,9 +235,9 @@ int gm_run_engine_check(struct gm_run *run)
 	if (run->engine == GPUMAP_ENGINE_ACCELERATE)
 		return gm_run_wrong("accelerate has its device_map from the "
 				    "program: use gpumapctl export");
-	if (run->engine == 0 || run->ctl->mask.map == NULL)
+	if (run->engine == 0 || GM_TEXT(run->ctl, MAP) == NULL)
 		return GM_EXIT_OK;
-	return export(run, run->ctl->mask.map, NULL);
+	return export(run, GM_TEXT(run->ctl, MAP), NULL);
 }
 
 int gm_run_engine_set(struct gm_run *run)

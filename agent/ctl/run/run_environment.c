@@ -298,7 +298,7 @@ static char *users_folder(void)
  * none, and *ret_error why. */
 static char *find_folder(const struct gm_run *run, bool makes, int *ret_error)
 {
-	const char *chosen = run->ctl->run.cache_dir;
+	const char *chosen = GM_TEXT(run->ctl, CACHE_DIR);
 	char *path, *here = NULL;
 
 	if (chosen != NULL && chosen[0] != '/')
@@ -341,9 +341,10 @@ int gm_run_environment_caches(struct gm_run *run, bool makes)
 	if (n == N_CACHES)
 		return GM_EXIT_OK;
 	folder = find_folder(run, makes, &error);
-	if (folder == NULL && run->ctl->run.cache_dir != NULL)
+	if (folder == NULL && GM_TEXT(run->ctl, CACHE_DIR) != NULL)
 		return gm_run_failed("--cache-dir %s: %s",
-				     run->ctl->run.cache_dir, strerror(-error));
+				     GM_TEXT(run->ctl, CACHE_DIR),
+				     strerror(-error));
 	if (folder == NULL)
 		gm_run_say("no cache directories are set: neither "
 			   "below " NODE_CACHE
@@ -414,7 +415,7 @@ static int show_json(const struct gm_run *run)
 	struct binding binding = { .cpus = "" };
 	uint64_t bytes;
 
-	if (!run->ctl->run.no_bind && !run->unreserved)
+	if (!GM_GIVEN(run->ctl, NO_BIND) && !run->unreserved)
 		name_binding(run, &binding);
 	for (uint32_t i = 0; i < run->argv.n; i++)
 		json_array_append_new(argv, gm_ctl_text_json(run->argv.v[i]));

@@ -111,8 +111,9 @@ static int find_bytes(struct gm_run *run, struct gm_run_place *place)
 
 	place->n_rows = ctl->n_rows;
 	memcpy(place->rows, ctl->rows, sizeof(place->rows));
-	place->n_layers = ctl->n_rows > 0 && !ctl->run.any ? ctl->n_rows : 1;
-	if (ctl->n_rows == 0 && !ctl->run.any)
+	place->n_layers =
+		ctl->n_rows > 0 && !GM_GIVEN(ctl, ANY) ? ctl->n_rows : 1;
+	if (ctl->n_rows == 0 && !GM_GIVEN(ctl, ANY))
 		ret = find_visible(ctl, place->rows, &place->n_rows);
 	for (uint32_t i = 0; i < place->n_layers; i++)
 		place->bytes[i] = run->bytes;
@@ -132,7 +133,7 @@ static int find_model(struct gm_run *run, struct gm_run_place *place)
 	if (place->planning == NULL)
 		return gm_ctl_fail(ctl, -ENOMEM, "run");
 	place->planning->ctl = ctl;
-	ctl->plan.commit = run->name;
+	GM_TEXT(ctl, COMMIT) = run->name;
 	return gm_ctl_plan_read(place->planning);
 }
 
@@ -147,8 +148,8 @@ static int count_layers(const struct gm_ctl *ctl, struct gm_run_place *place,
 	int ret = rows == NULL || bytes == NULL ? -ENOMEM : 0;
 
 	if (ret == 0)
-		ret = gpumap_layers_read(ctl->map, ctl->mask.map, &again, rows,
-					 bytes, n, NULL, 0);
+		ret = gpumap_layers_read(ctl->map, GM_TEXT(ctl, MAP), &again,
+					 rows, bytes, n, NULL, 0);
 	for (uint32_t i = 0; ret == 0 && i < place->n_rows; i++) {
 		if (place->rows[i] == again.base_row)
 			place->bytes[i] += again.other_bytes;
@@ -160,7 +161,7 @@ static int count_layers(const struct gm_ctl *ctl, struct gm_run_place *place,
 	free(bytes);
 	return ret == 0 ? GM_EXIT_OK
 			: gm_ctl_fail(ctl, ret, "run: map \"%s\"",
-				      ctl->mask.map);
+				      GM_TEXT(ctl, MAP));
 }
 
 /* May this process use a map that is committed already? */
@@ -176,7 +177,7 @@ static int take_committed(struct gm_run *run, struct gm_run_place *place,
 				     head->name,
 				     gm_ctl_user(head->owner_uid, user));
 	place->is_committed = true;
-	run->map_name = run->ctl->mask.map;
+	run->map_name = GM_TEXT(run->ctl, MAP);
 	return GM_EXIT_OK;
 }
 
@@ -186,13 +187,14 @@ static int find_map(struct gm_run *run, struct gm_run_place *place)
 	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
 	struct gpumap_layers head = { .size = sizeof(head) };
 	uint64_t sum = 0;
-	int ret = gpumap_layers_read(ctl->map, ctl->mask.map, &head, NULL, NULL,
-				     0, charges, GPUMAP_ROWS_MAX);
+	int ret = gpumap_layers_read(ctl->map, GM_TEXT(ctl, MAP), &head, NULL,
+				     NULL, 0, charges, GPUMAP_ROWS_MAX);
 
 	if (ret == -ENOENT)
-		return gm_ctl_unknown("layer map", ctl->mask.map, "maps");
+		return gm_ctl_unknown("layer map", GM_TEXT(ctl, MAP), "maps");
 	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "run: map \"%s\"", ctl->mask.map);
+		return gm_ctl_fail(ctl, ret, "run: map \"%s\"",
+				   GM_TEXT(ctl, MAP));
 	place->n_rows = place->n_layers = head.n_rows;
 	for (uint32_t i = 0; i < head.n_rows; i++) {
 		place->rows[i] = charges[i].row;
@@ -216,10 +218,10 @@ int gm_run_place_find(struct gm_run *run)
 	for (uint32_t i = 0; i < ctl->n_rows; i++)
 		if (ctl->rows[i] >= gpumap_device_count(ctl->map))
 			return gm_ctl_no_row(ctl->rows[i]);
-	if (ctl->mask.map != NULL)
+	if (GM_TEXT(ctl, MAP) != NULL)
 		return find_map(run, run->place);
-	return ctl->model != NULL ? find_model(run, run->place)
-				  : find_bytes(run, run->place);
+	return GM_TEXT(ctl, MODEL) != NULL ? find_model(run, run->place)
+					   : find_bytes(run, run->place);
 }
 
 void gm_run_place_free(struct gm_run *run)
@@ -343,7 +345,7 @@ static int refused(const struct gm_run *run, int error)
 
 	/* A request that waits has room some time, or is refused at once. */
 	if (error == -EBUSY || error == -ETIMEDOUT ||
-	    (error == -ENOSPC && ctl->run.wait_s == 0 && may_fit(run)))
+	    (error == -ENOSPC && GM_NUMBER(ctl, WAIT) == 0 && may_fit(run)))
 		return GM_RUN_NOT_NOW;
 	return error == -ENOENT ? GM_EXIT_NO_AGENT : ret;
 }
@@ -549,7 +551,7 @@ static void use_map(const struct gm_run *run)
 
 bool gm_run_without_agent(struct gm_run *run)
 {
-	const char *no_agent = run->ctl->run.no_agent;
+	const char *no_agent = GM_TEXT(run->ctl, NO_AGENT);
 
 	run->unreserved = no_agent != NULL && strcmp(no_agent, "run") == 0;
 	return run->unreserved;
@@ -558,7 +560,7 @@ bool gm_run_without_agent(struct gm_run *run)
 /* Make a reservation for this process. */
 static int reserve_own(struct gm_run *run)
 {
-	uint64_t wait_s = run->ctl->run.wait_s;
+	uint64_t wait_s = GM_NUMBER(run->ctl, WAIT);
 	struct teller *teller;
 	int ret;
 
@@ -578,7 +580,7 @@ int gm_run_place_reserve(struct gm_run *run)
 	bool is_committed = run->place->is_committed;
 	int ret = GM_EXIT_OK;
 
-	if (!is_committed || run->ctl->run.gate)
+	if (!is_committed || GM_GIVEN(run->ctl, GATE))
 		ret = reserve_own(run);
 	else
 		take_known_rows(run);

@@ -157,12 +157,14 @@ int gm_run_start_open(struct gm_run *run)
 	struct gm_run_start *s;
 	int ret;
 
-	if (!ctl->run.gate)
+	if (!GM_GIVEN(ctl, GATE))
 		return GM_EXIT_OK;
-	if (ctl->run.ready_tcp != 0 && listens((uint16_t)ctl->run.ready_tcp))
+	if (GM_NUMBER(ctl, READY_TCP) != 0 &&
+	    listens((uint16_t)GM_NUMBER(ctl, READY_TCP)))
 		return gm_run_failed("--ready-tcp %llu: another process has "
 				     "this port",
-				     (unsigned long long)ctl->run.ready_tcp);
+				     (unsigned long long)GM_NUMBER(ctl,
+								   READY_TCP));
 	s = calloc(1, sizeof(*s));
 	if (s == NULL)
 		return gm_ctl_fail(ctl, -ENOMEM, "run");
@@ -172,8 +174,8 @@ int gm_run_start_open(struct gm_run *run)
 		(struct gpumap_attach_opts){ .size = sizeof(s->opts),
 					     .instance = ctl->instance,
 					     .runtime_dir = ctl->runtime_dir };
-	s->file = ctl->run.ready_file;
-	s->port = (uint16_t)ctl->run.ready_tcp;
+	s->file = GM_TEXT(ctl, READY_FILE);
+	s->port = (uint16_t)GM_NUMBER(ctl, READY_TCP);
 	s->here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	find_manager(s);
 	ret = open_socket(run, s);
@@ -201,9 +203,9 @@ void gm_run_start_free(struct gm_run *run)
 
 uint64_t gm_run_start_limit_ns(const struct gm_run *run)
 {
-	uint64_t s = run->ctl->run.limit_s;
+	uint64_t s = GM_NUMBER(run->ctl, START_LIMIT);
 
-	if (!run->ctl->run.gate)
+	if (!GM_GIVEN(run->ctl, GATE))
 		return 0;
 	if (s == 0)
 		s = START_S;

@@ -68,7 +68,7 @@ check "gpumapctl(1) has each option" "$(
 			grep -o -e "$words" | sort -u)")"
 # Two files write the words of engines.
 messages=$(find agent/ctl -name '*.c' ! -name plan_nodes_ranks.c \
-	! -name run_engine.c)
+	! -name run_environment.c)
 # shellcheck disable=SC2086 # a list of names
 check "gpumapctl's messages name options that it has" "$(
 	sed 's,/\*.*,,' $messages | grep -o '"[^"]*"' | grep -o -e "$words" |

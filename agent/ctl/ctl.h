@@ -196,8 +196,9 @@ void gm_ctl_guard_streams(void);
 int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Print "gpumapctl: ..." to stderr.  Return GM_EXIT_FAILED; or, for what is
- * wrong with the command line, GM_EXIT_USAGE. */
+/* Print "gpumapctl: ..." to stderr.  The others return GM_EXIT_FAILED; or, for
+ * what is wrong with the command line, GM_EXIT_USAGE. */
+void gm_ctl_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int gm_ctl_failed(const char *format, ...)
 	__attribute__((format(printf, 1, 2)));
 int gm_ctl_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -230,6 +231,20 @@ int gm_ctl_find_word(const char *option, const char *word, const void *entries,
 static inline uint64_t gm_ctl_room(uint64_t bytes)
 {
 	return bytes + (UINT64_C(2) << 20);
+}
+
+/* The bytes that a layer map takes of a row. */
+static inline uint64_t gm_ctl_charged(const struct gpumap_charge *charge)
+{
+	return charge->weight_bytes + charge->kv_bytes +
+	       charge->activation_bytes + charge->reserve_bytes;
+}
+
+/* May it come into service, or is it there? */
+static inline bool gm_ctl_is_usable(const struct gpumap_device *device)
+{
+	return device->state != GPUMAP_DEVICE_FAILED &&
+	       device->state != GPUMAP_DEVICE_LOST;
 }
 
 /* The bytes of a row that a plan may take: those that are free, and that

@@ -13,6 +13,7 @@
 #include <gpumap/engine.h>
 
 #include "agent/ctl/plan.h"
+#include "agent/ctl/words.h"
 #include "agent/plan/nodefile.h"
 #include "agent/plan/place.h"
 #include "shm/device_kinds.h"
@@ -190,37 +191,13 @@ static int export_map(struct gm_ctl *ctl,
 
 /* ---- what is printed ----------------------------------------------------- */
 
-static json_t *list_of(const char *const *texts)
-{
-	json_t *list = json_array();
-
-	for (; *texts != NULL; texts++)
-		json_array_append_new(list, gm_ctl_text_json(*texts));
-	return list;
-}
-
-static json_t *variables(const char *const *env)
-{
-	json_t *object = json_object();
-
-	for (; *env != NULL; env++) {
-		size_t n = strcspn(*env, "=");
-		char *name = strndup(*env, n);
-
-		if (name != NULL)
-			json_object_set_new(object, name,
-					    gm_ctl_text_json(*env + n + 1));
-		free(name);
-	}
-	return object;
-}
-
 static int print_json(uint32_t engine, const struct gpumap_engine_settings *s)
 {
-	json_t *object =
-		json_pack("{s:o, s:o, s:b, s:o}", "argv", list_of(s->argv),
-			  "env", variables(s->env), "exact", (int)s->exact,
-			  "notes", list_of(s->notes));
+	json_t *object = json_pack("{s:o, s:o, s:b, s:o}", "argv",
+				   gm_words_json(s->argv, s->n_argv), "env",
+				   gm_words_env_json(s->env, s->n_env), "exact",
+				   (int)s->exact, "notes",
+				   gm_words_json(s->notes, s->n_notes));
 
 	if (engine == GPUMAP_ENGINE_ACCELERATE)
 		json_object_set_new(object, "device_map",
@@ -238,18 +215,6 @@ static void print_argv(const struct gpumap_engine_settings *s)
 		gm_ctl_print_word(s->argv[i]);
 	}
 	putchar('\n');
-}
-
-/* A name needs no quotes. */
-static void print_env(const struct gpumap_engine_settings *s)
-{
-	for (uint32_t i = 0; i < s->n_env; i++) {
-		size_t n = strcspn(s->env[i], "=") + 1;
-
-		printf("%.*s", (int)n, s->env[i]);
-		gm_ctl_print_word(s->env[i] + n);
-		putchar('\n');
-	}
 }
 
 static void tell(const struct gpumap_engine_settings *s)
@@ -271,9 +236,9 @@ static int show(uint32_t engine, enum format format,
 	tell(s);
 	if (format == ARGV)
 		print_argv(s);
-	else if (format == ENV)
-		print_env(s);
-	else
+	for (uint32_t i = 0; format == ENV && i < s->n_env; i++)
+		gm_words_print_env(s->env[i]);
+	if (format == YAML)
 		printf("%s%s", s->file,
 		       engine == GPUMAP_ENGINE_ACCELERATE ? "\n" : "");
 	return GM_EXIT_OK;

@@ -3,7 +3,7 @@
 
 # agent/ctl: gpumapctl, which sees the agent only through libgpumap.
 bin_PROGRAMS += %reldir%/gpumapctl
-%canon_reldir%_gpumapctl_SOURCES = %reldir%/clock.h %reldir%/ctl.h
+%canon_reldir%_gpumapctl_SOURCES = %reldir%/clock.c %reldir%/clock.h %reldir%/ctl.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/attach.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/commands.c %reldir%/commands.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/complete.c %reldir%/complete.h
@@ -47,15 +47,14 @@ nodist_%canon_reldir%_gpumapctl_SOURCES = %reldir%/completion_scripts.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/progress_text.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/progress_text.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/run/run.c %reldir%/run/run.h
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/run/run_engine.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/run/run_environment.c
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/run/run_place.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/run/run_start.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/scatter.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/show.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/tool.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/wait.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/who.c %reldir%/who.h
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/words.c %reldir%/words.h
 %canon_reldir%_gpumapctl_LDADD = agent/mask/libmask.la agent/plan/libplan.la \
 	agent/mesh/libmesh.la agent/reader/libreader.la agent/common/libcommon.la \
 	lib/libcheckpoint.la shm/libshm.la lib/libgpumap-model.la \

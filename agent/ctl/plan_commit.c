@@ -80,10 +80,7 @@ static void take_own(struct gm_ctl_planning *p)
 		for (uint32_t j = 0; j < p->node.n; j++)
 			if (p->node.devices[j].row == charges[i].row)
 				p->node.devices[j].avail +=
-					charges[i].weight_bytes +
-					charges[i].kv_bytes +
-					charges[i].activation_bytes +
-					charges[i].reserve_bytes;
+					gm_ctl_charged(&charges[i]);
 }
 
 /* The agent has refused.  Find out here what would fit: see plan.h. */

@@ -17,7 +17,7 @@
 #define GM_CTL_PLAN_NODES_H
 
 #include "agent/ctl/ctl.h"
-#include "agent/ctl/run/run.h"
+#include "agent/ctl/words.h"
 #include "agent/plan/cluster.h"
 #include "lib/model/checkpoint/checkpoint.h"
 
@@ -136,8 +136,8 @@ json_t *gm_ctl_nodes_refusal_json(const struct gm_ctl_nodes_job *job,
 /* The words of one node: variables, and a command.  A launcher that starts
  * all ranks from one node has a command there alone. */
 struct gm_ctl_nodes_words {
-	struct gm_run_words env; /* "NAME=VALUE" */
-	struct gm_run_words argv;
+	struct gm_words env; /* "NAME=VALUE" */
+	struct gm_words argv;
 };
 
 /* The words of the plan's @i-th node; @name is of the map, or NULL. */

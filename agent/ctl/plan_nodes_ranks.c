@@ -109,85 +109,84 @@ static const char *lengths_of(const struct gm_cluster_plan *p,
 
 /* The variables of every launcher that tell a process of its node. */
 static void add_node(const struct gm_ctl_nodes_job *job, uint32_t i,
-		     const char *name, struct gm_run_words *env)
+		     const char *name, struct gm_words *env)
 {
 	char list[LIST_BYTES];
 
-	gm_run_add(env, "CUDA_VISIBLE_DEVICES=%s", cards_of(job, i, list));
-	gm_run_add(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID");
-	gm_run_add(env, "GPUMAP_CLUSTER=%s", job->cluster.head.name);
+	gm_words_add(env, "CUDA_VISIBLE_DEVICES=%s", cards_of(job, i, list));
+	gm_words_add(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID");
+	gm_words_add(env, "GPUMAP_CLUSTER=%s", job->cluster.head.name);
 	if (name != NULL)
-		gm_run_add(env, "GPUMAP_MAP=%s", name);
-	gm_run_add(env, "GPUMAP_NODE=%s", info_of(job, i)->name);
-	gm_run_add(env, "GPUMAP_NODE_RANK=%u", i);
-	gm_run_add(env, "GPUMAP_NODES=%u", job->plan.n_nodes);
-	gm_run_add(env, "GPUMAP_ROWS=%s", rows_of(job, i, list));
-	gm_run_add(env, "GPUMAP_WORLD_SIZE=%u", job->plan.n_ranks);
+		gm_words_add(env, "GPUMAP_MAP=%s", name);
+	gm_words_add(env, "GPUMAP_NODE=%s", info_of(job, i)->name);
+	gm_words_add(env, "GPUMAP_NODE_RANK=%u", i);
+	gm_words_add(env, "GPUMAP_NODES=%u", job->plan.n_nodes);
+	gm_words_add(env, "GPUMAP_ROWS=%s", rows_of(job, i, list));
+	gm_words_add(env, "GPUMAP_WORLD_SIZE=%u", job->plan.n_ranks);
 }
 
 /* The names that torch.distributed reads. */
-static void add_master(const struct gm_ctl_nodes_job *job,
-		       struct gm_run_words *env)
+static void add_master(const struct gm_ctl_nodes_job *job, struct gm_words *env)
 {
-	gm_run_add(env, "MASTER_ADDR=%s", info_of(job, 0)->address);
-	gm_run_add(env, "MASTER_PORT=%u", port_of(job, TORCH_PORT));
-	gm_run_add(env, "WORLD_SIZE=%u", job->plan.n_ranks);
+	gm_words_add(env, "MASTER_ADDR=%s", info_of(job, 0)->address);
+	gm_words_add(env, "MASTER_PORT=%u", port_of(job, TORCH_PORT));
+	gm_words_add(env, "WORLD_SIZE=%u", job->plan.n_ranks);
 }
 
 /* ---- launchers ----------------------------------------------------------- */
 
 static void add_torchrun(const struct gm_ctl_nodes_job *job, uint32_t i,
-			 const char *name, struct gm_run_words *argv)
+			 const char *name, struct gm_words *argv)
 {
 	char text[96];
 
-	gm_run_add(argv, "torchrun");
-	gm_run_add(argv, "--nnodes=%u", job->plan.n_nodes);
-	gm_run_add(argv, "--node_rank=%u", i);
-	gm_run_add(argv, "--nproc_per_node=%u", count_ranks(job, i));
-	gm_run_add(argv, "--rdzv_backend=static");
-	gm_run_add(argv, "--rdzv_endpoint=%s",
-		   endpoint(job, 0, port_of(job, TORCH_PORT), text));
+	gm_words_add(argv, "torchrun");
+	gm_words_add(argv, "--nnodes=%u", job->plan.n_nodes);
+	gm_words_add(argv, "--node_rank=%u", i);
+	gm_words_add(argv, "--nproc_per_node=%u", count_ranks(job, i));
+	gm_words_add(argv, "--rdzv_backend=static");
+	gm_words_add(argv, "--rdzv_endpoint=%s",
+		     endpoint(job, 0, port_of(job, TORCH_PORT), text));
 	if (name != NULL)
-		gm_run_add(argv, "--rdzv_id=%s", name);
-	gm_run_add(argv, GM_CTL_NODES_COMMAND);
+		gm_words_add(argv, "--rdzv_id=%s", name);
+	gm_words_add(argv, GM_CTL_NODES_COMMAND);
 }
 
 /* One context for each node: each has other cards. */
 static void add_mpirun(const struct gm_ctl_nodes_job *job, const char *name,
-		       struct gm_run_words *argv)
+		       struct gm_words *argv)
 {
-	gm_run_add(argv, "mpirun");
+	gm_words_add(argv, "mpirun");
 	for (uint32_t i = 0; i < job->plan.n_nodes; i++) {
-		struct gm_run_words env = { .n = 0 };
+		struct gm_words env = { .n = 0 };
 		uint32_t n = count_ranks(job, i);
 
 		add_node(job, i, name, &env);
 		add_master(job, &env);
 		if (i > 0)
-			gm_run_add(argv, ":");
-		gm_run_add(argv, "-np");
-		gm_run_add(argv, "%u", n);
-		gm_run_add(argv, "--host");
-		gm_run_add(argv, "%s:%u", info_of(job, i)->address, n);
+			gm_words_add(argv, ":");
+		gm_words_add(argv, "-np");
+		gm_words_add(argv, "%u", n);
+		gm_words_add(argv, "--host");
+		gm_words_add(argv, "%s:%u", info_of(job, i)->address, n);
 		for (uint32_t k = 0; k < env.n; k++) {
-			gm_run_add(argv, "-x");
-			gm_run_add(argv, "%s", env.v[k]);
+			gm_words_add(argv, "-x");
+			gm_words_add(argv, "%s", env.v[k]);
 		}
-		gm_run_add(argv, GM_CTL_NODES_COMMAND);
-		gm_run_words_free(&env);
+		gm_words_add(argv, GM_CTL_NODES_COMMAND);
+		gm_words_free(&env);
 	}
 }
 
-static void add_option(struct gm_run_words *argv, const char *option,
+static void add_option(struct gm_words *argv, const char *option,
 		       uint32_t value)
 {
-	gm_run_add(argv, "%s", option);
-	gm_run_add(argv, "%u", value);
+	gm_words_add(argv, "%s", option);
+	gm_words_add(argv, "%u", value);
 }
 
 static void add_sizes(const struct gm_ctl_nodes_job *job, uint32_t i,
-		      struct gm_run_words *argv)
+		      struct gm_words *argv)
 {
 	add_option(argv, "--tensor-parallel-size", job->plan.tp);
 	add_option(argv, "--pipeline-parallel-size", job->plan.n_stages);
@@ -200,49 +199,49 @@ static void add_sizes(const struct gm_ctl_nodes_job *job, uint32_t i,
 static void add_vllm(const struct gm_ctl_nodes_job *job, uint32_t i,
 		     struct gm_ctl_nodes_words *words)
 {
-	struct gm_run_words *argv = &words->argv;
+	struct gm_words *argv = &words->argv;
 	char list[LIST_BYTES];
 
 	if (job->plan.n_stages > 1)
-		gm_run_add(&words->env, "VLLM_PP_LAYER_PARTITION=%s",
-			   lengths_of(&job->plan, list));
-	gm_run_add(&words->env, "VLLM_HOST_IP=%s", info_of(job, i)->address);
-	gm_run_add(argv, "vllm");
-	gm_run_add(argv, "serve");
-	gm_run_add(argv, GM_CTL_NODES_COMMAND);
+		gm_words_add(&words->env, "VLLM_PP_LAYER_PARTITION=%s",
+			     lengths_of(&job->plan, list));
+	gm_words_add(&words->env, "VLLM_HOST_IP=%s", info_of(job, i)->address);
+	gm_words_add(argv, "vllm");
+	gm_words_add(argv, "serve");
+	gm_words_add(argv, GM_CTL_NODES_COMMAND);
 	add_sizes(job, i, argv);
 	if (job->plan.n_ranks > 1) {
-		gm_run_add(argv, "--distributed-executor-backend");
-		gm_run_add(argv, "mp");
+		gm_words_add(argv, "--distributed-executor-backend");
+		gm_words_add(argv, "mp");
 	}
 	if (job->plan.n_nodes == 1)
 		return;
-	gm_run_add(argv, "--master-addr");
-	gm_run_add(argv, "%s", info_of(job, 0)->address);
+	gm_words_add(argv, "--master-addr");
+	gm_words_add(argv, "%s", info_of(job, 0)->address);
 	add_option(argv, "--master-port", port_of(job, VLLM_PORT));
 	if (i > 0)
-		gm_run_add(argv, "--headless");
+		gm_words_add(argv, "--headless");
 }
 
 static void add_sglang(const struct gm_ctl_nodes_job *job, uint32_t i,
 		       struct gm_ctl_nodes_words *words)
 {
-	struct gm_run_words *argv = &words->argv;
+	struct gm_words *argv = &words->argv;
 	char list[LIST_BYTES], text[96];
 
 	if (job->plan.n_stages > 1)
-		gm_run_add(&words->env, "SGLANG_PP_LAYER_PARTITION=%s",
-			   lengths_of(&job->plan, list));
-	gm_run_add(argv, "python3");
-	gm_run_add(argv, "-m");
-	gm_run_add(argv, "sglang.launch_server");
-	gm_run_add(argv, GM_CTL_NODES_COMMAND);
+		gm_words_add(&words->env, "SGLANG_PP_LAYER_PARTITION=%s",
+			     lengths_of(&job->plan, list));
+	gm_words_add(argv, "python3");
+	gm_words_add(argv, "-m");
+	gm_words_add(argv, "sglang.launch_server");
+	gm_words_add(argv, GM_CTL_NODES_COMMAND);
 	add_sizes(job, i, argv);
 	if (job->plan.n_nodes == 1)
 		return;
-	gm_run_add(argv, "--dist-init-addr");
-	gm_run_add(argv, "%s",
-		   endpoint(job, 0, port_of(job, SGLANG_PORT), text));
+	gm_words_add(argv, "--dist-init-addr");
+	gm_words_add(argv, "%s",
+		     endpoint(job, 0, port_of(job, SGLANG_PORT), text));
 }
 
 /* ---- llama.cpp ----------------------------------------------------------- */
@@ -266,7 +265,7 @@ static uint32_t layers_on(const struct gm_ctl_nodes_job *job, uint32_t node)
 /* The layers of each device in its order, and the output's on the last.  An RPC
  * server without cards is one device. */
 static void add_shares(const struct gm_ctl_nodes_job *job,
-		       struct gm_run_words *argv)
+		       struct gm_words *argv)
 {
 	const struct gm_cluster_plan *p = &job->plan;
 	bool is_host = (job->class & GPUMAP_DEVICE_CARD) == 0;
@@ -290,14 +289,14 @@ static void add_shares(const struct gm_ctl_nodes_job *job,
 		   n > 0 ? job->q.ask.n_layers - on_cpu + 1 : 0);
 	if (n < 2)
 		return;
-	gm_run_add(argv, "--split-mode");
-	gm_run_add(argv, "layer");
-	gm_run_add(argv, "--tensor-split");
-	gm_run_add(argv, "%s", list);
+	gm_words_add(argv, "--split-mode");
+	gm_words_add(argv, "layer");
+	gm_words_add(argv, "--tensor-split");
+	gm_words_add(argv, "%s", list);
 }
 
 static void add_servers(const struct gm_ctl_nodes_job *job,
-			struct gm_run_words *argv)
+			struct gm_words *argv)
 {
 	char list[LIST_BYTES] = "", text[96];
 	size_t at = 0;
@@ -311,31 +310,31 @@ static void add_servers(const struct gm_ctl_nodes_job *job,
 					 text));
 	if (at == 0)
 		return;
-	gm_run_add(argv, "--rpc");
-	gm_run_add(argv, "%s", list);
+	gm_words_add(argv, "--rpc");
+	gm_words_add(argv, "%s", list);
 }
 
 static void add_llama_main(const struct gm_ctl_nodes_job *job,
-			   struct gm_run_words *argv)
+			   struct gm_words *argv)
 {
-	gm_run_add(argv, "llama-server");
-	gm_run_add(argv, GM_CTL_NODES_COMMAND);
+	gm_words_add(argv, "llama-server");
+	gm_words_add(argv, GM_CTL_NODES_COMMAND);
 	add_servers(job, argv);
 	add_shares(job, argv);
-	gm_run_add(argv, "--fit");
-	gm_run_add(argv, "off");
+	gm_words_add(argv, "--fit");
+	gm_words_add(argv, "off");
 }
 
 static void add_llama_cpp(const struct gm_ctl_nodes_job *job, uint32_t i,
-			  struct gm_run_words *argv)
+			  struct gm_words *argv)
 {
 	if (is_main(job, i)) {
 		add_llama_main(job, argv);
 		return;
 	}
-	gm_run_add(argv, "ggml-rpc-server");
-	gm_run_add(argv, "--host");
-	gm_run_add(argv, "%s", info_of(job, i)->address);
+	gm_words_add(argv, "ggml-rpc-server");
+	gm_words_add(argv, "--host");
+	gm_words_add(argv, "%s", info_of(job, i)->address);
 	add_option(argv, "--port", port_of(job, LLAMA_CPP_PORT));
 }
 
@@ -364,7 +363,7 @@ void gm_ctl_nodes_words(const struct gm_ctl_nodes_job *job, uint32_t i,
 		break;
 	default:
 		add_master(job, &ret->env);
-		gm_run_add(&ret->argv, GM_CTL_NODES_COMMAND);
+		gm_words_add(&ret->argv, GM_CTL_NODES_COMMAND);
 	}
 }
 
@@ -384,14 +383,14 @@ void gm_ctl_nodes_head_words(const struct gm_ctl_nodes_job *job,
 		return;
 	}
 	/* This node has no device in the plan. */
-	gm_run_add(&ret->env, "CUDA_VISIBLE_DEVICES=-1");
+	gm_words_add(&ret->env, "CUDA_VISIBLE_DEVICES=-1");
 	add_llama_main(job, &ret->argv);
 }
 
 void gm_ctl_nodes_words_free(struct gm_ctl_nodes_words *words)
 {
-	gm_run_words_free(&words->env);
-	gm_run_words_free(&words->argv);
+	gm_words_free(&words->env);
+	gm_words_free(&words->argv);
 }
 
 /* ---- the text ------------------------------------------------------------ */
@@ -399,11 +398,8 @@ void gm_ctl_nodes_words_free(struct gm_ctl_nodes_words *words)
 static void put_words(const struct gm_ctl_nodes_words *words)
 {
 	for (uint32_t i = 0; i < words->env.n; i++) {
-		size_t n = strcspn(words->env.v[i], "=") + 1;
-
-		printf("export %.*s", (int)n, words->env.v[i]);
-		gm_ctl_print_word(words->env.v[i] + n);
-		putchar('\n');
+		fputs("export ", stdout);
+		gm_words_print_env(words->env.v[i]);
 	}
 	for (uint32_t i = 0; i < words->argv.n; i++) {
 		const char *word = words->argv.v[i];

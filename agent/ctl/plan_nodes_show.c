@@ -243,12 +243,12 @@ static json_t *left_out_json(const struct gm_ctl_nodes_job *job)
 static json_t *words_json(const char *node,
 			  const struct gm_ctl_nodes_words *words)
 {
-	json_t *argv = json_array();
-
-	for (uint32_t i = 0; i < words->argv.n; i++)
-		json_array_append_new(argv, gm_ctl_text_json(words->argv.v[i]));
 	return json_pack("{s:s, s:o, s:o}", "node", node, "env",
-			 gm_run_env_json(&words->env), "argv", argv);
+			 gm_words_env_json((const char *const *)words->env.v,
+					   words->env.n),
+			 "argv",
+			 gm_words_json((const char *const *)words->argv.v,
+				       words->argv.n));
 }
 
 static json_t *commands_json(const struct gm_ctl_nodes_job *job,

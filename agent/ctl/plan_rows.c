@@ -29,12 +29,6 @@ int gm_ctl_rows_of_file(const char *path, struct gm_ctl_node *ret_node)
 	return GM_EXIT_OK;
 }
 
-static bool is_usable(const struct gpumap_device *device)
-{
-	return device->state != GPUMAP_DEVICE_FAILED &&
-	       device->state != GPUMAP_DEVICE_LOST;
-}
-
 int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 {
 	uint32_t n = gpumap_device_count(ctl->map);
@@ -46,7 +40,7 @@ int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 
 		if (ret != 0)
 			return gm_ctl_fail(ctl, ret, "row %u", row);
-		if (!is_usable(&d))
+		if (!gm_ctl_is_usable(&d))
 			continue;
 		is_host = (d.flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0;
 		memcpy(ret_node->names[row], d.name, sizeof(d.name));

@@ -130,6 +130,14 @@ static int say(int status, const char *format, va_list args)
 	return status;
 }
 
+void gm_ctl_say(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(GM_EXIT_OK, format, args);
+}
+
 int gm_ctl_failed(const char *format, ...)
 {
 	va_list args;

@@ -32,12 +32,6 @@ struct holder {
 	int64_t used;
 };
 
-static uint64_t charged(const struct gpumap_charge *c)
-{
-	return c->weight_bytes + c->kv_bytes + c->activation_bytes +
-	       c->reserve_bytes;
-}
-
 /* Returns 1, 0 after the last, or a negative errno. */
 static int next_holder(const struct gm_ctl *ctl, uint32_t *cursor,
 		       struct holder *h)
@@ -59,7 +53,8 @@ static int next_holder(const struct gm_ctl *ctl, uint32_t *cursor,
 			continue; /* released or replaced by now */
 		for (h->n = 0; ret == 0 && h->n < head.n_rows; h->n++) {
 			h->rows[h->n] = (struct reserved){
-				charges[h->n].row, charged(&charges[h->n]), -1
+				charges[h->n].row,
+				gm_ctl_charged(&charges[h->n]), -1
 			};
 			h->bytes += h->rows[h->n].bytes;
 		}

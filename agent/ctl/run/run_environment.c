@@ -1,19 +1,21 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Messages and lists of words; the CPUs and the memory of the command, its
- * variables, and where engines cache what they compile. */
+/* Give the command its engine's settings, as gpumapctl export makes them; its
+ * devices, or the share of its card's memory that it has; CPUs and memory,
+ * variables, and the folders where engines cache what they compile. */
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <gpumap/engine.h>
 
 #include "agent/common/idset.h"
 #include "agent/common/numa_bind.h"
@@ -23,73 +25,238 @@
 
 extern char **environ;
 
-/* The CPUs of the rows that this process may use, and the NUMA nodes of their
- * memory. */
-struct binding {
-	char cpus[GPUMAP_ROWS_MAX * 16];
-	char nodes[GPUMAP_ROWS_MAX * 4];
+/* ---- arguments of an engine ---------------------------------------------- */
+
+/* Other spellings of an option that export writes. */
+static const struct {
+	const char *option;
+	const char *alias;
+} aliases[] = {
+	{ "--tensor-parallel-size", "-tp" },
+	{ "--tensor-parallel-size", "--tp-size" },
+	{ "--tensor-parallel-size", "--tp" },
+	{ "--pipeline-parallel-size", "-pp" },
+	{ "--pipeline-parallel-size", "--pp-size" },
+	{ "--pipeline-parallel-size", "--pp" },
 };
 
-/* ---- messages and words -------------------------------------------------- */
-
-int gm_run_wrong(const char *what)
+/* Is @word the option, alone or with its value?  Engines of Python take '_' for
+ * '-'. */
+static bool is_option(const char *word, const char *option)
 {
-	return gm_ctl_wrong("run: %s; see gpumapctl-run(1)", what);
+	for (; *option != '\0'; word++, option++)
+		if (*word != *option && !(*word == '_' && *option == '-'))
+			return false;
+	return *word == '\0' || *word == '=';
 }
 
-static void say(const char *format, va_list args)
-	__attribute__((format(printf, 1, 0)));
-
-static void say(const char *format, va_list args)
+/* The word of COMMAND that is this option already; NULL: none. */
+static const char *has_option(const struct gm_run *run, const char *option)
 {
-	char text[1024];
+	for (int i = 1; i < run->ctl->n_args; i++) {
+		const char *word = run->ctl->args[i];
 
-	vsnprintf(text, sizeof(text), format, args);
-	fprintf(stderr, "gpumapctl: run: %s\n", text);
-}
-
-int gm_run_failed(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	say(format, args);
-	va_end(args);
-	return GM_EXIT_FAILED;
-}
-
-void gm_run_say(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	say(format, args);
-	va_end(args);
-}
-
-void gm_run_add(struct gm_run_words *words, const char *format, ...)
-{
-	char **v = reallocarray(words->v, words->n + 2, sizeof(*v));
-	char *text = NULL;
-	va_list args;
-
-	va_start(args, format);
-	if (v == NULL || vasprintf(&text, format, args) < 0) {
-		gm_run_say("no memory for a list of words");
-		exit(GM_EXIT_FAILED);
+		if (is_option(word, option))
+			return word;
+		for (size_t k = 0; k < sizeof(aliases) / sizeof(aliases[0]);
+		     k++)
+			if (strcmp(aliases[k].option, option) == 0 &&
+			    is_option(word, aliases[k].alias))
+				return word;
 	}
-	va_end(args);
-	words->v = v;
-	v[words->n++] = text;
-	v[words->n] = NULL;
+	return NULL;
 }
 
-void gm_run_words_free(struct gm_run_words *words)
+/* Add an option with its value, unless the command has it. */
+static void add_option(struct gm_run *run, const char *option,
+		       const char *value)
 {
-	for (uint32_t i = 0; i < words->n; i++)
-		free(words->v[i]);
-	free(words->v);
-	*words = (struct gm_run_words){ 0 };
+	const char *word = has_option(run, option);
+
+	if (word != NULL) {
+		gm_ctl_say(
+			"run: %s stays as the command has it; without it, it "
+			"would be %s %s",
+			word, option, value);
+		return;
+	}
+	gm_words_add(&run->argv, "%s", option);
+	gm_words_add(&run->argv, "%s", value);
+}
+
+/* ---- the settings of a map ----------------------------------------------- */
+
+static int take(struct gm_run *run, const struct gpumap_engine_settings *s)
+{
+	for (uint32_t i = 0; i < s->n_argv; i++)
+		if (strcmp(s->argv[i], "--topology") == 0)
+			return gm_ctl_failed(
+				"run: this map needs a topology file: write it "
+				"with "
+				"gpumapctl export --format yaml, and give its "
+				"arguments to the command, without --for");
+	for (uint32_t i = 0; i < s->n_env; i++)
+		gm_words_add(&run->env, "%s", s->env[i]);
+	for (uint32_t i = 0; i + 1 < s->n_argv; i += 2)
+		add_option(run, s->argv[i], s->argv[i + 1]);
+	if (s->exact == 0 && run->engine != GPUMAP_ENGINE_ENV)
+		gm_ctl_say("run: the engine's settings do not place every "
+			   "layer as "
+			   "the map does");
+	for (uint32_t i = 0; i < s->n_notes; i++)
+		gm_ctl_say("run: %s", s->notes[i]);
+	return GM_EXIT_OK;
+}
+
+/* Export the map @name.  @ret_settings may be NULL. */
+static int export(const struct gm_run *run, const char *name,
+		  struct gpumap_engine_settings **ret_settings)
+{
+	struct gpumap_engine_request request = {
+		.size = sizeof(request),
+		.engine = run->engine,
+		.flags = run->engine == GPUMAP_ENGINE_LLAMA_CPP
+				 ? GPUMAP_ENGINE_BY_ENV
+				 : 0,
+		.model = GM_TEXT(run->ctl, MODEL),
+	};
+	struct gpumap_engine_settings *settings = NULL;
+	int ret =
+		gpumap_engine_export(run->ctl->map, name, &request, &settings);
+
+	if (ret != 0)
+		return gm_ctl_fail(run->ctl, ret, "run: --for %s",
+				   GM_TEXT(run->ctl, FOR));
+	if (ret_settings != NULL)
+		*ret_settings = settings;
+	else
+		gpumap_engine_free(settings);
+	return GM_EXIT_OK;
+}
+
+/* ---- bytes alone --------------------------------------------------------- */
+
+/* The rows of the command that are cards, in their order.  Returns how many.
+ */
+static uint32_t cards_of(const struct gm_run *run,
+			 uint32_t ret_cards[GPUMAP_ROWS_MAX])
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < run->n_rows; i++) {
+		struct gpumap_device device = { .size = sizeof(device) };
+
+		if (gpumap_device_read(run->ctl->map, run->rows[i], &device) ==
+			    0 &&
+		    (device.flags & GPUMAP_DEVICE_CARD) != 0)
+			ret_cards[n++] = run->rows[i];
+	}
+	return n;
+}
+
+/* Name the devices to any program. */
+static int set_devices(struct gm_run *run)
+{
+	uint32_t cards[GPUMAP_ROWS_MAX], n = cards_of(run, cards);
+	struct gpumap_engine_request request = { .size = sizeof(request),
+						 .engine = GPUMAP_ENGINE_ENV,
+						 .rows = cards,
+						 .n_layers = n };
+	struct gpumap_engine_settings *settings;
+	int ret;
+
+	if (n == 0) {
+		/* As gpumap_engine_export() does: some programs take an empty
+		 * text for none. */
+		gm_words_add(&run->env, "CUDA_VISIBLE_DEVICES=-1");
+		gm_words_add(&run->env, "CUDA_DEVICE_ORDER=PCI_BUS_ID");
+		return GM_EXIT_OK;
+	}
+	request.base_row = cards[0];
+	ret = gpumap_engine_export(run->ctl->map, NULL, &request, &settings);
+	if (ret != 0)
+		return gm_ctl_fail(run->ctl, ret, "run");
+	for (uint32_t i = 0; i < settings->n_env; i++)
+		gm_words_add(&run->env, "%s", settings->env[i]);
+	gpumap_engine_free(settings);
+	return GM_EXIT_OK;
+}
+
+static void set_share(struct gm_run *run)
+{
+	const char *option =
+		run->engine == GPUMAP_ENGINE_VLLM ? "--gpu-memory-utilization"
+		: run->engine == GPUMAP_ENGINE_SGLANG ? "--mem-fraction-static"
+						      : NULL;
+	uint32_t cards[GPUMAP_ROWS_MAX], n = cards_of(run, cards);
+	uint64_t share = n > 0 ? 1000 : 0; /* thousandths of the least card */
+	char value[16];
+
+	for (uint32_t i = 0; i < n && share > 0; i++) {
+		struct gpumap_device d = { .size = sizeof(d) };
+
+		if (gpumap_device_read(run->ctl->map, cards[i], &d) != 0 ||
+		    d.total_bytes == 0)
+			share = 0;
+		else if (run->bytes < d.total_bytes &&
+			 run->bytes * 1000 / d.total_bytes < share)
+			share = run->bytes * 1000 / d.total_bytes;
+	}
+	if (option != NULL && share > 0) {
+		snprintf(value, sizeof(value), "%u.%03u",
+			 (uint32_t)share / 1000, (uint32_t)share % 1000);
+		add_option(run, option, value);
+	} else if (run->engine != GPUMAP_ENGINE_ENV) {
+		gm_ctl_say("run: %s is not told how much memory is reserved: "
+			   "%s",
+			   GM_TEXT(run->ctl, FOR),
+			   option == NULL ? "it has no setting for that"
+					  : "that is less than a thousandth of "
+					    "a card");
+	}
+}
+
+int gm_run_engine_check(struct gm_run *run)
+{
+	const char *map = GM_TEXT(run->ctl, MAP);
+
+	if (run->engine == GPUMAP_ENGINE_ACCELERATE)
+		return gm_ctl_wrong("run: accelerate has its device_map from "
+				    "the program: use gpumapctl export; see "
+				    "gpumapctl-run(1)");
+	return run->engine == 0 || map == NULL ? GM_EXIT_OK
+					       : export(run, map, NULL);
+}
+
+int gm_run_environment_set(struct gm_run *run)
+{
+	struct gpumap_engine_settings *settings;
+	const char *map = GM_TEXT(run->ctl, MAP);
+	char rows[GPUMAP_ROWS_MAX * 4] = "";
+	size_t n = 0;
+	int ret;
+
+	if (run->engine != 0 && !GM_GIVEN(run->ctl, RESERVE)) {
+		ret = export(run, map != NULL ? map : run->name, &settings);
+		if (ret != GM_EXIT_OK)
+			return ret;
+		ret = take(run, settings);
+		gpumap_engine_free(settings);
+	} else {
+		ret = set_devices(run);
+		if (ret == GM_EXIT_OK && run->engine != 0)
+			set_share(run);
+	}
+	if (ret != GM_EXIT_OK)
+		return ret;
+	for (uint32_t i = 0; i < run->n_rows; i++)
+		n += (size_t)snprintf(rows + n, sizeof(rows) - n, "%s%u",
+				      i > 0 ? "," : "", run->rows[i]);
+	gm_words_add(&run->env, "GPUMAP_INSTANCE=%s", run->ctl->instance);
+	gm_words_add(&run->env, "GPUMAP_RUNTIME_DIR=%s", run->ctl->runtime_dir);
+	gm_words_add(&run->env, "GPUMAP_MAP=%s", run->map_name);
+	gm_words_add(&run->env, "GPUMAP_ROWS=%s", rows);
+	return GM_EXIT_OK;
 }
 
 /* ---- CPUs and memory ----------------------------------------------------- */
@@ -134,52 +301,25 @@ static int allow(struct gm_idset *cpus)
 	return gm_idset_and(cpus, &allowed);
 }
 
-/* As lists, or "". */
-static void name_binding(const struct gm_run *run, struct binding *ret)
-{
-	struct gm_idset cpus, nodes;
-
-	find(run, &cpus, &nodes);
-	allow(&cpus);
-	if (gm_idset_format(&cpus, ret->cpus, sizeof(ret->cpus)) < 0)
-		ret->cpus[0] = '\0';
-	if (gm_idset_format(&nodes, ret->nodes, sizeof(ret->nodes)) < 0)
-		ret->nodes[0] = '\0';
-}
-
-void gm_run_bind(const struct gm_run *run)
+void gm_run_environment_bind(const struct gm_run *run)
 {
 	struct gm_idset cpus, nodes;
 	int ret;
 
 	find(run, &cpus, &nodes);
 	if (gm_idset_count(&cpus) > 0 && allow(&cpus) == 0)
-		gm_run_say("the CPUs stay as they are: this process may use "
-			   "none of the rows' own");
+		gm_ctl_say(
+			"run: the CPUs stay as they are: this process may use "
+			"none of the rows' own");
 	else if (gm_idset_count(&cpus) > 0 &&
 		 sched_setaffinity(0, sizeof(cpus), (const cpu_set_t *)&cpus) !=
 			 0)
-		gm_run_say("the CPUs stay as they are: %s", strerror(errno));
+		gm_ctl_say("run: the CPUs stay as they are: %s",
+			   strerror(errno));
 	ret = gm_numa_bind_prefer(NULL, &nodes);
 	if (ret != 0)
-		gm_run_say("the memory is of any node: %s",
+		gm_ctl_say("run: the memory is of any node: %s",
 			   gm_numa_bind_why(ret));
-}
-
-/* ---- variables ----------------------------------------------------------- */
-
-void gm_run_environment_set(struct gm_run *run)
-{
-	char rows[GPUMAP_ROWS_MAX * 4] = "";
-	size_t n = 0;
-
-	for (uint32_t i = 0; i < run->n_rows; i++)
-		n += (size_t)snprintf(rows + n, sizeof(rows) - n, "%s%u",
-				      i > 0 ? "," : "", run->rows[i]);
-	gm_run_add(&run->env, "GPUMAP_INSTANCE=%s", run->ctl->instance);
-	gm_run_add(&run->env, "GPUMAP_RUNTIME_DIR=%s", run->ctl->runtime_dir);
-	gm_run_add(&run->env, "GPUMAP_MAP=%s", run->map_name);
-	gm_run_add(&run->env, "GPUMAP_ROWS=%s", rows);
 }
 
 /* ---- cache directories --------------------------------------------------- */
@@ -299,31 +439,26 @@ static char *users_folder(void)
 static char *find_folder(const struct gm_run *run, bool makes, int *ret_error)
 {
 	const char *chosen = GM_TEXT(run->ctl, CACHE_DIR);
-	char *path, *here = NULL;
+	char *path = NULL, *here = NULL;
 
-	if (chosen != NULL && chosen[0] != '/')
-		here = getcwd(NULL, 0);
-	if (asprintf(&path, "%s%s%s", here != NULL ? here : "",
-		     here != NULL ? "/" : "",
-		     chosen != NULL ? chosen : NODE_CACHE) < 0)
-		path = NULL;
-	free(here);
-	if (chosen == NULL && path != NULL) {
-		free(path);
+	if (chosen == NULL) {
 		if (asprintf(&path, NODE_CACHE "/%u", geteuid()) < 0)
 			path = NULL;
+	} else {
+		here = chosen[0] != '/' ? getcwd(NULL, 0) : NULL;
+		if (asprintf(&path, "%s%s%s", here != NULL ? here : "",
+			     here != NULL ? "/" : "", chosen) < 0)
+			path = NULL;
+		free(here);
 	}
 	*ret_error = path == NULL ? -ENOMEM
 				  : take_folder(path, chosen != NULL, makes);
-	if (*ret_error == 0 || chosen != NULL) {
-		if (*ret_error == 0)
-			return path;
+	if (*ret_error != 0 && chosen == NULL) {
 		free(path);
-		return NULL;
+		path = users_folder();
+		*ret_error = path == NULL ? -ENOENT
+					  : take_folder(path, false, makes);
 	}
-	free(path);
-	path = users_folder();
-	*ret_error = path == NULL ? -ENOENT : take_folder(path, false, makes);
 	if (*ret_error == 0)
 		return path;
 	free(path);
@@ -342,18 +477,18 @@ int gm_run_environment_caches(struct gm_run *run, bool makes)
 		return GM_EXIT_OK;
 	folder = find_folder(run, makes, &error);
 	if (folder == NULL && GM_TEXT(run->ctl, CACHE_DIR) != NULL)
-		return gm_run_failed("--cache-dir %s: %s",
+		return gm_ctl_failed("run: --cache-dir %s: %s",
 				     GM_TEXT(run->ctl, CACHE_DIR),
 				     strerror(-error));
 	if (folder == NULL)
-		gm_run_say("no cache directories are set: neither "
+		gm_ctl_say("run: no cache directories are set: neither "
 			   "below " NODE_CACHE
 			   " nor below this user's home is one that "
 			   "only this user can write; give --cache-dir");
 	for (size_t i = 0; folder != NULL && i < N_CACHES; i++)
 		if (getenv(caches[i].variable) == NULL)
-			gm_run_add(&run->env, "%s=%s/%s", caches[i].variable,
-				   folder, caches[i].folder);
+			gm_words_add(&run->env, "%s=%s/%s", caches[i].variable,
+				     folder, caches[i].folder);
 	free(folder);
 	return GM_EXIT_OK;
 }
@@ -361,7 +496,7 @@ int gm_run_environment_caches(struct gm_run *run, bool makes)
 /* ---- all of it ----------------------------------------------------------- */
 
 /* Does one of these set the variable that @text sets? */
-static bool sets(const struct gm_run_words *env, const char *text)
+static bool sets(const struct gm_words *env, const char *text)
 {
 	size_t n = strcspn(text, "=");
 
@@ -372,75 +507,57 @@ static bool sets(const struct gm_run_words *env, const char *text)
 }
 
 void gm_run_environment_merge(const struct gm_run *run,
-			      struct gm_run_words *ret_words)
+			      struct gm_words *ret_words)
 {
 	for (char **at = environ; at != NULL && *at != NULL; at++)
 		if (!sets(&run->env, *at))
-			gm_run_add(ret_words, "%s", *at);
+			gm_words_add(ret_words, "%s", *at);
 	for (uint32_t i = 0; i < run->env.n; i++)
-		gm_run_add(ret_words, "%s", run->env.v[i]);
+		gm_words_add(ret_words, "%s", run->env.v[i]);
 }
 
-json_t *gm_run_env_json(const struct gm_run_words *env)
+/* The CPUs and the nodes as lists; null: none, or they stay as they are. */
+static json_t *ids_json(const struct gm_idset *ids)
 {
-	json_t *object = json_object();
+	char text[GPUMAP_ROWS_MAX * 16];
 
-	for (uint32_t i = 0; i < env->n; i++) {
-		size_t n = strcspn(env->v[i], "=");
-
-		json_object_setn_new(object, env->v[i], n,
-				     gm_ctl_text_json(env->v[i] + n + 1));
-	}
-	return object;
-}
-
-static json_t *rows_json(const struct gm_run *run, uint64_t *ret_bytes)
-{
-	json_t *list = json_array();
-
-	*ret_bytes = 0;
-	for (uint32_t i = 0; i < run->n_rows; i++) {
-		json_array_append_new(
-			list,
-			json_pack("{s:I, s:I}", "row", (json_int_t)run->rows[i],
-				  "bytes", (json_int_t)run->row_bytes[i]));
-		*ret_bytes += run->row_bytes[i];
-	}
-	return list;
+	return gm_idset_format(ids, text, sizeof(text)) > 0 ? json_string(text)
+							    : json_null();
 }
 
 static int show_json(const struct gm_run *run)
 {
-	json_t *argv = json_array(), *rows;
-	struct binding binding = { .cpus = "" };
-	uint64_t bytes;
+	struct gm_idset cpus = { 0 }, nodes = { 0 };
+	json_t *rows = json_array();
+	uint64_t bytes = 0;
 
-	if (!GM_GIVEN(run->ctl, NO_BIND) && !run->unreserved)
-		name_binding(run, &binding);
-	for (uint32_t i = 0; i < run->argv.n; i++)
-		json_array_append_new(argv, gm_ctl_text_json(run->argv.v[i]));
-	rows = rows_json(run, &bytes);
+	if (!GM_GIVEN(run->ctl, NO_BIND) && !run->unreserved) {
+		find(run, &cpus, &nodes);
+		allow(&cpus);
+	}
+	for (uint32_t i = 0; i < run->n_rows; i++) {
+		json_array_append_new(
+			rows,
+			json_pack("{s:I, s:I}", "row", (json_int_t)run->rows[i],
+				  "bytes", (json_int_t)run->row_bytes[i]));
+		bytes += run->row_bytes[i];
+	}
 	return gm_ctl_print(json_pack(
-		"{s:o, s:o, s:o, s:I, s:s?, s:s?}", "env",
-		gm_run_env_json(&run->env), "argv", argv, "rows", rows, "bytes",
-		(json_int_t)bytes, "cpus",
-		binding.cpus[0] != '\0' ? binding.cpus : NULL, "nodes",
-		binding.nodes[0] != '\0' ? binding.nodes : NULL));
+		"{s:o, s:o, s:o, s:I, s:o, s:o}", "env",
+		gm_words_env_json((const char *const *)run->env.v, run->env.n),
+		"argv",
+		gm_words_json((const char *const *)run->argv.v, run->argv.n),
+		"rows", rows, "bytes", (json_int_t)bytes, "cpus",
+		ids_json(&cpus), "nodes", ids_json(&nodes)));
 }
 
 int gm_run_environment_show(const struct gm_run *run)
 {
 	if (run->ctl->json)
 		return show_json(run);
-	for (uint32_t i = 0; i < run->env.n; i++) {
-		const char *text = run->env.v[i];
-		size_t n = strcspn(text, "=") + 1;
-
-		printf("%.*s", (int)n, text);
-		gm_ctl_print_word(text + n);
-		putchar('\n');
-	}
+	for (uint32_t i = 0; i < run->env.n; i++)
+		gm_words_print_env(run->env.v[i]);
 	for (uint32_t i = (uint32_t)run->ctl->n_args; i < run->argv.n; i++)
-		gm_run_say("adds the argument %s", run->argv.v[i]);
+		gm_ctl_say("run: adds the argument %s", run->argv.v[i]);
 	return GM_EXIT_OK;
 }

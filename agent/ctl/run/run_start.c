@@ -31,7 +31,7 @@
 
 #include "agent/ctl/clock.h"
 
-#define SECOND      UINT64_C(1000000000)
+#define SECOND      GM_CLOCK_SECOND
 #define LOOK_MS     100 /* between two looks at a file or a port */
 #define MANAGER_S   5   /* for a service manager that does not read */
 #define MESSAGE_MAX 65536
@@ -145,9 +145,9 @@ static int open_socket(struct gm_run *run, struct gm_run_start *s)
 	bytes = sizeof(own);
 	if (getsockname(s->socket, (struct sockaddr *)&own, &bytes) != 0)
 		return -errno;
-	gm_run_add(&run->env, "NOTIFY_SOCKET=@%.*s",
-		   (int)(bytes - offsetof(struct sockaddr_un, sun_path) - 1),
-		   own.sun_path + 1);
+	gm_words_add(&run->env, "NOTIFY_SOCKET=@%.*s",
+		     (int)(bytes - offsetof(struct sockaddr_un, sun_path) - 1),
+		     own.sun_path + 1);
 	return 0;
 }
 
@@ -161,26 +161,23 @@ int gm_run_start_open(struct gm_run *run)
 		return GM_EXIT_OK;
 	if (GM_NUMBER(ctl, READY_TCP) != 0 &&
 	    listens((uint16_t)GM_NUMBER(ctl, READY_TCP)))
-		return gm_run_failed("--ready-tcp %llu: another process has "
-				     "this port",
-				     (unsigned long long)GM_NUMBER(ctl,
-								   READY_TCP));
+		return gm_ctl_failed(
+			"run: --ready-tcp %llu: another process has "
+			"this port",
+			(unsigned long long)GM_NUMBER(ctl, READY_TCP));
 	s = calloc(1, sizeof(*s));
 	if (s == NULL)
 		return gm_ctl_fail(ctl, -ENOMEM, "run");
 	run->start = s;
 	s->command = s->socket = s->here = -1;
-	s->opts =
-		(struct gpumap_attach_opts){ .size = sizeof(s->opts),
-					     .instance = ctl->instance,
-					     .runtime_dir = ctl->runtime_dir };
+	s->opts = gm_ctl_where(ctl);
 	s->file = GM_TEXT(ctl, READY_FILE);
 	s->port = (uint16_t)GM_NUMBER(ctl, READY_TCP);
 	s->here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	find_manager(s);
 	ret = open_socket(run, s);
 	if (ret != 0)
-		return gm_run_failed("a socket for NOTIFY_SOCKET: %s",
+		return gm_ctl_failed("run: a socket for NOTIFY_SOCKET: %s",
 				     strerror(-ret));
 	return GM_EXIT_OK;
 }
@@ -504,8 +501,9 @@ int gm_run_start_watch(const struct gm_run *run)
 	if (pid == 0)
 		detach(s);
 	if (pid < 0 || !reap(pid, was_pending))
-		return gm_run_failed("cannot start the process that ends the "
-				     "start window: %s",
-				     strerror(errno));
+		return gm_ctl_failed(
+			"run: cannot start the process that ends the "
+			"start window: %s",
+			strerror(errno));
 	return GM_EXIT_OK;
 }

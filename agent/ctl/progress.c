@@ -10,11 +10,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "agent/ctl/clock.h"
-
-#define SECOND      UINT64_C(1000000000)
-#define PATIENCE_NS (SECOND / 2)
-#define REDRAW_NS   (SECOND / 10)
+#define PATIENCE_NS (GM_CLOCK_SECOND / 2)
+#define REDRAW_NS   (GM_CLOCK_SECOND / 10)
 
 /* ---- the terminal -------------------------------------------------------- */
 
@@ -105,7 +102,24 @@ static uint32_t columns(void)
 
 /* ---- what is shown ------------------------------------------------------- */
 
-static struct gm_progress_facts facts_of(struct gm_progress *p)
+static void show_object(const struct gm_progress_facts *f)
+{
+	gm_ctl_print(json_pack(
+		"{s:{s:s, s:o, s:s, s:I, s:o, s:I, s:I, s:o}}", "progress",
+		"what", f->what, "name", gm_ctl_text_json(f->name), "unit",
+		f->unit != NULL ? f->unit : "bytes", "done",
+		(json_int_t)f->done, "total",
+		f->total != 0 ? json_integer((json_int_t)f->total)
+			      : json_null(),
+		"elapsed_ns", (json_int_t)f->elapsed_ns, "per_second",
+		(json_int_t)f->per_second, "left_ns",
+		f->left_ns != UINT64_MAX ? json_integer((json_int_t)f->left_ns)
+					 : json_null()));
+	fflush(stdout);
+}
+
+/* Under the lock. */
+static void show(struct gm_progress *p)
 {
 	uint64_t now = gm_clock_ns();
 	struct gm_progress_facts facts = {
@@ -119,35 +133,10 @@ static struct gm_progress_facts facts_of(struct gm_progress *p)
 		.elapsed_ns = now - p->begun_ns,
 		.per_second = gm_progress_rate(&p->rate, now, p->done),
 	};
+	char line[GM_PROGRESS_LINE];
 
 	facts.left_ns =
 		gm_progress_left(facts.done, facts.total, facts.per_second);
-	return facts;
-}
-
-static json_t *number(uint64_t n, bool is_known)
-{
-	return is_known ? json_integer((json_int_t)n) : json_null();
-}
-
-static void show_object(const struct gm_progress_facts *f)
-{
-	gm_ctl_print(json_pack(
-		"{s:{s:s, s:o, s:s, s:I, s:o, s:I, s:I, s:o}}", "progress",
-		"what", f->what, "name", gm_ctl_text_json(f->name), "unit",
-		f->unit != NULL ? f->unit : "bytes", "done",
-		(json_int_t)f->done, "total", number(f->total, f->total != 0),
-		"elapsed_ns", (json_int_t)f->elapsed_ns, "per_second",
-		(json_int_t)f->per_second, "left_ns",
-		number(f->left_ns, f->left_ns != UINT64_MAX)));
-	fflush(stdout);
-}
-
-static void show(struct gm_progress *p)
-{
-	struct gm_progress_facts facts = facts_of(p);
-	char line[GM_PROGRESS_LINE];
-
 	if (is_ending || is_stopped || (p->is_line && is_background()))
 		return;
 	p->is_shown = true;
@@ -161,66 +150,39 @@ static void show(struct gm_progress *p)
 			gm_progress_line(&facts, GM_PROGRESS_LINE, line));
 }
 
-/* ---- the thread ---------------------------------------------------------- */
-
-static struct timespec at(uint64_t ns)
-{
-	return (struct timespec){ .tv_sec = (time_t)(ns / SECOND),
-				  .tv_nsec = (long)(ns % SECOND) };
-}
-
-static void *run(void *data)
+static void tick(void *data)
 {
 	struct gm_progress *p = data;
-	const uint64_t step = p->is_line ? REDRAW_NS : SECOND;
-	uint64_t next = p->begun_ns + PATIENCE_NS;
 
 	pthread_mutex_lock(&p->lock);
-	while (!p->is_over) {
-		const struct timespec until = at(next);
-
-		if (gm_clock_ns() < next) {
-			pthread_cond_timedwait(&p->change, &p->lock, &until);
-			continue;
-		}
-		show(p);
-		if (p->look != NULL) {
-			pthread_mutex_unlock(&p->lock);
-			p->look(p);
-			pthread_mutex_lock(&p->lock);
-		}
-		next = gm_clock_ns() + step;
-	}
+	show(p);
 	pthread_mutex_unlock(&p->lock);
-	return NULL;
+	if (p->look != NULL)
+		p->look(p);
 }
 
 void gm_progress_begin(struct gm_progress *p, uint64_t total)
 {
-	pthread_condattr_t attr;
-	sigset_t all, before;
-
 	p->is_line = !p->ctl->json && has_terminal();
 	if (!p->is_line && !p->ctl->progress)
 		return;
 	p->total = total;
 	p->begun_ns = gm_clock_ns();
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&p->change, &attr);
-	pthread_condattr_destroy(&attr);
 	if (p->is_line)
 		mind_signals();
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	p->runs = pthread_create(&p->thread, NULL, run, p) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	p->ticker = (struct gm_clock_ticker){
+		.tick = tick,
+		.data = p,
+		.next_ns = p->begun_ns + PATIENCE_NS,
+		.step_ns = p->is_line ? REDRAW_NS : GM_CLOCK_SECOND
+	};
+	gm_clock_ticker_begin(&p->ticker);
 }
 
 void gm_progress_tell(struct gm_progress *p, uint64_t done, uint64_t total)
 {
-	if (!p->runs)
+	if (!p->ticker.runs)
 		return;
 	pthread_mutex_lock(&p->lock);
 	p->total = total;
@@ -233,7 +195,7 @@ void gm_progress_tell(struct gm_progress *p, uint64_t done, uint64_t total)
 
 void gm_progress_note(struct gm_progress *p, const char *note)
 {
-	if (!p->runs)
+	if (!p->ticker.runs)
 		return;
 	pthread_mutex_lock(&p->lock);
 	p->note = note;
@@ -242,14 +204,10 @@ void gm_progress_note(struct gm_progress *p, const char *note)
 
 void gm_progress_end(struct gm_progress *p, bool is_done)
 {
-	if (!p->runs)
+	if (!p->ticker.runs)
 		return;
-	pthread_mutex_lock(&p->lock);
-	p->is_over = true;
-	pthread_cond_signal(&p->change);
-	pthread_mutex_unlock(&p->lock);
-	pthread_join(p->thread, NULL);
-	p->runs = false;
+	gm_clock_ticker_end(&p->ticker);
+	p->ticker.runs = false;
 	p->note = NULL;
 	if (is_done && p->total == 0)
 		p->total = p->done;
@@ -261,6 +219,5 @@ void gm_progress_end(struct gm_progress *p, bool is_done)
 		show(p);
 	if (p->is_line)
 		leave_signals();
-	pthread_cond_destroy(&p->change);
 	pthread_mutex_destroy(&p->lock);
 }

@@ -18,10 +18,10 @@
 #ifndef GM_CTL_PROGRESS_H
 #define GM_CTL_PROGRESS_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/ctl/clock.h"
 #include "agent/ctl/ctl.h"
 #include "agent/ctl/progress_text.h"
 
@@ -38,11 +38,8 @@ struct gm_progress {
 	void *data;
 
 	/* below: this module's */
-	pthread_t thread;
-	bool runs;
-	pthread_mutex_t lock;
-	pthread_cond_t change;
-	bool is_over;
+	struct gm_clock_ticker ticker;
+	pthread_mutex_t lock; /* of what follows */
 	uint64_t done;
 	uint64_t total;
 	const char *note;

@@ -3,7 +3,6 @@
 
 #include "agent/ctl/progress_text.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,96 +75,58 @@ static const char *amount(const struct gm_progress_facts *f, uint64_t n,
 	return ret_text;
 }
 
-/* "3.2 GiB of 6.4 GiB", "12 of 256 files" */
-static void put_amounts(const struct gm_progress_facts *f, char ret_text[TEXT])
+/* "[###.....] ", which is @n columns wide. */
+static void put_bar(const struct gm_progress_facts *f, uint32_t n, char *text)
 {
-	const char *unit = f->unit != NULL ? f->unit : "";
-	const char *blank = f->unit != NULL ? " " : "";
-	char done[TEXT], total[TEXT];
+	uint32_t cells = n - 3 < BAR_MAX ? n - 3 : BAR_MAX;
+	uint32_t full = (uint32_t)((double)f->done / (double)f->total * cells);
 
-	amount(f, f->done, done);
-	if (f->note != NULL)
-		snprintf(ret_text, TEXT, "%s", f->note);
-	else if (f->total != 0)
-		snprintf(ret_text, TEXT, "%.32s of %.32s%s%.24s", done,
-			 amount(f, f->total, total), blank, unit);
-	else
-		snprintf(ret_text, TEXT, "%.32s%s%.24s", done, blank, unit);
-}
-
-/* ", 512.0 MiB/s", if it is known. */
-static void put_rate(const struct gm_progress_facts *f, char ret_text[TEXT])
-{
-	char rate[TEXT];
-
-	ret_text[0] = '\0';
-	if (f->per_second != 0)
-		snprintf(ret_text, TEXT, ", %.32s/s",
-			 amount(f, f->per_second, rate));
-}
-
-/* ", 12 s left", or how long it has taken where that is not known. */
-static void put_time(const struct gm_progress_facts *f, char ret_text[TEXT])
-{
-	char time[TEXT];
-
-	if (f->left_ns != UINT64_MAX)
-		snprintf(ret_text, TEXT, ", %.48s left",
-			 duration(f->left_ns, time));
-	else
-		snprintf(ret_text, TEXT, ", %.48s",
-			 duration(f->elapsed_ns, time));
-}
-
-/* " [###.....]  47 %" */
-static void put_bar(const struct gm_progress_facts *f, uint32_t cells,
-		    char *ret_text)
-{
-	double part = (double)f->done / (double)f->total;
-	uint32_t full = (uint32_t)(part * cells);
-
-	*ret_text++ = '[';
+	*text++ = '[';
 	for (uint32_t i = 0; i < cells; i++)
-		*ret_text++ = i < full ? '#' : '.';
-	*ret_text++ = ']';
-	*ret_text++ = ' ';
-	*ret_text = '\0';
-}
-
-/* "load llama: " */
-static void put_head(const struct gm_progress_facts *f, bool named,
-		     char ret_text[TEXT])
-{
-	if (named && f->name != NULL)
-		snprintf(ret_text, TEXT, "%.24s %.63s: ", f->what, f->name);
-	else
-		snprintf(ret_text, TEXT, "%.24s: ", f->what);
+		*text++ = i < full ? '#' : '.';
+	strcpy(text, "] ");
 }
 
 const char *gm_progress_line(const struct gm_progress_facts *f,
 			     uint32_t columns, char ret_line[GM_PROGRESS_LINE])
 {
 	uint32_t room = columns < GM_PROGRESS_LINE ? columns : GM_PROGRESS_LINE;
-	char head[TEXT], percent[TEXT] = "", amounts[TEXT], rate[TEXT];
-	char time[TEXT], bar[TEXT] = "";
-	char text[6 * TEXT];
+	const char *unit = f->unit != NULL ? f->unit : "";
+	const char *blank = f->unit != NULL ? " " : "";
+	char head[TEXT], bar[TEXT] = "", percent[TEXT] = "", amounts[TEXT];
+	char rate[TEXT] = "", time[TEXT], part[2][TEXT], text[6 * TEXT];
 	size_t n;
 
-	put_head(f, true, head);
-	put_amounts(f, amounts);
-	put_rate(f, rate);
-	put_time(f, time);
+	/* "load llama: " */
+	snprintf(head, TEXT, "%.24s%s%.63s: ", f->what,
+		 f->name != NULL ? " " : "", f->name != NULL ? f->name : "");
+	/* "3.2 GiB of 6.4 GiB", "12 of 256 files" */
+	amount(f, f->done, part[0]);
+	if (f->note != NULL)
+		snprintf(amounts, TEXT, "%s", f->note);
+	else if (f->total != 0)
+		snprintf(amounts, TEXT, "%.32s of %.32s%s%.24s", part[0],
+			 amount(f, f->total, part[1]), blank, unit);
+	else
+		snprintf(amounts, TEXT, "%.32s%s%.24s", part[0], blank, unit);
+	if (f->per_second != 0)
+		snprintf(rate, TEXT, ", %.32s/s",
+			 amount(f, f->per_second, part[0]));
+	/* The time that is left, or has been taken where that is unknown. */
+	if (f->left_ns != UINT64_MAX)
+		snprintf(time, TEXT, ", %.48s left",
+			 duration(f->left_ns, part[0]));
+	else
+		snprintf(time, TEXT, ", %.48s",
+			 duration(f->elapsed_ns, part[0]));
 	if (f->total != 0)
 		snprintf(percent, TEXT, "%3u %%  ",
 			 (unsigned int)((double)f->done / (double)f->total *
 					100));
 	n = strlen(head) + strlen(percent) + strlen(amounts) + strlen(rate) +
 	    strlen(time);
-	if (f->total != 0 && n + BAR_MIN + 4 <= room) {
-		uint32_t cells = room - (uint32_t)n - 4;
-
-		put_bar(f, cells < BAR_MAX ? cells : BAR_MAX, bar);
-	}
+	if (f->total != 0 && n + BAR_MIN + 4 <= room)
+		put_bar(f, room - (uint32_t)n - 1, bar);
 	if (n >= room) {
 		n -= strlen(time);
 		time[0] = '\0';
@@ -175,7 +136,7 @@ const char *gm_progress_line(const struct gm_progress_facts *f,
 		rate[0] = '\0';
 	}
 	if (n >= room)
-		put_head(f, false, head);
+		snprintf(head, TEXT, "%.24s: ", f->what);
 	snprintf(text, sizeof(text), "%s%s%s%s%s%s", head, bar, percent,
 		 amounts, rate, time);
 	if (room > 0)

@@ -8,27 +8,34 @@
  * agent keeps the share, and the process ends at once.
  */
 
-#include "agent/ctl/ctl.h"
-
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <gpumap/model.h>
 
 #include "agent/ctl/clock.h"
+#include "agent/ctl/fields.h"
 #include "agent/ctl/load_hold.h"
-#include "agent/ctl/load_link.h"
-#include "agent/ctl/load_options.h"
 #include "agent/ctl/load_user.h"
+#include "agent/ctl/parse.h"
 #include "agent/ctl/progress.h"
 
 #define SECOND  UINT64_C(1000000000)
 #define LOOK_NS (SECOND / 5)
+
+/* The path by which other programs open a file that was loaded: that of a
+ * descriptor of this process, in /proc.  A link gives it the file's own name in
+ * a directory, for programs that look at names. */
+struct link {
+	int fd;              /* -1: none */
+	char path[32];       /* in /proc; "": none */
+	char link[PATH_MAX]; /* "": none */
+};
 
 struct loading {
 	struct gm_ctl *ctl;
@@ -39,9 +46,160 @@ struct loading {
 	struct gpumap_model_buffer *buffers;
 	uint32_t n_buffers;
 	struct gm_progress line;
-	struct gm_load_link file;        /* of --as-file */
+	struct link file;                /* of --as-file */
 	struct gpumap_fingerprint print; /* size 0: none was given */
 };
+
+/* ---- options ------------------------------------------------------------- */
+
+static int wrong(const char *why)
+{
+	return gm_ctl_wrong("load %s", why);
+}
+
+/* Options that contradict another one. */
+static const struct {
+	gm_ctl_set is, not_with;
+	const char *why;
+} contradictions[] = {
+	{ GM_OPT(AS_FILE), GM_OPT(MODEL),
+	  "--as-file loads a file: leave out --model" },
+	{ GM_OPT(AS_FILE), GM_OPT(WRITABLE),
+	  "--as-file shares a file that does not change: leave out "
+	  "--writable" },
+	{ GM_OPT(AS_FILE), GM_OPT(MAP),
+	  "--as-file loads a file to one row: leave out --map" },
+	{ GM_OPT(ANY_USER), GM_OPT(USERS),
+	  "--any-user shares it with every user: leave out --users" },
+	{ GM_OPT(ONCE), GM_OPT(LINK),
+	  "--once keeps no file that a link could name: leave out --link, or "
+	  "--once" },
+	{ GM_OPT(ONCE), GM_OPT(WRITABLE),
+	  "--once shares nothing that others could write: leave out "
+	  "--writable, or --once" },
+	{ GM_OPT(ONCE), GM_OPT(ANY_USER),
+	  "--once shares nothing with any user: leave out --any-user, or "
+	  "--once" },
+	{ GM_OPT(ONCE), GM_OPT(USERS),
+	  "--once shares nothing with other users: leave out --users, or "
+	  "--once" },
+	{ GM_OPT(ONCE), GM_OPT(ANY_FILES),
+	  "--once takes nothing that is shared: leave out --any-files, or "
+	  "--once" },
+	{ GM_OPT(ONCE), GM_OPT(FINGERPRINT),
+	  "--once makes nothing that has a fingerprint: leave out "
+	  "--fingerprint, or --once" },
+	{ GM_OPT(ONCE), GM_OPT(DETACH),
+	  "--once frees the memory when it ends, and --detach keeps it: leave "
+	  "out one of them" },
+	{ GM_OPT(DETACH), GM_OPT(LINK),
+	  "--link leads to a descriptor of this process, which ends with "
+	  "--detach: leave out one of them" },
+};
+
+static int read_options(const struct gm_ctl *ctl,
+			struct gpumap_fingerprint *ret_print)
+{
+	const size_t n = sizeof(contradictions) / sizeof(contradictions[0]);
+
+	if (!GM_GIVEN(ctl, MODEL) && !GM_GIVEN(ctl, AS_FILE))
+		return wrong("needs --model DIR, the directory "
+			     "of a checkpoint, or a GGUF file; or "
+			     "--as-file FILE");
+	if (GM_GIVEN(ctl, LINK) && !GM_GIVEN(ctl, AS_FILE))
+		return wrong("--link makes a link to a file: "
+			     "give --as-file");
+	for (size_t i = 0; i < n; i++)
+		if ((ctl->given & contradictions[i].is) != 0 &&
+		    (ctl->given & contradictions[i].not_with) != 0)
+			return wrong(contradictions[i].why);
+	if (!GM_GIVEN(ctl, FINGERPRINT))
+		return GM_EXIT_OK;
+	ret_print->size = sizeof(*ret_print);
+	return gm_parse_hash(GM_TEXT(ctl, FINGERPRINT), ret_print->hash) == 0
+		       ? GM_EXIT_OK
+		       : wrong("--fingerprint needs 64 "
+			       "hexadecimal digits, not all 0");
+}
+
+/* ---- the path of a file -------------------------------------------------- */
+
+static int failed(const char *path, int error)
+{
+	return gm_ctl_failed("link %s: %s", path, strerror(error));
+}
+
+/* Is there a link of this command, or of an earlier one? */
+static bool is_ours(const char *path)
+{
+	static const char begin[] = "/proc/";
+	char target[sizeof(begin)];
+
+	return readlink(path, target, sizeof(target)) >=
+		       (ssize_t)sizeof(begin) - 1 &&
+	       memcmp(target, begin, sizeof(begin) - 1) == 0;
+}
+
+/* In one step, also over the link of a process that was killed. */
+static int put_link(struct link *link, const char *folder)
+{
+	char fresh[PATH_MAX];
+	struct stat facts;
+	int n = snprintf(fresh, sizeof(fresh), "%s/.gpumap-%d", folder,
+			 (int)getpid());
+
+	if (n < 0 || (size_t)n >= sizeof(fresh))
+		return failed(folder, ENAMETOOLONG);
+	if (lstat(link->link, &facts) == 0 && !is_ours(link->link))
+		return failed(link->link, EEXIST);
+	if (symlink(link->path, fresh) != 0)
+		return failed(fresh, errno);
+	if (rename(fresh, link->link) != 0) {
+		int error = errno;
+
+		unlink(fresh);
+		return failed(link->link, error);
+	}
+	return GM_EXIT_OK;
+}
+
+/* Take the descriptor, and make a link to it as @name in @folder, which is made
+ * if it is not there; @folder may be NULL. */
+static int make_link(struct link *link, int fd, const char *folder,
+		     const char *name)
+{
+	int n, ret;
+
+	link->fd = fd;
+	snprintf(link->path, sizeof(link->path), "/proc/%d/fd/%d",
+		 (int)getpid(), fd);
+	if (folder == NULL)
+		return GM_EXIT_OK;
+	if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+		return failed(folder, errno);
+	n = snprintf(link->link, sizeof(link->link), "%s/%s", folder, name);
+	if (n < 0 || (size_t)n >= sizeof(link->link))
+		ret = failed(folder, ENAMETOOLONG);
+	else
+		ret = put_link(link, folder);
+	if (ret != GM_EXIT_OK)
+		link->link[0] = '\0';
+	return ret;
+}
+
+/* Remove the link, if it is still this one, and close the descriptor. */
+static void end_link(struct link *link)
+{
+	char target[sizeof(link->path)];
+	size_t n = strlen(link->path);
+
+	if (link->link[0] != '\0' &&
+	    readlink(link->link, target, sizeof(target)) == (ssize_t)n &&
+	    memcmp(target, link->path, n) == 0)
+		unlink(link->link);
+	if (link->fd >= 0)
+		close(link->fd);
+}
 
 /* ---- progress ------------------------------------------------------------ */
 
@@ -61,18 +219,26 @@ static const char *state_name(uint32_t state)
 	}
 }
 
+static json_t *left(const struct gm_ctl *ctl, const void *progress)
+{
+	const struct gpumap_model_progress *p = progress;
+
+	return p->left_ns != UINT64_MAX ? json_integer((json_int_t)p->left_ns)
+					: json_null();
+}
+
+static const struct gm_ctl_field progress_fields[] = {
+	GM_FIELD(gpumap_model_progress, "state", state, .word = state_name),
+	GM_MEMBERS(gpumap_model_progress, bytes, total_bytes, elapsed_ns,
+		   bytes_per_second),
+	GM_FIELD(gpumap_model_progress, "left_ns", left_ns, .json = left),
+	{ 0 },
+};
+
 static json_t *progress_json(const struct loading *l)
 {
-	const struct gpumap_model_progress *p = &l->progress;
-	bool known = p->left_ns != UINT64_MAX;
-
-	return json_pack(
-		"{s:s, s:s, s:I, s:I, s:I, s:I, s:o}", "name", l->name, "state",
-		state_name(p->state), "bytes", (json_int_t)p->bytes,
-		"total_bytes", (json_int_t)p->total_bytes, "elapsed_ns",
-		(json_int_t)p->elapsed_ns, "bytes_per_second",
-		(json_int_t)p->bytes_per_second, "left_ns",
-		known ? json_integer((json_int_t)p->left_ns) : json_null());
+	return gm_ctl_fields_json(l->ctl, progress_fields, &l->progress,
+				  json_pack("{s:s}", "name", l->name));
 }
 
 static int show_progress(struct loading *l)
@@ -93,13 +259,6 @@ static int show_progress(struct loading *l)
 }
 
 /* ---- loading ------------------------------------------------------------- */
-
-static int load_failed(const struct loading *l, int error)
-{
-	if (error == -ECANCELED)
-		return gm_ctl_fail(l->ctl, error, "%s", l->name);
-	return gm_ctl_fail(l->ctl, error, "load \"%s\"", l->name);
-}
 
 /* Wait until the model is loaded. */
 static int load(struct loading *l)
@@ -123,7 +282,10 @@ static int load(struct loading *l)
 	gm_progress_end(&l->line, ret == 1);
 	if (ret == 0) /* the object could not be printed */
 		return GM_EXIT_FAILED;
-	return ret == 1 ? GM_EXIT_OK : load_failed(l, ret);
+	if (ret == -ECANCELED)
+		return gm_ctl_fail(l->ctl, ret, "%s", l->name);
+	return ret == 1 ? GM_EXIT_OK
+			: gm_ctl_fail(l->ctl, ret, "load \"%s\"", l->name);
 }
 
 static int list_buffers(struct loading *l)
@@ -144,17 +306,10 @@ static bool detaches(const struct gm_ctl *ctl)
 
 /* ---- output ------------------------------------------------------------- */
 
-static json_t *buffers_json(const struct loading *l)
-{
-	json_t *list = json_array();
-
-	for (uint32_t i = 0; i < l->n_buffers; i++)
-		json_array_append_new(
-			list, json_pack("{s:I, s:I}", "row",
-					(json_int_t)l->buffers[i].row, "bytes",
-					(json_int_t)l->buffers[i].bytes));
-	return list;
-}
+static const struct gm_ctl_field buffer_fields[] = {
+	GM_MEMBERS(gpumap_model_buffer, row, bytes),
+	{ 0 },
+};
 
 /* The buffer's index in the list, null for none. */
 static json_t *index_json(const struct loading *l, uint64_t buffer)
@@ -191,13 +346,6 @@ static json_t *tensors_json(const struct loading *l)
 	return list;
 }
 
-static json_t *share_json(const struct loading *l)
-{
-	return l->progress.share != 0
-		       ? json_integer((json_int_t)l->progress.share)
-		       : json_null();
-}
-
 static json_t *path_json(const char *path)
 {
 	return gm_ctl_text_json(path[0] != '\0' ? path : NULL);
@@ -206,18 +354,21 @@ static json_t *path_json(const char *path)
 static int show_json(const struct loading *l)
 {
 	json_t *object = progress_json(l);
+	uint64_t share = l->progress.share;
 
-	if (object != NULL) {
-		json_object_set_new(object, "path", path_json(l->file.path));
-		json_object_set_new(object, "link", path_json(l->file.link));
-		json_object_set_new(object, "share", share_json(l));
-		json_object_set_new(object, "was_there",
-				    json_boolean(l->progress.was_there));
-		json_object_set_new(object, "kept",
-				    json_boolean(detaches(l->ctl)));
-		json_object_set_new(object, "buffers", buffers_json(l));
-		json_object_set_new(object, "tensors", tensors_json(l));
-	}
+	json_object_set_new(object, "path", path_json(l->file.path));
+	json_object_set_new(object, "link", path_json(l->file.link));
+	json_object_set_new(object, "share",
+			    share != 0 ? json_integer((json_int_t)share)
+				       : json_null());
+	json_object_set_new(object, "was_there",
+			    json_boolean(l->progress.was_there));
+	json_object_set_new(object, "kept", json_boolean(detaches(l->ctl)));
+	json_object_set_new(object, "buffers",
+			    gm_ctl_fields_array(l->ctl, buffer_fields,
+						l->buffers, l->n_buffers,
+						sizeof(*l->buffers)));
+	json_object_set_new(object, "tensors", tensors_json(l));
 	return gm_ctl_print(object);
 }
 
@@ -309,7 +460,7 @@ static int show_file(struct loading *l)
 				   l->name);
 	if (gpumap_model_next(l->model, &cursor, &t) != 1)
 		t.name = l->name;
-	return gm_load_link_make(&l->file, fd, GM_TEXT(l->ctl, LINK), t.name);
+	return make_link(&l->file, fd, GM_TEXT(l->ctl, LINK), t.name);
 }
 
 static int begin(struct loading *l)
@@ -379,10 +530,8 @@ int gm_ctl_load(struct gm_ctl *ctl)
 		.line = { .ctl = ctl, .what = "load", .name = ctl->args[0] },
 		.file.fd = -1
 	};
-	int ret = gm_load_check(ctl);
+	int ret = read_options(ctl, &l.print);
 
-	if (ret == GM_EXIT_OK)
-		ret = gm_load_fingerprint(ctl, &l.print);
 	if (ret != GM_EXIT_OK)
 		return ret;
 	gm_load_mind_signals();
@@ -404,7 +553,7 @@ int gm_ctl_load(struct gm_ctl *ctl)
 						.share = l.progress.share,
 						.buffers = l.buffers,
 						.n_buffers = l.n_buffers });
-	gm_load_link_end(&l.file);
+	end_link(&l.file);
 	/* Closing the session frees the memory, even with jobs in flight. */
 	gpumap_session_close(l.session);
 	gpumap_model_close(l.model, GPUMAP_NO_DEADLINE);

@@ -2,95 +2,179 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * commands - what gpumapctl can do: one table of commands, one of options.
+ * commands - every command of gpumapctl.
  *
- * The usage of a command is the only place that says which options and operands
- * it takes, and of which form their values are: the help prints it, and the
- * parser and the completion read it, term by term.
+ * A table without a guard, as options.h: the source that includes it defines
+ *
+ *	COMMAND(name, operands, what, n_args, run, offline)
+ *
+ * name		may have a blank: "mask list"
+ * operands	and options: its usage
+ * what		one line
+ * n_args	operands it needs, or GM_ARGS_*
+ * run		its function; NULL: a tool
+ * offline	needs no agent: the map stays NULL
  */
-#ifndef GM_CTL_COMMANDS_H
-#define GM_CTL_COMMANDS_H
 
-#include <stddef.h>
-#include <stdio.h>
+/* A model on nodes of a cluster, and how it is placed there. */
+#define NODES_MODEL "--model DIR | --layers N --bytes SIZE "
+#define NODES_PLACING                                                      \
+	"[--share MODEL] [--fingerprint HEX] [--only NODES] "              \
+	"[--devices-per-node N] [--tp N] [--pp N] [--dtype DTYPE] "        \
+	"[--isq TYPE] [--max-seq-len N] [--max-batch N] "                  \
+	"[--kv-elements N] "                                               \
+	"[--for torchrun|mpirun|vllm|sglang|llama.cpp|env] [--name NAME] " \
+	"[--port PORT]"
 
-#include "agent/ctl/ctl.h"
+COMMAND("status", "", "is the agent alive, and what has it published", 0,
+	gm_ctl_status, false)
+COMMAND("wait", "[--timeout S]", "wait until the agent serves", 0, gm_ctl_wait,
+	true)
+COMMAND("doctor", "[--quiet] [--bundle FILE] [--root DIR]",
+	"what is wrong with this node, and what helps", GM_ARGS_TOOL, NULL,
+	true)
+COMMAND("devices", "[--node FILE]", "the device table, or a node file's", 0,
+	gm_ctl_devices, true)
+COMMAND("topo", "[--format text|svg|dot|json|html] [--node FILE | --root DIR]",
+	"the node as a picture: where the layers of each model are",
+	GM_ARGS_TOOL, NULL, true)
+COMMAND("top", "[--once] [--interval S]", "the node on a screen, as it changes",
+	GM_ARGS_TOOL, NULL, true)
+COMMAND("choose",
+	"[--prefer DEVICE] [--compute-capability V] [--cuda-version V] "
+	"[--memory SIZE] [--free SIZE] [--rows LIST] "
+	"[--by best|free-memory|free-compute]",
+	"the devices that meet these needs, best first", 0, gm_ctl_choose, true)
+COMMAND("policy", "[--rows LIST] [--reset]",
+	"from which size of work each device is worth it", 0, gm_ctl_policy,
+	false)
+COMMAND("calibrate", "[--rows LIST] [--rounds N]",
+	"measure from which size of work each device is worth it", GM_ARGS_TOOL,
+	NULL, true)
+COMMAND("drain", "ROW [--dry-run]",
+	"end a row's worker and all memory there, and close its device", 1,
+	gm_ctl_drain, false)
+COMMAND("undrain", "ROW", "take a drained row into service again", 1,
+	gm_ctl_undrain, false)
+COMMAND("cordon", "ROW", "keep new sessions and plans away from a row", 1,
+	gm_ctl_cordon, false)
+COMMAND("uncordon", "ROW", "end that", 1, gm_ctl_uncordon, false)
+COMMAND("maps", "", "all layer maps", 0, gm_ctl_maps, false)
+COMMAND("layers", "NAME", "which row holds each layer of a map", 1,
+	gm_ctl_layers, false)
+COMMAND("publish", "NAME --spec SPEC [--model DIR | --layers N]",
+	"publish a layer map", 1, gm_ctl_publish, false)
+COMMAND("release", "NAME", "take a layer map back", 1, gm_ctl_release, false)
+COMMAND("load",
+	"NAME --model DIR | --as-file FILE [--link DIR] [--map MAP] "
+	"[--rows LIST] [--fingerprint HEX] [--writable] [--any-user | "
+	"--users LIST] "
+	"[--any-files] [--run-as USER] [--once | --detach]",
+	"load a model onto the rows of a layer map, and hold it there", 1,
+	gm_ctl_load, false)
+COMMAND("who", "", "who has reserved what", 0, gm_ctl_who, false)
+COMMAND("run",
+	"[--reserve BYTES | --map NAME | --model DIR [OPTIONS OF plan]] "
+	"[--rows LIST] [--any] [--wait S] [--gate] [--ready-file FILE] "
+	"[--ready-tcp PORT] "
+	"[--start-limit S] [--for ENGINE] [--name NAME] [--no-bind] "
+	"[--cache-dir DIR] [--no-agent run|fail] [--print-env] [--] "
+	"COMMAND...",
+	"reserve memory, wait for it, and become COMMAND", GM_ARGS_COMMAND,
+	gm_ctl_run, true)
+COMMAND("sessions", "", "who has a session", 0, gm_ctl_sessions, false)
+COMMAND("shares", "", "buffers that have a name, and who may open them", 0,
+	gm_ctl_shares, false)
+COMMAND("shares release", "NAME", "take a name of buffers back", 1,
+	gm_ctl_shares_release, false)
+COMMAND("scatter", "[--bytes N] [--op OP] [--rows LIST] [--rounds N]",
+	"scatter a job over the rows, and check every byte of the result", 0,
+	gm_ctl_scatter, false)
+COMMAND("collective", "MESH GROUP [--op OP] [--bytes N] [--rounds N] [--nccl]",
+	"a collective over a group, and check every element of each rank", 2,
+	gm_ctl_collective, false)
+COMMAND("trace", "FILE [--rows LIST] [--timeout S]",
+	"record jobs for some seconds, as a file for Perfetto", GM_ARGS_TOOL,
+	NULL, true)
+COMMAND("cluster nodes", "", "the nodes that gpumap-sync knows of",
+	GM_ARGS_TOOL, NULL, true)
+COMMAND("cluster devices",
+	"[--node NODE] [--free SIZE] [--sort node|free|total|name]",
+	"the devices of all nodes", GM_ARGS_TOOL, NULL, true)
+COMMAND("cluster models", "MODEL", "which nodes have this model loaded",
+	GM_ARGS_TOOL, NULL, true)
+COMMAND("cluster topo", "", "the nodes with their devices and models",
+	GM_ARGS_TOOL, NULL, true)
+COMMAND("cluster plan", NODES_MODEL "[--nodes N|any] " NODES_PLACING,
+	"on which nodes and devices a model would be", GM_ARGS_TOOL, NULL, true)
+COMMAND("cluster run",
+	NODES_MODEL "[--nodes N|any] " NODES_PLACING
+		    " [--wait S] [--stop-when-lost] [--no-bind] "
+		    "[--cache-dir DIR] [--sync SOCKET] [--] COMMAND...",
+	"reserve that on all nodes or none, and become COMMAND", GM_ARGS_TOOL,
+	NULL, true)
+COMMAND("cluster leave", "",
+	"forget the cluster, after its gpumap-sync was stopped", GM_ARGS_TOOL,
+	NULL, true)
+COMMAND("completion", "bash|zsh|fish",
+	"print a shell's script for the completion of gpumapctl", 1,
+	gm_ctl_completion, true)
+COMMAND("complete", "[--] GPUMAPCTL WORD...",
+	"how the last WORD can go on, for these scripts", GM_ARGS_COMMAND,
+	gm_ctl_complete, true)
+COMMAND("plan",
+	"--model DIR [--node FILE | --commit NAME] [--rows LIST] "
+	"[--strategy fill|balance|fewest | --spec SPEC | --topology FILE | "
+	"--split COUNTS | --weights WEIGHTS] [--setting SETTING] "
+	"[--base-row ROW] [--dtype DTYPE] [--isq TYPE] "
+	"[--max-seq-len N] [--max-batch N] "
+	"[--paged-mib N | --paged-share X | --paged-tokens N] "
+	"[--paged-block N] [--cache-type auto|f8e4m3] [--kv-elements N] "
+	"[--like mistral.rs]",
+	"where a model's layers would go, and what that takes of each row", 0,
+	gm_ctl_plan, true)
+COMMAND("export",
+	"NAME --for ENGINE [--format json|argv|env|yaml] [--model DIR] "
+	"[--topology FILE]",
+	"say a layer map in the settings of another engine", 1, gm_ctl_export,
+	true)
+COMMAND("mask publish",
+	"NAME --kind KIND [--size N] [--past N] [--window N] [--chunk N] "
+	"[--dtype DTYPE] [--map MAP | --rows LIST]",
+	"publish an attention mask made by a rule", 1, gm_ctl_mask_publish,
+	false)
+COMMAND("mask list", "", "all masks", 0, gm_ctl_mask_list, false)
+COMMAND("mask show", "NAME [--rows ROW] [--pgm FILE]",
+	"what a mask is, and a picture of it", 1, gm_ctl_mask_show, false)
+COMMAND("mask release", "NAME", "take a mask back", 1, gm_ctl_mask_release,
+	false)
+COMMAND("mesh publish",
+	"NAME --topology data|tensor=N|pipeline=N|mixed=TPxPPxDP "
+	"[--rows LIST] [--group NAME=RANKS]...",
+	"arrange rows as ranks, and publish that", 1, gm_ctl_mesh_publish,
+	false)
+COMMAND("mesh list", "", "all meshes", 0, gm_ctl_mesh_list, false)
+COMMAND("mesh show", "NAME", "where each rank is, and all groups", 1,
+	gm_ctl_mesh_show, false)
+COMMAND("mesh release", "NAME", "take a mesh back", 1, gm_ctl_mesh_release,
+	false)
 
-/* The form of an option's value, a COUNT from 1 up.  Options before TEXT have
- * none. */
-enum gm_ctl_value {
-	GM_VALUE_NONE,
-	GM_VALUE_HELP,
-	GM_VALUE_VERSION,
-	GM_VALUE_TEXT,
-	GM_VALUE_NUMBER,
-	GM_VALUE_COUNT,
-	GM_VALUE_SIZE,
-	GM_VALUE_ROWS,
-	GM_VALUE_GROUP
-};
+/* For the usage, and for takes(): find() takes the first command of
+ * a name. */
+COMMAND("export",
+	"--node FILE --spec SPEC --for ENGINE [--format json|argv|env|yaml] "
+	"[--layers N] [--base-row ROW] [--model DIR] [--topology FILE]",
+	"say a spec for the rows of a node file so", 0, gm_ctl_export, true)
+COMMAND("plan", "--nodes N|any " NODES_MODEL NODES_PLACING,
+	"where it would be on several nodes of the cluster", 0, gm_ctl_plan,
+	true)
+COMMAND("cluster models", "", "which node has which model loaded", GM_ARGS_TOOL,
+	NULL, true)
+COMMAND("mask publish",
+	"NAME --file FILE [--tensor NAME] [--map MAP | --rows LIST]",
+	"publish an attention mask that a file holds", 1, gm_ctl_mask_publish,
+	false)
 
-struct gm_ctl_option {
-	const char *name;
-	enum gm_ctl_value value;
-};
-
-/* Each by its index; NULL past the last. */
-const struct gm_command *gm_ctl_command_at(size_t i);
-const struct gm_ctl_option *gm_ctl_option_at(size_t i);
-
-/* The option whose name these @n bytes are, or of no other the beginning; NULL:
- * none. */
-const struct gm_ctl_option *gm_ctl_option_named(const char *name, size_t n);
-
-/* The set of this one; of none for NULL. */
-gm_ctl_set gm_ctl_option_of(const struct gm_ctl_option *option);
-
-/* Options that every command takes, as a usage. */
-extern const char gm_ctl_common_usage[];
-
-/* "--map NAME", or an operand such as "ROW", in a usage. */
-struct gm_ctl_term {
-	const char *name;
-	size_t n_name;
-	const struct gm_ctl_option *option; /* NULL: an operand */
-	const char *value; /* how the usage calls it; NULL: there is none */
-	size_t n_value;
-};
-
-/* Take the next term of a usage.  Returns false after the last. */
-bool gm_ctl_term_next(const char **text, struct gm_ctl_term *ret_term);
-
-/* All terms of a command, in each form of it. */
-struct gm_ctl_terms {
-	const char *name; /* of the command */
-	const char *text; /* what is left of a form's usage */
-	size_t form;      /* the next in the table */
-	bool plan;        /* those of plan follow, as the usage says */
-	bool of_plan;     /* and have begun */
-};
-
-struct gm_ctl_terms gm_ctl_terms_of(const struct gm_command *command);
-bool gm_ctl_terms_next(struct gm_ctl_terms *terms,
-		       struct gm_ctl_term *ret_term);
-
-/* Does a command take all options that were given, in one of its forms? */
-bool gm_ctl_takes_options(const struct gm_command *command,
-			  const struct gm_ctl *ctl);
-
-/* Print the usage of the commands whose first word is @word; of all, where none
- * is, or @word is NULL. */
-void gm_ctl_usage(FILE *to, const char *word);
-
-/* Is this the first word of a command that is another program? */
-bool gm_ctl_is_tool(const char *word);
-
-/* Is this the name of a command that another program's words follow? */
-bool gm_ctl_ends_options(const char *word);
-
-/* Find the command @word.  If the next operand is the second word of a
- * command's name, find that command and remove the operand. */
-const struct gm_command *gm_ctl_find_command(struct gm_ctl *ctl,
-					     const char *word);
-
-#endif
+#undef COMMAND
+#undef NODES_MODEL
+#undef NODES_PLACING

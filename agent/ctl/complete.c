@@ -1,33 +1,221 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Complete command lines by the tables of commands.c, for scripts of shells,
- * which are part of the program. */
+/*
+ * Say how a command line of gpumapctl can go on, by the tables of usage.c, for
+ * scripts of shells, which are part of the program.
+ *
+ * The answer's first line says what stands in the place: words, which follow,
+ * each with a tab and a remark behind it; files; folders; or another program's
+ * command line, which begins with the word of the number behind "command".
+ */
 
-#include "agent/ctl/complete.h"
-
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/ctl/completion_scripts.h"
 #include "agent/ctl/export.h"
+#include "agent/ctl/usage.h"
+#include "agent/reader/list.h"
+
+#define LIMIT_S 1u /* a Tab waits so long for an agent that does not answer */
+
+/* The line up to the word that is completed. */
+struct line {
+	struct gm_ctl ctl;                  /* its instance, and its operands */
+	const struct gm_command *command;   /* NULL: it has none yet */
+	const char *first;                  /* the command's first word */
+	const struct gm_ctl_option *option; /* whose value is completed */
+	const char *head; /* the word, of which this is not completed */
+	size_t n_head;
+	const char *word; /* and this is */
+};
 
 /* ---- words --------------------------------------------------------------- */
 
-/* Offer what the usage names as "a|b|c=N"; a value follows "c=". */
-static void offer_words(const struct gm_ctl_line *line, const char *words,
-			size_t n)
+static bool is_plain(const char *text)
 {
-	for (const char *end = words + n; words < end;) {
-		size_t length = strcspn(words, "| []"), shown;
+	for (; *text != '\0'; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			return false;
+	return true;
+}
+
+/* Print @text, and @about it, if the word can become @text.  Text that could
+ * move a terminal's cursor is left out. */
+static void offer(const struct line *line, const char *text, const char *about)
+{
+	if (strncmp(text, line->word, strlen(line->word)) == 0 &&
+	    is_plain(text))
+		printf("%.*s%s\t%s\n", (int)line->n_head, line->head, text,
+		       is_plain(about) ? about : "");
+}
+
+/* Offer what the usage names as "a|b|c=N"; a value follows "c=". */
+static void offer_words(const struct line *line, const char *words)
+{
+	for (size_t n; *words != '\0'; words += n + (words[n] == '|')) {
+		size_t shown = strcspn(words, "=|");
 		char text[64];
 
-		shown = strcspn(words, "=| []");
+		n = strcspn(words, "|");
 		snprintf(text, sizeof(text), "%.*s",
-			 (int)(shown < length ? shown + 1 : shown), words);
-		gm_ctl_offer(line, text, "");
-		words += length + 1;
+			 (int)(shown < n ? shown + 1 : n), words);
+		offer(line, text, "");
 	}
 }
+
+/* ---- names of what the agent has ----------------------------------------- */
+
+typedef int next_name(const struct gpumap *map, uint32_t *cursor,
+		      char ret_name[GPUMAP_NAME_MAX + 1]);
+
+static void offer_each(const struct line *line, next_name *next)
+{
+	char name[GPUMAP_NAME_MAX + 1];
+	uint32_t cursor = 0;
+
+	while (next(line->ctl.map, &cursor, name) == 1)
+		offer(line, name, "");
+}
+
+static void offer_maps(const struct line *line)
+{
+	offer_each(line, gpumap_layers_next);
+}
+
+static void offer_masks(const struct line *line)
+{
+	offer_each(line, gpumap_mask_next);
+}
+
+static void offer_meshes(const struct line *line)
+{
+	offer_each(line, gpumap_mesh_next);
+}
+
+static void offer_rows(const struct line *line)
+{
+	struct gpumap_device device;
+	uint32_t row = 0;
+	char text[12];
+
+	while (gm_ctl_next_device(line->ctl.map, &row, &device)) {
+		snprintf(text, sizeof(text), "%u", device.row);
+		offer(line, text, device.name);
+	}
+}
+
+/* Those of the mesh that is the first operand. */
+static void offer_groups(const struct line *line)
+{
+	struct gpumap_mesh_group group = { .size = sizeof(group) };
+	uint32_t cursor = 0;
+
+	while (line->ctl.n_args > 0 &&
+	       gpumap_mesh_next_group(line->ctl.map, line->ctl.args[0],
+				      GPUMAP_MESH_ANY, &cursor, &group) == 1)
+		offer(line, group.name, "");
+}
+
+static void offer_shares(const struct line *line)
+{
+	struct gpumap_share_info *shares = NULL;
+	struct gpumap *map = line->ctl.map;
+	int n = gm_list_share(map, &shares);
+
+	for (int i = 0; i < n; i++)
+		offer(line, shares[i].name, "");
+	free(shares);
+}
+
+static void offer_nodes(const struct line *line)
+{
+	struct gpumap_cluster_node node = { .size = sizeof(node) };
+	uint32_t cursor = 0;
+
+	while (gpumap_cluster_next_node(line->ctl.map, &cursor, &node) == 1)
+		offer(line, node.name, node.address);
+}
+
+/* A model that several nodes have is offered once. */
+static void offer_models(const struct line *line)
+{
+	struct gpumap_cluster_share share = { .size = sizeof(share) },
+				    other = { .size = sizeof(other) };
+	uint32_t cursor = 0;
+
+	while (gpumap_cluster_next_share(line->ctl.map, GPUMAP_CLUSTER_ANY,
+					 NULL, &cursor, &share) == 1) {
+		uint32_t first = 0;
+
+		if (gpumap_cluster_next_share(line->ctl.map, GPUMAP_CLUSTER_ANY,
+					      share.name, &first,
+					      &other) == 1 &&
+		    first == cursor)
+			offer(line, share.name, "");
+	}
+}
+
+/* The names by which the usage calls them, in one command or in any. */
+static const struct names {
+	const char *called;
+	void (*offer)(const struct line *line);
+	const char *command;
+} names[] = {
+	{ "MAP", offer_maps, NULL },      { "MESH", offer_meshes, NULL },
+	{ "GROUP", offer_groups, NULL },  { "ROW", offer_rows, NULL },
+	{ "NODE", offer_nodes, NULL },    { "NODES", offer_nodes, NULL },
+	{ "MODEL", offer_models, NULL },  { "NAME", offer_masks, "mask" },
+	{ "NAME", offer_meshes, "mesh" }, { "NAME", offer_shares, "shares" },
+	{ "NAME", offer_maps, NULL },
+};
+
+/* NULL: these are none of the agent's. */
+static const struct names *find_names(const struct line *line,
+				      const char *called)
+{
+	const struct gm_ctl_option *option = line->option;
+	const struct names *at = names;
+
+	if (option != NULL && option->value == GM_VALUE_ROWS)
+		called = "ROW";
+	/* An option's NAME is a new one, unless it is that of a map. */
+	if (option != NULL && strcmp(called, "NAME") == 0)
+		called = strcmp(option->name, "map") == 0 ||
+					 strcmp(option->name, "commit") == 0
+				 ? "MAP"
+				 : "";
+	while (at < names + sizeof(names) / sizeof(names[0]) &&
+	       (strcmp(at->called, called) != 0 ||
+		(at->command != NULL && strcmp(at->command, line->first) != 0)))
+		at++;
+	return at < names + sizeof(names) / sizeof(names[0]) ? at : NULL;
+}
+
+static void give_up(int signal)
+{
+	(void)signal;
+	_exit(GM_EXIT_OK);
+}
+
+/* Offer nothing where no agent is, without a word of errors. */
+static void offer_names(struct line *line, const struct names *these)
+{
+	struct gpumap_attach_opts opts = gm_ctl_where(&line->ctl);
+
+	signal(SIGALRM, give_up);
+	alarm(LIMIT_S);
+	if (gpumap_attach(&opts, &line->ctl.map) != 0)
+		return;
+	these->offer(line);
+	gpumap_detach(line->ctl.map);
+	line->ctl.map = NULL;
+}
+
+/* ---- values -------------------------------------------------------------- */
 
 /* Lists that are too long for a usage. */
 static const struct list {
@@ -41,92 +229,44 @@ static const struct list {
 	{ NULL, "KIND", gm_ctl_mask_rule },
 };
 
-static const struct list *list_of(const struct gm_ctl_line *line,
-				  const char *called, size_t n)
-{
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
-		if (strncmp(lists[i].called, called, n) == 0 &&
-		    lists[i].called[n] == '\0' &&
-		    (lists[i].command == NULL ||
-		     strcmp(lists[i].command, line->first) == 0))
-			return &lists[i];
-	return NULL;
-}
-
-/* ---- values -------------------------------------------------------------- */
-
-static bool is_called(const char *text, size_t n, const char *name)
-{
-	return strlen(name) == n && strncmp(text, name, n) == 0;
-}
-
-/* Operands that the usage calls NAME are names of these. */
-static const char *kind_of(const char *first)
-{
-	if (strcmp(first, "mask") == 0)
-		return "MASK";
-	if (strcmp(first, "mesh") == 0)
-		return "MESH";
-	return strcmp(first, "shares") == 0 ? "SHARE" : "MAP";
-}
-
-/* The agent's things, of which the usage says @called; NULL: others. */
-static const char *names_of(const struct gm_ctl_line *line, const char *called,
-			    size_t n)
-{
-	static const char *const kinds[] = { "MAP",  "MESH",  "GROUP", "ROW",
-					     "NODE", "NODES", "MODEL" };
-	const struct gm_ctl_option *option = line->option;
-
-	if (option != NULL && option->value == GM_VALUE_ROWS)
-		return "ROW";
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		if (is_called(called, n, kinds[i]))
-			return kinds[i];
-	if (!is_called(called, n, "NAME"))
-		return NULL;
-	if (option == NULL)
-		return kind_of(line->first);
-	return strcmp(option->name, "map") == 0 ||
-			       strcmp(option->name, "commit") == 0
-		       ? "MAP"
-		       : NULL;
-}
-
 /* Complete the value of line->option, or an operand, by what the usage calls
  * it. */
-static void complete_value(struct gm_ctl_line *line, const char *called,
-			   size_t n)
+static void complete_value(struct line *line, const char *called)
 {
-	const char *names = names_of(line, called, n);
-	const struct list *list = list_of(line, called, n);
+	const struct names *these = find_names(line, called);
 	const char *word, *comma = strrchr(line->word, ',');
 
 	/* A model is a folder, or a file. */
-	if (is_called(called, n, "FILE") ||
+	if (strcmp(called, "FILE") == 0 ||
 	    (line->option != NULL && strcmp(line->option->name, "model") == 0))
 		puts("files");
-	else if (is_called(called, n, "DIR"))
+	else if (strcmp(called, "DIR") == 0)
 		puts("folders");
 	else
 		puts("words");
-	if (names != NULL && line->option != NULL && comma != NULL) {
+	if (these != NULL && line->option != NULL && comma != NULL) {
 		line->n_head += (size_t)(comma + 1 - line->word);
 		line->word = comma + 1;
 	}
-	if (names != NULL)
-		gm_ctl_offer_names(line, names);
-	for (size_t i = 0; list != NULL && (word = list->at(i)) != NULL; i++)
-		gm_ctl_offer(line, word, "");
-	if (memchr(called, '|', n) != NULL)
-		offer_words(line, called, n);
+	if (these != NULL)
+		offer_names(line, these);
+	for (size_t k = 0; k < sizeof(lists) / sizeof(lists[0]); k++)
+		for (size_t i = 0;
+		     strcmp(lists[k].called, called) == 0 &&
+		     (lists[k].command == NULL ||
+		      strcmp(lists[k].command, line->first) == 0) &&
+		     (word = lists[k].at(i)) != NULL;
+		     i++)
+			offer(line, word, "");
+	if (strchr(called, '|') != NULL)
+		offer_words(line, called);
 }
 
 /* ---- places -------------------------------------------------------------- */
 
 /* The word of a command's name at the place: the first, or the one behind
  * line->first.  NULL: it has none there. */
-static const char *word_of(const struct gm_ctl_line *line, const char *name)
+static const char *word_of(const struct line *line, const char *name)
 {
 	size_t n = line->first != NULL ? strlen(line->first) : 0;
 
@@ -138,7 +278,7 @@ static const char *word_of(const struct gm_ctl_line *line, const char *name)
 }
 
 /* Offer words of commands.  Returns whether the place has any. */
-static bool complete_command(const struct gm_ctl_line *line)
+static bool complete_command(const struct line *line)
 {
 	const struct gm_command *command, *before;
 	bool any = false;
@@ -159,71 +299,50 @@ static bool complete_command(const struct gm_ctl_line *line)
 			continue;
 		any = true;
 		snprintf(text, sizeof(text), "%.*s", (int)n, word);
-		gm_ctl_offer(line, text, word[n] == '\0' ? command->what : "");
+		offer(line, text, word[n] == '\0' ? command->what : "");
 	}
 	return any;
 }
 
-static void offer_option(const struct gm_ctl_line *line,
-			 const struct gm_ctl_term *term)
+static void complete_option(const struct line *line)
 {
-	char text[64], about[64] = "";
-
-	if (term->value != NULL)
-		snprintf(about, sizeof(about), "%.*s", (int)term->n_value,
-			 term->value);
-	snprintf(text, sizeof(text), "--%s", term->option->name);
-	gm_ctl_offer(line, text, about);
-}
-
-static void complete_option(const struct gm_ctl_line *line)
-{
-	const char *common = gm_ctl_common_usage;
 	bool offered[GM_OPTIONS] = { false };
 	struct gm_ctl_terms terms;
-	struct gm_ctl_term term;
 
-	if (line->command != NULL) {
-		terms = gm_ctl_terms_of(line->command);
-		while (gm_ctl_terms_next(&terms, &term)) {
-			bool *done = term.option == NULL
-					     ? NULL
-					     : &offered[term.option -
-							gm_ctl_option_at(0)];
+	gm_ctl_terms_of(line->command, &terms);
+	for (size_t i = 0; i < terms.n; i++) {
+		const struct gm_ctl_term *t = &terms.v[i];
+		bool *done =
+			t->option == NULL
+				? NULL
+				: &offered[t->option - gm_ctl_option_at(0)];
+		char text[64];
 
-			if (done != NULL && !*done)
-				offer_option(line, &term);
-			if (done != NULL)
-				*done = true;
-		}
+		if (done == NULL || *done)
+			continue;
+		*done = true;
+		snprintf(text, sizeof(text), "--%s", t->option->name);
+		offer(line, text, t->value);
 	}
-	while (gm_ctl_term_next(&common, &term))
-		offer_option(line, &term);
 }
 
 /* Complete the value of line->option. */
-static void complete_option_value(struct gm_ctl_line *line)
+static void complete_option_value(struct line *line)
 {
-	const char *common = gm_ctl_common_usage;
 	struct gm_ctl_terms terms;
-	struct gm_ctl_term term;
-	bool found = false;
+	size_t i = 0;
 
-	if (line->command != NULL) {
-		terms = gm_ctl_terms_of(line->command);
-		while (!found && gm_ctl_terms_next(&terms, &term))
-			found = term.option == line->option;
-	}
-	while (!found && gm_ctl_term_next(&common, &term))
-		found = term.option == line->option;
-	if (found && term.value != NULL)
-		complete_value(line, term.value, term.n_value);
+	gm_ctl_terms_of(line->command, &terms);
+	while (i < terms.n && terms.v[i].option != line->option)
+		i++;
+	if (i < terms.n && terms.v[i].value[0] != '\0')
+		complete_value(line, terms.v[i].value);
 	else
 		puts("words");
 }
 
 /* @second: of a command, whose name may have a second word. */
-static void complete_operand(struct gm_ctl_line *line, bool second)
+static void complete_operand(struct line *line, bool second)
 {
 	const char *text = line->command != NULL ? line->command->operands : "";
 	struct gm_ctl_term term;
@@ -231,7 +350,7 @@ static void complete_operand(struct gm_ctl_line *line, bool second)
 
 	while (gm_ctl_term_next(&text, &term))
 		if (term.option == NULL && n-- == 0) {
-			complete_value(line, term.name, term.n_name);
+			complete_value(line, term.name);
 			return;
 		}
 	puts("words");
@@ -241,7 +360,7 @@ static void complete_operand(struct gm_ctl_line *line, bool second)
 
 /* ---- the line ------------------------------------------------------------ */
 
-static void set_value(struct gm_ctl_line *line, const char *value)
+static void set_value(struct line *line, const char *value)
 {
 	if (strcmp(line->option->name, "instance") == 0)
 		line->ctl.instance = value;
@@ -252,7 +371,7 @@ static void set_value(struct gm_ctl_line *line, const char *value)
 
 /* Take "--name" or "--name=value".  Returns where the value begins; NULL: it is
  * the next word, or the option has none. */
-static const char *take_option(struct gm_ctl_line *line, const char *word)
+static const char *take_option(struct line *line, const char *word)
 {
 	size_t n = strcspn(word, "=");
 
@@ -263,7 +382,7 @@ static const char *take_option(struct gm_ctl_line *line, const char *word)
 }
 
 /* Do another program's words follow the operands that were read? */
-static bool ends_options(const struct gm_ctl_line *line)
+static bool ends_options(const struct line *line)
 {
 	const struct gm_command *command = NULL;
 	struct gm_ctl ctl = line->ctl;
@@ -278,7 +397,7 @@ static bool ends_options(const struct gm_ctl_line *line)
 /* Read the words before the last, of @n; those that are operands become
  * line->ctl.args.  Returns the index of the word with which another program's
  * command line begins, or 0. */
-static int read_words(struct gm_ctl_line *line, char **words, int n)
+static int read_words(struct line *line, char **words, int n)
 {
 	bool ended = false;
 
@@ -308,7 +427,7 @@ static int read_words(struct gm_ctl_line *line, char **words, int n)
 	return ended || *words[n - 1] != '-' ? n - 1 : 0;
 }
 
-static void complete(struct gm_ctl_line *line)
+static void complete(struct line *line)
 {
 	bool second = line->ctl.n_args == 0;
 	const char *value;
@@ -338,10 +457,10 @@ static void complete(struct gm_ctl_line *line)
 int gm_ctl_complete(struct gm_ctl *ctl)
 {
 	const char *word = ctl->args[ctl->n_args - 1];
-	struct gm_ctl_line line = { .ctl = { .instance = ctl->instance,
-					     .runtime_dir = ctl->runtime_dir },
-				    .head = word,
-				    .word = word };
+	struct line line = { .ctl = { .instance = ctl->instance,
+				      .runtime_dir = ctl->runtime_dir },
+			     .head = word,
+			     .word = word };
 	int other;
 
 	if (ctl->n_args < 2)

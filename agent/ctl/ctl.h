@@ -99,15 +99,6 @@ struct gm_ctl {
  * gpumapctl-NAME. */
 #define GM_ARGS_TOOL (-2)
 
-struct gm_command {
-	const char *name;               /* may have a blank: "mask list" */
-	const char *operands;           /* and options: its usage */
-	const char *what;               /* one line */
-	int n_args;                     /* operands it needs */
-	int (*run)(struct gm_ctl *ctl); /* NULL: a tool */
-	bool offline;                   /* needs no agent: @map stays NULL */
-};
-
 /* One file per family; run has a folder of its own. */
 int gm_ctl_status(struct gm_ctl *ctl);
 int gm_ctl_wait(struct gm_ctl *ctl);

@@ -12,15 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/ctl/commands.h"
 #include "agent/ctl/load_user.h"
 #include "agent/ctl/parse.h"
+#include "agent/ctl/run/run.h"
+#include "agent/ctl/usage.h"
 #include "agent/plan/number.h"
 
 /* getopt_long()'s value of the first option; those of the others follow. */
 #define OPT_FIRST 256
 
 #define WORD      32 /* letters of a command's name, at most */
+
+/* The functions of the commands, by their index. */
+static int (*const runs[])(struct gm_ctl *ctl) = {
+#define COMMAND(name, operands, what, n_args, run, offline) run,
+#include "agent/ctl/commands.h"
+};
 
 /* Report that "@what" is wrong, because @why. */
 static int bad(const char *what, const char *why)
@@ -324,8 +331,7 @@ static int validate(const struct gm_ctl *ctl, const struct gm_command *command)
 	for (int i = 0; i < ctl->n_args; i++) {
 		size_t n = strlen(ctl->args[i]);
 
-		if (strcmp(command->operands, "ROW") != 0 &&
-		    command->run != gm_ctl_drain &&
+		if (strncmp(command->operands, "ROW", 3) != 0 &&
 		    command->n_args != GM_ARGS_COMMAND &&
 		    (n == 0 || n > GPUMAP_NAME_MAX))
 			return bad(ctl->args[i],
@@ -368,7 +374,7 @@ int main(int argc, char **argv)
 	if (ret == GM_EXIT_OK)
 		ret = validate(&ctl, command);
 	if (ret == GM_EXIT_OK)
-		ret = command->run(&ctl);
+		ret = runs[command - gm_ctl_command_at(0)](&ctl);
 	if (ret == GM_EXIT_OK && ctl.map != NULL)
 		tell_age(&ctl);
 	gpumap_detach(ctl.map);

@@ -263,18 +263,26 @@ static int make_memory(struct run *run)
 
 static int once(struct run *run)
 {
-	uint64_t start = gm_clock_ns(), ns;
 	struct gpumap_collective what = { .size = sizeof(what),
 					  .op = run->kind->op,
 					  .dtype = GPUMAP_DTYPE_I32,
 					  .reduce = GPUMAP_REDUCE_SUM,
 					  .peer = 1,
 					  .n = run->n,
-					  .ranks = run->rank,
-					  .deadline_ns = start + LIMIT_NS };
+					  .ranks = run->rank };
 	struct gpumap_done done = { .status = 0 };
+	uint64_t start, ns;
 	int ret;
 
+	for (uint32_t r = 0; r < run->ranks; r++)
+		if (run->rank[r].recv != NULL)
+			memset(run->rank[r].recv, 0x55,
+			       gotten(run, r) * sizeof(int32_t));
+	ret = move_results(run, false);
+	if (ret != GM_EXIT_OK)
+		return ret;
+	start = gm_clock_ns();
+	what.deadline_ns = start + LIMIT_NS;
 	ret = gpumap_comm_submit(run->comm, &what);
 	if (ret == 0)
 		ret = gpumap_wait(run->session, &done, 1, GPUMAP_NO_DEADLINE);
@@ -287,64 +295,42 @@ static int once(struct run *run)
 	return check(run);
 }
 
-static int clear(const struct run *run)
-{
-	for (uint32_t r = 0; r < run->ranks; r++)
-		if (run->rank[r].recv != NULL)
-			memset(run->rank[r].recv, 0x55,
-			       gotten(run, r) * sizeof(int32_t));
-	return move_results(run, false);
-}
-
-static void show_what(const struct run *run, const char *size)
-{
-	const char *name = run->kind->name;
-
-	switch (run->kind->op) {
-	case GPUMAP_OP_BARRIER:
-		printf("%s of %u ranks: ", name, run->ranks);
-		break;
-	case GPUMAP_OP_BROADCAST:
-	case GPUMAP_OP_SEND:
-		printf("%s of %s from rank 0, of %u ranks: every element is "
-		       "right; ",
-		       name, size, run->ranks);
-		break;
-	default:
-		printf("%s of %s from each of %u ranks: every element is "
-		       "right; ",
-		       name, size, run->ranks);
-	}
-}
-
 static int show(const struct run *run)
 {
 	bool moves = run->kind->op != GPUMAP_OP_BARRIER;
 	uint64_t bytes = moves ? given(run) * sizeof(int32_t) : 0;
 	double rate = (double)bytes / (double)run->best_ns;
-	json_t *rows = json_array();
 	bool has_nccl = gpumap_comm_flags(run->comm) & GPUMAP_COMM_NCCL;
 	char size[32];
 
-	for (uint32_t r = 0; r < run->ranks; r++)
-		json_array_append_new(rows, json_integer(run->rows[r]));
 	if (run->ctl->json)
 		return gm_ctl_print(json_pack(
 			"{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:f, s:b, s:b}",
 			"op", run->kind->name, "mesh", run->ctl->args[0],
-			"group", run->ctl->args[1], "rows", rows, "bytes",
+			"group", run->ctl->args[1], "rows",
+			gm_ctl_list_json(run->rows, run->ranks), "bytes",
 			(json_int_t)bytes, "rounds", (json_int_t)run->rounds,
 			"best_ns", (json_int_t)run->best_ns,
 			"gigabytes_per_second", rate, "right", 1, "nccl",
 			has_nccl));
-	json_decref(rows);
 	for (uint32_t r = 0; r < run->ranks; r++)
 		printf("  rank %2u  row %3u\n", r, run->rows[r]);
 	if GM_GIVEN (run->ctl, NCCL)
 		puts(has_nccl ? "  by NCCL, what it does"
 			      : "  by way of the host: NCCL wants cards alone, "
 				"and nccl not to be no, see gpumapd.conf(5)");
-	show_what(run, gm_size_text(bytes, size));
+	gm_size_text(bytes, size);
+	if (!moves)
+		printf("%s of %u ranks: ", run->kind->name, run->ranks);
+	else if (run->kind->op == GPUMAP_OP_BROADCAST ||
+		 run->kind->op == GPUMAP_OP_SEND)
+		printf("%s of %s from rank 0, of %u ranks: every element is "
+		       "right; ",
+		       run->kind->name, size, run->ranks);
+	else
+		printf("%s of %s from each of %u ranks: every element is "
+		       "right; ",
+		       run->kind->name, size, run->ranks);
 	printf("best of %llu rounds %.3f ms", (unsigned long long)run->rounds,
 	       (double)run->best_ns / 1e6);
 	if (moves)
@@ -373,11 +359,8 @@ int gm_ctl_collective(struct gm_ctl *ctl)
 	ret = open_group(&run);
 	if (ret == GM_EXIT_OK)
 		ret = make_memory(&run);
-	for (uint64_t i = 0; ret == GM_EXIT_OK && i < run.rounds; i++) {
-		ret = clear(&run);
-		if (ret == GM_EXIT_OK)
-			ret = once(&run);
-	}
+	for (uint64_t i = 0; ret == GM_EXIT_OK && i < run.rounds; i++)
+		ret = once(&run);
 	if (ret == GM_EXIT_OK)
 		ret = show(&run);
 	gpumap_comm_close(run.comm);

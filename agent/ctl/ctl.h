@@ -162,6 +162,9 @@ static inline bool gm_ctl_has_row(const uint64_t rows[GPUMAP_ROWS_MAX / 64],
 /* The rows whose bits are set, as a list. */
 json_t *gm_ctl_rows_json(const uint64_t rows[GPUMAP_ROWS_MAX / 64]);
 
+/* @n numbers as a list. */
+json_t *gm_ctl_list_json(const uint32_t *numbers, uint32_t n);
+
 /* Print as a word of a shell: in quotes where it needs them. */
 void gm_ctl_print_word(const char *text);
 

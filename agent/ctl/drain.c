@@ -3,153 +3,148 @@
 
 /* Take rows out of service and back, and list what that would end. */
 
-#include "agent/ctl/ctl.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "agent/ctl/fields.h"
 #include "agent/ctl/parse.h"
 #include "agent/ctl/progress.h"
 #include "agent/reader/list.h"
 
 /* ---- a dry run ----------------------------------------------------------- */
 
-/* A list of the objects that a drain of @row ends, or leaves. */
-struct hit {
+/* The objects that a drain of @row ends, or leaves. */
+struct hits {
 	const struct gm_ctl *ctl;
 	uint32_t row;
-	json_t *sessions; /* all NULL: as text */
-	json_t *shares;
-	json_t *maps;
 	uint32_t n; /* sessions and shares */
 	uint32_t n_maps;
+	json_t *sessions, *shares, *maps;
 };
 
-static void hit_session(struct hit *hit, const struct gpumap_session_info *info)
+static const struct gm_ctl_field session_fields[] = {
+	GM_MEMBERS(gpumap_session_info, id, pid, uid),
+	GM_FIELD_USER(gpumap_session_info, "user", uid),
+	GM_FIELD_COMMAND(gpumap_session_info, "command", uid, pid),
+	{ 0 },
+};
+
+static const struct gm_ctl_field share_fields[] = {
+	GM_MEMBERS(gpumap_share_info, name, uid, bytes),
+	GM_FIELD(gpumap_share_info, "holders", n_holders),
+	{ 0 },
+};
+
+/* Returns 0 or a negative errno. */
+static int list_sessions(struct hits *hits)
 {
+	struct gpumap_session_info *all = NULL;
 	char user[GM_CTL_NAME], command[GM_CTL_NAME];
-	json_t *object;
+	int n = gm_list_session(hits->ctl->map, &all);
 
-	hit->n++;
-	if (hit->sessions == NULL) {
-		printf("  session %llu of process %u, %s, user %s: its jobs "
-		       "and buffers there\n",
-		       (unsigned long long)info->id, info->pid,
-		       gm_ctl_command(hit->ctl, info->pid, info->uid, command),
-		       gm_ctl_user(info->uid, user));
-		return;
-	}
-	object = json_pack("{s:I, s:I, s:I}", "id", (json_int_t)info->id, "pid",
-			   (json_int_t)info->pid, "uid", (json_int_t)info->uid);
-	gm_ctl_name_json(hit->ctl, object, info->uid, info->pid);
-	json_array_append_new(hit->sessions, object);
-}
+	for (int i = 0; i < n; i++) {
+		const struct gpumap_session_info *s = &all[i];
 
-static void hit_share(struct hit *hit, const struct gpumap_share_info *info)
-{
-	char user[GM_CTL_NAME], size[32];
-
-	hit->n++;
-	if (hit->shares == NULL)
-		printf("  share \"%s\" of user %s: all of it, %s on all its "
-		       "rows, for %u session%s\n",
-		       info->name, gm_ctl_user(info->uid, user),
-		       gm_size_text(info->bytes, size), info->n_holders,
-		       gm_ctl_s(info->n_holders));
-	else
+		if (!gm_ctl_has_row(s->rows, hits->row))
+			continue;
+		hits->n++;
 		json_array_append_new(
-			hit->shares,
-			json_pack("{s:s, s:I, s:I, s:I}", "name", info->name,
-				  "uid", (json_int_t)info->uid, "bytes",
-				  (json_int_t)info->bytes, "holders",
-				  (json_int_t)info->n_holders));
-}
-
-static int list_sessions(struct hit *hit)
-{
-	struct gpumap_session_info *list = NULL;
-	int n = gm_list_session(hit->ctl->map, &list);
-
-	for (int i = 0; i < n; i++)
-		if (gm_ctl_has_row(list[i].rows, hit->row))
-			hit_session(hit, &list[i]);
-	free(list);
+			hits->sessions,
+			gm_ctl_fields_json(hits->ctl, session_fields, s, NULL));
+		if (!hits->ctl->json)
+			printf("  session %llu of process %u, %s, user %s: its "
+			       "jobs and buffers there\n",
+			       (unsigned long long)s->id, s->pid,
+			       gm_ctl_command(hits->ctl, s->pid, s->uid,
+					      command),
+			       gm_ctl_user(s->uid, user));
+	}
+	free(all);
 	return n < 0 ? n : 0;
 }
 
-static int list_shares(struct hit *hit)
+static int list_shares(struct hits *hits)
 {
-	struct gpumap_share_info *list = NULL;
-	int n = gm_list_share(hit->ctl->map, &list);
+	struct gpumap_share_info *all = NULL;
+	char user[GM_CTL_NAME], size[32];
+	int n = gm_list_share(hits->ctl->map, &all);
 
-	for (int i = 0; i < n; i++)
-		if (gm_ctl_has_row(list[i].rows, hit->row))
-			hit_share(hit, &list[i]);
-	free(list);
+	for (int i = 0; i < n; i++) {
+		const struct gpumap_share_info *s = &all[i];
+
+		if (!gm_ctl_has_row(s->rows, hits->row))
+			continue;
+		hits->n++;
+		json_array_append_new(
+			hits->shares,
+			gm_ctl_fields_json(hits->ctl, share_fields, s, NULL));
+		if (!hits->ctl->json)
+			printf("  share \"%s\" of user %s: all of it, %s on "
+			       "all its rows, for %u session%s\n",
+			       s->name, gm_ctl_user(s->uid, user),
+			       gm_size_text(s->bytes, size), s->n_holders,
+			       gm_ctl_s(s->n_holders));
+	}
+	free(all);
 	return n < 0 ? n : 0;
 }
 
 /* Layer maps stay, with what they reserve: they have a heading of their own. */
-static void list_maps(struct hit *hit)
+static void list_maps(struct hits *hits)
 {
 	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
 	char name[GPUMAP_NAME_MAX + 1];
 	uint32_t cursor = 0;
 
-	while (gpumap_layers_next(hit->ctl->map, &cursor, name) == 1) {
+	while (gpumap_layers_next(hits->ctl->map, &cursor, name) == 1) {
 		struct gpumap_layers head = { .size = sizeof(head) };
 
-		if (gpumap_layers_read(hit->ctl->map, name, &head, NULL, NULL,
+		if (gpumap_layers_read(hits->ctl->map, name, &head, NULL, NULL,
 				       0, charges, GPUMAP_ROWS_MAX) != 0)
 			continue; /* released meanwhile */
 		for (uint32_t i = 0; i < head.n_rows; i++) {
-			if (charges[i].row != hit->row)
+			uint32_t n = charges[i].n_layers;
+
+			if (charges[i].row != hits->row)
 				continue;
-			if (hit->maps != NULL)
-				json_array_append_new(hit->maps,
-						      json_string(name));
-			else
+			json_array_append_new(hits->maps, json_string(name));
+			if (!hits->ctl->json)
 				printf("%s  layer map \"%s\", with %u layer%s "
 				       "there\n",
-				       hit->n_maps == 0 ? "and would leave:\n"
-							: "",
-				       name, charges[i].n_layers,
-				       gm_ctl_s(charges[i].n_layers));
-			hit->n_maps++;
+				       hits->n_maps == 0 ? "and would leave:\n"
+							 : "",
+				       name, n, gm_ctl_s(n));
+			hits->n_maps++;
 		}
 	}
 }
 
 static int dry_run(struct gm_ctl *ctl, uint32_t row)
 {
-	struct hit hit = { .ctl = ctl, .row = row };
+	struct hits hits = { .ctl = ctl,
+			     .row = row,
+			     .sessions = json_array(),
+			     .shares = json_array(),
+			     .maps = json_array() };
+	json_t *object;
 	int ret;
 
-	if (ctl->json) {
-		hit.sessions = json_array();
-		hit.shares = json_array();
-		hit.maps = json_array();
-	} else {
+	if (!ctl->json)
 		printf("a drain of row %u would end:\n", row);
-	}
-	ret = list_sessions(&hit);
+	ret = list_sessions(&hits);
 	if (ret == 0)
-		ret = list_shares(&hit);
-	if (ret == 0 && hit.n == 0 && !ctl->json)
+		ret = list_shares(&hits);
+	if (ret == 0 && hits.n == 0 && !ctl->json)
 		puts("  nothing");
 	if (ret == 0)
-		list_maps(&hit);
+		list_maps(&hits);
+	object = json_pack("{s:I, s:o, s:o, s:o}", "row", (json_int_t)row,
+			   "sessions", hits.sessions, "shares", hits.shares,
+			   "maps", hits.maps);
 	if (ret == 0 && ctl->json)
-		return gm_ctl_print(json_pack("{s:I, s:o, s:o, s:o}", "row",
-					      (json_int_t)row, "sessions",
-					      hit.sessions, "shares",
-					      hit.shares, "maps", hit.maps));
-	json_decref(hit.sessions);
-	json_decref(hit.shares);
-	json_decref(hit.maps);
-	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "row %u", row);
-	return GM_EXIT_OK;
+		return gm_ctl_print(object);
+	json_decref(object);
+	return ret == 0 ? GM_EXIT_OK : gm_ctl_fail(ctl, ret, "row %u", row);
 }
 
 /* ---- out of service, and back ------------------------------------------ */
@@ -176,37 +171,24 @@ struct watch {
 	uint64_t bytes;     /* at the first look */
 };
 
-/* Returns false where the agent does not say. */
-static bool bytes_on(struct gpumap *map, uint32_t row, uint64_t *ret_bytes)
-{
-	struct gpumap_usage *list = NULL;
-	int n = gm_list_usage(map, &list);
-	uint64_t bytes = 0;
-
-	for (int i = 0; i < n; i++)
-		if (list[i].row == row)
-			bytes += list[i].bytes;
-	free(list);
-	*ret_bytes = bytes;
-	return n >= 0;
-}
-
 static void look(struct gm_progress *progress)
 {
 	struct watch *watch = progress->data;
-	struct gpumap_attach_opts opts = { .size = sizeof(opts),
-					   .instance = watch->ctl->instance,
-					   .runtime_dir =
-						   watch->ctl->runtime_dir };
-	uint64_t left;
+	struct gpumap_attach_opts opts = gm_ctl_where(watch->ctl);
+	struct gpumap_usage *all = NULL;
+	uint64_t left = 0;
+	int n;
 
 	if (watch->map == NULL && gpumap_attach(&opts, &watch->map) != 0)
 		return;
-	if (!bytes_on(watch->map, watch->row, &left))
-		return;
-	if (watch->bytes == 0)
+	n = gm_list_usage(watch->map, &all);
+	for (int i = 0; i < n; i++)
+		if (all[i].row == watch->row)
+			left += all[i].bytes;
+	free(all);
+	if (n >= 0 && watch->bytes == 0)
 		watch->bytes = left;
-	if (watch->bytes == 0)
+	if (n < 0 || watch->bytes == 0)
 		return;
 	progress->unit = NULL;
 	gm_progress_tell(progress,

@@ -239,9 +239,8 @@ int gm_ctl_publish(struct gm_ctl *ctl)
 	    (GM_TEXT(ctl, MODEL) != NULL && GM_GIVEN(ctl, LAYERS)))
 		return gm_ctl_wrong("publish needs --spec, and --model or "
 				    "--layers or neither of them");
-	if (GM_NUMBER(ctl, LAYERS) > UINT32_MAX) {
+	if (GM_NUMBER(ctl, LAYERS) > UINT32_MAX)
 		return gm_ctl_wrong("--layers: a layer map has at most 65536");
-	}
 	request.n_layers = (uint32_t)GM_NUMBER(ctl, LAYERS);
 	if (GM_TEXT(ctl, MODEL) != NULL) {
 		ret = gm_ctl_measure(ctl, &model);

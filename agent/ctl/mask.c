@@ -12,6 +12,7 @@
 
 #include "agent/ctl/fields.h"
 #include "agent/ctl/progress.h"
+#include "agent/ctl/usage.h"
 #include "agent/mask/mask.h"
 #include "agent/mask/mask_tensor.h"
 #include "agent/mask/picture.h"
@@ -115,11 +116,10 @@ static json_t *strides_json(const struct gm_ctl *ctl, const void *mask)
 static json_t *rows_json(const struct gm_ctl *ctl, const void *mask)
 {
 	const struct mask *m = mask;
-	json_t *rows = json_array();
 
-	for (uint32_t i = 0; i < m->info.n_rows && i < GPUMAP_ROWS_MAX; i++)
-		json_array_append_new(rows, json_integer(m->rows[i]));
-	return rows;
+	return gm_ctl_list_json(m->rows, m->info.n_rows < GPUMAP_ROWS_MAX
+						 ? m->info.n_rows
+						 : GPUMAP_ROWS_MAX);
 }
 
 #define MASK(name, member, ...) GM_FIELD(mask, name, info.member, __VA_ARGS__)
@@ -403,29 +403,15 @@ const char *gm_ctl_mask_rule(size_t i)
 	return i < N_KINDS ? kinds[i].name : NULL;
 }
 
-static const struct {
-	const char *name;
-	gm_ctl_set one;
-} facts[] = {
-	{ "--size", GM_OPT(SIZE) },     { "--past", GM_OPT(PAST) },
-	{ "--window", GM_OPT(WINDOW) }, { "--chunk", GM_OPT(CHUNK) },
-	{ "--dtype", GM_OPT(DTYPE) },
-};
-
-static const char *first_of(gm_ctl_set options)
+/* Say so of the first of these options. */
+static int wrong(const char *what, const char *verb, gm_ctl_set options)
 {
 	size_t i = 0;
 
-	while (i + 1 < sizeof(facts) / sizeof(facts[0]) &&
-	       (facts[i].one & options) == 0)
+	while ((options >> i & 1) == 0)
 		i++;
-	return facts[i].name;
-}
-
-static int wrong(const char *what, const char *verb, const char *option)
-{
-	return gm_ctl_wrong("a mask %s %s %s; see gpumapctl(1)", what, verb,
-			    option);
+	return gm_ctl_wrong("a mask %s %s --%s; see gpumapctl(1)", what, verb,
+			    gm_ctl_option_at(i)->name);
 }
 
 static int explain(const struct gm_plan_error *error, int ret)
@@ -439,23 +425,21 @@ static int explain(const struct gm_plan_error *error, int ret)
 static int by_rule(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
 {
 	const gm_ctl_set given = ctl->given & FACTS;
-	const struct kind *kind = kinds;
+	int i = gm_ctl_find_word("--kind", GM_TEXT(ctl, KIND), kinds,
+				 sizeof(kinds[0]), N_KINDS);
+	const struct kind *kind;
 	struct gm_plan_error error;
 	char what[64];
 
-	while (kind < kinds + N_KINDS && strcmp(kind->name, GM_TEXT(ctl, KIND)))
-		kind++;
-	if (kind == kinds + N_KINDS)
-		return gm_ctl_wrong(
-			"--kind is none, causal_flash, causal, sliding, "
-			"chunked or bidirectional_sliding, not \"%s\"",
-			GM_TEXT(ctl, KIND));
+	if (i < 0)
+		return GM_EXIT_USAGE;
+	kind = &kinds[i];
 	snprintf(what, sizeof(what), "of kind %s", kind->name);
 	if ((kind->needs & ~given) != 0)
-		return wrong(what, "needs", first_of(kind->needs & ~given));
+		return wrong(what, "needs", kind->needs & ~given);
 	if ((given & ~(kind->needs | kind->takes)) != 0)
 		return wrong(what, "does not take",
-			     first_of(given & ~(kind->needs | kind->takes)));
+			     given & ~(kind->needs | kind->takes));
 	r->kind = kind->kind;
 	r->form = kind->form;
 	r->dtype = kind->kind == GPUMAP_MASK_CUSTOM ? GPUMAP_DTYPE_BF16 : 0;
@@ -507,7 +491,7 @@ static int from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r,
 
 	if ((ctl->given & FACTS) != 0)
 		return wrong("from a file", "does not take",
-			     first_of(ctl->given & FACTS));
+			     ctl->given & FACTS);
 	if (gm_file_open(GM_TEXT(ctl, FILE),
 			 "give the path of a .npy or a "
 			 "safetensors file",
@@ -538,30 +522,20 @@ static int from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r,
 
 /* ---- rows --------------------------------------------------------------- */
 
-static bool can_hold(const struct gpumap_device *device)
-{
-	return (device->flags & GPUMAP_DEVICE_EXPORTS) != 0 &&
-	       ((device->flags & GPUMAP_DEVICE_MAPPED) != 0 ||
-		device->state == GPUMAP_DEVICE_READY);
-}
-
 /* Choose all rows that can have a replica, if the command line names none. */
 static void choose_rows(struct gm_ctl *ctl, struct gpumap_mask_request *r)
 {
-	uint32_t n = gpumap_device_count(ctl->map);
+	bool are_chosen = GM_GIVEN(ctl, MAP) || ctl->n_rows > 0;
+	struct gpumap_device d;
+	uint32_t row = 0;
 
 	r->map = GM_TEXT(ctl, MAP);
-	if (r->map == NULL && ctl->n_rows == 0)
-		for (uint32_t row = 0; row < n; row++) {
-			struct gpumap_device device = { .size = sizeof(
-								device) };
-
-			if (r->kind == GPUMAP_MASK_CUSTOM &&
-			    (gpumap_device_read(ctl->map, row, &device) != 0 ||
-			     !can_hold(&device)))
-				continue;
-			ctl->rows[ctl->n_rows++] = row;
-		}
+	while (!are_chosen && gm_ctl_next_device(ctl->map, &row, &d))
+		if (r->kind != GPUMAP_MASK_CUSTOM ||
+		    ((d.flags & GPUMAP_DEVICE_EXPORTS) != 0 &&
+		     ((d.flags & GPUMAP_DEVICE_MAPPED) != 0 ||
+		      d.state == GPUMAP_DEVICE_READY)))
+			ctl->rows[ctl->n_rows++] = d.row;
 	r->rows = ctl->rows;
 	r->n_rows = ctl->n_rows;
 }

@@ -287,18 +287,16 @@ static json_t *rank_json(const struct whole *mesh, uint32_t rank)
 static json_t *group_json(const struct whole *mesh, uint32_t i)
 {
 	const struct gpumap_mesh_group *group = &mesh->groups[i];
-	json_t *ranks = json_array(), *rows = json_array();
+	json_t *rows = json_array();
 
-	for (uint32_t k = 0; k < group->n; k++) {
-		uint32_t rank = mesh->ranks[i][k];
-
-		json_array_append_new(ranks, json_integer(rank));
-		json_array_append_new(rows, json_integer(mesh->rows[rank]));
-	}
+	for (uint32_t k = 0; k < group->n; k++)
+		json_array_append_new(
+			rows, json_integer(mesh->rows[mesh->ranks[i][k]]));
 	return json_pack("{s:s, s:s, s:I, s:b, s:o, s:o}", "name", group->name,
 			 "backend", backend_of(group), "epoch",
 			 (json_int_t)group->epoch, "whole", (int)group->whole,
-			 "ranks", ranks, "rows", rows);
+			 "ranks", gm_ctl_list_json(mesh->ranks[i], group->n),
+			 "rows", rows);
 }
 
 static const struct gm_ctl_field stats_fields[] = {

@@ -239,11 +239,10 @@ static int quantise(const struct gm_ctl *ctl, struct gm_weights_sizes *sizes,
 		return GM_EXIT_OK;
 	if (gm_isq_parse(GM_TEXT(ctl, ISQ), ret_isq, &error) != 0)
 		return gm_ctl_wrong("--isq: %s", error.text);
-	if (*weight_bytes == 0) {
+	if (*weight_bytes == 0)
 		return gm_ctl_failed("--isq: the weights are %s, which is not "
 				     "quantised further: leave it out",
 				     gm_weights_type(sizes->type));
-	}
 	factor = gm_isq_pack_factor(*ret_isq, *weight_bytes);
 	for (uint32_t i = 0; i < ask->n_layers; i++)
 		sizes->layer_bytes[i] /= factor;

@@ -36,14 +36,6 @@ static json_t *to_json(const struct gpumap_policy *policy)
 		"least", least);
 }
 
-static void print_heading(void)
-{
-	printf("row  calibrated");
-	for (uint32_t i = 0; i < GPUMAP_WORKS; i++)
-		printf(" %10s", works[i]);
-	putchar('\n');
-}
-
 static void print_line(const struct gpumap_policy *policy)
 {
 	printf("%3u  %-10s", policy->row,
@@ -56,64 +48,43 @@ static void print_line(const struct gpumap_policy *policy)
 	putchar('\n');
 }
 
-static int each_row(struct gm_ctl *ctl,
-		    int (*visit)(struct gm_ctl *ctl, uint32_t row, void *data),
-		    void *data)
+static void print_heading(void)
 {
-	uint32_t n =
-		ctl->n_rows > 0 ? ctl->n_rows : gpumap_device_count(ctl->map);
-	int ret = GM_EXIT_OK;
-
-	for (uint32_t i = 0; i < n && ret == GM_EXIT_OK; i++)
-		ret = visit(ctl, ctl->n_rows > 0 ? ctl->rows[i] : i, data);
-	return ret;
-}
-
-static int show_row(struct gm_ctl *ctl, uint32_t row, void *list)
-{
-	struct gpumap_policy policy = { .size = sizeof(policy) };
-	int ret = gpumap_policy_read(ctl->map, row, &policy);
-
-	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "row %u", row);
-	if (list != NULL)
-		json_array_append_new(list, to_json(&policy));
-	else
-		print_line(&policy);
-	return GM_EXIT_OK;
-}
-
-static int show(struct gm_ctl *ctl)
-{
-	json_t *list = ctl->json ? json_array() : NULL;
-	int ret;
-
-	if (!ctl->json)
-		print_heading();
-	ret = each_row(ctl, show_row, list);
-	if (ret == GM_EXIT_OK && ctl->json)
-		return gm_ctl_print(json_pack("{s:o}", "policies", list));
-	json_decref(list);
-	return ret;
-}
-
-static int reset_row(struct gm_ctl *ctl, uint32_t row, void *unused)
-{
-	struct gpumap_policy policy = { .size = sizeof(policy) };
-	int ret = gpumap_policy_read(ctl->map, row, &policy);
-
-	(void)unused;
-	memset(policy.least, 0, sizeof(policy.least));
-	if (ret == 0)
-		ret = gpumap_policy_set(ctl->map, &policy);
-	return ret == 0 ? GM_EXIT_OK : gm_ctl_fail(ctl, ret, "row %u", row);
+	printf("row  calibrated");
+	for (uint32_t i = 0; i < GPUMAP_WORKS; i++)
+		printf(" %10s", works[i]);
+	putchar('\n');
 }
 
 int gm_ctl_policy(struct gm_ctl *ctl)
 {
-	int ret = GM_EXIT_OK;
+	uint32_t n =
+		ctl->n_rows > 0 ? ctl->n_rows : gpumap_device_count(ctl->map);
+	struct gpumap_policy policy = { .size = sizeof(policy) };
+	json_t *list = json_array();
 
-	if (GM_GIVEN(ctl, RESET))
-		ret = each_row(ctl, reset_row, NULL);
-	return ret == GM_EXIT_OK ? show(ctl) : ret;
+	/* All are reset before the first is shown. */
+	for (uint32_t i = GM_GIVEN(ctl, RESET) ? 0 : n; i < 2 * n; i++) {
+		uint32_t row = ctl->n_rows > 0 ? ctl->rows[i % n] : i % n;
+		int ret = gpumap_policy_read(ctl->map, row, &policy);
+
+		if (ret == 0 && i < n) {
+			memset(policy.least, 0, sizeof(policy.least));
+			ret = gpumap_policy_set(ctl->map, &policy);
+		}
+		if (ret != 0) {
+			json_decref(list);
+			return gm_ctl_fail(ctl, ret, "row %u", row);
+		}
+		if (i == n && !ctl->json)
+			print_heading();
+		if (i >= n && ctl->json)
+			json_array_append_new(list, to_json(&policy));
+		else if (i >= n)
+			print_line(&policy);
+	}
+	if (ctl->json)
+		return gm_ctl_print(json_pack("{s:o}", "policies", list));
+	json_decref(list);
+	return GM_EXIT_OK;
 }

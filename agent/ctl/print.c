@@ -80,6 +80,15 @@ json_t *gm_ctl_rows_json(const uint64_t rows[GPUMAP_ROWS_MAX / 64])
 	return list;
 }
 
+json_t *gm_ctl_list_json(const uint32_t *numbers, uint32_t n)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < n; i++)
+		json_array_append_new(list, json_integer(numbers[i]));
+	return list;
+}
+
 void gm_ctl_print_word(const char *text)
 {
 	static const char plain[] =

@@ -7,12 +7,11 @@
  * so that a row that drops, repeats or misplaces a tile is named.
  */
 
-#include "agent/ctl/ctl.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/ctl/clock.h"
+#include "agent/ctl/fields.h"
 #include "shm/ops.h"
 
 #define ALPHA         3.0
@@ -24,24 +23,37 @@
 #define MASK_N     1021u
 #define MASK_FIRST 5u
 
-struct run;
-
-/* An operation's input, and the check of an element of the result, or with a
- * reduction of a tile's result, against the value that this process
- * computes. */
-struct kind {
+static const struct kind {
 	const char *name;
 	uint32_t op;
 	uint32_t dtype;
-	uint32_t to; /* of the result */
-	bool (*right)(const struct run *run, uint64_t i);
-	bool reduces;
+	uint32_t to;  /* of the result */
+	bool reduces; /* each tile has one result */
+} kinds[] = {
+	{ "copy", GPUMAP_OP_COPY, GPUMAP_DTYPE_U8, 0, false },
+	{ "fill", GPUMAP_OP_FILL, GPUMAP_DTYPE_U8, 0, false },
+	{ "scale", GPUMAP_OP_SCALE, GPUMAP_DTYPE_F32, 0, false },
+	{ "axpy", GPUMAP_OP_AXPY, GPUMAP_DTYPE_F32, 0, false },
+	{ "cast", GPUMAP_OP_CAST, GPUMAP_DTYPE_F32, GPUMAP_DTYPE_BF16, false },
+	{ "mask_add", GPUMAP_OP_MASK_ADD, GPUMAP_DTYPE_F32, 0, false },
+	{ "mask_bool", GPUMAP_OP_MASK_BOOL, GPUMAP_DTYPE_F32, 0, false },
+	{ "sum", GPUMAP_OP_SUM, GPUMAP_DTYPE_I32, 0, true },
+	{ "min", GPUMAP_OP_MIN, GPUMAP_DTYPE_I32, 0, true },
+	{ "max", GPUMAP_OP_MAX, GPUMAP_DTYPE_I32, 0, true },
 };
+
+#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+const char *gm_ctl_scatter_op(size_t i)
+{
+	return i < N_KINDS ? kinds[i].name : NULL;
+}
 
 struct run {
 	const struct gm_ctl *ctl;
 	const struct kind *kind;
 	struct gpumap_session *session;
+	struct gpumap_scatter_opts opts;
 	struct gpumap_job job;
 	/* bytes of an element of the source, of the result and of the mask */
 	uint32_t element, result, mask;
@@ -52,7 +64,7 @@ struct run {
 	uint64_t rounds;
 };
 
-/* ---- expected results --------------------------------------------------- */
+/* ---- expected results ---------------------------------------------------- */
 
 static uint8_t source_byte(uint64_t i)
 {
@@ -76,11 +88,6 @@ static int32_t source_i32(uint64_t i)
 	return (int32_t)(uint32_t)(i * UINT64_C(2654435761) >> (i % 24));
 }
 
-static uint64_t mask_index(uint64_t i)
-{
-	return (i % MASK_N + MASK_FIRST) % MASK_N;
-}
-
 static float mask_f32(uint64_t k)
 {
 	return -(float)k;
@@ -91,62 +98,17 @@ static bool mask_hides(uint64_t k)
 	return k % 7 == 0;
 }
 
-static const uint8_t *bytes_of(const struct run *run)
-{
-	return run->job.dst;
-}
-
-static const float *floats_of(const struct run *run)
-{
-	return run->job.dst;
-}
-
-static bool fill_is_right(const struct run *run, uint64_t i)
-{
-	return bytes_of(run)[i] == PATTERN;
-}
-
-static bool copy_is_right(const struct run *run, uint64_t i)
-{
-	return bytes_of(run)[i] == source_byte(i);
-}
-
-static bool scale_is_right(const struct run *run, uint64_t i)
-{
-	return floats_of(run)[i] == (float)ALPHA * source(i);
-}
-
-static bool axpy_is_right(const struct run *run, uint64_t i)
-{
-	return floats_of(run)[i] == target(i) + (float)ALPHA * source(i);
-}
-
 /* Round to the nearest bf16, ties to even. */
-static bool cast_is_right(const struct run *run, uint64_t i)
+static uint16_t bf16_of(float from)
 {
-	const uint16_t *got = run->job.dst;
-	float from = source(i);
 	uint32_t bits;
 
 	memcpy(&bits, &from, sizeof(bits));
-	return got[i] == (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-}
-
-static bool mask_add_is_right(const struct run *run, uint64_t i)
-{
-	return floats_of(run)[i] == source(i) + mask_f32(mask_index(i));
-}
-
-static bool mask_bool_is_right(const struct run *run, uint64_t i)
-{
-	float got = floats_of(run)[i];
-
-	return mask_hides(mask_index(i)) ? got < 0 && got * 2 == got
-					 : got == source(i);
+	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 /* Is the result of tile @i right? */
-static bool reduction_is_right(const struct run *run, uint64_t i)
+static bool tile_is_right(const struct run *run, uint64_t i)
 {
 	const struct gpumap_tile *tile = &run->tiles[i];
 	int64_t sum = 0, least = INT32_MAX, most = INT32_MIN;
@@ -164,29 +126,34 @@ static bool reduction_is_right(const struct run *run, uint64_t i)
 	       (run->job.op == GPUMAP_OP_MIN ? least : most);
 }
 
-#define U8   GPUMAP_DTYPE_U8
-#define F32  GPUMAP_DTYPE_F32
-#define I32  GPUMAP_DTYPE_I32
-#define BF16 GPUMAP_DTYPE_BF16
-
-static const struct kind kinds[] = {
-	{ "copy", GPUMAP_OP_COPY, U8, 0, copy_is_right, false },
-	{ "fill", GPUMAP_OP_FILL, U8, 0, fill_is_right, false },
-	{ "scale", GPUMAP_OP_SCALE, F32, 0, scale_is_right, false },
-	{ "axpy", GPUMAP_OP_AXPY, F32, 0, axpy_is_right, false },
-	{ "cast", GPUMAP_OP_CAST, F32, BF16, cast_is_right, false },
-	{ "mask_add", GPUMAP_OP_MASK_ADD, F32, 0, mask_add_is_right, false },
-	{ "mask_bool", GPUMAP_OP_MASK_BOOL, F32, 0, mask_bool_is_right, false },
-	{ "sum", GPUMAP_OP_SUM, I32, 0, reduction_is_right, true },
-	{ "min", GPUMAP_OP_MIN, I32, 0, reduction_is_right, true },
-	{ "max", GPUMAP_OP_MAX, I32, 0, reduction_is_right, true },
-};
-
-#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
-
-const char *gm_ctl_scatter_op(size_t i)
+/* Is element @i of the result, or with a reduction tile @i's result, the value
+ * that this process computes? */
+static bool is_right(const struct run *run, uint64_t i)
 {
-	return i < N_KINDS ? kinds[i].name : NULL;
+	const void *dst = run->job.dst;
+	const uint64_t k = (i % MASK_N + MASK_FIRST) % MASK_N;
+	const float *floats = dst;
+
+	switch (run->job.op) {
+	case GPUMAP_OP_COPY:
+		return ((const uint8_t *)dst)[i] == source_byte(i);
+	case GPUMAP_OP_FILL:
+		return ((const uint8_t *)dst)[i] == PATTERN;
+	case GPUMAP_OP_SCALE:
+		return floats[i] == (float)ALPHA * source(i);
+	case GPUMAP_OP_AXPY:
+		return floats[i] == target(i) + (float)ALPHA * source(i);
+	case GPUMAP_OP_CAST:
+		return ((const uint16_t *)dst)[i] == bf16_of(source(i));
+	case GPUMAP_OP_MASK_ADD:
+		return floats[i] == source(i) + mask_f32(k);
+	case GPUMAP_OP_MASK_BOOL: /* minus infinity, where it hides */
+		return mask_hides(k)
+			       ? floats[i] < 0 && floats[i] * 2 == floats[i]
+			       : floats[i] == source(i);
+	default:
+		return tile_is_right(run, i);
+	}
 }
 
 /* Bytes of the result. */
@@ -211,9 +178,9 @@ static void prepare(struct run *run)
 		memset(to, 0, result_bytes(run));
 	}
 	for (uint64_t i = 0; memory != NULL && i < run->job.n; i++) {
-		if (run->job.dtype == U8)
+		if (run->job.dtype == GPUMAP_DTYPE_U8)
 			bytes[i] = source_byte(i);
-		else if (run->job.dtype == I32)
+		else if (run->job.dtype == GPUMAP_DTYPE_I32)
 			ints[i] = source_i32(i);
 		else
 			from[i] = source(i);
@@ -239,47 +206,21 @@ static uint64_t n_results(const struct run *run)
 	return run->kind->reduces ? (uint64_t)run->n_tiles : run->job.n;
 }
 
-/* The first wrong element or tile, or their number if all are right. */
-static uint64_t first_wrong(const struct run *run)
-{
-	uint64_t n = n_results(run), i = 0;
-
-	while (i < n && run->kind->right(run, i))
-		i++;
-	return i;
-}
-
 /* ---- the scatter --------------------------------------------------------- */
 
 /* The row of source and destination: the first row that takes part. */
 static uint32_t first_row(const struct gm_ctl *ctl)
 {
-	uint32_t n = gpumap_device_count(ctl->map);
+	struct gpumap_device device;
+	uint32_t row = 0;
 
 	if (ctl->n_rows > 0)
 		return ctl->rows[0];
-	for (uint32_t row = 0; row < n; row++) {
-		struct gpumap_device device = { .size = sizeof(device) };
-
-		if (gpumap_device_read(ctl->map, row, &device) == 0 &&
-		    device.state == GPUMAP_DEVICE_READY &&
+	while (gm_ctl_next_device(ctl->map, &row, &device))
+		if (device.state == GPUMAP_DEVICE_READY &&
 		    (device.flags & GPUMAP_DEVICE_SERVES) != 0)
-			return row;
-	}
+			return device.row;
 	return 0;
-}
-
-/* Memory of the scatter's elements, each row's part with the row. */
-static int alloc(const struct run *run, uint32_t element, void **ret_memory)
-{
-	const struct gpumap_scatter_opts opts = {
-		.size = sizeof(opts),
-		.rows = run->ctl->n_rows > 0 ? run->ctl->rows : NULL,
-		.n_rows = run->ctl->n_rows,
-	};
-
-	return gpumap_scatter_alloc(run->session, run->job.n, element, &opts,
-				    ret_memory);
 }
 
 static int set_up(struct run *run)
@@ -301,9 +242,12 @@ static int set_up(struct run *run)
 		ret = gpumap_alloc(run->session, row, result_bytes(run),
 				   &run->job.dst);
 	else
-		ret = alloc(run, run->result, &run->job.dst);
+		ret = gpumap_scatter_alloc(run->session, run->job.n,
+					   run->result, &run->opts,
+					   &run->job.dst);
 	if (ret == 0 && run->job.op != GPUMAP_OP_FILL) {
-		ret = alloc(run, run->element, &memory);
+		ret = gpumap_scatter_alloc(run->session, run->job.n,
+					   run->element, &run->opts, &memory);
 		run->job.src = ret == 0 ? memory : NULL;
 	}
 	if (ret == 0 && run->mask != 0) {
@@ -322,73 +266,65 @@ static int set_up(struct run *run)
 
 static void tell_wrong(const struct run *run, uint64_t wrong)
 {
-	if (run->kind->reduces) {
-		fprintf(stderr, "gpumapctl: the result of row %u is wrong\n",
-			run->tiles[wrong].row);
-		return;
-	}
-	for (int i = 0; i < run->n_tiles; i++)
+	if (run->kind->reduces)
+		gm_ctl_say("the result of row %u is wrong",
+			   run->tiles[wrong].row);
+	for (int i = 0; i < run->n_tiles && !run->kind->reduces; i++)
 		if (wrong - run->tiles[i].first < run->tiles[i].n)
-			fprintf(stderr,
-				"gpumapctl: element %llu is wrong; row %u had "
-				"it\n",
-				(unsigned long long)wrong, run->tiles[i].row);
+			gm_ctl_say("element %llu is wrong; row %u had it",
+				   (unsigned long long)wrong,
+				   run->tiles[i].row);
 }
 
 static int scatter_once(struct run *run)
 {
-	struct gpumap_scatter_opts opts = {
-		.size = sizeof(opts),
-		.rows = run->ctl->n_rows > 0 ? run->ctl->rows : NULL,
-		.n_rows = run->ctl->n_rows,
-	};
-	uint64_t start, ns, wrong;
+	uint64_t start, ns, wrong = 0;
 	int ret;
 
 	prepare(run);
 	start = gm_clock_ns();
-	ret = gpumap_scatter(run->session, &run->job, &opts, run->tiles,
+	ret = gpumap_scatter(run->session, &run->job, &run->opts, run->tiles,
 			     GPUMAP_ROWS_MAX);
 	ns = gm_clock_ns() - start;
 	if (ret < 0) {
 		for (int i = 0; i < GPUMAP_ROWS_MAX; i++)
 			if (run->tiles[i].n != 0 && run->tiles[i].status != 0)
-				fprintf(stderr, "gpumapctl: row %u: %s\n",
-					run->tiles[i].row,
+				gm_ctl_say(
+					"row %u: %s", run->tiles[i].row,
 					gpumap_strerror(run->tiles[i].status));
 		return gm_ctl_fail(run->ctl, ret, "scatter");
 	}
 	run->n_tiles = ret;
 	if (ns < run->best_ns)
 		run->best_ns = ns;
-	wrong = first_wrong(run);
+	while (wrong < n_results(run) && is_right(run, wrong))
+		wrong++;
 	if (wrong == n_results(run))
 		return GM_EXIT_OK;
 	tell_wrong(run, wrong);
 	return GM_EXIT_FAILED;
 }
 
+static const struct gm_ctl_field tile_fields[] = {
+	GM_MEMBERS(gpumap_tile, row, first, n, status),
+	{ 0 },
+};
+
 static int show(const struct run *run)
 {
 	double rate = (double)run->bytes / (double)run->best_ns;
-	json_t *tiles = json_array();
 	char size[32];
 
-	for (int i = 0; i < run->n_tiles; i++)
-		json_array_append_new(
-			tiles, json_pack("{s:I, s:I, s:I, s:i}", "row",
-					 (json_int_t)run->tiles[i].row, "first",
-					 (json_int_t)run->tiles[i].first, "n",
-					 (json_int_t)run->tiles[i].n, "status",
-					 (int)run->tiles[i].status));
 	if (run->ctl->json)
 		return gm_ctl_print(json_pack(
 			"{s:s, s:I, s:I, s:I, s:f, s:b, s:o}", "op",
 			run->kind->name, "bytes", (json_int_t)run->bytes,
 			"rounds", (json_int_t)run->rounds, "best_ns",
 			(json_int_t)run->best_ns, "gigabytes_per_second", rate,
-			"right", 1, "tiles", tiles));
-	json_decref(tiles);
+			"right", 1, "tiles",
+			gm_ctl_fields_array(run->ctl, tile_fields, run->tiles,
+					    (size_t)run->n_tiles,
+					    sizeof(run->tiles[0]))));
 	for (int i = 0; i < run->n_tiles; i++)
 		printf("  row %3u  elements %llu - %llu\n", run->tiles[i].row,
 		       (unsigned long long)run->tiles[i].first,
@@ -437,6 +373,11 @@ int gm_ctl_scatter(struct gm_ctl *ctl)
 				       .n = run.bytes / run.element,
 				       .alpha = ALPHA,
 				       .pattern = PATTERN };
+	run.opts = (struct gpumap_scatter_opts){
+		.size = sizeof(run.opts),
+		.rows = ctl->n_rows > 0 ? ctl->rows : NULL,
+		.n_rows = ctl->n_rows,
+	};
 	ret = set_up(&run);
 	for (uint64_t i = 0; ret == GM_EXIT_OK && i < run.rounds; i++)
 		ret = scatter_once(&run);

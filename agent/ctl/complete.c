@@ -69,31 +69,15 @@ static void offer_words(const struct line *line, const char *words)
 
 /* ---- names of what the agent has ----------------------------------------- */
 
-typedef int next_name(const struct gpumap *map, uint32_t *cursor,
-		      char ret_name[GPUMAP_NAME_MAX + 1]);
-
-static void offer_each(const struct line *line, next_name *next)
+static void offer_each(const struct line *line,
+		       int (*next)(const struct gpumap *map, uint32_t *cursor,
+				   char ret_name[GPUMAP_NAME_MAX + 1]))
 {
 	char name[GPUMAP_NAME_MAX + 1];
 	uint32_t cursor = 0;
 
 	while (next(line->ctl.map, &cursor, name) == 1)
 		offer(line, name, "");
-}
-
-static void offer_maps(const struct line *line)
-{
-	offer_each(line, gpumap_layers_next);
-}
-
-static void offer_masks(const struct line *line)
-{
-	offer_each(line, gpumap_mask_next);
-}
-
-static void offer_meshes(const struct line *line)
-{
-	offer_each(line, gpumap_mesh_next);
 }
 
 static void offer_rows(const struct line *line)
@@ -162,15 +146,23 @@ static void offer_models(const struct line *line)
 /* The names by which the usage calls them, in one command or in any. */
 static const struct names {
 	const char *called;
-	void (*offer)(const struct line *line);
 	const char *command;
+	void (*offer)(const struct line *line);
+	/* In its place: one name after the other. */
+	int (*next)(const struct gpumap *map, uint32_t *cursor,
+		    char ret_name[GPUMAP_NAME_MAX + 1]);
 } names[] = {
-	{ "MAP", offer_maps, NULL },      { "MESH", offer_meshes, NULL },
-	{ "GROUP", offer_groups, NULL },  { "ROW", offer_rows, NULL },
-	{ "NODE", offer_nodes, NULL },    { "NODES", offer_nodes, NULL },
-	{ "MODEL", offer_models, NULL },  { "NAME", offer_masks, "mask" },
-	{ "NAME", offer_meshes, "mesh" }, { "NAME", offer_shares, "shares" },
-	{ "NAME", offer_maps, NULL },
+	{ "MAP", NULL, NULL, gpumap_layers_next },
+	{ "MESH", NULL, NULL, gpumap_mesh_next },
+	{ "GROUP", NULL, offer_groups, NULL },
+	{ "ROW", NULL, offer_rows, NULL },
+	{ "NODE", NULL, offer_nodes, NULL },
+	{ "NODES", NULL, offer_nodes, NULL },
+	{ "MODEL", NULL, offer_models, NULL },
+	{ "NAME", "mask", NULL, gpumap_mask_next },
+	{ "NAME", "mesh", NULL, gpumap_mesh_next },
+	{ "NAME", "shares", offer_shares, NULL },
+	{ "NAME", NULL, NULL, gpumap_layers_next },
 };
 
 /* NULL: these are none of the agent's. */
@@ -210,7 +202,10 @@ static void offer_names(struct line *line, const struct names *these)
 	alarm(LIMIT_S);
 	if (gpumap_attach(&opts, &line->ctl.map) != 0)
 		return;
-	these->offer(line);
+	if (these->offer != NULL)
+		these->offer(line);
+	else
+		offer_each(line, these->next);
 	gpumap_detach(line->ctl.map);
 	line->ctl.map = NULL;
 }

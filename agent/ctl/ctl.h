@@ -133,10 +133,6 @@ int gm_ctl_mask_list(struct gm_ctl *ctl);
 int gm_ctl_mask_show(struct gm_ctl *ctl);
 int gm_ctl_mask_release(struct gm_ctl *ctl);
 
-/* Become the program of the command argv[@at], GPUMAP_EXEC_PATH/gpumapctl-NAME.
- * Returns only where it cannot: an exit status; an error has been printed. */
-int gm_ctl_tool(char **argv, int at);
-
 /* Attach to the instance.  Returns an exit status; an error has been
  * printed. */
 int gm_ctl_attach(struct gm_ctl *ctl);
@@ -269,10 +265,6 @@ const char *gm_ctl_command(const struct gm_ctl *ctl, uint32_t pid, uint32_t uid,
 /* The same with its arguments. */
 const char *gm_ctl_command_line(const struct gm_ctl *ctl, uint32_t pid,
 				uint32_t uid, char ret_text[GM_CTL_LINE]);
-
-/* Add "user" and "command", which is null where it is not known. */
-void gm_ctl_name_json(const struct gm_ctl *ctl, json_t *object, uint32_t uid,
-		      uint32_t pid);
 
 const char *gm_ctl_state(uint32_t state);
 

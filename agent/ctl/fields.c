@@ -55,6 +55,8 @@ static bool is_none(const struct gm_ctl_field *f, const struct value *v)
 	if (v->is == TEXT)
 		return v->text == NULL ||
 		       ((f->as & GM_AS_OR_NULL) != 0 && v->text[0] == '\0');
+	if ((f->as & GM_AS_OR_MAX) != 0)
+		return v->number == UINT64_MAX;
 	if (f->type == GM_TYPE_I32 || f->type == GM_TYPE_I64)
 		return (f->as & GM_AS_OR_NULL) != 0 && (int64_t)v->number < 0;
 	return (f->as & GM_AS_OR_NULL) != 0 && v->number == 0;

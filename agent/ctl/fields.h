@@ -44,7 +44,8 @@ enum gm_ctl_as {
 	GM_AS_COMMAND = 1 << 6,
 	GM_AS_COMMAND_LINE = 1 << 7,
 	/* Null, unless @bits of the member @with are set. */
-	GM_AS_KNOWN = 1 << 8
+	GM_AS_KNOWN = 1 << 8,
+	GM_AS_OR_MAX = 1 << 9 /* null for UINT64_MAX */
 };
 
 struct gm_ctl_field {

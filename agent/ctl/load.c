@@ -6,10 +6,15 @@
  * other sessions can open them by their name.  The process ends on a signal,
  * when the share is released, or when the weights are lost.  With --detach the
  * agent keeps the share, and the process ends at once.
+ *
+ * Where the agent ends and the share outlives it, the command holds the share
+ * by its pid, and then by a session with the next agent.
  */
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +25,14 @@
 
 #include "agent/ctl/clock.h"
 #include "agent/ctl/fields.h"
-#include "agent/ctl/load_hold.h"
 #include "agent/ctl/load_user.h"
 #include "agent/ctl/parse.h"
 #include "agent/ctl/progress.h"
+#include "agent/reader/list.h"
 
-#define SECOND  UINT64_C(1000000000)
-#define LOOK_NS (SECOND / 5)
+#define SECOND   UINT64_C(1000000000)
+#define LOOK_NS  (SECOND / 5)
+#define SLACK_NS SECOND /* of ages, which the agent rounds */
 
 /* The path by which other programs open a file that was loaded: that of a
  * descriptor of this process, in /proc.  A link gives it the file's own name in
@@ -48,7 +54,45 @@ struct loading {
 	struct gm_progress line;
 	struct link file;                /* of --as-file */
 	struct gpumap_fingerprint print; /* size 0: none was given */
+
+	/* below: while it is held */
+	uint64_t since_ns;  /* of CLOCK_MONOTONIC: it was there then */
+	uint32_t *restarts; /* of the worker of each buffer, as last seen */
 };
+
+/* ---- signals ------------------------------------------------------------ */
+
+static volatile sig_atomic_t told;
+static sigset_t ends; /* blocked except while the command sleeps */
+
+static void tell(int signal)
+{
+	told = signal;
+}
+
+/* The handlers restart interrupted calls.  The program checks @told between
+ * calls of the library, so a signal interrupts nothing. */
+static void mind_signals(void)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction action = { .sa_handler = tell,
+				    .sa_flags = SA_RESTART };
+
+	sigemptyset(&ends);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		sigaddset(&ends, signals[i]);
+		sigaction(signals[i], &action, NULL);
+	}
+}
+
+static struct gpumap_device device_of(const struct gm_ctl *ctl, uint32_t row)
+{
+	struct gpumap_device device = { .size = sizeof(device) };
+
+	while (gpumap_device_read(ctl->map, row, &device) == -EAGAIN)
+		;
+	return device;
+}
 
 /* ---- options ------------------------------------------------------------- */
 
@@ -219,19 +263,11 @@ static const char *state_name(uint32_t state)
 	}
 }
 
-static json_t *left(const struct gm_ctl *ctl, const void *progress)
-{
-	const struct gpumap_model_progress *p = progress;
-
-	return p->left_ns != UINT64_MAX ? json_integer((json_int_t)p->left_ns)
-					: json_null();
-}
-
 static const struct gm_ctl_field progress_fields[] = {
 	GM_FIELD(gpumap_model_progress, "state", state, .word = state_name),
 	GM_MEMBERS(gpumap_model_progress, bytes, total_bytes, elapsed_ns,
 		   bytes_per_second),
-	GM_FIELD(gpumap_model_progress, "left_ns", left_ns, .json = left),
+	GM_FIELD(gpumap_model_progress, "left_ns", left_ns, .as = GM_AS_OR_MAX),
 	{ 0 },
 };
 
@@ -272,11 +308,11 @@ static int load(struct loading *l)
 		if (show_progress(l) != GM_EXIT_OK)
 			break;
 		/* Check for signals five times a second. */
-		while (!gm_load_is_told() && gm_clock_ns() < until &&
+		while (!told && gm_clock_ns() < until &&
 		       gpumap_model_wait(l->model, gm_clock_ns() + LOOK_NS) ==
 			       -ETIME)
 			;
-		if (gm_load_is_told())
+		if (told)
 			gpumap_model_cancel(l->model);
 	}
 	gm_progress_end(&l->line, ret == 1);
@@ -404,6 +440,192 @@ static int show_loaded(const struct loading *l)
 	return ret;
 }
 
+/* ---- the workers that have it -------------------------------------------- */
+
+static void note_restarts(struct loading *l)
+{
+	for (uint32_t i = 0; i < l->n_buffers; i++)
+		l->restarts[i] = device_of(l->ctl, l->buffers[i].row).restarts;
+}
+
+/* Report restarted workers: the memory still exists, but imports of it are
+ * lost. */
+static void tell_of_restarts(struct loading *l)
+{
+	uint32_t told_row = UINT32_MAX;
+
+	for (uint32_t i = 0; i < l->n_buffers; i++) {
+		uint32_t row = l->buffers[i].row;
+		uint32_t now = device_of(l->ctl, row).restarts;
+
+		if (now != l->restarts[i] && row != told_row) {
+			fprintf(stderr,
+				"gpumapctl: the worker of row %u died; \"%s\" "
+				"is still there, and its other holders open "
+				"it again\n",
+				row, l->name);
+			told_row = row;
+		}
+		l->restarts[i] = now;
+	}
+}
+
+/* ---- the share ----------------------------------------------------------- */
+
+/* Does the share still exist?  Where no manager keeps shares the numbers begin
+ * anew with each agent, and another process may have taken the name: that share
+ * is younger.  Returns 1, 0 or a negative errno. */
+static int is_shared(const struct loading *l)
+{
+	uint64_t held_ns = gm_clock_ns() - l->since_ns;
+	struct gpumap_share_info *all;
+	int n = gm_list_share(l->ctl->map, &all), found = 0;
+
+	if (n < 0)
+		return n;
+	for (int i = 0; i < n; i++)
+		found |= all[i].share == l->progress.share &&
+			 all[i].age_ns + SLACK_NS >= held_ns;
+	free(all);
+	/* More shares may exist by now, behind this one. */
+	return found;
+}
+
+/* The share has ended: was it released, or lost? */
+static int ended(const struct loading *l)
+{
+	for (uint32_t i = 0; i < l->n_buffers; i++) {
+		uint32_t row = l->buffers[i].row;
+		struct gpumap_device device = device_of(l->ctl, row);
+
+		if (device.restarts == l->restarts[i] &&
+		    device.state == GPUMAP_DEVICE_READY)
+			continue;
+		fprintf(stderr,
+			"gpumapctl: \"%s\" is lost: the worker of row %u died "
+			"or has left service, and what it had; load it again\n",
+			l->name, row);
+		return GM_EXIT_FAILED;
+	}
+	fprintf(stderr, "gpumapctl: \"%s\" has been released\n", l->name);
+	return GM_EXIT_OK;
+}
+
+/* ---- another agent ------------------------------------------------------- */
+
+static void lose(struct loading *l)
+{
+	fprintf(stderr,
+		"gpumapctl: the agent is gone; waiting for the next one\n");
+	gpumap_session_close(l->session);
+	l->session = NULL;
+}
+
+/* Open the share by a session with the next agent, if there is one by now.
+ * Returns an exit status, or -1 to go on. */
+static int find_again(struct loading *l)
+{
+	struct gpumap_attach_opts where = gm_ctl_where(l->ctl);
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .flags = GPUMAP_SESSION_POLLABLE,
+					    .arena_bytes = 4096 };
+	struct gpumap *map;
+	uint64_t share;
+	int ret;
+
+	/* The next agent's map may be another one. */
+	if (gpumap_attach(&where, &map) != 0)
+		return -1;
+	if (gpumap_session_open(map, &opts, &l->session) != 0) {
+		gpumap_detach(map);
+		return -1;
+	}
+	gpumap_detach(l->ctl->map);
+	l->ctl->map = map;
+	ret = gpumap_share_open(l->session, l->name, GPUMAP_SHARE_READ_ONLY,
+				NULL, &share);
+	if (ret == -ECONNRESET || ret == -ECONNREFUSED || ret == -EPROTO ||
+	    ret == -EOWNERDEAD) {
+		/* The next agent is gone as well. */
+		gpumap_session_close(l->session);
+		l->session = NULL;
+		return -1;
+	}
+	if (ret != 0 && ret != -ENOENT)
+		return gm_ctl_fail(l->ctl, ret, "open \"%s\" again", l->name);
+	if (ret != 0 || share != l->progress.share || is_shared(l) == 0) {
+		fprintf(stderr,
+			"gpumapctl: \"%s\" is lost: the agent went away, and "
+			"its service manager has not kept it; load it again\n",
+			l->name);
+		return GM_EXIT_NO_AGENT;
+	}
+	fprintf(stderr, "gpumapctl: another agent has \"%s\"; holding it\n",
+		l->name);
+	note_restarts(l);
+	return -1;
+}
+
+/* ---- hold it ------------------------------------------------------------- */
+
+/* Check the share.  Returns an exit status, or -1 to go on holding it. */
+static int look(struct loading *l)
+{
+	int ret;
+
+	if (l->session == NULL)
+		return find_again(l);
+	ret = gpumap_session_arm(l->session);
+	if (ret >= 0)
+		ret = is_shared(l);
+	if (ret < 0) {
+		lose(l);
+		return -1;
+	}
+	if (ret == 0)
+		return ended(l);
+	tell_of_restarts(l);
+	return -1;
+}
+
+static int wait_for_end(struct loading *l)
+{
+	const struct timespec second = { .tv_sec = 1 };
+	sigset_t before;
+	int ret;
+
+	if (!l->ctl->json) {
+		printf("shared as \"%s\"; holding it; end with Ctrl-C\n",
+		       l->name);
+		fflush(stdout);
+	}
+	sigprocmask(SIG_BLOCK, &ends, &before);
+	while ((ret = look(l)) < 0 && !told) {
+		struct pollfd wake = { .fd = -1, .events = POLLIN };
+
+		if (l->session != NULL)
+			wake.fd = gpumap_session_fd(l->session);
+		ppoll(&wake, 1, &second, &before);
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return ret < 0 ? GM_EXIT_OK : ret;
+}
+
+/* Returns an exit status. */
+static int hold_it(struct loading *l)
+{
+	int ret;
+
+	l->restarts = calloc(l->n_buffers, sizeof(*l->restarts));
+	if (l->restarts == NULL)
+		return gm_ctl_fail(l->ctl, -ENOMEM, "load");
+	l->since_ns = gm_clock_ns();
+	note_restarts(l);
+	ret = wait_for_end(l);
+	free(l->restarts);
+	return ret;
+}
+
 /* ---- the command --------------------------------------------------------- */
 
 static void name_it(const struct gm_ctl *ctl, const struct gm_load_users *users,
@@ -434,8 +656,7 @@ static int take_file(const struct gm_ctl *ctl, uint32_t *row,
 	if (what->n_rows > 0)
 		return GM_EXIT_OK;
 	for (*row = 0; *row < n; ++*row)
-		if ((gm_load_device(ctl, *row).flags & GPUMAP_DEVICE_MAPPED) !=
-		    0)
+		if ((device_of(ctl, *row).flags & GPUMAP_DEVICE_MAPPED) != 0)
 			break;
 	what->rows = row;
 	what->n_rows = 1;
@@ -534,7 +755,7 @@ int gm_ctl_load(struct gm_ctl *ctl)
 
 	if (ret != GM_EXIT_OK)
 		return ret;
-	gm_load_mind_signals();
+	mind_signals();
 	ret = begin(&l);
 	if (ret == GM_EXIT_OK)
 		ret = load(&l);
@@ -546,13 +767,7 @@ int gm_ctl_load(struct gm_ctl *ctl)
 		ret = show_loaded(&l);
 	if (ret == GM_EXIT_OK &&
 	    (ctl->given & (GM_OPT(ONCE) | GM_OPT(DETACH))) == 0)
-		ret = gm_load_hold(
-			&(struct gm_load_held){ .ctl = ctl,
-						.name = l.name,
-						.session = &l.session,
-						.share = l.progress.share,
-						.buffers = l.buffers,
-						.n_buffers = l.n_buffers });
+		ret = hold_it(&l);
 	end_link(&l.file);
 	/* Closing the session frees the memory, even with jobs in flight. */
 	gpumap_session_close(l.session);

@@ -1,16 +1,20 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Parse the command line. */
+/* Parse the command line, and run the command; or become its program, where
+ * it is written in Python. */
 
 #include "agent/ctl/ctl.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/ctl/load_user.h"
 #include "agent/ctl/parse.h"
@@ -199,6 +203,60 @@ static int printed(int status)
 	return status == GM_EXIT_OK ? GM_EXIT_FAILED : status;
 }
 
+/* Let the program call this gpumapctl, whatever the PATH has. */
+static void export_own_path(void)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	if (n <= 0) {
+		unsetenv("GPUMAP_CTL_PATH");
+		return;
+	}
+	path[n] = '\0';
+	setenv("GPUMAP_CTL_PATH", path, 1);
+}
+
+/* Become the program of the command argv[@at], GPUMAP_EXEC_PATH/gpumapctl-NAME.
+ * Returns only where it cannot: an exit status. */
+static int become_tool(char **argv, int at)
+{
+	const char *name = argv[at], *folder = getenv("GPUMAP_EXEC_PATH");
+	char path[PATH_MAX];
+	int error;
+
+	if (folder == NULL)
+		folder = GM_PKGLIBEXECDIR;
+	if ((size_t)snprintf(path, sizeof(path), "%s/gpumapctl-%s", folder,
+			     name) >= sizeof(path))
+		return gm_ctl_wrong("GPUMAP_EXEC_PATH is too long");
+	export_own_path();
+	/* Also those that stand for closed ones. */
+	for (int fd = 0; fd < 3; fd++)
+		fcntl(fd, F_SETFD, 0);
+	/* The options before the name stay, in front of those behind it. */
+	for (int i = at; i > 1; i--)
+		argv[i] = argv[i - 1];
+	argv[1] = path;
+	execv(path, argv + 1);
+	error = errno;
+	if (error == ENOENT && access(path, F_OK) == 0)
+		fprintf(stderr,
+			"gpumapctl: %s needs the Python that the first line of "
+			"%s names: install it (Debian, Fedora: python3)\n",
+			name, path);
+	else if (error == ENOENT)
+		fprintf(stderr,
+			"gpumapctl: %s is a program in Python, and there is no "
+			"%s: install the package python3-gpumap, or build "
+			"gpumap where Python 3.11 and its headers are\n",
+			name, path);
+	else
+		fprintf(stderr, "gpumapctl: cannot run %s: %s\n", path,
+			strerror(error));
+	return GM_EXIT_FAILED;
+}
+
 /* Take an option, behind @word if the line has one; returns GM_EXIT_OK or
  * GM_EXIT_USAGE. */
 static int take(struct gm_ctl *ctl, const struct gm_ctl_option *own,
@@ -255,14 +313,6 @@ static int take(struct gm_ctl *ctl, const struct gm_ctl_option *own,
 	return GM_EXIT_OK;
 }
 
-/* The option for which getopt_long() returned @c: a letter, or a long one. */
-static const struct gm_ctl_option *option_of(int c)
-{
-	return c == 'h'   ? gm_ctl_option_named("help", 4)
-	       : c == 'q' ? gm_ctl_option_named("quiet", 5)
-			  : gm_ctl_option_at((size_t)(c - OPT_FIRST));
-}
-
 /* Take the options of @argv, from its second word on, as getopt_long() finds
  * them by @form; @word is the command's, if it was found.  Leaves the rest of
  * @argv at optind. */
@@ -283,10 +333,11 @@ static int take_options(int argc, char **argv, const char *form,
 	optind = 0; /* begin anew */
 	while (ret == GM_EXIT_OK &&
 	       (c = getopt_long(argc, argv, form, options, NULL)) != -1) {
-		if (c == '?' || c == ':')
-			ret = bad_option(c, argv);
-		else
-			ret = take(ctl, option_of(c), optarg, word);
+		own = c == 'h'   ? gm_ctl_option_named("help", 4)
+		      : c == 'q' ? gm_ctl_option_named("quiet", 5)
+				 : gm_ctl_option_at((size_t)(c - OPT_FIRST));
+		ret = c == '?' || c == ':' ? bad_option(c, argv)
+					   : take(ctl, own, optarg, word);
 	}
 	return ret;
 }
@@ -302,7 +353,7 @@ static int parse(int argc, char **argv, struct gm_ctl *ctl,
 	if (ret != GM_EXIT_OK || *ret_word == NULL)
 		return ret;
 	if (gm_ctl_is_tool(*ret_word))
-		return gm_ctl_tool(argv, optind);
+		return become_tool(argv, optind);
 	argc -= optind;
 	argv += optind;
 	ret = take_options(argc, argv,
@@ -311,18 +362,6 @@ static int parse(int argc, char **argv, struct gm_ctl *ctl,
 	ctl->args = argv + optind;
 	ctl->n_args = argc - optind;
 	return ret;
-}
-
-/* Warn of the map's age: if its agent is gone, the output may be outdated. */
-static void tell_age(const struct gm_ctl *ctl)
-{
-	struct gpumap_health health = { .size = sizeof(health) };
-
-	if (gpumap_health(ctl->map, &health) == 0 && health.stale)
-		fprintf(stderr,
-			"gpumapctl: the agent has not been seen for %.1f s: "
-			"this is what it said last; is gpumapd running?\n",
-			(double)health.age_ns / 1e9);
 }
 
 /* Are the operands names, and the rows those of the agent? */
@@ -348,6 +387,7 @@ int main(int argc, char **argv)
 {
 	struct gm_ctl ctl = { .instance = "node",
 			      .runtime_dir = "/run/gpumap" };
+	struct gpumap_health health = { .size = sizeof(health) };
 	const struct gm_command *command;
 	const char *word;
 	int ret;
@@ -375,8 +415,11 @@ int main(int argc, char **argv)
 		ret = validate(&ctl, command);
 	if (ret == GM_EXIT_OK)
 		ret = runs[command - gm_ctl_command_at(0)](&ctl);
-	if (ret == GM_EXIT_OK && ctl.map != NULL)
-		tell_age(&ctl);
+	if (ret == GM_EXIT_OK && ctl.map != NULL &&
+	    gpumap_health(ctl.map, &health) == 0 && health.stale)
+		gm_ctl_say("the agent has not been seen for %.1f s: this is "
+			   "what it said last; is gpumapd running?",
+			   (double)health.age_ns / 1e9);
 	gpumap_detach(ctl.map);
 	return printed(ret);
 }

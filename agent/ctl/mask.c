@@ -37,12 +37,16 @@ struct mask {
 	struct gpumap_mask_info info;
 	uint32_t rows[GPUMAP_ROWS_MAX];
 	uint32_t known; /* what it has */
+	char hash[20];
+	char shape[96];   /* "96 x 100"; "": it has no tensor */
+	const char *rule; /* the name for --kind, or "loaded" */
 };
 
 static int read_mask(const struct gm_ctl *ctl, const char *name, void *ret_mask)
 {
 	struct mask *mask = ret_mask;
 	const struct gpumap_mask_info *info = &mask->info;
+	size_t at = 0;
 	int ret;
 
 	mask->info = (struct gpumap_mask_info){ .size = sizeof(*info) };
@@ -52,42 +56,15 @@ static int read_mask(const struct gm_ctl *ctl, const char *name, void *ret_mask)
 		      : info->form < sizeof(of_form) / sizeof(of_form[0])
 			      ? of_form[info->form]
 			      : TENSOR;
-	return ret;
-}
-
-/* The mask's name for --kind, or "loaded". */
-static const char *rule_of(const struct mask *mask)
-{
-	return mask->known != 0 ? gm_ctl_mask_form(mask->info.form)
-				: gm_ctl_mask_kind(mask->info.kind);
-}
-
-static void rule(const struct gm_ctl *ctl, const void *mask,
-		 char ret_text[GM_CTL_CELL])
-{
-	strcpy(ret_text, rule_of(mask));
-}
-
-/* "96 x 100", or "-" without a tensor. */
-static void shape(const struct gm_ctl *ctl, const void *mask,
-		  char ret_text[GM_CTL_CELL])
-{
-	const struct gpumap_mask_info *info =
-		&((const struct mask *)mask)->info;
-	size_t at = 0;
-
-	strcpy(ret_text, "-");
+	mask->rule = mask->known != 0 ? gm_ctl_mask_form(info->form)
+				      : gm_ctl_mask_kind(info->kind);
+	snprintf(mask->hash, sizeof(mask->hash), "%016" PRIx64, info->hash);
+	mask->shape[0] = '\0';
 	for (uint32_t i = 0; i < info->rank && i < GPUMAP_MASK_RANK_MAX; i++)
-		at += (size_t)snprintf(ret_text + at, GM_CTL_CELL - at,
-				       "%s%" PRIu64, i ? " x " : "",
-				       info->shape[i]);
-}
-
-static void hash(const struct gm_ctl *ctl, const void *mask,
-		 char ret_text[GM_CTL_CELL])
-{
-	sprintf(ret_text, "%016" PRIx64,
-		((const struct mask *)mask)->info.hash);
+		at += (size_t)snprintf(mask->shape + at,
+				       sizeof(mask->shape) - at, "%s%" PRIu64,
+				       i ? " x " : "", info->shape[i]);
+	return ret;
 }
 
 static json_t *numbers(const uint64_t *from, uint32_t n)
@@ -133,17 +110,18 @@ static const struct gm_ctl_field mask_fields[] = {
 	MASK("published_ns", published_ns),
 	MASK("owner_uid", owner_uid),
 	MASK("kind", kind, .word = gm_ctl_mask_kind),
-	MASK(NULL, kind, GM_COLUMN("kind", -21), .text = rule),
+	GM_FIELD(mask, NULL, rule, GM_COLUMN("kind", -21)),
 	IF_KNOWN("form", form, TENSOR, .word = gm_ctl_mask_form),
 	IF_KNOWN("dtype", dtype, TENSOR, GM_COLUMN("dtype", -5),
 		 .word = gm_ctl_dtype),
 	MASK("shape", shape, .json = shape_json),
-	MASK(NULL, shape, GM_COLUMN("shape", -17), .text = shape),
+	GM_FIELD(mask, NULL, shape, GM_COLUMN("shape", -17),
+		 .as = GM_AS_OR_NULL),
 	MASK("strides", strides, .json = strides_json),
 	MASK("bytes", bytes, GM_COLUMN("bytes", 10), .as = GM_AS_SIZE),
 	MASK(NULL, n_rows, GM_COLUMN("rows", 5)),
 	MASK(NULL, owner_uid, GM_COLUMN("uid", 6)),
-	MASK("hash", hash, .text = hash),
+	GM_FIELD(mask, "hash", hash),
 	MASK("map", map, GM_COLUMN(" map", 0), .as = GM_AS_OR_NULL),
 	GM_FIELD(mask, "rows", rows, .json = rows_json),
 	IF_KNOWN("tgt_len", tgt_len, SIZE),
@@ -263,28 +241,17 @@ static int show_json(const struct gm_ctl *ctl, const struct shown *s,
 	return gm_ctl_print_wide(object);
 }
 
-/* ", 96 x 100 of BF16", where it has a tensor. */
-static void print_tensor(const struct mask *mask)
-{
-	char text[GM_CTL_CELL];
-
-	if (mask->known == 0)
-		return;
-	shape(NULL, mask, text);
-	printf(", %s of %s", text, gm_ctl_dtype(mask->info.dtype));
-}
-
 static void show_text(const struct shown *s, const char *drawn)
 {
 	const struct gpumap_mask_info *info = &s->mask.info;
 	char size[32];
 
 	printf("%s  version %llu, %s", info->name,
-	       (unsigned long long)info->version, rule_of(&s->mask));
-	print_tensor(&s->mask);
+	       (unsigned long long)info->version, s->mask.rule);
 	if (s->mask.known != 0)
-		printf(", %s, hash %016" PRIx64,
-		       gm_size_text(info->bytes, size), info->hash);
+		printf(", %s of %s, %s, hash %s", s->mask.shape,
+		       gm_ctl_dtype(info->dtype),
+		       gm_size_text(info->bytes, size), s->mask.hash);
 	printf("\n  rows");
 	for (uint32_t i = 0; i < info->n_rows; i++)
 		printf(" %u", s->mask.rows[i]);
@@ -576,10 +543,11 @@ static int published(const struct gm_ctl *ctl, const char *name,
 		return gm_ctl_print_wide(object);
 	}
 	printf("%s: version %llu, %s", name,
-	       (unsigned long long)mask.info.version, rule_of(&mask));
-	print_tensor(&mask);
+	       (unsigned long long)mask.info.version, mask.rule);
 	if (mask.known != 0)
-		printf(", %s", gm_size_text(mask.info.bytes, size));
+		printf(", %s of %s, %s", mask.shape,
+		       gm_ctl_dtype(mask.info.dtype),
+		       gm_size_text(mask.info.bytes, size));
 	printf(", on %u row%s: written %u time%s, %u time%s there already\n",
 	       mask.info.n_rows, gm_ctl_s(mask.info.n_rows), result->n_copies,
 	       gm_ctl_s(result->n_copies), result->n_shared,

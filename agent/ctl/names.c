@@ -31,95 +31,67 @@ const char *gm_ctl_user(uint32_t uid, char ret_text[GM_CTL_NAME])
 	return ret_text;
 }
 
-static bool read_name(uint32_t pid, char ret_text[GM_CTL_NAME])
+/* Read a file of a process.  Returns its bytes, up to @bytes - 1. */
+static size_t read_of(uint32_t pid, const char *file, char *ret_text,
+		      size_t bytes)
 {
 	char path[32];
-	FILE *file;
-	bool got;
+	size_t n = 0;
+	FILE *from;
 
-	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
-	file = fopen(path, "re");
-	if (file == NULL)
-		return false;
-	got = fgets(ret_text, GM_CTL_NAME, file) != NULL;
-	fclose(file);
-	if (got)
-		make_plain(ret_text);
-	return got;
+	snprintf(path, sizeof(path), "/proc/%u/%s", pid, file);
+	from = fopen(path, "re");
+	if (from != NULL) {
+		n = fread(ret_text, 1, bytes - 1, from);
+		fclose(from);
+	}
+	ret_text[n] = '\0';
+	return n;
 }
 
-/* Pids are those of the agent's pid namespace.  Is this process there, too?
- * Then the agent's own pid leads to an agent. */
-static bool sees_processes(const struct gm_ctl *ctl)
+/* May process @pid be named?
+ *
+ * Pids are those of the agent's pid namespace.  Is this process there, too?
+ * Then the agent's own pid leads to an agent.  And a pid may have gone to
+ * another process: that of the same user may be named, as nothing tells the two
+ * apart. */
+static bool is_of(const struct gm_ctl *ctl, uint32_t pid, uint32_t uid)
 {
 	struct gpumap_health health = { .size = sizeof(health) };
-	char name[GM_CTL_NAME];
-
-	return gpumap_health(ctl->map, &health) == 0 &&
-	       read_name(health.agent_pid, name) &&
-	       strstr(name, "gpumapd") != NULL;
-}
-
-/* A pid may have gone to another process: that of the same user may be named,
- * as nothing tells the two apart. */
-static bool is_of(uint32_t pid, uint32_t uid)
-{
-	char path[32];
+	char text[GM_CTL_NAME];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "/proc/%u", pid);
-	return stat(path, &st) == 0 && (st.st_uid == uid || st.st_uid == 0);
+	snprintf(text, sizeof(text), "/proc/%u", pid);
+	return pid != 0 && stat(text, &st) == 0 &&
+	       (st.st_uid == uid || st.st_uid == 0) &&
+	       gpumap_health(ctl->map, &health) == 0 &&
+	       read_of(health.agent_pid, "comm", text, sizeof(text)) > 0 &&
+	       strstr(text, "gpumapd") != NULL;
 }
 
 const char *gm_ctl_command(const struct gm_ctl *ctl, uint32_t pid, uint32_t uid,
 			   char ret_text[GM_CTL_NAME])
 {
-	if (pid == 0 || !is_of(pid, uid) || !sees_processes(ctl) ||
-	    !read_name(pid, ret_text))
+	if (!is_of(ctl, pid, uid) ||
+	    read_of(pid, "comm", ret_text, GM_CTL_NAME) == 0)
 		strcpy(ret_text, "-");
+	make_plain(ret_text);
 	return ret_text;
-}
-
-/* Arguments end with NULs. */
-static bool read_line(uint32_t pid, char ret_text[GM_CTL_LINE])
-{
-	char path[32];
-	size_t n;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
-	file = fopen(path, "re");
-	if (file == NULL)
-		return false;
-	n = fread(ret_text, 1, GM_CTL_LINE - 1, file);
-	fclose(file);
-	while (n > 0 && ret_text[n - 1] == '\0')
-		n--;
-	for (size_t i = 0; i < n; i++)
-		if (ret_text[i] < ' ' || ret_text[i] > '~')
-			ret_text[i] = ret_text[i] == '\0' ? ' ' : '?';
-	ret_text[n] = '\0';
-	return n > 0;
 }
 
 const char *gm_ctl_command_line(const struct gm_ctl *ctl, uint32_t pid,
 				uint32_t uid, char ret_text[GM_CTL_LINE])
 {
-	if (pid == 0 || !is_of(pid, uid) || !sees_processes(ctl) ||
-	    !read_line(pid, ret_text))
-		strcpy(ret_text, "-");
+	size_t n = is_of(ctl, pid, uid)
+			   ? read_of(pid, "cmdline", ret_text, GM_CTL_LINE)
+			   : 0;
+
+	/* Arguments end with NULs. */
+	while (n > 0 && ret_text[n - 1] == '\0')
+		n--;
+	for (size_t i = 0; i < n; i++)
+		if (ret_text[i] < ' ' || ret_text[i] > '~')
+			ret_text[i] = ret_text[i] == '\0' ? ' ' : '?';
+	strcpy(ret_text + n, n > 0 ? "" : "-");
 	return ret_text;
-}
-
-void gm_ctl_name_json(const struct gm_ctl *ctl, json_t *object, uint32_t uid,
-		      uint32_t pid)
-{
-	char text[GM_CTL_NAME];
-
-	json_object_set_new(object, "user",
-			    json_string(gm_ctl_user(uid, text)));
-	gm_ctl_command(ctl, pid, uid, text);
-	json_object_set_new(object, "command",
-			    strcmp(text, "-") != 0 ? json_string(text)
-						   : json_null());
 }

@@ -4,10 +4,9 @@
 /*
  * plan - gpumapctl plan: make the request, list the rows, and show the answer.
  *
- *	plan.c		the command
- *	plan_read.c	options, the model and the rows to a request
- *	plan_rows.c	rows, of a node file or of the agent's table
- *	plan_commit.c	the same request to the agent
+ *	plan.c		the command, and the same request to the agent
+ *	plan_read.c	options, the model and the rows, of a node file or of
+ *			the agent's table, to a request
  *	plan_show.c	the table, the JSON, and the reasons of failures
  */
 #ifndef GM_CTL_PLAN_H
@@ -41,12 +40,7 @@ struct gm_ctl_planning {
 };
 
 /* Each function returns an exit status, after printing what was wrong. */
-int gm_ctl_rows_of_file(const char *path, struct gm_ctl_node *ret_node);
-int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node);
-/* Keep only the rows of --rows, in its order, or those that a plan may take
- * without it. */
-int gm_ctl_choose_rows(struct gm_ctl_planning *p);
-/* Measure GM_TEXT(ctl, MODEL), and show how far that is. */
+/* Measure the model of --model, and show how far that is. */
 int gm_ctl_measure(const struct gm_ctl *ctl,
 		   struct gm_weights_sizes *ret_sizes);
 
@@ -60,7 +54,6 @@ int gm_ctl_plan_model(const struct gm_ctl *ctl,
 /* Read the options, the model and the rows. */
 int gm_ctl_plan_read(struct gm_ctl_planning *p);
 
-int gm_ctl_commit(struct gm_ctl_planning *p);
 int gm_ctl_plan_show(const struct gm_ctl_planning *p);
 int gm_ctl_plan_refused(const struct gm_ctl_planning *p,
 			const struct gm_plan_error *error,

@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Options and the cluster to a request, and the request to a plan. */
+/* Read the cluster as the agent publishes it; options and the cluster to a
+ * request, and the request to a plan. */
 
 #include "agent/ctl/plan_nodes.h"
 
@@ -10,15 +11,210 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/common/text.h"
 #include "agent/ctl/parse.h"
 #include "agent/ctl/plan.h"
+#include "agent/reader/device_text.h"
 #include "shm/device_kinds.h"
 
-#define LLAMA_CPP_STAGES 15u /* devices of --tensor-split */
+#define SECOND           UINT64_C(1000000000)
+#define ATTEMPTS         100u /* at a whole cluster of one publication */
+#define LLAMA_CPP_STAGES 15u  /* devices of --tensor-split */
 
 static int wrong(const char *what)
 {
 	return gm_ctl_wrong("plan --nodes: %s; see gpumapctl-cluster(1)", what);
+}
+
+/* ---- the cluster --------------------------------------------------------- */
+
+static void make_plain(char *text, size_t bytes)
+{
+	text[bytes - 1] = '\0';
+	gm_text_make_plain(text, strlen(text));
+}
+
+static void free_cluster(struct gm_ctl_cluster *cluster)
+{
+	for (uint32_t i = 0; i < cluster->n; i++) {
+		free(cluster->nodes[i].devices);
+		free(cluster->nodes[i].shares);
+	}
+	free(cluster->nodes);
+}
+
+/* The list calls return 1 with an item: anything else is none of this
+ * publication. */
+static int one_of(int ret, uint64_t version, uint64_t wanted)
+{
+	if (ret < 0)
+		return ret;
+	return ret == 0 || version != wanted ? -EAGAIN : 0;
+}
+
+/* Read the devices and the shares of a node. */
+static int read_node(const struct gpumap *map, uint64_t version,
+		     struct gm_ctl_cluster_node *node)
+{
+	const struct gpumap_cluster_node *info = &node->info;
+	uint32_t cursor = 0;
+	int ret = 0;
+
+	node->devices =
+		calloc((size_t)info->n_devices + 1, sizeof(*node->devices));
+	node->shares =
+		calloc((size_t)info->n_shares + 1, sizeof(*node->shares));
+	if (node->devices == NULL || node->shares == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; ret == 0 && i < info->n_devices; i++) {
+		struct gpumap_cluster_device *d = &node->devices[i];
+
+		d->size = sizeof(*d);
+		ret = gpumap_cluster_next_device(map, info->index, &cursor, d);
+		ret = one_of(ret, d->version, version);
+		make_plain(d->name, sizeof(d->name));
+	}
+	cursor = 0;
+	for (uint32_t i = 0; ret == 0 && i < info->n_shares; i++) {
+		struct gpumap_cluster_share *s = &node->shares[i];
+
+		s->size = sizeof(*s);
+		ret = gpumap_cluster_next_share(map, info->index, NULL, &cursor,
+						s);
+		ret = one_of(ret, s->version, version);
+		make_plain(s->name, sizeof(s->name));
+	}
+	return ret;
+}
+
+static int read_nodes(const struct gpumap *map, struct gm_ctl_cluster *cluster)
+{
+	uint32_t cursor = 0;
+	int ret = 0;
+
+	cluster->nodes = calloc((size_t)cluster->head.n_nodes + 1,
+				sizeof(*cluster->nodes));
+	if (cluster->nodes == NULL)
+		return -ENOMEM;
+	while (ret == 0 && cluster->n < cluster->head.n_nodes) {
+		struct gm_ctl_cluster_node *node =
+			&cluster->nodes[cluster->n++];
+		int width;
+
+		node->info.size = sizeof(node->info);
+		ret = gpumap_cluster_next_node(map, &cursor, &node->info);
+		ret = one_of(ret, node->info.version, cluster->head.version);
+		make_plain(node->info.name, sizeof(node->info.name));
+		make_plain(node->info.address, sizeof(node->info.address));
+		width = (int)strlen(node->info.name);
+		if (width > cluster->node_width)
+			cluster->node_width = width;
+		if (ret == 0)
+			ret = read_node(map, cluster->head.version, node);
+	}
+	return ret;
+}
+
+/* "5 s", "3 min", "2 h". */
+static const char *print_age(uint64_t ns, char ret_text[32])
+{
+	uint64_t s = ns / SECOND;
+
+	if (s < 10)
+		snprintf(ret_text, 32, "%.1f s", (double)ns / 1e9);
+	else if (s < 600)
+		snprintf(ret_text, 32, "%llu s", (unsigned long long)s);
+	else if (s < 36000)
+		snprintf(ret_text, 32, "%llu min", (unsigned long long)s / 60);
+	else
+		snprintf(ret_text, 32, "%llu h", (unsigned long long)s / 3600);
+	return ret_text;
+}
+
+/* Read the whole cluster, and refuse a stale one. */
+static int read_cluster(const struct gm_ctl *ctl,
+			struct gm_ctl_cluster *cluster)
+{
+	char since[32] = "this agent's start";
+	int ret = -EAGAIN;
+
+	for (uint32_t i = 0; ret == -EAGAIN && i < ATTEMPTS; i++) {
+		free_cluster(cluster);
+		*cluster = (struct gm_ctl_cluster){ .node_width = 20 };
+		cluster->head.size = sizeof(cluster->head);
+		ret = gpumap_cluster_read(ctl->map, &cluster->head);
+		if (ret == 0)
+			ret = read_nodes(ctl->map, cluster);
+	}
+	if (ret == -ENOENT)
+		return gm_ctl_failed("cluster: this node is in none: start "
+				     "gpumap-sync, see gpumap-sync(8)");
+	if (ret != 0)
+		return gm_ctl_fail(ctl, ret, "cluster");
+	make_plain(cluster->head.name, sizeof(cluster->head.name));
+	make_plain(cluster->head.node, sizeof(cluster->head.node));
+	if (cluster->head.stale == 0)
+		return GM_EXIT_OK;
+	/* Other nodes may have changed. */
+	if (cluster->head.age_ns != UINT64_MAX)
+		print_age(cluster->head.age_ns, since);
+	gm_ctl_say("cluster %s is stale: for %s gpumap-sync has not known that "
+		   "it sees every change, and other nodes may have changed; is "
+		   "gpumap-sync running, and can it reach its store?",
+		   cluster->head.name, since);
+	return GM_EXIT_STALE;
+}
+
+/* ---- what a plan can have ------------------------------------------------ */
+
+/* The bytes that a plan may take. */
+static uint64_t avail_of(const struct gpumap_cluster_device *device)
+{
+	uint64_t kept =
+		device->reserved_bytes > device->used_by_holders
+			? device->reserved_bytes - device->used_by_holders
+			: 0;
+
+	return device->free_bytes > kept ? device->free_bytes - kept : 0;
+}
+
+/* Why a plan cannot have the node; NULL: it can.  Else @text, or a constant. */
+static const char *node_why(const struct gm_ctl_cluster_node *node,
+			    char text[GM_CTL_NODES_WHY])
+{
+	char age[32];
+
+	switch (node->info.state) {
+	case GPUMAP_CLUSTER_LIVE:
+		break;
+	case GPUMAP_CLUSTER_GONE:
+		snprintf(text, GM_CTL_NODES_WHY, "gone for %s",
+			 print_age(node->info.age_ns, age));
+		return text;
+	default:
+		return "its summary was refused: the log of gpumap-sync says "
+		       "why";
+	}
+	if ((node->info.flags & GPUMAP_CLUSTER_DRAINING) != 0)
+		return "its agent is ending";
+	if ((node->info.flags & GPUMAP_CLUSTER_NO_GANGS) != 0)
+		return "it takes no gangs";
+	return NULL;
+}
+
+/* The same of a device, of a node that it can have. */
+static const char *device_why(const struct gpumap_cluster_device *device)
+{
+	if (device->state != GPUMAP_DEVICE_READY)
+		return gm_device_state(device->state);
+	if ((device->flags & GPUMAP_DEVICE_CORDONED) != 0)
+		return "cordoned";
+	if ((device->flags & GPUMAP_DEVICE_MIG) != 0)
+		return "split into MIG instances";
+	if ((device->flags & GPUMAP_DEVICE_CARD) != 0 &&
+	    strstr(device->name, " MIG ") != NULL)
+		return "a MIG instance, and ranks need whole cards";
+	return NULL;
 }
 
 /* ---- options ------------------------------------------------------------- */
@@ -171,10 +367,14 @@ static int check_only(const struct gm_ctl_nodes_job *job)
 
 	for (; at != NULL; at = strchr(at, ',')) {
 		char name[GPUMAP_NAME_MAX + 1];
+		uint32_t i = 0;
 
 		at += *at == ',';
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, ","), at);
-		if (gm_ctl_nodes_find(&job->cluster, name) == NULL)
+		while (i < job->cluster.n &&
+		       strcmp(job->cluster.nodes[i].info.name, name) != 0)
+			i++;
+		if (i == job->cluster.n)
 			return gm_ctl_unknown("node", name, "cluster nodes");
 	}
 	return GM_EXIT_OK;
@@ -276,7 +476,7 @@ static int take_devices(struct gm_ctl_nodes_job *job,
 		return gm_ctl_fail(job->ctl, -ENOMEM, "plan --nodes");
 	for (uint32_t i = 0; i < node->info.n_devices; i++) {
 		const struct gpumap_cluster_device *d = &node->devices[i];
-		const char *why = gm_ctl_nodes_device_why(d);
+		const char *why = device_why(d);
 
 		if (class_of(d) != job->class)
 			continue;
@@ -288,7 +488,7 @@ static int take_devices(struct gm_ctl_nodes_job *job,
 			.row = d->row,
 			.links = d->links,
 			.is_host = (d->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0,
-			.avail = gm_ctl_nodes_avail(d),
+			.avail = avail_of(d),
 		};
 	}
 	ret->name = node->info.name;
@@ -302,7 +502,7 @@ static int take_node(struct gm_ctl_nodes_job *job,
 {
 	struct gm_cluster_plan_node *to = &job->candidates[job->q.n_nodes];
 	char text[GM_CTL_NODES_WHY];
-	const char *why = gm_ctl_nodes_node_why(node, text);
+	const char *why = node_why(node, text);
 	int ret;
 
 	if (!is_wanted(job->ctl, node->info.name))
@@ -441,7 +641,7 @@ static void free_job(struct gm_ctl_nodes_job *job)
 	free(job->candidates);
 	free(job->of);
 	free(job->left_out);
-	gm_ctl_nodes_free(&job->cluster);
+	free_cluster(&job->cluster);
 	gm_weights_sizes_free(&job->model);
 	free(job->layer_bytes);
 }
@@ -454,7 +654,7 @@ int gm_ctl_plan_nodes(struct gm_ctl *ctl)
 	if (ret == GM_EXIT_OK)
 		ret = read_job(&job);
 	if (ret == GM_EXIT_OK)
-		ret = gm_ctl_nodes_read(ctl, &job.cluster);
+		ret = read_cluster(ctl, &job.cluster);
 	if (ret == GM_EXIT_OK)
 		ret = check_only(&job);
 	if (ret == GM_EXIT_OK)

@@ -5,8 +5,7 @@
  * plan_nodes - gpumapctl plan --nodes: a model on several nodes of the cluster
  * that gpumap-sync knows of, and what launchers are told of that.
  *
- *	plan_nodes.c		the command: options and nodes to a plan
- *	plan_nodes_read.c	read the cluster, and say that it is stale
+ *	plan_nodes.c		the command: options and the cluster to a plan
  *	plan_nodes_show.c	the plan as a table and as JSON
  *	plan_nodes_ranks.c	the plan in the words of launchers and engines
  *
@@ -30,7 +29,8 @@ struct gm_ctl_cluster_node {
 /* A whole cluster, of one publication. */
 struct gm_ctl_cluster {
 	struct gpumap_cluster head;
-	struct gm_ctl_cluster_node *nodes; /* head.n_nodes, by their names */
+	struct gm_ctl_cluster_node *nodes; /* by their names */
+	uint32_t n;     /* of them that are read: head.n_nodes */
 	int node_width; /* of a table's column: 20, or the longest name's */
 };
 
@@ -81,41 +81,6 @@ gm_ctl_nodes_taken(const struct gm_ctl_nodes_job *job, uint32_t i)
 	return job->of[job->plan.nodes[i]];
 }
 
-/* ---- plan_nodes_read.c --------------------------------------------------- */
-
-/* Read the cluster, and refuse a stale one.  Returns an exit status, after
- * printing what was wrong; give the cluster back with gm_ctl_nodes_free(), also
- * then. */
-int gm_ctl_nodes_read(const struct gm_ctl *ctl,
-		      struct gm_ctl_cluster *ret_cluster);
-void gm_ctl_nodes_free(struct gm_ctl_cluster *cluster);
-
-/* {"cluster", "node", "version", "age_ns", "limit_ns", "stale"}. */
-json_t *gm_ctl_nodes_head(const struct gm_ctl_cluster *cluster);
-
-/* The node of this name, or NULL. */
-const struct gm_ctl_cluster_node *
-gm_ctl_nodes_find(const struct gm_ctl_cluster *cluster, const char *name);
-
-/* The bytes that a plan may take. */
-uint64_t gm_ctl_nodes_avail(const struct gpumap_cluster_device *device);
-
-/* Why a plan cannot have the node, or the device of a node that it can have.
- * NULL: it can.  Else @text, or a constant. */
-const char *gm_ctl_nodes_node_why(const struct gm_ctl_cluster_node *node,
-				  char text[GM_CTL_NODES_WHY]);
-const char *gm_ctl_nodes_device_why(const struct gpumap_cluster_device *device);
-
-/* As gm_device_uuid(), and as "GPU-..." for CUDA_VISIBLE_DEVICES. */
-const char *gm_ctl_nodes_uuid(const uint8_t uuid[16], char ret_text[48]);
-
-/* The device of a rank. */
-const struct gpumap_cluster_device *
-gm_ctl_nodes_rank(const struct gm_ctl_nodes_job *job, uint32_t rank);
-
-/* This node's place in the plan; UINT32_MAX: it has none. */
-uint32_t gm_ctl_nodes_self(const struct gm_ctl_nodes_job *job);
-
 /* ---- plan_nodes_show.c --------------------------------------------------- */
 
 void gm_ctl_nodes_table(const struct gm_ctl_nodes_job *job);
@@ -129,6 +94,16 @@ json_t *gm_ctl_nodes_refusal_json(const struct gm_ctl_nodes_job *job,
 				  const struct gm_plan_error *error);
 
 /* ---- plan_nodes_ranks.c -------------------------------------------------- */
+
+/* As gm_device_uuid(), and as "GPU-..." for CUDA_VISIBLE_DEVICES. */
+const char *gm_ctl_nodes_uuid(const uint8_t uuid[16], char ret_text[48]);
+
+/* The device of a rank. */
+const struct gpumap_cluster_device *
+gm_ctl_nodes_rank(const struct gm_ctl_nodes_job *job, uint32_t rank);
+
+/* This node's place in the plan; UINT32_MAX: it has none. */
+uint32_t gm_ctl_nodes_self(const struct gm_ctl_nodes_job *job);
 
 /* The word in a command that stands for the words of the caller's. */
 #define GM_CTL_NODES_COMMAND "$@"

@@ -14,11 +14,45 @@
 #include <string.h>
 
 #include "agent/ctl/plan_nodes.h"
+#include "agent/reader/device_text.h"
 
 #define TORCH_PORT     29500
 #define VLLM_PORT      29501
 #define SGLANG_PORT    20000
 #define LLAMA_CPP_PORT 50052
+
+const char *gm_ctl_nodes_uuid(const uint8_t uuid[16], char ret_text[48])
+{
+	struct gpumap_device device = { .size = sizeof(device) };
+	char digits[GM_DEVICE_UUID];
+
+	memcpy(device.uuid, uuid, sizeof(device.uuid));
+	gm_device_uuid(&device, digits);
+	snprintf(ret_text, 48, "GPU-%s", digits);
+	return ret_text;
+}
+
+const struct gpumap_cluster_device *
+gm_ctl_nodes_rank(const struct gm_ctl_nodes_job *job, uint32_t rank)
+{
+	const struct gm_cluster_plan_rank *r = &job->plan.ranks[rank];
+	const struct gm_ctl_cluster_node *node =
+		gm_ctl_nodes_taken(job, r->node);
+	const struct gpumap_cluster_device *d = node->devices;
+
+	while (d->row != r->charge.row)
+		d++;
+	return d;
+}
+
+uint32_t gm_ctl_nodes_self(const struct gm_ctl_nodes_job *job)
+{
+	for (uint32_t i = 0; i < job->plan.n_nodes; i++)
+		if ((gm_ctl_nodes_taken(job, i)->info.flags &
+		     GPUMAP_CLUSTER_SELF) != 0)
+			return i;
+	return UINT32_MAX;
+}
 
 static uint32_t port_of(const struct gm_ctl_nodes_job *job, uint32_t other)
 {

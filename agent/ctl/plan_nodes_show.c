@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/ctl/fields.h"
 #include "agent/ctl/plan_nodes.h"
 #include "agent/mesh/mesh.h"
 
@@ -150,22 +151,24 @@ static json_t *stages_json(const struct gm_ctl_nodes_job *job)
 static json_t *rank_json(const struct gm_ctl_nodes_job *job, uint32_t rank,
 			 uint32_t local)
 {
+	static const struct gm_ctl_field fields[] = {
+		GM_MEMBERS(gpumap_plan_charge, weight_bytes, kv_bytes,
+			   activation_bytes, reserve_bytes, left_bytes),
+		{ 0 },
+	};
 	const struct gm_cluster_plan_rank *r = &job->plan.ranks[rank];
 	const struct gpumap_cluster_device *d = gm_ctl_nodes_rank(job, rank);
 	char uuid[48];
 
-	return json_pack(
-		"{s:o, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-		"rank", whole(rank), "node",
-		gm_ctl_nodes_taken(job, r->node)->info.name, "row",
-		whole(r->charge.row), "local_rank", whole(local), "uuid",
-		gm_ctl_nodes_uuid(d->uuid, uuid) + 4, "stage", whole(r->stage),
-		"tp_rank", whole(rank % job->plan.tp), "weight_bytes",
-		whole(r->charge.weight_bytes), "kv_bytes",
-		whole(r->charge.kv_bytes), "activation_bytes",
-		whole(r->charge.activation_bytes), "reserve_bytes",
-		whole(r->charge.reserve_bytes), "left_bytes",
-		whole(r->charge.left_bytes));
+	return gm_ctl_fields_json(
+		job->ctl, fields, &r->charge,
+		json_pack("{s:o, s:s, s:o, s:o, s:s, s:o, s:o}", "rank",
+			  whole(rank), "node",
+			  gm_ctl_nodes_taken(job, r->node)->info.name, "row",
+			  whole(r->charge.row), "local_rank", whole(local),
+			  "uuid", gm_ctl_nodes_uuid(d->uuid, uuid) + 4, "stage",
+			  whole(r->stage), "tp_rank",
+			  whole(rank % job->plan.tp)));
 }
 
 static json_t *ranks_json(const struct gm_ctl_nodes_job *job)
@@ -273,10 +276,25 @@ static json_t *commands_json(const struct gm_ctl_nodes_job *job,
 	return list;
 }
 
+/* {"cluster", "node", "version", "age_ns", "limit_ns", "stale"}. */
+static json_t *head_json(const struct gm_ctl_nodes_job *job)
+{
+	static const struct gm_ctl_field fields[] = {
+		GM_FIELD(gpumap_cluster, "cluster", name),
+		GM_MEMBERS(gpumap_cluster, node, version),
+		GM_FIELD(gpumap_cluster, "age_ns", age_ns, .as = GM_AS_OR_MAX),
+		GM_MEMBERS(gpumap_cluster, limit_ns),
+		GM_FIELD(gpumap_cluster, "stale", stale, GM_SET(1)),
+		{ 0 },
+	};
+
+	return gm_ctl_fields_json(job->ctl, fields, &job->cluster.head, NULL);
+}
+
 json_t *gm_ctl_nodes_refusal_json(const struct gm_ctl_nodes_job *job,
 				  const struct gm_plan_error *error)
 {
-	json_t *object = gm_ctl_nodes_head(&job->cluster);
+	json_t *object = head_json(job);
 
 	json_object_update_new(
 		object,
@@ -290,7 +308,7 @@ json_t *gm_ctl_nodes_plan_json(const struct gm_ctl_nodes_job *job,
 			       const char *name)
 {
 	const struct gm_cluster_plan *p = &job->plan;
-	json_t *object = gm_ctl_nodes_head(&job->cluster);
+	json_t *object = head_json(job);
 
 	json_object_update_new(
 		object,

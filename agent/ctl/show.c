@@ -1,10 +1,15 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Show the status, the sessions and the shares; and release a share. */
+/* Show the status, the sessions and the shares; wait until the agent's map is
+ * READY, its socket answers and its rows have their workers; and take a share's
+ * name back. */
 
+#include <errno.h>
 #include <stdio.h>
+#include <time.h>
 
+#include "agent/ctl/clock.h"
 #include "agent/ctl/fields.h"
 #include "agent/ctl/progress.h"
 #include "agent/reader/list.h"
@@ -110,6 +115,69 @@ int gm_ctl_status(struct gm_ctl *ctl)
 		return ret;
 	return health.state == GPUMAP_READY && !health.stale ? GM_EXIT_OK
 							     : GM_EXIT_UNWELL;
+}
+
+/* ---- wait ---------------------------------------------------------------- */
+
+static const struct gm_ctl_field wait_fields[] = {
+	HEALTH("state", state, .word = gm_ctl_state),
+	GM_MEMBERS(gpumap_health, epoch, agent_pid),
+	{ 0 },
+};
+
+static int timed_out(const struct gm_ctl *ctl, int error,
+		     const struct gpumap_health *health)
+{
+	bool serves = health->state == GPUMAP_READY && !health->stale;
+
+	if (ctl->map == NULL)
+		return gm_ctl_not_attached(error);
+	if (serves && error != -ETIME)
+		return gm_ctl_fail(ctl, error, "wait");
+	gm_ctl_say("the agent does not serve after %llu s: %s%s%s",
+		   (unsigned long long)GM_NUMBER(ctl, TIMEOUT),
+		   serves ? gpumap_refusal(ctl->map) : "its map is ",
+		   serves ? "" : gm_ctl_state(health->state),
+		   !serves && health->stale
+			   ? ", and the agent has not been seen for two "
+			     "seconds; is gpumapd running?"
+			   : "");
+	return GM_EXIT_UNWELL;
+}
+
+int gm_ctl_wait(struct gm_ctl *ctl)
+{
+	struct gpumap_attach_opts opts = gm_ctl_where(ctl);
+	const struct timespec nap = { .tv_nsec = GM_CLOCK_SECOND / 20 };
+	uint64_t deadline_ns = UINT64_MAX;
+	int ret;
+
+	if (GM_GIVEN(ctl, TIMEOUT) &&
+	    GM_NUMBER(ctl, TIMEOUT) < UINT64_MAX / GM_CLOCK_SECOND / 2)
+		deadline_ns = gm_clock_ns() +
+			      GM_NUMBER(ctl, TIMEOUT) * GM_CLOCK_SECOND;
+	for (;;) {
+		struct gpumap_health health = { .size = sizeof(health) };
+
+		ret = gpumap_attach(&opts, &ctl->map);
+		if (ret == 0)
+			ret = gpumap_wait_ready(ctl->map, deadline_ns);
+		if (ctl->map != NULL)
+			gpumap_health(ctl->map, &health);
+		if (ret == 0 && !ctl->json)
+			return GM_EXIT_OK;
+		if (ret == 0)
+			return gm_ctl_print(gm_ctl_fields_json(
+				ctl, wait_fields, &health,
+				json_pack("{s:s}", "instance", ctl->instance)));
+		/* A new agent will make the map, or has made another. */
+		if ((ret != -ENOENT && ret != -ESTALE) ||
+		    gm_clock_ns() >= deadline_ns)
+			return timed_out(ctl, ret, &health);
+		gpumap_detach(ctl->map);
+		ctl->map = NULL;
+		nanosleep(&nap, NULL);
+	}
 }
 
 /* ---- sessions ------------------------------------------------------------ */

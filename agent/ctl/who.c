@@ -301,8 +301,9 @@ const char *gm_who_line_reason(const struct gm_ctl *ctl,
 
 struct waiting {
 	struct gpumap_wait_info of;
-	const struct gm_who_line *line;
-	int at; /* its place */
+	uint32_t before;
+	char rows[GM_WHO_ROWS];
+	char whom[GM_CTL_LINE + GM_WHO_REASON + 8]; /* and what it runs */
 };
 
 /* The names of the reservations on its rows. */
@@ -327,31 +328,6 @@ static json_t *missing_row(const struct gm_ctl *ctl, const void *waiting)
 					: json_null();
 }
 
-static json_t *before_json(const struct gm_ctl *ctl, const void *waiting)
-{
-	const struct waiting *w = waiting;
-
-	return json_integer(before(w->line, w->at));
-}
-
-static void wait_rows(const struct gm_ctl *ctl, const void *waiting,
-		      char ret_text[GM_CTL_CELL])
-{
-	gm_who_line_rows(&((const struct waiting *)waiting)->of, ret_text);
-}
-
-static void wait_reason(const struct gm_ctl *ctl, const void *waiting,
-			char ret_text[GM_CTL_CELL])
-{
-	const struct waiting *w = waiting;
-	char line[GM_CTL_LINE], reason[GM_WHO_REASON];
-
-	gm_who_line_reason(ctl, w->line, w->at, reason);
-	snprintf(ret_text, GM_CTL_CELL, "%s  (%s)",
-		 gm_ctl_command_line(ctl, w->of.pid, w->of.uid, line),
-		 reason[0] != '\0' ? reason : "next");
-}
-
 static const struct gm_ctl_field wait_fields[] = {
 	GM_FIELD(waiting, "name", of.name, GM_COLUMN("waiting", -24)),
 	GM_FIELD(waiting, "uid", of.uid),
@@ -363,17 +339,15 @@ static const struct gm_ctl_field wait_fields[] = {
 	GM_FIELD(waiting, "rows", of.rows),
 	GM_FIELD(waiting, "age_ns", of.age_ns, GM_COLUMN("for s", 9),
 		 .as = GM_AS_SECONDS),
-	GM_FIELD(waiting, NULL, of.rows, GM_COLUMN(" rows", 0),
-		 .text = wait_rows),
-	GM_FIELD(waiting, NULL, of.pid,
-		 GM_COLUMN(" command line (for whom)", 0), .text = wait_reason),
+	GM_FIELD(waiting, NULL, rows, GM_COLUMN(" rows", 0)),
+	GM_FIELD(waiting, NULL, whom, GM_COLUMN(" command line (for whom)", 0)),
 	GM_FIELD(waiting, "left_ns", of.left_ns),
 	GM_FIELD(waiting, "for_start", of.flags, GM_SET(GPUMAP_WAIT_FOR_START)),
 	GM_FIELD(waiting, "missing_bytes", of.missing_bytes,
 		 .as = GM_AS_OR_NULL),
 	GM_FIELD(waiting, "missing_row", of.missing_row, .json = missing_row),
 	GM_FIELD(waiting, "holders", of.rows, .json = holders_json),
-	GM_FIELD(waiting, "before", at, .json = before_json),
+	GM_FIELD(waiting, "before", before),
 	GM_FIELD_USER(waiting, "user", of.uid),
 	GM_FIELD_COMMAND(waiting, "command", of.uid, of.pid),
 	GM_FIELD_COMMAND_LINE(waiting, "command_line", of.uid, of.pid),
@@ -391,9 +365,17 @@ static json_t *show_line(const struct gm_ctl *ctl)
 		putchar('\n');
 	if (waits.n > 0 || (ctl->json && waits.n == 0))
 		list = gm_ctl_list_begin(ctl, wait_fields);
-	for (int i = 0; i < waits.n; i++)
-		gm_ctl_list_add(&list,
-				&(struct waiting){ waits.v[i], &waits, i });
+	for (int i = 0; i < waits.n; i++) {
+		struct waiting w = { waits.v[i], before(&waits, i), "", "" };
+		char line[GM_CTL_LINE], reason[GM_WHO_REASON];
+
+		gm_who_line_rows(&w.of, w.rows);
+		gm_who_line_reason(ctl, &waits, i, reason);
+		snprintf(w.whom, sizeof(w.whom), "%s  (%s)",
+			 gm_ctl_command_line(ctl, w.of.pid, w.of.uid, line),
+			 reason[0] != '\0' ? reason : "next");
+		gm_ctl_list_add(&list, &w);
+	}
 	free(waits.v);
 	return list.items != NULL ? list.items : json_null();
 }

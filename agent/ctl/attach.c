@@ -10,7 +10,7 @@
 
 int gm_ctl_not_attached(int error)
 {
-	fprintf(stderr, "gpumapctl: %s\n", gpumap_refusal(NULL));
+	gm_ctl_say("%s", gpumap_refusal(NULL));
 	return error == -ENOENT   ? GM_EXIT_NO_AGENT
 	       : error == -EINVAL ? GM_EXIT_USAGE
 				  : GM_EXIT_FAILED;

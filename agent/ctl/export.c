@@ -162,8 +162,7 @@ static int export_offline(const struct gm_ctl *ctl,
 		request->n_devices = offline->n_rows;
 		if (gpumap_engine_export(NULL, NULL, request, ret_settings) !=
 		    0) {
-			fprintf(stderr, "gpumapctl: export: %s\n",
-				gpumap_refusal(NULL));
+			gm_ctl_say("export: %s", gpumap_refusal(NULL));
 			ret = GM_EXIT_FAILED;
 		}
 	}
@@ -171,22 +170,6 @@ static int export_offline(const struct gm_ctl *ctl,
 	free(offline->layers);
 	free(offline);
 	return ret;
-}
-
-/* ---- a map of the agent's ------------------------------------------------ */
-
-static int export_map(struct gm_ctl *ctl,
-		      const struct gpumap_engine_request *request,
-		      struct gpumap_engine_settings **ret_settings)
-{
-	const char *name = ctl->args[0];
-	int ret = gm_ctl_attach(ctl);
-
-	if (ret != GM_EXIT_OK)
-		return ret;
-	ret = gpumap_engine_export(ctl->map, name, request, ret_settings);
-	return ret == 0 ? GM_EXIT_OK
-			: gm_ctl_fail(ctl, ret, "export \"%s\"", name);
 }
 
 /* ---- what is printed ----------------------------------------------------- */
@@ -207,24 +190,6 @@ static int print_json(uint32_t engine, const struct gpumap_engine_settings *s)
 	return gm_ctl_print(object);
 }
 
-static void print_argv(const struct gpumap_engine_settings *s)
-{
-	for (uint32_t i = 0; i < s->n_argv; i++) {
-		if (i > 0)
-			putchar(' ');
-		gm_ctl_print_word(s->argv[i]);
-	}
-	putchar('\n');
-}
-
-static void tell(const struct gpumap_engine_settings *s)
-{
-	if (s->exact == 0)
-		fputs("gpumapctl: these settings are not exact\n", stderr);
-	for (uint32_t i = 0; i < s->n_notes; i++)
-		fprintf(stderr, "gpumapctl: %s\n", s->notes[i]);
-}
-
 static int show(uint32_t engine, enum format format,
 		const struct gpumap_engine_settings *s)
 {
@@ -233,9 +198,17 @@ static int show(uint32_t engine, enum format format,
 	if (format == YAML && s->file == NULL)
 		return wrong("--format yaml is the topology of mistralrs, or "
 			     "the device_map of accelerate");
-	tell(s);
+	if (s->exact == 0)
+		gm_ctl_say("these settings are not exact");
+	for (uint32_t i = 0; i < s->n_notes; i++)
+		gm_ctl_say("%s", s->notes[i]);
+	for (uint32_t i = 0; format == ARGV && i < s->n_argv; i++) {
+		if (i > 0)
+			putchar(' ');
+		gm_ctl_print_word(s->argv[i]);
+	}
 	if (format == ARGV)
-		print_argv(s);
+		putchar('\n');
 	for (uint32_t i = 0; format == ENV && i < s->n_env; i++)
 		gm_words_print_env(s->env[i]);
 	if (format == YAML)
@@ -284,9 +257,18 @@ int gm_ctl_export(struct gm_ctl *ctl)
 	request.model = GM_TEXT(ctl, MODEL);
 	request.file_name = GM_TEXT(ctl, TOPOLOGY);
 	request.flags = format == ENV ? GPUMAP_ENGINE_BY_ENV : 0;
-	ret = GM_TEXT(ctl, NODE) != NULL
-		      ? export_offline(ctl, &request, &settings)
-		      : export_map(ctl, &request, &settings);
+	if (GM_GIVEN(ctl, NODE)) {
+		ret = export_offline(ctl, &request, &settings);
+	} else {
+		ret = gm_ctl_attach(ctl);
+		if (ret != GM_EXIT_OK)
+			return ret;
+		ret = gpumap_engine_export(ctl->map, ctl->args[0], &request,
+					   &settings);
+		if (ret != 0)
+			ret = gm_ctl_fail(ctl, ret, "export \"%s\"",
+					  ctl->args[0]);
+	}
 	if (ret == GM_EXIT_OK)
 		ret = show(request.engine, format, settings);
 	gpumap_engine_free(settings);

@@ -219,7 +219,7 @@ int gm_ctl_print_wide(json_t *object)
 	bool good = text != NULL && puts(text) >= 0;
 
 	if (!good)
-		fputs("gpumapctl: cannot print\n", stderr);
+		gm_ctl_say("cannot print");
 	json_decref(object);
 	free(text);
 	return good ? GM_EXIT_OK : GM_EXIT_FAILED;

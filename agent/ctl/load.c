@@ -459,11 +459,9 @@ static void tell_of_restarts(struct loading *l)
 		uint32_t now = device_of(l->ctl, row).restarts;
 
 		if (now != l->restarts[i] && row != told_row) {
-			fprintf(stderr,
-				"gpumapctl: the worker of row %u died; \"%s\" "
-				"is still there, and its other holders open "
-				"it again\n",
-				row, l->name);
+			gm_ctl_say("the worker of row %u died; \"%s\" is still "
+				   "there, and its other holders open it again",
+				   row, l->name);
 			told_row = row;
 		}
 		l->restarts[i] = now;
@@ -501,13 +499,12 @@ static int ended(const struct loading *l)
 		if (device.restarts == l->restarts[i] &&
 		    device.state == GPUMAP_DEVICE_READY)
 			continue;
-		fprintf(stderr,
-			"gpumapctl: \"%s\" is lost: the worker of row %u died "
-			"or has left service, and what it had; load it again\n",
-			l->name, row);
+		gm_ctl_say("\"%s\" is lost: the worker of row %u died or has "
+			   "left service, and what it had; load it again",
+			   l->name, row);
 		return GM_EXIT_FAILED;
 	}
-	fprintf(stderr, "gpumapctl: \"%s\" has been released\n", l->name);
+	gm_ctl_say("\"%s\" has been released", l->name);
 	return GM_EXIT_OK;
 }
 
@@ -515,8 +512,7 @@ static int ended(const struct loading *l)
 
 static void lose(struct loading *l)
 {
-	fprintf(stderr,
-		"gpumapctl: the agent is gone; waiting for the next one\n");
+	gm_ctl_say("the agent is gone; waiting for the next one");
 	gpumap_session_close(l->session);
 	l->session = NULL;
 }
@@ -554,14 +550,12 @@ static int find_again(struct loading *l)
 	if (ret != 0 && ret != -ENOENT)
 		return gm_ctl_fail(l->ctl, ret, "open \"%s\" again", l->name);
 	if (ret != 0 || share != l->progress.share || is_shared(l) == 0) {
-		fprintf(stderr,
-			"gpumapctl: \"%s\" is lost: the agent went away, and "
-			"its service manager has not kept it; load it again\n",
-			l->name);
+		gm_ctl_say("\"%s\" is lost: the agent went away, and its "
+			   "service manager has not kept it; load it again",
+			   l->name);
 		return GM_EXIT_NO_AGENT;
 	}
-	fprintf(stderr, "gpumapctl: another agent has \"%s\"; holding it\n",
-		l->name);
+	gm_ctl_say("another agent has \"%s\"; holding it", l->name);
 	note_restarts(l);
 	return -1;
 }

@@ -199,7 +199,7 @@ static int printed(int status)
 	errno = lost ? EIO : 0;
 	if (fflush(stdout) == 0 && !lost)
 		return status;
-	fprintf(stderr, "gpumapctl: cannot write: %s\n", strerror(errno));
+	gm_ctl_say("cannot write: %s", strerror(errno));
 	return status == GM_EXIT_OK ? GM_EXIT_FAILED : status;
 }
 
@@ -241,19 +241,16 @@ static int become_tool(char **argv, int at)
 	execv(path, argv + 1);
 	error = errno;
 	if (error == ENOENT && access(path, F_OK) == 0)
-		fprintf(stderr,
-			"gpumapctl: %s needs the Python that the first line of "
-			"%s names: install it (Debian, Fedora: python3)\n",
-			name, path);
+		gm_ctl_say("%s needs the Python that the first line of %s "
+			   "names: install it (Debian, Fedora: python3)",
+			   name, path);
 	else if (error == ENOENT)
-		fprintf(stderr,
-			"gpumapctl: %s is a program in Python, and there is no "
-			"%s: install the package python3-gpumap, or build "
-			"gpumap where Python 3.11 and its headers are\n",
-			name, path);
+		gm_ctl_say("%s is a program in Python, and there is no %s: "
+			   "install the package python3-gpumap, or build "
+			   "gpumap where Python 3.11 and its headers are",
+			   name, path);
 	else
-		fprintf(stderr, "gpumapctl: cannot run %s: %s\n", path,
-			strerror(error));
+		gm_ctl_say("cannot run %s: %s", path, strerror(error));
 	return GM_EXIT_FAILED;
 }
 

@@ -160,8 +160,7 @@ int gm_ctl_mesh_publish(struct gm_ctl *ctl)
 			     "left=0,1");
 	}
 	if (gm_mesh_parse(GM_TEXT(ctl, TOPOLOGY), &shape, &error) != 0) {
-		fprintf(stderr, "gpumapctl: %s; %s\n", error.text,
-			error.remedy);
+		gm_ctl_say("%s; %s", error.text, error.remedy);
 		free(groups);
 		return GM_EXIT_USAGE;
 	}

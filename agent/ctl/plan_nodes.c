@@ -539,11 +539,10 @@ static int take_nodes(struct gm_ctl_nodes_job *job)
 	int ret = GM_EXIT_OK;
 
 	if (ambiguous)
-		fprintf(stderr,
-			"gpumapctl: cluster: nodes have different models of "
-			"the name \"%s\", so none is preferred: give "
-			"--fingerprint, which gpumapctl cluster models shows\n",
-			GM_TEXT(job->ctl, SHARE));
+		gm_ctl_say("cluster: nodes have different models of the name "
+			   "\"%s\", so none is preferred: give --fingerprint, "
+			   "which gpumapctl cluster models shows",
+			   GM_TEXT(job->ctl, SHARE));
 	/* This node first, the others, and this one last. */
 	for (int round = 0; round < 3; round++)
 		for (uint32_t i = 0;
@@ -598,13 +597,11 @@ static int refused(const struct gm_ctl_nodes_job *job,
 		const struct gm_ctl_left_out *out = &job->left_out[i];
 
 		if (out->row < 0)
-			fprintf(stderr, "gpumapctl: node %s is left out: %s\n",
-				out->node, out->why);
+			gm_ctl_say("node %s is left out: %s", out->node,
+				   out->why);
 		else
-			fprintf(stderr,
-				"gpumapctl: row %lld of node %s is left out: "
-				"%s\n",
-				(long long)out->row, out->node, out->why);
+			gm_ctl_say("row %lld of node %s is left out: %s",
+				   (long long)out->row, out->node, out->why);
 	}
 	if (job->ctl->json)
 		gm_ctl_print(gm_ctl_nodes_refusal_json(job, error));

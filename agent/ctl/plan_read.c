@@ -382,19 +382,15 @@ static int choose_rows(struct gm_ctl_planning *p)
 	if (ret == 0)
 		return GM_EXIT_OK;
 	if (gm_plan_is_drained(&p->q, row))
-		fprintf(stderr,
-			"gpumapctl: row %u is drained or cordoned: gpumapctl "
-			"undrain or uncordon brings it back; or leave it out\n",
-			row);
+		gm_ctl_say("row %u is drained or cordoned: gpumapctl undrain "
+			   "or uncordon brings it back; or leave it out",
+			   row);
 	else if (GM_TEXT(ctl, NODE) != NULL)
-		fprintf(stderr,
-			"gpumapctl: there is no row %u to plan on: %s has 0 to "
-			"%u\n",
-			row, GM_TEXT(ctl, NODE), n - 1);
+		gm_ctl_say("there is no row %u to plan on: %s has 0 to %u", row,
+			   GM_TEXT(ctl, NODE), n - 1);
 	else
-		fprintf(stderr,
-			"gpumapctl: there is no row %u to plan on: see "
-			"gpumapctl devices\n",
+		gm_ctl_say(
+			"there is no row %u to plan on: see gpumapctl devices",
 			row);
 	return GM_EXIT_FAILED;
 }

@@ -361,10 +361,8 @@ int gm_ctl_scatter(struct gm_ctl *ctl)
 	run.bytes = run.bytes / run.element * run.element;
 	run.rounds = GM_GIVEN(ctl, ROUNDS) ? GM_NUMBER(ctl, ROUNDS) : 3;
 	if (run.bytes == 0 || run.bytes > MOST_BYTES) {
-		fprintf(stderr,
-			"gpumapctl: --bytes of %s is from %u, an element, to "
-			"1T\n",
-			kind->name, run.element);
+		gm_ctl_say("--bytes of %s is from %u, an element, to 1T",
+			   kind->name, run.element);
 		return GM_EXIT_USAGE;
 	}
 	run.job = (struct gpumap_job){ .op = kind->op,

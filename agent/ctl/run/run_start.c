@@ -454,16 +454,6 @@ static void be_orphan(void)
 	}
 }
 
-/* In the child: start the watcher as no child of the command's. */
-static _Noreturn void detach(struct gm_run_start *s)
-{
-	int keep[] = { s->command, s->socket, s->here };
-
-	be_orphan();
-	close_others(keep, 3);
-	watch(s);
-}
-
 /* Reap a child, and leave no SIGCHLD of it to the command, unless one was
  * pending.  Returns whether its status was 0. */
 static bool reap(pid_t pid, bool was_pending)
@@ -498,8 +488,14 @@ int gm_run_start_watch(const struct gm_run *run)
 	sigpending(&pending);
 	was_pending = sigismember(&pending, SIGCHLD) == 1;
 	pid = s->command >= 0 ? fork() : -1;
-	if (pid == 0)
-		detach(s);
+	if (pid == 0) {
+		int keep[] = { s->command, s->socket, s->here };
+
+		/* The watcher is no child of the command's. */
+		be_orphan();
+		close_others(keep, 3);
+		watch(s);
+	}
 	if (pid < 0 || !reap(pid, was_pending))
 		return gm_ctl_failed(
 			"run: cannot start the process that ends the "

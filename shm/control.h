@@ -234,8 +234,9 @@ struct gm_loading {
  * PLAN: place a model; publish and commit the map if the flags ask for it.
  *
  * Tail: @text, @weights, each padded to 8, then n_bytes uint64_t, n_caches
- * gpumap_layer_cache, and n_rows uint32_t.  Reply tail: n_charges gpumap_plan_charge, n_runs gm_control_run,
- * then the spec and the warnings, one to a line, each with its NUL.
+ * gpumap_layer_cache, and n_rows uint32_t.  Reply tail: n_charges
+ * gpumap_plan_charge, n_runs gm_control_run, then the spec and the warnings,
+ * one to a line, each with its NUL.
  */
 struct gm_control_plan {
 	char name[64];         /* empty without GPUMAP_PLAN_PUBLISH */

@@ -164,9 +164,9 @@ strange_names() {
 	homes | awk '
 		function singular(w) { sub(/s$/, "", w); return w }
 		BEGIN {
-			split("weights:checkpoint weights:config weights:gguf " \
-			      "weights:header weights:index weights:layers " \
-			      "weights:sizes weights:types " \
+			split("weights:cache weights:checkpoint weights:config " \
+			      "weights:gguf weights:header weights:index " \
+			      "weights:layers weights:sizes weights:types " \
 			      "reason:checkpoint link:control " \
 			      "call:control map:attach map:fork_guard " \
 			      "map:publish size:errors part:comm op:submit " \

@@ -32,8 +32,8 @@ int gm_cluster_fit_measure(const struct gm_cluster_plan_request *request,
 
 void gm_cluster_fit_free(struct gm_cluster_fit *fit);
 
-/* The bytes of the weights of @n layers; of what layers before @end keep; and of
- * both. */
+/* The bytes of the weights of @n layers; of what layers before @end keep; and
+ * of both. */
 uint64_t gm_cluster_fit_weights(const struct gm_cluster_fit *fit,
 				uint32_t first, uint32_t n);
 uint64_t gm_cluster_fit_kv(const struct gm_cluster_fit *fit, uint32_t first,

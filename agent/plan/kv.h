@@ -4,8 +4,8 @@
 /*
  * kv - compute the bytes of the KV cache of one layer as mistral.rs does.
  *
- * cache.h has the rule by which plans are made.  Here every layer is charged the
- * same, for the full sequence.  Unpaged the cache grows with the longest
+ * cache.h has the rule by which plans are made.  Here every layer is charged
+ * the same, for the full sequence.  Unpaged the cache grows with the longest
  * sequence and the largest batch.  Paged it is a pool of blocks, sized by an
  * amount of memory, by a share of the first device or by a number of tokens.
  * Formulas, order of divisions and texts of errors are those of mistral.rs; the

@@ -71,9 +71,10 @@ struct gpumap_layers {
 };
 
 /*
- * One layer of a model keeps so much of each sequence.  Elements of keys and values
- * are of the cache's type, those of a convolution's inputs of the activations',
- * and those of a recurrence have 4 bytes, as in vLLM, SGLang and llama.cpp.
+ * One layer of a model keeps so much of each sequence.  Elements of keys and
+ * values are of the cache's type, those of a convolution's inputs of the
+ * activations', and those of a recurrence have 4 bytes, as in vLLM, SGLang and
+ * llama.cpp.
  */
 struct gpumap_layer_cache {
 	uint32_t

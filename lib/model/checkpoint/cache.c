@@ -9,9 +9,9 @@
  * are the elements of a token; of a fused qkv_proj those that the columns of
  * the output do not take; of kv_a_proj_with_mqa (DeepSeek's latent attention)
  * all of its rows, once.  Layers of convolutions and recurrences keep what the
- * shapes of these say.  The metadata tell what shapes do not: windows, and which
- * layers read what others keep; and the attention where weights are packed so
- * that their shapes say nothing.
+ * shapes of these say.  The metadata tell what shapes do not: windows, and
+ * which layers read what others keep; and the attention where weights are
+ * packed so that their shapes say nothing.
  */
 
 #include <errno.h>
@@ -194,8 +194,8 @@ static bool is_leaf(const struct named *t, const char *word)
 	       memcmp(t->leaf, word, t->n_leaf) == 0;
 }
 
-/* Find the part of the name before @end; where a module is within another, as an
- * adapter's is, that of the outer one. */
+/* Find the part of the name before @end; where a module is within another, as
+ * an adapter's is, that of the outer one. */
 static void find_leaf(const char *name, const char *end, struct named *t)
 {
 	do {
@@ -348,8 +348,8 @@ static const char *name_in_layer(const struct gm_weight *w)
 }
 
 /* Keys and values are told by the shapes, where some layer's tell them; else by
- * the metadata of each layer that a tensor shows to attend; or by those of every
- * layer, where no tensor has a name that is known. */
+ * the metadata of each layer that a tensor shows to attend; or by those of
+ * every layer, where no tensor has a name that is known. */
 enum sight { SHAPES, BOTH, METADATA };
 
 /* ---- layers -------------------------------------------------------------- */

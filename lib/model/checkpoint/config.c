@@ -94,8 +94,8 @@ struct value {
 
 /* The file is part 0; the language model's is one of the next.  Each may have
  * one about its attention, as MPT's has, so many places further on.  The part
- * that thinks has one of its own in a model that also speaks, as Qwen's do.  The
- * last is the one about images. */
+ * that thinks has one of its own in a model that also speaks, as Qwen's do.
+ * The last is the one about images. */
 enum { LANGUAGE = 1, THINKER = 4, ATTENTION = 7, VISION = 14, N_PARTS = 15 };
 
 static const char *const language_keys[] = {

@@ -44,8 +44,8 @@ static void add_tensor(struct gm_weights *ws, char **at)
 	EQ(gm_weights_add(ws, &w), 0);
 }
 
-/* "8*2048 w128; 0; ?" for each layer: heads and elements of a token, the window,
- * elements of a convolution and of a state. */
+/* "8*2048 w128; 0; ?" for each layer: heads and elements of a token, the
+ * window, elements of a convolution and of a state. */
 static const char *show(const struct gm_weights_sizes *sizes)
 {
 	static char text[512];

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/common/name.h"
 #include "gpumap.h"
 #include "shm/cluster.h"
 #include "shm/layers.h"
@@ -155,9 +156,16 @@ static bool add_up(uint64_t *sum, uint64_t bytes)
 	return !__builtin_add_overflow(*sum, bytes, sum) && *sum <= INT64_MAX;
 }
 
+/* The rows that objects may use, and what their maps have been promised so
+ * far. */
+struct limits {
+	uint32_t n_rows;
+	uint64_t *promised; /* GM_ROWS */
+};
+
 static int check_charges(const struct gm_object *object,
-			 const struct gm_layers_image *image, uint32_t slot,
-			 struct gm_adopted_state *past, char *ret_why)
+			 const struct gm_layers_image *image, const char *where,
+			 struct limits *limits, char *ret_why)
 {
 	for (uint32_t i = 0; i < image->n_rows; i++) {
 		struct gm_charge_image charge;
@@ -165,14 +173,14 @@ static int check_charges(const struct gm_object *object,
 
 		gm_object_read(object, image->charges_at + i * sizeof(charge),
 			       &charge, sizeof(charge));
-		if (charge.row >= past->rows_used)
+		if (charge.row >= limits->n_rows)
 			return gm_why(ret_why, -EPROTO,
-				      "the layer map in slot %u is charged to "
+				      "the layer map in %s is charged to "
 				      "a row that is not there",
-				      slot);
+				      where);
 		if ((image->object.flags & GM_OBJECT_COMMITTED) == 0)
 			continue;
-		sum = &past->promised[charge.row];
+		sum = &limits->promised[charge.row];
 		if (!add_up(sum, charge.weight_bytes) ||
 		    !add_up(sum, charge.kv_bytes) ||
 		    !add_up(sum, charge.activation_bytes) ||
@@ -185,27 +193,40 @@ static int check_charges(const struct gm_object *object,
 	return 0;
 }
 
-static int check_flags(uint32_t flags, uint32_t slot, char *ret_why)
+static int check_flags(uint32_t flags, const char *where, char *ret_why)
 {
 	if ((flags & ~(GM_OBJECT_COMMITTED | GM_OBJECT_HELD)) != 0 ||
 	    flags == GM_OBJECT_HELD)
-		return gm_why(ret_why, -EPROTO, "slot %u has flags %#x", slot,
+		return gm_why(ret_why, -EPROTO, "%s has flags %#x", where,
 			      flags);
 	return 0;
 }
 
-static int check_layers(const struct gm_object *object, uint32_t slot,
-			struct gm_adopted_state *past, char *ret_why)
+static int check_layers(const struct gm_object *object, const char *where,
+			struct limits *limits, char *ret_why)
 {
 	struct gm_layers_image image;
 	int ret;
 
 	if (gm_layers_image(object, &image) != 0)
 		return gm_why(ret_why, -EPROTO,
-			      "the layer map in slot %u is damaged", slot);
-	ret = check_flags(image.object.flags, slot, ret_why);
+			      "the layer map in %s is damaged", where);
+	/* Its parts follow each other, so that none is written for another. */
+	if (image.bytes_at < image.rows_at + 4 * (uint64_t)image.n_layers ||
+	    image.charges_at < image.bytes_at + 8 * (uint64_t)image.n_layers ||
+	    image.spec_at <
+		    image.charges_at +
+			    image.n_rows * sizeof(struct gm_charge_image))
+		return gm_why(ret_why, -EPROTO,
+			      "parts of the layer map in %s overlap", where);
+	if (image.base >= limits->n_rows)
+		return gm_why(ret_why, -EPROTO,
+			      "the layer map in %s has its other tensors on a "
+			      "row that is not there",
+			      where);
+	ret = check_flags(image.object.flags, where, ret_why);
 	if (ret == 0)
-		ret = check_charges(object, &image, slot, past, ret_why);
+		ret = check_charges(object, &image, where, limits, ret_why);
 	if (ret != 0)
 		return ret;
 	for (uint32_t i = 0; i < image.n_layers; i += 2) {
@@ -213,41 +234,41 @@ static int check_layers(const struct gm_object *object, uint32_t slot,
 
 		gm_object_read(object, image.rows_at + 4 * (uint64_t)i, rows,
 			       sizeof(rows));
-		if (rows[0] >= past->rows_used ||
-		    (i + 1 < image.n_layers && rows[1] >= past->rows_used))
+		if (rows[0] >= limits->n_rows ||
+		    (i + 1 < image.n_layers && rows[1] >= limits->n_rows))
 			return gm_why(ret_why, -EPROTO,
-				      "the layer map in slot %u uses a row "
+				      "the layer map in %s uses a row "
 				      "that is not there",
-				      slot);
+				      where);
 	}
 	return 0;
 }
 
-static int check_mask(const struct gm_object *object, uint32_t slot,
-		      const struct gm_adopted_state *past, char *ret_why)
+static int check_mask(const struct gm_object *object, const char *where,
+		      const struct limits *limits, char *ret_why)
 {
 	uint64_t rows[GM_ROWS / 64] = { 0 };
 	struct gm_mask_image image;
 
 	if (gm_replicas_image(object, &image) != 0 || image.object.flags != 0)
-		return gm_why(ret_why, -EPROTO,
-			      "the mask in slot %u is damaged", slot);
+		return gm_why(ret_why, -EPROTO, "the mask in %s is damaged",
+			      where);
 	for (uint32_t i = 0; i < image.n_replicas; i++) {
 		struct gm_replica_image replica;
 		uint64_t bit;
 
 		if (gm_replicas_read(object, &image, i, &replica) != 0)
 			return gm_why(ret_why, -EPROTO,
-				      "the mask in slot %u has a replica that "
+				      "the mask in %s has a replica that "
 				      "is nowhere",
-				      slot);
+				      where);
 		bit = UINT64_C(1) << replica.row % 64;
-		if (replica.row >= past->rows_used ||
+		if (replica.row >= limits->n_rows ||
 		    (rows[replica.row / 64] & bit) != 0)
 			return gm_why(ret_why, -EPROTO,
-				      "the mask in slot %u is for a row that "
+				      "the mask in %s is for a row that "
 				      "is not there, or twice for one",
-				      slot);
+				      where);
 		rows[replica.row / 64] |= bit;
 	}
 	return 0;
@@ -256,7 +277,7 @@ static int check_mask(const struct gm_object *object, uint32_t slot,
 /* Each rank once, and on the row that the mesh has it on. */
 static int check_group(const struct gm_object *object,
 		       const struct gm_mesh_image *image, uint32_t i,
-		       const uint32_t *rows, uint32_t slot, char *ret_why)
+		       const uint32_t *rows, const char *where, char *ret_why)
 {
 	uint32_t ranks[GM_ROWS], of[GM_ROWS];
 	bool taken[GM_ROWS] = { false };
@@ -267,23 +288,46 @@ static int check_group(const struct gm_object *object,
 	    gm_meshes_table(object, group.rows_at, of, group.n) != 0 ||
 	    group.epoch >> 63 != 0)
 		return gm_why(ret_why, -EPROTO,
-			      "group %u of the mesh in slot %u is damaged", i,
-			      slot);
+			      "group %u of the mesh in %s is damaged", i,
+			      where);
 	for (uint32_t k = 0; k < group.n; k++) {
 		if (ranks[k] >= image->world || taken[ranks[k]] ||
 		    of[k] != rows[ranks[k]])
 			return gm_why(ret_why, -EPROTO,
-				      "group %u of the mesh in slot %u has a "
+				      "group %u of the mesh in %s has a "
 				      "rank that is not there, or twice, or on "
 				      "another row",
-				      i, slot);
+				      i, where);
 		taken[ranks[k]] = true;
 	}
 	return 0;
 }
 
-static int check_mesh(const struct gm_object *object, uint32_t slot,
-		      const struct gm_adopted_state *past, char *ret_why)
+/* Tables of valid groups follow each other, and the groups. */
+static int check_tables(const struct gm_object *object,
+			const struct gm_mesh_image *image, const char *where,
+			char *ret_why)
+{
+	uint64_t end = image->groups_at +
+		       image->n_groups * sizeof(struct gm_group_image);
+
+	for (uint32_t i = 0; i < image->n_groups; i++) {
+		struct gm_group_image group = { .n = 0 };
+
+		gm_meshes_group(object, image, i, &group);
+		if (group.ranks_at < end ||
+		    group.rows_at < group.ranks_at + 4 * (uint64_t)group.n)
+			return gm_why(ret_why, -EPROTO,
+				      "tables of group %u of the mesh in %s "
+				      "overlap",
+				      i, where);
+		end = group.rows_at + 4 * (uint64_t)group.n;
+	}
+	return 0;
+}
+
+static int check_mesh(const struct gm_object *object, const char *where,
+		      const struct limits *limits, char *ret_why)
 {
 	uint32_t rows[GM_ROWS] = { 0 };
 	bool taken[GM_ROWS] = { false };
@@ -295,19 +339,19 @@ static int check_mesh(const struct gm_object *object, uint32_t slot,
 	    gm_meshes_group(object, &image, 0, &world) != 0 ||
 	    world.n != image.world ||
 	    gm_meshes_table(object, world.rows_at, rows, world.n) != 0)
-		return gm_why(ret_why, -EPROTO,
-			      "the mesh in slot %u is damaged", slot);
+		return gm_why(ret_why, -EPROTO, "the mesh in %s is damaged",
+			      where);
 	for (uint32_t i = 0; i < image.world; i++) {
-		if (rows[i] >= past->rows_used || taken[rows[i]])
+		if (rows[i] >= limits->n_rows || taken[rows[i]])
 			return gm_why(ret_why, -EPROTO,
-				      "the mesh in slot %u uses a row that is "
+				      "the mesh in %s uses a row that is "
 				      "not there, or one twice",
-				      slot);
+				      where);
 		taken[rows[i]] = true;
 	}
 	for (uint32_t i = 0; i < image.n_groups && ret == 0; i++)
-		ret = check_group(object, &image, i, rows, slot, ret_why);
-	return ret;
+		ret = check_group(object, &image, i, rows, where, ret_why);
+	return ret == 0 ? check_tables(object, &image, where, ret_why) : ret;
 }
 
 /* The nodes of a cluster that have been checked. */
@@ -353,7 +397,7 @@ static bool check_cluster_node(const struct gm_object *object,
 	return true;
 }
 
-static int check_cluster(const struct gm_object *object, uint32_t slot,
+static int check_cluster(const struct gm_object *object, const char *where,
 			 char *ret_why)
 {
 	struct gm_cluster_image image;
@@ -361,28 +405,76 @@ static int check_cluster(const struct gm_object *object, uint32_t slot,
 
 	if (gm_cluster_image(object, &image) != 0 || image.object.flags != 0 ||
 	    strcmp(image.object.name, GM_CLUSTER_OBJECT) != 0)
-		return gm_why(ret_why, -EPROTO,
-			      "the cluster in slot %u is damaged", slot);
+		return gm_why(ret_why, -EPROTO, "the cluster in %s is damaged",
+			      where);
 	for (uint32_t i = 0; i < image.n_nodes; i++) {
 		if (!check_cluster_node(object, &image, i, &sums))
 			return gm_why(ret_why, -EPROTO,
-				      "node %u of the cluster in slot %u is "
+				      "node %u of the cluster in %s is "
 				      "damaged",
-				      i, slot);
+				      i, where);
 	}
 	if (sums.n_devices != image.n_devices ||
 	    sums.n_shares != image.n_shares || sums.n_gone != image.n_gone ||
 	    sums.n_refused != image.n_refused)
 		return gm_why(ret_why, -EPROTO,
-			      "the cluster in slot %u has other numbers than "
+			      "the cluster in %s has other numbers than "
 			      "its nodes",
-			      slot);
+			      where);
 	return 0;
+}
+
+static int check_content(const struct gm_object *object, const char *where,
+			 struct limits *limits, char *ret_why)
+{
+	char why[GM_WHY_BYTES];
+
+	if (gm_name_check(object->image.name, why) != 0)
+		return gm_why(ret_why, -EPROTO, "the name in %s: %.200s", where,
+			      why);
+	switch (object->image.kind) {
+	case GM_KIND_LAYERS:
+		return check_layers(object, where, limits, ret_why);
+	case GM_KIND_MASK:
+		return check_mask(object, where, limits, ret_why);
+	case GM_KIND_MESH:
+		return check_mesh(object, where, limits, ret_why);
+	case GM_KIND_CLUSTER:
+		return check_cluster(object, where, ret_why);
+	default:
+		return gm_why(ret_why, -EPROTO, "%s is of kind %u", where,
+			      object->image.kind);
+	}
+}
+
+int gm_segment_check_words(const uint64_t *words, uint64_t bytes,
+			   uint32_t n_rows, char ret_why[GM_WHY_BYTES])
+{
+	uint64_t promised[GM_ROWS] = { 0 };
+	struct limits limits = { n_rows, promised };
+	struct gm_object object = { .slot = NULL };
+	gm_a64 slot;
+
+	if (bytes < sizeof(object.image))
+		return gm_why(ret_why, -EPROTO, "it has no block");
+	memcpy(&object.image, words, sizeof(object.image));
+	if (object.image.bytes != bytes || bytes % GM_UNIT != 0 ||
+	    object.image.version == 0 ||
+	    object.image.version >> (64 - GM_UNIT_BITS) != 0 ||
+	    check_name(&object.image) != 0)
+		return gm_why(ret_why, -EPROTO, "its block is damaged");
+	/* The words are read as if a slot named them. */
+	object.word = gm_seq_word(object.image.version, 1);
+	gm_put(&slot, object.word);
+	object.slot = &slot;
+	object.block = (gm_a64 *)(uintptr_t)words;
+	return check_content(&object, "the file", &limits, ret_why);
 }
 
 static int check_object(const struct gm_map *map, uint32_t slot,
 			struct gm_adopted_state *past, char *ret_why)
 {
+	struct limits limits = { past->rows_used, past->promised };
 	struct gm_object object;
 	char what[24];
 	int ret;
@@ -396,12 +488,6 @@ static int check_object(const struct gm_map *map, uint32_t slot,
 	    gm_object_key(object.image.kind, object.image.name))
 		return gm_why(ret_why, -EPROTO,
 			      "slot %u has another key than its block", slot);
-	if (object.image.kind != GM_KIND_LAYERS &&
-	    object.image.kind != GM_KIND_MASK &&
-	    object.image.kind != GM_KIND_MESH &&
-	    object.image.kind != GM_KIND_CLUSTER)
-		return gm_why(ret_why, -EPROTO, "slot %u is of kind %u", slot,
-			      object.image.kind);
 	for (uint32_t i = 0; i < slot; i++) {
 		const struct gm_block *other = &past->objects[i];
 
@@ -412,13 +498,7 @@ static int check_object(const struct gm_map *map, uint32_t slot,
 	}
 	note(&object, &past->objects[slot]);
 	past->objects[slot].slot = slot;
-	if (object.image.kind == GM_KIND_MASK)
-		return check_mask(&object, slot, past, ret_why);
-	if (object.image.kind == GM_KIND_MESH)
-		return check_mesh(&object, slot, past, ret_why);
-	if (object.image.kind == GM_KIND_CLUSTER)
-		return check_cluster(&object, slot, ret_why);
-	return check_layers(&object, slot, past, ret_why);
+	return check_content(&object, what, &limits, ret_why);
 }
 
 static int check_objects(const struct gm_map *map,

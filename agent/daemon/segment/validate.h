@@ -57,4 +57,18 @@ int gm_segment_check(const struct gm_map *map, const uint64_t boot_id[2],
 		     struct gm_adopted_state *ret_past,
 		     char ret_why[GM_WHY_BYTES]);
 
+/*
+ * gm_segment_check_words - do a block's words make sense, wherever they are?
+ *
+ * words	@bytes of them, in private memory
+ * n_rows	numbers of rows are below this
+ * ret_why	what is wrong
+ *
+ * Returns	0, and the words that are numbers of rows lie apart from all
+ *		others
+ *		-EPROTO
+ */
+int gm_segment_check_words(const uint64_t *words, uint64_t bytes,
+			   uint32_t n_rows, char ret_why[GM_WHY_BYTES]);
+
 #endif

@@ -186,6 +186,21 @@ static void layers_on_no_row(struct agent_map *m)
 	    200);
 }
 
+static void others_on_no_row(struct agent_map *m)
+{
+	add(word_at(m, &slot_of(m, "a")->slot,
+		    offsetof(struct gm_layers_image, base)),
+	    200);
+}
+
+/* The rows of layers are where the bytes are. */
+static void parts_overlap(struct agent_map *m)
+{
+	add(word_at(m, &slot_of(m, "a")->slot,
+		    offsetof(struct gm_layers_image, rows_at)),
+	    24);
+}
+
 static void layers_without_number(struct agent_map *m)
 {
 	gm_a64 *word = word_at(m, &slot_of(m, "a")->slot,
@@ -359,6 +374,9 @@ static const struct {
 	{ name_goes_on, "slot 0 names no block" },
 	{ name_has_a_tail, "the block of slot 0 has no name" },
 	{ layers_on_no_row, "the layer map in slot 0 uses a row that is not" },
+	{ others_on_no_row,
+	  "the layer map in slot 0 has its other tensors on a row that is" },
+	{ parts_overlap, "parts of the layer map in slot 0 overlap" },
 	{ layers_without_number, "the layer map in slot 0 is damaged" },
 	{ flags_of_no_release, "slot 0 has flags 0x4" },
 	{ held_but_not_committed, "slot 0 has flags 0x2" },

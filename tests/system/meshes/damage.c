@@ -118,6 +118,11 @@ static void rows_are_half_words(struct agent_map *m)
 	set(m, GROUP(1, rows_at), get(m, GROUP(1, rows_at)) + 4);
 }
 
+static void ranks_are_anothers(struct agent_map *m)
+{
+	set(m, GROUP(1, ranks_at), get(m, GROUP(0, ranks_at)));
+}
+
 static void rank_is_not_there(struct agent_map *m)
 {
 	set(m, get(m, GROUP(1, ranks_at)) / 4, 2);
@@ -160,6 +165,7 @@ static const struct damage damages[] = {
 	{ group_has_no_name, "group 1 of the mesh in slot", false },
 	{ ranks_leave_the_block, "group 1 of the mesh in slot", false },
 	{ rows_are_half_words, "group 1 of the mesh in slot", false },
+	{ ranks_are_anothers, "tables of group 1 of the mesh in slot", true },
 	{ rank_is_not_there, "has a rank that is not there", true },
 	{ rank_is_there_twice, "has a rank that is not there, or twice", true },
 	{ rank_on_another_row, "or on another row", true },

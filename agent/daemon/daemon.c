@@ -442,6 +442,7 @@ static int publish_all(struct gm_daemon *d)
 	ret = gm_state_restore(d, why);
 	if (ret != 0)
 		return failed("state", why, gm_exit_status(ret));
+	gm_epochs_give_all(d);
 	if (gm_maps_configured(d, where, sizeof(where)) != 0)
 		return failed("config", where, GM_EXIT_CONFIG);
 	return 0;

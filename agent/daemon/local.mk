@@ -54,15 +54,13 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/map/calibration.c %reldir%/map/calibration.h \
 	%reldir%/map/cordon.c %reldir%/map/cordon.h \
 	%reldir%/map/layer_maps.c %reldir%/map/layer_maps.h \
+	%reldir%/map/map_kind.c %reldir%/map/map_kind.h \
 	%reldir%/map/map_publish.c %reldir%/map/map_publish.h \
 	%reldir%/map/pins.c %reldir%/map/pins.h \
 	%reldir%/map/plan_form.c %reldir%/map/plan_form.h \
 	%reldir%/map/plan_request.c %reldir%/map/plan_request.h \
-	%reldir%/map/publish.c %reldir%/map/publish.h \
 	%reldir%/map/release.c %reldir%/map/release.h \
 	%reldir%/map/reserve.c %reldir%/map/reserve.h \
-	%reldir%/map/state.c %reldir%/map/state.h \
-	%reldir%/map/state_text.c %reldir%/map/state_text.h \
 	%reldir%/map/transaction.c %reldir%/map/transaction.h \
 	%reldir%/map/turn.c %reldir%/map/turn.h
 %canon_reldir%_libdaemon_la_SOURCES += \
@@ -81,7 +79,6 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/masks/replica_table.c \
 	%reldir%/masks/republish.c %reldir%/masks/republish.h \
 	%reldir%/masks/state.c %reldir%/masks/state.h \
-	%reldir%/masks/state_text.c %reldir%/masks/state_text.h \
 	%reldir%/masks/transaction.c %reldir%/masks/transaction.h \
 	%reldir%/masks/validate.c %reldir%/masks/validate.h
 %canon_reldir%_libdaemon_la_SOURCES += \
@@ -89,11 +86,9 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/meshes/comms.c %reldir%/meshes/comms.h \
 	%reldir%/meshes/open_cards.c %reldir%/meshes/open_cards.h \
 	%reldir%/meshes/epochs.c %reldir%/meshes/epochs.h \
+	%reldir%/meshes/mesh_kind.c %reldir%/meshes/mesh_kind.h \
 	%reldir%/meshes/publish.c %reldir%/meshes/publish.h \
-	%reldir%/meshes/rendezvous.c %reldir%/meshes/rendezvous.h \
-	%reldir%/meshes/state.c %reldir%/meshes/state.h \
-	%reldir%/meshes/state_text.c %reldir%/meshes/state_text.h \
-	%reldir%/meshes/store.c %reldir%/meshes/store.h
+	%reldir%/meshes/rendezvous.c %reldir%/meshes/rendezvous.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/segment/block_alloc.c %reldir%/segment/block_alloc.h \
 	%reldir%/segment/directory.c %reldir%/segment/directory.h \
@@ -138,10 +133,9 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/sharing/share_store.c %reldir%/sharing/share_store.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/state/dir.c %reldir%/state/dir.h \
-	%reldir%/state/field.c %reldir%/state/field.h \
-	%reldir%/state/files.c %reldir%/state/files.h \
-	%reldir%/state/state.c %reldir%/state/state.h \
-	%reldir%/state/text.c %reldir%/state/text.h
+	%reldir%/state/file.c %reldir%/state/file.h \
+	%reldir%/state/publish.c %reldir%/state/publish.h \
+	%reldir%/state/state.c %reldir%/state/state.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/workers/attachment.c %reldir%/workers/attachment.h \
 	%reldir%/workers/death.c %reldir%/workers/death.h \

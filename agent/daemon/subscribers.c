@@ -15,8 +15,8 @@
 #include "agent/daemon/health/drain.h"
 #include "agent/daemon/map/calibration.h"
 #include "agent/daemon/map/cordon.h"
+#include "agent/daemon/map/map_kind.h"
 #include "agent/daemon/map/pins.h"
-#include "agent/daemon/map/state.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/masks/device_replicas.h"
 #include "agent/daemon/masks/masks.h"
@@ -25,9 +25,9 @@
 #include "agent/daemon/masks/republish.h"
 #include "agent/daemon/masks/state.h"
 #include "agent/daemon/meshes/epochs.h"
+#include "agent/daemon/meshes/mesh_kind.h"
 #include "agent/daemon/meshes/open_cards.h"
 #include "agent/daemon/meshes/rendezvous.h"
-#include "agent/daemon/meshes/state.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/sessions/map_waits.h"
 #include "agent/daemon/sessions/session.h"
@@ -178,7 +178,7 @@ static const struct gm_worker_user *const worker_users[] = {
 };
 
 static const struct gm_state_kind *const state_kinds[] = {
-	&gm_map_state_kind, &gm_mesh_state_kind, &gm_mask_state_kind, NULL
+	&gm_map_kind, &gm_mesh_kind, &gm_mask_kind, NULL
 };
 
 void gm_subscribers_set(struct gm_daemon *d)

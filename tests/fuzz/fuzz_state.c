@@ -1,80 +1,89 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* State files of layer maps: whatever is taken makes sense, and is taken again
- * when it is written down. */
+/*
+ * State files of every kind, as they are and with a head that is right:
+ * whatever is believed has rows below its number of devices, each in a word of
+ * its own, and is as good with other numbers of rows.
+ */
 
-#include "tests/fuzz/fuzz_state.h"
+#include "tests/fuzz/fuzz.h"
 
-#include "agent/daemon/map/state_text.h"
+#include <errno.h>
+#include <string.h>
 
-static int read_text(const char *text, size_t bytes, struct gm_state_map *map)
+#include "agent/daemon/segment/validate.h"
+#include "tests/support/state_files.h"
+
+/* A number of a row is turned round. */
+static void turn_row(uint32_t *row, void *arg)
 {
+	const struct gm_state_file *file = arg;
+
+	MUST((char *)row >= (char *)gm_state_file_words(file));
+	MUST((char *)(row + 1) <= (const char *)file + file->bytes);
+	MUST(*row < file->n_uuids || *row >= GM_ROWS - file->n_uuids);
+	*row = GM_ROWS - 1 - *row;
+}
+
+static void check_rows(const struct gm_state_kind *kind,
+		       struct gm_state_file *file)
+{
+	uint64_t *words = gm_state_file_words(file);
+	uint64_t bytes = gm_state_file_word_bytes(file);
+	uint64_t *before = malloc(bytes);
 	char why[GM_WHY_BYTES] = "";
 
-	return fuzz_state_must(
-		gm_map_text_read("m.layers", text, bytes, map, why), why);
+	MUST(before != NULL);
+	memcpy(before, words, bytes);
+	kind->visit_rows(words, turn_row, file);
+	MUST(gm_segment_check_words(words, bytes, GM_ROWS, why) == 0);
+	kind->visit_rows(words, turn_row, file);
+	MUST(memcmp(before, words, bytes) == 0);
+	if (kind->clear_moving != NULL)
+		kind->clear_moving(words);
+	free(before);
 }
 
-static void check_sense(const struct gm_state_map *map)
+static void try_file(uint32_t i, struct gm_state_file *file, size_t bytes)
 {
-	const struct gm_layers *layers = &map->layers;
+	const struct gm_state_kind *kind = state_kinds[i];
+	char why[GM_WHY_BYTES] = "";
+	int ret = gm_state_file_check(kind, state_names[i], file, bytes, why);
 
-	MUST(strcmp(layers->name, "m") == 0);
-	MUST((layers->flags & ~GM_OBJECT_COMMITTED) == 0);
-	MUST(map->version > 0 && map->version >> (64 - GM_UNIT_BITS) == 0);
-	MUST(layers->n_layers > 0 && layers->n_layers <= GM_LAYERS_MAX);
-	MUST(layers->n_rows > 0 && layers->n_rows <= GM_ROWS);
-	MUST(layers->base < layers->n_rows);
-	for (uint32_t i = 0; i < layers->n_layers; i++)
-		MUST(layers->rows[i] < layers->n_rows);
-	for (uint32_t i = 0; i < layers->n_rows; i++)
-		MUST(layers->charges[i].row == i);
-}
-
-static uint64_t *block_of(const struct gm_layers *layers, uint64_t bytes)
-{
-	uint64_t *words = malloc(bytes);
-
-	MUST(words != NULL);
-	gm_layers_build(layers, 1, words);
-	return words;
-}
-
-static void check_again(const struct gm_state_map *map)
-{
-	uint64_t bytes = gm_layers_bytes(&map->layers), *words, *again;
-	struct gm_state_map copy;
-	size_t n;
-	char *text;
-
-	MUST(gm_map_text_make(map, &text, &n) == 0);
-	MUST(read_text(text, n, &copy) == 0);
-	MUST(gm_layers_bytes(&copy.layers) == bytes);
-	MUST(copy.version == map->version);
-	MUST(memcmp(copy.uuids, map->uuids, 16 * copy.layers.n_rows) == 0);
-	words = block_of(&map->layers, bytes);
-	again = block_of(&copy.layers, bytes);
-	MUST(memcmp(words, again, bytes) == 0);
-	free(words);
-	free(again);
-	free(text);
-	gm_state_map_free(&copy);
-}
-
-static void try_text(const char *text, size_t bytes)
-{
-	struct gm_state_map map;
-
-	if (read_text(text, bytes, &map) != 0)
+	MUST(ret == 0 || ret == -EPROTO || ret == -EBADMSG);
+	MUST((ret == 0) == (why[0] == '\0'));
+	if (ret != 0)
 		return;
-	check_sense(&map);
-	check_again(&map);
-	gm_state_map_free(&map);
+	MUST(file->bytes == bytes && file->n_uuids <= GM_ROWS);
+	if (kind->number < GM_STATE_SINGLE)
+		MUST(strcmp(gm_state_file_object(file)->name, "m") == 0);
+	if (kind->visit_rows != NULL)
+		check_rows(kind, file);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	fuzz_state(data, size, try_text);
+	struct gm_state_file *file = malloc(size + 1);
+
+	MUST(file != NULL);
+	for (uint32_t i = 0; i < N_STATE_KINDS; i++) {
+		struct gm_state_file *good =
+			gm_state_file_new(state_kinds[i], 0, 0);
+
+		MUST(good != NULL);
+		memcpy(file, data, size);
+		try_file(i, file, size);
+		if (size >= sizeof(*file)) {
+			good->bytes = size;
+			good->n_uuids = file->n_uuids;
+			memcpy(file, data, size);
+			memcpy(file, good, sizeof(*good));
+			gm_state_file_seal(file);
+			try_file(i, file, size);
+		}
+		free(good);
+	}
+	free(file);
 	return 0;
 }

@@ -74,26 +74,10 @@ gm_fuzz += %reldir%/fuzz_node
 
 gm_fuzz += %reldir%/fuzz_state
 %canon_reldir%_fuzz_state_SOURCES = %reldir%/fuzz_state.c \
-	%reldir%/fuzz_state.h %reldir%/fuzz.h $(gm_fuzz_main)
+	tests/support/state_files.h %reldir%/fuzz.h $(gm_fuzz_main)
 %canon_reldir%_fuzz_state_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"state"'
 %canon_reldir%_fuzz_state_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_state_LDADD = $(gm_daemon)
-
-gm_fuzz += %reldir%/fuzz_state_mask
-%canon_reldir%_fuzz_state_mask_SOURCES = %reldir%/fuzz_state_mask.c \
-	%reldir%/fuzz_state.h %reldir%/fuzz.h $(gm_fuzz_main)
-%canon_reldir%_fuzz_state_mask_CPPFLAGS = $(AM_CPPFLAGS) \
-	-DFUZZ_NAME='"state_mask"'
-%canon_reldir%_fuzz_state_mask_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_state_mask_LDADD = $(gm_daemon)
-
-gm_fuzz += %reldir%/fuzz_state_mesh
-%canon_reldir%_fuzz_state_mesh_SOURCES = %reldir%/fuzz_state_mesh.c \
-	%reldir%/fuzz_state.h %reldir%/fuzz.h $(gm_fuzz_main)
-%canon_reldir%_fuzz_state_mesh_CPPFLAGS = $(AM_CPPFLAGS) \
-	-DFUZZ_NAME='"state_mesh"'
-%canon_reldir%_fuzz_state_mesh_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_state_mesh_LDADD = $(gm_daemon)
 
 gm_fuzz += %reldir%/fuzz_plan
 %canon_reldir%_fuzz_plan_SOURCES = %reldir%/fuzz_plan.c \

@@ -22,7 +22,7 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/map/pins.h"
-#include "agent/daemon/map/publish.h"
+#include "agent/daemon/map/map_kind.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
 #include "agent/daemon/subscribers.h"
@@ -156,12 +156,22 @@ static inline int commit(const char *name, uint32_t uid, uint32_t row,
 		map_of(name, uid, GM_OBJECT_COMMITTED, &charge, 1);
 	uint64_t version;
 
-	return gm_publish_layers(d, &layers, why, &version);
+	return gm_map_kind_publish(d, &layers, why, &version);
 }
 
 static inline int release(const char *name)
 {
 	return gm_directory_remove(d, GM_KIND_LAYERS, name, 0, why);
+}
+
+/* The words of a map's block, until the next call. */
+static inline uint64_t *words_of(const struct gm_layers *layers,
+				 uint64_t version)
+{
+	static uint64_t words[512];
+
+	gm_layers_build(layers, version, words);
+	return words;
 }
 
 /* The steps of a held map, up to the one that is said. */
@@ -179,14 +189,15 @@ static inline int hold(const char *name, pid_t pid, uint32_t row,
 
 	if (ret != 0)
 		return ret;
-	ret = gm_publish_prepare(d, &layers, why, &put);
+	ret = gm_publish_prepare(d, &gm_map_kind, words_of(&layers, 0), why,
+				 &put);
 	if (ret != 0) {
 		gm_pins_let_go(d, place);
 		return ret;
 	}
 	gm_pins_keep(d, place, &put.block);
 	if (last == SHOWN)
-		gm_publish_store(d, &put);
+		gm_publish_store(d, &gm_map_kind, words_of(&layers, 0), &put);
 	else
 		free(put.reservation); /* who dies now gives nothing back */
 	return 0;

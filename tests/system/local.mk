@@ -154,6 +154,7 @@ gm_system_map = \
 	%reldir%/map/retired.c \
 	%reldir%/map/segment.c \
 	%reldir%/map/state.c \
+	%reldir%/map/state_damage.c \
 	%reldir%/map/state_death.c \
 	%reldir%/map/state_disk.c \
 	%reldir%/map/state_hung.c

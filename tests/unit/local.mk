@@ -156,10 +156,8 @@ gm_unit_daemon = \
 	%reldir%/daemon/io_thread.c \
 	%reldir%/daemon/ledger.c \
 	%reldir%/daemon/ledger_random.c \
-	%reldir%/daemon/map_text.c \
 	%reldir%/daemon/mask_quota.c \
 	%reldir%/daemon/mask_refused.c \
-	%reldir%/daemon/mesh_text.c \
 	%reldir%/daemon/p2p.c \
 	%reldir%/daemon/publish.c \
 	%reldir%/daemon/received_fds.c \
@@ -169,6 +167,7 @@ gm_unit_daemon = \
 	%reldir%/daemon/spawn.c \
 	%reldir%/daemon/spin.c \
 	%reldir%/daemon/state_dir.c \
+	%reldir%/daemon/state_file.c \
 	%reldir%/daemon/transaction.c \
 	%reldir%/daemon/user.c \
 	%reldir%/daemon/usage.c \

@@ -73,15 +73,6 @@ static void hear(struct gm_daemon *d, const struct gm_cluster_publish *ask)
 			    &now, 1);
 }
 
-static void build(const struct gm_draft *draft, uint64_t published,
-		  uint64_t version, uint64_t *ret_words)
-{
-	struct gm_cluster cluster = *(const struct gm_cluster *)draft->content;
-
-	cluster.published = published;
-	gm_cluster_build(&cluster, version, ret_words);
-}
-
 static int put(struct gm_daemon *d, const struct gm_cluster_publish *ask,
 	       char *ret_why)
 {
@@ -97,17 +88,17 @@ static int put(struct gm_daemon *d, const struct gm_cluster_publish *ask,
 				 : heard_before(d),
 		.nodes = (const struct gm_cluster_node *const *)copies->list.of,
 	};
-	const struct gm_draft draft = { .build = build,
-					.content = &cluster,
-					.kind = GM_KIND_CLUSTER,
-					.owner_uid = cluster.owner_uid,
-					.name = GM_CLUSTER_OBJECT,
-					.bytes = gm_cluster_bytes(&cluster) };
+	uint64_t *words = malloc(gm_cluster_bytes(&cluster));
 	struct gm_put made;
-	int ret = gm_directory_prepare(d, &draft, 0, ret_why, &made);
+	int ret;
 
+	if (words == NULL)
+		return gm_why(ret_why, -ENOMEM, "out of memory");
+	gm_cluster_build(&cluster, 0, words);
+	ret = gm_directory_prepare(d, words, 0, ret_why, &made);
 	if (ret == 0)
 		gm_directory_store(d, &made);
+	free(words);
 	return ret;
 }
 

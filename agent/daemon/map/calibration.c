@@ -18,18 +18,15 @@
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/segment/segment.h"
-#include "agent/daemon/state/field.h"
 #include "agent/daemon/state/state.h"
 #include "gpumap.h"
-
-#define FILE_NAME "calibrations"
 
 struct calibrate {
 	struct gm_change change;
 	uint32_t row;
 	uint32_t generation;
 	uint64_t least[GM_WORKS];
-	struct gm_calibrations next; /* the I/O thread's */
+	struct gm_calibrations next;
 };
 
 static struct calibrate *calibrate_of(struct gm_change *change)
@@ -125,96 +122,60 @@ void gm_calibration_row_came(struct gm_daemon *d)
 
 /* ---- the file ------------------------------------------------------------ */
 
-static void read_least(struct gm_fields *f, uint64_t least[GM_WORKS])
+static const struct gm_calibration *
+calibrations_in(const struct gm_state_file *file)
 {
-	const json_t *list = gm_json_field_list(f, "least");
-
-	/* A later version may have more kinds of work. */
-	for (size_t i = 0; i < json_array_size(list) && i < GM_WORKS; i++)
-		if (!gm_wide_number(json_array_get(list, i), &least[i]))
-			gm_json_field_refuse(f, "least", "has what is none");
+	return (const void *)gm_state_file_words(file);
 }
 
-static void read_device(struct gm_fields *f,
-			char ret_device[GM_CALIBRATION_DEVICE])
+static uint32_t count_in(const struct gm_state_file *file)
 {
-	const char *text = gm_json_field_text(f, "device");
-
-	if (text != NULL && (strlen(text) >= GM_CALIBRATION_DEVICE ||
-			     gm_state_text_unescape(text, ret_device) < 0))
-		gm_json_field_refuse(f, "device", "is none");
+	return (uint32_t)(gm_state_file_word_bytes(file) /
+			  sizeof(struct gm_calibration));
 }
 
-static void read_all(struct gm_fields *f, struct gm_calibrations *ret)
+/* Its words are struct gm_calibration, and it has no UUIDs. */
+static int validate(const struct gm_state_file *file,
+		    char ret_why[GM_WHY_BYTES])
 {
-	const json_t *list = gm_json_field_list(f, "calibrations");
+	const struct gm_calibration *of = calibrations_in(file);
+	uint32_t n = count_in(file);
 
-	if (json_array_size(list) > GM_ROWS)
-		gm_json_field_refuse(f, "calibrations", "has too many");
-	for (size_t i = 0; f->r == 0 && i < json_array_size(list); i++) {
-		struct gm_fields one = { json_array_get(list, i),
-					 "calibrations: ", f->err, 0 };
-		struct gm_calibration *to = &ret->of[ret->n++];
-
-		memset(to, 0, sizeof(*to));
-		read_device(&one, to->device);
-		to->set_ns = gm_json_field_number(&one, "set_ns");
-		read_least(&one, to->least);
-		f->r = one.r;
+	if (file->n_uuids != 0 || n == 0 || n > GM_ROWS ||
+	    gm_state_file_word_bytes(file) != n * sizeof(*of))
+		return gm_why(ret_why, -EPROTO, "it is cut");
+	for (uint32_t i = 0; i < n; i++) {
+		if (of[i].device[0] == '\0' ||
+		    memchr(of[i].device, '\0', sizeof(of[i].device)) == NULL)
+			return gm_why(ret_why, -EPROTO,
+				      "a device of it has no name");
 	}
+	return 0;
 }
 
-/* Returns 0, or as gm_map_text_read(). */
-static int parse(const char *text, size_t bytes, void *ret_calibrations,
-		 char *ret_why)
-{
-	struct gm_state_reading reading;
-	int r = gm_state_reading_begin(&reading, text, bytes, ret_why);
-
-	if (r != 0)
-		return r;
-	read_all(&reading.fields, ret_calibrations);
-	return gm_state_reading_end(&reading, ret_why);
-}
+const struct gm_state_kind gm_calibrations_kind = {
+	.number = GM_STATE_CALIBRATIONS,
+	.layout = 1,
+	.what = "calibration",
+	.suffix = "calibrations",
+	.validate = validate,
+};
 
 void gm_calibration_start(struct gm_daemon *d)
 {
 	struct gm_calibrations *all = d->calibrations;
+	struct gm_state_file *file =
+		gm_state_load(d, &gm_calibrations_kind,
+			      "look at the disk and restart: rows have the "
+			      "default thresholds",
+			      &all->is_unread);
 
-	all->n = 0;
-	if (!gm_state_files_read(d, FILE_NAME, parse,
-				 "look at the disk and restart: rows have the "
-				 "default thresholds",
-				 all, &all->is_unread))
-		all->n = 0;
+	all->n = file != NULL ? count_in(file) : 0;
+	if (file != NULL)
+		memcpy(all->of, calibrations_in(file),
+		       all->n * sizeof(all->of[0]));
+	free(file);
 	publish(d);
-}
-
-static void print(FILE *to, const void *calibrations)
-{
-	const struct gm_calibrations *all = calibrations;
-
-	fputs("{\"calibrations\":[", to);
-	for (uint32_t i = 0; i < all->n; i++) {
-		const struct gm_calibration *one = &all->of[i];
-
-		fprintf(to, "%s\n{", i == 0 ? "" : ",");
-		gm_state_text_put(to, "device", one->device);
-		fprintf(to, "\"set_ns\":%" PRIu64 ",\"least\":[", one->set_ns);
-		for (uint32_t k = 0; k < GM_WORKS; k++)
-			fprintf(to, "%s%" PRIu64, k == 0 ? "" : ",",
-				one->least[k]);
-		fputs("]}", to);
-	}
-	fputs("]}\n", to);
-}
-
-static int write_file(const struct gm_state_dir *dir,
-		      const struct gm_calibrations *all, char *ret_why)
-{
-	if (all->n == 0)
-		return gm_state_dir_remove(dir, FILE_NAME, ret_why);
-	return gm_state_files_write(dir, FILE_NAME, print, all, ret_why);
 }
 
 /* ---- the change ---------------------------------------------------------- */
@@ -235,6 +196,20 @@ static uint64_t realtime_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static int make_file(struct gm_change *change,
+		     const struct gm_calibrations *next)
+{
+	uint64_t bytes = next->n * sizeof(next->of[0]);
+
+	change->act = GM_CHANGE_PUT;
+	change->object = &gm_calibrations_kind;
+	change->file = gm_state_file_new(&gm_calibrations_kind, 0, bytes);
+	if (change->file == NULL)
+		return gm_why(change->why, -ENOMEM, "out of memory");
+	memcpy(gm_state_file_words(change->file), next->of, bytes);
+	return 0;
+}
+
 static int check(struct gm_change *change)
 {
 	struct calibrate *ask = calibrate_of(change);
@@ -253,55 +228,41 @@ static int check(struct gm_change *change)
 			      "that",
 			      ask->row);
 	if (d->calibrations->is_unread)
-		return gm_state_files_keep(d, FILE_NAME, change->why);
+		return gm_state_keep(d, &gm_calibrations_kind, change->why);
 	*next = *d->calibrations;
 	at = find(next, facts);
-	change->act = GM_CHANGE_OWN;
 	if (is_default(ask->least)) {
-		if (at == next->n)
+		if (at == next->n) {
 			change->act = GM_CHANGE_NOTHING; /* it is so already */
-		else
-			next->of[at] = next->of[--next->n];
-		return 0;
+			return 0;
+		}
+		next->of[at] = next->of[--next->n];
+		return make_file(change, next);
 	}
 	if (at == GM_ROWS)
 		return gm_why(change->why, -ENOSPC,
 			      "%u devices are calibrated: gpumapctl policy "
-			      "--reset for some, or remove %s/" FILE_NAME
-			      " and restart the agent",
-			      GM_ROWS, d->state->dir.path);
+			      "--reset for some, or remove %s/%s and restart "
+			      "the agent",
+			      GM_ROWS, d->state->dir.path,
+			      gm_calibrations_kind.suffix);
 	next->n += at == next->n;
+	memset(&next->of[at], 0, sizeof(next->of[at]));
 	print_device(facts, next->of[at].device);
 	next->of[at].set_ns = realtime_ns();
 	memcpy(next->of[at].least, ask->least, sizeof(ask->least));
-	return 0;
+	return make_file(change, next);
 }
 
-static void do_write(struct gm_io_job *job)
+/* The file is on the disk. */
+static void show(struct gm_change *change)
 {
-	struct gm_change *change = gm_owner(job, struct gm_change, job);
+	struct calibrate *ask = calibrate_of(change);
 
-	change->status = write_file(&change->d->state->dir,
-				    &calibrate_of(change)->next, change->why);
-}
-
-static void written(struct gm_io_job *job)
-{
-	struct gm_change *change = gm_owner(job, struct gm_change, job);
-
-	if (change->status == 0) {
-		*change->d->calibrations = calibrate_of(change)->next;
-		gm_log(GM_LOG_INFO, "row_calibrated", "row=%u default=%s",
-		       calibrate_of(change)->row,
-		       is_default(calibrate_of(change)->least) ? "yes" : "no");
-		publish(change->d);
-	}
-	gm_transactions_end(change, change->status);
-}
-
-static void proceed(struct gm_change *change)
-{
-	gm_transactions_give(change, do_write, written);
+	*change->d->calibrations = ask->next;
+	gm_log(GM_LOG_INFO, "row_calibrated", "row=%u default=%s", ask->row,
+	       is_default(ask->least) ? "yes" : "no");
+	publish(change->d);
 }
 
 static void free_calibrate(struct gm_change *change)
@@ -311,7 +272,7 @@ static void free_calibrate(struct gm_change *change)
 
 static const struct gm_change_kind calibrate_kind = {
 	.check = check,
-	.proceed = proceed,
+	.before_show = show,
 	.free = free_calibrate,
 };
 

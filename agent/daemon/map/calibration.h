@@ -21,11 +21,12 @@
 #include "shm/layout.h"
 
 struct gm_daemon;
+struct gm_state_kind;
 
-/* Bytes of a fingerprint with the NUL; they suffice for one whose name is
- * escaped in the file. */
+/* Bytes of a fingerprint with the NUL. */
 #define GM_CALIBRATION_DEVICE 512u
 
+/* These are the words of the file, too: zero behind the fingerprint. */
 struct gm_calibration {
 	char device[GM_CALIBRATION_DEVICE];
 	uint64_t set_ns; /* CLOCK_REALTIME */
@@ -37,6 +38,8 @@ struct gm_calibrations {
 	uint32_t n;
 	struct gm_calibration of[GM_ROWS];
 };
+
+extern const struct gm_state_kind gm_calibrations_kind;
 
 /* Read the file, and publish the thresholds of the rows that there are: at the
  * start.  A file that makes no sense is logged and set aside.  One that cannot

@@ -4,7 +4,6 @@
 #include "agent/daemon/map/cordon.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,14 +18,11 @@
 #include "agent/daemon/state/state.h"
 #include "gpumap.h"
 
-#define FILE_NAME "cordons"
-#define UUID_LINE 39u /* bytes of a line: a uuid in quotes */
-
 struct cordon {
 	struct gm_change change;
 	uint32_t row;
 	bool undo;
-	struct gm_cordons next; /* the I/O thread's */
+	struct gm_cordons next;
 };
 
 static struct cordon *cordon_of(struct gm_change *change)
@@ -80,62 +76,53 @@ bool gm_cordons_admit(const struct gm_daemon *d, uint32_t row,
 
 /* ---- the file ------------------------------------------------------------ */
 
-/* A line for each uuid.  Returns 0, or -EPROTO with the reason. */
-static int parse(const char *text, size_t bytes, void *ret_cordons,
-		 char *ret_why)
+/* The file has UUIDs, and no words. */
+static int validate(const struct gm_state_file *file,
+		    char ret_why[GM_WHY_BYTES])
 {
-	struct gm_cordons *ret = ret_cordons;
-	const char *line;
-
-	ret->n = 0;
-	if (gm_state_text_unframe(text, bytes, &line, ret_why) != 0)
-		return -EPROTO;
-	for (; *line != '\0'; line += UUID_LINE) {
-		char uuid[UUID_LINE];
-
-		if (strnlen(line, UUID_LINE) < UUID_LINE || ret->n == GM_ROWS)
-			return gm_why(ret_why, -EPROTO, "it is cut");
-		/* Without its quotes and the end of the line. */
-		memcpy(uuid, line + 1, UUID_LINE - 3);
-		uuid[UUID_LINE - 3] = '\0';
-		if (!gm_state_text_uuid(uuid, ret->uuids[ret->n++]))
-			return gm_why(ret_why, -EPROTO,
-				      "a line of it is no uuid");
-	}
-	return 0;
+	if (file->n_uuids != 0 && gm_state_file_word_bytes(file) == 0)
+		return 0;
+	return gm_why(ret_why, -EPROTO, "it has no devices, or more than them");
 }
+
+const struct gm_state_kind gm_cordons_kind = {
+	.number = GM_STATE_CORDONS,
+	.layout = 1,
+	.what = "cordon",
+	.suffix = "cordons",
+	.validate = validate,
+};
 
 void gm_cordons_start(struct gm_daemon *d)
 {
 	struct gm_cordons *cordons = d->cordons;
+	struct gm_state_file *file =
+		gm_state_load(d, &gm_cordons_kind,
+			      "look at the disk and restart: no row is "
+			      "cordoned",
+			      &cordons->is_unread);
 
-	if (!gm_state_files_read(d, FILE_NAME, parse,
-				 "look at the disk and restart: no row is "
-				 "cordoned",
-				 cordons, &cordons->is_unread))
-		cordons->n = 0;
+	cordons->n = file != NULL ? file->n_uuids : 0;
+	if (file != NULL)
+		memcpy(cordons->uuids, file->uuids,
+		       cordons->n * sizeof(cordons->uuids[0]));
+	free(file);
 	mark(d, 0);
 }
 
-static void print(FILE *to, const void *all)
-{
-	const struct gm_cordons *cordons = all;
-
-	for (uint32_t i = 0; i < cordons->n; i++) {
-		gm_state_text_put_uuid(to, cordons->uuids[i]);
-		fputc('\n', to);
-	}
-}
-
-static int write_file(const struct gm_state_dir *dir,
-		      const struct gm_cordons *cordons, char *ret_why)
-{
-	if (cordons->n == 0)
-		return gm_state_dir_remove(dir, FILE_NAME, ret_why);
-	return gm_state_files_write(dir, FILE_NAME, print, cordons, ret_why);
-}
-
 /* ---- the change ---------------------------------------------------------- */
+
+static int make_file(struct gm_change *change, const struct gm_cordons *next)
+{
+	change->act = GM_CHANGE_PUT;
+	change->object = &gm_cordons_kind;
+	change->file = gm_state_file_new(&gm_cordons_kind, next->n, 0);
+	if (change->file == NULL)
+		return gm_why(change->why, -ENOMEM, "out of memory");
+	memcpy(change->file->uuids, next->uuids,
+	       next->n * sizeof(next->uuids[0]));
+	return 0;
+}
 
 static int check(struct gm_change *change)
 {
@@ -149,49 +136,31 @@ static int check(struct gm_change *change)
 		return gm_why(change->why, -ENODEV, "there is no row %u",
 			      cordon->row);
 	if (d->cordons->is_unread)
-		return gm_state_files_keep(d, FILE_NAME, change->why);
+		return gm_state_keep(d, &gm_cordons_kind, change->why);
 	uuid = d->devices->of[cordon->row]->facts.uuid;
 	*next = *d->cordons;
 	at = find(next, uuid);
-	change->act = GM_CHANGE_OWN;
 	if ((at < next->n) != cordon->undo) {
 		change->act = GM_CHANGE_NOTHING; /* it is so already */
 		return 0;
 	}
 	if (cordon->undo) {
 		memmove(next->uuids[at], next->uuids[--next->n], 16);
-		return 0;
+		return make_file(change, next);
 	}
 	if (next->n == GM_ROWS)
 		return gm_why(change->why, -ENOSPC,
 			      "%u devices are cordoned: uncordon some",
 			      GM_ROWS);
 	memcpy(next->uuids[next->n++], uuid, 16);
-	return 0;
+	return make_file(change, next);
 }
 
-static void do_write(struct gm_io_job *job)
+/* The file is on the disk. */
+static void show(struct gm_change *change)
 {
-	struct gm_change *change = gm_owner(job, struct gm_change, job);
-
-	change->status = write_file(&change->d->state->dir,
-				    &cordon_of(change)->next, change->why);
-}
-
-static void written(struct gm_io_job *job)
-{
-	struct gm_change *change = gm_owner(job, struct gm_change, job);
-
-	if (change->status == 0) {
-		*change->d->cordons = cordon_of(change)->next;
-		mark(change->d, gm_loop_now());
-	}
-	gm_transactions_end(change, change->status);
-}
-
-static void proceed(struct gm_change *change)
-{
-	gm_transactions_give(change, do_write, written);
+	*change->d->cordons = cordon_of(change)->next;
+	mark(change->d, gm_loop_now());
 }
 
 static void free_cordon(struct gm_change *change)
@@ -201,7 +170,7 @@ static void free_cordon(struct gm_change *change)
 
 static const struct gm_change_kind cordon_kind = {
 	.check = check,
-	.proceed = proceed,
+	.before_show = show,
 	.free = free_cordon,
 };
 

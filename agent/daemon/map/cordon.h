@@ -20,12 +20,15 @@
 #include "shm/layout.h"
 
 struct gm_daemon;
+struct gm_state_kind;
 
 struct gm_cordons {
 	bool is_unread; /* the disk does not give the file out */
 	uint32_t n;
 	uint8_t uuids[GM_ROWS][16];
 };
+
+extern const struct gm_state_kind gm_cordons_kind;
 
 /* Read the file, and mark the rows that there are: at the start.  A file that
  * makes no sense is logged and set aside.  One that cannot be read is logged

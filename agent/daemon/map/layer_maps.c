@@ -12,7 +12,7 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
-#include "agent/daemon/map/publish.h"
+#include "agent/daemon/map/map_kind.h"
 #include "agent/daemon/segment/segment.h"
 #include "gpumap.h"
 
@@ -196,7 +196,8 @@ static int publish(struct gm_daemon *d, const struct gm_map_request *request,
 	if (ret != 0)
 		return ret;
 	if (!request->keep || !says_same(d, &made.layers, ret_version))
-		ret = gm_publish_layers(d, &made.layers, ret_why, ret_version);
+		ret = gm_map_kind_publish(d, &made.layers, ret_why,
+					  ret_version);
 	gm_maps_free(&made);
 	return ret;
 }

@@ -76,7 +76,7 @@ int gm_maps_explain(char ret_why[GM_WHY_BYTES], int ret,
  *
  * ret_why	"file:line: what is wrong"
  *
- * Returns	as gm_maps_make() and gm_publish_layers() for the first that
+ * Returns	as gm_maps_make() and gm_map_kind_publish() for the first that
  *		could not be
  */
 int gm_maps_configured(struct gm_daemon *d, char *ret_why, size_t bytes);

@@ -10,6 +10,7 @@
 #include "agent/daemon/base/connection.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
+#include "agent/daemon/map/map_kind.h"
 #include "agent/daemon/map/transaction.h"
 
 /* ---- publish ----------------------------------------------------------- */
@@ -45,8 +46,11 @@ static int make_publish(struct gm_change *change)
 	if (ret != 0)
 		return ret;
 	change->act = GM_CHANGE_PUT;
-	change->layers = publish->made.layers;
-	return 0;
+	change->object = &gm_map_kind;
+	change->words = gm_map_kind_words(&publish->made.layers);
+	return change->words != NULL
+		       ? 0
+		       : gm_why(change->why, -ENOMEM, "out of memory");
 }
 
 static void answer_publish(struct gm_change *change, struct gm_connection *c,

@@ -14,10 +14,10 @@
 #include "agent/daemon/base/user.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/map/layer_maps.h"
+#include "agent/daemon/map/map_kind.h"
 #include "agent/daemon/map/pins.h"
 #include "agent/daemon/map/plan_form.h"
 #include "agent/daemon/map/reserve.h"
-#include "agent/daemon/map/state.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/plan/plan.h"
@@ -36,7 +36,8 @@ struct plan_change {
 	struct gm_plan plan;
 	struct gm_plan_error error;
 
-	struct gm_charge_image charges[GM_ROWS]; /* of the map */
+	struct gm_layers layers; /* the map, and what it charges */
+	struct gm_charge_image charges[GM_ROWS];
 	struct gm_shortage shortage;
 	bool holds; /* a place among the holders */
 	uint32_t place;
@@ -236,8 +237,8 @@ static int may_publish(struct plan_change *plan)
 
 	if (!to_publish(ask))
 		return 0;
-	ret = gm_map_state_may_replace(change->d, ask->name, change->uid,
-				       change->why, NULL);
+	ret = gm_state_may_replace(change->d, &gm_map_kind, ask->name,
+				   change->uid, change->why);
 	if (ret == 0)
 		ret = gm_directory_may_replace(change->d, GM_KIND_LAYERS,
 					       ask->name, change->uid, 0,
@@ -397,7 +398,7 @@ static void put_layers(struct plan_change *plan)
 {
 	const struct gpumap_plan_request *ask = &plan->q.ask;
 	const struct gm_plan *made = &plan->plan;
-	struct gm_layers *layers = &plan->change.layers;
+	struct gm_layers *layers = &plan->layers;
 
 	for (uint32_t i = 0; i < made->n_charges; i++)
 		plan->charges[i] = (struct gm_charge_image){
@@ -482,8 +483,8 @@ static int check_promise(struct plan_change *plan)
 {
 	struct gm_change *change = &plan->change;
 	struct gm_reservation *reservation;
-	int ret = gm_ledger_reservation(&change->layers, change->why,
-					&reservation);
+	int ret =
+		gm_ledger_reservation(&plan->layers, change->why, &reservation);
 
 	if (ret != 0)
 		return ret;
@@ -607,13 +608,19 @@ static int settle(struct gm_change *change)
 		return ret;
 	plan->shortage.bytes = 0;
 	change->act = GM_CHANGE_PUT;
+	change->object = &gm_map_kind;
 	put_layers(plan);
-	if ((change->layers.flags & GM_OBJECT_COMMITTED) != 0)
+	if ((plan->layers.flags & GM_OBJECT_COMMITTED) != 0)
 		ret = check_promise(plan);
-	if (ret == 0 && (change->layers.flags & GM_OBJECT_HELD) != 0)
+	if (ret == 0 && (plan->layers.flags & GM_OBJECT_HELD) != 0)
 		ret = hold(plan);
 	plan->may_wait |= ret == -ENOSPC;
-	return ret;
+	if (ret != 0)
+		return ret;
+	change->words = gm_map_kind_words(&plan->layers);
+	return change->words != NULL
+		       ? 0
+		       : gm_why(change->why, -ENOMEM, "out of memory");
 }
 
 static void before_show(struct gm_change *change)

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "agent/daemon/base/connection.h"
-#include "agent/daemon/base/io_thread.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/map/pins.h"
@@ -56,56 +55,19 @@ static void act_for_user(struct gm_change *change)
 static int check(struct gm_change *change)
 {
 	const struct release *release = release_of(change);
-	const struct gm_state_kind *kind =
-		gm_state_kind(change->d, release->kind);
-	bool is_waiting = false;
 	int ret;
 
-	change->act =
-		kind->remove_file == NULL ? GM_CHANGE_TAKE : GM_CHANGE_OWN;
+	change->act = GM_CHANGE_TAKE;
+	change->object = gm_state_kind(change->d, release->kind);
 	change->name = release->name;
 	act_for_user(change);
 	ret = gm_directory_may_remove(change->d, release->kind, release->name,
 				      change->uid, change->why);
-	if (ret != -ENOENT)
-		return ret;
-	ret = kind->may_replace(change->d, release->name, change->uid,
-				change->why, &is_waiting);
-	if (ret == 0 && !is_waiting)
-		ret = -ENOENT; /* the words are there */
-	return ret;
-}
-
-static void do_remove(struct gm_io_job *job)
-{
-	struct gm_change *change = gm_owner(job, struct gm_change, job);
-	const struct release *release = release_of(change);
-
-	change->status = gm_state_kind(change->d, release->kind)
-				 ->remove_file(&change->d->state->dir,
-					       release->name, change->why);
-}
-
-/* Where it waited for its devices, it was never in. */
-static void removed(struct gm_io_job *job)
-{
-	struct gm_change *change = gm_owner(job, struct gm_change, job);
-	const struct release *release = release_of(change);
-	int ret = change->status;
-
-	if (ret == 0) {
-		gm_state_kind(change->d, release->kind)
-			->replaced(change->d, release->name);
-		ret = gm_directory_remove(change->d, release->kind,
-					  release->name, change->uid,
-					  change->why);
-	}
-	gm_transactions_end(change, ret == -ENOENT ? 0 : ret);
-}
-
-static void proceed(struct gm_change *change)
-{
-	gm_transactions_give(change, do_remove, removed);
+	if (ret != -ENOENT ||
+	    gm_state_find(change->d, change->object, release->name) == NULL)
+		return ret; /* the words are there */
+	return gm_state_may_replace(change->d, change->object, release->name,
+				    change->uid, change->why);
 }
 
 static void free_release(struct gm_change *change)
@@ -115,7 +77,6 @@ static void free_release(struct gm_change *change)
 
 static const struct gm_change_kind release_kind = {
 	.check = check,
-	.proceed = proceed,
 	.free = free_release,
 };
 

@@ -4,6 +4,7 @@
 #include "agent/daemon/map/transaction.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/common/log.h"
@@ -12,9 +13,8 @@
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/devices/rows.h"
-#include "agent/daemon/map/publish.h"
-#include "agent/daemon/map/state.h"
 #include "agent/daemon/segment/directory.h"
+#include "agent/daemon/state/publish.h"
 #include "agent/daemon/state/state.h"
 
 static void begin_waiting(struct gm_daemon *d);
@@ -67,6 +67,13 @@ void gm_transactions_row_came(struct gm_daemon *d)
 	recheck_files(d);
 }
 
+static void drop(struct gm_change *change)
+{
+	free(change->words);
+	free(change->file);
+	change->kind->free(change);
+}
+
 static void finish(struct gm_change *change, int status)
 {
 	struct gm_daemon *d = change->d;
@@ -74,7 +81,7 @@ static void finish(struct gm_change *change, int status)
 	d->changes->in_hand = NULL;
 	if (change->connection != NULL)
 		answer(change, status);
-	change->kind->free(change);
+	drop(change);
 	recheck_files(d);
 }
 
@@ -213,38 +220,53 @@ static void do_plan(struct gm_io_job *job)
 	change->status = change->kind->plan(change);
 }
 
+static const struct gm_object_image *object_of(const struct gm_change *change)
+{
+	return (const void *)change->words;
+}
+
 static void do_write(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
+	struct gm_daemon *d = change->d;
 
-	change->status = gm_map_state_write(&change->d->state->dir,
-					    &change->map, change->why);
+	change->status = 0;
+	if (change->object->before_file != NULL)
+		change->status = change->object->before_file(d, change->why);
+	if (change->status == 0)
+		change->status =
+			gm_state_file_write(&d->state->dir, change->object,
+					    change->file, change->why);
 }
 
 static void do_set_aside(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
+	char file[GM_STATE_NAME_BYTES];
 
-	change->status =
-		gm_map_state_set_aside(&change->d->state->dir,
-				       change->layers.name, change->why,
-				       &change->has_aside);
+	gm_state_file_name(change->object, object_of(change)->name, file);
+	change->status = gm_state_dir_set_aside(
+		&change->d->state->dir, file, change->why, &change->has_aside);
 }
 
 static void do_drop_aside(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
+	char file[GM_STATE_NAME_BYTES];
 
-	change->status = gm_map_state_drop_aside(
-		&change->d->state->dir, change->layers.name, change->why);
+	gm_state_file_name(change->object, object_of(change)->name, file);
+	change->status = gm_state_dir_drop_aside(&change->d->state->dir, file,
+						 change->why);
 }
 
 static void do_remove(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
+	char file[GM_STATE_NAME_BYTES];
 
-	change->status = gm_map_state_remove(&change->d->state->dir,
-					     change->name, change->why);
+	gm_state_file_name(change->object, change->name, file);
+	change->status =
+		gm_state_dir_remove(&change->d->state->dir, file, change->why);
 }
 
 /* ---- publishing -------------------------------------------------------- */
@@ -253,8 +275,11 @@ static void show(struct gm_change *change)
 {
 	if (change->kind->before_show != NULL)
 		change->kind->before_show(change);
-	gm_publish_store(change->d, &change->put);
-	gm_map_state_replaced(change->d, change->layers.name);
+	if (change->words == NULL)
+		return;
+	gm_publish_store(change->d, change->object, change->words,
+			 &change->put);
+	gm_state_replaced(change->d, change->object, object_of(change)->name);
 	change->version = change->put.block.version;
 }
 
@@ -263,10 +288,9 @@ static void written(struct gm_io_job *job)
 	struct gm_change *change = of(job);
 	struct gm_daemon *d = change->d;
 
-	gm_state_map_free(&change->map);
 	if (change->status == 0)
 		show(change);
-	else
+	else if (change->words != NULL)
 		gm_directory_abandon(d, &change->put);
 	finish(change, change->status);
 	begin_waiting(d);
@@ -280,7 +304,7 @@ static void replaced(struct gm_io_job *job)
 
 	if (change->status != 0)
 		gm_log(GM_LOG_ERROR, "state_stays", "name=%s why=%s",
-		       change->layers.name, gm_quote(change->why).text);
+		       object_of(change)->name, gm_quote(change->why).text);
 	finish(change, 0);
 	begin_waiting(d);
 }
@@ -302,33 +326,39 @@ static void may_be_held(struct gm_io_job *job)
 	begin_waiting(d);
 }
 
-static void put(struct gm_change *change)
+/* Room for an object, and what its file is to be. */
+static int make_room(struct gm_change *change)
 {
 	struct gm_daemon *d = change->d;
-	int ret = gm_map_state_may_replace(d, change->layers.name, change->uid,
-					   change->why, NULL);
+	int ret =
+		gm_state_may_replace(d, change->object, object_of(change)->name,
+				     change->uid, change->why);
 
 	if (ret == 0)
-		ret = gm_publish_prepare(d, &change->layers, change->why,
-					 &change->put);
+		ret = gm_publish_prepare(d, change->object, change->words,
+					 change->why, &change->put);
+	if (ret != 0 || (object_of(change)->flags & GM_OBJECT_HELD) != 0)
+		return ret;
+	change->file = gm_state_file_make(d, change->object, change->words);
+	if (change->file != NULL)
+		return 0;
+	gm_directory_abandon(d, &change->put);
+	return gm_why(change->why, -ENOMEM, "out of memory");
+}
+
+static void put(struct gm_change *change)
+{
+	int ret = change->words != NULL ? make_room(change) : 0;
+
 	if (ret != 0) {
 		finish(change, ret);
 		return;
 	}
-	change->is_put = true;
-	if ((change->layers.flags & GM_OBJECT_HELD) != 0) {
-		give(change, do_set_aside, may_be_held);
-		return;
-	}
-	change->layers.published = change->put.published;
-	ret = gm_map_state_name_rows(d, &change->layers,
-				     change->put.block.version, &change->map);
-	if (ret == 0) {
+	change->is_put = change->words != NULL;
+	if (change->file != NULL)
 		give(change, do_write, written);
-		return;
-	}
-	gm_directory_abandon(d, &change->put);
-	finish(change, ret);
+	else
+		give(change, do_set_aside, may_be_held);
 }
 
 /* ---- taking out -------------------------------------------------------- */
@@ -342,9 +372,10 @@ static void removed(struct gm_io_job *job)
 	int ret = change->status;
 
 	if (ret == 0) {
-		gm_map_state_replaced(d, change->name);
-		ret = gm_directory_remove(d, GM_KIND_LAYERS, change->name,
-					  change->uid, change->why);
+		gm_state_replaced(d, change->object, change->name);
+		ret = gm_directory_remove(d, change->object->number,
+					  change->name, change->uid,
+					  change->why);
 	}
 	finish(change, ret == -ENOENT ? 0 : ret);
 	begin_waiting(d);
@@ -523,22 +554,30 @@ void gm_transactions_leave(struct gm_change *change)
 		TAILQ_REMOVE(&change->d->changes->postponed, change, entry);
 	else
 		TAILQ_REMOVE(&change->d->changes->waiting, change, entry);
-	change->kind->free(change);
+	drop(change);
+}
+
+/* A row that is looked for among those of an object. */
+struct wanted {
+	uint32_t row;
+	bool is_found;
+};
+
+static void compare_row(uint32_t *row, void *arg)
+{
+	struct wanted *wanted = arg;
+
+	wanted->is_found |= *row == wanted->row;
 }
 
 bool gm_transactions_name(const struct gm_daemon *d, uint32_t row)
 {
 	const struct gm_change *change = d->changes->in_hand;
+	struct wanted wanted = { .row = row };
 
-	if (change != NULL && change->kind->names != NULL)
-		return change->kind->names(change, row);
-	if (change == NULL || !change->is_put)
-		return false;
-	for (uint32_t i = 0; i < change->layers.n_rows; i++) {
-		if (change->layers.charges[i].row == row)
-			return true;
-	}
-	return false;
+	if (change != NULL && change->is_put)
+		change->object->visit_rows(change->words, compare_row, &wanted);
+	return wanted.is_found;
 }
 
 bool gm_transactions_drained(const struct gm_daemon *d)
@@ -564,7 +603,7 @@ int gm_transactions_exit(struct gm_daemon *d, uint64_t until_ns)
 		TAILQ_REMOVE(&d->changes->at_worker, change, entry);
 		if (change->connection != NULL)
 			part(change);
-		change->kind->free(change);
+		drop(change);
 	}
 	while (!TAILQ_EMPTY(&d->changes->waiting))
 		gm_transactions_leave(TAILQ_FIRST(&d->changes->waiting));

@@ -47,10 +47,9 @@
 
 #include "agent/daemon/base/io_thread.h"
 #include "agent/common/refusal.h"
-#include "agent/daemon/map/publish.h"
-#include "agent/daemon/map/state_text.h"
+#include "agent/daemon/segment/directory.h"
+#include "agent/daemon/state/state.h"
 #include "shm/control.h"
-#include "shm/layers.h"
 
 struct gm_change;
 struct gm_connection;
@@ -62,7 +61,7 @@ struct gm_daemon;
 /* The next step of a change, which its kind decides. */
 enum gm_change_act {
 	GM_CHANGE_NOTHING, /* answer, no more: a plan that is only asked for */
-	GM_CHANGE_PUT,     /* publish change->layers */
+	GM_CHANGE_PUT,     /* publish change->words, or write change->file */
 	GM_CHANGE_TAKE,    /* take change->name out of the directory */
 	GM_CHANGE_OWN      /* what proceed() does */
 };
@@ -89,12 +88,9 @@ struct gm_change_kind {
 	 * gm_transactions_end(). */
 	void (*proceed)(struct gm_change *change);
 
-	/* For a change with proceed(), from check() on: will it publish this
-	 * row?  May be NULL. */
-	bool (*names)(const struct gm_change *change, uint32_t row);
-
 	/* On the loop, right before the slot is stored: stores that must be
-	 * seen before it.  Cannot refuse any more.  May be NULL. */
+	 * seen before it; of a kind of file without objects, all of them.
+	 * Cannot refuse any more.  May be NULL. */
 	void (*before_show)(struct gm_change *change);
 
 	bool is_heavy; /* plan() is done away, see above */
@@ -124,9 +120,11 @@ struct gm_change {
 					   * agent asks itself */
 
 	enum gm_change_act act;
-	struct gm_layers layers; /* what it points to lives in the change */
-	const char *name;        /* GM_CHANGE_TAKE: likewise */
-	uint64_t version;        /* as published, for answer() */
+	const struct gm_state_kind *object; /* what is put or taken */
+	uint64_t *words; /* GM_CHANGE_PUT: of its block, from malloc() */
+	struct gm_state_file *file; /* likewise, where there is no block */
+	const char *name;           /* GM_CHANGE_TAKE: lives in the change */
+	uint64_t version;           /* as published, for answer() */
 	char why[GM_WHY_BYTES];
 
 	/* transaction.c's own. */
@@ -134,9 +132,8 @@ struct gm_change {
 	struct gm_io_job job;
 	void (*back)(struct gm_io_job *job); /* once it is */
 	struct gm_put put;
-	struct gm_state_map map; /* for the file */
-	bool has_aside;          /* a file was set aside */
-	bool is_put;             /* its block names rows */
+	bool has_aside; /* a file was set aside */
+	bool is_put;    /* its block names rows */
 	bool is_at_worker;
 	bool is_postponed;
 	bool is_back;      /* from the I/O thread, or from a worker */
@@ -215,7 +212,7 @@ void gm_transactions_connection_dropped(struct gm_connection *c,
  * steps. */
 void gm_transactions_row_came(struct gm_daemon *d);
 
-/* Is one in the middle of its steps that will show a map with this row? */
+/* Is one in the middle of its steps that will show an object with this row? */
 bool gm_transactions_name(const struct gm_daemon *d, uint32_t row);
 
 /* Is none in the middle of its steps, nor away? */

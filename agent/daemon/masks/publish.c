@@ -25,8 +25,8 @@ static int check_publish(struct gm_change *change)
 
 	change->act = GM_CHANGE_OWN;
 	if (ret == 0)
-		ret = gm_mask_state_may_replace(change->d, name, change->uid,
-						change->why, NULL);
+		ret = gm_state_may_replace(change->d, &gm_mask_kind, name,
+					   change->uid, change->why);
 	if (ret == 0)
 		ret = gm_directory_may_replace(
 			change->d, GM_KIND_MASK, name, change->uid,

@@ -20,11 +20,7 @@
 
 #include "agent/daemon/base/connection.h"
 
-struct gm_state_kind;
-
 /* MASK_PUBLISH. */
 int gm_mask_change_publish(struct gm_connection *c, const struct gm_request *r);
-
-extern const struct gm_state_kind gm_mask_state_kind;
 
 #endif

@@ -19,7 +19,6 @@
 #include "agent/daemon/masks/numa_segments.h"
 #include "agent/daemon/masks/publish.h"
 #include "agent/daemon/masks/state.h"
-#include "agent/daemon/masks/state_text.h"
 #include "agent/daemon/masks/transaction.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/state/state.h"
@@ -251,25 +250,27 @@ static int check_restore(struct gm_change *change)
 static int read_tensor(struct gm_mask_change *p)
 {
 	struct gm_change *change = &p->change;
-	struct gm_mask_file file;
+	struct gm_state_file *file;
 	uint64_t hash = p->image.hash;
-	int ret = gm_mask_state_read(&change->d->state->dir,
-				     p->image.object.name, &file, change->why);
+	const void *data;
+	int ret =
+		gm_mask_state_read(&change->d->state->dir, p->image.object.name,
+				   change->why, &data, &file);
 
 	if (ret != 0)
 		return ret;
-	if (file.data == NULL || file.image.bytes != p->image.bytes)
+	if (data == NULL || gm_mask_state_image(file)->bytes != p->image.bytes)
 		ret = gm_why(change->why, -EPROTO, "it is another one now");
 	if (ret == 0)
 		ret = gm_mask_change_stage(p);
 	if (ret == 0) {
-		memcpy(p->staging, file.data, p->image.bytes);
+		memcpy(p->staging, data, p->image.bytes);
 		gm_mask_change_sum(p);
 		if (p->image.hash != hash)
 			ret = gm_why(change->why, -EPROTO,
 				     "the tensor is not what it was");
 	}
-	gm_mask_file_free(&file);
+	free(file);
 	return ret;
 }
 
@@ -302,18 +303,18 @@ static const struct gm_change_kind restore_kind = {
 	.free = free_restore,
 };
 
-static int restore(struct gm_daemon *d, const struct gm_mask_file *file,
+static int restore(struct gm_daemon *d, const struct gm_mask_image *image,
 		   const struct gm_masks_rows *rows)
 {
 	struct gm_mask_change *p = gm_mask_change_new(&restore_kind);
 
 	if (p == NULL)
 		return -ENOMEM;
-	p->image = file->image;
+	p->image = *image;
 	p->rows = *rows;
 	p->is_lenient = true;
-	p->least_version = file->version + 1;
-	p->change.uid = file->image.object.owner_uid;
+	p->least_version = image->object.version + 1;
+	p->change.uid = image->object.owner_uid;
 	gm_transactions_add_own(d, &p->change);
 	return 0;
 }
@@ -323,13 +324,12 @@ void gm_mask_changes_recheck(struct gm_daemon *d)
 	gm_mask_state_recheck(d, restore);
 }
 
-const struct gm_state_kind gm_mask_state_kind = {
-	.kind = GM_KIND_MASK,
-	.restore = gm_mask_state_restore,
+const struct gm_state_kind gm_mask_kind = {
+	.number = GM_KIND_MASK,
+	.layout = 1,
+	.what = "mask",
+	.suffix = ".mask",
+	.validate = gm_mask_state_validate,
+	.is_done = gm_mask_state_is_done,
 	.recheck = gm_mask_changes_recheck,
-	.names = gm_mask_state_names,
-	.may_replace = gm_mask_state_may_replace,
-	.remove_file = gm_mask_state_remove,
-	.replaced = gm_mask_state_replaced,
-	.exit = gm_mask_state_exit,
 };

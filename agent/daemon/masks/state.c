@@ -6,9 +6,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/name.h"
 #include "agent/daemon/base/io_thread.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
@@ -18,159 +18,134 @@
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/state/state.h"
 #include "gpumap.h"
+#include "shm/objects.h"
 
-/* The head's is_unread: without a file. */
-struct mask_waiting {
-	struct gm_state_waiting head;
-	struct gm_mask_file file; /* without data */
-	bool is_asked;            /* a change for it is on its way */
-	bool is_due;              /* to be looked at */
-	bool is_logged;           /* that it waits */
-};
-
-static struct mask_waiting *owner_of(struct gm_state_waiting *head)
+static struct gm_state_waiting *find(const struct gm_daemon *d,
+				     const char *name)
 {
-	return head == NULL ? NULL : gm_owner(head, struct mask_waiting, head);
-}
-
-static struct mask_waiting *find(const struct gm_daemon *d, const char *name)
-{
-	return owner_of(gm_state_waiting_find(&d->state->masks, name));
-}
-
-static void forget(struct gm_daemon *d, struct mask_waiting *waiting)
-{
-	TAILQ_REMOVE(&d->state->masks, &waiting->head, entry);
-	gm_mask_file_free(&waiting->file);
-	free(waiting);
-}
-
-void gm_mask_state_exit(struct gm_daemon *d)
-{
-	while (!TAILQ_EMPTY(&d->state->masks))
-		forget(d, owner_of(TAILQ_FIRST(&d->state->masks)));
-}
-
-/* ---- names of files that wait ------------------------------------------ */
-
-int gm_mask_state_may_replace(const struct gm_daemon *d, const char *name,
-			      uint32_t uid, char ret_why[GM_WHY_BYTES],
-			      bool *ret_is_waiting)
-{
-	return gm_state_waiting_may_replace(&d->state->masks, "mask", name, uid,
-					    ret_why, ret_is_waiting);
-}
-
-bool gm_mask_state_names(const struct gm_daemon *d, const uint8_t uuid[16])
-{
-	struct gm_state_waiting *head;
-
-	TAILQ_FOREACH(head, &d->state->masks, entry)
-	{
-		const struct gm_mask_file *file = &owner_of(head)->file;
-
-		for (uint32_t i = 0; i < file->n_rows; i++)
-			if (memcmp(file->uuids[i], uuid, 16) == 0)
-				return true;
-	}
-	return false;
-}
-
-void gm_mask_state_replaced(struct gm_daemon *d, const char *name)
-{
-	struct mask_waiting *waiting = find(d, name);
-
-	if (waiting != NULL)
-		forget(d, waiting);
+	return gm_state_find(d, &gm_mask_kind, name);
 }
 
 bool gm_mask_state_waits(const struct gm_daemon *d, const char *name,
 			 uint64_t version)
 {
-	const struct mask_waiting *waiting = find(d, name);
+	const struct gm_state_waiting *waiting = find(d, name);
 
-	return waiting != NULL && waiting->file.version == version;
+	return waiting != NULL && waiting->file != NULL &&
+	       gm_mask_state_image(waiting->file)->object.version == version;
 }
 
 /* ---- one file at a time ------------------------------------------------ */
 
-int gm_mask_state_write(const struct gm_state_dir *dir,
-			const struct gm_mask_file *file,
-			char ret_why[GM_WHY_BYTES])
+/* The bytes of such a mask's tensor that go into its file, as words. */
+static uint64_t data_bytes(const struct gm_mask_image *image)
 {
-	char name[GM_STATE_NAME_BYTES], *text;
-	size_t bytes;
-	int ret = gm_mask_text_make(file, &text, &bytes);
-
-	if (ret != 0)
-		return gm_why(ret_why, ret, "out of memory");
-	gm_mask_text_name(file->image.object.name, name);
-	ret = gm_state_dir_write(dir, name, text, bytes, ret_why);
-	free(text);
-	return ret;
+	return image->form == GPUMAP_MASK_LOADED &&
+			       image->bytes <= GM_MASK_STATE_DATA
+		       ? (image->bytes + 7) / 8 * 8
+		       : 0;
 }
 
-static int read_one(const struct gm_state_dir *dir, const char *file,
-		    struct gm_mask_file *ret_file, char *ret_why)
+int gm_mask_state_validate(const struct gm_state_file *file,
+			   char ret_why[GM_WHY_BYTES])
 {
-	size_t bytes;
-	char *text;
-	int ret = gm_state_dir_read(dir, file, ret_why, &text, &bytes);
+	const struct gm_mask_image *image = gm_mask_state_image(file);
+	uint64_t bytes = gm_state_file_word_bytes(file);
+	struct gm_mask_image made;
+	int ret;
 
-	if (ret != 0)
-		return ret;
-	ret = gm_mask_text_read(file, text, bytes, ret_file, ret_why);
-	free(text);
-	return ret;
+	if (bytes < sizeof(*image) || image->object.bytes != bytes ||
+	    image->object.image_bytes != sizeof(*image) ||
+	    image->object.version == 0 ||
+	    image->object.version >> (64 - GM_UNIT_BITS) != 0 ||
+	    image->object.flags != 0 || image->n_replicas != 0 ||
+	    image->map[GM_NAME_BYTES - 1] != '\0' ||
+	    (image->map[0] == '\0') != (file->n_uuids != 0) ||
+	    image->rank > GM_MASK_RANK_MAX)
+		return gm_why(ret_why, -EPROTO, "its mask is damaged");
+	ret = gm_object_name(image->object.name) == 0
+		      ? gm_why(ret_why, -EINVAL, "its mask has no name")
+		      : gm_name_check(image->object.name, ret_why);
+	if (ret == 0 && image->map[0] != '\0')
+		ret = gm_name_check(image->map, ret_why);
+	made = *image;
+	if (ret == 0)
+		ret = gm_mask_check_image(&made, UINT64_MAX, ret_why);
+	if (ret == 0 && (memcmp(&made, image, sizeof(made)) != 0 ||
+			 bytes != sizeof(made) + data_bytes(image)))
+		ret = gm_why(ret_why, -EINVAL, "its bytes are not its shape's");
+	return ret == 0 ? 0 : -EPROTO;
+}
+
+struct gm_state_file *gm_mask_state_make(const struct gm_mask_image *image,
+					 uint32_t n_uuids,
+					 const uint8_t (*uuids)[16],
+					 const void *data)
+{
+	uint64_t bytes = sizeof(*image) + data_bytes(image);
+	struct gm_state_file *file =
+		gm_state_file_new(&gm_mask_kind, n_uuids, bytes);
+	struct gm_mask_image *to;
+
+	if (file == NULL)
+		return NULL;
+	if (n_uuids != 0)
+		memcpy(file->uuids, uuids, n_uuids * sizeof(*uuids));
+	to = (void *)gm_state_file_words(file);
+	*to = *image;
+	to->object.kind = GM_KIND_MASK;
+	to->object.bytes = (uint32_t)bytes;
+	to->object.image_bytes = sizeof(*to);
+	to->n_replicas = 0;
+	if (bytes != sizeof(*to))
+		memcpy(to + 1, data, image->bytes);
+	return file;
 }
 
 int gm_mask_state_read(const struct gm_state_dir *dir, const char *name,
-		       struct gm_mask_file *ret_file,
-		       char ret_why[GM_WHY_BYTES])
+		       char ret_why[GM_WHY_BYTES], const void **ret_data,
+		       struct gm_state_file **ret_file)
 {
 	char file[GM_STATE_NAME_BYTES];
+	int ret;
 
-	gm_mask_text_name(name, file);
-	return read_one(dir, file, ret_file, ret_why);
-}
-
-int gm_mask_state_remove(const struct gm_state_dir *dir, const char *name,
-			 char ret_why[GM_WHY_BYTES])
-{
-	char file[GM_STATE_NAME_BYTES];
-
-	gm_mask_text_name(name, file);
-	return gm_state_dir_remove(dir, file, ret_why);
+	gm_state_file_name(&gm_mask_kind, name, file);
+	ret = gm_state_file_read(dir, &gm_mask_kind, file, ret_why, ret_file);
+	if (ret == 0)
+		*ret_data = data_bytes(gm_mask_state_image(*ret_file)) != 0
+				    ? gm_mask_state_image(*ret_file) + 1
+				    : NULL;
+	return ret;
 }
 
 /* Once; and of one that the disk keeps from us it was said when it was not
  * read. */
-static void say(const struct gm_daemon *d, struct mask_waiting *waiting,
+static void say(const struct gm_daemon *d, struct gm_state_waiting *waiting,
 		const char *why)
 {
 	char file[GM_STATE_NAME_BYTES];
 
-	if (waiting->is_logged || waiting->head.is_unread || why[0] == '\0')
+	if (waiting->is_logged || waiting->file == NULL || why[0] == '\0')
 		return;
 	waiting->is_logged = true;
-	gm_mask_text_name(waiting->head.name, file);
+	gm_state_file_name(&gm_mask_kind, waiting->name, file);
 	gm_log(GM_LOG_WARNING, "state_waits", "path=%s why=%s",
-	       gm_state_files_path(d, file).text, gm_quote(why).text);
+	       gm_state_path(d, file).text, gm_quote(why).text);
 }
 
 void gm_mask_state_stays(struct gm_daemon *d, const char *name, int status,
 			 const char *why)
 {
-	struct mask_waiting *waiting = find(d, name);
+	struct gm_state_waiting *waiting = find(d, name);
 	char file[GM_STATE_NAME_BYTES];
 
 	if (waiting == NULL)
 		return;
 	waiting->is_asked = false;
-	gm_mask_text_name(name, file);
-	if (gm_state_files_is_bad(status)) {
-		gm_state_files_refuse(d, file, why);
-		forget(d, waiting);
+	gm_state_file_name(&gm_mask_kind, name, file);
+	if (gm_state_is_bad(status)) {
+		gm_state_refuse(d, file, why);
+		gm_state_replaced(d, &gm_mask_kind, name);
 		return;
 	}
 	say(d, waiting, why);
@@ -179,11 +154,11 @@ void gm_mask_state_stays(struct gm_daemon *d, const char *name, int status,
 /* ---- making them again -------------------------------------------------- */
 
 /* Uuids become rows.  Returns false where one is not there. */
-static bool resolve(const struct gm_daemon *d, const struct gm_mask_file *file,
+static bool resolve(const struct gm_daemon *d, const struct gm_state_file *file,
 		    struct gm_masks_rows *rows)
 {
-	rows->n = file->n_rows;
-	for (uint32_t i = 0; i < file->n_rows; i++) {
+	rows->n = file->n_uuids;
+	for (uint32_t i = 0; i < file->n_uuids; i++) {
 		const struct gm_device *device =
 			gm_devices_find(d, file->uuids[i]);
 
@@ -195,64 +170,58 @@ static bool resolve(const struct gm_daemon *d, const struct gm_mask_file *file,
 }
 
 static bool is_possible(const struct gm_daemon *d,
-			const struct gm_mask_file *file,
+			const struct gm_state_file *file,
 			struct gm_masks_rows *rows)
 {
-	if (file->version == 0)
+	if (file == NULL)
 		return false;
-	if (file->n_rows == 0)
-		return gm_directory_find(d, GM_KIND_LAYERS, file->image.map) !=
+	if (file->n_uuids == 0)
+		return gm_directory_find(d, GM_KIND_LAYERS,
+					 gm_mask_state_image(file)->map) !=
 		       NULL;
 	return resolve(d, file, rows);
-}
-
-static struct mask_waiting *next_due(const struct gm_daemon *d)
-{
-	struct gm_state_waiting *head;
-
-	TAILQ_FOREACH(head, &d->state->masks, entry)
-	{
-		if (owner_of(head)->is_due)
-			break;
-	}
-	return owner_of(head);
 }
 
 /* A change may be over, and its mask off the list, at once. */
 void gm_mask_state_recheck(struct gm_daemon *d,
 			   int (*restore)(struct gm_daemon *d,
-					  const struct gm_mask_file *file,
+					  const struct gm_mask_image *image,
 					  const struct gm_masks_rows *rows))
 {
-	struct gm_state_waiting *head;
-	struct mask_waiting *waiting;
+	struct gm_state_waiting *waiting;
 	struct gm_masks_rows rows;
 
 	if (!d->io_thread->running)
 		return;
-	TAILQ_FOREACH(head, &d->state->masks, entry)
-	owner_of(head)->is_due = !owner_of(head)->is_asked;
-	while ((waiting = next_due(d)) != NULL) {
+	TAILQ_FOREACH(waiting, &d->state->waiting, entry)
+	waiting->is_due = waiting->kind == &gm_mask_kind && !waiting->is_asked;
+	waiting = TAILQ_FIRST(&d->state->waiting);
+	while (waiting != NULL) {
+		if (!waiting->is_due) {
+			waiting = TAILQ_NEXT(waiting, entry);
+			continue;
+		}
 		waiting->is_due = false;
 		rows.n = 0;
-		if (!is_possible(d, &waiting->file, &rows)) {
+		if (!is_possible(d, waiting->file, &rows)) {
 			say(d, waiting, "a row or the map of it is not there");
 			continue;
 		}
 		waiting->is_asked = true;
-		if (restore(d, &waiting->file, &rows) != 0)
-			gm_mask_state_stays(d, waiting->head.name, -ENOMEM,
+		if (restore(d, gm_mask_state_image(waiting->file), &rows) != 0)
+			gm_mask_state_stays(d, waiting->name, -ENOMEM,
 					    "out of memory");
+		waiting = TAILQ_FIRST(&d->state->waiting);
 	}
 }
 
 bool gm_mask_state_are_made(const struct gm_daemon *d)
 {
-	struct gm_state_waiting *head;
+	const struct gm_state_waiting *waiting;
 
-	TAILQ_FOREACH(head, &d->state->masks, entry)
+	TAILQ_FOREACH(waiting, &d->state->waiting, entry)
 	{
-		if (owner_of(head)->is_asked)
+		if (waiting->is_asked)
 			return true;
 	}
 	return false;
@@ -260,133 +229,58 @@ bool gm_mask_state_are_made(const struct gm_daemon *d)
 
 /* ---- the start --------------------------------------------------------- */
 
-static int let_wait(struct gm_daemon *d, const char *name, uint32_t uid,
-		    struct gm_mask_file *file)
-{
-	struct mask_waiting *waiting = calloc(1, sizeof(*waiting));
-
-	if (waiting == NULL)
-		return -ENOMEM;
-	gm_state_waiting_add(&d->state->masks, &waiting->head, name, uid);
-	waiting->head.is_unread = file == NULL;
-	if (file != NULL) {
-		waiting->file = *file;
-		memset(file, 0, sizeof(*file));
-	}
-	return 0;
-}
-
-/* As of a mesh. */
-static int leave_unread(struct gm_daemon *d, const char *file, bool *keep)
-{
-	char name[GM_NAME_BYTES];
-	const struct gm_block *block;
-
-	gm_log(GM_LOG_ERROR, "state_unread", "path=%s why=%s remedy=%s",
-	       gm_state_files_path(d, file).text, gm_quote(strerror(EIO)).text,
-	       gm_quote("look at the disk, then publish the mask again or "
-			"restart")
-		       .text);
-	if (!gm_state_text_owner_of(file, GM_STATE_MASK_SUFFIX, name))
-		return 0;
-	block = gm_directory_find(d, GM_KIND_MASK, name);
-	if (block == NULL)
-		return let_wait(d, name, geteuid(), NULL);
-	keep[block - d->directory->objects] = true;
-	return 0;
-}
-
 /* Is it what the slot has, or has it been published anew since for its map? */
 static bool has_it(const struct gm_daemon *d, const struct gm_block *block,
-		   const struct gm_mask_file *file)
+		   const struct gm_mask_image *image)
 {
 	struct gm_masks_block mask;
 
-	return block->version >= file->version &&
+	return block->version >= image->object.version &&
 	       gm_masks_read(d, block->unit, &mask) &&
-	       mask.image.hash == file->image.hash &&
-	       mask.image.bytes == file->image.bytes &&
-	       strcmp(mask.image.map, file->image.map) == 0;
+	       mask.image.hash == image->hash &&
+	       mask.image.bytes == image->bytes &&
+	       strcmp(mask.image.map, image->map) == 0;
 }
 
 /* A tensor that is in no file and no memory cannot be made again. */
-static bool is_lost(const struct gm_mask_file *file)
+static bool is_lost(const struct gm_mask_image *image)
 {
-	return file->image.bytes != 0 &&
-	       file->image.form == GPUMAP_MASK_LOADED && file->data == NULL;
+	return image->form == GPUMAP_MASK_LOADED && image->bytes != 0 &&
+	       data_bytes(image) == 0;
 }
 
-static int lose(struct gm_daemon *d, const char *name,
-		const struct gm_mask_file *file)
+static void lose(struct gm_daemon *d, const struct gm_mask_image *image)
 {
-	char why[GM_WHY_BYTES];
+	char name[GM_STATE_NAME_BYTES], why[GM_WHY_BYTES];
 
+	gm_state_file_name(&gm_mask_kind, image->object.name, name);
 	gm_log(GM_LOG_ERROR, "mask_not_kept", "name=%s version=%llu why=%s",
-	       file->image.object.name, (unsigned long long)file->version,
+	       image->object.name, (unsigned long long)image->object.version,
 	       gm_quote("its tensor was too large for a file: load it again")
 		       .text);
 	if (gm_state_dir_remove(&d->state->dir, name, why) != 0)
 		gm_log(GM_LOG_ERROR, "state_stays", "name=%s why=%s",
 		       gm_quote(name).text, gm_quote(why).text);
-	return 0;
 }
 
-/* One file. */
-static int take(struct gm_daemon *d, const char *name, bool *keep,
-		char *ret_why)
+/* An agent that died before it could show the mask had told no client, and the
+ * mask that was there before is valid.  One that waits is read again when it is
+ * made, because its bytes may be many. */
+bool gm_mask_state_is_done(struct gm_daemon *d, struct gm_state_file **file)
 {
-	struct gm_mask_file file = { .version = 0 };
-	const struct gm_block *block;
-	char why[GM_WHY_BYTES];
-	int ret = read_one(&d->state->dir, name, &file, why);
+	const struct gm_mask_image *image = gm_mask_state_image(*file);
+	const struct gm_block *block =
+		gm_directory_find(d, GM_KIND_MASK, image->object.name);
+	struct gm_state_file *less;
 
-	if (gm_state_files_is_bad(ret)) {
-		gm_state_files_refuse(d, name, why);
-		return 0;
+	if (block != NULL && (has_it(d, block, image) || is_lost(image)))
+		return true;
+	if (is_lost(image)) {
+		lose(d, image);
+		return true;
 	}
-	if (ret != 0) {
-		if (ret == -EIO)
-			ret = leave_unread(d, name, keep);
-		return ret == 0 ? 0
-				: gm_why(ret_why, ret, "%.100s/%.100s: %s",
-					 d->state->dir.path, name,
-					 strerror(-ret));
-	}
-	block = gm_directory_find(d, GM_KIND_MASK, file.image.object.name);
-	/* An agent that died before it could show the mask had told no client,
-	 * and the mask that was there before is valid. */
-	if (block != NULL && (has_it(d, block, &file) || is_lost(&file))) {
-		keep[block - d->directory->objects] = true;
-	} else if (is_lost(&file)) {
-		ret = lose(d, name, &file);
-	} else {
-		if (block != NULL)
-			keep[block - d->directory->objects] = true;
-		free(file.data);
-		file.data = NULL;
-		ret = let_wait(d, file.image.object.name,
-			       file.image.object.owner_uid, &file);
-	}
-	gm_mask_file_free(&file);
-	return ret == 0 ? 0 : gm_why(ret_why, ret, "out of memory");
-}
-
-int gm_mask_state_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
-{
-	bool keep[GM_OBJECTS] = { false };
-	char **names;
-	int n = gm_state_dir_list_masks(&d->state->dir, &names), ret = 0;
-
-	if (n < 0)
-		return gm_why(ret_why, n, "%s: %s", d->state->dir.path,
-			      strerror(-n));
-	for (int i = 0; i < n; i++) {
-		if (ret == 0)
-			ret = take(d, names[i], keep, ret_why);
-		free(names[i]);
-	}
-	free(names);
-	if (ret == 0)
-		gm_state_files_drop_unknown(d, GM_KIND_MASK, keep);
-	return ret;
+	(*file)->bytes -= data_bytes(image);
+	less = realloc(*file, (*file)->bytes);
+	*file = less != NULL ? less : *file;
+	return false;
 }

@@ -19,7 +19,6 @@
 #include "agent/daemon/masks/masks.h"
 #include "agent/daemon/masks/numa_segments.h"
 #include "agent/daemon/masks/state.h"
-#include "agent/daemon/masks/state_text.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/state/state.h"
 #include "agent/mask/mask.h"
@@ -340,7 +339,7 @@ static void show(struct gm_mask_change *p)
 		p->targets[i].device = NULL;
 	gm_directory_store(change->d, &p->put);
 	look_again(p);
-	gm_mask_state_replaced(change->d, p->image.object.name);
+	gm_state_replaced(change->d, &gm_mask_kind, p->image.object.name);
 	change->version = p->put.block.version;
 	gm_log_of(p->image.object.owner_uid, GM_LOG_INFO, "mask_published",
 		  "name=%s rows=%u bytes=%llu copies=%u version=%llu uid=%u",
@@ -353,17 +352,19 @@ static void show(struct gm_mask_change *p)
 static void do_write(struct gm_io_job *job)
 {
 	struct gm_mask_change *p = of_job(job);
-	struct gm_mask_file file = { .image = p->image,
-				     .version = p->put.block.version,
-				     .n_rows = p->uuids ? p->rows.n : 0,
-				     .uuids = p->uuids };
+	struct gm_change *change = &p->change;
 
-	file.image.object.published = p->put.published;
 	/* The bytes of a span do not change, and this span stays. */
-	if (p->n_parts != 0)
-		file.data = gm_nodes_at(p->parts[0].span);
-	p->change.status = gm_mask_state_write(&p->change.d->state->dir, &file,
-					       p->change.why);
+	change->file = gm_mask_state_make(
+		&p->image, p->uuids ? p->rows.n : 0,
+		(const uint8_t(*)[16])p->uuids,
+		p->n_parts != 0 ? gm_nodes_at(p->parts[0].span) : NULL);
+	change->status =
+		change->file != NULL
+			? gm_state_file_write(&change->d->state->dir,
+					      &gm_mask_kind, change->file,
+					      change->why)
+			: gm_why(change->why, -ENOMEM, "out of memory");
 }
 
 static void written(struct gm_io_job *job)
@@ -424,38 +425,21 @@ static int check_again(struct gm_mask_change *p)
 	return 0;
 }
 
-struct mask_content {
-	const struct gm_mask_image *mask;
-	const struct gm_replica_image *replicas;
-};
-
-static void build_mask(const struct gm_draft *draft, uint64_t published,
-		       uint64_t version, uint64_t *ret_words)
+static int prepare_block(struct gm_mask_change *p)
 {
-	const struct mask_content *content = draft->content;
-	struct gm_mask_image dated = *content->mask;
+	uint64_t *words = malloc(gm_replicas_bytes(p->image.n_replicas));
+	int ret;
 
-	dated.object.published = published;
-	gm_replicas_build(&dated, content->replicas, version, ret_words);
-}
-
-static int prepare_block(struct gm_daemon *d, const struct gm_mask_image *mask,
-			 const struct gm_replica_image *replicas,
-			 uint64_t least_version, char ret_why[GM_WHY_BYTES],
-			 struct gm_put *ret_put)
-{
-	const struct mask_content content = { mask, replicas };
-	const struct gm_draft draft = {
-		.build = build_mask,
-		.content = &content,
-		.kind = GM_KIND_MASK,
-		.owner_uid = mask->object.owner_uid,
-		.name = mask->object.name,
-		.bytes = gm_replicas_bytes(mask->n_replicas),
-		.published = mask->object.published,
-	};
-
-	return gm_directory_prepare(d, &draft, least_version, ret_why, ret_put);
+	if (words == NULL)
+		return gm_why(p->change.why, -ENOMEM, "out of memory");
+	gm_replicas_build(&p->image, p->replicas, 0, words);
+	ret = gm_directory_prepare(p->change.d, words, p->least_version,
+				   p->change.why, &p->put);
+	/* With its version and time, for the file. */
+	if (ret == 0)
+		memcpy(&p->image, words, sizeof(p->image));
+	free(words);
+	return ret;
 }
 
 static void prepare(struct gm_mask_change *p)
@@ -471,8 +455,7 @@ static void prepare(struct gm_mask_change *p)
 		gm_masks_homes(change->d, p->replicas, p->image.n_replicas);
 	ret = p->has_file ? name_rows(p) : 0;
 	if (ret == 0)
-		ret = prepare_block(change->d, &p->image, p->replicas,
-				    p->least_version, change->why, &p->put);
+		ret = prepare_block(p);
 	if (ret == 0 && p->has_file) {
 		gm_transactions_give(change, do_write, written);
 		return;

@@ -2,8 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * arrange - from rows and a shape to what a mesh's block is made of: what a
- * client's request and a state file have in common.
+ * arrange - from rows and a shape to what a mesh's block is made of.
  */
 #ifndef GM_DAEMON_MESHES_ARRANGE_H
 #define GM_DAEMON_MESHES_ARRANGE_H
@@ -17,7 +16,6 @@
 struct gm_arrange_ask {
 	const char *name;
 	uint32_t uid;
-	uint64_t published; /* ns since 1970, 0: when it is */
 	struct gm_mesh_shape shape;
 	uint32_t n_rows;
 	uint32_t n_added;

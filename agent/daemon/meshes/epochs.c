@@ -21,9 +21,10 @@
 #include "shm/point.h"
 #include "shm/seq.h"
 
-#define FILE_NAME  "epochs"
-#define SERIES_MAX UINT32_C(0x7fffffff)
-#define TELL_NS    UINT64_C(5000000)
+#define FILE_NAME   "epochs"
+#define SERIES_MAX  UINT32_C(0x7fffffff)
+#define SERIES_TEXT 96 /* bytes of the file, and more */
+#define TELL_NS     UINT64_C(5000000)
 
 /* ---- a mesh's block ------------------------------------------------------ */
 
@@ -234,20 +235,37 @@ void gm_epochs_row(struct gm_daemon *d, uint32_t row)
 
 /* ---- the series ---------------------------------------------------------- */
 
-/* The series in a file of our format; else 0. */
+/* The whole of the file: "gpumap-state 1 BYTES SUM", and a line with the
+ * series, of which these are the bytes and the 64-bit FNV-1a in hex. */
+static int print_series(uint32_t series, char ret_text[SERIES_TEXT])
+{
+	uint64_t sum = UINT64_C(0xcbf29ce484222325);
+	char line[16];
+	int n = snprintf(line, sizeof(line), "%" PRIu32 "\n", series);
+
+	for (int i = 0; i < n; i++)
+		sum = (sum ^ (unsigned char)line[i]) *
+		      UINT64_C(0x00000100000001b3);
+	return snprintf(ret_text, SERIES_TEXT,
+			"gpumap-state 1 %d %016" PRIx64 "\n%s", n, sum, line);
+}
+
+/* The series in a file of our format; else 0.  There is one form only. */
 static uint32_t parse(const char *text, size_t bytes, char *ret_why)
 {
-	const char *body;
-	char *end;
-	unsigned long long series;
+	const char *line = strchr(text, '\n');
+	char want[SERIES_TEXT];
+	unsigned long series = line != NULL ? strtoul(line, NULL, 10) : 0;
 
-	if (gm_state_text_unframe(text, bytes, &body, ret_why) != 0)
+	if (series == 0 || series >= SERIES_MAX) {
+		gm_why(ret_why, 0, "it has no number that could be a series");
 		return 0;
-	series = strtoull(body, &end, 10);
-	if (*body >= '1' && *body <= '9' && strcmp(end, "\n") == 0 &&
-	    series < SERIES_MAX)
+	}
+	print_series((uint32_t)series, want);
+	if (strlen(want) == bytes && memcmp(text, want, bytes) == 0)
 		return (uint32_t)series;
-	gm_why(ret_why, 0, "it has no number that could be a series");
+	gm_why(ret_why, 0,
+	       "its length or its sum is wrong: it was cut, or changed");
 	return 0;
 }
 
@@ -298,21 +316,16 @@ static uint64_t highest(const struct gm_daemon *d)
 	return epoch;
 }
 
-static void print_series(FILE *to, const void *epochs)
-{
-	fprintf(to, "%" PRIu32 "\n",
-		((const struct gm_epochs *)epochs)->series);
-}
-
 int gm_epochs_claim(struct gm_epochs *epochs, const struct gm_state_dir *dir,
 		    char ret_why[GM_WHY_BYTES])
 {
-	int ret;
+	char text[SERIES_TEXT];
+	int n, ret;
 
 	if (epochs->is_claimed)
 		return 0;
-	ret = gm_state_files_write(dir, FILE_NAME, print_series, epochs,
-				   ret_why);
+	n = print_series(epochs->series, text);
+	ret = gm_state_dir_write(dir, FILE_NAME, text, (size_t)n, ret_why);
 	epochs->is_claimed = ret == 0;
 	return ret;
 }

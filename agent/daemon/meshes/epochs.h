@@ -58,7 +58,7 @@ void gm_epochs_expect(struct gm_daemon *d);
  * gm_epochs_claim - write the series to its file, on the I/O thread or at the
  * start
  *
- * Returns	as gm_state_dir_write(), -ENOMEM
+ * Returns	as gm_state_dir_write()
  */
 int gm_epochs_claim(struct gm_epochs *epochs, const struct gm_state_dir *dir,
 		    char ret_why[GM_WHY_BYTES]);

@@ -9,18 +9,12 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/base/connection.h"
-#include "agent/daemon/base/io_thread.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/meshes/arrange.h"
-#include "agent/daemon/meshes/epochs.h"
-#include "agent/daemon/meshes/state.h"
-#include "agent/daemon/meshes/state_text.h"
-#include "agent/daemon/meshes/store.h"
-#include "agent/daemon/segment/directory.h"
-#include "agent/daemon/state/state.h"
+#include "agent/daemon/meshes/mesh_kind.h"
 #include "gpumap.h"
 #include "shm/device_kinds.h"
 
@@ -30,9 +24,6 @@ struct publish {
 	struct gm_change change;
 	struct gm_arrange_ask ask;
 	struct gm_arranged arranged;
-	struct gm_put put;
-	char *text; /* of the file */
-	size_t text_bytes;
 	char name[GM_NAME_BYTES];
 	uint32_t rows[GM_ROWS];
 	struct gm_meshes_group groups[GM_MESH_ADDED];
@@ -71,8 +62,8 @@ static int check_publish(struct gm_change *change)
 	struct publish *publish = publish_of(change);
 	const struct gm_daemon *d = change->d;
 	struct gm_arrange_ask *ask = &publish->ask;
+	int ret;
 
-	change->act = GM_CHANGE_OWN;
 	if (ask->n_rows == 0)
 		choose_rows(publish);
 	for (uint32_t i = 0; i < ask->n_rows; i++) {
@@ -85,89 +76,15 @@ static int check_publish(struct gm_change *change)
 				      row);
 	}
 	ask->uid = change->uid;
-	return gm_arrange(ask, change->why, &publish->arranged);
-}
-
-static bool names_row(const struct gm_change *change, uint32_t row)
-{
-	const struct publish *publish =
-		publish_of((struct gm_change *)(uintptr_t)change);
-
-	for (uint32_t i = 0; i < publish->ask.n_rows; i++) {
-		if (publish->rows[i] == row)
-			return true;
-	}
-	return false;
-}
-
-static void do_write(struct gm_io_job *job)
-{
-	struct gm_change *change = gm_owner(job, struct gm_change, job);
-	struct publish *publish = publish_of(change);
-
-	change->status = gm_epochs_claim(change->d->epochs,
-					 &change->d->state->dir, change->why);
-	if (change->status == 0)
-		change->status =
-			gm_mesh_state_write(&change->d->state->dir,
-					    publish->name, publish->text,
-					    publish->text_bytes, change->why);
-}
-
-static void written(struct gm_io_job *job)
-{
-	struct gm_change *change = gm_owner(job, struct gm_change, job);
-	struct publish *publish = publish_of(change);
-
-	if (change->status == 0) {
-		gm_mesh_store(change->d, &publish->put);
-		gm_mesh_state_replaced(change->d, publish->name);
-		change->version = publish->put.block.version;
-	} else {
-		gm_directory_abandon(change->d, &publish->put);
-	}
-	gm_transactions_end(change, change->status);
-}
-
-static int make_text(struct publish *publish)
-{
-	const struct gm_daemon *d = publish->change.d;
-	const struct gm_meshes *mesh = &publish->arranged.mesh;
-	uint8_t uuids[GM_ROWS][16];
-
-	for (uint32_t i = 0; i < mesh->world; i++)
-		memcpy(uuids[i], d->devices->of[mesh->rows[i]]->facts.uuid, 16);
-	return gm_mesh_text_make(mesh, publish->put.block.version,
-				 publish->put.published, uuids, &publish->text,
-				 &publish->text_bytes);
-}
-
-static void proceed_publish(struct gm_change *change)
-{
-	struct publish *publish = publish_of(change);
-	const struct gm_meshes *mesh = &publish->arranged.mesh;
-	int ret = gm_mesh_state_may_replace(change->d, mesh->name, change->uid,
-					    change->why, NULL);
-
-	if (ret == 0)
-		ret = gm_directory_may_replace(change->d, GM_KIND_MESH,
-					       mesh->name, change->uid,
-					       gm_meshes_bytes(mesh),
-					       change->why);
-	if (ret == 0)
-		ret = gm_mesh_store_prepare(change->d, mesh, 0, change->why,
-					    &publish->put);
-	if (ret != 0) {
-		gm_transactions_end(change, ret);
-		return;
-	}
-	ret = make_text(publish);
-	if (ret == 0) {
-		gm_transactions_give(change, do_write, written);
-		return;
-	}
-	gm_directory_abandon(change->d, &publish->put);
-	gm_transactions_end(change, gm_why(change->why, ret, "out of memory"));
+	ret = gm_arrange(ask, change->why, &publish->arranged);
+	if (ret != 0)
+		return ret;
+	change->act = GM_CHANGE_PUT;
+	change->object = &gm_mesh_kind;
+	change->words = gm_mesh_kind_words(&publish->arranged.mesh);
+	return change->words != NULL
+		       ? 0
+		       : gm_why(change->why, -ENOMEM, "out of memory");
 }
 
 static void answer_publish(struct gm_change *change, struct gm_connection *c,
@@ -188,14 +105,11 @@ static void free_publish(struct gm_change *change)
 	struct publish *publish = publish_of(change);
 
 	gm_arranged_free(&publish->arranged);
-	free(publish->text);
 	free(publish);
 }
 
 static const struct gm_change_kind publish_kind = {
 	.check = check_publish,
-	.proceed = proceed_publish,
-	.names = names_row,
 	.answer = answer_publish,
 	.free = free_publish,
 };

@@ -158,35 +158,14 @@ static uint64_t next_version(const struct gm_directory *dir,
 	       ((present->flags & GM_OBJECT_HELD) != 0 ? 2 : 1);
 }
 
-/* Everything has been checked: from here on only room can be short. */
-static int make_block(struct gm_daemon *d, const struct gm_draft *draft,
-		      uint64_t published, struct gm_block *block, char *ret_why)
-{
-	uint64_t *words;
-	int ret;
-
-	if (block->version > VERSION_MAX)
-		return gm_why(ret_why, -ENOSPC,
-			      "versions are used up: restart with --remove");
-	words = malloc(block->bytes);
-	if (words == NULL)
-		return gm_why(ret_why, -ENOMEM, "out of memory");
-	ret = reserve(d, block->bytes, &block->unit, ret_why);
-	if (ret == 0) {
-		draft->build(draft, published, block->version, words);
-		fill(d, block->unit, words, block->bytes);
-	}
-	free(words);
-	return ret;
-}
-
-int gm_directory_prepare(struct gm_daemon *d, const struct gm_draft *draft,
+int gm_directory_prepare(struct gm_daemon *d, uint64_t *words,
 			 uint64_t least_version, char ret_why[GM_WHY_BYTES],
 			 struct gm_put *ret_put)
 {
+	struct gm_object_image *image = (void *)words;
 	struct gm_directory *dir = d->directory;
-	const struct gm_block *present = find(dir, draft->kind, draft->name);
-	struct gm_put put = { .published = draft->published };
+	const struct gm_block *present = find(dir, image->kind, image->name);
+	struct gm_put put = { .reservation = NULL };
 	struct gm_block *block = &put.block;
 	int ret;
 
@@ -198,21 +177,27 @@ int gm_directory_prepare(struct gm_daemon *d, const struct gm_draft *draft,
 			      "release an object",
 			      GM_OBJECTS);
 	put.slot = (uint32_t)(present - dir->objects);
-	if (put.published == 0)
-		put.published = wall_clock();
 	block->slot = put.slot;
-	block->kind = draft->kind;
-	block->bytes = (uint32_t)draft->bytes;
-	block->owner_uid = draft->owner_uid;
-	block->flags = draft->flags;
-	memcpy(block->name, draft->name, gm_object_name(draft->name));
+	block->kind = image->kind;
+	block->bytes = image->bytes;
+	block->owner_uid = image->owner_uid;
+	block->flags = image->flags;
+	memcpy(block->name, image->name, sizeof(block->name));
 	block->version = next_version(dir, present);
 	if (block->version < least_version)
 		block->version = least_version;
-	ret = make_block(d, draft, put.published, block, ret_why);
-	if (ret == 0)
-		*ret_put = put;
-	return ret;
+	if (block->version > VERSION_MAX)
+		return gm_why(ret_why, -ENOSPC,
+			      "versions are used up: restart with --remove");
+	ret = reserve(d, block->bytes, &block->unit, ret_why);
+	if (ret != 0)
+		return ret;
+	image->version = block->version;
+	if (image->published == 0)
+		image->published = wall_clock();
+	fill(d, block->unit, words, block->bytes);
+	*ret_put = put;
+	return 0;
 }
 
 void gm_directory_store(struct gm_daemon *d, const struct gm_put *put)

@@ -40,20 +40,6 @@ struct gm_directory {
 	struct gm_block rows[GM_ROWS]; /* static facts */
 };
 
-/* An object to be made. */
-struct gm_draft {
-	/* Its block, as words, from @content. */
-	void (*build)(const struct gm_draft *draft, uint64_t published,
-		      uint64_t version, uint64_t *ret_words);
-	const void *content;
-	uint32_t kind; /* GM_KIND_* */
-	uint32_t owner_uid;
-	uint32_t flags;
-	const char *name;
-	uint64_t bytes;
-	uint64_t published; /* ns since 1970; 0: now */
-};
-
 /*
  * An object that is published in two steps, with time for its state file
  * between.  The object has its block, written and not yet named by a slot, and
@@ -64,14 +50,13 @@ struct gm_put {
 	struct gm_block block;
 	struct gm_reservation *reservation; /* of a map; NULL: not committed */
 	uint32_t slot;
-	uint32_t n_layers;
-	uint32_t n_rows;    /* of a mesh: its world */
-	uint64_t published; /* ns since 1970 */
 };
 
 /*
- * gm_directory_prepare - the first step: a block for a draft, filled
+ * gm_directory_prepare - the first step: a block for an object, filled
  *
+ * words	of the block, which begin with its struct gm_object_image.
+ *		They receive the version, and the time now where they have none.
  * least_version	the object gets at least this version
  * ret_put	pay it back with gm_directory_store() or
  *		gm_directory_abandon()
@@ -81,7 +66,7 @@ struct gm_put {
  *				are used up
  *		-ENOMEM
  */
-int gm_directory_prepare(struct gm_daemon *d, const struct gm_draft *draft,
+int gm_directory_prepare(struct gm_daemon *d, uint64_t *words,
 			 uint64_t least_version, char ret_why[GM_WHY_BYTES],
 			 struct gm_put *ret_put);
 

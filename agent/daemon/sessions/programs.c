@@ -16,7 +16,6 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
-#include "agent/daemon/map/publish.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/plan/size_text.h"
 #include "gpumap.h"

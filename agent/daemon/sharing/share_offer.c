@@ -14,7 +14,6 @@
 
 #include "agent/common/name.h"
 #include "agent/daemon/base/parts.h"
-#include "agent/daemon/map/publish.h"
 #include "agent/daemon/sessions/session.h"
 #include "shm/point.h"
 

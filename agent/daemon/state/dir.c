@@ -25,6 +25,26 @@
 #define LOCK_NAP_NS 10000000L
 #define REFUSED_MAX 1000
 
+static bool fits_file(char c, bool is_first)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+	       (c == '.' && !is_first);
+}
+
+void gm_state_dir_escape(const char *text, char ret_text[GM_STATE_NAME_BYTES])
+{
+	char *to = ret_text;
+
+	for (const char *c = text; *c != '\0'; c++) {
+		if (fits_file(*c, c == text))
+			*to++ = *c;
+		else
+			to += sprintf(to, "%%%02X", (unsigned char)*c);
+	}
+	*to = '\0';
+}
+
 /* ---- the directory ----------------------------------------------------- */
 
 /* A user who can write there, or give the directory away, could forge
@@ -120,7 +140,7 @@ int gm_state_dir_open(const char *parent, const char *instance,
 	char name[GM_STATE_NAME_BYTES];
 	int above, n, ret;
 
-	gm_state_text_escape(instance, name);
+	gm_state_dir_escape(instance, name);
 	n = snprintf(dir.path, sizeof(dir.path), "%s/%s", parent, name);
 	if (n < 0 || (size_t)n >= sizeof(dir.path))
 		return gm_why(ret_why, -ENAMETOOLONG,
@@ -182,74 +202,44 @@ static bool ends_in(const char *name, const char *suffix)
 	return n > most && strcmp(name + n - most, suffix) == 0;
 }
 
-static int is_state(const struct dirent *entry)
-{
-	return ends_in(entry->d_name, GM_STATE_SUFFIX);
-}
-
-static int is_aside(const struct dirent *entry)
-{
-	return ends_in(entry->d_name, GM_STATE_SUFFIX ASIDE);
-}
-
-static int is_mesh(const struct dirent *entry)
-{
-	return ends_in(entry->d_name, GM_STATE_MESH_SUFFIX);
-}
-
-static int is_mask(const struct dirent *entry)
-{
-	return ends_in(entry->d_name, GM_STATE_MASK_SUFFIX);
-}
-
-static int list(const struct gm_state_dir *dir,
-		int (*is_wanted)(const struct dirent *entry), char ***ret_names)
+int gm_state_dir_list(const struct gm_state_dir *dir, const char *suffix,
+		      char ***ret_names)
 {
 	struct dirent **entries;
-	int n = scandirat(dir->fd, ".", &entries, is_wanted, alphasort);
+	int n = scandirat(dir->fd, ".", &entries, NULL, alphasort), used = 0;
+	bool is_short;
 	char **names;
-	int ret = n;
 
 	if (n < 0)
 		return -errno;
 	names = calloc((size_t)n + 1, sizeof(*names));
+	is_short = names == NULL;
 	for (int i = 0; i < n; i++) {
-		if (names != NULL)
-			names[i] = strdup(entries[i]->d_name);
-		if (names == NULL || names[i] == NULL)
-			ret = -ENOMEM;
+		if (!is_short && ends_in(entries[i]->d_name, suffix)) {
+			names[used] = strdup(entries[i]->d_name);
+			is_short = names[used++] == NULL;
+		}
 		free(entries[i]);
 	}
 	free(entries);
-	if (ret >= 0 && names != NULL) {
+	if (!is_short) {
 		*ret_names = names;
-		return ret;
+		return used;
 	}
-	for (int i = 0; names != NULL && i < n; i++)
-		free(names[i]);
+	while (used > 0)
+		free(names[--used]);
 	free(names);
 	return -ENOMEM;
 }
 
-int gm_state_dir_list(const struct gm_state_dir *dir, char ***ret_names)
+int gm_state_dir_list_aside(const struct gm_state_dir *dir, const char *suffix,
+			    char ***ret_names)
 {
-	return list(dir, is_state, ret_names);
-}
+	char aside[64];
+	int n;
 
-int gm_state_dir_list_meshes(const struct gm_state_dir *dir, char ***ret_names)
-{
-	return list(dir, is_mesh, ret_names);
-}
-
-int gm_state_dir_list_masks(const struct gm_state_dir *dir, char ***ret_names)
-{
-	return list(dir, is_mask, ret_names);
-}
-
-int gm_state_dir_list_aside(const struct gm_state_dir *dir, char ***ret_names)
-{
-	int n = list(dir, is_aside, ret_names);
-
+	snprintf(aside, sizeof(aside), "%s" ASIDE, suffix);
+	n = gm_state_dir_list(dir, aside, ret_names);
 	for (int i = 0; i < n; i++)
 		(*ret_names)[i][strlen((*ret_names)[i]) - strlen(ASIDE)] = '\0';
 	return n;
@@ -282,7 +272,7 @@ static int check_file(int fd, char *ret_why, size_t *ret_bytes)
 	if (st.st_uid != geteuid())
 		return gm_why(ret_why, -EPROTO, "it belongs to uid %u",
 			      (unsigned int)st.st_uid);
-	if (st.st_size > GM_STATE_TEXT_MAX)
+	if (st.st_size > GM_STATE_BYTES_MAX)
 		return gm_why(ret_why, -EPROTO, "it is too long");
 	*ret_bytes = (size_t)st.st_size;
 	return 0;

@@ -8,12 +8,10 @@
  * synced: when that has been done it survives the loss of power, and before
  * that the file of before is there, whole.  A step that fails is taken back.
  *
- *	NAME.layers		a file, see map/state_text.h
- *	NAME.mesh		likewise, see meshes/state_text.h
- *	NAME.mask		likewise, see masks/state_text.h
+ *	NAME.layers, NAME.mesh, NAME.mask
+ *				a file of an object, see file.h
+ *	cordons, calibrations	the file of a kind without objects, likewise
  *	epochs			see meshes/epochs.h
- *	cordons			see map/cordon.h
- *	calibrations		see map/calibration.h
  *	FILE.refused-N		one that an agent would not read, for a person
  *	NAME.layers.replaced	one whose map gives way to a held one
  *	new			one that is being written
@@ -34,14 +32,23 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "agent/daemon/state/text.h"
+#include "agent/common/refusal.h"
+#include "shm/layout.h"
 
 #define GM_STATE_PATH_BYTES 512
+#define GM_STATE_BYTES_MAX  (8u << 20) /* of a file; twice what any needs */
+
+/* "NAME.layers", every byte of the name as three. */
+#define GM_STATE_NAME_BYTES (3 * GM_NAME_BYTES + 8)
 
 struct gm_state_dir {
 	int fd; /* 0: not open */
 	char path[GM_STATE_PATH_BYTES];
 };
+
+/* A text of up to GM_NAME_BYTES - 1 bytes as a part of a file's name: bytes
+ * that such a name should not have are written as %XX. */
+void gm_state_dir_escape(const char *text, char ret_text[GM_STATE_NAME_BYTES]);
 
 /*
  * gm_state_dir_open - make the directory if it does not exist, and lock it
@@ -74,22 +81,18 @@ int gm_state_dir_of_workers(const struct gm_state_dir *dir, const char *name,
 			    char ret_path[GM_STATE_PATH_BYTES]);
 
 /*
- * gm_state_dir_list - the names of all state files, sorted
+ * gm_state_dir_list - the names of all files with a suffix, sorted
  *
  * ret_names	each, and the list, to be freed
  *
  * Returns	how many, or a negative errno
  */
-int gm_state_dir_list(const struct gm_state_dir *dir, char ***ret_names);
-
-/* Likewise of meshes. */
-int gm_state_dir_list_meshes(const struct gm_state_dir *dir, char ***ret_names);
-
-/* Likewise of masks. */
-int gm_state_dir_list_masks(const struct gm_state_dir *dir, char ***ret_names);
+int gm_state_dir_list(const struct gm_state_dir *dir, const char *suffix,
+		      char ***ret_names);
 
 /* Likewise of those that were set aside, without ".replaced". */
-int gm_state_dir_list_aside(const struct gm_state_dir *dir, char ***ret_names);
+int gm_state_dir_list_aside(const struct gm_state_dir *dir, const char *suffix,
+			    char ***ret_names);
 
 /*
  * gm_state_dir_read - the whole of a file

@@ -153,7 +153,7 @@ static void bad_files_are_put_aside(void)
 	cut_file("torn.layers", 1);
 	put_file("empty.layers", "");
 	put_file("foreign.layers", "not ours\n");
-	put_file("later.layers", "gpumap-state 2 0 0\n");
+	put_file("older.layers", "gpumap-state 1 2 af63dc4c8601ec8c\n{}");
 	put_file("readme.txt", "not looked at\n");
 	put_file("new", "half of a file");
 	move_file("moved.layers", "elsewhere.layers");
@@ -164,14 +164,12 @@ static void bad_files_are_put_aside(void)
 	OK(agent_logged(&agent, "torn.layers\" why=\"its length or its sum is "
 				"wrong: it was cut, or changed\""));
 	OK(agent_logged(&agent, "empty.layers\" why=\"it is no state file\""));
-	OK(agent_logged(&agent, "later.layers\" why=\"it is of a version that "
-				"this agent does not know\""));
 	OK(agent_logged(&agent, "elsewhere.layers\" why=\"name is not its "
 				"file's\""));
 	OK(has_file("torn.layers.refused-1"));
 	OK(has_file("empty.layers.refused-1"));
 	OK(has_file("foreign.layers.refused-1"));
-	OK(has_file("later.layers.refused-1"));
+	OK(has_file("older.layers.refused-1"));
 	OK(has_file("elsewhere.layers.refused-1"));
 	OK(has_file("readme.txt"));
 	OK(!has_file("torn.layers"));
@@ -238,6 +236,50 @@ static void a_map_waits_for_its_rows(void)
 	agent_remove(&agent);
 }
 
+/* A machine that starts with one host row more gives other numbers to the rows
+ * behind it. */
+static void rows_may_have_other_numbers(void)
+{
+	static const char node[] = "name: two\n"
+				   "rows:\n"
+				   "- { name: H100, kind: cuda, count: 2, "
+				   "memory: 80G, compute-capability: 9.0, "
+				   "sm-count: 132 }\n";
+	static const uint32_t ranks[] = { 2, 1 }, was[] = { 1, 1, 2, 2, 2 },
+			      is[] = { 2, 2, 3, 3, 3 };
+	const struct gpumap_mesh_request request = {
+		.size = sizeof(request),
+		.name = "pair",
+		.topology = GPUMAP_MESH_TENSOR,
+		.tp = 2,
+		.pp = 1,
+		.dp = 1,
+		.rows = ranks,
+		.n_rows = 2,
+	};
+	uint32_t rows[GPUMAP_ROWS_MAX];
+
+	agent_make(&agent, NULL);
+	agent_configure_dummies(&agent, node, "[host]\nrows = 1\n");
+	if (!OK(start()))
+		return;
+	EQ(publish("both", "1:2;2:3"), 0);
+	EQ(gpumap_mesh_publish(map, &request), 0);
+	OK(memcmp(look("both").rows, was, sizeof(was)) == 0);
+	agent_configure_dummies(&agent, node, "[host]\nrows = 2\n");
+	if (!OK(reboot()))
+		return;
+	OK(memcmp(look("both").rows, is, sizeof(is)) == 0);
+	EQ(look("both").layers.base_row, 2);
+	EQ(look("both").charges[0].row, 2);
+	EQ(look("both").charges[1].row, 3);
+	EQ(gpumap_mesh_read(map, "pair", NULL, rows, GPUMAP_ROWS_MAX), 0);
+	EQ(rows[0], 3);
+	EQ(rows[1], 2);
+	stop(SIGTERM);
+	agent_remove(&agent);
+}
+
 static void the_configuration_has_its_names(void)
 {
 	agent_make(&agent, ROWS2 "[map set]\nspec = 0:5\n");
@@ -269,6 +311,7 @@ TAP_CASE()
 	held_maps_have_no_file();
 	bad_files_are_put_aside();
 	a_map_waits_for_its_rows();
+	rows_may_have_other_numbers();
 	the_configuration_has_its_names();
 	return tap_done();
 }

@@ -17,7 +17,7 @@ static void promises_are_summed_up(void)
 		map_of("both", 0, GM_OBJECT_COMMITTED, charges, 2);
 	uint64_t version;
 
-	EQ(gm_publish_layers(d, &layers, why, &version), 0);
+	EQ(gm_map_kind_publish(d, &layers, why, &version), 0);
 	EQ(reserved(0), 100);
 	EQ(reserved(1), 0);
 	EQ(reserved(2), 250);
@@ -30,7 +30,7 @@ static void promises_are_summed_up(void)
 	layers.flags = 0;
 	layers.name = "free";
 	charges[0].weight_bytes = 5 * TOTAL;
-	EQ(gm_publish_layers(d, &layers, why, &version), 0);
+	EQ(gm_map_kind_publish(d, &layers, why, &version), 0);
 	EQ(reserved(0), 401);
 	EQ(release("free"), 0);
 
@@ -120,7 +120,7 @@ static void sums_do_not_wrap(void)
 	EQ(commit("m", 0, 0, (uint64_t)INT64_MAX + 1), -EOVERFLOW);
 	EQ(commit("m", 0, 0, INT64_MAX), -ENOSPC);
 	/* Nor do those of a row that is charged twice. */
-	EQ(gm_publish_layers(d, &layers, why, &version), -EOVERFLOW);
+	EQ(gm_map_kind_publish(d, &layers, why, &version), -EOVERFLOW);
 	EQ(reserved(0), 0);
 }
 
@@ -162,10 +162,11 @@ static void restored_maps_need_not_be_free_now(void)
 
 	d->devices->of[0]->moving.free_bytes = 0;
 	d->config->reserve_per_uid = 1;
-	EQ(gm_publish_restore(d, &layers, 7, why), 0);
+	EQ(gm_publish_restore(d, &gm_map_kind, words_of(&layers, 7), why), 0);
 	EQ(reserved(0), 600);
 	layers.name = "s";
-	EQ(gm_publish_restore(d, &layers, 7, why), -ENOSPC);
+	EQ(gm_publish_restore(d, &gm_map_kind, words_of(&layers, 7), why),
+	   -ENOSPC);
 	OK(!is_published("s"));
 	d->devices->of[0]->moving.free_bytes = TOTAL;
 	d->config->reserve_per_uid = 100;
@@ -272,14 +273,15 @@ static void holders_that_end_too_early(void)
 	EQ(hold("before", child, 1, 10, SHOWN), 0);
 	EQ(gm_pins_hold(d, child, 0, why, &place), 0);
 	EQ(gm_pins_hold(d, child, 0, why, &other), 0);
-	EQ(gm_publish_prepare(d, &layers, why, &put), 0);
+	EQ(gm_publish_prepare(d, &gm_map_kind, words_of(&layers, 0), why, &put),
+	   0);
 	end_child(child);
 	hear_of_deaths();
 	OK(!is_published("before"));
 	EQ(reserved(1), 0);
 	gm_pins_let_go(d, other);
 	gm_pins_keep(d, place, &put.block);
-	gm_publish_store(d, &put);
+	gm_publish_store(d, &gm_map_kind, words_of(&layers, 0), &put);
 	OK(is_published("m"));
 	EQ(reserved(0), 70);
 	hear_of_deaths();
@@ -297,11 +299,12 @@ static void holders_that_end_under_a_change(void)
 	struct gm_put put;
 
 	EQ(hold("m", child, 0, 800, SHOWN), 0);
-	EQ(gm_publish_prepare(d, &layers, why, &put), 0);
+	EQ(gm_publish_prepare(d, &gm_map_kind, words_of(&layers, 0), why, &put),
+	   0);
 	end_child(child);
 	hear_of_deaths();
 	OK(!is_published("m"));
-	gm_publish_store(d, &put);
+	gm_publish_store(d, &gm_map_kind, words_of(&layers, 0), &put);
 	EQ(reserved(0), 900);
 	EQ(release("m"), 0);
 }

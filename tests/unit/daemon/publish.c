@@ -16,7 +16,7 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/map/pins.h"
-#include "agent/daemon/map/publish.h"
+#include "agent/daemon/map/map_kind.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
 #include "agent/daemon/subscribers.h"
@@ -43,8 +43,8 @@ static int publish(const char *name, uint32_t uid, uint32_t n_layers,
 					  .charges = &charge };
 	uint64_t version;
 
-	return gm_publish_layers(d, &layers, why,
-				 ret_version != NULL ? ret_version : &version);
+	return gm_map_kind_publish(
+		d, &layers, why, ret_version != NULL ? ret_version : &version);
 }
 
 static int release(const char *name, uint32_t uid)

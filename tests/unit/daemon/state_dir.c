@@ -50,7 +50,7 @@ static bool says(const struct gm_state_dir *dir, const char *file,
 static int count(const struct gm_state_dir *dir)
 {
 	char **names;
-	int n = gm_state_dir_list(dir, &names);
+	int n = gm_state_dir_list(dir, ".layers", &names);
 
 	for (int i = 0; i < n; i++)
 		free(names[i]);
@@ -161,7 +161,8 @@ static void files_come_and_go(void)
 	OK(says(&dir, "b.layers", "two"));
 	make_file(&dir, "c.layers.refused-1");
 	make_file(&dir, ".layers");
-	if (EQ(gm_state_dir_list(&dir, &names), 2)) {
+	make_file(&dir, "a.mesh");
+	if (EQ(gm_state_dir_list(&dir, ".layers", &names), 2)) {
 		STR(names[0], "a.layers");
 		STR(names[1], "b.layers");
 		free(names[0]);
@@ -173,6 +174,7 @@ static void files_come_and_go(void)
 	OK(!is_there(&dir, "old"));
 	OK(!is_there(&dir, "new"));
 	unlinkat(dir.fd, "c.layers.refused-1", 0);
+	unlinkat(dir.fd, "a.mesh", 0);
 	unlinkat(dir.fd, ".layers", 0);
 
 	/* An agent that died left these. */
@@ -204,7 +206,7 @@ static void a_file_is_set_aside(void)
 	OK(was_there);
 	OK(says(&dir, "a.layers", NULL));
 	EQ(count(&dir), 0);
-	if (EQ(gm_state_dir_list_aside(&dir, &names), 1)) {
+	if (EQ(gm_state_dir_list_aside(&dir, ".layers", &names), 1)) {
 		STR(names[0], "a.layers");
 		free(names[0]);
 		free(names);
@@ -219,7 +221,7 @@ static void a_file_is_set_aside(void)
 	EQ(gm_state_dir_set_aside(&dir, "a.layers", why, &was_there), 0);
 	EQ(gm_state_dir_drop_aside(&dir, "a.layers", why), 0);
 	OK(!is_there(&dir, "a.layers.replaced"));
-	EQ(gm_state_dir_list_aside(&dir, &names), 0);
+	EQ(gm_state_dir_list_aside(&dir, ".layers", &names), 0);
 	free(names);
 	gm_state_dir_close(&dir);
 }

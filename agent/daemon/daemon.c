@@ -89,8 +89,6 @@ struct whole {
 	struct gm_credits credits;
 	struct gm_wait_line line;
 	struct gm_state_files state;
-	struct gm_cordons cordons;
-	struct gm_calibrations calibrations;
 	struct gm_epochs epochs;
 	struct gm_io_thread io_thread;
 	struct gm_io_thread heavy_thread;
@@ -141,8 +139,6 @@ struct gm_daemon *gm_daemon_new(void)
 	w->d.credits = &w->credits;
 	w->d.line = &w->line;
 	w->d.state = &w->state;
-	w->d.cordons = &w->cordons;
-	w->d.calibrations = &w->calibrations;
 	w->d.epochs = &w->epochs;
 	w->d.io_thread = &w->io_thread;
 	w->d.heavy_thread = &w->heavy_thread;

@@ -16,8 +16,6 @@
 struct gm_changes;        /* map/transaction.h */
 struct gm_config;         /* config.h */
 struct gm_control_server; /* base/server.h */
-struct gm_cordons;        /* map/cordon.h */
-struct gm_calibrations;   /* map/calibration.h */
 struct gm_cluster_copies; /* cluster/cluster.h */
 struct gm_credits;        /* account/credit.h */
 struct gm_cuda_rows;      /* health/cuda.h */
@@ -76,8 +74,6 @@ struct gm_daemon {
 	struct gm_credits *credits;
 	struct gm_wait_line *line;
 	struct gm_state_files *state;
-	struct gm_cordons *cordons;
-	struct gm_calibrations *calibrations;
 	struct gm_epochs *epochs;
 	struct gm_io_thread *io_thread;
 	struct gm_io_thread *heavy_thread; /* an I/O thread for heavy jobs */

@@ -26,98 +26,11 @@ struct calibrate {
 	uint32_t row;
 	uint32_t generation;
 	uint64_t least[GM_WORKS];
-	struct gm_calibrations next;
 };
 
 static struct calibrate *calibrate_of(struct gm_change *change)
 {
 	return gm_owner(change, struct calibrate, change);
-}
-
-/* ---- the rows ------------------------------------------------------------ */
-
-static void print_device(const struct gm_row_image *facts,
-			 char ret_device[GM_CALIBRATION_DEVICE])
-{
-	snprintf(ret_device, GM_CALIBRATION_DEVICE,
-		 "%u %s, %u.%u, units %u, threads %u, shared %u, l2 %u, "
-		 "bytes %" PRIu64 ", driver %u, cuda %u, mig %s",
-		 facts->kind, facts->object.name, facts->cc_major,
-		 facts->cc_minor, facts->units, facts->threads_per_unit,
-		 facts->shared_bytes, facts->l2_bytes, facts->total_bytes,
-		 facts->driver_version, facts->cuda_version,
-		 facts->mig_profile);
-}
-
-/* The index of the device, or n. */
-static uint32_t find(const struct gm_calibrations *calibrations,
-		     const struct gm_row_image *facts)
-{
-	char device[GM_CALIBRATION_DEVICE];
-	uint32_t i = 0;
-
-	print_device(facts, device);
-	while (i < calibrations->n &&
-	       strcmp(calibrations->of[i].device, device) != 0)
-		i++;
-	return i;
-}
-
-/* Store a word where it differs.  Returns whether it did. */
-static bool store(gm_a64 *word, uint64_t value)
-{
-	if (gm_get(word) == value)
-		return false;
-	gm_put(word, value);
-	return true;
-}
-
-/* Those of matrix work are the gam runtime's; its default for a kernel over
- * rows is ours for each operation of jobs. */
-static uint64_t default_of(uint32_t work)
-{
-	switch (work) {
-	case GPUMAP_WORK_GEMM:
-	case GPUMAP_WORK_XTWX:
-		return 100000000;
-	case GPUMAP_WORK_POTRF:
-		return 512;
-	default:
-		return 50000;
-	}
-}
-
-static bool publish_row(struct gm_daemon *d, uint32_t row)
-{
-	const struct gm_calibrations *all = d->calibrations;
-	uint32_t at = find(all, &d->devices->of[row]->facts);
-	struct gm_row *slot = &d->segment->map.rows[row];
-	bool changed = false;
-
-	for (uint32_t i = 0; i < GM_WORKS; i++) {
-		uint64_t least = at < all->n ? all->of[at].least[i] : 0;
-
-		if (least == 0)
-			least = default_of(i);
-		changed |= store(&slot->least[i], least);
-	}
-	return store(&slot->calibrated, at < all->n ? all->of[at].set_ns : 0) ||
-	       changed;
-}
-
-static void publish(struct gm_daemon *d)
-{
-	bool changed = false;
-
-	for (uint32_t row = 0; row < d->devices->n; row++)
-		changed |= publish_row(d, row);
-	if (changed)
-		gm_segment_changed(d->segment);
-}
-
-void gm_calibration_row_came(struct gm_daemon *d)
-{
-	publish(d);
 }
 
 /* ---- the file ------------------------------------------------------------ */
@@ -161,20 +74,98 @@ const struct gm_state_kind gm_calibrations_kind = {
 	.validate = validate,
 };
 
+/* ---- the rows ------------------------------------------------------------ */
+
+static void print_device(const struct gm_row_image *facts,
+			 char ret_device[GM_CALIBRATION_DEVICE])
+{
+	snprintf(ret_device, GM_CALIBRATION_DEVICE,
+		 "%u %s, %u.%u, units %u, threads %u, shared %u, l2 %u, "
+		 "bytes %" PRIu64 ", driver %u, cuda %u, mig %s",
+		 facts->kind, facts->object.name, facts->cc_major,
+		 facts->cc_minor, facts->units, facts->threads_per_unit,
+		 facts->shared_bytes, facts->l2_bytes, facts->total_bytes,
+		 facts->driver_version, facts->cuda_version,
+		 facts->mig_profile);
+}
+
+/* The calibration of the device, or NULL. */
+static const struct gm_calibration *find(const struct gm_daemon *d,
+					 const struct gm_row_image *facts)
+{
+	const struct gm_state_file *file =
+		gm_state_single(d, &gm_calibrations_kind);
+	char device[GM_CALIBRATION_DEVICE];
+	uint32_t n = file != NULL ? count_in(file) : 0;
+
+	print_device(facts, device);
+	for (uint32_t i = 0; i < n; i++) {
+		if (strcmp(calibrations_in(file)[i].device, device) == 0)
+			return &calibrations_in(file)[i];
+	}
+	return NULL;
+}
+
+/* Store a word where it differs.  Returns whether it did. */
+static bool store(gm_a64 *word, uint64_t value)
+{
+	if (gm_get(word) == value)
+		return false;
+	gm_put(word, value);
+	return true;
+}
+
+/* Those of matrix work are the gam runtime's; its default for a kernel over
+ * rows is ours for each operation of jobs. */
+static uint64_t default_of(uint32_t work)
+{
+	switch (work) {
+	case GPUMAP_WORK_GEMM:
+	case GPUMAP_WORK_XTWX:
+		return 100000000;
+	case GPUMAP_WORK_POTRF:
+		return 512;
+	default:
+		return 50000;
+	}
+}
+
+static bool publish_row(struct gm_daemon *d, uint32_t row)
+{
+	const struct gm_calibration *of = find(d, &d->devices->of[row]->facts);
+	struct gm_row *slot = &d->segment->map.rows[row];
+	bool changed = false;
+
+	for (uint32_t i = 0; i < GM_WORKS; i++) {
+		uint64_t least = of != NULL ? of->least[i] : 0;
+
+		if (least == 0)
+			least = default_of(i);
+		changed |= store(&slot->least[i], least);
+	}
+	return store(&slot->calibrated, of != NULL ? of->set_ns : 0) || changed;
+}
+
+static void publish(struct gm_daemon *d)
+{
+	bool changed = false;
+
+	for (uint32_t row = 0; row < d->devices->n; row++)
+		changed |= publish_row(d, row);
+	if (changed)
+		gm_segment_changed(d->segment);
+}
+
+void gm_calibration_row_came(struct gm_daemon *d)
+{
+	publish(d);
+}
+
 void gm_calibration_start(struct gm_daemon *d)
 {
-	struct gm_calibrations *all = d->calibrations;
-	struct gm_state_file *file =
-		gm_state_load(d, &gm_calibrations_kind,
-			      "look at the disk and restart: rows have the "
-			      "default thresholds",
-			      &all->is_unread);
-
-	all->n = file != NULL ? count_in(file) : 0;
-	if (file != NULL)
-		memcpy(all->of, calibrations_in(file),
-		       all->n * sizeof(all->of[0]));
-	free(file);
+	gm_state_load(d, &gm_calibrations_kind,
+		      "look at the disk and restart: rows have the default "
+		      "thresholds");
 	publish(d);
 }
 
@@ -196,27 +187,51 @@ static uint64_t realtime_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static int make_file(struct gm_change *change,
-		     const struct gm_calibrations *next)
+/* The file with the calibration of the row anew, or without it. */
+static int make_file(struct gm_change *change, const struct gm_calibration *was)
 {
-	uint64_t bytes = next->n * sizeof(next->of[0]);
+	const struct calibrate *ask = calibrate_of(change);
+	const struct gm_daemon *d = change->d;
+	const struct gm_state_file *now =
+		gm_state_single(d, &gm_calibrations_kind);
+	uint32_t n = now != NULL ? count_in(now) : 0;
+	uint32_t kept = was != NULL ? n - 1 : n;
+	bool has_one = !is_default(ask->least);
+	struct gm_calibration *to;
 
-	change->act = GM_CHANGE_PUT;
+	if (kept + has_one > GM_ROWS)
+		return gm_why(change->why, -ENOSPC,
+			      "%u devices are calibrated: gpumapctl policy "
+			      "--reset for some, or remove %s/%s and restart "
+			      "the agent",
+			      GM_ROWS, d->state->dir.path,
+			      gm_calibrations_kind.suffix);
 	change->object = &gm_calibrations_kind;
-	change->file = gm_state_file_new(&gm_calibrations_kind, 0, bytes);
+	change->file = gm_state_file_new(&gm_calibrations_kind, 0,
+					 (kept + has_one) * sizeof(*to));
 	if (change->file == NULL)
 		return gm_why(change->why, -ENOMEM, "out of memory");
-	memcpy(gm_state_file_words(change->file), next->of, bytes);
+	to = (void *)gm_state_file_words(change->file);
+	for (uint32_t i = 0; i < n; i++) {
+		if (&calibrations_in(now)[i] != was)
+			*to++ = calibrations_in(now)[i];
+	}
+	if (has_one) {
+		print_device(&d->devices->of[ask->row]->facts, to->device);
+		to->set_ns = realtime_ns();
+		memcpy(to->least, ask->least, sizeof(ask->least));
+	}
+	change->act = GM_CHANGE_PUT;
 	return 0;
 }
 
 static int check(struct gm_change *change)
 {
-	struct calibrate *ask = calibrate_of(change);
+	const struct calibrate *ask = calibrate_of(change);
 	const struct gm_daemon *d = change->d;
-	struct gm_calibrations *next = &ask->next;
+	const struct gm_calibration *was;
 	const struct gm_row_image *facts;
-	uint32_t at;
+	int ret;
 
 	if (ask->row >= d->devices->n)
 		return gm_why(change->why, -ENODEV, "there is no row %u",
@@ -227,39 +242,20 @@ static int check(struct gm_change *change)
 			      "row %u was given to another device: measure "
 			      "that",
 			      ask->row);
-	if (d->calibrations->is_unread)
-		return gm_state_keep(d, &gm_calibrations_kind, change->why);
-	*next = *d->calibrations;
-	at = find(next, facts);
-	if (is_default(ask->least)) {
-		if (at == next->n) {
-			change->act = GM_CHANGE_NOTHING; /* it is so already */
-			return 0;
-		}
-		next->of[at] = next->of[--next->n];
-		return make_file(change, next);
-	}
-	if (at == GM_ROWS)
-		return gm_why(change->why, -ENOSPC,
-			      "%u devices are calibrated: gpumapctl policy "
-			      "--reset for some, or remove %s/%s and restart "
-			      "the agent",
-			      GM_ROWS, d->state->dir.path,
-			      gm_calibrations_kind.suffix);
-	next->n += at == next->n;
-	memset(&next->of[at], 0, sizeof(next->of[at]));
-	print_device(facts, next->of[at].device);
-	next->of[at].set_ns = realtime_ns();
-	memcpy(next->of[at].least, ask->least, sizeof(ask->least));
-	return make_file(change, next);
+	ret = gm_state_may_write(d, &gm_calibrations_kind, change->why);
+	if (ret != 0)
+		return ret;
+	was = find(d, facts);
+	change->act = GM_CHANGE_NOTHING;
+	if (was == NULL && is_default(ask->least))
+		return 0; /* it is so already */
+	return make_file(change, was);
 }
 
-/* The file is on the disk. */
 static void show(struct gm_change *change)
 {
-	struct calibrate *ask = calibrate_of(change);
+	const struct calibrate *ask = calibrate_of(change);
 
-	*change->d->calibrations = ask->next;
 	gm_log(GM_LOG_INFO, "row_calibrated", "row=%u default=%s", ask->row,
 	       is_default(ask->least) ? "yes" : "no");
 	publish(change->d);

@@ -23,20 +23,13 @@
 struct gm_daemon;
 struct gm_state_kind;
 
-/* Bytes of a fingerprint with the NUL. */
-#define GM_CALIBRATION_DEVICE 512u
+#define GM_CALIBRATION_DEVICE 512u /* bytes of a fingerprint with the NUL */
 
-/* These are the words of the file, too: zero behind the fingerprint. */
+/* The words of the file are an array of these, zero behind a fingerprint. */
 struct gm_calibration {
 	char device[GM_CALIBRATION_DEVICE];
 	uint64_t set_ns; /* CLOCK_REALTIME */
 	uint64_t least[GM_WORKS];
-};
-
-struct gm_calibrations {
-	bool is_unread; /* the disk does not give the file out */
-	uint32_t n;
-	struct gm_calibration of[GM_ROWS];
 };
 
 extern const struct gm_state_kind gm_calibrations_kind;

@@ -22,7 +22,6 @@ struct cordon {
 	struct gm_change change;
 	uint32_t row;
 	bool undo;
-	struct gm_cordons next;
 };
 
 static struct cordon *cordon_of(struct gm_change *change)
@@ -30,17 +29,39 @@ static struct cordon *cordon_of(struct gm_change *change)
 	return gm_owner(change, struct cordon, change);
 }
 
-/* ---- the rows ------------------------------------------------------------ */
+/* ---- the file ------------------------------------------------------------ */
 
-/* The index of the uuid, or n. */
-static uint32_t find(const struct gm_cordons *cordons, const uint8_t uuid[16])
+/* The file has UUIDs, and no words. */
+static int validate(const struct gm_state_file *file,
+		    char ret_why[GM_WHY_BYTES])
 {
+	if (file->n_uuids != 0 && gm_state_file_word_bytes(file) == 0)
+		return 0;
+	return gm_why(ret_why, -EPROTO, "it has no devices, or more than them");
+}
+
+const struct gm_state_kind gm_cordons_kind = {
+	.number = GM_STATE_CORDONS,
+	.layout = 1,
+	.what = "cordon",
+	.suffix = "cordons",
+	.validate = validate,
+};
+
+/* The index of the uuid among those that are cordoned, or their number. */
+static uint32_t find(const struct gm_daemon *d, const uint8_t uuid[16],
+		     uint32_t *ret_n)
+{
+	const struct gm_state_file *file = gm_state_single(d, &gm_cordons_kind);
 	uint32_t i = 0;
 
-	while (i < cordons->n && memcmp(cordons->uuids[i], uuid, 16) != 0)
+	*ret_n = file != NULL ? file->n_uuids : 0;
+	while (i < *ret_n && memcmp(file->uuids[i], uuid, 16) != 0)
 		i++;
 	return i;
 }
+
+/* ---- the rows ------------------------------------------------------------ */
 
 /* Publish of each row whether it is cordoned. */
 static void mark(struct gm_daemon *d, uint64_t now)
@@ -48,7 +69,8 @@ static void mark(struct gm_daemon *d, uint64_t now)
 	for (uint32_t row = 0; row < d->devices->n; row++) {
 		struct gm_device *device = d->devices->of[row];
 		uint32_t *flags = &device->facts.flags;
-		bool is = find(d->cordons, device->facts.uuid) < d->cordons->n;
+		uint32_t n;
+		bool is = find(d, device->facts.uuid, &n) < n;
 
 		if (((*flags & GPUMAP_DEVICE_CORDONED) != 0) == is)
 			continue;
@@ -74,92 +96,58 @@ bool gm_cordons_admit(const struct gm_daemon *d, uint32_t row,
 	       since_ns < device->cordoned_ns;
 }
 
-/* ---- the file ------------------------------------------------------------ */
-
-/* The file has UUIDs, and no words. */
-static int validate(const struct gm_state_file *file,
-		    char ret_why[GM_WHY_BYTES])
-{
-	if (file->n_uuids != 0 && gm_state_file_word_bytes(file) == 0)
-		return 0;
-	return gm_why(ret_why, -EPROTO, "it has no devices, or more than them");
-}
-
-const struct gm_state_kind gm_cordons_kind = {
-	.number = GM_STATE_CORDONS,
-	.layout = 1,
-	.what = "cordon",
-	.suffix = "cordons",
-	.validate = validate,
-};
-
 void gm_cordons_start(struct gm_daemon *d)
 {
-	struct gm_cordons *cordons = d->cordons;
-	struct gm_state_file *file =
-		gm_state_load(d, &gm_cordons_kind,
-			      "look at the disk and restart: no row is "
-			      "cordoned",
-			      &cordons->is_unread);
-
-	cordons->n = file != NULL ? file->n_uuids : 0;
-	if (file != NULL)
-		memcpy(cordons->uuids, file->uuids,
-		       cordons->n * sizeof(cordons->uuids[0]));
-	free(file);
+	gm_state_load(d, &gm_cordons_kind,
+		      "look at the disk and restart: no row is cordoned");
 	mark(d, 0);
 }
 
 /* ---- the change ---------------------------------------------------------- */
 
-static int make_file(struct gm_change *change, const struct gm_cordons *next)
-{
-	change->act = GM_CHANGE_PUT;
-	change->object = &gm_cordons_kind;
-	change->file = gm_state_file_new(&gm_cordons_kind, next->n, 0);
-	if (change->file == NULL)
-		return gm_why(change->why, -ENOMEM, "out of memory");
-	memcpy(change->file->uuids, next->uuids,
-	       next->n * sizeof(next->uuids[0]));
-	return 0;
-}
-
 static int check(struct gm_change *change)
 {
-	struct cordon *cordon = cordon_of(change);
+	const struct cordon *cordon = cordon_of(change);
 	const struct gm_daemon *d = change->d;
-	struct gm_cordons *next = &cordon->next;
+	const struct gm_state_file *now = gm_state_single(d, &gm_cordons_kind);
+	struct gm_state_file *next;
 	const uint8_t *uuid;
-	uint32_t at;
+	uint32_t at, n;
+	int ret;
 
 	if (cordon->row >= d->devices->n)
 		return gm_why(change->why, -ENODEV, "there is no row %u",
 			      cordon->row);
-	if (d->cordons->is_unread)
-		return gm_state_keep(d, &gm_cordons_kind, change->why);
+	ret = gm_state_may_write(d, &gm_cordons_kind, change->why);
+	if (ret != 0)
+		return ret;
 	uuid = d->devices->of[cordon->row]->facts.uuid;
-	*next = *d->cordons;
-	at = find(next, uuid);
-	if ((at < next->n) != cordon->undo) {
-		change->act = GM_CHANGE_NOTHING; /* it is so already */
-		return 0;
-	}
-	if (cordon->undo) {
-		memmove(next->uuids[at], next->uuids[--next->n], 16);
-		return make_file(change, next);
-	}
-	if (next->n == GM_ROWS)
+	at = find(d, uuid, &n);
+	change->act = GM_CHANGE_NOTHING;
+	if ((at < n) != cordon->undo)
+		return 0; /* it is so already */
+	if (!cordon->undo && n == GM_ROWS)
 		return gm_why(change->why, -ENOSPC,
 			      "%u devices are cordoned: uncordon some",
 			      GM_ROWS);
-	memcpy(next->uuids[next->n++], uuid, 16);
-	return make_file(change, next);
+	next = gm_state_file_new(&gm_cordons_kind, cordon->undo ? n - 1 : n + 1,
+				 0);
+	if (next == NULL)
+		return gm_why(change->why, -ENOMEM, "out of memory");
+	for (uint32_t i = 0, to = 0; i < n; i++) {
+		if (i != at)
+			memcpy(next->uuids[to++], now->uuids[i], 16);
+	}
+	if (!cordon->undo)
+		memcpy(next->uuids[n], uuid, 16);
+	change->act = GM_CHANGE_PUT;
+	change->object = &gm_cordons_kind;
+	change->file = next;
+	return 0;
 }
 
-/* The file is on the disk. */
 static void show(struct gm_change *change)
 {
-	*change->d->cordons = cordon_of(change)->next;
 	mark(change->d, gm_loop_now());
 }
 

@@ -17,16 +17,9 @@
 #include <stdint.h>
 
 #include "agent/daemon/base/connection.h"
-#include "shm/layout.h"
 
 struct gm_daemon;
 struct gm_state_kind;
-
-struct gm_cordons {
-	bool is_unread; /* the disk does not give the file out */
-	uint32_t n;
-	uint8_t uuids[GM_ROWS][16];
-};
 
 extern const struct gm_state_kind gm_cordons_kind;
 

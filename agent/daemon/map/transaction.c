@@ -273,6 +273,10 @@ static void do_remove(struct gm_io_job *job)
 
 static void show(struct gm_change *change)
 {
+	if (change->words == NULL) {
+		gm_state_written(change->d, change->object, change->file);
+		change->file = NULL;
+	}
 	if (change->kind->before_show != NULL)
 		change->kind->before_show(change);
 	if (change->words == NULL)

@@ -89,7 +89,8 @@ struct gm_change_kind {
 	void (*proceed)(struct gm_change *change);
 
 	/* On the loop, right before the slot is stored: stores that must be
-	 * seen before it; of a kind of file without objects, all of them.
+	 * seen before it; of a file without objects, which is on the disk,
+	 * all of them.
 	 * Cannot refuse any more.  May be NULL. */
 	void (*before_show)(struct gm_change *change);
 

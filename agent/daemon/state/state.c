@@ -41,6 +41,8 @@ void gm_state_exit(struct gm_daemon *d)
 {
 	while (!TAILQ_EMPTY(&d->state->waiting))
 		forget(d, TAILQ_FIRST(&d->state->waiting));
+	for (uint32_t i = 0; i < GM_STATE_END - GM_STATE_SINGLE; i++)
+		free(d->state->singles[i].file);
 	gm_state_dir_close(&d->state->dir);
 }
 
@@ -172,30 +174,47 @@ static void say_unread(const struct gm_daemon *d, const char *file,
 	       gm_quote(remedy).text);
 }
 
-struct gm_state_file *gm_state_load(const struct gm_daemon *d,
-				    const struct gm_state_kind *kind,
-				    const char *without, bool *ret_unread)
+void gm_state_load(struct gm_daemon *d, const struct gm_state_kind *kind,
+		   const char *without)
 {
-	struct gm_state_file *file = NULL;
+	uint32_t i = kind->number - GM_STATE_SINGLE;
 	char why[GM_WHY_BYTES] = "";
 	int ret = gm_state_file_read(&d->state->dir, kind, kind->suffix, why,
-				     &file);
+				     &d->state->singles[i].file);
+	bool is_bad = gm_state_is_bad(ret);
 
-	*ret_unread = ret != 0 && ret != -ENOENT && !gm_state_is_bad(ret);
-	if (gm_state_is_bad(ret))
+	d->state->singles[i].is_unread = ret != 0 && ret != -ENOENT && !is_bad;
+	if (is_bad)
 		gm_state_refuse(d, kind->suffix, why);
-	if (*ret_unread)
+	else if (ret != 0 && ret != -ENOENT)
 		say_unread(d, kind->suffix, why, without);
-	return file;
 }
 
-int gm_state_keep(const struct gm_daemon *d, const struct gm_state_kind *kind,
-		  char ret_why[GM_WHY_BYTES])
+const struct gm_state_file *gm_state_single(const struct gm_daemon *d,
+					    const struct gm_state_kind *kind)
 {
+	return d->state->singles[kind->number - GM_STATE_SINGLE].file;
+}
+
+int gm_state_may_write(const struct gm_daemon *d,
+		       const struct gm_state_kind *kind,
+		       char ret_why[GM_WHY_BYTES])
+{
+	if (!d->state->singles[kind->number - GM_STATE_SINGLE].is_unread)
+		return 0;
 	return gm_why(ret_why, -EIO,
 		      "%s/%s could not be read at the agent's start, and would "
 		      "be lost: look at the disk and restart the agent",
 		      d->state->dir.path, kind->suffix);
+}
+
+void gm_state_written(struct gm_daemon *d, const struct gm_state_kind *kind,
+		      struct gm_state_file *file)
+{
+	uint32_t i = kind->number - GM_STATE_SINGLE;
+
+	free(d->state->singles[i].file);
+	d->state->singles[i].file = file;
 }
 
 /* ---- from files to objects ----------------------------------------------- */

@@ -40,7 +40,8 @@ struct gm_state_waiting;
 enum {
 	GM_STATE_SINGLE = 0x100,
 	GM_STATE_CORDONS = GM_STATE_SINGLE,
-	GM_STATE_CALIBRATIONS
+	GM_STATE_CALIBRATIONS,
+	GM_STATE_END
 };
 
 /* No entry is NULL but where its comment allows that. */
@@ -108,6 +109,10 @@ struct gm_state_waiting {
 
 struct gm_state_files {
 	struct gm_state_dir dir;
+	struct {
+		struct gm_state_file *file; /* as on the disk, or NULL */
+		bool is_unread;             /* the disk keeps it from us */
+	} singles[GM_STATE_END - GM_STATE_SINGLE];
 	TAILQ_HEAD(gm_state_waiting_list, gm_state_waiting) waiting;
 };
 
@@ -178,19 +183,23 @@ void gm_state_refuse(const struct gm_daemon *d, const char *file,
  * gm_state_load - read the file of a kind without objects, at the start
  *
  * without	how the agent goes on without the file, for the log
- * ret_unread	the disk does not give the file out, which is logged, and the
- *		file stays
  *
- * A bad file is put aside.
- *
- * Returns	the file, to be freed, or NULL
+ * A bad file is put aside.  One that the disk does not give out is logged, and
+ * stays.
  */
-struct gm_state_file *gm_state_load(const struct gm_daemon *d,
-				    const struct gm_state_kind *kind,
-				    const char *without, bool *ret_unread);
+void gm_state_load(struct gm_daemon *d, const struct gm_state_kind *kind,
+		   const char *without);
 
-/* Say why an unread file is not written: it would be lost.  Returns -EIO. */
-int gm_state_keep(const struct gm_daemon *d, const struct gm_state_kind *kind,
-		  char ret_why[GM_WHY_BYTES]);
+/* The file of such a kind, or NULL: there is none. */
+const struct gm_state_file *gm_state_single(const struct gm_daemon *d,
+					    const struct gm_state_kind *kind);
+
+/* May such a file be written?  Returns 0, or -EIO: it was not read, and would
+ * be lost.  Then: it has been, and is ours. */
+int gm_state_may_write(const struct gm_daemon *d,
+		       const struct gm_state_kind *kind,
+		       char ret_why[GM_WHY_BYTES]);
+void gm_state_written(struct gm_daemon *d, const struct gm_state_kind *kind,
+		      struct gm_state_file *file);
 
 #endif

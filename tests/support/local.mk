@@ -59,6 +59,8 @@ EXTRA_DIST += \
 	%reldir%/scripted_worker_agent.h \
 	%reldir%/share_manager.h %reldir%/share_sessions.h \
 	%reldir%/state_agent.h \
+	%reldir%/state_files.h \
+	%reldir%/state_objects.h \
 	%reldir%/story_rows.h \
 	%reldir%/sysfs_tree.h \
 	%reldir%/worker_process_rig.h \

@@ -157,7 +157,8 @@ gm_system_map = \
 	%reldir%/map/state_damage.c \
 	%reldir%/map/state_death.c \
 	%reldir%/map/state_disk.c \
-	%reldir%/map/state_hung.c
+	%reldir%/map/state_hung.c \
+	%reldir%/map/state_killed.c
 tests_suites_system_map_SOURCES = $(gm_system_map)
 tests_suites_system_map_LDADD = tests/libsupport.la lib/libgpumap-model.la \
 	lib/libgpumap.la \

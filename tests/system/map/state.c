@@ -217,6 +217,15 @@ static void a_map_waits_for_its_rows(void)
 	OK(start());
 	OK(are_one(lost, look("both")));
 	OK(!agent_logged(&agent, "event=state_waits"));
+	/* Without its map in the segment the file waits for them, too. */
+	stop(SIGTERM);
+	move_file("both.layers", "saved");
+	OK(start());
+	stop(SIGTERM);
+	move_file("saved", "both.layers");
+	OK(start());
+	EQ(look("both").status, -ENOENT);
+	OK(agent_logged(&agent, "event=state_waits"));
 	stop(SIGTERM);
 	unlink(agent.segment);
 	agent_configure(&agent, ROWS2);

@@ -26,8 +26,8 @@ static struct release *release_of(struct gm_change *change)
 	return gm_owner(change, struct release, change);
 }
 
-/* Does the process that asks hold the map in this slot?  The agent may see no
- * pid of it; and its connection may have outlived it, and the pid be another
+/* Does the process that asks hold the object in this slot?  The agent may see
+ * no pid of it; and its connection may have outlived it, and the pid be another
  * one's. */
 static bool is_holder(const struct gm_change *change, uint32_t slot)
 {
@@ -36,15 +36,13 @@ static bool is_holder(const struct gm_change *change, uint32_t slot)
 	       gm_connection_lives(change->connection);
 }
 
-/* The process that holds a map may release it, for whichever user it is. */
+/* The process that holds an object may release it, for whichever user it is. */
 static void act_for_user(struct gm_change *change)
 {
 	const struct gm_daemon *d = change->d;
 	const struct release *release = release_of(change);
 	const struct gm_block *block =
-		release->kind == GM_KIND_LAYERS
-			? gm_directory_find(d, GM_KIND_LAYERS, release->name)
-			: NULL;
+		gm_directory_find(d, release->kind, release->name);
 
 	if (block != NULL &&
 	    is_holder(change, (uint32_t)(block - d->directory->objects)))

@@ -290,44 +290,35 @@ static void show(struct gm_change *change)
 static void written(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
-	struct gm_daemon *d = change->d;
 
 	if (change->status == 0)
 		show(change);
 	else if (change->words != NULL)
-		gm_directory_abandon(d, &change->put);
-	finish(change, change->status);
-	begin_waiting(d);
+		gm_directory_abandon(change->d, &change->put);
+	gm_transactions_end(change, change->status);
 }
 
 /* A file that was set aside counts no longer, removed or not. */
 static void replaced(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
-	struct gm_daemon *d = change->d;
 
 	if (change->status != 0)
 		gm_log(GM_LOG_ERROR, "state_stays", "name=%s why=%s",
 		       object_of(change)->name, gm_quote(change->why).text);
-	finish(change, 0);
-	begin_waiting(d);
+	gm_transactions_end(change, 0);
 }
 
 static void may_be_held(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
-	struct gm_daemon *d = change->d;
 
-	if (change->status != 0)
-		gm_directory_abandon(d, &change->put);
-	else
-		show(change);
 	if (change->status == 0 && change->has_aside) {
+		show(change);
 		give(change, do_drop_aside, replaced);
 		return;
 	}
-	finish(change, change->status);
-	begin_waiting(d);
+	written(job);
 }
 
 /* Room for an object, and what its file is to be. */
@@ -381,8 +372,7 @@ static void removed(struct gm_io_job *job)
 					  change->name, change->uid,
 					  change->why);
 	}
-	finish(change, ret == -ENOENT ? 0 : ret);
-	begin_waiting(d);
+	gm_transactions_end(change, ret == -ENOENT ? 0 : ret);
 }
 
 /* ---- the beginning ----------------------------------------------------- */

@@ -35,7 +35,8 @@
  * Dates: as there is one change at a time, the part of the directory that
  * check() has seen stays the same until show, or until the change leaves the
  * queue, with one exception: an object whose holder ends is removed at once.
- * Its slot's version grows by one then, for which room was left (publish.h).
+ * Its slot's version grows by one then, for which room was left
+ * (segment/directory.c).
  */
 #ifndef GM_DAEMON_MAP_TRANSACTION_H
 #define GM_DAEMON_MAP_TRANSACTION_H

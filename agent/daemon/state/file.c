@@ -16,6 +16,8 @@
 #define MAGIC UINT64_C(0x65746174736d7067) /* "gpmstate" */
 
 _Static_assert(sizeof(struct gm_state_file) == 40, "UUIDs and words follow");
+/* A new major may change the words of some kinds, and of these kinds alone. */
+_Static_assert(GM_LAYOUT_MAJOR == 4, "which kinds have another layout now?");
 
 /* ---- names --------------------------------------------------------------- */
 

@@ -252,6 +252,7 @@ struct gm_control_plan {
 	uint32_t n_layers;
 	uint32_t dtype; /* enum gpumap_dtype */
 	uint64_t other_bytes;
+	uint64_t tied_bytes;
 	uint32_t n_heads;  /* of attention; 0: not known */
 	uint32_t n_caches; /* n_layers, or 0: the layers keep nothing */
 	/* The use of the model. */
@@ -669,7 +670,7 @@ _Static_assert(sizeof(struct gm_calibrate) == 112, "wire");
 _Static_assert(sizeof(struct gm_session_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_queue_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_session_item) == 88, "wire");
-_Static_assert(sizeof(struct gm_control_plan) == 184, "wire");
+_Static_assert(sizeof(struct gm_control_plan) == 192, "wire");
 _Static_assert(sizeof(struct gm_control_plan_reply) == 56, "wire");
 _Static_assert(sizeof(struct gpumap_layer_cache) == 32, "wire");
 _Static_assert(sizeof(struct gpumap_plan_charge) == 64, "wire");

@@ -248,6 +248,8 @@ static int quantise(const struct gm_ctl *ctl, struct gm_weights_sizes *sizes,
 	for (uint32_t i = 0; i < ask->n_layers; i++)
 		sizes->layer_bytes[i] /= factor;
 	ask->other_bytes /= factor;
+	ask->tied_bytes /= factor;
+	sizes->head_bytes /= factor;
 	*weight_bytes = 0; /* advice packs no more */
 	return GM_EXIT_OK;
 }
@@ -418,8 +420,13 @@ int gm_ctl_plan_read(struct gm_ctl_planning *p)
 	if (ret == GM_EXIT_OK)
 		ret = gm_ctl_plan_model(p->ctl, &p->model, &p->q.ask,
 					&p->q.weight_bytes, &p->isq);
-	if (GM_GIVEN(p->ctl, LIKE)) {
+	if (ret == GM_EXIT_OK && GM_GIVEN(p->ctl, LIKE)) {
 		p->like = shape_of(&p->model.config);
+		/* There the head is with the other weights of no layer. */
+		p->model.layer_bytes[p->model.n_layers - 1] -=
+			p->model.head_bytes;
+		p->q.ask.other_bytes += p->model.head_bytes;
+		p->q.ask.tied_bytes = 0;
 		p->q.like = &p->like;
 	}
 	return ret == GM_EXIT_OK ? read_rows(p) : ret;

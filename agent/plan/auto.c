@@ -54,6 +54,12 @@ static uint64_t kv_of(const struct task *t, uint32_t a, uint32_t b)
 	return t->kv[b] - t->kv[a];
 }
 
+/* The bytes of a tied embedding that are with layers @a to @b - 1. */
+static uint64_t tied_of(const struct task *t, uint32_t a, uint32_t b)
+{
+	return a > 0 && a < b && b == t->q->n_layers ? t->q->tied_bytes : 0;
+}
+
 static int overflow(const struct task *t)
 {
 	return gm_error_set(t->err, -EOVERFLOW, "correct the request",
@@ -174,6 +180,8 @@ static bool takes_rest(struct walk *w, uint64_t room, bool holds)
 
 	need = gm_checked_add(&w->over, need,
 			      kv_of(t, w->layer, t->q->n_layers));
+	need = gm_checked_add(&w->over, need,
+			      tied_of(t, w->layer, t->q->n_layers));
 	return room >= need;
 }
 
@@ -190,6 +198,8 @@ static uint32_t count_layers(struct walk *w, uint64_t room, uint64_t used,
 		uint64_t delta =
 			gm_checked_add(&w->over, size, kv_of(w->t, at, at + 1));
 
+		delta = gm_checked_add(&w->over, delta,
+				       tied_of(w->t, w->layer, at + 1));
 		if (gm_checked_add(&w->over, used, delta) > room || w->over)
 			break;
 		used += delta;
@@ -363,10 +373,10 @@ static bool can_hold(const struct solver *s, uint32_t r, uint32_t a, uint32_t b)
 {
 	uint64_t bytes = s->sum[b] - s->sum[a];
 
-	return a == b ||
-	       (s->t->q->rows[r].speed > 0 && bytes <= s->most[r] &&
-		bytes + kv_of(s->t, a, b) + (a == 0 ? s->first : s->alone) <=
-			s->capacity[r]);
+	return a == b || (s->t->q->rows[r].speed > 0 && bytes <= s->most[r] &&
+			  bytes + kv_of(s->t, a, b) + tied_of(s->t, a, b) +
+					  (a == 0 ? s->first : s->alone) <=
+				  s->capacity[r]);
 }
 
 /* The furthest end of a range on row @r that begins at @a. */
@@ -641,6 +651,7 @@ static int check_layers(const struct task *t, uint64_t weights)
 				    "have",
 				    GM_PLACE_LAYERS);
 	weights = gm_checked_add(&over, weights, t->kv[q->n_layers]);
+	weights = gm_checked_add(&over, weights, q->tied_bytes);
 	gm_checked_add(&over, weights, act_of(t, true));
 	return over ? overflow(t) : 0;
 }

@@ -57,6 +57,8 @@ struct gm_auto_request {
 	const uint64_t *layer_bytes;
 	uint32_t n_layers;
 	uint64_t non_mapped_bytes;
+	uint64_t tied_bytes; /* of these, which are with the last layer as well,
+			      * unless the first is on its row */
 	uint64_t total_bytes;      /* of the whole model, for fill alone */
 	uint64_t mapped_act_elems; /* largest activation, a layer's */
 	uint64_t non_mapped_act_elems;

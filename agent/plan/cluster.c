@@ -659,7 +659,6 @@ static void charge(const struct form *f, const struct gm_cluster_plan *plan,
 		   struct gm_cluster_plan_rank *ret)
 {
 	const struct gm_cluster_plan_stage *st = &plan->stages[stage];
-	bool is_edge = stage == 0 || stage + 1 == plan->n_stages;
 	uint64_t room = room_of(device);
 
 	*ret = (struct gm_cluster_plan_rank){
@@ -671,7 +670,8 @@ static void charge(const struct form *f, const struct gm_cluster_plan *plan,
 			.weight_bytes = gm_cluster_fit_weights(
 						&f->fit, st->first_layer,
 						st->n_layers) +
-					(is_edge ? f->fit.other_bytes : 0),
+					gm_cluster_fit_beside(&f->fit, stage,
+							      plan->n_stages),
 			.kv_bytes = gm_cluster_fit_kv(&f->fit, st->first_layer,
 						      st->first_layer +
 							      st->n_layers),
@@ -706,11 +706,11 @@ static uint64_t need_of(const struct form *f, const struct gm_cluster_plan *p,
 			uint32_t stage)
 {
 	const struct gm_cluster_plan_stage *st = &p->stages[stage];
-	bool is_edge = stage == 0 || stage + 1 == p->n_stages;
 
 	return gm_cluster_fit_bytes(&f->fit, st->first_layer,
 				    st->first_layer + st->n_layers) +
-	       f->fit.act_bytes + (is_edge ? f->fit.other_bytes : 0);
+	       f->fit.act_bytes +
+	       gm_cluster_fit_beside(&f->fit, stage, p->n_stages);
 }
 
 /* Choose devices on the node of stages @from to @end, for the stage that needs

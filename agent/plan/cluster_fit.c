@@ -68,7 +68,8 @@ int gm_cluster_fit_measure(const struct gm_cluster_plan_request *q, uint32_t tp,
 {
 	const struct gpumap_plan_request *ask = &q->ask;
 	struct gm_cluster_fit fit = { .n_layers = ask->n_layers,
-				      .other_bytes = ask->other_bytes };
+				      .other_bytes = ask->other_bytes,
+				      .tied_bytes = ask->tied_bytes };
 	uint64_t chunk = gm_min(sequence(q), GM_KV_CHUNK), sum;
 	bool over = false;
 	int ret;
@@ -94,7 +95,7 @@ int gm_cluster_fit_measure(const struct gm_cluster_plan_request *q, uint32_t tp,
 			     fit.sums[ask->n_layers]);
 	sum = gm_checked_add(&over, sum, fit.act_bytes);
 	sum = gm_checked_add(&over, sum, fit.other_bytes);
-	gm_checked_add(&over, sum, fit.other_bytes);
+	gm_checked_add(&over, sum, fit.tied_bytes);
 	ret = over ? gm_error_set(err, -EOVERFLOW, "correct the request",
 				  "The plan's sizes come to 2^64 bytes or more")
 		   : make_room(&fit, err);
@@ -133,6 +134,14 @@ uint64_t gm_cluster_fit_bytes(const struct gm_cluster_fit *fit, uint32_t first,
 	       gm_cluster_fit_kv(fit, first, end);
 }
 
+uint64_t gm_cluster_fit_beside(const struct gm_cluster_fit *fit, uint32_t stage,
+			       uint32_t n)
+{
+	if (stage == 0)
+		return fit->other_bytes;
+	return stage + 1 == n ? fit->tied_bytes : 0;
+}
+
 /* The room of each stage for layers. */
 static void clear_rooms(const struct gm_cluster_fit *fit, const uint64_t *rooms,
 			uint32_t n, uint64_t ret_rooms[STAGES])
@@ -140,8 +149,7 @@ static void clear_rooms(const struct gm_cluster_fit *fit, const uint64_t *rooms,
 	for (uint32_t i = 0; i < n; i++)
 		ret_rooms[i] = gm_minus(
 			rooms[i],
-			fit->act_bytes +
-				(i == 0 || i + 1 == n ? fit->other_bytes : 0));
+			fit->act_bytes + gm_cluster_fit_beside(fit, i, n));
 }
 
 /* Where the last layer may be that fits into a room from @at on. */
@@ -242,7 +250,8 @@ uint64_t gm_cluster_fit_lacks(const struct gm_cluster_fit *fit,
 	if (n > 1)
 		at = fill_up(fit, clear, n - 1, lengths);
 	return gm_minus(gm_cluster_fit_bytes(fit, at, fit->n_layers) +
-				fit->act_bytes + fit->other_bytes,
+				fit->act_bytes +
+				gm_cluster_fit_beside(fit, n - 1, n),
 			rooms[n - 1]);
 }
 

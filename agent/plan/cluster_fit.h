@@ -22,7 +22,8 @@ struct gm_cluster_fit {
 	bool *can_begin;   /* to compute in; NULL: the layers are equal */
 	uint64_t *kv_sums; /* likewise what they keep */
 	uint64_t act_bytes;
-	uint64_t other_bytes; /* of the first stage and of the last */
+	uint64_t other_bytes; /* of the first stage */
+	uint64_t tied_bytes;  /* of the last, if it is another */
 };
 
 /* Measure the model.  Returns 0, -EOVERFLOW or -ENOMEM. */
@@ -31,6 +32,10 @@ int gm_cluster_fit_measure(const struct gm_cluster_plan_request *request,
 			   struct gm_plan_error *ret_err);
 
 void gm_cluster_fit_free(struct gm_cluster_fit *fit);
+
+/* The bytes of a stage of @n that are no layer's. */
+uint64_t gm_cluster_fit_beside(const struct gm_cluster_fit *fit, uint32_t stage,
+			       uint32_t n);
 
 /* The bytes of the weights of @n layers; of what layers before @end keep; and
  * of both. */

@@ -155,6 +155,7 @@ static enum gm_isq least_packing(const struct gm_plan_request *q,
 		for (uint32_t j = 0; j < q->ask.n_layers; j++)
 			layers[j] = q->ask.layer_bytes[j] / factor;
 		packed.ask.other_bytes = q->ask.other_bytes / factor;
+		packed.ask.tied_bytes = q->ask.tied_bytes / factor;
 		if (fits(&packed))
 			return (enum gm_isq)types[i];
 	}

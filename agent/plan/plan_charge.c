@@ -143,6 +143,7 @@ static int check_sum(const struct gm_plan_draft *d)
 	uint64_t sum = d->layer_bytes + d->ask->other_bytes;
 	bool over = false;
 
+	sum = gm_checked_add(&over, sum, d->ask->tied_bytes);
 	/* Rounding up adds less than a byte for each layer. */
 	if (d->n_ranks > 1)
 		sum = gm_checked_add(&over, sum, d->plan.n_layers);
@@ -155,7 +156,7 @@ static int check_sum(const struct gm_plan_draft *d)
 int gm_plan_charge_rows(struct gm_plan_draft *d)
 {
 	struct gm_plan *plan = &d->plan;
-	uint32_t n, first = 0;
+	uint32_t n, first = 0, last = plan->rows[plan->n_layers - 1];
 	int r = check_sum(d);
 
 	if (r)
@@ -181,9 +182,13 @@ int gm_plan_charge_rows(struct gm_plan_draft *d)
 				break;
 		charge_layers(d, charge_to(plan, plan->rows[first]), first, n);
 	}
-	if (d->n_ranks == 0)
+	if (d->n_ranks == 0) {
 		charge_to(plan, plan->base_row)->weight_bytes +=
 			d->ask->other_bytes;
+		if (last != plan->base_row)
+			charge_to(plan, last)->weight_bytes +=
+				d->ask->tied_bytes;
+	}
 	for (uint32_t i = 0; i < plan->n_charges && r == 0; i++)
 		r = finish(d, &plan->charges[i]);
 	return r;

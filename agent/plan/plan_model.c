@@ -22,6 +22,7 @@ uint32_t gm_plan_of_sizes(const struct gm_weights_sizes *sizes,
 	ret_ask->n_layers = sizes->n_layers;
 	ret_ask->layer_bytes = sizes->layer_bytes;
 	ret_ask->other_bytes = sizes->other_bytes;
+	ret_ask->tied_bytes = sizes->tied_bytes;
 	ret_ask->n_heads = config->n_heads;
 	ret_ask->caches = sizes->caches;
 	return weight_bytes(gm_weights_type(sizes->type));

@@ -413,8 +413,11 @@ struct gpumap_model_sizes {
 	uint32_t n_layers; /* 1 or more */
 	uint32_t n_files;
 	uint64_t n_tensors;
-	const uint64_t *layer_bytes; /* n_layers of them */
+	const uint64_t *layer_bytes; /* n_layers of them; the last one's with
+				      * the head and the norm before it */
 	uint64_t other_bytes;        /* of what belongs to no layer */
+	uint64_t tied_bytes;         /* of the embedding, if it is the head as
+				      * well; 0: it is not */
 	uint64_t total_bytes;
 	const char *type; /* of most bytes, as struct gpumap_tensor has it */
 	uint32_t dtype;   /* likewise */

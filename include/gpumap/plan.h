@@ -58,6 +58,10 @@ struct gpumap_plan_request {
 	uint32_t n_layers;           /* 0: as many as the spec has */
 	const uint64_t *layer_bytes; /* n_layers of them; NULL: not known */
 	uint64_t other_bytes;        /* of what belongs to no layer */
+	uint64_t tied_bytes;         /* of an embedding, part of other_bytes,
+				      * that is the head as well: engines keep
+				      * it again with the last layer, unless
+				      * that is on the base row */
 	uint32_t dtype;              /* enum gpumap_dtype, of most weights */
 	uint32_t n_heads;            /* of attention; 0: not known */
 	/* n_layers of them; NULL: no layer keeps anything.  A layer of which it

@@ -30,6 +30,7 @@ static void show(struct gm_model_measured *m)
 		.n_tensors = m->own.n_tensors,
 		.layer_bytes = m->own.layer_bytes,
 		.other_bytes = m->own.other_bytes,
+		.tied_bytes = m->own.tied_bytes,
 		.total_bytes = m->own.total_bytes,
 		.type = gm_weights_type(m->own.type),
 		.dtype = gm_weights_dtype(m->own.type),

@@ -26,10 +26,12 @@ static int find_layers(struct gpumap_model *m, const struct gm_model_plan *plan)
 		return -ENOMEM;
 	ret = gm_weights_layers(&m->weights, &sought, layers, NULL, &m->why);
 	for (size_t i = 0; ret == 0 && i < m->weights.n; i++) {
-		if (layers[i] < 0)
-			continue;
-		m->places[i].layer = layers[i];
-		m->places[i].row = plan->rows[layers[i]];
+		int32_t with = gm_layer_with(layers[i], plan->n_layers);
+
+		if (layers[i] >= 0)
+			m->places[i].layer = layers[i];
+		if (with >= 0)
+			m->places[i].row = plan->rows[with];
 	}
 	free(layers);
 	return ret;

@@ -53,6 +53,10 @@ static int check(struct gpumap *map, const struct gpumap_plan_request *ours)
 	if (ours->layer_bytes != NULL && ours->n_layers == 0)
 		return refuse(map, -EINVAL,
 			      "sizes of layers need the number of layers");
+	if (ours->tied_bytes > ours->other_bytes)
+		return refuse(map, -EINVAL,
+			      "an embedding that is the head as well is part "
+			      "of what belongs to no layer");
 	if (ours->caches != NULL && ours->n_layers == 0)
 		return refuse(map, -EINVAL,
 			      "what layers keep needs the number of layers");
@@ -75,6 +79,7 @@ static void put_body(const struct gpumap_plan_request *ours,
 		.n_layers = ours->n_layers,
 		.dtype = ours->dtype,
 		.other_bytes = ours->other_bytes,
+		.tied_bytes = ours->tied_bytes,
 		.n_heads = ours->n_heads,
 		.n_caches = ours->caches != NULL ? ours->n_layers : 0,
 		.compute_dtype = ours->compute_dtype,

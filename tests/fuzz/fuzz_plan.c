@@ -109,6 +109,7 @@ static void read_request(struct input *in, const uint8_t *head)
 	for (uint32_t i = 0; i < head[3]; i++)
 		in->layers[i] = bytes + i % 4 * step;
 	ask->other_bytes = number(in);
+	ask->tied_bytes = head[1] & 32 ? ask->other_bytes : 0;
 	in->q.weight_bytes = head[2] & 2;
 	ask->n_heads = (uint32_t)number(in);
 	read_caches(in, head[3]);
@@ -147,6 +148,8 @@ static void check_charges(const struct input *in, const struct gm_plan *plan)
 	MUST(most == plan->missing_bytes && (!in->q.must_fit || most == 0));
 	for (uint32_t i = 0; i < ask->n_layers && ask->layer_bytes; i++)
 		want += in->layers[i];
+	if (plan->rows[plan->n_layers - 1] != plan->base_row)
+		want += ask->tied_bytes;
 	MUST(ask->setting == GPUMAP_SETTING_NCCL ||
 	     (weights == want && layers == plan->n_layers));
 }

@@ -48,6 +48,7 @@ static bool fits_together(const struct gm_control_plan *ask,
 		       r->tail_bytes &&
 	       is_text(r->tail, ask->text_bytes) &&
 	       is_text(r->tail + text, ask->weight_bytes) &&
+	       ask->tied_bytes <= ask->other_bytes &&
 	       (ask->n_bytes == 0 || ask->n_bytes == ask->n_layers) &&
 	       (ask->n_caches == 0 || ask->n_caches == ask->n_layers);
 }
@@ -168,6 +169,7 @@ void gm_plan_form_read(const struct gm_control_plan *ask, const char *tail,
 		.n_layers = ask->n_layers,
 		.layer_bytes = ask->n_bytes != 0 ? (const void *)bytes : NULL,
 		.other_bytes = ask->other_bytes,
+		.tied_bytes = ask->tied_bytes,
 		.dtype = ask->dtype,
 		.n_heads = ask->n_heads,
 		.caches = ask->n_caches != 0 ? caches : NULL,

@@ -16,7 +16,8 @@ struct core_model {
 	struct gpumap_model *model; /* NULL: closed */
 };
 
-CORE_STRUCT(sizes_fields, gpumap_model_sizes, other_bytes, dtype, n_heads);
+CORE_STRUCT(sizes_fields, gpumap_model_sizes, other_bytes, tied_bytes, dtype,
+	    n_heads);
 
 CORE_STRUCT(cache_fields, gpumap_layer_cache, n_heads, window, token_elements,
 	    conv_elements, state_elements);

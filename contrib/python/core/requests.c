@@ -51,9 +51,10 @@ CORE_STRUCT_LISTS(plan_fields, gpumap_plan_request,
 		  (CORE_LIST(gpumap_plan_request, rows, n_rows),
 		   CORE_LIST(gpumap_plan_request, layer_bytes, n_layers)),
 		  name, flags, owner_uid, setting, strategy, base_row, text,
-		  weights, n_layers, other_bytes, dtype, n_heads, compute_dtype,
-		  max_seq_len, max_batch_size, paged, paged_amount, paged_share,
-		  paged_block, paged_element_bytes, wait_ns, start_ns);
+		  weights, n_layers, other_bytes, tied_bytes, dtype, n_heads,
+		  compute_dtype, max_seq_len, max_batch_size, paged,
+		  paged_amount, paged_share, paged_block, paged_element_bytes,
+		  wait_ns, start_ns);
 
 CORE_STRUCT(plan_result_fields, gpumap_plan, n_layers, n_charges, base_row,
 	    compute_dtype, kv_bytes, version, missing_bytes, missing_row, spec,

@@ -45,8 +45,9 @@ class LayerCache:
 class Shape:
     """The facts of a model that a plan needs.
 
-    layer_bytes   bytes of each layer
+    layer_bytes   bytes of each layer, the last one's with the head
     other_bytes   of what belongs to no layer
+    tied_bytes    of an embedding that is the head as well, part of other_bytes
     dtype         of most weights
     n_heads       of attention; 0: not known
     caches        what each layer keeps; none: they keep nothing
@@ -54,6 +55,7 @@ class Shape:
 
     layer_bytes: tuple[int, ...]
     other_bytes: int = 0
+    tied_bytes: int = 0
     dtype: DType = DType.F16
     n_heads: int = 0
     caches: tuple[LayerCache, ...] = ()

@@ -941,6 +941,7 @@ def _plan_request(shape: Shape) -> dict[str, Any]:
     return {
         "layer_bytes": list(shape.layer_bytes),
         "other_bytes": shape.other_bytes,
+        "tied_bytes": shape.tied_bytes,
         "dtype": int(shape.dtype),
         "n_heads": shape.n_heads,
     }

@@ -360,10 +360,12 @@ struct gm_weights_sizes {
 	uint32_t n_layers; /* at least 1 */
 	uint32_t n_files;
 	uint64_t n_tensors;
-	uint64_t *layer_bytes; /* n_layers of them */
+	uint64_t *layer_bytes; /* n_layers of them, the last with the head */
 	struct gpumap_layer_cache *caches;
-	uint64_t other_bytes; /* embeddings, head, vision tower... */
+	uint64_t other_bytes; /* embeddings, vision tower... */
 	uint64_t total_bytes; /* all layers and the others */
+	uint64_t head_bytes;  /* of the last layer's: head and norm */
+	uint64_t tied_bytes;  /* of the embedding, if it is the head as well */
 	uint32_t type;        /* of most bytes, for gm_weights_type() */
 	struct gm_weights_config config;
 };
@@ -400,6 +402,24 @@ void gm_weights_sizes_free(struct gm_weights_sizes *sizes);
 
 /* ---- layers.c ---------------------------------------------------- */
 
+/*
+ * A tensor's layer, or what it is instead.  The head, which computes a token
+ * from what the last layer gives, and the norm before it are with that layer,
+ * as in vLLM, SGLang, llama.cpp and accelerate.
+ */
+enum gm_layer_of {
+	GM_OF_HEAD = -4,
+	GM_OF_LAST_NORM = -3,
+	GM_OF_EMBEDDING = -2,
+	GM_OF_NO_LAYER = -1
+};
+
+/* The layer that it is with; negative: it is with none. */
+static inline int32_t gm_layer_with(int32_t layer, uint32_t n_layers)
+{
+	return layer <= GM_OF_LAST_NORM ? (int32_t)n_layers - 1 : layer;
+}
+
 /* The map whose layers are sought. */
 struct gm_layers_sought {
 	const char *map;       /* its name, for messages */
@@ -420,7 +440,8 @@ struct gm_layers_stack {
  * A model may have layers past the map's: to predict more tokens, as its
  * metadata say, or else where its first layers have the bytes of the map's.
  *
- * ret_layers	receives weights->n numbers; -1: of none of the map's layers
+ * ret_layers	receives weights->n numbers: of the map's layers, or enum
+ *		gm_layer_of
  * ret_stack	may be NULL; its text is that of @weights
  *
  * Returns	0
@@ -441,7 +462,7 @@ int gm_weights_layers(struct gm_weights *weights,
  * the language model's: the one with as many layers as @config states is the
  * model's, or the largest of several such.
  *
- * ret_layers	receives weights->n numbers; -1: of none of the layers
+ * ret_layers	receives weights->n numbers: layers, or enum gm_layer_of
  * ret_n	receives the number of layers, at least 1
  *
  * Returns	as gm_weights_measure() about layers; -ENOMEM

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/model/checkpoint/checkpoint.h"
 #include "shm/layer_name.h"
@@ -30,6 +31,84 @@ struct stack {
 	uint64_t n_found;  /* numbers that a tensor has, from 0 without a gap */
 	uint64_t bytes;
 };
+
+/* ---- beside the layers --------------------------------------------------- */
+
+/* Modules beside a stack of layers. */
+static const struct {
+	const char *name;
+	int32_t of;
+} modules[] = {
+	{ "lm_head", GM_OF_HEAD },
+	{ "output", GM_OF_HEAD },
+	{ "output_layer", GM_OF_HEAD },
+	{ "embed_out", GM_OF_HEAD },
+	{ "head", GM_OF_HEAD },
+	{ "norm", GM_OF_LAST_NORM },
+	{ "norm_f", GM_OF_LAST_NORM },
+	{ "ln_f", GM_OF_LAST_NORM },
+	{ "final_layernorm", GM_OF_LAST_NORM },
+	{ "final_layer_norm", GM_OF_LAST_NORM },
+	{ "output_norm", GM_OF_LAST_NORM },
+	{ "embed_tokens", GM_OF_EMBEDDING },
+	{ "embeddings", GM_OF_EMBEDDING },
+	{ "embed_in", GM_OF_EMBEDDING },
+	{ "embed", GM_OF_EMBEDDING },
+	{ "wte", GM_OF_EMBEDDING },
+	{ "token_embd", GM_OF_EMBEDDING },
+	{ "tok_embeddings", GM_OF_EMBEDDING },
+	{ "word_embeddings", GM_OF_EMBEDDING },
+	{ "shared", GM_OF_EMBEDDING },
+};
+
+/* Find what a tensor of no layer is by its module, "model.norm" of
+ * "model.norm.weight", which has to be beside the stack or around it. */
+static int32_t find_module(const char *name, const struct gm_layer_name *first)
+{
+	const char *end = strrchr(name, '.'), *start;
+	size_t n;
+
+	if (end == NULL)
+		return GM_OF_NO_LAYER;
+	start = memrchr(name, '.', (size_t)(end - name));
+	start = start != NULL ? start + 1 : name;
+	n = (size_t)(start - name);
+	if (n > first->prefix || memcmp(name, first->text, n) != 0)
+		return GM_OF_NO_LAYER;
+	n = (size_t)(end - start);
+	for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
+		if (strlen(modules[i].name) == n &&
+		    memcmp(modules[i].name, start, n) == 0)
+			return modules[i].of;
+	return GM_OF_NO_LAYER;
+}
+
+/* The bytes that are with the last layer. */
+static uint64_t count_head(const struct gm_weights *weights,
+			   const struct gm_layer_name *first)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < weights->n; i++)
+		if (find_module(weights->v[i].name, first) <= GM_OF_LAST_NORM)
+			bytes += weights->v[i].bytes;
+	return bytes;
+}
+
+/* Store the layer of each tensor of the stack, of which the first @n count; and
+ * what each other tensor is. */
+static void store_layers(const struct gm_weights *weights,
+			 const struct member *v, const struct stack *stack,
+			 uint32_t n, int32_t *ret_layers)
+{
+	for (size_t i = 0; i < weights->n; i++)
+		ret_layers[i] =
+			find_module(weights->v[i].name, &v[stack->first].name);
+	for (size_t i = stack->first; i < stack->end; i++)
+		ret_layers[v[i].weight] = v[i].name.layer < n
+						  ? (int32_t)v[i].name.layer
+						  : GM_OF_NO_LAYER;
+}
 
 /* ---- layers -------------------------------------------------------------- */
 
@@ -51,7 +130,8 @@ static struct stack measure(const struct member *v, size_t n, size_t first)
 
 /* Are the stack's first layers those of the map, to the byte?  Some models have
  * more layers behind them, to predict more tokens. */
-static bool goes_on(const struct gm_layers_sought *sought,
+static bool goes_on(const struct gm_weights *weights,
+		    const struct gm_layers_sought *sought,
 		    const struct member *v, const struct stack *stack)
 {
 	size_t at = stack->first;
@@ -63,18 +143,24 @@ static bool goes_on(const struct gm_layers_sought *sought,
 
 		for (; at < stack->end && v[at].name.layer == i; at++)
 			bytes += v[at].bytes;
-		if (bytes == 0 || bytes != sought->bytes[i])
+		if (bytes == 0)
+			return false;
+		/* Whose sizes these are may have counted the head apart. */
+		if (bytes != sought->bytes[i] && i + 1 == sought->n_layers)
+			bytes += count_head(weights, &v[stack->first].name);
+		if (bytes != sought->bytes[i])
 			return false;
 	}
 	return true;
 }
 
-static int rank(const struct gm_layers_sought *sought, const struct member *v,
+static int rank(const struct gm_weights *weights,
+		const struct gm_layers_sought *sought, const struct member *v,
 		const struct stack *stack)
 {
 	if (stack->n_layers == sought->n_layers)
 		return 2;
-	return goes_on(sought, v, stack);
+	return goes_on(weights, sought, v, stack);
 }
 
 /* Do the metadata say so?  A map may know no bytes. */
@@ -102,7 +188,7 @@ static int choose(struct gm_weights *weights,
 		int its;
 
 		stack = measure(v, n, stack.end);
-		its = rank(sought, v, &stack);
+		its = rank(weights, sought, v, &stack);
 		if (its < best_rank ||
 		    (its == best_rank && stack.bytes <= best.bytes))
 			continue;
@@ -165,12 +251,9 @@ int gm_weights_layers(struct gm_weights *weights,
 	v = list_members(weights, &n);
 	if (v == NULL)
 		return -ENOMEM;
-	for (size_t i = 0; i < weights->n; i++)
-		ret_layers[i] = -1;
 	ret = choose(weights, sought, v, n, &stack, why);
-	for (size_t i = stack.first; ret == 0 && i < stack.end; i++)
-		if (v[i].name.layer < sought->n_layers)
-			ret_layers[v[i].weight] = (int32_t)v[i].name.layer;
+	if (ret == 0)
+		store_layers(weights, v, &stack, sought->n_layers, ret_layers);
 	if (ret == 0 && ret_stack != NULL)
 		*ret_stack = (struct gm_layers_stack){
 			.prefix = v[stack.first].name.text,
@@ -265,11 +348,8 @@ int gm_weights_own_layers(const struct gm_weights *weights,
 	ret = check_own(weights, config, &stack, v);
 	*ret_n = config->n_layers != 0 ? config->n_layers
 				       : (uint32_t)stack.n_layers;
-	for (size_t i = 0; i < weights->n; i++)
-		ret_layers[i] = -1;
-	for (size_t i = stack.first; ret == 0 && i < stack.end; i++)
-		if (v[i].name.layer < *ret_n)
-			ret_layers[v[i].weight] = (int32_t)v[i].name.layer;
+	if (ret == 0)
+		store_layers(weights, v, &stack, *ret_n, ret_layers);
 	free(v);
 	return ret;
 }

@@ -20,6 +20,28 @@ static uint32_t main_type(const struct gm_weights *weights)
 	return best;
 }
 
+/* Sum up the tensors of each layer. */
+static void add_up(const struct gm_weights *weights, const int32_t *layers,
+		   struct gm_weights_sizes *sizes)
+{
+	bool has_head = false;
+
+	for (size_t i = 0; i < weights->n; i++) {
+		int32_t with = gm_layer_with(layers[i], sizes->n_layers);
+		uint64_t bytes = weights->v[i].bytes;
+
+		has_head |= layers[i] == GM_OF_HEAD;
+		if (with >= 0)
+			sizes->layer_bytes[with] += bytes;
+		if (layers[i] <= GM_OF_LAST_NORM)
+			sizes->head_bytes += bytes;
+		if (layers[i] == GM_OF_EMBEDDING)
+			sizes->tied_bytes += bytes;
+	}
+	if (has_head)
+		sizes->tied_bytes = 0;
+}
+
 int gm_weights_measure_layers(const struct gm_weights *weights,
 			      struct gm_weights_sizes *sizes)
 {
@@ -36,9 +58,8 @@ int gm_weights_measure_layers(const struct gm_weights *weights,
 		if (sizes->layer_bytes == NULL || sizes->caches == NULL)
 			ret = -ENOMEM;
 	}
-	for (size_t i = 0; ret == 0 && i < weights->n; i++)
-		if (layers[i] >= 0)
-			sizes->layer_bytes[layers[i]] += weights->v[i].bytes;
+	if (ret == 0)
+		add_up(weights, layers, sizes);
 	if (ret == 0)
 		ret = gm_weights_cache_find(weights, &sizes->config, layers,
 					    sizes->n_layers, sizes->caches);

@@ -30,13 +30,14 @@
 struct module {
 	const char *name;
 	size_t n;
+	bool is_last; /* it is with the last layer */
 };
 
 struct names {
 	struct gm_weights weights;
 	struct gm_layers_stack stack;
 	int32_t *layers;
-	struct module *rest; /* modules of the base row, in order */
+	struct module *rest; /* modules beside the layers', in order */
 	size_t n_rest;
 };
 
@@ -51,7 +52,7 @@ static bool has_layers(const struct gm_layers_stack *stack, struct module m)
 static struct module module_of(const struct gm_layers_stack *stack,
 			       const char *name)
 {
-	struct module m = { name, strcspn(name, ".") };
+	struct module m = { .name = name, .n = strcspn(name, ".") };
 
 	while (has_layers(stack, m) && name[m.n] != '\0')
 		m.n += 1 + strcspn(name + m.n + 1, ".");
@@ -75,8 +76,10 @@ static int list_rest(struct names *names)
 	if (v == NULL)
 		return -ENOMEM;
 	for (size_t i = 0; i < weights->n; i++)
-		if (names->layers[i] < 0)
-			v[n++] = module_of(&names->stack, weights->v[i].name);
+		if (names->layers[i] < 0) {
+			v[n] = module_of(&names->stack, weights->v[i].name);
+			v[n++].is_last = names->layers[i] <= GM_OF_LAST_NORM;
+		}
 	qsort(v, n, sizeof(*v), by_name);
 	for (size_t i = 0; i < n; i++)
 		if (n_kept == 0 || by_name(&v[n_kept - 1], &v[i]) != 0)
@@ -194,7 +197,8 @@ static void print_name(FILE *to, const struct other_names *other,
 		if (m.n < n || memcmp(m.name, other->changes[i][0], n) != 0)
 			continue;
 		before = other->changes[i][1];
-		m = (struct module){ m.name + n, m.n - n };
+		m.name += n;
+		m.n -= n;
 		break;
 	}
 	fprintf(to, "%s\"%s", ftell(to) > 1 ? ", " : "", before);
@@ -207,14 +211,16 @@ static void print_modules(const struct gm_engine_job *job,
 {
 	for (uint32_t i = 0; i < job->n_layers; i++) {
 		print_name(to, other,
-			   (struct module){ names->stack.prefix,
-					    names->stack.prefix_bytes });
+			   (struct module){ .name = names->stack.prefix,
+					    .n = names->stack.prefix_bytes });
 		fprintf(to, "%u", i);
 		print_place(to, gm_engine_card(job, i));
 	}
 	for (size_t i = 0; i < names->n_rest; i++) {
 		print_name(to, other, names->rest[i]);
-		print_place(to, job->ordinal[job->base_row]);
+		print_place(to, names->rest[i].is_last
+					? gm_engine_card(job, job->n_layers - 1)
+					: job->ordinal[job->base_row]);
 	}
 }
 

@@ -199,17 +199,10 @@ static void tell_rest(struct gm_engine_job *job, const struct split *split)
 
 	if (job->n_cards == 0)
 		return;
-	if (last == job->base_row)
-		gm_engine_add(job, &job->notes,
-			      "%s keeps the token embeddings on the CPU; the "
-			      "map has them on row %u.",
-			      job->name, job->base_row);
-	else
-		gm_engine_add(
-			job, &job->notes,
-			"%s keeps the token embeddings on the CPU and the "
-			"output on row %u; the map has both on row %u.",
-			job->name, last, job->base_row);
+	gm_engine_add(job, &job->notes,
+		      "%s keeps the token embeddings on the CPU; the map has "
+		      "them on row %u.",
+		      job->name, job->base_row);
 	if (split->n_extra > 0)
 		gm_engine_add(job, &job->notes,
 			      "The %u layers of the file past the map's are on "

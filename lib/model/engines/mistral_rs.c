@@ -123,6 +123,7 @@ static void set_layers(struct gm_engine_job *job)
 
 int gm_engine_mistral_rs(struct gm_engine_job *job)
 {
+	uint32_t last;
 	int ret = gm_engine_devices(job, true);
 
 	if (ret == 0)
@@ -136,10 +137,13 @@ int gm_engine_mistral_rs(struct gm_engine_job *job)
 		gm_engine_add(job, &job->argv, "--cpu");
 	else
 		set_layers(job);
-	if (job->n_cards > 0 && job->cards[0] != job->base_row)
+	last = job->rows[job->n_layers - 1];
+	if (job->n_cards > 0 &&
+	    (job->cards[0] != job->base_row || job->cards[0] != last))
 		gm_engine_add(job, &job->notes,
-			      "mistral.rs has what belongs to no layer on row "
-			      "%u; the map has it on row %u.",
-			      job->cards[0], job->base_row);
+			      "mistral.rs has what belongs to no layer and the "
+			      "head on row %u; the map has them on rows %u and "
+			      "%u.",
+			      job->cards[0], job->base_row, last);
 	return 0;
 }

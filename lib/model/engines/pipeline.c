@@ -59,7 +59,7 @@ static void set_lengths(struct gm_engine_job *job)
 
 int gm_engine_pipeline(struct gm_engine_job *job)
 {
-	uint32_t first, last;
+	uint32_t first;
 	int ret = gm_engine_devices(job, false);
 
 	if (ret == 0)
@@ -72,11 +72,10 @@ int gm_engine_pipeline(struct gm_engine_job *job)
 	if (job->request.engine == GPUMAP_ENGINE_VLLM && job->n_cards > 1)
 		gm_engine_option(job, "--distributed-executor-backend", "mp");
 	first = job->cards[0];
-	last = job->cards[job->n_cards - 1];
-	if (first != job->base_row || last != job->base_row)
+	if (first != job->base_row)
 		gm_engine_add(job, &job->notes,
-			      "%s has the embeddings on row %u and the head on "
-			      "row %u; the map has both on row %u.",
-			      job->name, first, last, job->base_row);
+			      "%s has the embeddings on row %u; the map has "
+			      "them on row %u.",
+			      job->name, first, job->base_row);
 	return 0;
 }

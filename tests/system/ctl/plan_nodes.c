@@ -361,7 +361,8 @@ static void make_model(void)
 	int begin = 2 << 20;
 
 	at += sprintf(at,
-		      "{\"embed\":{\"dtype\":\"F16\",\"shape\":[1048576],"
+		      "{\"model.embed_tokens.weight\":{\"dtype\":\"F16\","
+		      "\"shape\":[1048576],"
 		      "\"data_offsets\":[0,%d]}",
 		      begin);
 	for (int i = 0; i < 4; i++, begin += 4 << 20)

@@ -166,7 +166,7 @@ static void tensors_go_to_the_rows_of_their_layers(void)
 	tensor_is(model, "model.layers.2.b", 1, 2, GPUMAP_DTYPE_BF16, 2, 5);
 	tensor_is(model, "model.layers.3.mlp.layers.0.w", 0, 3, GPUMAP_DTYPE_I8,
 		  1, 100003);
-	tensor_is(model, "model.norm.weight", 1, -1, GPUMAP_DTYPE_F32, 1, 100);
+	tensor_is(model, "model.norm.weight", 0, -1, GPUMAP_DTYPE_F32, 1, 100);
 	tensor_is(model, "vision.blocks.0.a", 1, -1, GPUMAP_DTYPE_F32, 0, 0);
 	EQ(gpumap_model_find(model, "model.layers.4.a", &t), -ENOENT);
 	while (gpumap_model_next(model, &cursor, &t) == 1)

@@ -57,8 +57,8 @@ static const struct golden {
 	{ GPUMAP_ENGINE_LLAMA_CPP, 0, "0:16;1:16",
 	  TWO "| --device CUDA0,CUDA1 --n-gpu-layers 33 " LAYER
 	      "16,17 --fit off | exact",
-	  "llama.cpp keeps the token embeddings on the CPU and the output on "
-	  "row 1; the map has both on row 0." },
+	  "llama.cpp keeps the token embeddings on the CPU; the map has them "
+	  "on row 0." },
 	{ GPUMAP_ENGINE_LLAMA_CPP, 0, "1:32",
 	  ONE "| --device CUDA0 --n-gpu-layers 33 " LAYER
 	      "33 --fit off | exact",
@@ -67,48 +67,48 @@ static const struct golden {
 	{ GPUMAP_ENGINE_LLAMA_CPP, 0, "4:10;1:20;0:2",
 	  TURNED "| --device CUDA0,CUDA1 --n-gpu-layers 23 " LAYER
 		 "20,3 --fit off | exact",
-	  "the output on row 0; the map has both on row 4." },
+	  "embeddings on the CPU; the map has them on row 4." },
 	{ GPUMAP_ENGINE_LLAMA_CPP, 0, "4:32",
 	  NONE "| --device none --n-gpu-layers 0 --fit off | exact", NULL },
 	{ GPUMAP_ENGINE_LLAMA_CPP, 0, "0:3;1:3;4:2",
 	  TWO "| --device CUDA0,CUDA1 --n-gpu-layers 9 " LAYER
 	      "3,6 --override-tensor ^blk\\.(6|7)\\.=CPU --fit off",
-	  "output on row 1" },
+	  "embeddings on the CPU" },
 	{ GPUMAP_ENGINE_LLAMA_CPP, 0, "0:1;1:2;0:1;4:1;1:1",
 	  TWO "| --device CUDA0,CUDA1 --n-gpu-layers 7 " LAYER
 	      "1,6 --override-tensor "
 	      "^blk\\.(4)\\.=CPU,^blk\\.(3)\\.=CUDA0 --fit off",
-	  "output on row 1" },
+	  "embeddings on the CPU" },
 	{ GPUMAP_ENGINE_LLAMA_CPP, GPUMAP_ENGINE_BY_ENV, "0:1;1:1",
 	  TWO "LLAMA_ARG_DEVICE=CUDA0,CUDA1 LLAMA_ARG_N_GPU_LAYERS=3 "
 	      "LLAMA_ARG_SPLIT_MODE=layer LLAMA_ARG_TENSOR_SPLIT=1,2 "
 	      "LLAMA_ARG_FIT=off  | exact",
-	  "output on row 1" },
+	  "embeddings on the CPU" },
 	{ GPUMAP_ENGINE_OLLAMA, 0, "0:2;1:1;4:1",
 	  TWO "LLAMA_ARG_DEVICE=CUDA0,CUDA1 LLAMA_ARG_N_GPU_LAYERS=5 "
 	      "LLAMA_ARG_SPLIT_MODE=layer LLAMA_ARG_TENSOR_SPLIT=2,3 "
 	      "LLAMA_ARG_OVERRIDE_TENSOR=^blk\\.(3)\\.=CPU LLAMA_ARG_FIT=off "
 	      "OLLAMA_SCHED_SPREAD=1 ",
-	  "output on row 1" },
+	  "embeddings on the CPU" },
 
 	{ GPUMAP_ENGINE_VLLM, 0, "0:40;1:41",
 	  TWO "VLLM_PP_LAYER_PARTITION=40,41 | --tensor-parallel-size 1 "
 	      "--pipeline-parallel-size 2 --distributed-executor-backend mp "
 	      "| exact",
-	  "vLLM has the embeddings on row 0 and the head on row 1; the map has "
-	  "both on row 0." },
+	  NULL },
 	{ GPUMAP_ENGINE_VLLM, 0, "1:81",
 	  ONE "| --tensor-parallel-size 1 --pipeline-parallel-size 1 | exact",
 	  NULL },
 	{ GPUMAP_ENGINE_SGLANG, 0, "1:40;0:41",
 	  TURNED "SGLANG_PP_LAYER_PARTITION=40,41 | --tensor-parallel-size 1 "
 		 "--pipeline-parallel-size 2 | exact",
-	  "SGLang has" },
+	  NULL },
 
 	{ GPUMAP_ENGINE_MISTRAL_RS, 0, "0:16;1:16",
-	  TWO "MISTRALRS_NO_NCCL=1 | -n 0:16;1:16 | exact", NULL },
+	  TWO "MISTRALRS_NO_NCCL=1 | -n 0:16;1:16 | exact",
+	  "head on row 0; the map has them on rows 0 and 1." },
 	{ GPUMAP_ENGINE_MISTRAL_RS, 0, "1:16;4:16", ONE "| -n 0:16 | exact",
-	  NULL },
+	  "head on row 1; the map has them on rows 1 and 4." },
 	{ GPUMAP_ENGINE_MISTRAL_RS, 0, "4:32", NONE "| --cpu | exact", NULL },
 	{ GPUMAP_ENGINE_MISTRAL_RS, 0, "4:2;1:2",
 	  ONE "| -n 0:4 --topology topology.yaml | exact",

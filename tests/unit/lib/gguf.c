@@ -520,8 +520,8 @@ static int read_parts(unsigned int part)
 	EQ(model.n_layers, 2);
 	EQ(model.n_files, 3);
 	EQ(model.n_tensors, 3);
-	EQ(model.layer_bytes[1], 40);
-	EQ(model.other_bytes, 40);
+	EQ(model.layer_bytes[1], 80); /* with the head */
+	EQ(model.other_bytes, 0);
 	EQ(model.total_bytes, 120);
 	STR(model.config.type, "llama");
 	gm_weights_sizes_free(&model);

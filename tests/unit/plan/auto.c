@@ -416,6 +416,8 @@ static bool plain_walk(const struct scene *s, uint32_t *ret_n, bool *ret_first)
 		room -= 2 * (int64_t)act;
 		for (int64_t k = layer; k < N_FILL; k++)
 			kv += (int64_t)kept(s, (uint32_t)k);
+		if (layer > 0)
+			kv += (int64_t)s->q.tied_bytes;
 		if (room >= remaining + kv) {
 			ret_n[i] = (uint32_t)rest;
 			remaining = 0;
@@ -427,6 +429,9 @@ static bool plain_walk(const struct scene *s, uint32_t *ret_n, bool *ret_first)
 				uint32_t k = (uint32_t)layer + ret_n[i];
 				int64_t size = (int64_t)s->layers[k];
 				int64_t need = size + (int64_t)kept(s, k);
+
+				if (layer > 0 && k + 1 == N_FILL)
+					need += (int64_t)s->q.tied_bytes;
 
 				if (need > room)
 					break;
@@ -453,6 +458,7 @@ static void throw_cards(struct scene *s)
 	read_numbers(s, SMALL);
 	throw_caches(s, 3, 256);
 	s->q.non_mapped_bytes = dice(4) * 600 * MIB;
+	s->q.tied_bytes = dice(2) * s->q.non_mapped_bytes;
 	for (uint32_t i = 0; i < N_FILL; i++)
 		s->layers[i] = (1 + dice(8)) * 100 * MIB;
 	add_up(s);
@@ -556,7 +562,10 @@ static bool check(const struct scene *s, const uint32_t *row_of,
 			own.bytes += q->layer_bytes[end++];
 		if (i == 0 && q->non_mapped_act_elems > act)
 			act = q->non_mapped_act_elems;
-		need = own.bytes + act + (i == 0 ? q->non_mapped_bytes : 0);
+		need = own.bytes + act +
+		       (i == 0               ? q->non_mapped_bytes
+			: end == q->n_layers ? q->tied_bytes
+					     : 0);
 		for (uint32_t k = i; k < end; k++)
 			need += kept(s, k);
 		if (need > row->avail || row->speed == 0)
@@ -647,6 +656,7 @@ static void throw_hosts(struct scene *s)
 	s->q.mapped_act_elems = dice(4);
 	s->q.non_mapped_act_elems = dice(6);
 	s->q.non_mapped_bytes = dice(12);
+	s->q.tied_bytes = dice(s->q.non_mapped_bytes + 1);
 	for (uint32_t i = 0; i < s->q.n_layers; i++)
 		s->layers[i] = dice(9);
 	for (uint32_t i = 0; i < s->q.n_rows; i++)

@@ -72,15 +72,22 @@ static uint64_t activations(const struct gm_cluster_plan_request *q,
 	return (q->ask.n_heads + tp - 1) / tp;
 }
 
+/* The first stage has what is no layer's, the last a tied embedding. */
+static uint64_t beside(const struct gm_cluster_plan_request *q, uint32_t stage,
+		       uint32_t n)
+{
+	return stage == 0       ? q->ask.other_bytes
+	       : stage + 1 == n ? q->ask.tied_bytes
+				: 0;
+}
+
 /* Can the layers from @from on be in the stages from @stage on?  By trying each
  * length. */
 static bool can_be(const struct gm_cluster_plan_request *q, uint32_t tp,
 		   const uint64_t *rooms, uint32_t n, uint32_t stage,
 		   uint32_t from)
 {
-	uint64_t other =
-		activations(q, tp) +
-		(stage == 0 || stage + 1 == n ? q->ask.other_bytes : 0);
+	uint64_t other = activations(q, tp) + beside(q, stage, n);
 
 	if (stage == n)
 		return from == q->ask.n_layers;
@@ -239,6 +246,7 @@ static void throw_cluster(struct gm_cluster_plan_request *q)
 	q->ask.n_layers = 1 + dice(LAYERS);
 	q->ask.layer_bytes = layer_bytes;
 	q->ask.other_bytes = dice(8);
+	q->ask.tied_bytes = dice(2) ? q->ask.other_bytes : 0;
 	q->ask.n_heads = dice(3) == 0 ? 0 : 1 + dice(16);
 	q->ask.max_seq_len = 1;
 	for (uint32_t i = 0; i < q->n_nodes; i++)
@@ -286,7 +294,6 @@ static bool is_whole(const struct gm_cluster_plan_request *q,
 		const struct gm_cluster_plan_rank *rank = &p->ranks[r];
 		const struct gm_cluster_plan_stage *s = &p->stages[r / p->tp];
 		uint32_t node = p->nodes[rank->node], d = 0;
-		bool is_edge = r / p->tp == 0 || r / p->tp + 1 == p->n_stages;
 
 		while (d < nodes[node].n_devices &&
 		       nodes[node].devices[d].row != rank->charge.row)
@@ -299,7 +306,7 @@ static bool is_whole(const struct gm_cluster_plan_request *q,
 		    rank->charge.weight_bytes !=
 			    cost(q, p->tp, s->first_layer,
 				 s->first_layer + s->n_layers) +
-				    (is_edge ? q->ask.other_bytes : 0) ||
+				    beside(q, r / p->tp, p->n_stages) ||
 		    rank->charge.activation_bytes != activations(q, p->tp) ||
 		    gm_plan_charge_bytes(&rank->charge) +
 				    rank->charge.left_bytes !=
@@ -380,7 +387,7 @@ static void free_plans_fit_where_devices_have_room(void)
 		throw_cluster(&q);
 		q.is_free = true;
 		q.tp = q.pp = q.take_devices = q.take_nodes = 0;
-		q.ask.other_bytes = 0;
+		q.ask.other_bytes = q.ask.tied_bytes = 0;
 		equal = 1 + dice(8);
 		for (uint32_t l = 0; l < q.ask.n_layers; l++)
 			layer_bytes[l] = equal;
@@ -440,7 +447,7 @@ static void make_model(struct gm_cluster_plan_request *q)
 		layer_bytes[i] = UINT64_C(1711308800);
 	q->ask.n_layers = 80;
 	q->ask.layer_bytes = layer_bytes;
-	q->ask.other_bytes = UINT64_C(4202692608);
+	q->ask.other_bytes = q->ask.tied_bytes = UINT64_C(4202692608);
 	q->ask.n_heads = 64;
 	q->ask.caches = fill_caches(caches, 80, 8, 128);
 }
@@ -593,14 +600,14 @@ static void layers_follow_the_room_of_nodes(void)
 
 	make_cards(&q, 2, 4, 80);
 	make_model(&q);
-	q.ask.other_bytes = 0;
+	q.ask.other_bytes = q.ask.tied_bytes = 0;
 	q.take_nodes = 2;
 	q.take_devices = 4;
 	for (uint32_t d = 0; d < 4; d++)
 		devices[1][d].avail = 27 * GIB;
 	STR(show(&q), "n0:0-59/4 n1:60-79/4");
-	/* Each of the two has them whole. */
-	q.ask.other_bytes = 20 * GIB;
+	/* Each of the two has a tied embedding. */
+	q.ask.other_bytes = q.ask.tied_bytes = 20 * GIB;
 	STR(show(&q), "n0:0-71/4 n1:72-79/4");
 }
 

@@ -244,6 +244,20 @@ static void charges_have_every_part(void)
 	STR(plan.warnings, NULL);
 	gm_plan_free(&plan);
 
+	/* A tied embedding is on the last layer's row again. */
+	s.q.ask.tied_bytes = 256 * MIB;
+	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	STR(show_charges(&plan), "5:4 4096+64+16+512, 7600 left; "
+				 "3:12 12544+192+16+512, 11312 left; "
+				 "0:0 1024+0+0+0, 64512 left");
+	gm_plan_free(&plan);
+	s.q.ask.text = "3:12;5:4";
+	set_base(&s, 5);
+	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	STR(show_charges(&plan), "3:12 12288+192+16+512, 11568 left; "
+				 "5:4 5120+64+16+512, 6576 left");
+	gm_plan_free(&plan);
+
 	/* Ranks of nccl are charged their part, 4 of 7 heads and a half of each
 	 * layer, and all weights of no layer. */
 	set_scene(&s, NCCL, NULL);

@@ -31,10 +31,12 @@ numbers! {
 /// The facts of a model that a plan needs.  Facts that are not known stay 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// The bytes of each layer.
+    /// The bytes of each layer, the last one's with the head.
     pub layer_bytes: Vec<u64>,
     /// Bytes of what belongs to no layer.
     pub other_bytes: u64,
+    /// Bytes of an embedding among these that is the head as well.
+    pub tied_bytes: u64,
     /// The type of most weights; None: F16.
     pub dtype: Option<DType>,
     /// Heads of attention.
@@ -462,6 +464,7 @@ impl Map {
             n_layers: ffi::count(CALL, shape.layer_bytes.len())?,
             layer_bytes: ffi::list(&shape.layer_bytes),
             other_bytes: shape.other_bytes,
+            tied_bytes: shape.tied_bytes,
             dtype: shape.dtype.unwrap_or(DType::F16).raw(),
             n_heads: shape.n_heads,
             caches: ffi::list(&caches),

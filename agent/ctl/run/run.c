@@ -288,6 +288,7 @@ static int ask(struct gm_run *run, uint32_t flags, uint64_t wait_ns)
 	struct gpumap_plan_charge charges[GPUMAP_ROWS_MAX];
 	struct gpumap_plan answer = { .size = sizeof(answer) };
 	uint64_t none[GPUMAP_ROWS_MAX] = { 0 };
+	uint32_t n_layers = 0;
 	struct gpumap_plan_request request = {
 		.size = sizeof(request),
 		.name = run->name,
@@ -299,18 +300,25 @@ static int ask(struct gm_run *run, uint32_t flags, uint64_t wait_ns)
 	};
 	int ret;
 
-	if (run->ask.planning != NULL)
+	if (run->ask.planning != NULL) {
 		gm_ctl_plan_to_agent(run->ask.planning, &request);
+		n_layers = request.n_layers;
+		free(run->layers);
+		run->layers = calloc(n_layers, sizeof(*run->layers));
+		if (run->layers == NULL)
+			return -ENOMEM;
+	}
 	request.flags &= GPUMAP_PLAN_BASE;
 	request.flags |= flags;
 	if ((flags & GPUMAP_PLAN_COMMIT) != 0) {
 		request.wait_ns = wait_ns;
 		request.start_ns = gm_run_start_limit_ns(run);
 	}
-	ret = gpumap_plan_make(run->ctl->map, &request, &answer, NULL, 0,
-			       charges, GPUMAP_ROWS_MAX);
+	ret = gpumap_plan_make(run->ctl->map, &request, &answer, run->layers,
+			       n_layers, charges, GPUMAP_ROWS_MAX);
 	if (ret != 0 || take_known_rows(run))
 		return ret;
+	run->base_row = answer.base_row;
 	run->n_rows = answer.n_charges;
 	for (uint32_t i = 0; i < answer.n_charges; i++) {
 		const struct gpumap_plan_charge *c = &charges[i];
@@ -640,6 +648,7 @@ int gm_ctl_run(struct gm_ctl *ctl)
 
 	gm_run_start_free(&run);
 	gm_ctl_plan_free(run.ask.planning);
+	free(run.layers);
 	gm_words_free(&run.env);
 	gm_words_free(&run.argv);
 	return ret;

@@ -50,6 +50,9 @@ struct gm_run {
 	uint32_t rows[GPUMAP_ROWS_MAX]; /* of the command */
 	uint64_t row_bytes[GPUMAP_ROWS_MAX];
 	uint32_t n_rows;
+	/* of the plan of --model: the row of each layer, and of the rest */
+	uint32_t *layers;
+	uint32_t base_row;
 	struct gm_words env;  /* "NAME=VALUE", what is set */
 	struct gm_words argv; /* the command, and what is added to it */
 };

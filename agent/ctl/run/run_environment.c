@@ -19,6 +19,7 @@
 
 #include "agent/common/idset.h"
 #include "agent/common/numa_bind.h"
+#include "agent/ctl/plan.h"
 #include "agent/ctl/run/run.h"
 
 #define NODE_CACHE "/var/cache/gpumap"
@@ -108,10 +109,11 @@ static int take(struct gm_run *run, const struct gpumap_engine_settings *s)
 	return GM_EXIT_OK;
 }
 
-/* Export the map @name.  @ret_settings may be NULL. */
+/* Export the map @name, or the plan of --model.  @ret_settings may be NULL. */
 static int export(const struct gm_run *run, const char *name,
 		  struct gpumap_engine_settings **ret_settings)
 {
+	const struct gm_ctl_planning *planning = run->ask.planning;
 	struct gpumap_engine_request request = {
 		.size = sizeof(request),
 		.engine = run->engine,
@@ -121,9 +123,16 @@ static int export(const struct gm_run *run, const char *name,
 		.model = GM_TEXT(run->ctl, MODEL),
 	};
 	struct gpumap_engine_settings *settings = NULL;
-	int ret =
-		gpumap_engine_export(run->ctl->map, name, &request, &settings);
+	int ret;
 
+	if (planning != NULL) {
+		request.rows = run->layers;
+		request.layer_bytes = planning->q.ask.layer_bytes;
+		request.n_layers = planning->q.ask.n_layers;
+		request.base_row = run->base_row;
+		name = NULL;
+	}
+	ret = gpumap_engine_export(run->ctl->map, name, &request, &settings);
 	if (ret != 0)
 		return gm_ctl_fail(run->ctl, ret, "run: --for %s",
 				   GM_TEXT(run->ctl, FOR));
@@ -182,29 +191,33 @@ static int set_devices(struct gm_run *run)
 	return GM_EXIT_OK;
 }
 
+/* Tell the engine its share of the card on which it has least: it takes as much
+ * of each. */
 static void set_share(struct gm_run *run)
 {
 	const char *option =
 		run->engine == GPUMAP_ENGINE_VLLM ? "--gpu-memory-utilization"
 		: run->engine == GPUMAP_ENGINE_SGLANG ? "--mem-fraction-static"
 						      : NULL;
-	uint32_t cards[GPUMAP_ROWS_MAX], n = cards_of(run, cards);
-	uint64_t share = n > 0 ? 1000 : 0; /* thousandths of the least card */
+	uint64_t least = UINT64_MAX; /* thousandths */
 	char value[16];
 
-	for (uint32_t i = 0; i < n && share > 0; i++) {
+	for (uint32_t i = 0; i < run->n_rows; i++) {
 		struct gpumap_device d = { .size = sizeof(d) };
+		uint64_t share = 1000;
 
-		if (gpumap_device_read(run->ctl->map, cards[i], &d) != 0 ||
-		    d.total_bytes == 0)
+		if (gpumap_device_read(run->ctl->map, run->rows[i], &d) != 0 ||
+		    (d.flags & GPUMAP_DEVICE_CARD) == 0)
+			continue;
+		if (run->row_bytes[i] < d.total_bytes)
+			share = run->row_bytes[i] * 1000 / d.total_bytes;
+		else if (d.total_bytes == 0)
 			share = 0;
-		else if (run->bytes < d.total_bytes &&
-			 run->bytes * 1000 / d.total_bytes < share)
-			share = run->bytes * 1000 / d.total_bytes;
+		least = share < least ? share : least;
 	}
-	if (option != NULL && share > 0) {
+	if (option != NULL && least > 0 && least <= 1000) {
 		snprintf(value, sizeof(value), "%u.%03u",
-			 (uint32_t)share / 1000, (uint32_t)share % 1000);
+			 (uint32_t)least / 1000, (uint32_t)least % 1000);
 		add_option(run, option, value);
 	} else if (run->engine != GPUMAP_ENGINE_ENV) {
 		gm_ctl_say("run: %s is not told how much memory is reserved: "
@@ -244,9 +257,9 @@ int gm_run_environment_set(struct gm_run *run)
 		gpumap_engine_free(settings);
 	} else {
 		ret = set_devices(run);
-		if (ret == GM_EXIT_OK && run->engine != 0)
-			set_share(run);
 	}
+	if (ret == GM_EXIT_OK && run->engine != 0)
+		set_share(run);
 	if (ret != GM_EXIT_OK)
 		return ret;
 	for (uint32_t i = 0; i < run->n_rows; i++)

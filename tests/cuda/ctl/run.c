@@ -104,7 +104,16 @@ static void engines_are_told_their_share(void)
 
 static void engines_follow_their_map(void)
 {
+	const uint64_t part = devices[find_row(false)].total_bytes / 4 + 1024;
+	const uint64_t layer_bytes[] = { part, part, part };
 	char spec[32];
+	const struct gpumap_layers_request sized = { .size = sizeof(sized),
+						     .name = "layers",
+						     .spec = spec,
+						     .n_layers = 3,
+						     .layer_bytes =
+							     layer_bytes };
+	struct gpumap *map = story_attach(&agent);
 
 	snprintf(spec, sizeof(spec), "%u:3", find_row(false));
 	EQ(CTL("publish", "layers", "--spec", spec), DONE);
@@ -115,6 +124,13 @@ static void engines_follow_their_map(void)
 	EQ(RUN("--map", "layers", "--for", "vllm", "--", "echo", "-pp", "1"),
 	   0);
 	STR(out, "-pp 1 --tensor-parallel-size 1\n");
+	/* Its share is what the layers take. */
+	EQ(gpumap_layers_publish(map, &sized), 0);
+	gpumap_detach(map);
+	EQ(RUN("--map", "layers", "--for", "vllm", "--", "echo", "-pp", "1",
+	       "-tp", "1"),
+	   0);
+	STR(out, "-pp 1 -tp 1 --gpu-memory-utilization 0.750\n");
 	snprintf(spec, sizeof(spec), "%u:1;%u:2", find_row(false),
 		 find_row(true));
 	EQ(CTL("publish", "layers", "--spec", spec), DONE);

@@ -28,7 +28,9 @@ static void make_model(void)
 		"\"model.layers.1.w\":{\"dtype\":\"F32\",\"shape\":[2,2],"
 		"\"data_offsets\":[12,28]}}";
 
-	write_model("{\"num_hidden_layers\":2}", header, 28);
+	write_model("{\"num_hidden_layers\":2,\"hidden_size\":8,"
+		    "\"num_attention_heads\":1}",
+		    header, 28);
 }
 
 #define PLAN(...)   CTL("plan", "--model", model, __VA_ARGS__)

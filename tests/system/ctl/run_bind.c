@@ -134,7 +134,18 @@ static void models_are_planned(void)
 	json_t *json;
 
 	snprintf(model, sizeof(model), "%s/model", agent.dir);
+	/* Too little would be reserved for a model of unknown attention. */
 	write_model("{\"num_hidden_layers\":2}", header, 2 << 20);
+	EQ(CTL("run", "--cache-dir", agent.dir, "--model", model, "true"),
+	   FAILED);
+	OK(complains("what layer 0 keeps of a sequence: give --kv-elements"));
+	EQ(CTL("run", "--cache-dir", agent.dir, "--model", model,
+	       "--kv-elements", "32", "true"),
+	   0);
+	remove_model();
+	write_model("{\"num_hidden_layers\":2,\"hidden_size\":64,"
+		    "\"num_attention_heads\":4}",
+		    header, 2 << 20);
 	snprintf(script, sizeof(script),
 		 "exec '%s' --instance %s --runtime-dir '%s' --json who",
 		 ctl_program(), agent.instance, agent.dir);
@@ -153,6 +164,12 @@ static void models_are_planned(void)
 	       "echo $LLAMA_ARG_N_GPU_LAYERS $GPUMAP_ROWS"),
 	   0);
 	STR(out, "0 1\n");
+	/* The same without a reservation. */
+	EQ(CTL("run", "--cache-dir", agent.dir, "--model", model, "--rows", "1",
+	       "--for", "llama.cpp", "--print-env", "--", "true"),
+	   0);
+	OK(strstr(out, "LLAMA_ARG_N_GPU_LAYERS=0\n") != NULL);
+	OK(run_all_gone(map));
 	EQ(CTL("run", "--cache-dir", agent.dir, "--model", model, "--any",
 	       "true"),
 	   USAGE);

@@ -129,7 +129,7 @@ static void is_right(struct gpumap_session *session, struct gpumap_model *model)
 {
 	static const char *const types[] = { "F16",  "Q4_0", "F32", "Q4_K",
 					     "Q8_0", "F32",  "F32", "F32" };
-	static const uint32_t rows[] = { 0, 0, 0, 0, 1, 1, 1, 0 };
+	static const uint32_t rows[] = { 0, 0, 0, 0, 1, 1, 1, 1 };
 	static const int32_t layers[] = { -1, 0, 0, 0, 1, 1, 1, -1 };
 
 	for (size_t i = 0; i < N; i++) {
@@ -268,8 +268,8 @@ static void what_was_planned_for_it_loads(void)
 
 	write_part(0, 0, N);
 	write_part(1, 1, N);
-	snprintf(words, sizeof(words), "plan --model %s --commit planned",
-		 parts[0]);
+	snprintf(words, sizeof(words),
+		 "plan --model %s --commit planned --kv-elements 8", parts[0]);
 	EQ(ctl(words), 0);
 	snprintf(words, sizeof(words), "load planned --model %s --once",
 		 parts[1]);

@@ -370,7 +370,7 @@ static void read_attention(struct search *s, struct gm_weights_config *config)
 		return;
 	found.n_kv_heads = count_kv_heads(s, found.n_heads);
 	if (!read_mla(s, &found)) {
-		found.k_dim = first_number(s, DIM, EXTRA);
+		found.k_dim = first_number(s, DIM, WINDOW);
 		if (found.k_dim == 0)
 			found.k_dim = width / found.n_heads;
 		found.v_dim = found.k_dim;

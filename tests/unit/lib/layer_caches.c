@@ -215,6 +215,15 @@ static void metadata_tell_windows(void)
 	}
 }
 
+static void a_window_is_no_head(void)
+{
+	STR(caches_of("{\"num_hidden_layers\":1,\"hidden_size\":64,"
+		      "\"num_attention_heads\":8,\"num_key_value_heads\":2,"
+		      "\"sliding_window\":4096,\"state_size\":16}",
+		      "l.layers.0.self_attn.k_proj.weight U8 1024,1"),
+	    "2*16");
+}
+
 static void what_is_not_known_is_not_zero(void)
 {
 	/* Names that are not known: the metadata tell, layer by layer. */
@@ -245,6 +254,7 @@ TAP_CASE()
 {
 	packed_shapes_tell_their_rows();
 	metadata_tell_windows();
+	a_window_is_no_head();
 	what_is_not_known_is_not_zero();
 	return tap_done();
 }

@@ -439,7 +439,7 @@ static void read_windows(struct search *s, struct gm_weights_config *config)
 {
 	const struct value *values = s->part->values;
 	const struct window *known = find_window(s->part->type);
-	uint32_t every;
+	uint32_t every, interval;
 
 	config->window = first_number(s, WINDOW, PATTERN);
 	memcpy(config->kinds, s->part->kinds, sizeof(config->kinds));
@@ -447,9 +447,9 @@ static void read_windows(struct search *s, struct gm_weights_config *config)
 	if (config->window == 0 && known != NULL &&
 	    values[WINDOW].kind == ABSENT)
 		config->window = known->tokens;
-	if (s->part->n_kinds == 0 && values[INTERVAL].kind == WHOLE)
-		set_kinds(config, 0, number(s, INTERVAL, 0, NUMBER_MAX),
-			  GM_LAYER_NONE);
+	interval = number(s, INTERVAL, 1, NUMBER_MAX);
+	if (s->part->n_kinds == 0 && interval > 0)
+		set_kinds(config, 0, interval, GM_LAYER_NONE);
 	if (config->window == 0 || s->part->n_kinds > 0)
 		return;
 	if (values[USE_WINDOW].kind != ABSENT ||

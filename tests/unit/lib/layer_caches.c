@@ -196,6 +196,10 @@ static void metadata_tell_windows(void)
 		  "\"use_sliding_window\":true,\"max_window_layers\":1",
 		  "2*32; 2*32 w9" },
 		{ "\"num_kv_shared_layers\":1", "2*32; 0" },
+		{ "\"full_attention_interval\":2", "0; 2*32" },
+		/* no interval */
+		{ "\"full_attention_interval\":0", "2*32; 2*32" },
+		{ "\"full_attention_interval\":-1", "2*32; 2*32" },
 		{ "\"layer_types\":[[],{}]", "2*32; 2*32" },
 		{ "\"layer_types\":null,\"sliding_window\":-1,"
 		  "\"model_type\":\"mistral\"",

@@ -41,6 +41,7 @@ enum part {
 	ELEMENTS, /* likewise: one for each element */
 	WKV,      /* RWKV's recurrence: one for each channel */
 	RATIO,    /* of how many tokens one is kept: a row for each */
+	CROSS,    /* keys and values of an encoder's output */
 	N_PARTS
 };
 
@@ -119,13 +120,15 @@ static const struct {
 struct shapes {
 	uint64_t rows[N_PARTS];
 	uint64_t columns[N_PARTS];
-	uint64_t cross; /* keys and values of an encoder's output */
-	uint64_t conv;  /* elements of all convolutions */
-	uint64_t inner; /* columns of the output of a recurrence */
+	uint64_t scaled[N_PARTS]; /* rows by scales, which count where no weight
+				   * has rows: MLX has both */
+	uint64_t conv;            /* elements of all convolutions */
+	uint64_t inner;           /* columns of the output of a recurrence */
 	uint32_t n_convs;
 	bool attends;    /* a tensor is part of an attention */
 	bool is_matrix;  /* its recurrence keeps keys by values: mLSTM's */
 	bool mixes_time; /* it is RWKV's */
+	bool is_hidden;  /* the shape of its keys or values says nothing */
 };
 
 /* ---- tensors ------------------------------------------------------------- */
@@ -135,7 +138,17 @@ static bool has(const char *text, size_t n, const char *word)
 	return memmem(text, n, word, strlen(word)) != NULL;
 }
 
-/* The rows of a matrix whose shape is packed may be known all the same. */
+/* The type of numbers of which each holds several weights. */
+static bool is_packed(uint32_t type)
+{
+	const char *name = gm_weights_type(type);
+
+	return strcmp(name, "U8") == 0 || strcmp(name, "I32") == 0 ||
+	       strcmp(name, "U32") == 0;
+}
+
+/* The rows of a matrix whose shape is packed may be known all the same; its
+ * columns are 0 then. */
 static bool find_shape(const struct gm_weights *ws, const struct gm_weight *w,
 		       const char *last, uint64_t *ret_rows,
 		       uint64_t *ret_columns)
@@ -154,10 +167,15 @@ static bool find_shape(const struct gm_weights *ws, const struct gm_weight *w,
 		*ret_columns = 0;
 		return n == 2;
 	}
+	if (strcmp(last, "weight") != 0 || n == 0)
+		return false;
 	/* bitsandbytes stores one column of bytes. */
-	return strcmp(last, "weight") == 0 && n > 0 &&
-	       !(n == 2 && *ret_columns == 1 && *ret_rows > 1 &&
-		 gm_weights_bits(w->type) == 8);
+	if (n == 2 && *ret_columns == 1 && *ret_rows > 1 &&
+	    gm_weights_bits(w->type) == 8)
+		return false;
+	if (is_packed(w->type))
+		*ret_columns = 0;
+	return true;
 }
 
 static enum part find_part(const char *name, size_t n)
@@ -169,14 +187,6 @@ static enum part find_part(const char *name, size_t n)
 	return NONE;
 }
 
-/* A layer may have two attentions. */
-static void add_shape(struct shapes *s, enum part part, uint64_t rows,
-		      uint64_t columns)
-{
-	s->rows[part] += rows;
-	s->columns[part] += columns;
-}
-
 /* A tensor's name in its layer: its parts, and what it is. */
 struct named {
 	const char *name;
@@ -185,6 +195,8 @@ struct named {
 	size_t n_leaf;
 	size_t n_path; /* bytes before the leaf */
 	enum part part;
+	bool is_hidden; /* its shape says nothing of its rows */
+	bool is_scale;  /* it is that of the packed weights */
 	uint64_t rows, columns, elements;
 };
 
@@ -208,6 +220,16 @@ static void find_leaf(const char *name, const char *end, struct named *t)
 		 (is_leaf(t, "linear") || is_leaf(t, "base_layer")));
 }
 
+/* A layer may have two attentions. */
+static void add_shape(struct shapes *s, enum part part, const struct named *t)
+{
+	if (t->is_scale)
+		s->scaled[part] += t->rows;
+	else
+		s->rows[part] += t->rows;
+	s->columns[part] += t->columns;
+}
+
 /* Returns false: it tells nothing. */
 static bool find_named(const struct gm_weights *ws, const struct gm_weight *w,
 		       const char *name, struct named *ret)
@@ -228,9 +250,12 @@ static bool find_named(const struct gm_weights *ws, const struct gm_weight *w,
 		t.rows = t.part == RATIO ? dims[0] : t.elements;
 		t.columns = w->n_dims > 1 ? dims[w->n_dims - 1] : 1;
 	} else {
-		if (last == name ||
-		    !find_shape(ws, w, last, &t.rows, &t.columns))
+		if (last == name)
 			return false;
+		t.is_hidden = !find_shape(ws, w, last, &t.rows, &t.columns);
+		if (t.is_hidden && strcmp(last, "weight") != 0)
+			return false;
+		t.is_scale = strcmp(last, "scales") == 0;
 		find_leaf(name, last, &t);
 		t.part = find_part(t.leaf, t.n_leaf);
 		if (t.part == TURNED) { /* GPT-2's are, others' are not */
@@ -272,23 +297,28 @@ static void take_projection(struct shapes *s, const struct named *t,
 			is_below(t, "encoder_") || is_below(t, "EncDec");
 
 	s->is_matrix |= is_below(t, "mlstm");
-	if (is_cross && (t->part == KEYS || t->part == VALUES))
-		s->cross += t->rows;
-	else if (!is_cross &&
-		 (attends || s->is_matrix || is_below(t, "mixer") ||
-		  is_below(t, "temporal_block")))
-		add_shape(s, t->part, t->rows, t->columns);
+	if (!attends && !s->is_matrix && !is_below(t, "mixer") &&
+	    !is_below(t, "temporal_block") && !is_cross)
+		return;
+	if (t->is_hidden)
+		s->is_hidden |= t->part != QUERIES;
+	else if (!is_cross)
+		add_shape(s, t->part, t);
+	else if (t->part == KEYS || t->part == VALUES)
+		add_shape(s, CROSS, t);
 }
 
 static void take_output(struct shapes *s, const struct named *t, bool attends)
 {
 	s->mixes_time |= has(t->leaf, t->n_leaf, "time_mix");
+	if (t->is_hidden)
+		return;
 	if (is_below(t, "linear_att") || is_below(t, "mamba") ||
 	    is_below(t, "mixer") || s->mixes_time ||
 	    has(t->leaf, t->n_leaf, "ssm"))
 		s->inner = t->columns;
 	else if (attends)
-		add_shape(s, OUTPUT, t->rows, t->columns);
+		add_shape(s, OUTPUT, t);
 }
 
 /* Take the tensor, whose name in its layer is @name. */
@@ -298,11 +328,12 @@ static void take_tensor(struct shapes *s, const struct gm_weights *ws,
 	struct named t;
 	bool attends;
 
-	if (!find_named(ws, w, name, &t))
-		return;
 	attends = has(name, strlen(name), "att") ||
 		  has(name, strlen(name), "Att");
-	s->attends |= attends;
+	/* The norm behind an attention is there without it, too. */
+	s->attends |= attends && !has(name, strlen(name), "norm");
+	if (!find_named(ws, w, name, &t))
+		return;
 	if (take_sparse(s, &t))
 		return;
 	switch (t.part) {
@@ -329,7 +360,10 @@ static void take_tensor(struct shapes *s, const struct gm_weights *ws,
 		s->mixes_time = true;
 		/* fallthrough */
 	default:
-		add_shape(s, t.part, t.rows, t.columns);
+		if (t.is_hidden)
+			s->is_hidden = true;
+		else
+			add_shape(s, t.part, &t);
 	}
 }
 
@@ -358,6 +392,8 @@ enum sight { SHAPES, BOTH, METADATA };
 static uint64_t find_state(const struct gm_weights_config *config,
 			   const struct shapes *s, uint32_t kind)
 {
+	/* The convolution has no less, and is never packed. */
+	uint64_t inner = s->inner > 0 ? s->inner : s->rows[CONV];
 	uint64_t heads = s->rows[HEADS], rest;
 
 	if (s->rows[ELEMENTS] > 0)
@@ -379,10 +415,10 @@ static uint64_t find_state(const struct gm_weights_config *config,
 		return s->rows[VALUES] * (s->rows[KEYS] / heads) +
 		       (s->is_matrix ? s->rows[KEYS] + heads : 0);
 	if (config->state_width > 0)
-		return s->inner * config->state_width;
+		return inner * config->state_width;
 	/* Mamba 2 has the inputs of both matrices in its convolution. */
-	rest = s->rows[CONV] > s->inner ? (s->rows[CONV] - s->inner) / 2 : 0;
-	return s->inner * rest;
+	rest = s->rows[CONV] > inner ? (s->rows[CONV] - inner) / 2 : 0;
+	return inner * rest;
 }
 
 /* The heads of so many elements: by the layer's norm of a head, or the
@@ -443,6 +479,8 @@ static bool find_token(const struct gm_weights_config *config,
 	c->n_heads = 1;
 	if (s->rows[PER_HEAD] > 0)
 		return guess_heads(config, c);
+	if (s->is_hidden)
+		return guess(config, c);
 	if (s->rows[LATENT] > 0) {
 		c->token_elements = s->rows[LATENT] + s->rows[INDEXER];
 		return true;
@@ -464,10 +502,10 @@ static bool find_token(const struct gm_weights_config *config,
 		return true;
 	}
 	/* With queries alone it reads what another layer keeps. */
-	if (sight == SHAPES
-		    ? s->rows[QUERIES] > 0 || !s->attends ||
-			      s->rows[HEADS] > 0 || s->conv > 0 || s->cross > 0
-		    : sight == BOTH && !s->attends)
+	if (sight == SHAPES ? s->rows[QUERIES] > 0 || !s->attends ||
+				      s->rows[HEADS] > 0 || s->conv > 0 ||
+				      s->rows[CROSS] > 0
+			    : sight == BOTH && !s->attends)
 		return true;
 	return guess(config, c);
 }
@@ -501,16 +539,20 @@ static void find_layer(const struct gm_weights_config *config, uint32_t layer,
 	/* RWKV keeps the last token's inputs of both of its halves. */
 	if (s->mixes_time)
 		c.conv_elements += 2 * (s->rows[WKV] + s->inner);
-	if (!is_linear(s, kind) && layer + config->n_shared < n_layers)
+	if (is_linear(s, kind))
+		is_known = !s->is_hidden;
+	else if (layer + config->n_shared < n_layers)
 		is_known = find_token(config, s, sight, &c);
+	if (s->rows[HEADS] > 0 && c.state_elements == 0)
+		is_known = false;
 	if (kind == GM_LAYER_WINDOW)
 		c.window = config->window;
 	if (s->rows[RATIO] > 0 && c.window > 0)
 		compress(s, &c);
 	if (config->n_cross > 0)
-		c.conv_elements += s->cross * config->n_cross;
+		c.conv_elements += s->rows[CROSS] * config->n_cross;
 	else
-		c.token_elements += s->cross;
+		c.token_elements += s->rows[CROSS];
 	if (!is_known)
 		c = (struct gpumap_layer_cache){ .n_heads = 0 };
 	*ret = c;
@@ -561,6 +603,10 @@ int gm_weights_cache_find(const struct gm_weights *weights,
 		if (layers[i] >= 0)
 			take_tensor(&shapes[layers[i]], weights, &weights->v[i],
 				    name_in_layer(&weights->v[i]));
+	for (uint32_t i = 0; i < n_layers; i++)
+		for (size_t part = 0; part < N_PARTS; part++)
+			if (shapes[i].rows[part] == 0)
+				shapes[i].rows[part] = shapes[i].scaled[part];
 	for (uint32_t i = 0; i < n_layers; i++) {
 		uint64_t dim = shapes[i].rows[NORM];
 		uint64_t q = shapes[i].rows[QUERIES] > 0

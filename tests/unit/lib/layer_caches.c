@@ -138,6 +138,19 @@ static void packed_shapes_tell_their_rows(void)
 		{ "l.layers.0.self_attn.qkv_proj.weight BF16 96,64;"
 		  "l.layers.0.self_attn.o_proj.weight BF16 64,64",
 		  "2*16" },
+		{ "l.layers.0.self_attn.qkv_proj.weight U8 96,32;"
+		  "l.layers.0.self_attn.o_proj.weight U8 64,32",
+		  "2*16" },
+		/* MLX has both weights, whose columns it packs, and scales. */
+		{ "l.layers.0.self_attn.k_proj.scales F16 32,1;"
+		  "l.layers.0.self_attn.k_proj.weight U32 32,8;"
+		  "l.layers.0.self_attn.v_proj.scales F16 32,1;"
+		  "l.layers.0.self_attn.v_proj.weight U32 32,8",
+		  "2*32" },
+		/* Queries that are not packed are not alone. */
+		{ "l.layers.0.self_attn.k_proj.weight U8 1024,1;"
+		  "l.layers.0.self_attn.q_proj.weight BF16 64,64",
+		  "2*16" },
 		/* Layer norms and a projection of the MLP tell nothing. */
 		{ "l.layers.0.self_attn.k_norm.weight BF16 8;"
 		  "l.layers.0.mlp.key.weight BF16 96,64",
@@ -219,6 +232,43 @@ static void metadata_tell_windows(void)
 	}
 }
 
+#define HYBRID                                            \
+	"{\"num_hidden_layers\":2,\"hidden_size\":64,"    \
+	"\"num_attention_heads\":8,\"ssm_state_size\":4," \
+	"\"num_key_value_heads\":2}"
+#define RECURRENCE                      \
+	"l.layers.0.mixer.A_log F32 2;" \
+	"l.layers.0.mixer.conv1d.weight BF16 40,1,4;"
+
+/* The rows of the convolution are taken for those that are hidden. */
+static void packed_recurrences_keep_states(void)
+{
+	STR(caches_of(HYBRID,
+		      RECURRENCE "l.layers.0.mixer.out_proj.weight BF16 64,32;"
+				 "l.layers.1.mixer.k_proj.weight BF16 16,64;"
+				 "l.layers.1.mixer.v_proj.weight BF16 16,64"),
+	    "0 c160 s128; 2*16");
+	STR(caches_of(HYBRID,
+		      RECURRENCE "l.layers.0.mixer.out_proj.weight U8 1024,1;"
+				 "l.layers.1.mixer.k_proj.weight U8 512,1;"
+				 "l.layers.1.mixer.v_proj.weight U8 512,1"),
+	    "0 c160 s160; 2*16");
+	STR(caches_of(HYBRID,
+		      RECURRENCE "l.layers.0.mixer.out_proj.weight U8 64,16;"
+				 "l.layers.1.mixer.k_proj.weight U8 16,32;"
+				 "l.layers.1.mixer.v_proj.weight U8 16,32"),
+	    "0 c160 s160; 2*16");
+	STR(caches_of(HYBRID,
+		      RECURRENCE "l.layers.0.mixer.out_proj.scales F16 1,64;"
+				 "l.layers.1.mixer.k_proj.scales F16 1,16;"
+				 "l.layers.1.mixer.v_proj.scales F16 1,16"),
+	    "0 c160 s160; 2*16");
+	/* Without the width of the state nothing tells it. */
+	STR(caches_of(LLAMA,
+		      RECURRENCE "l.layers.0.mixer.out_proj.weight U8 64,16"),
+	    "?");
+}
+
 static void a_window_is_no_head(void)
 {
 	STR(caches_of("{\"num_hidden_layers\":1,\"hidden_size\":64,"
@@ -252,12 +302,19 @@ static void what_is_not_known_is_not_zero(void)
 		      "l.layers.1.self_attn.q_proj.weight BF16 8,8;"
 		      "l.layers.2.mlp.up_proj.weight BF16 8,8"),
 	    "1*16; 0; 0");
+	/* The norm behind an attention does not show that there is one. */
+	STR(caches_of("{\"num_hidden_layers\":2,\"hidden_size\":64,"
+		      "\"num_attention_heads\":8}",
+		      "l.layers.0.self_attn.k_proj.weight BF16 8,8;"
+		      "l.layers.1.post_attention_layernorm.weight BF16 8"),
+	    "8*2; 0");
 }
 
 TAP_CASE()
 {
 	packed_shapes_tell_their_rows();
 	metadata_tell_windows();
+	packed_recurrences_keep_states();
 	a_window_is_no_head();
 	what_is_not_known_is_not_zero();
 	return tap_done();

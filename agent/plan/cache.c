@@ -54,18 +54,36 @@ static uint64_t layer_bytes(bool *over, const struct gm_cache_request *q,
 	return gm_checked_add(over, keys, gm_checked_add(over, conv, state));
 }
 
+/* Does a layer keep all tokens?  Else nothing would fill a pool: its blocks are
+ * of all layers alike, whatever their windows. */
+static bool is_endless(const struct gm_cache_request *q)
+{
+	uint32_t i = 0;
+
+	while (i < q->n_layers &&
+	       (q->layers[i].window > 0 || q->layers[i].token_elements == 0))
+		i++;
+	return i < q->n_layers;
+}
+
 /* Sum up the layers of a pool of @tokens tokens. */
 static uint64_t sum_pool(bool *over, const struct gm_cache_request *q,
 			 uint64_t tokens, uint64_t *ret_sums)
 {
 	uint32_t bytes =
 		q->paged.cache_bytes ? q->paged.cache_bytes : q->dtype_bytes;
+	bool has_windows = is_endless(q);
 
-	for (uint32_t i = 0; i < q->n_layers; i++)
-		ret_sums[i + 1] = gm_checked_add(
-			over, ret_sums[i],
-			layer_bytes(over, q, &q->layers[i], tokens,
-				    q->max_batch_size, bytes));
+	for (uint32_t i = 0; i < q->n_layers; i++) {
+		struct gpumap_layer_cache layer = q->layers[i];
+
+		if (!has_windows)
+			layer.window = 0;
+		ret_sums[i + 1] =
+			gm_checked_add(over, ret_sums[i],
+				       layer_bytes(over, q, &layer, tokens,
+						   q->max_batch_size, bytes));
+	}
 	return ret_sums[q->n_layers];
 }
 
@@ -102,12 +120,13 @@ static int pool(const struct gm_cache_request *q, const struct gm_kv_room *room,
 		uint64_t *ret_sums, struct gm_plan_error *err)
 {
 	uint64_t size = q->paged.block_size, low = 0, most = budget(q, room);
-	uint64_t high = most / size; /* blocks: a token has a byte at least */
+	uint64_t high;
 	bool over = false;
 	int r = gm_kv_check_block(size, err);
 
 	if (r)
 		return r;
+	high = most / size; /* blocks: a token has a byte at least */
 	if (q->paged.budget == GPUMAP_PAGED_TOKENS)
 		low = high =
 			q->paged.amount / size + (q->paged.amount % size != 0);

@@ -12,7 +12,8 @@
  * a share of the first device or by a number of tokens; the pool is what all
  * layers keep of so many tokens, and as large as it was asked for, less than a
  * block.  A layer with a window keeps no more of the pool's tokens than its
- * window of every sequence of the batch.
+ * window of every sequence of the batch, unless all layers have windows, which
+ * would never fill it.
  *
  * kv.h has the rule of mistral.rs, which charges every layer the same.
  */

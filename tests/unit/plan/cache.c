@@ -117,7 +117,14 @@ static void a_pool_is_as_large_as_it_was_asked_for(void)
 	pool_of(&q, &room, -ENOSPC);
 	q.paged.amount = UINT64_MAX;
 	OK(pool_of(&q, &room, 0) > UINT64_MAX / 2);
+	/* A layer with a window fills a pool where no other does. */
+	q.layers = &layers[1];
+	q.n_layers = 1;
+	q.paged.amount = 64;
+	EQ(pool_of(&q, &room, 0), 64 * MIB);
 	q.paged.block_size = 12;
+	pool_of(&q, &room, -EINVAL);
+	q.paged.block_size = 0;
 	pool_of(&q, &room, -EINVAL);
 	q = request();
 	q.paged.budget = GPUMAP_PAGED_TOKENS;

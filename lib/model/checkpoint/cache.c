@@ -242,6 +242,8 @@ static bool find_named(const struct gm_weights *ws, const struct gm_weight *w,
 		return false;
 	for (uint32_t i = 0; i < w->n_dims; i++)
 		t.elements *= dims[i];
+	if (t.elements == 0) /* its other dimensions may be any */
+		return false;
 	last = last != NULL ? last + 1 : name;
 	t.leaf = last;
 	t.n_leaf = strlen(last);

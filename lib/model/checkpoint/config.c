@@ -435,6 +435,15 @@ static void set_kinds(struct gm_weights_config *config, uint32_t first,
 			config->kinds[i] = kind;
 }
 
+static bool states_window(const struct value *values)
+{
+	size_t key = WINDOW;
+
+	while (key < PATTERN && values[key].kind == ABSENT)
+		key++;
+	return key < PATTERN;
+}
+
 static void read_windows(struct search *s, struct gm_weights_config *config)
 {
 	const struct value *values = s->part->values;
@@ -444,8 +453,7 @@ static void read_windows(struct search *s, struct gm_weights_config *config)
 	config->window = first_number(s, WINDOW, PATTERN);
 	memcpy(config->kinds, s->part->kinds, sizeof(config->kinds));
 	every = first_number(s, PATTERN, STATE);
-	if (config->window == 0 && known != NULL &&
-	    values[WINDOW].kind == ABSENT)
+	if (known != NULL && !states_window(values))
 		config->window = known->tokens;
 	interval = number(s, INTERVAL, 1, NUMBER_MAX);
 	if (s->part->n_kinds == 0 && interval > 0)
@@ -454,8 +462,11 @@ static void read_windows(struct search *s, struct gm_weights_config *config)
 		return;
 	if (values[USE_WINDOW].kind != ABSENT ||
 	    values[FULL_LAYERS].kind != ABSENT) {
-		/* Qwen's first layers have none, or all. */
-		if (values[USE_WINDOW].kind == TRUE)
+		/* Qwen's first layers have none, or all; how many there are has
+		 * to be said. */
+		if (values[USE_WINDOW].kind == TRUE &&
+		    values[FULL_LAYERS].kind == WHOLE &&
+		    values[FULL_LAYERS].number <= NUMBER_MAX)
 			set_kinds(config, number(s, FULL_LAYERS, 0, NUMBER_MAX),
 				  0, GM_LAYER_WINDOW);
 	} else if (known != NULL) {
@@ -543,7 +554,8 @@ struct facts {
 	struct gm_weights_text architecture;
 	struct gm_weights_text kind; /* general.type; "" or "model" */
 	uint64_t n_layers, n_extra, width, n_heads, n_kv_heads, k_dim, v_dim;
-	uint64_t kv_lora_rank, rope_dim, state_width, n_shared, window, pattern;
+	uint64_t kv_lora_rank, rope_dim, state_width, n_shared, pattern;
+	uint64_t window; /* UINT64_MAX: it is not said */
 	uint64_t interval;
 	bool lists_windows;
 	uint8_t kinds[GM_WEIGHTS_KINDS];
@@ -640,7 +652,7 @@ static void read_pair_windows(const struct facts *f,
 	const struct window *known = find_window(config->type);
 	uint64_t window = f->window;
 
-	if (window == 0 && known != NULL)
+	if (window == UINT64_MAX && known != NULL)
 		window = known->tokens;
 	config->window = window < NUMBER_MAX ? (uint32_t)window : 0;
 	if (f->interval > 0 && f->interval < NUMBER_MAX)
@@ -662,7 +674,7 @@ static void read_pair_windows(const struct facts *f,
 static int read_pairs(const struct gm_weights_meta *meta, struct gm_reason *why,
 		      struct gm_weights_config *config)
 {
-	struct facts f = { .n_layers = 0 };
+	struct facts f = { .window = UINT64_MAX };
 	int ret = 0;
 
 	/* Twice: the architecture may come behind the keys that begin with

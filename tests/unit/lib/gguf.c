@@ -153,6 +153,24 @@ static void says(const char *what)
 		NOTE("it says: %s", why.text);
 }
 
+/* The converter writes it for Llama 4's architecture without windows. */
+static void a_window_of_0_is_none(void)
+{
+	for (uint64_t window = 0; window < 2; window++) {
+		put_start(3, 0, 1 + (window == 0));
+		put_string("general.architecture");
+		put(STRING, 4);
+		put_string("llama4");
+		if (window == 0)
+			put_number("llama4.attention.sliding_window", 0);
+		put_data(0);
+		EQ(take(n_bytes, 0), 0);
+		EQ(config.window, window == 0 ? 0 : 8192);
+		EQ(config.kinds[0] == GM_LAYER_WINDOW, window != 0);
+		forget();
+	}
+}
+
 static void a_model_is_read(void)
 {
 	for (uint32_t version = 2; version <= 3; version++) {
@@ -580,6 +598,7 @@ TAP_CASE()
 {
 	a_model_may_be_split();
 	a_model_is_read();
+	a_window_of_0_is_none();
 	a_part_asks_for_more_and_a_short_file_is_refused();
 	a_checkpoint_may_be_one_file();
 	blocks_that_predict_more_tokens_are_no_layers();

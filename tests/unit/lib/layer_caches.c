@@ -147,6 +147,12 @@ static void packed_shapes_tell_their_rows(void)
 		  "l.layers.0.self_attn.v_proj.scales F16 32,1;"
 		  "l.layers.0.self_attn.v_proj.weight U32 32,8",
 		  "2*32" },
+		/* Empty tensors, whose sum would be 2^64, tell nothing. */
+		{ "l.layers.0.self_attn.k_proj.weight BF16 "
+		  "9223372036854775808,0;"
+		  "l.layers.0.self_attn.v_proj.weight BF16 "
+		  "9223372036854775808,0",
+		  "2*16" },
 		/* Queries that are not packed are not alone. */
 		{ "l.layers.0.self_attn.k_proj.weight U8 1024,1;"
 		  "l.layers.0.self_attn.q_proj.weight BF16 64,64",
@@ -208,6 +214,17 @@ static void metadata_tell_windows(void)
 		{ "\"model_type\":\"qwen2\",\"sliding_window\":9,"
 		  "\"use_sliding_window\":true,\"max_window_layers\":1",
 		  "2*32; 2*32 w9" },
+		{ "\"model_type\":\"qwen2\",\"sliding_window\":9,"
+		  "\"use_sliding_window\":true",
+		  "2*32; 2*32" },
+		{ "\"model_type\":\"qwen2\",\"sliding_window\":9,"
+		  "\"use_sliding_window\":true,"
+		  "\"max_window_layers\":99999999999",
+		  "2*32; 2*32" },
+		{ "\"model_type\":\"llama4_text\"", "2*32 w8192; 2*32 w8192" },
+		{ "\"model_type\":\"llama4_text\","
+		  "\"attention_chunk_size\":null",
+		  "2*32; 2*32" },
 		{ "\"num_kv_shared_layers\":1", "2*32; 0" },
 		{ "\"full_attention_interval\":2", "0; 2*32" },
 		/* no interval */

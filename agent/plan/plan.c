@@ -534,13 +534,19 @@ static int warn_of_caches(struct gm_plan_draft *d)
 	for (uint32_t i = first; i < d->ask->n_layers;
 	     i = find_unknown(d->ask, i + 1))
 		n++;
-	if (n == 0)
-		return 0;
-	return gm_plan_warn(d,
-			    "What layer %" PRIu32 " keeps of a sequence is not "
-			    "known, nor that of %" PRIu32 " others: no cache "
-			    "is charged for them; give --kv-elements",
-			    first, n - 1);
+	if (n == 1)
+		return gm_plan_warn(d,
+				    "It is not known what layer %" PRIu32 " "
+				    "keeps of a sequence: no cache is charged "
+				    "for it; give --kv-elements",
+				    first);
+	return n == 0 ? 0
+		      : gm_plan_warn(d,
+				     "It is not known what layer %" PRIu32
+				     " and %" PRIu32 " others keep of a "
+				     "sequence: no cache is charged for them; "
+				     "give --kv-elements",
+				     first, n - 1);
 }
 
 static int warn_of_unknown(struct gm_plan_draft *d)

@@ -41,7 +41,10 @@ struct gm_plan_draft {
 /* Is it known what the layers keep? */
 static inline bool gm_plan_has_cache(const struct gm_plan_draft *draft)
 {
-	return draft->ask->caches != NULL || draft->q->like != NULL;
+	const struct gm_kv_shape *like = draft->q->like;
+
+	return like != NULL ? like->k_dim > 0 || like->kv_lora_rank > 0
+			    : draft->ask->caches != NULL;
 }
 
 /* The device that is @row, or NULL. */

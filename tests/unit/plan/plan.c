@@ -428,6 +428,7 @@ static void the_rows_that_are_left_settle_on_a_type(void)
 
 static void unknown_parts_are_said(void)
 {
+	static const struct gm_kv_shape nothing = { .n_heads = 0 };
 	struct gm_plan plan = { 0 };
 	struct scene s;
 
@@ -455,6 +456,29 @@ static void unknown_parts_are_said(void)
 	EQ(plan.kv_bytes, 0);
 	STR(plan.warnings, "What the layers keep of a sequence is not known: "
 			   "no KV cache is charged");
+	gm_plan_free(&plan);
+
+	/* What mistral.rs would keep is not known either. */
+	s.q.like = &nothing;
+	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	EQ(plan.kv_bytes, 0);
+	STR(plan.warnings, "What the layers keep of a sequence is not known: "
+			   "no KV cache is charged");
+	gm_plan_free(&plan);
+
+	/* Of some layers it is not. */
+	set_scene(&s, AUTO, NULL);
+	s.caches[3].n_heads = 0;
+	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	STR(plan.warnings, "It is not known what layer 3 keeps of a sequence: "
+			   "no cache is charged for it; give --kv-elements");
+	gm_plan_free(&plan);
+	s.caches[7].n_heads = s.caches[8].n_heads = 0;
+	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	STR(plan.warnings,
+	    "It is not known what layer 3 and 2 others keep of a "
+	    "sequence: no cache is charged for them; give "
+	    "--kv-elements");
 	gm_plan_free(&plan);
 
 	set_scene(&s, TOPOLOGY,

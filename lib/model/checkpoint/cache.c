@@ -353,7 +353,7 @@ static void take_tensor(struct shapes *s, const struct gm_weights *ws,
 		s->n_convs++;
 		return;
 	case NORM:
-		s->rows[NORM] = t.rows;
+		s->rows[NORM] = t.columns > 1 ? t.columns : t.rows;
 		return;
 	case OUTPUT:
 		take_output(s, &t, attends);
@@ -430,6 +430,9 @@ static uint32_t count_heads(const struct gm_weights_config *config,
 {
 	uint64_t dim = s->rows[NORM];
 
+	/* OLMo's norm is one of all heads. */
+	if (dim == keys && keys == (uint64_t)config->n_kv_heads * config->k_dim)
+		return config->n_kv_heads;
 	if (dim == 0 || keys % dim != 0) {
 		if (config->n_kv_heads > 0 && keys % config->n_kv_heads == 0)
 			return config->n_kv_heads;

@@ -157,6 +157,16 @@ static void packed_shapes_tell_their_rows(void)
 		{ "l.layers.0.self_attn.k_proj.weight U8 1024,1;"
 		  "l.layers.0.self_attn.q_proj.weight BF16 64,64",
 		  "2*16" },
+		/* A norm is one of a head, of each head, or of all heads. */
+		{ "l.layers.0.self_attn.k_proj.weight BF16 16,64;"
+		  "l.layers.0.self_attn.k_norm.weight BF16 4",
+		  "4*8" },
+		{ "l.layers.0.self_attn.k_proj.weight BF16 16,64;"
+		  "l.layers.0.self_attn.k_norm.weight BF16 2,8",
+		  "2*16" },
+		{ "l.layers.0.self_attn.k_proj.weight BF16 16,64;"
+		  "l.layers.0.self_attn.k_norm.weight BF16 16",
+		  "2*16" },
 		/* Layer norms and a projection of the MLP tell nothing. */
 		{ "l.layers.0.self_attn.k_norm.weight BF16 8;"
 		  "l.layers.0.mlp.key.weight BF16 96,64",

@@ -34,7 +34,7 @@ static void make_model(void)
 }
 
 #define PLAN(...)   CTL("plan", "--model", model, __VA_ARGS__)
-#define COMMIT(...) PLAN("--commit", "m", __VA_ARGS__)
+#define COMMIT(...) PLAN("--commit", "m", "--kv-elements", "1", __VA_ARGS__)
 
 /* Returns "SPEC, dummy" where the first charge is to a dummy row. */
 static const char *spec_of(void)

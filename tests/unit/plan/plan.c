@@ -458,7 +458,7 @@ static void unknown_parts_are_said(void)
 			   "no KV cache is charged");
 	gm_plan_free(&plan);
 
-	/* What mistral.rs would keep is not known either. */
+	/* Nor is it known what mistral.rs would keep. */
 	s.q.like = &nothing;
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
 	EQ(plan.kv_bytes, 0);
@@ -466,7 +466,7 @@ static void unknown_parts_are_said(void)
 			   "no KV cache is charged");
 	gm_plan_free(&plan);
 
-	/* Of some layers it is not. */
+	/* Some layers say nothing. */
 	set_scene(&s, AUTO, NULL);
 	s.caches[3].n_heads = 0;
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);

@@ -249,6 +249,19 @@ static void sizes_can_be_asked_for(void)
 	EQ(number(json, "kv_bytes"), 16 << 20);
 	OK(json_is_true(json_object_get(json, "paged")));
 	json_decref(json);
+	/* mistral.rs has twice the blocks then, and charges 16 bits. */
+	EQ(PLAN("--json", "--paged-mib", "64", "--paged-block", "16",
+		"--cache-type", "f8e4m3", "--like", "mistral.rs"),
+	   DONE);
+	json = object();
+	EQ(number(json, "kv_bytes"), 32 << 20);
+	json_decref(json);
+	EQ(PLAN("--like", "vllm"), USAGE);
+	OK(complains("--like is mistral.rs"));
+	EQ(CTL("plan", "--model", model, "--commit", "m", "--like",
+	       "mistral.rs"),
+	   USAGE);
+	OK(complains("cannot be committed"));
 	EQ(PLAN("--json", "--paged-tokens", "65536"), DONE);
 	json = object();
 	EQ(number(json, "kv_bytes"), 8 << 20);

@@ -254,7 +254,7 @@ struct gm_control_plan {
 	uint64_t other_bytes;
 	uint64_t tied_bytes;
 	uint32_t n_heads;  /* of attention; 0: not known */
-	uint32_t n_caches; /* n_layers, or 0: the layers keep nothing */
+	uint32_t n_caches; /* n_layers, or 0: what they keep is not known */
 	/* The use of the model. */
 	uint32_t compute_dtype; /* enum gpumap_dtype; 0: as the rows prefer */
 	uint32_t max_batch_size;

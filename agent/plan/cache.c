@@ -22,12 +22,10 @@ static int overflow(struct gm_plan_error *err)
 /* One rank's part of @elements, which are those of @n_heads heads. */
 static uint64_t part(uint64_t elements, uint64_t n_heads, uint64_t n_ranks)
 {
-	uint64_t heads;
-
 	if (n_ranks <= 1 || n_heads <= 1)
 		return elements;
-	heads = n_heads / n_ranks + (n_heads % n_ranks != 0);
-	return elements / n_heads * heads + elements % n_heads;
+	return elements / n_heads * gm_part(n_heads, n_ranks) +
+	       elements % n_heads;
 }
 
 /* The bytes of a layer for @tokens tokens, at most its window of each of

@@ -52,6 +52,12 @@ static inline uint64_t gm_minus(uint64_t a, uint64_t b)
 	return a > b ? a - b : 0;
 }
 
+/* One rank's part of @n, rounded up; no ranks are one. */
+static inline uint64_t gm_part(uint64_t n, uint64_t n_ranks)
+{
+	return n_ranks > 1 ? n / n_ranks + (n % n_ranks != 0) : n;
+}
+
 static inline uint64_t gm_max(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;

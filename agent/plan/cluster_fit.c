@@ -16,11 +16,6 @@
 
 _Static_assert(STAGES <= GM_SPLIT_ROWS, "layers are split over all stages");
 
-static uint64_t part(uint64_t n, uint32_t tp)
-{
-	return n / tp + (n % tp != 0);
-}
-
 static uint64_t sequence(const struct gm_cluster_plan_request *q)
 {
 	return q->ask.max_seq_len > 0 ? q->ask.max_seq_len : GM_PLAN_SEQ_LEN;
@@ -85,10 +80,10 @@ int gm_cluster_fit_measure(const struct gm_cluster_plan_request *q, uint32_t tp,
 		return ret;
 	}
 	for (uint32_t i = 0; i < ask->n_layers; i++)
-		fit.sums[i + 1] = gm_checked_add(&over, fit.sums[i],
-						 part(ask->layer_bytes[i], tp));
+		fit.sums[i + 1] = gm_checked_add(
+			&over, fit.sums[i], gm_part(ask->layer_bytes[i], tp));
 	fit.act_bytes =
-		GM_CHECKED_PRODUCT(&over, batch(q), part(ask->n_heads, tp),
+		GM_CHECKED_PRODUCT(&over, batch(q), gm_part(ask->n_heads, tp),
 				   chunk * chunk,
 				   gm_dtype_bytes(q->ask.compute_dtype));
 	sum = gm_checked_add(&over, fit.kv_sums[ask->n_layers],

@@ -538,14 +538,14 @@ static int warn_of_caches(struct gm_plan_draft *d)
 		return gm_plan_warn(d,
 				    "It is not known what layer %" PRIu32 " "
 				    "keeps of a sequence: no cache is charged "
-				    "for it; give --kv-elements",
+				    "for it; say it (gpumapctl: --kv-elements)",
 				    first);
 	return n == 0 ? 0
 		      : gm_plan_warn(d,
 				     "It is not known what layer %" PRIu32
 				     " and %" PRIu32 " others keep of a "
 				     "sequence: no cache is charged for them; "
-				     "give --kv-elements",
+				     "say it (gpumapctl: --kv-elements)",
 				     first, n - 1);
 }
 

@@ -17,14 +17,6 @@ static int overflow(const struct gm_plan_draft *d)
 			    "The plan's sizes come to 2^64 bytes or more");
 }
 
-/* One rank's part of @n. */
-static uint64_t part(const struct gm_plan_draft *d, uint64_t n)
-{
-	uint64_t ranks = d->n_ranks ? d->n_ranks : 1;
-
-	return n / ranks + (n % ranks != 0);
-}
-
 int gm_plan_measure(struct gm_plan_draft *d)
 {
 	const struct gpumap_plan_request *ask = d->ask;
@@ -32,7 +24,8 @@ int gm_plan_measure(struct gm_plan_draft *d)
 	bool over = false;
 
 	d->act_elems = GM_CHECKED_PRODUCT(&over, d->cache.max_batch_size,
-					  part(d, ask->n_heads), chunk * chunk);
+					  gm_part(ask->n_heads, d->n_ranks),
+					  chunk * chunk);
 	gm_checked_mul(&over, d->act_elems, 8); /* bytes of the widest type */
 	d->layer_bytes = 0;
 	for (uint32_t i = 0; i < ask->n_layers && ask->layer_bytes; i++)
@@ -81,7 +74,8 @@ int gm_plan_measure_kv(struct gm_plan_draft *d,
 		return gm_cache_sums(&d->cache, NULL, d->kv_sums, d->err);
 	room = (struct gm_kv_room){
 		.capacity = gm_place_capacity(first->avail, first->is_host),
-		.model_bytes = part(d, d->layer_bytes) + ask->other_bytes,
+		.model_bytes =
+			gm_part(d->layer_bytes, d->n_ranks) + ask->other_bytes,
 		.act_bytes = d->act_elems * d->cache.dtype_bytes,
 	};
 	return gm_cache_sums(&d->cache, &room, d->kv_sums, d->err);
@@ -111,7 +105,7 @@ static void charge_layers(struct gm_plan_draft *d, struct gpumap_plan_charge *c,
 	/* If only the spec gives the number of layers, no layer has bytes. */
 	if (bytes && d->ask->n_layers > 0)
 		for (uint32_t i = first; i < first + n; i++)
-			c->weight_bytes += part(d, bytes[i]);
+			c->weight_bytes += gm_part(bytes[i], d->n_ranks);
 }
 
 static int finish(struct gm_plan_draft *d, struct gpumap_plan_charge *c)

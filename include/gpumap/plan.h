@@ -64,8 +64,9 @@ struct gpumap_plan_request {
 				      * that is on the base row */
 	uint32_t dtype;              /* enum gpumap_dtype, of most weights */
 	uint32_t n_heads;            /* of attention; 0: not known */
-	/* n_layers of them; NULL: no layer keeps anything.  A layer of which it
-	 * is not known is not charged for it, and refused with COMMIT */
+	/* n_layers of them, at most 25000; NULL: it is not known what any layer
+	 * keeps, and nothing is charged for it.  Where it is known of some
+	 * layers alone, those others are not charged, and COMMIT is refused */
 	const struct gpumap_layer_cache *caches;
 	/* The use of the model. */
 	uint32_t compute_dtype; /* GPUMAP_DTYPE_F16, _BF16, _F32 or _F64; 0: the

@@ -12,6 +12,12 @@
 #include "lib/private.h"
 #include "shm/objects.h"
 
+/* So many fit into a record with their sizes, and what else there is. */
+#define LAYERS_OF_CACHES 25000u
+_Static_assert(LAYERS_OF_CACHES *(8 + sizeof(struct gpumap_layer_cache)) <
+		       GM_CONTROL_BYTES_MAX - 32768,
+	       "all in one record");
+
 #define TEXTS_MAX                                     \
 	(sizeof(((struct gpumap_plan *)NULL)->spec) + \
 	 sizeof(((struct gpumap_plan *)NULL)->warnings))
@@ -60,6 +66,10 @@ static int check(struct gpumap *map, const struct gpumap_plan_request *ours)
 	if (ours->caches != NULL && ours->n_layers == 0)
 		return refuse(map, -EINVAL,
 			      "what layers keep needs the number of layers");
+	if (ours->caches != NULL && ours->n_layers > LAYERS_OF_CACHES)
+		return refuse(map, -E2BIG,
+			      "what layers keep can be told of at most 25000 "
+			      "layers");
 	if (ours->n_rows > GM_ROWS || (ours->n_rows != 0 && ours->rows == NULL))
 		return refuse(map, -EINVAL,
 			      "at most 256 rows, and an array of them");

@@ -50,7 +50,7 @@ class Shape:
     tied_bytes    of an embedding that is the head as well, part of other_bytes
     dtype         of most weights
     n_heads       of attention; 0: not known
-    caches        what each layer keeps; none: they keep nothing
+    caches        what each layer keeps; none: it is not known
     """
 
     layer_bytes: tuple[int, ...]

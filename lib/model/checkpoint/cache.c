@@ -406,7 +406,7 @@ static uint64_t find_state(const struct gm_weights_config *config,
 					: s->inner * config->state_width;
 	/* Lightning attention has no tensor of its own. */
 	if (heads == 0)
-		return kind == GM_LAYER_NONE
+		return kind == GM_LAYER_STATE
 			       ? s->rows[FUSED] / 3 * config->k_dim
 			       : 0;
 	/* Mamba: a number for each element. */
@@ -446,7 +446,7 @@ static uint32_t count_heads(const struct gm_weights_config *config,
 /* Is the layer's attention a recurrence? */
 static bool is_linear(const struct shapes *s, uint32_t kind)
 {
-	if (kind == GM_LAYER_NONE || s->mixes_time || s->is_matrix)
+	if (kind >= GM_LAYER_STATE || s->mixes_time || s->is_matrix)
 		return true;
 	return s->rows[HEADS] > 0 &&
 	       (s->n_convs == 3 ||
@@ -530,6 +530,13 @@ static void compress(const struct shapes *s, struct gpumap_layer_cache *c)
 	c->window = 0;
 }
 
+static bool keeps(const struct gpumap_layer_cache *c)
+{
+	return c->n_heads > 0 &&
+	       (c->token_elements > 0 || c->conv_elements > 0 ||
+		c->state_elements > 0);
+}
+
 static void find_layer(const struct gm_weights_config *config, uint32_t layer,
 		       uint32_t n_layers, const struct shapes *s,
 		       enum sight sight, struct gpumap_layer_cache *ret)
@@ -548,8 +555,13 @@ static void find_layer(const struct gm_weights_config *config, uint32_t layer,
 		is_known = !s->is_hidden;
 	else if (layer + config->n_shared < n_layers)
 		is_known = find_token(config, s, sight, &c);
-	if (s->rows[HEADS] > 0 && c.state_elements == 0)
+	if ((s->rows[HEADS] > 0 && c.state_elements == 0) ||
+	    (kind == GM_LAYER_STATE && !keeps(&c)))
 		is_known = false;
+	/* Ranks have whole heads of a recurrence as well. */
+	if (c.token_elements == 0 && s->rows[HEADS] > 0 &&
+	    s->columns[HEADS] <= 1 && s->rows[HEADS] <= UINT32_MAX)
+		c.n_heads = (uint32_t)s->rows[HEADS];
 	if (kind == GM_LAYER_WINDOW)
 		c.window = config->window;
 	if (s->rows[RATIO] > 0 && c.window > 0)
@@ -563,13 +575,7 @@ static void find_layer(const struct gm_weights_config *config, uint32_t layer,
 	*ret = c;
 }
 
-static bool keeps(const struct gpumap_layer_cache *c)
-{
-	return c->n_heads == 0 || c->token_elements > 0 ||
-	       c->conv_elements > 0 || c->state_elements > 0;
-}
-
-/* Returns whether any layer keeps something, or may do so. */
+/* Returns whether any layer is known to keep something. */
 static bool find_layers(const struct gm_weights_config *config,
 			const struct shapes *shapes, uint32_t n_layers,
 			enum sight sight, struct gpumap_layer_cache *ret_caches)

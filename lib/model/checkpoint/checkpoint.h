@@ -310,7 +310,8 @@ enum gm_layer_kind {
 	GM_LAYER_UNKNOWN,
 	GM_LAYER_FULL,
 	GM_LAYER_WINDOW, /* over the last tokens alone */
-	GM_LAYER_NONE    /* none, or a recurrence */
+	GM_LAYER_STATE,  /* none, but a recurrence or a convolution */
+	GM_LAYER_NONE    /* neither */
 };
 
 /* The facts that planning needs of a model's metadata.  Numbers are at most

@@ -145,7 +145,7 @@ static const struct {
 	{ "layer_types", GM_LAYER_UNKNOWN, GM_LAYER_UNKNOWN },
 	{ "layers_block_type", GM_LAYER_UNKNOWN, GM_LAYER_UNKNOWN },
 	{ "hybrid_layer_pattern", GM_LAYER_UNKNOWN, GM_LAYER_WINDOW },
-	{ "attn_type_list", GM_LAYER_NONE, GM_LAYER_UNKNOWN },
+	{ "attn_type_list", GM_LAYER_STATE, GM_LAYER_UNKNOWN },
 };
 
 static const char *const with_window[] = {
@@ -153,18 +153,19 @@ static const char *const with_window[] = {
 	"compressed_sparse_attention", "heavily_compressed_attention"
 };
 
-static const char *const without_attention[] = {
-	"mamba", "mamba2", "moe", "mlp", "conv", "recurrent", "linear_attention"
-};
+static const char *const with_state[] = { "mamba", "mamba2", "recurrent",
+					  "conv", "linear_attention" };
 
 static uint8_t kind_named(const char *name)
 {
 	for (size_t i = 0; i < COUNT(with_window); i++)
 		if (strcmp(name, with_window[i]) == 0)
 			return GM_LAYER_WINDOW;
-	for (size_t i = 0; i < COUNT(without_attention); i++)
-		if (strcmp(name, without_attention[i]) == 0)
-			return GM_LAYER_NONE;
+	for (size_t i = 0; i < COUNT(with_state); i++)
+		if (strcmp(name, with_state[i]) == 0)
+			return GM_LAYER_STATE;
+	if (strcmp(name, "moe") == 0 || strcmp(name, "mlp") == 0)
+		return GM_LAYER_NONE;
 	return strcmp(name, "hybrid") == 0 || strcmp(name, "attention") == 0 ||
 			       strcmp(name, "full_attention") == 0
 		       ? GM_LAYER_FULL
@@ -457,7 +458,7 @@ static void read_windows(struct search *s, struct gm_weights_config *config)
 		config->window = known->tokens;
 	interval = number(s, INTERVAL, 1, NUMBER_MAX);
 	if (s->part->n_kinds == 0 && interval > 0)
-		set_kinds(config, 0, interval, GM_LAYER_NONE);
+		set_kinds(config, 0, interval, GM_LAYER_STATE);
 	if (config->window == 0 || s->part->n_kinds > 0)
 		return;
 	if (values[USE_WINDOW].kind != ABSENT ||
@@ -487,16 +488,26 @@ static void read_recurrence(struct search *s, struct gm_weights_config *config)
 	config->n_cross = number(s, SOURCE_TOKENS, 0, NUMBER_MAX);
 }
 
+static bool has_heads(const struct part *part)
+{
+	for (size_t key = HEADS; key < KV_HEADS; key++)
+		if (part->values[key].kind == WHOLE)
+			return true;
+	return false;
+}
+
 static int find_facts(const struct part *part, struct gm_reason *why,
 		      struct gm_weights_config *config)
 {
 	struct search s = { .part = part, .why = why };
+	uint32_t before = config->n_layers;
 
 	for (size_t key = LAYERS; key < WIDTH && config->n_layers == 0; key++)
 		config->n_layers = number(&s, key, 1, GM_WEIGHTS_LAYERS);
 	if (config->n_layers == 0 && part->n_kinds < GM_WEIGHTS_KINDS)
 		config->n_layers = part->n_kinds;
-	if (config->n_layers != 0) {
+	/* The number may be in one part, and the heads in another. */
+	if (config->n_layers != before || has_heads(part)) {
 		config->n_extra = number(&s, EXTRA, 0, GM_WEIGHTS_LAYERS);
 		read_attention(&s, config);
 		/* Without these a layer is charged for more. */
@@ -540,7 +551,7 @@ static int read_json(const struct gm_weights_meta *meta, struct gm_reason *why,
 				     "config.json is not the JSON that it "
 				     "should be; fetch or write it again");
 	for (size_t i = 0; i < ATTENTION; i++)
-		if (ret == 0 && config->n_layers == 0 && config->n_heads == 0)
+		if (ret == 0 && (config->n_layers == 0 || config->n_heads == 0))
 			ret = find_facts(&parts[i], why, config);
 	if (ret == 0)
 		read_vision(&parts[VISION], config);
@@ -656,7 +667,7 @@ static void read_pair_windows(const struct facts *f,
 		window = known->tokens;
 	config->window = window < NUMBER_MAX ? (uint32_t)window : 0;
 	if (f->interval > 0 && f->interval < NUMBER_MAX)
-		set_kinds(config, 0, (uint32_t)f->interval, GM_LAYER_NONE);
+		set_kinds(config, 0, (uint32_t)f->interval, GM_LAYER_STATE);
 	for (size_t i = 0; i < GM_WEIGHTS_KINDS; i++)
 		if (f->kinds[i] != GM_LAYER_UNKNOWN)
 			config->kinds[i] = f->kinds[i];

@@ -216,7 +216,7 @@ static void metadata_tell_windows(void)
 		  "2*32 w7; 2*32" },
 		{ "\"hybrid_layer_pattern\":[0,1],\"sliding_window\":9",
 		  "2*32; 2*32 w9" },
-		{ "\"attn_type_list\":[1,0]", "2*32; 0" },
+		{ "\"attn_type_list\":[1,0]", "2*32; ?" },
 		/* Qwen's are said, and off */
 		{ "\"model_type\":\"qwen2\",\"sliding_window\":9,"
 		  "\"use_sliding_window\":false,\"max_window_layers\":1",
@@ -236,7 +236,7 @@ static void metadata_tell_windows(void)
 		  "\"attention_chunk_size\":null",
 		  "2*32; 2*32" },
 		{ "\"num_kv_shared_layers\":1", "2*32; 0" },
-		{ "\"full_attention_interval\":2", "0; 2*32" },
+		{ "\"full_attention_interval\":2", "?; 2*32" },
 		/* no interval */
 		{ "\"full_attention_interval\":0", "2*32; 2*32" },
 		{ "\"full_attention_interval\":-1", "2*32; 2*32" },
@@ -313,7 +313,7 @@ static void what_is_not_known_is_not_zero(void)
 		      "\"layer_types\":[\"mamba\",\"attention\"]}",
 		      "l.layers.0.w.weight BF16 8,8;"
 		      "l.layers.1.w.weight BF16 8,8"),
-	    "0; 8*16");
+	    "?; 8*16");
 	/* Or nothing does. */
 	STR(caches_of("{\"num_hidden_layers\":1}",
 		      "l.layers.0.w.weight BF16 8,8"),

@@ -471,14 +471,15 @@ static void unknown_parts_are_said(void)
 	s.caches[3].n_heads = 0;
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
 	STR(plan.warnings, "It is not known what layer 3 keeps of a sequence: "
-			   "no cache is charged for it; give --kv-elements");
+			   "no cache is charged for it; say it (gpumapctl: "
+			   "--kv-elements)");
 	gm_plan_free(&plan);
 	s.caches[7].n_heads = s.caches[8].n_heads = 0;
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
 	STR(plan.warnings,
 	    "It is not known what layer 3 and 2 others keep of a "
-	    "sequence: no cache is charged for them; give "
-	    "--kv-elements");
+	    "sequence: no cache is charged for them; say it "
+	    "(gpumapctl: --kv-elements)");
 	gm_plan_free(&plan);
 
 	set_scene(&s, TOPOLOGY,

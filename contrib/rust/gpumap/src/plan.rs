@@ -41,12 +41,13 @@ pub struct Shape {
     pub dtype: Option<DType>,
     /// Heads of attention.
     pub n_heads: u32,
-    /// The caches of the layers; empty: no KV cache is charged.
+    /// The caches of the layers; empty: they are not known, and none is
+    /// charged.
     pub caches: Vec<LayerCache>,
 }
 
-/// One layer keeps so much of each sequence.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// One layer keeps so much of each sequence; by default nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerCache {
     /// Heads, into which ranks divide it; 0: it is not known what it keeps.
     pub n_heads: u32,
@@ -58,6 +59,18 @@ pub struct LayerCache {
     pub conv_elements: u64,
     /// Elements of a recurrence, of 4 bytes each.
     pub state_elements: u64,
+}
+
+impl Default for LayerCache {
+    fn default() -> LayerCache {
+        LayerCache {
+            n_heads: 1,
+            window: 0,
+            token_elements: 0,
+            conv_elements: 0,
+            state_elements: 0,
+        }
+    }
 }
 
 impl LayerCache {

@@ -163,6 +163,15 @@ fn plans_fit_or_say_what_is_missing() {
         plan.charges.iter().map(|one| (one.row, one.n_layers)).collect();
     assert_eq!(charged, [(0, 1), (1, 3)]);
 
+    let one = LayerCache { token_elements: 64, ..LayerCache::default() };
+    let kept = Shape { caches: vec![one; 4], ..shape.clone() };
+    let options = PlanOptions::new().tokens(100, 1).spec("0:1;1:3");
+    let plan = map.plan(&kept, &options).unwrap();
+    assert!(plan.kv_bytes >= 100 * 64 * 2);
+    assert_eq!(plan.charges[1].kv_bytes, 3 * plan.kv_bytes);
+    let few = Shape { caches: vec![one; 3], ..shape.clone() };
+    assert_eq!(map.plan(&few, &options).unwrap_err().kind(), Kind::Invalid);
+
     let options = PlanOptions::new().pipeline(&[2, 2]).rows(&[1, 0]);
     assert_eq!(map.plan(&shape, &options).unwrap().rows, [1, 1, 0, 0]);
 

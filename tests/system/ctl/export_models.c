@@ -100,6 +100,19 @@ static int row_of(const struct part parts[3], int layer)
 	return row;
 }
 
+/* The head and the norm before it are with the last layer. */
+static int row_of_tensor(const struct part parts[3], const char *name)
+{
+	int n = 0;
+
+	if (strcmp(name, "lm_head.weight") != 0 &&
+	    strcmp(name, "model.norm.weight") != 0)
+		return row_of(parts, layer_of(name));
+	for (int i = 0; i < 3; i++)
+		n += parts[i].n_layers;
+	return row_of(parts, n - 1);
+}
+
 static void covers(const json_t *tensors, const json_t *json,
 		   const struct part parts[3])
 {
@@ -118,7 +131,7 @@ static void covers(const json_t *tensors, const json_t *json,
 			continue;
 		}
 		n_misplaced += !is_on(json_object_get(map, key),
-				      row_of(parts, layer_of(name)), visible);
+				      row_of_tensor(parts, name), visible);
 		json_object_set_new(used, key, json_true());
 	}
 	EQ(n_wrong, 0);

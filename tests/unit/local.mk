@@ -168,6 +168,7 @@ gm_unit_daemon = \
 	%reldir%/daemon/spin.c \
 	%reldir%/daemon/state_dir.c \
 	%reldir%/daemon/state_file.c \
+	%reldir%/daemon/state_recheck.c \
 	%reldir%/daemon/transaction.c \
 	%reldir%/daemon/user.c \
 	%reldir%/daemon/usage.c \

@@ -52,19 +52,27 @@ static void answer(struct gm_change *change, int status)
 	gm_connection_release(c);
 }
 
-/* State files that wait for rows: when none is in the middle of its steps. */
+/* State files that wait for rows: when none is in the middle of its steps.
+ * Those that their objects cause begin when all files have been seen: one that
+ * had a place already would lose it to the next file's object. */
 static void recheck_files(struct gm_daemon *d)
 {
-	if (!d->changes->rows_came || !gm_transactions_drained(d))
+	struct gm_changes *changes = d->changes;
+	bool is_beginning = changes->is_beginning;
+
+	if (!changes->rows_came || !gm_transactions_drained(d))
 		return;
-	d->changes->rows_came = false;
+	changes->rows_came = false;
+	changes->is_beginning = true;
 	gm_state_recheck(d);
+	changes->is_beginning = is_beginning;
 }
 
 void gm_transactions_row_came(struct gm_daemon *d)
 {
 	d->changes->rows_came = true;
 	recheck_files(d);
+	begin_waiting(d);
 }
 
 static void drop(struct gm_change *change)

@@ -62,6 +62,10 @@ static int validate(const struct gm_state_file *file,
 		    memchr(of[i].device, '\0', sizeof(of[i].device)) == NULL)
 			return gm_why(ret_why, -EPROTO,
 				      "a device of it has no name");
+		for (uint32_t j = 0; j < i; j++)
+			if (strcmp(of[i].device, of[j].device) == 0)
+				return gm_why(ret_why, -EPROTO,
+					      "it has a device twice");
 	}
 	return 0;
 }

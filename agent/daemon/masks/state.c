@@ -46,6 +46,14 @@ static uint64_t data_bytes(const struct gm_mask_image *image)
 		       : 0;
 }
 
+/* As in a block: zeros behind the text. */
+static void pad(char name[GM_NAME_BYTES])
+{
+	size_t n = gm_object_name(name);
+
+	memset(name + n, 0, GM_NAME_BYTES - n);
+}
+
 int gm_mask_state_validate(const struct gm_state_file *file,
 			   char ret_why[GM_WHY_BYTES])
 {
@@ -69,11 +77,15 @@ int gm_mask_state_validate(const struct gm_state_file *file,
 	if (ret == 0 && image->map[0] != '\0')
 		ret = gm_name_check(image->map, ret_why);
 	made = *image;
+	pad(made.object.name);
+	pad(made.map);
 	if (ret == 0)
 		ret = gm_mask_check_image(&made, UINT64_MAX, ret_why);
 	if (ret == 0 && (memcmp(&made, image, sizeof(made)) != 0 ||
 			 bytes != sizeof(made) + data_bytes(image)))
-		ret = gm_why(ret_why, -EINVAL, "its bytes are not its shape's");
+		ret = gm_why(ret_why, -EINVAL,
+			     "its bytes are not its shape's, or its names end "
+			     "in more than zeros");
 	return ret == 0 ? 0 : -EPROTO;
 }
 

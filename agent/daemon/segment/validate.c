@@ -202,6 +202,17 @@ static int check_flags(uint32_t flags, const char *where, char *ret_why)
 	return 0;
 }
 
+static bool ends_in_nul(const struct gm_object *object,
+			const struct gm_layers_image *image)
+{
+	uint32_t last = image->spec_bytes - 1;
+	char word[8];
+
+	gm_object_read(object, image->spec_at + (uint64_t)last / 8 * 8, word,
+		       sizeof(word));
+	return word[last % 8] == '\0';
+}
+
 static int check_layers(const struct gm_object *object, const char *where,
 			struct limits *limits, char *ret_why)
 {
@@ -219,6 +230,10 @@ static int check_layers(const struct gm_object *object, const char *where,
 			    image.n_rows * sizeof(struct gm_charge_image))
 		return gm_why(ret_why, -EPROTO,
 			      "parts of the layer map in %s overlap", where);
+	if (!ends_in_nul(object, &image))
+		return gm_why(ret_why, -EPROTO,
+			      "the spec of the layer map in %s has no end",
+			      where);
 	if (image.base >= limits->n_rows)
 		return gm_why(ret_why, -EPROTO,
 			      "the layer map in %s has its other tensors on a "
@@ -286,7 +301,8 @@ static int check_group(const struct gm_object *object,
 	if (gm_meshes_group(object, image, i, &group) != 0 ||
 	    gm_meshes_table(object, group.ranks_at, ranks, group.n) != 0 ||
 	    gm_meshes_table(object, group.rows_at, of, group.n) != 0 ||
-	    group.epoch >> 63 != 0)
+	    group.backend < GPUMAP_MESH_MOCK ||
+	    group.backend > GPUMAP_MESH_MPI || group.epoch >> 63 != 0)
 		return gm_why(ret_why, -EPROTO,
 			      "group %u of the mesh in %s is damaged", i,
 			      where);

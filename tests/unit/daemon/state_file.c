@@ -249,6 +249,7 @@ static const struct change changes[] = {
 	OBJECT(MESH, name, 'n'),
 	OBJECT(MASK, name, 'n'),
 	OBJECT(MASK, name, 'm' | 7 << 8),
+	OBJECT(MASK, name, 'm' | 'x' << 16),
 	OBJECT(MAP, kind, GM_KIND_MESH),
 	OBJECT(MESH, kind, GM_KIND_LAYERS),
 	OBJECT(MESH, kind, 9),
@@ -279,6 +280,7 @@ static const struct change changes[] = {
 	LAYERS(base, UINT32_MAX),
 	LAYERS(spec_bytes, 0),
 	LAYERS(spec_bytes, 4096),
+	LAYERS(spec_bytes, 5),
 	LAYERS(rows_at, 0),
 	LAYERS(rows_at, ROWS_AT + 4),
 	LAYERS(rows_at, BYTES_AT),
@@ -317,6 +319,8 @@ static const struct change changes[] = {
 	GROUP(1, n, 0),
 	GROUP(1, n, 3),
 	GROUP(1, name, 0),
+	GROUP(1, backend, 0),
+	GROUP(1, backend, GPUMAP_MESH_MPI + 1),
 	GROUP(1, ranks_at, 0),
 	GROUP(1, ranks_at, RANKS_AT),
 	GROUP(1, ranks_at, UINT32_MAX - 7),
@@ -352,6 +356,7 @@ static const struct change changes[] = {
 	MASKS(n_replicas, 1),
 	MASKS(map, 'm'),
 	MASKS(map, ' '),
+	MASKS(map, 'x' << 8),
 	/* Calibrations. */
 	{ CALIBRATIONS, sizeof(struct gm_state_file), 0 },
 	{ CALIBRATIONS,
@@ -403,6 +408,18 @@ static void files_of_others_are_not_believed(void)
 	}
 }
 
+static void no_device_is_calibrated_twice(void)
+{
+	struct gm_state_file *file = state_file(CALIBRATIONS);
+	struct gm_calibration *of = (void *)gm_state_file_words(file);
+
+	strcpy(of[1].device, of[0].device);
+	gm_state_file_seal(file);
+	EQ(check(CALIBRATIONS, file, file->bytes), -EPROTO);
+	STR(why, "it has a device twice");
+	free(file);
+}
+
 /* Their reasons, as they are logged. */
 static void reasons_are_given(void)
 {
@@ -430,6 +447,7 @@ TAP_CASE()
 	damage_is_noticed();
 	nonsense_is_not_believed();
 	files_of_others_are_not_believed();
+	no_device_is_calibrated_twice();
 	reasons_are_given();
 	return tap_done();
 }

@@ -33,6 +33,7 @@ EXTRA_DIST += \
 	%reldir%/cuda_abi.h \
 	%reldir%/cuda_shown.h \
 	%reldir%/cuda_symbols.h \
+	%reldir%/layer_caches.h \
 	%reldir%/worker/decode_arena.h \
 	%reldir%/worker/gate.h \
 	%reldir%/engine_table.h \

@@ -290,6 +290,8 @@ int gm_state_dir_read(const struct gm_state_dir *dir, const char *file,
 
 	if (fd < 0 && errno == ELOOP)
 		return gm_why(ret_why, -EPROTO, "it is a link");
+	if (fd < 0 && errno == ENXIO) /* a socket */
+		return gm_why(ret_why, -EPROTO, "it is no regular file");
 	if (fd < 0)
 		return gm_why(ret_why, -errno, "%s", strerror(errno));
 	ret_why[0] = '\0';

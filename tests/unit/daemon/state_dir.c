@@ -261,6 +261,10 @@ static void only_our_files_are_read(void)
 	EQ(gm_state_dir_read(&dir, "f.layers", why, &text, &bytes), -EPROTO);
 	STR(why, "it is no regular file");
 	EQ(unlinkat(dir.fd, "f.layers", 0), 0);
+	EQ(mknodat(dir.fd, "s.layers", S_IFSOCK | 0600, 0), 0);
+	EQ(gm_state_dir_read(&dir, "s.layers", why, &text, &bytes), -EPROTO);
+	STR(why, "it is no regular file");
+	EQ(unlinkat(dir.fd, "s.layers", 0), 0);
 	make_file(&dir, "b.layers");
 	if (fchownat(dir.fd, "b.layers", OTHER, (gid_t)-1, 0) == 0) {
 		EQ(gm_state_dir_read(&dir, "b.layers", why, &text, &bytes),

@@ -10,10 +10,45 @@
 #ifndef ANSWERS_H
 #define ANSWERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
+#include "agent/plan/error.h"
 #include "agent/plan/spec.h"
 #include "agent/plan/wide_json.h"
+
+/* A request's object, which keeps the first error: a caller reads all fields
+ * and checks once. */
+struct gm_fields {
+	const json_t *object;
+	const char *name; /* of the object in messages, with a dot, or "" */
+	struct gm_plan_error *err;
+	int r; /* 0, or the first error */
+};
+
+/* Does @key exist, and is it not null? */
+bool gm_json_field_given(const struct gm_fields *f, const char *key);
+
+/* Each returns 0, NULL or false once there was an error. */
+uint64_t gm_json_field_number(struct gm_fields *f, const char *key);
+const char *gm_json_field_text(struct gm_fields *f, const char *key);
+const json_t *gm_json_field_list(struct gm_fields *f, const char *key);
+
+/* Element @i of @list, a list of @n numbers named @key in messages. */
+void gm_json_field_tuple(struct gm_fields *f, const char *key,
+			 const json_t *list, size_t i, uint64_t *ret_numbers,
+			 size_t n);
+
+/* Store that @key is wrong, unless there was an error before.  Returns f->r. */
+int gm_json_field_refuse(struct gm_fields *f, const char *key, const char *why);
+
+/* Read a line, in which each integer of more than 63 bits becomes a string of
+ * the mark and its digits.  Returns a new reference, or NULL with @ret_err set.
+ */
+json_t *gm_wide_load(const char *line, size_t n, struct gm_plan_error *ret_err);
+
+/* The value of an integer from 0 to 2^64 - 1; false: it is none. */
+bool gm_wide_number(const json_t *value, uint64_t *ret_number);
 
 /* One of @json and @text makes the value of "ok": a new reference, or text to
  * free().  NULL with the reason in @f, or want of memory if @f has none. */

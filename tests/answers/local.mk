@@ -13,6 +13,7 @@ tests_libanswers_la_SOURCES = \
 	%reldir%/mesh.c \
 	%reldir%/plan.c \
 	%reldir%/providers.c %reldir%/providers.h \
+	%reldir%/read.c \
 	%reldir%/spec.c \
 	%reldir%/split.c \
 	%reldir%/topology_choice.c %reldir%/topology_choice.h

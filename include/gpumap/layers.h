@@ -72,7 +72,7 @@ struct gpumap_layers {
 
 /*
  * One layer of a model keeps so much of each sequence.  Elements of keys and
- * values are of the cache's type, those of a convolution's inputs of the
+ * values are of the cache's type, those whose number is fixed of the
  * activations', and those of a recurrence have 4 bytes, as in vLLM, SGLang and
  * llama.cpp.
  */
@@ -83,7 +83,9 @@ struct gpumap_layer_cache {
 			   * layer keeps */
 	uint32_t window; /* most tokens that are kept; 0: all */
 	uint64_t token_elements; /* of keys and values of a token, all heads */
-	uint64_t conv_elements;  /* last inputs of a convolution */
+	uint64_t conv_elements;  /* whose number is fixed: last inputs of a
+				  * convolution, and keys and values of an
+				  * encoder's output of known length */
 	uint64_t state_elements; /* of a recurrence */
 };
 
@@ -187,7 +189,8 @@ struct gpumap_layers_request {
 	const char *spec;            /* "ROW:LAYERS;ROW:LAYERS" or "LAYERS" */
 	uint32_t n_layers;           /* of the model; 0: as the spec has */
 	uint32_t dtype;              /* enum gpumap_dtype */
-	const uint64_t *layer_bytes; /* n_layers of them; NULL: not known */
+	const uint64_t *layer_bytes; /* n_layers of them, the last one's with
+				      * the head; NULL: not known */
 	uint64_t other_bytes;        /* of what belongs to no layer */
 };
 

@@ -175,8 +175,8 @@ struct gpumap_plan_charge {
  *		-EINVAL		a number or a text was refused, such as n_layers
  *				above 65536
  *		-E2BIG		a text with more layers, or changes of row, than
- *				a plan may have; or a field newer than this
- *				library
+ *				a plan may have; caches of more than 25000
+ *				layers; or a field newer than this library
  *		-ENODEV		a row that does not exist, or is failed or lost
  *		-EAGAIN		a row was given to another device meanwhile
  *		-EOVERFLOW	sizes of 2^64 bytes or more

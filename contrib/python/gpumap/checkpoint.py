@@ -19,7 +19,7 @@ class LayerCache:
     n_heads          into which ranks divide it; 0: it is not known what it keeps
     window           most tokens that are kept; 0: all
     token_elements   of keys and values of a token, all heads
-    conv_elements    last inputs of a convolution
+    conv_elements    whose number is fixed, such as last inputs of a convolution
     state_elements   of a recurrence, 4 bytes each
     """
 

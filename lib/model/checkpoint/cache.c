@@ -190,8 +190,7 @@ static enum part find_part(const char *name, size_t n)
 /* A tensor's name in its layer: its parts, and what it is. */
 struct named {
 	const char *name;
-	const char
-		*leaf; /* the name of what has the weight, or the last part */
+	const char *leaf; /* of what has the weight; or the last part */
 	size_t n_leaf;
 	size_t n_path; /* bytes before the leaf */
 	enum part part;

@@ -55,7 +55,7 @@ pub struct LayerCache {
     pub window: u32,
     /// Elements of keys and values of a token, of all heads.
     pub token_elements: u64,
-    /// Elements of the last inputs of a convolution.
+    /// Elements whose number is fixed, such as last inputs of a convolution.
     pub conv_elements: u64,
     /// Elements of a recurrence, of 4 bytes each.
     pub state_elements: u64,

@@ -521,6 +521,41 @@ static void nothing_is_planned_on_a_drained_row(void)
 	EQ(CTL("plan", "--model", model, "--rows", "1,0"), DONE);
 }
 
+static void weights_are(const char *spec, const char *like, json_int_t first,
+			json_int_t second)
+{
+	json_t *json, *charges;
+
+	EQ(like != NULL ? PLAN("--json", "--spec", spec, "--like", like)
+			: PLAN("--json", "--spec", spec),
+	   DONE);
+	json = object();
+	charges = json_object_get(json, "charges");
+	EQ(number(json_array_get(charges, 0), "weight_bytes"), first);
+	EQ(number(json_array_get(charges, 1), "weight_bytes"), second);
+	json_decref(json);
+}
+
+/* Two layers of 100 bytes, an embedding of 10 and a head of 30. */
+static void the_head_is_with_the_last_layer(void)
+{
+	make_node("1G");
+	remove_model();
+	write_model("{\"num_hidden_layers\":2,\"hidden_size\":8,"
+		    "\"num_attention_heads\":1}",
+		    "{\"model.embed_tokens.weight\":{\"dtype\":\"U8\","
+		    "\"shape\":[10],\"data_offsets\":[0,10]},"
+		    "\"model.layers.0.w\":{\"dtype\":\"U8\","
+		    "\"shape\":[100],\"data_offsets\":[10,110]},"
+		    "\"model.layers.1.w\":{\"dtype\":\"U8\","
+		    "\"shape\":[100],\"data_offsets\":[110,210]},"
+		    "\"lm_head.weight\":{\"dtype\":\"U8\","
+		    "\"shape\":[30],\"data_offsets\":[210,240]}}",
+		    240);
+	weights_are("0:1;1:1", NULL, 110, 130);
+	weights_are("0:1;1:1", "mistral.rs", 140, 100);
+}
+
 TAP_CASE()
 {
 	if (!ctl_start("[host]\nrows = 2\n"))
@@ -543,6 +578,7 @@ TAP_CASE()
 	nothing_is_planned_on_a_drained_row();
 	a_plan_is_committed();
 	advice_counts_what_would_be_replaced();
+	the_head_is_with_the_last_layer();
 	remove_model();
 	unlink(node);
 	EQ(agent_kill(&agent, SIGTERM), 0);

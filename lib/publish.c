@@ -73,9 +73,10 @@ int gpumap_layers_publish(struct gpumap *map,
 	return gm_map_call(map, &call, 0);
 }
 
-int gm_map_release(struct gpumap *map, uint32_t kind, const char *name)
+static int release(struct gpumap *map, uint32_t kind, uint32_t flags,
+		   const char *name)
 {
-	struct gm_object_name body = { .kind = kind };
+	struct gm_object_name body = { .kind = kind, .flags = flags };
 	struct gm_call call = { .type = GM_CONTROL_RELEASE,
 				.body = &body,
 				.body_bytes = sizeof(body) };
@@ -86,9 +87,19 @@ int gm_map_release(struct gpumap *map, uint32_t kind, const char *name)
 	return ret == 0 ? gm_map_call(map, &call, 0) : ret;
 }
 
+int gm_map_release(struct gpumap *map, uint32_t kind, const char *name)
+{
+	return release(map, kind, 0, name);
+}
+
 int gpumap_layers_release(struct gpumap *map, const char *name)
 {
-	return gm_map_release(map, GM_KIND_LAYERS, name);
+	return release(map, GM_KIND_LAYERS, 0, name);
+}
+
+int gpumap_wait_drop(struct gpumap *map, const char *name)
+{
+	return release(map, GM_KIND_LAYERS, GM_RELEASE_WAITS, name);
 }
 
 /* ---- pins --------------------------------------------------------------- */

@@ -349,6 +349,7 @@ static void put_wait(const void *item, size_t size, void *ret_element)
 		.flags = is->flags,
 		.missing_bytes = is->missing_bytes,
 		.missing_row = is->missing_row,
+		.n_before = is->n_before,
 		.bytes = is->bytes,
 		.age_ns = is->age_ns,
 		.left_ns = is->left_ns,

@@ -133,9 +133,11 @@ struct gm_layers_publish_reply {
 };
 
 /* RELEASE, PIN: an object by name.  RELEASE has no reply body. */
+#define GM_RELEASE_WAITS 1u /* not the map: the requests for it that wait */
+
 struct gm_object_name {
-	uint32_t kind; /* enum gm_kind */
-	uint32_t reserved;
+	uint32_t kind;  /* enum gm_kind */
+	uint32_t flags; /* GM_RELEASE_*; of PIN 0 */
 	char name[64];
 };
 
@@ -614,6 +616,9 @@ struct gm_wait_item {
 	uint64_t age_ns;
 	uint64_t left_ns;
 	uint64_t rows[GM_ROW_WORDS]; /* that it may take; a bit each */
+	uint32_t
+		n_before; /* requests before it that keep one of these from it */
+	uint32_t reserved;
 };
 
 /*
@@ -689,7 +694,7 @@ _Static_assert(sizeof(struct gm_usage_ask) == 24, "wire");
 _Static_assert(sizeof(struct gm_usage_item) == 48, "wire");
 _Static_assert(sizeof(struct gm_reservations_ask) == 16, "wire");
 _Static_assert(sizeof(struct gm_waits_ask) == 8, "wire");
-_Static_assert(sizeof(struct gm_wait_item) == 152, "wire");
+_Static_assert(sizeof(struct gm_wait_item) == 160, "wire");
 _Static_assert(sizeof(struct gm_reservation_item) == 112, "wire");
 _Static_assert(sizeof(struct gm_reach) == 16, "wire");
 _Static_assert(sizeof(struct gm_unreach) == 8, "wire");

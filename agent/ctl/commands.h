@@ -30,6 +30,9 @@ COMMAND("status", "", "is the agent alive, and what has it published", 0,
 	gm_ctl_status, false)
 COMMAND("wait", "[--timeout S]", "wait until the agent serves", 0, gm_ctl_wait,
 	true)
+COMMAND("wait drop", "NAME",
+	"end requests for a map or reservation that wait for room", 1,
+	gm_ctl_wait_drop, false)
 COMMAND("doctor", "[--quiet] [--bundle FILE] [--root DIR]",
 	"what is wrong with this node, and what helps", GM_ARGS_TOOL, NULL,
 	true)

@@ -102,6 +102,7 @@ struct gm_ctl {
 /* One file per family; run has a folder of its own. */
 int gm_ctl_status(struct gm_ctl *ctl);
 int gm_ctl_wait(struct gm_ctl *ctl);
+int gm_ctl_wait_drop(struct gm_ctl *ctl);
 int gm_ctl_devices(struct gm_ctl *ctl);
 int gm_ctl_drain(struct gm_ctl *ctl);
 int gm_ctl_undrain(struct gm_ctl *ctl);

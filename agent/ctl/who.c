@@ -184,21 +184,6 @@ static int show_holders(const struct gm_ctl *ctl, json_t **ret_items)
 
 /* ---- the line ------------------------------------------------------------ */
 
-/* How many before place @i wait for a row that it may take? */
-static uint32_t before(const struct gm_who_line *waits, int i)
-{
-	uint32_t n = 0;
-
-	for (int k = 0; k < i; k++) {
-		uint64_t both = 0;
-
-		for (uint32_t w = 0; w < GPUMAP_ROWS_MAX / 64; w++)
-			both |= waits->v[k].rows[w] & waits->v[i].rows[w];
-		n += both != 0;
-	}
-	return n;
-}
-
 const char *gm_who_line_rows(const struct gpumap_wait_info *wait,
 			     char ret_text[GM_WHO_ROWS])
 {
@@ -268,7 +253,7 @@ const char *gm_who_line_reason(const struct gm_ctl *ctl,
 			       char ret_text[GM_WHO_REASON])
 {
 	const struct gpumap_wait_info *wait = &waits->v[i];
-	uint32_t n_before = before(waits, i);
+	uint32_t n_before = wait->n_before;
 	char command[GM_CTL_NAME], pid[32] = "", size[32];
 	struct gpumap_holder holder;
 	uint64_t bytes = find_greatest(ctl, wait, &holder);
@@ -301,7 +286,6 @@ const char *gm_who_line_reason(const struct gm_ctl *ctl,
 
 struct waiting {
 	struct gpumap_wait_info of;
-	uint32_t before;
 	char rows[GM_WHO_ROWS];
 	char whom[GM_CTL_LINE + GM_WHO_REASON + 8]; /* and what it runs */
 };
@@ -347,7 +331,7 @@ static const struct gm_ctl_field wait_fields[] = {
 		 .as = GM_AS_OR_NULL),
 	GM_FIELD(waiting, "missing_row", of.missing_row, .json = missing_row),
 	GM_FIELD(waiting, "holders", of.rows, .json = holders_json),
-	GM_FIELD(waiting, "before", before),
+	GM_FIELD(waiting, "before", of.n_before),
 	GM_FIELD_USER(waiting, "user", of.uid),
 	GM_FIELD_COMMAND(waiting, "command", of.uid, of.pid),
 	GM_FIELD_COMMAND_LINE(waiting, "command_line", of.uid, of.pid),
@@ -366,7 +350,7 @@ static json_t *show_line(const struct gm_ctl *ctl)
 	if (waits.n > 0 || (ctl->json && waits.n == 0))
 		list = gm_ctl_list_begin(ctl, wait_fields);
 	for (int i = 0; i < waits.n; i++) {
-		struct waiting w = { waits.v[i], before(&waits, i), "", "" };
+		struct waiting w = { waits.v[i], "", "" };
 		char line[GM_CTL_LINE], reason[GM_WHO_REASON];
 
 		gm_who_line_rows(&w.of, w.rows);
@@ -423,6 +407,19 @@ static int show_usage(const struct gm_ctl *ctl, json_t **ret_items)
 }
 
 /* ---- all of it ----------------------------------------------------------- */
+
+int gm_ctl_wait_drop(struct gm_ctl *ctl)
+{
+	const char *name = ctl->args[0];
+	int ret = gpumap_wait_drop(ctl->map, name);
+
+	if (ret != 0)
+		return gm_ctl_fail(ctl, ret, "drop \"%s\"", name);
+	if (ctl->json)
+		return gm_ctl_print(json_pack("{s:s}", "dropped", name));
+	printf("%s: dropped\n", name);
+	return GM_EXIT_OK;
+}
 
 int gm_ctl_who(struct gm_ctl *ctl)
 {

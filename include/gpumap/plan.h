@@ -170,6 +170,7 @@ struct gpumap_plan_charge {
  *				the above is so still; or the agent runs, and
  *				did not answer within gpumap_request_limit()
  *				beyond them: gpumap_refusal() tells which
+ *		-ECANCELED	it waited, and gpumap_wait_drop() ended that
  *		-ENOBUFS	n or n_charges is too small: only ret_plan was
  *				stored.  The request has been carried out
  *		-EINVAL		a number or a text was refused, such as n_layers

@@ -122,7 +122,9 @@ struct gpumap_wait_info {
 	uint64_t rows[4];       /* these, a bit for each */
 	uint64_t missing_bytes; /* at the last attempt; 0: not known */
 	uint32_t missing_row;
-	uint32_t reserved;
+	/* Requests that came before it and keep one of its rows from it: it and
+	 * they could not stand there together. */
+	uint32_t n_before;
 	uint64_t bytes;   /* that it asks for in all; 0: a plan decides */
 	uint64_t age_ns;  /* since it came */
 	uint64_t left_ns; /* until it is refused */
@@ -142,6 +144,24 @@ struct gpumap_wait_info {
  */
 GPUMAP_API int gpumap_wait_list(struct gpumap *map,
 				struct gpumap_wait_info *ret_list, size_t n);
+
+/*
+ * gpumap_wait_drop - have requests that wait for room give up
+ *
+ * name		of the map that they ask for.  Root and the agent's own user drop
+ *		those of all users, others their own.
+ *
+ * Each of them ends with -ECANCELED.
+ *
+ * Returns	0
+ *		-ENOENT		no such request waits
+ *		-EINVAL		no map can have this name
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD, ...	as every
+ *				request
+ * Cost		a round trip on the control socket
+ * Threads	any, in turn
+ */
+GPUMAP_API int gpumap_wait_drop(struct gpumap *map, const char *name);
 
 #ifdef __cplusplus
 }

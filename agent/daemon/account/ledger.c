@@ -146,6 +146,61 @@ uint64_t gm_ledger_avail(const struct gm_daemon *d, uint32_t row, uint32_t slot)
 	return bytes < most ? bytes : most;
 }
 
+/* ---- what will end ------------------------------------------------------- */
+
+static int by_coming(const void *a, const void *b)
+{
+	const struct gm_reservation *const *x = a, *const *y = b;
+
+	return ((*x)->came_ns < (*y)->came_ns) -
+	       ((*x)->came_ns > (*y)->came_ns);
+}
+
+static bool is_held(const struct gm_daemon *d, uint32_t slot)
+{
+	return (d->directory->objects[slot].flags & GM_OBJECT_HELD) != 0;
+}
+
+/* As far as is known.  Memory that was given back counts as free at once, or the
+ * end of a session would look like memory that a stranger took. */
+static uint64_t strange_bytes(const struct gm_daemon *d, uint32_t row,
+			      uint64_t own_bytes)
+{
+	uint64_t total = d->devices->of[row]->facts.total_bytes;
+
+	return left(left(total, gm_usage_free(d, row, false)),
+		    own_bytes + gm_usage_of_row(d, row));
+}
+
+void gm_ledger_look(const struct gm_daemon *d, struct gm_ledger_look *ret_look)
+{
+	uint64_t own[GM_ROWS] = { 0 }, stays[GM_ROWS] = { 0 };
+
+	ret_look->n = 0;
+	for (uint32_t slot = 0; slot < GM_OBJECTS; slot++) {
+		const struct gm_reservation *r = d->ledger->of[slot];
+		bool ends = is_held(d, slot);
+
+		for (uint32_t i = 0; r != NULL && i < r->n; i++) {
+			own[r->of[i].row] += r->of[i].own_bytes;
+			stays[r->of[i].row] += ends ? 0 : r->of[i].bytes;
+		}
+		if (r != NULL && ends && ret_look->n < GM_HOLDERS)
+			ret_look->held[ret_look->n++] = r;
+	}
+	qsort(ret_look->held, ret_look->n, sizeof(ret_look->held[0]),
+	      by_coming);
+	memset(ret_look->most, 0, sizeof(ret_look->most));
+	memset(ret_look->strange, 0, sizeof(ret_look->strange));
+	for (uint32_t row = 0; row < d->devices->n; row++) {
+		if (!may_promise(d->devices->of[row]))
+			continue;
+		ret_look->most[row] = left(
+			d->devices->of[row]->facts.total_bytes, stays[row]);
+		ret_look->strange[row] = strange_bytes(d, row, own[row]);
+	}
+}
+
 /* ---- judging ------------------------------------------------------------ */
 
 static int check_room(uint32_t row, uint64_t want, uint64_t avail,
@@ -342,6 +397,8 @@ void gm_ledger_put(struct gm_daemon *d, uint32_t slot,
 
 	if (reservation != NULL)
 		reservation->since_ns = gm_node_clock_now();
+	if (reservation != NULL && reservation->came_ns == 0)
+		reservation->came_ns = reservation->since_ns;
 	/* One step for each row: no reader sees the replaced map's reservation
 	 * gone before the new one is there. */
 	for (uint32_t i = 0; reservation != NULL && i < reservation->n; i++) {

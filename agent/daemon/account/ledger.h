@@ -39,6 +39,7 @@ struct gm_reservation {
 	uint32_t uid;
 	uint32_t n;
 	uint64_t since_ns; /* when it began; of an adopted one, the agent */
+	uint64_t came_ns;  /* when it was asked for; 0: it did not wait */
 	struct gm_promise {
 		uint32_t row;
 		uint64_t bytes;
@@ -88,6 +89,20 @@ int gm_ledger_reservation(const struct gm_layers *layers,
  */
 uint64_t gm_ledger_avail(const struct gm_daemon *d, uint32_t row,
 			 uint32_t slot);
+
+/* The rows without what is reserved for good, and those who hold the rest. */
+struct gm_ledger_look {
+	/* Bytes of each row, less what is reserved without a holder. */
+	uint64_t most[GM_ROWS];
+	/* Bytes that processes have which are none of ours. */
+	uint64_t strange[GM_ROWS];
+	uint32_t n;
+	/* By the time at which it was asked for, the latest first. */
+	const struct gm_reservation *held[GM_HOLDERS];
+};
+
+/* Cost		some ten microseconds, and a look at each session of each row */
+void gm_ledger_look(const struct gm_daemon *d, struct gm_ledger_look *ret_look);
 
 /* So much of a row has been promised to maps of this uid: the sum over its
  * promises. */

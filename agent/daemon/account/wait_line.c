@@ -3,6 +3,10 @@
 
 #include "agent/daemon/account/wait_line.h"
 
+#include <string.h>
+
+#include "agent/common/node_clock.h"
+#include "agent/daemon/account/ledger.h"
 #include "agent/daemon/base/parts.h"
 
 /* The time of the next look, whatever happens until then. */
@@ -32,18 +36,7 @@ static void arm(struct gm_wait_line *line)
 			     look_at(line, gm_loop_now()));
 }
 
-/* @taken: the rows of those before it. */
-static bool may_move(const struct gm_wait_place *place,
-		     const uint64_t taken[GM_ROW_WORDS])
-{
-	bool has_taken = false, has_other = false;
-
-	for (uint32_t i = 0; i < GM_ROW_WORDS; i++) {
-		has_taken |= (place->rows[i] & taken[i]) != 0;
-		has_other |= (place->rows[i] & ~taken[i]) != 0;
-	}
-	return place->takes_all ? !has_taken : has_other;
-}
+/* ---- who keeps what from whom -------------------------------------------- */
 
 static void add_rows(uint64_t to[GM_ROW_WORDS],
 		     const uint64_t rows[GM_ROW_WORDS])
@@ -52,23 +45,218 @@ static void add_rows(uint64_t to[GM_ROW_WORDS],
 		to[i] |= rows[i];
 }
 
-/* Returns how many are to be tried now. */
-static uint32_t mark(struct gm_wait_line *line, uint64_t now)
+/* The next row of a set from @row on; GM_ROWS: there is none. */
+static uint32_t next_row(const uint64_t rows[GM_ROW_WORDS], uint32_t row)
 {
-	uint64_t taken[GM_ROW_WORDS] = { 0 }, starts[GM_ROW_WORDS] = { 0 };
+	for (; row < GM_ROWS; row = (row / 64 + 1) * 64) {
+		uint64_t word = rows[row / 64] >> row % 64;
+
+		if (word != 0)
+			return row + (uint32_t)__builtin_ctzll(word);
+	}
+	return GM_ROWS;
+}
+
+#define EACH_ROW(rows, row)                                   \
+	for (uint32_t row = next_row(rows, 0); row < GM_ROWS; \
+	     row = next_row(rows, row + 1))
+
+static uint64_t left(uint64_t of, uint64_t taken)
+{
+	return of > taken ? of - taken : 0;
+}
+
+static void note_lasting(struct gm_wait_line *line,
+			 const struct gm_ledger_look *look)
+{
+	uint64_t now = gm_loop_now();
+
+	for (uint32_t row = 0; row < GM_ROWS; row++) {
+		if (look->strange[row] <= line->strange[row] ||
+		    now - line->strange_ns[row] >= GM_WAIT_LINE_FREED_NS) {
+			line->strange[row] = look->strange[row];
+			line->strange_ns[row] = now;
+		}
+		line->lasting[row] = left(look->most[row], line->strange[row]);
+	}
+}
+
+/* The bytes that each place by itself leaves of its rows to those that pass it:
+ * from the last place to the first, by which more and more have passed. */
+static void find_spare(const struct gm_wait_line *line,
+		       const struct gm_ledger_look *look)
+{
+	uint64_t passed[GM_ROWS] = { 0 };
 	struct gm_wait_place *place;
 	uint32_t n = 0;
 
+	TAILQ_FOREACH_REVERSE(place, &line->places, gm_wait_place_list, entry)
+	{
+		for (; n < look->n && look->held[n]->came_ns >= place->came_ns;
+		     n++)
+			for (uint32_t i = 0; i < look->held[n]->n; i++)
+				passed[look->held[n]->of[i].row] +=
+					look->held[n]->of[i].bytes;
+		EACH_ROW(place->claims, row)
+		place->behind.bytes[row] = left(line->lasting[row],
+						passed[row] + place->asks[row]);
+	}
+}
+
+/* The rows that it will have one day. */
+static void find_bars(const struct gm_wait_line *line,
+		      struct gm_wait_place *place)
+{
+	const struct gm_wait_place *previous = place->previous;
+	uint64_t bars[GM_ROW_WORDS] = { 0 };
+	bool is_whole = true;
+
+	EACH_ROW(place->claims, row)
+	{
+		if (place->asks[row] > line->lasting[row])
+			is_whole = false;
+		else if (place->asks[row] != 0 || place->is_for_start)
+			gm_wait_line_add_row(bars, row);
+	}
+	for (uint32_t i = 0; i < GM_ROW_WORDS; i++) {
+		uint64_t user = previous != NULL ? previous->user_bars[i] : 0;
+
+		place->own_bars[i] = is_whole || place->takes_one ? bars[i] : 0;
+		place->bars[i] = place->own_bars[i] & ~user;
+		place->user_bars[i] = place->own_bars[i] | user;
+	}
+}
+
+static void add_limits(struct gm_wait_limits *to,
+		       const struct gm_wait_place *place,
+		       const uint64_t rows[GM_ROW_WORDS])
+{
+	EACH_ROW(rows, row)
+	if (place->asks[row] != 0 && place->behind.bytes[row] < to->bytes[row])
+		to->bytes[row] = place->behind.bytes[row];
+	if (place->is_for_start)
+		add_rows(to->starts, rows);
+}
+
+static void limits_init(struct gm_wait_limits *limits)
+{
+	memset(limits->bytes, 0xff, sizeof(limits->bytes));
+	memset(limits->starts, 0, sizeof(limits->starts));
+}
+
+const uint64_t *gm_wait_line_lasting(struct gm_daemon *d)
+{
+	struct gm_ledger_look look;
+
+	gm_ledger_look(d, &look);
+	note_lasting(d->line, &look);
+	return d->line->lasting;
+}
+
+static void refresh(struct gm_wait_line *line)
+{
+	struct gm_ledger_look look;
+	struct gm_wait_place *place;
+
+	if (TAILQ_EMPTY(&line->places))
+		return;
+	gm_ledger_look(line->d, &look);
+	note_lasting(line, &look);
+	find_spare(line, &look);
+	TAILQ_FOREACH(place, &line->places, entry)
+	{
+		struct gm_wait_limits limits;
+
+		find_bars(line, place);
+		if (place->previous != NULL)
+			limits = place->previous->behind;
+		else
+			limits_init(&limits);
+		add_limits(&limits, place, place->own_bars);
+		place->behind = limits;
+	}
+}
+
+static struct gm_wait_place *last_of(const struct gm_wait_line *line,
+				     uint32_t uid)
+{
+	struct gm_wait_place *place;
+
+	TAILQ_FOREACH_REVERSE(place, &line->places, gm_wait_place_list, entry)
+	{
+		if (place->uid == uid)
+			break;
+	}
+	return place;
+}
+
+void gm_wait_line_limits(struct gm_daemon *d, const struct gm_wait_place *place,
+			 struct gm_wait_limits *ret_limits)
+{
+	const struct gm_wait_place *other, *previous = place->previous;
+
+	refresh(d->line);
+	limits_init(ret_limits);
+	if (place->number == 0)
+		previous = last_of(d->line, place->uid);
+	if (previous != NULL)
+		*ret_limits = previous->behind;
+	TAILQ_FOREACH(other, &d->line->places, entry)
+	{
+		if (other == place)
+			break;
+		add_limits(ret_limits, other, other->bars);
+	}
+}
+
+/* ---- who may move -------------------------------------------------------- */
+
+/* A plan may have less on some of its rows than it asks for now. */
+static bool may_have(const struct gm_wait_place *place, uint32_t row,
+		     const struct gm_wait_limits *limits)
+{
+	uint64_t bytes =
+		place->takes_all || place->takes_one ? place->asks[row] : 1;
+
+	return bytes <= limits->bytes[row] &&
+	       !(place->has_start && gm_wait_line_has_row(limits->starts, row));
+}
+
+/* @before: what the places of all users before it leave. */
+static bool may_move(const struct gm_wait_place *place,
+		     const struct gm_wait_limits *before)
+{
+	bool has_all = true, has_any = false;
+
+	EACH_ROW(place->rows, row)
+	{
+		bool has = may_have(place, row, before) &&
+			   (place->previous == NULL ||
+			    may_have(place, row, &place->previous->behind));
+
+		has_all &= has;
+		has_any |= has;
+	}
+	return place->takes_all ? has_all : has_any;
+}
+
+/* Returns how many are to be tried now. */
+static uint32_t mark(struct gm_wait_line *line, uint64_t now)
+{
+	struct gm_wait_limits before;
+	struct gm_wait_place *place;
+	uint32_t n = 0;
+
+	refresh(line);
+	limits_init(&before);
 	TAILQ_FOREACH(place, &line->places, entry)
 	{
 		place->is_to_try =
 			!place->is_tried &&
-			(now >= place->until_ns ||
-			 may_move(place, place->takes_none ? starts : taken));
+			(place->is_dropped || now >= place->until_ns ||
+			 may_move(place, &before));
 		n += place->is_to_try;
-		add_rows(taken, place->claims);
-		if (place->is_for_start)
-			add_rows(starts, place->claims);
+		add_limits(&before, place, place->bars);
 	}
 	return n;
 }
@@ -112,6 +300,8 @@ void gm_wait_line_wait(struct gm_daemon *d, struct gm_wait_place *place)
 	if (place->number == 0) {
 		place->number = ++line->last;
 		place->since_ns = gm_loop_now();
+		place->came_ns = gm_node_clock_now();
+		place->previous = last_of(line, place->uid);
 		place->n_changes = line->n_changes - 1;
 		TAILQ_INSERT_TAIL(&line->places, place, entry);
 	}
@@ -122,30 +312,65 @@ void gm_wait_line_wait(struct gm_daemon *d, struct gm_wait_place *place)
 
 void gm_wait_line_leave(struct gm_daemon *d, struct gm_wait_place *place)
 {
+	struct gm_wait_place *next = place;
+
 	if (place->number == 0)
 		return;
+	while (next != NULL && next->previous != place)
+		next = TAILQ_NEXT(next, entry);
+	if (next != NULL)
+		next->previous = place->previous;
 	TAILQ_REMOVE(&d->line->places, place, entry);
 	place->number = 0;
 	gm_wait_line_changed(d);
 }
 
-uint32_t gm_wait_line_before(const struct gm_daemon *d,
-			     const struct gm_wait_place *place,
-			     uint64_t ret_rows[GM_ROW_WORDS])
+static bool keeps_any(const struct gm_wait_place *place,
+		      const struct gm_wait_place *from)
+{
+	struct gm_wait_limits limits;
+
+	limits_init(&limits);
+	add_limits(&limits, place,
+		   place->uid == from->uid ? place->own_bars : place->bars);
+	EACH_ROW(from->rows, row)
+	if (!may_have(from, row, &limits))
+		return true;
+	return false;
+}
+
+uint32_t gm_wait_line_before(struct gm_daemon *d,
+			     const struct gm_wait_place *place)
 {
 	const struct gm_wait_place *other;
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
-		ret_rows[i] = 0;
+	refresh(d->line);
 	TAILQ_FOREACH(other, &d->line->places, entry)
 	{
 		if (other == place)
 			break;
-		if (other->is_for_start || !place->takes_none)
-			add_rows(ret_rows, other->claims);
+		n += keeps_any(other, place);
+	}
+	return n;
+}
+
+uint32_t gm_wait_line_drop(struct gm_daemon *d, const char *name, uint32_t uid,
+			   bool of_all)
+{
+	struct gm_wait_place *place;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(place, &d->line->places, entry)
+	{
+		if (strcmp(place->name, name) != 0 ||
+		    (!of_all && place->uid != uid))
+			continue;
+		place->is_dropped = true;
 		n++;
 	}
+	if (n > 0)
+		gm_wait_line_changed(d);
 	return n;
 }
 

@@ -5,14 +5,19 @@
  * wait_line - reservations that wait for room on their rows, first in, first
  * out.
  *
- * A place in the line has a set of rows.  One that takes all of its rows may
- * move when no place before it claims one of them, one that takes any of them
- * when a row is left that no place before it claims.  So on each row the first
- * comes first, and none waits for ever behind others that come later.  A place
- * claims all of its rows, unless it waits for maps of its own user to end.  One
- * that needs no room comes after those alone that wait for a start window.
+ * A place in the line asks for bytes of some rows and keeps them from the places
+ * behind it.  These may pass it where both could stand there together: their
+ * bytes, its bytes, and those of all that passed it already, are no more than the
+ * row has once everything has ended that is held.  So a place gets its rows at the
+ * latest when all have ended that came before it, and small ones run meanwhile.
  *
- * The line does not know what there is room for.  A place is told to try again
+ * A place keeps nothing from others if it asks for more than its rows will ever
+ * have, or waits for maps of its own user to end.  Other users wait for one place
+ * of a user on each row, the first that claims it; the user's own places wait for
+ * all of them.  Start windows are not shared: one that is to start waits behind
+ * those that wait for a window alone.
+ *
+ * The line does not know what is free now.  A place is told to try again
  * whenever something may have changed and the place may move, and the owner
  * either leaves the line then or says that it still waits.  The agent has
  * events of most changes; of the others, such as memory that a host's processes
@@ -36,24 +41,33 @@ struct gm_daemon;
 
 #define GM_WAIT_LINE_LOOK_NS  UINT64_C(1000000000)
 #define GM_WAIT_LINE_START_NS UINT64_C(100000000) /* for start windows */
+#define GM_WAIT_LINE_FREED_NS UINT64_C(3000000000)
+
+/* The most that a request may have beside those before it. */
+struct gm_wait_limits {
+	uint64_t bytes[GM_ROWS];       /* of each row */
+	uint64_t starts[GM_ROW_WORDS]; /* rows that others wait to start on */
+};
 
 /* Embedded in its owner, which sets the fields of the first part. */
 struct gm_wait_place {
 	/* Try again; the place stays in the line.  Also when its time is
-	 * over. */
+	 * over, or it is dropped. */
 	void (*again)(struct gm_wait_place *place);
 	const char *name;
-	uint32_t uid;
+	uint32_t uid; /* set before the first of all calls */
 	uint32_t pid;
 	uint64_t bytes; /* 0: a plan decides */
 	uint64_t until_ns;
 	/* May change at each attempt: */
 	uint64_t rows[GM_ROW_WORDS];
-	/* of them, those that it keeps from the places behind it */
+	/* of them, those that it keeps from the places behind it, */
 	uint64_t claims[GM_ROW_WORDS];
+	uint64_t asks[GM_ROWS]; /* and the bytes of each */
 	bool takes_all;
-	bool takes_none;   /* of the memory; set once */
-	bool is_for_start; /* it waits for a start window only */
+	bool takes_one;    /* any that it claims; else all of these */
+	bool has_start;    /* it is to be in a start window; set once */
+	bool is_for_start; /* and waits for that only */
 	uint32_t missing_row;
 	uint64_t missing_bytes; /* 0: not known */
 
@@ -62,8 +76,15 @@ struct gm_wait_place {
 	uint64_t number; /* grows along the line; 0: not in it */
 	uint64_t since_ns;
 	uint64_t n_changes; /* of the line, when it was tried last */
-	bool is_tried;      /* at present */
-	bool is_to_try;     /* in this look at the line */
+	bool is_dropped;
+	bool is_tried;                   /* at present */
+	bool is_to_try;                  /* in this look at the line */
+	uint64_t came_ns;                /* as gm_node_clock_now() */
+	struct gm_wait_place *previous;  /* of the same uid, or NULL */
+	uint64_t own_bars[GM_ROW_WORDS]; /* rows that it keeps from its user, */
+	uint64_t bars[GM_ROW_WORDS];     /* and from all; */
+	uint64_t user_bars[GM_ROW_WORDS]; /* that its user's keep, up to it */
+	struct gm_wait_limits behind;     /* for its user's next */
 };
 
 struct gm_wait_line {
@@ -73,6 +94,12 @@ struct gm_wait_line {
 	uint64_t last; /* number */
 	uint64_t n_changes;
 	bool is_due; /* a look, as soon as possible */
+	/* The least that strangers had of each row in the last seconds, and
+	 * when: the memory of a process that has ended is free a little later. */
+	uint64_t strange[GM_ROWS];
+	uint64_t strange_ns[GM_ROWS];
+	uint64_t lasting
+		[GM_ROWS]; /* what it has once all that is held has ended */
 };
 
 void gm_wait_line_init(struct gm_daemon *d);
@@ -96,16 +123,25 @@ void gm_wait_line_wait(struct gm_daemon *d, struct gm_wait_place *place);
 void gm_wait_line_leave(struct gm_daemon *d, struct gm_wait_place *place);
 
 /*
- * gm_wait_line_before - the rows that those before @place claim, as far as it
- * comes after them
+ * gm_wait_line_limits - what a place may have before those that came before it
  *
  * place	one that is not in the line comes after all that are
- *
- * Returns	how many places are before it
  */
-uint32_t gm_wait_line_before(const struct gm_daemon *d,
-			     const struct gm_wait_place *place,
-			     uint64_t ret_rows[GM_ROW_WORDS]);
+void gm_wait_line_limits(struct gm_daemon *d, const struct gm_wait_place *place,
+			 struct gm_wait_limits *ret_limits);
+
+/* Bytes that each row has once everything has ended that is held; GM_ROWS of
+ * them, until the next call. */
+const uint64_t *gm_wait_line_lasting(struct gm_daemon *d);
+
+/* How many places before it keep one of its rows from it? */
+uint32_t gm_wait_line_before(struct gm_daemon *d,
+			     const struct gm_wait_place *place);
+
+/* Have the places of a name give up, those of one uid or all.  Returns how many
+ * there were. */
+uint32_t gm_wait_line_drop(struct gm_daemon *d, const char *name, uint32_t uid,
+			   bool of_all);
 
 /* There may be room, or an end of a start window: look soon. */
 void gm_wait_line_changed(struct gm_daemon *d);

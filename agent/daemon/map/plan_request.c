@@ -31,9 +31,13 @@ struct plan_change {
 	/* The I/O thread's, from check() to settle(). */
 	struct gm_plan_device devices[GM_ROWS];
 	uint32_t drained[GM_ROWS];
-	uint64_t barred[GM_ROW_WORDS]; /* rows that are to be others' first */
+	/* Bytes of each row that it may have before others get theirs; and those
+	 * that it could have one day. */
+	uint64_t most[GM_ROWS];
+	uint64_t lasting[GM_ROWS];
 	struct gm_plan_request q;
 	struct gm_plan plan;
+	struct gm_plan wanted; /* of a model that fits nowhere now, one day */
 	struct gm_plan_error error;
 
 	struct gm_layers layers; /* the map, and what it charges */
@@ -159,24 +163,22 @@ static int list_devices(struct plan_change *plan)
 
 static void find_turn(const struct plan_change *plan, struct gm_turn *ret_turn)
 {
-	bool has_start = plan->q.ask.start_ns != 0;
-	bool takes_none = plan->wait.takes_none && !has_start;
-
-	gm_turn_find(plan->change.d, &plan->wait, slot_of(plan), has_start,
-		     takes_none || !takes_turns(&plan->q.ask), ret_turn);
+	gm_turn_find(plan->change.d, &plan->wait, slot_of(plan),
+		     !takes_turns(&plan->q.ask), ret_turn);
 }
 
-static void find_barred(struct plan_change *plan)
+static void find_most(struct plan_change *plan)
 {
-	char why[GM_WHY_BYTES];
 	struct gm_turn turn;
 
 	find_turn(plan, &turn);
-	for (uint32_t i = 0; i < plan->q.n_devices; i++)
-		if (gm_turn_check(plan->change.d, &turn, plan->devices[i].row,
-				  1, why) != 0)
-			gm_wait_line_add_row(plan->barred,
-					     plan->devices[i].row);
+	for (uint32_t i = 0; i < plan->q.n_devices; i++) {
+		uint32_t row = plan->devices[i].row;
+
+		plan->most[row] = gm_turn_most(plan->change.d, &turn, row);
+	}
+	memcpy(plan->lasting, gm_wait_line_lasting(plan->change.d),
+	       sizeof(plan->lasting));
 }
 
 static int check_reserve(struct plan_change *plan)
@@ -257,12 +259,12 @@ static bool is_for_other(const struct gpumap_plan_request *ask)
 static void begin_again(struct plan_change *plan)
 {
 	gm_plan_free(&plan->plan);
+	gm_plan_free(&plan->wanted);
 	free(plan->reply.tail);
 	plan->reply = (struct gm_plan_reply){ .tail = NULL };
 	plan->q.n_devices = 0;
 	plan->error = (struct gm_plan_error){ .code = 0 };
 	plan->shortage = (struct gm_shortage){ 0 };
-	memset(plan->barred, 0, sizeof(plan->barred));
 	plan->wait.is_for_start = false;
 	plan->may_wait = false;
 }
@@ -276,6 +278,7 @@ static int check(struct gm_change *change)
 	begin_again(plan);
 	if (is_for_other(ask))
 		change->uid = ask->owner_uid;
+	plan->wait.uid = change->uid;
 	change->act = GM_CHANGE_NOTHING;
 	/* Its rows are drained, and those of the next agent are not. */
 	if (change->d->draining)
@@ -286,38 +289,57 @@ static int check(struct gm_change *change)
 	if (ret == 0)
 		ret = list_devices(plan);
 	if (ret == 0 && takes_any(ask) && takes_turns(ask))
-		find_barred(plan);
+		find_most(plan);
 	return ret == 0 && plan->is_reserve ? check_reserve(plan) : ret;
 }
 
 /* ---- planning: on the I/O thread ----------------------------------------- */
 
-static bool is_barred(const struct plan_change *plan)
+static bool is_too_much(const struct plan_change *plan)
 {
-	for (uint32_t i = 0; i < plan->plan.n_charges; i++)
-		if (gm_wait_line_has_row(plan->barred,
-					 plan->plan.charges[i].row))
+	for (uint32_t i = 0; i < plan->plan.n_charges; i++) {
+		const struct gpumap_plan_charge *charge =
+			&plan->plan.charges[i];
+
+		if (gm_plan_charge_bytes(charge) > plan->most[charge->row])
 			return true;
+	}
 	return false;
 }
 
-/* Plan on the rows that are not barred, if it fits there. */
-static void make_elsewhere(struct plan_change *plan)
+/* Plan on rows of which there is no more than @bytes of each; rows without any
+ * are left out. */
+static int make_within(const struct plan_change *plan,
+		       const uint64_t bytes[GM_ROWS], bool is_now,
+		       struct gm_plan *ret_plan)
 {
 	struct gm_plan_device devices[GM_ROWS];
 	struct gm_plan_request q = plan->q;
-	struct gm_plan other = { .rows = NULL };
 	struct gm_plan_error error;
 
 	q.devices = devices;
 	q.n_devices = 0;
-	for (uint32_t i = 0; i < plan->q.n_devices; i++)
-		if (!gm_wait_line_has_row(plan->barred, plan->devices[i].row))
-			devices[q.n_devices++] = plan->devices[i];
-	if (q.n_devices == 0 || gm_plan_make(&q, &other, NULL, &error) != 0) {
-		gm_plan_free(&other);
-		return;
+	for (uint32_t i = 0; i < plan->q.n_devices; i++) {
+		struct gm_plan_device device = plan->devices[i];
+
+		if (!is_now || device.avail > bytes[device.row])
+			device.avail = bytes[device.row];
+		if (device.avail != 0)
+			devices[q.n_devices++] = device;
 	}
+	if (q.n_devices != 0 && gm_plan_make(&q, ret_plan, NULL, &error) == 0)
+		return 0;
+	gm_plan_free(ret_plan);
+	return -ENOSPC;
+}
+
+/* Where others come before, on what they leave. */
+static void make_elsewhere(struct plan_change *plan)
+{
+	struct gm_plan other = { .rows = NULL };
+
+	if (make_within(plan, plan->most, true, &other) != 0)
+		return;
 	gm_plan_free(&plan->plan);
 	plan->plan = other;
 }
@@ -325,10 +347,13 @@ static void make_elsewhere(struct plan_change *plan)
 static int make(struct gm_change *change)
 {
 	struct plan_change *plan = of(change);
+	bool is_in_turn = takes_any(&plan->q.ask) && takes_turns(&plan->q.ask);
 	int ret = gm_plan_make(&plan->q, &plan->plan, NULL, &plan->error);
 
-	if (ret == 0 && is_barred(plan))
+	if (ret == 0 && is_in_turn && is_too_much(plan))
 		make_elsewhere(plan);
+	if (ret == -ENOSPC && is_in_turn && plan->q.ask.wait_ns != 0)
+		make_within(plan, plan->lasting, false, &plan->wanted);
 	if (ret == 0 && plan->is_reserve)
 		gm_reserve_charge(&plan->plan, plan->devices,
 				  plan->q.n_devices);
@@ -503,19 +528,28 @@ static void try_again(struct gm_wait_place *place)
 		&gm_owner(place, struct plan_change, wait)->change);
 }
 
-/* A model's plan waits for its rows; for all where there is none, or the next
- * may be of others. */
+/* A model's plan waits for the rows of its map, or for any where it may have
+ * others; and keeps the bytes of this map, or of the one that it could have one
+ * day. */
 static void put_rows(struct plan_change *plan)
 {
+	const struct gm_plan *made =
+		plan->plan.n_charges != 0 ? &plan->plan : &plan->wanted;
+	bool is_fixed = !takes_any(&plan->q.ask) && made->n_charges != 0;
 	struct gm_wait_place *place = &plan->wait;
-	uint32_t n = takes_any(&plan->q.ask) ? 0 : plan->plan.n_charges;
 
 	memset(place->rows, 0, sizeof(place->rows));
-	for (uint32_t i = 0; i < n; i++)
-		gm_wait_line_add_row(place->rows, plan->plan.charges[i].row);
-	for (uint32_t i = 0; n == 0 && i < plan->q.n_devices; i++)
+	memset(place->claims, 0, sizeof(place->claims));
+	for (uint32_t i = 0; i < made->n_charges; i++) {
+		const struct gpumap_plan_charge *charge = &made->charges[i];
+
+		gm_wait_line_add_row(place->claims, charge->row);
+		place->asks[charge->row] = gm_plan_charge_bytes(charge);
+	}
+	if (is_fixed)
+		memcpy(place->rows, place->claims, sizeof(place->rows));
+	for (uint32_t i = 0; !is_fixed && i < plan->q.n_devices; i++)
 		gm_wait_line_add_row(place->rows, plan->devices[i].row);
-	memcpy(place->claims, place->rows, sizeof(place->claims));
 	place->takes_all = !takes_any(&plan->q.ask);
 }
 
@@ -542,7 +576,6 @@ static void enter_line(struct plan_change *plan, uint64_t until_ns)
 
 	place->again = try_again;
 	place->name = plan->q.ask.name;
-	place->uid = plan->change.uid;
 	place->pid = (uint32_t)plan->change.pid;
 	place->until_ns = until_ns;
 	place->missing_row = plan->shortage.row;
@@ -580,6 +613,10 @@ static int postpone(struct gm_change *change, int status)
 
 	if (plan->q.ask.wait_ns == 0 || !plan->may_wait)
 		return status;
+	if (plan->wait.is_dropped)
+		return gm_why(change->why, -ECANCELED,
+			      "the request waited, and was dropped by an "
+			      "administrator: ask again");
 	ret = check_hold(plan);
 	if (ret != 0)
 		return ret;
@@ -627,6 +664,8 @@ static void before_show(struct gm_change *change)
 {
 	struct plan_change *plan = of(change);
 
+	if (change->put.reservation != NULL)
+		change->put.reservation->came_ns = plan->wait.came_ns;
 	if (!plan->holds)
 		return;
 	if (plan->q.ask.start_ns != 0)
@@ -643,6 +682,7 @@ static void free_plan(struct gm_change *change)
 		gm_pins_let_go(change->d, plan->place);
 	gm_wait_line_leave(change->d, &plan->wait);
 	gm_plan_free(&plan->plan);
+	gm_plan_free(&plan->wanted);
 	free(plan->reply.tail);
 	free(plan);
 }
@@ -674,15 +714,6 @@ static int check_rows(struct gm_connection *c, const struct plan_change *plan)
 	return 0;
 }
 
-static bool takes_none(const struct plan_change *plan)
-{
-	uint64_t any = 0;
-
-	for (uint32_t i = 0; plan->is_reserve && i < plan->q.ask.n_layers; i++)
-		any |= plan->q.ask.layer_bytes[i];
-	return plan->is_reserve && any == 0;
-}
-
 int gm_plan_change_handle(struct gm_connection *c, const struct gm_request *r)
 {
 	struct plan_change *plan;
@@ -708,7 +739,7 @@ int gm_plan_change_handle(struct gm_connection *c, const struct gm_request *r)
 		free(plan);
 		return ret;
 	}
-	plan->wait.takes_none = takes_none(plan);
+	plan->wait.has_start = plan->q.ask.start_ns != 0;
 	plan->change.kind = &plan_kind;
 	plan->change.bytes = sizeof(*plan) + r->tail_bytes;
 	return gm_transactions_add(c, &r->header, &plan->change);

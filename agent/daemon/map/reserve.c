@@ -51,6 +51,7 @@ static int choose_all(const struct gm_reserve *r, struct gm_wait_place *place,
 		if (r->bytes[i] > device->total)
 			return never_fits(device, r->bytes[i], ret_why, ret);
 		gm_wait_line_add_row(place->rows, device->row);
+		place->asks[device->row] = r->bytes[i];
 		at += (size_t)snprintf(ret->spec + at, sizeof(ret->spec) - at,
 				       "%s%u:1", at != 0 ? ";" : "",
 				       device->row);
@@ -88,6 +89,7 @@ static int find_rows(const struct gm_daemon *d, const struct gm_reserve *r,
 		}
 		if (status == 0)
 			gm_wait_line_add_row(place->claims, device->row);
+		place->asks[device->row] = r->bytes[0];
 		gm_wait_line_add_row(place->rows, device->row);
 		has_any = true;
 	}
@@ -194,12 +196,13 @@ int gm_reserve_choose(const struct gm_daemon *d, const struct gm_reserve *r,
 	*ret_reserved = (struct gm_reserved){ .may_wait = false };
 	for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
 		place->rows[i] = place->claims[i] = 0;
-	place->takes_all = false;
+	place->takes_all = place->takes_one = false;
 	place->is_for_start = false;
 	if (ret != 0)
 		return ret;
 	if (r->n == r->n_devices)
 		return choose_all(r, place, ret_why, ret_reserved);
+	place->takes_one = true;
 	ret = find_rows(d, r, place, ret_why, ret_reserved);
 	return ret == 0 ? choose_one(d, r, place, ret_why, ret_reserved) : ret;
 }

@@ -4,50 +4,74 @@
 #include "agent/daemon/map/turn.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "agent/daemon/account/ledger.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/map/pins.h"
 #include "agent/daemon/segment/directory.h"
 
-void gm_turn_find(const struct gm_daemon *d, const struct gm_wait_place *place,
-		  uint32_t slot, bool has_start, bool may_overtake,
-		  struct gm_turn *ret_turn)
+void gm_turn_find(struct gm_daemon *d, const struct gm_wait_place *place,
+		  uint32_t slot, bool may_overtake, struct gm_turn *ret_turn)
 {
-	*ret_turn = (struct gm_turn){ .slot = slot, .has_start = has_start };
+	*ret_turn =
+		(struct gm_turn){ .slot = slot, .has_start = place->has_start };
+	memset(ret_turn->limits.bytes, 0xff, sizeof(ret_turn->limits.bytes));
 	if (!may_overtake)
-		gm_wait_line_before(d, place, ret_turn->before);
+		gm_wait_line_limits(d, place, &ret_turn->limits);
 }
 
-static bool keeps(const struct gm_daemon *d, const struct gm_turn *turn,
-		  uint32_t row, uint64_t bytes)
+/* The most that those who wait leave it. */
+static uint64_t spare(const struct gm_daemon *d, const struct gm_turn *turn,
+		      uint32_t row)
 {
+	uint64_t bytes = turn->limits.bytes[row];
 	const struct gm_promise *own = NULL;
 
 	if (turn->slot != GM_LEDGER_NOBODY && !turn->has_start)
 		own = gm_ledger_promise(d, turn->slot, row);
-	return own != NULL && bytes <= own->bytes;
+	if (own != NULL && own->bytes > bytes)
+		bytes = own->bytes;
+	return bytes;
+}
+
+static bool may_start(const struct gm_turn *turn, uint32_t row)
+{
+	return !turn->has_start ||
+	       !gm_wait_line_has_row(turn->limits.starts, row);
+}
+
+/* The process that is in a start window there, NULL where none bars it. */
+static const struct gm_holder_image *
+starting(const struct gm_daemon *d, const struct gm_turn *turn, uint32_t row)
+{
+	return turn->has_start ? gm_pins_starting(d, row, turn->slot) : NULL;
+}
+
+uint64_t gm_turn_most(const struct gm_daemon *d, const struct gm_turn *turn,
+		      uint32_t row)
+{
+	if (!may_start(turn, row) || starting(d, turn, row) != NULL)
+		return 0;
+	return spare(d, turn, row);
 }
 
 int gm_turn_check(const struct gm_daemon *d, const struct gm_turn *turn,
 		  uint32_t row, uint64_t bytes, char ret_why[GM_WHY_BYTES])
 {
-	const struct gm_holder_image *starting = NULL;
+	const struct gm_holder_image *other;
 
-	if (gm_wait_line_has_row(turn->before, row) &&
-	    !keeps(d, turn, row, bytes))
+	if (!may_start(turn, row) || bytes > spare(d, turn, row))
 		return gm_why(ret_why, -ENOSPC,
 			      "row %u has room, but requests that came before "
 			      "wait for it (gpumapctl who): wait, too "
 			      "(gpumapctl run --wait)",
 			      row);
-	if (turn->has_start)
-		starting = gm_pins_starting(d, row, turn->slot);
-	if (starting == NULL)
+	other = starting(d, turn, row);
+	if (other == NULL)
 		return 0;
 	return gm_why(ret_why, -EBUSY,
 		      "process %u, which holds %s, is in its start window on "
 		      "row %u: wait for it (gpumapctl run --wait)",
-		      starting->pid, d->directory->objects[starting->slot].name,
-		      row);
+		      other->pid, d->directory->objects[other->slot].name, row);
 }

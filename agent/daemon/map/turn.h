@@ -14,7 +14,7 @@
 #include "agent/common/refusal.h"
 
 struct gm_turn {
-	uint64_t before[GM_ROW_WORDS]; /* the rows that others wait for */
+	struct gm_wait_limits limits; /* what those before it leave */
 	uint32_t slot;  /* of the map that it replaces, or GM_LEDGER_NOBODY */
 	bool has_start; /* it is to be in a start window */
 };
@@ -25,15 +25,20 @@ struct gm_turn {
  * place	of the request; it need not be in the line
  * may_overtake	it need not wait for those before it
  */
-void gm_turn_find(const struct gm_daemon *d, const struct gm_wait_place *place,
-		  uint32_t slot, bool has_start, bool may_overtake,
-		  struct gm_turn *ret_turn);
+void gm_turn_find(struct gm_daemon *d, const struct gm_wait_place *place,
+		  uint32_t slot, bool may_overtake, struct gm_turn *ret_turn);
+
+/*
+ * gm_turn_most - the most bytes of a row that it may have now, if there is room
+ *
+ * A map may always keep the bytes that it has, but not open a window anew while
+ * others wait to open one.
+ */
+uint64_t gm_turn_most(const struct gm_daemon *d, const struct gm_turn *turn,
+		      uint32_t row);
 
 /*
  * gm_turn_check - may it have so many bytes of a row now, if there is room?
- *
- * A map may always keep the bytes that it has, but not open a window anew while
- * others wait.
  *
  * Returns	0
  *		-ENOSPC		others wait for the row

@@ -273,13 +273,13 @@ static int handle_publish(struct gm_connection *c, const struct gm_request *r)
 
 /* The name in the body, or NULL with the refusal set. */
 static const char *object_of(struct gm_connection *c,
-			     const struct gm_request *r,
+			     const struct gm_request *r, uint32_t flags,
 			     const struct gm_object_name **ret_object)
 {
 	const struct gm_object_name *object = (const void *)r->body;
 	const char *name = text_of(object->name, sizeof(object->name));
 
-	if (name && name[0] && object->reserved == 0 &&
+	if (name && name[0] && (object->flags & ~flags) == 0 &&
 	    (object->kind == GM_KIND_LAYERS || object->kind == GM_KIND_MASK ||
 	     object->kind == GM_KIND_MESH)) {
 		*ret_object = object;
@@ -290,13 +290,31 @@ static const char *object_of(struct gm_connection *c,
 	return NULL;
 }
 
+/* A request's own user may end it, too. */
+static int drop_waits(struct gm_connection *c, const struct gm_request *r,
+		      const char *name)
+{
+	bool may_all = gm_user_is_privileged(c->uid);
+	uint32_t n = gm_wait_line_drop(c->server->d, name, c->uid, may_all);
+
+	if (n == 0)
+		return gm_connection_bad(c, -ENOENT,
+					 "no request %sfor %s waits: gpumapctl "
+					 "who shows those that do",
+					 may_all ? "" : "of yours ", name);
+	gm_connection_reply(c, &r->header, NULL);
+	return 0;
+}
+
 static int handle_release(struct gm_connection *c, const struct gm_request *r)
 {
 	const struct gm_object_name *object;
-	const char *name = object_of(c, r, &object);
+	const char *name = object_of(c, r, GM_RELEASE_WAITS, &object);
 
 	if (!name)
 		return -EINVAL;
+	if ((object->flags & GM_RELEASE_WAITS) != 0)
+		return drop_waits(c, r, name);
 	return gm_release_change(c, &r->header, object->kind, name);
 }
 
@@ -312,7 +330,7 @@ static int handle_pin(struct gm_connection *c, const struct gm_request *r)
 {
 	struct gm_control_server *s = c->server;
 	const struct gm_object_name *object;
-	const char *name = object_of(c, r, &object);
+	const char *name = object_of(c, r, 0, &object);
 	struct gm_pin_reply reply;
 	struct gm_pin pin;
 	int error;
@@ -345,7 +363,7 @@ static int handle_started(struct gm_connection *c, const struct gm_request *r)
 	struct gm_daemon *d = c->server->d;
 	const struct gm_object_name *object;
 	const struct gm_block *block = NULL;
-	const char *name = object_of(c, r, &object);
+	const char *name = object_of(c, r, 0, &object);
 
 	if (!name)
 		return -EINVAL;

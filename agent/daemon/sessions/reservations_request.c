@@ -100,7 +100,7 @@ int gm_reservations_request_handle(struct gm_connection *c,
 
 /* ---- requests that wait -------------------------------------------------- */
 
-static void put_wait(const struct gm_wait_place *place,
+static void put_wait(struct gm_daemon *d, const struct gm_wait_place *place,
 		     struct gm_wait_item *ret_item)
 {
 	uint64_t now = gm_loop_now();
@@ -110,6 +110,7 @@ static void put_wait(const struct gm_wait_place *place,
 		.uid = place->uid,
 		.pid = place->pid,
 		.flags = place->is_for_start ? GPUMAP_WAIT_FOR_START : 0,
+		.n_before = gm_wait_line_before(d, place),
 		.missing_row = place->missing_row,
 		.missing_bytes = place->missing_bytes,
 		.bytes = place->bytes,
@@ -132,7 +133,7 @@ int gm_reservations_request_waits(struct gm_connection *c,
 	{
 		reply.total++;
 		if (place->number > ask->after && reply.n < GM_WAIT_LIST_MAX)
-			put_wait(place, &items[reply.n++]);
+			put_wait(c->server->d, place, &items[reply.n++]);
 	}
 	gm_connection_reply(
 		c, &r->header,

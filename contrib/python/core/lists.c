@@ -23,7 +23,7 @@ CORE_STRUCT(reservation_fields, gpumap_reservation, name, version, row, uid,
 	    pid, bytes, own_bytes, session_bytes);
 
 CORE_STRUCT(wait_fields, gpumap_wait_info, name, uid, pid, flags, rows,
-	    missing_bytes, missing_row, bytes, age_ns, left_ns);
+	    missing_bytes, missing_row, n_before, bytes, age_ns, left_ns);
 
 /* The calls say how much room they would have needed. */
 static PyObject *

@@ -14,6 +14,9 @@
 CORE_CALL(request_layers_release, map, asks, "s", "i", gpumap_layers_release,
 	  (map, in[0].text));
 
+CORE_CALL(request_wait_drop, map, asks, "s", "i", gpumap_wait_drop,
+	  (map, in[0].text));
+
 CORE_CALL(request_started, map, asks, "s", "i", gpumap_started,
 	  (map, in[0].text));
 
@@ -254,6 +257,7 @@ CORE_METHOD(request_limit, map, asks, "D", "i", "gpumap_request_limit",
 PyMethodDef core_map_request_methods[] = {
 	{ "_export_fd", request_export_fd, METH_VARARGS, NULL },
 	{ "_layers_release", request_layers_release, METH_VARARGS, NULL },
+	{ "_wait_drop", request_wait_drop, METH_VARARGS, NULL },
 	{ "_pool_open", core_pool_open, METH_VARARGS, NULL },
 	{ "_request_limit", request_limit, METH_VARARGS, NULL },
 	{ "_started", request_started, METH_VARARGS, NULL },

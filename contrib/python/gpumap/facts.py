@@ -309,6 +309,7 @@ class Waiting(NamedTuple):
     rows: tuple[int, ...]  # that it may take
     missing_bytes: int  # at the last attempt, 0: not known
     missing_row: int
+    n_before: int  # requests before it that keep one of its rows from it
     bytes: int  # that it asks for, 0: a plan decides
     age_ns: int
     left_ns: int  # until it is refused

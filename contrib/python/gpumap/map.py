@@ -624,6 +624,13 @@ class Map(_core.Map):
         """The requests that wait for room, the first in the line first."""
         return [facts.Waiting._of(one) for one in self._wait_list()]
 
+    def drop_waiting(self, name: str) -> None:
+        """Have the requests for a map that wait for room end with Canceled.
+
+        NotFound: none waits, or all are others' and this user is not root.
+        """
+        self._wait_drop(name)
+
     def started(self, name: str) -> None:
         """End the start window of a held map or a reservation."""
         self._started(name)

@@ -244,11 +244,33 @@ def test_reservations_wait_in_a_line(map: gpumap.Map) -> None:
     thread.start()
     wait_for(map.waiting)
     assert map.waiting()[0].rows == (0,) and map.waiting()[0].bytes == half
+    assert map.waiting()[0].n_before == 0
     assert map.health().ok and map.who() == []  # requests go on
     first.release()
     thread.join()
     assert got[0].by_row == {0: half}
     got[0].release()
+
+
+def test_a_wait_is_dropped(map: gpumap.Map) -> None:
+    half = map.devices[0].unclaimed // 3 * 2
+    with pytest.raises(gpumap.NotFound):
+        map.drop_waiting("later")
+    with map.reserve({0: half}):
+        caught: list[gpumap.Error] = []
+
+        def ask() -> None:
+            try:
+                map.reserve({0: half}, name="later", wait=None)
+            except gpumap.Error as error:
+                caught.append(error)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        wait_for(map.waiting)
+        map.drop_waiting("later")
+        thread.join()
+    assert isinstance(caught[0], gpumap.Canceled)
 
 
 def test_start_windows(map: gpumap.Map) -> None:

@@ -75,7 +75,7 @@ static void who_shows_it(const struct run_job *second,
 	EQ(number(wait, "pid"), second->pid);
 	EQ(number(wait, "before"), 0);
 	EQ(number(wait, "missing_row"), 1);
-	EQ(number(wait, "missing_bytes"), 276 << 20);
+	EQ(number(wait, "missing_bytes"), 776 << 20);
 	json_decref(json);
 
 	EQ(CTL("who"), DONE);
@@ -92,7 +92,7 @@ static void it_is_told_for_whom(const struct run_job *second,
 	char want[128];
 
 	snprintf(want, sizeof(want),
-		 "gpumapctl: run: waiting for row 1: 500 MiB; sleep (pid %d) "
+		 "gpumapctl: run: waiting for row 1: 1000 MiB; sleep (pid %d) "
 		 "has 800 MiB\n",
 		 first.pid);
 	OK(run_printed(second, second->err, want));
@@ -108,14 +108,17 @@ static void each_gets_its_turn(void)
 	struct run_job second, third;
 
 	begin();
-	start(&second, "second", "500M");
+	start(&second, "second", "1000M");
 	OK(run_waiting(map, 1));
-	/* There is room for it, and one before it. */
+	/* There is room for it, but not beside the one before it. */
 	start(&third, "third", "100M");
 	OK(run_waiting(map, 2));
-	EQ(CTL("run", "--cache-dir", cache, "--rows", "1", "--reserve", "1M",
+	EQ(CTL("run", "--cache-dir", cache, "--rows", "1", "--reserve", "100M",
 	       "true"),
 	   NOT_NOW);
+	EQ(CTL("run", "--cache-dir", cache, "--rows", "1", "--reserve", "1M",
+	       "true"),
+	   0);
 	EQ(CTL("run", "--cache-dir", cache, "--rows", "2", "--reserve", "1M",
 	       "true"),
 	   0);
@@ -125,7 +128,7 @@ static void each_gets_its_turn(void)
 	kill(second.pid, SIGINT);
 	EQ(run_end(&second), -SIGINT);
 	OK(run_printed(&third, third.out, "runs"));
-	start(&second, "second", "500M");
+	start(&second, "second", "900M");
 	OK(run_waiting(map, 1));
 	end(&first);
 	OK(run_printed(&second, second.out, "runs"));
@@ -144,6 +147,23 @@ static void waiting_ends(void)
 	EQ(CTL("run", "--cache-dir", cache, "--rows", "1", "--reserve", "2G",
 	       "--wait", "600", "true"),
 	   FAILED);
+	end(&first);
+	OK(run_all_gone(map));
+}
+
+static void an_administrator_drops_it(void)
+{
+	struct run_job second;
+
+	begin();
+	start(&second, "second", "500M");
+	OK(run_waiting(map, 1));
+	EQ(CTL("wait", "drop", "other"), FAILED);
+	OK(strstr(err, "no request for other waits") != NULL);
+	EQ(CTL("wait", "drop", "second"), DONE);
+	STR(out, "second: dropped\n");
+	OK(run_printed(&second, second.err, "dropped by an administrator"));
+	EQ(run_end(&second), FAILED);
 	end(&first);
 	OK(run_all_gone(map));
 }
@@ -326,6 +346,7 @@ TAP_CASE()
 	map = story_attach(&agent);
 	each_gets_its_turn();
 	waiting_ends();
+	an_administrator_drops_it();
 	a_stop_is_no_end();
 	closed_streams_stay_closed();
 	an_agent_that_comes_back_is_found(SIGKILL);

@@ -296,29 +296,33 @@ static void nonsense_is_refused(void)
 
 static void the_first_comes_first(void)
 {
-	uint64_t most = 7 * GIB, much = 6 * GIB, little = GIB / 4;
+	uint64_t most = 7 * GIB, much = 15 * GIB / 2, little = 3 * GIB / 4;
+	uint64_t tiny = GIB / 4;
 	struct gpumap_plan_request ours = reserve("ours", &most, 1);
 	struct gpumap_plan_request large = reserve("large", &much, 1);
 	struct gpumap_plan_request small = reserve("small", &little, 1);
+	struct gpumap_plan_request beside = reserve("beside", &tiny, 1);
 	struct gpumap_wait_info line[3] = { { .size = sizeof(line[0]) } };
 	struct holder first, second;
 
-	ours.rows = large.rows = small.rows = one;
-	ours.n_rows = large.n_rows = small.n_rows = 1;
+	ours.rows = large.rows = small.rows = beside.rows = one;
+	ours.n_rows = large.n_rows = small.n_rows = beside.n_rows = 1;
 	EQ(ask(&ours), 0);
 	large.wait_ns = small.wait_ns = LONG_NS;
 	first = begin(&large);
 	has_line(1);
 	second = begin(&small);
 	has_line(2);
-	/* There is room for the second, but it would overtake. */
+	/* There is room for the second, but not beside the first. */
 	OK(is_waiting(&second));
 	EQ(gpumap_wait_list(map, line, 3), 2);
 	STR(line[0].name, "large");
 	STR(line[1].name, "small");
 	EQ(line[0].pid, first.pid);
 	EQ(line[0].bytes, much);
-	EQ(line[0].missing_bytes, 5 * GIB);
+	EQ(line[0].missing_bytes, 13 * GIB / 2);
+	EQ(line[0].n_before, 0);
+	EQ(line[1].n_before, 1);
 	EQ(line[0].missing_row, 1);
 	EQ(line[0].rows[0], 2);
 	EQ(line[0].n_rows, 1);
@@ -331,12 +335,17 @@ static void the_first_comes_first(void)
 	small.flags = GPUMAP_PLAN_COMMIT;
 	EQ(ask(&small), 0);
 	EQ(gpumap_layers_release(map, "rude"), 0);
+	/* One that fits beside those that wait need not wait. */
+	EQ(ask(&beside), 0);
+	EQ(gpumap_layers_release(map, "beside"), 0);
 
 	EQ(gpumap_layers_release(map, "ours"), 0);
 	EQ(result_of(&first), 0);
-	EQ(result_of(&second), 0);
-	EQ(reserved(1), much + little);
+	EQ(reserved(1), much);
+	OK(is_waiting(&second));
 	end(&first);
+	EQ(result_of(&second), 0);
+	EQ(reserved(1), little);
 	end(&second);
 	is_free();
 }
@@ -485,7 +494,7 @@ static void waiting_ends(void)
 /* A model goes where it need not wait, unless its rows are said. */
 static void a_model_leaves_rows_to_others(void)
 {
-	uint64_t most = 7 * GIB, much = 6 * GIB;
+	uint64_t most = 7 * GIB, much = 8 * GIB;
 	struct gpumap_plan_request ours = reserve("ours", &most, 1);
 	struct gpumap_plan_request large = reserve("large", &much, 1);
 	struct gpumap_plan_request model = request_of(
@@ -533,6 +542,40 @@ static void a_model_leaves_rows_to_others(void)
 	EQ(gpumap_layers_release(map, "ours"), 0);
 	EQ(result_of(&first), 0);
 	end(&first);
+	is_free();
+}
+
+/* A model that fits nowhere now keeps the rows of the map that it could have. */
+static void a_model_keeps_rows_of_its_own(void)
+{
+	uint64_t most[] = { 7 * GIB, 7 * GIB }, little = GIB;
+	struct gpumap_plan_request ours = reserve("ours", most, 2);
+	struct gpumap_plan_request small = reserve("small", &little, 1);
+	struct gpumap_plan_request model =
+		request_of("model", GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD, GIB);
+	struct gpumap_wait_info line = { .size = sizeof(line) };
+	struct holder waits;
+
+	ours.rows = both;
+	ours.n_rows = 2;
+	EQ(ask(&ours), 0);
+	model.rows = (const uint32_t[]){ 1, 0 };
+	model.n_rows = 2;
+	model.wait_ns = LONG_NS;
+	waits = begin(&model);
+	has_line(1);
+	EQ(gpumap_wait_list(map, &line, 1), 1);
+	EQ(line.rows[0], 3);
+	/* Seven of its layers are to be on row 1, five on row 0. */
+	small.rows = one;
+	small.n_rows = 1;
+	EQ(ask(&small), -ENOSPC);
+	small.rows = both;
+	EQ(ask(&small), 0);
+	EQ(gpumap_layers_release(map, "ours"), 0);
+	EQ(result_of(&waits), 0);
+	EQ(gpumap_layers_release(map, "small"), 0);
+	end(&waits);
 	is_free();
 }
 
@@ -728,6 +771,7 @@ TAP_CASE()
 	one_that_takes_any_row_takes_another();
 	waiting_ends();
 	a_model_leaves_rows_to_others();
+	a_model_keeps_rows_of_its_own();
 	one_starts_at_a_time();
 	a_window_needs_no_room();
 	a_model_starts_elsewhere();

@@ -8,6 +8,8 @@
 
 #include "tests/support/reserve_clients.h"
 
+#define USER 54321u
+
 static struct story_times freed;
 
 static void refused(const struct want *want, int ret, const char *why)
@@ -92,7 +94,7 @@ static void a_larger_map_takes_its_turn(void)
 
 	more = want_of("grows", 0, 1);
 	EQ(reserve_now(&more).ret, 0);
-	want = want_of("waits", 0, 10 * GIB);
+	want = want_of("waits", 0, 31 * GIB / 2);
 	waits = client_wait(&want);
 	more.bytes = GIB;
 	more.wait_ns = 0;
@@ -103,9 +105,9 @@ static void a_larger_map_takes_its_turn(void)
 	more.bytes = 1;
 	EQ(reserve_now(&more).ret, 0);
 	let_in(&has, &waits);
-	more.bytes = GIB;
+	more.bytes = GIB / 4;
 	EQ(reserve_now(&more).ret, 0);
-	EQ(reserved(0), 11 * GIB);
+	EQ(reserved(0), 63 * GIB / 4);
 	EQ(gpumap_layers_release(map, "grows"), 0);
 	client_kill(&waits);
 	OK(reserve_calms_down());
@@ -140,7 +142,7 @@ static void all_rows_are_taken_at_once(void)
 
 	want = want_of("one", 1, 10 * GIB);
 	one = client_reserve(&want);
-	want = want_either("both", 0, 1, 10 * GIB);
+	want = want_either("both", 0, 1, 31 * GIB / 2);
 	want.is_one = false;
 	both = client_wait(&want);
 	want = want_of("after", 1, GIB);
@@ -151,10 +153,12 @@ static void all_rows_are_taken_at_once(void)
 	EQ(line_place("both", NULL), 0);
 	EQ(line_place("after", NULL), 1);
 	EQ(let_in(&one, &both).n_rows, 2);
-	EQ(client_outcome(&after).ret, 0);
-	EQ(reserved(0), 10 * GIB);
-	EQ(reserved(1), 11 * GIB);
+	EQ(reserved(0), 31 * GIB / 2);
+	EQ(reserved(1), 31 * GIB / 2);
+	OK(!client_answered(&after, 0));
 	client_kill(&both);
+	EQ(client_outcome(&after).ret, 0);
+	EQ(reserved(1), GIB);
 	client_kill(&after);
 	OK(reserve_calms_down());
 }
@@ -187,6 +191,112 @@ static void any_row_leaves_the_others(void)
 	OK(reserve_calms_down());
 }
 
+/* Small ones go by a large one, as long as it gets its row when those have ended
+ * that were there before it. */
+static void what_fits_beside_goes_by(void)
+{
+	struct want want = want_of("has", 0, 12 * GIB);
+	struct client has = client_reserve(&want), large, small, other;
+	struct gpumap_wait_info info = { .size = sizeof(info) };
+
+	want = want_of("large", 0, 13 * GIB);
+	large = client_wait(&want);
+	want = want_of("small", 0, 2 * GIB);
+	small = client_reserve(&want);
+	want = want_of("other", 0, 2 * GIB);
+	other = client_wait(&want);
+	line_place("other", &info);
+	EQ(info.n_before, 1);
+	line_place("large", &info);
+	EQ(info.n_before, 0);
+	/* When one that went by has ended another one may. */
+	client_kill(&small);
+	EQ(client_outcome(&other).ret, 0);
+	let_in(&has, &large);
+	EQ(reserved(0), 15 * GIB);
+	client_kill(&large);
+	client_kill(&other);
+	OK(reserve_calms_down());
+}
+
+/* A map that is kept for good leaves it too little: it keeps none waiting. */
+static void one_that_never_fits_bars_nobody(void)
+{
+	struct want named = {
+		.name = "named", .n_rows = 1, .rows = { 0 }, .bytes = 4 * GIB
+	};
+	struct want want = want_of("large", 0, 13 * GIB);
+	struct client large, small, next;
+
+	EQ(reserve_now(&named).ret, 0);
+	large = client_wait(&want);
+	want = want_of("small", 0, 12 * GIB);
+	small = client_reserve(&want);
+	want = want_of("next", 0, GIB);
+	next = client_wait(&want);
+	/* From then on it will fit one day, and keeps others from the row. */
+	EQ(gpumap_layers_release(map, "named"), 0);
+	want = want_of("late", 0, GIB);
+	want.wait_ns = 0;
+	EQ(reserve_now(&want).ret, -ENOSPC);
+	EQ(line_place("next", NULL), 1);
+	let_in(&small, &large);
+	EQ(client_outcome(&next).ret, 0);
+	client_kill(&large);
+	client_kill(&next);
+	OK(reserve_calms_down());
+}
+
+static void a_wait_is_dropped(void)
+{
+	struct want want = want_of("has", 0, 16 * GIB);
+	struct client has = client_reserve(&want), first, second;
+	struct outcome out;
+
+	want = want_of("first", 0, 16 * GIB);
+	first = client_wait(&want);
+	want = want_of("second", 0, 4 * GIB);
+	second = client_wait(&want);
+	EQ(gpumap_wait_drop(map, "none"), -ENOENT);
+	EQ(gpumap_wait_drop(map, "has"), -ENOENT);
+	EQ(gpumap_wait_drop(map, "first"), 0);
+	out = client_outcome(&first);
+	EQ(out.ret, -ECANCELED);
+	OK(strstr(out.refusal, "dropped by an administrator") != NULL);
+	EQ(line_length(), 1);
+	let_in(&has, &second);
+	client_kill(&first);
+	client_kill(&second);
+	OK(reserve_calms_down());
+}
+
+/* Another user ends its own alone. */
+static int drops_its_own(void)
+{
+	map = story_attach(&agent);
+	if (map == NULL || gpumap_wait_drop(map, "root's") != -ENOENT)
+		return 1;
+	return gpumap_wait_drop(map, "user's") == 0 ? 0 : 2;
+}
+
+static void a_user_drops_no_others(void)
+{
+	struct want want = want_of("has", 0, 16 * GIB);
+	struct client has = client_reserve(&want), roots, users;
+
+	want = want_of("root's", 0, GIB);
+	roots = client_wait(&want);
+	want = want_of("user's", 0, GIB);
+	want.uid = USER;
+	users = client_wait(&want);
+	EQ(user_run(USER, drops_its_own), 0);
+	EQ(client_outcome(&users).ret, -ECANCELED);
+	let_in(&has, &roots);
+	client_kill(&roots);
+	client_kill(&users);
+	OK(reserve_calms_down());
+}
+
 /* ---- waits --------------------------------------------------------------- */
 
 static void the_end_of_a_wait_lets_in(void)
@@ -194,7 +304,7 @@ static void the_end_of_a_wait_lets_in(void)
 	struct want want = want_of("has", 0, 12 * GIB);
 	struct client has = client_reserve(&want), waits, behind;
 
-	want = want_of("waits", 0, 10 * GIB);
+	want = want_of("waits", 0, 31 * GIB / 2);
 	want.wait_ns = SECOND;
 	waits = client_wait(&want);
 	want = want_of("behind", 0, GIB);
@@ -381,19 +491,20 @@ static void a_turn_does_not_replace_room(void)
 	want.bytes = 12 * GIB;
 	starts = client_reserve(&want);
 	want = to_start("large", 0);
-	want.bytes = 8 * GIB;
+	want.bytes = 31 * GIB / 2;
 	large = client_wait(&want);
 	line_place("large", &info);
 	EQ(info.flags, 0);
-	EQ(info.missing_bytes, 4 * GIB);
+	EQ(info.missing_bytes, 23 * GIB / 2);
 	want = want_of("next", 0, GIB);
 	next = client_wait(&want);
 	EQ(client_do(&starts, ORDER_START), 0);
 	EQ(line_place("large", NULL), 0);
 	EQ(line_place("next", NULL), 1);
 	let_in(&starts, &large);
-	EQ(client_outcome(&next).ret, 0);
+	OK(!client_answered(&next, 0));
 	client_kill(&large);
+	EQ(client_outcome(&next).ret, 0);
 	client_kill(&next);
 	OK(reserve_calms_down());
 }
@@ -452,6 +563,10 @@ TAP_CASE()
 	an_administrator_need_not_wait();
 	all_rows_are_taken_at_once();
 	any_row_leaves_the_others();
+	what_fits_beside_goes_by();
+	one_that_never_fits_bars_nobody();
+	a_wait_is_dropped();
+	a_user_drops_no_others();
 	the_end_of_a_wait_lets_in();
 	a_stopped_client_keeps_its_place();
 	a_window_ends_in_every_way();

@@ -80,38 +80,108 @@ static bool model_is_starting(uint32_t row)
 	return false;
 }
 
-/* The rows that those which came before @number wait for. */
-static uint32_t model_before(uint64_t number)
+/* The bytes of @row once all that is held has ended. */
+static uint64_t model_lasting(uint32_t row)
+{
+	return row_bytes[row] - named_bytes[row];
+}
+
+/* The rows that one keeps from those behind it: those that it will have one day,
+ * and none where it needs all of its rows and will not have one. */
+static uint32_t model_kept(const struct want *want)
+{
+	uint32_t set = model_set(want), kept = 0;
+
+	for (uint32_t row = 0; row < N_ROWS; row++)
+		if ((set & 1u << row) != 0 && want->bytes <= model_lasting(row))
+			kept |= 1u << row;
+	return want->is_one || kept == set ? kept : 0;
+}
+
+/* The bytes of a row that those hold which came after @number. */
+static uint64_t model_passed(uint64_t number, uint32_t row)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < PLACES; i++) {
+		const struct entry *e = &entries[i];
+
+		for (uint32_t k = 0; e->state == HOLDS && k < e->n_rows; k++)
+			if (e->number > number && e->rows[k] == row)
+				sum += e->bytes;
+	}
+	return sum;
+}
+
+/* May one pass all that came before @number, by the bytes of a row? */
+static bool model_may_pass(uint64_t bytes, uint64_t number, uint32_t row)
+{
+	for (uint32_t i = 0; i < PLACES; i++) {
+		const struct entry *e = &entries[i];
+		const struct want *want = &e->client.want;
+
+		if (e->state == WAITS && e->number < number &&
+		    (model_kept(want) & 1u << row) != 0 &&
+		    bytes + want->bytes + model_passed(e->number, row) >
+			    model_lasting(row))
+			return false;
+	}
+	return true;
+}
+
+/* The rows of @want that have room, and are its by its turn. */
+static uint32_t model_room(const struct want *want, uint64_t number)
+{
+	uint32_t set = model_set(want), room = 0;
+
+	for (uint32_t row = 0; row < N_ROWS; row++)
+		if ((set & 1u << row) != 0 && want->bytes <= model_free(row) &&
+		    model_may_pass(want->bytes, number, row))
+			room |= 1u << row;
+	return room;
+}
+
+/* The rows that those which came before @number wait to start on.  Whether one
+ * waits for that alone the agent found when it tried last: @is_sure leaves out
+ * those of which the model does not know it. */
+static uint32_t model_starts(uint64_t number, bool is_sure)
 {
 	uint32_t set = 0;
 
 	for (uint32_t i = 0; i < PLACES; i++) {
 		const struct entry *e = &entries[i];
+		const struct want *want = &e->client.want;
+		uint32_t room;
 
-		if (e->state == WAITS && e->number < number)
-			set |= model_set(&e->client.want);
+		if (e->state != WAITS || e->number >= number ||
+		    want->start_ns == 0)
+			continue;
+		room = model_room(want, e->number);
+		if (!is_sure ||
+		    (want->is_one ? room != 0 : room == model_set(want)))
+			set |= model_kept(want);
 	}
 	return set;
 }
 
-/* Those of its rows that it could have now. */
-static uint32_t model_open(const struct want *want, uint64_t number)
+/* Those of its rows that it could have now: @is_sure, or perhaps. */
+static uint32_t model_open(const struct want *want, uint64_t number,
+			   bool is_sure)
 {
-	uint32_t set = model_set(want), open = 0;
-	uint32_t before = model_before(number);
+	uint32_t room = model_room(want, number), open = 0;
+	uint32_t starts =
+		want->start_ns != 0 ? model_starts(number, !is_sure) : 0;
 
-	for (uint32_t row = 0; row < N_ROWS; row++) {
-		if ((set & ~before & 1u << row) != 0 &&
-		    want->bytes <= model_free(row) &&
+	for (uint32_t row = 0; row < N_ROWS; row++)
+		if ((room & ~starts & 1u << row) != 0 &&
 		    (want->start_ns == 0 || !model_is_starting(row)))
 			open |= 1u << row;
-	}
 	return open;
 }
 
-static bool model_may_enter(const struct want *want, uint64_t number)
+static bool model_enters(const struct want *want, uint64_t number, bool is_sure)
 {
-	uint32_t open = model_open(want, number);
+	uint32_t open = model_open(want, number, is_sure);
 
 	return want->is_one ? open != 0 : open == model_set(want) && open != 0;
 }
@@ -157,16 +227,23 @@ static void describe_all(void)
 				 entries[i].state == WAITS ? "waits" : "holds");
 }
 
+/* With the windows that are known, or with those that may be. */
+static bool may_be_best(const struct entry *e, uint32_t row)
+{
+	const struct want *want = &e->client.want;
+
+	return row == model_best(want, model_open(want, e->number, false)) ||
+	       row == model_best(want, model_open(want, e->number, true));
+}
+
 /* An entry was let in; may it have been?  Tells the model. */
 static bool admit(struct entry *e, const struct outcome *out)
 {
 	const struct want *want = &e->client.want;
-	bool good = model_may_enter(want, e->number);
+	bool good = model_enters(want, e->number, false);
 
 	if (good && want->is_one)
-		good = out->n_rows == 1 &&
-		       out->rows[0] ==
-			       model_best(want, model_open(want, e->number));
+		good = out->n_rows == 1 && may_be_best(e, out->rows[0]);
 	else if (good)
 		good = out->n_rows == want->n_rows;
 	if (!good) {
@@ -243,7 +320,8 @@ static bool may_any_enter(void)
 {
 	for (uint32_t i = 0; i < PLACES; i++)
 		if (entries[i].state == WAITS &&
-		    model_may_enter(&entries[i].client.want, entries[i].number))
+		    model_enters(&entries[i].client.want, entries[i].number,
+				 true))
 			return true;
 	return false;
 }
@@ -345,7 +423,7 @@ static bool hasty_is_told(struct entry *e, bool is_possible)
 		return admit(e, &out);
 	n_refused++;
 	if ((out.ret == -ENOSPC || out.ret == -EBUSY) &&
-	    !(is_possible && model_may_enter(&e->client.want, e->number))) {
+	    !(is_possible && model_enters(&e->client.want, e->number, true))) {
 		end(e);
 		return true;
 	}
@@ -370,7 +448,7 @@ static bool one_comes(void)
 	if (want.wait_ns == 0 || !is_possible)
 		return hasty_is_told(e, is_possible);
 	e->state = WAITS;
-	n_waited += !model_may_enter(&want, e->number);
+	n_waited += !model_enters(&want, e->number, true);
 	return true;
 }
 
@@ -406,6 +484,7 @@ static bool one_shrinks(void)
 		return true;
 	ret = client_do(&e->client, ORDER_SHRINK);
 	e->bytes = 1;
+	e->number = ++n_arrived; /* it is a map that was asked for now */
 	e->is_starting = false;
 	if (ret != 0)
 		NOTE("%s cannot shrink: %d", e->client.want.name, ret);

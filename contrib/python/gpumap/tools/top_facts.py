@@ -144,11 +144,10 @@ class Facts:
         """For whom the request waits that is i in the line.
 
         The reservation that has most of its rows, or is in its start window
-        there; and how many requests are before it for any of its rows.
+        there; and how many requests before it keep one of its rows from it.
         """
         waits = [wait.info for wait in self.waits or []]
         rows = set(waits[i].rows)
-        before = sum(not rows.isdisjoint(wait.rows) for wait in waits[:i])
         found, most = None, 0
         for holder in self.holders:
             got = sum(c.bytes for c in holder.charges if c.row in rows)
@@ -156,7 +155,7 @@ class Facts:
                 continue
             if got > most:
                 found, most = holder, got
-        return found, before
+        return found, waits[i].n_before
 
 
 def is_gone(health: Health) -> bool:

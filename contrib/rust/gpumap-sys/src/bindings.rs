@@ -2322,7 +2322,7 @@ pub struct gpumap_wait_info {
     pub rows: [u64; 4usize],
     pub missing_bytes: u64,
     pub missing_row: u32,
-    pub reserved: u32,
+    pub n_before: u32,
     pub bytes: u64,
     pub age_ns: u64,
     pub left_ns: u64,
@@ -2341,6 +2341,12 @@ extern "C" {
         map: *mut gpumap,
         ret_list: *mut gpumap_wait_info,
         n: usize,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    pub fn gpumap_wait_drop(
+        map: *mut gpumap,
+        name: *const ::std::os::raw::c_char,
     ) -> ::std::os::raw::c_int;
 }
 #[repr(C)]

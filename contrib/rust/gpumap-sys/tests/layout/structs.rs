@@ -69,6 +69,6 @@ gpumap_program_tile { size, row, dtype, n, dst, src, dst_item_bytes, src_item_by
 gpumap_program { abi, reserved, run, }
 gpumap_holder { size, name, version, since_ns, uid, pid, start_ns, }
 gpumap_reservation { size, name, version, row, uid, pid, reserved, bytes, own_bytes, session_bytes, }
-gpumap_wait_info { size, name, uid, pid, flags, n_rows, rows, missing_bytes, missing_row, reserved, bytes, age_ns, left_ns, }
+gpumap_wait_info { size, name, uid, pid, flags, n_rows, rows, missing_bytes, missing_row, n_before, bytes, age_ns, left_ns, }
 gpumap_trace_job { session, read_ns, started_ns, ended_ns, n, row, uid, status, op, dtype, reserved, }
 }

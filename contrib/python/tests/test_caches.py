@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
-"""The caches that gpumapctl plans for the models of tests/caches: as counted there.
+"""The caches that are planned for the models of tests/caches: as counted there.
 
 Each model is a file with a header and a hole, so that the test needs no weights.
 """
@@ -8,17 +8,16 @@ Each model is a file with a header and a hole, so that the test needs no weights
 from __future__ import annotations
 
 import json
-import os
 import runpy
 import struct
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
 
+import gpumap
 import pytest
-from agent import ENV, GPUMAPCTL
+from agent import agent_of_dummies
 
 CACHES = Path(__file__).parents[3] / "tests/caches"
 TABLE = runpy.run_path(str(CACHES / "table.py"))
@@ -107,35 +106,37 @@ def write_gguf(path: Path, model: Any) -> None:
         file.truncate(len(head) + -len(head) % 32 + end)
 
 
-def planned(model: Path, node: Path) -> Sequence[int]:
+@pytest.fixture(scope="module")
+def wide() -> Iterator[gpumap.Map]:
+    with (
+        agent_of_dummies(NODE) as agent,
+        gpumap.attach(agent.instance, agent.runtime_dir) as map,
+    ):
+        yield map
+
+
+def planned(map: gpumap.Map, model: Path) -> Sequence[int]:
     """The bytes of the caches of all layers, for each length of the table."""
-    node.write_text(NODE)
-    out = []
-    for n_tokens in TABLE["LENGTHS"]:
-        words = ["plan", "--node", str(node), "--model", str(model), "--dtype", "bf16"]
-        words += ["--max-seq-len", str(n_tokens), "--json"]
-        ran = subprocess.run(
-            [GPUMAPCTL, *words], capture_output=True, text=True, env={**os.environ, **ENV}
-        )
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        plan = json.loads(ran.stdout)
-        out.append(sum(charge["kv_bytes"] for charge in plan["charges"]))
-    return out
+    shape = gpumap.Shape.of(model)
+    plans = [
+        map.plan(shape, rows=[1], dtype="bf16", max_seq_len=n) for n in TABLE["LENGTHS"]
+    ]
+    return [sum(charge.kv_bytes for charge in plan.charges) for plan in plans]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=[model["name"] for model in MODELS])
-def test_safetensors(model: Any, tmp_path: Path) -> None:
+def test_safetensors(model: Any, tmp_path: Path, wide: gpumap.Map) -> None:
     write_safetensors(tmp_path, model)
-    assert planned(tmp_path, tmp_path / "node.yaml") == wanted(model)
+    assert planned(wide, tmp_path) == wanted(model)
 
 
 @pytest.mark.parametrize("model", GGUF, ids=[model["name"] for model in GGUF])
-def test_gguf(model: Any, tmp_path: Path) -> None:
+def test_gguf(model: Any, tmp_path: Path, wide: gpumap.Map) -> None:
     path = tmp_path / "model.gguf"
     write_gguf(path, model)
     own = "bytes" in model or "planned" in model
     want = wanted(model) if own else WANTED[model["name"]]
-    assert planned(path, tmp_path / "node.yaml") == want
+    assert planned(wide, path) == want
 
 
 @pytest.mark.parametrize("model", MODELS, ids=[model["name"] for model in MODELS])

@@ -190,23 +190,25 @@ static uint32_t count_layers(struct walk *w, uint64_t room, uint64_t used,
 			     uint64_t *ret_weights)
 {
 	const struct gm_auto_request *q = w->t->q;
-	uint32_t n = 0;
+	const uint64_t *kv = w->t->kv;
+	uint32_t at = w->layer;
+	bool over = w->over;
 
-	while (w->layer + n < q->n_layers) {
-		uint32_t at = w->layer + n;
+	for (; at < q->n_layers; at++) {
 		uint64_t size = q->layer_bytes[at];
 		uint64_t delta =
-			gm_checked_add(&w->over, size, kv_of(w->t, at, at + 1));
+			gm_checked_add(&over, size, kv[at + 1] - kv[at]);
 
-		delta = gm_checked_add(&w->over, delta,
-				       tied_of(w->t, w->layer, at + 1));
-		if (gm_checked_add(&w->over, used, delta) > room || w->over)
+		if (at + 1 == q->n_layers)
+			delta = gm_checked_add(&over, delta,
+					       tied_of(w->t, w->layer, at + 1));
+		if (gm_checked_add(&over, used, delta) > room || over)
 			break;
 		used += delta;
 		*ret_weights += size;
-		n++;
 	}
-	return n;
+	w->over = over;
+	return at - w->layer;
 }
 
 /* Would a row that need not hold the weights of no layer have taken a layer? */
@@ -356,39 +358,54 @@ struct period {
 
 static const struct period no_time = { 0, 1 };
 
+/* What layers take of rows, bytes. */
+struct taken {
+	uint64_t weights;
+	uint64_t all; /* with what the layers keep, and what is with them */
+};
+
 struct solver {
 	struct task *t;
 	uint32_t n_rows; /* of the request's, the first */
-	uint64_t *sum;   /* bytes of the layers before each */
-	uint64_t alone;  /* beside layers and their KV cache on a row, bytes */
-	uint64_t first;  /* and on the first row in use */
-	uint64_t capacity[GM_AUTO_ROWS];
+	/* [i]: by the layers before i.  With layer 0 is what is on the first
+	 * row in use alone, and with the last one the tied embedding */
+	struct taken *before;
+	bool is_usable[GM_AUTO_ROWS];
+	uint64_t room[GM_AUTO_ROWS]; /* for layers and what they keep */
 	uint64_t most[GM_AUTO_ROWS]; /* bytes of layers within the bound */
 	/* [r][k]: where what k rows from r on hold begins */
 	uint32_t (*least)[GM_AUTO_ROWS + 1];
 };
 
-/* Can row @r hold layers @a to @b - 1? */
-static bool can_hold(const struct solver *s, uint32_t r, uint32_t a, uint32_t b)
+/* Can row @r hold all layers?  Then the embedding is there already. */
+static bool can_hold_all(const struct solver *s, uint32_t r)
 {
-	uint64_t bytes = s->sum[b] - s->sum[a];
+	const struct gm_auto_request *q = s->t->q;
+	const struct taken *all = &s->before[q->n_layers];
 
-	return a == b || (s->t->q->rows[r].speed > 0 && bytes <= s->most[r] &&
-			  bytes + kv_of(s->t, a, b) + tied_of(s->t, a, b) +
-					  (a == 0 ? s->first : s->alone) <=
-				  s->capacity[r]);
+	return all->weights <= s->most[r] &&
+	       all->all - q->tied_bytes <= s->room[r];
 }
 
 /* The furthest end of a range on row @r that begins at @a. */
 static uint32_t furthest(const struct solver *s, uint32_t r, uint32_t a)
 {
+	const struct taken *before = s->before;
 	uint32_t low = a, high = s->t->q->n_layers, step = 1;
+	uint64_t weights, all;
 
+	if (!s->is_usable[r])
+		return a;
+	if (a == 0 && can_hold_all(s, r))
+		return high;
+	weights = gm_add_up_to_max(before[a].weights, s->most[r]);
+	all = gm_add_up_to_max(before[a].all, s->room[r]);
 	/* Most ranges are short: double the step until it is too far. */
 	for (; low < high; step *= 2) {
 		uint32_t next = high - low > step ? low + step : high;
 
-		if (!can_hold(s, r, a, next)) {
+		if ((before[next].weights > weights) |
+		    (before[next].all > all)) {
 			high = next - 1;
 			break;
 		}
@@ -397,10 +414,11 @@ static uint32_t furthest(const struct solver *s, uint32_t r, uint32_t a)
 	while (low < high) {
 		uint32_t middle = high - (high - low) / 2;
 
-		if (can_hold(s, r, a, middle))
-			low = middle;
-		else
+		if ((before[middle].weights > weights) |
+		    (before[middle].all > all))
 			high = middle - 1;
+		else
+			low = middle;
 	}
 	return low;
 }
@@ -410,12 +428,21 @@ static uint32_t furthest(const struct solver *s, uint32_t r, uint32_t a)
 static uint32_t lowest(const struct solver *s, uint32_t r, uint32_t b,
 		       uint32_t from)
 {
+	const struct taken *before = s->before;
 	uint32_t low = 0, high = from < b ? from : b, step = 1;
+	uint64_t weights, all;
 
+	if (!s->is_usable[r])
+		return high;
+	if (b == s->t->q->n_layers && can_hold_all(s, r))
+		return 0;
+	weights = gm_minus(before[b].weights, s->most[r]);
+	all = gm_minus(before[b].all, s->room[r]);
 	for (; low < high; step *= 2) {
 		uint32_t next = high - low > step ? high - step : low;
 
-		if (!can_hold(s, r, next, b)) {
+		if ((before[next].weights < weights) |
+		    (before[next].all < all)) {
 			low = next + 1;
 			break;
 		}
@@ -424,10 +451,11 @@ static uint32_t lowest(const struct solver *s, uint32_t r, uint32_t b,
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if (can_hold(s, r, middle, b))
-			high = middle;
-		else
+		if ((before[middle].weights < weights) |
+		    (before[middle].all < all))
 			low = middle + 1;
+		else
+			high = middle;
 	}
 	return low;
 }
@@ -451,7 +479,7 @@ static void set_bound(struct solver *s, const struct period *bound,
 static void note_time(const struct solver *s, uint32_t r, uint32_t a,
 		      uint32_t b, struct period *slowest)
 {
-	const struct period own = { s->sum[b] - s->sum[a],
+	const struct period own = { s->before[b].weights - s->before[a].weights,
 				    s->t->q->rows[r].speed };
 
 	if (b > a && (unsigned __int128)own.bytes * slowest->speed >
@@ -519,7 +547,8 @@ static struct period trace(struct solver *s, uint32_t k, bool is_final)
 		note_time(s, r, layer, end, &slowest);
 		if (is_final)
 			charge(s->t, &q->rows[r], layer, end - layer,
-			       s->sum[end] - s->sum[layer] +
+			       s->before[end].weights -
+				       s->before[layer].weights +
 				       (layer == 0 ? q->non_mapped_bytes : 0));
 		layer = end;
 	}
@@ -584,16 +613,17 @@ static void minimise(struct solver *s, uint32_t most, struct period *slowest)
 }
 
 /* Do the weights of no layer alone keep layer 0 off every row? */
-static bool is_shut_out(struct solver *s)
+static bool is_shut_out(const struct solver *s)
 {
-	s->first = s->alone;
+	uint64_t need = s->before[1].weights + kv_of(s->t, 0, 1);
+
 	for (uint32_t r = 0; r < s->n_rows; r++)
-		if (can_hold(s, r, 0, 1))
+		if (s->is_usable[r] && need <= s->room[r])
 			return true;
 	return false;
 }
 
-static int cannot_balance(struct solver *s, uint32_t end)
+static int cannot_balance(const struct solver *s, uint32_t end)
 {
 	const struct gm_auto_request *q = s->t->q;
 	char more[128] = "";
@@ -609,7 +639,8 @@ static int cannot_balance(struct solver *s, uint32_t end)
 			    " rows: layers %" PRIu32 " to %" PRIu32 ", %" PRIu64
 			    " bytes with their KV cache, find no room%s",
 			    s->n_rows, end, q->n_layers - 1,
-			    s->sum[q->n_layers] - s->sum[end] +
+			    s->before[q->n_layers].weights -
+				    s->before[end].weights +
 				    kv_of(s->t, end, q->n_layers),
 			    more);
 }
@@ -657,27 +688,35 @@ static int check_layers(const struct task *t, uint64_t weights)
 }
 
 /* Balance on the first @n rows. */
-static int balance_on(struct task *t, uint32_t n, uint64_t *sum)
+static int balance_on(struct task *t, uint32_t n, struct taken *before)
 {
 	const struct gm_auto_request *q = t->q;
-	struct solver s = { .t = t, .n_rows = n, .sum = sum };
-	int r = check_layers(t, sum[q->n_layers] + q->non_mapped_bytes);
+	struct solver s = { .t = t, .n_rows = n, .before = before };
+	uint64_t first = act_of(t, true) - t->mapped + q->non_mapped_bytes;
+	int r = check_layers(t,
+			     before[q->n_layers].weights + q->non_mapped_bytes);
 
 	if (r)
 		return r;
-	s.alone = t->mapped;
-	s.first = act_of(t, true) + q->non_mapped_bytes;
-	for (uint32_t i = 0; i < n; i++)
-		s.capacity[i] = capacity(&q->rows[i]);
+	for (uint32_t i = 1; i <= q->n_layers; i++)
+		before[i].all = before[i].weights + t->kv[i] + first;
+	before[q->n_layers].all += q->tied_bytes;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t bytes = capacity(&q->rows[i]);
+
+		s.is_usable[i] = q->rows[i].speed > 0 && bytes >= t->mapped;
+		s.room[i] = bytes - t->mapped;
+	}
 	return solve(&s);
 }
 
 /* Balance on the rows that are no hosts, or if they do not hold the model on
  * all.  The hosts are none if a row shares their memory. */
-static int balance_over(struct task *t, uint64_t *sum)
+static int balance_over(struct task *t, struct taken *before)
 {
 	const struct gm_auto_request *q = t->q;
-	uint64_t model_bytes = sum[q->n_layers] + q->non_mapped_bytes;
+	uint64_t model_bytes =
+		before[q->n_layers].weights + q->non_mapped_bytes;
 	uint32_t n_devices = 0, n_rows = q->n_rows;
 	int r;
 
@@ -692,7 +731,7 @@ static int balance_over(struct task *t, uint64_t *sum)
 	if (r)
 		return r;
 	if (n_devices > 0 || n_rows == 0) {
-		r = balance_on(t, n_devices, sum);
+		r = balance_on(t, n_devices, before);
 		if (r != -ENOSPC || n_rows == n_devices)
 			return r;
 	}
@@ -700,17 +739,17 @@ static int balance_over(struct task *t, uint64_t *sum)
 	if (t->is_paged) {
 		r = measure_kv(t, false, model_bytes);
 		if (r == 0)
-			r = balance_on(t, n_devices, sum);
+			r = balance_on(t, n_devices, before);
 		if (r != -ENOSPC)
 			return r;
 	}
-	return balance_on(t, n_rows, sum);
+	return balance_on(t, n_rows, before);
 }
 
 static int balance(struct task *t)
 {
 	const struct gm_auto_request *q = t->q;
-	uint64_t *sum;
+	struct taken *before;
 	bool over = false;
 	int r;
 
@@ -721,14 +760,16 @@ static int balance(struct task *t)
 	r = measure_act(t);
 	if (r)
 		return r;
-	sum = calloc((size_t)q->n_layers + 1, sizeof(*sum));
-	if (!sum)
+	before = malloc(((size_t)q->n_layers + 1) * sizeof(*before));
+	if (!before)
 		return gm_error_no_memory(t->err);
+	before[0] = (struct taken){ 0 };
 	for (uint32_t i = 0; i < q->n_layers; i++)
-		sum[i + 1] = gm_checked_add(&over, sum[i], q->layer_bytes[i]);
-	gm_checked_add(&over, sum[q->n_layers], q->non_mapped_bytes);
-	r = over ? overflow(t) : balance_over(t, sum);
-	free(sum);
+		before[i + 1].weights = gm_checked_add(&over, before[i].weights,
+						       q->layer_bytes[i]);
+	gm_checked_add(&over, before[q->n_layers].weights, q->non_mapped_bytes);
+	r = over ? overflow(t) : balance_over(t, before);
+	free(before);
 	return r;
 }
 
@@ -749,7 +790,7 @@ int gm_auto_make(const struct gm_auto_request *q, struct gm_auto *ret_auto,
 	struct task t = { .q = q, .plan = &plan, .err = ret_err };
 	int r;
 
-	plan.charges = calloc((size_t)q->n_rows + 1, sizeof(*plan.charges));
+	plan.charges = malloc(((size_t)q->n_rows + 1) * sizeof(*plan.charges));
 	if (!plan.charges)
 		return gm_error_no_memory(ret_err);
 	r = make(&t);

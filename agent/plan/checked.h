@@ -46,6 +46,12 @@ static inline uint64_t gm_checked_product(bool *over, const uint64_t *factors,
 			   sizeof((const uint64_t[]){ __VA_ARGS__ }) / \
 				   sizeof(uint64_t))
 
+/* a + b, or the greatest number if that is less. */
+static inline uint64_t gm_add_up_to_max(uint64_t a, uint64_t b)
+{
+	return b < UINT64_MAX - a ? a + b : UINT64_MAX;
+}
+
 /* a - b, or 0 if @b is greater. */
 static inline uint64_t gm_minus(uint64_t a, uint64_t b)
 {

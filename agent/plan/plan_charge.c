@@ -160,7 +160,7 @@ int gm_plan_charge_rows(struct gm_plan_draft *d)
 	free(plan->charges);
 	plan->n_charges = 0;
 	plan->missing_bytes = 0;
-	plan->charges = calloc(GM_PLAN_ROWS + 1, sizeof(*plan->charges));
+	plan->charges = malloc(d->q->n_devices * sizeof(*plan->charges));
 	if (!plan->charges)
 		return gm_error_no_memory(d->err);
 	for (uint32_t i = 0; i < d->n_ranks; i++) {

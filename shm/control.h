@@ -11,7 +11,10 @@
  * Growth: bodies grow at their end.  A receiver that knows a shorter body
  * refuses non-zero bytes past it with -E2BIG; one that knows a longer body
  * reads the missing bytes as zero.  An unknown type is answered -EOPNOTSUPP.
- * So an old library works with a new agent and the reverse.
+ * So an old library works with a new agent and the reverse.  Any other change
+ * of a record takes a new GM_CONTROL_VERSION: the agent refuses the requests of
+ * another version with -EPROTO, HELLO first.  The header and a refusal are the
+ * same in all versions.
  *
  * A record whose length differs from its header's, and descriptors that a type
  * does not carry, end the connection.  REGISTER, PROGRAM_IMAGE, MASK_PUBLISH
@@ -31,7 +34,7 @@
 #include "shm/layout.h"
 
 #define GM_CONTROL_MAGIC     UINT32_C(0x4d504731) /* "1GPM" */
-#define GM_CONTROL_VERSION   1u
+#define GM_CONTROL_VERSION   2u
 #define GM_CONTROL_BYTES_MAX (1u << 20) /* of one record */
 #define GM_CONTROL_FDS_MAX   32u
 
@@ -256,7 +259,7 @@ struct gm_control_plan {
 	uint64_t other_bytes;
 	uint64_t tied_bytes;
 	uint32_t n_heads;  /* of attention; 0: not known */
-	uint32_t n_caches; /* n_layers, or 0: what they keep is not known */
+	uint32_t n_caches; /* of all layers; 0: what they keep is not known */
 	/* The use of the model. */
 	uint32_t compute_dtype; /* enum gpumap_dtype; 0: as the rows prefer */
 	uint32_t max_batch_size;
@@ -273,7 +276,7 @@ struct gm_control_plan {
 	uint32_t reserved;
 };
 
-#define GM_PLAN_RUNS_MAX 8192u /* of one reply */
+#define GM_PLAN_RUNS_MAX 8192u /* of one reply; caches of one request */
 
 struct gm_control_plan_reply {
 	uint64_t version;  /* 0: not published */
@@ -677,7 +680,7 @@ _Static_assert(sizeof(struct gm_queue_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_session_item) == 88, "wire");
 _Static_assert(sizeof(struct gm_control_plan) == 192, "wire");
 _Static_assert(sizeof(struct gm_control_plan_reply) == 56, "wire");
-_Static_assert(sizeof(struct gpumap_layer_cache) == 32, "wire");
+_Static_assert(sizeof(struct gpumap_layer_cache) == 40, "wire");
 _Static_assert(sizeof(struct gpumap_plan_charge) == 64, "wire");
 _Static_assert(sizeof(struct gm_control_run) == 8, "wire");
 _Static_assert(sizeof(struct gm_control_plan_refusal) == 272, "wire");

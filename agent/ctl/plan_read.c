@@ -259,8 +259,12 @@ static int quantise(const struct gm_ctl *ctl, struct gm_weights_sizes *sizes,
 static int complete_caches(const struct gm_ctl *ctl,
 			   struct gm_weights_sizes *sizes)
 {
-	for (uint32_t i = 0; i < sizes->n_layers; i++) {
+	uint32_t layer = 0;
+
+	for (uint32_t i = 0; i < sizes->n_caches; i++) {
 		struct gpumap_layer_cache *c = &sizes->caches[i];
+
+		layer += c->n_layers;
 
 		if (c->n_heads > 0)
 			continue;
@@ -274,7 +278,8 @@ static int complete_caches(const struct gm_ctl *ctl,
 				"metadata of %s say what layer %u keeps of a "
 				"sequence: give --kv-elements, the elements of "
 				"its keys and values of a token\n",
-				gm_reason_path(GM_TEXT(ctl, MODEL)), i);
+				gm_reason_path(GM_TEXT(ctl, MODEL)),
+				layer - c->n_layers);
 			return GM_EXIT_FAILED;
 		}
 	}

@@ -139,18 +139,6 @@ static void row_line(const struct gm_ctl_planning *p, uint32_t i)
 	       (double)(c != NULL ? c->left_bytes : device->avail) / GIB, bar);
 }
 
-/* The layers from @first on that keep the same of a sequence. */
-static uint32_t count_equal(const struct gm_ctl_planning *p, uint32_t first)
-{
-	const struct gpumap_layer_cache *c = p->model.caches;
-	uint32_t n = 1;
-
-	while (first + n < p->model.n_layers &&
-	       memcmp(&c[first + n], &c[first], sizeof(*c)) == 0)
-		n++;
-	return n;
-}
-
 static void head_lines(const struct gm_ctl_planning *p)
 {
 	char size[32], kv[32];
@@ -174,9 +162,7 @@ static void head_lines(const struct gm_ctl_planning *p)
 	       (unsigned long long)p->q.ask.max_batch_size,
 	       gm_size_text(p->plan.kv_bytes, kv),
 	       p->plan.is_paged ? "paged " : "",
-	       count_equal(p, 0) < p->plan.n_layers && p->q.like == NULL
-		       ? ", the mean"
-		       : "");
+	       p->model.n_caches > 1 && p->q.like == NULL ? ", the mean" : "");
 }
 
 static const char *next_line(const char *at)
@@ -227,20 +213,17 @@ static json_t *layers_json(const struct gm_plan *plan)
 	return layers;
 }
 
-/* List the caches, those of equal layers together. */
 static json_t *caches_json(const struct gm_ctl_planning *p)
 {
 	json_t *caches = json_array();
-	uint32_t n;
 
-	for (uint32_t i = 0; i < p->model.n_layers; i += n) {
+	for (uint32_t i = 0; i < p->model.n_caches; i++) {
 		const struct gpumap_layer_cache *c = &p->model.caches[i];
 
-		n = count_equal(p, i);
 		json_array_append_new(
 			caches,
 			json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "n_layers",
-				  whole(n), "n_heads",
+				  whole(c->n_layers), "n_heads",
 				  c->n_heads > 0 ? whole(c->n_heads)
 						 : json_null(),
 				  "window",

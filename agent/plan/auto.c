@@ -44,6 +44,7 @@ struct task {
 	uint64_t mapped; /* largest activation while a layer runs, bytes */
 	uint64_t other;  /* and outside of layers */
 	uint64_t *kv;    /* [i]: bytes that the layers before i keep */
+	uint64_t *sum;   /* and their weights, of balance and fewest */
 	bool is_paged;
 	uint32_t n_left; /* layers */
 };
@@ -358,18 +359,12 @@ struct period {
 
 static const struct period no_time = { 0, 1 };
 
-/* What layers take of rows, bytes. */
-struct taken {
-	uint64_t weights;
-	uint64_t all; /* with what the layers keep, and what is with them */
-};
-
 struct solver {
 	struct task *t;
-	uint32_t n_rows; /* of the request's, the first */
-	/* [i]: by the layers before i.  With layer 0 is what is on the first
-	 * row in use alone, and with the last one the tied embedding */
-	struct taken *before;
+	uint32_t n_rows;     /* of the request's, the first */
+	const uint64_t *sum; /* the task's */
+	const uint64_t *kv;
+	uint64_t first; /* bytes on the first row in use alone */
 	bool is_usable[GM_AUTO_ROWS];
 	uint64_t room[GM_AUTO_ROWS]; /* for layers and what they keep */
 	uint64_t most[GM_AUTO_ROWS]; /* bytes of layers within the bound */
@@ -377,35 +372,46 @@ struct solver {
 	uint32_t (*least)[GM_AUTO_ROWS + 1];
 };
 
-/* Can row @r hold all layers?  Then the embedding is there already. */
-static bool can_hold_all(const struct solver *s, uint32_t r)
-{
-	const struct gm_auto_request *q = s->t->q;
-	const struct taken *all = &s->before[q->n_layers];
+/* A limit of what the layers before one take. */
+struct limit {
+	uint64_t weights;
+	uint64_t all; /* with what they keep */
+};
 
-	return all->weights <= s->most[r] &&
-	       all->all - q->tied_bytes <= s->room[r];
+/* The bytes of the layers before @i, with what they keep. */
+static uint64_t all_before(const struct solver *s, uint32_t i)
+{
+	return s->sum[i] + s->kv[i];
+}
+
+static bool is_past(const struct solver *s, uint32_t i,
+		    const struct limit *limit)
+{
+	return (s->sum[i] > limit->weights) | (all_before(s, i) > limit->all);
+}
+
+static bool is_short_of(const struct solver *s, uint32_t i,
+			const struct limit *limit)
+{
+	return (s->sum[i] < limit->weights) | (all_before(s, i) < limit->all);
 }
 
 /* The furthest end of a range on row @r that begins at @a. */
 static uint32_t furthest(const struct solver *s, uint32_t r, uint32_t a)
 {
-	const struct taken *before = s->before;
 	uint32_t low = a, high = s->t->q->n_layers, step = 1;
-	uint64_t weights, all;
+	uint64_t first = a == 0 ? s->first : 0;
+	struct limit limit;
 
-	if (!s->is_usable[r])
+	if (!s->is_usable[r] || s->room[r] < first)
 		return a;
-	if (a == 0 && can_hold_all(s, r))
-		return high;
-	weights = gm_add_up_to_max(before[a].weights, s->most[r]);
-	all = gm_add_up_to_max(before[a].all, s->room[r]);
+	limit.weights = gm_add_up_to_max(s->sum[a], s->most[r]);
+	limit.all = gm_add_up_to_max(all_before(s, a), s->room[r] - first);
 	/* Most ranges are short: double the step until it is too far. */
 	for (; low < high; step *= 2) {
 		uint32_t next = high - low > step ? low + step : high;
 
-		if ((before[next].weights > weights) |
-		    (before[next].all > all)) {
+		if (is_past(s, next, &limit)) {
 			high = next - 1;
 			break;
 		}
@@ -414,12 +420,14 @@ static uint32_t furthest(const struct solver *s, uint32_t r, uint32_t a)
 	while (low < high) {
 		uint32_t middle = high - (high - low) / 2;
 
-		if ((before[middle].weights > weights) |
-		    (before[middle].all > all))
+		if (is_past(s, middle, &limit))
 			high = middle - 1;
 		else
 			low = middle;
 	}
+	if (low == s->t->q->n_layers &&
+	    all_before(s, low) + tied_of(s->t, a, low) > limit.all)
+		low--;
 	return low;
 }
 
@@ -428,21 +436,18 @@ static uint32_t furthest(const struct solver *s, uint32_t r, uint32_t a)
 static uint32_t lowest(const struct solver *s, uint32_t r, uint32_t b,
 		       uint32_t from)
 {
-	const struct taken *before = s->before;
 	uint32_t low = 0, high = from < b ? from : b, step = 1;
-	uint64_t weights, all;
+	struct limit limit;
 
-	if (!s->is_usable[r])
+	if (!s->is_usable[r] || high == 0)
 		return high;
-	if (b == s->t->q->n_layers && can_hold_all(s, r))
-		return 0;
-	weights = gm_minus(before[b].weights, s->most[r]);
-	all = gm_minus(before[b].all, s->room[r]);
+	limit.weights = gm_minus(s->sum[b], s->most[r]);
+	limit.all =
+		gm_minus(all_before(s, b) + tied_of(s->t, 1, b), s->room[r]);
 	for (; low < high; step *= 2) {
 		uint32_t next = high - low > step ? high - step : low;
 
-		if ((before[next].weights < weights) |
-		    (before[next].all < all)) {
+		if (is_short_of(s, next, &limit)) {
 			low = next + 1;
 			break;
 		}
@@ -451,13 +456,13 @@ static uint32_t lowest(const struct solver *s, uint32_t r, uint32_t b,
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if ((before[middle].weights < weights) |
-		    (before[middle].all < all))
+		if (is_short_of(s, middle, &limit))
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low;
+	/* More than the embedding is with the first layer. */
+	return low == 0 && all_before(s, b) + s->first > s->room[r] ? 1 : low;
 }
 
 /* Bound the time of each row: by at most @bound, or by less; or not at all. */
@@ -479,7 +484,7 @@ static void set_bound(struct solver *s, const struct period *bound,
 static void note_time(const struct solver *s, uint32_t r, uint32_t a,
 		      uint32_t b, struct period *slowest)
 {
-	const struct period own = { s->before[b].weights - s->before[a].weights,
+	const struct period own = { s->sum[b] - s->sum[a],
 				    s->t->q->rows[r].speed };
 
 	if (b > a && (unsigned __int128)own.bytes * slowest->speed >
@@ -531,7 +536,7 @@ static uint32_t count_rows(struct solver *s, uint32_t most)
 
 /* Walk over the map on @k rows, which count_rows() gave.  Returns the time of
  * the slowest; @is_final: charges the rows. */
-static struct period trace(struct solver *s, uint32_t k, bool is_final)
+static struct period trace(const struct solver *s, uint32_t k, bool is_final)
 {
 	const struct gm_auto_request *q = s->t->q;
 	struct period slowest = no_time;
@@ -547,8 +552,7 @@ static struct period trace(struct solver *s, uint32_t k, bool is_final)
 		note_time(s, r, layer, end, &slowest);
 		if (is_final)
 			charge(s->t, &q->rows[r], layer, end - layer,
-			       s->before[end].weights -
-				       s->before[layer].weights +
+			       s->sum[end] - s->sum[layer] +
 				       (layer == 0 ? q->non_mapped_bytes : 0));
 		layer = end;
 	}
@@ -615,7 +619,7 @@ static void minimise(struct solver *s, uint32_t most, struct period *slowest)
 /* Do the weights of no layer alone keep layer 0 off every row? */
 static bool is_shut_out(const struct solver *s)
 {
-	uint64_t need = s->before[1].weights + kv_of(s->t, 0, 1);
+	uint64_t need = s->sum[1] + kv_of(s->t, 0, 1);
 
 	for (uint32_t r = 0; r < s->n_rows; r++)
 		if (s->is_usable[r] && need <= s->room[r])
@@ -639,8 +643,7 @@ static int cannot_balance(const struct solver *s, uint32_t end)
 			    " rows: layers %" PRIu32 " to %" PRIu32 ", %" PRIu64
 			    " bytes with their KV cache, find no room%s",
 			    s->n_rows, end, q->n_layers - 1,
-			    s->before[q->n_layers].weights -
-				    s->before[end].weights +
+			    s->sum[q->n_layers] - s->sum[end] +
 				    kv_of(s->t, end, q->n_layers),
 			    more);
 }
@@ -688,19 +691,19 @@ static int check_layers(const struct task *t, uint64_t weights)
 }
 
 /* Balance on the first @n rows. */
-static int balance_on(struct task *t, uint32_t n, struct taken *before)
+static int balance_on(struct task *t, uint32_t n)
 {
 	const struct gm_auto_request *q = t->q;
-	struct solver s = { .t = t, .n_rows = n, .before = before };
-	uint64_t first = act_of(t, true) - t->mapped + q->non_mapped_bytes;
-	int r = check_layers(t,
-			     before[q->n_layers].weights + q->non_mapped_bytes);
+	struct solver s; /* large: what is used of it is set */
+	int r = check_layers(t, t->sum[q->n_layers] + q->non_mapped_bytes);
 
 	if (r)
 		return r;
-	for (uint32_t i = 1; i <= q->n_layers; i++)
-		before[i].all = before[i].weights + t->kv[i] + first;
-	before[q->n_layers].all += q->tied_bytes;
+	s.t = t;
+	s.n_rows = n;
+	s.sum = t->sum;
+	s.kv = t->kv;
+	s.first = act_of(t, true) - t->mapped + q->non_mapped_bytes;
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t bytes = capacity(&q->rows[i]);
 
@@ -712,11 +715,10 @@ static int balance_on(struct task *t, uint32_t n, struct taken *before)
 
 /* Balance on the rows that are no hosts, or if they do not hold the model on
  * all.  The hosts are none if a row shares their memory. */
-static int balance_over(struct task *t, struct taken *before)
+static int balance_over(struct task *t)
 {
 	const struct gm_auto_request *q = t->q;
-	uint64_t model_bytes =
-		before[q->n_layers].weights + q->non_mapped_bytes;
+	uint64_t model_bytes = t->sum[q->n_layers] + q->non_mapped_bytes;
 	uint32_t n_devices = 0, n_rows = q->n_rows;
 	int r;
 
@@ -731,7 +733,7 @@ static int balance_over(struct task *t, struct taken *before)
 	if (r)
 		return r;
 	if (n_devices > 0 || n_rows == 0) {
-		r = balance_on(t, n_devices, before);
+		r = balance_on(t, n_devices);
 		if (r != -ENOSPC || n_rows == n_devices)
 			return r;
 	}
@@ -739,17 +741,17 @@ static int balance_over(struct task *t, struct taken *before)
 	if (t->is_paged) {
 		r = measure_kv(t, false, model_bytes);
 		if (r == 0)
-			r = balance_on(t, n_devices, before);
+			r = balance_on(t, n_devices);
 		if (r != -ENOSPC)
 			return r;
 	}
-	return balance_on(t, n_rows, before);
+	return balance_on(t, n_rows);
 }
 
 static int balance(struct task *t)
 {
 	const struct gm_auto_request *q = t->q;
-	struct taken *before;
+	uint64_t sum = 0;
 	bool over = false;
 	int r;
 
@@ -760,26 +762,25 @@ static int balance(struct task *t)
 	r = measure_act(t);
 	if (r)
 		return r;
-	before = malloc(((size_t)q->n_layers + 1) * sizeof(*before));
-	if (!before)
-		return gm_error_no_memory(t->err);
-	before[0] = (struct taken){ 0 };
-	for (uint32_t i = 0; i < q->n_layers; i++)
-		before[i + 1].weights = gm_checked_add(&over, before[i].weights,
-						       q->layer_bytes[i]);
-	gm_checked_add(&over, before[q->n_layers].weights, q->non_mapped_bytes);
-	r = over ? overflow(t) : balance_over(t, before);
-	free(before);
-	return r;
+	t->sum[0] = 0;
+	for (uint32_t i = 0; i < q->n_layers; i++) {
+		sum = gm_checked_add(&over, sum, q->layer_bytes[i]);
+		t->sum[i + 1] = sum;
+	}
+	gm_checked_add(&over, sum, q->non_mapped_bytes);
+	return over ? overflow(t) : balance_over(t);
 }
 
 /* ---- any ----------------------------------------------------------------- */
 
 static int make(struct task *t)
 {
-	t->kv = calloc((size_t)t->q->n_layers + 1, sizeof(*t->kv));
+	size_t n = (size_t)t->q->n_layers + 1;
+
+	t->kv = malloc(2 * n * sizeof(*t->kv));
 	if (!t->kv)
 		return gm_error_no_memory(t->err);
+	t->sum = t->kv + n; /* freed with these */
 	return t->q->strategy <= GPUMAP_STRATEGY_FILL ? fill(t) : balance(t);
 }
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "agent/plan/checked.h"
 
@@ -28,24 +29,30 @@ static uint64_t part(uint64_t elements, uint64_t n_heads, uint64_t n_ranks)
 	       elements % n_heads;
 }
 
-/* The bytes of a layer for @tokens tokens, at most its window of each of
- * @sequences, with the states of the batch. */
+/* How sequences are kept. */
+struct pool {
+	uint64_t tokens; /* of all sequences of the batch */
+	uint32_t element_bytes;
+	bool has_windows; /* a layer keeps no more than its window */
+};
+
+/* The bytes of one layer, with the states of the batch. */
 static uint64_t layer_bytes(bool *over, const struct gm_cache_request *q,
 			    const struct gpumap_layer_cache *layer,
-			    uint64_t tokens, uint64_t sequences,
-			    uint32_t element_bytes)
+			    const struct pool *pool)
 {
 	uint64_t keys = part(layer->token_elements, layer->n_heads, q->n_ranks);
 	uint64_t conv = part(layer->conv_elements, layer->n_heads, q->n_ranks);
 	uint64_t state =
 		part(layer->state_elements, layer->n_heads, q->n_ranks);
+	uint64_t tokens = pool->tokens;
 
 	if (layer->n_heads == 0)
 		return 0;
-	if (layer->window > 0)
-		tokens = gm_min(tokens,
-				gm_checked_mul(over, layer->window, sequences));
-	keys = GM_CHECKED_PRODUCT(over, keys, tokens, element_bytes);
+	if (layer->window > 0 && pool->has_windows)
+		tokens = gm_min(tokens, gm_checked_mul(over, layer->window,
+						       q->max_batch_size));
+	keys = GM_CHECKED_PRODUCT(over, keys, tokens, pool->element_bytes);
 	conv = GM_CHECKED_PRODUCT(over, conv, q->dtype_bytes,
 				  q->max_batch_size);
 	state = GM_CHECKED_PRODUCT(over, state, STATE_BYTES, q->max_batch_size);
@@ -58,31 +65,37 @@ static bool is_endless(const struct gm_cache_request *q)
 {
 	uint32_t i = 0;
 
-	while (i < q->n_layers &&
-	       (q->layers[i].window > 0 || q->layers[i].token_elements == 0))
+	while (i < q->n_caches &&
+	       (q->caches[i].window > 0 || q->caches[i].token_elements == 0))
 		i++;
-	return i < q->n_layers;
+	return i < q->n_caches;
 }
 
-/* Sum up the layers of a pool of @tokens tokens. */
-static uint64_t sum_pool(bool *over, const struct gm_cache_request *q,
-			 uint64_t tokens, uint64_t *ret_sums)
+/* Store the sums of @n layers of @bytes each, after the first of @sums. */
+static uint64_t *put(uint64_t *sums, uint32_t n, uint64_t bytes)
 {
-	uint32_t bytes =
-		q->paged.cache_bytes ? q->paged.cache_bytes : q->dtype_bytes;
-	bool has_windows = is_endless(q);
+	uint64_t sum = *sums;
 
-	for (uint32_t i = 0; i < q->n_layers; i++) {
-		struct gpumap_layer_cache layer = q->layers[i];
+	for (uint32_t i = 1; i <= n; i++)
+		sums[i] = sum += bytes;
+	return sums + n;
+}
 
-		if (!has_windows)
-			layer.window = 0;
-		ret_sums[i + 1] =
-			gm_checked_add(over, ret_sums[i],
-				       layer_bytes(over, q, &layer, tokens,
-						   q->max_batch_size, bytes));
+/* Returns the bytes of all layers; @ret_sums may be NULL. */
+static uint64_t sum_up(bool *over, const struct gm_cache_request *q,
+		       const struct pool *pool, uint64_t *ret_sums)
+{
+	uint64_t all = 0;
+
+	for (uint32_t i = 0; i < q->n_caches; i++) {
+		uint32_t n = q->caches[i].n_layers;
+		uint64_t bytes = layer_bytes(over, q, &q->caches[i], pool);
+
+		if (ret_sums)
+			ret_sums = put(ret_sums, n, bytes);
+		all = gm_checked_add(over, all, gm_checked_mul(over, bytes, n));
 	}
-	return ret_sums[q->n_layers];
+	return all;
 }
 
 static int no_block(const struct gm_cache_request *q, struct gm_plan_error *err)
@@ -114,9 +127,14 @@ static uint64_t budget(const struct gm_cache_request *q,
 	return over ? UINT64_MAX : bytes;
 }
 
-static int pool(const struct gm_cache_request *q, const struct gm_kv_room *room,
-		uint64_t *ret_sums, struct gm_plan_error *err)
+static int sum_paged(const struct gm_cache_request *q,
+		     const struct gm_kv_room *room, uint64_t *ret_sums,
+		     struct gm_plan_error *err)
 {
+	struct pool pool = { .element_bytes = q->paged.cache_bytes
+						      ? q->paged.cache_bytes
+						      : q->dtype_bytes,
+			     .has_windows = is_endless(q) };
 	uint64_t size = q->paged.block_size, low = 0, most = budget(q, room);
 	uint64_t high;
 	bool over = false;
@@ -130,9 +148,9 @@ static int pool(const struct gm_cache_request *q, const struct gm_kv_room *room,
 			q->paged.amount / size + (q->paged.amount % size != 0);
 	while (low < high) {
 		uint64_t middle = high - (high - low) / 2;
-		uint64_t bytes = sum_pool(&over, q, middle * size, ret_sums);
 
-		if (over || bytes > most)
+		pool.tokens = middle * size;
+		if (sum_up(&over, q, &pool, NULL) > most || over)
 			high = middle - 1;
 		else
 			low = middle;
@@ -140,7 +158,8 @@ static int pool(const struct gm_cache_request *q, const struct gm_kv_room *room,
 	}
 	if (low == 0)
 		return no_block(q, err);
-	sum_pool(&over, q, gm_checked_mul(&over, low, size), ret_sums);
+	pool.tokens = gm_checked_mul(&over, low, size);
+	sum_up(&over, q, &pool, ret_sums);
 	return over ? overflow(err) : 0;
 }
 
@@ -169,23 +188,19 @@ int gm_cache_sums(const struct gm_cache_request *q,
 		  const struct gm_kv_room *room, uint64_t *ret_sums,
 		  struct gm_plan_error *ret_err)
 {
+	struct pool unpaged = { .element_bytes = q->dtype_bytes,
+				.has_windows = true };
 	bool over = false;
 
 	ret_sums[0] = 0;
 	if (q->like != NULL)
 		return like_mistralrs(q, room, ret_sums, ret_err);
-	if (q->layers != NULL && room != NULL)
-		return pool(q, room, ret_sums, ret_err);
-	for (uint32_t i = 0; i < q->n_layers; i++) {
-		uint64_t bytes = 0;
-
-		if (q->layers != NULL)
-			bytes = layer_bytes(&over, q, &q->layers[i],
-					    gm_checked_mul(&over,
-							   q->max_seq_len,
-							   q->max_batch_size),
-					    q->max_batch_size, q->dtype_bytes);
-		ret_sums[i + 1] = gm_checked_add(&over, ret_sums[i], bytes);
-	}
+	if (q->n_caches == 0)
+		memset(ret_sums, 0, (q->n_layers + 1) * sizeof(*ret_sums));
+	else if (room != NULL)
+		return sum_paged(q, room, ret_sums, ret_err);
+	unpaged.tokens =
+		gm_checked_mul(&over, q->max_seq_len, q->max_batch_size);
+	sum_up(&over, q, &unpaged, ret_sums);
 	return over ? overflow(ret_err) : 0;
 }

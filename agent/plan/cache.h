@@ -27,7 +27,8 @@
 #include "gpumap/layers.h"
 
 struct gm_cache_request {
-	const struct gpumap_layer_cache *layers; /* NULL: they keep nothing */
+	const struct gpumap_layer_cache *caches; /* of all layers */
+	uint32_t n_caches;                       /* 0: they keep nothing */
 	const struct gm_kv_shape *like; /* as mistral.rs would charge for this
 					 * shape; else NULL */
 	uint32_t n_layers;
@@ -50,7 +51,7 @@ struct gm_cache_request {
  *		-EINVAL	the block size is not permitted, or a divisor is 0
  *		-ENOSPC	not even one block
  *		-EOVERFLOW
- * Cost		of a pool 64 steps for each layer
+ * Cost		a step for each layer, and of a pool 64 for each of the caches
  * Threads	any
  */
 int gm_cache_sums(const struct gm_cache_request *request,

@@ -31,7 +31,8 @@ static int measure_cache(const struct gm_cluster_plan_request *q, uint32_t tp,
 			 struct gm_cluster_fit *fit, struct gm_plan_error *err)
 {
 	const struct gm_cache_request cache = {
-		.layers = q->ask.caches,
+		.caches = q->ask.caches,
+		.n_caches = q->ask.n_caches,
 		.n_layers = fit->n_layers,
 		.n_ranks = tp,
 		.dtype_bytes = gm_dtype_bytes(q->ask.compute_dtype),

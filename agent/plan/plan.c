@@ -158,12 +158,10 @@ static uint32_t own_bytes(const struct gm_plan_device *device)
 /* The smallest of the types that single rows would choose. */
 static uint32_t best_dtype(const struct gm_plan_request *q)
 {
-	uint32_t best = GPUMAP_DTYPE_F32;
-
 	for (uint32_t i = 0; i < q->n_devices; i++)
-		if (own_bytes(&q->devices[i]) < gm_dtype_bytes(best))
-			best = own_dtype(&q->devices[i]);
-	return best;
+		if (own_dtype(&q->devices[i]) != GPUMAP_DTYPE_F32)
+			return own_dtype(&q->devices[i]);
+	return GPUMAP_DTYPE_F32;
 }
 
 /* The type for all rows in use, which include the base row. */
@@ -319,14 +317,14 @@ static int settle(struct gm_plan_draft *d)
 static bool only_fits(const struct gm_plan_draft *d, int *ret)
 {
 	struct gm_plan_device rows[GM_PLAN_ROWS];
+	uint32_t bytes = gm_dtype_bytes(d->plan.compute_dtype);
 	struct gm_auto_request ask;
 
 	if (!d->only_asks)
 		return false;
 	for (uint32_t i = 0; i < d->q->n_devices && d->ask->compute_dtype == 0;
 	     i++)
-		if (own_bytes(&d->q->devices[i]) !=
-		    gm_dtype_bytes(d->plan.compute_dtype))
+		if (own_bytes(&d->q->devices[i]) != bytes)
 			return false;
 	ask_strategy(d, rows, &ask);
 	*ret = gm_auto_fits(&ask) ? 0 : -ENOSPC;
@@ -518,22 +516,19 @@ static int plan_as_said(struct gm_plan_draft *d)
 	return r;
 }
 
-/* The first layer from @i on of which it is not known what it keeps; n_layers:
- * there is none. */
-static uint32_t find_unknown(const struct gpumap_plan_request *ask, uint32_t i)
-{
-	while (ask->caches && i < ask->n_layers && ask->caches[i].n_heads > 0)
-		i++;
-	return ask->caches ? i : ask->n_layers;
-}
-
 static int warn_of_caches(struct gm_plan_draft *d)
 {
-	uint32_t first = find_unknown(d->ask, 0), n = 0;
+	uint32_t first = 0, n = 0, layer = 0;
 
-	for (uint32_t i = first; i < d->ask->n_layers;
-	     i = find_unknown(d->ask, i + 1))
-		n++;
+	for (uint32_t i = 0; i < d->ask->n_caches; i++) {
+		const struct gpumap_layer_cache *c = &d->ask->caches[i];
+
+		if (c->n_heads == 0 && n == 0)
+			first = layer;
+		if (c->n_heads == 0)
+			n += c->n_layers;
+		layer += c->n_layers;
+	}
 	if (n == 1)
 		return gm_plan_warn(d,
 				    "It is not known what layer %" PRIu32 " "
@@ -602,7 +597,7 @@ static uint32_t count_kv_heads(const struct gm_plan_draft *d)
 	const struct gpumap_plan_request *ask = d->ask;
 	uint32_t most = 0;
 
-	for (uint32_t i = 0; ask->caches && i < ask->n_layers; i++)
+	for (uint32_t i = 0; i < ask->n_caches; i++)
 		if (ask->caches[i].token_elements > 0 &&
 		    ask->caches[i].n_heads > most)
 			most = ask->caches[i].n_heads;
@@ -673,7 +668,8 @@ static struct gm_cache_request cache_of(const struct gm_plan_request *q)
 	const struct gpumap_plan_request *ask = &q->ask;
 
 	return (struct gm_cache_request){
-		.layers = ask->n_layers > 0 ? ask->caches : NULL,
+		.caches = ask->caches,
+		.n_caches = ask->n_layers > 0 ? ask->n_caches : 0,
 		.like = q->like,
 		.max_seq_len =
 			ask->max_seq_len ? ask->max_seq_len : GM_PLAN_SEQ_LEN,

@@ -44,7 +44,7 @@ static inline bool gm_plan_has_cache(const struct gm_plan_draft *draft)
 	const struct gm_kv_shape *like = draft->q->like;
 
 	return like != NULL ? like->k_dim > 0 || like->kv_lora_rank > 0
-			    : draft->ask->caches != NULL;
+			    : draft->ask->n_caches > 0;
 }
 
 /* The device that is @row, or NULL. */

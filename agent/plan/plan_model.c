@@ -25,5 +25,6 @@ uint32_t gm_plan_of_sizes(const struct gm_weights_sizes *sizes,
 	ret_ask->tied_bytes = sizes->tied_bytes;
 	ret_ask->n_heads = config->n_heads;
 	ret_ask->caches = sizes->caches;
+	ret_ask->n_caches = sizes->n_caches;
 	return weight_bytes(gm_weights_type(sizes->type));
 }

@@ -71,17 +71,19 @@ struct gpumap_layers {
 };
 
 /*
- * One layer of a model keeps so much of each sequence.  Elements of keys and
- * values are of the cache's type, those whose number is fixed of the
- * activations', and those of a recurrence have 4 bytes, as in vLLM, SGLang and
- * llama.cpp.
+ * Each of some layers of a model, one after the other, keeps so much of each
+ * sequence.  Elements of keys and values are of the cache's type, those whose
+ * number is fixed of the activations', and those of a recurrence have 4 bytes,
+ * as in vLLM, SGLang and llama.cpp.
  */
 struct gpumap_layer_cache {
+	uint32_t n_layers; /* at least 1 */
 	uint32_t
 		n_heads; /* into which ranks divide it, whole ones each; 1: each
 			   * rank keeps all of it; 0: it is not known what the
 			   * layer keeps */
 	uint32_t window; /* most tokens that are kept; 0: all */
+	uint32_t reserved;       /* 0 */
 	uint64_t token_elements; /* of keys and values of a token, all heads */
 	uint64_t conv_elements;  /* whose number is fixed: last inputs of a
 				  * convolution, and keys and values of an

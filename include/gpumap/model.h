@@ -423,9 +423,10 @@ struct gpumap_model_sizes {
 	uint32_t dtype;   /* likewise */
 	uint32_t n_heads; /* of attention, as config.json has them, or the pairs
 			   * of a GGUF file; 0: not known */
-	/* n_layers of them, by the shapes of the tensors and what the metadata
-	 * say of windows */
+	/* The caches of all layers, by the shapes of the tensors and what the
+	 * metadata say of windows; neighbours that keep the same are one */
 	const struct gpumap_layer_cache *caches;
+	uint32_t n_caches;
 	uint32_t n_extra_layers; /* that the model stores past the last, to
 				  * predict more tokens: part of other_bytes */
 	char architecture[64];   /* "llama"; or empty */

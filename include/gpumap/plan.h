@@ -64,10 +64,12 @@ struct gpumap_plan_request {
 				      * that is on the base row */
 	uint32_t dtype;              /* enum gpumap_dtype, of most weights */
 	uint32_t n_heads;            /* of attention; 0: not known */
-	/* n_layers of them, at most 25000; NULL: it is not known what any layer
-	 * keeps, and nothing is charged for it.  Where it is known of some
-	 * layers alone, those others are not charged, and COMMIT is refused */
+	/* The caches of all layers: their n_layers in sum are the model's.
+	 * NULL: it is not known of any layer, and nothing is
+	 * charged for it.  Where it is known of some layers alone, those others
+	 * are not charged, and COMMIT is refused */
 	const struct gpumap_layer_cache *caches;
+	uint32_t n_caches; /* at most 8192 */
 	/* The use of the model. */
 	uint32_t compute_dtype; /* GPUMAP_DTYPE_F16, _BF16, _F32 or _F64; 0: the
 				 * best that the rows in use can do */
@@ -176,8 +178,8 @@ struct gpumap_plan_charge {
  *		-EINVAL		a number or a text was refused, such as n_layers
  *				above 65536
  *		-E2BIG		a text with more layers, or changes of row, than
- *				a plan may have; caches of more than 25000
- *				layers; or a field newer than this library
+ *				a plan may have; more than 8192 caches; or a
+ *				field newer than this library
  *		-ENODEV		a row that does not exist, or is failed or lost
  *		-EAGAIN		a row was given to another device meanwhile
  *		-EOVERFLOW	sizes of 2^64 bytes or more

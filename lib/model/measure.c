@@ -36,6 +36,7 @@ static void show(struct gm_model_measured *m)
 		.dtype = gm_weights_dtype(m->own.type),
 		.n_heads = config->n_heads,
 		.caches = m->own.caches,
+		.n_caches = m->own.n_caches,
 		.n_extra_layers = config->n_extra,
 	};
 	memcpy(m->seen.architecture, config->type, sizeof(config->type));

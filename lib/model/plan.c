@@ -12,11 +12,10 @@
 #include "lib/private.h"
 #include "shm/objects.h"
 
-/* So many fit into a record with their sizes, and what else there is. */
-#define LAYERS_OF_CACHES 25000u
-_Static_assert(LAYERS_OF_CACHES *(8 + sizeof(struct gpumap_layer_cache)) <
-		       GM_CONTROL_BYTES_MAX - 32768,
-	       "all in one record");
+_Static_assert(GM_PLAN_RUNS_MAX * sizeof(struct gpumap_layer_cache) +
+			       8 * GM_LAYERS_MAX <
+		       GM_CONTROL_BYTES_MAX - 131072,
+	       "in one record, with texts");
 
 #define TEXTS_MAX                                     \
 	(sizeof(((struct gpumap_plan *)NULL)->spec) + \
@@ -66,10 +65,12 @@ static int check(struct gpumap *map, const struct gpumap_plan_request *ours)
 	if (ours->caches != NULL && ours->n_layers == 0)
 		return refuse(map, -EINVAL,
 			      "what layers keep needs the number of layers");
-	if (ours->caches != NULL && ours->n_layers > LAYERS_OF_CACHES)
+	if (ours->n_caches > GM_PLAN_RUNS_MAX)
 		return refuse(map, -E2BIG,
-			      "what layers keep can be told of at most 25000 "
-			      "layers");
+			      "what layers keep changes more than 8191 times");
+	if ((ours->caches != NULL) != (ours->n_caches != 0))
+		return refuse(map, -EINVAL,
+			      "what layers keep is an array and its length");
 	if (ours->n_rows > GM_ROWS || (ours->n_rows != 0 && ours->rows == NULL))
 		return refuse(map, -EINVAL,
 			      "at most 256 rows, and an array of them");
@@ -91,7 +92,7 @@ static void put_body(const struct gpumap_plan_request *ours,
 		.other_bytes = ours->other_bytes,
 		.tied_bytes = ours->tied_bytes,
 		.n_heads = ours->n_heads,
-		.n_caches = ours->caches != NULL ? ours->n_layers : 0,
+		.n_caches = ours->n_caches,
 		.compute_dtype = ours->compute_dtype,
 		.max_batch_size = ours->max_batch_size,
 		.max_seq_len = ours->max_seq_len,

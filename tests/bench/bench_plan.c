@@ -25,7 +25,7 @@
 #define LINES  10000
 
 static uint64_t layers[200];
-static struct gpumap_layer_cache caches[200];
+static struct gpumap_layer_cache cache;
 static struct gm_plan_device devices[GM_PLAN_ROWS];
 
 static struct gm_plan_request request(uint32_t n_layers, uint32_t n_rows,
@@ -33,6 +33,8 @@ static struct gm_plan_request request(uint32_t n_layers, uint32_t n_rows,
 {
 	for (uint32_t i = 0; i < n_layers; i++)
 		layers[i] = UINT64_C(1711308800);
+	fill_caches(&cache, 1, 8, 128);
+	cache.n_layers = n_layers;
 	for (uint32_t i = 0; i < n_rows; i++)
 		devices[i] = (struct gm_plan_device){
 			.row = i,
@@ -50,7 +52,8 @@ static struct gm_plan_request request(uint32_t n_layers, uint32_t n_rows,
 			 .layer_bytes = layers,
 			 .other_bytes = GIB,
 			 .n_heads = 64,
-			 .caches = fill_caches(caches, n_layers, 8, 128) },
+			 .caches = &cache,
+			 .n_caches = 1 },
 		.weight_bytes = 2,
 	};
 }

@@ -83,6 +83,7 @@ static void read_caches(struct input *in, uint32_t n)
 					 .kpe_head_dim = one.conv_elements };
 	for (uint32_t i = 0; i < n; i++) {
 		in->caches[i] = one;
+		in->caches[i].n_layers = 1;
 		in->caches[i].window = i % 2 ? one.n_heads : 0;
 	}
 }
@@ -113,7 +114,10 @@ static void read_request(struct input *in, const uint8_t *head)
 	in->q.weight_bytes = head[2] & 2;
 	ask->n_heads = (uint32_t)number(in);
 	read_caches(in, head[3]);
-	ask->caches = head[2] & 4 ? in->caches : NULL;
+	if (head[2] & 4) {
+		ask->caches = in->caches;
+		ask->n_caches = head[3];
+	}
 	in->q.like = head[2] & 8 ? &in->like : NULL;
 	ask->paged = head[2] & 16 ? 1 + (head[2] >> 6) % 3 : 0;
 	ask->paged_amount = number(in);

@@ -14,6 +14,7 @@ fill_caches(struct gpumap_layer_cache *caches, uint32_t n_layers,
 {
 	for (uint32_t i = 0; i < n_layers; i++)
 		caches[i] = (struct gpumap_layer_cache){
+			.n_layers = 1,
 			.n_heads = n_heads,
 			.token_elements = (uint64_t)n_heads * 2 * dim,
 		};

@@ -356,8 +356,6 @@ static bool take(struct gm_connection *c, const char *record, size_t bytes)
 	kind = c->server->kind_of(r.header.type);
 	if (r.header.magic != GM_CONTROL_MAGIC)
 		wrong = "wrong magic";
-	else if (r.header.version != GM_CONTROL_VERSION)
-		wrong = "unknown version";
 	else if (r.header.bytes != bytes)
 		wrong = "its length is not its header's";
 	else if (r.header.body > bytes - sizeof(r.header))
@@ -367,6 +365,13 @@ static bool take(struct gm_connection *c, const char *record, size_t bytes)
 	if (wrong) {
 		gm_connection_drop(c, GM_DROP_RECORD, wrong);
 		return false;
+	}
+	if (r.header.version != GM_CONTROL_VERSION) {
+		gm_connection_refuse(c, &r.header, -EPROTO,
+				     "library and agent are of different "
+				     "versions of gpumap; use a library of the "
+				     "agent's release");
+		return c->source.fd >= 0;
 	}
 	if (!kind) {
 		gm_connection_refuse(c, &r.header, -EOPNOTSUPP,

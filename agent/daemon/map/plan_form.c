@@ -49,8 +49,7 @@ static bool fits_together(const struct gm_control_plan *ask,
 	       is_text(r->tail, ask->text_bytes) &&
 	       is_text(r->tail + text, ask->weight_bytes) &&
 	       ask->tied_bytes <= ask->other_bytes &&
-	       (ask->n_bytes == 0 || ask->n_bytes == ask->n_layers) &&
-	       (ask->n_caches == 0 || ask->n_caches == ask->n_layers);
+	       (ask->n_bytes == 0 || ask->n_bytes == ask->n_layers);
 }
 
 static bool is_known(const struct gm_control_plan *ask)
@@ -73,16 +72,43 @@ static const void *caches_of(const struct gm_control_plan *ask,
 	       8 * (size_t)ask->n_bytes;
 }
 
-/* The sizes of all texts and arrays have been checked. */
-static bool knows_caches(const struct gm_control_plan *ask,
-			 const struct gm_request *r)
+/* Check what the layers keep, after the sizes of all texts and arrays. */
+static int check_caches(struct gm_connection *c,
+			const struct gm_control_plan *ask,
+			const struct gm_request *r)
 {
 	const struct gpumap_layer_cache *caches = caches_of(ask, r->tail);
+	bool is_known = true, is_whole = true;
+	uint64_t n_layers = 0;
 
-	for (uint32_t i = 0; i < ask->n_caches; i++)
-		if (caches[i].n_heads == 0)
-			return false;
-	return true;
+	if (ask->n_caches == 0)
+		return 0;
+	if (ask->n_caches > GM_PLAN_RUNS_MAX)
+		return gm_connection_bad(c, -E2BIG,
+					 "what the layers keep changes %u "
+					 "times; it may do so %u times",
+					 ask->n_caches - 1,
+					 GM_PLAN_RUNS_MAX - 1);
+	for (uint32_t i = 0; i < ask->n_caches; i++) {
+		is_known = is_known && caches[i].n_heads != 0;
+		is_whole = is_whole && caches[i].n_layers != 0 &&
+			   caches[i].reserved == 0;
+		n_layers += caches[i].n_layers;
+	}
+	if (!is_whole || n_layers != ask->n_layers)
+		return gm_connection_bad(c, -EINVAL,
+					 "it is said what %llu layers keep, or "
+					 "of none in one place, and there are "
+					 "%u (gpumap_layer_cache)",
+					 (unsigned long long)n_layers,
+					 ask->n_layers);
+	if ((ask->flags & GPUMAP_PLAN_COMMIT) != 0 && !is_known)
+		return gm_connection_bad(c, -EINVAL,
+					 "it is not known what each layer "
+					 "keeps of a sequence, so too little "
+					 "would be reserved: say it for every "
+					 "layer (gpumap_layer_cache)");
+	return 0;
 }
 
 int gm_plan_form_check(struct gm_connection *c,
@@ -122,7 +148,7 @@ int gm_plan_form_check(struct gm_connection *c,
 					 "in which others may not start: ask "
 					 "for less");
 	if (ask->setting == GPUMAP_SETTING_RESERVE &&
-	    (ask->n_bytes == 0 || ask->other_bytes != 0 ||
+	    (ask->n_bytes == 0 || ask->other_bytes != 0 || ask->n_caches != 0 ||
 	     ask->text_bytes != 0 || ask->paged != GPUMAP_PAGED_NONE))
 		return gm_connection_bad(c, -EINVAL,
 					 "a reservation has bytes of rows "
@@ -130,12 +156,6 @@ int gm_plan_form_check(struct gm_connection *c,
 	if (ask->setting == GPUMAP_SETTING_MANUAL && ask->text_bytes == 0)
 		return gm_connection_bad(c, -EINVAL,
 					 "a plan by hand needs a spec");
-	if ((ask->flags & GPUMAP_PLAN_COMMIT) != 0 && !knows_caches(ask, r))
-		return gm_connection_bad(c, -EINVAL,
-					 "it is not known what each layer "
-					 "keeps of a sequence, so too little "
-					 "would be reserved: say it for every "
-					 "layer (gpumap_layer_cache)");
 	if (ask->n_layers > GM_LAYERS_MAX)
 		return gm_connection_bad(c, -E2BIG,
 					 "%u layers; a map has at most %u",
@@ -144,7 +164,7 @@ int gm_plan_form_check(struct gm_connection *c,
 		return gm_connection_bad(c, -EINVAL,
 					 "%u rows; there are at most %u",
 					 ask->n_rows, GM_ROWS);
-	return 0;
+	return check_caches(c, ask, r);
 }
 
 void gm_plan_form_read(const struct gm_control_plan *ask, const char *tail,
@@ -173,6 +193,7 @@ void gm_plan_form_read(const struct gm_control_plan *ask, const char *tail,
 		.dtype = ask->dtype,
 		.n_heads = ask->n_heads,
 		.caches = ask->n_caches != 0 ? caches : NULL,
+		.n_caches = ask->n_caches,
 		.compute_dtype = ask->compute_dtype,
 		.max_seq_len = ask->max_seq_len,
 		.max_batch_size = ask->max_batch_size,

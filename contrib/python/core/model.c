@@ -19,15 +19,15 @@ struct core_model {
 CORE_STRUCT(sizes_fields, gpumap_model_sizes, other_bytes, tied_bytes, dtype,
 	    n_heads);
 
-CORE_STRUCT(cache_fields, gpumap_layer_cache, n_heads, window, token_elements,
-	    conv_elements, state_elements);
+CORE_STRUCT(cache_fields, gpumap_layer_cache, n_layers, n_heads, window,
+	    token_elements, conv_elements, state_elements);
 
-/* List the caches of all layers, each a dictionary. */
+/* List the caches, each a dictionary. */
 static PyObject *list_caches(const struct gpumap_model_sizes *sizes)
 {
 	PyObject *list = PyList_New(0);
 
-	for (uint32_t i = 0; list != NULL && i < sizes->n_layers; i++)
+	for (uint32_t i = 0; list != NULL && i < sizes->n_caches; i++)
 		core_append(&list, core_read(&cache_fields, &sizes->caches[i]));
 	return list;
 }

@@ -83,18 +83,13 @@ static PyObject *request_charges(const struct gpumap_plan_charge *charges,
 
 /* Point the request to what its layers keep, which are bytes of the structs; of
  * none they are not known. */
-static int request_caches(struct gpumap_plan_request *request,
-			  const char *bytes, Py_ssize_t n)
+static void request_caches(struct gpumap_plan_request *request,
+			   const char *bytes, Py_ssize_t n)
 {
 	if (n == 0)
-		return 0;
-	if ((size_t)n != request->n_layers * sizeof(*request->caches)) {
-		PyErr_SetString(PyExc_ValueError,
-				"there are not as many caches as layers");
-		return -1;
-	}
+		return;
 	request->caches = (const void *)bytes;
-	return 0;
+	request->n_caches = (uint32_t)((size_t)n / sizeof(*request->caches));
 }
 
 /* (facts, rows, charges), or an exception whose attribute plan has the facts:
@@ -115,9 +110,9 @@ static PyObject *request_plan(PyObject *object, PyObject *args)
 	if (keep == NULL ||
 	    !PyArg_ParseTuple(args, "Oy#", &dict, &caches, &n_caches) ||
 	    core_write(&plan_fields, &request, dict, keep) ||
-	    request_caches(&request, caches, n_caches) ||
 	    (map = core_map_use(self)) == NULL)
 		goto out;
+	request_caches(&request, caches, n_caches);
 	rows = calloc(REQUEST_LAYERS_MAX, sizeof(*rows));
 	charges = calloc(GPUMAP_ROWS_MAX, sizeof(*charges));
 	if (rows == NULL || charges == NULL) {

@@ -14,7 +14,7 @@ from .enums import DType
 
 @dataclass(frozen=True)
 class LayerCache:
-    """One layer keeps so much of each sequence.
+    """Each of some layers, one after the other, keeps so much of each sequence.
 
     n_heads          into which ranks divide it; 0: it is not known what it keeps
     window           most tokens that are kept; 0: all
@@ -23,6 +23,7 @@ class LayerCache:
     state_elements   of a recurrence, 4 bytes each
     """
 
+    n_layers: int
     n_heads: int = 1
     window: int = 0
     token_elements: int = 0
@@ -32,7 +33,8 @@ class LayerCache:
     def _pack(self) -> bytes:
         """As struct gpumap_layer_cache."""
         return struct.pack(
-            "=IIQQQ",
+            "=IIIxxxxQQQ",
+            self.n_layers,
             self.n_heads,
             self.window,
             self.token_elements,
@@ -50,7 +52,7 @@ class Shape:
     tied_bytes    of an embedding that is the head as well, part of other_bytes
     dtype         of most weights
     n_heads       of attention; 0: not known
-    caches        what each layer keeps; none: it is not known
+    caches        what all layers keep; none: it is not known
     """
 
     layer_bytes: tuple[int, ...]

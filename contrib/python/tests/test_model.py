@@ -535,7 +535,7 @@ def test_gguf(session: gpumap.Session, tmp_path: Path) -> None:
     shape = gpumap.Shape.of(path)
     assert shape.layer_bytes == (72, 72) and shape.other_bytes == 0
     assert shape.n_heads == 4
-    assert shape.caches == (gpumap.LayerCache(2, token_elements=64),) * 2
+    assert shape.caches == (gpumap.LayerCache(2, 2, token_elements=64),)
     with session.load(path) as model:
         tensor = model["blk.1.w.weight"]
         assert tensor.dtype == "Q4_0" and tensor.shape == (2, 64)
@@ -559,7 +559,7 @@ def test_shapes(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     shape = gpumap.Shape.of(tmp_path)
     assert (shape.n_layers, shape.n_heads) == (3, 2)
-    assert shape.caches == (gpumap.LayerCache(1, token_elements=8),) * 3
+    assert shape.caches == (gpumap.LayerCache(3, 1, token_elements=8),)
     (tmp_path / "config.json").unlink()
     with pytest.raises(FileNotFoundError, match="with its config.json"):
         gpumap.Shape.of(tmp_path)

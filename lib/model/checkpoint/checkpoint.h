@@ -362,7 +362,8 @@ struct gm_weights_sizes {
 	uint32_t n_files;
 	uint64_t n_tensors;
 	uint64_t *layer_bytes; /* n_layers of them, the last with the head */
-	struct gpumap_layer_cache *caches;
+	struct gpumap_layer_cache *caches; /* of all layers */
+	uint32_t n_caches;    /* neighbours that keep the same are one */
 	uint64_t other_bytes; /* embeddings, vision tower... */
 	uint64_t total_bytes; /* all layers and the others */
 	uint64_t head_bytes;  /* of the last layer's: head and norm */
@@ -476,7 +477,7 @@ int gm_weights_own_layers(const struct gm_weights *weights,
 
 /* Find what each of @n_layers layers keeps of a sequence; @layers has the layer
  * of each tensor.  The number of heads is stored in @config if that has none.
- * Returns 0, -ENOMEM. */
+ * Each of @ret_caches receives one layer.  Returns 0, -ENOMEM. */
 int gm_weights_cache_find(const struct gm_weights *weights,
 			  struct gm_weights_config *config,
 			  const int32_t *layers, uint32_t n_layers,

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/model/checkpoint/checkpoint.h"
 
@@ -42,6 +43,25 @@ static void add_up(const struct gm_weights *weights, const int32_t *layers,
 		sizes->tied_bytes = 0;
 }
 
+/* Make one of neighbours that keep the same. */
+static void join(struct gm_weights_sizes *sizes)
+{
+	struct gpumap_layer_cache *last = sizes->caches;
+
+	last->n_layers = 0;
+	for (uint32_t i = 0; i < sizes->n_layers; i++) {
+		struct gpumap_layer_cache next = sizes->caches[i];
+
+		next.n_layers = last->n_layers;
+		if (memcmp(&next, last, sizeof(next)) != 0) {
+			next.n_layers = 0;
+			*++last = next;
+		}
+		last->n_layers++;
+	}
+	sizes->n_caches = (uint32_t)(last - sizes->caches) + 1;
+}
+
 int gm_weights_measure_layers(const struct gm_weights *weights,
 			      struct gm_weights_sizes *sizes)
 {
@@ -63,6 +83,8 @@ int gm_weights_measure_layers(const struct gm_weights *weights,
 	if (ret == 0)
 		ret = gm_weights_cache_find(weights, &sizes->config, layers,
 					    sizes->n_layers, sizes->caches);
+	if (ret == 0)
+		join(sizes);
 	free(layers);
 	return ret;
 }

@@ -42,7 +42,29 @@ static void nonsense_is_refused(void)
 	bad.name = "r";
 	bad.flags = GPUMAP_PLAN_COMMIT;
 	bad.caches = caches; /* of which nothing is known */
+	bad.n_caches = 1;
+	caches[0] = (struct gpumap_layer_cache){ .n_layers = N_LAYERS };
 	refused(&bad, -EINVAL, "say it for every layer");
+	/* Each layer keeps something, once. */
+	bad.name = NULL;
+	bad.flags = 0;
+	caches[0].n_layers = N_LAYERS - 1;
+	refused(&bad, -EINVAL, "said what 11 layers keep");
+	bad.n_caches = 2;
+	caches[1] = (struct gpumap_layer_cache){ .n_layers = UINT32_MAX };
+	refused(&bad, -EINVAL, "said what 4294967306 layers keep");
+	caches[0].n_layers = N_LAYERS;
+	caches[1].n_layers = 0;
+	refused(&bad, -EINVAL, "of none in one place");
+	/* A reservation has no model. */
+	bad.n_caches = 1;
+	bad.setting = GPUMAP_SETTING_RESERVE;
+	bad.other_bytes = 0;
+	refused(&bad, -EINVAL, "and no model");
+	bad.setting = good.setting;
+	caches[0].reserved = 1;
+	bad.n_caches = 1;
+	refused(&bad, -EINVAL, "in one place");
 	bad = good;
 	bad.strategy = GPUMAP_STRATEGY_FEWEST + 1;
 	refused(&bad, -EINVAL, "is none that this agent knows");
@@ -113,6 +135,46 @@ static void a_plan_has_so_many_runs(void)
 	EQ(rows[7998], 1);
 	EQ(rows[7999], 0);
 	STR(answer.spec, "");
+}
+
+/* As many layers as a map may have, and what each keeps. */
+static void a_plan_has_so_many_caches(void)
+{
+	static uint64_t layer_bytes[65536];
+	static struct gpumap_layer_cache of_all[8192];
+	struct gpumap_plan_request request = {
+		.size = sizeof(request),
+		.setting = GPUMAP_SETTING_MANUAL,
+		.text = "3:65536",
+		.n_layers = 65536,
+		.layer_bytes = layer_bytes,
+		.caches = of_all,
+		.n_caches = 1,
+	};
+	struct gpumap_plan answer = { .size = sizeof(answer) };
+	struct gpumap_plan_charge charge;
+
+	of_all[0] = (struct gpumap_layer_cache){ .n_layers = 65536,
+						 .n_heads = 1,
+						 .token_elements = 1 };
+	request.max_seq_len = 1000;
+	request.compute_dtype = GPUMAP_DTYPE_F32;
+	if (!EQ(gpumap_plan_make(map, &request, &answer, NULL, 0, &charge, 1),
+		0))
+		NOTE("%s", gpumap_refusal(map));
+	EQ(charge.n_layers, 65536);
+	EQ(charge.kv_bytes, 65536000 * UINT64_C(4));
+	for (uint32_t i = 0; i < 8192; i++)
+		of_all[i] = (struct gpumap_layer_cache){
+			.n_layers = 8,
+			.n_heads = 1,
+			.token_elements = 1 + i % 2,
+		};
+	request.n_caches = 8192;
+	if (!EQ(gpumap_plan_make(map, &request, &answer, NULL, 0, &charge, 1),
+		0))
+		NOTE("%s", gpumap_refusal(map));
+	EQ(charge.kv_bytes, 65536000 * UINT64_C(6));
 }
 
 #define LOOPS "((^)*)*((^)*)*((^)*)*((^)*)*"
@@ -191,6 +253,7 @@ static struct gpumap_plan_request any_request(void)
 	request.n_heads = mostly(32);
 	for (uint32_t i = 0; i < N_LAYERS; i++)
 		caches[i] = (struct gpumap_layer_cache){
+			.n_layers = (uint32_t)mostly(1),
 			.n_heads = (uint32_t)mostly(8),
 			.window = dice(4) ? 0 : (uint32_t)mostly(512),
 			.token_elements = mostly(2048),
@@ -198,8 +261,10 @@ static struct gpumap_plan_request any_request(void)
 			.state_elements = dice(4) ? 0 : any_number(),
 		};
 	/* Without sizes it may have more layers than there are here. */
-	request.caches =
-		request.n_layers == N_LAYERS && dice(4) ? caches : NULL;
+	if (request.n_layers == N_LAYERS && dice(4)) {
+		request.caches = caches;
+		request.n_caches = N_LAYERS;
+	}
 	request.compute_dtype = mostly(dice(4));
 	request.max_seq_len = mostly(dice(10000));
 	request.max_batch_size = mostly(dice(4));
@@ -258,6 +323,7 @@ TAP_CASE()
 
 	nonsense_is_refused();
 	a_plan_has_so_many_runs();
+	a_plan_has_so_many_caches();
 	patterns_take_no_time();
 	any_plan_does_no_harm();
 

@@ -26,6 +26,7 @@ static void a_plan_is_told_whole(void)
 
 	request.n_heads = 8;
 	request.caches = fill_caches(caches, N_LAYERS, 4, 128);
+	request.n_caches = N_LAYERS;
 	request.max_seq_len = 1024;
 	EQ(gpumap_plan_make(map, &request, &answer, rows, N_LAYERS, charges,
 			    ROWS),
@@ -134,6 +135,7 @@ static void maps_say_what_they_are_for(void)
 	request.compute_dtype = GPUMAP_DTYPE_F16;
 	request.n_heads = 8;
 	request.caches = fill_caches(caches, N_LAYERS, 8, 64);
+	request.n_caches = N_LAYERS;
 	request.max_seq_len = 2048;
 	request.max_batch_size = 3;
 	EQ(plan(&request, &answer), 0);

@@ -226,8 +226,10 @@ static void programs_may_measure(void)
 		EQ(sizes->dtype, GPUMAP_DTYPE_BF16);
 		STR(sizes->architecture, "llama");
 		EQ(sizes->n_heads, 4);
-		EQ(sizes->caches[1].n_heads, 2);
-		EQ(sizes->caches[1].token_elements, 2 * 2 * 16);
+		EQ(sizes->n_caches, 1);
+		EQ(sizes->caches[0].n_layers, 2);
+		EQ(sizes->caches[0].n_heads, 2);
+		EQ(sizes->caches[0].token_elements, 2 * 2 * 16);
 	}
 	gpumap_model_sizes_free(sizes);
 	remove_dir();

@@ -49,12 +49,14 @@ static void add_tensor(struct gm_weights *ws, char **at)
 static const char *show(const struct gm_weights_sizes *sizes)
 {
 	static char text[512];
+	const struct gpumap_layer_cache *c = sizes->caches;
+	uint32_t left = c->n_layers;
 	char *to = text;
 
 	*to = '\0';
-	for (uint32_t i = 0; i < sizes->n_layers; i++) {
-		const struct gpumap_layer_cache *c = &sizes->caches[i];
-
+	for (uint32_t i = 0; i < sizes->n_layers; i++, left--) {
+		if (left == 0)
+			left = (++c)->n_layers;
 		to += sprintf(to, "%s", i > 0 ? "; " : "");
 		if (c->n_heads == 0)
 			to += sprintf(to, "?");

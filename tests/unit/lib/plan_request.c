@@ -63,8 +63,9 @@ static struct gpumap_plan_request request_of(void)
 {
 	static const uint64_t sizes[N_LAYERS] = { 1, 2, 3, 4, 5 };
 	static const uint32_t rows[] = { 1, 0, 2 };
-	static const struct gpumap_layer_cache caches[N_LAYERS] = {
-		[4] = { .n_heads = 6, .state_elements = 7 }
+	static const struct gpumap_layer_cache caches[] = {
+		{ .n_layers = 4, .n_heads = 1 },
+		{ .n_layers = 1, .n_heads = 6, .state_elements = 7 },
 	};
 
 	return (struct gpumap_plan_request){
@@ -80,6 +81,7 @@ static struct gpumap_plan_request request_of(void)
 		.layer_bytes = sizes,
 		.other_bytes = 77,
 		.caches = caches,
+		.n_caches = 2,
 		.max_seq_len = 4096,
 		.paged = GPUMAP_PAGED_SHARE,
 		.paged_share = 0.5f,
@@ -103,7 +105,7 @@ static void the_request_says_it_all(void)
 	struct gm_control_plan body;
 	struct gpumap_plan plan;
 	uint32_t rows[N_LAYERS];
-	struct gpumap_layer_cache caches[N_LAYERS];
+	struct gpumap_layer_cache caches[2];
 	uint64_t sizes[N_LAYERS];
 	char asked[sizeof(peer.asked)];
 	const char *tail = asked + sizeof(body);
@@ -123,7 +125,7 @@ static void the_request_says_it_all(void)
 	EQ(body.n_bytes, N_LAYERS);
 	EQ(body.n_rows, 3);
 	EQ(body.other_bytes, 77);
-	EQ(body.n_caches, N_LAYERS);
+	EQ(body.n_caches, 2);
 	EQ(body.max_seq_len, 4096);
 	memcpy(&share, &body.paged_share, sizeof(share));
 	OK(share == 0.5f);
@@ -132,8 +134,9 @@ static void the_request_says_it_all(void)
 	memcpy(sizes, tail + 24, sizeof(sizes));
 	EQ(sizes[4], 5);
 	memcpy(caches, tail + 24 + sizeof(sizes), sizeof(caches));
-	EQ(caches[4].n_heads, 6);
-	EQ(caches[4].state_elements, 7);
+	EQ(caches[1].n_layers, 1);
+	EQ(caches[1].n_heads, 6);
+	EQ(caches[1].state_elements, 7);
 	memcpy(rows, tail + 24 + sizeof(sizes) + sizeof(caches),
 	       3 * sizeof(rows[0]));
 	EQ(rows[0], 1);
@@ -284,6 +287,11 @@ static void nonsense_is_not_sent(void)
 	request = request_of();
 	request.n_layers = 0;
 	EQ(gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0), -EINVAL);
+	request = request_of();
+	request.n_caches = 0;
+	EQ(gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0), -EINVAL);
+	request.n_caches = 8193;
+	EQ(gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0), -E2BIG);
 	request = request_of();
 	request.size = 4;
 	EQ(gpumap_plan_make(map, &request, &plan, NULL, 0, NULL, 0), -EINVAL);

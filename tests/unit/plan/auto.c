@@ -384,11 +384,13 @@ static void throw_caches(struct scene *s, uint64_t most, uint64_t elements)
 {
 	for (uint32_t i = 0; i < s->q.n_layers; i++)
 		s->caches[i] = (struct gpumap_layer_cache){
+			.n_layers = 1,
 			.n_heads = 1,
 			.token_elements = dice(most) * elements,
 		};
 	s->q.cache.like = NULL;
-	s->q.cache.layers = s->caches;
+	s->q.cache.caches = s->caches;
+	s->q.cache.n_caches = s->q.n_layers;
 	s->q.cache.n_layers = s->q.n_layers;
 }
 

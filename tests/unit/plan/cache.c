@@ -12,20 +12,24 @@
 #define MIB (UINT64_C(1) << 20)
 
 /* 8 heads of keys and values of 32 elements; a window; a latent; a state. */
-static const struct gpumap_layer_cache layers[] = {
-	{ .n_heads = 8, .token_elements = 512 },
-	{ .n_heads = 8, .token_elements = 512, .window = 100 },
-	{ .n_heads = 1, .token_elements = 576 },
-	{ .n_heads = 4, .conv_elements = 40, .state_elements = 1000 },
-	{ .n_heads = 0, .token_elements = 7 }, /* not known */
+static const struct gpumap_layer_cache caches[] = {
+	{ .n_layers = 1, .n_heads = 8, .token_elements = 512 },
+	{ .n_layers = 1, .n_heads = 8, .token_elements = 512, .window = 100 },
+	{ .n_layers = 1, .n_heads = 1, .token_elements = 576 },
+	{ .n_layers = 1,
+	  .n_heads = 4,
+	  .conv_elements = 40,
+	  .state_elements = 1000 },
+	{ .n_layers = 1, .n_heads = 0, .token_elements = 7 }, /* not known */
 };
 
-#define LAYERS (sizeof(layers) / sizeof(layers[0]))
+#define LAYERS (sizeof(caches) / sizeof(caches[0]))
 
 static struct gm_cache_request request(void)
 {
 	return (struct gm_cache_request){
-		.layers = layers,
+		.caches = caches,
+		.n_caches = LAYERS,
 		.n_layers = LAYERS,
 		.dtype_bytes = 2,
 		.max_seq_len = 1024,
@@ -67,7 +71,7 @@ static void each_layer_is_charged_for_what_it_keeps(void)
 	q.n_ranks = 16;
 	STR(show(&q, NULL), "19200 19200 172800 3060 0");
 	q = request();
-	q.layers = NULL;
+	q.n_caches = 0;
 	STR(show(&q, NULL), "0 0 0 0 0");
 	q = request();
 	q.max_seq_len = UINT64_MAX / 8;
@@ -118,8 +122,8 @@ static void a_pool_is_as_large_as_it_was_asked_for(void)
 	q.paged.amount = UINT64_MAX;
 	OK(pool_of(&q, &room, 0) > UINT64_MAX / 2);
 	/* A layer with a window fills a pool where no other does. */
-	q.layers = &layers[1];
-	q.n_layers = 1;
+	q.caches = &caches[1];
+	q.n_caches = q.n_layers = 1;
 	q.paged.amount = 64;
 	EQ(pool_of(&q, &room, 0), 64 * MIB);
 	q.paged.block_size = 12;
@@ -130,6 +134,28 @@ static void a_pool_is_as_large_as_it_was_asked_for(void)
 	q.paged.budget = GPUMAP_PAGED_TOKENS;
 	q.paged.amount = UINT64_MAX;
 	pool_of(&q, &room, -EOVERFLOW);
+}
+
+/* As if each layer were said alone. */
+static void equal_neighbours_are_one(void)
+{
+	const struct gpumap_layer_cache both[] = {
+		{ .n_layers = 3, .n_heads = 8, .token_elements = 512 },
+		{ .n_layers = 2, .n_heads = 4, .conv_elements = 40 },
+	};
+	struct gm_cache_request q = request();
+
+	q.caches = both;
+	q.n_caches = 2;
+	STR(show(&q, NULL), "3145728 3145728 3145728 240 240");
+	q.paged.budget = GPUMAP_PAGED_TOKENS;
+	q.paged.amount = 32;
+	STR(show(&q, &(struct gm_kv_room){ .capacity = MIB }),
+	    "32768 32768 32768 240 240");
+	/* 3 * 2^63 */
+	q.max_seq_len = UINT64_C(1) << 53;
+	q.max_batch_size = 1;
+	STR(show(&q, NULL), "The KV cache comes to 2^64 bytes or more");
 }
 
 static void mistralrs_charges_every_layer_the_same(void)
@@ -149,6 +175,7 @@ TAP_CASE()
 {
 	each_layer_is_charged_for_what_it_keeps();
 	a_pool_is_as_large_as_it_was_asked_for();
+	equal_neighbours_are_one();
 	mistralrs_charges_every_layer_the_same();
 	return tap_done();
 }

@@ -450,6 +450,7 @@ static void make_model(struct gm_cluster_plan_request *q)
 	q->ask.other_bytes = q->ask.tied_bytes = UINT64_C(4202692608);
 	q->ask.n_heads = 64;
 	q->ask.caches = fill_caches(caches, 80, 8, 128);
+	q->ask.n_caches = 80;
 }
 
 /* "n0:0-39/4 n1:40-79/4": stages, and ranks of each; or the error. */

@@ -80,7 +80,8 @@ static void set_scene(struct scene *s, uint32_t setting, const char *text)
 			 .layer_bytes = s->layers,
 			 .other_bytes = GIB,
 			 .n_heads = 8,
-			 .caches = fill_caches(s->caches, LAYERS, 8, 128) },
+			 .caches = fill_caches(s->caches, LAYERS, 8, 128),
+			 .n_caches = LAYERS },
 		.weight_bytes = 2,
 		.must_fit = true,
 	};
@@ -451,6 +452,7 @@ static void unknown_parts_are_said(void)
 
 	set_scene(&s, AUTO, NULL);
 	s.q.ask.caches = NULL;
+	s.q.ask.n_caches = 0;
 	s.q.ask.paged = GPUMAP_PAGED_MIB; /* not looked at */
 	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
 	EQ(plan.kv_bytes, 0);

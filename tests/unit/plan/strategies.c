@@ -71,8 +71,9 @@ static void throw_scene(struct scene *s)
 	s->q.ask.layer_bytes = s->layers;
 	s->q.ask.other_bytes = dice(3000) * MIB;
 	s->q.ask.n_heads = 1 + (uint32_t)dice(64);
-	s->q.ask.caches =
-		fill_caches(s->caches, LAYERS, 1 + (uint32_t)dice(16), 64);
+	s->q.ask.caches = fill_caches(s->caches, 1, 1 + (uint32_t)dice(16), 64);
+	s->caches[0].n_layers = s->q.ask.n_layers;
+	s->q.ask.n_caches = 1;
 	/* Alike, as most models' are, or as different as can be. */
 	for (uint32_t i = 0; i < LAYERS; i++)
 		s->layers[i] = i > 0 && dice(4) > 0 ? s->layers[0]

@@ -270,6 +270,8 @@ static void messages(void)
 	AT(gm_reservation_item, version);
 	AT(gm_reservation_item, own_bytes);
 	SIZE(gpumap_plan_charge);
+	SIZE(gpumap_layer_cache);
+	AT(gpumap_layer_cache, token_elements);
 	SIZE(gm_control_run);
 	SIZE(gm_control_plan_refusal);
 }

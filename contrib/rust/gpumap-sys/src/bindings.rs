@@ -1290,8 +1290,10 @@ impl Default for gpumap_layers {
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct gpumap_layer_cache {
+    pub n_layers: u32,
     pub n_heads: u32,
     pub window: u32,
+    pub reserved: u32,
     pub token_elements: u64,
     pub conv_elements: u64,
     pub state_elements: u64,
@@ -2082,6 +2084,7 @@ pub struct gpumap_model_sizes {
     pub dtype: u32,
     pub n_heads: u32,
     pub caches: *const gpumap_layer_cache,
+    pub n_caches: u32,
     pub n_extra_layers: u32,
     pub architecture: [::std::os::raw::c_char; 64usize],
 }
@@ -2144,6 +2147,7 @@ pub struct gpumap_plan_request {
     pub dtype: u32,
     pub n_heads: u32,
     pub caches: *const gpumap_layer_cache,
+    pub n_caches: u32,
     pub compute_dtype: u32,
     pub max_seq_len: u64,
     pub max_batch_size: u32,

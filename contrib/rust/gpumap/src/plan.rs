@@ -4,9 +4,9 @@
 //! Plans, which place a model on rows, and reservations of memory.
 
 use crate::dtype::DType;
+use crate::error::Result;
 #[cfg(doc)]
-use crate::error::Kind;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind};
 use crate::ffi::{self, numbers, sized};
 use crate::layers::Setting;
 use crate::map::Map;
@@ -41,14 +41,17 @@ pub struct Shape {
     pub dtype: Option<DType>,
     /// Heads of attention.
     pub n_heads: u32,
-    /// The caches of the layers; empty: they are not known, and none is
+    /// The caches of all layers; empty: they are not known, and none is
     /// charged.
     pub caches: Vec<LayerCache>,
 }
 
-/// One layer keeps so much of each sequence; by default nothing.
+/// Each of some layers, one after the other, keeps so much of each sequence; by
+/// default one keeps nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerCache {
+    /// At least 1.
+    pub n_layers: u32,
     /// Heads, into which ranks divide it; 0: it is not known what it keeps.
     pub n_heads: u32,
     /// The most tokens that are kept; 0: all.
@@ -64,6 +67,7 @@ pub struct LayerCache {
 impl Default for LayerCache {
     fn default() -> LayerCache {
         LayerCache {
+            n_layers: 1,
             n_heads: 1,
             window: 0,
             token_elements: 0,
@@ -76,8 +80,10 @@ impl Default for LayerCache {
 impl LayerCache {
     fn raw(&self) -> sys::gpumap_layer_cache {
         sys::gpumap_layer_cache {
+            n_layers: self.n_layers,
             n_heads: self.n_heads,
             window: self.window,
+            reserved: 0,
             token_elements: self.token_elements,
             conv_elements: self.conv_elements,
             state_elements: self.state_elements,
@@ -459,13 +465,6 @@ impl Map {
         };
         let rows = options.rows.as_deref().unwrap_or(&[]);
         let caches: Vec<_> = shape.caches.iter().map(LayerCache::raw).collect();
-        if !caches.is_empty() && caches.len() != shape.layer_bytes.len() {
-            return Err(Error::new(
-                CALL,
-                sys::EINVAL,
-                "there are not as many caches as layers",
-            ));
-        }
         let mut raw = sized!(gpumap_plan_request {
             name: ffi::pointer(&name),
             flags: options.flags,
@@ -481,6 +480,7 @@ impl Map {
             dtype: shape.dtype.unwrap_or(DType::F16).raw(),
             n_heads: shape.n_heads,
             caches: ffi::list(&caches),
+            n_caches: ffi::count(CALL, caches.len())?,
             compute_dtype: options.compute_dtype.map_or(0, DType::raw),
             max_seq_len: options.max_seq_len,
             max_batch_size: options.max_batch_size,

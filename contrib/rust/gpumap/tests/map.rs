@@ -164,12 +164,13 @@ fn plans_fit_or_say_what_is_missing() {
     assert_eq!(charged, [(0, 1), (1, 3)]);
 
     let one = LayerCache { token_elements: 64, ..LayerCache::default() };
-    let kept = Shape { caches: vec![one; 4], ..shape.clone() };
+    let three = LayerCache { n_layers: 3, ..one };
+    let kept = Shape { caches: vec![one, three], ..shape.clone() };
     let options = PlanOptions::new().tokens(100, 1).spec("0:1;1:3");
     let plan = map.plan(&kept, &options).unwrap();
     assert!(plan.kv_bytes >= 100 * 64 * 2);
     assert_eq!(plan.charges[1].kv_bytes, 3 * plan.kv_bytes);
-    let few = Shape { caches: vec![one; 3], ..shape.clone() };
+    let few = Shape { caches: vec![three], ..shape.clone() };
     assert_eq!(map.plan(&few, &options).unwrap_err().kind(), Kind::Invalid);
 
     let options = PlanOptions::new().pipeline(&[2, 2]).rows(&[1, 0]);

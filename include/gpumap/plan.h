@@ -65,9 +65,9 @@ struct gpumap_plan_request {
 	uint32_t dtype;              /* enum gpumap_dtype, of most weights */
 	uint32_t n_heads;            /* of attention; 0: not known */
 	/* The caches of all layers: their n_layers in sum are the model's.
-	 * NULL: it is not known of any layer, and nothing is
-	 * charged for it.  Where it is known of some layers alone, those others
-	 * are not charged, and COMMIT is refused */
+	 * NULL: it is not known what any layer keeps, and nothing is charged
+	 * for it.  Where it is known of some layers alone, those others are not
+	 * charged, and COMMIT is refused */
 	const struct gpumap_layer_cache *caches;
 	uint32_t n_caches; /* at most 8192 */
 	/* The use of the model. */

@@ -45,12 +45,14 @@ static int connect_raw(void)
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
 	struct timeval limit = { .tv_sec = 10 };
+	int room = 2 * GM_CONTROL_BYTES_MAX;
 	char path[128];
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
 	memcpy(to.sun_path, path, sizeof(to.sun_path));
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
 	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
 		return fd;
 	close(fd);
@@ -255,6 +257,32 @@ static void other_versions_are_understood(void)
 	EQ(fate(&r, r.header.bytes), 0);
 	r.body[sizeof(body) + 15] = 1; /* an additional byte is not zero */
 	EQ(fate(&r, r.header.bytes), -E2BIG);
+}
+
+/* The library sends no such plan. */
+static void a_plan_has_no_more_caches(void)
+{
+	static struct {
+		struct gm_control header;
+		struct gm_control_plan plan;
+		struct gpumap_layer_cache caches[GM_PLAN_RUNS_MAX + 1];
+	} r;
+	const void *record = &r;
+
+	r.header = (struct gm_control){ .magic = GM_CONTROL_MAGIC,
+					.version = GM_CONTROL_VERSION,
+					.type = GM_CONTROL_PLAN,
+					.bytes = sizeof(r),
+					.body = sizeof(r.plan) };
+	r.plan.setting = GPUMAP_SETTING_AUTO;
+	r.plan.n_layers = r.plan.n_caches = GM_PLAN_RUNS_MAX + 1;
+	for (uint32_t i = 0; i < r.plan.n_caches; i++)
+		r.caches[i].n_layers = 1;
+	EQ(fate(record, sizeof(r)), -E2BIG);
+	/* A number of caches that would wrap in 32 bits. */
+	r.plan.n_caches += UINT32_C(1) << 29;
+	EQ(fate(record, sizeof(r)), -EINVAL);
+	OK(others_are_served());
 }
 
 /* Bytes that a record lacks are zero, whatever the record before had there. */
@@ -935,6 +963,7 @@ TAP_CASE()
 		broken_records_end_the_connection();
 		a_flood_hides_no_other_user();
 		other_versions_are_understood();
+		a_plan_has_no_more_caches();
 		records_do_not_meet();
 		hello_comes_first();
 		silent_peers_are_dropped();

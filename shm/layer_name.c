@@ -11,8 +11,7 @@ static bool is_container(const char *word, size_t n)
 						  "blocks", "block", "layer" };
 
 	for (size_t i = 0; i < sizeof(containers) / sizeof(containers[0]); i++)
-		if (strlen(containers[i]) == n &&
-		    memcmp(containers[i], word, n) == 0)
+		if (gm_layer_name_is(containers[i], word, n))
 			return true;
 	return false;
 }

@@ -21,6 +21,17 @@ struct gm_layer_name {
 	uint64_t layer; /* more than UINT32_MAX: some number beyond that */
 };
 
+/* Are the @n bytes at @part, which have no NUL, this word?  Threads: any. */
+static inline bool gm_layer_name_is(const char *word, const char *part,
+				    size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && word[i] == part[i])
+		i++;
+	return i == n && word[n] == '\0';
+}
+
 /* Find the layer.  @text has to outlive the result.  Returns false where the
  * name has none.  Threads: any. */
 bool gm_layer_name_parse(const char *text, struct gm_layer_name *ret_name);

@@ -47,7 +47,7 @@ enum part {
 
 /* A tensor by its name without "weight". */
 static const struct {
-	const char *name;
+	char name[20];
 	enum part part;
 } names[] = {
 	{ "q_proj", QUERIES },
@@ -181,8 +181,8 @@ static bool find_shape(const struct gm_weights *ws, const struct gm_weight *w,
 static enum part find_part(const char *name, size_t n)
 {
 	for (size_t i = 0; i < COUNT(names); i++)
-		if (strlen(names[i].name) == n &&
-		    memcmp(names[i].name, name, n) == 0)
+		if (names[i].name[0] == name[0] &&
+		    gm_layer_name_is(names[i].name, name, n))
 			return names[i].part;
 	return NONE;
 }
@@ -201,8 +201,7 @@ struct named {
 
 static bool is_leaf(const struct named *t, const char *word)
 {
-	return t->n_leaf == strlen(word) &&
-	       memcmp(t->leaf, word, t->n_leaf) == 0;
+	return gm_layer_name_is(word, t->leaf, t->n_leaf);
 }
 
 /* Find the part of the name before @end; where a module is within another, as
@@ -246,19 +245,22 @@ static bool find_named(const struct gm_weights *ws, const struct gm_weight *w,
 	last = last != NULL ? last + 1 : name;
 	t.leaf = last;
 	t.n_leaf = strlen(last);
-	t.part = find_part(t.leaf, t.n_leaf);
+	if (strcmp(last, "weight") != 0)
+		t.part = find_part(t.leaf, t.n_leaf);
 	if (t.part >= HEADS) { /* which is no matrix, and has no "weight" */
 		t.rows = t.part == RATIO ? dims[0] : t.elements;
 		t.columns = w->n_dims > 1 ? dims[w->n_dims - 1] : 1;
 	} else {
 		if (last == name)
 			return false;
+		find_leaf(name, last, &t);
+		t.part = find_part(t.leaf, t.n_leaf);
+		if (t.part == NONE && !is_leaf(&t, "norm"))
+			return false;
 		t.is_hidden = !find_shape(ws, w, last, &t.rows, &t.columns);
 		if (t.is_hidden && strcmp(last, "weight") != 0)
 			return false;
 		t.is_scale = strcmp(last, "scales") == 0;
-		find_leaf(name, last, &t);
-		t.part = find_part(t.leaf, t.n_leaf);
 		if (t.part == TURNED) { /* GPT-2's are, others' are not */
 			t.rows = t.rows > t.columns ? t.rows : t.columns;
 			t.part = FUSED;
@@ -291,14 +293,19 @@ static bool take_sparse(struct shapes *s, const struct named *t)
 	return compresses;
 }
 
-static void take_projection(struct shapes *s, const struct named *t,
-			    bool attends)
+/* Is it part of an attention? */
+static bool attends(const char *name)
+{
+	return strstr(name, "att") != NULL || strstr(name, "Att") != NULL;
+}
+
+static void take_projection(struct shapes *s, const struct named *t)
 {
 	bool is_cross = has(t->name, strlen(t->name), "cross") ||
 			is_below(t, "encoder_") || is_below(t, "EncDec");
 
 	s->is_matrix |= is_below(t, "mlstm");
-	if (!attends && !s->is_matrix && !is_below(t, "mixer") &&
+	if (!attends(t->name) && !s->is_matrix && !is_below(t, "mixer") &&
 	    !is_below(t, "temporal_block") && !is_cross)
 		return;
 	if (t->is_hidden)
@@ -309,7 +316,7 @@ static void take_projection(struct shapes *s, const struct named *t,
 		add_shape(s, CROSS, t);
 }
 
-static void take_output(struct shapes *s, const struct named *t, bool attends)
+static void take_output(struct shapes *s, const struct named *t)
 {
 	s->mixes_time |= has(t->leaf, t->n_leaf, "time_mix");
 	if (t->is_hidden)
@@ -318,8 +325,15 @@ static void take_output(struct shapes *s, const struct named *t, bool attends)
 	    is_below(t, "mixer") || s->mixes_time ||
 	    has(t->leaf, t->n_leaf, "ssm"))
 		s->inner = t->columns;
-	else if (attends)
+	else if (attends(t->name))
 		add_shape(s, OUTPUT, t);
+}
+
+/* Without keys a layer may attend to those of another: a tensor shows it.  The
+ * norm behind an attention is there without it, too. */
+static void see_attention(struct shapes *s, const char *name)
+{
+	s->attends |= attends(name) && strstr(name, "norm") == NULL;
 }
 
 /* Take the tensor, whose name in its layer is @name. */
@@ -327,12 +341,7 @@ static void take_tensor(struct shapes *s, const struct gm_weights *ws,
 			const struct gm_weight *w, const char *name)
 {
 	struct named t;
-	bool attends;
 
-	attends = has(name, strlen(name), "att") ||
-		  has(name, strlen(name), "Att");
-	/* The norm behind an attention is there without it, too. */
-	s->attends |= attends && !has(name, strlen(name), "norm");
 	if (!find_named(ws, w, name, &t))
 		return;
 	if (take_sparse(s, &t))
@@ -344,7 +353,7 @@ static void take_tensor(struct shapes *s, const struct gm_weights *ws,
 	case KEYS:
 	case VALUES:
 	case FUSED:
-		take_projection(s, &t, attends);
+		take_projection(s, &t);
 		return;
 	case CONV:
 		s->rows[CONV] += t.rows;
@@ -355,7 +364,7 @@ static void take_tensor(struct shapes *s, const struct gm_weights *ws,
 		s->rows[NORM] = t.columns > 1 ? t.columns : t.rows;
 		return;
 	case OUTPUT:
-		take_output(s, &t, attends);
+		take_output(s, &t);
 		return;
 	case WKV:
 		s->mixes_time = true;
@@ -368,18 +377,19 @@ static void take_tensor(struct shapes *s, const struct gm_weights *ws,
 	}
 }
 
-/* The name behind the layer's number. */
-static const char *name_in_layer(const struct gm_weight *w)
+/* The name behind the layer's number.  The layers are those of one stack: the
+ * names of their tensors have the same @prefix, whose length is stored. */
+static const char *name_in_layer(const struct gm_weight *w, size_t *prefix)
 {
 	struct gm_layer_name name;
-	const char *at = w->name;
+	const char *at;
 
-	if (gm_layer_name_parse(w->name, &name)) {
-		at += name.prefix;
-		at += strspn(at, "0123456789");
-		at += *at == '.';
-	}
-	return at;
+	if (*prefix == 0 && gm_layer_name_parse(w->name, &name))
+		*prefix = name.prefix;
+	at = w->name + *prefix;
+	while (*at >= '0' && *at <= '9')
+		at++;
+	return at + (*at == '.');
 }
 
 /* Keys and values are told by the shapes, where some layer's tell them; else by
@@ -606,17 +616,22 @@ int gm_weights_cache_find(const struct gm_weights *weights,
 {
 	struct shapes *shapes = calloc(n_layers, sizeof(*shapes));
 	enum sight sight = BOTH;
+	size_t prefix = 0;
 
 	if (shapes == NULL)
 		return -ENOMEM;
 	for (size_t i = 0; i < weights->n; i++)
 		if (layers[i] >= 0)
 			take_tensor(&shapes[layers[i]], weights, &weights->v[i],
-				    name_in_layer(&weights->v[i]));
+				    name_in_layer(&weights->v[i], &prefix));
 	for (uint32_t i = 0; i < n_layers; i++)
 		for (size_t part = 0; part < N_PARTS; part++)
 			if (shapes[i].rows[part] == 0)
 				shapes[i].rows[part] = shapes[i].scaled[part];
+	for (size_t i = 0; i < weights->n; i++)
+		if (layers[i] >= 0 && !has_keys(&shapes[layers[i]]))
+			see_attention(&shapes[layers[i]],
+				      name_in_layer(&weights->v[i], &prefix));
 	for (uint32_t i = 0; i < n_layers; i++) {
 		uint64_t dim = shapes[i].rows[NORM];
 		uint64_t q = shapes[i].rows[QUERIES] > 0

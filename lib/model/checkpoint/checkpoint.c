@@ -99,6 +99,18 @@ int gm_weights_add_dim(struct gm_weights *weights, struct gm_weight *weight,
 	return 0;
 }
 
+void gm_weights_sort(void *v, size_t n, size_t bytes,
+		     int (*compare)(const void *, const void *))
+{
+	const char *at = v;
+	size_t i = 1;
+
+	for (; i < n && compare(at, at + bytes) <= 0; i++)
+		at += bytes;
+	if (i < n)
+		qsort(v, n, bytes, compare);
+}
+
 static int by_place(const void *a, const void *b)
 {
 	const struct gm_weight *x = a, *y = b;
@@ -111,8 +123,8 @@ static int by_place(const void *a, const void *b)
 void gm_weights_sort_places(struct gm_weights *weights, size_t first)
 {
 	if (weights->n > first)
-		qsort(weights->v + first, weights->n - first,
-		      sizeof(weights->v[0]), by_place);
+		gm_weights_sort(weights->v + first, weights->n - first,
+				sizeof(weights->v[0]), by_place);
 }
 
 void gm_weights_keep_names(struct gm_weights *weights, uint32_t file,
@@ -314,7 +326,7 @@ static int read_headers(struct gm_weights *ws,
 		close(fd);
 	}
 	if (ret == 0 && ws->n > 0)
-		qsort(ws->v, ws->n, sizeof(ws->v[0]), by_name);
+		gm_weights_sort(ws->v, ws->n, sizeof(ws->v[0]), by_name);
 	for (size_t i = 1; ret == 0 && i < ws->n; i++)
 		if (by_name(&ws->v[i - 1], &ws->v[i]) == 0)
 			ret = gm_reason_set(ws->why, -EINVAL,

@@ -207,6 +207,11 @@ int gm_weights_add(struct gm_weights *weights, const struct gm_weight *weight);
 int gm_weights_add_dim(struct gm_weights *weights, struct gm_weight *weight,
 		       uint64_t dim);
 
+/* Sort as qsort() does.  Files have their tensors in order mostly: then each is
+ * compared once. */
+void gm_weights_sort(void *v, size_t n, size_t bytes,
+		     int (*compare)(const void *, const void *));
+
 /* Order the tensors from @first on by their places in their file. */
 void gm_weights_sort_places(struct gm_weights *weights, size_t first);
 

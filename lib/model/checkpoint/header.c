@@ -177,7 +177,8 @@ static void drop_doubles(struct gm_weights *ws, size_t first)
 	size_t n = first;
 
 	if (ws->n > first)
-		qsort(ws->v + first, ws->n - first, sizeof(ws->v[0]), by_name);
+		gm_weights_sort(ws->v + first, ws->n - first, sizeof(ws->v[0]),
+				by_name);
 	for (size_t i = first; i < ws->n; i++)
 		if (i + 1 == ws->n ||
 		    strcmp(ws->v[i].name, ws->v[i + 1].name) != 0)

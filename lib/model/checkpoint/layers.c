@@ -233,7 +233,7 @@ static struct member *list_members(const struct gm_weights *weights,
 		n += gm_layer_name_parse(weights->v[i].name, &v[n].name);
 	}
 	if (v != NULL)
-		qsort(v, n, sizeof(v[0]), gm_layer_name_compare);
+		gm_weights_sort(v, n, sizeof(v[0]), gm_layer_name_compare);
 	*ret_n = n;
 	return v;
 }

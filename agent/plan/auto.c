@@ -432,7 +432,8 @@ static uint32_t furthest(const struct solver *s, uint32_t r, uint32_t a)
 }
 
 /* The lowest start of a range on row @r that ends at @b; at @from or @b it may
- * start. */
+ * start.  The row is not the first in use: 0 stands for 1, where no range
+ * before it ends. */
 static uint32_t lowest(const struct solver *s, uint32_t r, uint32_t b,
 		       uint32_t from)
 {
@@ -461,8 +462,7 @@ static uint32_t lowest(const struct solver *s, uint32_t r, uint32_t b,
 		else
 			high = middle;
 	}
-	/* More than the embedding is with the first layer. */
-	return low == 0 && all_before(s, b) + s->first > s->room[r] ? 1 : low;
+	return low;
 }
 
 /* Bound the time of each row: by at most @bound, or by less; or not at all. */

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/common/name.h"
@@ -167,17 +168,20 @@ static int check_charges(const struct gm_object *object,
 			 const struct gm_layers_image *image, const char *where,
 			 struct limits *limits, char *ret_why)
 {
+	bool charged[GM_ROWS] = { false };
+
 	for (uint32_t i = 0; i < image->n_rows; i++) {
 		struct gm_charge_image charge;
 		uint64_t *sum;
 
 		gm_object_read(object, image->charges_at + i * sizeof(charge),
 			       &charge, sizeof(charge));
-		if (charge.row >= limits->n_rows)
+		if (charge.row >= limits->n_rows || charged[charge.row])
 			return gm_why(ret_why, -EPROTO,
-				      "the layer map in %s is charged to "
-				      "a row that is not there",
+				      "the layer map in %s is charged to a row "
+				      "that is not there, or twice to one",
 				      where);
+		charged[charge.row] = true;
 		if ((image->object.flags & GM_OBJECT_COMMITTED) == 0)
 			continue;
 		sum = &limits->promised[charge.row];
@@ -319,13 +323,20 @@ static int check_group(const struct gm_object *object,
 	return 0;
 }
 
-/* Tables of valid groups follow each other, and the groups. */
-static int check_tables(const struct gm_object *object,
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/* Tables of valid groups follow each other, and the groups; and each group has
+ * a name of its own. */
+static int check_groups(const struct gm_object *object,
 			const struct gm_mesh_image *image, const char *where,
 			char *ret_why)
 {
 	uint64_t end = image->groups_at +
 		       image->n_groups * sizeof(struct gm_group_image);
+	char names[GM_MESH_GROUPS][GM_NAME_BYTES];
 
 	for (uint32_t i = 0; i < image->n_groups; i++) {
 		struct gm_group_image group = { .n = 0 };
@@ -338,7 +349,14 @@ static int check_tables(const struct gm_object *object,
 				      "overlap",
 				      i, where);
 		end = group.rows_at + 4 * (uint64_t)group.n;
+		memcpy(names[i], group.name, sizeof(names[i]));
 	}
+	qsort(names, image->n_groups, sizeof(names[0]), by_name);
+	for (uint32_t i = 1; i < image->n_groups; i++)
+		if (strcmp(names[i - 1], names[i]) == 0)
+			return gm_why(ret_why, -EPROTO,
+				      "the mesh in %s has group %s twice",
+				      where, names[i]);
 	return 0;
 }
 
@@ -367,7 +385,7 @@ static int check_mesh(const struct gm_object *object, const char *where,
 	}
 	for (uint32_t i = 0; i < image.n_groups && ret == 0; i++)
 		ret = check_group(object, &image, i, rows, where, ret_why);
-	return ret == 0 ? check_tables(object, &image, where, ret_why) : ret;
+	return ret == 0 ? check_groups(object, &image, where, ret_why) : ret;
 }
 
 /* The nodes of a cluster that have been checked. */
@@ -384,6 +402,7 @@ static bool check_cluster_node(const struct gm_object *object,
 			       const struct gm_cluster_image *image, uint32_t i,
 			       struct sums *sums)
 {
+	bool taken[GM_ROWS] = { false };
 	struct gm_cluster_node_image node;
 
 	if (gm_cluster_get_node(object, image, i, &node) != 0 ||
@@ -399,8 +418,9 @@ static bool check_cluster_node(const struct gm_object *object,
 
 		if (gm_cluster_get_device(object, image, sums->n_devices++,
 					  &device) != 0 ||
-		    device.node != i)
+		    device.node != i || taken[device.row])
 			return false;
+		taken[device.row] = true;
 	}
 	for (uint32_t k = 0; k < node.n_shares; k++) {
 		struct gm_cluster_share_image share;

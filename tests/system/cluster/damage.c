@@ -182,6 +182,11 @@ static void device_beyond_the_rows(struct agent_map *m)
 	set(m, DEVICE(1, row), GM_ROWS);
 }
 
+static void row_is_there_twice(struct agent_map *m)
+{
+	set(m, DEVICE(1, row), get(m, DEVICE(0, row)));
+}
+
 static void device_without_end(struct agent_map *m)
 {
 	set(m, DEVICE(1, name) + 15, UINT32_MAX);
@@ -223,6 +228,7 @@ static const struct damage damages[] = {
 	{ device_of_no_node, "node 0 of the cluster", false },
 	{ device_of_no_kind, "node 0 of the cluster", false },
 	{ device_beyond_the_rows, "node 0 of the cluster", false },
+	{ row_is_there_twice, "node 0 of the cluster", true },
 	{ device_without_end, "node 0 of the cluster", false },
 	{ share_of_another_node, "node 1 of the cluster", true },
 	{ share_without_name, "node 1 of the cluster", false },

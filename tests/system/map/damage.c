@@ -244,6 +244,13 @@ static void charged_to_no_row(struct agent_map *m)
 	add(charge_at(m, 0), 200);
 }
 
+static void charged_twice(struct agent_map *m)
+{
+	uint64_t of_second = sizeof(struct gm_charge_image);
+
+	gm_put(charge_at(m, 0), gm_get(charge_at(m, of_second)));
+}
+
 static void promises_wrap(struct agent_map *m)
 {
 	set_flags(m, GM_OBJECT_COMMITTED);
@@ -384,6 +391,8 @@ static const struct {
 	{ held_under_another_version,
 	  "no process holds the held map in slot 0" },
 	{ charged_to_no_row, "the layer map in slot 0 is charged to a row" },
+	{ charged_twice, "the layer map in slot 0 is charged to a row that is "
+			 "not there, or twice to one" },
 	{ promises_wrap, "row 0 is promised for 2^63 bytes or more" },
 	{ holder_of_no_kind, "holder 3 is damaged" },
 	{ holder_of_nothing, "holder 3 is damaged" },

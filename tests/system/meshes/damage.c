@@ -108,6 +108,11 @@ static void group_has_no_name(struct agent_map *m)
 	set(m, GROUP(1, name), 0);
 }
 
+static void groups_have_one_name(struct agent_map *m)
+{
+	set(m, GROUP(2, name), get(m, GROUP(1, name)));
+}
+
 static void ranks_leave_the_block(struct agent_map *m)
 {
 	set(m, GROUP(1, ranks_at), get(m, IMAGE(object.bytes)));
@@ -163,6 +168,7 @@ static const struct damage damages[] = {
 	{ group_has_no_ranks, "group 1 of the mesh in slot", false },
 	{ group_has_too_many, "group 1 of the mesh in slot", false },
 	{ group_has_no_name, "group 1 of the mesh in slot", false },
+	{ groups_have_one_name, "has group tp_0 twice", true },
 	{ ranks_leave_the_block, "group 1 of the mesh in slot", false },
 	{ rows_are_half_words, "group 1 of the mesh in slot", false },
 	{ ranks_are_anothers, "tables of group 1 of the mesh in slot", true },

@@ -294,6 +294,7 @@ static const struct change changes[] = {
 	LAYERS(spec_at, UINT32_MAX - 7),
 	{ MAP, WORDS + ROWS_AT, 2 },
 	{ MAP, WORDS + ROWS_AT + 8, UINT32_MAX },
+	{ MAP, WORDS + CHARGES_AT, 1 }, /* as the second one */
 	{ MAP, WORDS + CHARGES_AT, 2 },
 	{ MAP, WORDS + CHARGES_AT + 56, UINT32_MAX },
 	{ MAP,
@@ -319,6 +320,7 @@ static const struct change changes[] = {
 	GROUP(1, n, 0),
 	GROUP(1, n, 3),
 	GROUP(1, name, 0),
+	GROUP(2, name[3], '0'), /* as the second one */
 	GROUP(1, backend, 0),
 	GROUP(1, backend, GPUMAP_MESH_MPI + 1),
 	GROUP(1, ranks_at, 0),

@@ -278,6 +278,22 @@ static int check_file(int fd, char *ret_why, size_t *ret_bytes)
 	return 0;
 }
 
+/* A socket cannot be opened, nor a folder of another user. */
+static int unread(const struct gm_state_dir *dir, const char *file, int error,
+		  char *ret_why)
+{
+	struct stat st;
+
+	if (fstatat(dir->fd, file, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    !S_ISREG(st.st_mode))
+		return gm_why(ret_why, -EPROTO, "it is no regular file");
+	gm_why(ret_why, error, "%s", strerror(-error));
+	return error == -ENOENT || error == -ENOMEM || error == -EMFILE ||
+			       error == -ENFILE
+		       ? error
+		       : -EIO;
+}
+
 int gm_state_dir_read(const struct gm_state_dir *dir, const char *file,
 		      char ret_why[GM_WHY_BYTES], char **ret_text,
 		      size_t *ret_bytes)
@@ -288,13 +304,8 @@ int gm_state_dir_read(const struct gm_state_dir *dir, const char *file,
 	char *text = NULL;
 	int ret;
 
-	if (fd < 0 && errno == ELOOP)
-		return gm_why(ret_why, -EPROTO, "it is a link");
-	if (fd < 0 && errno == ENXIO) /* a socket */
-		return gm_why(ret_why, -EPROTO, "it is no regular file");
 	if (fd < 0)
-		return gm_why(ret_why, -errno, "%s", strerror(errno));
-	ret_why[0] = '\0';
+		return unread(dir, file, -errno, ret_why);
 	ret = check_file(fd, ret_why, &bytes);
 	if (ret == 0) {
 		text = malloc(bytes + 1);
@@ -303,9 +314,7 @@ int gm_state_dir_read(const struct gm_state_dir *dir, const char *file,
 	close(fd);
 	if (ret != 0) {
 		free(text);
-		if (ret_why[0] == '\0')
-			gm_why(ret_why, ret, "%s", strerror(-ret));
-		return ret;
+		return ret == -EPROTO ? ret : unread(dir, file, ret, ret_why);
 	}
 	text[bytes] = '\0';
 	*ret_text = text;

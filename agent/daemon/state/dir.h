@@ -101,8 +101,10 @@ int gm_state_dir_list_aside(const struct gm_state_dir *dir, const char *suffix,
  *
  * Returns	0
  *		-EPROTO		no regular file, or not ours, or longer than
- *				any is; with ret_why
- *		and what open and read return
+ *				any is
+ *		-ENOENT, -ENOMEM, -EMFILE, -ENFILE
+ *		-EIO		whatever else, -EACCES for instance; ret_why has
+ *				its words
  */
 int gm_state_dir_read(const struct gm_state_dir *dir, const char *file,
 		      char ret_why[GM_WHY_BYTES], char **ret_text,

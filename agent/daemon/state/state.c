@@ -83,9 +83,9 @@ int gm_state_may_replace(const struct gm_daemon *d,
 		return 0;
 	if (waiting->file == NULL)
 		return gm_why(ret_why, -EACCES,
-			      "%s %s has a file that the disk does not give "
-			      "out: choose another name, or have the "
-			      "administrator look at the disk",
+			      "%s %s has a file that cannot be read: choose "
+			      "another name, or have the administrator look "
+			      "at it",
 			      kind->what, name);
 	return waiting->uid == uid
 		       ? 0
@@ -321,18 +321,17 @@ static void free_found(struct found *found)
  * segment has none, the name is taken, and only the file knows by which
  * user. */
 static int leave_unread(struct gm_daemon *d, const struct gm_state_kind *kind,
-			const char *file, struct found *found)
+			const char *file, const char *why, struct found *found)
 {
 	char name[GM_NAME_BYTES];
 	bool is_named = gm_state_file_owner(kind, file, name);
 	const struct gm_block *block =
 		is_named ? gm_directory_find(d, kind->number, name) : NULL;
 
-	say_unread(d, file, strerror(EIO),
-		   block != NULL
-			   ? "look at the disk, then publish it again: until "
-			     "then only the segment has it"
-			   : "look at the disk and restart, or release it");
+	say_unread(d, file, why,
+		   block != NULL ? "look at it, then publish it again: until "
+				   "then only the segment has it"
+				 : "look at it and restart, or release it");
 	if (block != NULL)
 		found->keep[block - d->directory->objects] = true;
 	if (block != NULL || !is_named)
@@ -363,7 +362,7 @@ static int read_files(struct gm_daemon *d, const struct gm_state_kind *kind,
 			continue;
 		}
 		if (ret == -EIO)
-			ret = leave_unread(d, kind, name, found);
+			ret = leave_unread(d, kind, name, why, found);
 		if (ret != 0)
 			return gm_why(ret_why, ret, "%.100s/%.100s: %s",
 				      d->state->dir.path, name, strerror(-ret));

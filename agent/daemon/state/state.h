@@ -97,7 +97,7 @@ struct gm_state_kind {
 struct gm_state_waiting {
 	TAILQ_ENTRY(gm_state_waiting) entry;
 	const struct gm_state_kind *kind;
-	struct gm_state_file *file; /* NULL: the disk keeps it from us */
+	struct gm_state_file *file; /* NULL: it cannot be read */
 	uint32_t uid;
 	char name[GM_NAME_BYTES];
 
@@ -111,7 +111,7 @@ struct gm_state_files {
 	struct gm_state_dir dir;
 	struct {
 		struct gm_state_file *file; /* as on the disk, or NULL */
-		bool is_unread;             /* the disk keeps it from us */
+		bool is_unread;             /* it cannot be read */
 	} singles[GM_STATE_END - GM_STATE_SINGLE];
 	TAILQ_HEAD(gm_state_waiting_list, gm_state_waiting) waiting;
 };
@@ -128,8 +128,8 @@ void gm_state_exit(struct gm_daemon *d);
  * - A bad file is renamed to FILE.refused-N.
  * - A file whose rows are missing, or that has no room, waits for a start that
  *   has them, and keeps its name till then.
- * - A file that the disk does not give out waits, too; the segment's object of
- *   its name was acknowledged, and stays.
+ * - A file that cannot be read waits, too; the segment's object of its name was
+ *   acknowledged, and stays.
  * - An object that has no file, no holder and no entry in the configuration is
  *   removed.
  *
@@ -184,8 +184,7 @@ void gm_state_refuse(const struct gm_daemon *d, const char *file,
  *
  * without	how the agent goes on without the file, for the log
  *
- * A bad file is put aside.  One that the disk does not give out is logged, and
- * stays.
+ * A bad file is put aside.  One that cannot be read is logged, and stays.
  */
 void gm_state_load(struct gm_daemon *d, const struct gm_state_kind *kind,
 		   const char *without);

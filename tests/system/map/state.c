@@ -6,8 +6,12 @@
  * machine, and bad files are put aside.
  */
 
+#include <errno.h>
+#include <grp.h>
+
 #include <gpumap/plan.h>
 
+#include "tests/support/shm_names.h"
 #include "tests/support/state_agent.h"
 
 /* ---- kept maps --------------------------------------------------------- */
@@ -187,6 +191,134 @@ static void bad_files_are_put_aside(void)
 	agent_remove(&agent);
 }
 
+/* As root, in the state folder: what no other user may open, whatever it is.
+ * Returns whether all of it could be made. */
+static bool put_roots_files(void)
+{
+	static const struct {
+		const char *name;
+		mode_t mode;
+	} files[] = { { "file.layers", S_IFREG },  { "fifo.layers", S_IFIFO },
+		      { "socket.mesh", S_IFSOCK }, { "file.mask", S_IFREG },
+		      { "cordons", S_IFREG },      { "calibrations", S_IFREG },
+		      { "epochs", S_IFREG } };
+	char path[256];
+	int ret = seteuid(0);
+
+	path_of("kept.layers", path);
+	ret |= chown(path, 0, 0);
+	path_of("folder.layers", path);
+	ret |= mkdir(path, 0700);
+	path_of("link.layers", path);
+	ret |= symlink("/nowhere/at/all", path);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		path_of(files[i].name, path);
+		ret |= mknod(path, files[i].mode | 0600, 0);
+	}
+	return ret == 0 && seteuid(OTHER) == 0;
+}
+
+static bool is_there(const char *name)
+{
+	char path[256];
+	struct stat st;
+
+	path_of(name, path);
+	return lstat(path, &st) == 0;
+}
+
+/* An agent that is not root, and what root has put into its folder.  Returns
+ * the number of the first line that is not as it should be. */
+#define MUST(it)                         \
+	do {                             \
+		if (!(it))               \
+			return __LINE__; \
+	} while (0)
+
+static int serve_among_roots_files(void)
+{
+	static const char *const aside[] = { "folder.layers", "fifo.layers",
+					     "socket.mesh", "link.layers",
+					     "epochs" };
+	static const char *const kept[] = { "file.layers", "file.mask",
+					    "kept.layers", "cordons",
+					    "calibrations" };
+
+	MUST(start());
+	MUST(publish("kept", "0:5") == 0);
+	stop(SIGTERM);
+	MUST(put_roots_files());
+	MUST(start());
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+		char line[320];
+
+		snprintf(line, sizeof(line),
+			 "event=state_unread path=\"%s/%s\" "
+			 "why=\"Permission denied\"",
+			 agent.state, kept[i]);
+		MUST(agent_logged(&agent, line));
+		MUST(has_file(kept[i]));
+	}
+	for (size_t i = 0; i < sizeof(aside) / sizeof(aside[0]); i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "%s.refused-1", aside[i]);
+		MUST(is_there(name));
+	}
+	MUST(says("kept", "0:5"));
+	MUST(reboot());
+	MUST(look("kept").status == -ENOENT);
+	MUST(publish("kept", "1:5") == 0);
+	MUST(gpumap_layers_release(map, "file") == 0);
+	MUST(!has_file("file.layers"));
+	MUST(reboot());
+	MUST(says("kept", "1:5"));
+	stop(SIGTERM);
+	return 0;
+}
+
+static void what_may_not_be_read_is_left_alone(void)
+{
+	int status = 0;
+	pid_t pid;
+
+	if (geteuid() != 0) {
+		SKIP(1, "only root can put files of another user there");
+		return;
+	}
+	agent_make(&agent, ROWS2);
+	EQ(chown(agent.dir, OTHER, OTHER), 0);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		int line = -1;
+
+		if (setgroups(0, NULL) == 0 &&
+		    setresgid(OTHER, OTHER, OTHER) == 0 &&
+		    setresuid(OTHER, OTHER, 0) == 0) {
+			if (faccessat(AT_FDCWD, getenv("GPUMAPD"), X_OK,
+				      AT_EACCESS) != 0)
+				_exit(77);
+			shm_names_file(agent.segment, agent.instance, "map");
+			line = serve_among_roots_files();
+			agent_kill(&agent, SIGKILL);
+			shm_names_remove(agent.instance);
+		}
+		if (line != 0) {
+			NOTE("line %d", line);
+			agent_show_log(&agent);
+			fflush(stdout);
+		}
+		_exit(line != 0);
+	}
+	waitpid(pid, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		SKIP(1, "another user cannot run the agent that was built");
+	else
+		EQ(status, 0);
+	agent_remove(&agent);
+}
+
 static void a_map_waits_for_its_rows(void)
 {
 	struct seen before, lost;
@@ -319,6 +451,7 @@ TAP_CASE()
 	the_files_are_right();
 	held_maps_have_no_file();
 	bad_files_are_put_aside();
+	what_may_not_be_read_is_left_alone();
 	a_map_waits_for_its_rows();
 	rows_may_have_other_numbers();
 	the_configuration_has_its_names();

@@ -91,7 +91,7 @@ allowed() {
 	daemon/sharing/share_restore.c gm_lineage_stat 1: at the start
 	daemon/state/dir.c fstat 2: the administrator's
 	daemon/state/dir.c fstatat 3: the administrator's
-	daemon/state/dir.c fsync 6: the administrator's
+	daemon/state/dir.c fsync 7: the administrator's
 	daemon/state/dir.c read 1: the administrator's
 	daemon/state/dir.c write 1: the administrator's
 	daemon/worker_uid.c fopen 1: the administrator's, at the start

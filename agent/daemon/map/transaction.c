@@ -252,7 +252,7 @@ static void do_set_aside(struct gm_io_job *job)
 	struct gm_change *change = of(job);
 	char file[GM_STATE_NAME_BYTES];
 
-	gm_state_file_name(change->object, object_of(change)->name, file);
+	gm_state_file_name(change->object, change->name, file);
 	change->status = gm_state_dir_set_aside(
 		&change->d->state->dir, file, change->why, &change->has_aside);
 }
@@ -262,7 +262,7 @@ static void do_drop_aside(struct gm_io_job *job)
 	struct gm_change *change = of(job);
 	char file[GM_STATE_NAME_BYTES];
 
-	gm_state_file_name(change->object, object_of(change)->name, file);
+	gm_state_file_name(change->object, change->name, file);
 	change->status = gm_state_dir_drop_aside(&change->d->state->dir, file,
 						 change->why);
 }
@@ -291,17 +291,28 @@ static void show(struct gm_change *change)
 		return;
 	gm_publish_store(change->d, change->object, change->words,
 			 &change->put);
-	gm_state_replaced(change->d, change->object, object_of(change)->name);
 	change->version = change->put.block.version;
+}
+
+/* The file that waited under the name is another one, or is gone. */
+static void shown(struct gm_change *change)
+{
+	if (change->words != NULL)
+		gm_state_replaced(change->d, change->object,
+				  object_of(change)->name);
+	gm_transactions_end(change, 0);
 }
 
 static void written(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
 
-	if (change->status == 0)
+	if (change->status == 0) {
 		show(change);
-	else if (change->words != NULL)
+		shown(change);
+		return;
+	}
+	if (change->words != NULL)
 		gm_directory_abandon(change->d, &change->put);
 	gm_transactions_end(change, change->status);
 }
@@ -314,7 +325,7 @@ static void replaced(struct gm_io_job *job)
 	if (change->status != 0)
 		gm_log(GM_LOG_ERROR, "state_stays", "name=%s why=%s",
 		       object_of(change)->name, gm_quote(change->why).text);
-	gm_transactions_end(change, 0);
+	shown(change);
 }
 
 static void may_be_held(struct gm_io_job *job)
@@ -329,14 +340,50 @@ static void may_be_held(struct gm_io_job *job)
 	written(job);
 }
 
-/* Room for an object, and what its file is to be. */
+/* The held object is alone with its name, or out again. */
+static void removed_after(struct gm_io_job *job)
+{
+	struct gm_change *change = of(job);
+	const struct gm_block *block = &change->put.block;
+
+	if (change->status == 0) {
+		shown(change);
+		return;
+	}
+	gm_directory_withdraw(change->d, block->unit, block->version);
+	gm_transactions_end(change, change->status);
+}
+
+/* A held object has no file, and that of another one of its name goes.  Where
+ * the slot has the other one, it is set aside first, for it could not come back
+ * into the slot.  Where the slot has none, the file may be of one that waits,
+ * and goes last: until then it counts. */
+static void put_held(struct gm_change *change)
+{
+	change->name = object_of(change)->name;
+	if (gm_directory_find(change->d, change->object->number,
+			      change->name) != NULL) {
+		give(change, do_set_aside, may_be_held);
+		return;
+	}
+	show(change);
+	give(change, do_remove, removed_after);
+}
+
+/* Room for an object, and what its file is to be.  Versions of a name grow,
+ * also past the file that waits under it. */
 static int make_room(struct gm_change *change)
 {
 	struct gm_daemon *d = change->d;
+	const struct gm_state_waiting *waiting =
+		gm_state_find(d, change->object, object_of(change)->name);
 	int ret =
 		gm_state_may_replace(d, change->object, object_of(change)->name,
 				     change->uid, change->why);
 
+	if (waiting != NULL && waiting->file != NULL)
+		((struct gm_object_image *)change->words)->version =
+			gm_state_file_object(waiting->file)->version;
 	if (ret == 0)
 		ret = gm_publish_prepare(d, change->object, change->words,
 					 change->why, &change->put);
@@ -361,7 +408,7 @@ static void put(struct gm_change *change)
 	if (change->file != NULL)
 		give(change, do_write, written);
 	else
-		give(change, do_set_aside, may_be_held);
+		put_held(change);
 }
 
 /* ---- taking out -------------------------------------------------------- */

@@ -505,9 +505,10 @@ int gm_state_dir_drop_aside(const struct gm_state_dir *dir, const char *file,
 	char aside[NAME_MAX + 1];
 
 	name_aside(file, aside);
-	if (unlinkat(dir->fd, aside, 0) == 0 || errno == ENOENT)
-		return 0;
-	return refusal(dir, aside, -errno, ret_why);
+	if (unlinkat(dir->fd, aside, 0) != 0)
+		return errno == ENOENT ? 0
+				       : refusal(dir, aside, -errno, ret_why);
+	return fsync(dir->fd) == 0 ? 0 : refusal(dir, aside, -errno, ret_why);
 }
 
 int gm_state_dir_refuse(const struct gm_state_dir *dir, const char *file)

@@ -138,9 +138,8 @@ int gm_state_dir_set_aside(const struct gm_state_dir *dir, const char *file,
 int gm_state_dir_put_back(const struct gm_state_dir *dir, const char *file,
 			  char ret_why[GM_WHY_BYTES]);
 
-/* Remove the file that was set aside.  The file has no effect any more, so no
- * client waits until the disk has forgotten it.  Returns as
- * gm_state_dir_write(). */
+/* Remove the file that was set aside, durably.  Returns as
+ * gm_state_dir_write(); 0 also when there is none. */
 int gm_state_dir_drop_aside(const struct gm_state_dir *dir, const char *file,
 			    char ret_why[GM_WHY_BYTES]);
 

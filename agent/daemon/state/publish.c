@@ -26,9 +26,8 @@ static int make_room(struct gm_daemon *d, const struct gm_state_kind *kind,
 				    &reservation);
 	if (ret != 0)
 		return ret;
-	ret = gm_directory_prepare(d, words,
-				   is_restored ? image->version + 1 : 0,
-				   ret_why, ret_put);
+	ret = gm_directory_prepare(d, words, image->version + 1, ret_why,
+				   ret_put);
 	if (ret == 0)
 		ret_put->reservation = reservation;
 	else

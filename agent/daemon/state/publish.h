@@ -18,7 +18,8 @@
  * gm_publish_prepare - all of a publication that can fail
  *
  * words	owner_uid is the client's: 0 and the agent's own uid may replace
- *		anything, others only their own objects
+ *		anything, others only their own objects.  The version will be
+ *		above theirs.
  * ret_put	pay it back with gm_publish_store() or gm_directory_abandon()
  *
  * Returns	0
@@ -36,9 +37,7 @@ void gm_publish_store(struct gm_daemon *d, const struct gm_state_kind *kind,
 		      const uint64_t *words, const struct gm_put *put);
 
 /*
- * gm_publish_restore - publish an object of a state file
- *
- * words	the version will be above theirs, too
+ * gm_publish_restore - publish an object of a state file, likewise
  *
  * Limits of users do not apply: they did when the object was acknowledged.  The
  * memory that it reserves must still fit into the rows.

@@ -380,8 +380,20 @@ static void drop_aside(const struct gm_daemon *d, const char *file)
 		       gm_quote(file).text, gm_quote(why).text);
 }
 
+/* Has this segment had no object yet? */
+static bool is_new(const struct gm_daemon *d)
+{
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		if (d->directory->objects[i].version != 0)
+			return false;
+	}
+	return true;
+}
+
 /* An agent before us died, or its disk failed, between setting a file aside and
- * removing it: had its object given way already? */
+ * removing it: had its object given way already?  Not where the slot has it
+ * still; nor where the machine went down in between, for then no client was
+ * told. */
 static int check_aside(const struct gm_daemon *d,
 		       const struct gm_state_kind *kind, char *ret_why)
 {
@@ -398,8 +410,9 @@ static int check_aside(const struct gm_daemon *d,
 
 		if (gm_state_file_owner(kind, files[i], name))
 			block = gm_directory_find(d, kind->number, name);
-		if (ret == 0 && block != NULL &&
-		    (block->flags & GM_OBJECT_HELD) == 0 &&
+		if (ret == 0 &&
+		    (block != NULL ? (block->flags & GM_OBJECT_HELD) == 0
+				   : is_new(d)) &&
 		    !gm_state_dir_has(&d->state->dir, files[i]))
 			ret = gm_state_dir_put_back(&d->state->dir, files[i],
 						    ret_why);

@@ -10,10 +10,14 @@
  * so whatever an agent dies of, the next one finds out from the files what it
  * has to answer for.
  *
- * Where a HELD object takes a name over, the file of the one before is set
+ * Where a HELD object takes a slot over, the file of the one before is set
  * aside (renamed) before the slot is stored, and removed after it.  A file that
- * was set aside counts only while the slot still has that object, for then the
- * agent died in between: what a disk would not let go of does not come back.
+ * was set aside counts only while the slot still has that object, or where the
+ * segment never had one: then the agent or the machine died in between.  A file
+ * that a disk would not let go of does not come back while the segment lasts.
+ * A name that no slot has may be that of a file that waits: such a file is
+ * removed after the slot is stored, and where it cannot be, the slot is cleared
+ * again.
  *
  * Kinds differ by the table entries of struct gm_state_kind and nothing else;
  * agent/daemon/subscribers.c lists them, and they are restored in its order.

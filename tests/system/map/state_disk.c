@@ -50,6 +50,36 @@ static void a_failure_changes_nothing(void)
 	agent_remove(&agent);
 }
 
+/* A held map is to take the name of one that waits, whose file the disk does
+ * not let go of. */
+static void a_failure_leaves_what_waits(void)
+{
+	char path[256];
+
+	agent_make(&agent, ROWS2);
+	if (!OK(start()))
+		return;
+	EQ(publish("waits", "0:3;1:2"), 0);
+	agent_configure(&agent, ROWS1);
+	if (!OK(reboot()))
+		return;
+	path_of("old", path);
+	EQ(mkdir(path, 0700), 0); /* in the way of a file that is removed */
+	EQ(hold("waits"), -EIO);
+	EQ(count_maps(), 0);
+	EQ(story_device(map, 0).reserved_bytes, 0);
+	OK(has_file("waits.layers"));
+	others_publish("waits", EPERM);
+	EQ(rmdir(path), 0);
+	EQ(hold("waits"), 0);
+	OK(!has_file("waits.layers"));
+	agent_configure(&agent, ROWS2);
+	OK(reboot());
+	EQ(count_maps(), 0);
+	stop(SIGTERM);
+	agent_remove(&agent);
+}
+
 /* Fill the rest of a file system with a file. */
 static void fill_up(const char *file)
 {
@@ -201,6 +231,13 @@ static void what_was_not_replaced_is_still_there(void)
 	OK(start());
 	OK(says("kept", "0:5"));
 	OK(has_file("kept.layers"));
+	OK(!has_file("kept.layers.replaced"));
+	/* The machine went down before the slot was stored. */
+	stop(SIGTERM);
+	move_file("kept.layers", "kept.layers.replaced");
+	unlink(agent.segment);
+	OK(start());
+	OK(says("kept", "0:5"));
 	OK(!has_file("kept.layers.replaced"));
 	EQ(publish("kept", "1:5"), 0);
 	put_file("kept.layers.replaced", "older");
@@ -504,6 +541,7 @@ static void many_changes_are_taken(void)
 TAP_CASE()
 {
 	a_failure_changes_nothing();
+	a_failure_leaves_what_waits();
 	a_directory_of_others_is_refused();
 	what_a_held_map_replaced_stays_away();
 	what_was_not_replaced_is_still_there();

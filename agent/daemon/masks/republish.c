@@ -246,10 +246,12 @@ static int check_restore(struct gm_change *change)
 }
 
 /* The file is read again: there may be many of them that wait, and each is as
- * large as its tensor. */
+ * large as its tensor.  Another one that is there meanwhile is as good: it is
+ * left for the publication that has written it, or the next start. */
 static int read_tensor(struct gm_mask_change *p)
 {
 	struct gm_change *change = &p->change;
+	struct gm_mask_image image;
 	struct gm_state_file *file;
 	uint64_t hash = p->image.hash;
 	const void *data;
@@ -257,16 +259,20 @@ static int read_tensor(struct gm_mask_change *p)
 		gm_mask_state_read(&change->d->state->dir, p->image.object.name,
 				   change->why, &data, &file);
 
+	p->is_damaged = gm_state_is_bad(ret);
 	if (ret != 0)
 		return ret;
-	if (data == NULL || gm_mask_state_image(file)->bytes != p->image.bytes)
-		ret = gm_why(change->why, -EPROTO, "it is another one now");
+	image = *gm_mask_state_image(file);
+	image.n_replicas = p->image.n_replicas;
+	if (memcmp(&image, &p->image, sizeof(image)) != 0)
+		ret = gm_why(change->why, -EAGAIN, "it is another one now");
 	if (ret == 0)
 		ret = gm_mask_change_stage(p);
 	if (ret == 0) {
 		memcpy(p->staging, data, p->image.bytes);
 		gm_mask_change_sum(p);
-		if (p->image.hash != hash)
+		p->is_damaged = p->image.hash != hash;
+		if (p->is_damaged)
 			ret = gm_why(change->why, -EPROTO,
 				     "the tensor is not what it was");
 	}
@@ -290,7 +296,7 @@ static void free_restore(struct gm_change *change)
 
 	if (change->version == 0)
 		gm_mask_state_stays(change->d, p->image.object.name,
-				    change->status, change->why);
+				    p->is_damaged, change->why);
 	gm_mask_change_free(change);
 }
 

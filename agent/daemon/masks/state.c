@@ -145,7 +145,7 @@ static void say(const struct gm_daemon *d, struct gm_state_waiting *waiting,
 	       gm_state_path(d, file).text, gm_quote(why).text);
 }
 
-void gm_mask_state_stays(struct gm_daemon *d, const char *name, int status,
+void gm_mask_state_stays(struct gm_daemon *d, const char *name, bool is_damaged,
 			 const char *why)
 {
 	struct gm_state_waiting *waiting = find(d, name);
@@ -155,7 +155,7 @@ void gm_mask_state_stays(struct gm_daemon *d, const char *name, int status,
 		return;
 	waiting->is_asked = false;
 	gm_state_file_name(&gm_mask_kind, name, file);
-	if (gm_state_is_bad(status)) {
+	if (is_damaged) {
 		gm_state_refuse(d, file, why);
 		gm_state_replaced(d, &gm_mask_kind, name);
 		return;
@@ -221,7 +221,7 @@ void gm_mask_state_recheck(struct gm_daemon *d,
 		}
 		waiting->is_asked = true;
 		if (restore(d, gm_mask_state_image(waiting->file), &rows) != 0)
-			gm_mask_state_stays(d, waiting->name, -ENOMEM,
+			gm_mask_state_stays(d, waiting->name, false,
 					    "out of memory");
 		waiting = TAILQ_FIRST(&d->state->waiting);
 	}

@@ -56,10 +56,10 @@ void gm_mask_state_recheck(struct gm_daemon *d,
 bool gm_mask_state_are_made(const struct gm_daemon *d);
 
 /* For masks/republish.c: does this version still wait?  And: it could not be
- * made, as change->status says, and goes on waiting. */
+ * made, and goes on waiting, unless its file is damaged, which is put aside. */
 bool gm_mask_state_waits(const struct gm_daemon *d, const char *name,
 			 uint64_t version);
-void gm_mask_state_stays(struct gm_daemon *d, const char *name, int status,
+void gm_mask_state_stays(struct gm_daemon *d, const char *name, bool is_damaged,
 			 const char *why);
 
 /*

@@ -55,7 +55,8 @@ struct gm_mask_change {
 	void *staging; /* image.bytes, rounded up to words */
 
 	/* The parts that are written before the slot is stored. */
-	bool has_file; /* a state file of its own */
+	bool has_file;   /* a state file of its own */
+	bool is_damaged; /* the one that it was to be made from */
 	uint64_t least_version;
 	struct gm_put put;
 	uint8_t (*uuids)[16]; /* of rows, for the file; NULL: of a map */

@@ -278,6 +278,54 @@ static void rows_are_waited_for(void)
 	EQ(gpumap_mask_release(map, "waits"), 0);
 }
 
+/* Another good file is there when the map comes: a publication was refused, on
+ * a disk that could not take it back.  One that was cut is put aside. */
+static void another_file_is_left_alone(void)
+{
+	static char was[FEW], is[FEW];
+	struct gpumap_layers_request layers = { .size = sizeof(layers),
+						.name = "late",
+						.spec = "0:1;1:1" };
+	struct gpumap_mask_request first = loaded("other", was, FEW, 3),
+				   second = loaded("other", is, FEW, 4),
+				   cut = loaded("cut", is, FEW, 4),
+				   after = sliding("otherwise", 8);
+	uint64_t until;
+	char saved[300];
+	struct stat st;
+
+	first.map = second.map = cut.map = after.map = "late";
+	first.n_rows = second.n_rows = cut.n_rows = after.n_rows = 0;
+	snprintf(saved, sizeof(saved), "%s/saved", agent.state);
+	EQ(gpumap_layers_publish(map, &layers), 0);
+	EQ(publish(&first), 0);
+	EQ(link(path_of("other"), saved), 0);
+	EQ(publish(&second), 0);
+	EQ(publish(&cut), 0);
+	EQ(publish(&after), 0);
+	EQ(gpumap_layers_release(map, "late"), 0);
+	if (!OK(reboot()))
+		return;
+	EQ(rename(saved, path_of("other")), 0);
+	EQ(truncate(path_of("cut"), FEW), 0);
+	EQ(gpumap_layers_publish(map, &layers), 0);
+	/* They are made in the order of their names. */
+	until = story_now() + STORY_LIMIT_NS;
+	while (info_of("otherwise").n_rows == 0 && story_now() < until)
+		story_nap(1000);
+	OK(has_rule("otherwise", 8, 2));
+	EQ(gpumap_mask_read(map, "other", NULL, NULL, 0), -ENOENT);
+	EQ(stat(path_of("cut"), &st), -1);
+	EQ(agent_count_log(&agent, "event=state_refused"), 1);
+	EQ(stat(path_of("other"), &st), 0);
+	if (!OK(restart()))
+		return;
+	OK(has("other", was, FEW, 2));
+	EQ(gpumap_mask_release(map, "other"), 0);
+	EQ(gpumap_mask_release(map, "otherwise"), 0);
+	EQ(gpumap_layers_release(map, "late"), 0);
+}
+
 /* ---- limits -------------------------------------------------------------- */
 
 static int as_stranger(void)
@@ -331,6 +379,7 @@ TAP_CASE()
 		what_is_too_large_is_said();
 		damage_is_said();
 		rows_are_waited_for();
+		another_file_is_left_alone();
 		following_asks_the_owner();
 	}
 	story_finish(&agent, map);

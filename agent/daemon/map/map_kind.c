@@ -12,15 +12,6 @@
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
-#include "agent/daemon/segment/validate.h"
-
-static int validate(const struct gm_state_file *file,
-		    char ret_why[GM_WHY_BYTES])
-{
-	return gm_segment_check_words(gm_state_file_words(file),
-				      gm_state_file_word_bytes(file),
-				      file->n_uuids, ret_why);
-}
 
 static struct gm_charge_image *charges_of(const uint64_t *words)
 {
@@ -96,7 +87,6 @@ const struct gm_state_kind gm_map_kind = {
 	.layout = 1,
 	.what = "map",
 	.suffix = ".layers",
-	.validate = validate,
 	.visit_rows = visit_rows,
 	.promise = promise,
 	.after_show = after_show,

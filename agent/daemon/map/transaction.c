@@ -132,18 +132,12 @@ void gm_transactions_end(struct gm_change *change, int status)
 /* ---- the I/O thread's part --------------------------------------------- */
 
 /* @done is told of change->status, and the next one begins when it is over. */
-static void give(struct gm_change *change, void (*work)(struct gm_io_job *job),
-		 void (*done)(struct gm_io_job *job))
-{
-	change->job = (struct gm_io_job){ work, done };
-	gm_io_thread_submit(change->d->io_thread, &change->job);
-}
-
 void gm_transactions_give(struct gm_change *change,
 			  void (*work)(struct gm_io_job *job),
 			  void (*done)(struct gm_io_job *job))
 {
-	give(change, work, done);
+	change->job = (struct gm_io_job){ work, done };
+	gm_io_thread_submit(change->d->io_thread, &change->job);
 }
 
 static struct gm_change *of(struct gm_io_job *job)
@@ -334,7 +328,7 @@ static void may_be_held(struct gm_io_job *job)
 
 	if (change->status == 0 && change->has_aside) {
 		show(change);
-		give(change, do_drop_aside, replaced);
+		gm_transactions_give(change, do_drop_aside, replaced);
 		return;
 	}
 	written(job);
@@ -363,11 +357,11 @@ static void put_held(struct gm_change *change)
 	change->name = object_of(change)->name;
 	if (gm_directory_find(change->d, change->object->number,
 			      change->name) != NULL) {
-		give(change, do_set_aside, may_be_held);
+		gm_transactions_give(change, do_set_aside, may_be_held);
 		return;
 	}
 	show(change);
-	give(change, do_remove, removed_after);
+	gm_transactions_give(change, do_remove, removed_after);
 }
 
 /* Room for an object, and what its file is to be.  Versions of a name grow,
@@ -406,7 +400,7 @@ static void put(struct gm_change *change)
 	}
 	change->is_put = change->words != NULL;
 	if (change->file != NULL)
-		give(change, do_write, written);
+		gm_transactions_give(change, do_write, written);
 	else
 		put_held(change);
 }
@@ -452,7 +446,7 @@ static void act(struct gm_change *change)
 	else if (change->act == GM_CHANGE_OWN)
 		change->kind->proceed(change);
 	else
-		give(change, do_remove, removed);
+		gm_transactions_give(change, do_remove, removed);
 }
 
 static void planned(struct gm_io_job *job)
@@ -492,7 +486,7 @@ static void begin(struct gm_change *change)
 	if (change->status == 0 && change->kind->is_heavy)
 		gm_transactions_give_away(change, do_plan, planned);
 	else if (change->status == 0 && change->kind->plan != NULL)
-		give(change, do_plan, planned);
+		gm_transactions_give(change, do_plan, planned);
 	else
 		act(change);
 }

@@ -9,21 +9,12 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/meshes/epochs.h"
 #include "agent/daemon/segment/directory.h"
-#include "agent/daemon/segment/validate.h"
 
 static struct gm_group_image *groups_of(uint64_t *words)
 {
 	const struct gm_mesh_image *image = (const void *)words;
 
 	return (void *)((char *)words + image->groups_at);
-}
-
-static int validate(const struct gm_state_file *file,
-		    char ret_why[GM_WHY_BYTES])
-{
-	return gm_segment_check_words(gm_state_file_words(file),
-				      gm_state_file_word_bytes(file),
-				      file->n_uuids, ret_why);
 }
 
 static void visit_rows(uint64_t *words, void (*visit)(uint32_t *row, void *arg),
@@ -72,7 +63,6 @@ const struct gm_state_kind gm_mesh_kind = {
 	.layout = 1,
 	.what = "mesh",
 	.suffix = ".mesh",
-	.validate = validate,
 	.visit_rows = visit_rows,
 	.clear_moving = clear_moving,
 	.expect = gm_epochs_expect,

@@ -10,6 +10,7 @@
 
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/devices/rows.h"
+#include "agent/daemon/segment/validate.h"
 #include "agent/daemon/state/state.h"
 #include "shm/objects.h"
 
@@ -229,7 +230,12 @@ int gm_state_file_check(const struct gm_state_kind *kind, const char *name,
 			      "changed");
 	ret = check_uuids(file, ret_why);
 	if (ret == 0)
-		ret = kind->validate(file, ret_why);
+		ret = kind->validate != NULL
+			      ? kind->validate(file, ret_why)
+			      : gm_segment_check_words(
+					gm_state_file_words(file),
+					gm_state_file_word_bytes(file),
+					file->n_uuids, ret_why);
 	if (ret == 0 && kind->number < GM_STATE_SINGLE)
 		ret = check_name(kind, name, file, ret_why);
 	return ret;

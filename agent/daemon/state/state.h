@@ -56,7 +56,7 @@ struct gm_state_kind {
 	const char *suffix; /* ".layers"; the name of a single file */
 
 	/* Do the words make sense, with rows below file->n_uuids?  Returns 0,
-	 * -EPROTO. */
+	 * -EPROTO.  NULL: as those of a segment's block. */
 	int (*validate)(const struct gm_state_file *file,
 			char ret_why[GM_WHY_BYTES]);
 

@@ -236,9 +236,9 @@ static void send_reply(struct gm_connection *c, struct gm_control *header,
 		gm_connection_drop(c, GM_DROP_BROKEN, strerror(errno));
 }
 
-void gm_connection_reply(struct gm_connection *c,
-			 const struct gm_control *request,
-			 const struct gm_reply *reply)
+int gm_connection_reply(struct gm_connection *c,
+			const struct gm_control *request,
+			const struct gm_reply *reply)
 {
 	const struct gm_reply all = reply ? *reply : (struct gm_reply){ 0 };
 	struct gm_control header = { .type = request->type,
@@ -249,6 +249,30 @@ void gm_connection_reply(struct gm_connection *c,
 				   { (void *)all.tail, all.tail_bytes } };
 
 	send_reply(c, &header, record, all.fds, all.n_fds);
+	return 0;
+}
+
+int gm_connection_reply_body(struct gm_connection *c,
+			     const struct gm_control *request, const void *body,
+			     uint32_t bytes)
+{
+	return gm_connection_reply(c, request,
+				   &(struct gm_reply){ .body = body,
+						       .body_bytes = bytes });
+}
+
+int gm_connection_reply_list(struct gm_connection *c,
+			     const struct gm_control *request,
+			     const struct gm_list_reply *reply,
+			     const void *items, size_t item_bytes)
+{
+	return gm_connection_reply(
+		c, request,
+		&(struct gm_reply){ .body = reply,
+				    .body_bytes = sizeof(*reply),
+				    .tail = items,
+				    .tail_bytes =
+					    reply->n * (uint32_t)item_bytes });
 }
 
 void gm_connection_refuse_with(struct gm_connection *c,

@@ -174,10 +174,19 @@ struct gm_reply {
  * reply	NULL: nothing but success
  *
  * A client that has no room for its reply is dropped.
+ *
+ * Returns	0, for a handler to return
  */
-void gm_connection_reply(struct gm_connection *c,
-			 const struct gm_control *request,
-			 const struct gm_reply *reply);
+int gm_connection_reply(struct gm_connection *c,
+			const struct gm_control *request,
+			const struct gm_reply *reply);
+int gm_connection_reply_body(struct gm_connection *c,
+			     const struct gm_control *request, const void *body,
+			     uint32_t bytes);
+int gm_connection_reply_list(struct gm_connection *c,
+			     const struct gm_control *request,
+			     const struct gm_list_reply *reply,
+			     const void *items, size_t item_bytes);
 
 /* Answer a request with a negative status and the reason. */
 void gm_connection_refuse(struct gm_connection *c,

@@ -302,8 +302,7 @@ int gm_cluster_handle(struct gm_connection *c, const struct gm_request *r)
 		return ret;
 	if (is_plain(c, &ask) && r->tail_bytes == 0) {
 		hear(c->server->d, &ask);
-		gm_connection_reply(c, &r->header, NULL);
-		return 0;
+		return gm_connection_reply(c, &r->header, NULL);
 	}
 	asked = calloc(1, sizeof(*asked));
 	if (asked == NULL)

@@ -58,9 +58,7 @@ static void answer_publish(struct gm_change *change, struct gm_connection *c,
 {
 	struct gm_layers_publish_reply reply = { .version = change->version };
 
-	gm_connection_reply(c, request,
-			    &(struct gm_reply){ .body = &reply,
-						.body_bytes = sizeof(reply) });
+	gm_connection_reply_body(c, request, &reply, sizeof(reply));
 }
 
 static void free_publish(struct gm_change *change)

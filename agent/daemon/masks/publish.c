@@ -81,9 +81,7 @@ static void answer_publish(struct gm_change *change, struct gm_connection *c,
 		.n_shared = gm_mask_change_places(p) - p->n_copies,
 	};
 
-	gm_connection_reply(c, request,
-			    &(struct gm_reply){ .body = &reply,
-						.body_bytes = sizeof(reply) });
+	gm_connection_reply_body(c, request, &reply, sizeof(reply));
 }
 
 static const struct gm_change_kind publish_kind = {

@@ -95,12 +95,12 @@ static int give(struct gm_mask_loan *loan, const struct gm_request *r)
 	}
 	log_loan(loan);
 	fd = gm_mask_device_lend(loan->device);
-	gm_connection_reply(c, &r->header,
-			    &(struct gm_reply){ .body = &reply,
-						.body_bytes = sizeof(reply),
-						.fds = &fd,
-						.n_fds = 1 });
-	return 0;
+	return gm_connection_reply(c, &r->header,
+				   &(struct gm_reply){ .body = &reply,
+						       .body_bytes =
+							       sizeof(reply),
+						       .fds = &fd,
+						       .n_fds = 1 });
 }
 
 /* Its own, if it is that; else one with the same bytes. */

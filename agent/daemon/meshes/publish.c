@@ -95,9 +95,7 @@ static void answer_publish(struct gm_change *change, struct gm_connection *c,
 					       .world = mesh->world,
 					       .n_groups = mesh->n_groups };
 
-	gm_connection_reply(c, request,
-			    &(struct gm_reply){ .body = &reply,
-						.body_bytes = sizeof(reply) });
+	gm_connection_reply_body(c, request, &reply, sizeof(reply));
 }
 
 static void free_publish(struct gm_change *change)

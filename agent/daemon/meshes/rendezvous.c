@@ -258,8 +258,7 @@ int gm_rendezvous_leave(struct gm_connection *c, const struct gm_request *r)
 					 "nothing is joined by this ticket, or "
 					 "the group's epoch has moved on");
 	leave(member, ask->broken != 0);
-	gm_connection_reply(c, &r->header, NULL);
-	return 0;
+	return gm_connection_reply(c, &r->header, NULL);
 }
 
 /* ---- epochs -------------------------------------------------------------- */

@@ -111,10 +111,7 @@ static int handle_hello(struct gm_connection *c, const struct gm_request *r)
 			(unsigned long long)hello->layout, GM_LAYOUT_MAJOR,
 			GM_LAYOUT_MINOR, (unsigned long long)gm_layout_hash());
 	be_known(c);
-	gm_connection_reply(c, &r->header,
-			    &(struct gm_reply){ .body = &reply,
-						.body_bytes = sizeof(reply) });
-	return 0;
+	return gm_connection_reply_body(c, &r->header, &reply, sizeof(reply));
 }
 
 /* ---- MAP --------------------------------------------------------------- */
@@ -138,10 +135,9 @@ static int handle_map(struct gm_connection *c, const struct gm_request *r)
 	if (s->share < 0)
 		s->share = gm_mount_open(s->d->segment->fd);
 	if (s->share >= 0) {
-		gm_connection_reply(c, &r->header,
-				    &(struct gm_reply){ .fds = &s->share,
-							.n_fds = 1 });
-		return 0;
+		return gm_connection_reply(c, &r->header,
+					   &(struct gm_reply){ .fds = &s->share,
+							       .n_fds = 1 });
 	}
 	if (!gm_mount_is_harmless(c->uid, geteuid()))
 		return refuse_plain(c, s->share);
@@ -179,9 +175,8 @@ static int handle_node(struct gm_connection *c, const struct gm_request *r)
 		fd = gm_numa_segments_reader(d->nodes->of[ask->node]);
 	if (fd < 0)
 		return fd;
-	gm_connection_reply(c, &r->header,
-			    &(struct gm_reply){ .fds = &fd, .n_fds = 1 });
-	return 0;
+	return gm_connection_reply(
+		c, &r->header, &(struct gm_reply){ .fds = &fd, .n_fds = 1 });
 }
 
 /* ---- layer maps -------------------------------------------------------- */
@@ -352,10 +347,7 @@ static int handle_pin(struct gm_connection *c, const struct gm_request *r)
 		return peer_is_gone(c);
 	}
 	reply = (struct gm_pin_reply){ pin.claim, pin.unit, pin.version };
-	gm_connection_reply(c, &r->header,
-			    &(struct gm_reply){ .body = &reply,
-						.body_bytes = sizeof(reply) });
-	return 0;
+	return gm_connection_reply_body(c, &r->header, &reply, sizeof(reply));
 }
 
 static int handle_started(struct gm_connection *c, const struct gm_request *r)
@@ -379,8 +371,7 @@ static int handle_started(struct gm_connection *c, const struct gm_request *r)
 		return gm_connection_bad(c, -ENOENT,
 					 "no process holds a map %s", name);
 	gm_wait_line_changed(d);
-	gm_connection_reply(c, &r->header, NULL);
-	return 0;
+	return gm_connection_reply(c, &r->header, NULL);
 }
 
 static int handle_unpin(struct gm_connection *c, const struct gm_request *r)
@@ -396,8 +387,7 @@ static int handle_unpin(struct gm_connection *c, const struct gm_request *r)
 		return gm_connection_bad(c, error, "process %d has no pin %llu",
 					 (int)c->pid,
 					 (unsigned long long)unpin->claim);
-	gm_connection_reply(c, &r->header, NULL);
-	return 0;
+	return gm_connection_reply(c, &r->header, NULL);
 }
 
 /* ---- FORGET ------------------------------------------------------------ */

@@ -90,13 +90,9 @@ int gm_map_waits_handle(struct gm_connection *c, const struct gm_request *r)
 					 "wait: connect another");
 	if (ask.reserved)
 		return gm_connection_bad(c, -EINVAL, "a reserved field is set");
-	if (ask.seen != reply.generation) {
-		gm_connection_reply(
-			c, &r->header,
-			&(struct gm_reply){ .body = &reply,
-					    .body_bytes = sizeof(reply) });
-		return 0;
-	}
+	if (ask.seen != reply.generation)
+		return gm_connection_reply_body(c, &r->header, &reply,
+						sizeof(reply));
 	c->seen = ask.seen;
 	c->waits_for_map = true;
 	TAILQ_INSERT_TAIL(&c->server->map_waits, c, map_wait);

@@ -112,10 +112,7 @@ int gm_mask_use_handle(struct gm_connection *c, const struct gm_request *r)
 	reply.version = block.image.object.version;
 	reply.bytes = block.image.bytes;
 	reply.dtype = block.image.dtype;
-	gm_connection_reply(c, &r->header,
-			    &(struct gm_reply){ .body = &reply,
-						.body_bytes = sizeof(reply) });
-	return 0;
+	return gm_connection_reply_body(c, &r->header, &reply, sizeof(reply));
 }
 
 /* ---- MASK_SHOW ----------------------------------------------------------- */

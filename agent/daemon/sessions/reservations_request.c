@@ -87,15 +87,8 @@ int gm_reservations_request_handle(struct gm_connection *c,
 		if (list.d->ledger->of[slot] != NULL)
 			add_all(&list, slot);
 	}
-	gm_connection_reply(
-		c, &r->header,
-		&(struct gm_reply){ .body = &list.reply,
-				    .body_bytes = sizeof(list.reply),
-				    .tail = list.items,
-				    .tail_bytes =
-					    list.reply.n *
-					    (uint32_t)sizeof(list.items[0]) });
-	return 0;
+	return gm_connection_reply_list(c, &r->header, &list.reply, list.items,
+					sizeof(list.items[0]));
 }
 
 /* ---- requests that wait -------------------------------------------------- */
@@ -135,12 +128,6 @@ int gm_reservations_request_waits(struct gm_connection *c,
 		if (place->number > ask->after && reply.n < GM_WAIT_LIST_MAX)
 			put_wait(c->server->d, place, &items[reply.n++]);
 	}
-	gm_connection_reply(
-		c, &r->header,
-		&(struct gm_reply){ .body = &reply,
-				    .body_bytes = sizeof(reply),
-				    .tail = items,
-				    .tail_bytes = reply.n *
-						  (uint32_t)sizeof(items[0]) });
-	return 0;
+	return gm_connection_reply_list(c, &r->header, &reply, items,
+					sizeof(items[0]));
 }

@@ -678,8 +678,7 @@ int gm_session_handle_loading(struct gm_connection *c,
 					 "all",
 					 loading->bytes, loading->total);
 	c->session->loading = *loading;
-	gm_connection_reply(c, &r->header, NULL);
-	return 0;
+	return gm_connection_reply(c, &r->header, NULL);
 }
 
 /* ---- SESSIONS ---------------------------------------------------------- */
@@ -722,12 +721,6 @@ int gm_session_handle_list(struct gm_connection *c, const struct gm_request *r)
 			break;
 		items[reply.n++] = describe(session, now);
 	}
-	gm_connection_reply(
-		c, &r->header,
-		&(struct gm_reply){ .body = &reply,
-				    .body_bytes = sizeof(reply),
-				    .tail = items,
-				    .tail_bytes = reply.n *
-						  (uint32_t)sizeof(items[0]) });
-	return 0;
+	return gm_connection_reply_list(c, &r->header, &reply, items,
+					sizeof(items[0]));
 }

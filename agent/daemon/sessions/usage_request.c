@@ -86,13 +86,6 @@ int gm_usage_request_handle(struct gm_connection *c, const struct gm_request *r)
 	add_abandoned(&list, c->server->d);
 	TAILQ_FOREACH(session, &c->server->sessions, entry)
 	add_session(&list, session);
-	gm_connection_reply(
-		c, &r->header,
-		&(struct gm_reply){ .body = &list.reply,
-				    .body_bytes = sizeof(list.reply),
-				    .tail = list.items,
-				    .tail_bytes =
-					    list.reply.n *
-					    (uint32_t)sizeof(list.items[0]) });
-	return 0;
+	return gm_connection_reply_list(c, &r->header, &list.reply, list.items,
+					sizeof(list.items[0]));
 }

@@ -521,12 +521,12 @@ static int hand_out(struct gm_connection *c, const struct gm_request *r,
 
 	if (error)
 		return error;
-	gm_connection_reply(c, &r->header,
-			    &(struct gm_reply){ .body = &reply,
-						.body_bytes = sizeof(reply),
-						.fds = &export->fd,
-						.n_fds = 1 });
-	return 0;
+	return gm_connection_reply(c, &r->header,
+				   &(struct gm_reply){ .body = &reply,
+						       .body_bytes =
+							       sizeof(reply),
+						       .fds = &export->fd,
+						       .n_fds = 1 });
 }
 
 static int check_import(struct gm_connection *c, const struct gm_import *ask,
@@ -617,6 +617,5 @@ int gm_export_forget(struct gm_connection *c, const struct gm_control *request,
 					 "imported %#" PRIx64,
 					 handle);
 	gm_attachments_give_back(&export->request);
-	gm_connection_reply(c, request, NULL);
-	return 0;
+	return gm_connection_reply(c, request, NULL);
 }

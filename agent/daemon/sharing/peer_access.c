@@ -147,10 +147,8 @@ int gm_peer_reach_handle(struct gm_connection *c, const struct gm_request *r)
 		return gm_connection_bad(c, -ESTALE,
 					 "the worker of the buffer's row has "
 					 "ended, and the buffer with it");
-	if (x) {
-		gm_connection_reply(c, &r->header, NULL);
-		return 0;
-	}
+	if (x)
+		return gm_connection_reply(c, &r->header, NULL);
 	error = make(c, &ask, &x);
 	if (error)
 		return error;

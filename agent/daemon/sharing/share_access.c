@@ -467,9 +467,8 @@ int gm_share_fds_handle(struct gm_connection *c, const struct gm_request *r)
 	}
 	if (n == 0)
 		return error;
-	gm_connection_reply(c, &r->header,
-			    &(struct gm_reply){ .fds = fds, .n_fds = n });
-	return 0;
+	return gm_connection_reply(
+		c, &r->header, &(struct gm_reply){ .fds = fds, .n_fds = n });
 }
 
 int gm_share_close_handle(struct gm_connection *c, const struct gm_request *r)
@@ -481,6 +480,5 @@ int gm_share_close_handle(struct gm_connection *c, const struct gm_request *r)
 	if (error)
 		return error;
 	gm_shared_leave(holder);
-	gm_connection_reply(c, &r->header, NULL);
-	return 0;
+	return gm_connection_reply(c, &r->header, NULL);
 }

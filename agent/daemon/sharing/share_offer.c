@@ -200,8 +200,7 @@ int gm_share_offer_handle(struct gm_connection *c, const struct gm_request *r)
 	gm_share_key_drop(&key);
 	if (error)
 		return error;
-	gm_connection_reply(c, &r->header, NULL);
-	return 0;
+	return gm_connection_reply(c, &r->header, NULL);
 }
 
 /* ---- SHARE_END --------------------------------------------------------- */
@@ -230,6 +229,5 @@ int gm_share_end_handle(struct gm_connection *c, const struct gm_request *r)
 					 ask.name, (unsigned)shared->user->uid);
 	snprintf(why, sizeof(why), "uid %u has released it", (unsigned)c->uid);
 	gm_shared_end(shared, why);
-	gm_connection_reply(c, &r->header, NULL);
-	return 0;
+	return gm_connection_reply(c, &r->header, NULL);
 }

@@ -406,12 +406,6 @@ int gm_shares_handle(struct gm_connection *c, const struct gm_request *r)
 		if (shared->id > after->after && reply.n < GM_SHARES_MAX)
 			items[reply.n++] = describe(shared);
 	}
-	gm_connection_reply(
-		c, &r->header,
-		&(struct gm_reply){ .body = &reply,
-				    .body_bytes = sizeof(reply),
-				    .tail = items,
-				    .tail_bytes = reply.n *
-						  (uint32_t)sizeof(items[0]) });
-	return 0;
+	return gm_connection_reply_list(c, &r->header, &reply, items,
+					sizeof(items[0]));
 }

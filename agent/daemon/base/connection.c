@@ -345,12 +345,16 @@ static int unpack(const struct gm_request_kind *kind, const char *record,
 
 int gm_connection_handle(struct gm_connection *c, const struct gm_request *r)
 {
+	const struct gm_request_kind *kind = c->server->kind_of(r->header.type);
 	char *why = c->server->why;
 	int status;
 
 	why[0] = '\0';
 	c->server->memory_limit = GM_MEMORY_LIMIT_NONE;
-	status = c->server->kind_of(r->header.type)->handle(c, r);
+	status = kind->of_session && !c->session
+			 ? gm_connection_bad(c, -EINVAL,
+					     "this connection is no session")
+			 : kind->handle(c, r);
 	if (status < 0 && why[0] == '\0')
 		snprintf(why, GM_WHY_BYTES, "%s", strerror(-status));
 	return status;

@@ -114,7 +114,8 @@ struct gm_request {
 struct gm_request_kind {
 	uint32_t body_bytes; /* as we know it */
 	bool has_tail;
-	bool has_fd; /* may carry one, of a session */
+	bool has_fd;     /* may carry one, of a session */
+	bool of_session; /* no other connection may ask it */
 
 	/* Returns 0 when it has answered or will (gm_connection_wait()), or a
 	 * negative status to refuse with, and server->why. */

@@ -304,19 +304,12 @@ void gm_comms_end_meetings(struct gm_daemon *d, uint32_t row)
 
 static int check_row(struct gm_connection *c, const uint32_t *rows, uint32_t i)
 {
-	const struct gm_session *session = c->session;
-
 	for (uint32_t k = 0; k < i; k++)
 		if (rows[k] == rows[i])
 			return gm_connection_bad(c, -EINVAL,
 						 "row %u is to be two ranks",
 						 rows[i]);
-	if (rows[i] >= session->n_rows || !session->queue[rows[i]])
-		return gm_connection_bad(c, -ENODEV,
-					 "row %u: this session has no queue "
-					 "there; open it first",
-					 rows[i]);
-	return 0;
+	return gm_session_check_row(c, rows[i]);
 }
 
 /* Is there one whose memory the others cannot have mapped? */
@@ -360,9 +353,6 @@ static int check(struct gm_connection *c, const struct gm_request *r,
 	const struct gm_session *session = c->session;
 	int error = 0;
 
-	if (!session)
-		return gm_connection_bad(c, -EINVAL,
-					 "this connection is no session");
 	if (ask->flags & ~GM_COMM_MAY_NCCL)
 		return gm_connection_bad(c, -EINVAL,
 					 "flags 0x%x: this agent knows 0x%x "
@@ -532,9 +522,6 @@ int gm_comm_handle_close(struct gm_connection *c, const struct gm_request *r)
 	struct gm_comm_close ask;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	if (!c->session)
-		return gm_connection_bad(c, -EINVAL,
-					 "this connection is no session");
 	TAILQ_FOREACH(g, &c->session->comms.list, entry)
 	{
 		if (g->number == ask.comm)

@@ -24,9 +24,6 @@
 
 static int check_form(struct gm_connection *c, uint64_t handle)
 {
-	if (!c->session)
-		return gm_connection_bad(c, -EINVAL,
-					 "this connection is no session");
 	if (gm_handle_kind(handle) == GM_BUFFER_REGISTERED &&
 	    gm_handle_row(handle) == 0 && gm_handle_generation(handle) != 0 &&
 	    gm_handle_index(handle) < GM_BUFFERS_MAX)
@@ -119,7 +116,6 @@ int gm_mask_use_handle(struct gm_connection *c, const struct gm_request *r)
 
 int gm_mask_show_handle(struct gm_connection *c, const struct gm_request *r)
 {
-	const struct gm_session *session = c->session;
 	struct gm_mask_show ask;
 	int error;
 
@@ -129,10 +125,8 @@ int gm_mask_show_handle(struct gm_connection *c, const struct gm_request *r)
 		return error;
 	if (ask.reserved)
 		return gm_connection_bad(c, -EINVAL, "a reserved field is set");
-	if (ask.row >= session->n_rows || !session->queue[ask.row])
-		return gm_connection_bad(c, -ENODEV,
-					 "row %u: this session has no queue "
-					 "there; open it first",
-					 ask.row);
-	return gm_registration_reach_mask(c, &r->header, ask.handle, ask.row);
+	error = gm_session_check_row(c, ask.row);
+	return error ? error
+		     : gm_registration_reach_mask(c, &r->header, ask.handle,
+						  ask.row);
 }

@@ -53,12 +53,8 @@ static int check(const struct gm_register *ask, int fd,
 
 static int check_form(struct gm_connection *c, const struct gm_register *ask)
 {
-	const struct gm_session *session = c->session;
 	uint32_t kind = gm_handle_kind(ask->handle);
 
-	if (!session)
-		return gm_connection_bad(c, -EINVAL,
-					 "this connection is no session");
 	if ((kind != GM_BUFFER_REGISTERED && kind != GM_BUFFER_FILE) ||
 	    gm_handle_row(ask->handle) != 0 ||
 	    gm_handle_generation(ask->handle) == 0 ||
@@ -74,12 +70,7 @@ static int check_form(struct gm_connection *c, const struct gm_register *ask)
 	if (kind == GM_BUFFER_FILE && (ask->at || ask->bytes || ask->flags))
 		return gm_connection_bad(c, -EINVAL,
 					 "a file is registered as a whole");
-	if (ask->row >= session->n_rows || !session->queue[ask->row])
-		return gm_connection_bad(c, -ENODEV,
-					 "row %u: this session has no queue "
-					 "there; open it first",
-					 ask->row);
-	return 0;
+	return gm_session_check_row(c, ask->row);
 }
 
 static int check_limits(struct gm_connection *c, uint64_t bytes)

@@ -92,9 +92,6 @@ static int check_form(struct gm_connection *c, const struct gm_program_ask *ask)
 {
 	const struct gm_session *session = c->session;
 
-	if (!session)
-		return gm_connection_bad(c, -EINVAL,
-					 "this connection is no session");
 	if (!session->runs_programs)
 		return gm_connection_bad(
 			c, -EINVAL,
@@ -110,12 +107,7 @@ static int check_form(struct gm_connection *c, const struct gm_program_ask *ask)
 					 ask->handle);
 	if (ask->reserved)
 		return gm_connection_bad(c, -EINVAL, "a reserved field is set");
-	if (ask->row >= session->n_rows || !session->queue[ask->row])
-		return gm_connection_bad(c, -ENODEV,
-					 "row %u: this session has no queue "
-					 "there; open it first",
-					 ask->row);
-	return 0;
+	return gm_session_check_row(c, ask->row);
 }
 
 int gm_registration_program_handle(struct gm_connection *c,

@@ -611,9 +611,6 @@ int gm_session_handle_queue(struct gm_connection *c, const struct gm_request *r)
 	uint32_t row = open->row;
 	int error;
 
-	if (!session)
-		return gm_connection_bad(c, -EINVAL,
-					 "this connection is no session");
 	if (open->reserved)
 		return gm_connection_bad(c, -EINVAL, "a reserved field is set");
 	if (row < devices->n &&
@@ -668,9 +665,6 @@ int gm_session_handle_loading(struct gm_connection *c,
 {
 	const struct gm_loading *loading = (const void *)r->body;
 
-	if (!c->session)
-		return gm_connection_bad(c, -EINVAL,
-					 "this connection is no session");
 	if (loading->total > INT64_MAX || loading->bytes > loading->total)
 		return gm_connection_bad(c, -EINVAL,
 					 "%" PRIu64 " bytes of %" PRIu64

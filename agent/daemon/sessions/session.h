@@ -19,6 +19,8 @@
 #ifndef GM_DAEMON_SESSIONS_SESSION_H
 #define GM_DAEMON_SESSIONS_SESSION_H
 
+#include <errno.h>
+
 #include "agent/daemon/meshes/comms.h"
 #include "agent/daemon/base/connection.h"
 #include "agent/daemon/sessions/register.h"
@@ -60,6 +62,17 @@ struct gm_session {
 	struct gm_comms comms;
 	struct gm_session_queue *queue[GM_ROWS];
 };
+
+/* Has the session a queue on the row?  Returns 0, -ENODEV with the words. */
+static inline int gm_session_check_row(struct gm_connection *c, uint32_t row)
+{
+	if (row < c->session->n_rows && c->session->queue[row])
+		return 0;
+	return gm_connection_bad(c, -ENODEV,
+				 "row %u: this session has no queue there; "
+				 "open it first",
+				 row);
+}
 
 /* End a session, and its connection; it is freed when it is attached to no row
  * any more, which may be before this returns. */

@@ -216,10 +216,7 @@ static void is_not_exported(struct gm_worker_request *request, int status,
 /* A handle of memory of a row that this session has a queue on. */
 static int check_handle(struct gm_connection *c, uint64_t handle)
 {
-	const struct gm_session *session = c->session;
-	uint32_t row = gm_handle_row(handle);
-
-	if (!session)
+	if (!c->session)
 		return gm_connection_bad(c, -EINVAL,
 					 "this connection is no session");
 	if (gm_handle_kind(handle) != GM_BUFFER_DEVICE ||
@@ -229,12 +226,7 @@ static int check_handle(struct gm_connection *c, uint64_t handle)
 					 "%#" PRIx64 " is no handle of a row's "
 					 "memory",
 					 handle);
-	if (row >= session->n_rows || !session->queue[row])
-		return gm_connection_bad(c, -ENODEV,
-					 "row %u: this session has no queue "
-					 "there; open it first",
-					 row);
-	return 0;
+	return gm_session_check_row(c, gm_handle_row(handle));
 }
 
 static int make_export(struct gm_session *session,

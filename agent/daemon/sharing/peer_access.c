@@ -79,23 +79,10 @@ static struct gm_peer_mapping *find(const struct gm_session *session,
 	return x;
 }
 
-static int check_row(struct gm_connection *c, uint32_t row)
-{
-	if (row < c->session->n_rows && c->session->queue[row])
-		return 0;
-	return gm_connection_bad(c, -ENODEV,
-				 "row %u: this session has no queue there; "
-				 "open it first",
-				 row);
-}
-
 static int check(struct gm_connection *c, const struct gm_reach *ask)
 {
 	int error;
 
-	if (!c->session)
-		return gm_connection_bad(c, -EINVAL,
-					 "this connection is no session");
 	if (gm_handle_kind(ask->handle) != GM_BUFFER_DEVICE ||
 	    gm_handle_generation(ask->handle) == 0 ||
 	    gm_handle_index(ask->handle) >= GM_BUFFERS_MAX ||
@@ -104,8 +91,8 @@ static int check(struct gm_connection *c, const struct gm_reach *ask)
 					 "%#" PRIx64 " is no handle of another "
 					 "row's memory",
 					 ask->handle);
-	error = check_row(c, gm_handle_row(ask->handle));
-	return error ? error : check_row(c, ask->row);
+	error = gm_session_check_row(c, gm_handle_row(ask->handle));
+	return error ? error : gm_session_check_row(c, ask->row);
 }
 
 static int make(struct gm_connection *c, const struct gm_reach *ask,
@@ -167,9 +154,6 @@ int gm_peer_unreach_handle(struct gm_connection *c, const struct gm_request *r)
 	struct gm_peer_mapping *x, *next;
 	struct gm_peer_mappings *all;
 
-	if (!c->session)
-		return gm_connection_bad(c, -EINVAL,
-					 "this connection is no session");
 	all = &c->session->peer_mappings;
 	gm_connection_wait(c, &r->header);
 	all->n_forgotten = 1; /* so that the answer comes out of the end */

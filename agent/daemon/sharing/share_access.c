@@ -422,9 +422,6 @@ int gm_share_open_handle(struct gm_connection *c, const struct gm_request *r)
 static int find_held(struct gm_connection *c, uint64_t id,
 		     struct gm_share_holder **ret_holder)
 {
-	if (!c->session)
-		return gm_connection_bad(c, -EINVAL,
-					 "this connection is no session");
 	*ret_holder = gm_shared_held(c->session, id);
 	if (*ret_holder)
 		return 0;

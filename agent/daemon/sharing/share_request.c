@@ -194,9 +194,6 @@ int gm_shared_hold(struct gm_shared *shared, struct gm_session *session,
 int gm_shared_admit_name(struct gm_connection *c, const char *name,
 			 size_t bytes)
 {
-	if (!c->session)
-		return gm_connection_bad(c, -EINVAL,
-					 "this connection is no session");
 	if (!memchr(name, '\0', bytes))
 		return gm_connection_bad(c, -EINVAL, "the name has no end");
 	return gm_name_check(name, c->server->why);

@@ -459,6 +459,31 @@ static void sessions_are_limited(void)
 	close(fd);
 }
 
+static void requests_of_sessions_need_one(void)
+{
+	static const uint16_t types[] = {
+		GM_CONTROL_QUEUE_OPEN,  GM_CONTROL_LOADING,
+		GM_CONTROL_REGISTER,    GM_CONTROL_FORGET,
+		GM_CONTROL_REACH,       GM_CONTROL_UNREACH,
+		GM_CONTROL_MASK_USE,    GM_CONTROL_MASK_SHOW,
+		GM_CONTROL_PROGRAM,     GM_CONTROL_PROGRAM_IMAGE,
+		GM_CONTROL_SHARE,       GM_CONTROL_SHARE_OPEN,
+		GM_CONTROL_SHARE_CLOSE, GM_CONTROL_SHARE_CLAIM,
+		GM_CONTROL_SHARE_FDS,   GM_CONTROL_COMM_OPEN,
+		GM_CONTROL_COMM_CLOSE,  GM_CONTROL_EXPORT,
+	};
+	char path[128];
+	struct raw c;
+
+	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
+	EQ(raw_open(&c, path), 0);
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		EQ(raw_ask(&c, types[i], NULL, 0, NULL, 0, NULL), -EINVAL);
+		STR(c.refusal, "this connection is no session");
+	}
+	raw_close(&c);
+}
+
 static void session_sizes_are_checked(void)
 {
 	static const struct {
@@ -971,6 +996,7 @@ TAP_CASE()
 		unasked_descriptors_stay_out();
 		connections_are_limited_by_uid();
 		sessions_are_limited();
+		requests_of_sessions_need_one();
 		session_sizes_are_checked();
 		words_about_loads_are_checked();
 		session_memory_is_not_read();

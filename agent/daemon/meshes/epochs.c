@@ -280,18 +280,14 @@ static int read_series(const struct gm_daemon *d, uint32_t *ret_series)
 				    &bytes);
 
 	*ret_series = 0;
-	if (ret == -ENOENT || ret == -ENOMEM)
+	if (ret != 0 && ret != -EIO && !gm_state_is_bad(ret))
 		return ret == -ENOENT ? 0 : ret;
 	if (ret == 0) {
 		*ret_series = parse(text, bytes, why);
 		free(text);
 	}
-	if (*ret_series != 0)
-		return 0;
-	gm_log(GM_LOG_ERROR, "state_refused", "path=%s/" FILE_NAME " why=%s",
-	       d->state->dir.path,
-	       gm_quote(why[0] != '\0' ? why : strerror(-ret)).text);
-	gm_state_dir_refuse(&d->state->dir, FILE_NAME);
+	if (*ret_series == 0)
+		gm_state_refuse(d, FILE_NAME, why);
 	return 0;
 }
 
@@ -347,7 +343,7 @@ int gm_epochs_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 	int ret = read_series(d, &series);
 
 	if (ret != 0)
-		return gm_why(ret_why, ret, "out of memory");
+		return gm_why(ret_why, ret, FILE_NAME ": %s", strerror(-ret));
 	if (seen > series && seen < SERIES_MAX)
 		series = (uint32_t)seen;
 	*d->epochs = (struct gm_epochs){ .d = d, .series = series + 1 };

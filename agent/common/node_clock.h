@@ -21,14 +21,20 @@ extern uint64_t gm_node_clock_offset;
 /* Read the offset, before the first time; a process keeps its clock. */
 void gm_node_clock_begin(void);
 
-/* In ns.  Any thread. */
-static inline uint64_t gm_node_clock_now(void)
+/* Another clock, as this process has it, in ns.  Any thread. */
+static inline uint64_t gm_node_clock_read(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * UINT64_C(1000000000) +
-	       (uint64_t)now.tv_nsec - gm_node_clock_offset;
+	       (uint64_t)now.tv_nsec;
+}
+
+/* In ns.  Any thread. */
+static inline uint64_t gm_node_clock_now(void)
+{
+	return gm_node_clock_read(CLOCK_MONOTONIC) - gm_node_clock_offset;
 }
 
 #endif

@@ -85,8 +85,8 @@ void gm_usage_noted(struct gm_daemon *d, uint32_t row, bool is_now)
 	}
 }
 
-/* Bytes that sessions have taken since. */
-static uint64_t grown(const struct gm_daemon *d, uint32_t row)
+/* Bytes that sessions have; or of these, what they have taken since. */
+static uint64_t bytes_of(const struct gm_daemon *d, uint32_t row, bool is_new)
 {
 	const struct gm_worker_process *worker = worker_of(d, row);
 	const struct gm_attachment *attachment;
@@ -98,30 +98,23 @@ static uint64_t grown(const struct gm_daemon *d, uint32_t row)
 	{
 		uint64_t bytes = gm_usage_of_attachment(attachment);
 
-		if (bytes > attachment->seen_bytes)
-			sum += bytes - attachment->seen_bytes;
+		sum += bytes -
+		       (is_new ? least(attachment->seen_bytes, bytes) : 0);
 	}
 	return sum;
 }
 
 uint64_t gm_usage_of_row(const struct gm_daemon *d, uint32_t row)
 {
-	const struct gm_worker_process *worker = worker_of(d, row);
-	const struct gm_attachment *attachment;
-	uint64_t bytes = 0;
-
-	if (worker == NULL)
-		return 0;
-	TAILQ_FOREACH(attachment, &worker->attachments, entry)
-	bytes += gm_usage_of_attachment(attachment);
-	return bytes;
+	return bytes_of(d, row, false);
 }
 
 uint64_t gm_usage_free(const struct gm_daemon *d, uint32_t row, bool is_sure)
 {
 	const struct gm_device *device = d->devices->of[row];
 	uint64_t total = device->facts.total_bytes;
-	uint64_t bytes = device->moving.free_bytes, taken = grown(d, row);
+	uint64_t bytes = device->moving.free_bytes,
+		 taken = bytes_of(d, row, true);
 
 	for (uint32_t i = 0; i < device->n_back && bytes < total; i++)
 		bytes += is_sure ? device->back[i].sure_bytes

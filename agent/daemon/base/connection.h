@@ -31,6 +31,8 @@
 #ifndef GM_DAEMON_BASE_CONNECTION_H
 #define GM_DAEMON_BASE_CONNECTION_H
 
+#include <string.h>
+
 #include "agent/daemon/base/server.h"
 
 struct gm_importer;
@@ -109,6 +111,23 @@ struct gm_request {
 	const char *tail;
 	uint32_t tail_bytes;
 };
+
+/* The tail of a request, of any alignment, from the front. */
+struct gm_tail {
+	const char *at;
+	uint32_t left;
+};
+
+static inline bool gm_connection_take(struct gm_tail *tail, void *ret,
+				      uint64_t bytes)
+{
+	if (bytes > tail->left)
+		return false;
+	memcpy(ret, tail->at, bytes);
+	tail->at += bytes;
+	tail->left -= (uint32_t)bytes;
+	return true;
+}
 
 /* How to treat one type of request. */
 struct gm_request_kind {

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/common/lineage.h"
@@ -16,20 +15,13 @@
 #define SO_PEERPIDFD 77
 #endif
 
-static uint64_t boot_time(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /* Has @pid been given to a process that is younger than the connection?  Clock
  * ticks are coarse: one of them is granted. */
 static int is_younger(pid_t pid, uint64_t since_ns)
 {
 	uint64_t tick = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
-	uint64_t asleep = boot_time() - gm_node_clock_now();
+	uint64_t asleep =
+		gm_node_clock_read(CLOCK_BOOTTIME) - gm_node_clock_now();
 	struct gm_lineage_member member;
 
 	return gm_lineage_stat(pid, &member) == 0 &&

@@ -9,6 +9,7 @@
 
 #include "agent/common/name.h"
 #include "agent/common/text.h"
+#include "agent/daemon/base/connection.h"
 
 /* ---- a request's tail ---------------------------------------------------- */
 
@@ -36,22 +37,6 @@ make_copy(const struct gm_cluster_node_image *image)
 		.shares = (void *)((char *)copy->devices + devices),
 	};
 	return &copy->node;
-}
-
-/* The rest of the tail, which has any alignment. */
-struct tail {
-	const char *at;
-	uint32_t left;
-};
-
-static bool take(struct tail *tail, void *ret, uint64_t bytes)
-{
-	if (bytes > tail->left)
-		return false;
-	memcpy(ret, tail->at, bytes);
-	tail->at += bytes;
-	tail->left -= (uint32_t)bytes;
-	return true;
 }
 
 /* Text that a terminal can show, with blanks or without. */
@@ -138,14 +123,14 @@ static int check_node(const struct gm_cluster_node_image *image, char *ret_why)
 	return 0;
 }
 
-static int take_node(struct tail *tail, uint64_t now, char *ret_why,
+static int take_node(struct gm_tail *tail, uint64_t now, char *ret_why,
 		     struct gm_cluster_node **ret_node)
 {
 	struct gm_cluster_node_image image;
 	struct gm_cluster_node *node;
 	int ret;
 
-	if (!take(tail, &image, sizeof(image)))
+	if (!gm_connection_take(tail, &image, sizeof(image)))
 		return gm_why(ret_why, -EINVAL, "the request is cut");
 	ret = check_node(&image, ret_why);
 	if (ret != 0)
@@ -155,10 +140,10 @@ static int take_node(struct tail *tail, uint64_t now, char *ret_why,
 	if (node == NULL)
 		return gm_why(ret_why, -ENOMEM, "out of memory");
 	*ret_node = node;
-	if (!take(tail, (void *)(uintptr_t)node->devices,
-		  image.n_devices * sizeof(*node->devices)) ||
-	    !take(tail, (void *)(uintptr_t)node->shares,
-		  image.n_shares * sizeof(*node->shares)))
+	if (!gm_connection_take(tail, (void *)(uintptr_t)node->devices,
+				image.n_devices * sizeof(*node->devices)) ||
+	    !gm_connection_take(tail, (void *)(uintptr_t)node->shares,
+				image.n_shares * sizeof(*node->shares)))
 		return gm_why(ret_why, -EINVAL, "the request is cut");
 	ret = check_devices(node, ret_why);
 	return ret == 0 ? check_shares(node, ret_why) : ret;
@@ -182,7 +167,7 @@ int gm_cluster_update_take(const char *tail, uint32_t tail_bytes, uint32_t n,
 			   uint64_t now, char ret_why[GM_WHY_BYTES],
 			   struct gm_cluster_update *ret_update)
 {
-	struct tail rest = { tail, tail_bytes };
+	struct gm_tail rest = { tail, tail_bytes };
 	int ret = 0;
 
 	ret_update->n = 0;

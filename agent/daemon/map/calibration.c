@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/node_clock.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/server.h"
 #include "agent/daemon/base/user.h"
@@ -183,14 +183,6 @@ static bool is_default(const uint64_t least[GM_WORKS])
 	return true;
 }
 
-static uint64_t realtime_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* The file with the calibration of the row anew, or without it. */
 static int make_file(struct gm_change *change, const struct gm_calibration *was)
 {
@@ -222,7 +214,7 @@ static int make_file(struct gm_change *change, const struct gm_calibration *was)
 	}
 	if (has_one) {
 		print_device(&d->devices->of[ask->row]->facts, to->device);
-		to->set_ns = realtime_ns();
+		to->set_ns = gm_node_clock_read(CLOCK_REALTIME);
 		memcpy(to->least, ask->least, sizeof(ask->least));
 	}
 	change->act = GM_CHANGE_PUT;

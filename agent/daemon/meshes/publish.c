@@ -114,32 +114,16 @@ static const struct gm_change_kind publish_kind = {
 
 /* ---- what the request says --------------------------------------------- */
 
-/* The tail of a request, of any alignment, from the front. */
-struct tail {
-	const char *at;
-	uint32_t left;
-};
-
-static bool take(struct tail *tail, void *ret, uint64_t bytes)
-{
-	if (bytes > tail->left)
-		return false;
-	memcpy(ret, tail->at, bytes);
-	tail->at += bytes;
-	tail->left -= (uint32_t)bytes;
-	return true;
-}
-
-static bool take_group(struct tail *tail, struct publish *publish, uint32_t i,
-		       uint32_t *at)
+static bool take_group(struct gm_tail *tail, struct publish *publish,
+		       uint32_t i, uint32_t *at)
 {
 	char *name = publish->names[i];
 	struct gm_mesh_publish_group group;
 
-	if (!take(tail, &group, sizeof(group)) ||
+	if (!gm_connection_take(tail, &group, sizeof(group)) ||
 	    group.name[sizeof(group.name) - 1] != '\0' ||
-	    !take(tail, &publish->ranks[*at],
-		  group.n * (uint64_t)sizeof(uint32_t)))
+	    !gm_connection_take(tail, &publish->ranks[*at],
+				group.n * (uint64_t)sizeof(uint32_t)))
 		return false;
 	memcpy(name, group.name, sizeof(group.name));
 	publish->groups[i] =
@@ -154,7 +138,7 @@ static bool take_parts(const struct gm_request *r,
 		       const struct gm_mesh_publish *body,
 		       struct publish *publish)
 {
-	struct tail tail = { r->tail, r->tail_bytes };
+	struct gm_tail tail = { r->tail, r->tail_bytes };
 	uint32_t at = 0;
 	bool good = body->name[sizeof(body->name) - 1] == '\0' &&
 		    body->topology >= GPUMAP_MESH_DATA &&
@@ -162,8 +146,9 @@ static bool take_parts(const struct gm_request *r,
 		    body->reserved == 0 && body->n_rows <= GM_ROWS &&
 		    body->n_groups <= GM_MESH_ADDED;
 
-	good = good && take(&tail, publish->rows,
-			    body->n_rows * sizeof(publish->rows[0]));
+	good = good &&
+	       gm_connection_take(&tail, publish->rows,
+				  body->n_rows * sizeof(publish->rows[0]));
 	for (uint32_t i = 0; good && i < body->n_groups; i++)
 		good = take_group(&tail, publish, i, &at);
 	if (!good || tail.left != 0)

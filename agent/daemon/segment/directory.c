@@ -7,11 +7,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/common/log.h"
 #include "agent/common/name.h"
+#include "agent/common/node_clock.h"
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/user.h"
@@ -24,15 +24,6 @@
 #include "shm/tracepoint.h"
 
 #define VERSION_MAX ((UINT64_C(1) << (64 - GM_UNIT_BITS)) - 1)
-
-static uint64_t wall_clock(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * UINT64_C(1000000000) +
-	       (uint64_t)now.tv_nsec;
-}
 
 static struct gm_block *find(struct gm_directory *dir, uint32_t kind,
 			     const char *name)
@@ -194,7 +185,7 @@ int gm_directory_prepare(struct gm_daemon *d, uint64_t *words,
 		return ret;
 	image->version = block->version;
 	if (image->published == 0)
-		image->published = wall_clock();
+		image->published = gm_node_clock_read(CLOCK_REALTIME);
 	fill(d, block->unit, words, block->bytes);
 	*ret_put = put;
 	return 0;
@@ -378,7 +369,7 @@ int gm_directory_row(struct gm_daemon *d, const struct gm_row_image *facts)
 	image.object.bytes = block->bytes;
 	image.object.image_bytes = sizeof(image);
 	image.object.version = block->version;
-	image.object.published = wall_clock();
+	image.object.published = gm_node_clock_read(CLOCK_REALTIME);
 	image.object.owner_uid = block->owner_uid;
 	memset(words, 0, sizeof(words));
 	memcpy(words, &image, sizeof(image));

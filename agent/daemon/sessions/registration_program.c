@@ -110,19 +110,6 @@ static int check_form(struct gm_connection *c, const struct gm_program_ask *ask)
 	return gm_session_check_row(c, ask->row);
 }
 
-int gm_registration_program_handle(struct gm_connection *c,
-				   const struct gm_request *r)
-{
-	struct gm_program_ask ask;
-	int error;
-
-	memcpy(&ask, r->body, sizeof(ask));
-	error = check_form(c, &ask);
-	if (error == 0)
-		error = gm_program_policy(c);
-	return error ? error : registration(c, &r->header, &ask, false);
-}
-
 /* The characters of a linker's symbols. */
 static int check_kernel(struct gm_connection *c,
 			const struct gm_program_ask *ask)
@@ -143,8 +130,8 @@ static int check_kernel(struct gm_connection *c,
 	return 0;
 }
 
-int gm_registration_image_handle(struct gm_connection *c,
-				 const struct gm_request *r)
+static int handle(struct gm_connection *c, const struct gm_request *r,
+		  bool is_image)
 {
 	struct gm_program_ask ask;
 	int error;
@@ -153,7 +140,19 @@ int gm_registration_image_handle(struct gm_connection *c,
 	error = check_form(c, &ask);
 	if (error == 0)
 		error = gm_program_policy(c);
-	if (error == 0)
+	if (error == 0 && is_image)
 		error = check_kernel(c, &ask);
-	return error ? error : registration(c, &r->header, &ask, true);
+	return error ? error : registration(c, &r->header, &ask, is_image);
+}
+
+int gm_registration_program_handle(struct gm_connection *c,
+				   const struct gm_request *r)
+{
+	return handle(c, r, false);
+}
+
+int gm_registration_image_handle(struct gm_connection *c,
+				 const struct gm_request *r)
+{
+	return handle(c, r, true);
 }

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "agent/common/node_clock.h"
 #include "agent/daemon/base/memfd.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/spawn.h"
@@ -68,20 +68,12 @@ static int map(int fd, size_t bytes, void **ret_base)
 
 /* ---- one of our own ------------------------------------------------------ */
 
-static uint64_t boot_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static struct gm_share_head head_of(const struct gm_shared *shared)
 {
 	struct gm_share_head head = {
 		.magic = GM_SHARE_RECORD_MAGIC,
 		.id = shared->id,
-		.made_ns = boot_now(),
+		.made_ns = gm_node_clock_read(CLOCK_BOOTTIME),
 		.about_bytes = shared->about_bytes,
 		.uid = shared->user->uid,
 		.flags = shared->flags,

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/common/log.h"
@@ -138,12 +137,8 @@ static int check(struct gm_daemon *d, const struct gm_share_record *record,
 static uint64_t made_at(const struct gm_share_head *head)
 {
 	uint64_t now = gm_node_clock_now();
-	struct timespec boot;
-	uint64_t age;
+	uint64_t age = gm_node_clock_read(CLOCK_BOOTTIME) - head->made_ns;
 
-	clock_gettime(CLOCK_BOOTTIME, &boot);
-	age = (uint64_t)boot.tv_sec * 1000000000 + (uint64_t)boot.tv_nsec -
-	      head->made_ns;
 	return age < now ? now - age : 0;
 }
 

@@ -176,5 +176,6 @@ static const struct state_object state_objects[] = {
 };
 
 #define STATE_OBJECTS (sizeof(state_objects) / sizeof(state_objects[0]))
+#define STATE_SINGLES 3u /* from there on, in one file for all rows */
 
 #endif

@@ -12,8 +12,7 @@
 #include <seccomp.h>
 #include <sys/mount.h>
 
-#include "tests/support/raw.h"
-#include "tests/support/state_agent.h"
+#include "tests/support/state_objects.h"
 
 /* ---- disks ------------------------------------------------------------- */
 
@@ -381,31 +380,11 @@ static void what_cannot_be_read_is_kept(void)
 	agent_remove(&agent);
 }
 
-static int cordon(uint32_t row, bool undo)
-{
-	const struct gm_cordon ask = { .row = row, .undo = undo };
-	char path[128];
-	struct raw c;
-	int ret;
+/* What is in one file for all rows, of which nothing is known: a change would
+ * replace it. */
+static const struct state_object *single;
 
-	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
-	ret = raw_open(&c, path);
-	if (ret == 0)
-		ret = raw_ask(&c, GM_CONTROL_CORDON, &ask, sizeof(ask), NULL, 0,
-			      NULL);
-	raw_close(&c);
-	return ret;
-}
-
-static bool is_cordoned(uint32_t row)
-{
-	struct gpumap_device device = { .size = sizeof(device) };
-
-	return gpumap_device_read(map, row, &device) == 0 &&
-	       (device.flags & GPUMAP_DEVICE_CORDONED);
-}
-
-static int cordons_with_bad_disk(off_t bytes)
+static int single_with_bad_disk(off_t bytes)
 {
 	int found = 0;
 
@@ -415,70 +394,28 @@ static int cordons_with_bad_disk(off_t bytes)
 		return NO_START;
 	if (!agent_logged(&agent, "event=state_unread path="))
 		found |= NOT_LOGGED;
-	if (cordon(0, false) != -EIO || cordon(1, true) != -EIO)
+	if (single->publish() != -EIO || single->take() != -EIO)
 		found |= NOT_TAKEN;
 	stop(SIGTERM);
 	return found;
 }
 
-/* A change would replace the file, of which nothing is known. */
-static void cordons_that_cannot_be_read_are_kept(void)
+static void singles_that_cannot_be_read_are_kept(void)
 {
 	agent_make(&agent, ROWS2);
-	if (!OK(start()))
-		return;
-	EQ(cordon(1, false), 0);
-	stop(SIGTERM);
-	unread("cordons", cordons_with_bad_disk);
-	OK(start());
-	OK(is_cordoned(1));
-	EQ(cordon(1, true), 0);
-	OK(!is_cordoned(1));
-	stop(SIGTERM);
-	agent_remove(&agent);
-}
-
-static int calibrate(uint64_t least)
-{
-	struct gpumap_policy policy = { .size = sizeof(policy) };
-	int ret = gpumap_policy_read(map, 1, &policy);
-
-	memset(policy.least, 0, sizeof(policy.least));
-	policy.least[GPUMAP_WORK_COPY] = least;
-	return ret == 0 ? gpumap_policy_set(map, &policy) : ret;
-}
-
-static int calibrations_with_bad_disk(off_t bytes)
-{
-	int found = 0;
-
-	if (break_reads(bytes) != 0)
-		return CANNOT;
-	if (!start())
-		return NO_START;
-	if (!agent_logged(&agent, "event=state_unread path="))
-		found |= NOT_LOGGED;
-	if (calibrate(5000) != -EIO || calibrate(0) != -EIO)
-		found |= NOT_TAKEN;
-	stop(SIGTERM);
-	return found;
-}
-
-static void calibrations_that_cannot_be_read_are_kept(void)
-{
-	struct gpumap_policy policy = { .size = sizeof(policy) };
-
-	agent_make(&agent, ROWS2);
-	if (!OK(start()))
-		return;
-	EQ(calibrate(4321), 0);
-	stop(SIGTERM);
-	unread("calibrations", calibrations_with_bad_disk);
-	OK(start());
-	EQ(gpumap_policy_read(map, 1, &policy), 0);
-	EQ(policy.least[GPUMAP_WORK_COPY], 4321);
-	EQ(calibrate(0), 0);
-	stop(SIGTERM);
+	for (size_t i = STATE_SINGLES; i < STATE_OBJECTS; i++) {
+		single = &state_objects[i];
+		if (!OK(start()))
+			return;
+		EQ(single->publish(), 0);
+		stop(SIGTERM);
+		unread(single->file, single_with_bad_disk);
+		OK(start());
+		OK(single->is_there());
+		EQ(single->take(), 0);
+		OK(!single->is_there());
+		stop(SIGTERM);
+	}
 	agent_remove(&agent);
 }
 
@@ -546,8 +483,7 @@ TAP_CASE()
 	what_a_held_map_replaced_stays_away();
 	what_was_not_replaced_is_still_there();
 	what_cannot_be_read_is_kept();
-	cordons_that_cannot_be_read_are_kept();
-	calibrations_that_cannot_be_read_are_kept();
+	singles_that_cannot_be_read_are_kept();
 	what_is_in_hand_is_finished();
 	many_changes_are_taken();
 	full_and_read_only_disks_are_named(); /* enters a namespace: last */

@@ -62,6 +62,7 @@ EXTRA_DIST += \
 	%reldir%/state_agent.h \
 	%reldir%/state_files.h \
 	%reldir%/state_objects.h \
+	%reldir%/told_stories.h \
 	%reldir%/story_rows.h \
 	%reldir%/sysfs_tree.h \
 	%reldir%/worker_process_rig.h \

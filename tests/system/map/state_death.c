@@ -9,61 +9,11 @@
  * what the committed maps charge.
  */
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-
 #include <gpumap/plan.h>
 
-#include "tests/support/dice.h"
-#include "tests/support/story.h"
+#include "tests/support/told_stories.h"
 
-#define CLIENTS 3
-#define NAMES   4 /* of each client */
-#define LAYERS  6
-
-/* No map is published under the name. */
-#define NOTHING UINT32_MAX
-
-/* One client's knowledge of one name.  The client writes it; the test reads it
- * when the client is dead. */
-struct known {
-	volatile uint32_t told; /* acknowledged content, or NOTHING */
-	volatile uint32_t asked;
-	volatile int is_asking;
-};
-
-static struct known (*known)[NAMES]; /* of each client, shared */
-static volatile int *unwell;         /* answers that no client should get */
-
-static struct agent agent;
-static struct gpumap *map;
-static pid_t clients[CLIENTS];
-static bool has_points;
-static const char *scene; /* of this round */
-
-static struct {
-	int unready, lost, unknown, sums, killed, answered;
-} sum;
-
-static const char *const points[] = {
-	"publish_reserved", "publish_filled", "state_created",
-	"state_written",    "state_synced",   "state_renamed",
-	"state_lasting",    "publish_key",    "publish_visible",
-	"control_replied",  "state_removed",  "state_forgotten",
-	"state_moved",
-};
-
-#define POINTS (sizeof(points) / sizeof(points[0]))
-
-static void name_of(int client, int n, char ret_name[32])
-{
-	snprintf(ret_name, 32, "c%d.n%d", client, n);
-}
-
-/* ---- contents ---------------------------------------------------------- */
+#define LAYERS 6
 
 /* All of a map follows from one number, so a part of another map shows. */
 static void spell(uint32_t content, char ret_spec[64], uint64_t bytes[LAYERS])
@@ -84,12 +34,7 @@ static bool is_committed(uint32_t content)
 /* Does a map of this content end with its client? */
 static bool is_held(uint32_t content)
 {
-	return content != NOTHING && content % 6 == 0;
-}
-
-static uint32_t after_death(uint32_t content)
-{
-	return is_held(content) ? NOTHING : content;
+	return content % 6 == 0;
 }
 
 static int publish(struct gpumap *to, const char *name, uint32_t content)
@@ -149,91 +94,6 @@ static bool is_content(const char *name, uint32_t content)
 	return true;
 }
 
-/* ---- clients ----------------------------------------------------------- */
-
-/* Send requests, and note each before and after, until the agent is gone. */
-static void be_client(int client, uint64_t seed)
-{
-	struct gpumap *mine = story_attach(&agent);
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	dice_state = seed;
-	while (mine != NULL) {
-		int n = (int)dice(NAMES);
-		struct known *k = &known[client][n];
-		uint32_t content = dice(4) ? (uint32_t)dice(1u << 30) : NOTHING;
-		char name[32];
-		int ret;
-
-		name_of(client, n, name);
-		k->asked = content;
-		k->is_asking = 1;
-		ret = content == NOTHING ? gpumap_layers_release(mine, name)
-					 : publish(mine, name, content);
-		if (ret == -ECONNRESET || ret == -ECONNREFUSED)
-			break;
-		if (ret == 0)
-			k->told = content;
-		else if (ret != -ENOENT || k->told != NOTHING)
-			*unwell = ret;
-		k->is_asking = 0;
-	}
-	_exit(0);
-}
-
-static void start_clients(int round)
-{
-	fflush(stdout);
-	for (int i = 0; i < CLIENTS; i++) {
-		clients[i] = fork();
-		if (clients[i] == 0)
-			be_client(i,
-				  UINT64_C(0x9e3779b97f4a7c15) *
-					  (uint64_t)(round * CLIENTS + i + 1));
-	}
-}
-
-static void end_clients(void)
-{
-	for (int i = 0; i < CLIENTS; i++)
-		waitpid(clients[i], NULL, 0);
-}
-
-/* ---- checks ------------------------------------------------------------ */
-
-static void look_at(int client, int n)
-{
-	struct known *k = &known[client][n];
-	char name[32];
-
-	name_of(client, n, name);
-	if (is_content(name, after_death(k->told))) {
-		k->told = after_death(k->told);
-		k->is_asking = 0;
-		return;
-	}
-	if (k->is_asking && is_content(name, after_death(k->asked))) {
-		k->told = after_death(k->asked);
-		k->is_asking = 0;
-		sum.answered++;
-		return;
-	}
-	sum.lost++;
-	NOTE("%s: %s was told %u, asking for %u: %d", scene, name, k->told,
-	     k->asked, k->is_asking);
-}
-
-static int count_maps(void)
-{
-	char name[GPUMAP_NAME_MAX + 1];
-	uint32_t cursor = 0;
-	int n = 0;
-
-	while (gpumap_layers_next(map, &cursor, name) == 1)
-		n++;
-	return n;
-}
-
 /* Do the charges of the committed maps add up to each row's reservation? */
 static bool adds_up(void)
 {
@@ -258,116 +118,16 @@ static bool adds_up(void)
 	       story_device(map, 1).reserved_bytes == charged[1];
 }
 
-static void look_at_all(void)
-{
-	int n = 0;
-
-	for (int i = 0; i < CLIENTS; i++) {
-		for (int j = 0; j < NAMES; j++) {
-			look_at(i, j);
-			n += known[i][j].told != NOTHING;
-		}
-	}
-	sum.unknown += count_maps() != n;
-	if (!adds_up()) {
-		sum.sums++;
-		NOTE("%s: the sums are wrong", scene);
-	}
-}
-
-/* ---- rounds ------------------------------------------------------------ */
-
-/* The agent dies at a marked point where there are points, else at any
- * instant. */
-static void set_scene(int round)
-{
-	static char env[64];
-	const char *point = points[(size_t)round % POINTS];
-
-	agent.env[0] = NULL;
-	scene = "any instant";
-	if (!has_points)
-		return;
-	snprintf(env, sizeof(env), "GM_POINT=%s:kill:%d", point,
-		 5 + round / (int)POINTS % 20);
-	agent.env[0] = env;
-	scene = point;
-}
-
-static bool start(void)
-{
-	if (!agent_start_until(&agent, "open"))
-		return false;
-	map = story_attach(&agent);
-	return map != NULL;
-}
-
-/* Every second time the machine goes down with the agent. */
-static void one_round(int round)
-{
-	int status;
-
-	set_scene(round);
-	if (!start()) {
-		sum.unready++;
-		return;
-	}
-	start_clients(round);
-	if (has_points) {
-		status = agent_wait(&agent);
-	} else {
-		story_nap(2000 + story_moment(round, 20000));
-		status = agent_kill(&agent, SIGKILL);
-	}
-	sum.killed += status == -SIGKILL;
-	end_clients();
-	gpumap_detach(map);
-	if (round % 2)
-		unlink(agent.segment);
-	agent.env[0] = NULL;
-	if (!start()) {
-		sum.unready++;
-		return;
-	}
-	look_at_all();
-	gpumap_detach(map);
-	if (agent_kill(&agent, SIGTERM) != 0)
-		sum.unready++;
-}
-
-static void what_was_told_is_so(void)
-{
-	int rounds = story_rounds();
-
-	for (int round = 0; round < rounds && sum.unready == 0; round++)
-		one_round(round);
-	EQ(sum.unready, 0);
-	EQ(sum.killed, rounds);
-	EQ(sum.lost, 0);
-	EQ(sum.unknown, 0);
-	EQ(sum.sums, 0);
-	EQ(*unwell, 0);
-	NOTE("%d changes were made that nobody was told of", sum.answered);
-}
-
 TAP_CASE()
 {
-	size_t bytes = sizeof(*known) * CLIENTS + sizeof(*unwell);
+	static const struct told_kind kind = {
+		.publish = publish,
+		.release = gpumap_layers_release,
+		.is_content = is_content,
+		.next = gpumap_layers_next,
+		.is_held = is_held,
+		.is_well = adds_up,
+	};
 
-	has_points = tap_has_points();
-	known = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (known == MAP_FAILED)
-		return 99;
-	unwell = (volatile int *)(void *)(known + CLIENTS);
-	for (int i = 0; i < CLIENTS; i++) {
-		for (int j = 0; j < NAMES; j++)
-			known[i][j].told = NOTHING;
-	}
-	agent_make(&agent, "[host]\nrows = 2\n");
-	what_was_told_is_so();
-	if (tap_failures)
-		agent_show_log(&agent);
-	agent_remove(&agent);
-	return tap_done();
+	return told_case(&kind);
 }

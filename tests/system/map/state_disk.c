@@ -380,8 +380,8 @@ static void what_cannot_be_read_is_kept(void)
 	agent_remove(&agent);
 }
 
-/* What is in one file for all rows, of which nothing is known: a change would
- * replace it. */
+/* A kind with one file for all rows: a change would replace the file, of which
+ * nothing is known. */
 static const struct state_object *single;
 
 static int single_with_bad_disk(off_t bytes)

@@ -254,11 +254,24 @@ static int quantise(const struct gm_ctl *ctl, struct gm_weights_sizes *sizes,
 	return GM_EXIT_OK;
 }
 
+/* Is it known of any layer what it keeps? */
+static bool knows_caches(const struct gm_weights_sizes *sizes)
+{
+	uint32_t i = 0;
+
+	while (i < sizes->n_caches && sizes->caches[i].n_heads == 0)
+		i++;
+	return i < sizes->n_caches;
+}
+
 /* Take --kv-elements for the layers of which it is not known what they keep.
- * Too little would be reserved for them. */
+ * Too little would be reserved for them, and a plan without any cache is of no
+ * use; mistral.rs keeps what config.json says. */
 static int complete_caches(const struct gm_ctl *ctl,
 			   struct gm_weights_sizes *sizes)
 {
+	bool is_bound = GM_TEXT(ctl, COMMIT) != NULL || GM_GIVEN(ctl, NODES) ||
+			(!knows_caches(sizes) && GM_TEXT(ctl, LIKE) == NULL);
 	uint32_t layer = 0;
 
 	for (uint32_t i = 0; i < sizes->n_caches; i++) {
@@ -271,8 +284,7 @@ static int complete_caches(const struct gm_ctl *ctl,
 		if (GM_GIVEN(ctl, KV_ELEMENTS)) {
 			c->n_heads = 1;
 			c->token_elements = GM_NUMBER(ctl, KV_ELEMENTS);
-		} else if (GM_TEXT(ctl, COMMIT) != NULL ||
-			   GM_GIVEN(ctl, NODES)) {
+		} else if (is_bound) {
 			fprintf(stderr,
 				"gpumapctl: neither the tensors nor the "
 				"metadata of %s say what layer %u keeps of a "

@@ -36,6 +36,7 @@ EXTRA_DIST += %reldir%/tests/test_meshes.py
 EXTRA_DIST += %reldir%/tests/test_minilm.py
 EXTRA_DIST += %reldir%/tests/test_model.py
 EXTRA_DIST += %reldir%/tests/test_readme.py
+EXTRA_DIST += %reldir%/tests/test_reports.py
 EXTRA_DIST += %reldir%/tests/test_session.py
 EXTRA_DIST += %reldir%/tests/test_smollm2.py
 EXTRA_DIST += %reldir%/tests/tools/test_exporter.py

@@ -88,7 +88,9 @@ def gguf_value(value: Any) -> bytes:
     )
 
 
-def write_gguf(path: Path, model: Any) -> None:
+def write_gguf(path: Path, model: Any, kind: tuple[int, int, int] = (30, 1, 2)) -> None:
+    """Tensors of a type of GGUF, with so many elements and bytes in a block; or BF16."""
+    number, elements, size = kind
     keys = model["keys"]
     tensors = TABLE["unfold"](model["tensors"])
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
@@ -98,8 +100,8 @@ def write_gguf(path: Path, model: Any) -> None:
     for name, shape in tensors.items():
         head += gguf_string(name) + struct.pack("<I", len(shape))
         head += struct.pack(f"<{len(shape)}Q", *shape)
-        head += struct.pack("<IQ", 30, end)  # BF16
-        end += 2 * prod(shape)
+        head += struct.pack("<IQ", number, end)
+        end += prod(shape) // elements * size
         end += -end % 32
     with open(path, "wb") as file:
         file.write(head + bytes(-len(head) % 32))

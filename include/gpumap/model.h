@@ -124,7 +124,9 @@ struct gpumap_tensor {
 	size_t size; /* sizeof(struct gpumap_tensor), set by the caller */
 	const char *name;
 	const char *type; /* of an element, as in the file: "BF16"; or of a
-			   * block of elements: "Q4_K" */
+			   * block of elements: "Q4_K"; or "OTHER", of a type
+			   * of GGUF that is newer than this library: its
+			   * bytes end where the next tensor begins */
 	uint32_t dtype;   /* enum gpumap_dtype; U8 for types that it lacks,
 			   * such as those of blocks */
 	uint32_t n_dims;
@@ -165,9 +167,9 @@ struct gpumap_tensor {
  *		-EINVAL		a file is malformed, or contradicts another; the
  *				map is for a model with other layers; neither
  *				map nor row; nothing to load; other flags
- *		-EOPNOTSUPP	GGUF of a version, or with a type, that is not
- *				known; or the map gives each row a part of every
- *				layer; or a file for a row that is no host row
+ *		-EOPNOTSUPP	GGUF of a version that is not known; or the map
+ *				gives each row a part of every layer; or a file
+ *				for a row that is no host row
  *		-E2BIG		4096 files, 2^20 tensors, 256 MiB of headers or
  *				64 MiB of metadata are exceeded; or opts uses a
  *				field that is newer than this library
@@ -448,8 +450,7 @@ struct gpumap_model_sizes {
  *		-ENODATA	a file is shorter than its header says
  *		-EINVAL		a file is malformed, or contradicts another; no
  *				layers, or not all
- *		-EOPNOTSUPP	GGUF of a version, or with a type, that is not
- *				known
+ *		-EOPNOTSUPP	GGUF of a version that is not known
  *		-E2BIG		a limit of gpumap_model_load() is exceeded, or
  *				65536 layers
  *		-EACCES, -EIO, -ENOMEM, -EMFILE, ...	a file cannot be opened

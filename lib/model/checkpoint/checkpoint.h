@@ -38,7 +38,7 @@
 #define GM_WEIGHTS_TENSORS (1u << 20)
 #define GM_WEIGHTS_DIMS    (1u << 22) /* of all shapes */
 #define GM_WEIGHTS_LAYERS  65536u     /* of a layer map */
-#define GM_WEIGHTS_TYPES   48u
+#define GM_WEIGHTS_TYPES   49u
 #define GM_WEIGHTS_HEADER  (UINT64_C(100) << 20) /* most bytes of one header */
 #define GM_WEIGHTS_HEADERS (UINT64_C(256) << 20) /* most bytes of all headers */
 #define GM_WEIGHTS_INDEX   (UINT64_C(100) << 20) /* most bytes of an index */
@@ -118,7 +118,11 @@ struct gm_weights_block {
 	uint32_t bytes;
 };
 
-/* Find GGUF's type by its number; false: there is none. */
+/* A type of GGUF that is newer than this library: its blocks are not known, and
+ * its tensors have the bytes up to the next one. */
+#define GM_WEIGHTS_OTHER "OTHER"
+
+/* Find GGUF's type by its number; false: it is not known. */
 bool gm_weights_gguf_type(uint32_t number, struct gm_weights_block *ret_block);
 
 /* ---- fingerprint.c ------------------------------------------------------- */
@@ -147,8 +151,7 @@ uint64_t gm_fingerprint_files(const struct gm_weights *weights);
  *		-ENODATA	a file is shorter than its header says
  *		-EINVAL		it is malformed, or contradicts itself
  *		-E2BIG		beyond a limit
- *		-EOPNOTSUPP	GGUF of a version or with a type that is not
- *				known
+ *		-EOPNOTSUPP	GGUF of a version that is not known
  *		-EACCES, -EIO, -ENOMEM, ...	from the kernel
  */
 int gm_weights_read(const char *path, const struct gm_weights_watch *watch,

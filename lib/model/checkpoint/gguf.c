@@ -225,12 +225,8 @@ static void measure(struct reader *rd, struct gm_weight *w, uint32_t type)
 	struct gm_weights_block block;
 
 	if (!gm_weights_gguf_type(type, &block)) {
-		rd->ret = gm_reason_set(rd->ws->why, -EOPNOTSUPP,
-					"%s: tensor %.60s has the type "
-					"%" PRIu32 ", which this library does "
-					"not know; convert it, or use a newer "
-					"release",
-					name_of(rd), w->name, type);
+		gm_weights_type_find(GM_WEIGHTS_OTHER, &w->type);
+		w->bytes = UINT64_MAX; /* see place() */
 		return;
 	}
 	if (row % block.elements != 0) {
@@ -300,7 +296,8 @@ static uint64_t padded(uint64_t at, uint64_t alignment)
 
 /* Check that the tensors from @first on lie in the file one behind the other,
  * each at the next aligned byte.  Then make their offsets count from the file's
- * first byte. */
+ * first byte.  Those of a type that is not known go on up to the next tensor,
+ * or to the file's end. */
 static void place(struct reader *rd, size_t first)
 {
 	struct gm_weights *ws = rd->ws;
@@ -312,7 +309,10 @@ static void place(struct reader *rd, size_t first)
 		gm_weights_sort_places(ws, first);
 	for (size_t i = first; i < ws->n && rd->ret == 0; i++) {
 		struct gm_weight *w = &ws->v[i];
+		uint64_t next = i + 1 < ws->n ? w[1].begin : bytes;
 
+		if (w->bytes == UINT64_MAX && next > w->begin)
+			w->bytes = next - w->begin;
 		if (w->begin < at)
 			bad_tensor(rd, w->name, "it overlaps another");
 		else if (w->begin != padded(at, rd->alignment))

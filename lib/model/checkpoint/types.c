@@ -61,6 +61,7 @@ static const struct {
 	{ "MXFP4", 0, GPUMAP_DTYPE_U8 },
 	{ "NVFP4", 0, GPUMAP_DTYPE_U8 },
 	{ "Q1_0", 0, GPUMAP_DTYPE_U8 },
+	{ GM_WEIGHTS_OTHER, 0, GPUMAP_DTYPE_U8 },
 };
 
 #define N_TYPES (sizeof(types) / sizeof(types[0]))

@@ -356,6 +356,71 @@ static int by_text(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
+static bool begins(const char *name, const char *with)
+{
+	return strncmp(name, with, strlen(with)) == 0;
+}
+
+/* Drop the files whose names begin so, if there are others. */
+static void drop(struct gm_weights *ws, const char *with)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < ws->n_files; i++) {
+		struct gm_weight_file file = ws->files[i];
+
+		if (begins(file.name, with))
+			continue;
+		ws->files[i] = ws->files[n];
+		ws->files[n++] = file;
+	}
+	for (; n > 0 && ws->n_files > n; ws->n_files--)
+		free(ws->files[ws->n_files - 1].name);
+}
+
+/* Drop the files of a LoRA beside the model's, and what Mistral's own tools
+ * read: the same tensors by other names. */
+static int drop_others(struct gm_weights *ws)
+{
+	drop(ws, "adapter_");
+	drop(ws, "consolidated");
+	if (!begins(ws->files[0].name, "adapter_"))
+		return 0;
+	return gm_reason_set(ws->why, -EINVAL,
+			     "%s%s adapts a model; give the model's "
+			     "directory",
+			     gm_reason_path(ws->folder), ws->files[0].name);
+}
+
+/* "model-00001-of-00003.safetensors" has two others beside it. */
+static int check_shards(struct gm_weights *ws)
+{
+	static const int tail = sizeof("-00001-of-00003" SUFFIX) - 1;
+
+	for (uint32_t i = 0; i < ws->n_files; i++) {
+		const char *name = ws->files[i].name;
+		int n = (int)strlen(name) - tail, end = 0;
+		unsigned int part, n_parts;
+
+		if (n < 0 ||
+		    sscanf(name + n, "-%5u-of-%5u" SUFFIX "%n", &part, &n_parts,
+			   &end) != 2 ||
+		    end != tail)
+			continue;
+		for (unsigned int other = part - 1; other <= part + 1;
+		     other++) {
+			char path[NAME_MAX + 1];
+
+			snprintf(path, sizeof(path), "%.*s-%05u-of-%05u" SUFFIX,
+				 n, name, other, n_parts);
+			if (other > 0 && other <= n_parts &&
+			    !has_file(ws, path))
+				return system_error(ws, path, ENOENT);
+		}
+	}
+	return 0;
+}
+
 static int list_folder(struct gm_weights *ws)
 {
 	DIR *folder = opendir(ws->folder);
@@ -374,9 +439,17 @@ static int list_folder(struct gm_weights *ws)
 	closedir(folder);
 	if (ret == 0 && ws->n_files == 0)
 		ret = gm_reason_set(ws->why, -ENOENT,
-				    "%s: no " SUFFIX " file; give the "
-				    "directory of a checkpoint, or a GGUF file",
-				    gm_reason_path(ws->folder));
+				    "%s: no " SUFFIX " file; give %s",
+				    gm_reason_path(ws->folder),
+				    has_file(ws, "snapshots")
+					    ? "a directory in its snapshots/, "
+					      "where the cache has models"
+					    : "the directory of a checkpoint, "
+					      "or a GGUF file");
+	if (ret == 0)
+		ret = drop_others(ws);
+	if (ret == 0)
+		ret = check_shards(ws);
 	if (ret == 0)
 		qsort(ws->files, ws->n_files, sizeof(ws->files[0]), by_text);
 	return ret;
@@ -435,9 +508,10 @@ static int list_files(struct gm_weights *ws, const char *path,
 
 	if (ret != 0 || ws->n_files > 0)
 		return ret;
+	ws->has_index = has_file(ws, GM_WEIGHTS_INDEX_NAME);
 	if (has_file(ws, SINGLE))
 		return gm_weights_add_file(ws, SINGLE);
-	if (has_file(ws, GM_WEIGHTS_INDEX_NAME))
+	if (ws->has_index)
 		return read_index(ws, index);
 	return list_folder(ws);
 }

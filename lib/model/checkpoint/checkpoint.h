@@ -9,7 +9,8 @@
  *
  *	model.safetensors, or else
  *	the files that model.safetensors.index.json names, or else
- *	every *.safetensors in it.
+ *	every *.safetensors in it, but for adapters and "consolidated" twins
+ *	beside others.
  *
  * A checkpoint is read whole or refused: a file must be as long as its header
  * says, its tensors must cover its data from the first byte to the last (GGUF:
@@ -75,8 +76,9 @@ struct gm_weights_split {
 };
 
 struct gm_weights {
-	char *folder; /* with its last '/' */
-	bool is_file; /* a path was given, not a folder */
+	char *folder;   /* with its last '/' */
+	bool is_file;   /* a path was given, not a folder */
+	bool has_index; /* there is one, read or not */
 	struct gm_weights_split split;
 	struct gm_weight_file *files;
 	uint32_t n_files;

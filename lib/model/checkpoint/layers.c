@@ -300,6 +300,11 @@ static int check_own(const struct gm_weights *weights,
 		weights->is_file ? weights->files[0].name : weights->folder);
 	const struct gm_layer_name *name = &v[stack->first].name;
 	int shown = (int)(name->prefix < 60 ? name->prefix : 60);
+	const char *missing =
+		weights->has_index && weights->n_files == 1
+			? "model.safetensors is read, not the files of the "
+			  "index beside it: remove one"
+			: "fetch what is missing";
 
 	if (stack->n_layers == 0)
 		return gm_reason_set(weights->why, -EINVAL,
@@ -326,10 +331,9 @@ static int check_own(const struct gm_weights *weights,
 		return 0;
 	return gm_reason_set(weights->why, -EINVAL,
 			     "%s: its metadata say %" PRIu32 " layers, there "
-			     "are tensors of %" PRIu64 " (%.*sN.); fetch what "
-			     "is missing",
+			     "are tensors of %" PRIu64 " (%.*sN.); %s",
 			     what, config->n_layers, stack->n_layers, shown,
-			     name->text);
+			     name->text, missing);
 }
 
 int gm_weights_own_layers(const struct gm_weights *weights,

@@ -385,6 +385,64 @@ static void a_directory_has_a_config(void)
 	remove_dir();
 }
 
+/* Without an index the names tell which files are the model's. */
+static void files_are_told_by_their_names(void)
+{
+	static const char first[] = "model-00001-of-00003.safetensors";
+	static const char second[] = "model-00002-of-00003.safetensors";
+	static const char third[] = "model-00003-of-00003.safetensors";
+
+	make_dir();
+	write_text(CONFIG, TWO_LAYERS);
+	TENSORS("adapter_model.safetensors", U8("b.layers.0.lora_A.w", 9));
+	is_refused(-EINVAL, "adapter_model.safetensors adapts a model");
+	TENSORS("consolidated-00001-of-00001.safetensors", U8("layers.0.w", 3),
+		U8("layers.1.w", 4));
+	READS(0, 3, 4);
+	TENSORS(first, U8("model.layers.0.w", 3), U8("norm", 5));
+	is_refused(-ENOENT, "/model-00002-of-00003.safetensors: No such file "
+			    "or directory");
+	TENSORS(third, U8("model.layers.1.w", 4));
+	is_refused(-ENOENT, "/model-00002-of-00003.safetensors: No such file "
+			    "or directory");
+	TENSORS(second, U8("head", 6));
+	READS(11, 3, 4);
+	unlink(in_dir(first));
+	is_refused(-ENOENT, "/model-00001-of-00003.safetensors: No such file "
+			    "or directory");
+	unlink(in_dir(second));
+	unlink(in_dir(third));
+	TENSORS("model-1-of-3.safetensors", U8("h.0.w", 3), U8("h.1.w", 4));
+	READS(0, 3, 4);
+	remove_dir();
+}
+
+/* transformers reads the one file. */
+static void a_file_beside_an_index_is_named(void)
+{
+	make_dir();
+	write_text(CONFIG, TWO_LAYERS);
+	TENSORS(SINGLE, U8("h.0.w", 1));
+	is_refused(-EINVAL, ": its metadata say 2 layers, there are tensors "
+			    "of 1 (h.N.)");
+	OK(strstr(why.text, "; fetch what is missing") != NULL);
+	write_text(INDEX, "{}");
+	is_refused(-EINVAL, "of 1 (h.N.)");
+	OK(strstr(why.text, "; model.safetensors is read, not the files of the "
+			    "index beside it: remove one") != NULL);
+	remove_dir();
+}
+
+static void a_cache_has_its_models_in_snapshots(void)
+{
+	make_dir();
+	is_refused(-ENOENT, ": no .safetensors file");
+	write_text("snapshots", "");
+	is_refused(-ENOENT, ": no .safetensors file");
+	OK(strstr(why.text, "; give a directory in its snapshots/") != NULL);
+	remove_dir();
+}
+
 static void an_index_is_held_to_its_word(void)
 {
 	static const struct {
@@ -617,6 +675,9 @@ TAP_CASE()
 	layers_past_the_last_are_known_by_config();
 	layers_must_be_there();
 	a_directory_has_a_config();
+	files_are_told_by_their_names();
+	a_file_beside_an_index_is_named();
+	a_cache_has_its_models_in_snapshots();
 	an_index_is_held_to_its_word();
 	an_index_names_so_many_shards_at_most();
 	without_an_index_every_shard_counts();

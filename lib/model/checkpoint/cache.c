@@ -53,14 +53,18 @@ static const struct {
 	{ "q_proj", QUERIES },
 	{ "q_b_proj", QUERIES },
 	{ "query_proj", QUERIES },
+	{ "to_q", QUERIES },
 	{ "wq", QUERIES },
+	{ "wq_du", QUERIES },
 	{ "query", QUERIES },
 	{ "q", QUERIES },
 	{ "q_lin", QUERIES },
 	{ "attn_q", QUERIES },
 	{ "k_proj", KEYS },
 	{ "key_proj", KEYS },
+	{ "to_k", KEYS },
 	{ "wk", KEYS },
+	{ "wk_dv", KEYS },
 	{ "key", KEYS },
 	{ "k", KEYS },
 	{ "k_lin", KEYS },
@@ -68,13 +72,16 @@ static const struct {
 	{ "cross_attn_k", KEYS },
 	{ "v_proj", VALUES },
 	{ "value_proj", VALUES },
+	{ "to_v", VALUES },
 	{ "wv", VALUES },
+	{ "wv_dv", VALUES },
 	{ "value", VALUES },
 	{ "v", VALUES },
 	{ "v_lin", VALUES },
 	{ "attn_v", VALUES },
 	{ "cross_attn_v", VALUES },
 	{ "qkv_proj", FUSED },
+	{ "att_proj", FUSED },
 	{ "query_key_value", FUSED },
 	{ "Wqkv", FUSED },
 	{ "wqkv", FUSED },
@@ -83,13 +90,17 @@ static const struct {
 	{ "attn_qkv", FUSED },
 	{ "o_proj", OUTPUT },
 	{ "out_proj", OUTPUT },
+	{ "to_out", OUTPUT },
+	{ "attn_out", OUTPUT },
 	{ "wo", OUTPUT },
+	{ "wo_ud", OUTPUT },
 	{ "dense", OUTPUT },
 	{ "c_proj", OUTPUT },
 	{ "attn_output", OUTPUT },
 	{ "ssm_out", OUTPUT },
 	{ "time_mix_output", OUTPUT },
 	{ "kv_a_proj_with_mqa", LATENT },
+	{ "kv_proj", LATENT }, /* JetMoe's: both of all heads */
 	{ "attn_kv_a_mqa", LATENT },
 	{ "wkv", LATENT },
 	{ "wkv_a_with_mqa", LATENT },
@@ -104,6 +115,12 @@ static const struct {
 	{ "v_conv1d", CONV },
 	{ "conv_1d", CONV },
 	{ "conv", CONV },
+	{ "k_sconv", CONV },
+	{ "v_sconv", CONV },
+	{ "attn_sconv", CONV },
+	{ "mlp_sconv", CONV },
+	{ "static_w", CONV },
+	{ "conv_qk_depthwise", CONV },
 	{ "ssm_conv1d", CONV },
 	{ "ssm_conv1d_q", CONV },
 	{ "ssm_conv1d_k", CONV },
@@ -129,6 +146,7 @@ struct shapes {
 	bool is_matrix;  /* its recurrence keeps keys by values: mLSTM's */
 	bool mixes_time; /* it is RWKV's */
 	bool is_hidden;  /* the shape of its keys or values says nothing */
+	bool is_hybrid;  /* Zamba's: an attention is beside its recurrence */
 };
 
 /* ---- tensors ------------------------------------------------------------- */
@@ -247,7 +265,8 @@ static bool find_named(const struct gm_weights *ws, const struct gm_weight *w,
 	t.n_leaf = strlen(last);
 	if (strcmp(last, "weight") != 0)
 		t.part = find_part(t.leaf, t.n_leaf);
-	if (t.part >= HEADS) { /* which is no matrix, and has no "weight" */
+	/* Those are no matrices, and have no "weight". */
+	if (t.part >= HEADS || t.part == CONV) {
 		t.rows = t.part == RATIO ? dims[0] : t.elements;
 		t.columns = w->n_dims > 1 ? dims[w->n_dims - 1] : 1;
 	} else {
@@ -334,6 +353,7 @@ static void take_output(struct shapes *s, const struct named *t)
 static void see_attention(struct shapes *s, const char *name)
 {
 	s->attends |= attends(name) && strstr(name, "norm") == NULL;
+	s->is_hybrid |= strstr(name, "mamba_decoder") != NULL;
 }
 
 /* Take the tensor, whose name in its layer is @name. */
@@ -539,11 +559,37 @@ static void compress(const struct shapes *s, struct gpumap_layer_cache *c)
 	c->window = 0;
 }
 
+/* Each pass of a loop over the layer keeps its own. */
+static void repeat(struct gpumap_layer_cache *c, uint32_t n_passes)
+{
+	c->token_elements *= n_passes;
+	c->conv_elements *= n_passes;
+	c->state_elements *= n_passes;
+}
+
 static bool keeps(const struct gpumap_layer_cache *c)
 {
 	return c->n_heads > 0 &&
 	       (c->token_elements > 0 || c->conv_elements > 0 ||
 		c->state_elements > 0);
+}
+
+/* Add the keys and values of an encoder's output.  All of its tokens are kept,
+ * whatever window the sequence has. */
+static void take_cross(const struct gm_weights_config *config,
+		       const struct shapes *s, struct gpumap_layer_cache *c)
+{
+	uint64_t elements = s->rows[CROSS];
+
+	/* One attention is for both. */
+	if (strcmp(config->type, "t5gemma2") == 0)
+		elements = c->token_elements;
+	if (config->n_cross > 0) {
+		c->conv_elements += elements * config->n_cross;
+	} else if (elements > 0) {
+		c->token_elements += elements;
+		c->window = 0;
+	}
 }
 
 static void find_layer(const struct gm_weights_config *config, uint32_t layer,
@@ -575,10 +621,11 @@ static void find_layer(const struct gm_weights_config *config, uint32_t layer,
 		c.window = config->window;
 	if (s->rows[RATIO] > 0 && c.window > 0)
 		compress(s, &c);
-	if (config->n_cross > 0)
-		c.conv_elements += s->rows[CROSS] * config->n_cross;
-	else
-		c.token_elements += s->rows[CROSS];
+	take_cross(config, s, &c);
+	if (layer >= config->loop_first && layer < config->loop_end) {
+		repeat(&c, config->n_passes);
+		is_known &= config->n_passes > 0;
+	}
 	if (!is_known)
 		c = (struct gpumap_layer_cache){ .n_heads = 0 };
 	*ret = c;
@@ -601,8 +648,10 @@ static bool find_layers(const struct gm_weights_config *config,
 	}
 	/* Zamba's layers share the tensors of one block, not what it keeps. */
 	for (uint32_t i = 0; i < n_layers && i < GM_WEIGHTS_KINDS; i++)
-		if (block != NULL && config->kinds[i] == GM_LAYER_FULL &&
-		    !has_keys(&shapes[i]) && shapes[i].rows[QUERIES] == 0) {
+		if (block != NULL && !has_keys(&shapes[i]) &&
+		    shapes[i].rows[QUERIES] == 0 &&
+		    (shapes[i].is_hybrid ||
+		     config->kinds[i] == GM_LAYER_FULL)) {
 			ret_caches[i].token_elements = block->token_elements;
 			ret_caches[i].n_heads = block->n_heads;
 		}

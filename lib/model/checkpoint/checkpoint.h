@@ -341,6 +341,9 @@ struct gm_weights_config {
 	uint32_t n_cross;     /* tokens of an encoder's output; 0: as many as
 			       * the sequence has */
 	uint32_t window;      /* tokens that layers of kind WINDOW keep */
+	uint32_t loop_first;  /* the layers from this one up to loop_end - 1 */
+	uint32_t loop_end;    /* run n_passes times, and keep as much more */
+	uint32_t n_passes;
 	uint8_t kinds[GM_WEIGHTS_KINDS]; /* enum gm_layer_kind */
 	char type[64];                   /* "llama", or empty */
 };

@@ -20,6 +20,7 @@
 #include "lib/model/checkpoint/json_scan.h"
 
 #define NUMBER_MAX (UINT64_C(1) << 24) /* most of any one number */
+#define PASSES_MAX 1024u
 #define COUNT(a)   (sizeof(a) / sizeof((a)[0]))
 #define AGAIN      "; correct config.json"
 
@@ -52,7 +53,8 @@ static const char *const keys[] = {
 	"qk_nope_head_dim", "v_head_dim", "multi_query",
 	"new_decoder_architecture", "use_sliding_window", "max_window_layers",
 	"num_kv_shared_layers", "max_source_positions",
-	"full_attention_interval", "image_size", "patch_size", "max_num_tiles"
+	"full_attention_interval", "image_size", "patch_size", "max_num_tiles",
+	"loop_layer_index_start", "loop_layer_index_end", "loop_num_passes"
 };
 
 /* Places in @keys. */
@@ -80,6 +82,9 @@ enum {
 	IMAGE,
 	PATCH,
 	TILES,
+	LOOP_FIRST,
+	LOOP_END,
+	LOOP_PASSES,
 	N_KEYS
 };
 
@@ -382,41 +387,42 @@ static void read_attention(struct search *s, struct gm_weights_config *config)
 
 /*
  * Which layers of a model have a window where its metadata do not list them: of
- * @full_every layers the last has none; 0: all have one.  The classes of
- * transformers say so, and llama.cpp where the name is that of a GGUF file; and
- * how large a window is of which the metadata say nothing.
+ * @full_every layers the last has none, or the first; 0: all have one.  The
+ * classes of transformers say so, and llama.cpp where the name is that of a
+ * GGUF file; and how large a window is of which the metadata say nothing.
  */
 static const struct window {
 	const char *type;
 	uint32_t full_every;
 	uint32_t tokens;
+	bool is_first;
 } windows[] = {
-	{ "afmoe", 4, 1024 },
-	{ "cohere2", 4, 4096 },
-	{ "cohere2_moe", 4, 4096 },
-	{ "cwm", 4, 8192 },
-	{ "deepseek_v4", 0, 128 },
-	{ "exaone4", 4, 0 },
-	{ "exaone_moe", 4, 0 },
-	{ "gemma2", 2, 4096 },
-	{ "gemma3", 6, 0 },
-	{ "gemma3_text", 6, 4096 },
-	{ "gemma3n", 5, 0 },
-	{ "gemma3n_text", 5, 512 },
-	{ "gpt-oss", 2, 128 },
-	{ "gpt_oss", 2, 128 },
-	{ "llama4", 4, 8192 },
-	{ "llama4_text", 4, 8192 },
-	{ "ministral", 0, 4096 },
-	{ "mistral", 0, 4096 },
-	{ "mixtral", 0, 0 },
-	{ "moshi", 0, 3000 },
-	{ "olmo2", 4, 0 },
-	{ "olmo3", 4, 4096 },
-	{ "phi3", 0, 0 },
-	{ "phimoe", 0, 0 },
-	{ "recurrent_gemma", 0, 2048 },
-	{ "starcoder2", 0, 0 },
+	{ "afmoe", 4, 1024, false },
+	{ "cohere2", 4, 4096, false },
+	{ "cohere2_moe", 4, 4096, false },
+	{ "cwm", 4, 8192, true },
+	{ "deepseek_v4", 0, 128, false },
+	{ "exaone4", 4, 0, false },
+	{ "exaone_moe", 4, 0, false },
+	{ "gemma2", 2, 4096, false },
+	{ "gemma3", 6, 0, false },
+	{ "gemma3_text", 6, 4096, false },
+	{ "gemma3n", 5, 0, false },
+	{ "gemma3n_text", 5, 512, false },
+	{ "gpt-oss", 2, 128, false },
+	{ "gpt_oss", 2, 128, false },
+	{ "llama4", 4, 8192, false },
+	{ "llama4_text", 4, 8192, false },
+	{ "ministral", 0, 4096, false },
+	{ "mistral", 0, 4096, false },
+	{ "mixtral", 0, 0, false },
+	{ "moshi", 0, 3000, false },
+	{ "olmo2", 4, 0, false },
+	{ "olmo3", 4, 4096, false },
+	{ "phi3", 0, 0, false },
+	{ "phimoe", 0, 0, false },
+	{ "recurrent_gemma", 0, 2048, false },
+	{ "starcoder2", 0, 0, false },
 };
 
 static const struct window *find_window(const char *type)
@@ -434,6 +440,18 @@ static void set_kinds(struct gm_weights_config *config, uint32_t first,
 	for (uint32_t i = first; i < GM_WEIGHTS_KINDS; i++)
 		if (full_every == 0 || (i + 1) % full_every != 0)
 			config->kinds[i] = kind;
+}
+
+/* Likewise of a type that is known. */
+static void set_windows(struct gm_weights_config *config,
+			const struct window *known, uint64_t every)
+{
+	if (every == 0 || every >= NUMBER_MAX || known->full_every == 0)
+		every = known->full_every;
+	set_kinds(config, 0, (uint32_t)every, GM_LAYER_WINDOW);
+	for (uint32_t i = 0; known->is_first && i < GM_WEIGHTS_KINDS; i++)
+		config->kinds[i] =
+			i % every != 0 ? GM_LAYER_WINDOW : GM_LAYER_UNKNOWN;
 }
 
 static bool states_window(const struct value *values)
@@ -471,11 +489,7 @@ static void read_windows(struct search *s, struct gm_weights_config *config)
 			set_kinds(config, number(s, FULL_LAYERS, 0, NUMBER_MAX),
 				  0, GM_LAYER_WINDOW);
 	} else if (known != NULL) {
-		set_kinds(config, 0,
-			  every > 0 && known->full_every > 0
-				  ? every
-				  : known->full_every,
-			  GM_LAYER_WINDOW);
+		set_windows(config, known, every);
 	} else if (every > 0) {
 		set_kinds(config, 0, every, GM_LAYER_WINDOW);
 	}
@@ -485,6 +499,12 @@ static void read_recurrence(struct search *s, struct gm_weights_config *config)
 {
 	config->state_width = first_number(s, STATE, EXTRA);
 	config->n_shared = number(s, SHARED, 0, GM_WEIGHTS_LAYERS);
+	config->loop_first = number(s, LOOP_FIRST, 0, GM_WEIGHTS_LAYERS);
+	config->loop_end = number(s, LOOP_END, 0, GM_WEIGHTS_LAYERS);
+	config->n_passes = number(s, LOOP_PASSES, 0, PASSES_MAX);
+	if (config->n_passes > 0 && config->loop_end == 0)
+		config->loop_end = GM_WEIGHTS_LAYERS;
+	s->is_optional = s->is_lenient = false; /* fewer tokens may be kept */
 	config->n_cross = number(s, SOURCE_TOKENS, 0, NUMBER_MAX);
 }
 
@@ -675,11 +695,7 @@ static void read_pair_windows(const struct facts *f,
 	if (config->window == 0 || f->lists_windows || known == NULL ||
 	    known->full_every == 0)
 		return;
-	set_kinds(config, 0,
-		  f->pattern > 0 && f->pattern < NUMBER_MAX
-			  ? (uint32_t)f->pattern
-			  : known->full_every,
-		  GM_LAYER_WINDOW);
+	set_windows(config, known, f->pattern);
 }
 
 static int read_pairs(const struct gm_weights_meta *meta, struct gm_reason *why,

@@ -140,6 +140,65 @@ static void engines_follow_their_map(void)
 	EQ(CTL("release", "layers"), DONE);
 }
 
+static uint32_t row_of_mib(uint64_t mib)
+{
+	uint32_t i = 0;
+
+	while (i < n_rows && devices[rows[i]].total_bytes >> 20 != mib)
+		i++;
+	return i < n_rows ? rows[i] : UINT32_MAX;
+}
+
+/* An engine takes as much of each card as it is told. */
+static void the_least_share_is_told(void)
+{
+	/* Layers of 2 GiB, on a card of 24 564 MiB and one of 15 360. */
+	static const struct {
+		unsigned int large, small;
+		const char *share;
+	} table[] = {
+		{ 1, 1, "0.083" }, /* and 0.133 of the small one */
+		{ 3, 1, "0.133" }, /* and 0.250 of the large one */
+	};
+	static const uint64_t layer_bytes[] = { UINT64_C(2) << 30,
+						UINT64_C(2) << 30,
+						UINT64_C(2) << 30,
+						UINT64_C(2) << 30 };
+	char spec[32], want[64];
+	struct gpumap_layers_request sized = { .size = sizeof(sized),
+					       .name = "layers",
+					       .spec = spec,
+					       .layer_bytes = layer_bytes };
+	struct gpumap *map = story_attach(&agent);
+	uint32_t large, small;
+
+	list_rows();
+	large = row_of_mib(24564);
+	small = row_of_mib(15360);
+	for (int i = 0; i < 4; i++) {
+		snprintf(spec, sizeof(spec),
+			 i % 2 ? "%2$u:%4$u;%1$u:%3$u" : "%1$u:%3$u;%2$u:%4$u",
+			 large, small, table[i / 2].large, table[i / 2].small);
+		sized.n_layers = table[i / 2].large + table[i / 2].small;
+		EQ(gpumap_layers_publish(map, &sized), 0);
+		EQ(RUN("--map", "layers", "--for", "vllm", "--", "echo"), 0);
+		snprintf(want, sizeof(want), "--gpu-memory-utilization %s\n",
+			 table[i / 2].share);
+		OK(prints(want));
+		EQ(RUN("--map", "layers", "--for", "sglang", "--", "echo"), 0);
+		snprintf(want, sizeof(want), "--mem-fraction-static %s\n",
+			 table[i / 2].share);
+		OK(prints(want));
+	}
+	gpumap_detach(map);
+	/* As many bytes are reserved on each. */
+	snprintf(spec, sizeof(spec), "%u,%u", small, large);
+	EQ(RUN("--reserve", "6G", "--rows", spec, "--for", "vllm", "--",
+	       "echo"),
+	   0);
+	OK(prints("--gpu-memory-utilization 0.250\n"));
+}
+
 /* ---- the caller's devices ------------------------------------------------ */
 
 /* Run it where /dev has the nodes of these cards, as a container has. */
@@ -234,26 +293,38 @@ static void the_callers_devices_are_heeded(void)
 	OK(complains("this process sees none of the node's cards: give"));
 }
 
-TAP_CASE()
+/* Run the tests on this machine. */
+static void on_machine(const char *node, void (*tests)(void))
 {
-	unsetenv("CUDA_DEVICE_ORDER");
-	unsetenv("CUDA_VISIBLE_DEVICES");
-	if (!cuda_scene_make(&scene, "split.yaml", NULL))
-		return tap_done();
+	if (!cuda_scene_make(&scene, node, NULL))
+		return;
 	cuda_scene_agent(&scene, &agent, "", "[host]\nrows = 1\n");
 	if (OK(agent_start(&agent))) {
-		list_rows();
-		for (int i = 0; i < 2; i++)
-			snprintf(row_text[i], sizeof(row_text[i]), "%u",
-				 find_row(i == 1));
-		the_command_sees_its_devices();
-		hosts_are_no_devices();
-		engines_are_told_their_share();
-		engines_follow_their_map();
-		the_callers_devices_are_heeded();
+		tests();
 		EQ(agent_kill(&agent, SIGTERM), 0);
 	}
 	agent_remove(&agent);
 	cuda_scene_end(&scene);
+}
+
+static void cards_and_instances(void)
+{
+	list_rows();
+	for (int i = 0; i < 2; i++)
+		snprintf(row_text[i], sizeof(row_text[i]), "%u",
+			 find_row(i == 1));
+	the_command_sees_its_devices();
+	hosts_are_no_devices();
+	engines_are_told_their_share();
+	engines_follow_their_map();
+	the_callers_devices_are_heeded();
+}
+
+TAP_CASE()
+{
+	unsetenv("CUDA_DEVICE_ORDER");
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	on_machine("split.yaml", cards_and_instances);
+	on_machine("mixed.yaml", the_least_share_is_told);
 	return tap_done();
 }

@@ -11,6 +11,7 @@ import json
 import runpy
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ def wanted(model: Any) -> Sequence[int]:
     return [a + b for a, b in zip(model["bytes"], cross, strict=True)]
 
 
+MODEL_OF = {model["name"]: model for model in MODELS}
 WANTED = {model["name"]: wanted(model) for model in MODELS}
 
 
@@ -139,6 +141,26 @@ def test_gguf(model: Any, tmp_path: Path, wide: gpumap.Map) -> None:
     own = "bytes" in model or "planned" in model
     want = wanted(model) if own else WANTED[model["name"]]
     assert planned(wide, path) == want
+
+
+PAIRS = [(MODEL_OF[m["name"]], m) for m in GGUF if m["name"] in MODEL_OF and "bytes" not in m]
+
+
+def layers(model: Path) -> list[gpumap.LayerCache]:
+    """What each layer keeps, with no window where the model has no longer sequences."""
+    out = []
+    for cache in gpumap.Shape.of(model).caches:
+        longest = cache.window >= TABLE["LENGTHS"][-1]
+        one = replace(cache, n_layers=1, window=0 if longest else cache.window)
+        out += [one] * cache.n_layers
+    return out
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=[pair[0]["name"] for pair in PAIRS])
+def test_both_files_of_a_model(pair: tuple[Any, Any], tmp_path: Path) -> None:
+    write_safetensors(tmp_path, pair[0])
+    write_gguf(tmp_path / "model.gguf", pair[1])
+    assert layers(tmp_path) == layers(tmp_path / "model.gguf")
 
 
 @pytest.mark.parametrize("model", MODELS, ids=[model["name"] for model in MODELS])

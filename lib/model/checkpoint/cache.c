@@ -457,19 +457,23 @@ static uint64_t find_state(const struct gm_weights_config *config,
 static uint32_t count_heads(const struct gm_weights_config *config,
 			    const struct shapes *s, uint64_t keys)
 {
+	uint32_t n_kv_heads = config->n_kv_heads;
 	uint64_t dim = s->rows[NORM];
 
 	/* OLMo's norm is one of all heads. */
-	if (dim == keys && keys == (uint64_t)config->n_kv_heads * config->k_dim)
-		return config->n_kv_heads;
+	if (dim == keys && keys == (uint64_t)n_kv_heads * config->k_dim)
+		return n_kv_heads;
 	if (dim == 0 || keys % dim != 0) {
-		if (config->n_kv_heads > 0 && keys % config->n_kv_heads == 0)
-			return config->n_kv_heads;
+		/* A layer may have others than the metadata say, of the same
+		 * width; and these may not say it. */
+		if (!config->says_dim && n_kv_heads < config->n_heads &&
+		    n_kv_heads > 0 && keys % n_kv_heads == 0)
+			return n_kv_heads;
 		dim = config->k_dim;
 	}
-	return dim > 0 && keys % dim == 0 && keys / dim <= UINT32_MAX
-		       ? (uint32_t)(keys / dim)
-		       : 1;
+	if (dim > 0 && keys % dim == 0 && keys / dim <= UINT32_MAX)
+		return (uint32_t)(keys / dim);
+	return n_kv_heads > 0 && keys % n_kv_heads == 0 ? n_kv_heads : 1;
 }
 
 /* Is the layer's attention a recurrence? */

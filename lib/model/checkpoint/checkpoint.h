@@ -333,6 +333,7 @@ struct gm_weights_config {
 	uint32_t n_kv_heads;
 	uint32_t k_dim; /* of one head; 0: nothing is known of the KV cache */
 	uint32_t v_dim;
+	bool says_dim; /* k_dim is said, and not a head's part of the width */
 	uint32_t kv_lora_rank; /* not 0: keys and values are kept compressed */
 	uint32_t kpe_head_dim;
 	uint32_t state_width; /* elements that a recurrence keeps for each of

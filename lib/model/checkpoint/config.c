@@ -377,7 +377,8 @@ static void read_attention(struct search *s, struct gm_weights_config *config)
 	found.n_kv_heads = count_kv_heads(s, found.n_heads);
 	if (!read_mla(s, &found)) {
 		found.k_dim = first_number(s, DIM, WINDOW);
-		if (found.k_dim == 0)
+		found.says_dim = found.k_dim > 0;
+		if (!found.says_dim)
 			found.k_dim = width / found.n_heads;
 		found.v_dim = found.k_dim;
 	}
@@ -708,6 +709,7 @@ static int read_pairs(const struct gm_weights_meta *meta, struct gm_reason *why,
 	 * it. */
 	for (int pass = 0; pass < 2 && ret == 0; pass++)
 		ret = gm_weights_gguf_pairs(meta, take_pair, &f);
+	config->says_dim = f.k_dim > 0;
 	if (f.n_heads > 0) {
 		f.k_dim = f.k_dim != 0 ? f.k_dim : f.width / f.n_heads;
 		f.v_dim = f.v_dim != 0 ? f.v_dim : f.width / f.n_heads;

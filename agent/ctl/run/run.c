@@ -115,6 +115,7 @@ static int find_visible(const struct gm_ctl *ctl,
 			uint32_t ret_rows[GPUMAP_ROWS_MAX], uint32_t *ret_n)
 {
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	const char *cut; /* why an entry of that is left out */
 	struct gpumap_device d;
 	uint32_t row = 0, n_cards = 0, n_usable = 0;
 	int n;
@@ -137,6 +138,9 @@ static int find_visible(const struct gm_ctl *ctl,
 			"run: this process sees none of the node's cards%s: "
 			"give --rows or --any",
 			visible != NULL ? ", by CUDA_VISIBLE_DEVICES" : "");
+	cut = gpumap_refusal(ctl->map);
+	if (cut[0] != '\0')
+		gm_ctl_say("run: %s", cut);
 	/* All of them are the agent's choice, which leaves out what is not in
 	 * service. */
 	if ((uint32_t)n == n_cards)

@@ -265,7 +265,7 @@ static void the_callers_devices_are_heeded(void)
 	EQ(RUN("--reserve", "1G", "--any", "true"), 0);
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	if (!can_unshare()) {
-		SKIP(11, "a mount namespace needs root");
+		SKIP(14, "a mount namespace needs root");
 		return;
 	}
 	/* One node, and all of them with a variable that names a card. */
@@ -279,6 +279,13 @@ static void the_callers_devices_are_heeded(void)
 		 out);
 	EQ(run_with_nodes("nvidia0 nvidia1 nvidia2", variable), 0);
 	STR(out, want);
+	/* CUDA cuts a list at an entry that it does not know. */
+	OK(strstr(err, "CUDA_VISIBLE_DEVICES") == NULL);
+	EQ(run_with_nodes("nvidia0 nvidia1 nvidia2",
+			  "CUDA_VISIBLE_DEVICES=0,9,1"),
+	   0);
+	OK(strstr(err, "run: CUDA_VISIBLE_DEVICES, from its byte 2: an entry "
+		       "names no device") != NULL);
 	/* The card is out of service, and the instance is left. */
 	snprintf(want, sizeof(want), "%s,%s", row_text[0], row_text[1]);
 	EQ(RUN("--reserve", "1G", "--rows", want, "--print-env", "true"), 0);

@@ -15,7 +15,8 @@
  * window of every sequence of the batch, unless all layers have windows, which
  * would never fill it.
  *
- * kv.h has the rule of mistral.rs, which charges every layer the same.
+ * rule.h has what engines keep beyond that; kv.h the rule of mistral.rs, which
+ * charges every layer the same.
  */
 #ifndef GM_CACHE_H
 #define GM_CACHE_H
@@ -34,6 +35,9 @@ struct gm_cache_request {
 	uint32_t n_layers;
 	uint32_t n_ranks; /* among which heads are divided; 0: one */
 	uint32_t dtype_bytes;
+	uint32_t engine;      /* that keeps them, by its rule; 0: none */
+	uint32_t conv_taps;   /* inputs that convolutions have; 0: not known */
+	uint32_t state_bytes; /* of an element of a recurrence; 0: not said */
 	uint64_t max_seq_len;
 	uint64_t max_batch_size;
 	struct gm_kv_paged paged;

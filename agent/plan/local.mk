@@ -26,6 +26,7 @@ noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES += %reldir%/plan_draft.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/plan_model.c
 %canon_reldir%_libplan_la_SOURCES += %reldir%/plan_place.c
+%canon_reldir%_libplan_la_SOURCES += %reldir%/rule.c %reldir%/rule.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/size_text.c %reldir%/size_text.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/spec.c %reldir%/spec.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/topology.c %reldir%/topology.h

@@ -283,6 +283,7 @@ gm_unit_plan = \
 	%reldir%/plan/place.c \
 	%reldir%/plan/plan.c \
 	%reldir%/plan/published_models.c \
+	%reldir%/plan/rule.c \
 	%reldir%/plan/sizes.c \
 	%reldir%/plan/spec.c \
 	%reldir%/plan/strategies.c \

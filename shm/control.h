@@ -273,7 +273,10 @@ struct gm_control_plan {
 	uint64_t wait_ns;   /* with COMMIT; 0: do not wait for room */
 	uint64_t start_ns;  /* with HELD; 0: it has no start window */
 	uint32_t owner_uid; /* with FOR */
-	uint32_t reserved;
+	/* The caches. */
+	uint32_t engine; /* enum gpumap_engine; 0: none */
+	uint32_t conv_taps;
+	uint32_t state_bytes;
 };
 
 #define GM_PLAN_RUNS_MAX 8192u /* of one reply; caches of one request */
@@ -678,7 +681,7 @@ _Static_assert(sizeof(struct gm_calibrate) == 112, "wire");
 _Static_assert(sizeof(struct gm_session_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_queue_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_session_item) == 88, "wire");
-_Static_assert(sizeof(struct gm_control_plan) == 192, "wire");
+_Static_assert(sizeof(struct gm_control_plan) == 200, "wire");
 _Static_assert(sizeof(struct gm_control_plan_reply) == 56, "wire");
 _Static_assert(sizeof(struct gpumap_layer_cache) == 40, "wire");
 _Static_assert(sizeof(struct gpumap_plan_charge) == 64, "wire");

@@ -133,7 +133,7 @@ COMMAND("plan",
 	"[--max-seq-len N] [--max-batch N] "
 	"[--paged-mib N | --paged-share X | --paged-tokens N] "
 	"[--paged-block N] [--cache-type auto|f8e4m3] [--kv-elements N] "
-	"[--like mistral.rs]",
+	"[--engine vllm|sglang|llama.cpp|hf | --like mistral.rs]",
 	"where a model's layers would go, and what that takes of each row", 0,
 	gm_ctl_plan, true)
 COMMAND("export",

@@ -54,7 +54,7 @@ _Static_assert(GM_OPTIONS <= 8 * sizeof(gm_ctl_set), "each has a bit");
 	 GM_OPT(PAGED_BLOCK) | GM_OPT(CACHE_TYPE) | GM_OPT(STRATEGY) | \
 	 GM_OPT(SETTING) | GM_OPT(TOPOLOGY) | GM_OPT(SPLIT) |          \
 	 GM_OPT(WEIGHTS) | GM_OPT(DTYPE) | GM_OPT(KV_ELEMENTS) |       \
-	 GM_OPT(LIKE) | GM_OPTS_MAX)
+	 GM_OPT(ENGINE) | GM_OPT(LIKE) | GM_OPTS_MAX)
 /* Those of plan --nodes only; and all that it takes. */
 #define GM_OPTS_OF_NODES                                                      \
 	(GM_OPT(LAYERS) | GM_OPT(BYTES) | GM_OPT(ONLY) | GM_OPT(FOR) |        \

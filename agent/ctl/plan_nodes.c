@@ -15,6 +15,7 @@
 #include "agent/ctl/parse.h"
 #include "agent/ctl/plan.h"
 #include "agent/reader/device_text.h"
+#include "gpumap/engine.h"
 #include "shm/device_kinds.h"
 
 #define SECOND           UINT64_C(1000000000)
@@ -224,13 +225,14 @@ static int read_launcher(struct gm_ctl_nodes_job *job)
 	static const struct {
 		const char *name;
 		enum gm_ctl_launcher launcher;
+		uint32_t engine; /* by whose rule caches are charged */
 	} launchers[] = {
-		{ "torchrun", GM_LAUNCHER_TORCHRUN },
-		{ "mpirun", GM_LAUNCHER_MPIRUN },
-		{ "vllm", GM_LAUNCHER_VLLM },
-		{ "sglang", GM_LAUNCHER_SGLANG },
-		{ "llama.cpp", GM_LAUNCHER_LLAMA_CPP },
-		{ "env", GM_LAUNCHER_ENV },
+		{ "torchrun", GM_LAUNCHER_TORCHRUN, 0 },
+		{ "mpirun", GM_LAUNCHER_MPIRUN, 0 },
+		{ "vllm", GM_LAUNCHER_VLLM, GPUMAP_ENGINE_VLLM },
+		{ "sglang", GM_LAUNCHER_SGLANG, GPUMAP_ENGINE_SGLANG },
+		{ "llama.cpp", GM_LAUNCHER_LLAMA_CPP, GPUMAP_ENGINE_LLAMA_CPP },
+		{ "env", GM_LAUNCHER_ENV, 0 },
 	};
 	int i;
 
@@ -242,6 +244,7 @@ static int read_launcher(struct gm_ctl_nodes_job *job)
 	if (i < 0)
 		return GM_EXIT_USAGE;
 	job->launcher = launchers[i].launcher;
+	job->q.ask.engine = launchers[i].engine;
 	return GM_EXIT_OK;
 }
 

@@ -10,10 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/ctl/export.h"
 #include "agent/ctl/progress.h"
 #include "agent/plan/file.h"
 #include "agent/plan/nodefile.h"
 #include "agent/plan/topology.h"
+#include "gpumap/engine.h"
 #include "shm/point.h"
 
 static int wrong(const char *what)
@@ -170,6 +172,38 @@ static int read_numbers(struct gm_ctl_planning *p)
 	return GM_EXIT_OK;
 }
 
+/* Find the engine whose rule charges the caches: without --engine the one that
+ * run starts. */
+static int read_engine(struct gm_ctl_planning *p)
+{
+	static const struct {
+		const char *name;
+		uint32_t engine;
+	} engines[] = {
+		{ "vllm", GPUMAP_ENGINE_VLLM },
+		{ "sglang", GPUMAP_ENGINE_SGLANG },
+		{ "llama.cpp", GPUMAP_ENGINE_LLAMA_CPP },
+		{ "hf", GPUMAP_ENGINE_ACCELERATE },
+	};
+	const struct gm_ctl *ctl = p->ctl;
+	int i;
+
+	if (!GM_GIVEN(ctl, ENGINE))
+		return GM_GIVEN(ctl, FOR) ? gm_ctl_engine(GM_TEXT(ctl, FOR),
+							  &p->q.ask.engine)
+					  : GM_EXIT_OK;
+	if (GM_GIVEN(ctl, LIKE))
+		return wrong("--like charges as mistral.rs does: leave it or "
+			     "--engine out");
+	i = gm_ctl_find_word("--engine", GM_TEXT(ctl, ENGINE), engines,
+			     sizeof(engines[0]),
+			     sizeof(engines) / sizeof(engines[0]));
+	if (i < 0)
+		return GM_EXIT_USAGE;
+	p->q.ask.engine = engines[i].engine;
+	return GM_EXIT_OK;
+}
+
 static int read_request(struct gm_ctl_planning *p)
 {
 	const struct gm_ctl *ctl = p->ctl;
@@ -189,6 +223,8 @@ static int read_request(struct gm_ctl_planning *p)
 			     "would do, and cannot be committed: commit its "
 			     "spec");
 	ret = read_setting(p);
+	if (ret == GM_EXIT_OK)
+		ret = read_engine(p);
 	if (ret == GM_EXIT_OK)
 		ret = read_names(p);
 	if (ret == GM_EXIT_OK)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/ctl/plan.h"
+#include "agent/plan/rule.h"
 
 #define GIB       1073741824.0
 #define BAR_CELLS 24u
@@ -141,6 +142,7 @@ static void row_line(const struct gm_ctl_planning *p, uint32_t i)
 
 static void head_lines(const struct gm_ctl_planning *p)
 {
+	const char *release = gm_rule_of(p->q.ask.engine)->release;
 	char size[32], kv[32];
 
 	gm_ctl_print_plain(GM_TEXT(p->ctl, MODEL));
@@ -151,7 +153,7 @@ static void head_lines(const struct gm_ctl_planning *p)
 	       p->isq != GM_ISQ_N ? gm_isq_name(p->isq) : "",
 	       p->node.name[0] != '\0' ? ", on " : "", p->node.name);
 	printf("%s%s%s, %s, %llu tokens, batch %llu, %s of %sKV cache a "
-	       "layer%s\n\n",
+	       "layer%s%s%s\n\n",
 	       gm_ctl_setting(p->q.ask.setting),
 	       p->q.ask.setting == GPUMAP_SETTING_AUTO ? " by " : "",
 	       p->q.ask.setting == GPUMAP_SETTING_AUTO
@@ -162,7 +164,9 @@ static void head_lines(const struct gm_ctl_planning *p)
 	       (unsigned long long)p->q.ask.max_batch_size,
 	       gm_size_text(p->plan.kv_bytes, kv),
 	       p->plan.is_paged ? "paged " : "",
-	       p->model.n_caches > 1 && p->q.like == NULL ? ", the mean" : "");
+	       p->model.n_caches > 1 && p->q.like == NULL ? ", the mean" : "",
+	       release != NULL ? ", as kept by " : "",
+	       release != NULL ? release : "");
 }
 
 static const char *next_line(const char *at)
@@ -281,7 +285,7 @@ static int print_json(const struct gm_ctl_planning *p)
 	return gm_ctl_print(json_pack(
 		"{s:o, s:s?, s:s, s:s?, s:s, s:s?, s:s, s:o, s:o, s:o, s:o, "
 		"s:o, "
-		"s:b, s:o, s:s?, s:o, s:o, s:o, s:o, s:s?, s:o}",
+		"s:s?, s:b, s:o, s:s?, s:o, s:o, s:o, s:o, s:s?, s:o}",
 		"model", gm_ctl_text_json(GM_TEXT(p->ctl, MODEL)), "node",
 		p->node.name[0] != '\0' ? p->node.name : NULL, "setting",
 		gm_ctl_setting(q->ask.setting), "strategy",
@@ -293,10 +297,11 @@ static int print_json(const struct gm_ctl_planning *p)
 		whole(p->model.total_bytes), "max_seq_len",
 		whole(q->ask.max_seq_len), "max_batch_size",
 		whole(q->ask.max_batch_size), "kv_bytes",
-		whole(p->plan.kv_bytes), "paged", p->plan.is_paged, "base_row",
-		whole(p->plan.base_row), "spec", p->plan.spec, "layers",
-		layers_json(&p->plan), "caches", caches_json(p), "charges",
-		charges_json(p), "warnings", warnings_json(&p->plan),
+		whole(p->plan.kv_bytes), "engine",
+		gm_rule_of(q->ask.engine)->release, "paged", p->plan.is_paged,
+		"base_row", whole(p->plan.base_row), "spec", p->plan.spec,
+		"layers", layers_json(&p->plan), "caches", caches_json(p),
+		"charges", charges_json(p), "warnings", warnings_json(&p->plan),
 		"committed", p->version != 0 ? GM_TEXT(p->ctl, COMMIT) : NULL,
 		"version", p->version != 0 ? whole(p->version) : json_null()));
 }

@@ -12,6 +12,7 @@
 #include "agent/plan/checked.h"
 #include "agent/plan/nodefile.h"
 #include "agent/plan/plan_draft.h"
+#include "agent/plan/rule.h"
 #include "agent/plan/size_text.h"
 #include "agent/plan/spec.h"
 #include "shm/device_kinds.h"
@@ -660,6 +661,13 @@ static int check(const struct gm_plan_request *q, struct gm_plan_error *err)
 				    "More than the %u layers that a map may "
 				    "have",
 				    GM_PLACE_LAYERS);
+	if (q->ask.paged != GPUMAP_PAGED_NONE &&
+	    !gm_rule_of(q->ask.engine)->has_pool)
+		return gm_error_set(err, -EINVAL,
+				    "give the tokens of a sequence and the "
+				    "batch",
+				    "%s has no paged KV cache",
+				    gm_rule_of(q->ask.engine)->release);
 	return 0;
 }
 
@@ -671,6 +679,9 @@ static struct gm_cache_request cache_of(const struct gm_plan_request *q)
 		.caches = ask->caches,
 		.n_caches = ask->n_layers > 0 ? ask->n_caches : 0,
 		.like = q->like,
+		.engine = ask->engine,
+		.conv_taps = ask->conv_taps,
+		.state_bytes = ask->state_bytes,
 		.max_seq_len =
 			ask->max_seq_len ? ask->max_seq_len : GM_PLAN_SEQ_LEN,
 		.max_batch_size = ask->max_batch_size ? ask->max_batch_size

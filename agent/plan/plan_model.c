@@ -26,5 +26,7 @@ uint32_t gm_plan_of_sizes(const struct gm_weights_sizes *sizes,
 	ret_ask->n_heads = config->n_heads;
 	ret_ask->caches = sizes->caches;
 	ret_ask->n_caches = sizes->n_caches;
+	ret_ask->conv_taps = config->conv_taps;
+	ret_ask->state_bytes = config->state_bytes;
 	return weight_bytes(gm_weights_type(sizes->type));
 }

@@ -432,6 +432,9 @@ struct gpumap_model_sizes {
 	uint32_t n_extra_layers; /* that the model stores past the last, to
 				  * predict more tokens: part of other_bytes */
 	char architecture[64];   /* "llama"; or empty */
+	uint32_t conv_taps;      /* of convolutions over tokens; 0: not known */
+	uint32_t state_bytes; /* of an element of a recurrence, as config.json
+			       * says; 0: it does not */
 };
 
 /*

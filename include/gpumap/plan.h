@@ -88,6 +88,15 @@ struct gpumap_plan_request {
 	 * map, for so long at most, which is an hour or less.  0: it is
 	 * not */
 	uint64_t start_ns;
+	/* enum gpumap_engine: the engine that will keep the caches, by whose
+	 * rule they are charged (gpumap(7)); 0, or one without a rule: what the
+	 * layers need */
+	uint32_t engine;
+	uint32_t conv_taps;   /* inputs that each convolution over tokens has,
+			       * the newest one too; 0: not known */
+	uint32_t state_bytes; /* of an element of a recurrence, as the model
+			       * says; 0: it does not */
+	uint32_t reserved;    /* 0 */
 };
 
 struct gpumap_plan {

@@ -38,6 +38,8 @@ static void show(struct gm_model_measured *m)
 		.caches = m->own.caches,
 		.n_caches = m->own.n_caches,
 		.n_extra_layers = config->n_extra,
+		.conv_taps = config->conv_taps,
+		.state_bytes = config->state_bytes,
 	};
 	memcpy(m->seen.architecture, config->type, sizeof(config->type));
 }

@@ -103,6 +103,9 @@ static void put_body(const struct gpumap_plan_request *ours,
 		.wait_ns = ours->wait_ns,
 		.start_ns = ours->start_ns,
 		.owner_uid = ours->owner_uid,
+		.engine = ours->engine,
+		.conv_taps = ours->conv_taps,
+		.state_bytes = ours->state_bytes,
 	};
 	_Static_assert(sizeof(ours->paged_share) == 4, "a float's bits");
 	memcpy(&body->paged_share, &ours->paged_share, 4);

@@ -12,6 +12,7 @@
 #include "agent/common/refusal.h"
 #include "agent/plan/plan.h"
 #include "gpumap.h"
+#include "gpumap/engine.h"
 
 #define START_MAX_NS UINT64_C(3600000000000)
 
@@ -54,7 +55,9 @@ static bool fits_together(const struct gm_control_plan *ask,
 
 static bool is_known(const struct gm_control_plan *ask)
 {
-	return (ask->flags & ~ALL_FLAGS) == 0 && ask->reserved == 0 &&
+	return (ask->flags & ~ALL_FLAGS) == 0 &&
+	       ask->engine <= GPUMAP_ENGINE_ACCELERATE &&
+	       ask->state_bytes <= 8 &&
 	       (ask->owner_uid == 0 || (ask->flags & GPUMAP_PLAN_FOR) != 0) &&
 	       ask->setting >= GPUMAP_SETTING_MANUAL &&
 	       ask->setting <= GPUMAP_SETTING_RESERVE &&
@@ -122,8 +125,8 @@ int gm_plan_form_check(struct gm_connection *c,
 	if (!is_known(ask))
 		return gm_connection_bad(
 			c, -EINVAL,
-			"a flag, the setting, the strategy or a dtype of the "
-			"plan is none that this agent knows");
+			"a flag, the setting, the strategy, a dtype or the "
+			"engine of the plan is none that this agent knows");
 	if ((ask->flags & GPUMAP_PLAN_FOR) != 0 && !gm_connection_is_sync(c))
 		return gm_connection_bad(
 			c, -EPERM,
@@ -202,6 +205,9 @@ void gm_plan_form_read(const struct gm_control_plan *ask, const char *tail,
 		.paged_block = ask->paged_block,
 		.paged_element_bytes = ask->paged_element_bytes,
 		.owner_uid = ask->owner_uid,
+		.engine = ask->engine,
+		.conv_taps = ask->conv_taps,
+		.state_bytes = ask->state_bytes,
 		/* Years. */
 		.wait_ns = ask->wait_ns < INT64_MAX / 2 ? ask->wait_ns
 							: INT64_MAX / 2,

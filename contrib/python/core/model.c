@@ -17,7 +17,7 @@ struct core_model {
 };
 
 CORE_STRUCT(sizes_fields, gpumap_model_sizes, other_bytes, tied_bytes, dtype,
-	    n_heads);
+	    n_heads, conv_taps, state_bytes);
 
 CORE_STRUCT(cache_fields, gpumap_layer_cache, n_layers, n_heads, window,
 	    token_elements, conv_elements, state_elements);

@@ -57,7 +57,7 @@ CORE_STRUCT_LISTS(plan_fields, gpumap_plan_request,
 		  weights, n_layers, other_bytes, tied_bytes, dtype, n_heads,
 		  compute_dtype, max_seq_len, max_batch_size, paged,
 		  paged_amount, paged_share, paged_block, paged_element_bytes,
-		  wait_ns, start_ns);
+		  wait_ns, start_ns, engine, conv_taps, state_bytes);
 
 CORE_STRUCT(plan_result_fields, gpumap_plan, n_layers, n_charges, base_row,
 	    compute_dtype, kv_bytes, version, missing_bytes, missing_row, spec,

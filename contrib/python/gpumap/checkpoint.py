@@ -53,6 +53,8 @@ class Shape:
     dtype         of most weights
     n_heads       of attention; 0: not known
     caches        what all layers keep; none: it is not known
+    conv_taps     inputs that a convolution over tokens has; 0: not known
+    state_bytes   of an element of a recurrence, as the model says; 0: it does not
     """
 
     layer_bytes: tuple[int, ...]
@@ -61,6 +63,8 @@ class Shape:
     dtype: DType = DType.F16
     n_heads: int = 0
     caches: tuple[LayerCache, ...] = ()
+    conv_taps: int = 0
+    state_bytes: int = 0
     path: str | None = field(default=None, compare=False)
 
     @property

@@ -478,6 +478,7 @@ class Map(_core.Map):
         max_seq_len: int = 4096,
         max_batch: int = 1,
         paged: tuple[Literal["mib", "share", "tokens"], float] | None = None,
+        engine: enums.Engine | str | None = None,
         base_row: int | None = None,
         publish: str | None = None,
         commit: str | None = None,
@@ -495,6 +496,8 @@ class Map(_core.Map):
         split       or as a pipeline with these layers a rank, [16, 16]
         dtype       of activations and the KV cache; "auto": the best there is
         paged       ("mib", n), ("share", 0.9) or ("tokens", n)
+        engine      charge the cache by the rule of "vllm", "sglang",
+                    "llama.cpp" or "accelerate"; None: what the layers need
         publish     publish the plan as the layer map of this name
         commit      likewise, and reserve its memory
         held        with commit: only while this process lives
@@ -540,6 +543,8 @@ class Map(_core.Map):
                 request["paged_share"] = paged[1]
             else:
                 request["paged_amount"] = int(paged[1])
+        if engine is not None:
+            request["engine"] = _engine_of(engine)
         request["flags"] = flags
         request["start_ns"] = int(start * 1e9)
         caches = b"".join(one._pack() for one in shape.caches)
@@ -675,12 +680,10 @@ class Map(_core.Map):
         Unsupported: the engine cannot follow this map; refusal names the layer
         and the way out.
         """
-        if isinstance(engine, str):
-            engine = enums.Engine[engine.upper().replace(".", "_")]
         got = self._engine_export(
             layers.name if isinstance(layers, Layers) else layers,
             {
-                "engine": int(engine),
+                "engine": _engine_of(engine),
                 "flags": enums.ENGINE_BY_ENV if by_env else 0,
                 "model": None if model is None else os.fspath(model),
                 "file_name": file_name,
@@ -944,6 +947,12 @@ def _numbers_text(numbers: Sequence[int]) -> str:
     return ",".join(str(n) for n in numbers)
 
 
+def _engine_of(engine: enums.Engine | str) -> int:
+    if isinstance(engine, str):
+        engine = enums.Engine[engine.upper().replace(".", "_")]
+    return int(engine)
+
+
 def _plan_request(shape: Shape) -> dict[str, Any]:
     return {
         "layer_bytes": list(shape.layer_bytes),
@@ -951,6 +960,8 @@ def _plan_request(shape: Shape) -> dict[str, Any]:
         "tied_bytes": shape.tied_bytes,
         "dtype": int(shape.dtype),
         "n_heads": shape.n_heads,
+        "conv_taps": shape.conv_taps,
+        "state_bytes": shape.state_bytes,
     }
 
 

@@ -24,6 +24,7 @@ CACHES = Path(__file__).parents[3] / "tests/caches"
 TABLE = runpy.run_path(str(CACHES / "table.py"))
 MODELS = TABLE["load"](CACHES / "models.json")
 GGUF = TABLE["load"](CACHES / "gguf.json")
+VLLM = TABLE["load"](CACHES / "vllm.json")
 NODE = """
 name: wide
 rows:
@@ -119,11 +120,12 @@ def wide() -> Iterator[gpumap.Map]:
         yield map
 
 
-def planned(map: gpumap.Map, model: Path) -> Sequence[int]:
+def planned(map: gpumap.Map, model: Path, engine: str | None = None) -> Sequence[int]:
     """The bytes of the caches of all layers, for each length of the table."""
     shape = gpumap.Shape.of(model)
     plans = [
-        map.plan(shape, rows=[1], dtype="bf16", max_seq_len=n) for n in TABLE["LENGTHS"]
+        map.plan(shape, rows=[1], dtype="bf16", max_seq_len=n, engine=engine)
+        for n in TABLE["LENGTHS"]
     ]
     return [sum(charge.kv_bytes for charge in plan.charges) for plan in plans]
 
@@ -167,3 +169,10 @@ def test_both_files_of_a_model(pair: tuple[Any, Any], tmp_path: Path) -> None:
 def test_sums(model: Any) -> None:
     counted = [TABLE["count"](model["layers"], n) for n in TABLE["LENGTHS"]]
     assert counted == model["bytes"]
+
+
+@pytest.mark.parametrize("name", VLLM)
+def test_vllm(name: str, tmp_path: Path, wide: gpumap.Map) -> None:
+    model = next(model for model in MODELS if model["name"] == name)
+    write_safetensors(tmp_path, model)
+    assert planned(wide, tmp_path, "vllm") == VLLM[name]

@@ -185,6 +185,20 @@ def test_plan(map: gpumap.Map, checkpoint: Path, agent: Agent) -> None:
     assert plan.rows.tolist() == [0, 1, 1, 1] and plan.version == 0
 
 
+def test_plan_for_an_engine(map: gpumap.Map) -> None:
+    state = gpumap.LayerCache(1, conv_elements=40, state_elements=100)
+    shape = gpumap.Shape((1 << 20,), caches=(state,), conv_taps=4, state_bytes=2)
+    for engine, kept in (
+        (None, 40 * 4 + 100 * 4),
+        ("llama.cpp", 30 * 4 + 100 * 4),
+        (gpumap.enums.Engine.SGLANG, 6 * (30 * 2 + 100 * 2)),
+    ):
+        plan = map.plan(shape, dtype="f32", engine=engine)
+        assert plan.charges[0].kv_bytes == kept
+    with pytest.raises(gpumap.errors.Invalid):
+        map.plan(shape, engine="accelerate", paged=("mib", 8))
+
+
 def test_shape_is_what_gpumapctl_reads(
     checkpoint: Path, map: gpumap.Map, agent: Agent
 ) -> None:

@@ -22,6 +22,7 @@
 #include "shm/layer_name.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define TAPS_MAX 1024u /* of a convolution over tokens */
 
 /* The kinds of tensors that tell something. */
 enum part {
@@ -142,6 +143,7 @@ struct shapes {
 	uint64_t conv;            /* elements of all convolutions */
 	uint64_t inner;           /* columns of the output of a recurrence */
 	uint32_t n_convs;
+	uint32_t taps;   /* columns of a convolution */
 	bool attends;    /* a tensor is part of an attention */
 	bool is_matrix;  /* its recurrence keeps keys by values: mLSTM's */
 	bool mixes_time; /* it is RWKV's */
@@ -379,6 +381,8 @@ static void take_tensor(struct shapes *s, const struct gm_weights *ws,
 		s->rows[CONV] += t.rows;
 		s->conv += t.elements;
 		s->n_convs++;
+		if (t.columns > 1 && t.columns <= TAPS_MAX)
+			s->taps = (uint32_t)t.columns;
 		return;
 	case NORM:
 		s->rows[NORM] = t.columns > 1 ? t.columns : t.rows;
@@ -694,6 +698,8 @@ int gm_weights_cache_find(const struct gm_weights *weights,
 
 		if (has_keys(&shapes[i]))
 			sight = SHAPES;
+		if (shapes[i].taps > config->conv_taps)
+			config->conv_taps = shapes[i].taps;
 		if (config->n_heads == 0 && heads <= UINT32_MAX)
 			config->n_heads = (uint32_t)heads;
 	}

@@ -338,6 +338,8 @@ struct gm_weights_config {
 	uint32_t kpe_head_dim;
 	uint32_t state_width; /* elements that a recurrence keeps for each of
 			       * its inner ones */
+	uint32_t state_bytes; /* of an element of a recurrence */
+	uint32_t conv_taps;   /* of its convolutions */
 	uint32_t n_shared;    /* the last layers, which read what others keep */
 	uint32_t n_cross;     /* tokens of an encoder's output; 0: as many as
 			       * the sequence has */

@@ -111,8 +111,9 @@ static const char *const language_keys[] = {
 struct part {
 	struct value values[N_KEYS];
 	const char *type;
-	uint32_t n_kinds; /* that it lists; 0: none */
-	size_t list;      /* in which of the lists */
+	uint32_t state_bytes; /* of the type of a recurrence; 0: not known */
+	uint32_t n_kinds;     /* that it lists; 0: none */
+	size_t list;          /* in which of the lists */
 	uint8_t kinds[GM_WEIGHTS_KINDS];
 };
 
@@ -229,6 +230,20 @@ static size_t find_list(const char *key)
 	return i;
 }
 
+static bool read_state_type(struct gm_scan *scan, struct part *part)
+{
+	char *name;
+
+	if (!gm_json_scan_string(scan, &name))
+		return false;
+	part->state_bytes =
+		strcmp(name, "float32") == 0 ? 4
+		: strcmp(name, "bfloat16") == 0 || strcmp(name, "float16") == 0
+			? 2
+			: 0;
+	return true;
+}
+
 /* The part that an object with this key in part @i is; 0: none. */
 static size_t part_of(size_t i, const char *key)
 {
@@ -272,6 +287,10 @@ static bool read_part(struct gm_scan *scan, struct part parts[N_PARTS],
 			   gm_json_scan_is(scan, "\"")) {
 			is_good = gm_json_scan_string(scan, &type);
 			parts[i].type = type;
+		} else if ((strcmp(key, "mamba_ssm_dtype") == 0 ||
+			    strcmp(key, "mamba_ssm_cache_dtype") == 0) &&
+			   gm_json_scan_is(scan, "\"")) {
+			is_good = read_state_type(scan, &parts[i]);
 		} else {
 			is_good = gm_json_scan_skip(scan);
 		}
@@ -499,6 +518,7 @@ static void read_windows(struct search *s, struct gm_weights_config *config)
 static void read_recurrence(struct search *s, struct gm_weights_config *config)
 {
 	config->state_width = first_number(s, STATE, EXTRA);
+	config->state_bytes = s->part->state_bytes;
 	config->n_shared = number(s, SHARED, 0, GM_WEIGHTS_LAYERS);
 	config->loop_first = number(s, LOOP_FIRST, 0, GM_WEIGHTS_LAYERS);
 	config->loop_end = number(s, LOOP_END, 0, GM_WEIGHTS_LAYERS);
@@ -559,6 +579,13 @@ static void read_vision(const struct part *part,
 		config->n_cross = (uint32_t)((side * side + 1) * tiles->number);
 }
 
+/* Engines that else have states of the model's type have these in float32. */
+static bool has_wide_states(const char *type)
+{
+	return strcmp(type, "kimi_linear") == 0 ||
+	       strcmp(type, "nemotron_h") == 0;
+}
+
 static int read_json(const struct gm_weights_meta *meta, struct gm_reason *why,
 		     struct gm_weights_config *config)
 {
@@ -574,6 +601,8 @@ static int read_json(const struct gm_weights_meta *meta, struct gm_reason *why,
 	for (size_t i = 0; i < ATTENTION; i++)
 		if (ret == 0 && (config->n_layers == 0 || config->n_heads == 0))
 			ret = find_facts(&parts[i], why, config);
+	if (config->state_bytes == 0 && has_wide_states(config->type))
+		config->state_bytes = 4;
 	if (ret == 0)
 		read_vision(&parts[VISION], config);
 	return ret;

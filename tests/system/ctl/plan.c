@@ -101,12 +101,13 @@ static void json_is_for_programs(void)
 	make_node("544M");
 	EQ(PLAN("--strategy", "balance", "--json"), DONE);
 	json = object();
-	OK(has_fields(json,
-		      "model node setting strategy stored_dtype isq dtype "
-		      "n_layers model_bytes max_seq_len max_batch_size "
-		      "kv_bytes paged base_row spec layers caches charges "
-		      "warnings "
-		      "committed version"));
+	OK(has_fields(
+		json,
+		"model node setting strategy stored_dtype isq dtype "
+		"n_layers model_bytes max_seq_len max_batch_size "
+		"kv_bytes engine paged base_row spec layers caches charges "
+		"warnings "
+		"committed version"));
 	STR(text(json, "node"), "shelf");
 	STR(text(json, "setting"), "auto");
 	STR(text(json, "strategy"), "balance");
@@ -381,6 +382,11 @@ static void wrong_command_lines_are_refused(void)
 	EQ(PLAN("--max-batch", "0"), USAGE);
 	EQ(PLAN("--paged-share", "1.5"), USAGE);
 	EQ(PLAN("--paged-mib", "8", "--cache-type", "u8"), USAGE);
+	EQ(PLAN("--engine", "tgi"), USAGE);
+	OK(complains("vllm"));
+	EQ(PLAN("--engine", "vllm", "--like", "mistral.rs"), USAGE);
+	EQ(PLAN("--engine", "hf", "--paged-mib", "8"), FAILED);
+	OK(complains("transformers 5.24.0 has no paged KV cache"));
 	EQ(PLAN("--topology", "/nowhere"), FAILED);
 	OK(complains("/nowhere: No such file or directory; give the path of "));
 	EQ(PLAN("--split", "2,1"), FAILED);
@@ -556,6 +562,43 @@ static void the_head_is_with_the_last_layer(void)
 	weights_are("0:1;1:1", "mistral.rs", 140, 100);
 }
 
+/* Four layers of 128 bytes a token: 4 tokens are a block of 16 and a null block
+ * of vLLM, a token more of SGLang, 256 of llama.cpp, and as many of
+ * transformers. */
+static void engines_keep_more(void)
+{
+	static const struct {
+		const char *engine, *release;
+		json_int_t bytes;
+	} table[] = {
+		{ "vllm", "vLLM 0.33.0", 4 * 32 * 128 },
+		{ "sglang", "SGLang 0.5.23", 4 * 5 * 128 },
+		{ "llama.cpp", "llama.cpp 0c1e57098", 4 * 256 * 128 },
+		{ "hf", "transformers 5.24.0", 4 * 4 * 128 },
+	};
+	char line[64];
+
+	make_node("544M");
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		json_t *json;
+
+		EQ(PLAN("--json", "--max-seq-len", "4", "--spec", "4",
+			"--engine", table[i].engine),
+		   DONE);
+		json = object();
+		STR(text(json, "engine"), table[i].release);
+		EQ(charged(list(json, "charges", 1), "kv_bytes"),
+		   table[i].bytes);
+		json_decref(json);
+		EQ(PLAN("--max-seq-len", "4", "--spec", "4", "--engine",
+			table[i].engine),
+		   DONE);
+		snprintf(line, sizeof(line),
+			 "KV cache a layer, as kept by %s\n", table[i].release);
+		OK(prints(line));
+	}
+}
+
 TAP_CASE()
 {
 	if (!ctl_start("[host]\nrows = 2\n"))
@@ -569,6 +612,7 @@ TAP_CASE()
 	layers_past_the_last_are_no_maps();
 	every_setting_can_be_asked_for();
 	sizes_can_be_asked_for();
+	engines_keep_more();
 	what_does_not_fit_is_said_with_what_would();
 	a_quantised_model_is_planned();
 	layers_on_hosts_are_warned_of();

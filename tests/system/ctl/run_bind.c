@@ -121,6 +121,24 @@ static void models_are_planned_as_told(void)
 	OK(run_all_gone(map));
 }
 
+/* The bytes that are reserved for a command that keeps one token. */
+static json_int_t reserved_for(const char *option, const char *engine,
+			       const char *script)
+{
+	json_int_t bytes;
+	json_t *json;
+
+	EQ(CTL("run", "--cache-dir", agent.dir, "--model", model, "--rows", "1",
+	       "--max-seq-len", "1", option, engine, "--", "sh", "-c", script),
+	   0);
+	json = json_loads(out, 0, NULL);
+	bytes = number(json_array_get(list(json, "reservations", 1), 0),
+		       "bytes");
+	json_decref(json);
+	OK(run_all_gone(map));
+	return bytes;
+}
+
 /* Two layers of 1 MiB, on the second row. */
 static void models_are_planned(void)
 {
@@ -159,6 +177,14 @@ static void models_are_planned(void)
 	EQ(number(json_array_get(list(held, "rows", 1), 0), "row"), 1);
 	json_decref(json);
 	OK(run_all_gone(map));
+	/* 128 elements of 16 bits in a layer, of 256 tokens in llama.cpp, and
+	 * else of one. */
+	EQ(reserved_for("--for", "llama.cpp", script) -
+		   reserved_for("--for", "env", script),
+	   2 * 128 * 2 * (256 - 1));
+	EQ(reserved_for("--engine", "llama.cpp", script) -
+		   reserved_for("--for", "env", script),
+	   2 * 128 * 2 * (256 - 1));
 	EQ(CTL("run", "--cache-dir", agent.dir, "--model", model, "--rows", "1",
 	       "--for", "llama.cpp", "--", "sh", "-c",
 	       "echo $LLAMA_ARG_N_GPU_LAYERS $GPUMAP_ROWS"),

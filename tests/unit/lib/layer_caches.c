@@ -354,8 +354,70 @@ static void what_is_not_known_is_not_zero(void)
 	    "1*16; 0");
 }
 
+/* The facts of a recurrence that are the model's, and not a layer's. */
+static const char *recurrence_of(const char *config, const char *tensors)
+{
+	static struct gm_reason why;
+	static char text[32];
+	struct gm_weights ws = { .why = &why };
+	struct gm_weights_sizes sizes = { .config = config_of(config) };
+	char *words = strdup(tensors), *at = words;
+
+	ws.folder = strdup("model/");
+	OK(words != NULL && ws.folder != NULL &&
+	   gm_weights_add_file(&ws, "f") == 0);
+	while (at != NULL && *at != '\0')
+		add_tensor(&ws, &at);
+	EQ(gm_weights_measure_layers(&ws, &sizes), 0);
+	sprintf(text, "%u taps, %u bytes", sizes.config.conv_taps,
+		sizes.config.state_bytes);
+	gm_weights_sizes_free(&sizes);
+	gm_weights_free(&ws);
+	free(words);
+	return text;
+}
+
+static void recurrences_have_a_type_and_taps(void)
+{
+	static const struct {
+		const char *config, *tensors, *want;
+	} table[] = {
+		{ "{\"num_hidden_layers\":1,\"num_attention_heads\":8}",
+		  "l.layers.0.self_attn.k_proj.weight BF16 8,8",
+		  "0 taps, 0 bytes" },
+		{ "{\"num_hidden_layers\":1,\"num_attention_heads\":8}",
+		  "l.layers.0.mamba.conv1d.weight BF16 8,1,4",
+		  "4 taps, 0 bytes" },
+		{ "{\"num_hidden_layers\":1,\"num_attention_heads\":8,"
+		  "\"mamba_ssm_cache_dtype\":\"float32\"}",
+		  "l.layers.0.conv.conv.weight BF16 8,1,3", "3 taps, 4 bytes" },
+		{ "{\"text_config\":{\"num_hidden_layers\":1,"
+		  "\"num_attention_heads\":8,"
+		  "\"mamba_ssm_dtype\":\"bfloat16\"}}",
+		  "l.layers.0.mamba.conv1d.weight BF16 8,1,4",
+		  "4 taps, 2 bytes" },
+		{ "{\"num_hidden_layers\":1,\"num_attention_heads\":8,"
+		  "\"model_type\":\"kimi_linear\"}",
+		  "l.layers.0.mamba.conv1d.weight BF16 8,1,4",
+		  "4 taps, 4 bytes" },
+		/* None that an engine has; and columns that are none. */
+		{ "{\"num_hidden_layers\":1,\"num_attention_heads\":8,"
+		  "\"mamba_ssm_dtype\":\"float8\"}",
+		  "l.layers.0.mamba.conv1d.weight BF16 8,1,4096",
+		  "0 taps, 0 bytes" },
+		{ "{\"num_hidden_layers\":1,\"num_attention_heads\":8,"
+		  "\"mamba_ssm_dtype\":null}",
+		  "l.layers.0.mamba.conv1d.weight BF16 8", "0 taps, 0 bytes" },
+	};
+
+	for (size_t i = 0; i < COUNT(table); i++)
+		STR(recurrence_of(table[i].config, table[i].tensors),
+		    table[i].want);
+}
+
 TAP_CASE()
 {
+	recurrences_have_a_type_and_taps();
 	packed_shapes_tell_their_rows();
 	metadata_tell_windows();
 	packed_recurrences_keep_states();

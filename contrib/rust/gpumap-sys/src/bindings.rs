@@ -2087,6 +2087,8 @@ pub struct gpumap_model_sizes {
     pub n_caches: u32,
     pub n_extra_layers: u32,
     pub architecture: [::std::os::raw::c_char; 64usize],
+    pub conv_taps: u32,
+    pub state_bytes: u32,
 }
 impl Default for gpumap_model_sizes {
     fn default() -> Self {
@@ -2159,6 +2161,10 @@ pub struct gpumap_plan_request {
     pub owner_uid: u32,
     pub wait_ns: u64,
     pub start_ns: u64,
+    pub engine: u32,
+    pub conv_taps: u32,
+    pub state_bytes: u32,
+    pub reserved: u32,
 }
 impl Default for gpumap_plan_request {
     fn default() -> Self {

@@ -28,6 +28,20 @@ numbers! {
     }
 }
 
+numbers! {
+    /// An engine that keeps the caches of a plan by a rule of its own.
+    Engine {
+        /// vLLM.
+        Vllm = GPUMAP_ENGINE_VLLM,
+        /// SGLang.
+        Sglang = GPUMAP_ENGINE_SGLANG,
+        /// llama.cpp.
+        LlamaCpp = GPUMAP_ENGINE_LLAMA_CPP,
+        /// transformers, with or without accelerate.
+        Accelerate = GPUMAP_ENGINE_ACCELERATE,
+    }
+}
+
 /// The facts of a model that a plan needs.  Facts that are not known stay 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
@@ -44,6 +58,10 @@ pub struct Shape {
     /// The caches of all layers; empty: they are not known, and none is
     /// charged.
     pub caches: Vec<LayerCache>,
+    /// Inputs that each convolution over tokens has.
+    pub conv_taps: u32,
+    /// Bytes of an element of a recurrence, as the model says.
+    pub state_bytes: u32,
 }
 
 /// Each of some layers, one after the other, keeps so much of each sequence; by
@@ -133,6 +151,7 @@ pub struct PlanOptions {
     max_seq_len: u64,
     max_batch_size: u32,
     paged: Paged,
+    engine: Option<Engine>,
     name: Option<String>,
     flags: u32,
     wait: Duration,
@@ -150,6 +169,7 @@ impl Default for PlanOptions {
             max_seq_len: 0,
             max_batch_size: 0,
             paged: Paged::No,
+            engine: None,
             name: None,
             flags: 0,
             wait: Duration::ZERO,
@@ -219,6 +239,12 @@ impl PlanOptions {
     /// The KV cache is paged.
     pub fn paged(mut self, paged: Paged) -> Self {
         self.paged = paged;
+        self
+    }
+
+    /// Charges the caches by the rule of this engine.
+    pub fn engine(mut self, engine: Engine) -> Self {
+        self.engine = Some(engine);
         self
     }
 
@@ -481,6 +507,9 @@ impl Map {
             n_heads: shape.n_heads,
             caches: ffi::list(&caches),
             n_caches: ffi::count(CALL, caches.len())?,
+            conv_taps: shape.conv_taps,
+            state_bytes: shape.state_bytes,
+            engine: options.engine.map_or(0, Engine::raw),
             compute_dtype: options.compute_dtype.map_or(0, DType::raw),
             max_seq_len: options.max_seq_len,
             max_batch_size: options.max_batch_size,

@@ -171,6 +171,9 @@ fn plans_fit_or_say_what_is_missing() {
     assert!(plan.kv_bytes >= 100 * 64 * 2);
     assert_eq!(plan.charges[1].kv_bytes, 3 * plan.kv_bytes);
     let few = Shape { caches: vec![three], ..shape.clone() };
+    let options = options.engine(Engine::LlamaCpp);
+    let padded = map.plan(&kept, &options).unwrap();
+    assert_eq!(padded.kv_bytes, 256 * 64 * 2);
     assert_eq!(map.plan(&few, &options).unwrap_err().kind(), Kind::Invalid);
 
     let options = PlanOptions::new().pipeline(&[2, 2]).rows(&[1, 0]);

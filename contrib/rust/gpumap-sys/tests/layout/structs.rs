@@ -60,9 +60,9 @@ gpumap_model_opts { size, path, layers, rows, n_rows, flags, name, uids, n_uids,
 gpumap_model_progress { size, state, status, bytes, total_bytes, elapsed_ns, bytes_per_second, left_ns, n_tensors, n_buffers, was_there, reserved, share, }
 gpumap_tensor { size, name, type_, dtype, n_dims, shape, row, layer, buffer, at, bytes, data, part, reserved, }
 gpumap_model_meta { size, format, reserved, data, bytes, }
-gpumap_model_sizes { n_layers, n_files, n_tensors, layer_bytes, other_bytes, tied_bytes, total_bytes, type_, dtype, n_heads, caches, n_caches, n_extra_layers, architecture, }
+gpumap_model_sizes { n_layers, n_files, n_tensors, layer_bytes, other_bytes, tied_bytes, total_bytes, type_, dtype, n_heads, caches, n_caches, n_extra_layers, architecture, conv_taps, state_bytes, }
 gpumap_model_buffer { buffer, bytes, row, reserved, spare, }
-gpumap_plan_request { size, name, flags, setting, strategy, base_row, text, weights, rows, n_rows, n_layers, layer_bytes, other_bytes, tied_bytes, dtype, n_heads, caches, n_caches, compute_dtype, max_seq_len, max_batch_size, paged, paged_amount, paged_share, paged_block, paged_element_bytes, owner_uid, wait_ns, start_ns, }
+gpumap_plan_request { size, name, flags, setting, strategy, base_row, text, weights, rows, n_rows, n_layers, layer_bytes, other_bytes, tied_bytes, dtype, n_heads, caches, n_caches, compute_dtype, max_seq_len, max_batch_size, paged, paged_amount, paged_share, paged_block, paged_element_bytes, owner_uid, wait_ns, start_ns, engine, conv_taps, state_bytes, reserved, }
 gpumap_plan { size, n_layers, n_charges, base_row, compute_dtype, kv_bytes, version, missing_bytes, missing_row, reserved, spec, warnings, }
 gpumap_plan_charge { row, n_layers, weight_bytes, kv_bytes, activation_bytes, reserve_bytes, left_bytes, spare, }
 gpumap_program_tile { size, row, dtype, n, dst, src, dst_item_bytes, src_item_bytes, params, params_bytes, }

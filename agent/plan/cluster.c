@@ -13,6 +13,7 @@
 
 #include "agent/plan/checked.h"
 #include "agent/plan/cluster_fit.h"
+#include "agent/plan/heads.h"
 #include "agent/plan/size_text.h"
 
 #define TAKEN GM_CLUSTER_PLAN_TAKEN
@@ -78,14 +79,7 @@ static int check_model(const struct search *s)
 				    " layers, and %" PRIu32
 				    " stages have one each at least",
 				    q->ask.n_layers, q->pp);
-	if (q->tp > 0 && q->ask.n_heads % q->tp != 0)
-		return gm_error_set(s->err, -EINVAL,
-				    "choose a number that divides the heads",
-				    "The model's %" PRIu32
-				    " attention heads are not to be divided "
-				    "by %" PRIu32 " tensor parallel ranks",
-				    q->ask.n_heads, q->tp);
-	return 0;
+	return q->tp > 0 ? gm_heads_check(&q->ask, q->tp, s->err) : 0;
 }
 
 static int check_numbers(const struct search *s)
@@ -154,7 +148,7 @@ static bool divides_heads(const struct gm_cluster_plan_request *q, uint32_t tp)
 {
 	if (q->tp > 0)
 		return tp == q->tp;
-	return (tp & (tp - 1)) == 0 && q->ask.n_heads % tp == 0;
+	return (tp & (tp - 1)) == 0 && gm_heads_check(&q->ask, tp, NULL) == 0;
 }
 
 static bool is_asked(const struct gm_cluster_plan_request *q, uint32_t k,
@@ -199,7 +193,8 @@ static int make_forms(struct search *s)
 			    "say how many tensor parallel ranks a stage has",
 			    "No number of tensor parallel ranks, a power of "
 			    "two that divides the model's %" PRIu32
-			    " attention heads, gives what is asked for",
+			    " attention heads and those of its caches, gives "
+			    "what is asked for",
 			    q->ask.n_heads);
 }
 

@@ -13,6 +13,7 @@ noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES += %reldir%/dtype.c %reldir%/dtype.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/error.c %reldir%/error.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/file.c %reldir%/file.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/heads.c %reldir%/heads.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/isq.c %reldir%/isq.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/kv.c %reldir%/kv.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/nodefile.c %reldir%/nodefile.h

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "agent/plan/checked.h"
+#include "agent/plan/heads.h"
 #include "agent/plan/nodefile.h"
 #include "agent/plan/plan_draft.h"
 #include "agent/plan/rule.h"
@@ -592,34 +593,14 @@ static int warn_of_hosts(struct gm_plan_draft *d)
 			    n_layers, d->plan.n_layers);
 }
 
-/* The heads of keys and values of the layer that has most; 0: not known. */
-static uint32_t count_kv_heads(const struct gm_plan_draft *d)
-{
-	const struct gpumap_plan_request *ask = d->ask;
-	uint32_t most = 0;
-
-	for (uint32_t i = 0; i < ask->n_caches; i++)
-		if (ask->caches[i].token_elements > 0 &&
-		    ask->caches[i].n_heads > most)
-			most = ask->caches[i].n_heads;
-	return most;
-}
-
-/* A rank computes whole heads, and has whole heads of keys and values or shares
- * one with other ranks. */
 static int warn_of_ranks(struct gm_plan_draft *d)
 {
-	uint64_t heads = d->ask->n_heads, kv = count_kv_heads(d);
+	struct gm_plan_error error;
 
-	if (d->n_ranks < 2 ||
-	    (heads % d->n_ranks == 0 &&
-	     (kv == 0 || kv % d->n_ranks == 0 || d->n_ranks % kv == 0)))
+	if (d->n_ranks < 2 || gm_heads_check(d->ask, d->n_ranks, &error) == 0)
 		return 0;
-	return gm_plan_warn(d,
-			    "%" PRIu64 " attention heads, %" PRIu64 " of keys "
-			    "and values, are not to be divided by %" PRIu32
-			    " ranks: engines refuse that; name other rows",
-			    heads, kv, d->n_ranks);
+	return gm_plan_warn(d, "%s: engines refuse that; %s", error.text,
+			    error.remedy);
 }
 
 static int print_spec(struct gm_plan_draft *d)

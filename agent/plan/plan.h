@@ -164,6 +164,11 @@ int gm_plan_choose(struct gm_plan_request *request,
 		   struct gm_plan_device *devices, uint32_t n,
 		   uint32_t *drained, bool takes_dummies, uint32_t *ret_row);
 
+/* List the devices that are ranks, by their indices in the request.  Returns how
+ * many. */
+uint32_t gm_plan_ranks(const struct gm_plan_request *request,
+		       uint32_t ret_ranks[GM_PLAN_ROWS]);
+
 /* Is the row one of those that were left out as drained? */
 bool gm_plan_is_drained(const struct gm_plan_request *request, uint32_t row);
 

@@ -143,8 +143,8 @@ static int place_by_topology(struct gm_plan_draft *d)
 
 /* ---- ranks --------------------------------------------------------------- */
 
-static uint32_t list_ranks(const struct gm_plan_request *q,
-			   uint32_t ranks[GM_PLAN_ROWS])
+uint32_t gm_plan_ranks(const struct gm_plan_request *q,
+		       uint32_t ranks[GM_PLAN_ROWS])
 {
 	uint32_t n = 0;
 
@@ -161,7 +161,7 @@ static uint32_t list_ranks(const struct gm_plan_request *q,
 static int place_on_ranks(struct gm_plan_draft *d)
 {
 	const struct gm_plan_request *q = d->q;
-	uint32_t ranks[GM_PLAN_ROWS], n = list_ranks(q, ranks);
+	uint32_t ranks[GM_PLAN_ROWS], n = gm_plan_ranks(q, ranks);
 	struct gm_spec_entry entries[GM_PLAN_ROWS];
 	const struct gm_spec spec = { .n_entries = n, .entries = entries };
 	struct gm_place_request p = ask(d);
@@ -202,7 +202,7 @@ static int place_for_nccl(struct gm_plan_draft *d)
 	const struct gm_plan_request *q = d->q;
 	struct gm_place_request p = ask(d);
 
-	d->n_ranks = list_ranks(q, d->ranks);
+	d->n_ranks = gm_plan_ranks(q, d->ranks);
 	if ((d->n_ranks & (d->n_ranks - 1)) != 0)
 		return gm_error_set(d->err, -EINVAL,
 				    "choose 1, 2, 4, 8... rows",

@@ -277,6 +277,7 @@ gm_unit_plan = \
 	%reldir%/plan/cache.c \
 	%reldir%/plan/cluster.c \
 	%reldir%/plan/model_types.c \
+	%reldir%/plan/heads.c \
 	%reldir%/plan/nodefile.c \
 	%reldir%/plan/number.c \
 	%reldir%/plan/pipeline.c \

@@ -21,6 +21,7 @@
 #include "agent/common/numa_bind.h"
 #include "agent/ctl/plan.h"
 #include "agent/ctl/run/run.h"
+#include "agent/plan/heads.h"
 
 #define NODE_CACHE "/var/cache/gpumap"
 
@@ -229,6 +230,49 @@ static void set_share(struct gm_run *run)
 	}
 }
 
+/* Is the plan for ranks that each have a part of every layer? */
+static bool has_ranks(const struct gm_run *run)
+{
+	return run->ask.planning != NULL &&
+	       run->ask.planning->q.ask.setting == GPUMAP_SETTING_NCCL;
+}
+
+/* Refuse ranks that the engine would refuse, or is not told of. */
+static int check_ranks(const struct gm_run *run)
+{
+	const struct gm_plan_request *q = &run->ask.planning->q;
+	struct gm_plan_error error = { .code = 0 };
+	uint32_t ranks[GM_PLAN_ROWS], n = gm_plan_ranks(q, ranks);
+
+	if (run->engine != GPUMAP_ENGINE_VLLM &&
+	    run->engine != GPUMAP_ENGINE_SGLANG)
+		return gm_ctl_failed("run: %s is told of no ranks of tensor "
+				     "parallelism: leave --for out, and say it "
+				     "yourself",
+				     GM_TEXT(run->ctl, FOR));
+	if (gm_heads_check(&q->ask, n, &error) != 0)
+		return gm_ctl_plan_error(&error);
+	for (uint32_t i = 0; i < n; i++)
+		if (q->devices[ranks[i]].is_host)
+			return gm_ctl_failed("run: row %u is a host row, and "
+					     "%s has ranks on GPUs only: name "
+					     "others with --rows",
+					     q->devices[ranks[i]].row,
+					     GM_TEXT(run->ctl, FOR));
+	return GM_EXIT_OK;
+}
+
+static int set_ranks(struct gm_run *run)
+{
+	char n[16];
+	int ret = set_devices(run);
+
+	snprintf(n, sizeof(n), "%u", run->n_rows);
+	if (ret == GM_EXIT_OK)
+		add_option(run, "--tensor-parallel-size", n);
+	return ret;
+}
+
 int gm_run_engine_check(struct gm_run *run)
 {
 	const char *map = GM_TEXT(run->ctl, MAP);
@@ -237,6 +281,9 @@ int gm_run_engine_check(struct gm_run *run)
 		return gm_ctl_wrong("run: accelerate has its device_map from "
 				    "the program: use gpumapctl export; see "
 				    "gpumapctl-run(1)");
+	if (has_ranks(run) && run->engine != 0 &&
+	    run->engine != GPUMAP_ENGINE_ENV)
+		return check_ranks(run);
 	return run->engine == 0 || map == NULL ? GM_EXIT_OK
 					       : export(run, map, NULL);
 }
@@ -249,7 +296,11 @@ int gm_run_environment_set(struct gm_run *run)
 	size_t n = 0;
 	int ret;
 
-	if (run->engine != 0 && !GM_GIVEN(run->ctl, RESERVE)) {
+	if (has_ranks(run)) {
+		ret = run->engine != 0 && run->engine != GPUMAP_ENGINE_ENV
+			      ? set_ranks(run)
+			      : set_devices(run);
+	} else if (run->engine != 0 && !GM_GIVEN(run->ctl, RESERVE)) {
 		ret = export(run, map != NULL ? map : run->name, &settings);
 		if (ret != GM_EXIT_OK)
 			return ret;

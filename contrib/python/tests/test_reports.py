@@ -169,7 +169,7 @@ CASES = [
         },
         1024,
         words=["--setting", "nccl", "--rows", "0-3"],
-        says="14 attention heads, 2 of keys and values, are not to be divided by 4 ranks",
+        says="The model's 14 attention heads are not to be divided by 4",
     ),
 ]
 

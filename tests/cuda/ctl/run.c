@@ -11,6 +11,7 @@
 #include <signal.h>
 
 #include "tests/support/cuda_shown.h"
+#include "tests/support/ctl_model.h"
 
 #define RUN(...) \
 	CTL("run", "--cache-dir", agent.dir, "--name", "ours", __VA_ARGS__)
@@ -199,6 +200,37 @@ static void the_least_share_is_told(void)
 	OK(prints("--gpu-memory-utilization 0.250\n"));
 }
 
+/* A part of each layer on two whole cards. */
+static void engines_have_ranks(void)
+{
+	static const char header[] =
+		"{\"model.layers.0.w\":{\"dtype\":\"BF16\",\"shape\":[512],"
+		"\"data_offsets\":[0,1024]}}";
+	uint32_t cards[2], n = 0;
+	char list[32], want[32];
+
+	for (uint32_t i = 0; i < n_rows && n < 2; i++)
+		if (devices[rows[i]].mig_gi < 0)
+			cards[n++] = rows[i];
+	if (!EQ(n, 2))
+		return;
+	snprintf(list, sizeof(list), "%u,%u", cards[0], cards[1]);
+	snprintf(want, sizeof(want), "%u %u", cards[0], cards[1]);
+	snprintf(model, sizeof(model), "%s/model", agent.dir);
+	write_model("{\"num_hidden_layers\":1,\"hidden_size\":64,"
+		    "\"num_attention_heads\":4}",
+		    header, 1024);
+	EQ(RUN("--model", model, "--rows", list, "--setting", "nccl", "--for",
+	       "vllm", "--", "echo", "serve"),
+	   0);
+	OK(prints("serve --tensor-parallel-size 2 --gpu-memory-utilization "));
+	EQ(RUN("--model", model, "--rows", list, "--setting", "nccl", "--for",
+	       "sglang", "--", "sh", "-c", "env", "x"),
+	   0);
+	STR(shown(), want);
+	remove_model();
+}
+
 /* ---- the caller's devices ------------------------------------------------ */
 
 /* Run it where /dev has the nodes of these cards, as a container has. */
@@ -327,11 +359,18 @@ static void cards_and_instances(void)
 	the_callers_devices_are_heeded();
 }
 
+static void two_whole_cards(void)
+{
+	the_least_share_is_told();
+	list_rows();
+	engines_have_ranks();
+}
+
 TAP_CASE()
 {
 	unsetenv("CUDA_DEVICE_ORDER");
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	on_machine("split.yaml", cards_and_instances);
-	on_machine("mixed.yaml", the_least_share_is_told);
+	on_machine("mixed.yaml", two_whole_cards);
 	return tap_done();
 }

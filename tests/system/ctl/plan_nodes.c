@@ -406,7 +406,7 @@ static void a_checkpoint_is_measured(void)
 	EQ(CTL("plan", "--nodes", "any", "--model", model, "--tp", "3"),
 	   FAILED);
 	OK(complains("The model's 4 attention heads are not to be divided by "
-		     "3 tensor parallel ranks; choose a number"));
+		     "3 tensor parallel ranks; take 1 or 2"));
 	remove_model();
 }
 

@@ -202,6 +202,29 @@ static void models_are_planned(void)
 	EQ(CTL("run", "--cache-dir", agent.dir, "--model", agent.dir, "true"),
 	   FAILED);
 	models_are_planned_as_told();
+	/* Ranks of which the engine is told, on cards, and each with heads. */
+	EQ(CTL("run", "--cache-dir", agent.dir, "--model", model, "--setting",
+	       "nccl", "--rows", "0,1", "--for", "llama.cpp", "true"),
+	   FAILED);
+	OK(complains("llama.cpp is told of no ranks"));
+	EQ(CTL("run", "--cache-dir", agent.dir, "--model", model, "--setting",
+	       "nccl", "--rows", "0,1", "--for", "vllm", "true"),
+	   FAILED);
+	OK(complains("row 0 is a host row, and vllm has ranks on GPUs only"));
+	EQ(CTL("run", "--cache-dir", agent.dir, "--model", model, "--setting",
+	       "nccl", "--rows", "0,1", "--for", "env", "--", "sh", "-c",
+	       "echo $GPUMAP_ROWS"),
+	   0);
+	STR(out, "0,1\n");
+	remove_model();
+	write_model("{\"num_hidden_layers\":2,\"hidden_size\":63,"
+		    "\"num_attention_heads\":3}",
+		    header, 2 << 20);
+	EQ(CTL("run", "--cache-dir", agent.dir, "--model", model, "--setting",
+	       "nccl", "--rows", "0,1", "--for", "vllm", "true"),
+	   FAILED);
+	OK(complains("The model's 3 attention heads are not to be divided by 2 "
+		     "tensor parallel ranks; take 1"));
 	remove_model();
 }
 

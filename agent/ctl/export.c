@@ -14,6 +14,7 @@
 
 #include "agent/ctl/plan.h"
 #include "agent/ctl/words.h"
+#include "agent/plan/heads.h"
 #include "agent/plan/nodefile.h"
 #include "agent/plan/place.h"
 #include "shm/device_kinds.h"
@@ -245,6 +246,30 @@ static int read_options(const struct gm_ctl *ctl, uint32_t *ret_engine,
 	return gm_ctl_engine(GM_TEXT(ctl, FOR), ret_engine);
 }
 
+/* Can the ranks of the map divide the heads of --model? */
+static int check_ranks(const struct gm_ctl *ctl)
+{
+	struct gpumap_layers head = { .size = sizeof(head) };
+	struct gpumap_plan_request ask = { .size = sizeof(ask) };
+	struct gm_plan_error error = { .code = 0 };
+	struct gm_weights_sizes sizes;
+	int ret;
+
+	if (GM_TEXT(ctl, MODEL) == NULL ||
+	    gpumap_layers_read(ctl->map, ctl->args[0], &head, NULL, NULL, 0,
+			       NULL, 0) != 0 ||
+	    head.setting != GPUMAP_SETTING_NCCL || head.n_rows == 0)
+		return GM_EXIT_OK;
+	ret = gm_ctl_measure(ctl, &sizes);
+	if (ret != GM_EXIT_OK)
+		return ret;
+	gm_plan_of_sizes(&sizes, &ask);
+	if (gm_heads_check(&ask, head.n_rows, &error) != 0)
+		ret = gm_ctl_plan_error(&error);
+	gm_weights_sizes_free(&sizes);
+	return ret;
+}
+
 int gm_ctl_export(struct gm_ctl *ctl)
 {
 	struct gpumap_engine_request request = { .size = sizeof(request) };
@@ -261,6 +286,8 @@ int gm_ctl_export(struct gm_ctl *ctl)
 		ret = export_offline(ctl, &request, &settings);
 	} else {
 		ret = gm_ctl_attach(ctl);
+		if (ret == GM_EXIT_OK)
+			ret = check_ranks(ctl);
 		if (ret != GM_EXIT_OK)
 			return ret;
 		ret = gpumap_engine_export(ctl->map, ctl->args[0], &request,

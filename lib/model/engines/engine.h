@@ -45,6 +45,9 @@ struct gm_engine_job {
 	const uint64_t *layer_bytes; /* may be NULL */
 	uint32_t n_layers;
 	uint32_t base_row;
+	/* The map has a part of every layer on each row: @rows are those of the
+	 * ranks, and @n_layers their number. */
+	bool has_ranks;
 	/* The table. */
 	const struct gpumap_device *devices; /* by row */
 	uint32_t n_devices;

@@ -12,14 +12,17 @@
 static const struct {
 	const char *name;
 	int (*run)(struct gm_engine_job *job);
+	bool takes_ranks; /* each with a part of every layer */
 } engines[] = {
-	[GPUMAP_ENGINE_ENV] = { "the program", gm_engine_env },
-	[GPUMAP_ENGINE_LLAMA_CPP] = { "llama.cpp", gm_engine_llama_cpp },
-	[GPUMAP_ENGINE_OLLAMA] = { "ollama", gm_engine_llama_cpp },
-	[GPUMAP_ENGINE_VLLM] = { "vLLM", gm_engine_pipeline },
-	[GPUMAP_ENGINE_SGLANG] = { "SGLang", gm_engine_pipeline },
-	[GPUMAP_ENGINE_MISTRAL_RS] = { "mistral.rs", gm_engine_mistral_rs },
-	[GPUMAP_ENGINE_ACCELERATE] = { "accelerate", gm_engine_accelerate },
+	[GPUMAP_ENGINE_ENV] = { "the program", gm_engine_env, true },
+	[GPUMAP_ENGINE_LLAMA_CPP] = { "llama.cpp", gm_engine_llama_cpp, false },
+	[GPUMAP_ENGINE_OLLAMA] = { "ollama", gm_engine_llama_cpp, false },
+	[GPUMAP_ENGINE_VLLM] = { "vLLM", gm_engine_pipeline, true },
+	[GPUMAP_ENGINE_SGLANG] = { "SGLang", gm_engine_pipeline, true },
+	[GPUMAP_ENGINE_MISTRAL_RS] = { "mistral.rs", gm_engine_mistral_rs,
+				       false },
+	[GPUMAP_ENGINE_ACCELERATE] = { "accelerate", gm_engine_accelerate,
+				       false },
 };
 
 #define N_ENGINES (sizeof(engines) / sizeof(engines[0]))
@@ -148,6 +151,7 @@ struct input {
 	uint64_t *bytes;
 	uint32_t n_layers;
 	uint32_t base_row;
+	bool has_ranks;
 };
 
 static void forget(struct input *input)
@@ -162,6 +166,7 @@ static int read_map(const struct gpumap *map, const char *name,
 		    struct input *input)
 {
 	struct gpumap_layers head = { .size = sizeof(head) };
+	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
 	int ret;
 
 	do {
@@ -179,15 +184,23 @@ static int read_map(const struct gpumap *map, const char *name,
 		n = head.n_layers;
 		free(input->rows);
 		free(input->bytes);
-		input->rows = calloc((size_t)n + 1, sizeof(*input->rows));
+		input->rows = calloc((size_t)n + GPUMAP_ROWS_MAX,
+				     sizeof(*input->rows));
 		input->bytes = calloc((size_t)n + 1, sizeof(*input->bytes));
 		if (input->rows == NULL || input->bytes == NULL)
 			return gm_refuse_memory(map, 12 * (size_t)n);
 		ret = gpumap_layers_read(map, name, &head, input->rows,
-					 input->bytes, n, NULL, 0);
+					 input->bytes, n, charges,
+					 GPUMAP_ROWS_MAX);
 	} while (ret == -ENOBUFS);
 	input->n_layers = head.n_layers;
 	input->base_row = head.base_row;
+	if (ret == 0 && head.setting == GPUMAP_SETTING_NCCL) {
+		input->has_ranks = true;
+		input->n_layers = head.n_rows;
+		for (uint32_t i = 0; i < head.n_rows; i++)
+			input->rows[i] = charges[i].row;
+	}
 	return ret == 0 ? 0 : gm_refuse_plain(map, ret);
 }
 
@@ -234,6 +247,7 @@ static int read_input(struct gm_engine_job *job, const char *name,
 	job->devices = input->devices;
 	job->rows = name != NULL ? input->rows : request->rows;
 	job->layer_bytes = name != NULL ? input->bytes : request->layer_bytes;
+	job->has_ranks = input->has_ranks;
 	job->n_layers = name != NULL ? input->n_layers : request->n_layers;
 	job->base_row = name != NULL ? input->base_row : request->base_row;
 	if (job->n_layers > GM_LAYERS_MAX)
@@ -297,7 +311,16 @@ static int run(struct gm_engine_job *job,
 	       struct gpumap_engine_settings **ret_settings)
 {
 	struct gpumap_engine_settings *settings = NULL;
-	int ret = engines[job->request.engine].run(job);
+	int ret;
+
+	if (job->has_ranks && !engines[job->request.engine].takes_ranks)
+		return gm_refuse(
+			job->map, -EOPNOTSUPP,
+			"the map has a part of every layer on each of "
+			"%u rows, and the settings of %s are for whole "
+			"layers: publish a map by another setting",
+			job->n_layers, job->name);
+	ret = engines[job->request.engine].run(job);
 
 	if (ret == 0 && !job->no_memory)
 		settings = finish(job);

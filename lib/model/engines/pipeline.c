@@ -6,6 +6,8 @@
  * ordinal i, ranges follow one another, and a list of their lengths may replace
  * the equal ones.  The first rank also has the embeddings, the last the head.
  *
+ * Ranks that each have a part of every layer are on one ordinal each as well.
+ *
  * The list is for every model in the process, and is left out for one rank: the
  * lengths would not be those of a draft model.
  */
@@ -17,22 +19,25 @@
 
 static int check_cards(const struct gm_engine_job *job)
 {
+	const char *part = job->has_ranks ? "rank" : "layer";
+
 	for (uint32_t i = 0; i < job->n_layers; i++) {
 		uint32_t row = job->rows[i];
 
 		if (gm_engine_card(job, i) < 0)
 			return gm_refuse(job->map, -EOPNOTSUPP,
-					 "layer %u is on row %u, a host row, "
+					 "%s %u is on row %u, a host row, "
 					 "and %s has layers on GPUs only: "
 					 "publish the map without it",
-					 i, row, job->name);
+					 part, i, row, job->name);
 		if (job->n_cards > 1 && job->devices[row].mig_gi >= 0)
-			return gm_refuse(job->map, -EOPNOTSUPP,
-					 "layer %u is on row %u, a MIG "
-					 "instance, and the ranks of %s need "
-					 "whole cards: publish the map with "
-					 "one row, or with cards",
-					 i, row, job->name);
+			return gm_refuse(
+				job->map, -EOPNOTSUPP,
+				"%s %u is on row %u, a MIG instance, "
+				"and the ranks of %s need whole cards: "
+				"publish the map with one row, or with "
+				"cards",
+				part, i, row, job->name);
 	}
 	return gm_engine_ranges(job, "a rank has one range of layers; publish "
 				     "the map with each row's layers in one "
@@ -66,9 +71,12 @@ int gm_engine_pipeline(struct gm_engine_job *job)
 		ret = check_cards(job);
 	if (ret != 0)
 		return ret;
-	set_lengths(job);
-	gm_engine_option(job, "--tensor-parallel-size", "1");
-	gm_engine_option(job, "--pipeline-parallel-size", "%u", job->n_cards);
+	if (!job->has_ranks)
+		set_lengths(job);
+	gm_engine_option(job, "--tensor-parallel-size", "%u",
+			 job->has_ranks ? job->n_cards : 1);
+	gm_engine_option(job, "--pipeline-parallel-size", "%u",
+			 job->has_ranks ? 1 : job->n_cards);
 	if (job->request.engine == GPUMAP_ENGINE_VLLM && job->n_cards > 1)
 		gm_engine_option(job, "--distributed-executor-backend", "mp");
 	first = job->cards[0];

@@ -228,6 +228,28 @@ static void engines_have_ranks(void)
 	       "sglang", "--", "sh", "-c", "env", "x"),
 	   0);
 	STR(shown(), want);
+	/* A map of ranks is exported with them. */
+	EQ(CTL("plan", "--model", model, "--rows", list, "--setting", "nccl",
+	       "--commit", "ranks"),
+	   DONE);
+	EQ(CTL("export", "ranks", "--for", "vllm", "--model", model, "--format",
+	       "argv"),
+	   DONE);
+	STR(out, "--tensor-parallel-size 2 --pipeline-parallel-size 1 "
+		 "--distributed-executor-backend mp\n");
+	EQ(CTL("export", "ranks", "--for", "sglang", "--format", "env"), DONE);
+	STR(shown(), want);
+	EQ(CTL("export", "ranks", "--for", "llama.cpp"), FAILED);
+	OK(complains("a part of every layer on each of 2 rows, and the "
+		     "settings of llama.cpp are for whole layers"));
+	remove_model();
+	write_model("{\"num_hidden_layers\":1,\"hidden_size\":63,"
+		    "\"num_attention_heads\":3}",
+		    header, 1024);
+	EQ(CTL("export", "ranks", "--for", "vllm", "--model", model), FAILED);
+	OK(complains("The model's 3 attention heads are not to be divided by "
+		     "2"));
+	EQ(CTL("release", "ranks"), DONE);
 	remove_model();
 }
 

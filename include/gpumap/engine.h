@@ -67,9 +67,9 @@ struct gpumap_engine_request {
 struct gpumap_engine_settings {
 	/* 1: with these settings the engine places each layer, with its KV
 	 * cache, on the map's row: a model of as many layers as the map has,
-	 * by the rules of the engine's release that gpumap(7) names.  Where an
-	 * engine places what belongs to no layer is in @notes, if it is
-	 * elsewhere than in the map. */
+	 * by the rules of the engine's release that gpumap(7) names, and what
+	 * belongs to no layer there or on the host.  Where an engine places
+	 * that is in @notes, if it is elsewhere than in the map. */
 	uint32_t exact;
 	uint32_t n_argv;
 	uint32_t n_env;

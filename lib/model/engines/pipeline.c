@@ -80,10 +80,14 @@ int gm_engine_pipeline(struct gm_engine_job *job)
 	if (job->request.engine == GPUMAP_ENGINE_VLLM && job->n_cards > 1)
 		gm_engine_option(job, "--distributed-executor-backend", "mp");
 	first = job->cards[0];
-	if (first != job->base_row)
-		gm_engine_add(job, &job->notes,
-			      "%s has the embeddings on row %u; the map has "
-			      "them on row %u.",
-			      job->name, first, job->base_row);
+	if (first == job->base_row)
+		return 0;
+	/* They are more than the map has charged that row for. */
+	job->exact = false;
+	gm_engine_add(
+		job, &job->notes,
+		"%s has the embeddings on row %u; the map has them on row "
+		"%u.",
+		job->name, first, job->base_row);
 	return 0;
 }

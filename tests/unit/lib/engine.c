@@ -176,7 +176,10 @@ static bool try_pipeline(uint32_t engine, const char *variable)
 		return names_a_layer(ret) && !can;
 	}
 	good = can && rules_pipeline(s, variable, n_layers, &place) &&
-	       n_elsewhere(place.weights) == 0 && s->exact == 1;
+	       n_elsewhere(place.weights) == 0 &&
+	       /* The first rank has the embeddings. */
+	       s->exact == (uint32_t)(rows[0] == base_row) &&
+	       s->n_notes >= (uint32_t)!s->exact;
 	count.exact += s->exact;
 	gpumap_engine_free(s);
 	return good;

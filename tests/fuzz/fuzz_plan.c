@@ -124,6 +124,9 @@ static void read_request(struct input *in, const uint8_t *head)
 	ask->paged_share = (float)number(in) / 256;
 	ask->paged_block = (uint32_t)number(in);
 	ask->paged_element_bytes = (uint32_t)number(in) % 9;
+	ask->engine = (uint32_t)number(in) % 9;
+	ask->conv_taps = (uint32_t)number(in);
+	ask->state_bytes = (uint32_t)number(in);
 }
 
 static void check_charges(const struct input *in, const struct gm_plan *plan)

@@ -273,13 +273,17 @@ static struct gpumap_plan_request any_request(void)
 	request.paged_share = (float)dice(100) / 80;
 	request.paged_block = mostly(8 << dice(3));
 	request.paged_element_bytes = mostly(dice(3));
+	request.engine = mostly(dice(8));
+	request.conv_taps = mostly(dice(5));
+	request.state_bytes = mostly(dice(5));
 	return request;
 }
 
 static void any_plan_does_no_harm(void)
 {
-	static const int told[] = { 0,       -EINVAL, -E2BIG,
-				    -ENODEV, -ENOSPC, -EOVERFLOW };
+	/* Flags may ask for a new name. */
+	static const int told[] = { 0,       -EINVAL,    -E2BIG, -ENODEV,
+				    -ENOSPC, -EOVERFLOW, -EEXIST };
 	int wrong = 0, granted = 0;
 
 	for (int i = 0; i < 3000; i++) {

@@ -38,6 +38,7 @@ struct gm_cache_request {
 	uint32_t engine;      /* that keeps them, by its rule; 0: none */
 	uint32_t conv_taps;   /* inputs that convolutions have; 0: not known */
 	uint32_t state_bytes; /* of an element of a recurrence; 0: not said */
+	uint64_t card_bytes;  /* of the largest card; 0: not known */
 	uint64_t max_seq_len;
 	uint64_t max_batch_size;
 	struct gm_kv_paged paged;

@@ -652,6 +652,16 @@ static int check(const struct gm_plan_request *q, struct gm_plan_error *err)
 	return 0;
 }
 
+static uint64_t largest_card(const struct gm_plan_request *q)
+{
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < q->n_devices; i++)
+		if (!q->devices[i].is_host)
+			most = gm_max(most, q->devices[i].total);
+	return most;
+}
+
 static struct gm_cache_request cache_of(const struct gm_plan_request *q)
 {
 	const struct gpumap_plan_request *ask = &q->ask;
@@ -663,6 +673,7 @@ static struct gm_cache_request cache_of(const struct gm_plan_request *q)
 		.engine = ask->engine,
 		.conv_taps = ask->conv_taps,
 		.state_bytes = ask->state_bytes,
+		.card_bytes = largest_card(q),
 		.max_seq_len =
 			ask->max_seq_len ? ask->max_seq_len : GM_PLAN_SEQ_LEN,
 		.max_batch_size = ask->max_batch_size ? ask->max_batch_size

@@ -9,12 +9,12 @@
 #include "gpumap/engine.h"
 
 /*
- * vLLM 0.33.0, in vllm/, with its defaults for a card of 70 to 160 GiB:
+ * vLLM 0.33.0, in vllm/, with its defaults:
  *	block		config/cache.py:185, platforms/interface.py:1098
  *	latent_block	platforms/interface.py:1088
- *	in_flight	v1/kv_cache_interface.py:938: window - 1 and two steps
- *			(config/vllm.py:588) of 8192 tokens
- *			(engine/arg_utils.py:2991)
+ *	has_steps	v1/kv_cache_interface.py:938: window - 1 and two steps
+ *			(config/vllm.py:588), of tokens by the card
+ *			(engine/arg_utils.py:2973 to 3006)
  *	edge_blocks	v1/kv_cache_interface.py:944
  *	state_bytes	model_executor/layers/mamba/mamba_utils.py:106 and
  *			model_executor/models/config.py:826 and 966
@@ -53,11 +53,9 @@ static const struct gm_rule rules[] = {
 	{ .state_bytes = 4,
 	  .has_pool = true,
 	  .block = 1,
-	  .latent_block = 1,
 	  .evicts = true,
 	  .keeps_newest = true,
-	  .states = 1,
-	  .lone_states = 1 },
+	  .states = 1 },
 	{ .engine = GPUMAP_ENGINE_VLLM,
 	  .release = "vLLM 0.33.0",
 	  .has_pool = true,
@@ -66,7 +64,7 @@ static const struct gm_rule rules[] = {
 	  .latent_block = 128,
 	  .spare = 1,
 	  .evicts = true,
-	  .in_flight = 2 * 8192 - 1,
+	  .has_steps = true,
 	  .edge_blocks = 1,
 	  .states = 3,
 	  .lone_states = 1,
@@ -78,29 +76,23 @@ static const struct gm_rule rules[] = {
 	  .state_bytes = 4,
 	  .takes_type = true,
 	  .block = 1,
-	  .latent_block = 1,
 	  .spare = 1,
-	  .states = 5,
-	  .lone_states = 5 },
+	  .states = 5 },
 	{ .engine = GPUMAP_ENGINE_LLAMA_CPP,
 	  .release = "llama.cpp 0c1e57098",
 	  .key_bytes = 2,
 	  .conv_bytes = 4,
 	  .state_bytes = 4,
 	  .block = 256,
-	  .latent_block = 256,
 	  .evicts = true,
 	  .in_flight = 512,
-	  .states = 1,
-	  .lone_states = 1 },
+	  .states = 1 },
 	{ .engine = GPUMAP_ENGINE_ACCELERATE,
 	  .release = "transformers 5.24.0",
 	  .state_bytes = 4,
 	  .block = 1,
-	  .latent_block = 1,
 	  .keeps_newest = true,
-	  .states = 1,
-	  .lone_states = 1 },
+	  .states = 1 },
 };
 
 const struct gm_rule *gm_rule_of(uint32_t engine)
@@ -111,6 +103,16 @@ const struct gm_rule *gm_rule_of(uint32_t engine)
 		if (rules[i].engine == engine)
 			return &rules[i];
 	return &rules[0];
+}
+
+/* The tokens of a step of vLLM's server; of a card that is not known those of
+ * most that it runs on. */
+static uint32_t step_of(uint64_t card_bytes)
+{
+	if (card_bytes >= UINT64_C(160) << 30)
+		return 16384;
+	return card_bytes == 0 || card_bytes >= UINT64_C(70) << 30 ? 8192
+								   : 2048;
 }
 
 static uint64_t blocks_of(uint64_t tokens, uint64_t block)
@@ -242,7 +244,7 @@ static void equalise_pages(bool *over, struct gm_rule_kinds *k, bool has_latent)
 
 		*most = gm_max(*most, k->kinds[i].bytes);
 	}
-	if (state > 0 && has_latent)
+	if (state > 0 && has_latent && k->rule->latent_block > 0)
 		block = k->rule->latent_block;
 	k->page = gm_checked_mul(over, block, keys);
 	if (!*over && state > k->page) {
@@ -309,7 +311,11 @@ void gm_rule_find(bool *over, const struct gm_cache_request *q, bool is_pool,
 		has_endless |= layer->window == 0;
 	}
 	k->ignores_windows = is_pool && !has_endless;
-	k->states = has_keys ? k->rule->states : k->rule->lone_states;
+	k->in_flight = k->rule->has_steps ? 2 * step_of(q->card_bytes) - 1
+					  : k->rule->in_flight;
+	k->states = has_keys || k->rule->lone_states == 0
+			    ? k->rule->states
+			    : k->rule->lone_states;
 	for (uint32_t i = 0; i < q->n_caches && k->rule->has_equal_pages; i++)
 		for (int part = KEYS; part < N_PARTS; part++)
 			if (has_part(q, &q->caches[i], part)) {
@@ -341,8 +347,7 @@ static uint64_t count(bool *over, const struct gm_rule_kinds *k,
 	if (k->pool > 0 && kind->window == 0)
 		return pool;
 	if (kind->window > 0)
-		tokens = gm_min(tokens,
-				(uint64_t)kind->window + k->rule->in_flight);
+		tokens = gm_min(tokens, (uint64_t)kind->window + k->in_flight);
 	n = blocks_of(tokens, kind->block);
 	if (kind->window > 0)
 		n += k->rule->edge_blocks;

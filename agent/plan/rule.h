@@ -28,18 +28,22 @@ struct gm_rule {
 	uint32_t state_bytes; /* of a recurrence */
 	bool takes_type;      /* that type is the model's own, if it says one */
 	/* Tokens. */
-	uint32_t block;        /* that are kept together */
-	uint32_t latent_block; /* likewise with latents beside states */
-	bool evicts;           /* it drops what is out of a window */
-	uint32_t in_flight;    /* beyond a window, until they are dropped */
-	uint32_t edge_blocks;  /* of each sequence, since a window begins within
+	uint32_t block; /* that are kept together */
+	/* likewise where there are latents beside states; 0: as many */
+	uint32_t latent_block;
+	bool evicts;          /* it drops what is out of a window */
+	uint32_t in_flight;   /* beyond a window, until they are dropped */
+	bool has_steps;       /* these are two of its steps, which depend on the
+			 * card, and one token less */
+	uint32_t edge_blocks; /* of each sequence, since a window begins within
 				* a block */
 	/* States. */
 	bool keeps_newest;    /* inputs of a convolution with the newest one */
 	uint32_t states;      /* of each sequence */
-	uint32_t lone_states; /* likewise where no layer has keys */
+	uint32_t lone_states; /* likewise where no layer has keys; 0: as many
+			       */
 	uint32_t spare; /* blocks of each layer, or states, that no sequence
-			       * gets */
+			 * gets */
 	/* Blocks of all layers, and states, have as many bytes, and of each
 	 * kind of layers there are as many. */
 	bool has_equal_pages;
@@ -70,6 +74,7 @@ struct gm_rule_kinds {
 	uint64_t pool;        /* tokens; 0: each sequence has all of its own */
 	uint32_t key_bytes;   /* of an element */
 	uint32_t states;      /* of each sequence */
+	uint32_t in_flight;   /* as of the rule */
 	uint64_t page;        /* bytes of every block; 0: each has its own */
 	uint32_t n;
 	struct gm_rule_kind kinds[GM_RULE_KINDS];

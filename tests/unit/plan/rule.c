@@ -507,6 +507,30 @@ static uint64_t bytes_of(const struct gm_cache_request *q,
 	return sums[q->n_layers];
 }
 
+/* A window of vLLM has two steps behind it, and a block at its edge. */
+static void steps_are_those_of_the_card(void)
+{
+	static const struct {
+		uint64_t card_gib;
+		uint64_t tokens;
+	} table[] = { { 0, 16384 },  { 24, 4096 },   { 69, 4096 },
+		      { 70, 16384 }, { 159, 16384 }, { 160, 32768 },
+		      { 288, 32768 } };
+	const struct row window = { .engine = GPUMAP_ENGINE_VLLM,
+				    .n_layers = 1,
+				    .pattern = "w",
+				    .batch = 1 };
+	struct gpumap_layer_cache caches[LAYERS_MAX];
+	struct gm_cache_request q = request(&window, true, caches);
+
+	q.max_seq_len = 131072;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		q.card_bytes = table[i].card_gib << 30;
+		EQ(bytes_of(&q, NULL),
+		   ((1024 + table[i].tokens) / 16 + 2) * 16 * 8192);
+	}
+}
+
 /* 1025 tokens are 65 blocks of vLLM, one token more of SGLang, and 1280 of
  * llama.cpp, whose windows have as many as a sequence. */
 static void blocks_are_whole(void)
@@ -562,6 +586,7 @@ static void pools_have_whole_pages(void)
 TAP_CASE()
 {
 	engines_keep_what_their_sources_say();
+	steps_are_those_of_the_card();
 	blocks_are_whole();
 	pools_have_whole_pages();
 	return tap_done();

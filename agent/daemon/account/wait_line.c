@@ -8,6 +8,7 @@
 #include "agent/common/node_clock.h"
 #include "agent/daemon/account/ledger.h"
 #include "agent/daemon/base/parts.h"
+#include "agent/daemon/devices/rows.h"
 
 /* The time of the next look, whatever happens until then. */
 static uint64_t look_at(const struct gm_wait_line *line, uint64_t now)
@@ -153,6 +154,27 @@ const uint64_t *gm_wait_line_lasting(struct gm_daemon *d)
 	return d->line->lasting;
 }
 
+/* The bytes that it and those of its user before it leave of each row. */
+static void find_behind(const struct gm_wait_line *line,
+			struct gm_wait_place *place)
+{
+	const struct gm_wait_place *previous = place->previous;
+	struct gm_wait_limits *behind = &place->behind;
+
+	for (uint32_t row = 0; row < line->d->devices->n; row++) {
+		uint64_t before = previous != NULL ? previous->behind.bytes[row]
+						   : UINT64_MAX;
+
+		if (place->asks[row] == 0 || before < behind->bytes[row] ||
+		    !gm_wait_line_has_row(place->own_bars, row))
+			behind->bytes[row] = before;
+	}
+	for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
+		behind->starts[i] =
+			(previous != NULL ? previous->behind.starts[i] : 0) |
+			(place->is_for_start ? place->own_bars[i] : 0);
+}
+
 static void refresh(struct gm_wait_line *line)
 {
 	struct gm_ledger_look look;
@@ -165,15 +187,8 @@ static void refresh(struct gm_wait_line *line)
 	find_spare(line, &look);
 	TAILQ_FOREACH(place, &line->places, entry)
 	{
-		struct gm_wait_limits limits;
-
 		find_bars(line, place);
-		if (place->previous != NULL)
-			limits = place->previous->behind;
-		else
-			limits_init(&limits);
-		add_limits(&limits, place, place->own_bars);
-		place->behind = limits;
+		find_behind(line, place);
 	}
 }
 
@@ -211,14 +226,17 @@ void gm_wait_line_limits(struct gm_daemon *d, const struct gm_wait_place *place,
 
 /* ---- who may move -------------------------------------------------------- */
 
-/* A plan may have less on some of its rows than it asks for now. */
+/* The least that it needs of a row: a plan may have less on some of its rows
+ * than it asks for now. */
+static uint64_t bytes_of(const struct gm_wait_place *place, uint32_t row)
+{
+	return place->takes_all || place->takes_one ? place->asks[row] : 1;
+}
+
 static bool may_have(const struct gm_wait_place *place, uint32_t row,
 		     const struct gm_wait_limits *limits)
 {
-	uint64_t bytes =
-		place->takes_all || place->takes_one ? place->asks[row] : 1;
-
-	return bytes <= limits->bytes[row] &&
+	return bytes_of(place, row) <= limits->bytes[row] &&
 	       !(place->has_start && gm_wait_line_has_row(limits->starts, row));
 }
 
@@ -328,31 +346,38 @@ void gm_wait_line_leave(struct gm_daemon *d, struct gm_wait_place *place)
 static bool keeps_any(const struct gm_wait_place *place,
 		      const struct gm_wait_place *from)
 {
-	struct gm_wait_limits limits;
+	const uint64_t *bars =
+		place->uid == from->uid ? place->own_bars : place->bars;
 
-	limits_init(&limits);
-	add_limits(&limits, place,
-		   place->uid == from->uid ? place->own_bars : place->bars);
-	EACH_ROW(from->rows, row)
-	if (!may_have(from, row, &limits))
-		return true;
+	EACH_ROW(bars, row)
+	{
+		if (!gm_wait_line_has_row(from->rows, row))
+			continue;
+		if ((place->is_for_start && from->has_start) ||
+		    (place->asks[row] != 0 &&
+		     bytes_of(from, row) > place->behind.bytes[row]))
+			return true;
+	}
 	return false;
 }
 
-uint32_t gm_wait_line_before(struct gm_daemon *d,
-			     const struct gm_wait_place *place)
+/* Each place is read once: there may be thousands. */
+void gm_wait_line_before(const struct gm_daemon *d,
+			 const struct gm_wait_place *const places[], uint32_t n,
+			 uint32_t ret_before[])
 {
 	const struct gm_wait_place *other;
-	uint32_t n = 0;
+	uint32_t first = 0;
 
-	refresh(d->line);
+	memset(ret_before, 0, n * sizeof(ret_before[0]));
 	TAILQ_FOREACH(other, &d->line->places, entry)
 	{
-		if (other == place)
+		first += first < n && places[first] == other;
+		for (uint32_t i = first; i < n; i++)
+			ret_before[i] += keeps_any(other, places[i]);
+		if (first == n)
 			break;
-		n += keeps_any(other, place);
 	}
-	return n;
 }
 
 uint32_t gm_wait_line_drop(struct gm_daemon *d, const char *name, uint32_t uid,

@@ -134,9 +134,11 @@ void gm_wait_line_limits(struct gm_daemon *d, const struct gm_wait_place *place,
  * them, until the next call. */
 const uint64_t *gm_wait_line_lasting(struct gm_daemon *d);
 
-/* How many places before it keep one of its rows from it? */
-uint32_t gm_wait_line_before(struct gm_daemon *d,
-			     const struct gm_wait_place *place);
+/* Count the places before each of @n that keep one of its rows from it, as was
+ * found when the line was last looked at.  @places are in the line's order. */
+void gm_wait_line_before(const struct gm_daemon *d,
+			 const struct gm_wait_place *const places[], uint32_t n,
+			 uint32_t ret_before[]);
 
 /* Have the places of a name give up, those of one uid or all.  Returns how many
  * there were. */

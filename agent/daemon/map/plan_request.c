@@ -280,6 +280,10 @@ static int check(struct gm_change *change)
 		change->uid = ask->owner_uid;
 	plan->wait.uid = change->uid;
 	change->act = GM_CHANGE_NOTHING;
+	if (plan->wait.is_dropped)
+		return gm_why(change->why, -ECANCELED,
+			      "the request waited, and was dropped by an "
+			      "administrator: ask again");
 	/* Its rows are drained, and those of the next agent are not. */
 	if (change->d->draining)
 		return gm_why(change->why, -ESHUTDOWN,
@@ -613,10 +617,6 @@ static int postpone(struct gm_change *change, int status)
 
 	if (plan->q.ask.wait_ns == 0 || !plan->may_wait)
 		return status;
-	if (plan->wait.is_dropped)
-		return gm_why(change->why, -ECANCELED,
-			      "the request waited, and was dropped by an "
-			      "administrator: ask again");
 	ret = check_hold(plan);
 	if (ret != 0)
 		return ret;

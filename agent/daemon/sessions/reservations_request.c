@@ -93,7 +93,7 @@ int gm_reservations_request_handle(struct gm_connection *c,
 
 /* ---- requests that wait -------------------------------------------------- */
 
-static void put_wait(struct gm_daemon *d, const struct gm_wait_place *place,
+static void put_wait(const struct gm_wait_place *place, uint32_t n_before,
 		     struct gm_wait_item *ret_item)
 {
 	uint64_t now = gm_loop_now();
@@ -103,7 +103,7 @@ static void put_wait(struct gm_daemon *d, const struct gm_wait_place *place,
 		.uid = place->uid,
 		.pid = place->pid,
 		.flags = place->is_for_start ? GPUMAP_WAIT_FOR_START : 0,
-		.n_before = gm_wait_line_before(d, place),
+		.n_before = n_before,
 		.missing_row = place->missing_row,
 		.missing_bytes = place->missing_bytes,
 		.bytes = place->bytes,
@@ -117,17 +117,22 @@ static void put_wait(struct gm_daemon *d, const struct gm_wait_place *place,
 int gm_reservations_request_waits(struct gm_connection *c,
 				  const struct gm_request *r)
 {
-	struct gm_wait_item items[GM_WAIT_LIST_MAX];
+	const struct gm_wait_place *places[GM_WAIT_LIST_MAX], *place;
 	const struct gm_waits_ask *ask = (const void *)r->body;
+	const struct gm_daemon *d = c->server->d;
+	struct gm_wait_item items[GM_WAIT_LIST_MAX];
 	struct gm_list_reply reply = { 0 };
-	const struct gm_wait_place *place;
+	uint32_t before[GM_WAIT_LIST_MAX];
 
-	TAILQ_FOREACH(place, &c->server->d->line->places, entry)
+	TAILQ_FOREACH(place, &d->line->places, entry)
 	{
 		reply.total++;
 		if (place->number > ask->after && reply.n < GM_WAIT_LIST_MAX)
-			put_wait(c->server->d, place, &items[reply.n++]);
+			places[reply.n++] = place;
 	}
+	gm_wait_line_before(d, places, reply.n, before);
+	for (uint32_t i = 0; i < reply.n; i++)
+		put_wait(places[i], before[i], &items[i]);
 	return gm_connection_reply_list(c, &r->header, &reply, items,
 					sizeof(items[0]));
 }

@@ -336,23 +336,41 @@ static void a_user_keeps_a_row_by_one_place(void)
 	end();
 }
 
+static uint32_t n_before(uint32_t i)
+{
+	const struct gm_wait_place *place = &places[i];
+	uint32_t n;
+
+	gm_wait_line_before(d, &place, 1, &n);
+	return n;
+}
+
 static void those_before_are_counted(void)
 {
+	uint32_t both[2];
+
 	come(0, 1, true);
 	come(1, 6, false);
 	come_for(2, 10, 0);
 	come(3, 7, true);
-	EQ(gm_wait_line_before(d, &places[0]), 0);
-	EQ(gm_wait_line_before(d, &places[1]), 0);
-	EQ(gm_wait_line_before(d, &places[2]), 1);
-	EQ(gm_wait_line_before(d, &places[3]), 3);
+	rest();
+	EQ(n_before(0), 0);
+	EQ(n_before(1), 0);
+	EQ(n_before(2), 1);
+	EQ(n_before(3), 3);
 	/* One that waits again keeps its place. */
 	rest();
 	gm_wait_line_wait(d, &places[0]);
-	EQ(gm_wait_line_before(d, &places[2]), 1);
+	EQ(n_before(2), 1);
 	gm_wait_line_leave(d, &places[0]);
 	gm_wait_line_leave(d, &places[0]);
-	EQ(gm_wait_line_before(d, &places[2]), 0);
+	EQ(n_before(2), 0);
+	/* Two are counted at once. */
+	gm_wait_line_before(
+		d, (const struct gm_wait_place *[]){ &places[1], &places[3] },
+		2, both);
+	EQ(both[0], 0);
+	EQ(both[1], 2);
 	end();
 }
 
@@ -380,8 +398,8 @@ static void windows_have_an_order(void)
 	rest();
 	gm_wait_line_changed(d);
 	STR(look(), "ade");
-	EQ(gm_wait_line_before(d, &places[1]), 1);
-	EQ(gm_wait_line_before(d, &places[3]), 0);
+	EQ(n_before(1), 1);
+	EQ(n_before(3), 0);
 	end();
 }
 
@@ -561,6 +579,8 @@ TAP_CASE()
 	those_of_a_name_are_dropped();
 	any_line_is_tried_by_the_rule();
 	gm_wait_line_exit(d);
+	for (uint32_t row = 0; row < GM_ROWS; row++)
+		free(d->devices->of[row]);
 	gm_loop_exit(d->loop);
 	gm_daemon_free(d);
 	return tap_done();

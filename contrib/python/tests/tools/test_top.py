@@ -105,7 +105,7 @@ class Node:
             missing_bytes=GIB,
             missing_row=2,
         )
-        second = a(Waiting, name="second", rows=(2,), age_ns=SECOND)
+        second = a(Waiting, name="second", rows=(2,), age_ns=SECOND, n_before=1)
         lent = a(Usage, session=7, row=1, bytes=4 * GIB, lent_bytes=GIB)
         self.facts = Facts(
             instance="node",

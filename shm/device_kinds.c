@@ -20,8 +20,9 @@ static const struct gm_device_kind kinds[GM_DEVICE_KINDS] = {
 				   GPUMAP_DEVICE_SERVES | GPUMAP_DEVICE_CARD },
 	[GPUMAP_DEVICE_VULKAN] = { "vulkan",
 				   GPUMAP_DEVICE_SERVES | GPUMAP_DEVICE_CARD },
-	[GPUMAP_DEVICE_HIP] = { "hip",
-				GPUMAP_DEVICE_SERVES | GPUMAP_DEVICE_CARD },
+	[GPUMAP_DEVICE_HIP] = { "hip", GPUMAP_DEVICE_SERVES |
+					       GPUMAP_DEVICE_CARD |
+					       GPUMAP_DEVICE_CLIQUES },
 };
 
 const struct gm_device_kind *gm_device_kind(uint32_t kind)

@@ -2,13 +2,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * nccl - NCCL, opened at run time.
+ * nccl - NCCL, or for AMD's cards RCCL, opened at run time.
  *
  * One struct holds what was found: each function of nccl_symbols.h as a member
  * of its own name.  NCCL 2.19 and later ones of the same major version are
  * taken: its functions keep their ABI, and a communicator's configuration says
  * how much of it there is.  All ranks of a communicator must have the same
  * version.
+ *
+ * RCCL has NCCL's functions, structs and numbers, and its version is that of
+ * the NCCL that it follows: 2.20.5 in ROCm 6.2, and 2.18.6 in 6.1.
  *
  * NCCL brings a CUDA runtime of its own, which uses the primary context of the
  * device, as we do, and finds the driver that this process has already.
@@ -29,6 +32,8 @@ struct CUstream_st;
 struct ncclComm;
 
 typedef unsigned int gm_nccl_result;
+
+enum gm_nccl_library { GM_NCCL_NVIDIA, GM_NCCL_AMD };
 
 enum {
 	GM_NCCL_SUCCESS = 0,
@@ -100,8 +105,8 @@ struct gm_nccl {
 /*
  * gm_nccl_open - find the library and its functions
  *
- * folder	that it is taken from; NULL: "libnccl.so.2" wherever the system
- *		has it
+ * folder	that it is taken from; NULL: "libnccl.so.2", or "librccl.so.1",
+ *		wherever the system has it
  * ret_why	GM_LIBRARY_WHY_BYTES: on failure, a line for people
  *
  * Returns	0
@@ -111,7 +116,8 @@ struct gm_nccl {
  *				version
  * Threads	any
  */
-int gm_nccl_open(const char *folder, struct gm_nccl *ret_nccl, char *ret_why);
+int gm_nccl_open(enum gm_nccl_library which, const char *folder,
+		 struct gm_nccl *ret_nccl, char *ret_why);
 
 /* "invalid usage" and so on; "unknown result" for other numbers. */
 const char *gm_nccl_error_name(gm_nccl_result result);

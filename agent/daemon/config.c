@@ -121,7 +121,8 @@ void gm_config_init(struct gm_config *config)
 		.load_bytes = UINT64_C(1) << 20,
 		.load_retry_ns = UINT64_C(30000000000),
 		.cuda_list_limit_ns = UINT64_C(5000000000),
-		.cuda_nccl_limit_ns = UINT64_C(30000000000),
+		.nccl.limit_ns = UINT64_C(30000000000),
+		.rccl.limit_ns = UINT64_C(30000000000),
 		.cuda_look_again_ns = UINT64_C(60000000000),
 		.cuda_idle_ns = UINT64_C(60000000000),
 		.program_limit_ns = UINT64_C(60000000000),
@@ -369,8 +370,9 @@ void gm_config_free(struct gm_config *config)
 	config->n_models = 0;
 	free(config->dummy_file);
 	free(config->cuda_library);
-	free(config->cuda_nccl_library);
-	config->cuda_nccl_library = NULL;
+	free(config->nccl.library);
+	free(config->rccl.library);
+	config->nccl.library = config->rccl.library = NULL;
 	free(config->programs_directory);
 	config->programs_directory = NULL;
 	free(config->cuda_cache);

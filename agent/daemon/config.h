@@ -17,6 +17,7 @@
 
 #include "agent/common/idset.h"
 #include "agent/common/ini.h"
+#include "gpumap.h"
 
 /* [map NAME]: a layer map to publish at start. */
 struct gm_config_map {
@@ -71,11 +72,17 @@ struct gm_config_driver {
 	char *pass;    /* names of variables handed on, or NULL */
 };
 
-/* [cuda] nccl: may cards meet? */
 enum gm_config_nccl {
 	GM_CONFIG_NCCL_AUTO = 0, /* where there are two of them */
 	GM_CONFIG_NCCL_NO = 1,
 	GM_CONFIG_NCCL_YES = 2
+};
+
+/* [cuda] nccl, [hip] rccl: collectives that cards do among themselves. */
+struct gm_config_cliques {
+	uint32_t may;      /* enum gm_config_nccl */
+	uint64_t limit_ns; /* for cards to meet */
+	char *library;     /* folder of it; NULL: the system's */
 };
 
 /* The uids that may import a session's exports: [cuda] share. */
@@ -152,20 +159,20 @@ struct gm_config {
 	/* [cuda] */
 	uint32_t cuda_enabled;         /* enum gm_config_cuda */
 	uint32_t cuda_share;           /* enum gm_config_share */
-	uint32_t cuda_nccl;            /* enum gm_config_nccl */
 	uint64_t cuda_list_limit_ns;   /* for the probe to name every card */
 	uint64_t cuda_look_again_ns;   /* for a driver, where there was none */
 	uint64_t cuda_idle_ns;         /* of a worker without attachments */
 	uint64_t cuda_kernel_limit_ns; /* of one job on a card; 0: none */
 	bool cuda_keep_shares;         /* what has a name outlives its worker */
 	bool cuda_mps;                 /* join a running MPS daemon */
-	uint64_t cuda_nccl_limit_ns;   /* for them to meet */
 	bool cuda_standby;             /* one stands by for each worker */
-	char *cuda_library;      /* folder of the driver; NULL: the system's */
-	char *cuda_nccl_library; /* folder of NCCL; NULL: the system's */
-	char *cuda_cache; /* folder of what the driver compiles, or NULL */
-	char *cuda_pass;  /* names of variables handed on, or NULL */
-	char *cuda_sysfs; /* before /sys, or NULL */
+	struct gm_config_cliques nccl;
+	char *cuda_library; /* folder of the driver; NULL: the system's */
+	char *cuda_cache;   /* folder of what the driver compiles, or NULL */
+	char *cuda_pass;    /* names of variables handed on, or NULL */
+	char *cuda_sysfs;   /* before /sys, or NULL */
+
+	struct gm_config_cliques rccl; /* [hip] */
 
 	/* [hip], [opencl], [vulkan] */
 	struct gm_config_driver drivers[GM_CONFIG_DRIVERS];
@@ -196,6 +203,13 @@ struct gm_config {
 
 /* Every default; some depend on the machine and on who we are. */
 void gm_config_init(struct gm_config *config);
+
+/* The settings of rows of @kind, which can do cliques. */
+static inline const struct gm_config_cliques *
+gm_config_cliques(const struct gm_config *config, uint32_t kind)
+{
+	return kind == GPUMAP_DEVICE_HIP ? &config->rccl : &config->nccl;
+}
 
 /*
  * gm_config_read - read @path and its drop-ins over what is there

@@ -223,6 +223,11 @@ static const char *const policy_words[] = { "operators-only", "same-user",
 #define VENDORS(section, of)                         \
 	KEY(section, "cache", PATH, of.cache, 0, 0), \
 		DRIVER(section, of, "vendors")
+#define CLIQUES(section, name, of)                                             \
+	WORD(section, name, of.may, nccl_words),                               \
+		KEY(section, name "-library", PATH, of.library, 0, 0),         \
+		KEY(section, name "-limit", TIME, of.limit_ns, 10 * NS_PER_MS, \
+		    GM_NCCL_GROUP_LIMIT_NS)
 
 static const struct gm_ini_key keys[] = {
 	KEY("agent", "drain", TIME, drain_ns, 0, 3600 * NS_PER_S),
@@ -285,15 +290,13 @@ static const struct gm_ini_key keys[] = {
 	KEY("cuda", "look-again", TIME, cuda_look_again_ns, 10 * NS_PER_MS,
 	    86400 * NS_PER_S),
 	KEY("cuda", "mps", SWITCH, cuda_mps, 0, 1),
-	WORD("cuda", "nccl", cuda_nccl, nccl_words),
-	KEY("cuda", "nccl-library", PATH, cuda_nccl_library, 0, 0),
-	KEY("cuda", "nccl-limit", TIME, cuda_nccl_limit_ns, 10 * NS_PER_MS,
-	    GM_NCCL_GROUP_LIMIT_NS),
+	CLIQUES("cuda", "nccl", nccl),
 	OWN("cuda", "pass-environment", set_names, cuda_pass, 0, 0),
 	WORD("cuda", "share", cuda_share, share_words),
 	KEY("cuda", "standby", SWITCH, cuda_standby, 0, 1),
 	KEY("cuda", "sysfs", PATH, cuda_sysfs, 0, 0),
 	DRIVER("hip", drivers[GM_CONFIG_HIP], "library"),
+	CLIQUES("hip", "rccl", rccl),
 	VENDORS("opencl", drivers[GM_CONFIG_OPENCL]),
 	VENDORS("vulkan", drivers[GM_CONFIG_VULKAN]),
 	KEY("dummy", "file", PATH, dummy_file, 0, 0),

@@ -819,9 +819,10 @@ const struct gm_backend gm_cuda_backend = {
 	GM_STREAM_CALLS(GM_STREAM_SET) GM_CUDA_CLIQUE_CALLS(GM_CUDA_SET)
 };
 
-/* Without cliques: RCCL has not been tried. */
-const struct gm_backend gm_hip_backend = { .name = "hip",
-					   .kind = GPUMAP_DEVICE_HIP,
-					   .prepare = hip_prepare,
-					   .open = open_hip_row,
-					   GM_STREAM_CALLS(GM_STREAM_SET) };
+const struct gm_backend gm_hip_backend = {
+	.name = "hip",
+	.kind = GPUMAP_DEVICE_HIP,
+	.prepare = hip_prepare,
+	.open = open_hip_row,
+	GM_STREAM_CALLS(GM_STREAM_SET) GM_CUDA_CLIQUE_CALLS(GM_CUDA_SET)
+};

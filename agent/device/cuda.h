@@ -6,7 +6,7 @@
  *
  *	cuda.c		opening, work, kernels, and what an error means
  *	cuda_memory.c	memory of the device, of the worker and of clients
- *	cuda_clique.c	collectives with other devices, by NCCL
+ *	cuda_clique.c	collectives with other devices, by NCCL or RCCL
  *
  * Rows of HIP have the same driver, over HIP's runtime.
  *

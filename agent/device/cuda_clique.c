@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * cuda_clique - collectives that cards do among themselves, by NCCL.
+ * cuda_clique - collectives that cards do among themselves, by NCCL or RCCL.
  *
  * Each end of a clique is a non-blocking communicator with a stream of its own:
  * what its kernels wait for, other cards, must hold up nothing else.  A
@@ -21,14 +21,14 @@
 
 _Static_assert(GM_NCCL_GROUP_ID_BYTES == GM_NCCL_ID_BYTES, "one name");
 
-/* A process has one NCCL.  The threads that wait for other devices open it;
- * dispatch reads it, when there are cliques. */
-static struct {
-	pthread_mutex_t lock; /* of what follows, until it is open */
+/* A process has one library of each maker's.  The threads that wait for other
+ * devices open it; dispatch reads it, when there are cliques. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* until it is open */
+static struct library {
 	struct gm_nccl nccl;
 	bool is_open;
 	bool was_refused;
-} process = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} libraries[2]; /* by enum gm_nccl_library */
 
 struct gm_nccl_group {
 	struct ncclComm *comm;
@@ -42,6 +42,16 @@ static struct gm_cuda *cuda_of(struct gm_backend_device *dev)
 	return (struct gm_cuda *)((struct gm_stream *)dev)->gpu;
 }
 
+static enum gm_nccl_library maker_of(const struct gm_cuda *cuda)
+{
+	return cuda->driver->is_hip ? GM_NCCL_AMD : GM_NCCL_NVIDIA;
+}
+
+static const struct gm_nccl *nccl_of(const struct gm_cuda *cuda)
+{
+	return &libraries[maker_of(cuda)].nccl;
+}
+
 /* The errno of a result, for callers that know nothing of NCCL. */
 static int check(gm_nccl_result result, const char *what)
 {
@@ -52,19 +62,21 @@ static int check(gm_nccl_result result, const char *what)
 	return -EIO;
 }
 
-static int open_nccl(const char *folder)
+static int open_nccl(const struct gm_cuda *cuda)
 {
+	struct library *library = &libraries[maker_of(cuda)];
 	char why[GM_LIBRARY_WHY_BYTES];
 	int rc;
 
-	if (process.is_open)
+	if (library->is_open)
 		return 0;
-	rc = gm_nccl_open(*folder ? folder : NULL, &process.nccl, why);
-	if (rc < 0 && !process.was_refused)
+	rc = gm_nccl_open(maker_of(cuda), *cuda->nccl ? cuda->nccl : NULL,
+			  &library->nccl, why);
+	if (rc < 0 && !library->was_refused)
 		gm_log(GM_LOG_WARNING, "nccl_absent", "reason=%s",
 		       gm_quote(why).text);
-	process.was_refused = rc < 0;
-	process.is_open = rc == 0;
+	library->was_refused = rc < 0;
+	library->is_open = rc == 0;
 	return rc;
 }
 
@@ -75,10 +87,10 @@ int gm_cuda_clique_version(struct gm_backend_device *dev)
 
 	if (!cuda->nccl)
 		return -EOPNOTSUPP;
-	pthread_mutex_lock(&process.lock);
-	rc = open_nccl(cuda->nccl);
-	pthread_mutex_unlock(&process.lock);
-	return rc < 0 ? rc : process.nccl.version;
+	pthread_mutex_lock(&lock);
+	rc = open_nccl(cuda);
+	pthread_mutex_unlock(&lock);
+	return rc < 0 ? rc : nccl_of(cuda)->version;
 }
 
 int gm_cuda_clique_id(struct gm_backend_device *dev,
@@ -88,7 +100,7 @@ int gm_cuda_clique_id(struct gm_backend_device *dev,
 	int rc = gm_stream_bind((struct gm_stream *)dev);
 
 	if (rc == 0)
-		rc = check(process.nccl.ncclGetUniqueId(&id),
+		rc = check(nccl_of(cuda_of(dev))->ncclGetUniqueId(&id),
 			   "ncclGetUniqueId");
 	if (rc == 0)
 		memcpy(ret_id, id.bytes, sizeof(id.bytes));
@@ -128,7 +140,7 @@ int gm_cuda_clique_begin(struct gm_backend_device *dev,
 	memcpy(name.bytes, id, sizeof(name.bytes));
 	rc = open_stream(cuda, c);
 	if (rc == 0)
-		rc = check(process.nccl.ncclCommInitRankConfig(
+		rc = check(nccl_of(cuda)->ncclCommInitRankConfig(
 				   &c->comm, (int)ranks, name, (int)rank,
 				   &config),
 			   "ncclCommInitRankConfig");
@@ -141,10 +153,10 @@ int gm_cuda_clique_begin(struct gm_backend_device *dev,
 }
 
 /* 1: what was asked for last is through; 0: not yet. */
-static int look(const struct gm_nccl_group *c)
+static int look(const struct gm_cuda *cuda, const struct gm_nccl_group *c)
 {
 	gm_nccl_result result = GM_NCCL_INTERNAL_ERROR;
-	int rc = check(process.nccl.ncclCommGetAsyncError(c->comm, &result),
+	int rc = check(nccl_of(cuda)->ncclCommGetAsyncError(c->comm, &result),
 		       "ncclCommGetAsyncError");
 
 	if (rc == 0)
@@ -157,7 +169,9 @@ static int look(const struct gm_nccl_group *c)
 int gm_cuda_clique_ready(struct gm_backend_device *dev,
 			 struct gm_nccl_group *clique)
 {
-	return gm_stream_is_lost(&cuda_of(dev)->gpu) ? -EIO : look(clique);
+	struct gm_cuda *cuda = cuda_of(dev);
+
+	return gm_stream_is_lost(&cuda->gpu) ? -EIO : look(cuda, clique);
 }
 
 void gm_cuda_clique_abort(struct gm_backend_device *dev,
@@ -171,7 +185,7 @@ void gm_cuda_clique_abort(struct gm_backend_device *dev,
 	/* A lost card refuses all of this, which is harmless. */
 	(void)cu->cuCtxSetCurrent(cuda->ctx);
 	if (clique->comm)
-		check(process.nccl.ncclCommAbort(clique->comm),
+		check(nccl_of(cuda)->ncclCommAbort(clique->comm),
 		      "ncclCommAbort");
 	if (clique->stream)
 		(void)GM_CUDA_CALL(cuda, cuStreamSynchronize, clique->stream);
@@ -218,11 +232,11 @@ static int reduction_of(uint32_t reduce)
 	return reduce < sizeof(of) / sizeof(of[0]) ? of[reduce] : -1;
 }
 
-static gm_nccl_result launch(const struct gm_nccl_group *c,
+static gm_nccl_result launch(const struct gm_nccl *nccl,
+			     const struct gm_nccl_group *c,
 			     const struct gm_nccl_group_task *t,
 			     unsigned int type, unsigned int reduction)
 {
-	const struct gm_nccl *nccl = &process.nccl;
 	const void *send = (void *)(uintptr_t)t->send;
 	void *recv = (void *)(uintptr_t)t->recv;
 
@@ -258,13 +272,15 @@ int gm_cuda_clique_start(struct gm_backend_device *dev,
 			 const struct gm_nccl_group_task *task)
 {
 	int type = type_of(task->dtype), reduction = reduction_of(task->reduce);
+	struct gm_cuda *cuda = cuda_of(dev);
 
-	if (gm_stream_is_lost(&cuda_of(dev)->gpu))
+	if (gm_stream_is_lost(&cuda->gpu))
 		return -EIO;
 	clique->is_launched = false;
 	return check(type < 0 || reduction < 0
 			     ? GM_NCCL_INVALID_ARGUMENT
-			     : launch(clique, task, (unsigned int)type,
+			     : launch(nccl_of(cuda), clique, task,
+				      (unsigned int)type,
 				      (unsigned int)reduction),
 		     "collective");
 }
@@ -290,7 +306,7 @@ int gm_cuda_clique_ended(struct gm_backend_device *dev,
 
 	if (gm_stream_is_lost(&cuda->gpu))
 		return -ENOTRECOVERABLE;
-	rc = look(clique);
+	rc = look(cuda, clique);
 	if (rc <= 0)
 		return rc;
 	if (!clique->is_launched) {

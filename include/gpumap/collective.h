@@ -109,6 +109,7 @@ GPUMAP_API int gpumap_comm_open(struct gpumap_session *session,
  * gpumapd.conf permits it, NCCL 2.19 or later is installed, no rank is a part
  * of a card (MIG), no card serves another session's communicator in this way,
  * or eight of this session's, and no card of the node is drained or has left.
+ * Cards of HIP do the same by RCCL, and rccl in [hip] permits it.
  */
 #define GPUMAP_COMM_NCCL (UINT32_C(1) << 0)
 

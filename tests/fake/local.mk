@@ -91,12 +91,13 @@ check_LTLIBRARIES += %reldir%/libnvidia-ml.la
 
 # Linked into programs that use it, and as the library that others open.
 check_LTLIBRARIES += %reldir%/libranks.la %reldir%/libnccl.la
-%canon_reldir%_libranks_la_SOURCES = \
+gm_ranks = \
 	%reldir%/nccl.c %reldir%/nccl.h \
 	%reldir%/nccl_ops.c \
 	%reldir%/nccl_reduce.c \
 	%reldir%/nccl_wire.c \
 	tests/stubs/nccl.h
+%canon_reldir%_libranks_la_SOURCES = $(gm_ranks)
 %canon_reldir%_libranks_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 %canon_reldir%_libranks_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 %canon_reldir%_libranks_la_LIBADD = -lpthread -ldl
@@ -104,6 +105,15 @@ check_LTLIBRARIES += %reldir%/libranks.la %reldir%/libnccl.la
 %canon_reldir%_libnccl_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere \
 	-version-info 2:0:0 -no-undefined -export-symbols-regex '^nccl[A-Z]'
 %canon_reldir%_libnccl_la_LIBADD = %reldir%/libranks.la
+
+# The same as AMD's library, for cards of the stand-in under HIP's names.
+check_LTLIBRARIES += %reldir%/librccl.la
+%canon_reldir%_librccl_la_SOURCES = $(gm_ranks)
+%canon_reldir%_librccl_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) -DFAKE_RCCL
+%canon_reldir%_librccl_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+%canon_reldir%_librccl_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere \
+	-version-info 1:0:0 -no-undefined -export-symbols-regex '^nccl[A-Z]'
+%canon_reldir%_librccl_la_LIBADD = -lpthread -ldl
 
 check_LTLIBRARIES += %reldir%/extra-kernels.la
 %canon_reldir%_extra_kernels_la_SOURCES = %reldir%/extra_kernels.c

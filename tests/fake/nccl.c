@@ -156,6 +156,15 @@ static void *init(void *argument)
 
 static ncclResult_t cards_result = ncclSystemError;
 
+#ifdef FAKE_RCCL
+static void open_cards(void)
+{
+	const char *cumem = getenv("NCCL_CUMEM_ENABLE");
+
+	cards_result =
+		cumem && atoi(cumem) > 0 ? ncclInternalError : ncclSuccess;
+}
+#else
 /* All cards of the node are opened by NVML, and stay open until the process
  * ends; one that cannot be opened fails each communicator that this process
  * begins.  NVML is looked for by the linker's rules alone. */
@@ -179,6 +188,7 @@ static void open_cards(void)
 		good = open_card(i, &card) == NVML_SUCCESS;
 	cards_result = good ? ncclSuccess : ncclSystemError;
 }
+#endif
 
 /* The device whose context is current, as a communicator is of one. */
 static ncclResult_t find_device(ncclComm_t comm)

@@ -28,6 +28,10 @@
  *	strict		a process that ends by exit() with a communicator
  *			does so with status 77
  *	only=UUID	the words behind it count for the process of that card
+ *
+ * Built with FAKE_RCCL it is RCCL: that opens no cards by NVML, and where
+ * NCCL_CUMEM_ENABLE asks for memory that RCCL cannot make, it has no clique
+ * (RCCL 2.21.5, src/transport/p2p.cc).
  *			alone
  */
 #ifndef FAKE_NCCL_H
@@ -41,9 +45,13 @@
 #include "tests/stubs/nccl.h"
 #include "tests/support/cuda_abi.h"
 
+#ifdef FAKE_RCCL
+#define FAKE_NCCL_VERSION 22005 /* of ROCm 6.2 */
+#else
 #define FAKE_NCCL_VERSION 22809
-#define FAKE_NCCL_RANKS   256
-#define FAKE_NCCL_MEMORY  (UINT64_C(8) << 20) /* of its card, each rank */
+#endif
+#define FAKE_NCCL_RANKS  256
+#define FAKE_NCCL_MEMORY (UINT64_C(8) << 20) /* of its card, each rank */
 
 /* In an ncclUniqueId. */
 struct fake_nccl_id {

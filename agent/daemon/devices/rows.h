@@ -82,6 +82,13 @@ static inline bool gm_device_is_watched(const struct gm_device *device)
 	return device->facts.kind == GPUMAP_DEVICE_CUDA;
 }
 
+/* Does each worker that uses NCCL open it, by NVML? */
+static inline bool gm_device_is_opened(const struct gm_device *device)
+{
+	return device->facts.kind == GPUMAP_DEVICE_CUDA &&
+	       gm_device_can(device, GPUMAP_DEVICE_CLIQUES);
+}
+
 /* The id of a card of HIP's, without the instruction set in front. */
 static inline const char *gm_device_card_id(const char *id)
 {

@@ -323,20 +323,23 @@ static bool is_staged(const struct gm_session *session, const uint32_t *rows,
 	return false;
 }
 
-/* Are all of them cards that may meet, is none in use by another session, and
- * is no card drained? */
+/* Are all of them cards of one kind that may meet, is none in use by another
+ * session, and is no card drained that NCCL opens? */
 static bool may_meet(const struct gm_session *session, const uint32_t *rows,
 		     uint32_t n)
 {
 	const struct gm_daemon *d = session->server->d;
+	uint32_t kind = device_of(session, rows[0])->facts.kind;
 
-	if (d->config->cuda_nccl == GM_CONFIG_NCCL_NO || n < 2 ||
-	    gm_worker_child_drains_card(d))
+	if (gm_config_cliques(d->config, kind)->may == GM_CONFIG_NCCL_NO ||
+	    n < 2 ||
+	    (kind == GPUMAP_DEVICE_CUDA && gm_worker_child_drains_card(d)))
 		return false;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct gm_device *device = device_of(session, rows[i]);
 
 		if (!gm_device_can(device, GPUMAP_DEVICE_CLIQUES) ||
+		    device->facts.kind != kind ||
 		    device->n_cliques >= GM_JOURNAL_NCCL_GROUPS ||
 		    (device->n_cliques &&
 		     device->clique_session != session->id))

@@ -16,12 +16,11 @@ static const struct gm_worker_process *user_of(const struct gm_daemon *d,
 {
 	const struct gm_worker_process *worker;
 
-	if (!d->supervisor ||
-	    !gm_device_can(d->devices->of[row], GPUMAP_DEVICE_CLIQUES))
+	if (!d->supervisor || !gm_device_is_opened(d->devices->of[row]))
 		return NULL;
 	TAILQ_FOREACH(worker, &d->supervisor->all, entry)
 	{
-		if (gm_worker_process_has_cards(worker) && worker->row != row)
+		if (gm_worker_child_has_cards(worker) && worker->row != row)
 			break;
 	}
 	return worker;
@@ -57,12 +56,12 @@ static void row_closing(struct gm_daemon *d, uint32_t row)
 	struct gm_worker_process *worker;
 
 	if (!d->supervisor || !(d->devices->of[row]->bars & GM_BAR_DRAIN) ||
-	    !gm_device_can(d->devices->of[row], GPUMAP_DEVICE_CLIQUES))
+	    !gm_device_is_opened(d->devices->of[row]))
 		return;
 	gm_comms_end_meetings(d, row);
 	TAILQ_FOREACH(worker, &d->supervisor->all, entry)
 	{
-		if (gm_worker_process_has_cards(worker) &&
+		if (gm_worker_child_has_cards(worker) &&
 		    !gm_worker_process_is_needed(worker))
 			gm_worker_child_unneeded(worker);
 	}

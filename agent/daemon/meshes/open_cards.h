@@ -6,7 +6,8 @@
  *
  * NCCL opens every card of the node by NVML when a process's first clique
  * begins, whichever cards that process may use, and closes none (NCCL 2.30.7,
- * src/misc/nvmlwrap.cc).  The driver resets no card that a process has open.  A
+ * src/misc/nvmlwrap.cc).  RCCL has no NVML, and what follows is of CUDA's
+ * cards.  The driver resets no card that a process has open.  A
  * card that is drained is therefore not closed before every worker that has
  * begun a clique, or was asked to join a group and has not answered, has ended
  * or answered that it did not: such a worker ends soon after its last session

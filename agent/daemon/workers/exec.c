@@ -93,20 +93,85 @@ static bool has_peer(const struct gm_daemon *d, uint32_t row)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < devices->n; i++)
-		n += gm_device_can(devices->of[i], GPUMAP_DEVICE_CLIQUES);
+		n += devices->of[i]->facts.kind ==
+			     devices->of[row]->facts.kind &&
+		     gm_device_can(devices->of[i], GPUMAP_DEVICE_CLIQUES);
 	return n > 1 && gm_device_can(devices->of[row], GPUMAP_DEVICE_CLIQUES);
+}
+
+static const struct gm_config_cliques *
+cliques_of(const struct gm_worker_process *worker)
+{
+	return gm_config_cliques(
+		worker->d->config,
+		worker->d->devices->of[worker->row]->facts.kind);
 }
 
 /* Client programs have no part in collectives, and must not reach sockets. */
 static bool has_nccl(const struct gm_worker_process *worker)
 {
-	const struct gm_daemon *d = worker->d;
+	uint32_t may = cliques_of(worker)->may;
 
 	if (worker->group->runs_programs)
 		return false;
-	return d->config->cuda_nccl == GM_CONFIG_NCCL_YES ||
-	       (d->config->cuda_nccl == GM_CONFIG_NCCL_AUTO &&
-		has_peer(d, worker->row));
+	return may == GM_CONFIG_NCCL_YES ||
+	       (may == GM_CONFIG_NCCL_AUTO && has_peer(worker->d, worker->row));
+}
+
+static void add_nccl(const struct gm_worker_process *worker, struct launch *l)
+{
+	const struct gm_config_cliques *cliques = cliques_of(worker);
+
+	if (!has_nccl(worker))
+		return;
+	snprintf(l->limit, sizeof(l->limit), "%" PRIu64,
+		 cliques->limit_ns / 1000000);
+	argue(l, "--nccl", cliques->library ? cliques->library : "-");
+	argue(l, "--nccl-limit", l->limit);
+}
+
+static int set_all(struct launch *l, size_t n, const char *const told[][2])
+{
+	int error = 0;
+
+	for (size_t i = 0; error == 0 && i < n; i++)
+		if (told[i][1])
+			error = gm_environment_set(&l->env, told[i][0],
+						   told[i][1]);
+	return error;
+}
+
+#define SET_ALL(l, told) set_all(l, sizeof(told) / sizeof((told)[0]), told)
+
+/* RCCL reads the same variables. */
+static int make_nccl_environment(const struct gm_worker_process *worker,
+				 struct launch *l)
+{
+	const char *const told[][2] = {
+		/* No worker is on another node. */
+		{ "NCCL_SOCKET_IFNAME", "lo" },
+		{ "NCCL_IB_DISABLE", "1" },
+		{ "NCCL_LAUNCH_ORDER_IMPLICIT", "1" },
+		/* A service that answers any local user about all ranks. */
+		{ "NCCL_RAS_ENABLE", "0" },
+		/* Memory by descriptor: the other way reads /proc of the
+		 * peers, which is closed.  RCCL has no other way than its own,
+		 * and fails where it is told to take NCCL's. */
+		{ "NCCL_CUMEM_ENABLE",
+		  worker->d->devices->of[worker->row]->facts.kind ==
+				  GPUMAP_DEVICE_HIP
+			  ? "0"
+			  : "1" },
+		/* Libraries that the administrator has not named here. */
+		{ "NCCL_NET_PLUGIN", "none" },
+		{ "NCCL_TUNER_PLUGIN", "none" },
+		{ "NCCL_ENV_PLUGIN", "none" },
+		{ "NCCL_PROFILER_PLUGIN", "none" },
+		{ "NCCL_GIN_PLUGIN", "none" },
+		{ "NCCL_RMA_PLUGIN", "none" },
+	};
+
+	return has_nccl(worker) ? SET_ALL(l, told) : 0;
 }
 
 /* The options by which a worker and its standby learn of their card. */
@@ -119,15 +184,7 @@ static void add_cuda(const struct gm_worker_process *worker,
 	argue(l, "--device", d->devices->of[worker->row]->id);
 	if (d->config->cuda_library)
 		argue(l, "--library", d->config->cuda_library);
-	if (has_nccl(worker)) {
-		snprintf(l->limit, sizeof(l->limit), "%" PRIu64,
-			 d->config->cuda_nccl_limit_ns / 1000000);
-		argue(l, "--nccl",
-		      d->config->cuda_nccl_library
-			      ? d->config->cuda_nccl_library
-			      : "-");
-		argue(l, "--nccl-limit", l->limit);
-	}
+	add_nccl(worker, l);
 	if (part == GM_EXEC_STANDBY)
 		argue(l, "--standby", NULL);
 }
@@ -146,7 +203,6 @@ static int make_cuda_environment(const struct gm_worker_process *worker,
 	const struct gm_daemon *d = worker->d;
 	const struct gm_config *config = d->config;
 	bool programs = worker->group->runs_programs;
-	bool nccl = has_nccl(worker);
 	const char *const told[][2] = {
 		{ "CUDA_VISIBLE_DEVICES", d->devices->of[worker->row]->id },
 		{ "CUDA_DEVICE_MAX_CONNECTIONS", "32" },
@@ -157,34 +213,13 @@ static int make_cuda_environment(const struct gm_worker_process *worker,
 		{ "CUDA_MPS_PIPE_DIRECTORY", config->cuda_mps && !programs
 						     ? NULL
 						     : d->supervisor->no_mps },
-		/* No worker is on another node. */
-		{ "NCCL_SOCKET_IFNAME", nccl ? "lo" : NULL },
-		{ "NCCL_IB_DISABLE", nccl ? "1" : NULL },
-		{ "NCCL_LAUNCH_ORDER_IMPLICIT", nccl ? "1" : NULL },
-		/* A service that answers any local user about all ranks. */
-		{ "NCCL_RAS_ENABLE", nccl ? "0" : NULL },
-		/* Memory by descriptor: the other way reads /proc of the
-		 * peers, which is closed. */
-		{ "NCCL_CUMEM_ENABLE", nccl ? "1" : NULL },
-		/* Libraries that the administrator has not named here. */
-		{ "NCCL_NET_PLUGIN", nccl ? "none" : NULL },
-		{ "NCCL_TUNER_PLUGIN", nccl ? "none" : NULL },
-		{ "NCCL_ENV_PLUGIN", nccl ? "none" : NULL },
-		{ "NCCL_PROFILER_PLUGIN", nccl ? "none" : NULL },
-		{ "NCCL_GIN_PLUGIN", nccl ? "none" : NULL },
-		{ "NCCL_RMA_PLUGIN", nccl ? "none" : NULL },
 	};
-	int error = 0;
+	int error = SET_ALL(l, told);
 
-	for (size_t i = 0; error == 0 && i < sizeof(told) / sizeof(told[0]);
-	     i++) {
-		if (told[i][1])
-			error = gm_environment_set(&l->env, told[i][0],
-						   told[i][1]);
-	}
 	if (error == 0)
-		error = gm_environment_pass(&l->env, config->cuda_pass);
-	return error;
+		error = make_nccl_environment(worker, l);
+	return error == 0 ? gm_environment_pass(&l->env, config->cuda_pass)
+			  : error;
 }
 
 /* The driver of rows of this kind; NULL: a host, or CUDA. */
@@ -218,8 +253,11 @@ static void add_vendor(const struct gm_worker_process *worker,
 	argue(l, "--device", device->id);
 	if (device->facts.kind != GPUMAP_DEVICE_HIP)
 		argue(l, "--library", device->library ? device->library : "");
-	else if (driver->vendors)
-		argue(l, "--library", driver->vendors);
+	else {
+		if (driver->vendors)
+			argue(l, "--library", driver->vendors);
+		add_nccl(worker, l);
+	}
 	if (part == GM_EXEC_STANDBY)
 		argue(l, "--standby", NULL);
 	if (!driver->cache)
@@ -244,13 +282,14 @@ static int make_hip_environment(const struct gm_worker_process *worker,
 {
 	const char *number =
 		strstr(worker->d->devices->of[worker->row]->id, "GPU-");
-	int error = 0;
+	const char *const told[][2] = {
+		{ "ROCR_VISIBLE_DEVICES", number },
+		{ "HIP_VISIBLE_DEVICES", number ? "0" : NULL },
+	};
+	int error = SET_ALL(l, told);
 
-	if (number)
-		error = gm_environment_set(&l->env, "ROCR_VISIBLE_DEVICES",
-					   number);
-	if (number && error == 0)
-		error = gm_environment_set(&l->env, "HIP_VISIBLE_DEVICES", "0");
+	if (error == 0)
+		error = make_nccl_environment(worker, l);
 	return error == 0 ? gm_environment_pass(&l->env, driver->pass) : error;
 }
 
@@ -271,16 +310,12 @@ static int make_vendor_environment(const struct gm_worker_process *worker,
 		{ "CUDA_CACHE_PATH", l->cache },
 		{ "XDG_CACHE_HOME", l->cache },
 	};
-	int error = 0;
+	int error;
 
 	snprintf(l->threads, sizeof(l->threads), "%d",
 		 gm_idset_count(&d->devices->of[worker->row]->cpus));
-	for (size_t i = 0; error == 0 && i < sizeof(told) / sizeof(told[0]);
-	     i++)
-		error = gm_environment_set(&l->env, told[i][0], told[i][1]);
-	if (error == 0)
-		error = gm_environment_pass(&l->env, driver->pass);
-	return error;
+	error = SET_ALL(l, told);
+	return error == 0 ? gm_environment_pass(&l->env, driver->pass) : error;
 }
 
 int gm_worker_exec(const struct gm_worker_process *worker,

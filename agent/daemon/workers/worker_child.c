@@ -60,13 +60,20 @@ void gm_worker_child_show_pid(const struct gm_worker_process *worker, pid_t pid)
 				  worker->restarts);
 }
 
+bool gm_worker_child_has_cards(const struct gm_worker_process *worker)
+{
+	return gm_worker_process_has_child(worker) &&
+	       gm_device_is_opened(worker->d->devices->of[worker->row]) &&
+	       (worker->n_joining > 0 ||
+		gm_get(&worker->journal->has_cards) != 0);
+}
+
 bool gm_worker_child_drains_card(const struct gm_daemon *d)
 {
 	bool is = false;
 
 	for (uint32_t row = 0; row < d->devices->n && !is; row++)
-		is = gm_device_can(d->devices->of[row],
-				   GPUMAP_DEVICE_CLIQUES) &&
+		is = gm_device_is_opened(d->devices->of[row]) &&
 		     d->devices->of[row]->bars & GM_BAR_DRAIN;
 	return is;
 }
@@ -114,7 +121,7 @@ void gm_worker_child_unneeded(struct gm_worker_process *worker)
 				   ? worker->d->config->cuda_idle_ns
 				   : 0;
 
-	if (idle_ns > SOON_NS && gm_worker_process_has_cards(worker) &&
+	if (idle_ns > SOON_NS && gm_worker_child_has_cards(worker) &&
 	    gm_worker_child_drains_card(worker->d))
 		idle_ns = SOON_NS;
 	if (worker->on_need && worker->state == GM_PROCESS_SERVING)

@@ -27,7 +27,10 @@ void gm_worker_child_show_pid(const struct gm_worker_process *worker,
  * -ENAMETOOLONG. */
 int gm_worker_child_name(struct gm_worker_process *worker);
 
-/* Is any card, or the whole of one that is split, drained? */
+/* Has the worker all cards of CUDA open, by NCCL, or may it be about to? */
+bool gm_worker_child_has_cards(const struct gm_worker_process *worker);
+
+/* Is any of those, or the whole of one that is split, drained? */
 bool gm_worker_child_drains_card(const struct gm_daemon *d);
 
 /* May its device not be used? */

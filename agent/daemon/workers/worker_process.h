@@ -241,15 +241,6 @@ gm_worker_process_has_attachments(const struct gm_worker_process *worker)
 	return !TAILQ_EMPTY(&worker->attachments);
 }
 
-/* Has the worker all cards of the node open, by NCCL, or may it be about to? */
-static inline bool
-gm_worker_process_has_cards(const struct gm_worker_process *worker)
-{
-	return gm_worker_process_has_child(worker) &&
-	       (worker->n_joining > 0 ||
-		gm_get(&worker->journal->has_cards) != 0);
-}
-
 /* Does a session need its worker, or a mask that is to be on the device? */
 static inline bool
 gm_worker_process_is_needed(const struct gm_worker_process *worker)

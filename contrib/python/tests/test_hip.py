@@ -22,6 +22,7 @@ from agent import BUILD, Agent, machine_of_cards, wait_for
 from gpumap import Job
 
 HIP = BUILD / "tests/fake/.libs/libamdhip64.so.7"
+RCCL = BUILD / "tests/fake/.libs/librccl.so.1"
 VENDOR = BUILD / "tests/fake/.libs/libvendor.so"
 KERNELS = BUILD / "tests/.libs/operators_hip.so"
 HAS_OPERATORS = (
@@ -121,8 +122,12 @@ def agent_of_hip(
     *,
     without_number: frozenset[int] = frozenset(),
     sets: list[int] | None = None,
+    rccl: str = "",
 ) -> Iterator[tuple[Agent, Path, list[Card]]]:
-    """An agent with four cards and a host row."""
+    """An agent with four cards and a host row.
+
+    rccl   faults of the stand-in for RCCL
+    """
     with machine_of_cards("mixed.yaml") as (folder, env):
         shown = subprocess.run(
             [
@@ -137,14 +142,16 @@ def agent_of_hip(
         cards = [
             Card(line) for line in shown.splitlines() if "uuid=" in line
         ]
-        shutil.copy(HIP, folder / "driver")
-        shutil.copy(KERNELS, folder / "driver")
+        for library in (HIP, RCCL, KERNELS):
+            shutil.copy(library, folder / "driver")
+        env["FAKE_NCCL"] = rccl
         env["GPUMAP_FAKE_KERNELS"] = f"{folder}/driver/operators_hip.so"
         write_program(folder / "programs")
         write_kernel(folder / "root", cards, without_number, sets)
         env["LD_LIBRARY_PATH"] = f"{BUILD}/lib/.libs:{folder}/driver"
         names = f"pass-environment = {' '.join(env)}\n"
         library = "" if "library" in config else f"library = {folder}/driver\n"
+        library += f"rccl-library = {folder}/driver\n"
         agent = Agent(
             "[host]\nrows = 1\n"
             f"[cuda]\nenabled = off\nsysfs = {folder}/root\n{names}"
@@ -374,6 +381,68 @@ def test_scatter(map: gpumap.Map, session: gpumap.Session) -> None:
     )
     assert {tile.row for tile in tiles} == set(rows)
     assert bytes(other) == bytes(memory)
+
+
+def collective(agent: Agent, op: str) -> dict[str, object]:
+    return agent.ctl_json(
+        "collective", "ring", "world", "--nccl", "--op", op,
+        "--bytes", "400000", "--rounds", "1",
+    )
+
+
+@pytest.fixture
+def ring(map: gpumap.Map) -> Iterator[list[int]]:
+    rows = [
+        device.row
+        for device in map.devices
+        if device.kind == gpumap.DeviceKind.HIP
+    ]
+    map.publish_mesh("ring", "tensor", tp=len(rows), rows=rows)
+    yield rows
+    map.release_mesh("ring")
+
+
+def test_collectives(agent: Agent, map: gpumap.Map, ring: list[int]) -> None:
+    """Among the cards, by RCCL."""
+    assert all(
+        gpumap.DeviceFlags.CLIQUES in map.devices[row].flags for row in ring
+    )
+    for op in (
+        "all_reduce", "all_gather", "reduce_scatter", "broadcast", "send",
+        "barrier",
+    ):
+        told = collective(agent, op)
+        assert told["right"] and told["nccl"] and told["rows"] == ring
+    assert "nccl_failed" not in log_of(agent)
+
+
+def test_a_rank_that_dies(
+    agent: Agent, map: gpumap.Map, ring: list[int]
+) -> None:
+    """The other ranks are let go, and form a clique with its next worker."""
+    with map.session() as session, session.comm("ring", nccl=True) as comm:
+        assert comm.nccl
+        os.kill(map.devices[ring[1]].worker_pid, signal.SIGKILL)
+        comm.submit("barrier")
+        with pytest.raises(gpumap.Error):
+            session.wait(60)[0].check()
+    map.wait_ready(60)
+    told = collective(agent, "all_reduce")
+    assert told["right"] and told["nccl"]
+
+
+def test_rccl_that_is_too_old() -> None:
+    with agent_of_hip(rccl="version=21806") as (agent, _, _):
+        with gpumap.attach(agent.instance, agent.runtime_dir) as map:
+            rows = [device.row for device in rows_of(agent)]
+            map.publish_mesh("ring", "tensor", tp=4, rows=rows)
+            told = collective(agent, "all_gather")
+        assert told["right"] and not told["nccl"]
+        said = [
+            line for line in log_of(agent).splitlines() if "nccl_absent" in line
+        ]
+        assert said and all("RCCL 2.18.6" in line for line in said)
+        assert "install RCCL of ROCm 6.2 or a later one" in said[0]
 
 
 def test_a_worker_that_dies(

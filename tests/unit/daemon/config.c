@@ -251,9 +251,9 @@ static void cuda_has_its_keys(void)
 	EQ(config.cuda_kernel_limit_ns, 0);
 	OK(config.cuda_standby && !config.cuda_mps);
 	OK(config.cuda_library == NULL && config.cuda_pass == NULL);
-	EQ(config.cuda_nccl, GM_CONFIG_NCCL_AUTO);
-	OK(config.cuda_nccl_library == NULL);
-	EQ(config.cuda_nccl_limit_ns, 30000000000);
+	EQ(config.nccl.may, GM_CONFIG_NCCL_AUTO);
+	OK(config.nccl.library == NULL);
+	EQ(config.nccl.limit_ns, 30000000000);
 	gm_config_free(&config);
 
 	if (!EQ(read_text(&config, text, why), 0)) {
@@ -266,9 +266,9 @@ static void cuda_has_its_keys(void)
 	EQ(config.cuda_idle_ns, 0);
 	EQ(config.cuda_kernel_limit_ns, 90000000000);
 	OK(!config.cuda_standby && config.cuda_mps);
-	EQ(config.cuda_nccl, GM_CONFIG_NCCL_YES);
-	STR(config.cuda_nccl_library, "/opt/nccl");
-	EQ(config.cuda_nccl_limit_ns, 2000000000);
+	EQ(config.nccl.may, GM_CONFIG_NCCL_YES);
+	STR(config.nccl.library, "/opt/nccl");
+	EQ(config.nccl.limit_ns, 2000000000);
 	STR(config.cuda_library, "/opt/compat");
 	STR(config.cuda_cache, "/var/cache/gpumap");
 	STR(config.cuda_pass, "A_1 \t_b");
@@ -282,6 +282,8 @@ static void drivers_have_their_keys(void)
 				   "library = /opt/rocm/lib\n"
 				   "devices = GPU-0011223344556677 "
 				   "0000:0d:00.0\n"
+				   "rccl = no\nrccl-library = /opt/rccl\n"
+				   "rccl-limit = 3s\n"
 				   "[vulkan]\nvendors = /tmp\ncache = /v\n";
 	char why[GM_CONFIG_WHY_BYTES];
 	const struct gm_config_driver *of;
@@ -296,6 +298,10 @@ static void drivers_have_their_keys(void)
 	STR(of->vendors, "/opt/rocm/lib");
 	STR(of->devices, "GPU-0011223344556677 0000:0d:00.0");
 	OK(of->cache == NULL);
+	EQ(config.rccl.may, GM_CONFIG_NCCL_NO);
+	STR(config.rccl.library, "/opt/rccl");
+	EQ(config.rccl.limit_ns, 3000000000);
+	EQ(config.nccl.may, GM_CONFIG_NCCL_AUTO);
 	of = &config.drivers[GM_CONFIG_VULKAN];
 	EQ(of->enabled, GM_CONFIG_CUDA_OFF);
 	STR(of->vendors, "/tmp");

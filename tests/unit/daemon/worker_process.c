@@ -497,7 +497,7 @@ static bool is_restarted(void)
 
 static void next_worker_has_nccl(uint32_t config, bool has)
 {
-	d->config->cuda_nccl = config;
+	d->config->nccl.may = config;
 	gm_put_release(&play->has_nccl, has);
 	next_restart = row()->moving.restarts + 1;
 	kill(worker->child.pid, SIGKILL);

@@ -5,9 +5,12 @@
  * The backend of CUDA rows with other cards: three of them form a clique, by
  * the stand-in for NCCL, and do collectives, and any two of them sends; a
  * version that is too old, a rank that never comes and an asynchronous error
- * are each found out, and what is aborted leaves its card as it was.
+ * are each found out, and what is aborted leaves its card as it was.  Rows of
+ * HIP do the same by the stand-in for RCCL.
  */
 
+#include <endian.h>
+#include <inttypes.h>
 #include <limits.h>
 
 #include "agent/cuda/nccl.h"
@@ -42,7 +45,7 @@ _Static_assert((int)GM_NCCL_U8 == (int)ncclUint8 &&
 		       (int)GM_NCCL_IN_PROGRESS == (int)ncclInProgress,
 	       "the same numbers");
 
-static const struct gm_backend *const cuda = &gm_cuda_backend;
+static const struct gm_backend *cuda = &gm_cuda_backend;
 
 static char folder[PATH_MAX];
 
@@ -52,6 +55,18 @@ struct ring {
 	struct gm_nccl_group *clique[RANKS];
 	struct gm_buffer *give[RANKS], *get[RANKS];
 };
+
+/* As gm_device_config has it. */
+static void name_card(const struct fake_gpu *gpu, char ret_id[FAKE_UUID_TEXT])
+{
+	uint64_t number;
+
+	memcpy(&number, gpu->uuid, sizeof(number));
+	fake_uuid_print(gpu, ret_id);
+	if (cuda == &gm_hip_backend)
+		snprintf(ret_id, FAKE_UUID_TEXT, "GPU-%016" PRIx64,
+			 be64toh(number));
+}
 
 /* Each rank has its own thread in a worker; here they take turns. */
 static void be(const struct ring *r, uint32_t rank)
@@ -69,7 +84,7 @@ static int ring_open(struct ring *r)
 	memset(r, 0, sizeof(*r));
 	WANT(fake_hardware_open(getenv("GPUMAP_FAKE_HARDWARE"), &r->hw) == 0);
 	for (uint32_t i = 0; i < RANKS; i++) {
-		fake_uuid_print(&r->hw.board->gpus[i], text);
+		name_card(&r->hw.board->gpus[i], text);
 		WANT(cuda->open(&config, &r->dev[i]) == 0);
 		WANT(cuda->alloc(r->dev[i], 1, RANKS * BYTES, 0, &r->give[i]) ==
 		     0);
@@ -444,21 +459,58 @@ static int what_is_no_nccl_is_refused(void)
 	char why[GM_LIBRARY_WHY_BYTES] = "";
 	struct gm_nccl nccl = { .version = 77 };
 
-	WANT(gm_nccl_open("/nowhere", &nccl, why) == -ELIBBAD);
+	WANT(gm_nccl_open(GM_NCCL_NVIDIA, "/nowhere", &nccl, why) == -ELIBBAD);
 	WANT(strstr(why, "/nowhere") && nccl.version == 77);
 	setenv("FAKE_NCCL", "version=21805", 1);
-	WANT(gm_nccl_open(folder, &nccl, why) == -EOPNOTSUPP);
+	WANT(gm_nccl_open(GM_NCCL_NVIDIA, folder, &nccl, why) == -EOPNOTSUPP);
 	WANT(strstr(why, "2.18.5") && strstr(why, "2.19"));
 	setenv("FAKE_NCCL", "version=30000", 1);
-	WANT(gm_nccl_open(folder, &nccl, why) == -EOPNOTSUPP);
+	WANT(gm_nccl_open(GM_NCCL_NVIDIA, folder, &nccl, why) == -EOPNOTSUPP);
 	unsetenv("FAKE_NCCL");
 	WANT(nccl.version == 77);
-	WANT(gm_nccl_open(folder, &nccl, why) == 0);
+	WANT(gm_nccl_open(GM_NCCL_NVIDIA, folder, &nccl, why) == 0);
 	WANT(nccl.version == 22809);
 	WANT(strcmp(gm_nccl_error_name(GM_NCCL_INVALID_USAGE),
 		    "invalid usage") == 0);
 	WANT(strcmp(gm_nccl_error_name(99), "unknown result") == 0);
 	return 0;
+}
+
+/* ---- the same by RCCL ---------------------------------------------------- */
+
+static int hip_is_right(void)
+{
+	cuda = &gm_hip_backend;
+	return everything_is_right();
+}
+
+static int hip_pairs_are_right(void)
+{
+	cuda = &gm_hip_backend;
+	return pairs_are_right();
+}
+
+static int hip_errors_are_found(void)
+{
+	cuda = &gm_hip_backend;
+	return an_error_is_found_and_aborted();
+}
+
+static int an_old_rccl_is_refused(void)
+{
+	char why[GM_LIBRARY_WHY_BYTES] = "";
+	struct gm_nccl nccl;
+	struct ring r;
+
+	cuda = &gm_hip_backend;
+	setenv("FAKE_NCCL", "version=21806", 1);
+	WANT(gm_nccl_open(GM_NCCL_AMD, folder, &nccl, why) == -EOPNOTSUPP);
+	WANT(strstr(why, "RCCL 2.18.6") && strstr(why, "ROCm 6.2"));
+	WANT(ring_open(&r) == 0);
+	WANT(cuda->clique_version(r.dev[0]) == -EOPNOTSUPP);
+	unsetenv("FAKE_NCCL");
+	WANT(cuda->clique_version(r.dev[0]) == 22005);
+	return ring_close(&r);
 }
 
 static const struct scene_part parts[] = {
@@ -470,6 +522,10 @@ static const struct scene_part parts[] = {
 	  an_error_is_found_and_aborted },
 	{ "a_rank_that_never_comes", NULL, a_rank_that_never_comes },
 	{ "what_is_no_nccl_is_refused", NULL, what_is_no_nccl_is_refused },
+	{ "hip_is_right", NULL, hip_is_right },
+	{ "hip_pairs_are_right", NULL, hip_pairs_are_right },
+	{ "hip_errors_are_found", NULL, hip_errors_are_found },
+	{ "an_old_rccl_is_refused", NULL, an_old_rccl_is_refused },
 };
 
 TAP_CASE_ARGS(argc, argv)

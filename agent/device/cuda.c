@@ -743,7 +743,7 @@ static int refuse(struct gm_cuda *cuda, gm_cu_result result, const char *log,
 	return gm_cuda_suspect(cuda, result);
 }
 
-static int cuda_load(struct gm_gpu *gpu, const void *image, const char *name,
+static int cuda_load(struct gm_gpu *gpu, const struct gm_kernel_image *image,
 		     struct gm_gpu_program **ret_program,
 		     const struct gm_gpu_kernel **ret_kernel, char *ret_why)
 {
@@ -751,12 +751,12 @@ static int cuda_load(struct gm_gpu *gpu, const void *image, const char *name,
 	char log[LOG_BYTES];
 	struct CUmod_st *module;
 	struct CUfunc_st *fn;
-	gm_cu_result result = compile(cuda, image, &module, log);
+	gm_cu_result result = compile(cuda, image->bytes, &module, log);
 	int rc;
 
 	if (result != GM_CU_SUCCESS)
 		return refuse(cuda, result, log, ret_why);
-	result = cuda->driver->cuModuleGetFunction(&fn, module, name);
+	result = cuda->driver->cuModuleGetFunction(&fn, module, image->kernel);
 	if (result == GM_CU_SUCCESS) {
 		*ret_program = (struct gm_gpu_program *)module;
 		*ret_kernel = (const struct gm_gpu_kernel *)fn;
@@ -767,7 +767,7 @@ static int cuda_load(struct gm_gpu *gpu, const void *image, const char *name,
 		snprintf(ret_why, GM_KERNEL_WHY_BYTES,
 			 "it has no kernel %s: extern \"C\" __global__, or "
 			 ".visible .entry, of that name",
-			 name);
+			 image->kernel);
 	(void)GM_CUDA_CALL(cuda, cuModuleUnload, module);
 	return rc;
 }

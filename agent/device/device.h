@@ -124,7 +124,14 @@ struct gm_nccl_group_task {
 	uint64_t recv; /* and everywhere but there */
 };
 
-/* A client's image as loaded; the backend's own. */
+/* Device code of a client's. */
+struct gm_kernel_image {
+	const void *bytes; /* a NUL follows them */
+	size_t n;
+	const char *kernel; /* its entry point */
+};
+
+/* The same as loaded; the backend's own. */
 struct gm_kernel;
 
 #define GM_KERNEL_WHY_BYTES 240u
@@ -326,15 +333,15 @@ struct gm_backend {
 	/*
 	 * load_kernel - make what RUN runs of a client's image
 	 *
-	 * image	of a validated format; a NUL follows it
-	 * name		of its entry point
+	 * image	of a validated format
 	 * ret_why	what the driver says of it, where it is refused
 	 *
 	 * Returns	0; -ENOEXEC: it cannot run here; -ENOENT: it has no
 	 *		such entry point; -ENOMEM, -ENOTRECOVERABLE, ...
 	 */
-	int (*load_kernel)(struct gm_backend_device *dev, const void *image,
-			   const char *name, struct gm_kernel **ret_kernel,
+	int (*load_kernel)(struct gm_backend_device *dev,
+			   const struct gm_kernel_image *image,
+			   struct gm_kernel **ret_kernel,
 			   char ret_why[GM_KERNEL_WHY_BYTES]);
 
 	/* unload_kernel - no slice that runs it is under way. */

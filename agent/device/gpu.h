@@ -167,7 +167,7 @@ struct gm_gpu_ops {
 	 * as load_kernel() of gm_backend. */
 	const struct gm_gpu_kernel *(*find)(struct gm_gpu *gpu, uint32_t op,
 					    uint32_t dtype, uint32_t to);
-	int (*load)(struct gm_gpu *gpu, const void *image, const char *name,
+	int (*load)(struct gm_gpu *gpu, const struct gm_kernel_image *image,
 		    struct gm_gpu_program **ret_program,
 		    const struct gm_gpu_kernel **ret_kernel,
 		    char ret_why[GM_KERNEL_WHY_BYTES]);

@@ -203,8 +203,9 @@ void gm_opencl_builder_close(struct gm_opencl *opencl);
 /*
  * gm_opencl_build - make a program of a text
  *
- * ask		its kernel: that a client's program has, in the form above; "":
+ * image	its kernel: that a client's program has, in the form above; "":
  *		it is ours
+ * options	of the compiler
  * kept		the name of the file that keeps the binary, or NULL
  * ret_why	"", or what the compiler said
  *
@@ -218,9 +219,10 @@ void gm_opencl_builder_close(struct gm_opencl *opencl);
  *		-ETIMEDOUT	compiling took too long
  *		-ENOMEM, -EPIPE, ...
  */
-int gm_opencl_build(struct gm_opencl *opencl, const char *text,
-		    const struct gm_build_ask *ask, const char *kept,
-		    gm_cl *ret_program, char ret_why[GM_BUILD_LOG]);
+int gm_opencl_build(struct gm_opencl *opencl,
+		    const struct gm_kernel_image *image, const char *options,
+		    const char *kept, gm_cl *ret_program,
+		    char ret_why[GM_BUILD_LOG]);
 
 /* ---- opencl_program.c ---------------------------------------------------- */
 
@@ -233,7 +235,7 @@ void gm_opencl_operators_close(struct gm_opencl *opencl);
 /* As gpu.h. */
 const struct gm_gpu_kernel *gm_opencl_find(struct gm_gpu *gpu, uint32_t op,
 					   uint32_t dtype, uint32_t to);
-int gm_opencl_load(struct gm_gpu *gpu, const void *image, const char *name,
+int gm_opencl_load(struct gm_gpu *gpu, const struct gm_kernel_image *image,
 		   struct gm_gpu_program **ret_program,
 		   const struct gm_gpu_kernel **ret_kernel,
 		   char ret_why[GM_KERNEL_WHY_BYTES]);

@@ -207,8 +207,8 @@ static int take_binary(struct gm_opencl *opencl, const unsigned char *binary,
 
 /* A kept file begins with it, and its 0: the binary follows.  NULL: no memory,
  * or the device does not say which it is. */
-static char *make_key(const struct gm_opencl *opencl, const char *text,
-		      const struct gm_build_ask *ask)
+static char *make_key(const struct gm_opencl *opencl,
+		      const struct gm_kernel_image *image, const char *options)
 {
 	static const gm_cl_uint names[] = { GM_CL_DEVICE_NAME,
 					    GM_CL_DEVICE_VERSION,
@@ -222,7 +222,7 @@ static char *make_key(const struct gm_opencl *opencl, const char *text,
 						NULL) != GM_CL_SUCCESS)
 			return NULL;
 	return asprintf(&key, "%s\n%s\n%s\n%s\n%s", said[0], said[1], said[2],
-			ask->options, text) < 0
+			options, (const char *)image->bytes) < 0
 		       ? NULL
 		       : key;
 }
@@ -256,11 +256,11 @@ static char *read_kept(const struct gm_opencl *opencl, const char *kept,
 }
 
 /* Returns 0; negative: it is to be compiled. */
-static int take_kept(struct gm_opencl *opencl, const char *text,
-		     const struct gm_build_ask *ask, const char *kept,
-		     gm_cl *ret_program)
+static int take_kept(struct gm_opencl *opencl,
+		     const struct gm_kernel_image *image, const char *options,
+		     const char *kept, gm_cl *ret_program)
 {
-	char *key = opencl->kept ? make_key(opencl, text, ask) : NULL;
+	char *key = opencl->kept ? make_key(opencl, image, options) : NULL;
 	size_t n_key = key ? strlen(key) + 1 : 0, n = 0;
 	char *bytes = key ? read_kept(opencl, kept, &n) : NULL;
 	int rc = -ENOENT;
@@ -274,11 +274,11 @@ static int take_kept(struct gm_opencl *opencl, const char *text,
 }
 
 /* A file that is not written costs the next worker its time. */
-static void keep(const struct gm_opencl *opencl, const char *text,
-		 const struct gm_build_ask *ask, const char *kept,
-		 const unsigned char *binary, size_t n)
+static void keep(const struct gm_opencl *opencl,
+		 const struct gm_kernel_image *image, const char *options,
+		 const char *kept, const unsigned char *binary, size_t n)
 {
-	char *key = make_key(opencl, text, ask);
+	char *key = make_key(opencl, image, options);
 	char path[PATH_MAX], made[PATH_MAX];
 	int fd, rc = 0;
 
@@ -303,20 +303,23 @@ static void keep(const struct gm_opencl *opencl, const char *text,
 
 /* ---- a program ----------------------------------------------------------- */
 
-static int build(struct gm_opencl *opencl, const char *text,
-		 const struct gm_build_ask *ask, const char *kept,
-		 gm_cl *ret_program, struct gm_build_answer *answer)
+static int build(struct gm_opencl *opencl, const struct gm_kernel_image *image,
+		 const char *options, const char *kept, gm_cl *ret_program,
+		 struct gm_build_answer *answer)
 {
 	int fds[2] = { gm_memory_file("gpumap-text"),
 		       gm_memory_file("gpumap-built") };
 	int rc = fds[0] < 0 ? fds[0] : fds[1] < 0 ? fds[1] : 0;
 	unsigned char *binary = NULL;
+	struct gm_build_ask ask = { 0 };
 	size_t bytes = 0;
 
+	snprintf(ask.options, sizeof(ask.options), "%s", options);
+	snprintf(ask.kernel, sizeof(ask.kernel), "%s", image->kernel);
 	if (rc == 0)
-		rc = write_all(fds[0], text, strlen(text));
+		rc = write_all(fds[0], image->bytes, image->n);
 	if (rc == 0)
-		rc = send_ask(opencl->builder_socket, ask, fds);
+		rc = send_ask(opencl->builder_socket, &ask, fds);
 	if (rc == 0)
 		rc = receive(opencl->builder_socket, answer);
 	if (rc == 0)
@@ -326,7 +329,7 @@ static int build(struct gm_opencl *opencl, const char *text,
 	if (rc == 0)
 		rc = take_binary(opencl, binary, bytes, ret_program);
 	if (rc == 0 && kept && opencl->keeps)
-		keep(opencl, text, ask, kept, binary, bytes);
+		keep(opencl, image, options, kept, binary, bytes);
 	free(binary);
 	for (int i = 0; i < 2; i++)
 		if (fds[i] >= 0)
@@ -334,16 +337,17 @@ static int build(struct gm_opencl *opencl, const char *text,
 	return rc;
 }
 
-int gm_opencl_build(struct gm_opencl *opencl, const char *text,
-		    const struct gm_build_ask *ask, const char *kept,
-		    gm_cl *ret_program, char ret_why[GM_BUILD_LOG])
+int gm_opencl_build(struct gm_opencl *opencl,
+		    const struct gm_kernel_image *image, const char *options,
+		    const char *kept, gm_cl *ret_program,
+		    char ret_why[GM_BUILD_LOG])
 {
 	struct gm_build_answer answer = { 0 };
-	int rc = kept ? take_kept(opencl, text, ask, kept, ret_program)
+	int rc = kept ? take_kept(opencl, image, options, kept, ret_program)
 		      : -ENOENT;
 
 	if (rc < 0)
-		rc = build(opencl, text, ask, kept, ret_program, &answer);
+		rc = build(opencl, image, options, kept, ret_program, &answer);
 	/* Nothing starts another in a process that is confined. */
 	if (rc == -EPIPE || rc == -ECONNRESET)
 		rc = gm_stream_lose(&opencl->gpu, 0, "gpumap-build has ended");

@@ -156,9 +156,10 @@ static int read_binary(const struct compiler *c, gm_cl program,
 }
 
 /* The process ends after it, and with the process its context and program. */
-static int make(const struct compiler *c, const char *text,
-		const struct gm_build_ask *ask, struct gm_opencl_binary *binary)
+static int make(const struct compiler *c, const struct gm_kernel_image *image,
+		const char *options, struct gm_opencl_binary *binary)
 {
+	const char *text = image->bytes;
 	gm_cl_int error = GM_CL_SUCCESS;
 	gm_cl context =
 		c->cl->clCreateContext(NULL, 1, &c->device, NULL, NULL, &error);
@@ -171,14 +172,14 @@ static int make(const struct compiler *c, const char *text,
 						   &error);
 	if (error != GM_CL_SUCCESS)
 		return -ENOMEM;
-	rc = compile(c, program, ask->options);
-	if (rc == 0 && ask->kernel[0])
-		rc = check_kernel(c, program, ask->kernel);
+	rc = compile(c, program, options);
+	if (rc == 0 && image->kernel[0])
+		rc = check_kernel(c, program, image->kernel);
 	return rc == 0 ? read_binary(c, program, binary) : rc;
 }
 
-int gm_opencl_compile(const char *library, const char *id, const char *text,
-		      const struct gm_build_ask *ask,
+int gm_opencl_compile(const char *library, const char *id,
+		      const struct gm_kernel_image *image, const char *options,
 		      struct gm_opencl_binary *ret_binary)
 {
 	struct compiler c = { .why = ret_binary->why };
@@ -186,5 +187,5 @@ int gm_opencl_compile(const char *library, const char *id, const char *text,
 
 	memset(ret_binary, 0, sizeof(*ret_binary));
 	rc = gm_opencl_library(library, id, &c.cl, &c.device, ret_binary->why);
-	return rc < 0 ? rc : make(&c, text, ask, ret_binary);
+	return rc < 0 ? rc : make(&c, image, options, ret_binary);
 }

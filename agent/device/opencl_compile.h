@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "agent/device/build_wire.h"
+#include "agent/device/device.h"
 
 struct gm_opencl_binary {
 	unsigned char *bytes; /* to be freed; NULL: none was made */
@@ -20,8 +21,8 @@ struct gm_opencl_binary {
  * gm_opencl_compile - make the binary of a text
  *
  * library, id	as gm_opencl_library()
- * ask		with a kernel: the program is a client's, and the kernel has the
- *		form that opencl.h describes
+ * image	with a kernel that is not "": the program is a client's, and the
+ *		kernel has the form that opencl.h describes
  *
  * Returns	0
  *		-ENOEXEC	the compiler refuses it, or the kernel's form is
@@ -29,8 +30,8 @@ struct gm_opencl_binary {
  *		-ENOENT		it has no such kernel
  *		-ENOMEM, -EIO, and what gm_opencl_library() returns
  */
-int gm_opencl_compile(const char *library, const char *id, const char *text,
-		      const struct gm_build_ask *ask,
+int gm_opencl_compile(const char *library, const char *id,
+		      const struct gm_kernel_image *image, const char *options,
 		      struct gm_opencl_binary *ret_binary);
 
 #endif

@@ -36,16 +36,17 @@ static const char operators[] =
 static int build_operators(struct gm_opencl *opencl, bool is_any,
 			   gm_cl *ret_program)
 {
-	struct gm_build_ask ask = { 0 };
-	char log[GM_BUILD_LOG];
+	const struct gm_kernel_image text = { operators, sizeof(operators) - 1,
+					      "" };
+	char options[GM_BUILD_OPTIONS], log[GM_BUILD_LOG];
 	int rc;
 
-	snprintf(ask.options, sizeof(ask.options), "-cl-std=CL1.2%s%s%s%s",
+	snprintf(options, sizeof(options), "-cl-std=CL1.2%s%s%s%s",
 		 opencl->has_f32 ? " -DGM_F32" : "",
 		 opencl->has_f64 ? " -DGM_F64" : "",
 		 opencl->is_cpu ? "" : " -DGM_LANES",
 		 is_any ? " -DGM_ANY" : "");
-	rc = gm_opencl_build(opencl, operators, &ask,
+	rc = gm_opencl_build(opencl, &text, options,
 			     is_any ? "operators-any" : "operators-whole",
 			     ret_program, log);
 	if (rc < 0)
@@ -148,30 +149,28 @@ struct gm_gpu_program {
 	struct gm_opencl_kernel kernel;
 };
 
-int gm_opencl_load(struct gm_gpu *gpu, const void *image, const char *name,
+int gm_opencl_load(struct gm_gpu *gpu, const struct gm_kernel_image *image,
 		   struct gm_gpu_program **ret_program,
 		   const struct gm_gpu_kernel **ret_kernel,
 		   char ret_why[GM_KERNEL_WHY_BYTES])
 {
 	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
 	struct gm_gpu_program *p = calloc(1, sizeof(*p));
-	struct gm_build_ask ask = { .options = "-cl-kernel-arg-info" };
 	char log[GM_BUILD_LOG] = "";
-	int rc;
+	int rc = p ? gm_opencl_build(opencl, image, "-cl-kernel-arg-info", NULL,
+				     &p->program, log)
+		   : -ENOMEM;
 
-	snprintf(ask.kernel, sizeof(ask.kernel), "%s", name);
-	rc = p ? gm_opencl_build(opencl, image, &ask, NULL, &p->program, log)
-	       : -ENOMEM;
 	if (rc < 0) {
 		snprintf(ret_why, GM_KERNEL_WHY_BYTES, "%.*s",
 			 (int)GM_KERNEL_WHY_BYTES - 1, log);
 		free(p);
 		return rc;
 	}
-	p->kernel.any = kernel_of(opencl, p->program, name);
+	p->kernel.any = kernel_of(opencl, p->program, image->kernel);
 	if (!p->kernel.any) {
 		snprintf(ret_why, GM_KERNEL_WHY_BYTES,
-			 "the library does not find kernel %s", name);
+			 "the library does not find kernel %s", image->kernel);
 		(void)opencl->cl->clReleaseProgram(p->program);
 		free(p);
 		return gm_stream_is_lost(gpu) ? -ENOTRECOVERABLE : -ENOENT;

@@ -308,8 +308,9 @@ void gm_stream_flatten(char *log)
 	log[n && log[n - 1] == ' ' ? n - 1 : n] = '\0';
 }
 
-int gm_stream_load_kernel(struct gm_backend_device *dev, const void *image,
-			  const char *name, struct gm_kernel **ret_kernel,
+int gm_stream_load_kernel(struct gm_backend_device *dev,
+			  const struct gm_kernel_image *image,
+			  struct gm_kernel **ret_kernel,
 			  char ret_why[GM_KERNEL_WHY_BYTES])
 {
 	struct gm_stream *stream = (struct gm_stream *)dev;
@@ -321,7 +322,7 @@ int gm_stream_load_kernel(struct gm_backend_device *dev, const void *image,
 	kernel = calloc(1, sizeof(*kernel));
 	if (!kernel)
 		return -ENOMEM;
-	rc = stream->ops->load(stream->gpu, image, name, &kernel->program,
+	rc = stream->ops->load(stream->gpu, image, &kernel->program,
 			       &kernel->kernel, ret_why);
 	if (rc < 0) {
 		free(kernel);

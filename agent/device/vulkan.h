@@ -195,7 +195,7 @@ void gm_vulkan_operators_close(struct gm_vulkan *vulkan);
 /* As gpu.h. */
 const struct gm_gpu_kernel *gm_vulkan_find(struct gm_gpu *gpu, uint32_t op,
 					   uint32_t dtype, uint32_t to);
-int gm_vulkan_load(struct gm_gpu *gpu, const void *image, const char *name,
+int gm_vulkan_load(struct gm_gpu *gpu, const struct gm_kernel_image *image,
 		   struct gm_gpu_program **ret_program,
 		   const struct gm_gpu_kernel **ret_kernel,
 		   char ret_why[GM_KERNEL_WHY_BYTES]);

@@ -18,6 +18,7 @@
 
 #include "agent/common/log.h"
 #include "agent/cuda/operators.h"
+#include "agent/device/spirv.h"
 
 #define LANES      32u
 #define GROUP      256u
@@ -43,17 +44,8 @@ static const struct module {
 
 /* ---- SPIR-V -------------------------------------------------------------- */
 
-/* A module is five words and then instructions: the upper half of the first
- * word of each says how many words it has. */
 enum {
-	HEAD = 5,
-	MAGIC = 0x07230203,
 	VERSION_LAST = 0x00010500,
-	OP_ENTRY_POINT = 15,
-	OP_EXECUTION_MODE = 16,
-	OP_CAPABILITY = 17,
-	OP_FUNCTION_END = 56,
-	OP_DECORATE = 71,
 	MODEL_COMPUTE = 5,
 	MODE_LOCAL_SIZE = 17,
 	DECORATION_DESCRIPTOR_SET = 34,
@@ -71,9 +63,9 @@ static size_t add_exact(uint32_t *words, size_t n, uint32_t modes,
 	};
 
 	for (uint32_t k = 0; k < 3; k++) {
-		const uint32_t all[] = { 4u << 16 | OP_EXECUTION_MODE, entry,
-					 exact[k][1], bits };
-		const uint32_t can[] = { 2u << 16 | OP_CAPABILITY,
+		const uint32_t all[] = { 4u << 16 | GM_SPIRV_EXECUTION_MODE,
+					 entry, exact[k][1], bits };
+		const uint32_t can[] = { 2u << 16 | GM_SPIRV_CAPABILITY,
 					 exact[k][0] };
 		size_t bytes = entry ? sizeof(all) : sizeof(can);
 
@@ -90,16 +82,16 @@ static size_t add_exact(uint32_t *words, size_t n, uint32_t modes,
 static size_t ask_exact(const struct module *module, uint32_t modes,
 			uint32_t bits, uint32_t *ret)
 {
-	size_t n = HEAD, length;
+	size_t n = GM_SPIRV_HEAD, length;
 
-	memcpy(ret, module->words, HEAD * sizeof(*ret));
+	memcpy(ret, module->words, GM_SPIRV_HEAD * sizeof(*ret));
 	n = add_exact(ret, n, modes, 0, bits);
-	for (const uint32_t *at = module->words + HEAD;
+	for (const uint32_t *at = module->words + GM_SPIRV_HEAD;
 	     at < module->words + module->n; at += length) {
 		length = *at >> 16;
 		memcpy(ret + n, at, length * sizeof(*ret));
 		n += length;
-		if ((*at & 0xffff) == OP_ENTRY_POINT)
+		if ((*at & 0xffff) == GM_SPIRV_ENTRY_POINT)
 			n = add_exact(ret, n, modes, at[2], bits);
 	}
 	return n;
@@ -304,19 +296,18 @@ static int check_capability(const struct reader *r, uint32_t number)
 	return refuse(r, -ENOEXEC, what);
 }
 
-static int read_one(struct reader *r, const uint32_t *at, uint32_t length)
+static int read_one(struct reader *r, const uint32_t *at)
 {
 	switch (*at & 0xffff) {
-	case OP_CAPABILITY:
+	case GM_SPIRV_CAPABILITY:
 		return check_capability(r, at[1]);
-	case OP_ENTRY_POINT:
-		if (at[1] == MODEL_COMPUTE && length > 3 &&
-		    strncmp((const char *)(at + 3), r->name,
-			    (length - 3) * sizeof(*at)) == 0)
+	case GM_SPIRV_ENTRY_POINT:
+		if (gm_spirv_is_entry(at, MODEL_COMPUTE, r->name))
 			r->entry = at[2];
 		return 0;
-	case OP_EXECUTION_MODE:
-		if (at[1] != r->entry || at[2] != MODE_LOCAL_SIZE)
+	case GM_SPIRV_EXECUTION_MODE:
+		if (at[1] != r->entry || at[2] != MODE_LOCAL_SIZE ||
+		    *at >> 16 < 6)
 			return 0;
 		r->group = at[3];
 		return at[3] > 0 && at[3] <= r->vulkan->group_max &&
@@ -325,7 +316,7 @@ static int read_one(struct reader *r, const uint32_t *at, uint32_t length)
 			       : refuse(r, -ENOEXEC,
 					"its groups are too large, or have "
 					"another dimension");
-	case OP_DECORATE:
+	case GM_SPIRV_DECORATE:
 		return at[2] == DECORATION_DESCRIPTOR_SET
 			       ? refuse(r, -ENOEXEC, "it has descriptors")
 			       : 0;
@@ -334,27 +325,21 @@ static int read_one(struct reader *r, const uint32_t *at, uint32_t length)
 	}
 }
 
-/* The image has been validated, and a NUL follows it: no instruction that may
- * follow the end of a function begins with one. */
-static int read_module(struct reader *r, const uint32_t *words, size_t *ret_n)
+static int read_module(struct reader *r, const struct gm_kernel_image *image)
 {
-	const uint32_t *at = words + HEAD;
-	bool is_end = false;
+	const uint32_t *words = image->bytes;
+	const char *why = gm_spirv_check(words, image->n);
+	int rc = 0;
 
-	if (words[0] != MAGIC || words[1] > VERSION_LAST)
+	if (why)
+		return refuse(r, -ENOEXEC, why);
+	if (words[1] > VERSION_LAST)
 		return refuse(r, -ENOEXEC, "it is no SPIR-V of Vulkan 1.2");
-	while (!is_end) {
-		uint32_t length = *at >> 16;
-		int rc = length ? read_one(r, at, length)
-				: refuse(r, -ENOEXEC, "it is cut off");
-
-		if (rc < 0)
-			return rc;
-		is_end = (*at & 0xffff) == OP_FUNCTION_END &&
-			 *(const char *)(at + length) == '\0';
-		at += length;
-	}
-	*ret_n = (size_t)(at - words);
+	for (const uint32_t *at = words + GM_SPIRV_HEAD;
+	     rc == 0 && at < words + image->n / sizeof(*at); at += *at >> 16)
+		rc = read_one(r, at);
+	if (rc < 0)
+		return rc;
 	if (!r->entry)
 		return refuse(r, -ENOENT, "no compute shader has this name");
 	return r->group ? 0
@@ -362,27 +347,28 @@ static int read_module(struct reader *r, const uint32_t *words, size_t *ret_n)
 				 "the size of its groups is no constant");
 }
 
-int gm_vulkan_load(struct gm_gpu *gpu, const void *image, const char *name,
+int gm_vulkan_load(struct gm_gpu *gpu, const struct gm_kernel_image *image,
 		   struct gm_gpu_program **ret_program,
 		   const struct gm_gpu_kernel **ret_kernel,
 		   char ret_why[GM_KERNEL_WHY_BYTES])
 {
 	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
-	struct reader r = { vulkan, name, ret_why, 0, 0 };
+	struct reader r = { vulkan, image->kernel, ret_why, 0, 0 };
 	struct gm_vulkan_kernel *k;
 	VkShaderModule module;
 	VkResult result;
-	size_t n = 0;
-	int rc = read_module(&r, image, &n);
+	int rc = read_module(&r, image);
 
 	if (rc < 0)
 		return rc;
 	k = calloc(1, sizeof(*k));
 	if (!k)
 		return -ENOMEM;
-	result = make_module(vulkan, image, n, &module);
+	result = make_module(vulkan, image->bytes, image->n / sizeof(uint32_t),
+			     &module);
 	if (result >= 0) {
-		result = make_pipeline(vulkan, module, name, NULL, &k->any);
+		result = make_pipeline(vulkan, module, image->kernel, NULL,
+				       &k->any);
 		vulkan->vk.vkDestroyShaderModule(vulkan->device, module, NULL);
 	}
 	rc = gm_vulkan_check(vulkan, result);

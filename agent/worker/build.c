@@ -140,7 +140,7 @@ static void confine(const struct options *o)
 		usage(step);
 }
 
-static char *read_text(void)
+static struct gm_kernel_image read_image(const char *kernel)
 {
 	struct stat st;
 	char *text = NULL;
@@ -150,7 +150,7 @@ static char *read_text(void)
 	if (!text || pread(TEXT_FD, text, (size_t)st.st_size, 0) != st.st_size)
 		usage("the text cannot be read");
 	text[st.st_size] = '\0';
-	return text;
+	return (struct gm_kernel_image){ text, (size_t)st.st_size, kernel };
 }
 
 static bool write_all(const void *bytes, size_t n)
@@ -169,20 +169,17 @@ static bool write_all(const void *bytes, size_t n)
 /* No exit handlers: a library may hang in its own. */
 static int build_one(const struct options *o)
 {
-	struct gm_build_ask ask = { 0 };
 	struct gm_build_answer answer = { 0 };
 	struct gm_opencl_binary binary;
-	char *text;
+	struct gm_kernel_image image;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	setenv("TMPDIR", o->cache, 1);
 	confine(o);
-	text = read_text();
-	snprintf(ask.options, sizeof(ask.options), "%s", o->more);
-	snprintf(ask.kernel, sizeof(ask.kernel), "%s", o->kernel);
+	image = read_image(o->kernel);
 	answer.status =
 		gm_opencl_compile(o->library, o->device[0] ? o->device : NULL,
-				  text, &ask, &binary);
+				  &image, o->more, &binary);
 	memcpy(answer.why, binary.why, sizeof(answer.why));
 	if (!write_all(&answer, sizeof(answer)) ||
 	    !write_all(binary.bytes, binary.n))

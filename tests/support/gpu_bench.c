@@ -193,6 +193,47 @@ struct gm_task bench_task(struct bench *b, double alpha)
 	};
 }
 
+/* ---- programs ------------------------------------------------------------ */
+
+bool bench_square(struct bench *b, const struct gm_kernel_image *image,
+		  struct gm_kernel **ret_kernel, struct gm_task *ret_task)
+{
+	static char params[256];
+	char why[GM_KERNEL_WHY_BYTES] = "";
+	float *dst = (float *)(void *)b->client, alpha = 3;
+	float *src = (float *)(void *)(b->client + BENCH_ROOM);
+	struct gm_kernel *kernel = NULL;
+	struct gm_async_exec flight;
+	int wrong = 0;
+
+	if (!EQ(b->backend->load_kernel(b->dev, image, &kernel, why), 0)) {
+		NOTE("%s", why);
+		return false;
+	}
+	memcpy(params, &alpha, sizeof(alpha));
+	for (int i = 0; i <= 1000; i++) {
+		src[i] = (float)i;
+		dst[i] = -1;
+	}
+	*ret_task = (struct gm_task){ .op = GPUMAP_OP_RUN,
+				      .dtype = GPUMAP_DTYPE_F32,
+				      .n = 1000,
+				      .dst = dst,
+				      .src = src,
+				      .pattern = 4 | UINT64_C(4) << 32,
+				      .kernel = kernel,
+				      .mask = params,
+				      .mask_n = sizeof(alpha) };
+	EQ(bench_start(b, ret_task, 0, ret_task->n, &flight), 0);
+	EQ(bench_wait(b, &flight), 0);
+	for (int i = 0; i < 1000; i++)
+		wrong += dst[i] != alpha * src[i] * src[i];
+	EQ(wrong, 0);
+	OK(dst[1000] == -1);
+	*ret_kernel = kernel;
+	return true;
+}
+
 /* ---- trials: one job, on the device and on the host --------------------- */
 
 struct gm_task trial_copy(struct bench *b, uint32_t side, bool is_out)

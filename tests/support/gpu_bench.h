@@ -78,6 +78,22 @@ int bench_open(struct bench *b, const char *uuid);
  * @thing. */
 bool bench_is_open(struct bench *b, const char *thing);
 
+/* A text as a client's image. */
+#define BENCH_TEXT(text, name) \
+	(&(const struct gm_kernel_image){ text, strlen(text), name })
+
+/*
+ * bench_square - load a client's program, and run it
+ *
+ * image	makes params[0] * src[i] * src[i] of f32, and writes no more
+ * ret_task	of the run, in client memory: the caller may run it again, and
+ *		unloads the kernel
+ *
+ * The checks say what is wrong.  Returns whether the program is loaded.
+ */
+bool bench_square(struct bench *b, const struct gm_kernel_image *image,
+		  struct gm_kernel **ret_kernel, struct gm_task *ret_task);
+
 /* A few elements of one buffer to the other, in the device's own memory: AXPY,
  * or a copy where there is no operator. */
 struct gm_task bench_task(struct bench *b, double alpha);

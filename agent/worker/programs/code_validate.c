@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "agent/device/spirv.h"
 #include "gpumap.h"
 
 /* First word of a fatbin. */
@@ -15,9 +16,6 @@
 #ifndef EM_AMDGPU
 #define EM_AMDGPU 224
 #endif
-#define SPIRV_MAGIC        UINT32_C(0x07230203)
-#define SPIRV_HEAD         20u /* bytes before the first instruction */
-#define SPIRV_FUNCTION_END 56u
 
 struct fatbin {
 	uint32_t magic;
@@ -80,26 +78,6 @@ static const char *check_fatbin(const void *bytes, size_t n)
 	return NULL;
 }
 
-/* A module ends with its last function, and instructions have their lengths. */
-static const char *check_spirv(const void *bytes, size_t n)
-{
-	uint32_t word = 0;
-	size_t at = SPIRV_HEAD;
-
-	if (n >= sizeof(word))
-		memcpy(&word, bytes, sizeof(word));
-	if (n < SPIRV_HEAD || n % sizeof(word) || word != SPIRV_MAGIC)
-		return "it is no SPIR-V: a Vulkan row takes a program as a "
-		       "module of SPIR-V";
-	for (word = 0; at < n; at += (size_t)(word >> 16) * sizeof(word)) {
-		memcpy(&word, (const char *)bytes + at, sizeof(word));
-		if (!(word >> 16) || word >> 16 > (n - at) / sizeof(word))
-			return "the module is cut off";
-	}
-	return (word & 0xffff) == SPIRV_FUNCTION_END ? NULL
-						     : "the module is cut off";
-}
-
 /* Some tools include the NUL in the size. */
 static bool is_text(const void *bytes, size_t n)
 {
@@ -117,7 +95,10 @@ const char *gm_code_check(uint32_t kind, const void *bytes, size_t n)
 					 : "it is no text: an OpenCL row takes "
 					   "a program as OpenCL C";
 	if (kind == GPUMAP_DEVICE_VULKAN)
-		return check_spirv(bytes, n);
+		return gm_spirv_is(bytes, n)
+			       ? gm_spirv_check(bytes, n)
+			       : "it is no SPIR-V: a Vulkan row takes a "
+				 "program as a module of SPIR-V";
 	if (kind == GPUMAP_DEVICE_HIP)
 		return check_code_object(bytes, n);
 	if (n >= sizeof(fatbin) && memcmp(bytes, ELFMAG, SELFMAG) == 0)

@@ -244,12 +244,13 @@ static int read_image(int fd, char **ret_image, size_t *ret_bytes)
 	return 0;
 }
 
-static int load_kernel(struct gm_backend_device *dev, const char *image,
-		       size_t bytes, const char *kernel,
+static int load_kernel(struct gm_backend_device *dev,
+		       const struct gm_kernel_image *image,
 		       struct gm_program **ret_program,
 		       char ret_why[GM_PROGRAM_WHY_BYTES])
 {
-	const char *why = gm_code_check(dev->backend->kind, image, bytes);
+	const char *why =
+		gm_code_check(dev->backend->kind, image->bytes, image->n);
 	struct gm_program *program;
 	int rc;
 
@@ -260,8 +261,7 @@ static int load_kernel(struct gm_backend_device *dev, const char *image,
 	program = calloc(1, sizeof(*program));
 	if (!program)
 		return -ENOMEM;
-	rc = dev->backend->load_kernel(dev, image, kernel, &program->kernel,
-				       ret_why);
+	rc = dev->backend->load_kernel(dev, image, &program->kernel, ret_why);
 	if (rc < 0)
 		free(program);
 	else
@@ -284,7 +284,8 @@ int gm_program_load_image(struct gm_backend_device *dev, int fd,
 			 "its image cannot be read: %s", strerror(-rc));
 		return rc;
 	}
-	rc = load_kernel(dev, image, bytes, kernel, ret_program, ret_why);
+	rc = load_kernel(dev, &(struct gm_kernel_image){ image, bytes, kernel },
+			 ret_program, ret_why);
 	free(image);
 	return rc;
 }

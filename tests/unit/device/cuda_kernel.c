@@ -26,8 +26,9 @@ static int open_it(void)
 	int rc = bench_open(&b, NULL);
 
 	if (rc == 0)
-		rc = cuda->load_kernel(b.dev, text, "gpumap_program", &square,
-				       why);
+		rc = cuda->load_kernel(b.dev,
+				       BENCH_TEXT(text, "gpumap_program"),
+				       &square, why);
 	if (rc != 0)
 		printf("# %d %s\n", rc, why);
 	return rc;
@@ -215,14 +216,17 @@ static int images_are_refused(void)
 	struct gm_task task;
 
 	WANT(open_it() == 0);
-	WANT(cuda->load_kernel(b.dev, "odd", "x", &other, why) == -ENOEXEC);
+	WANT(cuda->load_kernel(b.dev, BENCH_TEXT("odd", "x"), &other, why) ==
+	     -ENOEXEC);
 	WANT(strstr(why, "218 INVALID_PTX: ptxas"));
 	WANT(!strpbrk(why, "\n\t"));
-	WANT(cuda->load_kernel(b.dev, text, "x", &other, why) == -ENOENT);
+	WANT(cuda->load_kernel(b.dev, BENCH_TEXT(text, "x"), &other, why) ==
+	     -ENOENT);
 	WANT(strstr(why, "no kernel x"));
 	WANT(!other);
 	/* The kernel takes other parameters than the test has. */
-	WANT(cuda->load_kernel(b.dev, text, "program_trap", &other, why) == 0);
+	WANT(cuda->load_kernel(b.dev, BENCH_TEXT(text, "program_trap"), &other,
+			       why) == 0);
 	cuda->unload_kernel(b.dev, other);
 	throw_it(10);
 	task = task_of(10);
@@ -236,8 +240,8 @@ static int jit_that_fails_is_the_images_fault(void)
 	struct gm_kernel *other = NULL;
 
 	WANT(bench_open(&b, NULL) == 0);
-	WANT(cuda->load_kernel(b.dev, text, "gpumap_program", &other, why) ==
-	     -ENOEXEC);
+	WANT(cuda->load_kernel(b.dev, BENCH_TEXT(text, "gpumap_program"),
+			       &other, why) == -ENOEXEC);
 	WANT(strstr(why, "JIT_COMPILER_NOT_FOUND"));
 	WANT(strstr(why, "libnvidia-ptxjitcompiler"));
 	return end(0);
@@ -251,7 +255,8 @@ static int its_fault_is_the_contexts_end(void)
 	int code = 0;
 
 	WANT(open_it() == 0);
-	WANT(cuda->load_kernel(b.dev, text, "program_trap", &trap, why) == 0);
+	WANT(cuda->load_kernel(b.dev, BENCH_TEXT(text, "program_trap"), &trap,
+			       why) == 0);
 	task = task_of(10);
 	task.kernel = trap;
 	task.mask_n = 0;
@@ -260,8 +265,8 @@ static int its_fault_is_the_contexts_end(void)
 	WANT(code == 719);
 	task = task_of(10);
 	WANT(run_it(&task) == -ENOTRECOVERABLE);
-	WANT(cuda->load_kernel(b.dev, text, "program_trap", &trap, why) ==
-	     -ENOTRECOVERABLE);
+	WANT(cuda->load_kernel(b.dev, BENCH_TEXT(text, "program_trap"), &trap,
+			       why) == -ENOTRECOVERABLE);
 	cuda->unload_kernel(b.dev, trap);
 	return end(0);
 }

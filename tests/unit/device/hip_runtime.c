@@ -96,8 +96,8 @@ static int a_program_runs(void)
 	float *dst, *src;
 
 	WANT(bench_open(&b, NULL) == 0);
-	WANT(hip->load_kernel(b.dev, KERNEL_ALL, "gpumap_program", &square,
-			      why) == 0);
+	WANT(hip->load_kernel(b.dev, BENCH_TEXT(KERNEL_ALL, "gpumap_program"),
+			      &square, why) == 0);
 	dst = (float *)(void *)b.client;
 	src = (float *)(void *)(b.client + BENCH_ROOM);
 	for (uint32_t i = 0; i < 1000; i++)
@@ -116,7 +116,8 @@ static int a_program_runs(void)
 	for (uint32_t i = 0; i < 1000; i++)
 		WANT(dst[i] == alpha * src[i] * src[i]);
 	hip->unload_kernel(b.dev, square);
-	WANT(hip->load_kernel(b.dev, "odd", "x", &square, why) == -ENOEXEC);
+	WANT(hip->load_kernel(b.dev, BENCH_TEXT("odd", "x"), &square, why) ==
+	     -ENOEXEC);
 	WANT(strstr(why, "HIP 218"));
 	return end(0);
 }

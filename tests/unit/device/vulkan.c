@@ -675,8 +675,10 @@ static void two_processes_share_memory(void)
 /* ---- programs ------------------------------------------------------------ */
 
 #define SQUARE_WORDS (sizeof(vulkan_square) / sizeof(vulkan_square[0]))
+#define SQUARE_AS(image, name) \
+	(&(const struct gm_kernel_image){ image, sizeof(vulkan_square), name })
 /* A NUL follows, and no more. */
-#define IMAGE_BYTES  (sizeof(vulkan_square) + 1)
+#define IMAGE_BYTES (sizeof(vulkan_square) + 1)
 
 static uint32_t *copy_square(void)
 {
@@ -689,50 +691,23 @@ static uint32_t *copy_square(void)
 
 static void clients_kernels_run(struct bench *u)
 {
-	char why[GM_KERNEL_WHY_BYTES] = "";
-	float *dst = (float *)(void *)u->client, alpha = 3;
-	float *src = (float *)(void *)(u->client + BENCH_ROOM);
-	char params[GM_VULKAN_PUSH_BYTES] = { 0 };
-	struct gm_task task = { .op = GPUMAP_OP_RUN,
-				.dtype = GPUMAP_DTYPE_F32,
-				.n = 1000,
-				.dst = dst,
-				.src = src,
-				.pattern = 4 | UINT64_C(4) << 32,
-				.mask = params,
-				.mask_n = sizeof(alpha) };
 	uint32_t *image = copy_square(), most = device_of(u)->groups_max;
-	struct gm_kernel *kernel = NULL;
 	struct gm_async_exec flight;
-	int wrong = 0;
+	struct gm_kernel *kernel;
+	struct gm_task task;
+	bool good = OK(image) &&
+		    bench_square(u, SQUARE_AS(image, "main"), &kernel, &task);
 
-	if (!OK(image) ||
-	    !EQ(u->backend->load_kernel(u->dev, image, "main", &kernel, why),
-		0)) {
-		NOTE("%s", why);
-		free(image);
-		return;
-	}
 	free(image);
-	memcpy(params, &alpha, sizeof(alpha));
-	for (int i = 0; i <= 1000; i++) {
-		src[i] = (float)i;
-		dst[i] = -1;
-	}
-	task.kernel = kernel;
-	EQ(bench_start(u, &task, 0, task.n, &flight), 0);
-	EQ(bench_wait(u, &flight), 0);
-	for (int i = 0; i < 1000; i++)
-		wrong += dst[i] != alpha * src[i] * src[i];
-	EQ(wrong, 0);
-	OK(dst[1000] == -1);
+	if (!good)
+		return;
 	/* Parameters that there is no room for, and more groups than go. */
 	task.mask_n = device_of(u)->push_max - 24;
 	EQ(bench_start(u, &task, 0, task.n, &flight), 0);
 	EQ(bench_wait(u, &flight), 0);
 	task.mask_n++;
 	EQ(bench_start(u, &task, 0, task.n, &flight), -EINVAL);
-	task.mask_n = sizeof(alpha);
+	task.mask_n = sizeof(float);
 	device_of(u)->groups_max = 15;
 	EQ(bench_start(u, &task, 0, task.n, &flight), -EINVAL);
 	device_of(u)->groups_max = 16;
@@ -758,7 +733,8 @@ static void is_refused(uint32_t *image, const char *name, int rc,
 	char why[GM_KERNEL_WHY_BYTES] = "";
 	struct gm_kernel *none = NULL;
 
-	EQ(b.backend->load_kernel(b.dev, image, name, &none, why), rc);
+	EQ(b.backend->load_kernel(b.dev, SQUARE_AS(image, name), &none, why),
+	   rc);
 	if (!OK(strstr(why, want)))
 		NOTE("%s", why);
 	OK(none == NULL);

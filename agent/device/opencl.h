@@ -34,7 +34,8 @@
  *
  * whose last argument is missing where there are no parameters, and which may
  * have more items than n, for they come in whole groups.  The pointers may be
- * to anything global, and the parameters are a struct of any tag.
+ * to anything global, and the parameters are a struct of any tag.  A program is
+ * a text, or a module of SPIR-V with the same arguments.
  */
 #ifndef GM_OPENCL_H
 #define GM_OPENCL_H
@@ -130,6 +131,17 @@ int gm_opencl_list(const char *library,
 int gm_opencl_library(const char *library, const char *id,
 		      const struct gm_opencl_calls **ret_calls,
 		      gm_cl *ret_device, char ret_why[GM_GPU_WHY_BYTES]);
+
+/*
+ * gm_opencl_il - the function that makes programs of SPIR-V
+ *
+ * version	the second word of a module
+ * ret_why	what the device takes, where that is not it
+ *
+ * Returns	NULL: the device takes none of this version
+ */
+gm_opencl_create_with_il *gm_opencl_il(gm_cl device, uint32_t version,
+				       char ret_why[GM_GPU_WHY_BYTES]);
 
 /* ---- opencl.c ------------------------------------------------------------ */
 

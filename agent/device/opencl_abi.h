@@ -20,6 +20,12 @@ typedef int32_t gm_cl_int;
 typedef uint32_t gm_cl_uint;
 typedef uint64_t gm_cl_ulong;
 
+/* Functions that a library may lack, in its table. */
+enum gm_opencl_slot {
+	GM_CL_SLOT_GET_ADDRESS = 107,   /* of extensions, in OpenCL 1.2 */
+	GM_CL_SLOT_CREATE_WITH_IL = 138 /* 2.1 */
+};
+
 /* A platform, device, context, queue, memory, program, kernel or event. */
 struct gm_opencl_object {
 	void *const *calls; /* by slot */
@@ -64,7 +70,9 @@ enum gm_opencl_number {
 	GM_CL_DEVICE_VERSION = 0x102f,
 	GM_CL_DEVICE_EXTENSIONS = 0x1030,
 	GM_CL_DEVICE_DOUBLE_FP_CONFIG = 0x1032,
+	GM_CL_DEVICE_PLATFORM = 0x1031,
 	GM_CL_DEVICE_HOST_UNIFIED_MEMORY = 0x1035,
+	GM_CL_DEVICE_IL_VERSION = 0x105b,
 	GM_CL_DEVICE_UUID_KHR = 0x106a,
 	GM_CL_PROGRAM_BINARY_SIZES = 0x1165,
 	GM_CL_PROGRAM_BINARIES = 0x1166,
@@ -106,6 +114,9 @@ struct gm_opencl_pci {
 
 /* The two functions that a vendor's library has under their names. */
 typedef void *gm_opencl_get_address(const char *name);
+/* Makes a program of a module: OpenCL 2.1's, or cl_khr_il_program's. */
+typedef gm_cl gm_opencl_create_with_il(gm_cl context, const void *module,
+				       size_t bytes, gm_cl_int *ret_error);
 typedef gm_cl_int gm_opencl_get_platforms(gm_cl_uint room, gm_cl *ret_platforms,
 					  gm_cl_uint *ret_n);
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* opencl_compile - compiles a text for a device: gpumap-build's, in a process
- * that is ended after it. */
+/* opencl_compile - compiles a text or a module for a device: gpumap-build's, in
+ * a process that is ended after it. */
 #ifndef GM_OPENCL_COMPILE_H
 #define GM_OPENCL_COMPILE_H
 
@@ -33,5 +33,15 @@ struct gm_opencl_binary {
 int gm_opencl_compile(const char *library, const char *id,
 		      const struct gm_kernel_image *image, const char *options,
 		      struct gm_opencl_binary *ret_binary);
+
+/*
+ * gm_opencl_module - does a whole module have the kernel, in that form?
+ *
+ * A library need not tell the arguments of a module's kernel.
+ *
+ * Returns	0, -ENOEXEC, -ENOENT, -ENOMEM
+ */
+int gm_opencl_module(const struct gm_kernel_image *image,
+		     char ret_why[GM_BUILD_LOG]);
 
 #endif

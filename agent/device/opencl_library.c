@@ -84,18 +84,20 @@ static int load(const char *library, char *ret_why)
 	return 0;
 }
 
-/* "OpenCL 1.2 and more": older tables end before the functions that we call. */
-static bool is_old(gm_cl platform)
+/* 12: "OpenCL 1.2 and more".  Older tables end before the functions that we
+ * call.  0: it does not tell. */
+static unsigned int version_of(gm_cl platform)
 {
 	gm_cl_int (*info)(gm_cl, gm_cl_uint, size_t, void *, size_t *);
 	char version[TEXT_BYTES] = "";
 	unsigned int major = 0, minor = 0;
 
 	memcpy(&info, &platform->calls[1], sizeof(info));
-	return info(platform, GM_CL_PLATFORM_VERSION, sizeof(version), version,
-		    NULL) != GM_CL_SUCCESS ||
-	       sscanf(version, "OpenCL %u.%u", &major, &minor) != 2 ||
-	       major * 10 + minor < 12;
+	if (info(platform, GM_CL_PLATFORM_VERSION, sizeof(version), version,
+		 NULL) != GM_CL_SUCCESS ||
+	    sscanf(version, "OpenCL %u.%u", &major, &minor) != 2)
+		return 0;
+	return major * 10 + minor;
 }
 
 /* The first function that it lacks, or NULL. */
@@ -131,7 +133,7 @@ static int list(const char *library, gm_cl ret_devices[GM_GPU_DEVICES],
 	for (uint32_t p = 0; p < n_platforms && p < PLATFORMS && !lacks; p++) {
 		gm_cl_uint n = 0, room = GM_GPU_DEVICES - n_shown;
 
-		if (is_old(platforms[p])) {
+		if (version_of(platforms[p]) < 12) {
 			is_any_old = true;
 			continue;
 		}
@@ -257,4 +259,52 @@ int gm_opencl_library(const char *library, const char *id,
 	*ret_calls = &process.calls;
 	*ret_device = devices[i];
 	return 0;
+}
+
+/* Does a text such as "SPIR-V_1.0 SPIR-V_1.2" have a version that takes modules
+ * of this one? */
+static bool takes(const char *versions, uint32_t version)
+{
+	static const char prefix[] = "SPIR-V_";
+	unsigned int major, minor;
+
+	for (const char *at = versions; (at = strstr(at, prefix)); at++)
+		if (sscanf(at + sizeof(prefix) - 1, "%u.%u", &major, &minor) ==
+			    2 &&
+		    major == version >> 16 && minor >= (version >> 8 & 0xff))
+			return true;
+	return false;
+}
+
+gm_opencl_create_with_il *gm_opencl_il(gm_cl device, uint32_t version,
+				       char ret_why[GM_GPU_WHY_BYTES])
+{
+	gm_opencl_create_with_il *create = NULL;
+	char versions[TEXT_BYTES] = "";
+	void *(*get_address)(gm_cl, const char *);
+	gm_cl platform = NULL;
+	void *entry = NULL;
+
+	(void)ask(device, GM_CL_DEVICE_IL_VERSION, versions,
+		  sizeof(versions) - 1);
+	if (takes(versions, version) &&
+	    ask(device, GM_CL_DEVICE_PLATFORM, &platform, sizeof(platform))) {
+		if (version_of(platform) >= 21)
+			entry = platform->calls[GM_CL_SLOT_CREATE_WITH_IL];
+		memcpy(&get_address, &platform->calls[GM_CL_SLOT_GET_ADDRESS],
+		       sizeof(get_address));
+		if (!entry && get_address)
+			entry = get_address(platform,
+					    "clCreateProgramWithILKHR");
+	}
+	if (entry)
+		memcpy(&create, &entry, sizeof(entry));
+	else
+		snprintf(ret_why, GM_GPU_WHY_BYTES,
+			 "the program is of SPIR-V %u.%u, and this row takes "
+			 "OpenCL C%s%.200s",
+			 version >> 16, version >> 8 & 0xff,
+			 strstr(versions, "SPIR-V") ? " and " : " alone",
+			 strstr(versions, "SPIR-V") ? versions : "");
+	return create;
 }

@@ -329,9 +329,9 @@ GPUMAP_API int gpumap_program_load(struct gpumap_session *session, uint32_t row,
 /* Device code of the client's own, for cards. */
 struct gpumap_program_image {
 	size_t size;        /* sizeof(struct gpumap_program_image) */
-	const void *image;  /* PTX, a cubin or a fatbin; OpenCL C for a row of
-			     * OpenCL, SPIR-V for one of Vulkan, a code object
-			     * for one of HIP */
+	const void *image;  /* PTX, a cubin or a fatbin; OpenCL C or SPIR-V for
+			     * a row of OpenCL, SPIR-V for one of Vulkan, a
+			     * code object for one of HIP */
 	uint64_t bytes;     /* of it */
 	const char *kernel; /* its entry point; NULL: gpumap_program */
 };

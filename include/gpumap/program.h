@@ -7,10 +7,11 @@
  * A program is a file that the administrator has put into the agent's directory
  * of programs ([programs] in gpumapd.conf): a shared object NAME.so for host
  * rows, device code NAME.fatbin, NAME.cubin or NAME.ptx for CUDA rows, a text
- * of OpenCL C, NAME.cl, for OpenCL rows, a module of SPIR-V, NAME.spv, for
- * Vulkan rows, and a code object, NAME.hsaco or NAME.co, for HIP rows.
- * Sessions opened with GPUMAP_SESSION_PROGRAMS load it by that name, and run it
- * with jobs of GPUMAP_OP_RUN; see gpumap_program_load() in gpumap/buffer.h.
+ * of OpenCL C, NAME.cl, or a module of SPIR-V, NAME.cl.spv, for OpenCL rows, a
+ * module of SPIR-V, NAME.spv, for Vulkan rows, and a code object, NAME.hsaco or
+ * NAME.co, for HIP rows.  Sessions opened with GPUMAP_SESSION_PROGRAMS load it
+ * by that name, and run it with jobs of GPUMAP_OP_RUN; see
+ * gpumap_program_load() in gpumap/buffer.h.
  * Device code may also be the client's own: gpumap_program_load_image().
  *
  * On host rows:
@@ -90,7 +91,9 @@
  * tag, with as many bytes as the job's params, and is missing where the program
  * takes none.  There is an item of the launch for each of n, and there may be
  * more, for they come in whole groups.  A text that is not of this form is
- * refused with -ENOEXEC.
+ * refused with -ENOEXEC.  Where the device takes SPIR-V, the program may be a
+ * module for OpenCL whose kernel has these arguments, the pointers in
+ * CrossWorkgroup and params a pointer to a struct in Function, by value.
  *
  * On Vulkan rows a program is an entry point of a module of SPIR-V for Vulkan
  * 1.2: a compute shader without descriptors, whose groups have one dimension,

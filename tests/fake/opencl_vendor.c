@@ -16,6 +16,7 @@
  *	twins	three devices of one name, one of them a processor
  *	many	100 devices with long names, without memory
  *	nvidia	a card of NVIDIA's
+ *	khr	OpenCL 1.2 that takes SPIR-V by an extension
  *
  * Only what lists devices is here.
  */
@@ -82,8 +83,9 @@ static gm_cl_int platform_info(gm_cl platform, gm_cl_uint what, size_t bytes,
 	(void)platform;
 	if (what != GM_CL_PLATFORM_VERSION)
 		return INVALID;
-	return answer_text(is("old") ? "OpenCL 1.1 of old"
-				     : "OpenCL 3.0 vendor",
+	return answer_text(is("old")   ? "OpenCL 1.1 of old"
+			   : is("khr") ? "OpenCL 1.2 of old"
+				       : "OpenCL 3.0 vendor",
 			   bytes, ret, ret_bytes);
 }
 
@@ -118,6 +120,7 @@ static gm_cl_int device_info(gm_cl device, gm_cl_uint what, size_t bytes,
 						      : GM_CL_DEVICE_TYPE_GPU;
 	gm_cl_ulong memory = is("many") ? 0 : GIBIBYTES(4);
 	gm_cl_uint vendor = is("nvidia") ? NVIDIA : 0x8086;
+	const struct object *platform = &platforms[0];
 	gm_cl_uint units = 16;
 	char name[400];
 
@@ -140,6 +143,13 @@ static gm_cl_int device_info(gm_cl device, gm_cl_uint what, size_t bytes,
 						 "cl_khr_pci_bus_info"
 					       : "cl_khr_fp16",
 				   bytes, ret, ret_bytes);
+	case GM_CL_DEVICE_IL_VERSION:
+		return is("khr") ? answer_text("SPIR-V_1.0 SPIR-V_1.2", bytes,
+					       ret, ret_bytes)
+				 : INVALID;
+	case GM_CL_DEVICE_PLATFORM:
+		return answer(&platform, sizeof(platform), bytes, ret,
+			      ret_bytes);
 	case GM_CL_DEVICE_PCI_BUS_INFO_KHR:
 		return answer(&pci, sizeof(pci), bytes, ret, ret_bytes);
 	default:
@@ -150,6 +160,26 @@ static gm_cl_int device_info(gm_cl device, gm_cl_uint what, size_t bytes,
 static gm_cl_int refuse(void)
 {
 	return INVALID;
+}
+
+static gm_cl create_with_il(gm_cl context, const void *module, size_t bytes,
+			    gm_cl_int *ret_error)
+{
+	(void)context;
+	(void)module;
+	(void)bytes;
+	*ret_error = INVALID;
+	return NULL;
+}
+
+static void *get_address(gm_cl platform, const char *name)
+{
+	__typeof__(&create_with_il) call = create_with_il;
+	void *at;
+
+	(void)platform;
+	memcpy(&at, &call, sizeof(at));
+	return strcmp(name, "clCreateProgramWithILKHR") == 0 ? at : NULL;
 }
 
 #define PUT(slot, function)                                       \
@@ -169,6 +199,7 @@ __attribute__((constructor)) static void begin(void)
 	PUT(1, platform_info);
 	PUT(2, device_ids);
 	PUT(3, device_info);
+	PUT(GM_CL_SLOT_GET_ADDRESS, get_address);
 	if (is("lacks"))
 		memset(&table[4], 0, sizeof(table[4]));
 	for (uint32_t i = 0; i < 2; i++)

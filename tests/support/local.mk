@@ -11,6 +11,7 @@ tests_libsupport_la_SOURCES = %reldir%/suite.c \
 	%reldir%/dice.c %reldir%/dice.h \
 	%reldir%/engine_rules.c %reldir%/engine_rules.h \
 	%reldir%/segment.c %reldir%/segment.h \
+	%reldir%/spirv_kernel.c %reldir%/spirv_kernel.h \
 	%reldir%/segment_file.c %reldir%/segment_file.h \
 	%reldir%/shm_names.c %reldir%/shm_names.h \
 	%reldir%/huge_pages.c %reldir%/huge_pages.h \

@@ -209,6 +209,7 @@ gm_unit_device = \
 	%reldir%/device/opencl.c \
 	%reldir%/device/opencl_abi.c \
 	%reldir%/device/opencl_card.c \
+	%reldir%/device/opencl_module.c \
 	%reldir%/device/stream_told.c \
 	%reldir%/device/vulkan.c
 tests_suites_unit_device_SOURCES = $(gm_unit_device)

@@ -193,7 +193,7 @@ enum gm_program_form gm_program_form(const struct gm_device *device)
 static const char *const suffixes[GM_PROGRAM_FORMS][4] = {
 	[GM_PROGRAM_OBJECT] = { ".so" },
 	[GM_PROGRAM_IMAGE] = { ".fatbin", ".cubin", ".ptx" },
-	[GM_PROGRAM_TEXT] = { ".cl" },
+	[GM_PROGRAM_TEXT] = { ".cl", ".cl.spv" },
 	[GM_PROGRAM_MODULE] = { ".spv" },
 	[GM_PROGRAM_CODE] = { ".hsaco", ".co" },
 };

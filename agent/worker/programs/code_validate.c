@@ -90,15 +90,16 @@ const char *gm_code_check(uint32_t kind, const void *bytes, size_t n)
 {
 	static const uint32_t fatbin = FATBIN_MAGIC;
 
+	if ((kind == GPUMAP_DEVICE_OPENCL || kind == GPUMAP_DEVICE_VULKAN) &&
+	    gm_spirv_is(bytes, n))
+		return gm_spirv_check(bytes, n);
 	if (kind == GPUMAP_DEVICE_OPENCL)
 		return is_text(bytes, n) ? NULL
-					 : "it is no text: an OpenCL row takes "
-					   "a program as OpenCL C";
+					 : "it is neither a text of OpenCL C, "
+					   "nor a module of SPIR-V";
 	if (kind == GPUMAP_DEVICE_VULKAN)
-		return gm_spirv_is(bytes, n)
-			       ? gm_spirv_check(bytes, n)
-			       : "it is no SPIR-V: a Vulkan row takes a "
-				 "program as a module of SPIR-V";
+		return "it is no SPIR-V: a Vulkan row takes a program as a "
+		       "module of SPIR-V";
 	if (kind == GPUMAP_DEVICE_HIP)
 		return check_code_object(bytes, n);
 	if (n >= sizeof(fatbin) && memcmp(bytes, ELFMAG, SELFMAG) == 0)

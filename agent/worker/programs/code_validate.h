@@ -18,8 +18,9 @@
 /*
  * gm_code_check - is the image complete?
  *
- * kind		of the row: OpenCL's takes a text of OpenCL C, Vulkan's a module
- *		of SPIR-V, HIP's a code object, others PTX, a cubin or a fatbin
+ * kind		of the row: OpenCL's takes a text of OpenCL C or a module of
+ *		SPIR-V, Vulkan's such a module, HIP's a code object, others PTX,
+ *		a cubin or a fatbin
  * bytes, n	the image, with a NUL behind its n bytes
  *
  * Returns	NULL, or the defect, as constant text

@@ -11,6 +11,7 @@ import os
 import platform
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -185,6 +186,10 @@ def agent() -> Iterator[Agent]:
         (folder / "endless.cl").write_text(ENDLESS)
         (folder / "wild.cl").write_text(WILD)
         (folder / "held.cl").write_text(HELD)
+        # A function's end, behind the head of a module.
+        (folder / "module.cl.spv").write_bytes(
+            struct.pack("<6I", 0x07230203, 0x10000, 0, 1, 0, 1 << 16 | 56)
+        )
         (folder / "wordy.cl").write_text("what is this;\n" * 200)
         (folder / "secret.cl").write_text('#include "/etc/passwd"\n')
         write_module(folder / "square.spv", SHADER)
@@ -483,6 +488,13 @@ def test_programs_that_are_refused(
         with pytest.raises(gpumap.Error) as caught:
             session.program(row, "wordy")
         assert "what" in caught.value.refusal
+        with pytest.raises(gpumap.Error) as caught:
+            session.program(row, "module")
+        assert (
+            "of SPIR-V 1.0, and this row takes OpenCL C alone"
+            in caught.value.refusal
+            or "no kernel gpumap_program" in caught.value.refusal
+        )
         with pytest.raises(gpumap.NotFound):
             session.program(row, "none")
 

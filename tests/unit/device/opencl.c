@@ -14,6 +14,7 @@
 
 #include "agent/device/opencl.h"
 #include "tests/support/gpu_cases.h"
+#include "tests/support/spirv_kernel.h"
 
 static struct bench b;
 static char cache[] = "/tmp/gpumap-test-opencl.XXXXXX";
@@ -161,6 +162,35 @@ static void clients_kernels_run(struct bench *u)
 	task.mask_n = 0;
 	EQ(bench_start(u, &task, 0, task.n, &flight), -EINVAL);
 	u->backend->unload_kernel(u->dev, kernel);
+}
+
+/* Where the device takes them; elsewhere the refusal names what it takes. */
+static void modules_of_spirv_run(void)
+{
+	uint32_t words[SPIRV_KERNEL_WORDS];
+	const struct gm_kernel_image image = {
+		words, spirv_kernel(words) * sizeof(words[0]), "square"
+	};
+	char why[GM_GPU_WHY_BYTES], said[GM_KERNEL_WHY_BYTES] = "";
+	struct gm_kernel *kernel, *none = NULL;
+	struct gm_async_exec flight;
+	struct gm_task task;
+	bool takes = gm_opencl_il(opencl()->device, words[1], why);
+
+	if (takes && bench_square(&b, &image, &kernel, &task)) {
+		task.mask_n = 0;
+		EQ(bench_start(&b, &task, 0, task.n, &flight), -EINVAL);
+		b.backend->unload_kernel(b.dev, kernel);
+	}
+	words[1] = takes ? 0x00020000 : words[1];
+	EQ(b.backend->load_kernel(b.dev, &image, &none, said), -ENOEXEC);
+	if (!OK(strstr(said, takes ? "of SPIR-V 2.0, and this row takes "
+				     "OpenCL C and SPIR-V_1."
+				   : "this row takes OpenCL C alone")))
+		NOTE("%s", said);
+	OK(none == NULL);
+	if (!takes)
+		LACK("opencl-spirv", 1, "the device takes no SPIR-V");
 }
 
 /* A library would take a client's numbers for pointers of its own. */
@@ -898,6 +928,7 @@ TAP_CASE()
 		a_large_piece_is_refused();
 		a_client_may_take_its_memory_away();
 		clients_kernels_run(&b);
+		modules_of_spirv_run();
 		kernels_of_another_form_are_refused();
 		too_much_local_memory_is_refused();
 		operators_are_kept();

@@ -17,6 +17,10 @@
 static void functions_have_their_slots(void)
 {
 #include "agent/device/opencl_symbols.h"
+	EQ(GM_CL_SLOT_GET_ADDRESS * sizeof(void *),
+	   offsetof(cl_icd_dispatch, clGetExtensionFunctionAddressForPlatform));
+	EQ(GM_CL_SLOT_CREATE_WITH_IL * sizeof(void *),
+	   offsetof(cl_icd_dispatch, clCreateProgramWithIL));
 }
 
 #define SAME(name) EQ(GM_##name, name)
@@ -55,7 +59,9 @@ static void numbers_are_theirs(void)
 	SAME(CL_DRIVER_VERSION);
 	SAME(CL_DEVICE_VERSION);
 	SAME(CL_DEVICE_EXTENSIONS);
+	SAME(CL_DEVICE_PLATFORM);
 	SAME(CL_DEVICE_HOST_UNIFIED_MEMORY);
+	SAME(CL_DEVICE_IL_VERSION);
 	SAME(CL_DEVICE_UUID_KHR);
 	SAME(CL_DEVICE_PCI_BUS_INFO_KHR);
 	SAME(CL_DEVICE_DOUBLE_FP_CONFIG);

@@ -10,6 +10,7 @@
  */
 
 #include "tests/support/gpu_cases.h"
+#include "tests/support/spirv_kernel.h"
 
 #ifndef HAVE_VULKAN
 TAP_CASE()
@@ -717,14 +718,10 @@ static void clients_kernels_run(struct bench *u)
 	u->backend->unload_kernel(u->dev, kernel);
 }
 
-/* The first instruction of its kind whose second or third word is this. */
 static uint32_t *find_word(uint32_t *image, uint32_t op, uint32_t at,
 			   uint32_t value)
 {
-	for (size_t i = 5; i < SQUARE_WORDS; i += image[i] >> 16)
-		if ((image[i] & 0xffff) == op && image[i + at] == value)
-			return image + i;
-	return NULL;
+	return spirv_find(image, SQUARE_WORDS, op, at, value);
 }
 
 static void is_refused(uint32_t *image, const char *name, int rc,

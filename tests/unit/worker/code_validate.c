@@ -65,11 +65,18 @@ static void modules_are_whole(void)
 			      8,          0,       3u << 16 | 17,
 			      1,          2,       1u << 16 | 56 };
 
-	OK(is_good_for(GPUMAP_DEVICE_VULKAN, module, sizeof(module)));
-	for (size_t n = 0; n < sizeof(module); n++)
-		OK(!is_good_for(GPUMAP_DEVICE_VULKAN, module, n));
+	for (uint32_t kind = GPUMAP_DEVICE_OPENCL; kind <= GPUMAP_DEVICE_VULKAN;
+	     kind++) {
+		OK(is_good_for(kind, module, sizeof(module)));
+		for (size_t n = 4; n < sizeof(module); n++)
+			OK(!is_good_for(kind, module, n));
+	}
+	OK(!is_good_for(GPUMAP_DEVICE_VULKAN, module, 3));
+	OK(!is_good_for(GPUMAP_DEVICE_VULKAN, "", 0));
 	OK(!is_good(module, sizeof(module)));
 	module[5] = 17;
+	OK(!is_good_for(GPUMAP_DEVICE_VULKAN, module, sizeof(module)));
+	module[5] = 1u << 16 | 17; /* without its capability */
 	OK(!is_good_for(GPUMAP_DEVICE_VULKAN, module, sizeof(module)));
 	module[5] = 5u << 16 | 17;
 	OK(!is_good_for(GPUMAP_DEVICE_VULKAN, module, sizeof(module)));

@@ -291,6 +291,7 @@ static void on_signal(struct gm_source *source, uint32_t events)
 		       "why=\"the configuration is read at start only: "
 		       "restart, the segment and its readers stay\"");
 		gm_probe_look_again(d);
+		gm_vendors_look_again(d);
 		return;
 	}
 	gm_log(GM_LOG_INFO, "signal", "signal=%u from=%u", info.ssi_signo,

@@ -119,7 +119,7 @@ static bool read_node(const char *root, uint32_t node, const char *properties,
 	uint64_t simds = property(properties, "simd_count");
 	uint64_t of_a_unit = property(properties, "simd_per_cu");
 	/* Where a card is split, parts have its address and, above or in the
-	 * lowest bits, numbers of their own. */
+	 * lowest bits, their place in it. */
 	uint32_t location = (uint32_t)property(properties, "location_id");
 	char address[32];
 
@@ -145,13 +145,29 @@ static bool read_node(const char *root, uint32_t node, const char *properties,
 	return facts->bytes > 0;
 }
 
+/* Before Linux 6.18 (3a75edf93aae) parts of a card have its number, and a
+ * worker could not tell which of them is its own. */
+static bool is_part(struct gm_gpu_facts *facts, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (strcmp(facts[i].id, facts[n].id) != 0)
+			continue;
+		snprintf(facts[i].version, sizeof(facts[i].version),
+			 "a part of its card; others have no number of their "
+			 "own");
+		return true;
+	}
+	return false;
+}
+
 int gm_kfd_list(const char *root, struct gm_gpu_facts ret_facts[GM_GPU_DEVICES])
 {
 	char text[TEXT_BYTES];
 	uint32_t n = 0;
 
 	for (uint32_t node = 0; node < NODES_MAX && n < GM_GPU_DEVICES; node++)
-		if (read_text(text, root, NODES "/%u/properties", node))
-			n += read_node(root, node, text, &ret_facts[n]);
+		if (read_text(text, root, NODES "/%u/properties", node) &&
+		    read_node(root, node, text, &ret_facts[n]))
+			n += !is_part(ret_facts, n);
 	return (int)n;
 }

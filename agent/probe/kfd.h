@@ -19,7 +19,8 @@
  * A card's id is its instruction set, a colon, and "GPU-" with the 16 digits of
  * its number, or where it has none its address: gfx90a:GPU-00112233aabbccdd,
  * gfx1036:0000:0d:00.0.  A kernel before 5.14 does not tell the set, and the id
- * is what is behind the colon.
+ * is what is behind the colon.  Parts of a card that is split have a number
+ * each, or the first alone is listed, and its version says so.
  *
  * root		before /sys, NULL: this machine's
  *

@@ -51,6 +51,7 @@ static uint64_t address_of(const struct gm_row_image *facts)
 	return (uint64_t)facts->pci_domain << 32 | facts->pci_bus;
 }
 
+/* Else as they were listed. */
 static bool comes_before(const struct gm_cuda_rows *cuda,
 			 const struct gm_device *a, const struct gm_device *b)
 {
@@ -67,8 +68,6 @@ static bool comes_before(const struct gm_cuda_rows *cuda,
 	if (by == 0)
 		by = compare((uint64_t)((int64_t)a->facts.mig_ci + 1),
 			     (uint64_t)((int64_t)b->facts.mig_ci + 1));
-	if (by == 0)
-		by = memcmp(a->facts.uuid, b->facts.uuid, 16);
 	return by < 0;
 }
 

@@ -14,14 +14,29 @@
 #include "gpumap.h"
 #include "shm/score.h"
 
-/* By all processes; 0: the kernel does not tell. */
+/* Is it one of several parts of its card? */
+static bool is_part(const struct gm_daemon *d, const struct gm_row_image *facts)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < d->devices->n; i++) {
+		const struct gm_row_image *other = &d->devices->of[i]->facts;
+
+		n += other->kind == facts->kind &&
+		     other->pci_domain == facts->pci_domain &&
+		     other->pci_bus == facts->pci_bus;
+	}
+	return n > 1;
+}
+
+/* By all processes, and of a whole card; 0: the kernel does not tell. */
 static uint64_t bytes_in_use(const struct gm_daemon *d,
 			     const struct gm_row_image *facts)
 {
 	char path[PATH_MAX], text[32];
 
 	if (facts->kind != GPUMAP_DEVICE_HIP ||
-	    (facts->known & GPUMAP_KNOWN_PCI) == 0 ||
+	    (facts->known & GPUMAP_KNOWN_PCI) == 0 || is_part(d, facts) ||
 	    gm_read_file_path(path, sizeof(path), d->config->cuda_sysfs,
 			      "/sys/bus/pci/devices/%04x:%02x:%02x.%x/"
 			      "mem_info_vram_used",

@@ -285,7 +285,9 @@ static void add_late(struct gm_daemon *d, const struct gm_device *found)
 	gm_events_row_came(d);
 }
 
-static void add(struct gm_daemon *d, const struct gm_probe_wire *wire)
+/* @library, @memory: as gm_vendors_reader has them. */
+static void add(struct gm_daemon *d, const struct gm_probe_wire *wire,
+		const char *library, const struct gm_meminfo *memory)
 {
 	struct gm_cuda_rows *cuda = d->cuda;
 	struct gm_device *device;
@@ -302,6 +304,9 @@ static void add(struct gm_daemon *d, const struct gm_probe_wire *wire)
 	device->facts.recovery = UINT32_MAX;
 	device->named = wire->device.facts.kind == GPUMAP_DEVICE_CUDA;
 	device->health = wire->device.health;
+	device->library = library;
+	if (memory != NULL)
+		device->memory = *memory;
 	describe(d, device, wire);
 	set_state(device,
 		  wire->text[0] != '\0' ? wire->text
@@ -329,7 +334,7 @@ static void heard_device(struct gm_daemon *d, const struct gm_probe_wire *wire)
 		return;
 	device = find(d, wire->uuid);
 	if (device == NULL) {
-		add(d, wire);
+		add(d, wire, NULL, NULL);
 		return;
 	}
 	if (device->facts.kind != GPUMAP_DEVICE_CUDA)
@@ -342,20 +347,24 @@ static void heard_device(struct gm_daemon *d, const struct gm_probe_wire *wire)
 		   wire->device.code);
 }
 
-/* A device of another driver, before the rows are given out. */
+/* A device of another driver.  One that was lost may be tried again. */
 static void found(struct gm_daemon *d, const struct gm_probe_wire *wire,
 		  const char *library, const struct gm_meminfo *memory)
 {
-	struct gm_device *device;
+	struct gm_device *device = find(d, wire->uuid);
 
-	if (!d->cuda->is_open && find(d, wire->uuid) == NULL)
-		add(d, wire);
-	device = d->cuda->is_open ? NULL : find(d, wire->uuid);
-	if (device == NULL)
-		return; /* no room, or no memory */
+	if (device == NULL) {
+		add(d, wire, library, memory);
+		return;
+	}
+	if (!d->cuda->is_open || (device->present && !device->bars))
+		return;
+	describe(d, device, wire);
 	device->library = library;
 	if (memory != NULL)
 		device->memory = *memory;
+	facts_changed(d, device);
+	believe(d, device, GM_PROBE_USABLE, "", 0);
 }
 
 static void heard_moving(struct gm_daemon *d, struct gm_device *device,

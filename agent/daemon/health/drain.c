@@ -15,6 +15,7 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/health/probe.h"
+#include "agent/daemon/health/vendors.h"
 #include "agent/daemon/workers/supervisor.h"
 #include "gpumap.h"
 
@@ -333,7 +334,7 @@ static void resume(struct gm_row_drain *drain)
 
 	tell_all(drain, -ECANCELED, "the row is brought back");
 	drain->state = RESUMING;
-	/* No probe will see it: it stays lost until gpumapd starts again. */
+	/* A row that is lost stays so until its driver shows it. */
 	if (!device->present && !gm_device_is_watched(device))
 		gm_devices_state(d, row, GPUMAP_DEVICE_LOST,
 				 "no longer there or not configured", -ENODEV);
@@ -360,6 +361,7 @@ int gm_drains_undo(struct gm_daemon *d, uint32_t row,
 	if (ret != 0)
 		return ret;
 	gm_probe_look_again(d);
+	gm_vendors_look_again(d);
 	drain = drain_over(d, row);
 	if (drain == NULL)
 		return 0;

@@ -173,20 +173,35 @@ static void find_vendors(struct gm_daemon *d, uint32_t driver)
 
 /* ---- what a probe says --------------------------------------------------- */
 
+/* Is it another device at the same address?  Parts of a card of HIP's are where
+ * their card is. */
+static bool is_rival(const struct gm_probe_wire *wire,
+		     const struct gm_device *device)
+{
+	const struct gm_row_image *facts = &wire->device.facts;
+	const struct gm_row_image *other = &device->facts;
+
+	return (other->known & GPUMAP_KNOWN_PCI) &&
+	       other->pci_domain == facts->pci_domain &&
+	       other->pci_bus == facts->pci_bus &&
+	       memcmp(other->uuid, wire->uuid, sizeof(other->uuid)) != 0 &&
+	       (other->kind != GPUMAP_DEVICE_HIP ||
+		facts->kind != GPUMAP_DEVICE_HIP);
+}
+
 /* Two vendors may show one card. */
 static bool is_served(const struct gm_daemon *d,
-		      const struct gm_row_image *facts)
+		      const struct gm_probe_wire *wire)
 {
-	if ((facts->known & GPUMAP_KNOWN_PCI) == 0)
-		return false;
-	for (uint32_t i = 0; i < d->cuda->n_found; i++) {
-		const struct gm_row_image *other = &d->cuda->found[i]->facts;
+	const struct gm_cuda_rows *cuda = d->cuda;
+	uint32_t n = cuda->is_open ? d->devices->n : cuda->n_found;
 
-		if ((other->known & GPUMAP_KNOWN_PCI) &&
-		    other->pci_domain == facts->pci_domain &&
-		    other->pci_bus == facts->pci_bus)
+	if ((wire->device.facts.known & GPUMAP_KNOWN_PCI) == 0)
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		if (is_rival(wire, cuda->is_open ? d->devices->of[i]
+						 : cuda->found[i]))
 			return true;
-	}
 	return false;
 }
 
@@ -210,11 +225,17 @@ static void hear_device(struct gm_vendor *vendor, struct gm_probe_wire *wire)
 	uint64_t most = d->config->drivers[vendor->driver].cpu_memory;
 	const char *driver = drivers[vendor->driver].name;
 	bool is_main = (facts->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0;
+	const struct gm_device *row;
 
 	facts->flags &= TOLD;
 	if (is_left_out(vendor, wire->device.id))
 		return;
-	if (is_served(d, facts)) {
+	gm_uuid_vendor(d->vendors->key, driver, vendor->name, wire->device.id,
+		       wire->uuid);
+	row = gm_devices_find(d, wire->uuid);
+	if (is_served(d, wire)) {
+		if (d->vendors->looks_again)
+			return;
 		gm_log(GM_LOG_INFO, "device_left_out",
 		       "driver=%s vendor=%s device=%s why=%s", driver,
 		       vendor->name, gm_quote(wire->device.id).text,
@@ -226,12 +247,12 @@ static void hear_device(struct gm_vendor *vendor, struct gm_probe_wire *wire)
 		return;
 	if (is_main && facts->total_bytes > most)
 		facts->total_bytes = most;
-	gm_uuid_vendor(d->vendors->key, driver, vendor->name, wire->device.id,
-		       wire->uuid);
-	gm_log(GM_LOG_INFO, "device_listed",
-	       "driver=%s vendor=%s device=%s name=%s version=%s", driver,
-	       vendor->name, gm_quote(wire->device.id).text,
-	       gm_quote(wire->device.name).text, gm_quote(wire->text).text);
+	if (!row || !row->present || row->bars)
+		gm_log(GM_LOG_INFO, "device_listed",
+		       "driver=%s vendor=%s device=%s name=%s version=%s",
+		       driver, vendor->name, gm_quote(wire->device.id).text,
+		       gm_quote(wire->device.name).text,
+		       gm_quote(wire->text).text);
 	wire->text[0] = '\0';
 	d->vendors->n_found[vendor->driver]++;
 	d->vendors->reader->found(d, wire, vendor->library,
@@ -278,14 +299,27 @@ static void hear_all(struct gm_vendor *vendor)
 
 static void start_next(struct gm_daemon *d);
 
+static void look_later(struct gm_daemon *d)
+{
+	if (d->vendors->n > 0)
+		gm_timer_set(d->loop, &d->vendors->look,
+			     gm_loop_now() + d->config->cuda_look_again_ns);
+}
+
 static void all_ended(struct gm_daemon *d)
 {
+	struct gm_vendors *vendors = d->vendors;
+
 	for (uint32_t i = 0; i < GM_CONFIG_DRIVERS; i++)
-		if (d->config->drivers[i].enabled != GM_CONFIG_CUDA_OFF)
+		if (d->config->drivers[i].enabled != GM_CONFIG_CUDA_OFF &&
+		    !vendors->looks_again)
 			gm_log(GM_LOG_INFO, "vendors_listed",
 			       "driver=%s devices=%u", drivers[i].name,
-			       d->vendors->n_found[i]);
-	d->vendors->reader->listed(d);
+			       vendors->n_found[i]);
+	vendors->is_asking = false;
+	if (!vendors->looks_again)
+		vendors->reader->listed(d);
+	look_later(d);
 }
 
 static void forget(struct gm_vendor *vendor)
@@ -303,19 +337,24 @@ static void forget(struct gm_vendor *vendor)
 static void is_broken(struct gm_vendor *vendor, const char *how)
 {
 	struct gm_vendors *vendors = vendor->d->vendors;
+	char told[GM_WHY_BYTES];
 
+	memcpy(told, vendors->why[vendor->driver], sizeof(told));
 	if (vendor->is_slow)
 		snprintf(vendor->why, sizeof(vendor->why),
 			 "it hangs: see list-limit in gpumapd.conf");
 	else if (!vendor->why[0])
 		snprintf(vendor->why, sizeof(vendor->why),
 			 "it ended the process that asked: %.64s", how);
+	gm_why(vendors->why[vendor->driver], 0, "%s: %.180s", vendor->name,
+	       vendor->why);
+	if (vendors->looks_again &&
+	    strcmp(told, vendors->why[vendor->driver]) == 0)
+		return;
 	gm_log(GM_LOG_WARNING, "vendor_broken",
 	       "driver=%s vendor=%s library=%s why=%s",
 	       drivers[vendor->driver].name, vendor->name,
 	       gm_quote(vendor->library).text, gm_quote(vendor->why).text);
-	gm_why(vendors->why[vendor->driver], 0, "%s: %.180s", vendor->name,
-	       vendor->why);
 }
 
 static void pidfd_ready(struct gm_source *source, uint32_t events)
@@ -462,12 +501,58 @@ static void start_next(struct gm_daemon *d)
 		all_ended(d);
 }
 
+/* Is a row of theirs lost, which may be back, or its rights? */
+static bool is_any_lost(const struct gm_daemon *d)
+{
+	for (uint32_t row = 0; row < d->devices->n; row++) {
+		const struct gm_device *device = d->devices->of[row];
+
+		for (uint32_t i = 0; i < GM_CONFIG_DRIVERS; i++)
+			if (device->facts.kind == drivers[i].kind &&
+			    device->moving.state == GPUMAP_DEVICE_LOST &&
+			    d->config->drivers[i].enabled != GM_CONFIG_CUDA_OFF)
+				return true;
+	}
+	return false;
+}
+
+static void look_passed(struct gm_timer *timer)
+{
+	struct gm_vendors *vendors = gm_owner(timer, struct gm_vendors, look);
+
+	if (is_any_lost(vendors->d))
+		gm_vendors_look_again(vendors->d);
+	else
+		look_later(vendors->d);
+}
+
+void gm_vendors_look_again(struct gm_daemon *d)
+{
+	struct gm_vendors *vendors = d->vendors;
+
+	if (!d->is_open || vendors->n == 0 || vendors->is_asking)
+		return;
+	gm_timer_stop(d->loop, &vendors->look);
+	memset(vendors->n_found, 0, sizeof(vendors->n_found));
+	for (uint32_t i = 0; i < vendors->n; i++) {
+		vendors->vendors[i].is_listed = false;
+		vendors->vendors[i].is_slow = false;
+		vendors->vendors[i].why[0] = '\0';
+	}
+	vendors->looks_again = vendors->is_asking = true;
+	vendors->n_asked = 0;
+	start_next(d);
+}
+
 void gm_vendors_start(struct gm_daemon *d,
 		      const struct gm_vendors_reader *reader)
 {
 	struct gm_vendors *vendors = d->vendors;
 
+	vendors->d = d;
 	vendors->reader = reader;
+	vendors->look.fired = look_passed;
+	vendors->is_asking = true;
 	gm_uuid_key(vendors->key);
 	for (uint32_t i = 0; i < GM_CONFIG_DRIVERS; i++) {
 		if (d->config->drivers[i].enabled == GM_CONFIG_CUDA_OFF)
@@ -484,6 +569,7 @@ void gm_vendors_exit(struct gm_daemon *d)
 {
 	uint64_t until = gm_loop_now() + LAST_WAIT_NS;
 
+	gm_timer_stop(d->loop, &d->vendors->look);
 	for (uint32_t i = 0; i < d->vendors->n; i++) {
 		struct gm_vendor *vendor = &d->vendors->vendors[i];
 		struct pollfd p = { vendor->pidfd.fd, POLLIN, 0 };

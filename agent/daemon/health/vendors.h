@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * vendors - finds the devices of HIP, OpenCL and Vulkan, once, at the start.
+ * vendors - finds the devices of HIP, OpenCL and Vulkan, at the start, and as
+ * long as a row of theirs is lost.
  *
  * HIP's are the kernel's, and its vendor is amdgpu, which has no library.
  * Each file NAME.icd in vendors of [opencl] names a vendor's library, and each
@@ -54,12 +55,16 @@ struct gm_vendors_reader {
 	void (*found)(struct gm_daemon *d, const struct gm_probe_wire *wire,
 		      const char *library, const struct gm_meminfo *memory);
 
-	/* All are found, or have had their time. */
+	/* At the start: all are found, or have had their time. */
 	void (*listed)(struct gm_daemon *d);
 };
 
 struct gm_vendors {
+	struct gm_daemon *d;
 	const struct gm_vendors_reader *reader;
+	struct gm_timer look; /* config.cuda_look_again_ns */
+	bool is_asking;
+	bool looks_again; /* after the start */
 	uint32_t n;
 	uint32_t n_asked;
 	uint32_t n_found[GM_CONFIG_DRIVERS]; /* devices of all vendors */
@@ -72,6 +77,9 @@ struct gm_vendors {
  * loop, or, where there is nothing to ask, at once. */
 void gm_vendors_start(struct gm_daemon *d,
 		      const struct gm_vendors_reader *reader);
+
+/* Ask them again, if that is not being done: now, and not at the next time. */
+void gm_vendors_look_again(struct gm_daemon *d);
 
 /* End those that still run. */
 void gm_vendors_exit(struct gm_daemon *d);

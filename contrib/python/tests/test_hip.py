@@ -90,13 +90,21 @@ def write_kernel(
     cards: list[Card],
     without_number: frozenset[int] = frozenset(),
     sets: list[int] | None = None,
+    parts: str = "",
 ) -> None:
-    """What the kernel shows of a machine with these cards."""
+    """What the kernel shows of a machine with these cards.
+
+    parts   they are parts of the first, with "own" numbers or its "one"
+    """
     nodes = root / "sys/class/kfd/kfd/topology/nodes"
     write(nodes / "0/properties", "cpu_cores_count 2\nsimd_count 0\n")
     for i, card in enumerate(cards):
-        domain, bus = card.place.split(":")[:2]
+        place = cards[0 if parts else i].place
+        domain, bus = place.split(":")[:2]
         number = 0 if i in without_number else card.number
+        if parts == "one":
+            number = cards[0].number
+        part = i << 28 if parts else 0
         write(nodes / f"{i + 1}/name", "aldebaran\n")
         write(
             nodes / f"{i + 1}/properties",
@@ -104,7 +112,7 @@ def write_kernel(
             "max_waves_per_simd 8\nwave_front_size 64\nlds_size_in_kb 64\n"
             f"gfx_target_version {sets[i] if sets else 90010}\n"
             "vendor_id 4098\n"
-            f"location_id {int(bus, 16) << 8}\ndomain {int(domain, 16)}\n"
+            f"location_id {int(bus, 16) << 8 | part}\ndomain {int(domain, 16)}\n"
             f"drm_render_minor {128 + i}\nunique_id {number}\n",
         )
         write(
@@ -122,6 +130,8 @@ def agent_of_hip(
     *,
     without_number: frozenset[int] = frozenset(),
     sets: list[int] | None = None,
+    parts: str = "",
+    look_again: str = "60s",
     rccl: str = "",
 ) -> Iterator[tuple[Agent, Path, list[Card]]]:
     """An agent with four cards and a host row.
@@ -147,7 +157,7 @@ def agent_of_hip(
         env["FAKE_NCCL"] = rccl
         env["GPUMAP_FAKE_KERNELS"] = f"{folder}/driver/operators_hip.so"
         write_program(folder / "programs")
-        write_kernel(folder / "root", cards, without_number, sets)
+        write_kernel(folder / "root", cards, without_number, sets, parts)
         env["LD_LIBRARY_PATH"] = f"{BUILD}/lib/.libs:{folder}/driver"
         names = f"pass-environment = {' '.join(env)}\n"
         library = "" if "library" in config else f"library = {folder}/driver\n"
@@ -155,6 +165,7 @@ def agent_of_hip(
         agent = Agent(
             "[host]\nrows = 1\n"
             f"[cuda]\nenabled = off\nsysfs = {folder}/root\n{names}"
+            f"look-again = {look_again}\n"
             f"[hip]\nenabled = required\n{library}{names}{config}\n"
             f"[programs]\npolicy = any\ndirectory = {folder}/programs\n",
             **env,
@@ -473,6 +484,67 @@ def test_the_next_agent_knows_the_rows(agent: Agent) -> None:
     after = rows_of(agent)
     assert {row.row: row.uuid for row in after} == before
     assert {row.state for row in after} == {gpumap.DeviceState.READY}
+
+
+def test_a_card_that_is_split() -> None:
+    """Its parts have rows where each has a number of its own."""
+    with agent_of_hip(parts="own") as (agent, _, cards):
+        rows = rows_of(agent)
+        assert {address_of(row) for row in rows} == {cards[0].place}
+        assert len({row.uuid for row in rows}) == 4
+        # The kernel counts by cards what is in use.
+        assert [row.free_bytes for row in rows] == [
+            row.total_bytes for row in rows
+        ]
+        for row in rows:
+            copy_on(agent, row.row)
+    with agent_of_hip(parts="one") as (agent, _, cards):
+        assert [address_of(row) for row in rows_of(agent)] == [cards[0].place]
+        assert "others have no number of their own" in log_of(agent)
+
+
+def copy_on(agent: Agent, row: int) -> None:
+    with gpumap.attach(agent.instance, agent.runtime_dir) as map:
+        with map.session() as session:
+            memory = session.memory(row, 64)
+            there = session.alloc(row, 64)
+            session.run(row, Job("copy", 64, "u8", there, memory))
+
+
+def states_of(agent: Agent) -> set[gpumap.DeviceState]:
+    return {row.state for row in rows_of(agent)}
+
+
+def test_a_card_that_comes_back() -> None:
+    """The kernel did not show it, or its worker had no right to open it."""
+    ready = {gpumap.DeviceState.READY}
+    with agent_of_hip(look_again="300ms") as (agent, root, _):
+        rows = [row.row for row in rows_of(agent)]
+        nodes = root / "sys/class/kfd/kfd/topology/nodes"
+        agent.kill()
+        (nodes / "2").rename(root / "away")
+        agent.start()
+        assert states_of(agent) == ready | {gpumap.DeviceState.LOST}
+        (root / "away").rename(nodes / "2")
+        wait_for(lambda: states_of(agent) == ready)
+        for row in rows:
+            copy_on(agent, row)
+
+        def plan(fault: str) -> None:
+            file = agent.env["GPUMAP_FAKE_HARDWARE"]
+            subprocess.run(
+                [BUILD / "tests/fake/stand-in", "plan", file, fault],
+                check=True,
+            )
+
+        agent.kill()
+        plan("init fails 100")
+        agent.start()
+        with pytest.raises(gpumap.Error):
+            copy_on(agent, rows[0])
+        plan("init fails 0")
+        wait_for(lambda: states_of(agent) == ready)
+        copy_on(agent, rows[0])
 
 
 def test_which_cards_are_wanted() -> None:

@@ -9,11 +9,13 @@ import errno
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import struct
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -753,6 +755,32 @@ def test_a_card_is_served_once() -> None:
         assert [row.pci_bus for row in rows] == [0x2100, 0x2200]
         log = (agent.folder / "log").read_text()
         assert log.count("event=device_left_out") == 6
+
+
+@needs_stand_in
+def test_a_vendor_that_comes_back() -> None:
+    """What could not be opened is looked at again while its rows are lost."""
+    config = "enabled = auto\n[cuda]\nlook-again = 300ms\n"
+    with agent_of(config, "a-cards") as agent:
+        before = [row.uuid for row in opencl_rows(agent)]
+        text = (agent.folder / "gpumapd.conf").read_text()
+        folder = Path(re.search("vendors = (.+)", text)[1])
+        library = folder / "libvendor-cards.so"
+        agent.kill()
+        library.rename(folder / "away")
+        agent.start()
+        assert {row.state for row in opencl_rows(agent)} == {
+            gpumap.DeviceState.LOST
+        }
+        time.sleep(1)
+        log = (agent.folder / "log").read_text()
+        assert log.count("event=vendor_broken") == 1
+        (folder / "away").rename(library)
+        wait_for(
+            lambda: {row.state for row in opencl_rows(agent)}
+            == {gpumap.DeviceState.READY}
+        )
+        assert [row.uuid for row in opencl_rows(agent)] == before
 
 
 @needs_stand_in

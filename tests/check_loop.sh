@@ -29,7 +29,7 @@ chown lchown fchown fchownat utimes utimensat futimens fsync fdatasync sync
 syncfs sync_file_range copy_file_range sendfile splice vmsplice setxattr
 fsetxattr fremovexattr flock lockf F_SETLK F_SETLKW F_OFD_SETLK F_OFD_SETLKW
 F_ADD_SEALS MADV_REMOVE eventfd_read eventfd_write gm_lineage_stat
-gm_lineage_read"
+gm_lineage_read gm_write_all"
 
 # FILE CALL TIMES: the reason
 allowed() {
@@ -42,6 +42,8 @@ allowed() {
 	common/log.c write 1: standard error
 	common/meminfo.c fopen 1: a file of /proc
 	common/read_file.c read 1: a description of our own
+	common/write_all.h gm_write_all 1: its own definition
+	common/write_all.h write 1: its own
 	daemon/base/deferred_close.c eventfd_read 1: the process's own
 	daemon/base/deferred_close.c eventfd_write 1: the process's own
 	daemon/base/deferred_close.c fallocate 1: its threads may wait
@@ -92,8 +94,8 @@ allowed() {
 	daemon/state/dir.c fstat 2: the administrator's
 	daemon/state/dir.c fstatat 3: the administrator's
 	daemon/state/dir.c fsync 7: the administrator's
+	daemon/state/dir.c gm_write_all 1: the administrator's
 	daemon/state/dir.c read 1: the administrator's
-	daemon/state/dir.c write 1: the administrator's
 	daemon/worker_uid.c fopen 1: the administrator's, at the start
 	daemon/workers/row_trace.c fchmod 1: a memfd, just made
 	daemon/workers/row_trace.c posix_fallocate 1: a memfd, just made

@@ -4,9 +4,10 @@
 # agent/common: what daemon, worker and tools share.
 noinst_LTLIBRARIES += %reldir%/libcommon.la
 %canon_reldir%_libcommon_la_SOURCES = \
-	%reldir%/probe_wire.h %reldir%/wire.h
+	%reldir%/probe_wire.h %reldir%/wire.h %reldir%/write_all.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/cgroup.c %reldir%/cgroup.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/close_thread.c %reldir%/close_thread.h
+%canon_reldir%_libcommon_la_SOURCES += %reldir%/fds.c %reldir%/fds.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/idset.c %reldir%/idset.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/ini.c %reldir%/ini.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/ini_value.c %reldir%/ini_value.h

@@ -22,8 +22,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/common/fds.h"
 #include "agent/common/log.h"
 #include "agent/common/memory_file.h"
+#include "agent/common/write_all.h"
 
 /* gpumap-build needs some time to find that a limit has passed. */
 #define WAIT_MS    ((GM_BUILD_LIMIT_S + 10) * 1000)
@@ -106,20 +108,12 @@ void gm_opencl_builder_close(struct gm_opencl *opencl)
 static int send_ask(int socket, const struct gm_build_ask *ask,
 		    const int fds[2])
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(2 * sizeof(int))];
-	} control = { .head = { .cmsg_level = SOL_SOCKET,
-				.cmsg_type = SCM_RIGHTS,
-				.cmsg_len = CMSG_LEN(2 * sizeof(int)) } };
 	struct iovec part = { (void *)(uintptr_t)ask, sizeof(*ask) };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = &control,
-				  .msg_controllen = sizeof(control) };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	union gm_fds_room room;
 	ssize_t n;
 
-	memcpy(CMSG_DATA(&control.head), fds, 2 * sizeof(int));
+	gm_fds_put(&message, &room, fds, 2);
 	do {
 		n = sendmsg(socket, &message, MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
@@ -140,19 +134,6 @@ static int receive(int socket, struct gm_build_answer *ret_answer)
 		return rc < 0 ? -errno : -EPIPE;
 	n = recv(socket, ret_answer, sizeof(*ret_answer), 0);
 	return n == (ssize_t)sizeof(*ret_answer) ? 0 : -EPIPE;
-}
-
-static int write_all(int fd, const void *bytes, size_t left)
-{
-	while (left) {
-		ssize_t n = write(fd, bytes, left);
-
-		if (n < 0)
-			return -errno;
-		bytes = (const char *)bytes + n;
-		left -= (size_t)n;
-	}
-	return 0;
 }
 
 /* The binary is copied: a stranger's compiler may have the file still.  The
@@ -288,9 +269,9 @@ static void keep(const struct gm_opencl *opencl,
 	if (!key || fd < 0)
 		rc = fd < 0 ? -errno : -EIO;
 	if (rc == 0)
-		rc = write_all(fd, key, strlen(key) + 1);
+		rc = gm_write_all(fd, key, strlen(key) + 1);
 	if (rc == 0)
-		rc = write_all(fd, binary, n);
+		rc = gm_write_all(fd, binary, n);
 	if (rc == 0 && (fsync(fd) < 0 || rename(made, path) < 0))
 		rc = -errno;
 	if (fd >= 0)
@@ -317,7 +298,7 @@ static int build(struct gm_opencl *opencl, const struct gm_kernel_image *image,
 	snprintf(ask.options, sizeof(ask.options), "%s", options);
 	snprintf(ask.kernel, sizeof(ask.kernel), "%s", image->kernel);
 	if (rc == 0)
-		rc = write_all(fds[0], image->bytes, image->n);
+		rc = gm_write_all(fds[0], image->bytes, image->n);
 	if (rc == 0)
 		rc = send_ask(opencl->builder_socket, &ask, fds);
 	if (rc == 0)

@@ -34,6 +34,8 @@
 #include <unistd.h>
 
 #include "agent/common/node_clock.h"
+#include "agent/common/fds.h"
+#include "agent/common/write_all.h"
 #include "agent/device/opencl_compile.h"
 #include "agent/worker/control/sandbox.h"
 
@@ -153,19 +155,6 @@ static struct gm_kernel_image read_image(const char *kernel)
 	return (struct gm_kernel_image){ text, (size_t)st.st_size, kernel };
 }
 
-static bool write_all(const void *bytes, size_t n)
-{
-	while (n) {
-		ssize_t done = write(MADE_FD, bytes, n);
-
-		if (done < 0)
-			return false;
-		bytes = (const char *)bytes + done;
-		n -= (size_t)done;
-	}
-	return true;
-}
-
 /* No exit handlers: a library may hang in its own. */
 static int build_one(const struct options *o)
 {
@@ -181,8 +170,8 @@ static int build_one(const struct options *o)
 		gm_opencl_compile(o->library, o->device[0] ? o->device : NULL,
 				  &image, o->more, &binary);
 	memcpy(answer.why, binary.why, sizeof(answer.why));
-	if (!write_all(&answer, sizeof(answer)) ||
-	    !write_all(binary.bytes, binary.n))
+	if (gm_write_all(MADE_FD, &answer, sizeof(answer)) < 0 ||
+	    gm_write_all(MADE_FD, binary.bytes, binary.n) < 0)
 		_exit(EXIT_FAILURE);
 	_exit(EXIT_SUCCESS);
 }
@@ -192,26 +181,19 @@ static int build_one(const struct options *o)
 /* Returns 1; 0: the worker is gone, or says what is none. */
 static int receive(struct gm_build_ask *ret_ask, int ret_fds[2])
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(2 * sizeof(int))];
-	} control;
 	struct iovec part = { ret_ask, sizeof(*ret_ask) };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = &control,
-				  .msg_controllen = sizeof(control) };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	union gm_fds_room room;
 	ssize_t n;
 
+	gm_fds_expect(&message, &room, 2);
 	do {
 		n = recvmsg(GM_BUILD_FD, &message, MSG_CMSG_CLOEXEC);
 	} while (n < 0 && errno == EINTR);
 	if (n != (ssize_t)sizeof(*ret_ask) ||
 	    (message.msg_flags & MSG_CTRUNC) ||
-	    message.msg_controllen < CMSG_LEN(2 * sizeof(int)) ||
-	    control.head.cmsg_len != CMSG_LEN(2 * sizeof(int)))
+	    gm_fds_take(&message, ret_fds) != 2)
 		return 0;
-	memcpy(ret_fds, CMSG_DATA(&control.head), 2 * sizeof(int));
 	ret_ask->options[GM_BUILD_OPTIONS - 1] = '\0';
 	ret_ask->kernel[GM_BUILD_NAME - 1] = '\0';
 	return 1;

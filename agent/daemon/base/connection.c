@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "agent/common/fds.h"
 #include "agent/common/log.h"
 #include "agent/common/node_clock.h"
 #include "agent/daemon/base/deferred_close.h"
@@ -192,28 +193,11 @@ bool gm_connection_is_sync(const struct gm_connection *c)
 
 /* ---- replies ----------------------------------------------------------- */
 
-static void put_fds(struct msghdr *message, void *room, const int *fds,
-		    uint32_t n_fds)
-{
-	struct cmsghdr *head;
-
-	message->msg_control = room;
-	message->msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
-	head = CMSG_FIRSTHDR(message);
-	head->cmsg_level = SOL_SOCKET;
-	head->cmsg_type = SCM_RIGHTS;
-	head->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
-	memcpy(CMSG_DATA(head), fds, n_fds * sizeof(int));
-}
-
 static void send_reply(struct gm_connection *c, struct gm_control *header,
 		       struct iovec record[3], const int *fds, uint32_t n_fds)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(GM_CONTROL_FDS_MAX * sizeof(int))];
-	} control = { .bytes = { 0 } };
 	struct msghdr message = { .msg_iov = record, .msg_iovlen = 3 };
+	union gm_fds_room room;
 
 	if (c->source.fd < 0)
 		return;
@@ -221,8 +205,7 @@ static void send_reply(struct gm_connection *c, struct gm_control *header,
 	header->version = GM_CONTROL_VERSION;
 	header->bytes = (uint32_t)(record[0].iov_len + record[1].iov_len +
 				   record[2].iov_len);
-	if (n_fds)
-		put_fds(&message, control.bytes, fds, n_fds);
+	gm_fds_put(&message, &room, fds, n_fds);
 	if (sendmsg(c->source.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
 		c->gave_fds |= n_fds != 0;
 		GM_POINT("control_replied");
@@ -453,18 +436,6 @@ static int look(struct gm_connection *c)
 	return gm_deferred_close_is_full(c->uid) ? -EBUSY : 1;
 }
 
-/* The one that there is room for, or -1. */
-static int take_fd(struct msghdr *message)
-{
-	struct cmsghdr *head = CMSG_FIRSTHDR(message);
-	int fd = -1;
-
-	if (head && head->cmsg_level == SOL_SOCKET &&
-	    head->cmsg_type == SCM_RIGHTS)
-		memcpy(&fd, CMSG_DATA(head), sizeof(fd));
-	return fd;
-}
-
 /* Room comes when the client reads, or when its files are closed: that may be
  * never. */
 static void rest_longer(struct gm_connection *c)
@@ -516,12 +487,9 @@ static bool received(struct gm_connection *c, ssize_t n, int flags)
 static size_t receive(struct gm_connection *c, bool *ret_goes_on)
 {
 	struct gm_control_server *s = c->server;
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_LEN(sizeof(int))]; /* room for one, no more */
-	} control;
-	struct iovec room = { s->record, sizeof(s->record) };
-	struct msghdr message = { .msg_iov = &room, .msg_iovlen = 1 };
+	struct iovec record = { s->record, sizeof(s->record) };
+	struct msghdr message = { .msg_iov = &record, .msg_iovlen = 1 };
+	union gm_fds_room room;
 	int may_carry = look(c);
 	ssize_t n;
 
@@ -530,17 +498,15 @@ static size_t receive(struct gm_connection *c, bool *ret_goes_on)
 		cannot_receive(c, may_carry);
 		return 0;
 	}
-	if (may_carry) {
-		message.msg_control = control.bytes;
-		message.msg_controllen = sizeof(control.bytes);
-	}
+	if (may_carry)
+		gm_fds_expect(&message, &room, 1);
 	n = recvmsg(c->source.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0) {
 		cannot_receive(c, -errno);
 		return 0;
 	}
 	c->full_ns = 0;
-	c->fd = take_fd(&message);
+	(void)gm_fds_take(&message, &c->fd);
 	*ret_goes_on = received(c, n, message.msg_flags);
 	gm_deferred_close_close(c->fd, c->uid);
 	c->fd = -1;

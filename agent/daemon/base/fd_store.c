@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/common/fds.h"
 #include "agent/common/log.h"
 #include "agent/daemon/base/events.h"
 #include "agent/common/manager.h"
@@ -59,22 +60,12 @@ static void give_up(struct gm_fd_store *store, int error)
 
 static int send_to(int socket, const struct gm_fd_store_message *message)
 {
-	union {
-		struct cmsghdr head;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { .bytes = { 0 } };
 	struct iovec text = { (void *)(uintptr_t)message->text,
 			      strlen(message->text) };
 	struct msghdr datagram = { .msg_iov = &text, .msg_iovlen = 1 };
+	union gm_fds_room room;
 
-	if (message->fd >= 0) {
-		datagram.msg_control = control.bytes;
-		datagram.msg_controllen = sizeof(control.bytes);
-		control.head.cmsg_level = SOL_SOCKET;
-		control.head.cmsg_type = SCM_RIGHTS;
-		control.head.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.head), &message->fd, sizeof(int));
-	}
+	gm_fds_put(&datagram, &room, &message->fd, message->fd >= 0);
 	return sendmsg(socket, &datagram, MSG_DONTWAIT | MSG_NOSIGNAL) < 0
 		       ? -errno
 		       : 0;

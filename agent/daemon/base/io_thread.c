@@ -147,7 +147,7 @@ int gm_io_thread_start(struct gm_io_thread *io_thread, struct gm_loop *loop,
 
 void gm_io_thread_submit(struct gm_io_thread *io_thread, struct gm_io_job *job)
 {
-	assert(gm_io_thread_idle(io_thread));
+	assert(io_thread->in_hand == NULL);
 	if (!io_thread->running) {
 		job->work(job);
 		job->done(job);
@@ -161,11 +161,6 @@ void gm_io_thread_submit(struct gm_io_thread *io_thread, struct gm_io_job *job)
 	io_thread->todo = job;
 	pthread_cond_signal(&io_thread->wake);
 	pthread_mutex_unlock(&io_thread->lock);
-}
-
-bool gm_io_thread_idle(const struct gm_io_thread *io_thread)
-{
-	return io_thread->in_hand == NULL;
 }
 
 /* Has what is in hand been done, by then?  The clock counts short sleeps

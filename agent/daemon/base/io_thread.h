@@ -64,9 +64,6 @@ int gm_io_thread_start(struct gm_io_thread *io_thread, struct gm_loop *loop,
  */
 void gm_io_thread_submit(struct gm_io_thread *io_thread, struct gm_io_job *job);
 
-/* Has it nothing in hand? */
-bool gm_io_thread_idle(const struct gm_io_thread *io_thread);
-
 /* Wait until what is in hand has been done, call its done(), and end the
  * thread.  Allowed for one that was never started.  Returns 0, or -ETIMEDOUT
  * when it has not been done at @until_ns, which is logged: the thread is still

@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/common/write_all.h"
+
 #include "shm/point.h"
 
 #define NEW         "new"
@@ -346,22 +348,6 @@ static int refusal(const struct gm_state_dir *dir, const char *file, int error,
 	return error == -ENOSPC || error == -EROFS ? error : -EIO;
 }
 
-static int write_all(int fd, const char *text, size_t bytes)
-{
-	size_t used = 0;
-
-	while (used < bytes) {
-		ssize_t n = write(fd, text + used, bytes - used);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		used += (size_t)n;
-	}
-	return 0;
-}
-
 static int write_new(const struct gm_state_dir *dir, const char *text,
 		     size_t bytes)
 {
@@ -373,7 +359,7 @@ static int write_new(const struct gm_state_dir *dir, const char *text,
 	if (fd < 0)
 		return -errno;
 	GM_POINT("state_created");
-	ret = write_all(fd, text, bytes);
+	ret = gm_write_all(fd, text, bytes);
 	GM_POINT("state_written");
 	if (ret == 0 && fsync(fd) != 0)
 		ret = -errno;

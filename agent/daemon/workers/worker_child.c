@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/common/fds.h"
 #include "agent/common/log.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
@@ -141,24 +142,11 @@ int gm_worker_child_send(struct gm_worker_process *worker,
 			 const struct gm_wire *wire, const int *fds,
 			 size_t n_fds)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(4 * sizeof(int))];
-	} control = { .bytes = { 0 } };
 	struct iovec record = { (void *)wire, sizeof(*wire) };
 	struct msghdr message = { .msg_iov = &record, .msg_iovlen = 1 };
+	union gm_fds_room room;
 
-	if (n_fds) {
-		struct cmsghdr *head;
-
-		message.msg_control = control.bytes;
-		message.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
-		head = CMSG_FIRSTHDR(&message);
-		head->cmsg_level = SOL_SOCKET;
-		head->cmsg_type = SCM_RIGHTS;
-		head->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
-		memcpy(CMSG_DATA(head), fds, n_fds * sizeof(int));
-	}
+	gm_fds_put(&message, &room, fds, n_fds);
 	if (sendmsg(worker->socket.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) ==
 	    sizeof(*wire))
 		return 0;

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/common/fds.h"
 #include "agent/common/log.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
@@ -102,23 +103,17 @@ static void on_message(struct gm_worker_process *worker, struct gm_wire *wire,
 static ssize_t receive(struct gm_worker_process *worker,
 		       struct gm_wire *ret_wire, int *ret_fd)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_LEN(sizeof(int))]; /* room for one, no more */
-	} control;
-	struct iovec room = { ret_wire, sizeof(*ret_wire) };
-	struct msghdr message = { .msg_iov = &room,
-				  .msg_iovlen = 1,
-				  .msg_control = control.bytes,
-				  .msg_controllen = sizeof(control.bytes) };
-	ssize_t n = recvmsg(worker->socket.fd, &message,
-			    MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+	struct iovec record = { ret_wire, sizeof(*ret_wire) };
+	struct msghdr message = { .msg_iov = &record, .msg_iovlen = 1 };
+	union gm_fds_room room;
+	ssize_t n;
 
 	*ret_fd = -1;
-	if (head && head->cmsg_level == SOL_SOCKET &&
-	    head->cmsg_type == SCM_RIGHTS)
-		memcpy(ret_fd, CMSG_DATA(head), sizeof(int));
+	gm_fds_expect(&message, &room, 1);
+	n = recvmsg(worker->socket.fd, &message,
+		    MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n > 0)
+		(void)gm_fds_take(&message, ret_fd);
 	return n;
 }
 

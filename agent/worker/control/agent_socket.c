@@ -9,29 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Returns how many descriptors came. Those above the limit are closed. */
-static int take_fds(struct msghdr *msg, int *ret_fds)
-{
-	int n = 0;
-
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c;
-	     c = CMSG_NXTHDR(msg, c)) {
-		size_t bytes = c->cmsg_len - CMSG_LEN(0);
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < bytes / sizeof(int); i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
-			if (n < GM_SESSION_FDS)
-				ret_fds[n++] = fd;
-			else
-				close(fd);
-		}
-	}
-	return n;
-}
+#include "agent/common/fds.h"
 
 /* Does a record carry as many descriptors as its type has? */
 static bool goes_with(uint32_t type, int n_fds)
@@ -66,20 +44,15 @@ static void forget_fds(int *fds)
 int gm_agent_socket_receive(int pair, int flags, struct gm_wire *ret_wire,
 			    int ret_fds[GM_SESSION_FDS])
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int) * GM_SESSION_FDS)];
-	} control;
 	struct iovec data = { ret_wire, sizeof(*ret_wire) };
-	struct msghdr msg = { .msg_iov = &data,
-			      .msg_iovlen = 1,
-			      .msg_control = control.bytes,
-			      .msg_controllen = sizeof(control.bytes) };
+	struct msghdr msg = { .msg_iov = &data, .msg_iovlen = 1 };
+	union gm_fds_room room;
 	ssize_t n;
 	int n_fds;
 
 	for (int i = 0; i < GM_SESSION_FDS; i++)
 		ret_fds[i] = -1;
+	gm_fds_expect(&msg, &room, GM_SESSION_FDS);
 	do {
 		n = recvmsg(pair, &msg, flags | MSG_CMSG_CLOEXEC);
 	} while (n < 0 && errno == EINTR);
@@ -87,7 +60,7 @@ int gm_agent_socket_receive(int pair, int flags, struct gm_wire *ret_wire,
 		return errno == ECONNRESET ? 0 : -errno;
 	if (n == 0)
 		return 0;
-	n_fds = take_fds(&msg, ret_fds);
+	n_fds = (int)gm_fds_take(&msg, ret_fds);
 	if (n == sizeof(*ret_wire) && !(msg.msg_flags & MSG_TRUNC) &&
 	    (msg.msg_flags & MSG_CTRUNC ? n_fds < GM_SESSION_FDS
 					: goes_with(ret_wire->type, n_fds))) {
@@ -102,25 +75,12 @@ int gm_agent_socket_receive(int pair, int flags, struct gm_wire *ret_wire,
 int gm_agent_socket_send(int pair, const struct gm_wire *wire, int fd,
 			 int flags)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { .bytes = { 0 } };
 	struct iovec data = { (void *)(uintptr_t)wire, sizeof(*wire) };
 	struct msghdr msg = { .msg_iov = &data, .msg_iovlen = 1 };
+	union gm_fds_room room;
 	ssize_t n;
 
-	if (fd >= 0) {
-		struct cmsghdr *c;
-
-		msg.msg_control = control.bytes;
-		msg.msg_controllen = sizeof(control.bytes);
-		c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	}
+	gm_fds_put(&msg, &room, &fd, fd >= 0);
 	do {
 		n = sendmsg(pair, &msg, flags | MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);

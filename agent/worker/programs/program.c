@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "agent/common/memory_file.h"
+#include "agent/common/write_all.h"
 #include "agent/worker/programs/code_validate.h"
 #include "shm/queue.h"
 
@@ -130,19 +131,6 @@ static int check(const struct gpumap_program *entry,
 	return -ENOEXEC;
 }
 
-static int write_all(int fd, const char *bytes, size_t n)
-{
-	while (n > 0) {
-		ssize_t done = write(fd, bytes, n);
-
-		if (done < 0)
-			return -errno;
-		bytes += done;
-		n -= (size_t)done;
-	}
-	return 0;
-}
-
 /* Copy the file.  Other workers read the same file, at a shared offset, and a
  * write into the file would change running code. */
 static int copy(int fd, int to)
@@ -152,7 +140,7 @@ static int copy(int fd, int to)
 	ssize_t n;
 
 	while ((n = pread(fd, bytes, sizeof(bytes), at)) > 0) {
-		int rc = write_all(to, bytes, (size_t)n);
+		int rc = gm_write_all(to, bytes, (size_t)n);
 
 		if (rc < 0)
 			return rc;

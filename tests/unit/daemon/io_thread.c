@@ -42,7 +42,7 @@ static void done(struct gm_io_job *head)
 	struct job *job = gm_owner(head, struct job, head);
 
 	job->dones++;
-	job->was_idle = gm_io_thread_idle(job->io_thread);
+	job->was_idle = !job->io_thread->in_hand;
 	if (--job->left > 0)
 		gm_io_thread_submit(job->io_thread, head);
 	else
@@ -65,7 +65,7 @@ static void the_caller_does_it_without_a_thread(void)
 	EQ(job.works, 3);
 	EQ(job.dones, 3);
 	OK(pthread_equal(job.worker, pthread_self()));
-	OK(gm_io_thread_idle(&io_thread));
+	OK(!io_thread.in_hand);
 	EQ(gm_io_thread_stop(&io_thread, UINT64_MAX), 0);
 }
 
@@ -77,7 +77,7 @@ static void a_thread_does_it_and_the_loop_is_told(void)
 	EQ(gm_loop_init(&loop), 0);
 	EQ(gm_io_thread_start(&io_thread, &loop, "test"), 0);
 	gm_io_thread_submit(&io_thread, &job.head);
-	OK(!gm_io_thread_idle(&io_thread));
+	OK(io_thread.in_hand);
 	EQ(job.dones, 0);
 	EQ(gm_loop_run(&loop), 0);
 	EQ(job.works, JOBS);
@@ -122,7 +122,7 @@ static void stopping_waits_for_what_is_in_hand(void)
 	EQ(gm_io_thread_stop(&io_thread, UINT64_MAX), 0);
 	EQ(job.works, 2);
 	EQ(job.dones, 2);
-	OK(gm_io_thread_idle(&io_thread));
+	OK(!io_thread.in_hand);
 	EQ(pthread_join(other, &opened), 0);
 	OK(opened != NULL);
 	EQ(gm_io_thread_stop(&io_thread, UINT64_MAX), 0);
@@ -143,11 +143,11 @@ static void stopping_does_not_wait_for_ever(void)
 	EQ(gm_io_thread_stop(&io_thread, gm_loop_now() + 1000000), -ETIMEDOUT);
 	EQ(gm_io_thread_stop(&io_thread, 0), -ETIMEDOUT);
 	EQ(job.dones, 0);
-	OK(!gm_io_thread_idle(&io_thread));
+	OK(io_thread.in_hand);
 	EQ(write(gate[1], "1", 1), 1);
 	EQ(gm_io_thread_stop(&io_thread, UINT64_MAX), 0);
 	EQ(job.dones, 1);
-	OK(gm_io_thread_idle(&io_thread));
+	OK(!io_thread.in_hand);
 	gm_loop_exit(&loop);
 }
 

@@ -56,11 +56,6 @@ int gm_operators_name(uint32_t op, uint32_t dtype, uint32_t to, char *ret_name)
 	return 0;
 }
 
-uint32_t gm_operators_result(uint32_t op, uint32_t dtype)
-{
-	return gm_ops_result(ops[op], dtype, 0);
-}
-
 uint64_t gm_operators_chunks(uint64_t n)
 {
 	return n / GM_OPERATOR_CHUNK + (n % GM_OPERATOR_CHUNK != 0);

@@ -63,10 +63,6 @@ int gm_operators_name(uint32_t op, uint32_t dtype, uint32_t to, char *ret_name);
 /* The operator of an operation, GM_OPERATORS where it has no kernel. */
 uint32_t gm_operators_of(uint32_t op);
 
-/* The dtype of the result of a reduction of this dtype: enum gpumap_dtype.
- * Only for operators that gm_operators_name() knows. */
-uint32_t gm_operators_result(uint32_t op, uint32_t dtype);
-
 /* Chunks of n elements. */
 uint64_t gm_operators_chunks(uint64_t n);
 

@@ -780,19 +780,17 @@ static void cuda_unload(struct gm_gpu *gpu, struct gm_gpu_program *program)
 }
 
 /* clang-format off */
-#define OPS(OPEN)                                                           \
-	{                                                                   \
-		.bytes = sizeof(struct gm_cuda), .open = OPEN,              \
-		.close = cuda_close, .bind = cuda_bind,                     \
-		.memory = cuda_memory, .alloc = gm_cuda_alloc,              \
-		.pin = gm_cuda_pin, .reach = gm_cuda_reach,                 \
-		.release = gm_cuda_release, .export_fd = gm_cuda_export_fd, \
-		.import_fd = gm_cuda_import_fd, .copy = cuda_copy,          \
-		.fill = cuda_fill, .launch = cuda_launch,                   \
-		.mark = cuda_mark, .passed = cuda_passed,                   \
-		.after = cuda_after, .look = cuda_look, .wait = cuda_wait,  \
-		.finish = cuda_finish, .find = cuda_find,                   \
-		.load = cuda_load, .unload = cuda_unload,                   \
+#define OPS(OPEN)                                                          \
+	{                                                                  \
+		.bytes = sizeof(struct gm_cuda), .open = OPEN,             \
+		.close = cuda_close, .bind = cuda_bind,                    \
+		.memory = cuda_memory, .copy = cuda_copy,                  \
+		.fill = cuda_fill, .launch = cuda_launch,                  \
+		.mark = cuda_mark, .passed = cuda_passed,                  \
+		.after = cuda_after, .look = cuda_look, .wait = cuda_wait, \
+		.finish = cuda_finish, .find = cuda_find,                  \
+		.load = cuda_load, .unload = cuda_unload,                  \
+		GM_CUDA_MEMORY(GM_STREAM_DRIVER_SET)                       \
 	}
 /* clang-format on */
 

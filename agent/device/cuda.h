@@ -59,23 +59,16 @@ int gm_cuda_suspect(struct gm_cuda *cuda, gm_cu_result result);
 #define GM_CUDA_CALL(cuda, call, ...) \
 	gm_cuda_check(cuda, (cuda)->driver->call(__VA_ARGS__))
 
-/* ---- cuda_memory.c: as gpu.h --------------------------------------------- */
-
-int gm_cuda_alloc(struct gm_gpu *gpu, uint64_t bytes, bool shareable,
-		  struct gm_gpu_mem **ret_mem);
-int gm_cuda_pin(struct gm_gpu *gpu, uint64_t bytes,
-		struct gm_gpu_mem **ret_mem);
-int gm_cuda_reach(struct gm_gpu *gpu, char *at, uint64_t bytes, bool writable,
-		  struct gm_gpu_mem **ret_mem);
-void gm_cuda_release(struct gm_gpu *gpu, struct gm_gpu_mem *mem);
-int gm_cuda_export_fd(struct gm_gpu *gpu, struct gm_gpu_mem *mem);
-int gm_cuda_import_fd(struct gm_gpu *gpu, int fd, uint64_t bytes,
-		      bool of_others, struct gm_gpu_mem **ret_mem);
-
-/* ---- cuda_clique.c ------------------------------------------------------- */
+/* ---- cuda_memory.c: as gpu.h; cuda_clique.c: as device.h ----------------- */
 
 /* One table, one shape. */
 /* clang-format off */
+
+#define GM_CUDA_MEMORY(CALL) \
+	CALL(cuda, alloc) CALL(cuda, pin) CALL(cuda, reach) \
+	CALL(cuda, release) CALL(cuda, export_fd) CALL(cuda, import_fd)
+
+GM_CUDA_MEMORY(GM_STREAM_DRIVER_DECLARE)
 
 #define GM_CUDA_CLIQUE_CALLS(CALL) \
 	CALL(clique_version) CALL(clique_id) CALL(clique_begin) \

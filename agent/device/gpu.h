@@ -124,7 +124,7 @@ struct gm_gpu_ops {
 		    char ret_took[GM_TOOK_BYTES]);
 	void (*close)(struct gm_gpu *gpu);
 	int (*memory)(struct gm_gpu *gpu, struct gm_device_memory *ret_memory);
-	/* For a thread, before other calls. */
+	/* For a thread, before other calls.  NULL: none has to. */
 	int (*bind)(struct gm_gpu *gpu);
 
 	/* Memory: the device's own, the worker's, a client's. */
@@ -135,7 +135,8 @@ struct gm_gpu_ops {
 	int (*reach)(struct gm_gpu *gpu, char *at, uint64_t bytes,
 		     bool writable, struct gm_gpu_mem **ret_mem);
 	void (*release)(struct gm_gpu *gpu, struct gm_gpu_mem *mem);
-	/* A descriptor of shareable memory; of_others: of any device's. */
+	/* A descriptor of shareable memory; of_others: of any device's.  NULL:
+	 * there is no such memory. */
 	int (*export_fd)(struct gm_gpu *gpu, struct gm_gpu_mem *mem);
 	int (*import_fd)(struct gm_gpu *gpu, int fd, uint64_t bytes,
 			 bool of_others, struct gm_gpu_mem **ret_mem);

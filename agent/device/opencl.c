@@ -267,13 +267,6 @@ static void opencl_close(struct gm_gpu *gpu)
 	free(opencl->words);
 }
 
-/* A context belongs to no thread. */
-static int opencl_bind(struct gm_gpu *gpu)
-{
-	(void)gpu;
-	return 0;
-}
-
 /* Nothing says what others have, so this is an estimate. */
 static int opencl_memory(struct gm_gpu *gpu,
 			 struct gm_device_memory *ret_memory)
@@ -285,29 +278,11 @@ static int opencl_memory(struct gm_gpu *gpu,
 	return 0;
 }
 
-static const struct gm_gpu_ops ops = {
-	.bytes = sizeof(struct gm_opencl),
-	.open = opencl_open,
-	.close = opencl_close,
-	.bind = opencl_bind,
-	.memory = opencl_memory,
-	.alloc = gm_opencl_alloc,
-	.pin = gm_opencl_pin,
-	.reach = gm_opencl_reach,
-	.release = gm_opencl_release,
-	.export_fd = gm_opencl_export_fd,
-	.import_fd = gm_opencl_import_fd,
-	.copy = gm_opencl_copy,
-	.fill = gm_opencl_fill,
-	.launch = gm_opencl_launch,
-	.mark = gm_opencl_mark,
-	.after = gm_opencl_after,
-	.look = gm_opencl_look,
-	.finish = gm_opencl_finish,
-	.find = gm_opencl_find,
-	.load = gm_opencl_load,
-	.unload = gm_opencl_unload,
-};
+static const struct gm_gpu_ops ops = { .bytes = sizeof(struct gm_opencl),
+				       .open = opencl_open,
+				       .close = opencl_close,
+				       .memory = opencl_memory,
+				       GM_OPENCL_DRIVER(GM_STREAM_DRIVER_SET) };
 
 static int open_row(const struct gm_device_config *config,
 		    struct gm_backend_device **ret_dev)

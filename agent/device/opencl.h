@@ -159,24 +159,13 @@ int gm_opencl_lose(struct gm_opencl *opencl, gm_cl_int error);
 #define GM_OPENCL_CALL(opencl, call, ...) \
 	gm_opencl_check(opencl, (opencl)->cl->call(__VA_ARGS__))
 
-/* ---- opencl_memory.c: as gpu.h ------------------------------------------- */
+/* ---- opencl_memory.c ----------------------------------------------------- */
 
 /* The library's memory of one of ours. */
 gm_cl gm_opencl_memory_of(const struct gm_gpu_mem *mem);
 
 /* The worker's side of memory that has a twin; else NULL. */
 char *gm_opencl_twin_of(struct gm_gpu_at at);
-
-int gm_opencl_alloc(struct gm_gpu *gpu, uint64_t bytes, bool shareable,
-		    struct gm_gpu_mem **ret_mem);
-int gm_opencl_pin(struct gm_gpu *gpu, uint64_t bytes,
-		  struct gm_gpu_mem **ret_mem);
-int gm_opencl_reach(struct gm_gpu *gpu, char *at, uint64_t bytes, bool writable,
-		    struct gm_gpu_mem **ret_mem);
-void gm_opencl_release(struct gm_gpu *gpu, struct gm_gpu_mem *mem);
-int gm_opencl_export_fd(struct gm_gpu *gpu, struct gm_gpu_mem *mem);
-int gm_opencl_import_fd(struct gm_gpu *gpu, int fd, uint64_t bytes,
-			bool of_others, struct gm_gpu_mem **ret_mem);
 
 /* ---- opencl_work.c ------------------------------------------------------- */
 
@@ -193,17 +182,6 @@ gm_cl *gm_opencl_event(struct gm_opencl *opencl, uint32_t lane);
 
 /* Wait for the work of a lane that has no mark yet, and forget its events. */
 void gm_opencl_drain(struct gm_opencl *opencl, uint32_t lane);
-
-/* As gpu.h. */
-int gm_opencl_copy(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
-		   struct gm_gpu_at from, uint64_t bytes);
-int gm_opencl_fill(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
-		   uint64_t bytes, uint8_t value);
-int gm_opencl_mark(struct gm_gpu *gpu, const struct gm_async_exec *mark);
-int gm_opencl_after(struct gm_gpu *gpu, uint32_t lane,
-		    const struct gm_async_exec *mark);
-int gm_opencl_look(struct gm_gpu *gpu, uint32_t lane);
-int gm_opencl_finish(struct gm_gpu *gpu, uint32_t lane);
 
 /* ---- opencl_build.c ------------------------------------------------------ */
 
@@ -244,17 +222,20 @@ int gm_opencl_build(struct gm_opencl *opencl,
 int gm_opencl_operators(struct gm_opencl *opencl);
 void gm_opencl_operators_close(struct gm_opencl *opencl);
 
-/* As gpu.h. */
-const struct gm_gpu_kernel *gm_opencl_find(struct gm_gpu *gpu, uint32_t op,
-					   uint32_t dtype, uint32_t to);
-int gm_opencl_load(struct gm_gpu *gpu, const struct gm_kernel_image *image,
-		   struct gm_gpu_program **ret_program,
-		   const struct gm_gpu_kernel **ret_kernel,
-		   char ret_why[GM_KERNEL_WHY_BYTES]);
-void gm_opencl_unload(struct gm_gpu *gpu, struct gm_gpu_program *program);
+/* ---- of all files: as gpu.h ---------------------------------------------- */
 
-/* Put a kernel on a lane.  Returns 0, -errno */
-int gm_opencl_launch(struct gm_gpu *gpu, uint32_t lane,
-		     const struct gm_gpu_launch *launch);
+/* One table, one shape. */
+/* clang-format off */
+
+#define GM_OPENCL_DRIVER(CALL) \
+	CALL(opencl, alloc) CALL(opencl, pin) CALL(opencl, reach) \
+	CALL(opencl, release) CALL(opencl, copy) CALL(opencl, fill) \
+	CALL(opencl, launch) CALL(opencl, mark) CALL(opencl, after) \
+	CALL(opencl, look) CALL(opencl, finish) CALL(opencl, find) \
+	CALL(opencl, load) CALL(opencl, unload)
+
+GM_OPENCL_DRIVER(GM_STREAM_DRIVER_DECLARE)
+
+/* clang-format on */
 
 #endif

@@ -134,21 +134,3 @@ void gm_opencl_release(struct gm_gpu *gpu, struct gm_gpu_mem *mem)
 		gm_put(&opencl->used, gm_get(&opencl->used) - mem->bytes);
 	free(m);
 }
-
-int gm_opencl_export_fd(struct gm_gpu *gpu, struct gm_gpu_mem *mem)
-{
-	(void)gpu;
-	(void)mem;
-	return -EOPNOTSUPP;
-}
-
-int gm_opencl_import_fd(struct gm_gpu *gpu, int fd, uint64_t bytes,
-			bool of_others, struct gm_gpu_mem **ret_mem)
-{
-	(void)gpu;
-	(void)fd;
-	(void)bytes;
-	(void)of_others;
-	(void)ret_mem;
-	return -EOPNOTSUPP;
-}

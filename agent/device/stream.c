@@ -63,7 +63,7 @@ int gm_stream_bind(struct gm_stream *stream)
 {
 	if (gm_stream_is_lost(stream->gpu))
 		return -ENOTRECOVERABLE;
-	return stream->ops->bind(stream->gpu);
+	return gm_stream_bind_thread(stream->ops, stream->gpu);
 }
 
 const char *gm_stream_fault(struct gm_backend_device *dev, int *ret_code)
@@ -222,7 +222,7 @@ void gm_stream_close(struct gm_backend_device *dev)
 		return;
 	if (stream->is_open) {
 		/* A device that is lost refuses all this, and harmlessly. */
-		(void)stream->ops->bind(gpu);
+		(void)gm_stream_bind_thread(stream->ops, gpu);
 		(void)stream->ops->finish(gpu, GM_GPU_ALL);
 		gm_stream_lanes_close(stream);
 		gm_stream_slabs_close(stream);

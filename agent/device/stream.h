@@ -335,6 +335,13 @@ int gm_stream_reduce(struct gm_stream *stream, struct gm_stream_slice *s,
 
 void gm_stream_slabs_close(struct gm_stream *stream);
 
+/* A thread has to, before other calls. */
+static inline int gm_stream_bind_thread(const struct gm_gpu_ops *ops,
+					struct gm_gpu *gpu)
+{
+	return ops->bind ? ops->bind(gpu) : 0;
+}
+
 /* ---- a driver's backend -------------------------------------------------- */
 
 /* One table, one shape. */
@@ -353,6 +360,11 @@ void gm_stream_slabs_close(struct gm_stream *stream);
 #define GM_STREAM_SET(call) .call = gm_stream_##call,
 
 GM_STREAM_CALLS(GM_STREAM_DECLARE)
+
+/* A driver's functions that are gm_DRIVER_ and the member of gm_gpu_ops. */
+#define GM_STREAM_DRIVER_DECLARE(driver, call) \
+	__typeof__(*((struct gm_gpu_ops *)0)->call) gm_##driver##_##call;
+#define GM_STREAM_DRIVER_SET(driver, call) .call = gm_##driver##_##call,
 
 /* clang-format on */
 

@@ -42,7 +42,7 @@ static void *sleep_for(void *arg)
 	struct gm_gpu *gpu = lane->stream->gpu;
 	struct gm_stream_slot *slot;
 	struct gm_async_exec mark;
-	int rc = ops->bind(gpu);
+	int rc = gm_stream_bind_thread(ops, gpu);
 
 	while ((slot = next_wanted(lane, &mark)) != NULL) {
 		if (rc == 0)

@@ -390,6 +390,8 @@ static int import_mem(struct gm_stream *stream, int fd, uint64_t bytes,
 		return rc;
 	if (bytes == 0 || bytes > INT64_MAX)
 		return -EINVAL;
+	if (!stream->ops->import_fd)
+		return -EOPNOTSUPP;
 	rc = stream->ops->import_fd(stream->gpu, fd, bytes, of_others, ret_mem);
 	return rc < 0 ? import_refused(rc) : 0;
 }

@@ -357,13 +357,6 @@ static void vulkan_close(struct gm_gpu *gpu)
 	free(vulkan->kernels);
 }
 
-/* A device belongs to no thread. */
-static int vulkan_bind(struct gm_gpu *gpu)
-{
-	(void)gpu;
-	return 0;
-}
-
 /* The budget of a CPU is that of the machine, and changes with all it does. */
 static int vulkan_memory(struct gm_gpu *gpu,
 			 struct gm_device_memory *ret_memory)
@@ -391,31 +384,11 @@ static int vulkan_memory(struct gm_gpu *gpu,
 	return 0;
 }
 
-static const struct gm_gpu_ops ops = {
-	.bytes = sizeof(struct gm_vulkan),
-	.open = vulkan_open,
-	.close = vulkan_close,
-	.bind = vulkan_bind,
-	.memory = vulkan_memory,
-	.alloc = gm_vulkan_alloc,
-	.pin = gm_vulkan_pin,
-	.reach = gm_vulkan_reach,
-	.release = gm_vulkan_release,
-	.export_fd = gm_vulkan_export_fd,
-	.import_fd = gm_vulkan_import_fd,
-	.copy = gm_vulkan_copy,
-	.fill = gm_vulkan_fill,
-	.launch = gm_vulkan_launch,
-	.mark = gm_vulkan_mark,
-	.passed = gm_vulkan_passed,
-	.wait = gm_vulkan_wait,
-	.after = gm_vulkan_after,
-	.look = gm_vulkan_look,
-	.finish = gm_vulkan_finish,
-	.find = gm_vulkan_find,
-	.load = gm_vulkan_load,
-	.unload = gm_vulkan_unload,
-};
+static const struct gm_gpu_ops ops = { .bytes = sizeof(struct gm_vulkan),
+				       .open = vulkan_open,
+				       .close = vulkan_close,
+				       .memory = vulkan_memory,
+				       GM_VULKAN_DRIVER(GM_STREAM_DRIVER_SET) };
 
 static int open_row(const struct gm_device_config *config,
 		    struct gm_backend_device **ret_dev)

@@ -144,23 +144,12 @@ int gm_vulkan_check(struct gm_vulkan *vulkan, VkResult result);
  * -ENOTRECOVERABLE.  Threads: any */
 int gm_vulkan_lose(struct gm_vulkan *vulkan, VkResult result);
 
-/* ---- vulkan_memory.c: as gpu.h ------------------------------------------- */
+/* ---- vulkan_memory.c ----------------------------------------------------- */
 
 VkBuffer gm_vulkan_memory_of(const struct gm_gpu_mem *mem);
 
 /* The device's memory less what was handed out and imported. */
 uint64_t gm_vulkan_memory_left(const struct gm_vulkan *vulkan);
-
-int gm_vulkan_alloc(struct gm_gpu *gpu, uint64_t bytes, bool shareable,
-		    struct gm_gpu_mem **ret_mem);
-int gm_vulkan_pin(struct gm_gpu *gpu, uint64_t bytes,
-		  struct gm_gpu_mem **ret_mem);
-int gm_vulkan_reach(struct gm_gpu *gpu, char *at, uint64_t bytes, bool writable,
-		    struct gm_gpu_mem **ret_mem);
-void gm_vulkan_release(struct gm_gpu *gpu, struct gm_gpu_mem *mem);
-int gm_vulkan_export_fd(struct gm_gpu *gpu, struct gm_gpu_mem *mem);
-int gm_vulkan_import_fd(struct gm_gpu *gpu, int fd, uint64_t bytes,
-			bool of_others, struct gm_gpu_mem **ret_mem);
 
 /* ---- vulkan_work.c ------------------------------------------------------- */
 
@@ -172,19 +161,6 @@ void gm_vulkan_work_close(struct gm_vulkan *vulkan);
 int gm_vulkan_record(struct gm_vulkan *vulkan, uint32_t lane,
 		     VkCommandBuffer *ret_commands);
 
-/* As gpu.h. */
-int gm_vulkan_copy(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
-		   struct gm_gpu_at from, uint64_t bytes);
-int gm_vulkan_fill(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
-		   uint64_t bytes, uint8_t value);
-int gm_vulkan_mark(struct gm_gpu *gpu, const struct gm_async_exec *mark);
-int gm_vulkan_passed(struct gm_gpu *gpu, const struct gm_async_exec *mark);
-int gm_vulkan_wait(struct gm_gpu *gpu, const struct gm_async_exec *mark);
-int gm_vulkan_after(struct gm_gpu *gpu, uint32_t lane,
-		    const struct gm_async_exec *mark);
-int gm_vulkan_look(struct gm_gpu *gpu, uint32_t lane);
-int gm_vulkan_finish(struct gm_gpu *gpu, uint32_t lane);
-
 /* ---- vulkan_program.c ---------------------------------------------------- */
 
 /* Make the operators; one that the driver refuses is missing, and the log says
@@ -192,15 +168,22 @@ int gm_vulkan_finish(struct gm_gpu *gpu, uint32_t lane);
 int gm_vulkan_operators(struct gm_vulkan *vulkan);
 void gm_vulkan_operators_close(struct gm_vulkan *vulkan);
 
-/* As gpu.h. */
-const struct gm_gpu_kernel *gm_vulkan_find(struct gm_gpu *gpu, uint32_t op,
-					   uint32_t dtype, uint32_t to);
-int gm_vulkan_load(struct gm_gpu *gpu, const struct gm_kernel_image *image,
-		   struct gm_gpu_program **ret_program,
-		   const struct gm_gpu_kernel **ret_kernel,
-		   char ret_why[GM_KERNEL_WHY_BYTES]);
-void gm_vulkan_unload(struct gm_gpu *gpu, struct gm_gpu_program *program);
-int gm_vulkan_launch(struct gm_gpu *gpu, uint32_t lane,
-		     const struct gm_gpu_launch *launch);
+/* ---- of all files: as gpu.h ---------------------------------------------- */
+
+/* One table, one shape. */
+/* clang-format off */
+
+#define GM_VULKAN_DRIVER(CALL) \
+	CALL(vulkan, alloc) CALL(vulkan, pin) CALL(vulkan, reach) \
+	CALL(vulkan, release) CALL(vulkan, export_fd) \
+	CALL(vulkan, import_fd) CALL(vulkan, copy) CALL(vulkan, fill) \
+	CALL(vulkan, launch) CALL(vulkan, mark) CALL(vulkan, passed) \
+	CALL(vulkan, wait) CALL(vulkan, after) CALL(vulkan, look) \
+	CALL(vulkan, finish) CALL(vulkan, find) CALL(vulkan, load) \
+	CALL(vulkan, unload)
+
+GM_VULKAN_DRIVER(GM_STREAM_DRIVER_DECLARE)
+
+/* clang-format on */
 
 #endif

@@ -121,7 +121,7 @@ uint32_t out_dtype(const struct trial *t)
 		return GPUMAP_DTYPE_U8;
 	if (t->op == GM_OPERATOR_CAST)
 		return t->to;
-	return gm_operators_result(t->op, t->dtype);
+	return ref_result(t->op, t->dtype);
 }
 
 uint64_t out_n(const struct trial *t)

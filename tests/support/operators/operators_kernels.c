@@ -59,8 +59,7 @@ static void run(struct fake_launch *l, const void *const *params, uint32_t op,
 		uint32_t dtype, uint32_t to)
 {
 	struct ref_args a = { .n = u64_of(params, 2) };
-	uint32_t out =
-		op == GM_OPERATOR_CAST ? to : gm_operators_result(op, dtype);
+	uint32_t out = op == GM_OPERATOR_CAST ? to : ref_result(op, dtype);
 	uint64_t n_out = op >= GM_OPERATOR_SUM ? gm_operators_chunks(a.n) : a.n;
 	size_t each = ref_bytes(dtype);
 

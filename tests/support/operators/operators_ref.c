@@ -8,8 +8,15 @@
 
 #include "agent/cuda/operators.h"
 #include "gpumap.h"
+#include "shm/ops.h"
 
 #define LANES 32u
+
+uint32_t ref_result(uint32_t op, uint32_t dtype)
+{
+	return op == GM_OPERATOR_SUM ? gm_ops_result(GPUMAP_OP_SUM, dtype, 0)
+				     : dtype;
+}
 
 size_t ref_bytes(uint32_t dtype)
 {
@@ -275,7 +282,7 @@ static uint64_t signed_of(uint32_t dtype, uint64_t bits)
 /* The extreme of two accumulated values. */
 static uint64_t sum_of(uint32_t dtype, uint64_t a, uint64_t b)
 {
-	uint32_t result = gm_operators_result(GM_OPERATOR_SUM, dtype);
+	uint32_t result = ref_result(GM_OPERATOR_SUM, dtype);
 
 	return is_float(result) ? add(result, a, b) : a + b;
 }
@@ -341,7 +348,7 @@ static void reduce(uint32_t op, uint32_t dtype, const struct ref_args *a)
 
 		if (to > a->n)
 			to = a->n;
-		ref_store(a->dst, c, gm_operators_result(op, dtype),
+		ref_store(a->dst, c, ref_result(op, dtype),
 			  op == GM_OPERATOR_SUM
 				  ? sum_chunk(dtype, a->src, from, to)
 				  : extreme_chunk(op, dtype, a->src, from, to));

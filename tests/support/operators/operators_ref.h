@@ -27,6 +27,9 @@ struct ref_args {
 void ref_run(uint32_t op, uint32_t dtype, uint32_t to,
 	     const struct ref_args *args);
 
+/* The dtype of the result of a reduction. */
+uint32_t ref_result(uint32_t op, uint32_t dtype);
+
 /* Bytes of an element. */
 size_t ref_bytes(uint32_t dtype);
 

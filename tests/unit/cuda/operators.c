@@ -8,6 +8,7 @@
 
 #include "agent/cuda/operators.h"
 #include "gpumap.h"
+#include "shm/ops.h"
 #include "tests/support/tap.h"
 
 #define N_DTYPES (GPUMAP_DTYPE_U64 + 1)
@@ -86,21 +87,18 @@ static void results_of_reductions(void)
 	EQ(gm_operators_of(GPUMAP_OP_FILL), GM_OPERATOR_FILL);
 	EQ(gm_operators_of(GPUMAP_OP_MAX), GM_OPERATOR_MAX);
 	EQ(gm_operators_of(GPUMAP_OP_COPY), GM_OPERATORS);
-	EQ(gm_operators_result(GM_OPERATOR_SUM, GPUMAP_DTYPE_U8),
-	   GPUMAP_DTYPE_U64);
-	EQ(gm_operators_result(GM_OPERATOR_SUM, GPUMAP_DTYPE_I32),
-	   GPUMAP_DTYPE_I64);
-	EQ(gm_operators_result(GM_OPERATOR_SUM, GPUMAP_DTYPE_BF16),
+	EQ(gm_ops_result(GPUMAP_OP_SUM, GPUMAP_DTYPE_U8, 0), GPUMAP_DTYPE_U64);
+	EQ(gm_ops_result(GPUMAP_OP_SUM, GPUMAP_DTYPE_I32, 0), GPUMAP_DTYPE_I64);
+	EQ(gm_ops_result(GPUMAP_OP_SUM, GPUMAP_DTYPE_BF16, 0),
 	   GPUMAP_DTYPE_F32);
-	EQ(gm_operators_result(GM_OPERATOR_SUM, GPUMAP_DTYPE_F64),
-	   GPUMAP_DTYPE_F64);
-	EQ(gm_operators_result(GM_OPERATOR_MAX, GPUMAP_DTYPE_BF16),
+	EQ(gm_ops_result(GPUMAP_OP_SUM, GPUMAP_DTYPE_F64, 0), GPUMAP_DTYPE_F64);
+	EQ(gm_ops_result(GPUMAP_OP_MAX, GPUMAP_DTYPE_BF16, 0),
 	   GPUMAP_DTYPE_BF16);
 	/* so that a reduction can go on over its own results */
 	for (uint32_t d = 0; d < N_DTYPES; d++) {
-		uint32_t sum = gm_operators_result(GM_OPERATOR_SUM, d);
+		uint32_t sum = gm_ops_result(GPUMAP_OP_SUM, d, 0);
 
-		EQ(gm_operators_result(GM_OPERATOR_SUM, sum), sum);
+		EQ(gm_ops_result(GPUMAP_OP_SUM, sum, 0), sum);
 	}
 	EQ(gm_operators_chunks(0), 0);
 	EQ(gm_operators_chunks(1), 1);

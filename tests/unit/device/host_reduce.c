@@ -41,7 +41,7 @@ static uint64_t defined(uint32_t operator, uint32_t dtype, const void *from,
 		ref_run(operator, dtype, 0, &a);
 		a.src = a.dst;
 		a.n = gm_operators_chunks(a.n);
-		dtype = gm_operators_result(operator, dtype);
+		dtype = ref_result(operator, dtype);
 	} while (a.n > 1);
 	return ref_load(a.src, 0, dtype);
 }
@@ -63,9 +63,8 @@ static uint64_t reduced(uint32_t op, uint32_t dtype, const unsigned char *from,
 	}
 	gm_reduce_end(&r, op, dtype, result);
 	return ref_load(result, 0,
-			op == GPUMAP_OP_SUM
-				? gm_operators_result(GM_OPERATOR_SUM, dtype)
-				: dtype);
+			op == GPUMAP_OP_SUM ? ref_result(GM_OPERATOR_SUM, dtype)
+					    : dtype);
 }
 
 static bool holds(size_t o, uint32_t dtype, uint64_t n, uint64_t most)
@@ -74,7 +73,7 @@ static bool holds(size_t o, uint32_t dtype, uint64_t n, uint64_t most)
 	uint64_t want = defined(ops[o].operator, dtype, from, n);
 	uint64_t got = reduced(ops[o].op, dtype, from, n, most);
 
-	if (ref_same(gm_operators_result(ops[o].operator, dtype), got, want))
+	if (ref_same(ref_result(ops[o].operator, dtype), got, want))
 		return true;
 	NOTE("%s: operation %u of dtype %u, %" PRIu64 " elements, pieces of up "
 	     "to %" PRIu64 ": %#" PRIx64 " for %#" PRIx64,

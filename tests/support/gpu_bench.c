@@ -3,6 +3,8 @@
 
 #include "tests/support/gpu_bench.h"
 
+#include "agent/device/stream.h"
+
 #include "tests/support/operators/operators_ref.h"
 
 uint64_t bench_now_ms(void)
@@ -179,6 +181,27 @@ bool bench_is_open(struct bench *b, const char *thing)
 		NOTE("%s", why);
 	EQ(rc, 0);
 	return false;
+}
+
+bool bench_again(const struct bench *b, const char *thing,
+		 struct bench *ret_other)
+{
+	*ret_other = (struct bench){ .backend = b->backend,
+				     .library = b->library,
+				     .cache = b->cache,
+				     .operators = b->operators,
+				     .sleeps = true };
+	return bench_is_open(ret_other, thing);
+}
+
+bool bench_reach(struct bench *b, uint32_t flags)
+{
+	b->backend->unreach(b->dev, b->region);
+	b->region = NULL;
+	((struct gm_stream *)b->dev)->gpu->flags = flags;
+	return EQ(b->backend->reach(b->dev, b->client, BENCH_SIDES * BENCH_ROOM,
+				    true, &b->region),
+		  0);
 }
 
 struct gm_task bench_task(struct bench *b, double alpha)

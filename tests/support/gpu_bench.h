@@ -94,6 +94,13 @@ bool bench_is_open(struct bench *b, const char *thing);
 bool bench_square(struct bench *b, const struct gm_kernel_image *image,
 		  struct gm_kernel **ret_kernel, struct gm_task *ret_task);
 
+/* Another bench on the same device, that sleeps.  As bench_is_open(). */
+bool bench_again(const struct bench *b, const char *thing,
+		 struct bench *ret_other);
+
+/* All client memory in place, or through staging: flags of struct gm_gpu. */
+bool bench_reach(struct bench *b, uint32_t flags);
+
 /* A few elements of one buffer to the other, in the device's own memory: AXPY,
  * or a copy where there is no operator. */
 struct gm_task bench_task(struct bench *b, double alpha);

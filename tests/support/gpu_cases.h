@@ -17,4 +17,11 @@ void gpu_cases_work(struct bench *bench);
 void gpu_cases_large(struct bench *bench); /* of megabytes */
 void gpu_cases_memory(struct bench *bench);
 
+/* A client takes away memory that a job is to read. */
+void gpu_cases_taken_away(struct bench *bench);
+
+/* A device that was lost by what returned @rc is so then and ever after, with
+ * this code. */
+void gpu_cases_lost(struct bench *bench, int rc, int code);
+
 #endif

@@ -4,8 +4,10 @@
 #include "tests/support/gpu_cases.h"
 
 #include <fcntl.h>
+#include <signal.h>
 
 #include "agent/device/stream.h"
+#include "shm/atomic.h"
 
 #define KIB       UINT64_C(1024)
 #define MIB       (UINT64_C(1) << 20)
@@ -470,4 +472,75 @@ void gpu_cases_memory(struct bench *bench)
 	}
 	if (!b->is_serial)
 		both_threads_are_inside_at_once();
+}
+
+/* ---- memory that goes away ----------------------------------------------- */
+
+static gm_a32 n_replaced;
+
+/* As a worker has it: pages that a client took away are replaced. */
+static void replace(int number, siginfo_t *info, void *context)
+{
+	uintptr_t at = (uintptr_t)info->si_addr & ~(uintptr_t)4095;
+
+	(void)number;
+	(void)context;
+	gm_add_ordered(&n_replaced, 1); /* a count */
+	if (mmap((void *)at, 4096, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		_exit(1);
+}
+
+/* The driver's threads meet it within a kernel and within a copy, or, of a
+ * driver whose threads block SIGBUS, this thread that stages. */
+void gpu_cases_taken_away(struct bench *bench)
+{
+	const uint64_t bytes = 64 * UINT64_C(4096);
+	const struct sigaction action = { .sa_sigaction = replace,
+					  .sa_flags = SA_SIGINFO };
+	struct sigaction before;
+	int fd = memfd_create("client", MFD_CLOEXEC);
+	struct gm_task task = { .op = GPUMAP_OP_AXPY,
+				.dtype = GPUMAP_DTYPE_F32,
+				.dst_address = bench->buffer[0]->address,
+				.n = bytes / 4,
+				.alpha = 1 };
+	struct gm_region *region = NULL;
+	char *at;
+
+	EQ(ftruncate(fd, (off_t)bytes), 0);
+	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		  MAP_SHARED | MAP_POPULATE, fd, 0);
+	if (!OK(at != MAP_FAILED) ||
+	    !EQ(bench->backend->reach(bench->dev, at, bytes, true, &region), 0))
+		return;
+	task.src = at;
+	EQ(bench_run(bench, &task), 0);
+	sigaction(SIGBUS, &action, &before);
+	EQ(ftruncate(fd, 4096), 0);
+	EQ(bench_run(bench, &task), 0);
+	OK(gm_get(&n_replaced) >= 63);
+	EQ(ftruncate(fd, 0), 0);
+	task.op = GPUMAP_OP_COPY;
+	EQ(bench_run(bench, &task), 0);
+	OK(gm_get(&n_replaced) >= 64);
+	sigaction(SIGBUS, &before, NULL);
+	bench->backend->unreach(bench->dev, region);
+	munmap(at, bytes);
+	close(fd);
+}
+
+/* A sleeper is woken. */
+void gpu_cases_lost(struct bench *bench, int rc, int code)
+{
+	struct gm_task task = bench_task(bench, 1);
+	struct gm_device_memory memory;
+	struct gm_async_exec flight;
+	int got = 0;
+
+	EQ(rc, -ENOTRECOVERABLE);
+	EQ(bench_start(bench, &task, 0, task.n, &flight), -ENOTRECOVERABLE);
+	EQ(bench->backend->memory(bench->dev, &memory), -ENOTRECOVERABLE);
+	OK(bench->backend->fault(bench->dev, &got));
+	EQ(got, code);
 }

@@ -83,6 +83,7 @@ tests_libsupport_la_SOURCES += \
 	%reldir%/cuda_agent.c %reldir%/cuda_agent.h \
 	%reldir%/gpu_bench.c %reldir%/gpu_bench.h \
 	%reldir%/gpu_cases.c %reldir%/gpu_cases.h \
+	%reldir%/vulkan_layer.c %reldir%/vulkan_layer.h \
 	%reldir%/gpu_memory_cases.c \
 	%reldir%/cuda_session.c %reldir%/cuda_session.h \
 	%reldir%/nodes/cluster_nodes.c %reldir%/nodes/cluster_nodes.h \

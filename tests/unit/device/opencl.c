@@ -261,84 +261,17 @@ static void too_much_local_memory_is_refused(void)
 		NOTE("%s", why);
 }
 
-/* ---- memory that goes away ----------------------------------------------- */
-
-static gm_a32 n_replaced;
-
-/* As a worker has it: pages that a client took away are replaced. */
-static void replace(int number, siginfo_t *info, void *context)
-{
-	uintptr_t at = (uintptr_t)info->si_addr & ~(uintptr_t)4095;
-
-	(void)number;
-	(void)context;
-	gm_add_ordered(&n_replaced, 1); /* a count */
-	if (mmap((void *)at, 4096, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
-		_exit(1);
-}
-
-/* The library's threads meet them within a kernel and within a copy. */
-static void a_client_may_take_its_memory_away(void)
-{
-	const uint64_t bytes = 64 * UINT64_C(4096);
-	const struct sigaction action = { .sa_sigaction = replace,
-					  .sa_flags = SA_SIGINFO };
-	struct sigaction before;
-	int fd = memfd_create("client", MFD_CLOEXEC);
-	struct gm_task task = { .op = GPUMAP_OP_AXPY,
-				.dtype = GPUMAP_DTYPE_F32,
-				.dst_address = b.buffer[0]->address,
-				.n = bytes / 4,
-				.alpha = 1 };
-	struct gm_region *region = NULL;
-	char *at;
-
-	EQ(ftruncate(fd, (off_t)bytes), 0);
-	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		  MAP_SHARED | MAP_POPULATE, fd, 0);
-	if (!OK(at != MAP_FAILED) ||
-	    !EQ(b.backend->reach(b.dev, at, bytes, true, &region), 0))
-		return;
-	task.src = at;
-	EQ(bench_run(&b, &task), 0);
-	sigaction(SIGBUS, &action, &before);
-	EQ(ftruncate(fd, 4096), 0);
-	EQ(bench_run(&b, &task), 0);
-	OK(gm_get(&n_replaced) >= 63);
-	EQ(ftruncate(fd, 0), 0);
-	task.op = GPUMAP_OP_COPY;
-	EQ(bench_run(&b, &task), 0);
-	OK(gm_get(&n_replaced) >= 64);
-	sigaction(SIGBUS, &before, NULL);
-	b.backend->unreach(b.dev, region);
-	munmap(at, bytes);
-	close(fd);
-}
-
 /* ---- staging ------------------------------------------------------------- */
 
 /* Without memory that the device reaches everything goes through staging, which
  * kernels use in place or, of a device whose memory is apart, in a twin. */
 static void staging_makes_no_difference(bool is_apart)
 {
-	struct bench other = { .backend = b.backend,
-			       .library = b.library,
-			       .cache = b.cache,
-			       .operators = b.operators };
-	struct gm_opencl *device;
+	struct bench other;
 
-	if (bench_is_open(&other, "opencl")) {
-		device = device_of(&other);
-		other.backend->unreach(other.dev, other.region);
-		other.region = NULL;
-		device->gpu.flags = 0;
-		device->is_apart = is_apart;
-		EQ(other.backend->reach(other.dev, other.client,
-					BENCH_SIDES * BENCH_ROOM, true,
-					&other.region),
-		   0);
-		OK(other.region && other.region->address == 0);
+	if (bench_again(&b, "opencl", &other)) {
+		device_of(&other)->is_apart = is_apart;
+		OK(bench_reach(&other, 0) && other.region->address == 0);
 		EQ(trials_failed(&other, 1000), 0);
 		clients_kernels_run(&other);
 	}
@@ -350,13 +283,10 @@ static void staging_makes_no_difference(bool is_apart)
 /* As on a device that flushes subnormals and has no f64. */
 static void integers_compute_the_same(void)
 {
-	struct bench other = { .backend = b.backend,
-			       .library = b.library,
-			       .cache = b.cache,
-			       .operators = b.operators };
 	struct gm_opencl *device;
+	struct bench other;
 
-	if (bench_is_open(&other, "opencl")) {
+	if (bench_again(&b, "opencl", &other)) {
 		device = device_of(&other);
 		gm_opencl_operators_close(device);
 		device->has_f32 = device->has_f64 = device->keeps = false;
@@ -430,12 +360,7 @@ static bool bend(struct bench *other)
 {
 	struct gm_opencl *device;
 
-	*other = (struct bench){ .backend = b.backend,
-				 .library = b.library,
-				 .cache = b.cache,
-				 .operators = b.operators,
-				 .sleeps = true };
-	if (!bench_is_open(other, "opencl"))
+	if (!bench_again(&b, "opencl", other))
 		return false;
 	device = device_of(other);
 	bent = *device->cl;
@@ -477,21 +402,6 @@ static gm_cl_int count_release(gm_cl event)
 	return release_event(event);
 }
 
-/* Then and ever after, and a sleeper is woken. */
-static void is_lost(struct bench *other, int rc, int want)
-{
-	struct gm_task task = bench_task(other, 1);
-	struct gm_device_memory memory;
-	struct gm_async_exec flight;
-	int code = 0;
-
-	EQ(rc, -ENOTRECOVERABLE);
-	EQ(bench_start(other, &task, 0, task.n, &flight), -ENOTRECOVERABLE);
-	EQ(other->backend->memory(other->dev, &memory), -ENOTRECOVERABLE);
-	OK(strstr(other->backend->fault(other->dev, &code), "OpenCL -"));
-	EQ(code, want);
-}
-
 static void faults_are_told_apart(void)
 {
 	struct gm_buffer *none = NULL;
@@ -501,14 +411,14 @@ static void faults_are_told_apart(void)
 	if (bend(&other)) {
 		task = bench_task(&other, 1);
 		bent.clEnqueueNDRangeKernel = fail_launch;
-		is_lost(&other, bench_run(&other, &task),
-			GM_CL_OUT_OF_RESOURCES);
+		gpu_cases_lost(&other, bench_run(&other, &task),
+			       GM_CL_OUT_OF_RESOURCES);
 	}
 	bench_close(&other);
 	if (bend(&other)) {
 		task = bench_task(&other, 1);
 		bent.clSetEventCallback = tell_failure;
-		is_lost(&other, bench_run(&other, &task), -9999);
+		gpu_cases_lost(&other, bench_run(&other, &task), -9999);
 	}
 	bench_close(&other);
 	/* A full device is none that is lost. */
@@ -533,13 +443,8 @@ static void a_launch_that_fails_leaves_nothing(void)
 
 	if (bend(&other)) {
 		task = bench_task(&other, 2);
-		other.backend->unreach(other.dev, other.region);
-		other.region = NULL;
-		device_of(&other)->gpu.flags = 0;
 		device_of(&other)->is_apart = true;
-		EQ(other.backend->reach(other.dev, other.client, BENCH_ROOM,
-					true, &other.region),
-		   0);
+		OK(bench_reach(&other, 0));
 		task.dst = other.client;
 		finish = bent.clFinish;
 		bent.clFinish = count_finish;
@@ -657,13 +562,8 @@ static void a_part_of_a_slice_that_fails_is_met(void)
 
 	if (bend(&other)) {
 		task = bench_task(&other, 2);
-		other.backend->unreach(other.dev, other.region);
-		other.region = NULL;
-		device_of(&other)->gpu.flags = 0;
 		device_of(&other)->is_apart = true;
-		EQ(other.backend->reach(other.dev, other.client, BENCH_ROOM,
-					true, &other.region),
-		   0);
+		OK(bench_reach(&other, 0));
 		task.dst = other.client;
 		late_context = device_of(&other)->context;
 		launch = bent.clEnqueueNDRangeKernel;
@@ -869,10 +769,7 @@ static void operators_are_kept(void)
 					   .cache = cache,
 					   .operators = cache };
 	struct gm_backend_device *dev = NULL;
-	struct bench other = { .backend = b.backend,
-			       .library = b.library,
-			       .cache = cache,
-			       .operators = cache };
+	struct bench other;
 	char path[64], byte = 0;
 	int fd;
 
@@ -885,7 +782,7 @@ static void operators_are_kept(void)
 	byte ^= 1;
 	EQ(pwrite(fd, &byte, 1, 0), 1);
 	OK(b.backend->open(&config, &dev) < 0);
-	if (bench_is_open(&other, "opencl"))
+	if (bench_again(&b, "opencl", &other))
 		EQ(trials_failed(&other, 100), 0);
 	bench_close(&other);
 	if (EQ(b.backend->open(&config, &dev), 0))
@@ -926,7 +823,7 @@ TAP_CASE()
 		gpu_cases_large(&b);
 		gpu_cases_memory(&b);
 		a_large_piece_is_refused();
-		a_client_may_take_its_memory_away();
+		gpu_cases_taken_away(&b);
 		clients_kernels_run(&b);
 		modules_of_spirv_run();
 		kernels_of_another_form_are_refused();

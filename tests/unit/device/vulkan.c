@@ -29,6 +29,8 @@ TAP_CASE()
 #include "agent/cuda/operators.h"
 #include "agent/device/ops_vulkan_spirv.h"
 #include "agent/device/vulkan.h"
+#include "tests/contract/send_fd.h"
+#include "tests/support/vulkan_layer.h"
 #include "tests/unit/device/vulkan_square.h"
 
 #define PAGE   UINT64_C(4096)
@@ -36,6 +38,7 @@ TAP_CASE()
 
 static struct bench b;
 static char manifest[256];
+static bool has_layer;
 
 static struct gm_vulkan *device_of(const struct bench *u)
 {
@@ -62,65 +65,6 @@ static void find_manifest(void)
 	globfree(&found);
 }
 
-/* One of each process. */
-static struct layer {
-	char settings[64], log[64];
-	bool is_on;
-} layer;
-
-static int make_file(char path[64], const char *name)
-{
-	snprintf(path, 64, "/tmp/gpumap-test-vulkan-%s.XXXXXX", name);
-	return mkstemp(path);
-}
-
-static void layer_open(void)
-{
-	int fd = make_file(layer.settings, "settings");
-	int log = make_file(layer.log, "log");
-
-	layer.is_on = access("/usr/share/vulkan/explicit_layer.d/"
-			     "VkLayer_khronos_validation.json",
-			     R_OK) == 0;
-	if (fd < 0 || log < 0)
-		return;
-	dprintf(fd,
-		"khronos_validation.debug_action = "
-		"VK_DBG_LAYER_ACTION_LOG_MSG\n"
-		"khronos_validation.report_flags = error,warn\n"
-		"khronos_validation.log_filename = %s\n",
-		layer.log);
-	close(fd);
-	close(log);
-	setenv("VK_LAYER_SETTINGS_PATH", layer.settings, 1);
-	if (layer.is_on)
-		setenv("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation", 1);
-}
-
-static void layer_close(void)
-{
-	unlink(layer.settings);
-	unlink(layer.log);
-}
-
-/* Lines of the layer's log; the first of them are shown. */
-static int complaints(void (*show)(const char *line))
-{
-	FILE *log = fopen(layer.log, "r");
-	char line[1024];
-	int n = 0;
-
-	while (log && fgets(line, sizeof(line), log)) {
-		line[strcspn(line, "\n")] = '\0';
-		if (show && n < 20)
-			show(line);
-		n++;
-	}
-	if (log)
-		fclose(log);
-	return n;
-}
-
 static void show_line(const char *line)
 {
 	NOTE("%s", line);
@@ -135,16 +79,16 @@ static void the_layer_was_silent(void)
 	};
 	VkBuffer buffer = VK_NULL_HANDLE;
 
-	if (!layer.is_on) {
+	if (!has_layer) {
 		LACK("vulkan-validation", 1,
 		     "there is no VkLayer_khronos_validation.json");
 		return;
 	}
-	EQ(complaints(show_line), 0);
+	EQ(vulkan_layer_complaints(show_line), 0);
 	if (vulkan()->vk.vkCreateBuffer(vulkan()->device, &empty, NULL,
 					&buffer) == VK_SUCCESS)
 		vulkan()->vk.vkDestroyBuffer(vulkan()->device, buffer, NULL);
-	OK(complaints(NULL) > 0);
+	OK(vulkan_layer_complaints(NULL) > 0);
 }
 
 /* ---- operators ----------------------------------------------------------- */
@@ -336,17 +280,6 @@ static void a_lane_waits_by_a_semaphore(void)
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* All client memory in place, or through staging. */
-static bool reach_again(struct bench *u, uint32_t flags)
-{
-	u->backend->unreach(u->dev, u->region);
-	u->region = NULL;
-	device_of(u)->gpu.flags = flags;
-	return EQ(u->backend->reach(u->dev, u->client, BENCH_SIDES * BENCH_ROOM,
-				    true, &u->region),
-		  0);
-}
-
 /* One piece of memory has an end before all memory has. */
 static void a_large_piece_is_refused(void)
 {
@@ -430,55 +363,6 @@ static void memory_within_a_page_is_staged(void)
 	munmap(at, 4 * PAGE);
 }
 
-static gm_a32 n_replaced;
-
-/* As a worker has it: pages that a client took away are replaced. */
-static void replace(int number, siginfo_t *info, void *context)
-{
-	uintptr_t at = (uintptr_t)info->si_addr & ~(uintptr_t)4095;
-
-	(void)number;
-	(void)context;
-	gm_add_ordered(&n_replaced, 1); /* a count */
-	if (mmap((void *)at, 4096, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
-		_exit(1);
-}
-
-/* The driver's threads block SIGBUS; this thread meets it. */
-static void a_client_may_take_its_memory_away(void)
-{
-	const uint64_t bytes = 64 * PAGE;
-	const struct sigaction action = { .sa_sigaction = replace,
-					  .sa_flags = SA_SIGINFO };
-	struct sigaction before;
-	int fd = memfd_create("client", MFD_CLOEXEC);
-	struct gm_task task = { .op = GPUMAP_OP_AXPY,
-				.dtype = GPUMAP_DTYPE_F32,
-				.dst_address = b.buffer[0]->address,
-				.n = bytes / 4,
-				.alpha = 1 };
-	struct gm_region *region = NULL;
-	char *at;
-
-	EQ(ftruncate(fd, (off_t)bytes), 0);
-	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		  MAP_SHARED | MAP_POPULATE, fd, 0);
-	if (!OK(at != MAP_FAILED) ||
-	    !EQ(b.backend->reach(b.dev, at, bytes, true, &region), 0))
-		return;
-	task.src = at;
-	EQ(bench_run(&b, &task), 0);
-	sigaction(SIGBUS, &action, &before);
-	EQ(ftruncate(fd, 0), 0);
-	EQ(bench_run(&b, &task), 0);
-	OK(gm_get(&n_replaced) >= 64);
-	sigaction(SIGBUS, &before, NULL);
-	b.backend->unreach(b.dev, region);
-	munmap(at, bytes);
-	close(fd);
-}
-
 /* ---- another process ----------------------------------------------------- */
 
 /* A process of its own has its own device, and its own layer.  As soon as there
@@ -505,42 +389,6 @@ static void throw(unsigned char *bytes, uint32_t turn)
 		bytes[i] = byte_at(i, turn);
 }
 
-static bool send_fd(int fd)
-{
-	char room[CMSG_SPACE(sizeof(int))] = { 0 }, byte = 0;
-	struct iovec part = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = room,
-				  .msg_controllen = sizeof(room) };
-	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-
-	head->cmsg_level = SOL_SOCKET;
-	head->cmsg_type = SCM_RIGHTS;
-	head->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(head), &fd, sizeof(fd));
-	return sendmsg(wire, &message, 0) == 1;
-}
-
-static int receive_fd(void)
-{
-	char room[CMSG_SPACE(sizeof(int))] = { 0 }, byte = 0;
-	struct iovec part = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = room,
-				  .msg_controllen = sizeof(room) };
-	struct cmsghdr *head;
-	int fd = -1;
-
-	if (recvmsg(wire, &message, MSG_CMSG_CLOEXEC) != 1)
-		return -1;
-	head = CMSG_FIRSTHDR(&message);
-	if (head && head->cmsg_type == SCM_RIGHTS)
-		memcpy(&fd, CMSG_DATA(head), sizeof(fd));
-	return fd;
-}
-
 /* Returns the line of this file that failed, or 0. */
 static int export_and_look(void)
 {
@@ -557,14 +405,14 @@ static int export_and_look(void)
 		if (!(condition))        \
 			return __LINE__; \
 	} while (0)
-	layer_open();
+	has_layer = vulkan_layer_open();
 	WANT(bytes && backend->open(&config, &dev) == 0);
 	WANT(backend->alloc(dev, 1, SHARED, GPUMAP_BUFFER_EXPORTABLE,
 			    &buffer) == 0);
 	throw(bytes, 1);
 	WANT(gm_device_store(dev, buffer->address, bytes, SHARED) == 0);
 	fd = backend->export_fd(dev, buffer);
-	WANT(fd >= 0 && send_fd(fd));
+	WANT(fd >= 0 && send_fd(wire, fd));
 	close(fd);
 	/* The other process has written there. */
 	WANT(read(wire, &byte, 1) == 1);
@@ -573,8 +421,8 @@ static int export_and_look(void)
 	backend->free(dev, buffer);
 	backend->close(dev);
 	free(bytes);
-	WANT(!layer.is_on || complaints(NULL) == 0);
-	layer_close();
+	WANT(!has_layer || vulkan_layer_complaints(NULL) == 0);
+	vulkan_layer_close();
 	return 0;
 }
 
@@ -632,7 +480,7 @@ static void two_processes_share_memory(void)
 	unsigned char *bytes = malloc(SHARED);
 	struct gm_device_memory before, after;
 	struct gm_buffer *theirs = NULL, *peer = NULL;
-	int status = -1, fd = receive_fd();
+	int status = -1, fd = receive_fd(wire);
 
 	if (!OK(bytes) || !OK(fd >= 0))
 		return;
@@ -836,38 +684,15 @@ static VkResult fail_pointer(VkDevice device,
 	return VK_ERROR_INVALID_EXTERNAL_HANDLE;
 }
 
-static bool open_other(struct bench *other)
-{
-	*other = (struct bench){ .backend = b.backend,
-				 .library = b.library,
-				 .sleeps = true };
-	return bench_is_open(other, "vulkan");
-}
-
-/* Then and ever after, and a sleeper is woken. */
-static void is_lost(struct bench *other, int rc)
-{
-	struct gm_task task = bench_task(other, 1);
-	struct gm_device_memory memory;
-	struct gm_async_exec flight;
-	int code = 0;
-
-	EQ(rc, -ENOTRECOVERABLE);
-	EQ(bench_start(other, &task, 0, task.n, &flight), -ENOTRECOVERABLE);
-	EQ(other->backend->memory(other->dev, &memory), -ENOTRECOVERABLE);
-	STR(other->backend->fault(other->dev, &code),
-	    "Vulkan -4 VK_ERROR_DEVICE_LOST");
-	EQ(code, VK_ERROR_DEVICE_LOST);
-}
-
 static void a_device_is_lost_by_any_call(void)
 {
 	struct gm_buffer *none = NULL;
 	struct gm_task task;
 	struct bench other;
+	int code;
 
 	for (int i = 0; i < 4; i++) {
-		if (open_other(&other)) {
+		if (bench_again(&b, "vulkan", &other)) {
 			struct gm_vulkan_calls *vk = &device_of(&other)->vk;
 
 			task = bench_task(&other, 1);
@@ -879,11 +704,15 @@ static void a_device_is_lost_by_any_call(void)
 				vk->vkGetSemaphoreCounterValue = not_yet;
 			if (i >= 2)
 				vk->vkWaitSemaphores = lose_wait;
-			is_lost(&other,
-				i < 3 ? bench_run(&other, &task)
-				      : b.backend->alloc(other.dev, 2,
-							 UINT64_C(9) << 20, 0,
-							 &none));
+			gpu_cases_lost(&other,
+				       i < 3 ? bench_run(&other, &task)
+					     : b.backend->alloc(other.dev, 2,
+								UINT64_C(9)
+									<< 20,
+								0, &none),
+				       VK_ERROR_DEVICE_LOST);
+			STR(b.backend->fault(other.dev, &code),
+			    "Vulkan -4 VK_ERROR_DEVICE_LOST");
 		}
 		bench_close(&other);
 	}
@@ -897,7 +726,7 @@ static void what_never_ends_is_not_waited_for(void)
 	struct gm_task task;
 	struct bench other;
 
-	if (open_other(&other)) {
+	if (bench_again(&b, "vulkan", &other)) {
 		task = bench_task(&other, 1);
 		device_of(&other)->vk.vkGetSemaphoreCounterValue = not_yet;
 		device_of(&other)->vk.vkWaitSemaphores = never_end;
@@ -973,7 +802,7 @@ static void everything_in_place_and_staged(void)
 			   { GM_GPU_REACH | GM_GPU_READ_ONLY, true } };
 
 	for (int i = 0; i < 2; i++) {
-		if (!reach_again(&b, ways[i].flags))
+		if (!bench_reach(&b, ways[i].flags))
 			return;
 		EQ(b.region->address != 0, ways[i].is_reached);
 		gpu_cases_work(&b);
@@ -1008,7 +837,7 @@ TAP_CASE()
 	setenv("MESA_SHADER_CACHE_DISABLE", "true", 1);
 	if (!OK(start_child()))
 		return tap_done();
-	layer_open();
+	has_layer = vulkan_layer_open();
 	what_is_no_device_is_refused();
 	b.backend = &gm_vulkan_backend;
 	b.library = manifest;
@@ -1017,7 +846,7 @@ TAP_CASE()
 		EQ(b.region->address != 0, !vulkan()->is_cpu);
 		nothing_may_be_fused();
 		operators_are_those_of_others();
-		a_client_may_take_its_memory_away();
+		gpu_cases_taken_away(&b);
 		two_processes_share_memory();
 		everything_in_place_and_staged();
 		memory_within_a_page_is_staged();
@@ -1034,7 +863,7 @@ TAP_CASE()
 		the_layer_was_silent();
 	}
 	bench_close(&b);
-	layer_close();
+	vulkan_layer_close();
 	return tap_done();
 }
 

@@ -13,6 +13,7 @@ EXTRA_DIST += %reldir%/gpumap/py.typed
 EXTRA_DIST += %reldir%/pyproject.toml
 EXTRA_DIST += %reldir%/setup.py
 EXTRA_DIST += %reldir%/tests/agent.py
+EXTRA_DIST += %reldir%/tests/row_cases.py
 EXTRA_DIST += %reldir%/tests/bench.py
 EXTRA_DIST += %reldir%/tests/bench_load.py
 EXTRA_DIST += %reldir%/tests/conftest.py

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import gpumap
 import pytest
+import row_cases
 from agent import BUILD, Agent, machine_of_cards, wait_for
 from gpumap import Job
 
@@ -277,16 +278,7 @@ def test_a_worker_sees_its_card(
 
 
 def test_copies(session: gpumap.Session, row: int, host: int) -> None:
-    n = 3 << 20
-    memory = session.memory(host, n)
-    memoryview(memory)[:] = (b"0123456789abcde" * (n // 15 + 1))[:n]
-    there = session.alloc(row, n)
-    back = session.alloc(host, n)
-    result = session.memory(host, n)
-    session.run(row, Job("copy", n, "u8", there, memory))
-    session.run(host, Job("copy", n, "u8", back, there))
-    session.run(host, Job("copy", n, "u8", result, back))
-    assert bytes(result) == bytes(memory)
+    row_cases.copies_are_right(session, row, host)
 
 
 needs_operators = pytest.mark.skipif(
@@ -297,27 +289,7 @@ needs_operators = pytest.mark.skipif(
 @needs_operators
 def test_jobs(session: gpumap.Session, row: int, host: int) -> None:
     """Each operator, beside the host row's own."""
-    n = 3000
-    for dtype, size in (("f32", 4), ("bf16", 2), ("f16", 2), ("f64", 8)):
-        source = session.memory(host, n * size)
-        memoryview(source)[:] = bytes(
-            (37 * i + 11 * (i >> 3)) % 60 for i in range(n * size)
-        )
-        results = []
-        for one in (host, row):
-            buffer = session.alloc(one, n * size)
-            result = session.memory(one, n * size)
-            total = session.memory(one, 64)
-            session.run(one, Job("copy", n, dtype, buffer, source))
-            session.run(
-                one, Job("axpy", n, dtype, buffer, source, alpha=1.25)
-            )
-            session.run(
-                one, Job("scale", n, dtype, result, buffer, alpha=0.5)
-            )
-            session.run(one, Job("sum", n, dtype, total, buffer))
-            results.append((bytes(result), bytes(total)[:4]))
-        assert results[0] == results[1]
+    row_cases.jobs_are_right(session, row, host)
 
 
 @needs_operators
@@ -344,23 +316,7 @@ def test_one_job_over_two_rows(
 
 @needs_operators
 def test_a_program(map: gpumap.Map, row: int) -> None:
-    with map.session(programs=True) as session:
-        program = session.program(row, "square")
-        source = session.memory(row, 4000)
-        result = session.memory(row, 4000)
-        params = session.memory(row, 4)
-        memoryview(source).cast("f")[:] = memoryview(
-            array.array("f", range(1000))
-        )
-        memoryview(params).cast("f")[0] = 3.0
-        job = Job(
-            "run", 1000, "f32", result, source, program=program,
-            src_item_bytes=4, dst_item_bytes=4, params=params,
-        )
-        session.run(row, job)
-        assert memoryview(result).cast("f").tolist() == [
-            3.0 * i * i for i in range(1000)
-        ]
+    row_cases.square_is_right(map, row)
 
 
 def test_a_card_without_operators() -> None:
@@ -383,15 +339,7 @@ def test_scatter(map: gpumap.Map, session: gpumap.Session) -> None:
     """One job over the host row and all cards."""
     rows = [device.row for device in map.devices]
     assert len(rows) == 5
-    n = 5 << 20
-    memory = session.memory(rows[-1], n)
-    other = session.memory(rows[-1], n)
-    memoryview(memory)[:] = bytes(i * 7 % 251 for i in range(n))
-    tiles = session.scatter(
-        Job("copy", n, "u8", other, memory), rows=rows, weights=[1] * 5
-    )
-    assert {tile.row for tile in tiles} == set(rows)
-    assert bytes(other) == bytes(memory)
+    row_cases.one_job_goes_over(session, rows)
 
 
 def collective(agent: Agent, op: str) -> dict[str, object]:
@@ -456,20 +404,8 @@ def test_rccl_that_is_too_old() -> None:
         assert "install RCCL of ROCm 6.2 or a later one" in said[0]
 
 
-def test_a_worker_that_dies(
-    agent: Agent, map: gpumap.Map, row: int
-) -> None:
-    with map.session() as session:
-        memory = session.memory(row, 4096)
-        other = session.memory(row, 4096)
-        session.run(row, Job("copy", 4096, "u8", other, memory))
-        pid = map.devices[row].worker_pid
-        os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: map.devices[row].worker_pid not in (0, pid))
-        map.wait_ready(60)
-        memoryview(memory)[:] = b"\2" * 4096
-        session.run(row, Job("copy", 4096, "u8", other, memory))
-        assert bytes(other) == b"\2" * 4096
+def test_a_worker_that_dies(map: gpumap.Map, row: int) -> None:
+    row_cases.another_worker_serves(map, row)
 
 
 def test_tools(agent: Agent, row: int) -> None:

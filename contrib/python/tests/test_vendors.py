@@ -22,6 +22,7 @@ from pathlib import Path
 
 import gpumap
 import pytest
+import row_cases
 from agent import BUILD, Agent, small_model, wait_for
 from gpumap import Job
 
@@ -255,46 +256,16 @@ def test_devices(
 
 def test_jobs(session: gpumap.Session, row: int, host: int) -> None:
     """Each operator, beside the host row's own."""
-    n = 1000
-    for dtype, size in (("f32", 4), ("bf16", 2), ("f16", 2), ("f64", 8)):
-        source = session.memory(host, n * size)
-        memoryview(source)[:] = bytes(
-            (37 * i + 11 * (i >> 3)) % 60 for i in range(n * size)
-        )
-        results = []
-        for one in (host, row):
-            buffer = session.alloc(one, n * size)
-            result = session.memory(one, n * size)
-            total = session.memory(one, 64)
-            session.run(one, Job("copy", n, dtype, buffer, source))
-            session.run(
-                one, Job("axpy", n, dtype, buffer, source, alpha=1.25)
-            )
-            session.run(
-                one, Job("scale", n, dtype, result, buffer, alpha=0.5)
-            )
-            session.run(one, Job("sum", n, dtype, total, buffer))
-            results.append((bytes(result), bytes(total)[:4]))
-        assert results[0] == results[1]
+    row_cases.jobs_are_right(session, row, host)
 
 
-def test_scatter_over_all(
-    map: gpumap.Map, session: gpumap.Session, host: int
-) -> None:
+def test_scatter_over_all(map: gpumap.Map, session: gpumap.Session) -> None:
     """One job over a host row, a row of OpenCL and one of Vulkan."""
     if not all(KINDS.values()):
         pytest.skip("OpenCL and Vulkan are not both here")
     rows = [device.row for device in map.devices]
     assert len(rows) == 3
-    n = 3 << 20
-    memory = session.memory(host, n)
-    other = session.memory(host, n)
-    memoryview(memory)[:] = bytes(i * 7 % 251 for i in range(n))
-    tiles = session.scatter(
-        Job("copy", n, "u8", other, memory), rows=rows, weights=[1, 1, 1]
-    )
-    assert {tile.row for tile in tiles} == set(rows)
-    assert bytes(other) == bytes(memory)
+    row_cases.one_job_goes_over(session, rows)
 
 
 def test_scatter(session: gpumap.Session, row: int, host: int) -> None:
@@ -317,16 +288,7 @@ def test_scatter(session: gpumap.Session, row: int, host: int) -> None:
 def test_copies_between_rows(
     session: gpumap.Session, row: int, host: int
 ) -> None:
-    n = 3 << 20
-    memory = session.memory(host, n)
-    memoryview(memory)[:] = (b"0123456789abcde" * (n // 15 + 1))[:n]
-    there = session.alloc(row, n)
-    back = session.alloc(host, n)
-    result = session.memory(host, n)
-    session.run(row, Job("copy", n, "u8", there, memory))
-    session.run(host, Job("copy", n, "u8", back, there))
-    session.run(host, Job("copy", n, "u8", result, back))
-    assert bytes(result) == bytes(memory)
+    row_cases.copies_are_right(session, row, host)
 
 
 def check_opened(
@@ -442,26 +404,7 @@ def test_programs(
     agent: Agent, map: gpumap.Map, row: int, kind: gpumap.DeviceKind
 ) -> None:
     need_compiler(kind)
-    with map.session(programs=True) as session:
-        program = session.program(row, "square")
-        source = session.memory(row, 4000)
-        result = session.memory(row, 4000)
-        params = session.memory(row, 4)
-        memoryview(source).cast("f")[:] = memoryview(
-            bytearray(4000)
-        ).cast("f")
-        for i in range(1000):
-            memoryview(source).cast("f")[i] = float(i)
-        memoryview(params).cast("f")[0] = 3.0
-        job = Job(
-            "run", 1000, "f32", result, source, program=program,
-            src_item_bytes=4, dst_item_bytes=4, params=params,
-        )
-        for _ in range(3):
-            session.run(row, job)
-        assert memoryview(result).cast("f").tolist() == [
-            3.0 * i * i for i in range(1000)
-        ]
+    row_cases.square_is_right(map, row)
     # Its worker has read what the row's own one has compiled.
     assert "operators_not" not in (agent.folder / "log").read_text()
 
@@ -604,19 +547,8 @@ def test_a_program_that_ends_its_worker(
     assert map.devices[row].worker_pid == pid
 
 
-def test_a_worker_that_dies(
-    agent: Agent, map: gpumap.Map, row: int
-) -> None:
-    """Another serves the row, and a job that was begun is told of."""
-    with map.session() as session:
-        memory = session.memory(row, 4096)
-        session.run(row, Job("fill", 4096, "u8", memory, pattern=1))
-        pid = map.devices[row].worker_pid
-        os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: map.devices[row].worker_pid not in (0, pid))
-        map.wait_ready(60)
-        session.run(row, Job("fill", 4096, "u8", memory, pattern=2))
-        assert bytes(memory) == b"\2" * 4096
+def test_a_worker_that_dies(map: gpumap.Map, row: int) -> None:
+    row_cases.another_worker_serves(map, row)
 
 
 def test_drain(agent: Agent, map: gpumap.Map, row: int) -> None:

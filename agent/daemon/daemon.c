@@ -29,7 +29,7 @@
 #include "agent/daemon/devices/home_node.h"
 #include "agent/daemon/devices/p2p.h"
 #include "agent/daemon/devices/rows.h"
-#include "agent/daemon/health/cuda.h"
+#include "agent/daemon/health/cards.h"
 #include "agent/daemon/health/drain.h"
 #include "agent/daemon/health/vendors.h"
 #include "agent/daemon/health/probe.h"
@@ -82,7 +82,7 @@ struct whole {
 	struct gm_holders holders;
 	struct gm_devices devices;
 	struct gm_probe probe;
-	struct gm_cuda_rows cuda;
+	struct gm_cards cards;
 	struct gm_vendors vendors;
 	struct gm_paths paths;
 	struct gm_ledger ledger;
@@ -132,7 +132,7 @@ struct gm_daemon *gm_daemon_new(void)
 	w->d.holders = &w->holders;
 	w->d.devices = &w->devices;
 	w->d.probe = &w->probe;
-	w->d.cuda = &w->cuda;
+	w->d.cards = &w->cards;
 	w->d.vendors = &w->vendors;
 	w->d.paths = &w->paths;
 	w->d.ledger = &w->ledger;
@@ -560,7 +560,7 @@ static int start(struct gm_daemon *d)
 	on_heartbeat(&w->heartbeat);
 	if (!offer_caches(d))
 		return open_rows(d);
-	gm_cuda_rows_start(d);
+	gm_cards_start(d);
 	return 0;
 }
 
@@ -590,7 +590,7 @@ static _Noreturn void leave(struct gm_daemon *d)
 	gm_listener_exit(d);
 	gm_supervisor_exit(d);
 	gm_drains_exit(d);
-	gm_cuda_rows_exit(d);
+	gm_cards_exit(d);
 	_exit(w->status != 0 ? w->status : GM_EXIT_FAILURE);
 }
 
@@ -610,7 +610,7 @@ static void stop(struct gm_daemon *d)
 	gm_cluster_exit(d);
 	gm_supervisor_exit(d);
 	gm_drains_exit(d);
-	gm_cuda_rows_exit(d);
+	gm_cards_exit(d);
 	gm_p2p_paths_exit(d);
 	if (d->segment->map.base != NULL) {
 		gm_mask_devices_exit(d);
@@ -639,7 +639,7 @@ static void open_listed(struct gm_daemon *d)
 {
 	struct whole *w = whole_of(d);
 
-	d->cuda->is_listed = false;
+	d->cards->is_listed = false;
 	if (d->draining)
 		return;
 	w->status = open_rows(d);
@@ -669,7 +669,7 @@ static void on_turn(struct gm_loop *loop)
 	struct whole *w = gm_owner(loop, struct whole, loop);
 	struct gm_daemon *d = &w->d;
 
-	if (d->cuda->is_listed)
+	if (d->cards->is_listed)
 		open_listed(d);
 	announce(d);
 	if (w->announced)

@@ -36,17 +36,16 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/base/uring.c %reldir%/base/uring.h \
 	%reldir%/base/user.c %reldir%/base/user.h
 %canon_reldir%_libdaemon_la_SOURCES += \
-	%reldir%/devices/cuda.c %reldir%/devices/cuda.h \
+	%reldir%/devices/cards.c %reldir%/devices/cards.h \
 	%reldir%/devices/dummy.c %reldir%/devices/dummy.h \
 	%reldir%/devices/home_node.c %reldir%/devices/home_node.h \
 	%reldir%/devices/host.c %reldir%/devices/host.h \
-	%reldir%/devices/vendors.c %reldir%/devices/vendors.h \
 	%reldir%/devices/p2p.c %reldir%/devices/p2p.h \
 	%reldir%/devices/reuse.c %reldir%/devices/reuse.h \
 	%reldir%/devices/rows.c %reldir%/devices/rows.h \
 	%reldir%/devices/uuid.c %reldir%/devices/uuid.h
 %canon_reldir%_libdaemon_la_SOURCES += \
-	%reldir%/health/cuda.c %reldir%/health/cuda.h \
+	%reldir%/health/cards.c %reldir%/health/cards.h \
 	%reldir%/health/drain.c %reldir%/health/drain.h \
 	%reldir%/health/vendors.c %reldir%/health/vendors.h \
 	%reldir%/health/probe.c %reldir%/health/probe.h

@@ -11,7 +11,7 @@
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/cluster/cluster.h"
-#include "agent/daemon/health/cuda.h"
+#include "agent/daemon/health/cards.h"
 #include "agent/daemon/health/drain.h"
 #include "agent/daemon/map/calibration.h"
 #include "agent/daemon/map/cordon.h"
@@ -108,7 +108,7 @@ static void row_ready(struct gm_daemon *d, uint32_t row)
 
 static void row_unseen(struct gm_daemon *d, uint32_t row)
 {
-	gm_cuda_rows_unseen(d, row);
+	gm_cards_unseen(d, row);
 }
 
 static void row_came(struct gm_daemon *d)

@@ -45,7 +45,7 @@ static inline void look_at(uint64_t low, uint64_t high,
 	gm_credit_process(d, told.row, &process);
 }
 
-/* As health/cuda.c does. */
+/* As health/cards.c does. */
 static inline void look_end(void)
 {
 	struct gm_device *device = d->devices->of[told.row];

@@ -18,7 +18,7 @@ struct gm_config;         /* config.h */
 struct gm_control_server; /* base/server.h */
 struct gm_cluster_copies; /* cluster/cluster.h */
 struct gm_credits;        /* account/credit.h */
-struct gm_cuda_rows;      /* health/cuda.h */
+struct gm_cards;          /* health/cards.h */
 struct gm_devices;        /* devices/rows.h */
 struct gm_directory;      /* segment/directory.h */
 struct gm_epochs;         /* meshes/epochs.h */
@@ -67,7 +67,7 @@ struct gm_daemon {
 	struct gm_holders *holders;
 	struct gm_devices *devices;
 	struct gm_probe *probe;
-	struct gm_cuda_rows *cuda;
+	struct gm_cards *cards;
 	struct gm_vendors *vendors;
 	struct gm_paths *paths;
 	struct gm_ledger *ledger;

@@ -14,10 +14,9 @@
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
-#include "agent/daemon/devices/cuda.h"
+#include "agent/daemon/devices/cards.h"
 #include "agent/daemon/devices/dummy.h"
 #include "agent/daemon/devices/host.h"
-#include "agent/daemon/devices/vendors.h"
 #include "agent/daemon/devices/p2p.h"
 #include "agent/daemon/devices/reuse.h"
 #include "agent/daemon/segment/directory.h"
@@ -124,12 +123,12 @@ static void refresh(struct gm_daemon *d, struct gm_device *device)
 		gm_devices_memory_read(device, gm_node_clock_now());
 		break;
 	case GPUMAP_DEVICE_CUDA:
-		gm_cuda_rows_refresh(device);
+		gm_cards_refresh(d, device);
 		break;
 	case GPUMAP_DEVICE_HIP:
 	case GPUMAP_DEVICE_OPENCL:
 	case GPUMAP_DEVICE_VULKAN:
-		gm_vendors_refresh(d, device);
+		gm_cards_refresh(d, device);
 		gm_devices_memory_read(device, gm_node_clock_now());
 		break;
 	default:
@@ -329,7 +328,7 @@ static int match(struct gm_daemon *d, const struct gm_device *found, size_t n,
 /* In the order of a new table.  Returns how many, or a negative errno. */
 static int list(struct gm_daemon *d, struct gm_device *found, char *ret_why)
 {
-	int n = gm_cuda_rows_list(d, found, GM_ROWS, ret_why);
+	int n = gm_cards_list(d, found, GM_ROWS, ret_why);
 	int ret = n;
 
 	if (ret >= 0)

@@ -7,7 +7,7 @@
  * Rows are 0 to n - 1 and keep their device, by uuid, while the segment lives;
  * reuse.h has the exception.  A row whose device is gone is LOST and has no
  * worker.  Dummy rows are READY from the start and never have one.
- * health/cuda.h and health/vendors.h describe cards.  Modules report changes
+ * health/cards.h and health/vendors.h describe cards.  Modules report changes
  * here, which are published at once; readers that wait for a change are woken
  * for a new state only.
  */

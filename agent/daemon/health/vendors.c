@@ -23,7 +23,7 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/devices/uuid.h"
-#include "agent/daemon/health/cuda.h"
+#include "agent/daemon/health/cards.h"
 #include "gpumap.h"
 
 #define LAST_WAIT_NS UINT64_C(1000000000) /* for an exit at our end */
@@ -193,14 +193,14 @@ static bool is_rival(const struct gm_probe_wire *wire,
 static bool is_served(const struct gm_daemon *d,
 		      const struct gm_probe_wire *wire)
 {
-	const struct gm_cuda_rows *cuda = d->cuda;
-	uint32_t n = cuda->is_open ? d->devices->n : cuda->n_found;
+	const struct gm_cards *cards = d->cards;
+	uint32_t n = cards->is_open ? d->devices->n : cards->n_found;
 
 	if ((wire->device.facts.known & GPUMAP_KNOWN_PCI) == 0)
 		return false;
 	for (uint32_t i = 0; i < n; i++)
-		if (is_rival(wire, cuda->is_open ? d->devices->of[i]
-						 : cuda->found[i]))
+		if (is_rival(wire, cards->is_open ? d->devices->of[i]
+						  : cards->found[i]))
 			return true;
 	return false;
 }

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 #include "agent/common/probe_wire.h"
-#include "agent/daemon/health/cuda.h"
+#include "agent/daemon/health/cards.h"
 #include "agent/daemon/health/drain.h"
 #include "agent/daemon/health/probe.h"
 #include "agent/daemon/workers/supervisor.h"
@@ -409,7 +409,7 @@ TAP_CASE_ARGS(argc, argv)
 	play_if_child(argc, argv);
 	if (begin()) {
 		d->config->cuda_standby = false;
-		d->cuda->is_open = true;
+		d->cards->is_open = true;
 		start_probe();
 		idle_worker_that_stays_is_killed();
 		worker_that_works_on_is_left();

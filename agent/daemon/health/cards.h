@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * cuda - turn reports of the probe into rows and their states.
+ * cards - turn reports of probes into rows of cards and their states.
  *
  * A start waits until every card has been named (LISTED) or had its time.  The
  * cards that are known by then get their rows at once, in the order of PCI
@@ -21,8 +21,8 @@
  * probe's next poll.  Its effect lasts until the probe has seen the fault and
  * its end, or until an administrator has drained the row and brought it back.
  */
-#ifndef GM_DAEMON_HEALTH_CUDA_H
-#define GM_DAEMON_HEALTH_CUDA_H
+#ifndef GM_DAEMON_HEALTH_CARDS_H
+#define GM_DAEMON_HEALTH_CARDS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,7 +33,7 @@
 
 struct gm_daemon;
 
-struct gm_cuda_rows {
+struct gm_cards {
 	struct gm_daemon *d;
 	struct gm_timer limit; /* config.cuda_list_limit_ns */
 	struct gm_timer flush; /* facts have changed and are not published */
@@ -49,10 +49,10 @@ struct gm_cuda_rows {
 
 /* Have the probes started; is_listed follows when their lists are complete, or
  * at the limits: CUDA's first, then those of vendors.h. */
-void gm_cuda_rows_start(struct gm_daemon *d);
-void gm_cuda_rows_exit(struct gm_daemon *d);
+void gm_cards_start(struct gm_daemon *d);
+void gm_cards_exit(struct gm_daemon *d);
 
 /* Event; see base/events.h: the row is LOST until the probe sees its device. */
-void gm_cuda_rows_unseen(struct gm_daemon *d, uint32_t row);
+void gm_cards_unseen(struct gm_daemon *d, uint32_t row);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/health/cuda.h"
+#include "agent/daemon/health/cards.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
-#include "agent/daemon/devices/cuda.h"
+#include "agent/daemon/devices/cards.h"
 #include "agent/daemon/devices/p2p.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/health/drain.h"
@@ -178,7 +178,7 @@ static void show_health(struct gm_daemon *d, struct gm_device *device,
 {
 	if (text[0] == '\0')
 		text = default_reason(device->health);
-	if (!d->cuda->is_open)
+	if (!d->cards->is_open)
 		set_state(device, text, code);
 	else if (gm_drains_has(d, device->facts.row))
 		return; /* it is shown when the row is back */
@@ -214,7 +214,8 @@ static void believe(struct gm_daemon *d, struct gm_device *device,
 static void set_health(struct gm_daemon *d, struct gm_device *device,
 		       uint32_t health, const char *text, int code)
 {
-	bool is_back = d->cuda->is_open && gm_drains_seen(d, device->facts.row);
+	bool is_back =
+		d->cards->is_open && gm_drains_seen(d, device->facts.row);
 
 	device->named = true;
 	believe(d, device, health, text, code);
@@ -226,30 +227,30 @@ static void set_health(struct gm_daemon *d, struct gm_device *device,
 
 static struct gm_device *find(const struct gm_daemon *d, const uint8_t uuid[16])
 {
-	const struct gm_cuda_rows *cuda = d->cuda;
+	const struct gm_cards *cards = d->cards;
 
-	if (cuda->is_open)
+	if (cards->is_open)
 		return gm_devices_find(d, uuid);
-	for (uint32_t i = 0; i < cuda->n_found; i++) {
-		if (memcmp(cuda->found[i]->facts.uuid, uuid, 16) == 0)
-			return cuda->found[i];
+	for (uint32_t i = 0; i < cards->n_found; i++) {
+		if (memcmp(cards->found[i]->facts.uuid, uuid, 16) == 0)
+			return cards->found[i];
 	}
 	return NULL;
 }
 
 static void facts_changed(struct gm_daemon *d, struct gm_device *device)
 {
-	if (!d->cuda->is_open)
+	if (!d->cards->is_open)
 		return;
 	device->facts_are_due = true;
-	if (d->cuda->flush.due_ns == 0)
-		gm_timer_set(d->loop, &d->cuda->flush,
+	if (d->cards->flush.due_ns == 0)
+		gm_timer_set(d->loop, &d->cards->flush,
 			     gm_loop_now() + FLUSH_NS);
 }
 
 static void flush(struct gm_timer *timer)
 {
-	struct gm_daemon *d = gm_owner(timer, struct gm_cuda_rows, flush)->d;
+	struct gm_daemon *d = gm_owner(timer, struct gm_cards, flush)->d;
 
 	for (uint32_t row = 0; row < d->devices->n; row++) {
 		struct gm_device *device = d->devices->of[row];
@@ -289,13 +290,13 @@ static void add_late(struct gm_daemon *d, const struct gm_device *found)
 static void add(struct gm_daemon *d, const struct gm_probe_wire *wire,
 		const char *library, const struct gm_meminfo *memory)
 {
-	struct gm_cuda_rows *cuda = d->cuda;
+	struct gm_cards *cards = d->cards;
 	struct gm_device *device;
 
-	if (!cuda->is_open && cuda->n_found == GM_ROWS)
+	if (!cards->is_open && cards->n_found == GM_ROWS)
 		return;
 	/* The device may have had a row that is another device's now. */
-	if (cuda->is_open && wire->device.health == GM_PROBE_LOST &&
+	if (cards->is_open && wire->device.health == GM_PROBE_LOST &&
 	    memcmp(wire->device.parent, (uint8_t[16]){ 0 }, 16) != 0)
 		return;
 	device = calloc(1, sizeof(*device));
@@ -312,8 +313,8 @@ static void add(struct gm_daemon *d, const struct gm_probe_wire *wire,
 		  wire->text[0] != '\0' ? wire->text
 					: default_reason(device->health),
 		  wire->device.code);
-	if (!cuda->is_open) {
-		cuda->found[cuda->n_found++] = device;
+	if (!cards->is_open) {
+		cards->found[cards->n_found++] = device;
 		return;
 	}
 	add_late(d, device);
@@ -357,7 +358,7 @@ static void found(struct gm_daemon *d, const struct gm_probe_wire *wire,
 		add(d, wire, library, memory);
 		return;
 	}
-	if (!d->cuda->is_open || (device->present && !device->bars))
+	if (!d->cards->is_open || (device->present && !device->bars))
 		return;
 	describe(d, device, wire);
 	device->library = library;
@@ -382,18 +383,18 @@ static void heard_moving(struct gm_daemon *d, struct gm_device *device,
 		moving->free_bytes = from->free_bytes;
 		gm_devices_memory_read(device, from->looked_ns);
 		/* A device that is named before the list has no row yet. */
-		if (d->cuda->is_open) {
+		if (d->cards->is_open) {
 			gm_credit_look(d, device->facts.row, from);
 			gm_events_row_memory_read(d, device->facts.row);
 		}
 	}
-	gm_cuda_rows_refresh(device);
+	gm_cards_refresh(d, device);
 	if (from->recovery != device->facts.recovery) {
 		device->facts.recovery = from->recovery;
 		facts_changed(d, device);
 	}
 	set_health(d, device, from->health, wire->text, from->code);
-	if (d->cuda->is_open)
+	if (d->cards->is_open)
 		gm_devices_move(d, device->facts.row);
 }
 
@@ -417,7 +418,8 @@ static void suffer_all(struct gm_daemon *d, struct gm_device *device,
 		       size_t grave)
 {
 	apply_xid(d, device, grave);
-	for (uint32_t row = 0; d->cuda->is_open && row < d->devices->n; row++) {
+	for (uint32_t row = 0; d->cards->is_open && row < d->devices->n;
+	     row++) {
 		struct gm_device *part = d->devices->of[row];
 
 		if (part->named && memcmp(part->parent, device->facts.uuid,
@@ -452,13 +454,13 @@ static void heard_event(struct gm_daemon *d, struct gm_device *device,
 /* The start continues from the loop, whichever message completed the list. */
 static void complete(struct gm_daemon *d, const char *why)
 {
-	struct gm_cuda_rows *cuda = d->cuda;
+	struct gm_cards *cards = d->cards;
 
-	if (cuda->is_open || cuda->is_complete)
+	if (cards->is_open || cards->is_complete)
 		return;
-	cuda->is_complete = true;
-	snprintf(cuda->why, sizeof(cuda->why), "%s", why);
-	gm_timer_set(d->loop, &cuda->limit, gm_loop_now());
+	cards->is_complete = true;
+	snprintf(cards->why, sizeof(cards->why), "%s", why);
+	gm_timer_set(d->loop, &cards->limit, gm_loop_now());
 }
 
 static void lose_unnamed(struct gm_daemon *d)
@@ -480,21 +482,21 @@ static void lose_unnamed(struct gm_daemon *d)
 
 static void heard_listed(struct gm_daemon *d)
 {
-	struct gm_cuda_rows *cuda = d->cuda;
+	struct gm_cards *cards = d->cards;
 
-	if (cuda->is_open) {
+	if (cards->is_open) {
 		lose_unnamed(d);
 		return;
 	}
 	gm_log(GM_LOG_INFO, "cuda_listed", "devices=%u after_ms=%" PRIu64,
-	       cuda->n_found, (gm_loop_now() - cuda->since_ns) / MS);
+	       cards->n_found, (gm_loop_now() - cards->since_ns) / MS);
 	complete(d, "the driver names no GPU");
 }
 
 static void heard_absent(struct gm_daemon *d, const char *text)
 {
 	gm_log(GM_LOG_INFO, "cuda_absent", "why=%s", gm_quote(text).text);
-	if (d->cuda->is_open)
+	if (d->cards->is_open)
 		lose_unnamed(d);
 	else
 		complete(d, text);
@@ -502,12 +504,12 @@ static void heard_absent(struct gm_daemon *d, const char *text)
 
 static void broken(struct gm_daemon *d, const char *why)
 {
-	struct gm_cuda_rows *cuda = d->cuda;
+	struct gm_cards *cards = d->cards;
 
-	if (strcmp(cuda->broken, why) != 0)
+	if (strcmp(cards->broken, why) != 0)
 		gm_log(GM_LOG_ERROR, "cuda_broken", "why=%s",
 		       gm_quote(why).text);
-	snprintf(cuda->broken, sizeof(cuda->broken), "%s", why);
+	snprintf(cards->broken, sizeof(cards->broken), "%s", why);
 	complete(d, why);
 }
 
@@ -532,7 +534,7 @@ static void record(struct gm_daemon *d, const struct gm_probe_wire *wire)
 		heard_device(d, wire);
 		break;
 	case GM_PROBE_PROCESS:
-		if (device != NULL && d->cuda->is_open)
+		if (device != NULL && d->cards->is_open)
 			gm_credit_process(d, device->facts.row, &wire->process);
 		break;
 	case GM_PROBE_MOVING:
@@ -557,7 +559,7 @@ static void record(struct gm_daemon *d, const struct gm_probe_wire *wire)
 
 static void all_listed(struct gm_daemon *d)
 {
-	d->cuda->is_listed = true;
+	d->cards->is_listed = true;
 }
 
 static const struct gm_vendors_reader vendors_reader = { .found = found,
@@ -565,16 +567,16 @@ static const struct gm_vendors_reader vendors_reader = { .found = found,
 
 static void list_limit(struct gm_timer *timer)
 {
-	struct gm_cuda_rows *cuda = gm_owner(timer, struct gm_cuda_rows, limit);
-	struct gm_daemon *d = cuda->d;
+	struct gm_cards *cards = gm_owner(timer, struct gm_cards, limit);
+	struct gm_daemon *d = cards->d;
 
-	if (!cuda->is_complete) {
+	if (!cards->is_complete) {
 		gm_log(GM_LOG_WARNING, "cuda_slow",
-		       "devices=%u limit_ms=%" PRIu64, cuda->n_found,
+		       "devices=%u limit_ms=%" PRIu64, cards->n_found,
 		       d->config->cuda_list_limit_ns / MS);
-		snprintf(cuda->why, sizeof(cuda->why),
+		snprintf(cards->why, sizeof(cards->why),
 			 "none was named within cuda.list-limit");
-		cuda->is_complete = true;
+		cards->is_complete = true;
 	}
 	gm_vendors_start(d, &vendors_reader);
 }
@@ -620,36 +622,36 @@ static const struct gm_probe_reader reader = {
 	.is_watched = is_watched,
 };
 
-void gm_cuda_rows_start(struct gm_daemon *d)
+void gm_cards_start(struct gm_daemon *d)
 {
-	struct gm_cuda_rows *cuda = d->cuda;
+	struct gm_cards *cards = d->cards;
 
-	cuda->since_ns = gm_loop_now();
-	cuda->d = d;
-	cuda->limit.fired = list_limit;
-	cuda->flush.fired = flush;
+	cards->since_ns = gm_loop_now();
+	cards->d = d;
+	cards->limit.fired = list_limit;
+	cards->flush.fired = flush;
 	if (d->config->cuda_enabled == GM_CONFIG_CUDA_OFF) {
 		complete(d, "cuda.enabled = off");
 		return;
 	}
-	gm_timer_set(d->loop, &cuda->limit,
-		     cuda->since_ns + d->config->cuda_list_limit_ns);
+	gm_timer_set(d->loop, &cards->limit,
+		     cards->since_ns + d->config->cuda_list_limit_ns);
 	gm_probe_start(d, &reader);
 }
 
-void gm_cuda_rows_exit(struct gm_daemon *d)
+void gm_cards_exit(struct gm_daemon *d)
 {
-	struct gm_cuda_rows *cuda = d->cuda;
+	struct gm_cards *cards = d->cards;
 
 	gm_probe_exit(d);
 	gm_vendors_exit(d);
-	gm_timer_stop(d->loop, &cuda->limit);
-	gm_timer_stop(d->loop, &cuda->flush);
-	while (cuda->n_found > 0)
-		free(cuda->found[--cuda->n_found]);
+	gm_timer_stop(d->loop, &cards->limit);
+	gm_timer_stop(d->loop, &cards->flush);
+	while (cards->n_found > 0)
+		free(cards->found[--cards->n_found]);
 }
 
-void gm_cuda_rows_unseen(struct gm_daemon *d, uint32_t row)
+void gm_cards_unseen(struct gm_daemon *d, uint32_t row)
 {
 	struct gm_device *device = d->devices->of[row];
 

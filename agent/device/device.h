@@ -416,7 +416,8 @@ struct gm_backend {
 struct gm_backend_device {
 	const struct gm_backend *backend;
 	uint64_t slice_bytes; /* of one slice at most; 0: any */
-	uint64_t own_bytes;   /* and of one that is in memory of its own */
+	uint64_t own_bytes;   /* and of one that is in memory of its own, */
+	uint64_t copy_bytes;  /* of a copy there; 0: the same */
 	uint32_t slices;      /* of one session under way at most */
 	/* See arm(); -1: none.  An eventfd that the backend adds to and no
 	 * thread reads: the worker is woken by each write, whatever the
@@ -433,8 +434,10 @@ struct gm_backend_device {
 static inline uint64_t gm_device_slice(const struct gm_backend_device *dev,
 				       const struct gm_task *task)
 {
-	return task->dst || task->src || task->mask ? dev->slice_bytes
-						    : dev->own_bytes;
+	if (task->dst || task->src || task->mask)
+		return dev->slice_bytes;
+	return task->op == GPUMAP_OP_COPY && dev->copy_bytes ? dev->copy_bytes
+							     : dev->own_bytes;
 }
 
 /* One piece: bytes of the device's own memory to memory of ours, and back, of

@@ -100,9 +100,10 @@ struct gm_gpu_launch {
 /* A driver's own struct begins with this.  gm_stream_open() makes it, all
  * zeroes behind this; open() of the driver writes what it says. */
 struct gm_gpu {
-	uint32_t flags;     /* open(): GM_GPU_* */
-	uint32_t own_times; /* open(): as fast as the bus it works in its own
+	uint32_t flags;      /* open(): GM_GPU_* */
+	uint32_t own_times;  /* open(): as fast as the bus it works in its own
 			     * memory */
+	uint32_t copy_times; /* open(): and copies there; 0: the same */
 	/* open(): words that mark() has written, on lines of their own; NULL:
 	 * none, and passed() tells */
 	const gm_a64 *words[GM_GPU_LANES];

@@ -166,6 +166,7 @@ static int find_abilities(struct gm_opencl *opencl)
 	/* On a processor launching a slice and waking for it take some 40 us,
 	 * and 4 MiB 400 us on PoCL, but 6 ms on llvmpipe. */
 	opencl->gpu.own_times = in_place || opencl->is_apart ? OWN_TIMES : 1;
+	opencl->gpu.copy_times = OWN_TIMES;
 	return 0;
 }
 

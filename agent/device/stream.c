@@ -180,10 +180,11 @@ void gm_stream_took(const uint64_t at_ns[4], char ret_took[GM_TOOK_BYTES])
 		 (unsigned long long)((at_ns[3] - at_ns[2]) / 1000000));
 }
 
-/* As many bytes as take the time of a slice over the bus. */
-static uint64_t own_bytes(const struct gm_stream *stream)
+/* As many bytes as take the time of a slice over the bus, at so many times its
+ * speed. */
+static uint64_t own_bytes(const struct gm_stream *stream, uint32_t times)
 {
-	uint64_t bytes = stream->dev.slice_bytes * stream->gpu->own_times;
+	uint64_t bytes = stream->dev.slice_bytes * times;
 
 	if (bytes < GM_STREAM_OWN_LEAST)
 		return GM_STREAM_OWN_LEAST;
@@ -204,7 +205,9 @@ static int make_ready(struct gm_stream *stream,
 	if (rc < 0)
 		return rc;
 	stream->is_open = true;
-	stream->dev.own_bytes = own_bytes(stream);
+	stream->dev.own_bytes = own_bytes(stream, gpu->own_times);
+	if (gpu->copy_times)
+		stream->dev.copy_bytes = own_bytes(stream, gpu->copy_times);
 	rc = make_scratch(stream);
 	if (rc == 0)
 		rc = gm_stream_lanes_open(stream);

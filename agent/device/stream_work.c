@@ -500,7 +500,8 @@ static int measure(const struct gm_stream *stream, const struct gm_task *task,
 		   uint64_t first, uint64_t count, struct gm_stream_slice *s)
 {
 	bool is_own = !task->dst && !task->src && !task->mask;
-	uint64_t most = is_own ? stream->dev.own_bytes : GM_STREAM_SLICE_BYTES;
+	uint64_t most = is_own ? gm_device_slice(&stream->dev, task)
+			       : GM_STREAM_SLICE_BYTES;
 	struct gm_task_sizes sizes;
 	int rc = gm_task_sizes(task, &sizes);
 

@@ -236,6 +236,7 @@ static void find_memory(struct gm_vulkan *vulkan, const struct facts *f)
 	if (vulkan->reach_each && !vulkan->is_cpu)
 		vulkan->gpu.flags = GM_GPU_REACH | GM_GPU_READ_ONLY;
 	vulkan->gpu.own_times = vulkan->is_cpu ? 1 : APART_TIMES;
+	vulkan->gpu.copy_times = APART_TIMES; /* a processor's, too */
 }
 
 /* The family that computes by the most queues. */

@@ -478,9 +478,23 @@ void gpu_cases_work(struct bench *bench)
 	sleepers_are_woken();
 }
 
+/* In the device's own memory, where a computation may take longer. */
+static void a_large_copy_is_one_slice(void)
+{
+	struct gm_task task = bench_task(b, 1);
+	struct gm_async_exec flight;
+
+	task.op = GPUMAP_OP_COPY;
+	task.n = (UINT64_C(16) << 20) / 4;
+	OK(gm_device_slice(b->dev, &task) >= 4 * task.n);
+	EQ(bench_start(b, &task, 0, task.n, &flight), 0);
+	EQ(bench_wait(b, &flight), 0);
+}
+
 void gpu_cases_large(struct bench *bench)
 {
 	b = bench;
+	a_large_copy_is_one_slice();
 	large_jobs_go_in_slices();
 	large_reductions_go_in_slices();
 	reductions_fill_all_of_a_level();

@@ -38,6 +38,19 @@ nvmlReturn_t fake_nvml_enter_whole(const char *name, nvmlDevice_t device,
 /* Give the lock back.  Returns @result. */
 nvmlReturn_t fake_nvml_leave(nvmlReturn_t result);
 
+/* A call that answers one thing of a card or a part, @gpu: @value. */
+#define FAKE_NVML_ANSWER(enter, call, type, value)                        \
+	nvmlReturn_t call(nvmlDevice_t device, type *answer)              \
+	{                                                                 \
+		const struct fake_gpu *gpu;                               \
+		nvmlReturn_t result = enter(#call, device, answer, &gpu); \
+                                                                          \
+		if (result)                                               \
+			return result;                                    \
+		*answer = value;                                          \
+		return fake_nvml_leave(NVML_SUCCESS);                     \
+	}
+
 /* The result of nvmlDeviceGetPciInfo; under the lock. */
 void fake_nvml_pci(const struct fake_gpu *gpu, nvmlPciInfo_t *ret_pci);
 

@@ -93,29 +93,11 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *text, unsigned int n)
 		      : fake_nvml_leave(answer_text(gpu->name, text, n));
 }
 
-nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
-{
-	const struct fake_gpu *gpu;
-	nvmlReturn_t result = fake_nvml_enter_whole("nvmlDeviceGetIndex",
-						    device, index, &gpu);
+FAKE_NVML_ANSWER(fake_nvml_enter_whole, nvmlDeviceGetIndex, unsigned int,
+		 gpu->nvml_index)
 
-	if (result)
-		return result;
-	*index = gpu->nvml_index;
-	return fake_nvml_leave(NVML_SUCCESS);
-}
-
-nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *minor)
-{
-	const struct fake_gpu *gpu;
-	nvmlReturn_t result = fake_nvml_enter_whole("nvmlDeviceGetMinorNumber",
-						    device, minor, &gpu);
-
-	if (result)
-		return result;
-	*minor = gpu->minor;
-	return fake_nvml_leave(NVML_SUCCESS);
-}
+FAKE_NVML_ANSWER(fake_nvml_enter_whole, nvmlDeviceGetMinorNumber, unsigned int,
+		 gpu->minor)
 
 void fake_nvml_pci(const struct fake_gpu *gpu, nvmlPciInfo_t *ret_pci)
 {
@@ -212,30 +194,11 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 	return fake_nvml_leave(NVML_SUCCESS);
 }
 
-nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned int *mode)
-{
-	const struct fake_gpu *gpu;
-	nvmlReturn_t result = fake_nvml_enter_whole("nvmlDeviceGetComputeMode",
-						    device, mode, &gpu);
+FAKE_NVML_ANSWER(fake_nvml_enter_whole, nvmlDeviceGetComputeMode, unsigned int,
+		 gpu->compute_mode)
 
-	if (result)
-		return result;
-	*mode = gpu->compute_mode;
-	return fake_nvml_leave(NVML_SUCCESS);
-}
-
-nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device,
-					  unsigned int *mode)
-{
-	const struct fake_gpu *gpu;
-	nvmlReturn_t result = fake_nvml_enter_whole(
-		"nvmlDeviceGetPersistenceMode", device, mode, &gpu);
-
-	if (result)
-		return result;
-	*mode = 1;
-	return fake_nvml_leave(NVML_SUCCESS);
-}
+FAKE_NVML_ANSWER(fake_nvml_enter_whole, nvmlDeviceGetPersistenceMode,
+		 unsigned int, 1)
 
 nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned int *current,
 				  unsigned int *pending)
@@ -269,31 +232,11 @@ nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, unsigned int sensor,
 	return fake_nvml_leave(NVML_SUCCESS);
 }
 
-nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device,
-				     unsigned int *milliwatts)
-{
-	const struct fake_gpu *gpu;
-	nvmlReturn_t result = fake_nvml_enter_whole("nvmlDeviceGetPowerUsage",
-						    device, milliwatts, &gpu);
+FAKE_NVML_ANSWER(fake_nvml_enter_whole, nvmlDeviceGetPowerUsage, unsigned int,
+		 70000 + 1000 * gpu->nvml_index)
 
-	if (result)
-		return result;
-	*milliwatts = 70000 + 1000 * gpu->nvml_index;
-	return fake_nvml_leave(NVML_SUCCESS);
-}
-
-nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device,
-					   nvmlUtilization_t *percent)
-{
-	const struct fake_gpu *gpu;
-	nvmlReturn_t result = fake_nvml_enter_whole(
-		"nvmlDeviceGetUtilizationRates", device, percent, &gpu);
-
-	if (result)
-		return result;
-	*percent = (nvmlUtilization_t){ 0 };
-	return fake_nvml_leave(NVML_SUCCESS);
-}
+FAKE_NVML_ANSWER(fake_nvml_enter_whole, nvmlDeviceGetUtilizationRates,
+		 nvmlUtilization_t, (nvmlUtilization_t){ 0 })
 
 /* The processes that have a context on the card or one of its instances, from
  * @ret_info on. */

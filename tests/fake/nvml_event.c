@@ -68,18 +68,8 @@ static unsigned long long types_of(const struct fake_gpu *gpu)
 	return NVML_EVENT_XID | (gpu->has_ecc ? NVML_EVENT_DBE : 0);
 }
 
-nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device,
-					      unsigned long long *types)
-{
-	const struct fake_gpu *gpu;
-	nvmlReturn_t result = fake_nvml_enter_whole(
-		"nvmlDeviceGetSupportedEventTypes", device, types, &gpu);
-
-	if (result)
-		return result;
-	*types = types_of(gpu);
-	return fake_nvml_leave(NVML_SUCCESS);
-}
+FAKE_NVML_ANSWER(fake_nvml_enter_whole, nvmlDeviceGetSupportedEventTypes,
+		 unsigned long long, types_of(gpu))
 
 nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device,
 				      unsigned long long types,

@@ -37,18 +37,8 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current,
 	return fake_nvml_leave(NVML_SUCCESS);
 }
 
-nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device,
-					    unsigned int *count)
-{
-	const struct fake_gpu *gpu;
-	nvmlReturn_t result = fake_nvml_enter_whole(
-		"nvmlDeviceGetMaxMigDeviceCount", device, count, &gpu);
-
-	if (result)
-		return result;
-	*count = gpu->is_split ? PARTS_MAX : 0;
-	return fake_nvml_leave(NVML_SUCCESS);
-}
+FAKE_NVML_ANSWER(fake_nvml_enter_whole, nvmlDeviceGetMaxMigDeviceCount,
+		 unsigned int, gpu->is_split ? PARTS_MAX : 0)
 
 /* Not all places for instances are taken. */
 nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device,
@@ -108,44 +98,13 @@ static nvmlReturn_t enter_part(const char *name, nvmlDevice_t device,
 		       : fake_nvml_leave(NVML_ERROR_NOT_SUPPORTED);
 }
 
-nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t device,
-							  nvmlDevice_t *card)
-{
-	const struct fake_gpu *part;
-	nvmlReturn_t result =
-		enter_part("nvmlDeviceGetDeviceHandleFromMigDeviceHandle",
-			   device, card, &part);
+FAKE_NVML_ANSWER(enter_part, nvmlDeviceGetDeviceHandleFromMigDeviceHandle,
+		 nvmlDevice_t, fake_nvml_handle(gpu->parent))
 
-	if (result)
-		return result;
-	*card = fake_nvml_handle(part->parent);
-	return fake_nvml_leave(NVML_SUCCESS);
-}
+FAKE_NVML_ANSWER(enter_part, nvmlDeviceGetGpuInstanceId, unsigned int, gpu->gi)
 
-nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned int *id)
-{
-	const struct fake_gpu *part;
-	nvmlReturn_t result =
-		enter_part("nvmlDeviceGetGpuInstanceId", device, id, &part);
-
-	if (result)
-		return result;
-	*id = part->gi;
-	return fake_nvml_leave(NVML_SUCCESS);
-}
-
-nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device,
-					    unsigned int *id)
-{
-	const struct fake_gpu *part;
-	nvmlReturn_t result =
-		enter_part("nvmlDeviceGetComputeInstanceId", device, id, &part);
-
-	if (result)
-		return result;
-	*id = part->ci;
-	return fake_nvml_leave(NVML_SUCCESS);
-}
+FAKE_NVML_ANSWER(enter_part, nvmlDeviceGetComputeInstanceId, unsigned int,
+		 gpu->ci)
 
 nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device,
 					nvmlDeviceAttributes_t *attributes)

@@ -61,8 +61,7 @@ static void end(struct gm_probe *probe, const char *why)
 
 /* ---- what it says ------------------------------------------------------ */
 
-/* Text of a child of ours is text of a child of ours: it ends. */
-static void close_texts(struct gm_probe_wire *wire)
+void gm_probe_close_texts(struct gm_probe_wire *wire)
 {
 	wire->text[sizeof(wire->text) - 1] = '\0';
 	if (wire->type != GM_PROBE_DEVICE)
@@ -77,7 +76,7 @@ static void close_texts(struct gm_probe_wire *wire)
 static void hear(struct gm_probe *probe, struct gm_probe_wire *wire)
 {
 	probe->last_record_ns = gm_loop_now();
-	close_texts(wire);
+	gm_probe_close_texts(wire);
 	if (wire->type != GM_PROBE_ABSENT && probe->found_none_before) {
 		probe->found_none_before = false;
 		gm_log(GM_LOG_INFO, "driver_came", "pid=%d",

@@ -96,4 +96,7 @@ bool gm_probe_is_gone(const struct gm_daemon *d);
 int gm_probe_send(struct gm_daemon *d, uint32_t type, const uint8_t uuid[16],
 		  uint32_t serial);
 
+/* The texts of a record of a child's end. */
+void gm_probe_close_texts(struct gm_probe_wire *wire);
+
 #endif

@@ -24,7 +24,9 @@
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/devices/uuid.h"
 #include "agent/daemon/health/cards.h"
+#include "agent/daemon/health/probe.h"
 #include "gpumap.h"
+#include "shm/device_kinds.h"
 
 #define LAST_WAIT_NS UINT64_C(1000000000) /* for an exit at our end */
 
@@ -36,22 +38,25 @@
 /* ---- the vendors --------------------------------------------------------- */
 
 static const struct {
-	const char *name;   /* of the section, and for the probe */
 	uint32_t kind;      /* enum gpumap_device_kind */
 	const char *suffix; /* NULL: the kernel shows the devices */
 	const char *folders[3];
 } drivers[GM_CONFIG_DRIVERS] = {
-	[GM_CONFIG_HIP] = { "hip", GPUMAP_DEVICE_HIP, NULL, { NULL } },
-	[GM_CONFIG_OPENCL] = { "opencl",
-			       GPUMAP_DEVICE_OPENCL,
+	[GM_CONFIG_HIP] = { GPUMAP_DEVICE_HIP, NULL, { NULL } },
+	[GM_CONFIG_OPENCL] = { GPUMAP_DEVICE_OPENCL,
 			       ".icd",
 			       { "/etc/OpenCL/vendors" } },
-	[GM_CONFIG_VULKAN] = { "vulkan",
-			       GPUMAP_DEVICE_VULKAN,
+	[GM_CONFIG_VULKAN] = { GPUMAP_DEVICE_VULKAN,
 			       ".json",
 			       { "/etc/vulkan/icd.d",
 				 "/usr/share/vulkan/icd.d" } },
 };
+
+/* The name of its section in gpumapd.conf, and for the probe. */
+static const char *name_of(uint32_t driver)
+{
+	return gm_device_kind(drivers[driver].kind)->name;
+}
 
 /* The word of the key devices for the probe, NULL where it lists vendors. */
 static const char *kind_of_devices(const struct gm_config_driver *driver)
@@ -112,7 +117,7 @@ static void add_vendor(struct gm_daemon *d, uint32_t driver, const char *folder,
 		memcpy(vendor->library, path, strlen(path) + 1);
 	else if (is_manifest || !read_library(path, vendor->library)) {
 		gm_log(GM_LOG_WARNING, "vendor_unread", "driver=%s path=%s",
-		       drivers[driver].name, gm_quote(path).text);
+		       name_of(driver), gm_quote(path).text);
 		return;
 	}
 	d->vendors->n++;
@@ -223,7 +228,7 @@ static void hear_device(struct gm_vendor *vendor, struct gm_probe_wire *wire)
 	struct gm_row_image *facts = &wire->device.facts;
 	struct gm_meminfo memory;
 	uint64_t most = d->config->drivers[vendor->driver].cpu_memory;
-	const char *driver = drivers[vendor->driver].name;
+	const char *driver = name_of(vendor->driver);
 	bool is_main = (facts->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0;
 	const struct gm_device *row;
 
@@ -259,28 +264,16 @@ static void hear_device(struct gm_vendor *vendor, struct gm_probe_wire *wire)
 				  is_main ? &memory : NULL);
 }
 
-static void close_texts(struct gm_probe_wire *wire)
-{
-	wire->text[sizeof(wire->text) - 1] = '\0';
-	wire->device.name[sizeof(wire->device.name) - 1] = '\0';
-	wire->device.id[sizeof(wire->device.id) - 1] = '\0';
-	wire->device.facts.cpus[sizeof(wire->device.facts.cpus) - 1] = '\0';
-	wire->device.facts
-		.mig_profile[sizeof(wire->device.facts.mig_profile) - 1] = '\0';
-}
-
 static void hear(struct gm_vendor *vendor, struct gm_probe_wire *wire)
 {
-	if (wire->type == GM_PROBE_BROKEN) {
-		wire->text[sizeof(wire->text) - 1] = '\0';
+	gm_probe_close_texts(wire);
+	if (wire->type == GM_PROBE_BROKEN)
 		snprintf(vendor->why, sizeof(vendor->why), "%s", wire->text);
-	} else if (wire->type == GM_PROBE_LISTED) {
+	else if (wire->type == GM_PROBE_LISTED)
 		vendor->is_listed = true;
-	} else if (wire->type == GM_PROBE_DEVICE && !vendor->is_listed &&
-		   wire->device.facts.kind == drivers[vendor->driver].kind) {
-		close_texts(wire);
+	else if (wire->type == GM_PROBE_DEVICE && !vendor->is_listed &&
+		 wire->device.facts.kind == drivers[vendor->driver].kind)
 		hear_device(vendor, wire);
-	}
 }
 
 static void hear_all(struct gm_vendor *vendor)
@@ -314,7 +307,7 @@ static void all_ended(struct gm_daemon *d)
 		if (d->config->drivers[i].enabled != GM_CONFIG_CUDA_OFF &&
 		    !vendors->looks_again)
 			gm_log(GM_LOG_INFO, "vendors_listed",
-			       "driver=%s devices=%u", drivers[i].name,
+			       "driver=%s devices=%u", name_of(i),
 			       vendors->n_found[i]);
 	vendors->is_asking = false;
 	if (!vendors->looks_again)
@@ -352,9 +345,9 @@ static void is_broken(struct gm_vendor *vendor, const char *how)
 	    strcmp(told, vendors->why[vendor->driver]) == 0)
 		return;
 	gm_log(GM_LOG_WARNING, "vendor_broken",
-	       "driver=%s vendor=%s library=%s why=%s",
-	       drivers[vendor->driver].name, vendor->name,
-	       gm_quote(vendor->library).text, gm_quote(vendor->why).text);
+	       "driver=%s vendor=%s library=%s why=%s", name_of(vendor->driver),
+	       vendor->name, gm_quote(vendor->library).text,
+	       gm_quote(vendor->why).text);
 }
 
 static void pidfd_ready(struct gm_source *source, uint32_t events)
@@ -454,7 +447,7 @@ static int start(struct gm_vendor *vendor)
 	char uid[16], gid[16];
 	const char *argv[] = { d->probe_path,
 			       "--list",
-			       drivers[vendor->driver].name,
+			       name_of(vendor->driver),
 			       "--devices",
 			       kind ? kind : "all",
 			       "--library",

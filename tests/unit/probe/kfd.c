@@ -7,7 +7,8 @@
 #include "tests/support/sysfs_tree.h"
 #include "tests/support/tap.h"
 
-#define NODE(n, file)      "/sys/class/kfd/kfd/topology/nodes/" #n "/" file
+#define NODES              "/sys/class/kfd/kfd/topology/nodes/"
+#define NODE(n, file)      NODES #n "/" file
 #define PCI(address, file) "/sys/bus/pci/devices/" address "/" file
 
 static struct gm_gpu_facts facts[GM_GPU_DEVICES];
@@ -109,20 +110,41 @@ static void a_kernel_may_tell_less(void)
 	tree_end();
 }
 
-/* Parts have an address in common, and numbers of their own above it. */
+static void write_part(uint32_t node, uint32_t number)
+{
+	char name[96], text[256];
+
+	snprintf(name, sizeof(name), NODES "%u/properties", node);
+	snprintf(text, sizeof(text),
+		 "simd_count 152\nsimd_per_cu 4\ngfx_target_version 90402\n"
+		 "unique_id %u\nlocation_id %u\n",
+		 number, node << 28 | 0x0700);
+	tree_file(name, text);
+	snprintf(name, sizeof(name), NODES "%u/mem_banks/0/properties", node);
+	tree_file(name, "heap_type 1\nsize_in_bytes 25769803776\n");
+}
+
+/* Parts have an address in common, and their place in the card above it.  Those
+ * without a number of their own are the first one. */
 static void parts_have_their_cards_address(void)
 {
 	if (!tree_begin())
 		return;
-	tree_file(NODE(1, "properties"),
-		  "simd_count 152\nsimd_per_cu 4\n"
-		  "gfx_target_version 90402\nunique_id 1\n"
-		  "location_id 268437248\n");
-	tree_file(NODE(1, "mem_banks/0/properties"),
-		  "heap_type 1\nsize_in_bytes 25769803776\n");
-	if (EQ(gm_kfd_list(tree.root, facts), 1)) {
+	write_part(1, 1);
+	write_part(2, 2);
+	if (EQ(gm_kfd_list(tree.root, facts), 2)) {
 		STR(facts[0].id, "gfx942:GPU-0000000000000001");
+		STR(facts[1].id, "gfx942:GPU-0000000000000002");
 		EQ(facts[0].pci_bus, 0x0700);
+		EQ(facts[1].pci_bus, 0x0700);
+		STR(facts[1].version, "");
+	}
+	write_part(2, 1);
+	write_part(3, 3);
+	if (EQ(gm_kfd_list(tree.root, facts), 2)) {
+		STR(facts[0].id, "gfx942:GPU-0000000000000001");
+		OK(strstr(facts[0].version, "a part of its card"));
+		STR(facts[1].id, "gfx942:GPU-0000000000000003");
 	}
 	tree_end();
 }

@@ -195,8 +195,6 @@ gm_unit_device = \
 	%reldir%/device/cuda.c \
 	%reldir%/device/cuda_faults.c \
 	%reldir%/device/cuda_kernel.c \
-	%reldir%/device/cuda_large.c \
-	%reldir%/device/cuda_memory.c \
 	%reldir%/device/cuda_nccl_group.c \
 	%reldir%/device/cuda_remote_copy.c \
 	%reldir%/device/floats.c \
@@ -236,8 +234,7 @@ gm_hip_test = %reldir%/device/suites_unit_device-hip_code.$(OBJEXT)
 $(gm_hip_test): agent/device/ops_hip_code.h
 endif
 gm_cases += $(gm_unit_device)
-GM_TSAN_TESTS += %reldir%/device/cuda.c %reldir%/device/cuda_memory.c \
-	%reldir%/device/stream_told.c
+GM_TSAN_TESTS += %reldir%/device/cuda.c %reldir%/device/stream_told.c
 # Their cards are in a process of the stand-in.
 gm_tsan_suites += tests/suites/unit_device tests/fake/stand-in
 

@@ -2,8 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * cuda: the results of a CUDA row against those of a host row, the order of
- * what is under way, and how many may be.
+ * cuda: the cases of every driver's rows on a CUDA row, and lanes of streams.
  */
 
 #include <dlfcn.h>
@@ -142,6 +141,8 @@ TAP_CASE_ARGS(argc, argv)
 	stand_in_exec(argv);
 	if (bench_is_open(&b, "cuda")) {
 		gpu_cases_work(&b);
+		gpu_cases_large(&b);
+		gpu_cases_memory(&b);
 		no_lane_waits_for_the_default_stream();
 		no_lane_waits_for_another();
 	}

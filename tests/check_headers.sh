@@ -20,17 +20,16 @@ may_include() {
 		lib/model ;;
 	lib/model/checkpoint) echo include shm/layer_name.h \
 		lib/model/checkpoint ;;
-	agent/plan) echo include shm lib/model/checkpoint agent/mesh \
-		agent/plan ;;
-	agent/mask) echo include shm lib/model/checkpoint agent/plan \
+	lib/model/plan) echo include shm lib/model/checkpoint lib/model/plan ;;
+	agent/mask) echo include shm lib/model/checkpoint lib/model/plan \
 		agent/mask ;;
-	agent/mesh) echo include agent/mesh agent/plan/error.h agent/plan/number.h ;;
+	agent/mesh) echo include agent/mesh lib/model/plan/error.h lib/model/plan/number.h ;;
 	agent/common) echo include shm agent/common ;;
 	agent/cuda) echo include shm agent/common agent/cuda ;;
 	agent/device) echo include shm agent/common agent/cuda \
 		agent/device ;;
 	agent/comm) echo include shm agent/common agent/device agent/comm ;;
-	agent/daemon) echo include shm agent/common agent/plan agent/mask \
+	agent/daemon) echo include shm agent/common lib/model/plan agent/mask \
 		agent/mesh agent/daemon agent/comm/comm_shm.h \
 		agent/cuda/cuerror.h \
 		agent/cuda/nvml.h ;;
@@ -41,8 +40,8 @@ may_include() {
 		agent/comm agent/worker ;;
 	agent/reader) echo include agent/reader ;;
 	contrib/python/core) echo include contrib/python/core ;;
-	agent/ctl) echo include shm lib/model/checkpoint agent/plan agent/mask \
-		agent/mesh agent/reader agent/common/idset.h \
+	agent/ctl) echo include shm lib/model/checkpoint lib/model/plan \
+		agent/mask agent/mesh agent/reader agent/common/idset.h \
 		agent/common/numa_bind.h agent/common/text.h \
 		agent/ctl ;;
 	esac
@@ -81,7 +80,8 @@ wrong_includes() {
 	done
 }
 
-for folder in include shm lib lib/model lib/model/checkpoint agent/*/ contrib/python/core; do
+for folder in include shm lib lib/model lib/model/checkpoint lib/model/plan \
+	agent/*/ contrib/python/core; do
 	folder=${folder%/}
 	if [ -z "$(find "$folder" -name '*.[ch]' 2>/dev/null)" ]; then
 		skip "$folder includes only what it may" "no source yet"

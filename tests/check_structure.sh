@@ -74,7 +74,7 @@ upward() {
 # shellcheck disable=SC2317 # cycles calls it by its name
 model_symbols() {
 	cd "${abs_top_builddir:?}/lib/model" || exit
-	for object in .libs/*.o checkpoint/.libs/*.o engines/.libs/*.o; do
+	for object in .libs/*.o */.libs/*.o; do
 		source=$(echo "$object" | sed 's,\.libs/,,; s,o$,c,')
 		[ -f "$abs_top_srcdir/lib/model/$source" ] || continue
 		${NM:-nm} "$object" | awk -v at="${source%/*}" '

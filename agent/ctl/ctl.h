@@ -16,9 +16,9 @@
 #include <stdint.h>
 #include <jansson.h>
 
-#include "agent/plan/error.h"
-#include "agent/plan/size_text.h"
 #include "gpumap.h"
+#include "lib/model/plan/error.h"
+#include "lib/model/plan/size_text.h"
 
 /* Exit statuses, documented in gpumapctl(1). */
 enum gm_ctl_exit {

@@ -14,9 +14,9 @@
 
 #include "agent/ctl/plan.h"
 #include "agent/ctl/words.h"
-#include "agent/plan/heads.h"
-#include "agent/plan/nodefile.h"
-#include "agent/plan/place.h"
+#include "lib/model/plan/heads.h"
+#include "lib/model/plan/nodefile.h"
+#include "lib/model/plan/place.h"
 #include "shm/device_kinds.h"
 
 /* Where a table has no driver: one that shows all MIG instances of a map. */

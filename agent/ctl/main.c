@@ -20,7 +20,7 @@
 #include "agent/ctl/parse.h"
 #include "agent/ctl/run/run.h"
 #include "agent/ctl/usage.h"
-#include "agent/plan/number.h"
+#include "lib/model/plan/number.h"
 
 /* getopt_long()'s value of the first option; those of the others follow. */
 #define OPT_FIRST 256

@@ -15,8 +15,8 @@
 #include <gpumap/plan.h>
 
 #include "agent/ctl/ctl.h"
-#include "agent/plan/plan.h"
 #include "lib/model/checkpoint/checkpoint.h"
+#include "lib/model/plan/plan.h"
 
 /* The rows to plan on. */
 struct gm_ctl_node {

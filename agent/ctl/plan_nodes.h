@@ -17,8 +17,8 @@
 
 #include "agent/ctl/ctl.h"
 #include "agent/ctl/words.h"
-#include "agent/plan/cluster.h"
 #include "lib/model/checkpoint/checkpoint.h"
+#include "lib/model/plan/cluster.h"
 
 struct gm_ctl_cluster_node {
 	struct gpumap_cluster_node info;

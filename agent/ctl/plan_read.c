@@ -12,10 +12,10 @@
 
 #include "agent/ctl/export.h"
 #include "agent/ctl/progress.h"
-#include "agent/plan/file.h"
-#include "agent/plan/nodefile.h"
-#include "agent/plan/topology.h"
 #include "gpumap/engine.h"
+#include "lib/model/plan/file.h"
+#include "lib/model/plan/nodefile.h"
+#include "lib/model/plan/topology.h"
 #include "shm/point.h"
 
 static int wrong(const char *what)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "agent/ctl/plan.h"
-#include "agent/plan/rule.h"
+#include "lib/model/plan/rule.h"
 
 #define GIB       1073741824.0
 #define BAR_CELLS 24u

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/plan/size_text.h"
+#include "lib/model/plan/size_text.h"
 
 #define SECOND  UINT64_C(1000000000)
 #define TEXT    128 /* bytes of a part of the line */

@@ -58,8 +58,8 @@
 #include "agent/daemon/subscribers.h"
 #include "agent/daemon/workers/job_figures.h"
 #include "agent/daemon/workers/supervisor.h"
-#include "agent/plan/nodefile.h"
 #include "gpumap.h"
+#include "lib/model/plan/nodefile.h"
 
 #define HEARTBEAT_NS      UINT64_C(500000000)
 #define PATIENCE          6u /* with what is being written at the end */

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# agent/mask: pure.  A program that checks a mask links agent/plan/libplan.la
+# agent/mask: pure.  A program that checks a mask links lib/libplan.la
 # after it, and one that reads a mask's file lib/libcheckpoint.la; one that only
 # fills a mask needs nothing else.
 noinst_LTLIBRARIES += %reldir%/libmask.la

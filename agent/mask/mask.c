@@ -8,8 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "agent/plan/checked.h"
 #include "gpumap.h"
+#include "lib/model/plan/checked.h"
 
 #define SMALLER "ask for fewer queries or a shorter cache"
 

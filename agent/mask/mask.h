@@ -28,7 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/plan/error.h"
+#include "lib/model/plan/error.h"
 
 enum gm_mask_form {
 	GM_MASK_CAUSAL,

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "agent/plan/checked.h"
 #include "gpumap.h"
+#include "lib/model/plan/checked.h"
 
 /* The block that is copied from stays in the first-level cache. */
 #define BLOCK 4096u

@@ -12,9 +12,9 @@
 
 #include "agent/mask/mask.h"
 #include "agent/mask/npy.h"
-#include "agent/plan/checked.h"
 #include "gpumap.h"
 #include "lib/model/checkpoint/checkpoint.h"
+#include "lib/model/plan/checked.h"
 
 #define RESHAPE "save it as queries by keys"
 

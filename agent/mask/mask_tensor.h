@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/plan/error.h"
-#include "agent/plan/file.h"
+#include "lib/model/plan/error.h"
+#include "lib/model/plan/file.h"
 
 struct gm_weights;
 

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/plan/number.h"
 #include "gpumap.h"
+#include "lib/model/plan/number.h"
 
 #define AGAIN    "save the array again with numpy.save()"
 #define COMPLETE "wait until the file is complete, or fetch it again"

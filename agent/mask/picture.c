@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "agent/mask/mask.h"
-#include "agent/plan/checked.h"
 #include "gpumap.h"
+#include "lib/model/plan/checked.h"
 
 /* bits: both together mean neither */
 enum shade { SEEN = 1, MASKED = 2, NEITHER = 3 };

@@ -33,8 +33,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/plan/error.h"
 #include "gpumap.h"
+#include "lib/model/plan/error.h"
 
 /* Factors that a kind does not have are 1. */
 struct gm_mesh_shape {

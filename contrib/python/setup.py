@@ -34,8 +34,12 @@ def version():
 
 def library_sources():
     found = [*(TREE / "lib").rglob("*.c"), *(TREE / "shm").rglob("*.c")]
-    # Test points are of builds for tests.
-    return sorted(str(f) for f in found if f.name != "point.c")
+    # Test points are of builds for tests, and the agent plans.
+    return sorted(
+        str(f)
+        for f in found
+        if f.name != "point.c" and f.parent != TREE / "lib/model/plan"
+    )
 
 
 def pkg_config(option):

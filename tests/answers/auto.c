@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/plan/auto.h"
-#include "agent/plan/checked.h"
-#include "agent/plan/dtype.h"
-#include "agent/plan/place.h"
+#include "lib/model/plan/auto.h"
+#include "lib/model/plan/checked.h"
+#include "lib/model/plan/dtype.h"
+#include "lib/model/plan/place.h"
 #include "tests/answers/answers.h"
 
 #define MOST_OF_FILL 4096u /* devices */

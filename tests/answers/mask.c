@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "agent/mask/mask.h"
-#include "agent/plan/checked.h"
 #include "gpumap.h"
+#include "lib/model/plan/checked.h"
 #include "tests/answers/answers.h"
 
 /* Elements that an answer may write out. */

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/plan/checked.h"
-#include "agent/plan/dtype.h"
-#include "agent/plan/kv.h"
-#include "agent/plan/place.h"
+#include "lib/model/plan/checked.h"
+#include "lib/model/plan/dtype.h"
+#include "lib/model/plan/kv.h"
+#include "lib/model/plan/place.h"
 #include "tests/answers/answers.h"
 
 /* ---- map ----------------------------------------------------------------- */

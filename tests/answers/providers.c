@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/plan/number.h"
+#include "lib/model/plan/number.h"
 #include "shm/version.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

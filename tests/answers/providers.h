@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/plan/error.h"
+#include "lib/model/plan/error.h"
 #include "shm/chars.h"
 
 struct gm_provider_device {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/plan/number.h"
+#include "lib/model/plan/number.h"
 #include "tests/answers/answers.h"
 
 #define LONG_DIGITS 19u /* from here on an integer may not fit jansson's */

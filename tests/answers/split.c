@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/plan/pipeline.h"
+#include "lib/model/plan/pipeline.h"
 #include "shm/score.h"
 #include "shm/split.h"
 #include "tests/answers/answers.h"

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/model/plan/plan.h"
 #include "tests/bench/measure/series.h"
 #include "tests/bench/measure/ticks.h"
-#include "agent/plan/plan.h"
 #include "tests/answers/answers.h"
 #include "tests/support/layer_caches.h"
 

@@ -51,7 +51,7 @@ tests_suites_cuda_SOURCES = $(gm_cuda)
 tests_suites_cuda_CPPFLAGS = -I$(srcdir)/tests/stubs $(AM_CPPFLAGS) \
 	$(CUDA_CPPFLAGS)
 tests_suites_cuda_LDADD = tests/libcontract.la tests/libsupport.la \
-	agent/plan/libplan.la agent/reader/libreader.la \
+	lib/libplan.la agent/reader/libreader.la \
 	agent/common/libcommon.la \
 	tests/fake/libmachine.la tests/fake/libranks.la lib/libmodel.la \
 	lib/libclient.la \

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "agent/plan/nodefile.h"
+#include "lib/model/plan/nodefile.h"
 
 static void check_row(const struct gm_nodefile_row *row)
 {

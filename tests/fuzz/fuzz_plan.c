@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "agent/plan/plan.h"
+#include "lib/model/plan/plan.h"
 
 #define HEAD 5
 #define ROWS 8u

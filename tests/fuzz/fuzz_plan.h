@@ -1,11 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* fuzz_plan.h - what holds of every error of agent/plan. */
+/* fuzz_plan.h - what holds of every error of lib/model/plan. */
 #ifndef FUZZ_PLAN_H
 #define FUZZ_PLAN_H
 
-#include "agent/plan/error.h"
+#include "lib/model/plan/error.h"
 #include "tests/fuzz/fuzz.h"
 
 static inline void check_error(int r, const struct gm_plan_error *err)

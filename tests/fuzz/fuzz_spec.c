@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "agent/plan/place.h"
+#include "lib/model/plan/place.h"
 
 #define HEAD 5
 

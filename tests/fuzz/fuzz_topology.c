@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "agent/plan/place.h"
+#include "lib/model/plan/place.h"
 #include "tests/support/topology_entries.h"
 
 static void check_ranges(const struct gm_topology *t)

@@ -24,7 +24,7 @@ tests_suites_gpu_SOURCES = $(gm_gpu) %reldir%/agent.h %reldir%/gpu.h
 tests_suites_gpu_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) \
 	-idirafter $(srcdir)/tests/stubs
 tests_suites_gpu_LDADD = tests/libcontract.la tests/libsupport.la \
-	lib/libgpumap.la agent/mask/libmask.la agent/plan/libplan.la \
+	lib/libgpumap.la agent/mask/libmask.la lib/libplan.la \
 	agent/mesh/libmesh.la tests/libptx.la agent/worker/libworker.la \
 	agent/device/libdevice.la agent/common/libcommon.la \
 	agent/cuda/libcu.la -ldl -lm -lpthread

@@ -5,7 +5,7 @@
 #ifndef GM_TEST_SUPPORT_TOPOLOGY_ENTRIES_H
 #define GM_TEST_SUPPORT_TOPOLOGY_ENTRIES_H
 
-#include "agent/plan/topology.h"
+#include "lib/model/plan/topology.h"
 
 /* The entry for @layer, or NULL. */
 const struct gm_topology_entry *topology_layer(const struct gm_topology *t,

@@ -178,7 +178,7 @@ gm_system_masks = \
 	%reldir%/masks/state.c
 tests_suites_system_masks_SOURCES = $(gm_system_masks)
 tests_suites_system_masks_LDADD = tests/libsupport.la lib/libgpumap.la \
-	agent/mask/libmask.la agent/plan/libplan.la agent/mesh/libmesh.la \
+	agent/mask/libmask.la lib/libplan.la agent/mesh/libmesh.la \
 	shm/libshm.la
 gm_cases += $(gm_system_masks)
 GM_TORTURE += %reldir%/masks/death.c %reldir%/masks/readers.c

@@ -121,7 +121,7 @@ gm_unit_ctl = \
 	%reldir%/ctl/progress.c
 tests_suites_unit_ctl_SOURCES = $(gm_unit_ctl) agent/ctl/parse.c
 tests_suites_unit_ctl_SOURCES += agent/ctl/progress_text.c
-tests_suites_unit_ctl_LDADD = tests/libsupport.la agent/plan/libplan.la \
+tests_suites_unit_ctl_LDADD = tests/libsupport.la lib/libplan.la \
 	shm/libshm.la
 gm_cases += $(gm_unit_ctl)
 
@@ -182,7 +182,7 @@ tests_suites_unit_daemon_SOURCES = $(gm_unit_daemon)
 tests_suites_unit_daemon_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc \
 	-Wl,--wrap=clock_gettime
 tests_suites_unit_daemon_LDADD = tests/libsupport.la \
-	agent/daemon/libdaemon.la agent/plan/libplan.la \
+	agent/daemon/libdaemon.la lib/libplan.la \
 	agent/mesh/libmesh.la agent/cuda/libcu.la agent/common/libcommon.la \
 	shm/libshm.la $(SECCOMP_LIBS) $(NUMA_LIBS) $(URING_LIBS) -lpthread
 gm_cases += $(gm_unit_daemon)
@@ -258,7 +258,7 @@ gm_unit_mask = \
 	%reldir%/mask/picture.c
 tests_suites_unit_mask_SOURCES = $(gm_unit_mask)
 tests_suites_unit_mask_LDADD = tests/libsupport.la agent/mask/libmask.la \
-	agent/plan/libplan.la agent/mesh/libmesh.la lib/libcheckpoint.la shm/libshm.la
+	lib/libplan.la agent/mesh/libmesh.la lib/libcheckpoint.la shm/libshm.la
 gm_cases += $(gm_unit_mask)
 
 gm_suites += tests/suites/unit_mesh
@@ -266,7 +266,7 @@ gm_unit_mesh = \
 	%reldir%/mesh/mesh.c
 tests_suites_unit_mesh_SOURCES = $(gm_unit_mesh)
 tests_suites_unit_mesh_LDADD = tests/libsupport.la agent/mesh/libmesh.la \
-	agent/plan/libplan.la
+	lib/libplan.la
 gm_cases += $(gm_unit_mesh)
 
 gm_suites += tests/suites/unit_plan
@@ -288,7 +288,7 @@ gm_unit_plan = \
 	%reldir%/plan/strategies.c \
 	%reldir%/plan/topology.c
 tests_suites_unit_plan_SOURCES = $(gm_unit_plan)
-tests_suites_unit_plan_LDADD = tests/libsupport.la agent/plan/libplan.la \
+tests_suites_unit_plan_LDADD = tests/libsupport.la lib/libplan.la \
 	agent/mesh/libmesh.la lib/libcheckpoint.la \
 	shm/libshm.la $(JANSSON_LIBS)
 gm_cases += $(gm_unit_plan)

@@ -24,8 +24,8 @@
 #include "agent/ctl/parse.h"
 #include "agent/ctl/plan.h"
 #include "agent/ctl/who.h"
-#include "agent/plan/number.h"
 #include "agent/reader/list.h"
+#include "lib/model/plan/number.h"
 
 #define SECOND    GM_CLOCK_SECOND
 #define NAP_NS    (SECOND / 20)

@@ -21,7 +21,7 @@
 #include "agent/common/numa_bind.h"
 #include "agent/ctl/plan.h"
 #include "agent/ctl/run/run.h"
-#include "agent/plan/heads.h"
+#include "lib/model/plan/heads.h"
 
 #define NODE_CACHE "/var/cache/gpumap"
 

@@ -17,8 +17,8 @@
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
-#include "agent/plan/size_text.h"
 #include "gpumap.h"
+#include "lib/model/plan/size_text.h"
 
 /* Returns false when it is 2^63 or more. */
 static bool sum_up(const struct gm_charge_image *charge, uint64_t *ret_bytes)

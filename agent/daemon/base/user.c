@@ -12,7 +12,7 @@
 #include "agent/daemon/base/server.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/map/transaction.h"
-#include "agent/plan/size_text.h"
+#include "lib/model/plan/size_text.h"
 
 static bool is_idle(const struct gm_user *user, uint64_t now)
 {

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "agent/daemon/segment/segment.h"
-#include "agent/plan/place.h"
+#include "lib/model/plan/place.h"
 #include "shm/layers.h"
 
 struct gm_daemon;

@@ -21,7 +21,7 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
-#include "agent/plan/size_text.h"
+#include "lib/model/plan/size_text.h"
 #include "shm/layers.h"
 #include "shm/point.h"
 #include "shm/seq.h"

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "agent/common/refusal.h"
-#include "agent/plan/plan.h"
 #include "gpumap.h"
 #include "gpumap/engine.h"
+#include "lib/model/plan/plan.h"
 
 #define START_MAX_NS UINT64_C(3600000000000)
 

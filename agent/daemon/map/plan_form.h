@@ -10,8 +10,8 @@
 
 #include "agent/daemon/account/ledger.h"
 #include "agent/daemon/base/connection.h"
-#include "agent/plan/plan.h"
 #include "gpumap.h"
+#include "lib/model/plan/plan.h"
 #include "shm/control.h"
 
 /*

@@ -20,8 +20,8 @@
 #include "agent/daemon/map/reserve.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/segment/directory.h"
-#include "agent/plan/plan.h"
 #include "gpumap.h"
+#include "lib/model/plan/plan.h"
 
 struct plan_change {
 	struct gm_change change;

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "agent/plan/size_text.h"
+#include "lib/model/plan/size_text.h"
 
 static int check(const struct gm_reserve *r, char *ret_why)
 {

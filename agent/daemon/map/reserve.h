@@ -12,7 +12,7 @@
 
 #include "agent/daemon/account/ledger.h"
 #include "agent/daemon/map/turn.h"
-#include "agent/plan/plan.h"
+#include "lib/model/plan/plan.h"
 
 #define GM_RESERVE_SPEC_BYTES (GM_ROWS * 6) /* "255:1;" */
 

@@ -21,8 +21,8 @@
 #include "agent/daemon/segment/segment.h"
 #include "agent/daemon/sharing/exports.h"
 #include "agent/daemon/workers/worker_process.h"
-#include "agent/plan/size_text.h"
 #include "gpumap.h"
+#include "lib/model/plan/size_text.h"
 #include "shm/point.h"
 
 #define GRANULE    (UINT64_C(2) << 20) /* that a driver takes, at least */

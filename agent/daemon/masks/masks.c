@@ -18,7 +18,7 @@
 #include "agent/daemon/masks/replica_private.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
-#include "agent/plan/size_text.h"
+#include "lib/model/plan/size_text.h"
 
 uint64_t gm_masks_homes(const struct gm_daemon *d,
 			const struct gm_replica_image *replicas, uint32_t n)

@@ -23,7 +23,7 @@
 #include "agent/daemon/segment/folder.h"
 #include "agent/daemon/segment/mount.h"
 #include "agent/daemon/segment/segment.h"
-#include "agent/plan/size_text.h"
+#include "lib/model/plan/size_text.h"
 #include "shm/point.h"
 
 /* The path of a node's segment.  Returns as gm_folder_path(). */

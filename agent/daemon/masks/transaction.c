@@ -22,8 +22,8 @@
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/state/state.h"
 #include "agent/mask/mask.h"
-#include "agent/plan/size_text.h"
 #include "gpumap.h"
+#include "lib/model/plan/size_text.h"
 #include "shm/point.h"
 
 static struct gm_mask_change *of(struct gm_change *change)

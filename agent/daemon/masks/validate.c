@@ -15,8 +15,8 @@
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
 #include "agent/daemon/sessions/register.h"
-#include "agent/plan/size_text.h"
 #include "gpumap.h"
+#include "lib/model/plan/size_text.h"
 
 _Static_assert(GPUMAP_MASK_RANK_MAX == GM_MASK_RANK_MAX, "one tensor");
 _Static_assert(GPUMAP_MASK_CAUSAL == GM_MASK_CAUSAL + 1 &&

@@ -17,7 +17,7 @@
 #include "agent/daemon/base/user.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/segment/segment.h"
-#include "agent/plan/size_text.h"
+#include "lib/model/plan/size_text.h"
 #include "shm/objects.h"
 #include "shm/point.h"
 #include "shm/seq.h"

@@ -16,8 +16,8 @@
 #include "agent/daemon/sessions/register.h"
 #include "agent/daemon/sessions/registration.h"
 #include "agent/daemon/sessions/session.h"
-#include "agent/plan/size_text.h"
 #include "gpumap.h"
+#include "lib/model/plan/size_text.h"
 #include "shm/queue.h"
 
 /* ---- MASK_USE ------------------------------------------------------------ */

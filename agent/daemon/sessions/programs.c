@@ -17,8 +17,8 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/sessions/session.h"
-#include "agent/plan/size_text.h"
 #include "gpumap.h"
+#include "lib/model/plan/size_text.h"
 #include "shm/queue.h"
 
 #define NAME_BYTES GM_PROGRAM_NAME_BYTES

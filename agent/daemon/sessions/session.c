@@ -25,8 +25,8 @@
 #include "agent/daemon/sharing/exports.h"
 #include "agent/daemon/sharing/peer_mapping.h"
 #include "agent/daemon/sharing/share.h"
-#include "agent/plan/size_text.h"
 #include "gpumap.h"
+#include "lib/model/plan/size_text.h"
 #include "shm/point.h"
 #include "shm/queue.h"
 

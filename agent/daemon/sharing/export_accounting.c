@@ -12,7 +12,7 @@
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/share.h"
-#include "agent/plan/size_text.h"
+#include "lib/model/plan/size_text.h"
 
 static void free_export(struct gm_export *export)
 {

@@ -7,9 +7,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/plan/auto.h"
-#include "agent/plan/number.h"
-#include "agent/plan/place.h"
+#include "lib/model/plan/auto.h"
+#include "lib/model/plan/number.h"
+#include "lib/model/plan/place.h"
 #include "tests/support/dice.h"
 #include "tests/support/tap.h"
 

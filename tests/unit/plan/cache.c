@@ -5,8 +5,8 @@
 
 #include <errno.h>
 
-#include "agent/plan/cache.h"
 #include "gpumap/plan.h"
+#include "lib/model/plan/cache.h"
 #include "tests/support/tap.h"
 
 #define MIB (UINT64_C(1) << 20)

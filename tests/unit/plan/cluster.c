@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "agent/plan/cluster.h"
+#include "lib/model/plan/cluster.h"
 #include "tests/support/dice.h"
 #include "tests/support/layer_caches.h"
 #include "tests/support/tap.h"

@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "agent/plan/heads.h"
+#include "lib/model/plan/heads.h"
 #include "tests/support/tap.h"
 
 #define NO(what, n)                                         \

@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/plan/cache.h"
 #include "gpumap/model.h"
 #include "lib/model/checkpoint/checkpoint.h"
+#include "lib/model/plan/cache.h"
 #include "tests/support/tap.h"
 
 #define COUNT(a)   (sizeof(a) / sizeof((a)[0]))

@@ -5,8 +5,8 @@
 
 #include <errno.h>
 
-#include "agent/plan/number.h"
-#include "agent/plan/size_text.h"
+#include "lib/model/plan/number.h"
+#include "lib/model/plan/size_text.h"
 #include "tests/support/tap.h"
 
 #define MIB (UINT64_C(1) << 20)

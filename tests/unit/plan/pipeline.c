@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/plan/pipeline.h"
+#include "lib/model/plan/pipeline.h"
 #include "tests/support/dice.h"
 #include "tests/support/tap.h"
 

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/plan/nodefile.h"
-#include "agent/plan/plan.h"
 #include "lib/model/checkpoint/checkpoint.h"
+#include "lib/model/plan/nodefile.h"
+#include "lib/model/plan/plan.h"
 #include "tests/support/tap.h"
 
 #define NO_MODELS "the metadata of published models is not here"

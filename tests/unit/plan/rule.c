@@ -20,9 +20,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/plan/cache.h"
-#include "agent/plan/rule.h"
 #include "gpumap/engine.h"
+#include "lib/model/plan/cache.h"
+#include "lib/model/plan/rule.h"
 #include "tests/support/tap.h"
 
 #define LAYERS_MAX 64u

@@ -7,11 +7,11 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "agent/plan/dtype.h"
-#include "agent/plan/isq.h"
-#include "agent/plan/kv.h"
-#include "agent/plan/place.h"
 #include "gpumap.h"
+#include "lib/model/plan/dtype.h"
+#include "lib/model/plan/isq.h"
+#include "lib/model/plan/kv.h"
+#include "lib/model/plan/place.h"
 #include "tests/support/tap.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/plan/plan.h"
+#include "lib/model/plan/plan.h"
 #include "tests/support/dice.h"
 #include "tests/support/layer_caches.h"
 #include "tests/support/tap.h"

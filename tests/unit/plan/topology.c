@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/plan/topology.h"
+#include "lib/model/plan/topology.h"
 #include "tests/support/dice.h"
 #include "tests/support/tap.h"
 #include "tests/support/topology_entries.h"

@@ -1,0 +1,63 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "lib/model/plan/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A tensor's name may hold a newline; a log line may not. */
+static void make_printable(char *s)
+{
+	for (; *s; s++)
+		if ((unsigned char)*s < ' ' || *s == 0x7f)
+			*s = '?';
+}
+
+int gm_error_set(struct gm_plan_error *err, int code, const char *remedy,
+		 const char *format, ...)
+{
+	va_list args;
+
+	if (!err)
+		return code;
+	err->code = code;
+	va_start(args, format);
+	vsnprintf(err->text, sizeof(err->text), format, args);
+	va_end(args);
+	snprintf(err->remedy, sizeof(err->remedy), "%s", remedy ? remedy : "");
+	make_printable(err->text);
+	make_printable(err->remedy);
+	return code;
+}
+
+int gm_error_of_sentence(struct gm_plan_error *err, int code,
+			 const char *sentence)
+{
+	const char *end = sentence + strlen(sentence), *remedy = NULL;
+
+	for (const char *at = sentence; (at = strstr(at, "; ")) != NULL;) {
+		end = at;
+		at += strlen("; ");
+		remedy = at;
+	}
+	if (sentence[0] == '\0')
+		return gm_error_no_memory(err);
+	return gm_error_set(err, code, remedy, "%.*s", (int)(end - sentence),
+			    sentence);
+}
+
+int gm_error_no_memory(struct gm_plan_error *err)
+{
+	return gm_error_set(err, -ENOMEM, "free some memory and try again",
+			    "out of memory");
+}
+
+int gm_error_no_layers(struct gm_plan_error *err)
+{
+	return gm_error_set(err, -EINVAL,
+			    "give a model with at least one layer",
+			    "The model has no layers");
+}

@@ -1,0 +1,131 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * topology - read a file that gives layers their devices and quantisation.
+ *
+ *	0-16:			# layers 0 to 15
+ *	  device: cuda[0]
+ *	  isq: Q4K
+ *	"16":			# one layer
+ *	  device: cpu
+ *	/ffn\.down/:		# tensors whose name has a match
+ *	  isq: Q6K
+ *
+ * The format is that of mistral.rs, with its order of checks and texts of
+ * errors.  Where ranges overlap the one with the higher end wins, with equal
+ * ends the later one, and it wins as a whole: keys that it omits are unset
+ * there.  Plans do not use patterns, because a layer map places whole layers:
+ * gpumap checks their syntax so that a file is valid here and in mistral.rs
+ * alike.  Keys of an entry other than device and isq are ignored.
+ *
+ * A type that CUDA devices cannot compute with is refused for such a device.
+ *
+ * YAML is accepted without aliases and directives, as one document, with no key
+ * twice, nested at most GM_TOPOLOGY_DEPTH deep.  pattern.h describes patterns.
+ * Nothing is allocated for each layer: a range may end anywhere below 2^64, and
+ * placing checks whether the model has these layers.
+ */
+#ifndef GM_TOPOLOGY_H
+#define GM_TOPOLOGY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/model/plan/error.h"
+#include "lib/model/plan/isq.h"
+
+#define GM_TOPOLOGY_BYTES   (1u << 20) /* most bytes of a file */
+#define GM_TOPOLOGY_ENTRIES 16384u
+#define GM_TOPOLOGY_DEPTH   16u
+
+/* A device as topologies and requests name it: "cpu", "cuda[1]". */
+enum gm_location_kind {
+	GM_LOCATION_CPU,
+	GM_LOCATION_CUDA,
+	GM_LOCATION_METAL,
+	GM_LOCATION_OTHER /* a device that no text names */
+};
+
+struct gm_location {
+	enum gm_location_kind kind;
+	uint64_t ordinal; /* 0 for the CPU */
+};
+
+#define GM_LOCATION_TEXT 32u /* bytes that suffice for every location */
+
+struct gm_topology_entry {
+	bool has_isq, has_device;
+	enum gm_isq isq;
+	struct gm_location device;
+};
+
+/* Layers @start to @end - 1. */
+struct gm_topology_range {
+	uint64_t start, end;
+	uint64_t index; /* of its entry in the file */
+	struct gm_topology_entry entry;
+};
+
+struct gm_topology {
+	struct gm_topology_range *ranges; /* disjoint and ascending: the winner
+					   * of each layer */
+	size_t n_ranges;
+	bool pattern_has_isq;  /* an entry for a pattern names one */
+	bool pattern_not_cuda; /* and one without a device a type that CUDA
+				* devices cannot compute with */
+};
+
+/*
+ * gm_topology_parse - read a topology
+ *
+ * text		@n bytes of YAML
+ * ret_topology	give it back with gm_topology_free()
+ *
+ * Returns	0
+ *		-EINVAL	not YAML, not a topology, or an invalid entry
+ *		-E2BIG	beyond a limit
+ *		-ENOMEM
+ * Threads	any
+ */
+int gm_topology_parse(const char *text, size_t n,
+		      struct gm_topology *ret_topology,
+		      struct gm_plan_error *ret_err);
+
+/* Free what gm_topology_parse() gave.  NULL is allowed. */
+void gm_topology_free(struct gm_topology *topology);
+
+/* Does any range place layers? */
+bool gm_topology_places(const struct gm_topology *topology);
+
+/*
+ * gm_topology_suits_cuda - may a CUDA device hold layers of a range?
+ *
+ * n		layers from @first on
+ *
+ * Returns	false if an entry quantises one of them, or a pattern any
+ *		tensor, to a type that CUDA devices cannot compute with
+ * Threads	any
+ */
+bool gm_topology_suits_cuda(const struct gm_topology *topology, uint64_t first,
+			    uint64_t n);
+
+/* One more than the last layer that a range names, 0 without any. */
+uint64_t gm_topology_end(const struct gm_topology *topology);
+
+/* Returns 0, or -EINVAL with the error text of mistral.rs. */
+int gm_topology_device_parse(const char *text, struct gm_location *ret_location,
+			     struct gm_plan_error *ret_err);
+
+/* Print to @text, which is returned. */
+const char *gm_topology_device_print(const struct gm_location *location,
+				     char text[GM_LOCATION_TEXT]);
+
+static inline bool gm_location_equal(const struct gm_location *a,
+				     const struct gm_location *b)
+{
+	return a->kind == b->kind && a->ordinal == b->ordinal;
+}
+
+#endif

@@ -4,6 +4,7 @@
 # agent: one folder per process or concern.  The libraries come first, then the
 # programs that link them.
 include $(top_srcdir)/agent/common/local.mk
+include $(top_srcdir)/agent/files/local.mk
 include $(top_srcdir)/agent/mask/local.mk
 include $(top_srcdir)/agent/mesh/local.mk
 include $(top_srcdir)/agent/reader/local.mk

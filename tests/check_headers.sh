@@ -21,7 +21,8 @@ may_include() {
 	lib/model/checkpoint) echo include shm/layer_name.h \
 		lib/model/checkpoint ;;
 	lib/model/plan) echo include shm lib/model/checkpoint lib/model/plan ;;
-	agent/mask) echo include shm lib/model/checkpoint lib/model/plan \
+	agent/files) echo include shm lib/model/plan agent/files ;;
+	agent/mask) echo include shm lib/model/checkpoint lib/model/plan agent/files \
 		agent/mask ;;
 	agent/mesh) echo include agent/mesh lib/model/plan/error.h lib/model/plan/number.h ;;
 	agent/common) echo include shm agent/common ;;
@@ -29,8 +30,8 @@ may_include() {
 	agent/device) echo include shm agent/common agent/cuda \
 		agent/device ;;
 	agent/comm) echo include shm agent/common agent/device agent/comm ;;
-	agent/daemon) echo include shm agent/common lib/model/plan agent/mask \
-		agent/mesh agent/daemon agent/comm/comm_shm.h \
+	agent/daemon) echo include shm agent/common lib/model/plan agent/files \
+		agent/mask agent/mesh agent/daemon agent/comm/comm_shm.h \
 		agent/cuda/cuerror.h \
 		agent/cuda/nvml.h ;;
 	agent/probe) echo include shm agent/common agent/cuda agent/probe \
@@ -41,7 +42,7 @@ may_include() {
 	agent/reader) echo include agent/reader ;;
 	contrib/python/core) echo include contrib/python/core ;;
 	agent/ctl) echo include shm lib/model/checkpoint lib/model/plan \
-		agent/mask agent/mesh agent/reader agent/common/idset.h \
+		agent/files agent/mask agent/mesh agent/reader agent/common/idset.h \
 		agent/common/numa_bind.h agent/common/text.h \
 		agent/ctl ;;
 	esac

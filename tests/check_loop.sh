@@ -20,7 +20,7 @@
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
 cd "$abs_top_srcdir/agent" || exit 1
 
-folders="comm common cuda daemon mask mesh ../lib/model/plan ../shm"
+folders="comm common cuda daemon files mask mesh ../lib/model/plan ../shm"
 calls="read readv pread preadv preadv2 process_vm_readv
 write writev pwrite pwritev pwritev2 lseek
 getdents64 fallocate posix_fallocate ftruncate truncate fopen fdopen freopen
@@ -99,8 +99,8 @@ allowed() {
 	daemon/worker_uid.c fopen 1: the administrator's, at the start
 	daemon/workers/row_trace.c fchmod 1: a memfd, just made
 	daemon/workers/row_trace.c posix_fallocate 1: a memfd, just made
-	../lib/model/plan/file.c fstat 1: the administrator's, at the start
-	../lib/model/plan/file.c pread 1: the administrator's, at the start
+	files/file.c fstat 1: the administrator's, at the start
+	files/file.c pread 1: the administrator's, at the start
 	EOF
 }
 

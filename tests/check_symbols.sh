@@ -106,10 +106,9 @@ check "libgpumap-model is not unloaded" "$(readelf -d "$built/libgpumap-model.so
 	grep -q NODELETE || echo "it has no flag NODELETE")"
 
 # gpumapd and gpumap-worker link readers and placement without libgpumap.
-convenience=$(find "$built" -maxdepth 1 -name libplan.a)
-# shellcheck disable=SC2086 # no file where the agent is not built
 check "readers and placement call nothing of libgpumap" "$("${NM:-nm}" \
-	"$built/libcheckpoint.a" $convenience "$built/../../shm/.libs/libshm.a" | awk '
+	"$built/libcheckpoint.a" "$built/libplan.a" \
+	"$built/../../shm/.libs/libshm.a" | awk '
 	NF > 1 && $(NF - 1) ~ /[TDBR]/ { has[$NF] = 1 }
 	NF > 1 && $(NF - 1) == "U" { wants[$NF] = 1 }
 	END {

@@ -5,8 +5,8 @@
 
 #include "agent/ctl/fields.h"
 #include "agent/ctl/plan.h"
+#include "agent/files/nodefile.h"
 #include "agent/reader/device_text.h"
-#include "lib/model/plan/nodefile.h"
 #include "shm/device_kinds.h"
 
 #include <stdio.h>

@@ -14,8 +14,8 @@
 
 #include "agent/ctl/plan.h"
 #include "agent/ctl/words.h"
+#include "agent/files/nodefile.h"
 #include "lib/model/plan/heads.h"
-#include "lib/model/plan/nodefile.h"
 #include "lib/model/plan/place.h"
 #include "shm/device_kinds.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/model/plan/wide_json.h"
+#include "agent/reader/wide_json.h"
 
 static bool has_more(const struct gm_ctl_field *f)
 {

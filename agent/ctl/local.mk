@@ -44,7 +44,7 @@ nodist_%canon_reldir%_gpumapctl_SOURCES = %reldir%/completion_scripts.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/usage.c %reldir%/usage.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/who.c %reldir%/who.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/words.c %reldir%/words.h
-%canon_reldir%_gpumapctl_LDADD = agent/mask/libmask.la lib/libplan.la \
-	agent/mesh/libmesh.la agent/reader/libreader.la agent/common/libcommon.la \
+%canon_reldir%_gpumapctl_LDADD = agent/mask/libmask.la \
+	agent/files/libfiles.la lib/libplan.la agent/mesh/libmesh.la agent/reader/libreader.la agent/common/libcommon.la \
 	lib/libcheckpoint.la shm/libshm.la lib/libgpumap-model.la \
 	lib/libgpumap.la $(JANSSON_LIBS) $(NUMA_LIBS) -lpthread

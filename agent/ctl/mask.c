@@ -16,8 +16,8 @@
 #include "agent/mask/mask.h"
 #include "agent/mask/mask_tensor.h"
 #include "agent/mask/picture.h"
+#include "agent/reader/wide_json.h"
 #include "gpumap/view.h"
-#include "lib/model/plan/wide_json.h"
 
 /* ---- one mask ------------------------------------------------------------ */
 

@@ -32,7 +32,8 @@ struct gm_ctl_planning {
 	struct gm_ctl_node node;
 	struct gm_weights_sizes model;
 	enum gm_isq isq; /* what the weights are quantised to, or GM_ISQ_N */
-	char *topology;  /* the file's text */
+	char *text;      /* the topology's */
+	struct gm_topology topology;
 	struct gm_kv_shape like; /* with --like */
 	struct gm_plan_request q;
 	struct gm_plan plan;

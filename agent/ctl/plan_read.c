@@ -12,10 +12,10 @@
 
 #include "agent/ctl/export.h"
 #include "agent/ctl/progress.h"
+#include "agent/files/file.h"
+#include "agent/files/nodefile.h"
+#include "agent/files/topology_file.h"
 #include "gpumap/engine.h"
-#include "lib/model/plan/file.h"
-#include "lib/model/plan/nodefile.h"
-#include "lib/model/plan/topology.h"
 #include "shm/point.h"
 
 static int wrong(const char *what)
@@ -77,10 +77,13 @@ static int read_texts(struct gm_ctl_planning *p)
 	if (GM_TEXT(ctl, TOPOLOGY) == NULL)
 		return GM_EXIT_OK;
 	if (gm_file_text(GM_TEXT(ctl, TOPOLOGY),
-			 "give the path of a topology file", GM_TOPOLOGY_BYTES,
-			 &p->topology, &n, &error) != 0)
+			 "give the path of a topology file",
+			 GM_TOPOLOGY_FILE_BYTES, &p->text, &n, &error) != 0 ||
+	    gm_topology_file_parse(p->text, strlen(p->text), &p->topology,
+				   &error) != 0)
 		return gm_ctl_plan_error(&error);
-	p->q.ask.text = p->topology;
+	p->q.ask.text = p->text;
+	p->q.topology = &p->topology;
 	return GM_EXIT_OK;
 }
 
@@ -376,7 +379,7 @@ static int rows_of_file(const char *path, struct gm_ctl_node *ret_node)
 	if (gm_nodefile_read(path, &file, &error) != 0)
 		return gm_ctl_plan_error(&error);
 	memcpy(ret_node->name, file.name, sizeof(ret_node->name));
-	gm_plan_of_node(&file, ret_node->devices);
+	gm_nodefile_devices(&file, ret_node->devices);
 	ret_node->n = file.n_rows;
 	for (uint32_t i = 0; i < file.n_rows; i++)
 		memcpy(ret_node->names[i], file.rows[i].name,
@@ -491,6 +494,7 @@ void gm_ctl_plan_free(struct gm_ctl_planning *p)
 		return;
 	gm_plan_free(&p->plan);
 	gm_weights_sizes_free(&p->model);
-	free(p->topology);
+	gm_topology_free(&p->topology);
+	free(p->text);
 	free(p);
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/manager.h"
 #include "agent/common/node_clock.h"
 #include "agent/common/numa_bind.h"
 #include "agent/daemon/account/credit.h"
@@ -20,7 +21,6 @@
 #include "agent/daemon/base/fd_store.h"
 #include "agent/daemon/base/io_thread.h"
 #include "agent/daemon/base/loop.h"
-#include "agent/common/manager.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/uring.h"
 #include "agent/daemon/cluster/cluster.h"
@@ -31,8 +31,8 @@
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/health/cards.h"
 #include "agent/daemon/health/drain.h"
-#include "agent/daemon/health/vendors.h"
 #include "agent/daemon/health/probe.h"
+#include "agent/daemon/health/vendors.h"
 #include "agent/daemon/map/calibration.h"
 #include "agent/daemon/map/cordon.h"
 #include "agent/daemon/map/layer_maps.h"
@@ -58,8 +58,8 @@
 #include "agent/daemon/subscribers.h"
 #include "agent/daemon/workers/job_figures.h"
 #include "agent/daemon/workers/supervisor.h"
+#include "agent/files/nodefile.h"
 #include "gpumap.h"
-#include "lib/model/plan/nodefile.h"
 
 #define HEARTBEAT_NS      UINT64_C(500000000)
 #define PATIENCE          6u /* with what is being written at the end */

@@ -160,5 +160,5 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 sbin_PROGRAMS += %reldir%/gpumapd
 %canon_reldir%_gpumapd_SOURCES = %reldir%/main.c
 %canon_reldir%_gpumapd_LDADD = %reldir%/libdaemon.la agent/mesh/libmesh.la \
-	lib/libplan.la agent/cuda/libcu.la agent/common/libcommon.la shm/libshm.la \
+	agent/files/libfiles.la lib/libplan.la agent/cuda/libcu.la agent/common/libcommon.la shm/libshm.la \
 	$(NUMA_LIBS) $(URING_LIBS)

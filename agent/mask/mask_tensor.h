@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/files/file.h"
 #include "lib/model/plan/error.h"
-#include "lib/model/plan/file.h"
 
 struct gm_weights;
 

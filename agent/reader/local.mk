@@ -7,3 +7,6 @@ noinst_LTLIBRARIES += %reldir%/libreader.la
 %canon_reldir%_libreader_la_SOURCES += %reldir%/device_text.c
 %canon_reldir%_libreader_la_SOURCES += %reldir%/device_text.h
 %canon_reldir%_libreader_la_SOURCES += %reldir%/list.c %reldir%/list.h
+%canon_reldir%_libreader_la_SOURCES += %reldir%/wide_json.c
+%canon_reldir%_libreader_la_SOURCES += %reldir%/wide_json.h
+%canon_reldir%_libreader_la_LIBADD = $(JANSSON_LIBS)

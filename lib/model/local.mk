@@ -53,10 +53,7 @@ lib_libgpumap_model_la_LDFLAGS = $(AM_LDFLAGS) -no-undefined -Wl,-z,nodelete \
 lib_libgpumap_model_la_DEPENDENCIES = lib/libmodel.la lib/libgpumap.la \
 	shm/libshm.la %reldir%/libgpumap-model.map
 
-# libplan.la reads YAML, which is the agent's.
-if AGENT
 include $(top_srcdir)/lib/model/plan/local.mk
-endif
 
 gpumapinclude_HEADERS += include/gpumap/engine.h
 gpumapinclude_HEADERS += include/gpumap/model.h

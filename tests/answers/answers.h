@@ -13,9 +13,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "agent/reader/wide_json.h"
 #include "lib/model/plan/error.h"
 #include "lib/model/plan/spec.h"
-#include "lib/model/plan/wide_json.h"
 
 /* A request's object, which keeps the first error: a caller reads all fields
  * and checks once. */

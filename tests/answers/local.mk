@@ -17,7 +17,8 @@ tests_libanswers_la_SOURCES = \
 	%reldir%/spec.c \
 	%reldir%/split.c \
 	%reldir%/topology_choice.c %reldir%/topology_choice.h
-tests_libanswers_la_LIBADD = agent/mask/libmask.la lib/libplan.la \
+tests_libanswers_la_LIBADD = agent/mask/libmask.la \
+	agent/files/libfiles.la agent/reader/libreader.la lib/libplan.la \
 	agent/mesh/libmesh.la shm/libshm.la $(JANSSON_LIBS)
 check_PROGRAMS += tests/support/answers
 tests_support_answers_SOURCES = %reldir%/answers.c

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/files/topology_file.h"
 #include "lib/model/plan/checked.h"
 #include "lib/model/plan/dtype.h"
 #include "lib/model/plan/kv.h"
@@ -56,8 +57,8 @@ static void read_topology(struct gm_fields *f, struct map_request *m)
 		return;
 	text = gm_json_field_text(f, "topology");
 	if (f->r == 0)
-		f->r = gm_topology_parse(text, strlen(text), &m->topology,
-					 f->err);
+		f->r = gm_topology_file_parse(text, strlen(text), &m->topology,
+					      f->err);
 	if (f->r == 0)
 		m->q.topology = &m->topology;
 }

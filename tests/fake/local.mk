@@ -11,7 +11,7 @@ check_LTLIBRARIES += %reldir%/libhardware.la
 check_LTLIBRARIES += %reldir%/libmachine.la
 %canon_reldir%_libmachine_la_SOURCES = %reldir%/machine.c %reldir%/machine.h
 %canon_reldir%_libmachine_la_LIBADD = %reldir%/libhardware.la \
-	lib/libplan.la shm/libshm.la
+	agent/files/libfiles.la lib/libplan.la shm/libshm.la
 
 check_PROGRAMS += %reldir%/stand-in
 %canon_reldir%_stand_in_SOURCES = %reldir%/stand_in.c \

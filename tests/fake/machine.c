@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/model/plan/nodefile.h"
+#include "agent/files/nodefile.h"
 #include "tests/support/fnv.h"
 
 /* The same name, the same UUID. */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "lib/model/plan/nodefile.h"
+#include "agent/files/nodefile.h"
 
 static void check_row(const struct gm_nodefile_row *row)
 {

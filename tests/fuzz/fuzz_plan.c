@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "agent/files/topology_file.h"
 #include "lib/model/plan/plan.h"
 
 #define HEAD 5
@@ -204,10 +205,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { .at = data + HEAD, .end = data + size };
 	struct gm_plan_advice advice;
+	struct gm_topology topology = { 0 };
 	struct gm_plan_error err = { 0 };
 	struct gm_plan plan;
 	char *text;
-	int r;
+	int r = 0;
 
 	if (size < HEAD)
 		return 0;
@@ -216,7 +218,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	text = strndup((const char *)in.at, (size_t)(in.end - in.at));
 	MUST(text);
 	in.q.ask.text = *text ? text : NULL;
-	r = gm_plan_make(&in.q, &plan, &advice, &err);
+	if (in.q.ask.setting == GPUMAP_SETTING_TOPOLOGY && in.q.ask.text) {
+		r = gm_topology_file_parse(text, strlen(text), &topology, &err);
+		in.q.topology = &topology;
+	}
+	if (r == 0)
+		r = gm_plan_make(&in.q, &plan, &advice, &err);
 	if (r == 0) {
 		check_plan(&in, &plan);
 		gm_plan_free(&plan);
@@ -227,6 +234,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (r == -ENOSPC)
 			check_advice(&in, &advice);
 	}
+	gm_topology_free(&topology);
 	free(text);
 	return 0;
 }

@@ -8,6 +8,7 @@
  *	then	the YAML
  */
 
+#include "agent/files/topology_file.h"
 #include "tests/fuzz/fuzz_plan.h"
 
 #include <string.h>
@@ -70,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 1)
 		return 0;
-	r = gm_topology_parse((const char *)data + 1, size - 1, &t, &err);
+	r = gm_topology_file_parse((const char *)data + 1, size - 1, &t, &err);
 	if (r) {
 		check_error(r, &err);
 		return 0;

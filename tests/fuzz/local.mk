@@ -20,7 +20,7 @@ endif
 
 if AGENT
 gm_daemon = agent/daemon/libdaemon.la agent/mesh/libmesh.la \
-	lib/libplan.la agent/cuda/libcu.la \
+	agent/files/libfiles.la lib/libplan.la agent/cuda/libcu.la \
 	agent/common/libcommon.la shm/libshm.la $(NUMA_LIBS) $(URING_LIBS)
 
 gm_fuzz += %reldir%/fuzz_answers
@@ -45,7 +45,7 @@ gm_fuzz += %reldir%/fuzz_mask_tensor
 	-DFUZZ_NAME='"mask_tensor"'
 %canon_reldir%_fuzz_mask_tensor_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_mask_tensor_LDADD = agent/mask/libmask.la \
-	lib/libplan.la lib/libcheckpoint.la shm/libshm.la
+	agent/files/libfiles.la lib/libplan.la lib/libcheckpoint.la shm/libshm.la
 
 gm_fuzz += %reldir%/fuzz_model_table
 %canon_reldir%_fuzz_model_table_SOURCES = %reldir%/fuzz_model_table.c \
@@ -62,7 +62,8 @@ gm_fuzz += %reldir%/fuzz_npy
 	$(gm_fuzz_main)
 %canon_reldir%_fuzz_npy_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"npy"'
 %canon_reldir%_fuzz_npy_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_npy_LDADD = agent/mask/libmask.la lib/libplan.la \
+%canon_reldir%_fuzz_npy_LDADD = agent/mask/libmask.la \
+	agent/files/libfiles.la lib/libplan.la \
 	lib/libcheckpoint.la shm/libshm.la
 
 gm_fuzz += %reldir%/fuzz_node
@@ -70,7 +71,8 @@ gm_fuzz += %reldir%/fuzz_node
 	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)
 %canon_reldir%_fuzz_node_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"node"'
 %canon_reldir%_fuzz_node_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_node_LDADD = lib/libplan.la shm/libshm.la
+%canon_reldir%_fuzz_node_LDADD = agent/files/libfiles.la \
+	lib/libplan.la shm/libshm.la
 
 gm_fuzz += %reldir%/fuzz_state
 %canon_reldir%_fuzz_state_SOURCES = %reldir%/fuzz_state.c \
@@ -84,7 +86,8 @@ gm_fuzz += %reldir%/fuzz_plan
 	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)
 %canon_reldir%_fuzz_plan_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"plan"'
 %canon_reldir%_fuzz_plan_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_plan_LDADD = lib/libplan.la shm/libshm.la
+%canon_reldir%_fuzz_plan_LDADD = agent/files/libfiles.la \
+	lib/libplan.la shm/libshm.la
 
 gm_fuzz += %reldir%/fuzz_probe
 %canon_reldir%_fuzz_probe_SOURCES = %reldir%/fuzz_probe.c \
@@ -115,7 +118,8 @@ gm_fuzz += %reldir%/fuzz_topology
 %canon_reldir%_fuzz_topology_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DFUZZ_NAME='"topology"'
 %canon_reldir%_fuzz_topology_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_topology_LDADD = lib/libplan.la
+%canon_reldir%_fuzz_topology_LDADD = agent/files/libfiles.la \
+	lib/libplan.la
 endif
 
 gm_fuzz += %reldir%/fuzz_gguf

@@ -182,7 +182,7 @@ tests_suites_unit_daemon_SOURCES = $(gm_unit_daemon)
 tests_suites_unit_daemon_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc \
 	-Wl,--wrap=clock_gettime
 tests_suites_unit_daemon_LDADD = tests/libsupport.la \
-	agent/daemon/libdaemon.la lib/libplan.la \
+	agent/daemon/libdaemon.la agent/files/libfiles.la lib/libplan.la \
 	agent/mesh/libmesh.la agent/cuda/libcu.la agent/common/libcommon.la \
 	shm/libshm.la $(SECCOMP_LIBS) $(NUMA_LIBS) $(URING_LIBS) -lpthread
 gm_cases += $(gm_unit_daemon)
@@ -258,7 +258,8 @@ gm_unit_mask = \
 	%reldir%/mask/picture.c
 tests_suites_unit_mask_SOURCES = $(gm_unit_mask)
 tests_suites_unit_mask_LDADD = tests/libsupport.la agent/mask/libmask.la \
-	lib/libplan.la agent/mesh/libmesh.la lib/libcheckpoint.la shm/libshm.la
+	agent/files/libfiles.la lib/libplan.la agent/mesh/libmesh.la \
+	lib/libcheckpoint.la shm/libshm.la
 gm_cases += $(gm_unit_mask)
 
 gm_suites += tests/suites/unit_mesh
@@ -288,7 +289,8 @@ gm_unit_plan = \
 	%reldir%/plan/strategies.c \
 	%reldir%/plan/topology.c
 tests_suites_unit_plan_SOURCES = $(gm_unit_plan)
-tests_suites_unit_plan_LDADD = tests/libsupport.la lib/libplan.la \
+tests_suites_unit_plan_LDADD = tests/libsupport.la \
+	agent/files/libfiles.la lib/libplan.la \
 	agent/mesh/libmesh.la lib/libcheckpoint.la \
 	shm/libshm.la $(JANSSON_LIBS)
 gm_cases += $(gm_unit_plan)

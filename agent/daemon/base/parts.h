@@ -31,7 +31,7 @@ struct gm_listed_models;  /* sharing/listed_models.h */
 struct gm_loop;           /* base/loop.h */
 struct gm_manager;        /* base/manager.h */
 struct gm_mask_devices;   /* masks/device_replicas.h */
-struct gm_nodefile;       /* lib/model/plan/nodefile.h */
+struct gm_nodefile;       /* agent/files/nodefile.h */
 struct gm_numa_segments;  /* masks/numa_segments.h */
 struct gm_vendors;        /* health/vendors.h */
 struct gm_paths;          /* devices/p2p.h */

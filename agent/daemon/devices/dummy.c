@@ -12,8 +12,8 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/devices/uuid.h"
+#include "agent/files/nodefile.h"
 #include "gpumap.h"
-#include "lib/model/plan/nodefile.h"
 #include "shm/device_kinds.h"
 #include "shm/score.h"
 

@@ -20,6 +20,7 @@
 #include "agent/daemon/map/reserve.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/segment/directory.h"
+#include "agent/files/topology_file.h"
 #include "gpumap.h"
 #include "lib/model/plan/plan.h"
 
@@ -36,6 +37,7 @@ struct plan_change {
 	uint64_t most[GM_ROWS];
 	uint64_t lasting[GM_ROWS];
 	struct gm_plan_request q;
+	struct gm_topology topology;
 	struct gm_plan plan;
 	struct gm_plan wanted; /* of a model that fits nowhere now, one day */
 	struct gm_plan_error error;
@@ -348,12 +350,29 @@ static void make_elsewhere(struct plan_change *plan)
 	plan->plan = other;
 }
 
+static int read_topology(struct plan_change *plan)
+{
+	const char *text = plan->q.ask.text;
+	int ret;
+
+	if (plan->q.ask.setting != GPUMAP_SETTING_TOPOLOGY || text == NULL ||
+	    plan->q.topology != NULL)
+		return 0;
+	ret = gm_topology_file_parse(text, strlen(text), &plan->topology,
+				     &plan->error);
+	if (ret == 0)
+		plan->q.topology = &plan->topology;
+	return ret;
+}
+
 static int make(struct gm_change *change)
 {
 	struct plan_change *plan = of(change);
 	bool is_in_turn = takes_any(&plan->q.ask) && takes_turns(&plan->q.ask);
-	int ret = gm_plan_make(&plan->q, &plan->plan, NULL, &plan->error);
+	int ret = read_topology(plan);
 
+	if (ret == 0)
+		ret = gm_plan_make(&plan->q, &plan->plan, NULL, &plan->error);
 	if (ret == 0 && is_in_turn && is_too_much(plan))
 		make_elsewhere(plan);
 	if (ret == -ENOSPC && is_in_turn && plan->q.ask.wait_ns != 0)
@@ -683,6 +702,7 @@ static void free_plan(struct gm_change *change)
 	gm_wait_line_leave(change->d, &plan->wait);
 	gm_plan_free(&plan->plan);
 	gm_plan_free(&plan->wanted);
+	gm_topology_free(&plan->topology);
 	free(plan->reply.tail);
 	free(plan);
 }

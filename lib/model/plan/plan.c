@@ -11,7 +11,6 @@
 
 #include "lib/model/plan/checked.h"
 #include "lib/model/plan/heads.h"
-#include "lib/model/plan/nodefile.h"
 #include "lib/model/plan/plan_draft.h"
 #include "lib/model/plan/rule.h"
 #include "lib/model/plan/size_text.h"
@@ -20,7 +19,6 @@
 #include "shm/score.h"
 
 _Static_assert(GM_PLAN_ROWS <= GM_AUTO_ROWS, "a strategy takes all of them");
-_Static_assert(GM_PLAN_ROWS >= GM_NODEFILE_ROWS, "and those of every node");
 
 uint64_t gm_plan_speed(bool is_host, uint32_t units, uint64_t free_bytes,
 		       uint32_t cc_major)
@@ -94,33 +92,6 @@ int gm_plan_choose(struct gm_plan_request *q, struct gm_plan_device *devices,
 			devices[q->n_devices++] = usable[i];
 	q->n_dummies = n_usable - q->n_devices;
 	return 0;
-}
-
-void gm_plan_of_node(const struct gm_nodefile *node,
-		     struct gm_plan_device ret_devices[GM_PLAN_ROWS])
-{
-	for (uint32_t i = 0; i < node->n_rows; i++) {
-		const struct gm_nodefile_row *row = &node->rows[i];
-		bool is_host = (gm_device_kind(row->kind)->flags &
-				GPUMAP_DEVICE_MAIN_MEMORY) != 0;
-		/* A GPU that is split has no memory: only its instances are
-		 * used. */
-		uint64_t avail = row->is_split ? 0 : row->free_bytes;
-
-		ret_devices[i] = (struct gm_plan_device){
-			.row = i,
-			.is_host = is_host,
-			.is_cuda = row->has_cc,
-			.is_integrated = row->is_integrated,
-			.cc_major = row->cc_major,
-			.cc_minor = row->cc_minor,
-			.avail = avail,
-			.total = row->total_bytes,
-			.speed = gm_plan_speed(is_host, row->units, avail,
-					       row->cc_major),
-		};
-	}
-	gm_plan_number(ret_devices, node->n_rows);
 }
 
 int gm_plan_warn(struct gm_plan_draft *d, const char *format, ...)

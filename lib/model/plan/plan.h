@@ -65,6 +65,7 @@ struct gm_plan_request {
 				* quantised, or not known */
 	const struct gm_kv_shape *like; /* charge every layer as mistral.rs does
 					 * for this shape; NULL: do not */
+	const struct gm_topology *topology; /* what its file says, or NULL */
 	bool must_fit; /* also refuse a manual map that takes more of a row than
 		        * is left; an automatic one always fits */
 };
@@ -172,12 +173,7 @@ uint32_t gm_plan_ranks(const struct gm_plan_request *request,
 /* Is the row one of those that were left out as drained? */
 bool gm_plan_is_drained(const struct gm_plan_request *request, uint32_t row);
 
-struct gm_nodefile;
 struct gm_weights_sizes;
-
-/* Make the devices of a node file, numbered; as many as it has rows. */
-void gm_plan_of_node(const struct gm_nodefile *node,
-		     struct gm_plan_device ret_devices[GM_PLAN_ROWS]);
 
 /* Describe the model of a checkpoint (lib/model/checkpoint), which has to
  * outlive it.  Returns the bytes of one weight, as weight_bytes above. */

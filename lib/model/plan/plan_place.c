@@ -113,32 +113,25 @@ static bool has_cuda(const struct gm_plan_request *q)
 
 static int place_by_topology(struct gm_plan_draft *d)
 {
+	const struct gm_topology *topology = d->q->topology;
 	struct gm_place_request p = ask(d);
-	struct gm_topology topology;
-	int r;
+	int r = 0;
 
-	if (!d->ask->text)
+	if (!topology)
 		return gm_error_set(d->err, -EINVAL, "give the file's text",
 				    "A topology without a text");
-	r = gm_topology_parse(d->ask->text, strlen(d->ask->text), &topology,
-			      d->err);
-	if (r)
-		return r;
-	d->is_auto = !gm_topology_places(&topology);
-	if (quantises(&topology))
+	d->is_auto = !gm_topology_places(topology);
+	if (quantises(topology))
 		r = gm_plan_warn(d, "What the topology quantises is charged "
 				    "as it is stored");
 	/* Rows that a strategy chooses later may be any of the request's. */
 	if (r == 0 && d->is_auto && has_cuda(d->q) &&
-	    !gm_topology_suits_cuda(&topology, 0, UINT64_MAX))
+	    !gm_topology_suits_cuda(topology, 0, UINT64_MAX))
 		r = gm_isq_not_on_cuda(d->err);
 	if (r == 0 && !d->is_auto)
 		r = choose_base(d, &p);
-	p.topology = &topology;
-	if (r == 0 && !d->is_auto)
-		r = take(d, &p);
-	gm_topology_free(&topology);
-	return r;
+	p.topology = topology;
+	return r == 0 && !d->is_auto ? take(d, &p) : r;
 }
 
 /* ---- ranks --------------------------------------------------------------- */

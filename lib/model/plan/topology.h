@@ -2,27 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * topology - read a file that gives layers their devices and quantisation.
+ * topology - the devices that ranges of layers are given, as texts name them.
  *
- *	0-16:			# layers 0 to 15
- *	  device: cuda[0]
- *	  isq: Q4K
- *	"16":			# one layer
- *	  device: cpu
- *	/ffn\.down/:		# tensors whose name has a match
- *	  isq: Q6K
+ * Where ranges overlap the one with the higher end wins, with equal ends the
+ * later one, and it wins as a whole: what it leaves unset is unset there.
+ * Plans do not use patterns over the names of tensors, because a layer map
+ * places whole layers; only what they quantise matters.
  *
- * The format is that of mistral.rs, with its order of checks and texts of
- * errors.  Where ranges overlap the one with the higher end wins, with equal
- * ends the later one, and it wins as a whole: keys that it omits are unset
- * there.  Plans do not use patterns, because a layer map places whole layers:
- * gpumap checks their syntax so that a file is valid here and in mistral.rs
- * alike.  Keys of an entry other than device and isq are ignored.
- *
- * A type that CUDA devices cannot compute with is refused for such a device.
- *
- * YAML is accepted without aliases and directives, as one document, with no key
- * twice, nested at most GM_TOPOLOGY_DEPTH deep.  pattern.h describes patterns.
  * Nothing is allocated for each layer: a range may end anywhere below 2^64, and
  * placing checks whether the model has these layers.
  */
@@ -35,10 +21,6 @@
 
 #include "lib/model/plan/error.h"
 #include "lib/model/plan/isq.h"
-
-#define GM_TOPOLOGY_BYTES   (1u << 20) /* most bytes of a file */
-#define GM_TOPOLOGY_ENTRIES 16384u
-#define GM_TOPOLOGY_DEPTH   16u
 
 /* A device as topologies and requests name it: "cpu", "cuda[1]". */
 enum gm_location_kind {
@@ -77,24 +59,14 @@ struct gm_topology {
 				* devices cannot compute with */
 };
 
-/*
- * gm_topology_parse - read a topology
- *
- * text		@n bytes of YAML
- * ret_topology	give it back with gm_topology_free()
- *
- * Returns	0
- *		-EINVAL	not YAML, not a topology, or an invalid entry
- *		-E2BIG	beyond a limit
- *		-ENOMEM
- * Threads	any
- */
-int gm_topology_parse(const char *text, size_t n,
-		      struct gm_topology *ret_topology,
-		      struct gm_plan_error *ret_err);
+/* Reduce ranges, which have their indices, to the layers that each wins. */
+void gm_topology_settle(struct gm_topology *topology);
 
-/* Free what gm_topology_parse() gave.  NULL is allowed. */
+/* Free the ranges.  NULL is allowed. */
 void gm_topology_free(struct gm_topology *topology);
+
+/* Does the entry name a type that CUDA devices cannot compute with? */
+bool gm_topology_is_off_cuda(const struct gm_topology_entry *entry);
 
 /* Does any range place layers? */
 bool gm_topology_places(const struct gm_topology *topology);

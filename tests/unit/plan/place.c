@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/files/topology_file.h"
 #include "lib/model/plan/place.h"
 #include "tests/support/tap.h"
 
@@ -84,8 +85,8 @@ static const char *show_texts(struct gm_place_request q, const char *spec_text,
 	if (spec_text && *spec_text)
 		EQ(gm_spec_parse(spec_text, &spec, NULL), 0);
 	if (topology_text)
-		EQ(gm_topology_parse(topology_text, strlen(topology_text),
-				     &topology, NULL),
+		EQ(gm_topology_file_parse(topology_text, strlen(topology_text),
+					  &topology, NULL),
 		   0);
 	q.map = spec_text ? &spec : NULL;
 	q.topology = topology_text ? &topology : NULL;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "agent/files/topology_file.h"
 #include "lib/model/plan/plan.h"
 #include "tests/support/dice.h"
 #include "tests/support/layer_caches.h"
@@ -93,6 +94,25 @@ static void set_base(struct scene *s, uint32_t row)
 	s->q.ask.base_row = row;
 }
 
+/* Read a topology first, as callers do. */
+static int make(struct scene *s, struct gm_plan *plan)
+{
+	const char *text = s->q.ask.text;
+	struct gm_topology topology = { 0 };
+	int r = 0;
+
+	if (s->q.ask.setting == TOPOLOGY && text) {
+		r = gm_topology_file_parse(text, strlen(text), &topology,
+					   &s->err);
+		s->q.topology = &topology;
+	}
+	if (r == 0)
+		r = gm_plan_make(&s->q, plan, NULL, &s->err);
+	gm_topology_free(&topology);
+	s->q.topology = NULL;
+	return r;
+}
+
 /* "3:16@3" with the base row after the @; or why there is none. */
 static const char *show(struct scene *s)
 {
@@ -101,7 +121,7 @@ static const char *show(struct scene *s)
 	char *at = text;
 	uint32_t n;
 
-	if (gm_plan_make(&s->q, &plan, NULL, &s->err))
+	if (make(s, &plan))
 		return s->err.text;
 	for (uint32_t i = 0; i < plan.n_layers; i += n) {
 		for (n = 1; i + n < plan.n_layers; n++)
@@ -488,7 +508,7 @@ static void unknown_parts_are_said(void)
 
 	set_scene(&s, TOPOLOGY,
 		  "0-8:\n  device: cuda[0]\n8-9:\n  device: cuda[1]\n");
-	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	EQ(make(&s, &plan), 0);
 	STR(plan.spec, NULL); /* row 3 comes up twice */
 	gm_plan_free(&plan);
 }

@@ -11,8 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/files/nodefile.h"
+#include "agent/files/topology_file.h"
 #include "lib/model/checkpoint/checkpoint.h"
-#include "lib/model/plan/nodefile.h"
 #include "lib/model/plan/plan.h"
 #include "tests/support/tap.h"
 
@@ -37,7 +38,7 @@ static bool set_node(struct scene *s, const char *name)
 		NOTE("%s", err.text);
 		return false;
 	}
-	gm_plan_of_node(&node, s->devices);
+	gm_nodefile_devices(&node, s->devices);
 	s->q = (struct gm_plan_request){
 		.devices = s->devices,
 		.n_devices = node.n_rows,
@@ -97,13 +98,17 @@ static void is_planned_by_each_setting(struct scene *s)
 		const char *text;
 	} cases[] = {
 		{ GPUMAP_SETTING_MANUAL, "0:20" },
-		{ GPUMAP_SETTING_TOPOLOGY, "0-10:\n  device: cpu\n" },
+		{ GPUMAP_SETTING_TOPOLOGY, NULL },
 		{ GPUMAP_SETTING_DUMMY, NULL },
 		{ GPUMAP_SETTING_PIPELINE, NULL },
 	};
+	static const char text[] = "0-10:\n  device: cpu\n";
+	struct gm_topology topology = { 0 };
 	struct gm_plan_error err = { 0 };
 	struct gm_plan plan = { 0 };
 
+	EQ(gm_topology_file_parse(text, strlen(text), &topology, &err), 0);
+	s->q.topology = &topology;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		int r;
 
@@ -118,6 +123,7 @@ static void is_planned_by_each_setting(struct scene *s)
 		gm_plan_free(&plan);
 	}
 	s->q.ask.text = NULL;
+	gm_topology_free(&topology);
 }
 
 static void is_planned_on_every_node(struct scene *s, bool is_large)

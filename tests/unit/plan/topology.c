@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/model/plan/topology.h"
+#include "agent/files/topology_file.h"
 #include "tests/support/dice.h"
 #include "tests/support/tap.h"
 #include "tests/support/topology_entries.h"
@@ -17,7 +17,7 @@
 static int parse(const char *text, struct gm_topology *t,
 		 struct gm_plan_error *err)
 {
-	return gm_topology_parse(text, strlen(text), t, err);
+	return gm_topology_file_parse(text, strlen(text), t, err);
 }
 
 /* "Q4K cuda[1]" of @entry, "-" for what is unset, "none" for no entry. */
@@ -335,7 +335,7 @@ static void directives_are_refused(void)
 			NOTE("%zu: %s", i, err.text);
 	}
 	/* They would be hidden in another encoding. */
-	EQ(gm_topology_parse("\xff\xfe%\0T\0", 6, &t, NULL), -EINVAL);
+	EQ(gm_topology_file_parse("\xff\xfe%\0T\0", 6, &t, NULL), -EINVAL);
 	EQ(parse("\xef\xbb\xbf"
 		 "0: {isq: 4}\n1: {isq: 4}\n",
 		 &t, NULL),
@@ -348,8 +348,8 @@ static void directives_are_refused(void)
 
 static void size_is_limited(void)
 {
-	const size_t n = GM_TOPOLOGY_ENTRIES + 1;
-	char *text = malloc(GM_TOPOLOGY_BYTES + 2), *at = text;
+	const size_t n = GM_TOPOLOGY_FILE_ENTRIES + 1;
+	char *text = malloc(GM_TOPOLOGY_FILE_BYTES + 2), *at = text;
 	struct gm_plan_error err = { 0 };
 	struct gm_topology t;
 
@@ -358,8 +358,8 @@ static void size_is_limited(void)
 	for (size_t i = 0; i < n; i++)
 		at += sprintf(at, "%zu: {}\n", i);
 	EQ(parse(text, &t, &err), -E2BIG);
-	memset(text, '#', GM_TOPOLOGY_BYTES + 1);
-	text[GM_TOPOLOGY_BYTES + 1] = '\0';
+	memset(text, '#', GM_TOPOLOGY_FILE_BYTES + 1);
+	text[GM_TOPOLOGY_FILE_BYTES + 1] = '\0';
 	EQ(parse(text, &t, &err), -E2BIG);
 	free(text);
 }

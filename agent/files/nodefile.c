@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "lib/model/plan/nodefile.h"
+#include "agent/files/nodefile.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/model/plan/file.h"
+#include "agent/files/file.h"
+#include "agent/files/yaml.h"
 #include "lib/model/plan/number.h"
-#include "lib/model/plan/yaml.h"
 #include "shm/device_kinds.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -512,6 +512,35 @@ int gm_nodefile_read(const char *path, struct gm_nodefile *ret_node,
 	r = parse(text, n, place, ret_node, ret_err);
 	free(text);
 	return r;
+}
+
+_Static_assert(GM_PLAN_ROWS >= GM_NODEFILE_ROWS, "a plan takes all rows");
+
+void gm_nodefile_devices(const struct gm_nodefile *node,
+			 struct gm_plan_device ret_devices[GM_NODEFILE_ROWS])
+{
+	for (uint32_t i = 0; i < node->n_rows; i++) {
+		const struct gm_nodefile_row *row = &node->rows[i];
+		bool is_host = (gm_device_kind(row->kind)->flags &
+				GPUMAP_DEVICE_MAIN_MEMORY) != 0;
+		/* A GPU that is split has no memory: only its instances are
+		 * used. */
+		uint64_t avail = row->is_split ? 0 : row->free_bytes;
+
+		ret_devices[i] = (struct gm_plan_device){
+			.row = i,
+			.is_host = is_host,
+			.is_cuda = row->has_cc,
+			.is_integrated = row->is_integrated,
+			.cc_major = row->cc_major,
+			.cc_minor = row->cc_minor,
+			.avail = avail,
+			.total = row->total_bytes,
+			.speed = gm_plan_speed(is_host, row->units, avail,
+					       row->cc_major),
+		};
+	}
+	gm_plan_number(ret_devices, node->n_rows);
 }
 
 void gm_nodefile_free(struct gm_nodefile *node)

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "lib/model/plan/file.h"
+#include "agent/files/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

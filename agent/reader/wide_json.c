@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "lib/model/plan/wide_json.h"
+#include "agent/reader/wide_json.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -41,7 +41,7 @@
 #include <stdint.h>
 
 #include "gpumap.h"
-#include "lib/model/plan/error.h"
+#include "lib/model/plan/plan.h"
 
 #define GM_NODEFILE_BYTES (1u << 20) /* most bytes of a file */
 #define GM_NODEFILE_ROWS  GPUMAP_ROWS_MAX
@@ -96,6 +96,10 @@ int gm_nodefile_parse(const char *text, size_t n, struct gm_nodefile *ret_node,
  */
 int gm_nodefile_read(const char *path, struct gm_nodefile *ret_node,
 		     struct gm_plan_error *ret_err);
+
+/* Make the rows' devices, numbered, as many as there are. */
+void gm_nodefile_devices(const struct gm_nodefile *node,
+			 struct gm_plan_device ret_devices[GM_NODEFILE_ROWS]);
 
 /* Free the result of either.  NULL is allowed. */
 void gm_nodefile_free(struct gm_nodefile *node);

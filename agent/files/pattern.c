@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "lib/model/plan/pattern.h"
+#include "agent/files/pattern.h"
 
 #include <ctype.h>
 #include <errno.h>

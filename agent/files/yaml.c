@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "lib/model/plan/yaml.h"
+#include "agent/files/yaml.h"
 
 #include <errno.h>
 #include <stdarg.h>
